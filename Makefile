@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+#
+# Everything is built below build/.  Each folder's build.mk adds what it makes
+# to the lists below; this file owns the flags, the recipes and the targets.
+#
+#   make          what this machine can build
+#   make run      set up, build and run the demonstration
+#   make check    the fast inner loop (unit tests)
+#   make test     everything
+#   make bench    the benches, on both links
+#   make install  DESTDIR= PREFIX=
+#   make soak / make fuzz   the long sweeps
+
+MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+.SECONDEXPANSION:
+
+VERSION  := 0.1.0
+B        := build
+PREFIX   ?= /usr/local
+DESTDIR  ?=
+CC       := gcc
+CLANG    ?= clang
+PKGCONF  ?= pkg-config
+
+CPPFLAGS_ALL := -D_GNU_SOURCE -DARAX_VERSION='"$(VERSION)"' -I. -Iuapi -Ilibarax/include
+CFLAGS_WARN  := -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes \
+		-Wvla -Wno-unused-parameter
+CFLAGS_HARD  := -fstack-protector-strong -fstack-clash-protection \
+		-fcf-protection -D_FORTIFY_SOURCE=2 -fPIC
+LDFLAGS_HARD := -Wl,-z,relro,-z,now,-z,noexecstack,--as-needed
+CFLAGS_BASE  := -std=gnu11 -g -pthread $(CFLAGS_WARN)
+
+# A variant is a way of compiling the same sources.
+CFLAGS_plain  := -O2 $(CFLAGS_HARD)
+LDFLAGS_plain := $(LDFLAGS_HARD)
+CFLAGS_asan   := -O1 -fPIC -fno-omit-frame-pointer -fsanitize=address,undefined \
+		 -fno-sanitize-recover=undefined
+LDFLAGS_asan  := -fsanitize=address,undefined
+CFLAGS_tsan   := -O1 -fPIC -fno-omit-frame-pointer -fsanitize=thread
+LDFLAGS_tsan  := -fsanitize=thread
+
+# What the build.mk files fill in.
+ALL_TARGETS   :=	# built by plain `make`
+CHECK_TARGETS :=	# phony targets that `make check` runs
+TEST_TARGETS  :=	# phony targets that `make test` runs besides
+BENCH_TARGETS :=
+INSTALL_TARGETS :=
+FUZZ_TARGETS  :=
+SOAK_TARGETS  :=
+
+# $(call objs,VARIANT,SOURCES): the objects of SOURCES in VARIANT
+objs = $(patsubst %.c,$(B)/obj/$(1)/%.o,$(2))
+
+# Compile: CFLAGS_<dir> (its own folder's and each parent's) come on top.
+define compile_rule
+$(B)/obj/$(1)/%.o: %.c
+	@mkdir -p $$(@D)
+	$$(CC) $$(CFLAGS_BASE) $$(CFLAGS_$(1)) $$(CPPFLAGS_ALL) $$(CFLAGS_$$(*)) \
+		-MMD -MP -c -o $$@ $$<
+endef
+$(foreach v,plain asan tsan,$(eval $(call compile_rule,$(v))))
+
+# $(call program,OUTPUT,VARIANT,SOURCES,LIBS): link a program
+define program_rule
+$(1): $(call objs,$(2),$(3))
+	@mkdir -p $$(@D)
+	$$(CC) $$(LDFLAGS_$(2)) $$(if $$(filter plain,$(2)),-pie) -pthread -o $$@ $$(filter %.o %.a,$$^) $(4)
+-include $(patsubst %.o,%.d,$(call objs,$(2),$(3)))
+endef
+program = $(eval $(call program_rule,$(1),$(2),$(3),$(4)))
+
+all: default
+include $(sort $(wildcard */build.mk */*/build.mk))
+
+default: $(ALL_TARGETS)
+check: $(CHECK_TARGETS)
+test: setup
+	@$(MAKE) --no-print-directory test-all
+test-all: default check $(TEST_TARGETS)
+bench: default $(BENCH_TARGETS)
+install: default $(INSTALL_TARGETS)
+fuzz: $(FUZZ_TARGETS)
+soak: $(SOAK_TARGETS)
+setup:
+	@scripts/setup
+
+clean:
+	rm -rf $(B)
+
+.PHONY: all default check test test-all bench install fuzz soak setup clean run
