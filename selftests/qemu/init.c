@@ -640,8 +640,7 @@ static void kmemleak_start(void)
 {
 	if (access(KMEMLEAK, F_OK))
 		return;
-	/* What booting left behind is not ours. */
-	write_file(KMEMLEAK, "scan");
+	/* What booting left behind is not ours, if anybody has seen it. */
 	write_file(KMEMLEAK, "clear");
 }
 
