@@ -385,6 +385,7 @@ static void charge(struct core_client *c, struct prepared *p, u32 n)
 static void enqueue(struct core_client *c, struct prepared *p, u32 n, struct core_garbage *g)
 {
 	struct core *core = c->core;
+	u64 now = core_now_ns();	/* once a batch: the clock costs as much as a task */
 	u32 i, back = 0;
 
 	for (i = 0; i < n; i++) {
@@ -398,6 +399,7 @@ static void enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 			refuse(c, &p[i], p[i].error, g);
 			continue;
 		}
+		t->d.submit_ns = now;
 		take_references(t);
 		if (++c->nr_tasks > c->peak_tasks)
 			c->peak_tasks = c->nr_tasks;
