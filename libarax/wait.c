@@ -19,6 +19,7 @@
 #define SPIN_SHORT_NS		120000u
 /* More than this between two looks at the clock: somebody else had the CPU. */
 #define SPIN_PREEMPTED_NS	20000u
+#define SPIN_TRY_EVERY		16u
 #define SPIN_HOT		128	/* looks before the clock is asked */
 #define SPIN_LOOKS		16	/* looks between two clock readings */
 
@@ -53,16 +54,31 @@ static void spin_adapt(struct arax *ax, bool worth)
 	store_relaxed(&ax->spin_ns, ns);
 }
 
+/*
+ * Who had to wake the peer had better sleep: the peer may need this very CPU.  But
+ * if it has another one, both would wake each other for ever, at a hundred times
+ * the price of a task.  So try, now and then, and go on while that is worth it.
+ */
+static bool try_though_woken(struct arax *ax)
+{
+	uint32_t skips = load_relaxed(&ax->woke_skips);
+
+	if (load_relaxed(&ax->woke_worth))
+		return true;
+	store_relaxed(&ax->woke_skips, skips + 1);
+	return skips % SPIN_TRY_EVERY == SPIN_TRY_EVERY - 1;
+}
+
 /* True: something may have happened.  False: sleep. */
 static inline __attribute__((always_inline))
 bool spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline, uint64_t *start)
 {
 	uint32_t i, budget = load_relaxed(&ax->spin_ns);
+	bool woke = load_relaxed(&ax->woke);
 	uint64_t now, last;
 
-	/* Who had to be woken takes longer than a spin is worth. */
-	if (load_relaxed(&ax->woke))
-		budget = 0;
+	if (unlikely(woke))
+		budget = try_though_woken(ax) ? SPIN_MAX_NS : 0;
 	if (budget) {
 		for (i = 0; i < SPIN_HOT; i++) {
 			if (ring_cq_ready(&ax->ring) || done(arg))
@@ -75,21 +91,26 @@ bool spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline, u
 		*start = last;
 	while (budget) {
 		for (i = 0; i < SPIN_LOOKS; i++) {
-			if (ring_cq_ready(&ax->ring) || done(arg))
+			if (ring_cq_ready(&ax->ring) || done(arg)) {
+				if (woke)
+					store_relaxed(&ax->woke_worth, true);
 				return true;
+			}
 			cpu_relax();
 		}
 		now = now_ns();
 		if (now - last > SPIN_PREEMPTED_NS) {
 			/* Perhaps by the very peer that is waited for. */
 			spin_adapt(ax, false);
-			return ring_cq_ready(&ax->ring);
+			break;
 		}
 		if (now - *start > budget || now >= deadline ||
-		    !ax->link->ops->peer_awake(ax->link))
-			return false;
+		    (!woke && !ax->link->ops->peer_awake(ax->link)))
+			break;
 		last = now;
 	}
+	if (woke && budget)
+		store_relaxed(&ax->woke_worth, false);
 	return false;
 }
 
@@ -242,13 +263,26 @@ static int check_event(const struct arax_event *e)
 	return 0;
 }
 
+static __attribute__((cold)) int failed(const struct arax_event *e)
+{
+	if (e->origin)
+		return error_set(e->result, "task %#llx, because task %#llx failed",
+				 (unsigned long long)e->tag, (unsigned long long)e->origin);
+	if (!e->tag)
+		return error_set(e->result, "a task that was refused");
+	return error_set(e->result, "task %#llx", (unsigned long long)e->tag);
+}
+
 int arax_wait(struct arax_event *event, uint64_t deadline)
 {
 	int ret = check_event(event);
 
-	if (!ret)
-		ret = wait_for(event->ax, event_done, event, deadline);
-	return ret ? ret : event->result;
+	if (unlikely(ret))
+		return ret;
+	ret = wait_for(event->ax, event_done, event, deadline);
+	if (unlikely(ret))
+		return error_set(ret, "waiting for a task");
+	return likely(!event->result) ? 0 : failed(event);
 }
 
 int arax_wait_all(struct arax_event *const *events, size_t count, uint64_t deadline)
@@ -264,9 +298,9 @@ int arax_wait_all(struct arax_event *const *events, size_t count, uint64_t deadl
 	for (i = 0; i < count; i++) {
 		ret = wait_for(events[i]->ax, event_done, events[i], deadline);
 		if (ret)
-			return ret;
-		if (!result)
-			result = events[i]->result;
+			return error_set(ret, "waiting for %zu tasks", count);
+		if (!result && events[i]->result)
+			result = failed(events[i]);
 	}
 	return result;
 }
@@ -307,7 +341,7 @@ int arax_wait_any(struct arax_event *const *events, size_t count, uint64_t deadl
 			return error_set(-EINVAL, "waiting for any of several contexts' events");
 	}
 	ret = wait_for(events[0]->ax, any_done, &any, deadline);
-	return ret ? ret : (int)any.index;
+	return ret ? error_set(ret, "waiting for any of %zu tasks", count) : (int)any.index;
 }
 
 int arax_test(struct arax_event *event)
