@@ -39,8 +39,12 @@ struct core_tenant;
  *
  * @ring_alloc:	  make @bytes of zeroed memory shared with the client, or take
  *		  the memory that it brought (init->ring_fd, wake_fd); sets
- *		  client->region and client->link_ring
- * @ring_free:	  undo it; the core uses neither any more
+ *		  client->region and client->link_ring.  The bytes are charged
+ *		  as client->ring_buf (type CORE_BUFFER_RING), whose ->link is
+ *		  the link's to use
+ * @ring_free:	  the core touches client->region no more: unmap it.  Then
+ *		  comes buffer_idle(client->ring_buf), as for any buffer: the
+ *		  client's own mapping may outlive its file, and stays charged
  * @buffer_create, @buffer_import: back @buf (bytes set, charged) with pages;
  *		  set buf->link; import first asks @buffer_inspect
  * @buffer_inspect: size of what import names, or an existing buffer with a
@@ -49,7 +53,8 @@ struct core_tenant;
  * @buffer_idle:  no handle or task refers to @buf any more.  The link calls
  *		  core_buffer_free() when its last mapping and fd are gone,
  *		  from here or later
- * @client_wake:  (atomic) wake whoever sleeps for completions or timelines
+ * @client_wake:  (atomic) wake whoever sleeps for completions or timelines; is
+ *		  called only if cq_need_wakeup or client->sleepers is set
  * @mediator_wake: (atomic) wake whoever sleeps in fetch
  * @mediator_alloc: zeroed memory that the mediator maps, @writable or not
  * @event_get:	  eventfd by descriptor; @event_signal is atomic
@@ -103,6 +108,7 @@ struct core_params {
 #define CORE_MAX_SLOTS		(1u << 20)
 #define CORE_TENANT_DEPTH	32	/* cgroups nest no deeper for us */
 #define CORE_DIRTY_RANGES	8
+#define CORE_BUFFER_RING	0x100	/* core_buffer.type of a context's region */
 
 /* ------------------------------------------------------------------ */
 /* Tenants                                                             */
@@ -191,7 +197,7 @@ struct core_buffer {
 	bool note_pending;
 	struct clist note;	/* core->drop_notes */
 	struct clist garbage;
-	u64 poison;		/* marks what a failed task would have written */
+	u64 poison;		/* a failed task would have written here, see fail.c */
 	/* Ranges whose only current copy is, or was, on a device. */
 	struct core_extent dirty[CORE_DIRTY_RANGES];
 	u32 nr_dirty;
@@ -204,6 +210,7 @@ struct core_queue {
 	u32 flags;
 	s32 priority;
 	u64 tasks;		/* core->dispatch: refs by tasks, plus the handle's */
+	u64 poison;		/* core->dispatch: see fail.c */
 	struct clist garbage;
 };
 
@@ -222,7 +229,6 @@ struct core_timeline {
 /* An eventfd armed on a timeline. */
 struct core_event {
 	struct clist node;
-	struct core_timeline *tl;
 	u64 value;
 	void *event;
 };
@@ -278,17 +284,24 @@ struct core_client {
 	struct core_tenant *user;
 	void *link;		/* the link's own, e.g. its open file */
 	void *link_ring;
+	/*
+	 * Calls of this client that sleep in the link, which adds to it, issues
+	 * a full barrier and looks once more before it sleeps (see core.c: wake).
+	 */
+	core_atomic sleepers;
+	core_atomic memory;	/* bytes of the buffers it made and has, and its region */
+	struct core_buffer *ring_buf;	/* what the region is charged as */
 	bool ready;		/* context-init is done */
 	u32 dead;		/* 0 or errno; core->dispatch */
 
 	core_mutex lock;	/* the next block */
 	struct core_handles handles;
 	u32 nr[CORE_TIMELINE + 1];
+	u64 device_memory;	/* core->lock: charged by the mediator */
 	u32 sq_head;		/* ring positions, private */
 	u32 cq_seen;		/* the client's head, as last believed */
 	u32 submitted;
 	struct clist free;	/* tasks */
-	u64 memory;		/* bytes of buffers that this client created */
 
 	struct core_task *tasks;
 	struct arax_layout layout;
@@ -310,6 +323,8 @@ struct core_client {
 	u32 peak_tasks;
 	bool gone;		/* released by its link */
 	bool noted;		/* the mediator knows, or need not */
+	u64 fail_mark;		/* see fail.c; 0: no failure to pass on */
+	u64 fail_origin;
 	u64 device_ns;
 	u64 wait_ns;
 	u64 tasks_done;
@@ -369,6 +384,7 @@ struct core {
 	struct clist task_notes;
 	struct clist drop_notes;
 	struct clist gone_notes;
+	struct clist zombies;	/* tasks that a stuck old mediator still holds */
 	u64 poison;
 };
 
@@ -385,16 +401,17 @@ struct core_garbage {
 	struct clist clients;
 	void *bigs;		/* singly linked through their first word */
 	bool mediator;		/* wake it */
-	/* Uncharging is batched: these belong to one client at a time. */
-	struct core_client *owner;
-	u32 tasks;
 };
 
 void core_garbage_init(struct core_garbage *g);
-void core_garbage_collect(struct core *core, struct core_garbage *g);
+/*
+ * Ends a critical section: wakes whom it must, drops core->dispatch, frees.
+ * Not with core->lock held: the last reference to a client takes it.
+ */
+void core_unlock_collect(struct core *core, struct core_garbage *g);
 
 /* ------------------------------------------------------------------ */
-/* core.c: life                                                        */
+/* core.c: life, and what is freed after the spinlock                 */
 
 struct core *core_create(const struct core_ops *ops, const struct core_params *params,
 			 void *link, int *err);
@@ -403,6 +420,11 @@ void core_destroy(struct core *core);
 
 /* ------------------------------------------------------------------ */
 /* client.c                                                            */
+
+static inline struct arax_ring_ctl *core_ctl(const struct core_client *c)
+{
+	return (struct arax_ring_ctl *)c->region;
+}
 
 /*
  * A client holds the tenant and user references that it is given; on error
@@ -415,6 +437,10 @@ struct core_client *core_client_create(struct core *core, void *link, u32 uid, u
 void core_client_release(struct core_client *c);
 void core_client_kill(struct core_client *c, u32 error);
 int core_context_init(struct core_client *c, struct arax_context_init *a);
+/* core->dispatch held: is nothing left that points to it? */
+void core_client_check_free(struct core_client *c, struct core_garbage *g);
+void core_client_free(struct core_client *c);
+void core_client_kill_locked(struct core_client *c, u32 error, struct core_garbage *g);
 int core_context_query(struct core *core, struct arax_context *a);
 int core_context_kill(struct core *core, u32 id);
 int core_usage_query(struct core_client *c, struct arax_usage *a);
@@ -463,6 +489,7 @@ void core_buffer_free(struct core_buffer *buf);
 /* Takes a reference unless the buffer is revoked. */
 bool core_buffer_use(struct core_buffer *buf);
 void core_buffer_put(struct core_buffer *buf);
+struct core_buffer *core_buffer_new(struct core_client *c, u64 bytes, u32 type, int *err);
 void core_buffer_put_locked(struct core_buffer *buf, struct core_garbage *g);
 void core_extent_add(struct core_extent *e, u32 *nr, u64 start, u64 end);
 void core_extent_remove(struct core_extent *e, u32 *nr, u64 start, u64 end);
@@ -565,26 +592,38 @@ static inline const struct arax_dispatch *core_ring_peek(const u8 *ring, u32 cel
 	}
 }
 
+/* dispatch.c; core->dispatch held */
 void core_dispatch_flush(struct core *core, struct core_garbage *g);
-void core_dispatch_task(struct core *core, struct core_task *t, struct core_garbage *g);
+/* Puts a prepared task into the ring, or into its client's backlog. */
+void core_dispatch_queue(struct core *core, struct core_task *t, struct core_garbage *g);
+void core_slot_free(struct core *core, struct core_task *t);
 void core_note_task(struct core *core, struct core_task *t, u8 note);
+
+/* commit.c; core->dispatch held */
 struct core_result {
 	s32 result;
 	u32 device;
+	u32 dirty;
 	u64 device_ns;
 	u64 wait_ns;
 	u64 bytes;
 	u64 origin;
 };
 
-/* Posts the completion, releases what the task holds.  core->dispatch held. */
+/* Uncharges a task, posts its completion and releases what it holds. */
 void core_complete(struct core *core, struct core_task *t, const struct core_result *r,
 		   struct core_garbage *g);
-/* The client's share of it: post one entry (for tasks that never were). */
+/* Posts one entry; also for tasks that were refused. */
 void core_post(struct core_client *c, u64 user_data, u64 tag, const struct core_result *r,
 	       struct core_garbage *g);
-/* A task's structure goes back to its client; its holdings were released. */
+/* As complete, but the buffers stay held until core_task_release(). */
+void core_complete_held(struct core *core, struct core_task *t, const struct core_result *r,
+			struct core_garbage *g);
 void core_task_release(struct core *core, struct core_task *t, struct core_garbage *g);
+
+/* fail.c; core->dispatch held */
+void core_fail_mark(struct core *core, struct core_task *t);
+void core_fail_pass(struct core *core, struct core_client *c, struct core_garbage *g);
 
 /* ------------------------------------------------------------------ */
 /* registry.c                                                          */

@@ -57,6 +57,8 @@ static inline bool core_atomic_try_cmpxchg(core_atomic *a, u64 *old, u64 new)
 #define core_warn_on(c)		WARN_ON(c)
 #define core_resched()		cond_resched()
 
+#define core_now_ns()		ktime_get_ns()
+
 static inline void *core_alloc(size_t n)
 {
 	return kvzalloc(n, GFP_KERNEL_ACCOUNT);
@@ -161,6 +163,14 @@ static inline bool core_warn(bool bad, const char *what, const char *file, int l
 
 #define check_add_overflow(a, b, d)	__builtin_add_overflow(a, b, d)
 #define check_mul_overflow(a, b, d)	__builtin_mul_overflow(a, b, d)
+
+static inline u64 core_now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
+}
 
 static inline void *core_alloc(size_t n)
 {
