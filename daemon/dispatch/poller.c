@@ -22,6 +22,13 @@
 #define PREEMPTED_US	200u		/* a gap this long while spinning */
 #define EVENTS		16
 
+static __thread bool here;
+
+bool poller_is_here(void)
+{
+	return here;
+}
+
 static bool role_stopped(struct poller *p)
 {
 	return __atomic_load_n(&p->role.stop, __ATOMIC_ACQUIRE);
@@ -402,11 +409,12 @@ static int turn(struct poller *p)
 	if (!n && !sched_queued(p->sched))
 		return 0;
 	p->now = ticks_now(&p->ticks);
+	if (n)
+		p->woke_peer = false;
 	started = start_ready(p);
 	if (started < 0)
 		return -1;
 	n += started;
-	p->woke_peer = false;
 	poller_flush(p);
 	check_stopped(p);
 	return n;
@@ -437,12 +445,13 @@ static void loop(struct poller *p)
 {
 	uint64_t idle_since = 0;
 
+	here = true;
 	p->now = ticks_now(&p->ticks);
 	while (!role_stopped(p)) {
 		int n = turn(p);
 
 		if (n < 0)
-			return;
+			break;
 		if (p->now >= p->next_house)
 			keep_house(p);
 		if (n) {
@@ -457,6 +466,7 @@ static void loop(struct poller *p)
 		idle_since = 0;
 		p->woke_peer = false;
 	}
+	here = false;
 }
 
 static void nap_tick(void *arg)

@@ -101,6 +101,8 @@ void poller_destroy(struct poller *p);
 
 /* Have @w->run called on the poller's thread.  Any thread. */
 void poller_post(struct poller *p, struct work *w);
+/* Whether this thread holds the polling role. */
+bool poller_is_here(void);
 /* Only wakes it. */
 void poller_kick(struct poller *p);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The table of a link's buffers. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "daemon/memory/mapping.h"
