@@ -61,7 +61,7 @@ struct log_field {
 
 #define log_at(level, msg, ...)							\
 	do {									\
-		if ((level) <= log_max_level)					\
+		if ((int)(level) <= log_max_level)				\
 			log_write((level), (msg), (const struct log_field[]){	\
 				__VA_ARGS__ __VA_OPT__(,) { .type = LOG_END } }); \
 	} while (0)

@@ -40,15 +40,13 @@
 #include "daemon/config.h"
 #include "daemon/kernels/registry.h"
 
-/*
- * Where a range lies, for a worker: it maps the buffer itself.  A runner
- * duplicates the descriptor when it needs it, during the call.
- */
+/* Where a range lies, for a worker: it maps the buffer itself. */
 struct runner_buffer {
 	uint64_t id;		/* never reused for another buffer */
 	uint64_t bytes;		/* of the buffer */
 	uint64_t offset;	/* of the range's first byte */
-	int fd;			/* mappable read/write */
+	int fd;			/* mappable read/write; open until the task is done */
+	int pad;
 };
 
 #define RUNNER_INLINE	0x1	/* on one thread, without splitting: it is short */
