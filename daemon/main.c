@@ -18,6 +18,7 @@
 #include "daemon/link/broker.h"
 #include "daemon/link/kernel.h"
 #include "daemon/log.h"
+#include "daemon/memory/guard.h"
 #include "daemon/notify.h"
 #include "daemon/observe/stats.h"
 #include "daemon/options.h"
@@ -256,6 +257,8 @@ int main(int argc, char **argv)
 		return 1;
 	raise_limits();
 	ret = take_signals(&d);
+	if (!ret)
+		ret = guard_init();
 	if (!ret)
 		ret = open_all(&d);
 	if (ret) {

@@ -381,7 +381,6 @@ static uint64_t eighth_of_ram(void)
 static int add_sources(struct broker *b)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
-	int err;
 
 	b->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	b->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -392,8 +391,8 @@ static int add_sources(struct broker *b)
 	ev.data.ptr = &b->event_source;
 	if (epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, b->event_fd, &ev))
 		return -errno;
-	err = guard_init(b->event_fd);
-	return err;
+	guard_notify(b->event_fd);
+	return 0;
 }
 
 int broker_create(const struct broker_params *params, struct broker **out)
@@ -519,8 +518,7 @@ void broker_destroy(struct broker *b)
 	}
 	if (b->path[0] && !b->refuse)
 		unlink(b->path);
-	if (b->event_fd >= 0)
-		guard_exit();
+	guard_notify(-1);
 	if (b->listen_fd >= 0)
 		close(b->listen_fd);
 	if (b->epoll_fd >= 0)

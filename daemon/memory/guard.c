@@ -63,6 +63,7 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 	struct region *r = NULL;
 	const uint64_t one = 1;
 	ssize_t n;
+	int fd;
 
 	/* Sent by somebody, or a machine check: not ours to mend. */
 	if (info->si_code == BUS_ADRERR || info->si_code == BUS_OBJERR)
@@ -77,19 +78,24 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 	__atomic_store_n(&r->marked, 1, __ATOMIC_RELAXED);
 	/* Pairs with the exchange in guard_next_marked(). */
 	__atomic_store_n(&any_marked, 1, __ATOMIC_SEQ_CST);
-	if (notify_fd >= 0) {
-		n = write(notify_fd, &one, sizeof(one));
+	fd = __atomic_load_n(&notify_fd, __ATOMIC_RELAXED);
+	if (fd >= 0) {
+		n = write(fd, &one, sizeof(one));
 		(void)n;
 	}
 	errno = saved;
 }
 
-int guard_init(int event_fd)
+void guard_notify(int event_fd)
+{
+	__atomic_store_n(&notify_fd, event_fd, __ATOMIC_RELAXED);
+}
+
+int guard_init(void)
 {
 	struct sigaction sa;
 
 	page_size = (size_t)sysconf(_SC_PAGESIZE);
-	notify_fd = event_fd;
 	memset(&sa, 0, sizeof(sa));
 	sa.sa_sigaction = on_sigbus;
 	sa.sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER;
@@ -102,7 +108,7 @@ void guard_exit(void)
 	uint32_t i;
 
 	sigaction(SIGBUS, &before, NULL);
-	notify_fd = -1;
+	guard_notify(-1);
 	for (i = 0; i < MAX_CHUNKS; i++) {
 		free(chunks[i]);
 		chunks[i] = NULL;

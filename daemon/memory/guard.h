@@ -17,8 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Install the handler.  @event_fd (or -1) is an eventfd, written at each mark. */
-int guard_init(int event_fd);
+/* Install the handler.  Negative errno. */
+int guard_init(void);
+/* An eventfd that is written at each mark; -1: none. */
+void guard_notify(int event_fd);
 /* Back to the default; every region must have been removed. */
 void guard_exit(void);
 
