@@ -65,6 +65,8 @@ bool shape_overlap_strided(const struct shape *a, const struct shape *b)
 	last = (shape_end(b) - 1 - a->offset) / a->stride;
 	if (last >= a->count)
 		last = a->count - 1;
+	if (last < first)
+		return false;	/* b lies between two rows */
 	if (last - first >= SHAPE_EXACT_ROWS)
 		return true;
 	for (uint64_t i = first; i <= last; i++) {

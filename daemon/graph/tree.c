@@ -86,6 +86,8 @@ static void describe(struct tree_node *t)
 	struct tree_node *p = t->parent;
 	unsigned int i = slot_of(p, t);
 
+	if (p->start[i] > t->start[0])
+		p->start[i] = t->start[0];
 	p->end[i] = max_of(t->end, t->n);
 	p->wend[i] = max_of(t->wend, t->n);
 }

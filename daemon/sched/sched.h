@@ -12,6 +12,7 @@
  * advances by (device time / weight) as its tasks are picked (by prediction)
  * and finish (by measurement); the least virtual time goes first.  A tenant
  * that was idle starts at the present virtual time, so idling saves nothing.
+ * If its first tasks find no device, others' may use what would stand idle.
  * Inside a tenant: lower priority value first, then submission order.
  *
  * WHERE: the policy's matter.  "eft": the device that would finish the task
@@ -99,6 +100,14 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns);
 void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 		  bool learn);
 
+/**
+ * sched_charge - a task ran without sched_pick() (the poller ran it itself)
+ *
+ * Charges and learns like sched_finish().  The task is in no queue.
+ */
+void sched_charge(struct sched *s, const struct graph_node *node,
+		  uint32_t device, uint64_t run_ns, bool learn);
+
 /* Tasks queued, and tasks picked and not finished. */
 uint32_t sched_queued(const struct sched *s);
 uint32_t sched_running(const struct sched *s);
@@ -128,9 +137,13 @@ struct sched_estimate {
 };
 
 /*
- * @kernel: sched_kernel_key() of the task.  Memory: one small record for each
- * (kernel, device, size class) seen; -ENOMEM is silently "not learnt".
+ * @kernel is sched_kernel_key() of the task.  Memory: one small record for each
+ * (kernel, device, size class) seen, up to SCHED_MAX_RECORDS; what does not fit
+ * is not learnt.
  */
+#define SCHED_MAX_RECORDS	65536
+
+
 uint64_t sched_kernel_key(const struct graph_node *node);
 struct sched_estimate sched_estimate(const struct sched *s, uint64_t kernel,
 				     uint32_t device, uint64_t work);
