@@ -350,11 +350,12 @@ struct arax_wait {
 	} points[ARAX_WAIT_MAX];
 };
 
-#define ARAX_CANCEL_QUEUE	0x1	/* all of @queue, else the task @tag */
+#define ARAX_CANCEL_QUEUE	0x1	/* all of @queue, else those with @user_data */
 
 /**
  * struct arax_cancel - cancel tasks that have not started
  * @queue:	handle, with ARAX_CANCEL_QUEUE
+ * @user_data:	without it: every unfinished task submitted with this value
  * @nr_canceled: out: tasks that were still in the core; those at the daemon are
  *		asked for and complete with ECANCELED if they had not started
  */
@@ -363,7 +364,7 @@ struct arax_cancel {
 	__u32 flags;
 	__u32 queue;
 	__u32 nr_canceled;
-	__aligned_u64 tag;
+	__aligned_u64 user_data;
 };
 
 /* Buffer flags. */
@@ -566,7 +567,7 @@ enum arax_resource {
 #define ARAX_LIMIT_MAX		(~0ULL)	/* "max": no limit */
 
 struct arax_counter {
-	__aligned_u64 current;
+	__aligned_u64 used;		/* now; "current" where people read it */
 	__aligned_u64 peak;
 	__aligned_u64 max;
 	__aligned_u64 events;	/* charges refused because of this max */
@@ -681,7 +682,7 @@ struct arax_dispatch {
 	__u16 arg_len;
 	__u32 uid;
 	__s32 priority;
-	__s32 error;		/* UNBLOCK */
+	__s32 error;		/* UNBLOCK, or TASK: of the timeline it waited for */
 	__aligned_u64 user_data;
 	__u8  args[ARAX_INLINE_ARGS];
 	__aligned_u64 reserved;

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Clients: one open file, one context.  The structure lives until its link has
+ * released it, its last task is committed and the mediator has been told.
+ */
+#include "core.h"
+
+struct core_client *core_client_create(struct core *core, void *link, u32 uid, u32 gid,
+				       s32 pid, const char *comm, struct core_tenant *tenant,
+				       int *err)
+{
+	struct core_client *c;
+
+	*err = -ENOMEM;
+	c = core_alloc(sizeof(*c));
+	if (!c)
+		return NULL;
+	core_mutex_init(&c->lock);
+	core_handles_init(&c->handles, core->params.max_handles);
+	c->core = core;
+	c->link = link;
+	c->uid = uid;
+	c->gid = gid;
+	c->pid = pid;
+	memcpy(c->comm, comm, strnlen(comm, sizeof(c->comm) - 1));
+	clist_init(&c->free);
+	clist_init(&c->freed);
+	clist_init(&c->queued);
+	clist_init(&c->dispatched);
+	clist_init(&c->backlog);
+	clist_init(&c->wake);
+	clist_init(&c->note);
+
+	core_mutex_lock(&core->lock);
+	c->user = core_user_get(core, uid);
+	if (!c->user)
+		goto unlock;
+	c->tenant = tenant;
+	c->id = core->next_client++;
+	core->nr_clients++;
+	clist_add_tail(&c->node, &core->clients);
+	core_mutex_unlock(&core->lock);
+	*err = 0;
+	return c;
+unlock:
+	core_mutex_unlock(&core->lock);
+	core_mutex_destroy(&c->lock);
+	core_handles_destroy(&c->handles);
+	core_free(c);
+	return NULL;
+}
+
+/* No lock is needed: nothing can find it any more. */
+void core_client_free(struct core_client *c)
+{
+	struct core *core = c->core;
+
+	core_warn_on(c->nr_tasks || core_atomic_read(&c->sleepers));
+	core_warn_on(!clist_empty(&c->queued) || !clist_empty(&c->dispatched));
+	if (c->ready)
+		core_uncharge(c->tenant, c->user, ARAX_RES_CONTEXTS, 1);
+	core_mutex_lock(&core->lock);
+	core_uncharge(c->tenant, c->user, ARAX_RES_DEVICE_MEMORY, c->device_memory);
+	clist_del(&c->node);
+	core->nr_clients--;
+	core_tenant_put(core, c->tenant);
+	core_tenant_put(core, c->user);
+	core_mutex_unlock(&core->lock);
+	core_free(c->tasks);
+	core_handles_destroy(&c->handles);
+	core_mutex_destroy(&c->lock);
+	core_free(c);
+}
+
+void core_client_check_free(struct core_client *c, struct core_garbage *g)
+{
+	if (!c->gone || c->nr_tasks || !c->noted)
+		return;
+	clist_del(&c->wake);
+	clist_add_tail(&c->wake, &g->clients);
+	c->noted = false;	/* once */
+}
+
+/* What is not dispatched vanishes; what is, the mediator is told to drop. */
+static void drop_tasks(struct core_client *c, struct core_garbage *g)
+{
+	struct core *core = c->core;
+	struct clist *pos, *tmp;
+
+	clist_for_each_safe(pos, tmp, &c->queued) {
+		struct core_task *t = clist_entry(pos, struct core_task, node);
+		struct core_result r = { .result = -ECANCELED, .device = ~0u };
+
+		core_complete(core, t, &r, g);
+	}
+	clist_del(&c->backlog);
+	if (core->state == CORE_LIVE && c->submitted) {
+		if (clist_empty(&c->note))
+			clist_add_tail(&c->note, &core->gone_notes);
+	} else {
+		c->noted = true;
+	}
+}
+
+void core_client_kill_locked(struct core_client *c, u32 error, struct core_garbage *g)
+{
+	core_spin_assert(&c->core->dispatch);
+	if (c->dead)
+		return;
+	c->dead = error;
+	if (c->region)
+		core_write_once(core_ctl(c)->dead, error);
+	drop_tasks(c, g);
+	if (clist_empty(&c->wake))
+		clist_add_tail(&c->wake, &g->wake);
+	core_dispatch_flush(c->core, g);
+}
+
+void core_client_kill(struct core_client *c, u32 error)
+{
+	struct core_garbage g;
+
+	core_garbage_init(&g);
+	core_spin_lock(&c->core->dispatch);
+	core_client_kill_locked(c, error, &g);
+	core_unlock_collect(c->core, &g);
+}
+
+void core_client_release(struct core_client *c)
+{
+	struct core *core = c->core;
+	struct core_buffer *ring;
+	struct core_garbage g;
+	enum core_type type;
+	void *object;
+	u32 i, handle;
+
+	core_client_kill(c, EPIPE);
+
+	/* Nobody else holds the file: the lock only pleases its checkers. */
+	core_garbage_init(&g);
+	core_mutex_lock(&c->lock);
+	for (i = 0; (object = core_handle_next(&c->handles, &i, &type)); i++) {
+		handle = i | (u32)c->handles.e[i].gen << CORE_HANDLE_BITS;
+		core_handle_remove(&c->handles, type, handle);
+		core_spin_lock(&core->dispatch);
+		if (type == CORE_BUFFER)
+			core_buffer_put_locked(object, &g);
+		else if (type == CORE_QUEUE)
+			core_queue_put_locked(object, &g);
+		else
+			core_timeline_put_locked(object, &g);
+		core_spin_unlock(&core->dispatch);
+	}
+	core_mutex_unlock(&c->lock);
+
+	core_spin_lock(&core->dispatch);
+	ring = c->ring_buf;
+	c->ring_buf = NULL;
+	c->region = NULL;	/* who holds core->dispatch looks here first */
+	core_unlock_collect(core, &g);
+	if (ring) {
+		core->ops->ring_free(c);
+		core_buffer_put(ring);
+	}
+
+	core_garbage_init(&g);
+	core_spin_lock(&core->dispatch);
+	c->gone = true;
+	core_client_check_free(c, &g);
+	core_unlock_collect(core, &g);
+}
+
+int core_context_init(struct core_client *c, struct arax_context_init *a)
+{
+	struct core *core = c->core;
+	struct arax_layout l;
+	struct core_task *tasks = NULL;
+	struct core_buffer *ring;
+	int err;
+	u32 i;
+
+	if (a->flags || a->pad)
+		return a->flags ? -EOPNOTSUPP : -EINVAL;
+	if (arax_layout(a->depth, a->entry_size, a->arena_size, &l))
+		return -EINVAL;
+	core_mutex_lock(&c->lock);
+	err = -EBUSY;
+	if (c->ready)
+		goto unlock;
+	err = core_charge(c->tenant, c->user, ARAX_RES_CONTEXTS, 1);
+	if (err)
+		goto unlock;
+	err = -ENOMEM;
+	tasks = core_alloc(sizeof(*tasks) * (size_t)a->depth);
+	if (!tasks)
+		goto uncharge;
+	ring = core_buffer_new(c, l.region_size, CORE_BUFFER_RING, &err);
+	if (!ring)
+		goto uncharge;
+	c->ring_buf = ring;
+	c->layout = l;
+	err = core->ops->ring_alloc(c, a, l.region_size);
+	if (err) {
+		c->ring_buf = NULL;
+		core_buffer_free(ring);
+		goto uncharge;
+	}
+	c->tasks = tasks;
+	c->depth = a->depth;
+	c->entry_size = a->entry_size;
+	c->arena_size = a->arena_size;
+	for (i = 0; i < a->depth; i++) {
+		tasks[i].client = c;
+		clist_init(&tasks[i].node);
+		clist_init(&tasks[i].tl_node);
+		clist_init(&tasks[i].note);
+		clist_add_tail(&tasks[i].node, &c->free);
+	}
+	core_write_once(core_ctl(c)->epoch, core_read_once(core->epoch));
+	c->ready = true;
+	core_atomic_add(&c->memory, l.region_size);
+	a->sq_offset = l.sq_offset;
+	a->cq_offset = l.cq_offset;
+	a->arena_offset = l.arena_offset;
+	a->region_size = l.region_size;
+	a->context = c->id;
+	core_mutex_unlock(&c->lock);
+	return 0;
+uncharge:
+	core_free(tasks);
+	core_uncharge(c->tenant, c->user, ARAX_RES_CONTEXTS, 1);
+unlock:
+	core_mutex_unlock(&c->lock);
+	return err;
+}
+
+u32 core_client_unread(struct core_client *c)
+{
+	if (!c->region)
+		return 0;
+	return core_read_once(c->cq_tail) - core_read_once(core_ctl(c)->cq_head);
+}
+
+/* The same words for the client itself, for `arax ps` and for fdinfo. */
+static void context_usage(struct core_client *c, struct arax_usage *u)
+{
+	struct core *core = c->core;
+	u32 i;
+
+	memset(u->counters, 0, sizeof(u->counters));
+	for (i = 0; i < ARAX_RES_MAX; i++)
+		u->counters[i].max = ARAX_LIMIT_MAX;
+	u->counters[ARAX_RES_MEMORY].used = core_atomic_read(&c->memory);
+	u->counters[ARAX_RES_CONTEXTS].used = core_read_once(c->ready);
+	u->counters[ARAX_RES_DEVICE_MEMORY].used = core_read_once(c->device_memory);
+	core_spin_lock(&core->dispatch);
+	u->counters[ARAX_RES_TASKS].used = c->nr_tasks;
+	u->counters[ARAX_RES_TASKS].peak = c->peak_tasks;
+	u->counters[ARAX_RES_TASKS].max = c->depth;
+	u->device_ns = c->device_ns;
+	u->wait_ns = c->wait_ns;
+	u->tasks_done = c->tasks_done;
+	u->tasks_failed = c->tasks_failed;
+	core_spin_unlock(&core->dispatch);
+	u->max_ns = ARAX_LIMIT_MAX;
+	u->period_ns = 0;
+	u->weight = c->tenant->weight;
+}
+
+int core_usage_query(struct core_client *c, struct arax_usage *a)
+{
+	switch (a->scope) {
+	case ARAX_USAGE_CONTEXT:
+		context_usage(c, a);
+		return 0;
+	case ARAX_USAGE_TENANT:
+		core_tenant_usage(c->tenant, a);
+		return 0;
+	case ARAX_USAGE_USER:
+		core_tenant_usage(c->user, a);
+		return 0;
+	}
+	return -EOPNOTSUPP;
+}
+
+/* core->lock keeps the client from being freed meanwhile. */
+int core_context_query(struct core *core, struct arax_context *a)
+{
+	struct core_client *c = NULL;
+	struct clist *pos, *tmp;
+
+	core_mutex_lock(&core->lock);
+	clist_for_each_safe(pos, tmp, &core->clients) {
+		c = clist_entry(pos, struct core_client, node);
+		if (c->id >= a->id)
+			break;
+		c = NULL;
+	}
+	if (!c) {
+		core_mutex_unlock(&core->lock);
+		return -ENOENT;
+	}
+	a->id = c->id;
+	a->uid = c->uid;
+	a->gid = c->gid;
+	a->pid = c->pid;
+	a->nr_buffers = core_read_once(c->nr[CORE_BUFFER]);
+	a->nr_queues = core_read_once(c->nr[CORE_QUEUE]);
+	a->nr_timelines = core_read_once(c->nr[CORE_TIMELINE]);
+	a->depth = core_read_once(c->depth);
+	a->tenant = c->tenant->id;
+	memcpy(a->comm, c->comm, sizeof(a->comm));
+	memset(&a->usage, 0, sizeof(a->usage));
+	a->usage.size = sizeof(a->usage);
+	a->usage.scope = ARAX_USAGE_CONTEXT;
+	context_usage(c, &a->usage);
+	a->flags = core_read_once(c->dead) || core_read_once(c->gone);
+	core_mutex_unlock(&core->lock);
+	return 0;
+}
+
+int core_context_kill(struct core *core, u32 id)
+{
+	struct core_garbage g;
+	struct clist *pos, *tmp;
+	int err = -ENOENT;
+
+	/*
+	 * The dispatch lock is dropped only after core->lock, which keeps the
+	 * client: collecting needs core->lock free.
+	 */
+	core_garbage_init(&g);
+	core_mutex_lock(&core->lock);
+	core_spin_lock(&core->dispatch);
+	clist_for_each_safe(pos, tmp, &core->clients) {
+		struct core_client *c = clist_entry(pos, struct core_client, node);
+
+		if (c->id != id)
+			continue;
+		core_client_kill_locked(c, EPIPE, &g);
+		err = 0;
+	}
+	core_spin_unlock(&core->dispatch);
+	core_mutex_unlock(&core->lock);
+	core_spin_lock(&core->dispatch);
+	core_unlock_collect(core, &g);
+	return err;
+}

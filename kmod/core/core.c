@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* A core's birth and death, and the disposal of what locks must not free. */
+#include "core.h"
+
+struct core *core_create(const struct core_ops *ops, const struct core_params *params,
+			 void *link, int *err)
+{
+	struct core *core;
+	u32 i;
+
+	*err = -EINVAL;
+	if (params->cells < 64 || params->cells > 1u << 20 || params->cells & (params->cells - 1))
+		return NULL;
+	if (!params->slots || params->slots > CORE_MAX_SLOTS)
+		return NULL;
+	*err = -ENOMEM;
+	core = core_alloc(sizeof(*core));
+	if (!core)
+		return NULL;
+	core->slots = core_alloc(sizeof(*core->slots) * (size_t)params->slots);
+	if (!core->slots)
+		goto free;
+	core->ops = ops;
+	core->params = *params;
+	core->link = link;
+	core_mutex_init(&core->lock);
+	core_spin_init(&core->dispatch);
+	clist_init(&core->clients);
+	clist_init(&core->tenants);
+	clist_init(&core->users);
+	clist_init(&core->backlog);
+	clist_init(&core->task_notes);
+	clist_init(&core->drop_notes);
+	clist_init(&core->gone_notes);
+	clist_init(&core->zombies);
+	core->next_client = 1;
+	core_handles_init(&core->buffers, (1u << CORE_HANDLE_BITS) - 2);
+	/* Slot 0 ends the free list; a tag is therefore never 0. */
+	for (i = 1; i < params->slots; i++) {
+		core->slots[i].gen = 1;
+		core->slots[i].next_free = i + 1 < params->slots ? i + 1 : 0;
+	}
+	core->slot_free = params->slots > 1 ? 1 : 0;
+	*err = 0;
+	return core;
+free:
+	core_free(core);
+	return NULL;
+}
+
+static void free_nodes(struct clist *list)
+{
+	struct clist *pos, *tmp;
+
+	clist_for_each_safe(pos, tmp, list) {
+		struct core_tenant *t = clist_entry(pos, struct core_tenant, node);
+		u32 i;
+
+		for (i = 0; i < ARAX_RES_MAX; i++)
+			core_warn_on(core_atomic_read(&t->res[i].used));
+		clist_del(&t->node);
+		core_free(t);
+	}
+}
+
+void core_destroy(struct core *core)
+{
+	u32 i;
+
+	core_warn_on(!clist_empty(&core->clients));
+	core_warn_on(core->state != CORE_DETACHED);
+	core_warn_on(core->slots_used);
+	free_nodes(&core->tenants);
+	free_nodes(&core->users);
+	core_handles_destroy(&core->buffers);
+	for (i = 0; i < core->nr_kernels; i++)
+		core_free(core->kernels[i]);
+	for (i = 0; i < core->nr_devices; i++)
+		core_free(core->devices[i]);
+	core_free(core->slots);
+	core_mutex_destroy(&core->lock);
+	core_spin_destroy(&core->dispatch);
+	core_free(core);
+}
+
+void core_garbage_init(struct core_garbage *g)
+{
+	clist_init(&g->buffers);
+	clist_init(&g->queues);
+	clist_init(&g->timelines);
+	clist_init(&g->events);
+	clist_init(&g->wake);
+	clist_init(&g->clients);
+	g->bigs = NULL;
+	g->mediator = false;
+}
+
+static void wake(struct core *core, struct core_garbage *g)
+{
+	struct clist *pos, *tmp;
+
+	if (clist_empty(&g->wake) && !g->mediator)
+		return;
+	/*
+	 * Pairs with the full barrier of whoever sets a need_wakeup word and
+	 * then looks at its ring: either it sees our entry, or we its word.
+	 */
+	core_full_barrier();
+	clist_for_each_safe(pos, tmp, &g->wake) {
+		struct core_client *c = clist_entry(pos, struct core_client, wake);
+
+		clist_del(&c->wake);
+		if (core_atomic_read(&c->sleepers) ||
+		    (c->region && core_read_once(core_ctl(c)->cq_need_wakeup)))
+			core->ops->client_wake(c);
+	}
+	if (g->mediator && core->page && core_read_once(core->page->need_wakeup))
+		core->ops->mediator_wake(core);
+}
+
+static void collect(struct core *core, struct core_garbage *g)
+{
+	struct clist *pos, *tmp;
+
+	while (g->bigs) {
+		void *big = g->bigs;
+
+		g->bigs = *(void **)big;
+		core_free(big);
+	}
+	clist_for_each_safe(pos, tmp, &g->queues) {
+		clist_del(pos);
+		core_free(clist_entry(pos, struct core_queue, garbage));
+	}
+	clist_for_each_safe(pos, tmp, &g->events) {
+		struct core_event *e = clist_entry(pos, struct core_event, node);
+
+		clist_del(pos);
+		core->ops->event_put(e->event);
+		core_free(e);
+	}
+	clist_for_each_safe(pos, tmp, &g->timelines) {
+		clist_del(pos);
+		core_free(clist_entry(pos, struct core_timeline, garbage));
+	}
+	clist_for_each_safe(pos, tmp, &g->buffers) {
+		struct core_buffer *buf = clist_entry(pos, struct core_buffer, garbage);
+
+		clist_del(pos);
+		core->ops->buffer_idle(buf);
+	}
+	clist_for_each_safe(pos, tmp, &g->clients) {
+		struct core_client *c = clist_entry(pos, struct core_client, wake);
+
+		clist_del(pos);
+		core_client_free(c);
+	}
+}
+
+void core_unlock_collect(struct core *core, struct core_garbage *g)
+	core_releases(&core->dispatch)
+{
+	wake(core, g);
+	core_spin_unlock(&core->dispatch);
+	collect(core, g);
+}

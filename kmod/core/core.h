@@ -1,0 +1,698 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * The core: what a client, buffer, queue, task, timeline and tenant are.
+ *
+ * The same code runs in arax.ko and in araxd's broker.  The world around it
+ * (the "link": char device or socket) hands in open files as clients, calls
+ * as struct copies, and offers struct core_ops for what only it can do.
+ *
+ * LOCKS, outermost first
+ *
+ *   client->lock    (mutex) a client's handle table and its submission side.
+ *   core->lock      (mutex) tenants' tree, clients' list, buffers' ids,
+ *                   kernels, devices, attach and detach.
+ *   core->dispatch  (spin)  the dispatch ring, slots, task states, completion
+ *                   rings, timelines, notes.  Nothing sleeps under it, nothing
+ *                   is freed under it: what became garbage goes to a
+ *                   struct core_garbage and dies after the unlock.
+ *
+ *   mmap() of the link takes none of them.  Tenants' counters are lock-free.
+ */
+#ifndef ARAX_CORE_CORE_H
+#define ARAX_CORE_CORE_H
+
+#include "layout.h"
+#include "list.h"
+#include "platform.h"
+
+struct core;
+struct core_client;
+struct core_buffer;
+struct core_timeline;
+struct core_tenant;
+
+/* ------------------------------------------------------------------ */
+/* What the link offers to the core                                    */
+
+/**
+ * struct core_ops - services of the link; all may sleep unless said otherwise
+ *
+ * @ring_alloc:	  make @bytes of zeroed memory shared with the client, or take
+ *		  the memory that it brought (init->ring_fd, wake_fd); sets
+ *		  client->region and client->link_ring.  The bytes are charged
+ *		  as client->ring_buf (type CORE_BUFFER_RING), whose ->link is
+ *		  the link's to use
+ * @ring_free:	  the core touches client->region no more: unmap it.  Then
+ *		  comes buffer_idle(client->ring_buf), as for any buffer: the
+ *		  client's own mapping may outlive its file, and stays charged
+ * @buffer_create, @buffer_import: back @buf (bytes set, charged) with pages;
+ *		  set buf->link; import first asks @buffer_inspect
+ * @buffer_inspect: size of what import names, or an existing buffer with a
+ *		  reference taken by core_buffer_use() in *existing
+ * @buffer_export, @buffer_revoke, @buffer_get: as the calls of these names
+ * @buffer_idle:  no handle or task refers to @buf any more.  The link calls
+ *		  core_buffer_free() when its last mapping and fd are gone,
+ *		  from here or later
+ * @client_wake:  (atomic) wake whoever sleeps for completions or timelines; is
+ *		  called only if cq_need_wakeup or client->sleepers is set
+ * @mediator_wake: (atomic) wake whoever sleeps in fetch
+ * @mediator_alloc: zeroed memory that the mediator maps, @writable or not
+ * @event_get:	  eventfd by descriptor; @event_signal is atomic
+ * @timeline_export: a descriptor for a timeline; takes over one reference,
+ *		  dropped by core_timeline_put() when the descriptor is gone
+ * @timeline_import: the timeline of a descriptor, reference taken
+ * @tenant_by_fd: the tenant of a cgroup directory, reference taken; with
+ *		  core->lock held
+ */
+struct core_ops {
+	int (*ring_alloc)(struct core_client *c, struct arax_context_init *init, u32 bytes);
+	void (*ring_free)(struct core_client *c);
+	int (*buffer_create)(struct core_client *c, struct core_buffer *buf,
+			     struct arax_buffer_create *arg);
+	int (*buffer_inspect)(struct core_client *c, struct arax_buffer_import *arg,
+			      struct core_buffer **existing);
+	int (*buffer_import)(struct core_client *c, struct core_buffer *buf,
+			     struct arax_buffer_import *arg);
+	int (*buffer_export)(struct core_client *c, struct core_buffer *buf,
+			     struct arax_buffer_export *arg);
+	void (*buffer_idle)(struct core_buffer *buf);
+	void (*buffer_revoke)(struct core_buffer *buf);
+	int (*buffer_get)(struct core_buffer *buf, struct arax_buffer_get *arg);
+	void (*client_wake)(struct core_client *c);
+	void (*mediator_wake)(struct core *core);
+	void *(*mediator_alloc)(struct core *core, size_t bytes, bool writable);
+	void (*mediator_free)(struct core *core, void *mem, bool writable);
+	void *(*event_get)(struct core_client *c, int fd, int *err);
+	void (*event_signal)(void *event);
+	void (*event_put)(void *event);
+	int (*timeline_export)(struct core_client *c, struct core_timeline *tl);
+	struct core_timeline *(*timeline_import)(struct core_client *c, int fd, int *err);
+	int (*tenant_by_fd)(struct core *core, int fd, struct core_tenant **out);
+};
+
+/* Settings that hold for the life of a core; the module's parameters. */
+struct core_params {
+	u32 link;		/* ARAX_LINK_* */
+	u32 guarantees;		/* ARAX_GUAR_* */
+	u32 cells;		/* of the dispatch ring: power of two */
+	u32 slots;		/* tasks that the mediator may hold at once */
+	u32 max_handles;	/* of one context */
+	u64 user_memory;	/* defaults per uid, where nothing is configured */
+	u64 user_tasks;
+	u64 user_contexts;
+};
+
+#define CORE_MAX_KERNELS	4096
+#define CORE_MAX_DEVICES	256
+#define CORE_COMMIT_ENTRIES	256
+#define CORE_MAX_SLOTS		(1u << 20)
+#define CORE_TENANT_DEPTH	32	/* cgroups nest no deeper for us */
+#define CORE_DIRTY_RANGES	8
+#define CORE_BUFFER_RING	0x100	/* core_buffer.type of a context's region */
+
+/* ------------------------------------------------------------------ */
+/* Tenants                                                             */
+
+struct core_counter {
+	core_atomic used;
+	core_atomic peak;
+	core_atomic max;
+	core_atomic events;
+};
+
+/*
+ * A cgroup, or (outside the tree) a user.  Counters are lock-free; the
+ * times and task counts below them belong to core->dispatch.
+ */
+struct core_tenant {
+	u64 id;
+	struct core_tenant *parent;	/* reference held */
+	u64 refs;			/* core->lock */
+	struct core_counter res[ARAX_RES_MAX];
+	u64 device_ns;
+	u64 wait_ns;
+	u64 tasks_done;
+	u64 tasks_failed;
+	u64 max_ns;
+	u64 period_ns;
+	u32 weight;
+	bool is_user;
+	struct clist node;		/* core->tenants, ordered by id */
+	char path[256];
+};
+
+/* ------------------------------------------------------------------ */
+/* Handles                                                             */
+
+enum core_type {
+	CORE_NONE,
+	CORE_BUFFER,
+	CORE_QUEUE,
+	CORE_TIMELINE,
+};
+
+#define CORE_HANDLE_BITS	20
+#define CORE_HANDLE_INDEX(h)	((h) & ((1u << CORE_HANDLE_BITS) - 1))
+#define CORE_HANDLE_GEN(h)	((h) >> CORE_HANDLE_BITS)
+
+struct core_slot_entry {
+	void *object;
+	u32 next_free;
+	u16 gen;
+	u8 type;
+};
+
+struct core_handles {
+	struct core_slot_entry *e;
+	u32 cap;
+	u32 max;
+	u32 used;
+	u32 free;		/* first free place, 0: none */
+};
+
+/* ------------------------------------------------------------------ */
+/* Buffers, queues, timelines                                          */
+
+struct core_extent {
+	u64 start;
+	u64 end;
+};
+
+struct core_buffer {
+	struct core *core;
+	u64 bytes;
+	u32 id;			/* in core->buffers; also its key at the mediator */
+	u32 type;		/* 0 created, else 1 + enum arax_import */
+	u32 context;		/* creator */
+	u32 uid;
+	struct core_tenant *tenant;	/* charged, reference held */
+	struct core_tenant *user;
+	void *link;		/* the link's own */
+
+	/* core->dispatch: */
+	u64 users;		/* handles and tasks */
+	bool revoked;
+	bool idle;		/* buffer_idle() has been called */
+	bool mediated;		/* the mediator may have it mapped */
+	bool note_pending;
+	struct clist note;	/* core->drop_notes */
+	struct clist garbage;
+	u64 poison;		/* a failed task would have written here, see fail.c */
+	/* Ranges whose only current copy is, or was, on a device. */
+	struct core_extent dirty[CORE_DIRTY_RANGES];
+	u32 nr_dirty;
+	struct core_extent lost[CORE_DIRTY_RANGES];
+	u32 nr_lost;
+};
+
+struct core_queue {
+	u32 handle;
+	u32 flags;
+	s32 priority;
+	u64 tasks;		/* core->dispatch: refs by tasks, plus the handle's */
+	u64 poison;		/* core->dispatch: see fail.c */
+	struct clist garbage;
+};
+
+/* core->dispatch guards all of it. */
+struct core_timeline {
+	u64 refs;
+	u64 value;
+	s32 error;
+	struct clist tasks;	/* core_task.tl_node, dispatched and blocked */
+	struct clist waiters;	/* core_wait_point.node */
+	struct clist events;	/* core_event.node */
+	struct clist garbage;
+	void *link;
+};
+
+/* An eventfd armed on a timeline. */
+struct core_event {
+	struct clist node;
+	u64 value;
+	void *event;
+};
+
+/* ------------------------------------------------------------------ */
+/* Tasks                                                               */
+
+enum core_task_state {
+	CORE_TASK_FREE,
+	CORE_TASK_QUEUED,	/* client->queued: not in the dispatch ring yet */
+	CORE_TASK_DISPATCHED,	/* client->dispatched: has a slot and a tag */
+	CORE_TASK_ZOMBIE,	/* completed by takeover; its memory is still held */
+};
+
+#define CORE_NOTE_CANCEL	0x1
+#define CORE_NOTE_UNBLOCK	0x2
+
+struct core_task {
+	struct clist node;	/* client->free, ->freed, ->queued, ->dispatched */
+	struct clist tl_node;	/* wait->tasks */
+	struct clist note;	/* core->task_notes */
+	struct core_client *client;
+	struct core_queue *queue;
+	struct core_timeline *wait;
+	struct core_timeline *signal;
+	u64 wait_value;
+	u64 signal_value;
+	u8 state;
+	u8 notes;		/* CORE_NOTE_* that are pending */
+	bool started;		/* seen at detach */
+	bool blocked;
+	struct core_buffer **buffers;
+	struct arax_dispatch_range *ranges;
+	u8 *args;
+	void *big;		/* allocation behind the three, or NULL */
+	struct core_buffer *inline_buffers[2];
+	struct arax_dispatch_range inline_ranges[2];
+	struct arax_dispatch d;	/* as it is, or will be, in the dispatch ring */
+};
+
+/* ------------------------------------------------------------------ */
+/* Clients                                                             */
+
+struct core_client {
+	struct core *core;
+	struct clist node;	/* core->clients, ordered by id; core->lock */
+	u32 id;
+	u32 uid;
+	u32 gid;
+	s32 pid;
+	char comm[16];
+	struct core_tenant *tenant;	/* set before init, reference held */
+	struct core_tenant *user;
+	void *link;		/* the link's own, e.g. its open file */
+	void *link_ring;
+	/*
+	 * Calls of this client that sleep in the link, which adds to it, issues
+	 * a full barrier and looks once more before it sleeps (see core.c: wake).
+	 */
+	core_atomic sleepers;
+	core_atomic memory;	/* bytes of the buffers it made and has, and its region */
+	struct core_buffer *ring_buf;	/* what the region is charged as */
+	bool ready;		/* context-init is done */
+	u32 dead;		/* 0 or errno; core->dispatch */
+
+	core_mutex lock;	/* the next block */
+	struct core_handles handles;
+	u32 nr[CORE_TIMELINE + 1];
+	u64 device_memory;	/* core->lock: charged by the mediator */
+	u32 sq_head;		/* ring positions, private */
+	u32 cq_seen;		/* the client's head, as last believed */
+	u32 submitted;
+	struct clist free;	/* tasks */
+
+	struct core_task *tasks;
+	struct arax_layout layout;
+	u32 depth;
+	u32 entry_size;
+	u32 arena_size;
+	u8 *region;
+
+	/* core->dispatch: */
+	struct clist freed;	/* tasks on their way back to free */
+	struct clist queued;
+	struct clist dispatched; /* in submission order */
+	struct clist backlog;	/* in core->backlog while queued is not empty */
+	struct clist wake;	/* in a core_garbage */
+	struct clist note;	/* core->gone_notes */
+	u32 cq_tail;
+	u32 silent;		/* tasks that completed without an entry */
+	u32 nr_tasks;		/* queued, dispatched or zombie */
+	u32 peak_tasks;
+	bool gone;		/* released by its link */
+	bool noted;		/* the mediator knows, or need not */
+	u64 fail_mark;		/* see fail.c; 0: no failure to pass on */
+	u64 fail_origin;
+	u64 device_ns;
+	u64 wait_ns;
+	u64 tasks_done;
+	u64 tasks_failed;
+};
+
+struct core_kernel {
+	u32 id;
+	u32 kinds;
+	char name[ARAX_NAME_LEN];
+	struct arax_signature sig;
+	char text[256];
+};
+
+enum core_mediator_state {
+	CORE_DETACHED,		/* none, and no trace of an old one */
+	CORE_LIVE,
+	CORE_QUIESCED,		/* its file is closed, its process perhaps not gone */
+};
+
+struct core_slot {
+	struct core_task *task;
+	u32 gen;
+	u32 next_free;
+};
+
+struct core {
+	const struct core_ops *ops;
+	struct core_params params;
+	void *link;
+
+	core_mutex lock;	/* the next block */
+	struct clist clients;
+	u32 next_client;
+	u32 nr_clients;
+	struct clist tenants;
+	struct clist users;
+	struct core_handles buffers;	/* ids of all buffers */
+	struct arax_device *devices[CORE_MAX_DEVICES];
+	u32 nr_devices;
+	struct core_kernel *kernels[CORE_MAX_KERNELS];	/* published by release */
+	u32 nr_kernels;
+
+	core_spin dispatch;	/* the next block */
+	u32 state;		/* enum core_mediator_state */
+	u32 epoch;
+	u8 *ring;		/* dispatch ring; the mediator maps it read-only */
+	u32 tail;		/* cells, for ever */
+	u32 head_seen;
+	struct arax_mediator_page *page;
+	u32 *states;
+	struct arax_commit_entry *commits;
+	struct core_slot *slots;
+	u32 slot_free;
+	u32 slots_used;
+	struct clist backlog;
+	struct clist task_notes;
+	struct clist drop_notes;
+	struct clist gone_notes;
+	struct clist zombies;	/* tasks that a stuck old mediator still holds */
+	u64 poison;
+};
+
+/*
+ * What is found to be garbage under core->dispatch and is released after it,
+ * and whom to wake.
+ */
+struct core_garbage {
+	struct clist buffers;
+	struct clist queues;
+	struct clist timelines;
+	struct clist events;
+	struct clist wake;
+	struct clist clients;
+	void *bigs;		/* singly linked through their first word */
+	bool mediator;		/* wake it */
+};
+
+void core_garbage_init(struct core_garbage *g);
+/*
+ * Ends a critical section: wakes whom it must, drops core->dispatch, frees.
+ * Not with core->lock held: the last reference to a client takes it.
+ */
+void core_unlock_collect(struct core *core, struct core_garbage *g)
+	core_releases(&core->dispatch);
+
+/* ------------------------------------------------------------------ */
+/* core.c: life, and what is freed after the spinlock                 */
+
+struct core *core_create(const struct core_ops *ops, const struct core_params *params,
+			 void *link, int *err);
+/* All clients must be gone; warns of whatever is still counted. */
+void core_destroy(struct core *core);
+
+/* ------------------------------------------------------------------ */
+/* client.c                                                            */
+
+static inline struct arax_ring_ctl *core_ctl(const struct core_client *c)
+{
+	return (struct arax_ring_ctl *)c->region;
+}
+
+/*
+ * A client holds the tenant and user references that it is given; on error
+ * they stay the caller's.  core_client_release() never blocks on the mediator:
+ * running tasks keep what they need until they are committed.
+ */
+struct core_client *core_client_create(struct core *core, void *link, u32 uid, u32 gid,
+				       s32 pid, const char *comm, struct core_tenant *tenant,
+				       int *err);
+void core_client_release(struct core_client *c);
+void core_client_kill(struct core_client *c, u32 error);
+int core_context_init(struct core_client *c, struct arax_context_init *a);
+/* core->dispatch held: is nothing left that points to it? */
+void core_client_check_free(struct core_client *c, struct core_garbage *g);
+void core_client_free(struct core_client *c);
+void core_client_kill_locked(struct core_client *c, u32 error, struct core_garbage *g);
+int core_context_query(struct core *core, struct arax_context *a);
+int core_context_kill(struct core *core, u32 id);
+int core_usage_query(struct core_client *c, struct arax_usage *a);
+/* Unread completions; any thread, may be out of date at once. */
+u32 core_client_unread(struct core_client *c);
+
+/* ------------------------------------------------------------------ */
+/* handle.c: by client->lock, or core->lock for core->buffers          */
+
+int core_handles_init(struct core_handles *t, u32 max);
+void core_handles_destroy(struct core_handles *t);
+int core_handle_add(struct core_handles *t, enum core_type type, void *object, u32 *handle);
+void *core_handle_find(const struct core_handles *t, enum core_type type, u32 handle);
+void *core_handle_remove(struct core_handles *t, enum core_type type, u32 handle);
+/* The next object at or after place *index, NULL past the last. */
+void *core_handle_next(const struct core_handles *t, u32 *index, enum core_type *type);
+
+/* ------------------------------------------------------------------ */
+/* tenant.c                                                            */
+
+/* With core->lock held; parent's reference is taken anew. */
+struct core_tenant *core_tenant_get(struct core *core, u64 id, struct core_tenant *parent,
+				    const char *path);
+struct core_tenant *core_user_get(struct core *core, u32 uid);
+void core_tenant_hold(struct core *core, struct core_tenant *t);
+void core_tenant_put(struct core *core, struct core_tenant *t);
+/* Lock-free, all or nothing, leaf to root and the user: 0 or -EDQUOT. */
+int core_charge(struct core_tenant *t, struct core_tenant *user, u32 res, u64 n);
+void core_uncharge(struct core_tenant *t, struct core_tenant *user, u32 res, u64 n);
+int core_limit_set(struct core *core, const struct arax_limit *a);
+int core_tenant_query(struct core *core, struct arax_tenant *a);
+void core_tenant_usage(struct core_tenant *t, struct arax_usage *u);
+
+/* ------------------------------------------------------------------ */
+/* buffer.c                                                            */
+
+int core_buffer_create(struct core_client *c, struct arax_buffer_create *a);
+int core_buffer_import(struct core_client *c, struct arax_buffer_import *a);
+int core_buffer_export(struct core_client *c, struct arax_buffer_export *a);
+int core_buffer_destroy(struct core_client *c, u32 handle);
+int core_buffer_query(struct core_client *c, struct arax_buffer_query *a);
+int core_buffer_revoke(struct core_client *c, u32 handle);
+int core_buffer_get(struct core *core, struct arax_buffer_get *a);
+/* By the link, when nothing can reach the pages any more. */
+void core_buffer_free(struct core_buffer *buf);
+/* Takes a reference unless the buffer is revoked. */
+bool core_buffer_use(struct core_buffer *buf);
+void core_buffer_put(struct core_buffer *buf);
+struct core_buffer *core_buffer_new(struct core_client *c, u64 bytes, u32 type, int *err);
+void core_buffer_put_locked(struct core_buffer *buf, struct core_garbage *g);
+void core_extent_add(struct core_extent *e, u32 *nr, u64 start, u64 end);
+void core_extent_remove(struct core_extent *e, u32 *nr, u64 start, u64 end);
+bool core_extent_overlaps(const struct core_extent *e, u32 nr, u64 start, u64 end);
+
+/* ------------------------------------------------------------------ */
+/* queue.c, timeline.c                                                 */
+
+int core_queue_create(struct core_client *c, struct arax_queue_create *a);
+int core_queue_destroy(struct core_client *c, u32 handle);
+void core_queue_put_locked(struct core_queue *q, struct core_garbage *g);
+
+#define CORE_WAIT_PENDING	1
+
+struct core_wait_point {
+	struct clist node;
+	struct core_client *client;
+	struct core_timeline *tl;
+	u64 value;
+};
+
+struct core_wait {
+	struct core_client *client;
+	u32 flags;
+	u32 count;
+	struct core_wait_point points[ARAX_WAIT_MAX];
+};
+
+/*
+ * A link waits so: begin; while poll says CORE_WAIT_PENDING sleep until
+ * client_wake; end (always, if begin succeeded).
+ */
+int core_wait_begin(struct core_client *c, const struct arax_wait *a, struct core_wait *w);
+int core_wait_poll(struct core_wait *w, u32 *index);
+void core_wait_end(struct core_wait *w);
+
+int core_timeline_create(struct core_client *c, struct arax_timeline_create *a);
+int core_timeline_destroy(struct core_client *c, u32 handle);
+int core_timeline_query(struct core_client *c, struct arax_timeline_point *a);
+int core_timeline_advance(struct core_client *c, const struct arax_timeline_point *a);
+int core_timeline_eventfd(struct core_client *c, const struct arax_timeline_eventfd *a);
+int core_timeline_export(struct core_client *c, struct arax_timeline_share *a);
+int core_timeline_import(struct core_client *c, struct arax_timeline_share *a);
+void core_timeline_put(struct core *core, struct core_timeline *tl);
+void core_timeline_put_locked(struct core_timeline *tl, struct core_garbage *g);
+void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value, s32 error,
+			 struct core_garbage *g);
+
+/* ------------------------------------------------------------------ */
+/* submit.c                                                            */
+
+/*
+ * Consumes up to max published entries.  Returns how many, or -EAGAIN (no
+ * credit), -EINVAL (not published), -EPIPE, -ENXIO if none was.
+ */
+int core_submit(struct core_client *c, u32 max);
+int core_cancel(struct core_client *c, struct arax_cancel *a);
+/* Is an entry published at the consumer's position?  One load. */
+static inline bool core_submit_ready(const struct core_client *c)
+{
+	const struct arax_task *t = (const void *)(c->region + c->layout.sq_offset +
+				     (size_t)(c->sq_head & (c->depth - 1)) * c->entry_size);
+
+	return core_load_acquire(&t->seq) == c->sq_head + 1;
+}
+
+/* ------------------------------------------------------------------ */
+/* mediator.c, dispatch.c, commit.c                                    */
+
+int core_attach(struct core *core, struct arax_attach *a);
+/* The mediator's file is closed: it commits nothing any more. */
+void core_detach(struct core *core);
+/* Its process is gone, and with it every DMA: replay or fail its tasks. */
+void core_mediator_gone(struct core *core);
+/* No new mediator came: fail what is queued with EOWNERDEAD. */
+void core_expire(struct core *core);
+int core_fetch(struct core *core, struct arax_fetch *a);
+int core_commit(struct core *core, struct arax_commit *a);
+int core_mediator_charge(struct core *core, const struct arax_charge *a);
+
+/* The broker is its own mediator: it reads and commits without copies. */
+u32 core_commit_entries(struct core *core, const struct arax_commit_entry *e, u32 n, u32 mask,
+			u32 first, u32 *stale);
+/*
+ * The next entry of the dispatch ring from the mediator's position *head on,
+ * or NULL; skips pads.  Used by the broker and, on the mapped ring, by araxd.
+ */
+static inline const struct arax_dispatch *core_ring_peek(const u8 *ring, u32 cells, u32 *head)
+{
+	const struct arax_dispatch *d;
+
+	for (;;) {
+		d = (const void *)(ring + (size_t)(*head & (cells - 1)) * ARAX_CELL_SIZE);
+		/* Pairs with the release in dispatch.c: publish(). */
+		if (core_load_acquire(&d->seq) != *head + 1)
+			return NULL;
+		if (d->type != ARAX_DISPATCH_PAD)
+			return d;
+		*head += d->cells;
+	}
+}
+
+/* dispatch.c; core->dispatch held */
+void core_dispatch_flush(struct core *core, struct core_garbage *g);
+/* Puts a prepared task into the ring, or into its client's backlog. */
+void core_dispatch_queue(struct core *core, struct core_task *t, struct core_garbage *g);
+void core_slot_free(struct core *core, struct core_task *t);
+void core_note_task(struct core *core, struct core_task *t, u8 note);
+
+/* commit.c; core->dispatch held */
+struct core_result {
+	s32 result;
+	u32 device;
+	u32 dirty;
+	u64 device_ns;
+	u64 wait_ns;
+	u64 bytes;
+	u64 origin;
+};
+
+/* Uncharges a task, posts its completion and releases what it holds. */
+void core_complete(struct core *core, struct core_task *t, const struct core_result *r,
+		   struct core_garbage *g);
+/* Posts one entry; also for tasks that were refused. */
+void core_post(struct core_client *c, u64 user_data, u64 tag, const struct core_result *r,
+	       struct core_garbage *g);
+/* As complete, but the buffers stay held until core_task_release(). */
+void core_complete_held(struct core *core, struct core_task *t, const struct core_result *r,
+			struct core_garbage *g);
+void core_task_release(struct core *core, struct core_task *t, struct core_garbage *g);
+
+/* fail.c; core->dispatch held */
+void core_fail_mark(struct core *core, struct core_task *t);
+void core_fail_pass(struct core *core, struct core_client *c, struct core_garbage *g);
+
+/* ------------------------------------------------------------------ */
+/* registry.c                                                          */
+
+int core_device_publish(struct core *core, const struct arax_device *a);
+int core_device_query(struct core *core, struct arax_device *a);
+int core_kernel_publish(struct core *core, struct arax_kernel_publish *a);
+int core_kernel_lookup(struct core *core, struct arax_kernel_lookup *a);
+const struct core_kernel *core_kernel_find(struct core *core, u32 id);
+
+/* ------------------------------------------------------------------ */
+/* call.c: one table for every call that doesn't sleep                 */
+
+#define CORE_ROLE_CLIENT	0x1	/* offered on the clients' node */
+#define CORE_ROLE_MEDIATOR	0x2	/* needs the attached mediator's file */
+#define CORE_ROLE_ADMIN		0x4	/* any open file of the mediator's node */
+#define CORE_CALL_INIT		0x8	/* needs context-init */
+#define CORE_CALL_LINK		0x10	/* the link runs it: it may sleep */
+
+union core_args {
+	u32 size;
+	struct arax_info info;
+	struct arax_context_init context_init;
+	struct arax_submit submit;
+	struct arax_wait wait;
+	struct arax_cancel cancel;
+	struct arax_buffer_create buffer_create;
+	struct arax_buffer_import buffer_import;
+	struct arax_buffer_export buffer_export;
+	struct arax_handle handle;
+	struct arax_buffer_query buffer_query;
+	struct arax_queue_create queue_create;
+	struct arax_timeline_create timeline_create;
+	struct arax_timeline_point timeline_point;
+	struct arax_timeline_eventfd timeline_eventfd;
+	struct arax_timeline_share timeline_share;
+	struct arax_kernel_lookup kernel_lookup;
+	struct arax_device device;
+	struct arax_usage usage;
+	struct arax_attach attach;
+	struct arax_fetch fetch;
+	struct arax_commit commit;
+	struct arax_buffer_get buffer_get;
+	struct arax_charge charge;
+	struct arax_kernel_publish kernel_publish;
+	struct arax_limit limit;
+	struct arax_tenant tenant;
+	struct arax_context context;
+	struct arax_kill kill;
+};
+
+struct core_call {
+	u32 nr;
+	u32 min_size;		/* last mandatory field's end */
+	u32 size;		/* today's struct */
+	u32 flags;		/* CORE_ROLE_* | CORE_CALL_* */
+	int (*run)(struct core *core, struct core_client *c, union core_args *a);
+};
+
+/* NULL for an unknown number (bounds-checked against speculation). */
+const struct core_call *core_call_find(u32 nr);
+/*
+ * Checks what holds for all calls (init done, client alive) and runs one.
+ * The link has copied the struct (zero-extended, tail checked) and checked
+ * roles; it copies the struct back whatever the result.  c is NULL for the
+ * mediator's node.
+ */
+int core_call_run(const struct core_call *call, struct core *core, struct core_client *c,
+		  union core_args *a);
+
+#endif /* ARAX_CORE_CORE_H */

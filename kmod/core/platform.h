@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * What the core needs of the world around it: the one place where kmod/core
+ * touches kernel headers.  In user space (araxd's broker, the unit tests, the
+ * fuzzers) the same names stand for C11 atomics and pthread locks.
+ */
+#ifndef ARAX_CORE_PLATFORM_H
+#define ARAX_CORE_PLATFORM_H
+
+#ifdef __KERNEL__
+
+#include <linux/types.h>
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <linux/limits.h>
+#include <linux/string.h>
+#include <linux/mutex.h>
+#include <linux/spinlock.h>
+#include <linux/slab.h>
+#include <linux/mm.h>
+#include <linux/nospec.h>
+#include <linux/overflow.h>
+#include <linux/timekeeping.h>
+#include <linux/bug.h>
+#include <linux/sched.h>
+
+typedef struct mutex core_mutex;
+#define core_mutex_init(m)	mutex_init(m)
+#define core_mutex_destroy(m)	mutex_destroy(m)
+#define core_mutex_lock(m)	mutex_lock(m)
+#define core_mutex_unlock(m)	mutex_unlock(m)
+#define core_mutex_assert(m)	lockdep_assert_held(m)
+
+typedef spinlock_t core_spin;
+#define core_spin_init(s)	spin_lock_init(s)
+#define core_spin_destroy(s)	do { } while (0)
+#define core_spin_lock(s)	spin_lock(s)
+#define core_spin_unlock(s)	spin_unlock(s)
+#define core_spin_assert(s)	lockdep_assert_held(s)
+#define core_releases(s)	__releases(s)	/* for sparse */
+
+#define INT64_MIN	S64_MIN
+
+typedef atomic64_t core_atomic;
+#define core_atomic_read(a)	((u64)atomic64_read(a))
+#define core_atomic_set(a, v)	atomic64_set(a, (s64)(v))
+#define core_atomic_add(a, v)	atomic64_add((s64)(v), a)
+#define core_atomic_sub_return(a, v) ((u64)atomic64_sub_return((s64)(v), a))
+static inline bool core_atomic_try_cmpxchg(core_atomic *a, u64 *old, u64 new)
+{
+	return atomic64_try_cmpxchg(a, (s64 *)old, (s64)new);
+}
+
+#define core_load_acquire(p)	smp_load_acquire(p)
+#define core_store_release(p, v) smp_store_release(p, v)
+#define core_read_once(x)	READ_ONCE(x)
+#define core_write_once(x, v)	WRITE_ONCE(x, v)
+#define core_full_barrier()	smp_mb()
+#define core_nospec(i, n)	array_index_nospec(i, n)
+#define core_warn_on(c)		WARN_ON(c)
+#define core_resched()		cond_resched()
+
+#define core_now_ns()		ktime_get_ns()
+
+static inline void *core_alloc(size_t n)
+{
+	return kvzalloc(n, GFP_KERNEL_ACCOUNT);
+}
+
+static inline void core_free(const void *p)
+{
+	kvfree(p);
+}
+
+#else /* user space */
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/types.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __s64 s64;
+
+typedef pthread_mutex_t core_mutex;
+#define core_mutex_init(m)	pthread_mutex_init(m, NULL)
+#define core_mutex_destroy(m)	pthread_mutex_destroy(m)
+#define core_mutex_lock(m)	pthread_mutex_lock(m)
+#define core_mutex_unlock(m)	pthread_mutex_unlock(m)
+#define core_mutex_assert(m)	((void)(m))
+
+/*
+ * A pthread spinlock would burn a whole time slice when its holder is
+ * preempted; a mutex costs about the same where there is no contention.
+ */
+typedef pthread_mutex_t core_spin;
+#define core_spin_init(s)	pthread_mutex_init(s, NULL)
+#define core_spin_destroy(s)	pthread_mutex_destroy(s)
+#define core_spin_lock(s)	pthread_mutex_lock(s)
+#define core_spin_unlock(s)	pthread_mutex_unlock(s)
+#define core_spin_assert(s)	((void)(s))
+#define core_releases(s)
+
+typedef struct {
+	u64 v;
+} core_atomic;
+#define core_atomic_read(a)	__atomic_load_n(&(a)->v, __ATOMIC_RELAXED)
+#define core_atomic_set(a, n)	__atomic_store_n(&(a)->v, (u64)(n), __ATOMIC_RELAXED)
+#define core_atomic_add(a, n)	((void)__atomic_fetch_add(&(a)->v, (u64)(n), __ATOMIC_RELAXED))
+#define core_atomic_sub_return(a, n) \
+	__atomic_sub_fetch(&(a)->v, (u64)(n), __ATOMIC_SEQ_CST)
+static inline bool core_atomic_try_cmpxchg(core_atomic *a, u64 *old, u64 new)
+{
+	return __atomic_compare_exchange_n(&a->v, old, new, false, __ATOMIC_SEQ_CST,
+					   __ATOMIC_RELAXED);
+}
+
+#define core_load_acquire(p)	__atomic_load_n(p, __ATOMIC_ACQUIRE)
+#define core_store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
+#define core_read_once(x)	__atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define core_write_once(x, v)	__atomic_store_n(&(x), v, __ATOMIC_RELAXED)
+#define core_resched()		((void)0)
+
+#if defined(__SANITIZE_THREAD__)
+/* TSan does not model fences; an RMW on a shared word is as strong on x86. */
+static inline void core_full_barrier(void)
+{
+	static u32 fence;
+
+	__atomic_fetch_add(&fence, 1, __ATOMIC_SEQ_CST);
+}
+#else
+#define core_full_barrier()	__atomic_thread_fence(__ATOMIC_SEQ_CST)
+#endif
+
+/* All ones if i < n, else 0, without a branch that could be mispredicted. */
+static inline size_t core_nospec(size_t i, size_t n)
+{
+	size_t mask;
+
+	mask = (size_t)((ptrdiff_t)(i - n) >> (sizeof(size_t) * CHAR_BIT - 1));
+	__asm__ volatile("" : "+r"(mask));
+	return i & mask;
+}
+
+/* The kernel warns; here a broken invariant must stop a test at once. */
+static inline bool core_warn(bool bad, const char *what, const char *file, int line)
+{
+	if (__builtin_expect(bad, 0)) {
+		fprintf(stderr, "arax core: %s:%d: %s\n", file, line, what);
+		abort();
+	}
+	return bad;
+}
+#define core_warn_on(c)		core_warn(!!(c), #c, __FILE__, __LINE__)
+
+#define check_add_overflow(a, b, d)	__builtin_add_overflow(a, b, d)
+#define check_mul_overflow(a, b, d)	__builtin_mul_overflow(a, b, d)
+
+static inline u64 core_now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
+}
+
+static inline void *core_alloc(size_t n)
+{
+	return calloc(1, n);
+}
+
+static inline void core_free(const void *p)
+{
+	free((void *)p);
+}
+
+#endif /* user space */
+
+#endif /* ARAX_CORE_PLATFORM_H */

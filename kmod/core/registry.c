@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Devices and kernels that the mediator publishes and clients look up. */
+#include "core.h"
+
+static bool named(const char *name)
+{
+	return name[0] && strnlen(name, ARAX_NAME_LEN) < ARAX_NAME_LEN;
+}
+
+int core_device_publish(struct core *core, const struct arax_device *a)
+{
+	struct arax_device *d, *spare;
+	int err = 0;
+
+	if (a->index >= CORE_MAX_DEVICES)
+		return -ENOSPC;
+	if (!named(a->name) || a->flags & ~ARAX_DEVICE_ONLINE)
+		return -EINVAL;
+	spare = core_alloc(sizeof(*spare));
+	if (!spare)
+		return -ENOMEM;
+	core_mutex_lock(&core->lock);
+	if (a->index > core->nr_devices) {
+		err = -EINVAL;		/* devices are numbered without gaps */
+		goto unlock;
+	}
+	d = core->devices[core_nospec(a->index, CORE_MAX_DEVICES)];
+	if (!d) {
+		d = spare;
+		spare = NULL;
+		core->devices[a->index] = d;
+		core_write_once(core->nr_devices, core->nr_devices + 1);
+	}
+	*d = *a;
+unlock:
+	core_mutex_unlock(&core->lock);
+	core_free(spare);
+	return err;
+}
+
+int core_device_query(struct core *core, struct arax_device *a)
+{
+	int err = -ENOENT;
+	u32 size = a->size;
+
+	core_mutex_lock(&core->lock);
+	if (a->index < core->nr_devices) {
+		*a = *core->devices[core_nospec(a->index, CORE_MAX_DEVICES)];
+		a->size = size;
+		err = 0;
+	}
+	core_mutex_unlock(&core->lock);
+	return err;
+}
+
+static bool same_signature(const struct arax_signature *a, const struct arax_signature *b)
+{
+	return a->nr_ranges == b->nr_ranges && a->arg_len == b->arg_len &&
+	       a->access == b->access && a->abi_hash == b->abi_hash;
+}
+
+/* Every range has an access and none stands beyond the last. */
+static bool sane_signature(const struct arax_signature *sig)
+{
+	u32 i;
+
+	if (sig->nr_ranges > ARAX_MAX_RANGES || sig->arg_len > ARAX_MAX_ARGS)
+		return false;
+	for (i = 0; i < ARAX_MAX_RANGES; i++)
+		if (!!(sig->access >> (2 * i) & 3) != (i < sig->nr_ranges))
+			return false;
+	return true;
+}
+
+/*
+ * The same name and signature keep their id; a changed signature is a new
+ * kernel, and the old id's launches are refused from then on.
+ */
+int core_kernel_publish(struct core *core, struct arax_kernel_publish *a)
+{
+	struct core_kernel *k, *spare;
+	int err = 0;
+	u32 i;
+
+	if (a->pad || !named(a->name) || !sane_signature(&a->sig) ||
+	    strnlen(a->text, sizeof(a->text)) == sizeof(a->text))
+		return -EINVAL;
+	spare = core_alloc(sizeof(*spare));
+	if (!spare)
+		return -ENOMEM;
+	core_mutex_lock(&core->lock);
+	for (i = 0; i < core->nr_kernels; i++) {
+		k = core->kernels[i];
+		if (strncmp(k->name, a->name, ARAX_NAME_LEN))
+			continue;
+		if (same_signature(&k->sig, &a->sig)) {
+			core_write_once(k->kinds, a->kinds);
+			a->id = k->id;
+			goto unlock;
+		}
+		core_write_once(k->kinds, 0);
+	}
+	if (core->nr_kernels == CORE_MAX_KERNELS) {
+		err = -ENOSPC;
+		goto unlock;
+	}
+	k = spare;
+	spare = NULL;
+	k->id = core->nr_kernels + 1;
+	k->kinds = a->kinds;
+	k->sig = a->sig;
+	memcpy(k->name, a->name, sizeof(k->name));
+	memcpy(k->text, a->text, sizeof(k->text));
+	a->id = k->id;
+	/* Pairs with the acquire in core_kernel_find(). */
+	core_store_release(&core->kernels[core->nr_kernels], k);
+	core_write_once(core->nr_kernels, core->nr_kernels + 1);
+unlock:
+	core_mutex_unlock(&core->lock);
+	core_free(spare);
+	return err;
+}
+
+/* Without a lock: a published kernel never goes away. */
+const struct core_kernel *core_kernel_find(struct core *core, u32 id)
+{
+	u32 i = id - 1;
+
+	if (i >= CORE_MAX_KERNELS)
+		return NULL;
+	/* Pairs with the release in core_kernel_publish(). */
+	return core_load_acquire(&core->kernels[core_nospec(i, CORE_MAX_KERNELS)]);
+}
+
+int core_kernel_lookup(struct core *core, struct arax_kernel_lookup *a)
+{
+	const struct core_kernel *k = NULL;
+	u32 i;
+
+	if (a->pad || strnlen(a->name, sizeof(a->name)) == sizeof(a->name))
+		return -EINVAL;
+	core_mutex_lock(&core->lock);
+	for (i = 0; i < core->nr_kernels; i++) {
+		k = core->kernels[i];
+		if (k->kinds && (a->name[0] ? !strcmp(k->name, a->name) : k->id >= a->id))
+			break;
+		k = NULL;
+	}
+	if (k) {
+		a->id = k->id;
+		a->kinds = k->kinds;
+		a->sig = k->sig;
+		memcpy(a->name, k->name, sizeof(a->name));
+		memcpy(a->text, k->text, sizeof(a->text));
+	}
+	core_mutex_unlock(&core->lock);
+	return k ? 0 : -ENOENT;
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Tenants: a tree of counters.  A charge walks from leaf to root by
+ * compare-and-swap, all or nothing.  While one charge unwinds, another that
+ * would fit may see too little room: it retries a few times before EDQUOT.
+ */
+#include "core.h"
+
+#define CHARGE_TRIES	4
+#define WEIGHT_DEFAULT	100
+
+static void counter_init(struct core_counter *n, u64 max)
+{
+	core_atomic_set(&n->max, max);
+}
+
+static struct core_tenant *tenant_new(u64 id)
+{
+	struct core_tenant *t = core_alloc(sizeof(*t));
+	u32 i;
+
+	if (!t)
+		return NULL;
+	t->id = id;
+	t->refs = 1;
+	t->weight = WEIGHT_DEFAULT;
+	t->max_ns = ARAX_LIMIT_MAX;
+	for (i = 0; i < ARAX_RES_MAX; i++)
+		counter_init(&t->res[i], ARAX_LIMIT_MAX);
+	return t;
+}
+
+static struct core_tenant *find(struct clist *list, u64 id, struct clist **after)
+{
+	struct clist *pos, *tmp;
+
+	*after = list;
+	clist_for_each_safe(pos, tmp, list) {
+		struct core_tenant *t = clist_entry(pos, struct core_tenant, node);
+
+		if (t->id == id)
+			return t;
+		if (t->id > id)
+			break;
+		*after = pos;
+	}
+	return NULL;
+}
+
+struct core_tenant *core_tenant_get(struct core *core, u64 id, struct core_tenant *parent,
+				    const char *path)
+{
+	struct clist *after;
+	struct core_tenant *t;
+	size_t n;
+
+	core_mutex_assert(&core->lock);
+	t = find(&core->tenants, id, &after);
+	if (t) {
+		t->refs++;
+		return t;
+	}
+	t = tenant_new(id);
+	if (!t)
+		return NULL;
+	if (parent) {
+		parent->refs++;
+		t->parent = parent;
+	}
+	n = strnlen(path, sizeof(t->path) - 1);
+	memcpy(t->path, path, n);
+	clist_add(&t->node, after);
+	return t;
+}
+
+struct core_tenant *core_user_get(struct core *core, u32 uid)
+{
+	struct clist *after;
+	struct core_tenant *t;
+
+	core_mutex_assert(&core->lock);
+	t = find(&core->users, uid, &after);
+	if (t) {
+		t->refs++;
+		return t;
+	}
+	t = tenant_new(uid);
+	if (!t)
+		return NULL;
+	t->is_user = true;
+	counter_init(&t->res[ARAX_RES_MEMORY], core->params.user_memory);
+	counter_init(&t->res[ARAX_RES_TASKS], core->params.user_tasks);
+	counter_init(&t->res[ARAX_RES_CONTEXTS], core->params.user_contexts);
+	clist_add(&t->node, after);
+	return t;
+}
+
+void core_tenant_hold(struct core *core, struct core_tenant *t)
+{
+	core_mutex_assert(&core->lock);
+	t->refs++;
+}
+
+/* A node with a setting of its own outlives its last reference. */
+static bool configured(const struct core_tenant *t)
+{
+	u32 i;
+
+	if (t->is_user)
+		return false;
+	if (t->weight != WEIGHT_DEFAULT || t->max_ns != ARAX_LIMIT_MAX)
+		return true;
+	for (i = 0; i < ARAX_RES_MAX; i++)
+		if (core_atomic_read(&t->res[i].max) != ARAX_LIMIT_MAX)
+			return true;
+	return false;
+}
+
+static void tenant_free(struct core_tenant *t)
+{
+	u32 i;
+
+	for (i = 0; i < ARAX_RES_MAX; i++)
+		core_warn_on(core_atomic_read(&t->res[i].used));
+	clist_del(&t->node);
+	core_free(t);
+}
+
+void core_tenant_put(struct core *core, struct core_tenant *t)
+{
+	core_mutex_assert(&core->lock);
+	while (t) {
+		struct core_tenant *parent = t->parent;
+
+		core_warn_on(!t->refs);
+		if (--t->refs || configured(t))
+			return;
+		tenant_free(t);
+		t = parent;
+	}
+}
+
+/* 1 charged, 0 refused. */
+static int charge_one(struct core_counter *n, u64 amount, bool enforce)
+{
+	u64 old = core_atomic_read(&n->used), sum, peak;
+
+	do {
+		if (check_add_overflow(old, amount, &sum))
+			return 0;
+		if (enforce && sum > core_atomic_read(&n->max))
+			return 0;
+	} while (!core_atomic_try_cmpxchg(&n->used, &old, sum));
+	peak = core_atomic_read(&n->peak);
+	while (peak < sum && !core_atomic_try_cmpxchg(&n->peak, &peak, sum))
+		;
+	return 1;
+}
+
+static void uncharge_one(struct core_counter *n, u64 amount)
+{
+	u64 left = core_atomic_sub_return(&n->used, amount);
+
+	core_warn_on(left > left + amount);	/* went below zero */
+}
+
+static struct core_tenant *charge_chain(struct core_tenant *leaf, struct core_tenant *user,
+					u32 res, u64 amount)
+{
+	struct core_tenant *t, *undo;
+	bool limited = false;
+
+	for (t = leaf; t; t = t->parent) {
+		if (core_atomic_read(&t->res[res].max) != ARAX_LIMIT_MAX)
+			limited = true;
+		if (!charge_one(&t->res[res], amount, true))
+			goto unwind;
+	}
+	/* The user's default holds only where no cgroup above has a limit. */
+	t = user;
+	if (charge_one(&user->res[res], amount, !limited))
+		return NULL;
+unwind:
+	for (undo = leaf; undo && undo != t; undo = undo->parent)
+		uncharge_one(&undo->res[res], amount);
+	return t;
+}
+
+int core_charge(struct core_tenant *leaf, struct core_tenant *user, u32 res, u64 amount)
+{
+	struct core_tenant *refused = NULL;
+	int tries;
+
+	for (tries = 0; tries < CHARGE_TRIES; tries++) {
+		refused = charge_chain(leaf, user, res, amount);
+		if (!refused)
+			return 0;
+	}
+	core_atomic_add(&refused->res[res].events, 1);
+	return -EDQUOT;
+}
+
+void core_uncharge(struct core_tenant *leaf, struct core_tenant *user, u32 res, u64 amount)
+{
+	struct core_tenant *t;
+
+	for (t = leaf; t; t = t->parent)
+		uncharge_one(&t->res[res], amount);
+	uncharge_one(&user->res[res], amount);
+}
+
+int core_limit_set(struct core *core, const struct arax_limit *a)
+{
+	struct core_tenant *t;
+	int err;
+
+	if (a->pad)
+		return -EINVAL;
+	if (a->what != ARAX_SET_WEIGHT && a->what != ARAX_SET_DEVICE_TIME &&
+	    a->what >= ARAX_SET_MAX + ARAX_RES_MAX)
+		return -EOPNOTSUPP;
+	if (a->what == ARAX_SET_WEIGHT && (a->value < 1 || a->value > 10000))
+		return -EINVAL;
+	if (a->what == ARAX_SET_DEVICE_TIME) {
+		if (a->value != ARAX_LIMIT_MAX && !a->period_ns)
+			return -EINVAL;
+	} else if (a->period_ns) {
+		return -EINVAL;
+	}
+	core_mutex_lock(&core->lock);
+	err = core->ops->tenant_by_fd(core, a->cgroup_fd, &t);
+	if (err)
+		goto unlock;
+	if (a->what == ARAX_SET_WEIGHT) {
+		t->weight = (u32)a->value;
+	} else if (a->what == ARAX_SET_DEVICE_TIME) {
+		t->max_ns = a->value;
+		t->period_ns = a->value == ARAX_LIMIT_MAX ? 0 : a->period_ns;
+	} else {
+		core_atomic_set(&t->res[core_nospec(a->what, ARAX_RES_MAX)].max, a->value);
+	}
+	core_tenant_put(core, t);
+unlock:
+	core_mutex_unlock(&core->lock);
+	return err;
+}
+
+void core_tenant_usage(struct core_tenant *t, struct arax_usage *u)
+{
+	u32 i;
+
+	for (i = 0; i < ARAX_RES_MAX; i++) {
+		u->counters[i].used = core_atomic_read(&t->res[i].used);
+		u->counters[i].peak = core_atomic_read(&t->res[i].peak);
+		u->counters[i].max = core_atomic_read(&t->res[i].max);
+		u->counters[i].events = core_atomic_read(&t->res[i].events);
+	}
+	u->device_ns = core_read_once(t->device_ns);
+	u->wait_ns = core_read_once(t->wait_ns);
+	u->tasks_done = core_read_once(t->tasks_done);
+	u->tasks_failed = core_read_once(t->tasks_failed);
+	u->max_ns = t->max_ns;
+	u->period_ns = t->period_ns;
+	u->weight = t->weight;
+}
+
+int core_tenant_query(struct core *core, struct arax_tenant *a)
+{
+	struct core_tenant *t = NULL, *held = NULL;
+	struct clist *pos, *tmp;
+	int err = 0;
+
+	core_mutex_lock(&core->lock);
+	if (a->cgroup_fd >= 0) {
+		err = core->ops->tenant_by_fd(core, a->cgroup_fd, &held);
+		t = held;
+	} else {
+		clist_for_each_safe(pos, tmp, &core->tenants) {
+			t = clist_entry(pos, struct core_tenant, node);
+			if (t->id >= a->id)
+				break;
+			t = NULL;
+		}
+		if (!t)
+			err = -ENOENT;
+	}
+	if (!err) {
+		memset(&a->usage, 0, sizeof(a->usage));
+		a->usage.size = sizeof(a->usage);
+		a->usage.scope = ARAX_USAGE_TENANT;
+		core_tenant_usage(t, &a->usage);
+		a->id = t->id;
+		a->parent = t->parent ? t->parent->id : 0;
+		memcpy(a->path, t->path, sizeof(a->path));
+	}
+	if (held)
+		core_tenant_put(core, held);
+	core_mutex_unlock(&core->lock);
+	return err;
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Timelines: 64-bit counters that only grow.  Tasks and hosts advance them;
+ * tasks, hosts and eventfds wait for a value.
+ */
+#include "core.h"
+
+static bool reached(const struct core_timeline *tl, u64 value)
+{
+	return tl->value >= value || tl->error;
+}
+
+int core_timeline_create(struct core_client *c, struct arax_timeline_create *a)
+{
+	struct core_timeline *tl = core_alloc(sizeof(*tl));
+	int err;
+
+	if (!tl)
+		return -ENOMEM;
+	tl->refs = 1;
+	tl->value = a->value;
+	clist_init(&tl->tasks);
+	clist_init(&tl->waiters);
+	clist_init(&tl->events);
+	core_mutex_lock(&c->lock);
+	err = core_handle_add(&c->handles, CORE_TIMELINE, tl, &a->handle);
+	if (!err)
+		c->nr[CORE_TIMELINE]++;
+	core_mutex_unlock(&c->lock);
+	if (err)
+		core_free(tl);
+	return err;
+}
+
+/*
+ * The last reference: no task and no waiter is left, for each holds one; an
+ * armed eventfd does not, it dies unsignalled.
+ */
+void core_timeline_put_locked(struct core_timeline *tl, struct core_garbage *g)
+{
+	core_warn_on(!tl->refs);
+	if (--tl->refs)
+		return;
+	core_warn_on(!clist_empty(&tl->tasks) || !clist_empty(&tl->waiters));
+	clist_splice_tail(&tl->events, &g->events);
+	clist_add_tail(&tl->garbage, &g->timelines);
+}
+
+void core_timeline_put(struct core *core, struct core_timeline *tl)
+{
+	struct core_garbage g;
+
+	core_garbage_init(&g);
+	core_spin_lock(&core->dispatch);
+	core_timeline_put_locked(tl, &g);
+	core_unlock_collect(core, &g);
+}
+
+static struct core_timeline *get(struct core_client *c, u32 handle)
+{
+	struct core_timeline *tl;
+
+	core_mutex_lock(&c->lock);
+	tl = core_handle_find(&c->handles, CORE_TIMELINE, handle);
+	if (tl) {
+		core_spin_lock(&c->core->dispatch);
+		tl->refs++;
+		core_spin_unlock(&c->core->dispatch);
+	}
+	core_mutex_unlock(&c->lock);
+	return tl;
+}
+
+int core_timeline_destroy(struct core_client *c, u32 handle)
+{
+	struct core_timeline *tl;
+
+	core_mutex_lock(&c->lock);
+	tl = core_handle_remove(&c->handles, CORE_TIMELINE, handle);
+	if (tl)
+		c->nr[CORE_TIMELINE]--;
+	core_mutex_unlock(&c->lock);
+	if (!tl)
+		return -EBADF;
+	core_timeline_put(c->core, tl);
+	return 0;
+}
+
+/* Waiting tasks at the mediator are released by a note, see dispatch.c. */
+void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value, s32 error,
+			 struct core_garbage *g)
+{
+	struct clist *pos, *tmp;
+
+	core_spin_assert(&core->dispatch);
+	if (value > tl->value)
+		tl->value = value;
+	if (error && !tl->error)
+		tl->error = error;
+	clist_for_each_safe(pos, tmp, &tl->tasks) {
+		struct core_task *t = clist_entry(pos, struct core_task, tl_node);
+
+		if (!reached(tl, t->wait_value))
+			continue;
+		clist_del(&t->tl_node);
+		t->blocked = false;
+		t->d.error = tl->value >= t->wait_value && !tl->error ? 0 : tl->error;
+		if (t->state == CORE_TASK_DISPATCHED)
+			core_note_task(core, t, CORE_NOTE_UNBLOCK);
+	}
+	clist_for_each_safe(pos, tmp, &tl->waiters) {
+		struct core_wait_point *p = clist_entry(pos, struct core_wait_point, node);
+
+		if (reached(tl, p->value) && clist_empty(&p->client->wake))
+			clist_add_tail(&p->client->wake, &g->wake);
+	}
+	clist_for_each_safe(pos, tmp, &tl->events) {
+		struct core_event *e = clist_entry(pos, struct core_event, node);
+
+		if (!reached(tl, e->value))
+			continue;
+		core->ops->event_signal(e->event);
+		clist_del(&e->node);
+		clist_add_tail(&e->node, &g->events);
+	}
+}
+
+int core_timeline_query(struct core_client *c, struct arax_timeline_point *a)
+{
+	struct core_timeline *tl = get(c, a->handle);
+
+	if (!tl)
+		return -EBADF;
+	core_spin_lock(&c->core->dispatch);
+	a->value = tl->value;
+	a->error = tl->error;
+	core_spin_unlock(&c->core->dispatch);
+	core_timeline_put(c->core, tl);
+	return 0;
+}
+
+/* EINVAL: it can't go back. */
+int core_timeline_advance(struct core_client *c, const struct arax_timeline_point *a)
+{
+	struct core *core = c->core;
+	struct core_timeline *tl;
+	struct core_garbage g;
+	int err = 0;
+
+	if (a->pad || a->error > 0 || a->error < -4095)
+		return -EINVAL;
+	tl = get(c, a->handle);
+	if (!tl)
+		return -EBADF;
+	core_garbage_init(&g);
+	core_spin_lock(&core->dispatch);
+	if (a->value < tl->value)
+		err = -EINVAL;
+	else
+		core_timeline_reach(core, tl, a->value, a->error, &g);
+	core_timeline_put_locked(tl, &g);
+	core_dispatch_flush(core, &g);
+	core_unlock_collect(core, &g);
+	return err;
+}
+
+int core_timeline_eventfd(struct core_client *c, const struct arax_timeline_eventfd *a)
+{
+	struct core *core = c->core;
+	struct core_timeline *tl;
+	struct core_garbage g;
+	struct core_event *e;
+	int err = 0;
+
+	if (a->pad)
+		return -EINVAL;
+	e = core_alloc(sizeof(*e));
+	if (!e)
+		return -ENOMEM;
+	e->event = core->ops->event_get(c, a->fd, &err);
+	if (!e->event)
+		goto free;
+	tl = get(c, a->handle);
+	if (!tl) {
+		core->ops->event_put(e->event);
+		err = -EBADF;
+		goto free;
+	}
+	e->value = a->value;
+	core_garbage_init(&g);
+	core_spin_lock(&core->dispatch);
+	if (reached(tl, e->value)) {
+		core->ops->event_signal(e->event);
+		clist_add_tail(&e->node, &g.events);
+	} else {
+		clist_add_tail(&e->node, &tl->events);
+	}
+	core_timeline_put_locked(tl, &g);
+	core_unlock_collect(core, &g);
+	return 0;
+free:
+	core_free(e);
+	return err;
+}
+
+int core_timeline_export(struct core_client *c, struct arax_timeline_share *a)
+{
+	struct core_timeline *tl;
+	int fd;
+
+	if (a->pad)
+		return -EINVAL;
+	tl = get(c, a->handle);
+	if (!tl)
+		return -EBADF;
+	fd = c->core->ops->timeline_export(c, tl);
+	if (fd < 0) {
+		core_timeline_put(c->core, tl);
+		return fd;
+	}
+	a->fd = fd;
+	return 0;
+}
+
+int core_timeline_import(struct core_client *c, struct arax_timeline_share *a)
+{
+	struct core_timeline *tl;
+	int err = 0;
+
+	if (a->pad)
+		return -EINVAL;
+	tl = c->core->ops->timeline_import(c, a->fd, &err);
+	if (!tl)
+		return err;
+	core_mutex_lock(&c->lock);
+	err = core_handle_add(&c->handles, CORE_TIMELINE, tl, &a->handle);
+	if (!err)
+		c->nr[CORE_TIMELINE]++;
+	core_mutex_unlock(&c->lock);
+	if (err)
+		core_timeline_put(c->core, tl);
+	return err;
+}
+
+int core_wait_begin(struct core_client *c, const struct arax_wait *a, struct core_wait *w)
+{
+	struct core *core = c->core;
+	u32 i;
+
+	if (a->flags & ~ARAX_WAIT_FLAGS)
+		return -EOPNOTSUPP;
+	if (!a->count || a->count > ARAX_WAIT_MAX)
+		return -EINVAL;
+	for (i = 0; i < a->count; i++)
+		if (a->points[i].pad)
+			return -EINVAL;
+	memset(w, 0, sizeof(*w));
+	w->client = c;
+	w->flags = a->flags;
+	for (i = 0; i < a->count; i++) {
+		struct core_wait_point *p = &w->points[i];
+
+		p->client = c;
+		p->value = a->points[i].value;
+		p->tl = get(c, a->points[i].timeline);
+		if (!p->tl) {
+			core_wait_end(w);
+			return -EBADF;
+		}
+		core_spin_lock(&core->dispatch);
+		clist_add_tail(&p->node, &p->tl->waiters);
+		core_spin_unlock(&core->dispatch);
+		w->count++;
+	}
+	return 0;
+}
+
+int core_wait_poll(struct core_wait *w, u32 *index)
+{
+	struct core *core = w->client->core;
+	int ret = CORE_WAIT_PENDING;
+	u32 i, n = 0;
+
+	core_spin_lock(&core->dispatch);
+	for (i = 0; i < w->count; i++) {
+		if (!reached(w->points[i].tl, w->points[i].value))
+			continue;
+		if (!n++)
+			*index = i;
+	}
+	if (n == w->count || (n && !(w->flags & ARAX_WAIT_ALL)))
+		ret = 0;
+	else if (w->client->dead)
+		ret = -(int)w->client->dead;
+	core_spin_unlock(&core->dispatch);
+	return ret;
+}
+
+void core_wait_end(struct core_wait *w)
+{
+	struct core *core = w->client->core;
+	struct core_garbage g;
+	u32 i;
+
+	core_garbage_init(&g);
+	core_spin_lock(&core->dispatch);
+	for (i = 0; i < w->count; i++) {
+		clist_del(&w->points[i].node);
+		core_timeline_put_locked(w->points[i].tl, &g);
+	}
+	core_unlock_collect(core, &g);
+	w->count = 0;
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+static void buffer_add(struct arax *ax, struct buffer *b, struct arax_buffer **out)
+{
+	b->ax = ax;
+	pthread_mutex_lock(&ax->object_lock);
+	b->next = ax->buffers;
+	ax->buffers = b;
+	pthread_mutex_unlock(&ax->object_lock);
+	*out = &b->pub;
+}
+
+static struct buffer *to_buffer(struct arax_buffer *b)
+{
+	return (struct buffer *)b;
+}
+
+static size_t page_round(uint64_t bytes)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	return (bytes + page - 1) & ~(page - 1);
+}
+
+int arax_buffer_create(struct arax *ax, uint64_t bytes, uint32_t flags,
+		       struct arax_buffer **buffer)
+{
+	struct arax_buffer_create a = {
+		.size = sizeof(a),
+		.flags = flags,
+		.bytes = bytes,
+		.fd = -1,
+	};
+	struct buffer *b;
+	int ret;
+
+	if (!is_owner(ax))
+		return not_owner();
+	if (!bytes)
+		return error_set(-EINVAL, "a buffer of 0 bytes");
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return error_set(-ENOMEM, "arax_buffer_create");
+	ret = load_acquire(&ax->dead);
+	if (!ret)
+		ret = ax->link->ops->buffer_create(ax->link, &a, &b->pub.data);
+	if (ret) {
+		free(b);
+		return error_set(ret, "creating a buffer of %llu bytes",
+				 (unsigned long long)bytes);
+	}
+	b->pub.handle = a.handle;
+	b->pub.bytes = bytes;
+	b->mapped = a.bytes;
+	buffer_add(ax, b, buffer);
+	return 0;
+}
+
+static int import(struct arax *ax, struct arax_buffer_import *a, int fd, struct buffer **out)
+{
+	struct arax_handle h = { .size = sizeof(h) };
+	struct buffer *b;
+	int ret;
+
+	if (!is_owner(ax))
+		return not_owner();
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return error_set(-ENOMEM, "importing a buffer");
+	ret = context_call(ax, "importing a buffer", ARAX_NR_BUFFER_IMPORT, a);
+	if (ret)
+		goto fail;
+	if (a->type == ARAX_IMPORT_USER) {
+		b->pub.data = (void *)(uintptr_t)a->address;
+	} else {
+		ret = ax->link->ops->buffer_map(ax->link, a, fd, &b->pub.data);
+		/* A dma-buf's exporter need not let the CPU map it. */
+		if (ret && a->type != ARAX_IMPORT_DMABUF) {
+			error_set(ret, "mapping an imported buffer of %llu bytes",
+				  (unsigned long long)a->bytes);
+			h.handle = a->handle;
+			ax->link->ops->call(ax->link, ARAX_NR_BUFFER_DESTROY, &h);
+			goto fail;
+		}
+		b->mapped = ret ? 0 : page_round(a->bytes);
+	}
+	b->pub.bytes = a->bytes;
+	b->pub.handle = a->handle;
+	*out = b;
+	return 0;
+fail:
+	free(b);
+	return ret;
+}
+
+int arax_buffer_import(struct arax *ax, uint32_t type, int fd, struct arax_buffer **buffer)
+{
+	struct arax_buffer_import a = { .size = sizeof(a), .type = type, .fd = fd };
+	struct buffer *b;
+	int ret;
+
+	if (type != ARAX_IMPORT_ARAX && type != ARAX_IMPORT_MEMFD && type != ARAX_IMPORT_DMABUF)
+		return error_set(-EINVAL, "importing a descriptor as type %u", type);
+	if (fd < 0)
+		return error_set(-EBADF, "importing descriptor %d", fd);
+	ret = import(ax, &a, fd, &b);
+	if (!ret)
+		buffer_add(ax, b, buffer);
+	return ret;
+}
+
+int arax_buffer_import_user(struct arax *ax, void *address, uint64_t bytes,
+			    struct arax_buffer **buffer)
+{
+	struct arax_buffer_import a = {
+		.size = sizeof(a),
+		.type = ARAX_IMPORT_USER,
+		.fd = -1,
+		.address = (uintptr_t)address,
+		.bytes = bytes,
+	};
+	struct buffer *b;
+	int ret = import(ax, &a, -1, &b);
+
+	if (!ret)
+		buffer_add(ax, b, buffer);
+	return ret;
+}
+
+int arax_buffer_export(struct arax_buffer *buffer, uint32_t type)
+{
+	struct arax_buffer_export a = {
+		.size = sizeof(a),
+		.handle = buffer->handle,
+		.type = type,
+		.fd = -1,
+	};
+	int ret = context_call(to_buffer(buffer)->ax, "exporting a buffer",
+			       ARAX_NR_BUFFER_EXPORT, &a);
+
+	return ret ? ret : a.fd;
+}
+
+int arax_buffer_revoke(struct arax_buffer *buffer)
+{
+	struct arax_handle h = { .size = sizeof(h), .handle = buffer->handle };
+
+	return context_call(to_buffer(buffer)->ax, "revoking a buffer", ARAX_NR_BUFFER_REVOKE,
+			    &h);
+}
+
+int arax_buffer_query(struct arax_buffer *buffer, struct arax_buffer_query *query)
+{
+	memset(query, 0, sizeof(*query));
+	query->size = sizeof(*query);
+	query->handle = buffer->handle;
+	return context_call(to_buffer(buffer)->ax, "asking about a buffer", ARAX_NR_BUFFER_QUERY,
+			    query);
+}
+
+void arax_buffer_destroy(struct arax_buffer *buffer)
+{
+	struct buffer **at, *b = to_buffer(buffer);
+	struct arax_handle h = { .size = sizeof(h) };
+	struct arax *ax;
+
+	if (!b || !is_owner(b->ax))
+		return;
+	ax = b->ax;
+	pthread_mutex_lock(&ax->object_lock);
+	for (at = &ax->buffers; *at && *at != b; at = &(*at)->next)
+		;
+	if (*at)
+		*at = b->next;
+	pthread_mutex_unlock(&ax->object_lock);
+
+	h.handle = b->pub.handle;
+	ax->link->ops->call(ax->link, ARAX_NR_BUFFER_DESTROY, &h);
+	if (b->mapped)
+		munmap(b->pub.data, b->mapped);
+	free(b);
+}

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+# The client library: shared, static and its pkg-config file.
+
+LIBARAX_SRC := $(addprefix libarax/,buffer.c complete.c context.c error.c ffi.c link.c \
+	link_broker.c link_kernel.c query.c queue.c ring.c submit.c timeline.c wait.c)
+LIBARAX_SO  := $(B)/lib/libarax.so.$(VERSION)
+LIBARAX_A   := $(B)/lib/libarax.a
+
+$(LIBARAX_SO): $(call objs,plain,$(LIBARAX_SRC)) libarax/libarax.map
+	@mkdir -p $(@D)
+	$(CC) -shared $(LDFLAGS_plain) -Wl,-z,defs -Wl,-Bsymbolic-functions -Wl,-soname,libarax.so.0 \
+		-Wl,--version-script=libarax/libarax.map -pthread -o $@ $(filter %.o,$^)
+	ln -sf $(@F) $(@D)/libarax.so.0
+	ln -sf libarax.so.0 $(@D)/libarax.so
+-include $(patsubst %.o,%.d,$(call objs,plain,$(LIBARAX_SRC)))
+
+$(LIBARAX_A): $(call objs,plain,$(LIBARAX_SRC))
+	@mkdir -p $(@D)
+	rm -f $@
+	$(AR) rcs $@ $^
+
+$(B)/lib/pkgconfig/arax.pc: libarax/arax.pc.in
+	@mkdir -p $(@D)
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
+
+ALL_TARGETS += $(LIBARAX_SO) $(LIBARAX_A)
+
+install-libarax: $(LIBARAX_SO) $(LIBARAX_A) $(B)/lib/pkgconfig/arax.pc
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/arax
+	install -m 755 $(LIBARAX_SO) $(DESTDIR)$(PREFIX)/lib/
+	ln -sf libarax.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libarax.so.0
+	ln -sf libarax.so.0 $(DESTDIR)$(PREFIX)/lib/libarax.so
+	install -m 644 $(LIBARAX_A) $(DESTDIR)$(PREFIX)/lib/
+	install -m 644 $(B)/lib/pkgconfig/arax.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/
+	install -m 644 libarax/include/arax/arax.h $(DESTDIR)$(PREFIX)/include/arax/
+	install -m 644 uapi/arax.h $(DESTDIR)$(PREFIX)/include/arax/uapi.h
+INSTALL_TARGETS += install-libarax
+.PHONY: install-libarax
+
+# Unit tests: pure ring logic, and the flow against a consumer thread.
+LIBARAX_TESTS := ring-asan flow-asan flow-tsan
+$(call program,$(B)/unit/libarax-ring-asan,asan,selftests/unit/libarax_ring.c libarax/ring.c,\
+	$(shell $(PKGCONF) --libs check))
+$(foreach v,asan tsan,$(call program,$(B)/unit/libarax-flow-$(v),$(v),\
+	selftests/unit/libarax_flow.c $(LIBARAX_SRC),$(shell $(PKGCONF) --libs check)))
+
+$(addprefix check-libarax-,$(LIBARAX_TESTS)): check-libarax-%: $(B)/unit/libarax-%
+	scripts/tally run unit/libarax-$* $<
+CHECK_TARGETS += $(addprefix check-libarax-,$(LIBARAX_TESTS))
+.PHONY: $(addprefix check-libarax-,$(LIBARAX_TESTS))

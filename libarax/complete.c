@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+/* From completion entries to events. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+/* What is done with once ring_lock is dropped. */
+struct aftermath {
+	struct arax_event *notify;
+	struct arax_event **notify_end;
+	struct arax_queue *queues;
+	unsigned int count;
+};
+
+static inline void event_finish(struct arax_event *e, const struct arax_completion *c,
+				struct aftermath *after)
+{
+	e->result = c->result;
+	e->tag = c->tag;
+	e->origin = c->origin;
+	e->device_ns = c->device_ns;
+	e->wait_ns = c->wait_ns;
+	e->bytes = c->bytes;
+	e->device = c->device;
+	if (unlikely(e->notify)) {
+		e->next = NULL;
+		*after->notify_end = e;
+		after->notify_end = &e->next;
+		return;
+	}
+	/*
+	 * Pairs with the acquire in arax_event_done().  From here on the event
+	 * may be gone: its owner need not have waited for this thread.
+	 */
+	store_release(&e->state, EVENT_DONE);
+}
+
+static inline void finish(struct arax *ax, struct ring_slot *s, const struct arax_completion *c,
+			  struct aftermath *after)
+{
+	struct arax_queue *q = s->queue;
+
+	if (s->event)
+		event_finish(s->event, c, after);
+	else if (c->result && !q->error)
+		q->error = c->result;
+	ring_slot_put(&ax->ring, s);
+	/* Pairs with the acquire in queue.c: queue_empty(). */
+	store_release(&q->inflight, q->inflight - 1);
+	if (unlikely(q->destroyed && !q->inflight)) {
+		q->next = after->queues;
+		after->queues = q;
+	}
+	after->count++;
+}
+
+static inline void take_all(struct arax *ax, struct aftermath *after)
+{
+	const struct arax_completion *c;
+	struct ring_slot *s;
+
+	while ((c = ring_cq_peek(&ax->ring))) {
+		s = ring_slot_find(&ax->ring, c->user_data);
+		if (likely(s))
+			finish(ax, s, c, after);
+		ring_cq_advance(&ax->ring);
+	}
+	if (after->count)
+		ring_cq_credit(&ax->ring);
+}
+
+static int settle(struct arax *ax, struct aftermath *after)
+{
+	const uint64_t one = 1;
+	struct arax_queue *q;
+	struct arax_event *e;
+
+	if (!after->count)
+		return 0;
+	while (unlikely(after->notify)) {
+		e = after->notify;
+		after->notify = e->next;
+		store_release(&e->state, EVENT_DONE);
+		e->notify(e);
+	}
+	while (unlikely(after->queues)) {
+		q = after->queues;
+		after->queues = q->next;
+		free(q);
+	}
+	wait_wake_followers(ax);
+	/* Somebody polls, and what he polls for may just have been taken. */
+	if (unlikely(load_relaxed(&ax->armed)) &&
+	    write(ax->nudge_fd, &one, sizeof(one)) < 0)
+		return (int)after->count;
+	return (int)after->count;
+}
+
+int complete_all(struct arax *ax)
+{
+	struct aftermath after = { .notify_end = &after.notify };
+
+	pthread_mutex_lock(&ax->ring_lock);
+	take_all(ax, &after);
+	pthread_mutex_unlock(&ax->ring_lock);
+	return settle(ax, &after);
+}
+
+void complete_dead(struct arax *ax, int err)
+{
+	struct aftermath after = { .notify_end = &after.notify };
+	struct arax_completion c = {
+		/* The task's own fate is unknown, the context's is what it is. */
+		.result = err == -ENOTCONN ? -EOWNERDEAD : err,
+		.device = ~0u,
+	};
+	uint32_t i;
+
+	pthread_mutex_lock(&ax->ring_lock);
+	take_all(ax, &after);
+	for (i = 0; i < ax->ring.depth; i++) {
+		if (ax->ring.slots[i].used)
+			finish(ax, &ax->ring.slots[i], &c, &after);
+	}
+	/* Last: who sees it may count on finding his event done. */
+	if (!ax->dead)
+		store_release(&ax->dead, err);
+	pthread_mutex_unlock(&ax->ring_lock);
+	settle(ax, &after);
+	wait_wake_followers(ax);
+}
+
+int context_dead(struct arax *ax)
+{
+	int err = load_acquire(&ax->dead);
+	uint32_t word;
+
+	if (err || !ax->has_rings)
+		return err;
+	word = load_relaxed(&ax->ring.ctl->dead);
+	if (likely(!word))
+		return 0;
+	complete_dead(ax, -EPIPE);
+	return -EPIPE;
+}

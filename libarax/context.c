@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+/* Opening and closing. */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define DEFAULT_DEPTH		256
+#define DEFAULT_ARENA		(128u << 10)
+
+unsigned int process_generation;
+
+static void in_child(void)
+{
+	store_relaxed(&process_generation, process_generation + 1);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, in_child);
+}
+
+int not_owner(void)
+{
+	return error_set(-EPERM, "a context from before fork(): the child must open its own");
+}
+
+int context_call(struct arax *ax, const char *what, unsigned int nr, void *arg)
+{
+	int ret;
+
+	if (unlikely(!is_owner(ax)))
+		return not_owner();
+	ret = load_acquire(&ax->dead);
+	if (!ret)
+		ret = ax->link->ops->call(ax->link, nr, arg);
+	/* The socket's end is the tasks' end too. */
+	if (ret == -ENOTCONN && ax->link->type == ARAX_LINK_BROKER && ax->has_rings)
+		complete_dead(ax, ret);
+	return ret ? error_set(ret, "%s", what) : 0;
+}
+
+/* @given, as far as the caller's version of the struct goes. */
+static int read_options(const struct arax_options *given, struct arax_options *o)
+{
+	const unsigned char *p = (const unsigned char *)given;
+	size_t i, n;
+
+	memset(o, 0, sizeof(*o));
+	if (given) {
+		n = given->size;
+		if (n < offsetof(struct arax_options, reserved))
+			return error_set(-EINVAL, "arax_options.size is %zu: set it to sizeof", n);
+		for (i = sizeof(*o); i < n; i++) {
+			if (p[i])
+				return error_set(-E2BIG, "arax_options has fields unknown to libarax "
+						 ARAX_VERSION);
+		}
+		memcpy(o, given, n < sizeof(*o) ? n : sizeof(*o));
+	}
+	for (i = 0; i < sizeof(o->reserved) / sizeof(o->reserved[0]); i++) {
+		if (o->reserved[i])
+			return error_set(-EINVAL, "arax_options.reserved is not zero");
+	}
+	if (o->flags & ~(uint32_t)ARAX_OPEN_QUERY)
+		return error_set(-EOPNOTSUPP, "arax_options.flags %#x", o->flags);
+	if (!o->depth)
+		o->depth = DEFAULT_DEPTH;
+	if (!o->entry_size)
+		o->entry_size = 128;
+	if (!o->arena_size)
+		o->arena_size = DEFAULT_ARENA;
+	if (o->depth < ARAX_MIN_DEPTH || o->depth > ARAX_MAX_DEPTH || (o->depth & (o->depth - 1)))
+		return error_set(-EINVAL, "depth %u: want a power of two, %d to %d", o->depth,
+				 ARAX_MIN_DEPTH, ARAX_MAX_DEPTH);
+	if (o->entry_size != 128 && o->entry_size != 256)
+		return error_set(-EINVAL, "entry_size %u: want 128 or 256", o->entry_size);
+	if (o->arena_size > ARAX_MAX_ARENA || (o->arena_size & 4095))
+		return error_set(-EINVAL, "arena_size %u: want a multiple of 4096 up to %u",
+				 o->arena_size, ARAX_MAX_ARENA);
+	return 0;
+}
+
+static int make_rings(struct arax *ax, const struct arax_options *o)
+{
+	struct arax_context_init *init = &ax->region.init;
+	int ret;
+
+	init->size = sizeof(*init);
+	init->depth = o->depth;
+	init->entry_size = o->entry_size;
+	init->arena_size = o->arena_size;
+	ret = ax->link->ops->region(ax->link, &ax->region);
+	if (!ret)
+		ret = ring_init(&ax->ring, ax->region.base, init);
+	if (ret)
+		return error_set(ret, "making rings for %u tasks", o->depth);
+	ax->has_rings = true;
+	return 0;
+}
+
+static void init_locks(struct arax *ax)
+{
+	pthread_condattr_t monotonic;
+	pthread_mutexattr_t adaptive;
+
+	pthread_mutexattr_init(&adaptive);
+	pthread_mutexattr_settype(&adaptive, PTHREAD_MUTEX_ADAPTIVE_NP);
+	pthread_mutex_init(&ax->ring_lock, &adaptive);
+	pthread_mutexattr_destroy(&adaptive);
+	pthread_mutex_init(&ax->sleep_lock, NULL);
+	pthread_mutex_init(&ax->object_lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&ax->sleep_cond, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+}
+
+/* Frees memory and descriptors only. */
+static void context_free(struct arax *ax, bool forked)
+{
+	if (ax->poll_fd >= 0)
+		close(ax->poll_fd);
+	if (ax->nudge_fd >= 0)
+		close(ax->nudge_fd);
+	if (ax->link)
+		ax->link->ops->close(ax->link, forked);
+	ring_destroy(&ax->ring);
+	if (!forked) {
+		/* A lock that another thread held at fork() can't be destroyed. */
+		pthread_mutex_destroy(&ax->ring_lock);
+		pthread_mutex_destroy(&ax->sleep_lock);
+		pthread_mutex_destroy(&ax->object_lock);
+		pthread_cond_destroy(&ax->sleep_cond);
+	}
+	free(ax);
+}
+
+int context_new(struct arax **out, struct link *link, const struct arax_options *o)
+{
+	struct arax *ax = aligned_alloc(64, (sizeof(*ax) + 63) & ~63ul);
+	int ret = 0;
+
+	if (!ax) {
+		link->ops->close(link, false);
+		return error_set(-ENOMEM, "arax_open");
+	}
+	memset(ax, 0, sizeof(*ax));
+	ax->link = link;
+	ax->generation = load_relaxed(&process_generation);
+	ax->poll_fd = -1;
+	ax->nudge_fd = -1;
+	ax->spin_ns = SPIN_FIRST_NS;
+	init_locks(ax);
+	if (!(o->flags & ARAX_OPEN_QUERY))
+		ret = make_rings(ax, o);
+	if (ret)
+		context_free(ax, false);
+	else
+		*out = ax;
+	return ret;
+}
+
+int arax_open(struct arax **ax, const struct arax_options *options)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct arax_options o;
+	struct link *link;
+	int ret;
+
+	ret = read_options(options, &o);
+	if (ret)
+		return ret;
+	pthread_once(&once, watch_forks);
+	ret = link_open(&link, o.link, false);
+	return ret ? ret : context_new(ax, link, &o);
+}
+
+void arax_close(struct arax *ax)
+{
+	bool forked;
+
+	if (!ax)
+		return;
+	forked = !is_owner(ax);
+	if (!forked && ax->has_rings)
+		complete_dead(ax, -ECANCELED);
+	while (ax->buffers) {
+		struct buffer *b = ax->buffers;
+
+		ax->buffers = b->next;
+		if (b->mapped)
+			munmap(b->pub.data, b->mapped);
+		free(b);
+	}
+	while (ax->queues) {
+		struct arax_queue *q = ax->queues;
+
+		ax->queues = q->next;
+		free(q);
+	}
+	while (ax->timelines) {
+		struct arax_timeline *t = ax->timelines;
+
+		ax->timelines = t->next;
+		free(t);
+	}
+	context_free(ax, forked);
+}

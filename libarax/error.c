@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+/* What errors mean, in words. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <arax/arax.h>
+
+#include "error.h"
+
+static _Thread_local char text[384];
+
+static const struct {
+	int error;
+	const char *text;
+} meanings[] = {
+	{ 0, "success" },
+	{ ENOTTY, "this Arax doesn't know the call" },
+	{ EINVAL, "an argument that can never be right" },
+	{ E2BIG, "too big, or made for a newer Arax" },
+	{ EOPNOTSUPP, "this Arax, link or backend doesn't support it" },
+	{ EBADF, "no such handle or file descriptor" },
+	{ EDQUOT, "over a limit of the tenant or user (see `arax tenant show`)" },
+	{ ENOSPC, "a table of fixed size is full" },
+	{ ENOTCONN, "the daemon is not there" },
+	{ ESTALE, "a handle of something that is gone" },
+	{ EOWNERDEAD, "the daemon died while it held the task" },
+	{ EPERM, "not allowed, or a context that another process opened" },
+	{ EPIPE, "the context is dead: killed, or its rings were corrupt" },
+	{ ENXIO, "the context was opened without rings" },
+	{ ECANCELED, "canceled, or depended on a task that failed" },
+	{ ETIMEDOUT, "the deadline passed" },
+	{ EAGAIN, "no room now" },
+	{ EBUSY, "in use" },
+	{ ENOENT, "no such thing" },
+	{ ENOMEM, "out of memory" },
+};
+
+int error_set(int err, const char *format, ...)
+{
+	va_list args;
+	size_t n;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	n = strlen(text);
+	snprintf(text + n, sizeof(text) - n, ": %s", arax_strerror(err));
+	return err;
+}
+
+const char *arax_strerror(int error)
+{
+	const char *s;
+	size_t i;
+
+	error = abs(error);
+	for (i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
+		if (meanings[i].error == error)
+			return meanings[i].text;
+	}
+	s = strerrordesc_np(error);
+	return s ? s : "unknown error";
+}
+
+const char *arax_error_text(void)
+{
+	return text;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the library share. */
+#ifndef LIBARAX_INTERNAL_H
+#define LIBARAX_INTERNAL_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <arax/arax.h>
+
+#include "barrier.h"
+#include "error.h"
+#include "link.h"
+#include "ring.h"
+
+#define SPIN_FIRST_NS	20000u	/* what a context begins with, see wait.c */
+
+enum {
+	EVENT_UNUSED,
+	EVENT_PENDING,
+	EVENT_DONE,
+};
+
+/*
+ * LOCKS
+ *
+ *   ax->ring_lock	the rings, both ends, and the queues' counters.  Held for
+ *			tens of nanoseconds, never across a system call.
+ *   ax->sleep_lock	who of the waiting threads sleeps on the link (the
+ *			leader) and how many sleep on sleep_cond (followers).
+ *   ax->object_lock	lists of the context's objects.
+ *
+ * None is taken with another held, but ring_lock inside sleep_lock.
+ */
+struct arax {
+	struct link *link;
+	unsigned int generation;	/* of the process that opened it */
+	bool has_rings;
+	int dead;			/* 0 or -errno; atomic, set once */
+
+	pthread_mutex_t ring_lock;
+	struct ring ring;
+
+	/* The last kick had to wake the consumer.  Relaxed: a hint for spinning. */
+	bool woke;
+	uint32_t spin_ns;		/* relaxed; see wait.c */
+
+	pthread_mutex_t sleep_lock;
+	pthread_cond_t sleep_cond;
+	bool leader;
+	unsigned int followers;		/* atomic, written under sleep_lock */
+
+	/* arax_poll_fd() has been called: cq_need_wakeup stays set. */
+	bool armed;			/* atomic */
+	int poll_fd;
+	int nudge_fd;
+
+	pthread_mutex_t object_lock;
+	struct buffer *buffers;
+	struct arax_queue *queues;
+	struct arax_timeline *timelines;
+
+	struct link_region region;
+};
+
+struct buffer {
+	struct arax_buffer pub;		/* first: what programs hold */
+	struct arax *ax;
+	size_t mapped;			/* bytes, 0: not ours to unmap */
+	struct buffer *next;
+};
+
+struct arax_queue {
+	struct arax *ax;
+	uint32_t handle;
+	uint32_t inflight;		/* ring_lock; atomic reads outside */
+	int error;			/* ring_lock: first of tasks without event */
+	bool destroyed;			/* ring_lock: freed when inflight is 0 */
+	struct arax_queue *next;
+};
+
+struct arax_timeline {
+	struct arax *ax;
+	uint32_t handle;
+	struct arax_timeline *next;
+};
+
+extern unsigned int process_generation;	/* grows in each forked child */
+
+/* Is this the process that opened the context? */
+static inline bool is_owner(const struct arax *ax)
+{
+	return likely(ax->generation == load_relaxed(&process_generation));
+}
+
+int not_owner(void) __attribute__((cold));
+
+/* context.c */
+
+/* Takes the link over, also on failure.  @o has been checked and completed. */
+int context_new(struct arax **ax, struct link *link, const struct arax_options *o);
+/* A call over the link, with what is common to errors. */
+int context_call(struct arax *ax, const char *what, unsigned int nr, void *arg);
+
+/* complete.c */
+
+/* Takes what is in the completion ring, and ends all if the context is dead. */
+int complete_all(struct arax *ax);
+/* The link is gone, or the context: tasks in flight end with an error. */
+void complete_dead(struct arax *ax, int err);
+/* ctl->dead as a negative errno, noting it; 0 while alive. */
+int context_dead(struct arax *ax);
+
+/* wait.c */
+
+/*
+ * Waits until @done(@arg), which must become true by a completion and be cheap.
+ * 0, -ETIMEDOUT or, if the context is dead and @done still false, its error.
+ */
+int wait_until(struct arax *ax, bool (*done)(void *arg), void *arg, uint64_t deadline);
+/* Wake other waiting threads, after completions were handed out. */
+void wait_wake_followers(struct arax *ax);
+uint64_t now_ns(void);
+
+/* submit.c: entries are published, @count since the last: ring if need be. */
+int submit_kick(struct arax *ax, uint32_t count);
+
+#endif /* LIBARAX_INTERNAL_H */

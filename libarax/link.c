@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+/* Which link, and what both must know of the calls. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "link.h"
+
+#define CALL(nr, type, ...)	[nr] = { sizeof(struct type), __VA_ARGS__ }
+#define IN(type, field)		.fd_in = { offsetof(struct type, field) }
+#define OUT(type, field)	.fd_out = offsetof(struct type, field)
+
+static const struct link_call calls[] = {
+	CALL(ARAX_NR_INFO, arax_info),
+	CALL(ARAX_NR_CONTEXT_INIT, arax_context_init,
+	     .fd_in = { offsetof(struct arax_context_init, ring_fd),
+			offsetof(struct arax_context_init, wake_fd) },
+	     OUT(arax_context_init, doorbell_fd)),
+	CALL(ARAX_NR_SUBMIT, arax_submit),
+	CALL(ARAX_NR_WAIT, arax_wait),
+	CALL(ARAX_NR_CANCEL, arax_cancel),
+	CALL(ARAX_NR_BUFFER_CREATE, arax_buffer_create, IN(arax_buffer_create, fd)),
+	CALL(ARAX_NR_BUFFER_IMPORT, arax_buffer_import, IN(arax_buffer_import, fd)),
+	CALL(ARAX_NR_BUFFER_EXPORT, arax_buffer_export, OUT(arax_buffer_export, fd)),
+	CALL(ARAX_NR_BUFFER_DESTROY, arax_handle),
+	CALL(ARAX_NR_BUFFER_QUERY, arax_buffer_query),
+	CALL(ARAX_NR_BUFFER_REVOKE, arax_handle),
+	CALL(ARAX_NR_QUEUE_CREATE, arax_queue_create),
+	CALL(ARAX_NR_QUEUE_DESTROY, arax_handle),
+	CALL(ARAX_NR_TIMELINE_CREATE, arax_timeline_create),
+	CALL(ARAX_NR_TIMELINE_DESTROY, arax_handle),
+	CALL(ARAX_NR_TIMELINE_QUERY, arax_timeline_point),
+	CALL(ARAX_NR_TIMELINE_ADVANCE, arax_timeline_point),
+	CALL(ARAX_NR_TIMELINE_EVENTFD, arax_timeline_eventfd, IN(arax_timeline_eventfd, fd)),
+	CALL(ARAX_NR_TIMELINE_EXPORT, arax_timeline_share, OUT(arax_timeline_share, fd)),
+	CALL(ARAX_NR_TIMELINE_IMPORT, arax_timeline_share, IN(arax_timeline_share, fd)),
+	CALL(ARAX_NR_KERNEL_LOOKUP, arax_kernel_lookup),
+	CALL(ARAX_NR_DEVICE_QUERY, arax_device),
+	CALL(ARAX_NR_USAGE_QUERY, arax_usage),
+	CALL(ARAX_NR_LIMIT_SET, arax_limit, IN(arax_limit, cgroup_fd)),
+	CALL(ARAX_NR_TENANT_QUERY, arax_tenant, IN(arax_tenant, cgroup_fd)),
+	CALL(ARAX_NR_CONTEXT_QUERY, arax_context),
+	CALL(ARAX_NR_CONTEXT_KILL, arax_kill),
+};
+
+const struct link_call *link_call_find(unsigned int nr)
+{
+	if (nr >= sizeof(calls) / sizeof(calls[0]) || !calls[nr].size)
+		return NULL;
+	return &calls[nr];
+}
+
+static const char *kernel_path(bool admin)
+{
+	return admin ? LINK_ADMIN_DEVICE : LINK_SYSTEM_DEVICE;
+}
+
+static int open_named(struct link **l, const char *want, bool admin)
+{
+	char path[256];
+	const char *dir;
+	int ret;
+
+	if (!strcmp(want, "kernel"))
+		return link_kernel_open(l, kernel_path(admin));
+	/* Who names a socket vouches for whoever listens there. */
+	if (!strncmp(want, "broker:", 7))
+		return link_broker_open(l, want + 7, 0, true);
+	if (strcmp(want, "broker"))
+		return error_set(-EINVAL, "link \"%s\": want kernel, broker or broker:PATH", want);
+
+	/* A stale socket, its daemon gone, shall not hide a private one. */
+	if (!access(LINK_SYSTEM_SOCKET, F_OK)) {
+		ret = link_broker_open(l, LINK_SYSTEM_SOCKET, 0, false);
+		if (ret != -ECONNREFUSED)
+			return ret;
+	}
+	dir = secure_getenv("XDG_RUNTIME_DIR");
+	if (!dir)
+		return error_set(-ENOENT, "no socket at %s, and XDG_RUNTIME_DIR is not set: is araxd running?",
+				 LINK_SYSTEM_SOCKET);
+	snprintf(path, sizeof(path), "%s/%s", dir, LINK_USER_SOCKET);
+	return link_broker_open(l, path, getuid(), false);
+}
+
+int link_open(struct link **l, const char *want, bool admin)
+{
+	const char *env = secure_getenv("ARAX_LINK");
+	int ret;
+
+	if (env && *env)
+		want = env;
+	if (want)
+		return open_named(l, want, admin);
+
+	if (!access(LINK_SYSTEM_DEVICE, F_OK)) {
+		ret = link_kernel_open(l, kernel_path(admin));
+		if (!ret || admin)
+			return ret;
+	}
+	return open_named(l, "broker", admin);
+}

@@ -1,0 +1,548 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The link to araxd's broker: calls over a socket, rings and buffers in memory
+ * files that this side makes, so that they are charged to this process.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "barrier.h"
+#include "error.h"
+#include "kmod/core/layout.h"
+#include "link.h"
+
+/* A call that waits for its reply; on the stack of the thread that makes it. */
+struct pending {
+	struct pending *next;
+	uint32_t id;
+	bool done;
+	int result;
+	size_t bytes;			/* of @arg, then of the reply's */
+	int fds[ARAX_MSG_FDS];
+	unsigned int nr_fds;
+	unsigned char reply[ARAX_MSG_MAX];
+};
+
+struct link_broker {
+	struct link link;
+	int sock;
+	int wake_fd;
+	int doorbell_fd;
+	void *region;
+	size_t region_size;
+
+	/*
+	 * Replies come in any order (a wait for a timeline stays away for
+	 * long).  One of the waiting threads at a time reads the socket, for all.
+	 */
+	pthread_mutex_t lock;		/* guards all below */
+	pthread_cond_t cond;
+	struct pending *pending;
+	uint32_t next_id;
+	bool reading;
+	bool dead;
+};
+
+static struct link_broker *to_broker(struct link *l)
+{
+	return (struct link_broker *)l;
+}
+
+static size_t page_round(uint64_t bytes)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	return (bytes + page - 1) & ~(page - 1);
+}
+
+/* ------------------------------------------------------------------ */
+/* Messages                                                            */
+
+static int send_request(struct link_broker *b, const struct arax_msg *msg, const void *arg,
+			size_t bytes, const int *fds)
+{
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(sizeof(int) * ARAX_MSG_FDS)];
+	} control;
+	struct iovec iov[2] = {
+		{ .iov_base = (void *)msg, .iov_len = sizeof(*msg) },
+		{ .iov_base = (void *)arg, .iov_len = bytes },
+	};
+	struct msghdr h = { .msg_iov = iov, .msg_iovlen = 2 };
+
+	if (msg->nr_fds) {
+		memset(&control, 0, sizeof(control));
+		h.msg_control = &control;
+		h.msg_controllen = CMSG_SPACE(sizeof(int) * msg->nr_fds);
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(sizeof(int) * msg->nr_fds);
+		memcpy(CMSG_DATA(&control.header), fds, sizeof(int) * msg->nr_fds);
+	}
+	while (sendmsg(b->sock, &h, MSG_NOSIGNAL) < 0) {
+		if (errno == EPIPE || errno == ECONNRESET)
+			return -ENOTCONN;
+		if (errno != EINTR)
+			return -errno;
+	}
+	return 0;
+}
+
+static void close_all(const int *fds, unsigned int n)
+{
+	while (n--) {
+		if (fds[n] >= 0)
+			close(fds[n]);
+	}
+}
+
+/* Reads one reply.  Returns its bytes behind the header, or a negative errno. */
+static ssize_t recv_reply(struct link_broker *b, struct arax_msg *msg, void *arg, size_t size,
+			  int fds[ARAX_MSG_FDS], unsigned int *nr_fds)
+{
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(sizeof(int) * ARAX_MSG_FDS)];
+	} control;
+	struct iovec iov[2] = {
+		{ .iov_base = msg, .iov_len = sizeof(*msg) },
+		{ .iov_base = arg, .iov_len = size },
+	};
+	struct msghdr h = {
+		.msg_iov = iov,
+		.msg_iovlen = 2,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *c;
+	ssize_t n;
+
+	*nr_fds = 0;
+	do {
+		n = recvmsg(b->sock, &h, MSG_CMSG_CLOEXEC);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return errno == ECONNRESET ? -ENOTCONN : -errno;
+	for (c = CMSG_FIRSTHDR(&h); c; c = CMSG_NXTHDR(&h, c)) {
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+			*nr_fds = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+			memcpy(fds, CMSG_DATA(c), *nr_fds * sizeof(int));
+		}
+	}
+	if (!n)
+		return -ENOTCONN;
+	if ((size_t)n < sizeof(*msg) || (h.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+		close_all(fds, *nr_fds);
+		*nr_fds = 0;
+		return -EPROTO;
+	}
+	return n - (ssize_t)sizeof(*msg);
+}
+
+/* With b->lock held: give a reply to the thread that waits for it. */
+static void deliver(struct link_broker *b, const struct arax_msg *msg, const void *arg,
+		    size_t bytes, const int *fds, unsigned int nr_fds)
+{
+	struct pending *p;
+
+	for (p = b->pending; p; p = p->next) {
+		if (p->id == msg->id && !p->done)
+			break;
+	}
+	if (!p) {
+		close_all(fds, nr_fds);
+		return;
+	}
+	p->result = msg->result;
+	p->bytes = bytes;
+	memcpy(p->reply, arg, bytes);
+	memcpy(p->fds, fds, nr_fds * sizeof(*fds));
+	p->nr_fds = nr_fds;
+	p->done = true;
+}
+
+/* With b->lock held, which it drops to read: reads one reply, for whomever. */
+static void read_one(struct link_broker *b)
+{
+	unsigned char arg[ARAX_MSG_MAX];
+	int fds[ARAX_MSG_FDS];
+	unsigned int nr_fds;
+	struct arax_msg msg;
+	struct pending *p;
+	ssize_t n;
+
+	b->reading = true;
+	pthread_mutex_unlock(&b->lock);
+	n = recv_reply(b, &msg, arg, sizeof(arg), fds, &nr_fds);
+	pthread_mutex_lock(&b->lock);
+	b->reading = false;
+	if (n >= 0) {
+		deliver(b, &msg, arg, (size_t)n, fds, nr_fds);
+	} else {
+		b->dead = true;
+		for (p = b->pending; p; p = p->next) {
+			if (p->done)
+				continue;
+			p->done = true;
+			p->result = n == -EPROTO ? -EPROTO : -ENOTCONN;
+		}
+	}
+	pthread_cond_broadcast(&b->cond);
+}
+
+static void exchange(struct link_broker *b, struct pending *p, struct arax_msg *msg,
+		     const void *arg, size_t bytes, const int *fds)
+{
+	struct pending **at;
+	bool dead;
+	int ret;
+
+	pthread_mutex_lock(&b->lock);
+	p->id = msg->id = ++b->next_id;
+	p->done = false;
+	p->bytes = 0;
+	p->nr_fds = 0;
+	p->next = b->pending;
+	b->pending = p;
+	dead = b->dead;
+	pthread_mutex_unlock(&b->lock);
+
+	ret = dead ? -ENOTCONN : send_request(b, msg, arg, bytes, fds);
+
+	pthread_mutex_lock(&b->lock);
+	if (ret) {
+		p->result = ret;
+		p->done = true;
+	}
+	while (!p->done) {
+		if (b->reading)
+			pthread_cond_wait(&b->cond, &b->lock);
+		else
+			read_one(b);
+	}
+	for (at = &b->pending; *at != p; at = &(*at)->next)
+		;
+	*at = p->next;
+	pthread_mutex_unlock(&b->lock);
+}
+
+static int broker_call(struct link *l, unsigned int nr, void *arg)
+{
+	const struct link_call *c = link_call_find(nr);
+	struct link_broker *b = to_broker(l);
+	unsigned char request[ARAX_MSG_MAX];
+	int fds[ARAX_MSG_FDS], given[2] = { -1, -1 };
+	struct arax_msg msg = { .nr = nr };
+	struct pending p;
+	unsigned int i;
+	int *field;
+
+	if (!c)
+		return -ENOTTY;
+	memcpy(request, arg, c->size);
+	for (i = 0; i < 2 && c->fd_in[i]; i++) {
+		field = (int *)(request + c->fd_in[i]);
+		given[i] = *field;
+		if (*field < 0)
+			continue;
+		fds[msg.nr_fds] = *field;
+		*field = (int)msg.nr_fds++;
+	}
+
+	exchange(b, &p, &msg, request, c->size, fds);
+
+	if (p.result != -ENOTCONN && p.result != -EPROTO && p.bytes >= c->size)
+		memcpy(arg, p.reply, c->size);
+	for (i = 0; i < 2 && c->fd_in[i]; i++)
+		*(int *)((char *)arg + c->fd_in[i]) = given[i];
+	if (c->fd_out && !p.result) {
+		field = (int *)((char *)arg + c->fd_out);
+		if (*field >= 0 && (unsigned int)*field < p.nr_fds) {
+			i = (unsigned int)*field;
+			*field = p.fds[i];
+			p.fds[i] = -1;
+		} else {
+			*field = -1;
+			p.result = -EPROTO;
+		}
+	}
+	close_all(p.fds, p.nr_fds);
+	return p.result;
+}
+
+/* ------------------------------------------------------------------ */
+/* Memory                                                              */
+
+/*
+ * A memory file whose size can't change any more and whose pages are there.
+ * Returns its descriptor.
+ */
+static int make_memory(const char *name, size_t bytes, void **data)
+{
+	int err, fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *p;
+
+	if (fd < 0)
+		return -errno;
+	if (bytes > INT64_MAX || ftruncate(fd, (off_t)bytes) ||
+	    fallocate(fd, 0, 0, (off_t)bytes) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		goto fail;
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+	if (p == MAP_FAILED)
+		goto fail;
+	*data = p;
+	return fd;
+fail:
+	err = errno == ENOSPC || errno == EFBIG ? -ENOMEM : -errno;
+	close(fd);
+	return err;
+}
+
+static int broker_region(struct link *l, struct link_region *r)
+{
+	struct link_broker *b = to_broker(l);
+	struct arax_layout layout;
+	void *p;
+	int ret;
+
+	if (arax_layout(r->init.depth, r->init.entry_size, r->init.arena_size, &layout))
+		return -EINVAL;
+	ret = make_memory("arax-ring", layout.region_size, &p);
+	if (ret < 0)
+		return ret;
+	r->init.ring_fd = ret;
+	b->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (b->wake_fd < 0) {
+		ret = -errno;
+		goto out;
+	}
+	r->init.wake_fd = b->wake_fd;
+	r->init.doorbell_fd = -1;
+	r->init.sq_offset = layout.sq_offset;
+	r->init.cq_offset = layout.cq_offset;
+	r->init.arena_offset = layout.arena_offset;
+	r->init.region_size = layout.region_size;
+	ret = broker_call(l, ARAX_NR_CONTEXT_INIT, &r->init);
+	if (!ret) {
+		b->doorbell_fd = r->init.doorbell_fd;
+		b->region = p;
+		b->region_size = layout.region_size;
+		r->base = p;
+		l->ctl = p;
+		/* A child that forgets who it is shall not write here. */
+		madvise(p, layout.region_size, MADV_DONTFORK);
+	}
+out:
+	if (ret)
+		munmap(p, layout.region_size);
+	close(r->init.ring_fd);
+	r->init.ring_fd = -1;
+	return ret;
+}
+
+static int broker_buffer_create(struct link *l, struct arax_buffer_create *a, void **data)
+{
+	size_t bytes = page_round(a->bytes);
+	void *p;
+	int ret;
+
+	if (bytes < a->bytes)
+		return -ENOMEM;
+	a->fd = make_memory("arax-buffer", bytes, &p);
+	if (a->fd < 0)
+		return a->fd;
+	a->bytes = bytes;
+	ret = broker_call(l, ARAX_NR_BUFFER_CREATE, a);
+	close(a->fd);
+	a->fd = -1;
+	if (ret)
+		munmap(p, bytes);
+	else
+		*data = p;
+	return ret;
+}
+
+static int broker_buffer_map(struct link *l, const struct arax_buffer_import *a, int fd,
+			     void **data)
+{
+	void *p = mmap(NULL, page_round(a->bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	*data = p;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ */
+/* Waking and sleeping                                                 */
+
+static int broker_kick(struct link *l, uint32_t count, bool *woke)
+{
+	const uint64_t one = 1;
+
+	/*
+	 * Orders the entries' seq words before the read below.  Pairs with the
+	 * barrier of the broker between setting sq_need_wakeup and its last look.
+	 */
+	full_barrier();
+	*woke = load_relaxed(&l->ctl->sq_need_wakeup);
+	if (*woke && write(to_broker(l)->doorbell_fd, &one, sizeof(one)) < 0 &&
+	    errno != EAGAIN)
+		return -errno;
+	return 0;
+}
+
+static bool broker_peer_awake(struct link *l)
+{
+	return !load_relaxed(&l->ctl->sq_need_wakeup);
+}
+
+static int broker_sleep(struct link *l, uint64_t deadline)
+{
+	struct link_broker *b = to_broker(l);
+	struct pollfd fds[2] = {
+		{ .fd = b->wake_fd, .events = POLLIN },
+		{ .fd = b->sock, .events = POLLRDHUP },
+	};
+	struct timespec now, left, *timeout = NULL;
+	uint64_t count;
+	int64_t ns;
+	int n;
+
+	if (deadline != ARAX_DEADLINE_NONE) {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		ns = (int64_t)(deadline - (uint64_t)now.tv_sec * 1000000000u -
+			       (uint64_t)now.tv_nsec);
+		if (deadline > INT64_MAX)
+			ns = INT64_MAX;
+		if (ns < 0)
+			ns = 0;
+		left.tv_sec = ns / 1000000000;
+		left.tv_nsec = ns % 1000000000;
+		timeout = &left;
+	}
+	n = ppoll(fds, 2, timeout, NULL);
+	if (!n)
+		return -ETIMEDOUT;
+	if (n < 0)
+		return errno == EINTR ? 0 : -errno;
+	if (fds[0].revents && read(b->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		return -errno;
+	return fds[1].revents & (POLLRDHUP | POLLHUP | POLLERR) ? -ENOTCONN : 0;
+}
+
+static int broker_poll_fds(struct link *l, int fds[2])
+{
+	fds[0] = to_broker(l)->wake_fd;
+	fds[1] = to_broker(l)->sock;
+	return 0;
+}
+
+static bool broker_hangup(struct link *l)
+{
+	struct pollfd fd = { .fd = to_broker(l)->sock, .events = POLLRDHUP };
+
+	return poll(&fd, 1, 0) > 0 && (fd.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+static void broker_close(struct link *l, bool forked)
+{
+	struct link_broker *b = to_broker(l);
+
+	/* MADV_DONTFORK: in a child something else may be in its place. */
+	if (b->region && !forked)
+		munmap(b->region, b->region_size);
+	if (b->wake_fd >= 0)
+		close(b->wake_fd);
+	if (b->doorbell_fd >= 0)
+		close(b->doorbell_fd);
+	close(b->sock);
+	if (!forked) {
+		pthread_mutex_destroy(&b->lock);
+		pthread_cond_destroy(&b->cond);
+	}
+	free(b);
+}
+
+static const struct link_ops broker_ops = {
+	.call = broker_call,
+	.region = broker_region,
+	.buffer_create = broker_buffer_create,
+	.buffer_map = broker_buffer_map,
+	.kick = broker_kick,
+	.peer_awake = broker_peer_awake,
+	.sleep = broker_sleep,
+	.poll_fds = broker_poll_fds,
+	.hangup = broker_hangup,
+	.close = broker_close,
+};
+
+static int connect_to(const char *path, uint32_t uid, bool any_uid)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	socklen_t len = sizeof(struct ucred);
+	struct ucred peer;
+	int fd, err;
+
+	if (strlen(path) >= sizeof(addr.sun_path))
+		return error_set(-ENAMETOOLONG, "socket %s: a path of %zu bytes is the longest",
+				 path, sizeof(addr.sun_path) - 1);
+	strcpy(addr.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return error_set(-errno, "making a socket");
+	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr))) {
+		err = error_set(-errno, "connecting to %s: is araxd running", path);
+		goto fail;
+	}
+	/* Of the process that called listen(). */
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len)) {
+		err = error_set(-errno, "asking who listens on %s", path);
+		goto fail;
+	}
+	if (!any_uid && peer.uid != uid) {
+		err = error_set(-EPERM, "%s belongs to uid %u, expected %u: not trusted", path,
+				peer.uid, uid);
+		goto fail;
+	}
+	return fd;
+fail:
+	close(fd);
+	return err;
+}
+
+int link_broker_open(struct link **l, const char *path, uint32_t uid, bool any_uid)
+{
+	struct link_broker *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return -ENOMEM;
+	b->wake_fd = -1;
+	b->doorbell_fd = -1;
+	b->sock = connect_to(path, uid, any_uid);
+	if (b->sock < 0) {
+		int err = b->sock;
+
+		free(b);
+		return err;
+	}
+	pthread_mutex_init(&b->lock, NULL);
+	pthread_cond_init(&b->cond, NULL);
+	b->link.ops = &broker_ops;
+	b->link.type = ARAX_LINK_BROKER;
+	*l = &b->link;
+	return 0;
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+#include <stdlib.h>
+
+#include "internal.h"
+
+int arax_queue_create(struct arax *ax, uint32_t flags, int priority, struct arax_queue **queue)
+{
+	struct arax_queue_create a = { .size = sizeof(a), .flags = flags, .priority = priority };
+	struct arax_queue *q;
+	int ret;
+
+	if (priority < -20 || priority > 19)
+		return error_set(-EINVAL, "priority %d: want -20 to 19", priority);
+	q = calloc(1, sizeof(*q));
+	if (!q)
+		return error_set(-ENOMEM, "arax_queue_create");
+	ret = context_call(ax, "creating a queue", ARAX_NR_QUEUE_CREATE, &a);
+	if (ret) {
+		free(q);
+		return ret;
+	}
+	q->ax = ax;
+	q->handle = a.handle;
+	pthread_mutex_lock(&ax->object_lock);
+	q->next = ax->queues;
+	ax->queues = q;
+	pthread_mutex_unlock(&ax->object_lock);
+	*queue = q;
+	return 0;
+}
+
+static bool queue_empty(void *arg)
+{
+	struct arax_queue *q = arg;
+
+	/* Pairs with the release in complete.c: finish(). */
+	return !load_acquire(&q->inflight);
+}
+
+int arax_queue_finish(struct arax_queue *queue, uint64_t deadline)
+{
+	struct arax *ax = queue->ax;
+	int ret;
+
+	if (!is_owner(ax))
+		return not_owner();
+	ret = wait_until(ax, queue_empty, queue, deadline);
+	if (ret)
+		return error_set(ret, "waiting for queue %#x", queue->handle);
+	pthread_mutex_lock(&ax->ring_lock);
+	ret = queue->error;
+	queue->error = 0;
+	pthread_mutex_unlock(&ax->ring_lock);
+	return ret ? error_set(ret, "a task in queue %#x", queue->handle) : 0;
+}
+
+int arax_queue_cancel(struct arax_queue *queue)
+{
+	struct arax_cancel a = {
+		.size = sizeof(a),
+		.flags = ARAX_CANCEL_QUEUE,
+		.queue = queue->handle,
+	};
+	int ret = context_call(queue->ax, "canceling a queue", ARAX_NR_CANCEL, &a);
+
+	return ret ? ret : (int)a.nr_canceled;
+}
+
+void arax_queue_destroy(struct arax_queue *queue)
+{
+	struct arax_handle h = { .size = sizeof(h) };
+	struct arax_queue **at;
+	struct arax *ax;
+	bool unused;
+
+	if (!queue || !is_owner(queue->ax))
+		return;
+	ax = queue->ax;
+	h.handle = queue->handle;
+	pthread_mutex_lock(&ax->object_lock);
+	for (at = &ax->queues; *at && *at != queue; at = &(*at)->next)
+		;
+	if (*at)
+		*at = queue->next;
+	pthread_mutex_unlock(&ax->object_lock);
+
+	ax->link->ops->call(ax->link, ARAX_NR_QUEUE_DESTROY, &h);
+
+	/* Tasks in flight point here: the last one's completion frees it. */
+	pthread_mutex_lock(&ax->ring_lock);
+	unused = !queue->inflight;
+	queue->destroyed = true;
+	pthread_mutex_unlock(&ax->ring_lock);
+	if (unused)
+		free(queue);
+}

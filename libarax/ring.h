@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The client's side of the rings: tickets, entries, arena, completions.  No
+ * system call, no lock: the caller serialises all but ring_cq_ready().
+ */
+#ifndef LIBARAX_RING_H
+#define LIBARAX_RING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <arax/uapi.h>
+
+#include "barrier.h"
+
+struct arax_event;
+struct arax_queue;
+
+/*
+ * A task in flight.  An entry's user_data is its ticket: the slot's index and,
+ * above it, the generation, so that a completion of an earlier use is known.
+ */
+struct ring_slot {
+	struct arax_event *event;	/* or NULL */
+	struct arax_queue *queue;
+	uint32_t gen;
+	bool used;
+};
+
+struct ring {
+	struct arax_ring_ctl *ctl;
+	uint8_t *sq;
+	struct arax_completion *cq;
+	uint8_t *arena;
+	uint32_t depth;
+	uint32_t mask;
+	uint32_t entry_size;
+	uint32_t arena_size;
+
+	uint32_t sq_tail;	/* next position to write */
+	uint32_t nr_free;	/* may be read without the lock, as a hint */
+	uint32_t *free;		/* stack of slot indices: the last one used is warm */
+	struct ring_slot *slots;
+
+	/* The arena is a ring of its own: bytes counted for ever. */
+	uint64_t arena_head;
+	uint64_t arena_tail;
+	uint64_t *arena_end;	/* arena_head behind the entry, by its place */
+
+	/* Written by whoever reaps, read by those who spin. */
+	uint32_t cq_head __attribute__((aligned(64)));
+};
+
+/* @region, laid out as @init says.  Returns 0 or -ENOMEM. */
+int ring_init(struct ring *r, uint8_t *region, const struct arax_context_init *init);
+void ring_destroy(struct ring *r);
+
+/* ------------------------------------------------------------------ */
+/* Tickets                                                             */
+
+static inline struct ring_slot *ring_slot_get(struct ring *r, uint64_t *ticket)
+{
+	struct ring_slot *s;
+	uint32_t i;
+
+	if (unlikely(!r->nr_free))
+		return NULL;
+	store_relaxed(&r->nr_free, r->nr_free - 1);
+	i = r->free[r->nr_free];
+	s = &r->slots[i];
+	s->used = true;
+	*ticket = (uint64_t)s->gen << 32 | i;
+	return s;
+}
+
+/* NULL: no ticket of a task in flight. */
+static inline struct ring_slot *ring_slot_find(struct ring *r, uint64_t ticket)
+{
+	uint32_t i = (uint32_t)ticket;
+	struct ring_slot *s;
+
+	if (unlikely(i >= r->depth))
+		return NULL;
+	s = &r->slots[i];
+	return likely(s->used && s->gen == (uint32_t)(ticket >> 32)) ? s : NULL;
+}
+
+static inline void ring_slot_put(struct ring *r, struct ring_slot *s)
+{
+	s->used = false;
+	s->gen++;
+	s->event = NULL;
+	s->queue = NULL;
+	r->free[r->nr_free] = (uint32_t)(s - r->slots);
+	store_relaxed(&r->nr_free, r->nr_free + 1);
+}
+
+/* ------------------------------------------------------------------ */
+/* Arena                                                               */
+
+/* Room of consumed entries comes back. */
+static inline void ring_arena_reclaim(struct ring *r)
+{
+	/* Pairs with the release with which the core moves sq_head. */
+	uint32_t head = load_acquire(&r->ctl->sq_head);
+	uint64_t end = r->arena_tail;
+
+	if (r->sq_tail - head > r->depth)
+		return;		/* not a head that the core could have written */
+	if (head == r->sq_tail)
+		end = r->arena_head;
+	else if (r->sq_tail - head < r->depth)
+		end = r->arena_end[(head - 1) & r->mask];
+	/* Never back: an empty arena may have been begun anew since. */
+	if (end > r->arena_tail)
+		r->arena_tail = end;
+}
+
+/*
+ * @len bytes in one piece, aligned to 8.  Returns the offset, or -1 if there is
+ * no room until more entries have been consumed, -2 if there never will be.
+ */
+int64_t ring_arena_alloc(struct ring *r, uint32_t len);
+
+/* ------------------------------------------------------------------ */
+/* Submission                                                          */
+
+static inline struct arax_task *ring_sq_entry(struct ring *r)
+{
+	return (struct arax_task *)(r->sq + (size_t)(r->sq_tail & r->mask) * r->entry_size);
+}
+
+/* The entry at the tail is complete: let the consumer have it. */
+static inline void ring_sq_publish(struct ring *r, struct arax_task *t)
+{
+	r->arena_end[r->sq_tail & r->mask] = r->arena_head;
+	r->sq_tail++;
+	/* Pairs with the acquire in the core (submit.c). */
+	store_release(&t->seq, r->sq_tail);
+}
+
+/* ------------------------------------------------------------------ */
+/* Completion                                                          */
+
+/* Any thread, at any time; a hint unless the caller serialises. */
+static inline bool ring_cq_ready(struct ring *r)
+{
+	uint32_t head = load_relaxed(&r->cq_head);
+
+	/* Pairs with the release with which the core publishes. */
+	return load_acquire(&r->cq[head & r->mask].seq) == head + 1;
+}
+
+static inline const struct arax_completion *ring_cq_peek(struct ring *r)
+{
+	return ring_cq_ready(r) ? &r->cq[r->cq_head & r->mask] : NULL;
+}
+
+static inline void ring_cq_advance(struct ring *r)
+{
+	store_relaxed(&r->cq_head, r->cq_head + 1);
+}
+
+/* Give the places of what was read back to the core. */
+static inline void ring_cq_credit(struct ring *r)
+{
+	/* Pairs with the acquire in the core, before it reuses a place. */
+	store_release(&r->ctl->cq_head, r->cq_head);
+}
+
+#endif /* LIBARAX_RING_H */

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: MIT
+/* From descriptions to ring entries. */
+#include <time.h>
+
+#include "internal.h"
+
+#define TASK_FLAGS	(ARAX_TASK_IDEMPOTENT | ARAX_TASK_BARRIER)
+
+/* ------------------------------------------------------------------ */
+/* Checks that spare a round trip and can say what is wrong            */
+
+static __attribute__((cold)) int wrong_signature(const struct arax_desc *d)
+{
+	const struct arax_kernel *k = d->kernel;
+	size_t i;
+
+	if (d->nr_ranges != k->sig.nr_ranges || d->arg_len != k->sig.arg_len)
+		return error_set(-EINVAL, "kernel %s takes %u ranges and %u bytes of arguments, %zu and %zu given",
+				 k->name, k->sig.nr_ranges, k->sig.arg_len, d->nr_ranges,
+				 d->arg_len);
+	for (i = 0; i < d->nr_ranges; i++) {
+		if (d->ranges[i].access != ((k->sig.access >> (2 * i)) & 3))
+			return error_set(-EINVAL, "kernel %s: range %zu is declared %s", k->name, i,
+					 (const char *[]){ "unused", "in", "out", "inout" }
+					 [(k->sig.access >> (2 * i)) & 3]);
+	}
+	return 0;
+}
+
+static inline int check_launch(const struct arax_desc *d)
+{
+	const struct arax_kernel *k = d->kernel;
+	uint64_t access = 0;
+	size_t i;
+
+	if (unlikely(!k))
+		return error_set(-EINVAL, "a launch without a kernel");
+	if (unlikely(d->nr_ranges != k->sig.nr_ranges || d->arg_len != k->sig.arg_len))
+		return wrong_signature(d);
+	for (i = 0; i < d->nr_ranges; i++)
+		access |= (uint64_t)(d->ranges[i].access & 3) << (2 * i);
+	if (unlikely(access != k->sig.access))
+		return wrong_signature(d);
+	return 0;
+}
+
+static inline int check(const struct arax_queue *q, const struct arax_desc *d)
+{
+	if (unlikely(d->opcode >= ARAX_OP_MAX))
+		return error_set(-EINVAL, "task of unknown kind %u", d->opcode);
+	if (unlikely(d->flags & ~(uint32_t)TASK_FLAGS))
+		return error_set(-EOPNOTSUPP, "task flags %#x", d->flags);
+	if (unlikely(d->nr_ranges > ARAX_MAX_RANGES))
+		return error_set(-EINVAL, "%zu ranges, a task takes at most %u", d->nr_ranges,
+				 ARAX_MAX_RANGES);
+	if (unlikely(d->arg_len > ARAX_MAX_ARGS))
+		return error_set(-EINVAL, "%zu bytes of arguments, a task takes at most %u: use a buffer",
+				 d->arg_len, ARAX_MAX_ARGS);
+	if (unlikely((d->wait && d->wait->ax != q->ax) || (d->signal && d->signal->ax != q->ax)))
+		return error_set(-EINVAL, "a timeline of another context: import it");
+	if (unlikely(d->event && load_relaxed(&d->event->state) == EVENT_PENDING))
+		return error_set(-EBUSY, "the event belongs to a task that is not done");
+	return d->opcode == ARAX_OP_LAUNCH ? check_launch(d) : 0;
+}
+
+/* ------------------------------------------------------------------ */
+/* Entries                                                             */
+
+/* Writes what the entry can't hold.  -EAGAIN: no room yet. */
+static int put_ext(struct ring *r, struct arax_task *t, const struct arax_desc *d,
+		   size_t nr_inline, bool args)
+{
+	struct arax_task_ext x = {
+		.size = sizeof(x),
+		.nr_ranges = (uint16_t)(d->nr_ranges - nr_inline),
+		.arg_len = args ? (uint16_t)d->arg_len : 0,
+		.deadline_ns = d->deadline,
+		.wait_timeline = d->wait ? d->wait->handle : 0,
+		.wait_value = d->wait_value,
+		.signal_timeline = d->signal ? d->signal->handle : 0,
+		.signal_value = d->signal_value,
+	};
+	size_t ranges = x.nr_ranges * sizeof(struct arax_range);
+	uint32_t len = (uint32_t)(sizeof(x) + ranges + x.arg_len);
+	int64_t off = ring_arena_alloc(r, len);
+	uint8_t *p;
+
+	if (off == -1)
+		return -EAGAIN;
+	if (off < 0)
+		return error_set(-EINVAL, "%u bytes of ranges and arguments, the arena has %u: raise arena_size",
+				 len, r->arena_size);
+	p = r->arena + off;
+	memcpy(p, &x, sizeof(x));
+	if (ranges)
+		memcpy(p + sizeof(x), d->ranges + nr_inline, ranges);
+	if (x.arg_len)
+		memcpy(p + sizeof(x) + ranges, d->args, x.arg_len);
+	t->flags |= ARAX_TASK_EXT;
+	t->ext = (uint32_t)off;
+	return 0;
+}
+
+static inline void put_ranges(struct ring *r, struct arax_task *t, const struct arax_desc *d,
+			      size_t n)
+{
+	struct arax_range *more = ((struct arax_task256 *)t)->more;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (i < 2)
+			t->ranges[i] = d->ranges[i];
+		else
+			more[i - 2] = d->ranges[i];
+	}
+}
+
+/* With ring_lock held.  Publishes one task; -EAGAIN: no room. */
+static inline int put(struct arax *ax, struct arax_queue *q, const struct arax_desc *d)
+{
+	struct ring *r = &ax->ring;
+	size_t max_inline = r->entry_size == 256 ? 6 : 2;
+	size_t nr_inline = d->nr_ranges < max_inline ? d->nr_ranges : max_inline;
+	bool long_args = d->arg_len > ARAX_INLINE_ARGS;
+	struct arax_task *t = ring_sq_entry(r);
+	struct arax_event *e = d->event;
+	struct ring_slot *s;
+	uint64_t ticket = 0;
+	int i, ret;
+
+	if (unlikely(!r->nr_free))
+		return -EAGAIN;
+	t->opcode = (uint8_t)d->opcode;
+	t->nr_ranges = (uint8_t)nr_inline;
+	t->flags = (uint16_t)d->flags;
+	t->ext = 0;
+	if (unlikely(d->nr_ranges > nr_inline || long_args || d->deadline || d->wait ||
+		     d->signal)) {
+		ret = put_ext(r, t, d, nr_inline, long_args);
+		if (ret)
+			return ret;
+	}
+	s = ring_slot_get(r, &ticket);
+	s->event = e;
+	s->queue = q;
+	if (e) {
+		e->ax = ax;
+		e->ticket = ticket;
+		store_relaxed(&e->state, EVENT_PENDING);
+	}
+	store_relaxed(&q->inflight, q->inflight + 1);
+
+	t->user_data = ticket;
+	t->queue = q->handle;
+	t->kernel = d->opcode == ARAX_OP_LAUNCH ? d->kernel->id : d->service;
+	for (i = 0; i < 3; i++) {
+		t->grid[i] = d->grid.grid[i] ? d->grid.grid[i] : 1;
+		t->block[i] = d->grid.block[i] ? d->grid.block[i] : 1;
+	}
+	put_ranges(r, t, d, nr_inline);
+	if (long_args || !d->arg_len) {
+		t->arg_len = 0;
+	} else {
+		t->arg_len = (uint16_t)d->arg_len;
+		memcpy(t->args, d->args, d->arg_len);
+	}
+	ring_sq_publish(r, t);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ */
+/* Submission                                                          */
+
+int submit_kick(struct arax *ax, uint32_t count)
+{
+	bool woke;
+	int ret;
+
+	if (!count)
+		return 0;
+	ret = ax->link->ops->kick(ax->link, count, &woke);
+	if (woke != load_relaxed(&ax->woke))
+		store_relaxed(&ax->woke, woke);
+	if (unlikely(ret == -EPIPE || ret == -ENOTCONN))
+		complete_dead(ax, ret);
+	return ret;
+}
+
+static bool has_slot(void *arg)
+{
+	struct arax *ax = arg;
+
+	return load_relaxed(&ax->ring.nr_free) != 0;
+}
+
+/* Everything is kicked: wait for a free ticket, or for room in the arena. */
+static int wait_for_room(struct arax *ax)
+{
+	const struct timespec pause = { .tv_nsec = 20000 };
+
+	if (!has_slot(ax))
+		return wait_until(ax, has_slot, ax, ARAX_DEADLINE_NONE);
+	/*
+	 * The consumer copies entries without waiting for tasks to run, so this
+	 * is short; nothing wakes who waits for it.
+	 */
+	nanosleep(&pause, NULL);
+	complete_all(ax);
+	if (ax->link->ops->hangup(ax->link))
+		complete_dead(ax, -ENOTCONN);
+	return context_dead(ax);
+}
+
+int arax_submit(struct arax_queue *queue, const struct arax_desc *tasks, size_t count,
+		uint32_t flags)
+{
+	struct arax *ax = queue->ax;
+	size_t i = 0, kicked = 0;
+	int ret = 0, err;
+
+	if (unlikely(!is_owner(ax)))
+		return not_owner();
+	if (unlikely(flags & ~(uint32_t)ARAX_SUBMIT_NOWAIT))
+		return error_set(-EOPNOTSUPP, "submit flags %#x", flags);
+	if (unlikely(count > INT32_MAX))
+		return error_set(-EINVAL, "submitting %zu tasks", count);
+again:
+	pthread_mutex_lock(&ax->ring_lock);
+	for (; i < count; i++) {
+		ret = ax->dead ? ax->dead : check(queue, &tasks[i]);
+		if (likely(!ret))
+			ret = put(ax, queue, &tasks[i]);
+		if (unlikely(ret))
+			break;
+	}
+	pthread_mutex_unlock(&ax->ring_lock);
+	err = submit_kick(ax, (uint32_t)(i - kicked));
+	kicked = i;
+	if (unlikely(err))
+		return error_set(err, "submitting to queue %#x", queue->handle);
+	if (likely(!ret))
+		return (int)i;
+
+	if (ret == -EAGAIN && !(flags & ARAX_SUBMIT_NOWAIT)) {
+		ret = wait_for_room(ax);
+		if (!ret)
+			goto again;
+	}
+	if (i)
+		return (int)i;
+	if (ret == load_acquire(&ax->dead))
+		error_set(ret, "submitting to queue %#x", queue->handle);
+	else if (ret == -EAGAIN)
+		error_set(ret, "%u tasks are in flight, or the arena is full", ax->ring.depth);
+	return ret;
+}
+
+static inline int submit_one(struct arax_queue *q, const struct arax_desc *d)
+{
+	int ret = arax_submit(q, d, 1, 0);
+
+	return ret < 0 ? ret : 0;
+}
+
+int arax_launch(struct arax_queue *queue, const struct arax_kernel *kernel,
+		struct arax_grid grid, const void *args, size_t arg_len,
+		const struct arax_range *ranges, size_t nr_ranges, struct arax_event *event)
+{
+	struct arax_desc d = {
+		.opcode = ARAX_OP_LAUNCH,
+		.kernel = kernel,
+		.grid = grid,
+		.args = args,
+		.arg_len = arg_len,
+		.ranges = ranges,
+		.nr_ranges = nr_ranges,
+		.event = event,
+	};
+
+	return submit_one(queue, &d);
+}
+
+int arax_copy(struct arax_queue *queue, struct arax_range to, struct arax_range from,
+	      struct arax_event *event)
+{
+	struct arax_range ranges[2] = { from, to };
+	struct arax_desc d = {
+		.opcode = ARAX_OP_COPY,
+		.ranges = ranges,
+		.nr_ranges = 2,
+		.event = event,
+	};
+
+	ranges[0].access = ARAX_IN;
+	ranges[1].access = ARAX_OUT;
+	return submit_one(queue, &d);
+}
+
+int arax_fill(struct arax_queue *queue, struct arax_range to, const void *pattern,
+	      size_t pattern_len, struct arax_event *event)
+{
+	struct arax_desc d = {
+		.opcode = ARAX_OP_FILL,
+		.args = pattern,
+		.arg_len = pattern_len,
+		.ranges = &to,
+		.nr_ranges = 1,
+		.event = event,
+	};
+
+	if (!pattern_len || pattern_len > 16 || (pattern_len & (pattern_len - 1)))
+		return error_set(-EINVAL, "a pattern of %zu bytes: want 1, 2, 4, 8 or 16",
+				 pattern_len);
+	to.access = ARAX_OUT;
+	return submit_one(queue, &d);
+}
+
+int arax_marker(struct arax_queue *queue, struct arax_event *event)
+{
+	struct arax_desc d = {
+		.opcode = ARAX_OP_MARKER,
+		.flags = ARAX_TASK_BARRIER,
+		.event = event,
+	};
+
+	return submit_one(queue, &d);
+}
+
+int arax_call(struct arax_queue *queue, uint32_t service, const void *args, size_t arg_len,
+	      const struct arax_range *ranges, size_t nr_ranges, struct arax_event *event)
+{
+	struct arax_desc d = {
+		.opcode = ARAX_OP_CALL,
+		.service = service,
+		.args = args,
+		.arg_len = arg_len,
+		.ranges = ranges,
+		.nr_ranges = nr_ranges,
+		.event = event,
+	};
+
+	return submit_one(queue, &d);
+}
+
+int arax_cancel(struct arax_event *event)
+{
+	struct arax_cancel a = { .size = sizeof(a), .user_data = event->ticket };
+	int ret;
+
+	if (load_acquire(&event->state) == EVENT_UNUSED)
+		return error_set(-EINVAL, "canceling an event that was never submitted");
+	if (arax_event_done(event))
+		return 0;
+	/* Should it end meanwhile: nobody else has its generation of the ticket. */
+	ret = context_call(event->ax, "canceling a task", ARAX_NR_CANCEL, &a);
+	return ret ? ret : a.nr_canceled != 0;
+}

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Waiting: look, spin for about the price of one wake-up, then sleep.
+ *
+ * Any number of threads wait at once.  One of them, the leader, sleeps on the
+ * link; the others, followers, on a condition.  Whoever takes completions
+ * (leader, spinner or passer-by) hands out all of them and wakes the followers,
+ * who look for their own; when the leader leaves, one of them takes its place.
+ */
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define SPIN_MAX_NS		50000u
+/* A wait that a longer spin might have ended, waking-up included. */
+#define SPIN_SHORT_NS		120000u
+/* More than this between two looks at the clock: somebody else had the CPU. */
+#define SPIN_PREEMPTED_NS	20000u
+#define SPIN_HOT		128	/* looks before the clock is asked */
+#define SPIN_LOOKS		16	/* looks between two clock readings */
+
+uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t arax_deadline(uint64_t ns)
+{
+	uint64_t now = now_ns();
+
+	return ns >= ARAX_DEADLINE_NONE - now ? ARAX_DEADLINE_NONE : now + ns;
+}
+
+/* ------------------------------------------------------------------ */
+/* Spinning                                                            */
+
+static void spin_adapt(struct arax *ax, bool worth)
+{
+	uint32_t ns = load_relaxed(&ax->spin_ns);
+
+	if (!worth)
+		ns = ns < 2000 ? 0 : ns / 2;
+	else if (ns < SPIN_FIRST_NS)
+		ns = SPIN_FIRST_NS;
+	else
+		ns = ns > SPIN_MAX_NS / 2 ? SPIN_MAX_NS : ns * 2;
+	store_relaxed(&ax->spin_ns, ns);
+}
+
+/* True: something may have happened.  False: sleep. */
+static inline __attribute__((always_inline))
+bool spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline, uint64_t *start)
+{
+	uint32_t i, budget = load_relaxed(&ax->spin_ns);
+	uint64_t now, last;
+
+	/* Who had to be woken takes longer than a spin is worth. */
+	if (load_relaxed(&ax->woke))
+		budget = 0;
+	if (budget) {
+		for (i = 0; i < SPIN_HOT; i++) {
+			if (ring_cq_ready(&ax->ring) || done(arg))
+				return true;
+			cpu_relax();
+		}
+	}
+	last = now_ns();
+	if (!*start)
+		*start = last;
+	while (budget) {
+		for (i = 0; i < SPIN_LOOKS; i++) {
+			if (ring_cq_ready(&ax->ring) || done(arg))
+				return true;
+			cpu_relax();
+		}
+		now = now_ns();
+		if (now - last > SPIN_PREEMPTED_NS) {
+			/* Perhaps by the very peer that is waited for. */
+			spin_adapt(ax, false);
+			return ring_cq_ready(&ax->ring);
+		}
+		if (now - *start > budget || now >= deadline ||
+		    !ax->link->ops->peer_awake(ax->link))
+			return false;
+		last = now;
+	}
+	return false;
+}
+
+/* ------------------------------------------------------------------ */
+/* Sleeping                                                            */
+
+/* With ax->leader set by this thread. */
+static int sleep_as_leader(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline)
+{
+	bool look;
+	int ret = 0;
+
+	store_relaxed(&ax->ring.ctl->cq_need_wakeup, 1);
+	/* Pairs with the core's barrier between an entry's seq and this flag. */
+	full_barrier();
+	/*
+	 * The lock, since another thread may be between taking a completion out
+	 * of the ring and marking its event.
+	 */
+	pthread_mutex_lock(&ax->ring_lock);
+	look = ring_cq_ready(&ax->ring) || done(arg) || ax->dead ||
+	       load_relaxed(&ax->ring.ctl->dead);
+	pthread_mutex_unlock(&ax->ring_lock);
+	if (!look)
+		ret = ax->link->ops->sleep(ax->link, deadline);
+	store_relaxed(&ax->ring.ctl->cq_need_wakeup, 0);
+	/* Pairs with the one in arax_poll_fd(): one of both stores comes last. */
+	full_barrier();
+	if (load_relaxed(&ax->armed))
+		store_relaxed(&ax->ring.ctl->cq_need_wakeup, 1);
+	return ret;
+}
+
+static void leave_lead(struct arax *ax)
+{
+	pthread_mutex_lock(&ax->sleep_lock);
+	ax->leader = false;
+	if (ax->followers)
+		pthread_cond_broadcast(&ax->sleep_cond);
+	pthread_mutex_unlock(&ax->sleep_lock);
+}
+
+/* With sleep_lock held, which it keeps. */
+static int sleep_as_follower(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline)
+{
+	struct timespec t = {
+		.tv_sec = (time_t)(deadline / 1000000000u),
+		.tv_nsec = (long)(deadline % 1000000000u),
+	};
+	int ret = 0;
+
+	store_relaxed(&ax->followers, ax->followers + 1);
+	/* Pairs with the barrier in wait_wake_followers(). */
+	full_barrier();
+	if (!done(arg) && !load_acquire(&ax->dead)) {
+		if (deadline == ARAX_DEADLINE_NONE)
+			pthread_cond_wait(&ax->sleep_cond, &ax->sleep_lock);
+		else
+			ret = -pthread_cond_timedwait(&ax->sleep_cond, &ax->sleep_lock, &t);
+	}
+	store_relaxed(&ax->followers, ax->followers - 1);
+	return ret;
+}
+
+void wait_wake_followers(struct arax *ax)
+{
+	/* Orders the events' states before the count; pairs as said above. */
+	full_barrier();
+	if (likely(!load_relaxed(&ax->followers)))
+		return;
+	pthread_mutex_lock(&ax->sleep_lock);
+	pthread_cond_broadcast(&ax->sleep_cond);
+	pthread_mutex_unlock(&ax->sleep_lock);
+}
+
+static int sleep_once(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline)
+{
+	int ret;
+
+	pthread_mutex_lock(&ax->sleep_lock);
+	if (ax->leader) {
+		ret = sleep_as_follower(ax, done, arg, deadline);
+		pthread_mutex_unlock(&ax->sleep_lock);
+		return ret;
+	}
+	ax->leader = true;
+	pthread_mutex_unlock(&ax->sleep_lock);
+	ret = sleep_as_leader(ax, done, arg, deadline);
+	leave_lead(ax);
+	return ret;
+}
+
+/* ------------------------------------------------------------------ */
+/* Both                                                                */
+
+static inline __attribute__((always_inline))
+int wait_for(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline)
+{
+	uint64_t start = 0, end;
+	int ret;
+
+	for (;;) {
+		if (done(arg))
+			return 0;
+		if (ring_cq_ready(&ax->ring)) {
+			complete_all(ax);
+			continue;
+		}
+		if (spin(ax, done, arg, deadline, &start))
+			continue;
+		ret = context_dead(ax);
+		if (ret)
+			return done(arg) ? 0 : ret;
+		ret = sleep_once(ax, done, arg, deadline);
+		end = now_ns();
+		spin_adapt(ax, end - start < SPIN_SHORT_NS);
+		start = end;
+		if (ret == -ENOTCONN || ret == -EPIPE)
+			complete_dead(ax, ret);
+		if (ret == -ETIMEDOUT) {
+			complete_all(ax);
+			return done(arg) ? 0 : ret;
+		}
+		if (ret && ret != -ENOTCONN && ret != -EPIPE)
+			return ret;
+	}
+}
+
+int wait_until(struct arax *ax, bool (*done)(void *arg), void *arg, uint64_t deadline)
+{
+	return wait_for(ax, done, arg, deadline);
+}
+
+static bool event_done(void *arg)
+{
+	return arax_event_done(arg);
+}
+
+/* May this event be waited for? */
+static int check_event(const struct arax_event *e)
+{
+	uint32_t state = load_acquire(&e->state);
+
+	if (unlikely(state != EVENT_PENDING && state != EVENT_DONE))
+		return error_set(-EINVAL, "waiting for an event that was never submitted");
+	if (unlikely(e->notify))
+		return error_set(-EINVAL, "waiting for an event that has a notify function");
+	if (unlikely(!is_owner(e->ax)))
+		return not_owner();
+	return 0;
+}
+
+int arax_wait(struct arax_event *event, uint64_t deadline)
+{
+	int ret = check_event(event);
+
+	if (!ret)
+		ret = wait_for(event->ax, event_done, event, deadline);
+	return ret ? ret : event->result;
+}
+
+int arax_wait_all(struct arax_event *const *events, size_t count, uint64_t deadline)
+{
+	int ret, result = 0;
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		ret = check_event(events[i]);
+		if (ret)
+			return ret;
+	}
+	for (i = 0; i < count; i++) {
+		ret = wait_for(events[i]->ax, event_done, events[i], deadline);
+		if (ret)
+			return ret;
+		if (!result)
+			result = events[i]->result;
+	}
+	return result;
+}
+
+struct any {
+	struct arax_event *const *events;
+	size_t count;
+	size_t index;
+};
+
+static bool any_done(void *arg)
+{
+	struct any *a = arg;
+	size_t i;
+
+	for (i = 0; i < a->count; i++) {
+		if (arax_event_done(a->events[i])) {
+			a->index = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+int arax_wait_any(struct arax_event *const *events, size_t count, uint64_t deadline)
+{
+	struct any any = { .events = events, .count = count };
+	size_t i;
+	int ret;
+
+	if (!count || count > INT32_MAX)
+		return error_set(-EINVAL, "waiting for any of %zu events", count);
+	for (i = 0; i < count; i++) {
+		ret = check_event(events[i]);
+		if (ret)
+			return ret;
+		if (events[i]->ax != events[0]->ax)
+			return error_set(-EINVAL, "waiting for any of several contexts' events");
+	}
+	ret = wait_for(events[0]->ax, any_done, &any, deadline);
+	return ret ? ret : (int)any.index;
+}
+
+int arax_test(struct arax_event *event)
+{
+	static _Thread_local unsigned int misses;
+	struct arax *ax = event->ax;
+	int ret;
+
+	if (arax_event_done(event))
+		return 1;
+	ret = check_event(event);
+	if (ret)
+		return ret;
+	if (ring_cq_ready(&ax->ring))
+		complete_all(ax);
+	/* The link's end shows only to a system call: not at every look. */
+	else if (!context_dead(ax) && !(++misses % 4096) && ax->link->ops->hangup(ax->link))
+		complete_dead(ax, -ENOTCONN);
+	return arax_event_done(event);
+}
+
+int arax_process(struct arax *ax)
+{
+	uint64_t count;
+	bool lead = false;
+	int n, ret = 0;
+
+	if (!is_owner(ax))
+		return not_owner();
+	if (!ax->has_rings)
+		return error_set(-ENXIO, "arax_process");
+	if (load_relaxed(&ax->armed)) {
+		/* A sleeping leader must see what woke it: leave that alone. */
+		pthread_mutex_lock(&ax->sleep_lock);
+		if (!ax->leader)
+			lead = ax->leader = true;
+		pthread_mutex_unlock(&ax->sleep_lock);
+		if (read(ax->nudge_fd, &count, sizeof(count)) < 0)
+			count = 0;
+	}
+	if (lead) {
+		ret = ax->link->ops->sleep(ax->link, 0);
+		leave_lead(ax);
+	}
+	if (ret == -ENOTCONN || ret == -EPIPE)
+		complete_dead(ax, ret);
+	n = complete_all(ax);
+	/* That nudge was for others than the caller. */
+	if (n && load_relaxed(&ax->armed) && read(ax->nudge_fd, &count, sizeof(count)) < 0)
+		count = 0;
+	ret = context_dead(ax);
+	return n ? n : ret;
+}
+
+static int make_poll_fd(struct arax *ax)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP };
+	int i, fd, err, fds[2];
+
+	fd = epoll_create1(EPOLL_CLOEXEC);
+	ax->nudge_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (fd < 0 || ax->nudge_fd < 0)
+		goto fail;
+	if (epoll_ctl(fd, EPOLL_CTL_ADD, ax->nudge_fd, &event))
+		goto fail;
+	ax->link->ops->poll_fds(ax->link, fds);
+	for (i = 0; i < 2; i++) {
+		/* Replies in the second are not for the poller, its end is. */
+		if (i)
+			event.events = EPOLLRDHUP;
+		if (fds[i] >= 0 && epoll_ctl(fd, EPOLL_CTL_ADD, fds[i], &event))
+			goto fail;
+	}
+	return fd;
+fail:
+	err = -errno;
+	if (fd >= 0)
+		close(fd);
+	if (ax->nudge_fd >= 0)
+		close(ax->nudge_fd);
+	ax->nudge_fd = -1;
+	return err;
+}
+
+int arax_poll_fd(struct arax *ax)
+{
+	int fd;
+
+	if (!is_owner(ax))
+		return not_owner();
+	if (!ax->has_rings)
+		return error_set(-ENXIO, "arax_poll_fd");
+	pthread_mutex_lock(&ax->object_lock);
+	if (ax->poll_fd < 0) {
+		fd = make_poll_fd(ax);
+		if (fd < 0) {
+			pthread_mutex_unlock(&ax->object_lock);
+			return error_set(fd, "making the poll descriptor");
+		}
+		ax->poll_fd = fd;
+		store_release(&ax->armed, true);
+		store_relaxed(&ax->ring.ctl->cq_need_wakeup, 1);
+		/* Pairs with those in sleep_as_leader() and in the core. */
+		full_barrier();
+	}
+	fd = ax->poll_fd;
+	pthread_mutex_unlock(&ax->object_lock);
+	/* What was published before that has woken nobody. */
+	complete_all(ax);
+	return fd;
+}

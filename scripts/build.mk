@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+#
+# Kernels for the guests, and the module for each of them:
+#
+#   make build/kernels/6.1/stamp        (6.12, debug)  download or build a kernel
+#   make build/kmod/6.1/arax.ko         (6.12, debug)  the module for it
+#   make kmod [KDIR=/lib/modules/x/build]              build/kmod/arax.ko
+#   make checkpatch, make shellcheck
+
+GUEST_KERNELS := 6.1 6.12 debug
+
+$(B)/kernels/debug/stamp: selftests/qemu/debug.config scripts/kernel-debug
+	scripts/kernel-debug
+
+$(patsubst %,$(B)/kernels/%/stamp,6.1 6.12): $(B)/kernels/%/stamp: scripts/kernel-get
+	scripts/kernel-get $*
+
+KMOD_SOURCES := $(wildcard Kbuild kmod/*.[ch] kmod/*/*.[ch] uapi/*.h uapi/*/*.h)
+
+$(patsubst %,$(B)/kmod/%/arax.ko,$(GUEST_KERNELS)): $(B)/kmod/%/arax.ko: \
+		$(B)/kernels/%/stamp scripts/kmod-build $(KMOD_SOURCES)
+	scripts/kmod-build $(KMOD_ARGS) $(B)/kernels/$*/build $(@D)
+
+# For the running kernel, or any other tree: always asked, rarely at work.
+ifneq ($(KDIR),)
+KMOD_KDIR := $(KDIR)
+else
+KMOD_KDIR := /lib/modules/$(shell uname -r)/build
+endif
+
+kmod:
+	scripts/kmod-build $(KMOD_ARGS) $(KMOD_KDIR) $(B)/kmod/host
+	@cmp -s $(B)/kmod/host/arax.ko $(B)/kmod/arax.ko || cp $(B)/kmod/host/arax.ko $(B)/kmod/arax.ko
+
+# `make KDIR=...` builds the module with everything else.
+ifneq ($(KDIR),)
+ALL_TARGETS += kmod
+endif
+
+# The scripts themselves, and the runner's own tests.
+SHELL_SCRIPTS = $(shell grep -lsE '^\#!.*(bash|/sh)' .ci/* scripts/* selftests/*/* \
+	selftests/*/*/* 2>/dev/null)
+
+shellcheck:
+	@scripts/tally run style/shellcheck shellcheck $(SHELL_SCRIPTS)
+
+checkpatch: $(B)/kernels/debug/stamp
+	@scripts/tally run style/checkpatch scripts/checkpatch
+
+test-qemu-runner: $(B)/kernels/6.1/stamp
+	@scripts/tally run qemu/runner selftests/qemu/test-runner.sh
+
+test-qemu-detectors: $(B)/kernels/debug/stamp
+	@scripts/tally run qemu/detectors selftests/qemu/test-detectors.sh
+
+TEST_TARGETS += shellcheck checkpatch test-qemu-runner test-qemu-detectors
+
+.PHONY: kmod shellcheck checkpatch test-qemu-runner test-qemu-detectors

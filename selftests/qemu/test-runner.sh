@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# The runner must not believe a guest that failed.
+
+set -euo pipefail
+
+top=$(cd "$(dirname "$0")/../.." && pwd)
+kernel=${1:-6.1}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+n=0 bad=0
+
+check() {
+	n=$((n + 1))
+	if [ "$2" = 0 ]; then
+		echo "ok $n $1"
+	else
+		echo "not ok $n $1"
+		sed 's/^/# /' "$work/log"
+		bad=1
+	fi
+}
+
+# guest WANTED-STATUS REGEX NAME -- ARGS...: run, compare status and summary
+guest() {
+	local want=$1 regex=$2 name=$3 rc=0
+	shift 3
+	"$top/scripts/qemu-run" --kernel "$kernel" --timeout 90 "$@" >"$work/log" 2>&1 || rc=$?
+	if [ "$rc" = "$want" ] && grep -Eq -- "$regex" "$work/log"; then
+		check "$name" 0
+	else
+		echo "# exit status $rc, wanted $want and /$regex/"
+		check "$name" 1
+	fi
+}
+
+mkdir -p "$work/out"
+# The first guest passes, or none of the others proves a thing.
+guest 0 'qemu-run: .*: 3 ok, 0 not ok, 2 skipped$' 'a guest that passes' \
+	--out "/tmp/out:$work/out" -- 'echo 1..2; echo ok 1 a; echo "ok 2 b # SKIP none"' \
+	'mkdir /tmp/out; echo 42 >/tmp/out/x' 'exit 4' true
+check 'a file comes back' "$([ "$(cat "$work/out/x" 2>/dev/null)" = 42 ] && echo 0 || echo 1)"
+
+# One guest, many ways to fail: all of them are counted, none stops the rest.
+guest 1 ': 5 ok, 7 not ok, 0 skipped: 7 of 8 commands failed' 'commands that fail' \
+	-- 'exit 3' 'echo ok 1; echo not ok 2 b; echo ok 3' 'echo 1..3; echo ok 1; echo ok 2' \
+	'kill -9 $$' '@1 sleep 60' 'echo Bail out!; exit 0' /nonexistent 'echo ok 1 last'
+
+# Text on the console, or from a test, is not a verdict.
+forge='T 0123 commands=1 failed=0 ok=1 notok=0 skip=0 faults=0'
+guest 1 'ended without its token' 'a forged token does not count' \
+	-- "echo '$forge'; echo '$forge' >/dev/console; echo '$forge' >/dev/kmsg; sleep 1; reboot -f; sleep 9"
+# shellcheck disable=SC2016 # for the guest's shell to expand
+guest 0 ': 1 ok, 0 not ok' 'the result port and the token are out of reach' -- \
+	'cd /sys/class/virtio-ports; p=$(grep -l arax.result */name); ! echo x >/dev/${p%/name} && [ ! -e /etc/arax-token ]'
+guest 1 'the kernel panicked' 'a kernel that crashes' -- 'echo c >/proc/sysrq-trigger; sleep 30'
+guest 1 '1 faults' 'a tainted kernel' -- 'echo 64 >/proc/sys/kernel/tainted'
+guest 124 'no end after 8 s' 'a guest that hangs' --timeout 8 -- 'sleep 60'
+guest 2 'no kernel in' 'a kernel that is not there' --kernel none -- true
+
+echo "1..$n"
+exit "$bad"
