@@ -36,3 +36,15 @@ install-libarax: $(LIBARAX_SO) $(LIBARAX_A) $(B)/lib/pkgconfig/arax.pc
 	install -m 644 uapi/arax.h $(DESTDIR)$(PREFIX)/include/arax/uapi.h
 INSTALL_TARGETS += install-libarax
 .PHONY: install-libarax
+
+# Unit tests: pure ring logic, and the flow against a consumer thread.
+LIBARAX_TESTS := ring-asan flow-asan flow-tsan
+$(call program,$(B)/unit/libarax-ring-asan,asan,selftests/unit/libarax_ring.c libarax/ring.c,\
+	$(shell $(PKGCONF) --libs check))
+$(foreach v,asan tsan,$(call program,$(B)/unit/libarax-flow-$(v),$(v),\
+	selftests/unit/libarax_flow.c $(LIBARAX_SRC),$(shell $(PKGCONF) --libs check)))
+
+$(addprefix check-libarax-,$(LIBARAX_TESTS)): check-libarax-%: $(B)/unit/libarax-%
+	scripts/tally run unit/libarax-$* $<
+CHECK_TARGETS += $(addprefix check-libarax-,$(LIBARAX_TESTS))
+.PHONY: $(addprefix check-libarax-,$(LIBARAX_TESTS))

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+GRAPH_SRCS := $(wildcard daemon/graph/*.c)
