@@ -11,7 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MAX_CHILDREN 128
+#define MAX_CHILDREN	128
+#define MAX_AFTER	4
 
 static volatile pid_t children[MAX_CHILDREN];
 static pid_t owner;
@@ -22,6 +23,10 @@ int child_here(void)
 	return here;
 }
 
+static void (*after[MAX_AFTER])(void);
+static int nr_after;
+
+/* Also called by the handler: kill(), waitpid() and sleeping are all it does. */
 static void end_all(void)
 {
 	int i;
@@ -32,17 +37,13 @@ static void end_all(void)
 		if (children[i] > 0)
 			child_end(children[i]);
 	}
+	while (nr_after)
+		after[--nr_after]();
 }
 
-/* Only calls that a handler may make. */
 static void on_signal(int sig)
 {
-	int i;
-
-	for (i = 0; i < MAX_CHILDREN; i++) {
-		if (getpid() == owner && children[i] > 0)
-			kill(children[i], SIGTERM);
-	}
+	end_all();
 	_exit(128 + sig);
 }
 
@@ -56,9 +57,20 @@ static void setup(void)
 	atexit(end_all);
 	memset(&sa, 0, sizeof(sa));
 	sa.sa_handler = on_signal;
+	/* Not one within the other. */
+	sigaddset(&sa.sa_mask, SIGINT);
+	sigaddset(&sa.sa_mask, SIGTERM);
+	sigaddset(&sa.sa_mask, SIGHUP);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	sigaction(SIGHUP, &sa, NULL);
+}
+
+void child_after(void (*run)(void))
+{
+	setup();
+	if (nr_after < MAX_AFTER)
+		after[nr_after++] = run;
 }
 
 pid_t child_start(void (*run)(void *arg), void *arg)

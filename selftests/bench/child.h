@@ -10,6 +10,12 @@
  * and child_end_all() ends it.
  */
 pid_t child_start(void (*run)(void *arg), void *arg);
+/*
+ * Have @run called at the end of this process, however it comes to it (exit() or
+ * SIGINT, SIGTERM, SIGHUP), when no child is left; the last one first.  It makes
+ * no call that a signal handler may not make.
+ */
+void child_after(void (*run)(void));
 /* Whether this process is one of them. */
 int child_here(void);
 /* SIGTERM, then after 3 s SIGKILL; returns the wait status. */

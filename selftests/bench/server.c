@@ -2,7 +2,6 @@
 /* The araxd that is measured. */
 #include "server.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -12,6 +11,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -135,17 +135,42 @@ static void show_log(const struct server *s)
 		fclose(f);
 }
 
-static struct server *started;
+#define MAX_DIRS 4
 
-static void stop_started(void)
+static char dirs[MAX_DIRS][64];
+static int nr_dirs;
+
+/* In a handler, perhaps: by a process of its own. */
+static void remove_dirs(void)
 {
-	if (started)
-		server_stop(started);
+	int i, status;
+	pid_t pid;
+
+	for (i = 0; i < nr_dirs; i++) {
+		pid = fork();
+		if (!pid) {
+			execlp("rm", "rm", "-rf", "--", dirs[i], NULL);
+			_exit(127);
+		}
+		if (pid > 0)
+			waitpid(pid, &status, 0);
+	}
+}
+
+static void make_dir(struct server *s)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	snprintf(s->dir, sizeof(s->dir), "%.30s/arax-bench.XXXXXX", tmp ? tmp : "/tmp");
+	if (nr_dirs == MAX_DIRS || !mkdtemp(s->dir))
+		bench_fail("%s: %s", s->dir, strerror(errno));
+	if (!nr_dirs)
+		child_after(remove_dirs);
+	memcpy(dirs[nr_dirs++], s->dir, sizeof(s->dir));
 }
 
 void server_start(struct server *s, const char *link)
 {
-	const char *tmp = getenv("TMPDIR");
 	struct pollfd p = { .events = POLLIN };
 	struct exec e = { .server = s };
 	int ready[2];
@@ -158,19 +183,14 @@ void server_start(struct server *s, const char *link)
 			s->pid = (pid_t)atoi(getenv("ARAX_BENCH_PID"));
 		return;
 	}
-	snprintf(s->dir, sizeof(s->dir), "%.30s/arax-bench.XXXXXX", tmp ? tmp : "/tmp");
-	if (!mkdtemp(s->dir))
-		bench_fail("%s: %s", s->dir, strerror(errno));
+	make_dir(s);
 	snprintf(s->link, sizeof(s->link), "broker:%s/arax.sock", s->dir);
-	started = s;
 	write_config(s);
 	if (pipe2(ready, 0) < 0)
 		bench_fail("pipe: %s", strerror(errno));
 	fcntl(ready[0], F_SETFD, FD_CLOEXEC);
 	e.ready = ready[1];
 	s->pid = child_start(run_araxd, &e);
-	/* Registered after child.c's, so called before: the log is still there. */
-	atexit(stop_started);
 	close(ready[1]);
 	p.fd = ready[0];
 	if (poll(&p, 1, READY_MS) != 1 || read(ready[0], &byte, 1) != 1) {
@@ -180,41 +200,18 @@ void server_start(struct server *s, const char *link)
 	close(ready[0]);
 }
 
-static void remove_dir(const char *path)
-{
-	struct dirent *d;
-	char name[512];
-	DIR *dir = opendir(path);
-
-	while (dir && (d = readdir(dir))) {
-		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
-			continue;
-		snprintf(name, sizeof(name), "%s/%s", path, d->d_name);
-		if (unlink(name) < 0 && errno == EISDIR)
-			remove_dir(name);
-	}
-	if (dir)
-		closedir(dir);
-	rmdir(path);
-}
-
 void server_stop(struct server *s)
 {
 	int status;
 
-	if (!s->dir[0])
+	if (!s->pid || !s->dir[0])
 		return;
-	started = NULL;
-	if (s->pid) {
-		status = child_end(s->pid);
-		s->pid = 0;
-		if (status) {
-			show_log(s);
-			fprintf(stderr, "arax-bench: araxd ended with status %#x\n", status);
-		}
+	status = child_end(s->pid);
+	s->pid = 0;
+	if (status) {
+		show_log(s);
+		fprintf(stderr, "arax-bench: araxd ended with status %#x\n", status);
 	}
-	remove_dir(s->dir);
-	s->dir[0] = '\0';
 }
 
 void server_place(const struct server *s, int cpu)

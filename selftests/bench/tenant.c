@@ -3,6 +3,7 @@
 #include "tenant.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 
 static char mount[128];
 static char groups[LEVELS][256];
-static char origin[300];
+static char origin[320];	/* cgroup.procs of it */
 static int depth, limited;
 static char why[256];
 
@@ -48,25 +49,21 @@ static void find_origin(void)
 	while (f && fgets(line, sizeof(line), f)) {
 		line[strcspn(line, "\n")] = '\0';
 		if (!strncmp(line, "0::", 3))
-			snprintf(origin, sizeof(origin), "%s%s", mount, line + 3);
+			snprintf(origin, sizeof(origin), "%s%s/cgroup.procs", mount, line + 3);
 	}
 	if (f)
 		fclose(f);
 }
 
-static int move_to(const char *group)
+static int move_to(const char *procs)
 {
-	char path[300];
-	int err = 0;
-	FILE *f;
+	int err = 0, fd = open(procs, O_WRONLY | O_CLOEXEC);
 
-	snprintf(path, sizeof(path), "%s/cgroup.procs", group);
-	f = fopen(path, "w");
-	if (!f)
-		return errno;
-	if (fprintf(f, "%d\n", getpid()) < 0 || fflush(f))
+	/* "0": the writer. */
+	if (fd < 0 || write(fd, "0\n", 2) != 2)
 		err = errno;
-	fclose(f);
+	if (fd >= 0)
+		close(fd);
 	return err;
 }
 
@@ -74,9 +71,8 @@ static void leave(void)
 {
 	int i;
 
-	if (!origin[0] || move_to(origin))
+	if (!depth || move_to(origin))
 		return;
-	/* What else was in it has ended: children go before this is called. */
 	for (i = depth; i--;)
 		rmdir(groups[i]);
 	depth = 0;
@@ -84,6 +80,7 @@ static void leave(void)
 
 void tenant_enter(void)
 {
+	char procs[300];
 	int i, err;
 
 	if (!find_mount()) {
@@ -103,14 +100,14 @@ void tenant_enter(void)
 		}
 		depth = i + 1;
 	}
-	err = move_to(groups[LEVELS - 1]);
+	child_after(leave);
+	snprintf(procs, sizeof(procs), "%s/cgroup.procs", groups[LEVELS - 1]);
+	err = move_to(procs);
 	if (err) {
 		snprintf(why, sizeof(why), "moving into %.200s: %s", groups[LEVELS - 1],
 			 strerror(err));
 		leave();
-		return;
 	}
-	atexit(leave);
 }
 
 struct set {
