@@ -17,6 +17,15 @@ MAKEFLAGS += --no-builtin-rules
 
 VERSION  := 0.1.0
 B        := build
+
+# V=1 shows every command.
+ifeq ($(V),1)
+Q   :=
+say := @:
+else
+Q   := @
+say := @printf '  %-7s %s\n'
+endif
 PREFIX   ?= /usr/local
 DESTDIR  ?=
 CC       := gcc
@@ -56,7 +65,8 @@ objs = $(patsubst %.c,$(B)/obj/$(1)/%.o,$(2))
 define compile_rule
 $(B)/obj/$(1)/%.o: %.c
 	@mkdir -p $$(@D)
-	$$(CC) $$(CFLAGS_BASE) $$(CFLAGS_$(1)) $$(CPPFLAGS_ALL) $$(CFLAGS_$$(*)) \
+	$(say) 'CC $(1)' $$<
+	$(Q)$$(CC) $$(CFLAGS_BASE) $$(CFLAGS_$(1)) $$(CPPFLAGS_ALL) $$(CFLAGS_$$(*)) \
 		-MMD -MP -c -o $$@ $$<
 endef
 $(foreach v,plain asan tsan,$(eval $(call compile_rule,$(v))))
@@ -65,7 +75,8 @@ $(foreach v,plain asan tsan,$(eval $(call compile_rule,$(v))))
 define program_rule
 $(1): $(call objs,$(2),$(3))
 	@mkdir -p $$(@D)
-	$$(CC) $$(LDFLAGS_$(2)) $$(if $$(filter plain,$(2)),-pie) -pthread -o $$@ $$(filter %.o %.a,$$^) $(4)
+	$(say) LINK $$@
+	$(Q)$$(CC) $$(LDFLAGS_$(2)) $$(if $$(filter plain,$(2)),-pie) -pthread -o $$@ $$(filter %.o %.a,$$^) $(4)
 -include $(patsubst %.o,%.d,$(call objs,$(2),$(3)))
 endef
 program = $(eval $(call program_rule,$(1),$(2),$(3),$(4)))

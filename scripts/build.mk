@@ -44,12 +44,15 @@ SHELL_SCRIPTS = $(shell grep -lsE '^\#!.*(bash|/sh)' .ci/* scripts/* selftests/*
 shellcheck:
 	@scripts/tally run style/shellcheck shellcheck $(SHELL_SCRIPTS)
 
-checkpatch:
+checkpatch: $(B)/kernels/debug/stamp
 	@scripts/tally run style/checkpatch scripts/checkpatch
 
 test-qemu-runner: $(B)/kernels/6.1/stamp
 	@scripts/tally run qemu/runner selftests/qemu/test-runner.sh
 
-TEST_TARGETS += shellcheck test-qemu-runner
+test-qemu-detectors: $(B)/kernels/debug/stamp
+	@scripts/tally run qemu/detectors selftests/qemu/test-detectors.sh
 
-.PHONY: kmod shellcheck checkpatch test-qemu-runner
+TEST_TARGETS += shellcheck checkpatch test-qemu-runner test-qemu-detectors
+
+.PHONY: kmod shellcheck checkpatch test-qemu-runner test-qemu-detectors

@@ -251,11 +251,11 @@ static void context_usage(struct core_client *c, struct arax_usage *u)
 	memset(u->counters, 0, sizeof(u->counters));
 	for (i = 0; i < ARAX_RES_MAX; i++)
 		u->counters[i].max = ARAX_LIMIT_MAX;
-	u->counters[ARAX_RES_MEMORY].current = core_atomic_read(&c->memory);
-	u->counters[ARAX_RES_CONTEXTS].current = core_read_once(c->ready);
-	u->counters[ARAX_RES_DEVICE_MEMORY].current = core_read_once(c->device_memory);
+	u->counters[ARAX_RES_MEMORY].used = core_atomic_read(&c->memory);
+	u->counters[ARAX_RES_CONTEXTS].used = core_read_once(c->ready);
+	u->counters[ARAX_RES_DEVICE_MEMORY].used = core_read_once(c->device_memory);
 	core_spin_lock(&core->dispatch);
-	u->counters[ARAX_RES_TASKS].current = c->nr_tasks;
+	u->counters[ARAX_RES_TASKS].used = c->nr_tasks;
 	u->counters[ARAX_RES_TASKS].peak = c->peak_tasks;
 	u->counters[ARAX_RES_TASKS].max = c->depth;
 	u->device_ns = c->device_ns;

@@ -2,7 +2,7 @@
 /* Completion: the client's entry, its timeline, the books, the references. */
 #include "core.h"
 
-#define CHUNK	64	/* commits under one hold of core->dispatch */
+#define CHUNK	16	/* commits under one hold of core->dispatch; a kernel stack holds no more */
 
 void core_post(struct core_client *c, u64 user_data, u64 tag, const struct core_result *r,
 	       struct core_garbage *g)

@@ -31,7 +31,7 @@ json_t *out_string(const char *s, size_t size)
 
 static json_t *counter(const struct arax_counter *c)
 {
-	return json_pack("{so so so so}", "current", out_u64(c->current), "peak",
+	return json_pack("{so so so so}", "current", out_u64(c->used), "peak",
 			 out_u64(c->peak), "max", out_u64(c->max), "events", out_u64(c->events));
 }
 

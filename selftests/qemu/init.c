@@ -59,6 +59,8 @@ static int kmsg = -1;
 static char cmdline[4096];
 static char token[128];
 
+static char loaded_at[1024];	/* to read addresses by, once the module is gone */
+
 static unsigned int commands, failed, total_ok, total_notok, total_skip, faults;
 
 struct lines {
@@ -279,7 +281,16 @@ static void unload_modules(const char *list)
 
 	while (n--) {
 		uint64_t end = now_ms() + 10000;
+		char path[128], text[64];
+		size_t used = strlen(loaded_at);
 		int err;
+
+		snprintf(path, sizeof(path), "/sys/module/%s/sections/.text", names[n]);
+		if (read_file(path, text, sizeof(text)) > 0) {
+			text[strcspn(text, "\n")] = '\0';
+			snprintf(loaded_at + used, sizeof(loaded_at) - used, " %s=%s", names[n],
+				 text);
+		}
 
 		while ((err = syscall(SYS_delete_module, names[n], O_NONBLOCK) ? errno : 0)) {
 			if ((err != EAGAIN && err != EBUSY && err != EWOULDBLOCK) ||
@@ -648,12 +659,19 @@ static void kmemleak_end(void)
 {
 	static char buf[65536];
 	char *save, *line;
+	uint64_t start;
 	int i;
 
 	if (access(KMEMLEAK, F_OK))
 		return;
-	/* It reports only what is older than five seconds. */
-	sleep(6);
+	/*
+	 * It reports only what is older than five seconds and has not changed
+	 * since the scan before.
+	 */
+	start = now_ms();
+	write_file(KMEMLEAK, "scan");
+	while (now_ms() < start + 6000)
+		usleep(100000);
 	write_file(KMEMLEAK, "scan");
 	if (read_file(KMEMLEAK, buf, sizeof(buf)) == 0)
 		return;
@@ -662,7 +680,7 @@ static void kmemleak_end(void)
 	write_file(KMEMLEAK, "scan");
 	if (read_file(KMEMLEAK, buf, sizeof(buf)) == 0)
 		return;
-	fault("kmemleak found something");
+	fault("kmemleak found something; .text was at:%s", loaded_at);
 	for (i = 0, line = strtok_r(buf, "\n", &save); line && i < 200;
 	     line = strtok_r(NULL, "\n", &save), i++)
 		report("K %s", line);

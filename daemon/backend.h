@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * backend.h - the plug-in ABI between araxd and what drives a vendor stack
+ *
+ * A backend is a shared object with one symbol:
+ *
+ *	static const struct arax_backend backend = {
+ *		.struct_size = sizeof(backend),
+ *		.api_version = ARAX_BACKEND_API,
+ *		.name = "example",
+ *		...
+ *	};
+ *
+ *	const struct arax_backend *arax_backend_init(const struct arax_backend_host *host)
+ *	{
+ *		return &backend;
+ *	}
+ *
+ * A filter is one too, with arax_filter_init() and struct arax_filter; filters
+ * stack on any backend's devices.
+ *
+ * ABI
+ *
+ *   Fields are only ever appended.  The loader takes the first struct_size
+ *   bytes of a plug-in's struct and sees NULL behind them; a longer one than
+ *   its own is cut.  A struct shorter than up to @run, or of another
+ *   api_version, is refused.  Structs that cross the border begin with their
+ *   size; whoever is handed one touches no field beyond it.
+ *
+ * ERRORS
+ *
+ *   Calls return 0 (or a count) or a negative errno.  -ENODEV from a device
+ *   call means that the device is lost: it is taken offline.
+ *
+ * THREADS
+ *
+ *   load, config, config_complete, probe, open and close come from one thread,
+ *   one after the other, before and after all others.  The rest come from any
+ *   thread, for different devices at once; for one device: at most `lanes`
+ *   runs at a time, each on a lane of its own, memory calls and kernel_load
+ *   beside them.
+ *
+ * OWNERSHIP
+ *
+ *   Strings and structs given to a call belong to the caller and hold until
+ *   the call returns, unless a call says otherwise.
+ */
+#ifndef ARAX_DAEMON_BACKEND_H
+#define ARAX_DAEMON_BACKEND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arax/kernel.h"
+
+#define ARAX_BACKEND_API	1
+
+/* Log levels are those of syslog(3). */
+#define ARAX_LOG_ERR		3
+#define ARAX_LOG_WARNING	4
+#define ARAX_LOG_INFO		6
+#define ARAX_LOG_DEBUG		7
+
+/**
+ * struct arax_backend_host - what araxd offers to a plug-in
+ * @struct_size: of this struct in this araxd
+ * @api_version: ARAX_BACKEND_API of this araxd
+ * @log:	write a line; text is escaped; from any thread
+ *
+ * It lives as long as the process.
+ */
+struct arax_backend_host {
+	uint32_t struct_size;
+	uint32_t api_version;
+	void (*log)(int level, const char *plugin, const char *text);
+};
+
+/**
+ * struct arax_backend_info - what a device is
+ * @size:	set by the caller
+ * @kind:	ARAX_DEVICE_* of uapi/arax.h
+ * @lanes:	tasks that it can run side by side, at least 1
+ * @units:	cores, compute units, multiprocessors
+ * @memory:	bytes; 0: it works on the host's pages, and addresses in its
+ *		launches are host addresses
+ * @name:	for people; unique within the backend
+ * @cpus:	for host devices: CPU list ("0-3,8") that its threads run on
+ */
+struct arax_backend_info {
+	uint32_t size;
+	uint32_t kind;
+	uint32_t lanes;
+	uint32_t units;
+	uint64_t memory;
+	char name[64];
+	char cpus[128];
+};
+
+/* How a kernel may be run, for kernel_load. */
+#define ARAX_KERNEL_SPLIT	0x1	/* by spans of work-groups, at once */
+
+/**
+ * struct arax_backend_kernel - an implementation to load
+ * @size:	of this struct
+ * @flags:	ARAX_KERNEL_*
+ * @fd:		the file, checked and open for reading; the caller keeps it open
+ *		until after kernel_unload, the callee doesn't close or move it
+ * @file:	its path, for messages only: never open it by this name
+ * @symbol:	function or entry point in it
+ * @signature:	canonical text
+ */
+struct arax_backend_kernel {
+	uint32_t size;
+	uint32_t flags;
+	int32_t fd;
+	uint32_t pad;
+	const char *file;
+	const char *symbol;
+	const char *signature;
+};
+
+/* How to run. */
+#define ARAX_RUN_INLINE		0x1	/* in the calling thread alone: it is short */
+
+/**
+ * struct arax_backend_run - one launch
+ * @size:	of this struct
+ * @flags:	ARAX_RUN_*
+ * @lane:	0 .. lanes - 1
+ * @kernel:	from kernel_load of this device
+ * @launch:	the whole launch (group_begin 0); addresses of ranges are the
+ *		host's where memory is 0, else the device's own (see @alloc)
+ * @name:	the kernel's name
+ * @deadline_ns: CLOCK_MONOTONIC; 0: none.  A backend that can stop a launch
+ *		does so and returns -ETIMEDOUT; others ignore it
+ */
+struct arax_backend_run {
+	uint32_t size;
+	uint32_t flags;
+	uint32_t lane;
+	uint32_t pad;
+	void *kernel;
+	const struct arax_launch *launch;
+	const char *name;
+	uint64_t deadline_ns;
+};
+
+/* An asynchronous launch that is done. */
+struct arax_backend_done {
+	uint64_t cookie;
+	uint64_t device_ns;	/* 0: not known */
+	int32_t result;
+	uint32_t pad;
+};
+
+/**
+ * struct arax_backend - a backend's operations
+ *
+ * Mandatory; this much is the first version:
+ * @struct_size, @api_version: see ABI above
+ * @name:	[a-z][a-z0-9-]*; of the backend and of its configuration section
+ * @probe:	how many devices there are.  Negative: the stack is absent or
+ *		unfit, and @why (of @len bytes, always NUL-terminated by the
+ *		caller) says what is missing and what to do, for `arax devices`
+ * @open:	device @index, below what probe returned
+ * @close:	nothing of the device is in use any more
+ * @info:	fill @info up to its size
+ * @kernel_load, @kernel_unload: -ENOEXEC: not a kernel for this device,
+ *		-ENOENT: no such symbol
+ * @run:	run a launch to its end, on the caller's thread or waiting for
+ *		others; the kernel's negative errno is passed on
+ *
+ * Optional, NULL if absent:
+ * @longname, @version: for people
+ * @load, @unload: once per process, first and last
+ * @config:	a key and its value from araxd.conf; -ENOENT: unknown key,
+ *		-EINVAL: bad value
+ * @config_complete: after the last config
+ * @alloc:	device memory; @wanted != 0: at this device address, -EADDRINUSE
+ *		or -EOPNOTSUPP if that can't be.  -ENOMEM: no room.  Backends
+ *		without real addresses hand out a numbering of their own, in
+ *		which ranges inside an allocation are address + offset
+ * @free:	the address that alloc gave
+ * @copy_in, @copy_out: between host and device memory; synchronous
+ * @copy_peer:	from @src_dev to @dev, both of this backend; -EOPNOTSUPP: go
+ *		through the host
+ * @host_register, @host_unregister: host memory that copies will use often
+ * @submit:	start a launch; poll reports @cookie.  Launch and ranges are
+ *		copied before it returns, @args too.  -EAGAIN: lane is busy
+ * @poll:	up to @max launches that are done; waits @timeout_ns (0: don't)
+ * @quiesce:	wait until nothing runs, at most until CLOCK_MONOTONIC
+ *		@deadline_ns; -ETIMEDOUT
+ * @reset:	stop everything, rebuild the device's context; its memory and
+ *		kernels are gone.  -EOPNOTSUPP: can't
+ */
+struct arax_backend {
+	uint32_t struct_size;
+	uint32_t api_version;
+	const char *name;
+	int (*probe)(char *why, uint32_t len);
+	int (*open)(uint32_t index, void **dev);
+	void (*close)(void *dev);
+	int (*info)(void *dev, struct arax_backend_info *info);
+	int (*kernel_load)(void *dev, const struct arax_backend_kernel *k, void **kernel);
+	void (*kernel_unload)(void *dev, void *kernel);
+	int (*run)(void *dev, struct arax_backend_run *run);
+
+	const char *longname;
+	const char *version;
+	int (*load)(void);
+	void (*unload)(void);
+	int (*config)(const char *key, const char *value);
+	int (*config_complete)(void);
+	int (*alloc)(void *dev, uint64_t bytes, uint64_t wanted, uint64_t *address);
+	void (*free)(void *dev, uint64_t address);
+	int (*copy_in)(void *dev, uint32_t lane, uint64_t to, const void *from, uint64_t bytes);
+	int (*copy_out)(void *dev, uint32_t lane, void *to, uint64_t from, uint64_t bytes);
+	int (*copy_peer)(void *dev, uint64_t to, void *src_dev, uint64_t from, uint64_t bytes);
+	int (*host_register)(void *dev, void *host, uint64_t bytes);
+	void (*host_unregister)(void *dev, void *host);
+	int (*submit)(void *dev, const struct arax_backend_run *run, uint64_t cookie);
+	int (*poll)(void *dev, struct arax_backend_done *done, uint32_t max, uint64_t timeout_ns);
+	int (*quiesce)(void *dev, uint64_t deadline_ns);
+	int (*reset)(void *dev);
+};
+
+#define ARAX_BACKEND_SIZE_MIN	offsetof(struct arax_backend, longname)
+
+typedef const struct arax_backend *arax_backend_init_fn(const struct arax_backend_host *host);
+
+/**
+ * struct arax_next - what lies below a filter, on one device
+ *
+ * Same meanings as in struct arax_backend; the first argument is the next
+ * itself.  copy_in and copy_out are NULL where the device works on host pages.
+ */
+struct arax_next {
+	uint32_t struct_size;
+	uint32_t pad;
+	int (*run)(const struct arax_next *next, struct arax_backend_run *run);
+	int (*copy_in)(const struct arax_next *next, uint32_t lane, uint64_t to,
+		       const void *from, uint64_t bytes);
+	int (*copy_out)(const struct arax_next *next, uint32_t lane, void *to,
+			uint64_t from, uint64_t bytes);
+};
+
+/**
+ * struct arax_filter - a layer on top of a device
+ *
+ * Mandatory:
+ * @struct_size, @api_version, @name: as of a backend
+ * @create:	an instance, as one `filter` section of araxd.conf asks for
+ * @destroy:	the instance, after all its devices are closed
+ *
+ * Optional; NULL passes the call on:
+ * @config:	a key of the section, before @open; as of a backend
+ * @config_complete: after the last key
+ * @open:	a device gets this layer; *@dev is given to the calls below
+ * @close:	the layer goes
+ * @run, @copy_in, @copy_out: do something and call @next's, or don't
+ * @dump:	JSON text about this instance, at most @len bytes with its NUL;
+ *		returns what it would need, as snprintf.  From any thread
+ */
+struct arax_filter {
+	uint32_t struct_size;
+	uint32_t api_version;
+	const char *name;
+	int (*create)(void **instance);
+	void (*destroy)(void *instance);
+
+	const char *longname;
+	int (*config)(void *instance, const char *key, const char *value);
+	int (*config_complete)(void *instance);
+	int (*open)(void *instance, const struct arax_backend_info *info, void **dev);
+	void (*close)(void *instance, void *dev);
+	int (*run)(void *dev, const struct arax_next *next, struct arax_backend_run *run);
+	int (*copy_in)(void *dev, const struct arax_next *next, uint32_t lane, uint64_t to,
+		       const void *from, uint64_t bytes);
+	int (*copy_out)(void *dev, const struct arax_next *next, uint32_t lane, void *to,
+			uint64_t from, uint64_t bytes);
+	int (*dump)(void *instance, char *json, uint32_t len);
+};
+
+#define ARAX_FILTER_SIZE_MIN	offsetof(struct arax_filter, longname)
+
+typedef const struct arax_filter *arax_filter_init_fn(const struct arax_backend_host *host);
+
+#endif /* ARAX_DAEMON_BACKEND_H */

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * device.h - the devices of this machine, whatever drives them
+ *
+ * A device is a backend's device with its filters on top.  Opened at start,
+ * closed at the end, by one thread; the calls between may come from any thread
+ * within the limits that backend.h sets (one run per lane).
+ */
+#ifndef ARAX_DAEMON_BACKENDS_DEVICE_H
+#define ARAX_DAEMON_BACKENDS_DEVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/backend.h"
+#include "daemon/config.h"
+
+struct device_top;
+struct devices;
+
+struct device {
+	uint32_t index;
+	struct arax_backend_info info;
+	const char *backend;		/* its name */
+	/* The top of the stack: `run` is the backend's own where no filter is. */
+	int (*run)(void *top, struct arax_backend_run *run);
+	void *top;
+	struct device_top *stack;
+};
+
+/* A backend without devices: what it said when probed. */
+struct device_absent {
+	const char *backend;
+	const char *why;
+};
+
+/*
+ * Load the backends and filters that the configuration asks for and open all
+ * their devices.  -ENODEV if there is none at all, -EINVAL for a bad option or
+ * plug-in (logged).
+ */
+int devices_open(const struct config *config, struct devices **devices);
+void devices_close(struct devices *d);
+
+uint32_t devices_count(const struct devices *d);
+struct device *devices_at(struct devices *d, uint32_t index);
+uint32_t devices_nr_absent(const struct devices *d);
+const struct device_absent *devices_absent(const struct devices *d, uint32_t i);
+
+/* What the filters have to say, as a JSON array.  Caller frees; NULL: no memory. */
+char *devices_dump(struct devices *d);
+
+/* Synchronous; see struct arax_backend. */
+static inline int device_run(struct device *dev, struct arax_backend_run *run)
+{
+	return dev->run(dev->top, run);
+}
+
+int device_kernel_load(struct device *dev, const struct arax_backend_kernel *k, void **kernel);
+void device_kernel_unload(struct device *dev, void *kernel);
+
+/* Memory; -EOPNOTSUPP where the device works on host pages. */
+int device_alloc(struct device *dev, uint64_t bytes, uint64_t wanted, uint64_t *address);
+void device_free(struct device *dev, uint64_t address);
+int device_copy_in(struct device *dev, uint32_t lane, uint64_t to, const void *from,
+		   uint64_t bytes);
+int device_copy_out(struct device *dev, uint32_t lane, void *to, uint64_t from,
+		    uint64_t bytes);
+
+int device_quiesce(struct device *dev, uint64_t deadline_ns);
+int device_reset(struct device *dev);
+
+#endif /* ARAX_DAEMON_BACKENDS_DEVICE_H */

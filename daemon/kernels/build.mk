@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT
+# Manifests, signatures, the registry; and the kernels that come with Arax.
+
+KERNELS_SRCS := $(addprefix daemon/kernels/,manifest.c registry.c signature.c trusted.c)
+
+STD_SRCS   := $(addprefix daemon/kernels/std/,basic.c image.c vector.c)
+STD_KERNEL := $(B)/lib/arax/kernels/arax-std.so $(B)/lib/arax/kernels/arax-std.json
+
+$(foreach f,$(STD_SRCS),$(eval CFLAGS_$(f:.c=) := -O3))
+
+$(B)/lib/arax/kernels/arax-std.so: $(call objs,plain,$(STD_SRCS))
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) -shared $(LDFLAGS_plain) -Wl,-z,defs -o $@ $^ -lm
+	$(Q)chmod go-w $@ $(@D)
+-include $(patsubst %.o,%.d,$(call objs,plain,$(STD_SRCS)))
+
+$(B)/lib/arax/kernels/arax-std.json: daemon/kernels/std/arax-std.json
+	@mkdir -p $(@D)
+	$(Q)install -m 644 $< $@
+
+ALL_TARGETS += $(STD_KERNEL)
+
+install-kernels: $(STD_KERNEL)
+	install -d -m 755 $(DESTDIR)$(PREFIX)/lib/arax/kernels $(DESTDIR)$(PREFIX)/include/arax
+	install -m 644 $(STD_KERNEL) $(DESTDIR)$(PREFIX)/lib/arax/kernels/
+	install -m 644 libarax/include/arax/kernel.h $(DESTDIR)$(PREFIX)/include/arax/
+INSTALL_TARGETS += install-kernels
+.PHONY: install-kernels

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT
+#include "daemon/kernels/manifest.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct where {
+	char *error;
+	size_t len;
+};
+
+static int fail(struct where *w, int err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static int fail(struct where *w, int err, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(w->error, w->len, fmt, ap);
+	va_end(ap);
+	return err;
+}
+
+/* Every key of `obj` must be in `known`: a misspelt one is not a default. */
+static int check_keys(struct where *w, const char *what, json_t *obj, const char *const *known)
+{
+	const char *key;
+	json_t *value;
+
+	if (!json_is_object(obj))
+		return fail(w, -EINVAL, "%s is not an object", what);
+	json_object_foreach(obj, key, value) {
+		const char *const *k = known;
+
+		while (*k && strcmp(*k, key))
+			k++;
+		if (!*k)
+			return fail(w, -EINVAL, "%s has an unknown key '%s'", what, key);
+	}
+	return 0;
+}
+
+/* A string of 1..max bytes of printable ASCII. */
+static int get_string(struct where *w, const char *what, json_t *obj, const char *key, size_t max,
+		      const char **out)
+{
+	const char *s = json_string_value(json_object_get(obj, key));
+	size_t n;
+
+	if (!s)
+		return fail(w, -EINVAL, "%s needs a string '%s'", what, key);
+	n = json_string_length(json_object_get(obj, key));
+	if (!n || n > max)
+		return fail(w, -EINVAL, "%s: '%s' must have 1 to %zu bytes", what, key, max);
+	for (size_t i = 0; i < n; i++)
+		if (s[i] < ' ' || s[i] >= 0x7f)
+			return fail(w, -EINVAL, "%s: '%s' has a byte that is not printable ASCII",
+				    what, key);
+	*out = s;
+	return 0;
+}
+
+static int parse_kind(const char *name, uint32_t *kind)
+{
+	static const char *const kinds[] = {
+		[ARAX_DEVICE_CPU] = "cpu",   [ARAX_DEVICE_OPENCL] = "opencl",
+		[ARAX_DEVICE_CUDA] = "cuda", [ARAX_DEVICE_HIP] = "hip",
+		[ARAX_DEVICE_XRT] = "xrt",   [ARAX_DEVICE_SIM] = "sim",
+	};
+
+	for (uint32_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (!strcmp(kinds[i], name)) {
+			*kind = i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+static int parse_impl(struct where *w, struct manifest_kernel *k, json_t *obj)
+{
+	static const char *const known[] = { "kind", "file", "symbol", NULL };
+	struct manifest_impl *impl = &k->impls[k->nr_impls];
+	const char *kind, *what = k->sig.name;
+	int err = check_keys(w, what, obj, known);
+
+	if (!err)
+		err = get_string(w, what, obj, "kind", 16, &kind);
+	if (!err)
+		err = get_string(w, what, obj, "file", 255, &impl->file);
+	if (!err)
+		err = get_string(w, what, obj, "symbol", 255, &impl->symbol);
+	if (err)
+		return err;
+	if (parse_kind(kind, &impl->kind))
+		return fail(w, -EINVAL, "%s: unknown kind '%s'", what, kind);
+	if (strchr(impl->file, '/') || impl->file[0] == '.')
+		return fail(w, -EINVAL, "%s: file '%s' is not a plain name in the manifest's folder",
+			    what, impl->file);
+	for (uint32_t i = 0; i < k->nr_impls; i++)
+		if (k->impls[i].kind == impl->kind)
+			return fail(w, -EINVAL, "%s has two implementations of kind '%s'", what, kind);
+	k->nr_impls++;
+	return 0;
+}
+
+/* An optional string that is one of two words; *out is 1 for the second. */
+static int get_choice(struct where *w, const char *what, json_t *obj, const char *key,
+		      const char *first, const char *second, int *out)
+{
+	json_t *value = json_object_get(obj, key);
+	const char *s = json_string_value(value);
+
+	if (!value)
+		return 0;
+	if (s && !strcmp(s, first))
+		*out = 0;
+	else if (s && !strcmp(s, second))
+		*out = 1;
+	else
+		return fail(w, -EINVAL, "%s: '%s' must be \"%s\" or \"%s\"", what, key, first, second);
+	return 0;
+}
+
+static int parse_kernel(struct where *w, struct manifest *m, size_t index, json_t *obj)
+{
+	static const char *const known[] = { "signature", "addressing", "split",
+					     "implementations", NULL };
+	struct manifest_kernel *k = &m->kernels[index];
+	int data = 1, split = 0, err;
+	const char *text;
+	char what[32], why[256];
+	json_t *impls, *impl;
+	size_t i;
+
+	snprintf(what, sizeof(what), "kernel %zu", index);
+	err = check_keys(w, what, obj, known);
+	if (!err)
+		err = get_string(w, what, obj, "signature", 1024, &text);
+	if (err)
+		return err;
+	err = signature_parse(&k->sig, text, why, sizeof(why));
+	if (err)
+		return fail(w, err, "%s: signature: %s", what, why);
+	for (i = 0; i < index; i++)
+		if (!strcmp(m->kernels[i].sig.name, k->sig.name))
+			return fail(w, -EINVAL, "%s stands here twice", k->sig.name);
+	err = get_choice(w, k->sig.name, obj, "addressing", "launch", "data", &data);
+	if (!err)
+		err = get_choice(w, k->sig.name, obj, "split", "none", "groups", &split);
+	if (err)
+		return err;
+	k->addressing = data ? KERNEL_ADDRESSING_DATA : KERNEL_ADDRESSING_LAUNCH;
+	k->split = split;
+
+	impls = json_object_get(obj, "implementations");
+	if (!json_is_array(impls) || !json_array_size(impls))
+		return fail(w, -EINVAL, "%s needs an array 'implementations'", k->sig.name);
+	if (json_array_size(impls) > MANIFEST_MAX_IMPLS)
+		return fail(w, -E2BIG, "%s has more than %d implementations", k->sig.name,
+			    MANIFEST_MAX_IMPLS);
+	json_array_foreach(impls, i, impl) {
+		err = parse_impl(w, k, impl);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int parse_root(struct where *w, struct manifest *m, json_t *root)
+{
+	static const char *const known[] = { "library", "version", "kernels", NULL };
+	json_t *kernels, *kernel;
+	size_t i;
+	int err = check_keys(w, "manifest", root, known);
+
+	if (!err)
+		err = get_string(w, "manifest", root, "library", 63, &m->library);
+	if (!err)
+		err = get_string(w, "manifest", root, "version", 63, &m->version);
+	if (err)
+		return err;
+	kernels = json_object_get(root, "kernels");
+	if (!json_is_array(kernels))
+		return fail(w, -EINVAL, "manifest needs an array 'kernels'");
+	m->nr_kernels = json_array_size(kernels);
+	if (m->nr_kernels > REGISTRY_MAX_KERNELS)
+		return fail(w, -E2BIG, "manifest has more than %d kernels", REGISTRY_MAX_KERNELS);
+	m->kernels = calloc(m->nr_kernels + 1, sizeof(*m->kernels));
+	if (!m->kernels)
+		return fail(w, -ENOMEM, "out of memory");
+	json_array_foreach(kernels, i, kernel) {
+		err = parse_kernel(w, m, i, kernel);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int manifest_parse(struct manifest *m, const char *text, size_t bytes, char *error, size_t len)
+{
+	struct where w = { error, len };
+	json_error_t je;
+	int err;
+
+	memset(m, 0, sizeof(*m));
+	m->json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &je);
+	if (!m->json)
+		return fail(&w, -EINVAL, "line %d, column %d: %s", je.line, je.column, je.text);
+	err = parse_root(&w, m, m->json);
+	if (err)
+		manifest_free(m);
+	return err;
+}
+
+void manifest_free(struct manifest *m)
+{
+	json_decref(m->json);
+	free(m->kernels);
+	memset(m, 0, sizeof(*m));
+}

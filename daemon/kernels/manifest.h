@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * manifest.h - what a kernel library's JSON file says, as structs
+ *
+ *	{
+ *	  "library": "arax-std", "version": "1.0",
+ *	  "kernels": [
+ *	    { "signature": "vadd(in f32 a[], in f32 b[], out f32 c[], u32 n)",
+ *	      "addressing": "launch",		default: "data"
+ *	      "split": "groups",		default: "none"
+ *	      "implementations": [
+ *	        { "kind": "cpu", "file": "arax-std.so", "symbol": "arax_vadd" } ] } ]
+ *	}
+ *
+ * Pure parsing: nothing is opened here.  Unknown keys are refused.  A file is
+ * a plain name in the manifest's own folder.
+ */
+#ifndef ARAX_DAEMON_KERNELS_MANIFEST_H
+#define ARAX_DAEMON_KERNELS_MANIFEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "daemon/kernels/registry.h"
+
+struct manifest_impl {
+	uint32_t kind;
+	const char *file;	/* strings belong to the manifest */
+	const char *symbol;
+};
+
+struct manifest_kernel {
+	struct signature sig;
+	enum kernel_addressing addressing;
+	bool split;
+	uint32_t nr_impls;
+	struct manifest_impl impls[MANIFEST_MAX_IMPLS];
+};
+
+struct manifest {
+	void *json;
+	const char *library;
+	const char *version;
+	size_t nr_kernels;
+	struct manifest_kernel *kernels;
+};
+
+/* -EINVAL or -E2BIG with text in @error; -ENOMEM. */
+int manifest_parse(struct manifest *m, const char *text, size_t bytes, char *error, size_t len);
+void manifest_free(struct manifest *m);
+
+#endif /* ARAX_DAEMON_KERNELS_MANIFEST_H */

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * registry.h - the kernels that the administrator installed
+ *
+ * Filled at start from the folders of `kernels.path`, read-only afterwards, so
+ * look-ups need no lock.  What is loaded and what is refused, and why, is
+ * logged.
+ *
+ * A folder, a manifest or a library is used only if it belongs to root (or to
+ * the daemon's own uid if it is not root) and neither its group nor the world
+ * may write to it; it is opened once without following links, checked on that
+ * descriptor, and never opened by name again.
+ */
+#ifndef ARAX_DAEMON_KERNELS_REGISTRY_H
+#define ARAX_DAEMON_KERNELS_REGISTRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/kernels/signature.h"
+
+#define REGISTRY_MAX_KERNELS	4096
+#define MANIFEST_MAX_BYTES	(1u << 20)
+#define MANIFEST_MAX_IMPLS	8
+
+/* Where addresses and trip counts come from. */
+enum kernel_addressing {
+	KERNEL_ADDRESSING_LAUNCH,	/* geometry, lengths, arguments: may run in araxd */
+	KERNEL_ADDRESSING_DATA,		/* buffer contents too: only in a worker */
+};
+
+struct kernel_impl {
+	uint32_t kind;		/* ARAX_DEVICE_* */
+	int fd;			/* open as long as the registry */
+	char *file;		/* for messages */
+	char *symbol;
+};
+
+struct kernel {
+	uint32_t index;		/* 0 .. registry_count() - 1 */
+	uint32_t kinds;		/* bit per kind with an implementation */
+	enum kernel_addressing addressing;
+	bool split;		/* work-groups may run at once */
+	struct signature sig;	/* name, canonical text, arax_signature */
+	char *library;		/* name and version, for people */
+	uint32_t nr_impls;
+	struct kernel_impl impls[MANIFEST_MAX_IMPLS];
+};
+
+struct registry;
+
+struct registry *registry_create(void);
+void registry_destroy(struct registry *r);
+
+/*
+ * Load every *.json of a folder, in order of name.  A bad manifest is refused
+ * whole and logged, the others are loaded.  Returns the number of kernels
+ * added; negative if the folder can't be used (-EPERM: owner or mode).
+ */
+int registry_load_folder(struct registry *r, const char *path);
+
+uint32_t registry_count(const struct registry *r);
+const struct kernel *registry_at(const struct registry *r, uint32_t index);
+const struct kernel *registry_find(const struct registry *r, const char *name);
+const struct kernel_impl *kernel_impl(const struct kernel *k, uint32_t kind);
+
+#endif /* ARAX_DAEMON_KERNELS_REGISTRY_H */

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: MIT
+# Runners in araxd, and the worker process.
+
+RUNNER_SRCS := $(addprefix daemon/worker/,idmap.c runner.c spawn.c worker.c)
+WORKER_SRCS := daemon/worker/main.c daemon/worker/idmap.c daemon/backends/gang.c
+
+$(call program,$(B)/libexec/arax-worker,plain,$(WORKER_SRCS))
+
+ALL_TARGETS += $(B)/libexec/arax-worker
+
+install-worker: $(B)/libexec/arax-worker
+	install -d $(DESTDIR)$(PREFIX)/libexec/arax
+	install -m 755 $(B)/libexec/arax-worker $(DESTDIR)$(PREFIX)/libexec/arax/
+INSTALL_TARGETS += install-worker
+.PHONY: install-worker

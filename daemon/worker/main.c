@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+/*
+ * arax-worker: runs a tenant's launches with that tenant's rights.
+ *
+ * araxd starts it (see spawn.c) with the descriptors of proto.h.  It has no
+ * other way in, and ends when araxd does.  One launch at a time.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "arax/kernel.h"
+#include "daemon/backends/gang.h"
+#include "daemon/backends/relax.h"
+#include "daemon/worker/idmap.h"
+#include "daemon/worker/proto.h"
+
+#define SPIN_ROUNDS 4000	/* about 20 us: the next launch often comes at once */
+
+struct mapping {
+	uint64_t bytes;
+	void *data;		/* NULL: can't be mapped, see err */
+	int err;
+};
+
+struct loaded {
+	arax_kernel_fn *fn;
+	uint32_t flags;
+	int err;
+};
+
+static struct {
+	struct worker_slot *slot;
+	struct gang *gang;
+	struct idmap buffers, kernels;
+	uint32_t messages;	/* handled so far */
+	bool spin;
+} w;
+
+static void add_buffer(const struct worker_msg *msg, int fd)
+{
+	struct mapping *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		_exit(1);
+	m->bytes = msg->bytes;
+	m->data = mmap(NULL, msg->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (m->data == MAP_FAILED) {
+		m->err = -errno;
+		m->data = NULL;
+	}
+	if (idmap_put(&w.buffers, msg->id, m))
+		_exit(1);
+}
+
+static void drop_buffer(uint64_t id)
+{
+	struct mapping *m = idmap_del(&w.buffers, id);
+
+	if (!m)
+		return;
+	if (m->data)
+		munmap(m->data, m->bytes);
+	free(m);
+}
+
+/* The descriptor stays open: its number is the library's name to dlopen(). */
+static void add_kernel(struct worker_msg *msg, int fd)
+{
+	struct loaded *k = calloc(1, sizeof(*k));
+	char path[32];
+	void *library;
+
+	if (!k)
+		_exit(1);
+	msg->symbol[sizeof(msg->symbol) - 1] = '\0';
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (library)
+		k->fn = (arax_kernel_fn *)dlsym(library, msg->symbol);
+	k->flags = msg->flags;
+	k->err = !library ? -ENOEXEC : !k->fn ? -ENOENT : 0;
+	if (idmap_put(&w.kernels, msg->id, k))
+		_exit(1);
+}
+
+/* One message, if there is one; araxd's death ends the worker. */
+static bool receive(bool wait)
+{
+	union {
+		struct cmsghdr head;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct worker_msg msg;
+	struct iovec iov = { &msg, sizeof(msg) };
+	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+			    .msg_controllen = sizeof(control) };
+	struct cmsghdr *c;
+	ssize_t n;
+	int fd = -1;
+
+	do {
+		n = recvmsg(WORKER_FD_SOCKET, &h, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
+	} while (n < 0 && errno == EINTR);
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		return false;
+	if (n != sizeof(msg))
+		_exit(0);
+	c = CMSG_FIRSTHDR(&h);
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	w.messages++;
+	switch (msg.type) {
+	case WORKER_MSG_SETUP:
+		w.spin = msg.flags & WORKER_SETUP_SPIN;
+		break;
+	case WORKER_MSG_KERNEL:
+		add_kernel(&msg, fd);
+		return true;
+	case WORKER_MSG_BUFFER:
+		add_buffer(&msg, fd);
+		break;
+	case WORKER_MSG_DROP:
+		drop_buffer(msg.id);
+		break;
+	}
+	if (fd >= 0)
+		close(fd);
+	return true;
+}
+
+static int run(const struct worker_slot *s)
+{
+	struct arax_launch_range ranges[ARAX_MAX_RANGES];
+	_Alignas(8) uint8_t args[ARAX_MAX_ARGS];
+	struct arax_launch l = {
+		.size = sizeof(l), .nr_ranges = s->nr_ranges, .ranges = ranges, .args = args,
+		.arg_len = s->arg_len,
+	};
+	const struct loaded *k;
+
+	while ((int32_t)(s->messages - w.messages) > 0)
+		receive(true);
+	k = idmap_get(&w.kernels, s->kernel);
+	if (!k || k->err)
+		return k ? k->err : -ENOEXEC;
+	if (l.nr_ranges > ARAX_MAX_RANGES || l.arg_len > sizeof(args))
+		return -EINVAL;
+	for (uint32_t i = 0; i < l.nr_ranges; i++) {
+		const struct worker_range *r = &s->ranges[i];
+		const struct mapping *m = idmap_get(&w.buffers, r->buffer);
+
+		if (!m || !m->data)
+			return m ? m->err : -EBADF;
+		ranges[i] = (struct arax_launch_range){ (char *)m->data + r->offset, r->length,
+							r->stride, r->count };
+	}
+	memcpy(args, s->args, l.arg_len);
+	memcpy(l.grid, s->grid, sizeof(l.grid));
+	memcpy(l.block, s->block, sizeof(l.block));
+	l.group_end = arax_launch_groups(&l);
+	if ((k->flags & WORKER_KERNEL_SPLIT) && !s->inline_only)
+		return gang_run(w.gang, k->fn, &l);
+	return k->fn(&l);
+}
+
+/* Until there is a launch beyond `done`. */
+static void wait_for_request(uint32_t done)
+{
+	struct pollfd p[2] = { { .fd = WORKER_FD_REQUEST, .events = POLLIN },
+			       { .fd = WORKER_FD_SOCKET, .events = POLLIN } };
+	int rounds = w.spin ? SPIN_ROUNDS : 0;
+	uint64_t count;
+
+	/* Acquire: the launch; pairs with araxd's release of `request`. */
+	while (atomic_load_explicit(&w.slot->request, memory_order_acquire) == done) {
+		if (rounds-- > 0) {
+			relax();
+			continue;
+		}
+		/*
+		 * seq_cst: `worker_sleeps` is set before `request` is looked at;
+		 * pairs with the opposite order in araxd's post().
+		 */
+		atomic_store(&w.slot->worker_sleeps, 1);
+		if (atomic_load(&w.slot->request) == done)
+			poll(p, 2, -1);
+		atomic_store(&w.slot->worker_sleeps, 0);
+		if (p[0].revents && read(WORKER_FD_REQUEST, &count, sizeof(count)) < 0)
+			(void)errno;	/* non-blocking: somebody's left-over wake */
+		while (receive(false))
+			;
+	}
+}
+
+static void serve(void)
+{
+	struct worker_msg ready = { .type = WORKER_MSG_READY, .id = WORKER_VERSION };
+	const uint64_t one = 1;
+	uint32_t done = 0;
+
+	if (send(WORKER_FD_SOCKET, &ready, sizeof(ready), MSG_NOSIGNAL) != sizeof(ready))
+		return;
+	for (;;) {
+		int result;
+
+		wait_for_request(done);
+		result = run(w.slot);
+		atomic_store_explicit(&w.slot->result, result, memory_order_relaxed);
+		done++;
+		/*
+		 * seq_cst: `reply` before the look at `araxd_sleeps`; pairs with
+		 * the opposite order in araxd's await().  It releases the result
+		 * and all that the kernel wrote, too.
+		 */
+		atomic_store(&w.slot->reply, done);
+		if (atomic_load(&w.slot->araxd_sleeps) &&
+		    write(WORKER_FD_REPLY, &one, sizeof(one)) < 0)
+			return;
+	}
+}
+
+int main(void)
+{
+	cpu_set_t cpus;
+
+	/* Other processes of the tenant may not look into this one. */
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	prctl(PR_SET_NAME, "arax-worker", 0, 0, 0);
+	w.slot = mmap(NULL, sizeof(*w.slot), PROT_READ | PROT_WRITE, MAP_SHARED, WORKER_FD_SLOT, 0);
+	if (w.slot == MAP_FAILED) {
+		static const char text[] = "arax-worker: is started by araxd, not by hand\n";
+
+		return write(STDERR_FILENO, text, sizeof(text) - 1) < 0 ? 1 : 2;
+	}
+	close(WORKER_FD_SLOT);
+	if (sched_getaffinity(0, sizeof(cpus), &cpus) || gang_create(&cpus, &w.gang))
+		return 1;
+	serve();
+	return 1;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * proto.h - between araxd and a worker process
+ *
+ * Two ways:
+ *
+ *   The socket (SOCK_SEQPACKET) carries what comes with a descriptor, or must
+ *   reach a worker that is busy: kernels, buffers, drops.  One way, no replies,
+ *   but for the worker's first message, which says that it is ready.
+ *
+ *   The slot (one memfd, mapped by both) carries launches.  araxd fills the
+ *   request, counts `request` up, and wakes the worker if it sleeps; the worker
+ *   first handles as many messages as `messages` says have been sent, runs the
+ *   launch, stores `result`, and sets `reply` to the same count.
+ *
+ * The worker runs tenants' uids and kernels that follow data: araxd believes
+ * nothing in the slot.  It reads `reply` and `result` only, `result` once, and
+ * never reads back what it wrote itself.
+ *
+ * Both ends are of one build; `version` in the first message makes sure.
+ */
+#ifndef ARAX_DAEMON_WORKER_PROTO_H
+#define ARAX_DAEMON_WORKER_PROTO_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "uapi/arax.h"
+
+#define WORKER_VERSION		1
+
+/* Descriptors that a worker is started with; all others are closed. */
+#define WORKER_FD_SOCKET	3
+#define WORKER_FD_SLOT		4
+#define WORKER_FD_REQUEST	5	/* eventfd: araxd wakes the worker */
+#define WORKER_FD_REPLY		6	/* eventfd: the worker wakes araxd */
+#define WORKER_FD_PROGRAM	7	/* close-on-exec */
+#define WORKER_NR_FDS		8
+
+enum worker_msg_type {
+	WORKER_MSG_READY	= 0x100,	/* worker to araxd: .id is WORKER_VERSION */
+	WORKER_MSG_FAILED	= 0x101,	/* .id is the errno, .flags the step */
+	WORKER_MSG_SETUP	= 1,	/* .flags: 1: may spin */
+	WORKER_MSG_KERNEL	= 2,	/* .id, .flags, .symbol and a descriptor */
+	WORKER_MSG_BUFFER	= 3,	/* .id, .bytes and a descriptor */
+	WORKER_MSG_DROP		= 4,	/* .id: unmap that buffer */
+};
+
+#define WORKER_KERNEL_SPLIT	0x1
+#define WORKER_SETUP_SPIN	0x1
+
+struct worker_msg {
+	uint32_t type;
+	uint32_t flags;
+	uint64_t id;
+	uint64_t bytes;
+	char symbol[256];
+};
+
+struct worker_range {
+	uint64_t buffer;
+	uint64_t offset;
+	uint64_t length;
+	uint32_t stride;
+	uint32_t count;
+};
+
+struct worker_slot {
+	_Alignas(64) _Atomic uint32_t request;	/* araxd writes */
+	_Atomic uint32_t araxd_sleeps;
+	_Alignas(64) _Atomic uint32_t reply;	/* the worker writes */
+	_Atomic uint32_t worker_sleeps;
+	_Atomic int32_t result;
+	/* The launch; araxd writes while request == reply. */
+	_Alignas(64) uint32_t messages;
+	uint32_t kernel;
+	uint32_t inline_only;
+	uint32_t nr_ranges;
+	uint32_t grid[3];
+	uint32_t block[3];
+	uint32_t arg_len;
+	uint32_t pad;
+	struct worker_range ranges[ARAX_MAX_RANGES];
+	_Alignas(8) uint8_t args[ARAX_MAX_ARGS];
+};
+
+#endif /* ARAX_DAEMON_WORKER_PROTO_H */

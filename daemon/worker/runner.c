@@ -1,0 +1,553 @@
+// SPDX-License-Identifier: MIT
+#include "daemon/worker/runner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/backends/cpulist.h"
+#include "daemon/log.h"
+#include "daemon/worker/worker.h"
+
+struct lane {
+	struct runner *runner;
+	uint32_t index;
+	bool started;
+	pthread_t thread;
+	pthread_mutex_t lock;		/* what follows */
+	pthread_cond_t cond;
+	struct runner_task *head, **tail;
+	bool stop;
+	bool kicked;			/* look again whether there are workers */
+};
+
+/* A kernel on this device. */
+struct handle {
+	_Atomic(void *) loaded;		/* set once, under the runner's lock */
+	int err;			/* loading failed: don't try again */
+};
+
+struct runner {
+	struct device *dev;
+	const struct registry *registry;
+	uint32_t nr_kernels;
+	struct handle *handles;
+	bool host;			/* works on host pages: workers are possible */
+
+	pthread_mutex_t lock;		/* handles, workers */
+	struct worker_options options;
+	uint64_t timeout_ns, idle_ns;
+	uint32_t max_workers, nr_workers;
+	struct worker *workers;		/* most recently used first */
+
+	_Atomic uint64_t runs, worker_runs, worker_starts, worker_crashes, worker_timeouts;
+	uint32_t nr_lanes;
+	struct lane lanes[];
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void count(_Atomic uint64_t *counter)
+{
+	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+bool runner_needs_worker(const struct runner *r, const struct kernel *k)
+{
+	return r->host && k->addressing == KERNEL_ADDRESSING_DATA;
+}
+
+/* ------------------------------------------------------------------ */
+/* In this process                                                       */
+
+static int load_locked(struct runner *r, const struct kernel *k, struct handle *h)
+{
+	const struct kernel_impl *impl = kernel_impl(k, r->dev->info.kind);
+	struct arax_backend_kernel desc = { .size = sizeof(desc) };
+	void *loaded = NULL;
+
+	if (!impl) {
+		h->err = -ENOEXEC;
+		return h->err;
+	}
+	desc.flags = k->split ? ARAX_KERNEL_SPLIT : 0;
+	desc.fd = impl->fd;
+	desc.file = impl->file;
+	desc.symbol = impl->symbol;
+	desc.signature = k->sig.text;
+	h->err = device_kernel_load(r->dev, &desc, &loaded);
+	if (h->err) {
+		log_err("kernel can't be loaded", log_str("kernel", k->sig.name),
+			log_str("device", r->dev->info.name), log_str("file", impl->file),
+			log_str("symbol", impl->symbol), log_errno(h->err));
+		return h->err;
+	}
+	/* Release: what the backend made; pairs with the acquire in get_kernel(). */
+	atomic_store_explicit(&h->loaded, loaded, memory_order_release);
+	return 0;
+}
+
+static int get_kernel(struct runner *r, const struct kernel *k, void **loaded)
+{
+	struct handle *h = &r->handles[k->index];
+	int err;
+
+	*loaded = atomic_load_explicit(&h->loaded, memory_order_acquire);
+	if (*loaded)
+		return 0;
+	pthread_mutex_lock(&r->lock);
+	err = h->err;
+	if (!err && !atomic_load_explicit(&h->loaded, memory_order_relaxed))
+		err = load_locked(r, k, h);
+	*loaded = atomic_load_explicit(&h->loaded, memory_order_relaxed);
+	pthread_mutex_unlock(&r->lock);
+	return err;
+}
+
+static int run_here(struct runner *r, const struct runner_task *t)
+{
+	struct arax_backend_run run = {
+		.size = sizeof(run),
+		.flags = t->flags & RUNNER_INLINE ? ARAX_RUN_INLINE : 0,
+		.lane = t->lane,
+		.launch = &t->launch,
+		.name = t->kernel->sig.name,
+		.deadline_ns = t->deadline_ns,
+	};
+	int err = get_kernel(r, t->kernel, &run.kernel);
+
+	if (!err)
+		err = device_run(r->dev, &run);
+	count(&r->runs);
+	return err > 0 || err < -4095 ? -EIO : err;
+}
+
+/* ------------------------------------------------------------------ */
+/* In a worker                                                           */
+
+static void unlink_worker(struct runner *r, struct worker *w)
+{
+	struct worker **p = &r->workers;
+
+	while (*p != w)
+		p = &worker_link(*p)->next;
+	*p = worker_link(w)->next;
+	r->nr_workers--;
+}
+
+static void link_worker(struct runner *r, struct worker *w)
+{
+	worker_link(w)->next = r->workers;
+	r->workers = w;
+	r->nr_workers++;
+}
+
+/* The idle one that was used longest ago; of `uid` only, if `any` is false. */
+static struct worker *find_idle(struct runner *r, bool any, uint32_t uid, uint32_t gid)
+{
+	struct worker *found = NULL;
+
+	for (struct worker *w = r->workers; w; w = worker_link(w)->next) {
+		if (worker_link(w)->busy)
+			continue;
+		if (any)
+			found = w;
+		else if (worker_uid(w) == uid && worker_gid(w) == gid)
+			return w;
+	}
+	return found;
+}
+
+static void kick(struct lane *lane)
+{
+	pthread_mutex_lock(&lane->lock);
+	lane->kicked = true;
+	pthread_cond_signal(&lane->cond);
+	pthread_mutex_unlock(&lane->lock);
+}
+
+/* A worker for this task alone, or an error. */
+static int take_worker(struct runner *r, const struct runner_task *t, struct worker **worker)
+{
+	struct worker *w, *old = NULL;
+	int err;
+
+	pthread_mutex_lock(&r->lock);
+	for (;;) {
+		w = find_idle(r, false, t->uid, t->gid);
+		if (!w || worker_usable(w))
+			break;
+		unlink_worker(r, w);
+		worker_stop(w);
+	}
+	if (w)
+		worker_link(w)->busy = true;
+	else if (r->nr_workers >= r->max_workers)
+		old = find_idle(r, true, 0, 0);
+	if (old)
+		unlink_worker(r, old);
+	pthread_mutex_unlock(&r->lock);
+	if (old)
+		worker_stop(old);
+	if (w) {
+		*worker = w;
+		return 0;
+	}
+	/* Starting takes a millisecond: not under the lock. */
+	err = worker_start(&r->options, t->uid, t->gid, &w);
+	if (err)
+		return err;
+	count(&r->worker_starts);
+	pthread_mutex_lock(&r->lock);
+	worker_link(w)->busy = true;
+	link_worker(r, w);
+	pthread_mutex_unlock(&r->lock);
+	kick(&r->lanes[0]);	/* it ends idle workers, and may sleep for ever now */
+	*worker = w;
+	return 0;
+}
+
+static void give_worker(struct runner *r, struct worker *w, enum worker_fate fate)
+{
+	pthread_mutex_lock(&r->lock);
+	unlink_worker(r, w);
+	if (fate == WORKER_ALIVE && worker_usable(w)) {
+		worker_link(w)->busy = false;
+		worker_link(w)->last_used_ns = now_ns();
+		link_worker(r, w);
+		w = NULL;
+	}
+	pthread_mutex_unlock(&r->lock);
+	if (w)
+		worker_stop(w);
+}
+
+static int run_in_worker(struct runner *r, const struct runner_task *t)
+{
+	uint64_t deadline = t->deadline_ns;
+	enum worker_fate fate;
+	struct worker *w;
+	int err;
+
+	if (!kernel_impl(t->kernel, r->dev->info.kind))
+		return -ENOEXEC;
+	if (r->options.program < 0)
+		return -EAGAIN;
+	err = take_worker(r, t, &w);
+	if (err)
+		return err;
+	if (r->timeout_ns) {
+		uint64_t latest = now_ns() + r->timeout_ns;
+
+		if (!deadline || latest < deadline)
+			deadline = latest;
+	}
+	err = worker_run(w, t, deadline, &fate);
+	count(&r->worker_runs);
+	if (fate == WORKER_CRASHED)
+		count(&r->worker_crashes);
+	if (fate == WORKER_KILLED)
+		count(&r->worker_timeouts);
+	give_worker(r, w, fate);
+	return err;
+}
+
+/* End workers that nobody has used for a while; `all` or one uid's: at once. */
+static void end_idle(struct runner *r, bool all, bool of_uid, uint32_t uid)
+{
+	for (;;) {
+		uint64_t now = now_ns();
+		struct worker *w;
+
+		pthread_mutex_lock(&r->lock);
+		for (w = r->workers; w; w = worker_link(w)->next)
+			if (!worker_link(w)->busy &&
+			    (all || (of_uid && worker_uid(w) == uid) ||
+			     (!of_uid && now - worker_link(w)->last_used_ns >= r->idle_ns)))
+				break;
+		if (w)
+			unlink_worker(r, w);
+		pthread_mutex_unlock(&r->lock);
+		if (!w)
+			return;
+		worker_stop(w);
+	}
+}
+
+void runner_drop_buffer(struct runner *r, uint64_t id)
+{
+	pthread_mutex_lock(&r->lock);
+	for (struct worker *w = r->workers; w; w = worker_link(w)->next)
+		worker_drop_buffer(w, id);
+	pthread_mutex_unlock(&r->lock);
+}
+
+void runner_drop_uid(struct runner *r, uint32_t uid)
+{
+	end_idle(r, false, true, uid);
+}
+
+/* ------------------------------------------------------------------ */
+/* Tasks                                                                 */
+
+int runner_run(struct runner *r, struct runner_task *t)
+{
+	bool timed = t->flags & RUNNER_TIMED;
+	uint64_t start = 0;
+
+	if (t->deadline_ns || timed)
+		start = now_ns();
+	if (t->deadline_ns && start >= t->deadline_ns)
+		t->result = -ETIMEDOUT;
+	else if (runner_needs_worker(r, t->kernel))
+		t->result = run_in_worker(r, t);
+	else
+		t->result = run_here(r, t);
+	if (timed)
+		t->device_ns = now_ns() - start;
+	return t->result;
+}
+
+void runner_submit(struct runner *r, struct runner_task *t)
+{
+	struct lane *lane = &r->lanes[t->lane % r->nr_lanes];
+
+	t->next = NULL;
+	pthread_mutex_lock(&lane->lock);
+	*lane->tail = t;
+	lane->tail = &t->next;
+	pthread_cond_signal(&lane->cond);
+	pthread_mutex_unlock(&lane->lock);
+}
+
+int runner_prepare(struct runner *r, const struct kernel *k)
+{
+	void *loaded;
+
+	if (!runner_needs_worker(r, k))
+		return get_kernel(r, k, &loaded);
+	return kernel_impl(k, r->dev->info.kind) ? 0 : -ENOEXEC;
+}
+
+/* The next task; NULL: stop.  Lane 0 wakes now and then if there are workers. */
+static struct runner_task *next_task(struct lane *lane)
+{
+	struct runner *r = lane->runner;
+	struct runner_task *t;
+
+	pthread_mutex_lock(&lane->lock);
+	while (!lane->head && !lane->stop) {
+		struct timespec until;
+		bool workers = false;
+
+		if (lane->index == 0) {
+			/* The runner's lock is never taken under a lane's. */
+			lane->kicked = false;
+			pthread_mutex_unlock(&lane->lock);
+			end_idle(r, false, false, 0);
+			pthread_mutex_lock(&r->lock);
+			workers = r->nr_workers;
+			pthread_mutex_unlock(&r->lock);
+			pthread_mutex_lock(&lane->lock);
+			if (lane->head || lane->stop)
+				break;
+			if (lane->kicked)
+				continue;
+		}
+		if (!workers) {
+			pthread_cond_wait(&lane->cond, &lane->lock);
+			continue;
+		}
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_sec += (time_t)(r->idle_ns / 1000000000u) + 1;
+		pthread_cond_timedwait(&lane->cond, &lane->lock, &until);
+	}
+	t = lane->stop ? NULL : lane->head;
+	if (t) {
+		lane->head = t->next;
+		if (!lane->head)
+			lane->tail = &lane->head;
+	}
+	pthread_mutex_unlock(&lane->lock);
+	return t;
+}
+
+static void *lane_main(void *arg)
+{
+	struct lane *lane = arg;
+	struct runner_task *t;
+	char name[16];
+
+	snprintf(name, sizeof(name), "arax-%.8s", lane->runner->dev->info.name);
+	pthread_setname_np(pthread_self(), name);
+	while ((t = next_task(lane))) {
+		t->flags |= RUNNER_TIMED;
+		runner_run(lane->runner, t);
+		t->done(t);
+	}
+	/* What was queued and not begun. */
+	for (;;) {
+		pthread_mutex_lock(&lane->lock);
+		t = lane->head;
+		if (t)
+			lane->head = t->next;
+		pthread_mutex_unlock(&lane->lock);
+		if (!t)
+			return NULL;
+		t->result = -ECANCELED;
+		t->done(t);
+	}
+}
+
+/* ------------------------------------------------------------------ */
+/* Making and ending                                                     */
+
+static int open_program(const struct config *config)
+{
+	static const char *const places[] = { "/../libexec/arax/arax-worker",
+					      "/../libexec/arax-worker", "/arax-worker" };
+	char self[PATH_MAX], path[PATH_MAX + 64], *slash;
+	ssize_t n;
+	int fd;
+
+	if (config->worker.program)
+		return open(config->worker.program, O_PATH | O_CLOEXEC);
+	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	if (n < 0)
+		return -1;
+	self[n] = '\0';
+	slash = strrchr(self, '/');
+	if (!slash)
+		return -1;
+	*slash = '\0';
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		snprintf(path, sizeof(path), "%s%s", self, places[i]);
+		fd = open(path, O_PATH | O_CLOEXEC);
+		if (fd >= 0)
+			return fd;
+	}
+	return -1;
+}
+
+static int start_lane(struct runner *r, uint32_t i)
+{
+	struct lane *lane = &r->lanes[i];
+	pthread_condattr_t cond;
+	pthread_attr_t attr;
+	int err;
+
+	lane->runner = r;
+	lane->index = i;
+	lane->tail = &lane->head;
+	pthread_mutex_init(&lane->lock, NULL);
+	pthread_condattr_init(&cond);
+	pthread_condattr_setclock(&cond, CLOCK_MONOTONIC);
+	pthread_cond_init(&lane->cond, &cond);
+	pthread_condattr_destroy(&cond);
+	r->nr_lanes++;
+	pthread_attr_init(&attr);
+	if (r->dev->info.cpus[0])
+		pthread_attr_setaffinity_np(&attr, sizeof(r->options.cpus), &r->options.cpus);
+	err = pthread_create(&lane->thread, &attr, lane_main, lane);
+	pthread_attr_destroy(&attr);
+	lane->started = !err;
+	return -err;
+}
+
+int runner_create(struct device *dev, const struct registry *registry,
+		  const struct config *config, struct runner **runner)
+{
+	struct runner *r = calloc(1, sizeof(*r) + dev->info.lanes * sizeof(r->lanes[0]));
+	int err = 0;
+
+	if (!r)
+		return -ENOMEM;
+	r->dev = dev;
+	r->registry = registry;
+	r->host = dev->info.kind == ARAX_DEVICE_CPU && !dev->info.memory;
+	r->nr_kernels = registry_count(registry);
+	r->timeout_ns = config->worker.timeout_ms * 1000000ull;
+	r->idle_ns = config->worker.idle_s * 1000000000ull;
+	r->max_workers = config->worker.max;
+	r->options.memory = config->worker.memory;
+	r->options.program = -1;
+	pthread_mutex_init(&r->lock, NULL);
+	r->handles = calloc(r->nr_kernels + 1, sizeof(*r->handles));
+	if (!r->handles)
+		err = -ENOMEM;
+	if (!dev->info.cpus[0] || cpulist_parse(dev->info.cpus, &r->options.cpus))
+		sched_getaffinity(0, sizeof(r->options.cpus), &r->options.cpus);
+	if (r->host) {
+		r->options.program = open_program(config);
+		if (r->options.program < 0)
+			log_warn("no worker program: kernels that follow data can't run",
+				 log_str("program", config->worker.program ?
+						    config->worker.program : "arax-worker"),
+				 log_str("remedy", "set worker.program"));
+	}
+	for (uint32_t i = 0; !err && i < dev->info.lanes; i++)
+		err = start_lane(r, i);
+	if (err) {
+		runner_destroy(r);
+		return err;
+	}
+	*runner = r;
+	return 0;
+}
+
+void runner_destroy(struct runner *r)
+{
+	if (!r)
+		return;
+	for (uint32_t i = 0; i < r->nr_lanes; i++) {
+		struct lane *lane = &r->lanes[i];
+
+		pthread_mutex_lock(&lane->lock);
+		lane->stop = true;
+		pthread_cond_signal(&lane->cond);
+		pthread_mutex_unlock(&lane->lock);
+	}
+	for (uint32_t i = 0; i < r->nr_lanes; i++) {
+		if (r->lanes[i].started)
+			pthread_join(r->lanes[i].thread, NULL);
+		pthread_cond_destroy(&r->lanes[i].cond);
+		pthread_mutex_destroy(&r->lanes[i].lock);
+	}
+	end_idle(r, true, false, 0);
+	for (uint32_t i = 0; r->handles && i < r->nr_kernels; i++) {
+		void *loaded = atomic_load(&r->handles[i].loaded);
+
+		if (loaded)
+			device_kernel_unload(r->dev, loaded);
+	}
+	if (r->options.program >= 0)
+		close(r->options.program);
+	pthread_mutex_destroy(&r->lock);
+	free(r->handles);
+	free(r);
+}
+
+void runner_query(struct runner *r, struct runner_stats *s)
+{
+	s->runs = atomic_load(&r->runs);
+	s->worker_runs = atomic_load(&r->worker_runs);
+	s->worker_starts = atomic_load(&r->worker_starts);
+	s->worker_crashes = atomic_load(&r->worker_crashes);
+	s->worker_timeouts = atomic_load(&r->worker_timeouts);
+	pthread_mutex_lock(&r->lock);
+	s->workers = r->nr_workers;
+	pthread_mutex_unlock(&r->lock);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * runner.h - run launches on a device, in this process or in a tenant's
+ *
+ * One runner per device.  A kernel whose manifest says addressing = launch runs
+ * in this process: on the caller's thread (runner_run) or on one of the
+ * device's lane threads (runner_submit).  A kernel with addressing = data on a
+ * device that works on host pages runs in a worker process of the tenant's uid
+ * and gid, which has no descriptor but its own and no new privileges; the
+ * thread that would have run it waits for the worker.
+ *
+ * THREADS
+ *
+ *   runner_run, runner_submit and runner_drop_buffer may be called from any
+ *   thread.  The caller sees to it that no more than `lanes` launches are
+ *   under way on a device, each on a lane of its own.
+ *
+ * RESULTS
+ *
+ *   0 or the kernel's negative errno, else
+ *   -EFAULT	the worker was killed by a bad access (SIGSEGV, SIGBUS, SIGILL,
+ *		SIGFPE, SIGABRT, SIGSYS, SIGTRAP)
+ *   -EIO	the worker went away otherwise (SIGKILL, exit)
+ *   -ETIMEDOUT	the deadline passed, or worker.timeout; the worker was killed.
+ *		Launches in this process can't be stopped: they end when they end
+ *		and report their own result
+ *   -ENOEXEC, -ENOENT	no implementation for this kind of device, or it can't
+ *		be loaded
+ *   -EAGAIN	no worker could be started (logged)
+ *   -EINVAL	a range that does not fit its buffer
+ */
+#ifndef ARAX_DAEMON_WORKER_RUNNER_H
+#define ARAX_DAEMON_WORKER_RUNNER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "arax/kernel.h"
+#include "daemon/backends/device.h"
+#include "daemon/config.h"
+#include "daemon/kernels/registry.h"
+
+/* Where a range lies, for a worker: it maps the buffer itself. */
+struct runner_buffer {
+	uint64_t id;		/* never reused for another buffer */
+	uint64_t bytes;		/* of the buffer */
+	uint64_t offset;	/* of the range's first byte */
+	int fd;			/* mappable read/write; open until the task is done */
+	int pad;
+};
+
+#define RUNNER_INLINE	0x1	/* on one thread, without splitting: it is short */
+#define RUNNER_TIMED	0x2	/* runner_run: measure device_ns (submit always does) */
+
+/**
+ * struct runner_task - a launch to run; the caller's, until it is done
+ * @kernel:	of the registry given to runner_create
+ * @launch:	group_begin 0, group_end everything; ranges[].data are addresses
+ *		in this process (host devices) or on the device; where
+ *		runner_needs_worker() the data pointers are ignored
+ * @buffers:	one per range where runner_needs_worker(), else may be NULL
+ * @uid, @gid:	of the context's owner
+ * @flags:	RUNNER_*
+ * @lane:	0 .. lanes - 1
+ * @deadline_ns: CLOCK_MONOTONIC, 0: none
+ * @result, @device_ns: out
+ * @done:	called once after runner_submit, on a lane thread: be short, don't
+ *		block, don't call back into the runner except runner_submit
+ * @next:	the runner's
+ */
+struct runner_task {
+	const struct kernel *kernel;
+	struct arax_launch launch;
+	const struct runner_buffer *buffers;
+	uint32_t uid;
+	uint32_t gid;
+	uint32_t flags;
+	uint32_t lane;
+	uint64_t deadline_ns;
+	int32_t result;
+	uint64_t device_ns;
+	void (*done)(struct runner_task *task);
+	struct runner_task *next;
+};
+
+struct runner;
+
+struct runner_stats {
+	uint64_t runs;			/* in this process */
+	uint64_t worker_runs;
+	uint64_t workers;		/* alive now */
+	uint64_t worker_starts;
+	uint64_t worker_crashes;
+	uint64_t worker_timeouts;
+};
+
+/* The device, registry and configuration outlive the runner.  -ENOMEM, -EAGAIN. */
+int runner_create(struct device *dev, const struct registry *registry,
+		  const struct config *config, struct runner **runner);
+
+/* Ends workers and threads; waits for launches under way; queued ones: ECANCELED. */
+void runner_destroy(struct runner *r);
+
+/*
+ * Load a kernel now rather than at its first run, and say whether the device
+ * can run it at all.
+ */
+int runner_prepare(struct runner *r, const struct kernel *k);
+
+bool runner_needs_worker(const struct runner *r, const struct kernel *k);
+
+/* Run to its end on this thread; returns task->result. */
+int runner_run(struct runner *r, struct runner_task *task);
+
+/* Hand to the lane's thread; never fails, never blocks for long. */
+void runner_submit(struct runner *r, struct runner_task *task);
+
+/*
+ * The buffer is going: workers unmap it before their next launch.  No task that
+ * uses it may be under way.
+ */
+void runner_drop_buffer(struct runner *r, uint64_t id);
+
+/* The uid has no context any more: end its worker. */
+void runner_drop_uid(struct runner *r, uint32_t uid);
+
+void runner_query(struct runner *r, struct runner_stats *stats);
+
+#endif /* ARAX_DAEMON_WORKER_RUNNER_H */

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * spawn.h - start a process that has nothing but what it is given
+ */
+#ifndef ARAX_DAEMON_WORKER_SPAWN_H
+#define ARAX_DAEMON_WORKER_SPAWN_H
+
+#include <sched.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/worker/proto.h"
+
+struct spawn {
+	int fds[WORKER_NR_FDS];	/* what becomes descriptor 3.. ; 0..2 are unused */
+	uint32_t uid, gid;
+	uint64_t memory;	/* RLIMIT_DATA, 0: as it is */
+	cpu_set_t cpus;
+};
+
+/*
+ * The child has: its descriptors and no other (0..2 are /dev/null), the uid and
+ * gid, no supplementary group, no capability, no_new_privs, an empty
+ * environment, a session of its own, default signals, no core dumps, and it is
+ * killed when the calling thread ends.  If it fails before the program runs it
+ * sends WORKER_MSG_FAILED on its socket.  Negative errno if there is no child.
+ */
+pid_t spawn_worker(const struct spawn *s);
+
+#endif /* ARAX_DAEMON_WORKER_SPAWN_H */

@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: MIT
+#include "daemon/worker/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/backends/relax.h"
+#include "daemon/log.h"
+#include "daemon/worker/idmap.h"
+#include "daemon/worker/proto.h"
+#include "daemon/worker/spawn.h"
+
+#define START_TIMEOUT_MS	10000
+#define KILL_TIMEOUT_MS		2000
+#define SEND_TIMEOUT_MS		5000
+#define SPIN_ROUNDS		4000	/* about 20 us */
+#define RESULT_MIN		(-4095)
+
+struct worker {
+	struct worker_link link;
+	uint32_t uid, gid;
+	pid_t pid;
+	int pidfd, socket, request, reply;
+	bool reaped;
+	bool spin;
+	_Atomic bool stale;		/* missed a message: not to be used again */
+	struct worker_slot *slot;
+	uint32_t seq;			/* of the last launch */
+	pthread_mutex_t lock;		/* messages, buffers, kernels */
+	uint32_t messages;		/* sent */
+	struct idmap buffers, kernels;	/* what the worker has */
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+uint32_t worker_uid(const struct worker *w)
+{
+	return w->uid;
+}
+
+uint32_t worker_gid(const struct worker *w)
+{
+	return w->gid;
+}
+
+struct worker_link *worker_link(struct worker *w)
+{
+	return &w->link;
+}
+
+/* Under the lock.  -EAGAIN: the socket is full. */
+static int send_msg(struct worker *w, const struct worker_msg *msg, int fd)
+{
+	union {
+		struct cmsghdr head;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control = { .head = { .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET,
+				.cmsg_type = SCM_RIGHTS } };
+	struct iovec iov = { (void *)msg, sizeof(*msg) };
+	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t n;
+
+	if (fd >= 0) {
+		memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+		h.msg_control = &control;
+		h.msg_controllen = sizeof(control);
+	}
+	do {
+		n = sendmsg(w->socket, &h, MSG_NOSIGNAL | MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	if (n != sizeof(*msg))
+		return n < 0 ? -errno : -EIO;
+	w->messages++;
+	return 0;
+}
+
+/*
+ * Wait for room, but not under the lock: a worker that reads nothing must not
+ * hold up those who drop a buffer.
+ */
+static int send_waiting(struct worker *w, const struct worker_msg *msg, int fd)
+{
+	struct pollfd p = { .fd = w->socket, .events = POLLOUT };
+	int err, ready;
+
+	while ((err = send_msg(w, msg, fd)) == -EAGAIN) {
+		pthread_mutex_unlock(&w->lock);
+		ready = poll(&p, 1, SEND_TIMEOUT_MS);
+		pthread_mutex_lock(&w->lock);
+		if (ready != 1)
+			return -ETIME;
+	}
+	return err;
+}
+
+/* ------------------------------------------------------------------ */
+/* Life and death                                                        */
+
+static bool wait_exit(struct worker *w, int timeout_ms)
+{
+	struct pollfd p = { .fd = w->pidfd, .events = POLLIN };
+
+	return poll(&p, 1, timeout_ms) == 1;
+}
+
+/* The worker has ended: how? */
+static enum worker_fate reap(struct worker *w, int *signal)
+{
+	siginfo_t info;
+
+	memset(&info, 0, sizeof(info));
+	*signal = 0;
+	if (w->reaped || waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED))
+		return WORKER_GONE;
+	w->reaped = true;
+	if (info.si_code == CLD_EXITED)
+		return WORKER_GONE;
+	*signal = info.si_status;
+	switch (info.si_status) {
+	case SIGSEGV:
+	case SIGBUS:
+	case SIGILL:
+	case SIGFPE:
+	case SIGABRT:
+	case SIGSYS:
+	case SIGTRAP:
+		return WORKER_CRASHED;
+	}
+	return WORKER_GONE;
+}
+
+static void kill_and_reap(struct worker *w)
+{
+	int signal;
+
+	if (w->reaped)
+		return;
+	syscall(SYS_pidfd_send_signal, w->pidfd, SIGKILL, NULL, 0);
+	if (wait_exit(w, KILL_TIMEOUT_MS))
+		reap(w, &signal);
+	else
+		log_err("worker can't be killed: it hangs in the kernel",
+			log_i64("pid", w->pid), log_u64("uid", w->uid));
+}
+
+static void close_all(struct worker *w)
+{
+	const int fds[] = { w->pidfd, w->socket, w->request, w->reply };
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	if (w->slot)
+		munmap(w->slot, sizeof(*w->slot));
+	idmap_free(&w->buffers);
+	idmap_free(&w->kernels);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
+
+void worker_stop(struct worker *w)
+{
+	kill_and_reap(w);
+	close_all(w);
+}
+
+static int make_slot(struct worker *w)
+{
+	int fd = memfd_create("arax-worker", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
+
+	if (fd < 0)
+		return -errno;
+	/* Sealed, so that the worker can't shrink it under araxd's feet. */
+	if (ftruncate(fd, sizeof(*w->slot)) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		goto fail;
+	w->slot = mmap(NULL, sizeof(*w->slot), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (w->slot == MAP_FAILED) {
+		w->slot = NULL;
+		goto fail;
+	}
+	return fd;
+fail:
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+/* The first message says that the program runs, or what stopped it. */
+static int await_ready(struct worker *w)
+{
+	struct pollfd p = { .fd = w->socket, .events = POLLIN };
+	struct worker_msg msg;
+	ssize_t n;
+
+	if (poll(&p, 1, START_TIMEOUT_MS) != 1) {
+		log_err("worker does not start", log_u64("uid", w->uid),
+			log_u64("waited_ms", START_TIMEOUT_MS));
+		return -EAGAIN;
+	}
+	n = recv(w->socket, &msg, sizeof(msg), MSG_DONTWAIT);
+	if (n == sizeof(msg) && msg.type == WORKER_MSG_READY && msg.id == WORKER_VERSION)
+		return 0;
+	if (n == sizeof(msg) && msg.type == WORKER_MSG_FAILED)
+		log_err("worker can't be started", log_u64("uid", w->uid), log_u64("gid", w->gid),
+			log_u64("step", msg.flags), log_errno((int)msg.id));
+	else if (n == sizeof(msg) && msg.type == WORKER_MSG_READY)
+		log_err("worker program is of another build", log_u64("version", msg.id),
+			log_u64("wanted", WORKER_VERSION));
+	else
+		log_err("worker ends at once", log_u64("uid", w->uid));
+	return -EAGAIN;
+}
+
+static int start(struct worker *w, const struct worker_options *o)
+{
+	struct worker_msg setup = { .type = WORKER_MSG_SETUP };
+	struct spawn s = { .uid = w->uid, .gid = w->gid, .memory = o->memory, .cpus = o->cpus };
+	int pair[2] = { -1, -1 }, slot, err;
+
+	slot = make_slot(w);
+	if (slot < 0)
+		return slot;
+	w->request = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	w->reply = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (w->request < 0 || w->reply < 0 ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
+		err = -errno;
+		close(slot);
+		return err;
+	}
+	w->socket = pair[0];
+	s.fds[WORKER_FD_SOCKET] = pair[1];
+	s.fds[WORKER_FD_SLOT] = slot;
+	s.fds[WORKER_FD_REQUEST] = w->request;
+	s.fds[WORKER_FD_REPLY] = w->reply;
+	s.fds[WORKER_FD_PROGRAM] = o->program;
+	w->pid = spawn_worker(&s);
+	close(pair[1]);
+	close(slot);
+	if (w->pid < 0)
+		return w->pid;
+	w->pidfd = (int)syscall(SYS_pidfd_open, w->pid, 0);
+	if (w->pidfd < 0) {
+		err = -errno;
+		kill(w->pid, SIGKILL);
+		waitpid(w->pid, NULL, 0);
+		w->reaped = true;
+		return err;
+	}
+	w->reaped = false;
+	err = await_ready(w);
+	if (err)
+		return err;
+	/* Two that spin on one core only keep each other from working. */
+	w->spin = CPU_COUNT(&o->cpus) > 1;
+	setup.flags = w->spin ? WORKER_SETUP_SPIN : 0;
+	return send_msg(w, &setup, -1);
+}
+
+int worker_start(const struct worker_options *o, uint32_t uid, uint32_t gid,
+		 struct worker **worker)
+{
+	struct worker *w = calloc(1, sizeof(*w));
+	int err;
+
+	if (!w)
+		return -ENOMEM;
+	w->uid = uid;
+	w->gid = gid;
+	w->reaped = true;
+	w->pidfd = w->socket = w->request = w->reply = -1;
+	pthread_mutex_init(&w->lock, NULL);
+	err = start(w, o);
+	if (err) {
+		if (err != -EAGAIN)
+			log_err("worker can't be started", log_u64("uid", uid), log_errno(err));
+		worker_stop(w);
+		return -EAGAIN;
+	}
+	log_debug("worker started", log_i64("pid", w->pid), log_u64("uid", uid),
+		  log_u64("gid", gid));
+	*worker = w;
+	return 0;
+}
+
+bool worker_usable(struct worker *w)
+{
+	return !atomic_load(&w->stale) && !wait_exit(w, 0);
+}
+
+/* ------------------------------------------------------------------ */
+/* Launches                                                              */
+
+static int check_ranges(const struct runner_task *t)
+{
+	for (uint32_t i = 0; i < t->launch.nr_ranges; i++) {
+		const struct arax_launch_range *r = &t->launch.ranges[i];
+		const struct runner_buffer *b = &t->buffers[i];
+		uint64_t span, end;
+
+		if (!r->count ||
+		    __builtin_mul_overflow((uint64_t)(r->count - 1), (uint64_t)r->stride, &span) ||
+		    __builtin_add_overflow(span, r->length, &span) ||
+		    __builtin_add_overflow(span, b->offset, &end) || end > b->bytes)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+/* See that the worker has the kernel and the buffers.  Under the lock. */
+static int supply(struct worker *w, const struct runner_task *t)
+{
+	const struct kernel *k = t->kernel;
+	struct worker_msg msg;
+	int err = 0;
+
+	if (!idmap_get(&w->kernels, k->index)) {
+		const struct kernel_impl *impl = kernel_impl(k, ARAX_DEVICE_CPU);
+
+		if (!impl)
+			return -ENOEXEC;
+		memset(&msg, 0, sizeof(msg));
+		msg.type = WORKER_MSG_KERNEL;
+		msg.id = k->index;
+		msg.flags = k->split ? WORKER_KERNEL_SPLIT : 0;
+		strncpy(msg.symbol, impl->symbol, sizeof(msg.symbol) - 1);
+		err = idmap_put(&w->kernels, k->index, w);
+		if (!err)
+			err = send_waiting(w, &msg, impl->fd);
+	}
+	for (uint32_t i = 0; !err && i < t->launch.nr_ranges; i++) {
+		const struct runner_buffer *b = &t->buffers[i];
+
+		if (idmap_get(&w->buffers, b->id))
+			continue;
+		memset(&msg, 0, sizeof(msg));
+		msg.type = WORKER_MSG_BUFFER;
+		msg.id = b->id;
+		msg.bytes = b->bytes;
+		err = idmap_put(&w->buffers, b->id, w);
+		if (!err)
+			err = send_waiting(w, &msg, b->fd);
+	}
+	if (err)
+		atomic_store(&w->stale, true);
+	return err;
+}
+
+static void post(struct worker *w, const struct runner_task *t, uint32_t messages)
+{
+	const struct arax_launch *l = &t->launch;
+	struct worker_slot *s = w->slot;
+	const uint64_t one = 1;
+
+	s->messages = messages;
+	s->kernel = t->kernel->index;
+	s->inline_only = t->flags & RUNNER_INLINE;
+	s->nr_ranges = l->nr_ranges;
+	memcpy(s->grid, l->grid, sizeof(s->grid));
+	memcpy(s->block, l->block, sizeof(s->block));
+	s->arg_len = l->arg_len;
+	if (l->arg_len)
+		memcpy(s->args, l->args, l->arg_len);
+	for (uint32_t i = 0; i < l->nr_ranges; i++)
+		s->ranges[i] = (struct worker_range){
+			.buffer = t->buffers[i].id, .offset = t->buffers[i].offset,
+			.length = l->ranges[i].length, .stride = l->ranges[i].stride,
+			.count = l->ranges[i].count,
+		};
+	/*
+	 * seq_cst: `request` before the look at `worker_sleeps`; pairs with the
+	 * opposite order in the worker's wait_for_request().
+	 */
+	atomic_store(&s->request, ++w->seq);
+	if (atomic_load(&s->worker_sleeps) && write(w->request, &one, sizeof(one)) < 0)
+		log_err("worker can't be woken", log_i64("pid", w->pid), log_errno(errno));
+}
+
+static bool answered(struct worker *w)
+{
+	/* Acquire: the result, and what the kernel wrote; see the worker's serve(). */
+	return atomic_load_explicit(&w->slot->reply, memory_order_acquire) == w->seq;
+}
+
+/* Until the reply, the worker's end, or the deadline (-ETIMEDOUT). */
+static int await(struct worker *w, uint64_t deadline_ns)
+{
+	struct pollfd p[2] = { { .fd = w->reply, .events = POLLIN },
+			       { .fd = w->pidfd, .events = POLLIN } };
+	int rounds = w->spin ? SPIN_ROUNDS : 0;
+	uint64_t count;
+
+	while (!answered(w)) {
+		struct timespec left, *timeout = NULL;
+
+		if (rounds-- > 0) {
+			relax();
+			continue;
+		}
+		if (deadline_ns) {
+			uint64_t now = now_ns();
+
+			if (now >= deadline_ns)
+				return -ETIMEDOUT;
+			left.tv_sec = (time_t)((deadline_ns - now) / 1000000000u);
+			left.tv_nsec = (long)((deadline_ns - now) % 1000000000u);
+			timeout = &left;
+		}
+		/*
+		 * seq_cst: `araxd_sleeps` is set before `reply` is looked at; pairs
+		 * with the opposite order in the worker's serve().
+		 */
+		atomic_store(&w->slot->araxd_sleeps, 1);
+		p[0].revents = p[1].revents = 0;
+		if (atomic_load(&w->slot->reply) != w->seq)
+			ppoll(p, 2, timeout, NULL);
+		atomic_store(&w->slot->araxd_sleeps, 0);
+		if (p[0].revents && read(w->reply, &count, sizeof(count)) < 0 && errno != EAGAIN)
+			return -EIO;
+		if (p[1].revents && !answered(w))
+			return -EPIPE;
+	}
+	return 0;
+}
+
+int worker_run(struct worker *w, const struct runner_task *t, uint64_t deadline_ns,
+	       enum worker_fate *fate)
+{
+	uint32_t messages;
+	int err, result, signal;
+
+	*fate = WORKER_ALIVE;
+	if (t->launch.nr_ranges > ARAX_MAX_RANGES || t->launch.arg_len > ARAX_MAX_ARGS)
+		return -EINVAL;
+	err = check_ranges(t);
+	if (err)
+		return err;
+	pthread_mutex_lock(&w->lock);
+	err = supply(w, t);
+	messages = w->messages;
+	pthread_mutex_unlock(&w->lock);
+	if (err == -ENOEXEC)
+		return err;
+	if (!err) {
+		post(w, t, messages);
+		err = await(w, deadline_ns);
+	}
+	if (!err) {
+		result = atomic_load_explicit(&w->slot->result, memory_order_relaxed);
+		return result > 0 || result < RESULT_MIN ? -EIO : result;
+	}
+	if (err == -ETIMEDOUT) {
+		log_warn("worker killed: launch passed its deadline", log_i64("pid", w->pid),
+			 log_u64("uid", w->uid), log_str("kernel", t->kernel->sig.name));
+		kill_and_reap(w);
+		*fate = WORKER_KILLED;
+		return -ETIMEDOUT;
+	}
+	/* It went away, or did not take a message: then it is made to. */
+	if (!wait_exit(w, 0))
+		kill_and_reap(w);
+	*fate = reap(w, &signal);
+	log_warn("worker is gone", log_i64("pid", w->pid), log_u64("uid", w->uid),
+		 log_str("kernel", t->kernel->sig.name), log_i64("signal", signal));
+	return *fate == WORKER_CRASHED ? -EFAULT : -EIO;
+}
+
+void worker_drop_buffer(struct worker *w, uint64_t id)
+{
+	struct worker_msg msg = { .type = WORKER_MSG_DROP, .id = id };
+
+	pthread_mutex_lock(&w->lock);
+	/* A worker too busy to take the message is not used again. */
+	if (idmap_del(&w->buffers, id) && send_msg(w, &msg, -1))
+		atomic_store(&w->stale, true);
+	pthread_mutex_unlock(&w->lock);
+}

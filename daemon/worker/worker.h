@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * worker.h - araxd's end of one worker process
+ *
+ * A worker belongs to one uid and gid and runs one launch at a time: whoever
+ * calls worker_run has it to himself.  worker_drop_buffer may come beside it.
+ */
+#ifndef ARAX_DAEMON_WORKER_WORKER_H
+#define ARAX_DAEMON_WORKER_WORKER_H
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/worker/runner.h"
+
+struct worker_options {
+	int program;		/* O_PATH descriptor */
+	uint64_t memory;
+	cpu_set_t cpus;
+};
+
+enum worker_fate {
+	WORKER_ALIVE,
+	WORKER_CRASHED,		/* -EFAULT */
+	WORKER_GONE,		/* -EIO */
+	WORKER_KILLED,		/* -ETIMEDOUT */
+};
+
+struct worker;
+
+/* -EAGAIN: can't be started now, logged with the reason. */
+int worker_start(const struct worker_options *o, uint32_t uid, uint32_t gid, struct worker **worker);
+
+/* Kill if alive, reap, free. */
+void worker_stop(struct worker *w);
+
+uint32_t worker_uid(const struct worker *w);
+uint32_t worker_gid(const struct worker *w);
+
+/* Can it take another launch?  False: stop it and start another. */
+bool worker_usable(struct worker *w);
+
+/* deadline_ns 0: none.  Returns the result; *fate says what became of it. */
+int worker_run(struct worker *w, const struct runner_task *t, uint64_t deadline_ns,
+	       enum worker_fate *fate);
+
+void worker_drop_buffer(struct worker *w, uint64_t id);
+
+/* Link and state of the pool that holds the worker. */
+struct worker_link {
+	struct worker *next;
+	bool busy;
+	uint64_t last_used_ns;
+};
+
+struct worker_link *worker_link(struct worker *w);
+
+#endif /* ARAX_DAEMON_WORKER_WORKER_H */

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+/* Kernels that misbehave on purpose; never installed. */
+#include <arax/kernel.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+int test_crash(const struct arax_launch *l);
+int test_error(const struct arax_launch *l);
+int test_gather(const struct arax_launch *l);
+int test_hang(const struct arax_launch *l);
+int test_exit(const struct arax_launch *l);
+int test_identity(const struct arax_launch *l);
+int test_groups(const struct arax_launch *l);
+
+/* test_crash(inout u32 x[]) */
+ARAX_KERNEL int test_crash(const struct arax_launch *l)
+{
+	int *volatile nowhere = NULL;
+
+	*(volatile int *)nowhere = 1;
+	return 0;
+}
+
+/* test_error(inout u32 x[], i32 result): returns it */
+ARAX_KERNEL int test_error(const struct arax_launch *l)
+{
+	int32_t result;
+
+	if (arax_launch_args(l, &result, sizeof(result)))
+		return -EINVAL;
+	return result;
+}
+
+/* test_gather(in u32 index[], in u32 src[], out u32 dst[], u32 n): no check at all */
+ARAX_KERNEL int test_gather(const struct arax_launch *l)
+{
+	const volatile uint32_t *index, *src;
+	volatile uint32_t *dst;
+	uint32_t n;
+
+	if (arax_launch_args(l, &n, sizeof(n)))
+		return -EINVAL;
+	index = ARAX_ITEMS(l, 0, n, uint32_t);
+	src = ARAX_ITEMS(l, 1, 0, uint32_t);
+	dst = ARAX_ITEMS(l, 2, n, uint32_t);
+	if (!index || !src || !dst)
+		return -EINVAL;
+	for (uint32_t i = 0; i < n; i++)
+		dst[i] = src[index[i]];
+	return 0;
+}
+
+/* test_hang(inout u32 x[]) */
+ARAX_KERNEL int test_hang(const struct arax_launch *l)
+{
+	const struct timespec hour = { .tv_sec = 3600 };
+
+	for (;;)
+		nanosleep(&hour, NULL);
+}
+
+/* test_exit(inout u32 x[]) */
+ARAX_KERNEL int test_exit(const struct arax_launch *l)
+{
+	_exit(3);
+}
+
+/*
+ * test_identity(out u32 x[]): who runs this?  pid, uid, gid, no_new_privs,
+ * number of open descriptors that a worker should not have, effective
+ * capabilities' lowest 32 bits, environment variables, dumpable.
+ */
+ARAX_KERNEL int test_identity(const struct arax_launch *l)
+{
+	uint32_t *x = ARAX_ITEMS(l, 0, 8, uint32_t);
+	extern char **environ;
+	char line[256];
+	FILE *f;
+
+	if (!x)
+		return -EINVAL;
+	x[0] = (uint32_t)getpid();
+	x[1] = getuid();
+	x[2] = getgid();
+	x[3] = (uint32_t)prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
+	x[4] = 0;
+	for (int fd = 0; fd < 4096; fd++)
+		x[4] += lseek(fd, 0, SEEK_CUR) != -1 || errno != EBADF;
+	x[5] = ~0u;
+	f = fopen("/proc/self/status", "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, "CapEff:", 7))
+			x[5] = (uint32_t)strtoull(line + 7, NULL, 16);
+	if (f)
+		fclose(f);
+	x[6] = 0;
+	while (environ && environ[x[6]])
+		x[6]++;
+	x[7] = (uint32_t)prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
+	return 0;
+}
+
+/* test_groups(inout u32 x[]): counts each work-group's visits; split */
+ARAX_KERNEL int test_groups(const struct arax_launch *l)
+{
+	uint32_t *x = ARAX_ITEMS(l, 0, arax_launch_groups(l), uint32_t);
+
+	if (!x)
+		return -EINVAL;
+	for (uint64_t g = l->group_begin; g < l->group_end; g++)
+		__atomic_fetch_add(&x[g], 1, __ATOMIC_RELAXED);
+	return 0;
+}
