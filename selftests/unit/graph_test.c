@@ -107,6 +107,28 @@ START_TEST(model_everything)
 }
 END_TEST
 
+/* So much overlap that tasks are fenced: they wait long, but never too short. */
+START_TEST(model_fences)
+{
+	uint64_t fences = 0;
+
+	rounds((struct graph_model_params){
+		.fences = &fences,
+		.tasks = 1500, .inflight = 900, .contexts = 1, .queues = 2,
+		.in_order = true, .loose = true, .hulls = true,
+		.failures = true, .cancels = true,
+	}, 10);
+	ck_assert_uint_gt(fences, 0);
+	fences = 0;
+	rounds((struct graph_model_params){
+		.fences = &fences,
+		.tasks = 1500, .inflight = 900, .contexts = 1, .queues = 1,
+		.loose = true, .hulls = true, .barriers = true,
+	}, 10);
+	ck_assert_uint_gt(fences, 0);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* Shapes, byte by byte                                                */
 
@@ -622,6 +644,7 @@ int main(void)
 	tcase_add_test(model, model_failures);
 	tcase_add_test(model, model_continue);
 	tcase_add_test(model, model_everything);
+	tcase_add_test(model, model_fences);
 	tcase_add_test(model, shapes_are_exact);
 	tcase_set_timeout(example, 600);
 	tcase_add_checked_fixture(example, setup, teardown);
