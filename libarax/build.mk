@@ -48,3 +48,16 @@ $(addprefix check-libarax-,$(LIBARAX_TESTS)): check-libarax-%: $(B)/unit/libarax
 	scripts/tally run unit/libarax-$* $<
 CHECK_TARGETS += $(addprefix check-libarax-,$(LIBARAX_TESTS))
 .PHONY: $(addprefix check-libarax-,$(LIBARAX_TESTS))
+
+# The command.
+ARAX_CLI_SRC := $(sort $(wildcard libarax/cli/*.c))
+$(call program,$(B)/bin/arax,plain,$(ARAX_CLI_SRC) $(LIBARAX_SRC),$(shell $(PKGCONF) --libs jansson))
+ALL_TARGETS += $(B)/bin/arax
+
+install-arax-cli: $(B)/bin/arax
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	install -m 755 $(B)/bin/arax $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 libarax/cli/arax.bash \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/arax
+INSTALL_TARGETS += install-arax-cli
+.PHONY: install-arax-cli

@@ -136,7 +136,8 @@ static int make_room(struct core_task *t, u32 nr, u32 arg_len)
 	p += sizeof(u64);
 	t->ranges = (void *)p;
 	t->buffers = (void *)(t->ranges + nr);
-	t->args = (void *)(t->buffers + nr);
+	if (arg_len > ARAX_INLINE_ARGS)
+		t->args = (void *)(t->buffers + nr);
 	return 0;
 }
 

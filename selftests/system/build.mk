@@ -3,7 +3,7 @@
 
 SYSTEM      := $(B)/selftests/system
 SYSTEM_SRCS := $(addprefix selftests/system/,tap.c stack.c)
-SYSTEM_LIBS := -Wl,-rpath,'$$ORIGIN/../../lib' -L$(B)/lib -larax
+SYSTEM_LIBS := -Wl,-rpath,'$$$$ORIGIN/../../lib' -L$(B)/lib -larax
 
 $(call program,$(SYSTEM)/system,plain,$(SYSTEM_SRCS) $(sort $(wildcard selftests/system/test-*.c)),$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/daemon-death,plain,$(SYSTEM_SRCS) selftests/system/daemon-death.c,$(SYSTEM_LIBS))

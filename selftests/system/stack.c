@@ -83,13 +83,13 @@ void stack_wait_books(struct stack *s, uint64_t bytes, uint64_t tasks, uint64_t 
 
 	for (i = 0; i < 2000; i++) {
 		u = stack_user(s);
-		if (u.counters[ARAX_RES_MEMORY].current <= bytes &&
-		    u.counters[ARAX_RES_TASKS].current <= tasks &&
-		    u.counters[ARAX_RES_CONTEXTS].current <= contexts)
+		if (u.counters[ARAX_RES_MEMORY].used <= bytes &&
+		    u.counters[ARAX_RES_TASKS].used <= tasks &&
+		    u.counters[ARAX_RES_CONTEXTS].used <= contexts)
 			return;
 		usleep(10000);
 	}
-	CHECK_EQ(u.counters[ARAX_RES_MEMORY].current, bytes);
-	CHECK_EQ(u.counters[ARAX_RES_TASKS].current, tasks);
-	CHECK_EQ(u.counters[ARAX_RES_CONTEXTS].current, contexts);
+	CHECK_EQ(u.counters[ARAX_RES_MEMORY].used, bytes);
+	CHECK_EQ(u.counters[ARAX_RES_TASKS].used, tasks);
+	CHECK_EQ(u.counters[ARAX_RES_CONTEXTS].used, contexts);
 }

@@ -42,14 +42,14 @@ TEST(client_killed_with_work)
 	for (round = 0; round < 5; round++) {
 		pid = start(busy_client);
 		usleep(150000);
-		CHECK(stack_user(&s).counters[ARAX_RES_MEMORY].current >
-		      before.counters[ARAX_RES_MEMORY].current);
+		CHECK(stack_user(&s).counters[ARAX_RES_MEMORY].used >
+		      before.counters[ARAX_RES_MEMORY].used);
 		kill(pid, SIGKILL);
 		CHECK_EQ(waitpid(pid, &status, 0), pid);
 		CHECK(WIFSIGNALED(status));
-		stack_wait_books(&s, before.counters[ARAX_RES_MEMORY].current,
-				 before.counters[ARAX_RES_TASKS].current,
-				 before.counters[ARAX_RES_CONTEXTS].current);
+		stack_wait_books(&s, before.counters[ARAX_RES_MEMORY].used,
+				 before.counters[ARAX_RES_TASKS].used,
+				 before.counters[ARAX_RES_CONTEXTS].used);
 	}
 	stack_close(&s);
 }
@@ -65,8 +65,8 @@ TEST(close_gives_everything_back)
 		stack_launch(&t, t.q, "st_add", stack_buffer(&t, 65536), 1, NULL);
 		stack_close(&t);
 	}
-	stack_wait_books(&s, before.counters[ARAX_RES_MEMORY].current, 0,
-			 before.counters[ARAX_RES_CONTEXTS].current);
+	stack_wait_books(&s, before.counters[ARAX_RES_MEMORY].used, 0,
+			 before.counters[ARAX_RES_CONTEXTS].used);
 	stack_close(&s);
 }
 
