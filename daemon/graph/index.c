@@ -325,6 +325,7 @@ static void search(struct search *w, bool fresh)
 {
 	struct buffer *b = w->span->buffer;
 
+	w->g->stats.searches++;
 	w->mark = fresh && !b->mixed;
 	w->crowd = 0;
 	w->left = GRAPH_MAX_VISITS;
