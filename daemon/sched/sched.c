@@ -124,7 +124,7 @@ static void lane_take(struct sched *s, struct graph_node *n, uint64_t until)
 	/* There is one: fewer are busy than there are lanes. */
 	while (d->until[lane])
 		lane++;
-	d->until[lane] = until;
+	d->until[lane] = until ? until : 1;
 	d->busy++;
 	s->idle_lanes--;
 	n->sched.lane = lane;
@@ -231,6 +231,15 @@ uint64_t sched_tenant_device_ns(const struct sched *s, uint64_t tenant)
 static uint64_t virtual_ns(const struct sched_flow *f, uint64_t ns)
 {
 	return ns * 256 / f->weight;
+}
+
+/* @f has used what it was charged: where nobody is left, all begin anew. */
+static void flow_settled(struct sched *s, const struct sched_flow *f)
+{
+	if (s->vtime_max < f->vtime)
+		s->vtime_max = f->vtime;
+	if (!s->queued && !s->running)
+		s->vtime = s->vtime_max;
 }
 
 /* ------------------------------------------------------------------ */
@@ -392,7 +401,7 @@ int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)
 		flow_changed(s, f);
 		return 0;
 	}
-	if (f->vtime < s->vtime)
+	if (!f->running && f->vtime < s->vtime)
 		f->vtime = s->vtime;
 	flow_activate(s, f);
 	return 0;
@@ -467,12 +476,14 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 		predicted = predicted ? predicted : GUESS_NS;
 		if (s->vtime < f->vtime)
 			s->vtime = f->vtime;
-		f->vtime += virtual_ns(f, predicted);
+		n->sched.charged = virtual_ns(f, predicted);
+		f->vtime += n->sched.charged;
 		f->running++;
 		s->queued--;
 		s->running++;
 		lane_take(s, n, now_ns + predicted);
 		s->stuck = false;
+		flow_changed(s, f);
 	} else {
 		s->stuck = true;
 		s->stuck_ns = now_ns;
@@ -480,8 +491,6 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 	/* The lowest of those places is the latest one, so go upwards. */
 	for (uint32_t i = all - tried; i < all; i++)
 		flow_activate(s, s->active[i]);
-	if (n)
-		flow_changed(s, f);
 	return n;
 }
 
@@ -495,17 +504,16 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 		  bool learn)
 {
 	struct sched_flow *f = node->sched.flow;
-	uint64_t predicted = node->sched.predicted_ns;
 
 	lane_give(s, node);
 	/* Replace what was charged at the pick by what it was. */
-	f->vtime -= virtual_ns(f, predicted ? predicted : GUESS_NS);
-	f->vtime += virtual_ns(f, run_ns);
+	f->vtime += virtual_ns(f, run_ns) - node->sched.charged;
 	f->device_ns += run_ns;
 	f->running--;
 	s->running--;
 	node->sched.flow = NULL;
 	flow_changed(s, f);
+	flow_settled(s, f);
 	if (learn)
 		learn_run(s, node, node->device, run_ns);
 	s->stuck = false;
@@ -517,11 +525,15 @@ void sched_charge(struct sched *s, const struct graph_node *node,
 	struct sched_flow *f = flow_get(s, node->d.tenant);
 
 	if (f) {
-		if (f->vtime < s->vtime)
+		/* A busy tenant keeps what it is behind. */
+		if (!f->used && !f->running && f->vtime < s->vtime)
 			f->vtime = s->vtime;
+		if (s->vtime < f->vtime)
+			s->vtime = f->vtime;
 		f->vtime += virtual_ns(f, run_ns);
 		f->device_ns += run_ns;
 		flow_changed(s, f);
+		flow_settled(s, f);
 	}
 	if (learn)
 		learn_run(s, node, device, run_ns);

@@ -14,6 +14,7 @@ struct sched_flow;
  * @lane:	of the device, once picked
  * @predicted_ns: run time expected on the device chosen, 0 if unknown
  * @push_ns:	when it was pushed
+ * @charged:	virtual time that its tenant was charged at the pick
  */
 struct sched_task {
 	struct sched_flow *flow;
@@ -21,6 +22,7 @@ struct sched_task {
 	uint32_t lane;
 	uint64_t predicted_ns;
 	uint64_t push_ns;
+	uint64_t charged;
 };
 
 #endif /* ARAXD_SCHED_TASK_H */
