@@ -20,6 +20,8 @@
 #define HOUSE_US	50u
 #define SLOW_US		100000u
 #define PREEMPTED_US	200u		/* a gap this long while spinning */
+#define SHORT_SLEEPS	2u		/* in a row, before spinning is tried */
+#define SPIN_PAUSE	64u		/* sleeps before it is tried again */
 #define EVENTS		16
 
 static __thread bool here;
@@ -330,6 +332,22 @@ static uint64_t sleep_limit(struct poller *p)
 	return limit;
 }
 
+/*
+ * Two that wake each other by system calls would do so for ever: each sees the
+ * other asleep.  A row of sleeps shorter than a spin shows that the peer comes
+ * back at once, and one side has to begin to stay awake.
+ */
+static void note_sleep(struct poller *p, uint64_t since)
+{
+	p->now = ticks_now(&p->ticks);
+	if (p->now - since < p->spin_ticks)
+		p->short_sleeps++;
+	else
+		p->short_sleeps = 0;
+	if (p->spin_pause)
+		p->spin_pause--;
+}
+
 static void go_to_sleep(struct poller *p)
 {
 	uint64_t before = poller_ns(p), limit = sleep_limit(p);
@@ -342,6 +360,7 @@ static void go_to_sleep(struct poller *p)
 	for (i = 0; i < p->nr_links; i++)
 		quiet &= p->links[i]->ops->sleep(p->links[i], &limit);
 	if (quiet && !work_pending(&p->work) && !role_stopped(p)) {
+		uint64_t slept = p->now;
 		int ms = limit >= 0x7fffffffull * 1000000 ? -1 : (int)((limit + 999999) / 1000000);
 
 		/* Nothing is on its way: old failures concern nobody any more. */
@@ -352,7 +371,7 @@ static void go_to_sleep(struct poller *p)
 		handle_events(p, ms);
 		role_wake(&p->role);
 		__atomic_store_n(&p->asleep, 0, __ATOMIC_RELAXED);
-		p->now = ticks_now(&p->ticks);
+		note_sleep(p, slept);
 		if (p->now - p->ticks.anchor > 1000 * p->ticks.per_us)
 			ticks_anchor(&p->ticks);
 		if (devices_changed(p) && p->now >= p->next_slow)
@@ -420,13 +439,29 @@ static int turn(struct poller *p)
 	return n;
 }
 
-/* Whether it is worth to wait awake; 0: not yet clear how long it was. */
+/*
+ * Who had to wake its peer sleeps at once (they may share a CPU), unless the
+ * peer was seen to come back faster than that.
+ */
+static bool worth_spinning(struct poller *p)
+{
+	if (!p->may_spin)
+		return false;
+	if (!p->woke_peer)
+		return true;
+	if (p->short_sleeps < SHORT_SLEEPS || p->spin_pause)
+		return false;
+	p->tried = true;
+	return true;
+}
+
+/* Whether to wait awake for one more turn. */
 static bool spin(struct poller *p, uint64_t *idle_since)
 {
 	uint64_t now;
 	int i;
 
-	if (!p->may_spin || p->woke_peer)
+	if (!worth_spinning(p))
 		return false;
 	for (i = 0; i < 4; i++)
 		cpu_relax();
@@ -456,10 +491,16 @@ static void loop(struct poller *p)
 			keep_house(p);
 		if (n) {
 			idle_since = 0;
+			p->tried = false;
 			continue;
 		}
 		if (spin(p, &idle_since))
 			continue;
+		if (p->tried) {
+			p->tried = false;
+			p->short_sleeps = 0;
+			p->spin_pause = SPIN_PAUSE;
+		}
 		/* What expire() and the like found must not wait for the next task. */
 		poller_flush(p);
 		go_to_sleep(p);

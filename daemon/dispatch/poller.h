@@ -63,6 +63,9 @@ struct poller {
 	/* runnable[kernel index * nr_devs + device] */
 	uint8_t *runnable;
 	bool woke_peer;			/* the last commit woke a sleeper */
+	bool tried;			/* spinning in spite of that */
+	uint32_t short_sleeps;		/* in a row: it would have paid to spin */
+	uint32_t spin_pause;		/* sleeps until that is tried again */
 	bool may_spin;			/* more than one CPU */
 	bool stopping;
 	bool stopped;
