@@ -71,7 +71,8 @@ struct sched {
 	uint32_t nr_devices;	/* highest index + 1 */
 	uint32_t idle_lanes;
 	uint32_t queued, running;
-	uint64_t vtime;
+	uint64_t vtime;		/* start tag of the latest pick */
+	uint64_t vtime_max;	/* the largest of a tenant after its tasks */
 	struct sched_flow **active;
 	uint32_t nr_active, active_size;
 	struct sched_flow **buckets;

@@ -233,6 +233,15 @@ static uint64_t virtual_ns(const struct sched_flow *f, uint64_t ns)
 	return ns * 256 / f->weight;
 }
 
+/* @f has used what it was charged: where nobody is left, all begin anew. */
+static void flow_settled(struct sched *s, const struct sched_flow *f)
+{
+	if (s->vtime_max < f->vtime)
+		s->vtime_max = f->vtime;
+	if (!s->queued && !s->running)
+		s->vtime = s->vtime_max;
+}
+
 /* ------------------------------------------------------------------ */
 /* The heap of a tenant's tasks                                        */
 
@@ -504,6 +513,7 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 	s->running--;
 	node->sched.flow = NULL;
 	flow_changed(s, f);
+	flow_settled(s, f);
 	if (learn)
 		learn_run(s, node, node->device, run_ns);
 	s->stuck = false;
@@ -523,6 +533,7 @@ void sched_charge(struct sched *s, const struct graph_node *node,
 		f->vtime += virtual_ns(f, run_ns);
 		f->device_ns += run_ns;
 		flow_changed(s, f);
+		flow_settled(s, f);
 	}
 	if (learn)
 		learn_run(s, node, device, run_ns);

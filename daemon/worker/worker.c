@@ -379,7 +379,8 @@ static void post(struct worker *w, const struct runner_task *t, uint32_t message
 	memcpy(s->grid, l->grid, sizeof(s->grid));
 	memcpy(s->block, l->block, sizeof(s->block));
 	s->arg_len = l->arg_len;
-	memcpy(s->args, l->args, l->arg_len);
+	if (l->arg_len)
+		memcpy(s->args, l->args, l->arg_len);
 	for (uint32_t i = 0; i < l->nr_ranges; i++)
 		s->ranges[i] = (struct worker_range){
 			.buffer = t->buffers[i].id, .offset = t->buffers[i].offset,

@@ -18,7 +18,9 @@ int test_groups(const struct arax_launch *l);
 /* test_crash(inout u32 x[]) */
 ARAX_KERNEL int test_crash(const struct arax_launch *l)
 {
-	*(volatile int *)(uintptr_t)8 = 1;
+	int *volatile nowhere = NULL;
+
+	*(volatile int *)nowhere = 1;
 	return 0;
 }
 

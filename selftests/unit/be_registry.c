@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: MIT
+/* Manifests and the checks on who could have written them. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+
+#include "daemon/kernels/manifest.h"
+#include "daemon/kernels/registry.h"
+#include "daemon/kernels/trusted.h"
+#include "daemon/log.h"
+#include "selftests/unit/be_test.h"
+
+#define KERNEL(name)                                                                              \
+	"{ \"signature\": \"" name "(in u8 x[])\", \"implementations\": [ { \"kind\": \"cpu\", "   \
+	"\"file\": \"l.so\", \"symbol\": \"f\" } ] }"
+#define MANIFEST(kernels) "{ \"library\": \"l\", \"version\": \"1\", \"kernels\": [ " kernels " ] }"
+
+static char folder[64], log_path[80];
+static struct registry *r;
+
+static void setup(void)
+{
+	int fd;
+
+	be_mkdir(folder);
+	snprintf(log_path, sizeof(log_path), "%s.log", folder);
+	fd = open(log_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	ck_assert_int_ge(fd, 0);
+	log_init(fd, LOG_LEVEL_DEBUG, LOG_FORMAT_PLAIN);
+	r = registry_create();
+	ck_assert_ptr_nonnull(r);
+	be_write(folder, "l.so", "not a library: the registry opens, it does not load");
+}
+
+static void teardown(void)
+{
+	registry_destroy(r);
+	unlink(log_path);
+	be_rmdir(folder);
+}
+
+static void assert_logged(const char *text)
+{
+	char buf[8192];
+	FILE *f = fopen(log_path, "r");
+	size_t n = fread(buf, 1, sizeof(buf) - 1, f);
+
+	fclose(f);
+	buf[n] = '\0';
+	ck_assert_msg(strstr(buf, text), "'%s' is not in:\n%s", text, buf);
+}
+
+static void mode(const char *name, mode_t m)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	ck_assert_int_eq(chmod(path, m), 0);
+}
+
+static void own(const char *name, uid_t uid)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	ck_assert_int_eq(chown(path, uid, 0), 0);
+}
+
+static int open_fds(void)
+{
+	int n = 0;
+	DIR *d = opendir("/proc/self/fd");
+
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+START_TEST(loads)
+{
+	const struct kernel *k;
+
+	be_write(folder, "b.json", MANIFEST(KERNEL("two") ", " KERNEL("three")));
+	be_write(folder, "a.json", MANIFEST(KERNEL("one")));
+	be_write(folder, "c.txt", "not a manifest");
+	ck_assert_int_eq(registry_load_folder(r, folder), 3);
+	ck_assert_uint_eq(registry_count(r), 3);
+	ck_assert_str_eq(registry_at(r, 0)->sig.name, "one");
+	ck_assert_str_eq(registry_at(r, 2)->sig.name, "three");
+	ck_assert_ptr_null(registry_at(r, 3));
+	ck_assert_ptr_null(registry_find(r, "four"));
+	k = registry_find(r, "two");
+	ck_assert_uint_eq(k->index, 1);
+	ck_assert_uint_eq(k->kinds, 1u << ARAX_DEVICE_CPU);
+	ck_assert_int_eq(k->addressing, KERNEL_ADDRESSING_DATA);	/* the careful default */
+	ck_assert(!k->split);
+	ck_assert_int_ge(kernel_impl(k, ARAX_DEVICE_CPU)->fd, 0);
+	ck_assert_ptr_null(kernel_impl(k, ARAX_DEVICE_CUDA));
+	/* One manifest's kernels share the descriptor. */
+	ck_assert_int_eq(k->impls[0].fd, registry_at(r, 2)->impls[0].fd);
+}
+END_TEST
+
+START_TEST(folder_must_be_trusted)
+{
+	char link[80];
+
+	ck_assert_int_eq(chmod(folder, 0775), 0);
+	ck_assert_int_eq(registry_load_folder(r, folder), -EPERM);
+	assert_logged("writable by its group");
+	ck_assert_int_eq(chmod(folder, 0757), 0);
+	ck_assert_int_eq(registry_load_folder(r, folder), -EPERM);
+	assert_logged("writable by everyone");
+	ck_assert_int_eq(chmod(folder, 0755), 0);
+	ck_assert_int_eq(registry_load_folder(r, folder), 0);
+
+	snprintf(link, sizeof(link), "%s.link", folder);
+	ck_assert_int_eq(symlink(folder, link), 0);
+	ck_assert_int_eq(registry_load_folder(r, link), -ELOOP);
+	unlink(link);
+	assert_logged("symbolic link");
+	ck_assert_int_eq(registry_load_folder(r, "/nonexistent/arax"), -ENOENT);
+	ck_assert_int_eq(registry_load_folder(r, log_path), -ENOTDIR);
+}
+END_TEST
+
+START_TEST(folder_of_another_user)
+{
+	ck_assert_int_eq(chown(folder, 1234, 0), 0);
+	ck_assert_int_eq(registry_load_folder(r, folder), -EPERM);
+	assert_logged("owner is uid 1234");
+	ck_assert_int_eq(chown(folder, 0, 0), 0);
+}
+END_TEST
+
+/* What is wrong with a.json, or with l.so: both must be refused. */
+START_TEST(files_must_be_trusted)
+{
+	static const char *const names[] = { "a.json", "l.so" };
+	const char *name = names[_i];
+
+	be_write(folder, "a.json", MANIFEST(KERNEL("one")));
+	mode(name, 0664);
+	ck_assert_int_eq(registry_load_folder(r, folder), 0);
+	assert_logged("0664: writable by its group");
+	mode(name, 0646);
+	ck_assert_int_eq(registry_load_folder(r, folder), 0);
+	assert_logged("0646: writable by everyone");
+	mode(name, 0644);
+	ck_assert_int_eq(registry_load_folder(r, folder), 1);
+}
+END_TEST
+
+START_TEST(files_of_another_user)
+{
+	static const char *const names[] = { "a.json", "l.so" };
+
+	be_write(folder, "a.json", MANIFEST(KERNEL("one")));
+	own(names[_i], 1234);
+	ck_assert_int_eq(registry_load_folder(r, folder), 0);
+	assert_logged("owner is uid 1234, must be root");
+	own(names[_i], 0);
+	ck_assert_int_eq(registry_load_folder(r, folder), 1);
+}
+END_TEST
+
+START_TEST(files_must_not_be_links)
+{
+	char real[512], name[512];
+
+	be_write(folder, "a.json", MANIFEST(KERNEL("one")));
+	snprintf(real, sizeof(real), "%s/real", folder);
+	snprintf(name, sizeof(name), "%s/%s", folder, _i ? "l.so" : "a.json");
+	ck_assert_int_eq(rename(name, real), 0);
+	ck_assert_int_eq(symlink("real", name), 0);
+	ck_assert_int_eq(registry_load_folder(r, folder), 0);
+	assert_logged("symbolic link");
+}
+END_TEST
+
+START_TEST(files_must_be_regular)
+{
+	char name[512];
+
+	if (_i) {	/* a FIFO must neither be read nor waited for */
+		be_write(folder, "a.json", MANIFEST(KERNEL("one")));
+		snprintf(name, sizeof(name), "%s/l.so", folder);
+	} else {
+		snprintf(name, sizeof(name), "%s/a.json", folder);
+	}
+	unlink(name);
+	ck_assert_int_eq(mkfifo(name, 0644), 0);
+	ck_assert_int_eq(registry_load_folder(r, folder), 0);
+	assert_logged("not a regular file");
+}
+END_TEST
+
+START_TEST(names_are_unique)
+{
+	be_write(folder, "a.json", MANIFEST(KERNEL("one")));
+	be_write(folder, "b.json", MANIFEST(KERNEL("two") ", " KERNEL("one")));
+	ck_assert_int_eq(registry_load_folder(r, folder), 1);
+	ck_assert_ptr_null(registry_find(r, "two"));	/* refused whole */
+	assert_logged("kernel one is already provided by l 1");
+}
+END_TEST
+
+START_TEST(refused_manifests_leave_nothing)
+{
+	int before = open_fds();
+
+	be_write(folder, "a.json", MANIFEST(KERNEL("one") ", { \"signature\": \"x(\" }"));
+	be_write(folder, "b.json",
+		 MANIFEST("{ \"signature\": \"two()\", \"implementations\": [ { \"kind\": \"cpu\", "
+			  "\"file\": \"l.so\", \"symbol\": \"f\" }, { \"kind\": \"hip\", "
+			  "\"file\": \"missing.so\", \"symbol\": \"f\" } ] }"));
+	ck_assert_int_eq(registry_load_folder(r, folder), 0);
+	ck_assert_int_eq(open_fds(), before);
+	assert_logged("library missing.so: open: No such file");
+}
+END_TEST
+
+START_TEST(too_long)
+{
+	char path[512];
+
+	be_write(folder, "a.json", MANIFEST(KERNEL("one")));
+	snprintf(path, sizeof(path), "%s/a.json", folder);
+	ck_assert_int_eq(truncate(path, MANIFEST_MAX_BYTES + 1), 0);
+	ck_assert_int_eq(registry_load_folder(r, folder), 0);
+	assert_logged("longer than 1048576 bytes");
+}
+END_TEST
+
+static const struct {
+	const char *text, *error;
+} bad[] = {
+	{ "", "line" },
+	{ "{", "line" },
+	{ "[]", "manifest is not an object" },
+	{ "{}", "manifest needs a string 'library'" },
+	{ "{ \"library\": \"l\" }", "needs a string 'version'" },
+	{ "{ \"library\": \"l\", \"library\": \"l\" }", "duplicate" },
+	{ "{ \"library\": \"l\", \"version\": \"1\" }", "needs an array 'kernels'" },
+	{ "{ \"library\": 1, \"version\": \"1\", \"kernels\": [] }", "needs a string 'library'" },
+	{ "{ \"library\": \"\", \"version\": \"1\", \"kernels\": [] }", "must have 1 to 63" },
+	{ "{ \"library\": \"\\n\", \"version\": \"1\", \"kernels\": [] }", "not printable" },
+	{ "{ \"library\": \"l\", \"version\": \"1\", \"kernels\": [], \"x\": 1 }", "unknown key 'x'" },
+	{ MANIFEST("1"), "kernel 0 is not an object" },
+	{ MANIFEST("{}"), "kernel 0 needs a string 'signature'" },
+	{ MANIFEST("{ \"signature\": \"f()\", \"extra\": 1 }"), "unknown key 'extra'" },
+	{ MANIFEST("{ \"signature\": \"f(\" }"), "signature: type expected" },
+	{ MANIFEST("{ \"signature\": \"f()\" }"), "needs an array 'implementations'" },
+	{ MANIFEST("{ \"signature\": \"f()\", \"implementations\": [] }"), "needs an array" },
+	{ MANIFEST("{ \"signature\": \"f()\", \"addressing\": \"x\" }"), "must be \"launch\" or" },
+	{ MANIFEST("{ \"signature\": \"f()\", \"split\": true }"), "must be \"none\" or" },
+	{ MANIFEST("{ \"signature\": \"f()\", \"implementations\": [ { \"kind\": \"cpu\", "
+		   "\"file\": \"../l.so\", \"symbol\": \"f\" } ] }"), "not a plain name" },
+	{ MANIFEST("{ \"signature\": \"f()\", \"implementations\": [ { \"kind\": \"cpu\", "
+		   "\"file\": \"/l.so\", \"symbol\": \"f\" } ] }"), "not a plain name" },
+	{ MANIFEST("{ \"signature\": \"f()\", \"implementations\": [ { \"kind\": \"cpu\", "
+		   "\"file\": \".l.so\", \"symbol\": \"f\" } ] }"), "not a plain name" },
+	{ MANIFEST("{ \"signature\": \"f()\", \"implementations\": [ { \"kind\": \"abacus\", "
+		   "\"file\": \"l.so\", \"symbol\": \"f\" } ] }"), "unknown kind 'abacus'" },
+	{ MANIFEST("{ \"signature\": \"f()\", \"implementations\": [ { \"kind\": \"cpu\", "
+		   "\"file\": \"l.so\", \"symbol\": \"f\" }, { \"kind\": \"cpu\", "
+		   "\"file\": \"m.so\", \"symbol\": \"f\" } ] }"), "two implementations of kind" },
+	{ MANIFEST("{ \"signature\": \"f()\", \"implementations\": [ { \"kind\": \"cpu\" } ] }"),
+	  "needs a string 'file'" },
+	{ MANIFEST(KERNEL("f") ", " KERNEL("f")), "stands here twice" },
+	{ MANIFEST("{ \"signature\": \"f()\", \"implementations\": [ 1,2,3,4,5,6,7,8,9 ] }"),
+	  "more than 8" },
+};
+
+START_TEST(bad_manifests)
+{
+	char error[512] = "";
+	struct manifest m;
+
+	ck_assert_int_lt(manifest_parse(&m, bad[_i].text, strlen(bad[_i].text), error,
+					sizeof(error)), 0);
+	ck_assert_msg(strstr(error, bad[_i].error), "'%s' gives '%s'", bad[_i].text, error);
+}
+END_TEST
+
+START_TEST(trusted_path_checks_both)
+{
+	char path[512], why[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/l.so", folder);
+	fd = trusted_open_path(path, why, sizeof(why));
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	ck_assert_int_eq(chmod(folder, 0777), 0);
+	ck_assert_int_eq(trusted_open_path(path, why, sizeof(why)), -EPERM);
+	ck_assert_ptr_nonnull(strstr(why, "its folder"));
+	ck_assert_int_eq(chmod(folder, 0755), 0);
+	ck_assert_int_eq(trusted_open_path("l.so", why, sizeof(why)), -EINVAL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("registry");
+	TCase *t = tcase_create("all");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, loads);
+	tcase_add_test(t, folder_must_be_trusted);
+	tcase_add_loop_test(t, files_must_be_trusted, 0, 2);
+	tcase_add_loop_test(t, files_must_not_be_links, 0, 2);
+	tcase_add_loop_test(t, files_must_be_regular, 0, 2);
+	tcase_add_test(t, names_are_unique);
+	tcase_add_test(t, refused_manifests_leave_nothing);
+	tcase_add_test(t, too_long);
+	tcase_add_loop_test(t, bad_manifests, 0, sizeof(bad) / sizeof(bad[0]));
+	tcase_add_test(t, trusted_path_checks_both);
+	if (geteuid() == 0) {	/* chown(2) needs it */
+		tcase_add_test(t, folder_of_another_user);
+		tcase_add_loop_test(t, files_of_another_user, 0, 2);
+	} else {
+		printf("skipped 3: files of another user (not root)\n");
+	}
+	suite_add_tcase(suite, t);
+	return be_main(suite);
+}

@@ -1,0 +1,712 @@
+// SPDX-License-Identifier: MIT
+/* Runners: in this process, and in workers that crash, hang and lie. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "daemon/backends/device.h"
+#include "daemon/kernels/registry.h"
+#include "daemon/log.h"
+#include "daemon/worker/runner.h"
+#include "selftests/unit/be_test.h"
+
+#define TENANT		((uint32_t)(geteuid() ? geteuid() : 12345))
+#define TENANT_GID	((uint32_t)(geteuid() ? getegid() : 12346))
+#define PAGE		4096u
+
+static struct config config;
+static struct devices *devices;
+static struct registry *registry;
+static struct runner *runner;
+
+/* A buffer as the daemon has them: a memfd, mapped here too. */
+struct buffer {
+	uint64_t id, bytes;
+	int fd;
+	uint32_t *data;
+};
+
+static struct buffer make_buffer(uint64_t bytes)
+{
+	static uint64_t ids;
+	struct buffer b = { .id = ++ids, .bytes = (bytes + PAGE - 1) / PAGE * PAGE };
+
+	b.fd = memfd_create("buffer", MFD_CLOEXEC);
+	ck_assert_int_ge(b.fd, 0);
+	ck_assert_int_eq(ftruncate(b.fd, (off_t)b.bytes), 0);
+	b.data = mmap(NULL, b.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, b.fd, 0);
+	ck_assert_ptr_ne(b.data, MAP_FAILED);
+	return b;
+}
+
+static void free_buffer(struct buffer *b)
+{
+	munmap(b->data, b->bytes);
+	close(b->fd);
+}
+
+/* A task on whole buffers. */
+struct task {
+	struct runner_task t;
+	struct arax_launch_range ranges[32];
+	struct runner_buffer buffers[32];
+};
+
+static void make_task(struct task *k, const char *name, const struct buffer *b, uint32_t n,
+		      const void *args, uint32_t arg_len)
+{
+	memset(k, 0, sizeof(*k));
+	k->t.kernel = registry_find(registry, name);
+	ck_assert_ptr_nonnull(k->t.kernel);
+	for (uint32_t i = 0; i < n; i++) {
+		k->ranges[i] = (struct arax_launch_range){ b[i].data, b[i].bytes, 0, 1 };
+		k->buffers[i] = (struct runner_buffer){ b[i].id, b[i].bytes, 0, b[i].fd, 0 };
+	}
+	k->t.launch = (struct arax_launch){
+		.size = sizeof(k->t.launch), .nr_ranges = n, .grid = { 1, 1, 1 },
+		.block = { 1, 1, 1 }, .group_end = 1, .ranges = k->ranges, .args = args,
+		.arg_len = arg_len,
+	};
+	k->t.buffers = k->buffers;
+	k->t.uid = TENANT;
+	k->t.gid = TENANT_GID;
+}
+
+static int run(const char *name, const struct buffer *b, uint32_t n, const void *args,
+	       uint32_t arg_len)
+{
+	struct task k;
+
+	make_task(&k, name, b, n, args, arg_len);
+	return runner_run(runner, &k.t);
+}
+
+static struct runner_stats query(void)
+{
+	struct runner_stats s;
+
+	runner_query(runner, &s);
+	return s;
+}
+
+static void setup_with(const char *text)
+{
+	char error[256];
+
+	ck_assert_msg(config_parse(&config, "test", text, strlen(text), error, sizeof(error)) == 0,
+		      "%s", error);
+	log_max_level = LOG_LEVEL_ERR;
+	ck_assert_int_eq(devices_open(&config, &devices), 0);
+	registry = registry_create();
+	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 10);
+	ck_assert_int_eq(registry_load_folder(registry, "build/kernels"), 16);
+	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+}
+
+static void setup(void)
+{
+	setup_with("worker { timeout_ms = 5000 }");
+}
+
+/* No process of ours may be left, not even a dead one. */
+static void teardown(void)
+{
+	runner_destroy(runner);
+	registry_destroy(registry);
+	devices_close(devices);
+	config_free(&config);
+	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+	ck_assert_int_eq(errno, ECHILD);
+}
+
+START_TEST(runs_here)
+{
+	struct buffer b[3] = { make_buffer(64), make_buffer(64), make_buffer(64) };
+	uint32_t n = 16;
+	struct runner_stats s;
+
+	for (uint32_t i = 0; i < n; i++) {
+		((float *)b[0].data)[i] = (float)i;
+		((float *)b[1].data)[i] = 100;
+	}
+	ck_assert_int_eq(run("vadd", b, 3, &n, sizeof(n)), 0);
+	for (uint32_t i = 0; i < n; i++)
+		ck_assert_float_eq(((float *)b[2].data)[i], 100 + (float)i);
+	s = query();
+	ck_assert_uint_eq(s.runs, 1);
+	ck_assert_uint_eq(s.worker_runs, 0);
+	ck_assert_uint_eq(s.worker_starts, 0);
+	for (int i = 0; i < 3; i++)
+		free_buffer(&b[i]);
+}
+END_TEST
+
+START_TEST(passes_errors_on)
+{
+	static const struct { int32_t in, out; } cases[] = {
+		{ 0, 0 }, { -EINVAL, -EINVAL }, { -4095, -4095 },
+		{ 1, -EIO }, { -4096, -EIO },	/* not an errno */
+	};
+	struct buffer b = make_buffer(8);
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		ck_assert_int_eq(run("test_error", &b, 1, &cases[i].in, 4), cases[i].out);
+		ck_assert_int_eq(run("test_error_data", &b, 1, &cases[i].in, 4), cases[i].out);
+	}
+	free_buffer(&b);
+}
+END_TEST
+
+START_TEST(missing_symbol)
+{
+	struct buffer b = make_buffer(8);
+	int before = log_max_level;
+
+	log_max_level = 0;
+	ck_assert_int_eq(runner_prepare(runner, registry_find(registry, "test_no_symbol")), -ENOENT);
+	ck_assert_int_eq(run("test_no_symbol", &b, 1, NULL, 0), -ENOENT);
+	log_max_level = before;
+	free_buffer(&b);
+}
+END_TEST
+
+START_TEST(gathers_in_a_worker)
+{
+	struct buffer b[3] = { make_buffer(64), make_buffer(64), make_buffer(64) };
+	uint32_t n = 16;
+	struct runner_stats s;
+
+	ck_assert(runner_needs_worker(runner, registry_find(registry, "test_gather")));
+	ck_assert(!runner_needs_worker(runner, registry_find(registry, "vadd")));
+	for (int round = 0; round < 3; round++) {
+		for (uint32_t i = 0; i < n; i++) {
+			b[0].data[i] = n - 1 - i;
+			b[1].data[i] = 1000u * (uint32_t)round + i;
+			b[2].data[i] = 0;
+		}
+		ck_assert_int_eq(run("test_gather", b, 3, &n, sizeof(n)), 0);
+		for (uint32_t i = 0; i < n; i++)
+			ck_assert_uint_eq(b[2].data[i], 1000u * (uint32_t)round + n - 1 - i);
+	}
+	s = query();
+	ck_assert_uint_eq(s.runs, 0);
+	ck_assert_uint_eq(s.worker_runs, 3);
+	ck_assert_uint_eq(s.worker_starts, 1);	/* the same one each time */
+	for (int i = 0; i < 3; i++)
+		free_buffer(&b[i]);
+}
+END_TEST
+
+/* The reason for workers: an index from a buffer leads nowhere. */
+START_TEST(wild_index_hits_the_worker_alone)
+{
+	struct buffer b[3] = { make_buffer(64), make_buffer(64), make_buffer(64) };
+	uint32_t n = 1;
+
+	b[0].data[0] = 0xf0000000;
+	ck_assert_int_eq(run("test_gather", b, 3, &n, sizeof(n)), -EFAULT);
+	ck_assert_uint_eq(query().worker_crashes, 1);
+	ck_assert_uint_eq(query().workers, 0);
+	b[0].data[0] = 0;
+	b[1].data[0] = 7;
+	ck_assert_int_eq(run("test_gather", b, 3, &n, sizeof(n)), 0);	/* a new worker */
+	ck_assert_uint_eq(b[2].data[0], 7);
+	ck_assert_uint_eq(query().worker_starts, 2);
+	for (int i = 0; i < 3; i++)
+		free_buffer(&b[i]);
+}
+END_TEST
+
+START_TEST(crash_and_exit_differ)
+{
+	struct buffer b = make_buffer(64);
+
+	ck_assert_int_eq(run("test_crash", &b, 1, NULL, 0), -EFAULT);
+	ck_assert_int_eq(run("test_exit", &b, 1, NULL, 0), -EIO);
+	ck_assert_uint_eq(query().worker_crashes, 1);
+	ck_assert_uint_eq(query().worker_starts, 2);
+	free_buffer(&b);
+}
+END_TEST
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+START_TEST(deadline_ends_a_hang)
+{
+	struct buffer b = make_buffer(64);
+	int32_t zero = 0;
+	struct task k;
+	uint64_t start, took;
+
+	ck_assert_int_eq(run("test_error_data", &b, 1, &zero, 4), 0);	/* worker is up */
+	make_task(&k, "test_hang", &b, 1, NULL, 0);
+	start = now_ns();
+	k.t.deadline_ns = start + 50000000;
+	ck_assert_int_eq(runner_run(runner, &k.t), -ETIMEDOUT);
+	took = now_ns() - start;
+	ck_assert_uint_ge(took, 50000000);
+	ck_assert_uint_lt(took, 4000000000u);	/* by the deadline, not by worker.timeout */
+	ck_assert_uint_eq(query().worker_timeouts, 1);
+	ck_assert_uint_eq(query().workers, 0);
+	ck_assert_int_eq(run("test_error_data", &b, 1, &zero, 4), 0);
+	free_buffer(&b);
+}
+END_TEST
+
+START_TEST(timeout_ends_a_hang)
+{
+	struct buffer b = make_buffer(64);
+
+	runner_destroy(runner);
+	config.worker.timeout_ms = 50;
+	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	ck_assert_int_eq(run("test_hang", &b, 1, NULL, 0), -ETIMEDOUT);
+	free_buffer(&b);
+}
+END_TEST
+
+START_TEST(late_tasks_do_not_start)
+{
+	struct buffer b = make_buffer(64);
+	struct task k;
+
+	make_task(&k, "test_groups", &b, 1, NULL, 0);
+	k.t.deadline_ns = now_ns() - 1;
+	ck_assert_int_eq(runner_run(runner, &k.t), -ETIMEDOUT);
+	ck_assert_uint_eq(b.data[0], 0);
+	free_buffer(&b);
+}
+END_TEST
+
+START_TEST(worker_has_the_tenants_rights_only)
+{
+	struct buffer b = make_buffer(64);
+	int secret = open("/dev/null", O_RDONLY);	/* not close-on-exec */
+
+	setenv("ARAX_TEST_SECRET", "x", 1);
+	ck_assert_int_ge(secret, 0);
+	ck_assert_int_eq(run("test_identity", &b, 1, NULL, 0), 0);
+	ck_assert_uint_ne(b.data[0], (uint32_t)getpid());
+	ck_assert_uint_eq(b.data[1], TENANT);
+	ck_assert_uint_eq(b.data[2], TENANT_GID);
+	ck_assert_uint_eq(b.data[3], 1);	/* no_new_privs */
+	/* 0..2, socket, two eventfds, this library; the slot is closed. */
+	ck_assert_uint_eq(b.data[4], 7);
+	ck_assert_uint_eq(b.data[5], 0);	/* capabilities */
+	ck_assert_uint_eq(b.data[6], 0);	/* environment */
+	ck_assert_uint_eq(b.data[7], 0);	/* dumpable: nobody traces it */
+	close(secret);
+	free_buffer(&b);
+}
+END_TEST
+
+/* Even a tenant that is root gets a worker without capabilities. */
+START_TEST(root_tenant_has_no_capability)
+{
+	struct buffer b = make_buffer(64);
+	struct task k;
+
+	make_task(&k, "test_identity", &b, 1, NULL, 0);
+	k.t.uid = 0;
+	k.t.gid = 0;
+	ck_assert_int_eq(runner_run(runner, &k.t), 0);
+	ck_assert_uint_eq(b.data[1], 0);
+	ck_assert_uint_eq(b.data[5], 0);
+	free_buffer(&b);
+}
+END_TEST
+
+START_TEST(one_worker_a_uid)
+{
+	struct buffer b = make_buffer(64);
+	struct task k;
+	uint32_t first;
+
+	for (int round = 0; round < 2; round++)
+		for (uint32_t uid = 20000; uid < 20003; uid++) {
+			make_task(&k, "test_identity", &b, 1, NULL, 0);
+			k.t.uid = uid;
+			ck_assert_int_eq(runner_run(runner, &k.t), 0);
+			ck_assert_uint_eq(b.data[1], uid);
+		}
+	first = b.data[0];
+	ck_assert_uint_eq(query().worker_starts, 3);
+	ck_assert_uint_eq(query().workers, 3);
+	runner_drop_uid(runner, 20001);
+	ck_assert_uint_eq(query().workers, 2);
+	/* Same uid, other gid: another worker. */
+	k.t.gid = 777;
+	ck_assert_int_eq(runner_run(runner, &k.t), 0);
+	ck_assert_uint_ne(b.data[0], first);
+	ck_assert_uint_eq(b.data[2], 777);
+	free_buffer(&b);
+}
+END_TEST
+
+/* worker.max: the one used longest ago makes room. */
+START_TEST(number_of_workers_is_limited)
+{
+	struct buffer b = make_buffer(64);
+	struct task k;
+
+	runner_destroy(runner);
+	config.worker.max = 2;
+	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	for (uint32_t i = 0; i < 4; i++) {
+		make_task(&k, "test_identity", &b, 1, NULL, 0);
+		k.t.uid = 20000 + i;
+		ck_assert_int_eq(runner_run(runner, &k.t), 0);
+		ck_assert_uint_le(query().workers, 2);
+	}
+	k.t.uid = 20002;	/* is still there */
+	ck_assert_int_eq(runner_run(runner, &k.t), 0);
+	ck_assert_uint_eq(query().worker_starts, 4);
+	free_buffer(&b);
+}
+END_TEST
+
+START_TEST(idle_workers_end)
+{
+	struct buffer b = make_buffer(64);
+
+	runner_destroy(runner);
+	config.worker.idle_s = 1;
+	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	ck_assert_int_eq(run("test_identity", &b, 1, NULL, 0), 0);
+	ck_assert_uint_eq(query().workers, 1);
+	for (int i = 0; i < 100 && query().workers; i++)
+		usleep(100000);
+	ck_assert_uint_eq(query().workers, 0);
+	free_buffer(&b);
+}
+END_TEST
+
+START_TEST(killed_while_idle)
+{
+	struct buffer b = make_buffer(64);
+
+	ck_assert_int_eq(run("test_identity", &b, 1, NULL, 0), 0);
+	ck_assert_int_eq(kill((pid_t)b.data[0], SIGKILL), 0);
+	usleep(20000);
+	ck_assert_int_eq(run("test_identity", &b, 1, NULL, 0), 0);	/* nobody notices */
+	ck_assert_uint_eq(query().worker_starts, 2);
+	free_buffer(&b);
+}
+END_TEST
+
+/* The memory of a dropped buffer must go, though the worker lives on. */
+START_TEST(dropped_buffers_are_unmapped)
+{
+	struct buffer keep = make_buffer(64), b = make_buffer(64);
+	char path[64], line[512];
+	int32_t zero = 0;
+	int found = 1;
+
+	ck_assert_int_eq(run("test_identity", &keep, 1, NULL, 0), 0);
+	ck_assert_int_eq(run("test_error_data", &b, 1, &zero, 4), 0);
+	snprintf(path, sizeof(path), "/proc/%u/maps", keep.data[0]);
+	for (int round = 0; found > 0 && round < 100; round++) {
+		FILE *f = fopen(path, "r");
+
+		ck_assert_ptr_nonnull(f);
+		found = 0;
+		while (fgets(line, sizeof(line), f))
+			found += strstr(line, "memfd:buffer") != NULL;
+		fclose(f);
+		if (!round) {
+			ck_assert_int_eq(found, 2);
+			runner_drop_buffer(runner, b.id);
+			runner_drop_buffer(runner, keep.id);
+			runner_drop_buffer(runner, 424242);	/* nobody has it */
+		}
+		usleep(10000);
+	}
+	ck_assert_int_eq(found, 0);
+	/* The id may come again with the same buffer. */
+	ck_assert_int_eq(run("test_identity", &keep, 1, NULL, 0), 0);
+	ck_assert_uint_eq(query().worker_starts, 1);
+	free_buffer(&b);
+	free_buffer(&keep);
+}
+END_TEST
+
+START_TEST(many_drops_and_buffers)
+{
+	int32_t zero = 0;
+
+	for (int i = 0; i < 2000; i++) {
+		struct buffer b = make_buffer(64);
+
+		ck_assert_int_eq(run("test_error_data", &b, 1, &zero, 4), 0);
+		runner_drop_buffer(runner, b.id);
+		free_buffer(&b);
+	}
+}
+END_TEST
+
+START_TEST(ranges_must_fit_their_buffers)
+{
+	static const struct { uint64_t offset, length; uint32_t stride, count; int err; } cases[] = {
+		{ 0, PAGE, 0, 1, 0 },
+		{ PAGE, 0, 0, 1, 0 },
+		{ 0, PAGE + 1, 0, 1, -EINVAL },
+		{ 1, PAGE, 0, 1, -EINVAL },
+		{ PAGE + 1, 0, 0, 1, -EINVAL },
+		{ UINT64_MAX, 2, 0, 1, -EINVAL },
+		{ 0, UINT64_MAX, 1, 2, -EINVAL },
+		{ 0, 1024, 1024, 4, 0 },
+		{ 0, 1024, 1024, 5, -EINVAL },
+		{ 0, 1, UINT32_MAX, UINT32_MAX, -EINVAL },
+		{ 0, 1, 0, 0, -EINVAL },
+	};
+	struct buffer b = make_buffer(PAGE);
+	int32_t zero = 0;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct task k;
+
+		make_task(&k, "test_error_data", &b, 1, &zero, 4);
+		k.buffers[0].offset = cases[i].offset;
+		k.ranges[0].length = cases[i].length;
+		k.ranges[0].stride = cases[i].stride;
+		k.ranges[0].count = cases[i].count;
+		ck_assert_int_eq(runner_run(runner, &k.t), cases[i].err);
+	}
+	free_buffer(&b);
+}
+END_TEST
+
+START_TEST(a_buffer_that_cannot_be_mapped)
+{
+	struct buffer b = make_buffer(64);
+	int32_t zero = 0;
+	struct task k;
+	char path[32];
+
+	make_task(&k, "test_error_data", &b, 1, &zero, 4);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", b.fd);
+	k.buffers[0].fd = open(path, O_RDONLY | O_CLOEXEC);
+	ck_assert_int_eq(runner_run(runner, &k.t), -EACCES);
+	close(k.buffers[0].fd);
+	free_buffer(&b);
+}
+END_TEST
+
+START_TEST(no_program)
+{
+	struct buffer b = make_buffer(64);
+
+	log_max_level = 0;
+	runner_destroy(runner);
+	config.worker.program = strdup("/nonexistent/arax-worker");
+	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	ck_assert_int_eq(run("test_crash", &b, 1, NULL, 0), -EAGAIN);
+	runner_destroy(runner);
+	free(config.worker.program);
+	config.worker.program = strdup("/bin/true");	/* does not say that it is ready */
+	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	ck_assert_int_eq(run("test_crash", &b, 1, NULL, 0), -EAGAIN);
+	free_buffer(&b);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+
+static pthread_mutex_t done_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t done_cond = PTHREAD_COND_INITIALIZER;
+static unsigned int nr_done;
+
+static void on_done(struct runner_task *t)
+{
+	pthread_mutex_lock(&done_lock);
+	nr_done++;
+	pthread_cond_signal(&done_cond);
+	pthread_mutex_unlock(&done_lock);
+}
+
+static void await_done(unsigned int n)
+{
+	pthread_mutex_lock(&done_lock);
+	while (nr_done < n)
+		pthread_cond_wait(&done_cond, &done_lock);
+	pthread_mutex_unlock(&done_lock);
+}
+
+#define MANY 200u
+
+START_TEST(lanes_run_what_is_submitted)
+{
+	static struct task k[MANY];
+	struct buffer b = make_buffer(64);
+	uint32_t us = 50;
+	int32_t zero = 0;
+
+	nr_done = 0;
+	for (uint32_t i = 0; i < MANY; i++) {
+		if (i % 2)
+			make_task(&k[i], "spin", &b, 1, &us, 4);
+		else
+			make_task(&k[i], i % 4 ? "test_groups" : "test_error_data", &b, 1,
+				  i % 4 ? NULL : &zero, i % 4 ? 0 : 4);
+		k[i].t.done = on_done;
+		runner_submit(runner, &k[i].t);
+	}
+	await_done(MANY);
+	for (uint32_t i = 0; i < MANY; i++) {
+		ck_assert_int_eq(k[i].t.result, 0);
+		if (i % 2)
+			ck_assert_uint_ge(k[i].t.device_ns, 50000);
+	}
+	ck_assert_uint_eq(b.data[0], MANY / 4);
+	free_buffer(&b);
+}
+END_TEST
+
+START_TEST(destroy_cancels_what_is_queued)
+{
+	static struct task k[8];
+	struct buffer b = make_buffer(64);
+	uint32_t us = 100000;
+	int canceled = 0;
+
+	nr_done = 0;
+	for (uint32_t i = 0; i < 8; i++) {
+		make_task(&k[i], "spin", &b, 1, &us, 4);
+		k[i].t.done = on_done;
+		runner_submit(runner, &k[i].t);
+	}
+	usleep(20000);
+	runner_destroy(runner);
+	runner = NULL;
+	ck_assert_uint_eq(nr_done, 8);
+	for (uint32_t i = 0; i < 8; i++)
+		canceled += k[i].t.result == -ECANCELED;
+	ck_assert_int_ge(canceled, 5);
+	ck_assert_int_eq(k[0].t.result, 0);
+	free_buffer(&b);
+}
+END_TEST
+
+/* Workers killed at any moment, beside launches: every answer is a right one. */
+static _Atomic int storm_over;
+
+static void *killer(void *arg)
+{
+	uint32_t *word = arg, pid;
+
+	while (!storm_over) {
+		/* Each once: by then the number could be somebody else's. */
+		pid = __atomic_exchange_n(word, 0, __ATOMIC_RELAXED);
+		if (pid)
+			kill((pid_t)pid, SIGKILL);
+		usleep(3000);
+	}
+	return NULL;
+}
+
+START_TEST(kill_storm)
+{
+	struct buffer b = make_buffer(64);
+	int ok = 0, lost = 0, before = log_max_level;
+	pthread_t thread;
+
+	log_max_level = 0;
+	storm_over = 0;
+	ck_assert_int_eq(pthread_create(&thread, NULL, killer, b.data), 0);
+	for (int i = 0; i < 3000; i++) {
+		int err = run("test_identity", &b, 1, NULL, 0);
+
+		ck_assert_msg(!err || err == -EIO, "%d", err);
+		ok += !err;
+		lost += err != 0;
+	}
+	storm_over = 1;
+	pthread_join(thread, NULL);
+	log_max_level = before;
+	ck_assert_int_gt(ok, 0);
+	ck_assert_uint_gt(query().worker_starts, 1);
+	free_buffer(&b);
+}
+END_TEST
+
+/* Split launches visit every group once, here and in a worker. */
+static void setup_wide(void)
+{
+	setup_with("cpu { groups = { \"0-1\" } }");
+}
+
+START_TEST(split_visits_each_group_once)
+{
+	static const char *const names[] = { "test_groups", "test_groups_data" };
+	uint32_t groups[] = { 1, 2, 7, 8, 1000, 4096 };
+	struct buffer b = make_buffer(4096 * sizeof(uint32_t));
+
+	for (int rounds = 0; rounds < 200; rounds++) {
+		uint32_t n = groups[rounds % 6];
+		struct task k;
+
+		memset(b.data, 0, b.bytes);
+		make_task(&k, names[_i], &b, 1, NULL, 0);
+		k.t.launch.grid[0] = n;
+		k.t.launch.group_end = n;
+		if (rounds % 12 == 11)
+			k.t.flags = RUNNER_INLINE;
+		ck_assert_int_eq(runner_run(runner, &k.t), 0);
+		for (uint32_t i = 0; i < 4096; i++)
+			ck_assert_uint_eq(b.data[i], i < n);
+	}
+	free_buffer(&b);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("runner");
+	TCase *t = tcase_create("one core"), *wide = tcase_create("two cores");
+
+	tcase_set_timeout(t, 60);
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, runs_here);
+	tcase_add_test(t, passes_errors_on);
+	tcase_add_test(t, missing_symbol);
+	tcase_add_test(t, gathers_in_a_worker);
+	tcase_add_test(t, wild_index_hits_the_worker_alone);
+	tcase_add_test(t, crash_and_exit_differ);
+	tcase_add_test(t, deadline_ends_a_hang);
+	tcase_add_test(t, timeout_ends_a_hang);
+	tcase_add_test(t, late_tasks_do_not_start);
+	tcase_add_test(t, worker_has_the_tenants_rights_only);
+	if (geteuid() == 0) {
+		tcase_add_test(t, root_tenant_has_no_capability);
+		tcase_add_test(t, one_worker_a_uid);
+		tcase_add_test(t, number_of_workers_is_limited);
+	} else {
+		printf("skipped 3: workers of several uids (not root)\n");
+	}
+	tcase_add_test(t, idle_workers_end);
+	tcase_add_test(t, killed_while_idle);
+	tcase_add_test(t, dropped_buffers_are_unmapped);
+	tcase_add_test(t, many_drops_and_buffers);
+	tcase_add_test(t, ranges_must_fit_their_buffers);
+	tcase_add_test(t, a_buffer_that_cannot_be_mapped);
+	tcase_add_test(t, no_program);
+	tcase_add_test(t, lanes_run_what_is_submitted);
+	tcase_add_test(t, destroy_cancels_what_is_queued);
+	tcase_add_test(t, kill_storm);
+	suite_add_tcase(suite, t);
+
+	tcase_set_timeout(wide, 60);
+	tcase_add_checked_fixture(wide, setup_wide, teardown);
+	tcase_add_loop_test(wide, split_visits_each_group_once, 0, 2);
+	suite_add_tcase(suite, wide);
+	return be_main(suite);
+}
