@@ -20,8 +20,12 @@
 #define HOUSE_US	50u
 #define SLOW_US		100000u
 #define PREEMPTED_US	200u		/* a gap this long while spinning */
+#define SHORT_SPINS	4u		/* a sleep is short: two wake-ups and a spin */
 #define SHORT_SLEEPS	2u		/* in a row, before spinning is tried */
 #define SPIN_PAUSE	64u		/* sleeps before it is tried again */
+#define SAME_CPU_US	40u
+#define CROWDED		1u		/* times in a row, before it is believed */
+#define MOVE_US		5000u		/* at most once in this time */
 #define EVENTS		16
 
 static __thread bool here;
@@ -333,6 +337,31 @@ static uint64_t sleep_limit(struct poller *p)
 }
 
 /*
+ * We span in vain, and as soon as we slept the peer was there: it had been
+ * waiting for this very CPU.  Move to another one; if that doesn't help, leave
+ * the CPU to it for a while and sleep at once.
+ */
+static void same_cpu(struct poller *p)
+{
+	cpu_set_t all, others;
+	int cpu = sched_getcpu();
+
+	if (++p->crowded < CROWDED)
+		return;
+	p->crowded = 0;
+	if (p->now < p->next_move || cpu < 0 || sched_getaffinity(0, sizeof(all), &all)) {
+		p->spin_pause = SPIN_PAUSE;
+		return;
+	}
+	p->next_move = p->now + MOVE_US * p->ticks.per_us;
+	others = all;
+	CPU_CLR(cpu, &others);
+	if (CPU_COUNT(&others) && !sched_setaffinity(0, sizeof(others), &others))
+		sched_setaffinity(0, sizeof(all), &all);
+	p->stats.moves++;
+}
+
+/*
  * Two that wake each other by system calls would do so for ever: each sees the
  * other asleep.  A row of sleeps shorter than a spin shows that the peer comes
  * back at once, and one side has to begin to stay awake.
@@ -340,12 +369,17 @@ static uint64_t sleep_limit(struct poller *p)
 static void note_sleep(struct poller *p, uint64_t since)
 {
 	p->now = ticks_now(&p->ticks);
-	if (p->now - since < p->spin_ticks)
+	if (p->now - since < SHORT_SPINS * p->spin_ticks)
 		p->short_sleeps++;
 	else
 		p->short_sleeps = 0;
 	if (p->spin_pause)
 		p->spin_pause--;
+	if (p->spun && p->now - since < SAME_CPU_US * p->ticks.per_us)
+		same_cpu(p);
+	else
+		p->crowded = 0;
+	p->spun = false;
 }
 
 static void go_to_sleep(struct poller *p)
@@ -445,11 +479,11 @@ static int turn(struct poller *p)
  */
 static bool worth_spinning(struct poller *p)
 {
-	if (!p->may_spin)
+	if (!p->may_spin || p->spin_pause)
 		return false;
 	if (!p->woke_peer)
 		return true;
-	if (p->short_sleeps < SHORT_SLEEPS || p->spin_pause)
+	if (p->short_sleeps < SHORT_SLEEPS)
 		return false;
 	p->tried = true;
 	return true;
@@ -466,13 +500,15 @@ static bool spin(struct poller *p, uint64_t *idle_since)
 	for (i = 0; i < 4; i++)
 		cpu_relax();
 	now = ticks_now(&p->ticks);
+	p->spun = true;
 	/* Somebody else wants this CPU: waiting awake would take it from him. */
 	if (now - p->now > PREEMPTED_US * p->ticks.per_us && *idle_since)
 		return false;
 	p->now = now;
 	if (!*idle_since)
 		*idle_since = now;
-	return now - *idle_since < p->spin_ticks;
+	/* A peer that is asleep needs a wake-up's time more to come back. */
+	return now - *idle_since < (p->tried ? 2 * p->spin_ticks : p->spin_ticks);
 }
 
 /* Until the role is lost or the poller stopped. */
@@ -491,7 +527,7 @@ static void loop(struct poller *p)
 			keep_house(p);
 		if (n) {
 			idle_since = 0;
-			p->tried = false;
+			p->tried = p->spun = false;
 			continue;
 		}
 		if (spin(p, &idle_since))

@@ -65,7 +65,10 @@ struct poller {
 	bool woke_peer;			/* the last commit woke a sleeper */
 	bool tried;			/* spinning in spite of that */
 	uint32_t short_sleeps;		/* in a row: it would have paid to spin */
-	uint32_t spin_pause;		/* sleeps until that is tried again */
+	uint32_t spin_pause;		/* sleeps until spinning is tried again */
+	uint32_t crowded;		/* times that the peer seemed to want our CPU */
+	bool spun;			/* before this sleep, in vain */
+	uint64_t next_move;
 	bool may_spin;			/* more than one CPU */
 	bool stopping;
 	bool stopped;
@@ -84,7 +87,7 @@ struct poller {
 	void *stopped_arg;
 
 	struct {
-		uint64_t tasks, inline_runs, handed, stolen, sleeps, errors;
+		uint64_t tasks, inline_runs, handed, stolen, sleeps, errors, moves;
 	} stats;
 };
 
