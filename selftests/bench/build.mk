@@ -7,7 +7,7 @@
 #   make bench-guest    in a guest, over the module
 #   make bench-smoke    that each bench runs and says what it should; times nothing
 
-BENCH_SRCS := $(sort $(wildcard selftests/bench/*.c))
+BENCH_SRCS := $(sort $(filter-out %_micro.c,$(wildcard selftests/bench/*.c)))
 BENCH_LIBS := $(shell $(PKGCONF) --libs jansson) -lm
 
 # Peers that this machine may have or not.

@@ -17,7 +17,7 @@ cleanup() {
 trap cleanup EXIT
 
 mkdir "$work/kernels"
-cp build/kernels/arax-std.* "$tests"/kernels/systest.* "$work/kernels/"
+cp build/lib/arax/kernels/arax-std.* "$tests"/kernels/systest.* "$work/kernels/"
 chmod -R go-w "$work"
 cat >"$work/araxd.conf" <<EOF
 kernels { path = { "$work/kernels" } }
