@@ -178,10 +178,12 @@ static bool anything_runs(struct poller *p, const struct graph_node *node)
 	return false;
 }
 
-static uint32_t take_ready(struct poller *p, struct link *l)
+/* Returns how many tasks were popped, or -1: the role is lost. */
+static int take_ready(struct poller *p, struct link *l)
 {
 	struct graph_node *node;
-	uint32_t n = 0;
+	enum run_outcome outcome;
+	int n = 0;
 
 	ended_without_running(p, l);
 	while ((node = graph_pop_ready(l->graph))) {
@@ -189,6 +191,9 @@ static uint32_t take_ready(struct poller *p, struct link *l)
 		n++;
 		if (node->d.opcode == ARAX_OP_MARKER) {
 			run_refuse(p, node, 0);
+		} else if (!p->stopping && run_direct(p, node, &outcome)) {
+			if (outcome == RUN_LOST)
+				return -1;
 		} else if (!anything_runs(p, node)) {
 			run_refuse(p, node, node->d.opcode == ARAX_OP_LAUNCH ? -ENOEXEC :
 							       -EOPNOTSUPP);
@@ -210,8 +215,13 @@ static int start_ready(struct poller *p)
 	for (;;) {
 		struct graph_node *node;
 
-		for (i = 0; i < p->nr_links; i++)
-			n += (int)take_ready(p, p->links[i]);
+		for (i = 0; i < p->nr_links; i++) {
+			int popped = take_ready(p, p->links[i]);
+
+			if (popped < 0)
+				return -1;
+			n += popped;
+		}
 		if (p->stopping)
 			return n;
 		node = sched_pick(p->sched, poller_ns(p));
