@@ -19,7 +19,6 @@
 #define SPIN_SHORT_NS		120000u
 /* More than this between two looks at the clock: somebody else had the CPU. */
 #define SPIN_PREEMPTED_NS	20000u
-#define SPIN_TRY_EVERY		16u
 #define SPIN_HOT		128	/* looks before the clock is asked */
 #define SPIN_LOOKS		16	/* looks between two clock readings */
 
@@ -55,18 +54,14 @@ static void spin_adapt(struct arax *ax, bool worth)
 }
 
 /*
- * Who had to wake the peer had better sleep: the peer may need this very CPU.  But
- * if it has another one, both would wake each other for ever, at a hundred times
- * the price of a task.  So try, now and then, and go on while that is worth it.
+ * Who had to wake the peer had better sleep: the peer may need this very CPU.
+ * But who has just been woken itself, and wakes its peer already, would go on
+ * so for ever, at a hundred times the price of a task: one of both must stay
+ * awake, and a wake-up takes no longer than a spin may.
  */
-static bool try_though_woken(struct arax *ax)
+static bool spin_though_woken(struct arax *ax, uint64_t now)
 {
-	uint32_t skips = load_relaxed(&ax->woke_skips);
-
-	if (load_relaxed(&ax->woke_worth))
-		return true;
-	store_relaxed(&ax->woke_skips, skips + 1);
-	return skips % SPIN_TRY_EVERY == SPIN_TRY_EVERY - 1;
+	return now - load_relaxed(&ax->slept_until) < SPIN_MAX_NS;
 }
 
 /* True: something may have happened.  False: sleep. */
@@ -78,7 +73,7 @@ bool spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline, u
 	uint64_t now, last;
 
 	if (unlikely(woke))
-		budget = try_though_woken(ax) ? SPIN_MAX_NS : 0;
+		budget = spin_though_woken(ax, now_ns()) ? SPIN_MAX_NS : 0;
 	if (budget) {
 		for (i = 0; i < SPIN_HOT; i++) {
 			if (ring_cq_ready(&ax->ring) || done(arg))
@@ -91,26 +86,21 @@ bool spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline, u
 		*start = last;
 	while (budget) {
 		for (i = 0; i < SPIN_LOOKS; i++) {
-			if (ring_cq_ready(&ax->ring) || done(arg)) {
-				if (woke)
-					store_relaxed(&ax->woke_worth, true);
+			if (ring_cq_ready(&ax->ring) || done(arg))
 				return true;
-			}
 			cpu_relax();
 		}
 		now = now_ns();
 		if (now - last > SPIN_PREEMPTED_NS) {
 			/* Perhaps by the very peer that is waited for. */
 			spin_adapt(ax, false);
-			break;
+			return false;
 		}
 		if (now - *start > budget || now >= deadline ||
 		    (!woke && !ax->link->ops->peer_awake(ax->link)))
-			break;
+			return false;
 		last = now;
 	}
-	if (woke && budget)
-		store_relaxed(&ax->woke_worth, false);
 	return false;
 }
 
@@ -226,6 +216,7 @@ int wait_for(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline
 			return done(arg) ? 0 : ret;
 		ret = sleep_once(ax, done, arg, deadline);
 		end = now_ns();
+		store_relaxed(&ax->slept_until, end);
 		spin_adapt(ax, end - start < SPIN_SHORT_NS);
 		start = end;
 		if (ret == -ENOTCONN || ret == -EPIPE)
