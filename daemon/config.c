@@ -36,6 +36,7 @@ static int own_kernels(struct config_list *list)
 	snprintf(path, sizeof(path), "%s/lib/arax/kernels", self);
 	if (access(path, F_OK))
 		return 0;
+	free(list->items);	/* room for none */
 	list->items = calloc(1, sizeof(*list->items));
 	if (!list->items)
 		return -ENOMEM;
