@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -151,21 +150,6 @@ static int run_child(char **argv)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* The kernel libraries that were built or installed together with this program. */
-static const char *own_kernels(char *path, size_t size)
-{
-	static const char below[] = "/../lib/arax/kernels";
-	ssize_t n = readlink("/proc/self/exe", path, size - sizeof(below));
-	char *slash;
-
-	if (n <= 0)
-		return NULL;
-	path[n] = '\0';
-	slash = strrchr(path, '/');
-	memcpy(slash, below, sizeof(below));
-	return access(path, R_OK) ? NULL : path;
-}
-
 /* With what the daemon left there: it is ours alone. */
 static void remove_folder(const char *path)
 {
@@ -185,12 +169,8 @@ static int run_private(char **argv, struct private *p)
 	const char *base = getenv("XDG_RUNTIME_DIR");
 	/* A socket's path has 107 bytes at most. */
 	char dir[90], socket_path[108], log[108], value[120];
-	char kernels[PATH_MAX];
 	int ready[2], ret = EXIT_FAILED;
 	pid_t pid;
-
-	if (!p->config && !p->kernels)
-		p->kernels = own_kernels(kernels, sizeof(kernels));
 
 	if (!base || access(base, W_OK) || strlen(base) > 64)
 		base = "/tmp";
