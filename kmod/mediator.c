@@ -205,7 +205,7 @@ static int look(struct arax_ctl *ctl, struct arax_fetch *a, bool sleeps)
 	if (!err) {
 		if (sleeps) {
 			WRITE_ONCE(arax.core->page->need_wakeup, 1);
-			smp_mb();
+			smp_mb();	/* with wake(), see above */
 		}
 		err = core_fetch(arax.core, a);
 	}
