@@ -12,13 +12,13 @@ $(KERNEL_TEST_BINS): $(B)/kselftest/%: selftests/kernel/%.c selftests/kernel/com
 
 # $(call guest_tests,KERNEL,COMMANDS)
 guest_tests = scripts/qemu-run --kernel $(1) --module $(B)/kmod/$(1)/arax.ko \
-	$(patsubst %,--file %,$(KERNEL_TEST_BINS)) --tally kernel/$(1) --timeout 600 -- $(2)
+	$(patsubst %,--file %,$(KERNEL_TEST_BINS) selftests/kernel/params.sh) --tally kernel/$(1) --timeout 600 -- $(2)
 
 test-kernel-6.1 test-kernel-6.12: test-kernel-%: $(B)/kmod/%/arax.ko $(KERNEL_TEST_BINS)
-	$(call guest_tests,$*,/root/smoke '/root/stress 10')
+	$(call guest_tests,$*,/root/smoke /root/params.sh '/root/stress 10')
 
 test-kernel-debug: $(B)/kmod/debug/arax.ko $(KERNEL_TEST_BINS)
-	$(call guest_tests,debug,/root/smoke '@400 /root/fail_nth' '/root/stress 20')
+	$(call guest_tests,debug,/root/smoke /root/params.sh '@400 /root/fail_nth' '/root/stress 20')
 
 TEST_TARGETS += test-kernel-6.1 test-kernel-6.12 test-kernel-debug
 .PHONY: test-kernel-6.1 test-kernel-6.12 test-kernel-debug
