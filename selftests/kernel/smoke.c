@@ -365,7 +365,8 @@ static void test_revoke(void)
 	dma = export_buffer(c.fd, b.handle, ARAX_EXPORT_DMABUF);
 	CHECK(p != MAP_FAILED && fd >= 0 && dma >= 0);
 	p[PAGE] = 1;
-	h.handle = q.handle = b.handle;
+	h.handle = b.handle;
+	q.handle = b.handle;
 	CHECK(!ioctl(c.fd, ARAX_IOC_BUFFER_REVOKE, &h));
 	CHECK(!ioctl(c.fd, ARAX_IOC_BUFFER_QUERY, &q) && q.flags & ARAX_BUFFER_IS_REVOKED);
 	signal(SIGBUS, on_bus);
@@ -603,7 +604,8 @@ static void test_timeline(void)
 	setitimer(ITIMER_REAL, &timer, NULL);
 	CHECK_ERR(wait_for(c.fd, tl, 5, ARAX_DEADLINE_NONE), EINTR);
 	setitimer(ITIMER_REAL, &off, NULL);
-	e.handle = s.handle = tl;
+	e.handle = tl;
+	s.handle = tl;
 	e.fd = 0;
 	CHECK_ERR(ioctl(c.fd, ARAX_IOC_TIMELINE_EVENTFD, &e), EINVAL);
 	e.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -1117,7 +1119,8 @@ static void test_tenant(void)
 		SKIP_TEST("no cgroup2 at /sys/fs/cgroup");
 	dir = open(CGROUP, O_RDONLY | O_DIRECTORY);
 	CHECK(dir >= 0 && !fstat(dir, &s));
-	l.cgroup_fd = t.cgroup_fd = dir;
+	l.cgroup_fd = dir;
+	t.cgroup_fd = dir;
 	CHECK(!ioctl(ctl, ARAX_IOC_LIMIT_SET, &l));
 	CHECK(!ioctl(ctl, ARAX_IOC_TENANT_QUERY, &t));
 	CHECK(t.id == s.st_ino && t.parent == 1 && !strcmp(t.path, "/arax-smoke"));
