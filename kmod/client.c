@@ -205,7 +205,8 @@ static __poll_t client_poll(struct file *file, struct poll_table_struct *wait)
 	bool unread;
 
 	poll_wait(file, &ac->wait, wait);
-	if (READ_ONCE(c->ready)) {
+	/* Pairs with the release in core_context_init(). */
+	if (smp_load_acquire(&c->ready)) {
 		unread = core_client_unread(c);
 		if (!unread) {
 			/*
