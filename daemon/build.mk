@@ -17,3 +17,18 @@ $(call program,$(B)/asan/araxd,asan,$(ARAXD_SRCS),$(ARAXD_LIBS))
 $(call program,$(B)/tsan/araxd,tsan,$(ARAXD_SRCS),$(ARAXD_LIBS))
 
 ALL_TARGETS += $(B)/bin/araxd
+
+# Unit tests: with the sanitizers, since most of this is threads and memory.
+DAEMON_TEST_LIBS := $(ARAXD_LIBS) $(shell $(PKGCONF) --libs check 2>/dev/null)
+DAEMON_BROKER_SRCS := selftests/unit/daemon_broker.c selftests/unit/daemon_client.c \
+		      $(ARAXD_LIB_SRCS)
+DAEMON_PARTS_SRCS  := selftests/unit/daemon_parts.c $(ARAXD_LIB_SRCS)
+DAEMON_TESTS := $(foreach v,plain asan tsan,parts-$(v) broker-$(v))
+$(foreach v,plain asan tsan,\
+	$(call program,$(B)/unit/daemon-broker-$(v),$(v),$(DAEMON_BROKER_SRCS),$(DAEMON_TEST_LIBS)) \
+	$(call program,$(B)/unit/daemon-parts-$(v),$(v),$(DAEMON_PARTS_SRCS),$(DAEMON_TEST_LIBS)))
+
+$(addprefix check-daemon-,$(DAEMON_TESTS)): check-daemon-%: $(B)/unit/daemon-%
+	scripts/tally run unit/daemon-$* $<
+CHECK_TARGETS += $(addprefix check-daemon-,$(DAEMON_TESTS))
+.PHONY: $(addprefix check-daemon-,$(DAEMON_TESTS))
