@@ -402,6 +402,17 @@ START_TEST(garbage_ends_the_connection)
 }
 END_TEST
 
+/* Until the consumer has taken so many entries. */
+static void consumed(uint32_t n)
+{
+	struct arax_ring_ctl *ctl = (void *)c.region;
+	uint32_t i;
+
+	for (i = 0; i < 5000 && __atomic_load_n(&ctl->sq_head, __ATOMIC_ACQUIRE) != n; i++)
+		usleep(1000);
+	ck_assert_uint_eq(__atomic_load_n(&ctl->sq_head, __ATOMIC_ACQUIRE), n);
+}
+
 START_TEST(corrupt_ring_ends_the_context)
 {
 	struct arax_info a = { .size = sizeof(a) };
@@ -414,6 +425,8 @@ START_TEST(corrupt_ring_ends_the_context)
 	/* More is taken back than was ever posted. */
 	__atomic_store_n(&ctl->cq_head, 1000, __ATOMIC_SEQ_CST);
 	for (i = 0; i < 5; i++) {
+		if (i == 4)
+			consumed(4);
 		client_entry(&c)->queue = q;
 		client_publish(&c);
 	}
@@ -437,7 +450,7 @@ START_TEST(greed_is_survived)
 		client_entry(&c)->queue = q;
 		client_publish(&c);
 	}
-	usleep(20000);
+	consumed(4);
 	for (i = 0; i < 4; i++) {	/* sees free places, has no credit */
 		client_entry(&c)->queue = q;
 		client_publish(&c);

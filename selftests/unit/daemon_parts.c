@@ -70,7 +70,8 @@ START_TEST(guard_survives)
 }
 END_TEST
 
-/* Outside every region SIGBUS is what it was. */
+/* Outside every region SIGBUS is what it was; the sanitizers have their own. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 START_TEST(guard_is_not_deaf)
 {
 	int fd = memfd_create("short", MFD_CLOEXEC);
@@ -83,6 +84,7 @@ START_TEST(guard_is_not_deaf)
 	(void)map[0];
 }
 END_TEST
+#endif
 
 START_TEST(guard_many)
 {
@@ -262,6 +264,8 @@ END_TEST
  * Two threads hand the role to and fro: what it guards is a plain counter, so
  * that TSan sees a hand-over without order, and everybody a lost update.
  */
+#define STEALS	6u
+
 static struct role role;
 static uint64_t guarded, steals, kept;
 
@@ -269,7 +273,8 @@ static void no_tick(void *arg)
 {
 }
 
-static void hold(uint32_t turns, bool stuck)
+/* Lends the role many times; once the kernel runs on, and the role is gone. */
+static bool hold(uint32_t turns, bool stuck)
 {
 	struct timespec long_ = { .tv_nsec = 15000000 };
 	uint32_t i;
@@ -280,11 +285,12 @@ static void hold(uint32_t turns, bool stuck)
 		guarded++;
 		lent = role_lend(&role);
 		if (stuck && i == turns / 2)
-			nanosleep(&long_, NULL);	/* a kernel that runs on */
+			nanosleep(&long_, NULL);
 		if (!role_return(&role, lent))
-			return;
+			return false;
 		kept++;
 	}
+	return true;
 }
 
 static void *hander(void *arg)
@@ -295,10 +301,11 @@ static void *hander(void *arg)
 		if (!first)
 			steals++;
 		first = false;
-		hold(1000, steals < 6);
-		if (steals >= 6) {
-			role_stop(&role);
-			return NULL;
+		while (hold(1000, steals < STEALS)) {
+			if (steals >= STEALS) {
+				role_stop(&role);
+				return NULL;
+			}
 		}
 	}
 	return NULL;
@@ -313,7 +320,7 @@ START_TEST(role_hand_over)
 	pthread_create(&t[1], NULL, hander, NULL);
 	pthread_join(t[0], NULL);
 	pthread_join(t[1], NULL);
-	ck_assert_uint_ge(steals, 6);
+	ck_assert_uint_ge(steals, STEALS);
 	/* Each loan either came back or was stolen. */
 	ck_assert_uint_eq(guarded, kept + steals);
 	role_destroy(&role);
