@@ -107,7 +107,7 @@ void core_client_kill_locked(struct core_client *c, u32 error, struct core_garba
 	core_spin_assert(&c->core->dispatch);
 	if (c->dead)
 		return;
-	c->dead = error;
+	core_write_once(c->dead, error);
 	if (c->region)
 		core_write_once(core_ctl(c)->dead, error);
 	drop_tasks(c, g);

@@ -551,6 +551,46 @@ START_TEST(fences_fail)
 }
 END_TEST
 
+/* Deadlines come in their order, whatever was canceled between. */
+START_TEST(deadlines_come_in_order)
+{
+	static bool canceled[2000];
+	uint64_t last = 0, next;
+	unsigned int left = 2000;
+	struct graph_done done;
+
+	memset(canceled, 0, sizeof(canceled));
+	rng = 4711;
+	for (unsigned int i = 0; i < 2000; i++) {
+		struct entry *t = task(i, 1 + i, 0);
+
+		t->d.deadline_ns = 1 + draw(NULL, 1000000);
+		add(t);
+	}
+	for (unsigned int i = 0; i < 1500; i++) {
+		unsigned int k = draw(NULL, 2000);
+
+		ck_assert_int_eq(graph_cancel(g, tag(k), 0), canceled[k] ? -ENOENT : 0);
+		left -= !canceled[k];
+		canceled[k] = true;
+		if (i % 100 == 0)
+			ck_assert_int_eq(graph_check(g), 0);
+	}
+	while (graph_pop_done(g, &done))
+		ck_assert_int_eq(done.result, -ECANCELED);
+	while ((next = graph_next_deadline(g)) != UINT64_MAX) {
+		ck_assert_uint_ge(next, last);
+		last = next;
+		ck_assert_ptr_null(graph_expire(g, next));
+		while (graph_pop_done(g, &done)) {
+			ck_assert_int_eq(done.result, -ETIMEDOUT);
+			left--;
+		}
+	}
+	ck_assert_uint_eq(left, 0);
+}
+END_TEST
+
 /* However many ranges two tasks share, they are related once. */
 START_TEST(edges_are_recorded_once)
 {
@@ -710,6 +750,7 @@ int main(void)
 	tcase_add_test(example, long_chain_fails);
 	tcase_add_test(example, hostile_overlap_is_bounded);
 	tcase_add_test(example, fences_fail);
+	tcase_add_test(example, deadlines_come_in_order);
 	tcase_add_test(example, edges_are_recorded_once);
 	tcase_add_test(example, crowds_dissolve);
 	tcase_add_test(example, stream_runs_in_constant_memory);
