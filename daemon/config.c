@@ -16,7 +16,32 @@
 #include "daemon/backends/cpulist.h"
 #include "daemon/kernels/trusted.h"
 
-#define DEFAULT_KERNELS	"/usr/lib/arax/kernels"
+/* Where none is named: what was installed, or built, with this program. */
+static int own_kernels(struct config_list *list)
+{
+	char self[PATH_MAX], path[PATH_MAX + 64], *slash;
+	ssize_t n;
+	int up;
+
+	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	if (n < 0)
+		return 0;	/* no /proc: no default */
+	self[n] = '\0';
+	for (up = 0; up < 2; up++) {
+		slash = strrchr(self, '/');
+		if (!slash)
+			return 0;
+		*slash = '\0';
+	}
+	snprintf(path, sizeof(path), "%s/lib/arax/kernels", self);
+	if (access(path, F_OK))
+		return 0;
+	list->items[0] = strdup(path);	/* copy_list() left room for it */
+	if (!list->items[0])
+		return -ENOMEM;
+	list->count = 1;
+	return 0;
+}
 
 /* libconfuse's error callback has no argument of ours: one parse at a time. */
 static __thread struct {
@@ -293,6 +318,8 @@ static int read_out(struct config *c, cfg_t *cfg)
 		err = copy_list(s, "groups", &c->cpu.groups);
 	if (!err)
 		err = copy_list(cfg_getsec(cfg, "kernels"), "path", &c->kernels.path);
+	if (!err && !c->kernels.path.count)
+		err = own_kernels(&c->kernels.path);
 
 	s = cfg_getsec(cfg, "worker");
 	c->worker.memory = get_size(s, "memory");
@@ -367,7 +394,7 @@ static int parse_stream(struct config *c, FILE *f)
 		CFG_END()
 	};
 	cfg_opt_t kernels_opts[] = {
-		CFG_STR_LIST("path", "{" DEFAULT_KERNELS "}", CFGF_NONE),
+		CFG_STR_LIST("path", "{}", CFGF_NONE),
 		CFG_END()
 	};
 	cfg_opt_t worker_opts[] = {

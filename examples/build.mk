@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The examples: ordinary users of libarax, and a kernel library of their own.
 
-EXAMPLE_LIBS    := -Wl,-rpath,'$$ORIGIN/../lib' -L$(B)/lib -larax
+EXAMPLE_LIBS    := -Wl,-rpath,'$$$$ORIGIN/../lib' -L$(B)/lib -larax
 EXAMPLE_KERNELS := $(B)/examples/kernels/montecarlo.so $(B)/examples/kernels/montecarlo.json
 EXAMPLES        := $(addprefix $(B)/examples/,quickstart montecarlo image-pipeline)
 

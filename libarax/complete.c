@@ -118,13 +118,14 @@ void complete_dead(struct arax *ax, int err)
 	uint32_t i;
 
 	pthread_mutex_lock(&ax->ring_lock);
-	if (!ax->dead)
-		store_release(&ax->dead, err);
 	take_all(ax, &after);
 	for (i = 0; i < ax->ring.depth; i++) {
 		if (ax->ring.slots[i].used)
 			finish(ax, &ax->ring.slots[i], &c, &after);
 	}
+	/* Last: who sees it may count on finding his event done. */
+	if (!ax->dead)
+		store_release(&ax->dead, err);
 	pthread_mutex_unlock(&ax->ring_lock);
 	settle(ax, &after);
 	wait_wake_followers(ax);

@@ -125,7 +125,7 @@ static inline int put(struct arax *ax, struct arax_queue *q, const struct arax_d
 	struct arax_task *t = ring_sq_entry(r);
 	struct arax_event *e = d->event;
 	struct ring_slot *s;
-	uint64_t ticket;
+	uint64_t ticket = 0;
 	int i, ret;
 
 	if (unlikely(!r->nr_free))
@@ -340,4 +340,18 @@ int arax_call(struct arax_queue *queue, uint32_t service, const void *args, size
 	};
 
 	return submit_one(queue, &d);
+}
+
+int arax_cancel(struct arax_event *event)
+{
+	struct arax_cancel a = { .size = sizeof(a), .user_data = event->ticket };
+	int ret;
+
+	if (load_acquire(&event->state) == EVENT_UNUSED)
+		return error_set(-EINVAL, "canceling an event that was never submitted");
+	if (arax_event_done(event))
+		return 0;
+	/* Should it end meanwhile: nobody else has its generation of the ticket. */
+	ret = context_call(event->ax, "canceling a task", ARAX_NR_CANCEL, &a);
+	return ret ? ret : a.nr_canceled != 0;
 }

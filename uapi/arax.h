@@ -567,7 +567,7 @@ enum arax_resource {
 #define ARAX_LIMIT_MAX		(~0ULL)	/* "max": no limit */
 
 struct arax_counter {
-	__aligned_u64 current;
+	__aligned_u64 used;		/* now; "current" where people read it */
 	__aligned_u64 peak;
 	__aligned_u64 max;
 	__aligned_u64 events;	/* charges refused because of this max */

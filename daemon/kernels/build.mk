@@ -4,18 +4,18 @@
 KERNELS_SRCS := $(addprefix daemon/kernels/,manifest.c registry.c signature.c trusted.c)
 
 STD_SRCS   := $(addprefix daemon/kernels/std/,basic.c image.c vector.c)
-STD_KERNEL := $(B)/kernels/arax-std.so $(B)/kernels/arax-std.json
+STD_KERNEL := $(B)/lib/arax/kernels/arax-std.so $(B)/lib/arax/kernels/arax-std.json
 
 $(foreach f,$(STD_SRCS),$(eval CFLAGS_$(f:.c=) := -O3))
 
-$(B)/kernels/arax-std.so: $(call objs,plain,$(STD_SRCS))
+$(B)/lib/arax/kernels/arax-std.so: $(call objs,plain,$(STD_SRCS))
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(CC) -shared $(LDFLAGS_plain) -Wl,-z,defs -o $@ $^ -lm
 	$(Q)chmod go-w $@ $(@D)
 -include $(patsubst %.o,%.d,$(call objs,plain,$(STD_SRCS)))
 
-$(B)/kernels/arax-std.json: daemon/kernels/std/arax-std.json
+$(B)/lib/arax/kernels/arax-std.json: daemon/kernels/std/arax-std.json
 	@mkdir -p $(@D)
 	$(Q)install -m 644 $< $@
 

@@ -107,7 +107,7 @@ void core_client_kill_locked(struct core_client *c, u32 error, struct core_garba
 	core_spin_assert(&c->core->dispatch);
 	if (c->dead)
 		return;
-	c->dead = error;
+	core_write_once(c->dead, error);
 	if (c->region)
 		core_write_once(core_ctl(c)->dead, error);
 	drop_tasks(c, g);
@@ -218,7 +218,8 @@ int core_context_init(struct core_client *c, struct arax_context_init *a)
 		clist_add_tail(&tasks[i].node, &c->free);
 	}
 	core_write_once(core_ctl(c)->epoch, core_read_once(core->epoch));
-	c->ready = true;
+	/* Pairs with the acquire of whoever calls without c->lock. */
+	core_store_release(&c->ready, true);
 	core_atomic_add(&c->memory, l.region_size);
 	a->sq_offset = l.sq_offset;
 	a->cq_offset = l.cq_offset;
@@ -251,11 +252,11 @@ static void context_usage(struct core_client *c, struct arax_usage *u)
 	memset(u->counters, 0, sizeof(u->counters));
 	for (i = 0; i < ARAX_RES_MAX; i++)
 		u->counters[i].max = ARAX_LIMIT_MAX;
-	u->counters[ARAX_RES_MEMORY].current = core_atomic_read(&c->memory);
-	u->counters[ARAX_RES_CONTEXTS].current = core_read_once(c->ready);
-	u->counters[ARAX_RES_DEVICE_MEMORY].current = core_read_once(c->device_memory);
+	u->counters[ARAX_RES_MEMORY].used = core_atomic_read(&c->memory);
+	u->counters[ARAX_RES_CONTEXTS].used = core_read_once(c->ready);
+	u->counters[ARAX_RES_DEVICE_MEMORY].used = core_read_once(c->device_memory);
 	core_spin_lock(&core->dispatch);
-	u->counters[ARAX_RES_TASKS].current = c->nr_tasks;
+	u->counters[ARAX_RES_TASKS].used = c->nr_tasks;
 	u->counters[ARAX_RES_TASKS].peak = c->peak_tasks;
 	u->counters[ARAX_RES_TASKS].max = c->depth;
 	u->device_ns = c->device_ns;

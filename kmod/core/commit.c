@@ -2,7 +2,7 @@
 /* Completion: the client's entry, its timeline, the books, the references. */
 #include "core.h"
 
-#define CHUNK	64	/* commits under one hold of core->dispatch */
+#define CHUNK	64	/* commits under one hold of core->dispatch; a kernel stack is small */
 
 void core_post(struct core_client *c, u64 user_data, u64 tag, const struct core_result *r,
 	       struct core_garbage *g)
@@ -178,45 +178,46 @@ static void uncharge_runs(struct core_task **t, u32 n)
 	}
 }
 
+/* Each word is read once: the mediator may still be writing it. */
+static void read_result(const struct arax_commit_entry *s, struct core_result *r)
+{
+	r->result = core_read_once(s->result);
+	r->dirty = core_read_once(s->dirty);
+	r->device_ns = core_read_once(s->device_ns);
+	r->wait_ns = core_read_once(s->wait_ns);
+	r->bytes = core_read_once(s->bytes);
+	r->origin = core_read_once(s->origin);
+	r->device = core_read_once(s->device);
+	if (r->result > 0 || r->result < -4095)
+		r->result = -EIO;
+}
+
 static u32 commit_chunk(struct core *core, const struct arax_commit_entry *e, u32 mask,
 			u32 first, u32 n)
 {
 	struct core_task *tasks[CHUNK];
-	struct core_result res[CHUNK];
 	struct core_garbage g;
 	u32 i, stale = 0;
 
 	core_garbage_init(&g);
 	core_spin_lock(&core->dispatch);
 	for (i = 0; i < n; i++) {
-		const struct arax_commit_entry *s = &e[(first + i) & mask];
-
-		tasks[i] = claim(core, core_read_once(s->tag));
-		if (!tasks[i]) {
-			stale++;
-			continue;
-		}
-		res[i].result = core_read_once(s->result);
-		res[i].dirty = core_read_once(s->dirty);
-		res[i].device_ns = core_read_once(s->device_ns);
-		res[i].wait_ns = core_read_once(s->wait_ns);
-		res[i].bytes = core_read_once(s->bytes);
-		res[i].origin = core_read_once(s->origin);
-		res[i].device = core_read_once(s->device);
-		if (res[i].result > 0 || res[i].result < -4095)
-			res[i].result = -EIO;
+		tasks[i] = claim(core, core_read_once(e[(first + i) & mask].tag));
+		stale += !tasks[i];
 	}
 	uncharge_runs(tasks, n);
 	for (i = 0; i < n; i++) {
 		struct core_task *t = tasks[i];
+		struct core_result r;
 		struct core_client *c;
 
 		if (!t)
 			continue;
 		c = t->client;
-		if (res[i].result)
+		read_result(&e[(first + i) & mask], &r);
+		if (r.result)
 			core_fail_mark(core, t);
-		finish(core, t, &res[i], &g);
+		finish(core, t, &r, &g);
 		core_task_release(core, t, &g);
 		if (c->fail_mark && (i + 1 == n || !tasks[i + 1] || tasks[i + 1]->client != c))
 			core_fail_pass(core, c, &g);

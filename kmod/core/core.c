@@ -57,7 +57,7 @@ static void free_nodes(struct clist *list)
 		u32 i;
 
 		for (i = 0; i < ARAX_RES_MAX; i++)
-			core_warn_on(core_atomic_read(&t->res[i].current));
+			core_warn_on(core_atomic_read(&t->res[i].used));
 		clist_del(&t->node);
 		core_free(t);
 	}
@@ -158,6 +158,7 @@ static void collect(struct core *core, struct core_garbage *g)
 }
 
 void core_unlock_collect(struct core *core, struct core_garbage *g)
+	core_releases(&core->dispatch)
 {
 	wake(core, g);
 	core_spin_unlock(&core->dispatch);

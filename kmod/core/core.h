@@ -114,7 +114,7 @@ struct core_params {
 /* Tenants                                                             */
 
 struct core_counter {
-	core_atomic current;
+	core_atomic used;
 	core_atomic peak;
 	core_atomic max;
 	core_atomic events;
@@ -408,7 +408,8 @@ void core_garbage_init(struct core_garbage *g);
  * Ends a critical section: wakes whom it must, drops core->dispatch, frees.
  * Not with core->lock held: the last reference to a client takes it.
  */
-void core_unlock_collect(struct core *core, struct core_garbage *g);
+void core_unlock_collect(struct core *core, struct core_garbage *g)
+	core_releases(&core->dispatch);
 
 /* ------------------------------------------------------------------ */
 /* core.c: life, and what is freed after the spinlock                 */

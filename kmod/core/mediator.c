@@ -321,7 +321,7 @@ int core_mediator_charge(struct core *core, const struct arax_charge *a)
 	struct clist *pos, *tmp;
 	int err = -ENOENT;
 
-	if (a->pad || a->delta == INT64_MIN)
+	if (a->pad || a->delta == -0x7fffffffffffffffll - 1)
 		return -EINVAL;
 	if (a->resource != ARAX_RES_DEVICE_MEMORY)
 		return -EOPNOTSUPP;

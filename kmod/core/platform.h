@@ -37,6 +37,9 @@ typedef spinlock_t core_spin;
 #define core_spin_lock(s)	spin_lock(s)
 #define core_spin_unlock(s)	spin_unlock(s)
 #define core_spin_assert(s)	lockdep_assert_held(s)
+#define core_releases(s)	__releases(s)	/* for sparse */
+
+#define INT64_MIN	S64_MIN
 
 typedef atomic64_t core_atomic;
 #define core_atomic_read(a)	((u64)atomic64_read(a))
@@ -83,6 +86,8 @@ static inline void core_free(const void *p)
 #include <string.h>
 #include <time.h>
 
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+
 typedef __u8 u8;
 typedef __u16 u16;
 typedef __u32 u32;
@@ -107,6 +112,7 @@ typedef pthread_mutex_t core_spin;
 #define core_spin_lock(s)	pthread_mutex_lock(s)
 #define core_spin_unlock(s)	pthread_mutex_unlock(s)
 #define core_spin_assert(s)	((void)(s))
+#define core_releases(s)
 
 typedef struct {
 	u64 v;

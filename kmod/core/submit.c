@@ -37,7 +37,7 @@ static int check_range(const struct arax_range *r, const struct core_buffer *buf
 	return 0;
 }
 
-static int add_range(struct core_client *c, struct core_task *t, u32 i,
+static int add_task_range(struct core_client *c, struct core_task *t, u32 i,
 		     const struct arax_range *r)
 {
 	struct core_buffer *buf = core_handle_find(&c->handles, CORE_BUFFER, r->buffer);
@@ -136,7 +136,8 @@ static int make_room(struct core_task *t, u32 nr, u32 arg_len)
 	p += sizeof(u64);
 	t->ranges = (void *)p;
 	t->buffers = (void *)(t->ranges + nr);
-	t->args = (void *)(t->buffers + nr);
+	if (arg_len > ARAX_INLINE_ARGS)
+		t->args = (void *)(t->buffers + nr);
 	return 0;
 }
 
@@ -216,13 +217,13 @@ static int prepare(struct core_client *c, struct core_task *t, const struct arax
 		t->d.block[i] = b->block[i];
 	}
 	for (i = 0; i < b->nr_ranges && !err; i++)
-		err = add_range(c, t, i, i < 2 ? &b->ranges[i] : &e->more[i - 2]);
+		err = add_task_range(c, t, i, i < 2 ? &b->ranges[i] : &e->more[i - 2]);
 	for (; i < nr && !err; i++) {
 		struct arax_range r;
 
 		copy_once(&r, arena + pos, sizeof(r));
 		pos += sizeof(r);
-		err = add_range(c, t, i, &r);
+		err = add_task_range(c, t, i, &r);
 	}
 	if (err)
 		goto fail;

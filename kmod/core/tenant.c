@@ -121,7 +121,7 @@ static void tenant_free(struct core_tenant *t)
 	u32 i;
 
 	for (i = 0; i < ARAX_RES_MAX; i++)
-		core_warn_on(core_atomic_read(&t->res[i].current));
+		core_warn_on(core_atomic_read(&t->res[i].used));
 	clist_del(&t->node);
 	core_free(t);
 }
@@ -143,14 +143,14 @@ void core_tenant_put(struct core *core, struct core_tenant *t)
 /* 1 charged, 0 refused. */
 static int charge_one(struct core_counter *n, u64 amount, bool enforce)
 {
-	u64 old = core_atomic_read(&n->current), sum, peak;
+	u64 old = core_atomic_read(&n->used), sum, peak;
 
 	do {
 		if (check_add_overflow(old, amount, &sum))
 			return 0;
 		if (enforce && sum > core_atomic_read(&n->max))
 			return 0;
-	} while (!core_atomic_try_cmpxchg(&n->current, &old, sum));
+	} while (!core_atomic_try_cmpxchg(&n->used, &old, sum));
 	peak = core_atomic_read(&n->peak);
 	while (peak < sum && !core_atomic_try_cmpxchg(&n->peak, &peak, sum))
 		;
@@ -159,7 +159,7 @@ static int charge_one(struct core_counter *n, u64 amount, bool enforce)
 
 static void uncharge_one(struct core_counter *n, u64 amount)
 {
-	u64 left = core_atomic_sub_return(&n->current, amount);
+	u64 left = core_atomic_sub_return(&n->used, amount);
 
 	core_warn_on(left > left + amount);	/* went below zero */
 }
@@ -250,7 +250,7 @@ void core_tenant_usage(struct core_tenant *t, struct arax_usage *u)
 	u32 i;
 
 	for (i = 0; i < ARAX_RES_MAX; i++) {
-		u->counters[i].current = core_atomic_read(&t->res[i].current);
+		u->counters[i].used = core_atomic_read(&t->res[i].used);
 		u->counters[i].peak = core_atomic_read(&t->res[i].peak);
 		u->counters[i].max = core_atomic_read(&t->res[i].max);
 		u->counters[i].events = core_atomic_read(&t->res[i].events);

@@ -288,6 +288,12 @@ ARAX_INLINE int arax_event_done(const struct arax_event *event)
 int arax_wait(struct arax_event *event, uint64_t deadline);
 int arax_wait_all(struct arax_event *const *events, size_t count, uint64_t deadline);
 int arax_wait_any(struct arax_event *const *events, size_t count, uint64_t deadline);
+/*
+ * Ask that the event's task not run.  Returns 1 if it was taken back at once, 0 if
+ * it has been asked for, or it is done.  In all cases the event tells of the end:
+ * -ECANCELED if the task had not started.
+ */
+int arax_cancel(struct arax_event *event);
 /* 1: done; 0: not yet.  Takes what has completed, never sleeps. */
 int arax_test(struct arax_event *event);
 /* Take what has completed (calls notify), never sleeps: how many, or -errno. */

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+/* Copies, fills and services, on ranges whose bounds the core has checked. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/dispatch/host.h"
+
+/* A range walked byte by byte, row by row. */
+struct cursor {
+	uint8_t *row;
+	uint64_t at;
+	const struct arax_launch_range *r;
+};
+
+static void advance(struct cursor *c, uint64_t n)
+{
+	c->at += n;
+	if (c->at == c->r->length) {
+		c->at = 0;
+		c->row += c->r->stride;
+	}
+}
+
+/* Both hold the same number of bytes; a copy onto itself may overlap. */
+static void copy(const struct arax_launch_range *in, const struct arax_launch_range *out)
+{
+	struct cursor from = { in->data, 0, in }, to = { out->data, 0, out };
+	uint64_t left = in->length * in->count;
+
+	while (left) {
+		uint64_t n = in->length - from.at;
+
+		if (n > out->length - to.at)
+			n = out->length - to.at;
+		memmove(to.row + to.at, from.row + from.at, n);
+		advance(&from, n);
+		advance(&to, n);
+		left -= n;
+	}
+}
+
+static void fill_row(uint8_t *p, uint64_t bytes, const uint8_t *pattern, uint32_t width)
+{
+	uint64_t done;
+
+	if (width == 1) {
+		memset(p, pattern[0], bytes);
+		return;
+	}
+	/* What is filled is the source of the next, twice as long, piece. */
+	done = bytes < width ? bytes : width;
+	memcpy(p, pattern, done);
+	while (done < bytes) {
+		uint64_t n = done < bytes - done ? done : bytes - done;
+
+		memcpy(p + done, p, n);
+		done += n;
+	}
+}
+
+static int fill(const struct arax_launch_range *r, const void *args, uint32_t width)
+{
+	uint32_t i;
+
+	for (i = 0; i < r->count; i++)
+		fill_row((uint8_t *)r->data + (uint64_t)i * r->stride, r->length, args, width);
+	return 0;
+}
+
+static int ping(const struct arax_dispatch *d, const struct arax_launch_range *r)
+{
+	if (d->nr_ranges != 2 || d->access != (ARAX_IN | ARAX_OUT << 2))
+		return -EINVAL;
+	if (r[0].length * r[0].count != r[1].length * r[1].count)
+		return -EINVAL;
+	copy(&r[0], &r[1]);
+	return 0;
+}
+
+int host_run(const struct arax_dispatch *d, const struct arax_launch_range *r,
+	     const void *args)
+{
+	switch (d->opcode) {
+	case ARAX_OP_COPY:
+		copy(&r[0], &r[1]);
+		return 0;
+	case ARAX_OP_FILL:
+		return fill(&r[0], args, d->arg_len);
+	case ARAX_OP_CALL:
+		return d->kernel == SERVICE_PING ? ping(d, r) : -EOPNOTSUPP;
+	}
+	return -EOPNOTSUPP;
+}
+
+struct host_thread {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t more;
+	struct host_job *first, **last;
+	bool stop;
+};
+
+static void *serve(void *arg)
+{
+	struct host_thread *t = arg;
+
+	pthread_mutex_lock(&t->lock);
+	for (;;) {
+		struct host_job *job = t->first;
+
+		if (!job && t->stop)
+			break;
+		if (!job) {
+			pthread_cond_wait(&t->more, &t->lock);
+			continue;
+		}
+		t->first = job->next;
+		if (!t->first)
+			t->last = &t->first;
+		pthread_mutex_unlock(&t->lock);
+		job->run(job);
+		pthread_mutex_lock(&t->lock);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return NULL;
+}
+
+int host_thread_create(const char *name, struct host_thread **out)
+{
+	struct host_thread *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return -ENOMEM;
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->more, NULL);
+	t->last = &t->first;
+	if (pthread_create(&t->thread, NULL, serve, t)) {
+		free(t);
+		return -EAGAIN;
+	}
+	pthread_setname_np(t->thread, name);
+	*out = t;
+	return 0;
+}
+
+void host_thread_destroy(struct host_thread *t)
+{
+	if (!t)
+		return;
+	pthread_mutex_lock(&t->lock);
+	t->stop = true;
+	pthread_cond_signal(&t->more);
+	pthread_mutex_unlock(&t->lock);
+	pthread_join(t->thread, NULL);
+	pthread_cond_destroy(&t->more);
+	pthread_mutex_destroy(&t->lock);
+	free(t);
+}
+
+void host_thread_push(struct host_thread *t, struct host_job *job)
+{
+	job->next = NULL;
+	pthread_mutex_lock(&t->lock);
+	*t->last = job;
+	t->last = &job->next;
+	pthread_cond_signal(&t->more);
+	pthread_mutex_unlock(&t->lock);
+}

@@ -1,0 +1,762 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The main loop.  Each turn takes in what clients published, lets the graph
+ * and the scheduler decide, runs or hands over what is ready, and commits in
+ * batches; without work it spins for about the price of a wake-up, and sleeps.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "daemon/dispatch/poller.h"
+#include "daemon/log.h"
+
+#define TAKE_MAX	256u		/* ring entries of one turn */
+#define TURN_NS		50000u		/* inline work before looking at the rings again */
+#define HOUSE_US	50u
+#define SLOW_US		100000u
+#define PREEMPTED_US	200u		/* a gap this long while spinning */
+#define SHORT_SPINS	4u		/* a sleep is short: two wake-ups and a spin */
+#define SHORT_SLEEPS	2u		/* in a row, before spinning is tried */
+#define SPIN_PAUSE	64u		/* sleeps before it is tried again */
+#define SAME_CPU_US	40u
+#define CROWDED		1u		/* times in a row, before it is believed */
+#define MOVE_US		5000u		/* at most once in this time */
+#define EVENTS		16
+
+static __thread bool here;
+
+bool poller_is_here(void)
+{
+	return here;
+}
+
+static bool role_stopped(struct poller *p)
+{
+	return __atomic_load_n(&p->role.stop, __ATOMIC_ACQUIRE);
+}
+
+void poller_kick(struct poller *p)
+{
+	const uint64_t one = 1;
+	ssize_t n = write(p->event_fd, &one, sizeof(one));
+
+	(void)n;	/* full: it is awake anyway */
+}
+
+void poller_post(struct poller *p, struct work *w)
+{
+	work_push(&p->work, w);
+	/* Pairs with go_to_sleep(): it sees the work, or we see it asleep. */
+	core_full_barrier();
+	if (__atomic_load_n(&p->asleep, __ATOMIC_RELAXED))
+		poller_kick(p);
+}
+
+int poller_watch(struct poller *p, int fd, struct watch *w, bool edge)
+{
+	struct epoll_event ev = { .events = EPOLLIN | (edge ? EPOLLET : 0), .data.ptr = w };
+
+	return epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+void poller_unwatch(struct poller *p, int fd)
+{
+	epoll_ctl(p->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+/* ------------------------------------------------------------------ */
+/* From the rings into the graph                                       */
+
+static void add_task(struct poller *p, struct link *l, const struct arax_dispatch *d)
+{
+	uint32_t slot = ARAX_TAG_SLOT(d->tag);
+	int err = -EINVAL;
+
+	if (slot < l->slots) {
+		l->live[slot].tag = d->tag;
+		l->live[slot].context = d->context;
+		l->nr_live++;
+		err = graph_add(l->graph, d);
+	}
+	if (err) {
+		struct commit_info info = { .result = err, .device = ~0u };
+
+		p->stats.errors++;
+		log_warn("task can't be taken", log_str("link", l->name),
+			 log_u64("context", d->context), log_errno(err));
+		poller_commit(p, l, d->tag, &info);
+	}
+}
+
+/*
+ * Every tag is committed once, so the tasks of a context that is gone are
+ * cancelled rather than forgotten; what runs comes to its own end.
+ */
+static void context_gone(struct poller *p, struct link *l, uint32_t context)
+{
+	uint64_t now = poller_ns(p);
+	struct graph_done done;
+	uint32_t i;
+
+	for (i = 0; i < l->slots; i++)
+		if (l->live[i].tag && l->live[i].context == context)
+			graph_cancel(l->graph, l->live[i].tag, now);
+	while (graph_pop_done(l->graph, &done)) {
+		struct commit_info info = {
+			.result = done.result, .origin = done.origin, .device = ~0u,
+		};
+
+		poller_commit(p, l, done.tag, &info);
+	}
+	graph_context_gone(l->graph, context);
+}
+
+static uint32_t take_entries(struct poller *p, struct link *l)
+{
+	const struct arax_dispatch *d;
+	uint32_t n = 0;
+
+	while (n < TAKE_MAX && (d = core_ring_peek(l->ring, l->cells, &l->head))) {
+		switch (d->type) {
+		case ARAX_DISPATCH_TASK:
+			add_task(p, l, d);
+			break;
+		case ARAX_DISPATCH_CANCEL:
+			graph_cancel(l->graph, d->tag, poller_ns(p));
+			break;
+		case ARAX_DISPATCH_UNBLOCK:
+			graph_unblock(l->graph, d->tag, d->error, poller_ns(p));
+			break;
+		case ARAX_DISPATCH_BUFFER:
+			l->ops->drop(l, d->object);
+			break;
+		case ARAX_DISPATCH_CONTEXT:
+			context_gone(p, l, d->context);
+			break;
+		default:
+			log_err("unknown dispatch entry", log_str("link", l->name),
+				log_u64("type", d->type));
+			break;
+		}
+		l->head += d->cells;
+		n++;
+	}
+	/* The cells may be written again; pairs with the core's acquire. */
+	if (n)
+		__atomic_store_n(&l->page->head, l->head, __ATOMIC_RELEASE);
+	return n;
+}
+
+/* ------------------------------------------------------------------ */
+/* From the graph to the devices                                       */
+
+static void ended_without_running(struct poller *p, struct link *l)
+{
+	struct graph_done done;
+
+	while (graph_pop_done(l->graph, &done)) {
+		struct commit_info info = {
+			.result = done.result, .origin = done.origin, .device = ~0u,
+		};
+
+		poller_commit(p, l, done.tag, &info);
+	}
+}
+
+static bool anything_runs(struct poller *p, const struct graph_node *node)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->nr_devs; i++)
+		if (run_can(p, node, i))
+			return true;
+	return false;
+}
+
+/* Returns how many tasks were popped, or -1: the role is lost. */
+static int take_ready(struct poller *p, struct link *l)
+{
+	struct graph_node *node;
+	enum run_outcome outcome;
+	int n = 0;
+
+	ended_without_running(p, l);
+	while ((node = graph_pop_ready(l->graph))) {
+		node->priv = l;
+		n++;
+		if (node->d.opcode == ARAX_OP_MARKER) {
+			run_refuse(p, node, 0);
+		} else if (!p->stopping && run_direct(p, node, &outcome)) {
+			if (outcome == RUN_LOST)
+				return -1;
+		} else if (!anything_runs(p, node)) {
+			run_refuse(p, node, node->d.opcode == ARAX_OP_LAUNCH ? -ENOEXEC :
+							       -EOPNOTSUPP);
+		} else if (sched_push(p->sched, node, poller_ns(p))) {
+			run_refuse(p, node, -ENOMEM);
+		}
+		ended_without_running(p, l);
+	}
+	return n;
+}
+
+/* Returns how many tasks were started, or -1: the role is lost. */
+static int start_ready(struct poller *p)
+{
+	uint64_t first = p->now, limit = TURN_NS / 1000 * p->ticks.per_us;
+	int n = 0;
+	uint32_t i;
+
+	for (;;) {
+		struct graph_node *node;
+
+		for (i = 0; i < p->nr_links; i++) {
+			int popped = take_ready(p, p->links[i]);
+
+			if (popped < 0)
+				return -1;
+			n += popped;
+		}
+		if (p->stopping)
+			return n;
+		node = sched_pick(p->sched, poller_ns(p));
+		if (!node)
+			return n;
+		n++;
+		if (run_start(p, node) == RUN_LOST)
+			return -1;
+		if (p->now - first > limit)
+			return n;
+	}
+}
+
+/* ------------------------------------------------------------------ */
+/* Now and then                                                        */
+
+static void expire(struct poller *p, struct link *l)
+{
+	uint64_t now = poller_ns(p);
+
+	if (graph_next_deadline(l->graph) > now)
+		return;
+	/* What runs in a worker has its deadline there; a thread can't be stopped. */
+	while (graph_expire(l->graph, now))
+		;
+	ended_without_running(p, l);
+}
+
+static void publish_devices(struct poller *p)
+{
+	uint32_t i, j;
+
+	for (i = 0; i < p->nr_devs; i++) {
+		struct poller_device *pd = &p->devs[i];
+		struct arax_device a = {
+			.size = sizeof(a), .index = i, .kind = pd->dev->info.kind,
+			.flags = ARAX_DEVICE_ONLINE, .lanes = pd->lanes,
+			.units = pd->dev->info.units, .memory = pd->dev->info.memory,
+			.busy_ns = pd->busy_ns, .tasks = pd->tasks,
+		};
+
+		if (!pd->changed)
+			continue;
+		pd->changed = false;
+		memcpy(a.name, pd->dev->info.name, sizeof(a.name));
+		a.name[sizeof(a.name) - 1] = 0;
+		for (j = 0; j < p->nr_links; j++)
+			p->links[j]->ops->device(p->links[j], &a);
+	}
+}
+
+static void handle_events(struct poller *p, int timeout_ms)
+{
+	struct epoll_event ev[EVENTS];
+	uint64_t count;
+	ssize_t got;
+	int i, n = epoll_wait(p->epoll_fd, ev, EVENTS, timeout_ms);
+
+	if (timeout_ms)
+		p->now = ticks_now(&p->ticks);
+	for (i = 0; i < n; i++) {
+		struct watch *w = ev[i].data.ptr;
+
+		if (w->link) {
+			w->link->ops->event(w->link, w->cookie, p->now);
+			continue;
+		}
+		got = read(p->event_fd, &count, sizeof(count));
+		(void)got;
+	}
+}
+
+static void keep_house(struct poller *p)
+{
+	uint32_t i;
+
+	p->next_house = p->now + HOUSE_US * p->ticks.per_us;
+	handle_events(p, 0);
+	for (i = 0; i < p->nr_links; i++) {
+		expire(p, p->links[i]);
+		if (p->links[i]->ops->house)
+			p->links[i]->ops->house(p->links[i], p->now);
+	}
+	if (p->now - p->ticks.anchor > 1000 * p->ticks.per_us)
+		ticks_anchor(&p->ticks);
+	if (p->now < p->next_slow)
+		return;
+	p->next_slow = p->now + SLOW_US * p->ticks.per_us;
+	publish_devices(p);
+	for (i = 0; i < p->nr_links; i++)
+		if (p->links[i]->ops->weights)
+			p->links[i]->ops->weights(p->links[i]);
+}
+
+/* ------------------------------------------------------------------ */
+/* Sleep                                                               */
+
+static bool devices_changed(const struct poller *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->nr_devs; i++)
+		if (p->devs[i].changed)
+			return true;
+	return false;
+}
+
+static uint64_t sleep_limit(struct poller *p)
+{
+	uint64_t now = poller_ns(p), limit = UINT64_MAX;
+	uint32_t i;
+
+	for (i = 0; i < p->nr_links; i++) {
+		uint64_t d = graph_next_deadline(p->links[i]->graph);
+
+		if (d != UINT64_MAX && (d > now ? d - now : 0) < limit)
+			limit = d > now ? d - now : 0;
+	}
+	/* The last figures are published a little after the last task. */
+	if (devices_changed(p) && limit > SLOW_US * 1000ull)
+		limit = SLOW_US * 1000ull;
+	return limit;
+}
+
+/*
+ * We span in vain, and as soon as we slept the peer was there: it had been
+ * waiting for this very CPU.  Move to another one; if that doesn't help, leave
+ * the CPU to it for a while and sleep at once.
+ */
+static void same_cpu(struct poller *p)
+{
+	cpu_set_t all, others;
+	int cpu = sched_getcpu();
+
+	if (++p->crowded < CROWDED)
+		return;
+	p->crowded = 0;
+	if (p->now < p->next_move || cpu < 0 || sched_getaffinity(0, sizeof(all), &all)) {
+		p->spin_pause = SPIN_PAUSE;
+		return;
+	}
+	p->next_move = p->now + MOVE_US * p->ticks.per_us;
+	others = all;
+	CPU_CLR(cpu, &others);
+	if (CPU_COUNT(&others) && !sched_setaffinity(0, sizeof(others), &others))
+		sched_setaffinity(0, sizeof(all), &all);
+	p->stats.moves++;
+}
+
+/*
+ * Two that wake each other by system calls would do so for ever: each sees the
+ * other asleep.  A row of sleeps shorter than a spin shows that the peer comes
+ * back at once, and one side has to begin to stay awake.
+ */
+static void note_sleep(struct poller *p, uint64_t since)
+{
+	p->now = ticks_now(&p->ticks);
+	if (p->now - since < SHORT_SPINS * p->spin_ticks)
+		p->short_sleeps++;
+	else
+		p->short_sleeps = 0;
+	if (p->spin_pause)
+		p->spin_pause--;
+	if (p->spun && p->now - since < SAME_CPU_US * p->ticks.per_us)
+		same_cpu(p);
+	else
+		p->crowded = 0;
+	p->spun = false;
+}
+
+static void go_to_sleep(struct poller *p)
+{
+	uint64_t before = poller_ns(p), limit = sleep_limit(p);
+	bool quiet = true;
+	uint32_t i;
+
+	__atomic_store_n(&p->asleep, 1, __ATOMIC_RELAXED);
+	/* Pairs with poller_post(); each link issues its own, see its sleep(). */
+	core_full_barrier();
+	for (i = 0; i < p->nr_links; i++)
+		quiet &= p->links[i]->ops->sleep(p->links[i], &limit);
+	if (quiet && !work_pending(&p->work) && !role_stopped(p)) {
+		uint64_t slept = p->now;
+		int ms = limit >= 0x7fffffffull * 1000000 ? -1 : (int)((limit + 999999) / 1000000);
+
+		/* Nothing is on its way: old failures concern nobody any more. */
+		for (i = 0; i < p->nr_links; i++)
+			graph_settle(p->links[i]->graph, before);
+		p->stats.sleeps++;
+		role_sleep(&p->role);
+		handle_events(p, ms);
+		role_wake(&p->role);
+		__atomic_store_n(&p->asleep, 0, __ATOMIC_RELAXED);
+		note_sleep(p, slept);
+		if (p->now - p->ticks.anchor > 1000 * p->ticks.per_us)
+			ticks_anchor(&p->ticks);
+		if (devices_changed(p) && p->now >= p->next_slow)
+			publish_devices(p);
+	}
+	__atomic_store_n(&p->asleep, 0, __ATOMIC_RELAXED);
+	for (i = 0; i < p->nr_links; i++)
+		p->links[i]->ops->awake(p->links[i], p->now);
+	p->next_house = p->now + HOUSE_US * p->ticks.per_us;
+}
+
+/* ------------------------------------------------------------------ */
+/* The loop                                                            */
+
+static uint32_t do_work(struct poller *p)
+{
+	struct work *w, *next;
+	uint32_t n = 0;
+
+	for (w = work_take(&p->work); w; w = next) {
+		next = w->next;
+		w->run(w);
+		n++;
+	}
+	return n;
+}
+
+static void check_stopped(struct poller *p)
+{
+	if (!p->stopping || p->stopped || p->running)
+		return;
+	poller_flush(p);
+	p->stopped = true;
+	publish_devices(p);
+	if (p->on_stopped)
+		p->on_stopped(p->stopped_arg);
+}
+
+/* One turn.  Returns the amount of work found, or -1: the role is lost. */
+static int turn(struct poller *p)
+{
+	uint32_t i;
+	int n = 0, started;
+
+	if (work_pending(&p->work))
+		n += (int)do_work(p);
+	for (i = 0; i < p->nr_links; i++) {
+		struct link *l = p->links[i];
+
+		if (l->ops->poll && !p->stopping)
+			n += (int)l->ops->poll(l, p->now);
+		n += (int)take_entries(p, l);
+	}
+	if (!n && !sched_queued(p->sched))
+		return 0;
+	p->now = ticks_now(&p->ticks);
+	if (n)
+		p->woke_peer = false;
+	started = start_ready(p);
+	if (started < 0)
+		return -1;
+	n += started;
+	poller_flush(p);
+	check_stopped(p);
+	return n;
+}
+
+/*
+ * Who had to wake its peer sleeps at once (they may share a CPU), unless the
+ * peer was seen to come back faster than that.
+ */
+static bool worth_spinning(struct poller *p)
+{
+	if (!p->may_spin || p->spin_pause)
+		return false;
+	if (!p->woke_peer)
+		return true;
+	if (p->short_sleeps < SHORT_SLEEPS)
+		return false;
+	p->tried = true;
+	return true;
+}
+
+/* Whether to wait awake for one more turn. */
+static bool spin(struct poller *p, uint64_t *idle_since)
+{
+	uint64_t now;
+	int i;
+
+	if (!worth_spinning(p))
+		return false;
+	for (i = 0; i < 4; i++)
+		cpu_relax();
+	now = ticks_now(&p->ticks);
+	p->spun = true;
+	/* Somebody else wants this CPU: waiting awake would take it from him. */
+	if (now - p->now > PREEMPTED_US * p->ticks.per_us && *idle_since)
+		return false;
+	p->now = now;
+	if (!*idle_since)
+		*idle_since = now;
+	/* A peer that is asleep needs a wake-up's time more to come back. */
+	return now - *idle_since < (p->tried ? 2 * p->spin_ticks : p->spin_ticks);
+}
+
+/* Until the role is lost or the poller stopped. */
+static void loop(struct poller *p)
+{
+	uint64_t idle_since = 0;
+
+	here = true;
+	p->now = ticks_now(&p->ticks);
+	while (!role_stopped(p)) {
+		int n = turn(p);
+
+		if (n < 0)
+			break;
+		if (p->now >= p->next_house)
+			keep_house(p);
+		if (n) {
+			idle_since = 0;
+			p->tried = p->spun = false;
+			continue;
+		}
+		if (spin(p, &idle_since))
+			continue;
+		if (p->tried) {
+			p->tried = false;
+			p->short_sleeps = 0;
+			p->spin_pause = SPIN_PAUSE;
+		}
+		/* What expire() and the like found must not wait for the next task. */
+		poller_flush(p);
+		go_to_sleep(p);
+		idle_since = 0;
+		p->woke_peer = false;
+	}
+	here = false;
+}
+
+static void nap_tick(void *arg)
+{
+}
+
+static void *thread_main(void *arg);
+
+static int add_thread(struct poller *p)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&p->threads_lock);
+	if (p->nr_threads < POLLER_THREADS && !role_stopped(p)) {
+		err = -pthread_create(&p->threads[p->nr_threads], NULL, thread_main, p);
+		if (!err)
+			pthread_setname_np(p->threads[p->nr_threads++], "arax-poll");
+	}
+	pthread_mutex_unlock(&p->threads_lock);
+	return err;
+}
+
+static void *thread_main(void *arg)
+{
+	struct poller *p = arg;
+
+	while (role_await(&p->role, nap_tick, p)) {
+		p->stats.stolen++;
+		/* Who watches the watchman: the other may be away for long. */
+		if (!__atomic_load_n(&p->role.waiting, __ATOMIC_RELAXED))
+			add_thread(p);
+		loop(p);
+	}
+	return NULL;
+}
+
+static void *first_main(void *arg)
+{
+	loop(arg);
+	return thread_main(arg);
+}
+
+static bool many_cpus(void)
+{
+	cpu_set_t set;
+
+	return !sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) > 1;
+}
+
+/* A popped task that ends without running: the scheduler forgets it. */
+static void forget(void *arg, struct graph_node *node)
+{
+	struct poller *p = arg;
+
+	sched_remove(p->sched, node);
+}
+
+int poller_create(const struct config *config, const struct registry *registry,
+		  struct devices *devices, struct poller **out)
+{
+	struct sched_params sp = { .ops = { .can_run = run_can } };
+	struct poller *p;
+	int err;
+
+	p = aligned_alloc(64, (sizeof(*p) + 63) & ~(size_t)63);
+	if (!p)
+		return -ENOMEM;
+	memset(p, 0, sizeof(*p));
+	p->config = config;
+	p->registry = registry;
+	p->event_fd = p->epoll_fd = -1;
+	pthread_mutex_init(&p->threads_lock, NULL);
+	err = role_init(&p->role);
+	if (err)
+		goto fail;
+	ticks_init(&p->ticks);
+	p->now = ticks_now(&p->ticks);
+	p->may_spin = many_cpus();
+	p->spin_ticks = config->loop.poll_us * p->ticks.per_us;
+	p->inline_ns = config->loop.inline_us * 1000ull;
+	p->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (p->event_fd < 0 || p->epoll_fd < 0) {
+		err = -errno;
+		goto fail;
+	}
+	err = poller_watch(p, p->event_fd, &p->event_watch, false);
+	if (err)
+		goto fail;
+	sp.arg = p;
+	p->sched = sched_create(&sp);
+	if (!p->sched) {
+		err = -errno;
+		goto fail;
+	}
+	err = runs_create(p, devices);
+	if (err)
+		goto fail;
+	*out = p;
+	return 0;
+fail:
+	poller_destroy(p);
+	return err;
+}
+
+int poller_add_link(struct poller *p, struct link *l)
+{
+	int err;
+
+	if (p->nr_links == POLLER_LINKS)
+		return -ENOSPC;
+	err = link_init(l, p, l->slots, forget, p);
+	if (err)
+		return err;
+	p->links[p->nr_links++] = l;
+	return link_publish(l, p->registry);
+}
+
+int poller_start(struct poller *p)
+{
+	int err;
+
+	publish_devices(p);
+	pthread_mutex_lock(&p->threads_lock);
+	err = -pthread_create(&p->threads[0], NULL, first_main, p);
+	if (!err) {
+		pthread_setname_np(p->threads[0], "arax-poll");
+		p->nr_threads = 1;
+	}
+	pthread_mutex_unlock(&p->threads_lock);
+	return err ? err : add_thread(p);
+}
+
+struct stop_work {
+	struct work work;
+	struct poller *poller;
+	void (*on_stopped)(void *arg);
+	void *arg;
+};
+
+static void stop_now(struct work *w)
+{
+	struct stop_work *s = (struct stop_work *)((char *)w - offsetof(struct stop_work, work));
+	struct poller *p = s->poller;
+	uint32_t i;
+
+	p->on_stopped = s->on_stopped;
+	p->stopped_arg = s->arg;
+	p->stopping = true;
+	for (i = 0; i < p->nr_links; i++)
+		if (p->links[i]->ops->quiesce)
+			p->links[i]->ops->quiesce(p->links[i]);
+	free(s);
+}
+
+void poller_stop(struct poller *p, void (*on_stopped)(void *arg), void *arg)
+{
+	struct stop_work *s = calloc(1, sizeof(*s));
+
+	if (!s) {
+		on_stopped(arg);
+		return;
+	}
+	s->work.run = stop_now;
+	s->poller = p;
+	s->on_stopped = on_stopped;
+	s->arg = arg;
+	poller_post(p, &s->work);
+}
+
+void poller_destroy(struct poller *p)
+{
+	uint32_t i;
+
+	role_stop(&p->role);
+	if (p->event_fd >= 0)
+		poller_kick(p);
+	/* Each thread is joined once; none is added after role_stop(). */
+	for (i = 0;; i++) {
+		pthread_t thread;
+
+		pthread_mutex_lock(&p->threads_lock);
+		if (i >= p->nr_threads) {
+			pthread_mutex_unlock(&p->threads_lock);
+			break;
+		}
+		thread = p->threads[i];
+		pthread_mutex_unlock(&p->threads_lock);
+		pthread_join(thread, NULL);
+	}
+	runs_destroy(p);
+	/* What came back after the end of polling. */
+	if (work_pending(&p->work) && p->sched)
+		work_take(&p->work);
+	for (i = 0; i < p->nr_links; i++)
+		link_fini(p->links[i]);
+	if (p->sched)
+		sched_destroy(p->sched);
+	if (p->event_fd >= 0)
+		close(p->event_fd);
+	if (p->epoll_fd >= 0)
+		close(p->epoll_fd);
+	role_destroy(&p->role);
+	pthread_mutex_destroy(&p->threads_lock);
+	free(p);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * poller.h - the thread that moves tasks: rings, graph, scheduler, devices
+ *
+ * All of the state in struct poller belongs to the thread that holds the
+ * polling role (role.h), but for `work`, by which the others reach it.
+ */
+#ifndef ARAXD_DISPATCH_POLLER_H
+#define ARAXD_DISPATCH_POLLER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/backends/device.h"
+#include "daemon/config.h"
+#include "daemon/dispatch/role.h"
+#include "daemon/dispatch/ticks.h"
+#include "daemon/dispatch/work.h"
+#include "daemon/kernels/registry.h"
+#include "daemon/link/link.h"
+#include "daemon/sched/sched.h"
+#include "daemon/worker/runner.h"
+
+#define POLLER_LINKS	2
+#define POLLER_THREADS	8
+#define POLLER_BATCH	64	/* commits at most before they are told */
+
+struct host_thread;
+struct run;
+
+/* A device as the poller sees it. */
+struct poller_device {
+	struct device *dev;
+	struct runner *runner;
+	struct host_thread *host;	/* copies, fills and services */
+	uint32_t lanes;
+	uint64_t lanes_busy;		/* bits; 64 lanes at most are used */
+	struct run *runs;		/* one a lane, and one for run_direct() */
+	uint64_t busy_ns;
+	uint64_t tasks;
+	bool changed;			/* since it was last published */
+};
+
+struct poller {
+	struct role role;
+	struct work_queue work;
+	/* Set by the sleeping poller, read by whoever pushes work. */
+	uint32_t asleep __attribute__((aligned(64)));
+	int event_fd;
+	int epoll_fd;
+	struct watch event_watch;
+
+	struct ticks ticks __attribute__((aligned(64)));
+	uint64_t now;			/* ticks; at most some microseconds old */
+	struct link *links[POLLER_LINKS];
+	uint32_t nr_links;
+	struct sched *sched;
+	const struct config *config;
+	const struct registry *registry;
+	struct poller_device *devs;
+	uint32_t nr_devs;
+	/* runnable[kernel index * nr_devs + device] */
+	uint8_t *runnable;
+	bool woke_peer;			/* the last commit woke a sleeper */
+	bool tried;			/* spinning in spite of that */
+	uint32_t short_sleeps;		/* in a row: it would have paid to spin */
+	uint32_t spin_pause;		/* sleeps until spinning is tried again */
+	uint32_t crowded;		/* times that the peer seemed to want our CPU */
+	bool spun;			/* before this sleep, in vain */
+	uint64_t next_move;
+	bool may_spin;			/* more than one CPU */
+	bool stopping;
+	bool stopped;
+	uint64_t spin_ticks;
+	uint64_t inline_ns;
+	uint64_t next_house;
+	uint64_t next_slow;
+	uint64_t last_tenant;
+	long lost_cpu;			/* times, as last seen by lost_cpu() */
+	uint64_t mixed_until;		/* tasks of several tenants came lately */
+	uint32_t running;
+
+	pthread_mutex_t threads_lock;
+	pthread_t threads[POLLER_THREADS];
+	uint32_t nr_threads;
+	/* Called by the poller when everything that ran has been committed. */
+	void (*on_stopped)(void *arg);
+	void *stopped_arg;
+
+	struct {
+		uint64_t tasks, inline_runs, handed, stolen, sleeps, errors, moves;
+	} stats;
+};
+
+/* 0 or negative errno.  Devices, registry and configuration outlive it. */
+int poller_create(const struct config *config, const struct registry *registry,
+		  struct devices *devices, struct poller **out);
+/* Before poller_start(). */
+int poller_add_link(struct poller *p, struct link *l);
+int poller_start(struct poller *p);
+/*
+ * Take in nothing new, finish what runs, commit it, call on_stopped (on the
+ * poller's thread).  Any thread.
+ */
+void poller_stop(struct poller *p, void (*on_stopped)(void *arg), void *arg);
+/* Ends the threads.  Links must still be there. */
+void poller_destroy(struct poller *p);
+
+/* Have @w->run called on the poller's thread.  Any thread. */
+void poller_post(struct poller *p, struct work *w);
+/* Whether this thread holds the polling role. */
+bool poller_is_here(void);
+/* Only wakes it. */
+void poller_kick(struct poller *p);
+
+/* Edge-triggered, for reading.  The watch stays the caller's. */
+int poller_watch(struct poller *p, int fd, struct watch *w, bool edge);
+void poller_unwatch(struct poller *p, int fd);
+
+/* (poller) CLOCK_MONOTONIC now, to some microseconds. */
+static inline uint64_t poller_ns(const struct poller *p)
+{
+	return ticks_ns(&p->ticks, p->now);
+}
+
+/* run.c, (poller) */
+struct commit_info {
+	int32_t result;
+	uint32_t device;
+	uint64_t device_ns;
+	uint64_t wait_ns;
+	uint64_t bytes;
+	uint64_t origin;
+};
+
+enum run_outcome {
+	RUN_DONE,	/* it ran, or runs */
+	RUN_LOST,	/* it ran, and meanwhile the role went to another thread */
+};
+
+void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct commit_info *i);
+void poller_flush(struct poller *p);
+enum run_outcome run_start(struct poller *p, struct graph_node *node);
+/*
+ * Runs a popped task at once and on this thread, past the scheduler's queue, if
+ * it is short and nothing else has a claim; false: it was not taken.
+ */
+bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *outcome);
+/* Ends a task without running it, before sched_push(). */
+void run_refuse(struct poller *p, struct graph_node *node, int result);
+bool run_can(void *arg, const struct graph_node *node, uint32_t device);
+int runs_create(struct poller *p, struct devices *devices);
+void runs_destroy(struct poller *p);
+
+#endif /* ARAXD_DISPATCH_POLLER_H */

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: MIT
+/*
+ * One task on one device: from its ranges to addresses, to the thread that
+ * runs it, and back to its commit entry.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "daemon/dispatch/host.h"
+#include "daemon/dispatch/poller.h"
+#include "daemon/log.h"
+#include "daemon/memory/mapping.h"
+
+#define MAX_LANES	64u
+#define MIXED_US	1000u
+
+/*
+ * A lane's present task.  While it is on another thread that thread owns the
+ * runner's part and the ranges; it comes back through the poller's work queue.
+ */
+struct run {
+	struct work work;
+	struct host_job job;
+	struct runner_task rt;
+	struct poller *poller;
+	struct link *link;
+	struct graph_node *node;
+	uint32_t device;
+	uint32_t lane;
+	bool direct;		/* by run_direct() */
+	bool here;		/* it ran on the thread that ends it */
+	uint64_t start;		/* ticks */
+	struct arax_launch_range ranges[ARAX_MAX_RANGES];
+	struct runner_buffer buffers[ARAX_MAX_RANGES];
+};
+
+static const struct kernel *kernel_of(const struct graph_node *node)
+{
+	const struct link *l = node->priv;
+
+	return node->d.kernel <= CORE_MAX_KERNELS ? l->kernels[node->d.kernel] : NULL;
+}
+
+bool run_can(void *arg, const struct graph_node *node, uint32_t device)
+{
+	const struct poller *p = arg;
+	const struct kernel *k;
+
+	if (node->d.opcode != ARAX_OP_LAUNCH)
+		return p->devs[device].host;
+	k = kernel_of(node);
+	return k && p->runnable[k->index * p->nr_devs + device];
+}
+
+void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct commit_info *i)
+{
+	struct arax_commit_entry *e;
+	uint32_t slot = ARAX_TAG_SLOT(tag);
+
+	e = &l->commits[(l->commit_first + l->commit_count) & (l->commit_entries - 1)];
+	e->tag = tag;
+	e->result = i->result;
+	e->dirty = 0;		/* host pages are worked on in place */
+	e->device_ns = i->device_ns;
+	e->wait_ns = i->wait_ns;
+	e->bytes = i->bytes;
+	e->origin = i->origin;
+	e->device = i->device;
+	e->pad = 0;
+	e->reserved = 0;
+	if (slot < l->slots && l->live[slot].tag == tag) {
+		l->live[slot].tag = 0;
+		l->nr_live--;
+	}
+	p->stats.tasks++;
+	if (++l->commit_count >= POLLER_BATCH)
+		l->ops->commit(l);
+}
+
+void poller_flush(struct poller *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->nr_links; i++)
+		if (p->links[i]->commit_count)
+			p->links[i]->ops->commit(p->links[i]);
+}
+
+void run_refuse(struct poller *p, struct graph_node *node, int result)
+{
+	struct link *l = node->priv;
+	struct commit_info info = { .result = result, .device = ~0u };
+	uint64_t tag = node->d.tag;
+
+	graph_complete(l->graph, node, result, result ? poller_ns(p) : 0);
+	poller_commit(p, l, tag, &info);
+}
+
+/*
+ * A short kernel that took long because its thread lost the CPU has taught us
+ * nothing about its run time.  Asked only when it took long.
+ */
+static bool lost_cpu(struct poller *p)
+{
+	struct rusage ru;
+	long before = p->lost_cpu;
+
+	if (getrusage(RUSAGE_THREAD, &ru))
+		return false;
+	p->lost_cpu = ru.ru_nivcsw;
+	return ru.ru_nivcsw != before;
+}
+
+/* The poller's part of a task's end. */
+static void finish(struct run *run, uint64_t device_ns, int result)
+{
+	struct poller *p = run->poller;
+	struct poller_device *pd = &p->devs[run->device];
+	struct graph_node *node = run->node;
+	struct link *l = run->link;
+	uint64_t tag = node->d.tag, start_ns = ticks_ns(&p->ticks, run->start);
+	struct commit_info info = {
+		.result = result, .device = run->device, .device_ns = device_ns,
+	};
+	bool learn;
+
+	if (node->d.submit_ns && node->d.submit_ns < start_ns)
+		info.wait_ns = start_ns - node->d.submit_ns;
+	learn = !result && !(run->here && device_ns > p->inline_ns && lost_cpu(p));
+	run->here = false;
+	if (run->direct) {
+		sched_charge(p->sched, node, run->device, device_ns, learn);
+	} else {
+		sched_finish(p->sched, node, device_ns, learn);
+		pd->lanes_busy &= ~(1ull << run->lane);
+	}
+	pd->busy_ns += device_ns;
+	pd->tasks++;
+	pd->changed = true;
+	p->running--;
+	run->node = NULL;
+	graph_complete(l->graph, node, result, result ? poller_ns(p) : 0);
+	poller_commit(p, l, tag, &info);
+}
+
+static struct run *run_of_work(struct work *w)
+{
+	return (struct run *)((char *)w - offsetof(struct run, work));
+}
+
+/* Back on the poller's thread. */
+static void came_back(struct work *w)
+{
+	struct run *run = run_of_work(w);
+
+	finish(run, run->rt.device_ns, run->rt.result);
+}
+
+/* On a lane's thread. */
+static void runner_done(struct runner_task *rt)
+{
+	struct run *run = (struct run *)((char *)rt - offsetof(struct run, rt));
+
+	poller_post(run->poller, &run->work);
+}
+
+/* On the host thread of the device. */
+static void host_done(struct host_job *job)
+{
+	struct run *run = (struct run *)((char *)job - offsetof(struct run, job));
+	uint64_t start = monotonic_ns();
+
+	run->rt.result = host_run(&run->node->d, run->ranges, run->node->args);
+	run->rt.device_ns = monotonic_ns() - start;
+	poller_post(run->poller, &run->work);
+}
+
+static int find_ranges(struct run *run, bool worker)
+{
+	const struct graph_node *node = run->node;
+	struct link *l = run->link;
+	uint32_t i;
+
+	for (i = 0; i < node->d.nr_ranges; i++) {
+		const struct arax_dispatch_range *r = &node->ranges[i];
+		struct mapping *m = l->ops->find(l, r->buffer);
+
+		if (!m)
+			return -EFAULT;
+		/* The core has checked it; what runs as root looks twice. */
+		if (r->offset > m->bytes)
+			return -EFAULT;
+		run->ranges[i].data = m->base + r->offset;
+		run->ranges[i].length = r->length;
+		run->ranges[i].stride = r->stride;
+		run->ranges[i].count = r->count;
+		if (!worker)
+			continue;
+		run->buffers[i].id = m->serial;
+		run->buffers[i].bytes = m->bytes;
+		run->buffers[i].offset = r->offset;
+		run->buffers[i].fd = m->fd;
+	}
+	return 0;
+}
+
+static void fill_launch(struct run *run, const struct kernel *k, bool worker)
+{
+	const struct arax_dispatch *d = &run->node->d;
+	struct runner_task *rt = &run->rt;
+	struct arax_launch *la = &rt->launch;
+	uint32_t i;
+
+	la->size = sizeof(*la);
+	la->nr_ranges = d->nr_ranges;
+	for (i = 0; i < 3; i++) {
+		la->grid[i] = d->grid[i];
+		la->block[i] = d->block[i];
+	}
+	la->group_begin = 0;
+	la->group_end = (uint64_t)d->grid[0] * d->grid[1] * d->grid[2];
+	la->ranges = run->ranges;
+	la->args = run->node->args;
+	la->arg_len = d->arg_len;
+	rt->kernel = k;
+	rt->buffers = worker ? run->buffers : NULL;
+	rt->uid = d->uid;
+	rt->gid = d->uid;
+	rt->flags = 0;
+	rt->lane = run->direct ? 0 : run->lane;
+	rt->deadline_ns = d->deadline_ns;
+	rt->result = 0;
+	rt->device_ns = 0;
+	rt->done = runner_done;
+}
+
+/* Around the kernel the role is lent out: see role.h. */
+static enum run_outcome run_inline(struct poller *p, struct run *run, struct poller_device *pd,
+				   bool launch)
+{
+	uint64_t start = ticks_now(&p->ticks), end, lent;
+	const bool tsc = p->ticks.tsc;
+	const uint64_t mult = p->ticks.mult;
+	int result;
+
+	run->start = start;
+	p->stats.inline_runs++;
+	lent = role_lend(&p->role);
+	if (launch) {
+		run->rt.flags = RUNNER_INLINE;
+		result = runner_run(pd->runner, &run->rt);
+	} else {
+		result = host_run(&run->node->d, run->ranges, run->node->args);
+	}
+	if (role_return(&p->role, lent)) {
+		end = ticks_now(&p->ticks);
+		p->now = end;
+		run->here = true;
+		finish(run, ticks_to_ns(&p->ticks, end - start), result);
+		return RUN_DONE;
+	}
+	/* Another thread polls now; the clock is its own, but these are copies. */
+	end = ticks_now(&(struct ticks){ .tsc = tsc });
+	run->rt.result = result;
+	run->rt.device_ns = ticks_to_ns(&(struct ticks){ .mult = mult }, end - start);
+	poller_post(p, &run->work);
+	return RUN_LOST;
+}
+
+enum run_outcome run_start(struct poller *p, struct graph_node *node)
+{
+	struct poller_device *pd = &p->devs[node->device];
+	struct link *l = node->priv;
+	bool launch = node->d.opcode == ARAX_OP_LAUNCH, worker = false;
+	const struct kernel *k = launch ? kernel_of(node) : NULL;
+	uint32_t lane = (uint32_t)__builtin_ctzll(~pd->lanes_busy);
+	struct run *run = &pd->runs[lane];
+	int err;
+
+	pd->lanes_busy |= 1ull << lane;
+	p->running++;
+	run->link = l;
+	run->node = node;
+	run->start = p->now;
+	if (launch)
+		worker = runner_needs_worker(pd->runner, k);
+	/* Before hand-over: after our death this task counts as started. */
+	__atomic_store_n(&l->states[ARAX_TAG_SLOT(node->d.tag)], ARAX_SLOT_STARTED,
+			 __ATOMIC_RELEASE);
+	graph_start(l->graph, node);
+	err = find_ranges(run, worker);
+	if (err) {
+		finish(run, 0, err);
+		return RUN_DONE;
+	}
+	if (launch)
+		fill_launch(run, k, worker);
+	if (!worker && sched_is_short(p->sched, node, node->device, p->inline_ns))
+		return run_inline(p, run, pd, launch);
+	p->stats.handed++;
+	if (launch)
+		runner_submit(pd->runner, &run->rt);
+	else
+		host_thread_push(pd->host, &run->job);
+	return RUN_DONE;
+}
+
+/* One look at what the scheduler would choose among many. */
+static struct poller_device *short_on(struct poller *p, const struct graph_node *node)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->nr_devs; i++)
+		if (p->devs[i].dev->info.kind == ARAX_DEVICE_CPU && run_can(p, node, i) &&
+		    !p->devs[i].runs[p->devs[i].lanes].node &&
+		    sched_is_short(p->sched, node, i, p->inline_ns))
+			return &p->devs[i];
+	return NULL;
+}
+
+/*
+ * It counts as no lane's: a short kernel on this thread keeps nothing of the
+ * device but its loaded code.
+ */
+bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *outcome)
+{
+	struct link *l = node->priv;
+	struct poller_device *pd;
+	const struct kernel *k;
+	struct run *run;
+	int err;
+
+	if (node->d.tenant != p->last_tenant) {
+		p->last_tenant = node->d.tenant;
+		p->mixed_until = p->now + MIXED_US * p->ticks.per_us;
+	}
+	/* Who goes first among tenants is the scheduler's to say. */
+	if (node->d.opcode != ARAX_OP_LAUNCH || p->now < p->mixed_until ||
+	    !sched_is_idle(p->sched))
+		return false;
+	pd = short_on(p, node);
+	if (!pd)
+		return false;
+	k = kernel_of(node);
+	if (runner_needs_worker(pd->runner, k))
+		return false;
+	run = &pd->runs[pd->lanes];
+	p->running++;
+	run->link = l;
+	run->node = node;
+	run->start = p->now;
+	node->device = run->device;
+	__atomic_store_n(&l->states[ARAX_TAG_SLOT(node->d.tag)], ARAX_SLOT_STARTED,
+			 __ATOMIC_RELEASE);
+	graph_start(l->graph, node);
+	err = find_ranges(run, false);
+	if (err) {
+		finish(run, 0, err);
+		*outcome = RUN_DONE;
+		return true;
+	}
+	fill_launch(run, k, false);
+	*outcome = run_inline(p, run, pd, true);
+	return true;
+}
+
+static int device_create(struct poller *p, struct poller_device *pd, struct device *dev)
+{
+	uint32_t i, n = registry_count(p->registry);
+	int err;
+
+	pd->dev = dev;
+	pd->lanes = dev->info.lanes < MAX_LANES ? dev->info.lanes : MAX_LANES;
+	pd->lanes_busy = pd->lanes == 64 ? 0 : ~0ull << pd->lanes;
+	pd->changed = true;
+	pd->runs = calloc(pd->lanes + 1, sizeof(*pd->runs));
+	if (!pd->runs)
+		return -ENOMEM;
+	pd->runs[pd->lanes].direct = true;
+	for (i = 0; i <= pd->lanes; i++) {
+		pd->runs[i].poller = p;
+		pd->runs[i].device = dev->index;
+		pd->runs[i].lane = i;
+		pd->runs[i].work.run = came_back;
+		pd->runs[i].job.run = host_done;
+	}
+	err = runner_create(dev, p->registry, p->config, &pd->runner);
+	if (err)
+		return err;
+	if (!dev->info.memory && dev->info.kind == ARAX_DEVICE_CPU) {
+		err = host_thread_create("arax-host", &pd->host);
+		if (err)
+			return err;
+	}
+	for (i = 0; i < n; i++) {
+		const struct kernel *k = registry_at(p->registry, i);
+
+		if (!(k->kinds >> dev->info.kind & 1))
+			continue;
+		err = runner_prepare(pd->runner, k);
+		if (err)
+			log_warn("device can't run kernel", log_str("device", dev->info.name),
+				 log_str("kernel", k->sig.name), log_errno(err));
+		p->runnable[k->index * p->nr_devs + dev->index] = !err;
+	}
+	return sched_device_set(p->sched, dev->index, pd->lanes);
+}
+
+int runs_create(struct poller *p, struct devices *devices)
+{
+	uint32_t i;
+	int err;
+
+	p->nr_devs = devices_count(devices);
+	p->devs = calloc(p->nr_devs ? p->nr_devs : 1, sizeof(*p->devs));
+	p->runnable = calloc((size_t)registry_count(p->registry) * p->nr_devs + 1, 1);
+	if (!p->devs || !p->runnable)
+		return -ENOMEM;
+	for (i = 0; i < p->nr_devs; i++) {
+		err = device_create(p, &p->devs[i], devices_at(devices, i));
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+void runs_destroy(struct poller *p)
+{
+	uint32_t i;
+
+	for (i = 0; p->devs && i < p->nr_devs; i++) {
+		host_thread_destroy(p->devs[i].host);
+		if (p->devs[i].runner)
+			runner_destroy(p->devs[i].runner);
+		free(p->devs[i].runs);
+	}
+	free(p->devs);
+	free(p->runnable);
+	p->devs = NULL;
+	p->runnable = NULL;
+}

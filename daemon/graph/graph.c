@@ -1,0 +1,969 @@
+/* SPDX-License-Identifier: MIT */
+/* graph.c - nodes, their life and their dependencies */
+#include "daemon/graph/graph.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "daemon/graph/internal.h"
+
+static const size_t blob_sizes[BLOB_CLASSES] = { 512, 2048, 8192 };
+
+/* ------------------------------------------------------------------ */
+/* Making and destroying                                               */
+
+struct graph *graph_create(const struct graph_params *params)
+{
+	struct graph *g;
+
+	if (!params->slots || params->slots > 1u << 24) {
+		errno = EINVAL;
+		return NULL;
+	}
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return NULL;
+	g->params = *params;
+	g->nr_slots = params->slots;
+	g->done_tail = &g->done;
+	/* Clients must not be able to choose shapes that share a bucket. */
+	if (getrandom(g->key, sizeof(g->key), 0) != (ssize_t)sizeof(g->key)) {
+		free(g);
+		return NULL;
+	}
+	pool_init(&g->node_pool, sizeof(struct node));
+	pool_init(&g->span_pool, sizeof(struct span));
+	pool_init(&g->buffer_pool, sizeof(struct buffer));
+	pool_init(&g->tree_pool, sizeof(struct tree_node));
+	pool_init(&g->edge_pool, sizeof(struct edge_chunk));
+	pool_init(&g->queue_pool, sizeof(struct queue));
+	pool_init(&g->context_pool, sizeof(struct context));
+	pool_init(&g->epoch_pool, sizeof(struct epoch));
+	pool_init(&g->done_pool, sizeof(struct done_record));
+	for (int i = 0; i < BLOB_CLASSES; i++)
+		pool_init(&g->blob_pool[i], blob_sizes[i]);
+	/* Untouched pages of the slots cost nothing. */
+	g->slots = calloc(params->slots, sizeof(*g->slots));
+	if (!g->slots || !table_init(&g->spans, 12) ||
+	    !table_init(&g->buffers, 8) || !table_init(&g->queues, 8) ||
+	    !table_init(&g->contexts, 6)) {
+		graph_destroy(g);
+		errno = ENOMEM;
+		return NULL;
+	}
+	return g;
+}
+
+void graph_destroy(struct graph *g)
+{
+	if (!g)
+		return;
+	pool_fini(&g->node_pool);
+	pool_fini(&g->span_pool);
+	pool_fini(&g->buffer_pool);
+	pool_fini(&g->tree_pool);
+	pool_fini(&g->edge_pool);
+	pool_fini(&g->queue_pool);
+	pool_fini(&g->context_pool);
+	pool_fini(&g->epoch_pool);
+	pool_fini(&g->done_pool);
+	for (int i = 0; i < BLOB_CLASSES; i++)
+		pool_fini(&g->blob_pool[i]);
+	table_fini(&g->spans);
+	table_fini(&g->buffers);
+	table_fini(&g->queues);
+	table_fini(&g->contexts);
+	free(g->slots);
+	free(g->heap);
+	free(g);
+}
+
+/* ------------------------------------------------------------------ */
+/* Contexts and queues                                                 */
+
+static uint64_t context_hash(const struct graph *g, uint32_t id)
+{
+	return mix(id ^ g->key[0], g->key[1]);
+}
+
+static struct context *context_find(const struct graph *g, uint32_t id)
+{
+	uint64_t hash = context_hash(g, id);
+
+	for (struct link *l = table_first(&g->contexts, hash); l; l = l->next) {
+		struct context *c = (struct context *)l;
+
+		if (c->id == id)
+			return c;
+	}
+	return NULL;
+}
+
+static struct context *context_get(struct graph *g, uint32_t id)
+{
+	struct context *c = context_find(g, id);
+
+	if (c)
+		return c;
+	c = pool_get(&g->context_pool);
+	if (!c)
+		return NULL;
+	*c = (struct context){ .id = id, .queue_limit = 64 };
+	c->lingering_tail = &c->lingering;
+	table_insert(&g->contexts, &c->link, context_hash(g, id));
+	return c;
+}
+
+static uint64_t queue_hash(const struct graph *g, uint32_t context, uint32_t handle)
+{
+	return mix(((uint64_t)context << 32 | handle) ^ g->key[2], g->key[3]);
+}
+
+static void queue_free(struct graph *g, struct queue *q)
+{
+	struct context *c = q->context;
+
+	if (q->epoch)
+		pool_put(&g->epoch_pool, q->epoch);
+	if (g->last_queue == q)
+		g->last_queue = NULL;
+	table_remove(&g->queues, &q->link);
+	if (q->prev)
+		q->prev->next = q->next;
+	else
+		c->queues = q->next;
+	if (q->next)
+		q->next->prev = q->prev;
+	c->nr_queues--;
+	pool_put(&g->queue_pool, q);
+}
+
+/*
+ * Handles are never told to be closed, so queues without tasks go once there
+ * are twice as many as there were after the last sweep.
+ */
+static void sweep_queues(struct graph *g, struct context *c, uint64_t now_ns)
+{
+	struct queue *next;
+
+	for (struct queue *q = c->queues; q; q = next) {
+		next = q->next;
+		if (q->live || q->fail_ns >= now_ns ||
+		    (q->epoch && q->epoch->fail_ns >= now_ns))
+			continue;
+		queue_free(g, q);
+	}
+	c->queue_limit = c->nr_queues > 32 ? 2 * c->nr_queues : 64;
+}
+
+static struct queue *queue_create(struct graph *g, const struct arax_dispatch *d)
+{
+	struct context *c = context_get(g, d->context);
+	struct queue *q;
+
+	if (!c)
+		return NULL;
+	if (c->nr_queues >= c->queue_limit)
+		sweep_queues(g, c, d->submit_ns);
+	q = pool_get(&g->queue_pool);
+	if (!q)
+		return NULL;
+	*q = (struct queue){
+		.context = c, .handle = d->queue, .context_id = d->context
+	};
+	if (d->queue_flags & ARAX_QUEUE_DATAFLOW) {
+		q->epoch = pool_get(&g->epoch_pool);
+		if (!q->epoch) {
+			pool_put(&g->queue_pool, q);
+			return NULL;
+		}
+		*q->epoch = (struct epoch){ 0 };
+	}
+	q->next = c->queues;
+	if (q->next)
+		q->next->prev = q;
+	c->queues = q;
+	c->nr_queues++;
+	table_insert(&g->queues, &q->link, queue_hash(g, d->context, d->queue));
+	return q;
+}
+
+static struct queue *queue_get(struct graph *g, const struct arax_dispatch *d)
+{
+	struct queue *q = g->last_queue;
+	uint64_t hash;
+
+	if (likely(q && q->handle == d->queue && q->context_id == d->context))
+		return q;
+	hash = queue_hash(g, d->context, d->queue);
+	for (struct link *l = table_first(&g->queues, hash); l; l = l->next) {
+		q = (struct queue *)l;
+		if (q->handle == d->queue && q->context_id == d->context)
+			goto out;
+	}
+	q = queue_create(g, d);
+	if (!q)
+		return NULL;
+out:
+	g->last_queue = q;
+	return q;
+}
+
+/* ------------------------------------------------------------------ */
+/* Nodes                                                               */
+
+static void node_free(struct graph *g, struct node *n)
+{
+	if (n->blob_class >= 0)
+		pool_put(&g->blob_pool[n->blob_class], n->blob);
+	pool_put(&g->node_pool, n);
+}
+
+static void free_succs(struct graph *g, struct node *n)
+{
+	while (n->more) {
+		struct edge_chunk *c = n->more;
+
+		n->more = c->next;
+		pool_put(&g->edge_pool, c);
+	}
+	n->nr_succs = 0;
+}
+
+static void list_append(struct node **head, struct node **tail, struct node *n)
+{
+	n->next = NULL;
+	n->prev = *tail;
+	if (*tail)
+		(*tail)->next = n;
+	else
+		*head = n;
+	*tail = n;
+}
+
+static void list_unlink(struct node **head, struct node **tail, struct node *n)
+{
+	if (n->prev)
+		n->prev->next = n->next;
+	else
+		*head = n->next;
+	if (n->next)
+		n->next->prev = n->prev;
+	else
+		*tail = n->prev;
+}
+
+/* Copies everything of the task; the entry may be overwritten afterwards. */
+static struct node *node_create(struct graph *g, const struct arax_dispatch *d)
+{
+	const struct arax_dispatch_range *ranges = (const void *)(d + 1);
+	unsigned int nr = d->nr_ranges;
+	struct node *n = pool_get(&g->node_pool);
+
+	if (unlikely(!n))
+		return NULL;
+	n->pub.d = *d;
+	n->blob_class = -1;
+	n->access = n->inline_access;
+	n->pub.ranges = n->inline_ranges;
+	n->pub.args = n->pub.d.args;
+	if (unlikely(nr > NODE_RANGES || d->arg_len > ARAX_INLINE_ARGS)) {
+		size_t args = d->arg_len > ARAX_INLINE_ARGS ? d->arg_len : 0;
+		size_t room = nr * (sizeof(*ranges) + sizeof(struct access));
+		size_t at = (room + 15) & ~(size_t)15;
+		int class = 0;
+		char *blob;
+
+		while (blob_sizes[class] < at + args)
+			class++;
+		blob = pool_get(&g->blob_pool[class]);
+		if (!blob) {
+			pool_put(&g->node_pool, n);
+			return NULL;
+		}
+		n->blob = blob;
+		n->blob_class = class;
+		memcpy(blob, ranges, nr * sizeof(*ranges));
+		n->pub.ranges = (void *)blob;
+		n->access = (void *)(blob + nr * sizeof(*ranges));
+		if (args) {
+			memcpy(blob + at, ranges + nr, args);
+			n->pub.args = blob + at;
+		}
+	} else {
+		for (unsigned int i = 0; i < nr; i++)
+			n->inline_ranges[i] = ranges[i];
+	}
+	n->mark = 0;
+	n->waits = 0;
+	n->state = GRAPH_WAITING;
+	n->flags = 0;
+	n->nr_access = 0;
+	n->nr_succs = 0;
+	n->result = 0;
+	n->origin = 0;
+	n->fail_ns = 0;
+	n->more = NULL;
+	n->epoch = NULL;
+	n->pub.sched.flow = NULL;
+	n->pub.priv = NULL;
+	return n;
+}
+
+/* ------------------------------------------------------------------ */
+/* Dependencies                                                        */
+
+/* @n won't run, because of something that failed already (unless continuing). */
+static void doom(struct node *n, int result, uint64_t origin)
+{
+	if (n->flags & (NODE_DOOMED | NODE_CONTINUE))
+		return;
+	n->flags |= NODE_DOOMED;
+	n->result = result;
+	n->origin = origin;
+}
+
+/* The same, found while @n is added: it lasts as long as what it comes from. */
+static void doom_late(struct node *n, uint64_t origin, uint64_t fail_ns)
+{
+	if (n->pub.d.submit_ns > fail_ns)
+		return;		/* its client could know of the failure */
+	if (n->fail_ns < fail_ns)
+		n->fail_ns = fail_ns;
+	doom(n, -ECANCELED, origin);
+}
+
+static uint64_t failure_of(const struct node *n)
+{
+	return n->origin ? n->origin : n->pub.d.tag;
+}
+
+void node_fence(struct graph *g, struct node *n)
+{
+	if (n != g->adding || n->flags & NODE_FENCED)
+		return;
+	n->flags |= NODE_FENCED;
+	n->waits++;
+	n->failures = n->context->failures;
+	g->stats.fences++;
+	if (n->context->lingering)
+		doom_late(n, failure_of(n->context->lingering),
+			  n->context->lingering->fail_ns);
+}
+
+void node_depend(struct graph *g, struct node *n, struct node *pred)
+{
+	struct edge_chunk *c;
+	uint32_t at;
+
+	if (pred == n || pred->mark == n->pub.seq)
+		return;
+	pred->mark = n->pub.seq;
+	if (unlikely(pred->state == GRAPH_ENDED)) {
+		doom_late(n, failure_of(pred), pred->fail_ns);
+		return;
+	}
+	at = pred->nr_succs;
+	if (at < NODE_SUCCS) {
+		pred->succs[at] = n;
+	} else {
+		at = (at - NODE_SUCCS) % 15;
+		c = pred->more_last;
+		if (!at) {
+			c = pool_get(&g->edge_pool);
+			if (!c) {
+				/* No memory for a line: then wait for all. */
+				node_fence(g, n);
+				return;
+			}
+			c->next = NULL;
+			if (pred->more)
+				pred->more_last->next = c;
+			else
+				pred->more = c;
+			pred->more_last = c;
+		}
+		c->to[at] = n;
+	}
+	pred->nr_succs++;
+	n->waits++;
+	g->stats.edges++;
+}
+
+static void depend_on_queue(struct graph *g, struct node *n)
+{
+	struct queue *q = n->queue;
+
+	if (q->tail)
+		node_depend(g, n, q->tail);
+	else if (unlikely(q->fail_ns))
+		doom_late(n, q->fail_origin, q->fail_ns);
+}
+
+static void add_ordered(struct graph *g, struct node *n)
+{
+	depend_on_queue(g, n);
+	n->queue->tail = n;
+}
+
+static void add_dataflow(struct graph *g, struct node *n)
+{
+	struct queue *q = n->queue;
+	struct epoch *e = q->epoch;
+
+	if (likely(!(n->pub.d.flags & ARAX_TASK_BARRIER))) {
+		depend_on_queue(g, n);
+		n->epoch = e;
+		e->live++;
+		return;
+	}
+	/* The barrier opens the next epoch; it was reserved. */
+	depend_on_queue(g, n);
+	if (e->fail_ns)
+		doom_late(n, e->fail_origin, e->fail_ns);
+	q->epoch = pool_get(&g->epoch_pool);
+	*q->epoch = (struct epoch){ .live = 1 };
+	n->epoch = q->epoch;
+	q->tail = n;
+	if (e->live) {
+		e->waiter = n;
+		n->waits++;
+	} else {
+		pool_put(&g->epoch_pool, e);
+	}
+}
+
+/* From now on the context's ranges matter: index what is there already. */
+static void start_tracking(struct graph *g, struct context *c)
+{
+	c->tracks = true;
+	for (struct node *n = c->lingering; n; n = n->next)
+		index_add(g, n);
+	for (struct node *n = c->head; n; n = n->live_next)
+		index_add(g, n);
+}
+
+/* ------------------------------------------------------------------ */
+/* The end of a node                                                   */
+
+static void report(struct graph *g, struct node *n)
+{
+	/* graph_add() reserved a record for each live node. */
+	struct done_record *r = pool_get(&g->done_pool);
+
+	r->next = NULL;
+	r->done = (struct graph_done){
+		.tag = n->pub.d.tag,
+		.origin = n->origin,
+		.submit_ns = n->pub.d.submit_ns,
+		.tenant = n->pub.d.tenant,
+		.context = n->pub.d.context,
+		.result = n->result,
+	};
+	*g->done_tail = r;
+	g->done_tail = &r->next;
+	n->flags |= NODE_REPORTED;
+	g->slots[ARAX_TAG_SLOT(n->pub.d.tag)] = NULL;
+	if (n->flags & NODE_HEAPED)
+		heap_remove(g, n);
+	g->stats.canceled++;
+}
+
+/* @n waits for one thing less. */
+static void release(struct graph *g, struct node *n)
+{
+	if (--n->waits)
+		return;
+	if (unlikely(n->flags & NODE_DOOMED)) {
+		list_append(&g->work, &g->work_tail, n);
+		return;
+	}
+	n->state = GRAPH_READY;
+	list_append(&g->ready, &g->ready_tail, n);
+}
+
+static void unblock(struct graph *g, struct node *n)
+{
+	if (n->flags & NODE_BLOCKED) {
+		n->flags &= ~NODE_BLOCKED;
+		release(g, n);
+	}
+}
+
+static void release_succ(struct graph *g, struct node *n, struct node *s)
+{
+	if (unlikely(n->result)) {
+		doom(s, -ECANCELED, failure_of(n));
+		/* It won't run, so its timeline doesn't matter. */
+		if (s->flags & NODE_DOOMED && s->flags & NODE_BLOCKED) {
+			s->flags &= ~NODE_BLOCKED;
+			s->waits--;	/* not the last: n's is left */
+		}
+	}
+	release(g, s);
+}
+
+static void end_in_queue(struct graph *g, struct node *n, uint64_t now_ns)
+{
+	struct queue *q = n->queue;
+	struct epoch *e = n->epoch;
+
+	q->live--;
+	if (q->tail == n) {
+		q->tail = NULL;
+		q->fail_ns = n->result ? now_ns : 0;
+		q->fail_origin = failure_of(n);
+	}
+	if (!e)
+		return;
+	if (n->result) {
+		if (e->waiter) {
+			doom(e->waiter, -ECANCELED, failure_of(n));
+			if (e->waiter->flags & NODE_DOOMED)
+				unblock(g, e->waiter);
+		} else {
+			e->fail_ns = now_ns;
+			e->fail_origin = failure_of(n);
+		}
+	}
+	if (!--e->live && e != q->epoch) {
+		release(g, e->waiter);
+		pool_put(&g->epoch_pool, e);
+	}
+}
+
+static void end_in_context(struct graph *g, struct node *n)
+{
+	struct context *c = n->context;
+
+	if (n->result) {
+		c->failures++;
+		c->last_failure = failure_of(n);
+	}
+	if (n->flags & NODE_REPORTED && n->flags & NODE_GHOST)
+		c->ghosts--;
+	if (n->live_next)
+		n->live_next->live_prev = n->live_prev;
+	else
+		c->tail = n->live_prev;
+	if (n->live_prev) {
+		n->live_prev->live_next = n->live_next;
+		return;
+	}
+	c->head = n->live_next;
+	n = c->head;
+	if (n && unlikely(n->flags & NODE_FENCED)) {
+		n->flags &= ~NODE_FENCED;
+		if (n->failures != c->failures)
+			doom(n, -ECANCELED, c->last_failure);
+		if (n->flags & NODE_DOOMED)
+			unblock(g, n);
+		release(g, n);
+	}
+}
+
+static void linger(struct graph *g, struct node *n, uint64_t now_ns)
+{
+	struct context *c = n->context;
+
+	n->fail_ns = now_ns;
+	n->next = NULL;
+	if (!c->lingering) {
+		c->linger_next = g->linger_contexts;
+		c->linger_pprev = &g->linger_contexts;
+		if (c->linger_next)
+			c->linger_next->linger_pprev = &c->linger_next;
+		g->linger_contexts = c;
+	}
+	*c->lingering_tail = n;
+	c->lingering_tail = &n->next;
+	g->stats.lingering++;
+}
+
+/* The failures of @c before @before_ns can't matter any more. */
+static void settle(struct graph *g, struct context *c, uint64_t before_ns)
+{
+	while (c->lingering && c->lingering->fail_ns < before_ns) {
+		struct node *n = c->lingering;
+
+		c->lingering = n->next;
+		index_remove(g, n);
+		node_free(g, n);
+		g->stats.lingering--;
+	}
+	if (c->lingering)
+		return;
+	c->lingering_tail = &c->lingering;
+	*c->linger_pprev = c->linger_next;
+	if (c->linger_next)
+		c->linger_next->linger_pprev = c->linger_pprev;
+}
+
+/* @n is over: those that waited for it may go on. */
+static void end_one(struct graph *g, struct node *n, uint64_t now_ns)
+{
+	uint32_t nr = n->nr_succs;
+
+	n->state = GRAPH_ENDED;
+	if (nr) {
+		struct edge_chunk *c = n->more;
+		uint32_t first = nr < NODE_SUCCS ? nr : NODE_SUCCS;
+
+		for (uint32_t i = 0; i < first; i++)
+			release_succ(g, n, n->succs[i]);
+		for (uint32_t i = 0; i < nr - first; i++) {
+			if (i && i % 15 == 0)
+				c = c->next;
+			release_succ(g, n, c->to[i % 15]);
+		}
+		free_succs(g, n);
+	}
+	end_in_queue(g, n, now_ns);
+	end_in_context(g, n);
+	g->stats.live--;
+	if (unlikely(n->result && now_ns)) {
+		linger(g, n, now_ns);
+		return;
+	}
+	index_remove(g, n);
+	node_free(g, n);
+}
+
+/* Ends the doomed ones that nothing holds any more; a loop, as chains are long. */
+static void end_doomed(struct graph *g, uint64_t now_ns)
+{
+	while (g->work) {
+		struct node *n = g->work;
+
+		g->work = n->next;
+		if (!g->work)
+			g->work_tail = NULL;
+		else
+			g->work->prev = NULL;
+		if (!(n->flags & NODE_REPORTED))
+			report(g, n);
+		end_one(g, n, now_ns);
+	}
+}
+
+/* ------------------------------------------------------------------ */
+/* Calls                                                               */
+
+static int check(const struct graph *g, const struct arax_dispatch *d)
+{
+	const struct arax_dispatch_range *r = (const void *)(d + 1);
+	size_t bytes = sizeof(*d) + d->nr_ranges * sizeof(*r);
+	struct shape shape;
+
+	if (d->arg_len > ARAX_INLINE_ARGS)
+		bytes += d->arg_len;
+	if (d->type != ARAX_DISPATCH_TASK || d->nr_ranges > ARAX_MAX_RANGES ||
+	    d->arg_len > ARAX_MAX_ARGS ||
+	    (size_t)d->cells * ARAX_CELL_SIZE < bytes ||
+	    ARAX_TAG_SLOT(d->tag) >= g->nr_slots)
+		return -EINVAL;
+	for (unsigned int i = 0; i < d->nr_ranges; i++) {
+		if (unlikely(shape_from_range(&shape, &r[i]) < 0 ||
+			     !(d->access >> 2 * i & ARAX_INOUT)))
+			return -EINVAL;
+	}
+	return 0;
+}
+
+int graph_add(struct graph *g, const struct arax_dispatch *d)
+{
+	int err = check(g, d);
+	struct context *c;
+	struct queue *q;
+	struct node *n;
+
+	if (unlikely(err))
+		return err;
+	if (unlikely(g->slots[ARAX_TAG_SLOT(d->tag)]))
+		return -EEXIST;
+	/* All that can fail comes first. */
+	if (!index_reserve(g, d->nr_ranges) || !pool_reserve(&g->epoch_pool, 1) ||
+	    !pool_reserve(&g->done_pool, g->stats.live + 1) ||
+	    (d->deadline_ns && !heap_reserve(g)))
+		return -ENOMEM;
+	q = queue_get(g, d);
+	if (!q)
+		return -ENOMEM;
+	if (unlikely(!q->epoch != !(d->queue_flags & ARAX_QUEUE_DATAFLOW)))
+		return -EINVAL;
+	n = node_create(g, d);
+	if (unlikely(!n))
+		return -ENOMEM;
+
+	c = q->context;
+	n->pub.seq = ++g->seq;
+	n->queue = q;
+	n->context = c;
+	q->live++;
+	if (d->queue_flags & ARAX_QUEUE_DATAFLOW)
+		n->flags |= NODE_DATAFLOW;
+	if (d->queue_flags & ARAX_QUEUE_CONTINUE)
+		n->flags |= NODE_CONTINUE;
+	if (unlikely(c->lingering))
+		settle(g, c, n->pub.d.submit_ns);
+	if (unlikely(n->flags & NODE_DATAFLOW && !c->tracks))
+		start_tracking(g, c);
+
+	/* One wait is our own, until all others are known. */
+	n->waits = 1;
+	g->adding = n;
+	if (n->flags & NODE_DATAFLOW)
+		add_dataflow(g, n);
+	else
+		add_ordered(g, n);
+	if (c->tracks)
+		index_add(g, n);
+	g->adding = NULL;
+	n->live_next = NULL;
+	n->live_prev = c->tail;
+	if (c->tail)
+		c->tail->live_next = n;
+	else
+		c->head = n;
+	c->tail = n;
+	if (unlikely(n->flags & NODE_FENCED) && c->head == n) {
+		n->flags &= ~NODE_FENCED;
+		n->waits--;
+	}
+	if (d->flags & ARAX_DISPATCH_BLOCKED && !(n->flags & NODE_DOOMED)) {
+		n->flags |= NODE_BLOCKED;
+		n->waits++;
+	}
+	g->slots[ARAX_TAG_SLOT(n->pub.d.tag)] = n;
+	if (n->pub.d.deadline_ns && n->pub.d.deadline_ns != ARAX_DEADLINE_NONE)
+		heap_push(g, n);
+	g->stats.added++;
+	g->stats.live++;
+	release(g, n);
+	if (unlikely(g->work))
+		end_doomed(g, n->fail_ns);
+	return 0;
+}
+
+void graph_prefetch(const struct graph *g, const struct arax_dispatch *d)
+{
+	const struct arax_dispatch_range *r = (const void *)(d + 1);
+	const struct queue *q = g->last_queue;
+	struct shape shape;
+
+	if (ARAX_TAG_SLOT(d->tag) < g->nr_slots)
+		__builtin_prefetch(&g->slots[ARAX_TAG_SLOT(d->tag)], 1);
+	if (!q || q->context_id != d->context || !(d->queue_flags & ARAX_QUEUE_DATAFLOW))
+		return;
+	for (unsigned int i = 0; i < d->nr_ranges && i < 2; i++) {
+		if (shape_from_range(&shape, &r[i]) > 0) {
+			uint64_t hash = index_hash(g, q->context, r[i].buffer, &shape);
+
+			__builtin_prefetch(&g->spans.buckets[hash & g->spans.mask]);
+		}
+	}
+}
+
+struct graph_node *graph_pop_ready(struct graph *g)
+{
+	struct node *n = g->ready;
+
+	if (!n)
+		return NULL;
+	g->ready = n->next;
+	if (g->ready)
+		g->ready->prev = NULL;
+	else
+		g->ready_tail = NULL;
+	n->state = GRAPH_POPPED;
+	return &n->pub;
+}
+
+void graph_start(struct graph *g, struct graph_node *node)
+{
+	node_of(node)->state = GRAPH_RUNNING;
+}
+
+bool graph_complete(struct graph *g, struct graph_node *node, int result,
+		    uint64_t now_ns)
+{
+	struct node *n = node_of(node);
+
+	if (n->flags & NODE_HEAPED)
+		heap_remove(g, n);
+	if (unlikely(n->flags & NODE_GONE)) {
+		node_free(g, n);
+		g->stats.live--;
+		return false;
+	}
+	g->slots[ARAX_TAG_SLOT(n->pub.d.tag)] = NULL;
+	g->stats.completed++;
+	n->result = result;
+	end_one(g, n, now_ns);
+	if (unlikely(g->work))
+		end_doomed(g, now_ns);
+	return true;
+}
+
+bool graph_pop_done(struct graph *g, struct graph_done *done)
+{
+	struct done_record *r = g->done;
+
+	if (!r)
+		return false;
+	*done = r->done;
+	g->done = r->next;
+	if (!g->done)
+		g->done_tail = &g->done;
+	pool_put(&g->done_pool, r);
+	return true;
+}
+
+static struct node *find(const struct graph *g, uint64_t tag)
+{
+	uint32_t slot = ARAX_TAG_SLOT(tag);
+	struct node *n;
+
+	if (slot >= g->nr_slots)
+		return NULL;
+	n = g->slots[slot];
+	return n && n->pub.d.tag == tag ? n : NULL;
+}
+
+struct graph_node *graph_find(struct graph *g, uint64_t tag)
+{
+	struct node *n = find(g, tag);
+
+	return n ? &n->pub : NULL;
+}
+
+enum graph_state graph_node_state(const struct graph_node *node)
+{
+	return node_of((struct graph_node *)node)->state;
+}
+
+int graph_unblock(struct graph *g, uint64_t tag, int error, uint64_t now_ns)
+{
+	struct node *n = find(g, tag);
+
+	if (!n || !(n->flags & NODE_BLOCKED))
+		return -ENOENT;
+	if (error)
+		doom(n, error, 0);
+	unblock(g, n);
+	end_doomed(g, now_ns);
+	return 0;
+}
+
+/* Ends @n, which has not started, though it would be free to run. */
+static void end_early(struct graph *g, struct node *n, int result, uint64_t now_ns)
+{
+	/* Its own end is not subject to ARAX_QUEUE_CONTINUE. */
+	if (!(n->flags & NODE_DOOMED)) {
+		n->flags |= NODE_DOOMED;
+		n->result = result;
+		n->origin = 0;
+	}
+	switch (n->state) {
+	case GRAPH_POPPED:
+		if (g->params.drop)
+			g->params.drop(g->params.drop_arg, &n->pub);
+		list_append(&g->work, &g->work_tail, n);
+		break;
+	case GRAPH_READY:
+		list_unlink(&g->ready, &g->ready_tail, n);
+		list_append(&g->work, &g->work_tail, n);
+		break;
+	default:
+		unblock(g, n);
+		/*
+		 * What came after it must still wait for what came before it,
+		 * so it keeps its place.  Only so many may: else a client could
+		 * fill our memory with canceled tasks behind a slow one.
+		 */
+		if (n->waits && n->context->ghosts < MAX_GHOSTS) {
+			n->context->ghosts++;
+			n->flags |= NODE_GHOST;
+			report(g, n);
+		}
+	}
+	end_doomed(g, now_ns);
+}
+
+int graph_cancel(struct graph *g, uint64_t tag, uint64_t now_ns)
+{
+	struct node *n = find(g, tag);
+
+	if (!n)
+		return -ENOENT;
+	if (n->state == GRAPH_RUNNING)
+		return -EBUSY;
+	end_early(g, n, -ECANCELED, now_ns);
+	return 0;
+}
+
+struct graph_node *graph_expire(struct graph *g, uint64_t now_ns)
+{
+	while (g->heap_used && g->heap[0]->pub.d.deadline_ns <= now_ns) {
+		struct node *n = g->heap[0];
+
+		heap_remove(g, n);
+		if (n->state == GRAPH_RUNNING)
+			return &n->pub;
+		end_early(g, n, -ETIMEDOUT, now_ns);
+	}
+	return NULL;
+}
+
+void graph_settle(struct graph *g, uint64_t before_ns)
+{
+	struct context *next;
+
+	for (struct context *c = g->linger_contexts; c; c = next) {
+		next = c->linger_next;
+		settle(g, c, before_ns);
+	}
+}
+
+void graph_context_gone(struct graph *g, uint32_t id)
+{
+	struct context *c = context_find(g, id);
+	struct node *next;
+
+	if (!c)
+		return;
+	if (c->lingering)
+		settle(g, c, UINT64_MAX);
+	index_drop_context(g, c);
+	for (struct node *n = c->head; n; n = next) {
+		struct epoch *e = n->epoch;
+
+		next = n->live_next;
+		free_succs(g, n);
+		n->nr_access = 0;
+		if (e && !--e->live && e != n->queue->epoch)
+			pool_put(&g->epoch_pool, e);
+		if (!(n->flags & NODE_REPORTED))
+			g->slots[ARAX_TAG_SLOT(n->pub.d.tag)] = NULL;
+		if (n->state == GRAPH_RUNNING) {
+			n->flags |= NODE_GONE;
+			n->queue = NULL;
+			n->context = NULL;
+			continue;
+		}
+		if (n->flags & NODE_HEAPED)
+			heap_remove(g, n);
+		if (n->state == GRAPH_READY)
+			list_unlink(&g->ready, &g->ready_tail, n);
+		else if (n->state == GRAPH_POPPED && g->params.drop)
+			g->params.drop(g->params.drop_arg, &n->pub);
+		node_free(g, n);
+		g->stats.live--;
+	}
+	while (c->queues)
+		queue_free(g, c->queues);
+	table_remove(&g->contexts, &c->link);
+	pool_put(&g->context_pool, c);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * graph.h - which task may run when
+ *
+ * The graph holds every task that was dispatched and has not completed.  It is
+ * plain logic: no threads, no locks, no clock, no system call.  All calls on
+ * one graph come from one thread (the poller); a node that was started may be
+ * read by the thread that runs it, because the graph changes nothing of its
+ * public part until graph_complete().
+ *
+ * ORDER
+ *
+ *   Inside a context only.  A task waits for an earlier one if
+ *   - both are in the same in-order queue;
+ *   - both are in the same dataflow queue and one has ARAX_TASK_BARRIER;
+ *   - at least one of them is in a dataflow queue, and they touch a common
+ *     byte of a buffer which one of them writes.  Strided ranges are compared
+ *     exactly.
+ *   Two in-order queues are not related by their ranges: programs relate them
+ *   by timelines, and may submit a wait before its signal.
+ *
+ *   A range that a later dataflow task wholly overwrites is superseded: tasks
+ *   after that one depend on it alone.
+ *
+ * FAILURE
+ *
+ *   A task that waited for a failed one doesn't run: it completes with
+ *   -ECANCELED and the tag of the first failure, and fails its own dependents,
+ *   unless its queue has ARAX_QUEUE_CONTINUE.  A failure also reaches tasks
+ *   that are added after it, if they were submitted before it (submit_ns):
+ *   else it would depend on timing whether a batch stops at its first failure.
+ *   See graph_settle().
+ *
+ * COST
+ *
+ *   Adding a task looks at no more than GRAPH_MAX_VISITS ranges besides those
+ *   that it supersedes (of which each is superseded only once).  A task that
+ *   would need more gets a fence: it waits for all earlier tasks of its
+ *   context, and is canceled if any task of its context fails meanwhile.  So
+ *   neither time nor memory of a hostile context grows faster than its tasks.
+ *   Nothing is allocated per task once the graph has been as large before.
+ */
+#ifndef ARAXD_GRAPH_H
+#define ARAXD_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "uapi/arax.h"
+#include "daemon/sched/sched_task.h"
+
+#define GRAPH_MAX_VISITS	256
+
+struct graph;
+
+enum graph_state {
+	GRAPH_WAITING,		/* for other tasks, or blocked on a timeline */
+	GRAPH_READY,		/* on the ready list */
+	GRAPH_POPPED,		/* taken by graph_pop_ready(), not started */
+	GRAPH_RUNNING,
+	GRAPH_ENDED,		/* internal: no caller ever sees one */
+};
+
+/**
+ * struct graph_node - a task in the graph: its public part
+ * @d:		copy of the dispatch header
+ * @ranges:	copies, d.nr_ranges of them
+ * @args:	copy, d.arg_len bytes, aligned to 16
+ * @seq:	order of addition in this graph, from 1
+ * @sched:	belongs to the scheduler from graph_pop_ready() on
+ * @device:	for the caller: where it runs
+ * @start_ns, @run_ns, @bytes: for the caller
+ * @priv:	for the caller
+ *
+ * The graph owns nodes.  A caller may use one from graph_pop_ready() until it
+ * calls graph_complete(), or until the drop hook is called for it.
+ */
+struct graph_node {
+	struct arax_dispatch d;
+	const struct arax_dispatch_range *ranges;
+	const void *args;
+	uint64_t seq;
+	struct sched_task sched;
+	uint64_t start_ns;
+	uint64_t run_ns;
+	uint64_t bytes;
+	void *priv;
+	uint32_t device;
+};
+
+/* A task that completed without running, for the caller to commit. */
+struct graph_done {
+	uint64_t tag;
+	uint64_t origin;	/* tag of the first failure, or 0 */
+	uint64_t submit_ns;
+	uint64_t tenant;
+	uint32_t context;
+	int32_t result;		/* negative errno */
+};
+
+/**
+ * struct graph_params - how to make a graph
+ * @slots:	tasks that the core can have in flight (struct arax_attach);
+ *		a tag whose slot is not below this is refused. 1..2^24
+ * @drop:	called for each popped, not started node that ends without
+ *		running (cancel, deadline, context gone), before it is freed:
+ *		the scheduler must forget it.  May be NULL if nodes are always
+ *		started directly after they are popped.
+ * @drop_arg:	handed to @drop
+ */
+struct graph_params {
+	uint32_t slots;
+	void (*drop)(void *arg, struct graph_node *node);
+	void *drop_arg;
+};
+
+/* NULL with errno set: EINVAL (@slots), ENOMEM.  graph_destroy(NULL) is fine. */
+struct graph *graph_create(const struct graph_params *params);
+void graph_destroy(struct graph *g);
+
+/**
+ * graph_add - add a task
+ * @d: entry of type ARAX_DISPATCH_TASK, followed by its ranges and, if
+ *     arg_len > ARAX_INLINE_ARGS, by its arguments; copied once
+ *
+ * It then is ready, waits, or (if it depends on a lingering failure) has
+ * already ended and is found by graph_pop_done().
+ *
+ * Returns 0, or changing nothing: -EINVAL if the entry contradicts itself
+ * (counts, cells, an access of 0, a range that wraps round), -EEXIST if the
+ * tag's slot is in use, -ENOMEM.
+ */
+int graph_add(struct graph *g, const struct arax_dispatch *d);
+
+/* Pulls what graph_add(@d) will touch into the cache.  Reads only @d. */
+void graph_prefetch(const struct graph *g, const struct arax_dispatch *d);
+
+/**
+ * graph_pop_ready - take a task that may run
+ *
+ * In the order in which they became ready; those that did so together, in
+ * submission order.  NULL if there is none.
+ */
+struct graph_node *graph_pop_ready(struct graph *g);
+
+/* @node was popped and is handed to a device now: it can't be canceled. */
+void graph_start(struct graph *g, struct graph_node *node);
+
+/**
+ * graph_complete - a popped or started task is done
+ * @result: 0 or negative errno
+ * @now_ns: CLOCK_MONOTONIC; only used if @result is not 0.  Tasks submitted up
+ *	    to then that depend on this one fail.  0: only those already added.
+ *
+ * @node is gone afterwards.  Returns whether to commit it: false if its
+ * context is gone.
+ */
+bool graph_complete(struct graph *g, struct graph_node *node, int result,
+		    uint64_t now_ns);
+
+/* Fills @done with a task that ended without running; false if none is left. */
+bool graph_pop_done(struct graph *g, struct graph_done *done);
+
+/**
+ * graph_unblock - the timeline that a blocked task waits for was reached
+ * @error: 0, or the timeline's negative errno: the task then completes with
+ *	   that error without running, unless its queue has ARAX_QUEUE_CONTINUE
+ *
+ * Returns 0, or -ENOENT if there is no such task, or it was not blocked.
+ */
+int graph_unblock(struct graph *g, uint64_t tag, int error, uint64_t now_ns);
+
+/**
+ * graph_cancel - end a task that has not started, with -ECANCELED
+ *
+ * Its dependents fail with its tag as their origin.  Returns 0 (found by
+ * graph_pop_done()), -EBUSY if it runs, -ENOENT if there is no such task.
+ */
+int graph_cancel(struct graph *g, uint64_t tag, uint64_t now_ns);
+
+/**
+ * graph_context_gone - forget a context
+ *
+ * Its tasks that have not started vanish; graph_complete() of a running one
+ * returns false.  Time: linear in its live tasks.
+ */
+void graph_context_gone(struct graph *g, uint32_t context);
+
+/* The live task with this tag, or NULL. */
+struct graph_node *graph_find(struct graph *g, uint64_t tag);
+enum graph_state graph_node_state(const struct graph_node *node);
+
+/* The earliest deadline of a live task, CLOCK_MONOTONIC; UINT64_MAX if none. */
+uint64_t graph_next_deadline(const struct graph *g);
+
+/**
+ * graph_expire - enforce deadlines
+ *
+ * Tasks that have not started by then end with -ETIMEDOUT (graph_pop_done()).
+ * Returns a running task that is overdue, each once, for the caller to stop;
+ * NULL when there is no more.  So call it until it returns NULL.
+ */
+struct graph_node *graph_expire(struct graph *g, uint64_t now_ns);
+
+/**
+ * graph_settle - all tasks submitted before @before_ns have been added
+ *
+ * Forgets the failures up to then.  graph_add() does the same for its context
+ * by the task's submit_ns, so this matters only for contexts that went idle:
+ * call it now and then when the dispatch ring was seen empty, with the time
+ * taken before looking.
+ */
+void graph_settle(struct graph *g, uint64_t before_ns);
+
+struct graph_stats {
+	uint64_t added, completed, canceled;
+	uint64_t edges;			/* dependencies recorded so far */
+	uint64_t searches;		/* ranges not just found by their hash so far */
+	uint64_t fences;		/* tasks that passed GRAPH_MAX_VISITS */
+	uint64_t live;			/* tasks not ended */
+	uint64_t lingering;		/* failures kept for tasks to come */
+	uint64_t contexts, buffers, spans; /* live index entries */
+	uint64_t memory;		/* bytes obtained from the system */
+};
+
+void graph_stats(const struct graph *g, struct graph_stats *stats);
+
+/* Writes the live graph in dot's language.  Linear in its size. */
+void graph_dump_dot(const struct graph *g, FILE *out);
+
+/*
+ * Checks every invariant and returns the number of violations, each printed to
+ * stderr.  For tests; slow.
+ */
+int graph_check(const struct graph *g);
+
+#endif /* ARAXD_GRAPH_H */

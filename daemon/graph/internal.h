@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * internal.h - what the graph's files share
+ *
+ *   graph.c	nodes, their life and their dependencies
+ *   index.c	which ranges of which buffers are in use, and by whom
+ *   tree.c	the ranges of one buffer, found by overlap
+ *   table.c	hash tables
+ *   deadline.c	the heap of deadlines
+ *   inspect.c	dump, check, statistics
+ *   shape.c	the arithmetic of strided ranges
+ *   pool.c	memory
+ */
+#ifndef ARAXD_GRAPH_INTERNAL_H
+#define ARAXD_GRAPH_INTERNAL_H
+
+#include "daemon/graph/graph.h"
+#include "daemon/graph/pool.h"
+#include "daemon/graph/shape.h"
+
+#define likely(x)	__builtin_expect(!!(x), 1)
+#define unlikely(x)	__builtin_expect(!!(x), 0)
+
+struct node;
+struct span;
+struct tree_node;
+
+/* An object's place in a chained hash table; its first member. */
+struct link {
+	struct link *next;
+	uint64_t hash;
+};
+
+struct table {
+	struct link **buckets;
+	uint64_t mask;
+	uint64_t used;
+};
+
+/* ------------------------------------------------------------------ */
+/* The index of ranges                                                 */
+
+/**
+ * struct access - one range of one task in the index
+ * @span:	the shape that it is attached to; NULL: superseded, or not indexed
+ * @next, @pprev: in the span's list of its class; a dataflow writer has none
+ */
+struct access {
+	struct node *node;
+	struct span *span;
+	struct access *next;
+	struct access **pprev;
+	bool write;
+};
+
+/**
+ * struct span - a distinct shape in use in one buffer of one context
+ * @writer:	the last dataflow task that writes it
+ * @readers:	dataflow tasks that read it since
+ * @ordered:	tasks of in-order queues that use it, latest first
+ * @ordered_writes: of these, how many write it
+ * @crowded:	another span may share bytes with this one.  Invariant: of two
+ *		spans that do, both are crowded, or their buffer is mixed
+ * @may_write:	the tree counts it among the spans with a writer
+ *
+ * A span without accesses is removed; unless it is not crowded, then it idles
+ * for a while, because the next task probably uses the same shape.
+ */
+struct span {
+	struct link link;
+	struct buffer *buffer;
+	struct shape shape;
+	/* hash 16, buffer 8, shape 24: with these two a cache line */
+	struct access *writer;
+	struct access *readers;
+	struct access *ordered;
+	struct tree_node *leaf;
+	struct span *idle_next, *idle_prev;
+	uint32_t ordered_writes;
+	bool crowded;
+	bool may_write;
+	bool idle;
+};
+
+#define BUFFER_FEW	4
+
+/**
+ * struct buffer - the spans of one buffer in one context
+ * @few, @nr_spans: all of them as long as there is no @root
+ * @mixed:	every span counts as crowded
+ */
+struct buffer {
+	struct link link;
+	struct context *context;
+	uint64_t id;
+	struct tree_node *root;
+	struct span *few[BUFFER_FEW];
+	uint32_t nr_spans;
+	bool mixed;
+	struct buffer *next, *prev;	/* of the context */
+};
+
+/* ------------------------------------------------------------------ */
+/* Contexts and queues                                                 */
+
+/**
+ * struct epoch - tasks of a dataflow queue between two barriers
+ * @live:	of them, the first barrier included
+ * @waiter:	the barrier that closes the epoch, if it waits
+ * @fail_origin, @fail_ns: the latest failure before there was a waiter
+ */
+struct epoch {
+	uint32_t live;
+	struct node *waiter;
+	uint64_t fail_origin;
+	uint64_t fail_ns;
+};
+
+/**
+ * struct queue - a queue that had a task lately
+ * @tail:	in-order: last live task; dataflow: last live barrier
+ * @fail_origin, @fail_ns: of that one, if it failed and is gone
+ */
+struct queue {
+	struct link link;
+	struct context *context;
+	uint32_t handle;
+	uint32_t context_id;
+	uint32_t live;
+	struct node *tail;
+	struct epoch *epoch;
+	uint64_t fail_origin;
+	uint64_t fail_ns;
+	struct queue *next, *prev;	/* of the context */
+};
+
+/**
+ * struct context - one client's tasks
+ * @head, @tail:	live tasks in order of submission
+ * @lingering:		failed tasks that tasks to come may depend on
+ * @tracks:		ranges are indexed: it has used a dataflow queue
+ * @ghosts:		ended tasks that still keep others in order
+ * @failures, @last_failure: for fences
+ */
+struct context {
+	struct link link;
+	uint32_t id;
+	bool tracks;
+	uint32_t ghosts;
+	uint32_t nr_queues;
+	uint32_t queue_limit;
+	struct node *head, *tail;
+	struct node *lingering, **lingering_tail;
+	struct queue *queues;
+	struct buffer *buffers;
+	uint64_t failures;
+	uint64_t last_failure;
+	struct context *linger_next, **linger_pprev;
+};
+
+/* Ended tasks of one context that may keep their place; more report late. */
+#define MAX_GHOSTS	1024
+
+/* ------------------------------------------------------------------ */
+/* Nodes                                                               */
+
+#define NODE_RANGES	2	/* inline */
+#define NODE_SUCCS	4	/* inline */
+
+struct edge_chunk {
+	struct edge_chunk *next;
+	struct node *to[15];
+};
+
+enum node_flags {
+	NODE_DATAFLOW	= 0x01,
+	NODE_CONTINUE	= 0x02,
+	NODE_BLOCKED	= 0x04,	/* a wait is for its timeline */
+	NODE_FENCED	= 0x08,	/* a wait is for all earlier of the context */
+	NODE_DOOMED	= 0x10,	/* ends without running: @result, @origin */
+	NODE_REPORTED	= 0x20,	/* ... and its end was reported already */
+	NODE_GONE	= 0x40,	/* runs, but its context is gone */
+	NODE_HEAPED	= 0x80,	/* has a place in the deadline heap */
+	NODE_GHOST	= 0x100, /* reported while it still waits */
+};
+
+struct node {
+	uint64_t mark;		/* seq of the last task made to wait for it */
+	uint32_t waits;
+	uint16_t flags;
+	uint8_t state;		/* enum graph_state */
+	uint8_t nr_access;
+	uint32_t nr_succs;
+	int32_t result;
+	uint64_t origin;
+	struct node *succs[NODE_SUCCS];
+	/* a cache line so far */
+	struct edge_chunk *more, *more_last;
+	struct queue *queue;
+	struct context *context;
+	struct epoch *epoch;
+	struct node *next, *prev;	/* ready list; lingering list; work list */
+	struct node *live_next, *live_prev;
+	struct access *access;
+	uint64_t fail_ns;
+	uint64_t failures;	/* of the context when it was fenced */
+	void *blob;
+	uint32_t heap_index;
+	int blob_class;		/* -1: none */
+	struct access inline_access[NODE_RANGES];
+	struct graph_node pub;
+	struct arax_dispatch_range inline_ranges[NODE_RANGES];
+};
+
+static inline struct node *node_of(struct graph_node *pub)
+{
+	return (struct node *)((char *)pub - offsetof(struct node, pub));
+}
+
+/* ------------------------------------------------------------------ */
+
+struct done_record {
+	struct done_record *next;
+	struct graph_done done;
+};
+
+#define BLOB_CLASSES	3
+#define IDLE_SPANS	1024
+
+struct graph {
+	/* touched for each task */
+	struct queue *last_queue;
+	struct node *ready, *ready_tail;
+	uint64_t seq;
+	struct node *adding;
+	struct table spans;
+	struct node **slots;
+	uint64_t key[4];
+	struct span *idle, *idle_tail;	/* oldest first */
+	uint32_t nr_idle;
+	uint32_t nr_slots;
+	struct pool node_pool, span_pool, buffer_pool;
+	struct node *work, *work_tail;
+	struct graph_stats stats;
+	struct done_record *done, **done_tail;
+
+	struct pool tree_pool, edge_pool, queue_pool, context_pool, epoch_pool;
+	struct pool done_pool, blob_pool[BLOB_CLASSES];
+	struct table buffers, queues, contexts;
+	struct context *linger_contexts;
+	struct node **heap;
+	uint32_t heap_used, heap_size;
+	struct graph_params params;
+};
+
+/* Multiplies to 128 bits and folds: a keyed hash of two words. */
+static inline uint64_t mix(uint64_t a, uint64_t b)
+{
+	unsigned __int128 m = (unsigned __int128)a * b;
+
+	return (uint64_t)m ^ (uint64_t)(m >> 64);
+}
+
+/* graph.c: makes @n wait for @pred, or fail with it; a node once only. */
+void node_depend(struct graph *g, struct node *n, struct node *pred);
+/* graph.c: makes @n, which is being added, wait for all earlier ones. */
+void node_fence(struct graph *g, struct node *n);
+
+/* table.c: grows when it can; its objects must be gone before table_fini() */
+bool table_init(struct table *t, unsigned int bits);
+void table_fini(struct table *t);
+void table_grow(struct table *t);
+void table_remove(struct table *t, struct link *l);
+
+static inline struct link *table_first(const struct table *t, uint64_t hash)
+{
+	return t->buckets[hash & t->mask];
+}
+
+static inline void table_insert(struct table *t, struct link *l, uint64_t hash)
+{
+	if (unlikely(t->used > t->mask))
+		table_grow(t);
+	l->hash = hash;
+	l->next = t->buckets[hash & t->mask];
+	t->buckets[hash & t->mask] = l;
+	t->used++;
+}
+
+/* index.c */
+uint64_t index_hash(const struct graph *g, const struct context *c,
+		    uint64_t buffer, const struct shape *s);
+bool index_reserve(struct graph *g, unsigned int ranges);
+/* Adds the ranges of @n and makes @n depend on what they conflict with. */
+void index_add(struct graph *g, struct node *n);
+/* Takes all accesses of @n out. */
+void index_remove(struct graph *g, struct node *n);
+void index_drop_context(struct graph *g, struct context *c);
+
+/* tree.c */
+#define TREE_FAN	16
+#define TREE_MAX_DEPTH	24
+
+/**
+ * struct tree_node - of a B+ tree ordered by start, augmented by largest ends
+ * @start:	of the span; of a child: not above any of its spans' starts
+ * @end:	of the span; of a child: the largest
+ * @wend:	the same of spans that may have a writer, else 0
+ */
+struct tree_node {
+	uint64_t start[TREE_FAN];
+	uint64_t end[TREE_FAN];
+	uint64_t wend[TREE_FAN];
+	void *child[TREE_FAN];
+	struct tree_node *parent;
+	uint16_t n;
+	uint8_t height;		/* 0: a leaf */
+	bool leaf;
+};
+
+/* Needs TREE_MAX_DEPTH objects in the pool. */
+void tree_insert(struct graph *g, struct buffer *b, struct span *s);
+void tree_remove(struct graph *g, struct buffer *b, struct span *s);
+/* @s has a writer now. */
+void tree_mark_writer(struct span *s);
+/*
+ * Calls @visit for each span that shares a byte of the hull [start, end) (only
+ * those that may have a writer if @writers), until it returns false.  @visit
+ * must not insert or remove.
+ */
+bool tree_walk(struct tree_node *t, uint64_t start, uint64_t end, bool writers,
+	       bool (*visit)(void *arg, struct span *s), void *arg);
+/*
+ * Ask for the cache lines of a leaf; of the leaf where @start belongs, which
+ * is returned; of the spans in a leaf that share a byte with [start, end).
+ */
+void tree_prefetch_leaf(const struct tree_node *t);
+const struct tree_node *tree_prefetch(const struct tree_node *t, uint64_t start);
+void tree_prefetch_spans(const struct tree_node *t, uint64_t start, uint64_t end);
+void tree_free(struct graph *g, struct tree_node *t,
+	       void (*each)(struct graph *g, struct span *s));
+
+/* Whether a task that only reads @s would have to wait for someone. */
+bool span_has_writer(const struct span *s);
+
+/* deadline.c */
+bool heap_reserve(struct graph *g);
+void heap_push(struct graph *g, struct node *n);
+void heap_remove(struct graph *g, struct node *n);
+
+#endif /* ARAXD_GRAPH_INTERNAL_H */

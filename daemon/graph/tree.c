@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tree.c - the spans of one buffer, ordered by their start
+ *
+ * Nodes are wide so that a search touches few cache lines.  Spans know their
+ * leaf, so removing needs no search.  Nodes are never merged, only freed when
+ * empty: the tree is as deep as the largest it once was, and goes when the
+ * buffer's last span does.
+ */
+#include <string.h>
+
+#include "daemon/graph/internal.h"
+
+static unsigned int slot_of(const struct tree_node *t, const void *child)
+{
+	unsigned int i = 0;
+
+	while (t->child[i] != child)
+		i++;
+	return i;
+}
+
+static uint64_t max_of(const uint64_t *v, unsigned int n)
+{
+	uint64_t m = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		m = v[i] > m ? v[i] : m;
+	return m;
+}
+
+static struct tree_node *new_node(struct graph *g, unsigned int height)
+{
+	/* tree_insert()'s callers have reserved a node for each level. */
+	struct tree_node *t = pool_get(&g->tree_pool);
+
+	t->parent = NULL;
+	t->n = 0;
+	t->height = height;
+	t->leaf = !height;
+	return t;
+}
+
+static void adopt(struct tree_node *t, unsigned int i)
+{
+	if (t->leaf)
+		((struct span *)t->child[i])->leaf = t;
+	else
+		((struct tree_node *)t->child[i])->parent = t;
+}
+
+static void open_slot(struct tree_node *t, unsigned int at)
+{
+	unsigned int n = t->n - at;
+
+	memmove(&t->start[at + 1], &t->start[at], n * sizeof(t->start[0]));
+	memmove(&t->end[at + 1], &t->end[at], n * sizeof(t->end[0]));
+	memmove(&t->wend[at + 1], &t->wend[at], n * sizeof(t->wend[0]));
+	memmove(&t->child[at + 1], &t->child[at], n * sizeof(t->child[0]));
+	t->n++;
+}
+
+static void close_slot(struct tree_node *t, unsigned int at)
+{
+	unsigned int n = --t->n - at;
+
+	memmove(&t->start[at], &t->start[at + 1], n * sizeof(t->start[0]));
+	memmove(&t->end[at], &t->end[at + 1], n * sizeof(t->end[0]));
+	memmove(&t->wend[at], &t->wend[at + 1], n * sizeof(t->wend[0]));
+	memmove(&t->child[at], &t->child[at + 1], n * sizeof(t->child[0]));
+}
+
+static void put(struct tree_node *t, unsigned int at, uint64_t start,
+		uint64_t end, uint64_t wend, void *child)
+{
+	open_slot(t, at);
+	t->start[at] = start;
+	t->end[at] = end;
+	t->wend[at] = wend;
+	t->child[at] = child;
+	adopt(t, at);
+}
+
+/* Writes what @t's parent says about @t. */
+static void describe(struct tree_node *t)
+{
+	struct tree_node *p = t->parent;
+	unsigned int i = slot_of(p, t);
+
+	if (p->start[i] > t->start[0])
+		p->start[i] = t->start[0];
+	p->end[i] = max_of(t->end, t->n);
+	p->wend[i] = max_of(t->wend, t->n);
+}
+
+/* Splits full @t at @at; returns the right part, which its parent has. */
+static struct tree_node *split(struct graph *g, struct buffer *b,
+			       struct tree_node *t, unsigned int at)
+{
+	struct tree_node *r = new_node(g, t->height);
+	struct tree_node *p = t->parent;
+	unsigned int n = t->n - at;
+
+	memcpy(r->start, &t->start[at], n * sizeof(t->start[0]));
+	memcpy(r->end, &t->end[at], n * sizeof(t->end[0]));
+	memcpy(r->wend, &t->wend[at], n * sizeof(t->wend[0]));
+	memcpy(r->child, &t->child[at], n * sizeof(t->child[0]));
+	r->n = n;
+	t->n = at;
+	for (unsigned int i = 0; i < n; i++)
+		adopt(r, i);
+	if (!p) {
+		p = new_node(g, t->height + 1);
+		put(p, 0, t->start[0], 0, 0, t);
+		b->root = p;
+	} else if (p->n == TREE_FAN) {
+		unsigned int i = slot_of(p, t);
+		struct tree_node *q = split(g, b, p, TREE_FAN / 2);
+
+		if (i >= TREE_FAN / 2)
+			p = q;
+	}
+	put(p, slot_of(p, t) + 1, r->start[0], 0, 0, r);
+	describe(t);
+	describe(r);
+	return r;
+}
+
+static unsigned int find_slot(const struct tree_node *t, uint64_t start)
+{
+	unsigned int i = 0;
+
+	/* How many begin at or before @start; no early exit, no branch. */
+	for (unsigned int k = 0; k < t->n; k++)
+		i += t->start[k] <= start;
+	return i;
+}
+
+void tree_insert(struct graph *g, struct buffer *b, struct span *s)
+{
+	uint64_t start = s->shape.offset;
+	uint64_t end = shape_end(&s->shape);
+	uint64_t wend = s->may_write ? end : 0;
+	struct tree_node *t = b->root;
+	unsigned int i;
+
+	if (!t)
+		t = b->root = new_node(g, 0);
+	while (!t->leaf) {
+		i = find_slot(t, start);
+		if (i)
+			i--;
+		else
+			t->start[0] = start;
+		if (t->end[i] < end)
+			t->end[i] = end;
+		if (t->wend[i] < wend)
+			t->wend[i] = wend;
+		t = t->child[i];
+	}
+	i = find_slot(t, start);
+	if (t->n == TREE_FAN) {
+		/* Ascending starts are common: then leave the left one full. */
+		unsigned int at = i == TREE_FAN ? TREE_FAN - 1 : TREE_FAN / 2;
+		struct tree_node *r = split(g, b, t, at);
+
+		if (i >= at) {
+			t = r;
+			i -= at;
+		}
+		put(t, i, start, end, wend, s);
+		describe(t);
+		return;
+	}
+	put(t, i, start, end, wend, s);
+}
+
+void tree_remove(struct graph *g, struct buffer *b, struct span *s)
+{
+	struct tree_node *t = s->leaf;
+	void *child = s;
+
+	s->leaf = NULL;
+	for (;;) {
+		struct tree_node *p = t->parent;
+		unsigned int i = slot_of(t, child);
+		uint64_t end = t->end[i], wend = t->wend[i];
+
+		close_slot(t, i);
+		if (t->n) {
+			/* Tell upwards while it changes anything. */
+			for (; p; t = p, p = p->parent) {
+				i = slot_of(p, t);
+				if (p->end[i] != end && p->wend[i] != wend)
+					break;
+				end = p->end[i];
+				wend = p->wend[i];
+				p->end[i] = max_of(t->end, t->n);
+				p->wend[i] = max_of(t->wend, t->n);
+				if (p->end[i] == end && p->wend[i] == wend)
+					break;
+			}
+			break;
+		}
+		pool_put(&g->tree_pool, t);
+		if (!p) {
+			b->root = NULL;
+			return;
+		}
+		child = t;
+		t = p;
+	}
+	while (!b->root->leaf && b->root->n == 1) {
+		t = b->root;
+		b->root = t->child[0];
+		b->root->parent = NULL;
+		pool_put(&g->tree_pool, t);
+	}
+}
+
+void tree_mark_writer(struct span *s)
+{
+	struct tree_node *t = s->leaf;
+	uint64_t end = shape_end(&s->shape);
+	void *child = s;
+
+	s->may_write = true;
+	for (; t; child = t, t = t->parent) {
+		unsigned int i = slot_of(t, child);
+
+		if (t->wend[i] >= end)
+			break;
+		t->wend[i] = end;
+	}
+}
+
+static void unmark_writer(struct span *s, unsigned int i)
+{
+	struct tree_node *t = s->leaf;
+	uint64_t old = t->wend[i];
+
+	s->may_write = false;
+	t->wend[i] = 0;
+	for (struct tree_node *p = t->parent; p; t = p, p = p->parent) {
+		i = slot_of(p, t);
+		if (p->wend[i] != old)
+			break;
+		p->wend[i] = max_of(t->wend, t->n);
+		if (p->wend[i] == old)
+			break;
+	}
+}
+
+bool tree_walk(struct tree_node *t, uint64_t start, uint64_t end, bool writers,
+	       bool (*visit)(void *arg, struct span *s), void *arg)
+{
+	const uint64_t *ends = writers ? t->wend : t->end;
+	unsigned int hits = 0;
+
+	for (unsigned int i = 0; i < t->n; i++)
+		hits |= (unsigned int)((t->start[i] < end) & (ends[i] > start)) << i;
+	for (; hits; hits &= hits - 1) {
+		unsigned int i = __builtin_ctz(hits);
+		struct span *s = t->child[i];
+
+		if (!t->leaf) {
+			if (!tree_walk(t->child[i], start, end, writers, visit, arg))
+				return false;
+			continue;
+		}
+		/* Its writers have left since: not again until one comes. */
+		if (writers && !span_has_writer(s)) {
+			unmark_writer(s, i);
+			continue;
+		}
+		if (!visit(arg, s))
+			return false;
+	}
+	return true;
+}
+
+void tree_prefetch_leaf(const struct tree_node *t)
+{
+	for (size_t i = 0; i < sizeof(*t); i += 64)
+		__builtin_prefetch((const char *)t + i, 1);
+}
+
+void tree_prefetch_spans(const struct tree_node *t, uint64_t start, uint64_t end)
+{
+	for (unsigned int i = 0; i < t->n; i++) {
+		if (t->start[i] < end && t->end[i] > start)
+			__builtin_prefetch(t->child[i], 1);
+	}
+}
+
+const struct tree_node *tree_prefetch(const struct tree_node *t, uint64_t start)
+{
+	while (!t->leaf) {
+		unsigned int i = find_slot(t, start);
+		bool last = t->height == 1;
+
+		t = t->child[i ? i - 1 : 0];
+		if (last)
+			break;	/* @t isn't here yet: don't look at it */
+	}
+	tree_prefetch_leaf(t);
+	return t;
+}
+
+void tree_free(struct graph *g, struct tree_node *t,
+	       void (*each)(struct graph *g, struct span *s))
+{
+	for (unsigned int i = 0; i < t->n; i++) {
+		if (t->leaf)
+			each(g, t->child[i]);
+		else
+			tree_free(g, t->child[i], each);
+	}
+	pool_put(&g->tree_pool, t);
+}

@@ -1,0 +1,546 @@
+// SPDX-License-Identifier: MIT
+/* The broker's life and its service thread: sockets in, calls run, answers out. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon/link/broker_impl.h"
+#include "daemon/link/wake.h"
+#include "daemon/log.h"
+#include "daemon/memory/guard.h"
+
+#define CELLS		16384u
+#define SLOTS		16384u
+#define EVENTS		32
+#define PER_UID_SPARE	64u	/* connections of one user beside its contexts */
+
+void broker_kick(struct broker *b)
+{
+	const uint64_t one = 1;
+	ssize_t n = write(b->event_fd, &one, sizeof(one));
+
+	(void)n;
+}
+
+void broker_reply_later(struct broker *b, struct work *w)
+{
+	if (work_push(&b->replies, w))
+		broker_kick(b);
+}
+
+/* ------------------------------------------------------------------ */
+/* Connections                                                         */
+
+/* Nothing is freed here: the caller may be in the midst of it. */
+void conn_close(struct conn *c)
+{
+	if (c->closing)
+		return;
+	c->closing = true;
+	c->broker->any_closing = true;
+	epoll_ctl(c->broker->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
+	shutdown(c->fd, SHUT_RDWR);
+	if (c->at_poller)
+		conn_remove_ring(c);
+}
+
+static void conn_free(struct conn *c)
+{
+	struct broker *b = c->broker;
+
+	conn_drop_pending(c);
+	broker_tokens_forget(b, c);
+	core_client_release(c->client);
+	close(c->fd);
+	clist_del(&c->node);
+	b->nr_conns--;
+	free(c);
+}
+
+static void free_closed(struct broker *b)
+{
+	struct clist *pos, *tmp;
+
+	if (!b->any_closing)
+		return;
+	b->any_closing = false;
+	clist_for_each_safe(pos, tmp, &b->conns) {
+		struct conn *c = clist_entry(pos, struct conn, node);
+
+		if (!c->closing)
+			continue;
+		if (c->at_poller || conn_at_poller(c))
+			b->any_closing = true;
+		else
+			conn_free(c);
+	}
+}
+
+struct conn *broker_conn_by_context(struct broker *b, uint32_t context)
+{
+	struct clist *pos, *tmp;
+
+	clist_for_each_safe(pos, tmp, &b->conns) {
+		struct conn *c = clist_entry(pos, struct conn, node);
+
+		if (c->client->id == context)
+			return c;
+	}
+	return NULL;
+}
+
+static uint32_t conns_of(struct broker *b, uid_t uid)
+{
+	struct clist *pos, *tmp;
+	uint32_t n = 0;
+
+	clist_for_each_safe(pos, tmp, &b->conns)
+		n += clist_entry(pos, struct conn, node)->uid == uid;
+	return n;
+}
+
+static int conn_create(struct broker *b, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	struct core_tenant *tenant;
+	struct peer peer;
+	struct conn *c;
+	int err;
+
+	err = identity_peer(fd, &peer);
+	if (err)
+		return err;
+	if (b->nr_conns >= b->config->link.max_clients)
+		return -EUSERS;
+	if (peer.uid && peer.uid != b->own_uid &&
+	    conns_of(b, peer.uid) >= b->config->limits.contexts + PER_UID_SPARE)
+		return -EUSERS;
+	c = aligned_alloc(64, (sizeof(*c) + 63) & ~(size_t)63);
+	if (!c)
+		return -ENOMEM;
+	memset(c, 0, sizeof(*c));
+	c->source.kind = SOURCE_CONN;
+	c->broker = b;
+	c->fd = fd;
+	c->pid = peer.pid;
+	c->uid = peer.uid;
+	c->admin = !peer.uid || peer.uid == b->own_uid;
+	c->wake_fd = c->bell_fd = -1;
+	clist_init(&c->pending);
+	err = identity_tenant(b->identity, b->core, peer.cgroup, &tenant);
+	if (err)
+		goto free;
+	c->client = core_client_create(b->core, c, peer.uid, peer.gid, peer.pid, peer.comm,
+				       tenant, &err);
+	if (!c->client) {
+		core_mutex_lock(&b->core->lock);
+		core_tenant_put(b->core, tenant);
+		core_mutex_unlock(&b->core->lock);
+		goto free;
+	}
+	ev.data.ptr = &c->source;
+	if (epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
+		err = -errno;
+		core_client_release(c->client);
+		goto free;
+	}
+	clist_add_tail(&c->node, &b->conns);
+	b->nr_conns++;
+	return 0;
+free:
+	free(c);
+	return err;
+}
+
+static void listen_on(struct broker *b, bool on)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = &b->listen_source };
+
+	if (b->listening == on)
+		return;
+	b->listening = on;
+	epoll_ctl(b->epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, b->listen_fd, &ev);
+}
+
+static void accept_some(struct broker *b)
+{
+	int i, fd, err;
+
+	for (i = 0; i < 16; i++) {
+		fd = accept4(b->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0) {
+			/* Out of descriptors: wait until some come back. */
+			if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
+				log_warn("no new client can be taken", log_errno(errno));
+				listen_on(b, false);
+			}
+			return;
+		}
+		err = conn_create(b, fd);
+		if (err) {
+			log_notice("client refused", log_errno(err));
+			close(fd);
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ */
+/* The service thread                                                  */
+
+static void take_replies(struct broker *b)
+{
+	struct work *w, *next;
+
+	for (w = work_take(&b->replies); w; w = next) {
+		next = w->next;
+		w->run(w);
+	}
+}
+
+/* A client whose memory gave out has lost its context. */
+static void kill_marked(struct broker *b)
+{
+	uint32_t context;
+
+	while ((context = guard_next_marked())) {
+		struct conn *c = broker_conn_by_context(b, context);
+
+		log_warn("a client's memory could not be read: context killed",
+			 log_u64("context", context));
+		if (c)
+			core_client_kill(c->client, EFAULT);
+	}
+}
+
+static void look_at_pending(struct broker *b, bool all)
+{
+	uint64_t now = monotonic_ns();
+	struct clist *pos, *tmp;
+
+	clist_for_each_safe(pos, tmp, &b->conns) {
+		struct conn *c = clist_entry(pos, struct conn, node);
+
+		if (__atomic_load_n(&c->hostile, __ATOMIC_RELAXED) && !c->closing) {
+			log_warn("eventfd of a client blocks: context killed",
+				 log_u64("context", c->client->id), log_u64("uid", c->uid));
+			core_client_kill(c->client, EPIPE);
+			conn_close(c);
+		}
+		if (c->nr_pending && !c->closing &&
+		    (__atomic_exchange_n(&c->woken, 0, __ATOMIC_ACQUIRE) || all))
+			conn_check_pending(c, now);
+	}
+}
+
+static int next_timeout(struct broker *b)
+{
+	uint64_t next = ARAX_DEADLINE_NONE, now;
+	struct clist *pos, *tmp;
+
+	clist_for_each_safe(pos, tmp, &b->conns) {
+		struct conn *c = clist_entry(pos, struct conn, node);
+		uint64_t d = c->nr_pending ? conn_next_deadline(c) : next;
+
+		if (d < next)
+			next = d;
+	}
+	if (next == ARAX_DEADLINE_NONE)
+		return b->listening ? -1 : 100;
+	now = monotonic_ns();
+	if (next <= now)
+		return 0;
+	next = (next - now + 999999) / 1000000;
+	return next > 1000000 ? 1000000 : (int)next;
+}
+
+static void on_event(struct broker *b)
+{
+	uint64_t count;
+	ssize_t n = read(b->event_fd, &count, sizeof(count));
+
+	(void)n;
+	take_replies(b);
+	kill_marked(b);
+	broker_reap(b);
+	if (__atomic_exchange_n(&b->look, 0, __ATOMIC_ACQUIRE))
+		look_at_pending(b, false);
+}
+
+static void *serve(void *arg)
+{
+	struct broker *b = arg;
+	struct epoll_event ev[EVENTS];
+	int i, n, timeout;
+
+	while (!__atomic_load_n(&b->stop, __ATOMIC_ACQUIRE)) {
+		timeout = next_timeout(b);
+		n = epoll_wait(b->epoll_fd, ev, EVENTS, timeout);
+		for (i = 0; i < n; i++) {
+			struct source *s = ev[i].data.ptr;
+
+			switch (s->kind) {
+			case SOURCE_LISTEN:
+				accept_some(b);
+				break;
+			case SOURCE_EVENT:
+				on_event(b);
+				break;
+			case SOURCE_CONN:
+				if (!((struct conn *)s)->closing)
+					conn_readable((struct conn *)s);
+				break;
+			case SOURCE_TOKEN:
+				broker_token_gone(b, (struct token *)s);
+				break;
+			}
+		}
+		if (timeout >= 0)
+			look_at_pending(b, true);
+		free_closed(b);
+		broker_reap(b);
+		if (__atomic_load_n(&b->refuse, __ATOMIC_ACQUIRE))
+			listen_on(b, false);
+		else if (n == 0)
+			listen_on(b, true);
+	}
+	return NULL;
+}
+
+/* ------------------------------------------------------------------ */
+/* Life                                                                */
+
+/*
+ * The lock beside the socket says whether somebody serves it: a socket's file
+ * outlives its server, a lock doesn't.
+ */
+static int take_socket(struct broker *b, const char *path, unsigned int mode)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	char lock[128];
+	mode_t mask;
+	int one = 1, err;
+
+	if (strlen(path) >= sizeof(sa.sun_path) || strlen(path) >= sizeof(b->path)) {
+		log_err("socket path too long", log_str("path", path),
+			log_u64("limit", sizeof(sa.sun_path) - 1));
+		return -ENAMETOOLONG;
+	}
+	strcpy(sa.sun_path, path);
+	snprintf(lock, sizeof(lock), "%s.lock", path);
+	b->lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (b->lock_fd < 0) {
+		err = -errno;
+		log_err("lock can't be opened", log_str("path", lock), log_errno(err));
+		return err;
+	}
+	if (flock(b->lock_fd, LOCK_EX | LOCK_NB)) {
+		log_err("another araxd serves this socket", log_str("path", path));
+		return -EADDRINUSE;
+	}
+	b->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (b->listen_fd < 0)
+		return -errno;
+	/* Inherited by what is accepted, so that no message comes without. */
+	if (setsockopt(b->listen_fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)))
+		return -errno;
+	unlink(path);
+	mask = umask(0777 & ~mode);
+	err = bind(b->listen_fd, (struct sockaddr *)&sa, sizeof(sa)) ? -errno : 0;
+	umask(mask);
+	if (err) {
+		log_err("socket can't be bound", log_str("path", path), log_errno(err));
+		return err;
+	}
+	strcpy(b->path, path);
+	return 0;
+}
+
+static int attach(struct broker *b)
+{
+	struct arax_attach a = { .size = sizeof(a) };
+	struct link *l = &b->link;
+	int err = core_attach(b->core, &a);
+
+	if (err)
+		return err;
+	l->ring = b->core->ring;
+	l->cells = a.cells;
+	l->slots = a.slots;
+	l->page = b->core->page;
+	l->states = b->core->states;
+	l->commits = b->core->commits;
+	return 0;
+}
+
+static uint64_t eighth_of_ram(void)
+{
+	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 8;
+}
+
+static int add_sources(struct broker *b)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	b->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	b->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (b->epoll_fd < 0 || b->event_fd < 0)
+		return -errno;
+	b->listen_source.kind = SOURCE_LISTEN;
+	b->event_source.kind = SOURCE_EVENT;
+	ev.data.ptr = &b->event_source;
+	if (epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, b->event_fd, &ev))
+		return -errno;
+	guard_notify(b->event_fd);
+	return 0;
+}
+
+int broker_create(const struct broker_params *params, struct broker **out)
+{
+	struct core_params cp = {
+		.link = ARAX_LINK_BROKER, .guarantees = ARAX_GUAR_CGROUP_TENANT,
+		.cells = CELLS, .slots = SLOTS,
+		.max_handles = (u32)params->config->limits.handles,
+		.user_memory = params->config->limits.memory,
+		.user_tasks = params->config->limits.tasks,
+		.user_contexts = params->config->limits.contexts,
+	};
+	struct broker *b = aligned_alloc(64, (sizeof(*b) + 63) & ~(size_t)63);
+	uint32_t i;
+	int err;
+
+	if (!b)
+		return -ENOMEM;
+	memset(b, 0, sizeof(*b));
+	b->listen_fd = b->lock_fd = b->epoll_fd = b->event_fd = -1;
+	b->config = params->config;
+	b->own_uid = geteuid();
+	b->link.ops = &broker_link_ops;
+	b->link.name = "broker";
+	clist_init(&b->conns);
+	clist_init(&b->tokens);
+	for (i = 0; i < IDENT_BUCKETS; i++)
+		clist_init(&b->idents[i]);
+	pthread_mutex_init(&b->ident_lock, NULL);
+	if (!cp.user_memory)
+		cp.user_memory = eighth_of_ram();
+	err = wake_init();
+	if (err)
+		goto fail;
+	err = -ENOMEM;
+	b->identity = identity_create();
+	if (!b->identity)
+		goto fail;
+	err = take_socket(b, params->path, params->mode);
+	if (err)
+		goto fail;
+	err = add_sources(b);
+	if (err)
+		goto fail;
+	b->core = core_create(&broker_ops, &cp, b, &err);
+	if (!b->core)
+		goto fail;
+	err = attach(b);
+	if (err)
+		goto fail;
+	*out = b;
+	return 0;
+fail:
+	broker_destroy(b);
+	return err;
+}
+
+struct link *broker_link(struct broker *b)
+{
+	return &b->link;
+}
+
+int broker_start(struct broker *b)
+{
+	int err;
+
+	if (listen(b->listen_fd, 128))
+		return -errno;
+	listen_on(b, true);
+	err = -pthread_create(&b->thread, NULL, serve, b);
+	if (err)
+		return err;
+	pthread_setname_np(b->thread, "arax-broker");
+	b->started = true;
+	return 0;
+}
+
+void broker_refuse(struct broker *b)
+{
+	if (b->path[0])
+		unlink(b->path);
+	__atomic_store_n(&b->refuse, 1, __ATOMIC_RELEASE);
+	broker_kick(b);
+}
+
+static void end_clients(struct broker *b)
+{
+	struct clist *pos, *tmp;
+
+	/* The poller is gone: what it would have sent back, it won't. */
+	take_replies(b);
+	clist_for_each_safe(pos, tmp, &b->conns)
+		core_client_kill(clist_entry(pos, struct conn, node)->client, EOWNERDEAD);
+	core_detach(b->core);
+	core_mediator_gone(b->core);
+	clist_for_each_safe(pos, tmp, &b->conns) {
+		struct conn *c = clist_entry(pos, struct conn, node);
+		struct clist *pp, *pt;
+
+		clist_for_each_safe(pp, pt, &c->pending)
+			clist_entry(pp, struct pending, node)->at_poller = false;
+		conn_free(c);
+	}
+	clist_for_each_safe(pos, tmp, &b->tokens)
+		broker_token_gone(b, clist_entry(pos, struct token, node));
+	broker_reap(b);
+}
+
+void broker_stop(struct broker *b)
+{
+	__atomic_store_n(&b->stop, 1, __ATOMIC_RELEASE);
+	if (b->started) {
+		broker_kick(b);
+		pthread_join(b->thread, NULL);
+	}
+	b->started = false;
+}
+
+void broker_destroy(struct broker *b)
+{
+	broker_stop(b);
+	b->link.poller = NULL;	/* it has ended */
+	if (b->core) {
+		end_clients(b);
+		core_destroy(b->core);
+	}
+	if (b->path[0] && !b->refuse)
+		unlink(b->path);
+	guard_notify(-1);
+	if (b->listen_fd >= 0)
+		close(b->listen_fd);
+	if (b->epoll_fd >= 0)
+		close(b->epoll_fd);
+	if (b->event_fd >= 0)
+		close(b->event_fd);
+	if (b->lock_fd >= 0)
+		close(b->lock_fd);
+	mappings_destroy(&b->mappings);
+	identity_destroy(b->identity);
+	free(b->hot.at);
+	free(b->warm.at);
+	pthread_mutex_destroy(&b->ident_lock);
+	free(b);
+}

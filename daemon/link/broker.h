@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * broker.h - the client calls over a Unix socket
+ *
+ * For machines where no module can be loaded.  The core is the module's own
+ * (kmod/core); this is the world around it: sockets for open files, memfds for
+ * pages, eventfds for wake-ups.
+ *
+ * THREADS
+ *
+ *   The service thread owns the connections: it accepts, runs calls, answers,
+ *   and releases clients.  The poller's thread consumes the rings.  They
+ *   exchange struct work (to the poller) and struct reply (to the service);
+ *   neither waits for the other.
+ *
+ * CONNECTIONS
+ *
+ *   A connection is one context.  It is bound to the process that opened it:
+ *   each message must come from that process (SCM_CREDENTIALS), else EPERM.
+ *   What breaks the framing ends the connection.
+ */
+#ifndef ARAXD_LINK_BROKER_H
+#define ARAXD_LINK_BROKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct broker;
+struct config;
+struct link;
+struct poller;
+
+/**
+ * struct broker_params - how to make one
+ * @config:	limits, socket mode and number of clients
+ * @path:	of the socket
+ * @mode:	of the socket
+ */
+struct broker_params {
+	const struct config *config;
+	const char *path;
+	unsigned int mode;
+};
+
+/*
+ * Takes the socket.  -EADDRINUSE: another araxd serves it.  Errors are logged.
+ */
+int broker_create(const struct broker_params *params, struct broker **out);
+struct link *broker_link(struct broker *b);
+/* After the poller was started: serve. */
+int broker_start(struct broker *b);
+/* Take no new connections and calls; the socket's name goes. Any thread. */
+void broker_refuse(struct broker *b);
+/* Ends the service thread, which uses the poller. */
+void broker_stop(struct broker *b);
+/* After the poller has stopped and ended: clients lose their contexts. */
+void broker_destroy(struct broker *b);
+
+#endif /* ARAXD_LINK_BROKER_H */

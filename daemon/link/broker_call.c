@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: MIT
+/*
+ * One message: framing, sender, descriptors, struct; then the core's own table
+ * says what runs.  Everything is copied by recvmsg() and used from that copy.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/link/broker_impl.h"
+#include "daemon/log.h"
+
+#define MESSAGES_PER_TURN	16
+
+struct request {
+	struct arax_msg msg;
+	uint8_t body[ARAX_MSG_MAX - sizeof(struct arax_msg) + 1];
+	size_t bytes;		/* of body */
+	int fds[ARAX_MSG_FDS];
+	uint32_t nr_fds;
+	pid_t sender;
+};
+
+static void close_fds(struct request *r)
+{
+	while (r->nr_fds)
+		close(r->fds[--r->nr_fds]);
+}
+
+static void take_control(struct msghdr *mh, struct request *r)
+{
+	struct cmsghdr *cm;
+
+	for (cm = CMSG_FIRSTHDR(mh); cm; cm = CMSG_NXTHDR(mh, cm)) {
+		size_t n = cm->cmsg_len - CMSG_LEN(0);
+
+		if (cm->cmsg_level != SOL_SOCKET)
+			continue;
+		if (cm->cmsg_type == SCM_CREDENTIALS && n >= sizeof(struct ucred)) {
+			struct ucred cred;
+
+			memcpy(&cred, CMSG_DATA(cm), sizeof(cred));
+			r->sender = cred.pid;
+		} else if (cm->cmsg_type == SCM_RIGHTS) {
+			size_t i;
+
+			for (i = 0; i < n / sizeof(int); i++) {
+				int fd;
+
+				memcpy(&fd, CMSG_DATA(cm) + i * sizeof(int), sizeof(fd));
+				if (r->nr_fds < ARAX_MSG_FDS)
+					r->fds[r->nr_fds++] = fd;
+				else
+					close(fd);
+			}
+		}
+	}
+}
+
+/* 1: a message; 0: none there; -EPIPE: the connection has ended; -EPROTO */
+static int receive(struct conn *c, struct request *r)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(struct ucred)) +
+			   CMSG_SPACE(sizeof(int) * ARAX_MSG_FDS)];
+	} control;
+	struct iovec iov[2] = {
+		{ &r->msg, sizeof(r->msg) }, { r->body, sizeof(r->body) },
+	};
+	struct msghdr mh = {
+		.msg_iov = iov, .msg_iovlen = 2,
+		.msg_control = &control, .msg_controllen = sizeof(control),
+	};
+	ssize_t n;
+
+	r->nr_fds = 0;
+	r->sender = 0;
+	n = recvmsg(c->fd, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -EPIPE;
+	take_control(&mh, r);
+	if (!n && !r->nr_fds)
+		return -EPIPE;
+	if ((size_t)n < sizeof(r->msg) || n > ARAX_MSG_MAX ||
+	    mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || r->msg.nr_fds != r->nr_fds ||
+	    r->msg.result) {
+		close_fds(r);
+		return -EPROTO;
+	}
+	r->bytes = (size_t)n - sizeof(r->msg);
+	return 1;
+}
+
+void conn_answer(struct conn *c, uint32_t nr, uint32_t id, int result, union core_args *a,
+		 uint32_t size, int fd)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct arax_msg msg = { .nr = nr, .result = result, .id = id, .nr_fds = fd >= 0 };
+	uint8_t body[ARAX_MSG_MAX] = { 0 };
+	struct iovec iov[2] = { { &msg, sizeof(msg) }, { body, a ? size : 0 } };
+	struct msghdr mh = { .msg_iov = iov, .msg_iovlen = 2 };
+
+	if (c->closing)
+		return;
+	if (a)
+		memcpy(body, a, size < sizeof(*a) ? size : sizeof(*a));
+	if (fd >= 0) {
+		struct cmsghdr *cm = &control.align;
+
+		memset(&control, 0, sizeof(control));
+		mh.msg_control = &control;
+		mh.msg_controllen = sizeof(control);
+		cm->cmsg_level = SOL_SOCKET;
+		cm->cmsg_type = SCM_RIGHTS;
+		cm->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(cm), &fd, sizeof(fd));
+	}
+	/* Who doesn't read his answers has lost his connection. */
+	if (sendmsg(c->fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		conn_close(c);
+}
+
+/* ------------------------------------------------------------------ */
+
+/* The in-going descriptor fields of a call, at most two. */
+static uint32_t fd_fields(uint32_t nr, union core_args *a, int32_t *field[2])
+{
+	switch (nr) {
+	case ARAX_NR_CONTEXT_INIT:
+		field[0] = &a->context_init.ring_fd;
+		field[1] = &a->context_init.wake_fd;
+		return 2;
+	case ARAX_NR_BUFFER_CREATE:
+		field[0] = &a->buffer_create.fd;
+		return 1;
+	case ARAX_NR_BUFFER_IMPORT:
+		field[0] = &a->buffer_import.fd;
+		return 1;
+	case ARAX_NR_TIMELINE_EVENTFD:
+		field[0] = &a->timeline_eventfd.fd;
+		return 1;
+	case ARAX_NR_TIMELINE_IMPORT:
+		field[0] = &a->timeline_share.fd;
+		return 1;
+	case ARAX_NR_LIMIT_SET:
+		field[0] = &a->limit.cgroup_fd;
+		return 1;
+	case ARAX_NR_TENANT_QUERY:
+		field[0] = &a->tenant.cgroup_fd;
+		return 1;
+	}
+	return 0;
+}
+
+/* From index to descriptor. */
+static int resolve(const struct request *r, int32_t *field)
+{
+	if (*field == -1)
+		return 0;
+	if (*field < 0 || (uint32_t)*field >= r->nr_fds)
+		return -EBADF;
+	*field = r->fds[*field];
+	return 0;
+}
+
+/* The descriptor that the answer carries; *own: close it when it is sent. */
+static int fd_out(struct conn *c, uint32_t nr, union core_args *a, bool *own)
+{
+	int fd = -1;
+
+	*own = false;
+	switch (nr) {
+	case ARAX_NR_CONTEXT_INIT:
+		fd = a->context_init.doorbell_fd;
+		a->context_init.doorbell_fd = 0;
+		break;
+	case ARAX_NR_BUFFER_EXPORT:
+		fd = a->buffer_export.fd;
+		a->buffer_export.fd = 0;
+		break;
+	case ARAX_NR_TIMELINE_EXPORT:
+		fd = a->timeline_share.fd;
+		a->timeline_share.fd = 0;
+		*own = true;
+		break;
+	}
+	return fd;
+}
+
+struct weight_work {
+	struct work work;
+	struct sched *sched;
+	uint64_t tenant;
+	uint32_t weight;
+};
+
+static void weight_now(struct work *w)
+{
+	struct weight_work *ww = (void *)w;
+
+	sched_tenant_weight(ww->sched, ww->tenant, ww->weight);
+	free(ww);
+}
+
+/* The scheduler learns a new weight. */
+static void tell_weight(struct broker *b, const struct arax_limit *l)
+{
+	struct weight_work *ww;
+	struct core_tenant *t;
+
+	if (l->what != ARAX_SET_WEIGHT)
+		return;
+	ww = calloc(1, sizeof(*ww));
+	if (!ww)
+		return;
+	core_mutex_lock(&b->core->lock);
+	if (b->core->ops->tenant_by_fd(b->core, l->cgroup_fd, &t)) {
+		core_mutex_unlock(&b->core->lock);
+		free(ww);
+		return;
+	}
+	ww->tenant = t->id;
+	ww->weight = t->weight;
+	core_tenant_put(b->core, t);
+	core_mutex_unlock(&b->core->lock);
+	ww->work.run = weight_now;
+	ww->sched = b->link.poller->sched;
+	poller_post(b->link.poller, &ww->work);
+}
+
+static int permitted(const struct conn *c, const struct core_call *call)
+{
+	if (call->flags & CORE_ROLE_CLIENT)
+		return 0;
+	if (!(call->flags & CORE_ROLE_ADMIN) || call->nr < ARAX_NR_LIMIT_SET)
+		return -ENOTTY;		/* the mediator's: we are it */
+	return c->admin ? 0 : -EPERM;
+}
+
+/* The struct, zero-extended; a tail that we don't know must be zero. */
+static int take_struct(const struct request *r, const struct core_call *call,
+		       union core_args *a, uint32_t *size)
+{
+	size_t i;
+
+	memset(a, 0, sizeof(*a));
+	if (r->bytes < sizeof(*size))
+		return -EINVAL;
+	memcpy(size, r->body, sizeof(*size));
+	if (*size != r->bytes || *size < call->min_size)
+		return -EINVAL;
+	for (i = call->size; i < *size; i++)
+		if (r->body[i])
+			return -E2BIG;
+	memcpy(a, r->body, *size < call->size ? *size : call->size);
+	return 0;
+}
+
+static int later(struct conn *c, const struct request *r, union core_args *a, uint32_t size)
+{
+	if (core_read_once(c->client->dead))
+		return -(int)core_read_once(c->client->dead);
+	if (!c->client->ready)
+		return -ENXIO;
+	if (r->msg.nr == ARAX_NR_SUBMIT)
+		return conn_submit(c, r->msg.nr, r->msg.id, size, a);
+	if (r->msg.nr == ARAX_NR_WAIT)
+		return conn_wait(c, r->msg.id, size, a);
+	return -ENOTTY;
+}
+
+static void run_call(struct conn *c, const struct request *r, const struct core_call *call)
+{
+	struct broker *b = c->broker;
+	int32_t *field[2], sent[2] = { -1, -1 };
+	union core_args a;
+	uint32_t i, n, size;
+	bool own = false;
+	int err, fd = -1;
+
+	err = take_struct(r, call, &a, &size);
+	if (err) {
+		conn_answer(c, r->msg.nr, r->msg.id, err, NULL, 0, -1);
+		return;
+	}
+	if (call->flags & CORE_CALL_LINK) {
+		err = later(c, r, &a, size);
+		if (err)
+			conn_answer(c, r->msg.nr, r->msg.id, err, &a, size, -1);
+		return;
+	}
+	n = fd_fields(call->nr, &a, field);
+	for (i = 0; i < n && !err; i++) {
+		sent[i] = *field[i];
+		err = resolve(r, field[i]);
+	}
+	if (!err)
+		err = core_call_run(call, b->core, c->client, &a);
+	if (!err && call->nr == ARAX_NR_CONTEXT_INIT)
+		err = conn_add_ring(c);
+	if (!err && call->nr == ARAX_NR_LIMIT_SET)
+		tell_weight(b, &a.limit);
+	if (!err)
+		fd = fd_out(c, call->nr, &a, &own);
+	for (i = 0; i < n; i++)
+		*field[i] = sent[i];
+	conn_answer(c, r->msg.nr, r->msg.id, err, &a, size, fd);
+	if (own && fd >= 0)
+		close(fd);
+}
+
+static void handle(struct conn *c, struct request *r)
+{
+	const struct core_call *call = core_call_find(r->msg.nr);
+	int err;
+
+	/* A forked child, or whoever was handed the socket. */
+	if (r->sender != c->pid)
+		err = -EPERM;
+	else
+		err = call ? permitted(c, call) : -ENOTTY;
+	if (err)
+		conn_answer(c, r->msg.nr, r->msg.id, err, NULL, 0, -1);
+	else
+		run_call(c, r, call);
+	close_fds(r);
+}
+
+void conn_readable(struct conn *c)
+{
+	struct request r;
+	int i, got;
+
+	for (i = 0; i < MESSAGES_PER_TURN && !c->closing; i++) {
+		got = receive(c, &r);
+		if (!got)
+			return;
+		if (got < 0) {
+			if (got == -EPROTO)
+				log_warn("malformed message: connection ended",
+					 log_u64("context", c->client->id),
+					 log_i64("pid", c->pid), log_u64("uid", c->uid));
+			conn_close(c);
+			return;
+		}
+		handle(c, &r);
+	}
+}

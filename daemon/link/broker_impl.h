@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/* broker_impl.h - what the broker's files share; nobody else includes it */
+#ifndef ARAXD_LINK_BROKER_IMPL_H
+#define ARAXD_LINK_BROKER_IMPL_H
+
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "daemon/config.h"
+#include "daemon/dispatch/poller.h"
+#include "daemon/link/broker.h"
+#include "daemon/link/identity.h"
+#include "daemon/link/link.h"
+#include "daemon/memory/mapping.h"
+#include "kmod/core/core.h"
+
+#define CONN_MAX_PENDING	256u	/* calls that wait, of one connection */
+#define CONN_MAX_TOKENS		256u	/* exported timelines of one connection */
+
+struct conn;
+
+/* What a descriptor in the service's epoll set belongs to. */
+enum source_kind { SOURCE_CONN, SOURCE_LISTEN, SOURCE_EVENT, SOURCE_TOKEN };
+
+struct source {
+	enum source_kind kind;
+};
+
+/* A call that is answered later: SUBMIT and WAIT. */
+struct pending {
+	struct clist node;	/* conn->pending; service thread */
+	struct conn *conn;
+	uint32_t nr;
+	uint32_t id;
+	uint32_t size;		/* of the struct as the client sent it */
+	union core_args args;
+	struct work work;	/* SUBMIT: to the poller and back */
+	int result;
+	bool at_poller;
+	bool waiting;		/* counted in client->sleepers */
+	struct core_wait wait;
+};
+
+enum conn_where {
+	CONN_NOWHERE,		/* no rings yet, or taken out */
+	CONN_HOT,		/* polled at every turn */
+	CONN_WARM,		/* polled in rotation */
+	CONN_COLD,		/* need_wakeup is set: rings its bell */
+};
+
+/*
+ * A connection.  @where and the lines below it are the poller's, from the
+ * moment at which CMD_ADD is posted to that at which the removal comes back.
+ */
+struct conn {
+	struct source source;	/* first */
+	struct clist node;	/* broker->conns; service thread */
+	struct broker *broker;
+	int fd;
+	pid_t pid;
+	uid_t uid;
+	bool admin;
+	bool closing;
+	bool at_poller;		/* ring added and not removed */
+	uint32_t guard;
+	bool guarded;
+	struct core_client *client;
+	struct clist pending;
+	uint32_t nr_pending;
+	uint32_t nr_tokens;	/* exported timelines that still live */
+	uint8_t *region;	/* as client->region while that lives */
+	size_t region_bytes;
+	int wake_fd;
+	int bell_fd;
+	struct work add;
+	struct work remove;
+	bool removed;
+	uint32_t hostile;	/* atomic: its eventfd made us wait */
+	uint32_t woken;		/* atomic: look at the pending calls */
+
+	enum conn_where where __attribute__((aligned(64)));
+	uint32_t index;
+	bool starved;		/* published without credit */
+	uint64_t active;	/* ticks of the last task */
+	struct watch bell;
+};
+
+/* Backs a core_buffer. */
+struct bbuf {
+	struct mapping map;
+	struct core_buffer *buf;
+	struct bbuf *reap;	/* broker->reap */
+	dev_t dev;
+	ino_t ino;
+	bool exported;
+	struct clist ident;	/* broker->idents[hash]; ident_lock */
+};
+
+/* A timeline that somebody may import: the write end of a pipe. */
+struct token {
+	struct source source;	/* first */
+	struct clist node;	/* broker->tokens */
+	struct core_timeline *tl;
+	struct conn *conn;	/* NULL once that is gone */
+	int fd;
+	dev_t dev;
+	ino_t ino;
+};
+
+struct conn_set {
+	struct conn **at;
+	uint32_t n, cap;
+};
+
+#define IDENT_BUCKETS	1024u
+
+struct broker {
+	struct link link;	/* first */
+	const struct config *config;
+	struct core *core;
+	char path[108];
+	size_t ring_bytes, shared_bytes;	/* of the mediator's memory */
+	struct identity *identity;
+	uid_t own_uid;
+
+	/* The service thread's. */
+	pthread_t thread;
+	bool started;
+	int listen_fd;
+	int lock_fd;
+	int epoll_fd;
+	int event_fd;
+	struct source listen_source, event_source;
+	bool listening;
+	bool any_closing;
+	struct clist conns;
+	uint32_t nr_conns;
+	struct clist tokens;
+	uint32_t refuse;	/* atomic */
+	uint32_t stop;		/* atomic */
+	struct work_queue replies;	/* from the poller */
+	struct bbuf *reap;	/* atomic stack: buffers without users */
+	uint32_t look;		/* atomic: some conn->woken is set */
+
+	pthread_mutex_t ident_lock;
+	struct clist idents[IDENT_BUCKETS];
+	struct mappings mappings;
+
+	/* The poller's. */
+	struct conn_set hot, warm;
+	uint32_t warm_next;
+	uint64_t warm_ticks, cold_ticks;
+	uint32_t nr_starved;
+	bool quiet;		/* take in nothing */
+};
+
+/* broker.c */
+void broker_kick(struct broker *b);
+void broker_reply_later(struct broker *b, struct work *w);
+struct conn *broker_conn_by_context(struct broker *b, uint32_t context);
+void conn_close(struct conn *c);
+
+/* broker_call.c: a readable socket */
+void conn_readable(struct conn *c);
+void conn_answer(struct conn *c, uint32_t nr, uint32_t id, int result, union core_args *a,
+		 uint32_t size, int fd);
+
+/* broker_wait.c */
+int conn_submit(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,
+		const union core_args *a);
+int conn_wait(struct conn *c, uint32_t id, uint32_t size, const union core_args *a);
+void conn_check_pending(struct conn *c, uint64_t now_ns);
+void conn_drop_pending(struct conn *c);
+/* The earliest deadline of its waiting calls. */
+uint64_t conn_next_deadline(const struct conn *c);
+bool conn_at_poller(const struct conn *c);
+
+/* broker_ops.c */
+extern const struct core_ops broker_ops;
+void broker_reap(struct broker *b);
+void broker_token_gone(struct broker *b, struct token *t);
+void broker_tokens_forget(struct broker *b, struct conn *c);
+
+/* broker_ring.c: the poller's side */
+extern const struct link_ops broker_link_ops;
+int conn_add_ring(struct conn *c);
+void conn_remove_ring(struct conn *c);
+int conn_consume(struct conn *c, uint32_t max, uint64_t ticks);
+
+#endif /* ARAXD_LINK_BROKER_IMPL_H */

@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: MIT
+/* What the core asks of the broker: memfds, eventfds, pipes and cgroups. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/link/broker_impl.h"
+#include "daemon/link/wake.h"
+#include "daemon/memory/guard.h"
+
+#define SEALS_OURS	(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static struct broker *broker_of_client(struct core_client *c)
+{
+	return c->core->link;
+}
+
+/*
+ * Size and identity of a memfd that has the seals and is writable for ever.
+ * EINVAL: not a memfd, or other seals; EBADF: no descriptor.
+ */
+static int inspect(int fd, int seals, struct stat *st)
+{
+	int got;
+
+	if (fd < 0 || fstat(fd, st))
+		return -EBADF;
+	got = fcntl(fd, F_GET_SEALS);
+	if (got < 0 || !S_ISREG(st->st_mode) || (got & seals) != seals ||
+	    got & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
+		return -EINVAL;
+	return 0;
+}
+
+static bool is_eventfd(int fd)
+{
+	char path[32], name[32];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	n = readlink(path, name, sizeof(name) - 1);
+	if (n <= 0)
+		return false;
+	name[n] = 0;
+	return !strcmp(name, "anon_inode:[eventfd]");
+}
+
+/* A descriptor of our own to the client's eventfd, which must not block us. */
+static int take_eventfd(int fd)
+{
+	int own;
+
+	if (fd < 0)
+		return -EBADF;
+	if (!is_eventfd(fd))
+		return -EINVAL;
+	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (own < 0)
+		return -errno;
+	if (fcntl(own, F_SETFL, O_NONBLOCK)) {
+		close(own);
+		return -EINVAL;
+	}
+	return own;
+}
+
+/* ------------------------------------------------------------------ */
+/* Rings                                                               */
+
+static int ring_alloc(struct core_client *cc, struct arax_context_init *init, u32 bytes)
+{
+	struct conn *c = cc->link;
+	struct stat st;
+	void *map;
+	int err;
+
+	err = inspect(init->ring_fd, SEALS_OURS, &st);
+	if (err)
+		return err;
+	if ((u64)st.st_size != bytes)
+		return -EINVAL;
+	c->wake_fd = take_eventfd(init->wake_fd);
+	if (c->wake_fd < 0)
+		return c->wake_fd;
+	c->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (c->bell_fd < 0) {
+		err = -errno;
+		goto close_wake;
+	}
+	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, init->ring_fd, 0);
+	if (map == MAP_FAILED) {
+		err = -errno;
+		goto close_bell;
+	}
+	err = guard_add(map, bytes, cc->id, &c->guard);
+	if (err)
+		goto unmap;
+	c->guarded = true;
+	c->region_bytes = bytes;
+	c->region = map;
+	cc->region = map;
+	cc->link_ring = c;
+	init->doorbell_fd = c->bell_fd;
+	return 0;
+unmap:
+	munmap(map, bytes);
+close_bell:
+	close(c->bell_fd);
+	c->bell_fd = -1;
+close_wake:
+	close(c->wake_fd);
+	c->wake_fd = -1;
+	return err;
+}
+
+/* client->region is NULL by now; only the connection knows where it was. */
+static void ring_free(struct core_client *cc)
+{
+	struct conn *c = cc->link_ring;
+
+	if (c->guarded)
+		guard_remove(c->guard);
+	c->guarded = false;
+	munmap(c->region, c->region_bytes);
+	close(c->wake_fd);
+	close(c->bell_fd);
+	c->wake_fd = c->bell_fd = -1;
+}
+
+static void client_wake(struct core_client *cc)
+{
+	struct conn *c = cc->link;
+	struct broker *b = c->broker;
+
+	if (cc->region && c->wake_fd >= 0 &&
+	    !__atomic_load_n(&c->hostile, __ATOMIC_RELAXED) &&
+	    core_read_once(core_ctl(cc)->cq_need_wakeup)) {
+		if (!wake_write(c->wake_fd)) {
+			/* With locks held nobody can be killed: later. */
+			__atomic_store_n(&c->hostile, 1, __ATOMIC_RELAXED);
+			__atomic_store_n(&b->look, 1, __ATOMIC_RELEASE);
+			broker_kick(b);
+		}
+		if (poller_is_here())
+			b->link.poller->woke_peer = true;
+	}
+	if (core_atomic_read(&cc->sleepers)) {
+		__atomic_store_n(&c->woken, 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&b->look, 1, __ATOMIC_RELEASE);
+		broker_kick(b);
+	}
+}
+
+static void mediator_wake(struct core *core)
+{
+	struct broker *b = core->link;
+
+	if (b->link.poller)
+		poller_kick(b->link.poller);
+}
+
+static void *mediator_alloc(struct core *core, size_t bytes, bool writable)
+{
+	void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct broker *b = core->link;
+
+	if (mem == MAP_FAILED)
+		return NULL;
+	*(writable ? &b->shared_bytes : &b->ring_bytes) = bytes;
+	return mem;
+}
+
+static void mediator_free(struct core *core, void *mem, bool writable)
+{
+	struct broker *b = core->link;
+
+	munmap(mem, writable ? b->shared_bytes : b->ring_bytes);
+}
+
+/* ------------------------------------------------------------------ */
+/* Buffers                                                             */
+
+static struct clist *bucket(struct broker *b, dev_t dev, ino_t ino)
+{
+	return &b->idents[(dev * 31 + ino) % IDENT_BUCKETS];
+}
+
+static struct bbuf *find_ident(struct broker *b, const struct stat *st)
+{
+	struct clist *pos, *tmp;
+
+	clist_for_each_safe(pos, tmp, bucket(b, st->st_dev, st->st_ino)) {
+		struct bbuf *bb = clist_entry(pos, struct bbuf, ident);
+
+		if (bb->dev == st->st_dev && bb->ino == st->st_ino && bb->exported)
+			return bb;
+	}
+	return NULL;
+}
+
+static int map_buffer(struct broker *b, struct core_buffer *buf, int fd, const struct stat *st)
+{
+	struct bbuf *bb = calloc(1, sizeof(*bb));
+	int err;
+
+	if (!bb)
+		return -ENOMEM;
+	clist_init(&bb->ident);
+	bb->buf = buf;
+	bb->dev = st->st_dev;
+	bb->ino = st->st_ino;
+	bb->map.id = buf->id;
+	bb->map.bytes = buf->bytes;
+	bb->map.serial = mapping_serial();
+	bb->map.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (bb->map.fd < 0) {
+		err = -errno;
+		goto free;
+	}
+	bb->map.base = mmap(NULL, buf->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (bb->map.base == MAP_FAILED) {
+		err = -errno;
+		goto close;
+	}
+	err = guard_add(bb->map.base, buf->bytes, buf->context, &bb->map.guard);
+	if (err)
+		goto unmap;
+	err = mapping_set(&b->mappings, &bb->map);
+	if (err)
+		goto unguard;
+	pthread_mutex_lock(&b->ident_lock);
+	clist_add_tail(&bb->ident, bucket(b, bb->dev, bb->ino));
+	pthread_mutex_unlock(&b->ident_lock);
+	buf->link = bb;
+	return 0;
+unguard:
+	guard_remove(bb->map.guard);
+unmap:
+	munmap(bb->map.base, buf->bytes);
+close:
+	close(bb->map.fd);
+free:
+	free(bb);
+	return err;
+}
+
+static int buffer_create(struct core_client *c, struct core_buffer *buf,
+			 struct arax_buffer_create *arg)
+{
+	struct stat st;
+	int err = inspect(arg->fd, SEALS_OURS, &st);
+
+	if (err)
+		return err;
+	if ((u64)st.st_size != buf->bytes)
+		return -EINVAL;
+	arg->map_offset = 0;
+	return map_buffer(broker_of_client(c), buf, arg->fd, &st);
+}
+
+static int buffer_inspect(struct core_client *c, struct arax_buffer_import *arg,
+			  struct core_buffer **existing)
+{
+	struct broker *b = broker_of_client(c);
+	struct bbuf *bb;
+	struct stat st;
+	int err;
+
+	switch (arg->type) {
+	case ARAX_IMPORT_ARAX:
+		if (arg->fd < 0 || fstat(arg->fd, &st))
+			return -EBADF;
+		pthread_mutex_lock(&b->ident_lock);
+		bb = find_ident(b, &st);
+		err = !bb ? -EINVAL : core_buffer_use(bb->buf) ? 0 : -ESTALE;
+		if (!err)
+			*existing = bb->buf;
+		pthread_mutex_unlock(&b->ident_lock);
+		return err;
+	case ARAX_IMPORT_MEMFD:
+		err = inspect(arg->fd, F_SEAL_SHRINK, &st);
+		if (!err)
+			arg->bytes = (u64)st.st_size;
+		return err;
+	}
+	return -EOPNOTSUPP;
+}
+
+static int buffer_import(struct core_client *c, struct core_buffer *buf,
+			 struct arax_buffer_import *arg)
+{
+	struct stat st;
+	int err = inspect(arg->fd, F_SEAL_SHRINK, &st);
+
+	if (err)
+		return err;
+	/* It may have grown; what was charged is what is mapped. */
+	if ((u64)st.st_size < buf->bytes)
+		return -EINVAL;
+	arg->map_offset = 0;
+	return map_buffer(broker_of_client(c), buf, arg->fd, &st);
+}
+
+static int buffer_export(struct core_client *c, struct core_buffer *buf,
+			 struct arax_buffer_export *arg)
+{
+	struct broker *b = broker_of_client(c);
+	struct bbuf *bb = buf->link;
+
+	if (arg->type != ARAX_EXPORT_ARAX)
+		return -EOPNOTSUPP;
+	pthread_mutex_lock(&b->ident_lock);
+	bb->exported = true;
+	pthread_mutex_unlock(&b->ident_lock);
+	arg->fd = bb->map.fd;
+	return 0;
+}
+
+/* From any thread, the poller's too: unmapping is the service thread's work. */
+static void buffer_idle(struct core_buffer *buf)
+{
+	struct broker *b = buf->core->link;
+	struct bbuf *bb = buf->link;
+
+	if (buf->type == CORE_BUFFER_RING) {
+		core_buffer_free(buf);	/* ring_free() came before */
+		return;
+	}
+	bb->reap = __atomic_load_n(&b->reap, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&b->reap, &bb->reap, bb, true, __ATOMIC_SEQ_CST,
+					    __ATOMIC_RELAXED))
+		;
+	broker_kick(b);
+}
+
+void broker_reap(struct broker *b)
+{
+	struct bbuf *bb = __atomic_exchange_n(&b->reap, NULL, __ATOMIC_ACQUIRE);
+	struct poller *p = b->link.poller;
+
+	while (bb) {
+		struct bbuf *next = bb->reap;
+		uint32_t i;
+
+		pthread_mutex_lock(&b->ident_lock);
+		clist_del(&bb->ident);
+		pthread_mutex_unlock(&b->ident_lock);
+		mapping_clear(&b->mappings, bb->map.id);
+		for (i = 0; p && i < p->nr_devs; i++)
+			if (p->devs[i].runner)
+				runner_drop_buffer(p->devs[i].runner, bb->map.serial);
+		guard_remove(bb->map.guard);
+		munmap(bb->map.base, bb->map.bytes);
+		close(bb->map.fd);
+		core_buffer_free(bb->buf);
+		free(bb);
+		bb = next;
+	}
+}
+
+/* The sharers' mappings of a memfd can't be taken away; the core refuses tasks. */
+static void buffer_revoke(struct core_buffer *buf)
+{
+}
+
+static int buffer_get(struct core_buffer *buf, struct arax_buffer_get *arg)
+{
+	return -EOPNOTSUPP;	/* the broker's own poller needs no descriptor */
+}
+
+/* ------------------------------------------------------------------ */
+/* Events and timelines                                                */
+
+struct event {
+	int fd;
+	bool hostile;
+};
+
+static void *event_get(struct core_client *c, int fd, int *err)
+{
+	struct event *e = calloc(1, sizeof(*e));
+
+	if (!e) {
+		*err = -ENOMEM;
+		return NULL;
+	}
+	e->fd = take_eventfd(fd);
+	if (e->fd < 0) {
+		*err = e->fd;
+		free(e);
+		return NULL;
+	}
+	return e;
+}
+
+static void event_signal(void *event)
+{
+	struct event *e = event;
+
+	if (!e->hostile)
+		e->hostile = !wake_write(e->fd);
+}
+
+static void event_put(void *event)
+{
+	close(((struct event *)event)->fd);
+	free(event);
+}
+
+/*
+ * The descriptor is the read end of a pipe.  When its last copy is closed the
+ * write end, which we keep, reports an error: so the reference that the
+ * descriptor stands for ends exactly with it.
+ */
+static int timeline_export(struct core_client *cc, struct core_timeline *tl)
+{
+	struct conn *c = cc->link;
+	struct broker *b = c->broker;
+	struct epoll_event ev = { 0 };
+	struct token *t;
+	struct stat st;
+	int fds[2];
+
+	if (c->nr_tokens >= CONN_MAX_TOKENS)
+		return -ENOSPC;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return -ENOMEM;
+	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK)) {
+		free(t);
+		return -errno;
+	}
+	t->source.kind = SOURCE_TOKEN;
+	ev.data.ptr = &t->source;
+	if (fstat(fds[0], &st) || epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, fds[1], &ev)) {
+		close(fds[0]);
+		close(fds[1]);
+		free(t);
+		return -ENOMEM;
+	}
+	t->fd = fds[1];
+	t->dev = st.st_dev;
+	t->ino = st.st_ino;
+	t->tl = tl;
+	t->conn = c;
+	c->nr_tokens++;
+	clist_add_tail(&t->node, &b->tokens);
+	return fds[0];
+}
+
+void broker_token_gone(struct broker *b, struct token *t)
+{
+	epoll_ctl(b->epoll_fd, EPOLL_CTL_DEL, t->fd, NULL);
+	close(t->fd);
+	if (t->conn)
+		t->conn->nr_tokens--;
+	clist_del(&t->node);
+	core_timeline_put(b->core, t->tl);
+	free(t);
+}
+
+void broker_tokens_forget(struct broker *b, struct conn *c)
+{
+	struct clist *pos, *tmp;
+
+	clist_for_each_safe(pos, tmp, &b->tokens) {
+		struct token *t = clist_entry(pos, struct token, node);
+
+		if (t->conn == c)
+			t->conn = NULL;
+	}
+}
+
+static struct core_timeline *timeline_import(struct core_client *cc, int fd, int *err)
+{
+	struct broker *b = broker_of_client(cc);
+	struct clist *pos, *tmp;
+	struct stat st;
+
+	*err = -EBADF;
+	if (fd < 0 || fstat(fd, &st))
+		return NULL;
+	*err = -EINVAL;
+	clist_for_each_safe(pos, tmp, &b->tokens) {
+		struct token *t = clist_entry(pos, struct token, node);
+
+		if (t->dev != st.st_dev || t->ino != st.st_ino)
+			continue;
+		core_spin_lock(&b->core->dispatch);
+		t->tl->refs++;
+		core_spin_unlock(&b->core->dispatch);
+		*err = 0;
+		return t->tl;
+	}
+	return NULL;
+}
+
+static int tenant_by_fd(struct core *core, int fd, struct core_tenant **out)
+{
+	struct broker *b = core->link;
+
+	return identity_tenant_by_fd(b->identity, core, fd, out);
+}
+
+const struct core_ops broker_ops = {
+	.ring_alloc = ring_alloc,
+	.ring_free = ring_free,
+	.buffer_create = buffer_create,
+	.buffer_inspect = buffer_inspect,
+	.buffer_import = buffer_import,
+	.buffer_export = buffer_export,
+	.buffer_idle = buffer_idle,
+	.buffer_revoke = buffer_revoke,
+	.buffer_get = buffer_get,
+	.client_wake = client_wake,
+	.mediator_wake = mediator_wake,
+	.mediator_alloc = mediator_alloc,
+	.mediator_free = mediator_free,
+	.event_get = event_get,
+	.event_signal = event_signal,
+	.event_put = event_put,
+	.timeline_export = timeline_export,
+	.timeline_import = timeline_import,
+	.tenant_by_fd = tenant_by_fd,
+};

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The poller's side of the broker: which clients' rings are looked at when.
+ *
+ *   hot	worked in the last tenth of a millisecond: at every turn
+ *   warm	a few at every turn, in rotation
+ *   cold	not at all: sq_need_wakeup is set, the client rings its bell
+ *
+ * So sixty idle contexts cost nothing, and an awake client no system call.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+#include "daemon/link/broker_impl.h"
+#include "daemon/log.h"
+
+#define WARM_US		100u	/* without work: from hot to warm */
+#define COLD_US		10000u	/* and to cold */
+#define WARM_PER_TURN	4u
+#define TAKE_PER_TURN	64u	/* of one client */
+#define STARVED_NS	1000000u
+
+static struct broker *broker_of(struct link *l)
+{
+	return (struct broker *)l;
+}
+
+static int set_add(struct conn_set *s, struct conn *c, enum conn_where where)
+{
+	if (s->n == s->cap) {
+		uint32_t cap = s->cap ? s->cap * 2 : 64;
+		struct conn **at = realloc(s->at, cap * sizeof(*at));
+
+		if (!at)
+			return -ENOMEM;
+		s->at = at;
+		s->cap = cap;
+	}
+	c->where = where;
+	c->index = s->n;
+	s->at[s->n++] = c;
+	return 0;
+}
+
+static void leave(struct conn *c)
+{
+	struct broker *b = c->broker;
+	struct conn_set *s = c->where == CONN_HOT ? &b->hot : &b->warm;
+
+	if (c->where == CONN_HOT || c->where == CONN_WARM) {
+		s->at[c->index] = s->at[--s->n];
+		s->at[c->index]->index = c->index;
+	}
+	if (c->starved) {
+		c->starved = false;
+		b->nr_starved--;
+	}
+	c->where = CONN_NOWHERE;
+}
+
+static void set_need_wakeup(struct conn *c, uint32_t value)
+{
+	__atomic_store_n(&core_ctl(c->client)->sq_need_wakeup, value, __ATOMIC_RELAXED);
+}
+
+/* Both sets have room: conn_add_ring() has seen to it. */
+static void make_hot(struct conn *c, uint64_t ticks)
+{
+	if (c->where == CONN_COLD)
+		set_need_wakeup(c, 0);
+	leave(c);
+	c->active = ticks;
+	set_add(&c->broker->hot, c, CONN_HOT);
+}
+
+static void make_warm(struct conn *c)
+{
+	if (c->where == CONN_COLD)
+		set_need_wakeup(c, 0);
+	leave(c);
+	set_add(&c->broker->warm, c, CONN_WARM);
+}
+
+/* False: there is an entry after all, and the client stays where it was. */
+static bool make_cold(struct conn *c)
+{
+	set_need_wakeup(c, 1);
+	/* Pairs with the client's barrier between its seq word and this flag. */
+	core_full_barrier();
+	if (core_submit_ready(c->client)) {
+		set_need_wakeup(c, 0);
+		return false;
+	}
+	leave(c);
+	c->where = CONN_COLD;
+	return true;
+}
+
+int conn_consume(struct conn *c, uint32_t max, uint64_t ticks)
+{
+	struct broker *b = c->broker;
+	int n;
+
+	if (c->where == CONN_NOWHERE)
+		return -EPIPE;
+	n = core_submit(c->client, max);
+	if (n > 0) {
+		if (c->where != CONN_HOT)
+			make_hot(c, ticks);
+		c->active = ticks;
+		if (c->starved) {
+			c->starved = false;
+			b->nr_starved--;
+		}
+	} else if (n == -EAGAIN && !c->starved) {
+		/* Published more than it may: looked at in rotation until it reads. */
+		make_warm(c);
+		c->starved = true;
+		b->nr_starved++;
+	} else if (n != -EAGAIN && n != -EINVAL) {
+		leave(c);
+	}
+	return n;
+}
+
+/* The first line is here; fetch the second while the locks are taken. */
+static void prefetch_entry(const struct core_client *c)
+{
+	__builtin_prefetch(c->region + c->layout.sq_offset +
+			   (size_t)(c->sq_head & (c->depth - 1)) * c->entry_size + 64);
+}
+
+static uint32_t broker_poll(struct link *l, uint64_t ticks)
+{
+	struct broker *b = broker_of(l);
+	uint32_t i, n = 0;
+	int got;
+
+	if (b->quiet)
+		return 0;
+	for (i = 0; i < b->hot.n; i++) {
+		struct conn *c = b->hot.at[i];
+
+		if (!core_submit_ready(c->client))
+			continue;
+		prefetch_entry(c->client);
+		got = conn_consume(c, TAKE_PER_TURN, ticks);
+		if (got > 0)
+			n += (uint32_t)got;
+		else
+			i--;	/* another took its place */
+	}
+	for (i = 0; i < WARM_PER_TURN && i < b->warm.n; i++) {
+		struct conn *c = b->warm.at[b->warm_next++ % b->warm.n];
+
+		if (!core_submit_ready(c->client))
+			continue;
+		got = conn_consume(c, TAKE_PER_TURN, ticks);
+		if (got > 0)
+			n += (uint32_t)got;
+	}
+	return n;
+}
+
+static void broker_house(struct link *l, uint64_t ticks)
+{
+	struct broker *b = broker_of(l);
+	uint32_t i;
+
+	for (i = b->hot.n; i--;) {
+		struct conn *c = b->hot.at[i];
+
+		if (ticks - c->active > b->warm_ticks && (int64_t)(ticks - c->active) > 0)
+			make_warm(c);
+	}
+	for (i = b->warm.n; i--;) {
+		struct conn *c = b->warm.at[i];
+
+		if (!c->starved && ticks - c->active > b->cold_ticks &&
+		    (int64_t)(ticks - c->active) > 0 && !make_cold(c))
+			make_hot(c, ticks);
+	}
+}
+
+static bool broker_sleep(struct link *l, uint64_t *timeout_ns)
+{
+	struct broker *b = broker_of(l);
+	struct arax_fetch fetch = { .size = sizeof(fetch) };
+	uint32_t i;
+	bool ready = false;
+
+	/* All flags, one barrier, all rings: */
+	for (i = 0; i < b->hot.n; i++)
+		set_need_wakeup(b->hot.at[i], 1);
+	for (i = 0; i < b->warm.n; i++)
+		set_need_wakeup(b->warm.at[i], 1);
+	__atomic_store_n(&l->page->need_wakeup, 1, __ATOMIC_RELAXED);
+	/*
+	 * Pairs with the client's barrier between seq word and sq_need_wakeup,
+	 * and with the core's between publishing and page->need_wakeup.
+	 */
+	core_full_barrier();
+	core_fetch(b->core, &fetch);
+	for (i = 0; !b->quiet && i < b->hot.n; i++)
+		ready |= core_submit_ready(b->hot.at[i]->client);
+	for (i = 0; !b->quiet && i < b->warm.n; i++)
+		ready |= !b->warm.at[i]->starved &&
+			 core_submit_ready(b->warm.at[i]->client);
+	if (ready || core_ring_peek(l->ring, l->cells, &l->head)) {
+		for (i = 0; i < b->hot.n; i++)
+			set_need_wakeup(b->hot.at[i], 0);
+		for (i = 0; i < b->warm.n; i++)
+			set_need_wakeup(b->warm.at[i], 0);
+		return false;
+	}
+	while (b->hot.n) {
+		struct conn *c = b->hot.at[b->hot.n - 1];
+
+		leave(c);
+		c->where = CONN_COLD;
+	}
+	for (i = b->warm.n; i--;) {
+		struct conn *c = b->warm.at[i];
+
+		/* Credit comes back without a bell: look again soon. */
+		if (c->starved)
+			continue;
+		leave(c);
+		c->where = CONN_COLD;
+	}
+	if (b->nr_starved && *timeout_ns > STARVED_NS)
+		*timeout_ns = STARVED_NS;
+	return true;
+}
+
+static void broker_awake(struct link *l, uint64_t ticks)
+{
+	__atomic_store_n(&l->page->need_wakeup, 0, __ATOMIC_RELAXED);
+}
+
+/* A doorbell. */
+static void broker_event(struct link *l, void *cookie, uint64_t ticks)
+{
+	struct conn *c = cookie;
+
+	if (c->where == CONN_COLD || c->where == CONN_WARM)
+		make_hot(c, ticks);
+}
+
+static void broker_commit(struct link *l)
+{
+	struct broker *b = broker_of(l);
+	uint32_t stale;
+
+	core_commit_entries(b->core, l->commits, l->commit_count, l->commit_entries - 1,
+			    l->commit_first, &stale);
+	if (stale)
+		log_warn("commits of unknown tags", log_u64("count", stale));
+	l->commit_first += l->commit_count;
+	l->commit_count = 0;
+}
+
+static struct mapping *broker_find(struct link *l, uint64_t buffer)
+{
+	return mapping_find(&broker_of(l)->mappings, buffer);
+}
+
+/* Never sent: the broker's buffers are mapped from their creation on. */
+static void broker_drop(struct link *l, uint64_t buffer)
+{
+}
+
+static int broker_device(struct link *l, const struct arax_device *dev)
+{
+	return core_device_publish(broker_of(l)->core, dev);
+}
+
+static int broker_kernel(struct link *l, struct arax_kernel_publish *k)
+{
+	return core_kernel_publish(broker_of(l)->core, k);
+}
+
+static void broker_quiesce(struct link *l)
+{
+	broker_of(l)->quiet = true;
+}
+
+const struct link_ops broker_link_ops = {
+	.poll = broker_poll,
+	.house = broker_house,
+	.sleep = broker_sleep,
+	.awake = broker_awake,
+	.event = broker_event,
+	.commit = broker_commit,
+	.find = broker_find,
+	.drop = broker_drop,
+	.device = broker_device,
+	.kernel = broker_kernel,
+	.quiesce = broker_quiesce,
+};
+
+/* ------------------------------------------------------------------ */
+/* Coming and going                                                    */
+
+static void add_now(struct work *w)
+{
+	struct conn *c = (struct conn *)((char *)w - offsetof(struct conn, add));
+	struct broker *b = c->broker;
+	uint64_t per_us = b->link.poller->ticks.per_us;
+
+	b->warm_ticks = WARM_US * per_us;
+	b->cold_ticks = COLD_US * per_us;
+	c->active = b->link.poller->now;
+	c->bell.link = &b->link;
+	c->bell.cookie = c;
+	/* Edge-triggered and never read: its counter is the client's affair. */
+	if (poller_watch(b->link.poller, c->bell_fd, &c->bell, true))
+		log_warn("doorbell can't be watched", log_u64("context", c->client->id));
+	if (set_add(&b->hot, c, CONN_HOT))
+		log_warn("no memory to poll a context", log_u64("context", c->client->id));
+}
+
+/* Back on the service thread. */
+static void removed(struct work *w)
+{
+	struct conn *c = (struct conn *)((char *)w - offsetof(struct conn, remove));
+
+	c->at_poller = false;
+	c->broker->any_closing = true;
+}
+
+static void remove_now(struct work *w)
+{
+	struct conn *c = (struct conn *)((char *)w - offsetof(struct conn, remove));
+
+	poller_unwatch(c->broker->link.poller, c->bell_fd);
+	leave(c);
+	w->run = removed;
+	broker_reply_later(c->broker, w);
+}
+
+int conn_add_ring(struct conn *c)
+{
+	c->add.run = add_now;
+	c->at_poller = true;
+	poller_post(c->broker->link.poller, &c->add);
+	return 0;
+}
+
+/* Comes back as a reply, after every SUBMIT that was posted before it. */
+void conn_remove_ring(struct conn *c)
+{
+	c->remove.run = remove_now;
+	poller_post(c->broker->link.poller, &c->remove);
+}

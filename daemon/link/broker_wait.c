@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+/*
+ * SUBMIT and WAIT: answered when what they wait for has come.  A pending call
+ * counts in client->sleepers; the core then calls client_wake, which makes the
+ * service thread look again.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/link/broker_impl.h"
+
+static struct pending *pending_new(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,
+				   const union core_args *a)
+{
+	struct pending *p;
+
+	if (c->nr_pending >= CONN_MAX_PENDING)
+		return NULL;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->conn = c;
+	p->nr = nr;
+	p->id = id;
+	p->size = size;
+	p->args = *a;
+	clist_add_tail(&p->node, &c->pending);
+	c->nr_pending++;
+	return p;
+}
+
+static void pending_free(struct pending *p)
+{
+	struct conn *c = p->conn;
+
+	if (p->waiting)
+		core_atomic_sub_return(&c->client->sleepers, 1);
+	if (p->wait.count)
+		core_wait_end(&p->wait);
+	clist_del(&p->node);
+	c->nr_pending--;
+	free(p);
+}
+
+static void pending_answer(struct pending *p, int result)
+{
+	struct conn *c = p->conn;
+	union core_args a = p->args;
+	uint32_t nr = p->nr, id = p->id, size = p->size;
+
+	pending_free(p);
+	conn_answer(c, nr, id, result, &a, size, -1);
+}
+
+static uint64_t deadline_of(const struct pending *p)
+{
+	return p->nr == ARAX_NR_WAIT ? p->args.wait.deadline_ns : p->args.submit.deadline_ns;
+}
+
+/* 0 or an error: done; CORE_WAIT_PENDING: not yet. */
+static int look(struct pending *p)
+{
+	struct core_client *cc = p->conn->client;
+
+	if (p->nr == ARAX_NR_WAIT)
+		return core_wait_poll(&p->wait, &p->args.wait.index);
+	if (core_client_unread(cc) >= p->args.submit.min_complete)
+		return 0;
+	if (core_read_once(cc->dead))
+		return -(int)core_read_once(cc->dead);
+	return CORE_WAIT_PENDING;
+}
+
+/* Answers it, or leaves it waiting. */
+static void settle(struct pending *p, uint64_t now_ns)
+{
+	int result;
+
+	if (!p->waiting) {
+		p->waiting = true;
+		core_atomic_add(&p->conn->client->sleepers, 1);
+		/* Pairs with the core's barrier before it reads sleepers. */
+		core_full_barrier();
+	}
+	result = look(p);
+	if (result == CORE_WAIT_PENDING) {
+		if (deadline_of(p) > now_ns)
+			return;
+		result = -ETIMEDOUT;
+	}
+	pending_answer(p, result);
+}
+
+/* The poller has consumed what it could: back on the service thread. */
+static void submitted(struct work *w)
+{
+	struct pending *p = (struct pending *)((char *)w - offsetof(struct pending, work));
+
+	p->at_poller = false;
+	if (p->result < 0 && p->result != -EAGAIN && p->result != -EINVAL) {
+		pending_answer(p, p->result);
+		return;
+	}
+	p->args.submit.submitted = p->result > 0 ? (uint32_t)p->result : 0;
+	if (p->result < 0 || !p->args.submit.min_complete)
+		pending_answer(p, p->result < 0 ? p->result : 0);
+	else
+		settle(p, monotonic_ns());
+}
+
+/* On the poller's thread. */
+static void submit_now(struct work *w)
+{
+	struct pending *p = (struct pending *)((char *)w - offsetof(struct pending, work));
+	struct broker *b = p->conn->broker;
+
+	p->result = b->quiet ? -ENOTCONN :
+		    conn_consume(p->conn, p->args.submit.to_submit, b->link.poller->now);
+	p->work.run = submitted;
+	broker_reply_later(b, &p->work);
+}
+
+int conn_submit(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,
+		const union core_args *a)
+{
+	struct pending *p;
+
+	if (a->submit.flags)
+		return -EOPNOTSUPP;
+	if (a->submit.pad || a->submit.min_complete > c->client->depth)
+		return -EINVAL;
+	p = pending_new(c, nr, id, size, a);
+	if (!p)
+		return -ENOSPC;
+	p->args.submit.submitted = 0;
+	if (!a->submit.to_submit) {
+		settle(p, monotonic_ns());
+		return 0;
+	}
+	p->work.run = submit_now;
+	p->at_poller = true;
+	poller_post(c->broker->link.poller, &p->work);
+	return 0;
+}
+
+int conn_wait(struct conn *c, uint32_t id, uint32_t size, const union core_args *a)
+{
+	struct pending *p = pending_new(c, ARAX_NR_WAIT, id, size, a);
+	int err;
+
+	if (!p)
+		return -ENOSPC;
+	err = core_wait_begin(c->client, &a->wait, &p->wait);
+	if (err) {
+		p->wait.count = 0;
+		pending_free(p);
+		return err;
+	}
+	settle(p, monotonic_ns());
+	return 0;
+}
+
+void conn_check_pending(struct conn *c, uint64_t now_ns)
+{
+	struct clist *pos, *tmp;
+
+	clist_for_each_safe(pos, tmp, &c->pending) {
+		struct pending *p = clist_entry(pos, struct pending, node);
+
+		if (!p->at_poller)
+			settle(p, now_ns);
+	}
+}
+
+void conn_drop_pending(struct conn *c)
+{
+	struct clist *pos, *tmp;
+
+	clist_for_each_safe(pos, tmp, &c->pending) {
+		struct pending *p = clist_entry(pos, struct pending, node);
+
+		if (!p->at_poller)
+			pending_free(p);
+	}
+}
+
+uint64_t conn_next_deadline(const struct conn *c)
+{
+	uint64_t next = ARAX_DEADLINE_NONE;
+	struct clist *pos, *tmp;
+
+	clist_for_each_safe(pos, tmp, &c->pending) {
+		struct pending *p = clist_entry(pos, struct pending, node);
+
+		if (!p->at_poller && deadline_of(p) < next)
+			next = deadline_of(p);
+	}
+	return next;
+}
+
+bool conn_at_poller(const struct conn *c)
+{
+	struct clist *pos, *tmp;
+
+	clist_for_each_safe(pos, tmp, &c->pending)
+		if (clist_entry(pos, struct pending, node)->at_poller)
+			return true;
+	return false;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * identity.h - who is at the other end of a socket, and whose tenant
+ *
+ * The kernel says who connected; the tenant is that process's cgroup at that
+ * moment, which no word of the program changes.
+ */
+#ifndef ARAXD_LINK_IDENTITY_H
+#define ARAXD_LINK_IDENTITY_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct core;
+struct core_tenant;
+struct identity;
+
+struct peer {
+	pid_t pid;
+	uid_t uid;
+	gid_t gid;
+	char comm[16];
+	char cgroup[4096];	/* path in the v2 hierarchy, "/" if unknown */
+};
+
+/* Finds the cgroup2 mount.  NULL: no memory. */
+struct identity *identity_create(void);
+void identity_destroy(struct identity *id);
+
+/*
+ * The process that connected @fd.  -ESRCH: it is gone, or another now has its
+ * number.
+ */
+int identity_peer(int fd, struct peer *peer);
+
+/*
+ * The tenant of a cgroup's path and all above it; a reference is taken.  Takes
+ * core->lock.  -ENOMEM, -EINVAL (nests deeper than CORE_TENANT_DEPTH).
+ */
+int identity_tenant(struct identity *id, struct core *core, const char *path,
+		    struct core_tenant **out);
+
+/*
+ * The same by an open directory of the cgroup2 file system, with core->lock
+ * held.  -EBADF: not a directory of it; -EOPNOTSUPP: no cgroup2 is mounted.
+ */
+int identity_tenant_by_fd(struct identity *id, struct core *core, int fd,
+			  struct core_tenant **out);
+
+/* The path in "0::PATH\n" of /proc/PID/cgroup's text; -ENOENT.  For tests. */
+int identity_parse_cgroup(const char *text, char *path, size_t len);
+
+#endif /* ARAXD_LINK_IDENTITY_H */

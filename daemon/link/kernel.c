@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The module's mediator: maps its dispatch ring and its own page, commits by
+ * entries in shared memory plus one call for a batch, sleeps by poll().
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "daemon/dispatch/poller.h"
+#include "daemon/link/kernel.h"
+#include "daemon/link/link.h"
+#include "daemon/log.h"
+#include "daemon/memory/guard.h"
+#include "daemon/memory/mapping.h"
+
+#define WEIGHTS_NS	1000000000u
+#define OWNER_KERNEL	0x80000000u	/* guard owners that are no broker context */
+
+struct kernel_link {
+	struct link link;	/* first */
+	int fd;
+	void *ring;
+	size_t ring_bytes;
+	void *shared;
+	size_t shared_bytes;
+	struct mappings mappings;
+	struct clist mapped;
+	uint64_t weights_due;
+	struct watch watch;
+	bool watched;
+	bool lost;
+};
+
+/* A buffer that is mapped here, until the module says that it goes. */
+struct kernel_buffer {
+	struct mapping map;
+	struct clist node;
+};
+
+static struct kernel_link *of(struct link *l)
+{
+	return (struct kernel_link *)l;
+}
+
+static int call(struct kernel_link *k, unsigned long nr, void *arg)
+{
+	int err;
+
+	do {
+		err = ioctl(k->fd, nr, arg) ? -errno : 0;
+	} while (err == -EINTR);
+	return err;
+}
+
+/* The seat is taken from us, or the module has a fault: nothing more to do here. */
+static void lose(struct kernel_link *k, const char *what, int err)
+{
+	if (k->lost)
+		return;
+	k->lost = true;
+	log_err("kernel link lost", log_str("call", what), log_errno(err));
+	kill(getpid(), SIGTERM);
+}
+
+static void kernel_commit(struct link *l)
+{
+	struct kernel_link *k = of(l);
+	struct arax_commit a = {
+		.size = sizeof(a), .first = l->commit_first, .count = l->commit_count,
+	};
+	int err = call(k, ARAX_IOC_COMMIT, &a);
+
+	if (err)
+		lose(k, "commit", err);
+	else if (a.stale)
+		log_warn("commits of unknown tags", log_u64("count", a.stale));
+	l->commit_first += l->commit_count;
+	l->commit_count = 0;
+}
+
+static bool kernel_sleep(struct link *l, uint64_t *timeout_ns)
+{
+	struct kernel_link *k = of(l);
+	struct arax_fetch a = { .size = sizeof(a) };
+	int err;
+
+	if (!k->watched) {
+		k->watch.link = l;
+		k->watched = !poller_watch(l->poller, k->fd, &k->watch, false);
+	}
+	if (k->lost)
+		return true;
+	__atomic_store_n(&l->page->need_wakeup, 1, __ATOMIC_RELAXED);
+	/* Pairs with the core's barrier between publishing and need_wakeup. */
+	core_full_barrier();
+	/* Publishes what waited for room in the ring. */
+	err = call(k, ARAX_IOC_FETCH, &a);
+	if (err)
+		lose(k, "fetch", err);
+	return !core_ring_peek(l->ring, l->cells, &l->head);
+}
+
+static void kernel_awake(struct link *l, uint64_t ticks)
+{
+	__atomic_store_n(&l->page->need_wakeup, 0, __ATOMIC_RELAXED);
+}
+
+/* The ring is looked at in any case. */
+static void kernel_event(struct link *l, void *cookie, uint64_t ticks)
+{
+}
+
+static struct mapping *map_buffer(struct kernel_link *k, uint64_t id)
+{
+	struct arax_buffer_get a = { .size = sizeof(a), .id = id };
+	struct kernel_buffer *kb;
+	int err = call(k, ARAX_IOC_BUFFER_GET, &a);
+
+	if (err) {
+		log_warn("buffer can't be had", log_u64("buffer", id), log_errno(err));
+		return NULL;
+	}
+	kb = calloc(1, sizeof(*kb));
+	if (!kb)
+		goto close;
+	kb->map.id = (uint32_t)id;
+	kb->map.fd = a.fd;
+	kb->map.bytes = a.bytes;
+	kb->map.serial = mapping_serial();
+	kb->map.base = mmap(NULL, a.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, a.fd, 0);
+	if (kb->map.base == MAP_FAILED) {
+		log_warn("buffer can't be mapped", log_u64("buffer", id), log_errno(errno));
+		goto free;
+	}
+	/* A revoked buffer has no pages any more: a late reader sees zeros. */
+	if (guard_add(kb->map.base, a.bytes, a.context | OWNER_KERNEL, &kb->map.guard))
+		goto unmap;
+	if (mapping_set(&k->mappings, &kb->map))
+		goto unguard;
+	clist_add_tail(&kb->node, &k->mapped);
+	return &kb->map;
+unguard:
+	guard_remove(kb->map.guard);
+unmap:
+	munmap(kb->map.base, a.bytes);
+free:
+	free(kb);
+close:
+	close(a.fd);
+	return NULL;
+}
+
+static struct mapping *kernel_find(struct link *l, uint64_t buffer)
+{
+	struct mapping *m = mapping_find(&of(l)->mappings, buffer);
+
+	return m ? m : map_buffer(of(l), buffer);
+}
+
+static void unmap_buffer(struct kernel_link *k, struct kernel_buffer *kb)
+{
+	mapping_clear(&k->mappings, kb->map.id);
+	guard_remove(kb->map.guard);
+	munmap(kb->map.base, kb->map.bytes);
+	close(kb->map.fd);
+	clist_del(&kb->node);
+	free(kb);
+}
+
+static void kernel_drop(struct link *l, uint64_t buffer)
+{
+	struct kernel_link *k = of(l);
+	struct mapping *m = mapping_find(&k->mappings, buffer);
+	struct poller *p = l->poller;
+	uint32_t i;
+
+	if (!m)
+		return;
+	for (i = 0; i < p->nr_devs; i++)
+		runner_drop_buffer(p->devs[i].runner, m->serial);
+	unmap_buffer(k, (struct kernel_buffer *)m);
+}
+
+static int kernel_device(struct link *l, const struct arax_device *dev)
+{
+	struct arax_device a = *dev;
+
+	return call(of(l), ARAX_IOC_DEVICE_PUBLISH, &a);
+}
+
+static int kernel_kernel(struct link *l, struct arax_kernel_publish *k)
+{
+	return call(of(l), ARAX_IOC_KERNEL_PUBLISH, k);
+}
+
+/* Administrators set weights in the module, which has no word for it here. */
+static void kernel_weights(struct link *l)
+{
+	struct kernel_link *k = of(l);
+	struct arax_tenant a = { .size = sizeof(a), .cgroup_fd = -1 };
+	uint64_t now = poller_ns(l->poller);
+
+	if (now < k->weights_due)
+		return;
+	k->weights_due = now + WEIGHTS_NS;
+	while (!call(k, ARAX_IOC_TENANT_QUERY, &a)) {
+		sched_tenant_weight(l->poller->sched, a.id, a.usage.weight);
+		if (a.id == UINT64_MAX)
+			break;
+		a.id++;
+	}
+}
+
+static const struct link_ops kernel_ops = {
+	.sleep = kernel_sleep,
+	.awake = kernel_awake,
+	.event = kernel_event,
+	.commit = kernel_commit,
+	.find = kernel_find,
+	.drop = kernel_drop,
+	.device = kernel_device,
+	.kernel = kernel_kernel,
+	.weights = kernel_weights,
+};
+
+static int map_areas(struct kernel_link *k, const struct arax_attach *a)
+{
+	struct link *l = &k->link;
+
+	k->ring_bytes = a->dispatch_bytes;
+	k->shared_bytes = a->shared_bytes;
+	k->ring = mmap(NULL, k->ring_bytes, PROT_READ, MAP_SHARED, k->fd,
+		       (off_t)a->dispatch_offset);
+	if (k->ring == MAP_FAILED) {
+		k->ring = NULL;
+		return -errno;
+	}
+	k->shared = mmap(NULL, k->shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, k->fd,
+			 (off_t)a->shared_offset);
+	if (k->shared == MAP_FAILED) {
+		k->shared = NULL;
+		return -errno;
+	}
+	l->ring = k->ring;
+	l->cells = a->cells;
+	l->slots = a->slots;
+	l->page = k->shared;
+	l->states = (void *)((uint8_t *)k->shared + l->page->states_offset);
+	l->commits = (void *)((uint8_t *)k->shared + l->page->commits_offset);
+	return 0;
+}
+
+int kernel_link_open(const char *path, struct kernel_link **out)
+{
+	struct arax_attach a = { .size = sizeof(a), .flags = ARAX_ATTACH_RECOVER };
+	struct kernel_link *k = calloc(1, sizeof(*k));
+	int err;
+
+	if (!k)
+		return -ENOMEM;
+	clist_init(&k->mapped);
+	k->link.ops = &kernel_ops;
+	k->link.name = "kernel";
+	k->fd = open(path, O_RDWR | O_CLOEXEC);
+	if (k->fd < 0) {
+		err = errno == ENXIO || errno == ENODEV ? -ENOENT : -errno;
+		if (err != -ENOENT)
+			log_err("control device can't be opened", log_str("path", path),
+				log_errno(err));
+		goto free;
+	}
+	err = call(k, ARAX_IOC_ATTACH, &a);
+	if (err) {
+		log_err(err == -EBUSY ? "another araxd is attached to the module" :
+			"can't attach to the module", log_str("path", path), log_errno(err));
+		goto close;
+	}
+	err = map_areas(k, &a);
+	if (err) {
+		log_err("the module's rings can't be mapped", log_errno(err));
+		goto unmap;
+	}
+	log_info("attached to the module", log_u64("epoch", a.epoch), log_u64("slots", a.slots));
+	*out = k;
+	return 0;
+unmap:
+	if (k->ring)
+		munmap(k->ring, k->ring_bytes);
+close:
+	close(k->fd);
+free:
+	free(k);
+	return err;
+}
+
+struct link *kernel_link_link(struct kernel_link *k)
+{
+	return &k->link;
+}
+
+void kernel_link_close(struct kernel_link *k)
+{
+	struct clist *pos, *tmp;
+
+	clist_for_each_safe(pos, tmp, &k->mapped)
+		unmap_buffer(k, clist_entry(pos, struct kernel_buffer, node));
+	mappings_destroy(&k->mappings);
+	munmap(k->shared, k->shared_bytes);
+	munmap(k->ring, k->ring_bytes);
+	close(k->fd);
+	free(k);
+}

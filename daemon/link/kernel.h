@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* kernel.h - the link to arax.ko through /dev/arax-ctl */
+#ifndef ARAXD_LINK_KERNEL_H
+#define ARAXD_LINK_KERNEL_H
+
+struct kernel_link;
+struct link;
+
+/*
+ * Becomes the module's mediator and takes over what a predecessor left queued.
+ * -ENOENT: no module; -EBUSY: another araxd is attached, or has not wholly
+ * gone; -EPERM: not root.  Errors but ENOENT are logged.
+ */
+int kernel_link_open(const char *path, struct kernel_link **out);
+struct link *kernel_link_link(struct kernel_link *k);
+/* After the poller has ended: tasks that are queued live on in the module. */
+void kernel_link_close(struct kernel_link *k);
+
+#endif /* ARAXD_LINK_KERNEL_H */

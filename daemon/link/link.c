@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+/* What both links share. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/link/link.h"
+#include "daemon/log.h"
+
+int link_init(struct link *l, struct poller *p, uint32_t slots,
+	      void (*drop)(void *arg, struct graph_node *node), void *drop_arg)
+{
+	struct graph_params gp = { .slots = slots, .drop = drop, .drop_arg = drop_arg };
+
+	l->poller = p;
+	l->slots = slots;
+	l->commit_entries = CORE_COMMIT_ENTRIES;
+	l->live = calloc(slots, sizeof(*l->live));
+	if (!l->live)
+		return -ENOMEM;
+	l->graph = graph_create(&gp);
+	if (!l->graph) {
+		free(l->live);
+		l->live = NULL;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void link_fini(struct link *l)
+{
+	graph_destroy(l->graph);
+	free(l->live);
+	l->graph = NULL;
+	l->live = NULL;
+}
+
+int link_publish(struct link *l, const struct registry *registry)
+{
+	uint32_t i, n = registry_count(registry);
+	int err;
+
+	for (i = 0; i < n; i++) {
+		const struct kernel *k = registry_at(registry, i);
+		struct arax_kernel_publish a = {
+			.size = sizeof(a), .kinds = k->kinds, .sig = k->sig.abi,
+		};
+
+		memcpy(a.name, k->sig.name, sizeof(a.name));
+		memcpy(a.text, k->sig.text, sizeof(a.text));
+		err = l->ops->kernel(l, &a);
+		if (!err && (!a.id || a.id > CORE_MAX_KERNELS))
+			err = -ENOSPC;
+		if (err) {
+			log_err("kernel can't be published", log_str("kernel", k->sig.name),
+				log_str("link", l->name), log_errno(err));
+			return err;
+		}
+		l->kernels[a.id] = k;
+	}
+	return 0;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * link.h - a way by which tasks come to araxd
+ *
+ * Either the module (kernel.c) or the broker (broker*.c).  Both end in a
+ * dispatch ring of the same format that the poller reads, and in commit
+ * entries that it writes; what differs is behind struct link_ops.
+ *
+ * Calls marked (poller) come from the thread that holds the polling role.
+ */
+#ifndef ARAXD_LINK_LINK_H
+#define ARAXD_LINK_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/graph/graph.h"
+#include "daemon/kernels/registry.h"
+#include "kmod/core/core.h"
+
+struct link;
+struct mapping;
+struct poller;
+
+/**
+ * struct link_ops - what differs between the links
+ *
+ * @poll:	(poller) take in what clients published; returns how many tasks.
+ *		@ticks is the present time.  NULL: it comes by itself
+ * @house:	(poller) now and then while awake
+ * @sleep:	(poller) set every need_wakeup word, issue a full barrier and look
+ *		once more: false if there is work.  May shorten *@timeout_ns
+ * @awake:	(poller) after the sleep, or after a refused one
+ * @event:	(poller) a descriptor that the link gave to poller_watch() fired
+ * @commit:	(poller) commit_count entries from commit_first on are written
+ * @find:	(poller) where a buffer lies; NULL if it can't be had
+ * @drop:	(poller) a buffer is gone, see ARAX_DISPATCH_BUFFER
+ * @device:	publish a device; any thread.  Negative errno
+ * @kernel:	publish a kernel; before the poller starts.  Negative errno
+ * @weights:	(poller) now and then: ask for changed weights.  May be NULL
+ * @quiesce:	(poller) take in nothing any more
+ * @close:	after the poller has ended
+ */
+struct link_ops {
+	uint32_t (*poll)(struct link *l, uint64_t ticks);
+	void (*house)(struct link *l, uint64_t ticks);
+	bool (*sleep)(struct link *l, uint64_t *timeout_ns);
+	void (*awake)(struct link *l, uint64_t ticks);
+	void (*event)(struct link *l, void *cookie, uint64_t ticks);
+	void (*commit)(struct link *l);
+	struct mapping *(*find)(struct link *l, uint64_t buffer);
+	void (*drop)(struct link *l, uint64_t buffer);
+	int (*device)(struct link *l, const struct arax_device *dev);
+	int (*kernel)(struct link *l, struct arax_kernel_publish *k);
+	void (*weights)(struct link *l);
+	void (*quiesce)(struct link *l);
+	void (*close)(struct link *l);
+};
+
+/* Descriptors in the poller's epoll set carry one of these. */
+struct watch {
+	struct link *link;
+	void *cookie;
+};
+
+/* A tag that was taken from the ring and is not committed yet. */
+struct live_tag {
+	uint64_t tag;		/* 0: none */
+	uint32_t context;
+};
+
+/**
+ * struct link - common part; the poller's
+ * @ring, @cells: the dispatch ring
+ * @head:	our position in it, private; page->head is what the core sees
+ * @commits:	ring of CORE_COMMIT_ENTRIES entries
+ * @kernels:	by id as published on this link
+ * @live:	by slot
+ */
+struct link {
+	const struct link_ops *ops;
+	const char *name;
+	struct poller *poller;
+	const uint8_t *ring;
+	uint32_t cells;
+	uint32_t head;
+	uint32_t slots;
+	uint32_t commit_entries;
+	uint32_t commit_first;
+	uint32_t commit_count;
+	struct arax_mediator_page *page;
+	uint32_t *states;
+	struct arax_commit_entry *commits;
+	struct graph *graph;
+	struct live_tag *live;
+	uint32_t nr_live;
+	const struct kernel *kernels[CORE_MAX_KERNELS + 1];
+};
+
+/* link.c: what both share.  0 or negative errno. */
+int link_init(struct link *l, struct poller *p, uint32_t slots,
+	      void (*drop)(void *arg, struct graph_node *node), void *drop_arg);
+void link_fini(struct link *l);
+int link_publish(struct link *l, const struct registry *registry);
+
+#endif /* ARAXD_LINK_LINK_H */

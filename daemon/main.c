@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT
+/* araxd: reads its configuration, opens devices and links, polls, and ends well. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "daemon/backends/device.h"
+#include "daemon/config.h"
+#include "daemon/dispatch/poller.h"
+#include "daemon/kernels/registry.h"
+#include "daemon/link/broker.h"
+#include "daemon/link/kernel.h"
+#include "daemon/log.h"
+#include "daemon/memory/guard.h"
+#include "daemon/notify.h"
+#include "daemon/observe/stats.h"
+#include "daemon/options.h"
+
+#define SYSTEM_CONFIG	"/etc/arax/araxd.conf"
+#define CONTROL_DEVICE	"/dev/arax-ctl"
+
+struct daemon {
+	struct options options;
+	struct config config;
+	bool configured;
+	struct devices *devices;
+	struct registry *registry;
+	struct poller *poller;
+	struct broker *broker;
+	struct kernel_link *kernel;
+	int signal_fd;
+	int stopped_fd;
+};
+
+static int load_config(struct daemon *d)
+{
+	const char *path = d->options.config;
+	char error[512];
+	int err;
+
+	if (!path && !d->options.user && !access(SYSTEM_CONFIG, F_OK))
+		path = SYSTEM_CONFIG;
+	err = path ? config_load(&d->config, path, error, sizeof(error)) :
+		     config_init(&d->config);
+	if (err) {
+		fprintf(stderr, "araxd: %s\n", path ? error : strerror(-err));
+		return err;
+	}
+	d->configured = true;
+	if (d->options.log_level)
+		d->config.log.level =
+			(enum log_level)log_level_from_name(d->options.log_level);
+	log_init(STDERR_FILENO, d->config.log.level, d->config.log.format);
+	return 0;
+}
+
+/* Each client brings descriptors: take what we may have. */
+static void raise_limits(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r))
+		return;
+	r.rlim_cur = r.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &r);
+}
+
+/* Before the first thread, so that all inherit the mask. */
+static int take_signals(struct daemon *d)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGUSR1);
+	if (pthread_sigmask(SIG_BLOCK, &set, NULL))
+		return -EINVAL;
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	d->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	d->stopped_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return d->signal_fd < 0 || d->stopped_fd < 0 ? -errno : 0;
+}
+
+static int open_broker(struct daemon *d)
+{
+	struct broker_params bp = { .config = &d->config };
+	char path[256];
+	int err;
+
+	if (d->options.no_broker || d->config.link.kind == CONFIG_LINK_KERNEL)
+		return 0;
+	err = options_socket(&d->options, d->config.link.socket, path, sizeof(path));
+	if (err) {
+		log_err("no place for the socket: set XDG_RUNTIME_DIR or give --socket",
+			log_errno(err));
+		return err;
+	}
+	bp.path = path;
+	bp.mode = d->options.user ? 0600 : d->config.link.socket_mode;
+	err = broker_create(&bp, &d->broker);
+	if (!err)
+		log_info("listening", log_str("socket", path));
+	return err;
+}
+
+static int open_kernel(struct daemon *d)
+{
+	int err;
+
+	if (d->options.no_kernel || d->options.user ||
+	    d->config.link.kind == CONFIG_LINK_BROKER)
+		return 0;
+	err = kernel_link_open(CONTROL_DEVICE, &d->kernel);
+	if (err == -ENOENT && d->broker && d->config.link.kind == CONFIG_LINK_AUTO) {
+		log_info("no module: serving the socket only", log_str("path", CONTROL_DEVICE));
+		return 0;
+	}
+	if (err == -ENOENT)
+		log_err("the module arax is not loaded", log_str("path", CONTROL_DEVICE));
+	return err;
+}
+
+static int open_kernels(struct daemon *d)
+{
+	size_t i;
+	int n;
+
+	d->registry = registry_create();
+	if (!d->registry)
+		return -ENOMEM;
+	for (i = 0; i < d->options.nr_kernels; i++) {
+		n = registry_load_folder(d->registry, d->options.kernels[i]);
+		if (n < 0) {
+			log_err("kernel libraries can't be used",
+				log_str("folder", d->options.kernels[i]), log_errno(n));
+			return n;
+		}
+	}
+	for (i = 0; !d->options.nr_kernels && i < d->config.kernels.path.count; i++)
+		registry_load_folder(d->registry, d->config.kernels.path.items[i]);
+	log_info("kernels loaded", log_u64("count", registry_count(d->registry)));
+	return 0;
+}
+
+static int open_all(struct daemon *d)
+{
+	int err;
+
+	/* First what another instance would hold. */
+	err = open_broker(d);
+	if (!err)
+		err = open_kernel(d);
+	if (!err)
+		err = open_kernels(d);
+	if (!err)
+		err = devices_open(&d->config, &d->devices);
+	if (!err)
+		err = poller_create(&d->config, d->registry, d->devices, &d->poller);
+	if (!err && d->broker)
+		err = poller_add_link(d->poller, broker_link(d->broker));
+	if (!err && d->kernel)
+		err = poller_add_link(d->poller, kernel_link_link(d->kernel));
+	if (!err)
+		err = poller_start(d->poller);
+	if (!err && d->broker)
+		err = broker_start(d->broker);
+	return err;
+}
+
+static void close_all(struct daemon *d)
+{
+	/* Threads that use others first: service, poller, devices. */
+	if (d->broker)
+		broker_stop(d->broker);
+	if (d->poller)
+		poller_destroy(d->poller);
+	if (d->broker)
+		broker_destroy(d->broker);
+	if (d->kernel)
+		kernel_link_close(d->kernel);
+	if (d->devices)
+		devices_close(d->devices);
+	if (d->registry)
+		registry_destroy(d->registry);
+	if (d->configured)
+		config_free(&d->config);
+	if (d->signal_fd >= 0)
+		close(d->signal_fd);
+	if (d->stopped_fd >= 0)
+		close(d->stopped_fd);
+}
+
+static void on_stopped(void *arg)
+{
+	const uint64_t one = 1;
+	struct daemon *d = arg;
+	ssize_t n = write(d->stopped_fd, &one, sizeof(one));
+
+	(void)n;
+}
+
+/* Serves until everything has stopped; a second signal doesn't wait for tasks. */
+static void run(struct daemon *d)
+{
+	struct pollfd fds[2] = {
+		{ .fd = d->signal_fd, .events = POLLIN },
+		{ .fd = d->stopped_fd, .events = POLLIN },
+	};
+	bool stopping = false;
+
+	for (;;) {
+		struct signalfd_siginfo si;
+
+		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+			return;
+		if (fds[1].revents)
+			return;
+		if (!fds[0].revents || read(d->signal_fd, &si, sizeof(si)) != sizeof(si))
+			continue;
+		if (si.ssi_signo == SIGUSR1) {
+			stats_log(d->poller);
+			continue;
+		}
+		if (stopping) {
+			log_warn("stopped at once: tasks were running");
+			if (d->broker)
+				broker_refuse(d->broker);
+			_exit(1);
+		}
+		stopping = true;
+		log_info("stopping", log_str("signal", strsignal((int)si.ssi_signo)));
+		notify_manager("STOPPING=1");
+		if (d->broker)
+			broker_refuse(d->broker);
+		poller_stop(d->poller, on_stopped, d);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct daemon d = { .signal_fd = -1, .stopped_fd = -1 };
+	int ret;
+
+	ret = options_parse(&d.options, argc, argv);
+	if (ret)
+		return ret > 0 ? 0 : 2;
+	if (load_config(&d))
+		return 1;
+	raise_limits();
+	ret = take_signals(&d);
+	if (!ret)
+		ret = guard_init();
+	if (!ret)
+		ret = open_all(&d);
+	if (ret) {
+		log_err("araxd can't start", log_errno(ret));
+		close_all(&d);
+		return 1;
+	}
+	log_info("araxd is ready", log_str("version", ARAX_VERSION),
+		 log_u64("devices", d.poller->nr_devs));
+	notify_manager("READY=1");
+	notify_ready_fd(d.options.ready_fd);
+	run(&d);
+	close_all(&d);
+	log_info("araxd has ended");
+	return 0;
+}

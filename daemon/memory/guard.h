@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * guard.h - survive a client's memory
+ *
+ * A mapping of memory that a client made can fault although its size is sealed
+ * (no page to be had, a huge page pool run dry, an I/O error).  Guarded regions
+ * turn SIGBUS into a page of zeros in our mapping and a mark against the
+ * region; whoever owns it asks for the marks and ends that context.
+ *
+ * The handler is async-signal-safe: it reads a table that only grows.
+ * Thread-safe.
+ */
+#ifndef ARAXD_MEMORY_GUARD_H
+#define ARAXD_MEMORY_GUARD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Install the handler.  Negative errno. */
+int guard_init(void);
+/* An eventfd that is written at each mark; -1: none. */
+void guard_notify(int event_fd);
+/* Back to the default; every region must have been removed. */
+void guard_exit(void);
+
+/*
+ * A region in the handler's table; @owner is what guard_next_marked() returns,
+ * never 0.  -ENOMEM.
+ */
+int guard_add(const void *start, size_t bytes, uint32_t owner, uint32_t *slot);
+/* Before the munmap(). */
+void guard_remove(uint32_t slot);
+
+/* The owner of a region that faulted since the last call; 0: none. */
+uint32_t guard_next_marked(void);
+
+#endif /* ARAXD_MEMORY_GUARD_H */

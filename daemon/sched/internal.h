@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * internal.h - what the scheduler's files share
+ *
+ *   sched.c	tenants and their turn; devices and their lanes
+ *   model.c	run times learnt
+ *   policy_eft.c, policy_rr.c: which device
+ */
+#ifndef ARAXD_SCHED_INTERNAL_H
+#define ARAXD_SCHED_INTERNAL_H
+
+#include "daemon/sched/sched.h"
+
+/**
+ * struct sched_flow - a tenant
+ * @vtime:	start tag of its next task
+ * @tasks:	heap: lowest priority value, then oldest, first
+ * @active:	its place in the scheduler's heap; ~0 while it has no task queued
+ */
+struct sched_flow {
+	struct sched_flow *hash_next;
+	uint64_t tenant;
+	uint64_t vtime;
+	uint64_t device_ns;
+	struct graph_node **tasks;
+	uint32_t used, size;
+	uint32_t active;
+	uint32_t running;
+	uint32_t weight;
+};
+
+/**
+ * struct sched_device - a device
+ * @until: of each lane, when it will be free; 0: it is
+ */
+struct sched_device {
+	uint32_t lanes;
+	uint32_t busy;
+	uint32_t lanes_size;
+	uint64_t *until;
+};
+
+struct model_record {
+	uint64_t kernel;	/* 0: free */
+	uint32_t where;		/* device << 8 | size class */
+	uint32_t runs;
+	uint64_t ns;
+	uint64_t max_ns;
+};
+
+struct sched_model {
+	struct model_record *records;
+	uint32_t mask, used;
+};
+
+/* Returns a device with an idle lane, or SCHED_NO_DEVICE to wait. */
+struct sched_policy {
+	const char *name;
+	uint32_t (*choose)(struct sched *s, const struct graph_node *node,
+			   uint64_t now_ns);
+};
+
+extern const struct sched_policy sched_policy_eft;
+extern const struct sched_policy sched_policy_rr;
+
+struct sched {
+	const struct sched_policy *policy;
+	struct sched_ops ops;
+	void *arg;
+	struct sched_device *devices;
+	uint32_t nr_devices;	/* highest index + 1 */
+	uint32_t idle_lanes;
+	uint32_t queued, running;
+	uint64_t vtime;		/* start tag of the latest pick */
+	uint64_t vtime_max;	/* the largest of a tenant after its tasks */
+	struct sched_flow **active;
+	uint32_t nr_active, active_size;
+	struct sched_flow **buckets;
+	uint32_t nr_flows, flow_limit, bucket_mask;
+	struct sched_flow *last_flow;
+	/* The last pick found nothing, and nothing changed since. */
+	bool stuck;
+	uint64_t stuck_ns;
+	uint32_t next_device;	/* round robin's */
+	struct sched_model model;
+};
+
+static inline bool device_idle(const struct sched_device *d)
+{
+	return d->busy < d->lanes;
+}
+
+static inline bool can_run(struct sched *s, const struct graph_node *n, uint32_t device)
+{
+	return s->devices[device].lanes &&
+	       (!s->ops.can_run || s->ops.can_run(s->arg, n, device));
+}
+
+#endif /* ARAXD_SCHED_INTERNAL_H */

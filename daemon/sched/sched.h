@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sched.h - which ready task runs next, and on which device
+ *
+ * Like the graph, plain logic for one thread (the poller).  It sees tasks,
+ * devices and models, never a vendor's header.
+ *
+ *   graph_pop_ready() -> sched_push() -> sched_pick() -> graph_start()
+ *   ... runs ... -> sched_finish() -> graph_complete()
+ *
+ * WHO: start-time fair queueing among tenants: each has a virtual time that
+ * advances by (device time / weight) as its tasks are picked (by prediction)
+ * and finish (by measurement); the least virtual time goes first.  A tenant
+ * that was idle starts at the present virtual time, so idling saves nothing.
+ * If its first tasks find no device, others' may use what would stand idle.
+ * Inside a tenant: lower priority value first, then submission order.
+ *
+ * WHERE: the policy's matter.  "eft": the device that would finish the task
+ * earliest, by what is queued there, the data to be moved and the learnt run
+ * time; devices whose time is unknown are tried first.  "rr": round robin.
+ *
+ * HOW LONG: learnt for each (kernel, device, size class); a size class is a
+ * power of two of work items.
+ */
+#ifndef ARAXD_SCHED_H
+#define ARAXD_SCHED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/graph/graph.h"
+
+#define SCHED_MAX_DEVICES	1024
+#define SCHED_MIN_RUNS		3	/* fewer observations predict nothing */
+#define SCHED_NO_DEVICE		(~0u)
+
+struct sched;
+
+/**
+ * struct sched_ops - what the scheduler asks of others; each may be NULL
+ * @can_run:	whether @device has an implementation of the task (NULL: all do)
+ * @transfer_ns: time to make the task's data valid on @device (NULL: 0)
+ */
+struct sched_ops {
+	bool (*can_run)(void *arg, const struct graph_node *node, uint32_t device);
+	uint64_t (*transfer_ns)(void *arg, const struct graph_node *node,
+				uint32_t device);
+};
+
+/**
+ * struct sched_params - how to make a scheduler
+ * @policy:	"eft" (also if NULL) or "rr"
+ * @ops, @arg:	hooks and their first argument
+ */
+struct sched_params {
+	const char *policy;
+	struct sched_ops ops;
+	void *arg;
+};
+
+/* NULL with errno set: EINVAL (no such policy), ENOMEM. */
+struct sched *sched_create(const struct sched_params *params);
+void sched_destroy(struct sched *s);
+
+/**
+ * sched_device_set - add a device or change it
+ * @device: index, below SCHED_MAX_DEVICES
+ * @lanes:  tasks it runs side by side; 0: takes no more (offline)
+ *
+ * 0, -EINVAL or -ENOMEM.
+ */
+int sched_device_set(struct sched *s, uint32_t device, uint32_t lanes);
+
+/* @weight: 1..10000, 100 unless set.  0, -EINVAL or -ENOMEM. */
+int sched_tenant_weight(struct sched *s, uint64_t tenant, uint32_t weight);
+
+/* The tenant's device time so far, and its virtual time; 0 if unknown. */
+uint64_t sched_tenant_device_ns(const struct sched *s, uint64_t tenant);
+
+/* Queues a popped task.  0, or -ENOMEM (the task is not queued). */
+int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns);
+
+/* Takes a task out that was not picked; nothing if it is not queued. */
+void sched_remove(struct sched *s, struct graph_node *node);
+
+/**
+ * sched_pick - the next task to start
+ *
+ * NULL if nothing is queued, or no device that could run what is queued has
+ * an idle lane.  Else node->device is set and a lane of it is taken until
+ * sched_finish().
+ */
+struct graph_node *sched_pick(struct sched *s, uint64_t now_ns);
+
+/**
+ * sched_finish - a picked task left its device
+ * @run_ns: time that it held the device; charged to the tenant
+ * @learn:  whether @run_ns is a normal run time (it ran to its end)
+ */
+void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
+		  bool learn);
+
+/**
+ * sched_charge - a task ran without sched_pick() (the poller ran it itself)
+ *
+ * Charges and learns like sched_finish().  The task is in no queue.
+ */
+void sched_charge(struct sched *s, const struct graph_node *node,
+		  uint32_t device, uint64_t run_ns, bool learn);
+
+/* Tasks queued, and tasks picked and not finished. */
+uint32_t sched_queued(const struct sched *s);
+uint32_t sched_running(const struct sched *s);
+
+/* Whether nothing is queued or running: then a task may skip the queue. */
+static inline bool sched_is_idle(const struct sched *s)
+{
+	return !sched_queued(s) && !sched_running(s);
+}
+
+/* ------------------------------------------------------------------ */
+/* Run times                                                           */
+
+/* A task's work: work items of a launch, bytes of a copy or fill; at least 1. */
+uint64_t sched_work(const struct graph_node *node);
+
+/**
+ * struct sched_estimate - what is known about a run time
+ * @ns:		expected (moving average); 0 if @runs < SCHED_MIN_RUNS
+ * @max_ns:	longest seen lately: a peak is forgotten by 1/64 a run
+ * @runs:	observations
+ */
+struct sched_estimate {
+	uint64_t ns;
+	uint64_t max_ns;
+	uint32_t runs;
+};
+
+/*
+ * @kernel is sched_kernel_key() of the task.  Memory: one small record for each
+ * (kernel, device, size class) seen, up to SCHED_MAX_RECORDS; what does not fit
+ * is not learnt.
+ */
+#define SCHED_MAX_RECORDS	65536
+
+
+uint64_t sched_kernel_key(const struct graph_node *node);
+struct sched_estimate sched_estimate(const struct sched *s, uint64_t kernel,
+				     uint32_t device, uint64_t work);
+uint64_t sched_predict_ns(const struct sched *s, uint64_t kernel,
+			  uint32_t device, uint64_t work);
+void sched_observe(struct sched *s, uint64_t kernel, uint32_t device,
+		   uint64_t work, uint64_t ns);
+
+/**
+ * sched_is_short - may the poller run this task itself?
+ * @threshold_ns: what handing over would cost
+ *
+ * True if enough runs were seen and both the mean and the longest recent one
+ * stay below @threshold_ns.  ARAX_OP_MARKER is always short.
+ */
+bool sched_is_short(const struct sched *s, const struct graph_node *node,
+		    uint32_t device, uint64_t threshold_ns);
+
+#endif /* ARAXD_SCHED_H */

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* sched_task.h - what the scheduler keeps in a task; see sched.h */
+#ifndef ARAXD_SCHED_TASK_H
+#define ARAXD_SCHED_TASK_H
+
+#include <stdint.h>
+
+struct sched_flow;
+
+/**
+ * struct sched_task - the scheduler's part of a graph node
+ * @flow:	its tenant, from sched_push() to sched_finish() or sched_remove()
+ * @index:	its place in the tenant's heap; ~0 once picked
+ * @lane:	of the device, once picked
+ * @predicted_ns: run time expected on the device chosen, 0 if unknown
+ * @push_ns:	when it was pushed
+ * @charged:	virtual time that its tenant was charged at the pick
+ */
+struct sched_task {
+	struct sched_flow *flow;
+	uint32_t index;
+	uint32_t lane;
+	uint64_t predicted_ns;
+	uint64_t push_ns;
+	uint64_t charged;
+};
+
+#endif /* ARAXD_SCHED_TASK_H */

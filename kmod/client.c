@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * /dev/arax: an open file is a context.  It is bound to the process that
+ * opened it, by its mm: a forked child, the image after an exec, or who got
+ * the descriptor sent may poll and close it, no more.
+ */
+#include <linux/cred.h>
+#include <linux/file.h>
+#include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/user_namespace.h>
+
+#include "compat.h"
+#include "module.h"
+#include "trace.h"
+
+bool arax_client_mine(const struct arax_client *ac)
+{
+	return current->mm == ac->mm;
+}
+
+void arax_client_wake(struct core_client *c)
+{
+	struct arax_client *ac = c->link;
+
+	wake_up_poll(&ac->wait, EPOLLIN | EPOLLRDNORM);
+}
+
+/* ------------------------------------------------------------------ */
+/* What can be mapped                                                  */
+
+int arax_client_map_add(struct arax_client *ac, unsigned long index, struct arax_buffer *ab,
+			bool ring)
+{
+	struct arax_map *m = kzalloc(sizeof(*m), GFP_KERNEL_ACCOUNT);
+	int err;
+
+	if (!m)
+		return -ENOMEM;
+	m->file = get_file(ab->file);
+	m->bytes = ab->core->bytes;
+	m->ring = ring;
+	m->dmabuf = ab->backing == ARAX_BACKING_DMABUF;
+	err = xa_insert(&ac->maps, index, m, GFP_KERNEL_ACCOUNT);
+	if (err) {
+		fput(m->file);
+		kfree(m);
+	}
+	return err;
+}
+
+void arax_client_map_remove(struct arax_client *ac, unsigned long index)
+{
+	struct arax_map *m = xa_erase(&ac->maps, index);
+
+	if (m) {
+		fput(m->file);
+		kfree(m);
+	}
+}
+
+/*
+ * Under mmap_lock: takes none of the core's locks, for they are held where
+ * user memory may be faulted in.
+ */
+static int client_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	struct arax_client *ac = file->private_data;
+	struct arax_map *m, map;
+	int err;
+
+	if (!arax_client_mine(ac))
+		return -EPERM;
+	if (READ_ONCE(ac->core->dead))
+		return -EPIPE;
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	xa_lock(&ac->maps);
+	m = xa_load(&ac->maps, vma->vm_pgoff);
+	if (m) {
+		map = *m;
+		get_file(map.file);
+	}
+	xa_unlock(&ac->maps);
+	if (!m)
+		return -EINVAL;
+
+	err = -EINVAL;
+	if (vma->vm_end - vma->vm_start > map.bytes)
+		goto put;
+	if (map.dmabuf) {
+		err = arax_dmabuf_mmap(map.file, vma);
+		goto put;
+	}
+	err = -ESTALE;
+	if (!i_size_read(file_inode(map.file)))		/* revoked */
+		goto put;
+	if (map.ring)
+		compat_vm_flags_set(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
+	vma_set_file(vma, map.file);
+	vma->vm_pgoff = 0;
+	err = compat_mmap_file(map.file, vma);
+put:
+	fput(map.file);
+	return err;
+}
+
+/* ------------------------------------------------------------------ */
+/* Sleeping                                                            */
+
+/*
+ * Who sleeps adds itself to the sleepers and then looks; pairs with the full
+ * barrier in core.c: wake(), between the completion and the look at sleepers.
+ */
+static void sleeper_add(struct core_client *c)
+{
+	core_atomic_add(&c->sleepers, 1);
+	smp_mb();	/* with wake(), see above */
+}
+
+static void sleeper_remove(struct core_client *c)
+{
+	core_atomic_add(&c->sleepers, -1);
+}
+
+static int wait_completions(struct arax_client *ac, u32 count, u64 deadline_ns)
+{
+	struct core_client *c = ac->core;
+	struct arax_sleep s;
+	int err = 0;
+
+	if (core_client_unread(c) >= count)
+		return 0;
+	arax_sleep_begin(&s, &ac->wait, deadline_ns);
+	sleeper_add(c);
+	while (core_client_unread(c) < count) {
+		if (READ_ONCE(c->dead)) {
+			err = -(int)READ_ONCE(c->dead);
+			break;
+		}
+		err = s.err;
+		if (err)
+			break;
+		arax_sleep(&s);
+	}
+	sleeper_remove(c);
+	arax_sleep_end(&s);
+	return err;
+}
+
+int arax_client_submit(struct arax_client *ac, struct arax_submit *a)
+{
+	struct core_client *c = ac->core;
+	int n;
+
+	if (a->flags)
+		return -EOPNOTSUPP;
+	if (a->pad || a->min_complete > c->depth)
+		return -EINVAL;
+	a->submitted = 0;
+	if (a->to_submit) {
+		n = core_submit(c, a->to_submit);
+		trace_arax_submit(c->id, a->to_submit, n);
+		if (n < 0)
+			return n;
+		a->submitted = n;
+	}
+	return a->min_complete ? wait_completions(ac, a->min_complete, a->deadline_ns) : 0;
+}
+
+int arax_client_wait(struct arax_client *ac, struct arax_wait *a)
+{
+	struct core_client *c = ac->core;
+	struct core_wait w;
+	struct arax_sleep s;
+	int err;
+
+	err = core_wait_begin(c, a, &w);
+	if (err)
+		return err;
+	arax_sleep_begin(&s, &ac->wait, a->deadline_ns);
+	sleeper_add(c);
+	for (;;) {
+		err = core_wait_poll(&w, &a->index);
+		if (err != CORE_WAIT_PENDING)
+			break;
+		err = s.err;
+		if (err)
+			break;
+		arax_sleep(&s);
+	}
+	sleeper_remove(c);
+	arax_sleep_end(&s);
+	core_wait_end(&w);
+	return err;
+}
+
+static __poll_t client_poll(struct file *file, struct poll_table_struct *wait)
+{
+	struct arax_client *ac = file->private_data;
+	struct core_client *c = ac->core;
+	__poll_t events = 0;
+	bool unread;
+
+	poll_wait(file, &ac->wait, wait);
+	/* Pairs with the release in core_context_init(). */
+	if (smp_load_acquire(&c->ready)) {
+		unread = core_client_unread(c);
+		if (!unread) {
+			/*
+			 * For pollers that didn't: pairs with core.c: wake(),
+			 * like every sleeper's.
+			 */
+			WRITE_ONCE(core_ctl(c)->cq_need_wakeup, 1);
+			smp_mb();	/* with wake(), see above */
+			unread = core_client_unread(c);
+		}
+		if (unread)
+			events |= EPOLLIN | EPOLLRDNORM;
+	}
+	if (READ_ONCE(c->dead))
+		events |= EPOLLERR | EPOLLHUP;
+	return events;
+}
+
+/* ------------------------------------------------------------------ */
+/* Life                                                                */
+
+static int client_open(struct inode *inode, struct file *file)
+{
+	struct core *core = arax.core;
+	struct core_tenant *tenant;
+	struct arax_client *ac;
+	char comm[TASK_COMM_LEN];
+	int err;
+
+	/* A kernel thread is no process that a context could be bound to. */
+	if (!current->mm)
+		return -EPERM;
+	ac = kzalloc(sizeof(*ac), GFP_KERNEL_ACCOUNT);
+	if (!ac)
+		return -ENOMEM;
+	init_waitqueue_head(&ac->wait);
+	mutex_init(&ac->calls);
+	xa_init_flags(&ac->maps, XA_FLAGS_ACCOUNT);
+	err = arax_tenant_current(core, &tenant);
+	if (err)
+		goto free;
+	get_task_comm(comm, current);
+	ac->core = core_client_create(core, ac, from_kuid(&init_user_ns, current_uid()),
+				      from_kgid(&init_user_ns, current_gid()),
+				      task_tgid_nr(current), comm, tenant, &err);
+	if (!ac->core)
+		goto put_tenant;
+	ac->mm = current->mm;
+	mmgrab(ac->mm);
+	file->private_data = ac;
+	trace_arax_context_create(ac->core->id, ac->core->uid, tenant->id);
+	return 0;
+put_tenant:
+	mutex_lock(&core->lock);
+	core_tenant_put(core, tenant);
+	mutex_unlock(&core->lock);
+free:
+	mutex_destroy(&ac->calls);
+	kfree(ac);
+	return err;
+}
+
+static int client_release(struct inode *inode, struct file *file)
+{
+	struct arax_client *ac = file->private_data;
+	struct arax_map *m;
+	unsigned long index;
+
+	trace_arax_context_release(ac->core->id);
+	/* It may live on until its tasks are committed, but wakes nobody. */
+	core_client_release(ac->core);
+	xa_for_each(&ac->maps, index, m)
+		arax_client_map_remove(ac, index);
+	xa_destroy(&ac->maps);
+	mmdrop(ac->mm);
+	mutex_destroy(&ac->calls);
+	kfree(ac);
+	return 0;
+}
+
+/* The keys of Documentation/gpu/drm-usage-stats.rst, and our own. */
+static void client_show_fdinfo(struct seq_file *m, struct file *file)
+{
+	struct arax_client *ac = file->private_data;
+	struct core_client *c = ac->core;
+	struct arax_usage u = { .size = sizeof(u), .scope = ARAX_USAGE_CONTEXT };
+
+	if (core_usage_query(c, &u))
+		return;
+	seq_puts(m, "drm-driver:\tarax\n");
+	seq_printf(m, "drm-client-id:\t%u\n", c->id);
+	seq_printf(m, "drm-engine-arax:\t%llu ns\n", u.device_ns);
+	seq_printf(m, "drm-total-host:\t%llu KiB\n",
+		   u.counters[ARAX_RES_MEMORY].used >> 10);
+	seq_printf(m, "arax-context:\t%u\n", c->id);
+	seq_printf(m, "arax-tenant:\t%llu\n", c->tenant->id);
+	seq_printf(m, "arax-memory:\t%llu\n", u.counters[ARAX_RES_MEMORY].used);
+	seq_printf(m, "arax-device-memory:\t%llu\n",
+		   u.counters[ARAX_RES_DEVICE_MEMORY].used);
+	seq_printf(m, "arax-tasks:\t%llu\n", u.counters[ARAX_RES_TASKS].used);
+	seq_printf(m, "arax-tasks-done:\t%llu\n", u.tasks_done);
+	seq_printf(m, "arax-tasks-failed:\t%llu\n", u.tasks_failed);
+	seq_printf(m, "arax-device-ns:\t%llu\n", u.device_ns);
+	seq_printf(m, "arax-wait-ns:\t%llu\n", u.wait_ns);
+}
+
+const struct file_operations arax_client_fops = {
+	.owner		= THIS_MODULE,
+	.open		= client_open,
+	.release	= client_release,
+	.poll		= client_poll,
+	.mmap		= client_mmap,
+	.unlocked_ioctl	= arax_client_ioctl,
+	.compat_ioctl	= compat_ptr_ioctl,
+	.show_fdinfo	= client_show_fdinfo,
+	.llseek		= noop_llseek,
+};

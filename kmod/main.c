@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Arax: loading and unloading, and the two nodes. */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/log2.h>
+#include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+
+#include "module.h"
+
+static unsigned int cells = 1u << 16;
+module_param(cells, uint, 0444);
+MODULE_PARM_DESC(cells, "64-byte cells of the dispatch ring, a power of two (65536)");
+
+static unsigned int slots = 1u << 14;
+module_param(slots, uint, 0444);
+MODULE_PARM_DESC(slots, "tasks that the daemon may hold at once (16384)");
+
+static unsigned int max_handles = 1u << 16;
+module_param(max_handles, uint, 0444);
+MODULE_PARM_DESC(max_handles, "buffers, queues and timelines of one context (65536)");
+
+static unsigned long long user_memory;
+module_param(user_memory, ullong, 0444);
+MODULE_PARM_DESC(user_memory, "bytes that a user may pin where no limit is set (0: an eighth of RAM)");
+
+static unsigned long long user_tasks = 4096;
+module_param(user_tasks, ullong, 0444);
+MODULE_PARM_DESC(user_tasks, "tasks of a user in flight where no limit is set (4096)");
+
+static unsigned long long user_contexts = 64;
+module_param(user_contexts, ullong, 0444);
+MODULE_PARM_DESC(user_contexts, "contexts of a user where no limit is set (64)");
+
+unsigned int arax_recovery_ms = 60000;
+module_param_named(recovery_ms, arax_recovery_ms, uint, 0644);
+MODULE_PARM_DESC(recovery_ms, "how long queued tasks wait for a new daemon, ms; 0: for ever (60000)");
+
+struct arax arax;
+
+const struct core_ops arax_core_ops = {
+	.ring_alloc	 = arax_ring_alloc,
+	.ring_free	 = arax_ring_free,
+	.buffer_create	 = arax_buffer_create,
+	.buffer_inspect	 = arax_buffer_inspect,
+	.buffer_import	 = arax_buffer_import,
+	.buffer_export	 = arax_buffer_export,
+	.buffer_idle	 = arax_buffer_idle,
+	.buffer_revoke	 = arax_buffer_revoke,
+	.buffer_get	 = arax_buffer_get,
+	.client_wake	 = arax_client_wake,
+	.mediator_wake	 = arax_mediator_wake,
+	.mediator_alloc	 = arax_mediator_alloc,
+	.mediator_free	 = arax_mediator_free,
+	.event_get	 = arax_event_get,
+	.event_signal	 = arax_event_signal,
+	.event_put	 = arax_event_put,
+	.timeline_export = arax_timeline_export,
+	.timeline_import = arax_timeline_import,
+	.tenant_by_fd	 = arax_tenant_by_fd,
+};
+
+static struct miscdevice client_device = {
+	.minor	= MISC_DYNAMIC_MINOR,
+	.name	= "arax",
+	.fops	= &arax_client_fops,
+	.mode	= 0666,
+};
+
+static struct miscdevice ctl_device = {
+	.minor	= MISC_DYNAMIC_MINOR,
+	.name	= "arax-ctl",
+	.fops	= &arax_ctl_fops,
+	.mode	= 0600,
+};
+
+static int check_params(void)
+{
+	if (!is_power_of_2(cells) || cells < 64 || cells > 1u << 20) {
+		pr_err("cells=%u: must be a power of two from 64 to %u\n", cells, 1u << 20);
+		return -EINVAL;
+	}
+	if (slots < 2 || slots > CORE_MAX_SLOTS) {
+		pr_err("slots=%u: must be from 2 to %u\n", slots, CORE_MAX_SLOTS);
+		return -EINVAL;
+	}
+	if (!max_handles || max_handles > (1u << CORE_HANDLE_BITS) - 2) {
+		pr_err("max_handles=%u: must be from 1 to %u\n", max_handles,
+		       (1u << CORE_HANDLE_BITS) - 2);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int __init arax_init(void)
+{
+	struct core_params params = {
+		.link		= ARAX_LINK_KERNEL,
+		.guarantees	= ARAX_GUAR_SURVIVES_DAEMON | ARAX_GUAR_CHARGED_MAPS |
+				  ARAX_GUAR_PINNED,
+		.cells		= cells,
+		.slots		= slots,
+		.max_handles	= max_handles,
+		.user_memory	= user_memory,
+		.user_tasks	= user_tasks,
+		.user_contexts	= user_contexts,
+	};
+	int err;
+
+	err = check_params();
+	if (err)
+		return err;
+	if (IS_ENABLED(CONFIG_CGROUPS))
+		params.guarantees |= ARAX_GUAR_CGROUP_TENANT;
+	if (ARAX_DMABUF)
+		params.guarantees |= ARAX_GUAR_DMABUF;
+	if (!params.user_memory)
+		params.user_memory = ((u64)totalram_pages() << PAGE_SHIFT) / 8;
+
+	spin_lock_init(&arax.frames_lock);
+	INIT_LIST_HEAD(&arax.frames);
+	arax_mediator_init();
+	err = arax_pages_init();
+	if (err)
+		return err;
+	arax.core = core_create(&arax_core_ops, &params, &arax, &err);
+	if (!arax.core)
+		return err;
+	err = misc_register(&ctl_device);
+	if (err)
+		goto destroy;
+	/* Last: nothing fails once a program can have opened it. */
+	err = misc_register(&client_device);
+	if (err)
+		goto deregister;
+	return 0;
+deregister:
+	misc_deregister(&ctl_device);
+destroy:
+	core_destroy(arax.core);
+	return err;
+}
+
+/* No file of ours is open: each holds the module. */
+static void __exit arax_exit(void)
+{
+	misc_deregister(&client_device);
+	misc_deregister(&ctl_device);
+	arax_mediator_exit();
+	core_destroy(arax.core);
+	WARN_ON(!list_empty(&arax.frames));
+}
+
+module_init(arax_init);
+module_exit(arax_exit);
+
+MODULE_DESCRIPTION("Arax: one server for many programs and every kind of accelerator");
+MODULE_VERSION(ARAX_VERSION);
+MODULE_LICENSE("GPL");

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Shmem files that belong to this module.
+ *
+ * Shmem is the one backing that long-term pins, O_DIRECT, io_uring and futexes
+ * all accept.  Each of our files has other file operations than shmem's, for
+ * three reasons: without .fallocate nobody punches holes below a pinned page
+ * (madvise(MADV_REMOVE) goes the same way); .release tells us of the last
+ * mapping; .owner keeps the module as long as there is a file.  The inode's
+ * own operations refuse open, or /proc/PID/fd would give out a second file
+ * that has all that we took away.  Seals keep the size.
+ */
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/mm.h>
+#include <linux/pagemap.h>
+#include <linux/sched/signal.h>
+#include <linux/shmem_fs.h>
+#include <uapi/linux/fcntl.h>
+
+#include "compat.h"
+#include "module.h"
+
+/*
+ * Neither movable (long-term pins would fight with it) nor worth the
+ * OOM killer: who asks for more than there is gets ENOMEM.
+ */
+#define PAGES_GFP	(GFP_HIGHUSER | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+#define PAGES_CHUNK	256	/* pages between two looks at signals and the scheduler */
+
+static const struct file_operations *shmem_fops;	/* the kernel's */
+static struct file_operations pages_fops;
+
+static int pages_release(struct inode *inode, struct file *file)
+{
+	struct arax_buffer *ab = file->private_data;
+	int ret = 0;
+
+	/* The inode is evicted after the module may be gone. */
+	inode->i_fop = shmem_fops;
+	if (shmem_fops->release)
+		ret = shmem_fops->release(inode, file);
+	if (ab)
+		arax_buffer_released(ab);
+	return ret;
+}
+
+static int pages_reopen(struct inode *inode, struct file *file)
+{
+	return -EACCES;
+}
+
+static const struct file_operations reopen_fops = {
+	.owner	= THIS_MODULE,
+	.open	= pages_reopen,
+};
+
+/* Shmem's operations are not exported: a file of its tells them. */
+int arax_pages_init(void)
+{
+	struct file *file = compat_shmem_file_setup("arax", PAGE_SIZE);
+
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	shmem_fops = file->f_op;
+	pages_fops = *shmem_fops;
+	pages_fops.owner = THIS_MODULE;
+	pages_fops.fallocate = NULL;
+	pages_fops.release = pages_release;
+	fput(file);
+	return 0;
+}
+
+bool arax_pages_is(struct file *file)
+{
+	return file->f_op == &pages_fops;
+}
+
+bool arax_pages_is_memfd(struct file *file)
+{
+	return file->f_op == shmem_fops;
+}
+
+void arax_pages_set_owner(struct file *file, struct arax_buffer *ab)
+{
+	file->private_data = ab;
+}
+
+struct arax_buffer *arax_pages_owner(struct file *file)
+{
+	return file->private_data;
+}
+
+static int pages_read(struct file *file, unsigned long nr, struct page **pages)
+{
+	struct address_space *mapping = file->f_mapping;
+	gfp_t gfp = mapping_gfp_mask(mapping);
+	unsigned long i;
+	struct page *page;
+	int err;
+
+	for (i = 0; i < nr; i++) {
+		if (i % PAGES_CHUNK == 0) {
+			err = -EINTR;
+			if (fatal_signal_pending(current))
+				goto put;
+			cond_resched();
+		}
+		page = shmem_read_mapping_page_gfp(mapping, i, gfp);
+		if (IS_ERR(page)) {
+			err = PTR_ERR(page);
+			goto put;
+		}
+		if (pages)
+			pages[i] = page;
+		else
+			put_page(page);
+	}
+	return 0;
+put:
+	if (pages)
+		arax_pages_put(pages, i);
+	return err;
+}
+
+struct file *arax_pages_create(const char *name, u64 bytes, struct page **pages)
+{
+	struct file *file;
+	struct inode *inode;
+	int err;
+
+	if (!bytes || !IS_ALIGNED(bytes, PAGE_SIZE) || bytes > MAX_LFS_FILESIZE)
+		return ERR_PTR(-EINVAL);
+	/* More than the machine has is no reason to try. */
+	if (bytes >> PAGE_SHIFT > totalram_pages())
+		return ERR_PTR(-ENOMEM);
+	file = compat_shmem_file_setup(name, bytes);
+	if (IS_ERR(file))
+		return file;
+	inode = file_inode(file);
+	mapping_set_gfp_mask(inode->i_mapping, PAGES_GFP);
+	mapping_set_unevictable(inode->i_mapping);
+	SHMEM_I(inode)->seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
+	inode->i_fop = &reopen_fops;
+	/* fput() gives it back, after ->release. */
+	__module_get(THIS_MODULE);
+	file->f_op = &pages_fops;
+
+	err = pages_read(file, bytes >> PAGE_SHIFT, pages);
+	if (err) {
+		fput(file);
+		return ERR_PTR(err);
+	}
+	return file;
+}
+
+/*
+ * No page can have gone but by arax_pages_revoke(): reading beyond the size
+ * that it left is EINVAL.
+ */
+int arax_pages_get(struct file *file, struct page **pages, unsigned long nr)
+{
+	int err = pages_read(file, nr, pages);
+
+	return err == -EINVAL ? -ESTALE : err;
+}
+
+void arax_pages_put(struct page **pages, unsigned long nr)
+{
+	while (nr--)
+		put_page(pages[nr]);
+}
+
+void arax_pages_revoke(struct file *file)
+{
+	struct inode *inode = file_inode(file);
+
+	/*
+	 * The size goes first: a fault that runs meanwhile looks at it again
+	 * under the page's lock, which the truncation takes too.
+	 */
+	inode_lock(inode);
+	i_size_write(inode, 0);
+	shmem_truncate_range(inode, 0, (loff_t)-1);
+	inode_unlock(inode);
+}

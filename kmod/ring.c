@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A context's region: pages like a buffer's, and mapped in the kernel too.
+ * The page references last as long as the kernel's mapping, so nobody can take
+ * the pages from under it; the client's mapping may last longer.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+
+#include "module.h"
+
+struct arax_ring {
+	void *address;		/* what client->region was */
+	unsigned long nr;
+	struct page *pages[];
+};
+
+int arax_ring_alloc(struct core_client *c, struct arax_context_init *init, u32 bytes)
+{
+	unsigned long nr = PAGE_ALIGN(bytes) >> PAGE_SHIFT;
+	struct arax_ring *ring;
+	int err;
+
+	if (init->ring_fd != -1 || init->wake_fd != -1)
+		return -EINVAL;
+	ring = kvzalloc(struct_size(ring, pages, nr), GFP_KERNEL_ACCOUNT);
+	if (!ring)
+		return -ENOMEM;
+	ring->nr = nr;
+	err = arax_buffer_alloc(c->ring_buf, "arax-ring", ring->pages);
+	if (err)
+		goto free;
+	err = arax_client_map_add(c->link, 0, c->ring_buf->link, true);
+	if (err)
+		goto discard;
+	ring->address = vmap(ring->pages, nr, VM_MAP, PAGE_KERNEL);
+	if (!ring->address) {
+		err = -ENOMEM;
+		goto unmap;
+	}
+	c->link_ring = ring;
+	c->region = ring->address;
+	init->doorbell_fd = -1;
+	return 0;
+unmap:
+	arax_client_map_remove(c->link, 0);
+discard:
+	arax_buffer_discard(c->ring_buf);
+	arax_pages_put(ring->pages, nr);
+free:
+	kvfree(ring);
+	return err;
+}
+
+void arax_ring_free(struct core_client *c)
+{
+	struct arax_ring *ring = c->link_ring;
+
+	vunmap(ring->address);
+	c->link_ring = NULL;
+	arax_pages_put(ring->pages, ring->nr);
+	kvfree(ring);
+	arax_client_map_remove(c->link, 0);
+}

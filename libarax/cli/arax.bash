@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# Completion of arax(1) for bash.
+
+_arax()
+{
+	local cur=${COMP_WORDS[COMP_CWORD]} words='' i
+
+	if [ "$COMP_CWORD" -eq 1 ]; then
+		words='devices info kernels run ps kill tenant bench --help --version'
+	else
+		case ${COMP_WORDS[1]} in
+		devices|info|kernels|ps)
+			words='--json --help' ;;
+		bench)
+			words='null depth sleep handover stream starpu --link --json --help' ;;
+		kill)
+			words=$(arax ps --json 2>/dev/null | sed -n 's/.*"context": \([0-9]*\).*/\1/p') ;;
+		tenant)
+			if [ "$COMP_CWORD" -eq 2 ]; then
+				words='show set unset'
+			elif [ "${COMP_WORDS[2]}" = show ]; then
+				words='--json'
+			else
+				words='memory.max tasks.max contexts.max device_memory.max
+					device_time.weight device_time.max'
+				[ "${COMP_WORDS[2]}" = set ] && words=${words//max/max=} &&
+					words=${words//weight/weight=}
+			fi
+			# Cgroups, too.
+			if [ "$COMP_CWORD" -eq 3 ]; then
+				local root=/sys/fs/cgroup
+				words+=" $(compgen -d -- "$root/${cur#/}" | sed "s|^$root||")"
+			fi ;;
+		run)
+			for ((i = 2; i < COMP_CWORD; i++)); do
+				[[ ${COMP_WORDS[i]} == -* ]] || break
+			done
+			if [ "$i" -lt "$COMP_CWORD" ]; then
+				mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+			elif [[ $cur == -* ]]; then
+				mapfile -t COMPREPLY < <(compgen -W '--private --verbose --config --kernels --help --' -- "$cur")
+			else
+				mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+			fi
+			return ;;
+		esac
+	fi
+	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+	[[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
+	return 0
+}
+
+complete -F _arax arax

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Run a program where Arax can be reached: at the system's daemon, or else at one
+ * of our own that lives as long as the program.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+#define START_SECONDS	20
+#define STOP_SECONDS	5
+
+static volatile sig_atomic_t child;
+
+static void forward(int sig)
+{
+	if (child > 0)
+		kill(child, sig);
+}
+
+static void pause_ms(int ms)
+{
+	struct timespec t = { .tv_nsec = ms * 1000000L };
+
+	nanosleep(&t, NULL);
+}
+
+static void show_log(const char *path)
+{
+	char buf[4096];
+	FILE *f = fopen(path, "re");
+	size_t n;
+
+	while (f && (n = fread(buf, 1, sizeof(buf), f)))
+		fwrite(buf, 1, n, stderr);
+	if (f)
+		fclose(f);
+}
+
+struct private {
+	const char *socket_path;
+	const char *log;
+	const char *config;	/* or NULL */
+	const char *kernels;	/* or NULL */
+	bool verbose;
+};
+
+static pid_t start_daemon(const struct private *p, int ready_fd)
+{
+	char number[16], *argv[16] = { "araxd", "--user", "--no-kernel", "--socket",
+				       (char *)p->socket_path, "--ready-fd", number };
+	pid_t parent = getpid(), pid;
+	int fd, n = 7;
+
+	snprintf(number, sizeof(number), "%d", ready_fd);
+	if (p->config) {
+		argv[n++] = "--config";
+		argv[n++] = (char *)p->config;
+	}
+	if (p->kernels) {
+		argv[n++] = "--kernels";
+		argv[n++] = (char *)p->kernels;
+	}
+	pid = fork();
+
+	if (pid)
+		return pid;
+	/* Outlives a ^C that is meant for the program, but not this process. */
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent)
+		_exit(EXIT_FAILED);
+	if (!p->verbose) {
+		fd = open(p->log, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0)
+			_exit(EXIT_FAILED);
+	}
+	cli_exec(argv[0], argv);
+	fprintf(stderr, "araxd: %s\n", strerror(errno));
+	_exit(EXIT_FAILED);
+}
+
+/* The daemon writes a byte when it serves, and closes the pipe however it ends. */
+static bool wait_ready(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char byte;
+
+	return poll(&p, 1, START_SECONDS * 1000) == 1 && read(fd, &byte, 1) == 1;
+}
+
+static void stop_daemon(pid_t pid)
+{
+	int ms, status;
+
+	kill(pid, SIGTERM);
+	for (ms = 0; ms < STOP_SECONDS * 1000; ms += 5) {
+		if (waitpid(pid, &status, WNOHANG))
+			return;
+		pause_ms(5);
+	}
+	fprintf(stderr, "arax: the private araxd does not stop: killing it\n");
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+}
+
+/* Runs the program as a child.  Returns the exit status to pass on. */
+static int run_child(char **argv)
+{
+	static const int passed_on[] = { SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
+	struct sigaction handler = { .sa_handler = forward };
+	struct sigaction ignore = { .sa_handler = SIG_IGN };
+	struct sigaction old_int, old_quit;
+	int status;
+	size_t i;
+	pid_t pid;
+
+	/* From the keyboard, these go to the program as well. */
+	sigaction(SIGINT, &ignore, &old_int);
+	sigaction(SIGQUIT, &ignore, &old_quit);
+	pid = fork();
+	if (!pid) {
+		sigaction(SIGINT, &old_int, NULL);
+		sigaction(SIGQUIT, &old_quit, NULL);
+		execvp(argv[0], argv);
+		fprintf(stderr, "arax: %s: %s\n", argv[0], strerror(errno));
+		_exit(errno == ENOENT ? 127 : 126);
+	}
+	if (pid < 0) {
+		perror("arax: fork");
+		return EXIT_FAILED;
+	}
+	child = pid;
+	for (i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++)
+		sigaction(passed_on[i], &handler, NULL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	child = 0;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* With what the daemon left there: it is ours alone. */
+static void remove_folder(const char *path)
+{
+	DIR *d = opendir(path);
+	struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		unlinkat(dirfd(d), e->d_name, 0);
+	if (d)
+		closedir(d);
+	if (rmdir(path))
+		perror(path);
+}
+
+static int run_private(char **argv, struct private *p)
+{
+	const char *base = getenv("XDG_RUNTIME_DIR");
+	/* A socket's path has 107 bytes at most. */
+	char dir[90], socket_path[108], log[108], value[120];
+	int ready[2], ret = EXIT_FAILED;
+	pid_t pid;
+
+	if (!base || access(base, W_OK) || strlen(base) > 64)
+		base = "/tmp";
+	snprintf(dir, sizeof(dir), "%s/arax-run-XXXXXX", base);
+	if (!mkdtemp(dir) || pipe(ready)) {
+		perror(dir);
+		return EXIT_FAILED;
+	}
+	fcntl(ready[0], F_SETFD, FD_CLOEXEC);
+	snprintf(socket_path, sizeof(socket_path), "%s/arax.sock", dir);
+	snprintf(log, sizeof(log), "%s/araxd.log", dir);
+	snprintf(value, sizeof(value), "broker:%s", socket_path);
+	p->socket_path = socket_path;
+	p->log = log;
+	pid = start_daemon(p, ready[1]);
+	close(ready[1]);
+	if (pid < 0) {
+		perror("arax: fork");
+	} else if (!wait_ready(ready[0])) {
+		fprintf(stderr, "arax: a private araxd did not start:\n");
+		show_log(log);
+		stop_daemon(pid);
+	} else {
+		setenv("ARAX_LINK", value, 1);
+		ret = run_child(argv);
+		stop_daemon(pid);
+	}
+	close(ready[0]);
+	remove_folder(dir);
+	return ret;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+	struct arax_options o = { .size = sizeof(o), .flags = ARAX_OPEN_QUERY };
+	struct private p = { 0 };
+	bool private = false, json;
+	struct arax *ax;
+	int i, one = 2;
+
+	for (i = 1; i < argc && argv[i][0] == '-'; i++) {
+		if (!strcmp(argv[i], "--")) {
+			i++;
+			break;
+		}
+		if (!strcmp(argv[i], "--private"))
+			private = true;
+		else if (!strcmp(argv[i], "--verbose"))
+			p.verbose = true;
+		else if (!strcmp(argv[i], "--config") && i + 1 < argc)
+			p.config = argv[++i];
+		else if (!strcmp(argv[i], "--kernels") && i + 1 < argc)
+			p.kernels = argv[++i];
+		else
+			return cli_options(self, &one, (char *[]){ argv[0], argv[i], NULL }, &json);
+	}
+	if (i >= argc)
+		return cli_usage(self, "which program?");
+	if (!private && !arax_open(&ax, &o)) {
+		arax_close(ax);
+		execvp(argv[i], argv + i);
+		fprintf(stderr, "arax: %s: %s\n", argv[i], strerror(errno));
+		return errno == ENOENT ? 127 : 126;
+	}
+	/* Whoever asked for a certain Arax doesn't want another one. */
+	if (!private && getenv("ARAX_LINK") && *getenv("ARAX_LINK"))
+		return cli_fail(NULL);
+	return run_private(argv + i, &p);
+}
+
+const struct command cmd_run = {
+	.name = "run",
+	.args = "[--private] [--verbose] [--config FILE] [--kernels DIR] [--] PROGRAM [ARGUMENTS]",
+	.summary = "run a program with Arax: the system's, or else a private one",
+	.help = "  --private      start a private araxd even if the system has one\n"
+		"  --verbose      show what the private araxd prints\n"
+		"  --config FILE, --kernels DIR  for the private araxd\n\n"
+		"The exit status is the program's: 128 + the signal that ended it, 126 if it\n"
+		"can't be run, 127 if it isn't there, 1 if no araxd could be started.\n",
+	.run = run,
+};

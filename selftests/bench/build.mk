@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+#
+# The benches: build/bin/arax-bench, its kernels, `make bench`.
+#
+#   make bench          everything, on both links: build/bench/{table.txt,*.json,*.png}
+#   make bench-native   on this machine, over the broker
+#   make bench-guest    in a guest, over the module
+#   make bench-smoke    that each bench runs and says what it should; times nothing
+
+BENCH_SRCS := $(sort $(filter-out %_micro.c,$(wildcard selftests/bench/*.c)))
+BENCH_LIBS := $(shell $(PKGCONF) --libs jansson) -lm
+
+# Peers that this machine may have or not.
+ifeq ($(shell $(PKGCONF) --exists liburing && echo y),y)
+CFLAGS_selftests/bench/calls := -DHAVE_LIBURING $(shell $(PKGCONF) --cflags liburing)
+BENCH_LIBS += $(shell $(PKGCONF) --libs liburing)
+endif
+ifeq ($(shell $(PKGCONF) --exists starpu-1.3 && echo y),y)
+CFLAGS_selftests/bench/starpu_peer := -DHAVE_STARPU \
+	$(subst -I,-isystem ,$(shell $(PKGCONF) --cflags starpu-1.3))
+BENCH_LIBS += $(shell $(PKGCONF) --libs starpu-1.3)
+endif
+
+# The triad's loop is the same code in both: so are its flags.
+BENCH_LOOP := -O3
+CFLAGS_selftests/bench/bench_stream := $(BENCH_LOOP)
+CFLAGS_selftests/bench/kernels/kernels := $(BENCH_LOOP)
+
+$(call program,$(B)/bin/arax-bench,plain,$(BENCH_SRCS),$(B)/lib/libarax.a $(BENCH_LIBS))
+$(B)/bin/arax-bench: $(B)/lib/libarax.a
+
+$(B)/bench-kernels/arax-bench.so: $(call objs,plain,selftests/bench/kernels/kernels.c)
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) -shared $(LDFLAGS_plain) -o $@ $<
+-include $(B)/obj/plain/selftests/bench/kernels/kernels.d
+
+$(B)/bench-kernels/arax-bench.json: selftests/bench/kernels/arax-bench.json
+	@mkdir -p $(@D)
+	$(Q)install -m 644 $< $@
+
+BENCH_FILES := $(B)/bin/arax-bench $(B)/bench-kernels/arax-bench.so \
+	$(B)/bench-kernels/arax-bench.json
+ALL_TARGETS += $(BENCH_FILES)
+
+BENCH_OUT := $(B)/bench
+BENCH_SECONDS ?= 10
+BENCH_KERNEL ?= 6.1
+
+bench-native: default
+	$(Q)selftests/bench/run.sh measure $(BENCH_OUT) $(BENCH_SECONDS)
+
+# After the native ones: two that measure at once measure each other.
+bench-guest: bench-native $(B)/kmod/$(BENCH_KERNEL)/arax.ko
+	$(Q)selftests/bench/guest.sh $(BENCH_OUT) $(BENCH_KERNEL) $(BENCH_SECONDS)
+
+bench-report: bench-native bench-guest
+	$(Q)selftests/bench/table.py table $(BENCH_OUT)
+	$(Q)if command -v gnuplot >/dev/null; then \
+		gnuplot -e "dir='$(BENCH_OUT)'" selftests/bench/plot.gp; \
+	else echo "no plots: no gnuplot (scripts/setup bench)"; fi
+
+BENCH_TARGETS += bench-native bench-guest bench-report
+
+bench-smoke: $(BENCH_FILES) $(B)/bin/araxd $(B)/bin/arax
+	@scripts/tally run bench/smoke selftests/bench/run.sh smoke
+TEST_TARGETS += bench-smoke
+
+.PHONY: bench-native bench-guest bench-report bench-smoke

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+/* The kernels of the benches. */
+#include <arax/kernel.h>
+#include <time.h>
+
+#include "triad.h"
+
+ARAX_KERNEL int bench_null(const struct arax_launch *l);
+ARAX_KERNEL int bench_bump(const struct arax_launch *l);
+ARAX_KERNEL int bench_spin(const struct arax_launch *l);
+ARAX_KERNEL int bench_triad(const struct arax_launch *l);
+
+/* With and without ranges: all that is measured is the way here and back. */
+ARAX_KERNEL int bench_null(const struct arax_launch *l)
+{
+	return 0;
+}
+
+/* Adds 1 to the first and the last word: whoever hands over sees that it ran on his pages. */
+ARAX_KERNEL int bench_bump(const struct arax_launch *l)
+{
+	uint64_t *words, n;
+
+	if (l->nr_ranges != 2)
+		return -EINVAL;
+	n = l->ranges[1].length / sizeof(*words);
+	words = ARAX_ITEMS(l, 1, n, uint64_t);
+	if (!words || n < 2)
+		return -EINVAL;
+	words[0]++;
+	words[n - 1]++;
+	return 0;
+}
+
+ARAX_KERNEL int bench_spin(const struct arax_launch *l)
+{
+	struct timespec t;
+	uint64_t ns, now, end = 0;
+
+	if (arax_launch_args(l, &ns, sizeof(ns)) || ns > 1000000000u)
+		return -EINVAL;
+	do {
+		clock_gettime(CLOCK_MONOTONIC, &t);
+		now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+		if (!end)
+			end = now + ns;
+	} while (now < end);
+	return 0;
+}
+
+struct triad_args {
+	double s;
+	uint64_t n;
+};
+
+ARAX_KERNEL int bench_triad(const struct arax_launch *l)
+{
+	struct triad_args args;
+	const double *a, *b;
+	double *c;
+
+	if (arax_launch_args(l, &args, sizeof(args)))
+		return -EINVAL;
+	a = ARAX_ITEMS(l, 0, args.n, double);
+	b = ARAX_ITEMS(l, 1, args.n, double);
+	c = ARAX_ITEMS(l, 2, args.n, double);
+	if (!a || !b || !c)
+		return -EINVAL;
+	triad(a, b, c, args.s, args.n);
+	return 0;
+}

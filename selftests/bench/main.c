@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+/* arax-bench: how long a task takes, beside what it could take at best. */
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "child.h"
+#include "clock.h"
+#include "place.h"
+#include "result.h"
+
+static const struct {
+	const char *name;
+	json_t *(*run)(const struct options *o);
+	const char *what;
+} benches[] = {
+	{ "null", bench_null, "one task at a time, there and back, both sides awake" },
+	{ "depth", bench_depth, "64 tasks outstanding" },
+	{ "sleep", bench_sleep, "tasks with gaps, more clients than CPUs, idleness" },
+	{ "handover", bench_handover, "a buffer to a task and back, by its size" },
+	{ "stream", bench_stream, "memory bandwidth of a CPU kernel" },
+	{ "starpu", bench_starpu, "throughput of empty tasks beside StarPU's" },
+	{ "floors", bench_floors, "what this machine takes without Arax; needs no araxd" },
+};
+
+#define NR_BENCHES (sizeof(benches) / sizeof(*benches))
+
+static void usage(FILE *f)
+{
+	fprintf(f,
+		"usage: arax-bench NAME [--link kernel|broker] [--json] [--seconds N] [--rounds N]\n"
+		"       arax-bench list\n"
+		"\n"
+		"  --link L       kernel: the araxd that is attached to /dev/arax; broker (default):\n"
+		"                 a private one, started and ended by this program\n"
+		"  --json         one object: name, link, value, unit, p99, floor, ratio, peers, ...\n"
+		"  --seconds N    measure for about so long, 0.1 to 600 (default 5)\n"
+		"  --rounds N     in so many turns, each figure the median of them, 1 to 64\n"
+		"                 (default 9)\n"
+		"  --help, --version\n"
+		"\n"
+		"Whether a bar is met is part of the result; the exit status is 0 all the same.\n");
+}
+
+noreturn void bench_fail(const char *format, ...)
+{
+	va_list ap;
+
+	fputs("arax-bench: ", stderr);
+	va_start(ap, format);
+	vfprintf(stderr, format, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	/* What a child would clean up is its parent's. */
+	if (child_here())
+		_exit(1);
+	exit(1);
+}
+
+static int wrong(const char *what, const char *value)
+{
+	fprintf(stderr, "arax-bench: %s '%s'\n", what, value);
+	usage(stderr);
+	return 2;
+}
+
+static int list(int json)
+{
+	json_t *names = json_array(), *o;
+	size_t i;
+
+	for (i = 0; i < NR_BENCHES; i++) {
+		if (!json) {
+			printf("%-10s %s\n", benches[i].name, benches[i].what);
+			continue;
+		}
+		o = json_pack("{s:s,s:s}", "name", benches[i].name, "what", benches[i].what);
+		json_array_append_new(names, o);
+	}
+	if (json) {
+		json_dumpf(names, stdout, JSON_INDENT(1));
+		putchar('\n');
+	}
+	json_decref(names);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{ "link", required_argument, NULL, 'l' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "seconds", required_argument, NULL, 's' },
+		{ "rounds", required_argument, NULL, 'r' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ NULL, 0, NULL, 0 },
+	};
+	struct options o = { .link = "broker", .seconds = 5, .rounds = 9 };
+	const char *env = getenv("ARAX_LINK");
+	char *end;
+	size_t i;
+	int c;
+
+	if (env && !strcmp(env, "kernel"))
+		o.link = "kernel";
+	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+		switch (c) {
+		case 'l':
+			o.link = optarg;
+			if (strcmp(o.link, "kernel") && strcmp(o.link, "broker"))
+				return wrong("no link", optarg);
+			break;
+		case 'j':
+			o.json = 1;
+			break;
+		case 's':
+			o.seconds = strtod(optarg, &end);
+			if (*end || end == optarg || !(o.seconds >= 0.1 && o.seconds <= 600))
+				return wrong("--seconds takes 0.1 to 600, not", optarg);
+			break;
+		case 'r':
+			o.rounds = (int)strtol(optarg, &end, 10);
+			if (*end || end == optarg || o.rounds < 1 || o.rounds > 64)
+				return wrong("--rounds takes 1 to 64, not", optarg);
+			break;
+		case 'h':
+			usage(stdout);
+			return 0;
+		case 'V':
+			puts("arax-bench " ARAX_VERSION);
+			return 0;
+		default:
+			usage(stderr);
+			return 2;
+		}
+	}
+	if (optind != argc - 1) {
+		usage(stderr);
+		return 2;
+	}
+	if (!strcmp(argv[optind], "list"))
+		return list(o.json);
+	/* It would override the links that the benches choose. */
+	unsetenv("ARAX_LINK");
+	for (i = 0; i < NR_BENCHES; i++) {
+		if (strcmp(argv[optind], benches[i].name))
+			continue;
+		clock_calibrate();
+		place_init();
+		result_print(benches[i].run(&o), o.json);
+		return 0;
+	}
+	return wrong("no bench", argv[optind]);
+}

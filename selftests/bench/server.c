@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT
+/* The araxd that is measured. */
+#include "server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "child.h"
+#include "place.h"
+
+#define READY_MS	20000
+
+void build_path(char *path, size_t size, const char *name)
+{
+	char self[4096];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash;
+	int i;
+
+	if (n < 0)
+		bench_fail("/proc/self/exe: %s", strerror(errno));
+	self[n] = '\0';
+	/* build/bin/arax-bench -> build */
+	for (i = 0; i < 2; i++) {
+		slash = strrchr(self, '/');
+		if (slash)
+			*slash = '\0';
+	}
+	if ((size_t)snprintf(path, size, "%s/%s", self, name) >= size)
+		bench_fail("the path of %s is too long", name);
+}
+
+/*
+ * Into a folder of our own: araxd refuses libraries that somebody else could
+ * have written, and a build folder often lies where a group may.
+ */
+static void copy_file(const char *from, const char *to)
+{
+	char buf[65536];
+	ssize_t n;
+	int in, out;
+
+	in = open(from, O_RDONLY | O_CLOEXEC);
+	if (in < 0)
+		bench_fail("%s: %s", from, strerror(errno));
+	out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	if (out < 0)
+		bench_fail("%s: %s", to, strerror(errno));
+	while ((n = read(in, buf, sizeof(buf))) > 0) {
+		if (write(out, buf, (size_t)n) != n)
+			bench_fail("%s: %s", to, strerror(errno));
+	}
+	if (n < 0)
+		bench_fail("%s: %s", from, strerror(errno));
+	close(in);
+	close(out);
+}
+
+static void write_config(const struct server *s)
+{
+	static const char *const files[] = { "arax-bench.so", "arax-bench.json" };
+	char path[256], from[4200], name[128];
+	size_t i;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/kernels", s->dir);
+	if (mkdir(path, 0755) < 0)
+		bench_fail("%s: %s", path, strerror(errno));
+	for (i = 0; i < sizeof(files) / sizeof(*files); i++) {
+		snprintf(name, sizeof(name), "bench-kernels/%s", files[i]);
+		build_path(from, sizeof(from), name);
+		snprintf(path, sizeof(path), "%s/kernels/%s", s->dir, files[i]);
+		copy_file(from, path);
+	}
+	snprintf(path, sizeof(path), "%s/araxd.conf", s->dir);
+	f = fopen(path, "w");
+	if (!f)
+		bench_fail("%s: %s", path, strerror(errno));
+	/* All else is as it comes. */
+	fprintf(f, "kernels { path = { \"%s/kernels\" } }\n", s->dir);
+	if (fclose(f))
+		bench_fail("%s: %s", path, strerror(errno));
+}
+
+struct exec {
+	struct server *server;
+	int ready;
+};
+
+static void run_araxd(void *arg)
+{
+	struct exec *e = arg;
+	char araxd[4200], conf[128], sock[128], fd[16], log[128];
+	const char *user = getenv("ARAX_BENCH_ARAXD");
+	int out;
+
+	/* It has workers to end: the default of a child is harsher. */
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	build_path(araxd, sizeof(araxd), "bin/araxd");
+	snprintf(conf, sizeof(conf), "%s/araxd.conf", e->server->dir);
+	snprintf(sock, sizeof(sock), "%s/arax.sock", e->server->dir);
+	snprintf(log, sizeof(log), "%s/log", e->server->dir);
+	snprintf(fd, sizeof(fd), "%d", e->ready);
+	out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0644);
+	if (out >= 0) {
+		dup2(out, 1);
+		dup2(out, 2);
+	}
+	execl(user ? user : araxd, "araxd", "--user", "--config", conf, "--socket", sock,
+	      "--ready-fd", fd, NULL);
+	dprintf(2, "%s: %s\n", araxd, strerror(errno));
+	_exit(127);
+}
+
+static void show_log(const struct server *s)
+{
+	char path[128], line[512];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/log", s->dir);
+	f = fopen(path, "r");
+	while (f && fgets(line, sizeof(line), f))
+		fprintf(stderr, "araxd: %s", line);
+	if (f)
+		fclose(f);
+}
+
+#define MAX_DIRS 4
+
+static char dirs[MAX_DIRS][64];
+static int nr_dirs;
+
+/* In a handler, perhaps: by a process of its own. */
+static void remove_dirs(void)
+{
+	int i, status;
+	pid_t pid;
+
+	for (i = 0; i < nr_dirs; i++) {
+		pid = fork();
+		if (!pid) {
+			execlp("rm", "rm", "-rf", "--", dirs[i], NULL);
+			_exit(127);
+		}
+		if (pid > 0)
+			waitpid(pid, &status, 0);
+	}
+}
+
+static void make_dir(struct server *s)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	snprintf(s->dir, sizeof(s->dir), "%.30s/arax-bench.XXXXXX", tmp ? tmp : "/tmp");
+	if (nr_dirs == MAX_DIRS || !mkdtemp(s->dir))
+		bench_fail("%s: %s", s->dir, strerror(errno));
+	if (!nr_dirs)
+		child_after(remove_dirs);
+	memcpy(dirs[nr_dirs++], s->dir, sizeof(s->dir));
+}
+
+void server_start(struct server *s, const char *link)
+{
+	struct pollfd p = { .events = POLLIN };
+	struct exec e = { .server = s };
+	int ready[2];
+	char byte;
+
+	memset(s, 0, sizeof(*s));
+	if (!strcmp(link, "kernel")) {
+		snprintf(s->link, sizeof(s->link), "kernel");
+		if (getenv("ARAX_BENCH_PID"))
+			s->pid = (pid_t)atoi(getenv("ARAX_BENCH_PID"));
+		return;
+	}
+	make_dir(s);
+	snprintf(s->link, sizeof(s->link), "broker:%s/arax.sock", s->dir);
+	write_config(s);
+	if (pipe2(ready, 0) < 0)
+		bench_fail("pipe: %s", strerror(errno));
+	fcntl(ready[0], F_SETFD, FD_CLOEXEC);
+	e.ready = ready[1];
+	s->pid = child_start(run_araxd, &e);
+	close(ready[1]);
+	p.fd = ready[0];
+	if (poll(&p, 1, READY_MS) != 1 || read(ready[0], &byte, 1) != 1) {
+		show_log(s);
+		bench_fail("araxd did not become ready");
+	}
+	close(ready[0]);
+}
+
+void server_stop(struct server *s)
+{
+	int status;
+
+	if (!s->pid || !s->dir[0])
+		return;
+	status = child_end(s->pid);
+	s->pid = 0;
+	if (status) {
+		show_log(s);
+		fprintf(stderr, "arax-bench: araxd ended with status %#x\n", status);
+	}
+}
+
+void server_place(const struct server *s, int cpu)
+{
+	if (s->pid)
+		place_process(s->pid, cpu);
+}
+
+long server_cpu_ticks(const struct server *s)
+{
+	char path[64], line[1024], *p;
+	unsigned long user, sys;
+	FILE *f;
+
+	if (!s->pid)
+		return -1;
+	snprintf(path, sizeof(path), "/proc/%d/stat", s->pid);
+	f = fopen(path, "r");
+	p = f ? fgets(line, sizeof(line), f) : NULL;
+	if (f)
+		fclose(f);
+	/* The name may have spaces and brackets; nothing after it has. */
+	p = p ? strrchr(p, ')') : NULL;
+	if (!p || sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+			 &user, &sys) != 2)
+		return -1;
+	return (long)(user + sys);
+}

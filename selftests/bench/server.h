@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* The araxd that is measured. */
+#ifndef BENCH_SERVER_H
+#define BENCH_SERVER_H
+
+#include <sys/types.h>
+
+/**
+ * struct server - an araxd
+ * @link:	what ARAX_LINK is to be for its clients
+ * @pid:	0: it is not ours (kernel link) and can't be found
+ */
+struct server {
+	char link[160];
+	pid_t pid;
+	char dir[64];
+};
+
+/*
+ * @link "broker": start a private one with the default configuration (and the
+ * bench's kernels).  "kernel": start none, use the one that is attached.
+ */
+void server_start(struct server *s, const char *link);
+void server_stop(struct server *s);
+/* All its threads on @cpu, -1: on all. */
+void server_place(const struct server *s, int cpu);
+/* Ticks (sysconf(_SC_CLK_TCK) a second) of CPU time used so far; -1: unknown. */
+long server_cpu_ticks(const struct server *s);
+
+/* Path of something in the build folder, by the place of this program. */
+void build_path(char *path, size_t size, const char *name);
+
+#endif

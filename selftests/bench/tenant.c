@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+/* A tenant three deep, with limits. */
+#include "tenant.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "result.h"
+#include "server.h"
+
+#define LEVELS	3
+
+static char mount[128];
+static char groups[LEVELS][256];
+static char origin[320];	/* cgroup.procs of it */
+static int depth, limited;
+static char why[256];
+
+static int find_mount(void)
+{
+	char dev[128], where[128], type[64];
+	FILE *f = fopen("/proc/mounts", "r");
+	int found = 0;
+
+	while (f && !found && fscanf(f, "%127s %127s %63s %*[^\n]", dev, where, type) == 3) {
+		if (strcmp(type, "cgroup2"))
+			continue;
+		snprintf(mount, sizeof(mount), "%s", where);
+		found = 1;
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* Where this process is now, to go back there at the end. */
+static void find_origin(void)
+{
+	char line[160];
+	FILE *f = fopen("/proc/self/cgroup", "r");
+
+	while (f && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = '\0';
+		if (!strncmp(line, "0::", 3))
+			snprintf(origin, sizeof(origin), "%s%s/cgroup.procs", mount, line + 3);
+	}
+	if (f)
+		fclose(f);
+}
+
+static int move_to(const char *procs)
+{
+	int err = 0, fd = open(procs, O_WRONLY | O_CLOEXEC);
+
+	/* "0": the writer. */
+	if (fd < 0 || write(fd, "0\n", 2) != 2)
+		err = errno;
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+static void leave(void)
+{
+	int i;
+
+	if (!depth || move_to(origin))
+		return;
+	for (i = depth; i--;)
+		rmdir(groups[i]);
+	depth = 0;
+}
+
+void tenant_enter(void)
+{
+	char procs[300];
+	int i, err;
+
+	if (!find_mount()) {
+		snprintf(why, sizeof(why), "no cgroup2 file system is mounted");
+		return;
+	}
+	find_origin();
+	for (i = 0; i < LEVELS; i++) {
+		if (i)
+			snprintf(groups[i], sizeof(groups[i]), "%.240s/level%d", groups[i - 1], i + 1);
+		else
+			snprintf(groups[i], sizeof(groups[i]), "%s/arax-bench-%d", mount, getpid());
+		if (mkdir(groups[i], 0755) < 0) {
+			snprintf(why, sizeof(why), "%.200s: %s", groups[i], strerror(errno));
+			leave();
+			return;
+		}
+		depth = i + 1;
+	}
+	child_after(leave);
+	snprintf(procs, sizeof(procs), "%s/cgroup.procs", groups[LEVELS - 1]);
+	err = move_to(procs);
+	if (err) {
+		snprintf(why, sizeof(why), "moving into %.200s: %s", groups[LEVELS - 1],
+			 strerror(err));
+		leave();
+	}
+}
+
+struct set {
+	const char *link;
+	const char *group;
+};
+
+static void run_arax(void *arg)
+{
+	struct set *s = arg;
+	char arax[4200];
+
+	setenv("ARAX_LINK", s->link, 1);
+	build_path(arax, sizeof(arax), "bin/arax");
+	/* High enough never to refuse; what is measured is that they are counted. */
+	execl(arax, "arax", "tenant", "set", s->group, "memory.max=1G", "tasks.max=100000",
+	      "contexts.max=1000", NULL);
+	_exit(127);
+}
+
+void tenant_limit(const char *link)
+{
+	int i, status;
+
+	limited = 0;
+	for (i = 0; i < depth; i++) {
+		struct set s = { link, groups[i] };
+
+		status = child_join(child_start(run_arax, &s));
+		if (status) {
+			snprintf(why, sizeof(why), "`arax tenant set` failed (status %#x)", status);
+			return;
+		}
+		limited++;
+	}
+}
+
+void tenant_report(json_t *result)
+{
+	result_int(result, "tenant_depth", depth);
+	result_int(result, "tenant_limits", limited);
+	if (why[0])
+		result_note(result, "note_tenant", why);
+}

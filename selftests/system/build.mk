@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+# Tests of the whole stack, one source for both links.
+
+SYSTEM      := $(B)/selftests/system
+SYSTEM_SRCS := $(addprefix selftests/system/,tap.c stack.c)
+SYSTEM_LIBS := -Wl,-rpath,'$$$$ORIGIN/../../lib' -L$(B)/lib -larax
+
+$(call program,$(SYSTEM)/system,plain,$(SYSTEM_SRCS) $(sort $(wildcard selftests/system/test-*.c)),$(SYSTEM_LIBS))
+$(call program,$(SYSTEM)/daemon-death,plain,$(SYSTEM_SRCS) selftests/system/daemon-death.c,$(SYSTEM_LIBS))
+$(SYSTEM)/system $(SYSTEM)/daemon-death: $(B)/lib/libarax.so.$(VERSION)
+
+$(SYSTEM)/kernels/systest.so: $(call objs,plain,selftests/system/kernels/systest.c)
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) -shared $(LDFLAGS_plain) -o $@ $<
+
+$(SYSTEM)/kernels/systest.json: selftests/system/kernels/systest.json
+	@mkdir -p $(@D)
+	$(Q)install -m 644 $< $@
+
+SYSTEM_FILES := $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/kernels/systest.so \
+		$(SYSTEM)/kernels/systest.json
+
+test-system: default $(SYSTEM_FILES)
+	@selftests/system/run.sh
+TEST_TARGETS += test-system
+.PHONY: test-system

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+/*
+ * araxd is killed at chosen moments.  ARAX_TEST_DAEMON holds the command that
+ * starts it; this program adds --ready-fd.
+ */
+#include "stack.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static pid_t start_daemon(void)
+{
+	const char *command = getenv("ARAX_TEST_DAEMON");
+	char line[1024];
+	struct pollfd p;
+	int fds[2];
+	char byte;
+	pid_t pid;
+
+	if (!command)
+		tap_skip("ARAX_TEST_DAEMON is not set");
+	CHECK_EQ(pipe(fds), 0);
+	pid = fork();
+	if (!pid) {
+		close(fds[0]);
+		snprintf(line, sizeof(line), "exec %s --ready-fd %d", command, fds[1]);
+		execl("/bin/sh", "sh", "-c", line, NULL);
+		_exit(127);
+	}
+	close(fds[1]);
+	p.fd = fds[0];
+	p.events = POLLIN;
+	CHECK_EQ(poll(&p, 1, 60000), 1);
+	CHECK_EQ(read(fds[0], &byte, 1), 1);
+	close(fds[0]);
+	return pid;
+}
+
+static void kill_daemon(pid_t pid, int sig)
+{
+	int status;
+
+	CHECK_EQ(kill(pid, sig), 0);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+}
+
+TEST(killed_with_a_task_running)
+{
+	pid_t daemon = start_daemon();
+	struct stack s = stack_open(ARAX_QUEUE_IN_ORDER);
+	struct arax_buffer *b = stack_buffer(&s, 4096);
+	struct arax_event running = { 0 }, behind = { 0 };
+	int err;
+
+	stack_launch(&s, s.q, "st_spin", b, 3000000, &running);
+	stack_launch(&s, s.q, "st_add", b, 1, &behind);
+	usleep(300000);
+	kill_daemon(daemon, SIGKILL);
+	CHECK_EQ(arax_wait(&running, arax_deadline(60 * SECOND)), -EOWNERDEAD);
+	err = arax_wait(&behind, arax_deadline(60 * SECOND));
+	CHECK(err == -ECANCELED || err == -EOWNERDEAD);
+	CHECK_EQ(*(uint32_t *)arax_buffer_data(b), 0);
+	arax_close(s.ax);
+}
+
+TEST(calls_after_death)
+{
+	pid_t daemon = start_daemon();
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *b;
+	int kernel = stack_on_kernel(&s);
+
+	kill_daemon(daemon, SIGKILL);
+	usleep(200000);
+	/* The module outlives the daemon; the broker does not. */
+	CHECK_EQ(arax_buffer_create(s.ax, 4096, 0, &b), kernel ? 0 : -ENOTCONN);
+	arax_close(s.ax);
+}
+
+TEST(queued_tasks_survive_a_restart)
+{
+	pid_t daemon = start_daemon();
+	struct stack s = stack_open(ARAX_QUEUE_IN_ORDER);
+	struct arax_buffer *b = stack_buffer(&s, 4096), *c = stack_buffer(&s, 4096);
+	struct arax_queue *other;
+	struct arax_event running = { 0 }, events[50] = { { 0 } };
+	int i;
+
+	if (!stack_on_kernel(&s))
+		tap_skip("the broker's tasks die with it (see arax info)");
+	CHECK_EQ(arax_queue_create(s.ax, ARAX_QUEUE_IN_ORDER, 0, &other), 0);
+	stack_launch(&s, s.q, "st_spin", b, 3000000, &running);
+	usleep(300000);
+	kill_daemon(daemon, SIGKILL);
+	/* Submitted while nobody is there. */
+	for (i = 0; i < 50; i++)
+		stack_launch(&s, other, "st_add", c, 1, &events[i]);
+	CHECK_EQ(arax_wait(&running, arax_deadline(60 * SECOND)), -EOWNERDEAD);
+	CHECK_EQ(arax_test(&events[0]), 0);
+	daemon = start_daemon();
+	for (i = 0; i < 50; i++)
+		CHECK_EQ(arax_wait(&events[i], arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(*(uint32_t *)arax_buffer_data(c), 50);
+	CHECK_EQ(*(uint32_t *)arax_buffer_data(b), 0);
+	arax_close(s.ax);
+	kill_daemon(daemon, SIGTERM);
+}
+
+TEST(clean_shutdown)
+{
+	pid_t daemon = start_daemon();
+	struct stack s = stack_open(ARAX_QUEUE_IN_ORDER);
+	struct arax_buffer *b = stack_buffer(&s, 4096);
+	struct arax_event e = { 0 };
+	int status, err;
+
+	stack_launch(&s, s.q, "st_spin", b, 300000, &e);
+	usleep(100000);
+	CHECK_EQ(kill(daemon, SIGTERM), 0);
+	/* What runs is finished. */
+	err = arax_wait(&e, arax_deadline(60 * SECOND));
+	CHECK(err == 0 || err == -EOWNERDEAD);
+	CHECK_EQ(waitpid(daemon, &status, 0), daemon);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	arax_close(s.ax);
+}

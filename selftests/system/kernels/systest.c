@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+/* Kernels that misbehave in chosen ways, for the tests of the whole stack. */
+#include <arax/kernel.h>
+#include <time.h>
+
+struct value_args {
+	uint32_t value;
+};
+
+ARAX_KERNEL int st_add(const struct arax_launch *l);
+ARAX_KERNEL int st_fail(const struct arax_launch *l);
+ARAX_KERNEL int st_spin(const struct arax_launch *l);
+ARAX_KERNEL int st_crash(const struct arax_launch *l);
+ARAX_KERNEL int st_gather(const struct arax_launch *l);
+
+static int value(const struct arax_launch *l, uint32_t *v)
+{
+	struct value_args args;
+
+	if (arax_launch_args(l, &args, sizeof(args)))
+		return -EINVAL;
+	*v = args.value;
+	return 0;
+}
+
+/* Add a value to every u32 of the range. */
+ARAX_KERNEL int st_add(const struct arax_launch *l)
+{
+	uint64_t i, n = l->ranges[0].length / sizeof(uint32_t);
+	uint32_t *x = ARAX_ITEMS(l, 0, n, uint32_t);
+	uint32_t v;
+
+	if (!x || value(l, &v))
+		return -EINVAL;
+	for (i = 0; i < n; i++)
+		x[i] += v;
+	return 0;
+}
+
+/* Fail with the errno that is asked for. */
+ARAX_KERNEL int st_fail(const struct arax_launch *l)
+{
+	uint32_t v;
+
+	if (value(l, &v))
+		return -EINVAL;
+	return -(int)v;
+}
+
+static uint64_t now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* Occupy the device for so many microseconds. */
+ARAX_KERNEL int st_spin(const struct arax_launch *l)
+{
+	uint64_t start = now_us();
+	uint32_t v;
+
+	if (value(l, &v))
+		return -EINVAL;
+	while (now_us() - start < v)
+		;
+	return 0;
+}
+
+/* Write where nothing is; its manifest says addressing = data. */
+ARAX_KERNEL int st_crash(const struct arax_launch *l)
+{
+	uint32_t v;
+
+	if (value(l, &v))
+		return -EINVAL;
+	*(volatile uint32_t *)(uintptr_t)v = 1;
+	return 0;
+}
+
+/* out[i] = in[index[i]]: addresses from contents, so it runs in a worker. */
+ARAX_KERNEL int st_gather(const struct arax_launch *l)
+{
+	uint64_t i, n = l->ranges[2].length / sizeof(uint32_t);
+	uint64_t m = l->ranges[0].length / sizeof(uint32_t);
+	const uint32_t *in = ARAX_ITEMS(l, 0, m, uint32_t);
+	const uint32_t *index = ARAX_ITEMS(l, 1, n, uint32_t);
+	uint32_t *out = ARAX_ITEMS(l, 2, n, uint32_t);
+
+	if (!in || !index || !out)
+		return -EINVAL;
+	for (i = 0; i < n; i++)
+		out[i] = index[i] < m ? in[index[i]] : 0;
+	return 0;
+}

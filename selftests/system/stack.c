@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+#include "stack.h"
+
+#include <unistd.h>
+
+static void explain(const char *call, int err)
+{
+	if (err < 0)
+		printf("# %s: %d, %s\n", call, err, arax_error_text());
+}
+
+struct stack stack_open(unsigned int queue_flags)
+{
+	struct stack s;
+	int err;
+
+	err = arax_open(&s.ax, NULL);
+	explain("arax_open", err);
+	CHECK_EQ(err, 0);
+	err = arax_queue_create(s.ax, queue_flags, 0, &s.q);
+	explain("arax_queue_create", err);
+	CHECK_EQ(err, 0);
+	return s;
+}
+
+void stack_close(struct stack *s)
+{
+	arax_close(s->ax);
+	s->ax = NULL;
+}
+
+struct arax_kernel stack_kernel(struct stack *s, const char *name)
+{
+	struct arax_kernel k;
+	int err = arax_kernel_find(s->ax, name, arax_deadline(20 * SECOND), &k);
+
+	explain(name, err);
+	CHECK_EQ(err, 0);
+	return k;
+}
+
+struct arax_buffer *stack_buffer(struct stack *s, size_t bytes)
+{
+	struct arax_buffer *b;
+	int err = arax_buffer_create(s->ax, bytes, 0, &b);
+
+	explain("arax_buffer_create", err);
+	CHECK_EQ(err, 0);
+	return b;
+}
+
+void stack_launch(struct stack *s, struct arax_queue *q, const char *kernel,
+		  struct arax_buffer *b, uint32_t value, struct arax_event *event)
+{
+	struct arax_kernel k = stack_kernel(s, kernel);
+	int err = arax_launch(q, &k, arax_grid(1, 1, 1), ARAX_ARGS(value),
+			      ARAX_RANGES(arax_inout(b)), event);
+
+	explain(kernel, err);
+	CHECK_EQ(err, 0);
+}
+
+int stack_on_kernel(struct stack *s)
+{
+	struct arax_info info;
+
+	CHECK_EQ(arax_get_info(s->ax, &info), 0);
+	return info.link == ARAX_LINK_KERNEL;
+}
+
+struct arax_usage stack_user(struct stack *s)
+{
+	struct arax_usage u;
+
+	CHECK_EQ(arax_get_usage(s->ax, ARAX_USAGE_USER, &u), 0);
+	return u;
+}
+
+void stack_wait_books(struct stack *s, uint64_t bytes, uint64_t tasks, uint64_t contexts)
+{
+	struct arax_usage u;
+	int i;
+
+	for (i = 0; i < 2000; i++) {
+		u = stack_user(s);
+		if (u.counters[ARAX_RES_MEMORY].used <= bytes &&
+		    u.counters[ARAX_RES_TASKS].used <= tasks &&
+		    u.counters[ARAX_RES_CONTEXTS].used <= contexts)
+			return;
+		usleep(10000);
+	}
+	CHECK_EQ(u.counters[ARAX_RES_MEMORY].used, bytes);
+	CHECK_EQ(u.counters[ARAX_RES_TASKS].used, tasks);
+	CHECK_EQ(u.counters[ARAX_RES_CONTEXTS].used, contexts);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the tests share: an open context with a queue, kernels of the systest
+ * library, and the books of the tenant.  Each call ends the test if it fails.
+ */
+#ifndef SYSTEM_STACK_H
+#define SYSTEM_STACK_H
+
+#include <arax/arax.h>
+
+#include "tap.h"
+
+#define SECOND	1000000000ull
+
+struct stack {
+	struct arax *ax;
+	struct arax_queue *q;
+};
+
+/* Queue flags: ARAX_QUEUE_*. */
+struct stack stack_open(unsigned int queue_flags);
+void stack_close(struct stack *s);
+struct arax_kernel stack_kernel(struct stack *s, const char *name);
+struct arax_buffer *stack_buffer(struct stack *s, size_t bytes);
+/* Launch a kernel with one inout range (the whole buffer) and a u32. */
+void stack_launch(struct stack *s, struct arax_queue *q, const char *kernel,
+		  struct arax_buffer *b, uint32_t value, struct arax_event *event);
+/* Is this the kernel link? */
+int stack_on_kernel(struct stack *s);
+/* The user's books: bytes, tasks, contexts in use now. */
+struct arax_usage stack_user(struct stack *s);
+/* Waits until the user has no more than these; fails after 20 s. */
+void stack_wait_books(struct stack *s, uint64_t bytes, uint64_t tasks, uint64_t contexts);
+
+#endif

@@ -1,0 +1,766 @@
+// SPDX-License-Identifier: MIT
+/* graph_test - the dependency graph against a plain model, and by example */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/graph/graph.h"
+#include "daemon/graph/shape.h"
+#include "selftests/unit/graph_model.h"
+
+static uint64_t rng;
+
+static uint32_t draw(void *arg, uint32_t n)
+{
+	rng ^= rng << 13;
+	rng ^= rng >> 7;
+	rng ^= rng << 17;
+	return (rng >> 20) % n;
+}
+
+static bool more(void *arg)
+{
+	return true;
+}
+
+static unsigned int scale(unsigned int n)
+{
+	const char *s = getenv("GRAPH_TEST_SCALE");
+	double f = s ? atof(s) : 1;
+
+	return n * f < 1 ? 1 : n * f;
+}
+
+static void rounds(struct graph_model_params p, unsigned int n)
+{
+	p.draw = draw;
+	p.more = more;
+	for (unsigned int i = 0; i < scale(n); i++) {
+		rng = (i + 1) * 0x9e3779b97f4a7c15ull;
+		ck_assert_msg(!graph_model_run(&p), "round %u", i);
+	}
+}
+
+START_TEST(model_ranges)
+{
+	rounds((struct graph_model_params){
+		.tasks = 60, .inflight = 24, .contexts = 1, .queues = 1,
+		.exact_failures = true,
+	}, 2000);
+}
+END_TEST
+
+START_TEST(model_strided)
+{
+	rounds((struct graph_model_params){
+		.tasks = 60, .inflight = 24, .contexts = 2, .queues = 2,
+		.strided = true, .exact_failures = true,
+	}, 2000);
+}
+END_TEST
+
+START_TEST(model_queues)
+{
+	rounds((struct graph_model_params){
+		.tasks = 80, .inflight = 32, .contexts = 2, .queues = 4,
+		.in_order = true, .barriers = true, .strided = true,
+		.exact_failures = true,
+	}, 2000);
+}
+END_TEST
+
+START_TEST(model_failures)
+{
+	rounds((struct graph_model_params){
+		.tasks = 80, .inflight = 32, .contexts = 2, .queues = 3,
+		.in_order = true, .barriers = true, .strided = true,
+		.failures = true, .exact_failures = true,
+	}, 2000);
+}
+END_TEST
+
+START_TEST(model_continue)
+{
+	rounds((struct graph_model_params){
+		.tasks = 80, .inflight = 32, .contexts = 1, .queues = 3,
+		.barriers = true, .failures = true, .continues = true,
+		.exact_failures = true,
+	}, 2000);
+}
+END_TEST
+
+START_TEST(model_everything)
+{
+	rounds((struct graph_model_params){
+		.tasks = 120, .inflight = 40, .contexts = 3, .queues = 3,
+		.in_order = true, .barriers = true, .strided = true,
+		.failures = true, .cancels = true, .blocks = true,
+		.deadlines = true, .gone = true, .exact_failures = true,
+	}, 4000);
+	rounds((struct graph_model_params){
+		.tasks = 120, .inflight = 40, .contexts = 3, .queues = 3,
+		.in_order = true, .barriers = true, .strided = true,
+		.failures = true, .cancels = true, .blocks = true,
+		.deadlines = true, .gone = true, .continues = true,
+	}, 2000);
+}
+END_TEST
+
+/* So much overlap that tasks are fenced: they wait long, but never too short. */
+START_TEST(model_fences)
+{
+	uint64_t fences = 0;
+
+	rounds((struct graph_model_params){
+		.fences = &fences,
+		.tasks = 1500, .inflight = 900, .contexts = 1, .queues = 2,
+		.in_order = true, .loose = true, .hulls = true,
+		.failures = true, .cancels = true,
+	}, 10);
+	ck_assert_uint_gt(fences, 0);
+	fences = 0;
+	rounds((struct graph_model_params){
+		.fences = &fences,
+		.tasks = 1500, .inflight = 900, .contexts = 1, .queues = 1,
+		.loose = true, .hulls = true, .barriers = true,
+	}, 10);
+	ck_assert_uint_gt(fences, 0);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Shapes, byte by byte                                                */
+
+static void random_shape(struct shape *s, uint8_t *bytes)
+{
+	struct arax_dispatch_range r = {
+		.offset = draw(NULL, 40), .length = 1 + draw(NULL, 12),
+		.count = 1 + draw(NULL, 9),
+	};
+
+	r.stride = r.length + draw(NULL, 9);
+	ck_assert_int_eq(shape_from_range(s, &r), 1);
+	memset(bytes, 0, 256);
+	for (unsigned int i = 0; i < r.count; i++)
+		memset(bytes + r.offset + i * r.stride, 1, r.length);
+	ck_assert_uint_eq(shape_end(s), r.offset + (r.count - 1) * r.stride + r.length);
+}
+
+START_TEST(shapes_are_exact)
+{
+	unsigned int contained = 0;
+
+	rng = 77;
+	for (unsigned int round = 0; round < scale(2000000); round++) {
+		uint8_t x[256], y[256];
+		bool overlap = false, contains = true;
+		struct shape a, b;
+
+		random_shape(&a, x);
+		random_shape(&b, y);
+		if (round % 2) {
+			b.stride = b.count > 1 && a.count > 1 && a.stride > b.length ?
+				   a.stride : b.stride;
+			memset(y, 0, 256);
+			for (unsigned int i = 0; i < b.count; i++)
+				memset(y + b.offset + i * b.stride, 1, b.length);
+		}
+		for (unsigned int i = 0; i < 256; i++) {
+			overlap |= x[i] && y[i];
+			contains &= x[i] || !y[i];
+		}
+		ck_assert_int_eq(shape_overlap(&a, &b), overlap);
+		ck_assert_int_eq(shape_overlap(&b, &a), overlap);
+		if (shape_contains(&a, &b)) {
+			ck_assert(contains);
+			contained++;
+		} else if (contains) {
+			ck_assert_uint_gt(a.count, 1);
+		}
+	}
+	ck_assert_uint_gt(contained, 0);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* By example                                                          */
+
+struct entry {
+	struct arax_dispatch d;
+	struct arax_dispatch_range r[ARAX_MAX_RANGES];
+	char args[ARAX_MAX_ARGS];
+};
+
+static struct graph *g;
+static struct entry e;
+
+static void setup(void)
+{
+	g = graph_create(&(struct graph_params){ .slots = 70000 });
+	ck_assert_ptr_nonnull(g);
+}
+
+static void teardown(void)
+{
+	ck_assert_int_eq(graph_check(g), 0);
+	graph_destroy(g);
+}
+
+static uint64_t tag(uint32_t i)
+{
+	return 1ull << 48 | 1ull << 24 | i;
+}
+
+static struct entry *task(uint32_t slot, uint32_t queue, uint8_t queue_flags)
+{
+	memset(&e.d, 0, sizeof(e.d));
+	e.d.type = ARAX_DISPATCH_TASK;
+	e.d.cells = 2;
+	e.d.tag = tag(slot);
+	e.d.context = 1;
+	e.d.queue = queue;
+	e.d.queue_flags = queue_flags;
+	e.d.submit_ns = 1000;
+	return &e;
+}
+
+static void range(struct entry *t, unsigned int access, uint64_t buffer,
+		  uint64_t offset, uint64_t length)
+{
+	unsigned int i = t->d.nr_ranges++;
+
+	t->d.access |= (uint64_t)access << 2 * i;
+	t->d.cells = 2 + (i + 2) / 2;
+	t->r[i] = (struct arax_dispatch_range){
+		.buffer = buffer, .offset = offset, .length = length, .count = 1,
+	};
+}
+
+static void add(struct entry *t)
+{
+	ck_assert_int_eq(graph_add(g, &t->d), 0);
+}
+
+static struct graph_node *pop(uint32_t slot)
+{
+	struct graph_node *n = graph_pop_ready(g);
+
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->d.tag, tag(slot));
+	return n;
+}
+
+#define DF ARAX_QUEUE_DATAFLOW
+
+START_TEST(refuses_bad_entries)
+{
+	struct entry *t = task(1, 1, DF);
+
+	t->d.type = ARAX_DISPATCH_CANCEL;
+	ck_assert_int_eq(graph_add(g, &t->d), -EINVAL);
+	t = task(70000, 1, DF);
+	ck_assert_int_eq(graph_add(g, &t->d), -EINVAL);
+	t = task(1, 1, DF);
+	range(t, ARAX_IN, 1, 0, 8);
+	t->d.cells = 2;
+	ck_assert_int_eq(graph_add(g, &t->d), -EINVAL);
+	t = task(1, 1, DF);
+	t->d.arg_len = 17;
+	ck_assert_int_eq(graph_add(g, &t->d), -EINVAL);
+	t = task(1, 1, DF);
+	t->d.nr_ranges = ARAX_MAX_RANGES + 1;
+	t->d.cells = 100;
+	ck_assert_int_eq(graph_add(g, &t->d), -EINVAL);
+	t = task(1, 1, DF);
+	t->d.arg_len = ARAX_MAX_ARGS + 1;
+	t->d.cells = 100;
+	ck_assert_int_eq(graph_add(g, &t->d), -EINVAL);
+	t = task(1, 1, DF);
+	range(t, 0, 1, 0, 8);
+	ck_assert_int_eq(graph_add(g, &t->d), -EINVAL);
+	t = task(1, 1, DF);
+	range(t, ARAX_IN, 1, ~0ull, 8);
+	ck_assert_int_eq(graph_add(g, &t->d), -EINVAL);
+	t = task(1, 1, DF);
+	range(t, ARAX_IN, 1, 0, ~0ull);
+	ck_assert_int_eq(graph_add(g, &t->d), -EINVAL);
+	t = task(1, 1, DF);
+	range(t, ARAX_IN, 1, 0, 8);
+	t->r[0].count = 0;
+	ck_assert_int_eq(graph_add(g, &t->d), -EINVAL);
+	t->r[0].count = 2;
+	t->r[0].stride = 7;
+	ck_assert_int_eq(graph_add(g, &t->d), -EINVAL);
+	t->r[0].count = ~0u;
+	t->r[0].stride = ~0u;
+	ck_assert_int_eq(graph_add(g, &t->d), -EINVAL);
+
+	/* None of these left anything behind. */
+	add(task(1, 1, DF));
+	ck_assert_int_eq(graph_add(g, &task(1, 1, DF)->d), -EEXIST);
+	/* A queue doesn't change its kind. */
+	ck_assert_int_eq(graph_add(g, &task(2, 1, 0)->d), -EINVAL);
+	graph_complete(g, pop(1), 0, 0);
+	ck_assert_ptr_null(graph_pop_ready(g));
+	ck_assert_ptr_null(graph_create(&(struct graph_params){ .slots = 0 }));
+	ck_assert_ptr_null(graph_create(&(struct graph_params){ .slots = (1u << 24) + 1 }));
+}
+END_TEST
+
+START_TEST(copies_everything)
+{
+	struct entry *t = task(1, 1, DF);
+	struct graph_node *n;
+	char *args;
+
+	for (unsigned int i = 0; i < ARAX_MAX_RANGES; i++)
+		range(t, ARAX_OUT, 1, i * 64, 32 + i);
+	t->d.arg_len = ARAX_MAX_ARGS;
+	t->d.cells += ARAX_MAX_ARGS / ARAX_CELL_SIZE;
+	args = (char *)(t->r + t->d.nr_ranges);
+	for (unsigned int i = 0; i < ARAX_MAX_ARGS; i++)
+		args[i] = i * 7;
+	add(t);
+	memset(t->r, 0xee, sizeof(t->r));
+	memset(args, 0xee, ARAX_MAX_ARGS);
+	n = pop(1);
+	for (unsigned int i = 0; i < ARAX_MAX_RANGES; i++) {
+		ck_assert_uint_eq(n->ranges[i].offset, i * 64);
+		ck_assert_uint_eq(n->ranges[i].length, 32 + i);
+	}
+	for (unsigned int i = 0; i < ARAX_MAX_ARGS; i++)
+		ck_assert_int_eq(((const char *)n->args)[i], (char)(i * 7));
+	ck_assert_uint_eq((uintptr_t)n->args % 16, 0);
+	graph_complete(g, n, 0, 0);
+}
+END_TEST
+
+/* A batch stops at its first failure even if that came before the rest. */
+START_TEST(failure_reaches_what_was_submitted_before_it)
+{
+	struct graph_done done;
+	struct entry *t = task(1, 1, 0);
+
+	t->d.submit_ns = 100;
+	add(t);
+	graph_complete(g, pop(1), -EIO, 200);
+
+	t = task(2, 1, 0);
+	t->d.submit_ns = 101;
+	add(t);
+	ck_assert_ptr_null(graph_pop_ready(g));
+	ck_assert(graph_pop_done(g, &done));
+	ck_assert_uint_eq(done.tag, tag(2));
+	ck_assert_int_eq(done.result, -ECANCELED);
+	ck_assert_uint_eq(done.origin, tag(1));
+
+	t = task(3, 1, 0);
+	t->d.submit_ns = 200;
+	add(t);
+	ck_assert(graph_pop_done(g, &done));
+	ck_assert_uint_eq(done.origin, tag(1));
+
+	/* This one's client could know. */
+	t = task(4, 1, 0);
+	t->d.submit_ns = 201;
+	add(t);
+	graph_complete(g, pop(4), 0, 0);
+	ck_assert(!graph_pop_done(g, &done));
+}
+END_TEST
+
+START_TEST(settle_forgets_failures)
+{
+	struct entry *t = task(1, 1, DF);
+	struct graph_stats st;
+
+	range(t, ARAX_OUT, 9, 0, 100);
+	t->d.submit_ns = 100;
+	add(t);
+	graph_complete(g, pop(1), -EIO, 200);
+	graph_settle(g, 200);
+	graph_stats(g, &st);
+	ck_assert_uint_eq(st.lingering, 1);
+	graph_settle(g, 201);
+	graph_stats(g, &st);
+	ck_assert_uint_eq(st.lingering, 0);
+}
+END_TEST
+
+START_TEST(timeline_error_ends_the_waiter)
+{
+	struct graph_done done;
+	struct entry *t = task(1, 1, 0);
+
+	t->d.flags = ARAX_DISPATCH_BLOCKED;
+	add(t);
+	add(task(2, 1, 0));
+	ck_assert_ptr_null(graph_pop_ready(g));
+	ck_assert_int_eq(graph_unblock(g, tag(2), 0, 1), -ENOENT);
+	ck_assert_int_eq(graph_unblock(g, tag(3), 0, 1), -ENOENT);
+	ck_assert_int_eq(graph_unblock(g, tag(1), -EPIPE, 2000), 0);
+	ck_assert(graph_pop_done(g, &done));
+	ck_assert_uint_eq(done.tag, tag(1));
+	ck_assert_int_eq(done.result, -EPIPE);
+	ck_assert_uint_eq(done.origin, 0);
+	ck_assert(graph_pop_done(g, &done));
+	ck_assert_int_eq(done.result, -ECANCELED);
+	ck_assert_uint_eq(done.origin, tag(1));
+
+	/* A queue that continues runs it all the same. */
+	t = task(3, 2, ARAX_QUEUE_CONTINUE);
+	t->d.flags = ARAX_DISPATCH_BLOCKED;
+	add(t);
+	ck_assert_int_eq(graph_unblock(g, tag(3), -EPIPE, 3000), 0);
+	graph_complete(g, pop(3), 0, 0);
+}
+END_TEST
+
+/* A wait submitted before its signal must not stop the signaller. */
+START_TEST(in_order_queues_are_not_related_by_ranges)
+{
+	struct entry *t = task(1, 1, 0);
+
+	range(t, ARAX_IN, 5, 0, 100);
+	t->d.flags = ARAX_DISPATCH_BLOCKED;
+	add(t);
+	t = task(2, 2, 0);
+	range(t, ARAX_OUT, 5, 0, 100);
+	add(t);
+	graph_complete(g, pop(2), 0, 0);
+	/* But a dataflow task waits for the reader, though it came later. */
+	t = task(3, 3, DF);
+	range(t, ARAX_OUT, 5, 50, 1);
+	add(t);
+	ck_assert_ptr_null(graph_pop_ready(g));
+	graph_unblock(g, tag(1), 0, 0);
+	graph_complete(g, pop(1), 0, 0);
+	graph_complete(g, pop(3), 0, 0);
+}
+END_TEST
+
+/* Canceled tasks behind a slow one are reported at once, but only so many. */
+START_TEST(ghosts_are_limited)
+{
+	struct graph_node *slow;
+	struct graph_done done;
+	unsigned int reported = 0;
+
+	add(task(0, 1, 0));
+	slow = pop(0);
+	graph_start(g, slow);
+	ck_assert_int_eq(graph_cancel(g, tag(0), 1), -EBUSY);
+	for (unsigned int i = 1; i <= 5000; i++) {
+		add(task(i, 1, 0));
+		ck_assert_int_eq(graph_cancel(g, tag(i), 10), 0);
+		while (graph_pop_done(g, &done))
+			reported++;
+	}
+	ck_assert_uint_gt(reported, 0);
+	ck_assert_uint_le(reported, 1024);
+	ck_assert_int_eq(graph_check(g), 0);
+	graph_complete(g, slow, 0, 0);
+	while (graph_pop_done(g, &done)) {
+		ck_assert_int_eq(done.result, -ECANCELED);
+		reported++;
+	}
+	ck_assert_uint_eq(reported, 5000);
+}
+END_TEST
+
+/* A chain of 60,000 fails without a stack of 60,000. */
+START_TEST(long_chain_fails)
+{
+	struct graph_done done;
+	struct graph_node *n;
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < 60000; i++)
+		add(task(i, 1, 0));
+	n = pop(0);
+	graph_complete(g, n, -EIO, 0);
+	while (graph_pop_done(g, &done)) {
+		ck_assert_uint_eq(done.origin, tag(0));
+		ck_assert_uint_eq(done.tag, tag(++count));
+	}
+	ck_assert_uint_eq(count, 59999);
+}
+END_TEST
+
+/* The price of overlap without end: time and memory stay in proportion. */
+START_TEST(hostile_overlap_is_bounded)
+{
+	struct graph_stats st;
+	struct graph_node *n;
+	unsigned int order = 0;
+
+	/* Readers of ever other shapes, and tiny writers inside all of them. */
+	for (unsigned int i = 0; i < 20000; i++) {
+		struct entry *t = task(i, 1, DF);
+
+		if (i % 2)
+			range(t, ARAX_OUT, 1, 1000000, 1);
+		else
+			range(t, ARAX_IN, 1, i, 2000000);
+		add(t);
+	}
+	graph_stats(g, &st);
+	ck_assert_uint_gt(st.fences, 0);
+	ck_assert_uint_lt(st.edges, 20000 * 2ull * GRAPH_MAX_VISITS);
+	ck_assert_uint_lt(st.memory, 20000ull * (2048 + 8 * GRAPH_MAX_VISITS));
+	ck_assert_int_eq(graph_check(g), 0);
+	while ((n = graph_pop_ready(g))) {
+		/* Writers alternate with readers, all of which conflict. */
+		ck_assert_uint_eq(n->d.tag, tag(order));
+		order++;
+		graph_complete(g, n, 0, 0);
+	}
+	ck_assert_uint_eq(order, 20000);
+}
+END_TEST
+
+/* A fenced task fails with whatever failed while it waited. */
+START_TEST(fences_fail)
+{
+	struct graph_done done;
+	struct graph_stats st;
+	struct entry *t;
+	unsigned int i, canceled = 0;
+
+	for (i = 0; i < 600; i++) {
+		t = task(i, 1, DF);
+		range(t, ARAX_IN, 1, i, 2000);
+		add(t);
+	}
+	t = task(i, 1, DF);
+	range(t, ARAX_OUT, 1, 1000, 1);
+	add(t);
+	graph_stats(g, &st);
+	ck_assert_uint_eq(st.fences, 1);
+	for (i = 0; i < 600; i++) {
+		ck_assert_int_eq(graph_pop_done(g, &done), 0);
+		graph_complete(g, pop(i), i == 599 ? -EIO : 0, 0);
+	}
+	while (graph_pop_done(g, &done)) {
+		ck_assert_uint_eq(done.tag, tag(600));
+		ck_assert_uint_eq(done.origin, tag(599));
+		canceled++;
+	}
+	ck_assert_uint_eq(canceled, 1);
+}
+END_TEST
+
+/* Deadlines come in their order, whatever was canceled between. */
+START_TEST(deadlines_come_in_order)
+{
+	static bool canceled[2000];
+	uint64_t last = 0, next;
+	unsigned int left = 2000;
+	struct graph_done done;
+
+	memset(canceled, 0, sizeof(canceled));
+	rng = 4711;
+	for (unsigned int i = 0; i < 2000; i++) {
+		struct entry *t = task(i, 1 + i, 0);
+
+		t->d.deadline_ns = 1 + draw(NULL, 1000000);
+		add(t);
+	}
+	for (unsigned int i = 0; i < 1500; i++) {
+		unsigned int k = draw(NULL, 2000);
+
+		ck_assert_int_eq(graph_cancel(g, tag(k), 0), canceled[k] ? -ENOENT : 0);
+		left -= !canceled[k];
+		canceled[k] = true;
+		if (i % 100 == 0)
+			ck_assert_int_eq(graph_check(g), 0);
+	}
+	while (graph_pop_done(g, &done))
+		ck_assert_int_eq(done.result, -ECANCELED);
+	while ((next = graph_next_deadline(g)) != UINT64_MAX) {
+		ck_assert_uint_ge(next, last);
+		last = next;
+		ck_assert_ptr_null(graph_expire(g, next));
+		while (graph_pop_done(g, &done)) {
+			ck_assert_int_eq(done.result, -ETIMEDOUT);
+			left--;
+		}
+	}
+	ck_assert_uint_eq(left, 0);
+}
+END_TEST
+
+/* However many ranges two tasks share, they are related once. */
+START_TEST(edges_are_recorded_once)
+{
+	struct graph_stats st;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct entry *t = task(i, 1, DF);
+
+		for (unsigned int k = 0; k < ARAX_MAX_RANGES; k++)
+			range(t, ARAX_IN + (k & 1), 1, k * 10, 1000);
+		add(t);
+	}
+	graph_stats(g, &st);
+	ck_assert_uint_eq(st.edges, 1);
+	graph_complete(g, pop(0), 0, 0);
+	graph_complete(g, pop(1), 0, 0);
+}
+END_TEST
+
+/* Tiles that an overlapping task has crowded are found by their hash again. */
+START_TEST(crowds_dissolve)
+{
+	struct graph_stats before, after;
+
+	for (unsigned int round = 0; round < 10; round++) {
+		for (unsigned int i = 0; i < 64; i++) {
+			struct entry *t = task(round * 64 + i, 1, DF);
+
+			range(t, ARAX_INOUT, 1, i * 64, 64);
+			add(t);
+		}
+		if (round == 0) {
+			struct entry *t = task(5000, 1, DF);
+
+			range(t, ARAX_IN, 1, 0, 64 * 64);
+			add(t);
+			/* The tiles live on in round 1, the reader goes. */
+		}
+		if (round == 1) {
+			for (unsigned int i = 0; i < 64; i++)
+				graph_complete(g, pop(i), 0, 0);
+			graph_complete(g, pop(5000), 0, 0);
+		}
+		if (round == 3)
+			graph_stats(g, &before);
+	}
+	graph_stats(g, &after);
+	ck_assert_uint_gt(before.searches, 0);
+	ck_assert_uint_eq(after.searches, before.searches);
+}
+END_TEST
+
+/* Five million tasks leave no more than their frontier. */
+START_TEST(stream_runs_in_constant_memory)
+{
+	struct graph_stats before, st;
+	struct graph_node *n;
+	unsigned int total = scale(5000000), window = 64;
+
+	for (unsigned int i = 0; i < total; i++) {
+		struct entry *t = task(i % 128, 1 + i / 1000, DF);
+
+		t->d.submit_ns = 1000 + i;
+		range(t, ARAX_IN, i % 997, i % 5000, 64);
+		range(t, ARAX_INOUT, i / 3, (uint64_t)i * 10, 100);
+		add(t);
+		if (i % window == window - 1) {
+			while ((n = graph_pop_ready(g)))
+				graph_complete(g, n, i % 4096 == 4095 ? -EIO : 0,
+					       t->d.submit_ns);
+			for (struct graph_done d; graph_pop_done(g, &d);)
+				;
+		}
+		if (i == total / 10)
+			graph_stats(g, &before);
+	}
+	graph_stats(g, &st);
+	ck_assert_uint_le(st.memory, before.memory);
+	ck_assert_uint_le(st.memory, 4u << 20);
+	ck_assert_uint_le(st.spans, 1024 + 2 * window);
+	ck_assert_uint_le(st.live, window);
+}
+END_TEST
+
+START_TEST(context_gone_leaves_nothing)
+{
+	struct graph_stats st;
+	struct graph_node *n;
+
+	for (unsigned int i = 0; i < 5000; i++) {
+		struct entry *t = task(i, 1 + i % 100, i % 100 % 2 ? DF : 0);
+
+		t->d.flags = i % 7 ? 0 : ARAX_TASK_BARRIER;
+		range(t, i % 3 + 1, i % 5, i * 3, 100);
+		add(t);
+	}
+	n = graph_pop_ready(g);
+	graph_start(g, n);
+	graph_context_gone(g, 1);
+	graph_context_gone(g, 1);
+	ck_assert_ptr_null(graph_pop_ready(g));
+	ck_assert_ptr_null(graph_find(g, tag(17)));
+	ck_assert(!graph_complete(g, n, 0, 0));
+	graph_stats(g, &st);
+	ck_assert_uint_eq(st.live + st.spans + st.buffers + st.contexts, 0);
+	/* The id and the slots can be used again. */
+	add(task(17, 1, DF));
+	graph_complete(g, pop(17), 0, 0);
+}
+END_TEST
+
+START_TEST(dot_names_every_task)
+{
+	char *text;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	for (unsigned int i = 0; i < 100; i++) {
+		struct entry *t = task(i, 1, DF);
+
+		range(t, i ? ARAX_IN : ARAX_OUT, 1, 0, 10);
+		add(t);
+	}
+	graph_dump_dot(g, f);
+	fclose(f);
+	ck_assert_ptr_nonnull(strstr(text, "n1 -> n100;"));
+	ck_assert_ptr_nonnull(strstr(text, "n100 [label"));
+	free(text);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("graph");
+	TCase *model = tcase_create("model"), *example = tcase_create("example");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(model, 600);
+	tcase_add_test(model, model_ranges);
+	tcase_add_test(model, model_strided);
+	tcase_add_test(model, model_queues);
+	tcase_add_test(model, model_failures);
+	tcase_add_test(model, model_continue);
+	tcase_add_test(model, model_everything);
+	tcase_add_test(model, model_fences);
+	tcase_add_test(model, shapes_are_exact);
+	tcase_set_timeout(example, 600);
+	tcase_add_checked_fixture(example, setup, teardown);
+	tcase_add_test(example, refuses_bad_entries);
+	tcase_add_test(example, copies_everything);
+	tcase_add_test(example, failure_reaches_what_was_submitted_before_it);
+	tcase_add_test(example, settle_forgets_failures);
+	tcase_add_test(example, timeline_error_ends_the_waiter);
+	tcase_add_test(example, in_order_queues_are_not_related_by_ranges);
+	tcase_add_test(example, ghosts_are_limited);
+	tcase_add_test(example, long_chain_fails);
+	tcase_add_test(example, hostile_overlap_is_bounded);
+	tcase_add_test(example, fences_fail);
+	tcase_add_test(example, deadlines_come_in_order);
+	tcase_add_test(example, edges_are_recorded_once);
+	tcase_add_test(example, crowds_dissolve);
+	tcase_add_test(example, stream_runs_in_constant_memory);
+	tcase_add_test(example, context_gone_leaves_nothing);
+	tcase_add_test(example, dot_names_every_task);
+	suite_add_tcase(s, model);
+	suite_add_tcase(s, example);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}

@@ -1,0 +1,829 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Submission and waiting against a consumer thread that follows the rings'
+ * protocol and nothing else: what a kernel, a device or a tenant is, the whole
+ * stack's own tests show.
+ *
+ * A task's first argument byte says how it ends: 0 well, 'd' after a delay,
+ * 'e' with EIO; 'h' is held until the test lets go; 'x' ends the link.
+ */
+#include <check.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kmod/core/layout.h"
+#include "libarax/internal.h"
+
+struct peer {
+	struct link link;
+	pthread_t thread;
+	uint8_t *region;
+	struct arax_context_init init;
+	uint32_t sq_head, cq_tail;
+	int wake_fd, bell_fd, hup[2];
+	atomic_bool stop, release;
+	atomic_uint sleeps, wakes;
+	uint64_t held[64];
+	unsigned int nr_held;
+	bool slow_consumer;
+	/* The last extension seen, for the tests that look at it. */
+	struct arax_task_ext ext;
+	struct arax_range ranges[ARAX_MAX_RANGES];
+	uint8_t args[ARAX_MAX_ARGS];
+	struct arax_task last;
+};
+
+static struct peer *P;
+static struct arax *ax;
+static struct arax_queue *q;
+
+static void peer_complete(struct peer *p, uint64_t user_data, int result)
+{
+	struct arax_ring_ctl *ctl = (void *)p->region;
+	struct arax_completion *c = (void *)(p->region + p->init.cq_offset);
+	const uint64_t one = 1;
+
+	/* No credit can mean only that the client submitted without it. */
+	ck_assert_uint_lt(p->cq_tail - load_acquire(&ctl->cq_head), p->init.depth);
+	c += p->cq_tail & (p->init.depth - 1);
+	c->result = result;
+	c->user_data = user_data;
+	c->tag = p->cq_tail + 1;
+	c->device = 3;
+	c->device_ns = 5;
+	store_release(&c->seq, ++p->cq_tail);
+	full_barrier();
+	if (load_relaxed(&ctl->cq_need_wakeup)) {
+		p->wakes++;
+		ck_assert_int_eq(write(p->wake_fd, &one, 8), 8);
+	}
+}
+
+static void peer_take(struct peer *p, const struct arax_task *t)
+{
+	uint8_t how = t->arg_len ? t->args[0] : 0;
+	uint8_t *arena = p->region + p->init.arena_offset;
+
+	p->last = *t;
+	if (t->flags & ARAX_TASK_EXT) {
+		memcpy(&p->ext, arena + t->ext, sizeof(p->ext));
+		memcpy(p->ranges, arena + t->ext + sizeof(p->ext),
+		       p->ext.nr_ranges * sizeof(*p->ranges));
+		memcpy(p->args, arena + t->ext + sizeof(p->ext) +
+		       p->ext.nr_ranges * sizeof(*p->ranges), p->ext.arg_len);
+	}
+	switch (how) {
+	case 'd':
+		usleep(2000);
+		break;
+	case 'h':
+		p->held[p->nr_held++] = t->user_data;
+		return;
+	case 'x':
+		close(p->hup[1]);
+		p->hup[1] = -1;
+		p->stop = true;
+		return;
+	}
+	peer_complete(p, t->user_data, how == 'e' ? -EIO : 0);
+}
+
+static void *peer_main(void *arg)
+{
+	struct peer *p = arg;
+	struct arax_ring_ctl *ctl = (void *)p->region;
+	unsigned int idle = 0;
+
+	while (!p->stop) {
+		struct arax_task *t = (void *)(p->region + p->init.sq_offset +
+			(size_t)(p->sq_head & (p->init.depth - 1)) * p->init.entry_size);
+		struct pollfd fd = { .fd = p->bell_fd, .events = POLLIN };
+		uint64_t n;
+
+		if (p->release && p->nr_held) {
+			p->release = false;
+			while (p->nr_held)
+				peer_complete(p, p->held[--p->nr_held], 0);
+		}
+		if (load_acquire(&t->seq) == p->sq_head + 1) {
+			struct arax_task copy = *t;
+
+			idle = 0;
+			if (p->slow_consumer)
+				usleep(200);
+			p->sq_head++;
+			peer_take(p, &copy);
+			store_release(&ctl->sq_head, p->sq_head);
+			continue;
+		}
+		if (++idle < 200) {
+			cpu_relax();
+			continue;
+		}
+		store_relaxed(&ctl->sq_need_wakeup, 1);
+		full_barrier();
+		if (load_acquire(&t->seq) != p->sq_head + 1) {
+			p->sleeps++;
+			poll(&fd, 1, p->nr_held ? 1 : 100);
+			if (fd.revents)
+				ck_assert_int_eq(read(p->bell_fd, &n, 8), 8);
+		}
+		store_relaxed(&ctl->sq_need_wakeup, 0);
+		idle = 0;
+	}
+	return NULL;
+}
+
+/* ------------------------------------------------------------------ */
+/* The link to it                                                      */
+
+static int peer_call(struct link *l, unsigned int nr, void *arg)
+{
+	if (nr == ARAX_NR_QUEUE_CREATE)
+		((struct arax_queue_create *)arg)->handle = 0x100001;
+	return 0;
+}
+
+static int peer_region(struct link *l, struct link_region *r)
+{
+	struct peer *p = (struct peer *)l;
+	struct arax_layout lay;
+
+	if (arax_layout(r->init.depth, r->init.entry_size, r->init.arena_size, &lay))
+		return -EINVAL;
+	p->region = aligned_alloc(4096, lay.region_size);
+	memset(p->region, 0, lay.region_size);
+	r->init.sq_offset = lay.sq_offset;
+	r->init.cq_offset = lay.cq_offset;
+	r->init.arena_offset = lay.arena_offset;
+	r->init.region_size = lay.region_size;
+	r->base = p->region;
+	l->ctl = (void *)p->region;
+	p->init = r->init;
+	return pthread_create(&p->thread, NULL, peer_main, p);
+}
+
+static int peer_kick(struct link *l, uint32_t count, bool *woke)
+{
+	const uint64_t one = 1;
+
+	full_barrier();
+	*woke = load_relaxed(&l->ctl->sq_need_wakeup);
+	if (*woke)
+		ck_assert_int_eq(write(((struct peer *)l)->bell_fd, &one, 8), 8);
+	return 0;
+}
+
+static bool peer_awake(struct link *l)
+{
+	return !load_relaxed(&l->ctl->sq_need_wakeup);
+}
+
+static int peer_sleep(struct link *l, uint64_t deadline)
+{
+	struct peer *p = (struct peer *)l;
+	struct pollfd fds[2] = {
+		{ .fd = p->wake_fd, .events = POLLIN },
+		{ .fd = p->hup[0], .events = POLLIN },
+	};
+	uint64_t n, now = now_ns();
+	int ms = deadline == ARAX_DEADLINE_NONE ? -1 :
+		 deadline <= now ? 0 : (int)((deadline - now) / 1000000 + 1);
+
+	if (!poll(fds, 2, ms))
+		return -ETIMEDOUT;
+	if (fds[0].revents && read(p->wake_fd, &n, 8) < 0)
+		ck_assert_int_eq(errno, EAGAIN);
+	return fds[1].revents ? -ENOTCONN : 0;
+}
+
+static int peer_poll_fds(struct link *l, int fds[2])
+{
+	fds[0] = ((struct peer *)l)->wake_fd;
+	fds[1] = ((struct peer *)l)->hup[0];
+	return 0;
+}
+
+static bool peer_hangup(struct link *l)
+{
+	struct pollfd fd = { .fd = ((struct peer *)l)->hup[0], .events = POLLIN };
+
+	return poll(&fd, 1, 0) > 0;
+}
+
+static void peer_close(struct link *l, bool forked)
+{
+	struct peer *p = (struct peer *)l;
+
+	if (!forked) {
+		p->stop = true;
+		pthread_join(p->thread, NULL);
+	}
+	close(p->wake_fd);
+	close(p->bell_fd);
+	close(p->hup[0]);
+	if (p->hup[1] >= 0)
+		close(p->hup[1]);
+	free(p->region);
+	free(p);
+}
+
+static const struct link_ops peer_ops = {
+	.call = peer_call,
+	.region = peer_region,
+	.kick = peer_kick,
+	.peer_awake = peer_awake,
+	.sleep = peer_sleep,
+	.poll_fds = peer_poll_fds,
+	.hangup = peer_hangup,
+	.close = peer_close,
+};
+
+static void start(uint32_t depth, uint32_t entry_size, uint32_t arena)
+{
+	struct arax_options o = {
+		.depth = depth,
+		.entry_size = entry_size,
+		.arena_size = arena,
+	};
+
+	P = calloc(1, sizeof(*P));
+	P->link.ops = &peer_ops;
+	P->link.type = ARAX_LINK_BROKER;
+	P->wake_fd = eventfd(0, EFD_NONBLOCK);
+	P->bell_fd = eventfd(0, 0);
+	ck_assert_int_eq(pipe(P->hup), 0);
+	ck_assert_int_eq(context_new(&ax, &P->link, &o), 0);
+	ck_assert_int_eq(arax_queue_create(ax, 0, 0, &q), 0);
+}
+
+static void setup(void)
+{
+	start(64, 128, 16384);
+}
+
+static void teardown(void)
+{
+	arax_close(ax);
+}
+
+static int go(char how, struct arax_event *e)
+{
+	return arax_call(q, 1, &how, 1, NULL, 0, e);
+}
+
+#define SOON	arax_deadline(10000000000u)
+
+/* ------------------------------------------------------------------ */
+/* Events                                                              */
+
+START_TEST(one_at_a_time)
+{
+	struct arax_event e = ARAX_EVENT_INIT;
+	int i;
+
+	for (i = 0; i < 3000; i++) {
+		ck_assert_int_eq(go(0, &e), 0);
+		ck_assert_int_eq(arax_wait(&e, SOON), 0);
+		ck_assert_uint_eq(e.tag, (uint64_t)i + 1);
+		ck_assert_uint_eq(e.device, 3);
+		ck_assert_uint_eq(e.device_ns, 5);
+	}
+	ck_assert_int_eq(go('e', &e), 0);
+	ck_assert_int_eq(arax_wait(&e, SOON), -EIO);
+}
+END_TEST
+
+/* Both sides asleep in between. */
+START_TEST(after_a_pause)
+{
+	struct arax_event e = ARAX_EVENT_INIT;
+	int i;
+
+	for (i = 0; i < 50; i++) {
+		usleep(2000);
+		ck_assert_int_eq(go(i % 2 ? 'd' : 0, &e), 0);
+		ck_assert_int_eq(arax_wait(&e, SOON), 0);
+	}
+	ck_assert_uint_gt(P->sleeps, 10);
+	ck_assert_uint_gt(P->wakes, 10);
+}
+END_TEST
+
+/* Ten times the ring's depth, with nobody waiting in between. */
+START_TEST(more_than_fits)
+{
+	struct arax_event e[640] = { ARAX_EVENT_INIT };
+	struct arax_event *list[640];
+	struct arax_desc d[640] = { { 0 } };
+	int i;
+
+	for (i = 0; i < 640; i++) {
+		d[i].opcode = ARAX_OP_MARKER;
+		d[i].event = list[i] = &e[i];
+	}
+	ck_assert_int_eq(arax_submit(q, d, 640, 0), 640);
+	ck_assert_int_eq(arax_wait_all(list, 640, SOON), 0);
+	for (i = 0; i < 640; i++)
+		ck_assert_uint_eq(e[i].tag, (uint64_t)i + 1);
+}
+END_TEST
+
+START_TEST(no_room_no_wait)
+{
+	struct arax_desc d[70] = { { 0 } };
+	char how = 'h';
+	int i;
+
+	for (i = 0; i < 70; i++) {
+		d[i].opcode = ARAX_OP_CALL;
+		d[i].args = &how;
+		d[i].arg_len = 1;
+	}
+	ck_assert_int_eq(arax_submit(q, d, 70, ARAX_SUBMIT_NOWAIT), 64);
+	ck_assert_int_eq(arax_submit(q, d, 70, ARAX_SUBMIT_NOWAIT), -EAGAIN);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "64 tasks"));
+	ck_assert_int_eq(arax_queue_finish(q, arax_deadline(20000000)), -ETIMEDOUT);
+	P->release = true;
+	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+	ck_assert_int_eq(arax_submit(q, d, 1, ARAX_SUBMIT_NOWAIT), 1);
+	P->release = true;
+	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+}
+END_TEST
+
+START_TEST(any_of_some)
+{
+	struct arax_event held = ARAX_EVENT_INIT, quick = ARAX_EVENT_INIT;
+	struct arax_event *list[] = { &held, &quick };
+
+	ck_assert_int_eq(go('h', &held), 0);
+	ck_assert_int_eq(go('d', &quick), 0);
+	ck_assert_int_eq(arax_wait_any(list, 2, SOON), 1);
+	ck_assert_int_eq(arax_test(&held), 0);
+	ck_assert_int_eq(arax_wait(&held, arax_deadline(5000000)), -ETIMEDOUT);
+	ck_assert_int_eq(arax_wait(&held, 1), -ETIMEDOUT);
+	ck_assert_int_eq(go(0, &held), -EBUSY);
+	P->release = true;
+	ck_assert_int_eq(arax_wait_all(list, 2, SOON), 0);
+	ck_assert_int_eq(arax_test(&held), 1);
+}
+END_TEST
+
+START_TEST(wrong_events)
+{
+	struct arax_event e = ARAX_EVENT_INIT;
+	struct arax_event *list[] = { &e };
+
+	ck_assert_int_eq(arax_wait(&e, SOON), -EINVAL);
+	ck_assert_int_eq(arax_wait_any(list, 1, SOON), -EINVAL);
+	ck_assert_int_eq(arax_wait_any(list, 0, SOON), -EINVAL);
+	ck_assert_int_eq(arax_wait_all(list, 1, SOON), -EINVAL);
+	ck_assert_int_eq(arax_test(&e), -EINVAL);
+	ck_assert_int_eq(arax_cancel(&e), -EINVAL);
+}
+END_TEST
+
+START_TEST(failures_without_an_event)
+{
+	ck_assert_int_eq(go(0, NULL), 0);
+	ck_assert_int_eq(go('e', NULL), 0);
+	ck_assert_int_eq(go(0, NULL), 0);
+	ck_assert_int_eq(arax_queue_finish(q, SOON), -EIO);
+	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+}
+END_TEST
+
+static int notified;
+static struct arax_event again;
+
+static void on_end(struct arax_event *e)
+{
+	/* Submitting from here, with the very same event, is allowed. */
+	if (++notified < 100)
+		ck_assert_int_eq(go(0, e), 0);
+}
+
+START_TEST(notify_by_poll)
+{
+	struct pollfd fd = { .fd = arax_poll_fd(ax), .events = POLLIN };
+	int n;
+
+	notified = 0;
+	again = (struct arax_event)ARAX_EVENT_INIT;
+	again.notify = on_end;
+	ck_assert_int_ge(fd.fd, 0);
+	ck_assert_int_eq(arax_poll_fd(ax), fd.fd);
+	ck_assert_int_eq(poll(&fd, 1, 5), 0);
+	ck_assert_int_eq(go(0, &again), 0);
+	while (notified < 100) {
+		ck_assert_int_eq(poll(&fd, 1, 10000), 1);
+		n = arax_process(ax);
+		ck_assert_int_ge(n, 0);
+	}
+	ck_assert_int_eq(arax_process(ax), 0);
+	ck_assert_int_eq(poll(&fd, 1, 5), 0);
+	ck_assert_int_eq(arax_wait(&again, SOON), -EINVAL);
+	ck_assert_int_eq(go('x', NULL), 0);
+	ck_assert_int_eq(poll(&fd, 1, 10000), 1);
+	while ((n = arax_process(ax)) > 0)
+		;
+	ck_assert_int_eq(n, -ENOTCONN);
+}
+END_TEST
+
+/* Somebody who waits takes what another polls for: the poller must hear of it. */
+START_TEST(poll_beside_wait)
+{
+	struct arax_event polled = ARAX_EVENT_INIT, waited = ARAX_EVENT_INIT;
+	struct pollfd fd = { .fd = arax_poll_fd(ax), .events = POLLIN };
+	int i;
+
+	for (i = 0; i < 200; i++) {
+		ck_assert_int_eq(go(0, &polled), 0);
+		ck_assert_int_eq(go(i % 8 ? 0 : 'd', &waited), 0);
+		ck_assert_int_eq(arax_wait(&waited, SOON), 0);
+		ck_assert_int_eq(arax_event_done(&polled), 1);
+		ck_assert_int_eq(poll(&fd, 1, 10000), 1);
+		arax_process(ax);
+	}
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Entries                                                             */
+
+START_TEST(extension)
+{
+	struct arax_buffer b = { .bytes = 4096, .handle = 0x77 };
+	struct arax_timeline t = { .ax = ax, .handle = 0x55 };
+	struct arax_range r[10];
+	struct arax_event e = ARAX_EVENT_INIT;
+	uint8_t args[300];
+	struct arax_desc d = {
+		.opcode = ARAX_OP_CALL,
+		.service = 9,
+		.args = args,
+		.arg_len = sizeof(args),
+		.ranges = r,
+		.nr_ranges = 10,
+		.deadline = 12345,
+		.wait = &t,
+		.wait_value = 6,
+		.signal = &t,
+		.signal_value = 7,
+		.event = &e,
+	};
+	unsigned int i, round;
+
+	for (i = 0; i < 10; i++)
+		r[i] = arax_part(&b, 1 + i % 3, i * 8, 8);
+	for (round = 0; round < 500; round++) {
+		memset(args, (int)round, sizeof(args));
+		ck_assert_int_eq(arax_submit(q, &d, 1, 0), 1);
+		ck_assert_int_eq(arax_wait(&e, SOON), 0);
+		ck_assert_uint_eq(P->last.nr_ranges, 2);
+		ck_assert_uint_eq(P->last.arg_len, 0);
+		ck_assert_uint_eq(P->last.kernel, 9);
+		ck_assert_uint_eq(P->ext.size, sizeof(struct arax_task_ext));
+		ck_assert_uint_eq(P->ext.nr_ranges, 8);
+		ck_assert_uint_eq(P->ext.arg_len, 300);
+		ck_assert_uint_eq(P->ext.deadline_ns, 12345);
+		ck_assert_uint_eq(P->ext.wait_timeline, 0x55);
+		ck_assert_uint_eq(P->ext.wait_value, 6);
+		ck_assert_uint_eq(P->ext.signal_timeline, 0x55);
+		ck_assert_uint_eq(P->ext.signal_value, 7);
+		ck_assert_mem_eq(P->last.ranges, r, sizeof(P->last.ranges));
+		ck_assert_mem_eq(P->ranges, r + 2, 8 * sizeof(*r));
+		ck_assert_mem_eq(P->args, args, sizeof(args));
+	}
+	/* Small arguments stay in the entry even if an extension is there. */
+	d.arg_len = 1;
+	args[0] = 0;
+	ck_assert_int_eq(arax_submit(q, &d, 1, 0), 1);
+	ck_assert_int_eq(arax_wait(&e, SOON), 0);
+	ck_assert_uint_eq(P->last.arg_len, 1);
+	ck_assert_uint_eq(P->ext.arg_len, 0);
+}
+END_TEST
+
+/* The arena runs full again and again while the consumer lags. */
+START_TEST(arena_backpressure)
+{
+	uint8_t args[4000] = { 0 };
+	struct arax_desc d[60] = { { 0 } };
+	int i;
+
+	P->slow_consumer = true;
+	for (i = 0; i < 60; i++) {
+		d[i].opcode = ARAX_OP_CALL;
+		d[i].args = args;
+		d[i].arg_len = sizeof(args);
+	}
+	i = arax_submit(q, d, 60, ARAX_SUBMIT_NOWAIT);
+	ck_assert_int_ge(i, 4);
+	ck_assert_int_lt(i, 60);
+	ck_assert_int_eq(arax_submit(q, d, 60, 0), 60);
+	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+}
+END_TEST
+
+START_TEST(wide_entries)
+{
+	struct arax_buffer b = { .bytes = 4096, .handle = 0x77 };
+	struct arax_range r[6];
+	struct arax_event e = ARAX_EVENT_INIT;
+	unsigned int i;
+
+	arax_close(ax);
+	start(64, 256, 0);
+	for (i = 0; i < 6; i++)
+		r[i] = arax_part(&b, ARAX_IN, i, 1);
+	ck_assert_int_eq(arax_call(q, 1, NULL, 0, r, 6, &e), 0);
+	ck_assert_int_eq(arax_wait(&e, SOON), 0);
+	ck_assert_uint_eq(P->last.nr_ranges, 6);
+	ck_assert_uint_eq(P->last.flags & ARAX_TASK_EXT, 0);
+	/* There is no arena: what doesn't fit the entry never will. */
+	ck_assert_int_eq(arax_call(q, 1, r, 20, r, 6, &e), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "arena_size"));
+}
+END_TEST
+
+START_TEST(refused_at_once)
+{
+	struct arax_buffer b = { .bytes = 4096, .handle = 0x77 };
+	struct arax_kernel k = {
+		.id = 4,
+		.sig = { .nr_ranges = 2, .arg_len = 4, .access = ARAX_IN | ARAX_OUT << 2 },
+		.name = "scale",
+	};
+	struct arax_range r[33] = { arax_in(&b), arax_out(&b) };
+	struct arax_desc d = { .opcode = ARAX_OP_CALL };
+	static uint8_t args[ARAX_MAX_ARGS + 1];
+	struct arax_event e = ARAX_EVENT_INIT;
+	int a = 0;
+
+	ck_assert_int_eq(arax_launch(q, &k, arax_grid(1, 1, 1), ARAX_ARGS(a), r, 2, &e), 0);
+	ck_assert_int_eq(arax_wait(&e, SOON), 0);
+	ck_assert_uint_eq(P->last.kernel, 4);
+	ck_assert_int_eq(arax_launch(q, &k, arax_grid(1, 1, 1), ARAX_ARGS(a), r, 1, &e), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "scale takes 2 ranges and 4 bytes"));
+	ck_assert_int_eq(arax_launch(q, &k, arax_grid(1, 1, 1), ARAX_NO_ARGS, r, 2, &e), -EINVAL);
+	r[1].access = ARAX_INOUT;
+	ck_assert_int_eq(arax_launch(q, &k, arax_grid(1, 1, 1), ARAX_ARGS(a), r, 2, &e), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "range 1 is declared out"));
+	ck_assert_int_eq(arax_launch(q, NULL, arax_grid(1, 1, 1), ARAX_NO_ARGS, r, 0, &e),
+			 -EINVAL);
+	ck_assert_int_eq(arax_call(q, 1, NULL, 0, r, 33, &e), -EINVAL);
+	ck_assert_int_eq(arax_call(q, 1, args, sizeof(args), NULL, 0, &e), -EINVAL);
+	ck_assert_int_eq(arax_fill(q, r[0], args, 3, &e), -EINVAL);
+	ck_assert_int_eq(arax_fill(q, r[0], args, 0, &e), -EINVAL);
+	ck_assert_int_eq(arax_fill(q, r[0], args, 32, &e), -EINVAL);
+	d.flags = ARAX_TASK_SILENT;
+	ck_assert_int_eq(arax_submit(q, &d, 1, 0), -EOPNOTSUPP);
+	d.flags = 0;
+	ck_assert_int_eq(arax_submit(q, &d, 1, 0x80), -EOPNOTSUPP);
+	d.opcode = ARAX_OP_MAX;
+	ck_assert_int_eq(arax_submit(q, &d, 1, 0), -EINVAL);
+	/* The event is as good as unused after all that. */
+	ck_assert_int_eq(go(0, &e), 0);
+	ck_assert_int_eq(arax_wait(&e, SOON), 0);
+	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+	ck_assert_int_eq(arax_queue_create(ax, 0, 20, &q), -EINVAL);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Ends                                                                */
+
+START_TEST(link_dies)
+{
+	struct arax_event held = ARAX_EVENT_INIT, last = ARAX_EVENT_INIT;
+
+	ck_assert_int_eq(go('h', &held), 0);
+	ck_assert_int_eq(go('x', &last), 0);
+	ck_assert_int_eq(arax_wait(&last, SOON), -EOWNERDEAD);
+	ck_assert_int_eq(arax_wait(&held, SOON), -EOWNERDEAD);
+	ck_assert_int_eq(go(0, &held), -ENOTCONN);
+	ck_assert_int_eq(arax_queue_create(ax, 0, 0, &q), -ENOTCONN);
+}
+END_TEST
+
+/* A program that only looks must see the end as well. */
+START_TEST(link_dies_while_testing)
+{
+	struct arax_event e = ARAX_EVENT_INIT;
+	uint64_t end = SOON;
+
+	ck_assert_int_eq(go('x', &e), 0);
+	while (!arax_test(&e))
+		ck_assert_uint_lt(now_ns(), end);
+	ck_assert_int_eq(e.result, -EOWNERDEAD);
+}
+END_TEST
+
+START_TEST(context_killed)
+{
+	struct arax_event e = ARAX_EVENT_INIT;
+	const uint64_t one = 1;
+
+	ck_assert_int_eq(go('h', &e), 0);
+	ck_assert_int_eq(arax_wait(&e, arax_deadline(5000000)), -ETIMEDOUT);
+	store_relaxed(&((struct arax_ring_ctl *)P->region)->dead, EPIPE);
+	ck_assert_int_eq(write(P->wake_fd, &one, 8), 8);
+	ck_assert_int_eq(arax_wait(&e, SOON), -EPIPE);
+	ck_assert_int_eq(go(0, &e), -EPIPE);
+}
+END_TEST
+
+START_TEST(close_with_work)
+{
+	struct arax_event e = ARAX_EVENT_INIT;
+
+	ck_assert_int_eq(go('h', &e), 0);
+	ck_assert_int_eq(go('h', NULL), 0);
+	arax_queue_destroy(q);
+	arax_close(ax);
+	ck_assert_int_eq(arax_event_done(&e), 1);
+	ck_assert_int_eq(e.result, -ECANCELED);
+	setup();
+}
+END_TEST
+
+START_TEST(after_fork)
+{
+	struct arax_event e = ARAX_EVENT_INIT;
+	int status;
+	pid_t pid;
+
+	pthread_atfork(NULL, NULL, NULL);
+	pid = fork();
+	if (!pid) {
+		/* What arax_open() arranges for; this context came without it. */
+		process_generation++;
+		if (go(0, &e) != -EPERM || arax_process(ax) != -EPERM ||
+		    arax_queue_finish(q, SOON) != -EPERM || arax_poll_fd(ax) != -EPERM ||
+		    arax_queue_create(ax, 0, 0, &q) != -EPERM)
+			_exit(1);
+		arax_close(ax);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	ck_assert_int_eq(go(0, &e), 0);
+	ck_assert_int_eq(arax_wait(&e, SOON), 0);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Threads                                                             */
+
+static atomic_uint notes;
+
+static void count(struct arax_event *e)
+{
+	notes++;
+}
+
+static void *many(void *arg)
+{
+	unsigned int i, seed = (unsigned int)(uintptr_t)arg;
+	struct arax_event e[4] = { ARAX_EVENT_INIT }, *list[4];
+	struct arax_queue *mine;
+
+	ck_assert_int_eq(arax_queue_create(ax, 0, 0, &mine), 0);
+	for (i = 0; i < 4; i++)
+		list[i] = &e[i];
+	for (i = 0; i < 400; i++) {
+		char how = rand_r(&seed) % 64 ? 0 : 'd';
+		int k;
+
+		for (k = 0; k < 4; k++)
+			ck_assert_int_eq(arax_call(mine, 1, &how, 1, NULL, 0, &e[k]), 0);
+		if (i % 3 == 0)
+			ck_assert_int_ge(arax_wait_any(list, 4, SOON), 0);
+		ck_assert_int_eq(arax_wait_all(list, 4, SOON), 0);
+		ck_assert_int_eq(arax_call(mine, 1, &how, 1, NULL, 0, NULL), 0);
+		if (i % 5 == 0)
+			ck_assert_int_eq(arax_queue_finish(mine, SOON), 0);
+	}
+	ck_assert_int_eq(arax_queue_finish(mine, SOON), 0);
+	arax_queue_destroy(mine);
+	return NULL;
+}
+
+START_TEST(many_threads)
+{
+	struct arax_event noted[16] = { ARAX_EVENT_INIT };
+	pthread_t t[6];
+	unsigned int i;
+
+	notes = 0;
+	for (i = 0; i < 6; i++)
+		ck_assert_int_eq(pthread_create(&t[i], NULL, many, (void *)(uintptr_t)(i + 1)), 0);
+	for (i = 0; i < 16; i++) {
+		noted[i].notify = count;
+		ck_assert_int_eq(go(0, &noted[i]), 0);
+	}
+	for (i = 0; i < 6; i++)
+		pthread_join(t[i], NULL);
+	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+	ck_assert_uint_eq(notes, 16);
+	ck_assert_uint_eq(ax->ring.nr_free, 64);
+}
+END_TEST
+
+static void *wait_one(void *arg)
+{
+	return (void *)(intptr_t)arax_wait(arg, SOON);
+}
+
+/* Everyone sleeps; what one wakes up for is another's. */
+START_TEST(sleepers_hand_over)
+{
+	struct arax_event e[8] = { ARAX_EVENT_INIT };
+	pthread_t t[8];
+	unsigned int i, round;
+	void *result;
+
+	for (round = 0; round < 20; round++) {
+		for (i = 0; i < 8; i++) {
+			ck_assert_int_eq(go('h', &e[i]), 0);
+			ck_assert_int_eq(pthread_create(&t[i], NULL, wait_one, &e[i]), 0);
+		}
+		usleep(round * 300);
+		P->release = true;
+		for (i = 0; i < 8; i++) {
+			while (pthread_tryjoin_np(t[i], &result)) {
+				P->release = true;	/* held after the last release */
+				usleep(500);
+			}
+			ck_assert_ptr_null(result);
+		}
+		P->release = false;
+	}
+}
+END_TEST
+
+START_TEST(link_dies_under_threads)
+{
+	struct arax_event e[8] = { ARAX_EVENT_INIT };
+	pthread_t t[8];
+	void *result;
+	int i;
+
+	for (i = 0; i < 8; i++) {
+		ck_assert_int_eq(go('h', &e[i]), 0);
+		ck_assert_int_eq(pthread_create(&t[i], NULL, wait_one, &e[i]), 0);
+	}
+	usleep(3000);
+	ck_assert_int_eq(go('x', NULL), 0);
+	for (i = 0; i < 8; i++) {
+		pthread_join(t[i], &result);
+		ck_assert_int_eq((int)(intptr_t)result, -EOWNERDEAD);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("libarax-flow");
+	TCase *t = tcase_create("flow");
+	SRunner *r;
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, one_at_a_time);
+	tcase_add_test(t, after_a_pause);
+	tcase_add_test(t, more_than_fits);
+	tcase_add_test(t, no_room_no_wait);
+	tcase_add_test(t, any_of_some);
+	tcase_add_test(t, wrong_events);
+	tcase_add_test(t, failures_without_an_event);
+	tcase_add_test(t, notify_by_poll);
+	tcase_add_test(t, poll_beside_wait);
+	tcase_add_test(t, extension);
+	tcase_add_test(t, arena_backpressure);
+	tcase_add_test(t, wide_entries);
+	tcase_add_test(t, refused_at_once);
+	tcase_add_test(t, link_dies);
+	tcase_add_test(t, link_dies_while_testing);
+	tcase_add_test(t, context_killed);
+	tcase_add_test(t, close_with_work);
+	tcase_add_test(t, after_fork);
+	tcase_add_test(t, many_threads);
+	tcase_add_test(t, sleepers_hand_over);
+	tcase_add_test(t, link_dies_under_threads);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT
+/* Tickets, arena and positions, on memory without any peer. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "kmod/core/layout.h"
+#include "libarax/ring.h"
+
+static uint8_t *region;
+static struct ring ring;
+
+static void make(uint32_t depth, uint32_t entry_size, uint32_t arena)
+{
+	struct arax_context_init init = {
+		.depth = depth,
+		.entry_size = entry_size,
+		.arena_size = arena,
+	};
+	struct arax_layout l;
+
+	ck_assert_int_eq(arax_layout(depth, entry_size, arena, &l), 0);
+	init.sq_offset = l.sq_offset;
+	init.cq_offset = l.cq_offset;
+	init.arena_offset = l.arena_offset;
+	init.region_size = l.region_size;
+	region = aligned_alloc(4096, l.region_size);
+	ck_assert_ptr_nonnull(region);
+	memset(region, 0, l.region_size);
+	ck_assert_int_eq(ring_init(&ring, region, &init), 0);
+}
+
+static void drop(void)
+{
+	ring_destroy(&ring);
+	free(region);
+}
+
+/* Places must not overlap, whatever the geometry. */
+START_TEST(layout_is_disjoint)
+{
+	static const uint32_t depths[] = { 2, 4, 64, 1024, 65536 };
+	struct arax_layout l;
+	unsigned int i, e;
+
+	for (i = 0; i < 5; i++) {
+		for (e = 128; e <= 256; e += 128) {
+			ck_assert_int_eq(arax_layout(depths[i], e, 8192, &l), 0);
+			ck_assert_uint_ge(l.sq_offset, sizeof(struct arax_ring_ctl));
+			ck_assert_uint_ge(l.cq_offset, l.sq_offset + depths[i] * e);
+			ck_assert_uint_ge(l.arena_offset, l.cq_offset + depths[i] * 64);
+			ck_assert_uint_eq(l.arena_offset % 4096, 0);
+			ck_assert_uint_eq(l.cq_offset % 64, 0);
+			ck_assert_uint_ge(l.region_size, l.arena_offset + 8192);
+			ck_assert_uint_eq(l.region_size % 4096, 0);
+		}
+	}
+	ck_assert_int_lt(arax_layout(3, 128, 0, &l), 0);
+	ck_assert_int_lt(arax_layout(1, 128, 0, &l), 0);
+	ck_assert_int_lt(arax_layout(131072, 128, 0, &l), 0);
+	ck_assert_int_lt(arax_layout(64, 192, 0, &l), 0);
+	ck_assert_int_lt(arax_layout(64, 128, 100, &l), 0);
+	ck_assert_int_lt(arax_layout(64, 128, ARAX_MAX_ARENA + 4096, &l), 0);
+}
+END_TEST
+
+START_TEST(tickets_are_unique)
+{
+	uint64_t t[8], extra, old;
+	unsigned int i, j;
+
+	make(8, 128, 0);
+	for (i = 0; i < 8; i++) {
+		ck_assert_ptr_nonnull(ring_slot_get(&ring, &t[i]));
+		for (j = 0; j < i; j++)
+			ck_assert_uint_ne(t[i], t[j]);
+	}
+	ck_assert_ptr_null(ring_slot_get(&ring, &extra));
+
+	old = t[3];
+	ring_slot_put(&ring, ring_slot_find(&ring, old));
+	ck_assert_ptr_null(ring_slot_find(&ring, old));
+	ck_assert_ptr_nonnull(ring_slot_get(&ring, &t[3]));
+	ck_assert_uint_eq((uint32_t)t[3], (uint32_t)old);
+	ck_assert_uint_ne(t[3], old);
+	ck_assert_ptr_null(ring_slot_find(&ring, old));
+	ck_assert_ptr_nonnull(ring_slot_find(&ring, t[3]));
+	/* What a confused peer could send. */
+	ck_assert_ptr_null(ring_slot_find(&ring, 8));
+	ck_assert_ptr_null(ring_slot_find(&ring, ~0ull));
+	drop();
+}
+END_TEST
+
+START_TEST(positions_wrap)
+{
+	struct arax_task *t;
+	unsigned int i;
+
+	make(4, 256, 0);
+	ring.sq_tail = ring.cq_head = 0xfffffffe;
+	ring.ctl->sq_head = 0xfffffffe;
+	/* As the lap before left it. */
+	for (i = 0; i < 4; i++)
+		ring.cq[(0xfffffffa + i) & 3].seq = 0xfffffffb + i;
+	for (i = 0; i < 4; i++) {
+		t = ring_sq_entry(&ring);
+		ck_assert_ptr_eq(t, ring.sq + ((0xfffffffe + i) & 3) * 256);
+		ring_sq_publish(&ring, t);
+		ck_assert_uint_eq(t->seq, 0xffffffffu + i);
+	}
+	for (i = 0; i < 4; i++) {
+		ck_assert_int_eq(ring_cq_ready(&ring), 0);
+		ring.cq[ring.cq_head & 3].seq = ring.cq_head + 1;
+		ck_assert_int_eq(ring_cq_ready(&ring), 1);
+		ring_cq_advance(&ring);
+	}
+	/* The entry of a lap before is not taken for this one's. */
+	ck_assert_int_eq(ring_cq_ready(&ring), 0);
+	ring_cq_credit(&ring);
+	ck_assert_uint_eq(ring.ctl->cq_head, 2);
+	drop();
+}
+END_TEST
+
+START_TEST(arena_limits)
+{
+	int64_t a, b;
+
+	make(4, 128, 4096);
+	ck_assert_int_eq(ring_arena_alloc(&ring, 4097), -2);
+	ck_assert_int_eq(ring_arena_alloc(&ring, 0), -2);
+	a = ring_arena_alloc(&ring, 2000);
+	ring_sq_publish(&ring, ring_sq_entry(&ring));
+	b = ring_arena_alloc(&ring, 2001);
+	ring_sq_publish(&ring, ring_sq_entry(&ring));
+	ck_assert_int_eq(a, 0);
+	ck_assert_int_eq(b, 2000);
+	ck_assert_int_eq(ring_arena_alloc(&ring, 100), -1);
+	ring.ctl->sq_head = 1;
+	ck_assert_int_eq(ring_arena_alloc(&ring, 2001), -1);
+	ck_assert_int_eq(ring_arena_alloc(&ring, 2000), 0);
+	ring_sq_publish(&ring, ring_sq_entry(&ring));
+	/* A head from nowhere frees nothing. */
+	ring.ctl->sq_head = 77;
+	ck_assert_int_eq(ring_arena_alloc(&ring, 2000), -1);
+	ring.ctl->sq_head = 3;
+	ck_assert_int_eq(ring_arena_alloc(&ring, 4096), 0);
+	drop();
+}
+END_TEST
+
+/* Blocks of unconsumed entries never overlap; every block fits in the end. */
+START_TEST(arena_never_overlaps)
+{
+	enum { DEPTH = 16, ARENA = 12288 };
+	struct { uint64_t from, to; } live[DEPTH];
+	unsigned int i, k, round, refused = 0;
+	uint32_t len;
+	int64_t off;
+
+	make(DEPTH, 128, ARENA);
+	srand(1);
+	for (round = 0; round < 200000; round++) {
+		uint32_t head = ring.ctl->sq_head, used = ring.sq_tail - head;
+
+		if (used && (used == DEPTH || rand() % 3 == 0)) {
+			ring.ctl->sq_head += 1 + (uint32_t)rand() % used;
+			continue;
+		}
+		len = 1 + (uint32_t)rand() % 5300;
+		off = rand() % 4 ? ring_arena_alloc(&ring, len) : -3;
+		if (off == -1) {
+			ck_assert_uint_ne(used, 0);
+			refused++;
+			ring.ctl->sq_head++;
+			continue;
+		}
+		k = ring.sq_tail % DEPTH;
+		live[k].from = live[k].to = 0;
+		if (off >= 0) {
+			ck_assert_int_eq(off % 8, 0);
+			ck_assert_uint_le((uint64_t)off + len, ARENA);
+			live[k].from = (uint64_t)off;
+			live[k].to = (uint64_t)off + len;
+			for (i = head; i != ring.sq_tail; i++)
+				ck_assert(live[i % DEPTH].to <= live[k].from ||
+					  live[i % DEPTH].from >= live[k].to);
+		}
+		ring_sq_publish(&ring, ring_sq_entry(&ring));
+	}
+	ck_assert_uint_gt(refused, 100);
+	drop();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("libarax-ring");
+	TCase *t = tcase_create("ring");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, layout_is_disjoint);
+	tcase_add_test(t, tickets_are_unique);
+	tcase_add_test(t, positions_wrap);
+	tcase_add_test(t, arena_limits);
+	tcase_add_test(t, arena_never_overlaps);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}

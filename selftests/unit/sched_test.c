@@ -1,0 +1,531 @@
+// SPDX-License-Identifier: MIT
+/* sched_test - whose turn it is, which device, and how long it takes */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/sched/sched.h"
+
+#define MS	1000000ull
+
+static struct sched *s;
+static struct graph_node pool[4096];
+static unsigned int used;
+static uint64_t now;
+
+static uint64_t transfer[4];
+static uint32_t allowed[64];	/* by kernel: bit per device; 0: all */
+
+static bool can_run(void *arg, const struct graph_node *n, uint32_t device)
+{
+	uint32_t mask = allowed[n->d.kernel];
+
+	return !mask || mask >> device & 1;
+}
+
+static uint64_t transfer_ns(void *arg, const struct graph_node *n, uint32_t device)
+{
+	return transfer[device];
+}
+
+static void make(const char *policy)
+{
+	s = sched_create(&(struct sched_params){
+		.policy = policy,
+		.ops = { .can_run = can_run, .transfer_ns = transfer_ns },
+	});
+	ck_assert_ptr_nonnull(s);
+}
+
+static void setup(void)
+{
+	make(NULL);
+	now = 1000 * MS;
+	used = 0;
+}
+
+static void teardown(void)
+{
+	sched_destroy(s);
+}
+
+static struct graph_node *task(uint64_t tenant, uint32_t kernel)
+{
+	struct graph_node *n = &pool[used];
+
+	*n = (struct graph_node){ .seq = ++used };
+	n->d.tenant = tenant;
+	n->d.kernel = kernel;
+	n->d.opcode = ARAX_OP_LAUNCH;
+	n->d.grid[0] = 64;
+	return n;
+}
+
+static struct graph_node *push(uint64_t tenant, uint32_t kernel)
+{
+	struct graph_node *n = task(tenant, kernel);
+
+	ck_assert_int_eq(sched_push(s, n, now), 0);
+	return n;
+}
+
+static void learn(uint32_t kernel, uint32_t device, uint64_t ns)
+{
+	struct graph_node *n = task(1, kernel);
+
+	for (int i = 0; i < SCHED_MIN_RUNS; i++)
+		sched_observe(s, sched_kernel_key(n), device, sched_work(n), ns);
+}
+
+START_TEST(refuses_bad_values)
+{
+	ck_assert_ptr_null(sched_create(&(struct sched_params){ .policy = "best" }));
+	ck_assert_int_eq(errno, EINVAL);
+	ck_assert_int_eq(sched_device_set(s, SCHED_MAX_DEVICES, 1), -EINVAL);
+	ck_assert_int_eq(sched_device_set(s, 0, 5000), -EINVAL);
+	ck_assert_int_eq(sched_tenant_weight(s, 1, 0), -EINVAL);
+	ck_assert_int_eq(sched_tenant_weight(s, 1, 10001), -EINVAL);
+}
+END_TEST
+
+START_TEST(priority_then_order)
+{
+	struct graph_node *a, *b, *c, *d;
+
+	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
+	a = task(1, 1);
+	b = task(1, 1);
+	c = task(1, 1);
+	d = task(1, 1);
+	a->d.priority = 5;
+	b->d.priority = -3;
+	c->d.priority = 5;
+	d->d.priority = 19;
+	sched_push(s, d, now);
+	sched_push(s, c, now);
+	sched_push(s, b, now);
+	sched_push(s, a, now);
+	ck_assert(!sched_is_idle(s));
+	struct graph_node *order[] = { b, a, c, d };
+
+	for (int i = 0; i < 4; i++) {
+		struct graph_node *n = sched_pick(s, now);
+
+		ck_assert_ptr_eq(n, order[i]);
+		/* One lane: no more until it is free. */
+		ck_assert_ptr_null(sched_pick(s, now));
+		sched_finish(s, n, MS, true);
+	}
+	ck_assert(sched_is_idle(s));
+	ck_assert_ptr_null(sched_pick(s, now));
+}
+END_TEST
+
+/* Tenants 1 and 2 run 3,000 tasks; returns tenant 1's share in thousandths. */
+static unsigned int share_kernels(uint64_t ns1, uint64_t ns2, uint32_t kernel2)
+{
+	uint64_t got[3] = { 0 };
+
+	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
+	for (int i = 0; i < 8; i++) {
+		push(1, 1);
+		push(2, kernel2);
+	}
+	for (int i = 0; i < 3000; i++) {
+		struct graph_node *n = sched_pick(s, now);
+		uint64_t tenant, ns;
+
+		ck_assert_ptr_nonnull(n);
+		tenant = n->d.tenant;
+		ns = tenant == 1 ? ns1 : ns2;
+		now += ns;
+		got[tenant] += ns;
+		sched_finish(s, n, ns, true);
+		n->seq += 16;
+		ck_assert_int_eq(sched_push(s, n, now), 0);
+	}
+	ck_assert_uint_eq(sched_tenant_device_ns(s, 1), got[1]);
+	return got[1] * 1000 / (got[1] + got[2]);
+}
+
+static unsigned int share(uint64_t ns1, uint64_t ns2)
+{
+	return share_kernels(ns1, ns2, 2);
+}
+
+START_TEST(equal_weights_share_equally)
+{
+	ck_assert_uint_lt(abs((int)share(MS, MS) - 500), 5);
+}
+END_TEST
+
+/* It is device time that is shared, not tasks. */
+START_TEST(long_tasks_gain_nothing)
+{
+	ck_assert_uint_lt(abs((int)share(10 * MS, MS) - 500), 10);
+}
+END_TEST
+
+/* Nor if the prediction is wrong: it is replaced by what was measured. */
+START_TEST(wrong_predictions_gain_nothing)
+{
+	ck_assert_uint_lt(abs((int)share_kernels(10 * MS, MS, 1) - 500), 10);
+}
+END_TEST
+
+/* A tenant that was here before comes back while another one is busy. */
+START_TEST(absence_saves_nothing)
+{
+	struct graph_node *n;
+	unsigned int second = 0;
+
+	sched_device_set(s, 0, 1);
+	push(2, 1);
+	for (int i = 0; i < 1000; i++)
+		push(1, 1);
+	for (int i = 0; i < 900; i++) {
+		n = sched_pick(s, now);
+		sched_finish(s, n, MS, true);
+	}
+	for (int i = 0; i < 20; i++)
+		push(2, 1);
+	for (int i = 0; i < 20; i++) {
+		n = sched_pick(s, now);
+		second += n->d.tenant == 2;
+		sched_finish(s, n, MS, true);
+	}
+	ck_assert_uint_ge(second, 9);
+	ck_assert_uint_le(second, 11);
+}
+END_TEST
+
+START_TEST(weights_hold)
+{
+	ck_assert_int_eq(sched_tenant_weight(s, 1, 300), 0);
+	ck_assert_uint_lt(abs((int)share(MS, 3 * MS) - 750), 10);
+}
+END_TEST
+
+START_TEST(idling_saves_nothing)
+{
+	unsigned int first = 0;
+
+	sched_device_set(s, 0, 1);
+	for (int i = 0; i < 1000; i++) {
+		struct graph_node *n = push(1, 1);
+
+		ck_assert_ptr_eq(sched_pick(s, now), n);
+		sched_finish(s, n, MS, true);
+	}
+	/* Tenant 2 was away for a second of device time: it gets half, not all. */
+	for (int i = 0; i < 20; i++) {
+		push(1, 1);
+		push(2, 1);
+	}
+	for (int i = 0; i < 20; i++) {
+		struct graph_node *n = sched_pick(s, now);
+
+		first += n->d.tenant == 2;
+		sched_finish(s, n, MS, true);
+	}
+	ck_assert_uint_ge(first, 9);
+	ck_assert_uint_le(first, 11);
+}
+END_TEST
+
+/* The same for tasks that the poller runs itself. */
+START_TEST(inline_runs_are_charged)
+{
+	unsigned int first = 0;
+
+	sched_device_set(s, 0, 1);
+	for (int i = 0; i < 1000; i++)
+		sched_charge(s, task(1, 1), 0, MS / 100, true);
+	ck_assert_uint_eq(sched_tenant_device_ns(s, 1), 10 * MS);
+	learn(1, 0, MS / 100);
+	for (int i = 0; i < 20; i++)
+		push(2, 1);
+	for (int i = 0; i < 10; i++) {
+		push(1, 1);
+		struct graph_node *n = sched_pick(s, now);
+
+		first += n->d.tenant == 2;
+		sched_finish(s, n, MS / 100, true);
+	}
+	ck_assert_uint_ge(first, 4);
+	ck_assert_uint_le(first, 6);
+}
+END_TEST
+
+START_TEST(eft_takes_the_faster)
+{
+	struct graph_node *n;
+
+	sched_device_set(s, 0, 1);
+	sched_device_set(s, 1, 1);
+	learn(1, 0, 10 * MS);
+	learn(1, 1, 2 * MS);
+	n = push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	ck_assert_uint_eq(n->device, 1);
+	ck_assert_uint_eq(n->sched.predicted_ns, 2 * MS);
+
+	/* The fast one busy for 2 ms: waiting (4 ms) beats the slow one (10 ms). */
+	for (int i = 0; i < 4; i++)
+		push(1, 1);
+	ck_assert_ptr_null(sched_pick(s, now));
+	/* Data that lies elsewhere: 10 against 2 + 2 + 20. */
+	transfer[1] = 20 * MS;
+	now += MS;
+	n = sched_pick(s, now);
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->device, 0);
+	transfer[1] = 0;
+}
+END_TEST
+
+/* 6 ms until the faster one is free, and 6 more: the slower one's 10 are less. */
+START_TEST(eft_counts_the_wait)
+{
+	struct graph_node *n, *m;
+
+	sched_device_set(s, 0, 1);
+	sched_device_set(s, 1, 1);
+	learn(1, 0, 10 * MS);
+	learn(1, 1, 6 * MS);
+	n = push(1, 1);
+	m = push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	ck_assert_uint_eq(n->device, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), m);
+	ck_assert_uint_eq(m->device, 0);
+}
+END_TEST
+
+START_TEST(eft_tries_the_unknown)
+{
+	unsigned int on[2] = { 0 };
+
+	sched_device_set(s, 0, 1);
+	sched_device_set(s, 1, 1);
+	for (int i = 0; i < 50; i++) {
+		struct graph_node *n = push(1, 1);
+
+		ck_assert_ptr_eq(sched_pick(s, now), n);
+		on[n->device]++;
+		sched_finish(s, n, n->device ? MS : 3 * MS, true);
+	}
+	ck_assert_uint_eq(on[0], SCHED_MIN_RUNS);
+	ck_assert_uint_eq(on[1], 50 - SCHED_MIN_RUNS);
+}
+END_TEST
+
+START_TEST(others_use_what_one_cannot)
+{
+	struct graph_node *a, *b;
+
+	allowed[3] = 1;		/* kernel 3: device 0 only */
+	sched_device_set(s, 0, 1);
+	sched_device_set(s, 1, 1);
+	a = push(1, 3);
+	for (int i = 0; i < 5; i++)
+		push(1, 3);
+	b = push(2, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), a);
+	ck_assert_uint_eq(a->device, 0);
+	ck_assert_ptr_eq(sched_pick(s, now), b);
+	ck_assert_uint_eq(b->device, 1);
+	/* Inside a tenant too. */
+	sched_finish(s, b, MS, true);
+	b = push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), b);
+	ck_assert_uint_eq(b->device, 1);
+	/* The order of those passed over is kept. */
+	sched_finish(s, a, MS, true);
+	ck_assert_uint_eq(sched_pick(s, now)->seq, a->seq + 1);
+	allowed[3] = 0;
+}
+END_TEST
+
+START_TEST(rr_takes_turns)
+{
+	sched_destroy(s);
+	make("rr");
+	for (uint32_t i = 0; i < 3; i++)
+		sched_device_set(s, i, 2);
+	for (uint32_t i = 0; i < 6; i++) {
+		push(1, 1);
+		ck_assert_uint_eq(sched_pick(s, now)->device, i % 3);
+	}
+	push(1, 1);
+	ck_assert_ptr_null(sched_pick(s, now));
+	ck_assert_uint_eq(sched_running(s), 6);
+	ck_assert_uint_eq(sched_queued(s), 1);
+}
+END_TEST
+
+START_TEST(offline_devices_take_nothing)
+{
+	struct graph_node *n, *m;
+
+	sched_device_set(s, 0, 2);
+	n = push(1, 1);
+	m = push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	sched_device_set(s, 0, 0);
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_finish(s, n, MS, false);
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_device_set(s, 0, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), m);
+}
+END_TEST
+
+START_TEST(removed_tasks_are_not_picked)
+{
+	struct graph_node *n[100];
+	unsigned int left = 0;
+
+	sched_device_set(s, 0, 1);
+	for (int i = 0; i < 100; i++)
+		n[i] = push(i % 7, 1);
+	for (int i = 0; i < 100; i += 3)
+		sched_remove(s, n[i]);
+	sched_remove(s, n[0]);
+	for (struct graph_node *m; (m = sched_pick(s, now)); left++) {
+		ck_assert_uint_ne((m->seq - 1) % 3, 0);
+		sched_finish(s, m, 1000, true);
+	}
+	ck_assert_uint_eq(left, 66);
+	ck_assert(sched_is_idle(s));
+}
+END_TEST
+
+/* Thousands of tenants that come and go leave nothing; weights stay. */
+START_TEST(tenants_come_and_go)
+{
+	sched_device_set(s, 0, 1);
+	sched_tenant_weight(s, 7, 400);
+	for (uint64_t i = 100; i < 100000; i++) {
+		used = 0;
+		struct graph_node *n = push(i, 1);
+
+		ck_assert_ptr_eq(sched_pick(s, now), n);
+		sched_finish(s, n, 1000, true);
+	}
+	ck_assert_uint_eq(sched_tenant_device_ns(s, 100), 0);
+	ck_assert_uint_eq(sched_tenant_device_ns(s, 99999), 1000);
+}
+END_TEST
+
+START_TEST(model_learns)
+{
+	struct graph_node *n = task(1, 1), *big = task(1, 1);
+	uint64_t key = sched_kernel_key(n), work = sched_work(n);
+	struct sched_estimate e;
+
+	big->d.grid[1] = 1000;
+	for (int i = 0; i < SCHED_MIN_RUNS; i++) {
+		ck_assert_uint_eq(sched_predict_ns(s, key, 0, work), 0);
+		ck_assert(!sched_is_short(s, n, 0, 5000));
+		sched_observe(s, key, 0, work, 1000);
+	}
+	ck_assert_uint_eq(sched_predict_ns(s, key, 0, work), 1000);
+	ck_assert(sched_is_short(s, n, 0, 5000));
+	ck_assert(!sched_is_short(s, n, 0, 1000));
+	/* Another device, another size: unknown. */
+	ck_assert_uint_eq(sched_predict_ns(s, key, 1, work), 0);
+	ck_assert_uint_eq(sched_predict_ns(s, key, 0, sched_work(big)), 0);
+	ck_assert(!sched_is_short(s, big, 0, 5000));
+	/* One long run: the mean still is short, the task is not. */
+	for (int i = 0; i < 100; i++)
+		sched_observe(s, key, 0, work, 1000);
+	sched_observe(s, key, 0, work, 20000);
+	e = sched_estimate(s, key, 0, work);
+	ck_assert_uint_lt(e.ns, 5000);
+	ck_assert_uint_eq(e.max_ns, 20000);
+	ck_assert(!sched_is_short(s, n, 0, 5000));
+	for (int i = 0; i < 300; i++)
+		sched_observe(s, key, 0, work, 1000);
+	ck_assert(sched_is_short(s, n, 0, 5000));
+	/* It follows a change. */
+	for (int i = 0; i < 60; i++)
+		sched_observe(s, key, 0, work, 8000);
+	ck_assert_uint_gt(sched_predict_ns(s, key, 0, work), 7500);
+}
+END_TEST
+
+START_TEST(markers_are_short)
+{
+	struct graph_node *n = task(1, 1);
+
+	n->d.opcode = ARAX_OP_MARKER;
+	ck_assert(sched_is_short(s, n, 0, 1));
+}
+END_TEST
+
+START_TEST(model_is_bounded)
+{
+	for (uint64_t i = 1; i < 3 * SCHED_MAX_RECORDS; i++)
+		for (int k = 0; k < SCHED_MIN_RUNS; k++)
+			sched_observe(s, i, 0, 1, 1000 + i);
+	ck_assert_uint_eq(sched_predict_ns(s, 5, 0, 1), 1005);
+	ck_assert_uint_eq(sched_predict_ns(s, SCHED_MAX_RECORDS / 2, 0, 1),
+			  1000 + SCHED_MAX_RECORDS / 2);
+	ck_assert_uint_eq(sched_predict_ns(s, 3 * SCHED_MAX_RECORDS - 1, 0, 1), 0);
+}
+END_TEST
+
+START_TEST(work_does_not_overflow)
+{
+	struct graph_node *n = task(1, 1);
+
+	for (int i = 0; i < 3; i++) {
+		n->d.grid[i] = ~0u;
+		n->d.block[i] = 0xffff;
+	}
+	ck_assert_uint_eq(sched_work(n), UINT64_MAX);
+	sched_observe(s, 1, 0, UINT64_MAX, UINT64_MAX);
+	sched_observe(s, 1, 0, UINT64_MAX, UINT64_MAX);
+	sched_observe(s, 1, 0, UINT64_MAX, UINT64_MAX);
+	ck_assert_uint_gt(sched_predict_ns(s, 1, 0, UINT64_MAX), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("sched");
+	TCase *c = tcase_create("sched");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(c, 120);
+	tcase_add_checked_fixture(c, setup, teardown);
+	tcase_add_test(c, refuses_bad_values);
+	tcase_add_test(c, priority_then_order);
+	tcase_add_test(c, equal_weights_share_equally);
+	tcase_add_test(c, long_tasks_gain_nothing);
+	tcase_add_test(c, wrong_predictions_gain_nothing);
+	tcase_add_test(c, absence_saves_nothing);
+	tcase_add_test(c, weights_hold);
+	tcase_add_test(c, idling_saves_nothing);
+	tcase_add_test(c, inline_runs_are_charged);
+	tcase_add_test(c, eft_takes_the_faster);
+	tcase_add_test(c, eft_counts_the_wait);
+	tcase_add_test(c, eft_tries_the_unknown);
+	tcase_add_test(c, others_use_what_one_cannot);
+	tcase_add_test(c, rr_takes_turns);
+	tcase_add_test(c, offline_devices_take_nothing);
+	tcase_add_test(c, removed_tasks_are_not_picked);
+	tcase_add_test(c, tenants_come_and_go);
+	tcase_add_test(c, model_learns);
+	tcase_add_test(c, markers_are_short);
+	tcase_add_test(c, model_is_bounded);
+	tcase_add_test(c, work_does_not_overflow);
+	suite_add_tcase(suite, c);
+	r = srunner_create(suite);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
