@@ -218,7 +218,8 @@ int core_context_init(struct core_client *c, struct arax_context_init *a)
 		clist_add_tail(&tasks[i].node, &c->free);
 	}
 	core_write_once(core_ctl(c)->epoch, core_read_once(core->epoch));
-	c->ready = true;
+	/* Pairs with the acquire of whoever calls without c->lock. */
+	core_store_release(&c->ready, true);
 	core_atomic_add(&c->memory, l.region_size);
 	a->sq_offset = l.sq_offset;
 	a->cq_offset = l.cq_offset;

@@ -86,7 +86,8 @@ static inline int client_node(void)
 	return fd;
 }
 
-static inline void client_open(struct client *c)
+/* A context, its region and a queue; -1 if any of them is refused. */
+static inline int client_try_open(struct client *c)
 {
 	struct arax_queue_create q = { .size = sizeof(q) };
 
@@ -96,13 +97,22 @@ static inline void client_open(struct client *c)
 		.size = sizeof(c->init), .depth = 16, .entry_size = 128,
 		.arena_size = PAGE, .ring_fd = -1, .wake_fd = -1,
 	};
-	CHECK(!ioctl(c->fd, ARAX_IOC_CONTEXT_INIT, &c->init));
+	if (ioctl(c->fd, ARAX_IOC_CONTEXT_INIT, &c->init))
+		return -1;
 	c->region = mmap(NULL, c->init.region_size, PROT_READ | PROT_WRITE, MAP_SHARED,
 			 c->fd, 0);
-	CHECK(c->region != MAP_FAILED);
+	if (c->region == MAP_FAILED)
+		return -1;
 	c->ctl = (void *)c->region;
-	CHECK(!ioctl(c->fd, ARAX_IOC_QUEUE_CREATE, &q));
+	if (ioctl(c->fd, ARAX_IOC_QUEUE_CREATE, &q))
+		return -1;
 	c->queue = q.handle;
+	return 0;
+}
+
+static inline void client_open(struct client *c)
+{
+	CHECK(!client_try_open(c));
 }
 
 static inline void push_marker(struct client *c, uint64_t user_data, uint16_t flags)
@@ -233,7 +243,9 @@ static inline int attach_to(struct mediator *m, uint32_t flags)
 		       m->at.dispatch_offset);
 	m->shared = mmap(NULL, m->at.shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd,
 			 m->at.shared_offset);
-	CHECK(m->ring != MAP_FAILED && m->shared != MAP_FAILED);
+	/* Another one may have taken over already. */
+	if (m->ring == MAP_FAILED || m->shared == MAP_FAILED)
+		return -1;
 	m->page = (void *)m->shared;
 	m->head = 0;
 	return 0;

@@ -227,7 +227,8 @@ static void run_tenant(void)
 	int dir = open("/sys/fs/cgroup/arax-nth", O_RDONLY | O_DIRECTORY);
 
 	CHECK(dir >= 0);
-	l.cgroup_fd = t.cgroup_fd = dir;
+	l.cgroup_fd = dir;
+	t.cgroup_fd = dir;
 	TRY_IOCTL(ctl, ARAX_IOC_TENANT_QUERY, &t);
 	TRY_IOCTL(ctl, ARAX_IOC_LIMIT_SET, &l);
 	l.value = 100;

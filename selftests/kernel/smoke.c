@@ -5,6 +5,11 @@
  * Each test runs in a process of its own, with the module loaded, as root.
  * Prints TAP; built static, for a guest that has nothing.
  */
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/io_uring.h>
+#include <sys/syscall.h>
+
 #include "common.h"
 
 /* ------------------------------------------------------------------ */
@@ -360,7 +365,8 @@ static void test_revoke(void)
 	dma = export_buffer(c.fd, b.handle, ARAX_EXPORT_DMABUF);
 	CHECK(p != MAP_FAILED && fd >= 0 && dma >= 0);
 	p[PAGE] = 1;
-	h.handle = q.handle = b.handle;
+	h.handle = b.handle;
+	q.handle = b.handle;
 	CHECK(!ioctl(c.fd, ARAX_IOC_BUFFER_REVOKE, &h));
 	CHECK(!ioctl(c.fd, ARAX_IOC_BUFFER_QUERY, &q) && q.flags & ARAX_BUFFER_IS_REVOKED);
 	signal(SIGBUS, on_bus);
@@ -492,6 +498,48 @@ static void test_dmabuf_import(void)
 	CHECK_ERR(import_buffer(c.fd, ARAX_IMPORT_DMABUF, memfd, &i), EINVAL);
 }
 
+/* What a mapping must be good for: long-term pins, O_DIRECT's kind, futexes. */
+static void test_pins(void)
+{
+	struct io_uring_params params = { 0 };
+	struct arax_buffer_create b;
+	struct timespec soon = { .tv_nsec = 10000000 };
+	struct client c;
+	struct iovec v;
+	uint32_t *p;
+	int ring;
+
+	client_open(&c);
+	b = make_buffer(c.fd, 4 * PAGE);
+	p = map_buffer(c.fd, &b);
+	CHECK(p != MAP_FAILED);
+	CHECK_ERR(syscall(SYS_futex, p, FUTEX_WAIT, 0, &soon, NULL, 0), ETIMEDOUT);
+	CHECK_ERR(syscall(SYS_futex, c.region + c.init.arena_offset, FUTEX_WAIT, 0, &soon, NULL,
+			  0), ETIMEDOUT);
+	ring = syscall(SYS_io_uring_setup, 2, &params);
+	if (ring < 0)
+		SKIP_TEST("no io_uring");
+	v = (struct iovec){ p, b.bytes };
+	CHECK(!syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, &v, 1));
+	CHECK_ERR(madvise(p, b.bytes, MADV_REMOVE), EOPNOTSUPP);
+}
+
+/* A mapping alone keeps the module. */
+static void test_module_held(void)
+{
+	struct arax_buffer_create b;
+	struct client c;
+	void *p;
+
+	client_open(&c);
+	b = make_buffer(c.fd, PAGE);
+	p = map_buffer(c.fd, &b);
+	CHECK(p != MAP_FAILED);
+	CHECK(!munmap(c.region, c.init.region_size) && !close(c.fd));
+	CHECK_ERR(syscall(SYS_delete_module, "arax", O_NONBLOCK), EAGAIN);
+	*(char *)p = 1;
+}
+
 /* ------------------------------------------------------------------ */
 /* Timelines                                                           */
 
@@ -556,7 +604,8 @@ static void test_timeline(void)
 	setitimer(ITIMER_REAL, &timer, NULL);
 	CHECK_ERR(wait_for(c.fd, tl, 5, ARAX_DEADLINE_NONE), EINTR);
 	setitimer(ITIMER_REAL, &off, NULL);
-	e.handle = s.handle = tl;
+	e.handle = tl;
+	s.handle = tl;
 	e.fd = 0;
 	CHECK_ERR(ioctl(c.fd, ARAX_IOC_TIMELINE_EVENTFD, &e), EINVAL);
 	e.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -708,7 +757,15 @@ static void test_buffer_get(void)
 	CHECK(fcntl(g.fd, F_GETFD) == FD_CLOEXEC);
 	q = mmap(NULL, g.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, g.fd, 0);
 	CHECK(q != MAP_FAILED && q[0] == 321);
-	g.id = 0xfffff;
+	/* The client goes; the mediator's descriptor and mapping stay charged. */
+	CHECK(!munmap(p, b.bytes) && !munmap(c.region, c.init.region_size) && !close(c.fd));
+	CHECK(settles_to(m.fd, b.bytes));
+	CHECK(!close(g.fd) && q[0] == 321);
+	CHECK(all_memory(m.fd) == b.bytes);
+	CHECK(!munmap(q, b.bytes));
+	CHECK(settles_to(m.fd, 0));
+	CHECK_ERR(ioctl(m.fd, ARAX_IOC_BUFFER_GET, &g), ENOENT);
+	g.id = 1ull << 40;
 	CHECK_ERR(ioctl(m.fd, ARAX_IOC_BUFFER_GET, &g), ENOENT);
 }
 
@@ -740,10 +797,13 @@ static void doomed_daemon(void *arg)
 	}
 	if (a->worker && !fork()) {
 		struct arax_commit co = { .size = sizeof(co) };
+		struct pollfd p = { .fd = a->ready[1] };
 
 		CHECK_ERR(ioctl(m.fd, ARAX_IOC_COMMIT, &co), EPERM);
 		CHECK(write(a->ready[1], "w", 1) == 1);
-		sleep(20);
+		/* Until the test is over: then nobody reads the pipe. */
+		close(a->ready[0]);
+		poll(&p, 1, 20000);
 		_exit(0);
 	}
 	CHECK(write(a->ready[1], "d", 1) == 1);
@@ -828,6 +888,41 @@ static void test_idempotent(void)
 		CHECK(!commit_one(&m, d->tag, 0, NULL));
 	}
 	CHECK(!submit(&c, 0, 3, 0));
+}
+
+static void set_recovery(const char *ms)
+{
+	int fd = open("/sys/module/arax/parameters/recovery_ms", O_WRONLY);
+
+	CHECK(fd >= 0 && write(fd, ms, strlen(ms)) > 0);
+	close(fd);
+}
+
+/* Nobody comes: what is queued fails, but not before its time. */
+static void test_expiry(void)
+{
+	struct daemon_arg a = { .count = 1 };
+	struct arax_completion *e;
+	struct client c;
+	pid_t pid;
+
+	set_recovery("300");
+	CHECK(!pipe(a.ready));
+	pid = in_child(doomed_daemon, &a);
+	await(&a, 1);
+	client_open(&c);
+	push_marker(&c, 1, ARAX_TASK_IDEMPOTENT);
+	CHECK(!submit(&c, 1, 0, 0));
+	await(&a, 1);
+	CHECK(!kill(pid, SIGKILL) && waitpid(pid, NULL, 0) == pid);
+	push_marker(&c, 2, 0);
+	CHECK_ERR(submit(&c, 1, 1, now() + 100 * MS), ETIMEDOUT);
+	CHECK(!submit(&c, 0, 2, now() + 5000 * MS));
+	e = pop(&c);
+	CHECK(e && e->result == -EOWNERDEAD);
+	e = pop(&c);
+	CHECK(e && e->result == -EOWNERDEAD);
+	set_recovery("60000");
 }
 
 /* Not gone before it is dead, however closed its file. */
@@ -1024,7 +1119,8 @@ static void test_tenant(void)
 		SKIP_TEST("no cgroup2 at /sys/fs/cgroup");
 	dir = open(CGROUP, O_RDONLY | O_DIRECTORY);
 	CHECK(dir >= 0 && !fstat(dir, &s));
-	l.cgroup_fd = t.cgroup_fd = dir;
+	l.cgroup_fd = dir;
+	t.cgroup_fd = dir;
 	CHECK(!ioctl(ctl, ARAX_IOC_LIMIT_SET, &l));
 	CHECK(!ioctl(ctl, ARAX_IOC_TENANT_QUERY, &t));
 	CHECK(t.id == s.st_ino && t.parent == 1 && !strcmp(t.path, "/arax-smoke"));
@@ -1102,6 +1198,8 @@ static const struct {
 	{ "user memory", test_user_memory },
 	{ "dma-buf export", test_dmabuf_export },
 	{ "dma-buf import", test_dmabuf_import },
+	{ "pins and futexes", test_pins },
+	{ "a mapping holds the module", test_module_held },
 	{ "timeline", test_timeline },
 	{ "attach", test_attach },
 	{ "credentials", test_credentials },
@@ -1109,6 +1207,7 @@ static const struct {
 	{ "buffer get", test_buffer_get },
 	{ "daemon killed", test_daemon_killed },
 	{ "idempotent tasks run again", test_idempotent },
+	{ "recovery expires", test_expiry },
 	{ "seat", test_seat },
 	{ "takeover", test_takeover },
 	{ "context killed", test_kill },
