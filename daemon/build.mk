@@ -12,7 +12,12 @@ ARAXD_LIB_SRCS := daemon/log.c daemon/config.c daemon/options.c daemon/notify.c 
 ARAXD_SRCS := daemon/main.c $(ARAXD_LIB_SRCS)
 ARAXD_LIBS := -lconfuse -ljansson -ldl
 
-$(call program,$(B)/bin/araxd,plain,$(ARAXD_SRCS),$(ARAXD_LIBS))
+# A task's way crosses the core, the graph, the scheduler and the poller: seen
+# as one program it costs a tenth less.
+CFLAGS_lto  := -O2 -flto -fvisibility=hidden $(filter-out -fPIC,$(CFLAGS_HARD)) -fPIE
+LDFLAGS_lto := $(LDFLAGS_plain) $(CFLAGS_lto) -flto=2 -pie
+$(eval $(call compile_rule,lto))
+$(call program,$(B)/bin/araxd,lto,$(ARAXD_SRCS),$(ARAXD_LIBS))
 $(call program,$(B)/asan/araxd,asan,$(ARAXD_SRCS),$(ARAXD_LIBS))
 $(call program,$(B)/tsan/araxd,tsan,$(ARAXD_SRCS),$(ARAXD_LIBS))
 
