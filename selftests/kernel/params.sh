@@ -29,7 +29,7 @@ try() {
 
 # unload: a test's last files are closed a little after it
 unload() {
-	for i in 1 2 3 4 5 6 7 8 9; do
+	for _ in 1 2 3 4 5 6 7 8 9; do
 		rmmod arax 2>/dev/null && return
 		sleep 0.2
 	done
