@@ -362,16 +362,17 @@ static void same_cpu(struct poller *p)
 	if (++p->crowded < CROWDED)
 		return;
 	p->crowded = 0;
-	if (p->now < p->next_move || cpu < 0 || sched_getaffinity(0, sizeof(all), &all)) {
-		p->spin_pause = SPIN_PAUSE;
-		return;
+	if (p->now >= p->next_move && cpu >= 0 && !sched_getaffinity(0, sizeof(all), &all)) {
+		p->next_move = p->now + MOVE_US * p->ticks.per_us;
+		others = all;
+		CPU_CLR(cpu, &others);
+		if (CPU_COUNT(&others) && !sched_setaffinity(0, sizeof(others), &others)) {
+			sched_setaffinity(0, sizeof(all), &all);
+			p->stats.moves++;
+			return;
+		}
 	}
-	p->next_move = p->now + MOVE_US * p->ticks.per_us;
-	others = all;
-	CPU_CLR(cpu, &others);
-	if (CPU_COUNT(&others) && !sched_setaffinity(0, sizeof(others), &others))
-		sched_setaffinity(0, sizeof(all), &all);
-	p->stats.moves++;
+	p->spin_pause = SPIN_PAUSE;
 }
 
 /*
@@ -600,11 +601,10 @@ static void *first_main(void *arg)
 	return thread_main(arg);
 }
 
+/* The machine's, not ours: a peer may run where we may not. */
 static bool many_cpus(void)
 {
-	cpu_set_t set;
-
-	return !sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) > 1;
+	return sysconf(_SC_NPROCESSORS_ONLN) > 1;
 }
 
 /* A popped task that ends without running: the scheduler forgets it. */
