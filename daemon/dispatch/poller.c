@@ -86,7 +86,7 @@ static void add_task(struct poller *p, struct link *l, const struct arax_dispatc
 	if (err) {
 		struct commit_info info = { .result = err, .device = ~0u };
 
-		p->stats.errors++;
+		POLLER_COUNT(p, errors);
 		log_warn("task can't be taken", log_str("link", l->name),
 			 log_u64("context", d->context), log_errno(err));
 		poller_commit(p, l, d->tag, &info);
@@ -365,7 +365,7 @@ static void same_cpu(struct poller *p)
 		CPU_CLR(cpu, &others);
 		if (CPU_COUNT(&others) && !sched_setaffinity(0, sizeof(others), &others)) {
 			sched_setaffinity(0, sizeof(all), &all);
-			p->stats.moves++;
+			POLLER_COUNT(p, moves);
 			return;
 		}
 	}
@@ -411,7 +411,7 @@ static void go_to_sleep(struct poller *p)
 		/* Nothing is on its way: old failures concern nobody any more. */
 		for (i = 0; i < p->nr_links; i++)
 			graph_settle(p->links[i]->graph, before);
-		p->stats.sleeps++;
+		POLLER_COUNT(p, sleeps);
 		role_sleep(&p->role);
 		handle_events(p, ms);
 		role_wake(&p->role);
@@ -582,7 +582,7 @@ static void *thread_main(void *arg)
 	struct poller *p = arg;
 
 	while (role_await(&p->role, nap_tick, p)) {
-		p->stats.stolen++;
+		POLLER_COUNT(p, stolen);
 		/* Who watches the watchman: the other may be away for long. */
 		if (!__atomic_load_n(&p->role.waiting, __ATOMIC_RELAXED))
 			add_thread(p);
