@@ -212,6 +212,7 @@ static int start_ready(struct poller *p)
 	int n = 0;
 	uint32_t i;
 
+	p->unfinished = false;
 	for (;;) {
 		struct graph_node *node;
 
@@ -230,8 +231,10 @@ static int start_ready(struct poller *p)
 		n++;
 		if (run_start(p, node) == RUN_LOST)
 			return -1;
-		if (p->now - first > limit)
+		if (p->now - first > limit) {
+			p->unfinished = true;
 			return n;
+		}
 	}
 }
 
@@ -470,7 +473,7 @@ static int turn(struct poller *p)
 			n += (int)l->ops->poll(l, p->now);
 		n += (int)take_entries(p, l);
 	}
-	if (!n && !sched_queued(p->sched))
+	if (!n && !p->unfinished && !sched_queued(p->sched))
 		return 0;
 	p->now = ticks_now(&p->ticks);
 	if (n)
@@ -529,6 +532,7 @@ static void loop(struct poller *p)
 
 	here = true;
 	p->now = ticks_now(&p->ticks);
+	p->unfinished = true;	/* who held the role before may have left in the middle */
 	while (!role_stopped(p)) {
 		int n = turn(p);
 
