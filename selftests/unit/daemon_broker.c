@@ -464,6 +464,32 @@ START_TEST(greed_is_survived)
 }
 END_TEST
 
+/* Published before, so served before: what they name may be destroyed at once. */
+START_TEST(calls_come_after_entries)
+{
+	struct arax_completion done;
+	uint32_t q, i, n;
+
+	ready(64);
+	for (n = 0; n < 50; n++) {
+		struct arax_handle hd = { .size = sizeof(hd) };
+
+		q = client_queue(&c, 0);
+		hd.handle = client_buffer(&c, PAGE, NULL, NULL);
+		for (i = 0; i < 20; i++)
+			client_fill(&c, q, hd.handle, PAGE, i, i);
+		ck_assert_int_eq(CALL(&c, ARAX_NR_BUFFER_DESTROY, &hd), 0);
+		hd.handle = q;
+		ck_assert_int_eq(CALL(&c, ARAX_NR_QUEUE_DESTROY, &hd), 0);
+		ck_assert_int_eq(CALL(&c, ARAX_NR_QUEUE_DESTROY, &hd), -EBADF);
+		for (i = 0; i < 20; i++) {
+			ck_assert(client_completion(&c, &done));
+			ck_assert_int_eq(done.result, 0);
+		}
+	}
+}
+END_TEST
+
 /* A client that dies with work under way leaves nothing behind. */
 START_TEST(sudden_end)
 {
@@ -686,6 +712,7 @@ int main(void)
 	tcase_add_test(t, garbage_ends_the_connection);
 	tcase_add_test(t, corrupt_ring_ends_the_context);
 	tcase_add_test(t, greed_is_survived);
+	tcase_add_test(t, calls_come_after_entries);
 	tcase_add_test(t, sudden_end);
 	tcase_add_test(t, administrators_kill);
 	tcase_add_test(t, deadlines_and_cancel);
