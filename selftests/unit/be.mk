@@ -58,3 +58,8 @@ $(addprefix test-fuzz-,$(BE_FUZZ)): test-fuzz-%: $(B)/fuzz/%
 FUZZ_TARGETS += $(addprefix fuzz-,$(BE_FUZZ))
 TEST_TARGETS += $(addprefix test-fuzz-,$(BE_FUZZ))
 .PHONY: $(addprefix fuzz-,$(BE_FUZZ)) $(addprefix test-fuzz-,$(BE_FUZZ))
+
+check-be_man:
+	@scripts/tally run unit/be_man selftests/unit/be_man.sh
+CHECK_TARGETS += check-be_man
+.PHONY: check-be_man
