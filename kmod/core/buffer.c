@@ -88,9 +88,10 @@ void core_buffer_put_locked(struct core_buffer *buf, struct core_garbage *g)
 	if (--buf->users)
 		return;
 	buf->idle = true;
+	/* Not flushed here: the caller may be walking a list of queued tasks. */
 	if (buf->mediated && core->state == CORE_LIVE && clist_empty(&buf->note)) {
 		clist_add_tail(&buf->note, &core->drop_notes);
-		core_dispatch_flush(core, g);
+		g->flush = true;
 	}
 	clist_add_tail(&buf->garbage, &g->buffers);
 }

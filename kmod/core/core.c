@@ -93,6 +93,7 @@ void core_garbage_init(struct core_garbage *g)
 	clist_init(&g->clients);
 	g->bigs = NULL;
 	g->mediator = false;
+	g->flush = false;
 }
 
 static void wake(struct core *core, struct core_garbage *g)
@@ -160,6 +161,8 @@ static void collect(struct core *core, struct core_garbage *g)
 void core_unlock_collect(struct core *core, struct core_garbage *g)
 	core_releases(&core->dispatch)
 {
+	if (g->flush)
+		core_dispatch_flush(core, g);
 	wake(core, g);
 	core_spin_unlock(&core->dispatch);
 	collect(core, g);

@@ -401,11 +401,13 @@ struct core_garbage {
 	struct clist clients;
 	void *bigs;		/* singly linked through their first word */
 	bool mediator;		/* wake it */
+	bool flush;		/* notes were added: publish them at the end */
 };
 
 void core_garbage_init(struct core_garbage *g);
 /*
- * Ends a critical section: wakes whom it must, drops core->dispatch, frees.
+ * Ends a critical section: publishes new notes, wakes whom it must, drops
+ * core->dispatch, frees.
  * Not with core->lock held: the last reference to a client takes it.
  */
 void core_unlock_collect(struct core *core, struct core_garbage *g)
