@@ -9,9 +9,10 @@ struct core *core_create(const struct core_ops *ops, const struct core_params *p
 	u32 i;
 
 	*err = -EINVAL;
-	if (params->cells < 64 || params->cells > 1u << 20 || params->cells & (params->cells - 1))
+	if (params->cells < CORE_MIN_CELLS || params->cells > CORE_MAX_CELLS ||
+	    params->cells & (params->cells - 1))
 		return NULL;
-	if (!params->slots || params->slots > CORE_MAX_SLOTS)
+	if (params->slots < 2 || params->slots > CORE_MAX_SLOTS)
 		return NULL;
 	*err = -ENOMEM;
 	core = core_alloc(sizeof(*core));
@@ -40,7 +41,7 @@ struct core *core_create(const struct core_ops *ops, const struct core_params *p
 		core->slots[i].gen = 1;
 		core->slots[i].next_free = i + 1 < params->slots ? i + 1 : 0;
 	}
-	core->slot_free = params->slots > 1 ? 1 : 0;
+	core->slot_free = 1;
 	*err = 0;
 	return core;
 free:

@@ -94,14 +94,17 @@ struct core_ops {
 struct core_params {
 	u32 link;		/* ARAX_LINK_* */
 	u32 guarantees;		/* ARAX_GUAR_* */
-	u32 cells;		/* of the dispatch ring: power of two */
-	u32 slots;		/* tasks that the mediator may hold at once */
+	u32 cells;		/* of the dispatch ring: power of two, CORE_MIN.._MAX_CELLS */
+	u32 slots;		/* 2..CORE_MAX_SLOTS; the mediator may hold one task less */
 	u32 max_handles;	/* of one context */
 	u64 user_memory;	/* defaults per uid, where nothing is configured */
 	u64 user_tasks;
 	u64 user_contexts;
 };
 
+/* The largest task takes 82 cells, and a pad before it at most 81. */
+#define CORE_MIN_CELLS		256
+#define CORE_MAX_CELLS		(1u << 20)
 #define CORE_MAX_KERNELS	4096
 #define CORE_MAX_DEVICES	256
 #define CORE_COMMIT_ENTRIES	256
