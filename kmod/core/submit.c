@@ -408,6 +408,9 @@ static void enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 	}
 	if (back)
 		core_uncharge(c->tenant, c->user, ARAX_RES_TASKS, back);
+	/* Here too, for a mediator that is behind commits and fetches seldom. */
+	if (!clist_empty(&c->queued))
+		core_dispatch_flush(core, g);
 }
 
 int core_submit(struct core_client *c, u32 max)
