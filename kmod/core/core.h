@@ -197,10 +197,12 @@ struct core_buffer {
 	bool revoked;
 	bool idle;		/* buffer_idle() has been called */
 	bool mediated;		/* the mediator may have it mapped */
-	bool note_pending;
 	struct clist note;	/* core->drop_notes */
 	struct clist garbage;
-	u64 poison;		/* a failed task would have written here, see fail.c */
+	/* Bytes that failed tasks would have written, see fail.c: [1] dataflow. */
+	u64 poison;
+	struct core_extent poisoned[2][CORE_DIRTY_RANGES];
+	u32 nr_poisoned[2];
 	/* Ranges whose only current copy is, or was, on a device. */
 	struct core_extent dirty[CORE_DIRTY_RANGES];
 	u32 nr_dirty;
@@ -213,7 +215,8 @@ struct core_queue {
 	u32 flags;
 	s32 priority;
 	u64 tasks;		/* core->dispatch: refs by tasks, plus the handle's */
-	u64 poison;		/* core->dispatch: see fail.c */
+	u64 poison;		/* core->dispatch: a task failed, see fail.c */
+	u64 barrier_poison;	/* core->dispatch: a barrier did */
 	struct clist garbage;
 };
 
@@ -376,7 +379,6 @@ struct core {
 	u32 epoch;
 	u8 *ring;		/* dispatch ring; the mediator maps it read-only */
 	u32 tail;		/* cells, for ever */
-	u32 head_seen;
 	struct arax_mediator_page *page;
 	u32 *states;
 	struct arax_commit_entry *commits;
