@@ -266,6 +266,7 @@ struct core_task {
 	u8 notes;		/* CORE_NOTE_* that are pending */
 	bool started;		/* seen at detach */
 	bool blocked;
+	bool canceled;		/* the client asked while it was dispatched */
 	struct core_buffer **buffers;
 	struct arax_dispatch_range *ranges;
 	u8 *args;
@@ -502,6 +503,14 @@ void core_buffer_put_locked(struct core_buffer *buf, struct core_garbage *g);
 void core_extent_add(struct core_extent *e, u32 *nr, u64 start, u64 end);
 void core_extent_remove(struct core_extent *e, u32 *nr, u64 start, u64 end);
 bool core_extent_overlaps(const struct core_extent *e, u32 nr, u64 start, u64 end);
+/* Behind the last byte of a range; a checked one doesn't overflow. */
+static inline u64 core_range_end(const struct arax_dispatch_range *r)
+{
+	return r->offset + (u64)(r->count - 1) * r->stride + r->length;
+}
+
+/* core->dispatch held: does the task read bytes that died with a mediator? */
+bool core_reads_lost(const struct core_task *t);
 
 /* ------------------------------------------------------------------ */
 /* queue.c, timeline.c                                                 */
@@ -570,7 +579,11 @@ static inline bool core_submit_ready(const struct core_client *c)
 int core_attach(struct core *core, struct arax_attach *a);
 /* The mediator's file is closed: it commits nothing any more. */
 void core_detach(struct core *core);
-/* Its process is gone, and with it every DMA: replay or fail its tasks. */
+/*
+ * Its process is gone, and with it every DMA: replay or fail its tasks.  If
+ * another has taken over meanwhile: when the processes of all that were
+ * detached are gone.
+ */
 void core_mediator_gone(struct core *core);
 /* No new mediator came: fail what is queued with EOWNERDEAD. */
 void core_expire(struct core *core);

@@ -129,6 +129,7 @@ void core_dispatch_queue(struct core *core, struct core_task *t, struct core_gar
 	struct core_client *c = t->client;
 
 	t->notes = 0;
+	t->canceled = false;
 	if (nobody_waits(core) && try_dispatch(core, t, g))
 		return;
 	t->state = CORE_TASK_QUEUED;

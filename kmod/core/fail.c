@@ -15,11 +15,6 @@ static bool in_dataflow(const struct core_task *t)
 	return t->queue->flags & ARAX_QUEUE_DATAFLOW;
 }
 
-static u64 range_end(const struct arax_dispatch_range *r)
-{
-	return r->offset + (u64)(r->count - 1) * r->stride + r->length;
-}
-
 static void poison_task(struct core_task *t, u64 mark)
 {
 	bool flow = in_dataflow(t);
@@ -40,7 +35,7 @@ static void poison_task(struct core_task *t, u64 mark)
 			buf->nr_poisoned[1] = 0;
 		}
 		core_extent_add(buf->poisoned[flow], &buf->nr_poisoned[flow], r->offset,
-				range_end(r));
+				core_range_end(r));
 	}
 }
 
@@ -71,7 +66,7 @@ static bool depends(const struct core_task *t, u64 mark)
 		/* Two in-order queues are not related by what they touch. */
 		for (kind = in_dataflow(t) ? 0 : 1; kind < 2; kind++)
 			if (core_extent_overlaps(buf->poisoned[kind], buf->nr_poisoned[kind],
-						 r->offset, range_end(r)))
+						 r->offset, core_range_end(r)))
 				return true;
 	}
 	return false;
