@@ -113,7 +113,7 @@ static void wake(struct core *core, struct core_garbage *g)
 
 		clist_del(&c->wake);
 		if (core_atomic_read(&c->sleepers) ||
-		    (c->region && core_read_once(core_ctl(c)->cq_need_wakeup)))
+		    (c->ready && c->region && core_read_once(core_ctl(c)->cq_need_wakeup)))
 			core->ops->client_wake(c);
 	}
 	if (g->mediator && core->page && core_read_once(core->page->need_wakeup))

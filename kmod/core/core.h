@@ -298,7 +298,7 @@ struct core_client {
 	core_atomic sleepers;
 	core_atomic memory;	/* bytes of the buffers it made and has, and its region */
 	struct core_buffer *ring_buf;	/* what the region is charged as */
-	bool ready;		/* context-init is done */
+	bool ready;		/* context-init is done; written under core->dispatch */
 	u32 dead;		/* 0 or errno; core->dispatch */
 
 	core_mutex lock;	/* the next block */
@@ -453,6 +453,13 @@ void core_client_kill_locked(struct core_client *c, u32 error, struct core_garba
 int core_context_query(struct core *core, struct arax_context *a);
 int core_context_kill(struct core *core, u32 id);
 int core_usage_query(struct core_client *c, struct arax_usage *a);
+/* Has context-init been done?  Then the region and the geometry stand. */
+static inline bool core_client_ready(const struct core_client *c)
+{
+	/* Pairs with the release in core_context_init(). */
+	return core_load_acquire(&c->ready);
+}
+
 /* Unread completions; any thread, may be out of date at once. */
 u32 core_client_unread(struct core_client *c);
 

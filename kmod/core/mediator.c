@@ -18,13 +18,11 @@ static void set_epoch(struct core *core, u32 epoch)
 	clist_for_each_safe(pos, tmp, &core->clients) {
 		struct core_client *c = clist_entry(pos, struct core_client, node);
 
-		if (c->region)
-			core_write_once(core_ctl(c)->epoch, epoch);
-		if (!c->ready)
+		if (!c->ready || !c->region)
 			continue;
-		/* Sleepers look at the epoch too; gone clients were unlinked. */
-		if (core->ops->client_wake && c->region)
-			core->ops->client_wake(c);
+		core_write_once(core_ctl(c)->epoch, epoch);
+		/* Sleepers look at the epoch too. */
+		core->ops->client_wake(c);
 	}
 }
 
@@ -139,10 +137,8 @@ int core_attach(struct core *core, struct arax_attach *a)
 	for (i = 0; i < core->params.cells; i++)
 		((struct arax_dispatch *)(ring + (size_t)i * ARAX_CELL_SIZE))->seq = i;
 	core->tail = 0;
-	core->epoch = (core->epoch + 1) & 0xffff;
-	if (!core->epoch)
-		core->epoch = 1;
-	core->state = CORE_LIVE;
+	core_write_once(core->epoch, core->epoch == 0xffff ? 1 : core->epoch + 1);
+	core_write_once(core->state, CORE_LIVE);
 	set_epoch(core, core->epoch);
 	core_dispatch_flush(core, &g);
 	core_spin_unlock(&core->dispatch);
@@ -201,7 +197,7 @@ void core_detach(struct core *core)
 		return;
 	}
 	core_spin_lock(&core->dispatch);
-	core->state = CORE_QUIESCED;
+	core_write_once(core->state, CORE_QUIESCED);
 	clist_for_each_safe(pos, tmp, &core->clients) {
 		struct core_client *c = clist_entry(pos, struct core_client, node);
 
@@ -307,7 +303,7 @@ void core_mediator_gone(struct core *core)
 			core_resched();
 		}
 		core_spin_lock(&core->dispatch);
-		core->state = CORE_DETACHED;
+		core_write_once(core->state, CORE_DETACHED);
 		core_spin_unlock(&core->dispatch);
 		uncharge_devices(core);
 	}
