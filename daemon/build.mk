@@ -17,3 +17,36 @@ $(call program,$(B)/asan/araxd,asan,$(ARAXD_SRCS),$(ARAXD_LIBS))
 $(call program,$(B)/tsan/araxd,tsan,$(ARAXD_SRCS),$(ARAXD_LIBS))
 
 ALL_TARGETS += $(B)/bin/araxd
+
+# Unit tests: with the sanitizers, since most of this is threads and memory.
+DAEMON_TEST_LIBS := $(ARAXD_LIBS) $(shell $(PKGCONF) --libs check 2>/dev/null)
+DAEMON_BROKER_SRCS := selftests/unit/daemon_broker.c selftests/unit/daemon_client.c \
+		      $(ARAXD_LIB_SRCS)
+DAEMON_PARTS_SRCS  := selftests/unit/daemon_parts.c $(ARAXD_LIB_SRCS)
+DAEMON_TESTS := $(foreach v,plain asan tsan,parts-$(v) broker-$(v))
+$(foreach v,plain asan tsan,\
+	$(call program,$(B)/unit/daemon-broker-$(v),$(v),$(DAEMON_BROKER_SRCS),$(DAEMON_TEST_LIBS)) \
+	$(call program,$(B)/unit/daemon-parts-$(v),$(v),$(DAEMON_PARTS_SRCS),$(DAEMON_TEST_LIBS)))
+
+$(addprefix check-daemon-,$(DAEMON_TESTS)): check-daemon-%: $(B)/unit/daemon-%
+	scripts/tally run unit/daemon-$* $<
+CHECK_TARGETS += $(addprefix check-daemon-,$(DAEMON_TESTS))
+.PHONY: $(addprefix check-daemon-,$(DAEMON_TESTS))
+
+# Clang's own instrumentation: compiled apart from the variants.
+FUZZ_CC := $(CLANG) $(CFLAGS_BASE) -O1 -fsanitize=fuzzer,address,undefined \
+	   -fno-sanitize-recover=undefined $(CPPFLAGS_ALL)
+$(B)/fuzz/socket: selftests/fuzz/socket_fuzz.c $(ARAXD_LIB_SRCS)
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(FUZZ_CC) -o $@ $^ $(ARAXD_LIBS)
+$(B)/fuzz/ring: selftests/fuzz/ring_fuzz.c $(sort $(wildcard daemon/graph/*.c kmod/core/*.c))
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(FUZZ_CC) -o $@ $^
+fuzz-socket fuzz-ring: fuzz-%: $(B)/fuzz/%
+	@mkdir -p $(B)/fuzz/$*-corpus
+	$< -max_total_time=$(or $(FUZZ_SECONDS),60) -max_len=2048 -artifact_prefix=$(B)/fuzz/ \
+		$(B)/fuzz/$*-corpus
+FUZZ_TARGETS += fuzz-socket fuzz-ring
+.PHONY: fuzz-socket fuzz-ring

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "daemon/link/broker_impl.h"
+#include "daemon/link/wake.h"
 #include "daemon/log.h"
 #include "daemon/memory/guard.h"
 
@@ -227,6 +228,12 @@ static void look_at_pending(struct broker *b, bool all)
 	clist_for_each_safe(pos, tmp, &b->conns) {
 		struct conn *c = clist_entry(pos, struct conn, node);
 
+		if (__atomic_load_n(&c->hostile, __ATOMIC_RELAXED) && !c->closing) {
+			log_warn("eventfd of a client blocks: context killed",
+				 log_u64("context", c->client->id), log_u64("uid", c->uid));
+			core_client_kill(c->client, EPIPE);
+			conn_close(c);
+		}
 		if (c->nr_pending && !c->closing &&
 		    (__atomic_exchange_n(&c->woken, 0, __ATOMIC_ACQUIRE) || all))
 			conn_check_pending(c, now);
@@ -424,6 +431,9 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	pthread_mutex_init(&b->ident_lock, NULL);
 	if (!cp.user_memory)
 		cp.user_memory = eighth_of_ram();
+	err = wake_init();
+	if (err)
+		goto fail;
 	err = -ENOMEM;
 	b->identity = identity_create();
 	if (!b->identity)

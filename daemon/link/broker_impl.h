@@ -17,7 +17,6 @@
 
 #define CONN_MAX_PENDING	256u	/* calls that wait, of one connection */
 #define CONN_MAX_TOKENS		256u	/* exported timelines of one connection */
-#define BROKER_WAKE_US		20000u	/* longest a wake-up may block */
 
 struct conn;
 
@@ -77,6 +76,7 @@ struct conn {
 	struct work add;
 	struct work remove;
 	bool removed;
+	uint32_t hostile;	/* atomic: its eventfd made us wait */
 	uint32_t woken;		/* atomic: look at the pending calls */
 
 	enum conn_where where __attribute__((aligned(64)));

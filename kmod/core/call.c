@@ -127,7 +127,7 @@ static const struct core_call calls[] = {
 	CALL(CONTEXT_KILL, call_context_kill, arax_kill, context, A),
 };
 
-#define NR_CALLS	(sizeof(calls) / sizeof(calls[0]))
+#define NR_CALLS	ARRAY_SIZE(calls)
 
 const struct core_call *core_call_find(u32 nr)
 {
@@ -142,7 +142,7 @@ int core_call_run(const struct core_call *call, struct core *core, struct core_c
 {
 	if (c && core_read_once(c->dead))
 		return -(int)core_read_once(c->dead);
-	if (call->flags & CORE_CALL_INIT && c && !core_read_once(c->ready))
+	if (call->flags & CORE_CALL_INIT && c && !core_load_acquire(&c->ready))
 		return -ENXIO;
 	return call->run ? call->run(core, c, a) : -ENOTTY;
 }

@@ -107,7 +107,7 @@ void core_client_kill_locked(struct core_client *c, u32 error, struct core_garba
 	core_spin_assert(&c->core->dispatch);
 	if (c->dead)
 		return;
-	c->dead = error;
+	core_write_once(c->dead, error);
 	if (c->region)
 		core_write_once(core_ctl(c)->dead, error);
 	drop_tasks(c, g);
@@ -218,7 +218,8 @@ int core_context_init(struct core_client *c, struct arax_context_init *a)
 		clist_add_tail(&tasks[i].node, &c->free);
 	}
 	core_write_once(core_ctl(c)->epoch, core_read_once(core->epoch));
-	c->ready = true;
+	/* Pairs with the acquire of whoever calls without c->lock. */
+	core_store_release(&c->ready, true);
 	core_atomic_add(&c->memory, l.region_size);
 	a->sq_offset = l.sq_offset;
 	a->cq_offset = l.cq_offset;

@@ -74,7 +74,7 @@ KTEST(context_init)
 	CHECK_ERR(init(fd, NO_INIT(4, 512, 0)), EINVAL);
 	CHECK_ERR(init(fd, NO_INIT(4, 128, 100)), EINVAL);
 	CHECK_ERR(init(fd, NO_INIT(4, 128, ARAX_MAX_ARENA + PAGE)), EINVAL);
-	CHECK_ERR(init(fd, NO_INIT(4, 128, 0u - PAGE)), EINVAL);
+	CHECK_ERR(init(fd, NO_INIT(4, 128, 0xfffff000u)), EINVAL);
 	bad = i, bad.ring_fd = 0;
 	CHECK_ERR(init(fd, bad), EINVAL);
 	bad = i, bad.wake_fd = 0;

@@ -39,9 +39,14 @@
 
 #define KTEST(fn) \
 	static void fn##_body(void); \
-	TEST(fn) \
+	static void fn##_test(void) \
 	{ \
 		ktest_run(fn##_body); \
+	} \
+	static struct test fn##_entry = { #fn, fn##_test, NULL }; \
+	__attribute__((constructor)) static void fn##_register(void) \
+	{ \
+		tap_register(&fn##_entry); \
 	} \
 	static void fn##_body(void)
 
