@@ -212,6 +212,7 @@ static int start_ready(struct poller *p)
 	int n = 0;
 	uint32_t i;
 
+	p->unfinished = false;
 	for (;;) {
 		struct graph_node *node;
 
@@ -230,8 +231,10 @@ static int start_ready(struct poller *p)
 		n++;
 		if (run_start(p, node) == RUN_LOST)
 			return -1;
-		if (p->now - first > limit)
+		if (p->now - first > limit) {
+			p->unfinished = true;
 			return n;
+		}
 	}
 }
 
@@ -359,16 +362,17 @@ static void same_cpu(struct poller *p)
 	if (++p->crowded < CROWDED)
 		return;
 	p->crowded = 0;
-	if (p->now < p->next_move || cpu < 0 || sched_getaffinity(0, sizeof(all), &all)) {
-		p->spin_pause = SPIN_PAUSE;
-		return;
+	if (p->now >= p->next_move && cpu >= 0 && !sched_getaffinity(0, sizeof(all), &all)) {
+		p->next_move = p->now + MOVE_US * p->ticks.per_us;
+		others = all;
+		CPU_CLR(cpu, &others);
+		if (CPU_COUNT(&others) && !sched_setaffinity(0, sizeof(others), &others)) {
+			sched_setaffinity(0, sizeof(all), &all);
+			p->stats.moves++;
+			return;
+		}
 	}
-	p->next_move = p->now + MOVE_US * p->ticks.per_us;
-	others = all;
-	CPU_CLR(cpu, &others);
-	if (CPU_COUNT(&others) && !sched_setaffinity(0, sizeof(others), &others))
-		sched_setaffinity(0, sizeof(all), &all);
-	p->stats.moves++;
+	p->spin_pause = SPIN_PAUSE;
 }
 
 /*
@@ -469,7 +473,7 @@ static int turn(struct poller *p)
 			n += (int)l->ops->poll(l, p->now);
 		n += (int)take_entries(p, l);
 	}
-	if (!n && !sched_queued(p->sched))
+	if (!n && !p->unfinished && !sched_queued(p->sched))
 		return 0;
 	p->now = ticks_now(&p->ticks);
 	if (n)
@@ -528,6 +532,7 @@ static void loop(struct poller *p)
 
 	here = true;
 	p->now = ticks_now(&p->ticks);
+	p->unfinished = true;	/* who held the role before may have left in the middle */
 	while (!role_stopped(p)) {
 		int n = turn(p);
 
@@ -596,11 +601,10 @@ static void *first_main(void *arg)
 	return thread_main(arg);
 }
 
+/* The machine's, not ours: a peer may run where we may not. */
 static bool many_cpus(void)
 {
-	cpu_set_t set;
-
-	return !sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) > 1;
+	return sysconf(_SC_NPROCESSORS_ONLN) > 1;
 }
 
 /* A popped task that ends without running: the scheduler forgets it. */

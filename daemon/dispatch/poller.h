@@ -62,6 +62,7 @@ struct poller {
 	uint32_t nr_devs;
 	/* runnable[kernel index * nr_devs + device] */
 	uint8_t *runnable;
+	bool unfinished;		/* the last turn ended for time, not for want of work */
 	bool woke_peer;			/* the last commit woke a sleeper */
 	bool tried;			/* spinning in spite of that */
 	uint32_t short_sleeps;		/* in a row: it would have paid to spin */

@@ -17,7 +17,8 @@
 #include "daemon/log.h"
 #include "daemon/memory/guard.h"
 
-#define CELLS		16384u
+/* Its reader empties it at each turn, so it may be small: it stays in the cache. */
+#define CELLS		2048u
 #define SLOTS		16384u
 #define EVENTS		32
 #define PER_UID_SPARE	64u	/* connections of one user beside its contexts */

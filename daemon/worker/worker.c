@@ -305,7 +305,18 @@ int worker_start(const struct worker_options *o, uint32_t uid, uint32_t gid,
 
 bool worker_usable(struct worker *w)
 {
-	return !atomic_load(&w->stale) && !wait_exit(w, 0);
+	enum worker_fate fate;
+	int signal;
+
+	if (atomic_load(&w->stale))
+		return false;
+	if (!wait_exit(w, 0))
+		return true;
+	fate = reap(w, &signal);
+	log_warn("worker ended while idle", log_i64("pid", w->pid), log_u64("uid", w->uid),
+		 log_str("how", fate == WORKER_CRASHED ? "crash" : signal ? "killed" : "exit"),
+		 log_i64("signal", signal));
+	return false;
 }
 
 /* ------------------------------------------------------------------ */

@@ -128,7 +128,7 @@ static void finish(struct core *core, struct core_task *t, const struct core_res
 void core_complete_held(struct core *core, struct core_task *t, const struct core_result *r,
 			struct core_garbage *g)
 {
-	core_uncharge(t->client->tenant, t->client->user, ARAX_RES_TASKS, 1);
+	core_uncharge_tasks(core, t->client->tenant, t->client->user, 1);
 	finish(core, t, r, g);
 	t->state = CORE_TASK_ZOMBIE;
 }
@@ -136,7 +136,7 @@ void core_complete_held(struct core *core, struct core_task *t, const struct cor
 void core_complete(struct core *core, struct core_task *t, const struct core_result *r,
 		   struct core_garbage *g)
 {
-	core_uncharge(t->client->tenant, t->client->user, ARAX_RES_TASKS, 1);
+	core_uncharge_tasks(core, t->client->tenant, t->client->user, 1);
 	finish(core, t, r, g);
 	core_task_release(core, t, g);
 }
@@ -161,7 +161,7 @@ static struct core_task *claim(struct core *core, u64 tag)
  * The books first: a client that sees its completion may submit at once and
  * must find its charge gone.  Runs of one client's tasks are uncharged together.
  */
-static void uncharge_runs(struct core_task **t, u32 n)
+static void uncharge_runs(struct core *core, struct core_task **t, u32 n)
 {
 	u32 i, run;
 
@@ -174,7 +174,7 @@ static void uncharge_runs(struct core_task **t, u32 n)
 		c = t[i]->client;
 		while (i + run < n && t[i + run] && t[i + run]->client == c)
 			run++;
-		core_uncharge(c->tenant, c->user, ARAX_RES_TASKS, run);
+		core_uncharge_tasks(core, c->tenant, c->user, run);
 	}
 }
 
@@ -205,7 +205,7 @@ static u32 commit_chunk(struct core *core, const struct arax_commit_entry *e, u3
 		tasks[i] = claim(core, core_read_once(e[(first + i) & mask].tag));
 		stale += !tasks[i];
 	}
-	uncharge_runs(tasks, n);
+	uncharge_runs(core, tasks, n);
 	for (i = 0; i < n; i++) {
 		struct core_task *t = tasks[i];
 		struct core_result r;

@@ -376,11 +376,11 @@ static void charge(struct core_client *c, struct prepared *p, u32 n)
 
 	for (i = 0; i < n; i++)
 		good += !p[i].error;
-	if (!good || !core_charge(c->tenant, c->user, ARAX_RES_TASKS, good))
+	if (!good || !core_charge_tasks(c->core, c->tenant, c->user, good))
 		return;
 	for (i = 0; i < n; i++)
 		if (!p[i].error)
-			p[i].error = core_charge(c->tenant, c->user, ARAX_RES_TASKS, 1);
+			p[i].error = core_charge_tasks(c->core, c->tenant, c->user, 1);
 }
 
 static void enqueue(struct core_client *c, struct prepared *p, u32 n, struct core_garbage *g)
@@ -407,7 +407,7 @@ static void enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 		core_dispatch_queue(core, t, g);
 	}
 	if (back)
-		core_uncharge(c->tenant, c->user, ARAX_RES_TASKS, back);
+		core_uncharge_tasks(core, c->tenant, c->user, back);
 }
 
 int core_submit(struct core_client *c, u32 max)
@@ -432,9 +432,9 @@ int core_submit(struct core_client *c, u32 max)
 		want = max - done < BATCH ? max - done : BATCH;
 		n = gather(c, p, want, &corrupt, &why);
 		if (n) {
-			charge(c, p, n);
 			core_garbage_init(&g);
 			core_spin_lock(&core->dispatch);
+			charge(c, p, n);
 			enqueue(c, p, n, &g);
 			core_unlock_collect(core, &g);
 			/* Pairs with the client's acquire before it reuses a place. */

@@ -209,6 +209,60 @@ void core_uncharge(struct core_tenant *leaf, struct core_tenant *user, u32 res, 
 	uncharge_one(&user->res[res], amount);
 }
 
+/*
+ * Tasks come and go under core->dispatch, which submission and completion hold
+ * anyway: so plain arithmetic does, at a fifth of the price of as many locked
+ * instructions, and nobody ever sees a charge that is taken back.
+ */
+int core_charge_tasks(struct core *core, struct core_tenant *leaf, struct core_tenant *user, u64 n)
+{
+	struct core_tenant *t;
+	bool limited = false;
+
+	core_spin_assert(&core->dispatch);
+	for (t = leaf; t; t = t->parent) {
+		u64 max = core_atomic_read(&t->res[ARAX_RES_TASKS].max);
+
+		if (max == ARAX_LIMIT_MAX)
+			continue;
+		limited = true;
+		if (core_atomic_read(&t->res[ARAX_RES_TASKS].used) + n > max)
+			goto refused;
+	}
+	/* The user's default holds only where no cgroup above has a limit. */
+	t = user;
+	if (!limited && core_atomic_read(&t->res[ARAX_RES_TASKS].used) + n >
+			core_atomic_read(&t->res[ARAX_RES_TASKS].max))
+		goto refused;
+	for (t = leaf; t; t = t == user ? NULL : t->parent ? t->parent : user) {
+		struct core_counter *c = &t->res[ARAX_RES_TASKS];
+		u64 used = core_atomic_read(&c->used) + n;
+
+		core_atomic_set(&c->used, used);
+		if (used > core_atomic_read(&c->peak))
+			core_atomic_set(&c->peak, used);
+	}
+	return 0;
+refused:
+	core_atomic_add(&t->res[ARAX_RES_TASKS].events, 1);
+	return -EDQUOT;
+}
+
+void core_uncharge_tasks(struct core *core, struct core_tenant *leaf, struct core_tenant *user,
+			 u64 n)
+{
+	struct core_tenant *t;
+
+	core_spin_assert(&core->dispatch);
+	for (t = leaf; t; t = t == user ? NULL : t->parent ? t->parent : user) {
+		struct core_counter *c = &t->res[ARAX_RES_TASKS];
+		u64 used = core_atomic_read(&c->used);
+
+		core_warn_on(used < n);
+		core_atomic_set(&c->used, used - n);
+	}
+}
+
 int core_limit_set(struct core *core, const struct arax_limit *a)
 {
 	struct core_tenant *t;

@@ -53,7 +53,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	static struct poller *poller;
 	struct broker_params bp = { .config = &config, .mode = 0600 };
 	struct arax_layout l;
-	struct devices *devices;
+	static struct devices *devices;
 
 	log_init(STDERR_FILENO, LOG_LEVEL_ERR, LOG_FORMAT_PLAIN);
 	snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/arax-fuzz-%d.sock",

@@ -28,4 +28,6 @@ be_test = $(foreach v,$(2),$(eval $(call be_one,$(1),$(v))))
 
 $(call be_test,signature,plain asan)
 $(call be_test,registry,plain asan)
+$(call be_test,log,plain asan)
+$(call be_test,config,plain asan)
 $(call be_test,runner,plain asan tsan)
