@@ -10,7 +10,7 @@
 /* Calls with a struct that is right but for what is named. */
 #define BAD(fd, NR, type, err, ...) do { \
 	struct type bad_ = { .size = sizeof(bad_), __VA_ARGS__ }; \
-	CHECK_ERR(CALL(fd, NR, &bad_), err); \
+	CHECK_SAME("bad " #NR ": " #__VA_ARGS__, CALL(fd, NR, &bad_), -(err)); \
 } while (0)
 
 static int pipe_end(void)
@@ -47,6 +47,7 @@ KTEST(info)
 	mediator_close(&m);
 	CHECK_OK(CALL(fd, INFO, &i));
 	CHECK_EQ(i.epoch, 0);
+	BAD(fd, INFO, arax_info, EINVAL, .pad = 1);
 	close(fd);
 }
 

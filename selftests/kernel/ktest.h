@@ -30,12 +30,17 @@
 #define USER2	1002
 
 /* A call that must succeed, or fail with the given errno. */
-#define CHECK_OK(expr)		CHECK_EQ(expr, 0)
-#define CHECK_ERR(expr, err)	CHECK_EQ(expr, -(err))
+#define CHECK_SAME(text, a, b) do { \
+	long long a_ = (long long)(a), b_ = (long long)(b); \
+	if (a_ != b_) \
+		tap_fail(__FILE__, __LINE__, text, a_, b_); \
+} while (0)
+#define CHECK_OK(expr)		CHECK_SAME(#expr " is 0", expr, 0)
+#define CHECK_ERR(expr, err)	CHECK_SAME(#expr " is " #err, expr, -(err))
 /* For system calls of the C library. */
-#define CHECK_SYS(expr)		CHECK_EQ((expr) < 0 ? -errno : 0, 0)
+#define CHECK_SYS(expr)		CHECK_SAME(#expr " is well", (expr) < 0 ? -errno : 0, 0)
 #define CHECK_SYS_ERR(expr, err) \
-	CHECK_EQ((long long)(expr) == -1 ? -errno : 0, -(err))
+	CHECK_SAME(#expr " is " #err, (long long)(expr) == -1 ? -errno : 0, -(err))
 
 #define KTEST(fn) \
 	static void fn##_body(void); \
