@@ -228,7 +228,7 @@ static void fill_launch(struct run *run, const struct kernel *k, bool worker)
 	rt->kernel = k;
 	rt->buffers = worker ? run->buffers : NULL;
 	rt->uid = d->uid;
-	rt->gid = d->uid;
+	rt->gid = d->gid;
 	rt->flags = 0;
 	rt->lane = run->direct ? 0 : run->lane;
 	rt->deadline_ns = d->deadline_ns;

@@ -206,6 +206,7 @@ static int prepare(struct core_client *c, struct core_task *t, const struct arax
 	t->d.kernel = b->kernel;
 	t->d.context = c->id;
 	t->d.uid = c->uid;
+	t->d.gid = c->gid;
 	t->d.tenant = c->tenant->id;
 	t->d.queue = t->queue->handle;
 	t->d.queue_flags = (u8)t->queue->flags;
