@@ -7,6 +7,8 @@ static int call_info(struct core *core, struct core_client *c, union core_args *
 	struct arax_info *a = &u->info;
 	u32 size = a->size;
 
+	if (a->pad)
+		return -EINVAL;
 	memset(a, 0, sizeof(*a));
 	a->size = size;
 	a->abi_version = ARAX_ABI_VERSION;

@@ -275,6 +275,8 @@ static void context_usage(struct core_client *c, struct arax_usage *u)
 
 int core_usage_query(struct core_client *c, struct arax_usage *a)
 {
+	if (a->pad)
+		return -EINVAL;
 	switch (a->scope) {
 	case ARAX_USAGE_CONTEXT:
 		context_usage(c, a);

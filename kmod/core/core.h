@@ -384,7 +384,8 @@ struct core {
 	u32 *states;
 	struct arax_commit_entry *commits;
 	struct core_slot *slots;
-	u32 slot_free;
+	u32 slot_free;		/* first come, first served: a tag comes back late */
+	u32 slot_last;
 	u32 slots_used;
 	struct clist backlog;
 	struct clist task_notes;
@@ -485,6 +486,8 @@ void core_tenant_hold(struct core *core, struct core_tenant *t);
 void core_tenant_put(struct core *core, struct core_tenant *t);
 /* Lock-free, all or nothing, leaf to root and the user: 0 or -EDQUOT. */
 int core_charge(struct core_tenant *t, struct core_tenant *user, u32 res, u64 n);
+/* The same for a batch: who is refused tries its parts, so it counts no event. */
+bool core_charge_all(struct core_tenant *t, struct core_tenant *user, u32 res, u64 n);
 void core_uncharge(struct core_tenant *t, struct core_tenant *user, u32 res, u64 n);
 int core_limit_set(struct core *core, const struct arax_limit *a);
 int core_tenant_query(struct core *core, struct arax_tenant *a);

@@ -127,8 +127,11 @@ void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value,
 
 int core_timeline_query(struct core_client *c, struct arax_timeline_point *a)
 {
-	struct core_timeline *tl = get(c, a->handle);
+	struct core_timeline *tl;
 
+	if (a->pad)
+		return -EINVAL;
+	tl = get(c, a->handle);
 	if (!tl)
 		return -EBADF;
 	core_spin_lock(&c->core->dispatch);

@@ -43,6 +43,7 @@ START_TEST(kill_with_mediated_buffers)
 	fx->core->slots = realloc(fx->core->slots, 6 * sizeof(*fx->core->slots));
 	fx->core->slots[5] = (struct core_slot){ .gen = 1 };
 	fx->core->slot_free = 5;
+	fx->core->slot_last = 5;
 	core_spin_unlock(&fx->core->dispatch);
 	core_client_kill(cl->c, EPIPE);
 	while ((d = fx_next(fx)))
