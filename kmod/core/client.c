@@ -213,7 +213,6 @@ int core_context_init(struct core_client *c, struct arax_context_init *a)
 	for (i = 0; i < a->depth; i++) {
 		tasks[i].client = c;
 		clist_init(&tasks[i].node);
-		clist_init(&tasks[i].tl_node);
 		clist_init(&tasks[i].note);
 		clist_add_tail(&tasks[i].node, &c->free);
 	}

@@ -273,7 +273,7 @@ static void take_references(struct core_task *t)
 		t->d.error = t->wait->error;
 	} else if (t->wait->value < t->wait_value) {
 		t->blocked = true;
-		clist_add_tail(&t->tl_node, &t->wait->tasks);
+		cheap_insert(&t->wait->tasks, &t->tl_node, t->wait_value);
 	}
 }
 
