@@ -314,7 +314,7 @@ int core_context_query(struct core *core, struct arax_context *a)
 	a->nr_buffers = core_read_once(c->nr[CORE_BUFFER]);
 	a->nr_queues = core_read_once(c->nr[CORE_QUEUE]);
 	a->nr_timelines = core_read_once(c->nr[CORE_TIMELINE]);
-	a->depth = core_read_once(c->depth);
+	a->depth = core_client_ready(c) ? c->depth : 0;
 	a->tenant = c->tenant->id;
 	memcpy(a->comm, c->comm, sizeof(a->comm));
 	memset(&a->usage, 0, sizeof(a->usage));

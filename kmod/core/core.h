@@ -467,6 +467,12 @@ static inline bool core_client_ready(const struct core_client *c)
 	return core_load_acquire(&c->ready);
 }
 
+/* By client->lock; others look without it. */
+static inline void core_client_count(struct core_client *c, enum core_type type, int by)
+{
+	core_write_once(c->nr[type], c->nr[type] + (u32)by);
+}
+
 /* Unread completions; any thread, may be out of date at once. */
 u32 core_client_unread(struct core_client *c);
 

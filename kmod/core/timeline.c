@@ -24,7 +24,7 @@ int core_timeline_create(struct core_client *c, struct arax_timeline_create *a)
 	core_mutex_lock(&c->lock);
 	err = core_handle_add(&c->handles, CORE_TIMELINE, tl, &a->handle);
 	if (!err)
-		c->nr[CORE_TIMELINE]++;
+		core_client_count(c, CORE_TIMELINE, 1);
 	core_mutex_unlock(&c->lock);
 	if (err)
 		core_free(tl);
@@ -77,7 +77,7 @@ int core_timeline_destroy(struct core_client *c, u32 handle)
 	core_mutex_lock(&c->lock);
 	tl = core_handle_remove(&c->handles, CORE_TIMELINE, handle);
 	if (tl)
-		c->nr[CORE_TIMELINE]--;
+		core_client_count(c, CORE_TIMELINE, -1);
 	core_mutex_unlock(&c->lock);
 	if (!tl)
 		return -EBADF;
@@ -240,7 +240,7 @@ int core_timeline_import(struct core_client *c, struct arax_timeline_share *a)
 	core_mutex_lock(&c->lock);
 	err = core_handle_add(&c->handles, CORE_TIMELINE, tl, &a->handle);
 	if (!err)
-		c->nr[CORE_TIMELINE]++;
+		core_client_count(c, CORE_TIMELINE, 1);
 	core_mutex_unlock(&c->lock);
 	if (err)
 		core_timeline_put(c->core, tl);
