@@ -213,7 +213,6 @@ int core_context_init(struct core_client *c, struct arax_context_init *a)
 	for (i = 0; i < a->depth; i++) {
 		tasks[i].client = c;
 		clist_init(&tasks[i].node);
-		clist_init(&tasks[i].tl_node);
 		clist_init(&tasks[i].note);
 		clist_add_tail(&tasks[i].node, &c->free);
 	}
@@ -315,7 +314,7 @@ int core_context_query(struct core *core, struct arax_context *a)
 	a->nr_buffers = core_read_once(c->nr[CORE_BUFFER]);
 	a->nr_queues = core_read_once(c->nr[CORE_QUEUE]);
 	a->nr_timelines = core_read_once(c->nr[CORE_TIMELINE]);
-	a->depth = core_read_once(c->depth);
+	a->depth = core_client_ready(c) ? c->depth : 0;
 	a->tenant = c->tenant->id;
 	memcpy(a->comm, c->comm, sizeof(a->comm));
 	memset(&a->usage, 0, sizeof(a->usage));
