@@ -33,7 +33,7 @@ $(foreach v,plain asan tsan,\
 	$(call program,$(B)/unit/daemon-broker-$(v),$(v),$(DAEMON_BROKER_SRCS),$(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-parts-$(v),$(v),$(DAEMON_PARTS_SRCS),$(DAEMON_TEST_LIBS)))
 
-$(addprefix check-daemon-,$(DAEMON_TESTS)): check-daemon-%: $(B)/unit/daemon-%
+$(addprefix check-daemon-,$(DAEMON_TESTS)): check-daemon-%: $(B)/unit/daemon-% $$(STD_KERNEL)
 	scripts/tally run unit/daemon-$* $<
 CHECK_TARGETS += $(addprefix check-daemon-,$(DAEMON_TESTS))
 .PHONY: $(addprefix check-daemon-,$(DAEMON_TESTS))

@@ -77,8 +77,9 @@ static struct miscdevice ctl_device = {
 
 static int check_params(void)
 {
-	if (!is_power_of_2(cells) || cells < 64 || cells > 1u << 20) {
-		pr_err("cells=%u: must be a power of two from 64 to %u\n", cells, 1u << 20);
+	if (!is_power_of_2(cells) || cells < CORE_MIN_CELLS || cells > CORE_MAX_CELLS) {
+		pr_err("cells=%u: must be a power of two from %u to %u\n", cells,
+		       CORE_MIN_CELLS, CORE_MAX_CELLS);
 		return -EINVAL;
 	}
 	if (slots < 2 || slots > CORE_MAX_SLOTS) {

@@ -86,7 +86,7 @@ static void add_task(struct poller *p, struct link *l, const struct arax_dispatc
 	if (err) {
 		struct commit_info info = { .result = err, .device = ~0u };
 
-		p->stats.errors++;
+		POLLER_COUNT(p, errors);
 		log_warn("task can't be taken", log_str("link", l->name),
 			 log_u64("context", d->context), log_errno(err));
 		poller_commit(p, l, d->tag, &info);
@@ -178,8 +178,14 @@ static bool anything_runs(struct poller *p, const struct graph_node *node)
 	return false;
 }
 
+/* Ticks of inline work after which the rings have their turn again. */
+static uint64_t turn_limit(const struct poller *p)
+{
+	return TURN_NS / 1000 * p->ticks.per_us;
+}
+
 /* Returns how many tasks were popped, or -1: the role is lost. */
-static int take_ready(struct poller *p, struct link *l)
+static int take_ready(struct poller *p, struct link *l, uint64_t first)
 {
 	struct graph_node *node;
 	enum run_outcome outcome;
@@ -194,6 +200,10 @@ static int take_ready(struct poller *p, struct link *l)
 		} else if (!p->stopping && run_direct(p, node, &outcome)) {
 			if (outcome == RUN_LOST)
 				return -1;
+			if (p->now - first > turn_limit(p)) {
+				p->unfinished = true;
+				return n;
+			}
 		} else if (!anything_runs(p, node)) {
 			run_refuse(p, node, node->d.opcode == ARAX_OP_LAUNCH ? -ENOEXEC :
 							       -EOPNOTSUPP);
@@ -208,7 +218,7 @@ static int take_ready(struct poller *p, struct link *l)
 /* Returns how many tasks were started, or -1: the role is lost. */
 static int start_ready(struct poller *p)
 {
-	uint64_t first = p->now, limit = TURN_NS / 1000 * p->ticks.per_us;
+	uint64_t first = p->now;
 	int n = 0;
 	uint32_t i;
 
@@ -217,7 +227,7 @@ static int start_ready(struct poller *p)
 		struct graph_node *node;
 
 		for (i = 0; i < p->nr_links; i++) {
-			int popped = take_ready(p, p->links[i]);
+			int popped = take_ready(p, p->links[i], first);
 
 			if (popped < 0)
 				return -1;
@@ -231,7 +241,7 @@ static int start_ready(struct poller *p)
 		n++;
 		if (run_start(p, node) == RUN_LOST)
 			return -1;
-		if (p->now - first > limit) {
+		if (p->now - first > turn_limit(p)) {
 			p->unfinished = true;
 			return n;
 		}
@@ -250,6 +260,7 @@ static void expire(struct poller *p, struct link *l)
 	/* What runs in a worker has its deadline there; a thread can't be stopped. */
 	while (graph_expire(l->graph, now))
 		;
+	p->unfinished = true;	/* others may have become ready */
 	ended_without_running(p, l);
 }
 
@@ -368,7 +379,7 @@ static void same_cpu(struct poller *p)
 		CPU_CLR(cpu, &others);
 		if (CPU_COUNT(&others) && !sched_setaffinity(0, sizeof(others), &others)) {
 			sched_setaffinity(0, sizeof(all), &all);
-			p->stats.moves++;
+			POLLER_COUNT(p, moves);
 			return;
 		}
 	}
@@ -414,7 +425,7 @@ static void go_to_sleep(struct poller *p)
 		/* Nothing is on its way: old failures concern nobody any more. */
 		for (i = 0; i < p->nr_links; i++)
 			graph_settle(p->links[i]->graph, before);
-		p->stats.sleeps++;
+		POLLER_COUNT(p, sleeps);
 		role_sleep(&p->role);
 		handle_events(p, ms);
 		role_wake(&p->role);
@@ -586,7 +597,7 @@ static void *thread_main(void *arg)
 	struct poller *p = arg;
 
 	while (role_await(&p->role, nap_tick, p)) {
-		p->stats.stolen++;
+		POLLER_COUNT(p, stolen);
 		/* Who watches the watchman: the other may be away for long. */
 		if (!__atomic_load_n(&p->role.waiting, __ATOMIC_RELAXED))
 			add_thread(p);

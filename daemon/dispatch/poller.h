@@ -119,6 +119,10 @@ void poller_kick(struct poller *p);
 int poller_watch(struct poller *p, int fd, struct watch *w, bool edge);
 void poller_unwatch(struct poller *p, int fd);
 
+/* One writer, any readers. */
+#define POLLER_COUNT(p, what) \
+	__atomic_store_n(&(p)->stats.what, (p)->stats.what + 1, __ATOMIC_RELAXED)
+
 /* (poller) CLOCK_MONOTONIC now, to some microseconds. */
 static inline uint64_t poller_ns(const struct poller *p)
 {

@@ -75,7 +75,7 @@ void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct 
 		l->live[slot].tag = 0;
 		l->nr_live--;
 	}
-	p->stats.tasks++;
+	POLLER_COUNT(p, tasks);
 	if (++l->commit_count >= POLLER_BATCH)
 		l->ops->commit(l);
 }
@@ -228,7 +228,7 @@ static void fill_launch(struct run *run, const struct kernel *k, bool worker)
 	rt->kernel = k;
 	rt->buffers = worker ? run->buffers : NULL;
 	rt->uid = d->uid;
-	rt->gid = d->uid;
+	rt->gid = d->gid;
 	rt->flags = 0;
 	rt->lane = run->direct ? 0 : run->lane;
 	rt->deadline_ns = d->deadline_ns;
@@ -247,7 +247,7 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 	int result;
 
 	run->start = start;
-	p->stats.inline_runs++;
+	POLLER_COUNT(p, inline_runs);
 	lent = role_lend(&p->role);
 	if (launch) {
 		run->rt.flags = RUNNER_INLINE;
@@ -300,7 +300,7 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 		fill_launch(run, k, worker);
 	if (!worker && sched_is_short(p->sched, node, node->device, p->inline_ns))
 		return run_inline(p, run, pd, launch);
-	p->stats.handed++;
+	POLLER_COUNT(p, handed);
 	if (launch)
 		runner_submit(pd->runner, &run->rt);
 	else

@@ -326,8 +326,9 @@ static int take_socket(struct broker *b, const char *path, unsigned int mode)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	char lock[128];
+	struct timespec pause = { .tv_nsec = 10000000 };
 	mode_t mask;
-	int one = 1, err;
+	int one = 1, err, tries;
 
 	if (strlen(path) >= sizeof(sa.sun_path) || strlen(path) >= sizeof(b->path)) {
 		log_err("socket path too long", log_str("path", path),
@@ -342,7 +343,10 @@ static int take_socket(struct broker *b, const char *path, unsigned int mode)
 		log_err("lock can't be opened", log_str("path", lock), log_errno(err));
 		return err;
 	}
-	if (flock(b->lock_fd, LOCK_EX | LOCK_NB)) {
+	/* One that was killed just now may not have wholly gone. */
+	for (tries = 0; flock(b->lock_fd, LOCK_EX | LOCK_NB) && tries < 20; tries++)
+		nanosleep(&pause, NULL);
+	if (tries == 20) {
 		log_err("another araxd serves this socket", log_str("path", path));
 		return -EADDRINUSE;
 	}

@@ -169,6 +169,12 @@ void conn_answer(struct conn *c, uint32_t nr, uint32_t id, int result, union cor
 /* broker_wait.c */
 int conn_submit(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,
 		const union core_args *a);
+/*
+ * Runs a call when every entry that was published before it has been consumed:
+ * a task may name what the next call destroys, or be what it cancels.
+ */
+int conn_after_submitted(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,
+			 const union core_args *a);
 int conn_wait(struct conn *c, uint32_t id, uint32_t size, const union core_args *a);
 void conn_check_pending(struct conn *c, uint64_t now_ns);
 void conn_drop_pending(struct conn *c);

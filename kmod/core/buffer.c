@@ -88,9 +88,10 @@ void core_buffer_put_locked(struct core_buffer *buf, struct core_garbage *g)
 	if (--buf->users)
 		return;
 	buf->idle = true;
+	/* Not flushed here: the caller may be walking a list of queued tasks. */
 	if (buf->mediated && core->state == CORE_LIVE && clist_empty(&buf->note)) {
 		clist_add_tail(&buf->note, &core->drop_notes);
-		core_dispatch_flush(core, g);
+		g->flush = true;
 	}
 	clist_add_tail(&buf->garbage, &g->buffers);
 }
@@ -368,5 +369,20 @@ bool core_extent_overlaps(const struct core_extent *e, u32 nr, u64 start, u64 en
 	for (i = 0; i < nr; i++)
 		if (e[i].start < end && start < e[i].end)
 			return true;
+	return false;
+}
+
+bool core_reads_lost(const struct core_task *t)
+{
+	u32 i;
+
+	for (i = 0; i < t->d.nr_ranges; i++) {
+		const struct core_buffer *buf = t->buffers[i];
+		const struct arax_dispatch_range *r = &t->ranges[i];
+
+		if (buf->nr_lost && t->d.access >> (2 * i) & ARAX_IN && r->length &&
+		    core_extent_overlaps(buf->lost, buf->nr_lost, r->offset, core_range_end(r)))
+			return true;
+	}
 	return false;
 }

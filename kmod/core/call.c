@@ -144,7 +144,7 @@ int core_call_run(const struct core_call *call, struct core *core, struct core_c
 {
 	if (c && core_read_once(c->dead))
 		return -(int)core_read_once(c->dead);
-	if (call->flags & CORE_CALL_INIT && c && !core_load_acquire(&c->ready))
+	if (call->flags & CORE_CALL_INIT && c && !core_client_ready(c))
 		return -ENXIO;
 	return call->run ? call->run(core, c, a) : -ENOTTY;
 }

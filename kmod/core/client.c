@@ -94,7 +94,7 @@ static void drop_tasks(struct core_client *c, struct core_garbage *g)
 		core_complete(core, t, &r, g);
 	}
 	clist_del(&c->backlog);
-	if (core->state == CORE_LIVE && c->submitted) {
+	if (core->state == CORE_LIVE && c->peak_tasks) {
 		if (clist_empty(&c->note))
 			clist_add_tail(&c->note, &core->gone_notes);
 	} else {
@@ -108,7 +108,7 @@ void core_client_kill_locked(struct core_client *c, u32 error, struct core_garba
 	if (c->dead)
 		return;
 	core_write_once(c->dead, error);
-	if (c->region)
+	if (c->ready && c->region)
 		core_write_once(core_ctl(c)->dead, error);
 	drop_tasks(c, g);
 	if (clist_empty(&c->wake))
@@ -217,9 +217,13 @@ int core_context_init(struct core_client *c, struct arax_context_init *a)
 		clist_init(&tasks[i].note);
 		clist_add_tail(&tasks[i].node, &c->free);
 	}
-	core_write_once(core_ctl(c)->epoch, core_read_once(core->epoch));
-	/* Pairs with the acquire of whoever calls without c->lock. */
+	/* From here on attach, detach and kill see the region. */
+	core_spin_lock(&core->dispatch);
+	core_write_once(core_ctl(c)->epoch, core->state == CORE_LIVE ? core->epoch : 0);
+	core_write_once(core_ctl(c)->dead, c->dead);
+	/* Pairs with the acquire in core_client_ready(). */
 	core_store_release(&c->ready, true);
+	core_spin_unlock(&core->dispatch);
 	core_atomic_add(&c->memory, l.region_size);
 	a->sq_offset = l.sq_offset;
 	a->cq_offset = l.cq_offset;
@@ -238,7 +242,7 @@ unlock:
 
 u32 core_client_unread(struct core_client *c)
 {
-	if (!c->region)
+	if (!core_client_ready(c) || !c->region)
 		return 0;
 	return core_read_once(c->cq_tail) - core_read_once(core_ctl(c)->cq_head);
 }
@@ -266,7 +270,7 @@ static void context_usage(struct core_client *c, struct arax_usage *u)
 	core_spin_unlock(&core->dispatch);
 	u->max_ns = ARAX_LIMIT_MAX;
 	u->period_ns = 0;
-	u->weight = c->tenant->weight;
+	u->weight = core_read_once(c->tenant->weight);
 }
 
 int core_usage_query(struct core_client *c, struct arax_usage *a)

@@ -62,7 +62,7 @@ static void update_residency(struct core_task *t, const struct core_result *r)
 	for (i = 0; i < t->d.nr_ranges; i++) {
 		struct core_buffer *buf = t->buffers[i];
 		const struct arax_dispatch_range *x = &t->ranges[i];
-		u64 end = x->offset + (u64)(x->count - 1) * x->stride + x->length;
+		u64 end = core_range_end(x);
 
 		if (!(t->d.access >> (2 * i) & ARAX_OUT) || !x->length)
 			continue;

@@ -9,9 +9,10 @@ struct core *core_create(const struct core_ops *ops, const struct core_params *p
 	u32 i;
 
 	*err = -EINVAL;
-	if (params->cells < 64 || params->cells > 1u << 20 || params->cells & (params->cells - 1))
+	if (params->cells < CORE_MIN_CELLS || params->cells > CORE_MAX_CELLS ||
+	    params->cells & (params->cells - 1))
 		return NULL;
-	if (!params->slots || params->slots > CORE_MAX_SLOTS)
+	if (params->slots < 2 || params->slots > CORE_MAX_SLOTS)
 		return NULL;
 	*err = -ENOMEM;
 	core = core_alloc(sizeof(*core));
@@ -40,7 +41,7 @@ struct core *core_create(const struct core_ops *ops, const struct core_params *p
 		core->slots[i].gen = 1;
 		core->slots[i].next_free = i + 1 < params->slots ? i + 1 : 0;
 	}
-	core->slot_free = params->slots > 1 ? 1 : 0;
+	core->slot_free = 1;
 	*err = 0;
 	return core;
 free:
@@ -93,6 +94,7 @@ void core_garbage_init(struct core_garbage *g)
 	clist_init(&g->clients);
 	g->bigs = NULL;
 	g->mediator = false;
+	g->flush = false;
 }
 
 static void wake(struct core *core, struct core_garbage *g)
@@ -111,7 +113,7 @@ static void wake(struct core *core, struct core_garbage *g)
 
 		clist_del(&c->wake);
 		if (core_atomic_read(&c->sleepers) ||
-		    (c->region && core_read_once(core_ctl(c)->cq_need_wakeup)))
+		    (c->ready && c->region && core_read_once(core_ctl(c)->cq_need_wakeup)))
 			core->ops->client_wake(c);
 	}
 	if (g->mediator && core->page && core_read_once(core->page->need_wakeup))
@@ -160,6 +162,8 @@ static void collect(struct core *core, struct core_garbage *g)
 void core_unlock_collect(struct core *core, struct core_garbage *g)
 	core_releases(&core->dispatch)
 {
+	if (g->flush)
+		core_dispatch_flush(core, g);
 	wake(core, g);
 	core_spin_unlock(&core->dispatch);
 	collect(core, g);

@@ -94,14 +94,17 @@ struct core_ops {
 struct core_params {
 	u32 link;		/* ARAX_LINK_* */
 	u32 guarantees;		/* ARAX_GUAR_* */
-	u32 cells;		/* of the dispatch ring: power of two */
-	u32 slots;		/* tasks that the mediator may hold at once */
+	u32 cells;		/* of the dispatch ring: power of two, CORE_MIN.._MAX_CELLS */
+	u32 slots;		/* 2..CORE_MAX_SLOTS; the mediator may hold one task less */
 	u32 max_handles;	/* of one context */
 	u64 user_memory;	/* defaults per uid, where nothing is configured */
 	u64 user_tasks;
 	u64 user_contexts;
 };
 
+/* The largest task takes 82 cells, and a pad before it at most 81. */
+#define CORE_MIN_CELLS		256
+#define CORE_MAX_CELLS		(1u << 20)
 #define CORE_MAX_KERNELS	4096
 #define CORE_MAX_DEVICES	256
 #define CORE_COMMIT_ENTRIES	256
@@ -194,10 +197,12 @@ struct core_buffer {
 	bool revoked;
 	bool idle;		/* buffer_idle() has been called */
 	bool mediated;		/* the mediator may have it mapped */
-	bool note_pending;
 	struct clist note;	/* core->drop_notes */
 	struct clist garbage;
-	u64 poison;		/* a failed task would have written here, see fail.c */
+	/* Bytes that failed tasks would have written, see fail.c: [1] dataflow. */
+	u64 poison;
+	struct core_extent poisoned[2][CORE_DIRTY_RANGES];
+	u32 nr_poisoned[2];
 	/* Ranges whose only current copy is, or was, on a device. */
 	struct core_extent dirty[CORE_DIRTY_RANGES];
 	u32 nr_dirty;
@@ -210,7 +215,8 @@ struct core_queue {
 	u32 flags;
 	s32 priority;
 	u64 tasks;		/* core->dispatch: refs by tasks, plus the handle's */
-	u64 poison;		/* core->dispatch: see fail.c */
+	u64 poison;		/* core->dispatch: a task failed, see fail.c */
+	u64 barrier_poison;	/* core->dispatch: a barrier did */
 	struct clist garbage;
 };
 
@@ -260,6 +266,7 @@ struct core_task {
 	u8 notes;		/* CORE_NOTE_* that are pending */
 	bool started;		/* seen at detach */
 	bool blocked;
+	bool canceled;		/* the client asked while it was dispatched */
 	struct core_buffer **buffers;
 	struct arax_dispatch_range *ranges;
 	u8 *args;
@@ -291,7 +298,7 @@ struct core_client {
 	core_atomic sleepers;
 	core_atomic memory;	/* bytes of the buffers it made and has, and its region */
 	struct core_buffer *ring_buf;	/* what the region is charged as */
-	bool ready;		/* context-init is done */
+	bool ready;		/* context-init is done; written under core->dispatch */
 	u32 dead;		/* 0 or errno; core->dispatch */
 
 	core_mutex lock;	/* the next block */
@@ -373,7 +380,6 @@ struct core {
 	u32 epoch;
 	u8 *ring;		/* dispatch ring; the mediator maps it read-only */
 	u32 tail;		/* cells, for ever */
-	u32 head_seen;
 	struct arax_mediator_page *page;
 	u32 *states;
 	struct arax_commit_entry *commits;
@@ -401,11 +407,13 @@ struct core_garbage {
 	struct clist clients;
 	void *bigs;		/* singly linked through their first word */
 	bool mediator;		/* wake it */
+	bool flush;		/* notes were added: publish them at the end */
 };
 
 void core_garbage_init(struct core_garbage *g);
 /*
- * Ends a critical section: wakes whom it must, drops core->dispatch, frees.
+ * Ends a critical section: publishes new notes, wakes whom it must, drops
+ * core->dispatch, frees.
  * Not with core->lock held: the last reference to a client takes it.
  */
 void core_unlock_collect(struct core *core, struct core_garbage *g)
@@ -445,6 +453,13 @@ void core_client_kill_locked(struct core_client *c, u32 error, struct core_garba
 int core_context_query(struct core *core, struct arax_context *a);
 int core_context_kill(struct core *core, u32 id);
 int core_usage_query(struct core_client *c, struct arax_usage *a);
+/* Has context-init been done?  Then the region and the geometry stand. */
+static inline bool core_client_ready(const struct core_client *c)
+{
+	/* Pairs with the release in core_context_init(). */
+	return core_load_acquire(&c->ready);
+}
+
 /* Unread completions; any thread, may be out of date at once. */
 u32 core_client_unread(struct core_client *c);
 
@@ -499,6 +514,14 @@ void core_buffer_put_locked(struct core_buffer *buf, struct core_garbage *g);
 void core_extent_add(struct core_extent *e, u32 *nr, u64 start, u64 end);
 void core_extent_remove(struct core_extent *e, u32 *nr, u64 start, u64 end);
 bool core_extent_overlaps(const struct core_extent *e, u32 nr, u64 start, u64 end);
+/* Behind the last byte of a range; a checked one doesn't overflow. */
+static inline u64 core_range_end(const struct arax_dispatch_range *r)
+{
+	return r->offset + (u64)(r->count - 1) * r->stride + r->length;
+}
+
+/* core->dispatch held: does the task read bytes that died with a mediator? */
+bool core_reads_lost(const struct core_task *t);
 
 /* ------------------------------------------------------------------ */
 /* queue.c, timeline.c                                                 */
@@ -567,7 +590,11 @@ static inline bool core_submit_ready(const struct core_client *c)
 int core_attach(struct core *core, struct arax_attach *a);
 /* The mediator's file is closed: it commits nothing any more. */
 void core_detach(struct core *core);
-/* Its process is gone, and with it every DMA: replay or fail its tasks. */
+/*
+ * Its process is gone, and with it every DMA: replay or fail its tasks.  If
+ * another has taken over meanwhile: when the processes of all that were
+ * detached are gone.
+ */
 void core_mediator_gone(struct core *core);
 /* No new mediator came: fail what is queued with EOWNERDEAD. */
 void core_expire(struct core *core);

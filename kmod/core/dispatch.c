@@ -117,12 +117,20 @@ static bool try_dispatch(struct core *core, struct core_task *t, struct core_gar
 	return true;
 }
 
+/* For room in the ring; else a task would pass those before it, or a note. */
+static bool nobody_waits(const struct core *core)
+{
+	return clist_empty(&core->backlog) && clist_empty(&core->task_notes) &&
+	       clist_empty(&core->drop_notes) && clist_empty(&core->gone_notes);
+}
+
 void core_dispatch_queue(struct core *core, struct core_task *t, struct core_garbage *g)
 {
 	struct core_client *c = t->client;
 
 	t->notes = 0;
-	if (clist_empty(&c->queued) && try_dispatch(core, t, g))
+	t->canceled = false;
+	if (nobody_waits(core) && try_dispatch(core, t, g))
 		return;
 	t->state = CORE_TASK_QUEUED;
 	clist_add_tail(&t->node, &c->queued);

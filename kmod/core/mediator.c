@@ -18,13 +18,11 @@ static void set_epoch(struct core *core, u32 epoch)
 	clist_for_each_safe(pos, tmp, &core->clients) {
 		struct core_client *c = clist_entry(pos, struct core_client, node);
 
-		if (c->region)
-			core_write_once(core_ctl(c)->epoch, epoch);
-		if (!c->ready)
+		if (!c->ready || !c->region)
 			continue;
-		/* Sleepers look at the epoch too; gone clients were unlinked. */
-		if (core->ops->client_wake && c->region)
-			core->ops->client_wake(c);
+		core_write_once(core_ctl(c)->epoch, epoch);
+		/* Sleepers look at the epoch too. */
+		core->ops->client_wake(c);
 	}
 }
 
@@ -80,6 +78,19 @@ static void abandon(struct core *core, struct core_garbage *g)
 	}
 }
 
+/* With core->lock held: its device memory died with the mediator. */
+static void uncharge_devices(struct core *core)
+{
+	struct clist *pos, *tmp;
+
+	clist_for_each_safe(pos, tmp, &core->clients) {
+		struct core_client *c = clist_entry(pos, struct core_client, node);
+
+		core_uncharge(c->tenant, c->user, ARAX_RES_DEVICE_MEMORY, c->device_memory);
+		core_write_once(c->device_memory, 0);
+	}
+}
+
 int core_attach(struct core *core, struct arax_attach *a)
 {
 	size_t states = ((size_t)core->params.slots * sizeof(u32) + 4095) & ~(size_t)4095;
@@ -108,8 +119,10 @@ int core_attach(struct core *core, struct arax_attach *a)
 		err = -ENOMEM;
 		goto free;
 	}
-	if (core->state == CORE_QUIESCED)
+	if (core->state == CORE_QUIESCED) {
 		abandon(core, &g);
+		uncharge_devices(core);
+	}
 	if (!(a->flags & ARAX_ATTACH_RECOVER))
 		fail_all_queued(core, &g);
 
@@ -124,10 +137,8 @@ int core_attach(struct core *core, struct arax_attach *a)
 	for (i = 0; i < core->params.cells; i++)
 		((struct arax_dispatch *)(ring + (size_t)i * ARAX_CELL_SIZE))->seq = i;
 	core->tail = 0;
-	core->epoch = (core->epoch + 1) & 0xffff;
-	if (!core->epoch)
-		core->epoch = 1;
-	core->state = CORE_LIVE;
+	core_write_once(core->epoch, core->epoch == 0xffff ? 1 : core->epoch + 1);
+	core_write_once(core->state, CORE_LIVE);
 	set_epoch(core, core->epoch);
 	core_dispatch_flush(core, &g);
 	core_spin_unlock(&core->dispatch);
@@ -186,7 +197,7 @@ void core_detach(struct core *core)
 		return;
 	}
 	core_spin_lock(&core->dispatch);
-	core->state = CORE_QUIESCED;
+	core_write_once(core->state, CORE_QUIESCED);
 	clist_for_each_safe(pos, tmp, &core->clients) {
 		struct core_client *c = clist_entry(pos, struct core_client, node);
 
@@ -223,14 +234,27 @@ void core_detach(struct core *core)
 	collect_unlocked(core, &g);
 }
 
+/* Why a task of the old mediator, or one that waited behind it, can't run now. */
+static s32 settle_error(const struct core_client *c, const struct core_task *t)
+{
+	if (t->state == CORE_TASK_DISPATCHED) {
+		if (c->dead || (t->started && !(t->d.flags & ARAX_TASK_IDEMPOTENT)))
+			return -EOWNERDEAD;
+		if (t->canceled)
+			return -ECANCELED;
+	}
+	return core_reads_lost(t) ? -EIO : 0;
+}
+
 /*
  * One client's tasks of the old mediator: what had not started, or may run
  * twice, goes back to the head of its queue in the old order; the rest fails,
- * and what depended on it.
+ * and what depended on it.  So does what reads bytes that were lost: it was
+ * accepted when they were still there.
  */
 static void settle(struct core *core, struct core_client *c, struct core_garbage *g)
 {
-	struct core_result r = { .result = -EOWNERDEAD, .device = ~0u };
+	struct core_result r = { .device = ~0u };
 	struct clist *pos, *tmp, old;
 
 	clist_init(&old);
@@ -241,15 +265,19 @@ static void settle(struct core *core, struct core_client *c, struct core_garbage
 	clist_for_each_safe(pos, tmp, &c->queued) {
 		struct core_task *t = clist_entry(pos, struct core_task, node);
 
-		if (t->state != CORE_TASK_DISPATCHED)
-			break;
-		if (c->dead || (t->started && !(t->d.flags & ARAX_TASK_IDEMPOTENT))) {
+		r.result = settle_error(c, t);
+		if (r.result) {
 			core_fail_mark(core, t);
 			core_complete(core, t, &r, g);
 			continue;
 		}
+		if (t->state == CORE_TASK_QUEUED)
+			continue;
 		core_slot_free(core, t);
 		t->state = CORE_TASK_QUEUED;
+		/* It will be dispatched as it is then: notes came too late. */
+		clist_del(&t->note);
+		t->notes = 0;
 	}
 	core_fail_pass(core, c, g);
 	if (!clist_empty(&c->queued) && clist_empty(&c->backlog))
@@ -275,8 +303,9 @@ void core_mediator_gone(struct core *core)
 			core_resched();
 		}
 		core_spin_lock(&core->dispatch);
-		core->state = CORE_DETACHED;
+		core_write_once(core->state, CORE_DETACHED);
 		core_spin_unlock(&core->dispatch);
+		uncharge_devices(core);
 	}
 	core_mutex_unlock(&core->lock);
 	collect_unlocked(core, &g);
@@ -337,12 +366,12 @@ int core_mediator_charge(struct core *core, const struct arax_charge *a)
 	if (a->delta >= 0) {
 		err = core_charge(c->tenant, c->user, a->resource, (u64)a->delta);
 		if (!err)
-			c->device_memory += (u64)a->delta;
+			core_write_once(c->device_memory, c->device_memory + (u64)a->delta);
 	} else if ((u64)-a->delta > c->device_memory) {
 		err = -EINVAL;
 	} else {
 		core_uncharge(c->tenant, c->user, a->resource, (u64)-a->delta);
-		c->device_memory -= (u64)-a->delta;
+		core_write_once(c->device_memory, c->device_memory - (u64)-a->delta);
 		err = 0;
 	}
 unlock:

@@ -206,6 +206,7 @@ static int prepare(struct core_client *c, struct core_task *t, const struct arax
 	t->d.kernel = b->kernel;
 	t->d.context = c->id;
 	t->d.uid = c->uid;
+	t->d.gid = c->gid;
 	t->d.tenant = c->tenant->id;
 	t->d.queue = t->queue->handle;
 	t->d.queue_flags = (u8)t->queue->flags;
@@ -250,18 +251,10 @@ static int recheck(const struct core_task *t)
 {
 	u32 i;
 
-	for (i = 0; i < t->d.nr_ranges; i++) {
-		const struct core_buffer *buf = t->buffers[i];
-		const struct arax_dispatch_range *r = &t->ranges[i];
-
-		if (buf->revoked)
+	for (i = 0; i < t->d.nr_ranges; i++)
+		if (t->buffers[i]->revoked)
 			return -ESTALE;
-		if (buf->nr_lost && t->d.access >> (2 * i) & ARAX_IN && r->length &&
-		    core_extent_overlaps(buf->lost, buf->nr_lost, r->offset,
-					 r->offset + (u64)(r->count - 1) * r->stride + r->length))
-			return -EIO;
-	}
-	return 0;
+	return core_reads_lost(t) ? -EIO : 0;
 }
 
 static void take_references(struct core_task *t)
@@ -408,6 +401,9 @@ static void enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 	}
 	if (back)
 		core_uncharge_tasks(core, c->tenant, c->user, back);
+	/* Here too, for a mediator that is behind commits and fetches seldom. */
+	if (!clist_empty(&c->queued))
+		core_dispatch_flush(core, g);
 }
 
 int core_submit(struct core_client *c, u32 max)
@@ -482,8 +478,10 @@ int core_cancel(struct core_client *c, struct arax_cancel *a)
 	clist_for_each_safe(pos, tmp, &c->dispatched) {
 		struct core_task *t = clist_entry(pos, struct core_task, node);
 
-		if (matches(t, a, q))
-			core_note_task(core, t, CORE_NOTE_CANCEL);
+		if (!matches(t, a, q))
+			continue;
+		t->canceled = true;
+		core_note_task(core, t, CORE_NOTE_CANCEL);
 	}
 	clist_for_each_safe(pos, tmp, &c->queued) {
 		struct core_task *t = clist_entry(pos, struct core_task, node);

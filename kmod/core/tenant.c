@@ -286,10 +286,10 @@ int core_limit_set(struct core *core, const struct arax_limit *a)
 	if (err)
 		goto unlock;
 	if (a->what == ARAX_SET_WEIGHT) {
-		t->weight = (u32)a->value;
+		core_write_once(t->weight, (u32)a->value);
 	} else if (a->what == ARAX_SET_DEVICE_TIME) {
-		t->max_ns = a->value;
-		t->period_ns = a->value == ARAX_LIMIT_MAX ? 0 : a->period_ns;
+		core_write_once(t->period_ns, a->value == ARAX_LIMIT_MAX ? 0 : a->period_ns);
+		core_write_once(t->max_ns, a->value);
 	} else {
 		core_atomic_set(&t->res[core_nospec(a->what, ARAX_RES_MAX)].max, a->value);
 	}
@@ -313,9 +313,9 @@ void core_tenant_usage(struct core_tenant *t, struct arax_usage *u)
 	u->wait_ns = core_read_once(t->wait_ns);
 	u->tasks_done = core_read_once(t->tasks_done);
 	u->tasks_failed = core_read_once(t->tasks_failed);
-	u->max_ns = t->max_ns;
-	u->period_ns = t->period_ns;
-	u->weight = t->weight;
+	u->max_ns = core_read_once(t->max_ns);
+	u->period_ns = core_read_once(t->period_ns);
+	u->weight = core_read_once(t->weight);
 }
 
 int core_tenant_query(struct core *core, struct arax_tenant *a)

@@ -23,7 +23,9 @@ START_TEST(defaults)
 	ck_assert_uint_eq(c.link.socket_mode, 0666);
 	ck_assert(c.cpu.enable);
 	ck_assert_uint_eq(c.cpu.groups.count, 0);
+	/* What was built with this program. */
 	ck_assert_uint_eq(c.kernels.path.count, 1);
+	ck_assert_ptr_nonnull(strstr(c.kernels.path.items[0], "/lib/arax/kernels"));
 	ck_assert_uint_eq(c.limits.memory, 0);
 	ck_assert_uint_eq(c.limits.tasks, 4096);
 	ck_assert_uint_eq(c.limits.contexts, 64);

@@ -464,6 +464,32 @@ START_TEST(greed_is_survived)
 }
 END_TEST
 
+/* Published before, so served before: what they name may be destroyed at once. */
+START_TEST(calls_come_after_entries)
+{
+	struct arax_completion done;
+	uint32_t q, i, n;
+
+	ready(64);
+	for (n = 0; n < 50; n++) {
+		struct arax_handle hd = { .size = sizeof(hd) };
+
+		q = client_queue(&c, 0);
+		hd.handle = client_buffer(&c, PAGE, NULL, NULL);
+		for (i = 0; i < 20; i++)
+			client_fill(&c, q, hd.handle, PAGE, i, i);
+		ck_assert_int_eq(CALL(&c, ARAX_NR_BUFFER_DESTROY, &hd), 0);
+		hd.handle = q;
+		ck_assert_int_eq(CALL(&c, ARAX_NR_QUEUE_DESTROY, &hd), 0);
+		ck_assert_int_eq(CALL(&c, ARAX_NR_QUEUE_DESTROY, &hd), -EBADF);
+		for (i = 0; i < 20; i++) {
+			ck_assert(client_completion(&c, &done));
+			ck_assert_int_eq(done.result, 0);
+		}
+	}
+}
+END_TEST
+
 /* A client that dies with work under way leaves nothing behind. */
 START_TEST(sudden_end)
 {
@@ -557,6 +583,92 @@ START_TEST(deadlines_and_cancel)
 }
 END_TEST
 
+static void spin_task(uint32_t kernel, uint32_t q, uint32_t h, uint32_t us)
+{
+	struct arax_task *t = client_entry(&c);
+	uint32_t i;
+
+	t->opcode = ARAX_OP_LAUNCH;
+	t->kernel = kernel;
+	t->queue = q;
+	t->nr_ranges = 1;
+	t->ranges[0] = whole(h, ARAX_INOUT, 64);
+	for (i = 0; i < 3; i++)
+		t->grid[i] = t->block[i] = 1;
+	t->arg_len = 4;
+	memcpy(t->args, &us, 4);
+	client_publish(&c);
+}
+
+/*
+ * A kernel that was always short runs for a second, on the poller's own thread:
+ * others are served all the same, since the standby takes over.
+ */
+START_TEST(a_long_task_blocks_nobody)
+{
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+	struct arax_completion done;
+	struct client other;
+	uint64_t start, took;
+	uint32_t q, h, oq, oh, i;
+
+	ready(8);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	q = client_queue(&c, 0);
+	h = client_buffer(&c, PAGE, NULL, NULL);
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 8), 0);
+	oq = client_queue(&other, 0);
+	oh = client_buffer(&other, PAGE, NULL, NULL);
+	for (i = 0; i < 300; i++) {
+		spin_task(k.id, q, h, 1);
+		ck_assert(client_completion(&c, &done));
+		ck_assert_int_eq(done.result, 0);
+	}
+	spin_task(k.id, q, h, 1000000);
+	usleep(2000);
+	start = monotonic_ns();
+	for (i = 0; i < 5; i++) {
+		client_fill(&other, oq, oh, PAGE, i, i);
+		ck_assert(client_completion(&other, &done));
+		ck_assert_int_eq(done.result, 0);
+	}
+	took = monotonic_ns() - start;
+	ck_assert_uint_lt(took, 600000000);
+	ck_assert(client_completion(&c, &done));
+	ck_assert_int_eq(done.result, 0);
+	ck_assert_uint_ge(done.device_ns, 900000000);
+	ck_assert_uint_ge(daemon_stolen(d), 1);
+	client_close(&other);
+}
+END_TEST
+
+/* It fills its eventfd and makes it block: that is the end of it, of nobody else. */
+START_TEST(hostile_eventfd)
+{
+	const uint64_t full = UINT64_MAX - 1;
+	struct arax_ring_ctl *ctl;
+	uint32_t q, i;
+	uint64_t old;
+	ssize_t got;
+
+	ready(4);
+	ctl = (void *)c.region;
+	q = client_queue(&c, 0);
+	__atomic_store_n(&ctl->cq_need_wakeup, 1, __ATOMIC_SEQ_CST);
+	got = read(c.wake_fd, &old, sizeof(old));
+	(void)got;
+	ck_assert_int_eq(write(c.wake_fd, &full, sizeof(full)), sizeof(full));
+	ck_assert_int_eq(fcntl(c.wake_fd, F_SETFL, 0), 0);
+	client_entry(&c)->queue = q;
+	client_publish(&c);
+	for (i = 0; i < 5000 && !__atomic_load_n(&ctl->dead, __ATOMIC_RELAXED); i++)
+		usleep(1000);
+	ck_assert_uint_eq(__atomic_load_n(&ctl->dead, __ATOMIC_RELAXED), EPIPE);
+	still_serves();
+}
+END_TEST
+
 /* Stops with a client's work under way and its calls waiting. */
 START_TEST(stops_with_clients)
 {
@@ -600,9 +712,12 @@ int main(void)
 	tcase_add_test(t, garbage_ends_the_connection);
 	tcase_add_test(t, corrupt_ring_ends_the_context);
 	tcase_add_test(t, greed_is_survived);
+	tcase_add_test(t, calls_come_after_entries);
 	tcase_add_test(t, sudden_end);
 	tcase_add_test(t, administrators_kill);
 	tcase_add_test(t, deadlines_and_cancel);
+	tcase_add_test(t, a_long_task_blocks_nobody);
+	tcase_add_test(t, hostile_eventfd);
 	tcase_add_test(t, stops_with_clients);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

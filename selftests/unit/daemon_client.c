@@ -40,6 +40,8 @@ struct bench_daemon *daemon_up(void)
 	ck_assert_int_eq(config_init(&d->config), 0);
 	ck_assert_int_eq(guard_init(), 0);
 	d->registry = registry_create();
+	/* Made by the build; a prerequisite of these tests. */
+	ck_assert_int_gt(registry_load_folder(d->registry, "build/lib/arax/kernels"), 0);
 	ck_assert_int_eq(devices_open(&d->config, &d->devices), 0);
 	ck_assert_int_eq(broker_create(&bp, &d->broker), 0);
 	ck_assert_int_eq(poller_create(&d->config, d->registry, d->devices, &d->poller), 0);
@@ -77,6 +79,11 @@ void daemon_down(struct bench_daemon *d)
 	snprintf(lock, sizeof(lock), "%s.lock", d->path);
 	unlink(lock);
 	free(d);
+}
+
+uint64_t daemon_stolen(const struct bench_daemon *d)
+{
+	return __atomic_load_n(&d->poller->stats.stolen, __ATOMIC_RELAXED);
 }
 
 const char *daemon_path(const struct bench_daemon *d)

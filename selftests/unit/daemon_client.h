@@ -16,6 +16,8 @@
 struct bench_daemon;
 struct bench_daemon *daemon_up(void);
 void daemon_down(struct bench_daemon *d);
+/* How often the standby had to take the polling over. */
+uint64_t daemon_stolen(const struct bench_daemon *d);
 const char *daemon_path(const struct bench_daemon *d);
 
 struct client {

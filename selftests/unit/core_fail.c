@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+/* Failures among tasks that the mediator has not seen. */
+#include "core_fixture.h"
+
+/* One slot: the first task is at the mediator, the others wait in the core. */
+static struct fx *narrow(struct fx_client **cl)
+{
+	struct core_params p = fx_params();
+	struct fx *fx;
+
+	p.slots = 2;
+	fx = fx_new(&p);
+	*cl = fx_client_ready(fx);
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	return fx;
+}
+
+START_TEST(in_order_dependents)
+{
+	struct arax_completion e;
+	struct fx_client *cl;
+	struct fx *fx = narrow(&cl);
+	struct arax_task t;
+	u64 tag;
+	u32 i, other;
+
+	other = fx_queue(cl, ARAX_QUEUE_IN_ORDER);
+	for (i = 0; i < 4; i++) {
+		t = fx_marker(cl, i);
+		if (i == 2)
+			t.queue = other;
+		ck_assert_int_eq(fx_send(cl, &t), 1);
+	}
+	tag = fx_expect_task(fx, 0);
+	fx_commit(fx, tag, -EIO);
+	fx_expect(cl, 0, -EIO);
+	e = fx_expect(cl, 1, -ECANCELED);
+	ck_assert_uint_eq(e.origin, tag);
+	e = fx_expect(cl, 3, -ECANCELED);
+	ck_assert_uint_eq(e.origin, tag);
+	fx_commit(fx, fx_expect_task(fx, 2), 0);
+	fx_expect(cl, 2, 0);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+START_TEST(continue_runs)
+{
+	struct fx_client *cl;
+	struct fx *fx = narrow(&cl);
+	struct arax_task t;
+	u32 i;
+
+	cl->queue = fx_queue(cl, ARAX_QUEUE_CONTINUE);
+	for (i = 0; i < 3; i++) {
+		t = fx_marker(cl, i);
+		ck_assert_int_eq(fx_send(cl, &t), 1);
+	}
+	fx_commit(fx, fx_expect_task(fx, 0), -EIO);
+	fx_expect(cl, 0, -EIO);
+	fx_commit(fx, fx_expect_task(fx, 1), 0);
+	fx_expect(cl, 1, 0);
+	fx_commit(fx, fx_expect_task(fx, 2), 0);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* A task fails that which touches its bytes, not that which shares a buffer. */
+START_TEST(byte_ranges)
+{
+	struct arax_completion e;
+	struct fx_client *cl;
+	struct fx *fx = narrow(&cl);
+	struct arax_task t;
+	u32 a, b;
+	u64 tag;
+
+	a = fx_buffer(cl, 4096);
+	b = fx_buffer(cl, 8192);
+	cl->queue = fx_queue(cl, ARAX_QUEUE_DATAFLOW);
+	t = fx_copy(cl, 1, a, b, 64);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	t.user_data = 2;	/* the next bytes */
+	t.ranges[1].offset = 64;
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	t.user_data = 3;	/* reads what 1 wrote, writes elsewhere */
+	t.ranges[0].buffer = b;
+	t.ranges[1].offset = 4096;
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	t.user_data = 4;	/* reads what 3 would have written */
+	t.ranges[0].offset = 4159;
+	t.ranges[0].length = t.ranges[1].length = 1;
+	t.ranges[1].offset = 200;
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	tag = fx_expect_task(fx, 1);
+	fx_commit(fx, tag, -EIO);
+	fx_expect(cl, 1, -EIO);
+	e = fx_expect(cl, 3, -ECANCELED);
+	ck_assert_uint_eq(e.origin, tag);
+	fx_expect(cl, 4, -ECANCELED);
+	fx_commit(fx, fx_expect_task(fx, 2), 0);
+	fx_expect(cl, 2, 0);
+	fx_expect_none(cl);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* Two in-order queues are not related by their ranges, as at the mediator. */
+START_TEST(queues_apart)
+{
+	struct fx_client *cl;
+	struct fx *fx = narrow(&cl);
+	struct arax_task t;
+	u32 b;
+
+	b = fx_buffer(cl, 4096);
+	t = fx_copy(cl, 1, b, b, 64);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	t.user_data = 2;
+	t.queue = fx_queue(cl, ARAX_QUEUE_IN_ORDER);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	t.user_data = 3;
+	t.queue = fx_queue(cl, ARAX_QUEUE_DATAFLOW);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	fx_commit(fx, fx_expect_task(fx, 1), -EIO);
+	fx_expect(cl, 1, -EIO);
+	fx_expect(cl, 3, -ECANCELED);
+	fx_commit(fx, fx_expect_task(fx, 2), 0);
+	fx_expect(cl, 2, 0);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* A canceled task fails its dependents while notes of its buffers go out. */
+START_TEST(cancel_queue_with_notes)
+{
+	struct arax_cancel c = { .flags = ARAX_CANCEL_QUEUE };
+	struct arax_buffer_get get = { 0 };
+	struct core_buffer *buf;
+	struct fx_client *cl;
+	struct fx *fx = narrow(&cl);
+	struct arax_task t;
+	u64 tag;
+	u32 i, h;
+
+	t = fx_marker(cl, 0);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	tag = fx_expect_task(fx, 0);
+	cl->queue = fx_queue(cl, ARAX_QUEUE_IN_ORDER);
+	for (i = 1; i < 9; i++) {
+		h = fx_buffer(cl, 4096);
+		buf = core_handle_find(&cl->c->handles, CORE_BUFFER, h);
+		get.id = buf->id;
+		ck_assert_int_eq(core_buffer_get(fx->core, &get), 0);
+		fx_close_buffer(fx, buf);
+		t = fx_copy(cl, i, h, h, 16);
+		ck_assert_int_eq(fx_send(cl, &t), 1);
+		ck_assert_int_eq(core_buffer_destroy(cl->c, h), 0);
+	}
+	core_spin_lock(&fx->core->dispatch);
+	fx->core->params.slots = 3;
+	fx->core->slots = realloc(fx->core->slots, 3 * sizeof(*fx->core->slots));
+	fx->core->slots[2] = (struct core_slot){ .gen = 1 };
+	fx->core->slot_free = 2;
+	core_spin_unlock(&fx->core->dispatch);
+	c.queue = cl->queue;
+	ck_assert_int_eq(core_cancel(cl->c, &c), 0);
+	ck_assert_uint_eq(c.nr_canceled, 8);
+	for (i = 1; i < 9; i++)
+		fx_expect(cl, i, -ECANCELED);
+	fx_commit(fx, tag, 0);
+	fx_expect(cl, 0, 0);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+Suite *core_fail_suite(void)
+{
+	Suite *s = suite_create("core fail");
+	TCase *tc = tcase_create("fail");
+
+	tcase_add_test(tc, in_order_dependents);
+	tcase_add_test(tc, continue_runs);
+	tcase_add_test(tc, byte_ranges);
+	tcase_add_test(tc, queues_apart);
+	tcase_add_test(tc, cancel_queue_with_notes);
+	suite_add_tcase(s, tc);
+	return s;
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+/* Runs the core's suites; CK_RUN_SUITE picks one. */
+#include "core_fixture.h"
+
+static Suite *(*const suites[])(void) = {
+	core_dispatch_suite, core_fail_suite, core_client_suite, core_mediator_suite,
+};
+
+int main(void)
+{
+	SRunner *sr = srunner_create(NULL);
+	int failed;
+	size_t i;
+
+	for (i = 0; i < sizeof(suites) / sizeof(suites[0]); i++)
+		srunner_add_suite(sr, suites[i]());
+	srunner_run_all(sr, CK_ENV);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? 1 : 0;
+}

@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: MIT
+/* The mediator comes, dies, is replaced: who keeps what. */
+#include "core_fixture.h"
+
+START_TEST(attach_errors)
+{
+	struct fx *fx = fx_new(NULL);
+
+	ck_assert_int_eq(fx_attach(fx, 4), -EOPNOTSUPP);
+	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_FLAGS), -EINVAL);
+	fx->fail_mediator = true;
+	ck_assert_int_eq(fx_attach(fx, 0), -ENOMEM);
+	fx->fail_mediator = false;
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	ck_assert_uint_eq(fx->epoch, 1);
+	ck_assert_int_eq(fx_attach(fx, 0), -EBUSY);
+	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_TAKEOVER), -EBUSY);
+	core_detach(fx->core);
+	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_RECOVER), -EBUSY);
+	ck_assert_int_eq(fx_attach(fx, 0), -EBUSY);
+	core_mediator_gone(fx->core);
+	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_RECOVER), 0);
+	ck_assert_uint_eq(fx->epoch, 2);
+	fx_free(fx);
+}
+END_TEST
+
+/* 16 bits of epoch; 0 means that there is none. */
+START_TEST(epoch_wrap)
+{
+	struct fx *fx = fx_new(NULL);
+
+	fx->core->epoch = 0xffff;
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	ck_assert_uint_eq(fx->epoch, 1);
+	fx_free(fx);
+}
+END_TEST
+
+/* The word in the region, for contexts made before, during and after. */
+START_TEST(epoch_word)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *a = fx_client_ready(fx), *b, *c;
+	struct arax_info info = { .size = sizeof(info) };
+
+	ck_assert_uint_eq(((struct arax_ring_ctl *)a->region)->epoch, 0);
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	ck_assert_uint_eq(((struct arax_ring_ctl *)a->region)->epoch, 1);
+	b = fx_client_ready(fx);
+	ck_assert_uint_eq(((struct arax_ring_ctl *)b->region)->epoch, 1);
+	ck_assert_int_eq(fx_call(fx, b, ARAX_NR_INFO, (void *)&info), 0);
+	ck_assert_uint_eq(info.epoch, 1);
+	fx_die(fx);
+	ck_assert_uint_eq(((struct arax_ring_ctl *)b->region)->epoch, 0);
+	c = fx_client_ready(fx);
+	ck_assert_uint_eq(((struct arax_ring_ctl *)c->region)->epoch, 0);
+	ck_assert_int_eq(fx_call(fx, c, ARAX_NR_INFO, (void *)&info), 0);
+	ck_assert_uint_eq(info.epoch, 0);
+	fx_release(a);
+	fx_release(b);
+	fx_release(c);
+	fx_free(fx);
+}
+END_TEST
+
+/*
+ * Not started: replayed in order.  Started: only if idempotent.  A corrupt
+ * state word counts as started.  Each in a queue of its own.
+ */
+START_TEST(recover_matrix)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	struct arax_task t;
+	u64 tag[6];
+	u32 i;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	for (i = 0; i < 6; i++) {
+		t = fx_marker(cl, i);
+		t.queue = fx_queue(cl, 0);
+		t.flags = i & 1 ? ARAX_TASK_IDEMPOTENT : 0;
+		ck_assert_int_eq(fx_send(cl, &t), 1);
+		tag[i] = fx_expect_task(fx, i);
+	}
+	fx_start(fx, tag[2]);
+	fx_start(fx, tag[3]);
+	fx->core->states[ARAX_TAG_SLOT(tag[4])] = 0xdeadbeef;
+	core_detach(fx->core);
+	fx_expect_none(cl);	/* its DMA may still write */
+	ck_assert_uint_eq(fx_used(fx->tenants[0], ARAX_RES_TASKS), 6);
+	core_mediator_gone(fx->core);
+	fx_expect(cl, 2, -EOWNERDEAD);
+	fx_expect(cl, 4, -EOWNERDEAD);
+	fx_expect_none(cl);
+	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_RECOVER), 0);
+	ck_assert_uint_eq(fx_commit(fx, tag[0], 0), 1);	/* the old tag */
+	fx_commit(fx, fx_expect_task(fx, 0), 0);
+	fx_commit(fx, fx_expect_task(fx, 1), 0);
+	fx_commit(fx, fx_expect_task(fx, 3), 0);
+	fx_commit(fx, fx_expect_task(fx, 5), 0);
+	for (i = 0; i < 6; i++)
+		if (i != 2 && i != 4)
+			fx_expect(cl, i, 0);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* What waited behind a started one in its queue is canceled with it. */
+START_TEST(recover_dependents)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	struct arax_completion e;
+	struct arax_task t;
+	u64 tag = 0;
+	u32 i;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	for (i = 0; i < 3; i++) {
+		t = fx_marker(cl, i);
+		if (i == 2)
+			t.queue = fx_queue(cl, 0);
+		ck_assert_int_eq(fx_send(cl, &t), 1);
+		if (!i)
+			tag = fx_expect_task(fx, i);
+	}
+	fx_start(fx, tag);
+	fx_die(fx);
+	fx_expect(cl, 0, -EOWNERDEAD);
+	e = fx_expect(cl, 1, -ECANCELED);
+	ck_assert_uint_eq(e.origin, tag);
+	fx_expect_none(cl);
+	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_RECOVER), 0);
+	ck_assert_uint_eq(fx_drain(fx), 1);
+	fx_expect(cl, 2, 0);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* Queued while nobody is attached; kept, or failed by an attach that doesn't recover. */
+START_TEST(queued_meanwhile)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	struct arax_task t;
+
+	t = fx_marker(cl, 1);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	fx_expect(cl, 1, -EOWNERDEAD);
+	fx_die(fx);
+	t = fx_marker(cl, 2);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_RECOVER), 0);
+	ck_assert_uint_eq(fx_drain(fx), 1);
+	fx_expect(cl, 2, 0);
+	fx_die(fx);
+	t = fx_marker(cl, 3);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	core_expire(fx->core);
+	fx_expect(cl, 3, -EOWNERDEAD);
+	ck_assert_uint_eq(fx_used(fx->tenants[2], ARAX_RES_TASKS), 0);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* A stuck mediator's tasks fail at once, what they use stays held till it is gone. */
+START_TEST(takeover)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	u32 a = fx_buffer(cl, 4096);
+	struct arax_task t;
+	u64 tag;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	t = fx_copy(cl, 1, a, a, 8);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	tag = fx_expect_task(fx, 1);
+	core_detach(fx->core);
+	t = fx_marker(cl, 2);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_TAKEOVER), 0);
+	fx_expect(cl, 1, -EOWNERDEAD);
+	fx_expect(cl, 2, -EOWNERDEAD);
+	ck_assert_uint_eq(fx_used(fx->tenants[2], ARAX_RES_TASKS), 0);
+	ck_assert_uint_eq(fx_commit(fx, tag, 0), 1);
+	ck_assert_int_eq(core_buffer_destroy(cl->c, a), 0);
+	ck_assert_uint_eq(fx->buffers, 1);
+	t = fx_marker(cl, 3);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	ck_assert_uint_eq(fx_drain(fx), 1);
+	fx_expect(cl, 3, 0);
+	fx_release(cl);
+	ck_assert_uint_eq(fx->buffers, 1);
+	core_mediator_gone(fx->core);	/* the old one */
+	ck_assert_uint_eq(fx->buffers, 0);
+	ck_assert_uint_eq(fx->core->state, CORE_LIVE);
+	fx_free(fx);
+}
+END_TEST
+
+/* A cancel that the old mediator never answered isn't forgotten by the replay. */
+START_TEST(cancel_survives)
+{
+	struct arax_cancel c = { .user_data = 1 };
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	const struct arax_dispatch *d;
+	struct arax_task t;
+	u64 tag;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	t = fx_marker(cl, 1);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	tag = fx_expect_task(fx, 1);
+	ck_assert_int_eq(core_cancel(cl->c, &c), 0);
+	ck_assert_uint_eq(c.nr_canceled, 0);
+	d = fx_next(fx);
+	ck_assert_uint_eq(d->type, ARAX_DISPATCH_CANCEL);
+	ck_assert_uint_eq(d->tag, tag);
+	t = fx_marker(cl, 2);
+	t.queue = fx_queue(cl, 0);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	core_detach(fx->core);
+	c.user_data = 2;	/* and one that nobody was there to be told of */
+	ck_assert_int_eq(core_cancel(cl->c, &c), 0);
+	core_mediator_gone(fx->core);
+	fx_expect(cl, 1, -ECANCELED);
+	fx_expect(cl, 2, -ECANCELED);
+	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_RECOVER), 0);
+	ck_assert_ptr_null(fx_next(fx));
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+START_TEST(device_memory)
+{
+	struct arax_charge c = { .resource = ARAX_RES_DEVICE_MEMORY, .delta = 1000 };
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	ck_assert_int_eq(core_mediator_charge(fx->core, &c), -ENOENT);
+	c.context = cl->init.context;
+	ck_assert_int_eq(core_mediator_charge(fx->core, &c), 0);
+	ck_assert_uint_eq(fx_used(fx->tenants[0], ARAX_RES_DEVICE_MEMORY), 1000);
+	c.delta = -1001;
+	ck_assert_int_eq(core_mediator_charge(fx->core, &c), -EINVAL);
+	c.delta = INT64_MIN;
+	ck_assert_int_eq(core_mediator_charge(fx->core, &c), -EINVAL);
+	c.delta = INT64_MAX;
+	ck_assert_int_eq(core_mediator_charge(fx->core, &c), 0);
+	ck_assert_int_eq(core_mediator_charge(fx->core, &c), -EDQUOT);	/* 64 bits are full */
+	c.delta = -INT64_MAX;
+	ck_assert_int_eq(core_mediator_charge(fx->core, &c), 0);
+	c.delta = -400;
+	ck_assert_int_eq(core_mediator_charge(fx->core, &c), 0);
+	c.pad = 1;
+	ck_assert_int_eq(core_mediator_charge(fx->core, &c), -EINVAL);
+	c.pad = 0;
+	c.resource = ARAX_RES_MEMORY;
+	ck_assert_int_eq(core_mediator_charge(fx->core, &c), -EOPNOTSUPP);
+	ck_assert_uint_eq(fx_used(fx->tenants[2], ARAX_RES_DEVICE_MEMORY), 600);
+	core_detach(fx->core);
+	ck_assert_uint_eq(fx_used(fx->tenants[2], ARAX_RES_DEVICE_MEMORY), 600);
+	core_mediator_gone(fx->core);
+	ck_assert_uint_eq(fx_used(fx->tenants[2], ARAX_RES_DEVICE_MEMORY), 0);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+static u32 query_flags(struct fx_client *cl, u32 h)
+{
+	struct arax_buffer_query q = { .handle = h };
+
+	ck_assert_int_eq(core_buffer_query(cl->c, &q), 0);
+	return q.flags;
+}
+
+/* Bytes that were only on a device are lost with the mediator, till rewritten. */
+START_TEST(lost_bytes)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	u32 a = fx_buffer(cl, 8192), b = fx_buffer(cl, 8192);
+	struct arax_task t;
+
+	cl->queue = fx_queue(cl, ARAX_QUEUE_DATAFLOW);
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	t = fx_copy(cl, 1, a, b, 4096);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	fx_commit_dirty(fx, fx_expect_task(fx, 1), 2);
+	fx_expect(cl, 1, 0);
+	ck_assert_uint_eq(query_flags(cl, b), 0);
+	/* Accepted while the bytes were there; not started. */
+	t = fx_copy(cl, 2, b, a, 8);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	t = fx_copy(cl, 3, b, a, 8);
+	t.ranges[0].offset = 4096;
+	t.ranges[1].offset = 100;
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	fx_die(fx);
+	ck_assert_uint_eq(query_flags(cl, b), ARAX_BUFFER_IS_LOST);
+	ck_assert_uint_eq(query_flags(cl, a), 0);
+	fx_expect(cl, 2, -EIO);
+	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_RECOVER), 0);
+	ck_assert_uint_eq(fx_drain(fx), 1);
+	fx_expect(cl, 3, 0);
+	t = fx_copy(cl, 4, b, a, 1);
+	t.ranges[0].offset = 4095;
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	fx_expect(cl, 4, -EIO);
+	t = fx_copy(cl, 5, a, b, 4095);		/* all but the last byte */
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	ck_assert_uint_eq(fx_drain(fx), 1);
+	fx_expect(cl, 5, 0);
+	ck_assert_uint_eq(query_flags(cl, b), ARAX_BUFFER_IS_LOST);
+	t = fx_copy(cl, 6, b, a, 4095);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	ck_assert_uint_eq(fx_drain(fx), 1);
+	fx_expect(cl, 6, 0);
+	t = fx_copy(cl, 7, a, b, 4096);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	ck_assert_uint_eq(fx_drain(fx), 1);
+	fx_expect(cl, 7, 0);
+	ck_assert_uint_eq(query_flags(cl, b), 0);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* Written back by a later task before the death: not lost. */
+START_TEST(dirty_then_clean)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	u32 a = fx_buffer(cl, 8192);
+	struct arax_task t = fx_copy(cl, 1, a, a, 4096);
+
+	t.ranges[0].offset = 4096;
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	fx_commit_dirty(fx, fx_expect_task(fx, 1), ~0u);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	fx_commit_dirty(fx, fx_expect_task(fx, 1), 0);
+	fx_die(fx);
+	ck_assert_uint_eq(query_flags(cl, a), 0);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* Dead or gone contexts between detach and gone. */
+START_TEST(client_dies_meanwhile)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx), *k = fx_client_ready(fx);
+	u32 a = fx_buffer(cl, 4096);
+	struct arax_task t;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	t = fx_copy(cl, 1, a, a, 8);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	t = fx_marker(k, 2);
+	ck_assert_int_eq(fx_send(k, &t), 1);
+	core_detach(fx->core);
+	core_client_kill(k->c, EPIPE);
+	fx_release(cl);
+	ck_assert_uint_eq(fx->buffers, 1);
+	ck_assert_uint_eq(fx_used(fx->tenants[2], ARAX_RES_TASKS), 2);
+	core_mediator_gone(fx->core);
+	ck_assert_uint_eq(fx->buffers, 0);
+	ck_assert_uint_eq(fx_used(fx->tenants[2], ARAX_RES_TASKS), 0);
+	ck_assert_uint_eq(fx_used(fx->tenants[2], ARAX_RES_CONTEXTS), 1);
+	fx_release(k);
+	fx_free(fx);
+}
+END_TEST
+
+START_TEST(fetch)
+{
+	struct arax_fetch f = { 0 };
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	struct arax_task t = fx_marker(cl, 1);
+
+	ck_assert_int_eq(core_fetch(fx->core, &f), -ENOTCONN);
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	f.flags = 1;
+	ck_assert_int_eq(core_fetch(fx->core, &f), -EOPNOTSUPP);
+	f.flags = 0;
+	f.pad = 1;
+	ck_assert_int_eq(core_fetch(fx->core, &f), -EINVAL);
+	f.pad = 0;
+	ck_assert_int_eq(core_fetch(fx->core, &f), 0);
+	ck_assert_uint_eq(f.ready, 0);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	ck_assert_uint_eq(fx->mediator_wakes, 0);
+	ck_assert_int_eq(core_fetch(fx->core, &f), 0);
+	ck_assert_uint_eq(f.ready, 1);
+	fx->core->page->need_wakeup = 1;
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	ck_assert_uint_eq(fx->mediator_wakes, 1);
+	ck_assert_uint_eq(fx_drain(fx), 2);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+Suite *core_mediator_suite(void)
+{
+	Suite *s = suite_create("core mediator");
+	TCase *tc = tcase_create("mediator");
+
+	tcase_add_test(tc, attach_errors);
+	tcase_add_test(tc, epoch_wrap);
+	tcase_add_test(tc, epoch_word);
+	tcase_add_test(tc, recover_matrix);
+	tcase_add_test(tc, recover_dependents);
+	tcase_add_test(tc, queued_meanwhile);
+	tcase_add_test(tc, takeover);
+	tcase_add_test(tc, cancel_survives);
+	tcase_add_test(tc, device_memory);
+	tcase_add_test(tc, lost_bytes);
+	tcase_add_test(tc, dirty_then_clean);
+	tcase_add_test(tc, client_dies_meanwhile);
+	tcase_add_test(tc, fetch);
+	suite_add_tcase(s, tc);
+	return s;
+}
