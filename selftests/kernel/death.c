@@ -574,7 +574,7 @@ static int stuck_mediator(void *arg)
 	struct work w;
 	uint8_t *p;
 
-	(void)arg;
+	close(*(int *)arg);
 	mediator_open(&m, 0);
 	meet_say(&ready);
 	w = mediator_task(&m);
@@ -610,7 +610,8 @@ KTEST(taking_over_from_one_that_is_stuck)
 	meet_init(&go);
 	new_client(ARAX_QUEUE_DATAFLOW);
 	b = buffer_new(&c, 4 * PAGE);
-	pid = child_run(stuck_mediator, NULL);
+	/* It must not inherit the context as well. */
+	pid = child_run(stuck_mediator, &c.fd);
 	meet_hear(&ready);
 	client_range_task(&c, queue, 1, ARAX_TASK_IDEMPOTENT, b.handle, ARAX_INOUT, 0, PAGE);
 	meet_hear(&ready);
@@ -795,6 +796,8 @@ static int busy_mediator(void *arg)
 			if (w.d.type != ARAX_DISPATCH_TASK)
 				continue;
 			mediator_start(&m, w.d.tag);
+			if (!(rand_r(&seed) % 4))
+				usleep((useconds_t)(rand_r(&seed) % 2000));
 			if (w.d.nr_ranges && !mediator_get(&m, w.ranges[0].buffer, &g))
 				close(g.fd);
 			mediator_result(&m, w.d.tag, rand_r(&seed) % 8 ? 0 : -EIO);
@@ -824,9 +827,12 @@ KTEST(mediators_killed_at_random)
 	new_client(ARAX_QUEUE_DATAFLOW);
 	b = buffer_new(&c, PAGE);
 	for (round = 0; round < rounds; round++) {
-		uint64_t end = now_ns() + (uint64_t)(rand_r(&seed) % 20000) * 1000;
+		uint64_t end;
 
 		pid = child_run(busy_mediator, (void *)(uintptr_t)rand_r(&seed));
+		while (!*(volatile uint32_t *)&c.ctl->epoch)
+			sleep_ms(1);
+		end = now_ns() + (uint64_t)(rand_r(&seed) % 20000) * 1000;
 		do {
 			for (i = 0; i < 4 && sent - got < 16; i++) {
 				client_range_task(&c, queue, sent,
@@ -843,7 +849,12 @@ KTEST(mediators_killed_at_random)
 			}
 		} while (now_ns() < end && sent < 99000);
 		kill_it(pid);
+		/* Its seat is free a moment later. */
+		while (*(volatile uint32_t *)&c.ctl->epoch)
+			sleep_ms(1);
 	}
+	/* Deaths that harm nobody would be no test. */
+	CHECK(rounds < 6 || dead > 0);
 	mediator_open(&m, ARAX_ATTACH_RECOVER);
 	while (got < sent) {
 		while (mediator_take(&m, &w))
