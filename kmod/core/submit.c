@@ -371,7 +371,7 @@ static void charge(struct core_client *c, struct prepared *p, u32 n)
 
 	for (i = 0; i < n; i++)
 		good += !p[i].error;
-	if (!good || !core_charge_tasks(c->core, c->tenant, c->user, good))
+	if (!good || (good > 1 && !core_charge_tasks(c->core, c->tenant, c->user, good)))
 		return;
 	for (i = 0; i < n; i++)
 		if (!p[i].error)
