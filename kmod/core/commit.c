@@ -30,28 +30,42 @@ void core_post(struct core_client *c, u64 user_data, u64 tag, const struct core_
 		clist_add_tail(&c->wake, &g->wake);
 }
 
-static void account(struct core_task *t, const struct core_result *r)
+/* What some tasks of one client add to its accounts and its tenants'. */
+struct account {
+	u64 device_ns;
+	u64 wait_ns;
+	u32 done;
+	u32 failed;
+};
+
+static void account_add(struct account *a, const struct core_result *r)
 {
-	struct core_client *c = t->client;
+	a->device_ns += r->device_ns;
+	a->wait_ns += r->wait_ns;
+	a->done++;
+	a->failed += !!r->result;
+}
+
+static void account_tenant(struct core_tenant *n, const struct account *a)
+{
+	core_write_once(n->device_ns, n->device_ns + a->device_ns);
+	core_write_once(n->wait_ns, n->wait_ns + a->wait_ns);
+	core_write_once(n->tasks_done, n->tasks_done + a->done);
+	if (a->failed)
+		core_write_once(n->tasks_failed, n->tasks_failed + a->failed);
+}
+
+static void account(struct core_client *c, const struct account *a)
+{
 	struct core_tenant *n;
 
-	c->device_ns += r->device_ns;
-	c->wait_ns += r->wait_ns;
-	c->tasks_done++;
-	c->tasks_failed += !!r->result;
-	for (n = c->tenant; n; n = n->parent) {
-		core_write_once(n->device_ns, n->device_ns + r->device_ns);
-		core_write_once(n->wait_ns, n->wait_ns + r->wait_ns);
-		core_write_once(n->tasks_done, n->tasks_done + 1);
-		if (r->result)
-			core_write_once(n->tasks_failed, n->tasks_failed + 1);
-	}
-	n = c->user;
-	core_write_once(n->device_ns, n->device_ns + r->device_ns);
-	core_write_once(n->wait_ns, n->wait_ns + r->wait_ns);
-	core_write_once(n->tasks_done, n->tasks_done + 1);
-	if (r->result)
-		core_write_once(n->tasks_failed, n->tasks_failed + 1);
+	c->device_ns += a->device_ns;
+	c->wait_ns += a->wait_ns;
+	c->tasks_done += a->done;
+	c->tasks_failed += a->failed;
+	for (n = c->tenant; n; n = n->parent)
+		account_tenant(n, a);
+	account_tenant(c->user, a);
 }
 
 /* Which bytes are current only on a device, and which were lost with one. */
@@ -93,7 +107,7 @@ void core_task_release(struct core *core, struct core_task *t, struct core_garba
 	}
 	clist_del(&t->node);
 	t->state = CORE_TASK_FREE;
-	clist_add_tail(&t->node, &c->freed);
+	clist_add(&t->node, &c->freed);
 	c->nr_tasks--;
 	core_client_check_free(c, g);
 }
@@ -113,7 +127,6 @@ static void finish(struct core *core, struct core_task *t, const struct core_res
 	if (t->blocked)
 		cheap_remove(&t->wait->tasks, &t->tl_node);
 	t->blocked = false;
-	account(t, r);
 	update_residency(t, r);
 	if (t->signal) {
 		core_timeline_reach(core, t->signal, t->signal_value, r->result, g);
@@ -127,10 +140,20 @@ static void finish(struct core *core, struct core_task *t, const struct core_res
 		core_post(c, t->d.user_data, tag, r, g);
 }
 
+static void settle_books(struct core_task *t, const struct core_result *r)
+{
+	struct core_client *c = t->client;
+	struct account a = { 0 };
+
+	core_uncharge(c->tenant, c->user, ARAX_RES_TASKS, 1);
+	account_add(&a, r);
+	account(c, &a);
+}
+
 void core_complete_held(struct core *core, struct core_task *t, const struct core_result *r,
 			struct core_garbage *g)
 {
-	core_uncharge(t->client->tenant, t->client->user, ARAX_RES_TASKS, 1);
+	settle_books(t, r);
 	finish(core, t, r, g);
 	t->state = CORE_TASK_ZOMBIE;
 }
@@ -138,7 +161,7 @@ void core_complete_held(struct core *core, struct core_task *t, const struct cor
 void core_complete(struct core *core, struct core_task *t, const struct core_result *r,
 		   struct core_garbage *g)
 {
-	core_uncharge(t->client->tenant, t->client->user, ARAX_RES_TASKS, 1);
+	settle_books(t, r);
 	finish(core, t, r, g);
 	core_task_release(core, t, g);
 }
@@ -161,22 +184,25 @@ static struct core_task *claim(struct core *core, u64 tag)
 
 /*
  * The books first: a client that sees its completion may submit at once and
- * must find its charge gone.  Runs of one client's tasks are uncharged together.
+ * must find its charge gone.  Runs of one client's tasks are booked together.
  */
-static void uncharge_runs(struct core_task **t, u32 n)
+static void settle_runs(struct core_task **t, const struct core_result *r, u32 n)
 {
 	u32 i, run;
 
 	for (i = 0; i < n; i += run) {
+		struct account a = { 0 };
 		struct core_client *c;
 
 		run = 1;
 		if (!t[i])
 			continue;
 		c = t[i]->client;
+		account_add(&a, &r[i]);
 		while (i + run < n && t[i + run] && t[i + run]->client == c)
-			run++;
+			account_add(&a, &r[i + run++]);
 		core_uncharge(c->tenant, c->user, ARAX_RES_TASKS, run);
+		account(c, &a);
 	}
 }
 
@@ -208,7 +234,7 @@ static u32 commit_chunk(struct core *core, const struct arax_commit_entry *e, u3
 		if (res[i].result > 0 || res[i].result < -4095)
 			res[i].result = -EIO;
 	}
-	uncharge_runs(tasks, n);
+	settle_runs(tasks, res, n);
 	for (i = 0; i < n; i++) {
 		struct core_task *t = tasks[i];
 		struct core_client *c;
