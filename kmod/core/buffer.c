@@ -80,13 +80,10 @@ bool core_buffer_use(struct core_buffer *buf)
 	return ok;
 }
 
-void core_buffer_put_locked(struct core_buffer *buf, struct core_garbage *g)
+void core_buffer_put_last(struct core_buffer *buf, struct core_garbage *g)
 {
 	struct core *core = buf->core;
 
-	core_warn_on(!buf->users);
-	if (--buf->users)
-		return;
 	buf->idle = true;
 	/* Not flushed here: the caller may be walking a list of queued tasks. */
 	if (buf->mediated && core->state == CORE_LIVE && clist_empty(&buf->note)) {

@@ -29,3 +29,33 @@ check-core-layout: selftests/unit/core_layout.c
 
 CHECK_TARGETS += check-core-plain check-core-asan check-core-tsan check-core-layout
 .PHONY: check-core-plain check-core-asan check-core-tsan check-core-layout
+
+# Fuzzers, by clang's own instrumentation: a share of ten seconds each in
+# `make test`, FUZZ_SECONDS in `make fuzz`.
+CORE_FUZZERS := core_calls core_ring
+$(addprefix $(B)/fuzz/,$(CORE_FUZZERS)): $(B)/fuzz/%: selftests/fuzz/%.c \
+		selftests/unit/core_fixture.c $(CORE_SRCS) selftests/fuzz/core_input.h \
+		selftests/unit/core_fixture.h $(wildcard kmod/core/*.h) uapi/arax.h
+	@mkdir -p $(@D)
+	$(say) FUZZ $@
+	$(Q)$(CLANG) $(CFLAGS_BASE) -O1 -fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=undefined $(CPPFLAGS_ALL) -o $@ $(filter %.c,$^)
+
+# The seeds are read, what is found goes to build/.
+core_fuzz = mkdir -p $(B)/fuzz/$(1)-corpus && $(B)/fuzz/$(1) -max_total_time=$(2) -max_len=2048 \
+	-artifact_prefix=$(B)/fuzz/ $(B)/fuzz/$(1)-corpus selftests/fuzz/corpus/$(1) \
+	>$(B)/fuzz/$(1).log 2>&1 || { tail -40 $(B)/fuzz/$(1).log; exit 1; }
+$(addprefix fuzz-,$(CORE_FUZZERS)): fuzz-%: $(B)/fuzz/%
+	$(call core_fuzz,$*,$(or $(FUZZ_SECONDS),60))
+FUZZ_TARGETS += $(addprefix fuzz-,$(CORE_FUZZERS))
+.PHONY: $(addprefix fuzz-,$(CORE_FUZZERS))
+
+# What a task costs in the core alone.
+$(call program,$(B)/bin/core_micro,plain,selftests/bench/core_micro.c selftests/unit/core_fixture.c \
+	$(CORE_SRCS),)
+bench-core: $(B)/bin/core_micro
+	@mkdir -p $(B)/bench
+	$< --json >$(B)/bench/core.json
+	$<
+BENCH_TARGETS += bench-core
+.PHONY: bench-core

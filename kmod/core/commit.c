@@ -30,28 +30,42 @@ void core_post(struct core_client *c, u64 user_data, u64 tag, const struct core_
 		clist_add_tail(&c->wake, &g->wake);
 }
 
-static void account(struct core_task *t, const struct core_result *r)
+/* What some tasks of one client add to its accounts and its tenants'. */
+struct account {
+	u64 device_ns;
+	u64 wait_ns;
+	u32 done;
+	u32 failed;
+};
+
+static void account_add(struct account *a, const struct core_result *r)
 {
-	struct core_client *c = t->client;
+	a->device_ns += r->device_ns;
+	a->wait_ns += r->wait_ns;
+	a->done++;
+	a->failed += !!r->result;
+}
+
+static void account_tenant(struct core_tenant *n, const struct account *a)
+{
+	core_write_once(n->device_ns, n->device_ns + a->device_ns);
+	core_write_once(n->wait_ns, n->wait_ns + a->wait_ns);
+	core_write_once(n->tasks_done, n->tasks_done + a->done);
+	if (a->failed)
+		core_write_once(n->tasks_failed, n->tasks_failed + a->failed);
+}
+
+static void account(struct core_client *c, const struct account *a)
+{
 	struct core_tenant *n;
 
-	c->device_ns += r->device_ns;
-	c->wait_ns += r->wait_ns;
-	c->tasks_done++;
-	c->tasks_failed += !!r->result;
-	for (n = c->tenant; n; n = n->parent) {
-		core_write_once(n->device_ns, n->device_ns + r->device_ns);
-		core_write_once(n->wait_ns, n->wait_ns + r->wait_ns);
-		core_write_once(n->tasks_done, n->tasks_done + 1);
-		if (r->result)
-			core_write_once(n->tasks_failed, n->tasks_failed + 1);
-	}
-	n = c->user;
-	core_write_once(n->device_ns, n->device_ns + r->device_ns);
-	core_write_once(n->wait_ns, n->wait_ns + r->wait_ns);
-	core_write_once(n->tasks_done, n->tasks_done + 1);
-	if (r->result)
-		core_write_once(n->tasks_failed, n->tasks_failed + 1);
+	c->device_ns += a->device_ns;
+	c->wait_ns += a->wait_ns;
+	c->tasks_done += a->done;
+	c->tasks_failed += a->failed;
+	for (n = c->tenant; n; n = n->parent)
+		account_tenant(n, a);
+	account_tenant(c->user, a);
 }
 
 /* Which bytes are current only on a device, and which were lost with one. */
@@ -93,7 +107,7 @@ void core_task_release(struct core *core, struct core_task *t, struct core_garba
 	}
 	clist_del(&t->node);
 	t->state = CORE_TASK_FREE;
-	clist_add_tail(&t->node, &c->freed);
+	clist_add(&t->node, &c->freed);
 	c->nr_tasks--;
 	core_client_check_free(c, g);
 }
@@ -113,7 +127,6 @@ static void finish(struct core *core, struct core_task *t, const struct core_res
 	if (t->blocked)
 		cheap_remove(&t->wait->tasks, &t->tl_node);
 	t->blocked = false;
-	account(t, r);
 	update_residency(t, r);
 	if (t->signal) {
 		core_timeline_reach(core, t->signal, t->signal_value, r->result, g);
@@ -127,10 +140,20 @@ static void finish(struct core *core, struct core_task *t, const struct core_res
 		core_post(c, t->d.user_data, tag, r, g);
 }
 
+static void settle_books(struct core_task *t, const struct core_result *r)
+{
+	struct core_client *c = t->client;
+	struct account a = { 0 };
+
+	core_uncharge_tasks(c->core, c->tenant, c->user, 1);
+	account_add(&a, r);
+	account(c, &a);
+}
+
 void core_complete_held(struct core *core, struct core_task *t, const struct core_result *r,
 			struct core_garbage *g)
 {
-	core_uncharge_tasks(core, t->client->tenant, t->client->user, 1);
+	settle_books(t, r);
 	finish(core, t, r, g);
 	t->state = CORE_TASK_ZOMBIE;
 }
@@ -138,7 +161,7 @@ void core_complete_held(struct core *core, struct core_task *t, const struct cor
 void core_complete(struct core *core, struct core_task *t, const struct core_result *r,
 		   struct core_garbage *g)
 {
-	core_uncharge_tasks(core, t->client->tenant, t->client->user, 1);
+	settle_books(t, r);
 	finish(core, t, r, g);
 	core_task_release(core, t, g);
 }
@@ -160,8 +183,8 @@ static struct core_task *claim(struct core *core, u64 tag)
 }
 
 /*
- * The books first: a client that sees its completion may submit at once and
- * must find its charge gone.  Runs of one client's tasks are uncharged together.
+ * Charges first: a client that sees its completion may submit at once and must
+ * find its charge gone.  Runs of one client's tasks are uncharged together.
  */
 static void uncharge_runs(struct core *core, struct core_task **t, u32 n)
 {
@@ -198,6 +221,7 @@ static u32 commit_chunk(struct core *core, const struct arax_commit_entry *e, u3
 			u32 first, u32 n)
 {
 	struct core_task *tasks[CHUNK];
+	struct account a = { 0 };
 	struct core_garbage g;
 	u32 i, stale = 0;
 
@@ -217,11 +241,17 @@ static u32 commit_chunk(struct core *core, const struct arax_commit_entry *e, u3
 			continue;
 		c = t->client;
 		read_result(&e[(first + i) & mask], &r);
+		account_add(&a, &r);
 		if (r.result)
 			core_fail_mark(core, t);
 		finish(core, t, &r, &g);
 		core_task_release(core, t, &g);
-		if (c->fail_mark && (i + 1 == n || !tasks[i + 1] || tasks[i + 1]->client != c))
+		if (i + 1 < n && tasks[i + 1] && tasks[i + 1]->client == c)
+			continue;
+		/* The last of a run of one client's. */
+		account(c, &a);
+		memset(&a, 0, sizeof(a));
+		if (c->fail_mark)
 			core_fail_pass(core, c, &g);
 	}
 	core_dispatch_flush(core, &g);

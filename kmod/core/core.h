@@ -482,7 +482,26 @@ u32 core_client_unread(struct core_client *c);
 int core_handles_init(struct core_handles *t, u32 max);
 void core_handles_destroy(struct core_handles *t);
 int core_handle_add(struct core_handles *t, enum core_type type, void *object, u32 *handle);
-void *core_handle_find(const struct core_handles *t, enum core_type type, u32 handle);
+/* Inline, for each range of a task costs one. */
+static inline struct core_slot_entry *core_handle_entry(const struct core_handles *t,
+							enum core_type type, u32 handle)
+{
+	u32 i = CORE_HANDLE_INDEX(handle);
+	struct core_slot_entry *e;
+
+	if (i >= t->cap)
+		return NULL;
+	e = &t->e[core_nospec(i, t->cap)];
+	return e->type == type && e->gen == CORE_HANDLE_GEN(handle) ? e : NULL;
+}
+
+static inline void *core_handle_find(const struct core_handles *t, enum core_type type, u32 handle)
+{
+	struct core_slot_entry *e = core_handle_entry(t, type, handle);
+
+	return e ? e->object : NULL;
+}
+
 void *core_handle_remove(struct core_handles *t, enum core_type type, u32 handle);
 /* The next object at or after place *index, NULL past the last. */
 void *core_handle_next(const struct core_handles *t, u32 *index, enum core_type *type);
@@ -505,7 +524,7 @@ void core_uncharge_tasks(struct core *core, struct core_tenant *t, struct core_t
 			 u64 n);
 int core_limit_set(struct core *core, const struct arax_limit *a);
 int core_tenant_query(struct core *core, struct arax_tenant *a);
-void core_tenant_usage(struct core_tenant *t, struct arax_usage *u);
+void core_tenant_usage(struct core *core, struct core_tenant *t, struct arax_usage *u);
 
 /* ------------------------------------------------------------------ */
 /* buffer.c                                                            */
@@ -523,7 +542,14 @@ void core_buffer_free(struct core_buffer *buf);
 bool core_buffer_use(struct core_buffer *buf);
 void core_buffer_put(struct core_buffer *buf);
 struct core_buffer *core_buffer_new(struct core_client *c, u64 bytes, u32 type, int *err);
-void core_buffer_put_locked(struct core_buffer *buf, struct core_garbage *g);
+void core_buffer_put_last(struct core_buffer *buf, struct core_garbage *g);
+static inline void core_buffer_put_locked(struct core_buffer *buf, struct core_garbage *g)
+{
+	core_warn_on(!buf->users);
+	if (!--buf->users)
+		core_buffer_put_last(buf, g);
+}
+
 void core_extent_add(struct core_extent *e, u32 *nr, u64 start, u64 end);
 void core_extent_remove(struct core_extent *e, u32 *nr, u64 start, u64 end);
 bool core_extent_overlaps(const struct core_extent *e, u32 nr, u64 start, u64 end);

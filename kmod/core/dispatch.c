@@ -94,7 +94,8 @@ void core_slot_free(struct core *core, struct core_task *t)
 
 static bool try_dispatch(struct core *core, struct core_task *t, struct core_garbage *g)
 {
-	u32 cells = task_cells(t), n = t->d.nr_ranges * (u32)sizeof(*t->ranges);
+	u32 i, cells = task_cells(t);
+	struct arax_dispatch_range *r;
 	struct arax_dispatch *d;
 
 	if (!core->slot_free)
@@ -110,9 +111,11 @@ static bool try_dispatch(struct core *core, struct core_task *t, struct core_gar
 	/* All but the sequence word. */
 	memcpy((u8 *)d + sizeof(d->seq), (u8 *)&t->d + sizeof(d->seq),
 	       sizeof(*d) - sizeof(d->seq));
-	memcpy(d + 1, t->ranges, n);
+	r = (struct arax_dispatch_range *)(d + 1);
+	for (i = 0; i < t->d.nr_ranges; i++)
+		r[i] = t->ranges[i];
 	if (t->d.arg_len > ARAX_INLINE_ARGS)
-		memcpy((u8 *)(d + 1) + n, t->args, t->d.arg_len);
+		memcpy(&r[i], t->args, t->d.arg_len);
 	publish(core, cells);
 	t->state = CORE_TASK_DISPATCHED;
 	t->started = false;

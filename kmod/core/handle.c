@@ -66,29 +66,9 @@ int core_handle_add(struct core_handles *t, enum core_type type, void *object, u
 	return 0;
 }
 
-static struct core_slot_entry *find(const struct core_handles *t, enum core_type type, u32 handle)
-{
-	u32 i = CORE_HANDLE_INDEX(handle);
-	struct core_slot_entry *e;
-
-	if (i >= t->cap)
-		return NULL;
-	e = &t->e[core_nospec(i, t->cap)];
-	if (e->type != type || e->gen != CORE_HANDLE_GEN(handle))
-		return NULL;
-	return e;
-}
-
-void *core_handle_find(const struct core_handles *t, enum core_type type, u32 handle)
-{
-	struct core_slot_entry *e = find(t, type, handle);
-
-	return e ? e->object : NULL;
-}
-
 void *core_handle_remove(struct core_handles *t, enum core_type type, u32 handle)
 {
-	struct core_slot_entry *e = find(t, type, handle);
+	struct core_slot_entry *e = core_handle_entry(t, type, handle);
 	void *object;
 
 	if (!e)

@@ -59,6 +59,18 @@ static inline void clist_splice_tail(struct clist *from, struct clist *to)
 	clist_init(from);
 }
 
+/* Moves all of from to the head of to. */
+static inline void clist_splice(struct clist *from, struct clist *to)
+{
+	if (clist_empty(from))
+		return;
+	from->next->prev = to;
+	from->prev->next = to->next;
+	to->next->prev = from->prev;
+	to->next = from->next;
+	clist_init(from);
+}
+
 #define clist_entry(ptr, type, member) \
 	((type *)((char *)(ptr) - __builtin_offsetof(type, member)))
 #define clist_first(l, type, member) clist_entry((l)->next, type, member)

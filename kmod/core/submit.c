@@ -16,7 +16,7 @@ struct prepared {
 };
 
 /* The compiler may not go back to the shared memory after this. */
-static void copy_once(void *dst, const void *src, size_t n)
+static inline void copy_once(void *dst, const void *src, size_t n)
 {
 	memcpy(dst, src, n);
 	__asm__ volatile("" : : "r"(dst) : "memory");
@@ -249,12 +249,15 @@ fail:
 /* Under core->dispatch: what may have changed since prepare() looked. */
 static int recheck(const struct core_task *t)
 {
+	bool lost = false;
 	u32 i;
 
-	for (i = 0; i < t->d.nr_ranges; i++)
+	for (i = 0; i < t->d.nr_ranges; i++) {
 		if (t->buffers[i]->revoked)
 			return -ESTALE;
-	return core_reads_lost(t) ? -EIO : 0;
+		lost |= t->buffers[i]->nr_lost != 0;
+	}
+	return lost && core_reads_lost(t) ? -EIO : 0;
 }
 
 static void take_references(struct core_task *t)
@@ -354,7 +357,11 @@ static u32 gather(struct core_client *c, struct prepared *p, u32 max, bool *corr
 		}
 		slot = c->region + c->layout.sq_offset +
 		       (size_t)(c->sq_head & (c->depth - 1)) * c->entry_size;
-		copy_once(&e, slot, c->entry_size);
+		/* By constants: the compiler knows how to copy those. */
+		if (c->entry_size == sizeof(e.base))
+			copy_once(&e, slot, sizeof(e.base));
+		else
+			copy_once(&e, slot, sizeof(e));
 		c->sq_head++;
 		c->submitted++;
 		p[n].task = t;
@@ -403,6 +410,8 @@ static void enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 			c->peak_tasks = c->nr_tasks;
 		core_dispatch_queue(core, t, g);
 	}
+	/* Those just used are in the cache. */
+	clist_splice(&c->freed, &c->free);
 	if (back)
 		core_uncharge_tasks(core, c->tenant, c->user, back);
 	/* A refused task may have signalled; and whoever waits for room has a look. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The link in one process, see core_fixture.h. */
+#define FX_ABORTS
 #include "core_fixture.h"
 
 static void count(u32 *n, int by)
