@@ -379,7 +379,8 @@ static void charge(struct core_client *c, struct prepared *p, u32 n)
 static void enqueue(struct core_client *c, struct prepared *p, u32 n, struct core_garbage *g)
 {
 	struct core *core = c->core;
-	u64 now = core_now_ns();	/* once a batch: the clock costs as much as a task */
+	/* Once a batch: the clock costs as much as a task. */
+	u64 now = core->ops->now ? core->ops->now(core) : core_now_ns();
 	u32 i, back = 0;
 
 	for (i = 0; i < n; i++) {
