@@ -20,6 +20,7 @@
 #include <linux/mm.h>
 #include <linux/nospec.h>
 #include <linux/overflow.h>
+#include <linux/prefetch.h>
 #include <linux/timekeeping.h>
 #include <linux/bug.h>
 #include <linux/sched.h>
@@ -59,6 +60,7 @@ static inline bool core_atomic_try_cmpxchg(core_atomic *a, u64 *old, u64 new)
 #define core_nospec(i, n)	array_index_nospec(i, n)
 #define core_warn_on(c)		WARN_ON(c)
 #define core_resched()		cond_resched()
+#define core_prefetch_write(p)	prefetchw(p)
 
 #define core_now_ns()		ktime_get_ns()
 
@@ -131,6 +133,16 @@ static inline bool core_atomic_try_cmpxchg(core_atomic *a, u64 *old, u64 new)
 #define core_read_once(x)	__atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define core_write_once(x, v)	__atomic_store_n(&(x), v, __ATOMIC_RELAXED)
 #define core_resched()		((void)0)
+
+static inline void core_prefetch_write(const void *p)
+{
+#if defined(__x86_64__)
+	/* The compiler would only fetch it for reading: older processors lack this. */
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
+#else
+	__builtin_prefetch(p, 1);
+#endif
+}
 
 #if defined(__SANITIZE_THREAD__)
 /* TSan does not model fences; an RMW on a shared word is as strong on x86. */
