@@ -11,6 +11,7 @@
 #define CORE_FIXTURE_H
 
 #include <check.h>
+#include <pthread.h>
 
 #include "kmod/core/core.h"
 
