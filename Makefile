@@ -94,10 +94,10 @@ install: default $(INSTALL_TARGETS)
 fuzz: $(FUZZ_TARGETS)
 # The bounded share of `make test`.
 test-fuzz:
-	@for t in $(FUZZ_TARGETS); do \
+	@rc=0; for t in $(FUZZ_TARGETS); do \
 		scripts/tally run fuzz/$${t#fuzz-} -- \
-			$(MAKE) --no-print-directory FUZZ_SECONDS=10 $$t || exit 1; \
-	done
+			$(MAKE) --no-print-directory FUZZ_SECONDS=10 $$t || rc=1; \
+	done; exit $$rc
 TEST_TARGETS += test-fuzz
 soak: $(SOAK_TARGETS)
 setup:

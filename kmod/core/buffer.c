@@ -115,7 +115,7 @@ static int add_handle(struct core_client *c, struct core_buffer *buf, u32 *handl
 	core_mutex_lock(&c->lock);
 	err = core_handle_add(&c->handles, CORE_BUFFER, buf, handle);
 	if (!err) {
-		c->nr[CORE_BUFFER]++;
+		core_client_count(c, CORE_BUFFER, 1);
 		if (buf->context == c->id)
 			core_atomic_add(&c->memory, buf->bytes);
 	}
@@ -227,7 +227,7 @@ int core_buffer_destroy(struct core_client *c, u32 handle)
 	core_mutex_lock(&c->lock);
 	buf = core_handle_remove(&c->handles, CORE_BUFFER, handle);
 	if (buf) {
-		c->nr[CORE_BUFFER]--;
+		core_client_count(c, CORE_BUFFER, -1);
 		if (buf->context == c->id)
 			core_atomic_add(&c->memory, -buf->bytes);
 	}

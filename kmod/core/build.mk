@@ -3,7 +3,8 @@
 CORE_SRCS := $(sort $(wildcard kmod/core/*.c))
 
 # Unit tests: all plain and under ASan+UBSan, the concurrent ones under TSan.
-CORE_TEST_SRCS := $(sort $(wildcard selftests/unit/core_*.c)) $(CORE_SRCS)
+CORE_TEST_SRCS := $(filter-out %/core_layout.c,$(sort $(wildcard selftests/unit/core_*.c))) \
+		  $(CORE_SRCS)
 $(foreach v,plain asan tsan,$(call program,$(B)/unit/core-$(v),$(v),$(CORE_TEST_SRCS),\
 	$(shell $(PKGCONF) --libs check 2>/dev/null)))
 
@@ -11,5 +12,20 @@ check-core-plain check-core-asan: check-core-%: $(B)/unit/core-%
 	scripts/tally run unit/core-$* $<
 check-core-tsan: $(B)/unit/core-tsan
 	CK_RUN_SUITE="core threads" scripts/tally run unit/core-tsan $<
-CHECK_TARGETS += check-core-plain check-core-asan check-core-tsan
-.PHONY: check-core-plain check-core-asan check-core-tsan
+
+# The contract at 64 and, where the compiler can, 32 bits, as C and as C++.
+CORE_LAYOUT := -Wall -Wextra -Wpedantic -Werror -I. -fsyntax-only selftests/unit/core_layout.c
+check-core-layout: selftests/unit/core_layout.c
+	$(CC) -m64 -std=c11 $(CORE_LAYOUT)
+	$(CC) -m64 -std=c++17 -x c++ $(CORE_LAYOUT)
+	@if echo '#include <stdlib.h>' | $(CC) -m32 -fsyntax-only -x c - 2>/dev/null; then \
+		set -ex; \
+		$(CC) -m32 -std=c11 $(CORE_LAYOUT); \
+		$(CC) -m32 -std=c++17 -x c++ $(CORE_LAYOUT); \
+		scripts/tally add unit/core-layout 4 0 0; \
+	else \
+		scripts/tally add unit/core-layout 2 0 2 "no 32-bit headers: install gcc-multilib"; \
+	fi
+
+CHECK_TARGETS += check-core-plain check-core-asan check-core-tsan check-core-layout
+.PHONY: check-core-plain check-core-asan check-core-tsan check-core-layout

@@ -207,13 +207,12 @@ int core_context_init(struct core_client *c, struct arax_context_init *a)
 		goto uncharge;
 	}
 	c->tasks = tasks;
-	c->depth = a->depth;
+	core_write_once(c->depth, a->depth);	/* read by usage queries at any time */
 	c->entry_size = a->entry_size;
 	c->arena_size = a->arena_size;
 	for (i = 0; i < a->depth; i++) {
 		tasks[i].client = c;
 		clist_init(&tasks[i].node);
-		clist_init(&tasks[i].tl_node);
 		clist_init(&tasks[i].note);
 		clist_add_tail(&tasks[i].node, &c->free);
 	}
@@ -262,7 +261,7 @@ static void context_usage(struct core_client *c, struct arax_usage *u)
 	core_spin_lock(&core->dispatch);
 	u->counters[ARAX_RES_TASKS].used = c->nr_tasks;
 	u->counters[ARAX_RES_TASKS].peak = c->peak_tasks;
-	u->counters[ARAX_RES_TASKS].max = c->depth;
+	u->counters[ARAX_RES_TASKS].max = core_read_once(c->depth);
 	u->device_ns = c->device_ns;
 	u->wait_ns = c->wait_ns;
 	u->tasks_done = c->tasks_done;
@@ -315,7 +314,7 @@ int core_context_query(struct core *core, struct arax_context *a)
 	a->nr_buffers = core_read_once(c->nr[CORE_BUFFER]);
 	a->nr_queues = core_read_once(c->nr[CORE_QUEUE]);
 	a->nr_timelines = core_read_once(c->nr[CORE_TIMELINE]);
-	a->depth = core_read_once(c->depth);
+	a->depth = core_client_ready(c) ? c->depth : 0;
 	a->tenant = c->tenant->id;
 	memcpy(a->comm, c->comm, sizeof(a->comm));
 	memset(&a->usage, 0, sizeof(a->usage));

@@ -110,7 +110,9 @@ static void finish(struct core *core, struct core_task *t, const struct core_res
 	}
 	clist_del(&t->node);
 	clist_del(&t->note);
-	clist_del(&t->tl_node);
+	if (t->blocked)
+		cheap_remove(&t->wait->tasks, &t->tl_node);
+	t->blocked = false;
 	account(t, r);
 	update_residency(t, r);
 	if (t->signal) {

@@ -42,6 +42,7 @@ struct core *core_create(const struct core_ops *ops, const struct core_params *p
 		core->slots[i].next_free = i + 1 < params->slots ? i + 1 : 0;
 	}
 	core->slot_free = 1;
+	core->slot_last = params->slots - 1;
 	*err = 0;
 	return core;
 free:

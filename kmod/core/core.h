@@ -21,6 +21,7 @@
 #ifndef ARAX_CORE_CORE_H
 #define ARAX_CORE_CORE_H
 
+#include "heap.h"
 #include "layout.h"
 #include "list.h"
 #include "platform.h"
@@ -114,6 +115,9 @@ struct core_params {
 #define CORE_MAX_SLOTS		(1u << 20)
 #define CORE_TENANT_DEPTH	32	/* cgroups nest no deeper for us */
 #define CORE_DIRTY_RANGES	8
+/* Of one timeline: each advance looks at all of them. */
+#define CORE_MAX_WAITERS	1024
+#define CORE_MAX_EVENTS		128
 #define CORE_BUFFER_RING	0x100	/* core_buffer.type of a context's region */
 
 /* ------------------------------------------------------------------ */
@@ -228,9 +232,11 @@ struct core_timeline {
 	u64 refs;
 	u64 value;
 	s32 error;
-	struct clist tasks;	/* core_task.tl_node, dispatched and blocked */
+	struct cheap *tasks;	/* core_task.tl_node by wait_value: those blocked */
 	struct clist waiters;	/* core_wait_point.node */
 	struct clist events;	/* core_event.node */
+	u32 nr_waiters;
+	u32 nr_events;
 	struct clist garbage;
 	void *link;
 };
@@ -257,7 +263,7 @@ enum core_task_state {
 
 struct core_task {
 	struct clist node;	/* client->free, ->freed, ->queued, ->dispatched */
-	struct clist tl_node;	/* wait->tasks */
+	struct cheap tl_node;	/* wait->tasks, while blocked */
 	struct clist note;	/* core->task_notes */
 	struct core_client *client;
 	struct core_queue *queue;
@@ -387,7 +393,8 @@ struct core {
 	u32 *states;
 	struct arax_commit_entry *commits;
 	struct core_slot *slots;
-	u32 slot_free;
+	u32 slot_free;		/* first come, first served: a tag comes back late */
+	u32 slot_last;
 	u32 slots_used;
 	struct clist backlog;
 	struct clist task_notes;
@@ -461,6 +468,12 @@ static inline bool core_client_ready(const struct core_client *c)
 {
 	/* Pairs with the release in core_context_init(). */
 	return core_load_acquire(&c->ready);
+}
+
+/* By client->lock; others look without it. */
+static inline void core_client_count(struct core_client *c, enum core_type type, int by)
+{
+	core_write_once(c->nr[type], c->nr[type] + (u32)by);
 }
 
 /* Unread completions; any thread, may be out of date at once. */

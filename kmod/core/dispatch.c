@@ -68,7 +68,7 @@ static void slot_take(struct core *core, struct core_task *t)
 	u32 i = core->slot_free;
 	struct core_slot *s = &core->slots[i];
 
-	core->slot_free = s->next_free;
+	core->slot_free = s->next_free;	/* 0: none; slot_last means nothing then */
 	core->slots_used++;
 	s->task = t;
 	t->d.tag = (u64)core->epoch << 48 | (u64)s->gen << 24 | i;
@@ -83,8 +83,12 @@ void core_slot_free(struct core *core, struct core_task *t)
 	core_warn_on(s->task && s->task != t);	/* NULL: claimed by a commit */
 	s->task = NULL;
 	s->gen = (s->gen + 1) & 0xffffff;
-	s->next_free = core->slot_free;
-	core->slot_free = i;
+	s->next_free = 0;
+	if (core->slot_free)
+		core->slots[core->slot_last].next_free = i;
+	else
+		core->slot_free = i;
+	core->slot_last = i;
 	core->slots_used--;
 }
 
@@ -221,6 +225,14 @@ void core_dispatch_flush(struct core *core, struct core_garbage *g)
 			clist_del(&t->node);
 			if (!try_dispatch(core, t, g)) {
 				clist_add(&t->node, &c->queued);
+				/*
+				 * Room comes in small pieces: who had some is
+				 * not the first to have the next.
+				 */
+				if (turn) {
+					clist_del(&c->backlog);
+					clist_add_tail(&c->backlog, &core->backlog);
+				}
 				return;
 			}
 		}

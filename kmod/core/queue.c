@@ -21,7 +21,7 @@ int core_queue_create(struct core_client *c, struct arax_queue_create *a)
 	err = core_handle_add(&c->handles, CORE_QUEUE, q, &a->handle);
 	if (!err) {
 		q->handle = a->handle;
-		c->nr[CORE_QUEUE]++;
+		core_client_count(c, CORE_QUEUE, 1);
 	}
 	core_mutex_unlock(&c->lock);
 	if (err)
@@ -45,7 +45,7 @@ int core_queue_destroy(struct core_client *c, u32 handle)
 	core_mutex_lock(&c->lock);
 	q = core_handle_remove(&c->handles, CORE_QUEUE, handle);
 	if (q)
-		c->nr[CORE_QUEUE]--;
+		core_client_count(c, CORE_QUEUE, -1);
 	core_mutex_unlock(&c->lock);
 	if (!q)
 		return -EBADF;

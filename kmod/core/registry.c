@@ -72,6 +72,32 @@ static bool sane_signature(const struct arax_signature *sig)
 	return true;
 }
 
+static struct core_kernel *same_kernel(struct core *core, const struct arax_kernel_publish *a)
+{
+	u32 i;
+
+	for (i = 0; i < core->nr_kernels; i++) {
+		struct core_kernel *k = core->kernels[i];
+
+		if (!strncmp(k->name, a->name, ARAX_NAME_LEN) && same_signature(&k->sig, &a->sig))
+			return k;
+	}
+	return NULL;
+}
+
+/* Those of that name but @but are looked up and launched no more. */
+static void withdraw(struct core *core, const char *name, const struct core_kernel *but)
+{
+	u32 i;
+
+	for (i = 0; i < core->nr_kernels; i++) {
+		struct core_kernel *k = core->kernels[i];
+
+		if (k != but && !strncmp(k->name, name, ARAX_NAME_LEN))
+			core_write_once(k->kinds, 0);
+	}
+}
+
 /*
  * The same name and signature keep their id; a changed signature is a new
  * kernel, and the old id's launches are refused from then on.
@@ -80,7 +106,6 @@ int core_kernel_publish(struct core *core, struct arax_kernel_publish *a)
 {
 	struct core_kernel *k, *spare;
 	int err = 0;
-	u32 i;
 
 	if (a->pad || !named(a->name) || !sane_signature(&a->sig) ||
 	    strnlen(a->text, sizeof(a->text)) == sizeof(a->text))
@@ -89,21 +114,18 @@ int core_kernel_publish(struct core *core, struct arax_kernel_publish *a)
 	if (!spare)
 		return -ENOMEM;
 	core_mutex_lock(&core->lock);
-	for (i = 0; i < core->nr_kernels; i++) {
-		k = core->kernels[i];
-		if (strncmp(k->name, a->name, ARAX_NAME_LEN))
-			continue;
-		if (same_signature(&k->sig, &a->sig)) {
-			core_write_once(k->kinds, a->kinds);
-			a->id = k->id;
-			goto unlock;
-		}
-		core_write_once(k->kinds, 0);
+	k = same_kernel(core, a);
+	if (k) {
+		withdraw(core, a->name, k);
+		core_write_once(k->kinds, a->kinds);
+		a->id = k->id;
+		goto unlock;
 	}
 	if (core->nr_kernels == CORE_MAX_KERNELS) {
 		err = -ENOSPC;
 		goto unlock;
 	}
+	withdraw(core, a->name, NULL);
 	k = spare;
 	spare = NULL;
 	k->id = core->nr_kernels + 1;

@@ -10,7 +10,7 @@
 
 /* What the copy of an entry became. */
 struct prepared {
-	struct core_task *task;		/* NULL: refused */
+	struct core_task *task;
 	u64 user_data;
 	s32 error;
 };
@@ -217,6 +217,10 @@ static int prepare(struct core_client *c, struct core_task *t, const struct arax
 		t->d.grid[i] = b->grid[i];
 		t->d.block[i] = b->block[i];
 	}
+	t->wait = find_timeline(c, x.wait_timeline, &err);
+	t->signal = find_timeline(c, x.signal_timeline, &err);
+	t->wait_value = x.wait_value;
+	t->signal_value = x.signal_value;
 	for (i = 0; i < b->nr_ranges && !err; i++)
 		err = add_task_range(c, t, i, i < 2 ? &b->ranges[i] : &e->more[i - 2]);
 	for (; i < nr && !err; i++) {
@@ -232,10 +236,6 @@ static int prepare(struct core_client *c, struct core_task *t, const struct arax
 		copy_once(t->args, arena + pos, x.arg_len);
 	else
 		memcpy(t->args, b->args, arg_len);
-	t->wait = find_timeline(c, x.wait_timeline, &err);
-	t->signal = find_timeline(c, x.signal_timeline, &err);
-	t->wait_value = x.wait_value;
-	t->signal_value = x.signal_value;
 	if (!err)
 		err = check_opcode(c->core, t);
 	if (!err)
@@ -274,22 +274,24 @@ static void take_references(struct core_task *t)
 		t->d.error = t->wait->error;
 	} else if (t->wait->value < t->wait_value) {
 		t->blocked = true;
-		clist_add_tail(&t->tl_node, &t->wait->tasks);
+		cheap_insert(&t->wait->tasks, &t->tl_node, t->wait_value);
 	}
 }
 
 static void refuse(struct core_client *c, struct prepared *p, s32 error, struct core_garbage *g)
 {
 	struct core_result r = { .result = error, .device = ~0u };
+	struct core_task *t = p->task;
 
-	if (p->task) {
-		if (p->task->big) {
-			*(void **)p->task->big = g->bigs;
-			g->bigs = p->task->big;
-			p->task->big = NULL;
-		}
-		clist_add_tail(&p->task->node, &c->freed);
+	if (t->big) {
+		*(void **)t->big = g->bigs;
+		g->bigs = t->big;
+		t->big = NULL;
 	}
+	/* Whoever waits for it would wait for ever. */
+	if (t->signal)
+		core_timeline_reach(c->core, t->signal, t->signal_value, error, g);
+	clist_add_tail(&t->node, &c->freed);
 	core_post(c, p->user_data, 0, &r, g);
 }
 
@@ -383,7 +385,7 @@ static void charge(struct core_client *c, struct prepared *p, u32 n)
 
 	for (i = 0; i < n; i++)
 		good += !p[i].error;
-	if (!good || !core_charge_tasks(c->core, c->tenant, c->user, good))
+	if (!good || (good > 1 && !core_charge_tasks(c->core, c->tenant, c->user, good)))
 		return;
 	for (i = 0; i < n; i++)
 		if (!p[i].error)
@@ -395,6 +397,7 @@ static void enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 	struct core *core = c->core;
 	/* Once a batch: the clock costs as much as a task. */
 	u64 now = core->ops->now ? core->ops->now(core) : core_now_ns();
+	bool refused = false;
 	u32 i, back = 0;
 
 	for (i = 0; i < n; i++) {
@@ -406,6 +409,7 @@ static void enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 		}
 		if (p[i].error) {
 			refuse(c, &p[i], p[i].error, g);
+			refused = true;
 			continue;
 		}
 		t->d.submit_ns = now;
@@ -416,8 +420,8 @@ static void enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 	}
 	if (back)
 		core_uncharge_tasks(core, c->tenant, c->user, back);
-	/* Here too, for a mediator that is behind commits and fetches seldom. */
-	if (!clist_empty(&c->queued))
+	/* A refused task may have signalled; and whoever waits for room has a look. */
+	if (refused || !clist_empty(&c->queued))
 		core_dispatch_flush(core, g);
 }
 
@@ -435,6 +439,9 @@ int core_submit(struct core_client *c, u32 max)
 		core_mutex_unlock(&c->lock);
 		return -ENXIO;
 	}
+	/* No more can be published at once; who feeds it meanwhile calls again. */
+	if (max > c->depth)
+		max = c->depth;
 	while (done < max && !why) {
 		if (core_read_once(c->dead)) {
 			why = -(int)core_read_once(c->dead);

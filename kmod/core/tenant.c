@@ -164,6 +164,19 @@ static void uncharge_one(struct core_counter *n, u64 amount)
 	core_warn_on(left > left + amount);	/* went below zero */
 }
 
+static bool fits(const struct core_counter *n, u64 amount)
+{
+	u64 sum;
+
+	return !check_add_overflow(core_atomic_read(&n->used), amount, &sum) &&
+	       sum <= core_atomic_read(&n->max);
+}
+
+/*
+ * Returns who refused, or NULL.  It looks before it leaps: a charge that is
+ * refused further up then leaves no trace in the peaks below, and takes no
+ * room from others for the moment until it is unwound.
+ */
 static struct core_tenant *charge_chain(struct core_tenant *leaf, struct core_tenant *user,
 					u32 res, u64 amount)
 {
@@ -173,10 +186,15 @@ static struct core_tenant *charge_chain(struct core_tenant *leaf, struct core_te
 	for (t = leaf; t; t = t->parent) {
 		if (core_atomic_read(&t->res[res].max) != ARAX_LIMIT_MAX)
 			limited = true;
-		if (!charge_one(&t->res[res], amount, true))
-			goto unwind;
+		if (!fits(&t->res[res], amount))
+			return t;
 	}
 	/* The user's default holds only where no cgroup above has a limit. */
+	if (!limited && !fits(&user->res[res], amount))
+		return user;
+	for (t = leaf; t; t = t->parent)
+		if (!charge_one(&t->res[res], amount, true))
+			goto unwind;
 	t = user;
 	if (charge_one(&user->res[res], amount, !limited))
 		return NULL;
@@ -186,7 +204,8 @@ unwind:
 	return t;
 }
 
-int core_charge(struct core_tenant *leaf, struct core_tenant *user, u32 res, u64 amount)
+static struct core_tenant *try_charge(struct core_tenant *leaf, struct core_tenant *user,
+				      u32 res, u64 amount)
 {
 	struct core_tenant *refused = NULL;
 	int tries;
@@ -194,8 +213,17 @@ int core_charge(struct core_tenant *leaf, struct core_tenant *user, u32 res, u64
 	for (tries = 0; tries < CHARGE_TRIES; tries++) {
 		refused = charge_chain(leaf, user, res, amount);
 		if (!refused)
-			return 0;
+			break;
 	}
+	return refused;
+}
+
+int core_charge(struct core_tenant *leaf, struct core_tenant *user, u32 res, u64 amount)
+{
+	struct core_tenant *refused = try_charge(leaf, user, res, amount);
+
+	if (!refused)
+		return 0;
 	core_atomic_add(&refused->res[res].events, 1);
 	return -EDQUOT;
 }
@@ -244,7 +272,9 @@ int core_charge_tasks(struct core *core, struct core_tenant *leaf, struct core_t
 	}
 	return 0;
 refused:
-	core_atomic_add(&t->res[ARAX_RES_TASKS].events, 1);
+	/* Who is refused a batch tries its parts: only those count. */
+	if (n == 1)
+		core_atomic_add(&t->res[ARAX_RES_TASKS].events, 1);
 	return -EDQUOT;
 }
 

@@ -19,13 +19,12 @@ int core_timeline_create(struct core_client *c, struct arax_timeline_create *a)
 		return -ENOMEM;
 	tl->refs = 1;
 	tl->value = a->value;
-	clist_init(&tl->tasks);
 	clist_init(&tl->waiters);
 	clist_init(&tl->events);
 	core_mutex_lock(&c->lock);
 	err = core_handle_add(&c->handles, CORE_TIMELINE, tl, &a->handle);
 	if (!err)
-		c->nr[CORE_TIMELINE]++;
+		core_client_count(c, CORE_TIMELINE, 1);
 	core_mutex_unlock(&c->lock);
 	if (err)
 		core_free(tl);
@@ -41,7 +40,7 @@ void core_timeline_put_locked(struct core_timeline *tl, struct core_garbage *g)
 	core_warn_on(!tl->refs);
 	if (--tl->refs)
 		return;
-	core_warn_on(!clist_empty(&tl->tasks) || !clist_empty(&tl->waiters));
+	core_warn_on(tl->tasks || !clist_empty(&tl->waiters));
 	clist_splice_tail(&tl->events, &g->events);
 	clist_add_tail(&tl->garbage, &g->timelines);
 }
@@ -78,7 +77,7 @@ int core_timeline_destroy(struct core_client *c, u32 handle)
 	core_mutex_lock(&c->lock);
 	tl = core_handle_remove(&c->handles, CORE_TIMELINE, handle);
 	if (tl)
-		c->nr[CORE_TIMELINE]--;
+		core_client_count(c, CORE_TIMELINE, -1);
 	core_mutex_unlock(&c->lock);
 	if (!tl)
 		return -EBADF;
@@ -97,14 +96,12 @@ void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value,
 		tl->value = value;
 	if (error && !tl->error)
 		tl->error = error;
-	clist_for_each_safe(pos, tmp, &tl->tasks) {
-		struct core_task *t = clist_entry(pos, struct core_task, tl_node);
+	while (tl->tasks && reached(tl, tl->tasks->key)) {
+		struct core_task *t = cheap_entry(tl->tasks, struct core_task, tl_node);
 
-		if (!reached(tl, t->wait_value))
-			continue;
-		clist_del(&t->tl_node);
+		cheap_remove(&tl->tasks, &t->tl_node);
 		t->blocked = false;
-		t->d.error = tl->value >= t->wait_value && !tl->error ? 0 : tl->error;
+		t->d.error = tl->error;
 		if (t->state == CORE_TASK_DISPATCHED)
 			core_note_task(core, t, CORE_NOTE_UNBLOCK);
 	}
@@ -121,6 +118,7 @@ void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value,
 			continue;
 		core->ops->event_signal(e->event);
 		clist_del(&e->node);
+		tl->nr_events--;
 		clist_add_tail(&e->node, &g->events);
 	}
 }
@@ -195,12 +193,16 @@ int core_timeline_eventfd(struct core_client *c, const struct arax_timeline_even
 	if (reached(tl, e->value)) {
 		core->ops->event_signal(e->event);
 		clist_add_tail(&e->node, &g.events);
+	} else if (tl->nr_events == CORE_MAX_EVENTS) {
+		clist_add_tail(&e->node, &g.events);
+		err = -ENOSPC;
 	} else {
 		clist_add_tail(&e->node, &tl->events);
+		tl->nr_events++;
 	}
 	core_timeline_put_locked(tl, &g);
 	core_unlock_collect(core, &g);
-	return 0;
+	return err;
 free:
 	core_free(e);
 	return err;
@@ -238,7 +240,7 @@ int core_timeline_import(struct core_client *c, struct arax_timeline_share *a)
 	core_mutex_lock(&c->lock);
 	err = core_handle_add(&c->handles, CORE_TIMELINE, tl, &a->handle);
 	if (!err)
-		c->nr[CORE_TIMELINE]++;
+		core_client_count(c, CORE_TIMELINE, 1);
 	core_mutex_unlock(&c->lock);
 	if (err)
 		core_timeline_put(c->core, tl);
@@ -248,6 +250,7 @@ int core_timeline_import(struct core_client *c, struct arax_timeline_share *a)
 int core_wait_begin(struct core_client *c, const struct arax_wait *a, struct core_wait *w)
 {
 	struct core *core = c->core;
+	bool full;
 	u32 i;
 
 	if (a->flags & ~ARAX_WAIT_FLAGS)
@@ -272,8 +275,13 @@ int core_wait_begin(struct core_client *c, const struct arax_wait *a, struct cor
 		}
 		core_spin_lock(&core->dispatch);
 		clist_add_tail(&p->node, &p->tl->waiters);
+		full = ++p->tl->nr_waiters > CORE_MAX_WAITERS;
 		core_spin_unlock(&core->dispatch);
 		w->count++;
+		if (full) {
+			core_wait_end(w);
+			return -ENOSPC;
+		}
 	}
 	return 0;
 }
@@ -309,6 +317,7 @@ void core_wait_end(struct core_wait *w)
 	core_spin_lock(&core->dispatch);
 	for (i = 0; i < w->count; i++) {
 		clist_del(&w->points[i].node);
+		w->points[i].tl->nr_waiters--;
 		core_timeline_put_locked(w->points[i].tl, &g);
 	}
 	core_unlock_collect(core, &g);

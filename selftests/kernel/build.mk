@@ -11,10 +11,10 @@ KTB       := $(B)/selftests/kernel
 KT_SHARED := $(addprefix $(KT)/,ktest.c client.c mediator.c tenant.c) selftests/system/tap.c
 
 # One program per subject; those of one file come with their own frame.
-KT_PROGRAMS := calls fields entries
+KT_PROGRAMS := calls fields entries memory rings timeline access quota death trace
 KT_SINGLE   := smoke fail_nth stress
 # The same structs for a 32-bit program (gcc-multilib), where there is one.
-KT_32       := calls fields entries smoke
+KT_32       := calls fields entries memory rings timeline access death smoke
 
 # Variants of their own: static, and what a guest's time is too dear for.
 CFLAGS_guest    := -O2

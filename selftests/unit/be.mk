@@ -34,7 +34,7 @@ $(call be_test,backend,plain asan tsan)
 $(call be_test,std,plain asan)
 $(call be_test,runner,plain asan tsan)
 
-# Fuzzing: 10 seconds each in `make test`, FUZZ_SECONDS (60) in `make fuzz`.
+# Fuzzing: see test-fuzz in the top Makefile for the share of `make test`.
 BE_FUZZ := manifest signature config
 $(B)/fuzz/manifest: selftests/fuzz/manifest_fuzz.c daemon/kernels/manifest.c daemon/kernels/signature.c
 $(B)/fuzz/signature: selftests/fuzz/manifest_signature_fuzz.c daemon/kernels/signature.c
@@ -52,12 +52,8 @@ be_fuzz_run = @mkdir -p $(B)/fuzz/$(1)-corpus; \
 
 $(addprefix fuzz-,$(BE_FUZZ)): fuzz-%: $(B)/fuzz/%
 	$(call be_fuzz_run,$*,$(or $(FUZZ_SECONDS),60))
-$(addprefix test-fuzz-,$(BE_FUZZ)): test-fuzz-%: $(B)/fuzz/%
-	@scripts/tally run fuzz/$* -- $(MAKE) --no-print-directory fuzz-$* FUZZ_SECONDS=10
-
 FUZZ_TARGETS += $(addprefix fuzz-,$(BE_FUZZ))
-TEST_TARGETS += $(addprefix test-fuzz-,$(BE_FUZZ))
-.PHONY: $(addprefix fuzz-,$(BE_FUZZ)) $(addprefix test-fuzz-,$(BE_FUZZ))
+.PHONY: $(addprefix fuzz-,$(BE_FUZZ))
 
 check-be_man:
 	@scripts/tally run unit/be_man selftests/unit/be_man.sh

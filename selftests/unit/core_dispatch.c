@@ -253,6 +253,7 @@ START_TEST(turns)
 	fx->core->slots = realloc(fx->core->slots, 6 * sizeof(*fx->core->slots));
 	fx->core->slots[5] = (struct core_slot){ .gen = 1 };
 	fx->core->slot_free = 5;
+	fx->core->slot_last = 5;
 	core_spin_unlock(&fx->core->dispatch);
 	t = fx_marker(b, 100);
 	ck_assert_int_eq(fx_send(b, &t), 1);

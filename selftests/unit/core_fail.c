@@ -166,6 +166,7 @@ START_TEST(cancel_queue_with_notes)
 	fx->core->slots = realloc(fx->core->slots, 3 * sizeof(*fx->core->slots));
 	fx->core->slots[2] = (struct core_slot){ .gen = 1 };
 	fx->core->slot_free = 2;
+	fx->core->slot_last = 2;
 	core_spin_unlock(&fx->core->dispatch);
 	c.queue = cl->queue;
 	ck_assert_int_eq(core_cancel(cl->c, &c), 0);

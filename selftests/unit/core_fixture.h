@@ -111,7 +111,6 @@ u32 fx_drain(struct fx *fx);
 void fx_close_buffer(struct fx *fx, struct core_buffer *buf);
 
 Suite *core_call_suite(void);
-Suite *core_handle_suite(void);
 Suite *core_tenant_suite(void);
 Suite *core_buffer_suite(void);
 Suite *core_submit_suite(void);
@@ -121,8 +120,6 @@ Suite *core_fail_suite(void);
 Suite *core_timeline_suite(void);
 Suite *core_client_suite(void);
 Suite *core_mediator_suite(void);
-Suite *core_registry_suite(void);
-Suite *core_layout_suite(void);
 Suite *core_threads_suite(void);
 Suite *core_model_suite(void);
 

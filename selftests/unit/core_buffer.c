@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT
+/* Buffers: their calls, who holds them, what is charged; extents. */
+#include "core_fixture.h"
+
+static u64 used(struct fx *fx)
+{
+	return fx_used(fx->tenants[0], ARAX_RES_MEMORY);
+}
+
+static struct core_buffer *lookup(struct fx_client *cl, u32 h)
+{
+	return core_handle_find(&cl->c->handles, CORE_BUFFER, h);
+}
+
+static int create(struct fx_client *cl, u64 bytes, u32 flags, union core_args *a)
+{
+	*a = (union core_args){ .buffer_create = { .bytes = bytes, .flags = flags, .fd = -1 } };
+	return fx_call(cl->fx, cl, ARAX_NR_BUFFER_CREATE, a);
+}
+
+START_TEST(creation)
+{
+	union core_args a;
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	u64 ring = cl->init.region_size;
+
+	ck_assert_uint_eq(used(fx), ring);
+	ck_assert_int_eq(create(cl, 0, 0, &a), -EINVAL);
+	ck_assert_int_eq(create(cl, (1ull << 48) + 1, 0, &a), -EINVAL);
+	ck_assert_int_eq(create(cl, ~0ull, 0, &a), -EINVAL);
+	ck_assert_int_eq(create(cl, 1, 1, &a), -EOPNOTSUPP);
+	ck_assert_int_eq(create(cl, 1ull << 41, 0, &a), -EDQUOT);
+	fx->fail_buffer = -ENOMEM;
+	ck_assert_int_eq(create(cl, 1, 0, &a), -ENOMEM);
+	fx->fail_buffer = 0;
+	ck_assert_uint_eq(used(fx), ring);
+	ck_assert_int_eq(create(cl, 4097, 0, &a), 0);
+	ck_assert_uint_eq(a.buffer_create.bytes, 8192);
+	ck_assert_uint_eq(used(fx), ring + 8192);
+	ck_assert_uint_eq(core_atomic_read(&cl->c->memory), ring + 8192);
+	ck_assert_int_eq(core_buffer_destroy(cl->c, a.buffer_create.handle), 0);
+	ck_assert_int_eq(core_buffer_destroy(cl->c, a.buffer_create.handle), -EBADF);
+	ck_assert_int_eq(core_buffer_destroy(cl->c, cl->queue), -EBADF);
+	ck_assert_uint_eq(used(fx), ring);
+	ck_assert_uint_eq(core_atomic_read(&cl->c->memory), ring);
+	fx_release(cl);
+	ck_assert_uint_eq(used(fx), 0);
+	fx_free(fx);
+}
+END_TEST
+
+/* No place for a handle: nothing stays. */
+START_TEST(full_table)
+{
+	struct core_params p = fx_params();
+	union core_args a;
+	struct fx_client *cl;
+	struct fx *fx;
+	u32 i;
+
+	p.max_handles = 10;
+	fx = fx_new(&p);
+	cl = fx_client_ready(fx);
+	for (i = 0; i < 9; i++)
+		ck_assert_int_eq(create(cl, 4096, 0, &a), 0);
+	ck_assert_int_eq(create(cl, 4096, 0, &a), -ENOSPC);
+	ck_assert_uint_eq(fx->buffers, 9);
+	ck_assert_uint_eq(used(fx), cl->init.region_size + 9 * 4096);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+START_TEST(import)
+{
+	union core_args a = { 0 };
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx), *peer = fx_client_ready(fx);
+	struct arax_buffer_import *im = &a.buffer_import;
+	struct arax_buffer_export ex = { 0 };
+	u64 base = used(fx);
+	u32 h;
+
+	im->flags = 1;
+	ck_assert_int_eq(fx_call(fx, cl, ARAX_NR_BUFFER_IMPORT, &a), -EOPNOTSUPP);
+	im->flags = 0;
+	im->pad = 1;
+	ck_assert_int_eq(fx_call(fx, cl, ARAX_NR_BUFFER_IMPORT, &a), -EINVAL);
+	im->pad = 0;
+	im->type = 4;
+	ck_assert_int_eq(fx_call(fx, cl, ARAX_NR_BUFFER_IMPORT, &a), -EOPNOTSUPP);
+	im->type = ARAX_IMPORT_DMABUF;
+	ck_assert_int_eq(fx_call(fx, cl, ARAX_NR_BUFFER_IMPORT, &a), -EOPNOTSUPP);
+	im->type = ARAX_IMPORT_MEMFD;
+	im->fd = -1;
+	ck_assert_int_eq(fx_call(fx, cl, ARAX_NR_BUFFER_IMPORT, &a), -EBADF);
+	im->fd = 0;		/* an empty file */
+	ck_assert_int_eq(fx_call(fx, cl, ARAX_NR_BUFFER_IMPORT, &a), -EINVAL);
+	im->fd = 3;
+	im->address = 4096;
+	ck_assert_int_eq(fx_call(fx, cl, ARAX_NR_BUFFER_IMPORT, &a), -EINVAL);
+	im->address = 0;
+	fx->fail_buffer = -ENOMEM;
+	ck_assert_int_eq(fx_call(fx, cl, ARAX_NR_BUFFER_IMPORT, &a), -ENOMEM);
+	fx->fail_buffer = 0;
+	ck_assert_uint_eq(used(fx), base);
+	ck_assert_int_eq(fx_call(fx, cl, ARAX_NR_BUFFER_IMPORT, &a), 0);
+	ck_assert_uint_eq(im->bytes, 3 * 4096);
+	ck_assert_uint_eq(used(fx), base + 3 * 4096);
+	h = im->handle;
+	a = (union core_args){ 0 };
+	im->type = ARAX_IMPORT_USER;
+	im->fd = -1;
+	ck_assert_int_eq(fx_call(fx, cl, ARAX_NR_BUFFER_IMPORT, &a), -EINVAL);
+	im->bytes = 4095;
+	ck_assert_int_eq(fx_call(fx, cl, ARAX_NR_BUFFER_IMPORT, &a), -EINVAL);
+	im->bytes = 4096;
+	im->address = 1;
+	ck_assert_int_eq(fx_call(fx, cl, ARAX_NR_BUFFER_IMPORT, &a), -EINVAL);
+	im->address = 1 << 20;
+	ck_assert_int_eq(fx_call(fx, cl, ARAX_NR_BUFFER_IMPORT, &a), 0);
+	/* Export is the creator's; an import is the same buffer, charged once. */
+	ex.handle = h;
+	ex.flags = 1;
+	ck_assert_int_eq(core_buffer_export(cl->c, &ex), -EOPNOTSUPP);
+	ex.flags = 0;
+	ex.type = 2;
+	ck_assert_int_eq(core_buffer_export(cl->c, &ex), -EOPNOTSUPP);
+	ex.type = ARAX_EXPORT_DMABUF;
+	ck_assert_int_eq(core_buffer_export(cl->c, &ex), -EOPNOTSUPP);
+	ex.type = ARAX_EXPORT_ARAX;
+	ex.pad = 1;
+	ck_assert_int_eq(core_buffer_export(cl->c, &ex), -EINVAL);
+	ex.pad = 0;
+	ex.handle = 0;
+	ck_assert_int_eq(core_buffer_export(cl->c, &ex), -EBADF);
+	ex.handle = h;
+	ck_assert_int_eq(core_buffer_export(cl->c, &ex), 0);
+	a = (union core_args){ 0 };
+	im->type = ARAX_IMPORT_ARAX;
+	im->fd = ex.fd + 1;
+	ck_assert_int_eq(fx_call(fx, peer, ARAX_NR_BUFFER_IMPORT, &a), -EBADF);
+	im->fd = ex.fd;
+	base = used(fx);
+	ck_assert_int_eq(fx_call(fx, peer, ARAX_NR_BUFFER_IMPORT, &a), 0);
+	ck_assert_uint_eq(used(fx), base);
+	ck_assert_uint_eq(im->bytes, 3 * 4096);
+	ex.handle = im->handle;
+	ck_assert_int_eq(core_buffer_export(peer->c, &ex), -EPERM);
+	ck_assert_int_eq(core_buffer_revoke(peer->c, im->handle), -EPERM);
+	/* The creator goes; it is charged as long as anybody has it. */
+	fx_release(cl);
+	ck_assert_uint_eq(used(fx), peer->init.region_size + 3 * 4096);
+	ck_assert_int_eq(core_buffer_destroy(peer->c, im->handle), 0);
+	ck_assert_uint_eq(used(fx), peer->init.region_size + 3 * 4096);	/* the descriptor */
+	/* Without a user it can't be used again. */
+	ck_assert_int_eq(fx_call(fx, peer, ARAX_NR_BUFFER_IMPORT, &a), -ESTALE);
+	fx_release(peer);
+	fx_free(fx);
+}
+END_TEST
+
+START_TEST(revoke)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	struct arax_buffer_query q = { 0 };
+	struct arax_buffer_export ex = { 0 };
+
+	ck_assert_int_eq(core_buffer_query(cl->c, &q), -EBADF);
+	ck_assert_int_eq(core_buffer_revoke(cl->c, 5), -EBADF);
+	q.handle = fx_buffer(cl, 5000);
+	ck_assert_int_eq(core_buffer_query(cl->c, &q), 0);
+	ck_assert_uint_eq(q.bytes, 8192);
+	ck_assert_uint_eq(q.type, 0);
+	ck_assert_uint_eq(q.flags, 0);
+	ck_assert_int_eq(core_buffer_revoke(cl->c, q.handle), 0);
+	ck_assert(((struct fx_pages *)lookup(cl, q.handle)->link)->revoked);
+	ck_assert_int_eq(core_buffer_query(cl->c, &q), 0);
+	ck_assert_uint_eq(q.flags, ARAX_BUFFER_IS_REVOKED);
+	ex.handle = q.handle;
+	ck_assert_int_eq(core_buffer_export(cl->c, &ex), -ESTALE);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* The mediator is told when its descriptor is the last thing that holds a buffer. */
+START_TEST(mediated)
+{
+	union core_args a = { 0 };
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	u32 h = fx_buffer(cl, 4096), silent = fx_buffer(cl, 4096);
+	struct core_buffer *buf = lookup(cl, h);
+	const struct arax_dispatch *d;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	a.buffer_get.id = buf->id;
+	a.buffer_get.flags = 1;
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_BUFFER_GET, &a), -EOPNOTSUPP);
+	a.buffer_get.flags = 0;
+	a.buffer_get.id |= 1ull << 32;
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_BUFFER_GET, &a), -ENOENT);
+	a.buffer_get.id = cl->c->ring_buf->id;
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_BUFFER_GET, &a), -ENOENT);
+	a.buffer_get.id = buf->id;
+	fx->fail_get = -EMFILE;
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_BUFFER_GET, &a), -EMFILE);
+	fx->fail_get = 0;
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_BUFFER_GET, &a), 0);
+	ck_assert_uint_eq(a.buffer_get.bytes, 4096);
+	ck_assert_uint_eq(a.buffer_get.context, cl->init.context);
+	ck_assert_uint_eq(a.buffer_get.uid, 1000);
+	ck_assert_int_eq(core_buffer_destroy(cl->c, silent), 0);
+	ck_assert_ptr_null(fx_next(fx));	/* never mapped: nothing to say */
+	ck_assert_int_eq(core_buffer_destroy(cl->c, h), 0);
+	d = fx_next(fx);
+	ck_assert_ptr_nonnull(d);
+	ck_assert_uint_eq(d->type, ARAX_DISPATCH_BUFFER);
+	ck_assert_uint_eq(d->object, a.buffer_get.id);
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_BUFFER_GET, &a), -ENOENT);
+	ck_assert_uint_eq(used(fx), cl->init.region_size + 4096);
+	fx_close_buffer(fx, buf);
+	ck_assert_uint_eq(used(fx), cl->init.region_size);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* A task holds its buffers; the ring's bytes stay charged to the last. */
+START_TEST(tasks_hold)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	u32 h = fx_buffer(cl, 4096);
+	struct arax_task t = fx_copy(cl, 1, h, h, 10);
+	u64 tag;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	tag = fx_expect_task(fx, 1);
+	ck_assert_int_eq(core_buffer_destroy(cl->c, h), 0);
+	ck_assert_uint_eq(fx->buffers, 1);
+	fx_release(cl);
+	ck_assert_uint_eq(fx->buffers, 1);
+	ck_assert_uint_eq(used(fx), 4096);
+	ck_assert_uint_eq(fx_commit(fx, tag, 0), 0);
+	ck_assert_uint_eq(used(fx), 0);
+	fx_free(fx);
+}
+END_TEST
+
+/* Against a bitmap: never forgets a byte, and is exact while it fits. */
+START_TEST(extents)
+{
+	struct core_extent e[CORE_DIRTY_RANGES];
+	bool map[256] = { false };
+	u32 nr = 0, i, round, seed = 99;
+
+	for (round = 0; round < 50000; round++) {
+		u32 from, len;
+
+		seed = seed * 1664525 + 1013904223;
+		from = (seed >> 8) & 255;
+		len = (seed >> 16) % 20;
+		if (from + len > 256)
+			len = 256 - from;
+		if (seed >> 31) {
+			core_extent_add(e, &nr, from, from + len);
+			memset(map + from, true, len);
+		} else if (len) {
+			core_extent_remove(e, &nr, from, from + len);
+			memset(map + from, false, len);
+		}
+		if (nr > CORE_DIRTY_RANGES)
+			ck_abort_msg("%u extents", nr);
+		for (i = 0; i < nr; i++)
+			if (e[i].start >= e[i].end || (i && e[i].start <= e[i - 1].end))
+				ck_abort_msg("not sorted, or touching, after %u", round);
+		for (i = 0; i < 256; i++)
+			if (map[i] && !core_extent_overlaps(e, nr, i, i + 1))
+				ck_abort_msg("byte %u forgotten after %u", i, round);
+		if (round % 64 == 0) {
+			core_extent_remove(e, &nr, 0, 256);
+			ck_assert_uint_eq(nr, 0);
+			memset(map, false, sizeof(map));
+		}
+	}
+}
+END_TEST
+
+Suite *core_buffer_suite(void)
+{
+	Suite *s = suite_create("core buffer");
+	TCase *tc = tcase_create("buffer");
+
+	tcase_add_test(tc, creation);
+	tcase_add_test(tc, full_table);
+	tcase_add_test(tc, import);
+	tcase_add_test(tc, revoke);
+	tcase_add_test(tc, mediated);
+	tcase_add_test(tc, tasks_hold);
+	tcase_add_test(tc, extents);
+	suite_add_tcase(s, tc);
+	return s;
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+/* Commits: stale tags, batches, what the client finds in its ring. */
+#include "core_fixture.h"
+
+static struct arax_commit batch(struct fx *fx, u32 first, u32 count, int error)
+{
+	union core_args a = { 0 };
+
+	a.commit.first = first;
+	a.commit.count = count;
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_COMMIT, &a), error);
+	return a.commit;
+}
+
+START_TEST(contents)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	struct arax_task t = fx_marker(cl, 0x1122334455667788);
+	struct arax_completion e;
+	u64 tag;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	tag = fx_expect_task(fx, t.user_data);
+	fx->core->commits[0] = (struct arax_commit_entry){
+		.tag = tag, .result = -ECANCELED, .device_ns = 5, .wait_ns = 6, .bytes = 7,
+		.origin = 8, .device = 9,
+	};
+	batch(fx, 0, 1, 0);
+	e = fx_expect(cl, t.user_data, -ECANCELED);
+	ck_assert_uint_eq(e.tag, tag);
+	ck_assert_uint_eq(e.origin, 8);
+	ck_assert_uint_eq(e.device_ns, 5);
+	ck_assert_uint_eq(e.wait_ns, 6);
+	ck_assert_uint_eq(e.bytes, 7);
+	ck_assert_uint_eq(e.device, 9);
+	ck_assert_uint_eq(e.flags, 0);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* A wrong tag in each part; a tag twice, in one batch and in two. */
+START_TEST(stale)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	struct arax_task t = fx_marker(cl, 1);
+	struct arax_commit c;
+	u64 tag;
+	u32 i;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	batch(fx, 0, CORE_COMMIT_ENTRIES + 1, -EINVAL);
+	c = batch(fx, 0, CORE_COMMIT_ENTRIES, 0);	/* zeroes */
+	ck_assert_uint_eq(c.done, CORE_COMMIT_ENTRIES);
+	ck_assert_uint_eq(c.stale, CORE_COMMIT_ENTRIES);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	tag = fx_expect_task(fx, 1);
+	ck_assert_uint_eq(fx_commit(fx, tag ^ 1ull << 48, 0), 1);
+	ck_assert_uint_eq(fx_commit(fx, tag ^ 1ull << 24, 0), 1);
+	ck_assert_uint_eq(fx_commit(fx, tag ^ 1, 0), 1);
+	ck_assert_uint_eq(fx_commit(fx, tag | 0xffffff, 0), 1);
+	fx_expect_none(cl);
+	for (i = 0; i < 3; i++)
+		fx->core->commits[(255 + i) & 255] = (struct arax_commit_entry){ .tag = tag };
+	c = batch(fx, 255, 3, 0);		/* goes round the area's end */
+	ck_assert_uint_eq(c.done, 3);
+	ck_assert_uint_eq(c.stale, 2);
+	fx_expect(cl, 1, 0);
+	fx_expect_none(cl);
+	ck_assert_uint_eq(fx_commit(fx, tag, 0), 1);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+START_TEST(results)
+{
+	static const s32 given[] = { 1, -4096, INT32_MIN, -4095, -1 };
+	static const s32 seen[] = { -EIO, -EIO, -EIO, -4095, -1 };
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	u32 i;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	for (i = 0; i < 5; i++) {
+		struct arax_task t = fx_marker(cl, i);
+
+		ck_assert_int_eq(fx_send(cl, &t), 1);
+		fx_commit(fx, fx_expect_task(fx, i), given[i]);
+		fx_expect(cl, i, seen[i]);
+	}
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* Completions come in the order of the commits, whatever that of the tasks. */
+START_TEST(order)
+{
+	static const u32 perm[] = { 3, 1, 4, 0, 5, 2 };
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl[2] = { fx_client_ready(fx), fx_client_ready(fx) };
+	u64 tag[2][6];
+	u32 i, k;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	for (i = 0; i < 6; i++) {
+		for (k = 0; k < 2; k++) {
+			struct arax_task t = fx_marker(cl[k], i);
+
+			ck_assert_int_eq(fx_send(cl[k], &t), 1);
+			tag[k][i] = fx_expect_task(fx, i);
+		}
+	}
+	for (i = 0; i < 6; i++)
+		for (k = 0; k < 2; k++)
+			fx->core->commits[2 * i + k] = (struct arax_commit_entry){
+				.tag = tag[k][perm[i]]
+			};
+	ck_assert_uint_eq(batch(fx, 0, 12, 0).stale, 0);
+	for (i = 0; i < 6; i++)
+		for (k = 0; k < 2; k++)
+			fx_expect(cl[k], perm[i], 0);
+	fx_release(cl[0]);
+	fx_release(cl[1]);
+	fx_free(fx);
+}
+END_TEST
+
+/* Woken only if it sleeps; once for a batch. */
+START_TEST(wakes)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	struct arax_ring_ctl *ctl = (void *)cl->region;
+	u32 i, round;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	cl->wakes = 0;
+	for (round = 0; round < 3; round++) {
+		ctl->cq_need_wakeup = round == 1;
+		if (round == 2)
+			core_atomic_add(&cl->c->sleepers, 1);
+		for (i = 0; i < 4; i++) {
+			struct arax_task t = fx_marker(cl, i);
+
+			ck_assert_int_eq(fx_send(cl, &t), 1);
+			fx->core->commits[i] = (struct arax_commit_entry){
+				.tag = fx_expect_task(fx, i)
+			};
+		}
+		batch(fx, 0, 4, 0);
+		ck_assert_uint_eq(cl->wakes, round);
+		ck_assert_uint_eq(core_client_unread(cl->c), 4);
+		for (i = 0; i < 4; i++)
+			fx_expect(cl, i, 0);
+		ck_assert_uint_eq(core_client_unread(cl->c), 0);
+	}
+	core_atomic_add(&cl->c->sleepers, -1);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* A slot's place is reused as late as possible, with another generation. */
+START_TEST(tags)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	u64 tag, seen[200];
+	u32 i, k;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	for (i = 0; i < 200; i++) {
+		struct arax_task t = fx_marker(cl, i);
+
+		ck_assert_int_eq(fx_send(cl, &t), 1);
+		tag = fx_expect_task(fx, i);
+		ck_assert_uint_ne(tag, 0);
+		ck_assert_uint_eq(ARAX_TAG_SLOT(tag), 1 + i % 63);
+		for (k = 0; k < i; k++)
+			if (seen[k] == tag)
+				ck_abort_msg("tag given twice");
+		seen[i] = tag;
+		fx_commit(fx, tag, 0);
+		fx_expect(cl, i, 0);
+	}
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+Suite *core_commit_suite(void)
+{
+	Suite *s = suite_create("core commit");
+	TCase *tc = tcase_create("commit");
+
+	tcase_add_test(tc, contents);
+	tcase_add_test(tc, stale);
+	tcase_add_test(tc, results);
+	tcase_add_test(tc, order);
+	tcase_add_test(tc, wakes);
+	tcase_add_test(tc, tags);
+	suite_add_tcase(s, tc);
+	return s;
+}

@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: MIT
+/* Submission: every check of an entry and its extension, credit, prefixes. */
+#include "core_fixture.h"
+
+struct bench {
+	struct fx *fx;
+	struct fx_client *cl;
+	u32 buf;		/* 8,192 bytes */
+	u32 kernel;		/* (in, inout), 4 bytes of arguments */
+};
+
+static struct bench set_up(u32 entry_size)
+{
+	struct bench b = { .fx = fx_new(NULL) };
+	union core_args a = { 0 };
+
+	b.cl = fx_client(b.fx, 1000, 2);
+	ck_assert_int_eq(fx_init(b.cl, 16, entry_size, 8192), 0);
+	b.cl->queue = fx_queue(b.cl, ARAX_QUEUE_DATAFLOW);
+	b.buf = fx_buffer(b.cl, 8192);
+	ck_assert_int_eq(fx_attach(b.fx, 0), 0);
+	a.kernel_publish = (struct arax_kernel_publish){
+		.kinds = 1, .name = "k",
+		.sig = { .nr_ranges = 2, .arg_len = 4, .access = ARAX_IN | ARAX_INOUT << 2 },
+	};
+	ck_assert_int_eq(fx_call(b.fx, NULL, ARAX_NR_KERNEL_PUBLISH, &a), 0);
+	b.kernel = a.kernel_publish.id;
+	return b;
+}
+
+static void tear_down(struct bench *b)
+{
+	ck_assert_uint_eq(fx_used(b->fx->tenants[0], ARAX_RES_TASKS), 0);
+	fx_release(b->cl);
+	fx_free(b->fx);
+}
+
+static struct arax_task launch(const struct bench *b)
+{
+	struct arax_task t = fx_copy(b->cl, 1, b->buf, b->buf, 64);
+	u32 i;
+
+	t.opcode = ARAX_OP_LAUNCH;
+	t.kernel = b->kernel;
+	t.arg_len = 4;
+	t.ranges[1].access = ARAX_INOUT;
+	for (i = 0; i < 3; i++) {
+		t.grid[i] = 2;
+		t.block[i] = 3;
+	}
+	return t;
+}
+
+/* It is consumed, refused with that error, and leaves nothing behind. */
+static void refused(struct bench *b, const struct arax_task *t, s32 error)
+{
+	struct arax_completion e;
+
+	ck_assert_int_eq(fx_send(b->cl, t), 1);
+	e = fx_expect(b->cl, t->user_data, error);
+	ck_assert_uint_eq(e.tag, 0);
+	ck_assert_uint_eq(e.device, ~0u);
+	ck_assert_ptr_null(fx_next(b->fx));
+}
+
+static void accepted(struct bench *b, const struct arax_task *t)
+{
+	ck_assert_int_eq(fx_send(b->cl, t), 1);
+	ck_assert_uint_eq(fx_drain(b->fx), 1);
+	fx_expect(b->cl, t->user_data, 0);
+}
+
+#define REFUSED(b, base, change, error) \
+	do { \
+		struct arax_task t = (base); \
+		change; \
+		refused(b, &t, error); \
+	} while (0)
+
+START_TEST(entry)
+{
+	struct bench b = set_up(128);
+	struct arax_task m = fx_marker(b.cl, 1), c = fx_copy(b.cl, 1, b.buf, b.buf, 64);
+	struct arax_task f = m;
+
+	accepted(&b, &m);
+	accepted(&b, &c);
+	REFUSED(&b, m, t.opcode = ARAX_OP_MAX, -EOPNOTSUPP);
+	REFUSED(&b, m, t.opcode = 0xff, -EOPNOTSUPP);
+	REFUSED(&b, m, t.flags = 0x10, -EOPNOTSUPP);
+	REFUSED(&b, m, t.flags = 0x8000, -EOPNOTSUPP);	/* ARAX_DISPATCH_BLOCKED is ours */
+	REFUSED(&b, m, t.nr_ranges = 3, -EINVAL);
+	REFUSED(&b, m, t.arg_len = 17, -EINVAL);
+	REFUSED(&b, m, t.arg_len = 1, -EINVAL);
+	REFUSED(&b, m, t.queue = 0, -EBADF);
+	REFUSED(&b, m, t.queue = b.buf, -EBADF);
+	REFUSED(&b, m, t.queue ^= 1u << 20, -EBADF);	/* another generation */
+	REFUSED(&b, m, t.ext = 8, -EINVAL);
+	REFUSED(&b, c, t.nr_ranges = 1, -EINVAL);
+	REFUSED(&b, c, t.arg_len = 1, -EINVAL);
+	REFUSED(&b, c, t.ranges[0].access = ARAX_INOUT, -EINVAL);
+	REFUSED(&b, c, t.ranges[1].length = 63, -EINVAL);
+	/* Fill: 1, 2, 4, 8 or 16 bytes that divide the range. */
+	f.opcode = ARAX_OP_FILL;
+	f.nr_ranges = 1;
+	f.ranges[0] = c.ranges[1];
+	f.arg_len = 16;
+	accepted(&b, &f);
+	REFUSED(&b, f, t.arg_len = 0, -EINVAL);
+	REFUSED(&b, f, t.arg_len = 3, -EINVAL);
+	REFUSED(&b, f, t.ranges[0].length = 63, -EINVAL);
+	REFUSED(&b, f, t.ranges[0].access = ARAX_IN, -EINVAL);
+	REFUSED(&b, f, t.nr_ranges = 0, -EINVAL);
+	tear_down(&b);
+}
+END_TEST
+
+START_TEST(ranges)
+{
+	struct bench b = set_up(128);
+	struct arax_task c = fx_copy(b.cl, 1, b.buf, b.buf, 64);
+
+	c.opcode = ARAX_OP_CALL;
+	accepted(&b, &c);
+	REFUSED(&b, c, t.ranges[0].buffer = 0, -EBADF);
+	REFUSED(&b, c, t.ranges[1].buffer = b.cl->queue, -EBADF);
+	REFUSED(&b, c, t.ranges[0].access = 0, -EINVAL);
+	REFUSED(&b, c, t.ranges[0].access = 4, -EINVAL);
+	REFUSED(&b, c, t.ranges[0].count = 0, -EINVAL);
+	REFUSED(&b, c, t.ranges[0].stride = 64, -EINVAL);	/* with count 1 */
+	REFUSED(&b, c, t.ranges[0].offset = 8192 - 63, -EINVAL);
+	REFUSED(&b, c, t.ranges[0].offset = ~0ull, -EINVAL);
+	REFUSED(&b, c, t.ranges[0].length = ~0ull, -EINVAL);
+	REFUSED(&b, c, t.ranges[0].length = 8193, -EINVAL);
+	REFUSED(&b, c, (t.ranges[0].count = 2, t.ranges[0].stride = 63), -EINVAL);
+	REFUSED(&b, c, (t.ranges[0].count = ~0u, t.ranges[0].stride = ~0u), -EINVAL);
+	REFUSED(&b, c, (t.ranges[0].count = 3, t.ranges[0].stride = 4065), -EINVAL);
+	c.ranges[0].count = 3;
+	c.ranges[0].stride = 4064;	/* 2 * 4064 + 64 = 8192 */
+	accepted(&b, &c);
+	c.ranges[0].count = 1;
+	c.ranges[0].stride = 0;
+	c.ranges[0].length = 0;
+	c.ranges[0].offset = 8192;	/* nothing, at the end */
+	accepted(&b, &c);
+	REFUSED(&b, c, t.ranges[0].offset = 8193, -EINVAL);
+	tear_down(&b);
+}
+END_TEST
+
+START_TEST(launches)
+{
+	struct bench b = set_up(128);
+	struct arax_task l = launch(&b);
+	union core_args a = { 0 };
+
+	accepted(&b, &l);
+	REFUSED(&b, l, t.kernel = 0, -ENOENT);
+	REFUSED(&b, l, t.kernel = b.kernel + 1, -ENOENT);
+	REFUSED(&b, l, t.kernel = ~0u, -ENOENT);
+	REFUSED(&b, l, t.nr_ranges = 1, -EINVAL);
+	REFUSED(&b, l, t.arg_len = 5, -EINVAL);
+	REFUSED(&b, l, t.ranges[0].access = ARAX_OUT, -EINVAL);
+	REFUSED(&b, l, t.grid[2] = 0, -EINVAL);
+	REFUSED(&b, l, t.block[0] = 0, -EINVAL);
+	REFUSED(&b, l, t.grid[0] = t.grid[1] = t.grid[2] = ~0u, -EINVAL);
+	/* Withdrawn by a publish of another signature. */
+	a.kernel_publish = (struct arax_kernel_publish){ .kinds = 1, .name = "k" };
+	ck_assert_int_eq(fx_call(b.fx, NULL, ARAX_NR_KERNEL_PUBLISH, &a), 0);
+	ck_assert_uint_ne(a.kernel_publish.id, b.kernel);
+	REFUSED(&b, l, , -ENOENT);
+	tear_down(&b);
+}
+END_TEST
+
+static void put_ext(struct bench *b, u32 at, const struct arax_task_ext *x)
+{
+	memcpy(b->cl->region + b->cl->init.arena_offset + at, x, sizeof(*x));
+}
+
+#define EXT_REFUSED(b, base, change, error) \
+	do { \
+		struct arax_task_ext x = (base); \
+		struct arax_task t = fx_marker((b)->cl, 9); \
+		t.opcode = ARAX_OP_CALL; \
+		t.flags = ARAX_TASK_EXT; \
+		change; \
+		put_ext(b, 0, &x); \
+		refused(b, &t, error); \
+	} while (0)
+
+START_TEST(extension)
+{
+	struct bench b = set_up(128);
+	struct arax_task_ext good = { .size = sizeof(good) };
+	struct arax_task t = fx_marker(b.cl, 9);
+	u32 tl = fx_timeline(b.cl, 0);
+
+	t.flags = ARAX_TASK_EXT;
+	put_ext(&b, 0, &good);
+	accepted(&b, &t);
+	EXT_REFUSED(&b, good, x.size--, -EINVAL);
+	EXT_REFUSED(&b, good, x.size = 0, -EINVAL);
+	EXT_REFUSED(&b, good, x.size++, -E2BIG);
+	EXT_REFUSED(&b, good, x.nr_ranges = ARAX_MAX_RANGES + 1, -EINVAL);
+	EXT_REFUSED(&b, good, x.nr_ranges = 0xffff, -EINVAL);
+	EXT_REFUSED(&b, good, x.arg_len = ARAX_MAX_ARGS + 1, -EINVAL);
+	EXT_REFUSED(&b, good, (x.arg_len = 1, t.arg_len = 1), -EINVAL);
+	EXT_REFUSED(&b, good, x.nr_ranges = 1, -EBADF);		/* a range of zeroes */
+	EXT_REFUSED(&b, good, x.wait_timeline = 5, -EBADF);
+	EXT_REFUSED(&b, good, x.wait_timeline = b.buf, -EBADF);
+	EXT_REFUSED(&b, good, x.signal_timeline = 5, -EBADF);
+	EXT_REFUSED(&b, good, t.ext = 4, -EINVAL);
+	EXT_REFUSED(&b, good, t.ext = 8192, -EINVAL);
+	EXT_REFUSED(&b, good, t.ext = ~7u, -EINVAL);
+	EXT_REFUSED(&b, good, t.ext = 8192 - sizeof(x) + 8, -EINVAL);
+	/* At the very end: itself, and not one byte behind. */
+	t.ext = 8192 - sizeof(good);
+	put_ext(&b, t.ext, &good);
+	accepted(&b, &t);
+	good.arg_len = 1;
+	put_ext(&b, t.ext, &good);
+	t.opcode = ARAX_OP_CALL;
+	refused(&b, &t, -EINVAL);
+	good.arg_len = 0;
+	good.nr_ranges = 1;
+	put_ext(&b, t.ext, &good);
+	refused(&b, &t, -EINVAL);
+	(void)tl;
+	tear_down(&b);
+}
+END_TEST
+
+/* An entry without an arena must not look for one. */
+START_TEST(no_arena)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client(fx, 1, 2);
+	struct arax_task t;
+
+	ck_assert_int_eq(fx_init(cl, 2, 128, 0), 0);
+	cl->queue = fx_queue(cl, 0);
+	t = fx_marker(cl, 1);
+	t.flags = ARAX_TASK_EXT;
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	fx_expect(cl, 1, -EINVAL);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* Six inline ranges of the long entry, then those of the arena. */
+START_TEST(long_entries)
+{
+	struct bench b = set_up(256);
+	struct arax_task256 *e = (void *)(b.cl->region + b.cl->init.sq_offset);
+	struct arax_task_ext x = { .size = sizeof(x), .nr_ranges = 2, .arg_len = 20 };
+	struct arax_range r = { .buffer = b.buf, .access = ARAX_IN, .length = 1, .count = 1 };
+	const struct arax_dispatch *d;
+	const struct arax_dispatch_range *dr;
+	struct arax_task t = fx_marker(b.cl, 1);
+	u8 *arena = b.cl->region + b.cl->init.arena_offset;
+	u32 i;
+
+	t.opcode = ARAX_OP_CALL;
+	t.nr_ranges = 6;
+	t.flags = ARAX_TASK_EXT;
+	for (i = 0; i < 8; i++) {
+		r.offset = 10 + i;
+		if (i < 2)
+			t.ranges[i] = r;
+		else if (i < 6)
+			e->more[i - 2] = r;
+		else
+			memcpy(arena + sizeof(x) + (i - 6) * sizeof(r), &r, sizeof(r));
+	}
+	memcpy(arena, &x, sizeof(x));
+	memset(arena + sizeof(x) + 2 * sizeof(r), 0x5a, 20);
+	ck_assert_int_eq(fx_send(b.cl, &t), 1);
+	d = fx_next(b.fx);
+	ck_assert_uint_eq(d->nr_ranges, 8);
+	ck_assert_uint_eq(d->arg_len, 20);
+	ck_assert_uint_eq(d->cells, (128 + 8 * 32 + 20 + 63) / 64);
+	dr = (const void *)(d + 1);
+	for (i = 0; i < 8; i++)
+		ck_assert_uint_eq(dr[i].offset, 10 + i);
+	ck_assert_uint_eq(((const u8 *)(dr + 8))[19], 0x5a);
+	fx_commit(b.fx, d->tag, 0);
+	fx_expect(b.cl, 1, 0);
+	t.flags = 0;
+	t.nr_ranges = 7;
+	refused(&b, &t, -EINVAL);
+	tear_down(&b);
+}
+END_TEST
+
+START_TEST(credit)
+{
+	struct bench b = set_up(128);
+	struct arax_task t = fx_marker(b.cl, 5);
+	u32 i;
+
+	ck_assert_int_eq(fx_submit(b.cl, 0), 0);
+	ck_assert_int_eq(fx_submit(b.cl, 1), -EINVAL);		/* not published */
+	for (i = 0; i < 16; i++)
+		ck_assert_int_eq(fx_send(b.cl, &t), 1);
+	ck_assert_int_eq(fx_send(b.cl, &t), -EAGAIN);
+	ck_assert_uint_eq(fx_drain(b.fx), 16);
+	/* Committed, but the head has not passed. */
+	ck_assert_int_eq(fx_submit(b.cl, 1), -EAGAIN);
+	fx_expect(b.cl, 5, 0);
+	fx_push(b.cl, &t);
+	ck_assert_int_eq(fx_submit(b.cl, 2), 1);		/* the prefix */
+	ck_assert_int_eq(fx_submit(b.cl, 1), -EAGAIN);
+	for (i = 0; i < 15; i++)
+		fx_expect(b.cl, 5, 0);
+	ck_assert_int_eq(fx_submit(b.cl, 0xffffffff), 1);
+	ck_assert_uint_eq(fx_drain(b.fx), 2);
+	ck_assert_uint_eq(((struct arax_ring_ctl *)b.cl->region)->sq_head, 18);
+	tear_down(&b);
+}
+END_TEST
+
+/* A silent success gives its credit back by itself; a failure is posted. */
+START_TEST(silent)
+{
+	struct bench b = set_up(128);
+	struct arax_task t = fx_marker(b.cl, 5);
+	u32 i, round;
+
+	t.flags = ARAX_TASK_SILENT;
+	for (round = 0; round < 5; round++) {
+		for (i = 0; i < 16; i++)
+			ck_assert_int_eq(fx_send(b.cl, &t), 1);
+		fx_push(b.cl, &t);
+		ck_assert_int_eq(fx_submit(b.cl, 1), -EAGAIN);
+		fx_commit(b.fx, fx_expect_task(b.fx, 5), -EIO);
+		fx_expect(b.cl, 5, -EIO);
+		ck_assert_uint_eq(fx_drain(b.fx), 15);
+		fx_expect_none(b.cl);
+		ck_assert_int_eq(fx_submit(b.cl, 1), 1);
+		ck_assert_uint_eq(fx_drain(b.fx), 1);
+	}
+	t.kernel = 0;
+	t.opcode = ARAX_OP_LAUNCH;
+	refused(&b, &t, -ENOENT);
+	tear_down(&b);
+}
+END_TEST
+
+/* A head beyond what was posted kills this context, and no other. */
+START_TEST(corrupt_cq_head)
+{
+	struct bench b = set_up(128);
+	struct fx_client *other = fx_client_ready(b.fx);
+	struct arax_task t = fx_marker(b.cl, 5);
+	u32 i;
+
+	for (i = 0; i < 16; i++)
+		ck_assert_int_eq(fx_send(b.cl, &t), 1);
+	core_store_release(&((struct arax_ring_ctl *)b.cl->region)->cq_head, 1);
+	ck_assert_int_eq(fx_send(b.cl, &t), -EPIPE);
+	ck_assert_uint_eq(((struct arax_ring_ctl *)b.cl->region)->dead, EPIPE);
+	ck_assert_int_eq(fx_submit(b.cl, 1), -EPIPE);
+	t = fx_marker(other, 6);
+	ck_assert_int_eq(fx_send(other, &t), 1);
+	ck_assert_uint_eq(fx_drain(b.fx), 17);
+	fx_expect(other, 6, 0);
+	fx_expect_none(b.cl);
+	fx_release(other);
+	tear_down(&b);
+}
+END_TEST
+
+/* A revoked buffer: tasks before go on, tasks after are refused. */
+START_TEST(revoked)
+{
+	struct bench b = set_up(128);
+	struct arax_task t = fx_copy(b.cl, 1, b.buf, b.buf, 8);
+
+	ck_assert_int_eq(fx_send(b.cl, &t), 1);
+	ck_assert_int_eq(core_buffer_revoke(b.cl->c, b.buf), 0);
+	t.user_data = 2;
+	ck_assert_int_eq(fx_send(b.cl, &t), 1);
+	fx_expect(b.cl, 2, -ESTALE);
+	ck_assert_uint_eq(fx_drain(b.fx), 1);
+	fx_expect(b.cl, 1, 0);
+	tear_down(&b);
+}
+END_TEST
+
+START_TEST(cancel)
+{
+	struct bench b = set_up(128);
+	struct arax_task t = fx_marker(b.cl, 7);
+	struct arax_cancel c = { .flags = 2 };
+	const struct arax_dispatch *d;
+	u64 tag;
+
+	ck_assert_int_eq(core_cancel(b.cl->c, &c), -EOPNOTSUPP);
+	c.flags = 0;
+	c.queue = b.cl->queue;
+	ck_assert_int_eq(core_cancel(b.cl->c, &c), -EINVAL);
+	c.flags = ARAX_CANCEL_QUEUE;
+	c.user_data = 1;
+	ck_assert_int_eq(core_cancel(b.cl->c, &c), -EINVAL);
+	c.user_data = 0;
+	c.queue = 77;
+	ck_assert_int_eq(core_cancel(b.cl->c, &c), -EBADF);
+	c.queue = b.cl->queue;
+	ck_assert_int_eq(core_cancel(b.cl->c, &c), 0);
+	ck_assert_uint_eq(c.nr_canceled, 0);
+	ck_assert_int_eq(fx_send(b.cl, &t), 1);
+	tag = fx_expect_task(b.fx, 7);
+	ck_assert_int_eq(core_cancel(b.cl->c, &c), 0);
+	d = fx_next(b.fx);
+	ck_assert_uint_eq(d->type, ARAX_DISPATCH_CANCEL);
+	ck_assert_uint_eq(d->tag, tag);
+	ck_assert_uint_eq(d->cells, 2);
+	/* Asked twice, told twice; a committed one is not asked for. */
+	fx_commit(b.fx, tag, -ECANCELED);
+	fx_expect(b.cl, 7, -ECANCELED);
+	ck_assert_int_eq(core_cancel(b.cl->c, &c), 0);
+	ck_assert_ptr_null(fx_next(b.fx));
+	tear_down(&b);
+}
+END_TEST
+
+Suite *core_submit_suite(void)
+{
+	Suite *s = suite_create("core submit");
+	TCase *tc = tcase_create("submit");
+
+	tcase_add_test(tc, entry);
+	tcase_add_test(tc, ranges);
+	tcase_add_test(tc, launches);
+	tcase_add_test(tc, extension);
+	tcase_add_test(tc, no_arena);
+	tcase_add_test(tc, long_entries);
+	tcase_add_test(tc, credit);
+	tcase_add_test(tc, silent);
+	tcase_add_test(tc, corrupt_cq_head);
+	tcase_add_test(tc, revoked);
+	tcase_add_test(tc, cancel);
+	suite_add_tcase(s, tc);
+	return s;
+}
