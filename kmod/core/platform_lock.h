@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * The lock of the core in user space: one atomic exchange to take it and one to
+ * The lock of the core in user space: one atomic instruction to take it and one to
  * give it back where nobody else wants it.  Who finds it taken looks a few times
  * more, since it is never held for long, and then sleeps: its holder may have lost
  * the CPU to the very thread that waits.
