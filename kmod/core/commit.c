@@ -183,6 +183,22 @@ static struct core_task *claim(struct core *core, u64 tag)
 }
 
 /*
+ * The places of a run's completions were last read by the client: fetch them all
+ * at once, instead of one after the other as they are written.
+ */
+static void prefetch_places(const struct core_client *c, u32 n)
+{
+	u32 i;
+
+	if (c->dead || !c->region)
+		return;
+	for (i = 0; i < n; i++)
+		core_prefetch_write(c->region + c->layout.cq_offset +
+				    (size_t)((c->cq_tail + i) & (c->depth - 1)) *
+				    sizeof(struct arax_completion));
+}
+
+/*
  * Charges first: a client that sees its completion may submit at once and must
  * find its charge gone.  Runs of one client's tasks are uncharged together.
  */
@@ -199,6 +215,7 @@ static void uncharge_runs(struct core *core, struct core_task **t, u32 n)
 		c = t[i]->client;
 		while (i + run < n && t[i + run] && t[i + run]->client == c)
 			run++;
+		prefetch_places(c, run);
 		core_uncharge_tasks(core, c->tenant, c->user, run);
 	}
 }
