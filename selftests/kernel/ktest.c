@@ -3,6 +3,7 @@
 #include "ktest.h"
 
 #include <dirent.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -23,12 +24,13 @@ uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
+/* Not nanosleep(): a kernel without 32-bit times has it for 64 bits alone. */
 void sleep_ms(unsigned int ms)
 {
-	struct timespec ts = { ms / 1000, (long)(ms % 1000) * 1000000 };
+	uint64_t end = now_ns() + ms * MS, now;
 
-	while (nanosleep(&ts, &ts) && errno == EINTR)
-		;
+	while ((now = now_ns()) < end)
+		poll(NULL, 0, (int)((end - now + MS - 1) / MS));
 }
 
 int call(int fd, unsigned long request, void *arg)
