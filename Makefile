@@ -88,10 +88,17 @@ default: $(ALL_TARGETS)
 check: $(CHECK_TARGETS)
 test: setup
 	@$(MAKE) --no-print-directory test-all
-test-all: default check $(TEST_TARGETS)
+test-all: default check $$(TEST_TARGETS)
 bench: default $(BENCH_TARGETS)
 install: default $(INSTALL_TARGETS)
 fuzz: $(FUZZ_TARGETS)
+# The bounded share of `make test`.
+test-fuzz:
+	@rc=0; for t in $(FUZZ_TARGETS); do \
+		scripts/tally run fuzz/$${t#fuzz-} -- \
+			$(MAKE) --no-print-directory FUZZ_SECONDS=10 $$t || rc=1; \
+	done; exit $$rc
+TEST_TARGETS += test-fuzz
 soak: $(SOAK_TARGETS)
 setup:
 	@scripts/setup
@@ -99,4 +106,4 @@ setup:
 clean:
 	rm -rf $(B)
 
-.PHONY: all default check test test-all bench install fuzz soak setup clean run
+.PHONY: all default check test test-all test-fuzz bench install fuzz soak setup clean run

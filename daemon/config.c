@@ -36,10 +36,7 @@ static int own_kernels(struct config_list *list)
 	snprintf(path, sizeof(path), "%s/lib/arax/kernels", self);
 	if (access(path, F_OK))
 		return 0;
-	list->items = calloc(1, sizeof(*list->items));
-	if (!list->items)
-		return -ENOMEM;
-	list->items[0] = strdup(path);
+	list->items[0] = strdup(path);	/* copy_list() left room for it */
 	if (!list->items[0])
 		return -ENOMEM;
 	list->count = 1;

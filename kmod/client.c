@@ -117,7 +117,7 @@ put:
 static void sleeper_add(struct core_client *c)
 {
 	core_atomic_add(&c->sleepers, 1);
-	smp_mb();
+	smp_mb();	/* with wake(), see above */
 }
 
 static void sleeper_remove(struct core_client *c)
@@ -205,7 +205,8 @@ static __poll_t client_poll(struct file *file, struct poll_table_struct *wait)
 	bool unread;
 
 	poll_wait(file, &ac->wait, wait);
-	if (READ_ONCE(c->ready)) {
+	/* Pairs with the release in core_context_init(). */
+	if (smp_load_acquire(&c->ready)) {
 		unread = core_client_unread(c);
 		if (!unread) {
 			/*
@@ -213,7 +214,7 @@ static __poll_t client_poll(struct file *file, struct poll_table_struct *wait)
 			 * like every sleeper's.
 			 */
 			WRITE_ONCE(core_ctl(c)->cq_need_wakeup, 1);
-			smp_mb();
+			smp_mb();	/* with wake(), see above */
 			unread = core_client_unread(c);
 		}
 		if (unread)

@@ -98,7 +98,8 @@ static int run_client(struct arax_client *ac, const struct core_call *call,
 	if (call->flags & CORE_CALL_LINK) {
 		if (READ_ONCE(c->dead))
 			return -(int)READ_ONCE(c->dead);
-		if (!READ_ONCE(c->ready))
+		/* Pairs with the release in core_context_init(). */
+		if (!smp_load_acquire(&c->ready))
 			return -ENXIO;
 	}
 	switch (call->nr) {

@@ -41,6 +41,13 @@ struct arax_ctl {
 
 static unsigned int watch_ms;		/* arax.seat */
 
+/* Runs the work so much later, and not when it was to run before. */
+static void later(struct delayed_work *work, unsigned int ms)
+{
+	cancel_delayed_work(work);
+	schedule_delayed_work(work, msecs_to_jiffies(ms));
+}
+
 /* ------------------------------------------------------------------ */
 /* Ghosts                                                              */
 
@@ -88,8 +95,7 @@ static void sweep_ghosts(struct pid *self)
 		return;
 	core_mediator_gone(arax.core);
 	if (!arax.ctl && READ_ONCE(arax_recovery_ms))
-		mod_delayed_work(system_wq, &arax.expire,
-				 msecs_to_jiffies(READ_ONCE(arax_recovery_ms)));
+		later(&arax.expire, READ_ONCE(arax_recovery_ms));
 }
 
 static void watch_work(struct work_struct *work)
@@ -98,7 +104,7 @@ static void watch_work(struct work_struct *work)
 	sweep_ghosts(NULL);
 	if (!list_empty(&arax.ghosts)) {
 		watch_ms = min(2 * watch_ms, WATCH_MAX_MS);
-		mod_delayed_work(system_wq, &arax.watch, msecs_to_jiffies(watch_ms));
+		later(&arax.watch, watch_ms);
 	}
 	up_write(&arax.seat);
 }
@@ -123,7 +129,7 @@ static void leave_seat(struct arax_ctl *ctl)
 	mmdrop(ctl->mm);
 	ctl->mm = NULL;
 	watch_ms = WATCH_MIN_MS;
-	mod_delayed_work(system_wq, &arax.watch, msecs_to_jiffies(watch_ms));
+	later(&arax.watch, watch_ms);
 	/* Who sleeps in fetch finds that the seat is not its own any more. */
 	wake_up_poll(&arax.mediator_wait, EPOLLERR | EPOLLHUP);
 }
@@ -205,7 +211,7 @@ static int look(struct arax_ctl *ctl, struct arax_fetch *a, bool sleeps)
 	if (!err) {
 		if (sleeps) {
 			WRITE_ONCE(arax.core->page->need_wakeup, 1);
-			smp_mb();
+			smp_mb();	/* with wake(), see above */
 		}
 		err = core_fetch(arax.core, a);
 	}

@@ -46,7 +46,7 @@ struct arax {
 	struct delayed_work watch;		/* looks after the ghosts */
 	struct delayed_work expire;		/* recovery_ms after the last one */
 
-	spinlock_t frames_lock;
+	spinlock_t frames_lock;			/* frames */
 	struct list_head frames;		/* arax_frame.node */
 };
 
@@ -113,7 +113,7 @@ struct arax_client {
 	struct core_client *core;
 	struct mm_struct *mm;		/* the opener's, mm_count held */
 	wait_queue_head_t wait;
-	struct mutex calls;
+	struct mutex calls;		/* see LOCKS */
 	struct xarray maps;		/* page offset -> struct arax_map */
 };
 

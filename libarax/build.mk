@@ -38,7 +38,7 @@ INSTALL_TARGETS += install-libarax
 .PHONY: install-libarax
 
 # Unit tests: pure ring logic, and the flow against a consumer thread.
-LIBARAX_TESTS := ring-asan flow-asan flow-tsan
+LIBARAX_TESTS := ring-asan flow-asan flow-tsan tenant-asan
 $(call program,$(B)/unit/libarax-ring-asan,asan,selftests/unit/libarax_ring.c libarax/ring.c,\
 	$(shell $(PKGCONF) --libs check))
 $(foreach v,asan tsan,$(call program,$(B)/unit/libarax-flow-$(v),$(v),\
@@ -61,3 +61,22 @@ install-arax-cli: $(B)/bin/arax
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/arax
 INSTALL_TARGETS += install-arax-cli
 .PHONY: install-arax-cli
+
+install-libarax-man:
+	for s in 1 3 7; do \
+		install -d $(DESTDIR)$(PREFIX)/share/man/man$$s && \
+		install -m 644 libarax/man/man$$s/* $(DESTDIR)$(PREFIX)/share/man/man$$s/ || exit 1; \
+	done
+INSTALL_TARGETS += install-libarax-man
+
+check-libarax-man: $(LIBARAX_SO)
+	scripts/tally run unit/libarax-man selftests/unit/libarax_man.sh
+
+$(call program,$(B)/unit/libarax-tenant-asan,asan,selftests/unit/libarax_tenant.c \
+	libarax/cli/tenant_parse.c,$(shell $(PKGCONF) --libs check))
+
+# The command's own ways; with a private araxd where there is one.
+check-libarax-cli: $(B)/bin/arax $(filter $(B)/bin/araxd,$(ALL_TARGETS))
+	scripts/tally run unit/libarax-cli selftests/unit/libarax_cli.sh
+CHECK_TARGETS += check-libarax-man check-libarax-cli
+.PHONY: install-libarax-man check-libarax-man check-libarax-cli

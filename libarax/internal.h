@@ -44,6 +44,10 @@ struct arax {
 
 	/* The last kick had to wake the consumer.  Relaxed: a hint for spinning. */
 	bool woke;
+	uint32_t woke_skips;		/* relaxed; spins forgone since the last try */
+	bool woke_worth;		/* relaxed; that try was worth it */
+	uint32_t hold;			/* relaxed; sleeps left before spinning again */
+	uint32_t hold_length;		/* relaxed; of the last such time */
 	uint32_t spin_ns;		/* relaxed; see wait.c */
 
 	pthread_mutex_t sleep_lock;

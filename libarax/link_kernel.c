@@ -175,7 +175,7 @@ int link_kernel_open(struct link **l, const char *path)
 		int err = -errno;
 
 		free(k);
-		return error_set(err, "%s: is arax.ko loaded, and may you open it", path);
+		return error_set(err, "%s (is arax.ko loaded, and may you open it?)", path);
 	}
 	k->link.ops = &kernel_ops;
 	k->link.type = ARAX_LINK_KERNEL;

@@ -17,8 +17,14 @@
 #define SPIN_MAX_NS		50000u
 /* A wait that a longer spin might have ended, waking-up included. */
 #define SPIN_SHORT_NS		120000u
+/* A sleep shorter than this was ended on the same CPU; a longer one on another. */
+#define SLEEP_SAME_CPU_NS	15000u
+#define SLEEP_OTHER_CPU_NS	25000u
+#define HOLD_FIRST		16u
+#define HOLD_MAX		1024u
 /* More than this between two looks at the clock: somebody else had the CPU. */
 #define SPIN_PREEMPTED_NS	20000u
+#define SPIN_TRY_EVERY		16u
 #define SPIN_HOT		128	/* looks before the clock is asked */
 #define SPIN_LOOKS		16	/* looks between two clock readings */
 
@@ -40,6 +46,12 @@ uint64_t arax_deadline(uint64_t ns)
 /* ------------------------------------------------------------------ */
 /* Spinning                                                            */
 
+enum spin {
+	SPIN_NONE,		/* wasn't worth a try */
+	SPIN_HIT,		/* something may have happened */
+	SPIN_MISS,
+};
+
 static void spin_adapt(struct arax *ax, bool worth)
 {
 	uint32_t ns = load_relaxed(&ax->spin_ns);
@@ -53,20 +65,60 @@ static void spin_adapt(struct arax *ax, bool worth)
 	store_relaxed(&ax->spin_ns, ns);
 }
 
-/* True: something may have happened.  False: sleep. */
+/*
+ * Who had to wake the peer had better sleep: the peer may need this very CPU.  But
+ * if it has another one, both would wake each other for ever, at a hundred times
+ * the price of a task.  So try, now and then, and go on while that is worth it.
+ */
+static bool try_though_woken(struct arax *ax)
+{
+	uint32_t skips = load_relaxed(&ax->woke_skips);
+
+	if (load_relaxed(&ax->woke_worth))
+		return true;
+	store_relaxed(&ax->woke_skips, skips + 1);
+	return skips % SPIN_TRY_EVERY == SPIN_TRY_EVERY - 1;
+}
+
+/*
+ * Learn from a sleep.  If spinning was in vain and then the sleep was short, the
+ * peer waited for this very CPU: it looks awake, but was preempted, and every spin
+ * keeps it from its work.  Hold still then, until sleeps say that it has moved.
+ */
+static void sleep_adapt(struct arax *ax, enum spin spun, uint64_t slept, uint64_t waited)
+{
+	uint32_t hold = load_relaxed(&ax->hold), length = load_relaxed(&ax->hold_length);
+
+	if (spun == SPIN_MISS && slept < SLEEP_SAME_CPU_NS) {
+		length = !length ? HOLD_FIRST : length < HOLD_MAX ? length * 2 : HOLD_MAX;
+		store_relaxed(&ax->hold_length, length);
+		store_relaxed(&ax->hold, length);
+		return;
+	}
+	if (hold)
+		store_relaxed(&ax->hold, slept > SLEEP_OTHER_CPU_NS ? 0 : hold - 1);
+	else
+		spin_adapt(ax, waited < SPIN_SHORT_NS);
+}
+
 static inline __attribute__((always_inline))
-bool spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline, uint64_t *start)
+enum spin spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline, uint64_t *start)
 {
 	uint32_t i, budget = load_relaxed(&ax->spin_ns);
+	bool woke = load_relaxed(&ax->woke);
 	uint64_t now, last;
 
-	/* Who had to be woken takes longer than a spin is worth. */
-	if (load_relaxed(&ax->woke))
+	if (unlikely(woke))
+		budget = try_though_woken(ax) ? SPIN_MAX_NS : 0;
+	if (unlikely(load_relaxed(&ax->hold)))
 		budget = 0;
 	if (budget) {
 		for (i = 0; i < SPIN_HOT; i++) {
-			if (ring_cq_ready(&ax->ring) || done(arg))
-				return true;
+			if (ring_cq_ready(&ax->ring) || done(arg)) {
+				if (unlikely(load_relaxed(&ax->hold_length)))
+					store_relaxed(&ax->hold_length, 0);
+				return SPIN_HIT;
+			}
 			cpu_relax();
 		}
 	}
@@ -75,22 +127,27 @@ bool spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline, u
 		*start = last;
 	while (budget) {
 		for (i = 0; i < SPIN_LOOKS; i++) {
-			if (ring_cq_ready(&ax->ring) || done(arg))
-				return true;
+			if (ring_cq_ready(&ax->ring) || done(arg)) {
+				if (woke)
+					store_relaxed(&ax->woke_worth, true);
+				return SPIN_HIT;
+			}
 			cpu_relax();
 		}
 		now = now_ns();
 		if (now - last > SPIN_PREEMPTED_NS) {
 			/* Perhaps by the very peer that is waited for. */
 			spin_adapt(ax, false);
-			return ring_cq_ready(&ax->ring);
+			break;
 		}
 		if (now - *start > budget || now >= deadline ||
-		    !ax->link->ops->peer_awake(ax->link))
-			return false;
+		    (!woke && !ax->link->ops->peer_awake(ax->link)))
+			break;
 		last = now;
 	}
-	return false;
+	if (woke && budget)
+		store_relaxed(&ax->woke_worth, false);
+	return budget ? SPIN_MISS : SPIN_NONE;
 }
 
 /* ------------------------------------------------------------------ */
@@ -188,7 +245,8 @@ static int sleep_once(struct arax *ax, bool (*done)(void *), void *arg, uint64_t
 static inline __attribute__((always_inline))
 int wait_for(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline)
 {
-	uint64_t start = 0, end;
+	uint64_t start = 0, from, end;
+	enum spin spun;
 	int ret;
 
 	for (;;) {
@@ -198,14 +256,16 @@ int wait_for(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline
 			complete_all(ax);
 			continue;
 		}
-		if (spin(ax, done, arg, deadline, &start))
+		spun = spin(ax, done, arg, deadline, &start);
+		if (spun == SPIN_HIT)
 			continue;
 		ret = context_dead(ax);
 		if (ret)
 			return done(arg) ? 0 : ret;
+		from = now_ns();
 		ret = sleep_once(ax, done, arg, deadline);
 		end = now_ns();
-		spin_adapt(ax, end - start < SPIN_SHORT_NS);
+		sleep_adapt(ax, spun, end - from, end - start);
 		start = end;
 		if (ret == -ENOTCONN || ret == -EPIPE)
 			complete_dead(ax, ret);
@@ -242,13 +302,26 @@ static int check_event(const struct arax_event *e)
 	return 0;
 }
 
+static __attribute__((cold)) int failed(const struct arax_event *e)
+{
+	if (e->origin)
+		return error_set(e->result, "task %#llx, because task %#llx failed",
+				 (unsigned long long)e->tag, (unsigned long long)e->origin);
+	if (!e->tag)
+		return error_set(e->result, "a task that was refused");
+	return error_set(e->result, "task %#llx", (unsigned long long)e->tag);
+}
+
 int arax_wait(struct arax_event *event, uint64_t deadline)
 {
 	int ret = check_event(event);
 
-	if (!ret)
-		ret = wait_for(event->ax, event_done, event, deadline);
-	return ret ? ret : event->result;
+	if (unlikely(ret))
+		return ret;
+	ret = wait_for(event->ax, event_done, event, deadline);
+	if (unlikely(ret))
+		return error_set(ret, "waiting for a task");
+	return likely(!event->result) ? 0 : failed(event);
 }
 
 int arax_wait_all(struct arax_event *const *events, size_t count, uint64_t deadline)
@@ -264,9 +337,9 @@ int arax_wait_all(struct arax_event *const *events, size_t count, uint64_t deadl
 	for (i = 0; i < count; i++) {
 		ret = wait_for(events[i]->ax, event_done, events[i], deadline);
 		if (ret)
-			return ret;
-		if (!result)
-			result = events[i]->result;
+			return error_set(ret, "waiting for %zu tasks", count);
+		if (!result && events[i]->result)
+			result = failed(events[i]);
 	}
 	return result;
 }
@@ -307,7 +380,7 @@ int arax_wait_any(struct arax_event *const *events, size_t count, uint64_t deadl
 			return error_set(-EINVAL, "waiting for any of several contexts' events");
 	}
 	ret = wait_for(events[0]->ax, any_done, &any, deadline);
-	return ret ? ret : (int)any.index;
+	return ret ? error_set(ret, "waiting for any of %zu tasks", count) : (int)any.index;
 }
 
 int arax_test(struct arax_event *event)

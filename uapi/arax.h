@@ -685,7 +685,8 @@ struct arax_dispatch {
 	__s32 error;		/* UNBLOCK, or TASK: of the timeline it waited for */
 	__aligned_u64 user_data;
 	__u8  args[ARAX_INLINE_ARGS];
-	__aligned_u64 reserved;
+	__u32 gid;
+	__u32 reserved;
 };
 
 #define ARAX_CELL_SIZE		64

@@ -20,6 +20,12 @@
 #define HOUSE_US	50u
 #define SLOW_US		100000u
 #define PREEMPTED_US	200u		/* a gap this long while spinning */
+#define SHORT_SPINS	4u		/* a sleep is short: two wake-ups and a spin */
+#define SHORT_SLEEPS	2u		/* in a row, before spinning is tried */
+#define SPIN_PAUSE	64u		/* sleeps before it is tried again */
+#define SAME_CPU_US	40u
+#define CROWDED		1u		/* times in a row, before it is believed */
+#define MOVE_US		5000u		/* at most once in this time */
 #define EVENTS		16
 
 static __thread bool here;
@@ -80,7 +86,7 @@ static void add_task(struct poller *p, struct link *l, const struct arax_dispatc
 	if (err) {
 		struct commit_info info = { .result = err, .device = ~0u };
 
-		p->stats.errors++;
+		POLLER_COUNT(p, errors);
 		log_warn("task can't be taken", log_str("link", l->name),
 			 log_u64("context", d->context), log_errno(err));
 		poller_commit(p, l, d->tag, &info);
@@ -172,10 +178,18 @@ static bool anything_runs(struct poller *p, const struct graph_node *node)
 	return false;
 }
 
-static uint32_t take_ready(struct poller *p, struct link *l)
+/* Ticks of inline work after which the rings have their turn again. */
+static uint64_t turn_limit(const struct poller *p)
+{
+	return TURN_NS / 1000 * p->ticks.per_us;
+}
+
+/* Returns how many tasks were popped, or -1: the role is lost. */
+static int take_ready(struct poller *p, struct link *l, uint64_t first)
 {
 	struct graph_node *node;
-	uint32_t n = 0;
+	enum run_outcome outcome;
+	int n = 0;
 
 	ended_without_running(p, l);
 	while ((node = graph_pop_ready(l->graph))) {
@@ -183,6 +197,13 @@ static uint32_t take_ready(struct poller *p, struct link *l)
 		n++;
 		if (node->d.opcode == ARAX_OP_MARKER) {
 			run_refuse(p, node, 0);
+		} else if (!p->stopping && run_direct(p, node, &outcome)) {
+			if (outcome == RUN_LOST)
+				return -1;
+			if (p->now - first > turn_limit(p)) {
+				p->unfinished = true;
+				return n;
+			}
 		} else if (!anything_runs(p, node)) {
 			run_refuse(p, node, node->d.opcode == ARAX_OP_LAUNCH ? -ENOEXEC :
 							       -EOPNOTSUPP);
@@ -197,15 +218,21 @@ static uint32_t take_ready(struct poller *p, struct link *l)
 /* Returns how many tasks were started, or -1: the role is lost. */
 static int start_ready(struct poller *p)
 {
-	uint64_t first = p->now, limit = TURN_NS / 1000 * p->ticks.per_us;
+	uint64_t first = p->now;
 	int n = 0;
 	uint32_t i;
 
+	p->unfinished = false;
 	for (;;) {
 		struct graph_node *node;
 
-		for (i = 0; i < p->nr_links; i++)
-			n += (int)take_ready(p, p->links[i]);
+		for (i = 0; i < p->nr_links; i++) {
+			int popped = take_ready(p, p->links[i], first);
+
+			if (popped < 0)
+				return -1;
+			n += popped;
+		}
 		if (p->stopping)
 			return n;
 		node = sched_pick(p->sched, poller_ns(p));
@@ -214,8 +241,10 @@ static int start_ready(struct poller *p)
 		n++;
 		if (run_start(p, node) == RUN_LOST)
 			return -1;
-		if (p->now - first > limit)
+		if (p->now - first > turn_limit(p)) {
+			p->unfinished = true;
 			return n;
+		}
 	}
 }
 
@@ -231,6 +260,7 @@ static void expire(struct poller *p, struct link *l)
 	/* What runs in a worker has its deadline there; a thread can't be stopped. */
 	while (graph_expire(l->graph, now))
 		;
+	p->unfinished = true;	/* others may have become ready */
 	ended_without_running(p, l);
 }
 
@@ -330,6 +360,53 @@ static uint64_t sleep_limit(struct poller *p)
 	return limit;
 }
 
+/*
+ * We span in vain, and as soon as we slept the peer was there: it had been
+ * waiting for this very CPU.  Move to another one; if that doesn't help, leave
+ * the CPU to it for a while and sleep at once.
+ */
+static void same_cpu(struct poller *p)
+{
+	cpu_set_t all, others;
+	int cpu = sched_getcpu();
+
+	if (++p->crowded < CROWDED)
+		return;
+	p->crowded = 0;
+	if (p->now >= p->next_move && cpu >= 0 && !sched_getaffinity(0, sizeof(all), &all)) {
+		p->next_move = p->now + MOVE_US * p->ticks.per_us;
+		others = all;
+		CPU_CLR(cpu, &others);
+		if (CPU_COUNT(&others) && !sched_setaffinity(0, sizeof(others), &others)) {
+			sched_setaffinity(0, sizeof(all), &all);
+			POLLER_COUNT(p, moves);
+			return;
+		}
+	}
+	p->spin_pause = SPIN_PAUSE;
+}
+
+/*
+ * Two that wake each other by system calls would do so for ever: each sees the
+ * other asleep.  A row of sleeps shorter than a spin shows that the peer comes
+ * back at once, and one side has to begin to stay awake.
+ */
+static void note_sleep(struct poller *p, uint64_t since)
+{
+	p->now = ticks_now(&p->ticks);
+	if (p->now - since < SHORT_SPINS * p->spin_ticks)
+		p->short_sleeps++;
+	else
+		p->short_sleeps = 0;
+	if (p->spin_pause)
+		p->spin_pause--;
+	if (p->spun && p->now - since < SAME_CPU_US * p->ticks.per_us)
+		same_cpu(p);
+	else
+		p->crowded = 0;
+	p->spun = false;
+}
+
 static void go_to_sleep(struct poller *p)
 {
 	uint64_t before = poller_ns(p), limit = sleep_limit(p);
@@ -342,17 +419,18 @@ static void go_to_sleep(struct poller *p)
 	for (i = 0; i < p->nr_links; i++)
 		quiet &= p->links[i]->ops->sleep(p->links[i], &limit);
 	if (quiet && !work_pending(&p->work) && !role_stopped(p)) {
+		uint64_t slept = p->now;
 		int ms = limit >= 0x7fffffffull * 1000000 ? -1 : (int)((limit + 999999) / 1000000);
 
 		/* Nothing is on its way: old failures concern nobody any more. */
 		for (i = 0; i < p->nr_links; i++)
 			graph_settle(p->links[i]->graph, before);
-		p->stats.sleeps++;
+		POLLER_COUNT(p, sleeps);
 		role_sleep(&p->role);
 		handle_events(p, ms);
 		role_wake(&p->role);
 		__atomic_store_n(&p->asleep, 0, __ATOMIC_RELAXED);
-		p->now = ticks_now(&p->ticks);
+		note_sleep(p, slept);
 		if (p->now - p->ticks.anchor > 1000 * p->ticks.per_us)
 			ticks_anchor(&p->ticks);
 		if (devices_changed(p) && p->now >= p->next_slow)
@@ -406,7 +484,7 @@ static int turn(struct poller *p)
 			n += (int)l->ops->poll(l, p->now);
 		n += (int)take_entries(p, l);
 	}
-	if (!n && !sched_queued(p->sched))
+	if (!n && !p->unfinished && !sched_queued(p->sched))
 		return 0;
 	p->now = ticks_now(&p->ticks);
 	if (n)
@@ -420,24 +498,42 @@ static int turn(struct poller *p)
 	return n;
 }
 
-/* Whether it is worth to wait awake; 0: not yet clear how long it was. */
+/*
+ * Who had to wake its peer sleeps at once (they may share a CPU), unless the
+ * peer was seen to come back faster than that.
+ */
+static bool worth_spinning(struct poller *p)
+{
+	if (!p->may_spin || p->spin_pause)
+		return false;
+	if (!p->woke_peer)
+		return true;
+	if (p->short_sleeps < SHORT_SLEEPS)
+		return false;
+	p->tried = true;
+	return true;
+}
+
+/* Whether to wait awake for one more turn. */
 static bool spin(struct poller *p, uint64_t *idle_since)
 {
 	uint64_t now;
 	int i;
 
-	if (!p->may_spin || p->woke_peer)
+	if (!worth_spinning(p))
 		return false;
 	for (i = 0; i < 4; i++)
 		cpu_relax();
 	now = ticks_now(&p->ticks);
+	p->spun = true;
 	/* Somebody else wants this CPU: waiting awake would take it from him. */
 	if (now - p->now > PREEMPTED_US * p->ticks.per_us && *idle_since)
 		return false;
 	p->now = now;
 	if (!*idle_since)
 		*idle_since = now;
-	return now - *idle_since < p->spin_ticks;
+	/* A peer that is asleep needs a wake-up's time more to come back. */
+	return now - *idle_since < (p->tried ? 2 * p->spin_ticks : p->spin_ticks);
 }
 
 /* Until the role is lost or the poller stopped. */
@@ -447,6 +543,7 @@ static void loop(struct poller *p)
 
 	here = true;
 	p->now = ticks_now(&p->ticks);
+	p->unfinished = true;	/* who held the role before may have left in the middle */
 	while (!role_stopped(p)) {
 		int n = turn(p);
 
@@ -456,10 +553,16 @@ static void loop(struct poller *p)
 			keep_house(p);
 		if (n) {
 			idle_since = 0;
+			p->tried = p->spun = false;
 			continue;
 		}
 		if (spin(p, &idle_since))
 			continue;
+		if (p->tried) {
+			p->tried = false;
+			p->short_sleeps = 0;
+			p->spin_pause = SPIN_PAUSE;
+		}
 		/* What expire() and the like found must not wait for the next task. */
 		poller_flush(p);
 		go_to_sleep(p);
@@ -494,7 +597,7 @@ static void *thread_main(void *arg)
 	struct poller *p = arg;
 
 	while (role_await(&p->role, nap_tick, p)) {
-		p->stats.stolen++;
+		POLLER_COUNT(p, stolen);
 		/* Who watches the watchman: the other may be away for long. */
 		if (!__atomic_load_n(&p->role.waiting, __ATOMIC_RELAXED))
 			add_thread(p);
@@ -509,11 +612,10 @@ static void *first_main(void *arg)
 	return thread_main(arg);
 }
 
+/* The machine's, not ours: a peer may run where we may not. */
 static bool many_cpus(void)
 {
-	cpu_set_t set;
-
-	return !sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) > 1;
+	return sysconf(_SC_NPROCESSORS_ONLN) > 1;
 }
 
 /* A popped task that ends without running: the scheduler forgets it. */

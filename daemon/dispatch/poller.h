@@ -36,7 +36,7 @@ struct poller_device {
 	struct host_thread *host;	/* copies, fills and services */
 	uint32_t lanes;
 	uint64_t lanes_busy;		/* bits; 64 lanes at most are used */
-	struct run *runs;		/* one a lane */
+	struct run *runs;		/* one a lane, and one for run_direct() */
 	uint64_t busy_ns;
 	uint64_t tasks;
 	bool changed;			/* since it was last published */
@@ -62,7 +62,14 @@ struct poller {
 	uint32_t nr_devs;
 	/* runnable[kernel index * nr_devs + device] */
 	uint8_t *runnable;
+	bool unfinished;		/* the last turn ended for time, not for want of work */
 	bool woke_peer;			/* the last commit woke a sleeper */
+	bool tried;			/* spinning in spite of that */
+	uint32_t short_sleeps;		/* in a row: it would have paid to spin */
+	uint32_t spin_pause;		/* sleeps until spinning is tried again */
+	uint32_t crowded;		/* times that the peer seemed to want our CPU */
+	bool spun;			/* before this sleep, in vain */
+	uint64_t next_move;
 	bool may_spin;			/* more than one CPU */
 	bool stopping;
 	bool stopped;
@@ -70,7 +77,9 @@ struct poller {
 	uint64_t inline_ns;
 	uint64_t next_house;
 	uint64_t next_slow;
-	uint64_t batch_start;
+	uint64_t last_tenant;
+	long lost_cpu;			/* times, as last seen by lost_cpu() */
+	uint64_t mixed_until;		/* tasks of several tenants came lately */
 	uint32_t running;
 
 	pthread_mutex_t threads_lock;
@@ -81,7 +90,7 @@ struct poller {
 	void *stopped_arg;
 
 	struct {
-		uint64_t tasks, inline_runs, handed, stolen, sleeps, errors;
+		uint64_t tasks, inline_runs, handed, stolen, sleeps, errors, moves;
 	} stats;
 };
 
@@ -110,6 +119,10 @@ void poller_kick(struct poller *p);
 int poller_watch(struct poller *p, int fd, struct watch *w, bool edge);
 void poller_unwatch(struct poller *p, int fd);
 
+/* One writer, any readers. */
+#define POLLER_COUNT(p, what) \
+	__atomic_store_n(&(p)->stats.what, (p)->stats.what + 1, __ATOMIC_RELAXED)
+
 /* (poller) CLOCK_MONOTONIC now, to some microseconds. */
 static inline uint64_t poller_ns(const struct poller *p)
 {
@@ -134,6 +147,11 @@ enum run_outcome {
 void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct commit_info *i);
 void poller_flush(struct poller *p);
 enum run_outcome run_start(struct poller *p, struct graph_node *node);
+/*
+ * Runs a popped task at once and on this thread, past the scheduler's queue, if
+ * it is short and nothing else has a claim; false: it was not taken.
+ */
+bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *outcome);
 /* Ends a task without running it, before sched_push(). */
 void run_refuse(struct poller *p, struct graph_node *node, int result);
 bool run_can(void *arg, const struct graph_node *node, uint32_t device);

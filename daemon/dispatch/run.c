@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "daemon/dispatch/host.h"
 #include "daemon/dispatch/poller.h"
@@ -14,6 +15,7 @@
 #include "daemon/memory/mapping.h"
 
 #define MAX_LANES	64u
+#define MIXED_US	1000u
 
 /*
  * A lane's present task.  While it is on another thread that thread owns the
@@ -28,6 +30,8 @@ struct run {
 	struct graph_node *node;
 	uint32_t device;
 	uint32_t lane;
+	bool direct;		/* by run_direct() */
+	bool here;		/* it ran on the thread that ends it */
 	uint64_t start;		/* ticks */
 	struct arax_launch_range ranges[ARAX_MAX_RANGES];
 	struct runner_buffer buffers[ARAX_MAX_RANGES];
@@ -71,7 +75,7 @@ void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct 
 		l->live[slot].tag = 0;
 		l->nr_live--;
 	}
-	p->stats.tasks++;
+	POLLER_COUNT(p, tasks);
 	if (++l->commit_count >= POLLER_BATCH)
 		l->ops->commit(l);
 }
@@ -95,6 +99,21 @@ void run_refuse(struct poller *p, struct graph_node *node, int result)
 	poller_commit(p, l, tag, &info);
 }
 
+/*
+ * A short kernel that took long because its thread lost the CPU has taught us
+ * nothing about its run time.  Asked only when it took long.
+ */
+static bool lost_cpu(struct poller *p)
+{
+	struct rusage ru;
+	long before = p->lost_cpu;
+
+	if (getrusage(RUSAGE_THREAD, &ru))
+		return false;
+	p->lost_cpu = ru.ru_nivcsw;
+	return ru.ru_nivcsw != before;
+}
+
 /* The poller's part of a task's end. */
 static void finish(struct run *run, uint64_t device_ns, int result)
 {
@@ -106,11 +125,18 @@ static void finish(struct run *run, uint64_t device_ns, int result)
 	struct commit_info info = {
 		.result = result, .device = run->device, .device_ns = device_ns,
 	};
+	bool learn;
 
 	if (node->d.submit_ns && node->d.submit_ns < start_ns)
 		info.wait_ns = start_ns - node->d.submit_ns;
-	sched_finish(p->sched, node, device_ns, !result);
-	pd->lanes_busy &= ~(1ull << run->lane);
+	learn = !result && !(run->here && device_ns > p->inline_ns && lost_cpu(p));
+	run->here = false;
+	if (run->direct) {
+		sched_charge(p->sched, node, run->device, device_ns, learn);
+	} else {
+		sched_finish(p->sched, node, device_ns, learn);
+		pd->lanes_busy &= ~(1ull << run->lane);
+	}
 	pd->busy_ns += device_ns;
 	pd->tasks++;
 	pd->changed = true;
@@ -202,9 +228,9 @@ static void fill_launch(struct run *run, const struct kernel *k, bool worker)
 	rt->kernel = k;
 	rt->buffers = worker ? run->buffers : NULL;
 	rt->uid = d->uid;
-	rt->gid = d->uid;
+	rt->gid = d->gid;
 	rt->flags = 0;
-	rt->lane = run->lane;
+	rt->lane = run->direct ? 0 : run->lane;
 	rt->deadline_ns = d->deadline_ns;
 	rt->result = 0;
 	rt->device_ns = 0;
@@ -221,7 +247,7 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 	int result;
 
 	run->start = start;
-	p->stats.inline_runs++;
+	POLLER_COUNT(p, inline_runs);
 	lent = role_lend(&p->role);
 	if (launch) {
 		run->rt.flags = RUNNER_INLINE;
@@ -232,6 +258,7 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 	if (role_return(&p->role, lent)) {
 		end = ticks_now(&p->ticks);
 		p->now = end;
+		run->here = true;
 		finish(run, ticks_to_ns(&p->ticks, end - start), result);
 		return RUN_DONE;
 	}
@@ -273,12 +300,71 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 		fill_launch(run, k, worker);
 	if (!worker && sched_is_short(p->sched, node, node->device, p->inline_ns))
 		return run_inline(p, run, pd, launch);
-	p->stats.handed++;
+	POLLER_COUNT(p, handed);
 	if (launch)
 		runner_submit(pd->runner, &run->rt);
 	else
 		host_thread_push(pd->host, &run->job);
 	return RUN_DONE;
+}
+
+/* One look at what the scheduler would choose among many. */
+static struct poller_device *short_on(struct poller *p, const struct graph_node *node)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->nr_devs; i++)
+		if (p->devs[i].dev->info.kind == ARAX_DEVICE_CPU && run_can(p, node, i) &&
+		    !p->devs[i].runs[p->devs[i].lanes].node &&
+		    sched_is_short(p->sched, node, i, p->inline_ns))
+			return &p->devs[i];
+	return NULL;
+}
+
+/*
+ * It counts as no lane's: a short kernel on this thread keeps nothing of the
+ * device but its loaded code.
+ */
+bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *outcome)
+{
+	struct link *l = node->priv;
+	struct poller_device *pd;
+	const struct kernel *k;
+	struct run *run;
+	int err;
+
+	if (node->d.tenant != p->last_tenant) {
+		p->last_tenant = node->d.tenant;
+		p->mixed_until = p->now + MIXED_US * p->ticks.per_us;
+	}
+	/* Who goes first among tenants is the scheduler's to say. */
+	if (node->d.opcode != ARAX_OP_LAUNCH || p->now < p->mixed_until ||
+	    !sched_is_idle(p->sched))
+		return false;
+	pd = short_on(p, node);
+	if (!pd)
+		return false;
+	k = kernel_of(node);
+	if (runner_needs_worker(pd->runner, k))
+		return false;
+	run = &pd->runs[pd->lanes];
+	p->running++;
+	run->link = l;
+	run->node = node;
+	run->start = p->now;
+	node->device = run->device;
+	__atomic_store_n(&l->states[ARAX_TAG_SLOT(node->d.tag)], ARAX_SLOT_STARTED,
+			 __ATOMIC_RELEASE);
+	graph_start(l->graph, node);
+	err = find_ranges(run, false);
+	if (err) {
+		finish(run, 0, err);
+		*outcome = RUN_DONE;
+		return true;
+	}
+	fill_launch(run, k, false);
+	*outcome = run_inline(p, run, pd, true);
+	return true;
 }
 
 static int device_create(struct poller *p, struct poller_device *pd, struct device *dev)
@@ -290,10 +376,11 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 	pd->lanes = dev->info.lanes < MAX_LANES ? dev->info.lanes : MAX_LANES;
 	pd->lanes_busy = pd->lanes == 64 ? 0 : ~0ull << pd->lanes;
 	pd->changed = true;
-	pd->runs = calloc(pd->lanes, sizeof(*pd->runs));
+	pd->runs = calloc(pd->lanes + 1, sizeof(*pd->runs));
 	if (!pd->runs)
 		return -ENOMEM;
-	for (i = 0; i < pd->lanes; i++) {
+	pd->runs[pd->lanes].direct = true;
+	for (i = 0; i <= pd->lanes; i++) {
 		pd->runs[i].poller = p;
 		pd->runs[i].device = dev->index;
 		pd->runs[i].lane = i;

@@ -439,16 +439,10 @@ static void add_dataflow(struct graph *g, struct node *n)
 static void start_tracking(struct graph *g, struct context *c)
 {
 	c->tracks = true;
-	for (struct node *n = c->lingering; n; n = n->next) {
-		n->nr_access = n->pub.d.nr_ranges;
-		for (unsigned int i = 0; i < n->nr_access; i++)
-			index_add(g, n, i);
-	}
-	for (struct node *n = c->head; n; n = n->live_next) {
-		n->nr_access = n->pub.d.nr_ranges;
-		for (unsigned int i = 0; i < n->nr_access; i++)
-			index_add(g, n, i);
-	}
+	for (struct node *n = c->lingering; n; n = n->next)
+		index_add(g, n);
+	for (struct node *n = c->head; n; n = n->live_next)
+		index_add(g, n);
 }
 
 /* ------------------------------------------------------------------ */
@@ -724,11 +718,8 @@ int graph_add(struct graph *g, const struct arax_dispatch *d)
 		add_dataflow(g, n);
 	else
 		add_ordered(g, n);
-	if (c->tracks) {
-		n->nr_access = n->pub.d.nr_ranges;
-		for (unsigned int i = 0; i < n->nr_access; i++)
-			index_add(g, n, i);
-	}
+	if (c->tracks)
+		index_add(g, n);
 	g->adding = NULL;
 	n->live_next = NULL;
 	n->live_prev = c->tail;

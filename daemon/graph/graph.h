@@ -217,6 +217,7 @@ void graph_settle(struct graph *g, uint64_t before_ns);
 struct graph_stats {
 	uint64_t added, completed, canceled;
 	uint64_t edges;			/* dependencies recorded so far */
+	uint64_t searches;		/* ranges not just found by their hash so far */
 	uint64_t fences;		/* tasks that passed GRAPH_MAX_VISITS */
 	uint64_t live;			/* tasks not ended */
 	uint64_t lingering;		/* failures kept for tasks to come */

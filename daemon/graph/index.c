@@ -71,16 +71,26 @@ bool index_reserve(struct graph *g, unsigned int ranges)
 	       pool_reserve(&g->tree_pool, (size_t)ranges * TREE_MAX_DEPTH);
 }
 
-static struct buffer *buffer_get(struct graph *g, struct context *c, uint64_t id)
+static struct buffer *buffer_find(const struct graph *g, const struct context *c,
+				  uint64_t id)
 {
-	uint64_t hash = buffer_hash(g, c, id);
-	struct buffer *b;
+	struct link *l = table_first(&g->buffers, buffer_hash(g, c, id));
 
-	for (struct link *l = table_first(&g->buffers, hash); l; l = l->next) {
-		b = (struct buffer *)l;
+	for (; l; l = l->next) {
+		struct buffer *b = (struct buffer *)l;
+
 		if (b->id == id && b->context == c)
 			return b;
 	}
+	return NULL;
+}
+
+static struct buffer *buffer_get(struct graph *g, struct context *c, uint64_t id)
+{
+	struct buffer *b = buffer_find(g, c, id);
+
+	if (b)
+		return b;
 	b = pool_get(&g->buffer_pool);
 	b->context = c;
 	b->id = id;
@@ -92,7 +102,7 @@ static struct buffer *buffer_get(struct graph *g, struct context *c, uint64_t id
 	if (b->next)
 		b->next->prev = b;
 	c->buffers = b;
-	table_insert(&g->buffers, &b->link, hash);
+	table_insert(&g->buffers, &b->link, buffer_hash(g, c, id));
 	return b;
 }
 
@@ -315,6 +325,7 @@ static void search(struct search *w, bool fresh)
 {
 	struct buffer *b = w->span->buffer;
 
+	w->g->stats.searches++;
 	w->mark = fresh && !b->mixed;
 	w->crowd = 0;
 	w->left = GRAPH_MAX_VISITS;
@@ -351,25 +362,21 @@ static void supersede_ordered(struct search *w, struct span *s)
 		detach(a);
 }
 
-void index_add(struct graph *g, struct node *n, unsigned int i)
+/* Adds range @i of @n, of @shape, and makes @n depend on what it conflicts with. */
+static void add_range(struct graph *g, struct node *n, unsigned int i,
+		      const struct shape *shape, uint64_t hash)
 {
-	const struct arax_dispatch_range *r = &n->pub.ranges[i];
+	uint64_t id = n->pub.ranges[i].buffer;
 	struct access *a = &n->access[i];
 	struct search w;
-	struct shape shape;
 	struct span *s = NULL;
-	uint64_t hash;
 	bool fresh;
 
-	a->span = NULL;
-	if (shape_from_range(&shape, r) <= 0)
-		return;
-	hash = index_hash(g, n->context, r->buffer, &shape);
 	for (struct link *l = table_first(&g->spans, hash); l; l = l->next) {
 		s = (struct span *)l;
-		if (l->hash == hash && s->buffer->id == r->buffer &&
+		if (l->hash == hash && s->buffer->id == id &&
 		    s->buffer->context == n->context &&
-		    shape_equal(&s->shape, &shape))
+		    shape_equal(&s->shape, shape))
 			break;
 		s = NULL;
 	}
@@ -380,9 +387,9 @@ void index_add(struct graph *g, struct node *n, unsigned int i)
 	w.unused = NULL;
 	fresh = !s;
 	if (fresh) {
-		struct buffer *b = buffer_get(g, n->context, r->buffer);
+		struct buffer *b = buffer_get(g, n->context, id);
 
-		s = span_create(g, b, &shape, hash);
+		s = span_create(g, b, shape, hash);
 		w.span = s;
 		if (b->nr_spans > 1)
 			search(&w, true);
@@ -417,8 +424,80 @@ void index_add(struct graph *g, struct node *n, unsigned int i)
 		tree_mark_writer(s);
 }
 
+/* ------------------------------------------------------------------ */
+/* Calls                                                               */
+
+/*
+ * A large index lies in memory, not in the cache.  Then its lines are asked
+ * for before the first of them is needed, so that they come together.
+ */
+#define LARGE_INDEX	4096
+
+static void prefetch_ranges(struct graph *g, struct node *n,
+			    const struct shape *shapes)
+{
+	const struct tree_node *leaves[ARAX_MAX_RANGES];
+	unsigned int nr = n->pub.d.nr_ranges;
+
+	for (unsigned int i = 0; i < nr; i++) {
+		struct buffer *b = NULL;
+
+		leaves[i] = NULL;
+		if (shapes[i].count)
+			b = buffer_find(g, n->context, n->pub.ranges[i].buffer);
+		if (b && b->root)
+			leaves[i] = tree_prefetch(b->root, shapes[i].offset);
+	}
+	for (unsigned int i = 0; i < nr; i++) {
+		if (leaves[i])
+			tree_prefetch_spans(leaves[i], shapes[i].offset,
+					    shape_end(&shapes[i]));
+	}
+}
+
+void index_add(struct graph *g, struct node *n)
+{
+	struct shape shapes[ARAX_MAX_RANGES];
+	uint64_t hashes[ARAX_MAX_RANGES];
+	unsigned int nr = n->pub.d.nr_ranges;
+	bool large = g->spans.used > LARGE_INDEX;
+
+	n->nr_access = nr;
+	for (unsigned int i = 0; i < nr; i++) {
+		const struct arax_dispatch_range *r = &n->pub.ranges[i];
+
+		n->access[i].span = NULL;
+		if (shape_from_range(&shapes[i], r) <= 0) {
+			shapes[i].count = 0;
+			continue;
+		}
+		hashes[i] = index_hash(g, n->context, r->buffer, &shapes[i]);
+		if (unlikely(large))
+			__builtin_prefetch(&g->spans.buckets[hashes[i] & g->spans.mask], 1);
+	}
+	if (unlikely(large))
+		prefetch_ranges(g, n, shapes);
+	for (unsigned int i = 0; i < nr; i++) {
+		if (shapes[i].count)
+			add_range(g, n, i, &shapes[i], hashes[i]);
+	}
+}
+
 void index_remove(struct graph *g, struct node *n)
 {
+	if (unlikely(g->spans.used > LARGE_INDEX)) {
+		for (unsigned int i = 0; i < n->nr_access; i++)
+			__builtin_prefetch(n->access[i].span);
+		for (unsigned int i = 0; i < n->nr_access; i++) {
+			struct span *s = n->access[i].span;
+
+			if (!s)
+				continue;
+			__builtin_prefetch(&g->spans.buckets[s->link.hash & g->spans.mask], 1);
+			if (s->leaf)
+				tree_prefetch_leaf(s->leaf);
+		}
+	}
 	for (unsigned int i = 0; i < n->nr_access; i++) {
 		struct access *a = &n->access[i];
 		struct span *s = a->span;

@@ -291,8 +291,8 @@ static inline void table_insert(struct table *t, struct link *l, uint64_t hash)
 uint64_t index_hash(const struct graph *g, const struct context *c,
 		    uint64_t buffer, const struct shape *s);
 bool index_reserve(struct graph *g, unsigned int ranges);
-/* Adds range @i of @n and makes @n depend on what it conflicts with. */
-void index_add(struct graph *g, struct node *n, unsigned int i);
+/* Adds the ranges of @n and makes @n depend on what they conflict with. */
+void index_add(struct graph *g, struct node *n);
 /* Takes all accesses of @n out. */
 void index_remove(struct graph *g, struct node *n);
 void index_drop_context(struct graph *g, struct context *c);
@@ -314,6 +314,7 @@ struct tree_node {
 	void *child[TREE_FAN];
 	struct tree_node *parent;
 	uint16_t n;
+	uint8_t height;		/* 0: a leaf */
 	bool leaf;
 };
 
@@ -329,6 +330,13 @@ void tree_mark_writer(struct span *s);
  */
 bool tree_walk(struct tree_node *t, uint64_t start, uint64_t end, bool writers,
 	       bool (*visit)(void *arg, struct span *s), void *arg);
+/*
+ * Ask for the cache lines of a leaf; of the leaf where @start belongs, which
+ * is returned; of the spans in a leaf that share a byte with [start, end).
+ */
+void tree_prefetch_leaf(const struct tree_node *t);
+const struct tree_node *tree_prefetch(const struct tree_node *t, uint64_t start);
+void tree_prefetch_spans(const struct tree_node *t, uint64_t start, uint64_t end);
 void tree_free(struct graph *g, struct tree_node *t,
 	       void (*each)(struct graph *g, struct span *s));
 

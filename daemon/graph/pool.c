@@ -2,12 +2,16 @@
 #include "daemon/graph/pool.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
+/* A pool that has become large takes huge pages: there the TLB decides. */
 #define CHUNK_BYTES	(64u << 10)
+#define LARGE_BYTES	(2u << 20)
 
 struct chunk {
 	struct chunk *next;
-	char pad[64 - sizeof(struct chunk *)];
+	size_t bytes;
+	char pad[64 - sizeof(struct chunk *) - sizeof(size_t)];
 	char objects[];
 };
 
@@ -18,14 +22,19 @@ void pool_init(struct pool *p, size_t size)
 
 bool pool_grow(struct pool *p)
 {
-	size_t n = (CHUNK_BYTES - sizeof(struct chunk)) / p->size;
+	bool large = p->bytes >= LARGE_BYTES;
+	size_t bytes = large ? LARGE_BYTES : CHUNK_BYTES;
+	size_t n = (bytes - sizeof(struct chunk)) / p->size;
 	struct chunk *c;
 
-	if (posix_memalign((void **)&c, 64, CHUNK_BYTES))
+	if (posix_memalign((void **)&c, large ? LARGE_BYTES : 64, bytes))
 		return false;
+	if (large)
+		madvise(c, bytes, MADV_HUGEPAGE);	/* a hint */
 	c->next = p->chunks;
+	c->bytes = bytes;
 	p->chunks = c;
-	p->bytes += CHUNK_BYTES;
+	p->bytes += bytes;
 	/* Backwards, so that objects are first handed out in ascending order. */
 	for (size_t i = n; i-- > 0;) {
 		struct pool_object *o = (void *)(c->objects + i * p->size);
@@ -45,7 +54,7 @@ void pool_fini(struct pool *p)
 	while (c) {
 		struct chunk *next = c->next;
 
-		POOL_UNPOISON(c, CHUNK_BYTES);
+		POOL_UNPOISON(c->objects, c->bytes - sizeof(*c));
 		free(c);
 		c = next;
 	}

@@ -60,6 +60,8 @@ static inline void *pool_get(struct pool *p)
 	o = p->free;
 	POOL_UNPOISON(o, p->size);
 	p->free = o->next;
+	/* The next one: what was freed long ago is in no cache. */
+	__builtin_prefetch(p->free, 1);
 	p->avail--;
 	p->used++;
 	return o;

@@ -29,14 +29,15 @@ static uint64_t max_of(const uint64_t *v, unsigned int n)
 	return m;
 }
 
-static struct tree_node *new_node(struct graph *g, bool leaf)
+static struct tree_node *new_node(struct graph *g, unsigned int height)
 {
 	/* tree_insert()'s callers have reserved a node for each level. */
 	struct tree_node *t = pool_get(&g->tree_pool);
 
 	t->parent = NULL;
 	t->n = 0;
-	t->leaf = leaf;
+	t->height = height;
+	t->leaf = !height;
 	return t;
 }
 
@@ -96,7 +97,7 @@ static void describe(struct tree_node *t)
 static struct tree_node *split(struct graph *g, struct buffer *b,
 			       struct tree_node *t, unsigned int at)
 {
-	struct tree_node *r = new_node(g, t->leaf);
+	struct tree_node *r = new_node(g, t->height);
 	struct tree_node *p = t->parent;
 	unsigned int n = t->n - at;
 
@@ -109,7 +110,7 @@ static struct tree_node *split(struct graph *g, struct buffer *b,
 	for (unsigned int i = 0; i < n; i++)
 		adopt(r, i);
 	if (!p) {
-		p = new_node(g, false);
+		p = new_node(g, t->height + 1);
 		put(p, 0, t->start[0], 0, 0, t);
 		b->root = p;
 	} else if (p->n == TREE_FAN) {
@@ -144,7 +145,7 @@ void tree_insert(struct graph *g, struct buffer *b, struct span *s)
 	unsigned int i;
 
 	if (!t)
-		t = b->root = new_node(g, true);
+		t = b->root = new_node(g, 0);
 	while (!t->leaf) {
 		i = find_slot(t, start);
 		if (i)
@@ -276,6 +277,34 @@ bool tree_walk(struct tree_node *t, uint64_t start, uint64_t end, bool writers,
 			return false;
 	}
 	return true;
+}
+
+void tree_prefetch_leaf(const struct tree_node *t)
+{
+	for (size_t i = 0; i < sizeof(*t); i += 64)
+		__builtin_prefetch((const char *)t + i, 1);
+}
+
+void tree_prefetch_spans(const struct tree_node *t, uint64_t start, uint64_t end)
+{
+	for (unsigned int i = 0; i < t->n; i++) {
+		if (t->start[i] < end && t->end[i] > start)
+			__builtin_prefetch(t->child[i], 1);
+	}
+}
+
+const struct tree_node *tree_prefetch(const struct tree_node *t, uint64_t start)
+{
+	while (!t->leaf) {
+		unsigned int i = find_slot(t, start);
+		bool last = t->height == 1;
+
+		t = t->child[i ? i - 1 : 0];
+		if (last)
+			break;	/* @t isn't here yet: don't look at it */
+	}
+	tree_prefetch_leaf(t);
+	return t;
 }
 
 void tree_free(struct graph *g, struct tree_node *t,

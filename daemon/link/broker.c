@@ -13,10 +13,12 @@
 #include <unistd.h>
 
 #include "daemon/link/broker_impl.h"
+#include "daemon/link/wake.h"
 #include "daemon/log.h"
 #include "daemon/memory/guard.h"
 
-#define CELLS		16384u
+/* Its reader empties it at each turn, so it may be small: it stays in the cache. */
+#define CELLS		2048u
 #define SLOTS		16384u
 #define EVENTS		32
 #define PER_UID_SPARE	64u	/* connections of one user beside its contexts */
@@ -227,6 +229,12 @@ static void look_at_pending(struct broker *b, bool all)
 	clist_for_each_safe(pos, tmp, &b->conns) {
 		struct conn *c = clist_entry(pos, struct conn, node);
 
+		if (__atomic_load_n(&c->hostile, __ATOMIC_RELAXED) && !c->closing) {
+			log_warn("eventfd of a client blocks: context killed",
+				 log_u64("context", c->client->id), log_u64("uid", c->uid));
+			core_client_kill(c->client, EPIPE);
+			conn_close(c);
+		}
 		if (c->nr_pending && !c->closing &&
 		    (__atomic_exchange_n(&c->woken, 0, __ATOMIC_ACQUIRE) || all))
 			conn_check_pending(c, now);
@@ -318,8 +326,9 @@ static int take_socket(struct broker *b, const char *path, unsigned int mode)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	char lock[128];
+	struct timespec pause = { .tv_nsec = 10000000 };
 	mode_t mask;
-	int one = 1, err;
+	int one = 1, err, tries;
 
 	if (strlen(path) >= sizeof(sa.sun_path) || strlen(path) >= sizeof(b->path)) {
 		log_err("socket path too long", log_str("path", path),
@@ -334,7 +343,10 @@ static int take_socket(struct broker *b, const char *path, unsigned int mode)
 		log_err("lock can't be opened", log_str("path", lock), log_errno(err));
 		return err;
 	}
-	if (flock(b->lock_fd, LOCK_EX | LOCK_NB)) {
+	/* One that was killed just now may not have wholly gone. */
+	for (tries = 0; flock(b->lock_fd, LOCK_EX | LOCK_NB) && tries < 20; tries++)
+		nanosleep(&pause, NULL);
+	if (tries == 20) {
 		log_err("another araxd serves this socket", log_str("path", path));
 		return -EADDRINUSE;
 	}
@@ -424,6 +436,9 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	pthread_mutex_init(&b->ident_lock, NULL);
 	if (!cp.user_memory)
 		cp.user_memory = eighth_of_ram();
+	err = wake_init();
+	if (err)
+		goto fail;
 	err = -ENOMEM;
 	b->identity = identity_create();
 	if (!b->identity)

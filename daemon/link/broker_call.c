@@ -273,6 +273,20 @@ static int later(struct conn *c, const struct request *r, union core_args *a, ui
 	return -ENOTTY;
 }
 
+/* On the kernel link such a call finds the entries consumed; so it does here. */
+static bool after_submitted(uint32_t nr)
+{
+	switch (nr) {
+	case ARAX_NR_CANCEL:
+	case ARAX_NR_BUFFER_DESTROY:
+	case ARAX_NR_BUFFER_REVOKE:
+	case ARAX_NR_QUEUE_DESTROY:
+	case ARAX_NR_TIMELINE_DESTROY:
+		return true;
+	}
+	return false;
+}
+
 static void run_call(struct conn *c, const struct request *r, const struct core_call *call)
 {
 	struct broker *b = c->broker;
@@ -289,6 +303,13 @@ static void run_call(struct conn *c, const struct request *r, const struct core_
 	}
 	if (call->flags & CORE_CALL_LINK) {
 		err = later(c, r, &a, size);
+		if (err)
+			conn_answer(c, r->msg.nr, r->msg.id, err, &a, size, -1);
+		return;
+	}
+	if (after_submitted(call->nr) && core_read_once(c->client->ready) &&
+	    !core_read_once(c->client->dead)) {
+		err = conn_after_submitted(c, call->nr, r->msg.id, size, &a);
 		if (err)
 			conn_answer(c, r->msg.nr, r->msg.id, err, &a, size, -1);
 		return;

@@ -17,7 +17,6 @@
 
 #define CONN_MAX_PENDING	256u	/* calls that wait, of one connection */
 #define CONN_MAX_TOKENS		256u	/* exported timelines of one connection */
-#define BROKER_WAKE_US		20000u	/* longest a wake-up may block */
 
 struct conn;
 
@@ -77,6 +76,7 @@ struct conn {
 	struct work add;
 	struct work remove;
 	bool removed;
+	uint32_t hostile;	/* atomic: its eventfd made us wait */
 	uint32_t woken;		/* atomic: look at the pending calls */
 
 	enum conn_where where __attribute__((aligned(64)));
@@ -169,6 +169,12 @@ void conn_answer(struct conn *c, uint32_t nr, uint32_t id, int result, union cor
 /* broker_wait.c */
 int conn_submit(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,
 		const union core_args *a);
+/*
+ * Runs a call when every entry that was published before it has been consumed:
+ * a task may name what the next call destroys, or be what it cancels.
+ */
+int conn_after_submitted(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,
+			 const union core_args *a);
 int conn_wait(struct conn *c, uint32_t id, uint32_t size, const union core_args *a);
 void conn_check_pending(struct conn *c, uint64_t now_ns);
 void conn_drop_pending(struct conn *c);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/link/broker_impl.h"
+#include "daemon/link/wake.h"
 #include "daemon/memory/guard.h"
 
 #define SEALS_OURS	(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -68,14 +69,6 @@ static int take_eventfd(int fd)
 		return -EINVAL;
 	}
 	return own;
-}
-
-static void signal_fd(int fd)
-{
-	const uint64_t one = 1;
-	ssize_t n = write(fd, &one, sizeof(one));
-
-	(void)n;	/* full: whoever waits for it is awake */
 }
 
 /* ------------------------------------------------------------------ */
@@ -147,8 +140,14 @@ static void client_wake(struct core_client *cc)
 	struct broker *b = c->broker;
 
 	if (cc->region && c->wake_fd >= 0 &&
+	    !__atomic_load_n(&c->hostile, __ATOMIC_RELAXED) &&
 	    core_read_once(core_ctl(cc)->cq_need_wakeup)) {
-		signal_fd(c->wake_fd);
+		if (!wake_write(c->wake_fd)) {
+			/* With locks held nobody can be killed: later. */
+			__atomic_store_n(&c->hostile, 1, __ATOMIC_RELAXED);
+			__atomic_store_n(&b->look, 1, __ATOMIC_RELEASE);
+			broker_kick(b);
+		}
 		if (poller_is_here())
 			b->link.poller->woke_peer = true;
 	}
@@ -381,11 +380,12 @@ static int buffer_get(struct core_buffer *buf, struct arax_buffer_get *arg)
 
 struct event {
 	int fd;
+	bool hostile;
 };
 
 static void *event_get(struct core_client *c, int fd, int *err)
 {
-	struct event *e = malloc(sizeof(*e));
+	struct event *e = calloc(1, sizeof(*e));
 
 	if (!e) {
 		*err = -ENOMEM;
@@ -402,7 +402,10 @@ static void *event_get(struct core_client *c, int fd, int *err)
 
 static void event_signal(void *event)
 {
-	signal_fd(((struct event *)event)->fd);
+	struct event *e = event;
+
+	if (!e->hostile)
+		e->hostile = !wake_write(e->fd);
 }
 
 static void event_put(void *event)

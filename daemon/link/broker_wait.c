@@ -52,6 +52,7 @@ static void pending_answer(struct pending *p, int result)
 	conn_answer(c, nr, id, result, &a, size, -1);
 }
 
+/* Of calls that wait; the others are at the poller all their life. */
 static uint64_t deadline_of(const struct pending *p)
 {
 	return p->nr == ARAX_NR_WAIT ? p->args.wait.deadline_ns : p->args.submit.deadline_ns;
@@ -97,6 +98,11 @@ static void submitted(struct work *w)
 	struct pending *p = (struct pending *)((char *)w - offsetof(struct pending, work));
 
 	p->at_poller = false;
+	if (p->nr != ARAX_NR_SUBMIT) {
+		pending_answer(p, core_call_run(core_call_find(p->nr), p->conn->broker->core,
+						p->conn->client, &p->args));
+		return;
+	}
 	if (p->result < 0 && p->result != -EAGAIN && p->result != -EINVAL) {
 		pending_answer(p, p->result);
 		return;
@@ -114,8 +120,10 @@ static void submit_now(struct work *w)
 	struct pending *p = (struct pending *)((char *)w - offsetof(struct pending, work));
 	struct broker *b = p->conn->broker;
 
-	p->result = b->quiet ? -ENOTCONN :
-		    conn_consume(p->conn, p->args.submit.to_submit, b->link.poller->now);
+	uint32_t max = p->nr == ARAX_NR_SUBMIT ? p->args.submit.to_submit :
+						 p->conn->client->depth;
+
+	p->result = b->quiet ? -ENOTCONN : conn_consume(p->conn, max, b->link.poller->now);
 	p->work.run = submitted;
 	broker_reply_later(b, &p->work);
 }
@@ -137,6 +145,19 @@ int conn_submit(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,
 		settle(p, monotonic_ns());
 		return 0;
 	}
+	p->work.run = submit_now;
+	p->at_poller = true;
+	poller_post(c->broker->link.poller, &p->work);
+	return 0;
+}
+
+int conn_after_submitted(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,
+			 const union core_args *a)
+{
+	struct pending *p = pending_new(c, nr, id, size, a);
+
+	if (!p)
+		return -ENOSPC;
 	p->work.run = submit_now;
 	p->at_poller = true;
 	poller_post(c->broker->link.poller, &p->work);

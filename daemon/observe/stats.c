@@ -12,5 +12,6 @@ void stats_log(const struct poller *p)
 		   log_u64("handed", READ(p->stats.handed)),
 		   log_u64("stolen", READ(p->stats.stolen)),
 		   log_u64("sleeps", READ(p->stats.sleeps)),
+		   log_u64("moves", READ(p->stats.moves)),
 		   log_u64("errors", READ(p->stats.errors)));
 }

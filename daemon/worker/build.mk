@@ -13,3 +13,13 @@ install-worker: $(B)/libexec/arax-worker
 	install -m 755 $(B)/libexec/arax-worker $(DESTDIR)$(PREFIX)/libexec/arax/
 INSTALL_TARGETS += install-worker
 .PHONY: install-worker
+
+# The daemon's pages and its sample configuration.
+install-daemon-docs:
+	install -d $(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/man/man8 \
+		$(DESTDIR)$(PREFIX)/share/doc/arax
+	install -m 644 daemon/man/araxd.conf.5 $(DESTDIR)$(PREFIX)/share/man/man5/
+	install -m 644 daemon/man/araxd.8 $(DESTDIR)$(PREFIX)/share/man/man8/
+	install -m 644 daemon/araxd.conf.sample $(DESTDIR)$(PREFIX)/share/doc/arax/
+INSTALL_TARGETS += install-daemon-docs
+.PHONY: install-daemon-docs

@@ -43,7 +43,6 @@ static struct {
 	struct gang *gang;
 	struct idmap buffers, kernels;
 	uint32_t messages;	/* handled so far */
-	bool spin;
 } w;
 
 static void add_buffer(const struct worker_msg *msg, int fd)
@@ -120,9 +119,6 @@ static bool receive(bool wait)
 		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
 	w.messages++;
 	switch (msg.type) {
-	case WORKER_MSG_SETUP:
-		w.spin = msg.flags & WORKER_SETUP_SPIN;
-		break;
 	case WORKER_MSG_KERNEL:
 		add_kernel(&msg, fd);
 		return true;
@@ -178,7 +174,7 @@ static void wait_for_request(uint32_t done)
 {
 	struct pollfd p[2] = { { .fd = WORKER_FD_REQUEST, .events = POLLIN },
 			       { .fd = WORKER_FD_SOCKET, .events = POLLIN } };
-	int rounds = w.spin ? SPIN_ROUNDS : 0;
+	int rounds = atomic_load_explicit(&w.slot->spin, memory_order_relaxed) ? SPIN_ROUNDS : 0;
 	uint64_t count;
 
 	/* Acquire: the launch; pairs with araxd's release of `request`. */

@@ -40,14 +40,12 @@
 enum worker_msg_type {
 	WORKER_MSG_READY	= 0x100,	/* worker to araxd: .id is WORKER_VERSION */
 	WORKER_MSG_FAILED	= 0x101,	/* .id is the errno, .flags the step */
-	WORKER_MSG_SETUP	= 1,	/* .flags: 1: may spin */
 	WORKER_MSG_KERNEL	= 2,	/* .id, .flags, .symbol and a descriptor */
 	WORKER_MSG_BUFFER	= 3,	/* .id, .bytes and a descriptor */
 	WORKER_MSG_DROP		= 4,	/* .id: unmap that buffer */
 };
 
 #define WORKER_KERNEL_SPLIT	0x1
-#define WORKER_SETUP_SPIN	0x1
 
 struct worker_msg {
 	uint32_t type;
@@ -68,6 +66,7 @@ struct worker_range {
 struct worker_slot {
 	_Alignas(64) _Atomic uint32_t request;	/* araxd writes */
 	_Atomic uint32_t araxd_sleeps;
+	_Atomic uint32_t spin;			/* worker: look for the next one a while */
 	_Alignas(64) _Atomic uint32_t reply;	/* the worker writes */
 	_Atomic uint32_t worker_sleeps;
 	_Atomic int32_t result;

@@ -269,10 +269,11 @@ static int run_in_worker(struct runner *r, const struct runner_task *t)
 static void end_idle(struct runner *r, bool all, bool of_uid, uint32_t uid)
 {
 	for (;;) {
-		uint64_t now = now_ns();
 		struct worker *w;
+		uint64_t now;
 
 		pthread_mutex_lock(&r->lock);
+		now = now_ns();	/* under the lock: no last_used_ns may be later */
 		for (w = r->workers; w; w = worker_link(w)->next)
 			if (!worker_link(w)->busy &&
 			    (all || (of_uid && worker_uid(w) == uid) ||

@@ -35,7 +35,8 @@ struct worker {
 	pid_t pid;
 	int pidfd, socket, request, reply;
 	bool reaped;
-	bool spin;
+	bool spin;			/* in the present launch */
+	cpu_set_t cpus;
 	_Atomic bool stale;		/* missed a message: not to be used again */
 	struct worker_slot *slot;
 	uint32_t seq;			/* of the last launch */
@@ -233,7 +234,6 @@ static int await_ready(struct worker *w)
 
 static int start(struct worker *w, const struct worker_options *o)
 {
-	struct worker_msg setup = { .type = WORKER_MSG_SETUP };
 	struct spawn s = { .uid = w->uid, .gid = w->gid, .memory = o->memory, .cpus = o->cpus };
 	int pair[2] = { -1, -1 }, slot, err;
 
@@ -268,13 +268,8 @@ static int start(struct worker *w, const struct worker_options *o)
 		return err;
 	}
 	w->reaped = false;
-	err = await_ready(w);
-	if (err)
-		return err;
-	/* Two that spin on one core only keep each other from working. */
-	w->spin = CPU_COUNT(&o->cpus) > 1;
-	setup.flags = w->spin ? WORKER_SETUP_SPIN : 0;
-	return send_msg(w, &setup, -1);
+	w->cpus = o->cpus;
+	return await_ready(w);
 }
 
 int worker_start(const struct worker_options *o, uint32_t uid, uint32_t gid,
@@ -305,7 +300,18 @@ int worker_start(const struct worker_options *o, uint32_t uid, uint32_t gid,
 
 bool worker_usable(struct worker *w)
 {
-	return !atomic_load(&w->stale) && !wait_exit(w, 0);
+	enum worker_fate fate;
+	int signal;
+
+	if (atomic_load(&w->stale))
+		return false;
+	if (!wait_exit(w, 0))
+		return true;
+	fate = reap(w, &signal);
+	log_warn("worker ended while idle", log_i64("pid", w->pid), log_u64("uid", w->uid),
+		 log_str("how", fate == WORKER_CRASHED ? "crash" : signal ? "killed" : "exit"),
+		 log_i64("signal", signal));
+	return false;
 }
 
 /* ------------------------------------------------------------------ */
@@ -371,7 +377,11 @@ static void post(struct worker *w, const struct runner_task *t, uint32_t message
 	const struct arax_launch *l = &t->launch;
 	struct worker_slot *s = w->slot;
 	const uint64_t one = 1;
+	int cpu = sched_getcpu();
 
+	/* Two that spin on one core only keep each other from working. */
+	w->spin = CPU_COUNT(&w->cpus) > 1 || (cpu >= 0 && !CPU_ISSET(cpu, &w->cpus));
+	atomic_store_explicit(&s->spin, w->spin, memory_order_relaxed);
 	s->messages = messages;
 	s->kernel = t->kernel->index;
 	s->inline_only = t->flags & RUNNER_INLINE;

@@ -129,7 +129,7 @@ static const struct core_call calls[] = {
 	CALL(CONTEXT_KILL, call_context_kill, arax_kill, context, A),
 };
 
-#define NR_CALLS	(sizeof(calls) / sizeof(calls[0]))
+#define NR_CALLS	ARRAY_SIZE(calls)
 
 const struct core_call *core_call_find(u32 nr)
 {

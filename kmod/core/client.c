@@ -207,7 +207,7 @@ int core_context_init(struct core_client *c, struct arax_context_init *a)
 		goto uncharge;
 	}
 	c->tasks = tasks;
-	c->depth = a->depth;
+	core_write_once(c->depth, a->depth);	/* read by usage queries at any time */
 	c->entry_size = a->entry_size;
 	c->arena_size = a->arena_size;
 	for (i = 0; i < a->depth; i++) {
@@ -261,7 +261,7 @@ static void context_usage(struct core_client *c, struct arax_usage *u)
 	core_spin_lock(&core->dispatch);
 	u->counters[ARAX_RES_TASKS].used = c->nr_tasks;
 	u->counters[ARAX_RES_TASKS].peak = c->peak_tasks;
-	u->counters[ARAX_RES_TASKS].max = c->depth;
+	u->counters[ARAX_RES_TASKS].max = core_read_once(c->depth);
 	u->device_ns = c->device_ns;
 	u->wait_ns = c->wait_ns;
 	u->tasks_done = c->tasks_done;
@@ -281,10 +281,10 @@ int core_usage_query(struct core_client *c, struct arax_usage *a)
 		context_usage(c, a);
 		return 0;
 	case ARAX_USAGE_TENANT:
-		core_tenant_usage(c->tenant, a);
-		return 0;
 	case ARAX_USAGE_USER:
-		core_tenant_usage(c->user, a);
+		core_spin_lock(&c->core->dispatch);
+		core_tenant_usage(a->scope == ARAX_USAGE_TENANT ? c->tenant : c->user, a);
+		core_spin_unlock(&c->core->dispatch);
 		return 0;
 	}
 	return -EOPNOTSUPP;

@@ -2,7 +2,7 @@
 /* Completion: the client's entry, its timeline, the books, the references. */
 #include "core.h"
 
-#define CHUNK	16	/* commits under one hold of core->dispatch; a kernel stack holds no more */
+#define CHUNK	64	/* commits under one hold of core->dispatch; a kernel stack is small */
 
 void core_post(struct core_client *c, u64 user_data, u64 tag, const struct core_result *r,
 	       struct core_garbage *g)
@@ -140,12 +140,12 @@ static void finish(struct core *core, struct core_task *t, const struct core_res
 		core_post(c, t->d.user_data, tag, r, g);
 }
 
-static void settle_books(struct core_task *t, const struct core_result *r)
+static void settle_books(struct core *core, struct core_task *t, const struct core_result *r)
 {
 	struct core_client *c = t->client;
 	struct account a = { 0 };
 
-	core_uncharge(c->tenant, c->user, ARAX_RES_TASKS, 1);
+	core_uncharge_tasks(core, c->tenant, c->user, 1);
 	account_add(&a, r);
 	account(c, &a);
 }
@@ -153,7 +153,7 @@ static void settle_books(struct core_task *t, const struct core_result *r)
 void core_complete_held(struct core *core, struct core_task *t, const struct core_result *r,
 			struct core_garbage *g)
 {
-	settle_books(t, r);
+	settle_books(core, t, r);
 	finish(core, t, r, g);
 	t->state = CORE_TASK_ZOMBIE;
 }
@@ -161,7 +161,7 @@ void core_complete_held(struct core *core, struct core_task *t, const struct cor
 void core_complete(struct core *core, struct core_task *t, const struct core_result *r,
 		   struct core_garbage *g)
 {
-	settle_books(t, r);
+	settle_books(core, t, r);
 	finish(core, t, r, g);
 	core_task_release(core, t, g);
 }
@@ -184,70 +184,74 @@ static struct core_task *claim(struct core *core, u64 tag)
 
 /*
  * The books first: a client that sees its completion may submit at once and
- * must find its charge gone.  Runs of one client's tasks are booked together.
+ * must find its charge gone.  Runs of one client's tasks are uncharged together.
  */
-static void settle_runs(struct core_task **t, const struct core_result *r, u32 n)
+static void uncharge_runs(struct core *core, struct core_task **t, u32 n)
 {
 	u32 i, run;
 
 	for (i = 0; i < n; i += run) {
-		struct account a = { 0 };
 		struct core_client *c;
 
 		run = 1;
 		if (!t[i])
 			continue;
 		c = t[i]->client;
-		account_add(&a, &r[i]);
 		while (i + run < n && t[i + run] && t[i + run]->client == c)
-			account_add(&a, &r[i + run++]);
-		core_uncharge(c->tenant, c->user, ARAX_RES_TASKS, run);
-		account(c, &a);
+			run++;
+		core_uncharge_tasks(core, c->tenant, c->user, run);
 	}
+}
+
+/* Each word is read once: the mediator may still be writing it. */
+static void read_result(const struct arax_commit_entry *s, struct core_result *r)
+{
+	r->result = core_read_once(s->result);
+	r->dirty = core_read_once(s->dirty);
+	r->device_ns = core_read_once(s->device_ns);
+	r->wait_ns = core_read_once(s->wait_ns);
+	r->bytes = core_read_once(s->bytes);
+	r->origin = core_read_once(s->origin);
+	r->device = core_read_once(s->device);
+	if (r->result > 0 || r->result < -4095)
+		r->result = -EIO;
 }
 
 static u32 commit_chunk(struct core *core, const struct arax_commit_entry *e, u32 mask,
 			u32 first, u32 n)
 {
 	struct core_task *tasks[CHUNK];
-	struct core_result res[CHUNK];
+	struct account a = { 0 };
 	struct core_garbage g;
 	u32 i, stale = 0;
 
 	core_garbage_init(&g);
 	core_spin_lock(&core->dispatch);
 	for (i = 0; i < n; i++) {
-		const struct arax_commit_entry *s = &e[(first + i) & mask];
-
-		tasks[i] = claim(core, core_read_once(s->tag));
-		if (!tasks[i]) {
-			stale++;
-			continue;
-		}
-		res[i].result = core_read_once(s->result);
-		res[i].dirty = core_read_once(s->dirty);
-		res[i].device_ns = core_read_once(s->device_ns);
-		res[i].wait_ns = core_read_once(s->wait_ns);
-		res[i].bytes = core_read_once(s->bytes);
-		res[i].origin = core_read_once(s->origin);
-		res[i].device = core_read_once(s->device);
-		if (res[i].result > 0 || res[i].result < -4095)
-			res[i].result = -EIO;
+		tasks[i] = claim(core, core_read_once(e[(first + i) & mask].tag));
+		stale += !tasks[i];
 	}
-	settle_runs(tasks, res, n);
+	uncharge_runs(core, tasks, n);
 	for (i = 0; i < n; i++) {
 		struct core_task *t = tasks[i];
+		struct core_result r;
 		struct core_client *c;
 
 		if (!t)
 			continue;
 		c = t->client;
-		if (res[i].result)
+		read_result(&e[(first + i) & mask], &r);
+		if (r.result)
 			core_fail_mark(core, t);
-		finish(core, t, &res[i], &g);
+		account_add(&a, &r);
+		finish(core, t, &r, &g);
 		core_task_release(core, t, &g);
-		if (c->fail_mark && (i + 1 == n || !tasks[i + 1] || tasks[i + 1]->client != c))
-			core_fail_pass(core, c, &g);
+		if (i + 1 < n && tasks[i + 1] && tasks[i + 1]->client == c)
+			continue;
+		/* The last of a run of one client's.  Who asks for usage waits for the lock. */
+		account(c, &a);
+		memset(&a, 0, sizeof(a));
+		core_fail_pass(core, c, &g);
 	}
 	core_dispatch_flush(core, &g);
 	core_unlock_collect(core, &g);

@@ -228,6 +228,14 @@ void core_dispatch_flush(struct core *core, struct core_garbage *g)
 			clist_del(&t->node);
 			if (!try_dispatch(core, t, g)) {
 				clist_add(&t->node, &c->queued);
+				/*
+				 * Room comes in small pieces: who had some is
+				 * not the first to have the next.
+				 */
+				if (turn) {
+					clist_del(&c->backlog);
+					clist_add_tail(&c->backlog, &core->backlog);
+				}
 				return;
 			}
 		}

@@ -86,6 +86,8 @@ static inline void core_free(const void *p)
 #include <string.h>
 #include <time.h>
 
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+
 typedef __u8 u8;
 typedef __u16 u16;
 typedef __u32 u32;

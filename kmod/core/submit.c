@@ -206,6 +206,7 @@ static int prepare(struct core_client *c, struct core_task *t, const struct arax
 	t->d.kernel = b->kernel;
 	t->d.context = c->id;
 	t->d.uid = c->uid;
+	t->d.gid = c->gid;
 	t->d.tenant = c->tenant->id;
 	t->d.queue = t->queue->handle;
 	t->d.queue_flags = (u8)t->queue->flags;
@@ -371,18 +372,24 @@ static u32 gather(struct core_client *c, struct prepared *p, u32 max, bool *corr
 	return n;
 }
 
-/* Charges the good ones of a batch, all at once if they fit. */
+/* Charges the good ones of a batch, as many as fit: the first ones. */
 static void charge(struct core_client *c, struct prepared *p, u32 n)
 {
-	u32 i, good = 0;
+	u32 i, good = 0, fit;
 
 	for (i = 0; i < n; i++)
 		good += !p[i].error;
-	if (!good || core_charge_all(c->tenant, c->user, ARAX_RES_TASKS, good))
-		return;
-	for (i = 0; i < n; i++)
-		if (!p[i].error)
-			p[i].error = core_charge(c->tenant, c->user, ARAX_RES_TASKS, 1);
+	fit = core_charge_tasks(c->core, c->tenant, c->user, good);
+	for (i = 0; i < n && fit < good; i++) {
+		if (p[i].error)
+			continue;
+		if (fit) {
+			fit--;
+			good--;
+		} else {
+			p[i].error = -EDQUOT;
+		}
+	}
 }
 
 static void enqueue(struct core_client *c, struct prepared *p, u32 n, struct core_garbage *g)
@@ -413,7 +420,7 @@ static void enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 	/* Those just used are in the cache. */
 	clist_splice(&c->freed, &c->free);
 	if (back)
-		core_uncharge(c->tenant, c->user, ARAX_RES_TASKS, back);
+		core_uncharge_tasks(core, c->tenant, c->user, back);
 	/* A refused task may have signalled; and whoever waits for room has a look. */
 	if (refused || !clist_empty(&c->queued))
 		core_dispatch_flush(core, g);
@@ -444,9 +451,9 @@ int core_submit(struct core_client *c, u32 max)
 		want = max - done < BATCH ? max - done : BATCH;
 		n = gather(c, p, want, &corrupt, &why);
 		if (n) {
-			charge(c, p, n);
 			core_garbage_init(&g);
 			core_spin_lock(&core->dispatch);
+			charge(c, p, n);
 			enqueue(c, p, n, &g);
 			core_unlock_collect(core, &g);
 			/* Pairs with the client's acquire before it reuses a place. */

@@ -204,8 +204,7 @@ unwind:
 	return t;
 }
 
-static struct core_tenant *try_charge(struct core_tenant *leaf, struct core_tenant *user,
-				      u32 res, u64 amount)
+int core_charge(struct core_tenant *leaf, struct core_tenant *user, u32 res, u64 amount)
 {
 	struct core_tenant *refused = NULL;
 	int tries;
@@ -213,24 +212,10 @@ static struct core_tenant *try_charge(struct core_tenant *leaf, struct core_tena
 	for (tries = 0; tries < CHARGE_TRIES; tries++) {
 		refused = charge_chain(leaf, user, res, amount);
 		if (!refused)
-			break;
+			return 0;
 	}
-	return refused;
-}
-
-int core_charge(struct core_tenant *leaf, struct core_tenant *user, u32 res, u64 amount)
-{
-	struct core_tenant *refused = try_charge(leaf, user, res, amount);
-
-	if (!refused)
-		return 0;
 	core_atomic_add(&refused->res[res].events, 1);
 	return -EDQUOT;
-}
-
-bool core_charge_all(struct core_tenant *leaf, struct core_tenant *user, u32 res, u64 amount)
-{
-	return !try_charge(leaf, user, res, amount);
 }
 
 void core_uncharge(struct core_tenant *leaf, struct core_tenant *user, u32 res, u64 amount)
@@ -240,6 +225,59 @@ void core_uncharge(struct core_tenant *leaf, struct core_tenant *user, u32 res, 
 	for (t = leaf; t; t = t->parent)
 		uncharge_one(&t->res[res], amount);
 	uncharge_one(&user->res[res], amount);
+}
+
+/*
+ * Tasks come and go under core->dispatch, which submission and completion hold
+ * anyway: so plain arithmetic does, at a fifth of the price of as many locked
+ * instructions, and nobody ever sees a charge that is taken back.
+ */
+u32 core_charge_tasks(struct core *core, struct core_tenant *leaf, struct core_tenant *user, u32 n)
+{
+	struct core_tenant *t, *refuses = NULL;
+	bool limited = false;
+	u32 fit = n;
+
+	core_spin_assert(&core->dispatch);
+	for (t = leaf; t; t = t == user ? NULL : t->parent ? t->parent : user) {
+		const struct core_counter *c = &t->res[ARAX_RES_TASKS];
+		u64 max = core_atomic_read(&c->max), used = core_atomic_read(&c->used);
+
+		/* The user's default holds only where no cgroup above has a limit. */
+		if (max == ARAX_LIMIT_MAX || (t == user && limited))
+			continue;
+		limited = true;
+		if (used <= max && max - used >= fit)
+			continue;
+		fit = used < max ? (u32)(max - used) : 0;
+		refuses = t;
+	}
+	for (t = leaf; t && fit; t = t == user ? NULL : t->parent ? t->parent : user) {
+		struct core_counter *c = &t->res[ARAX_RES_TASKS];
+		u64 used = core_atomic_read(&c->used) + fit;
+
+		core_atomic_set(&c->used, used);
+		if (used > core_atomic_read(&c->peak))
+			core_atomic_set(&c->peak, used);
+	}
+	if (refuses)
+		core_atomic_add(&refuses->res[ARAX_RES_TASKS].events, n - fit);
+	return fit;
+}
+
+void core_uncharge_tasks(struct core *core, struct core_tenant *leaf, struct core_tenant *user,
+			 u64 n)
+{
+	struct core_tenant *t;
+
+	core_spin_assert(&core->dispatch);
+	for (t = leaf; t; t = t == user ? NULL : t->parent ? t->parent : user) {
+		struct core_counter *c = &t->res[ARAX_RES_TASKS];
+		u64 used = core_atomic_read(&c->used);
+
+		core_warn_on(used < n);
+		core_atomic_set(&c->used, used - n);
+	}
 }
 
 int core_limit_set(struct core *core, const struct arax_limit *a)
@@ -321,7 +359,9 @@ int core_tenant_query(struct core *core, struct arax_tenant *a)
 		memset(&a->usage, 0, sizeof(a->usage));
 		a->usage.size = sizeof(a->usage);
 		a->usage.scope = ARAX_USAGE_TENANT;
+		core_spin_lock(&core->dispatch);
 		core_tenant_usage(t, &a->usage);
+		core_spin_unlock(&core->dispatch);
 		a->id = t->id;
 		a->parent = t->parent ? t->parent->id : 0;
 		memcpy(a->path, t->path, sizeof(a->path));

@@ -3,17 +3,15 @@
  * Run a program where Arax can be reached: at the system's daemon, or else at one
  * of our own that lives as long as the program.
  */
+#include <dirent.h>
 #include <errno.h>
-#include <limits.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <fcntl.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -38,19 +36,6 @@ static void pause_ms(int ms)
 	nanosleep(&t, NULL);
 }
 
-static bool can_connect(const char *path)
-{
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	bool ok;
-
-	memcpy(addr.sun_path, path, strnlen(path, sizeof(addr.sun_path) - 1));
-	ok = fd >= 0 && !connect(fd, (struct sockaddr *)&addr, sizeof(addr));
-	if (fd >= 0)
-		close(fd);
-	return ok;
-}
-
 static void show_log(const char *path)
 {
 	char buf[4096];
@@ -63,11 +48,31 @@ static void show_log(const char *path)
 		fclose(f);
 }
 
-static pid_t start_daemon(const char *socket_path, const char *log, bool verbose)
+struct private {
+	const char *socket_path;
+	const char *log;
+	const char *config;	/* or NULL */
+	const char *kernels;	/* or NULL */
+	bool verbose;
+};
+
+static pid_t start_daemon(const struct private *p, int ready_fd)
 {
-	char *argv[] = { "araxd", "--user", "--socket", (char *)socket_path, NULL };
-	pid_t parent = getpid(), pid = fork();
-	int fd;
+	char number[16], *argv[16] = { "araxd", "--user", "--no-kernel", "--socket",
+				       (char *)p->socket_path, "--ready-fd", number };
+	pid_t parent = getpid(), pid;
+	int fd, n = 7;
+
+	snprintf(number, sizeof(number), "%d", ready_fd);
+	if (p->config) {
+		argv[n++] = "--config";
+		argv[n++] = (char *)p->config;
+	}
+	if (p->kernels) {
+		argv[n++] = "--kernels";
+		argv[n++] = (char *)p->kernels;
+	}
+	pid = fork();
 
 	if (pid)
 		return pid;
@@ -76,8 +81,8 @@ static pid_t start_daemon(const char *socket_path, const char *log, bool verbose
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		_exit(EXIT_FAILED);
-	if (!verbose) {
-		fd = open(log, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (!p->verbose) {
+		fd = open(p->log, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 		if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0)
 			_exit(EXIT_FAILED);
 	}
@@ -86,29 +91,19 @@ static pid_t start_daemon(const char *socket_path, const char *log, bool verbose
 	_exit(EXIT_FAILED);
 }
 
-/* Sets *pid to 0 if it has ended by itself. */
-static bool wait_ready(pid_t *pid, const char *socket_path)
+/* The daemon writes a byte when it serves, and closes the pipe however it ends. */
+static bool wait_ready(int fd)
 {
-	int ms, status;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char byte;
 
-	for (ms = 0; ms < START_SECONDS * 1000; ms += 10) {
-		if (can_connect(socket_path))
-			return true;
-		if (waitpid(*pid, &status, WNOHANG) == *pid) {
-			*pid = 0;
-			return false;
-		}
-		pause_ms(10);
-	}
-	return false;
+	return poll(&p, 1, START_SECONDS * 1000) == 1 && read(fd, &byte, 1) == 1;
 }
 
 static void stop_daemon(pid_t pid)
 {
 	int ms, status;
 
-	if (!pid)
-		return;
 	kill(pid, SIGTERM);
 	for (ms = 0; ms < STOP_SECONDS * 1000; ms += 5) {
 		if (waitpid(pid, &status, WNOHANG))
@@ -155,28 +150,46 @@ static int run_child(char **argv)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static int run_private(char **argv, bool verbose)
+/* With what the daemon left there: it is ours alone. */
+static void remove_folder(const char *path)
+{
+	DIR *d = opendir(path);
+	struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		unlinkat(dirfd(d), e->d_name, 0);
+	if (d)
+		closedir(d);
+	if (rmdir(path))
+		perror(path);
+}
+
+static int run_private(char **argv, struct private *p)
 {
 	const char *base = getenv("XDG_RUNTIME_DIR");
 	/* A socket's path has 107 bytes at most. */
 	char dir[90], socket_path[108], log[108], value[120];
-	int ret = EXIT_FAILED;
+	int ready[2], ret = EXIT_FAILED;
 	pid_t pid;
 
 	if (!base || access(base, W_OK) || strlen(base) > 64)
 		base = "/tmp";
 	snprintf(dir, sizeof(dir), "%s/arax-run-XXXXXX", base);
-	if (!mkdtemp(dir)) {
+	if (!mkdtemp(dir) || pipe(ready)) {
 		perror(dir);
 		return EXIT_FAILED;
 	}
+	fcntl(ready[0], F_SETFD, FD_CLOEXEC);
 	snprintf(socket_path, sizeof(socket_path), "%s/arax.sock", dir);
 	snprintf(log, sizeof(log), "%s/araxd.log", dir);
 	snprintf(value, sizeof(value), "broker:%s", socket_path);
-	pid = start_daemon(socket_path, log, verbose);
+	p->socket_path = socket_path;
+	p->log = log;
+	pid = start_daemon(p, ready[1]);
+	close(ready[1]);
 	if (pid < 0) {
 		perror("arax: fork");
-	} else if (!wait_ready(&pid, socket_path)) {
+	} else if (!wait_ready(ready[0])) {
 		fprintf(stderr, "arax: a private araxd did not start:\n");
 		show_log(log);
 		stop_daemon(pid);
@@ -185,16 +198,16 @@ static int run_private(char **argv, bool verbose)
 		ret = run_child(argv);
 		stop_daemon(pid);
 	}
-	unlink(socket_path);
-	unlink(log);
-	rmdir(dir);
+	close(ready[0]);
+	remove_folder(dir);
 	return ret;
 }
 
 static int run(const struct command *self, int argc, char **argv)
 {
 	struct arax_options o = { .size = sizeof(o), .flags = ARAX_OPEN_QUERY };
-	bool private = false, verbose = false, json;
+	struct private p = { 0 };
+	bool private = false, json;
 	struct arax *ax;
 	int i, one = 2;
 
@@ -206,7 +219,11 @@ static int run(const struct command *self, int argc, char **argv)
 		if (!strcmp(argv[i], "--private"))
 			private = true;
 		else if (!strcmp(argv[i], "--verbose"))
-			verbose = true;
+			p.verbose = true;
+		else if (!strcmp(argv[i], "--config") && i + 1 < argc)
+			p.config = argv[++i];
+		else if (!strcmp(argv[i], "--kernels") && i + 1 < argc)
+			p.kernels = argv[++i];
 		else
 			return cli_options(self, &one, (char *[]){ argv[0], argv[i], NULL }, &json);
 	}
@@ -221,15 +238,16 @@ static int run(const struct command *self, int argc, char **argv)
 	/* Whoever asked for a certain Arax doesn't want another one. */
 	if (!private && getenv("ARAX_LINK") && *getenv("ARAX_LINK"))
 		return cli_fail(NULL);
-	return run_private(argv + i, verbose);
+	return run_private(argv + i, &p);
 }
 
 const struct command cmd_run = {
 	.name = "run",
-	.args = "[--private] [--verbose] [--] PROGRAM [ARGUMENTS]",
+	.args = "[--private] [--verbose] [--config FILE] [--kernels DIR] [--] PROGRAM [ARGUMENTS]",
 	.summary = "run a program with Arax: the system's, or else a private one",
-	.help = "  --private  start a private araxd even if the system has one\n"
-		"  --verbose  show what the private araxd prints\n\n"
+	.help = "  --private      start a private araxd even if the system has one\n"
+		"  --verbose      show what the private araxd prints\n"
+		"  --config FILE, --kernels DIR  for the private araxd\n\n"
 		"The exit status is the program's: 128 + the signal that ended it, 126 if it\n"
 		"can't be run, 127 if it isn't there, 1 if no araxd could be started.\n",
 	.run = run,

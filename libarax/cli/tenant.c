@@ -168,25 +168,28 @@ static int show_all(struct admin *a, bool json)
 /* ------------------------------------------------------------------ */
 /* set, unset                                                          */
 
-static int change(const struct command *self, struct admin *a, int argc, char **argv, bool unset)
+/* Before anything is opened: is all of it well said? */
+static int check_settings(const struct command *self, int argc, char **argv, bool unset)
 {
 	struct tenant_setting s;
-	const char *path = NULL;
-	int i, fd, err, ret = EXIT_OK;
+	const char *wrong;
+	int i;
 
-	if (argc && !tenant_is_setting(argv[0])) {
-		path = argv[0];
-		argc--;
-		argv++;
-	}
 	if (!argc)
 		return cli_usage(self, "what to %s?", unset ? "unset" : "set");
 	for (i = 0; i < argc; i++) {
-		const char *wrong = tenant_parse(argv[i], unset, &s);
-
+		wrong = tenant_parse(argv[i], unset, &s);
 		if (wrong)
 			return cli_usage(self, "%s: %s", argv[i], wrong);
 	}
+	return EXIT_OK;
+}
+
+static int change(struct admin *a, const char *path, int argc, char **argv, bool unset)
+{
+	int i, fd, err, ret = EXIT_OK;
+	struct tenant_setting s;
+
 	fd = open_cgroup(path);
 	if (fd < 0)
 		return EXIT_FAILED;
@@ -207,28 +210,38 @@ static int change(const struct command *self, struct admin *a, int argc, char **
 
 static int run(const struct command *self, int argc, char **argv)
 {
+	bool json, show, unset;
+	const char *path = NULL;
 	struct admin *a;
-	bool json, unset;
 	int ret = cli_options(self, &argc, argv, &json);
 
 	if (ret >= 0)
 		return ret;
 	if (argc < 2)
 		return cli_usage(self, "show, set or unset?");
+	show = !strcmp(argv[1], "show");
 	unset = !strcmp(argv[1], "unset");
-	if (!unset && strcmp(argv[1], "set") && strcmp(argv[1], "show"))
+	if (!show && !unset && strcmp(argv[1], "set"))
 		return cli_usage(self, "\"%s\": want show, set or unset", argv[1]);
-	if (!strcmp(argv[1], "show") && argc > 3)
-		return cli_usage(self, "unexpected \"%s\"", argv[3]);
+	argc -= 2;
+	argv += 2;
+	if (argc && (show || !tenant_is_setting(argv[0]))) {
+		path = argv[0];
+		argc--;
+		argv++;
+	}
+	if (show && argc)
+		return cli_usage(self, "unexpected \"%s\"", argv[0]);
+	ret = show ? EXIT_OK : check_settings(self, argc, argv, unset);
+	if (ret)
+		return ret;
 	a = admin_open();
 	if (!a)
 		return EXIT_FAILED;
-	if (strcmp(argv[1], "show"))
-		ret = change(self, a, argc - 2, argv + 2, unset);
-	else if (argc == 3)
-		ret = show_one(a, argv[2], json);
+	if (!show)
+		ret = change(a, path, argc, argv, unset);
 	else
-		ret = show_all(a, json);
+		ret = path ? show_one(a, path, json) : show_all(a, json);
 	admin_close(a);
 	return ret;
 }

@@ -42,3 +42,28 @@ $(B)/bench-kernels/arax-bench.json: selftests/bench/kernels/arax-bench.json
 BENCH_FILES := $(B)/bin/arax-bench $(B)/bench-kernels/arax-bench.so \
 	$(B)/bench-kernels/arax-bench.json
 ALL_TARGETS += $(BENCH_FILES)
+
+BENCH_OUT := $(B)/bench
+BENCH_SECONDS ?= 10
+BENCH_KERNEL ?= 6.1
+
+bench-native: default
+	$(Q)selftests/bench/run.sh measure $(BENCH_OUT) $(BENCH_SECONDS)
+
+# After the native ones: two that measure at once measure each other.
+bench-guest: bench-native $(B)/kmod/$(BENCH_KERNEL)/arax.ko
+	$(Q)selftests/bench/guest.sh $(BENCH_OUT) $(BENCH_KERNEL) $(BENCH_SECONDS)
+
+bench-report: bench-native bench-guest
+	$(Q)selftests/bench/table.py table $(BENCH_OUT)
+	$(Q)if command -v gnuplot >/dev/null; then \
+		gnuplot -e "dir='$(BENCH_OUT)'" selftests/bench/plot.gp; \
+	else echo "no plots: no gnuplot (scripts/setup bench)"; fi
+
+BENCH_TARGETS += bench-native bench-guest bench-report
+
+bench-smoke: $(BENCH_FILES) $(B)/bin/araxd $(B)/bin/arax
+	@scripts/tally run bench/smoke selftests/bench/run.sh smoke
+TEST_TARGETS += bench-smoke
+
+.PHONY: bench-native bench-guest bench-report bench-smoke

@@ -269,8 +269,10 @@ int main(int argc, char **argv)
 	window("2 repeated ranges, 64 live", 64, 2, shape_repeat, 100);
 	window("2 repeated ranges, 1000 live", 1000, 2, shape_repeat, 100);
 	window("4 aligned ranges, 1000 live", 1000, 4, shape_aligned, 300);
-	window("4 random ranges, 1000 live", 1000, 4, shape_random, 1000);
-	window("4 random ranges, 100000 live", 100000, 4, shape_random, 2000);
+	window("4 random ranges, 1000 live ranges", 250, 4, shape_random, 1000);
+	window("4 random ranges, 100000 live ranges", 25000, 4, shape_random, 0);
+	window("4 random ranges, 1000 live tasks", 1000, 4, shape_random, 1000);
+	window("4 random ranges, 100000 live tasks", 100000, 4, shape_random, 0);
 	if (json)
 		printf("\n]\n");
 	return 0;

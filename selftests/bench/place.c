@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define MAX_MOVED 256
+
 int place_cpu[2];
 int place_ncpus;
 static cpu_set_t all;
@@ -44,6 +46,26 @@ void place_self(int cpu)
 	place(0, cpu);
 }
 
+/* Threads that are where place_process() put them. */
+static pid_t moved[MAX_MOVED];
+static int nr_moved;
+
+static void place_thread(pid_t tid, int cpu)
+{
+	cpu_set_t now;
+	int i;
+
+	for (i = 0; i < nr_moved && moved[i] != tid; i++)
+		;
+	if (i == nr_moved) {
+		if (cpu < 0 || i == MAX_MOVED || sched_getaffinity(tid, sizeof(now), &now) ||
+		    !CPU_EQUAL(&now, &all))
+			return;
+		moved[nr_moved++] = tid;
+	}
+	place(tid, cpu);
+}
+
 void place_process(pid_t pid, int cpu)
 {
 	struct dirent *e;
@@ -56,7 +78,7 @@ void place_process(pid_t pid, int cpu)
 		return;
 	while ((e = readdir(dir))) {
 		if (atoi(e->d_name) > 0)
-			place(atoi(e->d_name), cpu);
+			place_thread(atoi(e->d_name), cpu);
 	}
 	closedir(dir);
 }

@@ -17,7 +17,10 @@ extern int place_ncpus;
 void place_init(void);
 /* The calling thread on CPU @cpu; -1: on every CPU that place_init() saw. */
 void place_self(int cpu);
-/* All threads that process @pid has by now. */
+/*
+ * All threads that process @pid has by now and that it has not itself bound to
+ * less than all CPUs; -1: back to where they were.
+ */
 void place_process(pid_t pid, int cpu);
 
 #endif

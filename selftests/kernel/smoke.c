@@ -5,305 +5,12 @@
  * Each test runs in a process of its own, with the module loaded, as root.
  * Prints TAP; built static, for a guest that has nothing.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
-#include <linux/dma-buf.h>
-#include <linux/udmabuf.h>
-#include <sys/eventfd.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/time.h>
-#include <sys/wait.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/io_uring.h>
+#include <sys/syscall.h>
 
-#include "kmod/core/layout.h"
-
-#define MS	1000000ull
-#define PAGE	4096ul
-
-enum { PASS, FAIL, SKIP = 4 };
-
-#define FAIL_IF(cond) do { \
-	if (cond) { \
-		printf("# %s:%d: %s (errno %d, %s)\n", __func__, __LINE__, #cond, errno, \
-		       strerror(errno)); \
-		fflush(stdout); \
-		_exit(FAIL); \
-	} \
-} while (0)
-#define CHECK(cond)		FAIL_IF(!(cond))
-#define CHECK_ERR(call, e)	do { \
-	errno = 0; \
-	long check_ret = (long)(call); \
-	FAIL_IF(check_ret != -1 || errno != (e)); \
-} while (0)
-#define SKIP_TEST(why) do { \
-	printf("# SKIP %s\n", why); \
-	fflush(stdout); \
-	_exit(SKIP); \
-} while (0)
-
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
-
-/* ------------------------------------------------------------------ */
-/* A client                                                            */
-
-struct client {
-	int fd;
-	struct arax_context_init init;
-	uint8_t *region;
-	struct arax_ring_ctl *ctl;
-	uint32_t queue;
-	uint32_t tail;
-	uint32_t head;
-};
-
-static int client_node(void)
-{
-	int fd = open("/dev/arax", O_RDWR | O_CLOEXEC);
-
-	CHECK(fd >= 0);
-	return fd;
-}
-
-static void client_open(struct client *c)
-{
-	struct arax_queue_create q = { .size = sizeof(q) };
-
-	memset(c, 0, sizeof(*c));
-	c->fd = client_node();
-	c->init = (struct arax_context_init){
-		.size = sizeof(c->init), .depth = 16, .entry_size = 128,
-		.arena_size = PAGE, .ring_fd = -1, .wake_fd = -1,
-	};
-	CHECK(!ioctl(c->fd, ARAX_IOC_CONTEXT_INIT, &c->init));
-	c->region = mmap(NULL, c->init.region_size, PROT_READ | PROT_WRITE, MAP_SHARED,
-			 c->fd, 0);
-	CHECK(c->region != MAP_FAILED);
-	c->ctl = (void *)c->region;
-	CHECK(!ioctl(c->fd, ARAX_IOC_QUEUE_CREATE, &q));
-	c->queue = q.handle;
-}
-
-static void push_marker(struct client *c, uint64_t user_data, uint16_t flags)
-{
-	struct arax_task *t = (void *)(c->region + c->init.sq_offset + c->tail % 16 * 128);
-
-	memset((uint8_t *)t + 4, 0, sizeof(*t) - 4);
-	t->opcode = ARAX_OP_MARKER;
-	t->flags = flags;
-	t->user_data = user_data;
-	t->queue = c->queue;
-	__atomic_store_n(&t->seq, ++c->tail, __ATOMIC_RELEASE);
-}
-
-static int submit(struct client *c, uint32_t n, uint32_t min, uint64_t deadline)
-{
-	struct arax_submit a = { .size = sizeof(a), .to_submit = n, .min_complete = min,
-				 .deadline_ns = deadline };
-	int ret = ioctl(c->fd, ARAX_IOC_SUBMIT, &a);
-
-	if (!ret)
-		CHECK(a.submitted == n);
-	return ret;
-}
-
-/* The next completion, or NULL. */
-static struct arax_completion *pop(struct client *c)
-{
-	struct arax_completion *e = (void *)(c->region + c->init.cq_offset + c->head % 16 * 64);
-
-	if (__atomic_load_n(&e->seq, __ATOMIC_ACQUIRE) != c->head + 1)
-		return NULL;
-	__atomic_store_n(&c->ctl->cq_head, ++c->head, __ATOMIC_RELEASE);
-	return e;
-}
-
-static struct arax_buffer_create make_buffer(int fd, uint64_t bytes)
-{
-	struct arax_buffer_create b = { .size = sizeof(b), .bytes = bytes, .fd = -1 };
-
-	CHECK(!ioctl(fd, ARAX_IOC_BUFFER_CREATE, &b));
-	return b;
-}
-
-static int destroy_buffer(int fd, uint32_t handle)
-{
-	struct arax_handle h = { .size = sizeof(h), .handle = handle };
-
-	return ioctl(fd, ARAX_IOC_BUFFER_DESTROY, &h);
-}
-
-static void *map_buffer(int fd, const struct arax_buffer_create *b)
-{
-	return mmap(NULL, b->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, b->map_offset);
-}
-
-static int export_buffer(int fd, uint32_t handle, uint32_t type)
-{
-	struct arax_buffer_export e = { .size = sizeof(e), .handle = handle, .type = type };
-
-	return ioctl(fd, ARAX_IOC_BUFFER_EXPORT, &e) ? -1 : e.fd;
-}
-
-static int import_buffer(int fd, uint32_t type, int source, struct arax_buffer_import *i)
-{
-	*i = (struct arax_buffer_import){ .size = sizeof(*i), .type = type, .fd = source };
-	return ioctl(fd, ARAX_IOC_BUFFER_IMPORT, i);
-}
-
-static uint64_t buffer_id(int fd, uint32_t handle)
-{
-	struct arax_buffer_query q = { .size = sizeof(q), .handle = handle };
-
-	CHECK(!ioctl(fd, ARAX_IOC_BUFFER_QUERY, &q));
-	return q.id;
-}
-
-static int ctl_node(void)
-{
-	int fd = open("/dev/arax-ctl", O_RDWR | O_CLOEXEC);
-
-	CHECK(fd >= 0);
-	return fd;
-}
-
-/* Pinned bytes of all. */
-static uint64_t all_memory(int ctl)
-{
-	struct arax_tenant t = { .size = sizeof(t), .cgroup_fd = -1, .id = 1 };
-
-	if (ioctl(ctl, ARAX_IOC_TENANT_QUERY, &t)) {
-		CHECK(errno == ENOENT);
-		return 0;
-	}
-	CHECK(t.parent == 0);
-	return t.usage.counters[ARAX_RES_MEMORY].used;
-}
-
-/* Files are closed a little after their process: what must come, comes soon. */
-static bool settles_to(int ctl, uint64_t bytes)
-{
-	int i;
-
-	for (i = 0; i < 200 && all_memory(ctl) != bytes; i++)
-		usleep(10000);
-	return all_memory(ctl) == bytes;
-}
-
-/* ------------------------------------------------------------------ */
-/* A mediator                                                          */
-
-struct mediator {
-	int fd;
-	struct arax_attach at;
-	const uint8_t *ring;
-	uint8_t *shared;
-	struct arax_mediator_page *page;
-	uint32_t head;
-	uint32_t committed;
-};
-
-static int attach_to(struct mediator *m, uint32_t flags)
-{
-	m->at = (struct arax_attach){ .size = sizeof(m->at), .flags = flags };
-	if (ioctl(m->fd, ARAX_IOC_ATTACH, &m->at))
-		return -1;
-	m->ring = mmap(NULL, m->at.dispatch_bytes, PROT_READ, MAP_SHARED, m->fd,
-		       m->at.dispatch_offset);
-	m->shared = mmap(NULL, m->at.shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd,
-			 m->at.shared_offset);
-	CHECK(m->ring != MAP_FAILED && m->shared != MAP_FAILED);
-	m->page = (void *)m->shared;
-	m->head = 0;
-	return 0;
-}
-
-/* Where another test's mediator has only just died, it takes a moment. */
-static void attach(struct mediator *m, uint32_t flags)
-{
-	int i;
-
-	memset(m, 0, sizeof(*m));
-	m->fd = ctl_node();
-	for (i = 0; i < 200; i++) {
-		if (!attach_to(m, flags))
-			return;
-		CHECK(errno == EBUSY);
-		usleep(10000);
-	}
-	CHECK(!"no seat");
-}
-
-static const struct arax_dispatch *next_entry(struct mediator *m)
-{
-	const struct arax_dispatch *d;
-
-	for (;;) {
-		d = (const void *)(m->ring + (m->head & (m->at.cells - 1)) * ARAX_CELL_SIZE);
-		if (__atomic_load_n(&d->seq, __ATOMIC_ACQUIRE) != m->head + 1)
-			return NULL;
-		m->head += d->cells;
-		__atomic_store_n(&m->page->head, m->head, __ATOMIC_RELEASE);
-		if (d->type != ARAX_DISPATCH_PAD)
-			return d;
-	}
-}
-
-static int commit_one(struct mediator *m, uint64_t tag, int result, uint32_t *stale)
-{
-	struct arax_commit_entry *e = (void *)(m->shared + m->page->commits_offset);
-	struct arax_commit c = { .size = sizeof(c), .count = 1 };
-	int ret;
-
-	c.first = m->committed++;
-	e += c.first % m->at.commit_entries;
-	*e = (struct arax_commit_entry){ .tag = tag, .result = result };
-	ret = ioctl(m->fd, ARAX_IOC_COMMIT, &c);
-	if (stale)
-		*stale = c.stale;
-	return ret;
-}
-
-static pid_t in_child(void (*fn)(void *), void *arg)
-{
-	pid_t pid = fork();
-
-	CHECK(pid >= 0);
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		fn(arg);
-		_exit(PASS);
-	}
-	return pid;
-}
-
-static bool child_passed(pid_t pid)
-{
-	int status;
-
-	CHECK(waitpid(pid, &status, 0) == pid);
-	return WIFEXITED(status) && WEXITSTATUS(status) == PASS;
-}
+#include "common.h"
 
 /* ------------------------------------------------------------------ */
 /* Nodes and calls                                                     */
@@ -658,7 +365,8 @@ static void test_revoke(void)
 	dma = export_buffer(c.fd, b.handle, ARAX_EXPORT_DMABUF);
 	CHECK(p != MAP_FAILED && fd >= 0 && dma >= 0);
 	p[PAGE] = 1;
-	h.handle = q.handle = b.handle;
+	h.handle = b.handle;
+	q.handle = b.handle;
 	CHECK(!ioctl(c.fd, ARAX_IOC_BUFFER_REVOKE, &h));
 	CHECK(!ioctl(c.fd, ARAX_IOC_BUFFER_QUERY, &q) && q.flags & ARAX_BUFFER_IS_REVOKED);
 	signal(SIGBUS, on_bus);
@@ -790,6 +498,55 @@ static void test_dmabuf_import(void)
 	CHECK_ERR(import_buffer(c.fd, ARAX_IMPORT_DMABUF, memfd, &i), EINVAL);
 }
 
+/* 32-bit kernels' own call may be absent, the one with 64-bit times is not. */
+#ifdef SYS_futex_time64
+#define FUTEX_CALL	SYS_futex_time64
+#else
+#define FUTEX_CALL	SYS_futex
+#endif
+
+/* What a mapping must be good for: long-term pins, O_DIRECT's kind, futexes. */
+static void test_pins(void)
+{
+	struct io_uring_params params = { 0 };
+	struct arax_buffer_create b;
+	struct client c;
+	struct iovec v;
+	uint32_t *p;
+	int ring;
+
+	client_open(&c);
+	b = make_buffer(c.fd, 4 * PAGE);
+	p = map_buffer(c.fd, &b);
+	CHECK(p != MAP_FAILED);
+	/* EAGAIN: it could have slept there, had the word not been another. */
+	CHECK_ERR(syscall(FUTEX_CALL, p, FUTEX_WAIT, 1, NULL, NULL, 0), EAGAIN);
+	CHECK_ERR(syscall(FUTEX_CALL, c.region + c.init.arena_offset, FUTEX_WAIT, 1, NULL, NULL,
+			  0), EAGAIN);
+	ring = syscall(SYS_io_uring_setup, 2, &params);
+	if (ring < 0)
+		SKIP_TEST("no io_uring");
+	v = (struct iovec){ p, b.bytes };
+	CHECK(!syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, &v, 1));
+	CHECK_ERR(madvise(p, b.bytes, MADV_REMOVE), EOPNOTSUPP);
+}
+
+/* A mapping alone keeps the module. */
+static void test_module_held(void)
+{
+	struct arax_buffer_create b;
+	struct client c;
+	void *p;
+
+	client_open(&c);
+	b = make_buffer(c.fd, PAGE);
+	p = map_buffer(c.fd, &b);
+	CHECK(p != MAP_FAILED);
+	CHECK(!munmap(c.region, c.init.region_size) && !close(c.fd));
+	CHECK_ERR(syscall(SYS_delete_module, "arax", O_NONBLOCK), EAGAIN);
+	*(char *)p = 1;
+}
+
 /* ------------------------------------------------------------------ */
 /* Timelines                                                           */
 
@@ -854,7 +611,8 @@ static void test_timeline(void)
 	setitimer(ITIMER_REAL, &timer, NULL);
 	CHECK_ERR(wait_for(c.fd, tl, 5, ARAX_DEADLINE_NONE), EINTR);
 	setitimer(ITIMER_REAL, &off, NULL);
-	e.handle = s.handle = tl;
+	e.handle = tl;
+	s.handle = tl;
 	e.fd = 0;
 	CHECK_ERR(ioctl(c.fd, ARAX_IOC_TIMELINE_EVENTFD, &e), EINVAL);
 	e.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -1006,7 +764,15 @@ static void test_buffer_get(void)
 	CHECK(fcntl(g.fd, F_GETFD) == FD_CLOEXEC);
 	q = mmap(NULL, g.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, g.fd, 0);
 	CHECK(q != MAP_FAILED && q[0] == 321);
-	g.id = 0xfffff;
+	/* The client goes; the mediator's descriptor and mapping stay charged. */
+	CHECK(!munmap(p, b.bytes) && !munmap(c.region, c.init.region_size) && !close(c.fd));
+	CHECK(settles_to(m.fd, b.bytes));
+	CHECK(!close(g.fd) && q[0] == 321);
+	CHECK(all_memory(m.fd) == b.bytes);
+	CHECK(!munmap(q, b.bytes));
+	CHECK(settles_to(m.fd, 0));
+	CHECK_ERR(ioctl(m.fd, ARAX_IOC_BUFFER_GET, &g), ENOENT);
+	g.id = 1ull << 40;
 	CHECK_ERR(ioctl(m.fd, ARAX_IOC_BUFFER_GET, &g), ENOENT);
 }
 
@@ -1038,10 +804,13 @@ static void doomed_daemon(void *arg)
 	}
 	if (a->worker && !fork()) {
 		struct arax_commit co = { .size = sizeof(co) };
+		struct pollfd p = { .fd = a->ready[1] };
 
 		CHECK_ERR(ioctl(m.fd, ARAX_IOC_COMMIT, &co), EPERM);
 		CHECK(write(a->ready[1], "w", 1) == 1);
-		sleep(20);
+		/* Until the test is over: then nobody reads the pipe. */
+		close(a->ready[0]);
+		poll(&p, 1, 20000);
 		_exit(0);
 	}
 	CHECK(write(a->ready[1], "d", 1) == 1);
@@ -1126,6 +895,41 @@ static void test_idempotent(void)
 		CHECK(!commit_one(&m, d->tag, 0, NULL));
 	}
 	CHECK(!submit(&c, 0, 3, 0));
+}
+
+static void set_recovery(const char *ms)
+{
+	int fd = open("/sys/module/arax/parameters/recovery_ms", O_WRONLY);
+
+	CHECK(fd >= 0 && write(fd, ms, strlen(ms)) > 0);
+	close(fd);
+}
+
+/* Nobody comes: what is queued fails, but not before its time. */
+static void test_expiry(void)
+{
+	struct daemon_arg a = { .count = 1 };
+	struct arax_completion *e;
+	struct client c;
+	pid_t pid;
+
+	set_recovery("300");
+	CHECK(!pipe(a.ready));
+	pid = in_child(doomed_daemon, &a);
+	await(&a, 1);
+	client_open(&c);
+	push_marker(&c, 1, ARAX_TASK_IDEMPOTENT);
+	CHECK(!submit(&c, 1, 0, 0));
+	await(&a, 1);
+	CHECK(!kill(pid, SIGKILL) && waitpid(pid, NULL, 0) == pid);
+	push_marker(&c, 2, 0);
+	CHECK_ERR(submit(&c, 1, 1, now() + 100 * MS), ETIMEDOUT);
+	CHECK(!submit(&c, 0, 2, now() + 5000 * MS));
+	e = pop(&c);
+	CHECK(e && e->result == -EOWNERDEAD);
+	e = pop(&c);
+	CHECK(e && e->result == -EOWNERDEAD);
+	set_recovery("60000");
 }
 
 /* Not gone before it is dead, however closed its file. */
@@ -1322,7 +1126,8 @@ static void test_tenant(void)
 		SKIP_TEST("no cgroup2 at /sys/fs/cgroup");
 	dir = open(CGROUP, O_RDONLY | O_DIRECTORY);
 	CHECK(dir >= 0 && !fstat(dir, &s));
-	l.cgroup_fd = t.cgroup_fd = dir;
+	l.cgroup_fd = dir;
+	t.cgroup_fd = dir;
 	CHECK(!ioctl(ctl, ARAX_IOC_LIMIT_SET, &l));
 	CHECK(!ioctl(ctl, ARAX_IOC_TENANT_QUERY, &t));
 	CHECK(t.id == s.st_ino && t.parent == 1 && !strcmp(t.path, "/arax-smoke"));
@@ -1400,6 +1205,8 @@ static const struct {
 	{ "user memory", test_user_memory },
 	{ "dma-buf export", test_dmabuf_export },
 	{ "dma-buf import", test_dmabuf_import },
+	{ "pins and futexes", test_pins },
+	{ "a mapping holds the module", test_module_held },
 	{ "timeline", test_timeline },
 	{ "attach", test_attach },
 	{ "credentials", test_credentials },
@@ -1407,6 +1214,7 @@ static const struct {
 	{ "buffer get", test_buffer_get },
 	{ "daemon killed", test_daemon_killed },
 	{ "idempotent tasks run again", test_idempotent },
+	{ "recovery expires", test_expiry },
 	{ "seat", test_seat },
 	{ "takeover", test_takeover },
 	{ "context killed", test_kill },

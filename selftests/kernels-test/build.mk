@@ -13,4 +13,28 @@ $(B)/test/kernels/arax-test.json: selftests/kernels-test/arax-test.json
 	@mkdir -p $(@D)
 	$(Q)install -m 644 $< $@
 
+# Plug-ins as they were, and as they must not be; see selftests/old-plugins/README.
+OLD_PLUGINS := $(B)/test/plugins/first-today.so \
+	       $(foreach n,0 1 2 3 4 5 6 7 8,$(B)/test/plugins/variant$(n).so)
+ifeq ($(shell uname -m),x86_64)
+OLD_PLUGINS += $(B)/test/plugins/first.so
+endif
+
+PLUGIN_CC = $(Q)mkdir -p $(@D); $(CC) $(CFLAGS_BASE) $(CFLAGS_plain) $(CPPFLAGS_ALL) -shared
+
+$(B)/test/plugins/first.so: selftests/old-plugins/x86_64/first.so
+	@mkdir -p $(@D)
+	$(Q)install -m 644 $< $@
+	$(Q)chmod go-w $(@D)
+
+$(B)/test/plugins/first-today.so: selftests/old-plugins/first.c
+	$(say) LINK $@
+	$(PLUGIN_CC) -o $@ $<
+	$(Q)chmod go-w $@ $(@D)
+
+$(B)/test/plugins/variant%.so: selftests/old-plugins/variant.c daemon/backend.h
+	$(say) LINK $@
+	$(PLUGIN_CC) -DVARIANT=$* -o $@ $<
+	$(Q)chmod go-w $@ $(@D)
+
 include selftests/unit/be.mk

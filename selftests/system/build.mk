@@ -23,5 +23,10 @@ SYSTEM_FILES := $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/kernels/systes
 
 test-system: default $(SYSTEM_FILES)
 	@selftests/system/run.sh
-TEST_TARGETS += test-system
-.PHONY: test-system
+
+test-system-6.1 test-system-6.12 test-system-debug: test-system-%: default $(SYSTEM_FILES) \
+		$(B)/kmod/%/arax.ko
+	@selftests/system/guest.sh $*
+
+TEST_TARGETS += test-system test-system-6.1 test-system-6.12 test-system-debug
+.PHONY: test-system test-system-6.1 test-system-6.12 test-system-debug

@@ -109,6 +109,24 @@ TEST(worker_computes)
 	stack_close(&s);
 }
 
+/* A kernel that may not run in araxd runs as its caller, with the caller's group. */
+TEST(worker_is_the_caller)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *b = stack_buffer(&s, 4096);
+	struct arax_kernel k = stack_kernel(&s, "st_whoami");
+	uint32_t *who = arax_buffer_data(b);
+	struct arax_event e = { 0 };
+
+	who[0] = who[1] = 12345;
+	CHECK_EQ(arax_launch(s.q, &k, arax_grid(1, 1, 1), ARAX_NO_ARGS,
+			     ARAX_RANGES(arax_out(b)), &e), 0);
+	CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(who[0], getuid());
+	CHECK_EQ(who[1], getgid());
+	stack_close(&s);
+}
+
 /* A long task on one device must not hold up another context's short ones. */
 TEST(long_task_blocks_nobody)
 {

@@ -28,4 +28,34 @@ be_test = $(foreach v,$(2),$(eval $(call be_one,$(1),$(v))))
 
 $(call be_test,signature,plain asan)
 $(call be_test,registry,plain asan)
+$(call be_test,log,plain asan)
+$(call be_test,config,plain asan)
+$(call be_test,backend,plain asan tsan)
+$(call be_test,std,plain asan)
 $(call be_test,runner,plain asan tsan)
+
+# Fuzzing: see test-fuzz in the top Makefile for the share of `make test`.
+BE_FUZZ := manifest signature config
+$(B)/fuzz/manifest: selftests/fuzz/manifest_fuzz.c daemon/kernels/manifest.c daemon/kernels/signature.c
+$(B)/fuzz/signature: selftests/fuzz/manifest_signature_fuzz.c daemon/kernels/signature.c
+$(B)/fuzz/config: selftests/fuzz/config_fuzz.c daemon/config.c daemon/log.c \
+		  daemon/backends/cpulist.c daemon/kernels/trusted.c
+$(addprefix $(B)/fuzz/,$(BE_FUZZ)):
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(FUZZ_CC) -o $@ $^ -ljansson -lconfuse
+
+# $(1): target, $(2): seconds
+be_fuzz_run = @mkdir -p $(B)/fuzz/$(1)-corpus; \
+	$(B)/fuzz/$(1) -max_total_time=$(2) -max_len=4096 -timeout=10 -artifact_prefix=$(B)/fuzz/ \
+		$(B)/fuzz/$(1)-corpus selftests/fuzz/corpus/$(1)
+
+$(addprefix fuzz-,$(BE_FUZZ)): fuzz-%: $(B)/fuzz/%
+	$(call be_fuzz_run,$*,$(or $(FUZZ_SECONDS),60))
+FUZZ_TARGETS += $(addprefix fuzz-,$(BE_FUZZ))
+.PHONY: $(addprefix fuzz-,$(BE_FUZZ))
+
+check-be_man:
+	@scripts/tally run unit/be_man selftests/unit/be_man.sh
+CHECK_TARGETS += check-be_man
+.PHONY: check-be_man

@@ -98,7 +98,7 @@ static void setup_with(const char *text)
 
 	ck_assert_msg(config_parse(&config, "test", text, strlen(text), error, sizeof(error)) == 0,
 		      "%s", error);
-	log_max_level = LOG_LEVEL_ERR;
+	log_max_level = LOG_LEVEL_WARNING;
 	ck_assert_int_eq(devices_open(&config, &devices), 0);
 	registry = registry_create();
 	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 10);
@@ -596,6 +596,15 @@ START_TEST(destroy_cancels_what_is_queued)
 }
 END_TEST
 
+/* Kill a worker, and only a child of ours: numbers are used again. */
+static void kill_child(uint32_t pid)
+{
+	siginfo_t info;
+
+	if (!waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT))
+		kill((pid_t)pid, SIGKILL);
+}
+
 /* Workers killed at any moment, beside launches: every answer is a right one. */
 static _Atomic int storm_over;
 
@@ -604,10 +613,9 @@ static void *killer(void *arg)
 	uint32_t *word = arg, pid;
 
 	while (!storm_over) {
-		/* Each once: by then the number could be somebody else's. */
 		pid = __atomic_exchange_n(word, 0, __ATOMIC_RELAXED);
 		if (pid)
-			kill((pid_t)pid, SIGKILL);
+			kill_child(pid);
 		usleep(3000);
 	}
 	return NULL;

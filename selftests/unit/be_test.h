@@ -41,7 +41,7 @@ static inline void be_write(const char *folder, const char *name, const char *te
 
 static inline void be_copy(const char *from, const char *folder, const char *name)
 {
-	char command[1024];
+	char command[8192];
 
 	snprintf(command, sizeof(command), "install -m 644 '%s' '%s/%s'", from, folder, name);
 	ck_assert_int_eq(system(command), 0);

@@ -198,10 +198,7 @@ static void make_range(struct model *m, struct model_task *t, unsigned int i)
 	*r = (struct arax_dispatch_range){ .buffer = 100 + t->buffer[i], .count = 1 };
 	if (m->p->hulls) {
 		r->offset = draw(m, BYTES / 2 - 1);
-		r->length = unit == 1 ? 1 : BYTES / 2 + draw(m, BYTES / 2 - r->offset);
-		/* Made distinct beyond what the bits show: see the buffer's tail. */
-		if (unit != 1)
-			r->length = BYTES - r->offset;
+		r->length = unit == 1 ? 1 : BYTES - r->offset;
 	} else {
 		r->offset = draw(m, BYTES / unit) * unit;
 		r->length = draw(m, (BYTES - r->offset) / unit / (unit == 8 ? 4 : 1) + 1) * unit;
@@ -641,9 +638,9 @@ int graph_model_run(const struct graph_model_params *p)
 	if (!m.bad) {
 		EXPECT(&m, st.live == 0, "%llu", (unsigned long long)st.live);
 		EXPECT(&m, st.lingering == 0, "%llu", (unsigned long long)st.lingering);
-		EXPECT(&m, !p->loose || !p->hulls || st.fences || m.submitted < p->tasks,
-		       "no fence was tried");
 	}
+	if (p->fences)
+		*p->fences += st.fences;
 	graph_destroy(m.g);
 	free(m.t);
 	return m.bad;

@@ -25,6 +25,7 @@
  *		@in_order nor @strided
  * @loose:	tasks may wait longer than needed (fences), never shorter
  * @hulls:	ranges are long: nearly all overlap
+ * @fences:	if not NULL: tasks that were fenced are added to it
  */
 struct graph_model_params {
 	uint32_t (*draw)(void *arg, uint32_t n);
@@ -33,6 +34,7 @@ struct graph_model_params {
 	unsigned int tasks, inflight, contexts, queues;
 	bool in_order, strided, barriers, continues, failures, cancels, blocks;
 	bool deadlines, gone, exact_failures, loose, hulls;
+	uint64_t *fences;
 };
 
 #define GRAPH_MODEL_TASKS	2048

@@ -107,6 +107,28 @@ START_TEST(model_everything)
 }
 END_TEST
 
+/* So much overlap that tasks are fenced: they wait long, but never too short. */
+START_TEST(model_fences)
+{
+	uint64_t fences = 0;
+
+	rounds((struct graph_model_params){
+		.fences = &fences,
+		.tasks = 1500, .inflight = 900, .contexts = 1, .queues = 2,
+		.in_order = true, .loose = true, .hulls = true,
+		.failures = true, .cancels = true,
+	}, 10);
+	ck_assert_uint_gt(fences, 0);
+	fences = 0;
+	rounds((struct graph_model_params){
+		.fences = &fences,
+		.tasks = 1500, .inflight = 900, .contexts = 1, .queues = 1,
+		.loose = true, .hulls = true, .barriers = true,
+	}, 10);
+	ck_assert_uint_gt(fences, 0);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* Shapes, byte by byte                                                */
 
@@ -529,6 +551,98 @@ START_TEST(fences_fail)
 }
 END_TEST
 
+/* Deadlines come in their order, whatever was canceled between. */
+START_TEST(deadlines_come_in_order)
+{
+	static bool canceled[2000];
+	uint64_t last = 0, next;
+	unsigned int left = 2000;
+	struct graph_done done;
+
+	memset(canceled, 0, sizeof(canceled));
+	rng = 4711;
+	for (unsigned int i = 0; i < 2000; i++) {
+		struct entry *t = task(i, 1 + i, 0);
+
+		t->d.deadline_ns = 1 + draw(NULL, 1000000);
+		add(t);
+	}
+	for (unsigned int i = 0; i < 1500; i++) {
+		unsigned int k = draw(NULL, 2000);
+
+		ck_assert_int_eq(graph_cancel(g, tag(k), 0), canceled[k] ? -ENOENT : 0);
+		left -= !canceled[k];
+		canceled[k] = true;
+		if (i % 100 == 0)
+			ck_assert_int_eq(graph_check(g), 0);
+	}
+	while (graph_pop_done(g, &done))
+		ck_assert_int_eq(done.result, -ECANCELED);
+	while ((next = graph_next_deadline(g)) != UINT64_MAX) {
+		ck_assert_uint_ge(next, last);
+		last = next;
+		ck_assert_ptr_null(graph_expire(g, next));
+		while (graph_pop_done(g, &done)) {
+			ck_assert_int_eq(done.result, -ETIMEDOUT);
+			left--;
+		}
+	}
+	ck_assert_uint_eq(left, 0);
+}
+END_TEST
+
+/* However many ranges two tasks share, they are related once. */
+START_TEST(edges_are_recorded_once)
+{
+	struct graph_stats st;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct entry *t = task(i, 1, DF);
+
+		for (unsigned int k = 0; k < ARAX_MAX_RANGES; k++)
+			range(t, ARAX_IN + (k & 1), 1, k * 10, 1000);
+		add(t);
+	}
+	graph_stats(g, &st);
+	ck_assert_uint_eq(st.edges, 1);
+	graph_complete(g, pop(0), 0, 0);
+	graph_complete(g, pop(1), 0, 0);
+}
+END_TEST
+
+/* Tiles that an overlapping task has crowded are found by their hash again. */
+START_TEST(crowds_dissolve)
+{
+	struct graph_stats before, after;
+
+	for (unsigned int round = 0; round < 10; round++) {
+		for (unsigned int i = 0; i < 64; i++) {
+			struct entry *t = task(round * 64 + i, 1, DF);
+
+			range(t, ARAX_INOUT, 1, i * 64, 64);
+			add(t);
+		}
+		if (round == 0) {
+			struct entry *t = task(5000, 1, DF);
+
+			range(t, ARAX_IN, 1, 0, 64 * 64);
+			add(t);
+			/* The tiles live on in round 1, the reader goes. */
+		}
+		if (round == 1) {
+			for (unsigned int i = 0; i < 64; i++)
+				graph_complete(g, pop(i), 0, 0);
+			graph_complete(g, pop(5000), 0, 0);
+		}
+		if (round == 3)
+			graph_stats(g, &before);
+	}
+	graph_stats(g, &after);
+	ck_assert_uint_gt(before.searches, 0);
+	ck_assert_uint_eq(after.searches, before.searches);
+}
+END_TEST
+
 /* Five million tasks leave no more than their frontier. */
 START_TEST(stream_runs_in_constant_memory)
 {
@@ -622,6 +736,7 @@ int main(void)
 	tcase_add_test(model, model_failures);
 	tcase_add_test(model, model_continue);
 	tcase_add_test(model, model_everything);
+	tcase_add_test(model, model_fences);
 	tcase_add_test(model, shapes_are_exact);
 	tcase_set_timeout(example, 600);
 	tcase_add_checked_fixture(example, setup, teardown);
@@ -635,6 +750,9 @@ int main(void)
 	tcase_add_test(example, long_chain_fails);
 	tcase_add_test(example, hostile_overlap_is_bounded);
 	tcase_add_test(example, fences_fail);
+	tcase_add_test(example, deadlines_come_in_order);
+	tcase_add_test(example, edges_are_recorded_once);
+	tcase_add_test(example, crowds_dissolve);
 	tcase_add_test(example, stream_runs_in_constant_memory);
 	tcase_add_test(example, context_gone_leaves_nothing);
 	tcase_add_test(example, dot_names_every_task);

@@ -121,15 +121,15 @@ START_TEST(priority_then_order)
 }
 END_TEST
 
-/* Runs for @total of device time; returns tenant 1's share in thousandths. */
-static unsigned int share(uint64_t ns1, uint64_t ns2)
+/* Tenants 1 and 2 run 3,000 tasks; returns tenant 1's share in thousandths. */
+static unsigned int share_kernels(uint64_t ns1, uint64_t ns2, uint32_t kernel2)
 {
 	uint64_t got[3] = { 0 };
 
 	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
 	for (int i = 0; i < 8; i++) {
 		push(1, 1);
-		push(2, 2);
+		push(2, kernel2);
 	}
 	for (int i = 0; i < 3000; i++) {
 		struct graph_node *n = sched_pick(s, now);
@@ -148,6 +148,11 @@ static unsigned int share(uint64_t ns1, uint64_t ns2)
 	return got[1] * 1000 / (got[1] + got[2]);
 }
 
+static unsigned int share(uint64_t ns1, uint64_t ns2)
+{
+	return share_kernels(ns1, ns2, 2);
+}
+
 START_TEST(equal_weights_share_equally)
 {
 	ck_assert_uint_lt(abs((int)share(MS, MS) - 500), 5);
@@ -158,6 +163,39 @@ END_TEST
 START_TEST(long_tasks_gain_nothing)
 {
 	ck_assert_uint_lt(abs((int)share(10 * MS, MS) - 500), 10);
+}
+END_TEST
+
+/* Nor if the prediction is wrong: it is replaced by what was measured. */
+START_TEST(wrong_predictions_gain_nothing)
+{
+	ck_assert_uint_lt(abs((int)share_kernels(10 * MS, MS, 1) - 500), 10);
+}
+END_TEST
+
+/* A tenant that was here before comes back while another one is busy. */
+START_TEST(absence_saves_nothing)
+{
+	struct graph_node *n;
+	unsigned int second = 0;
+
+	sched_device_set(s, 0, 1);
+	push(2, 1);
+	for (int i = 0; i < 1000; i++)
+		push(1, 1);
+	for (int i = 0; i < 900; i++) {
+		n = sched_pick(s, now);
+		sched_finish(s, n, MS, true);
+	}
+	for (int i = 0; i < 20; i++)
+		push(2, 1);
+	for (int i = 0; i < 20; i++) {
+		n = sched_pick(s, now);
+		second += n->d.tenant == 2;
+		sched_finish(s, n, MS, true);
+	}
+	ck_assert_uint_ge(second, 9);
+	ck_assert_uint_le(second, 11);
 }
 END_TEST
 
@@ -243,6 +281,24 @@ START_TEST(eft_takes_the_faster)
 	ck_assert_ptr_nonnull(n);
 	ck_assert_uint_eq(n->device, 0);
 	transfer[1] = 0;
+}
+END_TEST
+
+/* 6 ms until the faster one is free, and 6 more: the slower one's 10 are less. */
+START_TEST(eft_counts_the_wait)
+{
+	struct graph_node *n, *m;
+
+	sched_device_set(s, 0, 1);
+	sched_device_set(s, 1, 1);
+	learn(1, 0, 10 * MS);
+	learn(1, 1, 6 * MS);
+	n = push(1, 1);
+	m = push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	ck_assert_uint_eq(n->device, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), m);
+	ck_assert_uint_eq(m->device, 0);
 }
 END_TEST
 
@@ -449,10 +505,13 @@ int main(void)
 	tcase_add_test(c, priority_then_order);
 	tcase_add_test(c, equal_weights_share_equally);
 	tcase_add_test(c, long_tasks_gain_nothing);
+	tcase_add_test(c, wrong_predictions_gain_nothing);
+	tcase_add_test(c, absence_saves_nothing);
 	tcase_add_test(c, weights_hold);
 	tcase_add_test(c, idling_saves_nothing);
 	tcase_add_test(c, inline_runs_are_charged);
 	tcase_add_test(c, eft_takes_the_faster);
+	tcase_add_test(c, eft_counts_the_wait);
 	tcase_add_test(c, eft_tries_the_unknown);
 	tcase_add_test(c, others_use_what_one_cannot);
 	tcase_add_test(c, rr_takes_turns);

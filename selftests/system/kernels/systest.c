@@ -2,6 +2,7 @@
 /* Kernels that misbehave in chosen ways, for the tests of the whole stack. */
 #include <arax/kernel.h>
 #include <time.h>
+#include <unistd.h>
 
 struct value_args {
 	uint32_t value;
@@ -12,6 +13,7 @@ ARAX_KERNEL int st_fail(const struct arax_launch *l);
 ARAX_KERNEL int st_spin(const struct arax_launch *l);
 ARAX_KERNEL int st_crash(const struct arax_launch *l);
 ARAX_KERNEL int st_gather(const struct arax_launch *l);
+ARAX_KERNEL int st_whoami(const struct arax_launch *l);
 
 static int value(const struct arax_launch *l, uint32_t *v)
 {
@@ -92,5 +94,17 @@ ARAX_KERNEL int st_gather(const struct arax_launch *l)
 		return -EINVAL;
 	for (i = 0; i < n; i++)
 		out[i] = index[i] < m ? in[index[i]] : 0;
+	return 0;
+}
+
+/* Who runs this: out = { uid, gid } */
+ARAX_KERNEL int st_whoami(const struct arax_launch *l)
+{
+	uint32_t *who = ARAX_ITEMS(l, 0, 2, uint32_t);
+
+	if (!who)
+		return -EINVAL;
+	who[0] = getuid();
+	who[1] = getgid();
 	return 0;
 }

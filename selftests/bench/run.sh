@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Run every bench on this machine, over the broker link.
+
+set -euo pipefail
+
+usage() {
+	cat <<'END'
+usage: selftests/bench/run.sh measure OUT [SECONDS]
+       selftests/bench/run.sh smoke
+
+  measure  run every bench for about SECONDS (default 10) each, leave
+           OUT/broker-NAME.json
+  smoke    run every bench for a moment and see that it says all it should; no
+           figure is judged.  Prints TAP
+END
+}
+
+top=$(cd "$(dirname "$0")/../.." && pwd)
+bench=$top/build/bin/arax-bench
+names=(floors null depth sleep handover stream starpu)
+
+measure() {
+	local out=$1 seconds=${2:-10} name
+	mkdir -p "$out"
+	for name in "${names[@]}"; do
+		echo "bench: $name"
+		"$bench" "$name" --link broker --json --seconds "$seconds" >"$out/.tmp"
+		mv "$out/.tmp" "$out/broker-$name.json"
+	done
+}
+
+n=0 bad=0
+check() {
+	n=$((n + 1))
+	if [ "$2" = 0 ]; then
+		echo "ok $n - $1"
+	else
+		echo "not ok $n - $1"
+		sed 's/^/# /' "$work/out" "$work/err"
+		bad=1
+	fi
+}
+
+# refused NAME ARG...: a usage error says so and exits with 2
+refused() {
+	local what=$1 rc=0
+	shift
+	"$bench" "$@" >"$work/out" 2>"$work/err" || rc=$?
+	[ "$rc" = 2 ] && grep -q '^usage:' "$work/err" && rc=0 || rc=1
+	check "$what is refused" "$rc"
+}
+
+smoke() {
+	local name rc left
+	work=$(mktemp -d "${TMPDIR:-/tmp}/arax-smoke.XXXXXX")
+	trap 'rm -rf "$work"' EXIT
+	export TMPDIR=$work
+	for name in "${names[@]}"; do
+		rc=0
+		timeout 120 "$bench" "$name" --json --seconds 0.3 --rounds 2 \
+			>"$work/out" 2>"$work/err" || rc=$?
+		[ "$rc" != 0 ] || "$top/selftests/bench/table.py" check "$name" "$work/out" \
+			>>"$work/err" 2>&1 || rc=$?
+		check "$name runs and says all it should" "$rc"
+	done
+	# What it starts and makes, it ends and takes away: also when it is killed.
+	"$bench" null --seconds 30 >"$work/out" 2>"$work/err" &
+	sleep 1
+	kill -TERM $!
+	wait $! || :
+	left=$(($(find "$work" -mindepth 1 -name 'arax-bench.*' | wc -l) + $(pgrep -cf "$work/arax-bench" || :)))
+	check 'nothing is left behind after SIGTERM' "$left"
+	refused 'an unknown bench' nonsense
+	refused 'an unknown link' null --link pigeon
+	refused 'a time of no length' null --seconds 0
+	refused 'no bench at all'
+	rc=0
+	"$bench" --help >"$work/out" 2>"$work/err" || rc=$?
+	check 'help is given' "$rc"
+	echo "1..$n"
+	exit "$bad"
+}
+
+case ${1-} in
+measure) [ $# -ge 2 ] || { usage >&2; exit 2; }; measure "${@:2}" ;;
+smoke) smoke ;;
+--help) usage ;;
+*) usage >&2; exit 2 ;;
+esac

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""From the benches' JSON to a table for people, and columns for the plots."""
+
+import json
+import os
+import sys
+
+USAGE = """usage: table.py table FOLDER      table.txt and *.dat from FOLDER/*.json
+       table.py check NAME FILE  whether FILE has all that bench NAME should say"""
+
+FIELDS = {
+    "name": str, "link": str, "value": float, "unit": str, "p99": float,
+    "floor": float, "ratio": float, "peers": dict, "bar_of": str, "met": bool,
+    "parts": list, "machine": dict,
+}
+PARTS = {"floors": 1, "null": 3, "depth": 1, "sleep": 4, "handover": 4, "stream": 1, "starpu": 2}
+
+
+def check(name, path):
+    with open(path, encoding="utf-8") as f:
+        o = json.load(f)
+    for field, kind in FIELDS.items():
+        if not isinstance(o.get(field), kind):
+            return f"{field}: {o.get(field)!r} is no {kind.__name__}"
+    if "bar" not in o:
+        return "no bar"
+    if o["name"] != name:
+        return f"name: {o['name']!r}"
+    if len(o["parts"]) < PARTS[name]:
+        return f"{len(o['parts'])} parts of {PARTS[name]}"
+    for part in o["parts"]:
+        idle = part["name"] == "idle"
+        if part["value"] < 0 or (part["value"] == 0 and not idle):
+            return f"part {part['name']}: value {part['value']}"
+        if part["floor"] and abs(part["ratio"] - part["value"] / part["floor"]) > 0.01 * part["ratio"]:
+            return f"part {part['name']}: the ratio is not value over floor"
+    return None
+
+
+def figure(v):
+    return f"{v:,.0f}" if v >= 1000 else f"{v:.3g}"
+
+
+def verdict(part):
+    if part["bar_of"] == "none":
+        return "stated"
+    sign = ">=" if part["bar_is"] == "at least" else "<="
+    return f"{part['bar_of']} {sign} {figure(part['bar'])}: {'met' if part['met'] else 'MISSED'}"
+
+
+def table(folder):
+    rows = [("bench", "link", "figure", "ratio", "value", "p99", "floor", "unit", "bar")]
+    parts, rounds = [], []
+    for name in sorted(os.listdir(folder)):
+        if not name.endswith(".json"):
+            continue
+        with open(os.path.join(folder, name), encoding="utf-8") as f:
+            o = json.load(f)
+        for part in o["parts"]:
+            rows.append((o["name"], o["link"], part["name"],
+                         f"{part['ratio']:.2f}" if part["floor"] else "-", figure(part["value"]),
+                         figure(part["p99"]), figure(part["floor"]) if part["floor"] else "-",
+                         part["unit"], verdict(part)))
+            label = f"{o['name']}: {part['name']} ({o['link']})"
+            if part["floor"] and part["bar_of"] == "ratio":
+                parts.append((label, part["ratio"], part["bar"]))
+            rounds += [(label, i, v) for i, v in enumerate(part.get("rounds", []))]
+        for peer, value in o["peers"].items():
+            rows.append((o["name"], o["link"], f"  peer: {peer}", "", figure(value), "", "", "", ""))
+    widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
+    with open(os.path.join(folder, "table.txt"), "w", encoding="utf-8") as f:
+        for r in rows:
+            line = "  ".join(c.ljust(w) for c, w in zip(r, widths)).rstrip()
+            f.write(line + "\n")
+            print(line)
+    with open(os.path.join(folder, "ratios.dat"), "w", encoding="utf-8") as f:
+        for label, ratio, bar in parts:
+            f.write(f'"{label}" {ratio} {bar}\n')
+    with open(os.path.join(folder, "rounds.dat"), "w", encoding="utf-8") as f:
+        last = None
+        for label, i, v in rounds:
+            if label != last:
+                f.write(("\n\n" if last else "") + f'"{label}"\n')
+                last = label
+            f.write(f"{i} {v}\n")
+
+
+def main():
+    if sys.argv[1:2] == ["--help"]:
+        print(USAGE)
+        return 0
+    if len(sys.argv) == 3 and sys.argv[1] == "table":
+        table(sys.argv[2])
+        return 0
+    if len(sys.argv) == 4 and sys.argv[1] == "check":
+        error = check(sys.argv[2], sys.argv[3])
+        if error:
+            print(error, file=sys.stderr)
+        return 1 if error else 0
+    print(USAGE, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

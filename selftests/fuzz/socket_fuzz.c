@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Bytes become messages to a broker in this process: number, sizes, which
+ * descriptors go along, and the struct itself.  A marked INFO at the end shows
+ * that everything before it was taken, and a fresh connection that the broker
+ * still serves.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon/backends/device.h"
+#include "daemon/config.h"
+#include "daemon/dispatch/poller.h"
+#include "daemon/kernels/registry.h"
+#include "daemon/link/broker.h"
+#include "daemon/memory/guard.h"
+#include "kmod/core/layout.h"
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct config config;
+static struct sockaddr_un address = { .sun_family = AF_UNIX };
+static int pool[4];	/* ring, eventfd, buffer, /dev/null */
+
+static void die(const char *what)
+{
+	perror(what);
+	abort();
+}
+
+static int memfd(size_t bytes)
+{
+	int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0 || ftruncate(fd, (off_t)bytes) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		die("memfd");
+	return fd;
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	static struct broker *broker;
+	static struct poller *poller;
+	struct broker_params bp = { .config = &config, .mode = 0600 };
+	struct arax_layout l;
+	static struct devices *devices;
+
+	log_init(STDERR_FILENO, LOG_LEVEL_ERR, LOG_FORMAT_PLAIN);
+	snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/arax-fuzz-%d.sock",
+		 (int)getpid());
+	bp.path = address.sun_path;
+	if (config_init(&config) || guard_init() || devices_open(&config, &devices) ||
+	    broker_create(&bp, &broker) ||
+	    poller_create(&config, registry_create(), devices, &poller) ||
+	    poller_add_link(poller, broker_link(broker)) || poller_start(poller) ||
+	    broker_start(broker))
+		die("daemon");
+	arax_layout(8, 128, 4096, &l);
+	pool[0] = memfd(l.region_size);
+	pool[1] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	pool[2] = memfd(4096);
+	pool[3] = open("/dev/null", O_RDWR | O_CLOEXEC);
+	return 0;
+}
+
+static int dial(void)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)))
+		die("connect");
+	return fd;
+}
+
+/* Returns false if the other side hung up. */
+static bool post(int fd, const struct arax_msg *msg, const void *body, size_t bytes,
+		 const int *fds, uint32_t nr)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int) * 4)];
+	} control = { .bytes = { 0 } };
+	struct iovec iov[2] = { { (void *)msg, sizeof(*msg) }, { (void *)body, bytes } };
+	struct msghdr mh = { .msg_iov = iov, .msg_iovlen = 2 };
+
+	if (nr) {
+		mh.msg_control = &control;
+		mh.msg_controllen = CMSG_SPACE(sizeof(int) * nr);
+		control.align.cmsg_level = SOL_SOCKET;
+		control.align.cmsg_type = SCM_RIGHTS;
+		control.align.cmsg_len = CMSG_LEN(sizeof(int) * nr);
+		memcpy(CMSG_DATA(&control.align), fds, sizeof(int) * nr);
+	}
+	return sendmsg(fd, &mh, MSG_NOSIGNAL) >= 0;
+}
+
+/* Reads answers until the marked one; false: hung up. */
+static bool settle(int fd)
+{
+	struct arax_info info = { .size = sizeof(info) };
+	struct arax_msg msg = { .nr = ARAX_NR_INFO, .id = 0xfeedbeef };
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	uint8_t buf[2048];
+
+	if (!post(fd, &msg, &info, sizeof(info), NULL, 0))
+		return false;
+	for (;;) {
+		if (poll(&p, 1, 20000) != 1)
+			die("no answer");
+		if (recv(fd, buf, sizeof(buf), 0) <= 0)
+			return false;
+		memcpy(&msg, buf, sizeof(msg));
+		if (msg.id == 0xfeedbeef)
+			return true;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	int fd = dial();
+	bool up = true;
+
+	/* number, length, descriptors (two bits each, 3 of them), lies */
+	while (size >= 4 && up) {
+		struct arax_msg msg = { .nr = data[0], .id = 1 };
+		uint32_t nr = data[2] >> 6 & 3, i, given;
+		size_t bytes = (size_t)data[1] * 4;
+		uint8_t body[1020] = { 0 };
+		int fds[3];
+
+		for (i = 0; i < nr; i++)
+			fds[i] = pool[data[2] >> (2 * i) & 3];
+		msg.nr_fds = nr ^ (data[3] == 0xff);
+		msg.result = data[3] == 0xfe;
+		given = (uint32_t)bytes;
+		memcpy(body, &given, 4);
+		data += 4;
+		size -= 4;
+		for (i = 4; i < bytes && size; i++, size--)
+			body[i] = *data++;
+		up = post(fd, &msg, body, bytes, fds, nr);
+	}
+	if (up)
+		settle(fd);
+	close(fd);
+	fd = dial();
+	if (!settle(fd))
+		die("refused");
+	close(fd);
+	return 0;
+}

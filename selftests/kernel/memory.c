@@ -1,0 +1,928 @@
+// SPDX-License-Identifier: MIT
+/* A buffer's pages: who sees them, who can use them, who keeps them. */
+#include "ktest.h"
+
+#include <linux/dma-buf.h>
+#include <linux/falloc.h>
+#include <linux/futex.h>
+#include <linux/udmabuf.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT	21
+#endif
+
+static uint64_t charged(struct client *c)
+{
+	return usage(c, ARAX_USAGE_TENANT).counters[ARAX_RES_MEMORY].used;
+}
+
+/* The frame number behind an address that is mapped. */
+static uint64_t frame(const void *address)
+{
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint64_t entry = 0;
+
+	CHECK(fd >= 0);
+	CHECK_EQ(pread(fd, &entry, 8, (off_t)((uintptr_t)address / PAGE * 8)), 8);
+	close(fd);
+	CHECK(entry >> 63);
+	return entry & ((1ull << 55) - 1);
+}
+
+static void fill(uint8_t *p, size_t n, unsigned int seed)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		p[i] = (uint8_t)(i * 31 + seed);
+}
+
+static bool filled(const uint8_t *p, size_t n, unsigned int seed)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (p[i] != (uint8_t)(i * 31 + seed))
+			return false;
+	return true;
+}
+
+/* ------------------------------------------------------------------ */
+/* Zero copies                                                         */
+
+KTEST(client_and_mediator_see_the_same_pages)
+{
+	const size_t n = 16 * PAGE;
+	struct arax_buffer_create b;
+	struct arax_buffer_get g;
+	struct mediator m;
+	struct client c;
+	struct work w;
+	uint8_t *ours, *theirs;
+	uint32_t q;
+	size_t i;
+
+	client_open(&c, 8, 128, 0);
+	mediator_open(&m, 0);
+	q = queue_new(&c, 0);
+	b = buffer_new(&c, n);
+	ours = buffer_map(&c, &b);
+	for (i = 0; i < n; i++)
+		CHECK_EQ(ours[i], 0);
+	fill(ours, n, 1);
+	client_range_task(&c, q, 5, 0, b.handle, ARAX_INOUT, 0, n);
+	w = mediator_task(&m);
+	CHECK_OK(mediator_get(&m, w.ranges[0].buffer, &g));
+	CHECK_EQ(g.bytes, n);
+	theirs = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, g.fd, 0);
+	CHECK(theirs != MAP_FAILED);
+	CHECK(filled(theirs, n, 1));
+	fill(theirs, n, 2);
+	for (i = 0; i < n; i += PAGE)
+		CHECK_EQ(frame(theirs + i), frame(ours + i));
+	mediator_done(&m, w.d.tag, 0);
+	CHECK_EQ(client_wait(&c).result, 0);
+	CHECK(filled(ours, n, 2));
+	/* Its client drops the buffer: the mediator is told, and keeps it meanwhile. */
+	CHECK_SYS(munmap(ours, n));
+	CHECK_OK(buffer_destroy(&c, b.handle));
+	w = mediator_note(&m, ARAX_DISPATCH_BUFFER);
+	CHECK_EQ(w.d.object, g.id);
+	CHECK(filled(theirs, n, 2));
+	CHECK_EQ(charged(&c), c.init.region_size + n);
+	CHECK_SYS(munmap(theirs, n));
+	CHECK_SYS(close(g.fd));
+	CHECK_EQ(charged(&c), c.init.region_size);
+	mediator_close(&m);
+	client_close(&c);
+}
+
+/* A task's buffer lives until its commit, whatever its client does. */
+KTEST(a_task_keeps_its_buffers)
+{
+	struct arax_buffer_create b;
+	struct arax_buffer_get g;
+	struct mediator m;
+	struct client c;
+	struct work w;
+
+	client_open(&c, 8, 128, 0);
+	mediator_open(&m, 0);
+	b = buffer_new(&c, 4 * PAGE);
+	client_range_task(&c, queue_new(&c, 0), 1, 0, b.handle, ARAX_IN, 0, PAGE);
+	w = mediator_task(&m);
+	CHECK_OK(buffer_destroy(&c, b.handle));
+	CHECK_EQ(charged(&c), c.init.region_size + b.bytes);
+	CHECK_OK(mediator_get(&m, w.ranges[0].buffer, &g));
+	close(g.fd);
+	mediator_done(&m, w.d.tag, 0);
+	CHECK_EQ(charged(&c), c.init.region_size);
+	CHECK_ERR(mediator_get(&m, w.ranges[0].buffer, &g), ENOENT);
+	mediator_close(&m);
+	client_close(&c);
+}
+
+/* ------------------------------------------------------------------ */
+/* What other parts of the kernel can do with the pages                */
+
+struct uring_params {
+	uint32_t sq_entries, cq_entries, flags, cpu, idle, features, wq_fd, resv[3];
+	struct {
+		uint32_t head, tail, mask, entries, flags, dropped, array, resv1;
+		uint64_t resv2;
+	} sq;
+	struct {
+		uint32_t head, tail, mask, entries, overflow, cqes, flags, resv1;
+		uint64_t resv2;
+	} cq;
+};
+
+struct uring_sqe {
+	uint8_t opcode, flags;
+	uint16_t ioprio;
+	int32_t fd;
+	uint64_t off, addr;
+	uint32_t len, rw_flags;
+	uint64_t user_data;
+	uint16_t buf_index, personality;
+	int32_t splice_fd;
+	uint64_t pad[2];
+};
+
+struct uring {
+	int fd;
+	struct uring_params p;
+	uint8_t *sq, *cq;
+	struct uring_sqe *sqes;
+};
+
+/* A ring with our memory registered: a long-term pin. */
+static int uring_open(struct uring *u, void *memory, size_t n)
+{
+	struct iovec v = { memory, n };
+
+	memset(u, 0, sizeof(*u));
+	u->fd = (int)syscall(425, 4, &u->p);
+	if (u->fd < 0)
+		return -errno;
+	u->sq = mmap(NULL, u->p.sq.array + u->p.sq_entries * 4, PROT_READ | PROT_WRITE,
+		     MAP_SHARED, u->fd, 0);
+	u->cq = mmap(NULL, u->p.cq.cqes + u->p.cq_entries * 16, PROT_READ | PROT_WRITE,
+		     MAP_SHARED, u->fd, 0x8000000);
+	u->sqes = mmap(NULL, u->p.sq_entries * sizeof(*u->sqes), PROT_READ | PROT_WRITE,
+		       MAP_SHARED, u->fd, 0x10000000);
+	CHECK(u->sq != MAP_FAILED && u->cq != MAP_FAILED && (void *)u->sqes != MAP_FAILED);
+	return syscall(427, u->fd, 0 /* REGISTER_BUFFERS */, &v, 1) ? -errno : 0;
+}
+
+/* Reads or writes @n bytes of @fd with the registered memory. */
+static int uring_fixed(struct uring *u, bool write, int fd, void *address, uint32_t n)
+{
+	uint32_t *tail = (uint32_t *)(u->sq + u->p.sq.tail);
+	uint32_t *head = (uint32_t *)(u->cq + u->p.cq.head);
+	uint32_t at = *tail & *(uint32_t *)(u->sq + u->p.sq.mask);
+	int32_t res;
+
+	u->sqes[at] = (struct uring_sqe) { .opcode = write ? 5 : 4, .fd = fd, .len = n,
+					   .addr = (uintptr_t)address };
+	((uint32_t *)(u->sq + u->p.sq.array))[at] = at;
+	__atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
+	CHECK_EQ(syscall(426, u->fd, 1, 1, 1 /* GETEVENTS */, NULL, 0), 1);
+	at = *head & *(uint32_t *)(u->cq + u->p.cq.mask);
+	res = *(int32_t *)(u->cq + u->p.cq.cqes + at * 16 + 8);
+	__atomic_store_n(head, *head + 1, __ATOMIC_RELEASE);
+	return res;
+}
+
+static void uring_close(struct uring *u)
+{
+	munmap(u->sq, u->p.sq.array + u->p.sq_entries * 4);
+	munmap(u->cq, u->p.cq.cqes + u->p.cq_entries * 16);
+	munmap(u->sqes, u->p.sq_entries * sizeof(*u->sqes));
+	close(u->fd);
+}
+
+KTEST(io_uring_takes_fixed_buffers)
+{
+	const size_t n = 8 * PAGE;
+	struct arax_buffer_create b;
+	struct client c;
+	struct uring u;
+	uint8_t *p;
+	int fd = open("/tmp/ktest-uring", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), err;
+
+	client_open(&c, 4, 128, 0);
+	b = buffer_new(&c, n);
+	p = buffer_map(&c, &b);
+	err = uring_open(&u, p, n);
+	if (err == -ENOSYS || err == -EPERM)
+		tap_skip("this kernel has no io_uring");
+	CHECK_OK(err);
+	fill(p, n, 3);
+	CHECK_EQ(uring_fixed(&u, true, fd, p, n), n);
+	memset(p, 0, n);
+	CHECK_EQ(uring_fixed(&u, false, fd, p + PAGE, PAGE), PAGE);
+	CHECK(filled(p + PAGE, PAGE, 3));
+	uring_close(&u);
+	unlink("/tmp/ktest-uring");
+	client_close(&c);
+}
+
+KTEST(a_second_long_term_pin)
+{
+	const size_t n = 8 * PAGE;
+	struct arax_buffer_create b;
+	struct client c;
+	struct uring u, v;
+	uint8_t *p, *q;
+	int fd = open("/tmp/ktest-pin", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), err;
+
+	client_open(&c, 4, 128, 0);
+	b = buffer_new(&c, n);
+	p = buffer_map(&c, &b);
+	q = buffer_map(&c, &b);
+	err = uring_open(&u, p, n);
+	if (err == -ENOSYS || err == -EPERM)
+		tap_skip("this kernel has no io_uring");
+	CHECK_OK(err);
+	CHECK_OK(uring_open(&v, q, n));
+	fill(p, n, 4);
+	CHECK_EQ(uring_fixed(&u, true, fd, p, n), n);
+	memset(p, 0, n);
+	/* In through the other mapping's pin, seen in the first. */
+	CHECK_EQ(uring_fixed(&v, false, fd, q, n), n);
+	CHECK(filled(p, n, 4));
+	/* The pins outlive handle and mappings. */
+	CHECK_OK(buffer_destroy(&c, b.handle));
+	CHECK_SYS(munmap(p, n));
+	CHECK_SYS(munmap(q, n));
+	uring_close(&u);
+	uring_close(&v);
+	unlink("/tmp/ktest-pin");
+	client_close(&c);
+}
+
+KTEST(direct_io_reads_into_a_buffer)
+{
+	const size_t n = 4 * PAGE;
+	struct arax_buffer_create b;
+	struct client c;
+	uint8_t *p;
+	int fd;
+
+	/* A block device if the guest has one, else a tmpfs that knows O_DIRECT. */
+	fd = open("/dev/vda", O_RDWR | O_DIRECT | O_CLOEXEC);
+	if (fd < 0)
+		fd = open("/tmp/ktest-direct", O_RDWR | O_CREAT | O_DIRECT | O_CLOEXEC, 0600);
+	if (fd < 0 && errno == EINVAL)
+		tap_skip("no file of this guest takes O_DIRECT");
+	CHECK(fd >= 0);
+	client_open(&c, 4, 128, 0);
+	b = buffer_new(&c, n);
+	p = buffer_map(&c, &b);
+	fill(p, n, 5);
+	CHECK_EQ(pwrite(fd, p, n, 0), n);
+	memset(p, 0, n);
+	CHECK_EQ(pread(fd, p, n, 0), n);
+	CHECK(filled(p, n, 5));
+	unlink("/tmp/ktest-direct");
+	client_close(&c);
+}
+
+/* get_user_pages() by other roads than direct I/O: any kernel has these. */
+KTEST(pages_can_be_pinned_by_vmsplice_and_process_vm)
+{
+	const size_t n = 4 * PAGE;
+	struct arax_buffer_create b;
+	struct client c;
+	uint8_t *p, *other = malloc(n);
+	struct iovec v, o = { other, n };
+	int fds[2];
+
+	client_open(&c, 4, 128, 0);
+	b = buffer_new(&c, n);
+	p = buffer_map(&c, &b);
+	v = (struct iovec) { p, n };
+	fill(p, n, 6);
+	CHECK_SYS(pipe2(fds, O_CLOEXEC));
+	CHECK_EQ(vmsplice(fds[1], &v, 1, 0), n);
+	/* The pipe holds the pages themselves: what comes out is what is there now. */
+	fill(p, n, 7);
+	CHECK_EQ(read(fds[0], other, n), n);
+	CHECK(filled(other, n, 7));
+	memset(other, 0, n);
+	CHECK_EQ(process_vm_readv(getpid(), &o, 1, &v, 1, 0), n);
+	CHECK(filled(other, n, 7));
+	fill(other, n, 8);
+	CHECK_EQ(process_vm_writev(getpid(), &o, 1, &v, 1, 0), n);
+	CHECK(filled(p, n, 8));
+	/* And pages that a pipe keeps don't bother anybody. */
+	CHECK_EQ(vmsplice(fds[1], &v, 1, 0), n);
+	CHECK_OK(buffer_destroy(&c, b.handle));
+	CHECK_SYS(munmap(p, n));
+	CHECK_EQ(read(fds[0], other, n), n);
+	CHECK(filled(other, n, 8));
+	client_close(&c);
+}
+
+static long futex(uint32_t *word, int op, uint32_t value)
+{
+	struct timespec ts = { 20, 0 };
+
+	return syscall(SYS_futex, word, op, value, op == FUTEX_WAIT ? &ts : NULL, NULL, 0);
+}
+
+static int futex_child(void *arg)
+{
+	uint32_t *word = arg;
+
+	__atomic_store_n(&word[1], 1, __ATOMIC_SEQ_CST);
+	while (!__atomic_load_n(word, __ATOMIC_SEQ_CST))
+		if (futex(word, FUTEX_WAIT, 0) && errno == ETIMEDOUT)
+			return 1;
+	return 0;
+}
+
+KTEST(a_shared_futex_between_two_processes)
+{
+	struct arax_buffer_create b;
+	struct client c;
+	uint32_t *word;
+	pid_t pid;
+
+	client_open(&c, 4, 128, 0);
+	b = buffer_new(&c, PAGE);
+	word = buffer_map(&c, &b);
+	pid = child_run(futex_child, word);
+	while (!__atomic_load_n(&word[1], __ATOMIC_SEQ_CST))
+		sleep_ms(1);
+	sleep_ms(50);		/* most likely it sleeps now */
+	__atomic_store_n(word, 1, __ATOMIC_SEQ_CST);
+	CHECK(futex(word, FUTEX_WAKE, 1) >= 0);
+	CHECK_OK(child_wait(pid));
+	client_close(&c);
+}
+
+/* ------------------------------------------------------------------ */
+/* Nobody takes pages away                                             */
+
+static void punch(int fd, uint8_t *p, size_t n)
+{
+	char path[64];
+
+	CHECK_SYS_ERR(madvise(p, n, MADV_REMOVE), EOPNOTSUPP);
+	CHECK_SYS_ERR(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGE),
+		      EOPNOTSUPP);
+	CHECK_SYS_ERR(fallocate(fd, 0, 0, 64 * PAGE), EOPNOTSUPP);
+	CHECK_SYS_ERR(ftruncate(fd, 0), EPERM);
+	CHECK_SYS_ERR(ftruncate(fd, 64 * PAGE), EPERM);
+	CHECK_SYS_ERR(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), EPERM);
+	/* A new file of the same inode would have all that ours lacks. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	CHECK_SYS_ERR(open(path, O_RDWR | O_CLOEXEC), EACCES);
+	CHECK_SYS_ERR(open(path, O_RDWR | O_TRUNC | O_CLOEXEC), EACCES);
+	CHECK_SYS_ERR(truncate(path, 0), EPERM);
+}
+
+KTEST(holes_are_refused)
+{
+	const size_t n = 8 * PAGE;
+	struct arax_buffer_create b;
+	struct arax_buffer_get g;
+	struct mediator m;
+	struct client c;
+	uint64_t was;
+	uint8_t *p;
+
+	client_open(&c, 4, 128, 0);
+	mediator_open(&m, 0);
+	b = buffer_new(&c, n);
+	p = buffer_map(&c, &b);
+	fill(p, n, 9);
+	was = frame(p);
+	punch(buffer_export(&c, b.handle, ARAX_EXPORT_ARAX), p, n);
+	CHECK_OK(mediator_get(&m, buffer_query(&c, b.handle).id, &g));
+	punch(g.fd, p, n);
+	/* What only drops the mapping's entries is allowed, and loses nothing. */
+	CHECK_SYS(madvise(p, n, MADV_DONTNEED));
+	CHECK(filled(p, n, 9));
+	madvise(p, n, MADV_PAGEOUT);
+	CHECK(filled(p, n, 9));
+	CHECK_EQ(frame(p), was);
+	/* Nor by name through the mapping. */
+	CHECK(write_text("/proc/self/clear_refs", "1") <= 0);
+	CHECK(filled(p, n, 9));
+	mediator_close(&m);
+	client_close(&c);
+}
+
+KTEST(the_region_can_not_be_taken_away)
+{
+	struct client c;
+
+	client_open(&c, 4, 128, PAGE);
+	CHECK_SYS_ERR(madvise(c.region, PAGE, MADV_REMOVE), EOPNOTSUPP);
+	CHECK_SYS_ERR((long)mremap(c.region, c.init.region_size, 2 * c.init.region_size,
+				   MREMAP_MAYMOVE), EFAULT);
+	client_close(&c);
+}
+
+/* ------------------------------------------------------------------ */
+/* Who keeps what                                                      */
+
+KTEST(a_mapping_is_charged_until_the_last_munmap)
+{
+	const size_t n = 16 * PAGE;
+	struct arax_buffer_create b;
+	struct client c;
+	uint8_t *p, *moved;
+
+	client_open(&c, 4, 128, 0);
+	b = buffer_new(&c, n);
+	p = buffer_map(&c, &b);
+	CHECK_EQ(charged(&c), c.init.region_size + n);
+	CHECK_OK(buffer_destroy(&c, b.handle));
+	CHECK_EQ(charged(&c), c.init.region_size + n);
+	/* The context itself has no handle for it. */
+	CHECK_EQ(usage(&c, ARAX_USAGE_CONTEXT).counters[ARAX_RES_MEMORY].used,
+		 c.init.region_size);
+	CHECK_SYS(munmap(p + PAGE, 14 * PAGE));
+	CHECK_EQ(charged(&c), c.init.region_size + n);
+	moved = mremap(p, PAGE, PAGE, MREMAP_MAYMOVE);
+	CHECK(moved != MAP_FAILED);
+	CHECK_SYS(munmap(moved, PAGE));
+	CHECK_EQ(charged(&c), c.init.region_size + n);
+	CHECK_SYS(munmap(p + 15 * PAGE, PAGE));
+	CHECK_EQ(charged(&c), c.init.region_size);
+	client_close(&c);
+}
+
+static struct meet go;
+
+static int keep_mapping(void *arg)
+{
+	(void)arg;
+	meet_hear(&go);
+	return 0;
+}
+
+KTEST(a_child_keeps_the_mapping_charged)
+{
+	struct arax_buffer_create b;
+	struct client c, watch;
+	uint8_t *p;
+	uint64_t base;
+	pid_t pid;
+
+	client_open(&watch, 2, 128, 0);
+	base = watch.init.region_size;
+	client_open(&c, 4, 128, 0);
+	b = buffer_new(&c, 4 * PAGE);
+	p = buffer_map(&c, &b);
+	meet_init(&go);
+	pid = child_run(keep_mapping, NULL);
+	CHECK_SYS(munmap(p, b.bytes));
+	client_close(&c);
+	/* The child has the file too: nothing is released yet. */
+	CHECK_EQ(charged(&watch), base + c.init.region_size + b.bytes);
+	meet_say(&go);
+	CHECK_OK(child_wait(pid));
+	while (charged(&watch) != base)
+		sleep_ms(1);
+	client_close(&watch);
+}
+
+/* Any order of what a process can do with handles, files and mappings. */
+static int shuffle(void *arg)
+{
+	unsigned int seed = *(unsigned int *)arg, i, k;
+	struct arax_buffer_create b[6];
+	struct arax_buffer_import im;
+	struct client c, d;
+	uint8_t *map[12] = { NULL };
+	int fd[8];
+
+	for (i = 0; i < 8; i++)
+		fd[i] = -1;
+	client_open(&c, 4, 128, 0);
+	client_open(&d, 4, 128, 0);
+	for (i = 0; i < 6; i++)
+		b[i] = buffer_new(&c, 4 * PAGE);
+	for (i = 0; i < 60; i++) {
+		k = (unsigned int)rand_r(&seed);
+		switch (k % 12) {
+		case 0:
+		case 1:
+			k = k / 12 % 12;
+			if (map[k] && map[k] != MAP_FAILED)
+				munmap(map[k], 4 * PAGE);
+			map[k] = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, c.fd,
+				      (off_t)b[k % 6].map_offset);
+			if (map[k] != MAP_FAILED)
+				map[k][k * 1000] = 1;
+			break;
+		case 2:
+			k = k / 12 % 12;
+			if (map[k] && map[k] != MAP_FAILED)
+				munmap(map[k] + PAGE, PAGE);
+			break;
+		case 3:
+			k = k / 12 % 12;
+			if (map[k] && map[k] != MAP_FAILED) {
+				munmap(map[k], 4 * PAGE);
+				map[k] = NULL;
+			}
+			break;
+		case 4:
+			k = k / 12 % 12;
+			if (map[k] && map[k] != MAP_FAILED) {
+				uint8_t *p = mremap(map[k], PAGE, PAGE,
+						    MREMAP_MAYMOVE);
+
+				CHECK(p != MAP_FAILED || errno == EFAULT);
+			}
+			break;
+		case 5:
+			buffer_destroy(&c, b[k / 12 % 6].handle);
+			break;
+		case 6:
+			k = k / 12 % 8;
+			if (fd[k] >= 0)
+				close(fd[k]);
+			fd[k] = buffer_export(&c, b[k % 6].handle,
+					      k & 1 ? ARAX_EXPORT_DMABUF : ARAX_EXPORT_ARAX);
+			break;
+		case 7:
+			k = k / 12 % 8;
+			if (fd[k] >= 0)
+				buffer_import(&d, k & 1 ? ARAX_IMPORT_DMABUF : ARAX_IMPORT_ARAX,
+					      fd[k], &im);
+			break;
+		case 8:
+			k = k / 12 % 8;
+			if (fd[k] >= 0)
+				close(fd[k]);
+			fd[k] = -1;
+			break;
+		case 9:
+			/* What a child inherits goes with it, at its own time. */
+			fflush(stdout);
+			if (!fork()) {
+				for (i = 0; i < 12; i++)
+					if (map[i] && map[i] != MAP_FAILED && rand_r(&seed) % 2)
+						munmap(map[i], 4 * PAGE);
+				if (rand_r(&seed) % 2)
+					close(c.fd);
+				usleep((useconds_t)(rand_r(&seed) % 3000));
+				_exit(0);
+			}
+			break;
+		case 10:
+			CALL(c.fd, BUFFER_REVOKE, (&(struct arax_handle) {
+				.size = sizeof(struct arax_handle),
+				.handle = b[k / 12 % 6].handle }));
+			break;
+		case 11:
+			if (k / 12 % 8 == 0 && c.fd >= 0) {
+				close(c.fd);
+				c.fd = -1;
+			}
+			break;
+		}
+		if (map[k % 12] == MAP_FAILED)
+			map[k % 12] = NULL;
+		/* A revoked page faults: none is touched after this. */
+		if (c.fd < 0)
+			break;
+	}
+	return 0;
+}
+
+KTEST(fork_mremap_munmap_and_close_in_every_order)
+{
+	unsigned int seed, rounds = (unsigned int)ktest_rounds(150);
+	int status;
+
+	for (seed = 1; seed <= rounds; seed++) {
+		status = child_wait(child_run(shuffle, &seed));
+		/* A store to a page that was revoked, and no other way to die. */
+		if (status && status != 1000 + SIGBUS) {
+			printf("# seed %u: %d\n", seed, status);
+			CHECK(false);
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ */
+/* Sharing                                                             */
+
+KTEST(export_and_import_by_another_context)
+{
+	struct arax_buffer_create b;
+	struct arax_buffer_import i, j;
+	struct client a, c;
+	uint8_t *p, *q, *r;
+	int fd;
+
+	client_open(&a, 4, 128, 0);
+	client_open(&c, 4, 128, 0);
+	b = buffer_new(&a, 4 * PAGE);
+	p = buffer_map(&a, &b);
+	fill(p, b.bytes, 1);
+	fd = buffer_export(&a, b.handle, ARAX_EXPORT_ARAX);
+	CHECK_OK(buffer_import(&c, ARAX_IMPORT_ARAX, fd, &i));
+	CHECK_OK(buffer_import(&c, ARAX_IMPORT_ARAX, fd, &j));
+	CHECK(i.handle != j.handle);
+	CHECK_EQ(i.bytes, b.bytes);
+	CHECK_EQ(buffer_query(&c, i.handle).id, buffer_query(&a, b.handle).id);
+	q = mmap(NULL, i.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c.fd, (off_t)i.map_offset);
+	r = mmap(NULL, i.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(q != MAP_FAILED && r != MAP_FAILED);
+	CHECK(filled(q, b.bytes, 1) && filled(r, b.bytes, 1));
+	/* It is charged once, to its creator. */
+	CHECK_EQ(usage(&c, ARAX_USAGE_CONTEXT).counters[ARAX_RES_MEMORY].used,
+		 c.init.region_size);
+	CHECK_EQ(charged(&c), a.init.region_size + c.init.region_size + b.bytes);
+	client_close(&a);
+	fill(q, b.bytes, 2);
+	CHECK(filled(p, b.bytes, 2));
+	CHECK_OK(buffer_destroy(&c, i.handle));
+	CHECK_EQ(buffer_query(&c, j.handle).bytes, b.bytes);
+	client_close(&c);
+}
+
+KTEST(a_memfd_becomes_a_buffer)
+{
+	struct arax_buffer_import i;
+	struct arax_buffer_get g;
+	struct mediator m;
+	struct client c;
+	int fd = memfd_sealed(4 * PAGE, F_SEAL_SHRINK);
+	uint8_t *p, *q, *r;
+
+	client_open(&c, 4, 128, 0);
+	mediator_open(&m, 0);
+	p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	fill(p, 4 * PAGE, 1);
+	CHECK_OK(buffer_import(&c, ARAX_IMPORT_MEMFD, fd, &i));
+	CHECK_EQ(i.bytes, 4 * PAGE);
+	CHECK_EQ(buffer_query(&c, i.handle).type, 1 + ARAX_IMPORT_MEMFD);
+	CHECK_EQ(charged(&c), c.init.region_size + 4 * PAGE);
+	q = mmap(NULL, i.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c.fd, (off_t)i.map_offset);
+	CHECK(q != MAP_FAILED);
+	CHECK(filled(q, 4 * PAGE, 1));
+	CHECK_OK(mediator_get(&m, buffer_query(&c, i.handle).id, &g));
+	r = mmap(NULL, i.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, g.fd, 0);
+	fill(r, 4 * PAGE, 2);
+	CHECK(filled(p, 4 * PAGE, 2));
+	CHECK_EQ(frame(p), frame(r));
+	/* A write seal that comes later is refused while it is pinned or mapped. */
+	CHECK_SYS_ERR(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), EBUSY);
+	CHECK_OK(buffer_destroy(&c, i.handle));
+	CHECK_EQ(charged(&c), c.init.region_size);
+	mediator_close(&m);
+	client_close(&c);
+}
+
+KTEST(a_buffer_becomes_a_dma_buf)
+{
+	struct dma_buf_sync sync = { DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW };
+	struct arax_buffer_create b;
+	struct arax_buffer_import i;
+	struct client a, c;
+	uint8_t *p, *q;
+	int fd;
+
+	client_open(&a, 4, 128, 0);
+	client_open(&c, 4, 128, 0);
+	b = buffer_new(&a, 4 * PAGE);
+	p = buffer_map(&a, &b);
+	fill(p, b.bytes, 1);
+	fd = buffer_export(&a, b.handle, ARAX_EXPORT_DMABUF);
+	CHECK(fd >= 0);
+	CHECK_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	CHECK_EQ(lseek(fd, 0, SEEK_END), b.bytes);
+	q = mmap(NULL, b.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(q != MAP_FAILED);
+	CHECK_SYS(ioctl(fd, DMA_BUF_IOCTL_SYNC, &sync));
+	CHECK(filled(q, b.bytes, 1));
+	fill(q, b.bytes, 2);
+	sync.flags = DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW;
+	CHECK_SYS(ioctl(fd, DMA_BUF_IOCTL_SYNC, &sync));
+	CHECK(filled(p, b.bytes, 2));
+	CHECK_SYS_ERR(madvise(q, b.bytes, MADV_REMOVE), EOPNOTSUPP);
+	/* It comes home: the same buffer, charged once. */
+	CHECK_OK(buffer_import(&c, ARAX_IMPORT_DMABUF, fd, &i));
+	CHECK_EQ(buffer_query(&c, i.handle).id, buffer_query(&a, b.handle).id);
+	CHECK_EQ(charged(&c), a.init.region_size + c.init.region_size + b.bytes);
+	CHECK_OK(buffer_destroy(&c, i.handle));
+	/* The dma-buf alone keeps it, and its charge. */
+	CHECK_SYS(munmap(p, b.bytes));
+	client_close(&a);
+	CHECK_EQ(charged(&c), c.init.region_size + b.bytes);
+	CHECK_SYS(munmap(q, b.bytes));
+	CHECK_EQ(charged(&c), c.init.region_size + b.bytes);
+	CHECK_SYS(close(fd));
+	while (charged(&c) != c.init.region_size)
+		sleep_ms(1);
+	client_close(&c);
+}
+
+static int udmabuf(int memfd, uint64_t bytes)
+{
+	struct udmabuf_create u = { .memfd = (uint32_t)memfd, .flags = UDMABUF_FLAGS_CLOEXEC,
+				    .size = bytes };
+	int dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), fd;
+
+	if (dev < 0)
+		tap_skip("this kernel has no udmabuf");
+	fd = ioctl(dev, UDMABUF_CREATE, &u);
+	CHECK(fd >= 0);
+	close(dev);
+	return fd;
+}
+
+KTEST(a_udmabuf_becomes_a_buffer)
+{
+	struct arax_buffer_import i;
+	struct arax_buffer_get g;
+	struct mediator m;
+	struct client c;
+	int memfd = memfd_sealed(4 * PAGE, F_SEAL_SHRINK);
+	int fd = udmabuf(memfd, 4 * PAGE);
+	uint8_t *p, *q, *r;
+
+	client_open(&c, 4, 128, 0);
+	mediator_open(&m, 0);
+	p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+	fill(p, 4 * PAGE, 1);
+	CHECK_OK(buffer_import(&c, ARAX_IMPORT_DMABUF, fd, &i));
+	CHECK_EQ(i.bytes, 4 * PAGE);
+	CHECK_EQ(buffer_query(&c, i.handle).type, 1 + ARAX_IMPORT_DMABUF);
+	close(fd);
+	q = mmap(NULL, i.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c.fd, (off_t)i.map_offset);
+	CHECK(q != MAP_FAILED);
+	CHECK(filled(q, 4 * PAGE, 1));
+	CHECK_OK(mediator_get(&m, buffer_query(&c, i.handle).id, &g));
+	r = mmap(NULL, i.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, g.fd, 0);
+	CHECK(r != MAP_FAILED);
+	fill(r, 4 * PAGE, 2);
+	CHECK(filled(p, 4 * PAGE, 2));
+	mediator_close(&m);
+	client_close(&c);
+}
+
+/* ------------------------------------------------------------------ */
+/* Revocation                                                          */
+
+static void buffer_revoke(struct client *c, uint32_t handle)
+{
+	struct arax_handle h = { .size = sizeof(h), .handle = handle };
+
+	CHECK_OK(CALL(c->fd, BUFFER_REVOKE, &h));
+}
+
+KTEST(revoked_pages_fault)
+{
+	struct arax_buffer_create b;
+	struct arax_buffer_import i;
+	struct arax_buffer_get g;
+	struct mediator m;
+	struct client a, c;
+	uint8_t *map[5];
+	int fd, dma;
+	unsigned int k;
+
+	client_open(&a, 4, 128, 0);
+	client_open(&c, 4, 128, 0);
+	mediator_open(&m, 0);
+	b = buffer_new(&a, 4 * PAGE);
+	map[0] = buffer_map(&a, &b);
+	fd = buffer_export(&a, b.handle, ARAX_EXPORT_ARAX);
+	dma = buffer_export(&a, b.handle, ARAX_EXPORT_DMABUF);
+	CHECK_OK(buffer_import(&c, ARAX_IMPORT_ARAX, fd, &i));
+	map[1] = mmap(NULL, i.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c.fd,
+		      (off_t)i.map_offset);
+	map[2] = mmap(NULL, i.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	map[3] = mmap(NULL, i.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, dma, 0);
+	CHECK_OK(mediator_get(&m, buffer_query(&a, b.handle).id, &g));
+	map[4] = mmap(NULL, i.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, g.fd, 0);
+	for (k = 0; k < 5; k++) {
+		CHECK(map[k] != MAP_FAILED);
+		CHECK(!faults(map[k], true) && !faults(map[k] + 3 * PAGE, false));
+	}
+	buffer_revoke(&a, b.handle);
+	for (k = 0; k < 5; k++)
+		CHECK(faults(map[k], true) && faults(map[k] + 3 * PAGE, false));
+	CHECK_SYS_ERR((long)mmap(NULL, i.bytes, PROT_READ, MAP_SHARED, c.fd,
+				 (off_t)i.map_offset), ESTALE);
+	CHECK_EQ(buffer_query(&c, i.handle).flags, ARAX_BUFFER_IS_REVOKED);
+	CHECK_ERR(buffer_import(&c, ARAX_IMPORT_DMABUF, dma, &i), ESTALE);
+	buffer_revoke(&a, b.handle);		/* twice is once */
+	mediator_close(&m);
+	client_close(&c);
+	client_close(&a);
+}
+
+/* A page that somebody has pinned is that somebody's, not the buffer's. */
+KTEST(revocation_under_a_pin)
+{
+	struct arax_buffer_create b;
+	struct client c;
+	struct iovec v;
+	uint8_t *p, got[64];
+	int fds[2];
+
+	client_open(&c, 4, 128, 0);
+	b = buffer_new(&c, PAGE);
+	p = buffer_map(&c, &b);
+	fill(p, PAGE, 1);
+	v = (struct iovec) { p, PAGE };
+	CHECK_SYS(pipe2(fds, O_CLOEXEC));
+	CHECK_EQ(vmsplice(fds[1], &v, 1, 0), PAGE);
+	buffer_revoke(&c, b.handle);
+	CHECK(faults(p, false));
+	CHECK_EQ(read(fds[0], got, sizeof(got)), sizeof(got));
+	CHECK(filled(got, sizeof(got), 1));
+	client_close(&c);
+}
+
+static int touch_for_ever(void *arg)
+{
+	volatile uint8_t *p = arg;
+	unsigned int i;
+
+	for (i = 0;; i++)
+		p[i % 16 * PAGE]++;
+	return 0;
+}
+
+/* Faults race with the truncation: nobody brings a page back. */
+KTEST(revocation_races_with_faults)
+{
+	int round, rounds = ktest_rounds(40);
+	struct arax_buffer_create b;
+	struct client c;
+	pid_t pid[2];
+	uint8_t *p;
+	int k;
+
+	client_open(&c, 4, 128, 0);
+	for (round = 0; round < rounds; round++) {
+		b = buffer_new(&c, 16 * PAGE);
+		p = buffer_map(&c, &b);
+		for (k = 0; k < 2; k++)
+			pid[k] = child_run(touch_for_ever, p);
+		usleep((useconds_t)(round * 200));
+		buffer_revoke(&c, b.handle);
+		for (k = 0; k < 2; k++)
+			CHECK_EQ(child_wait(pid[k]), 1000 + SIGBUS);
+		CHECK_OK(buffer_destroy(&c, b.handle));
+		CHECK_SYS(munmap(p, b.bytes));
+	}
+	client_close(&c);
+}
+
+/* ------------------------------------------------------------------ */
+/* The memory cgroup                                                   */
+
+static int hoard(void *arg)
+{
+	struct arax_buffer_create b;
+	struct client c;
+	long long before, after;
+	int n;
+
+	(void)arg;
+	cgroup_enter("ktest-memcg");
+	client_open(&c, 4, 128, 0);
+	before = cgroup_read("ktest-memcg", "memory.current", NULL);
+	CHECK_OK(buffer_try(&c, 4 << 20, &b));
+	after = cgroup_read("ktest-memcg", "memory.current", NULL);
+	/* Charged to its creator, without having been touched. */
+	CHECK(after - before >= 4 << 20);
+	CHECK_ERR(buffer_try(&c, 48 << 20, &b), ENOMEM);
+	for (n = 0; !buffer_try(&c, 1 << 20, &b); n++)
+		;
+	CHECK(n < 32);
+	client_close(&c);
+	return 0;
+}
+
+KTEST(beyond_the_memory_cgroup_is_ENOMEM)
+{
+	long long kills;
+	int fd = cgroup_new("ktest-memcg");
+
+	close(fd);
+	cgroup_write("ktest-memcg", "memory.max", "33554432");
+	kills = cgroup_read("ktest-memcg", "memory.events", "oom_kill");
+	CHECK_OK(child_wait(child_run(hoard, NULL)));
+	CHECK_EQ(cgroup_read("ktest-memcg", "memory.events", "oom_kill"), kills);
+	cgroup_remove("ktest-memcg");
+}

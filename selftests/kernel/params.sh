@@ -1,0 +1,57 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# The module's parameters: bad ones are refused, good ones hold.  Runs in the
+# guest, with the module loaded; loads it again at the end.
+
+ko=/lib/arax/arax.ko
+n=0 failed=0
+
+check() {
+	n=$((n + 1))
+	if [ "$2" = "$3" ]; then
+		echo "ok $n $1"
+	else
+		echo "not ok $n $1: '$3' instead of '$2'"
+		failed=1
+	fi
+}
+
+# try PARAMETER=VALUE: does the module load with it?
+try() {
+	if insmod $ko "$@" 2>/dev/null; then
+		rmmod arax
+		echo yes
+	else
+		echo no
+	fi
+}
+
+# unload: a test's last files are closed a little after it
+unload() {
+	for _ in 1 2 3 4 5 6 7 8 9; do
+		rmmod arax 2>/dev/null && return
+		sleep 0.2
+	done
+	rmmod arax
+}
+
+echo "1..13"
+unload
+check "nodes go with the module" no "$([ -e /dev/arax ] && echo yes || echo no)"
+check "cells must be a power of two" no "$(try cells=100)"
+check "cells has a least value" no "$(try cells=32)"
+check "cells has a greatest value" no "$(try cells=2097152)"
+check "slots has a least value" no "$(try slots=1)"
+check "slots has a greatest value" no "$(try slots=1048577)"
+check "max_handles must not be 0" no "$(try max_handles=0)"
+check "max_handles has a greatest value" no "$(try max_handles=1048576)"
+check "a number must be one" no "$(try slots=many)"
+check "small tables load" yes "$(try cells=64 slots=2 max_handles=1)"
+insmod $ko user_memory=65536 recovery_ms=5
+check "user_memory is as given" 65536 "$(cat /sys/module/arax/parameters/user_memory)"
+check "recovery_ms is as given" 5 "$(cat /sys/module/arax/parameters/recovery_ms)"
+rmmod arax
+insmod $ko
+check "nodes come with the module" yes "$([ -c /dev/arax ] && [ -c /dev/arax-ctl ] && echo yes)"
+exit $failed

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: MIT
+/* Timelines, cancelling, and failure that passes on. */
+#include "ktest.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+
+static struct client c;
+static struct mediator m;
+static uint32_t queue;
+
+static void set_up(void)
+{
+	client_open(&c, 16, 128, PAGE);
+	mediator_open(&m, 0);
+	queue = queue_new(&c, ARAX_QUEUE_DATAFLOW);
+}
+
+static void tear_down(void)
+{
+	mediator_close(&m);
+	client_close(&c);
+}
+
+static void advance(struct client *x, uint32_t t, uint64_t value, int error)
+{
+	struct arax_timeline_point p = { .size = sizeof(p), .handle = t, .value = value,
+					 .error = error };
+
+	CHECK_OK(CALL(x->fd, TIMELINE_ADVANCE, &p));
+}
+
+static struct arax_timeline_point query(struct client *x, uint32_t t)
+{
+	struct arax_timeline_point p = { .size = sizeof(p), .handle = t };
+
+	CHECK_OK(CALL(x->fd, TIMELINE_QUERY, &p));
+	return p;
+}
+
+/* Waits for up to two points; ms < 0: for ever. */
+static int wait_for(unsigned int flags, uint32_t t, uint64_t v, uint32_t u, uint64_t w, int ms,
+		    uint32_t *index)
+{
+	struct arax_wait a = { .size = sizeof(a), .flags = flags, .count = u ? 2 : 1,
+			       .points = { { t, 0, v }, { u, 0, w } } };
+	int err;
+
+	a.deadline_ns = ms < 0 ? ARAX_DEADLINE_NONE : now_ns() + (uint64_t)ms * MS;
+	err = CALL(c.fd, WAIT, &a);
+	if (index)
+		*index = a.index;
+	return err;
+}
+
+/* A marker that waits for and signals timelines. */
+static void linked(uint64_t user_data, uint32_t wait, uint64_t wait_value, uint32_t signal,
+		   uint64_t signal_value)
+{
+	struct arax_task_ext *x = client_arena(&c, 0);
+	struct arax_task *t = client_task(&c);
+	uint32_t n;
+
+	*x = (struct arax_task_ext) { .size = sizeof(*x), .wait_timeline = wait,
+				      .wait_value = wait_value, .signal_timeline = signal,
+				      .signal_value = signal_value };
+	t->queue = queue;
+	t->user_data = user_data;
+	t->flags = ARAX_TASK_EXT;
+	client_publish(&c);
+	CHECK_OK(client_submit(&c, 1, &n));
+}
+
+KTEST(values_only_grow)
+{
+	uint32_t t;
+
+	set_up();
+	t = timeline_new(&c, 10);
+	CHECK_EQ(query(&c, t).value, 10);
+	advance(&c, t, 10, 0);
+	advance(&c, t, 1ull << 40, 0);
+	CHECK_EQ(query(&c, t).value, 1ull << 40);
+	advance(&c, t, ~0ull, 0);
+	CHECK_EQ(query(&c, t).value, -1);
+	CHECK_EQ(query(&c, t).error, 0);
+	tear_down();
+}
+
+KTEST(the_first_error_stays)
+{
+	uint32_t t;
+
+	set_up();
+	t = timeline_new(&c, 0);
+	advance(&c, t, 1, -EIO);
+	advance(&c, t, 2, -EPERM);
+	CHECK_EQ(query(&c, t).error, -EIO);
+	CHECK_EQ(query(&c, t).value, 2);
+	/* An error counts as reached. */
+	CHECK_OK(wait_for(0, t, 100, 0, 0, 0, NULL));
+	tear_down();
+}
+
+KTEST(wait_any_and_all)
+{
+	uint32_t t, u, index;
+
+	set_up();
+	t = timeline_new(&c, 0);
+	u = timeline_new(&c, 5);
+	CHECK_OK(wait_for(0, t, 1, u, 5, 0, &index));
+	CHECK_EQ(index, 1);
+	CHECK_ERR(wait_for(ARAX_WAIT_ALL, t, 1, u, 5, 20, NULL), ETIMEDOUT);
+	CHECK_ERR(wait_for(0, t, 1, u, 6, 20, NULL), ETIMEDOUT);
+	advance(&c, t, 1, 0);
+	CHECK_OK(wait_for(ARAX_WAIT_ALL, t, 1, u, 5, 0, NULL));
+	CHECK_OK(wait_for(0, t, 1, u, 6, 0, &index));
+	CHECK_EQ(index, 0);
+	/* The same one twice, and every place in use. */
+	CHECK_OK(wait_for(ARAX_WAIT_ALL, t, 1, t, 0, 0, NULL));
+	do {
+		struct arax_wait a = { .size = sizeof(a), .flags = ARAX_WAIT_ALL,
+				       .count = ARAX_WAIT_MAX };
+		unsigned int i;
+
+		for (i = 0; i < ARAX_WAIT_MAX; i++) {
+			a.points[i].timeline = i & 1 ? t : u;
+			a.points[i].value = 1;
+		}
+		CHECK_OK(CALL(c.fd, WAIT, &a));
+	} while (0);
+	tear_down();
+}
+
+struct later {
+	uint32_t timeline;
+	uint64_t value;
+	int error;
+};
+
+static void *advance_later(void *arg)
+{
+	struct later *l = arg;
+
+	sleep_ms(50);
+	advance(&c, l->timeline, l->value, l->error);
+	return NULL;
+}
+
+KTEST(waiters_wake)
+{
+	struct later l = { 0 };
+	uint32_t t, u, index;
+	pthread_t thread;
+
+	set_up();
+	t = timeline_new(&c, 0);
+	u = timeline_new(&c, 0);
+	l = (struct later) { u, 3, 0 };
+	CHECK_OK(pthread_create(&thread, NULL, advance_later, &l));
+	CHECK_OK(wait_for(0, t, 1, u, 3, -1, &index));
+	CHECK_EQ(index, 1);
+	CHECK_OK(pthread_join(thread, NULL));
+	l = (struct later) { t, 0, -EIO };
+	CHECK_OK(pthread_create(&thread, NULL, advance_later, &l));
+	CHECK_OK(wait_for(ARAX_WAIT_ALL, t, 1, u, 3, -1, NULL));
+	CHECK_OK(pthread_join(thread, NULL));
+	CHECK_EQ(query(&c, t).error, -EIO);
+	tear_down();
+}
+
+static void *destroy_later(void *arg)
+{
+	struct arax_handle h = { .size = sizeof(h), .handle = *(uint32_t *)arg };
+
+	sleep_ms(20);
+	CHECK_OK(CALL(c.fd, TIMELINE_DESTROY, &h));
+	return NULL;
+}
+
+/* Who waits has a reference; the wait ends by its deadline. */
+KTEST(destroyed_while_awaited)
+{
+	uint32_t t;
+	pthread_t thread;
+
+	set_up();
+	t = timeline_new(&c, 0);
+	CHECK_OK(pthread_create(&thread, NULL, destroy_later, &t));
+	CHECK_ERR(wait_for(0, t, 1, 0, 0, 100, NULL), ETIMEDOUT);
+	CHECK_OK(pthread_join(thread, NULL));
+	tear_down();
+}
+
+static uint64_t events(int fd)
+{
+	uint64_t n = 0;
+
+	if (read(fd, &n, sizeof(n)) < 0)
+		CHECK_EQ(errno, EAGAIN);
+	return n;
+}
+
+KTEST(eventfds)
+{
+	struct arax_timeline_eventfd e = { .size = sizeof(e) };
+	uint32_t t;
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	set_up();
+	t = timeline_new(&c, 5);
+	e.handle = t;
+	e.fd = fd;
+	e.value = 5;
+	CHECK_OK(CALL(c.fd, TIMELINE_EVENTFD, &e));
+	CHECK_EQ(events(fd), 1);		/* reached before */
+	e.value = 7;
+	CHECK_OK(CALL(c.fd, TIMELINE_EVENTFD, &e));
+	CHECK_OK(CALL(c.fd, TIMELINE_EVENTFD, &e));
+	advance(&c, t, 6, 0);
+	CHECK_EQ(events(fd), 0);
+	advance(&c, t, 8, 0);
+	CHECK_EQ(events(fd), 2);		/* each once */
+	advance(&c, t, 9, 0);
+	CHECK_EQ(events(fd), 0);
+	e.value = 100;
+	CHECK_OK(CALL(c.fd, TIMELINE_EVENTFD, &e));
+	advance(&c, t, 9, -EIO);
+	CHECK_EQ(events(fd), 1);		/* an error counts as reached */
+	/* Its descriptor may be closed meanwhile, and the timeline go unsignalled. */
+	e.handle = timeline_new(&c, 0);
+	CHECK_OK(CALL(c.fd, TIMELINE_EVENTFD, &e));
+	close(fd);
+	tear_down();
+}
+
+KTEST(shared_between_contexts)
+{
+	struct arax_timeline_share s = { .size = sizeof(s) }, i = { .size = sizeof(i) };
+	struct client other;
+	uint32_t t;
+
+	set_up();
+	client_open(&other, 4, 128, 0);
+	t = timeline_new(&c, 1);
+	s.handle = t;
+	CHECK_OK(CALL(c.fd, TIMELINE_EXPORT, &s));
+	i.fd = s.fd;
+	CHECK_OK(CALL(other.fd, TIMELINE_IMPORT, &i));
+	advance(&other, i.handle, 4, 0);
+	CHECK_EQ(query(&c, t).value, 4);
+	CHECK_OK(wait_for(0, t, 4, 0, 0, 0, NULL));
+	client_close(&other);
+	/* A descriptor alone keeps it. */
+	CHECK_OK(CALL(c.fd, TIMELINE_DESTROY,
+		      (&(struct arax_handle) { .size = sizeof(struct arax_handle),
+					       .handle = t })));
+	i.fd = s.fd;
+	CHECK_OK(CALL(c.fd, TIMELINE_IMPORT, &i));
+	CHECK_EQ(query(&c, i.handle).value, 4);
+	tear_down();
+}
+
+KTEST(tasks_signal)
+{
+	struct work w;
+	uint32_t t;
+
+	set_up();
+	t = timeline_new(&c, 0);
+	linked(1, 0, 0, t, 5);
+	linked(2, 0, 0, t, 6);
+	w = mediator_task(&m);
+	CHECK_EQ(query(&c, t).value, 0);
+	mediator_done(&m, w.d.tag, 0);
+	CHECK_EQ(query(&c, t).value, 5);
+	/* A failed signaller advances its timeline too, and sets the error. */
+	w = mediator_task(&m);
+	mediator_done(&m, w.d.tag, -ERANGE);
+	CHECK_EQ(query(&c, t).value, 6);
+	CHECK_EQ(query(&c, t).error, -ERANGE);
+	tear_down();
+}
+
+KTEST(tasks_wait)
+{
+	struct work first, w;
+	uint32_t t;
+
+	set_up();
+	t = timeline_new(&c, 3);
+	/* Reached already: not blocked. */
+	linked(1, t, 3, 0, 0);
+	w = mediator_task(&m);
+	CHECK_EQ(w.d.flags & ARAX_DISPATCH_BLOCKED, 0);
+	mediator_done(&m, w.d.tag, 0);
+	linked(2, t, 5, 0, 0);
+	first = mediator_task(&m);
+	CHECK(first.d.flags & ARAX_DISPATCH_BLOCKED);
+	advance(&c, t, 4, 0);
+	CHECK(!mediator_take(&m, &w));
+	advance(&c, t, 5, 0);
+	w = mediator_note(&m, ARAX_DISPATCH_UNBLOCK);
+	CHECK_EQ(w.d.tag, first.d.tag);
+	CHECK_EQ(w.d.error, 0);
+	mediator_done(&m, first.d.tag, 0);
+	/* One that signals what the other waits for. */
+	linked(3, t, 9, 0, 0);
+	first = mediator_task(&m);
+	linked(4, 0, 0, t, 9);
+	w = mediator_task(&m);
+	mediator_done(&m, w.d.tag, -ENODEV);
+	w = mediator_note(&m, ARAX_DISPATCH_UNBLOCK);
+	CHECK_EQ(w.d.tag, first.d.tag);
+	CHECK_EQ(w.d.error, -ENODEV);
+	mediator_done(&m, first.d.tag, -ENODEV);
+	/* After an error nothing waits, but everybody hears of it. */
+	linked(5, t, 100, 0, 0);
+	w = mediator_task(&m);
+	CHECK_EQ(w.d.flags & ARAX_DISPATCH_BLOCKED, 0);
+	CHECK_EQ(w.d.error, -ENODEV);
+	mediator_done(&m, w.d.tag, -ENODEV);
+	tear_down();
+}
+
+/* A blocked task that was committed all the same is not told of again. */
+KTEST(committed_while_blocked)
+{
+	struct work w;
+	uint32_t t;
+
+	set_up();
+	t = timeline_new(&c, 0);
+	linked(1, t, 1, 0, 0);
+	w = mediator_task(&m);
+	mediator_done(&m, w.d.tag, -ETIMEDOUT);
+	CHECK_EQ(client_wait(&c).result, -ETIMEDOUT);
+	advance(&c, t, 1, 0);
+	CHECK(!mediator_take(&m, &w));
+	tear_down();
+}
+
+/* ------------------------------------------------------------------ */
+/* Cancelling                                                          */
+
+static uint32_t cancel(unsigned int flags, uint32_t q, uint64_t user_data)
+{
+	struct arax_cancel a = { .size = sizeof(a), .flags = flags, .queue = q,
+				 .user_data = user_data };
+
+	CHECK_OK(CALL(c.fd, CANCEL, &a));
+	return a.nr_canceled;
+}
+
+KTEST(cancel_at_the_mediator)
+{
+	struct work a, b, w;
+	uint32_t other;
+
+	set_up();
+	other = queue_new(&c, 0);
+	client_marker(&c, queue, 7, 0);
+	client_marker(&c, other, 8, 0);
+	a = mediator_task(&m);
+	b = mediator_task(&m);
+	/* It is asked; what becomes of it is the mediator's answer. */
+	CHECK_EQ(cancel(0, 0, 7), 0);
+	w = mediator_note(&m, ARAX_DISPATCH_CANCEL);
+	CHECK_EQ(w.d.tag, a.d.tag);
+	mediator_done(&m, a.d.tag, -ECANCELED);
+	CHECK_EQ(client_wait(&c).result, -ECANCELED);
+	CHECK_EQ(cancel(ARAX_CANCEL_QUEUE, other, 0), 0);
+	w = mediator_note(&m, ARAX_DISPATCH_CANCEL);
+	CHECK_EQ(w.d.tag, b.d.tag);
+	mediator_done(&m, b.d.tag, 0);
+	CHECK_EQ(client_wait(&c).result, 0);
+	CHECK_EQ(cancel(0, 0, 7), 0);
+	CHECK(!mediator_take(&m, &w));
+	tear_down();
+}
+
+KTEST(cancel_in_the_core)
+{
+	struct arax_completion e;
+	uint32_t other, i;
+
+	/* No mediator: everything is queued here. */
+	client_open(&c, 16, 128, PAGE);
+	queue = queue_new(&c, ARAX_QUEUE_DATAFLOW);
+	other = queue_new(&c, ARAX_QUEUE_DATAFLOW);
+	for (i = 0; i < 3; i++)
+		client_marker(&c, queue, 7, 0);
+	for (i = 0; i < 2; i++)
+		client_marker(&c, other, 7, 0);
+	client_marker(&c, other, 8, 0);
+	CHECK_EQ(cancel(0, 0, 9), 0);
+	CHECK_EQ(cancel(ARAX_CANCEL_QUEUE, other, 0), 3);
+	for (i = 0; i < 3; i++) {
+		CHECK(client_reap(&c, &e));
+		CHECK_EQ(e.result, -ECANCELED);
+	}
+	CHECK_EQ(cancel(0, 0, 7), 3);
+	CHECK_EQ(usage(&c, ARAX_USAGE_CONTEXT).counters[ARAX_RES_TASKS].used, 0);
+	client_close(&c);
+}
+
+/* What depends on a cancelled task goes too, unless its queue says CONTINUE. */
+KTEST(failure_passes_on_in_the_core)
+{
+	struct arax_buffer_create b, d;
+	uint32_t go_on, in_order;
+	unsigned int i;
+
+	client_open(&c, 16, 128, PAGE);
+	queue = queue_new(&c, ARAX_QUEUE_DATAFLOW);
+	go_on = queue_new(&c, ARAX_QUEUE_DATAFLOW | ARAX_QUEUE_CONTINUE);
+	in_order = queue_new(&c, ARAX_QUEUE_IN_ORDER);
+	b = buffer_new(&c, PAGE);
+	d = buffer_new(&c, PAGE);
+	client_range_task(&c, queue, 1, 0, b.handle, ARAX_OUT, 0, PAGE);
+	client_range_task(&c, queue, 2, 0, b.handle, ARAX_IN, 0, PAGE);
+	client_range_task(&c, queue, 3, 0, d.handle, ARAX_IN, 0, PAGE);
+	client_range_task(&c, go_on, 4, 0, b.handle, ARAX_IN, 0, PAGE);
+	client_range_task(&c, in_order, 5, 0, b.handle, ARAX_IN, 0, PAGE);
+	client_marker(&c, in_order, 6, 0);
+	client_marker(&c, queue, 7, ARAX_TASK_BARRIER);
+	CHECK_EQ(cancel(0, 0, 1), 1);
+	for (i = 0; i < 5; i++) {
+		struct arax_completion e = client_wait(&c);
+		static const uint64_t order[] = { 1, 2, 5, 6, 7 };
+
+		CHECK_EQ(e.user_data, order[i]);
+		CHECK_EQ(e.result, -ECANCELED);
+	}
+	CHECK_EQ(usage(&c, ARAX_USAGE_CONTEXT).counters[ARAX_RES_TASKS].used, 2);
+	client_close(&c);
+}

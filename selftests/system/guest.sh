@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# The whole stack over the kernel link: arax.ko and araxd in a guest, and the
+# same test programs that run.sh runs over the broker, as an unprivileged user.
+# usage: selftests/system/guest.sh 6.1|6.12|debug
+
+set -euo pipefail
+
+case "${1:-}" in
+6.1 | 6.12 | debug) kernel=$1 ;;
+*)
+	echo "usage: selftests/system/guest.sh 6.1|6.12|debug" >&2
+	exit 2
+	;;
+esac
+cd "$(dirname "$0")/../.."
+tests=build/selftests/system
+std=build/lib/arax/kernels
+
+exec scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
+	--timeout 400 --each 300 --tally "system/kernel-$kernel" \
+	--file build/bin/araxd:/arax/bin/araxd \
+	--file build/libexec/arax-worker:/arax/libexec/arax/arax-worker \
+	--file "$(realpath build/lib/libarax.so)":/arax/lib/libarax.so.0 \
+	--file $std/arax-std.so:/arax/kernels/arax-std.so \
+	--file $std/arax-std.json:/arax/kernels/arax-std.json \
+	--file $tests/kernels/systest.so:/arax/kernels/systest.so \
+	--file $tests/kernels/systest.json:/arax/kernels/systest.json \
+	--file $tests/system:/arax/tests/system \
+	--file $tests/daemon-death:/arax/tests/daemon-death \
+	--file selftests/system/in-guest.sh:/arax/in-guest.sh \
+	-- '/arax/in-guest.sh system' '/arax/in-guest.sh death'

@@ -1,0 +1,33 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# Runs inside a guest, see guest.sh.
+# usage: in-guest.sh system|death
+
+set -u
+export LD_LIBRARY_PATH=/arax/lib ARAX_LINK=kernel
+config=/tmp/araxd.conf
+echo 'kernels { path = { "/arax/kernels" } }' >$config
+chmod 644 $config
+araxd="/arax/bin/araxd --config $config --no-broker"
+
+case "$1" in
+system)
+	# araxd must survive all tests and then end cleanly.
+	mkfifo /tmp/ready
+	$araxd --ready-fd 9 9<>/tmp/ready 2>/tmp/log &
+	daemon=$!
+	head -c 1 /tmp/ready >/dev/null
+	TAP_UID=1000 /arax/tests/system
+	rc=$?
+	kill $daemon || rc=1
+	wait $daemon || rc=1
+	[ $rc = 0 ] || sed 's/^/# /' /tmp/log
+	exit $rc
+	;;
+death)
+	export ARAX_TEST_DAEMON="$araxd --log-level warning"
+	exec /arax/tests/daemon-death
+	;;
+esac
+exit 2

@@ -1,0 +1,596 @@
+// SPDX-License-Identifier: MIT
+/* Devices, the plug-in ABI, filters, CPU lists, gangs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "daemon/backends/cpulist.h"
+#include "daemon/backends/device.h"
+#include "daemon/backends/gang.h"
+#include "daemon/log.h"
+#include "selftests/unit/be_test.h"
+#include "uapi/arax.h"
+
+static struct config config;
+static struct devices *devices;
+static char log_path[64];
+
+static void setup(void)
+{
+	int fd;
+
+	strcpy(log_path, "/tmp/arax-be-XXXXXX");
+	fd = mkstemp(log_path);
+	ck_assert_int_ge(fd, 0);
+	log_init(fd, LOG_LEVEL_DEBUG, LOG_FORMAT_PLAIN);
+}
+
+static void teardown(void)
+{
+	devices_close(devices);
+	devices = NULL;
+	config_free(&config);
+	unlink(log_path);
+}
+
+static int open_with(const char *text)
+{
+	char error[512];
+
+	ck_assert_msg(!config_parse(&config, "test", text, strlen(text), error, sizeof(error)), "%s",
+		      error);
+	return devices_open(&config, &devices);
+}
+
+static const char *plugin_path(const char *name)
+{
+	static char path[PATH_MAX + 64];
+	char cwd[PATH_MAX];
+
+	ck_assert_ptr_nonnull(getcwd(cwd, sizeof(cwd)));
+	snprintf(path, sizeof(path), "%s/build/test/plugins/%s.so", cwd, name);
+	return path;
+}
+
+static int open_plugin(const char *section, const char *name, const char *file, const char *more)
+{
+	char text[PATH_MAX + 512];
+
+	snprintf(text, sizeof(text), "cpu { enable = false } %s \"%s\" { file = \"%s\" } %s", section,
+		 name, plugin_path(file), more);
+	return open_with(text);
+}
+
+static void assert_logged(const char *text)
+{
+	char buf[16384];
+	FILE *f = fopen(log_path, "r");
+	size_t n = fread(buf, 1, sizeof(buf) - 1, f);
+
+	fclose(f);
+	buf[n] = '\0';
+	ck_assert_msg(strstr(buf, text), "'%s' is not in:\n%s", text, buf);
+}
+
+/* ------------------------------------------------------------------ */
+
+START_TEST(cpu_lists)
+{
+	static const struct { const char *in, *out; int err; } cases[] = {
+		{ "0", "0", 0 }, { "0-3", "0-3", 0 }, { "3,1,2", "1-3", 0 },
+		{ "0-1,8,10-11", "0-1,8,10-11", 0 }, { "1023", "1023", 0 },
+		{ "", "", -EINVAL }, { "1-", "", -EINVAL }, { "-1", "", -EINVAL },
+		{ "2-1", "", -EINVAL }, { "1,,2", "", -EINVAL }, { "1 ", "", -EINVAL },
+		{ "x", "", -EINVAL }, { "1024", "", -ERANGE },
+		{ "99999999999999999999", "", -ERANGE },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[64];
+		cpu_set_t set;
+
+		ck_assert_int_eq(cpulist_parse(cases[i].in, &set), cases[i].err);
+		if (cases[i].err)
+			continue;
+		cpulist_format(&set, text, sizeof(text));
+		ck_assert_str_eq(text, cases[i].out);
+	}
+}
+END_TEST
+
+START_TEST(cpu_default_has_devices)
+{
+	cpu_set_t all;
+
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(all), &all), 0);
+	ck_assert_int_eq(open_with(""), 0);
+	ck_assert_uint_ge(devices_count(devices), 1);
+	if (CPU_COUNT(&all) == 2)
+		ck_assert_uint_eq(devices_count(devices), 2);
+	ck_assert_uint_eq(devices_at(devices, 0)->info.kind, ARAX_DEVICE_CPU);
+	ck_assert_uint_eq(devices_at(devices, 0)->info.lanes, 1);
+	ck_assert_uint_eq(devices_at(devices, 0)->info.memory, 0);
+	ck_assert_str_eq(devices_at(devices, 0)->info.name, "cpu0");
+	ck_assert_ptr_null(devices_at(devices, devices_count(devices)));
+}
+END_TEST
+
+START_TEST(cpu_groups)
+{
+	ck_assert_int_eq(open_with("cpu { groups = { \"0\" } }"), 0);
+	ck_assert_uint_eq(devices_count(devices), 1);
+	ck_assert_str_eq(devices_at(devices, 0)->info.cpus, "0");
+	ck_assert_uint_eq(devices_at(devices, 0)->info.units, 1);
+}
+END_TEST
+
+START_TEST(cpu_group_that_is_not_there)
+{
+	ck_assert_int_eq(open_with("cpu { groups = { \"0\", \"1000\" } }"), -ENODEV);
+	assert_logged("cpu.groups item 2 names a CPU that araxd may not use");
+}
+END_TEST
+
+START_TEST(nothing_at_all)
+{
+	ck_assert_int_eq(open_with("cpu { enable = false }"), -ENODEV);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* The ABI                                                               */
+
+static const char *const old_files[] = {
+	"first-today",
+#ifdef __x86_64__
+	"first",	/* a binary of then */
+#endif
+};
+
+START_TEST(old_backend_runs)
+{
+	struct arax_backend_kernel k = { .size = sizeof(k), .fd = -1 };
+	struct arax_backend_run r = { .size = sizeof(r), .lane = 2, .name = "x" };
+	struct device *dev;
+	uint64_t address;
+
+	ck_assert_int_eq(open_plugin("backend", "first", old_files[_i], "filter \"stats\" { }"), 0);
+	ck_assert_uint_eq(devices_count(devices), 2);
+	dev = devices_at(devices, 1);
+	ck_assert_uint_eq(dev->info.lanes, 3);
+	ck_assert_uint_eq(dev->info.units, 4);
+	ck_assert_str_eq(dev->info.name, "first0");
+	ck_assert_int_eq(device_kernel_load(dev, &k, &r.kernel), 0);
+	ck_assert_int_eq(device_run(dev, &r), -1);
+	ck_assert_int_eq(device_run(dev, &r), -2);
+	/* What it did not know is absent, not garbage. */
+	ck_assert_int_eq(device_alloc(dev, 1, 0, &address), -EOPNOTSUPP);
+	ck_assert_int_eq(device_quiesce(dev, 0), -EOPNOTSUPP);
+	ck_assert_int_eq(device_reset(dev), -EOPNOTSUPP);
+	device_kernel_unload(dev, r.kernel);
+}
+END_TEST
+
+START_TEST(old_filter_passes_on)
+{
+	struct arax_backend_run r = { .size = sizeof(r), .lane = 2, .name = "x" };
+	char more[PATH_MAX + 256];
+	struct device *dev;
+
+	snprintf(more, sizeof(more), "filter \"first\" { file = \"%s\" }", plugin_path(old_files[_i]));
+	ck_assert_int_eq(open_plugin("backend", "variant", "variant0", more), 0);
+	dev = devices_at(devices, 0);
+	ck_assert_int_eq(device_run(dev, &r), 0);
+}
+END_TEST
+
+START_TEST(backend_options_are_checked)
+{
+	char text[PATH_MAX + 512];
+	static const struct { const char *option; int err; const char *logged; } cases[] = {
+		{ "answer=42", 0, "device" },
+		{ "answer=41", -EINVAL, "the value can't be" },
+		{ "question=42", -ENOENT, "there is no such key" },
+	};
+
+	snprintf(text, sizeof(text),
+		 "cpu { enable = false } backend \"variant\" { file = \"%s\" options = { \"%s\" } }",
+		 plugin_path("variant0"), cases[_i].option);
+	ck_assert_int_eq(open_with(text), cases[_i].err);
+	assert_logged(cases[_i].logged);
+	assert_logged("plug-in says plugin=variant text=\"hello\\x0a\"");
+}
+END_TEST
+
+static const struct {
+	const char *name, *file;
+	int err;
+	const char *logged;
+} plugins[] = {
+	{ "variant", "variant1", -EINVAL, "is of API version 2, this araxd has 1" },
+	{ "variant", "variant2", -EINVAL, "the first version had" },
+	{ "variant", "variant3", -EINVAL, "lacks the mandatory call run" },
+	{ "variant", "variant4", -EINVAL, "calls itself somebody, not variant" },
+	{ "variant", "variant5", -EINVAL, "init returned NULL" },
+	{ "variant", "variant6", 0, "name=variant0" },
+	{ "variant", "nothing-there", -ENOENT, "open: No such file" },
+	{ "other", "variant0", -EINVAL, "calls itself variant, not other" },
+};
+
+START_TEST(plugins_are_checked)
+{
+	ck_assert_int_eq(open_plugin("backend", plugins[_i].name, plugins[_i].file, ""),
+			 plugins[_i].err);
+	assert_logged(plugins[_i].logged);
+}
+END_TEST
+
+START_TEST(plugin_file_must_be_trusted)
+{
+	char folder[64], text[512], path[128];
+	char from[PATH_MAX + 64];
+
+	be_mkdir(folder);
+	strcpy(from, plugin_path("variant0"));
+	be_copy(from, folder, "p.so");
+	snprintf(path, sizeof(path), "%s/p.so", folder);
+	snprintf(text, sizeof(text), "backend \"variant\" { file = \"%s\" }", path);
+	ck_assert_int_eq(chmod(path, 0666), 0);
+	ck_assert_int_eq(open_with(text), -EPERM);
+	assert_logged("writable by everyone");
+	config_free(&config);
+	ck_assert_int_eq(chmod(path, 0644), 0);
+	be_write(folder, "p.so", "not a library");
+	ck_assert_int_eq(open_with(text), -ENOEXEC);
+	config_free(&config);
+	be_copy("build/test/kernels/arax-test.so", folder, "p.so");
+	ck_assert_int_eq(open_with(text), -ENOEXEC);
+	assert_logged("has no symbol arax_backend_init");
+	be_rmdir(folder);
+}
+END_TEST
+
+START_TEST(absent_backend_says_why)
+{
+	char text[PATH_MAX + 128];
+
+	snprintf(text, sizeof(text), "backend \"variant\" { file = \"%s\" }",
+		 plugin_path("variant7"));
+	ck_assert_int_eq(open_with(text), 0);	/* the CPUs go on */
+	ck_assert_uint_eq(devices_nr_absent(devices), 1);
+	ck_assert_str_eq(devices_absent(devices, 0)->backend, "variant");
+	ck_assert_str_eq(devices_absent(devices, 0)->why, "libvariant.so.1 is not installed");
+	ck_assert_ptr_null(devices_absent(devices, 1));
+}
+END_TEST
+
+START_TEST(unknown_and_double_names)
+{
+	ck_assert_int_eq(open_with("backend \"abacus\" { }"), -ENOENT);
+	assert_logged("no such backend is built in");
+	config_free(&config);
+	ck_assert_int_eq(open_with("filter \"abacus\" { }"), -ENOENT);
+	assert_logged("no such filter is built in");
+	config_free(&config);
+	ck_assert_int_eq(open_with("backend \"cpu\" { }"), -EEXIST);
+}
+END_TEST
+
+START_TEST(memory_goes_through_filters)
+{
+	struct device *dev;
+	uint64_t address;
+	char out[8];
+	json_t *root, *dump;
+	char *text;
+
+	ck_assert_int_eq(open_plugin("backend", "variant", "variant8", "filter \"stats\" { } "
+				     "filter \"delay\" { options = { \"copy-ms=3\" } }"), 0);
+	dev = devices_at(devices, 0);
+	ck_assert_int_eq(device_alloc(dev, 100, 16, &address), 0);
+	ck_assert_uint_eq(address, 16);
+	ck_assert_int_eq(device_alloc(dev, 5000, 0, &address), -ENOMEM);
+	ck_assert_int_eq(device_copy_in(dev, 0, 16, "morning", 8), 0);
+	ck_assert_int_eq(device_copy_out(dev, 0, out, 16, 8), 0);
+	ck_assert_str_eq(out, "morning");
+	device_free(dev, 16);
+	text = devices_dump(devices);
+	root = json_loads(text, 0, NULL);
+	ck_assert_ptr_nonnull(root);
+	dump = json_object_get(json_array_get(root, 0), "data");
+	ck_assert_int_eq(json_integer_value(json_object_get(dump, "bytes_in")), 8);
+	/* Stats stands above delay: it saw the 3 ms. */
+	ck_assert_int_ge(json_integer_value(json_object_get(json_object_get(dump, "copy_out"),
+							    "min_ns")), 3000000);
+	json_decref(root);
+	free(text);
+}
+END_TEST
+
+START_TEST(host_devices_have_no_memory)
+{
+	uint64_t address;
+
+	ck_assert_int_eq(open_with("filter \"stats\" { }"), 0);
+	ck_assert_int_eq(device_alloc(devices_at(devices, 0), 1, 0, &address), -EOPNOTSUPP);
+	ck_assert_int_eq(device_copy_in(devices_at(devices, 0), 0, 0, "", 1), -EOPNOTSUPP);
+	ck_assert_int_eq(device_copy_out(devices_at(devices, 0), 0, &address, 0, 1), -EOPNOTSUPP);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Filters                                                               */
+
+static int run_named(const char *name)
+{
+	struct arax_backend_run r = { .size = sizeof(r), .name = name };
+
+	return device_run(devices_at(devices, 0), &r);
+}
+
+static void open_filters(const char *filters)
+{
+	ck_assert_int_eq(open_plugin("backend", "variant", "variant0", filters), 0);
+}
+
+START_TEST(error_every)
+{
+	open_filters("filter \"error\" { options = { \"errno=ENOSPC\", \"every=3\" } }");
+	for (int i = 1; i <= 30; i++)
+		ck_assert_int_eq(run_named("k"), i % 3 ? 0 : -ENOSPC);
+}
+END_TEST
+
+START_TEST(error_by_name)
+{
+	char *text, want[128];
+
+	open_filters("filter \"error\" { options = { \"errno=5\", \"kernel=b*r\" } }");
+	ck_assert_int_eq(run_named("blur"), -EIO);
+	ck_assert_int_eq(run_named("blurs"), 0);
+	ck_assert_int_eq(run_named("blur"), -EIO);
+	text = devices_dump(devices);
+	snprintf(want, sizeof(want), "\"seen\": 2, \"failed\": 2");
+	ck_assert_ptr_nonnull(strstr(text, want));
+	free(text);
+}
+END_TEST
+
+START_TEST(error_probability)
+{
+	int failed = 0;
+
+	open_filters("filter \"error\" { options = { \"probability=0.25\", \"seed=7\" } }");
+	for (int i = 0; i < 4000; i++)
+		failed += run_named("k") == -EIO;
+	ck_assert_int_gt(failed, 850);
+	ck_assert_int_lt(failed, 1150);
+}
+END_TEST
+
+START_TEST(delay_takes_its_time)
+{
+	struct timespec a, b;
+	long ms;
+
+	open_filters("filter \"delay\" { options = { \"run-ms=20\", \"jitter-ms=5\", \"kernel=slow\" } }");
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	ck_assert_int_eq(run_named("slow"), 0);
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	ms = (b.tv_sec - a.tv_sec) * 1000 + (b.tv_nsec - a.tv_nsec) / 1000000;
+	ck_assert_int_ge(ms, 19);
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	for (int i = 0; i < 1000; i++)
+		ck_assert_int_eq(run_named("fast"), 0);
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	ck_assert_int_lt(b.tv_sec - a.tv_sec, 10);	/* 1,000 delays are 20 s */
+}
+END_TEST
+
+START_TEST(stats_counts_and_writes)
+{
+	char folder[64], text[256], path[128];
+	json_t *root, *k;
+
+	be_mkdir(folder);
+	snprintf(path, sizeof(path), "%s/stats.json", folder);
+	snprintf(text, sizeof(text),
+		 "filter \"stats\" { options = { \"file=%s\" } } "
+		 "filter \"error\" { options = { \"kernel=bad\" } }", path);
+	open_filters(text);
+	for (int i = 0; i < 5; i++)
+		run_named("good");
+	for (int i = 0; i < 3; i++)
+		run_named("bad");
+	devices_close(devices);
+	devices = NULL;
+	root = json_load_file(path, 0, NULL);
+	ck_assert_ptr_nonnull(root);
+	k = json_object_get(json_object_get(root, "kernels"), "good");
+	ck_assert_int_eq(json_integer_value(json_object_get(k, "count")), 5);
+	ck_assert_int_eq(json_integer_value(json_object_get(k, "errors")), 0);
+	k = json_object_get(json_object_get(root, "kernels"), "bad");
+	ck_assert_int_eq(json_integer_value(json_object_get(k, "count")), 3);
+	ck_assert_int_eq(json_integer_value(json_object_get(k, "errors")), 3);
+	json_decref(root);
+	be_rmdir(folder);
+}
+END_TEST
+
+START_TEST(stats_bounds_its_table)
+{
+	char name[16];
+	char *text;
+
+	open_filters("filter \"stats\" { }");
+	for (int i = 0; i < 600; i++) {
+		snprintf(name, sizeof(name), "k%d", i);
+		run_named(name);
+	}
+	text = devices_dump(devices);
+	ck_assert_ptr_nonnull(strstr(text, "\"(others)\": {\"count\": 88"));
+	free(text);
+}
+END_TEST
+
+START_TEST(filters_choose_devices)
+{
+	open_filters("filter \"error.a\" { devices = \"cpu*\" options = { \"every=1\" } }");
+	ck_assert_int_eq(run_named("k"), 0);
+}
+END_TEST
+
+/* The first filter of the file is outermost: stats below error sees nothing. */
+START_TEST(order_is_the_files)
+{
+	char *text;
+
+	open_filters("filter \"error\" { options = { \"every=1\" } } filter \"stats\" { }");
+	ck_assert_int_eq(run_named("k"), -EIO);
+	text = devices_dump(devices);
+	ck_assert_ptr_nonnull(strstr(text, "\"kernels\": {}"));
+	free(text);
+}
+END_TEST
+
+static const struct {
+	const char *filter, *option, *logged;
+	int err;
+} bad_options[] = {
+	{ "delay", "run-ms=-1", "the value can't be", -EINVAL },
+	{ "delay", "run-ms=x", "the value can't be", -EINVAL },
+	{ "delay", "run-ms=nan", "the value can't be", -EINVAL },
+	{ "delay", "copy-ms=1e99", "the value can't be", -EINVAL },
+	{ "delay", "speed=1", "there is no such key", -ENOENT },
+	{ "error", "probability=1.1", "the value can't be", -EINVAL },
+	{ "error", "errno=EWRONG", "the value can't be", -EINVAL },
+	{ "error", "errno=0", "the value can't be", -EINVAL },
+	{ "error", "every=-1", "the value can't be", -EINVAL },
+	{ "error", "colour=1", "there is no such key", -ENOENT },
+	{ "error", "errno=EIO", "filter can't work with these options", -EINVAL },
+	{ "stats", "file=relative", "the value can't be", -EINVAL },
+	{ "stats", "x=1", "there is no such key", -ENOENT },
+};
+
+START_TEST(filter_options_are_checked)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text), "filter \"%s\" { options = { \"%s\" } }",
+		 bad_options[_i].filter, bad_options[_i].option);
+	ck_assert_int_eq(open_with(text), bad_options[_i].err);
+	assert_logged(bad_options[_i].logged);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Gangs                                                                 */
+
+#define GROUPS 10000u
+
+static _Atomic uint32_t visits[GROUPS];
+
+static int visit(const struct arax_launch *l)
+{
+	for (uint64_t g = l->group_begin; g < l->group_end; g++)
+		atomic_fetch_add_explicit(&visits[g], 1, memory_order_relaxed);
+	return 0;
+}
+
+static int fail_at_7(const struct arax_launch *l)
+{
+	return l->group_begin <= 7 && 7 < l->group_end ? -EDOM : 0;
+}
+
+static struct gang *make_gang(void)
+{
+	struct gang *g;
+	cpu_set_t all;
+
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(all), &all), 0);
+	ck_assert_int_eq(gang_create(&all, &g), 0);
+	return g;
+}
+
+static void *visitor(void *arg)
+{
+	struct arax_launch l = { .size = sizeof(l), .grid = { GROUPS, 1, 1 }, .group_end = GROUPS };
+
+	for (int i = 0; i < 500; i++)
+		ck_assert_int_eq(gang_run(arg, visit, &l), 0);
+	return NULL;
+}
+
+START_TEST(gang_serves_several_callers)
+{
+	struct gang *g = make_gang();
+	pthread_t t[3];
+
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(pthread_create(&t[i], NULL, visitor, g), 0);
+	for (int i = 0; i < 3; i++)
+		pthread_join(t[i], NULL);
+	for (uint32_t i = 0; i < GROUPS; i++)
+		ck_assert_uint_eq(visits[i], 1500);
+	gang_destroy(g);
+}
+END_TEST
+
+START_TEST(gang_reports_errors)
+{
+	struct arax_launch l = { .size = sizeof(l), .grid = { 100, 1, 1 }, .group_end = 100 };
+	struct gang *g = make_gang();
+	cpu_set_t none;
+
+	CPU_ZERO(&none);
+	for (int i = 0; i < 200; i++) {
+		ck_assert_int_eq(gang_run(g, fail_at_7, &l), -EDOM);
+		ck_assert_int_eq(gang_run(g, visit, &l), 0);	/* no left-over error */
+	}
+	gang_destroy(g);
+	ck_assert_int_eq(gang_create(&none, &g), -EINVAL);
+	gang_destroy(NULL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("backend");
+	TCase *t = tcase_create("all");
+	int nr_old = (int)(sizeof(old_files) / sizeof(old_files[0]));
+
+	tcase_set_timeout(t, 60);
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, cpu_lists);
+	tcase_add_test(t, cpu_default_has_devices);
+	tcase_add_test(t, cpu_groups);
+	tcase_add_test(t, cpu_group_that_is_not_there);
+	tcase_add_test(t, nothing_at_all);
+	tcase_add_loop_test(t, old_backend_runs, 0, nr_old);
+	tcase_add_loop_test(t, old_filter_passes_on, 0, nr_old);
+	tcase_add_loop_test(t, backend_options_are_checked, 0, 3);
+	tcase_add_loop_test(t, plugins_are_checked, 0, sizeof(plugins) / sizeof(plugins[0]));
+	tcase_add_test(t, plugin_file_must_be_trusted);
+	tcase_add_test(t, absent_backend_says_why);
+	tcase_add_test(t, unknown_and_double_names);
+	tcase_add_test(t, memory_goes_through_filters);
+	tcase_add_test(t, host_devices_have_no_memory);
+	tcase_add_test(t, error_every);
+	tcase_add_test(t, error_by_name);
+	tcase_add_test(t, error_probability);
+	tcase_add_test(t, delay_takes_its_time);
+	tcase_add_test(t, stats_counts_and_writes);
+	tcase_add_test(t, stats_bounds_its_table);
+	tcase_add_test(t, filters_choose_devices);
+	tcase_add_test(t, order_is_the_files);
+	tcase_add_loop_test(t, filter_options_are_checked, 0,
+			    sizeof(bad_options) / sizeof(bad_options[0]));
+	tcase_add_test(t, gang_serves_several_callers);
+	tcase_add_test(t, gang_reports_errors);
+	suite_add_tcase(suite, t);
+	return be_main(suite);
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# The daemon's pages render without a warning, and every key that the parser
+# knows is in araxd.conf(5) and in the sample; every option is in araxd(8).
+
+set -uo pipefail
+
+cd "$(dirname "$0")/../.." || exit 1
+n=0
+failed=0
+
+check() { # WHAT WRONG: fails if WRONG is not empty
+	n=$((n + 1))
+	if [ -z "$2" ]; then
+		echo "ok $n - $1"
+	else
+		failed=1
+		echo "not ok $n - $1"
+		echo "# ${2//$'\n'/$'\n'# }"
+	fi
+}
+
+for page in daemon/man/araxd.8 daemon/man/araxd.conf.5; do
+	if command -v groff >/dev/null; then
+		check "$page renders" "$(groff -mdoc -Tutf8 -ww -z "$page" 2>&1)"
+	else
+		n=$((n + 1))
+		echo "ok $n - $page renders # SKIP groff is not installed"
+	fi
+done
+
+keys=$(sed -n 's/.*CFG_\(STR\|INT\|BOOL\|STR_LIST\|SEC\)("\([a-z_]*\)".*/\2/p' daemon/config.c | sort -u)
+[ "$(wc -w <<<"$keys")" -gt 20 ] || { echo 'Bail out! no keys found in daemon/config.c'; exit 1; }
+for key in $keys; do
+	wrong=''
+	grep -qE "^\.(It Cm|Ss) $key\b" daemon/man/araxd.conf.5 || wrong='not in araxd.conf(5)'
+	grep -qE "^[[:space:]]*#?$key\b" daemon/araxd.conf.sample ||
+		grep -qE "^#?[[:space:]]*$key\b" daemon/araxd.conf.sample ||
+		wrong+=' not in the sample'
+	check "key $key" "$wrong"
+done
+
+options=$(sed -n 's/^\t{ "\([a-z-]*\)", .*_argument.*/\1/p' daemon/options.c)
+[ -n "$options" ] || { echo 'Bail out! no options found in daemon/options.c'; exit 1; }
+for option in $options; do
+	wrong=''
+	grep -q -- "\\\\-${option//-/\\\\-}\b" daemon/man/araxd.8 || wrong='not in araxd(8)'
+	check "option --$option" "$wrong"
+done
+
+echo "1..$n"
+exit $failed

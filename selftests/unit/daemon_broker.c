@@ -1,0 +1,728 @@
+// SPDX-License-Identifier: MIT
+/* The broker over its real socket, core, graph, scheduler and CPU devices. */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/dispatch/ticks.h"
+#include "selftests/unit/daemon_client.h"
+
+#define PAGE	4096u
+
+static struct bench_daemon *d;
+static struct client c;
+
+static void up(void)
+{
+	d = daemon_up();
+	client_open(&c, daemon_path(d));
+}
+
+static void down(void)
+{
+	client_close(&c);
+	daemon_down(d);
+}
+
+static void ready(uint32_t depth)
+{
+	ck_assert_int_eq(client_init(&c, depth), 0);
+}
+
+START_TEST(says_what_it_is)
+{
+	struct arax_info a = { .size = sizeof(a) };
+
+	ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &a), 0);
+	ck_assert_uint_eq(a.abi_version, ARAX_ABI_VERSION);
+	ck_assert_uint_eq(a.link, ARAX_LINK_BROKER);
+	ck_assert_uint_gt(a.nr_devices, 0);
+	ck_assert_uint_gt(a.epoch, 0);
+}
+END_TEST
+
+START_TEST(struct_rules)
+{
+	struct { struct arax_info a; uint32_t more; } big = { { 0 }, 0 };
+	struct arax_info a = { .size = sizeof(a) };
+	struct arax_queue_create q = { .size = sizeof(q) };
+
+	big.a.size = sizeof(big);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &big), 0);
+	big.a.size = sizeof(big);
+	big.more = 1;
+	ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &big), -E2BIG);
+	a.size = 8;		/* says less than is sent */
+	ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &a), -EINVAL);
+	a.size = 4;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_INFO, &a, 4, NULL, 0, NULL), -EINVAL);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_INFO, &a, 2, NULL, 0, NULL), -EINVAL);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_INFO, &a, 0, NULL, 0, NULL), -EINVAL);
+	a.size = sizeof(a);
+	ck_assert_int_eq(CALL(&c, 0x7f, &a), -ENOTTY);
+	ck_assert_int_eq(CALL(&c, 0xffffffff, &a), -ENOTTY);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_QUEUE_CREATE, &q), -ENXIO);
+}
+END_TEST
+
+/* The mediator's calls have no place on a socket. */
+START_TEST(no_mediator_here)
+{
+	uint32_t nr;
+
+	for (nr = ARAX_NR_ATTACH; nr <= ARAX_NR_KERNEL_PUBLISH; nr++) {
+		uint32_t body[64] = { sizeof(body) };
+
+		ck_assert_int_eq(CALL(&c, nr, &body), -ENOTTY);
+	}
+}
+END_TEST
+
+START_TEST(ring_descriptors_are_checked)
+{
+	struct arax_context_init a = { .size = sizeof(a), .depth = 4, .entry_size = 128,
+				       .ring_fd = 0, .wake_fd = 1, .doorbell_fd = -1 };
+	struct arax_layout l;
+	int good, fds[2], ev = eventfd(0, 0);
+
+	arax_layout(4, 128, 0, &l);
+	good = memfd_sealed(l.region_size, SEALS);
+	fds[1] = ev;
+	fds[0] = memfd_sealed(l.region_size, 0);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
+			 -EINVAL);	/* no seals */
+	fds[0] = memfd_sealed(l.region_size + PAGE, SEALS);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
+			 -EINVAL);	/* another size */
+	fds[0] = memfd_sealed(l.region_size, SEALS | F_SEAL_WRITE);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
+			 -EINVAL);	/* nobody may write */
+	fds[0] = ev;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
+			 -EINVAL);	/* no file */
+	fds[0] = good;
+	fds[1] = good;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
+			 -EINVAL);	/* no eventfd */
+	fds[1] = ev;
+	a.wake_fd = 2;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
+			 -EBADF);	/* an index that isn't there */
+	a.wake_fd = -2;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
+			 -EBADF);
+	a.wake_fd = -1;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
+			 -EBADF);
+	ready(4);
+	ck_assert_int_eq(client_init(&c, 4), -EBUSY);
+}
+END_TEST
+
+START_TEST(fill_and_copy)
+{
+	struct arax_completion done;
+	uint8_t *a, *b;
+	uint32_t q, ha, hb, i, pattern = 0x04030201;
+	struct arax_task *t;
+
+	ready(64);
+	q = client_queue(&c, ARAX_QUEUE_DATAFLOW);
+	ha = client_buffer(&c, 16 * PAGE, &a, NULL);
+	hb = client_buffer(&c, 16 * PAGE, &b, NULL);
+	for (i = 0; i < 200; i++) {
+		pattern = 0x04030201 + i;
+		client_fill(&c, q, ha, 16 * PAGE, pattern, 2 * i);
+		t = client_entry(&c);
+		t->opcode = ARAX_OP_COPY;
+		t->nr_ranges = 2;
+		t->queue = q;
+		t->user_data = 2 * i + 1;
+		t->ranges[0] = whole(ha, ARAX_IN, 16 * PAGE);
+		t->ranges[1] = whole(hb, ARAX_OUT, 16 * PAGE);
+		client_publish(&c);
+		ck_assert(client_completion(&c, &done));
+		ck_assert_int_eq(done.result, 0);
+		ck_assert_uint_eq(done.user_data, 2 * i);
+		ck_assert(client_completion(&c, &done));
+		ck_assert_int_eq(done.result, 0);
+		ck_assert_uint_eq(done.user_data, 2 * i + 1);
+		ck_assert_uint_gt(done.device_ns, 0);
+		ck_assert_mem_eq(a, b, 16 * PAGE);
+		ck_assert_mem_eq(b + 16 * PAGE - 4, &pattern, 4);
+	}
+	munmap(a, 16 * PAGE);
+	munmap(b, 16 * PAGE);
+}
+END_TEST
+
+START_TEST(bad_tasks_complete_with_errors)
+{
+	struct arax_completion done;
+	struct arax_task *t;
+	uint32_t q, h;
+
+	ready(8);
+	q = client_queue(&c, 0);
+	h = client_buffer(&c, PAGE, NULL, NULL);
+	client_fill(&c, q, h, PAGE + 4, 1, 1);
+	ck_assert(client_completion(&c, &done));
+	ck_assert_int_eq(done.result, -EINVAL);
+	client_fill(&c, q, h + 1, PAGE, 1, 2);
+	ck_assert(client_completion(&c, &done));
+	ck_assert_int_eq(done.result, -EBADF);
+	t = client_entry(&c);
+	t->opcode = ARAX_OP_LAUNCH;
+	t->kernel = 12345;
+	t->queue = q;
+	client_publish(&c);
+	ck_assert(client_completion(&c, &done));
+	ck_assert_int_eq(done.result, -ENOENT);
+	t = client_entry(&c);
+	t->opcode = ARAX_OP_CALL;
+	t->kernel = 777;
+	t->queue = q;
+	client_publish(&c);
+	ck_assert(client_completion(&c, &done));
+	ck_assert_int_eq(done.result, -EOPNOTSUPP);
+}
+END_TEST
+
+/* Asleep on both sides: bell and wake-up do their work, many times. */
+START_TEST(sleepers_are_woken)
+{
+	struct timespec gap = { .tv_nsec = 2000000 };
+	struct arax_ring_ctl *ctl;
+	struct arax_completion done;
+	uint32_t q, h, i;
+	uint64_t count;
+
+	ready(8);
+	ctl = (void *)c.region;
+	q = client_queue(&c, 0);
+	h = client_buffer(&c, PAGE, NULL, NULL);
+	for (i = 0; i < 100; i++) {
+		struct pollfd p = { .fd = c.wake_fd, .events = POLLIN };
+		ssize_t got;
+
+		nanosleep(&gap, NULL);
+		got = read(c.wake_fd, &count, sizeof(count));
+		(void)got;
+		__atomic_store_n(&ctl->cq_need_wakeup, 1, __ATOMIC_SEQ_CST);
+		core_full_barrier();
+		client_fill(&c, q, h, PAGE, i, i);
+		ck_assert_int_eq(poll(&p, 1, 5000), 1);
+		ck_assert(client_completion(&c, &done));
+		ck_assert_uint_eq(done.user_data, i);
+		__atomic_store_n(&ctl->cq_need_wakeup, 0, __ATOMIC_RELAXED);
+	}
+}
+END_TEST
+
+START_TEST(submit_call)
+{
+	struct arax_submit s = { .size = sizeof(s), .to_submit = 1, .min_complete = 1,
+				 .deadline_ns = ARAX_DEADLINE_NONE };
+	uint32_t q;
+
+	ready(4);
+	q = client_queue(&c, 0);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_SUBMIT, &s), -EINVAL);	/* nothing there */
+	s.to_submit = 0;
+	s.deadline_ns = monotonic_ns() + 20000000;
+	ck_assert_int_eq(CALL(&c, ARAX_NR_SUBMIT, &s), -ETIMEDOUT);
+	s.min_complete = 5;
+	ck_assert_int_eq(CALL(&c, ARAX_NR_SUBMIT, &s), -EINVAL);	/* more than can be */
+	s.min_complete = 1;
+	s.deadline_ns = ARAX_DEADLINE_NONE;
+	client_entry(&c)->queue = q;	/* a marker */
+	client_publish(&c);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_SUBMIT, &s), 0);
+}
+END_TEST
+
+START_TEST(timelines)
+{
+	struct arax_timeline_create tc = { .size = sizeof(tc) };
+	struct arax_timeline_point tp = { .size = sizeof(tp) };
+	struct arax_timeline_share ts = { .size = sizeof(ts) };
+	struct arax_wait w = { .size = sizeof(w), .count = 1 };
+	struct client other;
+	int fd;
+
+	ready(4);
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 4), 0);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_CREATE, &tc), 0);
+	ts.handle = tc.handle;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_TIMELINE_EXPORT, &ts, sizeof(ts), NULL, 0, &fd),
+			 0);
+	ck_assert_int_ge(fd, 0);
+	ts.handle = 0;
+	ts.fd = 0;
+	ck_assert_int_eq(client_call(&other, ARAX_NR_TIMELINE_IMPORT, &ts, sizeof(ts), &fd, 1,
+				     NULL), 0);
+	w.points[0].timeline = ts.handle;
+	w.points[0].value = 5;
+	w.deadline_ns = monotonic_ns() + 20000000;
+	ck_assert_int_eq(CALL(&other, ARAX_NR_WAIT, &w), -ETIMEDOUT);
+	w.deadline_ns = ARAX_DEADLINE_NONE;
+	client_send(&other, ARAX_NR_WAIT, &w, sizeof(w), NULL, 0);
+	tp.handle = tc.handle;
+	tp.value = 5;
+	ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_ADVANCE, &tp), 0);
+	ck_assert_int_eq(client_receive(&other, &w, sizeof(w), NULL), 0);
+	/* The last copy closed: nobody can import it any more. */
+	close(fd);
+	/* No token, but a pipe of one's own. */
+	{
+		int p[2];
+
+		ck_assert_int_eq(pipe(p), 0);
+		ts.fd = 0;
+		ck_assert_int_eq(client_call(&other, ARAX_NR_TIMELINE_IMPORT, &ts, sizeof(ts),
+					     p, 1, NULL), -EINVAL);
+		close(p[0]);
+		close(p[1]);
+	}
+	client_close(&other);
+}
+END_TEST
+
+START_TEST(buffers_are_shared)
+{
+	struct arax_buffer_export ex = { .size = sizeof(ex) };
+	struct arax_buffer_import im = { .size = sizeof(im), .type = ARAX_IMPORT_ARAX };
+	struct arax_buffer_query qa = { .size = sizeof(qa) }, qb = { .size = sizeof(qb) };
+	struct client other;
+	uint32_t h;
+	int fd, own;
+
+	ready(4);
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 4), 0);
+	h = client_buffer(&c, PAGE, NULL, &own);
+	/* The descriptor alone is not enough: it must have been exported. */
+	ck_assert_int_eq(client_call(&other, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &own, 1,
+				     NULL), -EINVAL);
+	ex.handle = h;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_EXPORT, &ex, sizeof(ex), NULL, 0, &fd), 0);
+	ck_assert_int_eq(client_call(&other, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1,
+				     NULL), 0);
+	qa.handle = h;
+	qb.handle = im.handle;
+	ck_assert_int_eq(CALL(&c, ARAX_NR_BUFFER_QUERY, &qa), 0);
+	ck_assert_int_eq(CALL(&other, ARAX_NR_BUFFER_QUERY, &qb), 0);
+	ck_assert_uint_eq(qa.id, qb.id);
+	ex.handle = im.handle;
+	ck_assert_int_eq(CALL(&other, ARAX_NR_BUFFER_EXPORT, &ex), -EPERM);
+	im.type = ARAX_IMPORT_MEMFD;
+	im.fd = 0;
+	close(fd);
+	fd = memfd_sealed(PAGE, 0);
+	ck_assert_int_eq(client_call(&other, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1,
+				     NULL), -EINVAL);
+	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);
+	ck_assert_int_eq(client_call(&other, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1,
+				     NULL), 0);
+	im.type = ARAX_IMPORT_DMABUF;
+	ck_assert_int_eq(client_call(&other, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1,
+				     NULL), -EOPNOTSUPP);
+	close(fd);
+	close(own);
+	client_close(&other);
+}
+END_TEST
+
+/* The socket in other hands is worth nothing. */
+START_TEST(forked_child_is_refused)
+{
+	struct arax_info a = { .size = sizeof(a) };
+	int status;
+	pid_t pid;
+
+	ready(4);
+	pid = fork();
+	if (!pid)
+		_exit(CALL(&c, ARAX_NR_INFO, &a) == -EPERM ? 0 : 1);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status) && !WEXITSTATUS(status));
+	c.next_id++;
+	ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &a), 0);
+}
+END_TEST
+
+static void still_serves(void)
+{
+	struct arax_completion done;
+	struct client other;
+	uint32_t q, h;
+
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 4), 0);
+	q = client_queue(&other, 0);
+	h = client_buffer(&other, PAGE, NULL, NULL);
+	client_fill(&other, q, h, PAGE, 1, 9);
+	ck_assert(client_completion(&other, &done));
+	ck_assert_int_eq(done.result, 0);
+	client_close(&other);
+}
+
+START_TEST(garbage_ends_the_connection)
+{
+	struct arax_msg msg = { .nr = ARAX_NR_INFO, .nr_fds = 2 };	/* lies */
+	struct arax_info a = { .size = sizeof(a) };
+	uint8_t noise[2048];
+
+	ready(4);
+	memset(noise, 0x5a, sizeof(noise));
+	ck_assert_int_gt(send(c.fd, &msg, sizeof(msg), MSG_NOSIGNAL), 0);
+	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), -ECONNRESET);
+	client_close(&c);
+	client_open(&c, daemon_path(d));
+	ck_assert_int_gt(send(c.fd, noise, 3, MSG_NOSIGNAL), 0);
+	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), -ECONNRESET);
+	client_close(&c);
+	client_open(&c, daemon_path(d));
+	ck_assert_int_gt(send(c.fd, noise, sizeof(noise), MSG_NOSIGNAL), 0);
+	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), -ECONNRESET);
+	client_close(&c);
+	client_open(&c, daemon_path(d));
+	ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &a), 0);
+	still_serves();
+}
+END_TEST
+
+/* Until the consumer has taken so many entries. */
+static void consumed(uint32_t n)
+{
+	struct arax_ring_ctl *ctl = (void *)c.region;
+	uint32_t i;
+
+	for (i = 0; i < 5000 && __atomic_load_n(&ctl->sq_head, __ATOMIC_ACQUIRE) != n; i++)
+		usleep(1000);
+	ck_assert_uint_eq(__atomic_load_n(&ctl->sq_head, __ATOMIC_ACQUIRE), n);
+}
+
+START_TEST(corrupt_ring_ends_the_context)
+{
+	struct arax_info a = { .size = sizeof(a) };
+	struct arax_ring_ctl *ctl;
+	uint32_t q, i;
+
+	ready(4);
+	ctl = (void *)c.region;
+	q = client_queue(&c, 0);
+	/* More is taken back than was ever posted. */
+	__atomic_store_n(&ctl->cq_head, 1000, __ATOMIC_SEQ_CST);
+	for (i = 0; i < 5; i++) {
+		if (i == 4)
+			consumed(4);
+		client_entry(&c)->queue = q;
+		client_publish(&c);
+	}
+	for (i = 0; i < 5000 && !__atomic_load_n(&ctl->dead, __ATOMIC_RELAXED); i++)
+		usleep(1000);
+	ck_assert_uint_eq(__atomic_load_n(&ctl->dead, __ATOMIC_RELAXED), EPIPE);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &a), -EPIPE);
+	still_serves();
+}
+END_TEST
+
+/* Published without credit: served again as soon as completions are read. */
+START_TEST(greed_is_survived)
+{
+	struct arax_completion done;
+	uint32_t q, i;
+
+	ready(4);
+	q = client_queue(&c, 0);
+	for (i = 0; i < 4; i++) {
+		client_entry(&c)->queue = q;
+		client_publish(&c);
+	}
+	consumed(4);
+	for (i = 0; i < 4; i++) {	/* sees free places, has no credit */
+		client_entry(&c)->queue = q;
+		client_publish(&c);
+	}
+	usleep(20000);
+	still_serves();
+	for (i = 0; i < 8; i++) {
+		ck_assert(client_completion(&c, &done));
+		ck_assert_int_eq(done.result, 0);
+	}
+}
+END_TEST
+
+/* Published before, so served before: what they name may be destroyed at once. */
+START_TEST(calls_come_after_entries)
+{
+	struct arax_completion done;
+	uint32_t q, i, n;
+
+	ready(64);
+	for (n = 0; n < 50; n++) {
+		struct arax_handle hd = { .size = sizeof(hd) };
+
+		q = client_queue(&c, 0);
+		hd.handle = client_buffer(&c, PAGE, NULL, NULL);
+		for (i = 0; i < 20; i++)
+			client_fill(&c, q, hd.handle, PAGE, i, i);
+		ck_assert_int_eq(CALL(&c, ARAX_NR_BUFFER_DESTROY, &hd), 0);
+		hd.handle = q;
+		ck_assert_int_eq(CALL(&c, ARAX_NR_QUEUE_DESTROY, &hd), 0);
+		ck_assert_int_eq(CALL(&c, ARAX_NR_QUEUE_DESTROY, &hd), -EBADF);
+		for (i = 0; i < 20; i++) {
+			ck_assert(client_completion(&c, &done));
+			ck_assert_int_eq(done.result, 0);
+		}
+	}
+}
+END_TEST
+
+/* A client that dies with work under way leaves nothing behind. */
+START_TEST(sudden_end)
+{
+	struct arax_tenant t = { .size = sizeof(t), .cgroup_fd = -1 };
+	uint32_t q, h, i, round;
+
+	for (round = 0; round < 20; round++) {
+		struct client other;
+
+		client_open(&other, daemon_path(d));
+		ck_assert_int_eq(client_init(&other, 64), 0);
+		q = client_queue(&other, ARAX_QUEUE_DATAFLOW);
+		h = client_buffer(&other, 256 * PAGE, NULL, NULL);
+		for (i = 0; i < 60; i++)
+			client_fill(&other, q, h, 256 * PAGE, i, i);
+		client_close(&other);
+	}
+	/* The root's counters are everybody's: ours are all that is left. */
+	for (i = 0; i < 5000; i++) {
+		t.id = 0;
+		if (!CALL(&c, ARAX_NR_TENANT_QUERY, &t) &&
+		    !t.usage.counters[ARAX_RES_TASKS].used &&
+		    !t.usage.counters[ARAX_RES_MEMORY].used &&
+		    !t.usage.counters[ARAX_RES_CONTEXTS].used)
+			return;
+		usleep(1000);
+	}
+	ck_abort_msg("tasks %llu memory %llu contexts %llu are left",
+		     t.usage.counters[ARAX_RES_TASKS].used,
+		     t.usage.counters[ARAX_RES_MEMORY].used,
+		     t.usage.counters[ARAX_RES_CONTEXTS].used);
+}
+END_TEST
+
+START_TEST(administrators_kill)
+{
+	struct arax_kill k = { .size = sizeof(k) };
+	struct arax_context x = { .size = sizeof(x) };
+	struct arax_info a = { .size = sizeof(a) };
+	struct client other;
+
+	ready(4);
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 4), 0);
+	x.id = other.context;
+	ck_assert_int_eq(CALL(&c, ARAX_NR_CONTEXT_QUERY, &x), 0);
+	ck_assert_uint_eq(x.id, other.context);
+	ck_assert_int_eq(x.pid, getpid());
+	k.context = other.context;
+	ck_assert_int_eq(CALL(&c, ARAX_NR_CONTEXT_KILL, &k), 0);
+	ck_assert_int_eq(CALL(&other, ARAX_NR_INFO, &a), -EPIPE);
+	client_close(&other);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &a), 0);
+}
+END_TEST
+
+START_TEST(deadlines_and_cancel)
+{
+	struct arax_timeline_create tc = { .size = sizeof(tc) };
+	struct arax_cancel cn = { .size = sizeof(cn), .flags = ARAX_CANCEL_QUEUE };
+	struct arax_completion done;
+	struct arax_task_ext *x;
+	struct arax_task *t;
+	uint32_t q;
+
+	ready(8);
+	q = client_queue(&c, 0);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_CREATE, &tc), 0);
+	x = (void *)(c.region + c.layout.arena_offset);
+	memset(x, 0, sizeof(*x));
+	x->size = sizeof(*x);
+	x->wait_timeline = tc.handle;
+	x->wait_value = 1;
+	x->deadline_ns = monotonic_ns() + 30000000;
+	t = client_entry(&c);
+	t->queue = q;
+	t->flags = ARAX_TASK_EXT;
+	client_publish(&c);
+	ck_assert(client_completion(&c, &done));
+	ck_assert_int_eq(done.result, -ETIMEDOUT);
+	x->deadline_ns = 0;
+	t = client_entry(&c);
+	t->queue = q;
+	t->flags = ARAX_TASK_EXT;
+	client_publish(&c);
+	usleep(20000);
+	cn.queue = q;
+	ck_assert_int_eq(CALL(&c, ARAX_NR_CANCEL, &cn), 0);
+	ck_assert(client_completion(&c, &done));
+	ck_assert_int_eq(done.result, -ECANCELED);
+}
+END_TEST
+
+static void spin_task(uint32_t kernel, uint32_t q, uint32_t h, uint32_t us)
+{
+	struct arax_task *t = client_entry(&c);
+	uint32_t i;
+
+	t->opcode = ARAX_OP_LAUNCH;
+	t->kernel = kernel;
+	t->queue = q;
+	t->nr_ranges = 1;
+	t->ranges[0] = whole(h, ARAX_INOUT, 64);
+	for (i = 0; i < 3; i++)
+		t->grid[i] = t->block[i] = 1;
+	t->arg_len = 4;
+	memcpy(t->args, &us, 4);
+	client_publish(&c);
+}
+
+/*
+ * A kernel that was always short runs for a second, on the poller's own thread:
+ * others are served all the same, since the standby takes over.
+ */
+START_TEST(a_long_task_blocks_nobody)
+{
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+	struct arax_completion done;
+	struct client other;
+	uint64_t start, took;
+	uint32_t q, h, oq, oh, i;
+
+	ready(8);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	q = client_queue(&c, 0);
+	h = client_buffer(&c, PAGE, NULL, NULL);
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 8), 0);
+	oq = client_queue(&other, 0);
+	oh = client_buffer(&other, PAGE, NULL, NULL);
+	for (i = 0; i < 300; i++) {
+		spin_task(k.id, q, h, 1);
+		ck_assert(client_completion(&c, &done));
+		ck_assert_int_eq(done.result, 0);
+	}
+	spin_task(k.id, q, h, 1000000);
+	usleep(2000);
+	start = monotonic_ns();
+	for (i = 0; i < 5; i++) {
+		client_fill(&other, oq, oh, PAGE, i, i);
+		ck_assert(client_completion(&other, &done));
+		ck_assert_int_eq(done.result, 0);
+	}
+	took = monotonic_ns() - start;
+	ck_assert_uint_lt(took, 600000000);
+	ck_assert(client_completion(&c, &done));
+	ck_assert_int_eq(done.result, 0);
+	ck_assert_uint_ge(done.device_ns, 900000000);
+	ck_assert_uint_ge(daemon_stolen(d), 1);
+	client_close(&other);
+}
+END_TEST
+
+/* It fills its eventfd and makes it block: that is the end of it, of nobody else. */
+START_TEST(hostile_eventfd)
+{
+	const uint64_t full = UINT64_MAX - 1;
+	struct arax_ring_ctl *ctl;
+	uint32_t q, i;
+	uint64_t old;
+	ssize_t got;
+
+	ready(4);
+	ctl = (void *)c.region;
+	q = client_queue(&c, 0);
+	__atomic_store_n(&ctl->cq_need_wakeup, 1, __ATOMIC_SEQ_CST);
+	got = read(c.wake_fd, &old, sizeof(old));
+	(void)got;
+	ck_assert_int_eq(write(c.wake_fd, &full, sizeof(full)), sizeof(full));
+	ck_assert_int_eq(fcntl(c.wake_fd, F_SETFL, 0), 0);
+	client_entry(&c)->queue = q;
+	client_publish(&c);
+	for (i = 0; i < 5000 && !__atomic_load_n(&ctl->dead, __ATOMIC_RELAXED); i++)
+		usleep(1000);
+	ck_assert_uint_eq(__atomic_load_n(&ctl->dead, __ATOMIC_RELAXED), EPIPE);
+	still_serves();
+}
+END_TEST
+
+/* Stops with a client's work under way and its calls waiting. */
+START_TEST(stops_with_clients)
+{
+	struct arax_timeline_create tc = { .size = sizeof(tc) };
+	struct arax_wait w = { .size = sizeof(w), .count = 1,
+			       .deadline_ns = ARAX_DEADLINE_NONE };
+	uint32_t q, h, i;
+
+	ready(64);
+	q = client_queue(&c, ARAX_QUEUE_DATAFLOW);
+	h = client_buffer(&c, 256 * PAGE, NULL, NULL);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_CREATE, &tc), 0);
+	w.points[0].timeline = tc.handle;
+	w.points[0].value = 1;
+	client_send(&c, ARAX_NR_WAIT, &w, sizeof(w), NULL, 0);
+	for (i = 0; i < 60; i++)
+		client_fill(&c, q, h, 256 * PAGE, i, i);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("daemon broker");
+	TCase *t = tcase_create("all");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(t, 120);
+	tcase_add_checked_fixture(t, up, down);
+	tcase_add_test(t, says_what_it_is);
+	tcase_add_test(t, struct_rules);
+	tcase_add_test(t, no_mediator_here);
+	tcase_add_test(t, ring_descriptors_are_checked);
+	tcase_add_test(t, fill_and_copy);
+	tcase_add_test(t, bad_tasks_complete_with_errors);
+	tcase_add_test(t, sleepers_are_woken);
+	tcase_add_test(t, submit_call);
+	tcase_add_test(t, timelines);
+	tcase_add_test(t, buffers_are_shared);
+	tcase_add_test(t, forked_child_is_refused);
+	tcase_add_test(t, garbage_ends_the_connection);
+	tcase_add_test(t, corrupt_ring_ends_the_context);
+	tcase_add_test(t, greed_is_survived);
+	tcase_add_test(t, calls_come_after_entries);
+	tcase_add_test(t, sudden_end);
+	tcase_add_test(t, administrators_kill);
+	tcase_add_test(t, deadlines_and_cancel);
+	tcase_add_test(t, a_long_task_blocks_nobody);
+	tcase_add_test(t, hostile_eventfd);
+	tcase_add_test(t, stops_with_clients);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}

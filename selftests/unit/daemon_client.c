@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/backends/device.h"
+#include "daemon/config.h"
+#include "daemon/dispatch/poller.h"
+#include "daemon/link/broker.h"
+#include "daemon/memory/guard.h"
+#include "daemon/kernels/registry.h"
+#include "selftests/unit/daemon_client.h"
+
+struct bench_daemon {
+	struct config config;
+	struct registry *registry;
+	struct devices *devices;
+	struct broker *broker;
+	struct poller *poller;
+	int stopped;
+	char path[64];
+};
+
+struct bench_daemon *daemon_up(void)
+{
+	struct bench_daemon *d = calloc(1, sizeof(*d));
+	struct broker_params bp = { .config = &d->config, .path = d->path, .mode = 0600 };
+
+	log_init(STDERR_FILENO, LOG_LEVEL_ERR, LOG_FORMAT_PLAIN);
+	snprintf(d->path, sizeof(d->path), "/tmp/arax-unit-%d.sock", (int)getpid());
+	ck_assert_int_eq(config_init(&d->config), 0);
+	ck_assert_int_eq(guard_init(), 0);
+	d->registry = registry_create();
+	/* Made by the build; a prerequisite of these tests. */
+	ck_assert_int_gt(registry_load_folder(d->registry, "build/lib/arax/kernels"), 0);
+	ck_assert_int_eq(devices_open(&d->config, &d->devices), 0);
+	ck_assert_int_eq(broker_create(&bp, &d->broker), 0);
+	ck_assert_int_eq(poller_create(&d->config, d->registry, d->devices, &d->poller), 0);
+	ck_assert_int_eq(poller_add_link(d->poller, broker_link(d->broker)), 0);
+	ck_assert_int_eq(poller_start(d->poller), 0);
+	ck_assert_int_eq(broker_start(d->broker), 0);
+	return d;
+}
+
+static void stopped(void *arg)
+{
+	struct bench_daemon *d = arg;
+
+	__atomic_store_n(&d->stopped, 1, __ATOMIC_RELEASE);
+}
+
+void daemon_down(struct bench_daemon *d)
+{
+	struct timespec ms = { .tv_nsec = 1000000 };
+	char lock[80];
+	int i;
+
+	broker_refuse(d->broker);
+	poller_stop(d->poller, stopped, d);
+	for (i = 0; i < 10000 && !__atomic_load_n(&d->stopped, __ATOMIC_ACQUIRE); i++)
+		nanosleep(&ms, NULL);
+	ck_assert(__atomic_load_n(&d->stopped, __ATOMIC_ACQUIRE));
+	broker_stop(d->broker);
+	poller_destroy(d->poller);
+	broker_destroy(d->broker);
+	devices_close(d->devices);
+	registry_destroy(d->registry);
+	config_free(&d->config);
+	guard_exit();
+	snprintf(lock, sizeof(lock), "%s.lock", d->path);
+	unlink(lock);
+	free(d);
+}
+
+uint64_t daemon_stolen(const struct bench_daemon *d)
+{
+	return __atomic_load_n(&d->poller->stats.stolen, __ATOMIC_RELAXED);
+}
+
+const char *daemon_path(const struct bench_daemon *d)
+{
+	return d->path;
+}
+
+/* ------------------------------------------------------------------ */
+
+void client_open(struct client *c, const char *path)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+
+	memset(c, 0, sizeof(*c));
+	c->ring_fd = c->wake_fd = c->bell_fd = -1;
+	c->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	ck_assert_int_ge(c->fd, 0);
+	strcpy(sa.sun_path, path);
+	ck_assert_int_eq(connect(c->fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+}
+
+void client_close(struct client *c)
+{
+	if (c->region)
+		munmap(c->region, c->layout.region_size);
+	if (c->ring_fd >= 0) {
+		close(c->ring_fd);
+		close(c->wake_fd);
+		close(c->bell_fd);
+	}
+	close(c->fd);
+}
+
+void client_send(struct client *c, uint32_t nr, const void *arg, size_t bytes, const int *fds,
+		 uint32_t nr_fds)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int) * 8)];
+	} control;
+	struct arax_msg msg = { .nr = nr, .id = ++c->next_id, .nr_fds = nr_fds };
+	struct iovec iov[2] = { { &msg, sizeof(msg) }, { (void *)arg, bytes } };
+	struct msghdr mh = { .msg_iov = iov, .msg_iovlen = 2 };
+
+	if (nr_fds) {
+		memset(&control, 0, sizeof(control));
+		mh.msg_control = &control;
+		mh.msg_controllen = CMSG_SPACE(sizeof(int) * nr_fds);
+		control.align.cmsg_level = SOL_SOCKET;
+		control.align.cmsg_type = SCM_RIGHTS;
+		control.align.cmsg_len = CMSG_LEN(sizeof(int) * nr_fds);
+		memcpy(CMSG_DATA(&control.align), fds, sizeof(int) * nr_fds);
+	}
+	ck_assert_int_ge(sendmsg(c->fd, &mh, MSG_NOSIGNAL), 0);
+}
+
+int client_receive(struct client *c, void *arg, size_t bytes, int *fd)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	uint8_t body[ARAX_MSG_MAX];
+	struct arax_msg msg;
+	struct iovec iov[2] = { { &msg, sizeof(msg) }, { body, sizeof(body) } };
+	struct msghdr mh = {
+		.msg_iov = iov, .msg_iovlen = 2,
+		.msg_control = &control, .msg_controllen = sizeof(control),
+	};
+	ssize_t n = recvmsg(c->fd, &mh, MSG_CMSG_CLOEXEC);
+
+	if (n <= 0)
+		return -ECONNRESET;
+	ck_assert_int_ge(n, sizeof(msg));
+	ck_assert_uint_eq(msg.id, c->next_id);
+	if (fd)
+		*fd = -1;
+	if (CMSG_FIRSTHDR(&mh) && fd)
+		memcpy(fd, CMSG_DATA(CMSG_FIRSTHDR(&mh)), sizeof(*fd));
+	if (arg && (size_t)n - sizeof(msg) == bytes)
+		memcpy(arg, body, bytes);
+	return msg.result;
+}
+
+int client_call(struct client *c, uint32_t nr, void *arg, size_t bytes, const int *fds,
+		uint32_t nr_fds, int *fd)
+{
+	client_send(c, nr, arg, bytes, fds, nr_fds);
+	return client_receive(c, arg, bytes, fd);
+}
+
+int memfd_sealed(uint64_t bytes, int seals)
+{
+	int fd = memfd_create("unit", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, (off_t)bytes), 0);
+	if (seals)
+		ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+int client_init(struct client *c, uint32_t depth)
+{
+	struct arax_context_init a = {
+		.size = sizeof(a), .depth = depth, .entry_size = 128, .arena_size = 65536,
+		.ring_fd = 0, .wake_fd = 1, .doorbell_fd = -1,
+	};
+	int fds[2], err;
+
+	c->depth = depth;
+	c->entry_size = 128;
+	c->arena_size = a.arena_size;
+	ck_assert_int_eq(arax_layout(depth, 128, a.arena_size, &c->layout), 0);
+	c->ring_fd = memfd_sealed(c->layout.region_size, SEALS);
+	c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	c->region = mmap(NULL, c->layout.region_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+			 c->ring_fd, 0);
+	fds[0] = c->ring_fd;
+	fds[1] = c->wake_fd;
+	err = client_call(c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, &c->bell_fd);
+	c->context = a.context;
+	if (!err)
+		ck_assert_uint_eq(a.region_size, c->layout.region_size);
+	return err;
+}
+
+uint32_t client_buffer(struct client *c, uint64_t bytes, uint8_t **data, int *keep)
+{
+	struct arax_buffer_create a = { .size = sizeof(a), .bytes = bytes, .fd = 0 };
+	int fd = memfd_sealed(bytes, SEALS);
+
+	ck_assert_int_eq(client_call(c, ARAX_NR_BUFFER_CREATE, &a, sizeof(a), &fd, 1, NULL), 0);
+	if (data)
+		*data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (keep)
+		*keep = fd;
+	else
+		close(fd);
+	return a.handle;
+}
+
+uint32_t client_queue(struct client *c, uint32_t flags)
+{
+	struct arax_queue_create a = { .size = sizeof(a), .flags = flags };
+
+	ck_assert_int_eq(CALL(c, ARAX_NR_QUEUE_CREATE, &a), 0);
+	return a.handle;
+}
+
+struct arax_range whole(uint32_t handle, uint32_t access, uint64_t bytes)
+{
+	return (struct arax_range){ .buffer = handle, .access = access, .length = bytes,
+				    .count = 1 };
+}
+
+struct arax_task *client_entry(struct client *c)
+{
+	struct arax_task *t = (void *)(c->region + c->layout.sq_offset +
+				       (size_t)(c->sq_tail & (c->depth - 1)) * 128);
+
+	memset((uint8_t *)t + 4, 0, 124);
+	return t;
+}
+
+void client_publish(struct client *c)
+{
+	struct arax_task *t = (void *)(c->region + c->layout.sq_offset +
+				       (size_t)(c->sq_tail & (c->depth - 1)) * 128);
+	struct arax_ring_ctl *ctl = (void *)c->region;
+	const uint64_t one = 1;
+
+	__atomic_store_n(&t->seq, ++c->sq_tail, __ATOMIC_RELEASE);
+	/* Pairs with the poller's before it sleeps. */
+	core_full_barrier();
+	if (__atomic_load_n(&ctl->sq_need_wakeup, __ATOMIC_RELAXED))
+		ck_assert_int_eq(write(c->bell_fd, &one, sizeof(one)), sizeof(one));
+}
+
+bool client_completion(struct client *c, struct arax_completion *out)
+{
+	struct arax_completion *e = (void *)(c->region + c->layout.cq_offset +
+					     (size_t)(c->cq_head & (c->depth - 1)) * 64);
+	struct arax_ring_ctl *ctl = (void *)c->region;
+	struct timespec nap = { .tv_nsec = 100000 };
+	int i;
+
+	for (i = 0; i < 50000; i++) {
+		if (__atomic_load_n(&e->seq, __ATOMIC_ACQUIRE) == c->cq_head + 1) {
+			*out = *e;
+			__atomic_store_n(&ctl->cq_head, ++c->cq_head, __ATOMIC_RELEASE);
+			return true;
+		}
+		nanosleep(&nap, NULL);
+	}
+	return false;
+}
+
+void client_fill(struct client *c, uint32_t queue, uint32_t handle, uint64_t bytes,
+		 uint32_t pattern, uint64_t user_data)
+{
+	struct arax_task *t = client_entry(c);
+
+	t->opcode = ARAX_OP_FILL;
+	t->nr_ranges = 1;
+	t->queue = queue;
+	t->user_data = user_data;
+	t->arg_len = 4;
+	memcpy(t->args, &pattern, 4);
+	t->ranges[0] = whole(handle, ARAX_OUT, bytes);
+	client_publish(c);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon_client.h - a broker in this process, and bare sockets and rings to it
+ *
+ * Tests speak the contract itself here, so that they can break it.
+ */
+#ifndef SELFTESTS_UNIT_DAEMON_CLIENT_H
+#define SELFTESTS_UNIT_DAEMON_CLIENT_H
+
+#include <stdint.h>
+
+#include "kmod/core/core.h"
+#include "uapi/arax.h"
+
+/* araxd without main(): CPU devices, the broker on a socket of its own. */
+struct bench_daemon;
+struct bench_daemon *daemon_up(void);
+void daemon_down(struct bench_daemon *d);
+/* How often the standby had to take the polling over. */
+uint64_t daemon_stolen(const struct bench_daemon *d);
+const char *daemon_path(const struct bench_daemon *d);
+
+struct client {
+	int fd;
+	int ring_fd, wake_fd, bell_fd;
+	uint8_t *region;
+	struct arax_layout layout;
+	uint32_t depth, entry_size, arena_size;
+	uint32_t sq_tail, cq_head;
+	uint32_t context;
+	uint32_t next_id;
+};
+
+/* Connected, no rings. */
+void client_open(struct client *c, const char *path);
+void client_close(struct client *c);
+/* Raw: one message. @fds may be NULL. */
+void client_send(struct client *c, uint32_t nr, const void *arg, size_t bytes, const int *fds,
+		 uint32_t nr_fds);
+/*
+ * The answer to the message sent last or, if @id is not 0, of that id.  Returns the
+ * result; @fd gets an attached descriptor or -1.  -ECONNRESET: hung up.
+ */
+int client_receive(struct client *c, void *arg, size_t bytes, int *fd);
+int client_call(struct client *c, uint32_t nr, void *arg, size_t bytes, const int *fds,
+		uint32_t nr_fds, int *fd);
+#define CALL(c, nr, arg)	client_call(c, nr, arg, sizeof(*(arg)), NULL, 0, NULL)
+
+int memfd_sealed(uint64_t bytes, int seals);
+#define SEALS	(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+int client_init(struct client *c, uint32_t depth);
+/* A mapped buffer; its handle. */
+uint32_t client_buffer(struct client *c, uint64_t bytes, uint8_t **data, int *fd);
+uint32_t client_queue(struct client *c, uint32_t flags);
+struct arax_range whole(uint32_t handle, uint32_t access, uint64_t bytes);
+
+struct arax_task *client_entry(struct client *c);
+void client_publish(struct client *c);	/* and rings if it must */
+/* Waits up to 5 s; false: none came. */
+bool client_completion(struct client *c, struct arax_completion *out);
+void client_fill(struct client *c, uint32_t queue, uint32_t handle, uint64_t bytes,
+		 uint32_t pattern, uint64_t user_data);
+
+#endif /* SELFTESTS_UNIT_DAEMON_CLIENT_H */

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# araxd as a process: exit status, readiness, one instance a socket, a clean
+# end, and no processor time while idle.  Prints TAP.
+
+set -u
+araxd=${1:?usage: daemon_main.sh ARAXD}
+dir=$(mktemp -d)
+sock=$dir/arax.sock
+n=0
+bad=0
+pid=
+
+cleanup() {
+	[ -n "$pid" ] && kill -9 "$pid" 2>/dev/null
+	rm -rf "$dir"
+}
+trap cleanup EXIT
+
+ok() {	# STATUS NAME
+	n=$((n + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $n - $2"
+	else
+		echo "not ok $n - $2"
+		bad=1
+	fi
+}
+
+start() {
+	mkfifo "$dir/ready"
+	"$araxd" --user --socket "$sock" --ready-fd 7 7>"$dir/ready" 2>"$dir/log" &
+	pid=$!
+	byte=$(timeout 20 head -c 1 "$dir/ready")
+	rm "$dir/ready"
+}
+
+stop() {	# SIGNAL
+	kill "-$1" "$pid"
+	wait "$pid"
+	status=$?
+	pid=
+}
+
+ticks() { awk '{ print $14 + $15 }' "/proc/$pid/stat"; }
+
+"$araxd" --help >"$dir/out" 2>&1 && grep -q '^usage: araxd' "$dir/out"
+ok $? "--help"
+[ "$("$araxd" --version)" != "" ]
+ok $? "--version"
+"$araxd" --what 2>/dev/null
+[ $? = 2 ]
+ok $? "wrong usage exits with 2"
+"$araxd" --user --config "$dir/none" 2>/dev/null
+[ $? = 1 ]
+ok $? "a configuration that isn't there exits with 1"
+env -u XDG_RUNTIME_DIR "$araxd" --user 2>/dev/null
+[ $? = 1 ]
+ok $? "no place for a private socket exits with 1"
+"$araxd" --user --socket "$dir/no/such/folder/s" 2>/dev/null
+[ $? = 1 ]
+ok $? "a socket that can't be bound exits with 1"
+
+start
+[ "$byte" = 1 ]
+ok $? "--ready-fd tells when it serves"
+[ "$(stat -c %a "$sock")" = 600 ]
+ok $? "a private socket is its owner's"
+timeout 20 "$araxd" --user --socket "$sock" 2>"$dir/second"
+[ $? = 1 ] && grep -q 'another araxd' "$dir/second"
+ok $? "a second instance is refused"
+[ -S "$sock" ]
+ok $? "and leaves the first one's socket"
+sleep 1.5
+before=$(ticks)
+sleep 2
+[ $(($(ticks) - before)) -le 1 ]
+ok $? "no processor time while idle"
+kill -USR1 "$pid"
+sleep 0.3
+grep -q statistics "$dir/log"
+ok $? "SIGUSR1 writes statistics"
+stop TERM
+[ "$status" = 0 ]
+ok $? "SIGTERM ends it with 0"
+[ ! -e "$sock" ]
+ok $? "the socket is gone"
+
+start
+kill -9 "$pid"
+wait "$pid" 2>/dev/null
+start
+[ "$byte" = 1 ]
+ok $? "starts over a killed one's socket"
+stop INT
+[ "$status" = 0 ]
+ok $? "SIGINT ends it with 0"
+
+echo "1..$n"
+exit $bad

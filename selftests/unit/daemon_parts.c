@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: MIT
+/* araxd's small parts: identity, guard, mappings, host operations, work, role. */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/dispatch/host.h"
+#include "daemon/dispatch/role.h"
+#include "daemon/dispatch/ticks.h"
+#include "daemon/dispatch/work.h"
+#include "daemon/link/identity.h"
+#include "daemon/link/wake.h"
+#include "daemon/memory/guard.h"
+#include "daemon/memory/mapping.h"
+#include "daemon/options.h"
+
+START_TEST(cgroup_line)
+{
+	char path[64];
+
+	ck_assert_int_eq(identity_parse_cgroup("4:memory:/x\n0::/a/b\n", path, sizeof(path)), 0);
+	ck_assert_str_eq(path, "/a/b");
+	ck_assert_int_eq(identity_parse_cgroup("0::/\n", path, sizeof(path)), 0);
+	ck_assert_str_eq(path, "/");
+	ck_assert_int_eq(identity_parse_cgroup("10::/no\n1:cpu:/0::/x\n", path, sizeof(path)),
+			 -ENOENT);
+	ck_assert_int_eq(identity_parse_cgroup("", path, sizeof(path)), -ENOENT);
+	ck_assert_int_eq(identity_parse_cgroup("0::/abcdef", path, 6), -ENAMETOOLONG);
+}
+END_TEST
+
+/* A file shorter than its mapping: every access is a SIGBUS. */
+START_TEST(guard_survives)
+{
+	int fd = memfd_create("short", MFD_CLOEXEC), ev = eventfd(0, EFD_NONBLOCK);
+	volatile uint8_t *map;
+	uint32_t slot, other;
+	uint64_t count = 0;
+
+	ck_assert_int_eq(guard_init(), 0);
+	guard_notify(ev);
+	map = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne((void *)map, MAP_FAILED);
+	ck_assert_int_eq(guard_add(&slot, sizeof(slot), 5, &other), 0);
+	ck_assert_int_eq(guard_add((void *)map, 8192, 77, &slot), 0);
+	ck_assert_uint_eq(guard_next_marked(), 0);
+	ck_assert_uint_eq(map[4100], 0);
+	map[4100] = 3;
+	ck_assert_uint_eq(map[4100], 3);
+	ck_assert_int_eq(read(ev, &count, sizeof(count)), sizeof(count));
+	ck_assert_uint_eq(guard_next_marked(), 77);
+	ck_assert_uint_eq(guard_next_marked(), 0);
+	map[0] = 1;
+	ck_assert_uint_eq(guard_next_marked(), 77);
+	guard_remove(slot);
+	guard_remove(other);
+	munmap((void *)map, 8192);
+	guard_exit();
+	close(fd);
+	close(ev);
+}
+END_TEST
+
+/* Outside every region SIGBUS is what it was; the sanitizers have their own. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+START_TEST(guard_is_not_deaf)
+{
+	int fd = memfd_create("short", MFD_CLOEXEC);
+	volatile uint8_t *map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+	uint32_t slot;
+
+	ck_assert_int_eq(guard_init(), 0);
+	ck_assert_int_eq(guard_add((void *)map, 4096, 9, &slot), 0);
+	guard_remove(slot);
+	(void)map[0];
+}
+END_TEST
+#endif
+
+START_TEST(guard_many)
+{
+	static uint8_t bytes[5000];
+	uint32_t slot[5000], i;
+
+	ck_assert_int_eq(guard_init(), 0);
+	for (i = 0; i < 5000; i++)
+		ck_assert_int_eq(guard_add(&bytes[i], 1, i + 1, &slot[i]), 0);
+	for (i = 0; i < 5000; i++)
+		guard_remove(slot[i]);
+	ck_assert_int_eq(guard_add(bytes, 1, 1, &slot[0]), 0);
+	ck_assert_uint_lt(slot[0], 5000);	/* places are used again */
+	guard_remove(slot[0]);
+	guard_exit();
+}
+END_TEST
+
+START_TEST(mappings)
+{
+	struct mappings *m = calloc(1, sizeof(*m));
+	struct mapping a = { .id = 5 | 1u << 20 }, b = { .id = 70000 | 2u << 20 };
+
+	ck_assert_int_eq(mapping_set(m, &a), 0);
+	ck_assert_int_eq(mapping_set(m, &b), 0);
+	ck_assert_ptr_eq(mapping_find(m, a.id), &a);
+	ck_assert_ptr_eq(mapping_find(m, b.id), &b);
+	ck_assert_ptr_null(mapping_find(m, 5 | 2u << 20));	/* another generation */
+	ck_assert_ptr_null(mapping_find(m, (uint64_t)a.id | 1ull << 40));
+	ck_assert_ptr_null(mapping_find(m, 6));
+	mapping_clear(m, a.id);
+	ck_assert_ptr_null(mapping_find(m, a.id));
+	mappings_destroy(m);
+	free(m);
+}
+END_TEST
+
+START_TEST(host_copies)
+{
+	uint8_t from[32], to[32];
+	struct arax_launch_range r[2] = {
+		{ from, 4, 8, 3 },	/* 0-3, 8-11, 16-19 */
+		{ to, 6, 10, 2 },	/* 0-5, 10-15 */
+	};
+	struct arax_dispatch d = { .opcode = ARAX_OP_COPY };
+	const uint8_t want[] = { 0, 1, 2, 3, 8, 9, 255, 255, 255, 255, 10, 11, 16, 17, 18, 19,
+				 255 };
+	int i;
+
+	for (i = 0; i < 32; i++)
+		from[i] = (uint8_t)i;
+	memset(to, 255, sizeof(to));
+	ck_assert_int_eq(host_run(&d, r, NULL), 0);
+	ck_assert_mem_eq(to, want, sizeof(want));
+	r[0].length = r[1].length = 0;
+	ck_assert_int_eq(host_run(&d, r, NULL), 0);
+}
+END_TEST
+
+START_TEST(host_fills)
+{
+	uint32_t width;
+
+	for (width = 1; width <= 16; width *= 2) {
+		uint8_t pattern[16], to[80];
+		struct arax_launch_range r = { to, 32, 40, 2 };
+		struct arax_dispatch d = { .opcode = ARAX_OP_FILL, .arg_len = (uint16_t)width };
+		uint32_t i;
+
+		for (i = 0; i < 16; i++)
+			pattern[i] = (uint8_t)(i + 1);
+		memset(to, 0, sizeof(to));
+		ck_assert_int_eq(host_run(&d, &r, pattern), 0);
+		for (i = 0; i < 80; i++)
+			ck_assert_uint_eq(to[i], i % 40 < 32 ? pattern[i % 40 % width] : 0);
+	}
+}
+END_TEST
+
+START_TEST(host_services)
+{
+	uint8_t a[8] = "1234567", b[8] = "";
+	struct arax_launch_range r[2] = { { a, 8, 0, 1 }, { b, 8, 0, 1 } };
+	struct arax_dispatch d = { .opcode = ARAX_OP_CALL, .kernel = SERVICE_PING,
+				   .nr_ranges = 2, .access = ARAX_IN | ARAX_OUT << 2 };
+
+	ck_assert_int_eq(host_run(&d, r, NULL), 0);
+	ck_assert_mem_eq(a, b, 8);
+	r[1].length = 4;
+	ck_assert_int_eq(host_run(&d, r, NULL), -EINVAL);
+	d.nr_ranges = 1;
+	ck_assert_int_eq(host_run(&d, r, NULL), -EINVAL);
+	d.kernel = 9;
+	ck_assert_int_eq(host_run(&d, r, NULL), -EOPNOTSUPP);
+}
+END_TEST
+
+START_TEST(ticks_follow_the_clock)
+{
+	struct timespec pause = { .tv_nsec = 20000000 };
+	struct ticks t;
+	int i;
+
+	ticks_init(&t);
+	for (i = 0; i < 5; i++) {
+		int64_t off = (int64_t)(ticks_ns(&t, ticks_now(&t)) - monotonic_ns());
+
+		/* A preemption in between makes ours the older one. */
+		ck_assert_int_lt(off, 200000);
+		nanosleep(&pause, NULL);
+		ticks_anchor(&t);
+	}
+	ck_assert_uint_eq(ticks_ns(&t, t.anchor - 5), t.anchor_ns);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+
+#define PRODUCERS	4
+#define EACH		20000
+
+struct item {
+	struct work work;
+	uint32_t producer, number;
+};
+
+static struct work_queue queue;
+static uint32_t next_of[PRODUCERS], taken;
+
+static void take(struct work *w)
+{
+	struct item *it = (struct item *)w;
+
+	ck_assert_uint_eq(it->number, next_of[it->producer]++);
+	taken++;
+	free(it);
+}
+
+static void *produce(void *arg)
+{
+	uint32_t i;
+
+	for (i = 0; i < EACH; i++) {
+		struct item *it = calloc(1, sizeof(*it));
+
+		it->work.run = take;
+		it->producer = (uint32_t)(uintptr_t)arg;
+		it->number = i;
+		work_push(&queue, &it->work);
+	}
+	return NULL;
+}
+
+/* Nothing is lost, nothing twice, and each producer's in its order. */
+START_TEST(work_in_order)
+{
+	pthread_t t[PRODUCERS];
+	uintptr_t i;
+
+	for (i = 0; i < PRODUCERS; i++)
+		pthread_create(&t[i], NULL, produce, (void *)i);
+	while (taken < PRODUCERS * EACH) {
+		struct work *w = work_take(&queue), *next;
+
+		for (; w; w = next) {
+			next = w->next;
+			w->run(w);
+		}
+	}
+	for (i = 0; i < PRODUCERS; i++)
+		pthread_join(t[i], NULL);
+	ck_assert(!work_pending(&queue));
+}
+END_TEST
+
+/*
+ * Two threads hand the role to and fro: what it guards is a plain counter, so
+ * that TSan sees a hand-over without order, and everybody a lost update.
+ */
+#define STEALS	6u
+
+static struct role role;
+static uint64_t guarded, steals, kept;
+
+static void no_tick(void *arg)
+{
+}
+
+/* Lends the role many times; once the kernel runs on, and the role is gone. */
+static bool hold(uint32_t turns, bool stuck)
+{
+	struct timespec long_ = { .tv_nsec = 15000000 };
+	uint32_t i;
+
+	for (i = 0; i < turns; i++) {
+		uint64_t lent;
+
+		guarded++;
+		lent = role_lend(&role);
+		if (stuck && i == turns / 2)
+			nanosleep(&long_, NULL);
+		if (!role_return(&role, lent))
+			return false;
+		kept++;
+	}
+	return true;
+}
+
+static void *hander(void *arg)
+{
+	bool first = arg;
+
+	while (first || role_await(&role, no_tick, NULL)) {
+		if (!first)
+			steals++;
+		first = false;
+		while (hold(1000, steals < STEALS)) {
+			if (steals >= STEALS) {
+				role_stop(&role);
+				return NULL;
+			}
+		}
+	}
+	return NULL;
+}
+
+START_TEST(role_hand_over)
+{
+	pthread_t t[2];
+
+	ck_assert_int_eq(role_init(&role), 0);
+	pthread_create(&t[0], NULL, hander, (void *)1);
+	pthread_create(&t[1], NULL, hander, NULL);
+	pthread_join(t[0], NULL);
+	pthread_join(t[1], NULL);
+	ck_assert_uint_ge(steals, STEALS);
+	/* Each loan either came back or was stolen. */
+	ck_assert_uint_eq(guarded, kept + steals);
+	role_destroy(&role);
+}
+END_TEST
+
+static void *sleeper(void *arg)
+{
+	return (void *)(uintptr_t)role_await(&role, no_tick, NULL);
+}
+
+/* The standby goes to deep sleep only behind a sleeping holder, and wakes. */
+START_TEST(role_deep_sleep)
+{
+	struct timespec ms = { .tv_nsec = 1000000 };
+	pthread_t t;
+	void *got;
+	int i;
+
+	ck_assert_int_eq(role_init(&role), 0);
+	role_sleep(&role);
+	pthread_create(&t, NULL, sleeper, NULL);
+	for (i = 0; i < 5000 && !__atomic_load_n(&role.standby_asleep, __ATOMIC_RELAXED); i++)
+		nanosleep(&ms, NULL);
+	ck_assert_uint_eq(__atomic_load_n(&role.standby_asleep, __ATOMIC_RELAXED), 1);
+	role_wake(&role);
+	role_lend(&role);	/* and never comes back */
+	pthread_join(t, &got);
+	ck_assert_ptr_nonnull(got);
+	role_destroy(&role);
+}
+END_TEST
+
+START_TEST(role_stops)
+{
+	struct timespec ms = { .tv_nsec = 200000000 };
+	pthread_t t;
+	void *got;
+
+	ck_assert_int_eq(role_init(&role), 0);
+	role_sleep(&role);
+	pthread_create(&t, NULL, sleeper, NULL);
+	nanosleep(&ms, NULL);
+	role_stop(&role);
+	pthread_join(t, &got);
+	ck_assert_ptr_null(got);
+	role_destroy(&role);
+}
+END_TEST
+
+/* A client fills its eventfd and clears O_NONBLOCK: the write comes back. */
+START_TEST(wake_blocks_bounded)
+{
+	const uint64_t full = UINT64_MAX - 1;
+	int fd = eventfd(0, EFD_CLOEXEC);
+	uint64_t start;
+
+	ck_assert_int_eq(wake_init(), 0);
+	ck_assert_int_eq(write(fd, &full, sizeof(full)), sizeof(full));
+	start = monotonic_ns();
+	ck_assert(!wake_write(fd));
+	ck_assert_uint_lt(monotonic_ns() - start, 2000000000u);
+	close(fd);
+}
+END_TEST
+
+static int parse(struct options *o, const char *a, const char *b)
+{
+	char *argv[] = { (char *)"araxd", (char *)a, (char *)b, NULL };
+
+	return options_parse(o, b ? 3 : 2, argv);
+}
+
+START_TEST(options)
+{
+	struct options o;
+	char path[64];
+
+	ck_assert_int_eq(parse(&o, "--user", NULL), 0);
+	ck_assert(o.user);
+	ck_assert_int_eq(o.ready_fd, -1);
+	ck_assert_int_eq(parse(&o, "--ready-fd", "7"), 0);
+	ck_assert_int_eq(o.ready_fd, 7);
+	ck_assert_int_eq(parse(&o, "--ready-fd", "x"), -1);
+	ck_assert_int_eq(parse(&o, "--log-level", "loud"), -1);
+	ck_assert_int_eq(parse(&o, "--nonsense", NULL), -1);
+	ck_assert_int_eq(parse(&o, "word", NULL), -1);
+	ck_assert_int_eq(parse(&o, "--user", "--no-broker"), -1);
+	ck_assert_int_eq(parse(&o, "--version", NULL), 1);
+	ck_assert_int_eq(parse(&o, "--socket", "/tmp/x"), 0);
+	ck_assert_int_eq(options_socket(&o, "/conf", path, sizeof(path)), 0);
+	ck_assert_str_eq(path, "/tmp/x");
+	ck_assert_int_eq(parse(&o, "--user", NULL), 0);
+	ck_assert_int_eq(options_socket(&o, "/conf", path, sizeof(path)), 0);
+	ck_assert_str_eq(path, "/conf");
+	unsetenv("XDG_RUNTIME_DIR");
+	ck_assert_int_eq(options_socket(&o, "", path, sizeof(path)), -EINVAL);
+	ck_assert_int_eq(options_socket(&o, "/much/longer/than/this", path, 10), -ENAMETOOLONG);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("daemon parts");
+	TCase *t = tcase_create("all");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, cgroup_line);
+	tcase_add_test(t, guard_survives);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+	tcase_add_test_raise_signal(t, guard_is_not_deaf, SIGBUS);
+#endif
+	tcase_add_test(t, guard_many);
+	tcase_add_test(t, mappings);
+	tcase_add_test(t, host_copies);
+	tcase_add_test(t, host_fills);
+	tcase_add_test(t, host_services);
+	tcase_add_test(t, ticks_follow_the_clock);
+	tcase_add_test(t, work_in_order);
+	tcase_add_test(t, role_hand_over);
+	tcase_add_test(t, role_deep_sleep);
+	tcase_add_test(t, role_stops);
+	tcase_add_test(t, wake_blocks_bounded);
+	tcase_add_test(t, options);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
