@@ -149,11 +149,17 @@ START_TEST(position_wrap)
 	u32 start = 0u - 40, i;
 
 	ck_assert_int_eq(fx_attach(fx, 0), 0);
-	fx->core->tail = fx->head = start;
+	fx->core->tail = start;
 	fx->core->page->head = start;
+	fx->head = start;
 	((struct arax_dispatch *)(fx->core->ring + (size_t)(start & 1023) * 64))->seq = start;
-	cl->c->sq_head = cl->c->submitted = cl->c->cq_seen = cl->c->cq_tail = start;
-	cl->sq_tail = cl->cq_head = ctl->cq_head = start;
+	cl->c->sq_head = start;
+	cl->c->submitted = start;
+	cl->c->cq_seen = start;
+	cl->c->cq_tail = start;
+	cl->sq_tail = start;
+	cl->cq_head = start;
+	ctl->cq_head = start;
 	for (i = 0; i < 200; i++) {
 		struct arax_task t = fx_marker(cl, i);
 		u64 tag;

@@ -91,7 +91,8 @@ START_TEST(byte_ranges)
 	ck_assert_int_eq(fx_send(cl, &t), 1);
 	t.user_data = 4;	/* reads what 3 would have written */
 	t.ranges[0].offset = 4159;
-	t.ranges[0].length = t.ranges[1].length = 1;
+	t.ranges[0].length = 1;
+	t.ranges[1].length = 1;
 	t.ranges[1].offset = 200;
 	ck_assert_int_eq(fx_send(cl, &t), 1);
 	tag = fx_expect_task(fx, 1);
