@@ -14,7 +14,7 @@ ARAXD_LIBS := -lconfuse -ljansson -ldl
 
 # A task's way crosses the core, the graph, the scheduler and the poller: seen
 # as one program it costs a tenth less.
-CFLAGS_lto  := -O2 -flto -fvisibility=hidden $(filter-out -fPIC,$(CFLAGS_HARD)) -fPIE
+CFLAGS_lto  := -O3 -flto -fvisibility=hidden $(filter-out -fPIC,$(CFLAGS_HARD)) -fPIE
 LDFLAGS_lto := $(LDFLAGS_plain) $(CFLAGS_lto) -flto=2 -pie
 $(eval $(call compile_rule,lto))
 $(call program,$(B)/bin/araxd,lto,$(ARAXD_SRCS),$(ARAXD_LIBS))

@@ -24,7 +24,7 @@
 
 #define POLLER_LINKS	2
 #define POLLER_THREADS	8
-#define POLLER_BATCH	64	/* commits at most before they are told */
+#define POLLER_BATCH	16	/* commits at most before they are told: the client reads while we run on */
 
 struct host_thread;
 struct run;

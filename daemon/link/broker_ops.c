@@ -509,6 +509,18 @@ static int tenant_by_fd(struct core *core, int fd, struct core_tenant **out)
 	return identity_tenant_by_fd(b->identity, core, fd, out);
 }
 
+/*
+ * By the poller only, as every core_submit() is: the clock is its own.  Afresh, since
+ * the graph compares a task's submission with the time of a failure.
+ */
+static u64 now(struct core *core)
+{
+	struct broker *b = core->link;
+	const struct ticks *t = &b->link.poller->ticks;
+
+	return ticks_ns(t, ticks_now(t));
+}
+
 const struct core_ops broker_ops = {
 	.ring_alloc = ring_alloc,
 	.ring_free = ring_free,
@@ -529,4 +541,5 @@ const struct core_ops broker_ops = {
 	.timeline_export = timeline_export,
 	.timeline_import = timeline_import,
 	.tenant_by_fd = tenant_by_fd,
+	.now = now,
 };

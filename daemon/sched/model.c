@@ -17,22 +17,25 @@ uint64_t sched_kernel_key(const struct graph_node *node)
 uint64_t sched_work(const struct graph_node *node)
 {
 	const struct arax_dispatch *d = &node->d;
-	unsigned __int128 work = 1;
+	unsigned __int128 work;
+	uint64_t items = 1;
 
 	switch (d->opcode) {
 	case ARAX_OP_LAUNCH:
 		for (int i = 0; i < 3; i++) {
-			work *= d->grid[i] ? d->grid[i] : 1;
-			work *= d->block[i] ? d->block[i] : 1;
-			if (work >> 64)
+			/* Cannot overflow: a product of two 32-bit numbers. */
+			uint64_t n = (uint64_t)(d->grid[i] ? d->grid[i] : 1) *
+				     (d->block[i] ? d->block[i] : 1);
+
+			if (__builtin_mul_overflow(items, n, &items))
 				return UINT64_MAX;
 		}
-		return work;
+		return items;
 	case ARAX_OP_COPY:
 	case ARAX_OP_FILL:
-		if (d->nr_ranges)
-			work = (unsigned __int128)node->ranges[0].length *
-			       node->ranges[0].count;
+		if (!d->nr_ranges)
+			return 1;
+		work = (unsigned __int128)node->ranges[0].length * node->ranges[0].count;
 		return work >> 64 ? UINT64_MAX : work ? work : 1;
 	default:
 		return 1;

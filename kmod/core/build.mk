@@ -47,11 +47,8 @@ core_fuzz = mkdir -p $(B)/fuzz/$(1)-corpus && $(B)/fuzz/$(1) -max_total_time=$(2
 	>$(B)/fuzz/$(1).log 2>&1 || { tail -40 $(B)/fuzz/$(1).log; exit 1; }
 $(addprefix fuzz-,$(CORE_FUZZERS)): fuzz-%: $(B)/fuzz/%
 	$(call core_fuzz,$*,$(or $(FUZZ_SECONDS),60))
-$(addprefix test-fuzz-,$(CORE_FUZZERS)): test-fuzz-%: $(B)/fuzz/%
-	scripts/tally run fuzz/$* -- sh -c '$(call core_fuzz,$*,10)'
 FUZZ_TARGETS += $(addprefix fuzz-,$(CORE_FUZZERS))
-TEST_TARGETS += $(addprefix test-fuzz-,$(CORE_FUZZERS))
-.PHONY: $(addprefix fuzz-,$(CORE_FUZZERS)) $(addprefix test-fuzz-,$(CORE_FUZZERS))
+.PHONY: $(addprefix fuzz-,$(CORE_FUZZERS))
 
 # What a task costs in the core alone.
 $(call program,$(B)/bin/core_micro,plain,selftests/bench/core_micro.c selftests/unit/core_fixture.c \

@@ -281,10 +281,10 @@ int core_usage_query(struct core_client *c, struct arax_usage *a)
 		context_usage(c, a);
 		return 0;
 	case ARAX_USAGE_TENANT:
+		core_tenant_usage(c->core, c->tenant, a);
+		return 0;
 	case ARAX_USAGE_USER:
-		core_spin_lock(&c->core->dispatch);
-		core_tenant_usage(a->scope == ARAX_USAGE_TENANT ? c->tenant : c->user, a);
-		core_spin_unlock(&c->core->dispatch);
+		core_tenant_usage(c->core, c->user, a);
 		return 0;
 	}
 	return -EOPNOTSUPP;

@@ -140,12 +140,12 @@ static void finish(struct core *core, struct core_task *t, const struct core_res
 		core_post(c, t->d.user_data, tag, r, g);
 }
 
-static void settle_books(struct core *core, struct core_task *t, const struct core_result *r)
+static void settle_books(struct core_task *t, const struct core_result *r)
 {
 	struct core_client *c = t->client;
 	struct account a = { 0 };
 
-	core_uncharge_tasks(core, c->tenant, c->user, 1);
+	core_uncharge_tasks(c->core, c->tenant, c->user, 1);
 	account_add(&a, r);
 	account(c, &a);
 }
@@ -153,7 +153,7 @@ static void settle_books(struct core *core, struct core_task *t, const struct co
 void core_complete_held(struct core *core, struct core_task *t, const struct core_result *r,
 			struct core_garbage *g)
 {
-	settle_books(core, t, r);
+	settle_books(t, r);
 	finish(core, t, r, g);
 	t->state = CORE_TASK_ZOMBIE;
 }
@@ -161,7 +161,7 @@ void core_complete_held(struct core *core, struct core_task *t, const struct cor
 void core_complete(struct core *core, struct core_task *t, const struct core_result *r,
 		   struct core_garbage *g)
 {
-	settle_books(core, t, r);
+	settle_books(t, r);
 	finish(core, t, r, g);
 	core_task_release(core, t, g);
 }
@@ -183,8 +183,24 @@ static struct core_task *claim(struct core *core, u64 tag)
 }
 
 /*
- * The books first: a client that sees its completion may submit at once and
- * must find its charge gone.  Runs of one client's tasks are uncharged together.
+ * The places of a run's completions were last read by the client: fetch them all
+ * at once, instead of one after the other as they are written.
+ */
+static void prefetch_places(const struct core_client *c, u32 n)
+{
+	u32 i;
+
+	if (c->dead || !c->region)
+		return;
+	for (i = 0; i < n; i++)
+		core_prefetch_write(c->region + c->layout.cq_offset +
+				    (size_t)((c->cq_tail + i) & (c->depth - 1)) *
+				    sizeof(struct arax_completion));
+}
+
+/*
+ * Charges first: a client that sees its completion may submit at once and must
+ * find its charge gone.  Runs of one client's tasks are uncharged together.
  */
 static void uncharge_runs(struct core *core, struct core_task **t, u32 n)
 {
@@ -199,6 +215,7 @@ static void uncharge_runs(struct core *core, struct core_task **t, u32 n)
 		c = t[i]->client;
 		while (i + run < n && t[i + run] && t[i + run]->client == c)
 			run++;
+		prefetch_places(c, run);
 		core_uncharge_tasks(core, c->tenant, c->user, run);
 	}
 }
@@ -241,17 +258,18 @@ static u32 commit_chunk(struct core *core, const struct arax_commit_entry *e, u3
 			continue;
 		c = t->client;
 		read_result(&e[(first + i) & mask], &r);
+		account_add(&a, &r);
 		if (r.result)
 			core_fail_mark(core, t);
-		account_add(&a, &r);
 		finish(core, t, &r, &g);
 		core_task_release(core, t, &g);
 		if (i + 1 < n && tasks[i + 1] && tasks[i + 1]->client == c)
 			continue;
-		/* The last of a run of one client's.  Who asks for usage waits for the lock. */
+		/* The last of a run of one client's. */
 		account(c, &a);
 		memset(&a, 0, sizeof(a));
-		core_fail_pass(core, c, &g);
+		if (c->fail_mark)
+			core_fail_pass(core, c, &g);
 	}
 	core_dispatch_flush(core, &g);
 	core_unlock_collect(core, &g);

@@ -64,6 +64,8 @@ struct core_tenant;
  * @timeline_import: the timeline of a descriptor, reference taken
  * @tenant_by_fd: the tenant of a cgroup directory, reference taken; with
  *		  core->lock held
+ * @now:	  (atomic) CLOCK_MONOTONIC in ns, read afresh, for core_submit();
+ *		  NULL: core_now_ns() does
  */
 struct core_ops {
 	int (*ring_alloc)(struct core_client *c, struct arax_context_init *init, u32 bytes);
@@ -89,6 +91,7 @@ struct core_ops {
 	int (*timeline_export)(struct core_client *c, struct core_timeline *tl);
 	struct core_timeline *(*timeline_import)(struct core_client *c, int fd, int *err);
 	int (*tenant_by_fd)(struct core *core, int fd, struct core_tenant **out);
+	u64 (*now)(struct core *core);
 };
 
 /* Settings that hold for the life of a core; the module's parameters. */
@@ -527,8 +530,7 @@ void core_uncharge_tasks(struct core *core, struct core_tenant *t, struct core_t
 			 u64 n);
 int core_limit_set(struct core *core, const struct arax_limit *a);
 int core_tenant_query(struct core *core, struct arax_tenant *a);
-/* With core->dispatch held, by whoever wants times and counts that belong together. */
-void core_tenant_usage(struct core_tenant *t, struct arax_usage *u);
+void core_tenant_usage(struct core *core, struct core_tenant *t, struct arax_usage *u);
 
 /* ------------------------------------------------------------------ */
 /* buffer.c                                                            */

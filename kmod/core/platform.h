@@ -2,7 +2,7 @@
 /*
  * What the core needs of the world around it: the one place where kmod/core
  * touches kernel headers.  In user space (araxd's broker, the unit tests, the
- * fuzzers) the same names stand for C11 atomics and pthread locks.
+ * fuzzers) the same names stand for atomic builtins and the lock of platform_lock.h.
  */
 #ifndef ARAX_CORE_PLATFORM_H
 #define ARAX_CORE_PLATFORM_H
@@ -20,6 +20,7 @@
 #include <linux/mm.h>
 #include <linux/nospec.h>
 #include <linux/overflow.h>
+#include <linux/prefetch.h>
 #include <linux/timekeeping.h>
 #include <linux/bug.h>
 #include <linux/sched.h>
@@ -59,6 +60,7 @@ static inline bool core_atomic_try_cmpxchg(core_atomic *a, u64 *old, u64 new)
 #define core_nospec(i, n)	array_index_nospec(i, n)
 #define core_warn_on(c)		WARN_ON(c)
 #define core_resched()		cond_resched()
+#define core_prefetch_write(p)	prefetchw(p)
 
 #define core_now_ns()		ktime_get_ns()
 
@@ -77,7 +79,6 @@ static inline void core_free(const void *p)
 #include <errno.h>
 #include <limits.h>
 #include <linux/types.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -85,6 +86,8 @@ static inline void core_free(const void *p)
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "platform_lock.h"
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
@@ -95,23 +98,20 @@ typedef __u64 u64;
 typedef __s32 s32;
 typedef __s64 s64;
 
-typedef pthread_mutex_t core_mutex;
-#define core_mutex_init(m)	pthread_mutex_init(m, NULL)
-#define core_mutex_destroy(m)	pthread_mutex_destroy(m)
-#define core_mutex_lock(m)	pthread_mutex_lock(m)
-#define core_mutex_unlock(m)	pthread_mutex_unlock(m)
-#define core_mutex_assert(m)	((void)(m))
+typedef struct core_lock core_mutex;
+#define core_mutex_init(m)	core_lock_init(m)
+#define core_mutex_destroy(m)	core_warn_on(core_lock_taken(m))
+#define core_mutex_lock(m)	core_lock_lock(m)
+#define core_mutex_unlock(m)	core_lock_unlock(m)
+#define core_mutex_assert(m)	core_warn_on(!core_lock_taken(m))
 
-/*
- * A pthread spinlock would burn a whole time slice when its holder is
- * preempted; a mutex costs about the same where there is no contention.
- */
-typedef pthread_mutex_t core_spin;
-#define core_spin_init(s)	pthread_mutex_init(s, NULL)
-#define core_spin_destroy(s)	pthread_mutex_destroy(s)
-#define core_spin_lock(s)	pthread_mutex_lock(s)
-#define core_spin_unlock(s)	pthread_mutex_unlock(s)
-#define core_spin_assert(s)	((void)(s))
+/* A lock that only spins would burn a whole time slice when its holder is preempted. */
+typedef struct core_lock core_spin;
+#define core_spin_init(s)	core_lock_init(s)
+#define core_spin_destroy(s)	core_warn_on(core_lock_taken(s))
+#define core_spin_lock(s)	core_lock_lock(s)
+#define core_spin_unlock(s)	core_lock_unlock(s)
+#define core_spin_assert(s)	core_warn_on(!core_lock_taken(s))
 #define core_releases(s)
 
 typedef struct {
@@ -133,6 +133,16 @@ static inline bool core_atomic_try_cmpxchg(core_atomic *a, u64 *old, u64 new)
 #define core_read_once(x)	__atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define core_write_once(x, v)	__atomic_store_n(&(x), v, __ATOMIC_RELAXED)
 #define core_resched()		((void)0)
+
+static inline void core_prefetch_write(const void *p)
+{
+#if defined(__x86_64__)
+	/* The compiler would only fetch it for reading: older processors lack this. */
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
+#else
+	__builtin_prefetch(p, 1);
+#endif
+}
 
 #if defined(__SANITIZE_THREAD__)
 /* TSan does not model fences; an RMW on a shared word is as strong on x86. */

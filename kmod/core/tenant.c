@@ -316,7 +316,7 @@ unlock:
 	return err;
 }
 
-void core_tenant_usage(struct core_tenant *t, struct arax_usage *u)
+void core_tenant_usage(struct core *core, struct core_tenant *t, struct arax_usage *u)
 {
 	u32 i;
 
@@ -326,10 +326,13 @@ void core_tenant_usage(struct core_tenant *t, struct arax_usage *u)
 		u->counters[i].max = core_atomic_read(&t->res[i].max);
 		u->counters[i].events = core_atomic_read(&t->res[i].events);
 	}
-	u->device_ns = core_read_once(t->device_ns);
-	u->wait_ns = core_read_once(t->wait_ns);
-	u->tasks_done = core_read_once(t->tasks_done);
-	u->tasks_failed = core_read_once(t->tasks_failed);
+	/* Commits book what they have posted before they drop the lock. */
+	core_spin_lock(&core->dispatch);
+	u->device_ns = t->device_ns;
+	u->wait_ns = t->wait_ns;
+	u->tasks_done = t->tasks_done;
+	u->tasks_failed = t->tasks_failed;
+	core_spin_unlock(&core->dispatch);
 	u->max_ns = core_read_once(t->max_ns);
 	u->period_ns = core_read_once(t->period_ns);
 	u->weight = core_read_once(t->weight);
@@ -359,9 +362,7 @@ int core_tenant_query(struct core *core, struct arax_tenant *a)
 		memset(&a->usage, 0, sizeof(a->usage));
 		a->usage.size = sizeof(a->usage);
 		a->usage.scope = ARAX_USAGE_TENANT;
-		core_spin_lock(&core->dispatch);
-		core_tenant_usage(t, &a->usage);
-		core_spin_unlock(&core->dispatch);
+		core_tenant_usage(core, t, &a->usage);
 		a->id = t->id;
 		a->parent = t->parent ? t->parent->id : 0;
 		memcpy(a->path, t->path, sizeof(a->path));

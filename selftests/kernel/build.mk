@@ -44,4 +44,47 @@ KT_BINS := $(patsubst %,$(KTB)/%,$(KT_PROGRAMS) $(KT_SINGLE) $(if $(HAVE_M32),$(
 KT_FILES := $(KT_BINS) $(KT)/params.sh $(KT)/load.sh
 
 kernel-tests: $(KT_BINS)
-.PHONY: kernel-tests
+
+# All subjects with the module's defaults; the rings again with hardly any room,
+# then what 32-bit programs see.
+KT_COMMANDS := $(patsubst %,/root/%,$(KT_PROGRAMS) smoke) /root/params.sh
+KT_SMALL    := 'sleep 1; rmmod arax && insmod /lib/arax/arax.ko cells=256 slots=40' \
+	       /root/rings /root/death
+KT_COMMANDS32 := $(if $(HAVE_M32),$(patsubst %,/root/%32,$(KT_32)),\
+	       'echo "1..0 \# SKIP no 32-bit libc to build with (gcc-multilib)"')
+KT_LOADS     = '/root/load.sh $(1) /root/calls bad_addresses_are_EFAULT'
+
+# $(call kt_guest,KERNEL,TALLY,SECONDS,COMMANDS)
+kt_guest = scripts/qemu-run --kernel $(1) --module $(B)/kmod/$(1)/arax.ko \
+	$(patsubst %,--file %,$(KT_FILES)) --tally kernel/$(2) --timeout $(3) --each $(3) -- $(4)
+
+test-kernel-6.1 test-kernel-6.12: test-kernel-%: $(B)/kmod/%/arax.ko $(KT_BINS)
+	@$(call kt_guest,$*,$*,400,$(KT_COMMANDS) $(KT_COMMANDS32) '/root/stress 10' \
+		$(KT_SMALL) $(call KT_LOADS,100))
+
+test-kernel-debug: $(B)/kmod/debug/arax.ko $(KT_BINS)
+	@$(call kt_guest,debug,debug,900,$(KT_COMMANDS) $(KT_COMMANDS32) /root/fail_nth \
+		'/root/stress 20' $(KT_SMALL) $(call KT_LOADS,10))
+
+# So many times the rounds, and more time for each test.
+SOAK_ROUNDS ?= 20
+KT_LONG := $(patsubst %,'TAP_SECONDS=1800 KTEST_SOAK=$(SOAK_ROUNDS) /root/%',entries memory rings quota death)
+
+soak-kernel-6.1 soak-kernel-6.12: soak-kernel-%: $(B)/kmod/%/arax.ko $(KT_BINS)
+	@$(call kt_guest,$*,$*-soak,3600,$(KT_LONG) '/root/stress 600' $(call KT_LOADS,1000))
+
+soak-kernel-debug: $(B)/kmod/debug/arax.ko $(KT_BINS)
+	@$(call kt_guest,debug,debug-soak,7200,$(KT_LONG) '/root/stress 900' $(call KT_LOADS,100))
+
+test-sparse: $(B)/kernels/6.12/stamp
+	@if command -v sparse >/dev/null; then \
+		scripts/tally run style/sparse \
+			scripts/kmod-build --sparse $(B)/kernels/6.12/build $(B)/kmod/sparse; \
+	else \
+		scripts/tally add style/sparse 0 0 1 'no sparse (apt install sparse)'; \
+	fi
+
+TEST_TARGETS += test-kernel-6.1 test-kernel-6.12 test-kernel-debug test-sparse
+SOAK_TARGETS += soak-kernel-6.1 soak-kernel-6.12 soak-kernel-debug
+.PHONY: kernel-tests test-kernel-6.1 test-kernel-6.12 test-kernel-debug test-sparse \
+	soak-kernel-6.1 soak-kernel-6.12 soak-kernel-debug

@@ -11,7 +11,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define SECONDS		100	/* less than tap.c's, which would not see the books */
+#define EARLIER		20	/* than tap.c's deadline, which would not see the books */
+#define SECONDS		100
 #define BOOKS_SECONDS	20
 
 uint64_t now_ns(void)
@@ -40,12 +41,18 @@ bool ktest_debug_kernel(void)
 	return !access("/sys/kernel/debug/kmemleak", F_OK);
 }
 
+/* Times as many rounds. */
+static int soak(void)
+{
+	const char *text = getenv("KTEST_SOAK");
+
+	return text ? atoi(text) : 0;
+}
+
 int ktest_rounds(int stock)
 {
-	const char *soak = getenv("KTEST_SOAK");
-
-	if (soak)
-		return stock * atoi(soak);
+	if (soak())
+		return stock * soak();
 	return ktest_debug_kernel() ? (stock + 9) / 10 : stock;
 }
 
@@ -120,6 +127,7 @@ static void too_long(int signal)
 
 void ktest_run(void (*body)(void))
 {
+	const char *seconds = getenv("TAP_SECONDS");
 	struct sigaction sa = { .sa_handler = too_long };
 	int status = 0, s;
 	pid_t pid, p;
@@ -137,7 +145,7 @@ void ktest_run(void (*body)(void))
 	}
 	setpgid(pid, pid);
 	sigaction(SIGALRM, &sa, NULL);
-	alarm(SECONDS);
+	alarm(seconds ? (unsigned int)atoi(seconds) - EARLIER : SECONDS);
 	if (waitpid(pid, &status, 0) != pid) {
 		kill(-pid, SIGKILL);
 		kill(pid, SIGKILL);

@@ -2,7 +2,8 @@
 /*
  * Runs the registered tests, each in a child with a deadline.
  * usage: PROGRAM [--list] [NAME...]
- * TAP_UID=N in the environment: become that user and group first.
+ * TAP_UID=N in the environment: become that user and group first;
+ * TAP_SECONDS=N: a test's deadline.
  */
 #include "tap.h"
 
@@ -18,6 +19,7 @@
 #define SKIPPED	77
 #define FAILED	1
 
+static int seconds = SECONDS;
 static struct test *first, **last = &first;
 static int skip_pipe = -1;
 
@@ -62,15 +64,15 @@ static int run_one(const struct test *t, int number)
 		_exit(0);
 	}
 	close(fds[1]);
-	for (i = 0; i < SECONDS * 100; i++) {
+	for (i = 0; i < seconds * 100; i++) {
 		pid_t got = waitpid(pid, &status, WNOHANG);
 
 		if (got == pid)
 			break;
 		usleep(10000);
 	}
-	if (i == SECONDS * 100) {
-		printf("# %s: still running after %d s\n", t->name, SECONDS);
+	if (i == seconds * 100) {
+		printf("# %s: still running after %d s\n", t->name, seconds);
 		kill(-pid, SIGKILL);
 		waitpid(pid, &status, 0);
 	}
@@ -124,6 +126,8 @@ int main(int argc, char **argv)
 	if (become(getenv("TAP_UID")))
 		return 1;
 
+	if (getenv("TAP_SECONDS"))
+		seconds = atoi(getenv("TAP_SECONDS"));
 	signal(SIGPIPE, SIG_IGN);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (t = first; t; t = t->next)

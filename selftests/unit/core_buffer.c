@@ -161,7 +161,7 @@ START_TEST(import)
 }
 END_TEST
 
-START_TEST(revoke)
+START_TEST(revoke_it)
 {
 	struct fx *fx = fx_new(NULL);
 	struct fx_client *cl = fx_client_ready(fx);
@@ -299,7 +299,7 @@ Suite *core_buffer_suite(void)
 	tcase_add_test(tc, creation);
 	tcase_add_test(tc, full_table);
 	tcase_add_test(tc, import);
-	tcase_add_test(tc, revoke);
+	tcase_add_test(tc, revoke_it);
 	tcase_add_test(tc, mediated);
 	tcase_add_test(tc, tasks_hold);
 	tcase_add_test(tc, extents);

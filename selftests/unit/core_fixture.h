@@ -10,6 +10,8 @@
 #ifndef CORE_FIXTURE_H
 #define CORE_FIXTURE_H
 
+#include <pthread.h>
+
 #include "kmod/core/core.h"
 
 #ifdef FX_ABORTS	/* the fixture, fuzzers: no libcheck, a wrong answer is a crash */
