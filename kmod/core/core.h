@@ -521,8 +521,11 @@ void core_tenant_put(struct core *core, struct core_tenant *t);
 /* Lock-free, all or nothing, leaf to root and the user: 0 or -EDQUOT. */
 int core_charge(struct core_tenant *t, struct core_tenant *user, u32 res, u64 n);
 void core_uncharge(struct core_tenant *t, struct core_tenant *user, u32 res, u64 n);
-/* The same for ARAX_RES_TASKS, and the only ones for it.  (core->dispatch) */
-int core_charge_tasks(struct core *core, struct core_tenant *t, struct core_tenant *user, u64 n);
+/*
+ * For ARAX_RES_TASKS, and the only ones for it; core->dispatch held.  Charges as
+ * many of n as there is room for and returns how many.
+ */
+u32 core_charge_tasks(struct core *core, struct core_tenant *t, struct core_tenant *user, u32 n);
 void core_uncharge_tasks(struct core *core, struct core_tenant *t, struct core_tenant *user,
 			 u64 n);
 int core_limit_set(struct core *core, const struct arax_limit *a);

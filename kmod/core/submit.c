@@ -385,18 +385,24 @@ static u32 gather(struct core_client *c, struct prepared *p, u32 max, bool *corr
 	return n;
 }
 
-/* Charges the good ones of a batch, all at once if they fit. */
+/* Charges the good ones of a batch, as many as fit: the first ones. */
 static void charge(struct core_client *c, struct prepared *p, u32 n)
 {
-	u32 i, good = 0;
+	u32 i, good = 0, fit;
 
 	for (i = 0; i < n; i++)
 		good += !p[i].error;
-	if (!good || (good > 1 && !core_charge_tasks(c->core, c->tenant, c->user, good)))
-		return;
-	for (i = 0; i < n; i++)
-		if (!p[i].error)
-			p[i].error = core_charge_tasks(c->core, c->tenant, c->user, 1);
+	fit = core_charge_tasks(c->core, c->tenant, c->user, good);
+	for (i = 0; i < n && fit < good; i++) {
+		if (p[i].error)
+			continue;
+		if (fit) {
+			fit--;
+			good--;
+		} else {
+			p[i].error = -EDQUOT;
+		}
+	}
 }
 
 static void enqueue(struct core_client *c, struct prepared *p, u32 n, struct core_garbage *g)

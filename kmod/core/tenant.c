@@ -204,8 +204,7 @@ unwind:
 	return t;
 }
 
-static struct core_tenant *try_charge(struct core_tenant *leaf, struct core_tenant *user,
-				      u32 res, u64 amount)
+int core_charge(struct core_tenant *leaf, struct core_tenant *user, u32 res, u64 amount)
 {
 	struct core_tenant *refused = NULL;
 	int tries;
@@ -213,17 +212,8 @@ static struct core_tenant *try_charge(struct core_tenant *leaf, struct core_tena
 	for (tries = 0; tries < CHARGE_TRIES; tries++) {
 		refused = charge_chain(leaf, user, res, amount);
 		if (!refused)
-			break;
+			return 0;
 	}
-	return refused;
-}
-
-int core_charge(struct core_tenant *leaf, struct core_tenant *user, u32 res, u64 amount)
-{
-	struct core_tenant *refused = try_charge(leaf, user, res, amount);
-
-	if (!refused)
-		return 0;
 	core_atomic_add(&refused->res[res].events, 1);
 	return -EDQUOT;
 }
@@ -242,40 +232,37 @@ void core_uncharge(struct core_tenant *leaf, struct core_tenant *user, u32 res, 
  * anyway: so plain arithmetic does, at a fifth of the price of as many locked
  * instructions, and nobody ever sees a charge that is taken back.
  */
-int core_charge_tasks(struct core *core, struct core_tenant *leaf, struct core_tenant *user, u64 n)
+u32 core_charge_tasks(struct core *core, struct core_tenant *leaf, struct core_tenant *user, u32 n)
 {
-	struct core_tenant *t;
+	struct core_tenant *t, *refuses = NULL;
 	bool limited = false;
+	u32 fit = n;
 
 	core_spin_assert(&core->dispatch);
-	for (t = leaf; t; t = t->parent) {
-		u64 max = core_atomic_read(&t->res[ARAX_RES_TASKS].max);
+	for (t = leaf; t; t = t == user ? NULL : t->parent ? t->parent : user) {
+		const struct core_counter *c = &t->res[ARAX_RES_TASKS];
+		u64 max = core_atomic_read(&c->max), used = core_atomic_read(&c->used);
 
-		if (max == ARAX_LIMIT_MAX)
+		/* The user's default holds only where no cgroup above has a limit. */
+		if (max == ARAX_LIMIT_MAX || (t == user && limited))
 			continue;
 		limited = true;
-		if (core_atomic_read(&t->res[ARAX_RES_TASKS].used) + n > max)
-			goto refused;
+		if (used <= max && max - used >= fit)
+			continue;
+		fit = used < max ? (u32)(max - used) : 0;
+		refuses = t;
 	}
-	/* The user's default holds only where no cgroup above has a limit. */
-	t = user;
-	if (!limited && core_atomic_read(&t->res[ARAX_RES_TASKS].used) + n >
-			core_atomic_read(&t->res[ARAX_RES_TASKS].max))
-		goto refused;
-	for (t = leaf; t; t = t == user ? NULL : t->parent ? t->parent : user) {
+	for (t = leaf; t && fit; t = t == user ? NULL : t->parent ? t->parent : user) {
 		struct core_counter *c = &t->res[ARAX_RES_TASKS];
-		u64 used = core_atomic_read(&c->used) + n;
+		u64 used = core_atomic_read(&c->used) + fit;
 
 		core_atomic_set(&c->used, used);
 		if (used > core_atomic_read(&c->peak))
 			core_atomic_set(&c->peak, used);
 	}
-	return 0;
-refused:
-	/* Who is refused a batch tries its parts: only those count. */
-	if (n == 1)
-		core_atomic_add(&t->res[ARAX_RES_TASKS].events, 1);
-	return -EDQUOT;
+	if (refuses)
+		core_atomic_add(&refuses->res[ARAX_RES_TASKS].events, n - fit);
+	return fit;
 }
 
 void core_uncharge_tasks(struct core *core, struct core_tenant *leaf, struct core_tenant *user,

@@ -98,7 +98,7 @@ START_TEST(init_errors)
 	BAD(i.arena_size = ~4095u, -EINVAL);
 	BAD(i.arena_size = 1 << 20, -EDQUOT);
 	fx->fail_ring = -ENOMEM;
-	BAD(, -ENOMEM);
+	BAD(i.arena_size = 0, -ENOMEM);
 	fx->fail_ring = 0;
 	ck_assert_uint_eq(fx_used(fx->tenants[0], ARAX_RES_MEMORY), 0);
 	ck_assert_uint_eq(fx_used(fx->tenants[0], ARAX_RES_CONTEXTS), 0);

@@ -149,11 +149,17 @@ START_TEST(position_wrap)
 	u32 start = 0u - 40, i;
 
 	ck_assert_int_eq(fx_attach(fx, 0), 0);
-	fx->core->tail = fx->head = start;
+	fx->core->tail = start;
 	fx->core->page->head = start;
+	fx->head = start;
 	((struct arax_dispatch *)(fx->core->ring + (size_t)(start & 1023) * 64))->seq = start;
-	cl->c->sq_head = cl->c->submitted = cl->c->cq_seen = cl->c->cq_tail = start;
-	cl->sq_tail = cl->cq_head = ctl->cq_head = start;
+	cl->c->sq_head = start;
+	cl->c->submitted = start;
+	cl->c->cq_seen = start;
+	cl->c->cq_tail = start;
+	cl->sq_tail = start;
+	cl->cq_head = start;
+	ctl->cq_head = start;
 	for (i = 0; i < 200; i++) {
 		struct arax_task t = fx_marker(cl, i);
 		u64 tag;
@@ -168,37 +174,73 @@ START_TEST(position_wrap)
 }
 END_TEST
 
-/* What an earlier lap left in a cell must not look like a published entry. */
+/*
+ * What an earlier lap left in a cell must not look like a published entry.  The
+ * second cell of an entry begins with grid[0], which is the client's: it says
+ * "published" for the lap to come, where a task of three cells shifts the rest
+ * so that an entry is looked for just there.
+ */
 START_TEST(stale_words)
 {
 	struct core_params p = fx_params();
 	struct fx_client *cl;
 	struct arax_task t;
+	u32 i, buf, shifted = 0;
 	struct fx *fx;
-	u32 i, pos;
 
 	p.cells = 256;
 	fx = fx_new(&p);
 	cl = fx_client_ready(fx);
+	buf = fx_buffer(cl, 4096);
 	ck_assert_int_eq(fx_attach(fx, 0), 0);
-	t = fx_marker(cl, 0);
-	t.opcode = ARAX_OP_CALL;
-	t.arg_len = 16;
 	for (i = 0; i < 2000; i++) {
 		u64 tag;
 
-		/* Every word of the arguments says "published" for the next position. */
-		for (pos = 0; pos < 4; pos++) {
-			u32 word = fx->head + 256 + pos;
-
-			memcpy(t.args + 4 * pos, &word, 4);
+		t = fx_marker(cl, 0);
+		t.opcode = ARAX_OP_CALL;
+		t.grid[0] = fx->head + 1 + 256 + 1;
+		if (fx->head / 256 != shifted) {
+			shifted = fx->head / 256;
+			t.nr_ranges = 1;
+			t.ranges[0] = (struct arax_range){ .buffer = buf, .access = ARAX_IN,
+							   .count = 1 };
 		}
 		ck_assert_int_eq(fx_send(cl, &t), 1);
 		tag = fx_expect_task(fx, 0);
 		ck_assert_ptr_null(fx_next(fx));
 		fx_commit(fx, tag, 0);
-		ck_assert_ptr_null(fx_next(fx));
 		fx_expect(cl, 0, 0);
+	}
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* A ring as full as it gets keeps the word of its first entry. */
+START_TEST(full_ring)
+{
+	struct core_params p = fx_params();
+	struct fx_client *cl;
+	struct arax_task t;
+	struct fx *fx;
+	u32 i;
+
+	p.cells = 256;
+	p.slots = 512;
+	fx = fx_new(&p);
+	cl = fx_client(fx, 1, 2);
+	ck_assert_int_eq(fx_init(cl, 256, 128, 0), 0);
+	cl->queue = fx_queue(cl, 0);
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	for (i = 0; i < 256; i++) {
+		t = fx_marker(cl, i);
+		fx_push(cl, &t);
+	}
+	ck_assert_int_eq(fx_submit(cl, 256), 256);
+	ck_assert_uint_eq(fx->core->tail, 254);
+	for (i = 0; i < 256; i++) {
+		fx_commit(fx, fx_expect_task(fx, i), 0);
+		fx_expect(cl, i, 0);
 	}
 	fx_release(cl);
 	fx_free(fx);
@@ -278,6 +320,7 @@ Suite *core_dispatch_suite(void)
 	tcase_add_test(tc, short_arguments);
 	tcase_add_test(tc, position_wrap);
 	tcase_add_test(tc, stale_words);
+	tcase_add_test(tc, full_ring);
 	tcase_add_test(tc, corrupt_head);
 	tcase_add_test(tc, turns);
 	suite_add_tcase(s, tc);

@@ -91,7 +91,8 @@ START_TEST(byte_ranges)
 	ck_assert_int_eq(fx_send(cl, &t), 1);
 	t.user_data = 4;	/* reads what 3 would have written */
 	t.ranges[0].offset = 4159;
-	t.ranges[0].length = t.ranges[1].length = 1;
+	t.ranges[0].length = 1;
+	t.ranges[1].length = 1;
 	t.ranges[1].offset = 200;
 	ck_assert_int_eq(fx_send(cl, &t), 1);
 	tag = fx_expect_task(fx, 1);
@@ -130,6 +131,36 @@ START_TEST(queues_apart)
 	fx_expect(cl, 3, -ECANCELED);
 	fx_commit(fx, fx_expect_task(fx, 2), 0);
 	fx_expect(cl, 2, 0);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* A barrier follows all before it in its dataflow queue, and all follow it. */
+START_TEST(barriers)
+{
+	struct fx_client *cl;
+	struct fx *fx = narrow(&cl);
+	struct arax_task t;
+	u32 i, other;
+
+	cl->queue = fx_queue(cl, ARAX_QUEUE_DATAFLOW);
+	other = fx_queue(cl, ARAX_QUEUE_DATAFLOW);
+	for (i = 0; i < 5; i++) {
+		t = fx_marker(cl, i);
+		t.flags = i == 2 ? ARAX_TASK_BARRIER : 0;
+		if (i == 4)
+			t.queue = other;
+		ck_assert_int_eq(fx_send(cl, &t), 1);
+	}
+	fx_commit(fx, fx_expect_task(fx, 0), -EIO);
+	fx_expect(cl, 0, -EIO);
+	fx_expect(cl, 2, -ECANCELED);
+	fx_expect(cl, 3, -ECANCELED);
+	fx_commit(fx, fx_expect_task(fx, 1), 0);
+	fx_commit(fx, fx_expect_task(fx, 4), 0);
+	fx_expect(cl, 1, 0);
+	fx_expect(cl, 4, 0);
 	fx_release(cl);
 	fx_free(fx);
 }
@@ -189,6 +220,7 @@ Suite *core_fail_suite(void)
 	tcase_add_test(tc, continue_runs);
 	tcase_add_test(tc, byte_ranges);
 	tcase_add_test(tc, queues_apart);
+	tcase_add_test(tc, barriers);
 	tcase_add_test(tc, cancel_queue_with_notes);
 	suite_add_tcase(s, tc);
 	return s;

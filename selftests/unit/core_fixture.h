@@ -119,18 +119,18 @@ u32 fx_drain(struct fx *fx);
 void fx_close_buffer(struct fx *fx, struct core_buffer *buf);
 
 #ifndef FX_ABORTS
-Suite *core_call_suite(void);
-Suite *core_tenant_suite(void);
-Suite *core_buffer_suite(void);
-Suite *core_submit_suite(void);
-Suite *core_dispatch_suite(void);
-Suite *core_commit_suite(void);
-Suite *core_fail_suite(void);
-Suite *core_timeline_suite(void);
-Suite *core_client_suite(void);
-Suite *core_mediator_suite(void);
-Suite *core_threads_suite(void);
-Suite *core_model_suite(void);
+struct Suite *core_call_suite(void);
+struct Suite *core_tenant_suite(void);
+struct Suite *core_buffer_suite(void);
+struct Suite *core_submit_suite(void);
+struct Suite *core_dispatch_suite(void);
+struct Suite *core_commit_suite(void);
+struct Suite *core_fail_suite(void);
+struct Suite *core_timeline_suite(void);
+struct Suite *core_client_suite(void);
+struct Suite *core_mediator_suite(void);
+struct Suite *core_threads_suite(void);
+struct Suite *core_model_suite(void);
 #endif
 
 #endif /* CORE_FIXTURE_H */

@@ -168,7 +168,7 @@ START_TEST(launches)
 	a.kernel_publish = (struct arax_kernel_publish){ .kinds = 1, .name = "k" };
 	ck_assert_int_eq(fx_call(b.fx, NULL, ARAX_NR_KERNEL_PUBLISH, &a), 0);
 	ck_assert_uint_ne(a.kernel_publish.id, b.kernel);
-	REFUSED(&b, l, , -ENOENT);
+	REFUSED(&b, l, t.user_data = 2, -ENOENT);
 	tear_down(&b);
 }
 END_TEST
