@@ -77,7 +77,7 @@ EOF
 
 if [ "$link" != kernel ] || ! ARAX_LINK=kernel "$bin/arax" info --json 2>/dev/null |
 		grep -q '"epoch": [1-9]'; then
-	options=(--config "$work/araxd.conf" --socket "$work/arax.sock")
+	options=(--config "$work/araxd.conf" --socket "$work/arax.sock" --tenants "$work/tenants.d")
 	[ $root = 1 ] || options+=(--user)
 	mkfifo "$work/ready"
 	exec {ready}<>"$work/ready"

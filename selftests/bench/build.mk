@@ -29,19 +29,30 @@ CFLAGS_selftests/bench/kernels/kernels := $(BENCH_LOOP)
 $(call program,$(B)/bin/arax-bench,plain,$(BENCH_SRCS),$(B)/lib/libarax.a $(BENCH_LIBS))
 $(B)/bin/arax-bench: $(B)/lib/libarax.a
 
-$(B)/bench-kernels/arax-bench.so: $(call objs,plain,selftests/bench/kernels/kernels.c)
+$(B)/lib/arax/bench-kernels/arax-bench.so: $(call objs,plain,selftests/bench/kernels/kernels.c)
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(CC) -shared $(LDFLAGS_plain) -o $@ $<
 -include $(B)/obj/plain/selftests/bench/kernels/kernels.d
 
-$(B)/bench-kernels/arax-bench.json: selftests/bench/kernels/arax-bench.json
+$(B)/lib/arax/bench-kernels/arax-bench.json: selftests/bench/kernels/arax-bench.json
 	@mkdir -p $(@D)
 	$(Q)install -m 644 $< $@
 
-BENCH_FILES := $(B)/bin/arax-bench $(B)/bench-kernels/arax-bench.so \
-	$(B)/bench-kernels/arax-bench.json
+BENCH_FILES := $(B)/bin/arax-bench $(B)/lib/arax/bench-kernels/arax-bench.so \
+	$(B)/lib/arax/bench-kernels/arax-bench.json
 ALL_TARGETS += $(BENCH_FILES)
+
+# `arax bench` looks for it beside itself, and it for its kernels above itself.
+install-bench: $(BENCH_FILES)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/arax/bench-kernels \
+		$(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 755 $(B)/bin/arax-bench $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 $(filter %.so %.json,$(BENCH_FILES)) \
+		$(DESTDIR)$(PREFIX)/lib/arax/bench-kernels/
+	install -m 644 selftests/bench/arax-bench.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+INSTALL_TARGETS += install-bench
+.PHONY: install-bench
 
 BENCH_OUT := $(B)/bench
 BENCH_SECONDS ?= 10

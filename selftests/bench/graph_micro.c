@@ -124,7 +124,7 @@ static void null_path(const char *name, unsigned int burst, unsigned int buffers
 				add(g, &ring[(i + k) % 1024]);
 			while ((n = graph_pop_ready(g))) {
 				graph_start(g, n);
-				graph_complete(g, n, 0, 0);
+				graph_complete(g, n, 0, NULL);
 			}
 		}
 		t = now_ns() - t;
@@ -170,7 +170,7 @@ static void window(const char *name, unsigned int live, unsigned int nr,
 			while (got < batch && (nodes[got] = graph_pop_ready(g)))
 				got++;
 			for (unsigned int i = 0; i < got; i++)
-				graph_complete(g, nodes[i], 0, 0);
+				graph_complete(g, nodes[i], 0, NULL);
 			sum_end += now_ns() - t;
 			t = now_ns();
 			for (unsigned int i = 0; i < got; i++) {

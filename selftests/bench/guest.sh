@@ -30,7 +30,7 @@ cat >"$work/inside.sh" <<'END'
 # starts it itself.
 out=/tmp/bench
 mkdir -p $out
-/opt/arax/bin/araxd --kernels /opt/arax/bench-kernels --no-broker >/tmp/araxd.log 2>&1 &
+/opt/arax/bin/araxd --kernels /opt/arax/lib/arax/bench-kernels --no-broker >/tmp/araxd.log 2>&1 &
 pid=$!
 export ARAX_BENCH_PID=$pid
 for i in $(seq 100); do
@@ -59,8 +59,8 @@ END
 	--module "$b/kmod/$kernel/arax.ko" \
 	--file "$b/bin/araxd:/opt/arax/bin/" --file "$b/bin/arax:/opt/arax/bin/" \
 	--file "$b/bin/arax-bench:/opt/arax/bin/" \
-	--file "$b/bench-kernels/arax-bench.so:/opt/arax/bench-kernels/" \
-	--file "$b/bench-kernels/arax-bench.json:/opt/arax/bench-kernels/" \
+	--file "$b/lib/arax/bench-kernels/arax-bench.so:/opt/arax/lib/arax/bench-kernels/" \
+	--file "$b/lib/arax/bench-kernels/arax-bench.json:/opt/arax/lib/arax/bench-kernels/" \
 	--file "$work/inside.sh:/root/" --out "/tmp/bench:$work/out" \
 	-- "@850 sh /root/inside.sh $seconds"
 mkdir -p "$out"

@@ -57,6 +57,7 @@ smoke() {
 	work=$(mktemp -d "${TMPDIR:-/tmp}/arax-smoke.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
 	export TMPDIR=$work
+	mkdir "$work/report"
 	for name in "${names[@]}"; do
 		rc=0
 		timeout 120 "$bench" "$name" --json --seconds 0.3 --rounds 2 \
@@ -64,7 +65,40 @@ smoke() {
 		[ "$rc" != 0 ] || "$top/selftests/bench/table.py" check "$name" "$work/out" \
 			>>"$work/err" 2>&1 || rc=$?
 		check "$name runs and says all it should" "$rc"
+		cp "$work/out" "$work/report/broker-$name.json"
 	done
+	# The parts' own benches leave other files there.
+	echo '{"name": "core"}' >"$work/report/core.json"
+	echo '[]' >"$work/report/graph.json"
+	rc=0
+	"$top/selftests/bench/table.py" table "$work/report" >"$work/out" 2>"$work/err" || rc=$?
+	for name in "${names[@]}"; do
+		grep -q "^$name  *[bn]" "$work/report/table.txt" || rc=1
+	done
+	check 'the table has them all' "$rc"
+	if command -v gnuplot >/dev/null; then
+		rc=0
+		gnuplot -e "dir='$work/report'" "$top/selftests/bench/plot.gp" >"$work/out" 2>"$work/err" || rc=$?
+		[ -s "$work/report/ratios.png" ] && [ -s "$work/report/rounds.png" ] || rc=1
+		check 'so have the plots' "$rc"
+	else
+		n=$((n + 1))
+		echo "ok $n - so have the plots # SKIP no gnuplot (scripts/setup bench)"
+	fi
+	# Who can make no cgroups has a user's default limits.
+	as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+	if [ "$(id -u)" = 0 ] && "${as[@]}" test -x "$bench"; then
+		chmod 755 "$work"
+		mkdir "$work/user"
+		chown 65534:65534 "$work/user"
+		rc=0
+		TMPDIR=$work/user timeout 120 "${as[@]}" "$bench" null --seconds 0.3 --rounds 2 \
+			>"$work/out" 2>"$work/err" || rc=$?
+		check 'null runs for an unprivileged user' "$rc"
+	else
+		n=$((n + 1))
+		echo "ok $n - null runs for an unprivileged user # SKIP not root, or others can't run $bench"
+	fi
 	# What it starts and makes, it ends and takes away: also when it is killed.
 	"$bench" null --seconds 30 >"$work/out" 2>"$work/err" &
 	sleep 1

@@ -30,7 +30,7 @@ void build_path(char *path, size_t size, const char *name)
 	if (n < 0)
 		bench_fail("/proc/self/exe: %s", strerror(errno));
 	self[n] = '\0';
-	/* build/bin/arax-bench -> build */
+	/* build/bin/arax-bench -> build, and PREFIX/bin/arax-bench -> PREFIX */
 	for (i = 0; i < 2; i++) {
 		slash = strrchr(self, '/');
 		if (slash)
@@ -77,7 +77,7 @@ static void write_config(const struct server *s)
 	if (mkdir(path, 0755) < 0)
 		bench_fail("%s: %s", path, strerror(errno));
 	for (i = 0; i < sizeof(files) / sizeof(*files); i++) {
-		snprintf(name, sizeof(name), "bench-kernels/%s", files[i]);
+		snprintf(name, sizeof(name), "lib/arax/bench-kernels/%s", files[i]);
 		build_path(from, sizeof(from), name);
 		snprintf(path, sizeof(path), "%s/kernels/%s", s->dir, files[i]);
 		copy_file(from, path);
@@ -86,8 +86,11 @@ static void write_config(const struct server *s)
 	f = fopen(path, "w");
 	if (!f)
 		bench_fail("%s: %s", path, strerror(errno));
-	/* All else is as it comes. */
-	fprintf(f, "kernels { path = { \"%s/kernels\" } }\n", s->dir);
+	/*
+	 * All else is as it comes.  Idle contexts of a bench are more than a user has
+	 * where no cgroup can be made to say otherwise.
+	 */
+	fprintf(f, "kernels { path = { \"%s/kernels\" } }\nlimits { contexts = 256 }\n", s->dir);
 	if (fclose(f))
 		bench_fail("%s: %s", path, strerror(errno));
 }

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 
-USAGE = """usage: table.py table FOLDER      table.txt and *.dat from FOLDER/*.json
+USAGE = """usage: table.py table FOLDER      table.txt and *.dat from FOLDER/{broker,kernel}-*.json
        table.py check NAME FILE  whether FILE has all that bench NAME should say"""
 
 FIELDS = {
@@ -53,7 +53,8 @@ def table(folder):
     rows = [("bench", "link", "figure", "ratio", "value", "p99", "floor", "unit", "bar")]
     parts, rounds = [], []
     for name in sorted(os.listdir(folder)):
-        if not name.endswith(".json"):
+        # Others are of the parts' own benches (core.json, graph.json).
+        if not name.endswith(".json") or not name.startswith(("broker-", "kernel-")):
             continue
         with open(os.path.join(folder, name), encoding="utf-8") as f:
             o = json.load(f)

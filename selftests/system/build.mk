@@ -7,7 +7,8 @@ SYSTEM_LIBS := -Wl,-rpath,'$$$$ORIGIN/../../lib' -L$(B)/lib -larax
 
 $(call program,$(SYSTEM)/system,plain,$(SYSTEM_SRCS) $(sort $(wildcard selftests/system/test-*.c)),$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/daemon-death,plain,$(SYSTEM_SRCS) selftests/system/daemon-death.c,$(SYSTEM_LIBS))
-$(SYSTEM)/system $(SYSTEM)/daemon-death: $(B)/lib/libarax.so.$(VERSION)
+$(call program,$(SYSTEM)/first-context,plain,selftests/system/first-context.c,$(SYSTEM_LIBS))
+$(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/first-context: $(B)/lib/libarax.so.$(VERSION)
 
 $(SYSTEM)/kernels/systest.so: $(call objs,plain,selftests/system/kernels/systest.c)
 	@mkdir -p $(@D)
@@ -18,7 +19,7 @@ $(SYSTEM)/kernels/systest.json: selftests/system/kernels/systest.json
 	@mkdir -p $(@D)
 	$(Q)install -m 644 $< $@
 
-SYSTEM_FILES := $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/kernels/systest.so \
+SYSTEM_FILES := $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/first-context $(SYSTEM)/kernels/systest.so \
 		$(SYSTEM)/kernels/systest.json
 
 test-system: default $(SYSTEM_FILES)
@@ -30,3 +31,8 @@ test-system-6.1 test-system-6.12 test-system-debug: test-system-%: default $(SYS
 
 TEST_TARGETS += test-system test-system-6.1 test-system-6.12 test-system-debug
 .PHONY: test-system test-system-6.1 test-system-6.12 test-system-debug
+
+test-install: default
+	@scripts/tally run system/install selftests/system/install.sh
+TEST_TARGETS += test-install
+.PHONY: test-install

@@ -21,6 +21,7 @@ std=build/lib/arax/kernels
 exec scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	--timeout 400 --each 300 --tally "system/kernel-$kernel" \
 	--file build/bin/araxd:/arax/bin/araxd \
+	--file build/bin/arax:/arax/bin/arax \
 	--file build/libexec/arax-worker:/arax/libexec/arax/arax-worker \
 	--file "$(realpath build/lib/libarax.so)":/arax/lib/libarax.so.0 \
 	--file $std/arax-std.so:/arax/kernels/arax-std.so \
@@ -29,5 +30,6 @@ exec scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	--file $tests/kernels/systest.json:/arax/kernels/systest.json \
 	--file $tests/system:/arax/tests/system \
 	--file $tests/daemon-death:/arax/tests/daemon-death \
+	--file selftests/system/saved.sh:/arax/tests/saved.sh \
 	--file selftests/system/in-guest.sh:/arax/in-guest.sh \
-	-- '/arax/in-guest.sh system' '/arax/in-guest.sh death'
+	-- '/arax/in-guest.sh system' '/arax/in-guest.sh death' '/arax/in-guest.sh saved'

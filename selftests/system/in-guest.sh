@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # Runs inside a guest, see guest.sh.
-# usage: in-guest.sh system|death
+# usage: in-guest.sh system|death|saved
 
 set -u
 export LD_LIBRARY_PATH=/arax/lib ARAX_LINK=kernel
@@ -28,6 +28,10 @@ system)
 death)
 	export ARAX_TEST_DAEMON="$araxd --log-level warning"
 	exec /arax/tests/daemon-death
+	;;
+saved)
+	# shellcheck disable=SC2086 # the command is words
+	exec /arax/tests/saved.sh /arax/bin/arax $araxd
 	;;
 esac
 exit 2

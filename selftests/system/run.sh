@@ -49,4 +49,7 @@ daemon=
 
 export ARAX_TEST_DAEMON="$araxd"
 "$tests/daemon-death" | scripts/tally tap system/broker-death || status=1
+
+# shellcheck disable=SC2086 # the command is words
+selftests/system/saved.sh build/bin/arax $araxd | scripts/tally tap system/broker-saved || status=1
 exit $status

@@ -1,0 +1,181 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# What `make install` leaves is whole: installed below a folder of its own, under a
+# prefix that the build never heard of, and used from there.  TAP on standard output.
+
+set -uo pipefail
+
+cd "$(dirname "$0")/../.." || exit 1
+unset ARAX_LINK
+work=$(mktemp -d /tmp/arax-install.XXXXXX)
+trap 'rm -rf "$work"' EXIT
+root=$work/root
+prefix=/opt/arax-test
+at=$root$prefix
+export TMPDIR=$work XDG_RUNTIME_DIR=$work
+n=0
+failed=0
+
+ok() { # STATUS WHAT
+	n=$((n + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $n - $2"
+	else
+		failed=1
+		echo "not ok $n - $2"
+		sed 's/^/# /' "$work/out"
+	fi
+}
+
+try() { # WHAT COMMAND...
+	local what=$1 rc=0
+	shift
+	"$@" >"$work/out" 2>&1 || rc=$?
+	ok "$rc" "$what"
+}
+
+skip() {
+	n=$((n + 1))
+	echo "ok $n - $1 # SKIP $2"
+}
+
+umask 077
+try 'make install' make --no-print-directory install DESTDIR="$root" PREFIX="$prefix"
+umask 022
+! grep -rIlE "$PWD|$root" "$root" >"$work/out"
+ok $? 'no file names the tree or DESTDIR'
+find "$root" -mindepth 1 \( ! -type l ! -perm -a+r -o -type d ! -perm -a+x \) >"$work/out"
+[ ! -s "$work/out" ]
+ok $? 'all may read it, whatever the umask was'
+find "$root" -perm /go+w ! -type l >"$work/out"
+[ ! -s "$work/out" ]
+ok $? 'and nobody else can write it'
+find "$root" -mindepth 1 -maxdepth 1 ! -name opt ! -name usr ! -name etc >"$work/out"
+[ ! -s "$work/out" ]
+ok $? 'nothing lies elsewhere'
+
+# From here on, nothing of the tree: neither programs nor libraries.
+for p in arax araxd arax-bench; do
+	try "$p runs" "$at/bin/$p" --version
+done
+try 'arax devices, at a private araxd' "$at/bin/arax" run --private -- "$at/bin/arax" devices
+grep -q cpu0 "$work/out"
+ok $? 'which has the processor'
+try 'arax kernels' "$at/bin/arax" run --private -- "$at/bin/arax" kernels
+grep -q ' vadd ' "$work/out"
+ok $? 'which has the installed kernels'
+readlink -f "$at/bin/araxd" >"$work/out"
+"$at/bin/arax" run --private --verbose -- true >"$work/out" 2>&1 &&
+	grep -q "folder=$at/lib/arax/kernels" "$work/out"
+ok $? 'from the installed folder'
+try 'arax bench finds arax-bench' "$at/bin/arax" bench list
+try 'which finds its kernels' "$at/bin/arax" bench null --seconds 0.3 --rounds 2 --json
+"$at/bin/arax" bench nonsense >"$work/out" 2>&1
+[ $? = 2 ]
+ok $? 'a wrong bench is wrong usage there, too'
+
+export PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_LIBDIR=$at/lib/pkgconfig
+mkdir "$work/src"
+cp examples/quickstart.c examples/kernels/montecarlo.c examples/kernels/montecarlo.json "$work/src/"
+# shellcheck disable=SC2046 # words
+try 'quickstart compiles by pkg-config' gcc -Wall -Wextra -Werror -o "$work/src/quickstart" \
+	"$work/src/quickstart.c" $(pkg-config --cflags --libs arax)
+try 'and runs' env LD_LIBRARY_PATH="$at/lib" "$at/bin/arax" run --private -- "$work/src/quickstart"
+# shellcheck disable=SC2046
+try 'a kernel compiles by pkg-config' gcc -Wall -Wextra -Werror -O3 -fPIC -shared \
+	-o "$work/src/montecarlo.so" "$work/src/montecarlo.c" $(pkg-config --cflags arax)
+try 'and is loaded' "$at/bin/arax" run --private --kernels "$work/src" -- "$at/bin/arax" kernels
+grep -q mc_pi "$work/out"
+ok $? 'and listed'
+# shellcheck disable=SC2046
+try 'the static library links' gcc -static -o "$work/src/static" "$work/src/quickstart.c" \
+	$(pkg-config --cflags arax) "$at/lib/libarax.a" -pthread
+try 'and runs' "$at/bin/arax" run --private -- "$work/src/static"
+
+# docs/kernels.md, word for word, as a user with no more rights than needed: its
+# files, and the commands that it gives for them.
+mkdir "$work/doc"
+awk -v dir="$work/doc/" '
+	/^`[a-z.-]*`:$/ { name = substr($0, 2, length($0) - 3); next }
+	/^```$/ { close(dir name); name = ""; open = 0 }
+	open { print > (dir name) }
+	/^```/ && name != "" { open = 1 }
+	/^Compile them/ { commands = 1; next }
+	commands && /^    / { print substr($0, 5) > (dir "commands") }
+	commands && /^[^ ]/ { commands = 0 }' docs/kernels.md
+cat >"$work/follow" <<END
+set -eu
+cd "$work/doc"
+export PATH=$at/bin:\$PATH LD_LIBRARY_PATH=$at/lib XDG_RUNTIME_DIR=$work/doc TMPDIR=$work/doc
+export PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_LIBDIR=$at/lib/pkgconfig
+. ./commands
+END
+as=()
+if [ "$(id -u)" = 0 ]; then
+	chmod 755 "$work" "$root"
+	chown -R 65534:65534 "$work/doc"
+	as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+fi
+[ "$(cd "$work/doc" && echo *)" = 'commands scale.c scale.json use-scale.c' ] 2>"$work/out"
+ok $? 'docs/kernels.md has a whole example'
+try 'which can be followed' "${as[@]}" bash "$work/follow"
+grep -qx '7 \* 3 = 21' "$work/out"
+ok $? 'and has the result it should'
+
+if command -v man >/dev/null; then
+	find "$at/share/man" -type f | sort >"$work/pages"
+	bad=0
+	: >"$work/out"
+	while read -r page; do
+		lines=$(cd "$at/share/man" && LC_ALL=C.UTF-8 MANWIDTH=80 man -E UTF-8 -l "$page" 2>>"$work/out" | wc -l)
+		[ "$lines" -gt 10 ] || { echo "$page: $lines lines" >>"$work/out"; bad=1; }
+	done <"$work/pages"
+	ok $bad "$(wc -l <"$work/pages") man pages can be read"
+else
+	skip 'man pages can be read' 'no man'
+fi
+for page in man1/arax.1 man1/arax-bench.1 man5/araxd.conf.5 man5/arax-tenants.5 man7/arax.7 \
+		man8/araxd.8; do
+	[ -s "$at/share/man/$page" ]
+	ok $? "$page is there"
+done
+
+grep -q "^ExecStart=$prefix/bin/araxd" "$at/lib/systemd/system/araxd.service"
+ok $? 'the systemd unit starts the installed araxd'
+if command -v systemd-analyze >/dev/null; then
+	sed "s|$prefix|$at|" "$at/lib/systemd/system/araxd.service" >"$work/araxd.service"
+	try 'and is right' systemd-analyze verify --man=no "$work/araxd.service"
+else
+	skip 'the systemd unit is right' 'no systemd-analyze'
+fi
+try 'completion is bash' bash -n "$at/share/bash-completion/completions/arax"
+# shellcheck disable=SC2016 # for that shell
+try 'and completes' bash -c '. "$1"
+	COMP_WORDS=(arax ten) COMP_CWORD=1; _arax; [ "${COMPREPLY[*]}" = tenant ] &&
+	COMP_WORDS=(arax tenant set --s) COMP_CWORD=3; _arax; [ "${COMPREPLY[*]}" = --save ]' \
+	- "$at/share/bash-completion/completions/arax"
+
+# The sample is what araxd has anyway.
+try 'the sample configuration is right' "$at/bin/arax" run --private \
+	--config "$at/share/doc/arax/araxd.conf.sample" -- true
+
+kdir=build/kernels/6.1/build
+if [ -e build/kernels/6.1/stamp ]; then
+	src=$(echo "$root"/usr/src/arax-*)
+	# As dkms does, which knows nothing of the outer make.
+	try 'the sources for DKMS build' env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL \
+		make -s -C "$(realpath $kdir)" M="$src" CC=gcc modules
+	[ -s "$src/arax.ko" ]
+	ok $? 'a module'
+else
+	skip 'the sources for DKMS build' 'no build/kernels/6.1'
+fi
+
+try 'another prefix later' make --no-print-directory install DESTDIR="$work/other" PREFIX=/usr
+grep -q '^prefix=/usr$' "$work/other/usr/lib/pkgconfig/arax.pc" &&
+	grep -q '^ExecStart=/usr/bin/araxd' "$work/other/usr/lib/systemd/system/araxd.service"
+ok $? 'is in the files'
+
+echo "1..$n"
+exit $failed

@@ -1,0 +1,234 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# Saved limits of tenants, on either link: `arax tenant set --save`, araxd's start,
+# cgroups that come later, files that are wrong.  TAP on standard output.
+# usage: saved.sh ARAX ARAXD...	(araxd's command, to which options are added)
+
+set -u
+arax=$1
+shift
+work=$(mktemp -d /tmp/arax-saved.XXXXXX)
+chmod 755 "$work"
+folder=$work/tenants.d
+own=$folder/90-saved.conf
+daemon=
+n=0
+failed=0
+mount=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
+group=arax-saved-$$
+top=$mount/$group
+
+cleanup() {
+	[ -z "$daemon" ] || kill "$daemon" 2>/dev/null
+	rmdir "$top"/* "$top" 2>/dev/null
+	rm -rf "$work"
+}
+trap cleanup EXIT
+
+skip() {
+	echo "ok 1 - saved limits # SKIP $1"
+	echo '1..1'
+	exit 0
+}
+[ -n "$mount" ] || skip 'no cgroup2 file system is mounted'
+mkdir "$top" 2>/dev/null || skip 'no cgroup can be made here'
+
+ok() { # STATUS WHAT
+	n=$((n + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $n - $2"
+	else
+		failed=1
+		echo "not ok $n - $2"
+		sed 's/^/# /' "$work/out" "$work/log" 2>/dev/null
+	fi
+}
+
+start() { # OPTIONS...
+	rm -f "$work/ready"
+	mkfifo "$work/ready"
+	"$@" --tenants "$folder" --ready-fd 9 9<>"$work/ready" 2>"$work/log" &
+	daemon=$!
+	head -c 1 "$work/ready" >/dev/null
+}
+
+stop() {
+	kill "$daemon"
+	wait "$daemon"
+	ok $? 'araxd ends well'
+	daemon=
+}
+
+tenant() { "$arax" tenant "$@" --tenants "$folder" >"$work/out" 2>&1; }
+
+# What holds now: KEY of the cgroup NAME below ours.
+now() { "$arax" tenant show "/$group/$1" | sed -n "s/^$2  *//p"; }
+
+# An event's way is not instant, and nothing tells when nothing comes: up to 20 s.
+becomes() { # NAME KEY VALUE
+	tries=200
+	while [ "$(now "$1" "$2")" != "$3" ] && [ $tries -gt 0 ]; do
+		sleep 0.1
+		tries=$((tries - 1))
+	done
+	[ "$(now "$1" "$2")" = "$3" ]
+}
+
+logged() {
+	tries=200
+	while ! grep -q "$1" "$work/log" && [ $tries -gt 0 ]; do
+		sleep 0.1
+		tries=$((tries - 1))
+	done
+	grep -q "$1" "$work/log"
+}
+
+mkdir "$top/now"
+start "$@"
+tenant set --save "/$group/now" memory.max=3G tasks.max=77
+ok $? 'a limit is set and saved'
+[ "$(now now tasks.max)" = 77 ]
+ok $? 'it holds at once'
+grep -q "memory.max = '3G'" "$own"
+ok $? 'it is in the file'
+[ "$(stat -c %a "$own")" = 644 ]
+ok $? 'which all may read and one may write'
+tenant show "/$group/now" && grep -q '^saved .*tasks.max=77' "$work/out"
+ok $? 'show says that it is saved'
+tenant set "/$group/now" contexts.max=5 && ! grep -q contexts.max "$own"
+ok $? 'without --save nothing is saved'
+tenant show "/$group/now" && ! grep -q '^saved .*contexts.max' "$work/out"
+ok $? 'and show does not say so'
+
+tenant set --save "/$group/later" tasks.max=5
+ok $? 'the cgroup need not exist yet'
+grep -q "no cgroup /$group/later" "$work/out"
+ok $? 'which is told'
+! tenant set "/$group/later" tasks.max=5 && grep -q 'No such file' "$work/out"
+ok $? 'without --save it must'
+tenant show && grep -q "/$group/later .*tasks.max=5" "$work/out"
+ok $? 'show lists what is saved for a cgroup that is not there'
+mkdir "$top/later"
+becomes later tasks.max 5
+ok $? 'a cgroup that appears has its limit'
+rmdir "$top/later"
+mkdir "$top/later"
+becomes later tasks.max 5
+ok $? 'so has a new one of the same name'
+
+i=0
+while [ $i -lt 20 ] && rmdir "$top/later" && mkdir "$top/later" && becomes later tasks.max 5; do
+	i=$((i + 1))
+done
+[ $i = 20 ]
+ok $? 'and each after it'
+tenant show && [ "$(grep -c "/$group/later " "$work/out")" = 1 ]
+ok $? 'show lists the one that is there, and none before it'
+rmdir "$top/later"
+"$arax" tenant show --json --tenants "$work/none" >"$work/out" && ! grep -q "/$group/later" "$work/out"
+ok $? 'without its cgroup there is no tenant'
+mkdir "$top/later"
+becomes later tasks.max 5
+ok $? 'until it is made anew'
+
+cat >"$folder/10-hand.conf" <<END
+# by hand
+tenant "/$group/now" { device_time.weight = 300 }
+END
+becomes now device_time.weight 300
+ok $? 'a file that appears holds at once'
+! tenant unset --save "/$group/now" device_time.weight &&
+	grep -q "10-hand.conf:2: change it there" "$work/out"
+ok $? 'what is in another file is not ours to unset'
+echo "tenant '/$group/now' { tasks.max = 9 }" >"$folder/99-hand.conf"
+becomes now tasks.max 9
+ok $? 'a later file wins'
+! tenant set --save "/$group/now" tasks.max=8 && grep -q '99-hand.conf:1' "$work/out" &&
+	[ "$(now now tasks.max)" = 9 ]
+ok $? 'so ours would not hold: refused'
+rm "$folder/99-hand.conf"
+becomes now tasks.max 77
+ok $? 'without it the earlier one holds again'
+rm "$folder/10-hand.conf"
+becomes now device_time.weight 100
+ok $? 'what stands nowhere any more is taken back'
+
+tenant set "/$group/now" tasks.max=11 && tenant set --save "/$group/later" tasks.max=6
+becomes later tasks.max 6
+ok $? 'a saved limit can be changed'
+[ "$(now now tasks.max)" = 11 ]
+ok $? 'and what was changed by hand meanwhile stays'
+kill -HUP "$daemon"
+becomes now tasks.max 77
+ok $? 'until SIGHUP'
+
+before=$(cat "$own")
+echo "tenant '/$group/now' { tasks.max = many }" >"$folder/20-bad.conf"
+logged '20-bad.conf:1: tasks.max = ..many.. of tenant ../arax-saved'
+ok $? 'a bad value is logged with file, line and key'
+[ "$(now now tasks.max)" = 77 ]
+ok $? 'and changes nothing'
+! tenant set --save "/$group/now" tasks.max=1 && grep -q '20-bad.conf:1' "$work/out" &&
+	[ "$(cat "$own")" = "$before" ] && [ "$(now now tasks.max)" = 77 ]
+ok $? 'nothing is saved or set beside it'
+stop
+
+start "$@"
+grep -q '20-bad.conf:1' "$work/log" && [ "$(now now memory.max)" = '3 GiB' ]
+ok $? 'a start with a bad value: the others hold'
+[ "$(now later tasks.max)" = 6 ]
+ok $? 'of all tenants'
+rm "$folder/20-bad.conf"
+chmod go+w "$folder"
+kill -HUP "$daemon"
+logged 'tenants.d: mode .*chmod go-w'
+ok $? 'a folder that others can write is not read'
+! tenant set --save "/$group/now" tasks.max=1 && grep -q 'chmod go-w' "$work/out"
+ok $? 'and not written'
+chmod go-w "$folder"
+
+# Over the socket nobody is served before his limits hold, however quick he is.
+case $ARAX_LINK in
+broker:*)
+	tenant set --save "/$group/first" contexts.max=0
+	first=build/selftests/system/first-context
+	"$first" "$top/first" >"$work/out" 2>&1
+	ok $? 'the first program of a new cgroup is limited, too'
+	tenant unset --save "/$group/first" contexts.max
+	mkdir "$top/deep" && tenant set "/$group/deep" contexts.max=0
+	# A path that the kernel can't tell must not count as the root's.
+	python3 - "$top/deep" "$PWD/$first" >"$work/out" 2>&1 <<'END'
+import os, subprocess, sys
+name = 'n' * 250
+os.chdir(sys.argv[1])
+for _ in range(18):
+    os.mkdir(name)
+    os.chdir(name)
+with open('cgroup.procs', 'w') as f:
+    f.write('0')
+status = subprocess.call([sys.argv[2]])
+with open(sys.argv[1] + '/../../cgroup.procs', 'w') as f:
+    f.write('0')
+for _ in range(18):
+    os.chdir('..')
+    os.rmdir(name)
+sys.exit(status)
+END
+	ok $? 'a cgroup nested beyond PATH_MAX does not lead out of the limits'
+	rmdir "$top/deep"
+	;;
+esac
+
+tenant unset --save "/$group/now" memory.max && ! grep -q memory.max "$own" &&
+	[ "$(now now memory.max)" = max ]
+ok $? 'unset --save takes back and forgets'
+tenant unset --save "/$group/now" tasks.max && tenant unset --save "/$group/later" tasks.max &&
+	! grep -q '^tenant' "$own"
+ok $? 'the last of a tenant takes its section with it'
+stop
+! tenant set --save "/$group/now" memory.max=1x && ! grep -q memory "$own"
+ok $? 'what can not be is not saved'
+
+echo "1..$n"
+exit $failed
