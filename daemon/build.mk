@@ -4,17 +4,17 @@
 ARAXD_LIB_SRCS := daemon/log.c daemon/config.c daemon/options.c daemon/notify.c \
 		  $(sort $(wildcard daemon/dispatch/*.c daemon/graph/*.c daemon/link/*.c \
 				    daemon/memory/*.c daemon/observe/*.c daemon/sched/*.c \
-				    kmod/core/*.c)) \
+				    daemon/tenants/*.c libarax/admin/*.c kmod/core/*.c)) \
 		  $(addprefix daemon/backends/,cpu.c cpulist.c device.c gang.c plugin.c) \
 		  $(addprefix daemon/filters/,delay.c error.c stats.c) \
-		  $(addprefix daemon/kernels/,manifest.c registry.c signature.c trusted.c) \
+		  $(addprefix daemon/kernels/,manifest.c registry.c signature.c) \
 		  $(addprefix daemon/worker/,idmap.c runner.c spawn.c worker.c)
 ARAXD_SRCS := daemon/main.c $(ARAXD_LIB_SRCS)
 ARAXD_LIBS := -lconfuse -ljansson -ldl
 
 # A task's way crosses the core, the graph, the scheduler and the poller: seen
 # as one program it costs a tenth less.
-CFLAGS_lto  := -O3 -flto -fvisibility=hidden $(filter-out -fPIC,$(CFLAGS_HARD)) -fPIE
+CFLAGS_lto  := -O3 $(CFLAGS_SMALL) -flto -fvisibility=hidden $(filter-out -fPIC,$(CFLAGS_HARD)) -fPIE
 LDFLAGS_lto := $(LDFLAGS_plain) $(CFLAGS_lto) -flto=2 -pie
 $(eval $(call compile_rule,lto))
 $(call program,$(B)/bin/araxd,lto,$(ARAXD_SRCS),$(ARAXD_LIBS))
@@ -57,16 +57,14 @@ fuzz-socket fuzz-ring: fuzz-%: $(B)/fuzz/%
 FUZZ_TARGETS += fuzz-socket fuzz-ring
 .PHONY: fuzz-socket fuzz-ring
 
-$(B)/systemd/araxd.service: daemon/systemd/araxd.service.in
-	@mkdir -p $(@D)
-	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' $< >$@
-
 SYSTEMD_DIR  ?= $(PREFIX)/lib/systemd/system
 TMPFILES_DIR ?= $(PREFIX)/lib/tmpfiles.d
-install-araxd: $(B)/bin/araxd $(B)/systemd/araxd.service
+install-araxd: $(B)/bin/araxd
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(SYSTEMD_DIR) $(DESTDIR)$(TMPFILES_DIR)
 	install -m 755 $(B)/bin/araxd $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 $(B)/systemd/araxd.service $(DESTDIR)$(SYSTEMD_DIR)/
+	sed -e 's|@PREFIX@|$(PREFIX)|' daemon/systemd/araxd.service.in \
+		> $(DESTDIR)$(SYSTEMD_DIR)/araxd.service
+	chmod 644 $(DESTDIR)$(SYSTEMD_DIR)/araxd.service
 	install -m 644 daemon/systemd/arax-tmpfiles.conf $(DESTDIR)$(TMPFILES_DIR)/arax.conf
 INSTALL_TARGETS += install-araxd
 .PHONY: install-araxd

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "daemon/config.h"
 
-#include <confuse.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +12,8 @@
 #include <unistd.h>
 
 #include "daemon/backends/cpulist.h"
-#include "daemon/kernels/trusted.h"
+#include "libarax/admin/conf.h"
+#include "libarax/admin/trusted.h"
 
 /* Where none is named: what was installed, or built, with this program. */
 static int own_kernels(struct config_list *list)
@@ -41,35 +40,6 @@ static int own_kernels(struct config_list *list)
 		return -ENOMEM;
 	list->count = 1;
 	return 0;
-}
-
-/* libconfuse's error callback has no argument of ours: one parse at a time. */
-static __thread struct {
-	const char *name;
-	char *text;
-	size_t len;
-} sink;
-
-/*
- * libconfuse takes the end of the file for the end of an open section, string
- * or comment.  So this option is appended to every text: if it does not arrive
- * at the top level, something was left open.
- */
-#define SENTINEL "end_of_file_"
-
-/* The first error is the cause; what follows it is noise. */
-static void on_error(cfg_t *cfg, const char *fmt, va_list ap)
-{
-	size_t used;
-
-	if (!sink.len || sink.text[0])
-		return;
-	snprintf(sink.text, sink.len, "%s:%d: ", sink.name, cfg ? cfg->line : 0);
-	used = strlen(sink.text);
-	vsnprintf(sink.text + used, sink.len - used, fmt, ap);
-	for (char *p = sink.text; *p; p++)
-		if ((unsigned char)*p < ' ' || (unsigned char)*p >= 0x7f)
-			*p = '?';
 }
 
 /* ------------------------------------------------------------------ */
@@ -368,7 +338,8 @@ static void set_checks(cfg_t *cfg)
 	cfg_set_validate_func(cfg, "filter|options", check_option);
 }
 
-static int parse_stream(struct config *c, FILE *f)
+int config_parse(struct config *c, const char *name, const char *text, size_t bytes, char *error,
+		 size_t len)
 {
 	/* One default each, here and nowhere else. */
 	cfg_opt_t log_opts[] = {
@@ -433,64 +404,19 @@ static int parse_stream(struct config *c, FILE *f)
 		CFG_SEC("limits", limits_opts, CFGF_NONE),
 		CFG_SEC("backend", backend_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
 		CFG_SEC("filter", filter_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
-		CFG_BOOL(SENTINEL, cfg_false, CFGF_NONE),
-		CFG_END()
+		CONF_END()
 	};
-	cfg_t *cfg = cfg_init(opts, CFGF_NONE);
-	int err = 0, rc;
-
-	if (!cfg)
-		return -ENOMEM;
-	cfg_set_error_function(cfg, on_error);
-	set_checks(cfg);
-	rc = cfg_parse_fp(cfg, f);
-	if (rc != CFG_SUCCESS)
-		err = -EINVAL;
-	if (strstr(sink.text, SENTINEL) || (!err && !cfg_getbool(cfg, SENTINEL))) {
-		snprintf(sink.text, sink.len,
-			 "%s: ends inside a section, string or comment: '}', '\"' or '*/' is missing",
-			 sink.name);
-		err = -EINVAL;
-	}
-	if (!err)
-		err = read_out(c, cfg);
-	if (err && !sink.text[0])
-		snprintf(sink.text, sink.len, "%s: %s", sink.name, strerror(-err));
-	cfg_free(cfg);
-	return err;
-}
-
-int config_parse(struct config *c, const char *name, const char *text, size_t bytes, char *error,
-		 size_t len)
-{
-	static const char sentinel[] = "\n" SENTINEL " = true\n";
-	char *whole, spare[256];
-	FILE *f;
+	cfg_t *cfg;
 	int err;
 
 	memset(c, 0, sizeof(*c));
-	sink.name = name;
-	sink.text = len ? error : spare;
-	sink.len = len ? len : sizeof(spare);
-	sink.text[0] = '\0';
-	if (bytes > CONFIG_MAX_BYTES) {
-		snprintf(sink.text, sink.len, "%s: longer than %u bytes", name, CONFIG_MAX_BYTES);
-		return -E2BIG;
-	}
-	if (memchr(text, '\0', bytes)) {
-		snprintf(sink.text, sink.len, "%s: has a NUL byte", name);
-		return -EINVAL;
-	}
-	whole = malloc(bytes + sizeof(sentinel));
-	if (!whole)
-		return -ENOMEM;
-	memcpy(whole, text, bytes);
-	memcpy(whole + bytes, sentinel, sizeof(sentinel));
-	f = fmemopen(whole, bytes + sizeof(sentinel) - 1, "r");
-	err = f ? parse_stream(c, f) : -ENOMEM;
-	if (f)
-		fclose(f);
-	free(whole);
+	err = conf_parse(opts, set_checks, name, text, bytes, &cfg, error, len);
+	if (!err)
+		err = read_out(c, cfg);
+	if (err && len && !error[0])
+		snprintf(error, len, "%s: %s", name, strerror(-err));
+	if (cfg)
+		cfg_free(cfg);
 	if (err)
 		config_free(c);
 	return err;
@@ -515,7 +441,7 @@ int config_load(struct config *c, const char *path, char *error, size_t len)
 		snprintf(error, len, "%s: %s", path, why);
 		return fd;
 	}
-	err = trusted_read(fd, CONFIG_MAX_BYTES, &text, &bytes);
+	err = trusted_read(fd, CONF_MAX_BYTES, &text, &bytes);
 	close(fd);
 	if (err) {
 		snprintf(error, len, "%s: %s", path,

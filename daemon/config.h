@@ -14,8 +14,6 @@
 
 #include "daemon/log.h"
 
-#define CONFIG_MAX_BYTES	(1u << 20)	/* of a file */
-
 enum config_link { CONFIG_LINK_AUTO, CONFIG_LINK_KERNEL, CONFIG_LINK_BROKER };
 
 struct config_list {

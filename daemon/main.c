@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/backends/device.h"
@@ -22,6 +23,9 @@
 #include "daemon/notify.h"
 #include "daemon/observe/stats.h"
 #include "daemon/options.h"
+#include "daemon/tenants/tenants.h"
+#include "libarax/admin/cgroup.h"
+#include "libarax/admin/saved.h"
 
 #define SYSTEM_CONFIG	"/etc/arax/araxd.conf"
 #define CONTROL_DEVICE	"/dev/arax-ctl"
@@ -35,6 +39,7 @@ struct daemon {
 	struct poller *poller;
 	struct broker *broker;
 	struct kernel_link *kernel;
+	struct tenants *tenants;
 	int signal_fd;
 	int stopped_fd;
 };
@@ -81,18 +86,27 @@ static int take_signals(struct daemon *d)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGHUP);
 	if (pthread_sigmask(SIG_BLOCK, &set, NULL))
 		return -EINVAL;
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
 	d->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	d->stopped_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	return d->signal_fd < 0 || d->stopped_fd < 0 ? -errno : 0;
 }
 
+/* Its cgroup may be new and have saved limits. */
+static void on_arriving(void *arg)
+{
+	struct daemon *d = arg;
+
+	if (d->tenants)
+		tenants_event(d->tenants);
+}
+
 static int open_broker(struct daemon *d)
 {
-	struct broker_params bp = { .config = &d->config };
+	struct broker_params bp = { .config = &d->config, .arriving = on_arriving, .arg = d };
 	char path[256];
 	int err;
 
@@ -151,6 +165,40 @@ static int open_kernels(struct daemon *d)
 	return 0;
 }
 
+static int set_limit(void *arg, const struct arax_limit *a)
+{
+	struct daemon *d = arg;
+	int err = 0, ret = 0;
+
+	if (d->broker)
+		ret = broker_limit_set(d->broker, a);
+	if (d->kernel)
+		err = kernel_link_limit_set(d->kernel, a);
+	return ret ? ret : err;
+}
+
+static int open_tenants(struct daemon *d)
+{
+	const char *folder = d->options.tenants;
+	char mount[4096];
+
+	if (!folder && d->options.user)
+		return 0;
+	if (!folder) {
+		folder = SAVED_FOLDER;
+		mkdir(SAVED_PARENT, 0755);
+	}
+	/* So that it can be watched before the first limit is saved. */
+	mkdir(folder, 0755);
+	if (!cgroup_mount(mount, sizeof(mount))) {
+		log_notice("no cgroup2 file system is mounted: no saved limits",
+			   log_str("folder", folder));
+		return 0;
+	}
+	d->tenants = tenants_create(folder, mount, set_limit, d);
+	return d->tenants ? 0 : -ENOMEM;
+}
+
 static int open_all(struct daemon *d)
 {
 	int err;
@@ -169,6 +217,9 @@ static int open_all(struct daemon *d)
 		err = poller_add_link(d->poller, broker_link(d->broker));
 	if (!err && d->kernel)
 		err = poller_add_link(d->poller, kernel_link_link(d->kernel));
+	/* Before anybody is served. */
+	if (!err)
+		err = open_tenants(d);
 	if (!err)
 		err = poller_start(d->poller);
 	if (!err && d->broker)
@@ -181,6 +232,8 @@ static void close_all(struct daemon *d)
 	/* Threads that use others first: service, poller, devices. */
 	if (d->broker)
 		broker_stop(d->broker);
+	if (d->tenants)
+		tenants_destroy(d->tenants);
 	if (d->poller)
 		poller_destroy(d->poller);
 	if (d->broker)
@@ -211,23 +264,31 @@ static void on_stopped(void *arg)
 /* Serves until everything has stopped; a second signal doesn't wait for tasks. */
 static void run(struct daemon *d)
 {
-	struct pollfd fds[2] = {
+	struct pollfd fds[3] = {
 		{ .fd = d->signal_fd, .events = POLLIN },
 		{ .fd = d->stopped_fd, .events = POLLIN },
+		{ .fd = d->tenants ? tenants_fd(d->tenants) : -1, .events = POLLIN },
 	};
 	bool stopping = false;
 
 	for (;;) {
 		struct signalfd_siginfo si;
 
-		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+		if (poll(fds, 3, -1) < 0 && errno != EINTR)
 			return;
 		if (fds[1].revents)
 			return;
+		if (fds[2].revents)
+			tenants_event(d->tenants);
 		if (!fds[0].revents || read(d->signal_fd, &si, sizeof(si)) != sizeof(si))
 			continue;
 		if (si.ssi_signo == SIGUSR1) {
 			stats_log(d->poller);
+			continue;
+		}
+		if (si.ssi_signo == SIGHUP) {
+			if (d->tenants)
+				tenants_reload(d->tenants);
 			continue;
 		}
 		if (stopping) {

@@ -21,6 +21,8 @@ static const char usage[] =
 	"                     $XDG_RUNTIME_DIR/arax/arax.sock)\n"
 	"  --kernels DIR      folder of kernel libraries, instead of the configured\n"
 	"                     ones; may be given several times\n"
+	"  --tenants DIR      folder of saved limits (default /etc/arax/tenants.d; with\n"
+	"                     --user none)\n"
 	"  --no-kernel        don't attach to /dev/arax-ctl\n"
 	"  --no-broker        don't listen on a socket\n"
 	"  --foreground       stay in the foreground (araxd always does)\n"
@@ -30,7 +32,7 @@ static const char usage[] =
 	"\n"
 	"Exit status: 0 stopped by SIGTERM or SIGINT, 1 failed, 2 wrong usage.\n";
 
-enum { USER = 1, CONFIG, SOCKET, KERNELS, NO_KERNEL, NO_BROKER, FOREGROUND, LEVEL, READY, HELP,
+enum { USER = 1, CONFIG, SOCKET, KERNELS, TENANTS, NO_KERNEL, NO_BROKER, FOREGROUND, LEVEL, READY, HELP,
 	VERSION };
 
 static const struct option longs[] = {
@@ -38,6 +40,7 @@ static const struct option longs[] = {
 	{ "config", required_argument, NULL, CONFIG },
 	{ "socket", required_argument, NULL, SOCKET },
 	{ "kernels", required_argument, NULL, KERNELS },
+	{ "tenants", required_argument, NULL, TENANTS },
 	{ "no-kernel", no_argument, NULL, NO_KERNEL },
 	{ "no-broker", no_argument, NULL, NO_BROKER },
 	{ "foreground", no_argument, NULL, FOREGROUND },
@@ -82,6 +85,9 @@ static int take(struct options *o, int opt)
 		if (o->nr_kernels == OPTIONS_KERNELS)
 			return fail("too many --kernels", optarg);
 		o->kernels[o->nr_kernels++] = optarg;
+		break;
+	case TENANTS:
+		o->tenants = optarg;
 		break;
 	case NO_KERNEL:
 		o->no_kernel = true;

@@ -59,6 +59,8 @@ const struct core_ops arax_core_ops = {
 	.timeline_export = arax_timeline_export,
 	.timeline_import = arax_timeline_import,
 	.tenant_by_fd	 = arax_tenant_by_fd,
+	.tenant_gone	 = arax_tenant_gone,
+	.tenant_free	 = arax_tenant_free,
 };
 
 static struct miscdevice client_device = {

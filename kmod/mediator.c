@@ -7,9 +7,10 @@
  * exits while a child still has the file: a worker can't hold it.  A process
  * that gave it up is a ghost until all its threads are dead, for its other
  * descriptors may be closed after ours while a device of its still writes.
- * Only when there are no ghosts the core settles what the old one held; an
- * ATTACH before that is EBUSY, unless it takes over, or comes from the ghost
- * itself, which thereby says that it has stopped its devices.
+ * Only then the core settles what it held; an ATTACH before that is EBUSY, unless
+ * it takes over, or comes from the ghost itself, which thereby says that it has
+ * stopped its devices.  A ghost that was taken over from keeps nobody out: only
+ * what it held is held on.
  */
 #include <linux/capability.h>
 #include <linux/mm.h>
@@ -30,6 +31,7 @@
 struct arax_ghost {
 	struct list_head node;
 	struct pid *tgid;
+	u32 epoch;
 };
 
 /* An open file of the node; all by arax.seat. */
@@ -77,25 +79,20 @@ static void ghost_free(struct arax_ghost *ghost)
 	kfree(ghost);
 }
 
-/* Lets go of the ghosts that are gone, and of @self's; settles after the last. */
+/* Settles what the ghosts that are gone have left, and @self's, each by itself. */
 static void sweep_ghosts(struct pid *self)
 {
 	struct arax_ghost *ghost, *tmp;
 
 	lockdep_assert_held_write(&arax.seat);
-	if (list_empty(&arax.ghosts))
-		return;
 	list_for_each_entry_safe(ghost, tmp, &arax.ghosts, node) {
 		if (ghost->tgid != self && !process_gone(ghost->tgid))
 			continue;
 		list_del(&ghost->node);
+		if (core_mediator_gone(arax.core, ghost->epoch) && READ_ONCE(arax_recovery_ms))
+			later(&arax.expire, READ_ONCE(arax_recovery_ms));
 		ghost_free(ghost);
 	}
-	if (!list_empty(&arax.ghosts))
-		return;
-	core_mediator_gone(arax.core);
-	if (!arax.ctl && READ_ONCE(arax_recovery_ms))
-		later(&arax.expire, READ_ONCE(arax_recovery_ms));
 }
 
 static void watch_work(struct work_struct *work)
@@ -162,6 +159,7 @@ static int attach(struct arax_ctl *ctl, struct arax_ghost *ghost, struct arax_at
 	cancel_delayed_work(&arax.expire);
 	arax.ctl = ctl;
 	ctl->ghost = ghost;
+	ghost->epoch = a->epoch;
 	ctl->replaced = false;
 	ctl->mm = current->mm;
 	mmgrab(ctl->mm);
@@ -375,7 +373,7 @@ void arax_mediator_exit(void)
 	cancel_delayed_work_sync(&arax.expire);
 	list_for_each_entry_safe(ghost, tmp, &arax.ghosts, node) {
 		list_del(&ghost->node);
+		core_mediator_gone(arax.core, ghost->epoch);
 		ghost_free(ghost);
 	}
-	core_mediator_gone(arax.core);
 }

@@ -61,6 +61,7 @@ static inline void take_all(struct arax *ax, struct aftermath *after)
 	struct ring_slot *s;
 
 	while ((c = ring_cq_peek(&ax->ring))) {
+		ring_cq_learn(&ax->ring, c);
 		s = ring_slot_find(&ax->ring, c->user_data);
 		if (likely(s))
 			finish(ax, s, c, after);

@@ -46,6 +46,10 @@ struct arax {
 	bool woke;
 	uint32_t woke_skips;		/* relaxed; spins forgone since the last try */
 	bool woke_worth;		/* relaxed; that try was worth it */
+	/* Relaxed; waits that began by waking the consumer after a long gap. */
+	uint32_t woke_turns;
+	uint32_t woke_ns[2];		/* mean: asleep at once, [1] spinning; 0: unknown */
+	uint64_t woke_end;		/* when the last such wait, or a shorter one, ended */
 	uint32_t hold;			/* relaxed; sleeps left before spinning again */
 	uint32_t hold_length;		/* relaxed; of the last such time */
 	uint32_t spin_ns;		/* relaxed; see wait.c */

@@ -48,6 +48,8 @@ struct ring {
 	uint64_t arena_tail;
 	uint64_t *arena_end;	/* arena_head behind the entry, by its place */
 
+	uint32_t failure;	/* the last one that completions told of */
+
 	/* Written by whoever reaps, read by those who spin. */
 	uint32_t cq_head __attribute__((aligned(64)));
 };
@@ -131,13 +133,27 @@ static inline struct arax_task *ring_sq_entry(struct ring *r)
 	return (struct arax_task *)(r->sq + (size_t)(r->sq_tail & r->mask) * r->entry_size);
 }
 
-/* The entry at the tail is complete: let the consumer have it. */
-static inline void ring_sq_publish(struct ring *r, struct arax_task *t)
+/* The entry at the tail is complete, and the next one may be written. */
+static inline void ring_sq_push(struct ring *r)
 {
 	r->arena_end[r->sq_tail & r->mask] = r->arena_head;
 	r->sq_tail++;
-	/* Pairs with the acquire in the core (submit.c). */
-	store_release(&t->seq, r->sq_tail);
+}
+
+/*
+ * Let the consumer have the last @n entries.  The first one comes last: that is where
+ * it looks, over and over, and then at the one behind it.
+ */
+static inline void ring_sq_publish(struct ring *r, uint32_t n)
+{
+	uint32_t pos = r->sq_tail;
+	struct arax_task *t;
+
+	while (n--) {
+		t = (struct arax_task *)(r->sq + (size_t)((pos - 1) & r->mask) * r->entry_size);
+		/* Pairs with the acquire in the core (submit.c). */
+		store_release(&t->seq, pos--);
+	}
 }
 
 /* ------------------------------------------------------------------ */
@@ -155,6 +171,13 @@ static inline bool ring_cq_ready(struct ring *r)
 static inline const struct arax_completion *ring_cq_peek(struct ring *r)
 {
 	return ring_cq_ready(r) ? &r->cq[r->cq_head & r->mask] : NULL;
+}
+
+/* What is submitted from now on doesn't fail with it. */
+static inline void ring_cq_learn(struct ring *r, const struct arax_completion *c)
+{
+	if (unlikely(c->failure))
+		r->failure = c->failure;
 }
 
 static inline void ring_cq_advance(struct ring *r)

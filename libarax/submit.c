@@ -5,6 +5,7 @@
 #include "internal.h"
 
 #define TASK_FLAGS	(ARAX_TASK_IDEMPOTENT | ARAX_TASK_BARRIER)
+#define PUBLISH_MAX	16	/* entries written before the consumer may have the first */
 
 /* ------------------------------------------------------------------ */
 /* Checks that spare a round trip and can say what is wrong            */
@@ -66,9 +67,9 @@ static inline int check(const struct arax_queue *q, const struct arax_desc *d)
 /* ------------------------------------------------------------------ */
 /* Entries                                                             */
 
-/* Writes what the entry can't hold.  -EAGAIN: no room yet. */
-static int put_ext(struct ring *r, struct arax_task *t, const struct arax_desc *d,
-		   size_t nr_inline, bool args)
+/* Writes what the entry can't hold and sets *@ext to its place.  -EAGAIN: no room yet. */
+static int put_ext(struct ring *r, const struct arax_desc *d, size_t nr_inline, bool args,
+		   uint32_t known, uint32_t *ext)
 {
 	struct arax_task_ext x = {
 		.size = sizeof(x),
@@ -79,6 +80,7 @@ static int put_ext(struct ring *r, struct arax_task *t, const struct arax_desc *
 		.wait_value = d->wait_value,
 		.signal_timeline = d->signal ? d->signal->handle : 0,
 		.signal_value = d->signal_value,
+		.known = known,
 	};
 	size_t ranges = x.nr_ranges * sizeof(struct arax_range);
 	uint32_t len = (uint32_t)(sizeof(x) + ranges + x.arg_len);
@@ -96,32 +98,47 @@ static int put_ext(struct ring *r, struct arax_task *t, const struct arax_desc *
 		memcpy(p + sizeof(x), d->ranges + nr_inline, ranges);
 	if (x.arg_len)
 		memcpy(p + sizeof(x) + ranges, d->args, x.arg_len);
-	t->flags |= ARAX_TASK_EXT;
-	t->ext = (uint32_t)off;
+	*ext = (uint32_t)off;
 	return 0;
 }
 
-static inline void put_ranges(struct ring *r, struct arax_task *t, const struct arax_desc *d,
-			      size_t n)
+static inline void put_ranges(struct arax_task *t, const struct arax_desc *d, size_t n)
 {
 	struct arax_range *more = ((struct arax_task256 *)t)->more;
 	size_t i;
 
-	for (i = 0; i < n; i++) {
-		if (i < 2)
-			t->ranges[i] = d->ranges[i];
-		else
-			more[i - 2] = d->ranges[i];
-	}
+	for (i = n; i-- > 2;)
+		more[i - 2] = d->ranges[i];
+	if (n > 1)
+		t->ranges[1] = d->ranges[1];
+	if (n)
+		t->ranges[0] = d->ranges[0];
 }
 
-/* With ring_lock held.  Publishes one task; -EAGAIN: no room. */
-static inline int put(struct arax *ax, struct arax_queue *q, const struct arax_desc *d)
+static inline void put_args(struct arax_task *t, const void *args, size_t len)
+{
+	/* By a constant where it is usual: the compiler knows how to copy that. */
+	if (len == sizeof(t->args))
+		memcpy(t->args, args, sizeof(t->args));
+	else
+		memcpy(t->args, args, len);
+}
+
+/*
+ * With ring_lock held.  Writes one task's entry; -EAGAIN: no room.
+ *
+ * A consumer that is awake reads the entry's first line over and over, so that is
+ * written last and without a pause: else it would be taken away between two stores
+ * and had to come back.
+ */
+static inline int put(struct arax *ax, struct arax_queue *q, const struct arax_desc *d,
+		      uint32_t known)
 {
 	struct ring *r = &ax->ring;
 	size_t max_inline = r->entry_size == 256 ? 6 : 2;
 	size_t nr_inline = d->nr_ranges < max_inline ? d->nr_ranges : max_inline;
 	bool long_args = d->arg_len > ARAX_INLINE_ARGS;
+	uint32_t flags = d->flags, ext = known;
 	struct arax_task *t = ring_sq_entry(r);
 	struct arax_event *e = d->event;
 	struct ring_slot *s;
@@ -130,15 +147,12 @@ static inline int put(struct arax *ax, struct arax_queue *q, const struct arax_d
 
 	if (unlikely(!r->nr_free))
 		return -EAGAIN;
-	t->opcode = (uint8_t)d->opcode;
-	t->nr_ranges = (uint8_t)nr_inline;
-	t->flags = (uint16_t)d->flags;
-	t->ext = 0;
 	if (unlikely(d->nr_ranges > nr_inline || long_args || d->deadline || d->wait ||
 		     d->signal)) {
-		ret = put_ext(r, t, d, nr_inline, long_args);
+		ret = put_ext(r, d, nr_inline, long_args, known, &ext);
 		if (ret)
 			return ret;
+		flags |= ARAX_TASK_EXT;
 	}
 	s = ring_slot_get(r, &ticket);
 	s->event = e;
@@ -150,21 +164,22 @@ static inline int put(struct arax *ax, struct arax_queue *q, const struct arax_d
 	}
 	store_relaxed(&q->inflight, q->inflight + 1);
 
-	t->user_data = ticket;
-	t->queue = q->handle;
-	t->kernel = d->opcode == ARAX_OP_LAUNCH ? d->kernel->id : d->service;
+	if (!long_args && d->arg_len)
+		put_args(t, d->args, d->arg_len);
+	put_ranges(t, d, nr_inline);
+	t->ext = ext;
+	t->arg_len = long_args ? 0 : (uint16_t)d->arg_len;
 	for (i = 0; i < 3; i++) {
 		t->grid[i] = d->grid.grid[i] ? d->grid.grid[i] : 1;
 		t->block[i] = d->grid.block[i] ? d->grid.block[i] : 1;
 	}
-	put_ranges(r, t, d, nr_inline);
-	if (long_args || !d->arg_len) {
-		t->arg_len = 0;
-	} else {
-		t->arg_len = (uint16_t)d->arg_len;
-		memcpy(t->args, d->args, d->arg_len);
-	}
-	ring_sq_publish(r, t);
+	t->kernel = d->opcode == ARAX_OP_LAUNCH ? d->kernel->id : d->service;
+	t->queue = q->handle;
+	t->user_data = ticket;
+	t->flags = (uint16_t)flags;
+	t->nr_ranges = (uint8_t)nr_inline;
+	t->opcode = (uint8_t)d->opcode;
+	ring_sq_push(r);
 	return 0;
 }
 
@@ -215,7 +230,8 @@ int arax_submit(struct arax_queue *queue, const struct arax_desc *tasks, size_t 
 		uint32_t flags)
 {
 	struct arax *ax = queue->ax;
-	size_t i = 0, kicked = 0;
+	size_t i = 0, kicked = 0, written;
+	uint32_t known;
 	int ret = 0, err;
 
 	if (unlikely(!is_owner(ax)))
@@ -224,14 +240,21 @@ int arax_submit(struct arax_queue *queue, const struct arax_desc *tasks, size_t 
 		return error_set(-EOPNOTSUPP, "submit flags %#x", flags);
 	if (unlikely(count > INT32_MAX))
 		return error_set(-EINVAL, "submitting %zu tasks", count);
-again:
 	pthread_mutex_lock(&ax->ring_lock);
-	for (; i < count; i++) {
-		ret = ax->dead ? ax->dead : check(queue, &tasks[i]);
-		if (likely(!ret))
-			ret = put(ax, queue, &tasks[i]);
-		if (unlikely(ret))
-			break;
+	/* The caller decided on all of them before it could know of later ones. */
+	known = ax->ring.failure;
+again:
+	for (; i < count && !ret; i += written) {
+		size_t max = count - i < PUBLISH_MAX ? count - i : PUBLISH_MAX;
+
+		for (written = 0; written < max; written++) {
+			ret = ax->dead ? ax->dead : check(queue, &tasks[i + written]);
+			if (likely(!ret))
+				ret = put(ax, queue, &tasks[i + written], known);
+			if (unlikely(ret))
+				break;
+		}
+		ring_sq_publish(&ax->ring, (uint32_t)written);
 	}
 	pthread_mutex_unlock(&ax->ring_lock);
 	err = submit_kick(ax, (uint32_t)(i - kicked));
@@ -243,8 +266,10 @@ again:
 
 	if (ret == -EAGAIN && !(flags & ARAX_SUBMIT_NOWAIT)) {
 		ret = wait_for_room(ax);
-		if (!ret)
+		if (!ret) {
+			pthread_mutex_lock(&ax->ring_lock);
 			goto again;
+		}
 	}
 	if (i)
 		return (int)i;

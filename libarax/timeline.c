@@ -58,7 +58,11 @@ int arax_timeline_query(struct arax_timeline *timeline, uint64_t *value)
 	if (ret)
 		return ret;
 	*value = a.value;
-	return a.error ? error_set(a.error, "the task that signalled the timeline") : 0;
+	if (!a.error)
+		return 0;
+	/* Perhaps of a task of ours: what the caller submits now knows of its failure. */
+	complete_all(timeline->ax);
+	return error_set(a.error, "the task that signalled the timeline");
 }
 
 int arax_timeline_advance(struct arax_timeline *timeline, uint64_t value, int error)

@@ -17,6 +17,10 @@
 #define SPIN_MAX_NS		50000u
 /* A wait that a longer spin might have ended, waking-up included. */
 #define SPIN_SHORT_NS		120000u
+/* More says nothing about waking up: the task itself took long. */
+#define WOKE_MAX_NS		1000000u
+#define WOKE_BLOCK		16u	/* waits of a kind in a row, to try it */
+#define WOKE_CYCLE		256u	/* waits from one such trial to the next */
 /* A sleep shorter than this was ended on the same CPU; a longer one on another. */
 #define SLEEP_SAME_CPU_NS	15000u
 #define SLEEP_OTHER_CPU_NS	25000u
@@ -25,7 +29,7 @@
 /* More than this between two looks at the clock: somebody else had the CPU. */
 #define SPIN_PREEMPTED_NS	20000u
 #define SPIN_TRY_EVERY		16u
-#define SPIN_HOT		128	/* looks before the clock is asked */
+#define SPIN_HOT		1024	/* looks, without pause, before the clock is asked */
 #define SPIN_LOOKS		16	/* looks between two clock readings */
 
 uint64_t now_ns(void)
@@ -65,6 +69,13 @@ static void spin_adapt(struct arax *ax, bool worth)
 	store_relaxed(&ax->spin_ns, ns);
 }
 
+/* A wait whose task had to wake the peer. */
+struct woken {
+	uint64_t since;		/* 0: it is none */
+	bool learns;
+	bool spins;
+};
+
 /*
  * Who had to wake the peer had better sleep: the peer may need this very CPU.  But
  * if it has another one, both would wake each other for ever, at a hundred times
@@ -78,6 +89,56 @@ static bool try_though_woken(struct arax *ax)
 		return true;
 	store_relaxed(&ax->woke_skips, skips + 1);
 	return skips % SPIN_TRY_EVERY == SPIN_TRY_EVERY - 1;
+}
+
+/*
+ * After a long gap both sides sleep again before the next task, so only this wait
+ * counts.  Asleep at once leaves the peer this warm CPU, awake makes it take another,
+ * which may be nearer or further.  So both are tried, some waits in a row each, since
+ * the peer comes back to where it ran last; then what was quicker, for a long while.
+ */
+static bool woken_spins(struct arax *ax)
+{
+	uint32_t turn = load_relaxed(&ax->woke_turns);
+
+	store_relaxed(&ax->woke_turns, turn + 1);
+	turn %= WOKE_CYCLE;
+	if (turn < 2 * WOKE_BLOCK)
+		return turn < WOKE_BLOCK;
+	return load_relaxed(&ax->woke_ns[1]) < load_relaxed(&ax->woke_ns[0]);
+}
+
+/* Does the wait that ends now say how quick its kind is? */
+static bool woken_counts(struct arax *ax)
+{
+	/* The first ones of a block find the peer where the other kind has left it. */
+	return load_relaxed(&ax->woke_turns) % WOKE_BLOCK > WOKE_BLOCK / 2;
+}
+
+static uint32_t woken_begin(struct arax *ax, struct woken *w)
+{
+	uint64_t gap;
+
+	/* It goes on as it began: one wait, however often it looks. */
+	if (w->since)
+		return w->spins ? SPIN_MAX_NS : 0;
+	w->since = now_ns();
+	gap = w->since - load_relaxed(&ax->woke_end);
+	w->learns = gap > SPIN_SHORT_NS;
+	w->spins = w->learns ? woken_spins(ax) : try_though_woken(ax);
+	return w->spins ? SPIN_MAX_NS : 0;
+}
+
+static void woken_end(struct arax *ax, const struct woken *w)
+{
+	uint64_t now = now_ns(), ns = now - w->since;
+	uint32_t *mean = &ax->woke_ns[w->spins], old = load_relaxed(mean);
+
+	store_relaxed(&ax->woke_end, now);
+	if (!w->learns || !woken_counts(ax))
+		return;
+	ns = ns < WOKE_MAX_NS ? ns : WOKE_MAX_NS;
+	store_relaxed(mean, (uint32_t)(old ? old - old / 4 + ns / 4 : ns));
 }
 
 /*
@@ -102,14 +163,15 @@ static void sleep_adapt(struct arax *ax, enum spin spun, uint64_t slept, uint64_
 }
 
 static inline __attribute__((always_inline))
-enum spin spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline, uint64_t *start)
+enum spin spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline,
+	       uint64_t *start, struct woken *w)
 {
 	uint32_t i, budget = load_relaxed(&ax->spin_ns);
 	bool woke = load_relaxed(&ax->woke);
 	uint64_t now, last;
 
 	if (unlikely(woke))
-		budget = try_though_woken(ax) ? SPIN_MAX_NS : 0;
+		budget = woken_begin(ax, w);
 	if (unlikely(load_relaxed(&ax->hold)))
 		budget = 0;
 	if (budget) {
@@ -119,7 +181,6 @@ enum spin spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadli
 					store_relaxed(&ax->hold_length, 0);
 				return SPIN_HIT;
 			}
-			cpu_relax();
 		}
 	}
 	last = now_ns();
@@ -246,17 +307,21 @@ static inline __attribute__((always_inline))
 int wait_for(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline)
 {
 	uint64_t start = 0, from, end;
+	struct woken w = { 0 };
 	enum spin spun;
 	int ret;
 
 	for (;;) {
-		if (done(arg))
+		if (done(arg)) {
+			if (unlikely(w.since))
+				woken_end(ax, &w);
 			return 0;
+		}
 		if (ring_cq_ready(&ax->ring)) {
 			complete_all(ax);
 			continue;
 		}
-		spun = spin(ax, done, arg, deadline, &start);
+		spun = spin(ax, done, arg, deadline, &start, &w);
 		if (spun == SPIN_HIT)
 			continue;
 		ret = context_dead(ax);
@@ -307,8 +372,9 @@ static __attribute__((cold)) int failed(const struct arax_event *e)
 	if (e->origin)
 		return error_set(e->result, "task %#llx, because task %#llx failed",
 				 (unsigned long long)e->tag, (unsigned long long)e->origin);
-	if (!e->tag)
-		return error_set(e->result, "a task that was refused");
+	if (!ARAX_TAG_EPOCH(e->tag))
+		return error_set(e->result, "task %#llx, before a daemon had it",
+				 (unsigned long long)e->tag);
 	return error_set(e->result, "task %#llx", (unsigned long long)e->tag);
 }
 

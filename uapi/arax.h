@@ -27,11 +27,17 @@
  *     E2BIG        a non-zero tail: made for a newer Arax
  *     EOPNOTSUPP   a flag, type or mode that this Arax or link doesn't know
  *     EBADF        no such handle or file descriptor
+ *     ENOENT       no such kernel, device, context, tenant or buffer id
  *     EDQUOT       a tenant's or user's limit (see ARAX_RES_*) would be passed
- *     ENOSPC       a table of fixed size is full (handles, devices, kernels)
+ *     ENOSPC       a table of fixed size is full: handles, devices, kernels, a
+ *                  timeline's sleepers (1,024) or armed eventfds (128)
+ *     ENOMEM       no memory; EMFILE, ENFILE: no room for a new descriptor
+ *     EFAULT       a bad address (kernel link)
  *     ENOTCONN     no daemon is attached and the call needs one
- *     ESTALE       a tag or handle of an older generation
- *     EOWNERDEAD   the daemon died holding the task
+ *     ESTALE       a tag of an older generation, a revoked buffer, a mediator's
+ *                  seat that another one took over
+ *     EOWNERDEAD   the daemon died holding the task, or the one that came after
+ *                  it took none over, or none came in time
  *     EPERM        a forked child's or receiver's use of a context, or no right
  *     EPIPE        the context is dead: killed, or its rings were corrupt
  *     ENXIO        ARAX_IOC_CONTEXT_INIT has not been called
@@ -48,6 +54,8 @@
  *   an entry at position P (counted from 0, for ever) is published when
  *   seq == (u32)(P + 1).  Completions are published the same way.  So one
  *   line transfer carries both the flag and the payload.
+ *   Entries are taken in order of position, so of several that are ready the
+ *   first is best published last: who looks at it sees all of them.
  *
  *   Wake-ups: whoever sleeps sets its NEED_WAKEUP word, issues a full barrier,
  *   looks at the ring once more, and sleeps; whoever publishes issues a full
@@ -57,6 +65,30 @@
  *   Everything in the region is writable by the client and trusted by nobody:
  *   the core keeps its positions and geometry in memory of its own and copies
  *   each entry exactly once.
+ *
+ * FAILURE
+ *
+ *   A failed task's dependents complete with ECANCELED and the tag of the first
+ *   failure as their origin, without running, unless their queue has
+ *   ARAX_QUEUE_CONTINUE.  A task depends on an earlier one of its context if
+ *   both are in the same in-order queue, if both are in the same dataflow queue
+ *   and one is a barrier, or if one of them is in a dataflow queue and the
+ *   earlier one writes bytes that the later one touches.
+ *
+ *   This holds for tasks that were submitted without knowing of the failure, however
+ *   late they come: completions number the failures of a context, and an entry
+ *   says which one its client knew of last (@known).  One who knows of a failure
+ *   is exempt from it and from all that fails because of it.  A client that doesn't
+ *   keep @known has its tasks fail with all that ever failed before them.
+ *
+ *   A refused task has failed as well: what its client published before it could
+ *   see the refusal, and depends on it, is canceled; what it publishes once it
+ *   has seen it runs.  If its bytes can't be told (a bad buffer handle, range,
+ *   count or extension) it counts as a writer of all bytes of all buffers.  One
+ *   whose queue handle is bad is in no queue, and nothing depends on it.
+ *
+ *   Bytes whose only copy died with a daemon are lost: who reads them fails with
+ *   EIO, unless it depends on an earlier task that rewrites them wholly.
  */
 #ifndef _UAPI_ARAX_H
 #define _UAPI_ARAX_H
@@ -132,7 +164,9 @@ struct arax_range {
  * @grid:	work-groups in each dimension, each at least 1 for a launch
  * @block:	work-items of a group in each dimension, each at least 1
  * @arg_len:	bytes used in @args; 0 if the extension carries arguments
- * @ext:	arena offset of a struct arax_task_ext, multiple of 8
+ * @ext:	with ARAX_TASK_EXT: arena offset of a struct arax_task_ext, multiple of 8
+ * @known:	without: the last failure that the client knew of when it decided to
+ *		submit this, by arax_completion.failure; 0: none
  * @ranges:	in the order of the kernel's signature
  * @args:	plain arguments, packed as the signature says
  *
@@ -149,7 +183,10 @@ struct arax_task {
 	__u32 grid[3];
 	__u16 block[3];
 	__u16 arg_len;
-	__u32 ext;
+	union {
+		__u32 ext;
+		__u32 known;
+	};
 	struct arax_range ranges[2];
 	__u8  args[ARAX_INLINE_ARGS];
 };
@@ -166,8 +203,11 @@ struct arax_task256 {
  * @arg_len:	argument bytes that follow those ranges; replaces inline ones
  * @deadline_ns: CLOCK_MONOTONIC; the task fails with ETIMEDOUT after it;
  *		ARAX_DEADLINE_NONE or 0 for none
- * @wait_timeline, @wait_value: not before this timeline has this value; 0: none
+ * @wait_timeline, @wait_value: not before this timeline has this value; 0: none.
+ *		If its error is set the task completes with that, without running,
+ *		unless its queue has ARAX_QUEUE_CONTINUE
  * @signal_timeline, @signal_value: set when the task completes; 0: none
+ * @known:	as in struct arax_task, where @ext has taken its place
  *
  * The arena may be reused as soon as the entry has been consumed.
  */
@@ -180,6 +220,8 @@ struct arax_task_ext {
 	__u32 signal_timeline;
 	__aligned_u64 wait_value;
 	__aligned_u64 signal_value;
+	__u32 known;
+	__u32 pad;
 };
 
 /**
@@ -188,13 +230,18 @@ struct arax_task_ext {
  * @result:	0 or a negative errno; ECANCELED with @origin set means that the
  *		task named by @origin failed and this one depended on it
  * @user_data:	of the task
- * @tag:	of the task: unique while the module is loaded, 0 if the task was
- *		refused before it got one
- * @origin:	tag of the first failure, or 0
- * @device_ns:	time that the task held a device
+ * @tag:	of the task: unique while the module is loaded.  Its epoch is 0 if the
+ *		task ended before a daemon had it: refused, canceled, or failed in
+ *		the core.  Never 0
+ * @origin:	tag of the first failure; 0: this one failed by itself
+ * @device_ns:	time that the task held a device; of several short ones in a row each
+ *		holds it from the end of the one before it, its own dispatch included
  * @wait_ns:	from submission to start, by the mediator's account
  * @bytes:	moved for the task between memories
  * @device:	index of the device that ran it, ~0 if none did
+ * @failure:	which failure of this context this is, if it failed by itself; 0: none.
+ *		Goes into arax_task.known of what is submitted knowing of it: what does
+ *		not know fails with it, if it depends on it
  */
 struct arax_completion {
 	__u32 seq;
@@ -206,7 +253,7 @@ struct arax_completion {
 	__aligned_u64 wait_ns;
 	__aligned_u64 bytes;
 	__u32 device;
-	__u32 flags;
+	__u32 failure;
 };
 
 /**
@@ -334,8 +381,9 @@ struct arax_submit {
  * @count:	points in use, 1..ARAX_WAIT_MAX
  * @index:	out, ANY: which one was reached first
  *
- * ETIMEDOUT past the deadline, EINTR on a signal.  A timeline whose error is
- * set counts as reached: read the error with ARAX_IOC_TIMELINE_QUERY.
+ * ETIMEDOUT past the deadline, EINTR on a signal, ENOSPC if too many wait for
+ * one of the timelines already.  A timeline whose error is set counts as reached:
+ * read the error with ARAX_IOC_TIMELINE_QUERY.
  */
 struct arax_wait {
 	__u32 size;
@@ -397,7 +445,9 @@ enum arax_import {
 
 /**
  * struct arax_buffer_import - use memory that exists
- * @type:	enum arax_import; EOPNOTSUPP where no backend can use it
+ * @type:	enum arax_import; EOPNOTSUPP where no backend can use it, EINVAL if
+ *		@fd is no such thing, ESTALE if it is a buffer that was revoked or
+ *		that nobody uses any more, EACCES if it can't be read and written
  * @fd:		source; -1 for ARAX_IMPORT_USER
  * @address:	page-aligned, ARAX_IMPORT_USER only
  * @bytes:	ARAX_IMPORT_USER: in; else out
@@ -420,7 +470,10 @@ enum arax_export {
 	ARAX_EXPORT_DMABUF	= 1,
 };
 
-/* @fd: out, close-on-exec.  EPERM: only the creator's context may export. */
+/*
+ * @fd: out, close-on-exec.  EPERM: only the creator's context may export; ESTALE:
+ * it was revoked; EOPNOTSUPP: an import, or a type that this link doesn't know.
+ */
 struct arax_buffer_export {
 	__u32 size;
 	__u32 flags;
@@ -430,7 +483,10 @@ struct arax_buffer_export {
 	__u32 pad;
 };
 
-/* Destroy a handle of the kind that the call names, or revoke a buffer. */
+/*
+ * Destroy a handle of the kind that the call names, or revoke a buffer (EPERM: only
+ * its creator's context may).
+ */
 struct arax_handle {
 	__u32 size;
 	__u32 handle;
@@ -467,7 +523,10 @@ struct arax_timeline_create {
 	__aligned_u64 value;	/* initial */
 };
 
-/* @value, @error: out of query; in of advance (error: 0 or negative errno). */
+/*
+ * @value, @error: out of query; in of advance (error: 0 or negative errno).
+ * EINVAL: an advance can't go back.
+ */
 struct arax_timeline_point {
 	__u32 size;
 	__u32 handle;
@@ -476,7 +535,10 @@ struct arax_timeline_point {
 	__u32 pad;
 };
 
-/* The eventfd is signalled once, when the timeline reaches @value. */
+/*
+ * The eventfd is signalled once, when the timeline reaches @value.  EINVAL: @fd is
+ * none; ENOSPC: too many are armed on this timeline.
+ */
 struct arax_timeline_eventfd {
 	__u32 size;
 	__u32 handle;
@@ -657,6 +719,10 @@ struct arax_dispatch_range {
  * It takes @cells cells of 64 bytes: this header, nr_ranges ranges and, if
  * arg_len > 16, the arguments.  An entry at cell position P is published when
  * seq == (u32)(P + 1).  @tag: epoch 16 | generation 24 | slot 24 bits.
+ *
+ * @known: of this context's failures, by arax_commit_entry.failure, the last one that
+ * its client knew of when it submitted the task.  What depends on a later one fails with
+ * it, also if it comes after it.
  */
 struct arax_dispatch {
 	__u32 seq;
@@ -682,11 +748,11 @@ struct arax_dispatch {
 	__u16 arg_len;
 	__u32 uid;
 	__s32 priority;
-	__s32 error;		/* UNBLOCK, or TASK: of the timeline it waited for */
+	__s32 error;		/* UNBLOCK, or TASK: of its timeline: its result */
 	__aligned_u64 user_data;
 	__u8  args[ARAX_INLINE_ARGS];
 	__u32 gid;
-	__u32 reserved;
+	__u32 known;
 };
 
 #define ARAX_CELL_SIZE		64
@@ -721,6 +787,9 @@ struct arax_mediator_page {
  * @result:	0 or negative errno
  * @dirty:	bit per range: the host copy is not current (valid on a device)
  * @origin:	tag of the first failure that caused ECANCELED
+ * @failure:	of a task that failed by itself: how many of its context's did so under
+ *		this mediator, with this one.  They are committed in that order.
+ *		0: it is not known to the mediator's graph, or another one's (@origin)
  */
 struct arax_commit_entry {
 	__aligned_u64 tag;
@@ -731,7 +800,7 @@ struct arax_commit_entry {
 	__aligned_u64 bytes;
 	__aligned_u64 origin;
 	__u32 device;
-	__u32 pad;
+	__u32 failure;
 	__aligned_u64 reserved;
 };
 
@@ -776,7 +845,7 @@ struct arax_buffer_get {
 	__u32 uid;
 };
 
-/* Charge (delta > 0) or uncharge a context's tenant. */
+/* Charge (delta > 0) or uncharge a context's tenant.  EINVAL: more than was charged. */
 struct arax_charge {
 	__u32 size;
 	__u32 resource;		/* ARAX_RES_DEVICE_MEMORY */
@@ -820,6 +889,10 @@ struct arax_limit {
  * struct arax_tenant - a tenant's state
  * @cgroup_fd:	>= 0: this one; -1: the first with an id of at least @id
  * @path:	out: as seen from the cgroup root (cut at its end if longer)
+ * @flags:	out: ARAX_TENANT_*
+ *
+ * There are those that are in use, or were given a limit or weight and have a cgroup
+ * still, and all above.  ENOENT: past the last, or the cgroup has been removed.
  */
 struct arax_tenant {
 	__u32 size;
@@ -828,7 +901,12 @@ struct arax_tenant {
 	__aligned_u64 parent;
 	struct arax_usage usage;
 	char path[256];
+	__u32 flags;
+	__u32 pad;
 };
+
+/* The cgroup is removed: the tenant goes, limits and all, with the last charge. */
+#define ARAX_TENANT_GONE	0x1
 
 /* The first context with an id of at least @id; ENOENT past the last. */
 struct arax_context {

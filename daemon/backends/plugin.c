@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "daemon/backends/builtin.h"
-#include "daemon/kernels/trusted.h"
 #include "daemon/log.h"
+#include "libarax/admin/trusted.h"
 
 static const struct arax_backend *const builtin_backends[] = { &cpu_backend };
 static const struct arax_filter *const builtin_filters[] = { &delay_filter, &error_filter,

@@ -26,6 +26,8 @@
 #define SAME_CPU_US	40u
 #define CROWDED		1u		/* times in a row, before it is believed */
 #define MOVE_US		5000u		/* at most once in this time */
+#define HOT_US		5u		/* of spinning without pause */
+#define LOOKS		8u		/* turns between two looks at the clock */
 #define EVENTS		16
 
 static __thread bool here;
@@ -82,6 +84,8 @@ static void add_task(struct poller *p, struct link *l, const struct arax_dispatc
 		l->live[slot].context = d->context;
 		l->nr_live++;
 		err = graph_add(l->graph, d);
+		if (!err && d->error)
+			graph_unblock(l->graph, d->tag, d->error);
 	}
 	if (err) {
 		struct commit_info info = { .result = err, .device = ~0u };
@@ -99,20 +103,12 @@ static void add_task(struct poller *p, struct link *l, const struct arax_dispatc
  */
 static void context_gone(struct poller *p, struct link *l, uint32_t context)
 {
-	uint64_t now = poller_ns(p);
-	struct graph_done done;
 	uint32_t i;
 
 	for (i = 0; i < l->slots; i++)
 		if (l->live[i].tag && l->live[i].context == context)
-			graph_cancel(l->graph, l->live[i].tag, now);
-	while (graph_pop_done(l->graph, &done)) {
-		struct commit_info info = {
-			.result = done.result, .origin = done.origin, .device = ~0u,
-		};
-
-		poller_commit(p, l, done.tag, &info);
-	}
+			graph_cancel(l->graph, l->live[i].tag);
+	poller_commit_ended(p, l);
 	graph_context_gone(l->graph, context);
 }
 
@@ -127,10 +123,10 @@ static uint32_t take_entries(struct poller *p, struct link *l)
 			add_task(p, l, d);
 			break;
 		case ARAX_DISPATCH_CANCEL:
-			graph_cancel(l->graph, d->tag, poller_ns(p));
+			graph_cancel(l->graph, d->tag);
 			break;
 		case ARAX_DISPATCH_UNBLOCK:
-			graph_unblock(l->graph, d->tag, d->error, poller_ns(p));
+			graph_unblock(l->graph, d->tag, d->error);
 			break;
 		case ARAX_DISPATCH_BUFFER:
 			l->ops->drop(l, d->object);
@@ -155,19 +151,6 @@ static uint32_t take_entries(struct poller *p, struct link *l)
 /* ------------------------------------------------------------------ */
 /* From the graph to the devices                                       */
 
-static void ended_without_running(struct poller *p, struct link *l)
-{
-	struct graph_done done;
-
-	while (graph_pop_done(l->graph, &done)) {
-		struct commit_info info = {
-			.result = done.result, .origin = done.origin, .device = ~0u,
-		};
-
-		poller_commit(p, l, done.tag, &info);
-	}
-}
-
 static bool anything_runs(struct poller *p, const struct graph_node *node)
 {
 	uint32_t i;
@@ -191,7 +174,7 @@ static int take_ready(struct poller *p, struct link *l, uint64_t first)
 	enum run_outcome outcome;
 	int n = 0;
 
-	ended_without_running(p, l);
+	poller_commit_ended(p, l);
 	while ((node = graph_pop_ready(l->graph))) {
 		node->priv = l;
 		n++;
@@ -210,7 +193,7 @@ static int take_ready(struct poller *p, struct link *l, uint64_t first)
 		} else if (sched_push(p->sched, node, poller_ns(p))) {
 			run_refuse(p, node, -ENOMEM);
 		}
-		ended_without_running(p, l);
+		poller_commit_ended(p, l);
 	}
 	return n;
 }
@@ -261,7 +244,7 @@ static void expire(struct poller *p, struct link *l)
 	while (graph_expire(l->graph, now))
 		;
 	p->unfinished = true;	/* others may have become ready */
-	ended_without_running(p, l);
+	poller_commit_ended(p, l);
 }
 
 static void publish_devices(struct poller *p)
@@ -328,6 +311,7 @@ static void keep_house(struct poller *p)
 	for (i = 0; i < p->nr_links; i++)
 		if (p->links[i]->ops->weights)
 			p->links[i]->ops->weights(p->links[i]);
+	sched_round(p->sched);
 }
 
 /* ------------------------------------------------------------------ */
@@ -409,7 +393,7 @@ static void note_sleep(struct poller *p, uint64_t since)
 
 static void go_to_sleep(struct poller *p)
 {
-	uint64_t before = poller_ns(p), limit = sleep_limit(p);
+	uint64_t limit = sleep_limit(p);
 	bool quiet = true;
 	uint32_t i;
 
@@ -422,9 +406,6 @@ static void go_to_sleep(struct poller *p)
 		uint64_t slept = p->now;
 		int ms = limit >= 0x7fffffffull * 1000000 ? -1 : (int)((limit + 999999) / 1000000);
 
-		/* Nothing is on its way: old failures concern nobody any more. */
-		for (i = 0; i < p->nr_links; i++)
-			graph_settle(p->links[i]->graph, before);
 		POLLER_COUNT(p, sleeps);
 		role_sleep(&p->role);
 		handle_events(p, ms);
@@ -458,11 +439,21 @@ static uint32_t do_work(struct poller *p)
 	return n;
 }
 
+static void settle(struct poller *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->nr_links; i++)
+		if (p->links[i]->ops->settle)
+			p->links[i]->ops->settle(p->links[i]);
+}
+
 static void check_stopped(struct poller *p)
 {
 	if (!p->stopping || p->stopped || p->running)
 		return;
 	poller_flush(p);
+	settle(p);
 	p->stopped = true;
 	publish_devices(p);
 	if (p->on_stopped)
@@ -484,9 +475,12 @@ static int turn(struct poller *p)
 			n += (int)l->ops->poll(l, p->now);
 		n += (int)take_entries(p, l);
 	}
-	if (!n && !p->unfinished && !sched_queued(p->sched))
+	if (!n && !p->unfinished && !sched_queued(p->sched)) {
+		settle(p);
 		return 0;
+	}
 	p->now = ticks_now(&p->ticks);
+	p->exact = true;
 	if (n)
 		p->woke_peer = false;
 	started = start_ready(p);
@@ -514,7 +508,10 @@ static bool worth_spinning(struct poller *p)
 	return true;
 }
 
-/* Whether to wait awake for one more turn. */
+/*
+ * Whether to wait awake for a few more turns.  No `pause' at first: it makes the
+ * answer later by its own length, and a peer that was just answered asks soon.
+ */
 static bool spin(struct poller *p, uint64_t *idle_since)
 {
 	uint64_t now;
@@ -522,8 +519,6 @@ static bool spin(struct poller *p, uint64_t *idle_since)
 
 	if (!worth_spinning(p))
 		return false;
-	for (i = 0; i < 4; i++)
-		cpu_relax();
 	now = ticks_now(&p->ticks);
 	p->spun = true;
 	/* Somebody else wants this CPU: waiting awake would take it from him. */
@@ -532,6 +527,9 @@ static bool spin(struct poller *p, uint64_t *idle_since)
 	p->now = now;
 	if (!*idle_since)
 		*idle_since = now;
+	if (now - *idle_since > HOT_US * p->ticks.per_us)
+		for (i = 0; i < 4; i++)
+			cpu_relax();
 	/* A peer that is asleep needs a wake-up's time more to come back. */
 	return now - *idle_since < (p->tried ? 2 * p->spin_ticks : p->spin_ticks);
 }
@@ -545,8 +543,11 @@ static void loop(struct poller *p)
 	p->now = ticks_now(&p->ticks);
 	p->unfinished = true;	/* who held the role before may have left in the middle */
 	while (!role_stopped(p)) {
+		unsigned int i;
 		int n = turn(p);
 
+		for (i = 1; i < LOOKS && !n && idle_since; i++)
+			n = turn(p);
 		if (n < 0)
 			break;
 		if (p->now >= p->next_house)
@@ -565,6 +566,7 @@ static void loop(struct poller *p)
 		}
 		/* What expire() and the like found must not wait for the next task. */
 		poller_flush(p);
+		settle(p);
 		go_to_sleep(p);
 		idle_since = 0;
 		p->woke_peer = false;
@@ -592,11 +594,15 @@ static int add_thread(struct poller *p)
 	return err;
 }
 
+/* The first thread has two: one as the first holder, one from its first wait on. */
+_Static_assert(POLLER_THREADS < ROLE_SEATS, "a seat for each thread");
+
 static void *thread_main(void *arg)
 {
 	struct poller *p = arg;
+	struct role_seat *seat = role_seat(&p->role);
 
-	while (role_await(&p->role, nap_tick, p)) {
+	while (seat && role_await(&p->role, seat, nap_tick, p)) {
 		POLLER_COUNT(p, stolen);
 		/* Who watches the watchman: the other may be away for long. */
 		if (!__atomic_load_n(&p->role.waiting, __ATOMIC_RELAXED))

@@ -29,6 +29,11 @@
 struct host_thread;
 struct run;
 
+/* Whether a device can run a kernel. */
+#define RUNNABLE_NOT	0
+#define RUNNABLE	1
+#define RUNNABLE_HERE	2	/* on the poller's thread as well, if it is short */
+
 /* A device as the poller sees it. */
 struct poller_device {
 	struct device *dev;
@@ -36,7 +41,8 @@ struct poller_device {
 	struct host_thread *host;	/* copies, fills and services */
 	uint32_t lanes;
 	uint64_t lanes_busy;		/* bits; 64 lanes at most are used */
-	struct run *runs;		/* one a lane, and one for run_direct() */
+	struct run *runs;		/* one a lane, and behind them */
+	struct run *direct;		/* one for run_direct() */
 	uint64_t busy_ns;
 	uint64_t tasks;
 	bool changed;			/* since it was last published */
@@ -60,8 +66,8 @@ struct poller {
 	const struct registry *registry;
 	struct poller_device *devs;
 	uint32_t nr_devs;
-	/* runnable[kernel index * nr_devs + device] */
-	uint8_t *runnable;
+	uint8_t *runnable;		/* [kernel index * nr_devs + device]: RUNNABLE_* */
+	bool exact;			/* now was read for the task that comes next */
 	bool unfinished;		/* the last turn ended for time, not for want of work */
 	bool woke_peer;			/* the last commit woke a sleeper */
 	bool tried;			/* spinning in spite of that */
@@ -137,6 +143,7 @@ struct commit_info {
 	uint64_t wait_ns;
 	uint64_t bytes;
 	uint64_t origin;
+	uint32_t failure;
 };
 
 enum run_outcome {
@@ -145,6 +152,8 @@ enum run_outcome {
 };
 
 void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct commit_info *i);
+/* What ended in the graph without running. */
+void poller_commit_ended(struct poller *p, struct link *l);
 void poller_flush(struct poller *p);
 enum run_outcome run_start(struct poller *p, struct graph_node *node);
 /*

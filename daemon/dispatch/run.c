@@ -14,6 +14,8 @@
 #include "daemon/log.h"
 #include "daemon/memory/mapping.h"
 
+#define unlikely(x)	__builtin_expect(!!(x), 0)
+
 #define MAX_LANES	64u
 #define MIXED_US	1000u
 
@@ -69,7 +71,7 @@ void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct 
 	e->bytes = i->bytes;
 	e->origin = i->origin;
 	e->device = i->device;
-	e->pad = 0;
+	e->failure = i->failure;
 	e->reserved = 0;
 	if (slot < l->slots && l->live[slot].tag == tag) {
 		l->live[slot].tag = 0;
@@ -78,6 +80,20 @@ void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct 
 	POLLER_COUNT(p, tasks);
 	if (++l->commit_count >= POLLER_BATCH)
 		l->ops->commit(l);
+}
+
+void poller_commit_ended(struct poller *p, struct link *l)
+{
+	struct graph_done done;
+
+	while (graph_pop_done(l->graph, &done)) {
+		struct commit_info info = {
+			.result = done.result, .origin = done.origin, .device = ~0u,
+			.failure = done.failure,
+		};
+
+		poller_commit(p, l, done.tag, &info);
+	}
 }
 
 void poller_flush(struct poller *p)
@@ -95,7 +111,9 @@ void run_refuse(struct poller *p, struct graph_node *node, int result)
 	struct commit_info info = { .result = result, .device = ~0u };
 	uint64_t tag = node->d.tag;
 
-	graph_complete(l->graph, node, result, result ? poller_ns(p) : 0);
+	if (result)
+		poller_commit_ended(p, l);
+	graph_complete(l->graph, node, result, &info.failure);
 	poller_commit(p, l, tag, &info);
 }
 
@@ -114,23 +132,13 @@ static bool lost_cpu(struct poller *p)
 	return ru.ru_nivcsw != before;
 }
 
-/* The poller's part of a task's end. */
-static void finish(struct run *run, uint64_t device_ns, int result)
+/* What the task's end means for those that come after it. */
+static inline void settle_accounts(struct run *run, struct graph_node *node, uint64_t device_ns,
+			    bool learn)
 {
 	struct poller *p = run->poller;
 	struct poller_device *pd = &p->devs[run->device];
-	struct graph_node *node = run->node;
-	struct link *l = run->link;
-	uint64_t tag = node->d.tag, start_ns = ticks_ns(&p->ticks, run->start);
-	struct commit_info info = {
-		.result = result, .device = run->device, .device_ns = device_ns,
-	};
-	bool learn;
 
-	if (node->d.submit_ns && node->d.submit_ns < start_ns)
-		info.wait_ns = start_ns - node->d.submit_ns;
-	learn = !result && !(run->here && device_ns > p->inline_ns && lost_cpu(p));
-	run->here = false;
 	if (run->direct) {
 		sched_charge(p->sched, node, run->device, device_ns, learn);
 	} else {
@@ -142,8 +150,49 @@ static void finish(struct run *run, uint64_t device_ns, int result)
 	pd->changed = true;
 	p->running--;
 	run->node = NULL;
-	graph_complete(l->graph, node, result, result ? poller_ns(p) : 0);
-	poller_commit(p, l, tag, &info);
+}
+
+/* The graph numbers failures in the order of their commits. */
+static __attribute__((cold)) void finish_failed(struct run *run, struct commit_info *info)
+{
+	struct graph_node *node = run->node;
+	struct poller *p = run->poller;
+	struct link *l = run->link;
+	uint64_t tag = node->d.tag;
+
+	settle_accounts(run, node, info->device_ns, false);
+	poller_commit_ended(p, l);
+	graph_complete(l->graph, node, info->result, &info->failure);
+	poller_commit(p, l, tag, info);
+}
+
+/* The poller's part of a task's end. */
+static void finish(struct run *run, uint64_t device_ns, int result)
+{
+	struct poller *p = run->poller;
+	struct graph_node *node = run->node;
+	struct link *l = run->link;
+	uint64_t start_ns = ticks_ns(&p->ticks, run->start);
+	struct commit_info info = {
+		.result = result, .device = run->device, .device_ns = device_ns,
+	};
+	bool learn;
+
+	if (node->d.submit_ns && node->d.submit_ns < start_ns)
+		info.wait_ns = start_ns - node->d.submit_ns;
+	if (unlikely(result)) {
+		run->here = false;
+		finish_failed(run, &info);
+		return;
+	}
+	learn = !(run->here && device_ns > p->inline_ns && lost_cpu(p));
+	run->here = false;
+	poller_commit(p, l, node->d.tag, &info);
+	/* Nothing else is on its way: whoever waits for this one comes first. */
+	if (graph_live(l->graph) == 1 && l->commit_count)
+		l->ops->commit(l);
+	settle_accounts(run, node, device_ns, learn);
+	graph_complete(l->graph, node, 0, NULL);
 }
 
 static struct run *run_of_work(struct work *w)
@@ -178,7 +227,7 @@ static void host_done(struct host_job *job)
 	poller_post(run->poller, &run->work);
 }
 
-static int find_ranges(struct run *run, bool worker)
+static inline int find_ranges(struct run *run)
 {
 	const struct graph_node *node = run->node;
 	struct link *l = run->link;
@@ -186,7 +235,7 @@ static int find_ranges(struct run *run, bool worker)
 
 	for (i = 0; i < node->d.nr_ranges; i++) {
 		const struct arax_dispatch_range *r = &node->ranges[i];
-		struct mapping *m = l->ops->find(l, r->buffer);
+		struct mapping *m = link_find(l, r->buffer);
 
 		if (!m)
 			return -EFAULT;
@@ -197,14 +246,25 @@ static int find_ranges(struct run *run, bool worker)
 		run->ranges[i].length = r->length;
 		run->ranges[i].stride = r->stride;
 		run->ranges[i].count = r->count;
-		if (!worker)
-			continue;
+	}
+	return 0;
+}
+
+/* For a worker, which maps them itself.  After find_ranges(): they are there. */
+static void find_buffers(struct run *run)
+{
+	const struct graph_node *node = run->node;
+	uint32_t i;
+
+	for (i = 0; i < node->d.nr_ranges; i++) {
+		const struct arax_dispatch_range *r = &node->ranges[i];
+		const struct mapping *m = link_find(run->link, r->buffer);
+
 		run->buffers[i].id = m->serial;
 		run->buffers[i].bytes = m->bytes;
 		run->buffers[i].offset = r->offset;
 		run->buffers[i].fd = m->fd;
 	}
-	return 0;
 }
 
 static void fill_launch(struct run *run, const struct kernel *k, bool worker)
@@ -214,50 +274,61 @@ static void fill_launch(struct run *run, const struct kernel *k, bool worker)
 	struct arax_launch *la = &rt->launch;
 	uint32_t i;
 
-	la->size = sizeof(*la);
 	la->nr_ranges = d->nr_ranges;
 	for (i = 0; i < 3; i++) {
 		la->grid[i] = d->grid[i];
 		la->block[i] = d->block[i];
 	}
-	la->group_begin = 0;
 	la->group_end = (uint64_t)d->grid[0] * d->grid[1] * d->grid[2];
-	la->ranges = run->ranges;
 	la->args = run->node->args;
 	la->arg_len = d->arg_len;
 	rt->kernel = k;
 	rt->buffers = worker ? run->buffers : NULL;
 	rt->uid = d->uid;
 	rt->gid = d->gid;
-	rt->flags = 0;
-	rt->lane = run->direct ? 0 : run->lane;
 	rt->deadline_ns = d->deadline_ns;
-	rt->result = 0;
 	rt->device_ns = 0;
-	rt->done = runner_done;
 }
 
-/* Around the kernel the role is lent out: see role.h. */
+/* What is the same for all of its tasks. */
+static void init_run(struct run *run, struct poller *p, uint32_t device, uint32_t lane)
+{
+	run->poller = p;
+	run->device = device;
+	run->lane = lane;
+	run->work.run = came_back;
+	run->job.run = host_done;
+	run->rt.launch.size = sizeof(run->rt.launch);
+	run->rt.launch.ranges = run->ranges;
+	run->rt.lane = lane;
+	run->rt.done = runner_done;
+}
+
+/*
+ * Around the kernel the role is lent out: see role.h.  Of several in a row each is
+ * taken to have begun when the one before it ended: reading the clock takes as long
+ * as a small kernel, and the device was kept from others by its dispatch as well.
+ */
 static enum run_outcome run_inline(struct poller *p, struct run *run, struct poller_device *pd,
 				   bool launch)
 {
-	uint64_t start = ticks_now(&p->ticks), end, lent;
+	uint64_t start = p->exact ? p->now : ticks_now(&p->ticks), end;
+	struct role_seat *seat;
 	const bool tsc = p->ticks.tsc;
 	const uint64_t mult = p->ticks.mult;
 	int result;
 
 	run->start = start;
 	POLLER_COUNT(p, inline_runs);
-	lent = role_lend(&p->role);
-	if (launch) {
-		run->rt.flags = RUNNER_INLINE;
-		result = runner_run(pd->runner, &run->rt);
-	} else {
+	seat = role_lend(&p->role);
+	if (launch)
+		result = runner_run_short(pd->runner, &run->rt);
+	else
 		result = host_run(&run->node->d, run->ranges, run->node->args);
-	}
-	if (role_return(&p->role, lent)) {
+	if (role_return(&p->role, seat)) {
 		end = ticks_now(&p->ticks);
 		p->now = end;
+		p->exact = true;
 		run->here = true;
 		finish(run, ticks_to_ns(&p->ticks, end - start), result);
 		return RUN_DONE;
@@ -291,16 +362,19 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 	__atomic_store_n(&l->states[ARAX_TAG_SLOT(node->d.tag)], ARAX_SLOT_STARTED,
 			 __ATOMIC_RELEASE);
 	graph_start(l->graph, node);
-	err = find_ranges(run, worker);
+	err = find_ranges(run);
 	if (err) {
 		finish(run, 0, err);
 		return RUN_DONE;
 	}
+	if (worker)
+		find_buffers(run);
 	if (launch)
 		fill_launch(run, k, worker);
 	if (!worker && sched_is_short(p->sched, node, node->device, p->inline_ns))
 		return run_inline(p, run, pd, launch);
 	POLLER_COUNT(p, handed);
+	p->exact = false;
 	if (launch)
 		runner_submit(pd->runner, &run->rt);
 	else
@@ -309,15 +383,19 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 }
 
 /* One look at what the scheduler would choose among many. */
-static struct poller_device *short_on(struct poller *p, const struct graph_node *node)
+static struct poller_device *short_on(struct poller *p, struct graph_node *node,
+				      const struct kernel *k)
 {
+	const uint8_t *runnable = &p->runnable[k->index * p->nr_devs];
 	uint32_t i;
 
-	for (i = 0; i < p->nr_devs; i++)
-		if (p->devs[i].dev->info.kind == ARAX_DEVICE_CPU && run_can(p, node, i) &&
-		    !p->devs[i].runs[p->devs[i].lanes].node &&
+	for (i = 0; i < p->nr_devs; i++) {
+		struct poller_device *pd = &p->devs[i];
+
+		if (runnable[i] == RUNNABLE_HERE && !pd->direct->node &&
 		    sched_is_short(p->sched, node, i, p->inline_ns))
-			return &p->devs[i];
+			return pd;
+	}
 	return NULL;
 }
 
@@ -341,13 +419,11 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 	if (node->d.opcode != ARAX_OP_LAUNCH || p->now < p->mixed_until ||
 	    !sched_is_idle(p->sched))
 		return false;
-	pd = short_on(p, node);
+	k = kernel_of(node);
+	pd = k ? short_on(p, node, k) : NULL;
 	if (!pd)
 		return false;
-	k = kernel_of(node);
-	if (runner_needs_worker(pd->runner, k))
-		return false;
-	run = &pd->runs[pd->lanes];
+	run = pd->direct;
 	p->running++;
 	run->link = l;
 	run->node = node;
@@ -356,7 +432,7 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 	__atomic_store_n(&l->states[ARAX_TAG_SLOT(node->d.tag)], ARAX_SLOT_STARTED,
 			 __ATOMIC_RELEASE);
 	graph_start(l->graph, node);
-	err = find_ranges(run, false);
+	err = find_ranges(run);
 	if (err) {
 		finish(run, 0, err);
 		*outcome = RUN_DONE;
@@ -365,6 +441,11 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 	fill_launch(run, k, false);
 	*outcome = run_inline(p, run, pd, true);
 	return true;
+}
+
+static bool runs_here(const struct poller_device *pd, const struct kernel *k)
+{
+	return pd->dev->info.kind == ARAX_DEVICE_CPU && !runner_needs_worker(pd->runner, k);
 }
 
 static int device_create(struct poller *p, struct poller_device *pd, struct device *dev)
@@ -379,14 +460,12 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 	pd->runs = calloc(pd->lanes + 1, sizeof(*pd->runs));
 	if (!pd->runs)
 		return -ENOMEM;
-	pd->runs[pd->lanes].direct = true;
-	for (i = 0; i <= pd->lanes; i++) {
-		pd->runs[i].poller = p;
-		pd->runs[i].device = dev->index;
-		pd->runs[i].lane = i;
-		pd->runs[i].work.run = came_back;
-		pd->runs[i].job.run = host_done;
-	}
+	for (i = 0; i < pd->lanes; i++)
+		init_run(&pd->runs[i], p, dev->index, i);
+	/* It keeps no lane, and the launch is told of the first one. */
+	pd->direct = &pd->runs[pd->lanes];
+	init_run(pd->direct, p, dev->index, 0);
+	pd->direct->direct = true;
 	err = runner_create(dev, p->registry, p->config, &pd->runner);
 	if (err)
 		return err;
@@ -404,7 +483,8 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 		if (err)
 			log_warn("device can't run kernel", log_str("device", dev->info.name),
 				 log_str("kernel", k->sig.name), log_errno(err));
-		p->runnable[k->index * p->nr_devs + dev->index] = !err;
+		p->runnable[k->index * p->nr_devs + dev->index] =
+			err ? RUNNABLE_NOT : runs_here(pd, k) ? RUNNABLE_HERE : RUNNABLE;
 	}
 	return sched_device_set(p->sched, dev->index, pd->lanes);
 }

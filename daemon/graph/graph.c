@@ -144,14 +144,14 @@ static void queue_free(struct graph *g, struct queue *q)
  * Handles are never told to be closed, so queues without tasks go once there
  * are twice as many as there were after the last sweep.
  */
-static void sweep_queues(struct graph *g, struct context *c, uint64_t now_ns)
+static void sweep_queues(struct graph *g, struct context *c)
 {
+	uint64_t past = c->known > c->forgotten ? c->known : c->forgotten;
 	struct queue *next;
 
 	for (struct queue *q = c->queues; q; q = next) {
 		next = q->next;
-		if (q->live || q->fail_ns >= now_ns ||
-		    (q->epoch && q->epoch->fail_ns >= now_ns))
+		if (q->live || q->fail > past || (q->epoch && q->epoch->fail > past))
 			continue;
 		queue_free(g, q);
 	}
@@ -166,7 +166,7 @@ static struct queue *queue_create(struct graph *g, const struct arax_dispatch *d
 	if (!c)
 		return NULL;
 	if (c->nr_queues >= c->queue_limit)
-		sweep_queues(g, c, d->submit_ns);
+		sweep_queues(g, c);
 	q = pool_get(&g->queue_pool);
 	if (!q)
 		return NULL;
@@ -256,7 +256,7 @@ static void list_unlink(struct node **head, struct node **tail, struct node *n)
 }
 
 /* Copies everything of the task; the entry may be overwritten afterwards. */
-static struct node *node_create(struct graph *g, const struct arax_dispatch *d)
+static inline struct node *node_create(struct graph *g, const struct arax_dispatch *d)
 {
 	const struct arax_dispatch_range *ranges = (const void *)(d + 1);
 	unsigned int nr = d->nr_ranges;
@@ -264,7 +264,12 @@ static struct node *node_create(struct graph *g, const struct arax_dispatch *d)
 
 	if (unlikely(!n))
 		return NULL;
-	n->pub.d = *d;
+	/* The first bytes may have been written just now, and not in one piece. */
+	n->pub.d.type = d->type;
+	n->pub.d.opcode = d->opcode;
+	n->pub.d.cells = d->cells;
+	n->pub.d.tag = d->tag;
+	memcpy(&n->pub.d.tenant, &d->tenant, sizeof(*d) - offsetof(struct arax_dispatch, tenant));
 	n->blob_class = -1;
 	n->access = n->inline_access;
 	n->pub.ranges = n->inline_ranges;
@@ -297,17 +302,20 @@ static struct node *node_create(struct graph *g, const struct arax_dispatch *d)
 			n->inline_ranges[i] = ranges[i];
 	}
 	n->mark = 0;
-	n->waits = 0;
+	/* One wait is our own, until all others are known. */
+	n->waits = 1;
 	n->state = GRAPH_WAITING;
-	n->flags = 0;
+	n->flags = (d->queue_flags & ARAX_QUEUE_DATAFLOW ? NODE_DATAFLOW : 0) |
+		   (d->queue_flags & ARAX_QUEUE_CONTINUE ? NODE_CONTINUE : 0);
 	n->nr_access = 0;
 	n->nr_succs = 0;
 	n->result = 0;
 	n->origin = 0;
-	n->fail_ns = 0;
+	n->fail = 0;
 	n->more = NULL;
 	n->epoch = NULL;
 	n->pub.sched.flow = NULL;
+	n->pub.sched.kind = 0;
 	n->pub.priv = NULL;
 	return n;
 }
@@ -325,14 +333,27 @@ static void doom(struct node *n, int result, uint64_t origin)
 	n->origin = origin;
 }
 
-/* The same, found while @n is added: it lasts as long as what it comes from. */
-static void doom_late(struct node *n, uint64_t origin, uint64_t fail_ns)
+/* @n depends on what has failed: as number @fail, because of @origin. */
+static void fail_with(struct node *n, uint64_t origin, uint64_t fail)
 {
-	if (n->pub.d.submit_ns > fail_ns)
-		return;		/* its client could know of the failure */
-	if (n->fail_ns < fail_ns)
-		n->fail_ns = fail_ns;
+	if (n->known >= fail || n->flags & NODE_CONTINUE)
+		return;
+	/* Who depends on @n is exempt only if he knows of all that it comes from. */
+	if (n->fail < fail)
+		n->fail = fail;
 	doom(n, -ECANCELED, origin);
+}
+
+/* @n failed by itself, and its completion is the next to be committed. */
+static void count_failure(struct node *n)
+{
+	struct context *c = n->context;
+
+	/* 0 means none where it is told by its lower half. */
+	if (!(uint32_t)++c->failures)
+		c->failures++;
+	c->last_failure = n->pub.d.tag;
+	n->fail = c->failures;
 }
 
 static uint64_t failure_of(const struct node *n)
@@ -346,11 +367,8 @@ void node_fence(struct graph *g, struct node *n)
 		return;
 	n->flags |= NODE_FENCED;
 	n->waits++;
-	n->failures = n->context->failures;
 	g->stats.fences++;
-	if (n->context->lingering)
-		doom_late(n, failure_of(n->context->lingering),
-			  n->context->lingering->fail_ns);
+	fail_with(n, n->context->last_failure, n->context->failures);
 }
 
 void node_depend(struct graph *g, struct node *n, struct node *pred)
@@ -362,7 +380,7 @@ void node_depend(struct graph *g, struct node *n, struct node *pred)
 		return;
 	pred->mark = n->pub.seq;
 	if (unlikely(pred->state == GRAPH_ENDED)) {
-		doom_late(n, failure_of(pred), pred->fail_ns);
+		fail_with(n, failure_of(pred), pred->fail);
 		return;
 	}
 	at = pred->nr_succs;
@@ -392,14 +410,14 @@ void node_depend(struct graph *g, struct node *n, struct node *pred)
 	g->stats.edges++;
 }
 
-static void depend_on_queue(struct graph *g, struct node *n)
+static inline void depend_on_queue(struct graph *g, struct node *n)
 {
 	struct queue *q = n->queue;
 
 	if (q->tail)
 		node_depend(g, n, q->tail);
-	else if (unlikely(q->fail_ns))
-		doom_late(n, q->fail_origin, q->fail_ns);
+	else if (unlikely(q->fail))
+		fail_with(n, q->fail_origin, q->fail);
 }
 
 static void add_ordered(struct graph *g, struct node *n)
@@ -421,8 +439,7 @@ static void add_dataflow(struct graph *g, struct node *n)
 	}
 	/* The barrier opens the next epoch; it was reserved. */
 	depend_on_queue(g, n);
-	if (e->fail_ns)
-		doom_late(n, e->fail_origin, e->fail_ns);
+	fail_with(n, e->fail_origin, e->fail);
 	q->epoch = pool_get(&g->epoch_pool);
 	*q->epoch = (struct epoch){ .live = 1 };
 	n->epoch = q->epoch;
@@ -453,6 +470,8 @@ static void report(struct graph *g, struct node *n)
 	/* graph_add() reserved a record for each live node. */
 	struct done_record *r = pool_get(&g->done_pool);
 
+	if (!n->origin)
+		count_failure(n);
 	r->next = NULL;
 	r->done = (struct graph_done){
 		.tag = n->pub.d.tag,
@@ -461,6 +480,7 @@ static void report(struct graph *g, struct node *n)
 		.tenant = n->pub.d.tenant,
 		.context = n->pub.d.context,
 		.result = n->result,
+		.failure = n->origin ? 0 : (uint32_t)n->fail,
 	};
 	*g->done_tail = r;
 	g->done_tail = &r->next;
@@ -495,7 +515,7 @@ static void unblock(struct graph *g, struct node *n)
 static void release_succ(struct graph *g, struct node *n, struct node *s)
 {
 	if (unlikely(n->result)) {
-		doom(s, -ECANCELED, failure_of(n));
+		fail_with(s, failure_of(n), n->fail);
 		/* It won't run, so its timeline doesn't matter. */
 		if (s->flags & NODE_DOOMED && s->flags & NODE_BLOCKED) {
 			s->flags &= ~NODE_BLOCKED;
@@ -505,7 +525,7 @@ static void release_succ(struct graph *g, struct node *n, struct node *s)
 	release(g, s);
 }
 
-static void end_in_queue(struct graph *g, struct node *n, uint64_t now_ns)
+static inline void end_in_queue(struct graph *g, struct node *n)
 {
 	struct queue *q = n->queue;
 	struct epoch *e = n->epoch;
@@ -513,18 +533,18 @@ static void end_in_queue(struct graph *g, struct node *n, uint64_t now_ns)
 	q->live--;
 	if (q->tail == n) {
 		q->tail = NULL;
-		q->fail_ns = n->result ? now_ns : 0;
+		q->fail = n->result ? n->fail : 0;
 		q->fail_origin = failure_of(n);
 	}
 	if (!e)
 		return;
 	if (n->result) {
 		if (e->waiter) {
-			doom(e->waiter, -ECANCELED, failure_of(n));
+			fail_with(e->waiter, failure_of(n), n->fail);
 			if (e->waiter->flags & NODE_DOOMED)
 				unblock(g, e->waiter);
-		} else {
-			e->fail_ns = now_ns;
+		} else if (e->fail < n->fail) {
+			e->fail = n->fail;
 			e->fail_origin = failure_of(n);
 		}
 	}
@@ -534,14 +554,10 @@ static void end_in_queue(struct graph *g, struct node *n, uint64_t now_ns)
 	}
 }
 
-static void end_in_context(struct graph *g, struct node *n)
+static inline void end_in_context(struct graph *g, struct node *n)
 {
 	struct context *c = n->context;
 
-	if (n->result) {
-		c->failures++;
-		c->last_failure = failure_of(n);
-	}
 	if (n->flags & NODE_REPORTED && n->flags & NODE_GHOST)
 		c->ghosts--;
 	if (n->live_next)
@@ -556,53 +572,56 @@ static void end_in_context(struct graph *g, struct node *n)
 	n = c->head;
 	if (n && unlikely(n->flags & NODE_FENCED)) {
 		n->flags &= ~NODE_FENCED;
-		if (n->failures != c->failures)
-			doom(n, -ECANCELED, c->last_failure);
+		fail_with(n, c->last_failure, c->failures);
 		if (n->flags & NODE_DOOMED)
 			unblock(g, n);
 		release(g, n);
 	}
 }
 
-static void linger(struct graph *g, struct node *n, uint64_t now_ns)
+static void forget_first(struct graph *g, struct context *c)
+{
+	struct node *n = c->lingering;
+
+	c->lingering = n->next;
+	if (!c->lingering)
+		c->lingering_tail = &c->lingering;
+	c->nr_lingering--;
+	g->stats.lingering--;
+	index_remove(g, n);
+	node_free(g, n);
+}
+
+/* Tasks to come may depend on @n, which has failed. */
+static void linger(struct graph *g, struct node *n)
 {
 	struct context *c = n->context;
 
-	n->fail_ns = now_ns;
 	n->next = NULL;
-	if (!c->lingering) {
-		c->linger_next = g->linger_contexts;
-		c->linger_pprev = &g->linger_contexts;
-		if (c->linger_next)
-			c->linger_next->linger_pprev = &c->linger_next;
-		g->linger_contexts = c;
-	}
 	*c->lingering_tail = n;
 	c->lingering_tail = &n->next;
+	c->nr_lingering++;
 	g->stats.lingering++;
+	if (c->nr_lingering <= GRAPH_KEEP_FAILED || g->stats.lingering <= GRAPH_MAX_FAILED)
+		return;
+	n = c->lingering;
+	if (c->forgotten < n->fail) {
+		c->forgotten = n->fail;
+		c->forgotten_origin = failure_of(n);
+	}
+	forget_first(g, c);
 }
 
-/* The failures of @c before @before_ns can't matter any more. */
-static void settle(struct graph *g, struct context *c, uint64_t before_ns)
+/* The failures of @c up to number @known concern nobody any more. */
+static void settle(struct graph *g, struct context *c, uint64_t known)
 {
-	while (c->lingering && c->lingering->fail_ns < before_ns) {
-		struct node *n = c->lingering;
-
-		c->lingering = n->next;
-		index_remove(g, n);
-		node_free(g, n);
-		g->stats.lingering--;
-	}
-	if (c->lingering)
-		return;
-	c->lingering_tail = &c->lingering;
-	*c->linger_pprev = c->linger_next;
-	if (c->linger_next)
-		c->linger_next->linger_pprev = c->linger_pprev;
+	c->known = known;
+	while (c->lingering && c->lingering->fail <= known)
+		forget_first(g, c);
 }
 
 /* @n is over: those that waited for it may go on. */
-static void end_one(struct graph *g, struct node *n, uint64_t now_ns)
+static inline void end_one(struct graph *g, struct node *n)
 {
 	uint32_t nr = n->nr_succs;
 
@@ -620,11 +639,11 @@ static void end_one(struct graph *g, struct node *n, uint64_t now_ns)
 		}
 		free_succs(g, n);
 	}
-	end_in_queue(g, n, now_ns);
+	end_in_queue(g, n);
 	end_in_context(g, n);
 	g->stats.live--;
-	if (unlikely(n->result && now_ns)) {
-		linger(g, n, now_ns);
+	if (unlikely(n->result && n->fail > n->context->known)) {
+		linger(g, n);
 		return;
 	}
 	index_remove(g, n);
@@ -632,7 +651,7 @@ static void end_one(struct graph *g, struct node *n, uint64_t now_ns)
 }
 
 /* Ends the doomed ones that nothing holds any more; a loop, as chains are long. */
-static void end_doomed(struct graph *g, uint64_t now_ns)
+static void end_doomed(struct graph *g)
 {
 	while (g->work) {
 		struct node *n = g->work;
@@ -644,7 +663,7 @@ static void end_doomed(struct graph *g, uint64_t now_ns)
 			g->work->prev = NULL;
 		if (!(n->flags & NODE_REPORTED))
 			report(g, n);
-		end_one(g, n, now_ns);
+		end_one(g, n);
 	}
 }
 
@@ -670,6 +689,14 @@ static int check(const struct graph *g, const struct arax_dispatch *d)
 			return -EINVAL;
 	}
 	return 0;
+}
+
+/* Extended to what they are counted by here; none of what could not be true. */
+static uint64_t known_failures(const struct context *c, const struct arax_dispatch *d)
+{
+	uint32_t unknown = (uint32_t)c->failures - d->known;
+
+	return unknown < c->failures ? c->failures - unknown : 0;
 }
 
 int graph_add(struct graph *g, const struct arax_dispatch *d)
@@ -702,17 +729,12 @@ int graph_add(struct graph *g, const struct arax_dispatch *d)
 	n->queue = q;
 	n->context = c;
 	q->live++;
-	if (d->queue_flags & ARAX_QUEUE_DATAFLOW)
-		n->flags |= NODE_DATAFLOW;
-	if (d->queue_flags & ARAX_QUEUE_CONTINUE)
-		n->flags |= NODE_CONTINUE;
-	if (unlikely(c->lingering))
-		settle(g, c, n->pub.d.submit_ns);
+	n->known = known_failures(c, d);
+	if (unlikely(n->known > c->known))
+		settle(g, c, n->known);
 	if (unlikely(n->flags & NODE_DATAFLOW && !c->tracks))
 		start_tracking(g, c);
 
-	/* One wait is our own, until all others are known. */
-	n->waits = 1;
 	g->adding = n;
 	if (n->flags & NODE_DATAFLOW)
 		add_dataflow(g, n);
@@ -720,6 +742,7 @@ int graph_add(struct graph *g, const struct arax_dispatch *d)
 		add_ordered(g, n);
 	if (c->tracks)
 		index_add(g, n);
+	fail_with(n, c->forgotten_origin, c->forgotten);
 	g->adding = NULL;
 	n->live_next = NULL;
 	n->live_prev = c->tail;
@@ -732,7 +755,8 @@ int graph_add(struct graph *g, const struct arax_dispatch *d)
 		n->flags &= ~NODE_FENCED;
 		n->waits--;
 	}
-	if (d->flags & ARAX_DISPATCH_BLOCKED && !(n->flags & NODE_DOOMED)) {
+	if ((d->flags & ARAX_DISPATCH_BLOCKED || unlikely(d->error)) &&
+	    !(n->flags & NODE_DOOMED)) {
 		n->flags |= NODE_BLOCKED;
 		n->waits++;
 	}
@@ -743,27 +767,13 @@ int graph_add(struct graph *g, const struct arax_dispatch *d)
 	g->stats.live++;
 	release(g, n);
 	if (unlikely(g->work))
-		end_doomed(g, n->fail_ns);
+		end_doomed(g);
 	return 0;
 }
 
-void graph_prefetch(const struct graph *g, const struct arax_dispatch *d)
+uint64_t graph_live(const struct graph *g)
 {
-	const struct arax_dispatch_range *r = (const void *)(d + 1);
-	const struct queue *q = g->last_queue;
-	struct shape shape;
-
-	if (ARAX_TAG_SLOT(d->tag) < g->nr_slots)
-		__builtin_prefetch(&g->slots[ARAX_TAG_SLOT(d->tag)], 1);
-	if (!q || q->context_id != d->context || !(d->queue_flags & ARAX_QUEUE_DATAFLOW))
-		return;
-	for (unsigned int i = 0; i < d->nr_ranges && i < 2; i++) {
-		if (shape_from_range(&shape, &r[i]) > 0) {
-			uint64_t hash = index_hash(g, q->context, r[i].buffer, &shape);
-
-			__builtin_prefetch(&g->spans.buckets[hash & g->spans.mask]);
-		}
-	}
+	return g->stats.live;
 }
 
 struct graph_node *graph_pop_ready(struct graph *g)
@@ -786,14 +796,15 @@ void graph_start(struct graph *g, struct graph_node *node)
 	node_of(node)->state = GRAPH_RUNNING;
 }
 
-bool graph_complete(struct graph *g, struct graph_node *node, int result,
-		    uint64_t now_ns)
+bool graph_complete(struct graph *g, struct graph_node *node, int result, uint32_t *failure)
 {
 	struct node *n = node_of(node);
 
 	if (n->flags & NODE_HEAPED)
 		heap_remove(g, n);
 	if (unlikely(n->flags & NODE_GONE)) {
+		if (result)
+			*failure = 0;
 		node_free(g, n);
 		g->stats.live--;
 		return false;
@@ -801,9 +812,13 @@ bool graph_complete(struct graph *g, struct graph_node *node, int result,
 	g->slots[ARAX_TAG_SLOT(n->pub.d.tag)] = NULL;
 	g->stats.completed++;
 	n->result = result;
-	end_one(g, n, now_ns);
+	if (unlikely(result)) {
+		count_failure(n);
+		*failure = (uint32_t)n->fail;
+	}
+	end_one(g, n);
 	if (unlikely(g->work))
-		end_doomed(g, now_ns);
+		end_doomed(g);
 	return true;
 }
 
@@ -844,7 +859,7 @@ enum graph_state graph_node_state(const struct graph_node *node)
 	return node_of((struct graph_node *)node)->state;
 }
 
-int graph_unblock(struct graph *g, uint64_t tag, int error, uint64_t now_ns)
+int graph_unblock(struct graph *g, uint64_t tag, int error)
 {
 	struct node *n = find(g, tag);
 
@@ -853,12 +868,12 @@ int graph_unblock(struct graph *g, uint64_t tag, int error, uint64_t now_ns)
 	if (error)
 		doom(n, error, 0);
 	unblock(g, n);
-	end_doomed(g, now_ns);
+	end_doomed(g);
 	return 0;
 }
 
 /* Ends @n, which has not started, though it would be free to run. */
-static void end_early(struct graph *g, struct node *n, int result, uint64_t now_ns)
+static void end_early(struct graph *g, struct node *n, int result)
 {
 	/* Its own end is not subject to ARAX_QUEUE_CONTINUE. */
 	if (!(n->flags & NODE_DOOMED)) {
@@ -889,10 +904,10 @@ static void end_early(struct graph *g, struct node *n, int result, uint64_t now_
 			report(g, n);
 		}
 	}
-	end_doomed(g, now_ns);
+	end_doomed(g);
 }
 
-int graph_cancel(struct graph *g, uint64_t tag, uint64_t now_ns)
+int graph_cancel(struct graph *g, uint64_t tag)
 {
 	struct node *n = find(g, tag);
 
@@ -900,7 +915,7 @@ int graph_cancel(struct graph *g, uint64_t tag, uint64_t now_ns)
 		return -ENOENT;
 	if (n->state == GRAPH_RUNNING)
 		return -EBUSY;
-	end_early(g, n, -ECANCELED, now_ns);
+	end_early(g, n, -ECANCELED);
 	return 0;
 }
 
@@ -912,19 +927,9 @@ struct graph_node *graph_expire(struct graph *g, uint64_t now_ns)
 		heap_remove(g, n);
 		if (n->state == GRAPH_RUNNING)
 			return &n->pub;
-		end_early(g, n, -ETIMEDOUT, now_ns);
+		end_early(g, n, -ETIMEDOUT);
 	}
 	return NULL;
-}
-
-void graph_settle(struct graph *g, uint64_t before_ns)
-{
-	struct context *next;
-
-	for (struct context *c = g->linger_contexts; c; c = next) {
-		next = c->linger_next;
-		settle(g, c, before_ns);
-	}
 }
 
 void graph_context_gone(struct graph *g, uint32_t id)
@@ -934,8 +939,7 @@ void graph_context_gone(struct graph *g, uint32_t id)
 
 	if (!c)
 		return;
-	if (c->lingering)
-		settle(g, c, UINT64_MAX);
+	settle(g, c, UINT64_MAX);
 	index_drop_context(g, c);
 	for (struct node *n = c->head; n; n = next) {
 		struct epoch *e = n->epoch;

@@ -27,9 +27,20 @@
  *   A task that waited for a failed one doesn't run: it completes with
  *   -ECANCELED and the tag of the first failure, and fails its own dependents,
  *   unless its queue has ARAX_QUEUE_CONTINUE.  A failure also reaches tasks
- *   that are added after it, if they were submitted before it (submit_ns):
- *   else it would depend on timing whether a batch stops at its first failure.
- *   See graph_settle().
+ *   that are added after it, if their client did not know of it when it
+ *   submitted them: else it would depend on timing whether a batch stops at its
+ *   first failure.
+ *
+ *   So tasks that failed by themselves are numbered, in each context from 1 on.
+ *   Their completions bring the numbers to the client, whose tasks bring the
+ *   last one that it has read back (arax_dispatch.known).  A task is exempt from
+ *   a failure iff it knows of its number, and with that from whatever fails
+ *   because of it.
+ *
+ *   Failed tasks are kept until a task that knows of them is added.  A context
+ *   keeps GRAPH_KEEP_FAILED, and more as long as all of them together have no
+ *   more than GRAPH_MAX_FAILED.  What it can't keep counts as if each of its
+ *   tasks depended on it.
  *
  * COST
  *
@@ -52,6 +63,8 @@
 #include "daemon/sched/sched_task.h"
 
 #define GRAPH_MAX_VISITS	256
+#define GRAPH_KEEP_FAILED	1024
+#define GRAPH_MAX_FAILED	(1u << 17)
 
 struct graph;
 
@@ -98,6 +111,7 @@ struct graph_done {
 	uint64_t tenant;
 	uint32_t context;
 	int32_t result;		/* negative errno */
+	uint32_t failure;	/* its number, if it failed by itself; else 0 */
 };
 
 /**
@@ -126,7 +140,9 @@ void graph_destroy(struct graph *g);
  *     arg_len > ARAX_INLINE_ARGS, by its arguments; copied once
  *
  * It then is ready, waits, or (if it depends on a lingering failure) has
- * already ended and is found by graph_pop_done().
+ * already ended and is found by graph_pop_done().  One with @d->error (its
+ * timeline had failed before) counts as blocked: call graph_unblock() with that
+ * error next.
  *
  * Returns 0, or changing nothing: -EINVAL if the entry contradicts itself
  * (counts, cells, an access of 0, a range that wraps round), -EEXIST if the
@@ -134,8 +150,8 @@ void graph_destroy(struct graph *g);
  */
 int graph_add(struct graph *g, const struct arax_dispatch *d);
 
-/* Pulls what graph_add(@d) will touch into the cache.  Reads only @d. */
-void graph_prefetch(const struct graph *g, const struct arax_dispatch *d);
+/* Tasks that were added and have not ended. */
+uint64_t graph_live(const struct graph *g);
 
 /**
  * graph_pop_ready - take a task that may run
@@ -151,14 +167,14 @@ void graph_start(struct graph *g, struct graph_node *node);
 /**
  * graph_complete - a popped or started task is done
  * @result: 0 or negative errno
- * @now_ns: CLOCK_MONOTONIC; only used if @result is not 0.  Tasks submitted up
- *	    to then that depend on this one fail.  0: only those already added.
+ * @failure: out, if @result is not 0: its number, to be committed with it.  In
+ *	     the order of numbers: first come those of graph_pop_done().
  *
  * @node is gone afterwards.  Returns whether to commit it: false if its
  * context is gone.
  */
 bool graph_complete(struct graph *g, struct graph_node *node, int result,
-		    uint64_t now_ns);
+		    uint32_t *failure);
 
 /* Fills @done with a task that ended without running; false if none is left. */
 bool graph_pop_done(struct graph *g, struct graph_done *done);
@@ -170,7 +186,7 @@ bool graph_pop_done(struct graph *g, struct graph_done *done);
  *
  * Returns 0, or -ENOENT if there is no such task, or it was not blocked.
  */
-int graph_unblock(struct graph *g, uint64_t tag, int error, uint64_t now_ns);
+int graph_unblock(struct graph *g, uint64_t tag, int error);
 
 /**
  * graph_cancel - end a task that has not started, with -ECANCELED
@@ -178,7 +194,7 @@ int graph_unblock(struct graph *g, uint64_t tag, int error, uint64_t now_ns);
  * Its dependents fail with its tag as their origin.  Returns 0 (found by
  * graph_pop_done()), -EBUSY if it runs, -ENOENT if there is no such task.
  */
-int graph_cancel(struct graph *g, uint64_t tag, uint64_t now_ns);
+int graph_cancel(struct graph *g, uint64_t tag);
 
 /**
  * graph_context_gone - forget a context
@@ -203,16 +219,6 @@ uint64_t graph_next_deadline(const struct graph *g);
  * NULL when there is no more.  So call it until it returns NULL.
  */
 struct graph_node *graph_expire(struct graph *g, uint64_t now_ns);
-
-/**
- * graph_settle - all tasks submitted before @before_ns have been added
- *
- * Forgets the failures up to then.  graph_add() does the same for its context
- * by the task's submit_ns, so this matters only for contexts that went idle:
- * call it now and then when the dispatch ring was seen empty, with the time
- * taken before looking.
- */
-void graph_settle(struct graph *g, uint64_t before_ns);
 
 struct graph_stats {
 	uint64_t added, completed, canceled;

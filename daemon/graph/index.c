@@ -24,6 +24,7 @@ static void detach(struct access *a)
 {
 	struct span *s = a->span;
 
+	s->users--;
 	if (s->writer == a) {
 		s->writer = NULL;
 	} else {
@@ -34,16 +35,6 @@ static void detach(struct access *a)
 			s->ordered_writes--;
 	}
 	a->span = NULL;
-}
-
-static bool span_unused(const struct span *s)
-{
-	return !s->writer && !s->readers && !s->ordered;
-}
-
-bool span_has_writer(const struct span *s)
-{
-	return s->writer || s->ordered_writes;
 }
 
 /* ------------------------------------------------------------------ */
@@ -118,31 +109,31 @@ static void buffer_free(struct graph *g, struct buffer *b)
 	pool_put(&g->buffer_pool, b);
 }
 
-static void idle_add(struct graph *g, struct span *s)
+static void kept_add(struct graph *g, struct span *s)
 {
-	s->idle = true;
-	s->idle_next = NULL;
-	s->idle_prev = g->idle_tail;
-	if (g->idle_tail)
-		g->idle_tail->idle_next = s;
+	s->kept = true;
+	s->kept_next = NULL;
+	s->kept_prev = g->kept_tail;
+	if (g->kept_tail)
+		g->kept_tail->kept_next = s;
 	else
-		g->idle = s;
-	g->idle_tail = s;
-	g->nr_idle++;
+		g->kept = s;
+	g->kept_tail = s;
+	g->nr_kept++;
 }
 
-static void idle_remove(struct graph *g, struct span *s)
+static void kept_remove(struct graph *g, struct span *s)
 {
-	s->idle = false;
-	if (s->idle_prev)
-		s->idle_prev->idle_next = s->idle_next;
+	s->kept = false;
+	if (s->kept_prev)
+		s->kept_prev->kept_next = s->kept_next;
 	else
-		g->idle = s->idle_next;
-	if (s->idle_next)
-		s->idle_next->idle_prev = s->idle_prev;
+		g->kept = s->kept_next;
+	if (s->kept_next)
+		s->kept_next->kept_prev = s->kept_prev;
 	else
-		g->idle_tail = s->idle_prev;
-	g->nr_idle--;
+		g->kept_tail = s->kept_prev;
+	g->nr_kept--;
 }
 
 static struct span *span_create(struct graph *g, struct buffer *b,
@@ -154,8 +145,8 @@ static struct span *span_create(struct graph *g, struct buffer *b,
 	s->shape = *shape;
 	s->writer = s->readers = s->ordered = NULL;
 	s->leaf = NULL;
-	s->ordered_writes = 0;
-	s->crowded = s->may_write = s->idle = false;
+	s->ordered_writes = s->users = 0;
+	s->crowded = s->may_write = s->kept = false;
 	table_insert(&g->spans, &s->link, hash);
 	if (!b->root && b->nr_spans == BUFFER_FEW) {
 		for (unsigned int i = 0; i < BUFFER_FEW; i++) {
@@ -174,8 +165,8 @@ static void span_free(struct graph *g, struct span *s)
 {
 	struct buffer *b = s->buffer;
 
-	if (s->idle)
-		idle_remove(g, s);
+	if (s->kept)
+		kept_remove(g, s);
 	table_remove(&g->spans, &s->link);
 	if (b->root) {
 		tree_remove(g, b, s);
@@ -191,16 +182,25 @@ static void span_free(struct graph *g, struct span *s)
 	pool_put(&g->span_pool, s);
 }
 
-/* The last access has left @s. */
-static void span_put(struct graph *g, struct span *s)
+static void keep(struct graph *g, struct span *s)
 {
-	if (s->crowded || s->buffer->mixed) {
-		span_free(g, s);
-		return;
+	kept_add(g, s);
+	while (g->nr_kept > KEPT_SPANS) {
+		s = g->kept;
+		if (span_used(s))
+			kept_remove(g, s);	/* until its last access leaves again */
+		else
+			span_free(g, s);
 	}
-	idle_add(g, s);
-	if (g->nr_idle > IDLE_SPANS)
-		span_free(g, g->idle);
+}
+
+/* The last access has left @s. */
+static inline void span_put(struct graph *g, struct span *s)
+{
+	if (unlikely(s->crowded || s->buffer->mixed))
+		span_free(g, s);
+	else if (unlikely(!s->kept))
+		keep(g, s);
 }
 
 /* ------------------------------------------------------------------ */
@@ -212,7 +212,7 @@ static void span_put(struct graph *g, struct span *s)
  * @writers_only: it reads, and the crowd is known
  * @mark:	its span is new: tell others that it crowds them
  * @crowd:	spans found that share bytes with it
- * @unused:	spans that may go when the walk is over (linked by idle_next)
+ * @unused:	spans that may go when the walk is over (linked by kept_next)
  */
 struct search {
 	struct graph *g;
@@ -262,6 +262,14 @@ static void meet(struct search *w, struct span *s, bool covered)
 	}
 }
 
+static void discard(struct search *w, struct span *s)
+{
+	if (s->kept)
+		kept_remove(w->g, s);
+	s->kept_next = w->unused;
+	w->unused = s;
+}
+
 static bool visit(void *arg, struct span *s)
 {
 	struct search *w = arg;
@@ -272,11 +280,9 @@ static bool visit(void *arg, struct span *s)
 		return false;
 	if (!shape_overlap(&s->shape, &w->span->shape))
 		return true;
-	if (s->idle) {
-		/* Nobody's: rather lose it than crowd the new one. */
-		idle_remove(w->g, s);
-		s->idle_next = w->unused;
-		w->unused = s;
+	if (!span_used(s)) {
+		/* Rather lose it than crowd the new one. */
+		discard(w, s);
 		return true;
 	}
 	w->crowd++;
@@ -286,11 +292,10 @@ static bool visit(void *arg, struct span *s)
 	}
 	meet(w, s, w->write && w->dataflow &&
 	     shape_contains(&w->span->shape, &s->shape));
-	if (span_unused(s)) {
+	if (!span_used(s)) {
 		w->left++;
 		w->crowd--;
-		s->idle_next = w->unused;
-		w->unused = s;
+		discard(w, s);
 	}
 	return w->left >= 0;
 }
@@ -315,7 +320,7 @@ static void free_unused(struct search *w)
 	while (w->unused) {
 		struct span *s = w->unused;
 
-		w->unused = s->idle_next;
+		w->unused = s->kept_next;
 		span_free(w->g, s);
 	}
 }
@@ -349,7 +354,7 @@ static void search(struct search *w, bool fresh)
 }
 
 /* Takes out the in-order access that @n's makes superfluous, if it is easy. */
-static void supersede_ordered(struct search *w, struct span *s)
+static void supersede_ordered(const struct node *n, struct span *s, bool write)
 {
 	struct access *a = s->ordered;
 
@@ -357,70 +362,84 @@ static void supersede_ordered(struct search *w, struct span *s)
 	 * Whoever has to wait for a waits for @n as well, which is after a in
 	 * their queue; unless a writes and @n doesn't.
 	 */
-	if (a && a->node != w->node && a->node->queue == w->node->queue &&
-	    a->write <= w->write)
+	if (a && a->node != n && a->node->queue == n->queue && a->write <= write)
 		detach(a);
 }
 
-/* Adds range @i of @n, of @shape, and makes @n depend on what it conflicts with. */
-static void add_range(struct graph *g, struct node *n, unsigned int i,
-		      const struct shape *shape, uint64_t hash)
+static inline struct span *span_find(const struct graph *g, const struct context *c,
+				     uint64_t buffer, const struct shape *shape, uint64_t hash)
 {
-	uint64_t id = n->pub.ranges[i].buffer;
-	struct access *a = &n->access[i];
-	struct search w;
-	struct span *s = NULL;
-	bool fresh;
-
 	for (struct link *l = table_first(&g->spans, hash); l; l = l->next) {
-		s = (struct span *)l;
-		if (l->hash == hash && s->buffer->id == id &&
-		    s->buffer->context == n->context &&
-		    shape_equal(&s->shape, shape))
-			break;
-		s = NULL;
+		struct span *s = (struct span *)l;
+
+		if (l->hash == hash && likely(shape_equal(&s->shape, shape)) &&
+		    s->buffer->id == buffer && s->buffer->context == c)
+			return s;
 	}
-	w.g = g;
-	w.node = n;
-	w.write = n->pub.d.access >> 2 * i & ARAX_OUT;
-	w.dataflow = n->flags & NODE_DATAFLOW;
-	w.unused = NULL;
-	fresh = !s;
-	if (fresh) {
-		struct buffer *b = buffer_get(g, n->context, id);
+	return NULL;
+}
+
+/*
+ * Makes @n depend on what an access of that shape conflicts with.  @s: its span, or
+ * NULL if it is a new one.  Returns the span.
+ */
+static __attribute__((noinline))
+struct span *relate(struct graph *g, struct node *n, struct span *s, bool write,
+		    uint64_t buffer, const struct shape *shape, uint64_t hash)
+{
+	struct search w = {
+		.g = g, .node = n, .write = write, .dataflow = n->flags & NODE_DATAFLOW,
+	};
+
+	if (!s) {
+		struct buffer *b = buffer_get(g, n->context, buffer);
 
 		s = span_create(g, b, shape, hash);
 		w.span = s;
 		if (b->nr_spans > 1)
 			search(&w, true);
-	} else {
-		if (s->idle) {
-			idle_remove(g, s);
-		} else {
-			w.left = GRAPH_MAX_VISITS;
-			meet(&w, s, true);
-			if (w.left < 0)
-				node_fence(g, n);
-		}
-		w.span = s;
-		if (s->crowded || s->buffer->mixed)
-			search(&w, false);
+		return s;
 	}
+	if (span_used(s)) {
+		w.left = GRAPH_MAX_VISITS;
+		meet(&w, s, true);
+		if (w.left < 0)
+			node_fence(g, n);
+	}
+	w.span = s;
+	if (s->crowded || s->buffer->mixed)
+		search(&w, false);
+	if (!w.dataflow)
+		supersede_ordered(n, s, write);
+	return s;
+}
 
+/* Adds range @i of @n and makes @n depend on what it conflicts with. */
+static inline void add_range(struct graph *g, struct node *n, unsigned int i,
+			     const struct shape *shape)
+{
+	uint64_t buffer = n->pub.ranges[i].buffer;
+	uint64_t hash = index_hash(g, n->context, buffer, shape);
+	struct access *a = &n->access[i];
+	struct span *s = span_find(g, n->context, buffer, shape, hash);
+	bool write = n->pub.d.access >> 2 * i & ARAX_OUT;
+
+	/* One that was kept shares no byte with another. */
+	if (!s || span_used(s) || s->buffer->mixed)
+		s = relate(g, n, s, write, buffer, shape, hash);
 	a->node = n;
 	a->span = s;
-	a->write = w.write;
-	if (w.dataflow) {
-		if (w.write)
-			s->writer = a;
-		else
-			list_add(&s->readers, a);
-	} else {
-		supersede_ordered(&w, s);
+	a->write = write;
+	s->users++;
+	if (unlikely(!(n->flags & NODE_DATAFLOW))) {
 		list_add(&s->ordered, a);
-		s->ordered_writes += a->write;
+		s->ordered_writes += write;
+	} else if (write) {
+		s->writer = a;
+	} else {
+		list_add(&s->readers, a);
 	}
-	if (w.write && !s->may_write)
+	if (write && !s->may_write)
 		tree_mark_writer(s);
 }
 
@@ -433,12 +452,23 @@ static void add_range(struct graph *g, struct node *n, unsigned int i,
  */
 #define LARGE_INDEX	4096
 
-static void prefetch_ranges(struct graph *g, struct node *n,
-			    const struct shape *shapes)
+static __attribute__((noinline)) void prefetch_ranges(struct graph *g, struct node *n)
 {
 	const struct tree_node *leaves[ARAX_MAX_RANGES];
+	struct shape shapes[ARAX_MAX_RANGES];
 	unsigned int nr = n->pub.d.nr_ranges;
 
+	for (unsigned int i = 0; i < nr; i++) {
+		const struct arax_dispatch_range *r = &n->pub.ranges[i];
+		uint64_t hash;
+
+		if (shape_from_range(&shapes[i], r) <= 0) {
+			shapes[i].count = 0;
+			continue;
+		}
+		hash = index_hash(g, n->context, r->buffer, &shapes[i]);
+		__builtin_prefetch(&g->spans.buckets[hash & g->spans.mask], 1);
+	}
 	for (unsigned int i = 0; i < nr; i++) {
 		struct buffer *b = NULL;
 
@@ -457,30 +487,18 @@ static void prefetch_ranges(struct graph *g, struct node *n,
 
 void index_add(struct graph *g, struct node *n)
 {
-	struct shape shapes[ARAX_MAX_RANGES];
-	uint64_t hashes[ARAX_MAX_RANGES];
 	unsigned int nr = n->pub.d.nr_ranges;
-	bool large = g->spans.used > LARGE_INDEX;
+	struct shape shape;
 
+	if (unlikely(g->spans.used > LARGE_INDEX))
+		prefetch_ranges(g, n);
+	for (unsigned int i = 0; i < nr; i++) {
+		if (shape_from_range(&shape, &n->pub.ranges[i]) > 0)
+			add_range(g, n, i, &shape);
+		else
+			n->access[i].span = NULL;
+	}
 	n->nr_access = nr;
-	for (unsigned int i = 0; i < nr; i++) {
-		const struct arax_dispatch_range *r = &n->pub.ranges[i];
-
-		n->access[i].span = NULL;
-		if (shape_from_range(&shapes[i], r) <= 0) {
-			shapes[i].count = 0;
-			continue;
-		}
-		hashes[i] = index_hash(g, n->context, r->buffer, &shapes[i]);
-		if (unlikely(large))
-			__builtin_prefetch(&g->spans.buckets[hashes[i] & g->spans.mask], 1);
-	}
-	if (unlikely(large))
-		prefetch_ranges(g, n, shapes);
-	for (unsigned int i = 0; i < nr; i++) {
-		if (shapes[i].count)
-			add_range(g, n, i, &shapes[i], hashes[i]);
-	}
 }
 
 void index_remove(struct graph *g, struct node *n)
@@ -505,15 +523,15 @@ void index_remove(struct graph *g, struct node *n)
 		if (!s)
 			continue;
 		detach(a);
-		if (span_unused(s))
+		if (!span_used(s))
 			span_put(g, s);
 	}
 }
 
 static void forget_span(struct graph *g, struct span *s)
 {
-	if (s->idle)
-		idle_remove(g, s);
+	if (s->kept)
+		kept_remove(g, s);
 	table_remove(&g->spans, &s->link);
 	pool_put(&g->span_pool, s);
 }

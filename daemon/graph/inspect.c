@@ -154,19 +154,23 @@ static int check_subtree(const struct tree_node *t, uint64_t low, uint64_t *end,
 
 static int check_span(const struct graph *g, const struct span *s)
 {
-	uint32_t writes = 0;
+	uint32_t writes = 0, users = !!s->writer;
 	int bad = 0;
 
 	(void)g;
-	EXPECT(s->idle == (!s->writer && !s->readers && !s->ordered));
+	EXPECT(span_used(s) || (s->kept && !s->crowded));
 	EXPECT(!s->writer || (s->writer->span == s && s->writer->write));
-	for (const struct access *a = s->readers; a; a = a->next)
+	for (const struct access *a = s->readers; a; a = a->next) {
+		users++;
 		EXPECT(a->span == s && !a->write && a->node->flags & NODE_DATAFLOW);
+	}
 	for (const struct access *a = s->ordered; a; a = a->next) {
 		EXPECT(a->span == s && !(a->node->flags & NODE_DATAFLOW));
+		users++;
 		writes += a->write;
 	}
 	EXPECT(writes == s->ordered_writes);
+	EXPECT(users == s->users);
 	return bad;
 }
 
@@ -199,7 +203,7 @@ static int check_buffer(const struct graph *g, struct buffer *b)
 
 int graph_check(const struct graph *g)
 {
-	uint64_t bucket = 0, live = 0, lingering = 0, idle = 0;
+	uint64_t bucket = 0, live = 0, lingering = 0, kept = 0;
 	int bad = 0;
 
 	for (struct context *c = first_context(g, &bucket); c;
@@ -243,11 +247,11 @@ int graph_check(const struct graph *g)
 	EXPECT(lingering == g->stats.lingering);
 	for (const struct node *n = g->ready; n; n = n->next)
 		EXPECT(n->state == GRAPH_READY);
-	for (const struct span *s = g->idle; s; s = s->idle_next) {
-		EXPECT(s->idle);
-		idle++;
+	for (const struct span *s = g->kept; s; s = s->kept_next) {
+		EXPECT(s->kept);
+		kept++;
 	}
-	EXPECT(idle == g->nr_idle && idle <= IDLE_SPANS);
+	EXPECT(kept == g->nr_kept && kept <= KEPT_SPANS);
 	EXPECT(g->spans.used == g->span_pool.used);
 	EXPECT(g->buffers.used == g->buffer_pool.used);
 	EXPECT(!g->work);

@@ -55,6 +55,7 @@ struct access {
 
 /**
  * struct span - a distinct shape in use in one buffer of one context
+ * @users:	accesses in it: the writer, the readers and the ordered ones
  * @writer:	the last dataflow task that writes it
  * @readers:	dataflow tasks that read it since
  * @ordered:	tasks of in-order queues that use it, latest first
@@ -63,23 +64,27 @@ struct access {
  *		spans that do, both are crowded, or their buffer is mixed
  * @may_write:	the tree counts it among the spans with a writer
  *
- * A span without accesses is removed; unless it is not crowded, then it idles
- * for a while, because the next task probably uses the same shape.
+ * @kept:	it is in the graph's list of these
+ *
+ * A span without accesses is removed; unless it is not crowded, then it is kept
+ * for a while, because the next task probably uses the same shape.  It stays in
+ * the list when it is in use again.
  */
 struct span {
 	struct link link;
 	struct buffer *buffer;
 	struct shape shape;
-	/* hash 16, buffer 8, shape 24: with these two a cache line */
 	struct access *writer;
+	uint32_t users;
+	bool crowded;
+	bool may_write;
+	bool kept;
+	/* a cache line so far */
 	struct access *readers;
 	struct access *ordered;
 	struct tree_node *leaf;
-	struct span *idle_next, *idle_prev;
+	struct span *kept_next, *kept_prev;
 	uint32_t ordered_writes;
-	bool crowded;
-	bool may_write;
-	bool idle;
 };
 
 #define BUFFER_FEW	4
@@ -107,19 +112,19 @@ struct buffer {
  * struct epoch - tasks of a dataflow queue between two barriers
  * @live:	of them, the first barrier included
  * @waiter:	the barrier that closes the epoch, if it waits
- * @fail_origin, @fail_ns: the latest failure before there was a waiter
+ * @fail_origin, @fail: the latest failure before there was a waiter; @fail 0: none
  */
 struct epoch {
 	uint32_t live;
 	struct node *waiter;
 	uint64_t fail_origin;
-	uint64_t fail_ns;
+	uint64_t fail;
 };
 
 /**
  * struct queue - a queue that had a task lately
  * @tail:	in-order: last live task; dataflow: last live barrier
- * @fail_origin, @fail_ns: of that one, if it failed and is gone
+ * @fail_origin, @fail: of that one, if it failed and is gone
  */
 struct queue {
 	struct link link;
@@ -130,7 +135,7 @@ struct queue {
 	struct node *tail;
 	struct epoch *epoch;
 	uint64_t fail_origin;
-	uint64_t fail_ns;
+	uint64_t fail;
 	struct queue *next, *prev;	/* of the context */
 };
 
@@ -140,7 +145,9 @@ struct queue {
  * @lingering:		failed tasks that tasks to come may depend on
  * @tracks:		ranges are indexed: it has used a dataflow queue
  * @ghosts:		ended tasks that still keep others in order
- * @failures, @last_failure: for fences
+ * @failures, @last_failure: how many tasks failed by themselves; the last one's tag
+ * @known:		the last failure that a client's task was submitted knowing of
+ * @forgotten:		failures up to this one stand for all tasks of the context
  */
 struct context {
 	struct link link;
@@ -155,7 +162,9 @@ struct context {
 	struct buffer *buffers;
 	uint64_t failures;
 	uint64_t last_failure;
-	struct context *linger_next, **linger_pprev;
+	uint64_t known;
+	uint64_t forgotten, forgotten_origin;
+	uint32_t nr_lingering;
 };
 
 /* Ended tasks of one context that may keep their place; more report late. */
@@ -202,8 +211,8 @@ struct node {
 	struct node *next, *prev;	/* ready list; lingering list; work list */
 	struct node *live_next, *live_prev;
 	struct access *access;
-	uint64_t fail_ns;
-	uint64_t failures;	/* of the context when it was fenced */
+	uint64_t fail;		/* of the context's failures the last one that it comes from */
+	uint64_t known;		/* the last one that its client knew of */
 	void *blob;
 	uint32_t heap_index;
 	int blob_class;		/* -1: none */
@@ -225,7 +234,7 @@ struct done_record {
 };
 
 #define BLOB_CLASSES	3
-#define IDLE_SPANS	1024
+#define KEPT_SPANS	1024
 
 struct graph {
 	/* touched for each task */
@@ -236,8 +245,8 @@ struct graph {
 	struct table spans;
 	struct node **slots;
 	uint64_t key[4];
-	struct span *idle, *idle_tail;	/* oldest first */
-	uint32_t nr_idle;
+	struct span *kept, *kept_tail;	/* those first that came first */
+	uint32_t nr_kept;
 	uint32_t nr_slots;
 	struct pool node_pool, span_pool, buffer_pool;
 	struct node *work, *work_tail;
@@ -247,7 +256,6 @@ struct graph {
 	struct pool tree_pool, edge_pool, queue_pool, context_pool, epoch_pool;
 	struct pool done_pool, blob_pool[BLOB_CLASSES];
 	struct table buffers, queues, contexts;
-	struct context *linger_contexts;
 	struct node **heap;
 	uint32_t heap_used, heap_size;
 	struct graph_params params;
@@ -340,8 +348,16 @@ void tree_prefetch_spans(const struct tree_node *t, uint64_t start, uint64_t end
 void tree_free(struct graph *g, struct tree_node *t,
 	       void (*each)(struct graph *g, struct span *s));
 
+static inline bool span_used(const struct span *s)
+{
+	return s->users;
+}
+
 /* Whether a task that only reads @s would have to wait for someone. */
-bool span_has_writer(const struct span *s);
+static inline bool span_has_writer(const struct span *s)
+{
+	return s->writer || s->ordered_writes;
+}
 
 /* deadline.c */
 bool heap_reserve(struct graph *g);

@@ -17,7 +17,10 @@ struct chunk {
 
 void pool_init(struct pool *p, size_t size)
 {
-	*p = (struct pool){ .size = (size + 15) & ~(size_t)15 };
+	/* What is larger than a cache line begins with one. */
+	size_t align = size > 64 ? 64 : 16;
+
+	*p = (struct pool){ .size = (size + align - 1) & ~(align - 1) };
 }
 
 bool pool_grow(struct pool *p)

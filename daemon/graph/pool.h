@@ -27,7 +27,7 @@ struct pool_object {
 
 struct pool {
 	struct pool_object *free;
-	size_t size;		/* of an object, rounded up to 16 */
+	size_t size;		/* of an object, rounded up */
 	size_t avail;		/* objects on the free list */
 	size_t used;
 	void *chunks;

@@ -27,8 +27,8 @@ struct shape {
 
 static inline bool shape_equal(const struct shape *a, const struct shape *b)
 {
-	return a->offset == b->offset && a->length == b->length &&
-	       a->stride == b->stride && a->count == b->count;
+	return !((a->offset ^ b->offset) | (a->length ^ b->length) |
+		 (a->stride ^ b->stride) | (a->count ^ b->count));
 }
 
 /* One past the last byte. */
@@ -42,11 +42,11 @@ static inline int shape_from_range(struct shape *s,
 				   const struct arax_dispatch_range *r)
 {
 	*s = (struct shape){ r->offset, r->length, 0, 1 };
-	if (__builtin_expect(r->count == 1, 1))
-		goto check;
-	if (!r->count)
+	if (__builtin_expect((r->offset | r->length) >> 61, 0))
 		return -1;
-	if (r->stride < r->length)
+	if (__builtin_expect(r->count == 1, 1))
+		return r->length != 0;
+	if (!r->count || r->stride < r->length)
 		return -1;
 	if (r->stride == r->length) {
 		s->length = (uint64_t)r->stride * r->count;
@@ -54,8 +54,7 @@ static inline int shape_from_range(struct shape *s,
 		s->stride = r->stride;
 		s->count = r->count;
 	}
-check:
-	if ((s->offset | s->length) >> 61)
+	if (s->length >> 61)
 		return -1;
 	if (!s->length)
 		return 0;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Manifests, signatures, the registry; and the kernels that come with Arax.
 
-KERNELS_SRCS := $(addprefix daemon/kernels/,manifest.c registry.c signature.c trusted.c)
+KERNELS_SRCS := $(addprefix daemon/kernels/,manifest.c registry.c signature.c)
 
 STD_SRCS   := $(addprefix daemon/kernels/std/,basic.c image.c vector.c)
 STD_KERNEL := $(B)/lib/arax/kernels/arax-std.so $(B)/lib/arax/kernels/arax-std.json

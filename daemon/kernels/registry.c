@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "daemon/kernels/manifest.h"
-#include "daemon/kernels/trusted.h"
 #include "daemon/log.h"
+#include "libarax/admin/trusted.h"
 
 #define MAX_LIBRARIES 1024	/* files of all manifests */
 

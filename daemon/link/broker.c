@@ -185,6 +185,8 @@ static void accept_some(struct broker *b)
 			}
 			return;
 		}
+		if (b->arriving)
+			b->arriving(b->arriving_arg);
 		err = conn_create(b, fd);
 		if (err) {
 			log_notice("client refused", log_errno(err));
@@ -413,6 +415,7 @@ int broker_create(const struct broker_params *params, struct broker **out)
 		.link = ARAX_LINK_BROKER, .guarantees = ARAX_GUAR_CGROUP_TENANT,
 		.cells = CELLS, .slots = SLOTS,
 		.max_handles = (u32)params->config->limits.handles,
+		.defers_wakes = true,
 		.user_memory = params->config->limits.memory,
 		.user_tasks = params->config->limits.tasks,
 		.user_contexts = params->config->limits.contexts,
@@ -426,6 +429,8 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	memset(b, 0, sizeof(*b));
 	b->listen_fd = b->lock_fd = b->epoll_fd = b->event_fd = -1;
 	b->config = params->config;
+	b->arriving = params->arriving;
+	b->arriving_arg = params->arg;
 	b->own_uid = geteuid();
 	b->link.ops = &broker_link_ops;
 	b->link.name = "broker";
@@ -499,7 +504,7 @@ static void end_clients(struct broker *b)
 	clist_for_each_safe(pos, tmp, &b->conns)
 		core_client_kill(clist_entry(pos, struct conn, node)->client, EOWNERDEAD);
 	core_detach(b->core);
-	core_mediator_gone(b->core);
+	core_mediator_gone(b->core, b->core->epoch);
 	clist_for_each_safe(pos, tmp, &b->conns) {
 		struct conn *c = clist_entry(pos, struct conn, node);
 		struct clist *pp, *pt;
@@ -542,7 +547,7 @@ void broker_destroy(struct broker *b)
 		close(b->event_fd);
 	if (b->lock_fd >= 0)
 		close(b->lock_fd);
-	mappings_destroy(&b->mappings);
+	mappings_destroy(&b->link.mappings);
 	identity_destroy(b->identity);
 	free(b->hot.at);
 	free(b->warm.at);

@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct arax_limit;
 struct broker;
 struct config;
 struct link;
@@ -35,11 +36,15 @@ struct poller;
  * @config:	limits, socket mode and number of clients
  * @path:	of the socket
  * @mode:	of the socket
+ * @arriving:	called before each new client; by the service thread.  May be NULL
+ * @arg:	its argument
  */
 struct broker_params {
 	const struct config *config;
 	const char *path;
 	unsigned int mode;
+	void (*arriving)(void *arg);
+	void *arg;
 };
 
 /*
@@ -47,6 +52,8 @@ struct broker_params {
  */
 int broker_create(const struct broker_params *params, struct broker **out);
 struct link *broker_link(struct broker *b);
+/* As ARAX_IOC_LIMIT_SET; any thread, once the poller is there. */
+int broker_limit_set(struct broker *b, const struct arax_limit *a);
 /* After the poller was started: serve. */
 int broker_start(struct broker *b);
 /* Take no new connections and calls; the socket's name goes. Any thread. */

@@ -232,6 +232,15 @@ static void tell_weight(struct broker *b, const struct arax_limit *l)
 	poller_post(b->link.poller, &ww->work);
 }
 
+int broker_limit_set(struct broker *b, const struct arax_limit *a)
+{
+	int err = core_limit_set(b->core, a);
+
+	if (!err)
+		tell_weight(b, a);
+	return err;
+}
+
 static int permitted(const struct conn *c, const struct core_call *call)
 {
 	if (call->flags & CORE_ROLE_CLIENT)

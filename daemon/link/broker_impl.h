@@ -118,6 +118,8 @@ struct conn_set {
 struct broker {
 	struct link link;	/* first */
 	const struct config *config;
+	void (*arriving)(void *arg);
+	void *arriving_arg;
 	struct core *core;
 	char path[108];
 	size_t ring_bytes, shared_bytes;	/* of the mediator's memory */
@@ -142,16 +144,17 @@ struct broker {
 	struct work_queue replies;	/* from the poller */
 	struct bbuf *reap;	/* atomic stack: buffers without users */
 	uint32_t look;		/* atomic: some conn->woken is set */
+	bool unsettled;		/* the poller's: see broker_settle() */
 
 	pthread_mutex_t ident_lock;
 	struct clist idents[IDENT_BUCKETS];
-	struct mappings mappings;
 
 	/* The poller's. */
 	struct conn_set hot, warm;
 	uint32_t warm_next;
 	uint64_t warm_ticks, cold_ticks;
 	uint32_t nr_starved;
+	uint32_t weights_asked;
 	bool quiet;		/* take in nothing */
 };
 
@@ -192,6 +195,6 @@ void broker_tokens_forget(struct broker *b, struct conn *c);
 extern const struct link_ops broker_link_ops;
 int conn_add_ring(struct conn *c);
 void conn_remove_ring(struct conn *c);
-int conn_consume(struct conn *c, uint32_t max, uint64_t ticks);
+int conn_consume(struct conn *c, uint32_t max);
 
 #endif /* ARAXD_LINK_BROKER_IMPL_H */

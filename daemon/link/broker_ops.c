@@ -232,7 +232,7 @@ static int map_buffer(struct broker *b, struct core_buffer *buf, int fd, const s
 	err = guard_add(bb->map.base, buf->bytes, buf->context, &bb->map.guard);
 	if (err)
 		goto unmap;
-	err = mapping_set(&b->mappings, &bb->map);
+	err = mapping_set(&b->link.mappings, &bb->map);
 	if (err)
 		goto unguard;
 	pthread_mutex_lock(&b->ident_lock);
@@ -352,7 +352,7 @@ void broker_reap(struct broker *b)
 		pthread_mutex_lock(&b->ident_lock);
 		clist_del(&bb->ident);
 		pthread_mutex_unlock(&b->ident_lock);
-		mapping_clear(&b->mappings, bb->map.id);
+		mapping_clear(&b->link.mappings, bb->map.id);
 		for (i = 0; p && i < p->nr_devs; i++)
 			if (p->devs[i].runner)
 				runner_drop_buffer(p->devs[i].runner, bb->map.serial);
@@ -509,16 +509,26 @@ static int tenant_by_fd(struct core *core, int fd, struct core_tenant **out)
 	return identity_tenant_by_fd(b->identity, core, fd, out);
 }
 
+static bool tenant_gone(struct core *core, const struct core_tenant *t)
+{
+	struct broker *b = core->link;
+
+	return identity_tenant_gone(b->identity, t);
+}
+
+static void tenant_free(struct core *core, struct core_tenant *t)
+{
+	identity_tenant_free(t);
+}
+
 /*
- * By the poller only, as every core_submit() is: the clock is its own.  Afresh, since
- * the graph compares a task's submission with the time of a failure.
+ * By the poller only, as every core_submit() is: conn_consume() has read its clock.
  */
 static u64 now(struct core *core)
 {
 	struct broker *b = core->link;
-	const struct ticks *t = &b->link.poller->ticks;
 
-	return ticks_ns(t, ticks_now(t));
+	return poller_ns(b->link.poller);
 }
 
 const struct core_ops broker_ops = {
@@ -541,5 +551,7 @@ const struct core_ops broker_ops = {
 	.timeline_export = timeline_export,
 	.timeline_import = timeline_import,
 	.tenant_by_fd = tenant_by_fd,
+	.tenant_gone = tenant_gone,
+	.tenant_free = tenant_free,
 	.now = now,
 };

@@ -18,7 +18,7 @@
 #define WARM_US		100u	/* without work: from hot to warm */
 #define COLD_US		10000u	/* and to cold */
 #define WARM_PER_TURN	4u
-#define TAKE_PER_TURN	64u	/* of one client */
+#define TAKE_PER_TURN	16u	/* of one client: what then is worked on stays in the first cache */
 #define STARVED_NS	1000000u
 
 static struct broker *broker_of(struct link *l)
@@ -97,18 +97,22 @@ static bool make_cold(struct conn *c)
 	return true;
 }
 
-int conn_consume(struct conn *c, uint32_t max, uint64_t ticks)
+int conn_consume(struct conn *c, uint32_t max)
 {
 	struct broker *b = c->broker;
+	struct poller *p = b->link.poller;
 	int n;
 
 	if (c->where == CONN_NOWHERE)
 		return -EPIPE;
+	/* Afresh: from here on its tasks wait. */
+	p->now = ticks_now(&p->ticks);
 	n = core_submit(c->client, max);
 	if (n > 0) {
+		b->unsettled = true;	/* some may have been refused */
 		if (c->where != CONN_HOT)
-			make_hot(c, ticks);
-		c->active = ticks;
+			make_hot(c, p->now);
+		c->active = p->now;
 		if (c->starved) {
 			c->starved = false;
 			b->nr_starved--;
@@ -145,7 +149,7 @@ static uint32_t broker_poll(struct link *l, uint64_t ticks)
 		if (!core_submit_ready(c->client))
 			continue;
 		prefetch_entry(c->client);
-		got = conn_consume(c, TAKE_PER_TURN, ticks);
+		got = conn_consume(c, TAKE_PER_TURN);
 		if (got > 0)
 			n += (uint32_t)got;
 		else
@@ -156,7 +160,7 @@ static uint32_t broker_poll(struct link *l, uint64_t ticks)
 
 		if (!core_submit_ready(c->client))
 			continue;
-		got = conn_consume(c, TAKE_PER_TURN, ticks);
+		got = conn_consume(c, TAKE_PER_TURN);
 		if (got > 0)
 			n += (uint32_t)got;
 	}
@@ -201,13 +205,14 @@ static bool broker_sleep(struct link *l, uint64_t *timeout_ns)
 	 * and with the core's between publishing and page->need_wakeup.
 	 */
 	core_full_barrier();
-	core_fetch(b->core, &fetch);
+	/* Of what waits for room some may be left without being in the ring. */
+	ready = !core_fetch(b->core, &fetch) && fetch.ready;
 	for (i = 0; !b->quiet && i < b->hot.n; i++)
 		ready |= core_submit_ready(b->hot.at[i]->client);
 	for (i = 0; !b->quiet && i < b->warm.n; i++)
 		ready |= !b->warm.at[i]->starved &&
 			 core_submit_ready(b->warm.at[i]->client);
-	if (ready || core_ring_peek(l->ring, l->cells, &l->head)) {
+	if (ready) {
 		for (i = 0; i < b->hot.n; i++)
 			set_need_wakeup(b->hot.at[i], 0);
 		for (i = 0; i < b->warm.n; i++)
@@ -259,14 +264,26 @@ static void broker_commit(struct link *l)
 		log_warn("commits of unknown tags", log_u64("count", stale));
 	l->commit_first += l->commit_count;
 	l->commit_count = 0;
+	b->unsettled = true;
 }
 
-static struct mapping *broker_find(struct link *l, uint64_t buffer)
+static void broker_settle(struct link *l)
 {
-	return mapping_find(&broker_of(l)->mappings, buffer);
+	struct broker *b = broker_of(l);
+
+	if (!b->unsettled)
+		return;
+	b->unsettled = false;
+	core_wake_deferred(b->core);
 }
 
-/* Never sent: the broker's buffers are mapped from their creation on. */
+/* They are mapped from their creation on. */
+static struct mapping *broker_map(struct link *l, uint64_t buffer)
+{
+	return NULL;
+}
+
+/* Never sent. */
 static void broker_drop(struct link *l, uint64_t buffer)
 {
 }
@@ -281,6 +298,21 @@ static int broker_kernel(struct link *l, struct arax_kernel_publish *k)
 	return core_kernel_publish(broker_of(l)->core, k);
 }
 
+/* A change is told at once; this is so that the scheduler may forget what is not told. */
+static void broker_weights(struct link *l)
+{
+	struct broker *b = broker_of(l);
+	struct core_tenant *t;
+
+	if (++b->weights_asked % (SCHED_ROUNDS / 10))
+		return;
+	core_mutex_lock(&b->core->lock);
+	for (t = core_tenant_from(b->core->tenants, 0); t;
+	     t = t->id == UINT64_MAX ? NULL : core_tenant_from(b->core->tenants, t->id + 1))
+		sched_tenant_weight(l->poller->sched, t->id, t->weight);
+	core_mutex_unlock(&b->core->lock);
+}
+
 static void broker_quiesce(struct link *l)
 {
 	broker_of(l)->quiet = true;
@@ -293,10 +325,12 @@ const struct link_ops broker_link_ops = {
 	.awake = broker_awake,
 	.event = broker_event,
 	.commit = broker_commit,
-	.find = broker_find,
+	.settle = broker_settle,
+	.map = broker_map,
 	.drop = broker_drop,
 	.device = broker_device,
 	.kernel = broker_kernel,
+	.weights = broker_weights,
 	.quiesce = broker_quiesce,
 };
 

@@ -123,7 +123,7 @@ static void submit_now(struct work *w)
 	uint32_t max = p->nr == ARAX_NR_SUBMIT ? p->args.submit.to_submit :
 						 p->conn->client->depth;
 
-	p->result = b->quiet ? -ENOTCONN : conn_consume(p->conn, max, b->link.poller->now);
+	p->result = b->quiet ? -ENOTCONN : conn_consume(p->conn, max);
 	p->work.run = submitted;
 	broker_reply_later(b, &p->work);
 }

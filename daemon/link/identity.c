@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* Peer credentials, pidfds and cgroup paths. */
+/*
+ * Peer credentials, pidfds and cgroup paths.
+ *
+ * A tenant's id is its cgroup's, which is the inode number of the directory.  Where
+ * no cgroup2 is mounted, or the cgroup is not below what is, it is drawn from the path
+ * instead, by a sum with a secret key: nobody can look for a path that gets another
+ * one's id.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -8,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -24,8 +32,12 @@
 #define CGROUP2_SUPER_MAGIC 0x63677270
 #endif
 
+#define CGROUP_TEXT_MAX	(1u << 20)
+
 struct identity {
 	bool mounted;
+	unsigned long magic;	/* of the file system that is mounted */
+	uint64_t key;
 	char mount[4096];	/* where */
 	char root[4096];	/* which cgroup is there; "" for the root */
 };
@@ -50,12 +62,42 @@ static void find_mount(struct identity *id)
 	fclose(f);
 }
 
-struct identity *identity_create(void)
+static struct identity *create(unsigned long magic)
 {
 	struct identity *id = calloc(1, sizeof(*id));
 
+	if (!id)
+		return NULL;
+	id->magic = magic;
+	if (getrandom(&id->key, sizeof(id->key), 0) != sizeof(id->key)) {
+		free(id);
+		return NULL;
+	}
+	return id;
+}
+
+struct identity *identity_create(void)
+{
+	struct identity *id = create(CGROUP2_SUPER_MAGIC);
+
 	if (id)
 		find_mount(id);
+	return id;
+}
+
+struct identity *identity_create_at(const char *mount, const char *root)
+{
+	struct identity *id;
+	struct statfs fs;
+
+	if (statfs(mount, &fs))
+		return NULL;
+	id = create((unsigned long)fs.f_type);
+	if (!id)
+		return NULL;
+	snprintf(id->mount, sizeof(id->mount), "%s", mount);
+	snprintf(id->root, sizeof(id->root), "%s", root);
+	id->mounted = true;
 	return id;
 }
 
@@ -82,21 +124,86 @@ int identity_parse_cgroup(const char *text, char *path, size_t len)
 	return -ENOENT;
 }
 
-static int read_proc(pid_t pid, const char *name, char *buf, size_t len)
+static int open_proc(pid_t pid, const char *name)
 {
 	char path[64];
-	size_t done = 0;
-	ssize_t n;
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/*
+ * All of it or an error: the line that matters comes last, and those above it may be
+ * as long as their owner likes.  The kernel gives ENAMETOOLONG for a path beyond
+ * PATH_MAX.
+ */
+static int read_cgroups(pid_t pid, char **text)
+{
+	size_t size = 4096, used = 0;
+	char *buf = malloc(size), *more;
+	int fd = open_proc(pid, "cgroup"), err = 0;
+	ssize_t n = 1;
+
+	if (fd < 0 || !buf)
+		err = fd < 0 ? fd : -ENOMEM;
+	while (!err && n > 0) {
+		n = read(fd, buf + used, size - 1 - used);
+		if (n < 0)
+			err = -errno;
+		else
+			used += (size_t)n;
+		if (used + 1 < size)
+			continue;
+		more = size < CGROUP_TEXT_MAX ? realloc(buf, 2 * size) : NULL;
+		if (!more)
+			err = size < CGROUP_TEXT_MAX ? -ENOMEM : -E2BIG;
+		else
+			buf = more;
+		size *= 2;
+	}
+	if (fd >= 0)
+		close(fd);
+	if (err) {
+		free(buf);
+		return err;
+	}
+	buf[used] = 0;
+	*text = buf;
+	return 0;
+}
+
+static int read_cgroup(pid_t pid, struct peer *peer)
+{
+	char *text;
+	int err;
+
+	err = read_cgroups(pid, &text);
+	if (err)
+		return err;
+	err = identity_parse_cgroup(text, peer->cgroup, sizeof(peer->cgroup));
+	free(text);
+	/* A machine without cgroup2 has one tenant. */
+	if (err == -ENOENT) {
+		strcpy(peer->cgroup, "/");
+		err = 0;
+	}
+	return err;
+}
+
+static int read_comm(pid_t pid, struct peer *peer)
+{
+	int fd = open_proc(pid, "comm");
+	ssize_t n;
+
 	if (fd < 0)
-		return -errno;
-	while (done + 1 < len && (n = read(fd, buf + done, len - 1 - done)) > 0)
-		done += (size_t)n;
+		return fd;
+	n = read(fd, peer->comm, sizeof(peer->comm) - 1);
 	close(fd);
-	buf[done] = 0;
+	if (n < 0)
+		return -errno;
+	peer->comm[strcspn(peer->comm, "\n")] = 0;
 	return 0;
 }
 
@@ -116,7 +223,6 @@ int identity_peer(int fd, struct peer *peer)
 {
 	struct ucred cred = { 0 };
 	socklen_t len = sizeof(cred);
-	char text[8192];
 	struct stat st;
 	char dir[32];
 	int pidfd, err;
@@ -135,15 +241,9 @@ int identity_peer(int fd, struct peer *peer)
 	snprintf(dir, sizeof(dir), "/proc/%d", (int)cred.pid);
 	err = stat(dir, &st) ? -ESRCH : 0;
 	if (!err)
-		err = read_proc(cred.pid, "cgroup", text, sizeof(text));
-	if (!err && identity_parse_cgroup(text, peer->cgroup, sizeof(peer->cgroup)))
-		strcpy(peer->cgroup, "/");
+		err = read_cgroup(cred.pid, peer);
 	if (!err)
-		err = read_proc(cred.pid, "comm", text, sizeof(text));
-	if (!err) {
-		text[strcspn(text, "\n")] = 0;
-		memcpy(peer->comm, text, strnlen(text, sizeof(peer->comm) - 1));
-	}
+		err = read_comm(cred.pid, peer);
 	/* If it lives still, what was read by number was its own. */
 	if (!err && syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) && errno == ESRCH)
 		err = -ESRCH;
@@ -151,62 +251,105 @@ int identity_peer(int fd, struct peer *peer)
 	return err;
 }
 
-static uint64_t path_hash(const char *path)
+/* ------------------------------------------------------------------ */
+/* From paths to tenants                                               */
+
+/*
+ * A polynomial in the key, modulo the prime 2^61 - 1: two paths have one id with a
+ * chance of their length in 2^61, whoever chose them.  No inode has the top bit.
+ */
+static uint64_t path_id(const struct identity *id, const char *path)
 {
-	uint64_t h = 0xcbf29ce484222325ull;
+	const uint64_t prime = (1ull << 61) - 1, key = id->key % prime;
+	uint64_t sum = 1;
 
 	for (; *path; path++)
-		h = (h ^ (uint8_t)*path) * 0x100000001b3ull;
-	return h ? h : 1;
+		sum = (uint64_t)(((unsigned __int128)sum * key + (uint8_t)*path + 1) % prime);
+	return sum | 1ull << 63;
 }
 
-/* The inode number is what the kernel calls the cgroup's id. */
-static uint64_t tenant_id(const struct identity *id, const char *path)
+/* Is there a ".." on it: to what is outside of our cgroup namespace? */
+static bool leads_out(const char *path)
+{
+	for (; path; path = strchr(path + 1, '/'))
+		if (!strncmp(path, "/..", 3) && (!path[3] || path[3] == '/'))
+			return true;
+	return false;
+}
+
+/* The directory of a cgroup, or NULL where it is not below what is mounted. */
+static const char *directory(const struct identity *id, const char *cgroup, char *out, size_t len)
 {
 	size_t cut = strlen(id->root);
-	char full[8300];
-	struct stat st;
 
-	if (!id->mounted || strncmp(path, id->root, cut))
-		return path_hash(path);
-	snprintf(full, sizeof(full), "%s%s", id->mount, path + cut);
-	if (stat(full, &st))
-		return path_hash(path);
-	return st.st_ino;
+	if (!id->mounted || leads_out(cgroup) || strncmp(cgroup, id->root, cut) ||
+	    (cut && cgroup[cut] && cgroup[cut] != '/'))
+		return NULL;
+	if ((size_t)snprintf(out, len, "%s%s", id->mount, cgroup + cut) >= len)
+		return NULL;
+	return out;
 }
 
+static int get_one(const struct identity *id, struct core *core, struct core_tenant *parent,
+		   const char *cgroup, struct core_tenant **out)
+{
+	char full[8300];
+	const char *dir = directory(id, cgroup, full, sizeof(full));
+	struct core_tenant *t;
+	struct stat st;
+
+	if (dir && stat(dir, &st))
+		return -ENOENT;
+	t = core_tenant_get(core, dir ? st.st_ino : path_id(id, cgroup), parent, cgroup);
+	if (!t)
+		return -ENOMEM;
+	if (dir && !t->link)
+		t->link = strdup(dir);
+	if (dir && !t->link) {
+		core_tenant_put(core, t);
+		return -ENOMEM;
+	}
+	*out = t;
+	return 0;
+}
+
+/*
+ * As far down as there is a directory, and as tenants nest: who makes his cgroup
+ * vanish, or deep, counts for what is above it.
+ */
 static int tenant_locked(struct identity *id, struct core *core, const char *path,
 			 struct core_tenant **out)
 {
-	struct core_tenant *t = NULL, *parent = NULL;
+	struct core_tenant *t, *parent = NULL;
 	char prefix[4096] = "/";
 	const char *at = path;
+	uint32_t depth;
 	size_t n = 0;
-	uint32_t depth = 0;
+	int err = 0;
 
 	/* "/", then each component more. */
-	for (;;) {
-		t = ++depth > CORE_TENANT_DEPTH ? NULL :
-		    core_tenant_get(core, tenant_id(id, prefix), parent, prefix);
+	for (depth = 0; depth < CORE_TENANT_DEPTH; depth++) {
+		err = get_one(id, core, parent, prefix, &t);
+		if (err)
+			break;
 		if (parent)
 			core_tenant_put(core, parent);	/* the child holds it now */
-		if (!t)
-			return depth > CORE_TENANT_DEPTH ? -EINVAL : -ENOMEM;
 		parent = t;
 		while (*at == '/')
 			at++;
-		if (!*at)
+		if (!*at || n + strcspn(at, "/") + 2 > sizeof(prefix))
 			break;
-		if (n + strcspn(at, "/") + 2 > sizeof(prefix)) {
-			core_tenant_put(core, t);
-			return -EINVAL;
-		}
 		prefix[n++] = '/';
 		while (*at && *at != '/')
 			prefix[n++] = *at++;
 		prefix[n] = 0;
 	}
-	*out = t;
+	if (err && (err != -ENOENT || !parent)) {
+		if (parent)
+			core_tenant_put(core, parent);
+		return err;
+	}
+	*out = parent;
 	return 0;
 }
 
@@ -221,14 +364,34 @@ int identity_tenant(struct identity *id, struct core *core, const char *path,
 	return err;
 }
 
+/* The cgroup that an open directory has been opened as. */
+static int cgroup_of_fd(const struct identity *id, int fd, char *cgroup, size_t len)
+{
+	size_t cut = strlen(id->mount);
+	char link[32], path[4096];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	if (n < 0)
+		return -EBADF;
+	path[n] = 0;
+	/* By another mount: there is no path to give it. */
+	if (strncmp(path, id->mount, cut) || (path[cut] && path[cut] != '/'))
+		return -EBADF;
+	n = snprintf(cgroup, len, "%s%s", id->root, path[cut] ? path + cut : "/");
+	return n < 0 || (size_t)n >= len ? -EBADF : 0;
+}
+
 int identity_tenant_by_fd(struct identity *id, struct core *core, int fd,
 			  struct core_tenant **out)
 {
-	char link[32], path[4096], full[8300];
-	size_t cut = strlen(id->mount);
+	struct core_tenant *t, *up;
+	char cgroup[4096];
 	struct statfs fs;
 	struct stat st;
-	ssize_t n;
+	uint32_t level;
+	int err;
 
 	if (!id->mounted)
 		find_mount(id);
@@ -236,18 +399,38 @@ int identity_tenant_by_fd(struct identity *id, struct core *core, int fd,
 		return -EOPNOTSUPP;
 	if (fstat(fd, &st) || fstatfs(fd, &fs))
 		return -EBADF;
-	if (!S_ISDIR(st.st_mode) || (uint32_t)fs.f_type != CGROUP2_SUPER_MAGIC)
+	if (!S_ISDIR(st.st_mode) || (unsigned long)fs.f_type != id->magic)
 		return -EBADF;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = readlink(link, path, sizeof(path) - 1);
-	if (n < 0)
-		return -EBADF;
-	path[n] = 0;
-	/* By another mount, or removed: there is no path to give it. */
-	if (strncmp(path, id->mount, cut) || (path[cut] && path[cut] != '/'))
-		return -EBADF;
-	snprintf(full, sizeof(full), "%s%s", id->root, path[cut] ? path + cut : "/");
-	if (strlen(full) >= sizeof(path))
-		return -EBADF;
-	return tenant_locked(id, core, full, out);
+	err = cgroup_of_fd(id, fd, cgroup, sizeof(cgroup));
+	if (err)
+		return err;
+	err = tenant_locked(id, core, cgroup, &t);
+	if (err)
+		return err;
+	/* Deeper than tenants go: the ancestor that it counts for. */
+	for (level = 1, up = t; up->parent; up = up->parent)
+		level++;
+	if (t->id != st.st_ino && level < CORE_TENANT_DEPTH) {
+		/* The name is free again, or another's. */
+		core_tenant_put(core, t);
+		return -ENOENT;
+	}
+	*out = t;
+	return 0;
+}
+
+bool identity_tenant_gone(const struct identity *id, const struct core_tenant *t)
+{
+	struct statfs fs;
+	struct stat st;
+
+	if (!stat(t->link, &st))
+		return st.st_ino != t->id;
+	/* Or is it the whole file system that we don't see any more? */
+	return errno == ENOENT && !statfs(id->mount, &fs) && (unsigned long)fs.f_type == id->magic;
+}
+
+void identity_tenant_free(struct core_tenant *t)
+{
+	free(t->link);
 }

@@ -8,6 +8,7 @@
 #ifndef ARAXD_LINK_IDENTITY_H
 #define ARAXD_LINK_IDENTITY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -25,27 +26,35 @@ struct peer {
 
 /* Finds the cgroup2 mount.  NULL: no memory. */
 struct identity *identity_create(void);
+/* The same with a directory of any file system for the mount of cgroup @root.  For tests. */
+struct identity *identity_create_at(const char *mount, const char *root);
 void identity_destroy(struct identity *id);
 
 /*
  * The process that connected @fd.  -ESRCH: it is gone, or another now has its
- * number.
+ * number; -ENAMETOOLONG: its cgroup can't be told.
  */
 int identity_peer(int fd, struct peer *peer);
 
 /*
- * The tenant of a cgroup's path and all above it; a reference is taken.  Takes
- * core->lock.  -ENOMEM, -EINVAL (nests deeper than CORE_TENANT_DEPTH).
+ * The tenant of a cgroup's path and all above it; a reference is taken.  Where the
+ * cgroup is not there, or nests deeper than CORE_TENANT_DEPTH, it is an ancestor's.
+ * Takes core->lock.  -ENOMEM; -ENOENT: nothing of it is there.
  */
 int identity_tenant(struct identity *id, struct core *core, const char *path,
 		    struct core_tenant **out);
 
 /*
  * The same by an open directory of the cgroup2 file system, with core->lock
- * held.  -EBADF: not a directory of it; -EOPNOTSUPP: no cgroup2 is mounted.
+ * held.  -EBADF: not a directory of it; -ENOENT: it has been removed;
+ * -EOPNOTSUPP: no cgroup2 is mounted.
  */
 int identity_tenant_by_fd(struct identity *id, struct core *core, int fd,
 			  struct core_tenant **out);
+
+/* For core_ops.tenant_gone and tenant_free: a tenant's link is its directory's path. */
+bool identity_tenant_gone(const struct identity *id, const struct core_tenant *t);
+void identity_tenant_free(struct core_tenant *t);
 
 /* The path in "0::PATH\n" of /proc/PID/cgroup's text; -ENOENT.  For tests. */
 int identity_parse_cgroup(const char *text, char *path, size_t len);

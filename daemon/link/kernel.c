@@ -29,7 +29,6 @@ struct kernel_link {
 	size_t ring_bytes;
 	void *shared;
 	size_t shared_bytes;
-	struct mappings mappings;
 	struct clist mapped;
 	uint64_t weights_due;
 	struct watch watch;
@@ -99,11 +98,11 @@ static bool kernel_sleep(struct link *l, uint64_t *timeout_ns)
 	__atomic_store_n(&l->page->need_wakeup, 1, __ATOMIC_RELAXED);
 	/* Pairs with the core's barrier between publishing and need_wakeup. */
 	core_full_barrier();
-	/* Publishes what waited for room in the ring. */
+	/* Publishes what waited for room in the ring; some of it may be left. */
 	err = call(k, ARAX_IOC_FETCH, &a);
 	if (err)
 		lose(k, "fetch", err);
-	return !core_ring_peek(l->ring, l->cells, &l->head);
+	return err || !a.ready;
 }
 
 static void kernel_awake(struct link *l, uint64_t ticks)
@@ -141,7 +140,7 @@ static struct mapping *map_buffer(struct kernel_link *k, uint64_t id)
 	/* A revoked buffer has no pages any more: a late reader sees zeros. */
 	if (guard_add(kb->map.base, a.bytes, a.context | OWNER_KERNEL, &kb->map.guard))
 		goto unmap;
-	if (mapping_set(&k->mappings, &kb->map))
+	if (mapping_set(&k->link.mappings, &kb->map))
 		goto unguard;
 	clist_add_tail(&kb->node, &k->mapped);
 	return &kb->map;
@@ -156,16 +155,14 @@ close:
 	return NULL;
 }
 
-static struct mapping *kernel_find(struct link *l, uint64_t buffer)
+static struct mapping *kernel_map(struct link *l, uint64_t buffer)
 {
-	struct mapping *m = mapping_find(&of(l)->mappings, buffer);
-
-	return m ? m : map_buffer(of(l), buffer);
+	return map_buffer(of(l), buffer);
 }
 
 static void unmap_buffer(struct kernel_link *k, struct kernel_buffer *kb)
 {
-	mapping_clear(&k->mappings, kb->map.id);
+	mapping_clear(&k->link.mappings, kb->map.id);
 	guard_remove(kb->map.guard);
 	munmap(kb->map.base, kb->map.bytes);
 	close(kb->map.fd);
@@ -176,7 +173,7 @@ static void unmap_buffer(struct kernel_link *k, struct kernel_buffer *kb)
 static void kernel_drop(struct link *l, uint64_t buffer)
 {
 	struct kernel_link *k = of(l);
-	struct mapping *m = mapping_find(&k->mappings, buffer);
+	struct mapping *m = mapping_find(&l->mappings, buffer);
 	struct poller *p = l->poller;
 	uint32_t i;
 
@@ -222,7 +219,7 @@ static const struct link_ops kernel_ops = {
 	.awake = kernel_awake,
 	.event = kernel_event,
 	.commit = kernel_commit,
-	.find = kernel_find,
+	.map = kernel_map,
 	.drop = kernel_drop,
 	.device = kernel_device,
 	.kernel = kernel_kernel,
@@ -304,13 +301,20 @@ struct link *kernel_link_link(struct kernel_link *k)
 	return &k->link;
 }
 
+int kernel_link_limit_set(struct kernel_link *k, const struct arax_limit *a)
+{
+	struct arax_limit copy = *a;
+
+	return call(k, ARAX_IOC_LIMIT_SET, &copy);
+}
+
 void kernel_link_close(struct kernel_link *k)
 {
 	struct clist *pos, *tmp;
 
 	clist_for_each_safe(pos, tmp, &k->mapped)
 		unmap_buffer(k, clist_entry(pos, struct kernel_buffer, node));
-	mappings_destroy(&k->mappings);
+	mappings_destroy(&k->link.mappings);
 	munmap(k->shared, k->shared_bytes);
 	munmap(k->ring, k->ring_bytes);
 	close(k->fd);

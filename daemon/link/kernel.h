@@ -3,6 +3,7 @@
 #ifndef ARAXD_LINK_KERNEL_H
 #define ARAXD_LINK_KERNEL_H
 
+struct arax_limit;
 struct kernel_link;
 struct link;
 
@@ -13,6 +14,8 @@ struct link;
  */
 int kernel_link_open(const char *path, struct kernel_link **out);
 struct link *kernel_link_link(struct kernel_link *k);
+/* ARAX_IOC_LIMIT_SET; any thread. */
+int kernel_link_limit_set(struct kernel_link *k, const struct arax_limit *a);
 /* After the poller has ended: tasks that are queued live on in the module. */
 void kernel_link_close(struct kernel_link *k);
 

@@ -16,10 +16,10 @@
 
 #include "daemon/graph/graph.h"
 #include "daemon/kernels/registry.h"
+#include "daemon/memory/mapping.h"
 #include "kmod/core/core.h"
 
 struct link;
-struct mapping;
 struct poller;
 
 /**
@@ -33,7 +33,9 @@ struct poller;
  * @awake:	(poller) after the sleep, or after a refused one
  * @event:	(poller) a descriptor that the link gave to poller_watch() fired
  * @commit:	(poller) commit_count entries from commit_first on are written
- * @find:	(poller) where a buffer lies; NULL if it can't be had
+ * @settle:	(poller) nothing is to be done for now: wake whom commits have left
+ *		asleep.  May be NULL
+ * @map:	(poller) map a buffer that has no mapping yet; NULL if it can't be had
  * @drop:	(poller) a buffer is gone, see ARAX_DISPATCH_BUFFER
  * @device:	publish a device; any thread.  Negative errno
  * @kernel:	publish a kernel; before the poller starts.  Negative errno
@@ -48,7 +50,8 @@ struct link_ops {
 	void (*awake)(struct link *l, uint64_t ticks);
 	void (*event)(struct link *l, void *cookie, uint64_t ticks);
 	void (*commit)(struct link *l);
-	struct mapping *(*find)(struct link *l, uint64_t buffer);
+	void (*settle)(struct link *l);
+	struct mapping *(*map)(struct link *l, uint64_t buffer);
 	void (*drop)(struct link *l, uint64_t buffer);
 	int (*device)(struct link *l, const struct arax_device *dev);
 	int (*kernel)(struct link *l, struct arax_kernel_publish *k);
@@ -76,6 +79,7 @@ struct live_tag {
  * @commits:	ring of CORE_COMMIT_ENTRIES entries
  * @kernels:	by id as published on this link
  * @live:	by slot
+ * @mappings:	buffers by their ids
  */
 struct link {
 	const struct link_ops *ops;
@@ -94,8 +98,17 @@ struct link {
 	struct graph *graph;
 	struct live_tag *live;
 	uint32_t nr_live;
+	struct mappings mappings;
 	const struct kernel *kernels[CORE_MAX_KERNELS + 1];
 };
+
+/* (poller) Where a buffer lies; NULL if it can't be had. */
+static inline struct mapping *link_find(struct link *l, uint64_t buffer)
+{
+	struct mapping *m = mapping_find(&l->mappings, buffer);
+
+	return __builtin_expect(!!m, 1) ? m : l->ops->map(l, buffer);
+}
 
 /* link.c: what both share.  0 or negative errno. */
 int link_init(struct link *l, struct poller *p, uint32_t slots,

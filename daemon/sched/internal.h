@@ -27,6 +27,7 @@ struct sched_flow {
 	uint32_t active;
 	uint32_t running;
 	uint32_t weight;
+	uint32_t told;		/* round in which the weight was told */
 };
 
 /**
@@ -41,15 +42,15 @@ struct sched_device {
 };
 
 struct model_record {
-	uint64_t kernel;	/* 0: free */
-	uint32_t where;		/* device << 8 | size class */
-	uint32_t runs;
+	uint64_t id;		/* model_id(); 0: free */
 	uint64_t ns;
 	uint64_t max_ns;
+	uint32_t runs;
 };
 
 struct sched_model {
 	struct model_record *records;
+	struct model_record *last;	/* found; one of them */
 	uint32_t mask, used;
 };
 
@@ -72,6 +73,7 @@ struct sched {
 	uint32_t idle_lanes;
 	uint32_t queued, running;
 	uint64_t vtime;		/* start tag of the latest pick */
+	uint32_t round;		/* see sched_round() */
 	uint64_t vtime_max;	/* the largest of a tenant after its tasks */
 	struct sched_flow **active;
 	uint32_t nr_active, active_size;
@@ -84,6 +86,29 @@ struct sched {
 	uint32_t next_device;	/* round robin's */
 	struct sched_model model;
 };
+
+/* Tasks that should run equally long on a device: sched_kernel_key() and size class. */
+static inline uint64_t model_kind(uint64_t kernel, uint64_t work)
+{
+	return kernel << 18 | (work ? 63 - __builtin_clzll(work) : 0);
+}
+
+/* Of @device, which is below SCHED_MAX_DEVICES. */
+static inline uint64_t model_id(uint64_t kind, uint32_t device)
+{
+	return kind | device << 8;
+}
+
+static inline uint64_t task_kind(struct graph_node *n)
+{
+	if (!n->sched.kind)
+		n->sched.kind = model_kind(sched_kernel_key(n), sched_work(n));
+	return n->sched.kind;
+}
+
+/* model.c: as sched_predict_ns() and sched_observe() */
+uint64_t model_predict_ns(struct sched_model *m, uint64_t id);
+void model_observe(struct sched_model *m, uint64_t id, uint64_t ns);
 
 static inline bool device_idle(const struct sched_device *d)
 {

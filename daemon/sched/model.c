@@ -22,6 +22,11 @@ uint64_t sched_work(const struct graph_node *node)
 
 	switch (d->opcode) {
 	case ARAX_OP_LAUNCH:
+		/* Mostly one dimension, and of single items. */
+		if (d->grid[0] && (d->grid[1] & d->grid[2] & d->block[0] & d->block[1] &
+				   d->block[2]) == 1 &&
+		    (d->grid[1] | d->grid[2] | d->block[0] | d->block[1] | d->block[2]) == 1)
+			return d->grid[0];
 		for (int i = 0; i < 3; i++) {
 			/* Cannot overflow: a product of two 32-bit numbers. */
 			uint64_t n = (uint64_t)(d->grid[i] ? d->grid[i] : 1) *
@@ -42,31 +47,31 @@ uint64_t sched_work(const struct graph_node *node)
 	}
 }
 
-static uint32_t where(uint32_t device, uint64_t work)
+static struct model_record *search(const struct sched_model *m, uint64_t id)
 {
-	return device << 8 | (work ? 63 - __builtin_clzll(work) : 0);
-}
-
-static struct model_record *slot(const struct sched_model *m, uint64_t kernel,
-				 uint32_t at)
-{
-	uint64_t h = (kernel * 0x9e3779b97f4a7c15ull ^ at) * 0xd6e8feb86659fd93ull;
+	uint64_t h = (id ^ id >> 29) * 0x9e3779b97f4a7c15ull;
 	uint32_t i = h >> 32 & m->mask;
 
-	while (m->records[i].kernel &&
-	       (m->records[i].kernel != kernel || m->records[i].where != at))
+	while (m->records[i].id && m->records[i].id != id)
 		i = (i + 1) & m->mask;
 	return &m->records[i];
 }
 
-struct sched_estimate sched_estimate(const struct sched *s, uint64_t kernel,
-				     uint32_t device, uint64_t work)
+/* A task is looked up before its run and after it, and the next is often alike. */
+static inline struct model_record *slot(struct sched_model *m, uint64_t id)
+{
+	if (m->last->id != id)
+		m->last = search(m, id);
+	return m->last;
+}
+
+static struct sched_estimate estimate(struct sched_model *m, uint64_t id)
 {
 	const struct model_record *r;
 
-	if (!s->model.records)
+	if (!m->records)
 		return (struct sched_estimate){ 0 };
-	r = slot(&s->model, kernel, where(device, work));
+	r = slot(m, id);
 	return (struct sched_estimate){
 		.ns = r->runs < SCHED_MIN_RUNS ? 0 : r->ns,
 		.max_ns = r->max_ns,
@@ -74,10 +79,21 @@ struct sched_estimate sched_estimate(const struct sched *s, uint64_t kernel,
 	};
 }
 
-uint64_t sched_predict_ns(const struct sched *s, uint64_t kernel,
+struct sched_estimate sched_estimate(struct sched *s, uint64_t kernel,
+				     uint32_t device, uint64_t work)
+{
+	return estimate(&s->model, model_id(model_kind(kernel, work), device));
+}
+
+uint64_t sched_predict_ns(struct sched *s, uint64_t kernel,
 			  uint32_t device, uint64_t work)
 {
 	return sched_estimate(s, kernel, device, work).ns;
+}
+
+uint64_t model_predict_ns(struct sched_model *m, uint64_t id)
+{
+	return estimate(m, id).ns;
 }
 
 /* At most half full; false: what is new can't be learnt. */
@@ -97,32 +113,40 @@ static bool make_room(struct sched_model *m)
 	for (uint32_t i = 0; m->records && i <= m->mask; i++) {
 		const struct model_record *r = &m->records[i];
 
-		if (r->kernel)
-			*slot(&bigger, r->kernel, r->where) = *r;
+		if (r->id)
+			*search(&bigger, r->id) = *r;
 	}
+	bigger.last = bigger.records;
 	free(m->records);
 	*m = bigger;
 	return true;
 }
 
-void sched_observe(struct sched *s, uint64_t kernel, uint32_t device,
-		   uint64_t work, uint64_t ns)
+static __attribute__((cold)) struct model_record *record_new(struct sched_model *m, uint64_t id)
 {
-	struct sched_model *m = &s->model;
-	uint32_t at = where(device, work);
-	struct model_record *r = m->records ? slot(m, kernel, at) : NULL;
+	struct model_record *r;
 
+	if (!make_room(m))
+		return NULL;
+	r = slot(m, id);
+	*r = (struct model_record){ .id = id };
+	m->used++;
+	return r;
+}
+
+void model_observe(struct sched_model *m, uint64_t id, uint64_t ns)
+{
+	struct model_record *r = m->records ? slot(m, id) : NULL;
+
+	if (!r || !r->id) {
+		r = record_new(m, id);
+		if (!r)
+			return;
+	}
 	/* 0 means unknown, and sums must not overflow. */
 	ns = ns ? ns : 1;
 	ns = ns < 1ull << 50 ? ns : 1ull << 50;
-	if (!r || !r->kernel) {
-		if (!make_room(m))
-			return;
-		r = slot(m, kernel, at);
-		*r = (struct model_record){ .kernel = kernel, .where = at };
-		m->used++;
-	}
-	if (r->runs < 8)
+	if (__builtin_expect(r->runs < 8, 0))
 		r->ns = (r->ns * r->runs + ns) / (r->runs + 1);
 	else
 		r->ns = r->ns + ns / 8 - r->ns / 8;
@@ -133,14 +157,21 @@ void sched_observe(struct sched *s, uint64_t kernel, uint32_t device,
 		r->runs++;
 }
 
-bool sched_is_short(const struct sched *s, const struct graph_node *node,
-		    uint32_t device, uint64_t threshold_ns)
+void sched_observe(struct sched *s, uint64_t kernel, uint32_t device,
+		   uint64_t work, uint64_t ns)
 {
-	struct sched_estimate e;
+	model_observe(&s->model, model_id(model_kind(kernel, work), device), ns);
+}
+
+bool sched_is_short(struct sched *s, struct graph_node *node, uint32_t device,
+		    uint64_t threshold_ns)
+{
+	const struct model_record *r;
 
 	if (node->d.opcode == ARAX_OP_MARKER)
 		return true;
-	e = sched_estimate(s, sched_kernel_key(node), device, sched_work(node));
-	return e.runs >= SCHED_MIN_RUNS && e.ns < threshold_ns &&
-	       e.max_ns < threshold_ns;
+	if (!s->model.records)
+		return false;
+	r = slot(&s->model, model_id(task_kind(node), device));
+	return r->runs >= SCHED_MIN_RUNS && r->ns < threshold_ns && r->max_ns < threshold_ns;
 }

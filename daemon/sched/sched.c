@@ -156,8 +156,8 @@ static void sweep_flows(struct sched *s)
 		while (*p) {
 			struct sched_flow *f = *p;
 
-			if (f->used || f->running || f->weight != DEFAULT_WEIGHT ||
-			    f->vtime > s->vtime) {
+			if (f->used || f->running || f->vtime > s->vtime ||
+			    (f->weight != DEFAULT_WEIGHT && s->round - f->told <= SCHED_ROUNDS)) {
 				p = &f->hash_next;
 				continue;
 			}
@@ -213,11 +213,22 @@ int sched_tenant_weight(struct sched *s, uint64_t tenant, uint32_t weight)
 
 	if (!weight || weight > MAX_WEIGHT)
 		return -EINVAL;
-	f = flow_get(s, tenant);
+	/* Of all tenants that there are few have tasks or a weight. */
+	f = flow_find(s, tenant);
+	if (!f && weight == DEFAULT_WEIGHT)
+		return 0;
+	if (!f)
+		f = flow_get(s, tenant);
 	if (!f)
 		return -ENOMEM;
 	f->weight = weight;
+	f->told = s->round;
 	return 0;
+}
+
+void sched_round(struct sched *s)
+{
+	s->round++;
 }
 
 uint64_t sched_tenant_device_ns(const struct sched *s, uint64_t tenant)
@@ -470,8 +481,7 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 		tried++;
 	}
 	if (n) {
-		predicted = sched_predict_ns(s, sched_kernel_key(n), n->device,
-					     sched_work(n));
+		predicted = model_predict_ns(&s->model, model_id(task_kind(n), n->device));
 		n->sched.predicted_ns = predicted;
 		predicted = predicted ? predicted : GUESS_NS;
 		if (s->vtime < f->vtime)
@@ -494,12 +504,6 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 	return n;
 }
 
-static void learn_run(struct sched *s, const struct graph_node *node,
-		      uint32_t device, uint64_t run_ns)
-{
-	sched_observe(s, sched_kernel_key(node), device, sched_work(node), run_ns);
-}
-
 void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 		  bool learn)
 {
@@ -515,12 +519,12 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 	flow_changed(s, f);
 	flow_settled(s, f);
 	if (learn)
-		learn_run(s, node, node->device, run_ns);
+		model_observe(&s->model, model_id(task_kind(node), node->device), run_ns);
 	s->stuck = false;
 }
 
-void sched_charge(struct sched *s, const struct graph_node *node,
-		  uint32_t device, uint64_t run_ns, bool learn)
+void sched_charge(struct sched *s, struct graph_node *node, uint32_t device, uint64_t run_ns,
+		  bool learn)
 {
 	struct sched_flow *f = flow_get(s, node->d.tenant);
 
@@ -536,7 +540,7 @@ void sched_charge(struct sched *s, const struct graph_node *node,
 		flow_settled(s, f);
 	}
 	if (learn)
-		learn_run(s, node, device, run_ns);
+		model_observe(&s->model, model_id(task_kind(node), device), run_ns);
 }
 
 uint32_t sched_queued(const struct sched *s)

@@ -71,8 +71,14 @@ void sched_destroy(struct sched *s);
  */
 int sched_device_set(struct sched *s, uint32_t device, uint32_t lanes);
 
-/* @weight: 1..10000, 100 unless set.  0, -EINVAL or -ENOMEM. */
+/*
+ * @weight: 1..10000, 100 unless set.  0, -EINVAL or -ENOMEM.  It holds while it is told
+ * again: a tenant without tasks is forgotten when it was not for SCHED_ROUNDS rounds.
+ */
 int sched_tenant_weight(struct sched *s, uint64_t tenant, uint32_t weight);
+#define SCHED_ROUNDS	100
+/* Ends a round. */
+void sched_round(struct sched *s);
 
 /* The tenant's device time so far, and its virtual time; 0 if unknown. */
 uint64_t sched_tenant_device_ns(const struct sched *s, uint64_t tenant);
@@ -105,8 +111,8 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
  *
  * Charges and learns like sched_finish().  The task is in no queue.
  */
-void sched_charge(struct sched *s, const struct graph_node *node,
-		  uint32_t device, uint64_t run_ns, bool learn);
+void sched_charge(struct sched *s, struct graph_node *node, uint32_t device, uint64_t run_ns,
+		  bool learn);
 
 /* Tasks queued, and tasks picked and not finished. */
 uint32_t sched_queued(const struct sched *s);
@@ -145,9 +151,9 @@ struct sched_estimate {
 
 
 uint64_t sched_kernel_key(const struct graph_node *node);
-struct sched_estimate sched_estimate(const struct sched *s, uint64_t kernel,
+struct sched_estimate sched_estimate(struct sched *s, uint64_t kernel,
 				     uint32_t device, uint64_t work);
-uint64_t sched_predict_ns(const struct sched *s, uint64_t kernel,
+uint64_t sched_predict_ns(struct sched *s, uint64_t kernel,
 			  uint32_t device, uint64_t work);
 void sched_observe(struct sched *s, uint64_t kernel, uint32_t device,
 		   uint64_t work, uint64_t ns);
@@ -159,7 +165,7 @@ void sched_observe(struct sched *s, uint64_t kernel, uint32_t device,
  * True if enough runs were seen and both the mean and the longest recent one
  * stay below @threshold_ns.  ARAX_OP_MARKER is always short.
  */
-bool sched_is_short(const struct sched *s, const struct graph_node *node,
-		    uint32_t device, uint64_t threshold_ns);
+bool sched_is_short(struct sched *s, struct graph_node *node, uint32_t device,
+		    uint64_t threshold_ns);
 
 #endif /* ARAXD_SCHED_H */

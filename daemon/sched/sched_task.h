@@ -12,6 +12,7 @@ struct sched_flow;
  * @flow:	its tenant, from sched_push() to sched_finish() or sched_remove()
  * @index:	its place in the tenant's heap; ~0 once picked
  * @lane:	of the device, once picked
+ * @kind:	what is known of its run time is kept under this; 0: not looked up yet
  * @predicted_ns: run time expected on the device chosen, 0 if unknown
  * @push_ns:	when it was pushed
  * @charged:	virtual time that its tenant was charged at the pick
@@ -20,6 +21,7 @@ struct sched_task {
 	struct sched_flow *flow;
 	uint32_t index;
 	uint32_t lane;
+	uint64_t kind;
 	uint64_t predicted_ns;
 	uint64_t push_ns;
 	uint64_t charged;

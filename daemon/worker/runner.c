@@ -100,14 +100,11 @@ static int load_locked(struct runner *r, const struct kernel *k, struct handle *
 	return 0;
 }
 
-static int get_kernel(struct runner *r, const struct kernel *k, void **loaded)
+static __attribute__((cold)) int load_kernel(struct runner *r, const struct kernel *k,
+					     struct handle *h, void **loaded)
 {
-	struct handle *h = &r->handles[k->index];
 	int err;
 
-	*loaded = atomic_load_explicit(&h->loaded, memory_order_acquire);
-	if (*loaded)
-		return 0;
 	pthread_mutex_lock(&r->lock);
 	err = h->err;
 	if (!err && !atomic_load_explicit(&h->loaded, memory_order_relaxed))
@@ -117,11 +114,19 @@ static int get_kernel(struct runner *r, const struct kernel *k, void **loaded)
 	return err;
 }
 
-static int run_here(struct runner *r, const struct runner_task *t)
+static inline int get_kernel(struct runner *r, const struct kernel *k, void **loaded)
+{
+	struct handle *h = &r->handles[k->index];
+
+	*loaded = atomic_load_explicit(&h->loaded, memory_order_acquire);
+	return __builtin_expect(!!*loaded, 1) ? 0 : load_kernel(r, k, h, loaded);
+}
+
+static inline int run_here(struct runner *r, const struct runner_task *t, uint32_t flags)
 {
 	struct arax_backend_run run = {
 		.size = sizeof(run),
-		.flags = t->flags & RUNNER_INLINE ? ARAX_RUN_INLINE : 0,
+		.flags = flags,
 		.lane = t->lane,
 		.launch = &t->launch,
 		.name = t->kernel->sig.name,
@@ -131,7 +136,6 @@ static int run_here(struct runner *r, const struct runner_task *t)
 
 	if (!err)
 		err = device_run(r->dev, &run);
-	count(&r->runs);
 	return err > 0 || err < -4095 ? -EIO : err;
 }
 
@@ -304,6 +308,15 @@ void runner_drop_uid(struct runner *r, uint32_t uid)
 /* ------------------------------------------------------------------ */
 /* Tasks                                                                 */
 
+static int run_counted(struct runner *r, const struct runner_task *t)
+{
+	int err = run_here(r, t, t->flags & RUNNER_INLINE ? ARAX_RUN_INLINE : 0);
+
+	if (!(t->flags & RUNNER_INLINE))
+		count(&r->runs);
+	return err;
+}
+
 int runner_run(struct runner *r, struct runner_task *t)
 {
 	bool timed = t->flags & RUNNER_TIMED;
@@ -316,10 +329,17 @@ int runner_run(struct runner *r, struct runner_task *t)
 	else if (runner_needs_worker(r, t->kernel))
 		t->result = run_in_worker(r, t);
 	else
-		t->result = run_here(r, t);
+		t->result = run_counted(r, t);
 	if (timed)
 		t->device_ns = now_ns() - start;
 	return t->result;
+}
+
+int runner_run_short(struct runner *r, const struct runner_task *t)
+{
+	if (__builtin_expect(t->deadline_ns != 0, 0) && now_ns() >= t->deadline_ns)
+		return -ETIMEDOUT;
+	return run_here(r, t, ARAX_RUN_INLINE);
 }
 
 void runner_submit(struct runner *r, struct runner_task *t)

@@ -86,7 +86,7 @@ struct runner_task {
 struct runner;
 
 struct runner_stats {
-	uint64_t runs;			/* in this process */
+	uint64_t runs;			/* in this process, without RUNNER_INLINE */
 	uint64_t worker_runs;
 	uint64_t workers;		/* alive now */
 	uint64_t worker_starts;
@@ -111,6 +111,12 @@ bool runner_needs_worker(const struct runner *r, const struct kernel *k);
 
 /* Run to its end on this thread; returns task->result. */
 int runner_run(struct runner *r, struct runner_task *task);
+
+/*
+ * The same for a kernel that is short and needs no worker, whatever the flags say:
+ * it is not split, not timed and, as that costs more than itself, not counted.
+ */
+int runner_run_short(struct runner *r, const struct runner_task *task);
 
 /* Hand to the lane's thread; never fails, never blocks for long. */
 void runner_submit(struct runner *r, struct runner_task *task);

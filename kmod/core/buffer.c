@@ -368,18 +368,3 @@ bool core_extent_overlaps(const struct core_extent *e, u32 nr, u64 start, u64 en
 			return true;
 	return false;
 }
-
-bool core_reads_lost(const struct core_task *t)
-{
-	u32 i;
-
-	for (i = 0; i < t->d.nr_ranges; i++) {
-		const struct core_buffer *buf = t->buffers[i];
-		const struct arax_dispatch_range *r = &t->ranges[i];
-
-		if (buf->nr_lost && t->d.access >> (2 * i) & ARAX_IN && r->length &&
-		    core_extent_overlaps(buf->lost, buf->nr_lost, r->offset, core_range_end(r)))
-			return true;
-	}
-	return false;
-}

@@ -124,7 +124,7 @@ static const struct core_call calls[] = {
 	CALL(DEVICE_PUBLISH, call_device_publish, arax_device, name, M),
 	CALL(KERNEL_PUBLISH, call_kernel_publish, arax_kernel_publish, text, M),
 	CALL(LIMIT_SET, call_limit_set, arax_limit, period_ns, A),
-	CALL(TENANT_QUERY, call_tenant_query, arax_tenant, path, A),
+	CALL(TENANT_QUERY, call_tenant_query, arax_tenant, pad, A),
 	CALL(CONTEXT_QUERY, call_context_query, arax_context, comm, A),
 	CALL(CONTEXT_KILL, call_context_kill, arax_kill, context, A),
 };

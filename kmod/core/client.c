@@ -26,7 +26,9 @@ struct core_client *core_client_create(struct core *core, void *link, u32 uid, u
 	clist_init(&c->free);
 	clist_init(&c->freed);
 	clist_init(&c->queued);
+	clist_init(&c->exam);
 	clist_init(&c->dispatched);
+	clist_init(&c->cursor);
 	clist_init(&c->backlog);
 	clist_init(&c->wake);
 	clist_init(&c->note);
@@ -56,7 +58,7 @@ void core_client_free(struct core_client *c)
 	struct core *core = c->core;
 
 	core_warn_on(c->nr_tasks || core_atomic_read(&c->sleepers));
-	core_warn_on(!clist_empty(&c->queued) || !clist_empty(&c->dispatched));
+	core_warn_on(core_has_queued(c) || !clist_empty(&c->dispatched) || c->fail_mark);
 	if (c->ready)
 		core_uncharge(c->tenant, c->user, ARAX_RES_CONTEXTS, 1);
 	core_mutex_lock(&core->lock);
@@ -76,54 +78,69 @@ void core_client_check_free(struct core_client *c, struct core_garbage *g)
 {
 	if (!c->gone || c->nr_tasks || !c->noted)
 		return;
+	core_fail_end(c->core, c);
 	clist_del(&c->wake);
 	clist_add_tail(&c->wake, &g->clients);
 	c->noted = false;	/* once */
 }
 
-/* What is not dispatched vanishes; what is, the mediator is told to drop. */
-static void drop_tasks(struct core_client *c, struct core_garbage *g)
+/* Dead at once: nothing of it is queued or dispatched any more. */
+static void die(struct core_client *c, u32 error, struct core_garbage *g)
 {
 	struct core *core = c->core;
-	struct clist *pos, *tmp;
 
-	clist_for_each_safe(pos, tmp, &c->queued) {
-		struct core_task *t = clist_entry(pos, struct core_task, node);
-		struct core_result r = { .result = -ECANCELED, .device = ~0u };
-
-		core_complete(core, t, &r, g);
-	}
+	core_write_once(c->dead, error);
+	if (c->ready && c->region)
+		core_write_once(core_ctl(c)->dead, error);
 	clist_del(&c->backlog);
+	/* What is dispatched, the mediator is told to drop. */
 	if (core->state == CORE_LIVE && c->peak_tasks) {
 		if (clist_empty(&c->note))
 			clist_add_tail(&c->note, &core->gone_notes);
 	} else {
 		c->noted = true;
 	}
-}
-
-void core_client_kill_locked(struct core_client *c, u32 error, struct core_garbage *g)
-{
-	core_spin_assert(&c->core->dispatch);
-	if (c->dead)
-		return;
-	core_write_once(c->dead, error);
-	if (c->ready && c->region)
-		core_write_once(core_ctl(c)->dead, error);
-	drop_tasks(c, g);
 	if (clist_empty(&c->wake))
 		clist_add_tail(&c->wake, &g->wake);
-	core_dispatch_flush(c->core, g);
+	core_dispatch_flush(core, g);
+}
+
+/* Some of what is queued vanishes; returns false when all has. */
+static bool drop_step(struct core_client *c, struct core_garbage *g)
+{
+	struct core_result r = { .result = -ECANCELED, .device = ~0u };
+	u32 n;
+
+	clist_splice_tail(&c->exam, &c->queued);
+	clist_del(&c->backlog);
+	for (n = 0; n < CORE_STEP && !clist_empty(&c->queued); n++)
+		core_complete(c->core, clist_first(&c->queued, struct core_task, node), &r, g);
+	if (!clist_empty(&c->queued))
+		return true;
+	core_fail_end(c->core, c);
+	return false;
 }
 
 void core_client_kill(struct core_client *c, u32 error)
 {
+	struct core *core = c->core;
 	struct core_garbage g;
+	bool more = true;
 
 	core_garbage_init(&g);
-	core_spin_lock(&c->core->dispatch);
-	core_client_kill_locked(c, error, &g);
-	core_unlock_collect(c->core, &g);
+	core_spin_lock(&core->dispatch);
+	if (c->dead)
+		more = false;
+	else
+		die(c, error, &g);
+	core_unlock_collect(core, &g);
+	while (more) {
+		core_garbage_init(&g);
+		core_spin_lock(&core->dispatch);
+		more = drop_step(c, &g);
+		core_unlock_collect(core, &g);
+		core_resched();
+	}
 }
 
 void core_client_release(struct core_client *c)
@@ -330,24 +347,33 @@ int core_context_kill(struct core *core, u32 id)
 {
 	struct core_garbage g;
 	struct clist *pos, *tmp;
+	bool more;
 	int err = -ENOENT;
 
 	/*
-	 * The dispatch lock is dropped only after core->lock, which keeps the
-	 * client: collecting needs core->lock free.
+	 * The garbage is collected only after core->lock, which keeps the client:
+	 * collecting needs core->lock free.
 	 */
 	core_garbage_init(&g);
 	core_mutex_lock(&core->lock);
-	core_spin_lock(&core->dispatch);
 	clist_for_each_safe(pos, tmp, &core->clients) {
 		struct core_client *c = clist_entry(pos, struct core_client, node);
 
 		if (c->id != id)
 			continue;
-		core_client_kill_locked(c, EPIPE, &g);
+		core_spin_lock(&core->dispatch);
+		more = !c->dead;
+		if (more)
+			die(c, EPIPE, &g);
+		core_spin_unlock(&core->dispatch);
+		while (more) {
+			core_spin_lock(&core->dispatch);
+			more = drop_step(c, &g);
+			core_spin_unlock(&core->dispatch);
+			core_resched();
+		}
 		err = 0;
 	}
-	core_spin_unlock(&core->dispatch);
 	core_mutex_unlock(&core->lock);
 	core_spin_lock(&core->dispatch);
 	core_unlock_collect(core, &g);

@@ -2,16 +2,14 @@
 /* Completion: the client's entry, its timeline, the books, the references. */
 #include "core.h"
 
-#define CHUNK	64	/* commits under one hold of core->dispatch; a kernel stack is small */
+#define CHUNK	64	/* commits under one hold of core->dispatch */
+#define GROUP	16	/* of them, posted together; a kernel stack is small */
 
-void core_post(struct core_client *c, u64 user_data, u64 tag, const struct core_result *r,
-	       struct core_garbage *g)
+static void put_completion(struct core_client *c, u32 pos, u64 user_data, u64 tag,
+			   const struct core_result *r)
 {
 	struct arax_completion *e;
-	u32 pos = c->cq_tail;
 
-	if (c->dead || !c->region)
-		return;
 	e = (void *)(c->region + c->layout.cq_offset +
 		     (size_t)(pos & (c->depth - 1)) * sizeof(*e));
 	e->result = r->result;
@@ -22,12 +20,60 @@ void core_post(struct core_client *c, u64 user_data, u64 tag, const struct core_
 	e->wait_ns = r->wait_ns;
 	e->bytes = r->bytes;
 	e->device = r->device;
-	e->flags = 0;
-	core_write_once(c->cq_tail, pos + 1);
+	e->failure = r->failure;
 	/* Pairs with the client's acquire when it polls for the entry. */
 	core_store_release(&e->seq, pos + 1);
+}
+
+static void wake_later(struct core_client *c, struct core_garbage *g)
+{
 	if (clist_empty(&c->wake))
 		clist_add_tail(&c->wake, &g->wake);
+}
+
+void core_post(struct core_client *c, u64 user_data, u64 tag, const struct core_result *r,
+	       struct core_garbage *g)
+{
+	u32 pos = c->cq_tail;
+
+	if (c->dead || !c->region)
+		return;
+	core_write_once(c->cq_tail, pos + 1);
+	put_completion(c, pos, user_data, tag, r);
+	wake_later(c, g);
+}
+
+/* A task that a commit has ended, and how. */
+struct ended {
+	struct core_task *task;
+	struct core_result r;
+};
+
+static bool silent(const struct core_task *t, const struct core_result *r)
+{
+	return t->d.flags & ARAX_TASK_SILENT && !r->result;
+}
+
+/*
+ * Tasks of one client, the first one last: that is where the client looks, over and
+ * over.  Were it told of each at once, it would look at the next one while we write
+ * that, and take its line away, each time.
+ */
+static void post_all(struct core_client *c, const struct ended *e, u32 n, struct core_garbage *g)
+{
+	u32 i, pos, quiet = 0;
+
+	for (i = 0; i < n; i++)
+		quiet += silent(e[i].task, &e[i].r);
+	core_write_once(c->silent, c->silent + quiet);
+	if (c->dead || !c->region || quiet == n)
+		return;
+	pos = c->cq_tail + n - quiet;
+	core_write_once(c->cq_tail, pos);
+	for (i = n; i--;)
+		if (!silent(e[i].task, &e[i].r))
+			put_completion(c, --pos, e[i].task->d.user_data, e[i].task->d.tag, &e[i].r);
+	wake_later(c, g);
 }
 
 /* What some tasks of one client add to its accounts and its tenants'. */
@@ -69,30 +115,35 @@ static void account(struct core_client *c, const struct account *a)
 }
 
 /* Which bytes are current only on a device, and which were lost with one. */
-static void update_residency(struct core_task *t, const struct core_result *r)
+static inline void update_residency(struct core_task *t, const struct core_result *r)
 {
 	u32 i;
 
 	for (i = 0; i < t->d.nr_ranges; i++) {
 		struct core_buffer *buf = t->buffers[i];
 		const struct arax_dispatch_range *x = &t->ranges[i];
-		u64 end = core_range_end(x);
+		u64 end;
 
 		if (!(t->d.access >> (2 * i) & ARAX_OUT) || !x->length)
 			continue;
-		if (r->dirty >> i & 1) {
+		/* Nearly all: its host copy is current, as it was. */
+		if (!(r->dirty >> i & 1) && !buf->nr_dirty && !buf->nr_lost)
+			continue;
+		end = core_range_end(x);
+		if (r->dirty >> i & 1)
 			core_extent_add(buf->dirty, &buf->nr_dirty, x->offset, end);
-		} else if (x->count == 1 && !r->result) {
-			if (buf->nr_dirty)
-				core_extent_remove(buf->dirty, &buf->nr_dirty, x->offset, end);
-			if (buf->nr_lost)
-				core_extent_remove(buf->lost, &buf->nr_lost, x->offset, end);
-		}
+		else if (x->count == 1 && !r->result && buf->nr_dirty)
+			core_extent_remove(buf->dirty, &buf->nr_dirty, x->offset, end);
+		/* Written anew, wherever that is. */
+		if (buf->nr_lost && x->count == 1 && !r->result)
+			core_extent_remove(buf->lost, &buf->nr_lost, x->offset, end);
 	}
+	if (t->promised)
+		core_unpromise(t);
 }
 
 /* References go, the structure goes back to its client. */
-void core_task_release(struct core *core, struct core_task *t, struct core_garbage *g)
+static inline void release(struct core *core, struct core_task *t, struct core_garbage *g)
 {
 	struct core_client *c = t->client;
 	u32 i;
@@ -109,21 +160,23 @@ void core_task_release(struct core *core, struct core_task *t, struct core_garba
 	t->state = CORE_TASK_FREE;
 	clist_add(&t->node, &c->freed);
 	c->nr_tasks--;
-	core_client_check_free(c, g);
+	if (c->gone)
+		core_client_check_free(c, g);
 }
 
-static void finish(struct core *core, struct core_task *t, const struct core_result *r,
-		   struct core_garbage *g)
+void core_task_release(struct core *core, struct core_task *t, struct core_garbage *g)
 {
-	struct core_client *c = t->client;
-	u64 tag = 0;
+	release(core, t, g);
+}
 
-	if (t->state == CORE_TASK_DISPATCHED) {
-		tag = t->d.tag;
+/* What its end means to others; it stays in its list. */
+static inline void finish(struct core *core, struct core_task *t, const struct core_result *r,
+			  struct core_garbage *g)
+{
+	if (t->state == CORE_TASK_DISPATCHED)
 		core_slot_free(core, t);
-	}
-	clist_del(&t->node);
-	clist_del(&t->note);
+	if (!clist_empty(&t->note))
+		clist_del(&t->note);
 	if (t->blocked)
 		cheap_remove(&t->wait->tasks, &t->tl_node);
 	t->blocked = false;
@@ -134,10 +187,21 @@ static void finish(struct core *core, struct core_task *t, const struct core_res
 	}
 	if (t->wait)
 		core_timeline_put_locked(t->wait, g);
-	if (t->d.flags & ARAX_TASK_SILENT && !r->result)
+}
+
+static void post_and_finish(struct core *core, struct core_task *t, const struct core_result *r,
+			    struct core_garbage *g)
+{
+	struct core_client *c = t->client;
+
+	if (t->state != CORE_TASK_DISPATCHED && !t->d.tag)
+		core_tag_undispatched(core, t);
+	/* First: somebody waits for this, and nobody sees the rest before the unlock. */
+	if (silent(t, r))
 		core_write_once(c->silent, c->silent + 1);
 	else
-		core_post(c, t->d.user_data, tag, r, g);
+		core_post(c, t->d.user_data, t->d.tag, r, g);
+	finish(core, t, r, g);
 }
 
 static void settle_books(struct core_task *t, const struct core_result *r)
@@ -154,7 +218,8 @@ void core_complete_held(struct core *core, struct core_task *t, const struct cor
 			struct core_garbage *g)
 {
 	settle_books(t, r);
-	finish(core, t, r, g);
+	post_and_finish(core, t, r, g);
+	clist_del(&t->node);
 	t->state = CORE_TASK_ZOMBIE;
 }
 
@@ -162,7 +227,7 @@ void core_complete(struct core *core, struct core_task *t, const struct core_res
 		   struct core_garbage *g)
 {
 	settle_books(t, r);
-	finish(core, t, r, g);
+	post_and_finish(core, t, r, g);
 	core_task_release(core, t, g);
 }
 
@@ -183,8 +248,9 @@ static struct core_task *claim(struct core *core, u64 tag)
 }
 
 /*
- * The places of a run's completions were last read by the client: fetch them all
- * at once, instead of one after the other as they are written.
+ * The places behind a run's completions were last read by the client.  Fetch as many
+ * as there were now: the next run finds them here, and fetching takes longer than
+ * writing.  The client looks at no more than the first of them meanwhile.
  */
 static void prefetch_places(const struct core_client *c, u32 n)
 {
@@ -198,30 +264,23 @@ static void prefetch_places(const struct core_client *c, u32 n)
 				    sizeof(struct arax_completion));
 }
 
-/*
- * Charges first: a client that sees its completion may submit at once and must
- * find its charge gone.  Runs of one client's tasks are uncharged together.
- */
-static void uncharge_runs(struct core *core, struct core_task **t, u32 n)
+/* To its client they count on, whoever the mediator is. */
+static void read_failure(struct core_client *c, const struct arax_commit_entry *s,
+			 struct core_result *r)
 {
-	u32 i, run;
+	u32 n = core_read_once(s->failure);
 
-	for (i = 0; i < n; i += run) {
-		struct core_client *c;
-
-		run = 1;
-		if (!t[i])
-			continue;
-		c = t[i]->client;
-		while (i + run < n && t[i + run] && t[i + run]->client == c)
-			run++;
-		prefetch_places(c, run);
-		core_uncharge_tasks(core, c->tenant, c->user, run);
-	}
+	if (r->result > 0 || r->result < -4095)
+		r->result = -EIO;
+	if (!n)
+		return;
+	r->failure = c->failures_before + n;
+	c->failures = r->failure;
 }
 
 /* Each word is read once: the mediator may still be writing it. */
-static void read_result(const struct arax_commit_entry *s, struct core_result *r)
+static void read_result(struct core_client *c, const struct arax_commit_entry *s,
+			struct core_result *r)
 {
 	r->result = core_read_once(s->result);
 	r->dirty = core_read_once(s->dirty);
@@ -230,47 +289,71 @@ static void read_result(const struct arax_commit_entry *s, struct core_result *r
 	r->bytes = core_read_once(s->bytes);
 	r->origin = core_read_once(s->origin);
 	r->device = core_read_once(s->device);
-	if (r->result > 0 || r->result < -4095)
-		r->result = -EIO;
+	r->failure = 0;
+	if (!core_likely(!r->result))
+		read_failure(c, s, r);
+}
+
+/* Tasks of one client. */
+static void end_run(struct core *core, const struct ended *e, u32 n, struct core_garbage *g)
+{
+	struct core_client *c = e->task->client;
+	struct account a = { 0 };
+	u32 i;
+
+	/* First: somebody waits for these, and nobody sees the rest before the unlock. */
+	post_all(c, e, n, g);
+	for (i = 0; i < n; i++) {
+		account_add(&a, &e[i].r);
+		/* With a number, or as another one's: the mediator's graph knows of it. */
+		if (e[i].r.result && !e[i].r.failure && !e[i].r.origin)
+			core_fail_mark(core, e[i].task);
+		finish(core, e[i].task, &e[i].r, g);
+		release(core, e[i].task, g);
+	}
+	prefetch_places(c, n);
+	core_uncharge_tasks(core, c->tenant, c->user, n);
+	account(c, &a);
+}
+
+/* Returns how many tags were stale. */
+static u32 commit_group(struct core *core, const struct arax_commit_entry *e, u32 mask,
+			u32 first, u32 n, struct core_garbage *g)
+{
+	struct ended ended[GROUP];
+	u32 i, nr = 0, begin = 0;
+
+	for (i = 0; i < n; i++) {
+		const struct arax_commit_entry *x = &e[(first + i) & mask];
+
+		ended[nr].task = claim(core, core_read_once(x->tag));
+		if (!ended[nr].task)
+			continue;
+		read_result(ended[nr].task->client, x, &ended[nr].r);
+		nr++;
+	}
+	for (i = 1; i <= nr; i++) {
+		if (i < nr && ended[i].task->client == ended[begin].task->client)
+			continue;
+		end_run(core, &ended[begin], i - begin, g);
+		begin = i;
+	}
+	return n - nr;
 }
 
 static u32 commit_chunk(struct core *core, const struct arax_commit_entry *e, u32 mask,
 			u32 first, u32 n)
 {
-	struct core_task *tasks[CHUNK];
-	struct account a = { 0 };
 	struct core_garbage g;
-	u32 i, stale = 0;
+	u32 done, stale = 0;
 
 	core_garbage_init(&g);
+	g.defer_wake = core->params.defers_wakes;
 	core_spin_lock(&core->dispatch);
-	for (i = 0; i < n; i++) {
-		tasks[i] = claim(core, core_read_once(e[(first + i) & mask].tag));
-		stale += !tasks[i];
-	}
-	uncharge_runs(core, tasks, n);
-	for (i = 0; i < n; i++) {
-		struct core_task *t = tasks[i];
-		struct core_result r;
-		struct core_client *c;
-
-		if (!t)
-			continue;
-		c = t->client;
-		read_result(&e[(first + i) & mask], &r);
-		account_add(&a, &r);
-		if (r.result)
-			core_fail_mark(core, t);
-		finish(core, t, &r, &g);
-		core_task_release(core, t, &g);
-		if (i + 1 < n && tasks[i + 1] && tasks[i + 1]->client == c)
-			continue;
-		/* The last of a run of one client's. */
-		account(c, &a);
-		memset(&a, 0, sizeof(a));
-		if (c->fail_mark)
-			core_fail_pass(core, c, &g);
-	}
+	core_wake_deferred_locked(core);
+	for (done = 0; done < n; done += GROUP)
+		stale += commit_group(core, e, mask, first + done,
+				      n - done < GROUP ? n - done : GROUP, &g);
 	core_dispatch_flush(core, &g);
 	core_unlock_collect(core, &g);
 	return stale;

@@ -27,13 +27,14 @@ struct core *core_create(const struct core_ops *ops, const struct core_params *p
 	core_mutex_init(&core->lock);
 	core_spin_init(&core->dispatch);
 	clist_init(&core->clients);
-	clist_init(&core->tenants);
-	clist_init(&core->users);
+	clist_init(&core->idle);
 	clist_init(&core->backlog);
 	clist_init(&core->task_notes);
 	clist_init(&core->drop_notes);
 	clist_init(&core->gone_notes);
+	clist_init(&core->reached);
 	clist_init(&core->zombies);
+	clist_init(&core->deferred);
 	core->next_client = 1;
 	core_handles_init(&core->buffers, (1u << CORE_HANDLE_BITS) - 2);
 	/* Slot 0 ends the free list; a tag is therefore never 0. */
@@ -50,21 +51,6 @@ free:
 	return NULL;
 }
 
-static void free_nodes(struct clist *list)
-{
-	struct clist *pos, *tmp;
-
-	clist_for_each_safe(pos, tmp, list) {
-		struct core_tenant *t = clist_entry(pos, struct core_tenant, node);
-		u32 i;
-
-		for (i = 0; i < ARAX_RES_MAX; i++)
-			core_warn_on(core_atomic_read(&t->res[i].used));
-		clist_del(&t->node);
-		core_free(t);
-	}
-}
-
 void core_destroy(struct core *core)
 {
 	u32 i;
@@ -72,8 +58,7 @@ void core_destroy(struct core *core)
 	core_warn_on(!clist_empty(&core->clients));
 	core_warn_on(core->state != CORE_DETACHED);
 	core_warn_on(core->slots_used);
-	free_nodes(&core->tenants);
-	free_nodes(&core->users);
+	core_tenants_destroy(core);
 	core_handles_destroy(&core->buffers);
 	for (i = 0; i < core->nr_kernels; i++)
 		core_free(core->kernels[i]);
@@ -96,20 +81,19 @@ void core_garbage_init(struct core_garbage *g)
 	g->bigs = NULL;
 	g->mediator = false;
 	g->flush = false;
+	g->defer_wake = false;
 }
 
-static void wake(struct core *core, struct core_garbage *g)
+/*
+ * Pairs with the full barrier of whoever sets a need_wakeup word and then looks at its
+ * ring: either it sees our entry, or we its word.
+ */
+static void wake_clients(struct core *core, struct clist *list)
 {
 	struct clist *pos, *tmp;
 
-	if (clist_empty(&g->wake) && !g->mediator)
-		return;
-	/*
-	 * Pairs with the full barrier of whoever sets a need_wakeup word and
-	 * then looks at its ring: either it sees our entry, or we its word.
-	 */
 	core_full_barrier();
-	clist_for_each_safe(pos, tmp, &g->wake) {
+	clist_for_each_safe(pos, tmp, list) {
 		struct core_client *c = clist_entry(pos, struct core_client, wake);
 
 		clist_del(&c->wake);
@@ -117,8 +101,33 @@ static void wake(struct core *core, struct core_garbage *g)
 		    (c->ready && c->region && core_read_once(core_ctl(c)->cq_need_wakeup)))
 			core->ops->client_wake(c);
 	}
+}
+
+static void wake(struct core *core, struct core_garbage *g)
+{
+	if (clist_empty(&g->wake) && !g->mediator)
+		return;
+	if (g->defer_wake) {
+		clist_splice_tail(&g->wake, &core->deferred);
+		return;
+	}
+	wake_clients(core, &g->wake);
 	if (g->mediator && core->page && core_read_once(core->page->need_wakeup))
 		core->ops->mediator_wake(core);
+}
+
+void core_wake_deferred_locked(struct core *core)
+{
+	core_spin_assert(&core->dispatch);
+	if (!clist_empty(&core->deferred))
+		wake_clients(core, &core->deferred);
+}
+
+void core_wake_deferred(struct core *core)
+{
+	core_spin_lock(&core->dispatch);
+	core_wake_deferred_locked(core);
+	core_spin_unlock(&core->dispatch);
 }
 
 static void collect(struct core *core, struct core_garbage *g)

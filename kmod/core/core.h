@@ -14,7 +14,9 @@
  *   core->dispatch  (spin)  the dispatch ring, slots, task states, completion
  *                   rings, timelines, notes.  Nothing sleeps under it, nothing
  *                   is freed under it: what became garbage goes to a
- *                   struct core_garbage and dies after the unlock.
+ *                   struct core_garbage and dies after the unlock.  One
+ *                   client may have 65,536 tasks: what looks at all of them
+ *                   does so in steps, with the lock dropped between them.
  *
  *   mmap() of the link takes none of them.  Tenants' counters are lock-free.
  */
@@ -64,6 +66,9 @@ struct core_tenant;
  * @timeline_import: the timeline of a descriptor, reference taken
  * @tenant_by_fd: the tenant of a cgroup directory, reference taken; with
  *		  core->lock held
+ * @tenant_gone:  is the cgroup of a tenant removed?  Asked with core->lock held, and
+ *		  only of one whose ->link the link has set when it was new
+ * @tenant_free:  such a tenant goes; with core->lock held, or from core_destroy()
  * @now:	  (atomic) CLOCK_MONOTONIC in ns, read afresh, for core_submit();
  *		  NULL: core_now_ns() does
  */
@@ -91,6 +96,8 @@ struct core_ops {
 	int (*timeline_export)(struct core_client *c, struct core_timeline *tl);
 	struct core_timeline *(*timeline_import)(struct core_client *c, int fd, int *err);
 	int (*tenant_by_fd)(struct core *core, int fd, struct core_tenant **out);
+	bool (*tenant_gone)(struct core *core, const struct core_tenant *t);
+	void (*tenant_free)(struct core *core, struct core_tenant *t);
 	u64 (*now)(struct core *core);
 };
 
@@ -101,6 +108,13 @@ struct core_params {
 	u32 cells;		/* of the dispatch ring: power of two, CORE_MIN.._MAX_CELLS */
 	u32 slots;		/* 2..CORE_MAX_SLOTS; the mediator may hold one task less */
 	u32 max_handles;	/* of one context */
+	/*
+	 * Who submits and commits is the mediator itself.  It looks at the ring
+	 * without being woken, and calls core_wake_deferred() before it waits for
+	 * anything: so neither call has to wait until its stores have arrived
+	 * everywhere.  A commit wakes whom the one before it has left asleep.
+	 */
+	bool defers_wakes;
 	u64 user_memory;	/* defaults per uid, where nothing is configured */
 	u64 user_tasks;
 	u64 user_contexts;
@@ -118,6 +132,8 @@ struct core_params {
 /* Of one timeline: each advance looks at all of them. */
 #define CORE_MAX_WAITERS	1024
 #define CORE_MAX_EVENTS		128
+/* Tasks that one hold of core->dispatch looks at, where there may be many. */
+#define CORE_STEP		64
 #define CORE_BUFFER_RING	0x100	/* core_buffer.type of a context's region */
 
 /* ------------------------------------------------------------------ */
@@ -147,7 +163,9 @@ struct core_tenant {
 	u64 period_ns;
 	u32 weight;
 	bool is_user;
-	struct clist node;		/* core->tenants, ordered by id */
+	struct core_tenant *below[2];	/* in the tree of ids, see tenant_tree.c */
+	struct clist idle;		/* core->idle, while it has no reference */
+	void *link;			/* the link's own, see tenant_gone */
 	char path[256];
 };
 
@@ -188,10 +206,38 @@ struct core_extent {
 	u64 end;
 };
 
+/* Tasks with from < order <= to came behind a failure; see fail.c. */
+struct core_poison {
+	u64 mark;
+	u64 from;
+	u64 to;
+};
+
+#define CORE_PROMISES	4
+
+/* Lost bytes that tasks under way are going to rewrite, see lost.c. */
+struct core_promise {
+	u32 context;
+	u32 queue;		/* 0: a dataflow queue */
+	u32 era;
+	u32 writers;
+	struct core_extent bytes;
+};
+
 struct core_buffer {
-	struct core *core;
+	/* What each task looks at comes first: a cache line of it. */
 	u64 bytes;
 	u32 id;			/* in core->buffers; also its key at the mediator */
+	/* core->dispatch: */
+	u32 nr_dirty;
+	u32 nr_lost;
+	u32 nr_promised;
+	bool revoked;
+	bool idle;		/* buffer_idle() has been called */
+	bool mediated;		/* the mediator may have it mapped */
+	u64 users;		/* handles and tasks */
+
+	struct core *core;
 	u32 type;		/* 0 created, else 1 + enum arax_import */
 	u32 context;		/* creator */
 	u32 uid;
@@ -200,30 +246,55 @@ struct core_buffer {
 	void *link;		/* the link's own */
 
 	/* core->dispatch: */
-	u64 users;		/* handles and tasks */
-	bool revoked;
-	bool idle;		/* buffer_idle() has been called */
-	bool mediated;		/* the mediator may have it mapped */
 	struct clist note;	/* core->drop_notes */
 	struct clist garbage;
 	/* Bytes that failed tasks would have written, see fail.c: [1] dataflow. */
-	u64 poison;
+	struct core_poison poison;
 	struct core_extent poisoned[2][CORE_DIRTY_RANGES];
 	u32 nr_poisoned[2];
 	/* Ranges whose only current copy is, or was, on a device. */
 	struct core_extent dirty[CORE_DIRTY_RANGES];
-	u32 nr_dirty;
 	struct core_extent lost[CORE_DIRTY_RANGES];
-	u32 nr_lost;
+	struct core_promise promised[CORE_PROMISES];
+};
+
+/* Of a refused task, see refuse.c. */
+struct core_mark {
+	u64 origin;		/* tag of the first failure; 0: no mark */
+	u64 end;		/* entries from this position on don't depend on it */
+};
+
+#define CORE_MARKED_BYTES	16
+
+struct core_marked_bytes {
+	struct core_mark mark;
+	u32 buffer;		/* id */
+	bool flow;		/* by a task of a dataflow queue */
+	u64 start;
+	u64 end;
+};
+
+/* The marks of one client; client->lock. */
+struct core_refusals {
+	u64 id;			/* of those that hold, 0: none does */
+	u64 ids;
+	u64 at;			/* position of a batch's first entry, counted for ever */
+	u64 last;		/* the latest end */
+	u64 published;		/* entries before this position were seen published */
+	struct core_mark any[2];	/* on any bytes; [1] dataflow */
+	struct core_marked_bytes bytes[CORE_MARKED_BYTES];
 };
 
 struct core_queue {
 	u32 handle;
 	u32 flags;
 	s32 priority;
+	u64 refusals;		/* client->lock, as the next two: their id */
+	struct core_mark refused;
+	struct core_mark refused_barrier;
 	u64 tasks;		/* core->dispatch: refs by tasks, plus the handle's */
-	u64 poison;		/* core->dispatch: a task failed, see fail.c */
-	u64 barrier_poison;	/* core->dispatch: a barrier did */
+	struct core_poison poison;	/* core->dispatch: a task failed, see fail.c */
+	struct core_poison barrier_poison;	/* core->dispatch: a barrier did */
 	struct clist garbage;
 };
 
@@ -235,6 +306,7 @@ struct core_timeline {
 	struct cheap *tasks;	/* core_task.tl_node by wait_value: those blocked */
 	struct clist waiters;	/* core_wait_point.node */
 	struct clist events;	/* core_event.node */
+	struct clist reached;	/* in core->reached: tasks are still to be released */
 	u32 nr_waiters;
 	u32 nr_events;
 	struct clist garbage;
@@ -262,20 +334,22 @@ enum core_task_state {
 #define CORE_NOTE_UNBLOCK	0x2
 
 struct core_task {
-	struct clist node;	/* client->free, ->freed, ->queued, ->dispatched */
-	struct cheap tl_node;	/* wait->tasks, while blocked */
+	struct clist node;	/* client->free, ->freed, ->queued, ->exam, ->dispatched */
 	struct clist note;	/* core->task_notes */
 	struct core_client *client;
 	struct core_queue *queue;
 	struct core_timeline *wait;
 	struct core_timeline *signal;
-	u64 wait_value;
-	u64 signal_value;
 	u8 state;
 	u8 notes;		/* CORE_NOTE_* that are pending */
 	bool started;		/* seen at detach */
 	bool blocked;
 	bool canceled;		/* the client asked while it was dispatched */
+	bool barrier;
+	bool ranged;		/* its ranges are known */
+	u32 promised;		/* bit per range, see lost.c */
+	u32 promise_era;
+	u64 order;		/* among those that were queued */
 	struct core_buffer **buffers;
 	struct arax_dispatch_range *ranges;
 	u8 *args;
@@ -283,6 +357,13 @@ struct core_task {
 	struct core_buffer *inline_buffers[2];
 	struct arax_dispatch_range inline_ranges[2];
 	struct arax_dispatch d;	/* as it is, or will be, in the dispatch ring */
+	/* Tasks without timelines touch nothing from here on. */
+	union {
+		u64 wait_value;
+		u64 origin;	/* of a refused task: why */
+	};
+	u64 signal_value;
+	struct cheap tl_node;	/* wait->tasks, while blocked */
 };
 
 /* ------------------------------------------------------------------ */
@@ -318,6 +399,7 @@ struct core_client {
 	u32 cq_seen;		/* the client's head, as last believed */
 	u32 submitted;
 	struct clist free;	/* tasks */
+	struct core_refusals refusals;
 
 	struct core_task *tasks;
 	struct arax_layout layout;
@@ -329,7 +411,13 @@ struct core_client {
 	/* core->dispatch: */
 	struct clist freed;	/* tasks on their way back to free */
 	struct clist queued;
+	struct clist exam;	/* behind those, to be looked at by a cancel or settle() */
 	struct clist dispatched; /* in submission order */
+	struct clist cursor;	/* of a cancel, in dispatched; no task */
+	const struct arax_cancel *cancel;
+	const struct core_queue *cancel_queue;
+	u32 nr_canceled;
+	u64 queue_order;	/* of the last task that was queued */
 	struct clist backlog;	/* in core->backlog while queued is not empty */
 	struct clist wake;	/* in a core_garbage */
 	struct clist note;	/* core->gone_notes */
@@ -341,10 +429,14 @@ struct core_client {
 	bool noted;		/* the mediator knows, or need not */
 	u64 fail_mark;		/* see fail.c; 0: no failure to pass on */
 	u64 fail_origin;
+	u64 fail_last;		/* order of the last task that it may concern */
+	struct core_poison fail_any;	/* any bytes */
 	u64 device_ns;
 	u64 wait_ns;
 	u64 tasks_done;
 	u64 tasks_failed;
+	u32 failures;		/* the last one that it was told of */
+	u32 failures_before;	/* the last one of earlier mediators */
 };
 
 struct core_kernel {
@@ -376,8 +468,9 @@ struct core {
 	struct clist clients;
 	u32 next_client;
 	u32 nr_clients;
-	struct clist tenants;
-	struct clist users;
+	struct core_tenant *tenants;	/* trees, by id */
+	struct core_tenant *users;
+	struct clist idle;	/* tenants with limits alone; the longest unlooked at first */
 	struct core_handles buffers;	/* ids of all buffers */
 	struct arax_device *devices[CORE_MAX_DEVICES];
 	u32 nr_devices;
@@ -400,8 +493,14 @@ struct core {
 	struct clist task_notes;
 	struct clist drop_notes;
 	struct clist gone_notes;
+	struct clist reached;	/* timelines with tasks to release */
 	struct clist zombies;	/* tasks that a stuck old mediator still holds */
+	struct clist deferred;	/* clients to wake, see core_params.defers_wakes */
 	u64 poison;
+	u64 poison_dead;	/* no mark up to this one counts */
+	u32 nr_marking;		/* clients whose marks count */
+	u32 era;		/* of promises: one between two deaths */
+	u64 undispatched;	/* tags given to tasks that no mediator had */
 };
 
 /*
@@ -418,6 +517,7 @@ struct core_garbage {
 	void *bigs;		/* singly linked through their first word */
 	bool mediator;		/* wake it */
 	bool flush;		/* notes were added: publish them at the end */
+	bool defer_wake;	/* see core_params.defers_wakes */
 };
 
 void core_garbage_init(struct core_garbage *g);
@@ -459,7 +559,6 @@ int core_context_init(struct core_client *c, struct arax_context_init *a);
 /* core->dispatch held: is nothing left that points to it? */
 void core_client_check_free(struct core_client *c, struct core_garbage *g);
 void core_client_free(struct core_client *c);
-void core_client_kill_locked(struct core_client *c, u32 error, struct core_garbage *g);
 int core_context_query(struct core *core, struct arax_context *a);
 int core_context_kill(struct core *core, u32 id);
 int core_usage_query(struct core_client *c, struct arax_usage *a);
@@ -512,7 +611,10 @@ void *core_handle_next(const struct core_handles *t, u32 *index, enum core_type 
 /* ------------------------------------------------------------------ */
 /* tenant.c                                                            */
 
-/* With core->lock held; parent's reference is taken anew. */
+/*
+ * With core->lock held; parent's reference is taken anew.  The path of one that is
+ * already there stays.
+ */
 struct core_tenant *core_tenant_get(struct core *core, u64 id, struct core_tenant *parent,
 				    const char *path);
 struct core_tenant *core_user_get(struct core *core, u32 uid);
@@ -531,6 +633,17 @@ void core_uncharge_tasks(struct core *core, struct core_tenant *t, struct core_t
 int core_limit_set(struct core *core, const struct arax_limit *a);
 int core_tenant_query(struct core *core, struct arax_tenant *a);
 void core_tenant_usage(struct core *core, struct core_tenant *t, struct arax_usage *u);
+/* Those that are left when all clients and buffers are gone. */
+void core_tenants_destroy(struct core *core);
+
+/* ------------------------------------------------------------------ */
+/* tenant_tree.c: core->tenants or core->users; core->lock held        */
+
+/* Where the tenant with this id is, or the empty place where it would be. */
+struct core_tenant **core_tenant_place(struct core_tenant **root, u64 id);
+void core_tenant_unlink(struct core_tenant **root, struct core_tenant *t);
+/* The one with the least id that is not less than @id, or NULL. */
+struct core_tenant *core_tenant_from(struct core_tenant *root, u64 id);
 
 /* ------------------------------------------------------------------ */
 /* buffer.c                                                            */
@@ -565,8 +678,14 @@ static inline u64 core_range_end(const struct arax_dispatch_range *r)
 	return r->offset + (u64)(r->count - 1) * r->stride + r->length;
 }
 
-/* core->dispatch held: does the task read bytes that died with a mediator? */
+/*
+ * lost.c; core->dispatch held.  Does the task read bytes that died with a mediator,
+ * and that nobody before it is going to rewrite?  A task that is accepted promises
+ * what it writes, until it ends.
+ */
 bool core_reads_lost(const struct core_task *t);
+void core_promise(struct core_task *t);
+void core_unpromise(struct core_task *t);
 
 /* ------------------------------------------------------------------ */
 /* queue.c, timeline.c                                                 */
@@ -610,6 +729,8 @@ void core_timeline_put(struct core *core, struct core_timeline *tl);
 void core_timeline_put_locked(struct core_timeline *tl, struct core_garbage *g);
 void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value, s32 error,
 			 struct core_garbage *g);
+/* Releases so many tasks at most that wait for what was reached. */
+void core_timeline_release(struct core *core, u32 max);
 
 /* ------------------------------------------------------------------ */
 /* submit.c                                                            */
@@ -619,15 +740,44 @@ void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value,
  * credit), -EINVAL (not published), -EPIPE, -ENXIO if none was.
  */
 int core_submit(struct core_client *c, u32 max);
-int core_cancel(struct core_client *c, struct arax_cancel *a);
-/* Is an entry published at the consumer's position?  One load. */
-static inline bool core_submit_ready(const struct core_client *c)
+/* Is the entry at that position published?  One load. */
+static inline bool core_entry_ready(const struct core_client *c, u32 pos)
 {
 	const struct arax_task *t = (const void *)(c->region + c->layout.sq_offset +
-				     (size_t)(c->sq_head & (c->depth - 1)) * c->entry_size);
+				     (size_t)(pos & (c->depth - 1)) * c->entry_size);
 
-	return core_load_acquire(&t->seq) == c->sq_head + 1;
+	/* Pairs with the client's release when it publishes the entry. */
+	return core_load_acquire(&t->seq) == pos + 1;
 }
+
+/* The same at the consumer's position. */
+static inline bool core_submit_ready(const struct core_client *c)
+{
+	return core_entry_ready(c, c->sq_head);
+}
+
+/*
+ * refuse.c; client->lock held.  First core_refusals_hold() with the position of a
+ * batch's first entry: does any mark hold there?  Then for each task in order: a
+ * refused one, with its tag, is added; another is reached or not, and if it is,
+ * t->origin says by whom and it counts as refused.
+ */
+bool core_refusals_hold(struct core_client *c, u32 pos);
+void core_refusal_add(struct core_client *c, struct core_task *t, u64 pos);
+bool core_refusal_reaches(struct core_client *c, struct core_task *t, u64 pos);
+/*
+ * When the completions of a batch have been posted: looks how far the client has
+ * published meanwhile (false: only so far, as long as core->dispatch is held), and
+ * ends the marks of the batch there.
+ */
+bool core_refusals_look(struct core_client *c, bool locked);
+void core_refusals_close_queue(struct core_client *c, struct core_queue *q);
+void core_refusals_close(struct core_client *c);
+
+/* cancel.c */
+int core_cancel(struct core_client *c, struct arax_cancel *a);
+/* core->dispatch held: examines so many at most; false: there is no more. */
+bool core_cancel_step(struct core *core, struct core_client *c, u32 max, struct core_garbage *g);
 
 /* ------------------------------------------------------------------ */
 /* mediator.c, dispatch.c, commit.c                                    */
@@ -636,11 +786,12 @@ int core_attach(struct core *core, struct arax_attach *a);
 /* The mediator's file is closed: it commits nothing any more. */
 void core_detach(struct core *core);
 /*
- * Its process is gone, and with it every DMA: replay or fail its tasks.  If
- * another has taken over meanwhile: when the processes of all that were
- * detached are gone.
+ * The process of the mediator of that epoch is gone, and with it every DMA: what
+ * it still held is let go if another one has taken over from it, else its tasks
+ * are replayed or failed.  Each by itself: one that is stuck holds up no other.
+ * Returns true if the seat is free now.
  */
-void core_mediator_gone(struct core *core);
+bool core_mediator_gone(struct core *core, u32 epoch);
 /* No new mediator came: fail what is queued with EOWNERDEAD. */
 void core_expire(struct core *core);
 int core_fetch(struct core *core, struct arax_fetch *a);
@@ -650,6 +801,9 @@ int core_mediator_charge(struct core *core, const struct arax_charge *a);
 /* The broker is its own mediator: it reads and commits without copies. */
 u32 core_commit_entries(struct core *core, const struct arax_commit_entry *e, u32 n, u32 mask,
 			u32 first, u32 *stale);
+/* Wakes whom submissions and commits have left asleep: see core_params.defers_wakes. */
+void core_wake_deferred(struct core *core);
+void core_wake_deferred_locked(struct core *core);
 /*
  * The next entry of the dispatch ring from the mediator's position *head on,
  * or NULL; skips pads.  Used by the broker and, on the mapped ring, by araxd.
@@ -669,11 +823,19 @@ static inline const struct arax_dispatch *core_ring_peek(const u8 *ring, u32 cel
 	}
 }
 
-/* dispatch.c; core->dispatch held */
-void core_dispatch_flush(struct core *core, struct core_garbage *g);
+/*
+ * dispatch.c; core->dispatch held.  Publishes some of what waits for room.  What is
+ * left comes with the next call, and there may be such if this returns true: the
+ * mediator is woken then, and its fetch goes on until all is done.
+ */
+bool core_dispatch_flush(struct core *core, struct core_garbage *g);
+/* Behind all that are queued, in the backlog. */
+void core_dispatch_requeue(struct core *core, struct core_task *t);
 /* Puts a prepared task into the ring, or into its client's backlog. */
 void core_dispatch_queue(struct core *core, struct core_task *t, struct core_garbage *g);
 void core_slot_free(struct core *core, struct core_task *t);
+/* A tag for a task that ends before a mediator had it: of epoch 0. */
+void core_tag_undispatched(struct core *core, struct core_task *t);
 void core_note_task(struct core *core, struct core_task *t, u8 note);
 
 /* commit.c; core->dispatch held */
@@ -681,6 +843,7 @@ struct core_result {
 	s32 result;
 	u32 device;
 	u32 dirty;
+	u32 failure;
 	u64 device_ns;
 	u64 wait_ns;
 	u64 bytes;
@@ -700,7 +863,12 @@ void core_task_release(struct core *core, struct core_task *t, struct core_garba
 
 /* fail.c; core->dispatch held */
 void core_fail_mark(struct core *core, struct core_task *t);
-void core_fail_pass(struct core *core, struct core_client *c, struct core_garbage *g);
+/* Cancels t, which is queued, if it depends on a failed one. */
+bool core_fail_reaches(struct core *core, struct core_task *t, struct core_garbage *g);
+/* None of the client's tasks is queued from before the last failure. */
+void core_fail_end(struct core *core, struct core_client *c);
+/* Is any task of the client queued, examined or not? */
+bool core_has_queued(const struct core_client *c);
 
 /* ------------------------------------------------------------------ */
 /* registry.c                                                          */

@@ -10,6 +10,8 @@
 #include "core.h"
 
 #define BACKLOG_TURN	16	/* tasks of one client before the next has its turn */
+#define FLUSH_MAX	256	/* tasks and notes under one hold of core->dispatch */
+#define DISPATCH_AT(field)	__builtin_offsetof(struct arax_dispatch, field)
 #define NOTE_CELLS	((u32)(sizeof(struct arax_dispatch) / ARAX_CELL_SIZE))
 
 static struct arax_dispatch *cell(struct core *core, u32 pos)
@@ -29,7 +31,7 @@ static void publish(struct core *core, u32 cells)
 }
 
 /* Room for an entry of so many cells in one piece, or NULL. */
-static struct arax_dispatch *reserve(struct core *core, u32 cells)
+static inline struct arax_dispatch *reserve(struct core *core, u32 cells)
 {
 	u32 total = core->params.cells, used, to_end, need = cells;
 	struct arax_dispatch *d;
@@ -75,6 +77,12 @@ static void slot_take(struct core *core, struct core_task *t)
 	core_write_once(core->states[i], ARAX_SLOT_IDLE);
 }
 
+void core_tag_undispatched(struct core *core, struct core_task *t)
+{
+	core_spin_assert(&core->dispatch);
+	t->d.tag = ++core->undispatched & ((1ull << 48) - 1);
+}
+
 void core_slot_free(struct core *core, struct core_task *t)
 {
 	u32 i = ARAX_TAG_SLOT(t->d.tag);
@@ -92,7 +100,22 @@ void core_slot_free(struct core *core, struct core_task *t)
 	core->slots_used--;
 }
 
-static bool try_dispatch(struct core *core, struct core_task *t, struct core_garbage *g)
+static inline void copy_part(struct arax_dispatch *to, const struct arax_dispatch *from,
+			     size_t begin, size_t end)
+{
+	memcpy((u8 *)to + begin, (const u8 *)from + begin, end - begin);
+}
+
+/* As the present mediator counts; none of what could not be true. */
+static u32 known_failures(const struct core_task *t)
+{
+	const struct core_client *c = t->client;
+	u32 n = t->d.known - c->failures_before;
+
+	return n <= c->failures - c->failures_before ? n : 0;
+}
+
+static inline bool try_dispatch(struct core *core, struct core_task *t, struct core_garbage *g)
 {
 	u32 i, cells = task_cells(t);
 	struct arax_dispatch_range *r;
@@ -104,13 +127,23 @@ static bool try_dispatch(struct core *core, struct core_task *t, struct core_gar
 	if (!d)
 		return false;
 	slot_take(core, t);
-	t->d.cells = (u16)cells;
-	t->d.flags &= ~ARAX_DISPATCH_BLOCKED;
 	if (t->blocked)
 		t->d.flags |= ARAX_DISPATCH_BLOCKED;
-	/* All but the sequence word. */
-	memcpy((u8 *)d + sizeof(d->seq), (u8 *)&t->d + sizeof(d->seq),
-	       sizeof(*d) - sizeof(d->seq));
+	else if (t->d.flags & ARAX_DISPATCH_BLOCKED)
+		t->d.flags &= ~ARAX_DISPATCH_BLOCKED;
+	/*
+	 * All but the sequence word; what was written just now by itself: the copies
+	 * are by larger pieces, which would have to wait for it.
+	 */
+	d->type = t->d.type;
+	d->opcode = t->d.opcode;
+	d->cells = (u16)cells;
+	d->tag = t->d.tag;
+	copy_part(d, &t->d, DISPATCH_AT(tenant), DISPATCH_AT(submit_ns));
+	d->submit_ns = t->d.submit_ns;
+	copy_part(d, &t->d, DISPATCH_AT(deadline_ns), sizeof(*d));
+	if (t->d.known)
+		d->known = known_failures(t);
 	r = (struct arax_dispatch_range *)(d + 1);
 	for (i = 0; i < t->d.nr_ranges; i++)
 		r[i] = t->ranges[i];
@@ -131,18 +164,29 @@ static bool nobody_waits(const struct core *core)
 	       clist_empty(&core->drop_notes) && clist_empty(&core->gone_notes);
 }
 
+void core_dispatch_requeue(struct core *core, struct core_task *t)
+{
+	struct core_client *c = t->client;
+
+	clist_add_tail(&t->node, &c->queued);
+	if (clist_empty(&c->backlog))
+		clist_add_tail(&c->backlog, &core->backlog);
+}
+
 void core_dispatch_queue(struct core *core, struct core_task *t, struct core_garbage *g)
 {
 	struct core_client *c = t->client;
 
 	t->notes = 0;
 	t->canceled = false;
-	if (nobody_waits(core) && try_dispatch(core, t, g))
+	if (nobody_waits(core) && clist_empty(&c->exam) && try_dispatch(core, t, g))
 		return;
 	t->state = CORE_TASK_QUEUED;
-	clist_add_tail(&t->node, &c->queued);
-	if (clist_empty(&c->backlog))
-		clist_add_tail(&c->backlog, &core->backlog);
+	t->order = ++c->queue_order;
+	if (clist_empty(&c->exam))
+		core_dispatch_requeue(core, t);
+	else
+		clist_add_tail(&t->node, &c->exam);
 }
 
 void core_note_task(struct core *core, struct core_task *t, u8 note)
@@ -172,12 +216,17 @@ static bool send_note(struct core *core, u8 type, u64 tag, u32 context, u64 obje
 	return true;
 }
 
-static bool flush_notes(struct core *core, struct core_garbage *g)
+/* Returns false if one found no room, or no turn. */
+static bool flush_notes(struct core *core, u32 *max, struct core_garbage *g)
 {
 	struct clist *pos, *tmp;
 
 	clist_for_each_safe(pos, tmp, &core->task_notes) {
 		struct core_task *t = clist_entry(pos, struct core_task, note);
+
+		if (!*max)
+			return false;
+		(*max)--;
 
 		if (t->notes & CORE_NOTE_UNBLOCK) {
 			if (!send_note(core, ARAX_DISPATCH_UNBLOCK, t->d.tag, t->client->id, 0,
@@ -196,6 +245,9 @@ static bool flush_notes(struct core *core, struct core_garbage *g)
 	clist_for_each_safe(pos, tmp, &core->drop_notes) {
 		struct core_buffer *buf = clist_entry(pos, struct core_buffer, note);
 
+		if (!*max)
+			return false;
+		(*max)--;
 		if (!send_note(core, ARAX_DISPATCH_BUFFER, 0, buf->context, buf->id, 0, g))
 			return false;
 		clist_del(&buf->note);
@@ -204,6 +256,9 @@ static bool flush_notes(struct core *core, struct core_garbage *g)
 	clist_for_each_safe(pos, tmp, &core->gone_notes) {
 		struct core_client *c = clist_entry(pos, struct core_client, note);
 
+		if (!*max)
+			return false;
+		(*max)--;
 		if (!send_note(core, ARAX_DISPATCH_CONTEXT, 0, c->id, 0, 0, g))
 			return false;
 		clist_del(&c->note);
@@ -213,34 +268,59 @@ static bool flush_notes(struct core *core, struct core_garbage *g)
 	return true;
 }
 
-void core_dispatch_flush(struct core *core, struct core_garbage *g)
+/* Some tasks of the client whose turn it is.  Returns false if one found no room. */
+static bool flush_client(struct core *core, struct core_client *c, u32 *max,
+			 struct core_garbage *g)
 {
-	core_spin_assert(&core->dispatch);
-	if (core->state != CORE_LIVE || !flush_notes(core, g))
-		return;
-	while (!clist_empty(&core->backlog)) {
-		struct core_client *c = clist_first(&core->backlog, struct core_client, backlog);
-		u32 turn;
+	u32 turn = 0;
 
-		for (turn = 0; turn < BACKLOG_TURN && !clist_empty(&c->queued); turn++) {
-			struct core_task *t = clist_first(&c->queued, struct core_task, node);
+	while (turn < BACKLOG_TURN && *max && !clist_empty(&c->queued)) {
+		struct core_task *t = clist_first(&c->queued, struct core_task, node);
 
-			clist_del(&t->node);
-			if (!try_dispatch(core, t, g)) {
-				clist_add(&t->node, &c->queued);
-				/*
-				 * Room comes in small pieces: who had some is
-				 * not the first to have the next.
-				 */
-				if (turn) {
-					clist_del(&c->backlog);
-					clist_add_tail(&c->backlog, &core->backlog);
-				}
-				return;
+		(*max)--;
+		if (c->fail_mark && t->order > c->fail_last)
+			core_fail_end(core, c);
+		if (core_fail_reaches(core, t, g))
+			continue;
+		clist_del(&t->node);
+		if (!try_dispatch(core, t, g)) {
+			clist_add(&t->node, &c->queued);
+			/*
+			 * Room comes in small pieces: who had some is not the
+			 * first to have the next.
+			 */
+			if (turn) {
+				clist_del(&c->backlog);
+				clist_add_tail(&c->backlog, &core->backlog);
 			}
+			return false;
 		}
-		clist_del(&c->backlog);
-		if (!clist_empty(&c->queued))
-			clist_add_tail(&c->backlog, &core->backlog);
+		turn++;
 	}
+	clist_del(&c->backlog);
+	if (!clist_empty(&c->queued))
+		clist_add_tail(&c->backlog, &core->backlog);
+	else if (clist_empty(&c->exam))
+		core_fail_end(core, c);
+	return true;
+}
+
+bool core_dispatch_flush(struct core *core, struct core_garbage *g)
+{
+	u32 max = FLUSH_MAX;
+	bool more;
+
+	core_spin_assert(&core->dispatch);
+	core_timeline_release(core, CORE_STEP);
+	if (core->state != CORE_LIVE)
+		return false;
+	if (flush_notes(core, &max, g))
+		while (max && !clist_empty(&core->backlog))
+			if (!flush_client(core, clist_first(&core->backlog, struct core_client,
+							    backlog), &max, g))
+				break;
+	/* The rest is for its fetch. */
+	more = !max || !clist_empty(&core->reached);
+	g->mediator |= more;
+	return more;
 }

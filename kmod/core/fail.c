@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Failures among tasks that the mediator has not seen.  The mediator's graph
- * cancels the dependents that it knows; those still queued here are found by
- * this pass, which follows the same rules: a task depends on an earlier one in
+ * Failures that the mediator's graph doesn't know of: of tasks that end while they are
+ * queued here, or that the mediator could not take.  (What fails with a number of the
+ * graph's fails its dependents when they come there.)  Among those queued here such
+ * a task leaves marks, which follow the same rules: a task depends on an earlier one in
  * its in-order queue, on a barrier of its dataflow queue or as one, and on who
  * writes bytes that it touches, if one of the two is in a dataflow queue.
  * Strided ranges count from their first byte to their last, and what doesn't
  * fit a buffer's short list makes neighbours one.  CONTINUE queues opt out.
+ *
+ * A mark holds for tasks queued behind the failed one until it failed.  They are
+ * held against it when their turn to be dispatched comes: nobody walks the queue
+ * because a task in front of it has failed.
  */
 #include "core.h"
 
@@ -15,61 +20,125 @@ static bool in_dataflow(const struct core_task *t)
 	return t->queue->flags & ARAX_QUEUE_DATAFLOW;
 }
 
-static void poison_task(struct core_task *t, u64 mark)
+bool core_has_queued(const struct core_client *c)
 {
+	return !clist_empty(&c->queued) || !clist_empty(&c->exam);
+}
+
+static void begin(struct core *core, struct core_client *c, u64 origin)
+{
+	c->fail_mark = ++core->poison;
+	c->fail_origin = origin;
+	c->fail_last = 0;
+	c->fail_any = (struct core_poison) { 0 };
+	core->nr_marking++;
+}
+
+void core_fail_end(struct core *core, struct core_client *c)
+{
+	if (!c->fail_mark)
+		return;
+	c->fail_mark = 0;
+	/* While anybody's marks count, those on shared buffers may be his. */
+	if (!--core->nr_marking)
+		core->poison_dead = core->poison;
+}
+
+static void poison(struct core_client *c, struct core_poison *p, u64 from, u64 to)
+{
+	if (p->mark != c->fail_mark) {
+		p->mark = c->fail_mark;
+		p->from = from;
+		p->to = to;
+		return;
+	}
+	if (p->from > from)
+		p->from = from;
+	if (p->to < to)
+		p->to = to;
+}
+
+/* Up to which order, or 0: t is not behind what left the mark. */
+static u64 poisoned(const struct core_client *c, const struct core_poison *p,
+		    const struct core_task *t)
+{
+	return p->mark == c->fail_mark && p->from < t->order && t->order <= p->to ? p->to : 0;
+}
+
+static void poison_task(struct core *core, struct core_task *t, u64 to)
+{
+	struct core_client *c = t->client;
+	/* While they are settled all are queued, and ordered as they are looked at. */
+	bool queued = t->state == CORE_TASK_QUEUED || core->state == CORE_QUIESCED;
+	u64 from = queued ? t->order : 0;
 	bool flow = in_dataflow(t);
 	u32 i;
 
-	t->queue->poison = mark;
+	if (c->fail_last < to)
+		c->fail_last = to;
+	poison(c, &t->queue->poison, from, to);
 	if (t->d.flags & ARAX_TASK_BARRIER)
-		t->queue->barrier_poison = mark;
+		poison(c, &t->queue->barrier_poison, from, to);
 	for (i = 0; i < t->d.nr_ranges; i++) {
 		struct core_buffer *buf = t->buffers[i];
 		const struct arax_dispatch_range *r = &t->ranges[i];
 
 		if (!(t->d.access >> (2 * i) & ARAX_OUT) || !r->length)
 			continue;
-		if (buf->poison != mark) {
-			buf->poison = mark;
+		if (buf->poison.mark != c->fail_mark) {
+			if (buf->poison.mark > core->poison_dead) {
+				/* Another context's, who shares the buffer. */
+				poison(c, &c->fail_any, from, to);
+				continue;
+			}
 			buf->nr_poisoned[0] = 0;
 			buf->nr_poisoned[1] = 0;
 		}
+		poison(c, &buf->poison, from, to);
 		core_extent_add(buf->poisoned[flow], &buf->nr_poisoned[flow], r->offset,
 				core_range_end(r));
 	}
 }
 
-static bool follows(const struct core_task *t, u64 mark)
+static u64 follows(const struct core_client *c, const struct core_task *t)
 {
 	const struct core_queue *q = t->queue;
 
-	if (!in_dataflow(t))
-		return q->poison == mark;
-	return q->barrier_poison == mark ||
-	       (t->d.flags & ARAX_TASK_BARRIER && q->poison == mark);
+	if (!in_dataflow(t) || t->d.flags & ARAX_TASK_BARRIER)
+		return poisoned(c, &q->poison, t);
+	return poisoned(c, &q->barrier_poison, t);
 }
 
-static bool depends(const struct core_task *t, u64 mark)
+/* Up to which order whatever it depends on has failed others, or 0. */
+static u64 depends(const struct core_client *c, const struct core_task *t)
 {
 	u32 i, kind;
+	u64 to;
 
 	if (t->queue->flags & ARAX_QUEUE_CONTINUE)
-		return false;
-	if (follows(t, mark))
-		return true;
+		return 0;
+	to = follows(c, t);
+	if (to)
+		return to;
 	for (i = 0; i < t->d.nr_ranges; i++) {
 		const struct core_buffer *buf = t->buffers[i];
 		const struct arax_dispatch_range *r = &t->ranges[i];
 
-		if (buf->poison != mark || !r->length)
+		if (!r->length)
+			continue;
+		to = poisoned(c, &c->fail_any, t);
+		if (to)
+			return to;
+		to = poisoned(c, &buf->poison, t);
+		if (!to)
 			continue;
 		/* Two in-order queues are not related by what they touch. */
 		for (kind = in_dataflow(t) ? 0 : 1; kind < 2; kind++)
 			if (core_extent_overlaps(buf->poisoned[kind], buf->nr_poisoned[kind],
 						 r->offset, core_range_end(r)))
-				return true;
+				return to;
 	}
-	return false;
+	return 0;
 }
 
 /* Remembers that t failed; before its references are released. */
@@ -77,31 +146,26 @@ void core_fail_mark(struct core *core, struct core_task *t)
 {
 	struct core_client *c = t->client;
 
-	if (clist_empty(&c->queued))
+	if (!core_has_queued(c))
 		return;
-	if (!c->fail_mark) {
-		c->fail_mark = ++core->poison;
-		c->fail_origin = t->d.tag;
-	}
-	poison_task(t, c->fail_mark);
+	if (!t->d.tag)
+		core_tag_undispatched(core, t);
+	if (!c->fail_mark)
+		begin(core, c, t->d.tag);
+	poison_task(core, t, core->state == CORE_QUIESCED ? ~0ull : c->queue_order);
 }
 
-/* Cancels what is queued behind the marked failures, and what depends on that. */
-void core_fail_pass(struct core *core, struct core_client *c, struct core_garbage *g)
+bool core_fail_reaches(struct core *core, struct core_task *t, struct core_garbage *g)
 {
+	struct core_client *c = t->client;
 	struct core_result r = { .result = -ECANCELED, .device = ~0u };
-	struct clist *pos, *tmp;
+	u64 to = c->fail_mark ? depends(c, t) : 0;
 
-	if (!c->fail_mark)
-		return;
+	if (!to)
+		return false;
 	r.origin = c->fail_origin;
-	clist_for_each_safe(pos, tmp, &c->queued) {
-		struct core_task *t = clist_entry(pos, struct core_task, node);
-
-		if (!depends(t, c->fail_mark))
-			continue;
-		poison_task(t, c->fail_mark);
-		core_complete(core, t, &r, g);
-	}
-	c->fail_mark = 0;
+	/* Its own dependents are failed as long as that which failed it counts. */
+	poison_task(core, t, to);
+	core_complete(core, t, &r, g);
+	return true;
 }

@@ -8,9 +8,12 @@
  *
  * Between detach (its file is closed) and gone (its process is no more, so no
  * DMA of its can still write) nothing of what it held is replayed or failed.
+ * What is taken over fails at once, and holds its buffers until that mediator
+ * is gone, while others come and go: epochs tell whose it is.
  */
 #include "core.h"
 
+/* With core->lock held, so that clients stay; core->dispatch is held per client. */
 static void set_epoch(struct core *core, u32 epoch)
 {
 	struct clist *pos, *tmp;
@@ -18,38 +21,54 @@ static void set_epoch(struct core *core, u32 epoch)
 	clist_for_each_safe(pos, tmp, &core->clients) {
 		struct core_client *c = clist_entry(pos, struct core_client, node);
 
-		if (!c->ready || !c->region)
-			continue;
-		core_write_once(core_ctl(c)->epoch, epoch);
-		/* Sleepers look at the epoch too. */
-		core->ops->client_wake(c);
+		core_spin_lock(&core->dispatch);
+		/* Nothing is dispatched or committed now, and the next one counts anew. */
+		if (!epoch)
+			c->failures_before = c->failures;
+		if (c->ready && c->region) {
+			core_write_once(core_ctl(c)->epoch, epoch);
+			/* Sleepers look at the epoch too. */
+			core->ops->client_wake(c);
+		}
+		core_spin_unlock(&core->dispatch);
 	}
-}
-
-static void fail_queued(struct core *core, struct core_client *c, struct core_garbage *g)
-{
-	struct core_result r = { .result = -EOWNERDEAD, .device = ~0u };
-	struct clist *pos, *tmp;
-
-	clist_for_each_safe(pos, tmp, &c->queued)
-		core_complete(core, clist_entry(pos, struct core_task, node), &r, g);
-	clist_del(&c->backlog);
 }
 
 /*
  * With core->lock held, so that clients stay; the garbage is collected by the
- * caller after it has dropped core->lock.  core->dispatch is held per client.
+ * caller after it has dropped core->lock.  Tasks that come meanwhile may share
+ * the fate of the others; no more than fit are looked at.
  */
+static void fail_queued(struct core *core, struct core_client *c, struct core_garbage *g)
+{
+	struct core_result r = { .result = -EOWNERDEAD, .device = ~0u };
+	u32 n, left;
+	bool more;
+
+	core_spin_lock(&core->dispatch);
+	left = c->nr_tasks;
+	core_spin_unlock(&core->dispatch);
+	do {
+		core_spin_lock(&core->dispatch);
+		clist_splice_tail(&c->exam, &c->queued);
+		for (n = 0; n < CORE_STEP && left && !clist_empty(&c->queued); n++, left--)
+			core_complete(core, clist_first(&c->queued, struct core_task, node), &r,
+				      g);
+		more = left && !clist_empty(&c->queued);
+		if (clist_empty(&c->queued))
+			clist_del(&c->backlog);
+		core_fail_end(core, c);
+		core_spin_unlock(&core->dispatch);
+		core_resched();
+	} while (more);
+}
+
 static void fail_all_queued(struct core *core, struct core_garbage *g)
 {
 	struct clist *pos, *tmp;
 
-	clist_for_each_safe(pos, tmp, &core->clients) {
-		core_spin_lock(&core->dispatch);
+	clist_for_each_safe(pos, tmp, &core->clients)
 		fail_queued(core, clist_entry(pos, struct core_client, node), g);
-		core_spin_unlock(&core->dispatch);
-		core_resched();
-	}
 }
 
 static void collect_unlocked(struct core *core, struct core_garbage *g)
@@ -58,24 +77,29 @@ static void collect_unlocked(struct core *core, struct core_garbage *g)
 	core_unlock_collect(core, g);
 }
 
-/* The old mediator is stuck: its tasks fail, what they use stays held. */
-static void abandon(struct core *core, struct core_garbage *g)
+/*
+ * The old mediator is stuck: its tasks fail, what they use stays held.  Nothing
+ * else takes from these lists, or adds to them, until there is a new one.
+ */
+static void abandon(struct core *core, struct core_client *c, struct core_garbage *g)
 {
 	struct core_result r = { .result = -EOWNERDEAD, .device = ~0u };
-	struct clist *pos, *tmp, *tp, *tt;
+	bool more;
+	u32 n;
 
-	clist_for_each_safe(pos, tmp, &core->clients) {
-		struct core_client *c = clist_entry(pos, struct core_client, node);
-
+	do {
 		core_spin_lock(&core->dispatch);
-		clist_for_each_safe(tp, tt, &c->dispatched) {
-			struct core_task *t = clist_entry(tp, struct core_task, node);
+		clist_del(&c->cursor);
+		for (n = 0; n < CORE_STEP && !clist_empty(&c->dispatched); n++) {
+			struct core_task *t = clist_first(&c->dispatched, struct core_task, node);
 
 			core_complete_held(core, t, &r, g);
 			clist_add_tail(&t->node, &core->zombies);
 		}
+		more = !clist_empty(&c->dispatched);
 		core_spin_unlock(&core->dispatch);
-	}
+		core_resched();
+	} while (more);
 }
 
 /* With core->lock held: its device memory died with the mediator. */
@@ -97,6 +121,7 @@ int core_attach(struct core *core, struct arax_attach *a)
 	size_t commits = CORE_COMMIT_ENTRIES * sizeof(struct arax_commit_entry);
 	size_t ring_bytes = (size_t)core->params.cells * ARAX_CELL_SIZE;
 	size_t shared_bytes = 4096 + states + commits;
+	struct clist *pos, *tmp;
 	struct core_garbage g;
 	u8 *ring, *shared;
 	int err = 0;
@@ -120,12 +145,16 @@ int core_attach(struct core *core, struct arax_attach *a)
 		goto free;
 	}
 	if (core->state == CORE_QUIESCED) {
-		abandon(core, &g);
+		clist_for_each_safe(pos, tmp, &core->clients)
+			abandon(core, clist_entry(pos, struct core_client, node), &g);
 		uncharge_devices(core);
 	}
 	if (!(a->flags & ARAX_ATTACH_RECOVER))
 		fail_all_queued(core, &g);
 
+	/* No word of the empty ring may look published: the first is 1. */
+	for (i = 0; i < core->params.cells; i++)
+		((struct arax_dispatch *)(ring + (size_t)i * ARAX_CELL_SIZE))->seq = i;
 	core_spin_lock(&core->dispatch);
 	core->ring = ring;
 	core->page = (void *)shared;
@@ -133,15 +162,12 @@ int core_attach(struct core *core, struct arax_attach *a)
 	core->commits = (void *)(shared + 4096 + states);
 	core->page->states_offset = 4096;
 	core->page->commits_offset = (u32)(4096 + states);
-	/* No word of the empty ring may look published: the first is 1. */
-	for (i = 0; i < core->params.cells; i++)
-		((struct arax_dispatch *)(ring + (size_t)i * ARAX_CELL_SIZE))->seq = i;
 	core->tail = 0;
 	core_write_once(core->epoch, core->epoch == 0xffff ? 1 : core->epoch + 1);
 	core_write_once(core->state, CORE_LIVE);
-	set_epoch(core, core->epoch);
 	core_dispatch_flush(core, &g);
 	core_spin_unlock(&core->dispatch);
+	set_epoch(core, core->epoch);
 	a->epoch = core->epoch;
 	a->cells = core->params.cells;
 	a->slots = core->params.slots;
@@ -162,33 +188,83 @@ free:
 	return err;
 }
 
-/* Notes have no reader now: the mediator's maps and contexts die with it. */
-static void drop_notes(struct core *core, struct core_garbage *g)
+/*
+ * Notes have no reader now: the mediator's maps and contexts die with it.  Those
+ * of tasks go with their tasks.  None is added while there is no mediator.
+ */
+static bool drop_notes_step(struct core *core, struct core_garbage *g)
 {
-	struct clist *pos, *tmp;
+	u32 n;
 
-	clist_for_each_safe(pos, tmp, &core->task_notes) {
-		clist_entry(pos, struct core_task, note)->notes = 0;
-		clist_del(pos);
-	}
-	clist_for_each_safe(pos, tmp, &core->drop_notes)
-		clist_del(pos);
-	clist_for_each_safe(pos, tmp, &core->gone_notes) {
-		struct core_client *c = clist_entry(pos, struct core_client, note);
+	for (n = 0; n < CORE_STEP && !clist_empty(&core->drop_notes); n++)
+		clist_del(core->drop_notes.next);
+	for (; n < CORE_STEP && !clist_empty(&core->gone_notes); n++) {
+		struct core_client *c = clist_first(&core->gone_notes, struct core_client, note);
 
-		clist_del(pos);
+		clist_del(&c->note);
 		c->noted = true;
 		core_client_check_free(c, g);
 	}
+	return n == CORE_STEP;
 }
 
+/*
+ * Which tasks had started?  Nothing is added to or taken from the list while the
+ * old mediator is not gone, but for a cancel's cursor.
+ */
+static void look_at_states(struct core *core, struct core_client *c, const u32 *states)
+{
+	struct clist *pos = NULL;
+	u32 n;
+
+	do {
+		core_spin_lock(&core->dispatch);
+		pos = pos ? pos : c->dispatched.next;
+		for (n = 0; n < CORE_STEP && pos != &c->dispatched; pos = pos->next) {
+			struct core_task *t = clist_entry(pos, struct core_task, node);
+
+			if (pos == &c->cursor)
+				continue;
+			/* Any other word than IDLE, a corrupt one too, is "started". */
+			t->started = core_read_once(states[ARAX_TAG_SLOT(t->d.tag)]) !=
+				     ARAX_SLOT_IDLE;
+			n++;
+		}
+		/* It moves as soon as we look away. */
+		if (pos == &c->cursor)
+			pos = pos->next;
+		core_spin_unlock(&core->dispatch);
+		core_resched();
+	} while (pos != &c->dispatched);
+}
+
+/* What was only on its devices is lost. */
+static void lose_bytes(struct core *core)
+{
+	enum core_type type;
+	void *object;
+	u32 i, k;
+
+	for (i = 0; (object = core_handle_next(&core->buffers, &i, &type)); i++) {
+		struct core_buffer *buf = object;
+
+		core_spin_lock(&core->dispatch);
+		buf->mediated = false;
+		for (k = 0; k < buf->nr_dirty; k++)
+			core_extent_add(buf->lost, &buf->nr_lost, buf->dirty[k].start,
+					buf->dirty[k].end);
+		buf->nr_dirty = 0;
+		core_spin_unlock(&core->dispatch);
+	}
+}
+
+/* In the old state nothing more is committed, in the new one nothing is judged. */
 void core_detach(struct core *core)
 {
-	struct clist *pos, *tmp, *tp, *tt;
+	void *ring, *page, *states;
+	struct clist *pos, *tmp;
 	struct core_garbage g;
-	void *ring, *page, *object;
-	enum core_type type;
-	u32 i;
+	bool more;
 
 	core_garbage_init(&g);
 	core_mutex_lock(&core->lock);
@@ -198,36 +274,23 @@ void core_detach(struct core *core)
 	}
 	core_spin_lock(&core->dispatch);
 	core_write_once(core->state, CORE_QUIESCED);
-	clist_for_each_safe(pos, tmp, &core->clients) {
-		struct core_client *c = clist_entry(pos, struct core_client, node);
-
-		clist_for_each_safe(tp, tt, &c->dispatched) {
-			struct core_task *t = clist_entry(tp, struct core_task, node);
-			u32 slot = ARAX_TAG_SLOT(t->d.tag);
-
-			/* Any other word than IDLE, a corrupt one too, is "started". */
-			t->started = core_read_once(core->states[slot]) != ARAX_SLOT_IDLE;
-		}
-	}
-	for (i = 0; (object = core_handle_next(&core->buffers, &i, &type)); i++) {
-		struct core_buffer *buf = object;
-		u32 k;
-
-		buf->mediated = false;
-		for (k = 0; k < buf->nr_dirty; k++)
-			core_extent_add(buf->lost, &buf->nr_lost, buf->dirty[k].start,
-					buf->dirty[k].end);
-		buf->nr_dirty = 0;
-	}
-	drop_notes(core, &g);
 	ring = core->ring;
 	page = core->page;
+	states = core->states;
 	core->ring = NULL;
 	core->page = NULL;
 	core->states = NULL;
 	core->commits = NULL;
-	set_epoch(core, 0);
 	core_spin_unlock(&core->dispatch);
+	clist_for_each_safe(pos, tmp, &core->clients)
+		look_at_states(core, clist_entry(pos, struct core_client, node), states);
+	lose_bytes(core);
+	do {
+		core_spin_lock(&core->dispatch);
+		more = drop_notes_step(core, &g);
+		core_spin_unlock(&core->dispatch);
+	} while (more);
+	set_epoch(core, 0);
 	core->ops->mediator_free(core, ring, false);
 	core->ops->mediator_free(core, page, true);
 	core_mutex_unlock(&core->lock);
@@ -246,62 +309,114 @@ static s32 settle_error(const struct core_client *c, const struct core_task *t)
 	return core_reads_lost(t) ? -EIO : 0;
 }
 
-/*
- * One client's tasks of the old mediator: what had not started, or may run
- * twice, goes back to the head of its queue in the old order; the rest fails,
- * and what depended on it.  So does what reads bytes that were lost: it was
- * accepted when they were still there.
- */
-static void settle(struct core *core, struct core_client *c, struct core_garbage *g)
+/* Some of them; what is kept goes back to the queue. */
+static bool settle_step(struct core *core, struct core_client *c, u32 max,
+			struct core_garbage *g)
 {
 	struct core_result r = { .device = ~0u };
-	struct clist *pos, *tmp, old;
 
-	clist_init(&old);
-	clist_splice_tail(&c->dispatched, &old);
-	/* All of them in front of what was queued, so that the pass sees all. */
-	clist_splice_tail(&c->queued, &old);
-	clist_splice_tail(&old, &c->queued);
-	clist_for_each_safe(pos, tmp, &c->queued) {
-		struct core_task *t = clist_entry(pos, struct core_task, node);
+	for (; max && !clist_empty(&c->exam); max--) {
+		struct core_task *t = clist_first(&c->exam, struct core_task, node);
 
+		t->order = ++c->queue_order;
+		core_unpromise(t);
 		r.result = settle_error(c, t);
+		if (t->state == CORE_TASK_DISPATCHED && !r.result) {
+			core_slot_free(core, t);
+			t->d.tag = 0;
+			t->state = CORE_TASK_QUEUED;
+			/* It will be dispatched as it is then: notes came too late. */
+			clist_del(&t->note);
+			t->notes = 0;
+		}
 		if (r.result) {
 			core_fail_mark(core, t);
 			core_complete(core, t, &r, g);
-			continue;
+		} else if (!core_fail_reaches(core, t, g)) {
+			core_promise(t);
+			clist_del(&t->node);
+			core_dispatch_requeue(core, t);
 		}
-		if (t->state == CORE_TASK_QUEUED)
-			continue;
-		core_slot_free(core, t);
-		t->state = CORE_TASK_QUEUED;
-		/* It will be dispatched as it is then: notes came too late. */
-		clist_del(&t->note);
-		t->notes = 0;
 	}
-	core_fail_pass(core, c, g);
-	if (!clist_empty(&c->queued) && clist_empty(&c->backlog))
-		clist_add_tail(&c->backlog, &core->backlog);
+	return !clist_empty(&c->exam);
 }
 
-void core_mediator_gone(struct core *core)
+/*
+ * One client's tasks of the old mediator: what had not started, or may run
+ * twice, goes back to the head of its queue in the old order; the rest fails,
+ * and what depended on it.  So does what reads bytes that were lost and that no
+ * task before it is going to rewrite: it was accepted when they were still there,
+ * or was not judged until now.
+ */
+static void settle(struct core *core, struct core_client *c, struct core_garbage *g)
+{
+	u32 left;
+	bool more;
+
+	core_spin_lock(&core->dispatch);
+	/* A cancel that was under way. */
+	core_cancel_step(core, c, ~0u, g);
+	clist_del(&c->cursor);
+	core_fail_end(core, c);
+	clist_splice_tail(&c->dispatched, &c->exam);
+	clist_splice_tail(&c->queued, &c->exam);
+	left = c->nr_tasks;
+	core_spin_unlock(&core->dispatch);
+	do {
+		core_spin_lock(&core->dispatch);
+		/* Who submits as fast as we go doesn't keep us for ever. */
+		more = settle_step(core, c, left > CORE_STEP ? CORE_STEP : ~0u, g);
+		left -= left > CORE_STEP ? CORE_STEP : left;
+		core_spin_unlock(&core->dispatch);
+		core_resched();
+	} while (more);
+	core_spin_lock(&core->dispatch);
+	core_fail_end(core, c);
+	core_spin_unlock(&core->dispatch);
+}
+
+static void release_zombies(struct core *core, u32 epoch, struct core_garbage *g)
+{
+	struct clist old;
+	u32 n;
+
+	/* core->lock keeps others from them. */
+	clist_init(&old);
+	core_spin_lock(&core->dispatch);
+	clist_splice_tail(&core->zombies, &old);
+	core_spin_unlock(&core->dispatch);
+	while (!clist_empty(&old)) {
+		core_spin_lock(&core->dispatch);
+		for (n = 0; n < CORE_STEP && !clist_empty(&old); n++) {
+			struct core_task *t = clist_first(&old, struct core_task, node);
+
+			clist_del(&t->node);
+			if (ARAX_TAG_EPOCH(t->d.tag) == epoch)
+				core_task_release(core, t, g);
+			else
+				clist_add_tail(&t->node, &core->zombies);
+		}
+		core_spin_unlock(&core->dispatch);
+		core_resched();
+	}
+}
+
+bool core_mediator_gone(struct core *core, u32 epoch)
 {
 	struct core_garbage g;
 	struct clist *pos, *tmp;
+	bool last;
 
 	core_garbage_init(&g);
 	core_mutex_lock(&core->lock);
-	core_spin_lock(&core->dispatch);
-	clist_for_each_safe(pos, tmp, &core->zombies)
-		core_task_release(core, clist_entry(pos, struct core_task, node), &g);
-	core_spin_unlock(&core->dispatch);
-	if (core->state == CORE_QUIESCED) {
-		clist_for_each_safe(pos, tmp, &core->clients) {
-			core_spin_lock(&core->dispatch);
+	release_zombies(core, epoch, &g);
+	last = core->state == CORE_QUIESCED && core->epoch == epoch;
+	if (last) {
+		core_spin_lock(&core->dispatch);
+		core->era++;
+		core_spin_unlock(&core->dispatch);
+		clist_for_each_safe(pos, tmp, &core->clients)
 			settle(core, clist_entry(pos, struct core_client, node), &g);
-			core_spin_unlock(&core->dispatch);
-			core_resched();
-		}
 		core_spin_lock(&core->dispatch);
 		core_write_once(core->state, CORE_DETACHED);
 		core_spin_unlock(&core->dispatch);
@@ -309,6 +424,7 @@ void core_mediator_gone(struct core *core)
 	}
 	core_mutex_unlock(&core->lock);
 	collect_unlocked(core, &g);
+	return last;
 }
 
 void core_expire(struct core *core)
@@ -327,6 +443,7 @@ void core_expire(struct core *core)
 int core_fetch(struct core *core, struct arax_fetch *a)
 {
 	struct core_garbage g;
+	bool more;
 
 	if (a->flags)
 		return -EOPNOTSUPP;
@@ -338,8 +455,8 @@ int core_fetch(struct core *core, struct arax_fetch *a)
 		core_unlock_collect(core, &g);
 		return -ENOTCONN;
 	}
-	core_dispatch_flush(core, &g);
-	a->ready = core->tail != core_read_once(core->page->head);
+	more = core_dispatch_flush(core, &g);
+	a->ready = more || core->tail != core_read_once(core->page->head);
 	core_unlock_collect(core, &g);
 	return 0;
 }

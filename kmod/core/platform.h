@@ -61,6 +61,7 @@ static inline bool core_atomic_try_cmpxchg(core_atomic *a, u64 *old, u64 new)
 #define core_warn_on(c)		WARN_ON(c)
 #define core_resched()		cond_resched()
 #define core_prefetch_write(p)	prefetchw(p)
+#define core_likely(c)		likely(c)
 
 #define core_now_ns()		ktime_get_ns()
 
@@ -106,12 +107,12 @@ typedef struct core_lock core_mutex;
 #define core_mutex_assert(m)	core_warn_on(!core_lock_taken(m))
 
 /* A lock that only spins would burn a whole time slice when its holder is preempted. */
-typedef struct core_lock core_spin;
-#define core_spin_init(s)	core_lock_init(s)
-#define core_spin_destroy(s)	core_warn_on(core_lock_taken(s))
-#define core_spin_lock(s)	core_lock_lock(s)
-#define core_spin_unlock(s)	core_lock_unlock(s)
-#define core_spin_assert(s)	core_warn_on(!core_lock_taken(s))
+typedef struct core_hot_lock core_spin;
+#define core_spin_init(s)	core_hot_init(s)
+#define core_spin_destroy(s)	core_warn_on(core_hot_taken(s))
+#define core_spin_lock(s)	core_hot_lock(s)
+#define core_spin_unlock(s)	core_hot_unlock(s)
+#define core_spin_assert(s)	core_warn_on(!core_hot_taken(s))
 #define core_releases(s)
 
 typedef struct {
@@ -133,6 +134,7 @@ static inline bool core_atomic_try_cmpxchg(core_atomic *a, u64 *old, u64 new)
 #define core_read_once(x)	__atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define core_write_once(x, v)	__atomic_store_n(&(x), v, __ATOMIC_RELAXED)
 #define core_resched()		((void)0)
+#define core_likely(c)		__builtin_expect(!!(c), 1)
 
 static inline void core_prefetch_write(const void *p)
 {
@@ -143,18 +145,6 @@ static inline void core_prefetch_write(const void *p)
 	__builtin_prefetch(p, 1);
 #endif
 }
-
-#if defined(__SANITIZE_THREAD__)
-/* TSan does not model fences; an RMW on a shared word is as strong on x86. */
-static inline void core_full_barrier(void)
-{
-	static u32 fence;
-
-	__atomic_fetch_add(&fence, 1, __ATOMIC_SEQ_CST);
-}
-#else
-#define core_full_barrier()	__atomic_thread_fence(__ATOMIC_SEQ_CST)
-#endif
 
 /* All ones if i < n, else 0, without a branch that could be mispredicted. */
 static inline size_t core_nospec(size_t i, size_t n)

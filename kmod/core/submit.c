@@ -13,6 +13,7 @@ struct prepared {
 	struct core_task *task;
 	u64 user_data;
 	s32 error;
+	bool refused;		/* and has its tag: those behind it know */
 };
 
 /* The compiler may not go back to the shared memory after this. */
@@ -26,6 +27,10 @@ static int check_range(const struct arax_range *r, const struct core_buffer *buf
 {
 	u64 rows, end;
 
+	/* One row: nearly all. */
+	if (core_likely(r->count == 1 && !r->stride && r->access - 1 < ARAX_INOUT))
+		return check_add_overflow(r->offset, r->length, &end) || end > buf->bytes ?
+		       -EINVAL : 0;
 	if (r->access < ARAX_IN || r->access > ARAX_INOUT || !r->count)
 		return -EINVAL;
 	if (r->count > 1 ? r->stride < r->length : r->stride != 0)
@@ -41,6 +46,7 @@ static int add_task_range(struct core_client *c, struct core_task *t, u32 i,
 		     const struct arax_range *r)
 {
 	struct core_buffer *buf = core_handle_find(&c->handles, CORE_BUFFER, r->buffer);
+	struct arax_dispatch_range *x;
 	int err;
 
 	if (!buf)
@@ -49,11 +55,12 @@ static int add_task_range(struct core_client *c, struct core_task *t, u32 i,
 	if (err)
 		return err;
 	t->buffers[i] = buf;
-	t->ranges[i].buffer = buf->id;
-	t->ranges[i].offset = r->offset;
-	t->ranges[i].length = r->length;
-	t->ranges[i].stride = r->stride;
-	t->ranges[i].count = r->count;
+	x = &t->ranges[i];
+	x->buffer = buf->id;
+	x->offset = r->offset;
+	x->length = r->length;
+	x->stride = r->stride;
+	x->count = r->count;
 	t->d.access |= (u64)r->access << (2 * i);
 	return 0;
 }
@@ -63,6 +70,10 @@ static int check_geometry(const struct core_task *t)
 	u64 n = 1;
 	u32 i;
 
+	/* One dimension of single items: nothing to multiply. */
+	if (t->d.grid[0] && t->d.grid[1] == 1 && t->d.grid[2] == 1 && t->d.block[0] == 1 &&
+	    t->d.block[1] == 1 && t->d.block[2] == 1)
+		return 0;
 	for (i = 0; i < 3; i++) {
 		if (!t->d.grid[i] || !t->d.block[i])
 			return -EINVAL;
@@ -153,7 +164,10 @@ static struct core_timeline *find_timeline(struct core_client *c, u32 handle, in
 	return tl;
 }
 
-/* Fills the task from the private copy of its entry; takes no references yet. */
+/*
+ * Fills the task from the private copy of its entry; takes no references yet.  What
+ * it allocated is refuse()'s to free.
+ */
 static int prepare(struct core_client *c, struct core_task *t, const struct arax_task256 *e)
 {
 	const struct arax_task *b = &e->base;
@@ -161,16 +175,19 @@ static int prepare(struct core_client *c, struct core_task *t, const struct arax
 	const u8 *arena = c->region + c->layout.arena_offset;
 	u32 i, nr, pos = 0, inline_max = c->entry_size == 128 ? 2 : 6;
 	u32 arg_len = b->arg_len;
-	int err = 0;
+	int err = 0, handle_err = 0;
 
 	t->big = NULL;
 	t->wait = NULL;
 	t->signal = NULL;
+	/* Even if it is refused: others may depend on it. */
+	t->queue = core_handle_find(&c->handles, CORE_QUEUE, b->queue);
+	t->barrier = b->flags & ARAX_TASK_BARRIER;
+	t->ranged = false;
 	if (b->flags & ~ARAX_TASK_FLAGS)
 		return -EOPNOTSUPP;
 	if (b->nr_ranges > inline_max || arg_len > ARAX_INLINE_ARGS)
 		return -EINVAL;
-	t->queue = core_handle_find(&c->handles, CORE_QUEUE, b->queue);
 	if (!t->queue)
 		return -EBADF;
 	nr = b->nr_ranges;
@@ -188,10 +205,10 @@ static int prepare(struct core_client *c, struct core_task *t, const struct arax
 			return -EINVAL;
 		if (x.nr_ranges * (u32)sizeof(struct arax_range) + x.arg_len > c->arena_size - pos)
 			return -EINVAL;
+		if (x.pad)
+			return -EINVAL;
 		if (x.arg_len)
 			arg_len = x.arg_len;
-	} else if (b->ext) {
-		return -EINVAL;
 	}
 	err = make_room(t, nr, arg_len);
 	if (err)
@@ -207,6 +224,7 @@ static int prepare(struct core_client *c, struct core_task *t, const struct arax
 	t->d.context = c->id;
 	t->d.uid = c->uid;
 	t->d.gid = c->gid;
+	t->d.known = b->flags & ARAX_TASK_EXT ? x.known : b->known;
 	t->d.tenant = c->tenant->id;
 	t->d.queue = t->queue->handle;
 	t->d.queue_flags = (u8)t->queue->flags;
@@ -217,10 +235,12 @@ static int prepare(struct core_client *c, struct core_task *t, const struct arax
 		t->d.grid[i] = b->grid[i];
 		t->d.block[i] = b->block[i];
 	}
-	t->wait = find_timeline(c, x.wait_timeline, &err);
-	t->signal = find_timeline(c, x.signal_timeline, &err);
-	t->wait_value = x.wait_value;
-	t->signal_value = x.signal_value;
+	if (b->flags & ARAX_TASK_EXT) {
+		t->wait = find_timeline(c, x.wait_timeline, &handle_err);
+		t->signal = find_timeline(c, x.signal_timeline, &handle_err);
+		t->wait_value = x.wait_value;
+		t->signal_value = x.signal_value;
+	}
 	for (i = 0; i < b->nr_ranges && !err; i++)
 		err = add_task_range(c, t, i, i < 2 ? &b->ranges[i] : &e->more[i - 2]);
 	for (; i < nr && !err; i++) {
@@ -231,23 +251,17 @@ static int prepare(struct core_client *c, struct core_task *t, const struct arax
 		err = add_task_range(c, t, i, &r);
 	}
 	if (err)
-		goto fail;
+		return err;
+	t->ranged = true;
 	if (x.arg_len)
 		copy_once(t->args, arena + pos, x.arg_len);
 	else
 		memcpy(t->args, b->args, arg_len);
-	if (!err)
-		err = check_opcode(c->core, t);
-	if (!err)
-		return 0;
-fail:
-	core_free(t->big);
-	t->big = NULL;
-	return err;
+	return handle_err ? handle_err : check_opcode(c->core, t);
 }
 
 /* Under core->dispatch: what may have changed since prepare() looked. */
-static int recheck(const struct core_task *t)
+static int recheck(struct core_task *t)
 {
 	bool lost = false;
 	u32 i;
@@ -257,7 +271,13 @@ static int recheck(const struct core_task *t)
 			return -ESTALE;
 		lost |= t->buffers[i]->nr_lost != 0;
 	}
-	return lost && core_reads_lost(t) ? -EIO : 0;
+	/* What comes while its client is being settled is judged now, like the others. */
+	if (!lost || (t->client->core->state == CORE_QUIESCED && clist_empty(&t->client->exam)))
+		return 0;
+	if (core_reads_lost(t))
+		return -EIO;
+	core_promise(t);
+	return 0;
 }
 
 static void take_references(struct core_task *t)
@@ -281,21 +301,24 @@ static void take_references(struct core_task *t)
 	}
 }
 
-static void refuse(struct core_client *c, struct prepared *p, s32 error, struct core_garbage *g)
+static void refuse(struct core_client *c, const struct prepared *p, s32 error,
+		   struct core_garbage *g)
 {
-	struct core_result r = { .result = error, .device = ~0u };
 	struct core_task *t = p->task;
+	struct core_result r = { .result = error, .device = ~0u, .origin = t->origin };
 
 	if (t->big) {
 		*(void **)t->big = g->bigs;
 		g->bigs = t->big;
 		t->big = NULL;
 	}
+	if (t->promised)
+		core_unpromise(t);
 	/* Whoever waits for it would wait for ever. */
 	if (t->signal)
 		core_timeline_reach(c->core, t->signal, t->signal_value, error, g);
 	clist_add_tail(&t->node, &c->freed);
-	core_post(c, p->user_data, 0, &r, g);
+	core_post(c, p->user_data, t->d.tag, &r, g);
 }
 
 /*
@@ -380,49 +403,107 @@ static u32 gather(struct core_client *c, struct prepared *p, u32 max, bool *corr
 		c->submitted++;
 		p[n].task = t;
 		p[n].user_data = e.base.user_data;
+		p[n].refused = false;
 		p[n].error = prepare(c, t, &e);
 	}
 	return n;
 }
 
-/* Charges the good ones of a batch, as many as fit: the first ones. */
-static void charge(struct core_client *c, struct prepared *p, u32 n)
+/*
+ * Refused tasks get their tags, and fail who comes behind and depends on them.
+ * @reach: else only marks are left, by those whose charge was refused: all behind
+ * the first of them were refused as well.
+ */
+static void refuse_dependents(struct core_client *c, struct prepared *p, u32 n, bool reach)
 {
-	u32 i, good = 0, fit;
+	u64 pos = c->refusals.at;
+	u32 i;
 
-	for (i = 0; i < n; i++)
-		good += !p[i].error;
-	fit = core_charge_tasks(c->core, c->tenant, c->user, good);
-	for (i = 0; i < n && fit < good; i++) {
-		if (p[i].error)
+	for (i = 0; i < n; i++, pos++) {
+		struct core_task *t = p[i].task;
+
+		if (p[i].refused)
 			continue;
-		if (fit) {
-			fit--;
-			good--;
+		if (!p[i].error) {
+			if (!reach || !core_refusal_reaches(c, t, pos))
+				continue;
+			p[i].error = -ECANCELED;
+			core_tag_undispatched(c->core, t);
 		} else {
-			p[i].error = -EDQUOT;
+			t->origin = 0;
+			core_tag_undispatched(c->core, t);
+			core_refusal_add(c, t, pos);
 		}
+		p[i].refused = true;
 	}
 }
 
-static void enqueue(struct core_client *c, struct prepared *p, u32 n, struct core_garbage *g)
+/* Charges the good ones of a batch, as many as fit: the first ones. */
+static bool charge(struct core_client *c, struct prepared *p, u32 n, u32 good)
+{
+	u32 i, fit = core_charge_tasks(c->core, c->tenant, c->user, good);
+
+	if (fit == good)
+		return true;
+	for (i = 0; i < n; i++) {
+		if (p[i].error)
+			continue;
+		if (fit)
+			fit--;
+		else
+			p[i].error = -EDQUOT;
+	}
+	return false;
+}
+
+/* Which tasks of a batch go on?  Those are charged. */
+static bool admit(struct core_client *c, struct prepared *p, u32 n)
+{
+	bool marks = core_refusals_hold(c, c->sq_head - n);
+	u32 i, good = 0;
+
+	for (i = 0; i < n; i++) {
+		if (!p[i].error)
+			p[i].error = c->dead ? -(s32)c->dead : recheck(p[i].task);
+		good += !p[i].error;
+	}
+	if (good < n || marks) {
+		refuse_dependents(c, p, n, true);
+		for (i = 0, good = 0; i < n; i++)
+			good += !p[i].error;
+	}
+	if (!charge(c, p, n, good)) {
+		refuse_dependents(c, p, n, false);
+		return false;
+	}
+	return good == n;
+}
+
+/* The refused ones of a batch have completed: what is published from now on may run. */
+static void close_refusals(struct core_client *c, const struct prepared *p, u32 n)
+{
+	u32 i;
+
+	for (i = 0; i < n; i++)
+		if (p[i].refused && p[i].task->queue)
+			core_refusals_close_queue(c, p[i].task->queue);
+	core_refusals_close(c);
+}
+
+/* Returns false if the refusals are not closed yet. */
+static bool enqueue(struct core_client *c, struct prepared *p, u32 n, struct core_garbage *g)
 {
 	struct core *core = c->core;
 	/* Once a batch: the clock costs as much as a task. */
 	u64 now = core->ops->now ? core->ops->now(core) : core_now_ns();
-	bool refused = false;
-	u32 i, back = 0;
+	bool all = admit(c, p, n), looked = true;
+	u32 i;
 
 	for (i = 0; i < n; i++) {
 		struct core_task *t = p[i].task;
 
-		if (!p[i].error) {
-			p[i].error = c->dead ? -(s32)c->dead : recheck(t);
-			back += !!p[i].error;
-		}
 		if (p[i].error) {
 			refuse(c, &p[i], p[i].error, g);
-			refused = true;
 			continue;
 		}
 		t->d.submit_ns = now;
@@ -431,13 +512,22 @@ static void enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 			c->peak_tasks = c->nr_tasks;
 		core_dispatch_queue(core, t, g);
 	}
+	if (!all && !c->dead) {
+		/*
+		 * Pairs with the client's acquire of a completion and its release
+		 * of the next entry: we see all that came before it saw ours.
+		 */
+		core_full_barrier();
+		looked = core_refusals_look(c, true);
+		if (looked)
+			close_refusals(c, p, n);
+	}
 	/* Those just used are in the cache. */
 	clist_splice(&c->freed, &c->free);
-	if (back)
-		core_uncharge_tasks(core, c->tenant, c->user, back);
 	/* A refused task may have signalled; and whoever waits for room has a look. */
-	if (refused || !clist_empty(&c->queued))
+	if (!all || core_has_queued(c))
 		core_dispatch_flush(core, g);
+	return looked;
 }
 
 int core_submit(struct core_client *c, u32 max)
@@ -445,7 +535,7 @@ int core_submit(struct core_client *c, u32 max)
 	struct core *core = c->core;
 	struct prepared p[BATCH];
 	struct core_garbage g;
-	bool corrupt = false;
+	bool corrupt = false, closed;
 	u32 done = 0, n, want;
 	int why = 0;
 
@@ -466,10 +556,14 @@ int core_submit(struct core_client *c, u32 max)
 		n = gather(c, p, want, &corrupt, &why);
 		if (n) {
 			core_garbage_init(&g);
+			g.defer_wake = core->params.defers_wakes;
 			core_spin_lock(&core->dispatch);
-			charge(c, p, n);
-			enqueue(c, p, n, &g);
+			closed = enqueue(c, p, n, &g);
 			core_unlock_collect(core, &g);
+			if (!closed) {
+				core_refusals_look(c, false);
+				close_refusals(c, p, n);
+			}
 			/* Pairs with the client's acquire before it reuses a place. */
 			core_store_release(&core_ctl(c)->sq_head, c->sq_head);
 			done += n;
@@ -482,57 +576,4 @@ int core_submit(struct core_client *c, u32 max)
 		return -EPIPE;
 	}
 	return done ? (int)done : why;
-}
-
-static bool matches(const struct core_task *t, const struct arax_cancel *a,
-		    const struct core_queue *q)
-{
-	return q ? t->queue == q : t->d.user_data == a->user_data;
-}
-
-int core_cancel(struct core_client *c, struct arax_cancel *a)
-{
-	struct core *core = c->core;
-	struct core_queue *q = NULL;
-	struct clist *pos, *tmp;
-	struct core_garbage g;
-
-	if (a->flags & ~ARAX_CANCEL_QUEUE)
-		return -EOPNOTSUPP;
-	if (a->flags & ARAX_CANCEL_QUEUE ? a->user_data != 0 : a->queue != 0)
-		return -EINVAL;
-	a->nr_canceled = 0;
-	core_garbage_init(&g);
-	core_mutex_lock(&c->lock);
-	if (a->flags & ARAX_CANCEL_QUEUE) {
-		q = core_handle_find(&c->handles, CORE_QUEUE, a->queue);
-		if (!q) {
-			core_mutex_unlock(&c->lock);
-			return -EBADF;
-		}
-	}
-	core_spin_lock(&core->dispatch);
-	clist_for_each_safe(pos, tmp, &c->dispatched) {
-		struct core_task *t = clist_entry(pos, struct core_task, node);
-
-		if (!matches(t, a, q))
-			continue;
-		t->canceled = true;
-		core_note_task(core, t, CORE_NOTE_CANCEL);
-	}
-	clist_for_each_safe(pos, tmp, &c->queued) {
-		struct core_task *t = clist_entry(pos, struct core_task, node);
-		struct core_result r = { .result = -ECANCELED, .device = ~0u };
-
-		if (!matches(t, a, q))
-			continue;
-		core_fail_mark(core, t);
-		core_complete(core, t, &r, &g);
-		a->nr_canceled++;
-	}
-	core_fail_pass(core, c, &g);
-	core_dispatch_flush(core, &g);
-	core_unlock_collect(core, &g);
-	core_mutex_unlock(&c->lock);
-	return 0;
 }

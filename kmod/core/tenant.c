@@ -8,6 +8,8 @@
 
 #define CHARGE_TRIES	4
 #define WEIGHT_DEFAULT	100
+/* Idle tenants that are looked at for each that comes: more than one, see sweep(). */
+#define SWEEP		2
 
 static void counter_init(struct core_counter *n, u64 max)
 {
@@ -27,81 +29,19 @@ static struct core_tenant *tenant_new(u64 id)
 	t->max_ns = ARAX_LIMIT_MAX;
 	for (i = 0; i < ARAX_RES_MAX; i++)
 		counter_init(&t->res[i], ARAX_LIMIT_MAX);
+	clist_init(&t->idle);
 	return t;
 }
 
-static struct core_tenant *find(struct clist *list, u64 id, struct clist **after)
-{
-	struct clist *pos, *tmp;
+/* ------------------------------------------------------------------ */
+/* Life                                                                */
 
-	*after = list;
-	clist_for_each_safe(pos, tmp, list) {
-		struct core_tenant *t = clist_entry(pos, struct core_tenant, node);
-
-		if (t->id == id)
-			return t;
-		if (t->id > id)
-			break;
-		*after = pos;
-	}
-	return NULL;
-}
-
-struct core_tenant *core_tenant_get(struct core *core, u64 id, struct core_tenant *parent,
-				    const char *path)
-{
-	struct clist *after;
-	struct core_tenant *t;
-	size_t n;
-
-	core_mutex_assert(&core->lock);
-	t = find(&core->tenants, id, &after);
-	if (t) {
-		t->refs++;
-		return t;
-	}
-	t = tenant_new(id);
-	if (!t)
-		return NULL;
-	if (parent) {
-		parent->refs++;
-		t->parent = parent;
-	}
-	n = strnlen(path, sizeof(t->path) - 1);
-	memcpy(t->path, path, n);
-	clist_add(&t->node, after);
-	return t;
-}
-
-struct core_tenant *core_user_get(struct core *core, u32 uid)
-{
-	struct clist *after;
-	struct core_tenant *t;
-
-	core_mutex_assert(&core->lock);
-	t = find(&core->users, uid, &after);
-	if (t) {
-		t->refs++;
-		return t;
-	}
-	t = tenant_new(uid);
-	if (!t)
-		return NULL;
-	t->is_user = true;
-	counter_init(&t->res[ARAX_RES_MEMORY], core->params.user_memory);
-	counter_init(&t->res[ARAX_RES_TASKS], core->params.user_tasks);
-	counter_init(&t->res[ARAX_RES_CONTEXTS], core->params.user_contexts);
-	clist_add(&t->node, after);
-	return t;
-}
-
-void core_tenant_hold(struct core *core, struct core_tenant *t)
-{
-	core_mutex_assert(&core->lock);
-	t->refs++;
-}
-
-/* A node with a setting of its own outlives its last reference. */
+/*
+ * A tenant lives as long as something refers to it: a context, a buffer, a tenant
+ * below.  If an administrator has set something, it also lives as long as its
+ * cgroup, used or not; it waits on core->idle then, the only place where the tenant
+ * of a removed cgroup can be that nothing refers to.
+ */
 static bool configured(const struct core_tenant *t)
 {
 	u32 i;
@@ -116,29 +56,134 @@ static bool configured(const struct core_tenant *t)
 	return false;
 }
 
-static void tenant_free(struct core_tenant *t)
+static bool gone(struct core *core, const struct core_tenant *t)
+{
+	return t->link && core->ops->tenant_gone(core, t);
+}
+
+static void tenant_free(struct core *core, struct core_tenant *t)
 {
 	u32 i;
 
 	for (i = 0; i < ARAX_RES_MAX; i++)
 		core_warn_on(core_atomic_read(&t->res[i].used));
-	clist_del(&t->node);
+	core_tenant_unlink(t->is_user ? &core->users : &core->tenants, t);
+	clist_del(&t->idle);
+	if (t->link)
+		core->ops->tenant_free(core, t);
 	core_free(t);
+}
+
+/* Returns true if one is idle now. */
+static bool release(struct core *core, struct core_tenant *t)
+{
+	struct core_tenant *parent;
+
+	for (; t; t = parent) {
+		core_warn_on(!t->refs);
+		if (--t->refs)
+			return false;
+		if (configured(t) && !gone(core, t)) {
+			clist_add_tail(&t->idle, &core->idle);
+			return true;
+		}
+		parent = t->parent;
+		tenant_free(core, t);
+	}
+	return false;
+}
+
+/* Looks again whether an idle tenant's cgroup is there. */
+static void look_again(struct core *core, struct core_tenant *t)
+{
+	clist_del(&t->idle);
+	t->refs = 1;
+	release(core, t);
+}
+
+/*
+ * The kernel tells no module that a cgroup was removed.  So whenever a tenant comes,
+ * or becomes idle, the two that nobody has looked at for the longest time are looked
+ * at: of n idle ones each is seen again before n/2 have come, and those whose cgroups
+ * are gone can't outnumber those whose cgroups are there.
+ */
+static void sweep(struct core *core)
+{
+	u32 i;
+
+	for (i = 0; i < SWEEP && !clist_empty(&core->idle); i++)
+		look_again(core, clist_first(&core->idle, struct core_tenant, idle));
+}
+
+static struct core_tenant *hold(struct core_tenant *t)
+{
+	if (!t->refs++)
+		clist_del(&t->idle);
+	return t;
+}
+
+struct core_tenant *core_tenant_get(struct core *core, u64 id, struct core_tenant *parent,
+				    const char *path)
+{
+	struct core_tenant *t;
+
+	core_mutex_assert(&core->lock);
+	t = *core_tenant_place(&core->tenants, id);
+	if (t)
+		return hold(t);
+	sweep(core);
+	t = tenant_new(id);
+	if (!t)
+		return NULL;
+	if (parent)
+		t->parent = hold(parent);
+	memcpy(t->path, path, strnlen(path, sizeof(t->path) - 1));
+	*core_tenant_place(&core->tenants, id) = t;
+	return t;
+}
+
+struct core_tenant *core_user_get(struct core *core, u32 uid)
+{
+	struct core_tenant **place, *t;
+
+	core_mutex_assert(&core->lock);
+	place = core_tenant_place(&core->users, uid);
+	if (*place)
+		return hold(*place);
+	t = tenant_new(uid);
+	if (!t)
+		return NULL;
+	t->is_user = true;
+	counter_init(&t->res[ARAX_RES_MEMORY], core->params.user_memory);
+	counter_init(&t->res[ARAX_RES_TASKS], core->params.user_tasks);
+	counter_init(&t->res[ARAX_RES_CONTEXTS], core->params.user_contexts);
+	*place = t;
+	return t;
+}
+
+void core_tenant_hold(struct core *core, struct core_tenant *t)
+{
+	core_mutex_assert(&core->lock);
+	hold(t);
 }
 
 void core_tenant_put(struct core *core, struct core_tenant *t)
 {
 	core_mutex_assert(&core->lock);
-	while (t) {
-		struct core_tenant *parent = t->parent;
-
-		core_warn_on(!t->refs);
-		if (--t->refs || configured(t))
-			return;
-		tenant_free(t);
-		t = parent;
-	}
+	if (release(core, t))
+		sweep(core);
 }
+
+void core_tenants_destroy(struct core *core)
+{
+	while (core->tenants)
+		tenant_free(core, core->tenants);
+	while (core->users)
+		tenant_free(core, core->users);
+}
+
+/* ------------------------------------------------------------------ */
+/* Charges                                                             */
 
 /* 1 charged, 0 refused. */
 static int charge_one(struct core_counter *n, u64 amount, bool enforce)
@@ -280,6 +325,9 @@ void core_uncharge_tasks(struct core *core, struct core_tenant *leaf, struct cor
 	}
 }
 
+/* ------------------------------------------------------------------ */
+/* What administrators set and see                                     */
+
 int core_limit_set(struct core *core, const struct arax_limit *a)
 {
 	struct core_tenant *t;
@@ -320,14 +368,14 @@ void core_tenant_usage(struct core *core, struct core_tenant *t, struct arax_usa
 {
 	u32 i;
 
+	/* Commits book what they have posted before they drop the lock. */
+	core_spin_lock(&core->dispatch);
 	for (i = 0; i < ARAX_RES_MAX; i++) {
 		u->counters[i].used = core_atomic_read(&t->res[i].used);
 		u->counters[i].peak = core_atomic_read(&t->res[i].peak);
 		u->counters[i].max = core_atomic_read(&t->res[i].max);
 		u->counters[i].events = core_atomic_read(&t->res[i].events);
 	}
-	/* Commits book what they have posted before they drop the lock. */
-	core_spin_lock(&core->dispatch);
 	u->device_ns = t->device_ns;
 	u->wait_ns = t->wait_ns;
 	u->tasks_done = t->tasks_done;
@@ -338,10 +386,19 @@ void core_tenant_usage(struct core *core, struct core_tenant *t, struct arax_usa
 	u->weight = core_read_once(t->weight);
 }
 
+/* The first that there still is a reason to know. */
+static struct core_tenant *first_from(struct core *core, u64 id)
+{
+	struct core_tenant *t;
+
+	while ((t = core_tenant_from(core->tenants, id)) && !t->refs && gone(core, t))
+		look_again(core, t);
+	return t;
+}
+
 int core_tenant_query(struct core *core, struct arax_tenant *a)
 {
-	struct core_tenant *t = NULL, *held = NULL;
-	struct clist *pos, *tmp;
+	struct core_tenant *t, *held = NULL;
 	int err = 0;
 
 	core_mutex_lock(&core->lock);
@@ -349,12 +406,7 @@ int core_tenant_query(struct core *core, struct arax_tenant *a)
 		err = core->ops->tenant_by_fd(core, a->cgroup_fd, &held);
 		t = held;
 	} else {
-		clist_for_each_safe(pos, tmp, &core->tenants) {
-			t = clist_entry(pos, struct core_tenant, node);
-			if (t->id >= a->id)
-				break;
-			t = NULL;
-		}
+		t = first_from(core, a->id);
 		if (!t)
 			err = -ENOENT;
 	}
@@ -366,6 +418,8 @@ int core_tenant_query(struct core *core, struct arax_tenant *a)
 		a->id = t->id;
 		a->parent = t->parent ? t->parent->id : 0;
 		memcpy(a->path, t->path, sizeof(a->path));
+		a->flags = gone(core, t) ? ARAX_TENANT_GONE : 0;
+		a->pad = 0;
 	}
 	if (held)
 		core_tenant_put(core, held);

@@ -21,6 +21,7 @@ int core_timeline_create(struct core_client *c, struct arax_timeline_create *a)
 	tl->value = a->value;
 	clist_init(&tl->waiters);
 	clist_init(&tl->events);
+	clist_init(&tl->reached);
 	core_mutex_lock(&c->lock);
 	err = core_handle_add(&c->handles, CORE_TIMELINE, tl, &a->handle);
 	if (!err)
@@ -41,6 +42,7 @@ void core_timeline_put_locked(struct core_timeline *tl, struct core_garbage *g)
 	if (--tl->refs)
 		return;
 	core_warn_on(tl->tasks || !clist_empty(&tl->waiters));
+	clist_del(&tl->reached);
 	clist_splice_tail(&tl->events, &g->events);
 	clist_add_tail(&tl->garbage, &g->timelines);
 }
@@ -85,7 +87,30 @@ int core_timeline_destroy(struct core_client *c, u32 handle)
 	return 0;
 }
 
-/* Waiting tasks at the mediator are released by a note, see dispatch.c. */
+/* Those at the mediator are released by a note, see dispatch.c. */
+void core_timeline_release(struct core *core, u32 max)
+{
+	core_spin_assert(&core->dispatch);
+	while (max && !clist_empty(&core->reached)) {
+		struct core_timeline *tl = clist_first(&core->reached, struct core_timeline,
+						       reached);
+
+		for (; max && tl->tasks && reached(tl, tl->tasks->key); max--) {
+			struct core_task *t = cheap_entry(tl->tasks, struct core_task, tl_node);
+
+			cheap_remove(&tl->tasks, &t->tl_node);
+			t->blocked = false;
+			t->d.error = tl->error;
+			if (t->state == CORE_TASK_DISPATCHED)
+				core_note_task(core, t, CORE_NOTE_UNBLOCK);
+		}
+		/* The next one has its turn first. */
+		clist_del(&tl->reached);
+		if (tl->tasks && reached(tl, tl->tasks->key))
+			clist_add_tail(&tl->reached, &core->reached);
+	}
+}
+
 void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value, s32 error,
 			 struct core_garbage *g)
 {
@@ -96,14 +121,9 @@ void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value,
 		tl->value = value;
 	if (error && !tl->error)
 		tl->error = error;
-	while (tl->tasks && reached(tl, tl->tasks->key)) {
-		struct core_task *t = cheap_entry(tl->tasks, struct core_task, tl_node);
-
-		cheap_remove(&tl->tasks, &t->tl_node);
-		t->blocked = false;
-		t->d.error = tl->error;
-		if (t->state == CORE_TASK_DISPATCHED)
-			core_note_task(core, t, CORE_NOTE_UNBLOCK);
+	if (tl->tasks && reached(tl, tl->tasks->key) && clist_empty(&tl->reached)) {
+		clist_add_tail(&tl->reached, &core->reached);
+		g->flush = true;
 	}
 	clist_for_each_safe(pos, tmp, &tl->waiters) {
 		struct core_wait_point *p = clist_entry(pos, struct core_wait_point, node);

@@ -19,17 +19,22 @@ _arax()
 		tenant)
 			if [ "$COMP_CWORD" -eq 2 ]; then
 				words='show set unset'
+			elif [ "${COMP_WORDS[COMP_CWORD-1]}" = --tenants ]; then
+				mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+				return
 			elif [ "${COMP_WORDS[2]}" = show ]; then
-				words='--json'
+				words='--json --tenants'
 			else
 				words='memory.max tasks.max contexts.max device_memory.max
 					device_time.weight device_time.max'
 				[ "${COMP_WORDS[2]}" = set ] && words=${words//max/max=} &&
 					words=${words//weight/weight=}
+				words+=' --save --tenants'
 			fi
-			# Cgroups, too.
-			if [ "$COMP_CWORD" -eq 3 ]; then
-				local root=/sys/fs/cgroup
+			# Cgroups, too: behind the verb, or behind its options.
+			if [ "$COMP_CWORD" -eq 3 ] || [[ ${COMP_WORDS[COMP_CWORD-1]} == --save ]]; then
+				local root
+				root=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/self/mounts)
 				words+=" $(compgen -d -- "$root/${cur#/}" | sed "s|^$root||")"
 			fi ;;
 		run)

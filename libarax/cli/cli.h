@@ -28,8 +28,8 @@ extern const struct command cmd_bench, cmd_devices, cmd_info, cmd_kernels, cmd_k
 /* main.c */
 
 /*
- * Takes --json, --help and --version from the front and the middle of argv; other
- * options are usage errors.  Returns -1 to go on, else the exit status.  Operands
+ * Takes --json (unless @json is NULL), --help and --version from the front and the
+ * middle of argv; other options are usage errors.  Returns -1 to go on, else the exit status.  Operands
  * are then argv[1] to argv[*argc - 1].
  */
 int cli_options(const struct command *self, int *argc, char **argv, bool *json);

@@ -1,24 +1,37 @@
 // SPDX-License-Identifier: MIT
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "cli.h"
 
+/* strtoull() alone takes blanks and signs. */
+static bool parse_context(const char *s, uint32_t *id)
+{
+	unsigned long long n;
+	char *end;
+
+	if (!isdigit((unsigned char)*s))
+		return false;
+	errno = 0;
+	n = strtoull(s, &end, 10);
+	*id = (uint32_t)n;
+	return !*end && !errno && n && n <= UINT32_MAX;
+}
+
 static int run(const struct command *self, int argc, char **argv)
 {
 	struct admin *a;
-	bool json;
-	char *end;
-	int i, err, ret = cli_options(self, &argc, argv, &json);
+	uint32_t id;
+	int i, err, ret = cli_options(self, &argc, argv, NULL);
 
 	if (ret >= 0)
 		return ret;
 	if (argc < 2)
 		return cli_usage(self, "which context? `arax ps` lists them");
 	for (i = 1; i < argc; i++) {
-		errno = 0;
-		if (strtoull(argv[i], &end, 10) - 1 >= UINT32_MAX || *end || errno)
+		if (!parse_context(argv[i], &id))
 			return cli_usage(self, "\"%s\" is no context: want a number from `arax ps`",
 					 argv[i]);
 	}
@@ -27,11 +40,10 @@ static int run(const struct command *self, int argc, char **argv)
 		return EXIT_FAILED;
 	ret = EXIT_OK;
 	for (i = 1; i < argc; i++) {
-		struct arax_kill k = {
-			.size = sizeof(k),
-			.context = (uint32_t)strtoull(argv[i], NULL, 10),
-		};
+		struct arax_kill k = { .size = sizeof(k) };
 
+		parse_context(argv[i], &id);
+		k.context = id;
 		err = admin_call(a, ARAX_NR_CONTEXT_KILL, &k);
 		if (err)
 			ret = admin_fail(err, "killing context %u", k.context);

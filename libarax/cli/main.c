@@ -59,9 +59,10 @@ int cli_options(const struct command *self, int *argc, char **argv, bool *json)
 {
 	int i, n = 1;
 
-	*json = false;
+	if (json)
+		*json = false;
 	for (i = 1; i < *argc; i++) {
-		if (!strcmp(argv[i], "--json")) {
+		if (json && !strcmp(argv[i], "--json")) {
 			*json = true;
 		} else if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
 			print_command_help(self, stdout);
@@ -97,7 +98,7 @@ void cli_exec(const char *name, char **argv)
 	execvp(name, argv);
 }
 
-int main(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
 	size_t i;
 
@@ -120,4 +121,16 @@ int main(int argc, char **argv)
 	fprintf(stderr, "arax: no command \"%s\"\n", argv[1]);
 	print_help(stderr);
 	return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+	int ret = run_command(argc, argv);
+
+	/* What didn't arrive was not said, be it a table or the help. */
+	if (!ret && (fflush(stdout) || ferror(stdout))) {
+		perror("arax: standard output");
+		ret = EXIT_FAILED;
+	}
+	return ret;
 }

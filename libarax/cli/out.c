@@ -105,6 +105,19 @@ static void format_list(char *s, size_t size, json_t *list)
 	}
 }
 
+/* Who may name a cgroup or a program must not speak to the terminal. */
+static void mute(char *s)
+{
+	unsigned char *c = (unsigned char *)s;
+
+	for (; *c; c++) {
+		if (*c < ' ' || *c == 0x7f)
+			*c = '?';
+		else if (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
+			c[0] = c[1] = '?';	/* U+0080 to U+009F in UTF-8 */
+	}
+}
+
 static void format_cell(char *s, size_t size, json_t *object, const struct column *c)
 {
 	json_t *j = look_up(object, c->key);
@@ -125,6 +138,7 @@ static void format_cell(char *s, size_t size, json_t *object, const struct colum
 		format_ns(s, size, json_number_value(j));
 	else
 		snprintf(s, size, "%lld", (long long)json_integer_value(j));
+	mute(s);
 }
 
 /* Width on a terminal, roughly: code points. */

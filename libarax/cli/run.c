@@ -20,6 +20,7 @@
 
 #define START_SECONDS	20
 #define STOP_SECONDS	5
+#define MAX_KERNELS	16	/* as many as araxd takes */
 
 static volatile sig_atomic_t child;
 
@@ -52,25 +53,27 @@ struct private {
 	const char *socket_path;
 	const char *log;
 	const char *config;	/* or NULL */
-	const char *kernels;	/* or NULL */
+	const char *kernels[MAX_KERNELS];
+	int nr_kernels;
+	bool wanted;		/* even if the system has one */
 	bool verbose;
 };
 
 static pid_t start_daemon(const struct private *p, int ready_fd)
 {
-	char number[16], *argv[16] = { "araxd", "--user", "--no-kernel", "--socket",
+	char number[16], *argv[12 + 2 * MAX_KERNELS] = { "araxd", "--user", "--no-kernel", "--socket",
 				       (char *)p->socket_path, "--ready-fd", number };
 	pid_t parent = getpid(), pid;
-	int fd, n = 7;
+	int fd, i, n = 7;
 
 	snprintf(number, sizeof(number), "%d", ready_fd);
 	if (p->config) {
 		argv[n++] = "--config";
 		argv[n++] = (char *)p->config;
 	}
-	if (p->kernels) {
+	for (i = 0; i < p->nr_kernels; i++) {
 		argv[n++] = "--kernels";
-		argv[n++] = (char *)p->kernels;
+		argv[n++] = (char *)p->kernels[i];
 	}
 	pid = fork();
 
@@ -203,40 +206,65 @@ static int run_private(char **argv, struct private *p)
 	return ret;
 }
 
-static int run(const struct command *self, int argc, char **argv)
+/*
+ * Takes the options in front of the program; *first is then the program's place.
+ * Returns -1 to go on, else the exit status.
+ */
+static int take_options(const struct command *self, int argc, char **argv, struct private *p,
+			int *first)
 {
-	struct arax_options o = { .size = sizeof(o), .flags = ARAX_OPEN_QUERY };
-	struct private p = { 0 };
-	bool private = false, json;
-	struct arax *ax;
-	int i, one = 2;
+	int i, two = 2;
 
 	for (i = 1; i < argc && argv[i][0] == '-'; i++) {
 		if (!strcmp(argv[i], "--")) {
 			i++;
 			break;
 		}
-		if (!strcmp(argv[i], "--private"))
-			private = true;
-		else if (!strcmp(argv[i], "--verbose"))
-			p.verbose = true;
-		else if (!strcmp(argv[i], "--config") && i + 1 < argc)
-			p.config = argv[++i];
-		else if (!strcmp(argv[i], "--kernels") && i + 1 < argc)
-			p.kernels = argv[++i];
-		else
-			return cli_options(self, &one, (char *[]){ argv[0], argv[i], NULL }, &json);
+		if (!strcmp(argv[i], "--private")) {
+			p->wanted = true;
+		} else if (!strcmp(argv[i], "--verbose")) {
+			p->verbose = true;
+		} else if (!strcmp(argv[i], "--config")) {
+			if (++i == argc)
+				return cli_usage(self, "--config: which file?");
+			p->config = argv[i];
+		} else if (!strcmp(argv[i], "--kernels")) {
+			if (++i == argc)
+				return cli_usage(self, "--kernels: which folder?");
+			if (p->nr_kernels == MAX_KERNELS)
+				return cli_usage(self, "more than %d --kernels", MAX_KERNELS);
+			p->kernels[p->nr_kernels++] = argv[i];
+		} else {
+			return cli_options(self, &two, (char *[]){ argv[0], argv[i], NULL }, NULL);
+		}
 	}
 	if (i >= argc)
 		return cli_usage(self, "which program?");
-	if (!private && !arax_open(&ax, &o)) {
+	/* The system's daemon has its own. */
+	if (p->config || p->nr_kernels)
+		p->wanted = true;
+	*first = i;
+	return -1;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+	struct arax_options o = { .size = sizeof(o), .flags = ARAX_OPEN_QUERY };
+	struct private p = { 0 };
+	struct arax *ax;
+	int i = 0, ret;
+
+	ret = take_options(self, argc, argv, &p, &i);
+	if (ret >= 0)
+		return ret;
+	if (!p.wanted && !arax_open(&ax, &o)) {
 		arax_close(ax);
 		execvp(argv[i], argv + i);
 		fprintf(stderr, "arax: %s: %s\n", argv[i], strerror(errno));
 		return errno == ENOENT ? 127 : 126;
 	}
 	/* Whoever asked for a certain Arax doesn't want another one. */
-	if (!private && getenv("ARAX_LINK") && *getenv("ARAX_LINK"))
+	if (!p.wanted && getenv("ARAX_LINK") && *getenv("ARAX_LINK"))
 		return cli_fail(NULL);
 	return run_private(argv + i, &p);
 }
@@ -247,7 +275,9 @@ const struct command cmd_run = {
 	.summary = "run a program with Arax: the system's, or else a private one",
 	.help = "  --private      start a private araxd even if the system has one\n"
 		"  --verbose      show what the private araxd prints\n"
-		"  --config FILE, --kernels DIR  for the private araxd\n\n"
+		"  --config FILE  the private araxd's configuration; implies --private\n"
+		"  --kernels DIR  its folder of kernel libraries, instead of the installed ones;\n"
+		"                 may be given several times; implies --private\n\n"
 		"The exit status is the program's: 128 + the signal that ended it, 126 if it\n"
 		"can't be run, 127 if it isn't there, 1 if no araxd could be started.\n",
 	.run = run,

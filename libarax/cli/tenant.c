@@ -3,13 +3,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli.h"
+#include "libarax/admin/cgroup.h"
+#include "libarax/admin/saved.h"
+#include "libarax/admin/setting.h"
 #include "tenant.h"
 
 static const struct column columns[] = {
@@ -25,6 +27,7 @@ static const struct column columns[] = {
 	{ "usage.device_time.weight", "WEIGHT", COLUMN_NUMBER },
 	{ "usage.device_time.used_ns", "DEVICE", COLUMN_NS },
 	{ "usage.wait_ns", "WAITED", COLUMN_NS },
+	{ "saved", "SAVED", COLUMN_TEXT },
 	{ 0 },
 };
 
@@ -49,27 +52,12 @@ static const struct column one[] = {
 	{ "usage.wait_ns", "waited for devices", COLUMN_NS },
 	{ "usage.tasks_done", "tasks done", COLUMN_COUNT },
 	{ "usage.tasks_failed", "tasks failed", COLUMN_COUNT },
+	{ "saved", "saved", COLUMN_TEXT },
 	{ 0 },
 };
 
 /* ------------------------------------------------------------------ */
 /* Which cgroup                                                        */
-
-static bool cgroup_mount(char *path, size_t size)
-{
-	FILE *f = setmntent("/proc/self/mounts", "re");
-	struct mntent *m;
-	bool found = false;
-
-	while (f && !found && (m = getmntent(f))) {
-		found = !strcmp(m->mnt_type, "cgroup2");
-		if (found)
-			snprintf(path, size, "%s", m->mnt_dir);
-	}
-	if (f)
-		endmntent(f);
-	return found;
-}
 
 /* This process's own, below the mount point. */
 static bool own_cgroup(char *path, size_t size)
@@ -89,60 +77,119 @@ static bool own_cgroup(char *path, size_t size)
 	return found;
 }
 
-/* A directory's descriptor, or -1 after saying why. */
-static int open_cgroup(const char *path)
+static bool kernel_has_cgroup2(void)
 {
-	char mount[PATH_MAX / 4], own[PATH_MAX / 4], full[PATH_MAX];
-	int fd;
+	FILE *f = fopen("/proc/filesystems", "re");
+	bool found = !f;
+	char line[256];
 
-	if (!cgroup_mount(mount, sizeof(mount))) {
-		cli_fail("no cgroup2 file system is mounted");
-		return -1;
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = strstr(line, "\tcgroup2\n");
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static void no_mount(void)
+{
+	if (kernel_has_cgroup2())
+		cli_fail("no cgroup2 file system is mounted, and a tenant is a cgroup of version 2:\n"
+			 "mount -t cgroup2 none DIR, or boot without systemd.unified_cgroup_hierarchy=0");
+	else
+		cli_fail("this kernel has no cgroup2 (CONFIG_CGROUPS), and so one tenant alone: what\n"
+			 "holds are the users' limits, parameters of arax.ko or in araxd.conf(5)");
+}
+
+/*
+ * As it is saved: "/sys/fs/cgroup/a", "/a" and "a/" are all "/a".  False after saying
+ * what is wrong.
+ */
+static bool name_cgroup(struct tenant_path *p, const char *path)
+{
+	char own[PATH_MAX / 4];
+	const char *wrong, *at;
+	size_t n;
+
+	if (!cgroup_mount(p->mount, sizeof(p->mount))) {
+		no_mount();
+		return false;
 	}
 	if (!path) {
 		if (!own_cgroup(own, sizeof(own))) {
 			cli_fail("/proc/self/cgroup names no cgroup2: give a path");
-			return -1;
+			return false;
 		}
 		path = own;
 	}
-	/* "/sys/fs/cgroup/a", "/a" and "a" are the same. */
-	if (!strncmp(path, mount, strlen(mount)) && strchr("/", path[strlen(mount)]))
-		snprintf(full, sizeof(full), "%s", path);
-	else
-		snprintf(full, sizeof(full), "%s/%s", mount, path);
-	fd = open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		fprintf(stderr, "arax: cgroup %s: %s\n", full, strerror(errno));
-	return fd;
+	n = strlen(p->mount);
+	if (!strncmp(path, p->mount, n) && strchr("/", path[n]))
+		path += n;
+	for (n = 0, at = path; *at && n + 2 < sizeof(p->cgroup); at++) {
+		if (*at == '/')
+			continue;
+		if (at == path || at[-1] == '/')
+			p->cgroup[n++] = '/';
+		p->cgroup[n++] = *at;
+	}
+	if (!n)
+		p->cgroup[n++] = '/';
+	p->cgroup[n] = '\0';
+	wrong = *at ? "is too long" : saved_check_cgroup(p->cgroup);
+	if (wrong)
+		fprintf(stderr, "arax: cgroup %s: the path %s\n", path, wrong);
+	return !wrong;
+}
+
+/* A directory's descriptor, or -1. */
+static int open_cgroup(const struct tenant_path *p)
+{
+	char full[PATH_MAX];
+
+	snprintf(full, sizeof(full), "%s%s", p->mount, p->cgroup);
+	return open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static int no_cgroup(const struct tenant_path *p)
+{
+	fprintf(stderr, "arax: cgroup %s%s: %s\n", p->mount, p->cgroup, strerror(errno));
+	return EXIT_FAILED;
 }
 
 /* ------------------------------------------------------------------ */
 /* show                                                                */
 
-static json_t *to_json(const struct arax_tenant *t)
+/* @json: for programs, who find in a key of its own what others read behind the path. */
+static json_t *to_json(const struct arax_tenant *t, json_t *saved, bool json)
 {
-	return json_pack("{sI sI so so}", "id", (json_int_t)t->id, "parent",
-			 (json_int_t)t->parent, "path", out_string(t->path, sizeof(t->path)),
-			 "usage", out_usage(&t->usage));
+	bool removed = t->flags & ARAX_TENANT_GONE;
+	char path[sizeof(t->path) + 16];
+
+	snprintf(path, sizeof(path), "%.*s%s", (int)sizeof(t->path), t->path,
+		 removed && !json ? " (removed)" : "");
+	return json_pack("{sI sI so sb so so}", "id", (json_int_t)t->id, "parent",
+			 (json_int_t)t->parent, "path", out_string(path, sizeof(path)),
+			 "removed", removed, "usage", out_usage(&t->usage), "saved", saved);
 }
 
-static int show_one(struct admin *a, const char *path, bool json)
+static int show_one(struct admin *a, struct tenant_files *f, const char *path, bool json)
 {
 	struct arax_tenant t = { .size = sizeof(t) };
+	struct tenant_path p;
 	int ret;
 
-	t.cgroup_fd = open_cgroup(path);
-	if (t.cgroup_fd < 0)
+	if (!name_cgroup(&p, path))
 		return EXIT_FAILED;
+	t.cgroup_fd = open_cgroup(&p);
+	if (t.cgroup_fd < 0)
+		return no_cgroup(&p);
 	ret = admin_call(a, ARAX_NR_TENANT_QUERY, &t);
 	close(t.cgroup_fd);
 	if (ret)
 		return admin_fail(ret, "tenant %s", path);
-	return out_object(to_json(&t), one, json);
+	return out_object(to_json(&t, files_of_tenant(f, t.id), json), one, json);
 }
 
-static int show_all(struct admin *a, bool json)
+static int show_all(struct admin *a, struct tenant_files *f, bool json)
 {
 	struct arax_tenant t = { 0 };
 	json_t *rows = json_array();
@@ -154,7 +201,7 @@ static int show_all(struct admin *a, bool json)
 		ret = admin_call(a, ARAX_NR_TENANT_QUERY, &t);
 		if (ret)
 			break;
-		json_array_append_new(rows, to_json(&t));
+		json_array_append_new(rows, to_json(&t, files_of_tenant(f, t.id), json));
 		if (!++t.id)
 			break;
 	}
@@ -162,7 +209,24 @@ static int show_all(struct admin *a, bool json)
 		json_decref(rows);
 		return admin_fail(ret, "listing tenants");
 	}
+	files_add_others(f, rows);
 	return out_rows(rows, columns, json);
+}
+
+static int show(const char *path, const char *folder, bool json)
+{
+	struct tenant_files f;
+	struct admin *a;
+	int ret;
+
+	a = admin_open();
+	if (!a)
+		return EXIT_FAILED;
+	files_read(&f, folder);
+	ret = path ? show_one(a, &f, path, json) : show_all(a, &f, json);
+	files_close(&f);
+	admin_close(a);
+	return ret;
 }
 
 /* ------------------------------------------------------------------ */
@@ -185,13 +249,14 @@ static int check_settings(const struct command *self, int argc, char **argv, boo
 	return EXIT_OK;
 }
 
-static int change(struct admin *a, const char *path, int argc, char **argv, bool unset)
+static int set_live(const struct tenant_path *p, int fd, int argc, char **argv, bool unset)
 {
-	int i, fd, err, ret = EXIT_OK;
+	int i, err, ret = EXIT_OK;
 	struct tenant_setting s;
+	struct admin *a;
 
-	fd = open_cgroup(path);
-	if (fd < 0)
+	a = admin_open();
+	if (!a)
 		return EXIT_FAILED;
 	for (i = 0; i < argc; i++) {
 		struct arax_limit l = { .size = sizeof(l), .cgroup_fd = fd };
@@ -202,53 +267,107 @@ static int change(struct admin *a, const char *path, int argc, char **argv, bool
 		l.period_ns = s.period_ns;
 		err = admin_call(a, ARAX_NR_LIMIT_SET, &l);
 		if (err)
-			ret = admin_fail(err, "%s of tenant %s", argv[i], path ? path : "(own)");
+			ret = admin_fail(err, "%s of tenant %s", argv[i], p->cgroup);
 	}
-	close(fd);
-	return ret;
-}
-
-static int run(const struct command *self, int argc, char **argv)
-{
-	bool json, show, unset;
-	const char *path = NULL;
-	struct admin *a;
-	int ret = cli_options(self, &argc, argv, &json);
-
-	if (ret >= 0)
-		return ret;
-	if (argc < 2)
-		return cli_usage(self, "show, set or unset?");
-	show = !strcmp(argv[1], "show");
-	unset = !strcmp(argv[1], "unset");
-	if (!show && !unset && strcmp(argv[1], "set"))
-		return cli_usage(self, "\"%s\": want show, set or unset", argv[1]);
-	argc -= 2;
-	argv += 2;
-	if (argc && (show || !tenant_is_setting(argv[0]))) {
-		path = argv[0];
-		argc--;
-		argv++;
-	}
-	if (show && argc)
-		return cli_usage(self, "unexpected \"%s\"", argv[0]);
-	ret = show ? EXIT_OK : check_settings(self, argc, argv, unset);
-	if (ret)
-		return ret;
-	a = admin_open();
-	if (!a)
-		return EXIT_FAILED;
-	if (!show)
-		ret = change(a, path, argc, argv, unset);
-	else
-		ret = path ? show_one(a, path, json) : show_all(a, json);
 	admin_close(a);
 	return ret;
 }
 
+/* What can't be saved is not set either; what can't be set is not saved. */
+static int change(const struct tenant_path *p, const char *folder, int argc, char **argv,
+		  bool unset, bool save)
+{
+	struct tenant_files f;
+	int fd, ret = EXIT_OK;
+
+	if (save && !files_change(&f, folder, p->cgroup, argc, argv, unset))
+		return EXIT_FAILED;
+	fd = open_cgroup(p);
+	if (fd >= 0)
+		ret = set_live(p, fd, argc, argv, unset);
+	else if (save && errno == ENOENT)
+		fprintf(stderr, "arax: there is no cgroup %s now: araxd will know when there is\n",
+			p->cgroup);
+	else
+		ret = no_cgroup(p);
+	if (fd >= 0)
+		close(fd);
+	if (!save)
+		return ret;
+	if (!ret)
+		ret = files_write(&f);
+	files_close(&f);
+	return ret;
+}
+
+/* Takes --save and --tenants DIR out of argv.  False: DIR is missing. */
+static bool take_options(int *argc, char **argv, bool *save, const char **folder)
+{
+	int i, n = 1;
+
+	*save = false;
+	*folder = SAVED_FOLDER;
+	for (i = 1; i < *argc; i++) {
+		if (!strcmp(argv[i], "--save")) {
+			*save = true;
+		} else if (!strcmp(argv[i], "--tenants")) {
+			if (++i == *argc)
+				return false;
+			*folder = argv[i];
+		} else {
+			argv[n++] = argv[i];
+		}
+	}
+	*argc = n;
+	argv[n] = NULL;
+	return true;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+	const char *path = NULL, *folder;
+	struct tenant_path p;
+	bool json, shows, unset, save;
+	int ret;
+
+	if (!take_options(&argc, argv, &save, &folder))
+		return cli_usage(self, "--tenants: which folder?");
+	ret = cli_options(self, &argc, argv, &json);
+	if (ret >= 0)
+		return ret;
+	if (argc < 2)
+		return cli_usage(self, "show, set or unset?");
+	shows = !strcmp(argv[1], "show");
+	unset = !strcmp(argv[1], "unset");
+	if (!shows && !unset && strcmp(argv[1], "set"))
+		return cli_usage(self, "\"%s\": want show, set or unset", argv[1]);
+	if (shows && save)
+		return cli_usage(self, "--save is for set and unset");
+	if (!shows && json)
+		return cli_usage(self, "--json is for show");
+	argc -= 2;
+	argv += 2;
+	if (argc && (shows || !tenant_is_setting(argv[0]))) {
+		path = argv[0];
+		argc--;
+		argv++;
+	}
+	if (shows && argc)
+		return cli_usage(self, "unexpected \"%s\"", argv[0]);
+	if (shows)
+		return show(path, folder, json);
+	ret = check_settings(self, argc, argv, unset);
+	if (ret)
+		return ret;
+	if (!name_cgroup(&p, path))
+		return EXIT_FAILED;
+	return change(&p, folder, argc, argv, unset, save);
+}
+
 const struct command cmd_tenant = {
 	.name = "tenant",
-	.args = "show [PATH] [--json] | set [PATH] KEY=VALUE... | unset [PATH] KEY...",
+	.args = "show [PATH] [--json] | set [--save] [PATH] KEY=VALUE... |\n"
+		"                   unset [--save] [PATH] KEY...",
 	.summary = "show and set what tenants may use (administrators)",
 	.help = "PATH is a cgroup: absolute, or as seen from the mount point; by default the\n"
 		"caller's own for set and unset, all for show.  Keys and values:\n\n"
@@ -256,6 +375,9 @@ const struct command cmd_tenant = {
 		"  tasks.max, contexts.max        a number, or max\n"
 		"  device_time.weight             1 to 10000, 100 if unset\n"
 		"  device_time.max                \"MAX PERIOD\" in microseconds, or max\n\n"
+		"  --save         keep it across reboots, too, in /etc/arax/tenants.d; the cgroup\n"
+		"                 need not exist yet\n"
+		"  --tenants DIR  instead of /etc/arax/tenants.d\n\n"
 		"A limit below what is in use is allowed: it refuses whatever comes on top.\n",
 	.run = run,
 };

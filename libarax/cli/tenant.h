@@ -1,23 +1,42 @@
 /* SPDX-License-Identifier: MIT */
-/* The words of `arax tenant set`. */
+/* What `arax tenant` reads from and writes to the folder of saved limits. */
 #ifndef LIBARAX_CLI_TENANT_H
 #define LIBARAX_CLI_TENANT_H
 
+#include <jansson.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-struct tenant_setting {
-	uint32_t what;		/* ARAX_SET_* */
-	uint64_t value;
-	uint64_t period_ns;
+#include "libarax/admin/saved.h"
+
+struct tenant_path {
+	char mount[PATH_MAX / 4];
+	char cgroup[PATH_MAX / 4];	/* from there on: "/", "/a/b" */
 };
 
-/* Does it look like KEY or KEY=VALUE rather than like a cgroup's path? */
-bool tenant_is_setting(const char *word);
+struct tenant_files {
+	struct saved saved;
+	const char *folder;
+	char own[PATH_MAX];		/* the file that is ours to write */
+	int lock;			/* the folder, locked; -1 */
+};
+
+/* To show.  Errors are told, what is right is there. */
+void files_read(struct tenant_files *f, const char *folder);
+/* A JSON array of "KEY=VALUE" of the cgroup with this id; null if there is none. */
+json_t *files_of_tenant(struct tenant_files *f, uint64_t id);
+/* Adds a row for each cgroup that has saved limits and was not asked for yet. */
+void files_add_others(struct tenant_files *f, json_t *rows);
+
 /*
- * Parses KEY=VALUE, or KEY alone if @unset.  Returns NULL, or what is wrong with it
- * (a static text).
+ * Makes the folder if there is none, locks it, reads it, and changes what it says
+ * in memory.  False, with nothing to close, after saying why not.
  */
-const char *tenant_parse(const char *word, bool unset, struct tenant_setting *s);
+bool files_change(struct tenant_files *f, const char *folder, const char *cgroup, int argc,
+		  char **argv, bool unset);
+/* Returns the exit status. */
+int files_write(struct tenant_files *f);
+void files_close(struct tenant_files *f);
 
 #endif /* LIBARAX_CLI_TENANT_H */

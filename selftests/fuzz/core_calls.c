@@ -258,7 +258,7 @@ static void come_or_go(struct run *r)
 		break;
 	case 5:
 	case 6:
-		core_mediator_gone(r->fx->core);
+		core_mediator_gone(r->fx->core, r->fx->core->epoch - (how >> 3 & 3));
 		break;
 	case 7:
 		core_expire(r->fx->core);
@@ -311,6 +311,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (r.cl[i])
 			fx_release(r.cl[i]);
 	fx_die(r.fx);
+	/* And those that were taken over from. */
+	for (i = 1; i < r.fx->core->epoch; i++)
+		core_mediator_gone(r.fx->core, i);
 	for (i = 0; i < r.nr_held; i++)
 		fx_close_buffer(r.fx, r.held[i]);
 	fx_free(r.fx);

@@ -69,9 +69,10 @@ static struct core *core;
 static struct graph *graph;
 static u32 head, first;
 
-static void commit(u64 tag, s32 result)
+static void commit(u64 tag, s32 result, u32 failure)
 {
-	struct arax_commit_entry e = { .tag = tag, .result = result, .device = ~0u };
+	struct arax_commit_entry e = { .tag = tag, .result = result, .failure = failure,
+				       .device = ~0u };
 	u32 stale;
 
 	core_commit_entries(core, &e, 1, 0, first++, &stale);
@@ -84,7 +85,7 @@ static void ended(void)
 	struct graph_done done;
 
 	while (graph_pop_done(graph, &done))
-		commit(done.tag, done.result);
+		commit(done.tag, done.result, done.failure);
 }
 
 /* What the poller does, with every third task failing. */
@@ -100,11 +101,13 @@ static void mediate(bool run)
 		if (d->type == ARAX_DISPATCH_TASK)
 			err = graph_add(graph, d);
 		else if (d->type == ARAX_DISPATCH_CANCEL)
-			graph_cancel(graph, d->tag, 1);
+			graph_cancel(graph, d->tag);
 		else if (d->type == ARAX_DISPATCH_UNBLOCK)
-			graph_unblock(graph, d->tag, d->error, 1);
+			graph_unblock(graph, d->tag, d->error);
 		if (err)
 			abort();	/* the core let through what contradicts itself */
+		if (d->type == ARAX_DISPATCH_TASK && d->error)
+			graph_unblock(graph, d->tag, d->error);
 		head += d->cells;
 		core_store_release(&core->page->head, head);
 	}
@@ -112,10 +115,11 @@ static void mediate(bool run)
 	while (run && (node = graph_pop_ready(graph))) {
 		u64 tag = node->d.tag;
 		s32 result = ++n % 3 ? 0 : -EIO;
+		u32 failure = 0;
 
 		graph_start(graph, node);
-		graph_complete(graph, node, result, 1);
-		commit(tag, result);
+		graph_complete(graph, node, result, &failure);
+		commit(tag, result, failure);
 		ended();
 	}
 }
@@ -252,11 +256,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		graph_stats(graph, &st);
 		for (slot = 1; slot < 16; slot++)
 			if (core->slots[slot].task)
-				graph_cancel(graph, core->slots[slot].task->d.tag, 1);
+				graph_cancel(graph, core->slots[slot].task->d.tag);
 		ended();
 	}
 	core_detach(core);
-	core_mediator_gone(core);
+	core_mediator_gone(core, core->epoch);
 	core_destroy(core);
 	graph_destroy(graph);
 	free(region);

@@ -645,6 +645,53 @@ KTEST(taking_over_from_one_that_is_stuck)
 	mediator_close(&m);
 }
 
+/* The one before the last is still stuck: that is no affair of the last one's tasks. */
+KTEST(one_that_is_stuck_holds_up_no_other)
+{
+	int ctl = open_node("/dev/arax-ctl"), root = cgroup_new("");
+	struct plan stuck = { .take = 1, .start = 1, .close_and_live = true };
+	struct plan next = { .take = 2, .start = 1, .flags = ARAX_ATTACH_TAKEOVER };
+	struct arax_buffer_create b;
+	struct arax_completion e;
+	struct meet alive;
+	struct mediator m;
+	struct work w;
+	pid_t old, pid;
+
+	new_client(ARAX_QUEUE_DATAFLOW);
+	b = buffer_new(&c, PAGE);
+	old = start_mediator(&stuck);
+	alive = go;
+	client_range_task(&c, queue, 1, 0, b.handle, ARAX_INOUT, 0, PAGE);
+	meet_hear(&ready);	/* it has closed its file and lives on */
+	CHECK_OK(buffer_destroy(&c, b.handle));
+	pid = start_mediator(&next);
+	e = client_wait(&c);
+	CHECK_EQ(e.user_data, 1);
+	CHECK_EQ(e.result, -EOWNERDEAD);
+	client_marker(&c, queue, 2, 0);
+	client_marker(&c, queue, 3, 0);
+	meet_hear(&ready);
+	kill_it(pid);
+	e = client_wait(&c);
+	CHECK_EQ(e.user_data, 2);
+	CHECK_EQ(e.result, -EOWNERDEAD);
+	mediator_open(&m, ARAX_ATTACH_RECOVER);
+	w = mediator_task(&m);
+	CHECK_EQ(w.d.user_data, 3);
+	mediator_done(&m, w.d.tag, 0);
+	CHECK_EQ(client_wait(&c).result, 0);
+	/* What the stuck one uses is still held. */
+	CHECK_EQ(tenant_query(ctl, root).usage.counters[ARAX_RES_MEMORY].used,
+		 c.init.region_size + b.bytes);
+	meet_say(&alive);
+	CHECK_OK(child_wait(old));
+	while (tenant_query(ctl, root).usage.counters[ARAX_RES_MEMORY].used != c.init.region_size)
+		sleep_ms(1);
+	client_close(&c);
+	mediator_close(&m);
+}
+
 KTEST(taking_over_an_empty_seat_is_attaching)
 {
 	struct mediator m;
@@ -778,6 +825,44 @@ KTEST(dirty_bytes_are_lost_until_rewritten)
 	w = mediator_task(&m);
 	mediator_done(&m, w.d.tag, 0);
 	CHECK_EQ(client_wait(&c).result, 0);
+	client_close(&c);
+	mediator_close(&m);
+}
+
+/* Queued while nobody is there, or while the old one is not wholly gone. */
+KTEST(readers_behind_a_rewriter_run)
+{
+	struct plan p = { .take = 1, .dirty = true };
+	struct arax_buffer_create b;
+	struct arax_completion e;
+	struct mediator m;
+	struct work w;
+	uint64_t i;
+	pid_t pid;
+
+	new_client(ARAX_QUEUE_DATAFLOW);
+	b = buffer_new(&c, 4 * PAGE);
+	pid = start_mediator(&p);
+	client_range_task(&c, queue, 1, 0, b.handle, ARAX_OUT, PAGE, PAGE);
+	CHECK_EQ(client_wait(&c).result, 0);
+	meet_hear(&ready);
+	kill_it(pid);
+	while (c.ctl->epoch)
+		sleep_ms(1);
+	client_range_task(&c, queue, 2, 0, b.handle, ARAX_IN, PAGE, 1);
+	client_range_task(&c, queue, 3, 0, b.handle, ARAX_OUT, 0, 4 * PAGE);
+	client_range_task(&c, queue, 4, 0, b.handle, ARAX_IN, PAGE, PAGE);
+	mediator_open(&m, ARAX_ATTACH_RECOVER);
+	e = client_wait(&c);
+	CHECK_EQ(e.user_data, 2);
+	CHECK_EQ(e.result, -EIO);
+	for (i = 3; i < 5; i++) {
+		w = mediator_task(&m);
+		CHECK_EQ(w.d.user_data, i);
+		mediator_done(&m, w.d.tag, 0);
+		CHECK_EQ(client_wait(&c).result, 0);
+	}
+	CHECK_EQ(buffer_query(&c, b.handle).flags, 0);
 	client_close(&c);
 	mediator_close(&m);
 }

@@ -103,7 +103,7 @@ static void refused(int err)
 	CHECK(client_reap(&c, &e));	/* at once */
 	CHECK_EQ(e.result, -err);
 	CHECK_EQ(e.user_data, serial);
-	CHECK_EQ(e.tag, 0);
+	CHECK(e.tag && !ARAX_TAG_EPOCH(e.tag));
 	CHECK_EQ(e.device, ~0u);
 	CHECK(!mediator_take(&m, &w));
 }
@@ -128,7 +128,6 @@ KTEST(headers)
 	WRONG(ARAX_OP_MARKER, EINVAL, t->nr_ranges = 255);
 	WRONG(ARAX_OP_MARKER, EINVAL, t->arg_len = ARAX_INLINE_ARGS + 1);
 	WRONG(ARAX_OP_MARKER, EINVAL, t->arg_len = 4);
-	WRONG(ARAX_OP_MARKER, EINVAL, t->ext = 8);
 	WRONG(ARAX_OP_MARKER, EBADF, t->queue = 0);
 	WRONG(ARAX_OP_MARKER, EBADF, t->queue = ~0u);
 	WRONG(ARAX_OP_MARKER, EBADF, t->queue = buffer);
@@ -292,6 +291,7 @@ KTEST(extensions)
 	WRONG_EXT(EINVAL, t->ext = ARENA - size + 8);
 	WRONG_EXT(EINVAL, t->ext = ~7u);
 	WRONG_EXT(EINVAL, x->size = 0);
+	WRONG_EXT(EINVAL, x->pad = 1);
 	WRONG_EXT(EINVAL, x->size = size - 1);
 	WRONG_EXT(E2BIG, x->size = size + 8);
 	WRONG_EXT(EINVAL, x->nr_ranges = ARAX_MAX_RANGES + 1);
@@ -412,6 +412,92 @@ KTEST(revoked_buffers_are_ESTALE)
 	h.handle = buffer;
 	CHECK_OK(CALL(c.fd, BUFFER_REVOKE, &h));
 	WRONG(ARAX_OP_LAUNCH, ESTALE, (void)t);
+	tear_down();
+}
+
+static void expect(uint64_t user_data, int result, uint64_t origin)
+{
+	struct arax_completion e;
+
+	CHECK(client_reap(&c, &e));
+	CHECK_EQ(e.user_data, user_data);
+	CHECK_EQ(e.result, result);
+	CHECK_EQ(e.origin, origin);
+}
+
+static void expect_run(uint64_t user_data)
+{
+	struct work w = mediator_task(&m);
+
+	CHECK_EQ(w.d.user_data, user_data);
+	mediator_done(&m, w.d.tag, 0);
+	expect(user_data, 0, 0);
+}
+
+static void push(uint64_t user_data, uint32_t q, unsigned int access, uint64_t offset, bool bad)
+{
+	struct arax_task *t = good(ARAX_OP_CALL);
+
+	t->user_data = user_data;
+	t->queue = q;
+	t->nr_ranges = 1;
+	t->ranges[0] = range(access, offset, 8);
+	if (bad)
+		t->opcode = ARAX_OP_MAX;
+	client_publish(&c);
+}
+
+KTEST(a_refused_task_fails_its_dependents)
+{
+	struct arax_completion e;
+	uint32_t ordered, go_on, n;
+
+	set_up(128);
+	ordered = queue_new(&c, ARAX_QUEUE_IN_ORDER);
+	go_on = queue_new(&c, ARAX_QUEUE_DATAFLOW | ARAX_QUEUE_CONTINUE);
+	push(1, queue, ARAX_OUT, 0, true);
+	push(2, queue, ARAX_IN, 0, false);
+	push(3, queue, ARAX_IN, 8, false);
+	push(4, ordered, ARAX_INOUT, 4, false);
+	push(5, ordered, ARAX_IN, 100, false);
+	push(6, go_on, ARAX_IN, 0, false);
+	CHECK_OK(client_submit(&c, 6, &n));
+	CHECK_EQ(n, 6);
+	CHECK(client_reap(&c, &e));
+	CHECK_EQ(e.user_data, 1);
+	CHECK_EQ(e.result, -EOPNOTSUPP);
+	expect(2, -ECANCELED, e.tag);
+	expect(4, -ECANCELED, e.tag);
+	expect(5, -ECANCELED, e.tag);
+	expect_run(3);
+	expect_run(6);
+	/* The client knows: what it submits now runs. */
+	push(7, queue, ARAX_IN, 0, false);
+	push(8, ordered, ARAX_IN, 0, false);
+	CHECK_OK(client_submit(&c, 2, &n));
+	expect_run(7);
+	expect_run(8);
+	CHECK_EQ(usage(&c, ARAX_USAGE_CONTEXT).counters[ARAX_RES_TASKS].used, 0);
+	tear_down();
+}
+
+/* What was published behind it counts, also if it is submitted by another call. */
+KTEST(a_refused_task_fails_what_was_published)
+{
+	struct arax_completion e;
+	uint32_t n;
+
+	set_up(128);
+	push(1, queue, ARAX_OUT, 0, true);
+	push(2, queue, ARAX_IN, 0, false);
+	CHECK_OK(client_submit(&c, 1, &n));
+	push(3, queue, ARAX_IN, 0, false);
+	CHECK_OK(client_submit(&c, 2, &n));
+	CHECK_EQ(n, 2);
+	CHECK(client_reap(&c, &e));
+	CHECK_EQ(e.user_data, 1);
+	expect(2, -ECANCELED, e.tag);
+	expect_run(3);
 	tear_down();
 }
 

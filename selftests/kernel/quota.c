@@ -26,9 +26,11 @@ static void no_limits(void)
 	const int all[] = { top, mid, leaf };
 	unsigned int i, r;
 
-	for (i = 0; i < 3; i++)
+	for (i = 0; i < 3; i++) {
+		CHECK_OK(limit_set(ctl, all[i], ARAX_SET_WEIGHT, 100));
 		for (r = 0; r < ARAX_RES_MAX; r++)
 			CHECK_OK(limit_set(ctl, all[i], r, ARAX_LIMIT_MAX));
+	}
 }
 
 static void tear_down(void)
@@ -109,7 +111,8 @@ static int memory_racer(void *arg)
 KTEST(memory_holds_to_the_byte_under_racers)
 {
 	const uint64_t region = 8192 /* of a context with a depth of 2 */;
-	uint64_t max = 200 * PAGE + RACERS * region, sum = 0, refused = 0, used, seen = 0;
+	uint64_t max = 200 * PAGE + (RACERS + 1) * region, sum = region, refused = 0;
+	uint64_t used, seen = 0;
 	struct arax_buffer_create b;
 	struct arax_counter n;
 	pid_t pid[RACERS];
@@ -121,6 +124,10 @@ KTEST(memory_holds_to_the_byte_under_racers)
 	CHECK_OK(limit_set(ctl, top, ARAX_RES_MEMORY, max));
 	CHECK_OK(limit_set(ctl, mid, ARAX_RES_MEMORY, max * 3 / 4));
 	CHECK_OK(limit_set(ctl, leaf, ARAX_RES_MEMORY, max / 2));
+	/* Now, for at the end there may be no room for a region. */
+	cgroup_enter(TOP);
+	client_open(&c, 2, 128, 0);
+	cgroup_enter("");
 	for (i = 0; i < RACERS; i++)
 		pid[i] = child_run(memory_racer, (void *)(uintptr_t)i);
 	while (__atomic_load_n(&shared->ready, __ATOMIC_SEQ_CST) < RACERS)
@@ -147,15 +154,12 @@ KTEST(memory_holds_to_the_byte_under_racers)
 	CHECK(counter(mid, ARAX_RES_MEMORY).peak <= max * 3 / 4);
 	CHECK(counter(leaf, ARAX_RES_MEMORY).peak <= max / 2);
 	/* What is left can be had to the last page, and not a page more. */
-	cgroup_enter(TOP);
-	client_open(&c, 2, 128, 0);
 	n = counter(top, ARAX_RES_MEMORY);
 	if (n.used < max)
 		CHECK_OK(buffer_try(&c, max - n.used, &b));
 	CHECK_EQ(counter(top, ARAX_RES_MEMORY).used, max);
 	CHECK_ERR(buffer_try(&c, 1, &b), EDQUOT);
 	client_close(&c);
-	cgroup_enter("");
 	__atomic_store_n(&shared->end, true, __ATOMIC_SEQ_CST);
 	for (i = 0; i < RACERS; i++)
 		CHECK_OK(child_wait(pid[i]));
@@ -523,6 +527,208 @@ KTEST(deeper_than_tenants_go)
 		path[strlen(path) - 2] = '\0';
 	}
 	cgroup_remove(path);
+}
+
+/* How many tenants are told; removed cgroups' ones that are idle go by that. */
+static unsigned int nr_tenants(void)
+{
+	struct arax_tenant t = { .size = sizeof(t), .cgroup_fd = -1 };
+	unsigned int n;
+
+	for (n = 0; !CALL(ctl, TENANT_QUERY, &t); n++)
+		t.id++;
+	return n;
+}
+
+/* A weight keeps those at the top. */
+static unsigned int set_up_known(void)
+{
+	set_up();
+	CHECK_OK(limit_set(ctl, top, ARAX_SET_WEIGHT, 101));
+	return nr_tenants();
+}
+
+/* Removed cgroups of which something, such as a tenant, keeps the structure. */
+static long long dying(void)
+{
+	return cgroup_read(TOP, "cgroup.stat", "nr_dying_descendants");
+}
+
+static bool dying_settle_to(long long most)
+{
+	int i;
+
+	for (i = 0; i < 400 && dying() > most; i++)
+		sleep_ms(5);
+	return dying() <= most;
+}
+
+/* A limit is set on a cgroup each time that it appears: as saved limits are. */
+KTEST(recreated_cgroups_leave_no_tenants)
+{
+	int rounds = ktest_rounds(300), i, fd;
+	unsigned int before;
+
+	before = set_up_known();
+	for (i = 0; i < rounds; i++) {
+		fd = cgroup_new(TOP "/again");
+		CHECK_OK(limit_set(ctl, fd, ARAX_RES_MEMORY, 1000 + (uint64_t)i));
+		CHECK_EQ(tenant_query(ctl, fd).flags, 0);
+		close(fd);
+		cgroup_remove(TOP "/again");
+	}
+	/* Without any look at the list. */
+	CHECK(dying_settle_to(3));
+	CHECK_EQ(nr_tenants(), before);
+	CHECK(dying_settle_to(0));
+	tear_down();
+}
+
+KTEST(limits_of_unused_cgroups_stay)
+{
+	enum { LIVE = 20 };
+	char path[64];
+	int fd[LIVE], i, k;
+	unsigned int before;
+
+	before = set_up_known();
+	for (i = 0; i < LIVE; i++) {
+		snprintf(path, sizeof(path), TOP "/live%d", i);
+		fd[i] = cgroup_new(path);
+		CHECK_OK(limit_set(ctl, fd[i], ARAX_RES_TASKS, 100 + (uint64_t)i));
+	}
+	for (i = 0; i < 200; i++) {
+		k = cgroup_new(TOP "/brief");
+		CHECK_OK(limit_set(ctl, k, ARAX_SET_WEIGHT, 7));
+		close(k);
+		cgroup_remove(TOP "/brief");
+	}
+	CHECK(dying_settle_to(LIVE + 8));
+	CHECK_EQ(nr_tenants() - before, LIVE);
+	for (i = 0; i < LIVE; i++) {
+		CHECK_EQ(counter(fd[i], ARAX_RES_TASKS).max, 100 + i);
+		close(fd[i]);
+		snprintf(path, sizeof(path), TOP "/live%d", i);
+		cgroup_remove(path);
+	}
+	CHECK_EQ(nr_tenants(), before);
+	CHECK(dying_settle_to(0));
+	tear_down();
+}
+
+KTEST(a_removed_cgroup_is_charged_to_the_last)
+{
+	struct arax_tenant t = { .size = sizeof(t), .cgroup_fd = -1 };
+	struct arax_buffer_create b;
+	unsigned int before;
+	struct client c;
+
+	before = set_up_known();
+	cgroup_enter(LEAF);
+	client_open(&c, 2, 128, 0);
+	b = buffer_new(&c, 4 * PAGE);
+	CHECK_OK(limit_set(ctl, mid, ARAX_RES_MEMORY, 1 << 20));
+	CHECK_OK(limit_set(ctl, leaf, ARAX_RES_MEMORY, c.init.region_size + 5 * PAGE));
+	t.id = tenant_query(ctl, leaf).id;
+	cgroup_enter("");
+	cgroup_remove(LEAF);
+	cgroup_remove(MID);
+	/* Its limit holds, it is told, and can't be named any more. */
+	CHECK_ERR(buffer_try(&c, 2 * PAGE, &b), EDQUOT);
+	CHECK_EQ(counter(top, ARAX_RES_MEMORY).used, c.init.region_size + 4 * PAGE);
+	CHECK_OK(CALL(ctl, TENANT_QUERY, &t));
+	CHECK_OK(strcmp(t.path, "/" LEAF));
+	CHECK_EQ(t.flags, ARAX_TENANT_GONE);
+	CHECK_EQ(t.usage.counters[ARAX_RES_MEMORY].events, 1);
+	CHECK_ERR(limit_set(ctl, leaf, ARAX_RES_MEMORY, 1), ENOENT);
+	CHECK_EQ(nr_tenants(), before + 2);
+	client_close(&c);
+	while (counter(top, ARAX_RES_MEMORY).used)
+		sleep_ms(1);
+	/* It and the one above went by themselves, with nobody looking. */
+	CHECK(dying_settle_to(0));
+	CHECK_EQ(nr_tenants(), before);
+	CHECK_OK(limit_set(ctl, top, ARAX_SET_WEIGHT, 100));
+	cgroup_remove(TOP);
+}
+
+static int removes_and_makes(void *arg)
+{
+	int rounds = ktest_rounds(300);
+
+	(void)arg;
+	while (rounds--) {
+		close(cgroup_new(TOP "/race"));
+		cgroup_enter(TOP "/race");
+		close(open_node("/dev/arax"));
+		cgroup_enter(TOP);
+		cgroup_remove(TOP "/race");
+	}
+	cgroup_enter("");
+	__atomic_store_n(&shared->end, true, __ATOMIC_SEQ_CST);
+	return 0;
+}
+
+KTEST(naming_races_with_removal)
+{
+	unsigned int before;
+	int fd, err, named = 0;
+	pid_t pid;
+
+	before = set_up_known();
+	share();
+	pid = child_run(removes_and_makes, NULL);
+	while (!__atomic_load_n(&shared->end, __ATOMIC_SEQ_CST)) {
+		fd = open("/sys/fs/cgroup/" TOP "/race", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		err = limit_set(ctl, fd, ARAX_RES_TASKS, 5);
+		CHECK(!err || err == -ENOENT);
+		named += !err;
+		close(fd);
+	}
+	CHECK(named);
+	CHECK_OK(child_wait(pid));
+	CHECK_EQ(nr_tenants(), before);
+	CHECK(dying_settle_to(0));
+	tear_down();
+}
+
+/* Many cgroups, each with an open file: removed first, forgotten with the last file. */
+static int wide(void *arg)
+{
+	int n = ktest_rounds(500), *fds = calloc((size_t)n, sizeof(*fds)), i;
+	char path[64];
+
+	(void)arg;
+	CHECK(fds);
+	for (i = 0; i < n; i++) {
+		snprintf(path, sizeof(path), TOP "/w%d", i);
+		close(cgroup_new(path));
+		cgroup_enter(path);
+		fds[i] = open_node("/dev/arax");
+	}
+	CHECK_EQ(nr_tenants(), *(unsigned int *)arg + (unsigned int)n);
+	cgroup_enter("");
+	for (i = 0; i < n; i++) {
+		snprintf(path, sizeof(path), TOP "/w%d", i);
+		cgroup_remove(path);
+	}
+	CHECK_EQ(nr_tenants(), *(unsigned int *)arg + (unsigned int)n);
+	return 0;
+}
+
+KTEST(many_cgroups)
+{
+	unsigned int before = set_up_known();
+	int i;
+
+	CHECK_OK(child_wait(child_run(wide, &before)));
+	for (i = 0; i < 400 && nr_tenants() != before; i++)
+		sleep_ms(5);
+	CHECK_EQ(nr_tenants(), before);
+	CHECK(dying_settle_to(0));
+	tear_down();
 }
 
 /* ------------------------------------------------------------------ */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Unit tests of kernels, backends, runners, configuration and log.
 
-BE_LIB := daemon/log.c daemon/config.c $(KERNELS_SRCS) $(BACKENDS_SRCS) $(RUNNER_SRCS)
+BE_LIB := daemon/log.c daemon/config.c daemon/tenants/tenants.c $(ADMIN_SRCS) $(KERNELS_SRCS) $(BACKENDS_SRCS) $(RUNNER_SRCS)
 BE_LIBS := -lcheck -lsubunit -lrt -lm -ljansson -lconfuse -ldl
 BE_NEEDS := $(STD_KERNEL) $(TEST_KERNEL) $(B)/libexec/arax-worker $(OLD_PLUGINS)
 
@@ -33,13 +33,17 @@ $(call be_test,config,plain asan)
 $(call be_test,backend,plain asan tsan)
 $(call be_test,std,plain asan)
 $(call be_test,runner,plain asan tsan)
+$(call be_test,saved,plain asan)
+$(call be_test,tenants,plain asan tsan)
 
 # Fuzzing: see test-fuzz in the top Makefile for the share of `make test`.
-BE_FUZZ := manifest signature config
+BE_FUZZ := manifest signature config saved
 $(B)/fuzz/manifest: selftests/fuzz/manifest_fuzz.c daemon/kernels/manifest.c daemon/kernels/signature.c
 $(B)/fuzz/signature: selftests/fuzz/manifest_signature_fuzz.c daemon/kernels/signature.c
 $(B)/fuzz/config: selftests/fuzz/config_fuzz.c daemon/config.c daemon/log.c \
-		  daemon/backends/cpulist.c daemon/kernels/trusted.c
+		  daemon/backends/cpulist.c libarax/admin/conf.c libarax/admin/trusted.c
+$(B)/fuzz/saved: selftests/fuzz/saved_fuzz.c \
+		 $(addprefix libarax/admin/,conf.c saved.c setting.c trusted.c)
 $(addprefix $(B)/fuzz/,$(BE_FUZZ)):
 	@mkdir -p $(@D)
 	$(say) LINK $@
@@ -59,3 +63,8 @@ check-be_man:
 	@scripts/tally run unit/be_man selftests/unit/be_man.sh
 CHECK_TARGETS += check-be_man
 .PHONY: check-be_man
+
+check-tally:
+	@scripts/tally run unit/tally selftests/unit/tally.sh
+CHECK_TARGETS += check-tally
+.PHONY: check-tally

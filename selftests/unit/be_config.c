@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "daemon/config.h"
+#include "libarax/admin/conf.h"
 #include "selftests/unit/be_test.h"
 
 static struct config c;
@@ -31,6 +32,22 @@ START_TEST(defaults)
 	ck_assert_uint_eq(c.limits.contexts, 64);
 	ck_assert_uint_eq(c.nr_backends, 0);
 	ck_assert_uint_eq(c.nr_filters, 0);
+	config_free(&c);
+}
+END_TEST
+
+/* What looks like a comment and is none. */
+START_TEST(no_comments)
+{
+	ck_assert_msg(!parse("link { socket = \"/a#b/*c//d\" } /* x */\n"
+			     "kernels { path = { /e//f, '/g#\\'#h', \"/i\\\"#j\", "
+			     "\"/k${ARAX_NONE:-#\"}l\" } }\n"), "%s", error);
+	ck_assert_str_eq(c.link.socket, "/a#b/*c//d");
+	ck_assert_uint_eq(c.kernels.path.count, 4);
+	ck_assert_str_eq(c.kernels.path.items[0], "/e//f");
+	ck_assert_str_eq(c.kernels.path.items[1], "/g#'#h");
+	ck_assert_str_eq(c.kernels.path.items[2], "/i\"#j");
+	ck_assert_str_eq(c.kernels.path.items[3], "/k#\"l");
 	config_free(&c);
 }
 END_TEST
@@ -89,6 +106,12 @@ static const struct {
 	const char *text, *error;
 } bad[] = {
 	{ "\n\nspeed = 3\n", "x.conf:3: no such option 'speed'" },
+	/* Comments have lines, too. */
+	{ "# a\n// b\nspeed = 3\n", "x.conf:3: no such option 'speed'" },
+	{ "/* a\n b */ # c\nloop { # d\n poll_us = 1 /* \" */\n\n inline_us = -1 }",
+	  "x.conf:6: inline_us = -1" },
+	{ "link { socket = \"/a#b\" # c\n kind = x }", "x.conf:2: kind = \"x\"" },
+	{ "link { socket = '/a\\'#b' kind = x }", "x.conf:1: kind = \"x\"" },
 	{ "log {\n  levle = debug\n}\n", "x.conf:2: no such option 'levle'" },
 	{ "log { level = loud }", "x.conf:1: level = \"loud\": must be one of err, warning" },
 	{ "log { format = xml }", "must be one of auto, journal, time, plain" },
@@ -139,12 +162,12 @@ END_TEST
 
 START_TEST(nul_and_length)
 {
-	char *big = malloc(CONFIG_MAX_BYTES + 1);
+	char *big = malloc(CONF_MAX_BYTES + 1);
 
-	memset(big, '\n', CONFIG_MAX_BYTES + 1);
-	ck_assert_int_eq(config_parse(&c, "x", big, CONFIG_MAX_BYTES + 1, error, sizeof(error)),
+	memset(big, '\n', CONF_MAX_BYTES + 1);
+	ck_assert_int_eq(config_parse(&c, "x", big, CONF_MAX_BYTES + 1, error, sizeof(error)),
 			 -E2BIG);
-	ck_assert_int_eq(config_parse(&c, "x", big, CONFIG_MAX_BYTES, error, sizeof(error)), 0);
+	ck_assert_int_eq(config_parse(&c, "x", big, CONF_MAX_BYTES, error, sizeof(error)), 0);
 	config_free(&c);
 	big[1] = '\0';
 	ck_assert_int_eq(config_parse(&c, "x", big, 3, error, sizeof(error)), -EINVAL);
@@ -207,6 +230,7 @@ int main(void)
 	TCase *t = tcase_create("all");
 
 	tcase_add_test(t, defaults);
+	tcase_add_test(t, no_comments);
 	tcase_add_test(t, every_key);
 	tcase_add_loop_test(t, refuses, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(t, nul_and_length);

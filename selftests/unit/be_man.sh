@@ -41,6 +41,18 @@ for key in $keys; do
 	check "key $key" "$wrong"
 done
 
+keys=$(sed -n 's/.*CFG_\(STR\|SEC\)("\([a-z_.]*\)".*/\2/p' libarax/admin/saved.c | sort -u)
+[ "$(wc -w <<<"$keys")" -ge 7 ] || { echo 'Bail out! no keys found in libarax/admin/saved.c'; exit 1; }
+for key in $keys; do
+	wrong=''
+	# The keys are those of arax tenant set.
+	[ "$key" = tenant ] || grep -q "^\.It Va .*\b${key//./\\.}\b" libarax/man/man1/arax.1 ||
+		wrong='not in arax(1)'
+	[ "$key" = tenant ] || grep -q "\b${key//./\\.}" docs/operations.md ||
+		wrong+=' not in docs/operations.md'
+	check "saved key $key" "$wrong"
+done
+
 options=$(sed -n 's/^\t{ "\([a-z-]*\)", .*_argument.*/\1/p' daemon/options.c)
 [ -n "$options" ] || { echo 'Bail out! no options found in daemon/options.c'; exit 1; }
 for option in $options; do

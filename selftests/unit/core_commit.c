@@ -35,7 +35,7 @@ START_TEST(contents)
 	ck_assert_uint_eq(e.wait_ns, 6);
 	ck_assert_uint_eq(e.bytes, 7);
 	ck_assert_uint_eq(e.device, 9);
-	ck_assert_uint_eq(e.flags, 0);
+	ck_assert_uint_eq(e.failure, 0);
 	fx_release(cl);
 	fx_free(fx);
 }
@@ -193,6 +193,144 @@ START_TEST(tags)
 }
 END_TEST
 
+/*
+ * Where the mediator defers wakes, a commit wakes nobody by itself: the next one
+ * does, or core_wake_deferred(); and nobody twice.  Who is not asleep is left alone.
+ */
+START_TEST(deferred_wakes)
+{
+	struct core_params p = fx_params();
+	struct arax_task t;
+	struct fx_client *cl;
+	struct fx *fx;
+	u64 tag;
+
+	p.defers_wakes = true;
+	fx = fx_new(&p);
+	cl = fx_client_ready(fx);
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	cl->wakes = 0;
+	fx->core->page->need_wakeup = 1;
+	core_ctl(cl->c)->cq_need_wakeup = 1;
+
+	t = fx_marker(cl, 1);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	tag = fx_expect_task(fx, 1);
+	ck_assert_uint_eq(fx->mediator_wakes, 0);	/* it submits itself */
+	fx_commit(fx, tag, 0);
+	ck_assert_uint_eq(cl->wakes, 0);
+	fx_expect(cl, 1, 0);
+	core_wake_deferred(fx->core);
+	ck_assert_uint_eq(cl->wakes, 1);
+	core_wake_deferred(fx->core);
+	ck_assert_uint_eq(cl->wakes, 1);
+
+	t = fx_marker(cl, 2);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	fx_commit(fx, fx_expect_task(fx, 2), 0);
+	ck_assert_uint_eq(cl->wakes, 1);
+	t = fx_marker(cl, 3);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	tag = fx_expect_task(fx, 3);
+	fx_commit(fx, tag, 0);
+	ck_assert_uint_eq(cl->wakes, 2);	/* for the second task */
+	core_wake_deferred(fx->core);
+	ck_assert_uint_eq(cl->wakes, 3);	/* for the third */
+	fx_expect(cl, 2, 0);
+	fx_expect(cl, 3, 0);
+
+	/* A refusal is posted by the submission; its wake is deferred as well. */
+	t = fx_marker(cl, 4);
+	t.opcode = ARAX_OP_MAX;
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	ck_assert_uint_eq(cl->wakes, 3);
+	fx_expect(cl, 4, -EOPNOTSUPP);
+	core_wake_deferred(fx->core);
+	ck_assert_uint_eq(cl->wakes, 4);
+
+	core_ctl(cl->c)->cq_need_wakeup = 0;
+	t = fx_marker(cl, 5);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	fx_commit(fx, fx_expect_task(fx, 5), 0);
+	core_wake_deferred(fx->core);
+	ck_assert_uint_eq(cl->wakes, 4);
+	fx_expect(cl, 5, 0);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* A client that goes while its wake is deferred is forgotten. */
+START_TEST(deferred_gone)
+{
+	struct core_params p = fx_params();
+	struct arax_task t;
+	struct fx_client *cl;
+	struct fx *fx;
+
+	p.defers_wakes = true;
+	fx = fx_new(&p);
+	cl = fx_client_ready(fx);
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	t = fx_marker(cl, 1);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	fx_commit(fx, fx_expect_task(fx, 1), 0);
+	fx_expect(cl, 1, 0);
+	fx_release(cl);
+	fx_drain(fx);
+	core_wake_deferred(fx->core);
+	fx_free(fx);
+}
+END_TEST
+
+/* Of a batch each client gets its own, in the order of the commits, and not the silent ones. */
+START_TEST(mixed_batch)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl[2] = { fx_client_ready(fx), fx_client_ready(fx) };
+	struct arax_commit c = { .count = 0 };
+	u32 i, who, at[2] = { 0, 0 };
+	s32 result[2][16];
+	u64 tag[32];
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	for (i = 0; i < 32; i++) {
+		struct arax_task t = fx_marker(cl[i & 1], i / 2);
+
+		if (i / 2 % 3 == 0)
+			t.flags = ARAX_TASK_SILENT;
+		ck_assert_int_eq(fx_send(cl[i & 1], &t), 1);
+		tag[i] = fx_expect_task(fx, i / 2);
+	}
+	/* Runs of one and of several, across the groups; every fourth is named twice. */
+	while (at[0] < 16 || at[1] < 16) {
+		who = (c.count % 7 < 5) ^ (c.count > 25);
+		who = at[who] < 16 ? who : !who;
+		i = at[who]++;
+		result[who][i] = i % 6 == 3 ? -EIO : 0;
+		fx->core->commits[c.count].tag = tag[2 * i + who];
+		fx->core->commits[c.count++].result = result[who][i];
+		if (i % 4 == 0) {
+			fx->core->commits[c.count].tag = tag[2 * i + who];
+			fx->core->commits[c.count++].result = -EFAULT;
+		}
+	}
+	ck_assert_int_eq(core_commit(fx->core, &c), 0);
+	ck_assert_uint_eq(c.done, 40);
+	ck_assert_uint_eq(c.stale, 8);
+	for (who = 0; who < 2; who++) {
+		for (i = 0; i < 16; i++)
+			if (i % 3 || result[who][i])
+				ck_assert_uint_eq(fx_expect(cl[who], i, result[who][i]).tag,
+						  tag[2 * i + who]);
+		fx_expect_none(cl[who]);
+		ck_assert_uint_eq(cl[who]->c->silent, 3);
+		fx_release(cl[who]);
+	}
+	fx_free(fx);
+}
+END_TEST
+
 Suite *core_commit_suite(void)
 {
 	Suite *s = suite_create("core commit");
@@ -203,7 +341,10 @@ Suite *core_commit_suite(void)
 	tcase_add_test(tc, results);
 	tcase_add_test(tc, order);
 	tcase_add_test(tc, wakes);
+	tcase_add_test(tc, deferred_wakes);
+	tcase_add_test(tc, deferred_gone);
 	tcase_add_test(tc, tags);
+	tcase_add_test(tc, mixed_batch);
 	suite_add_tcase(s, tc);
 	return s;
 }

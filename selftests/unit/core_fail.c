@@ -166,6 +166,69 @@ START_TEST(barriers)
 }
 END_TEST
 
+/* Canceled before a mediator had it: its tag, of no epoch, is its dependents' origin. */
+START_TEST(cancel_names_its_origin)
+{
+	struct arax_cancel c = { .user_data = 1 };
+	struct arax_completion e, d;
+	struct fx_client *cl;
+	struct fx *fx = narrow(&cl);
+	struct arax_task t;
+	u64 tag;
+	u32 i;
+
+	for (i = 0; i < 4; i++) {
+		t = fx_marker(cl, i);
+		ck_assert_int_eq(fx_send(cl, &t), 1);
+	}
+	tag = fx_expect_task(fx, 0);
+	ck_assert_int_eq(core_cancel(cl->c, &c), 0);
+	ck_assert_uint_eq(c.nr_canceled, 1);
+	e = fx_expect(cl, 1, -ECANCELED);
+	ck_assert_uint_ne(e.tag, 0);
+	ck_assert_uint_eq(ARAX_TAG_EPOCH(e.tag), 0);
+	ck_assert_uint_eq(e.origin, 0);
+	for (i = 2; i < 4; i++) {
+		d = fx_expect(cl, i, -ECANCELED);
+		ck_assert_uint_eq(d.origin, e.tag);
+		ck_assert_uint_ne(d.tag, 0);
+		ck_assert_uint_ne(d.tag, e.tag);
+	}
+	fx_commit(fx, tag, 0);
+	fx_expect(cl, 0, 0);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* Back from a dead mediator: the tag that it had is nobody's any more. */
+START_TEST(cancel_of_a_recovered_task)
+{
+	struct arax_cancel c = { .user_data = 1 };
+	struct arax_completion e;
+	struct fx_client *cl;
+	struct fx *fx = narrow(&cl);
+	struct arax_task t;
+	u64 tag;
+
+	t = fx_marker(cl, 1);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	t = fx_marker(cl, 2);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	tag = fx_expect_task(fx, 1);
+	fx_die(fx);
+	ck_assert_int_eq(core_cancel(cl->c, &c), 0);
+	e = fx_expect(cl, 1, -ECANCELED);
+	ck_assert_uint_ne(e.tag, tag);
+	ck_assert_uint_eq(ARAX_TAG_EPOCH(e.tag), 0);
+	tag = e.tag;
+	e = fx_expect(cl, 2, -ECANCELED);
+	ck_assert_uint_eq(e.origin, tag);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
 /* A canceled task fails its dependents while notes of its buffers go out. */
 START_TEST(cancel_queue_with_notes)
 {
@@ -221,6 +284,8 @@ Suite *core_fail_suite(void)
 	tcase_add_test(tc, byte_ranges);
 	tcase_add_test(tc, queues_apart);
 	tcase_add_test(tc, barriers);
+	tcase_add_test(tc, cancel_names_its_origin);
+	tcase_add_test(tc, cancel_of_a_recovered_task);
 	tcase_add_test(tc, cancel_queue_with_notes);
 	suite_add_tcase(s, tc);
 	return s;

@@ -266,6 +266,20 @@ static int tenant_by_fd(struct core *core, int fd, struct core_tenant **out)
 	return 0;
 }
 
+/* A tenant's link is whether its cgroup is removed. */
+static bool tenant_gone(struct core *core, const struct core_tenant *t)
+{
+	return *(bool *)t->link;
+}
+
+static void tenant_free(struct core *core, struct core_tenant *t)
+{
+	struct fx *fx = core->link;
+
+	free(t->link);
+	fx->cgroups--;
+}
+
 static const struct core_ops ops = {
 	.ring_alloc = ring_alloc,
 	.ring_free = ring_free,
@@ -286,6 +300,8 @@ static const struct core_ops ops = {
 	.timeline_export = timeline_export,
 	.timeline_import = timeline_import,
 	.tenant_by_fd = tenant_by_fd,
+	.tenant_gone = tenant_gone,
+	.tenant_free = tenant_free,
 };
 
 /* ------------------------------------------------------------------ */
@@ -345,6 +361,7 @@ void fx_free(struct fx *fx)
 	core_destroy(fx->core);
 	ck_assert_uint_eq(fx->buffers, 0);
 	ck_assert_uint_eq(fx->rings, 0);
+	ck_assert_uint_eq(fx->cgroups, 0);
 	ck_assert_uint_eq(fx->events_held, 0);
 	pthread_mutex_destroy(&fx->lock);
 	free(fx);
@@ -363,6 +380,23 @@ struct fx_client *fx_client(struct fx *fx, u32 uid, u32 tenant)
 				   &err);
 	ck_assert_ptr_nonnull(cl->c);
 	return cl;
+}
+
+struct core_tenant *fx_cgroup(struct fx *fx, u64 id, struct core_tenant *parent)
+{
+	struct core_tenant *t = core_tenant_get(fx->core, id, parent, "/cgroup");
+
+	ck_assert_ptr_nonnull(t);
+	if (!t->link) {
+		t->link = calloc(1, sizeof(bool));
+		fx->cgroups++;
+	}
+	return t;
+}
+
+void fx_rmdir(struct core_tenant *t)
+{
+	*(bool *)t->link = true;
 }
 
 int fx_init(struct fx_client *cl, u32 depth, u32 entry_size, u32 arena)
@@ -546,7 +580,12 @@ int fx_attach(struct fx *fx, u32 flags)
 void fx_die(struct fx *fx)
 {
 	core_detach(fx->core);
-	core_mediator_gone(fx->core);
+	fx_gone(fx);
+}
+
+void fx_gone(struct fx *fx)
+{
+	core_mediator_gone(fx->core, fx->core->epoch);
 }
 
 const struct arax_dispatch *fx_next(struct fx *fx)
@@ -577,14 +616,15 @@ void fx_start(struct fx *fx, u64 tag)
 	fx->core->states[ARAX_TAG_SLOT(tag)] = ARAX_SLOT_STARTED;
 }
 
-static u32 commit(struct fx *fx, u64 tag, s32 result, u32 dirty)
+static u32 commit(struct fx *fx, struct arax_commit_entry e)
 {
 	union core_args a = { 0 };
 
-	fx->core->commits[0] = (struct arax_commit_entry){
-		.tag = tag, .result = result, .dirty = dirty,
-		.device_ns = 10, .wait_ns = 3, .bytes = 7, .device = 1,
-	};
+	e.device_ns = 10;
+	e.wait_ns = 3;
+	e.bytes = 7;
+	e.device = 1;
+	fx->core->commits[0] = e;
 	a.commit.count = 1;
 	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_COMMIT, &a), 0);
 	ck_assert_uint_eq(a.commit.done, 1);
@@ -593,12 +633,24 @@ static u32 commit(struct fx *fx, u64 tag, s32 result, u32 dirty)
 
 u32 fx_commit(struct fx *fx, u64 tag, s32 result)
 {
-	return commit(fx, tag, result, 0);
+	return commit(fx, (struct arax_commit_entry){ .tag = tag, .result = result });
+}
+
+u32 fx_commit_failure(struct fx *fx, u64 tag, s32 result, u32 failure)
+{
+	return commit(fx, (struct arax_commit_entry){ .tag = tag, .result = result,
+						      .failure = failure });
+}
+
+u32 fx_commit_canceled(struct fx *fx, u64 tag, u64 origin)
+{
+	return commit(fx, (struct arax_commit_entry){ .tag = tag, .result = -ECANCELED,
+						      .origin = origin });
 }
 
 u32 fx_commit_dirty(struct fx *fx, u64 tag, u32 dirty)
 {
-	return commit(fx, tag, 0, dirty);
+	return commit(fx, (struct arax_commit_entry){ .tag = tag, .dirty = dirty });
 }
 
 u32 fx_drain(struct fx *fx)

@@ -47,6 +47,7 @@ struct fx {
 	u32 buffers;		/* atomic: backed now */
 	u32 rings;		/* atomic */
 	u32 mediator_wakes;	/* atomic */
+	u32 cgroups;		/* tenants of fx_cgroup() that are there */
 	int fail_ring;		/* errno to return from the next calls, or 0 */
 	int fail_buffer;
 	int fail_get;
@@ -72,6 +73,10 @@ struct fx *fx_new(const struct core_params *params);
 struct core_params fx_params(void);
 /* All clients must have been released; core_destroy() checks the books. */
 void fx_free(struct fx *fx);
+
+/* A tenant whose cgroup can be removed; with core->lock held, as for core_tenant_get(). */
+struct core_tenant *fx_cgroup(struct fx *fx, u64 id, struct core_tenant *parent);
+void fx_rmdir(struct core_tenant *t);
 
 /* tenant: index into fx->tenants */
 struct fx_client *fx_client(struct fx *fx, u32 uid, u32 tenant);
@@ -105,6 +110,8 @@ void fx_expect_none(struct fx_client *cl);
 int fx_attach(struct fx *fx, u32 flags);
 /* Both steps of a mediator's death. */
 void fx_die(struct fx *fx);
+/* The last one, after core_detach(). */
+void fx_gone(struct fx *fx);
 /* Takes the next entry off the dispatch ring; NULL if there is none. */
 const struct arax_dispatch *fx_next(struct fx *fx);
 /* The next must be a task with that user_data; returns its tag. */
@@ -112,6 +119,9 @@ u64 fx_expect_task(struct fx *fx, u64 user_data);
 void fx_start(struct fx *fx, u64 tag);
 /* Commits one; returns 1 if it was stale. */
 u32 fx_commit(struct fx *fx, u64 tag, s32 result);
+/* As the graph says it: by itself, with its number; or because of another one. */
+u32 fx_commit_failure(struct fx *fx, u64 tag, s32 result, u32 failure);
+u32 fx_commit_canceled(struct fx *fx, u64 tag, u64 origin);
 u32 fx_commit_dirty(struct fx *fx, u64 tag, u32 dirty);
 /* Commits with success all that is in the ring, returns how many. */
 u32 fx_drain(struct fx *fx);
@@ -123,9 +133,13 @@ struct Suite *core_call_suite(void);
 struct Suite *core_tenant_suite(void);
 struct Suite *core_buffer_suite(void);
 struct Suite *core_submit_suite(void);
+struct Suite *core_refuse_suite(void);
+struct Suite *core_steps_suite(void);
+struct Suite *core_lost_suite(void);
 struct Suite *core_dispatch_suite(void);
 struct Suite *core_commit_suite(void);
 struct Suite *core_fail_suite(void);
+struct Suite *core_known_suite(void);
 struct Suite *core_timeline_suite(void);
 struct Suite *core_client_suite(void);
 struct Suite *core_mediator_suite(void);

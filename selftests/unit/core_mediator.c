@@ -18,7 +18,7 @@ START_TEST(attach_errors)
 	core_detach(fx->core);
 	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_RECOVER), -EBUSY);
 	ck_assert_int_eq(fx_attach(fx, 0), -EBUSY);
-	core_mediator_gone(fx->core);
+	fx_gone(fx);
 	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_RECOVER), 0);
 	ck_assert_uint_eq(fx->epoch, 2);
 	fx_free(fx);
@@ -90,7 +90,7 @@ START_TEST(recover_matrix)
 	core_detach(fx->core);
 	fx_expect_none(cl);	/* its DMA may still write */
 	ck_assert_uint_eq(fx_used(fx->tenants[0], ARAX_RES_TASKS), 6);
-	core_mediator_gone(fx->core);
+	fx_gone(fx);
 	fx_expect(cl, 2, -EOWNERDEAD);
 	fx_expect(cl, 4, -EOWNERDEAD);
 	fx_expect_none(cl);
@@ -198,9 +198,50 @@ START_TEST(takeover)
 	fx_expect(cl, 3, 0);
 	fx_release(cl);
 	ck_assert_uint_eq(fx->buffers, 1);
-	core_mediator_gone(fx->core);	/* the old one */
+	core_mediator_gone(fx->core, fx->epoch - 1);	/* the old one */
 	ck_assert_uint_eq(fx->buffers, 0);
 	ck_assert_uint_eq(fx->core->state, CORE_LIVE);
+	fx_free(fx);
+}
+END_TEST
+
+/* Each mediator is settled by itself: one that is stuck holds up no other. */
+START_TEST(generations)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	struct arax_task t;
+	u32 buf[3], i;
+
+	for (i = 0; i < 3; i++) {
+		ck_assert_int_eq(fx_attach(fx, i ? ARAX_ATTACH_TAKEOVER : 0), 0);
+		buf[i] = fx_buffer(cl, 4096);
+		t = fx_copy(cl, i, buf[i], buf[i], 8);
+		ck_assert_int_eq(fx_send(cl, &t), 1);
+		fx_expect_task(fx, i);
+		ck_assert_int_eq(core_buffer_destroy(cl->c, buf[i]), 0);
+		core_detach(fx->core);
+	}
+	/* Two are stuck, and the third is gone: what it had is replayed. */
+	fx_expect(cl, 0, -EOWNERDEAD);
+	fx_expect(cl, 1, -EOWNERDEAD);
+	fx_expect_none(cl);
+	ck_assert(!core_mediator_gone(fx->core, 77));
+	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_RECOVER), -EBUSY);
+	ck_assert(core_mediator_gone(fx->core, 3));
+	ck_assert(!core_mediator_gone(fx->core, 3));
+	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_RECOVER), 0);
+	ck_assert_uint_eq(fx->buffers, 3);
+	ck_assert_uint_eq(fx_drain(fx), 1);
+	fx_expect(cl, 2, 0);
+	ck_assert_uint_eq(fx->buffers, 2);
+	/* The older ones, in any order. */
+	ck_assert(!core_mediator_gone(fx->core, 2));
+	ck_assert_uint_eq(fx->buffers, 1);
+	ck_assert(!core_mediator_gone(fx->core, 1));
+	ck_assert_uint_eq(fx->buffers, 0);
+	ck_assert_uint_eq(fx->core->state, CORE_LIVE);
+	fx_release(cl);
 	fx_free(fx);
 }
 END_TEST
@@ -230,7 +271,7 @@ START_TEST(cancel_survives)
 	core_detach(fx->core);
 	c.user_data = 2;	/* and one that nobody was there to be told of */
 	ck_assert_int_eq(core_cancel(cl->c, &c), 0);
-	core_mediator_gone(fx->core);
+	fx_gone(fx);
 	fx_expect(cl, 1, -ECANCELED);
 	fx_expect(cl, 2, -ECANCELED);
 	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_RECOVER), 0);
@@ -270,7 +311,7 @@ START_TEST(device_memory)
 	ck_assert_uint_eq(fx_used(fx->tenants[2], ARAX_RES_DEVICE_MEMORY), 600);
 	core_detach(fx->core);
 	ck_assert_uint_eq(fx_used(fx->tenants[2], ARAX_RES_DEVICE_MEMORY), 600);
-	core_mediator_gone(fx->core);
+	fx_gone(fx);
 	ck_assert_uint_eq(fx_used(fx->tenants[2], ARAX_RES_DEVICE_MEMORY), 0);
 	fx_release(cl);
 	fx_free(fx);
@@ -376,7 +417,7 @@ START_TEST(client_dies_meanwhile)
 	fx_release(cl);
 	ck_assert_uint_eq(fx->buffers, 1);
 	ck_assert_uint_eq(fx_used(fx->tenants[2], ARAX_RES_TASKS), 2);
-	core_mediator_gone(fx->core);
+	fx_gone(fx);
 	ck_assert_uint_eq(fx->buffers, 0);
 	ck_assert_uint_eq(fx_used(fx->tenants[2], ARAX_RES_TASKS), 0);
 	ck_assert_uint_eq(fx_used(fx->tenants[2], ARAX_RES_CONTEXTS), 1);
@@ -427,6 +468,7 @@ Suite *core_mediator_suite(void)
 	tcase_add_test(tc, recover_dependents);
 	tcase_add_test(tc, queued_meanwhile);
 	tcase_add_test(tc, takeover);
+	tcase_add_test(tc, generations);
 	tcase_add_test(tc, cancel_survives);
 	tcase_add_test(tc, device_memory);
 	tcase_add_test(tc, lost_bytes);

@@ -227,6 +227,227 @@ START_TEST(task_events)
 }
 END_TEST
 
+/* ------------------------------------------------------------------ */
+/* Cgroups that come and go                                            */
+
+/* A cgroup appears, a saved limit is set, and it is unused. */
+static struct core_tenant *limited(struct fx *fx, u64 id, struct core_tenant *parent)
+{
+	struct core_tenant *t = fx_cgroup(fx, id, parent);
+
+	core_atomic_set(&t->res[ARAX_RES_MEMORY].max, id);
+	return t;
+}
+
+static u32 nr_tenants(struct fx *fx)
+{
+	union core_args a = { 0 };
+	u32 n;
+
+	a.tenant.cgroup_fd = -1;
+	for (n = 0; !fx_call(fx, NULL, ARAX_NR_TENANT_QUERY, &a); n++)
+		a.tenant.id++;
+	return n;
+}
+
+static u32 in_tree(const struct core_tenant *t)
+{
+	return t ? 1 + in_tree(t->below[0]) + in_tree(t->below[1]) : 0;
+}
+
+/* Made, limited and removed again and again: none is left but what is on its way. */
+START_TEST(recreated)
+{
+	struct fx *fx = fx_new(NULL);
+	struct core_tenant *t;
+	u32 i, most = 0;
+
+	core_mutex_lock(&fx->core->lock);
+	for (i = 0; i < 1000; i++) {
+		t = limited(fx, 1000 + i, fx->tenants[1]);
+		core_tenant_put(fx->core, t);
+		fx_rmdir(t);
+		most = fx->cgroups > most ? fx->cgroups : most;
+	}
+	core_mutex_unlock(&fx->core->lock);
+	ck_assert_uint_le(most, 2);
+	/* Nor is that one told. */
+	ck_assert_uint_eq(nr_tenants(fx), 4);
+	ck_assert_uint_eq(fx->cgroups, 0);
+	ck_assert_uint_eq(fx->tenants[1]->refs, 3);
+	fx_free(fx);
+}
+END_TEST
+
+/* Those of live cgroups stay, limits and all, and bound how many others may linger. */
+START_TEST(dead_among_live)
+{
+	const u32 live = 50;
+	struct fx *fx = fx_new(NULL);
+	struct core_tenant *t;
+	u32 i;
+
+	core_mutex_lock(&fx->core->lock);
+	for (i = 0; i < live; i++)
+		core_tenant_put(fx->core, limited(fx, 1000 + i, fx->tenants[1]));
+	for (i = 0; i < 2000; i++) {
+		t = limited(fx, 5000 + i, fx->tenants[1]);
+		core_tenant_put(fx->core, t);
+		fx_rmdir(t);
+		ck_assert_uint_le(fx->cgroups, 2 * live + 2);
+	}
+	/* New ones without limits find what is left, too. */
+	for (i = 0; i < 2 * live; i++)
+		core_tenant_put(fx->core, fx_cgroup(fx, 9000 + i, fx->tenants[0]));
+	ck_assert_uint_eq(fx->cgroups, live);
+	for (i = 0; i < live; i++) {
+		t = fx_cgroup(fx, 1000 + i, fx->tenants[1]);
+		ck_assert_uint_eq(core_atomic_read(&t->res[ARAX_RES_MEMORY].max), 1000 + i);
+		core_tenant_put(fx->core, t);
+	}
+	core_mutex_unlock(&fx->core->lock);
+	ck_assert_uint_eq(nr_tenants(fx), 4 + live);
+	fx_free(fx);
+}
+END_TEST
+
+/* What is charged in a removed cgroup counts, above too, until it is given back. */
+START_TEST(removed_while_charged)
+{
+	struct fx *fx = fx_new(NULL);
+	struct core_tenant *u = user(fx, 7), *top, *leaf;
+	union core_args a = { 0 };
+	const u32 m = ARAX_RES_MEMORY;
+
+	core_mutex_lock(&fx->core->lock);
+	top = limited(fx, 1000, fx->tenants[0]);
+	leaf = limited(fx, 2000, top);
+	core_tenant_put(fx->core, top);
+	core_mutex_unlock(&fx->core->lock);
+	ck_assert_int_eq(core_charge(leaf, u, m, 400), 0);
+	fx_rmdir(leaf);
+	fx_rmdir(top);
+	ck_assert_uint_eq(nr_tenants(fx), 6);
+	a.tenant.cgroup_fd = -1;
+	a.tenant.id = 1000;
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_TENANT_QUERY, &a), 0);
+	ck_assert_uint_eq(a.tenant.flags, ARAX_TENANT_GONE);
+	ck_assert_uint_eq(a.tenant.usage.counters[m].used, 400);
+	/* Its limits hold as before. */
+	ck_assert_int_eq(core_charge(leaf, u, m, 601), -EDQUOT);
+	ck_assert_uint_eq(events(top, m), 1);
+	core_uncharge(leaf, u, m, 400);
+	put(fx, leaf);		/* both at once, with no look by anybody */
+	ck_assert_uint_eq(fx->cgroups, 0);
+	ck_assert_uint_eq(fx_used(fx->tenants[0], m), 0);
+	a.tenant.id = 0;
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_TENANT_QUERY, &a), 0);
+	ck_assert_uint_eq(a.tenant.flags, 0);
+	put(fx, u);
+	fx_free(fx);
+}
+END_TEST
+
+/* Whoever names a cgroup while it is removed keeps the tenant until he lets go. */
+START_TEST(removed_while_named)
+{
+	struct fx *fx = fx_new(NULL);
+	struct core_tenant *t;
+	u32 i;
+
+	core_mutex_lock(&fx->core->lock);
+	t = limited(fx, 1000, fx->tenants[0]);
+	core_tenant_put(fx->core, t);
+	ck_assert_ptr_eq(fx_cgroup(fx, 1000, fx->tenants[0]), t);
+	fx_rmdir(t);
+	for (i = 0; i < 10; i++)
+		core_tenant_put(fx->core, limited(fx, 2000 + i, fx->tenants[0]));
+	ck_assert_uint_eq(t->refs, 1);
+	core_atomic_set(&t->res[ARAX_RES_TASKS].max, 5);
+	core_tenant_put(fx->core, t);
+	ck_assert_uint_eq(fx->cgroups, 10);
+	core_mutex_unlock(&fx->core->lock);
+	fx_free(fx);
+}
+END_TEST
+
+/* Users have no cgroup: they go with their last context. */
+START_TEST(users_go)
+{
+	struct fx *fx = fx_new(NULL);
+	struct core_tenant *u[100];
+	u32 i;
+
+	for (i = 0; i < 100; i++)
+		u[i] = user(fx, i * 65536);
+	ck_assert_uint_eq(in_tree(fx->core->users), 100);
+	for (i = 0; i < 100; i++)
+		put(fx, u[i]);
+	ck_assert_ptr_null(fx->core->users);
+	fx_free(fx);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* The tree of ids                                                     */
+
+static u32 height(const struct core_tenant *t)
+{
+	u32 a, b;
+
+	if (!t)
+		return 0;
+	a = height(t->below[0]);
+	b = height(t->below[1]);
+	return 1 + (a > b ? a : b);
+}
+
+static struct core_tenant *least_from(struct core_tenant *t, u32 n, const bool *in, u64 id)
+{
+	struct core_tenant *least = NULL;
+	u32 i;
+
+	for (i = 0; i < n; i++)
+		if (in[i] && t[i].id >= id && (!least || t[i].id < least->id))
+			least = &t[i];
+	return least;
+}
+
+/* Against a search through all, with ids that lie close, far apart and at the ends. */
+START_TEST(tree)
+{
+	enum { N = 300 };
+	static struct core_tenant t[N];
+	static bool in[N];
+	struct core_tenant *root = NULL, **place;
+	u32 round, i, nr = 0;
+	u64 id;
+
+	srand(1);
+	for (i = 0; i < N; i++) {
+		id = i % 3 == 0 ? i : i % 3 == 1 ? 1ull << (10 + i % 54) | i : ~0ull - i;
+		t[i].id = id;
+	}
+	for (round = 0; round < 20000; round++) {
+		i = (u32)rand() % N;
+		place = core_tenant_place(&root, t[i].id);
+		ck_assert_ptr_eq(*place, in[i] ? &t[i] : NULL);
+		if (in[i]) {
+			core_tenant_unlink(&root, &t[i]);
+		} else {
+			t[i].below[0] = t[i].below[1] = NULL;
+			*place = &t[i];
+		}
+		nr += in[i] ? -1u : 1;
+		in[i] = !in[i];
+		id = t[(u32)rand() % N].id + (u32)rand() % 3 - 1;
+		ck_assert_ptr_eq(core_tenant_from(root, id), least_from(t, N, in, id));
+		ck_assert_uint_eq(in_tree(root), nr);
+		ck_assert_uint_le(height(root), 65);
+	}
+}
+END_TEST
+
 Suite *core_tenant_suite(void)
 {
 	Suite *s = suite_create("core tenant");
@@ -239,6 +460,12 @@ Suite *core_tenant_suite(void)
 	tcase_add_test(tc, query);
 	tcase_add_test(tc, life);
 	tcase_add_test(tc, task_events);
+	tcase_add_test(tc, recreated);
+	tcase_add_test(tc, dead_among_live);
+	tcase_add_test(tc, removed_while_charged);
+	tcase_add_test(tc, removed_while_named);
+	tcase_add_test(tc, users_go);
+	tcase_add_test(tc, tree);
 	suite_add_tcase(s, tc);
 	return s;
 }

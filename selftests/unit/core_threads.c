@@ -252,7 +252,7 @@ static void *mediator(void *arg)
 				fx_start(j->fx, d->tag);
 			core_detach(j->fx->core);
 			sched_yield();
-			core_mediator_gone(j->fx->core);
+			fx_gone(j->fx);
 			must(!fx_attach(j->fx, ARAX_ATTACH_RECOVER));
 		}
 	}
@@ -261,11 +261,54 @@ static void *mediator(void *arg)
 	return NULL;
 }
 
+/* Many tasks in several steps, in the middle of all that. */
+static void *canceler(void *arg)
+{
+	struct job *j = arg;
+	struct fx_client *cl = fx_client(j->fx, 7, 3);
+	struct arax_completion e;
+	u32 sent = 0, done = 0, round, i, n, queue, order;
+
+	must(!fx_init(cl, 512, 128, 0));
+	order = fx_queue(cl, ARAX_QUEUE_IN_ORDER);
+	queue = fx_queue(cl, ARAX_QUEUE_DATAFLOW);
+	for (round = 0; round < 40; round++) {
+		struct arax_cancel c = { .user_data = 5 };
+
+		for (i = 0; i < 400; i++) {
+			struct arax_task t = fx_marker(cl, i % 100);
+
+			t.queue = i % 3 ? queue : order;
+			t.arg_len = i % 90 == 80;	/* refused */
+			fx_push(cl, &t);
+		}
+		for (n = 0; n < 400;) {
+			int got = fx_submit(cl, 400 - n);
+
+			must(got > 0);
+			n += (u32)got;
+		}
+		sent += n;
+		if (round & 1)
+			c = (struct arax_cancel){ .flags = ARAX_CANCEL_QUEUE,
+						  .queue = round & 2 ? queue : order };
+		must(!core_cancel(cl->c, &c));
+		while (done < sent) {
+			if (fx_pop(cl, &e))
+				done++;
+			else
+				sched_yield();
+		}
+	}
+	fx_release(cl);
+	return NULL;
+}
+
 /* _i: whether the mediator dies meanwhile */
 START_TEST(everything)
 {
 	struct core_params p = fx_params();
-	pthread_t th[CLIENTS + 1], watch, serve_th;
+	pthread_t th[CLIENTS + 2], watch, serve_th;
 	struct job jobs[CLIENTS + 3];
 	struct fx *fx;
 	u32 i;
@@ -283,7 +326,8 @@ START_TEST(everything)
 	for (i = 0; i < CLIENTS; i++)
 		pthread_create(&th[i], NULL, client, &jobs[i]);
 	pthread_create(&th[CLIENTS], NULL, victim, &jobs[CLIENTS]);
-	for (i = 0; i < CLIENTS + 1; i++)
+	pthread_create(&th[CLIENTS + 1], NULL, canceler, &jobs[CLIENTS]);
+	for (i = 0; i < CLIENTS + 2; i++)
 		pthread_join(th[i], NULL);
 	__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
 	pthread_join(serve_th, NULL);
@@ -295,6 +339,51 @@ START_TEST(everything)
 }
 END_TEST
 
+/*
+ * The lock that is given back by a plain store: what it guards is a plain counter,
+ * and the holder now and then sleeps, so that others wait for it in the kernel.
+ */
+#define LOCKERS	4u
+#define TURNS	20000u
+
+static core_spin spin;
+static u32 guarded;
+
+static void *locker(void *arg)
+{
+	struct timespec nap = { .tv_nsec = 50000 };
+	u32 i;
+
+	for (i = 0; i < TURNS; i++) {
+		core_spin_lock(&spin);
+		guarded++;
+		if (i % 1000 == 0)
+			nanosleep(&nap, NULL);
+		core_spin_unlock(&spin);
+	}
+	return NULL;
+}
+
+/* _i: with barriers of unequal price, or without membarrier(2) */
+START_TEST(hot_lock)
+{
+	pthread_t th[LOCKERS];
+	u32 i;
+
+	if (_i)
+		core_barriers_unequal = false;
+	else
+		ck_assert(core_barriers_unequal);
+	core_spin_init(&spin);
+	for (i = 0; i < LOCKERS; i++)
+		pthread_create(&th[i], NULL, locker, NULL);
+	for (i = 0; i < LOCKERS; i++)
+		pthread_join(th[i], NULL);
+	ck_assert_uint_eq(guarded, LOCKERS * TURNS);
+	core_spin_destroy(&spin);
+}
+END_TEST
+
 Suite *core_threads_suite(void)
 {
 	Suite *s = suite_create("core threads");
@@ -303,6 +392,7 @@ Suite *core_threads_suite(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, to_the_byte);
 	tcase_add_loop_test(tc, everything, 0, 2);
+	tcase_add_loop_test(tc, hot_lock, 0, 2);
 	suite_add_tcase(s, tc);
 	return s;
 }

@@ -286,7 +286,7 @@ START_TEST(reached_in_queue)
 	ck_assert_uint_eq(d->flags, ARAX_DISPATCH_BLOCKED);
 	core_detach(fx->core);
 	ck_assert_int_eq(advance(cl, tl, 2, 0), 0);
-	core_mediator_gone(fx->core);
+	fx_gone(fx);
 	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_RECOVER), 0);
 	d = fx_next(fx);
 	ck_assert_uint_eq(d->type, ARAX_DISPATCH_TASK);

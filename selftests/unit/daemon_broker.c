@@ -583,6 +583,44 @@ START_TEST(deadlines_and_cancel)
 }
 END_TEST
 
+/* Whether its timeline failed before or after it came, a task doesn't run then. */
+START_TEST(failed_timelines)
+{
+	struct arax_timeline_create tc = { .size = sizeof(tc) };
+	struct arax_timeline_point tp = { .size = sizeof(tp), .value = 1, .error = -EDOM };
+	struct arax_completion done;
+	struct arax_task_ext *x;
+	struct arax_task *t;
+	int i;
+
+	ready(8);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_CREATE, &tc), 0);
+	tp.handle = tc.handle;
+	x = (void *)(c.region + c.layout.arena_offset);
+	memset(x, 0, sizeof(*x));
+	x->size = sizeof(*x);
+	x->wait_timeline = tc.handle;
+	x->wait_value = 1;
+	for (i = 0; i < 2; i++) {
+		t = client_entry(&c);
+		t->queue = client_queue(&c, 0);
+		t->flags = ARAX_TASK_EXT;
+		client_publish(&c);
+		if (!i)
+			ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_ADVANCE, &tp), 0);
+		ck_assert(client_completion(&c, &done));
+		ck_assert_int_eq(done.result, -EDOM);
+		ck_assert_uint_eq(done.origin, 0);
+	}
+	t = client_entry(&c);
+	t->queue = client_queue(&c, ARAX_QUEUE_CONTINUE);
+	t->flags = ARAX_TASK_EXT;
+	client_publish(&c);
+	ck_assert(client_completion(&c, &done));
+	ck_assert_int_eq(done.result, 0);
+}
+END_TEST
+
 static void spin_task(uint32_t kernel, uint32_t q, uint32_t h, uint32_t us)
 {
 	struct arax_task *t = client_entry(&c);
@@ -610,7 +648,7 @@ START_TEST(a_long_task_blocks_nobody)
 	struct arax_completion done;
 	struct client other;
 	uint64_t start, took;
-	uint32_t q, h, oq, oh, i;
+	uint32_t q, h, oq, oh, i, tries;
 
 	ready(8);
 	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
@@ -620,24 +658,30 @@ START_TEST(a_long_task_blocks_nobody)
 	ck_assert_int_eq(client_init(&other, 8), 0);
 	oq = client_queue(&other, 0);
 	oh = client_buffer(&other, PAGE, NULL, NULL);
-	for (i = 0; i < 300; i++) {
-		spin_task(k.id, q, h, 1);
+	/*
+	 * On a busy machine one of the short ones may have seemed long: then the long
+	 * one goes to its device's thread, which blocks nobody either, and is no proof.
+	 */
+	for (tries = 0; tries < 8 && !daemon_stolen(d); tries++) {
+		for (i = 0; i < 300; i++) {
+			spin_task(k.id, q, h, 1);
+			ck_assert(client_completion(&c, &done));
+			ck_assert_int_eq(done.result, 0);
+		}
+		spin_task(k.id, q, h, 1000000);
+		usleep(2000);
+		start = monotonic_ns();
+		for (i = 0; i < 5; i++) {
+			client_fill(&other, oq, oh, PAGE, i, i);
+			ck_assert(client_completion(&other, &done));
+			ck_assert_int_eq(done.result, 0);
+		}
+		took = monotonic_ns() - start;
+		ck_assert_uint_lt(took, 600000000);
 		ck_assert(client_completion(&c, &done));
 		ck_assert_int_eq(done.result, 0);
+		ck_assert_uint_ge(done.device_ns, 900000000);
 	}
-	spin_task(k.id, q, h, 1000000);
-	usleep(2000);
-	start = monotonic_ns();
-	for (i = 0; i < 5; i++) {
-		client_fill(&other, oq, oh, PAGE, i, i);
-		ck_assert(client_completion(&other, &done));
-		ck_assert_int_eq(done.result, 0);
-	}
-	took = monotonic_ns() - start;
-	ck_assert_uint_lt(took, 600000000);
-	ck_assert(client_completion(&c, &done));
-	ck_assert_int_eq(done.result, 0);
-	ck_assert_uint_ge(done.device_ns, 900000000);
 	ck_assert_uint_ge(daemon_stolen(d), 1);
 	client_close(&other);
 }
@@ -716,6 +760,7 @@ int main(void)
 	tcase_add_test(t, sudden_end);
 	tcase_add_test(t, administrators_kill);
 	tcase_add_test(t, deadlines_and_cancel);
+	tcase_add_test(t, failed_timelines);
 	tcase_add_test(t, a_long_task_blocks_nobody);
 	tcase_add_test(t, hostile_eventfd);
 	tcase_add_test(t, stops_with_clients);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@
 #include "daemon/memory/guard.h"
 #include "daemon/memory/mapping.h"
 #include "daemon/options.h"
+#include "kmod/core/core.h"
 
 START_TEST(cgroup_line)
 {
@@ -35,6 +37,246 @@ START_TEST(cgroup_line)
 			 -ENOENT);
 	ck_assert_int_eq(identity_parse_cgroup("", path, sizeof(path)), -ENOENT);
 	ck_assert_int_eq(identity_parse_cgroup("0::/abcdef", path, 6), -ENAMETOOLONG);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Cgroups, as folders elsewhere                                       */
+
+static struct identity *ident;
+static struct core *core;
+static char folder[64];
+
+static bool tenant_gone(struct core *of, const struct core_tenant *t)
+{
+	return identity_tenant_gone(ident, t);
+}
+
+static void tenant_free(struct core *of, struct core_tenant *t)
+{
+	identity_tenant_free(t);
+}
+
+static void cgroups_open(const char *root)
+{
+	static const struct core_ops ops = {
+		.tenant_gone = tenant_gone, .tenant_free = tenant_free,
+	};
+	const struct core_params params = { .cells = CORE_MIN_CELLS, .slots = 2, .max_handles = 1 };
+	int err;
+
+	strcpy(folder, "/tmp/arax-parts-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	ident = identity_create_at(folder, root);
+	ck_assert_ptr_nonnull(ident);
+	core = core_create(&ops, &params, NULL, &err);
+	ck_assert_ptr_nonnull(core);
+}
+
+static void cgroups_close(void)
+{
+	core_destroy(core);
+	identity_destroy(ident);
+	ck_assert_int_eq(rmdir(folder), 0);
+}
+
+static uint64_t cgroup_make(const char *path)
+{
+	char full[8192];
+	struct stat st;
+
+	snprintf(full, sizeof(full), "%s%s", folder, path);
+	ck_assert_int_eq(mkdir(full, 0755), 0);
+	ck_assert_int_eq(stat(full, &st), 0);
+	return st.st_ino;
+}
+
+static void cgroup_drop(const char *path)
+{
+	char full[8192];
+
+	snprintf(full, sizeof(full), "%s%s", folder, path);
+	ck_assert_int_eq(rmdir(full), 0);
+}
+
+static struct core_tenant *tenant_at(const char *path)
+{
+	struct core_tenant *t;
+
+	ck_assert_int_eq(identity_tenant(ident, core, path, &t), 0);
+	return t;
+}
+
+static void tenant_put(struct core_tenant *t)
+{
+	core_mutex_lock(&core->lock);
+	core_tenant_put(core, t);
+	core_mutex_unlock(&core->lock);
+}
+
+static int by_fd(int fd, struct core_tenant **t)
+{
+	int err;
+
+	core_mutex_lock(&core->lock);
+	err = identity_tenant_by_fd(ident, core, fd, t);
+	core_mutex_unlock(&core->lock);
+	return err;
+}
+
+static int cgroup_open(const char *path)
+{
+	char full[8192];
+	int fd;
+
+	snprintf(full, sizeof(full), "%s%s", folder, path);
+	fd = open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	return fd;
+}
+
+START_TEST(limits_go_with_the_folder)
+{
+	struct core_tenant *t;
+	uint64_t a, id;
+	int fd, i;
+
+	cgroups_open("");
+	a = cgroup_make("/a");
+	for (i = 0; i < 50; i++) {
+		id = cgroup_make("/a/b");
+		fd = cgroup_open("/a/b");
+		ck_assert_int_eq(by_fd(fd, &t), 0);
+		ck_assert_uint_eq(t->id, id);
+		ck_assert_uint_eq(t->parent->id, a);
+		ck_assert_str_eq(t->path, "/a/b");
+		t->weight = 200;
+		tenant_put(t);
+		/* There: it stays, and whoever comes finds it. */
+		t = tenant_at("/a/b");
+		ck_assert_uint_eq(t->weight, 200);
+		tenant_put(t);
+		ck_assert_uint_eq(tenant_at("/a/b")->refs, 1);
+		cgroup_drop("/a/b");
+		/* Held, though gone; and not by that name any more. */
+		ck_assert_int_eq(by_fd(fd, &t), -ENOENT);
+		close(fd);
+		t = *core_tenant_place(&core->tenants, id);
+		ck_assert_ptr_nonnull(t);
+		tenant_put(t);
+		ck_assert_ptr_null(*core_tenant_place(&core->tenants, id));
+	}
+	ck_assert_ptr_null(core->tenants);
+	cgroup_drop("/a");
+	cgroups_close();
+}
+END_TEST
+
+/* A limit must not land upon the cgroup that has got the name since. */
+START_TEST(the_name_is_anothers)
+{
+	struct core_tenant *t;
+	char deleted[80];
+	int fd;
+
+	cgroups_open("");
+	cgroup_make("/a");
+	fd = cgroup_open("/a");
+	cgroup_drop("/a");
+	cgroup_make("/b");	/* so that the number is not given again */
+	cgroup_make("/a");
+	ck_assert_int_eq(by_fd(fd, &t), -ENOENT);
+	/* What readlink() says of a removed one. */
+	snprintf(deleted, sizeof(deleted), "/a (deleted)");
+	cgroup_make(deleted);
+	ck_assert_int_eq(by_fd(fd, &t), -ENOENT);
+	ck_assert_ptr_null(core->tenants);
+	close(fd);
+	cgroup_drop(deleted);
+	cgroup_drop("/a");
+	cgroup_drop("/b");
+	cgroups_close();
+}
+END_TEST
+
+/* Who makes his cgroup vanish, or nest too deep, counts for what is above it. */
+START_TEST(no_escape_by_path)
+{
+	char path[512] = "", *end;
+	struct core_tenant *t;
+	uint64_t id[41];
+	int i, fd;
+
+	cgroups_open("");
+	id[0] = cgroup_make("/a");
+	t = tenant_at("/a/removed/below");
+	ck_assert_uint_eq(t->id, id[0]);
+	ck_assert_str_eq(t->path, "/a");
+	tenant_put(t);
+	cgroup_drop("/a");
+	for (i = 0; i < 40; i++) {
+		strcat(path, "/d");
+		id[i + 1] = cgroup_make(path);
+	}
+	t = tenant_at(path);
+	ck_assert_uint_eq(t->id, id[CORE_TENANT_DEPTH - 1]);
+	fd = cgroup_open(path);
+	ck_assert_int_eq(by_fd(fd, &t), 0);
+	ck_assert_uint_eq(t->id, id[CORE_TENANT_DEPTH - 1]);
+	close(fd);
+	tenant_put(t);
+	tenant_put(t);
+	for (end = path + strlen(path); end > path; end -= 2, *end = '\0')
+		cgroup_drop(path);
+	cgroups_close();
+}
+END_TEST
+
+/* What is not below the mount is known by its path alone, and stays apart. */
+START_TEST(outside_of_the_mount)
+{
+	struct core_tenant *a, *b, *out;
+
+	cgroups_open("/box");
+	cgroup_make("/a");
+	a = tenant_at("/box/a");
+	ck_assert_int_eq(a->id >> 63, 0);
+	ck_assert_int_eq(a->parent->id >> 63, 0);
+	ck_assert_int_eq(a->parent->parent->id >> 63, 1);
+	/* Its name only begins like ours. */
+	b = tenant_at("/boxa");
+	ck_assert_int_eq(b->id >> 63, 1);
+	ck_assert_ptr_null(b->link);
+	out = tenant_at("/box/../a");
+	ck_assert_int_eq(out->id >> 63, 1);
+	ck_assert_uint_ne(out->id, b->id);
+	ck_assert_ptr_eq(tenant_at("/boxa"), b);
+	tenant_put(b);
+	tenant_put(b);
+	tenant_put(a);
+	tenant_put(out);
+	ck_assert_ptr_null(core->tenants);
+	cgroup_drop("/a");
+	cgroups_close();
+}
+END_TEST
+
+/* Two machines, or two starts, draw different ids: nobody can look for one. */
+START_TEST(ids_are_secret)
+{
+	struct core_tenant *t;
+	uint64_t id;
+
+	cgroups_open("/elsewhere");
+	t = tenant_at("/a");
+	id = t->id;
+	tenant_put(t);
+	cgroups_close();
+	cgroups_open("/elsewhere");
+	t = tenant_at("/a");
+	ck_assert_uint_ne(t->id, id);
+	tenant_put(t);
+	cgroups_close();
 }
 END_TEST
 
@@ -280,13 +522,13 @@ static bool hold(uint32_t turns, bool stuck)
 	uint32_t i;
 
 	for (i = 0; i < turns; i++) {
-		uint64_t lent;
+		struct role_seat *seat;
 
 		guarded++;
-		lent = role_lend(&role);
+		seat = role_lend(&role);
 		if (stuck && i == turns / 2)
 			nanosleep(&long_, NULL);
-		if (!role_return(&role, lent))
+		if (!role_return(&role, seat))
 			return false;
 		kept++;
 	}
@@ -295,9 +537,10 @@ static bool hold(uint32_t turns, bool stuck)
 
 static void *hander(void *arg)
 {
+	struct role_seat *seat = role_seat(&role);
 	bool first = arg;
 
-	while (first || role_await(&role, no_tick, NULL)) {
+	while (first || role_await(&role, seat, no_tick, NULL)) {
 		if (!first)
 			steals++;
 		first = false;
@@ -329,7 +572,7 @@ END_TEST
 
 static void *sleeper(void *arg)
 {
-	return (void *)(uintptr_t)role_await(&role, no_tick, NULL);
+	return (void *)(uintptr_t)role_await(&role, role_seat(&role), no_tick, NULL);
 }
 
 /* The standby goes to deep sleep only behind a sleeping holder, and wakes. */
@@ -431,6 +674,11 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, cgroup_line);
+	tcase_add_test(t, limits_go_with_the_folder);
+	tcase_add_test(t, the_name_is_anothers);
+	tcase_add_test(t, no_escape_by_path);
+	tcase_add_test(t, outside_of_the_mount);
+	tcase_add_test(t, ids_are_secret);
 	tcase_add_test(t, guard_survives);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 	tcase_add_test_raise_signal(t, guard_is_not_deaf, SIGBUS);

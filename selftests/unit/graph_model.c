@@ -15,9 +15,10 @@
 enum model_state { SUBMITTED, WAITING, POPPED, RUNNING, ENDED, VANISHED };
 
 struct model_task {
-	uint64_t tag, submit_ns, deadline_ns, fail_ns, origin;
+	uint64_t tag, deadline_ns, origin;
+	uint32_t known, fail;	/* by the numbers of its context's failures */
 	uint64_t bits[RANGES];
-	uint32_t context, queue;
+	uint32_t client, context, queue;
 	int result;
 	uint8_t buffer[RANGES], access[RANGES], nr_ranges;
 	bool dataflow, barrier, continues, blocked;
@@ -38,6 +39,7 @@ struct model {
 	bool slot_used[256];
 	bool queue_dataflow[4][4], queue_continues[4][4];
 	uint32_t context_id[4];
+	uint32_t failures[4], known[4];
 	uint64_t expiring;	/* time, while graph_expire() is followed */
 };
 
@@ -152,10 +154,10 @@ static uint64_t failure_of(const struct model_task *t)
 
 /*
  * Has @j got to fail?  @origin (if not NULL) must be a possible one.  *@late:
- * the latest of the failures that it comes from.
+ * the last of the failures that it comes from.
  */
 static bool doomed(struct model *m, unsigned int j, const uint64_t *origin,
-		   bool *origin_ok, uint64_t *late)
+		   bool *origin_ok, uint32_t *late)
 {
 	struct model_task *t = &m->t[j];
 	bool found = false;
@@ -167,15 +169,15 @@ static bool doomed(struct model *m, unsigned int j, const uint64_t *origin,
 
 		if (p->state != ENDED || !p->result)
 			continue;
-		if (p->fail_ns < t->submit_ns)
+		if (p->fail <= t->known)
 			continue;	/* it was known already */
 		if (!failure_reaches(m, i, j))
 			continue;
 		found = true;
 		if (origin && failure_of(p) == *origin)
 			*origin_ok = true;
-		if (late && *late < p->fail_ns)
-			*late = p->fail_ns;
+		if (late && *late < p->fail)
+			*late = p->fail;
 	}
 	return found && !t->continues;
 }
@@ -240,11 +242,15 @@ static void submit(struct model *m)
 	}
 	m->submitted++;
 	m->open++;
+	t->client = c;
 	t->context = m->context_id[c];
 	t->queue = 1 + q;
 	t->dataflow = m->queue_dataflow[c][q];
 	t->continues = m->queue_continues[c][q];
-	t->submit_ns = ++m->clock;
+	m->clock++;
+	if (m->known[c] < m->failures[c])
+		m->known[c] += draw(m, m->failures[c] - m->known[c] + 1);
+	t->known = m->known[c];
 	t->barrier = chance(m, m->p->barriers, 8);
 	t->blocked = chance(m, m->p->blocks, 6);
 	if (chance(m, m->p->deadlines, 4))
@@ -272,33 +278,51 @@ static void free_slot(struct model *m, struct model_task *t)
 	m->open--;
 }
 
-static void end(struct model *m, struct model_task *t, int result, uint64_t fail_ns)
+static void end(struct model *m, struct model_task *t, int result, uint32_t fail)
 {
 	t->state = ENDED;
 	t->result = result;
-	t->fail_ns = fail_ns;
+	t->fail = fail;
+}
+
+/* @t failed by itself: they are counted. */
+static uint32_t failed(struct model *m, struct model_task *t, uint32_t failure)
+{
+	EXPECT(m, failure == ++m->failures[t->client], "task %td: %u", t - m->t, failure);
+	return failure;
 }
 
 /* Canceled ones that had to keep their place lose it as soon as they can. */
-static void end_ghosts(struct model *m, uint64_t now)
+static void end_ghosts(struct model *m)
 {
-	for (unsigned int i = 0; i < m->added; i++)
-		if (m->t[i].ghost && !over(&m->t[i]) && preds_over(m, i))
-			end(m, &m->t[i], m->t[i].result, now);
+	for (unsigned int i = 0; i < m->added; i++) {
+		struct model_task *t = &m->t[i];
+		uint32_t fail = t->fail;
+
+		if (!t->ghost || over(t) || !preds_over(m, i))
+			continue;
+		if (!t->continues)
+			doomed(m, i, NULL, NULL, &fail);
+		end(m, t, t->result, fail);
+	}
 }
 
 /* @t, not started, was ended from outside; it should be with @result. */
 static void ended_early(struct model *m, struct model_task *t,
-			const struct graph_done *done, int result, uint64_t now)
+			const struct graph_done *done, int result)
 {
 	bool popped = t->state == POPPED;
+	uint32_t fail = 0;
 	bool ok;
 
 	/* Perhaps it was to fail anyway: then it says so. */
 	if (done->origin) {
-		doomed(m, t - m->t, &done->origin, &ok, NULL);
+		doomed(m, t - m->t, &done->origin, &ok, &fail);
 		EXPECT(m, ok || !m->p->exact_failures, "task %td", t - m->t);
+		EXPECT(m, !done->failure, "task %td", t - m->t);
 		result = -ECANCELED;
+	} else {
+		fail = failed(m, t, done->failure);
 	}
 	EXPECT(m, done->result == result, "task %td: %d", t - m->t, done->result);
 	EXPECT(m, !popped || !t->node, "task %td was not dropped", t - m->t);
@@ -307,32 +331,33 @@ static void ended_early(struct model *m, struct model_task *t,
 	t->origin = done->origin;
 	free_slot(m, t);
 	if (popped || preds_over(m, t - m->t)) {
-		end(m, t, result, now);
+		end(m, t, result, fail);
 	} else {
 		t->result = result;
+		t->fail = fail;
 		t->ghost = true;
 	}
 }
 
-/* Takes in what the graph did by itself at @now; @adding: by graph_add(). */
-static void follow(struct model *m, uint64_t now, struct model_task *adding)
+/* Takes in what the graph did by itself. */
+static void follow(struct model *m)
 {
 	struct graph_done done;
 	struct graph_node *node;
 
-	end_ghosts(m, now);
+	end_ghosts(m);
 	while (graph_pop_done(m->g, &done)) {
 		struct model_task *t = by_tag(m, done.tag);
 		unsigned int j = t - m->t;
 		bool origin_ok, must;
-		uint64_t late = 0;
+		uint32_t late = 0;
 
 		EXPECT(m, t && !t->reported, "%llx", (unsigned long long)done.tag);
 		if (!t)
 			continue;
 		if (m->expiring && t->deadline_ns && t->deadline_ns <= m->expiring) {
-			ended_early(m, t, &done, -ETIMEDOUT, now);
-			end_ghosts(m, now);
+			ended_early(m, t, &done, -ETIMEDOUT);
+			end_ghosts(m);
 			continue;
 		}
 		EXPECT(m, t->state == WAITING, "task %u", j);
@@ -343,13 +368,14 @@ static void follow(struct model *m, uint64_t now, struct model_task *adding)
 			       (unsigned long long)done.origin);
 		EXPECT(m, !t->continues, "task %u", j);
 		EXPECT(m, done.result == -ECANCELED, "task %u: %d", j, done.result);
+		EXPECT(m, !done.failure, "task %u: %u", j, done.failure);
 		if (!m->p->loose)
 			EXPECT(m, preds_over(m, j), "task %u", j);
 		t->reported = true;
 		t->origin = done.origin;
-		end(m, t, done.result, t == adding ? late : now);
+		end(m, t, done.result, late);
 		free_slot(m, t);
-		end_ghosts(m, now);
+		end_ghosts(m);
 	}
 	while ((node = graph_pop_ready(m->g))) {
 		struct model_task *t = by_tag(m, node->d.tag);
@@ -394,7 +420,7 @@ static void add(struct model *m)
 	e.d.tag = t->tag;
 	e.d.context = t->context;
 	e.d.queue = t->queue;
-	e.d.submit_ns = t->submit_ns;
+	e.d.known = t->known;
 	e.d.deadline_ns = t->deadline_ns;
 	e.d.flags = (t->barrier ? ARAX_TASK_BARRIER : 0) |
 		    (t->blocked ? ARAX_DISPATCH_BLOCKED : 0);
@@ -410,7 +436,8 @@ static void add(struct model *m)
 	t->state = WAITING;
 	err = graph_add(m->g, &e.d);
 	EXPECT(m, !err, "graph_add: %d", err);
-	follow(m, ++m->clock, t);
+	m->clock++;
+	follow(m);
 }
 
 /* The @n-th task in @state, or NULL. */
@@ -432,16 +459,17 @@ static struct model_task *pick(struct model *m, enum model_state state)
 static void complete(struct model *m, struct model_task *t)
 {
 	int result = chance(m, m->p->failures, 5) ? -EIO : 0;
-	uint64_t now = ++m->clock;
 	bool vanished = t->state == VANISHED;
-	bool commit = graph_complete(m->g, t->node, result, now);
+	uint32_t failure = 0;
+	bool commit = graph_complete(m->g, t->node, result, &failure);
 
+	m->clock++;
 	t->node = NULL;
 	EXPECT(m, commit == !vanished, "task %td", t - m->t);
 	free_slot(m, t);
 	if (!vanished)
-		end(m, t, result, now);
-	follow(m, now, NULL);
+		end(m, t, result, result ? failed(m, t, failure) : 0);
+	follow(m);
 }
 
 static void drop(void *arg, struct graph_node *node)
@@ -457,13 +485,13 @@ static void drop(void *arg, struct graph_node *node)
 static void cancel(struct model *m)
 {
 	struct model_task *t;
-	uint64_t now = ++m->clock;
 	int err;
 
+	m->clock++;
 	if (!m->added)
 		return;
 	t = &m->t[m->added - 1 - draw(m, m->added < 32 ? m->added : 32)];
-	err = graph_cancel(m->g, t->tag, now);
+	err = graph_cancel(m->g, t->tag);
 	if (t->reported || over(t)) {
 		EXPECT(m, err == -ENOENT, "task %td: %d", t - m->t, err);
 	} else if (t->state == RUNNING) {
@@ -474,9 +502,9 @@ static void cancel(struct model *m)
 		EXPECT(m, !err, "task %td: %d", t - m->t, err);
 		EXPECT(m, graph_pop_done(m->g, &done) && done.tag == t->tag,
 		       "task %td", t - m->t);
-		ended_early(m, t, &done, -ECANCELED, now);
+		ended_early(m, t, &done, -ECANCELED);
 	}
-	follow(m, now, NULL);
+	follow(m);
 }
 
 static void unblock(struct model *m)
@@ -487,14 +515,15 @@ static void unblock(struct model *m)
 
 		if (t->state != WAITING || !t->blocked || t->reported || draw(m, 2))
 			continue;
-		err = graph_unblock(m->g, t->tag, 0, ++m->clock);
+		m->clock++;
+		err = graph_unblock(m->g, t->tag, 0);
 		/* A doomed one is not blocked any more. */
 		EXPECT(m, !err || (err == -ENOENT &&
 				   (doomed(m, i, NULL, NULL, NULL) || m->p->loose ||
 				    !m->p->exact_failures)),
 		       "task %u: %d", i, err);
 		t->blocked = false;
-		follow(m, m->clock, NULL);
+		follow(m);
 		return;
 	}
 }
@@ -526,7 +555,7 @@ static void expire(struct model *m)
 				t->overdue = true;
 		}
 	} while (node);
-	follow(m, now, NULL);
+	follow(m);
 	m->expiring = 0;
 	for (unsigned int i = 0; i < m->added; i++) {
 		struct model_task *t = &m->t[i];
@@ -547,9 +576,10 @@ static void context_gone(struct model *m)
 
 		if (t->context != id || over(t))
 			continue;
-		if (t->state == SUBMITTED)
+		if (t->state == SUBMITTED) {
 			t->context += 1000;	/* as if the next one's */
-		else {
+			t->known = 0;
+		} else {
 			if (t->state == POPPED)
 				EXPECT(m, !t->node, "task %u was not dropped", i);
 			if (!t->node && !t->reported)
@@ -558,7 +588,9 @@ static void context_gone(struct model *m)
 		}
 	}
 	m->context_id[c] += 1000;
-	follow(m, ++m->clock, NULL);
+	m->failures[c] = m->known[c] = 0;
+	m->clock++;
+	follow(m);
 }
 
 int graph_model_run(const struct graph_model_params *p)
@@ -621,9 +653,6 @@ int graph_model_run(const struct graph_model_params *p)
 		case 10:
 			if (p->deadlines)
 				expire(&m);
-			if (chance(&m, p->failures, 8))
-				graph_settle(m.g, m.added < m.submitted ?
-					     m.t[m.added].submit_ns : m.clock);
 			break;
 		default:
 			if (chance(&m, p->gone, 30))
@@ -632,7 +661,8 @@ int graph_model_run(const struct graph_model_params *p)
 				m.bad += graph_check(m.g);
 		}
 	}
-	graph_settle(m.g, UINT64_MAX);
+	for (unsigned int c = 0; c < 4; c++)
+		graph_context_gone(m.g, m.context_id[c]);
 	m.bad += graph_check(m.g);
 	graph_stats(m.g, &st);
 	if (!m.bad) {

@@ -207,6 +207,9 @@ static void teardown(void)
 	graph_destroy(g);
 }
 
+/* Of the last one that failed by itself. */
+static uint32_t failure;
+
 static uint64_t tag(uint32_t i)
 {
 	return 1ull << 48 | 1ull << 24 | i;
@@ -221,7 +224,6 @@ static struct entry *task(uint32_t slot, uint32_t queue, uint8_t queue_flags)
 	e.d.context = 1;
 	e.d.queue = queue;
 	e.d.queue_flags = queue_flags;
-	e.d.submit_ns = 1000;
 	return &e;
 }
 
@@ -301,7 +303,7 @@ START_TEST(refuses_bad_entries)
 	ck_assert_int_eq(graph_add(g, &task(1, 1, DF)->d), -EEXIST);
 	/* A queue doesn't change its kind. */
 	ck_assert_int_eq(graph_add(g, &task(2, 1, 0)->d), -EINVAL);
-	graph_complete(g, pop(1), 0, 0);
+	graph_complete(g, pop(1), 0, NULL);
 	ck_assert_ptr_null(graph_pop_ready(g));
 	ck_assert_ptr_null(graph_create(&(struct graph_params){ .slots = 0 }));
 	ck_assert_ptr_null(graph_create(&(struct graph_params){ .slots = (1u << 24) + 1 }));
@@ -332,59 +334,211 @@ START_TEST(copies_everything)
 	for (unsigned int i = 0; i < ARAX_MAX_ARGS; i++)
 		ck_assert_int_eq(((const char *)n->args)[i], (char)(i * 7));
 	ck_assert_uint_eq((uintptr_t)n->args % 16, 0);
-	graph_complete(g, n, 0, 0);
+	graph_complete(g, n, 0, NULL);
 }
 END_TEST
 
-/* A batch stops at its first failure even if that came before the rest. */
-START_TEST(failure_reaches_what_was_submitted_before_it)
+static void expect_done(uint32_t slot, int result, uint64_t origin, uint32_t number)
 {
 	struct graph_done done;
-	struct entry *t = task(1, 1, 0);
 
-	t->d.submit_ns = 100;
-	add(t);
-	graph_complete(g, pop(1), -EIO, 200);
-
-	t = task(2, 1, 0);
-	t->d.submit_ns = 101;
-	add(t);
-	ck_assert_ptr_null(graph_pop_ready(g));
 	ck_assert(graph_pop_done(g, &done));
-	ck_assert_uint_eq(done.tag, tag(2));
-	ck_assert_int_eq(done.result, -ECANCELED);
-	ck_assert_uint_eq(done.origin, tag(1));
+	ck_assert_uint_eq(done.tag, tag(slot));
+	ck_assert_int_eq(done.result, result);
+	ck_assert_uint_eq(done.origin, origin);
+	ck_assert_uint_eq(done.failure, number);
+}
 
-	t = task(3, 1, 0);
-	t->d.submit_ns = 200;
+static void add_knowing(struct entry *t, uint32_t known)
+{
+	t->d.known = known;
 	add(t);
-	ck_assert(graph_pop_done(g, &done));
-	ck_assert_uint_eq(done.origin, tag(1));
+}
 
-	/* This one's client could know. */
-	t = task(4, 1, 0);
-	t->d.submit_ns = 201;
-	add(t);
-	graph_complete(g, pop(4), 0, 0);
-	ck_assert(!graph_pop_done(g, &done));
+static uint64_t lingering(void)
+{
+	struct graph_stats st;
+
+	graph_stats(g, &st);
+	return st.lingering;
+}
+
+/* A batch stops at its first failure even if that came before the rest. */
+static void reaches_who_does_not_know(uint8_t flags)
+{
+	unsigned int i;
+
+	for (i = 0; i < 3; i++) {
+		struct entry *t = task(1, 1, flags);
+
+		range(t, ARAX_INOUT, 9, 0, 100);
+		add_knowing(t, i);
+		graph_complete(g, pop(1), -EIO, &failure);
+		ck_assert_uint_eq(failure, i + 1);
+		for (unsigned int k = 2; k < 50; k++) {
+			t = task(k, 1, flags);
+			range(t, ARAX_INOUT, 9, 0, 100);
+			add_knowing(t, i);
+			ck_assert_ptr_null(graph_pop_ready(g));
+			expect_done(k, -ECANCELED, tag(1), 0);
+		}
+	}
+	/* Of the first two this one's client knows. */
+	add_knowing(task(2, 1, flags | ARAX_QUEUE_CONTINUE), 2);
+	graph_complete(g, pop(2), 0, NULL);
+	ck_assert_uint_gt(lingering(), 0);
+	add_knowing(task(3, 2, flags), 3);
+	graph_complete(g, pop(3), 0, NULL);
+	ck_assert_uint_eq(lingering(), 0);
+}
+
+START_TEST(failure_reaches_who_does_not_know)
+{
+	reaches_who_does_not_know(0);
 }
 END_TEST
 
-START_TEST(settle_forgets_failures)
+START_TEST(failure_reaches_who_does_not_know_dataflow)
 {
-	struct entry *t = task(1, 1, DF);
-	struct graph_stats st;
+	reaches_who_does_not_know(DF);
+}
+END_TEST
 
+/* Who knows of a failure is exempt from all that comes from it, early or late. */
+START_TEST(dependents_of_a_known_failure)
+{
+	struct entry *t;
+	struct graph_node *slow;
+
+	t = task(1, 1, DF);
 	range(t, ARAX_OUT, 9, 0, 100);
-	t->d.submit_ns = 100;
 	add(t);
-	graph_complete(g, pop(1), -EIO, 200);
-	graph_settle(g, 200);
+	t = task(2, 1, DF);
+	range(t, ARAX_OUT, 9, 100, 100);
+	add(t);
+	t = task(3, 1, DF);
+	range(t, ARAX_INOUT, 9, 0, 200);
+	add(t);
+	slow = NULL;
+	graph_complete(g, pop(1), -EIO, &failure);
+	slow = pop(2);
+	graph_start(g, slow);
+	/* 3 is doomed and waits for 2. */
+	t = task(4, 1, DF);
+	range(t, ARAX_INOUT, 9, 0, 200);
+	add_knowing(t, 1);
+	ck_assert_ptr_null(graph_pop_ready(g));
+	graph_complete(g, slow, 0, NULL);
+	expect_done(3, -ECANCELED, tag(1), 0);
+	graph_complete(g, pop(4), 0, NULL);
+}
+END_TEST
+
+/* A second failure on the same way, which it could not know of. */
+START_TEST(dependents_of_a_later_failure)
+{
+	struct graph_node *slow;
+	struct entry *t;
+
+	t = task(1, 1, DF);
+	range(t, ARAX_OUT, 9, 0, 100);
+	add(t);
+	t = task(2, 1, DF);
+	range(t, ARAX_OUT, 9, 100, 100);
+	add(t);
+	t = task(3, 1, DF);
+	range(t, ARAX_INOUT, 9, 0, 200);
+	add(t);
+	graph_complete(g, pop(1), -EIO, &failure);
+	slow = pop(2);
+	t = task(4, 1, DF);
+	range(t, ARAX_INOUT, 9, 0, 200);
+	add_knowing(t, 1);
+	graph_complete(g, slow, -EDOM, &failure);
+	ck_assert_uint_eq(failure, 2);
+	expect_done(3, -ECANCELED, tag(1), 0);
+	expect_done(4, -ECANCELED, tag(1), 0);
+	/* And so what comes behind, unless it knows of that one too. */
+	t = task(5, 1, DF);
+	range(t, ARAX_IN, 9, 0, 1);
+	add_knowing(t, 1);
+	expect_done(5, -ECANCELED, tag(1), 0);
+	t = task(6, 1, DF);
+	range(t, ARAX_IN, 9, 0, 1);
+	add_knowing(t, 2);
+	graph_complete(g, pop(6), 0, NULL);
+}
+END_TEST
+
+/* Numbers are a context's own, whatever others do. */
+START_TEST(failures_are_counted_by_context)
+{
+	struct entry *t;
+
+	for (unsigned int i = 1; i <= 10; i++) {
+		t = task(1, 1, 0);
+		t->d.context = 1 + i % 2;
+		add_knowing(t, (i - 1) / 2);
+		graph_complete(g, pop(1), -EIO, &failure);
+		ck_assert_uint_eq(failure, (i + 1) / 2);
+	}
+	t = task(2, 1, 0);
+	t->d.context = 3;
+	add_knowing(t, 5);	/* of what never was */
+	graph_complete(g, pop(2), -EIO, &failure);
+	ck_assert_uint_eq(failure, 1);
+	t = task(3, 1, 0);
+	t->d.context = 3;
+	add_knowing(t, 5);	/* that can't be, so it knows of none */
+	expect_done(3, -ECANCELED, tag(2), 0);
+}
+END_TEST
+
+/* A client that never says that it knows can't fill our memory; it fails more. */
+START_TEST(failed_tasks_kept_are_limited)
+{
+	struct graph_stats st;
+	struct entry *t;
+	unsigned int i;
+
+	for (i = 0; i <= GRAPH_MAX_FAILED; i++) {
+		t = task(1, 1 + i, 0);
+		add(t);
+		graph_complete(g, pop(1), -EIO, &failure);
+		ck_assert_uint_eq(failure, i + 1);
+	}
+	ck_assert_uint_eq(lingering(), GRAPH_MAX_FAILED);
+	/* The first one stands for all tasks now. */
+	add(task(2, ~0u, 0));
+	expect_done(2, -ECANCELED, tag(1), 0);
+	/* And the second one, since that one was kept. */
+	add_knowing(task(3, ~0u - 1, 0), 2);
+	graph_complete(g, pop(3), 0, NULL);
+	/* Another context keeps some whatever this one does, but no more. */
+	for (i = 0; i < 2 * GRAPH_KEEP_FAILED; i++) {
+		t = task(1, 1 + i, 0);
+		t->d.context = 2;
+		if (i == GRAPH_KEEP_FAILED) {
+			t->d.tag = tag(4);
+			add(t);
+			graph_complete(g, pop(4), 0, NULL);
+			t->d.tag = tag(1);
+			t->d.queue += 10000;
+		}
+		add(t);
+		if (i <= GRAPH_KEEP_FAILED)
+			graph_complete(g, pop(1), -EIO, &failure);
+		else
+			expect_done(1, -ECANCELED, tag(1), 0);
+	}
+	ck_assert_uint_eq(lingering(), GRAPH_MAX_FAILED + GRAPH_KEEP_FAILED);
+	/* Their queues are not kept for ever either. */
 	graph_stats(g, &st);
-	ck_assert_uint_eq(st.lingering, 1);
-	graph_settle(g, 201);
-	graph_stats(g, &st);
-	ck_assert_uint_eq(st.lingering, 0);
+	ck_assert_uint_lt(st.memory, 256u << 20);
+	t = task(3, 1, 0);
+	add_knowing(t, GRAPH_MAX_FAILED + 1);
+	graph_complete(g, pop(3), 0, NULL);
+	ck_assert_uint_eq(lingering(), GRAPH_KEEP_FAILED);
 }
 END_TEST
 
@@ -397,9 +551,9 @@ START_TEST(timeline_error_ends_the_waiter)
 	add(t);
 	add(task(2, 1, 0));
 	ck_assert_ptr_null(graph_pop_ready(g));
-	ck_assert_int_eq(graph_unblock(g, tag(2), 0, 1), -ENOENT);
-	ck_assert_int_eq(graph_unblock(g, tag(3), 0, 1), -ENOENT);
-	ck_assert_int_eq(graph_unblock(g, tag(1), -EPIPE, 2000), 0);
+	ck_assert_int_eq(graph_unblock(g, tag(2), 0), -ENOENT);
+	ck_assert_int_eq(graph_unblock(g, tag(3), 0), -ENOENT);
+	ck_assert_int_eq(graph_unblock(g, tag(1), -EPIPE), 0);
 	ck_assert(graph_pop_done(g, &done));
 	ck_assert_uint_eq(done.tag, tag(1));
 	ck_assert_int_eq(done.result, -EPIPE);
@@ -412,12 +566,39 @@ START_TEST(timeline_error_ends_the_waiter)
 	t = task(3, 2, ARAX_QUEUE_CONTINUE);
 	t->d.flags = ARAX_DISPATCH_BLOCKED;
 	add(t);
-	ck_assert_int_eq(graph_unblock(g, tag(3), -EPIPE, 3000), 0);
-	graph_complete(g, pop(3), 0, 0);
+	ck_assert_int_eq(graph_unblock(g, tag(3), -EPIPE), 0);
+	graph_complete(g, pop(3), 0, NULL);
 }
 END_TEST
 
 /* A wait submitted before its signal must not stop the signaller. */
+/* The timeline had failed before the task came. */
+START_TEST(timeline_error_came_first)
+{
+	struct graph_done done;
+	struct entry *t = task(1, 1, 0);
+
+	t->d.error = -EPIPE;
+	add(t);
+	ck_assert_ptr_null(graph_pop_ready(g));
+	ck_assert_int_eq(graph_unblock(g, tag(1), -EPIPE), 0);
+	ck_assert(graph_pop_done(g, &done));
+	ck_assert_uint_eq(done.tag, tag(1));
+	ck_assert_int_eq(done.result, -EPIPE);
+	add(task(2, 1, 0));	/* it doesn't know */
+	ck_assert(graph_pop_done(g, &done));
+	ck_assert_int_eq(done.result, -ECANCELED);
+	ck_assert_uint_eq(done.origin, tag(1));
+	ck_assert(!graph_pop_done(g, &done));
+	/* A queue that continues runs it all the same. */
+	t = task(3, 2, ARAX_QUEUE_CONTINUE);
+	t->d.error = -EPIPE;
+	add(t);
+	ck_assert_int_eq(graph_unblock(g, tag(3), -EPIPE), 0);
+	graph_complete(g, pop(3), 0, NULL);
+}
+END_TEST
+
 START_TEST(in_order_queues_are_not_related_by_ranges)
 {
 	struct entry *t = task(1, 1, 0);
@@ -428,15 +609,15 @@ START_TEST(in_order_queues_are_not_related_by_ranges)
 	t = task(2, 2, 0);
 	range(t, ARAX_OUT, 5, 0, 100);
 	add(t);
-	graph_complete(g, pop(2), 0, 0);
+	graph_complete(g, pop(2), 0, NULL);
 	/* But a dataflow task waits for the reader, though it came later. */
 	t = task(3, 3, DF);
 	range(t, ARAX_OUT, 5, 50, 1);
 	add(t);
 	ck_assert_ptr_null(graph_pop_ready(g));
-	graph_unblock(g, tag(1), 0, 0);
-	graph_complete(g, pop(1), 0, 0);
-	graph_complete(g, pop(3), 0, 0);
+	graph_unblock(g, tag(1), 0);
+	graph_complete(g, pop(1), 0, NULL);
+	graph_complete(g, pop(3), 0, NULL);
 }
 END_TEST
 
@@ -450,17 +631,17 @@ START_TEST(ghosts_are_limited)
 	add(task(0, 1, 0));
 	slow = pop(0);
 	graph_start(g, slow);
-	ck_assert_int_eq(graph_cancel(g, tag(0), 1), -EBUSY);
+	ck_assert_int_eq(graph_cancel(g, tag(0)), -EBUSY);
 	for (unsigned int i = 1; i <= 5000; i++) {
 		add(task(i, 1, 0));
-		ck_assert_int_eq(graph_cancel(g, tag(i), 10), 0);
+		ck_assert_int_eq(graph_cancel(g, tag(i)), 0);
 		while (graph_pop_done(g, &done))
 			reported++;
 	}
 	ck_assert_uint_gt(reported, 0);
 	ck_assert_uint_le(reported, 1024);
 	ck_assert_int_eq(graph_check(g), 0);
-	graph_complete(g, slow, 0, 0);
+	graph_complete(g, slow, 0, NULL);
 	while (graph_pop_done(g, &done)) {
 		ck_assert_int_eq(done.result, -ECANCELED);
 		reported++;
@@ -479,7 +660,7 @@ START_TEST(long_chain_fails)
 	for (unsigned int i = 0; i < 60000; i++)
 		add(task(i, 1, 0));
 	n = pop(0);
-	graph_complete(g, n, -EIO, 0);
+	graph_complete(g, n, -EIO, &failure);
 	while (graph_pop_done(g, &done)) {
 		ck_assert_uint_eq(done.origin, tag(0));
 		ck_assert_uint_eq(done.tag, tag(++count));
@@ -514,7 +695,7 @@ START_TEST(hostile_overlap_is_bounded)
 		/* Writers alternate with readers, all of which conflict. */
 		ck_assert_uint_eq(n->d.tag, tag(order));
 		order++;
-		graph_complete(g, n, 0, 0);
+		graph_complete(g, n, 0, NULL);
 	}
 	ck_assert_uint_eq(order, 20000);
 }
@@ -540,7 +721,7 @@ START_TEST(fences_fail)
 	ck_assert_uint_eq(st.fences, 1);
 	for (i = 0; i < 600; i++) {
 		ck_assert_int_eq(graph_pop_done(g, &done), 0);
-		graph_complete(g, pop(i), i == 599 ? -EIO : 0, 0);
+		graph_complete(g, pop(i), i == 599 ? -EIO : 0, &failure);
 	}
 	while (graph_pop_done(g, &done)) {
 		ck_assert_uint_eq(done.tag, tag(600));
@@ -570,7 +751,7 @@ START_TEST(deadlines_come_in_order)
 	for (unsigned int i = 0; i < 1500; i++) {
 		unsigned int k = draw(NULL, 2000);
 
-		ck_assert_int_eq(graph_cancel(g, tag(k), 0), canceled[k] ? -ENOENT : 0);
+		ck_assert_int_eq(graph_cancel(g, tag(k)), canceled[k] ? -ENOENT : 0);
 		left -= !canceled[k];
 		canceled[k] = true;
 		if (i % 100 == 0)
@@ -605,8 +786,8 @@ START_TEST(edges_are_recorded_once)
 	}
 	graph_stats(g, &st);
 	ck_assert_uint_eq(st.edges, 1);
-	graph_complete(g, pop(0), 0, 0);
-	graph_complete(g, pop(1), 0, 0);
+	graph_complete(g, pop(0), 0, NULL);
+	graph_complete(g, pop(1), 0, NULL);
 }
 END_TEST
 
@@ -631,8 +812,8 @@ START_TEST(crowds_dissolve)
 		}
 		if (round == 1) {
 			for (unsigned int i = 0; i < 64; i++)
-				graph_complete(g, pop(i), 0, 0);
-			graph_complete(g, pop(5000), 0, 0);
+				graph_complete(g, pop(i), 0, NULL);
+			graph_complete(g, pop(5000), 0, NULL);
 		}
 		if (round == 3)
 			graph_stats(g, &before);
@@ -653,14 +834,13 @@ START_TEST(stream_runs_in_constant_memory)
 	for (unsigned int i = 0; i < total; i++) {
 		struct entry *t = task(i % 128, 1 + i / 1000, DF);
 
-		t->d.submit_ns = 1000 + i;
+		t->d.known = failure;
 		range(t, ARAX_IN, i % 997, i % 5000, 64);
 		range(t, ARAX_INOUT, i / 3, (uint64_t)i * 10, 100);
 		add(t);
 		if (i % window == window - 1) {
 			while ((n = graph_pop_ready(g)))
-				graph_complete(g, n, i % 4096 == 4095 ? -EIO : 0,
-					       t->d.submit_ns);
+				graph_complete(g, n, i % 4096 == 4095 ? -EIO : 0, &failure);
 			for (struct graph_done d; graph_pop_done(g, &d);)
 				;
 		}
@@ -693,12 +873,12 @@ START_TEST(context_gone_leaves_nothing)
 	graph_context_gone(g, 1);
 	ck_assert_ptr_null(graph_pop_ready(g));
 	ck_assert_ptr_null(graph_find(g, tag(17)));
-	ck_assert(!graph_complete(g, n, 0, 0));
+	ck_assert(!graph_complete(g, n, 0, NULL));
 	graph_stats(g, &st);
 	ck_assert_uint_eq(st.live + st.spans + st.buffers + st.contexts, 0);
 	/* The id and the slots can be used again. */
 	add(task(17, 1, DF));
-	graph_complete(g, pop(17), 0, 0);
+	graph_complete(g, pop(17), 0, NULL);
 }
 END_TEST
 
@@ -742,9 +922,14 @@ int main(void)
 	tcase_add_checked_fixture(example, setup, teardown);
 	tcase_add_test(example, refuses_bad_entries);
 	tcase_add_test(example, copies_everything);
-	tcase_add_test(example, failure_reaches_what_was_submitted_before_it);
-	tcase_add_test(example, settle_forgets_failures);
+	tcase_add_test(example, failure_reaches_who_does_not_know);
+	tcase_add_test(example, failure_reaches_who_does_not_know_dataflow);
+	tcase_add_test(example, dependents_of_a_known_failure);
+	tcase_add_test(example, dependents_of_a_later_failure);
+	tcase_add_test(example, failures_are_counted_by_context);
+	tcase_add_test(example, failed_tasks_kept_are_limited);
 	tcase_add_test(example, timeline_error_ends_the_waiter);
+	tcase_add_test(example, timeline_error_came_first);
 	tcase_add_test(example, in_order_queues_are_not_related_by_ranges);
 	tcase_add_test(example, ghosts_are_limited);
 	tcase_add_test(example, long_chain_fails);

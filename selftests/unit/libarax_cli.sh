@@ -49,8 +49,26 @@ for c in devices info kernels run ps kill tenant; do
 	is 0 "$c --help" $arax $c --help
 	says "usage: arax $c" "$c --help shows its usage"
 	is 2 "$c with a wrong option" $arax $c --nonsense
+	says 'unknown option --nonsense' 'and says so'
+	is 0 "$c --version" $arax $c --version
+	says 'arax 0.' 'and says it'
 done
-is 2 'devices takes no operand' $arax devices x
+is 0 'bench --help' $arax bench --help
+is 2 'bench with a wrong option' $arax bench --nonsense
+is 0 'bench --version' $arax bench --version
+for c in devices info kernels ps; do
+	is 2 "$c takes no operand" $arax $c x
+	says 'unexpected "x"' 'and says so'
+done
+is 2 'show takes one path' $arax tenant show / /
+is 2 'kill prints no JSON' $arax kill --json 1
+is 2 'kill takes no sign' $arax kill ' -18446744073709551611'
+is 2 'kill takes 32 bits' $arax kill 4294967296
+for c in --help --version 'kill --help'; do
+	# shellcheck disable=SC2086,SC2016 # words; for that shell
+	is 1 "$c that nobody gets" sh -c '"$@" >/dev/full' - $arax $c
+	says 'standard output' 'and says so'
+done
 is 2 'kill wants a context' $arax kill
 is 2 'kill wants a number' $arax kill 1x
 is 2 'kill wants a possible number' $arax kill 0
@@ -60,11 +78,28 @@ is 2 'tenant set wants something to set' $arax tenant set
 is 2 'tenant set wants good values' $arax tenant set / memory.max=-1
 is 2 'tenant set wants known keys' $arax tenant set memroy.max=1
 is 2 'tenant unset wants no values' $arax tenant unset memory.max=1
+is 2 'tenant show saves nothing' $arax tenant show --save
+is 2 'tenant set prints no JSON' $arax tenant set / tasks.max=1 --json
+is 2 'tenant --tenants wants a folder' $arax tenant show --tenants
 is 2 'run wants a program' $arax run --
+is 2 'run prints no JSON' $arax run --json true
+says 'unknown option --json' 'and says so'
+is 2 'run --config wants a file' $arax run --config
+says 'which file' 'and says so'
+is 2 'run --kernels wants a folder' $arax run --kernels
+# shellcheck disable=SC2046 # words
+is 2 'run takes so many folders of kernels' $arax run $(printf -- '--kernels /tmp %.0s' {1..17}) true
+says 'more than 16' 'and says how many'
 ARAX_LINK=nonsense is 1 'a wrong ARAX_LINK' $arax info
 says 'want kernel, broker or broker:PATH' 'and the remedy'
 ARAX_LINK=broker:$tmp/none is 1 'no daemon' $arax info
 says 'is araxd running?' 'and the remedy'
+for c in devices kernels ps 'kill 1' 'tenant show' 'tenant show /' 'tenant set / tasks.max=1'; do
+	[ "$c" = "${c#tenant * /}" ] || grep -q cgroup2 /proc/self/mounts || continue
+	# shellcheck disable=SC2086 # words
+	ARAX_LINK=broker:$tmp/none is 1 "$c without a daemon" $arax $c
+	says 'is araxd running?' 'and the remedy'
+done
 ARAX_LINK=broker:$(printf '%0200d' 0) is 1 'a socket path too long' $arax info
 ARAX_LINK=broker:$tmp/none is 1 'run starts no daemon other than the one asked for' $arax run true
 
@@ -76,6 +111,10 @@ fi
 
 is 0 'run starts a private daemon' $arax run --private -- true
 is 7 'run passes the exit status on' $arax run --private -- sh -c 'exit 7'
+ARAX_LINK=broker:$tmp/none is 0 'run --kernels starts one whatever there is' \
+	$arax run --kernels build/examples/kernels --kernels build/lib/arax/kernels -- $arax kernels
+says 'mc_pi' 'which has one folder'
+says 'vadd' 'and the other'
 is 137 'run tells of a signal' $arax run --private -- sh -c 'kill -9 $$'
 is 127 'run of what is not there' $arax run --private -- "$tmp/none"
 is 126 'run of what is no program' $arax run --private -- "$tmp"
@@ -107,6 +146,39 @@ END
 CGROUP2=$(awk '$3 == "cgroup2"' /proc/self/mounts)
 export CGROUP2
 is 0 'tables and JSON' $arax run --private -- bash -o pipefail "$tmp/inside"
+# What programs may rely on: the keys of each.
+cat >"$tmp/keys" <<'END'
+set -e
+arax=$1 path=$2
+has() { # KEYS COMMAND...
+	keys=$1
+	shift
+	"$@" --json | python3 -c '
+import json, sys
+o = json.load(sys.stdin)
+for row in o if isinstance(o, list) else [o]:
+    for key in sys.argv[1].split():
+        part = row
+        for name in key.split("."):
+            if name not in part:
+                sys.exit(f"no {key} in {row}")
+            part = part[name]
+assert o, "empty"' "$keys"
+}
+has 'index name kind' "$arax" devices
+has 'link library server' "$arax" info
+has 'id name kinds text ranges' "$arax" kernels
+has 'context uid user pid command state tenant usage.memory.current' "$arax" ps
+has 'id path saved usage.memory.max usage.tasks.max usage.device_time.weight' "$arax" tenant show
+[ -z "$path" ] || has 'id path saved usage.memory.max' "$arax" tenant show "$path"
+if has 'nonsense' "$arax" info 2>/dev/null; then exit 1; fi
+END
+if command -v python3 >/dev/null; then
+	is 0 'the keys of JSON' $arax run --private -- bash -o pipefail "$tmp/keys" $arax "${CGROUP2:+/}"
+else
+	n=$((n + 1))
+	echo "ok $n - the keys of JSON # SKIP no python3"
+fi
 is 0 'devices are listed' $arax run --private -- $arax devices
 says 'cpu0' 'and are the processor'
 is 0 'the link is told' $arax run --private -- $arax info
@@ -121,9 +193,82 @@ if grep -q cgroup2 /proc/self/mounts; then
 	says '3 GiB' 'memory.max in the table'
 	says '"max": 3221225472' 'memory.max in the JSON'
 	says '"max_ns": 5000000' 'device_time.max in nanoseconds'
+	is 1 'a path that no cgroup can have' $arax run --private -- \
+		$arax tenant set --save --tenants "$tmp/t" /a/../b tasks.max=1
+	says 'no ..' 'and why'
+	touch "$tmp/file"
+	is 1 'saving to what is no folder' $arax run --private -- \
+		$arax tenant set --save --tenants "$tmp/file" / tasks.max=1
+	says "$tmp/file" 'and which'
+	is 0 'a limit is saved and shown' $arax run --private -- bash -ec \
+		"$arax tenant set --save --tenants $tmp/t / memory.max=3G
+		$arax tenant show / --json --tenants $tmp/t"
+	says '"memory.max=3G"' 'as saved'
+	echo 'tenant / { tasks.max = -1 }' >"$tmp/t/10.conf"
+	is 0 'a wrong file stops no show' $arax run --private -- $arax tenant show --tenants "$tmp/t"
+	says '10.conf:1: tasks.max = "-1"' 'and is told'
+	is 1 'but a save' $arax run --private -- \
+		$arax tenant unset --save --tenants "$tmp/t" / memory.max
+	says 'nothing is changed' 'and nothing is done'
+	n=$((n + 1))
+	if [ "$(id -u)" != 0 ]; then
+		echo "ok $n - only its owner saves # SKIP not root"
+	elif ! setpriv --reuid=65534 --regid=65534 --clear-groups test -x $arax; then
+		echo "ok $n - only its owner saves # SKIP others can't run $arax"
+	else
+		n=$((n - 1))
+		chmod 755 "$tmp"
+		is 1 'only its owner saves' setpriv --reuid=65534 --regid=65534 --clear-groups \
+			$arax tenant set --save --tenants "$tmp/t" / tasks.max=1
+		says 'only root can save limits' 'and says so'
+	fi
 else
 	n=$((n + 1))
 	echo "ok $n - limits # SKIP no cgroup2 file system is mounted"
+fi
+
+# shellcheck disable=SC2016 # for the shell inside
+unmounted='for m in $(awk "\$3 == \"cgroup2\" { print \$2 }" /proc/self/mounts); do
+		umount -l "$m" || exit 9; done; exec "$@"'
+if unshare -m sh -c "$unmounted" sh true 2>/dev/null; then
+	is 1 'without cgroup2 nothing is set' \
+		unshare -m sh -c "$unmounted" sh $arax tenant set / tasks.max=1
+	says 'cgroup2' 'and says what is missing'
+else
+	n=$((n + 1))
+	echo "ok $n - without cgroup2 # SKIP nothing can be unmounted here"
+fi
+
+# What is for administrators, at a daemon that serves all.
+other=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+if [ "$(id -u)" != 0 ]; then
+	echo "ok $((++n)) - administrators' commands for others # SKIP not root"
+elif ! "${other[@]}" test -x $arax; then
+	echo "ok $((++n)) - administrators' commands for others # SKIP others can't run $arax"
+else
+	chmod 755 "$tmp"
+	: >"$tmp/empty.conf"
+	mkfifo "$tmp/ready"
+	exec 8<>"$tmp/ready"
+	build/bin/araxd --no-kernel --config "$tmp/empty.conf" --tenants "$tmp/all.d" \
+		--socket "$tmp/all.sock" --ready-fd 8 2>"$tmp/log" &
+	daemon=$!
+	read -r -t 20 -n 1 -u 8 _
+	export ARAX_LINK=broker:$tmp/all.sock
+	for c in devices info kernels 'run true'; do
+		# shellcheck disable=SC2086 # words
+		is 0 "$c is for all" "${other[@]}" $arax $c
+	done
+	for c in ps 'kill 1' 'tenant show' "tenant show /" "tenant set / tasks.max=1"; do
+		[ -n "$CGROUP2" ] || [ "$c" = "${c#tenant * /}" ] || continue
+		# shellcheck disable=SC2086 # words
+		is 1 "$c is not" "${other[@]}" $arax $c
+		says 'only for root' 'and says so'
+		# shellcheck disable=SC2086 # words
+		[ "$c" = 'kill 1' ] || is 0 "$c is for root" $arax $c
+	done
+	kill $daemon
+	wait $daemon
 fi
 echo "1..$n"
 exit $failed

@@ -36,6 +36,8 @@ struct peer {
 	struct arax_range ranges[ARAX_MAX_RANGES];
 	uint8_t args[ARAX_MAX_ARGS];
 	struct arax_task last;
+	uint32_t failures;
+	uint32_t known, known_max;	/* the last task's; the most that any knew */
 };
 
 static struct peer *P;
@@ -56,6 +58,7 @@ static void peer_complete(struct peer *p, uint64_t user_data, int result)
 	c->tag = p->cq_tail + 1;
 	c->device = 3;
 	c->device_ns = 5;
+	c->failure = result ? ++p->failures : 0;
 	store_release(&c->seq, ++p->cq_tail);
 	full_barrier();
 	if (load_relaxed(&ctl->cq_need_wakeup)) {
@@ -77,6 +80,9 @@ static void peer_take(struct peer *p, const struct arax_task *t)
 		memcpy(p->args, arena + t->ext + sizeof(p->ext) +
 		       p->ext.nr_ranges * sizeof(*p->ranges), p->ext.arg_len);
 	}
+	p->known = t->flags & ARAX_TASK_EXT ? p->ext.known : t->known;
+	if (p->known_max < p->known)
+		p->known_max = p->known;
 	switch (how) {
 	case 'd':
 		usleep(2000);
@@ -296,6 +302,53 @@ START_TEST(one_at_a_time)
 	}
 	ck_assert_int_eq(go('e', &e), 0);
 	ck_assert_int_eq(arax_wait(&e, SOON), -EIO);
+}
+END_TEST
+
+/* A task says which failure its program was told of last. */
+START_TEST(failures_known)
+{
+	struct arax_event e = ARAX_EVENT_INIT;
+	struct arax_desc d = { .opcode = ARAX_OP_MARKER, .event = &e };
+	uint32_t i;
+
+	for (i = 0; i < 100; i++) {
+		ck_assert_int_eq(go(0, &e), 0);
+		ck_assert_int_eq(arax_wait(&e, SOON), 0);
+		ck_assert_uint_eq(P->known, i);
+		d.deadline = SOON;	/* for an extension */
+		ck_assert_int_eq(arax_submit(q, &d, 1, 0), 1);
+		ck_assert_int_eq(arax_wait(&e, SOON), 0);
+		ck_assert(P->last.flags & ARAX_TASK_EXT);
+		ck_assert_uint_eq(P->known, i);
+		ck_assert_int_eq(go('e', &e), 0);
+		ck_assert_int_eq(arax_wait(&e, SOON), -EIO);
+		ck_assert_uint_eq(P->known, i);
+	}
+}
+END_TEST
+
+/* What a call learns when it makes room is too late for the rest of its own tasks. */
+START_TEST(failures_known_to_a_call)
+{
+	static const char how = 'e';
+	struct arax_event e[640] = { ARAX_EVENT_INIT };
+	struct arax_desc d[640] = { { 0 } };
+	int i;
+
+	for (i = 0; i < 640; i++) {
+		d[i].opcode = i ? ARAX_OP_MARKER : ARAX_OP_CALL;
+		d[i].event = &e[i];
+	}
+	d[0].args = &how;
+	d[0].arg_len = 1;
+	ck_assert_int_eq(arax_submit(q, d, 640, 0), 640);
+	for (i = 0; i < 640; i++)
+		ck_assert_int_eq(arax_wait(&e[i], SOON), i ? 0 : -EIO);
+	ck_assert_uint_eq(P->known_max, 0);
+	ck_assert_int_eq(arax_submit(q, &d[1], 1, 0), 1);
+	ck_assert_int_eq(arax_wait(&e[1], SOON), 0);
+	ck_assert_uint_eq(P->known, 1);
 }
 END_TEST
 
@@ -800,6 +853,8 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, one_at_a_time);
+	tcase_add_test(t, failures_known);
+	tcase_add_test(t, failures_known_to_a_call);
 	tcase_add_test(t, after_a_pause);
 	tcase_add_test(t, more_than_fits);
 	tcase_add_test(t, no_room_no_wait);

@@ -55,16 +55,16 @@ if [ -e build/lib/libarax.so ]; then
 		<(sort <<<"$symbols"))"
 fi
 
-for page in "$man"/man?/*; do
+for page in "$man"/man?/* selftests/bench/*.1; do
 	grep -q '^\.so ' "$page" && continue
 	wrong=''
 	for section in NAME SYNOPSIS DESCRIPTION ERRORS 'SEE ALSO'; do
 		grep -qx "\.Sh $section" "$page" || wrong+="no section $section"$'\n'
 	done
 	while read -r name section; do
-		[ -e "$man/man$section/$name.$section" ] || [ "$name" = araxd ] ||
+		[ -e "$man/man$section/$name.$section" ] || [ -e "daemon/man/$name.$section" ] || [ -e "selftests/bench/$name.$section" ] ||
 			wrong+="refers to $name($section), which is not there"$'\n'
-	done < <(sed -n 's/^\.Xr \(arax[a-z_]*\) \([0-9]\).*/\1 \2/p' "$page")
+	done < <(sed -n 's/^\.Xr \(arax[a-z_.-]*\) \([0-9]\).*/\1 \2/p' "$page")
 	if command -v mandoc >/dev/null; then
 		wrong+=$(mandoc -Tlint -W warning "$page" 2>&1)
 	elif command -v man >/dev/null; then

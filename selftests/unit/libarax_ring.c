@@ -35,6 +35,12 @@ static void drop(void)
 	free(region);
 }
 
+static void publish_one(void)
+{
+	ring_sq_push(&ring);
+	ring_sq_publish(&ring, 1);
+}
+
 /* Places must not overlap, whatever the geometry. */
 START_TEST(layout_is_disjoint)
 {
@@ -105,7 +111,7 @@ START_TEST(positions_wrap)
 	for (i = 0; i < 4; i++) {
 		t = ring_sq_entry(&ring);
 		ck_assert_ptr_eq(t, ring.sq + ((0xfffffffe + i) & 3) * 256);
-		ring_sq_publish(&ring, t);
+		publish_one();
 		ck_assert_uint_eq(t->seq, 0xffffffffu + i);
 	}
 	for (i = 0; i < 4; i++) {
@@ -122,6 +128,30 @@ START_TEST(positions_wrap)
 }
 END_TEST
 
+/* None of a batch can be seen before the first one is. */
+START_TEST(publish_batch)
+{
+	struct arax_task *t[3];
+	unsigned int i;
+
+	make(4, 128, 0);
+	for (i = 0; i < 3; i++) {
+		t[i] = ring_sq_entry(&ring);
+		ring_sq_push(&ring);
+	}
+	for (i = 0; i < 3; i++)
+		ck_assert_uint_eq(t[i]->seq, 0);
+	ring_sq_publish(&ring, 0);
+	ck_assert_uint_eq(t[0]->seq, 0);
+	ring_sq_publish(&ring, 2);
+	ck_assert_uint_eq(t[0]->seq, 0);
+	ring_sq_publish(&ring, 3);
+	for (i = 0; i < 3; i++)
+		ck_assert_uint_eq(t[i]->seq, i + 1);
+	drop();
+}
+END_TEST
+
 START_TEST(arena_limits)
 {
 	int64_t a, b;
@@ -130,16 +160,16 @@ START_TEST(arena_limits)
 	ck_assert_int_eq(ring_arena_alloc(&ring, 4097), -2);
 	ck_assert_int_eq(ring_arena_alloc(&ring, 0), -2);
 	a = ring_arena_alloc(&ring, 2000);
-	ring_sq_publish(&ring, ring_sq_entry(&ring));
+	publish_one();
 	b = ring_arena_alloc(&ring, 2001);
-	ring_sq_publish(&ring, ring_sq_entry(&ring));
+	publish_one();
 	ck_assert_int_eq(a, 0);
 	ck_assert_int_eq(b, 2000);
 	ck_assert_int_eq(ring_arena_alloc(&ring, 100), -1);
 	ring.ctl->sq_head = 1;
 	ck_assert_int_eq(ring_arena_alloc(&ring, 2001), -1);
 	ck_assert_int_eq(ring_arena_alloc(&ring, 2000), 0);
-	ring_sq_publish(&ring, ring_sq_entry(&ring));
+	publish_one();
 	/* A head from nowhere frees nothing. */
 	ring.ctl->sq_head = 77;
 	ck_assert_int_eq(ring_arena_alloc(&ring, 2000), -1);
@@ -186,7 +216,7 @@ START_TEST(arena_never_overlaps)
 				ck_assert(live[i % DEPTH].to <= live[k].from ||
 					  live[i % DEPTH].from >= live[k].to);
 		}
-		ring_sq_publish(&ring, ring_sq_entry(&ring));
+		publish_one();
 	}
 	ck_assert_uint_gt(refused, 100);
 	drop();
@@ -204,6 +234,7 @@ int main(void)
 	tcase_add_test(t, layout_is_disjoint);
 	tcase_add_test(t, tickets_are_unique);
 	tcase_add_test(t, positions_wrap);
+	tcase_add_test(t, publish_batch);
 	tcase_add_test(t, arena_limits);
 	tcase_add_test(t, arena_never_overlaps);
 	suite_add_tcase(s, t);

@@ -5,7 +5,7 @@
 
 #include <arax/uapi.h>
 
-#include "libarax/cli/tenant.h"
+#include "libarax/admin/setting.h"
 
 static struct tenant_setting s;
 

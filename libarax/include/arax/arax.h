@@ -241,7 +241,7 @@ ARAX_INLINE struct arax_range arax_inout(const struct arax_buffer *buffer)
  *		the end (it makes an Arax call at that time).  The event is the
  *		program's again from then on.  It may submit, but not wait.
  * @data:	for the program
- * @tag:	of the task, 0 if it was refused
+ * @tag:	of the task; ARAX_TAG_EPOCH() of it is 0 if no daemon ever had it
  * @device:	index of the device that ran it, ~0 if none did
  * @device_ns, @wait_ns, @bytes: time on the device, time before it, bytes moved
  *

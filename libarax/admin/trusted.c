@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "daemon/kernels/trusted.h"
+#include "libarax/admin/trusted.h"
 
 #include <errno.h>
 #include <fcntl.h>

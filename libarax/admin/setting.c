@@ -6,7 +6,7 @@
 
 #include <arax/uapi.h>
 
-#include "tenant.h"
+#include "libarax/admin/setting.h"
 
 #define DEFAULT_WEIGHT		100
 #define DEFAULT_PERIOD_US	100000

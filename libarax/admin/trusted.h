@@ -7,8 +7,8 @@
  * is not root; not writable by group or world (no ACL can grant more than the
  * group bits show).  `why` says what is wrong.
  */
-#ifndef ARAX_DAEMON_KERNELS_TRUSTED_H
-#define ARAX_DAEMON_KERNELS_TRUSTED_H
+#ifndef LIBARAX_ADMIN_TRUSTED_H
+#define LIBARAX_ADMIN_TRUSTED_H
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -25,4 +25,4 @@ int trusted_open_path(const char *path, char *why, size_t len);
 /* A whole file into memory, NUL-terminated.  -E2BIG over @max; caller frees. */
 int trusted_read(int fd, size_t max, char **text, size_t *bytes);
 
-#endif /* ARAX_DAEMON_KERNELS_TRUSTED_H */
+#endif /* LIBARAX_ADMIN_TRUSTED_H */

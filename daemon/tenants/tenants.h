@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tenants.h - the saved limits, put upon cgroups as these appear
+ *
+ * A limit belongs to a cgroup, not to its name: who removes the cgroup and makes
+ * one of that name has a new one without limits.  So the folders in which a named
+ * cgroup can appear are watched, and so is the folder of the files.
+ *
+ * Any thread may call tenants_event(): the main one does when the descriptor is
+ * readable, the broker's before it takes a new client, whose cgroup is older than
+ * the connection.
+ */
+#ifndef ARAXD_TENANTS_TENANTS_H
+#define ARAXD_TENANTS_TENANTS_H
+
+#include <arax/uapi.h>
+
+struct tenants;
+
+/* Sets one limit on each link; a->cgroup_fd is open.  Negative errno. */
+typedef int tenants_set(void *arg, const struct arax_limit *a);
+
+/*
+ * @folder: of the files (see saved.h); @mount: of cgroup2.  What they say is set as
+ * far as its cgroups exist; what can't be is logged.  NULL: no memory.
+ */
+struct tenants *tenants_create(const char *folder, const char *mount, tenants_set *set, void *arg);
+/* Readable if tenants_event() has something to do; -1: never. */
+int tenants_fd(const struct tenants *t);
+void tenants_event(struct tenants *t);
+/*
+ * Reads the files anew and sets all that they say, also what was changed since by
+ * hand.  Files with an error change nothing.
+ */
+void tenants_reload(struct tenants *t);
+/* How many limits are in force, for tests and the log. */
+unsigned int tenants_in_force(struct tenants *t);
+void tenants_destroy(struct tenants *t);
+
+#endif /* ARAXD_TENANTS_TENANTS_H */

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* What platform_barrier.h and platform_lock.h keep out of line; not in the module. */
+#include <errno.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "platform_barrier.h"
+#include "platform_lock.h"
+
+#define LOOKS	50	/* about a microsecond */
+
+bool core_barriers_unequal;
+
+static long membarrier(int command)
+{
+	return syscall(SYS_membarrier, command, 0, 0);
+}
+
+static __attribute__((constructor)) void register_process(void)
+{
+	int err = errno;
+
+	core_barriers_unequal = !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+	errno = err;
+}
+
+void core_heavy_barrier(void)
+{
+	int err = errno;
+
+	core_full_barrier();
+	if (!core_barriers_unequal)
+		return;
+	/* A forked child has to register anew. */
+	while (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) && errno == EPERM &&
+	       !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
+		;
+	errno = err;
+}
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#else
+	__asm__ volatile("" ::: "memory");
+#endif
+}
+
+/* A few looks: it is never held for long. */
+static bool look(uint32_t *word)
+{
+	int i;
+
+	for (i = 0; i < LOOKS; i++) {
+		uint32_t expected = 0;
+
+		relax();
+		/* Acquire pairs with the release of the unlock. */
+		if (!__atomic_load_n(word, __ATOMIC_RELAXED) &&
+		    __atomic_compare_exchange_n(word, &expected, 1, false, __ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED))
+			return true;
+	}
+	return false;
+}
+
+static void futex(uint32_t *word, int op, uint32_t value)
+{
+	syscall(SYS_futex, word, op, value, NULL, NULL, 0);
+}
+
+void core_lock_wait(struct core_lock *l)
+{
+	int err = errno;
+
+	if (look(&l->word))
+		return;
+	/* It is taken as awaited: we can't know whether others still sleep. */
+	while (__atomic_exchange_n(&l->word, CORE_LOCK_AWAITED, __ATOMIC_ACQUIRE))
+		futex(&l->word, FUTEX_WAIT_PRIVATE, CORE_LOCK_AWAITED);
+	errno = err;
+}
+
+void core_lock_wake(struct core_lock *l)
+{
+	int err = errno;
+
+	futex(&l->word, FUTEX_WAKE_PRIVATE, 1);
+	errno = err;
+}
+
+void core_hot_wait(struct core_hot_lock *l)
+{
+	int err = errno;
+
+	if (look(&l->taken))
+		return;
+	__atomic_fetch_add(&l->waiters, 1, __ATOMIC_SEQ_CST);
+	/*
+	 * Pairs with the light one in core_hot_unlock(): an unlock either is seen
+	 * here, or sees that somebody waits.
+	 */
+	core_heavy_barrier();
+	while (__atomic_exchange_n(&l->taken, 1, __ATOMIC_ACQUIRE))
+		futex(&l->taken, FUTEX_WAIT_PRIVATE, 1);
+	__atomic_fetch_sub(&l->waiters, 1, __ATOMIC_RELAXED);
+	errno = err;
+}
+
+void core_hot_wake(struct core_hot_lock *l)
+{
+	int err = errno;
+
+	futex(&l->taken, FUTEX_WAKE_PRIVATE, 1);
+	errno = err;
+}

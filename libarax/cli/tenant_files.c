@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+#include "tenant.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "libarax/admin/cgroup.h"
+
+static void on_error(void *arg, const char *error)
+{
+	fprintf(stderr, "arax: %s\n", error);
+}
+
+static void init(struct tenant_files *f, const char *folder)
+{
+	memset(f, 0, sizeof(*f));
+	f->lock = -1;
+	f->folder = folder;
+	snprintf(f->own, sizeof(f->own), "%s/%s", folder, SAVED_OWN);
+}
+
+void files_close(struct tenant_files *f)
+{
+	saved_free(&f->saved);
+	if (f->lock >= 0)
+		close(f->lock);
+}
+
+/* ------------------------------------------------------------------ */
+/* show                                                                */
+
+void files_read(struct tenant_files *f, const char *folder)
+{
+	char mount[PATH_MAX / 4], path[PATH_MAX * 2];
+	struct stat st;
+	size_t i;
+
+	init(f, folder);
+	saved_read(&f->saved, folder, on_error, NULL);
+	if (!cgroup_mount(mount, sizeof(mount)))
+		return;
+	for (i = 0; i < f->saved.count; i++) {
+		snprintf(path, sizeof(path), "%s%s", mount, f->saved.at[i].cgroup);
+		if (!stat(path, &st))
+			f->saved.at[i].id = st.st_ino;
+	}
+}
+
+/* Those of the same cgroup as number @first; no id: by name. */
+static json_t *list_limits(const struct saved *s, size_t first)
+{
+	json_t *list = json_array();
+	char word[256];
+	size_t i;
+
+	for (i = first; i < s->count; i++) {
+		const struct saved_limit *l = &s->at[i];
+
+		if (strcmp(l->cgroup, s->at[first].cgroup) || !saved_holds(s, i))
+			continue;
+		snprintf(word, sizeof(word), "%s=%s", l->key, l->value);
+		json_array_append_new(list, out_string(word, sizeof(word)));
+	}
+	return list;
+}
+
+json_t *files_of_tenant(struct tenant_files *f, uint64_t id)
+{
+	size_t i;
+
+	for (i = 0; i < f->saved.count; i++)
+		if (f->saved.at[i].id == id)
+			return list_limits(&f->saved, i);
+	return json_null();
+}
+
+static bool is_listed(const struct saved *s, size_t i, json_t *rows)
+{
+	json_t *row;
+	size_t k;
+
+	for (k = 0; k < i; k++)
+		if (!strcmp(s->at[k].cgroup, s->at[i].cgroup))
+			return true;
+	json_array_foreach(rows, k, row) {
+		if (s->at[i].id && (uint64_t)json_integer_value(json_object_get(row, "id")) ==
+		    s->at[i].id)
+			return true;
+	}
+	return false;
+}
+
+void files_add_others(struct tenant_files *f, json_t *rows)
+{
+	const struct saved *s = &f->saved;
+	size_t i;
+
+	for (i = 0; i < s->count; i++) {
+		if (is_listed(s, i, rows))
+			continue;
+		json_array_append_new(rows, json_pack("{sn sn so sb sn so}", "id", "parent", "path",
+						      out_string(s->at[i].cgroup, SIZE_MAX),
+						      "removed", 0, "usage", "saved",
+						      list_limits(s, i)));
+	}
+}
+
+/* ------------------------------------------------------------------ */
+/* set, unset                                                          */
+
+static bool fail(const char *what)
+{
+	int err = errno;
+
+	fprintf(stderr, "arax: %s: %s%s\n", what, strerror(err),
+		err == EACCES || err == EPERM ? ": only root can save limits" :
+		err == EROFS ? ": limits can't be saved there" : "");
+	return false;
+}
+
+static bool lock_folder(struct tenant_files *f)
+{
+	/* Everybody may read what holds for him. */
+	mode_t mask = umask(022);
+	const char *missing = NULL;
+
+	if (!strcmp(f->folder, SAVED_FOLDER) && mkdir(SAVED_PARENT, 0755) && errno != EEXIST)
+		missing = SAVED_PARENT;
+	else if (mkdir(f->folder, 0755) && errno != EEXIST)
+		missing = f->folder;
+	umask(mask);
+	if (missing)
+		return fail(missing);
+	f->lock = open(f->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (f->lock < 0 || flock(f->lock, LOCK_EX))
+		return fail(f->folder);
+	/* Rather now than when all is done. */
+	if (faccessat(f->lock, ".", W_OK, AT_EACCESS))
+		return fail(f->folder);
+	return true;
+}
+
+/* Does another file stand in the way? */
+static bool is_ours(const struct tenant_files *f, const char *cgroup, const char *key, bool unset)
+{
+	size_t i;
+
+	for (i = 0; i < f->saved.count; i++) {
+		const struct saved_limit *l = &f->saved.at[i];
+
+		if (strcmp(l->cgroup, cgroup) || strcmp(l->key, key))
+			continue;
+		if (unset ? !strcmp(l->file, f->own) : strcmp(l->file, f->own) <= 0)
+			continue;
+		fprintf(stderr, "arax: %s of tenant %s stands in %s:%d: change it there\n", key,
+			cgroup, l->file, l->line);
+		return false;
+	}
+	return true;
+}
+
+static int change_one(struct tenant_files *f, const char *cgroup, const char *word, bool unset)
+{
+	char key[64];
+	size_t i;
+
+	snprintf(key, sizeof(key), "%.*s", (int)strcspn(word, "="), word);
+	if (!is_ours(f, cgroup, key, unset))
+		return -EEXIST;
+	for (i = f->saved.count; i--;) {
+		const struct saved_limit *l = &f->saved.at[i];
+
+		if (!strcmp(l->cgroup, cgroup) && !strcmp(l->key, key) && !strcmp(l->file, f->own))
+			saved_remove(&f->saved, i);
+	}
+	if (unset)
+		return 0;
+	return saved_add(&f->saved, f->own, 0, cgroup, key, strchr(word, '=') + 1);
+}
+
+bool files_change(struct tenant_files *f, const char *folder, const char *cgroup, int argc,
+		  char **argv, bool unset)
+{
+	int i, err;
+
+	init(f, folder);
+	if (!lock_folder(f))
+		goto fail;
+	err = saved_read(&f->saved, folder, on_error, NULL);
+	if (err) {
+		fprintf(stderr, "arax: nothing is changed before that is right\n");
+		goto fail;
+	}
+	for (i = 0; i < argc; i++) {
+		err = change_one(f, cgroup, argv[i], unset);
+		if (err == -E2BIG)
+			fprintf(stderr, "arax: %s: more than %d saved limits\n", folder, SAVED_MAX);
+		else if (err == -ENOMEM)
+			cli_fail("out of memory");
+		if (err)
+			goto fail;
+	}
+	return true;
+fail:
+	files_close(f);
+	return false;
+}
+
+int files_write(struct tenant_files *f)
+{
+	char *text = saved_format(&f->saved, f->own);
+	int err;
+
+	if (!text)
+		return cli_fail("out of memory");
+	err = saved_replace(f->lock, SAVED_OWN, text);
+	free(text);
+	if (!err)
+		return EXIT_OK;
+	errno = -err;
+	fail(f->own);
+	fputs("arax: it holds until the next reboot\n", stderr);
+	return EXIT_FAILED;
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT
+/*
+ * araxd's side of saved limits, with plain folders for cgroups: what is set when.
+ * On a tmpfs, which like cgroup2 doesn't use an inode's number again at once.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/vfs.h>
+
+#include "daemon/log.h"
+#include "daemon/tenants/tenants.h"
+#include "selftests/unit/be_test.h"
+
+#define TMPFS	0x01021994
+
+static char top[64], files[96], mount[96], log_path[96];
+static struct tenants *t;
+
+/* What was set, in order: "NAME what=value". */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char calls[4096];
+static int answer;
+
+static int record(void *arg, const struct arax_limit *a)
+{
+	char link[64], path[256] = "";
+	size_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", a->cgroup_fd);
+	ck_assert_int_gt(readlink(link, path, sizeof(path) - 1), 0);
+	ck_assert_uint_eq(a->size, sizeof(*a));
+	pthread_mutex_lock(&lock);
+	n = strlen(calls);
+	if (a->value == ARAX_LIMIT_MAX)
+		snprintf(calls + n, sizeof(calls) - n, "%s %u=max;", path + strlen(mount), a->what);
+	else
+		snprintf(calls + n, sizeof(calls) - n, "%s %u=%llu;", path + strlen(mount), a->what,
+			 (unsigned long long)a->value);
+	pthread_mutex_unlock(&lock);
+	return answer;
+}
+
+static void expect(const char *what)
+{
+	ck_assert_str_eq(calls, what);
+	calls[0] = '\0';
+}
+
+static void make(const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s%s", mount, name);
+	ck_assert_int_eq(mkdir(path, 0755), 0);
+}
+
+static void unmake(const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s%s", mount, name);
+	ck_assert_int_eq(rmdir(path), 0);
+}
+
+static void logged(const char *text)
+{
+	char *all;
+	FILE *f = fopen(log_path, "r");
+	size_t n;
+
+	ck_assert_ptr_nonnull(f);
+	all = calloc(1, 1 << 16);
+	n = fread(all, 1, (1 << 16) - 1, f);
+	all[n] = '\0';
+	fclose(f);
+	ck_assert_msg(strstr(all, text), "\"%s\" in: %s", text, all);
+	free(all);
+}
+
+static void setup(void)
+{
+	int fd;
+
+	strcpy(top, "/dev/shm/arax-be-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(top));
+	ck_assert_int_eq(chmod(top, 0755), 0);
+	snprintf(files, sizeof(files), "%s/tenants.d", top);
+	snprintf(mount, sizeof(mount), "%s/cgroup", top);
+	snprintf(log_path, sizeof(log_path), "%s/log", top);
+	ck_assert_int_eq(mkdir(files, 0755), 0);
+	ck_assert_int_eq(mkdir(mount, 0755), 0);
+	fd = open(log_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	log_init(fd, LOG_LEVEL_DEBUG, LOG_FORMAT_PLAIN);
+	calls[0] = '\0';
+	answer = 0;
+}
+
+static void teardown(void)
+{
+	if (t)
+		tenants_destroy(t);
+	t = NULL;
+	be_rmdir(top);
+}
+
+static void create(void)
+{
+	t = tenants_create(files, mount, record, NULL);
+	ck_assert_ptr_nonnull(t);
+}
+
+START_TEST(at_start)
+{
+	make("/a");
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 device_time.weight = 7 }\n"
+				  "tenant / { tasks.max = 9 }\n"
+				  "tenant /none { tasks.max = 1 }\n");
+	be_write(files, "2.conf", "tenant /a { tasks.max = 6 }\n");
+	create();
+	expect("/a 256=7; 1=9;/a 1=6;");
+	ck_assert_uint_eq(tenants_in_force(t), 3);
+	tenants_event(t);
+	expect("");
+}
+END_TEST
+
+START_TEST(appears)
+{
+	be_write(files, "1.conf", "tenant /a/b/c { tasks.max = 5 }\n");
+	create();
+	expect("");
+	make("/a");
+	tenants_event(t);
+	make("/a/b");
+	make("/a/x");
+	tenants_event(t);
+	expect("");
+	make("/a/b/c");
+	tenants_event(t);
+	expect("/a/b/c 1=5;");
+	make("/a/b/d");
+	tenants_event(t);
+	expect("");
+	/* All at once, from the middle. */
+	unmake("/a/b/c");
+	unmake("/a/b/d");
+	unmake("/a/b");
+	tenants_event(t);
+	ck_assert_uint_eq(tenants_in_force(t), 0);
+	make("/a/b");
+	make("/a/b/c");
+	tenants_event(t);
+	expect("/a/b/c 1=5;");
+}
+END_TEST
+
+START_TEST(file_changes)
+{
+	make("/a");
+	make("/b");
+	create();
+	expect("");
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 contexts.max = 2 }\n");
+	tenants_event(t);
+	expect("/a 1=5;/a 2=2;");
+	/* Only what is different. */
+	be_write(files, "1.conf", "tenant /a { tasks.max = 6 contexts.max = 2 }\n"
+				  "tenant /b { tasks.max = 1 }\n");
+	tenants_event(t);
+	expect("/a 1=6;/b 1=1;");
+	be_write(files, "1.conf", "tenant /a { contexts.max = 2 }\n");
+	tenants_event(t);
+	expect("/a 1=max;/b 1=max;");
+	tenants_reload(t);
+	expect("/a 2=2;");
+	/* Something that is not read. */
+	be_write(files, ".1.conf.new", "tenant /a { contexts.max = 3 }\n");
+	tenants_event(t);
+	expect("");
+}
+END_TEST
+
+START_TEST(errors_change_nothing)
+{
+	make("/a");
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 memory.max = x }\n");
+	create();
+	expect("/a 1=5;");	/* at the start the rest holds */
+	logged("1.conf:1: memory.max");
+	be_write(files, "1.conf", "tenant /a { tasks.max = 6 memory.max = x }\n");
+	tenants_event(t);
+	expect("");
+	logged("saved limits stay as they were");
+	be_write(files, "1.conf", "tenant /a { tasks.max = 6 }\n");
+	tenants_event(t);
+	expect("/a 1=6;");
+}
+END_TEST
+
+START_TEST(refused_is_tried_again)
+{
+	make("/a");
+	answer = -EPERM;
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	create();
+	expect("/a 1=5;");
+	logged("saved limit can't be set");
+	ck_assert_uint_eq(tenants_in_force(t), 0);
+	answer = 0;
+	tenants_reload(t);
+	expect("/a 1=5;");
+	ck_assert_uint_eq(tenants_in_force(t), 1);
+}
+END_TEST
+
+START_TEST(no_folder)
+{
+	ck_assert_int_eq(rmdir(files), 0);
+	make("/a");
+	create();
+	tenants_event(t);
+	ck_assert_int_eq(mkdir(files, 0755), 0);
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	tenants_event(t);
+	expect("");
+	tenants_reload(t);
+	expect("/a 1=5;");
+	/* From now on it is watched. */
+	be_write(files, "1.conf", "tenant /a { tasks.max = 6 }\n");
+	tenants_event(t);
+	expect("/a 1=6;");
+}
+END_TEST
+
+static int stop;
+
+static void *look(void *arg)
+{
+	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE))
+		tenants_event(t);
+	return NULL;
+}
+
+/* The main thread and the broker's. */
+START_TEST(two_threads)
+{
+	pthread_t thread;
+	int i;
+
+	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
+	create();
+	ck_assert_int_eq(pthread_create(&thread, NULL, look, NULL), 0);
+	for (i = 0; i < 200; i++) {
+		make("/a");
+		tenants_event(t);
+		pthread_mutex_lock(&lock);
+		expect("/a 1=5;");
+		pthread_mutex_unlock(&lock);
+		unmake("/a");
+	}
+	__atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("tenants");
+	TCase *tc = tcase_create("tenants");
+	struct statfs fs;
+
+	if (statfs("/dev/shm", &fs) || fs.f_type != TMPFS || access("/dev/shm", W_OK)) {
+		printf("1..0 # SKIP /dev/shm is no tmpfs that can be written\n");
+		return 4;
+	}
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, at_start);
+	tcase_add_test(tc, appears);
+	tcase_add_test(tc, file_changes);
+	tcase_add_test(tc, errors_change_nothing);
+	tcase_add_test(tc, refused_is_tried_again);
+	tcase_add_test(tc, no_folder);
+	tcase_add_test(tc, two_threads);
+	suite_add_tcase(suite, tc);
+	return be_main(suite);
+}

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# scripts/tally counts what runners say: a wrong count would hide a failure.  TAP.
+
+set -uo pipefail
+
+cd "$(dirname "$0")/../.." || exit 1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+n=0
+failed=0
+
+# counts EXPECTED STATUS WHAT ARG...: the last line of print, and the exit status
+counts() {
+	local expected=$1 status=$2 what=$3 rc=0 got
+	shift 3
+	ARAX_RESULTS=$work/r scripts/tally reset
+	ARAX_RESULTS=$work/r scripts/tally "$@" >"$work/out" 2>&1 || rc=$?
+	got=$(ARAX_RESULTS=$work/r scripts/tally print | tail -n 1)
+	n=$((n + 1))
+	if [ "$got" = "$expected" ] && [ "$rc" = "$status" ]; then
+		echo "ok $n - $what"
+	else
+		failed=1
+		echo "not ok $n - $what: $got, status $rc"
+		sed 's/^/# /' "$work/out"
+	fi
+}
+
+tap() { # EXPECTED STATUS WHAT TEXT [PROGRAM'S STATUS]
+	printf '%b' "$4" >"$work/tap"
+	counts "$1" "$2" "$3" tap t "${5-0}" <"$work/tap"
+}
+
+tap '2 passed, 0 failed, 0 skipped' 0 'passed' '1..2\nok 1\nok 2\n'
+tap '1 passed, 1 failed, 0 skipped' 1 'failed' '1..2\nok 1\nnot ok 2\n'
+tap '1 passed, 0 failed, 1 skipped' 0 'skipped' 'ok 1\nok 2 - x # SKIP no y\n1..2\n'
+tap '1 passed, 1 failed, 0 skipped' 1 'one is missing' '1..2\nok 1\n'
+tap '0 passed, 1 failed, 0 skipped' 1 'no test at all' 'hello\n'
+tap '1 passed, 1 failed, 0 skipped' 1 'all pass but the program fails' '1..1\nok 1\n' 1
+tap '1 passed, 1 failed, 0 skipped' 1 'bail out' '1..1\nok 1\nBail out!\n'
+counts '1 passed, 0 failed, 0 skipped' 0 'a program without TAP' run t true
+counts '0 passed, 1 failed, 0 skipped' 1 'that fails' run t false
+counts '0 passed, 0 failed, 1 skipped' 0 'or skips' run t sh -c 'echo no such thing; exit 4'
+# As libcheck does, which leaves its TAP in a file.
+# shellcheck disable=SC2016
+check='printf "ok 1 - a\nok 2 - b\n1..2\n" >"$CK_TAP_LOG_FILE_NAME"; '
+counts '2 passed, 0 failed, 0 skipped' 0 'libcheck' run t sh -c "$check"
+counts '2 passed, 0 failed, 2 skipped' 0 'libcheck with tests left out' run t sh -c \
+	"$check printf 'ok - c # SKIP not root\nok - d # SKIP not root\n'"
+counts '2 passed, 1 failed, 0 skipped' 1 'libcheck that dies' run t sh -c "$check exit 1"
+ARAX_RESULTS=$work/r scripts/tally run t sh -c "$check echo 'ok - c # SKIP not root'" >"$work/out"
+n=$((n + 1))
+if ARAX_RESULTS=$work/r scripts/tally print | grep -q 'skipped: not root'; then
+	echo "ok $n - the reason is printed"
+else
+	failed=1
+	echo "not ok $n - the reason is printed"
+fi
+echo "1..$n"
+exit $failed
