@@ -256,6 +256,25 @@ static void load_modules(const char *list)
 }
 
 /* Unload in the reverse order; a module that is still in use is a leak. */
+/*
+ * Start the CPUs that maxcpus= held back.  An emulator may lose a race between
+ * one CPU that remaps device memory, as loading a PCI driver does, and another
+ * that runs: so they come after the drivers.
+ */
+static void start_cpus(void)
+{
+	char path[64], state[4];
+	unsigned int cpu;
+
+	for (cpu = 1; cpu < 256; cpu++) {
+		snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/online", cpu);
+		if (read_file(path, state, sizeof(state)) < 0)
+			return;
+		if (state[0] == '0' && write_file(path, "1"))
+			fault("cpu%u does not start: %m", cpu);
+	}
+}
+
 static void unload_modules(const char *list)
 {
 	char names[16][64];
@@ -801,6 +820,7 @@ int main(void)
 	loopback_up();
 
 	load_modules(EARLY_MODULES);
+	start_cpus();
 	if (option("arax.interactive")) {
 		load_modules(MODULES);
 		interactive();

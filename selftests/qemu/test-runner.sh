@@ -59,5 +59,20 @@ guest 1 '1 faults' 'a tainted kernel' -- 'echo 64 >/proc/sys/kernel/tainted'
 guest 124 'no end after 8 s' 'a guest that hangs' --timeout 8 -- 'sleep 60'
 guest 2 'no kernel in' 'a kernel that is not there' --kernel none -- true
 
+# Which emulator: a copy of the script has a build folder of its own.
+mkdir -p "$work/scripts" "$work/bin"
+cp "$top/scripts/qemu-get" "$work/scripts/"
+emulator() {
+	printf '#!/bin/sh\necho "QEMU emulator version %s"\n' "$1" >"$work/bin/qemu-system-x86_64"
+	printf '#!/bin/sh\nexit 100\n' >"$work/bin/apt-get"
+	chmod +x "$work"/bin/*
+	PATH=$work/bin:$PATH "$work/scripts/qemu-get" --print 2>"$work/log" | tr '\n' ' '
+}
+check 'a QEMU that is new enough is taken' \
+	"$([ "$(emulator 8.2.0)" = 'qemu-system-x86_64 -accel tcg,thread=multi ' ] && echo 0 || echo 1)"
+check 'an old one with no other to be had runs the CPUs in turns' \
+	"$([ "$(emulator 8.1.5)" = 'qemu-system-x86_64 -accel tcg,thread=single ' ] &&
+		grep -q 'CPUs in turns' "$work/log" && echo 0 || echo 1)"
+
 echo "1..$n"
 exit "$bad"
