@@ -776,6 +776,11 @@ uint64_t graph_live(const struct graph *g)
 	return g->stats.live;
 }
 
+uint64_t graph_last_seq(const struct graph *g)
+{
+	return g->seq;
+}
+
 struct graph_node *graph_pop_ready(struct graph *g)
 {
 	struct node *n = g->ready;

@@ -153,6 +153,9 @@ int graph_add(struct graph *g, const struct arax_dispatch *d);
 /* Tasks that were added and have not ended. */
 uint64_t graph_live(const struct graph *g);
 
+/* graph_node.seq of the task that was added last; 0: none was. */
+uint64_t graph_last_seq(const struct graph *g);
+
 /**
  * graph_pop_ready - take a task that may run
  *

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: MIT
+# The memory manager's unit tests.  TSan: copies and bookkeeping are many threads'.
+MEMORY_TEST_SRCS := $(addprefix selftests/unit/,memory_test.c memory_coherence.c memory_fake.c) \
+		    $(addprefix daemon/memory/,intervals.c extent.c memory.c stage.c) \
+		    daemon/log.c $(sort $(wildcard daemon/graph/*.c))
+$(foreach v,plain asan tsan,\
+	$(call program,$(B)/tests/memory_test-$(v),$(v),$(MEMORY_TEST_SRCS),$(CHECK_LIBS)))
+
+# Tasks of the coherence test: as many as the variant does in some seconds.
+MEMORY_TASKS_plain := 400000
+MEMORY_TASKS_asan  := 40000
+MEMORY_TASKS_tsan  := 20000
+
+$(addprefix check-memory-,plain asan tsan): check-memory-%: $(B)/tests/memory_test-%
+	MEMORY_TASKS=$(MEMORY_TASKS_$*) scripts/tally run unit/memory-$* -- $<
+soak-memory: $(B)/tests/memory_test-plain
+	MEMORY_TASKS=20000000 CK_DEFAULT_TIMEOUT=7200 scripts/tally run soak/memory -- $<
+
+CHECK_TARGETS += $(addprefix check-memory-,plain asan tsan)
+SOAK_TARGETS += soak-memory
+.PHONY: $(addprefix check-memory-,plain asan tsan) soak-memory

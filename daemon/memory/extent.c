@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+/* Room on a device: finding, allocating, evicting. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/memory/internal.h"
+
+/* A buffer that is not above this part of the device is one extent. */
+#define WHOLE_PART	16
+
+/* Pieces of larger ones begin and end at multiples of this, where that is little. */
+#define GRAIN		(64ull << 10)
+#define GRAIN_PART	256
+
+struct memory_extent *extent_find(const struct memory_buffer *b, uint32_t device,
+				  uint64_t start, uint64_t end)
+{
+	struct memory_extent *e;
+
+	for (e = b->extents; e; e = e->next_of_buffer)
+		if (e->device == device && extent_covers(e, start, end))
+			return e;
+	return NULL;
+}
+
+/*
+ * GreedyDual-Size: worth is the cost of having it back for each byte of room, on
+ * top of what the last one to go was worth, which is how time passes.
+ */
+void extent_used(struct memory *m, struct memory_extent *e)
+{
+	struct memory_device *d = &m->devices[e->device];
+
+	e->worth = d->inflation + rate_ns(&d->in, intervals_bytes(&e->valid)) /
+		   (double)(e->end - e->start);
+}
+
+void extent_unlink(struct memory *m, struct memory_extent *e)
+{
+	struct memory_extent **p = &e->buffer->extents;
+	struct memory_device *d = &m->devices[e->device];
+
+	while (*p != e)
+		p = &(*p)->next_of_buffer;
+	*p = e->next_of_buffer;
+	*e->prev = e->next;
+	if (e->next)
+		e->next->prev = e->prev;
+	d->stats.used -= e->end - e->start;
+	d->stats.extents--;
+}
+
+void extent_free(struct memory *m, struct memory_extent *e)
+{
+	struct memory_device *d = &m->devices[e->device];
+
+	d->ops.free(d->dev, e->address);
+	intervals_destroy(&e->valid);
+	intervals_destroy(&e->filled);
+	pthread_mutex_destroy(&e->load);
+	free(e);
+}
+
+/* (locked) The one to go, out of the lists; NULL: all are in use. */
+static struct memory_extent *choose_victim(struct memory *m, struct memory_device *d)
+{
+	struct memory_extent *e, *victim = NULL;
+
+	for (e = d->extents; e; e = e->next)
+		if (!e->pins && (!victim || e->worth < victim->worth))
+			victim = e;
+	if (!victim)
+		return NULL;
+	if (d->inflation < victim->worth)
+		d->inflation = victim->worth;
+	d->stats.evictions++;
+	extent_unlink(m, victim);
+	return victim;
+}
+
+static bool evict_one(struct memory *m, struct memory_device *d)
+{
+	struct memory_extent *victim;
+
+	pthread_mutex_lock(&m->lock);
+	victim = choose_victim(m, d);
+	pthread_mutex_unlock(&m->lock);
+	if (victim)
+		extent_free(m, victim);
+	return victim;
+}
+
+/* The device may be full before its size says so: there are gaps, and others. */
+static int alloc(struct memory *m, struct memory_device *d, uint64_t bytes, uint64_t *address)
+{
+	int err;
+
+	for (;;) {
+		uint64_t used;
+
+		pthread_mutex_lock(&m->lock);
+		used = d->stats.used;
+		pthread_mutex_unlock(&m->lock);
+		err = -ENOMEM;
+		if (bytes <= d->stats.bytes && used <= d->stats.bytes - bytes)
+			err = d->ops.alloc(d->dev, bytes, address);
+		if (err != -ENOMEM || bytes > d->stats.bytes || !evict_one(m, d))
+			return err;
+	}
+}
+
+static void widen(const struct memory_device *d, const struct memory_buffer *b, uint64_t *start,
+		  uint64_t *end)
+{
+	if (b->bytes <= d->stats.bytes / WHOLE_PART) {
+		*start = 0;
+		*end = b->bytes;
+		return;
+	}
+	if (GRAIN > d->stats.bytes / GRAIN_PART)
+		return;
+	*start -= *start % GRAIN;
+	*end += (GRAIN - *end % GRAIN) % GRAIN;
+	if (*end > b->bytes)
+		*end = b->bytes;
+}
+
+static int extent_create(struct memory *m, struct memory_buffer *b, uint32_t device,
+			 uint64_t start, uint64_t end, struct memory_extent **out)
+{
+	struct memory_device *d = &m->devices[device];
+	struct memory_extent *e = calloc(1, sizeof(*e));
+	int err;
+
+	if (!e)
+		return -ENOMEM;
+	err = alloc(m, d, end - start, &e->address);
+	if (err) {
+		free(e);
+		return err;
+	}
+	e->buffer = b;
+	e->device = device;
+	e->pins = 1;
+	e->start = start;
+	e->end = end;
+	pthread_mutex_init(&e->load, NULL);
+	pthread_mutex_lock(&m->lock);
+	e->next_of_buffer = b->extents;
+	b->extents = e;
+	e->next = d->extents;
+	e->prev = &d->extents;
+	if (e->next)
+		e->next->prev = &e->next;
+	d->extents = e;
+	d->stats.used += end - start;
+	d->stats.extents++;
+	pthread_mutex_unlock(&m->lock);
+	*out = e;
+	return 0;
+}
+
+/* Using it keeps little from going that the task has no need of. */
+static bool is_tight(const struct memory_extent *e, uint64_t bytes)
+{
+	return e->pins || e->end - e->start <= 2 * bytes;
+}
+
+int extent_get(struct memory *m, struct memory_buffer *b, uint32_t device, uint64_t start,
+	       uint64_t end, bool tight, struct memory_extent **out)
+{
+	struct memory_device *d = &m->devices[device];
+
+	pthread_mutex_lock(&m->lock);
+	*out = extent_find(b, device, start, end);
+	if (*out && tight && !is_tight(*out, end - start))
+		*out = NULL;
+	if (*out)
+		(*out)->pins++;
+	pthread_mutex_unlock(&m->lock);
+	if (*out)
+		return 0;
+	if (!tight)
+		widen(d, b, &start, &end);
+	return extent_create(m, b, device, start, end, out);
+}

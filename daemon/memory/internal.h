@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * internal.h - what the memory manager's files share
+ *
+ *   memory.c	devices, buffers, questions
+ *   extent.c	room on a device: finding, allocating, evicting
+ *   stage.c	a task's ranges in, its results out
+ *
+ * LOCKS
+ *
+ *   device.entering, then memory.lock: who takes extents for a task, one task of
+ *   a device at a time; held while it waits for room, so none overtakes it.
+ *   extent.load, then memory.lock: who copies into an extent.
+ *   memory.lock is never held over a call of a backend.
+ */
+#ifndef ARAXD_MEMORY_INTERNAL_H
+#define ARAXD_MEMORY_INTERNAL_H
+
+#include <pthread.h>
+
+#include "daemon/memory/intervals.h"
+#include "daemon/memory/memory.h"
+
+#define FOREVER		UINT64_MAX
+
+/**
+ * struct rate - what copies in one direction took; a moving average
+ */
+struct rate {
+	double latency_ns;
+	double ns_per_byte;
+};
+
+/**
+ * struct memory_extent - bytes @start .. @end - 1 of a buffer on a device
+ * @valid:	they are the same as the host's
+ * @filled:	they were the buffer's at some time
+ * @pins:	tasks that use it
+ * @worth:	see extent_used()
+ * @load:	held by whoever copies in
+ */
+struct memory_extent {
+	struct memory_extent *next_of_buffer;
+	struct memory_extent *next, **prev;	/* of the device */
+	struct memory_buffer *buffer;
+	uint32_t device;
+	uint32_t pins;
+	uint64_t start, end;
+	uint64_t address;
+	double worth;
+	struct intervals valid;
+	struct intervals filled;
+	pthread_mutex_t load;
+};
+
+struct memory_buffer {
+	struct memory *memory;
+	uint8_t *host;
+	uint64_t bytes;
+	struct memory_extent *extents;
+};
+
+/**
+ * struct memory_device - a device
+ * @held:	tasks between memory_enter() and memory_settle()
+ * @settled:	signalled when one settles
+ * @inflation:	worth of the last extent that had to go
+ */
+struct memory_device {
+	bool present;
+	struct memory_ops ops;
+	void *dev;
+	pthread_mutex_t entering;
+	pthread_cond_t settled;
+	struct memory_extent *extents;
+	uint32_t held;
+	double inflation;
+	struct rate in, out;
+	struct memory_stats stats;
+};
+
+struct memory {
+	pthread_mutex_t lock;		/* all that changes, but what the copies copy */
+	uint64_t clock;			/* counts what happens to copies */
+	uint64_t distrusted;		/* copies born before this are not trusted */
+	uint32_t nr_devices;
+	struct memory_device devices[];
+};
+
+/* One row, or all of them where they lie without gaps. */
+static inline uint64_t memory_row(const struct memory_range *r, uint32_t i, uint64_t *bytes)
+{
+	*bytes = r->length;
+	if (r->stride == r->length)
+		*bytes *= r->count;
+	return r->offset + (uint64_t)i * r->stride;
+}
+
+static inline uint32_t memory_rows(const struct memory_range *r)
+{
+	return r->stride == r->length || !r->length ? 1 : r->count;
+}
+
+static inline uint64_t memory_range_end(const struct memory_range *r)
+{
+	return r->offset + (uint64_t)(r->count - 1) * r->stride + r->length;
+}
+
+static inline bool extent_covers(const struct memory_extent *e, uint64_t start, uint64_t end)
+{
+	return e->start <= start && e->end >= end;
+}
+
+/* (locked) One that holds all of it, or NULL. */
+struct memory_extent *extent_find(const struct memory_buffer *b, uint32_t device,
+				  uint64_t start, uint64_t end);
+/*
+ * (entering) One that holds start..end of @b, pinned; @tight: and not much else.
+ * -ENOMEM: there is no room that could be made now.
+ */
+int extent_get(struct memory *m, struct memory_buffer *b, uint32_t device, uint64_t start,
+	       uint64_t end, bool tight, struct memory_extent **out);
+/* (locked) It was used: it is worth what it would cost to have it back. */
+void extent_used(struct memory *m, struct memory_extent *e);
+/* (locked) Out of the lists; then extent_free() without the lock. */
+void extent_unlink(struct memory *m, struct memory_extent *e);
+void extent_free(struct memory *m, struct memory_extent *e);
+
+uint64_t memory_now_ns(void);
+void rate_learn(struct rate *r, uint64_t bytes, uint64_t ns);
+static inline double rate_ns(const struct rate *r, uint64_t bytes)
+{
+	return r->latency_ns + r->ns_per_byte * (double)bytes;
+}
+
+#endif /* ARAXD_MEMORY_INTERNAL_H */

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+#include "daemon/memory/intervals.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void intervals_destroy(struct intervals *s)
+{
+	free(s->v);
+	memset(s, 0, sizeof(*s));
+}
+
+/* The first interval that ends behind @at. */
+static uint32_t find(const struct intervals *s, uint64_t at)
+{
+	uint32_t low = 0, high = s->nr;
+
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+
+		if (s->v[mid].end > at)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return low;
+}
+
+static bool room(struct intervals *s)
+{
+	uint32_t size = s->size ? 2 * s->size : 8;
+	struct interval *v;
+
+	if (s->nr < s->size)
+		return true;
+	v = realloc(s->v, size * sizeof(*v));
+	if (!v)
+		return false;
+	s->v = v;
+	s->size = size;
+	return true;
+}
+
+static void insert(struct intervals *s, uint32_t at, struct interval i)
+{
+	memmove(&s->v[at + 1], &s->v[at], (s->nr - at) * sizeof(*s->v));
+	s->v[at] = i;
+	s->nr++;
+}
+
+static void remove_at(struct intervals *s, uint32_t at, uint32_t count)
+{
+	memmove(&s->v[at], &s->v[at + count], (s->nr - at - count) * sizeof(*s->v));
+	s->nr -= count;
+}
+
+void intervals_clear(struct intervals *s, uint64_t start, uint64_t end)
+{
+	uint32_t i = find(s, start), n;
+
+	if (start >= end || i == s->nr)
+		return;
+	if (s->v[i].start < start) {
+		struct interval rest = s->v[i];
+
+		s->v[i++].end = start;
+		if (rest.end > end) {
+			/* Without room the rest loses the property as well. */
+			if (!room(s))
+				return;
+			rest.start = end;
+			insert(s, i, rest);
+			return;
+		}
+	}
+	for (n = 0; i + n < s->nr && s->v[i + n].end <= end; n++)
+		;
+	if (n)
+		remove_at(s, i, n);
+	if (i < s->nr && s->v[i].start < end)
+		s->v[i].start = end;
+}
+
+static bool agree(const struct interval *a, const struct interval *b)
+{
+	return a->end == b->start && a->until == b->until && a->born == b->born;
+}
+
+int intervals_set(struct intervals *s, uint64_t start, uint64_t end, uint64_t until,
+		  uint64_t born)
+{
+	struct interval n = { start, end, until, born };
+	uint32_t i;
+
+	if (start >= end)
+		return 0;
+	intervals_clear(s, start, end);
+	i = find(s, start);
+	if (i && agree(&s->v[i - 1], &n)) {
+		s->v[i - 1].end = end;
+		if (i < s->nr && agree(&s->v[i - 1], &s->v[i])) {
+			s->v[i - 1].end = s->v[i].end;
+			remove_at(s, i, 1);
+		}
+		return 0;
+	}
+	if (i < s->nr && agree(&n, &s->v[i])) {
+		s->v[i].start = start;
+		return 0;
+	}
+	if (!room(s))
+		return -ENOMEM;
+	insert(s, i, n);
+	return 0;
+}
+
+void intervals_limit(struct intervals *s, uint64_t start, uint64_t end, uint64_t until)
+{
+	uint32_t i;
+
+	while (start < end && (i = find(s, start)) < s->nr && s->v[i].start < end) {
+		struct interval old = s->v[i];
+		uint64_t from = old.start > start ? old.start : start;
+		uint64_t to = old.end < end ? old.end : end;
+
+		if (old.until != until)
+			intervals_set(s, from, to, until, old.born);
+		start = to;
+	}
+}
+
+bool intervals_gap(const struct intervals *s, uint64_t start, uint64_t end, uint64_t seq,
+		   uint64_t born, uint64_t *gap_start, uint64_t *gap_end)
+{
+	uint32_t i = find(s, start);
+
+	for (; start < end && i < s->nr && s->v[i].start <= start; i++) {
+		if (s->v[i].until <= seq || s->v[i].born < born)
+			break;
+		start = s->v[i].end;
+	}
+	if (start >= end)
+		return false;
+	/* Up to the next one that counts. */
+	for (; i < s->nr && s->v[i].start < end; i++) {
+		if (s->v[i].until > seq && s->v[i].born >= born && s->v[i].start >= start) {
+			end = s->v[i].start;
+			break;
+		}
+	}
+	*gap_start = start;
+	*gap_end = end;
+	return true;
+}
+
+uint64_t intervals_bytes(const struct intervals *s)
+{
+	uint64_t sum = 0;
+	uint32_t i;
+
+	for (i = 0; i < s->nr; i++)
+		sum += s->v[i].end - s->v[i].start;
+	return sum;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * intervals.h - which bytes of something have a property, and since when
+ *
+ * A sorted array of disjoint intervals.  Not thread-safe.
+ */
+#ifndef ARAXD_MEMORY_INTERVALS_H
+#define ARAXD_MEMORY_INTERVALS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/**
+ * struct interval - bytes @start .. @end - 1
+ * @until:	holds for tasks added to their graph before this (graph_node.seq)
+ * @born:	the clock of whoever set it, see intervals_gap()
+ */
+struct interval {
+	uint64_t start;
+	uint64_t end;
+	uint64_t until;
+	uint64_t born;
+};
+
+struct intervals {
+	struct interval *v;
+	uint32_t nr, size;
+};
+
+void intervals_destroy(struct intervals *s);
+
+/*
+ * Neighbours that agree become one.  Where there is no memory for one more, bytes
+ * lose the property that should have kept it, and -ENOMEM is returned by _set().
+ */
+int intervals_set(struct intervals *s, uint64_t start, uint64_t end, uint64_t until,
+		  uint64_t born);
+void intervals_clear(struct intervals *s, uint64_t start, uint64_t end);
+
+/* What of start..end has the property has it until @until from now on. */
+void intervals_limit(struct intervals *s, uint64_t start, uint64_t end, uint64_t until);
+
+/**
+ * intervals_gap - the first bytes of start..end that lack the property
+ * @seq:	intervals whose @until is not above this don't count
+ * @born:	those born before this don't either
+ *
+ * False if there are none; else *@gap_start, *@gap_end.
+ */
+bool intervals_gap(const struct intervals *s, uint64_t start, uint64_t end, uint64_t seq,
+		   uint64_t born, uint64_t *gap_start, uint64_t *gap_end);
+
+/* Bytes that have the property, whatever until and born say. */
+uint64_t intervals_bytes(const struct intervals *s);
+
+#endif /* ARAXD_MEMORY_INTERVALS_H */

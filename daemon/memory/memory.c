@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT
+/* Devices, buffers, questions. */
+#include "daemon/memory/memory.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "daemon/memory/internal.h"
+
+/* Until copies have shown better: a PCIe device's. */
+#define LATENCY_NS	10000.0
+#define NS_PER_BYTE	0.1
+
+/* Of a new observation; a copy of less than SMALL bytes tells the latency. */
+#define LEARN		0.125
+#define SMALL		4096
+
+uint64_t memory_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void rate_learn(struct rate *r, uint64_t bytes, uint64_t ns)
+{
+	double seen = (double)ns;
+
+	if (bytes <= SMALL) {
+		r->latency_ns += LEARN * (seen - r->latency_ns);
+		return;
+	}
+	seen = seen > r->latency_ns ? seen - r->latency_ns : 0;
+	r->ns_per_byte += LEARN * (seen / (double)bytes - r->ns_per_byte);
+}
+
+int memory_create(uint32_t nr_devices, struct memory **out)
+{
+	struct memory *m = calloc(1, sizeof(*m) + nr_devices * sizeof(m->devices[0]));
+
+	if (!m)
+		return -ENOMEM;
+	pthread_mutex_init(&m->lock, NULL);
+	m->nr_devices = nr_devices;
+	*out = m;
+	return 0;
+}
+
+void memory_destroy(struct memory *m)
+{
+	uint32_t i;
+
+	if (!m)
+		return;
+	for (i = 0; i < m->nr_devices; i++) {
+		if (!m->devices[i].present)
+			continue;
+		pthread_mutex_destroy(&m->devices[i].entering);
+		pthread_cond_destroy(&m->devices[i].settled);
+	}
+	pthread_mutex_destroy(&m->lock);
+	free(m);
+}
+
+int memory_add_device(struct memory *m, uint32_t device, const struct memory_ops *ops, void *dev,
+		      uint64_t bytes)
+{
+	struct memory_device *d;
+
+	if (device >= m->nr_devices || !bytes || m->devices[device].present ||
+	    !ops->alloc || !ops->free || !ops->copy_in || !ops->copy_out)
+		return -EINVAL;
+	d = &m->devices[device];
+	d->present = true;
+	d->ops = *ops;
+	d->dev = dev;
+	d->stats.bytes = bytes;
+	d->in = (struct rate){ LATENCY_NS, NS_PER_BYTE };
+	d->out = d->in;
+	pthread_mutex_init(&d->entering, NULL);
+	pthread_cond_init(&d->settled, NULL);
+	return 0;
+}
+
+bool memory_has_device(const struct memory *m, uint32_t device)
+{
+	return m && device < m->nr_devices && m->devices[device].present;
+}
+
+struct memory_buffer *memory_buffer_create(struct memory *m, uint8_t *host, uint64_t bytes)
+{
+	struct memory_buffer *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	b->memory = m;
+	b->host = host;
+	b->bytes = bytes;
+	return b;
+}
+
+void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
+{
+	struct memory_extent *e;
+
+	for (;;) {
+		pthread_mutex_lock(&m->lock);
+		e = b->extents;
+		if (e)
+			extent_unlink(m, e);
+		pthread_mutex_unlock(&m->lock);
+		if (!e)
+			break;
+		extent_free(m, e);
+	}
+	free(b);
+}
+
+void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offset,
+		       uint64_t length, uint32_t stride, uint32_t count)
+{
+	const struct memory_range r = {
+		.offset = offset, .length = length, .stride = stride, .count = count,
+	};
+	struct memory_extent *e;
+	uint64_t start, bytes;
+	uint32_t i;
+
+	pthread_mutex_lock(&m->lock);
+	for (e = b->extents; e; e = e->next_of_buffer) {
+		for (i = 0; i < memory_rows(&r); i++) {
+			start = memory_row(&r, i, &bytes);
+			intervals_clear(&e->valid, start, start + bytes);
+		}
+	}
+	pthread_mutex_unlock(&m->lock);
+}
+
+void memory_distrust(struct memory *m)
+{
+	pthread_mutex_lock(&m->lock);
+	m->distrusted = ++m->clock;
+	pthread_mutex_unlock(&m->lock);
+}
+
+/* (locked) Bytes of an input that have to come from the host. */
+static uint64_t missing(const struct memory *m, uint32_t device, const struct memory_range *r,
+			uint64_t seq)
+{
+	const struct memory_extent *e = extent_find(r->buffer, device, r->offset,
+						    memory_range_end(r));
+	uint64_t sum = 0, start, bytes, end, gap_start, gap_end;
+	uint32_t i;
+
+	for (i = 0; i < memory_rows(r); i++) {
+		start = memory_row(r, i, &bytes);
+		if (!e) {
+			sum += bytes;
+			continue;
+		}
+		for (end = start + bytes; intervals_gap(&e->valid, start, end, seq, m->distrusted,
+							&gap_start, &gap_end); start = gap_end)
+			sum += gap_end - gap_start;
+	}
+	return sum;
+}
+
+uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
+			    uint32_t nr, uint64_t seq)
+{
+	const struct memory_device *d = &m->devices[device];
+	double ns = 0;
+	uint32_t i;
+
+	pthread_mutex_lock(&m->lock);
+	for (i = 0; i < nr; i++) {
+		uint64_t bytes = 0;
+
+		if (ranges[i].access & 1)
+			bytes = missing(m, device, &ranges[i], seq);
+		if (bytes)
+			ns += rate_ns(&d->in, bytes);
+		if (ranges[i].access & 2)
+			ns += rate_ns(&d->out, ranges[i].length * ranges[i].count);
+	}
+	pthread_mutex_unlock(&m->lock);
+	return (uint64_t)ns;
+}
+
+void memory_query(struct memory *m, uint32_t device, struct memory_stats *stats)
+{
+	pthread_mutex_lock(&m->lock);
+	*stats = m->devices[device].stats;
+	pthread_mutex_unlock(&m->lock);
+}
+
+static int check_intervals(const struct memory_extent *e, const struct intervals *s,
+			   const char *what)
+{
+	uint64_t last = e->start;
+	uint32_t i;
+
+	for (i = 0; i < s->nr; i++) {
+		if (s->v[i].start < last || s->v[i].end <= s->v[i].start || s->v[i].end > e->end) {
+			fprintf(stderr, "memory: %s %u of extent %llu..%llu is out of order\n",
+				what, i, (unsigned long long)e->start,
+				(unsigned long long)e->end);
+			return 1;
+		}
+		last = s->v[i].end;
+	}
+	return 0;
+}
+
+int memory_check(struct memory *m)
+{
+	int bad = 0;
+	uint32_t i;
+
+	pthread_mutex_lock(&m->lock);
+	for (i = 0; i < m->nr_devices; i++) {
+		const struct memory_device *d = &m->devices[i];
+		uint64_t used = 0, n = 0, pins = 0;
+		struct memory_extent *e;
+
+		for (e = d->extents; e; e = e->next) {
+			used += e->end - e->start;
+			pins += e->pins;
+			n++;
+			bad += check_intervals(e, &e->valid, "valid");
+			bad += check_intervals(e, &e->filled, "filled");
+		}
+		if (used != d->stats.used || n != d->stats.extents || used > d->stats.bytes) {
+			fprintf(stderr, "memory: device %u: %llu bytes in %llu extents, counted %llu\n",
+				i, (unsigned long long)used, (unsigned long long)n,
+				(unsigned long long)d->stats.used);
+			bad++;
+		}
+		if (!d->held && pins) {
+			fprintf(stderr, "memory: device %u: pins and no task\n", i);
+			bad++;
+		}
+	}
+	pthread_mutex_unlock(&m->lock);
+	return bad;
+}

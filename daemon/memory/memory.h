@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * memory.h - buffers on devices that have memory of their own
+ *
+ *   memory_enter()  on the lane's thread: room for every range, inputs copied in
+ *   ... the kernel runs on the addresses ...
+ *   memory_leave()  on the lane's thread: outputs copied back to the host
+ *   memory_settle() on the poller's, before the task is committed
+ *
+ * WHOSE COPY COUNTS
+ *
+ *   The host's pages are current whenever a task is committed: a client maps
+ *   them and may read and write them like any memory from then on.  It says
+ *   nothing when it does, so a copy on a device is trusted only by tasks that
+ *   were added before the last one that used it was committed: whoever had
+ *   submitted them by then could not yet have seen that task's end, and to write
+ *   to memory that a task is using was an error.  A chain of tasks submitted
+ *   together so moves its data once; a program that waits after each task gets
+ *   its inputs copied afresh.  Waiting for a timeline ends all trust (see
+ *   memory_distrust()): others may have written before they signalled it.
+ *
+ * WHERE
+ *
+ *   An extent is a contiguous piece of a buffer on a device; a small buffer is
+ *   one extent as a whole.  Extents of one buffer may overlap (a task may need
+ *   bytes in one piece that lie in two); each is a copy in its own right, and
+ *   writing to one makes the bytes of the others stale.
+ *
+ *   When a device is full, the extent goes that is cheapest to have back for its
+ *   size and was not used for longest (GreedyDual-Size, Cao and Irani 1997).
+ *   Nothing is lost by that: the host has every byte.  Bytes that a task only
+ *   writes are not copied in, unless the extent is new there: what a kernel
+ *   leaves out then keeps the host's bytes, never another buffer's.
+ *
+ * THREADS
+ *
+ *   Any, one call at a time for one task.  memory_buffer_gone(): no task uses
+ *   the buffer.
+ */
+#ifndef ARAXD_MEMORY_MEMORY_H
+#define ARAXD_MEMORY_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct memory;
+struct memory_buffer;
+struct memory_extent;
+
+/**
+ * struct memory_ops - a device's memory; as of backend.h
+ */
+struct memory_ops {
+	int (*alloc)(void *dev, uint64_t bytes, uint64_t *address);
+	void (*free)(void *dev, uint64_t address);
+	int (*copy_in)(void *dev, uint32_t lane, uint64_t to, const void *from, uint64_t bytes);
+	int (*copy_out)(void *dev, uint32_t lane, void *to, uint64_t from, uint64_t bytes);
+};
+
+/**
+ * struct memory_range - a task's range
+ * @buffer:	from memory_buffer_create()
+ * @offset, @length, @stride, @count, @access: as in struct arax_dispatch_range
+ * @address:	out: of its first byte on the device
+ * @extent:	the manager's
+ */
+struct memory_range {
+	struct memory_buffer *buffer;
+	uint64_t offset;
+	uint64_t length;
+	uint32_t stride;
+	uint32_t count;
+	uint32_t access;
+	uint64_t address;
+	struct memory_extent *extent;
+};
+
+/* -ENOMEM */
+int memory_create(uint32_t nr_devices, struct memory **out);
+/* All buffers are gone. */
+void memory_destroy(struct memory *m);
+
+/* A device with @bytes of memory.  Before any task; -EINVAL, -ENOMEM. */
+int memory_add_device(struct memory *m, uint32_t device, const struct memory_ops *ops, void *dev,
+		      uint64_t bytes);
+bool memory_has_device(const struct memory *m, uint32_t device);
+
+/* @host holds @bytes bytes until memory_buffer_gone().  NULL: no memory. */
+struct memory_buffer *memory_buffer_create(struct memory *m, uint8_t *host, uint64_t bytes);
+void memory_buffer_gone(struct memory *m, struct memory_buffer *b);
+
+/**
+ * memory_enter - make a task's ranges valid on @device, and keep them there
+ * @seq: the task's place in its graph
+ *
+ * Waits while others hold what is in the way.  0, -ENOMEM (all of the device's
+ * memory would not do; logged with figures), or what a copy returned.
+ * After an error the task holds nothing.
+ */
+int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
+		 uint32_t nr, uint64_t seq);
+
+/**
+ * memory_leave - the kernel has ended with @result
+ *
+ * Returns it, or what a copy back returned.  Outputs of a failed task stay where
+ * they are and count as nothing.
+ */
+int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
+		 uint32_t nr, int result);
+
+/**
+ * memory_settle - the task is about to be committed
+ * @seq: of the task that was added last
+ *
+ * After memory_leave(); lets go of the ranges.
+ */
+void memory_settle(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
+		   uint64_t seq);
+
+/* A task on the host wrote these rows: every copy of them is stale. */
+void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offset,
+		       uint64_t length, uint32_t stride, uint32_t count);
+
+/* A task that waited for a timeline goes on: no copy made before now is trusted. */
+void memory_distrust(struct memory *m);
+
+/* Time to bring what is missing of @ranges to @device, by the copies so far; ns. */
+uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
+			    uint32_t nr, uint64_t seq);
+
+/**
+ * struct memory_stats - of a device, since the start
+ * @used:	bytes allocated now
+ * @copied_in, @copied_out: bytes
+ * @evictions:	extents that had to go for others
+ * @waits:	times that a task waited for room
+ */
+struct memory_stats {
+	uint64_t bytes;
+	uint64_t used;
+	uint64_t extents;
+	uint64_t copied_in;
+	uint64_t copied_out;
+	uint64_t evictions;
+	uint64_t waits;
+};
+
+void memory_query(struct memory *m, uint32_t device, struct memory_stats *stats);
+
+/* For tests: violations of what must hold, each printed to stderr. */
+int memory_check(struct memory *m);
+
+#endif /* ARAXD_MEMORY_MEMORY_H */

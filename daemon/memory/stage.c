@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT
+/* A task's ranges in, its results out. */
+#include <errno.h>
+
+#include "daemon/log.h"
+#include "daemon/memory/internal.h"
+#include "uapi/arax.h"
+
+/* ------------------------------------------------------------------ */
+/* Extents                                                             */
+
+/*
+ * Ranges of one buffer that touch each other must lie in one extent: the kernel
+ * may count on one being seen through the other.
+ */
+static void hull(const struct memory_range *ranges, uint32_t nr, uint32_t of, uint64_t *start,
+		 uint64_t *end)
+{
+	bool grown = true;
+	uint32_t i;
+
+	*start = ranges[of].offset;
+	*end = memory_range_end(&ranges[of]);
+	while (grown) {
+		grown = false;
+		for (i = 0; i < nr; i++) {
+			uint64_t from = ranges[i].offset, to = memory_range_end(&ranges[i]);
+
+			if (ranges[i].buffer != ranges[of].buffer || from >= *end || to <= *start)
+				continue;
+			if (from < *start || to > *end)
+				grown = true;
+			*start = from < *start ? from : *start;
+			*end = to > *end ? to : *end;
+		}
+	}
+}
+
+static void let_go(struct memory *m, struct memory_range *ranges, uint32_t nr)
+{
+	uint32_t i;
+
+	pthread_mutex_lock(&m->lock);
+	for (i = 0; i < nr; i++) {
+		ranges[i].extent->pins--;
+		ranges[i].extent = NULL;
+	}
+	pthread_mutex_unlock(&m->lock);
+}
+
+/* (entering) All of them, or none. */
+static int take_extents(struct memory *m, uint32_t device, struct memory_range *ranges,
+			uint32_t nr, bool tight)
+{
+	uint64_t start, end;
+	uint32_t i;
+	int err;
+
+	for (i = 0; i < nr; i++) {
+		hull(ranges, nr, i, &start, &end);
+		/* Something to point at: an empty range has an address too. */
+		if (start == end)
+			end++;
+		if (end > ranges[i].buffer->bytes) {
+			end = ranges[i].buffer->bytes;
+			start = end - 1;
+		}
+		err = extent_get(m, ranges[i].buffer, device, start, end, tight,
+				 &ranges[i].extent);
+		if (err) {
+			let_go(m, ranges, i);
+			return err;
+		}
+		ranges[i].address = ranges[i].extent->address +
+				    (ranges[i].offset - ranges[i].extent->start);
+	}
+	return 0;
+}
+
+static void complain(const struct memory_device *d, const struct memory_range *ranges, uint32_t nr)
+{
+	uint64_t bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < nr; i++)
+		bytes += memory_range_end(&ranges[i]) - ranges[i].offset;
+	log_warn("a task does not fit on a device: give it smaller ranges",
+		 log_u64("bytes", bytes), log_u64("device_bytes", d->stats.bytes),
+		 log_u64("ranges", nr));
+}
+
+/* Returns with the task counted as held. */
+static int hold(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr)
+{
+	struct memory_device *d = &m->devices[device];
+	int err;
+
+	pthread_mutex_lock(&d->entering);
+	for (;;) {
+		/* A larger part of one buffer is no reason to do without another. */
+		err = take_extents(m, device, ranges, nr, false);
+		if (err == -ENOMEM)
+			err = take_extents(m, device, ranges, nr, true);
+		pthread_mutex_lock(&m->lock);
+		if (!err)
+			d->held++;
+		if (err != -ENOMEM || !d->held)
+			break;
+		d->stats.waits++;
+		pthread_cond_wait(&d->settled, &m->lock);
+		pthread_mutex_unlock(&m->lock);
+	}
+	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_unlock(&d->entering);
+	if (err == -ENOMEM)
+		complain(d, ranges, nr);
+	return err;
+}
+
+/* (locked) */
+static void release(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr)
+{
+	uint32_t i;
+
+	for (i = 0; i < nr; i++) {
+		extent_used(m, ranges[i].extent);
+		ranges[i].extent->pins--;
+		ranges[i].extent = NULL;
+	}
+	m->devices[device].held--;
+	pthread_cond_broadcast(&m->devices[device].settled);
+}
+
+/* ------------------------------------------------------------------ */
+/* Copies                                                              */
+
+static int copy(struct memory *m, const struct memory_extent *e, uint32_t lane, bool in,
+		uint64_t start, uint64_t end)
+{
+	struct memory_device *d = &m->devices[e->device];
+	uint64_t address = e->address + (start - e->start), began = memory_now_ns(), ns;
+	uint8_t *host = e->buffer->host + start;
+	int err;
+
+	if (in)
+		err = d->ops.copy_in(d->dev, lane, address, host, end - start);
+	else
+		err = d->ops.copy_out(d->dev, lane, host, address, end - start);
+	if (err)
+		return err < 0 ? err : -EIO;
+	ns = memory_now_ns() - began;
+	pthread_mutex_lock(&m->lock);
+	rate_learn(in ? &d->in : &d->out, end - start, ns);
+	*(in ? &d->stats.copied_in : &d->stats.copied_out) += end - start;
+	pthread_mutex_unlock(&m->lock);
+	return 0;
+}
+
+/* Copy in what of a row is not there: as an input, or for the first time. */
+static int load_row(struct memory *m, struct memory_extent *e, uint32_t lane, bool input,
+		    uint64_t start, uint64_t end, uint64_t seq)
+{
+	uint64_t born, gap_start, gap_end;
+	bool gap;
+	int err;
+
+	for (;;) {
+		pthread_mutex_lock(&m->lock);
+		gap = input ? intervals_gap(&e->valid, start, end, seq, m->distrusted, &gap_start,
+					    &gap_end)
+			    : intervals_gap(&e->filled, start, end, 0, 0, &gap_start, &gap_end);
+		born = ++m->clock;
+		pthread_mutex_unlock(&m->lock);
+		if (!gap)
+			return 0;
+		err = copy(m, e, lane, true, gap_start, gap_end);
+		if (err)
+			return err;
+		pthread_mutex_lock(&m->lock);
+		err = intervals_set(&e->filled, gap_start, gap_end, FOREVER, FOREVER);
+		if (!err && input)
+			err = intervals_set(&e->valid, gap_start, gap_end, FOREVER, born);
+		pthread_mutex_unlock(&m->lock);
+		if (err)
+			return err;
+	}
+}
+
+static int load(struct memory *m, const struct memory_range *r, uint32_t lane, uint64_t seq)
+{
+	uint64_t start, bytes;
+	uint32_t i;
+	int err = 0;
+
+	pthread_mutex_lock(&r->extent->load);
+	for (i = 0; i < memory_rows(r) && !err; i++) {
+		start = memory_row(r, i, &bytes);
+		err = load_row(m, r->extent, lane, r->access & ARAX_IN, start, start + bytes, seq);
+	}
+	pthread_mutex_unlock(&r->extent->load);
+	return err;
+}
+
+/* (locked) The rows of @r are as they should be in @keep, and nowhere else. */
+static void wrote(struct memory *m, const struct memory_range *r, struct memory_extent *keep)
+{
+	uint64_t born = ++m->clock, start, bytes;
+	struct memory_extent *e;
+	uint32_t i;
+
+	for (e = r->buffer->extents; e; e = e->next_of_buffer) {
+		for (i = 0; i < memory_rows(r); i++) {
+			start = memory_row(r, i, &bytes);
+			if (e != keep)
+				intervals_clear(&e->valid, start, start + bytes);
+			else
+				intervals_set(&e->valid, start, start + bytes, FOREVER, born);
+		}
+	}
+}
+
+/* (locked) What a task has left in its extent is nothing that anyone can use. */
+static void forget(const struct memory_range *r)
+{
+	uint64_t start, bytes;
+	uint32_t i;
+
+	for (i = 0; i < memory_rows(r); i++) {
+		start = memory_row(r, i, &bytes);
+		intervals_clear(&r->extent->valid, start, start + bytes);
+	}
+}
+
+int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
+		 uint32_t nr, uint64_t seq)
+{
+	uint32_t i;
+	int err;
+
+	err = hold(m, device, ranges, nr);
+	if (err)
+		return err;
+	for (i = 0; i < nr && !err; i++)
+		err = load(m, &ranges[i], lane, seq);
+	if (!err)
+		return 0;
+	/* What was loaded is valid until this task settles, which it never will. */
+	pthread_mutex_lock(&m->lock);
+	for (i = 0; i < nr; i++)
+		forget(&ranges[i]);
+	release(m, device, ranges, nr);
+	pthread_mutex_unlock(&m->lock);
+	return err;
+}
+
+static int store(struct memory *m, const struct memory_range *r, uint32_t lane)
+{
+	uint64_t start, bytes;
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; i < memory_rows(r) && !err; i++) {
+		start = memory_row(r, i, &bytes);
+		if (bytes)
+			err = copy(m, r->extent, lane, false, start, start + bytes);
+	}
+	return err;
+}
+
+int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
+		 uint32_t nr, int result)
+{
+	uint32_t i;
+
+	(void)device;
+	for (i = 0; i < nr && !result; i++)
+		if (ranges[i].access & ARAX_OUT)
+			result = store(m, &ranges[i], lane);
+	pthread_mutex_lock(&m->lock);
+	for (i = 0; i < nr; i++) {
+		if (!(ranges[i].access & ARAX_OUT))
+			continue;
+		/* Half of it may have reached the host. */
+		wrote(m, &ranges[i], result ? NULL : ranges[i].extent);
+	}
+	pthread_mutex_unlock(&m->lock);
+	return result;
+}
+
+void memory_settle(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
+		   uint64_t seq)
+{
+	uint64_t start, bytes;
+	uint32_t i, j;
+
+	pthread_mutex_lock(&m->lock);
+	for (i = 0; i < nr; i++) {
+		for (j = 0; j < memory_rows(&ranges[i]); j++) {
+			start = memory_row(&ranges[i], j, &bytes);
+			intervals_limit(&ranges[i].extent->valid, start, start + bytes, seq + 1);
+		}
+	}
+	release(m, device, ranges, nr);
+	pthread_mutex_unlock(&m->lock);
+}

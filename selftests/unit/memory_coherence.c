@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: MIT
+/*
+ * memory_coherence - never a wrong byte
+ *
+ * Random tasks on three small devices and the host, ordered by the graph, run
+ * by four threads.  A model runs them one after the other as they are
+ * submitted; each task's inputs must be what the model's were, and when nothing
+ * is under way so must all of memory.  In between the client writes where no
+ * task is at work, others write before they signal a timeline, tasks fail,
+ * copies fail, and the devices are too small for all of it.
+ */
+#include <check.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/graph/graph.h"
+#include "daemon/memory/memory.h"
+#include "selftests/unit/memory_fake.h"
+#include "uapi/arax.h"
+
+#define BUFFERS		5
+#define DEVICES		3
+#define HOST		DEVICES		/* the place of tasks that run in place */
+#define SLOTS		48
+#define THREADS		4
+#define RANGES		4
+#define KIB		1024u
+
+static const uint64_t buffer_bytes[BUFFERS] = {
+	3 * KIB, 7 * KIB + 13, 20 * KIB, 40 * KIB, 2 * KIB
+};
+static const uint64_t device_bytes[DEVICES] = { 24 * KIB, 40 * KIB, 64 * KIB };
+
+struct task {
+	bool live;
+	bool fails;
+	bool blocked;
+	uint64_t seq;
+	uint32_t place;
+	uint32_t lane;
+	int result;
+	uint64_t hash;		/* of its inputs, in the model */
+	uint32_t nr;
+	struct memory_range ranges[RANGES];
+	uint32_t of[RANGES];	/* their buffers' numbers */
+	struct graph_node *node;
+	/* What somebody else writes before the task is unblocked: its first range's bytes. */
+	uint8_t other;
+	struct task *next;
+};
+
+static struct memory *m;
+static struct graph *g;
+static struct fake_device fake[DEVICES];
+static uint8_t *host[BUFFERS], *model[BUFFERS];
+static struct memory_buffer *buffers[BUFFERS];
+static struct task tasks[SLOTS];
+static uint32_t nr_live, nr_running;
+static uint64_t seed;
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t more, done;
+	struct task *todo, **todo_tail;
+	struct task *ended;
+	bool stop;
+} pool;
+
+static uint32_t draw(uint32_t n)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return (uint32_t)(seed >> 20) % n;
+}
+
+/* ------------------------------------------------------------------ */
+/* What a task does                                                    */
+
+typedef uint8_t *row_of(void *arg, const struct task *t, uint32_t range, uint32_t row);
+
+static uint64_t inputs(const struct task *t, row_of *find, void *arg)
+{
+	uint64_t hash = 1469598103934665603ull;
+
+	for (uint32_t i = 0; i < t->nr; i++) {
+		const struct memory_range *r = &t->ranges[i];
+
+		for (uint32_t j = 0; (r->access & ARAX_IN) && j < r->count; j++) {
+			const uint8_t *p = find(arg, t, i, j);
+
+			for (uint64_t k = 0; k < r->length; k++)
+				hash = (hash ^ p[k]) * 1099511628211ull;
+		}
+	}
+	return hash;
+}
+
+static void outputs(const struct task *t, uint64_t hash, row_of *find, void *arg)
+{
+	for (uint32_t i = 0; i < t->nr; i++) {
+		const struct memory_range *r = &t->ranges[i];
+
+		for (uint32_t j = 0; (r->access & ARAX_OUT) && j < r->count; j++) {
+			uint8_t *p = find(arg, t, i, j);
+
+			for (uint64_t k = 0; k < r->length; k++)
+				p[k] = (r->access & ARAX_IN ? 3 * p[k] : 0) + (hash >> k % 8) + j;
+		}
+	}
+}
+
+static uint8_t *in_arrays(void *arg, const struct task *t, uint32_t range, uint32_t row)
+{
+	uint8_t **arrays = arg;
+
+	return arrays[t->of[range]] + t->ranges[range].offset +
+	       (uint64_t)row * t->ranges[range].stride;
+}
+
+static uint8_t *on_device(void *arg, const struct task *t, uint32_t range, uint32_t row)
+{
+	(void)arg;
+	return (uint8_t *)(uintptr_t)t->ranges[range].address +
+	       (uint64_t)row * t->ranges[range].stride;
+}
+
+static void run_on_host(struct task *t)
+{
+	uint64_t hash = inputs(t, in_arrays, host);
+
+	ck_assert_uint_eq(hash, t->hash);
+	t->result = t->fails ? -EFAULT : 0;
+	if (t->fails)
+		return;
+	outputs(t, hash, in_arrays, host);
+	for (uint32_t i = 0; i < t->nr; i++) {
+		const struct memory_range *r = &t->ranges[i];
+
+		if (r->access & ARAX_OUT)
+			memory_host_wrote(m, r->buffer, r->offset, r->length, r->stride, r->count);
+	}
+}
+
+static void run(struct task *t)
+{
+	uint64_t hash;
+
+	if (t->place != HOST &&
+	    memory_enter(m, t->place, t->lane, t->ranges, t->nr, t->seq)) {
+		/* As a scheduler would: somewhere else. */
+		t->place = HOST;
+	}
+	if (t->place == HOST) {
+		run_on_host(t);
+		return;
+	}
+	hash = inputs(t, on_device, NULL);
+	ck_assert_uint_eq(hash, t->hash);
+	outputs(t, hash, on_device, NULL);
+	t->result = memory_leave(m, t->place, t->lane, t->ranges, t->nr, t->fails ? -EFAULT : 0);
+	ck_assert_int_eq(t->result, t->fails ? -EFAULT : 0);
+}
+
+static void *work(void *arg)
+{
+	uint32_t lane = (uint32_t)(uintptr_t)arg;
+
+	pthread_mutex_lock(&pool.lock);
+	for (;;) {
+		struct task *t = pool.todo;
+
+		if (!t && pool.stop)
+			break;
+		if (!t) {
+			pthread_cond_wait(&pool.more, &pool.lock);
+			continue;
+		}
+		pool.todo = t->next;
+		if (!pool.todo)
+			pool.todo_tail = &pool.todo;
+		pthread_mutex_unlock(&pool.lock);
+		t->lane = lane;
+		run(t);
+		pthread_mutex_lock(&pool.lock);
+		t->next = pool.ended;
+		pool.ended = t;
+		pthread_cond_signal(&pool.done);
+	}
+	pthread_mutex_unlock(&pool.lock);
+	return NULL;
+}
+
+/* ------------------------------------------------------------------ */
+/* The client, and the poller                                          */
+
+static bool rows_meet(const struct memory_range *a, const struct memory_range *b)
+{
+	/* By their hulls: more than enough. */
+	uint64_t a_end = a->offset + (uint64_t)(a->count - 1) * a->stride + a->length;
+	uint64_t b_end = b->offset + (uint64_t)(b->count - 1) * b->stride + b->length;
+
+	return a->buffer == b->buffer && a->offset < b_end && b->offset < a_end;
+}
+
+/* A live task but @but, older than @before, that works on bytes of @r. */
+static bool in_use(const struct memory_range *r, const struct task *but, uint64_t before)
+{
+	for (uint32_t i = 0; i < SLOTS; i++) {
+		const struct task *t = &tasks[i];
+
+		for (uint32_t j = 0; t->live && t != but && t->seq < before && j < t->nr; j++)
+			if (rows_meet(&t->ranges[j], r))
+				return true;
+	}
+	return false;
+}
+
+static void random_range(struct task *t, uint32_t i)
+{
+	uint32_t b = draw(BUFFERS);
+	struct memory_range *r = &t->ranges[i];
+	uint64_t hull = 1 + draw(3000);
+
+	if (hull > buffer_bytes[b])
+		hull = buffer_bytes[b];
+	t->of[i] = b;
+	*r = (struct memory_range){
+		.buffer = buffers[b], .length = hull, .count = 1, .access = 1 + draw(3),
+		.offset = draw((uint32_t)(buffer_bytes[b] - hull + 1)),
+	};
+	if (draw(4) || hull < 64)
+		return;
+	r->count = 2 + draw(6);
+	r->stride = (uint32_t)hull / r->count;
+	r->length = 1 + draw(r->stride);
+}
+
+static void write_model(struct task *t, const uint8_t *other)
+{
+	const struct memory_range *r = &t->ranges[0];
+
+	if (other)
+		memset(model[t->of[0]] + r->offset, *other, r->length);
+	t->hash = inputs(t, in_arrays, model);
+	if (!t->fails)
+		outputs(t, t->hash, in_arrays, model);
+}
+
+static void submit(struct task *t, uint32_t slot)
+{
+	struct {
+		struct arax_dispatch d;
+		struct arax_dispatch_range r[RANGES];
+	} e;
+
+	memset(t, 0, sizeof(*t));
+	t->nr = 1 + draw(RANGES);
+	t->fails = !draw(16);
+	t->blocked = !draw(32);
+	t->other = (uint8_t)draw(256);
+	for (uint32_t i = 0; i < t->nr; i++)
+		random_range(t, i);
+	if (t->blocked) {
+		t->ranges[0].access = ARAX_INOUT;
+		t->ranges[0].count = 1;
+		t->ranges[0].stride = 0;
+	}
+	memset(&e, 0, sizeof(e));
+	e.d.type = ARAX_DISPATCH_TASK;
+	e.d.opcode = ARAX_OP_LAUNCH;
+	e.d.tag = 1ull << 48 | 1ull << 24 | slot;
+	e.d.context = 1;
+	e.d.queue = 1;
+	e.d.queue_flags = ARAX_QUEUE_DATAFLOW | ARAX_QUEUE_CONTINUE;
+	e.d.flags = t->blocked ? ARAX_DISPATCH_BLOCKED : 0;
+	e.d.nr_ranges = (uint8_t)t->nr;
+	e.d.cells = (uint16_t)(2 + (t->nr + 1) / 2);
+	for (uint32_t i = 0; i < t->nr; i++) {
+		const struct memory_range *r = &t->ranges[i];
+
+		e.d.access |= (uint64_t)r->access << 2 * i;
+		e.r[i] = (struct arax_dispatch_range){
+			.buffer = 1 + t->of[i], .offset = r->offset, .length = r->length,
+			.stride = r->count > 1 ? r->stride : 0, .count = r->count,
+		};
+	}
+	ck_assert_int_eq(graph_add(g, &e.d), 0);
+	t->seq = graph_last_seq(g);
+	t->live = true;
+	nr_live++;
+	write_model(t, t->blocked ? &t->other : NULL);
+}
+
+/* Somebody else writes, signals, and the task goes on. */
+static void unblock(struct task *t, uint32_t slot)
+{
+	const struct memory_range *r = &t->ranges[0];
+
+	if (in_use(r, t, t->seq))
+		return;
+	memset(host[t->of[0]] + r->offset, t->other, r->length);
+	memory_distrust(m);
+	ck_assert_int_eq(graph_unblock(g, 1ull << 48 | 1ull << 24 | slot, 0), 0);
+	t->blocked = false;
+}
+
+/* Wherever no task is at work. */
+static void client_writes(void)
+{
+	struct task t = { 0 };
+	struct memory_range *r = &t.ranges[0];
+	uint8_t c = (uint8_t)draw(256);
+
+	random_range(&t, 0);
+	r->length = 1 + draw((uint32_t)r->length);
+	r->count = 1;
+	if (in_use(r, NULL, UINT64_MAX))
+		return;
+	memset(host[t.of[0]] + r->offset, c, r->length);
+	memset(model[t.of[0]] + r->offset, c, r->length);
+}
+
+static void start_ready(void)
+{
+	struct graph_node *n;
+
+	while ((n = graph_pop_ready(g))) {
+		struct task *t = &tasks[ARAX_TAG_SLOT(n->d.tag)];
+
+		t->node = n;
+		t->place = draw(DEVICES + 1);
+		if (t->place != HOST && !draw(64))
+			__atomic_store_n(draw(2) ? &fake[t->place].fail_in :
+					 &fake[t->place].fail_alloc, 1, __ATOMIC_RELAXED);
+		graph_start(g, n);
+		nr_running++;
+		pthread_mutex_lock(&pool.lock);
+		t->next = NULL;
+		*pool.todo_tail = t;
+		pool.todo_tail = &t->next;
+		pthread_cond_signal(&pool.more);
+		pthread_mutex_unlock(&pool.lock);
+	}
+}
+
+static void end_one(struct task *t)
+{
+	uint32_t failure;
+
+	if (t->place != HOST)
+		memory_settle(m, t->place, t->ranges, t->nr, graph_last_seq(g));
+	graph_complete(g, t->node, t->result, &failure);
+	t->live = false;
+	nr_live--;
+	nr_running--;
+}
+
+static void collect(bool wait)
+{
+	struct task *t;
+
+	pthread_mutex_lock(&pool.lock);
+	while (wait && !pool.ended && nr_running)
+		pthread_cond_wait(&pool.done, &pool.lock);
+	t = pool.ended;
+	pool.ended = NULL;
+	pthread_mutex_unlock(&pool.lock);
+	while (t) {
+		struct task *next = t->next;
+
+		end_one(t);
+		t = next;
+	}
+}
+
+static void step(bool submitting)
+{
+	for (uint32_t i = 0; i < SLOTS; i++) {
+		struct task *t = &tasks[i];
+
+		if (t->live && t->blocked && (!submitting || !draw(8)))
+			unblock(t, i);
+		else if (!t->live && submitting && draw(2))
+			submit(t, i);
+	}
+	start_ready();
+	for (uint32_t i = 0; i < 4; i++)
+		client_writes();
+	collect(nr_live > SLOTS / 2 || !submitting);
+}
+
+START_TEST(never_a_wrong_byte)
+{
+	const char *env = getenv("MEMORY_TASKS");
+	uint64_t goal = env ? strtoull(env, NULL, 10) : 20000;
+	uint64_t evictions = 0, waits = 0, moved = 0;
+	pthread_t threads[THREADS];
+	struct memory_stats s;
+
+	seed = 0x9e3779b97f4a7c15ull;
+	pthread_mutex_init(&pool.lock, NULL);
+	pthread_cond_init(&pool.more, NULL);
+	pthread_cond_init(&pool.done, NULL);
+	pool.todo_tail = &pool.todo;
+	g = graph_create(&(struct graph_params){ .slots = SLOTS });
+	ck_assert_ptr_nonnull(g);
+	ck_assert_int_eq(memory_create(DEVICES, &m), 0);
+	for (uint32_t i = 0; i < DEVICES; i++)
+		ck_assert_int_eq(memory_add_device(m, i, &fake_ops, &fake[i], device_bytes[i]), 0);
+	for (uint32_t i = 0; i < BUFFERS; i++) {
+		host[i] = malloc(buffer_bytes[i]);
+		model[i] = malloc(buffer_bytes[i]);
+		memset(host[i], (int)i, buffer_bytes[i]);
+		memset(model[i], (int)i, buffer_bytes[i]);
+		buffers[i] = memory_buffer_create(m, host[i], buffer_bytes[i]);
+	}
+	for (uintptr_t i = 0; i < THREADS; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, work, (void *)i), 0);
+
+	while (graph_last_seq(g) < goal) {
+		uint64_t pause = graph_last_seq(g) + 1000;
+
+		while (graph_last_seq(g) < pause)
+			step(true);
+		while (nr_live)
+			step(false);
+		for (uint32_t i = 0; i < BUFFERS; i++)
+			ck_assert_int_eq(memcmp(host[i], model[i], buffer_bytes[i]), 0);
+		ck_assert_int_eq(memory_check(m), 0);
+		for (uint32_t i = 0; i < 100; i++)
+			client_writes();
+	}
+
+	pthread_mutex_lock(&pool.lock);
+	pool.stop = true;
+	pthread_cond_broadcast(&pool.more);
+	pthread_mutex_unlock(&pool.lock);
+	for (uint32_t i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	for (uint32_t i = 0; i < DEVICES; i++) {
+		memory_query(m, i, &s);
+		evictions += s.evictions;
+		waits += s.waits;
+		moved += s.copied_in;
+		ck_assert_uint_le(fake[i].largest, device_bytes[i]);
+	}
+	/* Or else it has shown little. */
+	ck_assert_uint_gt(evictions, goal / 100);
+	ck_assert_uint_gt(moved, goal);
+	(void)waits;
+	for (uint32_t i = 0; i < BUFFERS; i++) {
+		memory_buffer_gone(m, buffers[i]);
+		free(host[i]);
+		free(model[i]);
+	}
+	for (uint32_t i = 0; i < DEVICES; i++)
+		ck_assert_uint_eq(fake[i].allocations, 0);
+	memory_destroy(m);
+	graph_destroy(g);
+}
+END_TEST
+
+TCase *coherence_case(void)
+{
+	TCase *c = tcase_create("coherence");
+
+	tcase_set_timeout(c, 300);
+	tcase_add_test(c, never_a_wrong_byte);
+	return c;
+}

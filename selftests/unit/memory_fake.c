@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#include "selftests/unit/memory_fake.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One less of them. */
+static bool fails(int *left)
+{
+	int n = __atomic_load_n(left, __ATOMIC_RELAXED);
+
+	while (n > 0)
+		if (__atomic_compare_exchange_n(left, &n, n - 1, false, __ATOMIC_RELAXED,
+						__ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+static int fake_alloc(void *dev, uint64_t bytes, uint64_t *address)
+{
+	struct fake_device *f = dev;
+	uint64_t *p;
+
+	if (fails(&f->fail_alloc))
+		return -ENOMEM;
+	p = malloc(bytes + 16);
+	if (!p)
+		return -ENOMEM;
+	*p = bytes;
+	memset(p + 2, FAKE_GARBAGE, bytes);
+	*address = (uintptr_t)(p + 2);
+	__atomic_add_fetch(&f->allocations, 1, __ATOMIC_RELAXED);
+	bytes = __atomic_add_fetch(&f->bytes, bytes, __ATOMIC_RELAXED);
+	if (f->largest < bytes)
+		f->largest = bytes;
+	return 0;
+}
+
+static void fake_free(void *dev, uint64_t address)
+{
+	struct fake_device *f = dev;
+	uint64_t *p = (uint64_t *)(uintptr_t)address - 2;
+
+	__atomic_sub_fetch(&f->allocations, 1, __ATOMIC_RELAXED);
+	__atomic_sub_fetch(&f->bytes, *p, __ATOMIC_RELAXED);
+	free(p);
+}
+
+static int fake_copy_in(void *dev, uint32_t lane, uint64_t to, const void *from, uint64_t bytes)
+{
+	struct fake_device *f = dev;
+
+	(void)lane;
+	if (!fails(&f->pass_in) && fails(&f->fail_in))
+		return -EIO;
+	memcpy((void *)(uintptr_t)to, from, bytes);
+	return 0;
+}
+
+static int fake_copy_out(void *dev, uint32_t lane, void *to, uint64_t from, uint64_t bytes)
+{
+	struct fake_device *f = dev;
+
+	(void)lane;
+	if (fails(&f->fail_out))
+		return -EIO;
+	memcpy(to, (void *)(uintptr_t)from, bytes);
+	return 0;
+}
+
+const struct memory_ops fake_ops = { fake_alloc, fake_free, fake_copy_in, fake_copy_out };

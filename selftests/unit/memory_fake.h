@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * memory_fake.h - a device whose memory is the heap's, for the manager's tests
+ *
+ * Copies are copies, and fresh memory is full of what nobody may ever see.
+ */
+#ifndef SELFTESTS_UNIT_MEMORY_FAKE_H
+#define SELFTESTS_UNIT_MEMORY_FAKE_H
+
+#include <check.h>
+#include <stdint.h>
+
+#include "daemon/memory/memory.h"
+
+#define FAKE_GARBAGE 0xa5
+
+/**
+ * struct fake_device - one of them
+ * @pass_in:	so many copies in are not counted for @fail_in
+ * @fail_in, @fail_out: the next so many copies return -EIO
+ * @fail_alloc: the next so many allocations return -ENOMEM, as if memory had gaps
+ * @allocations: not freed
+ * @largest:	bytes allocated at once, ever
+ */
+struct fake_device {
+	int pass_in, fail_in, fail_out, fail_alloc;
+	uint64_t allocations;
+	uint64_t bytes, largest;
+};
+
+extern const struct memory_ops fake_ops;
+
+/* memory_coherence.c */
+TCase *coherence_case(void);
+
+#endif /* SELFTESTS_UNIT_MEMORY_FAKE_H */

@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: MIT
+/* memory_test - which bytes are where: by example, and intervals against a plain model */
+#include <check.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/memory/intervals.h"
+#include "daemon/memory/memory.h"
+#include "selftests/unit/memory_fake.h"
+#include "uapi/arax.h"
+
+/* ------------------------------------------------------------------ */
+/* Intervals                                                           */
+
+#define SPACE 200
+
+START_TEST(intervals_like_a_table)
+{
+	struct { uint64_t until, born; } model[SPACE] = { 0 };
+	struct intervals s = { 0 };
+	unsigned int seed = _i + 1;
+
+	for (unsigned int step = 0; step < 3000; step++) {
+		uint64_t start = rand_r(&seed) % SPACE, end = start + rand_r(&seed) % 40;
+		uint64_t until = 1 + rand_r(&seed) % 5, born = rand_r(&seed) % 3;
+		uint64_t seq = rand_r(&seed) % 5, gap_start = 0, gap_end = 0, i, n;
+
+		end = end > SPACE ? SPACE : end;
+		switch (rand_r(&seed) % 4) {
+		case 0:
+			ck_assert_int_eq(intervals_set(&s, start, end, until, born), 0);
+			for (i = start; i < end; i++) {
+				model[i].until = until;
+				model[i].born = born;
+			}
+			break;
+		case 1:
+			intervals_clear(&s, start, end);
+			for (i = start; i < end; i++)
+				model[i].until = 0;
+			break;
+		case 2:
+			intervals_limit(&s, start, end, until);
+			for (i = start; i < end; i++)
+				if (model[i].until)
+					model[i].until = until;
+			break;
+		}
+		for (i = start; i < end && model[i].until > seq && model[i].born >= born; i++)
+			;
+		ck_assert(intervals_gap(&s, start, end, seq, born, &gap_start, &gap_end) ==
+			  (i < end));
+		if (i < end) {
+			ck_assert_uint_eq(gap_start, i);
+			for (; i < end && !(model[i].until > seq && model[i].born >= born); i++)
+				;
+			ck_assert_uint_eq(gap_end, i);
+		}
+		for (n = 0, i = 0; i < SPACE; i++)
+			n += !!model[i].until;
+		ck_assert_uint_eq(intervals_bytes(&s), n);
+		for (i = 1; i < s.nr; i++)
+			ck_assert_uint_le(s.v[i - 1].end, s.v[i].start);
+	}
+	intervals_destroy(&s);
+}
+END_TEST
+
+START_TEST(neighbours_that_agree_are_one)
+{
+	struct intervals s = { 0 };
+
+	for (uint64_t i = 0; i < 100; i += 2)
+		ck_assert_int_eq(intervals_set(&s, i, i + 1, 7, 1), 0);
+	ck_assert_uint_eq(s.nr, 50);
+	for (uint64_t i = 1; i < 100; i += 2)
+		ck_assert_int_eq(intervals_set(&s, i, i + 1, 7, 1), 0);
+	ck_assert_uint_eq(s.nr, 1);
+	intervals_destroy(&s);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* The manager                                                         */
+
+#define KIB 1024u
+#define BYTES (16 * KIB)
+
+static struct memory *m;
+static struct fake_device fake[2];
+static uint8_t host[4][BYTES];
+static struct memory_buffer *buffer[4];
+
+/* Two devices of @bytes. */
+static void start(uint64_t bytes)
+{
+	memset(fake, 0, sizeof(fake));
+	ck_assert_int_eq(memory_create(3, &m), 0);
+	for (unsigned int i = 0; i < 2; i++)
+		ck_assert_int_eq(memory_add_device(m, i, &fake_ops, &fake[i], bytes), 0);
+	for (unsigned int i = 0; i < 4; i++) {
+		memset(host[i], 'a' + i, BYTES);
+		buffer[i] = memory_buffer_create(m, host[i], BYTES);
+		ck_assert_ptr_nonnull(buffer[i]);
+	}
+}
+
+static void finish(void)
+{
+	ck_assert_int_eq(memory_check(m), 0);
+	for (unsigned int i = 0; i < 4; i++)
+		memory_buffer_gone(m, buffer[i]);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct memory_stats s;
+
+		memory_query(m, i, &s);
+		ck_assert_uint_eq(s.used, 0);
+		ck_assert_uint_eq(s.extents, 0);
+		ck_assert_uint_eq(fake[i].allocations, 0);
+	}
+	memory_destroy(m);
+}
+
+static struct memory_range range(unsigned int b, uint32_t access, uint64_t offset, uint64_t length)
+{
+	return (struct memory_range){
+		.buffer = buffer[b], .access = access, .offset = offset, .length = length,
+		.count = 1,
+	};
+}
+
+static uint8_t *at(const struct memory_range *r)
+{
+	return (uint8_t *)(uintptr_t)r->address;
+}
+
+static uint64_t copied_in(unsigned int device)
+{
+	struct memory_stats s;
+
+	memory_query(m, device, &s);
+	return s.copied_in;
+}
+
+/* A whole task that writes @c to its range, or only reads it if @c is 0. */
+static void run(unsigned int device, struct memory_range r, char c, uint64_t seq, uint64_t last)
+{
+	ck_assert_int_eq(memory_enter(m, device, 0, &r, 1, seq), 0);
+	if (c)
+		memset(at(&r), c, r.length);
+	ck_assert_int_eq(memory_leave(m, device, 0, &r, 1, 0), 0);
+	memory_settle(m, device, &r, 1, last);
+}
+
+START_TEST(bad_devices_are_refused)
+{
+	struct memory_ops none = fake_ops;
+
+	start(64 * KIB);
+	ck_assert_int_eq(memory_add_device(m, 3, &fake_ops, NULL, 1), -EINVAL);
+	ck_assert_int_eq(memory_add_device(m, 2, &fake_ops, NULL, 0), -EINVAL);
+	ck_assert_int_eq(memory_add_device(m, 1, &fake_ops, NULL, 1), -EINVAL);
+	none.copy_out = NULL;
+	ck_assert_int_eq(memory_add_device(m, 2, &none, NULL, 1), -EINVAL);
+	ck_assert(memory_has_device(m, 1));
+	ck_assert(!memory_has_device(m, 2));
+	ck_assert(!memory_has_device(m, 3));
+	finish();
+}
+END_TEST
+
+START_TEST(results_reach_the_host)
+{
+	struct memory_range r;
+
+	start(64 * KIB);
+	r = range(0, ARAX_INOUT, 100, 50);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1), 0);
+	ck_assert_int_eq(at(&r)[0], 'a');
+	memset(at(&r), 'X', 50);
+	ck_assert_int_eq(host[0][100], 'a');
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
+	memory_settle(m, 0, &r, 1, 1);
+	ck_assert_int_eq(host[0][99], 'a');
+	ck_assert_int_eq(host[0][100], 'X');
+	ck_assert_int_eq(host[0][149], 'X');
+	ck_assert_int_eq(host[0][150], 'a');
+	finish();
+}
+END_TEST
+
+/* Only what was submitted before the last user's end trusts a copy. */
+START_TEST(chains_move_data_once)
+{
+	start(64 * KIB);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 1, 3);
+	ck_assert_uint_eq(copied_in(0), BYTES);
+	/* Tasks 2 and 3 were there when 1 ended. */
+	run(0, range(0, ARAX_INOUT, 0, BYTES), 'b', 2, 3);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 3, 3);
+	ck_assert_uint_eq(copied_in(0), BYTES);
+	/* Task 4 was not: the client may have written. */
+	memset(host[0], 'c', BYTES);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 4, 4);
+	ck_assert_uint_eq(copied_in(0), 2 * BYTES);
+	finish();
+}
+END_TEST
+
+START_TEST(the_client_writes_between_tasks)
+{
+	struct memory_range r;
+
+	start(64 * KIB);
+	run(0, range(0, ARAX_INOUT, 0, BYTES), 'b', 1, 1);
+	host[0][5] = 'Z';
+	r = range(0, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 2), 0);
+	ck_assert_int_eq(at(&r)[4], 'b');
+	ck_assert_int_eq(at(&r)[5], 'Z');
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
+	memory_settle(m, 0, &r, 1, 2);
+	finish();
+}
+END_TEST
+
+/* Others write and signal; then a task that was submitted long ago goes on. */
+START_TEST(a_timeline_ends_trust)
+{
+	start(64 * KIB);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 1, 9);
+	memory_distrust(m);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 2, 9);
+	ck_assert_uint_eq(copied_in(0), 2 * BYTES);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 3, 9);
+	ck_assert_uint_eq(copied_in(0), 2 * BYTES);
+	finish();
+}
+END_TEST
+
+START_TEST(a_write_elsewhere_makes_copies_stale)
+{
+	start(64 * KIB);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 1, 9);
+	run(1, range(0, ARAX_INOUT, 0, 100), 'n', 2, 9);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 3, 9);
+	ck_assert_uint_eq(copied_in(0), BYTES + 100);
+	/* By the host. */
+	memset(host[0] + 50, 'h', 10);
+	memory_host_wrote(m, buffer[0], 50, 10, 0, 1);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 4, 9);
+	ck_assert_uint_eq(copied_in(0), BYTES + 110);
+	finish();
+}
+END_TEST
+
+START_TEST(what_a_kernel_leaves_out_is_the_hosts)
+{
+	struct memory_range r;
+
+	start(64 * KIB);
+	r = range(0, ARAX_OUT, 0, 64);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1), 0);
+	at(&r)[3] = 'X';
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
+	memory_settle(m, 0, &r, 1, 1);
+	ck_assert_int_eq(host[0][2], 'a');
+	ck_assert_int_eq(host[0][3], 'X');
+	ck_assert_int_eq(host[0][4], 'a');
+	/* Once it is there, an output alone is not copied in. */
+	run(0, range(0, ARAX_OUT, 0, 64), 'o', 2, 2);
+	ck_assert_uint_eq(copied_in(0), 64);
+	finish();
+}
+END_TEST
+
+START_TEST(strided_results_leave_the_gaps_alone)
+{
+	struct memory_range r;
+
+	start(64 * KIB);
+	r = range(0, ARAX_OUT, 10, 4);
+	r.stride = 16;
+	r.count = 5;
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1), 0);
+	memset(at(&r), 'X', 4 * 16 + 4);
+	/* Another task's, beside it. */
+	memset(host[0] + 14, 'y', 12);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
+	memory_settle(m, 0, &r, 1, 1);
+	for (unsigned int i = 0; i < 5; i++) {
+		ck_assert_int_eq(host[0][10 + 16 * i], 'X');
+		ck_assert_int_eq(host[0][13 + 16 * i], 'X');
+		ck_assert_int_eq(host[0][14 + 16 * i], i ? 'a' : 'y');
+	}
+	finish();
+}
+END_TEST
+
+START_TEST(ranges_that_touch_share_their_bytes)
+{
+	struct memory_range r[3];
+
+	start(64 * KIB);
+	r[0] = range(0, ARAX_IN, 0, 100);
+	r[1] = range(0, ARAX_OUT, 50, 100);
+	r[2] = range(1, ARAX_IN, 0, 8);
+	ck_assert_int_eq(memory_enter(m, 0, 0, r, 3, 1), 0);
+	ck_assert_uint_eq(r[1].address, r[0].address + 50);
+	at(&r[1])[0] = 'X';
+	ck_assert_int_eq(at(&r[0])[50], 'X');
+	ck_assert_int_eq(at(&r[2])[0], 'b');
+	ck_assert_int_eq(memory_leave(m, 0, 0, r, 3, 0), 0);
+	memory_settle(m, 0, r, 3, 1);
+	finish();
+}
+END_TEST
+
+START_TEST(empty_ranges_have_an_address)
+{
+	start(64 * KIB);
+	run(0, range(0, ARAX_IN, 0, 0), 0, 1, 1);
+	run(0, range(0, ARAX_OUT, BYTES, 0), 0, 2, 2);
+	ck_assert_uint_eq(copied_in(0), 0);
+	finish();
+}
+END_TEST
+
+START_TEST(the_least_worth_has_to_go)
+{
+	struct memory_stats s;
+
+	start(2 * BYTES);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 1, 9);
+	/* It holds nothing that would have to be copied again. */
+	run(0, range(1, ARAX_OUT, 0, BYTES), 'x', 2, 9);
+	memory_host_wrote(m, buffer[1], 0, BYTES, 0, 1);
+	run(0, range(1, ARAX_OUT, 0, 0), 0, 3, 9);
+	run(0, range(2, ARAX_IN, 0, BYTES), 0, 4, 9);
+	memory_query(m, 0, &s);
+	ck_assert_uint_eq(s.evictions, 1);
+	ck_assert_uint_eq(s.extents, 2);
+	ck_assert_uint_le(fake[0].largest, 2 * BYTES);
+	/* The first is still there. */
+	s.copied_in = copied_in(0);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 5, 9);
+	ck_assert_uint_eq(copied_in(0), s.copied_in);
+	finish();
+}
+END_TEST
+
+START_TEST(memory_with_gaps_is_made_room_in)
+{
+	start(64 * KIB);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 1, 9);
+	fake[0].fail_alloc = 1;
+	run(0, range(1, ARAX_IN, 0, BYTES), 0, 2, 9);
+	ck_assert_uint_eq(fake[0].allocations, 1);
+	finish();
+}
+END_TEST
+
+START_TEST(too_much_is_ENOMEM)
+{
+	struct memory_range r[2];
+
+	start(BYTES + 100);
+	r[0] = range(0, ARAX_IN, 0, BYTES);
+	r[1] = range(1, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, r, 2, 1), -ENOMEM);
+	ck_assert_int_eq(memory_check(m), 0);
+	/* A part of it does. */
+	r[1].length = 50;
+	ck_assert_int_eq(memory_enter(m, 0, 0, r, 2, 1), 0);
+	ck_assert_int_eq(memory_leave(m, 0, 0, r, 2, 0), 0);
+	memory_settle(m, 0, r, 2, 1);
+	finish();
+}
+END_TEST
+
+static void *enter_late(void *arg)
+{
+	struct memory_range *r = arg;
+	int err = memory_enter(m, 0, 1, r, 1, 2);
+
+	return (void *)(intptr_t)err;
+}
+
+START_TEST(a_task_waits_for_room)
+{
+	struct memory_range r[2];
+	struct memory_stats s;
+	pthread_t thread;
+	void *err;
+
+	start(BYTES + 100);
+	r[0] = range(0, ARAX_IN, 0, BYTES);
+	r[1] = range(1, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r[0], 1, 1), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, enter_late, &r[1]), 0);
+	do {
+		memory_query(m, 0, &s);
+	} while (!s.waits);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r[0], 1, 0), 0);
+	memory_settle(m, 0, &r[0], 1, 2);
+	pthread_join(thread, &err);
+	ck_assert_int_eq((intptr_t)err, 0);
+	ck_assert_int_eq(at(&r[1])[0], 'b');
+	ck_assert_int_eq(memory_leave(m, 0, 1, &r[1], 1, 0), 0);
+	memory_settle(m, 0, &r[1], 1, 2);
+	finish();
+}
+END_TEST
+
+START_TEST(copies_that_fail)
+{
+	struct memory_range r;
+
+	start(64 * KIB);
+	r = range(0, ARAX_IN, 0, BYTES);
+	fake[0].fail_in = 1;
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1), -EIO);
+	ck_assert_int_eq(memory_check(m), 0);
+	/* Nothing was taken for loaded. */
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 1, 9);
+	ck_assert_uint_eq(copied_in(0), BYTES);
+	r = range(0, ARAX_INOUT, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 2), 0);
+	fake[0].fail_out = 1;
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), -EIO);
+	memory_settle(m, 0, &r, 1, 9);
+	/* What it left there counts as nothing. */
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 3, 9);
+	ck_assert_uint_eq(copied_in(0), 2 * BYTES);
+	finish();
+}
+END_TEST
+
+/* The first input is there, and nobody will ever say until when it is trusted. */
+START_TEST(half_a_task_leaves_no_trust)
+{
+	struct memory_range r[2];
+
+	start(64 * KIB);
+	r[0] = range(0, ARAX_IN, 0, BYTES);
+	r[1] = range(1, ARAX_IN, 0, BYTES);
+	fake[0].pass_in = 1;
+	fake[0].fail_in = 1;
+	ck_assert_int_eq(memory_enter(m, 0, 0, r, 2, 1), -EIO);
+	memset(host[0], 'n', BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, r, 2, 2), 0);
+	ck_assert_int_eq(at(&r[0])[0], 'n');
+	ck_assert_int_eq(memory_leave(m, 0, 0, r, 2, 0), 0);
+	memory_settle(m, 0, r, 2, 2);
+	finish();
+}
+END_TEST
+
+START_TEST(a_failed_task_changes_nothing)
+{
+	struct memory_range r;
+
+	start(64 * KIB);
+	r = range(0, ARAX_INOUT, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1), 0);
+	memset(at(&r), 'X', BYTES);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, -EFAULT), -EFAULT);
+	memory_settle(m, 0, &r, 1, 9);
+	ck_assert_int_eq(host[0][0], 'a');
+	r = range(0, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 2), 0);
+	ck_assert_int_eq(at(&r)[0], 'a');
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
+	memory_settle(m, 0, &r, 1, 9);
+	finish();
+}
+END_TEST
+
+START_TEST(transfers_are_estimated)
+{
+	struct memory_range r;
+	uint64_t before;
+
+	start(64 * KIB);
+	r = range(0, ARAX_IN, 0, BYTES);
+	before = memory_transfer_ns(m, 0, &r, 1, 1);
+	ck_assert_uint_gt(before, 0);
+	run(0, r, 0, 1, 9);
+	ck_assert_uint_eq(memory_transfer_ns(m, 0, &r, 1, 2), 0);
+	ck_assert_uint_gt(memory_transfer_ns(m, 0, &r, 1, 10), 0);
+	ck_assert_uint_gt(memory_transfer_ns(m, 1, &r, 1, 2), 0);
+	finish();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("memory");
+	TCase *c = tcase_create("intervals");
+	SRunner *sr;
+	int failed;
+
+	tcase_add_loop_test(c, intervals_like_a_table, 0, 20);
+	tcase_add_test(c, neighbours_that_agree_are_one);
+	suite_add_tcase(suite, c);
+	c = tcase_create("manager");
+	tcase_add_test(c, bad_devices_are_refused);
+	tcase_add_test(c, results_reach_the_host);
+	tcase_add_test(c, chains_move_data_once);
+	tcase_add_test(c, the_client_writes_between_tasks);
+	tcase_add_test(c, a_timeline_ends_trust);
+	tcase_add_test(c, a_write_elsewhere_makes_copies_stale);
+	tcase_add_test(c, what_a_kernel_leaves_out_is_the_hosts);
+	tcase_add_test(c, strided_results_leave_the_gaps_alone);
+	tcase_add_test(c, ranges_that_touch_share_their_bytes);
+	tcase_add_test(c, empty_ranges_have_an_address);
+	tcase_add_test(c, the_least_worth_has_to_go);
+	tcase_add_test(c, memory_with_gaps_is_made_room_in);
+	tcase_add_test(c, too_much_is_ENOMEM);
+	tcase_add_test(c, a_task_waits_for_room);
+	tcase_add_test(c, copies_that_fail);
+	tcase_add_test(c, half_a_task_leaves_no_trust);
+	tcase_add_test(c, a_failed_task_changes_nothing);
+	tcase_add_test(c, transfers_are_estimated);
+	suite_add_tcase(suite, c);
+	suite_add_tcase(suite, coherence_case());
+	sr = srunner_create(suite);
+	srunner_run_all(sr, CK_ENV);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? 1 : 0;
+}
