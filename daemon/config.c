@@ -284,6 +284,7 @@ static int read_out(struct config *c, cfg_t *cfg)
 
 	s = cfg_getsec(cfg, "cpu");
 	c->cpu.enable = cfg_getbool(s, "enable");
+	c->cpu.memory = get_size(s, "memory");
 	if (!err)
 		err = copy_list(s, "groups", &c->cpu.groups);
 	if (!err)
@@ -330,6 +331,7 @@ static void set_checks(cfg_t *cfg)
 	cfg_set_validate_func(cfg, "worker|memory", check_size);
 	cfg_set_validate_func(cfg, "limits|memory", check_size);
 	cfg_set_validate_func(cfg, "cpu|groups", check_group);
+	cfg_set_validate_func(cfg, "cpu|memory", check_size);
 	cfg_set_validate_func(cfg, "backend", check_title);
 	cfg_set_validate_func(cfg, "backend|file", check_path);
 	cfg_set_validate_func(cfg, "backend|options", check_option);
@@ -362,6 +364,7 @@ int config_parse(struct config *c, const char *name, const char *text, size_t by
 	cfg_opt_t cpu_opts[] = {
 		CFG_BOOL("enable", cfg_true, CFGF_NONE),
 		CFG_STR_LIST("groups", NULL, CFGF_NONE),
+		CFG_STR("memory", "0", CFGF_NONE),
 		CFG_END()
 	};
 	cfg_opt_t kernels_opts[] = {

@@ -46,6 +46,7 @@ struct config {
 	} loop;
 	struct {
 		bool enable;
+		uint64_t memory;		/* of each device; 0: works in place */
 		struct config_list groups;	/* CPU lists; none: by default rule */
 	} cpu;
 	struct {

@@ -5,6 +5,10 @@
  * Key `group` (a CPU list) adds a device; without any, each NUMA node is one,
  * and on a machine of one or two CPUs each CPU, so that two tenants have two
  * devices.
+ *
+ * Key `memory` (bytes) gives each device memory of its own, as a card has, and two
+ * lanes: kernels then work on copies.  That is for trying out what happens to data
+ * on such devices where there is none.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -13,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "daemon/backends/builtin.h"
 #include "daemon/backends/cpulist.h"
@@ -25,6 +30,7 @@ struct cpu_device {
 	uint32_t index;
 	cpu_set_t cpus;
 	struct gang *gang;
+	uint64_t used;		/* of its own memory */
 };
 
 struct cpu_kernel {
@@ -37,9 +43,11 @@ struct cpu_kernel {
 static cpu_set_t groups[MAX_GROUPS];
 static uint32_t nr_configured;
 static uint32_t nr_groups;
+static uint64_t own_memory;
 
 static int cpu_load(void)
 {
+	own_memory = 0;
 	nr_configured = 0;
 	nr_groups = 0;
 	return 0;
@@ -49,6 +57,12 @@ static int cpu_config(const char *key, const char *value)
 {
 	int err;
 
+	if (!strcmp(key, "memory")) {
+		char *end;
+
+		own_memory = strtoull(value, &end, 10);
+		return *end || end == value ? -EINVAL : 0;
+	}
 	if (strcmp(key, "group"))
 		return -ENOENT;
 	if (nr_configured == MAX_GROUPS)
@@ -176,9 +190,9 @@ static int cpu_info(void *dev, struct arax_backend_info *info)
 	struct cpu_device *d = dev;
 
 	info->kind = ARAX_DEVICE_CPU;
-	info->lanes = 1;
+	info->lanes = own_memory ? 2 : 1;
 	info->units = (uint32_t)CPU_COUNT(&d->cpus);
-	info->memory = 0;
+	info->memory = own_memory;
 	snprintf(info->name, sizeof(info->name), "cpu%u", d->index);
 	cpulist_format(&d->cpus, info->cpus, sizeof(info->cpus));
 	return 0;
@@ -233,6 +247,59 @@ static int cpu_run(void *dev, struct arax_backend_run *run)
 	return k->fn(run->launch);
 }
 
+/* ------------------------------------------------------------------ */
+/* Memory of its own                                                   */
+
+/* In front of what was allocated. */
+struct cpu_block {
+	uint64_t bytes;
+	uint8_t pad[56];
+};
+
+static int cpu_alloc(void *dev, uint64_t bytes, uint64_t wanted, uint64_t *address)
+{
+	struct cpu_device *d = dev;
+	struct cpu_block *b;
+	uint64_t used;
+
+	if (wanted)
+		return -EOPNOTSUPP;
+	used = __atomic_add_fetch(&d->used, bytes, __ATOMIC_RELAXED);
+	if (used < bytes || used > own_memory)
+		goto full;
+	b = mmap(NULL, bytes + sizeof(*b), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		 -1, 0);
+	if (b == MAP_FAILED)
+		goto full;
+	b->bytes = bytes;
+	*address = (uintptr_t)(b + 1);
+	return 0;
+full:
+	__atomic_sub_fetch(&d->used, bytes, __ATOMIC_RELAXED);
+	return -ENOMEM;
+}
+
+static void cpu_free(void *dev, uint64_t address)
+{
+	struct cpu_block *b = (struct cpu_block *)(uintptr_t)address - 1;
+	struct cpu_device *d = dev;
+
+	__atomic_sub_fetch(&d->used, b->bytes, __ATOMIC_RELAXED);
+	munmap(b, b->bytes + sizeof(*b));
+}
+
+static int cpu_copy_in(void *dev, uint32_t lane, uint64_t to, const void *from, uint64_t bytes)
+{
+	memcpy((void *)(uintptr_t)to, from, bytes);
+	return 0;
+}
+
+static int cpu_copy_out(void *dev, uint32_t lane, void *to, uint64_t from, uint64_t bytes)
+{
+	memcpy(to, (const void *)(uintptr_t)from, bytes);
+	return 0;
+}
+
 const struct arax_backend cpu_backend = {
 	.struct_size = sizeof(cpu_backend),
 	.api_version = ARAX_BACKEND_API,
@@ -248,4 +315,8 @@ const struct arax_backend cpu_backend = {
 	.kernel_load = cpu_kernel_load,
 	.kernel_unload = cpu_kernel_unload,
 	.run = cpu_run,
+	.alloc = cpu_alloc,
+	.free = cpu_free,
+	.copy_in = cpu_copy_in,
+	.copy_out = cpu_copy_out,
 };

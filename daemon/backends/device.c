@@ -272,12 +272,18 @@ static int filter_set(void *arg, const char *key, const char *value)
 }
 
 static int configure_backend(struct backend *b, const struct config_list *options,
-			     const struct config_list *groups)
+			     const struct config *cpu)
 {
 	int err = 0;
 
-	for (size_t i = 0; !err && groups && i < groups->count; i++)
-		err = b->plugin.ops.config("group", groups->items[i]);
+	for (size_t i = 0; !err && cpu && i < cpu->cpu.groups.count; i++)
+		err = b->plugin.ops.config("group", cpu->cpu.groups.items[i]);
+	if (!err && cpu && cpu->cpu.memory) {
+		char bytes[24];
+
+		snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)cpu->cpu.memory);
+		err = b->plugin.ops.config("memory", bytes);
+	}
 	for (size_t i = 0; !err && options && i < options->count; i++)
 		err = set_option(options->items[i], backend_set, b, "backend", b->name);
 	if (!err && b->plugin.ops.config_complete)
@@ -287,7 +293,7 @@ static int configure_backend(struct backend *b, const struct config_list *option
 
 /* A backend whose stack is absent is no error: the others go on. */
 static int open_backend(struct devices *d, const char *name, const char *file,
-			const struct config_list *options, const struct config_list *groups)
+			const struct config_list *options, const struct config *cpu)
 {
 	struct backend *b = &d->backends[d->nr_backends];
 	char why[512] = "";
@@ -315,7 +321,7 @@ static int open_backend(struct devices *d, const char *name, const char *file,
 		return err;
 	}
 	b->loaded = true;
-	err = configure_backend(b, options, groups);
+	err = configure_backend(b, options, cpu);
 	if (err) {
 		log_err("backend can't be configured", log_str("backend", name), log_errno(err));
 		return err;
@@ -381,7 +387,7 @@ int devices_open(const struct config *config, struct devices **devices)
 	for (size_t i = 0; !err && i < config->nr_filters; i++)
 		err = open_filter(d, &config->filters[i]);
 	if (!err && config->cpu.enable)
-		err = open_backend(d, "cpu", NULL, NULL, &config->cpu.groups);
+		err = open_backend(d, "cpu", NULL, NULL, config);
 	for (size_t i = 0; !err && i < config->nr_backends; i++)
 		err = open_backend(d, config->backends[i].name, config->backends[i].file,
 				   &config->backends[i].options, NULL);

@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "daemon/dispatch/poller.h"
+#include "daemon/dispatch/remote.h"
 #include "daemon/log.h"
+#include "daemon/memory/memory.h"
 
 #define TAKE_MAX	256u		/* ring entries of one turn */
 #define TURN_NS		50000u		/* inline work before looking at the rings again */
@@ -126,6 +128,8 @@ static uint32_t take_entries(struct poller *p, struct link *l)
 			graph_cancel(l->graph, d->tag);
 			break;
 		case ARAX_DISPATCH_UNBLOCK:
+			if (p->memory)
+				memory_distrust(p->memory);
 			graph_unblock(l->graph, d->tag, d->error);
 			break;
 		case ARAX_DISPATCH_BUFFER:
@@ -188,8 +192,7 @@ static int take_ready(struct poller *p, struct link *l, uint64_t first)
 				return n;
 			}
 		} else if (!anything_runs(p, node)) {
-			run_refuse(p, node, node->d.opcode == ARAX_OP_LAUNCH ? -ENOEXEC :
-							       -EOPNOTSUPP);
+			run_refuse(p, node, run_why_not(p, node));
 		} else if (sched_push(p->sched, node, poller_ns(p))) {
 			run_refuse(p, node, -ENOMEM);
 		}
@@ -635,7 +638,9 @@ static void forget(void *arg, struct graph_node *node)
 int poller_create(const struct config *config, const struct registry *registry,
 		  struct devices *devices, struct poller **out)
 {
-	struct sched_params sp = { .ops = { .can_run = run_can } };
+	struct sched_params sp = {
+		.ops = { .can_run = run_can },
+	};
 	struct poller *p;
 	int err;
 
@@ -664,7 +669,12 @@ int poller_create(const struct config *config, const struct registry *registry,
 	err = poller_watch(p, p->event_fd, &p->event_watch, false);
 	if (err)
 		goto fail;
+	err = remote_create(p, devices);
+	if (err)
+		goto fail;
 	sp.arg = p;
+	if (p->memory)
+		sp.ops.transfer_ns = remote_transfer_ns;
 	p->sched = sched_create(&sp);
 	if (!p->sched) {
 		err = -errno;

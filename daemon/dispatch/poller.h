@@ -27,6 +27,7 @@
 #define POLLER_BATCH	16	/* commits at most before they are told: the client reads while we run on */
 
 struct host_thread;
+struct memory;
 struct run;
 
 /* Whether a device can run a kernel. */
@@ -65,6 +66,7 @@ struct poller {
 	const struct config *config;
 	const struct registry *registry;
 	struct poller_device *devs;
+	struct memory *memory;		/* of devices that have their own; NULL: none has */
 	uint32_t nr_devs;
 	uint8_t *runnable;		/* [kernel index * nr_devs + device]: RUNNABLE_* */
 	bool exact;			/* now was read for the task that comes next */
@@ -83,6 +85,7 @@ struct poller {
 	uint64_t inline_ns;
 	uint64_t next_house;
 	uint64_t next_slow;
+	uint64_t next_complaint;	/* ticks: a tenant shall not fill the log */
 	uint64_t last_tenant;
 	long lost_cpu;			/* times, as last seen by lost_cpu() */
 	uint64_t mixed_until;		/* tasks of several tenants came lately */
@@ -129,6 +132,9 @@ void poller_unwatch(struct poller *p, int fd);
 #define POLLER_COUNT(p, what) \
 	__atomic_store_n(&(p)->stats.what, (p)->stats.what + 1, __ATOMIC_RELAXED)
 
+/* A buffer is going: nothing here knows its mapping any more.  No task uses it. */
+void poller_buffer_gone(struct poller *p, struct mapping *m);
+
 /* (poller) CLOCK_MONOTONIC now, to some microseconds. */
 static inline uint64_t poller_ns(const struct poller *p)
 {
@@ -163,6 +169,8 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node);
 bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *outcome);
 /* Ends a task without running it, before sched_push(). */
 void run_refuse(struct poller *p, struct graph_node *node, int result);
+/* What a task ends with that no device can run. */
+int run_why_not(struct poller *p, const struct graph_node *node);
 bool run_can(void *arg, const struct graph_node *node, uint32_t device);
 int runs_create(struct poller *p, struct devices *devices);
 void runs_destroy(struct poller *p);

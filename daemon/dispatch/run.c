@@ -11,6 +11,8 @@
 
 #include "daemon/dispatch/host.h"
 #include "daemon/dispatch/poller.h"
+#include "daemon/dispatch/remote.h"
+#include "daemon/dispatch/run.h"
 #include "daemon/log.h"
 #include "daemon/memory/mapping.h"
 
@@ -18,26 +20,7 @@
 
 #define MAX_LANES	64u
 #define MIXED_US	1000u
-
-/*
- * A lane's present task.  While it is on another thread that thread owns the
- * runner's part and the ranges; it comes back through the poller's work queue.
- */
-struct run {
-	struct work work;
-	struct host_job job;
-	struct runner_task rt;
-	struct poller *poller;
-	struct link *link;
-	struct graph_node *node;
-	uint32_t device;
-	uint32_t lane;
-	bool direct;		/* by run_direct() */
-	bool here;		/* it ran on the thread that ends it */
-	uint64_t start;		/* ticks */
-	struct arax_launch_range ranges[ARAX_MAX_RANGES];
-	struct runner_buffer buffers[ARAX_MAX_RANGES];
-};
+#define COMPLAIN_US	1000000u
 
 static const struct kernel *kernel_of(const struct graph_node *node)
 {
@@ -54,7 +37,35 @@ bool run_can(void *arg, const struct graph_node *node, uint32_t device)
 	if (node->d.opcode != ARAX_OP_LAUNCH)
 		return p->devs[device].host;
 	k = kernel_of(node);
-	return k && p->runnable[k->index * p->nr_devs + device];
+	return k && p->runnable[k->index * p->nr_devs + device] &&
+	       (!p->devs[device].dev->info.memory || remote_fits(p, node, device));
+}
+
+int run_why_not(struct poller *p, const struct graph_node *node)
+{
+	const struct kernel *k;
+	uint64_t bytes = 0, most = 0;
+	uint32_t i;
+
+	if (node->d.opcode != ARAX_OP_LAUNCH)
+		return -EOPNOTSUPP;
+	k = kernel_of(node);
+	for (i = 0; k && i < p->nr_devs; i++)
+		if (p->runnable[k->index * p->nr_devs + i] && most < p->devs[i].dev->info.memory)
+			most = p->devs[i].dev->info.memory;
+	if (!most)
+		return -ENOEXEC;
+	if (p->now >= p->next_complaint) {
+		p->next_complaint = p->now + COMPLAIN_US * p->ticks.per_us;
+		for (i = 0; i < node->d.nr_ranges; i++)
+			bytes += (uint64_t)(node->ranges[i].count - 1) * node->ranges[i].stride +
+				 node->ranges[i].length;
+		log_warn("task has more data than any device that could run it has memory",
+			 log_str("kernel", k->sig.name), log_u64("bytes", bytes),
+			 log_u64("device_bytes", most),
+			 log_str("remedy", "give it smaller ranges"));
+	}
+	return -ENOMEM;
 }
 
 void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct commit_info *i)
@@ -141,6 +152,13 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 
 	if (run->direct) {
 		sched_charge(p->sched, node, run->device, device_ns, learn);
+	} else if (unlikely(run->remote && node->d.opcode == ARAX_OP_LAUNCH)) {
+		/* The tenant had the device for all of it; the next time data may be there. */
+		sched_finish(p->sched, node, device_ns, false);
+		if (learn)
+			sched_observe(p->sched, sched_kernel_key(node), run->device,
+				      sched_work(node), run->rt.device_ns);
+		pd->lanes_busy &= ~(1ull << run->lane);
 	} else {
 		sched_finish(p->sched, node, device_ns, learn);
 		pd->lanes_busy &= ~(1ull << run->lane);
@@ -180,6 +198,12 @@ static void finish(struct run *run, uint64_t device_ns, int result)
 
 	if (node->d.submit_ns && node->d.submit_ns < start_ns)
 		info.wait_ns = start_ns - node->d.submit_ns;
+	if (unlikely(p->memory)) {
+		if (run->held)
+			remote_settle(run);
+		else
+			remote_host_wrote(l, node);
+	}
 	if (unlikely(result)) {
 		run->here = false;
 		finish_failed(run, &info);
@@ -205,7 +229,7 @@ static void came_back(struct work *w)
 {
 	struct run *run = run_of_work(w);
 
-	finish(run, run->rt.device_ns, run->rt.result);
+	finish(run, run->rt.hold_ns, run->rt.result);
 }
 
 /* On a lane's thread. */
@@ -223,7 +247,7 @@ static void host_done(struct host_job *job)
 	uint64_t start = monotonic_ns();
 
 	run->rt.result = host_run(&run->node->d, run->ranges, run->node->args);
-	run->rt.device_ns = monotonic_ns() - start;
+	run->rt.hold_ns = monotonic_ns() - start;
 	poller_post(run->poller, &run->work);
 }
 
@@ -336,7 +360,7 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 	/* Another thread polls now; the clock is its own, but these are copies. */
 	end = ticks_now(&(struct ticks){ .tsc = tsc });
 	run->rt.result = result;
-	run->rt.device_ns = ticks_to_ns(&(struct ticks){ .mult = mult }, end - start);
+	run->rt.hold_ns = ticks_to_ns(&(struct ticks){ .mult = mult }, end - start);
 	poller_post(p, &run->work);
 	return RUN_LOST;
 }
@@ -371,6 +395,14 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 		find_buffers(run);
 	if (launch)
 		fill_launch(run, k, worker);
+	if (launch && run->remote) {
+		err = remote_begin(run);
+		if (err) {
+			finish(run, 0, err);
+			return RUN_DONE;
+		}
+		worker = true;	/* elsewhere, that is */
+	}
 	if (!worker && sched_is_short(p->sched, node, node->device, p->inline_ns))
 		return run_inline(p, run, pd, launch);
 	POLLER_COUNT(p, handed);
@@ -445,7 +477,8 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 
 static bool runs_here(const struct poller_device *pd, const struct kernel *k)
 {
-	return pd->dev->info.kind == ARAX_DEVICE_CPU && !runner_needs_worker(pd->runner, k);
+	return pd->dev->info.kind == ARAX_DEVICE_CPU && !pd->dev->info.memory &&
+	       !runner_needs_worker(pd->runner, k);
 }
 
 static int device_create(struct poller *p, struct poller_device *pd, struct device *dev)
@@ -460,8 +493,12 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 	pd->runs = calloc(pd->lanes + 1, sizeof(*pd->runs));
 	if (!pd->runs)
 		return -ENOMEM;
-	for (i = 0; i < pd->lanes; i++)
+	for (i = 0; i < pd->lanes; i++) {
 		init_run(&pd->runs[i], p, dev->index, i);
+		err = dev->info.memory ? remote_prepare(&pd->runs[i]) : 0;
+		if (err)
+			return err;
+	}
 	/* It keeps no lane, and the launch is told of the first one. */
 	pd->direct = &pd->runs[pd->lanes];
 	init_run(pd->direct, p, dev->index, 0);
@@ -469,7 +506,7 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 	err = runner_create(dev, p->registry, p->config, &pd->runner);
 	if (err)
 		return err;
-	if (!dev->info.memory && dev->info.kind == ARAX_DEVICE_CPU) {
+	if (dev->info.kind == ARAX_DEVICE_CPU) {
 		err = host_thread_create("arax-host", &pd->host);
 		if (err)
 			return err;
@@ -491,6 +528,7 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 
 int runs_create(struct poller *p, struct devices *devices)
 {
+	bool host = false;
 	uint32_t i;
 	int err;
 
@@ -503,20 +541,37 @@ int runs_create(struct poller *p, struct devices *devices)
 		err = device_create(p, &p->devs[i], devices_at(devices, i));
 		if (err)
 			return err;
+		host = host || p->devs[i].host;
 	}
-	return 0;
+	/* Copies and fills are on the host's pages: some device has to stand for them. */
+	return host || !p->nr_devs ? 0 : host_thread_create("arax-host", &p->devs[0].host);
+}
+
+void poller_buffer_gone(struct poller *p, struct mapping *m)
+{
+	uint32_t i;
+
+	for (i = 0; p->devs && i < p->nr_devs; i++)
+		if (p->devs[i].runner)
+			runner_drop_buffer(p->devs[i].runner, m->serial);
+	if (m->copies)
+		memory_buffer_gone(p->memory, m->copies);
+	m->copies = NULL;
 }
 
 void runs_destroy(struct poller *p)
 {
-	uint32_t i;
+	uint32_t i, j;
 
 	for (i = 0; p->devs && i < p->nr_devs; i++) {
 		host_thread_destroy(p->devs[i].host);
 		if (p->devs[i].runner)
 			runner_destroy(p->devs[i].runner);
+		for (j = 0; p->devs[i].runs && j <= p->devs[i].lanes; j++)
+			free(p->devs[i].runs[j].remote);
 		free(p->devs[i].runs);
 	}
+	remote_destroy(p);
 	free(p->devs);
 	free(p->runnable);
 	p->devs = NULL;

@@ -347,15 +347,13 @@ void broker_reap(struct broker *b)
 
 	while (bb) {
 		struct bbuf *next = bb->reap;
-		uint32_t i;
 
 		pthread_mutex_lock(&b->ident_lock);
 		clist_del(&bb->ident);
 		pthread_mutex_unlock(&b->ident_lock);
 		mapping_clear(&b->link.mappings, bb->map.id);
-		for (i = 0; p && i < p->nr_devs; i++)
-			if (p->devs[i].runner)
-				runner_drop_buffer(p->devs[i].runner, bb->map.serial);
+		if (p)
+			poller_buffer_gone(p, &bb->map);
 		guard_remove(bb->map.guard);
 		munmap(bb->map.base, bb->map.bytes);
 		close(bb->map.fd);

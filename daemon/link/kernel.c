@@ -174,13 +174,10 @@ static void kernel_drop(struct link *l, uint64_t buffer)
 {
 	struct kernel_link *k = of(l);
 	struct mapping *m = mapping_find(&l->mappings, buffer);
-	struct poller *p = l->poller;
-	uint32_t i;
 
 	if (!m)
 		return;
-	for (i = 0; i < p->nr_devs; i++)
-		runner_drop_buffer(p->devs[i].runner, m->serial);
+	poller_buffer_gone(l->poller, m);
 	unmap_buffer(k, (struct kernel_buffer *)m);
 }
 

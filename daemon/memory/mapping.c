@@ -44,6 +44,16 @@ void mapping_clear(struct mappings *m, uint32_t id)
 		__atomic_store_n(&chunk[place % MAPPING_CHUNK], NULL, __ATOMIC_RELEASE);
 }
 
+void mappings_each(struct mappings *m, void (*fn)(struct mapping *map, void *arg), void *arg)
+{
+	uint32_t i, j;
+
+	for (i = 0; i < MAPPING_CHUNKS; i++)
+		for (j = 0; m->chunks[i] && j < MAPPING_CHUNK; j++)
+			if (m->chunks[i][j])
+				fn(m->chunks[i][j], arg);
+}
+
 void mappings_destroy(struct mappings *m)
 {
 	uint32_t i;

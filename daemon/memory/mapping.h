@@ -15,6 +15,8 @@
 
 #include <stdint.h>
 
+struct memory_buffer;
+
 /**
  * struct mapping - a buffer
  * @base:	its first byte
@@ -23,6 +25,7 @@
  * @serial:	unique in this process, for caches
  * @fd:		mappable read/write; the link's
  * @guard:	see guard.h
+ * @copies:	(poller) on devices with memory of their own, see memory.h; NULL: none
  */
 struct mapping {
 	uint8_t *base;
@@ -31,6 +34,7 @@ struct mapping {
 	uint32_t id;
 	int fd;
 	uint32_t guard;
+	struct memory_buffer *copies;
 };
 
 #define MAPPING_CHUNK	1024u
@@ -43,6 +47,7 @@ struct mappings {
 /* -ENOMEM.  The mapping is the caller's. */
 int mapping_set(struct mappings *m, struct mapping *map);
 void mapping_clear(struct mappings *m, uint32_t id);
+void mappings_each(struct mappings *m, void (*fn)(struct mapping *map, void *arg), void *arg);
 void mappings_destroy(struct mappings *m);
 uint64_t mapping_serial(void);
 

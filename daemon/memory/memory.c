@@ -150,10 +150,12 @@ void memory_distrust(struct memory *m)
 static uint64_t missing(const struct memory *m, uint32_t device, const struct memory_range *r,
 			uint64_t seq)
 {
-	const struct memory_extent *e = extent_find(r->buffer, device, r->offset,
-						    memory_range_end(r));
+	const struct memory_extent *e = NULL;
 	uint64_t sum = 0, start, bytes, end, gap_start, gap_end;
 	uint32_t i;
+
+	if (r->buffer)
+		e = extent_find(r->buffer, device, r->offset, memory_range_end(r));
 
 	for (i = 0; i < memory_rows(r); i++) {
 		start = memory_row(r, i, &bytes);

@@ -125,7 +125,10 @@ void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offse
 /* A task that waited for a timeline goes on: no copy made before now is trusted. */
 void memory_distrust(struct memory *m);
 
-/* Time to bring what is missing of @ranges to @device, by the copies so far; ns. */
+/*
+ * Time to bring what is missing of @ranges to @device and take the results back, by
+ * the copies so far; ns.  A buffer of NULL is nowhere but on the host.
+ */
 uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
 			    uint32_t nr, uint64_t seq);
 

@@ -83,6 +83,11 @@ static int load_locked(struct runner *r, const struct kernel *k, struct handle *
 		h->err = -ENOEXEC;
 		return h->err;
 	}
+	if (!r->host && r->dev->info.kind == ARAX_DEVICE_CPU &&
+	    k->addressing == KERNEL_ADDRESSING_DATA) {
+		h->err = -EOPNOTSUPP;
+		return h->err;
+	}
 	desc.flags = k->split ? ARAX_KERNEL_SPLIT : 0;
 	desc.fd = impl->fd;
 	desc.file = impl->file;
@@ -406,6 +411,20 @@ static struct runner_task *next_task(struct lane *lane)
 	return t;
 }
 
+static void run_staged(struct runner *r, struct runner_task *t)
+{
+	uint64_t start = t->enter ? now_ns() : 0;
+
+	t->flags |= RUNNER_TIMED;
+	t->result = t->enter ? t->enter(t) : 0;
+	if (!t->result) {
+		runner_run(r, t);
+		if (t->leave)
+			t->result = t->leave(t, t->result);
+	}
+	t->hold_ns = t->enter ? now_ns() - start : t->device_ns;
+}
+
 static void *lane_main(void *arg)
 {
 	struct lane *lane = arg;
@@ -415,8 +434,7 @@ static void *lane_main(void *arg)
 	snprintf(name, sizeof(name), "arax-%.8s", lane->runner->dev->info.name);
 	pthread_setname_np(pthread_self(), name);
 	while ((t = next_task(lane))) {
-		t->flags |= RUNNER_TIMED;
-		runner_run(lane->runner, t);
+		run_staged(lane->runner, t);
 		t->done(t);
 	}
 	/* What was queued and not begun. */

@@ -28,6 +28,8 @@
  *		be loaded
  *   -EAGAIN	no worker could be started (logged)
  *   -EINVAL	a range that does not fit its buffer
+ *   -EOPNOTSUPP	addressing = data on a device of this process that has memory of
+ *		its own: no worker can see it
  */
 #ifndef ARAX_DAEMON_WORKER_RUNNER_H
 #define ARAX_DAEMON_WORKER_RUNNER_H
@@ -63,7 +65,11 @@ struct runner_buffer {
  * @flags:	RUNNER_*
  * @lane:	0 .. lanes - 1
  * @deadline_ns: CLOCK_MONOTONIC, 0: none
+ * @enter, @leave: on the lane's thread around a run by runner_submit(): @enter
+ *		returns 0 or a negative errno, then the task does not run; @leave is
+ *		given the kernel's result and returns the task's.  NULL: none
  * @result, @device_ns: out
+ * @hold_ns:	out, of runner_submit(): @device_ns, @enter and @leave together
  * @done:	called once after runner_submit, on a lane thread: be short, don't
  *		block, don't call back into the runner except runner_submit
  * @next:	the runner's
@@ -79,6 +85,9 @@ struct runner_task {
 	uint64_t deadline_ns;
 	int32_t result;
 	uint64_t device_ns;
+	uint64_t hold_ns;
+	int (*enter)(struct runner_task *task);
+	int (*leave)(struct runner_task *task, int result);
 	void (*done)(struct runner_task *task);
 	struct runner_task *next;
 };

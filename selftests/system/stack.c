@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "stack.h"
 
+#include <errno.h>
 #include <unistd.h>
 
 static void explain(const char *call, int err)
@@ -92,4 +93,12 @@ void stack_wait_books(struct stack *s, uint64_t bytes, uint64_t tasks, uint64_t 
 	CHECK_EQ(u.counters[ARAX_RES_MEMORY].used, bytes);
 	CHECK_EQ(u.counters[ARAX_RES_TASKS].used, tasks);
 	CHECK_EQ(u.counters[ARAX_RES_CONTEXTS].used, contexts);
+}
+
+int stack_worker_result(struct stack *s, int result)
+{
+	struct arax_device d = { .size = sizeof(d) };
+
+	CHECK_EQ(arax_get_device(s->ax, 0, &d), 0);
+	return d.memory ? -ENOEXEC : result;
 }

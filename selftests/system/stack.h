@@ -27,6 +27,11 @@ void stack_launch(struct stack *s, struct arax_queue *q, const char *kernel,
 		  struct arax_buffer *b, uint32_t value, struct arax_event *event);
 /* Is this the kernel link? */
 int stack_on_kernel(struct stack *s);
+/*
+ * @result, or what a kernel with addressing = data ends with where the devices have
+ * memory of their own: no worker process could see it, and araxd itself must not run it.
+ */
+int stack_worker_result(struct stack *s, int result);
 /* The user's books: bytes, tasks, contexts in use now. */
 struct arax_usage stack_user(struct stack *s);
 /* Waits until the user has no more than these; fails after 20 s. */

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+#include "daemon/dispatch/remote.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/dispatch/run.h"
+#include "daemon/log.h"
+
+static int do_alloc(void *dev, uint64_t bytes, uint64_t *address)
+{
+	return device_alloc(dev, bytes, 0, address);
+}
+
+static void do_free(void *dev, uint64_t address)
+{
+	device_free(dev, address);
+}
+
+static int do_copy_in(void *dev, uint32_t lane, uint64_t to, const void *from, uint64_t bytes)
+{
+	return device_copy_in(dev, lane, to, from, bytes);
+}
+
+static int do_copy_out(void *dev, uint32_t lane, void *to, uint64_t from, uint64_t bytes)
+{
+	return device_copy_out(dev, lane, to, from, bytes);
+}
+
+int remote_create(struct poller *p, struct devices *devices)
+{
+	static const struct memory_ops ops = { do_alloc, do_free, do_copy_in, do_copy_out };
+	uint32_t i, n = devices_count(devices);
+	int err;
+
+	for (i = 0; i < n; i++) {
+		struct device *dev = devices_at(devices, i);
+
+		if (!dev->info.memory)
+			continue;
+		err = p->memory ? 0 : memory_create(n, &p->memory);
+		if (!err)
+			err = memory_add_device(p->memory, dev->index, &ops, dev,
+						dev->info.memory);
+		if (err)
+			return err;
+		log_info("device has memory of its own", log_str("device", dev->info.name),
+			 log_u64("bytes", dev->info.memory));
+	}
+	return 0;
+}
+
+static void forget_copies(struct mapping *m, void *arg)
+{
+	if (m->copies)
+		memory_buffer_gone(arg, m->copies);
+	m->copies = NULL;
+}
+
+void remote_destroy(struct poller *p)
+{
+	uint32_t i;
+
+	for (i = 0; p->memory && i < p->nr_links; i++)
+		mappings_each(&p->links[i]->mappings, forget_copies, p->memory);
+	memory_destroy(p->memory);
+	p->memory = NULL;
+}
+
+/* On the lane's thread. */
+static int enter(struct runner_task *rt)
+{
+	struct run *run = (struct run *)((char *)rt - offsetof(struct run, rt));
+	uint32_t i, nr = rt->launch.nr_ranges;
+	int err;
+
+	err = memory_enter(run->poller->memory, run->device, run->lane, run->remote, nr, run->seq);
+	if (err)
+		return err;
+	run->held = true;
+	for (i = 0; i < nr; i++)
+		run->ranges[i].data = (void *)(uintptr_t)run->remote[i].address;
+	return 0;
+}
+
+static int leave(struct runner_task *rt, int result)
+{
+	struct run *run = (struct run *)((char *)rt - offsetof(struct run, rt));
+
+	return memory_leave(run->poller->memory, run->device, run->lane, run->remote,
+			    rt->launch.nr_ranges, result);
+}
+
+int remote_prepare(struct run *run)
+{
+	run->remote = calloc(ARAX_MAX_RANGES, sizeof(*run->remote));
+	if (!run->remote)
+		return -ENOMEM;
+	run->rt.enter = enter;
+	run->rt.leave = leave;
+	return 0;
+}
+
+static void fill_range(struct memory_range *to, struct memory_buffer *buffer,
+		       const struct graph_node *node, uint32_t i)
+{
+	const struct arax_dispatch_range *r = &node->ranges[i];
+
+	*to = (struct memory_range){
+		.buffer = buffer, .offset = r->offset, .length = r->length, .stride = r->stride,
+		.count = r->count, .access = node->d.access >> 2 * i & ARAX_INOUT,
+	};
+}
+
+int remote_begin(struct run *run)
+{
+	const struct graph_node *node = run->node;
+	struct poller *p = run->poller;
+	uint32_t i;
+
+	for (i = 0; i < node->d.nr_ranges; i++) {
+		struct mapping *m = link_find(run->link, node->ranges[i].buffer);
+
+		if (!m->copies)
+			m->copies = memory_buffer_create(p->memory, m->base, m->bytes);
+		if (!m->copies)
+			return -ENOMEM;
+		fill_range(&run->remote[i], m->copies, node, i);
+	}
+	run->seq = node->seq;
+	run->held = false;
+	return 0;
+}
+
+void remote_settle(struct run *run)
+{
+	if (!run->held)
+		return;
+	memory_settle(run->poller->memory, run->device, run->remote, run->node->d.nr_ranges,
+		      graph_last_seq(run->link->graph));
+	run->held = false;
+}
+
+void remote_host_wrote(struct link *l, const struct graph_node *node)
+{
+	uint32_t i;
+
+	for (i = 0; i < node->d.nr_ranges; i++) {
+		const struct arax_dispatch_range *r = &node->ranges[i];
+		const struct mapping *m;
+
+		if (!(node->d.access >> 2 * i & ARAX_OUT))
+			continue;
+		m = mapping_find(&l->mappings, r->buffer);
+		if (m && m->copies)
+			memory_host_wrote(l->poller->memory, m->copies, r->offset, r->length,
+					  r->stride, r->count);
+	}
+}
+
+bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t device)
+{
+	uint64_t room = p->devs[device].dev->info.memory;
+	uint32_t i;
+
+	for (i = 0; i < node->d.nr_ranges; i++) {
+		const struct arax_dispatch_range *r = &node->ranges[i];
+		uint64_t bytes = (uint64_t)(r->count - 1) * r->stride + r->length;
+
+		if (bytes > room)
+			return false;
+		room -= bytes;
+	}
+	return true;
+}
+
+uint64_t remote_transfer_ns(void *arg, const struct graph_node *node, uint32_t device)
+{
+	struct memory_range ranges[ARAX_MAX_RANGES];
+	const struct poller *p = arg;
+	struct link *l = node->priv;
+	uint32_t i;
+
+	if (!memory_has_device(p->memory, device))
+		return 0;
+	for (i = 0; i < node->d.nr_ranges; i++) {
+		const struct mapping *m = mapping_find(&l->mappings, node->ranges[i].buffer);
+
+		fill_range(&ranges[i], m ? m->copies : NULL, node, i);
+	}
+	return memory_transfer_ns(p->memory, device, ranges, node->d.nr_ranges, node->seq);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * remote.h - tasks on devices that have memory of their own
+ *
+ * Between the poller and daemon/memory: a lane's thread brings the data, runs the
+ * kernel and takes the results back; the other lanes' kernels run meanwhile.
+ * Where no device has memory poller.memory is NULL, and none of this happens.
+ */
+#ifndef ARAXD_DISPATCH_REMOTE_H
+#define ARAXD_DISPATCH_REMOTE_H
+
+#include "daemon/dispatch/poller.h"
+
+struct run;
+
+/* Manage the memory of those devices that have some.  0 or negative errno. */
+int remote_create(struct poller *p, struct devices *devices);
+/* Nothing runs any more; the links are still there. */
+void remote_destroy(struct poller *p);
+
+/* Make a lane of such a device ready for its tasks.  -ENOMEM. */
+int remote_prepare(struct run *run);
+
+/* After find_ranges().  -ENOMEM. */
+int remote_begin(struct run *run);
+
+/* (poller) Before the commit. */
+void remote_settle(struct run *run);
+
+/* (poller) A task on the host's pages has ended, before the commit. */
+void remote_host_wrote(struct link *l, const struct graph_node *node);
+
+/* Whether all of the task's data has room on the device at once. */
+bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t device);
+
+/* As of struct sched_ops. */
+uint64_t remote_transfer_ns(void *arg, const struct graph_node *node, uint32_t device);
+
+#endif /* ARAXD_DISPATCH_REMOTE_H */

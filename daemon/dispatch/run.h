@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* run.h - a task on a device, as run.c and remote.c see it */
+#ifndef ARAXD_DISPATCH_RUN_H
+#define ARAXD_DISPATCH_RUN_H
+
+#include "daemon/dispatch/host.h"
+#include "daemon/dispatch/poller.h"
+#include "daemon/memory/memory.h"
+
+/*
+ * A lane's present task.  While it is on another thread that thread owns the
+ * runner's part and the ranges; it comes back through the poller's work queue.
+ */
+struct run {
+	struct work work;
+	struct host_job job;
+	struct runner_task rt;
+	struct poller *poller;
+	struct link *link;
+	struct graph_node *node;
+	uint32_t device;
+	uint32_t lane;
+	bool direct;		/* by run_direct() */
+	bool here;		/* it ran on the thread that ends it */
+	uint64_t start;		/* ticks */
+	struct arax_launch_range ranges[ARAX_MAX_RANGES];
+	struct runner_buffer buffers[ARAX_MAX_RANGES];
+	struct memory_range *remote;	/* where the device has memory of its own */
+	uint64_t seq;
+	bool held;			/* between memory_enter() and memory_settle() */
+};
+
+#endif /* ARAXD_DISPATCH_RUN_H */
