@@ -322,6 +322,30 @@ START_TEST(host_devices_have_no_memory)
 }
 END_TEST
 
+START_TEST(cpus_with_memory_of_their_own)
+{
+	struct device *dev;
+	uint64_t a, b;
+	char out[8];
+
+	ck_assert_int_eq(open_with("cpu { memory = \"64K\" }"), 0);
+	dev = devices_at(devices, 0);
+	ck_assert_uint_eq(dev->info.memory, 65536);
+	ck_assert_uint_gt(dev->info.lanes, 1);
+	ck_assert_int_eq(device_alloc(dev, 65537, 0, &a), -ENOMEM);
+	ck_assert_int_eq(device_alloc(dev, UINT64_MAX, 0, &a), -ENOMEM);
+	ck_assert_int_eq(device_alloc(dev, 1, 4096, &a), -EOPNOTSUPP);
+	ck_assert_int_eq(device_alloc(dev, 65000, 0, &a), 0);
+	ck_assert_int_eq(device_alloc(dev, 1000, 0, &b), -ENOMEM);
+	ck_assert_int_eq(device_copy_in(dev, 0, a + 10, "morning", 8), 0);
+	ck_assert_int_eq(device_copy_out(dev, 1, out, a + 10, 8), 0);
+	ck_assert_str_eq(out, "morning");
+	device_free(dev, a);
+	ck_assert_int_eq(device_alloc(dev, 65536, 0, &b), 0);
+	device_free(dev, b);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* Filters                                                               */
 
@@ -579,6 +603,7 @@ int main(void)
 	tcase_add_test(t, unknown_and_double_names);
 	tcase_add_test(t, memory_goes_through_filters);
 	tcase_add_test(t, host_devices_have_no_memory);
+	tcase_add_test(t, cpus_with_memory_of_their_own);
 	tcase_add_test(t, error_every);
 	tcase_add_test(t, error_by_name);
 	tcase_add_test(t, error_probability);

@@ -124,6 +124,8 @@ static const struct {
 	{ "loop { poll_us = many }", "invalid integer" },
 	{ "cpu { enable = maybe }", "invalid boolean" },
 	{ "cpu { groups = { \"a\" } }", "not a CPU list" },
+	{ "cpu { memory = \"much\" }", "must be bytes" },
+	{ "cpu { memory = \"-1\" }", "must be bytes" },
 	{ "cpu { groups = { \"3-1\" } }", "not a CPU list" },
 	{ "cpu { groups = { \"\" } }", "not a CPU list" },
 	{ "cpu { groups = { \"99999\" } }", "not a CPU list" },

@@ -571,6 +571,72 @@ START_TEST(lanes_run_what_is_submitted)
 }
 END_TEST
 
+static int entered, left;
+
+static int refuse(struct runner_task *t)
+{
+	(void)t;
+	return -ENOMEM;
+}
+
+static int note_enter(struct runner_task *t)
+{
+	entered++;
+	usleep(2000);
+	return t->deadline_ns ? -EIO : 0;
+}
+
+static int note_leave(struct runner_task *t, int result)
+{
+	left++;
+	return result ? result : -EFBIG;
+}
+
+START_TEST(lanes_enter_and_leave)
+{
+	struct buffer b = make_buffer(64);
+	uint32_t us = 1000;
+	struct task k;
+
+	nr_done = entered = left = 0;
+	make_task(&k, "spin", &b, 1, &us, 4);
+	k.t.done = on_done;
+	k.t.enter = refuse;
+	k.t.leave = note_leave;
+	runner_submit(runner, &k.t);
+	await_done(1);
+	ck_assert_int_eq(k.t.result, -ENOMEM);
+	ck_assert_int_eq(left, 0);
+	k.t.enter = note_enter;
+	runner_submit(runner, &k.t);
+	await_done(2);
+	ck_assert_int_eq(entered, 1);
+	ck_assert_int_eq(left, 1);
+	ck_assert_int_eq(k.t.result, -EFBIG);
+	ck_assert_uint_ge(k.t.device_ns, 1000000);
+	ck_assert_uint_ge(k.t.hold_ns, k.t.device_ns + 2000000);
+	free_buffer(&b);
+}
+END_TEST
+
+static void setup_own_memory(void)
+{
+	setup_with("cpu { memory = \"1M\" }");
+}
+
+/* What follows a client's addresses has no place in this process. */
+START_TEST(no_worker_for_own_memory)
+{
+	struct buffer b = make_buffer(64);
+
+	ck_assert_int_eq(runner_prepare(runner, registry_find(registry, "test_groups")), 0);
+	ck_assert_int_eq(runner_prepare(runner, registry_find(registry, "test_groups_data")),
+			 -EOPNOTSUPP);
+	ck_assert_int_eq(run("test_groups_data", &b, 1, NULL, 0), -EOPNOTSUPP);
+	free_buffer(&b);
+}
+END_TEST
+
 START_TEST(destroy_cancels_what_is_queued)
 {
 	static struct task k[8];
@@ -680,6 +746,7 @@ int main(void)
 {
 	Suite *suite = suite_create("runner");
 	TCase *t = tcase_create("one core"), *wide = tcase_create("two cores");
+	TCase *own = tcase_create("own memory");
 
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, setup, teardown);
@@ -711,6 +778,7 @@ int main(void)
 	tcase_add_test(t, a_buffer_that_cannot_be_mapped);
 	tcase_add_test(t, no_program);
 	tcase_add_test(t, lanes_run_what_is_submitted);
+	tcase_add_test(t, lanes_enter_and_leave);
 	tcase_add_test(t, destroy_cancels_what_is_queued);
 	tcase_add_test(t, kill_storm);
 	suite_add_tcase(suite, t);
@@ -719,5 +787,9 @@ int main(void)
 	tcase_add_checked_fixture(wide, setup_wide, teardown);
 	tcase_add_loop_test(wide, split_visits_each_group_once, 0, 2);
 	suite_add_tcase(suite, wide);
+
+	tcase_add_checked_fixture(own, setup_own_memory, teardown);
+	tcase_add_test(own, no_worker_for_own_memory);
+	suite_add_tcase(suite, own);
 	return be_main(suite);
 }
