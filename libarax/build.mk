@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The client library: shared, static and its pkg-config file.
 
-LIBARAX_SRC := $(addprefix libarax/,buffer.c complete.c context.c error.c ffi.c link.c \
+LIBARAX_SRC := $(addprefix libarax/,access.c buffer.c complete.c context.c error.c ffi.c link.c \
 	link_broker.c link_kernel.c query.c queue.c ring.c submit.c timeline.c wait.c)
 LIBARAX_SO  := $(B)/lib/libarax.so.$(VERSION)
 LIBARAX_A   := $(B)/lib/libarax.a

@@ -5,6 +5,8 @@
  */
 #include "stack.h"
 
+#include <errno.h>
+
 #define BYTES	65536
 #define WORDS	(BYTES / 4)
 
@@ -75,5 +77,81 @@ TEST(host_writes_before_it_signals)
 		CHECK_EQ(arax_wait(&last, arax_deadline(60 * SECOND)), 0);
 		expect(x, 100 * round + 1);
 	}
+	stack_close(&s);
+}
+
+/* A reader waits for who writes its bytes, and for nobody else. */
+TEST(access_waits_for_its_producers)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *a = stack_buffer(&s, BYTES), *b = stack_buffer(&s, 4096);
+	struct arax_range half = arax_part(a, ARAX_IN, 0, BYTES / 2);
+	uint32_t *x = arax_buffer_data(a), i;
+	struct arax_event slow = { 0 };
+
+	/* With nothing in flight. */
+	CHECK_EQ(arax_access_begin(s.q, half, arax_deadline(0)), 0);
+	CHECK_EQ(arax_access_end(s.q, half), 0);
+	stack_launch(&s, s.q, "st_spin", b, 1000000, &slow);
+	for (i = 0; i < 20; i++)
+		stack_launch(&s, s.q, "st_add", a, 1, NULL);
+	CHECK_EQ(arax_access_begin(s.q, half, arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(x[0], 20);
+	CHECK_EQ(x[WORDS / 2 - 1], 20);
+	CHECK_EQ(arax_access_end(s.q, half), 0);
+	CHECK_EQ(arax_test(&slow), 0);
+	/* A write among tasks, in its turn. */
+	half.access = ARAX_INOUT;
+	CHECK_EQ(arax_access_begin(s.q, half, arax_deadline(60 * SECOND)), 0);
+	x[0] = 1000;
+	CHECK_EQ(arax_access_end(s.q, half), 0);
+	stack_launch(&s, s.q, "st_add", a, 1, NULL);
+	CHECK_EQ(arax_access_begin(s.q, half, arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(x[0], 1001);
+	CHECK_EQ(x[1], 21);
+	CHECK_EQ(arax_access_end(s.q, half), 0);
+	CHECK_EQ(arax_test(&slow), 0);
+	CHECK_EQ(arax_wait(&slow, arax_deadline(60 * SECOND)), 0);
+	stack_close(&s);
+}
+
+TEST(access_runs_out_of_time)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *a = stack_buffer(&s, 4096);
+	struct arax_event slow = { 0 };
+	int i;
+
+	stack_launch(&s, s.q, "st_spin", a, 300000, &slow);
+	/* What was given up does not keep those behind it from running. */
+	for (i = 0; i < 10; i++)
+		CHECK_EQ(arax_access_begin(s.q, arax_inout(a), arax_deadline(SECOND / 1000)),
+			 -ETIMEDOUT);
+	stack_launch(&s, s.q, "st_add", a, 1, NULL);
+	CHECK_EQ(arax_access_begin(s.q, arax_in(a), arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(arax_wait(&slow, arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(arax_queue_finish(s.q, arax_deadline(60 * SECOND)), 0);
+	stack_close(&s);
+}
+
+TEST(access_tells_of_failure)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *a = stack_buffer(&s, 4096), *b = stack_buffer(&s, 4096);
+	struct arax_range r = arax_in(a);
+	struct arax_event slow = { 0 };
+
+	stack_launch(&s, s.q, "st_spin", a, 100000, NULL);
+	stack_launch(&s, s.q, "st_fail", a, EDOM, NULL);
+	stack_launch(&s, s.q, "st_spin", b, 100000, &slow);
+	CHECK_EQ(arax_access_begin(s.q, r, arax_deadline(60 * SECOND)), -ECANCELED);
+	CHECK_EQ(arax_access_begin(s.q, arax_in(b), arax_deadline(60 * SECOND)), 0);
+	r.access = 0;
+	CHECK_EQ(arax_access_begin(s.q, r, arax_deadline(0)), -EINVAL);
+	CHECK_EQ(arax_access_end(s.q, r), -EINVAL);
+	r = arax_part(b, ARAX_IN, 4096, 1);
+	stack_launch(&s, s.q, "st_spin", b, 100000, NULL);
+	CHECK_EQ(arax_access_begin(s.q, r, arax_deadline(60 * SECOND)), -EINVAL);
+	CHECK_EQ(arax_wait(&slow, arax_deadline(60 * SECOND)), 0);
 	stack_close(&s);
 }

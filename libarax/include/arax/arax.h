@@ -377,6 +377,21 @@ int arax_marker(struct arax_queue *queue, struct arax_event *event);
 int arax_call(struct arax_queue *queue, uint32_t service, const void *args, size_t arg_len,
 	      const struct arax_range *ranges, size_t nr_ranges, struct arax_event *event);
 
+/*
+ * The program itself is about to read (ARAX_IN) or write (ARAX_OUT, ARAX_INOUT)
+ * these bytes, through arax_buffer_data().  Waits for just those tasks that a task
+ * with this range, submitted to @queue now, would wait for: to read, for those that
+ * write some of the bytes; to write, for those that read some as well.  All others
+ * go on, and no call is needed where none of them is in flight.  Tasks submitted
+ * after arax_access_end() see what was written; until then none should be that
+ * touches the bytes.
+ *
+ * 0; -ECANCELED: what the bytes were to come from has failed, while it was waited
+ * for; -ETIMEDOUT; -EINVAL: a bad access, or a range beyond its buffer.
+ */
+int arax_access_begin(struct arax_queue *queue, struct arax_range range, uint64_t deadline);
+int arax_access_end(struct arax_queue *queue, struct arax_range range);
+
 /* ------------------------------------------------------------------ */
 /* Tasks, in full                                                      */
 
