@@ -22,6 +22,7 @@
 #include "daemon/memory/guard.h"
 #include "daemon/notify.h"
 #include "daemon/observe/stats.h"
+#include "daemon/observe/trace.h"
 #include "daemon/options.h"
 #include "daemon/tenants/tenants.h"
 #include "libarax/admin/cgroup.h"
@@ -199,6 +200,20 @@ static int open_tenants(struct daemon *d)
 	return d->tenants ? 0 : -ENOMEM;
 }
 
+static int start_trace(struct daemon *d)
+{
+	struct trace *t;
+	int err = trace_open(d->options.trace, &t);
+
+	if (err) {
+		log_err("the trace can't be written", log_str("file", d->options.trace),
+			log_errno(err));
+		return err;
+	}
+	poller_set_trace(d->poller, t);
+	return 0;
+}
+
 static int open_all(struct daemon *d)
 {
 	int err;
@@ -213,6 +228,8 @@ static int open_all(struct daemon *d)
 		err = devices_open(&d->config, &d->devices);
 	if (!err)
 		err = poller_create(&d->config, d->registry, d->devices, &d->poller);
+	if (!err && d->options.trace)
+		err = start_trace(d);
 	if (!err && d->broker)
 		err = poller_add_link(d->poller, broker_link(d->broker));
 	if (!err && d->kernel)

@@ -27,13 +27,14 @@ static const char usage[] =
 	"  --no-broker        don't listen on a socket\n"
 	"  --foreground       stay in the foreground (araxd always does)\n"
 	"  --log-level LEVEL  err, warning, notice, info or debug\n"
+	"  --trace FILE       record every task there, for arax trace\n"
 	"  --ready-fd N       write one byte to descriptor N when serving, and close it\n"
 	"  --help, --version\n"
 	"\n"
 	"Exit status: 0 stopped by SIGTERM or SIGINT, 1 failed, 2 wrong usage.\n";
 
-enum { USER = 1, CONFIG, SOCKET, KERNELS, TENANTS, NO_KERNEL, NO_BROKER, FOREGROUND, LEVEL, READY, HELP,
-	VERSION };
+enum { USER = 1, CONFIG, SOCKET, KERNELS, TENANTS, NO_KERNEL, NO_BROKER, FOREGROUND, LEVEL, TRACE, READY,
+	HELP, VERSION };
 
 static const struct option longs[] = {
 	{ "user", no_argument, NULL, USER },
@@ -45,6 +46,7 @@ static const struct option longs[] = {
 	{ "no-broker", no_argument, NULL, NO_BROKER },
 	{ "foreground", no_argument, NULL, FOREGROUND },
 	{ "log-level", required_argument, NULL, LEVEL },
+	{ "trace", required_argument, NULL, TRACE },
 	{ "ready-fd", required_argument, NULL, READY },
 	{ "help", no_argument, NULL, HELP },
 	{ "version", no_argument, NULL, VERSION },
@@ -101,6 +103,9 @@ static int take(struct options *o, int opt)
 		if (log_level_from_name(optarg) < 0)
 			return fail("unknown log level", optarg);
 		o->log_level = optarg;
+		break;
+	case TRACE:
+		o->trace = optarg;
 		break;
 	case READY:
 		if (parse_fd(optarg, &o->ready_fd))

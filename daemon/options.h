@@ -18,6 +18,7 @@ struct options {
 	const char *kernels[OPTIONS_KERNELS];	/* instead of kernels.path */
 	unsigned int nr_kernels;
 	const char *tenants;	/* folder of saved limits; NULL: the system's unless user */
+	const char *trace;	/* file; NULL: none */
 	int ready_fd;		/* -1: none */
 };
 

@@ -16,6 +16,7 @@
 #include "daemon/dispatch/remote.h"
 #include "daemon/log.h"
 #include "daemon/memory/memory.h"
+#include "daemon/observe/trace.h"
 
 #define TAKE_MAX	256u		/* ring entries of one turn */
 #define TURN_NS		50000u		/* inline work before looking at the rings again */
@@ -311,6 +312,8 @@ static void keep_house(struct poller *p)
 		return;
 	p->next_slow = p->now + SLOW_US * p->ticks.per_us;
 	publish_devices(p);
+	if (p->trace)
+		trace_flush(p->trace);
 	for (i = 0; i < p->nr_links; i++)
 		if (p->links[i]->ops->weights)
 			p->links[i]->ops->weights(p->links[i]);
@@ -703,6 +706,11 @@ int poller_add_link(struct poller *p, struct link *l)
 	return link_publish(l, p->registry);
 }
 
+void poller_set_trace(struct poller *p, struct trace *t)
+{
+	p->trace = t;
+}
+
 int poller_start(struct poller *p)
 {
 	int err;
@@ -776,6 +784,7 @@ void poller_destroy(struct poller *p)
 		pthread_join(thread, NULL);
 	}
 	runs_destroy(p);
+	trace_close(p->trace);
 	/* What came back after the end of polling. */
 	if (work_pending(&p->work) && p->sched)
 		work_take(&p->work);

@@ -29,6 +29,7 @@
 struct host_thread;
 struct memory;
 struct run;
+struct trace;
 
 /* Whether a device can run a kernel. */
 #define RUNNABLE_NOT	0
@@ -66,6 +67,7 @@ struct poller {
 	const struct config *config;
 	const struct registry *registry;
 	struct poller_device *devs;
+	struct trace *trace;		/* NULL: nobody wants to know */
 	struct memory *memory;		/* of devices that have their own; NULL: none has */
 	uint32_t nr_devs;
 	uint8_t *runnable;		/* [kernel index * nr_devs + device]: RUNNABLE_* */
@@ -108,6 +110,8 @@ int poller_create(const struct config *config, const struct registry *registry,
 		  struct devices *devices, struct poller **out);
 /* Before poller_start(). */
 int poller_add_link(struct poller *p, struct link *l);
+/* Before poller_start(); the poller closes it. */
+void poller_set_trace(struct poller *p, struct trace *t);
 int poller_start(struct poller *p);
 /*
  * Take in nothing new, finish what runs, commit it, call on_stopped (on the

@@ -15,6 +15,7 @@
 #include "daemon/dispatch/run.h"
 #include "daemon/log.h"
 #include "daemon/memory/mapping.h"
+#include "daemon/observe/trace.h"
 
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 
@@ -184,6 +185,33 @@ static __attribute__((cold)) void finish_failed(struct run *run, struct commit_i
 	poller_commit(p, l, tag, info);
 }
 
+static __attribute__((cold)) void record(struct run *run, uint64_t start_ns, uint64_t device_ns,
+					int result)
+{
+	static const char *const names[] = { "marker", "launch", "copy", "fill", "call" };
+	const struct graph_node *node = run->node;
+	const struct runner_task *rt = &run->rt;
+	bool staged = run->remote && node->d.opcode == ARAX_OP_LAUNCH;
+	struct trace_task t = {
+		.link = run->link->name,
+		.kernel = names[node->d.opcode],
+		.device = run->poller->devs[run->device].dev->info.name,
+		.lane = run->lane,
+		.result = result,
+		/* By the thread that ran it, if another did. */
+		.start_ns = rt->start_ns ? rt->start_ns - rt->enter_ns : start_ns,
+		.run_ns = staged ? rt->device_ns : device_ns,
+	};
+
+	if (node->d.opcode == ARAX_OP_LAUNCH)
+		t.kernel = kernel_of(node)->sig.name;
+	if (staged) {
+		t.enter_ns = rt->enter_ns;
+		t.leave_ns = device_ns - rt->enter_ns - rt->device_ns;
+	}
+	trace_task(run->poller->trace, node, &t);
+}
+
 /* The poller's part of a task's end. */
 static void finish(struct run *run, uint64_t device_ns, int result)
 {
@@ -196,6 +224,8 @@ static void finish(struct run *run, uint64_t device_ns, int result)
 	};
 	bool learn;
 
+	if (unlikely(p->trace))
+		record(run, start_ns, device_ns, result);
 	if (node->d.submit_ns && node->d.submit_ns < start_ns)
 		info.wait_ns = start_ns - node->d.submit_ns;
 	if (unlikely(p->memory)) {
@@ -247,6 +277,7 @@ static void host_done(struct host_job *job)
 	uint64_t start = monotonic_ns();
 
 	run->rt.result = host_run(&run->node->d, run->ranges, run->node->args);
+	run->rt.start_ns = start;
 	run->rt.hold_ns = monotonic_ns() - start;
 	poller_post(run->poller, &run->work);
 }
@@ -312,6 +343,8 @@ static void fill_launch(struct run *run, const struct kernel *k, bool worker)
 	rt->gid = d->gid;
 	rt->deadline_ns = d->deadline_ns;
 	rt->device_ns = 0;
+	rt->start_ns = 0;
+	rt->enter_ns = 0;
 }
 
 /* What is the same for all of its tasks. */
@@ -345,6 +378,7 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 	run->start = start;
 	POLLER_COUNT(p, inline_runs);
 	seat = role_lend(&p->role);
+	run->rt.start_ns = 0;
 	if (launch)
 		result = runner_run_short(pd->runner, &run->rt);
 	else

@@ -223,6 +223,12 @@ uint64_t graph_next_deadline(const struct graph *g);
  */
 struct graph_node *graph_expire(struct graph *g, uint64_t now_ns);
 
+/*
+ * Tasks that wait for @node now: how many, and graph_node.seq of the first @max of
+ * them.
+ */
+uint32_t graph_successors(const struct graph_node *node, uint64_t *seqs, uint32_t max);
+
 struct graph_stats {
 	uint64_t added, completed, canceled;
 	uint64_t edges;			/* dependencies recorded so far */

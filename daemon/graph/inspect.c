@@ -57,6 +57,16 @@ static struct node *succ(const struct node *n, uint32_t i)
 	return c->to[i];
 }
 
+uint32_t graph_successors(const struct graph_node *node, uint64_t *seqs, uint32_t max)
+{
+	const struct node *n = node_of((struct graph_node *)node);
+	uint32_t i;
+
+	for (i = 0; i < n->nr_succs && i < max; i++)
+		seqs[i] = succ(n, i)->pub.seq;
+	return n->nr_succs;
+}
+
 /* ------------------------------------------------------------------ */
 /* dot                                                                 */
 

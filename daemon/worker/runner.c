@@ -335,8 +335,10 @@ int runner_run(struct runner *r, struct runner_task *t)
 		t->result = run_in_worker(r, t);
 	else
 		t->result = run_counted(r, t);
-	if (timed)
+	if (timed) {
+		t->start_ns = start;
 		t->device_ns = now_ns() - start;
+	}
 	return t->result;
 }
 
@@ -417,6 +419,7 @@ static void run_staged(struct runner *r, struct runner_task *t)
 
 	t->flags |= RUNNER_TIMED;
 	t->result = t->enter ? t->enter(t) : 0;
+	t->enter_ns = t->enter ? now_ns() - start : 0;
 	if (!t->result) {
 		runner_run(r, t);
 		if (t->leave)

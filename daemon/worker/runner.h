@@ -69,6 +69,8 @@ struct runner_buffer {
  *		returns 0 or a negative errno, then the task does not run; @leave is
  *		given the kernel's result and returns the task's.  NULL: none
  * @result, @device_ns: out
+ * @start_ns:	out, where @device_ns is: CLOCK_MONOTONIC, when the kernel began
+ * @enter_ns:	out, of runner_submit(): what @enter took
  * @hold_ns:	out, of runner_submit(): @device_ns, @enter and @leave together
  * @done:	called once after runner_submit, on a lane thread: be short, don't
  *		block, don't call back into the runner except runner_submit
@@ -85,6 +87,8 @@ struct runner_task {
 	uint64_t deadline_ns;
 	int32_t result;
 	uint64_t device_ns;
+	uint64_t start_ns;
+	uint64_t enter_ns;
 	uint64_t hold_ns;
 	int (*enter)(struct runner_task *task);
 	int (*leave)(struct runner_task *task, int result);

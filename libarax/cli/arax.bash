@@ -7,13 +7,16 @@ _arax()
 	local cur=${COMP_WORDS[COMP_CWORD]} words='' i
 
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		words='devices info kernels run ps kill tenant bench --help --version'
+		words='devices info kernels run ps kill tenant trace bench --help --version'
 	else
 		case ${COMP_WORDS[1]} in
 		devices|info|kernels|ps)
 			words='--json --help' ;;
 		bench)
 			words='null depth sleep handover stream starpu --link --json --help' ;;
+		trace)
+			mapfile -t COMPREPLY < <(compgen -W '--perfetto --dot --tasks --json --help' -- "$cur"; compgen -f -- "$cur")
+			return ;;
 		kill)
 			words=$(arax ps --json 2>/dev/null | sed -n 's/.*"context": \([0-9]*\).*/\1/p') ;;
 		tenant)
@@ -44,7 +47,7 @@ _arax()
 			if [ "$i" -lt "$COMP_CWORD" ]; then
 				mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 			elif [[ $cur == -* ]]; then
-				mapfile -t COMPREPLY < <(compgen -W '--private --verbose --config --kernels --help --' -- "$cur")
+				mapfile -t COMPREPLY < <(compgen -W '--private --verbose --config --kernels --trace --help --' -- "$cur")
 			else
 				mapfile -t COMPREPLY < <(compgen -c -- "$cur")
 			fi

@@ -45,7 +45,7 @@ is 2 'no command' $arax
 is 2 'an unknown command' $arax nonsense
 is 0 'help' $arax --help
 is 0 'version' $arax --version
-for c in devices info kernels run ps kill tenant; do
+for c in devices info kernels run ps kill tenant trace; do
 	is 0 "$c --help" $arax $c --help
 	says "usage: arax $c" "$c --help shows its usage"
 	is 2 "$c with a wrong option" $arax $c --nonsense
@@ -87,6 +87,19 @@ says 'unknown option --json' 'and says so'
 is 2 'run --config wants a file' $arax run --config
 says 'which file' 'and says so'
 is 2 'run --kernels wants a folder' $arax run --kernels
+is 2 'run --trace wants a file' $arax run --trace
+is 2 'trace wants a file' $arax trace
+is 2 'trace wants one file' $arax trace a b
+is 2 'trace prints one form' $arax trace --dot --json a
+is 1 'a trace that is not there' $arax trace "$tmp/none"
+echo 'no JSON' >"$tmp/t.jsonl"
+is 1 'a trace that is none' $arax trace "$tmp/t.jsonl"
+says "t.jsonl:1:" 'and says where'
+echo '{"seq": 1}' >"$tmp/t.jsonl"
+is 1 'a trace of something else' $arax trace "$tmp/t.jsonl"
+says 'not a task' 'and says so'
+: >"$tmp/t.jsonl"
+is 0 'an empty trace' $arax trace --perfetto "$tmp/t.jsonl"
 # shellcheck disable=SC2046 # words
 is 2 'run takes so many folders of kernels' $arax run $(printf -- '--kernels /tmp %.0s' {1..17}) true
 says 'more than 16' 'and says how many'
@@ -181,6 +194,42 @@ else
 fi
 is 0 'devices are listed' $arax run --private -- $arax devices
 says 'cpu0' 'and are the processor'
+is 1 'a trace where none can be' $arax run --trace "$tmp/none/t" -- true
+# 13 tasks, of which some wait for others, on whichever devices.
+is 0 'a traced program' $arax run --trace "$tmp/t.jsonl" -- build/examples/image-pipeline \
+	examples/data/rocket.jpg "$tmp/o.png"
+is 0 'the trace as a table' $arax trace "$tmp/t.jsonl"
+says unsharpen 'which names kernels'
+cat >"$tmp/check.py" <<'END'
+import json, sys
+form, text = sys.argv[1], sys.stdin.read()
+if form == 'tasks':
+	lines = [json.loads(l) for l in text.splitlines()]
+	assert len(lines) == 13 and all(len(r) == 4 for l in lines for r in l['ranges'])
+	sys.exit()
+if form == 'dot':
+	assert text.count('[label=') == 13 and text.count('->') >= 10, text
+	sys.exit()
+events = json.loads(text)['traceEvents']
+runs = {e['args']['seq']: e for e in events if e['ph'] == 'X' and e['cat'] == 'task'}
+assert len(runs) == 13
+for a, b in zip(*[[e for e in events if e['ph'] == p] for p in 'sf']):
+	assert a['id'] == b['id'] and a['ts'] <= b['ts'], (a, b)
+# Nothing overlaps on a lane.
+lanes = {}
+for e in runs.values():
+	lanes.setdefault((e['pid'], e['tid']), []).append((e['ts'], e['ts'] + e['dur']))
+for spans in lanes.values():
+	spans.sort()
+	assert all(x[1] <= y[0] + 1 for x, y in zip(spans, spans[1:])), spans
+END
+for f in perfetto dot tasks; do
+	is 0 "the trace as $f" bash -o pipefail -c "$arax trace --$f $tmp/t.jsonl | python3 $tmp/check.py $f"
+done
+echo 'cpu { memory = "64M" }' >"$tmp/memory.conf"
+is 0 'the trace of devices with memory' $arax run --config "$tmp/memory.conf" --trace "$tmp/t.jsonl" -- \
+	build/examples/image-pipeline examples/data/rocket.jpg "$tmp/o.png"
+is 0 'copies are in it' bash -c "$arax trace --perfetto $tmp/t.jsonl | grep -q '\"copy out\"'"
 is 0 'the link is told' $arax run --private -- $arax info
 says 'broker' 'and is the broker'
 is 1 'kill of no context' $arax run --private -- $arax kill 4000000000

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+#include "daemon/observe/trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/log.h"
+#include "daemon/sched/sched.h"
+
+#define MAX_SUCCESSORS	64
+
+struct trace {
+	FILE *file;
+	uint64_t start_ns;
+	uint64_t bytes;
+	bool full;		/* or broken: nothing more is written */
+};
+
+int trace_open(const char *path, struct trace **out)
+{
+	struct trace *t = calloc(1, sizeof(*t));
+	struct timespec now;
+	int fd, err;
+
+	if (!t)
+		return -ENOMEM;
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	t->file = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!t->file) {
+		err = -errno;
+		if (fd >= 0)
+			close(fd);
+		free(t);
+		return err;
+	}
+	setvbuf(t->file, NULL, _IOFBF, 1 << 16);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	t->start_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	*out = t;
+	return 0;
+}
+
+void trace_close(struct trace *t)
+{
+	if (!t)
+		return;
+	trace_flush(t);
+	fclose(t->file);
+	free(t);
+}
+
+static void stop(struct trace *t, const char *why)
+{
+	if (!t->full)
+		log_warn("the trace ends here", log_str("reason", why), log_u64("bytes", t->bytes));
+	t->full = true;
+}
+
+void trace_flush(struct trace *t)
+{
+	if (fflush(t->file))
+		stop(t, "it can't be written");
+}
+
+static const char *const accesses[] = { "none", "in", "out", "inout" };
+
+static int put_ranges(FILE *f, const struct graph_node *node)
+{
+	int n = 0;
+
+	for (uint32_t i = 0; i < node->d.nr_ranges; i++) {
+		const struct arax_dispatch_range *r = &node->ranges[i];
+
+		n += fprintf(f, "%s[%llu,%llu,%llu,\"%s\",%u,%u]", i ? "," : "",
+			     r->buffer, r->offset, r->length, accesses[node->d.access >> 2 * i & 3],
+			     r->stride, r->count);
+	}
+	return n;
+}
+
+static int put_successors(FILE *f, const struct graph_node *node)
+{
+	uint64_t seqs[MAX_SUCCESSORS];
+	uint32_t i, nr = graph_successors(node, seqs, MAX_SUCCESSORS);
+	int n = 0;
+
+	for (i = 0; i < nr && i < MAX_SUCCESSORS; i++)
+		n += fprintf(f, "%s%" PRIu64, i ? "," : "", seqs[i]);
+	return n;
+}
+
+/* Since the start; what was before it counts as 0. */
+static double since(const struct trace *t, uint64_t ns)
+{
+	return ns > t->start_ns ? (double)(ns - t->start_ns) / 1e3 : 0;
+}
+
+void trace_task(struct trace *t, const struct graph_node *node, const struct trace_task *task)
+{
+	const struct arax_dispatch *d = &node->d;
+	int n;
+
+	if (t->full)
+		return;
+	if (t->bytes > TRACE_MAX_BYTES) {
+		stop(t, "it is full");
+		return;
+	}
+	/* A kernel's name is letters, digits and signs that JSON takes as they are. */
+	n = fprintf(t->file,
+		    "{\"seq\":%" PRIu64 ",\"link\":\"%s\",\"context\":%u,\"queue\":%u,"
+		    "\"tenant\":%llu,\"tag\":\"%#llx\",\"kernel\":\"%s\","
+		    "\"work\":%" PRIu64 ",\"submit_us\":%.3f,\"start_us\":%.3f,"
+		    "\"enter_us\":%.3f,\"run_us\":%.3f,\"leave_us\":%.3f,\"device\":\"%s\","
+		    "\"lane\":%u,\"result\":%d,\"ranges\":[",
+		    node->seq, task->link, d->context, d->queue, d->tenant, d->tag, task->kernel,
+		    sched_work(node), since(t, d->submit_ns), since(t, task->start_ns),
+		    (double)task->enter_ns / 1e3, (double)task->run_ns / 1e3,
+		    (double)task->leave_ns / 1e3, task->device, task->lane, task->result);
+	n += put_ranges(t->file, node);
+	n += fprintf(t->file, "],\"then\":[");
+	n += put_successors(t->file, node);
+	n += fprintf(t->file, "]}\n");
+	t->bytes += n > 0 ? (uint64_t)n : 0;
+	if (ferror(t->file))
+		stop(t, "it can't be written");
+}
