@@ -282,6 +282,8 @@ static int read_out(struct config *c, cfg_t *cfg)
 	c->loop.poll_us = (unsigned int)cfg_getint(s, "poll_us");
 	c->loop.inline_us = (unsigned int)cfg_getint(s, "inline_us");
 
+	c->debug.check_access = cfg_getbool(cfg_getsec(cfg, "debug"), "check_access");
+
 	s = cfg_getsec(cfg, "cpu");
 	c->cpu.enable = cfg_getbool(s, "enable");
 	c->cpu.memory = get_size(s, "memory");
@@ -386,6 +388,10 @@ int config_parse(struct config *c, const char *name, const char *text, size_t by
 		CFG_INT("handles", 65536, CFGF_NONE),
 		CFG_END()
 	};
+	cfg_opt_t debug_opts[] = {
+		CFG_BOOL("check_access", cfg_false, CFGF_NONE),
+		CFG_END()
+	};
 	cfg_opt_t backend_opts[] = {
 		CFG_STR("file", NULL, CFGF_NODEFAULT),
 		CFG_STR_LIST("options", NULL, CFGF_NONE),
@@ -405,6 +411,7 @@ int config_parse(struct config *c, const char *name, const char *text, size_t by
 		CFG_SEC("kernels", kernels_opts, CFGF_NONE),
 		CFG_SEC("worker", worker_opts, CFGF_NONE),
 		CFG_SEC("limits", limits_opts, CFGF_NONE),
+		CFG_SEC("debug", debug_opts, CFGF_NONE),
 		CFG_SEC("backend", backend_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
 		CFG_SEC("filter", filter_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
 		CONF_END()

@@ -65,6 +65,9 @@ struct config {
 		uint64_t contexts;
 		uint64_t handles;	/* of one context */
 	} limits;
+	struct {
+		bool check_access;	/* report kernels that write where they say they read */
+	} debug;
 	size_t nr_backends;
 	struct config_plugin *backends;
 	size_t nr_filters;

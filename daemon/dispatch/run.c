@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "daemon/dispatch/declared.h"
 #include "daemon/dispatch/host.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/remote.h"
@@ -435,9 +436,10 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 			finish(run, 0, err);
 			return RUN_DONE;
 		}
-		worker = true;	/* elsewhere, that is */
 	}
-	if (!worker && sched_is_short(p->sched, node, node->device, p->inline_ns))
+	/* What is to be done around a launch is done on the lane's thread. */
+	if (!worker && !(launch && run->rt.enter) &&
+	    sched_is_short(p->sched, node, node->device, p->inline_ns))
 		return run_inline(p, run, pd, launch);
 	POLLER_COUNT(p, handed);
 	p->exact = false;
@@ -511,7 +513,7 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 
 static bool runs_here(const struct poller_device *pd, const struct kernel *k)
 {
-	return pd->dev->info.kind == ARAX_DEVICE_CPU && !pd->dev->info.memory &&
+	return pd->dev->info.kind == ARAX_DEVICE_CPU && !pd->runs[0].rt.enter &&
 	       !runner_needs_worker(pd->runner, k);
 }
 
@@ -530,6 +532,8 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 	for (i = 0; i < pd->lanes; i++) {
 		init_run(&pd->runs[i], p, dev->index, i);
 		err = dev->info.memory ? remote_prepare(&pd->runs[i]) : 0;
+		if (!err && p->config->debug.check_access)
+			err = declared_prepare(&pd->runs[i]);
 		if (err)
 			return err;
 	}
@@ -601,8 +605,10 @@ void runs_destroy(struct poller *p)
 		host_thread_destroy(p->devs[i].host);
 		if (p->devs[i].runner)
 			runner_destroy(p->devs[i].runner);
-		for (j = 0; p->devs[i].runs && j <= p->devs[i].lanes; j++)
+		for (j = 0; p->devs[i].runs && j <= p->devs[i].lanes; j++) {
 			free(p->devs[i].runs[j].remote);
+			declared_release(&p->devs[i].runs[j]);
+		}
 		free(p->devs[i].runs);
 	}
 	remote_destroy(p);

@@ -7,6 +7,8 @@
 #include "daemon/dispatch/poller.h"
 #include "daemon/memory/memory.h"
 
+struct declared;
+
 /*
  * A lane's present task.  While it is on another thread that thread owns the
  * runner's part and the ranges; it comes back through the poller's work queue.
@@ -25,6 +27,7 @@ struct run {
 	uint64_t start;		/* ticks */
 	struct arax_launch_range ranges[ARAX_MAX_RANGES];
 	struct runner_buffer buffers[ARAX_MAX_RANGES];
+	struct declared *declared;	/* see declared.h; NULL: nobody checks */
 	struct memory_range *remote;	/* where the device has memory of its own */
 	uint64_t seq;
 	bool held;			/* between memory_enter() and memory_settle() */

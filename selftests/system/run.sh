@@ -53,6 +53,9 @@ system() {
 
 # On devices with memory of their own, too small for what some tests use.
 system system/broker-own-memory 'cpu { memory = "32M" }'
+ARAX_TEST_CHECKED=1 system system/broker-checked 'debug { check_access = true }'
+ARAX_TEST_CHECKED=1 system system/broker-checked-copies \
+	'cpu { memory = "32M" } debug { check_access = true }'
 system system/broker ''
 
 export ARAX_TEST_DAEMON="$araxd"

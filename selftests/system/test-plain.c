@@ -6,6 +6,7 @@
 #include "stack.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #define BYTES	65536
 #define WORDS	(BYTES / 4)
@@ -153,5 +154,20 @@ TEST(access_tells_of_failure)
 	stack_launch(&s, s.q, "st_spin", b, 100000, NULL);
 	CHECK_EQ(arax_access_begin(s.q, r, arax_deadline(60 * SECOND)), -EINVAL);
 	CHECK_EQ(arax_wait(&slow, arax_deadline(60 * SECOND)), 0);
+	stack_close(&s);
+}
+
+/* With debug.check_access, as run.sh sets it for one of its rounds. */
+TEST(lies_about_access_are_found)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *a = stack_buffer(&s, 4096), *b = stack_buffer(&s, 4096);
+	struct arax_kernel k = stack_kernel(&s, "st_lies");
+	struct arax_event e = { 0 };
+
+	CHECK_EQ(arax_launch(s.q, &k, arax_grid(1, 1, 1), ARAX_NO_ARGS,
+			     ARAX_RANGES(arax_in(a), arax_out(b)), &e), 0);
+	CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)),
+		 getenv("ARAX_TEST_CHECKED") ? -EACCES : 0);
 	stack_close(&s);
 }

@@ -124,6 +124,7 @@ static const struct {
 	{ "loop { poll_us = many }", "invalid integer" },
 	{ "cpu { enable = maybe }", "invalid boolean" },
 	{ "cpu { groups = { \"a\" } }", "not a CPU list" },
+	{ "debug { check_access = 7 }", "check_access" },
 	{ "cpu { memory = \"much\" }", "must be bytes" },
 	{ "cpu { memory = \"-1\" }", "must be bytes" },
 	{ "cpu { groups = { \"3-1\" } }", "not a CPU list" },

@@ -14,6 +14,7 @@ ARAX_KERNEL int st_spin(const struct arax_launch *l);
 ARAX_KERNEL int st_crash(const struct arax_launch *l);
 ARAX_KERNEL int st_gather(const struct arax_launch *l);
 ARAX_KERNEL int st_whoami(const struct arax_launch *l);
+ARAX_KERNEL int st_lies(const struct arax_launch *l);
 
 static int value(const struct arax_launch *l, uint32_t *v)
 {
@@ -106,5 +107,17 @@ ARAX_KERNEL int st_whoami(const struct arax_launch *l)
 		return -EINVAL;
 	who[0] = getuid();
 	who[1] = getgid();
+	return 0;
+}
+
+/* Write to what the signature says is only read. */
+ARAX_KERNEL int st_lies(const struct arax_launch *l)
+{
+	uint32_t *x = ARAX_ITEMS(l, 0, 2, uint32_t), *y = ARAX_ITEMS(l, 1, 1, uint32_t);
+
+	if (!x || !y)
+		return -EINVAL;
+	y[0] = x[0];
+	x[1]++;
 	return 0;
 }

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+#include "daemon/dispatch/declared.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/dispatch/run.h"
+#include "daemon/log.h"
+
+struct declared {
+	/* What remote.c does around a run; NULL on host pages. */
+	int (*enter)(struct runner_task *rt);
+	int (*leave)(struct runner_task *rt, int result);
+	uint64_t hash[ARAX_MAX_RANGES];
+	const uint8_t *host[ARAX_MAX_RANGES];
+};
+
+static struct run *run_of(struct runner_task *rt)
+{
+	return (struct run *)((char *)rt - offsetof(struct run, rt));
+}
+
+static uint64_t range_end(const struct arax_dispatch_range *r)
+{
+	return r->offset + (uint64_t)(r->count - 1) * r->stride + r->length;
+}
+
+/* Only read, and none of its bytes is in a range that the task may write. */
+static bool is_read_only(const struct graph_node *node, uint32_t i)
+{
+	const struct arax_dispatch_range *r = &node->ranges[i];
+
+	if (node->d.access >> 2 * i & ARAX_OUT)
+		return false;
+	for (uint32_t j = 0; j < node->d.nr_ranges; j++) {
+		const struct arax_dispatch_range *o = &node->ranges[j];
+
+		if ((node->d.access >> 2 * j & ARAX_OUT) && o->buffer == r->buffer &&
+		    o->offset < range_end(r) && r->offset < range_end(o))
+			return false;
+	}
+	return true;
+}
+
+/* FNV-1a, eight bytes at a time: enough to see a change that nobody hides. */
+static uint64_t hash_range(const struct arax_launch_range *r)
+{
+	uint64_t h = 14695981039346656037ull;
+
+	for (uint32_t i = 0; i < r->count; i++) {
+		const uint8_t *p = (const uint8_t *)r->data + (uint64_t)i * r->stride;
+		uint64_t k = 0, word;
+
+		for (; k + 8 <= r->length; k += 8) {
+			memcpy(&word, p + k, 8);
+			h = (h ^ word) * 1099511628211ull;
+		}
+		for (; k < r->length; k++)
+			h = (h ^ p[k]) * 1099511628211ull;
+	}
+	return h;
+}
+
+static int complain(const struct run *run, uint32_t range)
+{
+	log_err("kernel wrote to a range that it declares as in",
+		log_str("kernel", run->rt.kernel->sig.name), log_u64("range", range),
+		log_u64("context", run->node->d.context),
+		log_u64("offset", run->node->ranges[range].offset),
+		log_u64("bytes", run->node->ranges[range].length),
+		log_str("remedy", "declare it inout in the library's manifest"));
+	return -EACCES;
+}
+
+static int enter(struct runner_task *rt)
+{
+	struct run *run = run_of(rt);
+	struct declared *d = run->declared;
+
+	for (uint32_t i = 0; i < rt->launch.nr_ranges; i++) {
+		d->host[i] = run->ranges[i].data;
+		if (!d->enter && is_read_only(run->node, i))
+			d->hash[i] = hash_range(&run->ranges[i]);
+	}
+	return d->enter ? d->enter(rt) : 0;
+}
+
+/* Of a range on the device, against the host's copy of it. */
+static int compare(const struct run *run, uint32_t i)
+{
+	struct device *dev = run->poller->devs[run->device].dev;
+	const struct arax_dispatch_range *r = &run->node->ranges[i];
+	uint8_t *copy = malloc(r->length ? r->length : 1);
+	int err = copy ? 0 : -ENOMEM;
+
+	for (uint32_t j = 0; !err && j < r->count; j++) {
+		uint64_t row = (uint64_t)j * r->stride;
+
+		err = device_copy_out(dev, run->lane, copy, run->remote[i].address + row, r->length);
+		if (!err && memcmp(copy, run->declared->host[i] + row, r->length))
+			err = complain(run, i);
+	}
+	free(copy);
+	return err;
+}
+
+static int leave(struct runner_task *rt, int result)
+{
+	struct run *run = run_of(rt);
+	struct declared *d = run->declared;
+
+	for (uint32_t i = 0; !result && i < rt->launch.nr_ranges; i++) {
+		if (!is_read_only(run->node, i))
+			continue;
+		if (d->leave)
+			result = compare(run, i);
+		else if (hash_range(&run->ranges[i]) != d->hash[i])
+			result = complain(run, i);
+	}
+	return d->leave ? d->leave(rt, result) : result;
+}
+
+int declared_prepare(struct run *run)
+{
+	struct declared *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return -ENOMEM;
+	d->enter = run->rt.enter;
+	d->leave = run->rt.leave;
+	run->declared = d;
+	run->rt.enter = enter;
+	run->rt.leave = leave;
+	return 0;
+}
+
+void declared_release(struct run *run)
+{
+	free(run->declared);
+	run->declared = NULL;
+}
