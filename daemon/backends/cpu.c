@@ -242,9 +242,14 @@ static int cpu_run(void *dev, struct arax_backend_run *run)
 	const struct cpu_kernel *k = run->kernel;
 	struct cpu_device *d = dev;
 
+	int err;
+
 	if ((k->flags & ARAX_KERNEL_SPLIT) && !(run->flags & ARAX_RUN_INLINE))
-		return gang_run(d->gang, k->fn, run->launch);
-	return k->fn(run->launch);
+		err = gang_run(d->gang, k->fn, run->launch);
+	else
+		err = k->fn(run->launch);
+	/* A kernel does not say that its device is lost: this would be taken for it. */
+	return err == -ENODEV ? -EIO : err;
 }
 
 /* ------------------------------------------------------------------ */

@@ -156,16 +156,6 @@ static uint32_t take_entries(struct poller *p, struct link *l)
 /* ------------------------------------------------------------------ */
 /* From the graph to the devices                                       */
 
-static bool anything_runs(struct poller *p, const struct graph_node *node)
-{
-	uint32_t i;
-
-	for (i = 0; i < p->nr_devs; i++)
-		if (run_can(p, node, i))
-			return true;
-	return false;
-}
-
 /* Ticks of inline work after which the rings have their turn again. */
 static uint64_t turn_limit(const struct poller *p)
 {
@@ -192,7 +182,7 @@ static int take_ready(struct poller *p, struct link *l, uint64_t first)
 				p->unfinished = true;
 				return n;
 			}
-		} else if (!anything_runs(p, node)) {
+		} else if (!run_anywhere(p, node)) {
 			run_refuse(p, node, run_why_not(p, node));
 		} else if (sched_push(p->sched, node, poller_ns(p))) {
 			run_refuse(p, node, -ENOMEM);
@@ -259,7 +249,7 @@ static void publish_devices(struct poller *p)
 		struct poller_device *pd = &p->devs[i];
 		struct arax_device a = {
 			.size = sizeof(a), .index = i, .kind = pd->dev->info.kind,
-			.flags = ARAX_DEVICE_ONLINE, .lanes = pd->lanes,
+			.flags = pd->lost ? 0 : ARAX_DEVICE_ONLINE, .lanes = pd->lanes,
 			.units = pd->dev->info.units, .memory = pd->dev->info.memory,
 			.busy_ns = pd->busy_ns, .tasks = pd->tasks,
 		};

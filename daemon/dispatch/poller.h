@@ -48,6 +48,7 @@ struct poller_device {
 	uint64_t busy_ns;
 	uint64_t tasks;
 	bool changed;			/* since it was last published */
+	bool lost;			/* it said ENODEV: nothing is given to it any more */
 };
 
 struct poller {
@@ -175,6 +176,8 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 void run_refuse(struct poller *p, struct graph_node *node, int result);
 /* What a task ends with that no device can run. */
 int run_why_not(struct poller *p, const struct graph_node *node);
+/* Whether any device can run it. */
+bool run_anywhere(struct poller *p, const struct graph_node *node);
 bool run_can(void *arg, const struct graph_node *node, uint32_t device);
 int runs_create(struct poller *p, struct devices *devices);
 void runs_destroy(struct poller *p);

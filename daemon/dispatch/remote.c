@@ -87,6 +87,7 @@ static int leave(struct runner_task *rt, int result)
 {
 	struct run *run = (struct run *)((char *)rt - offsetof(struct run, rt));
 
+	run->stored = !result;
 	return memory_leave(run->poller->memory, run->device, run->lane, run->remote,
 			    rt->launch.nr_ranges, result);
 }
@@ -129,6 +130,7 @@ int remote_begin(struct run *run)
 	}
 	run->seq = node->seq;
 	run->held = false;
+	run->stored = false;
 	return 0;
 }
 

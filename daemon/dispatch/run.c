@@ -36,6 +36,8 @@ bool run_can(void *arg, const struct graph_node *node, uint32_t device)
 	const struct poller *p = arg;
 	const struct kernel *k;
 
+	if (unlikely(p->devs[device].lost))
+		return false;
 	if (node->d.opcode != ARAX_OP_LAUNCH)
 		return p->devs[device].host;
 	k = kernel_of(node);
@@ -43,20 +45,36 @@ bool run_can(void *arg, const struct graph_node *node, uint32_t device)
 	       (!p->devs[device].dev->info.memory || remote_fits(p, node, device));
 }
 
+bool run_anywhere(struct poller *p, const struct graph_node *node)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->nr_devs; i++)
+		if (run_can(p, node, i))
+			return true;
+	return false;
+}
+
 int run_why_not(struct poller *p, const struct graph_node *node)
 {
 	const struct kernel *k;
 	uint64_t bytes = 0, most = 0;
+	bool lost = false;
 	uint32_t i;
 
 	if (node->d.opcode != ARAX_OP_LAUNCH)
-		return -EOPNOTSUPP;
+		return p->devs[0].lost ? -ENODEV : -EOPNOTSUPP;
 	k = kernel_of(node);
-	for (i = 0; k && i < p->nr_devs; i++)
-		if (p->runnable[k->index * p->nr_devs + i] && most < p->devs[i].dev->info.memory)
+	for (i = 0; k && i < p->nr_devs; i++) {
+		if (!p->runnable[k->index * p->nr_devs + i])
+			continue;
+		if (p->devs[i].lost)
+			lost = true;
+		else if (most < p->devs[i].dev->info.memory)
 			most = p->devs[i].dev->info.memory;
+	}
 	if (!most)
-		return -ENOEXEC;
+		return lost ? -ENODEV : -ENOEXEC;
 	if (p->now >= p->next_complaint) {
 		p->next_complaint = p->now + COMPLAIN_US * p->ticks.per_us;
 		for (i = 0; i < node->d.nr_ranges; i++)
@@ -213,6 +231,78 @@ static __attribute__((cold)) void record(struct run *run, uint64_t start_ns, uin
 	trace_task(run->poller->trace, node, &t);
 }
 
+/* ------------------------------------------------------------------ */
+/* Devices that are lost                                               */
+
+/* What waits for a device and will find none any more. */
+static void refuse_stranded(struct poller *p)
+{
+	for (uint32_t i = 0; i < p->nr_links; i++) {
+		struct link *l = p->links[i];
+
+		for (uint32_t slot = 0; slot < l->slots; slot++) {
+			struct graph_node *node = l->live[slot].tag ?
+						  graph_find(l->graph, l->live[slot].tag) : NULL;
+
+			if (!node || graph_node_state(node) != GRAPH_POPPED ||
+			    !node->sched.flow || run_anywhere(p, node))
+				continue;
+			sched_remove(p->sched, node);
+			run_refuse(p, node, run_why_not(p, node));
+		}
+	}
+}
+
+static void take_offline(struct poller *p, struct poller_device *pd)
+{
+	if (pd->lost)
+		return;
+	pd->lost = true;
+	pd->changed = true;
+	log_err("device is lost", log_str("device", pd->dev->info.name),
+		log_str("remedy", "its tasks go to others; restart araxd to have it back"));
+	sched_device_set(p->sched, pd->dev->index, 0);
+}
+
+/*
+ * On a device with memory of its own nothing has happened to the host's pages until
+ * results come back; otherwise half of them may be there already, which does no
+ * harm to a task that does not read them.
+ */
+static bool may_run_again(const struct run *run)
+{
+	const struct graph_node *node = run->node;
+	uint32_t i;
+
+	if ((node->d.flags & ARAX_TASK_IDEMPOTENT) || (run->remote && !run->stored))
+		return true;
+	for (i = 0; i < node->d.nr_ranges; i++)
+		if ((node->d.access >> 2 * i & ARAX_INOUT) == ARAX_INOUT)
+			return false;
+	return true;
+}
+
+/* Whether the task goes on elsewhere: then it is @run's no longer. */
+static __attribute__((cold)) bool moved(struct run *run, uint64_t device_ns)
+{
+	struct graph_node *node = run->node;
+	struct poller *p = run->poller;
+	bool again;
+
+	take_offline(p, &p->devs[run->device]);
+	again = may_run_again(run) && run_anywhere(p, node);
+	if (again) {
+		settle_accounts(run, node, device_ns, false);
+		graph_stop(run->link->graph, node);
+		if (sched_push(p->sched, node, poller_ns(p)))
+			run_refuse(p, node, -ENOMEM);
+	}
+	refuse_stranded(p);
+	return again;
+}
+
+/* ------------------------------------------------------------------ */
+
 /* The poller's part of a task's end. */
 static void finish(struct run *run, uint64_t device_ns, int result)
 {
@@ -237,6 +327,8 @@ static void finish(struct run *run, uint64_t device_ns, int result)
 	}
 	if (unlikely(result)) {
 		run->here = false;
+		if (result == -ENODEV && moved(run, device_ns))
+			return;
 		finish_failed(run, &info);
 		return;
 	}
@@ -460,7 +552,7 @@ static struct poller_device *short_on(struct poller *p, struct graph_node *node,
 	for (i = 0; i < p->nr_devs; i++) {
 		struct poller_device *pd = &p->devs[i];
 
-		if (runnable[i] == RUNNABLE_HERE && !pd->direct->node &&
+		if (runnable[i] == RUNNABLE_HERE && !pd->direct->node && !pd->lost &&
 		    sched_is_short(p->sched, node, i, p->inline_ns))
 			return pd;
 	}

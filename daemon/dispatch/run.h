@@ -30,6 +30,7 @@ struct run {
 	struct declared *declared;	/* see declared.h; NULL: nobody checks */
 	struct memory_range *remote;	/* where the device has memory of its own */
 	uint64_t seq;
+	bool stored;			/* results may have reached the host's pages */
 	bool held;			/* between memory_enter() and memory_settle() */
 };
 

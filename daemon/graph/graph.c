@@ -801,6 +801,12 @@ void graph_start(struct graph *g, struct graph_node *node)
 	node_of(node)->state = GRAPH_RUNNING;
 }
 
+void graph_stop(struct graph *g, struct graph_node *node)
+{
+	(void)g;
+	node_of(node)->state = GRAPH_POPPED;
+}
+
 bool graph_complete(struct graph *g, struct graph_node *node, int result, uint32_t *failure)
 {
 	struct node *n = node_of(node);

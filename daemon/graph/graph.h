@@ -167,6 +167,9 @@ struct graph_node *graph_pop_ready(struct graph *g);
 /* @node was popped and is handed to a device now: it can't be canceled. */
 void graph_start(struct graph *g, struct graph_node *node);
 
+/* It did not run after all: as it was before graph_start(). */
+void graph_stop(struct graph *g, struct graph_node *node);
+
 /**
  * graph_complete - a popped or started task is done
  * @result: 0 or negative errno

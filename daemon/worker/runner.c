@@ -271,7 +271,8 @@ static int run_in_worker(struct runner *r, const struct runner_task *t)
 	if (fate == WORKER_KILLED)
 		count(&r->worker_timeouts);
 	give_worker(r, w, fate);
-	return err;
+	/* Only a device says that it is lost. */
+	return err == -ENODEV ? -EIO : err;
 }
 
 /* End workers that nobody has used for a while; `all` or one uid's: at once. */

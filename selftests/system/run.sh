@@ -23,7 +23,7 @@ araxd="build/bin/araxd --user --no-kernel --config $work/araxd.conf --socket $wo
 export ARAX_LINK=broker:$work/arax.sock
 status=0
 
-# system TALLY CONFIGURATION: all tests against an araxd of its own
+# system TALLY CONFIGURATION [PROGRAM TEST]: tests against an araxd of their own
 system() {
 	local before=$status ready
 
@@ -40,7 +40,7 @@ system() {
 		exit 1
 	fi
 	exec {ready}>&-
-	"$tests/system" | scripts/tally tap "$1" || status=1
+	"$tests/${3-system}" ${4+"$4"} | scripts/tally tap "$1" || status=1
 	if ! kill -0 "$daemon" 2>/dev/null; then
 		echo "araxd died:" >&2
 		status=1
@@ -56,6 +56,17 @@ system system/broker-own-memory 'cpu { memory = "32M" }'
 ARAX_TEST_CHECKED=1 system system/broker-checked 'debug { check_access = true }'
 ARAX_TEST_CHECKED=1 system system/broker-checked-copies \
 	'cpu { memory = "32M" } debug { check_access = true }'
+# A device goes after some launches; on copies nothing is lost with it.
+system system/broker-lost 'cpu { memory = "32M" groups = { "0", "1" } }
+	filter "error" { devices = "cpu1" options = { "errno=ENODEV", "every=7" } }'
+for memory in 0 32M; do
+	system system/device-loss-$memory "cpu { memory = \"$memory\" groups = { \"0\", \"1\" } }
+		filter \"error\" { devices = \"cpu1\" options = { \"errno=ENODEV\", \"kernel=st_lies\" } }" \
+		device-loss one_of_two_is_lost
+	system system/last-device-loss-$memory "cpu { memory = \"$memory\" groups = { \"0\" } }
+		filter \"error\" { options = { \"errno=ENODEV\", \"kernel=st_fail\" } }" \
+		device-loss the_only_one_is_lost
+done
 system system/broker ''
 
 export ARAX_TEST_DAEMON="$araxd"

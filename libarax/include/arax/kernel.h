@@ -35,7 +35,8 @@
  *     times at once, each time for the work-groups group_begin..group_end-1.
  *     Group g has the coordinates x = g % grid[0], y = g / grid[0] % grid[1],
  *     z = g / (grid[0] * grid[1]).  Without it the span is always everything.
- *   - Return 0 or a negative errno, which becomes the task's result.  Don't
+ *   - Return 0 or a negative errno, which becomes the task's result (ENODEV, which
+ *     devices alone may say, becomes EIO).  Don't
  *     exit, don't change the thread's signal mask, affinity or locale, keep no
  *     state between calls, start no threads that outlive the call.
  *

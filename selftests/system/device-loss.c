@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Devices are lost: run.sh has the error filter say so, at st_lies on the second of
+ * two, and at st_fail on the only one.
+ */
+#include "stack.h"
+
+#include <errno.h>
+
+#define MANY	40
+
+static int is_online(struct stack *s, uint32_t index)
+{
+	struct arax_device d = { .size = sizeof(d) };
+
+	CHECK_EQ(arax_get_device(s->ax, index, &d), 0);
+	return !!(d.flags & ARAX_DEVICE_ONLINE);
+}
+
+/* Published now and then. */
+static void wait_offline(struct stack *s, uint32_t index)
+{
+	uint64_t until = arax_deadline(20 * SECOND);
+
+	while (is_online(s, index))
+		CHECK(arax_deadline(0) < until);
+}
+
+TEST(one_of_two_is_lost)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_kernel lies = stack_kernel(&s, "st_lies");
+	struct arax_buffer *in = stack_buffer(&s, 4096), *out[MANY], *other = stack_buffer(&s, 4096);
+	struct arax_event e[MANY] = { { 0 } };
+	uint32_t *x = arax_buffer_data(in);
+	int i, again;
+
+	CHECK(is_online(&s, 0) && is_online(&s, 1));
+	x[0] = 4711;
+	for (i = 0; i < MANY; i++)
+		out[i] = stack_buffer(&s, 4096);
+	/* What only writes its results runs again, on the other one: all of them succeed. */
+	for (again = 0; again < 50 && is_online(&s, 1); again++) {
+		for (i = 0; i < MANY; i++)
+			CHECK_EQ(arax_launch(s.q, &lies, arax_grid(1, 1, 1), ARAX_NO_ARGS,
+					     ARAX_RANGES(arax_part(in, ARAX_IN, 0, 8),
+							 arax_out(out[i])), &e[i]), 0);
+		for (i = 0; i < MANY; i++) {
+			CHECK_EQ(arax_wait(&e[i], arax_deadline(60 * SECOND)), 0);
+			CHECK_EQ(*(uint32_t *)arax_buffer_data(out[i]), 4711);
+		}
+	}
+	wait_offline(&s, 1);
+	CHECK(is_online(&s, 0));
+	for (i = 0; i < MANY; i++)
+		stack_launch(&s, s.q, "st_add", other, 1, NULL);
+	CHECK_EQ(arax_queue_finish(s.q, arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(*(uint32_t *)arax_buffer_data(other), MANY);
+	stack_close(&s);
+}
+
+TEST(the_only_one_is_lost)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *a = stack_buffer(&s, 4096), *b = stack_buffer(&s, 4096);
+	struct arax_event first = { 0 }, last = { 0 }, behind = { 0 };
+	uint32_t zero = 0;
+
+	/* The third waits for the device, and nobody can run it any more. */
+	stack_launch(&s, s.q, "st_spin", stack_buffer(&s, 4096), 200000, &first);
+	stack_launch(&s, s.q, "st_fail", a, 1, &last);
+	stack_launch(&s, s.q, "st_add", b, 1, &behind);
+	CHECK_EQ(arax_wait(&last, arax_deadline(60 * SECOND)), -ENODEV);
+	CHECK_EQ(arax_wait(&behind, arax_deadline(60 * SECOND)), -ENODEV);
+	CHECK_EQ(arax_wait(&first, arax_deadline(60 * SECOND)), 0);
+	wait_offline(&s, 0);
+	stack_launch(&s, s.q, "st_add", b, 1, &behind);
+	CHECK_EQ(arax_wait(&behind, arax_deadline(60 * SECOND)), -ENODEV);
+	CHECK_EQ(arax_fill(s.q, arax_out(b), &zero, 4, &behind), 0);
+	CHECK_EQ(arax_wait(&behind, arax_deadline(60 * SECOND)), -ENODEV);
+	stack_close(&s);
+}
