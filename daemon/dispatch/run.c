@@ -693,6 +693,8 @@ void runs_destroy(struct poller *p)
 {
 	uint32_t i, j;
 
+	if (p->memory)
+		memory_stop(p->memory);
 	for (i = 0; p->devs && i < p->nr_devs; i++) {
 		host_thread_destroy(p->devs[i].host);
 		if (p->devs[i].runner)

@@ -83,6 +83,7 @@ struct memory {
 	pthread_mutex_t lock;		/* all that changes, but what the copies copy */
 	uint64_t clock;			/* counts what happens to copies */
 	uint64_t distrusted;		/* copies born before this are not trusted */
+	bool stopped;
 	uint32_t nr_devices;
 	struct memory_device devices[];
 };

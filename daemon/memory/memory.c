@@ -49,6 +49,18 @@ int memory_create(uint32_t nr_devices, struct memory **out)
 	return 0;
 }
 
+void memory_stop(struct memory *m)
+{
+	uint32_t i;
+
+	pthread_mutex_lock(&m->lock);
+	m->stopped = true;
+	for (i = 0; i < m->nr_devices; i++)
+		if (m->devices[i].present)
+			pthread_cond_broadcast(&m->devices[i].settled);
+	pthread_mutex_unlock(&m->lock);
+}
+
 void memory_destroy(struct memory *m)
 {
 	uint32_t i;

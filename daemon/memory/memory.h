@@ -77,6 +77,8 @@ struct memory_range {
 
 /* -ENOMEM */
 int memory_create(uint32_t nr_devices, struct memory **out);
+/* Nobody settles any more: whoever waits for room gets -ECANCELED, now and from now on. */
+void memory_stop(struct memory *m);
 /* All buffers are gone. */
 void memory_destroy(struct memory *m);
 
@@ -94,7 +96,8 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b);
  * @seq: the task's place in its graph
  *
  * Waits while others hold what is in the way.  0, -ENOMEM (all of the device's
- * memory would not do; logged with figures), or what a copy returned.
+ * memory would not do; logged with figures), -ECANCELED (memory_stop()), or what a
+ * copy returned.
  * After an error the task holds nothing.
  */
 int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,

@@ -104,6 +104,8 @@ static int hold(struct memory *m, uint32_t device, struct memory_range *ranges, 
 		pthread_mutex_lock(&m->lock);
 		if (!err)
 			d->held++;
+		if (err == -ENOMEM && m->stopped)
+			err = -ECANCELED;
 		if (err != -ENOMEM || !d->held)
 			break;
 		d->stats.waits++;

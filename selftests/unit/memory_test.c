@@ -414,6 +414,30 @@ START_TEST(a_task_waits_for_room)
 }
 END_TEST
 
+START_TEST(nobody_waits_for_ever)
+{
+	struct memory_range r[2];
+	struct memory_stats s;
+	pthread_t thread;
+	void *err;
+
+	start(BYTES + 100);
+	r[0] = range(0, ARAX_IN, 0, BYTES);
+	r[1] = range(1, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r[0], 1, 1), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, enter_late, &r[1]), 0);
+	do {
+		memory_query(m, 0, &s);
+	} while (!s.waits);
+	memory_stop(m);
+	pthread_join(thread, &err);
+	ck_assert_int_eq((intptr_t)err, -ECANCELED);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r[0], 1, 0), 0);
+	memory_settle(m, 0, &r[0], 1, 2);
+	finish();
+}
+END_TEST
+
 START_TEST(copies_that_fail)
 {
 	struct memory_range r;
@@ -520,6 +544,7 @@ int main(void)
 	tcase_add_test(c, memory_with_gaps_is_made_room_in);
 	tcase_add_test(c, too_much_is_ENOMEM);
 	tcase_add_test(c, a_task_waits_for_room);
+	tcase_add_test(c, nobody_waits_for_ever);
 	tcase_add_test(c, copies_that_fail);
 	tcase_add_test(c, half_a_task_leaves_no_trust);
 	tcase_add_test(c, a_failed_task_changes_nothing);
