@@ -36,6 +36,7 @@ struct rate {
  * @valid:	they are the same as the host's
  * @filled:	they were the buffer's at some time
  * @pins:	tasks that use it
+ * @users:	their ranges, once all of the task's are there
  * @worth:	see extent_used()
  * @load:	held by whoever copies in
  */
@@ -50,6 +51,7 @@ struct memory_extent {
 	double worth;
 	struct intervals valid;
 	struct intervals filled;
+	struct memory_range *users;
 	pthread_mutex_t load;
 };
 

@@ -115,7 +115,9 @@ int intervals_set(struct intervals *s, uint64_t start, uint64_t end, uint64_t un
 	return 0;
 }
 
-void intervals_limit(struct intervals *s, uint64_t start, uint64_t end, uint64_t until)
+/* @born: NULL: as it was */
+static void change(struct intervals *s, uint64_t start, uint64_t end, uint64_t until,
+		   const uint64_t *born)
 {
 	uint32_t i;
 
@@ -123,11 +125,23 @@ void intervals_limit(struct intervals *s, uint64_t start, uint64_t end, uint64_t
 		struct interval old = s->v[i];
 		uint64_t from = old.start > start ? old.start : start;
 		uint64_t to = old.end < end ? old.end : end;
+		uint64_t new = born ? *born : old.born;
 
-		if (old.until != until)
-			intervals_set(s, from, to, until, old.born);
+		if (old.until != until || old.born != new)
+			intervals_set(s, from, to, until, new);
 		start = to;
 	}
+}
+
+void intervals_limit(struct intervals *s, uint64_t start, uint64_t end, uint64_t until)
+{
+	change(s, start, end, until, NULL);
+}
+
+void intervals_renew(struct intervals *s, uint64_t start, uint64_t end, uint64_t until,
+		     uint64_t born)
+{
+	change(s, start, end, until, &born);
 }
 
 bool intervals_gap(const struct intervals *s, uint64_t start, uint64_t end, uint64_t seq,

@@ -39,6 +39,9 @@ void intervals_clear(struct intervals *s, uint64_t start, uint64_t end);
 
 /* What of start..end has the property has it until @until from now on. */
 void intervals_limit(struct intervals *s, uint64_t start, uint64_t end, uint64_t until);
+/* ... and as if it were born at @born. */
+void intervals_renew(struct intervals *s, uint64_t start, uint64_t end, uint64_t until,
+		     uint64_t born);
 
 /**
  * intervals_gap - the first bytes of start..end that lack the property

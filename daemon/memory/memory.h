@@ -62,7 +62,8 @@ struct memory_ops {
  * @buffer:	from memory_buffer_create()
  * @offset, @length, @stride, @count, @access: as in struct arax_dispatch_range
  * @address:	out: of its first byte on the device
- * @extent:	the manager's
+ * @extent, @next_user, @loaded: the manager's, who reads them from memory_enter() to
+ *		memory_settle(): the range stays in its place
  */
 struct memory_range {
 	struct memory_buffer *buffer;
@@ -73,6 +74,8 @@ struct memory_range {
 	uint32_t access;
 	uint64_t address;
 	struct memory_extent *extent;
+	struct memory_range *next_user;
+	bool loaded;
 };
 
 /* -ENOMEM */

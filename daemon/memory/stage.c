@@ -89,6 +89,18 @@ static void complain(const struct memory_device *d, const struct memory_range *r
 		 log_u64("ranges", nr));
 }
 
+/* (locked) */
+static void add_users(struct memory_range *ranges, uint32_t nr)
+{
+	uint32_t i;
+
+	for (i = 0; i < nr; i++) {
+		ranges[i].next_user = ranges[i].extent->users;
+		ranges[i].extent->users = &ranges[i];
+		ranges[i].loaded = false;
+	}
+}
+
 /* Returns with the task counted as held. */
 static int hold(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr)
 {
@@ -102,8 +114,10 @@ static int hold(struct memory *m, uint32_t device, struct memory_range *ranges, 
 		if (err == -ENOMEM)
 			err = take_extents(m, device, ranges, nr, true);
 		pthread_mutex_lock(&m->lock);
-		if (!err)
+		if (!err) {
 			d->held++;
+			add_users(ranges, nr);
+		}
 		if (err == -ENOMEM && m->stopped)
 			err = -ECANCELED;
 		if (err != -ENOMEM || !d->held)
@@ -125,6 +139,11 @@ static void release(struct memory *m, uint32_t device, struct memory_range *rang
 	uint32_t i;
 
 	for (i = 0; i < nr; i++) {
+		struct memory_range **p = &ranges[i].extent->users;
+
+		while (*p != &ranges[i])
+			p = &(*p)->next_user;
+		*p = ranges[i].next_user;
 		extent_used(m, ranges[i].extent);
 		ranges[i].extent->pins--;
 		ranges[i].extent = NULL;
@@ -158,6 +177,29 @@ static int copy(struct memory *m, const struct memory_extent *e, uint32_t lane, 
 	return 0;
 }
 
+/*
+ * (locked) What another task is reading just now is as good as it was for that one,
+ * since to write there meanwhile is an error; and it must not be copied in again
+ * under its eyes.
+ */
+static void trust_readers(struct memory_extent *e, uint64_t start, uint64_t end, uint64_t born)
+{
+	const struct memory_range *u;
+	uint64_t from, bytes;
+	uint32_t i;
+
+	for (u = e->users; u; u = u->next_user) {
+		if (!u->loaded || !(u->access & ARAX_IN) || u->offset >= end ||
+		    memory_range_end(u) <= start)
+			continue;
+		for (i = 0; i < memory_rows(u); i++) {
+			from = memory_row(u, i, &bytes);
+			intervals_renew(&e->valid, from > start ? from : start,
+					from + bytes < end ? from + bytes : end, FOREVER, born);
+		}
+	}
+}
+
 /* Copy in what of a row is not there: as an input, or for the first time. */
 static int load_row(struct memory *m, struct memory_extent *e, uint32_t lane, bool input,
 		    uint64_t start, uint64_t end, uint64_t seq)
@@ -168,10 +210,11 @@ static int load_row(struct memory *m, struct memory_extent *e, uint32_t lane, bo
 
 	for (;;) {
 		pthread_mutex_lock(&m->lock);
+		born = ++m->clock;
+		trust_readers(e, start, end, born);
 		gap = input ? intervals_gap(&e->valid, start, end, seq, m->distrusted, &gap_start,
 					    &gap_end)
 			    : intervals_gap(&e->filled, start, end, 0, 0, &gap_start, &gap_end);
-		born = ++m->clock;
 		pthread_mutex_unlock(&m->lock);
 		if (!gap)
 			return 0;
@@ -188,7 +231,7 @@ static int load_row(struct memory *m, struct memory_extent *e, uint32_t lane, bo
 	}
 }
 
-static int load(struct memory *m, const struct memory_range *r, uint32_t lane, uint64_t seq)
+static int load(struct memory *m, struct memory_range *r, uint32_t lane, uint64_t seq)
 {
 	uint64_t start, bytes;
 	uint32_t i;
@@ -198,6 +241,11 @@ static int load(struct memory *m, const struct memory_range *r, uint32_t lane, u
 	for (i = 0; i < memory_rows(r) && !err; i++) {
 		start = memory_row(r, i, &bytes);
 		err = load_row(m, r->extent, lane, r->access & ARAX_IN, start, start + bytes, seq);
+	}
+	if (!err) {
+		pthread_mutex_lock(&m->lock);
+		r->loaded = true;
+		pthread_mutex_unlock(&m->lock);
 	}
 	pthread_mutex_unlock(&r->extent->load);
 	return err;
@@ -221,7 +269,7 @@ static void wrote(struct memory *m, const struct memory_range *r, struct memory_
 	}
 }
 
-/* (locked) What a task has left in its extent is nothing that anyone can use. */
+/* (locked) Nobody trusts what a task has brought, unless somebody is reading it. */
 static void forget(const struct memory_range *r)
 {
 	uint64_t start, bytes;
@@ -229,7 +277,7 @@ static void forget(const struct memory_range *r)
 
 	for (i = 0; i < memory_rows(r); i++) {
 		start = memory_row(r, i, &bytes);
-		intervals_clear(&r->extent->valid, start, start + bytes);
+		intervals_limit(&r->extent->valid, start, start + bytes, 0);
 	}
 }
 

@@ -28,7 +28,16 @@ START_TEST(intervals_like_a_table)
 		uint64_t seq = rand_r(&seed) % 5, gap_start = 0, gap_end = 0, i, n;
 
 		end = end > SPACE ? SPACE : end;
-		switch (rand_r(&seed) % 4) {
+		switch (rand_r(&seed) % 5) {
+		case 3:
+			intervals_renew(&s, start, end, until, born);
+			for (i = start; i < end; i++) {
+				if (!model[i].until)
+					continue;
+				model[i].until = until;
+				model[i].born = born;
+			}
+			break;
 		case 0:
 			ck_assert_int_eq(intervals_set(&s, start, end, until, born), 0);
 			for (i = start; i < end; i++) {
@@ -205,6 +214,30 @@ START_TEST(chains_move_data_once)
 	memset(host[0], 'c', BYTES);
 	run(0, range(0, ARAX_IN, 0, BYTES), 0, 4, 4);
 	ck_assert_uint_eq(copied_in(0), 2 * BYTES);
+	finish();
+}
+END_TEST
+
+/* What is being read is not copied in again under the reader's eyes. */
+START_TEST(readers_side_by_side)
+{
+	struct memory_range r = { 0 };
+
+	start(64 * KIB);
+	r = range(0, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1), 0);
+	run(0, range(0, ARAX_IN, 100, 200), 0, 2, 2);
+	ck_assert_uint_eq(copied_in(0), BYTES);
+	/* Task 3 came after task 2's end, but task 1 still uses the bytes. */
+	run(0, range(0, ARAX_IN, 0, 300), 0, 3, 3);
+	ck_assert_uint_eq(copied_in(0), BYTES);
+	memory_distrust(m);
+	run(0, range(0, ARAX_IN, 0, 300), 0, 3, 3);
+	ck_assert_uint_eq(copied_in(0), BYTES);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
+	memory_settle(m, 0, &r, 1, 3);
+	run(0, range(0, ARAX_IN, 0, 300), 0, 4, 4);
+	ck_assert_uint_eq(copied_in(0), BYTES + 300);
 	finish();
 }
 END_TEST
@@ -533,6 +566,7 @@ int main(void)
 	tcase_add_test(c, bad_devices_are_refused);
 	tcase_add_test(c, results_reach_the_host);
 	tcase_add_test(c, chains_move_data_once);
+	tcase_add_test(c, readers_side_by_side);
 	tcase_add_test(c, the_client_writes_between_tasks);
 	tcase_add_test(c, a_timeline_ends_trust);
 	tcase_add_test(c, a_write_elsewhere_makes_copies_stale);
