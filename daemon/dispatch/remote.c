@@ -27,6 +27,27 @@ static int do_copy_out(void *dev, uint32_t lane, void *to, uint64_t from, uint64
 	return device_copy_out(dev, lane, to, from, bytes);
 }
 
+/* An owner is a link's place and a context. */
+static int charge(void *arg, uint64_t id, int64_t bytes)
+{
+	struct poller *p = arg;
+	struct link *l = p->links[id >> 32];
+
+	return l->ops->charge(l, (uint32_t)id, bytes);
+}
+
+static struct memory_owner owner_of(const struct run *run)
+{
+	const struct poller *p = run->poller;
+	uint64_t link = 0;
+
+	while (p->links[link] != run->link)
+		link++;
+	return (struct memory_owner){
+		.id = link << 32 | run->node->d.context, .tenant = run->node->d.tenant,
+	};
+}
+
 int remote_create(struct poller *p, struct devices *devices)
 {
 	static const struct memory_ops ops = { do_alloc, do_free, do_copy_in, do_copy_out };
@@ -47,6 +68,8 @@ int remote_create(struct poller *p, struct devices *devices)
 		log_info("device has memory of its own", log_str("device", dev->info.name),
 			 log_u64("bytes", dev->info.memory));
 	}
+	if (p->memory)
+		memory_set_charge(p->memory, charge, p);
 	return 0;
 }
 
@@ -74,7 +97,8 @@ static int enter(struct runner_task *rt)
 	uint32_t i, nr = rt->launch.nr_ranges;
 	int err;
 
-	err = memory_enter(run->poller->memory, run->device, run->lane, run->remote, nr, run->seq);
+	err = memory_enter(run->poller->memory, run->device, run->lane, run->remote, nr, run->seq,
+			   owner_of(run));
 	if (err)
 		return err;
 	run->held = true;

@@ -283,6 +283,16 @@ static struct mapping *broker_map(struct link *l, uint64_t buffer)
 	return NULL;
 }
 
+static int broker_charge(struct link *l, uint32_t context, int64_t bytes)
+{
+	const struct arax_charge a = {
+		.size = sizeof(a), .resource = ARAX_RES_DEVICE_MEMORY, .context = context,
+		.delta = bytes,
+	};
+
+	return core_mediator_charge(broker_of(l)->core, &a);
+}
+
 /* Never sent. */
 static void broker_drop(struct link *l, uint64_t buffer)
 {
@@ -328,6 +338,7 @@ const struct link_ops broker_link_ops = {
 	.settle = broker_settle,
 	.map = broker_map,
 	.drop = broker_drop,
+	.charge = broker_charge,
 	.device = broker_device,
 	.kernel = broker_kernel,
 	.weights = broker_weights,

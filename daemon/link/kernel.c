@@ -193,6 +193,16 @@ static int kernel_kernel(struct link *l, struct arax_kernel_publish *k)
 	return call(of(l), ARAX_IOC_KERNEL_PUBLISH, k);
 }
 
+static int kernel_charge(struct link *l, uint32_t context, int64_t bytes)
+{
+	struct arax_charge a = {
+		.size = sizeof(a), .resource = ARAX_RES_DEVICE_MEMORY, .context = context,
+		.delta = bytes,
+	};
+
+	return call(of(l), ARAX_IOC_CHARGE, &a);
+}
+
 /* Administrators set weights in the module, which has no word for it here. */
 static void kernel_weights(struct link *l)
 {
@@ -218,6 +228,7 @@ static const struct link_ops kernel_ops = {
 	.commit = kernel_commit,
 	.map = kernel_map,
 	.drop = kernel_drop,
+	.charge = kernel_charge,
 	.device = kernel_device,
 	.kernel = kernel_kernel,
 	.weights = kernel_weights,

@@ -39,6 +39,8 @@ struct poller;
  * @drop:	(poller) a buffer is gone, see ARAX_DISPATCH_BUFFER
  * @device:	publish a device; any thread.  Negative errno
  * @kernel:	publish a kernel; before the poller starts.  Negative errno
+ * @charge:	a context's device memory; any thread.  Negative errno, see struct
+ *		arax_charge
  * @weights:	(poller) now and then: ask for changed weights.  May be NULL
  * @quiesce:	(poller) take in nothing any more
  * @close:	after the poller has ended
@@ -55,6 +57,7 @@ struct link_ops {
 	void (*drop)(struct link *l, uint64_t buffer);
 	int (*device)(struct link *l, const struct arax_device *dev);
 	int (*kernel)(struct link *l, struct arax_kernel_publish *k);
+	int (*charge)(struct link *l, uint32_t context, int64_t bytes);
 	void (*weights)(struct link *l);
 	void (*quiesce)(struct link *l);
 	void (*close)(struct link *l);

@@ -160,10 +160,10 @@ static int extent_create(struct memory *m, struct memory_buffer *b, uint32_t dev
 	return 0;
 }
 
-/* Using it keeps little from going that the task has no need of. */
+/* Using it keeps nothing from going that the task has no need of. */
 static bool is_tight(const struct memory_extent *e, uint64_t bytes)
 {
-	return e->pins || e->end - e->start <= 2 * bytes;
+	return e->pins || e->end - e->start <= bytes;
 }
 
 int extent_get(struct memory *m, struct memory_buffer *b, uint32_t device, uint64_t start,

@@ -4,14 +4,16 @@
  *
  *   memory.c	devices, buffers, questions
  *   extent.c	room on a device: finding, allocating, evicting
+ *   hold.c	a task's extents, all or none
  *   stage.c	a task's ranges in, its results out
  *
  * LOCKS
  *
  *   device.entering, then memory.lock: who takes extents for a task, one task of
- *   a device at a time; held while it waits for room, so none overtakes it.
+ *   a device at a time; held while it waits for room, so none overtakes it, and not
+ *   while it waits for its quota, which is no matter of others'.
  *   extent.load, then memory.lock: who copies into an extent.
- *   memory.lock is never held over a call of a backend.
+ *   memory.lock is never held over a call of a backend, nor over a charge.
  */
 #ifndef ARAXD_MEMORY_INTERNAL_H
 #define ARAXD_MEMORY_INTERNAL_H
@@ -20,6 +22,7 @@
 
 #include "daemon/memory/intervals.h"
 #include "daemon/memory/memory.h"
+#include "uapi/arax.h"
 
 #define FOREVER		UINT64_MAX
 
@@ -37,6 +40,7 @@ struct rate {
  * @filled:	they were the buffer's at some time
  * @pins:	tasks that use it
  * @users:	their ranges, once all of the task's are there
+ * @charged:	who pays for it, if @is_charged
  * @worth:	see extent_used()
  * @load:	held by whoever copies in
  */
@@ -46,6 +50,8 @@ struct memory_extent {
 	struct memory_buffer *buffer;
 	uint32_t device;
 	uint32_t pins;
+	struct memory_owner charged;
+	bool is_charged;
 	uint64_t start, end;
 	uint64_t address;
 	double worth;
@@ -65,7 +71,6 @@ struct memory_buffer {
 /**
  * struct memory_device - a device
  * @held:	tasks between memory_enter() and memory_settle()
- * @settled:	signalled when one settles
  * @inflation:	worth of the last extent that had to go
  */
 struct memory_device {
@@ -73,7 +78,6 @@ struct memory_device {
 	struct memory_ops ops;
 	void *dev;
 	pthread_mutex_t entering;
-	pthread_cond_t settled;
 	struct memory_extent *extents;
 	uint32_t held;
 	double inflation;
@@ -85,6 +89,11 @@ struct memory {
 	pthread_mutex_t lock;		/* all that changes, but what the copies copy */
 	uint64_t clock;			/* counts what happens to copies */
 	uint64_t distrusted;		/* copies born before this are not trusted */
+	pthread_cond_t settled;		/* signalled when a task settles */
+	uint64_t settles;		/* tasks that have settled, refunds and all */
+	uint32_t refunding;		/* tasks settled whose refunds are on their way */
+	int (*charge)(void *arg, uint64_t id, int64_t bytes);
+	void *charge_arg;
 	bool stopped;
 	uint32_t nr_devices;
 	struct memory_device devices[];
@@ -118,7 +127,7 @@ static inline bool extent_covers(const struct memory_extent *e, uint64_t start, 
 struct memory_extent *extent_find(const struct memory_buffer *b, uint32_t device,
 				  uint64_t start, uint64_t end);
 /*
- * (entering) One that holds start..end of @b, pinned; @tight: and not much else.
+ * (entering) One that holds start..end of @b, pinned; @tight: and nothing else.
  * -ENOMEM: there is no room that could be made now.
  */
 int extent_get(struct memory *m, struct memory_buffer *b, uint32_t device, uint64_t start,
@@ -128,6 +137,26 @@ void extent_used(struct memory *m, struct memory_extent *e);
 /* (locked) Out of the lists; then extent_free() without the lock. */
 void extent_unlink(struct memory *m, struct memory_extent *e);
 void extent_free(struct memory *m, struct memory_extent *e);
+
+/**
+ * struct refunds - what owners pay no longer for
+ */
+struct refunds {
+	uint32_t nr;
+	struct {
+		uint64_t id;
+		uint64_t bytes;
+	} v[ARAX_MAX_RANGES];
+};
+
+/* The task's extents, in its ranges; it counts as held.  As memory_enter(). */
+int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
+	      struct memory_owner owner);
+/* (locked) The end of that. */
+void task_release(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
+		  struct refunds *refunds);
+/* After it, without the lock. */
+void task_refund(struct memory *m, const struct refunds *refunds);
 
 uint64_t memory_now_ns(void);
 void rate_learn(struct rate *r, uint64_t bytes, uint64_t ns);

@@ -44,20 +44,24 @@ int memory_create(uint32_t nr_devices, struct memory **out)
 	if (!m)
 		return -ENOMEM;
 	pthread_mutex_init(&m->lock, NULL);
+	pthread_cond_init(&m->settled, NULL);
 	m->nr_devices = nr_devices;
 	*out = m;
 	return 0;
 }
 
+void memory_set_charge(struct memory *m, int (*charge)(void *arg, uint64_t id, int64_t bytes),
+		       void *arg)
+{
+	m->charge = charge;
+	m->charge_arg = arg;
+}
+
 void memory_stop(struct memory *m)
 {
-	uint32_t i;
-
 	pthread_mutex_lock(&m->lock);
 	m->stopped = true;
-	for (i = 0; i < m->nr_devices; i++)
-		if (m->devices[i].present)
-			pthread_cond_broadcast(&m->devices[i].settled);
+	pthread_cond_broadcast(&m->settled);
 	pthread_mutex_unlock(&m->lock);
 }
 
@@ -67,12 +71,10 @@ void memory_destroy(struct memory *m)
 
 	if (!m)
 		return;
-	for (i = 0; i < m->nr_devices; i++) {
-		if (!m->devices[i].present)
-			continue;
-		pthread_mutex_destroy(&m->devices[i].entering);
-		pthread_cond_destroy(&m->devices[i].settled);
-	}
+	for (i = 0; i < m->nr_devices; i++)
+		if (m->devices[i].present)
+			pthread_mutex_destroy(&m->devices[i].entering);
+	pthread_cond_destroy(&m->settled);
 	pthread_mutex_destroy(&m->lock);
 	free(m);
 }
@@ -93,7 +95,6 @@ int memory_add_device(struct memory *m, uint32_t device, const struct memory_ops
 	d->in = (struct rate){ LATENCY_NS, NS_PER_BYTE };
 	d->out = d->in;
 	pthread_mutex_init(&d->entering, NULL);
-	pthread_cond_init(&d->settled, NULL);
 	return 0;
 }
 
@@ -244,6 +245,10 @@ int memory_check(struct memory *m)
 			used += e->end - e->start;
 			pins += e->pins;
 			n++;
+			if (e->is_charged && !e->pins) {
+				fprintf(stderr, "memory: device %u: somebody pays for nothing\n", i);
+				bad++;
+			}
 			bad += check_intervals(e, &e->valid, "valid");
 			bad += check_intervals(e, &e->filled, "filled");
 		}

@@ -32,6 +32,13 @@
  *   writes are not copied in, unless the extent is new there: what a kernel
  *   leaves out then keeps the host's bytes, never another buffer's.
  *
+ * WHO PAYS
+ *
+ *   What a task's ranges take on a device is charged to its owner while the task
+ *   is between memory_enter() and memory_settle(), once where several tasks share an
+ *   extent.  Extents that no task uses are the manager's cache: whoever needs the
+ *   room gets it.
+ *
  * THREADS
  *
  *   Any, one call at a time for one task.  memory_buffer_gone(): no task uses
@@ -78,8 +85,25 @@ struct memory_range {
 	bool loaded;
 };
 
+/**
+ * struct memory_owner - who pays for what a task holds
+ * @id:		for the function that charges
+ * @tenant:	tasks of the same one are worth waiting for, if the quota is used up
+ */
+struct memory_owner {
+	uint64_t id;
+	uint64_t tenant;
+};
+
 /* -ENOMEM */
 int memory_create(uint32_t nr_devices, struct memory **out);
+/*
+ * @charge is called, from any thread and without a lock, with bytes that owner @id has more
+ * or (negative, always possible) less.  -EDQUOT: may not have; any other error: is
+ * gone, and pays nothing any more.
+ */
+void memory_set_charge(struct memory *m, int (*charge)(void *arg, uint64_t id, int64_t bytes),
+		       void *arg);
 /* Nobody settles any more: whoever waits for room gets -ECANCELED, now and from now on. */
 void memory_stop(struct memory *m);
 /* All buffers are gone. */
@@ -97,14 +121,17 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b);
 /**
  * memory_enter - make a task's ranges valid on @device, and keep them there
  * @seq: the task's place in its graph
+ * @owner: who pays, for memory_set_charge()
  *
  * Waits while others hold what is in the way.  0, -ENOMEM (all of the device's
- * memory would not do; logged with figures), -ECANCELED (memory_stop()), or what a
- * copy returned.
+ * memory would not do; logged with figures), -EDQUOT (more
+ * than the owner may have, and no other task of its tenant holds any that could be
+ * waited for),
+ * -ECANCELED (memory_stop()), or what a copy returned.
  * After an error the task holds nothing.
  */
 int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
-		 uint32_t nr, uint64_t seq);
+		 uint32_t nr, uint64_t seq, struct memory_owner owner);
 
 /**
  * memory_leave - the kernel has ended with @result
@@ -143,7 +170,7 @@ uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memo
  * @used:	bytes allocated now
  * @copied_in, @copied_out: bytes
  * @evictions:	extents that had to go for others
- * @waits:	times that a task waited for room
+ * @waits:	times that a task waited for room or for its quota
  */
 struct memory_stats {
 	uint64_t bytes;

@@ -2,158 +2,8 @@
 /* A task's ranges in, its results out. */
 #include <errno.h>
 
-#include "daemon/log.h"
 #include "daemon/memory/internal.h"
 #include "uapi/arax.h"
-
-/* ------------------------------------------------------------------ */
-/* Extents                                                             */
-
-/*
- * Ranges of one buffer that touch each other must lie in one extent: the kernel
- * may count on one being seen through the other.
- */
-static void hull(const struct memory_range *ranges, uint32_t nr, uint32_t of, uint64_t *start,
-		 uint64_t *end)
-{
-	bool grown = true;
-	uint32_t i;
-
-	*start = ranges[of].offset;
-	*end = memory_range_end(&ranges[of]);
-	while (grown) {
-		grown = false;
-		for (i = 0; i < nr; i++) {
-			uint64_t from = ranges[i].offset, to = memory_range_end(&ranges[i]);
-
-			if (ranges[i].buffer != ranges[of].buffer || from >= *end || to <= *start)
-				continue;
-			if (from < *start || to > *end)
-				grown = true;
-			*start = from < *start ? from : *start;
-			*end = to > *end ? to : *end;
-		}
-	}
-}
-
-static void let_go(struct memory *m, struct memory_range *ranges, uint32_t nr)
-{
-	uint32_t i;
-
-	pthread_mutex_lock(&m->lock);
-	for (i = 0; i < nr; i++) {
-		ranges[i].extent->pins--;
-		ranges[i].extent = NULL;
-	}
-	pthread_mutex_unlock(&m->lock);
-}
-
-/* (entering) All of them, or none. */
-static int take_extents(struct memory *m, uint32_t device, struct memory_range *ranges,
-			uint32_t nr, bool tight)
-{
-	uint64_t start, end;
-	uint32_t i;
-	int err;
-
-	for (i = 0; i < nr; i++) {
-		hull(ranges, nr, i, &start, &end);
-		/* Something to point at: an empty range has an address too. */
-		if (start == end)
-			end++;
-		if (end > ranges[i].buffer->bytes) {
-			end = ranges[i].buffer->bytes;
-			start = end - 1;
-		}
-		err = extent_get(m, ranges[i].buffer, device, start, end, tight,
-				 &ranges[i].extent);
-		if (err) {
-			let_go(m, ranges, i);
-			return err;
-		}
-		ranges[i].address = ranges[i].extent->address +
-				    (ranges[i].offset - ranges[i].extent->start);
-	}
-	return 0;
-}
-
-static void complain(const struct memory_device *d, const struct memory_range *ranges, uint32_t nr)
-{
-	uint64_t bytes = 0;
-	uint32_t i;
-
-	for (i = 0; i < nr; i++)
-		bytes += memory_range_end(&ranges[i]) - ranges[i].offset;
-	log_warn("a task does not fit on a device: give it smaller ranges",
-		 log_u64("bytes", bytes), log_u64("device_bytes", d->stats.bytes),
-		 log_u64("ranges", nr));
-}
-
-/* (locked) */
-static void add_users(struct memory_range *ranges, uint32_t nr)
-{
-	uint32_t i;
-
-	for (i = 0; i < nr; i++) {
-		ranges[i].next_user = ranges[i].extent->users;
-		ranges[i].extent->users = &ranges[i];
-		ranges[i].loaded = false;
-	}
-}
-
-/* Returns with the task counted as held. */
-static int hold(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr)
-{
-	struct memory_device *d = &m->devices[device];
-	int err;
-
-	pthread_mutex_lock(&d->entering);
-	for (;;) {
-		/* A larger part of one buffer is no reason to do without another. */
-		err = take_extents(m, device, ranges, nr, false);
-		if (err == -ENOMEM)
-			err = take_extents(m, device, ranges, nr, true);
-		pthread_mutex_lock(&m->lock);
-		if (!err) {
-			d->held++;
-			add_users(ranges, nr);
-		}
-		if (err == -ENOMEM && m->stopped)
-			err = -ECANCELED;
-		if (err != -ENOMEM || !d->held)
-			break;
-		d->stats.waits++;
-		pthread_cond_wait(&d->settled, &m->lock);
-		pthread_mutex_unlock(&m->lock);
-	}
-	pthread_mutex_unlock(&m->lock);
-	pthread_mutex_unlock(&d->entering);
-	if (err == -ENOMEM)
-		complain(d, ranges, nr);
-	return err;
-}
-
-/* (locked) */
-static void release(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr)
-{
-	uint32_t i;
-
-	for (i = 0; i < nr; i++) {
-		struct memory_range **p = &ranges[i].extent->users;
-
-		while (*p != &ranges[i])
-			p = &(*p)->next_user;
-		*p = ranges[i].next_user;
-		extent_used(m, ranges[i].extent);
-		ranges[i].extent->pins--;
-		ranges[i].extent = NULL;
-	}
-	m->devices[device].held--;
-	pthread_cond_broadcast(&m->devices[device].settled);
-}
-
-/* ------------------------------------------------------------------ */
-/* Copies                                                              */
 
 static int copy(struct memory *m, const struct memory_extent *e, uint32_t lane, bool in,
 		uint64_t start, uint64_t end)
@@ -282,12 +132,13 @@ static void forget(const struct memory_range *r)
 }
 
 int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
-		 uint32_t nr, uint64_t seq)
+		 uint32_t nr, uint64_t seq, struct memory_owner owner)
 {
+	struct refunds refunds;
 	uint32_t i;
 	int err;
 
-	err = hold(m, device, ranges, nr);
+	err = task_hold(m, device, ranges, nr, owner);
 	if (err)
 		return err;
 	for (i = 0; i < nr && !err; i++)
@@ -298,8 +149,9 @@ int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory
 	pthread_mutex_lock(&m->lock);
 	for (i = 0; i < nr; i++)
 		forget(&ranges[i]);
-	release(m, device, ranges, nr);
+	task_release(m, device, ranges, nr, &refunds);
 	pthread_mutex_unlock(&m->lock);
+	task_refund(m, &refunds);
 	return err;
 }
 
@@ -340,6 +192,7 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
 void memory_settle(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		   uint64_t seq)
 {
+	struct refunds refunds;
 	uint64_t start, bytes;
 	uint32_t i, j;
 
@@ -350,6 +203,7 @@ void memory_settle(struct memory *m, uint32_t device, struct memory_range *range
 			intervals_limit(&ranges[i].extent->valid, start, start + bytes, seq + 1);
 		}
 	}
-	release(m, device, ranges, nr);
+	task_release(m, device, ranges, nr, &refunds);
 	pthread_mutex_unlock(&m->lock);
+	task_refund(m, &refunds);
 }

@@ -249,6 +249,17 @@ if grep -q cgroup2 /proc/self/mounts; then
 	is 1 'saving to what is no folder' $arax run --private -- \
 		$arax tenant set --save --tenants "$tmp/file" / tasks.max=1
 	says "$tmp/file" 'and which'
+	# A picture's 1.1 MB: the widest task holds four of them on a device at once.
+	is 0 'device_memory.max holds, and is no more than waited for' \
+		$arax run --config "$tmp/memory.conf" -- bash -ec "
+			$arax tenant set device_memory.max=4000K
+			if build/examples/image-pipeline examples/data/rocket.jpg $tmp/o.png; then exit 9; fi
+			$arax tenant set device_memory.max=4400K
+			build/examples/image-pipeline --repeat 5 examples/data/rocket.jpg $tmp/o.png
+			$arax tenant show --json | python3 -c '
+import json, sys
+t = max((t[\"usage\"][\"device_memory\"] for t in json.load(sys.stdin)), key=lambda m: m[\"peak\"])
+assert t[\"current\"] == 0 and 4000 << 10 < t[\"peak\"] <= 4400 << 10, t'"
 	is 0 'a limit is saved and shown' $arax run --private -- bash -ec \
 		"$arax tenant set --save --tenants $tmp/t / memory.max=3G
 		$arax tenant show / --json --tenants $tmp/t"

@@ -149,7 +149,7 @@ static void run(struct task *t)
 	uint64_t hash;
 
 	if (t->place != HOST &&
-	    memory_enter(m, t->place, t->lane, t->ranges, t->nr, t->seq)) {
+	    memory_enter(m, t->place, t->lane, t->ranges, t->nr, t->seq, nobody)) {
 		/* As a scheduler would: somewhere else. */
 		t->place = HOST;
 	}

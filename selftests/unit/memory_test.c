@@ -156,7 +156,7 @@ static uint64_t copied_in(unsigned int device)
 /* A whole task that writes @c to its range, or only reads it if @c is 0. */
 static void run(unsigned int device, struct memory_range r, char c, uint64_t seq, uint64_t last)
 {
-	ck_assert_int_eq(memory_enter(m, device, 0, &r, 1, seq), 0);
+	ck_assert_int_eq(memory_enter(m, device, 0, &r, 1, seq, nobody), 0);
 	if (c)
 		memset(at(&r), c, r.length);
 	ck_assert_int_eq(memory_leave(m, device, 0, &r, 1, 0), 0);
@@ -186,7 +186,7 @@ START_TEST(results_reach_the_host)
 
 	start(64 * KIB);
 	r = range(0, ARAX_INOUT, 100, 50);
-	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1), 0);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1, nobody), 0);
 	ck_assert_int_eq(at(&r)[0], 'a');
 	memset(at(&r), 'X', 50);
 	ck_assert_int_eq(host[0][100], 'a');
@@ -225,7 +225,7 @@ START_TEST(readers_side_by_side)
 
 	start(64 * KIB);
 	r = range(0, ARAX_IN, 0, BYTES);
-	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1), 0);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1, nobody), 0);
 	run(0, range(0, ARAX_IN, 100, 200), 0, 2, 2);
 	ck_assert_uint_eq(copied_in(0), BYTES);
 	/* Task 3 came after task 2's end, but task 1 still uses the bytes. */
@@ -250,7 +250,7 @@ START_TEST(the_client_writes_between_tasks)
 	run(0, range(0, ARAX_INOUT, 0, BYTES), 'b', 1, 1);
 	host[0][5] = 'Z';
 	r = range(0, ARAX_IN, 0, BYTES);
-	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 2), 0);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 2, nobody), 0);
 	ck_assert_int_eq(at(&r)[4], 'b');
 	ck_assert_int_eq(at(&r)[5], 'Z');
 	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
@@ -295,7 +295,7 @@ START_TEST(what_a_kernel_leaves_out_is_the_hosts)
 
 	start(64 * KIB);
 	r = range(0, ARAX_OUT, 0, 64);
-	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1), 0);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1, nobody), 0);
 	at(&r)[3] = 'X';
 	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
 	memory_settle(m, 0, &r, 1, 1);
@@ -317,7 +317,7 @@ START_TEST(strided_results_leave_the_gaps_alone)
 	r = range(0, ARAX_OUT, 10, 4);
 	r.stride = 16;
 	r.count = 5;
-	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1), 0);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1, nobody), 0);
 	memset(at(&r), 'X', 4 * 16 + 4);
 	/* Another task's, beside it. */
 	memset(host[0] + 14, 'y', 12);
@@ -340,7 +340,7 @@ START_TEST(ranges_that_touch_share_their_bytes)
 	r[0] = range(0, ARAX_IN, 0, 100);
 	r[1] = range(0, ARAX_OUT, 50, 100);
 	r[2] = range(1, ARAX_IN, 0, 8);
-	ck_assert_int_eq(memory_enter(m, 0, 0, r, 3, 1), 0);
+	ck_assert_int_eq(memory_enter(m, 0, 0, r, 3, 1, nobody), 0);
 	ck_assert_uint_eq(r[1].address, r[0].address + 50);
 	at(&r[1])[0] = 'X';
 	ck_assert_int_eq(at(&r[0])[50], 'X');
@@ -402,11 +402,11 @@ START_TEST(too_much_is_ENOMEM)
 	start(BYTES + 100);
 	r[0] = range(0, ARAX_IN, 0, BYTES);
 	r[1] = range(1, ARAX_IN, 0, BYTES);
-	ck_assert_int_eq(memory_enter(m, 0, 0, r, 2, 1), -ENOMEM);
+	ck_assert_int_eq(memory_enter(m, 0, 0, r, 2, 1, nobody), -ENOMEM);
 	ck_assert_int_eq(memory_check(m), 0);
 	/* A part of it does. */
 	r[1].length = 50;
-	ck_assert_int_eq(memory_enter(m, 0, 0, r, 2, 1), 0);
+	ck_assert_int_eq(memory_enter(m, 0, 0, r, 2, 1, nobody), 0);
 	ck_assert_int_eq(memory_leave(m, 0, 0, r, 2, 0), 0);
 	memory_settle(m, 0, r, 2, 1);
 	finish();
@@ -416,7 +416,7 @@ END_TEST
 static void *enter_late(void *arg)
 {
 	struct memory_range *r = arg;
-	int err = memory_enter(m, 0, 1, r, 1, 2);
+	int err = memory_enter(m, 0, 1, r, 1, 2, nobody);
 
 	return (void *)(intptr_t)err;
 }
@@ -431,7 +431,7 @@ START_TEST(a_task_waits_for_room)
 	start(BYTES + 100);
 	r[0] = range(0, ARAX_IN, 0, BYTES);
 	r[1] = range(1, ARAX_IN, 0, BYTES);
-	ck_assert_int_eq(memory_enter(m, 0, 0, &r[0], 1, 1), 0);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r[0], 1, 1, nobody), 0);
 	ck_assert_int_eq(pthread_create(&thread, NULL, enter_late, &r[1]), 0);
 	do {
 		memory_query(m, 0, &s);
@@ -447,6 +447,137 @@ START_TEST(a_task_waits_for_room)
 }
 END_TEST
 
+/* ------------------------------------------------------------------ */
+/* Quotas                                                              */
+
+static struct {
+	pthread_mutex_t lock;
+	int64_t used[4], max[4];
+	int refused;
+} quota = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static int charge(void *arg, uint64_t id, int64_t bytes)
+{
+	int err = 0;
+
+	ck_assert_ptr_eq(arg, &quota);
+	pthread_mutex_lock(&quota.lock);
+	if (id == 3)
+		err = -ENOENT;
+	else if (bytes > 0 && quota.used[id] + bytes > quota.max[id])
+		err = -EDQUOT;
+	else
+		quota.used[id] += bytes;
+	quota.refused += err == -EDQUOT;
+	ck_assert_int_ge(quota.used[id], 0);
+	pthread_mutex_unlock(&quota.lock);
+	return err;
+}
+
+static const struct memory_owner one = { 1, 1 }, two = { 2, 2 }, gone = { 3, 3 };
+
+static void start_charged(uint64_t bytes, int64_t max)
+{
+	start(bytes);
+	memory_set_charge(m, charge, &quota);
+	quota.used[1] = quota.used[2] = quota.refused = 0;
+	quota.max[1] = quota.max[2] = max;
+}
+
+START_TEST(what_is_held_is_paid_for)
+{
+	struct memory_range r[3], s;
+
+	start_charged(64 * KIB, BYTES + 100);
+	r[0] = range(0, ARAX_IN, 0, BYTES);
+	r[1] = range(0, ARAX_IN, 50, 100);
+	r[2] = range(1, ARAX_OUT, 0, 100);
+	ck_assert_int_eq(memory_enter(m, 0, 0, r, 3, 1, one), 0);
+	ck_assert_int_eq(quota.used[1], BYTES + 100);
+	/* Nobody pays twice for the same. */
+	s = range(0, ARAX_IN, 0, 10);
+	ck_assert_int_eq(memory_enter(m, 0, 1, &s, 1, 2, two), 0);
+	ck_assert_int_eq(quota.used[2], 0);
+	ck_assert_int_eq(memory_leave(m, 0, 1, &s, 1, 0), 0);
+	memory_settle(m, 0, &s, 1, 9);
+	ck_assert_int_eq(memory_leave(m, 0, 0, r, 3, 0), 0);
+	memory_settle(m, 0, r, 3, 9);
+	ck_assert_int_eq(quota.used[1], 0);
+	finish();
+}
+END_TEST
+
+START_TEST(one_byte_more_is_EDQUOT)
+{
+	struct memory_range r = { 0 };
+
+	start_charged(64 * KIB, BYTES - 1);
+	r = range(0, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1, one), -EDQUOT);
+	ck_assert_int_eq(quota.used[1], 0);
+	ck_assert_int_eq(memory_check(m), 0);
+	r.length--;
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1, one), 0);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
+	memory_settle(m, 0, &r, 1, 9);
+	/* One whose context is gone runs into nothing, and pays nothing. */
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1, gone), 0);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
+	memory_settle(m, 0, &r, 1, 9);
+	finish();
+}
+END_TEST
+
+START_TEST(a_failed_copy_pays_nothing)
+{
+	struct memory_range r = { 0 };
+
+	start_charged(64 * KIB, BYTES);
+	r = range(0, ARAX_IN, 0, BYTES);
+	fake[0].fail_in = 1;
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1, one), -EIO);
+	ck_assert_int_eq(quota.used[1], 0);
+	finish();
+}
+END_TEST
+
+static void *enter_charged(void *arg)
+{
+	return (void *)(intptr_t)memory_enter(m, 1, 1, arg, 1, 2, one);
+}
+
+START_TEST(a_task_waits_for_its_quota)
+{
+	struct memory_range r[3];
+	struct memory_stats s;
+	pthread_t thread;
+	void *err;
+
+	start_charged(64 * KIB, BYTES);
+	r[0] = range(0, ARAX_IN, 0, BYTES);
+	r[1] = range(1, ARAX_IN, 0, BYTES);
+	r[2] = range(2, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r[0], 1, 1, one), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, enter_charged, &r[1]), 0);
+	do {
+		memory_query(m, 1, &s);
+	} while (!s.waits);
+	/* Meanwhile the device is another tenant's to use. */
+	ck_assert_int_eq(memory_enter(m, 1, 0, &r[2], 1, 1, two), 0);
+	ck_assert_int_eq(memory_leave(m, 1, 0, &r[2], 1, 0), 0);
+	memory_settle(m, 1, &r[2], 1, 9);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r[0], 1, 0), 0);
+	memory_settle(m, 0, &r[0], 1, 9);
+	pthread_join(thread, &err);
+	ck_assert_int_eq((intptr_t)err, 0);
+	ck_assert_int_eq(quota.used[1], BYTES);
+	ck_assert_int_eq(memory_leave(m, 1, 1, &r[1], 1, 0), 0);
+	memory_settle(m, 1, &r[1], 1, 9);
+	ck_assert_int_eq(quota.used[1], 0);
+	finish();
+}
+END_TEST
+
 START_TEST(nobody_waits_for_ever)
 {
 	struct memory_range r[2];
@@ -457,7 +588,7 @@ START_TEST(nobody_waits_for_ever)
 	start(BYTES + 100);
 	r[0] = range(0, ARAX_IN, 0, BYTES);
 	r[1] = range(1, ARAX_IN, 0, BYTES);
-	ck_assert_int_eq(memory_enter(m, 0, 0, &r[0], 1, 1), 0);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r[0], 1, 1, nobody), 0);
 	ck_assert_int_eq(pthread_create(&thread, NULL, enter_late, &r[1]), 0);
 	do {
 		memory_query(m, 0, &s);
@@ -478,13 +609,13 @@ START_TEST(copies_that_fail)
 	start(64 * KIB);
 	r = range(0, ARAX_IN, 0, BYTES);
 	fake[0].fail_in = 1;
-	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1), -EIO);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1, nobody), -EIO);
 	ck_assert_int_eq(memory_check(m), 0);
 	/* Nothing was taken for loaded. */
 	run(0, range(0, ARAX_IN, 0, BYTES), 0, 1, 9);
 	ck_assert_uint_eq(copied_in(0), BYTES);
 	r = range(0, ARAX_INOUT, 0, BYTES);
-	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 2), 0);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 2, nobody), 0);
 	fake[0].fail_out = 1;
 	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), -EIO);
 	memory_settle(m, 0, &r, 1, 9);
@@ -505,9 +636,9 @@ START_TEST(half_a_task_leaves_no_trust)
 	r[1] = range(1, ARAX_IN, 0, BYTES);
 	fake[0].pass_in = 1;
 	fake[0].fail_in = 1;
-	ck_assert_int_eq(memory_enter(m, 0, 0, r, 2, 1), -EIO);
+	ck_assert_int_eq(memory_enter(m, 0, 0, r, 2, 1, nobody), -EIO);
 	memset(host[0], 'n', BYTES);
-	ck_assert_int_eq(memory_enter(m, 0, 0, r, 2, 2), 0);
+	ck_assert_int_eq(memory_enter(m, 0, 0, r, 2, 2, nobody), 0);
 	ck_assert_int_eq(at(&r[0])[0], 'n');
 	ck_assert_int_eq(memory_leave(m, 0, 0, r, 2, 0), 0);
 	memory_settle(m, 0, r, 2, 2);
@@ -521,13 +652,13 @@ START_TEST(a_failed_task_changes_nothing)
 
 	start(64 * KIB);
 	r = range(0, ARAX_INOUT, 0, BYTES);
-	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1), 0);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1, nobody), 0);
 	memset(at(&r), 'X', BYTES);
 	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, -EFAULT), -EFAULT);
 	memory_settle(m, 0, &r, 1, 9);
 	ck_assert_int_eq(host[0][0], 'a');
 	r = range(0, ARAX_IN, 0, BYTES);
-	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 2), 0);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 2, nobody), 0);
 	ck_assert_int_eq(at(&r)[0], 'a');
 	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
 	memory_settle(m, 0, &r, 1, 9);
@@ -578,6 +709,10 @@ int main(void)
 	tcase_add_test(c, memory_with_gaps_is_made_room_in);
 	tcase_add_test(c, too_much_is_ENOMEM);
 	tcase_add_test(c, a_task_waits_for_room);
+	tcase_add_test(c, what_is_held_is_paid_for);
+	tcase_add_test(c, one_byte_more_is_EDQUOT);
+	tcase_add_test(c, a_failed_copy_pays_nothing);
+	tcase_add_test(c, a_task_waits_for_its_quota);
 	tcase_add_test(c, nobody_waits_for_ever);
 	tcase_add_test(c, copies_that_fail);
 	tcase_add_test(c, half_a_task_leaves_no_trust);
