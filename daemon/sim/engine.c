@@ -49,18 +49,30 @@ struct app *app_of(struct sim *sim, const struct graph_node *n, const struct sim
 	return a;
 }
 
+/* A policy asks about one device after the other: what is the same for all is kept. */
+static void ask(struct sim *sim, const struct graph_node *node)
+{
+	const struct sim_task *t;
+	const struct app *a = app_of(sim, node, &t);
+	const struct sim_kernel *k = &sim->sc->kernels[t->kernel];
+
+	sim->asked.seq = node->seq;
+	sim->asked.pin = a->conf->pin;
+	sim->asked.footprint = t->footprint;
+	sim->asked.kinds = 0;
+	for (uint32_t i = 0; i < sim->sc->nr_kinds; i++)
+		sim->asked.kinds |= (uint32_t)(k->cost[i].demand > 0) << i;
+}
+
 bool sim_can_run(void *arg, const struct graph_node *node, uint32_t device)
 {
 	struct sim *sim = arg;
-	const struct device *d = &sim->devices[device];
-	const struct sim_task *t;
-	const struct app *a = app_of(sim, node, &t);
+	const struct brief *b = &sim->briefs[device];
 
-	if (d->lost || (a->conf->pin != SIM_ANY && a->conf->pin != device))
-		return false;
-	if (sim->sc->kernels[t->kernel].cost[d->conf->kind].demand <= 0)
-		return false;
-	return d->place == PLACE_HOST || t->footprint <= d->conf->memory;
+	if (sim->asked.seq != node->seq)
+		ask(sim, node);
+	return sim->asked.kinds & b->kinds && sim->asked.footprint <= b->memory &&
+	       (sim->asked.pin == SIM_ANY || sim->asked.pin == device);
 }
 
 static void add_places(void *arg, uint64_t bytes, const uint64_t *bits)
@@ -76,7 +88,6 @@ static void add_places(void *arg, uint64_t bytes, const uint64_t *bits)
 	sim->known_bytes += bytes;
 }
 
-/* A policy asks for one device after the other: so count for all at once. */
 static void know(struct sim *sim, const struct graph_node *node)
 {
 	const struct sim_task *t;
@@ -89,34 +100,27 @@ static void know(struct sim *sim, const struct graph_node *node)
 		if (r[i].access & ARAX_IN)
 			residency_walk(&a->buffers[r[i].buffer].valid, r[i].offset, r[i].length,
 				       add_places, sim);
-	sim->known_node = node;
+	sim->known_seq = node->seq;
 	sim->known_version = sim->version;
 }
 
 static uint64_t transfer_ns(void *arg, const struct graph_node *node, uint32_t device)
 {
 	struct sim *sim = arg;
-	const struct device *d = &sim->devices[device];
+	const struct brief *b = &sim->briefs[device];
 	uint64_t missing, elsewhere;
-	const struct sim_link *l;
 
-	if (sim->known_node != node || sim->known_version != sim->version)
+	if (sim->known_seq != node->seq || sim->known_version != sim->version)
 		know(sim, node);
-	missing = sim->known_bytes - sim->known_at[d->place];
+	missing = sim->known_bytes - sim->known_at[b->place];
 	if (!missing)
 		return 0;
 	/* What the host doesn't have either must come there first. */
 	elsewhere = sim->known_bytes - sim->known_at[PLACE_HOST];
-	if (d->place == PLACE_HOST) {
-		/* From a device that is not known here: take the first link for it. */
-		l = &sim->sc->links[0];
-		return (uint64_t)((double)missing * l->ns_per_byte) + l->latency_ns;
-	}
-	if (elsewhere > missing)
-		elsewhere = missing;
-	l = &sim->sc->links[d->conf->link];
-	return (uint64_t)((double)(missing + elsewhere) * l->ns_per_byte) +
-	       (elsewhere ? 2 : 1) * l->latency_ns;
+	if (elsewhere > missing || b->place == PLACE_HOST)
+		elsewhere = b->place == PLACE_HOST ? 0 : missing;
+	return (uint64_t)((double)(missing + elsewhere) * b->ns_per_byte) +
+	       (elsewhere ? 2 : 1) * b->latency_ns;
 }
 
 /* ------------------------------------------------------------------ */
@@ -281,8 +285,6 @@ static void node_end(struct sim *sim, struct graph_node *node, int result)
 	uint64_t tag = node->d.tag;
 	uint32_t failure = 0;
 
-	if (sim->known_node == node)
-		sim->known_node = NULL;
 	graph_complete(sim->graph, node, result, &failure);
 	if (a->known < failure)
 		a->known = failure;
@@ -299,10 +301,12 @@ void task_end(struct run *run, int result)
 	for (uint32_t i = 0; !result && i < run->task->nr_ranges; i++) {
 		const struct sim_range *r = &run->ranges[i];
 
-		if ((r->access & ARAX_OUT) &&
-		    !residency_written(&a->buffers[r->buffer].valid, r->offset, r->length,
+		if (!(r->access & ARAX_OUT))
+			continue;
+		if (!residency_written(&a->buffers[r->buffer].valid, r->offset, r->length,
 				       run->stores[i]->place))
 			sim_stop(sim, -ENOMEM, "out of memory");
+		stores_stale(&a->buffers[r->buffer]);
 	}
 	sim->version++;
 	run_unpin(run);
@@ -315,6 +319,7 @@ void task_end(struct run *run, int result)
 		sim->r->tenants[a->conf->tenant].used_ns += used;
 		sim->r->tenants[a->conf->tenant].tasks++;
 		sched_finish(sim->sched, node, sim->now - run->start_ns, !result);
+		sim->changed = true;
 	}
 	run->next->prev = run->prev;
 	run->prev->next = run->next;
@@ -342,6 +347,8 @@ void task_queue(struct sim *sim, struct graph_node *n)
 		node_end(sim, n, -ENODEV);
 	else if (sched_push(sim->sched, n, sim->now))
 		sim_stop(sim, -ENOMEM, "out of memory");
+	else
+		sim->changed = true;
 }
 
 /* ------------------------------------------------------------------ */
@@ -381,11 +388,14 @@ static void start_ready(struct sim *sim)
 
 	for (;;) {
 		take_ready(sim);
-		if (sim->err)
+		/* Copies come and go without the scheduler: so nothing is new for it. */
+		if (sim->err || !sim->changed)
 			return;
 		n = pick(sim);
-		if (!n)
+		if (!n) {
+			sim->changed = false;
 			return;
+		}
 		/* It has started before if its device was lost. */
 		if (graph_node_state(n) == GRAPH_POPPED)
 			graph_start(sim->graph, n);
@@ -398,6 +408,7 @@ static bool wait_for_policy(struct sim *sim)
 {
 	for (int i = 0; i < 1000 && !sim->events.used && !sim->err; i++) {
 		sim->now += 100000;
+		sim->changed = true;
 		start_ready(sim);
 	}
 	return sim->events.used;
@@ -524,8 +535,9 @@ static int prepare(struct sim *sim)
 	sim->app_left = calloc(sc->nr_tenants + 1, sizeof(*sim->app_left));
 	/* A place's bit may lie in a word that the devices don't fill. */
 	sim->known_at = calloc(sc->nr_devices + 65, sizeof(*sim->known_at));
+	sim->briefs = calloc(sc->nr_devices + 1, sizeof(*sim->briefs));
 	if (!r->devices || !r->tenants || !r->apps || !sim->devices || !sim->wires ||
-	    !sim->apps || !sim->app_left || !sim->known_at || !make_slots(sim))
+	    !sim->apps || !sim->app_left || !sim->known_at || !sim->briefs || !make_slots(sim))
 		return -ENOMEM;
 	err = make_sched(sim, *policy ? policy : NULL);
 	if (err)
@@ -611,6 +623,7 @@ static void clean_up(struct sim *sim)
 	free(sim->apps);
 	free(sim->app_left);
 	free(sim->known_at);
+	free(sim->briefs);
 	free(sim->slots);
 	free(sim->task_of);
 }

@@ -111,7 +111,6 @@ struct device {
 	const struct sim_device *conf;
 	struct sim *sim;
 	uint32_t index, place;
-	bool lost;
 	struct share compute;
 	struct event done;		/* of the first kernel to end */
 	struct event loss;
@@ -123,6 +122,17 @@ struct device {
 	struct run *hungry, **hungry_last;
 	double used_seen;		/* of compute.used, already in the bins, */
 	uint64_t seen_at;		/* until then */
+};
+
+/**
+ * struct brief - what the scheduler's questions need of a device, in half a cache line
+ * @kinds: bit of its kind; 0: it is lost
+ */
+struct brief {
+	uint32_t kinds, place;
+	uint64_t memory;
+	uint64_t latency_ns;
+	double ns_per_byte;
 };
 
 /**
@@ -165,9 +175,14 @@ struct sim {
 	uint32_t apps_left;		/* that have not ended */
 	uint64_t *app_left;		/* the same, of each tenant */
 	bool first_ended;
-	/* What transfer_ns() knows of the node that it was asked about last. */
-	const struct graph_node *known_node;
-	uint64_t known_version, version;
+	bool changed;			/* something that the scheduler would look at */
+	struct brief *briefs;		/* of each device */
+	struct {
+		uint64_t seq, footprint;
+		uint32_t pin, kinds;
+	} asked;			/* of the node that can_run() was asked about last */
+	uint64_t known_seq;		/* the same of transfer_ns(), */
+	uint64_t known_version, version; /* while nothing has moved */
 	uint64_t known_bytes;
 	uint64_t *known_at;		/* bytes by place */
 };
@@ -206,6 +221,8 @@ void run_unpin(struct run *run);
 /* A copy from or to it has ended, or nobody uses it any more. */
 void store_settle(struct store *s);
 void store_drop(struct store *s);
+/* Gives back what holds no valid byte any more. */
+void stores_stale(struct buffer *b);
 bool app_buffers_make(struct sim *sim, struct app *a);
 /* Its tasks have ended. */
 void app_buffers_drop(struct app *a);

@@ -285,7 +285,8 @@ void device_lose(void *arg, struct event *e)
 	struct run *run;
 
 	device_book(d);
-	d->lost = true;
+	sim->briefs[d->index].kinds = 0;
+	sim->changed = true;
 	sched_device_set(sim->sched, d->index, 0);
 	event_cancel(&sim->events, &d->done);
 	d->hungry = NULL;
@@ -335,6 +336,18 @@ void device_init(struct sim *sim, struct device *d, uint32_t index)
 		engine_init(&d->engines[TO_DEVICE], d, &w[0]);
 		engine_init(&d->engines[TO_HOST], d,
 			    &w[sc->links[d->conf->link].duplex ? 1 : 0]);
+	}
+	sim->briefs[index] = (struct brief){
+		.kinds = 1u << d->conf->kind, .place = d->place, .memory = UINT64_MAX,
+	};
+	if (d->place != PLACE_HOST)
+		sim->briefs[index].memory = d->conf->memory;
+	if (sc->nr_links) {
+		/* Without one of its own: what is on a device comes by that one's, say the first. */
+		const struct sim_link *l = &sc->links[d->place == PLACE_HOST ? 0 : d->conf->link];
+
+		sim->briefs[index].ns_per_byte = l->ns_per_byte;
+		sim->briefs[index].latency_ns = l->latency_ns;
 	}
 	if (d->conf->lost_ns != UINT64_MAX)
 		sim_set(sim, &d->loss, d->conf->lost_ns);

@@ -97,6 +97,18 @@ void store_settle(struct store *s)
 	}
 }
 
+void stores_stale(struct buffer *b)
+{
+	struct store *s = b->stores, *next;
+
+	for (; s; s = next) {
+		next = s->next;
+		if (!s->pins && !s->arriving && !s->leaving &&
+		    !residency_valid(&b->valid, 0, b->valid.bytes, s->place))
+			store_drop(s);
+	}
+}
+
 static void pin(struct store *s)
 {
 	if (s->place == PLACE_HOST || s->pins++)
