@@ -416,9 +416,14 @@ static bool wait_for_policy(struct sim *sim)
 
 static void loop(struct sim *sim)
 {
+	uint64_t start = wall_ns();
 	struct event *e;
 
 	while (sim->apps_left && !sim->err) {
+		if (sim->o->limit_ns && wall_ns() - start > sim->o->limit_ns) {
+			sim_stop(sim, -ETIMEDOUT, "the simulation takes longer than it may");
+			return;
+		}
 		e = event_next(&sim->events);
 		if (!e && wait_for_policy(sim))
 			e = event_next(&sim->events);

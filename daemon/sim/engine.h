@@ -83,12 +83,15 @@ struct sim_seen {
  * @policy:	instead of the scenario's, if not NULL
  * @watch:	called at the end of every task, with @arg; may be NULL
  * @time_picks:	read the clock around the scheduler's calls
+ * @limit_ns:	real time after which it stops with -ETIMEDOUT; the result then says how
+ *		far it came. 0: none
  */
 struct sim_options {
 	const char *policy;
 	void (*watch)(void *arg, const struct sim_seen *seen);
 	void *arg;
 	bool time_picks;
+	uint64_t limit_ns;
 };
 
 /* 0, or a negative errno with @error saying why.  sim_result_fini() in either case. */
