@@ -12,6 +12,7 @@
  * all they are found, with more the bound may be a little low, but never wrong.
  */
 #include <errno.h>
+#include <float.h>
 #include <stdlib.h>
 
 #include "daemon/sim/internal.h"
@@ -250,7 +251,7 @@ static double area_value(const struct area *a)
 				double cost = l->ns[k] * a->price[k];
 
 				if (a->size[k] > 0 && l->ns[k] > 0 && (least <= 0 || cost < least))
-					least = cost > 0 ? cost : 1e-300;
+					least = cost > 0 ? cost : DBL_MIN;
 			}
 			sum += least * (double)l->count;
 		}

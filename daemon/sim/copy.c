@@ -83,6 +83,7 @@ static void wire_fire(void *arg, struct event *ev)
 			r->bytes_in += c->end - c->start;
 		else
 			r->bytes_out += c->end - c->start;
+		w->queued -= c->end - c->start;
 		e->flowing = false;
 		e->first = c->next;
 		if (!e->first)
@@ -130,6 +131,7 @@ void copy_start(struct sim *sim, struct store *from, struct store *to, uint64_t 
 	from->leaving++;
 	to->arriving++;
 	c->buffer->app->copies++;
+	e->wire->queued += end - start;
 	*e->last = c;
 	e->last = &c->next;
 	if (idle)
@@ -150,6 +152,7 @@ struct copy *engine_clear(struct engine *e)
 	e->first = NULL;
 	e->last = &e->first;
 	for (struct copy *c = first; c; c = c->next) {
+		e->wire->queued -= c->end - c->start;
 		c->from->leaving--;
 		c->to->arriving--;
 	}

@@ -119,8 +119,10 @@ static uint64_t transfer_ns(void *arg, const struct graph_node *node, uint32_t d
 	elsewhere = sim->known_bytes - sim->known_at[PLACE_HOST];
 	if (elsewhere > missing || b->place == PLACE_HOST)
 		elsewhere = b->place == PLACE_HOST ? 0 : missing;
-	return (uint64_t)((double)(missing + elsewhere) * b->ns_per_byte) +
-	       (elsewhere ? 2 : 1) * b->latency_ns;
+	/* And behind what is on its way already. */
+	missing += elsewhere + b->wire->queued;
+	return (uint64_t)((double)missing * b->wire->ns_per_byte) +
+	       (elsewhere ? 2 : 1) * b->wire->latency_ns;
 }
 
 /* ------------------------------------------------------------------ */
@@ -378,7 +380,7 @@ static struct graph_node *pick(struct sim *sim)
 	if (sim->o->time_picks)
 		sim->r->pick_ns += wall_ns() - start;
 	sim->r->tries++;
-	sim->r->picks += n != NULL;
+	sim->r->picks += !!n;
 	return n;
 }
 

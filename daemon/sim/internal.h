@@ -105,6 +105,7 @@ struct wire {
 	struct event ev;
 	double ns_per_byte;
 	uint64_t latency_ns;
+	uint64_t queued;		/* bytes that its engines have still to copy */
 };
 
 struct device {
@@ -131,8 +132,7 @@ struct device {
 struct brief {
 	uint32_t kinds, place;
 	uint64_t memory;
-	uint64_t latency_ns;
-	double ns_per_byte;
+	const struct wire *wire;	/* towards it */
 };
 
 /**

@@ -342,13 +342,11 @@ void device_init(struct sim *sim, struct device *d, uint32_t index)
 	};
 	if (d->place != PLACE_HOST)
 		sim->briefs[index].memory = d->conf->memory;
-	if (sc->nr_links) {
-		/* Without one of its own: what is on a device comes by that one's, say the first. */
-		const struct sim_link *l = &sc->links[d->place == PLACE_HOST ? 0 : d->conf->link];
-
-		sim->briefs[index].ns_per_byte = l->ns_per_byte;
-		sim->briefs[index].latency_ns = l->latency_ns;
-	}
+	/* Without a link of its own: what is on a device comes by that one's, say the first. */
+	if (d->place != PLACE_HOST)
+		sim->briefs[index].wire = d->engines[TO_DEVICE].wire;
+	else if (sc->nr_links)
+		sim->briefs[index].wire = &sim->wires[sc->links[0].duplex ? 1 : 0];
 	if (d->conf->lost_ns != UINT64_MAX)
 		sim_set(sim, &d->loss, d->conf->lost_ns);
 }

@@ -27,7 +27,7 @@ static inline uint64_t rng_hash(uint64_t seed, uint64_t a, uint64_t b)
 /* In [0, 1). */
 static inline double rng_unit(uint64_t hash)
 {
-	return (double)(hash >> 11) * 0x1p-53;
+	return (double)(hash >> 11) / (double)(1ull << 53);
 }
 
 /* A sequence, for who builds something in order. */

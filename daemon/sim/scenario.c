@@ -13,6 +13,7 @@
 
 #define MB		1e6
 #define MAX_MS		1e9
+#define LEAST		0.000001
 #define NUMBER		12	/* bytes that a number and the NUL may need */
 #define MAX_SEED	((uint64_t)INT64_MAX)
 
@@ -91,7 +92,7 @@ static void read_link(struct build *b, json_t *obj)
 	reader_keys(&b->r, obj, known);
 	reader_string(&b->r, obj, "name", name, sizeof(name) - NUMBER, NULL);
 	count = reader_count(&b->r, obj, "count", 1, SIM_MAX_LINKS, 1);
-	l.ns_per_byte = 1 / reader_number(&b->r, obj, "gb_per_s", 1e-6, 1e6, NAN);
+	l.ns_per_byte = 1 / reader_number(&b->r, obj, "gb_per_s", LEAST, 1e6, NAN);
 	l.latency_ns = (uint64_t)(reader_number(&b->r, obj, "latency_us", 0, 1e9, 0) * 1e3);
 	l.duplex = reader_bool(&b->r, obj, "duplex", true);
 	if (b->r.err)
@@ -192,7 +193,7 @@ static void read_device(struct build *b, json_t *obj)
 		if (first == SIM_ANY)
 			reader_fail(&b->r, -EINVAL, "link", "no link is named '%s': add it to machine.links",
 				    link);
-		d.memory = (uint64_t)(1e9 * reader_number(&b->r, obj, "memory_gb", 1e-6, 1e6, NAN));
+		d.memory = (uint64_t)(1e9 * reader_number(&b->r, obj, "memory_gb", LEAST, 1e6, NAN));
 	} else if (json_object_get(obj, "memory_gb") || json_object_get(obj, "per_link")) {
 		reader_fail(&b->r, -EINVAL, json_object_get(obj, "memory_gb") ? "memory_gb" : "per_link",
 			    "a device without a link works in the host's memory: give it a link, or leave this out");
@@ -256,7 +257,7 @@ static void read_cost(struct build *b, json_t *obj, struct sim_cost *c)
 	reader_keys(&b->r, obj, known);
 	c->base_ns = 1e3 * reader_number(&b->r, obj, "base_us", 0, 1e9, 0);
 	c->item_ns = reader_number(&b->r, obj, "ns_per_item", 0, 1e9, 0);
-	c->demand = reader_number(&b->r, obj, "demand", 1e-3, 1, 1);
+	c->demand = reader_number(&b->r, obj, "demand", 0.001, 1, 1);
 	if (!b->r.err && c->base_ns <= 0 && c->item_ns <= 0)
 		reader_fail(&b->r, -EINVAL, NULL, "takes no time: give base_us, ns_per_item or both");
 }
@@ -411,7 +412,7 @@ static void read_shape(struct build *b, json_t *obj, const char *type, struct ge
 		g->width = reader_count(&b->r, obj, "width", 1, 65536, UINT64_MAX);
 		read_kernel_names(b, obj, g);
 		read_work(b, obj, g);
-		g->bytes = (uint64_t)(MB * reader_number(&b->r, obj, "mb", 1e-6, 1e6, NAN));
+		g->bytes = (uint64_t)(MB * reader_number(&b->r, obj, "mb", LEAST, 1e6, NAN));
 	}
 	if (is_layered) {
 		g->layers = reader_count(&b->r, obj, "layers", 1, 1u << 20, UINT64_MAX);

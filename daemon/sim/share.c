@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /* Ends closer than this are the same instant: far below the ns that events have. */
-#define SAME_NS	1e-3
+#define SAME_NS	0.001
 
 static double rate(const struct share *s)
 {

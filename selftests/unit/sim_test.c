@@ -72,7 +72,7 @@ START_TEST(a_full_capacity_is_shared)
 	ck_assert_uint_eq(share_next(&s), UINT64_MAX);
 	/* It was used all the time, and no more than that. */
 	share_advance(&s, 5000);
-	ck_assert_double_eq_tol(s.used, 200, 1e-6);
+	ck_assert_double_eq_tol(s.used, 200, 0.000001);
 }
 END_TEST
 
@@ -92,7 +92,7 @@ START_TEST(small_demands_disturb_nobody)
 	ck_assert_uint_eq(share_next(&s), 170);
 	share_remove(&s, &c, 150);
 	ck_assert_uint_eq(share_next(&s), UINT64_MAX);
-	ck_assert_double_eq_tol(s.used, 130 + 10, 1e-6);
+	ck_assert_double_eq_tol(s.used, 130 + 10, 0.000001);
 }
 END_TEST
 
@@ -103,6 +103,7 @@ START_TEST(residency_is_exact)
 	static uint8_t model[BYTES][PLACES];
 	struct rng rng = { .seed = 11 };
 	struct residency r;
+	int wrong = 0;
 
 	memset(model, 0, sizeof(model));
 	ck_assert(residency_init(&r, BYTES, PLACES));
@@ -140,14 +141,15 @@ START_TEST(residency_is_exact)
 			ck_assert_uint_eq(start, first);
 			ck_assert(end > start && end <= at + len);
 			for (uint64_t i = start; i < end; i++) {
-				ck_assert(!model[i][place]);
-				ck_assert(source == PLACE_NONE || model[i][source]);
+				wrong += model[i][place];
+				wrong += source != PLACE_NONE && !model[i][source];
 			}
 		}
 		if (residency_sole(&r, 0, place, &start, &end))
 			for (uint64_t i = start; i < end; i++)
 				for (uint32_t p = 0; p < PLACES; p++)
-					ck_assert_uint_eq(model[i][p], p == place);
+					wrong += model[i][p] != (p == place);
+		ck_assert_int_eq(wrong, 0);
 	}
 	/* Whole again, it is one piece again. */
 	ck_assert(residency_written(&r, 0, BYTES, 1));
@@ -403,7 +405,7 @@ START_TEST(every_task_ends_once)
 
 		for (int k = 0; k < SIM_BINS; k++)
 			bins += result.devices[i].bins[k];
-		ck_assert_double_eq_tol(bins, result.devices[i].used_ns, 1 + 1e-6 * bins);
+		ck_assert_double_eq_tol(bins, result.devices[i].used_ns, 1 + 0.000001 * bins);
 		ck_assert_double_le(result.devices[i].used_ns, (double)result.makespan_ns);
 		ck_assert_uint_le(result.devices[i].peak_bytes, 20000000);
 		devices += result.devices[i].used_ns;
@@ -415,7 +417,7 @@ START_TEST(every_task_ends_once)
 	/* Ends are rounded up to whole ns, and until then the device counts as used. */
 	ck_assert_double_ge(devices, b.used - 1);
 	ck_assert_double_le(devices, b.used + (double)tasks);
-	ck_assert_double_eq_tol(tenants, b.used, 1e-6 * b.used);
+	ck_assert_double_eq_tol(tenants, b.used, 0.000001 * b.used);
 	close_books(&b);
 }
 END_TEST
@@ -518,8 +520,8 @@ START_TEST(bounds_are_right)
 	ck_assert_uint_eq(bound.area_ns, 20 * MS);
 	scenario_fini(&sc);
 	/* Half as fast: the best split is two thirds to one third. */
-	load("{ \"machine\": { \"devices\": [ { \"name\": \"f\" }, { \"name\": \"s\" } ] },"
-	     "  \"kernels\": [ { \"name\": \"k\", \"cost\": { \"f\": { \"base_us\": 1000 }, \"s\": { \"base_us\": 2000 } } } ],"
+	load("{ \"machine\": { \"devices\": [ { \"name\": \"f\" }, { \"name\": \"s\" } ] },\n"
+	     "  \"kernels\": [ { \"name\": \"k\", \"cost\": { \"f\": { \"base_us\": 1000 }, \"s\": { \"base_us\": 2000 } } } ],\n"
 	     "  \"tenants\": [ { \"name\": \"t\" } ], \"workload\": [ " STREAM(30, 1, 1, "") " ] }");
 	ck_assert_int_eq(sim_bound(&sc, &bound, error, sizeof(error)), 0);
 	ck_assert_uint_eq(bound.path_ns, MS);
