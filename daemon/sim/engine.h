@@ -52,13 +52,14 @@ struct sim_app_result {
  * @jain:	of the shares per weight until the first tenant had ended (1: fair)
  * @events, @picks: of the simulation
  * @wall_ns:	real time that it took; in the scheduler's calls: @pick_ns
+ * @cpu_ns:	time of the CPU that it took: the same where nobody else runs
  */
 struct sim_result {
 	uint64_t submitted, completed, failed, canceled, rerun, lost_bytes;
 	uint64_t makespan_ns, bin_ns;
 	double jain;
 	uint64_t events, picks, tries;
-	uint64_t wall_ns, pick_ns;
+	uint64_t wall_ns, pick_ns, cpu_ns;
 	struct sim_device_result *devices;
 	struct sim_tenant_result *tenants;
 	struct sim_app_result *apps;
@@ -83,7 +84,7 @@ struct sim_seen {
  * @policy:	instead of the scenario's, if not NULL
  * @watch:	called at the end of every task, with @arg; may be NULL
  * @time_picks:	read the clock around the scheduler's calls
- * @limit_ns:	real time after which it stops with -ETIMEDOUT; the result then says how
+ * @limit_ns:	time of the CPU after which it stops with -ETIMEDOUT; the result then says how
  *		far it came. 0: none
  */
 struct sim_options {

@@ -143,6 +143,7 @@ json_t *report_json(const struct scenario *sc, const char *policy, const struct 
 	tenants(o, sc, r);
 	s = json_object();
 	set(s, "seconds", wall);
+	set(s, "cpu_seconds", (double)r->cpu_ns / 1e9);
 	set(s, "tasks_per_s", wall > 0 ? (double)r->submitted / wall : 0);
 	set(s, "pick_seconds", (double)r->pick_ns / 1e9);
 	count(s, "events", r->events);

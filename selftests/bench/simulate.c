@@ -32,6 +32,7 @@ struct outcome simulate(const char *text, const char *policy, double limit_s)
 	out.tasks = r.completed;
 	out.makespan_ms = (double)r.makespan_ns / 1e6;
 	out.wall_s = (double)r.wall_ns / 1e9;
+	out.cpu_s = (double)r.cpu_ns / 1e9;
 	out.pick_s = (double)r.pick_ns / 1e9;
 	for (uint32_t i = 0; i < sc.nr_devices; i++) {
 		out.bytes += (double)(r.devices[i].bytes_in + r.devices[i].bytes_out);

@@ -11,12 +11,13 @@
  * @makespan_ms, @turnaround_ms: the second is the sum over all applications
  * @bytes:	moved, both ways
  * @wall_s:	how long the simulation took, @pick_s of it in sched_pick()
+ * @cpu_s:	time of the CPU that it took
  * @timed_out:	it took more than @limit_s
  */
 struct outcome {
 	uint64_t tasks;
 	double makespan_ms, turnaround_ms, bytes, used;
-	double wall_s, pick_s;
+	double wall_s, cpu_s, pick_s;
 	int timed_out;
 };
 
