@@ -7,16 +7,26 @@ _arax()
 	local cur=${COMP_WORDS[COMP_CWORD]} words='' i
 
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		words='devices info kernels run ps kill tenant trace bench --help --version'
+		words='devices info kernels run ps kill tenant trace bench sim --help --version'
 	else
 		case ${COMP_WORDS[1]} in
 		devices|info|kernels|ps)
 			words='--json --help' ;;
 		bench)
-			words='null depth sleep handover stream starpu --link --json --help' ;;
+			words='null depth sleep handover stream starpu simscale elastic grcuda-sim --link --json --help' ;;
 		trace)
 			mapfile -t COMPREPLY < <(compgen -W '--perfetto --dot --tasks --json --help' -- "$cur"; compgen -f -- "$cur")
 			return ;;
+		sim)
+			case ${COMP_WORDS[COMP_CWORD-1]} in
+			--policy|--seed) return ;;
+			--plot) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
+			esac
+			if [[ $cur != -* ]]; then
+				mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+				return
+			fi
+			words='--policy --seed --json --plot --no-bound --help' ;;
 		kill)
 			words=$(arax ps --json 2>/dev/null | sed -n 's/.*"context": \([0-9]*\).*/\1/p') ;;
 		tenant)

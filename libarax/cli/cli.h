@@ -23,7 +23,7 @@ struct command {
 };
 
 extern const struct command cmd_bench, cmd_devices, cmd_info, cmd_kernels, cmd_kill, cmd_ps,
-	cmd_run, cmd_tenant, cmd_trace;
+	cmd_run, cmd_sim, cmd_tenant, cmd_trace;
 
 /* main.c */
 

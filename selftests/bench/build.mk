@@ -26,7 +26,7 @@ BENCH_LOOP := -O3
 CFLAGS_selftests/bench/bench_stream := $(BENCH_LOOP)
 CFLAGS_selftests/bench/kernels/kernels := $(BENCH_LOOP)
 
-$(call program,$(B)/bin/arax-bench,plain,$(BENCH_SRCS),$(B)/lib/libarax.a $(BENCH_LIBS))
+$(call program,$(B)/bin/arax-bench,plain,$(BENCH_SRCS) $(SIM_SRCS),$(B)/lib/libarax.a $(BENCH_LIBS))
 $(B)/bin/arax-bench: $(B)/lib/libarax.a
 
 $(B)/lib/arax/bench-kernels/arax-bench.so: $(call objs,plain,selftests/bench/kernels/kernels.c)

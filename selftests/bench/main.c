@@ -24,6 +24,9 @@ static const struct {
 	{ "handover", bench_handover, "a buffer to a task and back, by its size" },
 	{ "stream", bench_stream, "memory bandwidth of a CPU kernel" },
 	{ "starpu", bench_starpu, "throughput of empty tasks beside StarPU's" },
+	{ "simscale", bench_simscale, "how fast a million tasks are simulated; needs no araxd" },
+	{ "elastic", bench_elastic, "elastic against static assignment, in virtual time; the same" },
+	{ "grcuda-sim", bench_grcuda_sim, "GrCUDA's benchmarks on a simulated P100; the same" },
 	{ "floors", bench_floors, "what this machine takes without Arax; needs no araxd" },
 };
 

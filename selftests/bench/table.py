@@ -14,7 +14,8 @@ FIELDS = {
     "floor": float, "ratio": float, "peers": dict, "bar_of": str, "met": bool,
     "parts": list, "machine": dict,
 }
-PARTS = {"floors": 1, "null": 3, "depth": 1, "sleep": 4, "handover": 4, "stream": 1, "starpu": 2}
+PARTS = {"floors": 1, "null": 3, "depth": 1, "sleep": 4, "handover": 4, "stream": 1, "starpu": 2,
+         "simscale": 2, "elastic": 6, "grcuda-sim": 8}
 
 
 def check(name, path):

@@ -56,7 +56,7 @@ find "$root" -mindepth 1 -maxdepth 1 ! -name opt ! -name usr ! -name etc >"$work
 ok $? 'nothing lies elsewhere'
 
 # From here on, nothing of the tree: neither programs nor libraries.
-for p in arax araxd arax-bench; do
+for p in arax araxd arax-bench arax-sim; do
 	try "$p runs" "$at/bin/$p" --version
 done
 try 'arax devices, at a private araxd' "$at/bin/arax" run --private -- "$at/bin/arax" devices
@@ -70,6 +70,7 @@ readlink -f "$at/bin/araxd" >"$work/out"
 	grep -q "folder=$at/lib/arax/kernels" "$work/out"
 ok $? 'from the installed folder'
 try 'arax bench finds arax-bench' "$at/bin/arax" bench list
+try 'arax sim finds arax-sim' "$at/bin/arax" sim examples/scenarios/two-tenants.json
 try 'which finds its kernels' "$at/bin/arax" bench null --seconds 0.3 --rounds 2 --json
 "$at/bin/arax" bench nonsense >"$work/out" 2>&1
 [ $? = 2 ]

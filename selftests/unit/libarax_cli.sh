@@ -56,6 +56,19 @@ done
 is 0 'bench --help' $arax bench --help
 is 2 'bench with a wrong option' $arax bench --nonsense
 is 0 'bench --version' $arax bench --version
+is 0 'sim --help' $arax sim --help
+is 2 'sim with a wrong option' $arax sim --nonsense
+is 0 'sim --version' $arax sim --version
+is 2 'sim wants a scenario' $arax sim
+is 1 'sim wants one that is there' $arax sim /nonexistent.json
+is 2 'sim takes no seed below 0' $arax sim x.json --seed -1
+is 1 'sim wants a scenario in JSON' $arax sim selftests/unit/libarax_cli.sh
+says 'libarax_cli.sh:1: column' 'and says where it is none'
+is 1 'sim wants a policy that there is' $arax sim examples/scenarios/two-tenants.json --policy best
+says 'no such policy: best' 'and says so'
+is 0 'sim simulates' $arax sim examples/scenarios/two-tenants.json --json --plot "$tmp/plot.svg"
+says '"completed": 6400' 'and every task comes to its end'
+is 0 'sim draws' grep -q '<rect' "$tmp/plot.svg"
 for c in devices info kernels ps; do
 	is 2 "$c takes no operand" $arax $c x
 	says 'unexpected "x"' 'and says so'

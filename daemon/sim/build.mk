@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT
+# The simulation: the daemon's own graph and scheduler in virtual time.
+
+SIM_SRCS := $(filter-out daemon/sim/main.c,$(sort $(wildcard daemon/sim/*.c))) \
+	    $(sort $(wildcard daemon/graph/*.c daemon/sched/*.c))
+SIM_LIBS := $(shell $(PKGCONF) --libs jansson) -lm
+
+$(call program,$(B)/bin/arax-sim,lto,daemon/sim/main.c $(SIM_SRCS),$(SIM_LIBS))
+ALL_TARGETS += $(B)/bin/arax-sim
+
+# `arax sim` looks for it beside itself.
+install-sim: $(B)/bin/arax-sim
+	install -d $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $< $(DESTDIR)$(PREFIX)/bin/
+INSTALL_TARGETS += install-sim
+.PHONY: install-sim
+
+SIM_TEST_SRCS := selftests/unit/sim_test.c $(SIM_SRCS)
+SIM_TEST_LIBS := $(SIM_LIBS) $(shell $(PKGCONF) --libs check 2>/dev/null)
+$(foreach v,plain asan,$(call program,$(B)/tests/sim_test-$(v),$(v),$(SIM_TEST_SRCS),$(SIM_TEST_LIBS)))
+
+check-sim-plain check-sim-asan: check-sim-%: $(B)/tests/sim_test-%
+	scripts/tally run unit/sim-$* -- $<
+CHECK_TARGETS += check-sim-plain check-sim-asan
+.PHONY: check-sim-plain check-sim-asan
+
+# As many tasks as a fuzzer has time for.
+$(B)/fuzz/scenario: selftests/fuzz/scenario_fuzz.c $(SIM_SRCS) $(wildcard daemon/sim/*.h)
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(FUZZ_CC) -DSIM_MAX_TASKS=2000 -o $@ $(filter %.c,$^) $(SIM_LIBS)
+fuzz-scenario: $(B)/fuzz/scenario
+	@mkdir -p $(B)/fuzz/scenario-corpus
+	$< -max_total_time=$(or $(FUZZ_SECONDS),60) -max_len=4096 -timeout=20 \
+		-artifact_prefix=$(B)/fuzz/ $(B)/fuzz/scenario-corpus selftests/fuzz/corpus/scenario
+FUZZ_TARGETS += fuzz-scenario
+.PHONY: fuzz-scenario

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * engine.h - a scenario runs in virtual time
+ *
+ * Tasks go through the daemon's own graph and scheduler (daemon/graph, daemon/sched); devices,
+ * links and the clock are made up.  The same scenario, seed and policy give the same run.
+ *
+ * A task that was picked holds a lane while memory is found for its buffers on the device,
+ * while what it reads is copied there, and while it runs.  So on a device with several lanes
+ * copies overlap kernels.  A device has a copy engine for each direction; bytes between two
+ * devices go through the host.  An allocation is a whole buffer; the one that was used
+ * longest ago is evicted, and written back first where it is the only valid one.
+ */
+#ifndef SIM_ENGINE_H
+#define SIM_ENGINE_H
+
+#include "daemon/sim/scenario.h"
+
+#define SIM_BINS	200
+
+/* What a device did; times in ns of its whole capacity where not said otherwise. */
+struct sim_device_result {
+	double used_ns;
+	uint64_t tasks;
+	uint64_t bytes_in, bytes_out;
+	uint64_t evicted;		/* bytes */
+	uint64_t peak_bytes;
+	double bins[SIM_BINS];		/* used_ns by time, see sim_result.bin_ns */
+};
+
+/**
+ * struct sim_tenant_result - what a tenant got
+ * @used_ns:	of devices' capacity
+ * @shared_ns:	the same, until the first tenant had ended all of its applications
+ */
+struct sim_tenant_result {
+	double used_ns, shared_ns;
+	uint64_t tasks;
+};
+
+struct sim_app_result {
+	uint64_t end_ns;
+	uint32_t failed;	/* tasks that failed or were canceled */
+};
+
+/**
+ * struct sim_result - what happened
+ * @submitted:	tasks, of them @completed, @failed by themselves, @canceled for others
+ * @rerun:	tasks that had begun on a device that was lost, and began anew
+ * @lost_bytes:	that were valid on a lost device alone
+ * @makespan_ns: end of the last task
+ * @jain:	of the shares per weight until the first tenant had ended (1: fair)
+ * @events, @picks: of the simulation
+ * @wall_ns:	real time that it took; in the scheduler's calls: @pick_ns
+ * @cpu_ns:	time of the CPU that it took: the same where nobody else runs
+ */
+struct sim_result {
+	uint64_t submitted, completed, failed, canceled, rerun, lost_bytes;
+	uint64_t makespan_ns, bin_ns;
+	double jain;
+	uint64_t events, picks, tries;
+	uint64_t wall_ns, pick_ns, cpu_ns;
+	struct sim_device_result *devices;
+	struct sim_tenant_result *tenants;
+	struct sim_app_result *apps;
+};
+
+/**
+ * struct sim_seen - one thing that happened, for who watches
+ * @start_ns:	when the kernel began
+ * @end_ns:	now
+ * @device:	SIM_ANY: the host
+ * @used_ns:	capacity that it took: time alone * demand
+ */
+struct sim_seen {
+	uint32_t app, task, device;
+	int result;
+	uint64_t start_ns, end_ns;
+	double used_ns;
+};
+
+/**
+ * struct sim_options - how to run it
+ * @policy:	instead of the scenario's, if not NULL
+ * @watch:	called at the end of every task, with @arg; may be NULL
+ * @time_picks:	read the clock around the scheduler's calls
+ * @limit_ns:	time of the CPU after which it stops with -ETIMEDOUT; the result then says how
+ *		far it came. 0: none
+ */
+struct sim_options {
+	const char *policy;
+	void (*watch)(void *arg, const struct sim_seen *seen);
+	void *arg;
+	bool time_picks;
+	uint64_t limit_ns;
+};
+
+/* 0, or a negative errno with @error saying why.  sim_result_fini() in either case. */
+int sim_run(const struct scenario *sc, const struct sim_options *o, struct sim_result *result,
+	    char *error, size_t len);
+void sim_result_fini(struct sim_result *r);
+
+/**
+ * struct sim_bound - no schedule of this machine ends earlier
+ * @path_ns:	as many devices as one likes, each task on the fastest, no copies
+ * @area_ns:	all work spread over all devices as well as it goes, no order, no copies
+ */
+struct sim_bound {
+	uint64_t path_ns, area_ns;
+};
+
+int sim_bound(const struct scenario *sc, struct sim_bound *bound, char *error, size_t len);
+
+#endif /* SIM_ENGINE_H */

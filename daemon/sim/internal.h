@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * internal.h - what the engine's files share
+ *
+ *   engine.c	the loop; programs that submit, graph and scheduler
+ *   launch.c	a task from its pick to its end
+ *   store.c	memory of devices: allocations, eviction
+ *   copy.c	copy engines and links
+ */
+#ifndef SIM_INTERNAL_H
+#define SIM_INTERNAL_H
+
+#include "daemon/graph/graph.h"
+#include "daemon/sched/sched.h"
+#include "daemon/sim/engine.h"
+#include "daemon/sim/event.h"
+#include "daemon/sim/residency.h"
+#include "daemon/sim/share.h"
+
+struct run;
+struct app;
+
+/* A run that waits for the copies to a place; in a list that its owner keeps. */
+struct waiter {
+	struct waiter *next, *prev;
+	struct run *run;
+};
+
+/**
+ * struct store - a buffer's bytes at one place
+ * @arriving:	copies on their way to it
+ * @leaving:	copies from it on their way
+ * @pins:	runs that use it; with none, and nothing leaving, it may be evicted
+ * @evicting:	it is written back in order to be dropped
+ */
+struct store {
+	struct store *next;		/* of the buffer */
+	struct store *lru_next, *lru_prev;
+	struct buffer *buffer;
+	struct waiter waiters;		/* for what arrives */
+	uint32_t place;
+	uint32_t arriving, leaving, pins;
+	bool evicting;
+};
+
+/**
+ * struct buffer - of an application
+ * @host:	its store at the host
+ * @stores:	of the devices
+ */
+struct buffer {
+	struct app *app;
+	struct residency valid;
+	struct store host;
+	struct store *stores;
+};
+
+/**
+ * struct run - a task that was picked, or an access of the host that is ready
+ * @stores:	of its ranges' buffers at its place; pinned if @pinned
+ * @waits:	one per range at most; @pending of them are not over
+ */
+struct run {
+	struct run *next, *prev;	/* of the device, or of the host */
+	struct run *hungry;		/* next that waits for memory */
+	struct sim *sim;
+	struct graph_node *node;
+	struct app *app;
+	const struct sim_task *task;
+	const struct sim_range *ranges;
+	struct device *device;		/* NULL: the host */
+	struct store *stores[ARAX_MAX_RANGES];
+	struct waiter waits[ARAX_MAX_RANGES];
+	struct event ev;		/* of the host */
+	struct share_job job;
+	uint32_t pending;
+	bool pinned, waiting_memory, running;
+	uint64_t start_ns;
+	double alone_ns;
+};
+
+/* The bytes [start, end) from one store of a buffer to another. */
+struct copy {
+	struct copy *next;
+	struct buffer *buffer;
+	struct store *from, *to;
+	uint64_t start, end;
+	};
+
+enum { TO_DEVICE, TO_HOST };
+
+/* One of a device's two copy engines: one copy at a time, in order. */
+struct engine {
+	struct device *device;
+	struct wire *wire;
+	struct copy *first, **last;	/* the first is at work */
+	struct share_job job;
+	struct event latency;		/* then the bytes flow */
+	bool flowing;
+};
+
+/* A link's direction, or both. */
+struct wire {
+	struct share share;
+	struct event ev;
+	double ns_per_byte;
+	uint64_t latency_ns;
+	uint64_t queued;		/* bytes that its engines have still to copy */
+};
+
+struct device {
+	const struct sim_device *conf;
+	struct sim *sim;
+	uint32_t index, place;
+	struct share compute;
+	struct event done;		/* of the first kernel to end */
+	struct event loss;
+	struct event feed;		/* memory was given back */
+	struct engine engines[2];
+	uint64_t used, evicting;	/* bytes */
+	struct store lru;		/* unpinned ones, used longest ago first */
+	struct run runs;
+	struct run *hungry, **hungry_last;
+	double used_seen;		/* of compute.used, already in the bins, */
+	uint64_t seen_at;		/* until then */
+};
+
+/**
+ * struct brief - what the scheduler's questions need of a device, in half a cache line
+ * @kinds: bit of its kind; 0: it is lost
+ */
+struct brief {
+	uint32_t kinds, place;
+	uint64_t memory;
+	const struct wire *wire;	/* towards it */
+};
+
+/**
+ * struct app - a program that runs
+ * @next:	task that it submits next
+ * @blocked:	index of the task that it waits for, or SIM_ANY
+ * @known:	number of the last failure that it knows of
+ * @copies:	of its buffers on their way: these stay until there are none
+ */
+struct app {
+	struct sim *sim;
+	const struct sim_app *conf;
+	uint32_t index;
+	uint32_t next, outstanding, blocked, known;
+	uint32_t copies;
+	bool ended;
+	struct event ev;
+	struct buffer *buffers;
+};
+
+struct sim {
+	const struct scenario *sc;
+	const struct sim_options *o;
+	struct sim_result *r;
+	struct graph *graph;
+	struct sched *sched;
+	struct events events;
+	uint64_t now;
+	int err;			/* what ended the run early */
+	const char *why;
+	struct device *devices;
+	struct wire *wires;		/* two per link */
+	struct app *apps;
+	struct run host_runs;
+	struct run *free_runs;
+	struct copy *free_copies;
+	uint32_t *slots, nr_slots, free_slots;
+	uint32_t *task_of;		/* of each slot */
+	uint64_t generation;
+	uint32_t apps_left;		/* that have not ended */
+	uint64_t *app_left;		/* the same, of each tenant */
+	bool first_ended;
+	bool changed;			/* something that the scheduler would look at */
+	struct brief *briefs;		/* of each device */
+	struct {
+		uint64_t seq, footprint;
+		uint32_t pin, kinds;
+	} asked;			/* of the node that can_run() was asked about last */
+	uint64_t known_seq;		/* the same of transfer_ns(), */
+	uint64_t known_version, version; /* while nothing has moved */
+	uint64_t known_bytes;
+	uint64_t *known_at;		/* bytes by place */
+};
+
+/* Ends the simulation with @err: it cannot go on. */
+void sim_stop(struct sim *sim, int err, const char *why);
+void sim_set(struct sim *sim, struct event *e, uint64_t time);
+
+/* launch.c: @d is NULL for an access of the host */
+void run_begin(struct sim *sim, struct graph_node *node, struct device *d);
+/* Memory is there for it: what does it wait for, or can it run? */
+void run_stage(struct run *run);
+/* What arrived at the store is complete, or lost. */
+void run_wake(struct store *s);
+void device_init(struct sim *sim, struct device *d, uint32_t index);
+void device_lose(void *sim, struct event *e);
+/* Books what the device did until now. */
+void device_book(struct device *d);
+
+/* engine.c: the task's end, for the graph, the scheduler and its program */
+void task_end(struct run *run, int result);
+struct app *app_of(struct sim *sim, const struct graph_node *n, const struct sim_task **task);
+bool sim_can_run(void *arg, const struct graph_node *node, uint32_t device);
+/* Hands a ready task to the scheduler, or ends it if nothing can run it. */
+void task_queue(struct sim *sim, struct graph_node *n);
+
+/* store.c */
+void store_init(struct store *s, struct buffer *b, uint32_t place);
+struct store *store_find(struct buffer *b, uint32_t place);
+/*
+ * Finds or makes, and pins, the stores of all of its ranges.  False: there is no memory for
+ * them now, and nothing is pinned.
+ */
+bool run_reserve(struct run *run);
+void run_unpin(struct run *run);
+/* A copy from or to it has ended, or nobody uses it any more. */
+void store_settle(struct store *s);
+void store_drop(struct store *s);
+/* Gives back what holds no valid byte any more. */
+void stores_stale(struct buffer *b);
+bool app_buffers_make(struct sim *sim, struct app *a);
+/* Its tasks have ended. */
+void app_buffers_drop(struct app *a);
+void app_buffers_free(struct app *a);
+
+/* copy.c */
+void copy_start(struct sim *sim, struct store *from, struct store *to, uint64_t start,
+		uint64_t end);
+void wire_init(struct wire *w, const struct sim_link *l);
+void engine_init(struct engine *e, struct device *d, struct wire *w);
+/* The device is gone: takes all of its copies out, which are to be given to copy_lost(). */
+struct copy *engine_clear(struct engine *e);
+/* Stores must be as they are without the device. */
+void copy_lost(struct sim *sim, struct copy *c);
+
+#define owner_of(ptr, type, member)	((type *)((char *)(ptr) - offsetof(type, member)))
+
+#endif /* SIM_INTERNAL_H */

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: MIT
+/* launch.c - a task from its pick to its end, and devices that die meanwhile */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/sim/internal.h"
+#include "daemon/sim/rng.h"
+
+/* ------------------------------------------------------------------ */
+/* Waiting                                                             */
+
+static void wait_for(struct run *run, uint32_t i, struct store *s)
+{
+	struct waiter *w = &run->waits[i];
+
+	if (w->next)
+		return;
+	w->run = run;
+	w->next = &s->waiters;
+	w->prev = s->waiters.prev;
+	w->prev->next = w;
+	s->waiters.prev = w;
+	run->pending++;
+}
+
+static void waiter_remove(struct waiter *w)
+{
+	w->next->prev = w->prev;
+	w->prev->next = w->next;
+	w->next = NULL;
+}
+
+static void wait_no_more(struct run *run)
+{
+	for (uint32_t i = 0; i < run->task->nr_ranges; i++)
+		if (run->waits[i].next)
+			waiter_remove(&run->waits[i]);
+	run->pending = 0;
+}
+
+void run_wake(struct store *s)
+{
+	struct waiter woken = { .next = &woken, .prev = &woken };
+
+	if (s->waiters.next == &s->waiters)
+		return;
+	/* Who looks anew may come back to the store's list: so not from there. */
+	woken.next = s->waiters.next;
+	woken.prev = s->waiters.prev;
+	woken.next->prev = &woken;
+	woken.prev->next = &woken;
+	s->waiters.next = &s->waiters;
+	s->waiters.prev = &s->waiters;
+	while (woken.next != &woken) {
+		struct run *run = woken.next->run;
+
+		waiter_remove(woken.next);
+		if (!--run->pending)
+			run_stage(run);
+	}
+}
+
+/* ------------------------------------------------------------------ */
+/* Running                                                             */
+
+static void device_set(struct device *d)
+{
+	uint64_t next = share_next(&d->compute);
+
+	if (next == EVENT_NEVER)
+		event_cancel(&d->sim->events, &d->done);
+	else
+		sim_set(d->sim, &d->done, next);
+}
+
+static void bins_fold(struct sim *sim)
+{
+	for (uint32_t i = 0; i < sim->sc->nr_devices; i++) {
+		double *b = sim->r->devices[i].bins;
+
+		for (uint32_t k = 0; k < SIM_BINS; k++)
+			b[k] = k < SIM_BINS / 2 ? b[2 * k] + b[2 * k + 1] : 0;
+	}
+	sim->r->bin_ns *= 2;
+}
+
+void device_book(struct device *d)
+{
+	struct sim *sim = d->sim;
+	double *bins = sim->r->devices[d->index].bins, used, each;
+	uint64_t at = d->seen_at, end;
+
+	share_advance(&d->compute, sim->now);
+	used = d->compute.used - d->used_seen;
+	d->used_seen = d->compute.used;
+	d->seen_at = sim->now;
+	if (used <= 0)
+		return;
+	while (sim->now > sim->r->bin_ns * SIM_BINS)
+		bins_fold(sim);
+	/* Between two changes it was used evenly. */
+	each = used / (double)(sim->now - at);
+	for (; at < sim->now; at = end) {
+		end = (at / sim->r->bin_ns + 1) * sim->r->bin_ns;
+		end = end < sim->now ? end : sim->now;
+		bins[at / sim->r->bin_ns] += each * (double)(end - at);
+	}
+}
+
+static uint64_t draw(const struct run *run, uint64_t what)
+{
+	return rng_hash(run->sim->sc->seed + what, run->app->index,
+			(uint64_t)(run->task - run->app->conf->tasks));
+}
+
+static void compute(struct run *run)
+{
+	struct device *d = run->device;
+	const struct scenario *sc = run->sim->sc;
+	const struct sim_cost *c = &sc->kernels[run->task->kernel].cost[d->conf->kind];
+
+	run->alone_ns = scenario_cost_ns(sc, run->task->kernel, d->conf->kind, run->task->work);
+	if (sc->jitter > 0)
+		run->alone_ns *= 1 + sc->jitter * (2 * rng_unit(draw(run, 1)) - 1);
+	run->start_ns = run->sim->now;
+	run->running = true;
+	device_book(d);
+	share_add(&d->compute, &run->job, run->alone_ns, c->demand, run->sim->now);
+	device_set(d);
+}
+
+static void host_fire(void *arg, struct event *e)
+{
+	task_end(owner_of(e, struct run, ev), 0);
+}
+
+static void device_fire(void *arg, struct event *e)
+{
+	struct device *d = owner_of(e, struct device, done);
+	struct sim *sim = arg;
+	struct share_job *j;
+
+	device_book(d);
+	while ((j = share_pop(&d->compute, sim->now))) {
+		struct run *run = owner_of(j, struct run, job);
+		bool failed = sim->sc->fail > 0 && rng_unit(draw(run, 2)) < sim->sc->fail;
+
+		run->running = false;
+		sim->r->devices[d->index].tasks++;
+		task_end(run, failed ? -EIO : 0);
+	}
+	device_set(d);
+}
+
+/* False: bytes are lost. */
+static bool fetch(struct run *run, uint32_t i)
+{
+	const struct sim_range *r = &run->ranges[i];
+	struct store *to = run->stores[i], *host = &to->buffer->host;
+	uint64_t at = r->offset, last = r->offset + r->length, start, end;
+	bool host_busy = host->arriving;
+	uint32_t source;
+
+	while (residency_missing(&to->buffer->valid, at, last - at, to->place, &start, &end,
+				 &source)) {
+		at = end;
+		if (source == PLACE_NONE)
+			return false;
+		if (source == PLACE_HOST) {
+			copy_start(run->sim, host, to, start, end);
+			wait_for(run, i, to);
+			continue;
+		}
+		/* By way of the host; what is on its way there may be just this. */
+		if (!host_busy)
+			copy_start(run->sim, store_find(to->buffer, source), host, start, end);
+		wait_for(run, i, host);
+	}
+	return true;
+}
+
+void run_stage(struct run *run)
+{
+	bool busy[ARAX_MAX_RANGES];
+	uint32_t n = run->task->nr_ranges;
+
+	for (uint32_t i = 0; i < n; i++)
+		busy[i] = run->stores[i]->arriving;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!(run->ranges[i].access & ARAX_IN))
+			continue;
+		if (busy[i]) {
+			wait_for(run, i, run->stores[i]);
+		} else if (!fetch(run, i)) {
+			wait_no_more(run);
+			task_end(run, -EIO);
+			return;
+		}
+	}
+	if (run->pending)
+		return;
+	if (run->device) {
+		compute(run);
+		return;
+	}
+	run->start_ns = run->sim->now;
+	sim_set(run->sim, &run->ev, run->sim->now + run->task->work);
+}
+
+static void feed(void *arg, struct event *e)
+{
+	struct device *d = owner_of(e, struct device, feed);
+
+	while (d->hungry) {
+		struct run *run = d->hungry;
+
+		if (!run_reserve(run))
+			return;
+		d->hungry = run->hungry;
+		if (!d->hungry)
+			d->hungry_last = &d->hungry;
+		run_stage(run);
+	}
+}
+
+void run_begin(struct sim *sim, struct graph_node *node, struct device *d)
+{
+	struct run *run = sim->free_runs;
+
+	if (run)
+		sim->free_runs = run->next;
+	else
+		run = malloc(sizeof(*run));
+	if (!run) {
+		sim_stop(sim, -ENOMEM, "out of memory");
+		return;
+	}
+	*run = (struct run){ .sim = sim, .node = node, .device = d };
+	run->app = app_of(sim, node, &run->task);
+	run->ranges = &run->app->conf->ranges[run->task->first_range];
+	run->ev.fire = host_fire;
+	run->start_ns = sim->now;
+	run->next = d ? &d->runs : &sim->host_runs;
+	run->prev = run->next->prev;
+	run->prev->next = run;
+	run->next->prev = run;
+	/* Those who wait for memory come first, or a large task would wait for ever. */
+	if ((d && d->hungry) || !run_reserve(run)) {
+		*d->hungry_last = run;
+		d->hungry_last = &run->hungry;
+	} else {
+		run_stage(run);
+	}
+}
+
+/* ------------------------------------------------------------------ */
+/* Loss                                                                */
+
+static void drop_stores(struct device *d)
+{
+	struct sim *sim = d->sim;
+	uint64_t start, end;
+
+	for (uint32_t a = 0; a < sim->sc->work.nr; a++) {
+		struct app *app = &sim->apps[a];
+
+		for (uint32_t i = 0; app->buffers && i < app->conf->nr_buffers; i++) {
+			struct store *s = store_find(&app->buffers[i], d->place);
+
+			if (!s)
+				continue;
+			for (end = 0; residency_sole(&s->buffer->valid, end, d->place, &start,
+						     &end);)
+				sim->r->lost_bytes += end - start;
+			store_drop(s);
+		}
+	}
+}
+
+void device_lose(void *arg, struct event *e)
+{
+	struct device *d = owner_of(e, struct device, loss);
+	struct sim *sim = arg;
+	struct copy *copies[2] = { NULL, NULL };
+	struct run *run;
+
+	device_book(d);
+	sim->briefs[d->index].kinds = 0;
+	sim->changed = true;
+	sched_device_set(sim->sched, d->index, 0);
+	event_cancel(&sim->events, &d->done);
+	d->hungry = NULL;
+	d->hungry_last = &d->hungry;
+	for (run = d->runs.next; run != &d->runs; run = run->next) {
+		wait_no_more(run);
+		if (run->running)
+			share_remove(&d->compute, &run->job, sim->now);
+	}
+	if (d->place != PLACE_HOST) {
+		for (uint32_t i = 0; i < 2; i++)
+			copies[i] = engine_clear(&d->engines[i]);
+		drop_stores(d);
+	}
+	while ((run = d->runs.next) != &d->runs) {
+		run->next->prev = &d->runs;
+		d->runs.next = run->next;
+		sched_finish(sim->sched, run->node, sim->now - run->start_ns, false);
+		sim->r->rerun++;
+		task_queue(sim, run->node);
+		run->next = sim->free_runs;
+		sim->free_runs = run;
+	}
+	for (uint32_t i = 0; i < 2; i++)
+		copy_lost(sim, copies[i]);
+}
+
+void device_init(struct sim *sim, struct device *d, uint32_t index)
+{
+	const struct scenario *sc = sim->sc;
+
+	d->sim = sim;
+	d->conf = &sc->devices[index];
+	d->index = index;
+	d->place = d->conf->link == SIM_ANY ? PLACE_HOST : index + 1;
+	d->done.fire = device_fire;
+	d->loss.fire = device_lose;
+	d->feed.fire = feed;
+	d->lru.lru_next = &d->lru;
+	d->lru.lru_prev = &d->lru;
+	d->runs.next = &d->runs;
+	d->runs.prev = &d->runs;
+	d->hungry_last = &d->hungry;
+	if (d->place != PLACE_HOST) {
+		struct wire *w = &sim->wires[2 * d->conf->link];
+
+		engine_init(&d->engines[TO_DEVICE], d, &w[0]);
+		engine_init(&d->engines[TO_HOST], d,
+			    &w[sc->links[d->conf->link].duplex ? 1 : 0]);
+	}
+	sim->briefs[index] = (struct brief){
+		.kinds = 1u << d->conf->kind, .place = d->place, .memory = UINT64_MAX,
+	};
+	if (d->place != PLACE_HOST)
+		sim->briefs[index].memory = d->conf->memory;
+	/* Without a link of its own: what is on a device comes by that one's, say the first. */
+	if (d->place != PLACE_HOST)
+		sim->briefs[index].wire = d->engines[TO_DEVICE].wire;
+	else if (sc->nr_links)
+		sim->briefs[index].wire = &sim->wires[sc->links[0].duplex ? 1 : 0];
+	if (d->conf->lost_ns != UINT64_MAX)
+		sim_set(sim, &d->loss, d->conf->lost_ns);
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+/* arax-sim: a scenario in virtual time.  `arax sim` runs it. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/sim/engine.h"
+#include "daemon/sim/report.h"
+
+static void usage(FILE *f)
+{
+	fputs("usage: arax sim SCENARIO [--policy P] [--seed N] [--json] [--plot FILE] [--no-bound]\n"
+	      "\n"
+	      "Runs a scenario (a JSON file; -: standard input) through Arax's scheduler on\n"
+	      "simulated devices in virtual time, and says what would happen.\n"
+	      "\n"
+	      "  --policy P    of the scheduler, instead of the scenario's\n"
+	      "  --seed N      instead of the scenario's\n"
+	      "  --json        one object with everything\n"
+	      "  --plot FILE   an SVG of the devices' use and the tenants' shares\n"
+	      "  --no-bound    leave out what no schedule could beat: it takes as long as a run\n"
+	      "  --help, --version\n"
+	      "\n"
+	      "Exit status: 0 done, 1 failed, 2 wrong usage.\n", f);
+}
+
+static int wrong(const char *what, const char *value)
+{
+	fprintf(stderr, "arax-sim: %s '%s'\n", what, value);
+	usage(stderr);
+	return 2;
+}
+
+static char *read_all(FILE *f, size_t *bytes)
+{
+	size_t size = 0, used = 0, n;
+	char *text = NULL, *bigger;
+
+	do {
+		if (used == size) {
+			size = size ? 2 * size : 65536;
+			bigger = realloc(text, size);
+			if (!bigger) {
+				free(text);
+				errno = ENOMEM;
+				return NULL;
+			}
+			text = bigger;
+		}
+		n = fread(text + used, 1, size - used, f);
+		used += n;
+	} while (n);
+	if (ferror(f)) {
+		free(text);
+		return NULL;
+	}
+	*bytes = used;
+	return text;
+}
+
+struct arguments {
+	const char *file, *policy, *plot;
+	uint64_t seed;
+	bool seeded, json, bound;
+};
+
+static int show(const struct scenario *sc, const struct arguments *a, const struct sim_result *r,
+		const struct sim_bound *bound)
+{
+	json_t *report = report_json(sc, a->policy ? a->policy : sc->policy, r, bound);
+	int err;
+
+	if (a->json) {
+		json_dumpf(report, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(8));
+		putchar('\n');
+	} else {
+		report_print(report, stdout);
+	}
+	json_decref(report);
+	if (fflush(stdout) || ferror(stdout)) {
+		perror("arax-sim: standard output");
+		return 1;
+	}
+	err = a->plot ? report_plot(sc, r, a->plot) : 0;
+	if (err)
+		fprintf(stderr, "arax-sim: %s: %s\n", a->plot, strerror(-err));
+	return err ? 1 : 0;
+}
+
+static int simulate(const struct scenario *sc, const struct arguments *a)
+{
+	struct sim_options o = { .policy = a->policy, .time_picks = true };
+	struct sim_result r;
+	struct sim_bound bound;
+	char error[512];
+	int status = 1;
+
+	if (!sim_run(sc, &o, &r, error, sizeof(error)) &&
+	    (!a->bound || !sim_bound(sc, &bound, error, sizeof(error))))
+		status = show(sc, a, &r, a->bound ? &bound : NULL);
+	else
+		fprintf(stderr, "arax-sim: %s: %s\n", a->file, error);
+	sim_result_fini(&r);
+	return status;
+}
+
+static int run(const struct arguments *a)
+{
+	bool in = !strcmp(a->file, "-");
+	FILE *f = in ? stdin : fopen(a->file, "re");
+	struct scenario sc;
+	char error[512], *text = NULL;
+	size_t bytes = 0;
+	int status = 1;
+
+	if (f)
+		text = read_all(f, &bytes);
+	if (!text) {
+		fprintf(stderr, "arax-sim: %s: %s\n", a->file, strerror(errno));
+	} else if (scenario_load(&sc, in ? "standard input" : a->file, text, bytes,
+				 a->seeded ? &a->seed : NULL, error, sizeof(error))) {
+		fprintf(stderr, "arax-sim: %s\n", error);
+	} else {
+		status = simulate(&sc, a);
+		scenario_fini(&sc);
+	}
+	free(text);
+	if (f && !in)
+		fclose(f);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{ "policy", required_argument, NULL, 'p' },
+		{ "seed", required_argument, NULL, 's' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "plot", required_argument, NULL, 'o' },
+		{ "no-bound", no_argument, NULL, 'b' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ NULL, 0, NULL, 0 },
+	};
+	struct arguments a = { .bound = true };
+	char *end;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+		switch (c) {
+		case 'p':
+			a.policy = optarg;
+			break;
+		case 's':
+			errno = 0;
+			a.seed = strtoull(optarg, &end, 10);
+			a.seeded = true;
+			if (*optarg < '0' || *optarg > '9' || *end || errno || a.seed > INT64_MAX)
+				return wrong("--seed takes a whole number from 0 to 2^63 - 1, not",
+					     optarg);
+			break;
+		case 'j':
+			a.json = true;
+			break;
+		case 'o':
+			a.plot = optarg;
+			break;
+		case 'b':
+			a.bound = false;
+			break;
+		case 'h':
+			usage(stdout);
+			return fflush(stdout) ? 1 : 0;
+		case 'V':
+			puts("arax-sim " ARAX_VERSION);
+			return fflush(stdout) ? 1 : 0;
+		default:
+			usage(stderr);
+			return 2;
+		}
+	}
+	if (optind != argc - 1)
+		return optind < argc ? wrong("unexpected", argv[optind + 1]) :
+				       wrong("which scenario?", "");
+	a.file = argv[optind];
+	return run(&a);
+}

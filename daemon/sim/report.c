@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+/* report.c - what a run was like, for people and for programs */
+#include "daemon/sim/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of more devices or tenants than this the text shows the first ones. */
+#define ROWS	16
+
+static json_t *number(double v)
+{
+	double scale;
+
+	if (v == 0 || !isfinite(v))
+		return json_real(0);
+	scale = pow(10, 5 - floor(log10(fabs(v))));
+	return json_real(round(v * scale) / scale);
+}
+
+static void set(json_t *o, const char *key, double v)
+{
+	json_object_set_new(o, key, number(v));
+}
+
+static void count(json_t *o, const char *key, uint64_t v)
+{
+	json_object_set_new(o, key, json_integer((json_int_t)v));
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* From an application's arrival to the end of its last task. */
+static json_t *turnaround(const struct scenario *sc, const struct sim_result *r)
+{
+	json_t *o = json_object();
+	double *ms = malloc((sc->work.nr + 1) * sizeof(*ms)), sum = 0;
+	uint32_t n = sc->work.nr;
+
+	for (uint32_t i = 0; ms && i < n; i++) {
+		ms[i] = (double)(r->apps[i].end_ns - sc->work.apps[i].arrive_ns) / 1e6;
+		sum += ms[i];
+	}
+	if (ms) {
+		qsort(ms, n, sizeof(*ms), by_value);
+		set(o, "total", sum);
+		set(o, "mean", sum / n);
+		set(o, "p50", ms[(n - 1) / 2]);
+		set(o, "p99", ms[(uint64_t)(n - 1) * 99 / 100]);
+		set(o, "max", ms[n - 1]);
+	}
+	free(ms);
+	return o;
+}
+
+static void devices(json_t *o, const struct scenario *sc, const struct sim_result *r)
+{
+	double total = (double)r->makespan_ns, used = 0, in = 0, out = 0, evicted = 0;
+	json_t *list = json_array(), *d;
+
+	for (uint32_t i = 0; i < sc->nr_devices; i++) {
+		const struct sim_device_result *dr = &r->devices[i];
+
+		d = json_pack("{s:s,s:s}", "name", sc->devices[i].name, "kind",
+			      sc->kinds[sc->devices[i].kind]);
+		set(d, "used", total > 0 ? dr->used_ns / total : 0);
+		count(d, "tasks", dr->tasks);
+		count(d, "bytes_in", dr->bytes_in);
+		count(d, "bytes_out", dr->bytes_out);
+		count(d, "bytes_evicted", dr->evicted);
+		count(d, "bytes_peak", dr->peak_bytes);
+		json_array_append_new(list, d);
+		used += dr->used_ns;
+		in += (double)dr->bytes_in;
+		out += (double)dr->bytes_out;
+		evicted += (double)dr->evicted;
+	}
+	set(o, "used", total > 0 ? used / total / sc->nr_devices : 0);
+	count(o, "bytes_in", (uint64_t)in);
+	count(o, "bytes_out", (uint64_t)out);
+	count(o, "bytes_evicted", (uint64_t)evicted);
+	json_object_set_new(o, "devices", list);
+}
+
+static void tenants(json_t *o, const struct scenario *sc, const struct sim_result *r)
+{
+	double all = 0, shared = 0, weight = 0;
+	json_t *list = json_array(), *t;
+
+	for (uint32_t i = 0; i < sc->nr_tenants; i++) {
+		all += r->tenants[i].used_ns;
+		shared += r->tenants[i].shared_ns;
+		weight += r->tenants[i].tasks ? sc->tenants[i].weight : 0;
+	}
+	for (uint32_t i = 0; i < sc->nr_tenants; i++) {
+		const struct sim_tenant_result *tr = &r->tenants[i];
+
+		t = json_pack("{s:s,s:i}", "name", sc->tenants[i].name, "weight",
+			      (int)sc->tenants[i].weight);
+		count(t, "tasks", tr->tasks);
+		set(t, "device_ms", tr->used_ns / 1e6);
+		set(t, "share", all > 0 ? tr->used_ns / all : 0);
+		set(t, "share_while_all_ran", shared > 0 ? tr->shared_ns / shared : 0);
+		set(t, "share_due", tr->tasks && weight > 0 ? sc->tenants[i].weight / weight : 0);
+		json_array_append_new(list, t);
+	}
+	set(o, "jain", r->jain);
+	json_object_set_new(o, "tenants", list);
+}
+
+json_t *report_json(const struct scenario *sc, const char *policy, const struct sim_result *r,
+		    const struct sim_bound *bound)
+{
+	double wall = (double)r->wall_ns / 1e9, best;
+	json_t *o = json_object(), *b, *s;
+
+	json_object_set_new(o, "name", json_string(sc->name));
+	json_object_set_new(o, "policy", json_string(policy));
+	count(o, "seed", sc->seed);
+	count(o, "tasks", r->submitted);
+	count(o, "completed", r->completed);
+	count(o, "failed", r->failed);
+	count(o, "canceled", r->canceled);
+	count(o, "rerun", r->rerun);
+	count(o, "bytes_lost", r->lost_bytes);
+	set(o, "makespan_ms", (double)r->makespan_ns / 1e6);
+	if (bound) {
+		best = (double)(bound->path_ns > bound->area_ns ? bound->path_ns : bound->area_ns);
+		b = json_object();
+		set(b, "path_ms", (double)bound->path_ns / 1e6);
+		set(b, "area_ms", (double)bound->area_ns / 1e6);
+		set(b, "ratio", best > 0 ? (double)r->makespan_ns / best : 0);
+		json_object_set_new(o, "bound", b);
+	}
+	json_object_set_new(o, "turnaround_ms", turnaround(sc, r));
+	devices(o, sc, r);
+	tenants(o, sc, r);
+	s = json_object();
+	set(s, "seconds", wall);
+	set(s, "cpu_seconds", (double)r->cpu_ns / 1e9);
+	set(s, "tasks_per_s", wall > 0 ? (double)r->submitted / wall : 0);
+	set(s, "pick_seconds", (double)r->pick_ns / 1e9);
+	count(s, "events", r->events);
+	count(s, "pick_calls", r->tries);
+	json_object_set_new(o, "simulation", s);
+	return o;
+}
+
+/* ------------------------------------------------------------------ */
+
+static double real(const json_t *o, const char *key)
+{
+	return json_number_value(json_object_get(o, key));
+}
+
+static const char *string(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+static void print_devices(const json_t *list, FILE *out)
+{
+	size_t n = json_array_size(list);
+
+	fprintf(out, "\n  %-16s %-12s %8s %6s %12s %12s %12s\n", "device", "kind", "tasks", "used",
+		"MB in", "MB out", "MB evicted");
+	for (size_t i = 0; i < n && i < ROWS; i++) {
+		const json_t *d = json_array_get(list, i);
+
+		fprintf(out, "  %-16s %-12s %8.0f %5.1f%% %12.1f %12.1f %12.1f\n", string(d, "name"),
+			string(d, "kind"), real(d, "tasks"), 100 * real(d, "used"),
+			real(d, "bytes_in") / 1e6, real(d, "bytes_out") / 1e6,
+			real(d, "bytes_evicted") / 1e6);
+	}
+	if (n > ROWS)
+		fprintf(out, "  and %zu more: --json has them all\n", n - ROWS);
+}
+
+static void print_tenants(const json_t *list, FILE *out)
+{
+	size_t n = json_array_size(list);
+
+	fprintf(out, "\n  %-16s %8s %8s %12s %8s %14s %8s\n", "tenant", "weight", "tasks",
+		"device ms", "share", "while all ran", "due");
+	for (size_t i = 0; i < n && i < ROWS; i++) {
+		const json_t *t = json_array_get(list, i);
+
+		fprintf(out, "  %-16s %8.0f %8.0f %12.3f %7.2f%% %13.2f%% %7.2f%%\n",
+			string(t, "name"), real(t, "weight"), real(t, "tasks"),
+			real(t, "device_ms"), 100 * real(t, "share"),
+			100 * real(t, "share_while_all_ran"), 100 * real(t, "share_due"));
+	}
+	if (n > ROWS)
+		fprintf(out, "  and %zu more: --json has them all\n", n - ROWS);
+}
+
+void report_print(const json_t *o, FILE *out)
+{
+	const json_t *t = json_object_get(o, "turnaround_ms"), *b = json_object_get(o, "bound");
+	const json_t *s = json_object_get(o, "simulation");
+
+	fprintf(out, "%s: policy %s, seed %.0f\n", string(o, "name"), string(o, "policy"),
+		real(o, "seed"));
+	fprintf(out, "  tasks        %.0f completed, %.0f failed, %.0f canceled, %.0f rerun\n",
+		real(o, "completed"), real(o, "failed"), real(o, "canceled"), real(o, "rerun"));
+	fprintf(out, "  makespan     %.3f ms\n", real(o, "makespan_ms"));
+	if (b)
+		fprintf(out, "  bound        critical path %.3f ms, area %.3f ms: %.3f times the larger\n",
+			real(b, "path_ms"), real(b, "area_ms"), real(b, "ratio"));
+	fprintf(out, "  turnaround   mean %.3f ms, p50 %.3f, p99 %.3f, max %.3f\n", real(t, "mean"),
+		real(t, "p50"), real(t, "p99"), real(t, "max"));
+	fprintf(out, "  devices      %.1f%% used\n", 100 * real(o, "used"));
+	fprintf(out, "  fairness     Jain's index %.4f while all tenants ran\n", real(o, "jain"));
+	fprintf(out, "  moved        %.1f MB to devices, %.1f MB back, %.1f MB evicted, %.1f MB lost\n",
+		real(o, "bytes_in") / 1e6, real(o, "bytes_out") / 1e6,
+		real(o, "bytes_evicted") / 1e6, real(o, "bytes_lost") / 1e6);
+	fprintf(out, "  simulation   %.3f s, %.0f tasks/s; %.0f%% of it in sched_pick()\n",
+		real(s, "seconds"), real(s, "tasks_per_s"),
+		real(s, "seconds") > 0 ? 100 * real(s, "pick_seconds") / real(s, "seconds") : 0);
+	print_devices(json_object_get(o, "devices"), out);
+	print_tenants(json_object_get(o, "tenants"), out);
+}

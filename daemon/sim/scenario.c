@@ -1,0 +1,630 @@
+// SPDX-License-Identifier: MIT
+/* scenario.c - a scenario from its JSON */
+#include "daemon/sim/scenario.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/sim/generate.h"
+#include "daemon/sim/reader.h"
+#include "daemon/sim/trace.h"
+
+#define MB		1e6
+#define MAX_MS		1e9
+#define LEAST		0.000001
+#define NUMBER		12	/* bytes that a number and the NUL may need */
+#define MAX_SEED	((uint64_t)INT64_MAX)
+
+struct build {
+	struct scenario *sc;
+	struct reader r;
+	struct rng rng;
+	uint64_t nr_tasks;
+};
+
+double scenario_cost_ns(const struct scenario *sc, uint32_t kernel, uint32_t kind, uint64_t work)
+{
+	const struct sim_cost *c = &sc->kernels[kernel].cost[kind];
+	double ns = c->base_ns + c->item_ns * (double)work;
+
+	if (c->demand <= 0)
+		return 0;
+	return ns > 1 ? ns : 1;
+}
+
+uint32_t scenario_kernel(const struct scenario *sc, const char *name)
+{
+	for (uint32_t i = 0; i < sc->nr_kernels; i++)
+		if (!strcmp(sc->kernels[i].name, name))
+			return i;
+	return SIM_ANY;
+}
+
+uint32_t scenario_tenant(const struct scenario *sc, const char *name)
+{
+	for (uint32_t i = 0; i < sc->nr_tenants; i++)
+		if (!strcmp(sc->tenants[i].name, name))
+			return i;
+	return SIM_ANY;
+}
+
+/* Room for @more behind @nr elements; refused beyond @most. */
+static void *extend(struct build *b, void *array, uint32_t nr, uint64_t more, uint32_t most,
+		    size_t bytes)
+{
+	void *p;
+
+	if (nr + more > most) {
+		reader_fail(&b->r, -E2BIG, "count", "there are %llu in all, the limit is %u",
+			    (unsigned long long)(nr + more), most);
+		return NULL;
+	}
+	p = realloc(array, (nr + more) * bytes);
+	if (!p)
+		reader_fail(&b->r, -ENOMEM, NULL, "out of memory");
+	return p;
+}
+
+/* Several from one entry are numbered: gpu0, gpu1, ... */
+static void number_name(char *out, const char *name, uint64_t count, uint32_t i)
+{
+	if (count == 1)
+		snprintf(out, SIM_NAME, "%s", name);
+	else
+		snprintf(out, SIM_NAME, "%.*s%u", SIM_NAME - NUMBER, name, i);
+}
+
+/* ------------------------------------------------------------------ */
+/* The machine                                                         */
+
+static void read_link(struct build *b, json_t *obj)
+{
+	static const char *const known[] = {
+		"name", "count", "gb_per_s", "latency_us", "duplex", NULL,
+	};
+	struct scenario *sc = b->sc;
+	struct sim_link l, *links;
+	char name[SIM_NAME];
+	uint64_t count;
+
+	reader_keys(&b->r, obj, known);
+	reader_string(&b->r, obj, "name", name, sizeof(name) - NUMBER, NULL);
+	count = reader_count(&b->r, obj, "count", 1, SIM_MAX_LINKS, 1);
+	l.ns_per_byte = 1 / reader_number(&b->r, obj, "gb_per_s", LEAST, 1e6, NAN);
+	l.latency_ns = (uint64_t)(reader_number(&b->r, obj, "latency_us", 0, 1e9, 0) * 1e3);
+	l.duplex = reader_bool(&b->r, obj, "duplex", true);
+	if (b->r.err)
+		return;
+	links = extend(b, sc->links, sc->nr_links, count, SIM_MAX_LINKS, sizeof(*links));
+	if (!links)
+		return;
+	sc->links = links;
+	for (uint32_t i = 0; i < count; i++) {
+		number_name(l.name, name, count, i);
+		links[sc->nr_links++] = l;
+	}
+}
+
+/* The first link of that name, and how many were made of it. */
+static uint32_t find_link(const struct scenario *sc, const char *name, uint32_t *count)
+{
+	char first[SIM_NAME];
+
+	*count = 1;
+	for (uint32_t i = 0; i < sc->nr_links; i++)
+		if (!strcmp(sc->links[i].name, name))
+			return i;
+	number_name(first, name, 2, 0);
+	for (uint32_t i = 0; i < sc->nr_links; i++) {
+		if (strcmp(sc->links[i].name, first))
+			continue;
+		for (*count = 0; i + *count < sc->nr_links; ++*count) {
+			number_name(first, name, 2, *count);
+			if (strcmp(sc->links[i + *count].name, first))
+				break;
+		}
+		return i;
+	}
+	return SIM_ANY;
+}
+
+static uint32_t find_kind(const struct scenario *sc, const char *name)
+{
+	for (uint32_t i = 0; i < sc->nr_kinds; i++)
+		if (!strcmp(sc->kinds[i], name))
+			return i;
+	return SIM_ANY;
+}
+
+static uint32_t make_kind(struct build *b, const char *name)
+{
+	struct scenario *sc = b->sc;
+	uint32_t kind = find_kind(sc, name);
+
+	if (kind != SIM_ANY)
+		return kind;
+	if (sc->nr_kinds == SIM_MAX_KINDS) {
+		reader_fail(&b->r, -E2BIG, "kind", "there are more than %u kinds of device",
+			    SIM_MAX_KINDS);
+		return 0;
+	}
+	snprintf(sc->kinds[sc->nr_kinds], SIM_NAME, "%s", name);
+	return sc->nr_kinds++;
+}
+
+static void read_losses(struct build *b, json_t *obj, struct sim_device *d, uint64_t count)
+{
+	json_t *lost = reader_array(&b->r, obj, "lost_at_ms", 1, count, false), *v;
+	size_t i;
+
+	json_array_foreach(lost, i, v) {
+		double ms = json_number_value(v);
+
+		if (!json_is_number(v) || !(ms >= 0 && ms <= MAX_MS))
+			reader_fail(&b->r, -EINVAL, "lost_at_ms",
+				    "element %zu is no number from 0 to %g", i, MAX_MS);
+		else
+			d[i].lost_ns = (uint64_t)(ms * 1e6);
+	}
+}
+
+static void read_device(struct build *b, json_t *obj)
+{
+	static const char *const known[] = {
+		"name", "count", "kind", "link", "per_link", "memory_gb", "lanes", "lost_at_ms",
+		NULL,
+	};
+	struct scenario *sc = b->sc;
+	char name[SIM_NAME], kind[SIM_NAME], link[SIM_NAME];
+	struct sim_device d = { .lost_ns = UINT64_MAX, .link = SIM_ANY }, *devices;
+	uint32_t first = SIM_ANY, links = 0;
+	uint64_t count, per;
+
+	reader_keys(&b->r, obj, known);
+	reader_string(&b->r, obj, "name", name, sizeof(name) - NUMBER, NULL);
+	reader_string(&b->r, obj, "kind", kind, sizeof(kind), name);
+	reader_string(&b->r, obj, "link", link, sizeof(link), "");
+	count = reader_count(&b->r, obj, "count", 1, SIM_MAX_DEVICES, 1);
+	d.lanes = (uint32_t)reader_count(&b->r, obj, "lanes", 1, SIM_MAX_LANES, 4);
+	if (*link) {
+		first = find_link(sc, link, &links);
+		if (first == SIM_ANY)
+			reader_fail(&b->r, -EINVAL, "link", "no link is named '%s': add it to machine.links",
+				    link);
+		d.memory = (uint64_t)(1e9 * reader_number(&b->r, obj, "memory_gb", LEAST, 1e6, NAN));
+	} else if (json_object_get(obj, "memory_gb") || json_object_get(obj, "per_link")) {
+		reader_fail(&b->r, -EINVAL, json_object_get(obj, "memory_gb") ? "memory_gb" : "per_link",
+			    "a device without a link works in the host's memory: give it a link, or leave this out");
+	}
+	per = links ? (count + links - 1) / links : 1;
+	per = reader_count(&b->r, obj, "per_link", 1, SIM_MAX_DEVICES, per);
+	if (!b->r.err && links && (count + per - 1) / per > links)
+		reader_fail(&b->r, -EINVAL, "per_link", "%llu devices need more than the %u links '%s': raise the links' count or this",
+			    (unsigned long long)count, links, link);
+	d.kind = b->r.err ? 0 : make_kind(b, kind);
+	if (b->r.err)
+		return;
+	devices = extend(b, sc->devices, sc->nr_devices, count, SIM_MAX_DEVICES, sizeof(*devices));
+	if (!devices)
+		return;
+	sc->devices = devices;
+	for (uint32_t i = 0; i < count; i++) {
+		number_name(d.name, name, count, i);
+		if (links)
+			d.link = first + i / (uint32_t)per;
+		devices[sc->nr_devices + i] = d;
+	}
+	read_losses(b, obj, &devices[sc->nr_devices], count);
+	sc->nr_devices += (uint32_t)count;
+}
+
+static void each(struct build *b, json_t *obj, const char *key, size_t high, bool required,
+		 void (*read)(struct build *b, json_t *obj))
+{
+	json_t *list = reader_array(&b->r, obj, key, 1, high, required), *v;
+	size_t back = reader_enter(&b->r, key), i;
+
+	json_array_foreach(list, i, v) {
+		size_t inner = reader_enter_index(&b->r, i);
+
+		if (!b->r.err)
+			read(b, v);
+		reader_leave(&b->r, inner);
+	}
+	reader_leave(&b->r, back);
+}
+
+static void read_machine(struct build *b, json_t *obj)
+{
+	static const char *const known[] = { "links", "devices", NULL };
+	size_t back = reader_enter(&b->r, "machine");
+
+	reader_keys(&b->r, obj, known);
+	each(b, obj, "links", SIM_MAX_LINKS, false, read_link);
+	each(b, obj, "devices", SIM_MAX_DEVICES, true, read_device);
+	reader_leave(&b->r, back);
+}
+
+/* ------------------------------------------------------------------ */
+/* Kernels, tenants                                                    */
+
+static void read_cost(struct build *b, json_t *obj, struct sim_cost *c)
+{
+	static const char *const known[] = { "base_us", "ns_per_item", "demand", NULL };
+
+	reader_keys(&b->r, obj, known);
+	c->base_ns = 1e3 * reader_number(&b->r, obj, "base_us", 0, 1e9, 0);
+	c->item_ns = reader_number(&b->r, obj, "ns_per_item", 0, 1e9, 0);
+	c->demand = reader_number(&b->r, obj, "demand", 0.001, 1, 1);
+	if (!b->r.err && c->base_ns <= 0 && c->item_ns <= 0)
+		reader_fail(&b->r, -EINVAL, NULL, "takes no time: give base_us, ns_per_item or both");
+}
+
+static void read_kernel(struct build *b, json_t *obj)
+{
+	static const char *const known[] = { "name", "cost", NULL };
+	struct scenario *sc = b->sc;
+	struct sim_kernel k = { 0 }, *kernels;
+	json_t *costs, *v;
+	const char *kind;
+	size_t back, inner;
+
+	reader_keys(&b->r, obj, known);
+	reader_string(&b->r, obj, "name", k.name, sizeof(k.name), NULL);
+	if (!b->r.err && scenario_kernel(sc, k.name) != SIM_ANY)
+		reader_fail(&b->r, -EINVAL, "name", "'%s' is here twice: one entry has all costs",
+			    k.name);
+	costs = json_object_get(obj, "cost");
+	if (!json_is_object(costs) || !json_object_size(costs))
+		reader_fail(&b->r, -EINVAL, "cost", "must be an object with a cost for each kind of device that has the kernel");
+	back = reader_enter(&b->r, "cost");
+	json_object_foreach(costs, kind, v) {
+		uint32_t index = find_kind(sc, kind);
+
+		if (index == SIM_ANY) {
+			reader_fail(&b->r, -EINVAL, kind, "no device is of this kind");
+			break;
+		}
+		inner = reader_enter(&b->r, kind);
+		read_cost(b, v, &k.cost[index]);
+		reader_leave(&b->r, inner);
+	}
+	reader_leave(&b->r, back);
+	if (b->r.err)
+		return;
+	kernels = extend(b, sc->kernels, sc->nr_kernels, 1, SIM_MAX_KERNELS, sizeof(*kernels));
+	if (!kernels)
+		return;
+	sc->kernels = kernels;
+	kernels[sc->nr_kernels++] = k;
+}
+
+static void read_tenant(struct build *b, json_t *obj)
+{
+	static const char *const known[] = { "name", "count", "weight", NULL };
+	struct scenario *sc = b->sc;
+	struct sim_tenant t, *tenants;
+	char name[SIM_NAME];
+	uint64_t count;
+
+	reader_keys(&b->r, obj, known);
+	reader_string(&b->r, obj, "name", name, sizeof(name) - NUMBER, NULL);
+	count = reader_count(&b->r, obj, "count", 1, SIM_MAX_TENANTS, 1);
+	t.weight = (uint32_t)reader_count(&b->r, obj, "weight", 1, 10000, 100);
+	number_name(t.name, name, count, 0);
+	if (!b->r.err && scenario_tenant(sc, t.name) != SIM_ANY)
+		reader_fail(&b->r, -EINVAL, "name", "'%s' is here twice", t.name);
+	if (b->r.err)
+		return;
+	tenants = extend(b, sc->tenants, sc->nr_tenants, count, SIM_MAX_TENANTS, sizeof(*tenants));
+	if (!tenants)
+		return;
+	sc->tenants = tenants;
+	for (uint32_t i = 0; i < count; i++) {
+		number_name(t.name, name, count, i);
+		tenants[sc->nr_tenants++] = t;
+	}
+}
+
+/* ------------------------------------------------------------------ */
+/* Workload                                                            */
+
+/* Those of one entry in the scenario have names that differ in the number only. */
+static uint32_t find_tenants(const struct scenario *sc, const char *name, uint32_t *count)
+{
+	uint32_t first = scenario_tenant(sc, name);
+	char text[SIM_NAME];
+
+	*count = 1;
+	if (first != SIM_ANY)
+		return first;
+	number_name(text, name, 2, 0);
+	first = scenario_tenant(sc, text);
+	if (first == SIM_ANY)
+		return first;
+	for (; first + *count < sc->nr_tenants; ++*count) {
+		number_name(text, name, 2, *count);
+		if (strcmp(sc->tenants[first + *count].name, text))
+			break;
+	}
+	return first;
+}
+
+static void read_kernel_names(struct build *b, json_t *obj, struct generate *g)
+{
+	json_t *list = reader_array(&b->r, obj, "kernels", 1, GENERATE_KERNELS, true), *v;
+	size_t i;
+
+	json_array_foreach(list, i, v) {
+		uint32_t k = json_is_string(v) ? scenario_kernel(b->sc, json_string_value(v)) :
+			     SIM_ANY;
+
+		if (k == SIM_ANY)
+			reader_fail(&b->r, -EINVAL, "kernels",
+				    "element %zu is not the name of one of the scenario's kernels", i);
+		g->kernels[i] = (uint16_t)k;
+		g->nr_kernels++;
+	}
+}
+
+/* A number, or the least and the most. */
+static void read_work(struct build *b, json_t *obj, struct generate *g)
+{
+	json_t *v = json_object_get(obj, "work");
+	json_t *low = json_is_array(v) ? json_array_get(v, 0) : v;
+	json_t *high = json_is_array(v) ? json_array_get(v, 1) : v;
+
+	g->work_low = (uint64_t)json_integer_value(low);
+	g->work_high = (uint64_t)json_integer_value(high);
+	if ((json_is_array(v) && json_array_size(v) != 2) || json_integer_value(low) < 1 ||
+	    json_integer_value(high) < json_integer_value(low) || g->work_high > 1ull << 40)
+		reader_fail(&b->r, -EINVAL, "work", "must be a whole number of work items from 1 to %llu, or the least and the most: [1000, 4000]",
+			    1ull << 40);
+}
+
+static void read_shape(struct build *b, json_t *obj, const char *type, struct generate *g)
+{
+	static const char *const common[] = {
+		"type", "tenant", "apps", "arrive_ms", "every_ms", "arrival", "window", "pin",
+	};
+	static const char *const layered[] = {
+		"layers", "width", "fan_in", "kernels", "work", "mb", NULL,
+	};
+	static const char *const streams[] = { "width", "length", "kernels", "work", "mb", NULL };
+	static const char *const tiled[] = { "tiles", "tile", NULL };
+	static const char *const bench[] = { "n", "rounds", NULL };
+	static const char *const trace[] = { "file", NULL };
+	bool is_layered = !strcmp(type, "layered"), is_streams = !strcmp(type, "streams");
+	bool is_tiled = !strcmp(type, "cholesky") || !strcmp(type, "lu");
+	bool is_trace = !strcmp(type, "trace");
+	const char *const *own = is_layered ? layered : is_streams ? streams : is_tiled ? tiled :
+				 is_trace ? trace : bench;
+	const char *known[24];
+	size_t n = sizeof(common) / sizeof(common[0]), i = 0;
+
+	memcpy(known, common, sizeof(common));
+	while ((known[n + i] = own[i]))
+		i++;
+	reader_keys(&b->r, obj, known);
+	if (is_layered || is_streams) {
+		g->width = reader_count(&b->r, obj, "width", 1, 65536, UINT64_MAX);
+		read_kernel_names(b, obj, g);
+		read_work(b, obj, g);
+		g->bytes = (uint64_t)(MB * reader_number(&b->r, obj, "mb", LEAST, 1e6, NAN));
+	}
+	if (is_layered) {
+		g->layers = reader_count(&b->r, obj, "layers", 1, 1u << 20, UINT64_MAX);
+		g->fan_in = reader_count(&b->r, obj, "fan_in", 0, ARAX_MAX_RANGES - 1, 2);
+	} else if (is_streams) {
+		g->length = reader_count(&b->r, obj, "length", 1, 1u << 24, UINT64_MAX);
+	} else if (is_tiled) {
+		g->tiles = reader_count(&b->r, obj, "tiles", 1, 512, UINT64_MAX);
+		g->tile = reader_count(&b->r, obj, "tile", 1, 65536, UINT64_MAX);
+	} else if (!is_trace) {
+		g->n = reader_count(&b->r, obj, "n", 100, 1ull << 36, UINT64_MAX);
+		g->rounds = reader_count(&b->r, obj, "rounds", 1, 1u << 16, 1);
+	}
+}
+
+/* How many tasks it will be, or a little more; counted before any is made. */
+static double expected(const char *type, const struct generate *g)
+{
+	double t = (double)g->tiles;
+
+	if (!strcmp(type, "layered"))
+		return (double)g->layers * (double)g->width;
+	if (!strcmp(type, "streams"))
+		return (double)g->length * (double)g->width;
+	if (g->tiles)
+		return t * t * t / 3 + t * t;
+	return 60 * (double)g->rounds;
+}
+
+static void read_pin(struct build *b, json_t *obj, uint32_t *pin, bool *spread)
+{
+	char name[SIM_NAME];
+
+	*pin = SIM_ANY;
+	reader_string(&b->r, obj, "pin", name, sizeof(name), "");
+	*spread = !strcmp(name, "spread");
+	if (!*name || *spread)
+		return;
+	for (*pin = 0; *pin < b->sc->nr_devices; ++*pin)
+		if (!strcmp(b->sc->devices[*pin].name, name))
+			return;
+	reader_fail(&b->r, -EINVAL, "pin", "'%s' is no device; give one, or \"spread\"", name);
+}
+
+static void need_kernels(struct build *b, const struct generator *gen, uint16_t *kernels)
+{
+	for (size_t i = 0; gen && gen->needs[i] && i < GENERATE_KERNELS; i++) {
+		uint32_t k = scenario_kernel(b->sc, gen->needs[i]);
+
+		if (k == SIM_ANY)
+			reader_fail(&b->r, -EINVAL, "type", "%s needs the kernel '%s': add it to kernels",
+				    gen->type, gen->needs[i]);
+		kernels[i] = (uint16_t)k;
+	}
+}
+
+static void read_trace(struct build *b, json_t *obj, struct sim_app *a)
+{
+	char file[256], path[512], error[512];
+	const char *slash = strrchr(b->r.file, '/');
+	int err;
+
+	reader_string(&b->r, obj, "file", file, sizeof(file), NULL);
+	if (b->r.err)
+		return;
+	if (file[0] == '/' || !slash)
+		snprintf(path, sizeof(path), "%s", file);
+	else
+		snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - b->r.file), b->r.file, file);
+	err = trace_load(b->sc, a, path, error, sizeof(error));
+	if (err)
+		reader_fail(&b->r, err, "file", "%.200s", error);
+}
+
+static double next_arrival(struct build *b, double now, double every, bool random)
+{
+	if (!random)
+		return now + every;
+	/* Gaps as between events that know nothing of each other. */
+	return now - every * log(1 - rng_unit(rng_next(&b->rng)));
+}
+
+static void read_work_entry(struct build *b, json_t *obj)
+{
+	char type[SIM_NAME], tenant[SIM_NAME], arrival[SIM_NAME];
+	struct generate g = { 0 };
+	const struct generator *gen;
+	uint16_t kernels[GENERATE_KERNELS];
+	uint32_t first, tenants, pin;
+	uint64_t apps, window;
+	double at, every;
+	bool spread;
+
+	reader_string(&b->r, obj, "type", type, sizeof(type), NULL);
+	gen = generator_find(type);
+	if (!b->r.err && !gen && strcmp(type, "trace"))
+		reader_fail(&b->r, -EINVAL, "type", "'%s' is none: give %s", type,
+			    generator_names());
+	if (b->r.err)
+		return;
+	read_shape(b, obj, type, &g);
+	reader_string(&b->r, obj, "tenant", tenant, sizeof(tenant), b->sc->tenants[0].name);
+	first = find_tenants(b->sc, tenant, &tenants);
+	if (!b->r.err && first == SIM_ANY)
+		reader_fail(&b->r, -EINVAL, "tenant", "'%s' is none: add it to tenants", tenant);
+	apps = reader_count(&b->r, obj, "apps", 1, 1u << 20, 1);
+	window = reader_count(&b->r, obj, "window", 1, ARAX_MAX_DEPTH, 64);
+	at = reader_number(&b->r, obj, "arrive_ms", 0, MAX_MS, 0) * 1e6;
+	every = reader_number(&b->r, obj, "every_ms", 0, MAX_MS, 0) * 1e6;
+	reader_string(&b->r, obj, "arrival", arrival, sizeof(arrival), "regular");
+	if (strcmp(arrival, "regular") && strcmp(arrival, "random"))
+		reader_fail(&b->r, -EINVAL, "arrival", "must be \"regular\" or \"random\"");
+	read_pin(b, obj, &pin, &spread);
+	need_kernels(b, gen, kernels);
+	if (!b->r.err && (double)apps * expected(type, &g) + (double)b->nr_tasks > SIM_MAX_TASKS)
+		reader_fail(&b->r, -E2BIG, "type", "there are more than %u tasks in all: make it smaller",
+			    SIM_MAX_TASKS);
+	for (uint64_t i = 0; i < apps && !b->r.err; i++) {
+		struct rng rng = { .seed = rng_next(&b->rng) };
+		struct sim_app *a = workload_app(&b->sc->work);
+
+		if (!a) {
+			reader_fail(&b->r, -ENOMEM, NULL, "out of memory");
+			return;
+		}
+		a->arrive_ns = (uint64_t)at;
+		a->tenant = first + (uint32_t)(i % tenants);
+		a->window = (uint32_t)window;
+		a->pin = spread ? (b->sc->work.nr - 1) % b->sc->nr_devices : pin;
+		at = next_arrival(b, at, every, arrival[1] == 'a');
+		if (gen)
+			gen->make(a, &g, kernels, &rng);
+		else
+			read_trace(b, obj, a);
+		if (!app_done(a))
+			reader_fail(&b->r, -ENOMEM, NULL, "out of memory");
+		b->nr_tasks += a->nr_tasks;
+	}
+}
+
+/* ------------------------------------------------------------------ */
+
+static void read_root(struct build *b, json_t *root, const uint64_t *seed)
+{
+	static const char *const known[] = {
+		"name", "seed", "policy", "models", "jitter", "task_failure", "machine", "kernels",
+		"tenants", "workload", NULL,
+	};
+	struct scenario *sc = b->sc;
+	struct reader *r = &b->r;
+	char models[SIM_NAME];
+
+	reader_keys(r, root, known);
+	reader_string(r, root, "name", sc->name, sizeof(sc->name), "scenario");
+	reader_string(r, root, "policy", sc->policy, sizeof(sc->policy), "eft");
+	reader_string(r, root, "models", models, sizeof(models), "warm");
+	if (strcmp(models, "warm") && strcmp(models, "cold"))
+		reader_fail(r, -EINVAL, "models", "must be \"warm\" (run times are known) or \"cold\"");
+	sc->warm = models[0] == 'w';
+	sc->seed = reader_count(r, root, "seed", 0, MAX_SEED, 1);
+	if (seed)
+		sc->seed = *seed;
+	b->rng.seed = sc->seed;
+	sc->jitter = reader_number(r, root, "jitter", 0, 0.9, 0);
+	sc->fail = reader_number(r, root, "task_failure", 0, 1, 0);
+	if (!json_is_object(json_object_get(root, "machine")))
+		reader_fail(r, -EINVAL, "machine", "must be an object with links and devices");
+	if (!r->err)
+		read_machine(b, json_object_get(root, "machine"));
+	if (!r->err)
+		each(b, root, "kernels", SIM_MAX_KERNELS, true, read_kernel);
+	if (!r->err)
+		each(b, root, "tenants", SIM_MAX_TENANTS, true, read_tenant);
+	if (!r->err)
+		each(b, root, "workload", 1u << 16, true, read_work_entry);
+}
+
+int scenario_load(struct scenario *sc, const char *file, const char *text, size_t bytes,
+		  const uint64_t *seed, char *error, size_t len)
+{
+	struct build b = { .sc = sc, .r = { .file = file, .error = error, .len = len } };
+	char *copy = calloc(bytes + 1, 1);
+	json_error_t je;
+	json_t *root;
+
+	*sc = (struct scenario){ 0 };
+	if (!copy) {
+		snprintf(error, len, "%s: out of memory", file);
+		return -ENOMEM;
+	}
+	memcpy(copy, text, bytes);
+	b.r.text = copy;
+	root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &je);
+	if (!root) {
+		snprintf(error, len, "%s:%d: column %d: %s", file, je.line, je.column, je.text);
+		b.r.err = -EINVAL;
+	} else {
+		read_root(&b, root, seed);
+	}
+	json_decref(root);
+	free(copy);
+	if (b.r.err)
+		scenario_fini(sc);
+	return b.r.err;
+}
+
+void scenario_fini(struct scenario *sc)
+{
+	workload_fini(&sc->work);
+	free(sc->links);
+	free(sc->devices);
+	free(sc->kernels);
+	free(sc->tenants);
+	*sc = (struct scenario){ 0 };
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT
+/* store.c - memory of devices: allocations, and who has to go */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/sim/internal.h"
+
+static struct device *device_of(const struct store *s)
+{
+	return &s->buffer->app->sim->devices[s->place - 1];
+}
+
+static void lru_remove(struct store *s)
+{
+	if (!s->lru_next)
+		return;
+	s->lru_next->lru_prev = s->lru_prev;
+	s->lru_prev->lru_next = s->lru_next;
+	s->lru_next = NULL;
+}
+
+static void lru_add(struct store *s)
+{
+	struct store *head = &device_of(s)->lru;
+
+	s->lru_next = head;
+	s->lru_prev = head->lru_prev;
+	s->lru_prev->lru_next = s;
+	head->lru_prev = s;
+}
+
+void store_init(struct store *s, struct buffer *b, uint32_t place)
+{
+	*s = (struct store){ .buffer = b, .place = place };
+	s->waiters.next = &s->waiters;
+	s->waiters.prev = &s->waiters;
+}
+
+struct store *store_find(struct buffer *b, uint32_t place)
+{
+	struct store *s = b->stores;
+
+	if (place == PLACE_HOST)
+		return &b->host;
+	while (s && s->place != place)
+		s = s->next;
+	return s;
+}
+
+static void evict_end(struct store *s)
+{
+	if (s->evicting)
+		device_of(s)->evicting -= s->buffer->valid.bytes;
+	s->evicting = false;
+}
+
+void store_drop(struct store *s)
+{
+	struct device *d = device_of(s);
+	struct store **p = &s->buffer->stores;
+
+	evict_end(s);
+	lru_remove(s);
+	while (*p != s)
+		p = &(*p)->next;
+	*p = s->next;
+	residency_drop(&s->buffer->valid, s->place);
+	d->sim->version++;
+	d->used -= s->buffer->valid.bytes;
+	if (d->hungry)
+		sim_set(d->sim, &d->feed, d->sim->now);
+	free(s);
+}
+
+void store_settle(struct store *s)
+{
+	struct device *d;
+	uint64_t start, end;
+
+	if (s->place == PLACE_HOST || s->pins || s->arriving || s->leaving)
+		return;
+	d = device_of(s);
+	if (s->buffer->app->ended) {
+		store_drop(s);
+	} else if (s->evicting) {
+		/* What was written back may have been copied from here in vain. */
+		if (!residency_sole(&s->buffer->valid, 0, s->place, &start, &end)) {
+			d->sim->r->devices[d->index].evicted += s->buffer->valid.bytes;
+			store_drop(s);
+		} else {
+			evict_end(s);
+			lru_add(s);
+		}
+	} else if (d->hungry) {
+		/* It can be evicted now. */
+		sim_set(d->sim, &d->feed, d->sim->now);
+	}
+}
+
+void stores_stale(struct buffer *b)
+{
+	struct store *s = b->stores, *next;
+
+	for (; s; s = next) {
+		next = s->next;
+		if (!s->pins && !s->arriving && !s->leaving &&
+		    !residency_valid(&b->valid, 0, b->valid.bytes, s->place))
+			store_drop(s);
+	}
+}
+
+static void pin(struct store *s)
+{
+	if (s->place == PLACE_HOST || s->pins++)
+		return;
+	evict_end(s);
+	lru_remove(s);
+}
+
+static void unpin(struct store *s)
+{
+	if (s->place == PLACE_HOST || --s->pins)
+		return;
+	lru_add(s);
+	store_settle(s);
+}
+
+/* Begins to make room for @need bytes; what is clean goes at once. */
+static void evict(struct device *d, uint64_t need)
+{
+	struct store *s = d->lru.lru_next, *next;
+	uint64_t start, end = 0;
+
+	for (; s != &d->lru && need > d->conf->memory - d->used + d->evicting; s = next) {
+		next = s->lru_next;
+		if (s->arriving || s->leaving)
+			continue;
+		if (!residency_sole(&s->buffer->valid, 0, s->place, &start, &end)) {
+			d->sim->r->devices[d->index].evicted += s->buffer->valid.bytes;
+			store_drop(s);
+			continue;
+		}
+		lru_remove(s);
+		s->evicting = true;
+		d->evicting += s->buffer->valid.bytes;
+		do {
+			copy_start(d->sim, s, &s->buffer->host, start, end);
+		} while (residency_sole(&s->buffer->valid, end, s->place, &start, &end));
+	}
+}
+
+/* Of ranges in one buffer the first has its store; returns its index. */
+static uint32_t first_of(const struct run *run, uint32_t i)
+{
+	uint32_t k = 0;
+
+	while (run->ranges[k].buffer != run->ranges[i].buffer)
+		k++;
+	return k;
+}
+
+static bool make_stores(struct run *run)
+{
+	struct device *d = run->device;
+
+	for (uint32_t i = 0; i < run->task->nr_ranges; i++) {
+		struct buffer *b = &run->app->buffers[run->ranges[i].buffer];
+		struct store *s;
+
+		if (run->stores[i] || first_of(run, i) != i)
+			continue;
+		s = malloc(sizeof(*s));
+		if (!s) {
+			sim_stop(run->sim, -ENOMEM, "out of memory");
+			return false;
+		}
+		store_init(s, b, d->place);
+		s->next = b->stores;
+		b->stores = s;
+		s->pins = 1;
+		d->used += b->valid.bytes;
+		run->stores[i] = s;
+	}
+	if (run->sim->r->devices[d->index].peak_bytes < d->used)
+		run->sim->r->devices[d->index].peak_bytes = d->used;
+	return true;
+}
+
+bool run_reserve(struct run *run)
+{
+	struct device *d = run->device;
+	uint32_t place = d ? d->place : PLACE_HOST, n = run->task->nr_ranges;
+	uint64_t need = 0;
+	bool ok = true;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct buffer *b = &run->app->buffers[run->ranges[i].buffer];
+
+		run->stores[i] = store_find(b, place);
+		if (first_of(run, i) != i)
+			continue;
+		if (run->stores[i])
+			pin(run->stores[i]);
+		else
+			need += b->valid.bytes;
+	}
+	if (need && need > d->conf->memory - d->used) {
+		evict(d, need);
+		ok = need <= d->conf->memory - d->used;
+	}
+	if (ok && need)
+		ok = make_stores(run);
+	if (!ok) {
+		/* Nothing has changed for those that wait, so they are not told. */
+		for (uint32_t i = 0; i < n; i++) {
+			struct store *s = run->stores[i];
+
+			if (s && s->place && first_of(run, i) == i && !--s->pins)
+				lru_add(s);
+		}
+		return false;
+	}
+	run->pinned = true;
+	for (uint32_t i = 0; i < n; i++)
+		run->stores[i] = run->stores[first_of(run, i)];
+	return true;
+}
+
+void run_unpin(struct run *run)
+{
+	if (!run->pinned)
+		return;
+	run->pinned = false;
+	for (uint32_t i = 0; i < run->task->nr_ranges; i++) {
+		if (run->stores[i] && first_of(run, i) == i)
+			unpin(run->stores[i]);
+	}
+}
+
+bool app_buffers_make(struct sim *sim, struct app *a)
+{
+	a->buffers = calloc(a->conf->nr_buffers + 1, sizeof(*a->buffers));
+	if (!a->buffers)
+		return false;
+	for (uint32_t i = 0; i < a->conf->nr_buffers; i++) {
+		struct buffer *b = &a->buffers[i];
+
+		b->app = a;
+		store_init(&b->host, b, PLACE_HOST);
+		if (!residency_init(&b->valid, a->conf->buffers[i], sim->sc->nr_devices + 1))
+			return false;
+	}
+	return true;
+}
+
+void app_buffers_free(struct app *a)
+{
+	for (uint32_t i = 0; a->buffers && i < a->conf->nr_buffers; i++) {
+		while (a->buffers[i].stores)
+			store_drop(a->buffers[i].stores);
+		residency_fini(&a->buffers[i].valid);
+	}
+	free(a->buffers);
+	a->buffers = NULL;
+}
+
+void app_buffers_drop(struct app *a)
+{
+	a->ended = true;
+	for (uint32_t i = 0; i < a->conf->nr_buffers; i++) {
+		struct store *s = a->buffers[i].stores, *next;
+
+		for (; s; s = next) {
+			next = s->next;
+			store_settle(s);
+		}
+	}
+	if (!a->copies)
+		app_buffers_free(a);
+}

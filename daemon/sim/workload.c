@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+/* workload.c - applications are built task by task */
+#include "daemon/sim/workload.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Room for one more of @bytes each; the arrays grow by doubling. */
+static bool grow(void **array, uint32_t used, uint32_t *size, size_t bytes)
+{
+	uint32_t bigger = *size ? *size * 2 : 16;
+	void *p;
+
+	if (used < *size)
+		return true;
+	p = bigger > SIM_MAX_TASKS * 2u ? NULL : realloc(*array, bigger * bytes);
+	if (!p)
+		return false;
+	*array = p;
+	*size = bigger;
+	return true;
+}
+
+uint32_t app_buffer(struct sim_app *a, uint64_t bytes)
+{
+	if (!grow((void **)&a->buffers, a->nr_buffers, &a->size_buffers, sizeof(*a->buffers))) {
+		a->failed = true;
+		return 0;
+	}
+	a->buffers[a->nr_buffers] = bytes;
+	return a->nr_buffers++;
+}
+
+struct sim_task *app_task(struct sim_app *a, uint16_t kernel, uint64_t work)
+{
+	static struct sim_task nowhere;
+
+	if (!grow((void **)&a->tasks, a->nr_tasks, &a->size_tasks, sizeof(*a->tasks))) {
+		a->failed = true;
+		return &nowhere;
+	}
+	a->tasks[a->nr_tasks] = (struct sim_task){
+		.work = work ? work : 1, .first_range = a->nr_ranges, .kernel = kernel,
+	};
+	return &a->tasks[a->nr_tasks++];
+}
+
+void app_range(struct sim_app *a, uint32_t buffer, uint64_t offset, uint64_t length,
+	       uint32_t access)
+{
+	if (a->failed || !grow((void **)&a->ranges, a->nr_ranges, &a->size_ranges,
+			       sizeof(*a->ranges))) {
+		a->failed = true;
+		return;
+	}
+	a->ranges[a->nr_ranges++] = (struct sim_range){
+		.offset = offset, .length = length, .buffer = buffer, .access = access,
+	};
+	a->tasks[a->nr_tasks - 1].nr_ranges++;
+}
+
+void app_whole(struct sim_app *a, uint32_t buffer, uint32_t access)
+{
+	app_range(a, buffer, 0, a->failed ? 0 : a->buffers[buffer], access);
+}
+
+bool app_done(struct sim_app *a)
+{
+	if (a->failed)
+		return false;
+	for (uint32_t i = 0; i < a->nr_tasks; i++) {
+		struct sim_task *t = &a->tasks[i];
+		const struct sim_range *r = &a->ranges[t->first_range];
+
+		for (uint32_t k = 0; k < t->nr_ranges; k++) {
+			uint32_t before = 0;
+
+			while (before < k && r[before].buffer != r[k].buffer)
+				before++;
+			if (before == k)
+				t->footprint += a->buffers[r[k].buffer];
+		}
+	}
+	return true;
+}
+
+void app_fini(struct sim_app *a)
+{
+	free(a->tasks);
+	free(a->ranges);
+	free(a->buffers);
+	memset(a, 0, sizeof(*a));
+}
+
+struct sim_app *workload_app(struct workload *w)
+{
+	if (!grow((void **)&w->apps, w->nr, &w->size, sizeof(*w->apps)))
+		return NULL;
+	w->apps[w->nr] = (struct sim_app){ .window = 64, .pin = SIM_ANY };
+	return &w->apps[w->nr++];
+}
+
+void workload_fini(struct workload *w)
+{
+	for (uint32_t i = 0; i < w->nr; i++)
+		app_fini(&w->apps[i]);
+	free(w->apps);
+	memset(w, 0, sizeof(*w));
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * workload.h - applications and their tasks, in the order in which they submit them
+ *
+ * Dependencies are not part of it: the graph infers them from the ranges, as it does for
+ * real programs.
+ */
+#ifndef SIM_WORKLOAD_H
+#define SIM_WORKLOAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "uapi/arax.h"
+
+#define SIM_HOST	0xffffu		/* instead of a kernel: the program itself */
+#define SIM_ANY		(~0u)
+#ifndef SIM_MAX_TASKS		/* the fuzzer has less time */
+#define SIM_MAX_TASKS	(1u << 24)
+#endif
+
+/* @access: ARAX_IN, ARAX_OUT or ARAX_INOUT */
+struct sim_range {
+	uint64_t offset, length;
+	uint32_t buffer;
+	uint32_t access;
+};
+
+/**
+ * struct sim_task - a launch, or an access of the host
+ * @work:	work items; of the host: ns that it takes
+ * @after_ns:	not submitted before this, counted from the application's arrival
+ * @footprint:	bytes of all its buffers
+ * @kernel:	index, or SIM_HOST
+ * @sync:	the program waits for its end before it goes on
+ */
+struct sim_task {
+	uint64_t work;
+	uint64_t after_ns;
+	uint64_t footprint;
+	uint32_t first_range;
+	uint16_t kernel;
+	uint8_t nr_ranges;
+	bool sync;
+};
+
+/**
+ * struct sim_app - a program
+ * @window:	tasks that it has outstanding at most
+ * @pin:	the one device that may run it, or SIM_ANY
+ */
+struct sim_app {
+	uint64_t arrive_ns;
+	uint32_t tenant;
+	uint32_t window;
+	uint32_t pin;
+	uint32_t nr_tasks, nr_ranges, nr_buffers;
+	uint32_t size_tasks, size_ranges, size_buffers;
+	struct sim_task *tasks;
+	struct sim_range *ranges;
+	uint64_t *buffers;		/* bytes of each */
+	bool failed;			/* there was no memory: see app_done() */
+};
+
+/* Returns the buffer's index. */
+uint32_t app_buffer(struct sim_app *a, uint64_t bytes);
+/* Begins a task; its ranges follow by app_range(). */
+struct sim_task *app_task(struct sim_app *a, uint16_t kernel, uint64_t work);
+void app_range(struct sim_app *a, uint32_t buffer, uint64_t offset, uint64_t length,
+	       uint32_t access);
+/* The same with the whole buffer. */
+void app_whole(struct sim_app *a, uint32_t buffer, uint32_t access);
+/* The tasks are complete.  False if memory was short meanwhile. */
+bool app_done(struct sim_app *a);
+void app_fini(struct sim_app *a);
+
+struct workload {
+	struct sim_app *apps;
+	uint32_t nr, size;
+};
+
+/* A new one at the end, or NULL. */
+struct sim_app *workload_app(struct workload *w);
+void workload_fini(struct workload *w);
+
+#endif /* SIM_WORKLOAD_H */

@@ -1,0 +1,772 @@
+// SPDX-License-Identifier: MIT
+/* sim_test - virtual time: hand-computed cases, and what must hold in every run */
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <jansson.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/sim/engine.h"
+#include "daemon/sim/event.h"
+#include "daemon/sim/residency.h"
+#include "daemon/sim/rng.h"
+#include "daemon/sim/share.h"
+#include "daemon/sim/trace.h"
+
+#define MS	1000000ull
+#define US	1000ull
+
+static struct scenario sc;
+static struct sim_result result;
+static char error[512];
+
+/* ------------------------------------------------------------------ */
+/* Parts                                                               */
+
+START_TEST(events_come_in_their_order)
+{
+	struct events h = { 0 };
+	struct event e[200] = { 0 };
+	struct rng rng = { .seed = 3 };
+	uint64_t last = 0, order = 0;
+	struct event *x;
+	int n = 0;
+
+	ck_assert_ptr_null(event_next(&h));
+	for (int i = 0; i < 200; i++)
+		ck_assert(event_set(&h, &e[i], rng_next(&rng) % 50));
+	for (int i = 0; i < 200; i += 3)
+		event_cancel(&h, &e[i]);
+	for (int i = 1; i < 200; i += 3)
+		ck_assert(event_set(&h, &e[i], rng_next(&rng) % 50));
+	while ((x = event_next(&h))) {
+		ck_assert(x->time > last || (x->time == last && x->order >= order));
+		ck_assert_int_ne((x - e) % 3, 0);
+		ck_assert(!event_is_set(x));
+		last = x->time;
+		order = x->order;
+		n++;
+	}
+	ck_assert_int_eq(n, 133);
+	free(h.heap);
+}
+END_TEST
+
+START_TEST(a_full_capacity_is_shared)
+{
+	struct share s = { 0 };
+	struct share_job a, b;
+
+	share_add(&s, &a, 100, 1, 1000);
+	ck_assert_uint_eq(share_next(&s), 1100);
+	/* a has 50 left, now at half the speed; b has 50 left then, alone. */
+	share_add(&s, &b, 100, 1, 1050);
+	ck_assert_uint_eq(share_next(&s), 1150);
+	ck_assert_ptr_null(share_pop(&s, 1149));
+	ck_assert_ptr_eq(share_pop(&s, 1150), &a);
+	ck_assert_ptr_null(share_pop(&s, 1150));
+	ck_assert_uint_eq(share_next(&s), 1200);
+	ck_assert_ptr_eq(share_pop(&s, 1200), &b);
+	ck_assert_uint_eq(share_next(&s), UINT64_MAX);
+	/* It was used all the time, and no more than that. */
+	share_advance(&s, 5000);
+	ck_assert_double_eq_tol(s.used, 200, 0.000001);
+}
+END_TEST
+
+START_TEST(small_demands_disturb_nobody)
+{
+	struct share s = { 0 };
+	struct share_job a, b, c;
+
+	share_add(&s, &a, 100, 0.5, 0);
+	share_add(&s, &b, 100, 0.5, 0);
+	ck_assert_uint_eq(share_next(&s), 100);
+	/* Three of them are half too many: from 40 on at two thirds of the speed. */
+	share_add(&s, &c, 100, 0.5, 40);
+	ck_assert_uint_eq(share_next(&s), 130);
+	ck_assert_ptr_eq(share_pop(&s, 130), &a);
+	ck_assert_ptr_eq(share_pop(&s, 130), &b);
+	ck_assert_uint_eq(share_next(&s), 170);
+	share_remove(&s, &c, 150);
+	ck_assert_uint_eq(share_next(&s), UINT64_MAX);
+	ck_assert_double_eq_tol(s.used, 130 + 10, 0.000001);
+}
+END_TEST
+
+/* Against an array of bytes, each with the set of places where it is valid. */
+START_TEST(residency_is_exact)
+{
+	enum { BYTES = 64, PLACES = 70 };
+	static uint8_t model[BYTES][PLACES];
+	struct rng rng = { .seed = 11 };
+	struct residency r;
+	int wrong = 0;
+
+	memset(model, 0, sizeof(model));
+	ck_assert(residency_init(&r, BYTES, PLACES));
+	for (int i = 0; i < BYTES; i++)
+		model[i][0] = 1;
+	for (int step = 0; step < 20000; step++) {
+		uint32_t place = (uint32_t)rng_between(&rng, 0, PLACES - 1), source = 0;
+		uint64_t at = rng_between(&rng, 0, BYTES - 1), start, end, valid = 0;
+		uint64_t len = rng_between(&rng, 1, BYTES - at), first = at;
+		uint64_t what = rng_between(&rng, 0, 9);
+
+		if (what < 5) {
+			ck_assert(residency_copied(&r, at, len, place));
+			for (uint64_t i = at; i < at + len; i++)
+				model[i][place] = 1;
+		} else if (what < 9) {
+			ck_assert(residency_written(&r, at, len, place));
+			for (uint64_t i = at; i < at + len; i++) {
+				memset(model[i], 0, PLACES);
+				model[i][place] = 1;
+			}
+		} else {
+			residency_drop(&r, place);
+			for (uint64_t i = 0; i < BYTES; i++)
+				model[i][place] = 0;
+		}
+		for (uint64_t i = at; i < at + len; i++)
+			valid += model[i][place];
+		ck_assert_uint_eq(residency_valid(&r, at, len, place), valid);
+		while (first < at + len && model[first][place])
+			first++;
+		ck_assert_int_eq(residency_missing(&r, at, len, place, &start, &end, &source),
+				 first < at + len);
+		if (first < at + len) {
+			ck_assert_uint_eq(start, first);
+			ck_assert(end > start && end <= at + len);
+			for (uint64_t i = start; i < end; i++) {
+				wrong += model[i][place];
+				wrong += source != PLACE_NONE && !model[i][source];
+			}
+		}
+		if (residency_sole(&r, 0, place, &start, &end))
+			for (uint64_t i = start; i < end; i++)
+				for (uint32_t p = 0; p < PLACES; p++)
+					wrong += model[i][p] != (p == place);
+		ck_assert_int_eq(wrong, 0);
+	}
+	/* Whole again, it is one piece again. */
+	ck_assert(residency_written(&r, 0, BYTES, 1));
+	ck_assert_uint_eq(r.nr, 1);
+	residency_fini(&r);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Runs                                                                */
+
+static void load(const char *text)
+{
+	int err = scenario_load(&sc, "test.json", text, strlen(text), NULL, error, sizeof(error));
+
+	ck_assert_msg(!err, "%s", error);
+}
+
+static void run_watched(void (*watch)(void *arg, const struct sim_seen *seen), void *arg)
+{
+	struct sim_options o = { .watch = watch, .arg = arg };
+	int err = sim_run(&sc, &o, &result, error, sizeof(error));
+
+	ck_assert_msg(!err, "%s", error);
+}
+
+static uint64_t makespan(const char *text)
+{
+	uint64_t ns;
+
+	load(text);
+	run_watched(NULL, NULL);
+	ck_assert_uint_eq(result.completed, result.submitted);
+	ns = result.makespan_ns;
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+	return ns;
+}
+
+/* @devices and @work of a scenario whose kernel k takes 1 ms. */
+static const char *simple(const char *links, const char *devices, double demand, const char *work)
+{
+	static char text[4096];
+
+	snprintf(text, sizeof(text),
+		 "{ \"machine\": { %s \"devices\": [ %s ] },\n"
+		 "  \"kernels\": [ { \"name\": \"k\", \"cost\": { \"d\": { \"base_us\": 1000, \"demand\": %g } } } ],\n"
+		 "  \"tenants\": [ { \"name\": \"t\" } ],\n"
+		 "  \"workload\": [ %s ] }\n", links, devices, demand, work);
+	return text;
+}
+
+#define STREAM(width, length, mb, more) \
+	"{ \"type\": \"streams\", \"width\": " #width ", \"length\": " #length \
+	", \"kernels\": [ \"k\" ], \"work\": 1, \"mb\": " #mb " " more " }"
+
+/* 1 byte a ns, so 1 MB is 1 ms. */
+#define LINK(count, more) \
+	"\"links\": [ { \"name\": \"l\", \"gb_per_s\": 1, \"count\": " #count " " more " } ],"
+#define DEVICE(count, lanes) \
+	"{ \"name\": \"d\", \"count\": " #count ", \"lanes\": " #lanes \
+	", \"link\": \"l\", \"memory_gb\": 1 }"
+
+START_TEST(kernels_share_a_device)
+{
+	static const char device[] = "{ \"name\": \"d\", \"lanes\": 3 }";
+
+	ck_assert_uint_eq(makespan(simple("", device, 1, STREAM(1, 1, 1, ""))), MS);
+	ck_assert_uint_eq(makespan(simple("", device, 1, STREAM(2, 1, 1, ""))), 2 * MS);
+	ck_assert_uint_eq(makespan(simple("", device, 0.5, STREAM(2, 1, 1, ""))), MS);
+	ck_assert_uint_eq(makespan(simple("", device, 0.5, STREAM(3, 1, 1, ""))), 3 * MS / 2);
+	/* Four on three lanes: three at 4/3 of the time, and the last one alone. */
+	ck_assert_uint_eq(makespan(simple("", device, 0.25, STREAM(4, 1, 1, ""))), 2 * MS);
+}
+END_TEST
+
+START_TEST(copies_overlap_kernels)
+{
+	/* copy, copy beside kernel, kernel; with one lane nothing overlaps */
+	ck_assert_uint_eq(makespan(simple(LINK(1, ""), DEVICE(1, 2), 1, STREAM(2, 1, 1, ""))),
+			  3 * MS);
+	ck_assert_uint_eq(makespan(simple(LINK(1, ""), DEVICE(1, 1), 1, STREAM(2, 1, 1, ""))),
+			  4 * MS);
+	/* What is there is not copied again. */
+	ck_assert_uint_eq(makespan(simple(LINK(1, ""), DEVICE(1, 1), 1, STREAM(1, 5, 1, ""))),
+			  6 * MS);
+	ck_assert_uint_eq(makespan(simple(LINK(1, ", \"latency_us\": 10"), DEVICE(1, 1), 1,
+					  STREAM(1, 1, 1, ""))), 2 * MS + 10 * US);
+}
+END_TEST
+
+START_TEST(devices_share_a_link)
+{
+	static const char two[] = STREAM(1, 1, 1, ", \"pin\": \"d0\"") ", "
+				  STREAM(1, 1, 1, ", \"pin\": \"d1\"");
+	static const char later[] = STREAM(1, 1, 1, ", \"pin\": \"d0\"") ", "
+				    STREAM(1, 1, 1, ", \"pin\": \"d1\", \"arrive_ms\": 0.5");
+
+	ck_assert_uint_eq(makespan(simple(LINK(2, ""), DEVICE(2, 1), 1, two)), 2 * MS);
+	ck_assert_uint_eq(makespan(simple(LINK(1, ""), DEVICE(2, 1), 1, two)), 3 * MS);
+	/* Half of the first alone, its rest shared until 1.5 ms, the second's rest alone. */
+	ck_assert_uint_eq(makespan(simple(LINK(1, ""), DEVICE(2, 1), 1, later)), 3 * MS);
+}
+END_TEST
+
+/* A kernel on d0 writes what a kernel on d1 reads: by way of the host, there and back. */
+START_TEST(bytes_between_devices_go_by_the_host)
+{
+	static const char trace[] =
+		"{ \"kernel\": \"k\", \"ranges\": [ [ \"x\", 0, 1000000, \"out\" ] ] }\n"
+		"{ \"kernel\": \"host\", \"work\": 1000, \"ranges\": [ [ \"x\", 0, 1000000, \"in\" ] ] }\n";
+	char path[] = "/tmp/arax-sim-XXXXXX", work[128];
+	int fd = mkstemp(path);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, trace, sizeof(trace) - 1), sizeof(trace) - 1);
+	close(fd);
+	snprintf(work, sizeof(work), "{ \"type\": \"trace\", \"file\": \"%s\" }", path);
+	ck_assert_uint_eq(makespan(simple(LINK(1, ""), DEVICE(1, 1), 1, work)), 2 * MS + US);
+	unlink(path);
+}
+END_TEST
+
+START_TEST(memory_is_never_passed)
+{
+	/* Eight chains of 1 MB each on 3 MB: each must be written back for others. */
+	load(simple(LINK(1, ""),
+		    "{ \"name\": \"d\", \"lanes\": 2, \"link\": \"l\", \"memory_gb\": 0.003 }", 1,
+		    STREAM(8, 10, 1, "")));
+	run_watched(NULL, NULL);
+	ck_assert_uint_eq(result.completed, 80);
+	ck_assert_uint_le(result.devices[0].peak_bytes, 3000000);
+	ck_assert_uint_ge(result.devices[0].peak_bytes, 2000000);
+	ck_assert_uint_ge(result.devices[0].evicted, 50000000);
+	ck_assert_uint_ge(result.devices[0].bytes_out, 50000000);
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+	/* One that can't fit at all fails, and says so by its result. */
+	load(simple(LINK(1, ""),
+		    "{ \"name\": \"d\", \"lanes\": 2, \"link\": \"l\", \"memory_gb\": 0.0005 }", 1,
+		    STREAM(1, 1, 1, "")));
+	run_watched(NULL, NULL);
+	ck_assert_uint_eq(result.failed, 1);
+	ck_assert_uint_eq(result.completed, 0);
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* What must hold in every run                                         */
+
+static const char mixed[] =
+	"{ \"seed\": 5, \"jitter\": 0.2, \"task_failure\": %g, \"models\": \"%s\", \"policy\": \"%s\",\n"
+	" \"machine\": { \"links\": [ { \"name\": \"l\", \"count\": 2, \"gb_per_s\": 10, \"latency_us\": 5, \"duplex\": false } ],\n"
+	"  \"devices\": [ { \"name\": \"g\", \"count\": 4, \"link\": \"l\", \"memory_gb\": 0.02, \"lanes\": 3 %s },\n"
+	"                 { \"name\": \"c\", \"lanes\": 2 } ] },\n"
+	" \"kernels\": [ { \"name\": \"a\", \"cost\": { \"g\": { \"base_us\": 3, \"ns_per_item\": 0.1 }, \"c\": { \"ns_per_item\": 1 } } },\n"
+	"                { \"name\": \"b\", \"cost\": { \"g\": { \"base_us\": 9, \"ns_per_item\": 0.2, \"demand\": 0.4 } } } ],\n"
+	" \"tenants\": [ { \"name\": \"t\", \"count\": 5, \"weight\": 10 }, { \"name\": \"u\" } ],\n"
+	" \"workload\": [ { \"type\": \"layered\", \"tenant\": \"t\", \"apps\": 10, \"layers\": 12, \"width\": 9, \"fan_in\": 3,\n"
+	"                   \"kernels\": [ \"a\", \"b\" ], \"work\": [ 1000, 90000 ], \"mb\": 0.5, \"every_ms\": 0.5, \"arrival\": \"random\" },\n"
+	"                 { \"type\": \"streams\", \"tenant\": \"u\", \"width\": 6, \"length\": 40, \"kernels\": [ \"b\" ], \"work\": 20000, \"mb\": 1 } ] }\n";
+
+static const char *fill(double fail, const char *models, const char *policy, const char *more)
+{
+	static char text[4096];
+
+	snprintf(text, sizeof(text), mixed, fail, models, policy, more);
+	return text;
+}
+
+struct books {
+	uint64_t hash;
+	double used;
+	struct sim_seen *seen[64];
+};
+
+static void keep(void *arg, const struct sim_seen *s)
+{
+	struct books *b = arg;
+	struct sim_seen *mine = &b->seen[s->app][s->task];
+
+	ck_assert_uint_eq(mine->end_ns, 0);	/* once only */
+	ck_assert_uint_le(s->start_ns, s->end_ns);
+	*mine = *s;
+	b->used += s->used_ns;
+	b->hash = rng_hash(b->hash, s->end_ns, (uint64_t)s->app << 32 | s->task);
+	b->hash = rng_hash(b->hash, s->device, s->start_ns);
+}
+
+static void open_books(struct books *b)
+{
+	memset(b, 0, sizeof(*b));
+	for (uint32_t i = 0; i < sc.work.nr; i++)
+		b->seen[i] = calloc(sc.work.apps[i].nr_tasks, sizeof(*b->seen[i]));
+}
+
+static void close_books(struct books *b)
+{
+	for (uint32_t i = 0; i < sc.work.nr; i++)
+		free(b->seen[i]);
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+}
+
+/* Nobody began before those that he depends on had ended. */
+static void check_order(const struct books *b)
+{
+	for (uint32_t i = 0; i < sc.work.nr; i++) {
+		const struct sim_app *a = &sc.work.apps[i];
+
+		for (uint32_t t = 0; t < a->nr_tasks; t++)
+			for (uint32_t e = t > 40 ? t - 40 : 0; e < t; e++) {
+				const struct sim_task *x = &a->tasks[e], *y = &a->tasks[t];
+				bool conflict = false;
+
+				for (int p = 0; p < x->nr_ranges; p++)
+					for (int q = 0; q < y->nr_ranges; q++) {
+						const struct sim_range *r = &a->ranges[x->first_range + p];
+						const struct sim_range *s = &a->ranges[y->first_range + q];
+
+						conflict |= r->buffer == s->buffer &&
+							    ((r->access | s->access) & ARAX_OUT);
+					}
+				if (conflict && b->seen[i][t].end_ns && b->seen[i][e].end_ns)
+					ck_assert_uint_ge(b->seen[i][t].start_ns,
+							  b->seen[i][e].end_ns);
+			}
+	}
+}
+
+static const char *const policies[] = { "eft", "rr" };
+
+START_TEST(every_task_ends_once)
+{
+	const char *policy = policies[_i % 2], *models = _i / 2 ? "cold" : "warm";
+	double devices = 0, tenants = 0;
+	uint64_t tasks = 0;
+	struct books b;
+
+	load(fill(0, models, policy, ""));
+	open_books(&b);
+	run_watched(keep, &b);
+	ck_assert_uint_eq(result.submitted, 10 * 12 * 9 + 6 * 40);
+	ck_assert_uint_eq(result.completed, result.submitted);
+	for (uint32_t i = 0; i < sc.work.nr; i++)
+		for (uint32_t t = 0; t < sc.work.apps[i].nr_tasks; t++)
+			ck_assert_uint_ne(b.seen[i][t].end_ns, 0);
+	check_order(&b);
+	for (uint32_t i = 0; i < sc.nr_devices; i++) {
+		double bins = 0;
+
+		for (int k = 0; k < SIM_BINS; k++)
+			bins += result.devices[i].bins[k];
+		ck_assert_double_eq_tol(bins, result.devices[i].used_ns, 1 + 0.000001 * bins);
+		ck_assert_double_le(result.devices[i].used_ns, (double)result.makespan_ns);
+		ck_assert_uint_le(result.devices[i].peak_bytes, 20000000);
+		devices += result.devices[i].used_ns;
+		tasks += result.devices[i].tasks;
+	}
+	for (uint32_t i = 0; i < sc.nr_tenants; i++)
+		tenants += result.tenants[i].used_ns;
+	ck_assert_uint_eq(tasks, result.submitted);
+	/* Ends are rounded up to whole ns, and until then the device counts as used. */
+	ck_assert_double_ge(devices, b.used - 1);
+	ck_assert_double_le(devices, b.used + (double)tasks);
+	ck_assert_double_eq_tol(tenants, b.used, 0.000001 * b.used);
+	close_books(&b);
+}
+END_TEST
+
+static uint64_t hash_of(const char *text, const uint64_t *seed)
+{
+	struct books b;
+
+	ck_assert_int_eq(scenario_load(&sc, "test.json", text, strlen(text), seed, error,
+				       sizeof(error)), 0);
+	open_books(&b);
+	run_watched(keep, &b);
+	close_books(&b);
+	return b.hash;
+}
+
+START_TEST(a_seed_is_a_run)
+{
+	const char *text = fill(0.01, "warm", policies[_i], ", \"lost_at_ms\": [ 2 ]");
+	uint64_t other = 6, first = hash_of(text, NULL);
+
+	ck_assert_uint_eq(hash_of(text, NULL), first);
+	ck_assert_uint_ne(hash_of(text, &other), first);
+}
+END_TEST
+
+START_TEST(failures_are_counted)
+{
+	struct books b;
+	uint64_t failed = 0;
+
+	load(fill(0.02, "warm", policies[_i], ", \"lost_at_ms\": [ 1, 2.5, 4 ]"));
+	open_books(&b);
+	run_watched(keep, &b);
+	ck_assert_uint_eq(result.completed + result.failed + result.canceled, result.submitted);
+	ck_assert_uint_ge(result.failed, 5);
+	ck_assert_uint_ge(result.canceled, 1);
+	ck_assert_uint_ge(result.rerun, 1);
+	for (uint32_t i = 0; i < sc.work.nr; i++)
+		failed += result.apps[i].failed;
+	ck_assert_uint_eq(failed, result.failed + result.canceled);
+	/* None ran on a device that was gone. */
+	for (uint32_t i = 0; i < sc.work.nr; i++)
+		for (uint32_t t = 0; t < sc.work.apps[i].nr_tasks; t++) {
+			const struct sim_seen *s = &b.seen[i][t];
+
+			if (s->device < sc.nr_devices)
+				ck_assert_uint_le(s->end_ns, sc.devices[s->device].lost_ns);
+		}
+	check_order(&b);
+	close_books(&b);
+}
+END_TEST
+
+START_TEST(what_only_a_lost_device_had_is_lost)
+{
+	load(simple(LINK(1, ""),
+		    "{ \"name\": \"d\", \"count\": 2, \"lanes\": 1, \"link\": \"l\", \"memory_gb\": 1, \"lost_at_ms\": [ 3.5 ] }",
+		    1, STREAM(1, 10, 1, "")));
+	/* The second run was over: its result was nowhere else, and the third read it. */
+	run_watched(NULL, NULL);
+	ck_assert_uint_eq(result.lost_bytes, 1000000);
+	ck_assert_uint_eq(result.completed, 2);
+	ck_assert_uint_eq(result.failed, 1);
+	ck_assert_uint_eq(result.canceled, 7);
+	ck_assert_uint_eq(result.rerun, 1);
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+}
+END_TEST
+
+START_TEST(nowhere_to_run_is_said)
+{
+	struct sim_options o = { .policy = "best" };
+
+	load(simple("", "{ \"name\": \"d\" }", 1, STREAM(1, 1, 1, "")));
+	ck_assert_int_eq(sim_run(&sc, &o, &result, error, sizeof(error)), -EINVAL);
+	ck_assert_str_eq(error, "no such policy: best");
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+	load(simple("", "{ \"name\": \"d\", \"lost_at_ms\": [ 0.5 ] }", 1, STREAM(1, 2, 1, "")));
+	run_watched(NULL, NULL);
+	ck_assert_uint_eq(result.failed, 1);
+	ck_assert_uint_eq(result.canceled, 1);
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Bounds                                                              */
+
+START_TEST(bounds_are_right)
+{
+	struct sim_bound bound;
+
+	load(simple("", "{ \"name\": \"d\", \"lanes\": 3 }", 1, STREAM(4, 5, 1, "")));
+	ck_assert_int_eq(sim_bound(&sc, &bound, error, sizeof(error)), 0);
+	ck_assert_uint_eq(bound.path_ns, 5 * MS);
+	ck_assert_uint_eq(bound.area_ns, 20 * MS);
+	scenario_fini(&sc);
+	/* Half as fast: the best split is two thirds to one third. */
+	load("{ \"machine\": { \"devices\": [ { \"name\": \"f\" }, { \"name\": \"s\" } ] },\n"
+	     "  \"kernels\": [ { \"name\": \"k\", \"cost\": { \"f\": { \"base_us\": 1000 }, \"s\": { \"base_us\": 2000 } } } ],\n"
+	     "  \"tenants\": [ { \"name\": \"t\" } ], \"workload\": [ " STREAM(30, 1, 1, "") " ] }");
+	ck_assert_int_eq(sim_bound(&sc, &bound, error, sizeof(error)), 0);
+	ck_assert_uint_eq(bound.path_ns, MS);
+	ck_assert_double_eq_tol((double)bound.area_ns, 20e6, 20e3);
+	scenario_fini(&sc);
+}
+END_TEST
+
+START_TEST(nothing_beats_its_bound)
+{
+	struct sim_bound bound;
+
+	load(fill(0, "warm", policies[_i], ""));
+	run_watched(NULL, NULL);
+	ck_assert_int_eq(sim_bound(&sc, &bound, error, sizeof(error)), 0);
+	ck_assert_uint_gt(bound.path_ns, 0);
+	ck_assert_uint_gt(bound.area_ns, 0);
+	ck_assert_uint_ge(result.makespan_ns, bound.path_ns);
+	ck_assert_uint_ge(result.makespan_ns, bound.area_ns);
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Scenarios that are wrong                                            */
+
+static const char good[] =
+	"{\n"
+	" \"name\": \"n\", \"seed\": 1, \"policy\": \"eft\", \"models\": \"warm\", \"jitter\": 0, \"task_failure\": 0,\n"
+	" \"machine\": {\n"
+	"  \"links\": [ { \"name\": \"l\", \"count\": 2, \"gb_per_s\": 1, \"latency_us\": 1, \"duplex\": true } ],\n"
+	"  \"devices\": [ { \"name\": \"d\", \"count\": 2, \"kind\": \"d\", \"link\": \"l\", \"per_link\": 1, \"memory_gb\": 1, \"lanes\": 1, \"lost_at_ms\": [ 9 ] } ] },\n"
+	" \"kernels\": [ { \"name\": \"k\", \"cost\": { \"d\": { \"base_us\": 1, \"ns_per_item\": 1, \"demand\": 1 } } } ],\n"
+	" \"tenants\": [ { \"name\": \"t\", \"count\": 1, \"weight\": 5 } ],\n"
+	" \"workload\": [\n"
+	"  { \"type\": \"layered\", \"tenant\": \"t\", \"apps\": 1, \"arrive_ms\": 0, \"every_ms\": 0, \"arrival\": \"regular\", \"window\": 8, \"pin\": \"d1\",\n"
+	"    \"layers\": 2, \"width\": 2, \"fan_in\": 1, \"kernels\": [ \"k\" ], \"work\": [ 1, 2 ], \"mb\": 1 },\n"
+	"  { \"type\": \"streams\", \"width\": 2, \"length\": 2, \"kernels\": [ \"k\" ], \"work\": 7, \"mb\": 2 } ]\n"
+	"}\n";
+
+static const struct {
+	const char *from, *to, *says;
+	int line;
+} bad[] = {
+	{ "\"name\": \"n\"", "\"nmae\": \"n\"", "nmae: no such key; there are name, seed", 2 },
+	{ "\"name\": \"n\"", "\"name\": 5", "name: must be a string of 1 to 47", 2 },
+	{ "\"name\": \"n\"", "\"name\": \"\\t\"", "not printable", 2 },
+	{ "\"seed\": 1", "\"seed\": -1", "seed: -1 is not within 0", 2 },
+	{ "\"seed\": 1", "\"seed\": 1.5", "seed: must be a whole number", 2 },
+	{ "\"models\": \"warm\"", "\"models\": \"hot\"", "models: must be \"warm\"", 2 },
+	{ "\"jitter\": 0", "\"jitter\": 2", "jitter: 2 is not within 0 to 0.9", 2 },
+	{ "\"task_failure\": 0", "\"task_failure\": \"no\"", "task_failure: must be a number from 0 to 1", 2 },
+	{ "\"machine\": {", "\"machine\": 3, \"x\": {", "x: no such key", 3 },
+	{ "\"links\": [", "\"links\": [ 5, ", "machine.links[0]: must be an object", 4 },
+	{ "\"gb_per_s\": 1", "\"gb_per_s\": 0", "machine.links[0].gb_per_s: 0 is not within", 4 },
+	{ ", \"gb_per_s\": 1", "", "gb_per_s: is missing: give a number", 4 },
+	{ "\"latency_us\": 1", "\"latency_us\": -1", "latency_us: -1 is not within", 4 },
+	{ "\"duplex\": true", "\"duplex\": 1", "duplex: must be true or false", 4 },
+	{ "\"count\": 2, \"gb", "\"count\": 2000, \"gb", "links[0].count: 2000 is not within 1 to 1024", 4 },
+	{ "\"count\": 2, \"kind\"", "\"count\": 0, \"kind\"", "devices[0].count: 0 is not within", 5 },
+	{ "\"link\": \"l\"", "\"link\": \"m\"", "link: no link is named 'm': add it", 5 },
+	{ "\"link\": \"l\", \"per_link\": 1, ", "", "memory_gb: a device without a link", 5 },
+	{ "\"per_link\": 1", "\"per_link\": 0", "per_link: 0 is not within", 5 },
+	{ "\"count\": 2, \"kind\"", "\"count\": 3, \"kind\"", "3 devices need more than the 2 links", 5 },
+	{ "\"memory_gb\": 1, ", "", "memory_gb: is missing", 5 },
+	{ "\"lanes\": 1", "\"lanes\": 65", "lanes: 65 is not within 1 to 64", 5 },
+	{ "[ 9 ]", "[ -9 ]", "lost_at_ms: element 0 is no number", 5 },
+	{ "[ 9 ]", "[ 1, 2, 3 ]", "lost_at_ms: must be an array of 1 to 2", 5 },
+	{ "\"kind\": \"d\"", "\"kind\": \"e\"", "kernels[0].cost.d: no device is of this kind", 6 },
+	{ "\"base_us\": 1, \"ns_per_item\": 1", "\"base_us\": 0", "takes no time", 6 },
+	{ "\"demand\": 1", "\"demand\": 0", "demand: 0 is not within 0.001 to 1", 6 },
+	{ "\"demand\": 1", "\"speed\": 1", "cost.d.speed: no such key", 6 },
+	{ "{ \"d\": { \"base_us\": 1, \"ns_per_item\": 1, \"demand\": 1 } }", "{ }", "kernels[0].cost: must be an object with", 6 },
+	{ "\"weight\": 5", "\"weight\": 0", "tenants[0].weight: 0 is not within 1 to 10000", 7 },
+	{ "\"weight\": 5 }", "\"weight\": 5 }, { \"name\": \"t\" }", "tenants[1].name: 't' is here twice", 7 },
+	{ "\"type\": \"layered\"", "\"type\": \"lay\"", "type: 'lay' is none: give layered", 9 },
+	{ "\"type\": \"layered\"", "\"type\": \"cholesky\"", "layers: no such key", 10 },
+	{ "\"tenant\": \"t\"", "\"tenant\": \"x\"", "tenant: 'x' is none: add it", 9 },
+	{ "\"apps\": 1", "\"apps\": 0", "apps: 0 is not within", 9 },
+	{ "\"arrive_ms\": 0", "\"arrive_ms\": -1", "arrive_ms: -1 is not within", 9 },
+	{ "\"every_ms\": 0", "\"every_ms\": -1", "every_ms: -1 is not within", 9 },
+	{ "\"regular\"", "\"odd\"", "arrival: must be \"regular\" or", 9 },
+	{ "\"window\": 8", "\"window\": 0", "window: 0 is not within 1 to 65536", 9 },
+	{ "\"d1\"", "\"d2\"", "pin: 'd2' is no device", 9 },
+	{ "\"layers\": 2, ", "", "layers: is missing", 9 },
+	{ "\"width\": 2, \"fan_in\"", "\"width\": 0, \"fan_in\"", "width: 0 is not within", 10 },
+	{ "\"fan_in\": 1", "\"fan_in\": 32", "fan_in: 32 is not within 0 to 31", 10 },
+	{ "\"kernels\": [ \"k\" ], \"work\": [", "\"kernels\": [ \"z\" ], \"work\": [", "kernels: element 0 is not the name", 10 },
+	{ "[ 1, 2 ]", "[ 2, 1 ]", "work: must be a whole number of work items", 10 },
+	{ "\"mb\": 1 ", "\"mb\": 0 ", "workload[0].mb: 0 is not within", 10 },
+	{ "\"length\": 2", "\"length\": 0", "workload[1].length: 0 is not within", 11 },
+	{ "\"length\": 2", "\"length\": 16777216", "there are more than 16777216 tasks", 11 },
+	{ "\"type\": \"streams\", \"width\": 2, \"length\": 2, \"kernels\": [ \"k\" ], \"work\": 7, \"mb\": 2",
+	  "\"type\": \"lu\", \"tiles\": 2, \"tile\": 4", "lu needs the kernel 'getrf': add it", 11 },
+	{ "\"type\": \"streams\", \"width\": 2, \"length\": 2, \"kernels\": [ \"k\" ], \"work\": 7, \"mb\": 2",
+	  "\"type\": \"trace\", \"file\": \"/nonexistent\"", "/nonexistent: No such file", 11 },
+	{ "\"seed\": 1", "\"seed\": 1, \"seed\": 2", "duplicate", 2 },
+	{ "\"seed\": 1", "\"seed\" 1", "':' expected", 2 },
+};
+
+/* @good with the first @from replaced. */
+static char *change(const char *from, const char *to)
+{
+	const char *at = strstr(good, from);
+	char *text = malloc(sizeof(good) + strlen(to));
+
+	ck_assert_ptr_nonnull(at);
+	sprintf(text, "%.*s%s%s", (int)(at - good), good, to, at + strlen(from));
+	return text;
+}
+
+START_TEST(refuses)
+{
+	char *text = change(bad[_i].from, bad[_i].to), where[32];
+	int err;
+
+	error[0] = '\0';
+	err = scenario_load(&sc, "bad.json", text, strlen(text), NULL, error, sizeof(error));
+	ck_assert_int_lt(err, 0);
+	snprintf(where, sizeof(where), "bad.json:%d: ", bad[_i].line);
+	ck_assert_msg(strstr(error, bad[_i].says), "\"%s\" does not say \"%s\"", error, bad[_i].says);
+	ck_assert_msg(!strncmp(error, where, strlen(where)), "%s is not in line %d", error,
+		      bad[_i].line);
+	free(text);
+}
+END_TEST
+
+START_TEST(takes_what_is_right)
+{
+	load(good);
+	ck_assert_uint_eq(sc.nr_devices, 2);
+	ck_assert_str_eq(sc.devices[1].name, "d1");
+	ck_assert_uint_eq(sc.devices[1].link, 1);
+	ck_assert_uint_eq(sc.devices[0].lost_ns, 9 * MS);
+	ck_assert_uint_eq(sc.devices[1].lost_ns, UINT64_MAX);
+	ck_assert_uint_eq(sc.work.nr, 2);
+	ck_assert_uint_eq(sc.work.apps[0].pin, 1);
+	ck_assert_uint_eq(sc.work.apps[1].nr_tasks, 4);
+	ck_assert_uint_eq(sc.work.apps[1].tasks[0].footprint, 2000000);
+	scenario_fini(&sc);
+}
+END_TEST
+
+START_TEST(factorisations_have_their_tasks)
+{
+	static const char head[] =
+		"{ \"machine\": { \"devices\": [ { \"name\": \"d\" } ] }, \"tenants\": [ { \"name\": \"t\" } ], \"kernels\": [";
+	static const char *const names[] = { "potrf", "trsm", "syrk", "gemm", "getrf" };
+	char text[2048];
+
+	strcpy(text, head);
+	for (int i = 0; i < 5; i++)
+		sprintf(text + strlen(text), "%s{ \"name\": \"%s\", \"cost\": { \"d\": { \"base_us\": 1 } } }",
+			i ? "," : "", names[i]);
+	strcat(text, "], \"workload\": [ { \"type\": \"cholesky\", \"tiles\": 6, \"tile\": 8 }, { \"type\": \"lu\", \"tiles\": 6, \"tile\": 8 } ] }");
+	load(text);
+	/* n + n(n-1)/2 + n(n-1)/2 + n(n-1)(n-2)/6; n + n(n-1) + (n-1)n(2n-1)/6 */
+	ck_assert_uint_eq(sc.work.apps[0].nr_tasks, 6 + 15 + 15 + 20);
+	ck_assert_uint_eq(sc.work.apps[1].nr_tasks, 6 + 30 + 55);
+	scenario_fini(&sc);
+}
+END_TEST
+
+static const struct {
+	const char *line, *says;
+} lines[] = {
+	{ "{ \"kernel\": \"k\", \"work\": 5, \"submit_us\": 1, \"ranges\": [ [ \"a\", 0, 5, \"in\" ], [ 7, 1, 2, \"out\" ] ] }", NULL },
+	{ "{ \"kernel\": \"host\", \"sync\": true, \"ranges\": [ ] }", NULL },
+	{ "{ \"kernel\": \"z\", \"ranges\": [ ] }", "t:3: kernel: 'z' has no cost" },
+	{ "{ \"kernel\": \"k\" }", "t:3: ranges: is missing" },
+	{ "{ \"kernel\": \"k\", \"ranges\": [ [ \"a\", 0, 5 ] ] }", "a range is [buffer" },
+	{ "{ \"kernel\": \"k\", \"ranges\": [ [ \"a\", 0, 5, \"read\" ] ] }", "a range is [buffer" },
+	{ "{ \"kernel\": \"k\", \"ranges\": [ [ \"a\", -1, 5, \"in\" ] ] }", "offset and length" },
+	{ "{ \"kernel\": \"k\", \"ranges\": [ [ \"a\", 0, 0, \"in\" ] ] }", "offset and length" },
+	{ "{ \"kernel\": \"k\", \"ranges\": [ [ 1.5, 0, 1, \"in\" ] ] }", "begins with its buffer" },
+	{ "{ \"kernel\": \"k\", \"work\": 0, \"ranges\": [ ] }", "work: 0 is not within" },
+	{ "{ \"kernel\": \"k\", \"sync\": 1, \"ranges\": [ ] }", "sync: must be true" },
+	{ "{ \"kernel\": \"k\", \"rages\": [ ] }", "rages: no such key" },
+	{ "[", "t:3: column" },
+};
+
+START_TEST(reads_traces)
+{
+	struct sim_app a = { 0 };
+	json_t *buffers = json_object();
+	int err;
+
+	load(good);
+	error[0] = '\0';
+	err = trace_line(&sc, &a, buffers, "t", 3, lines[_i].line, strlen(lines[_i].line), error,
+			 sizeof(error));
+	if (lines[_i].says) {
+		ck_assert_int_lt(err, 0);
+		ck_assert_msg(strstr(error, lines[_i].says), "%s", error);
+	} else {
+		ck_assert_msg(!err, "%s", error);
+		ck_assert_uint_eq(a.nr_tasks, 1);
+		ck_assert(app_done(&a));
+	}
+	if (!_i) {
+		ck_assert_uint_eq(a.nr_buffers, 2);
+		ck_assert_uint_eq(a.buffers[0], 5);
+		ck_assert_uint_eq(a.buffers[1], 3);
+		ck_assert_uint_eq(a.tasks[0].footprint, 8);
+		ck_assert_uint_eq(a.tasks[0].after_ns, 1000);
+	}
+	app_fini(&a);
+	json_decref(buffers);
+	scenario_fini(&sc);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("sim");
+	TCase *t = tcase_create("all");
+	SRunner *sr;
+	int failed;
+
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, events_come_in_their_order);
+	tcase_add_test(t, a_full_capacity_is_shared);
+	tcase_add_test(t, small_demands_disturb_nobody);
+	tcase_add_test(t, residency_is_exact);
+	tcase_add_test(t, kernels_share_a_device);
+	tcase_add_test(t, copies_overlap_kernels);
+	tcase_add_test(t, devices_share_a_link);
+	tcase_add_test(t, bytes_between_devices_go_by_the_host);
+	tcase_add_test(t, memory_is_never_passed);
+	tcase_add_loop_test(t, every_task_ends_once, 0, 4);
+	tcase_add_loop_test(t, a_seed_is_a_run, 0, 2);
+	tcase_add_loop_test(t, failures_are_counted, 0, 2);
+	tcase_add_test(t, what_only_a_lost_device_had_is_lost);
+	tcase_add_test(t, nowhere_to_run_is_said);
+	tcase_add_test(t, bounds_are_right);
+	tcase_add_loop_test(t, nothing_beats_its_bound, 0, 2);
+	tcase_add_test(t, takes_what_is_right);
+	tcase_add_loop_test(t, refuses, 0, sizeof(bad) / sizeof(bad[0]));
+	tcase_add_test(t, factorisations_have_their_tasks);
+	tcase_add_loop_test(t, reads_traces, 0, sizeof(lines) / sizeof(lines[0]));
+	suite_add_tcase(suite, t);
+	sr = srunner_create(suite);
+	srunner_run_all(sr, CK_ENV);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed != 0;
+}
