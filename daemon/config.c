@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/backends/cpulist.h"
+#include "daemon/sched/policies.h"
 #include "libarax/admin/conf.h"
 #include "libarax/admin/trusted.h"
 
@@ -83,6 +84,10 @@ static const char *const level_words[] = { "err", "warning", "notice", "info", "
 static const char *const format_words[] = { "auto", "journal", "time", "plain", NULL };
 static const char *const link_words[] = { "auto", "kernel", "broker", NULL };
 
+#define POLICY_NAME(c_name, name) name,
+static const char *const policy_words[] = { SCHED_POLICIES(POLICY_NAME) NULL };
+#undef POLICY_NAME
+
 static int word_index(const char *const *words, const char *s)
 {
 	for (int i = 0; words[i]; i++)
@@ -96,8 +101,9 @@ static int check_word(cfg_t *cfg, cfg_opt_t *opt)
 	const char *s = cfg_opt_getnstr(opt, cfg_opt_size(opt) - 1);
 	const char *const *words = !strcmp(opt->name, "level")	? level_words :
 				   !strcmp(opt->name, "format") ? format_words :
+				   !strcmp(opt->name, "policy") ? policy_words :
 								  link_words;
-	char list[128] = "";
+	char list[256] = "";
 
 	if (s && word_index(words, s) >= 0)
 		return 0;
@@ -282,6 +288,10 @@ static int read_out(struct config *c, cfg_t *cfg)
 	c->loop.poll_us = (unsigned int)cfg_getint(s, "poll_us");
 	c->loop.inline_us = (unsigned int)cfg_getint(s, "inline_us");
 
+	s = cfg_getsec(cfg, "sched");
+	if (!err)
+		err = copy_string(s, "policy", &c->sched.policy);
+
 	s = cfg_getsec(cfg, "cpu");
 	c->cpu.enable = cfg_getbool(s, "enable");
 	if (!err)
@@ -324,6 +334,7 @@ static void set_checks(cfg_t *cfg)
 	cfg_set_validate_func(cfg, "log|level", check_word);
 	cfg_set_validate_func(cfg, "log|format", check_word);
 	cfg_set_validate_func(cfg, "link|kind", check_word);
+	cfg_set_validate_func(cfg, "sched|policy", check_word);
 	cfg_set_validate_func(cfg, "link|socket", check_path);
 	cfg_set_validate_func(cfg, "kernels|path", check_path);
 	cfg_set_validate_func(cfg, "worker|program", check_path);
@@ -357,6 +368,10 @@ int config_parse(struct config *c, const char *name, const char *text, size_t by
 	cfg_opt_t loop_opts[] = {
 		CFG_INT("poll_us", 50, CFGF_NONE),
 		CFG_INT("inline_us", 20, CFGF_NONE),
+		CFG_END()
+	};
+	cfg_opt_t sched_opts[] = {
+		CFG_STR("policy", policy_words[0], CFGF_NONE),
 		CFG_END()
 	};
 	cfg_opt_t cpu_opts[] = {
@@ -398,6 +413,7 @@ int config_parse(struct config *c, const char *name, const char *text, size_t by
 		CFG_SEC("log", log_opts, CFGF_NONE),
 		CFG_SEC("link", link_opts, CFGF_NONE),
 		CFG_SEC("loop", loop_opts, CFGF_NONE),
+		CFG_SEC("sched", sched_opts, CFGF_NONE),
 		CFG_SEC("cpu", cpu_opts, CFGF_NONE),
 		CFG_SEC("kernels", kernels_opts, CFGF_NONE),
 		CFG_SEC("worker", worker_opts, CFGF_NONE),
@@ -474,6 +490,7 @@ static void free_plugins(struct config_plugin *p, size_t n)
 void config_free(struct config *c)
 {
 	free(c->link.socket);
+	free(c->sched.policy);
 	free(c->worker.program);
 	free_list(&c->cpu.groups);
 	free_list(&c->kernels.path);

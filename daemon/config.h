@@ -45,6 +45,9 @@ struct config {
 		unsigned int inline_us;	/* predicted shorter: run by the poller */
 	} loop;
 	struct {
+		char *policy;		/* a name of daemon/sched/policies.h; SIGHUP changes it */
+	} sched;
+	struct {
 		bool enable;
 		struct config_list groups;	/* CPU lists; none: by default rule */
 	} cpu;

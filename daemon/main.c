@@ -44,14 +44,19 @@ struct daemon {
 	int stopped_fd;
 };
 
+static const char *config_path(const struct daemon *d)
+{
+	if (!d->options.config && !d->options.user && !access(SYSTEM_CONFIG, F_OK))
+		return SYSTEM_CONFIG;
+	return d->options.config;
+}
+
 static int load_config(struct daemon *d)
 {
-	const char *path = d->options.config;
+	const char *path = config_path(d);
 	char error[512];
 	int err;
 
-	if (!path && !d->options.user && !access(SYSTEM_CONFIG, F_OK))
-		path = SYSTEM_CONFIG;
 	err = path ? config_load(&d->config, path, error, sizeof(error)) :
 		     config_init(&d->config);
 	if (err) {
@@ -252,6 +257,26 @@ static void close_all(struct daemon *d)
 		close(d->stopped_fd);
 }
 
+/* What can change in a running daemon; all else is taken at its start only. */
+static void reload(struct daemon *d)
+{
+	const char *path = config_path(d);
+	struct config new;
+	char error[512];
+
+	if (d->tenants)
+		tenants_reload(d->tenants);
+	if (!path)
+		return;
+	if (config_load(&new, path, error, sizeof(error))) {
+		log_err("the old configuration stays", log_str("error", error));
+		return;
+	}
+	if (poller_set_policy(d->poller, new.sched.policy))
+		log_err("scheduling policy not changed", log_errno(-ENOMEM));
+	config_free(&new);
+}
+
 static void on_stopped(void *arg)
 {
 	const uint64_t one = 1;
@@ -287,8 +312,7 @@ static void run(struct daemon *d)
 			continue;
 		}
 		if (si.ssi_signo == SIGHUP) {
-			if (d->tenants)
-				tenants_reload(d->tenants);
+			reload(d);
 			continue;
 		}
 		if (stopping) {

@@ -110,6 +110,7 @@ static void context_gone(struct poller *p, struct link *l, uint32_t context)
 			graph_cancel(l->graph, l->live[i].tag);
 	poller_commit_ended(p, l);
 	graph_context_gone(l->graph, context);
+	sched_context_gone(p->sched, context);
 }
 
 static uint32_t take_entries(struct poller *p, struct link *l)
@@ -665,6 +666,7 @@ int poller_create(const struct config *config, const struct registry *registry,
 	if (err)
 		goto fail;
 	sp.arg = p;
+	sp.policy = config->sched.policy;
 	p->sched = sched_create(&sp);
 	if (!p->sched) {
 		err = -errno;
@@ -743,6 +745,39 @@ void poller_stop(struct poller *p, void (*on_stopped)(void *arg), void *arg)
 	s->on_stopped = on_stopped;
 	s->arg = arg;
 	poller_post(p, &s->work);
+}
+
+struct policy_work {
+	struct work work;
+	struct poller *poller;
+	char name[];
+};
+
+static void set_policy_now(struct work *w)
+{
+	struct policy_work *pw = (struct policy_work *)((char *)w - offsetof(struct policy_work, work));
+	struct sched *s = pw->poller->sched;
+	int err = strcmp(sched_policy_name(s), pw->name) ? sched_policy_set(s, pw->name) : 1;
+
+	if (err < 0)
+		log_err("scheduling policy not changed", log_str("policy", pw->name),
+			log_errno(err));
+	else if (!err)
+		log_info("scheduling policy changed", log_str("policy", pw->name));
+	free(pw);
+}
+
+int poller_set_policy(struct poller *p, const char *name)
+{
+	struct policy_work *pw = malloc(sizeof(*pw) + strlen(name) + 1);
+
+	if (!pw)
+		return -ENOMEM;
+	pw->work = (struct work){ .run = set_policy_now };
+	pw->poller = p;
+	strcpy(pw->name, name);
+	poller_post(p, &pw->work);
+	return 0;
 }
 
 void poller_destroy(struct poller *p)

@@ -111,6 +111,8 @@ int poller_start(struct poller *p);
  * poller's thread).  Any thread.
  */
 void poller_stop(struct poller *p, void (*on_stopped)(void *arg), void *arg);
+/* Another scheduling policy, soon; the log tells.  -ENOMEM.  Any thread. */
+int poller_set_policy(struct poller *p, const char *name);
 /* Ends the threads.  Links must still be there. */
 void poller_destroy(struct poller *p);
 

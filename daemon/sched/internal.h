@@ -4,7 +4,8 @@
  *
  *   sched.c	tenants and their turn; devices and their lanes
  *   model.c	run times learnt
- *   policy_eft.c, policy_rr.c: which device
+ *   policy_*.c	which device: see policy.h
+ *   data.c	where a task's data is
  */
 #ifndef ARAXD_SCHED_INTERNAL_H
 #define ARAXD_SCHED_INTERNAL_H
@@ -31,14 +32,25 @@ struct sched_flow {
 };
 
 /**
+ * struct sched_lane - what a device does beside others
+ * @until:	when it will be free, as predicted; 0: it is
+ * @flow:	whose task it runs, if it is busy
+ */
+struct sched_lane {
+	uint64_t until;
+	struct sched_flow *flow;
+};
+
+/**
  * struct sched_device - a device
- * @until: of each lane, when it will be free; 0: it is
+ * @given_ns:	device time given out so far
  */
 struct sched_device {
 	uint32_t lanes;
 	uint32_t busy;
 	uint32_t lanes_size;
-	uint64_t *until;
+	struct sched_lane *lane;
+	uint64_t given_ns;
 };
 
 struct model_record {
@@ -54,18 +66,11 @@ struct sched_model {
 	uint32_t mask, used;
 };
 
-/* Returns a device with an idle lane, or SCHED_NO_DEVICE to wait. */
-struct sched_policy {
-	const char *name;
-	uint32_t (*choose)(struct sched *s, const struct graph_node *node,
-			   uint64_t now_ns);
-};
-
-extern const struct sched_policy sched_policy_eft;
-extern const struct sched_policy sched_policy_rr;
+struct sched_policy;
 
 struct sched {
 	const struct sched_policy *policy;
+	void *policy_state;
 	struct sched_ops ops;
 	void *arg;
 	struct sched_device *devices;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/sched/internal.h"
+#include "daemon/sched/policy.h"
 
 #define DEFAULT_WEIGHT	100
 #define MAX_WEIGHT	10000
@@ -21,36 +21,82 @@
 /* A pick that found nothing is repeated after this, as time itself decides. */
 #define STUCK_NS	100000
 
-static const struct sched_policy *const policies[] = {
-	&sched_policy_eft, &sched_policy_rr,
-};
+#define POLICY_ADDRESS(c_name, name) &sched_policy_##c_name,
+static const struct sched_policy *const policies[] = { SCHED_POLICIES(POLICY_ADDRESS) };
+#undef POLICY_ADDRESS
+
+static const struct sched_policy *policy_find(const char *name)
+{
+	if (!name)
+		return policies[0];
+	for (unsigned int i = 0; i < sizeof(policies) / sizeof(policies[0]); i++)
+		if (!strcmp(policies[i]->name, name))
+			return policies[i];
+	return NULL;
+}
+
+static void policy_leave(struct sched *s)
+{
+	if (s->policy && s->policy->leave)
+		s->policy->leave(s);
+	free(s->policy_state);
+	s->policy_state = NULL;
+}
+
+int sched_policy_set(struct sched *s, const char *name)
+{
+	const struct sched_policy *policy = policy_find(name);
+	void *state = NULL;
+
+	if (!policy)
+		return -EINVAL;
+	if (policy == s->policy)
+		return 0;
+	if (policy->state_bytes) {
+		state = calloc(1, policy->state_bytes);
+		if (!state)
+			return -ENOMEM;
+	}
+	policy_leave(s);
+	s->policy = policy;
+	s->policy_state = state;
+	s->stuck = false;
+	return 0;
+}
+
+const char *sched_policy_name(const struct sched *s)
+{
+	return s->policy->name;
+}
+
+
+void sched_context_gone(struct sched *s, uint32_t context)
+{
+	if (s->policy->context_gone)
+		s->policy->context_gone(s, context);
+}
 
 struct sched *sched_create(const struct sched_params *params)
 {
-	const struct sched_policy *policy = policies[0];
 	struct sched *s;
+	int err;
 
-	if (params->policy) {
-		policy = NULL;
-		for (unsigned int i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
-			if (!strcmp(policies[i]->name, params->policy))
-				policy = policies[i];
-		}
-		if (!policy) {
-			errno = EINVAL;
-			return NULL;
-		}
-	}
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return NULL;
-	s->policy = policy;
+	err = sched_policy_set(s, params->policy);
+	if (err) {
+		free(s);
+		errno = -err;
+		return NULL;
+	}
 	s->ops = params->ops;
 	s->arg = params->arg;
 	s->bucket_mask = 255;
 	s->flow_limit = 256;
 	s->buckets = calloc(s->bucket_mask + 1, sizeof(*s->buckets));
 	if (!s->buckets) {
+		policy_leave(s);
 		free(s);
 		return NULL;
 	}
@@ -70,8 +116,9 @@ void sched_destroy(struct sched *s)
 			free(f);
 		}
 	}
+	policy_leave(s);
 	for (uint32_t i = 0; i < s->nr_devices; i++)
-		free(s->devices[i].until);
+		free(s->devices[i].lane);
 	free(s->devices);
 	free(s->active);
 	free(s->buckets);
@@ -99,13 +146,12 @@ int sched_device_set(struct sched *s, uint32_t device, uint32_t lanes)
 	}
 	d = &s->devices[device];
 	if (lanes > d->lanes_size) {
-		uint64_t *until = realloc(d->until, lanes * sizeof(*until));
+		struct sched_lane *lane = realloc(d->lane, lanes * sizeof(*lane));
 
-		if (!until)
+		if (!lane)
 			return -ENOMEM;
-		memset(until + d->lanes_size, 0,
-		       (lanes - d->lanes_size) * sizeof(*until));
-		d->until = until;
+		memset(lane + d->lanes_size, 0, (lanes - d->lanes_size) * sizeof(*lane));
+		d->lane = lane;
 		d->lanes_size = lanes;
 	}
 	/* It may have fewer lanes than it runs tasks, for a while. */
@@ -122,19 +168,21 @@ static void lane_take(struct sched *s, struct graph_node *n, uint64_t until)
 	uint32_t lane = 0;
 
 	/* There is one: fewer are busy than there are lanes. */
-	while (d->until[lane])
+	while (d->lane[lane].until)
 		lane++;
-	d->until[lane] = until ? until : 1;
+	d->lane[lane].until = until ? until : 1;
+	d->lane[lane].flow = n->sched.flow;
 	d->busy++;
 	s->idle_lanes--;
 	n->sched.lane = lane;
 }
 
-static void lane_give(struct sched *s, struct graph_node *n)
+static void lane_give(struct sched *s, struct graph_node *n, uint64_t run_ns)
 {
 	struct sched_device *d = &s->devices[n->device];
 
-	d->until[n->sched.lane] = 0;
+	d->lane[n->sched.lane].until = 0;
+	d->given_ns += run_ns;
 	d->busy--;
 	s->idle_lanes += d->busy < d->lanes;
 }
@@ -431,6 +479,18 @@ void sched_remove(struct sched *s, struct graph_node *node)
 	flow_changed(s, f);
 }
 
+uint32_t sched_choose(struct sched *s, struct graph_node *node, uint64_t now_ns)
+{
+	struct sched_flow *before = node->sched.flow;
+	uint32_t device = SCHED_NO_DEVICE;
+
+	node->sched.flow = before ? before : flow_get(s, node->d.tenant);
+	if (node->sched.flow)
+		device = s->policy->choose(s, node, now_ns);
+	node->sched.flow = before;
+	return device;
+}
+
 /* The first task of @f that finds a device, which is set. */
 static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 				    uint64_t now_ns)
@@ -509,7 +569,7 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 {
 	struct sched_flow *f = node->sched.flow;
 
-	lane_give(s, node);
+	lane_give(s, node, run_ns);
 	/* Replace what was charged at the pick by what it was. */
 	f->vtime += virtual_ns(f, run_ns) - node->sched.charged;
 	f->device_ns += run_ns;

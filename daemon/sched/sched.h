@@ -15,9 +15,9 @@
  * If its first tasks find no device, others' may use what would stand idle.
  * Inside a tenant: lower priority value first, then submission order.
  *
- * WHERE: the policy's matter.  "eft": the device that would finish the task
- * earliest, by what is queued there, the data to be moved and the learnt run
- * time; devices whose time is unknown are tried first.  "rr": round robin.
+ * WHERE: the policy's matter (policies.h).  "eft", the default: the device that would
+ * finish the task earliest, by what is queued there, the data to be moved and the learnt
+ * run time; devices whose time is unknown are tried first.
  *
  * HOW LONG: learnt for each (kernel, device, size class); a size class is a
  * power of two of work items.
@@ -40,16 +40,24 @@ struct sched;
  * struct sched_ops - what the scheduler asks of others; each may be NULL
  * @can_run:	whether @device has an implementation of the task (NULL: all do)
  * @transfer_ns: time to make the task's data valid on @device (NULL: 0)
+ * @resident_bytes: how many bytes of the task's ranges are valid on @device (NULL: the
+ *		policies that follow the data take turns)
+ * @transfer_min_ns, @transfer_max_ns: like @transfer_ns, but as if each piece came from
+ *		the one of the places that hold it with the fastest or slowest link
+ *		(NULL: @transfer_ns)
  */
 struct sched_ops {
 	bool (*can_run)(void *arg, const struct graph_node *node, uint32_t device);
 	uint64_t (*transfer_ns)(void *arg, const struct graph_node *node,
 				uint32_t device);
+	uint64_t (*resident_bytes)(void *arg, const struct graph_node *node, uint32_t device);
+	uint64_t (*transfer_min_ns)(void *arg, const struct graph_node *node, uint32_t device);
+	uint64_t (*transfer_max_ns)(void *arg, const struct graph_node *node, uint32_t device);
 };
 
 /**
  * struct sched_params - how to make a scheduler
- * @policy:	"eft" (also if NULL) or "rr"
+ * @policy:	a name of policies.h; NULL: the first one
  * @ops, @arg:	hooks and their first argument
  */
 struct sched_params {
@@ -61,6 +69,19 @@ struct sched_params {
 /* NULL with errno set: EINVAL (no such policy), ENOMEM. */
 struct sched *sched_create(const struct sched_params *params);
 void sched_destroy(struct sched *s);
+
+/* Another policy, from the next pick on; what runs is left alone.  -EINVAL, -ENOMEM. */
+int sched_policy_set(struct sched *s, const char *name);
+const char *sched_policy_name(const struct sched *s);
+
+/*
+ * Where the policy would have @node, a task that was pushed or is about to be, run now;
+ * SCHED_NO_DEVICE: it would wait.  Takes no lane; a turn counts as taken.
+ */
+uint32_t sched_choose(struct sched *s, struct graph_node *node, uint64_t now_ns);
+
+/* A client has left: its context may be forgotten, and its number given to another. */
+void sched_context_gone(struct sched *s, uint32_t context);
 
 /**
  * sched_device_set - add a device or change it
@@ -129,6 +150,8 @@ static inline bool sched_is_idle(const struct sched *s)
 
 /* A task's work: work items of a launch, bytes of a copy or fill; at least 1. */
 uint64_t sched_work(const struct graph_node *node);
+/* Bytes of its ranges. */
+uint64_t sched_bytes(const struct graph_node *node);
 
 /**
  * struct sched_estimate - what is known about a run time

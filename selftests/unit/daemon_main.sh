@@ -28,9 +28,9 @@ ok() {	# STATUS NAME
 	fi
 }
 
-start() {
+start() {	# [OPTION...]
 	mkfifo "$dir/ready"
-	"$araxd" --user --socket "$sock" --ready-fd 7 7>"$dir/ready" 2>"$dir/log" &
+	"$araxd" --user --socket "$sock" --ready-fd 7 "$@" 7>"$dir/ready" 2>"$dir/log" &
 	pid=$!
 	byte=$(timeout 20 head -c 1 "$dir/ready")
 	rm "$dir/ready"
@@ -96,6 +96,30 @@ ok $? "starts over a killed one's socket"
 stop INT
 [ "$status" = 0 ]
 ok $? "SIGINT ends it with 0"
+
+# A line of the log that a signal brings, in its own time.
+logs() {	# PATTERN
+	for _ in $(seq 100); do
+		grep -q "$1" "$dir/log" && return 0
+		sleep 0.1
+	done
+	return 1
+}
+
+echo 'sched { policy = static }' >"$dir/conf"
+chmod 600 "$dir/conf"
+start --config "$dir/conf"
+echo 'sched { policy = stream-aware }' >"$dir/conf"
+kill -HUP "$pid"
+logs 'policy changed.*stream-aware'
+ok $? "SIGHUP changes the scheduling policy"
+echo 'sched { policy = best }' >"$dir/conf"
+kill -HUP "$pid"
+logs 'old configuration stays.*must be one of eft'
+ok $? "a wrong configuration changes nothing"
+stop TERM
+[ "$status" = 0 ]
+ok $? "and it goes on"
 
 echo "1..$n"
 exit $bad
