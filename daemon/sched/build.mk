@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 SCHED_SRCS := $(sort $(wildcard daemon/sched/*.c))
 SCHED_LIBS := $(CHECK_LIBS)
-SCHED_TESTS := sched sched_policy
+SCHED_TESTS := sched sched_policy sched_streams
+SCHED_EXTRA_sched_streams := $(GRAPH_SRCS)
 
 # $(1): test, $(2): variant
 define sched_test

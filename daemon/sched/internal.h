@@ -6,6 +6,7 @@
  *   model.c	run times learnt
  *   policy_*.c	which device: see policy.h
  *   data.c	where a task's data is
+ *   streams.c	which stream of a device: see streams.h
  */
 #ifndef ARAXD_SCHED_INTERNAL_H
 #define ARAXD_SCHED_INTERNAL_H
