@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 SCHED_SRCS := $(sort $(wildcard daemon/sched/*.c))
-SCHED_LIBS := $(CHECK_LIBS)
-SCHED_TESTS := sched sched_policy sched_streams
+SCHED_LIBS := $(CHECK_LIBS) -lm
+SCHED_TESTS := sched sched_policy sched_streams sched_model
 SCHED_EXTRA_sched_streams := $(GRAPH_SRCS)
 
 # $(1): test, $(2): variant
@@ -17,7 +17,7 @@ $(foreach t,$(SCHED_TESTS),$(foreach v,plain asan,$(eval $(call sched_test,$(t),
 check-sched-all: $(foreach t,$(SCHED_TESTS),$(foreach v,plain asan,check-$(t)-$(v)))
 .PHONY: check-sched-all
 
-$(call program,$(B)/bin/sched_micro,plain,selftests/bench/sched_micro.c $(SCHED_SRCS),)
+$(call program,$(B)/bin/sched_micro,plain,selftests/bench/sched_micro.c $(SCHED_SRCS),-lm)
 bench-sched: $(B)/bin/sched_micro
 	@mkdir -p $(B)/bench
 	$< --json >$(B)/bench/sched.json

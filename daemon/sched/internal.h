@@ -4,6 +4,7 @@
  *
  *   sched.c	tenants and their turn; devices and their lanes
  *   model.c	run times learnt
+ *   regress.c	... and what they say of other sizes
  *   policy_*.c	which device: see policy.h
  *   data.c	where a task's data is
  *   streams.c	which stream of a device: see streams.h
@@ -11,6 +12,7 @@
 #ifndef ARAXD_SCHED_INTERNAL_H
 #define ARAXD_SCHED_INTERNAL_H
 
+#include "daemon/sched/regress.h"
 #include "daemon/sched/sched.h"
 
 /**
@@ -54,17 +56,51 @@ struct sched_device {
 	uint64_t given_ns;
 };
 
+/**
+ * struct model_record - one size class of a kernel on a device
+ * @id:		model_id(); 0: free
+ * @ns:		moving average of run times
+ * @max_ns:	longest seen lately, outliers too
+ * @limit_ns:	longer is an outlier
+ * @work:	mean
+ * @deviation:	mean, absolute, ns
+ * @outliers:	since the last study
+ * @pass:	runs until the next study
+ * @day:	of the latest run that is on disk, days since 1970; 0: it was since then
+ */
 struct model_record {
-	uint64_t id;		/* model_id(); 0: free */
+	uint64_t id;
 	uint64_t ns;
 	uint64_t max_ns;
+	uint64_t limit_ns;
 	uint32_t runs;
+	uint32_t outliers;
+	double work;
+	double deviation;
+	uint32_t day;
+	uint32_t pass;
+};
+
+_Static_assert(sizeof(struct model_record) == 64, "a cache line");
+
+/**
+ * struct model_series - the sizes of one kernel on one device
+ * @id:		model_id() without a class
+ * @classes:	bit for each with SCHED_MIN_RUNS
+ */
+struct model_series {
+	uint64_t id;
+	uint64_t classes;
 };
 
 struct sched_model {
 	struct model_record *records;
 	struct model_record *last;	/* found; one of them */
 	uint32_t mask, used;
+	struct model_series *series;
+	uint32_t series_mask, nr_series;
+	uint64_t outliers;
+	bool news;			/* since it was last saved */
 };
 
 struct sched_policy;
@@ -112,9 +148,17 @@ static inline uint64_t task_kind(struct graph_node *n)
 	return n->sched.kind;
 }
 
+#define MODEL_CLASSES	63
+
 /* model.c: as sched_predict_ns() and sched_observe() */
 uint64_t model_predict_ns(struct sched_model *m, uint64_t id);
-void model_observe(struct sched_model *m, uint64_t id, uint64_t ns);
+void model_observe(struct sched_model *m, uint64_t id, const struct graph_node *node, uint64_t ns);
+/* The curve through the sizes that are known, without regard to @id's own class. */
+struct regress_fit model_fit(const struct sched_model *m, uint64_t id);
+/* By that curve; 0: there is none. */
+uint64_t model_forecast_ns(const struct sched_model *m, uint64_t id, uint64_t work,
+			   uint32_t *confidence);
+void model_free(struct sched_model *m);
 
 static inline bool device_idle(const struct sched_device *d)
 {

@@ -4,8 +4,8 @@
  *
  * A busy device counts from when its first lane will be free.  If the best is
  * busy the task waits for it, although a slower one is idle: that one is left
- * to tasks which it serves better.  A device whose run time is unknown is tried
- * as soon as it is idle, the least known first.
+ * to tasks which it serves better.  A device whose run time is unknown, and can't be told
+ * from other sizes either, is tried as soon as it is idle, the least known first.
  */
 #include "daemon/sched/policy.h"
 
@@ -33,17 +33,22 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 	for (uint32_t i = 0; i < s->nr_devices; i++) {
 		struct sched_device *d = &s->devices[i];
 		struct sched_estimate e;
+		struct sched_forecast f;
 		uint64_t end;
 
 		if (!can_run(s, node, i))
 			continue;
 		e = sched_estimate(s, kernel, i, work);
 		if (e.runs < SCHED_MIN_RUNS) {
-			if (device_idle(d) && e.runs < least) {
-				least = e.runs;
-				unknown = i;
+			f = sched_forecast(s, kernel, i, work);
+			e.ns = f.ns;
+			if (f.confidence < SCHED_CONFIDENT) {
+				if (device_idle(d) && e.runs < least) {
+					least = e.runs;
+					unknown = i;
+				}
+				continue;
 			}
-			continue;
 		}
 		end = free_at(d, now_ns) + e.ns;
 		if (s->ops.transfer_ns)

@@ -122,7 +122,7 @@ void sched_destroy(struct sched *s)
 	free(s->devices);
 	free(s->active);
 	free(s->buckets);
-	free(s->model.records);
+	model_free(&s->model);
 	free(s);
 }
 
@@ -517,6 +517,15 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 	return n;
 }
 
+/* Its size is new here; others may tell. */
+static __attribute__((cold)) uint64_t forecast_ns(struct sched *s, struct graph_node *n)
+{
+	uint32_t confidence;
+
+	return model_forecast_ns(&s->model, model_id(task_kind(n), n->device), sched_work(n),
+				 &confidence);
+}
+
 struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 {
 	struct graph_node *n = NULL;
@@ -542,6 +551,8 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 	}
 	if (n) {
 		predicted = model_predict_ns(&s->model, model_id(task_kind(n), n->device));
+		if (__builtin_expect(!predicted, 0))
+			predicted = forecast_ns(s, n);
 		n->sched.predicted_ns = predicted;
 		predicted = predicted ? predicted : GUESS_NS;
 		if (s->vtime < f->vtime)
@@ -579,7 +590,7 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 	flow_changed(s, f);
 	flow_settled(s, f);
 	if (learn)
-		model_observe(&s->model, model_id(task_kind(node), node->device), run_ns);
+		model_observe(&s->model, model_id(task_kind(node), node->device), node, run_ns);
 	s->stuck = false;
 }
 
@@ -600,7 +611,7 @@ void sched_charge(struct sched *s, struct graph_node *node, uint32_t device, uin
 		flow_settled(s, f);
 	}
 	if (learn)
-		model_observe(&s->model, model_id(task_kind(node), device), run_ns);
+		model_observe(&s->model, model_id(task_kind(node), device), node, run_ns);
 }
 
 uint32_t sched_queued(const struct sched *s)

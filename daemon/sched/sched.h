@@ -20,7 +20,8 @@
  * run time; devices whose time is unknown are tried first.
  *
  * HOW LONG: learnt for each (kernel, device, size class); a size class is a
- * power of two of work items.
+ * power of two of work items.  Single runs that are far too long are left out.  Sizes
+ * never seen are predicted from those that were, if these lie on a curve.
  */
 #ifndef ARAXD_SCHED_H
 #define ARAXD_SCHED_H
@@ -172,12 +173,31 @@ struct sched_estimate {
  */
 #define SCHED_MAX_RECORDS	65536
 
-
 uint64_t sched_kernel_key(const struct graph_node *node);
 struct sched_estimate sched_estimate(struct sched *s, uint64_t kernel,
 				     uint32_t device, uint64_t work);
 uint64_t sched_predict_ns(struct sched *s, uint64_t kernel,
 			  uint32_t device, uint64_t work);
+
+/**
+ * struct sched_forecast - the same, for sizes without a history too
+ * @ns:		0: nothing is known
+ * @runs:	observations of this very size class
+ * @confidence:	0 to 1000
+ * @regression:	from other sizes
+ */
+struct sched_forecast {
+	uint64_t ns;
+	uint32_t runs;
+	uint32_t confidence;
+	bool regression;
+};
+
+/* A forecast to act on: else a device is tried. */
+#define SCHED_CONFIDENT	500
+
+struct sched_forecast sched_forecast(struct sched *s, uint64_t kernel, uint32_t device,
+				     uint64_t work);
 void sched_observe(struct sched *s, uint64_t kernel, uint32_t device,
 		   uint64_t work, uint64_t ns);
 
