@@ -331,7 +331,12 @@ static bool devices_changed(const struct poller *p)
 static uint64_t sleep_limit(struct poller *p)
 {
 	uint64_t now = poller_ns(p), limit = UINT64_MAX;
+	uint64_t wake = sched_next_wake(p->sched);
 	uint32_t i;
+
+	/* Of a tenant that has used up its device time. */
+	if (wake != UINT64_MAX)
+		limit = wake > now ? wake - now : 0;
 
 	for (i = 0; i < p->nr_links; i++) {
 		uint64_t d = graph_next_deadline(p->links[i]->graph);
@@ -625,6 +630,18 @@ static bool many_cpus(void)
 	return sysconf(_SC_NPROCESSORS_ONLN) > 1;
 }
 
+/* A tenant's first task: what do the links know of it? */
+static bool tenant_of(void *arg, struct sched_tenant *t)
+{
+	struct poller *p = arg;
+	uint32_t i;
+
+	for (i = 0; i < p->nr_links; i++)
+		if (p->links[i]->ops->tenant && p->links[i]->ops->tenant(p->links[i], t))
+			return true;
+	return false;
+}
+
 /* A popped task that ends without running: the scheduler forgets it. */
 static void forget(void *arg, struct graph_node *node)
 {
@@ -636,7 +653,7 @@ static void forget(void *arg, struct graph_node *node)
 int poller_create(const struct config *config, const struct registry *registry,
 		  struct devices *devices, struct poller **out)
 {
-	struct sched_params sp = { .ops = { .can_run = run_can } };
+	struct sched_params sp = { .ops = { .can_run = run_can, .tenant = tenant_of } };
 	struct poller *p;
 	int err;
 

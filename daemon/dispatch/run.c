@@ -417,7 +417,7 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 	}
 	/* Who goes first among tenants is the scheduler's to say. */
 	if (node->d.opcode != ARAX_OP_LAUNCH || p->now < p->mixed_until ||
-	    !sched_is_idle(p->sched))
+	    !sched_may_skip(p->sched, node->d.tenant))
 		return false;
 	k = kernel_of(node);
 	pd = k ? short_on(p, node, k) : NULL;

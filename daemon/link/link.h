@@ -21,6 +21,7 @@
 
 struct link;
 struct poller;
+struct sched_tenant;
 
 /**
  * struct link_ops - what differs between the links
@@ -40,6 +41,7 @@ struct poller;
  * @device:	publish a device; any thread.  Negative errno
  * @kernel:	publish a kernel; before the poller starts.  Negative errno
  * @weights:	(poller) now and then: ask for changed weights.  May be NULL
+ * @tenant:	(poller) what the link knows of tenant @t->id; false: nothing
  * @quiesce:	(poller) take in nothing any more
  * @close:	after the poller has ended
  */
@@ -56,6 +58,7 @@ struct link_ops {
 	int (*device)(struct link *l, const struct arax_device *dev);
 	int (*kernel)(struct link *l, struct arax_kernel_publish *k);
 	void (*weights)(struct link *l);
+	bool (*tenant)(struct link *l, struct sched_tenant *t);
 	void (*quiesce)(struct link *l);
 	void (*close)(struct link *l);
 };

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 SCHED_SRCS := $(sort $(wildcard daemon/sched/*.c))
 SCHED_LIBS := $(CHECK_LIBS) -lm
-SCHED_TESTS := sched sched_policy sched_streams sched_model
+SCHED_TESTS := sched sched_policy sched_streams sched_model sched_fair
 SCHED_EXTRA_sched_streams := $(GRAPH_SRCS)
 
 # $(1): test, $(2): variant

@@ -3,6 +3,7 @@
  * internal.h - what the scheduler's files share
  *
  *   sched.c	tenants and their turn; devices and their lanes
+ *   share.c	the tenants' parts: weights and maxima
  *   model.c	run times learnt
  *   regress.c	... and what they say of other sizes
  *   policy_*.c	which device: see policy.h
@@ -15,24 +16,59 @@
 #include "daemon/sched/regress.h"
 #include "daemon/sched/sched.h"
 
+#define DEFAULT_WEIGHT	100
+
+/**
+ * struct sched_cap - device_time.max of a tenant and all below it
+ * @start_ns:	of the present period
+ * @spent_ns:	in it, with what earlier ones left owing
+ */
+struct sched_cap {
+	uint64_t max_ns, period_ns;
+	uint64_t start_ns;
+	uint64_t spent_ns;
+};
+
 /**
  * struct sched_flow - a tenant
  * @vtime:	start tag of its next task
- * @tasks:	heap: lowest priority value, then oldest, first
+ * @scale:	virtual time of one ns, in 2^-SCALE_BITS; valid if @scaled is the tree's
+ *		version
+ * @tasks:	heap: earliest due, then oldest, first
  * @active:	its place in the scheduler's heap; ~0 while it has no task queued
+ * @counted:	its weight, while its parent counts it among those that are busy; else 0
+ * @child_weights, @busy_children: those below that are busy
+ * @children:	those below that there are
+ * @capped:	it or one above has a maximum
+ * @blocked:	its maximum is used up; in the list of those, until then
  */
 struct sched_flow {
 	struct sched_flow *hash_next;
 	uint64_t tenant;
 	uint64_t vtime;
 	uint64_t device_ns;
-	struct graph_node **tasks;
-	uint32_t used, size;
+	uint64_t scale;
+	uint64_t scaled;
+	uint32_t used;
 	uint32_t active;
 	uint32_t running;
+	bool capped, blocked;
+	/* a cache line so far */
+	struct graph_node **tasks;
+	uint32_t size;
+	uint32_t busy_children;
+	uint32_t counted;
+	struct sched_flow *parent;
 	uint32_t weight;
 	uint32_t told;		/* round in which the weight was told */
-};
+	uint32_t children;
+	uint64_t child_weights;
+	struct sched_cap *cap;
+	struct sched_flow *blocked_next;
+	uint64_t blocked_until;
+} __attribute__((aligned(64)));
+
+#define SCALE_BITS	24
 
 /**
  * struct sched_lane - what a device does beside others
@@ -117,6 +153,11 @@ struct sched {
 	uint64_t vtime;		/* start tag of the latest pick */
 	uint32_t round;		/* see sched_round() */
 	uint64_t vtime_max;	/* the largest of a tenant after its tasks */
+	uint64_t now_ns;	/* the latest time that was told */
+	uint64_t tree_version;	/* changes with the parts of device time; from 1 on */
+	bool capped;		/* some tenant has a maximum */
+	struct sched_flow *blocked;
+	uint64_t wake_ns;	/* the first of these may go on; UINT64_MAX: there is none */
 	struct sched_flow **active;
 	uint32_t nr_active, active_size;
 	struct sched_flow **buckets;
@@ -147,6 +188,22 @@ static inline uint64_t task_kind(struct graph_node *n)
 		n->sched.kind = model_kind(sched_kernel_key(n), sched_work(n));
 	return n->sched.kind;
 }
+
+/* sched.c: the tenant, made if need be; NULL: no memory */
+struct sched_flow *flow_get(struct sched *s, uint64_t tenant);
+/* sched.c: maxima have changed. */
+void sched_wake_all(struct sched *s);
+
+/* share.c */
+int share_set(struct sched *s, struct sched_flow *f, const struct sched_tenant *t);
+void share_rescale(struct sched *s, struct sched_flow *f);
+/* @f has its first task; has lost its last one. */
+void share_count(struct sched *s, struct sched_flow *f);
+void share_uncount(struct sched *s, struct sched_flow *f);
+/* Time was spent; time that was charged was not. */
+void cap_charge(struct sched *s, struct sched_flow *f, uint64_t add, uint64_t take);
+/* When @f may start a task again; 0, or not later than now: now. */
+uint64_t cap_until(const struct sched *s, const struct sched_flow *f);
 
 #define MODEL_CLASSES	63
 

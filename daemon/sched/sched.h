@@ -13,7 +13,13 @@
  * and finish (by measurement); the least virtual time goes first.  A tenant
  * that was idle starts at the present virtual time, so idling saves nothing.
  * If its first tasks find no device, others' may use what would stand idle.
- * Inside a tenant: lower priority value first, then submission order.
+ * Tenants form a tree: weights share what the parent gets, and a maximum of device time
+ * per period holds for all below (share.c).
+ *
+ * Inside a tenant: each task is due some time after it was pushed, which is longer the
+ * higher its priority value, and at its deadline at the latest; what is due first goes
+ * first, then submission order.  So a better priority is SCHED_AGE_NS of waiting for each
+ * step, and nobody waits for ever.
  *
  * WHERE: the policy's matter (policies.h).  "eft", the default: the device that would
  * finish the task earliest, by what is queued there, the data to be moved and the learnt
@@ -35,7 +41,25 @@
 #define SCHED_MIN_RUNS		3	/* fewer observations predict nothing */
 #define SCHED_NO_DEVICE		(~0u)
 
+/* Of waiting make up for one step of priority. */
+#define SCHED_AGE_NS		(96ull << 20)
+#define SCHED_NO_MAX		UINT64_MAX
+
 struct sched;
+
+/**
+ * struct sched_tenant - a tenant's part of device time
+ * @parent:	tenant above it; 0: none
+ * @weight:	1..10000, among those with the same parent
+ * @max_ns, @period_ns: it and all below spend at most @max_ns in each period, on all
+ *		devices together; SCHED_NO_MAX: no limit
+ */
+struct sched_tenant {
+	uint64_t id;
+	uint64_t parent;
+	uint32_t weight;
+	uint64_t max_ns, period_ns;
+};
 
 /**
  * struct sched_ops - what the scheduler asks of others; each may be NULL
@@ -46,6 +70,8 @@ struct sched;
  * @transfer_min_ns, @transfer_max_ns: like @transfer_ns, but as if each piece came from
  *		the one of the places that hold it with the fastest or slowest link
  *		(NULL: @transfer_ns)
+ * @tenant:	@t->id has its first task for long: fill in the rest; false: nothing is
+ *		known of it (NULL: all weights are equal until sched_tenant_set())
  */
 struct sched_ops {
 	bool (*can_run)(void *arg, const struct graph_node *node, uint32_t device);
@@ -54,6 +80,7 @@ struct sched_ops {
 	uint64_t (*resident_bytes)(void *arg, const struct graph_node *node, uint32_t device);
 	uint64_t (*transfer_min_ns)(void *arg, const struct graph_node *node, uint32_t device);
 	uint64_t (*transfer_max_ns)(void *arg, const struct graph_node *node, uint32_t device);
+	bool (*tenant)(void *arg, struct sched_tenant *t);
 };
 
 /**
@@ -93,14 +120,30 @@ void sched_context_gone(struct sched *s, uint32_t context);
  */
 int sched_device_set(struct sched *s, uint32_t device, uint32_t lanes);
 
-/*
- * @weight: 1..10000, 100 unless set.  0, -EINVAL or -ENOMEM.  It holds while it is told
- * again: a tenant without tasks is forgotten when it was not for SCHED_ROUNDS rounds.
+/**
+ * sched_tenant_set - tell what part of device time a tenant may have
+ *
+ * 0, -EINVAL or -ENOMEM.  It holds while it is told again: a tenant without tasks is
+ * forgotten when it was not for SCHED_ROUNDS rounds.
  */
+int sched_tenant_set(struct sched *s, const struct sched_tenant *t);
+/* Its weight alone. */
 int sched_tenant_weight(struct sched *s, uint64_t tenant, uint32_t weight);
 #define SCHED_ROUNDS	100
 /* Ends a round. */
 void sched_round(struct sched *s);
+
+/*
+ * When a tenant that has used up its maximum may go on: call sched_pick() then.
+ * UINT64_MAX: nobody waits for that.
+ */
+uint64_t sched_next_wake(const struct sched *s);
+
+/*
+ * Whether a task of @tenant may run past the queue: nothing is queued or running, and it
+ * has no maximum to keep.
+ */
+bool sched_may_skip(struct sched *s, uint64_t tenant);
 
 /* The tenant's device time so far, and its virtual time; 0 if unknown. */
 uint64_t sched_tenant_device_ns(const struct sched *s, uint64_t tenant);
