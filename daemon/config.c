@@ -164,6 +164,16 @@ static int check_path(cfg_t *cfg, cfg_opt_t *opt)
 	return -1;
 }
 
+static int check_path_or_none(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, cfg_opt_size(opt) - 1);
+
+	if (s && (!strcmp(s, "none") || (s[0] == '/' && strlen(s) < PATH_MAX)))
+		return 0;
+	cfg_error(cfg, "%s = \"%s\": must be an absolute path or none", opt->name, s ? s : "");
+	return -1;
+}
+
 static int check_group(cfg_t *cfg, cfg_opt_t *opt)
 {
 	unsigned int last = cfg_opt_size(opt) - 1;
@@ -291,6 +301,8 @@ static int read_out(struct config *c, cfg_t *cfg)
 	s = cfg_getsec(cfg, "sched");
 	if (!err)
 		err = copy_string(s, "policy", &c->sched.policy);
+	if (!err)
+		err = copy_string(s, "models", &c->sched.models);
 
 	s = cfg_getsec(cfg, "cpu");
 	c->cpu.enable = cfg_getbool(s, "enable");
@@ -335,6 +347,7 @@ static void set_checks(cfg_t *cfg)
 	cfg_set_validate_func(cfg, "log|format", check_word);
 	cfg_set_validate_func(cfg, "link|kind", check_word);
 	cfg_set_validate_func(cfg, "sched|policy", check_word);
+	cfg_set_validate_func(cfg, "sched|models", check_path_or_none);
 	cfg_set_validate_func(cfg, "link|socket", check_path);
 	cfg_set_validate_func(cfg, "kernels|path", check_path);
 	cfg_set_validate_func(cfg, "worker|program", check_path);
@@ -372,6 +385,7 @@ int config_parse(struct config *c, const char *name, const char *text, size_t by
 	};
 	cfg_opt_t sched_opts[] = {
 		CFG_STR("policy", policy_words[0], CFGF_NONE),
+		CFG_STR("models", NULL, CFGF_NODEFAULT),
 		CFG_END()
 	};
 	cfg_opt_t cpu_opts[] = {
@@ -491,6 +505,7 @@ void config_free(struct config *c)
 {
 	free(c->link.socket);
 	free(c->sched.policy);
+	free(c->sched.models);
 	free(c->worker.program);
 	free_list(&c->cpu.groups);
 	free_list(&c->kernels.path);

@@ -46,6 +46,7 @@ struct config {
 	} loop;
 	struct {
 		char *policy;		/* a name of daemon/sched/policies.h; SIGHUP changes it */
+		char *models;		/* file of learnt run times, "none"; NULL: the default */
 	} sched;
 	struct {
 		bool enable;

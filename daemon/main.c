@@ -14,6 +14,7 @@
 
 #include "daemon/backends/device.h"
 #include "daemon/config.h"
+#include "daemon/dispatch/models.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/kernels/registry.h"
 #include "daemon/link/broker.h"
@@ -204,6 +205,20 @@ static int open_tenants(struct daemon *d)
 	return d->tenants ? 0 : -ENOMEM;
 }
 
+static int keep_models(struct daemon *d)
+{
+	const char *path = d->config.sched.models;
+	char found[4096];
+
+	if (path && !strcmp(path, "none"))
+		return 0;
+	if (!path && !models_default_path(d->options.user, found, sizeof(found))) {
+		log_notice("no place for learnt run times: set XDG_STATE_HOME or HOME");
+		return 0;
+	}
+	return poller_keep_models(d->poller, path ? path : found);
+}
+
 static int open_all(struct daemon *d)
 {
 	int err;
@@ -222,6 +237,8 @@ static int open_all(struct daemon *d)
 		err = poller_add_link(d->poller, broker_link(d->broker));
 	if (!err && d->kernel)
 		err = poller_add_link(d->poller, kernel_link_link(d->kernel));
+	if (!err)
+		err = keep_models(d);
 	/* Before anybody is served. */
 	if (!err)
 		err = open_tenants(d);

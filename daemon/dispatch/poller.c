@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "daemon/dispatch/models.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/log.h"
 
@@ -19,6 +20,7 @@
 #define TURN_NS		50000u		/* inline work before looking at the rings again */
 #define HOUSE_US	50u
 #define SLOW_US		100000u
+#define SAVE_US		(300u * 1000000u)	/* between two writings of learnt run times */
 #define PREEMPTED_US	200u		/* a gap this long while spinning */
 #define SHORT_SPINS	4u		/* a sleep is short: two wake-ups and a spin */
 #define SHORT_SLEEPS	2u		/* in a row, before spinning is tried */
@@ -313,6 +315,11 @@ static void keep_house(struct poller *p)
 		if (p->links[i]->ops->weights)
 			p->links[i]->ops->weights(p->links[i]);
 	sched_round(p->sched);
+	/* Who is asleep learns nothing; the rest is written at the end. */
+	if (p->models && p->now >= p->next_save) {
+		p->next_save = p->now + SAVE_US * p->ticks.per_us;
+		models_save(p->models);
+	}
 }
 
 /* ------------------------------------------------------------------ */
@@ -712,6 +719,13 @@ int poller_add_link(struct poller *p, struct link *l)
 	return link_publish(l, p->registry);
 }
 
+int poller_keep_models(struct poller *p, const char *path)
+{
+	p->models = models_open(p, path);
+	p->next_save = p->now + SAVE_US * p->ticks.per_us;
+	return p->models ? 0 : -ENOMEM;
+}
+
 int poller_start(struct poller *p)
 {
 	int err;
@@ -817,6 +831,7 @@ void poller_destroy(struct poller *p)
 		pthread_mutex_unlock(&p->threads_lock);
 		pthread_join(thread, NULL);
 	}
+	models_close(p->models);
 	runs_destroy(p);
 	/* What came back after the end of polling. */
 	if (work_pending(&p->work) && p->sched)

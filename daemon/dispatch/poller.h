@@ -83,6 +83,8 @@ struct poller {
 	uint64_t inline_ns;
 	uint64_t next_house;
 	uint64_t next_slow;
+	uint64_t next_save;
+	struct models *models;		/* NULL: run times are forgotten at the end */
 	uint64_t last_tenant;
 	long lost_cpu;			/* times, as last seen by lost_cpu() */
 	uint64_t mixed_until;		/* tasks of several tenants came lately */
@@ -105,6 +107,8 @@ int poller_create(const struct config *config, const struct registry *registry,
 		  struct devices *devices, struct poller **out);
 /* Before poller_start(). */
 int poller_add_link(struct poller *p, struct link *l);
+/* Between the two: keep learnt run times in @path.  0 or -ENOMEM. */
+int poller_keep_models(struct poller *p, const char *path);
 int poller_start(struct poller *p);
 /*
  * Take in nothing new, finish what runs, commit it, call on_stopped (on the

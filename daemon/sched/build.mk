@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: MIT
 SCHED_SRCS := $(sort $(wildcard daemon/sched/*.c))
-SCHED_LIBS := $(CHECK_LIBS) -lm
+# What keeps files goes with araxd; the rest is plain logic.
+SCHED_STORE := daemon/sched/store.c libarax/admin/trusted.c
+SCHED_SRCS := $(filter-out daemon/sched/store.c,$(SCHED_SRCS))
+SCHED_LIBS := $(CHECK_LIBS) -ljansson -lm
+SCHED_EXTRA_sched_model := $(SCHED_STORE)
 SCHED_TESTS := sched sched_policy sched_streams sched_model sched_fair
 SCHED_EXTRA_sched_streams := $(GRAPH_SRCS)
 
@@ -26,3 +30,15 @@ bench-sched: $(B)/bin/sched_micro
 ALL_TARGETS += $(B)/bin/sched_micro
 BENCH_TARGETS += bench-sched
 .PHONY: bench-sched
+
+$(B)/fuzz/models: selftests/fuzz/models_fuzz.c $(SCHED_STORE) daemon/sched/regress.c
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CLANG) $(CFLAGS_BASE) -O1 -fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=undefined $(CPPFLAGS_ALL) -o $@ $^ -ljansson -lm
+fuzz-models: $(B)/fuzz/models
+	@mkdir -p $(B)/fuzz/models-corpus
+	$< -max_total_time=$(or $(FUZZ_SECONDS),60) -max_len=4096 -timeout=10 \
+		-artifact_prefix=$(B)/fuzz/ $(B)/fuzz/models-corpus selftests/fuzz/corpus/models
+FUZZ_TARGETS += fuzz-models
+.PHONY: fuzz-models

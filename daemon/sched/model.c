@@ -312,6 +312,65 @@ void model_observe(struct sched_model *m, uint64_t id, const struct graph_node *
 	observe(m, id, node, 0, ns);
 }
 
+/* ------------------------------------------------------------------ */
+/* To be kept                                                          */
+
+bool sched_has_news(const struct sched *s)
+{
+	return s->model.news;
+}
+
+struct sched_known *sched_export(struct sched *s, size_t *nr)
+{
+	struct sched_model *m = &s->model;
+	struct sched_known *k;
+
+	*nr = 0;
+	k = m->used ? calloc(m->used, sizeof(*k)) : NULL;
+	for (uint32_t i = 0; k && i <= m->mask; i++) {
+		const struct model_record *r = &m->records[i];
+
+		if (!r->id || !r->runs || r->work < 1)
+			continue;
+		k[(*nr)++] = (struct sched_known){
+			.kernel = r->id >> 18, .device = r->id >> 8 & (SCHED_MAX_DEVICES - 1),
+			.runs = r->runs, .ns = r->ns, .max_ns = r->max_ns, .work = r->work,
+			.deviation = r->deviation, .day = r->day,
+		};
+	}
+	m->news = false;
+	return k;
+}
+
+void sched_import(struct sched *s, const struct sched_known *k)
+{
+	struct sched_model *m = &s->model;
+	struct model_record *r;
+	uint64_t id;
+
+	if (k->device >= SCHED_MAX_DEVICES || !k->kernel || !k->runs || !k->ns || k->work < 1)
+		return;
+	id = model_id(model_kind(k->kernel, k->work < 0x1p64 ? (uint64_t)k->work : UINT64_MAX),
+		      k->device);
+	r = m->records ? slot(m, id) : NULL;
+	if (r && r->id)
+		return;
+	r = record_new(m, id);
+	if (!r)
+		return;
+	r->ns = k->ns;
+	r->max_ns = k->max_ns;
+	/* Studied again from the first run on. */
+	r->runs = k->runs < SURE_RUNS ? k->runs : SURE_RUNS;
+	r->work = k->work;
+	r->deviation = k->deviation;
+	r->day = k->day;
+	if (r->runs >= SURE_RUNS)
+		r->limit_ns = 4 * r->ns + 8 * (uint64_t)r->deviation;
+	if (r->runs >= SCHED_MIN_RUNS)
+		series_add(m, id);
+}
+
 void model_free(struct sched_model *m)
 {
 	free(m->records);

@@ -245,6 +245,26 @@ void sched_observe(struct sched *s, uint64_t kernel, uint32_t device,
 		   uint64_t work, uint64_t ns);
 
 /**
+ * struct sched_known - what was learnt of one size class, to be kept
+ * @day:	of the latest run, days since 1970; 0: since it was imported
+ */
+struct sched_known {
+	uint64_t kernel;
+	uint32_t device;
+	uint32_t runs;
+	uint64_t ns, max_ns;
+	double work, deviation;
+	uint32_t day;
+};
+
+/* Whether there is anything that sched_export() has not given yet. */
+bool sched_has_news(const struct sched *s);
+/* All that is known; @nr entries, for the caller to free.  NULL: nothing, or no memory. */
+struct sched_known *sched_export(struct sched *s, size_t *nr);
+/* Before the first run of its kind; else nothing happens.  What is known may be wrong now. */
+void sched_import(struct sched *s, const struct sched_known *k);
+
+/**
  * sched_is_short - may the poller run this task itself?
  * @threshold_ns: what handing over would cost
  *

@@ -7,6 +7,8 @@
 set -u
 araxd=${1:?usage: daemon_main.sh ARAXD}
 dir=$(mktemp -d)
+export XDG_STATE_HOME=$dir/state
+mkdir "$dir/state"
 sock=$dir/arax.sock
 n=0
 bad=0
@@ -105,6 +107,22 @@ logs() {	# PATTERN
 	done
 	return 1
 }
+
+mkdir -p "$dir/state/arax"
+echo '{"version": 1, "models": [{' >"$dir/state/arax/models.json"
+start
+stop TERM
+[ "$status" = 0 ] && grep -q 'learnt run times are not used.*models.json:' "$dir/log"
+ok $? "a damaged file of run times is told, and no obstacle"
+cat >"$dir/state/arax/models.json" <<-'END'
+	{"version": 1, "models": [{"kernel": "gone", "abi": "0123456789abcdef", "device": "gpu9",
+	"backend": "none", "units": 3, "sizes": [
+	{"work": 5.0, "ns": 5, "deviation": 0.0, "max_ns": 5, "runs": 5, "day": 100000}]}]}
+END
+start
+logs 'learnt run times loaded.*of_others=1'
+ok $? "learnt run times are loaded, those of others too"
+stop TERM
 
 echo 'sched { policy = static }' >"$dir/conf"
 chmod 600 "$dir/conf"

@@ -2,10 +2,16 @@
 /* sched_model_test - run times learnt, outliers, and what sizes say of other sizes */
 #include <check.h>
 #include <math.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "daemon/sched/regress.h"
 #include "daemon/sched/sched.h"
+#include "daemon/sched/store.h"
 
 #define KERNEL	((uint64_t)(ARAX_OP_LAUNCH + 1) << 32 | 1)
 
@@ -209,6 +215,130 @@ START_TEST(eft_needs_no_trial_of_what_it_can_tell)
 }
 END_TEST
 
+START_TEST(what_is_exported_can_be_imported)
+{
+	struct sched_known *k;
+	size_t nr, i;
+
+	ck_assert(!sched_has_news(s));
+	ck_assert_ptr_null(sched_export(s, &nr));
+	for (int c = 4; c < 20; c += 3)
+		observe(3, 3u << c, 2000 + 10 * (3u << c), 20);
+	ck_assert(sched_has_news(s));
+	k = sched_export(s, &nr);
+	ck_assert_uint_eq(nr, 6);
+	ck_assert(!sched_has_news(s));
+	sched_destroy(s);
+	setup();
+	for (i = 0; i < nr; i++) {
+		k[i].device = 1;
+		sched_import(s, &k[i]);
+	}
+	ck_assert_uint_eq(sched_predict_ns(s, KERNEL, 1, 3 << 7), 2000 + 10 * (3 << 7));
+	near(sched_forecast(s, KERNEL, 1, 3 << 9).ns, 2000 + 10 * (3 << 9), .02);
+	/* What it learnt itself counts more. */
+	observe(1, 3 << 7, 77, 50);
+	sched_import(s, &k[0]);
+	for (i = 0; i < nr; i++)
+		sched_import(s, &k[i]);
+	ck_assert_uint_lt(sched_predict_ns(s, KERNEL, 1, 3 << 7), 200);
+	/* Nonsense changes nothing. */
+	k[0].device = SCHED_MAX_DEVICES;
+	sched_import(s, &k[0]);
+	k[0].device = 0;
+	k[0].ns = 0;
+	sched_import(s, &k[0]);
+	ck_assert_uint_eq(sched_predict_ns(s, KERNEL, 0, 3 << 4), 0);
+	free(k);
+}
+END_TEST
+
+static void entry(struct store *st, const char *kernel, double work, uint64_t ns)
+{
+	struct store_entry *e;
+
+	st->at = realloc(st->at, (st->count + 1) * sizeof(*st->at));
+	e = &st->at[st->count++];
+	*e = (struct store_entry){ .work = work, .deviation = 1.5, .ns = ns, .max_ns = 2 * ns,
+				   .runs = 20, .day = 20000 };
+	strcpy(e->key.kernel, kernel);
+	strcpy(e->key.device, "cpu0");
+	strcpy(e->key.backend, "cpu");
+	e->key.abi = 0xfedcba9876543210ull;
+	e->key.units = 4;
+}
+
+START_TEST(store_keeps_all)
+{
+	char folder[] = "/tmp/models-XXXXXX", path[64], error[256];
+	struct store st = { 0 }, back;
+	struct stat sb;
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/a/models.json", folder);
+	ck_assert_int_eq(store_load(&back, path, error, sizeof(error)), -ENOENT);
+	entry(&st, "b", 100, 1000);
+	entry(&st, "a", 200, 1 << 20);
+	entry(&st, "b", 50, 555);
+	ck_assert_int_eq(store_save(&st, path), 0);
+	ck_assert_int_eq(store_save(&st, path), 0);
+	ck_assert_int_eq(store_load(&back, path, error, sizeof(error)), 0);
+	ck_assert_uint_eq(back.count, 3);
+	ck_assert_str_eq(back.at[0].key.kernel, "a");
+	ck_assert_uint_eq(back.at[1].ns, 555);
+	ck_assert_uint_eq(back.at[2].key.abi, 0xfedcba9876543210ull);
+	ck_assert(back.at[2].work == 100 && back.at[2].deviation == 1.5);
+	ck_assert_uint_eq(back.at[2].key.units, 4);
+	store_free(&back);
+	/* No half-written file is left. */
+	strcat(path, ".new");
+	ck_assert_int_ne(stat(path, &sb), 0);
+	path[strlen(path) - 4] = '\0';
+	/* Whom anybody could have written is not believed. */
+	ck_assert_int_eq(chmod(path, 0666), 0);
+	ck_assert_int_eq(store_load(&back, path, error, sizeof(error)), -EPERM);
+	unlink(path);
+	strrchr(path, '/')[0] = '\0';
+	rmdir(path);
+	rmdir(folder);
+	store_free(&st);
+}
+END_TEST
+
+static const struct {
+	const char *text, *error;
+	int result;
+} wrong[] = {
+	{ "", "x:1:", -EINVAL },
+	{ "{\"version\": 1", "x:1:", -EINVAL },
+	{ "[]", "version", -EINVAL },
+	{ "{\"version\": 2, \"models\": []}", "its version is not 1", -EPROTONOSUPPORT },
+	{ "{\"version\": 1}", "no list", -EINVAL },
+	{ "{\"version\": 1, \"models\": [{}]}", "model 0:", -EINVAL },
+#define MODEL(abi, size) "{\"version\": 1, \"models\": [{\"kernel\": \"k\", \"abi\": \"" abi \
+	"\", \"device\": \"d\", \"backend\": \"b\", \"units\": 1, \"sizes\": [" size "]}]}"
+	{ MODEL("0011223344556677", "{}"), "size 0", -EINVAL },
+	{ MODEL("00112233", ""), "model 0", -EINVAL },
+	{ MODEL("0011223344556677", "{\"work\": 0, \"ns\": 5, \"deviation\": 0, \"max_ns\": 5, "
+		"\"runs\": 5, \"day\": 5}"), "out of range", -EINVAL },
+	{ MODEL("0011223344556677", "{\"work\": 1, \"ns\": -5, \"deviation\": 0, \"max_ns\": 5, "
+		"\"runs\": 5, \"day\": 5}"), "out of range", -EINVAL },
+};
+
+START_TEST(store_refuses_what_is_wrong)
+{
+	char error[256];
+	struct store st;
+
+	ck_assert_int_eq(store_parse(&st, "x", wrong[_i].text, strlen(wrong[_i].text), error,
+				     sizeof(error)), wrong[_i].result);
+	ck_assert_msg(strstr(error, wrong[_i].error), "\"%s\" lacks \"%s\"", error,
+		      wrong[_i].error);
+	ck_assert_uint_eq(st.count, 0);
+	ck_assert_ptr_null(st.at);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("sched_model");
@@ -226,6 +356,10 @@ int main(void)
 	tcase_add_test(c, outliers_are_left_out);
 	tcase_add_test(c, noise_is_not_an_outlier);
 	tcase_add_test(c, eft_needs_no_trial_of_what_it_can_tell);
+	tcase_add_test(c, what_is_exported_can_be_imported);
+	tcase_add_test(c, store_keeps_all);
+	tcase_add_loop_test(c, store_refuses_what_is_wrong, 0,
+			    sizeof(wrong) / sizeof(wrong[0]));
 	suite_add_tcase(suite, c);
 	r = srunner_create(suite);
 	srunner_run_all(r, CK_ENV);
