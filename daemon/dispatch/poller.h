@@ -19,6 +19,7 @@
 #include "daemon/dispatch/work.h"
 #include "daemon/kernels/registry.h"
 #include "daemon/link/link.h"
+#include "daemon/sched/link_model.h"
 #include "daemon/sched/sched.h"
 #include "daemon/worker/runner.h"
 
@@ -66,6 +67,7 @@ struct poller {
 	const struct registry *registry;
 	struct poller_device *devs;
 	uint32_t nr_devs;
+	struct link_table *transfers;	/* between the host and devices with memory */
 	uint8_t *runnable;		/* [kernel index * nr_devs + device]: RUNNABLE_* */
 	bool exact;			/* now was read for the task that comes next */
 	bool unfinished;		/* the last turn ended for time, not for want of work */

@@ -22,8 +22,8 @@ struct command {
 	int (*run)(const struct command *self, int argc, char **argv);
 };
 
-extern const struct command cmd_bench, cmd_devices, cmd_info, cmd_kernels, cmd_kill, cmd_ps,
-	cmd_run, cmd_tenant;
+extern const struct command cmd_bench, cmd_devices, cmd_info, cmd_kernels, cmd_kill, cmd_models,
+	cmd_ps, cmd_run, cmd_tenant;
 
 /* main.c */
 

@@ -10,8 +10,8 @@
 #include "cli.h"
 
 static const struct command *const commands[] = {
-	&cmd_devices, &cmd_info, &cmd_kernels, &cmd_run, &cmd_ps, &cmd_kill, &cmd_tenant,
-	&cmd_bench,
+	&cmd_devices, &cmd_info, &cmd_kernels, &cmd_models, &cmd_run, &cmd_ps, &cmd_kill,
+	&cmd_tenant, &cmd_bench,
 };
 
 #define NR_COMMANDS	(sizeof(commands) / sizeof(commands[0]))
