@@ -30,9 +30,10 @@ struct sched_policy {
 	void (*leave)(struct sched *s);
 };
 
-#define DECLARE_POLICY(c_name, name) extern const struct sched_policy sched_policy_##c_name;
-SCHED_POLICIES(DECLARE_POLICY)
-#undef DECLARE_POLICY
+/* One declaration of all of them; the last one ends the list. */
+#define POLICY_NAMED(c_name, name) sched_policy_##c_name,
+extern const struct sched_policy SCHED_POLICIES(POLICY_NAMED) sched_policy_rr;
+#undef POLICY_NAMED
 
 /* policy_rr.c: the next device in turn; others fall back to it. */
 uint32_t round_robin(struct sched *s, const struct graph_node *node, uint64_t now_ns);

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#define TINY	.000000000001
+
 /* What no run takes; a curve may run away. */
 #define MOST_NS	((double)(1ull << 50))
 
@@ -27,7 +29,7 @@ static bool line(const double *x, const double *y, const double *w, uint32_t nr,
 		sxy += w[i] * (x[i] - mx) * (y[i] - my);
 	}
 	/* All of the same size. */
-	if (!(sxx > 1e-12 * sw * (mx * mx + 1e-12)))
+	if (!(sxx > TINY * sw * (mx * mx + TINY)))
 		return false;
 	*b = sxy / sxx;
 	*a = my - *b * mx;
@@ -109,7 +111,7 @@ struct regress_fit regress(const struct regress_point *p, uint32_t nr)
 		has_power = e.b >= 0 && e.b <= 4 && isfinite(e.a);
 		e.error = error_of(&e, p, nr);
 	}
-	if (has_line && (!has_power || l.error <= 1.25 * e.error + 1e-3))
+	if (has_line && (!has_power || l.error <= 1.25 * e.error + .001))
 		return l;
 	return has_power ? e : (struct regress_fit){ 0 };
 }

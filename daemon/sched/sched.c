@@ -325,7 +325,7 @@ static inline uint64_t virtual_ns(struct sched *s, struct sched_flow *f, uint64_
 {
 	if (__builtin_expect(f->scaled != s->tree_version, 0))
 		share_rescale(s, f);
-	return (uint64_t)((unsigned __int128)ns * f->scale >> SCALE_BITS);
+	return (uint64_t)((__uint128_t)ns * f->scale >> SCALE_BITS);
 }
 
 /* @f has used what it was charged: where nobody is left, all begin anew. */

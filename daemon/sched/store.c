@@ -115,15 +115,15 @@ static int take_models(struct store *s, json_t *root, const char *name, char *er
 
 		sizes = json_object_get(m, "sizes");
 		if (take_key(&e.key, m) || !json_is_array(sizes)) {
-			snprintf(error, len, "%s: model %zu: its kernel, abi, device, backend, "
-				 "units or sizes are wrong", name, i);
+			snprintf(error, len, "%s: model %zu: a name, abi, units or sizes are wrong",
+				 name, i);
 			return -EINVAL;
 		}
 		json_array_foreach(sizes, k, j) {
 			err = take_size(&e, j);
 			if (err)
-				snprintf(error, len, "%s: model %zu, size %zu: a value is "
-					 "missing or out of range", name, i, k);
+				snprintf(error, len, "%s: model %zu, size %zu: a value is out of range",
+					 name, i, k);
 			else
 				err = add_entry(s, &size, &e);
 			if (err == -E2BIG)
