@@ -640,7 +640,8 @@ void sched_wake_all(struct sched *s)
 
 uint64_t sched_next_wake(const struct sched *s)
 {
-	return s->wake_ns;
+	/* Whose tasks are gone waits for nothing: nobody would call sched_pick(). */
+	return s->queued ? s->wake_ns : UINT64_MAX;
 }
 
 bool sched_may_skip(struct sched *s, uint64_t tenant)
