@@ -10,7 +10,7 @@ ARAXD_LIB_SRCS := daemon/log.c daemon/config.c daemon/options.c daemon/notify.c 
 		  $(addprefix daemon/kernels/,manifest.c registry.c signature.c) \
 		  $(addprefix daemon/worker/,idmap.c runner.c spawn.c worker.c)
 ARAXD_SRCS := daemon/main.c $(ARAXD_LIB_SRCS)
-ARAXD_LIBS := -lconfuse -ljansson -ldl
+ARAXD_LIBS := -lconfuse -ljansson -ldl -lm
 
 # A task's way crosses the core, the graph, the scheduler and the poller: seen
 # as one program it costs a tenth less.

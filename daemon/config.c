@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/backends/cpulist.h"
+#include "daemon/sched/policies.h"
 #include "libarax/admin/conf.h"
 #include "libarax/admin/trusted.h"
 
@@ -83,6 +84,10 @@ static const char *const level_words[] = { "err", "warning", "notice", "info", "
 static const char *const format_words[] = { "auto", "journal", "time", "plain", NULL };
 static const char *const link_words[] = { "auto", "kernel", "broker", NULL };
 
+#define POLICY_NAME(c_name, name) name,
+static const char *const policy_words[] = { SCHED_POLICIES(POLICY_NAME) NULL };
+#undef POLICY_NAME
+
 static int word_index(const char *const *words, const char *s)
 {
 	for (int i = 0; words[i]; i++)
@@ -96,8 +101,9 @@ static int check_word(cfg_t *cfg, cfg_opt_t *opt)
 	const char *s = cfg_opt_getnstr(opt, cfg_opt_size(opt) - 1);
 	const char *const *words = !strcmp(opt->name, "level")	? level_words :
 				   !strcmp(opt->name, "format") ? format_words :
+				   !strcmp(opt->name, "policy") ? policy_words :
 								  link_words;
-	char list[128] = "";
+	char list[256] = "";
 
 	if (s && word_index(words, s) >= 0)
 		return 0;
@@ -155,6 +161,16 @@ static int check_path(cfg_t *cfg, cfg_opt_t *opt)
 	if (s && s[0] == '/' && strlen(s) < PATH_MAX)
 		return 0;
 	cfg_error(cfg, "%s = \"%s\": must be an absolute path", opt->name, s ? s : "");
+	return -1;
+}
+
+static int check_path_or_none(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, cfg_opt_size(opt) - 1);
+
+	if (s && (!strcmp(s, "none") || (s[0] == '/' && strlen(s) < PATH_MAX)))
+		return 0;
+	cfg_error(cfg, "%s = \"%s\": must be an absolute path or none", opt->name, s ? s : "");
 	return -1;
 }
 
@@ -284,6 +300,12 @@ static int read_out(struct config *c, cfg_t *cfg)
 
 	c->debug.check_access = cfg_getbool(cfg_getsec(cfg, "debug"), "check_access");
 
+	s = cfg_getsec(cfg, "sched");
+	if (!err)
+		err = copy_string(s, "policy", &c->sched.policy);
+	if (!err)
+		err = copy_string(s, "models", &c->sched.models);
+
 	s = cfg_getsec(cfg, "cpu");
 	c->cpu.enable = cfg_getbool(s, "enable");
 	c->cpu.memory = get_size(s, "memory");
@@ -327,6 +349,8 @@ static void set_checks(cfg_t *cfg)
 	cfg_set_validate_func(cfg, "log|level", check_word);
 	cfg_set_validate_func(cfg, "log|format", check_word);
 	cfg_set_validate_func(cfg, "link|kind", check_word);
+	cfg_set_validate_func(cfg, "sched|policy", check_word);
+	cfg_set_validate_func(cfg, "sched|models", check_path_or_none);
 	cfg_set_validate_func(cfg, "link|socket", check_path);
 	cfg_set_validate_func(cfg, "kernels|path", check_path);
 	cfg_set_validate_func(cfg, "worker|program", check_path);
@@ -361,6 +385,11 @@ int config_parse(struct config *c, const char *name, const char *text, size_t by
 	cfg_opt_t loop_opts[] = {
 		CFG_INT("poll_us", 50, CFGF_NONE),
 		CFG_INT("inline_us", 20, CFGF_NONE),
+		CFG_END()
+	};
+	cfg_opt_t sched_opts[] = {
+		CFG_STR("policy", policy_words[0], CFGF_NONE),
+		CFG_STR("models", NULL, CFGF_NODEFAULT),
 		CFG_END()
 	};
 	cfg_opt_t cpu_opts[] = {
@@ -407,6 +436,7 @@ int config_parse(struct config *c, const char *name, const char *text, size_t by
 		CFG_SEC("log", log_opts, CFGF_NONE),
 		CFG_SEC("link", link_opts, CFGF_NONE),
 		CFG_SEC("loop", loop_opts, CFGF_NONE),
+		CFG_SEC("sched", sched_opts, CFGF_NONE),
 		CFG_SEC("cpu", cpu_opts, CFGF_NONE),
 		CFG_SEC("kernels", kernels_opts, CFGF_NONE),
 		CFG_SEC("worker", worker_opts, CFGF_NONE),
@@ -484,6 +514,8 @@ static void free_plugins(struct config_plugin *p, size_t n)
 void config_free(struct config *c)
 {
 	free(c->link.socket);
+	free(c->sched.policy);
+	free(c->sched.models);
 	free(c->worker.program);
 	free_list(&c->cpu.groups);
 	free_list(&c->kernels.path);

@@ -45,6 +45,10 @@ struct config {
 		unsigned int inline_us;	/* predicted shorter: run by the poller */
 	} loop;
 	struct {
+		char *policy;		/* a name of daemon/sched/policies.h; SIGHUP changes it */
+		char *models;		/* file of learnt run times, "none"; NULL: the default */
+	} sched;
+	struct {
 		bool enable;
 		uint64_t memory;		/* of each device; 0: works in place */
 		struct config_list groups;	/* CPU lists; none: by default rule */

@@ -14,6 +14,7 @@
 
 #include "daemon/backends/device.h"
 #include "daemon/config.h"
+#include "daemon/dispatch/models.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/kernels/registry.h"
 #include "daemon/link/broker.h"
@@ -45,14 +46,19 @@ struct daemon {
 	int stopped_fd;
 };
 
+static const char *config_path(const struct daemon *d)
+{
+	if (!d->options.config && !d->options.user && !access(SYSTEM_CONFIG, F_OK))
+		return SYSTEM_CONFIG;
+	return d->options.config;
+}
+
 static int load_config(struct daemon *d)
 {
-	const char *path = d->options.config;
+	const char *path = config_path(d);
 	char error[512];
 	int err;
 
-	if (!path && !d->options.user && !access(SYSTEM_CONFIG, F_OK))
-		path = SYSTEM_CONFIG;
 	err = path ? config_load(&d->config, path, error, sizeof(error)) :
 		     config_init(&d->config);
 	if (err) {
@@ -214,6 +220,20 @@ static int start_trace(struct daemon *d)
 	return 0;
 }
 
+static int keep_models(struct daemon *d)
+{
+	const char *path = d->config.sched.models;
+	char found[4096];
+
+	if (path && !strcmp(path, "none"))
+		return 0;
+	if (!path && !models_default_path(d->options.user, found, sizeof(found))) {
+		log_notice("no place for learnt run times: set XDG_STATE_HOME or HOME");
+		return 0;
+	}
+	return poller_keep_models(d->poller, path ? path : found);
+}
+
 static int open_all(struct daemon *d)
 {
 	int err;
@@ -234,6 +254,8 @@ static int open_all(struct daemon *d)
 		err = poller_add_link(d->poller, broker_link(d->broker));
 	if (!err && d->kernel)
 		err = poller_add_link(d->poller, kernel_link_link(d->kernel));
+	if (!err)
+		err = keep_models(d);
 	/* Before anybody is served. */
 	if (!err)
 		err = open_tenants(d);
@@ -267,6 +289,26 @@ static void close_all(struct daemon *d)
 		close(d->signal_fd);
 	if (d->stopped_fd >= 0)
 		close(d->stopped_fd);
+}
+
+/* What can change in a running daemon; all else is taken at its start only. */
+static void reload(struct daemon *d)
+{
+	const char *path = config_path(d);
+	struct config new;
+	char error[512];
+
+	if (d->tenants)
+		tenants_reload(d->tenants);
+	if (!path)
+		return;
+	if (config_load(&new, path, error, sizeof(error))) {
+		log_err("the old configuration stays", log_str("error", error));
+		return;
+	}
+	if (poller_set_policy(d->poller, new.sched.policy))
+		log_err("scheduling policy not changed", log_errno(-ENOMEM));
+	config_free(&new);
 }
 
 static void on_stopped(void *arg)
@@ -304,8 +346,7 @@ static void run(struct daemon *d)
 			continue;
 		}
 		if (si.ssi_signo == SIGHUP) {
-			if (d->tenants)
-				tenants_reload(d->tenants);
+			reload(d);
 			continue;
 		}
 		if (stopping) {

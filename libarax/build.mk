@@ -54,7 +54,7 @@ CHECK_TARGETS += $(addprefix check-libarax-,$(LIBARAX_TESTS))
 ADMIN_SRCS   := $(sort $(wildcard libarax/admin/*.c))
 ARAX_CLI_SRC := $(sort $(wildcard libarax/cli/*.c)) $(ADMIN_SRCS)
 $(call program,$(B)/bin/arax,plain,$(ARAX_CLI_SRC) $(LIBARAX_SRC),\
-	$(shell $(PKGCONF) --libs jansson libconfuse))
+	$(shell $(PKGCONF) --libs jansson libconfuse) -lm)
 ALL_TARGETS += $(B)/bin/arax
 
 install-arax-cli: $(B)/bin/arax

@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "daemon/dispatch/models.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/remote.h"
 #include "daemon/log.h"
@@ -22,6 +23,7 @@
 #define TURN_NS		50000u		/* inline work before looking at the rings again */
 #define HOUSE_US	50u
 #define SLOW_US		100000u
+#define SAVE_US		(300u * 1000000u)	/* between two writings of learnt run times */
 #define PREEMPTED_US	200u		/* a gap this long while spinning */
 #define SHORT_SPINS	4u		/* a sleep is short: two wake-ups and a spin */
 #define SHORT_SLEEPS	2u		/* in a row, before spinning is tried */
@@ -113,6 +115,7 @@ static void context_gone(struct poller *p, struct link *l, uint32_t context)
 			graph_cancel(l->graph, l->live[i].tag);
 	poller_commit_ended(p, l);
 	graph_context_gone(l->graph, context);
+	sched_context_gone(p->sched, context);
 }
 
 static uint32_t take_entries(struct poller *p, struct link *l)
@@ -308,6 +311,11 @@ static void keep_house(struct poller *p)
 		if (p->links[i]->ops->weights)
 			p->links[i]->ops->weights(p->links[i]);
 	sched_round(p->sched);
+	/* Who is asleep learns nothing; the rest is written at the end. */
+	if (p->models && p->now >= p->next_save) {
+		p->next_save = p->now + SAVE_US * p->ticks.per_us;
+		models_save(p->models);
+	}
 }
 
 /* ------------------------------------------------------------------ */
@@ -326,7 +334,12 @@ static bool devices_changed(const struct poller *p)
 static uint64_t sleep_limit(struct poller *p)
 {
 	uint64_t now = poller_ns(p), limit = UINT64_MAX;
+	uint64_t wake = sched_next_wake(p->sched);
 	uint32_t i;
+
+	/* Of a tenant that has used up its device time. */
+	if (wake != UINT64_MAX)
+		limit = wake > now ? wake - now : 0;
 
 	for (i = 0; i < p->nr_links; i++) {
 		uint64_t d = graph_next_deadline(p->links[i]->graph);
@@ -620,6 +633,18 @@ static bool many_cpus(void)
 	return sysconf(_SC_NPROCESSORS_ONLN) > 1;
 }
 
+/* A tenant's first task: what do the links know of it? */
+static bool tenant_of(void *arg, struct sched_tenant *t)
+{
+	struct poller *p = arg;
+	uint32_t i;
+
+	for (i = 0; i < p->nr_links; i++)
+		if (p->links[i]->ops->tenant && p->links[i]->ops->tenant(p->links[i], t))
+			return true;
+	return false;
+}
+
 /* A popped task that ends without running: the scheduler forgets it. */
 static void forget(void *arg, struct graph_node *node)
 {
@@ -631,9 +656,7 @@ static void forget(void *arg, struct graph_node *node)
 int poller_create(const struct config *config, const struct registry *registry,
 		  struct devices *devices, struct poller **out)
 {
-	struct sched_params sp = {
-		.ops = { .can_run = run_can },
-	};
+	struct sched_params sp = { .ops = { .can_run = run_can, .tenant = tenant_of } };
 	struct poller *p;
 	int err;
 
@@ -666,8 +689,11 @@ int poller_create(const struct config *config, const struct registry *registry,
 	if (err)
 		goto fail;
 	sp.arg = p;
-	if (p->memory)
+	if (p->memory) {
 		sp.ops.transfer_ns = remote_transfer_ns;
+		sp.ops.resident_bytes = remote_resident_bytes;
+	}
+	sp.policy = config->sched.policy;
 	p->sched = sched_create(&sp);
 	if (!p->sched) {
 		err = -errno;
@@ -699,6 +725,13 @@ int poller_add_link(struct poller *p, struct link *l)
 void poller_set_trace(struct poller *p, struct trace *t)
 {
 	p->trace = t;
+}
+
+int poller_keep_models(struct poller *p, const char *path)
+{
+	p->models = models_open(p, path);
+	p->next_save = p->now + SAVE_US * p->ticks.per_us;
+	return p->models ? 0 : -ENOMEM;
 }
 
 int poller_start(struct poller *p)
@@ -753,6 +786,39 @@ void poller_stop(struct poller *p, void (*on_stopped)(void *arg), void *arg)
 	poller_post(p, &s->work);
 }
 
+struct policy_work {
+	struct work work;
+	struct poller *poller;
+	char name[];
+};
+
+static void set_policy_now(struct work *w)
+{
+	struct policy_work *pw = (struct policy_work *)((char *)w - offsetof(struct policy_work, work));
+	struct sched *s = pw->poller->sched;
+	int err = strcmp(sched_policy_name(s), pw->name) ? sched_policy_set(s, pw->name) : 1;
+
+	if (err < 0)
+		log_err("scheduling policy not changed", log_str("policy", pw->name),
+			log_errno(err));
+	else if (!err)
+		log_info("scheduling policy changed", log_str("policy", pw->name));
+	free(pw);
+}
+
+int poller_set_policy(struct poller *p, const char *name)
+{
+	struct policy_work *pw = malloc(sizeof(*pw) + strlen(name) + 1);
+
+	if (!pw)
+		return -ENOMEM;
+	pw->work = (struct work){ .run = set_policy_now };
+	pw->poller = p;
+	strcpy(pw->name, name);
+	poller_post(p, &pw->work);
+	return 0;
+}
+
 void poller_destroy(struct poller *p)
 {
 	uint32_t i;
@@ -773,6 +839,7 @@ void poller_destroy(struct poller *p)
 		pthread_mutex_unlock(&p->threads_lock);
 		pthread_join(thread, NULL);
 	}
+	models_close(p->models);
 	runs_destroy(p);
 	trace_close(p->trace);
 	/* What came back after the end of polling. */

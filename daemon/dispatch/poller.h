@@ -19,6 +19,7 @@
 #include "daemon/dispatch/work.h"
 #include "daemon/kernels/registry.h"
 #include "daemon/link/link.h"
+#include "daemon/sched/link_model.h"
 #include "daemon/sched/sched.h"
 #include "daemon/worker/runner.h"
 
@@ -89,6 +90,8 @@ struct poller {
 	uint64_t next_house;
 	uint64_t next_slow;
 	uint64_t next_complaint;	/* ticks: a tenant shall not fill the log */
+	uint64_t next_save;
+	struct models *models;		/* NULL: run times are forgotten at the end */
 	uint64_t last_tenant;
 	long lost_cpu;			/* times, as last seen by lost_cpu() */
 	uint64_t mixed_until;		/* tasks of several tenants came lately */
@@ -113,12 +116,16 @@ int poller_create(const struct config *config, const struct registry *registry,
 int poller_add_link(struct poller *p, struct link *l);
 /* Before poller_start(); the poller closes it. */
 void poller_set_trace(struct poller *p, struct trace *t);
+/* Between the two: keep learnt run times in @path.  0 or -ENOMEM. */
+int poller_keep_models(struct poller *p, const char *path);
 int poller_start(struct poller *p);
 /*
  * Take in nothing new, finish what runs, commit it, call on_stopped (on the
  * poller's thread).  Any thread.
  */
 void poller_stop(struct poller *p, void (*on_stopped)(void *arg), void *arg);
+/* Another scheduling policy, soon; the log tells.  -ENOMEM.  Any thread. */
+int poller_set_policy(struct poller *p, const char *name);
 /* Ends the threads.  Links must still be there. */
 void poller_destroy(struct poller *p);
 

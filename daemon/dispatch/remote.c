@@ -200,19 +200,44 @@ bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t
 	return true;
 }
 
-uint64_t remote_transfer_ns(void *arg, const struct graph_node *node, uint32_t device)
+/* Fills @ranges with what is known of the task's buffers. */
+static void look_up(const struct graph_node *node, struct memory_range *ranges)
 {
-	struct memory_range ranges[ARAX_MAX_RANGES];
-	const struct poller *p = arg;
 	struct link *l = node->priv;
 	uint32_t i;
 
-	if (!memory_has_device(p->memory, device))
-		return 0;
 	for (i = 0; i < node->d.nr_ranges; i++) {
 		const struct mapping *m = mapping_find(&l->mappings, node->ranges[i].buffer);
 
 		fill_range(&ranges[i], m ? m->copies : NULL, node, i);
 	}
+}
+
+uint64_t remote_transfer_ns(void *arg, const struct graph_node *node, uint32_t device)
+{
+	struct memory_range ranges[ARAX_MAX_RANGES];
+	const struct poller *p = arg;
+
+	if (!memory_has_device(p->memory, device))
+		return 0;
+	look_up(node, ranges);
 	return memory_transfer_ns(p->memory, device, ranges, node->d.nr_ranges, node->seq);
+}
+
+uint64_t remote_resident_bytes(void *arg, const struct graph_node *node, uint32_t device)
+{
+	struct memory_range ranges[ARAX_MAX_RANGES];
+	const struct poller *p = arg;
+	uint64_t all = 0;
+	uint32_t i;
+
+	if (!memory_has_device(p->memory, device)) {
+		/* The host has everything. */
+		for (i = 0; i < node->d.nr_ranges; i++)
+			if (node->d.access >> 2 * i & ARAX_IN)
+				all += node->ranges[i].length * node->ranges[i].count;
+		return all;
+	}
+	look_up(node, ranges);
+	return memory_resident(p->memory, device, ranges, node->d.nr_ranges, node->seq);
 }

@@ -408,6 +408,8 @@ void node_depend(struct graph *g, struct node *n, struct node *pred)
 	pred->nr_succs++;
 	n->waits++;
 	g->stats.edges++;
+	if (unlikely(g->params.edge))
+		g->params.edge(g->params.edge_arg, &pred->pub, &n->pub);
 }
 
 static inline void depend_on_queue(struct graph *g, struct node *n)

@@ -123,11 +123,17 @@ struct graph_done {
  *		the scheduler must forget it.  May be NULL if nodes are always
  *		started directly after they are popped.
  * @drop_arg:	handed to @drop
+ * @edge:	called while @node is added, for each task that it waits for; not for what
+ *		it is behind without a line of its own (a barrier's epoch, a fence).  May be
+ *		NULL
+ * @edge_arg:	handed to @edge
  */
 struct graph_params {
 	uint32_t slots;
 	void (*drop)(void *arg, struct graph_node *node);
 	void *drop_arg;
+	void (*edge)(void *arg, struct graph_node *parent, struct graph_node *node);
+	void *edge_arg;
 };
 
 /* NULL with errno set: EINVAL (@slots), ENOMEM.  graph_destroy(NULL) is fine. */

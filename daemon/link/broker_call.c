@@ -191,45 +191,43 @@ static int fd_out(struct conn *c, uint32_t nr, union core_args *a, bool *own)
 	return fd;
 }
 
-struct weight_work {
+struct part_work {
 	struct work work;
 	struct sched *sched;
-	uint64_t tenant;
-	uint32_t weight;
+	struct sched_tenant tenant;
 };
 
-static void weight_now(struct work *w)
+static void part_now(struct work *w)
 {
-	struct weight_work *ww = (void *)w;
+	struct part_work *pw = (void *)w;
 
-	sched_tenant_weight(ww->sched, ww->tenant, ww->weight);
-	free(ww);
+	sched_tenant_set(pw->sched, &pw->tenant);
+	free(pw);
 }
 
-/* The scheduler learns a new weight. */
-static void tell_weight(struct broker *b, const struct arax_limit *l)
+/* The scheduler learns a new weight or maximum of device time. */
+static void tell_part(struct broker *b, const struct arax_limit *l)
 {
-	struct weight_work *ww;
+	struct part_work *pw;
 	struct core_tenant *t;
 
-	if (l->what != ARAX_SET_WEIGHT)
+	if (l->what != ARAX_SET_WEIGHT && l->what != ARAX_SET_DEVICE_TIME)
 		return;
-	ww = calloc(1, sizeof(*ww));
-	if (!ww)
+	pw = calloc(1, sizeof(*pw));
+	if (!pw)
 		return;
 	core_mutex_lock(&b->core->lock);
 	if (b->core->ops->tenant_by_fd(b->core, l->cgroup_fd, &t)) {
 		core_mutex_unlock(&b->core->lock);
-		free(ww);
+		free(pw);
 		return;
 	}
-	ww->tenant = t->id;
-	ww->weight = t->weight;
+	broker_tenant_of(t, &pw->tenant);
 	core_tenant_put(b->core, t);
 	core_mutex_unlock(&b->core->lock);
-	ww->work.run = weight_now;
-	ww->sched = b->link.poller->sched;
-	poller_post(b->link.poller, &ww->work);
+	pw->work.run = part_now;
+	pw->sched = b->link.poller->sched;
+	poller_post(b->link.poller, &pw->work);
 }
 
 int broker_limit_set(struct broker *b, const struct arax_limit *a)
@@ -237,7 +235,7 @@ int broker_limit_set(struct broker *b, const struct arax_limit *a)
 	int err = core_limit_set(b->core, a);
 
 	if (!err)
-		tell_weight(b, a);
+		tell_part(b, a);
 	return err;
 }
 
@@ -333,7 +331,7 @@ static void run_call(struct conn *c, const struct request *r, const struct core_
 	if (!err && call->nr == ARAX_NR_CONTEXT_INIT)
 		err = conn_add_ring(c);
 	if (!err && call->nr == ARAX_NR_LIMIT_SET)
-		tell_weight(b, &a.limit);
+		tell_part(b, &a.limit);
 	if (!err)
 		fd = fd_out(c, call->nr, &a, &own);
 	for (i = 0; i < n; i++)

@@ -193,6 +193,8 @@ void broker_tokens_forget(struct broker *b, struct conn *c);
 
 /* broker_ring.c: the poller's side */
 extern const struct link_ops broker_link_ops;
+/* What the scheduler is to know of a tenant; under the core's lock. */
+void broker_tenant_of(const struct core_tenant *from, struct sched_tenant *t);
 int conn_add_ring(struct conn *c);
 void conn_remove_ring(struct conn *c);
 int conn_consume(struct conn *c, uint32_t max);

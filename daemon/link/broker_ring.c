@@ -308,19 +308,51 @@ static int broker_kernel(struct link *l, struct arax_kernel_publish *k)
 	return core_kernel_publish(broker_of(l)->core, k);
 }
 
+void broker_tenant_of(const struct core_tenant *from, struct sched_tenant *t)
+{
+	*t = (struct sched_tenant){
+		.id = from->id, .parent = from->parent ? from->parent->id : 0,
+		.weight = from->weight, .max_ns = from->max_ns, .period_ns = from->period_ns,
+	};
+}
+
+static bool broker_tenant(struct link *l, struct sched_tenant *t)
+{
+	struct broker *b = broker_of(l);
+	const struct core_tenant *found;
+	bool known;
+
+	core_mutex_lock(&b->core->lock);
+	found = core_tenant_from(b->core->tenants, t->id);
+	known = found && found->id == t->id;
+	if (known)
+		broker_tenant_of(found, t);
+	core_mutex_unlock(&b->core->lock);
+	return known;
+}
+
 /* A change is told at once; this is so that the scheduler may forget what is not told. */
 static void broker_weights(struct link *l)
 {
 	struct broker *b = broker_of(l);
+	struct sched_tenant told;
 	struct core_tenant *t;
+	uint64_t id = 0;
 
 	if (++b->weights_asked % (SCHED_ROUNDS / 10))
 		return;
-	core_mutex_lock(&b->core->lock);
-	for (t = core_tenant_from(b->core->tenants, 0); t;
-	     t = t->id == UINT64_MAX ? NULL : core_tenant_from(b->core->tenants, t->id + 1))
-		sched_tenant_weight(l->poller->sched, t->id, t->weight);
-	core_mutex_unlock(&b->core->lock);
+	/* Not under the lock: the scheduler may ask for the parent. */
+	do {
+		core_mutex_lock(&b->core->lock);
+		t = core_tenant_from(b->core->tenants, id);
+		if (t)
+			broker_tenant_of(t, &told);
+		core_mutex_unlock(&b->core->lock);
+		if (!t)
+			return;
+		sched_tenant_set(l->poller->sched, &told);
+		id = told.id + 1;
+	} while (id);
 }
 
 static void broker_quiesce(struct link *l)
@@ -342,6 +374,7 @@ const struct link_ops broker_link_ops = {
 	.device = broker_device,
 	.kernel = broker_kernel,
 	.weights = broker_weights,
+	.tenant = broker_tenant,
 	.quiesce = broker_quiesce,
 };
 

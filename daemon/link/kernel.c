@@ -203,18 +203,39 @@ static int kernel_charge(struct link *l, uint32_t context, int64_t bytes)
 	return call(of(l), ARAX_IOC_CHARGE, &a);
 }
 
-/* Administrators set weights in the module, which has no word for it here. */
+static void tenant_of(const struct arax_tenant *a, struct sched_tenant *t)
+{
+	*t = (struct sched_tenant){
+		.id = a->id, .parent = a->parent, .weight = a->usage.weight,
+		.max_ns = a->usage.max_ns, .period_ns = a->usage.period_ns,
+	};
+}
+
+static bool kernel_tenant(struct link *l, struct sched_tenant *t)
+{
+	struct arax_tenant a = { .size = sizeof(a), .cgroup_fd = -1, .id = t->id };
+
+	/* The first one with at least this id. */
+	if (call(of(l), ARAX_IOC_TENANT_QUERY, &a) || a.id != t->id)
+		return false;
+	tenant_of(&a, t);
+	return true;
+}
+
+/* Administrators set limits in the module, which has no word for it here. */
 static void kernel_weights(struct link *l)
 {
 	struct kernel_link *k = of(l);
 	struct arax_tenant a = { .size = sizeof(a), .cgroup_fd = -1 };
+	struct sched_tenant t;
 	uint64_t now = poller_ns(l->poller);
 
 	if (now < k->weights_due)
 		return;
 	k->weights_due = now + WEIGHTS_NS;
 	while (!call(k, ARAX_IOC_TENANT_QUERY, &a)) {
-		sched_tenant_weight(l->poller->sched, a.id, a.usage.weight);
+		tenant_of(&a, &t);
+		sched_tenant_set(l->poller->sched, &t);
 		if (a.id == UINT64_MAX)
 			break;
 		a.id++;
@@ -232,6 +253,7 @@ static const struct link_ops kernel_ops = {
 	.device = kernel_device,
 	.kernel = kernel_kernel,
 	.weights = kernel_weights,
+	.tenant = kernel_tenant,
 };
 
 static int map_areas(struct kernel_link *k, const struct arax_attach *a)

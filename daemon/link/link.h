@@ -21,6 +21,7 @@
 
 struct link;
 struct poller;
+struct sched_tenant;
 
 /**
  * struct link_ops - what differs between the links
@@ -42,6 +43,7 @@ struct poller;
  * @charge:	a context's device memory; any thread.  Negative errno, see struct
  *		arax_charge
  * @weights:	(poller) now and then: ask for changed weights.  May be NULL
+ * @tenant:	(poller) what the link knows of tenant @t->id; false: nothing
  * @quiesce:	(poller) take in nothing any more
  * @close:	after the poller has ended
  */
@@ -59,6 +61,7 @@ struct link_ops {
 	int (*kernel)(struct link *l, struct arax_kernel_publish *k);
 	int (*charge)(struct link *l, uint32_t context, int64_t bytes);
 	void (*weights)(struct link *l);
+	bool (*tenant)(struct link *l, struct sched_tenant *t);
 	void (*quiesce)(struct link *l);
 	void (*close)(struct link *l);
 };

@@ -76,48 +76,88 @@ static int take_extents(struct memory *m, uint32_t device, struct memory_range *
 /* ------------------------------------------------------------------ */
 /* Who pays                                                            */
 
-/* (locked) Marks what nobody pays for yet, each extent but once; returns its bytes. */
-static uint64_t mark_unpaid(struct memory_range *ranges, uint32_t nr, struct memory_owner owner,
-			    bool marked[])
+/* (locked) Does a task of this tenant hold anything, or has just let go of it? */
+static bool tenant_holds(const struct memory *m, uint64_t tenant)
+{
+	const struct memory_extent *e;
+	uint32_t i;
+
+	if (m->refunding)
+		return true;
+	for (i = 0; i < m->nr_devices; i++)
+		for (e = m->devices[i].extents; e; e = e->next)
+			if (e->is_charged && e->charged.tenant == tenant)
+				return true;
+	return false;
+}
+
+/* (locked, entering) What nobody pays for yet, each extent but once. */
+static uint64_t unpaid(const struct memory_range *ranges, uint32_t nr)
 {
 	uint64_t bytes = 0;
+	uint32_t i, j;
+
+	for (i = 0; i < nr; i++) {
+		const struct memory_extent *e = ranges[i].extent;
+
+		for (j = 0; j < i && ranges[j].extent != e; j++)
+			;
+		if (j == i && !e->is_charged)
+			bytes += e->end - e->start;
+	}
+	return bytes;
+}
+
+/* (locked) */
+static void mark_paid(struct memory_range *ranges, uint32_t nr, struct memory_owner owner)
+{
 	uint32_t i;
 
 	for (i = 0; i < nr; i++) {
 		struct memory_extent *e = ranges[i].extent;
 
-		marked[i] = !e->is_charged;
-		if (!marked[i])
+		if (e->is_charged)
 			continue;
 		e->is_charged = true;
 		e->charged = owner;
-		bytes += e->end - e->start;
 	}
-	return bytes;
 }
 
-/* (entering) -EDQUOT; 0 also where the owner is gone: then nobody pays. */
+/**
+ * struct refusal - a charge was refused
+ * @wait:	there is something to wait for
+ * @settles:	memory.settles then: until it is another number
+ */
+struct refusal {
+	bool wait;
+	uint64_t settles;
+};
+
+/*
+ * (entering) -EDQUOT; 0 also where the owner is gone: then nobody pays.  Charges come one
+ * after the other, so that who is refused sees by the marks who has what was wanted.
+ */
 static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
-		  struct memory_owner owner)
+		  struct memory_owner owner, struct refusal *refusal)
 {
-	bool marked[ARAX_MAX_RANGES];
 	uint64_t bytes;
-	uint32_t i;
-	int err;
+	int err = 0;
 
 	if (!m->charge)
 		return 0;
+	pthread_mutex_lock(&m->charging);
 	pthread_mutex_lock(&m->lock);
-	bytes = mark_unpaid(ranges, nr, owner, marked);
+	bytes = unpaid(ranges, nr);
 	pthread_mutex_unlock(&m->lock);
-	err = bytes ? m->charge(m->charge_arg, owner.id, (int64_t)bytes) : 0;
-	if (!err)
-		return 0;
+	if (bytes)
+		err = m->charge(m->charge_arg, owner.id, (int64_t)bytes);
 	pthread_mutex_lock(&m->lock);
-	for (i = 0; i < nr; i++)
-		if (marked[i])
-			ranges[i].extent->is_charged = false;
+	if (!err && bytes)
+		mark_paid(ranges, nr, owner);
+	refusal->wait = tenant_holds(m, owner.tenant);
+	refusal->settles = m->settles;
 	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_unlock(&m->charging);
 	return err == -EDQUOT ? err : 0;
 }
 
@@ -161,13 +201,13 @@ static void add_users(struct memory_range *ranges, uint32_t nr)
 }
 
 static int take_paid(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
-		     struct memory_owner owner, bool tight)
+		     struct memory_owner owner, struct refusal *refusal, bool tight)
 {
 	int err = take_extents(m, device, ranges, nr, tight);
 
 	if (err)
 		return err;
-	err = charge(m, ranges, nr, owner);
+	err = charge(m, ranges, nr, owner, refusal);
 	if (err)
 		let_go(m, ranges, nr);
 	return err;
@@ -175,64 +215,53 @@ static int take_paid(struct memory *m, uint32_t device, struct memory_range *ran
 
 /* (entering) Not now, if it is -ENOMEM or -EDQUOT; then nothing is held. */
 static int take(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
-		struct memory_owner owner)
+		struct memory_owner owner, struct refusal *refusal)
 {
 	int err;
 
 	/* A larger part of one buffer is no reason to do without another, or to pay for. */
-	err = take_paid(m, device, ranges, nr, owner, false);
+	err = take_paid(m, device, ranges, nr, owner, refusal, false);
 	if (err == -ENOMEM || err == -EDQUOT)
-		err = take_paid(m, device, ranges, nr, owner, true);
+		err = take_paid(m, device, ranges, nr, owner, refusal, true);
 	return err;
 }
 
-/* (locked) Does a task of this tenant hold anything? */
-static bool tenant_holds(const struct memory *m, uint64_t tenant)
-{
-	const struct memory_extent *e;
-	uint32_t i;
-
-	for (i = 0; i < m->nr_devices; i++)
-		for (e = m->devices[i].extents; e; e = e->next)
-			if (e->is_charged && e->charged.tenant == tenant)
-				return true;
-	return false;
-}
-
 /*
- * (locked, entering) Waits until some task has settled that may have been in the way,
- * by which @settles becomes another number; false: there is none.
+ * (locked, entering) No room on the device: is there, or may there be, after waiting?
+ * @settles: before the task tried.
  */
-static bool wait_for_others(struct memory *m, struct memory_device *d, uint64_t tenant,
-			    uint64_t settles, int err)
+static bool wait_for_room(struct memory *m, struct memory_device *d, uint64_t settles)
 {
-	bool others = m->refunding || (err == -ENOMEM ? d->held : tenant_holds(m, tenant));
-
-	if (m->stopped)
-		return false;
-	/* Since this task tried. */
-	if (m->settles != settles)
-		return true;
-	if (!others)
+	if (m->settles == settles && !d->held && !m->refunding)
 		return false;
 	d->stats.waits++;
-	/* One tenant's quota is no reason for others to wait for this device. */
-	if (err == -EDQUOT)
-		pthread_mutex_unlock(&d->entering);
-	pthread_cond_wait(&m->settled, &m->lock);
-	if (err == -EDQUOT) {
-		pthread_mutex_unlock(&m->lock);
-		pthread_mutex_lock(&d->entering);
-		pthread_mutex_lock(&m->lock);
-	}
-	return true;
+	while (m->settles == settles && !m->stopped)
+		pthread_cond_wait(&m->settled, &m->lock);
+	return !m->stopped;
+}
+
+/* (locked, entering) One tenant's quota is no reason for others to wait for this device. */
+static bool wait_for_quota(struct memory *m, struct memory_device *d, const struct refusal *refusal)
+{
+	if (!refusal->wait)
+		return false;
+	d->stats.waits++;
+	pthread_mutex_unlock(&d->entering);
+	while (m->settles == refusal->settles && !m->stopped)
+		pthread_cond_wait(&m->settled, &m->lock);
+	/* In the order in which they are taken elsewhere. */
+	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_lock(&d->entering);
+	pthread_mutex_lock(&m->lock);
+	return !m->stopped;
 }
 
 int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 	      struct memory_owner owner)
 {
 	struct memory_device *d = &m->devices[device];
-	bool again = true, stopped;
+	struct refusal refusal = { 0 };
+	bool again, stopped;
 	uint64_t settles;
 	int err;
 
@@ -241,16 +270,17 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 		pthread_mutex_lock(&m->lock);
 		settles = m->settles;
 		pthread_mutex_unlock(&m->lock);
-		err = take(m, device, ranges, nr, owner);
+		err = take(m, device, ranges, nr, owner, &refusal);
 		pthread_mutex_lock(&m->lock);
+		again = false;
 		if (!err) {
 			d->held++;
 			add_users(ranges, nr);
+		} else if (err == -ENOMEM) {
+			again = wait_for_room(m, d, settles);
+		} else if (err == -EDQUOT) {
+			again = wait_for_quota(m, d, &refusal);
 		}
-		if (err == -ENOMEM || err == -EDQUOT)
-			again = wait_for_others(m, d, owner.tenant, settles, err);
-		else
-			again = false;
 		stopped = m->stopped;
 		pthread_mutex_unlock(&m->lock);
 	} while (again);

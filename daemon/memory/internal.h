@@ -12,6 +12,7 @@
  *   device.entering, then memory.lock: who takes extents for a task, one task of
  *   a device at a time; held while it waits for room, so none overtakes it, and not
  *   while it waits for its quota, which is no matter of others'.
+ *   device.entering, then memory.charging, then memory.lock: who charges.
  *   extent.load, then memory.lock: who copies into an extent.
  *   memory.lock is never held over a call of a backend, nor over a charge.
  */
@@ -86,6 +87,7 @@ struct memory_device {
 };
 
 struct memory {
+	pthread_mutex_t charging;	/* see hold.c */
 	pthread_mutex_t lock;		/* all that changes, but what the copies copy */
 	uint64_t clock;			/* counts what happens to copies */
 	uint64_t distrusted;		/* copies born before this are not trusted */

@@ -43,6 +43,7 @@ int memory_create(uint32_t nr_devices, struct memory **out)
 
 	if (!m)
 		return -ENOMEM;
+	pthread_mutex_init(&m->charging, NULL);
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_cond_init(&m->settled, NULL);
 	m->nr_devices = nr_devices;
@@ -75,6 +76,7 @@ void memory_destroy(struct memory *m)
 		if (m->devices[i].present)
 			pthread_mutex_destroy(&m->devices[i].entering);
 	pthread_cond_destroy(&m->settled);
+	pthread_mutex_destroy(&m->charging);
 	pthread_mutex_destroy(&m->lock);
 	free(m);
 }
@@ -96,6 +98,17 @@ int memory_add_device(struct memory *m, uint32_t device, const struct memory_ops
 	d->out = d->in;
 	pthread_mutex_init(&d->entering, NULL);
 	return 0;
+}
+
+void memory_set_rates(struct memory *m, uint32_t device, double in_latency_ns,
+		      double in_ns_per_byte, double out_latency_ns, double out_ns_per_byte)
+{
+	struct memory_device *d = &m->devices[device];
+
+	pthread_mutex_lock(&m->lock);
+	d->in = (struct rate){ in_latency_ns, in_ns_per_byte };
+	d->out = (struct rate){ out_latency_ns, out_ns_per_byte };
+	pthread_mutex_unlock(&m->lock);
 }
 
 bool memory_has_device(const struct memory *m, uint32_t device)
@@ -203,6 +216,21 @@ uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memo
 	}
 	pthread_mutex_unlock(&m->lock);
 	return (uint64_t)ns;
+}
+
+uint64_t memory_resident(struct memory *m, uint32_t device, const struct memory_range *ranges,
+			 uint32_t nr, uint64_t seq)
+{
+	uint64_t sum = 0;
+	uint32_t i;
+
+	pthread_mutex_lock(&m->lock);
+	for (i = 0; i < nr; i++)
+		if (ranges[i].access & 1)
+			sum += ranges[i].length * ranges[i].count -
+			       missing(m, device, &ranges[i], seq);
+	pthread_mutex_unlock(&m->lock);
+	return sum;
 }
 
 void memory_query(struct memory *m, uint32_t device, struct memory_stats *stats)

@@ -114,6 +114,10 @@ int memory_add_device(struct memory *m, uint32_t device, const struct memory_ops
 		      uint64_t bytes);
 bool memory_has_device(const struct memory *m, uint32_t device);
 
+/* What copies to a device and back take, as measured; the copies to come correct it. */
+void memory_set_rates(struct memory *m, uint32_t device, double in_latency_ns,
+		      double in_ns_per_byte, double out_latency_ns, double out_ns_per_byte);
+
 /* @host holds @bytes bytes until memory_buffer_gone().  NULL: no memory. */
 struct memory_buffer *memory_buffer_create(struct memory *m, uint8_t *host, uint64_t bytes);
 void memory_buffer_gone(struct memory *m, struct memory_buffer *b);
@@ -164,6 +168,10 @@ void memory_distrust(struct memory *m);
  */
 uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
 			    uint32_t nr, uint64_t seq);
+
+/* Of @ranges' inputs, the bytes that a task would find on @device. */
+uint64_t memory_resident(struct memory *m, uint32_t device, const struct memory_range *ranges,
+			 uint32_t nr, uint64_t seq);
 
 /**
  * struct memory_stats - of a device, since the start

@@ -3,69 +3,147 @@
  * internal.h - what the scheduler's files share
  *
  *   sched.c	tenants and their turn; devices and their lanes
+ *   share.c	the tenants' parts: weights and maxima
  *   model.c	run times learnt
- *   policy_eft.c, policy_rr.c: which device
+ *   regress.c	... and what they say of other sizes
+ *   policy_*.c	which device: see policy.h
+ *   data.c	where a task's data is
+ *   streams.c	which stream of a device: see streams.h
  */
 #ifndef ARAXD_SCHED_INTERNAL_H
 #define ARAXD_SCHED_INTERNAL_H
 
+#include "daemon/sched/regress.h"
 #include "daemon/sched/sched.h"
+
+#define DEFAULT_WEIGHT	100
+
+/**
+ * struct sched_cap - device_time.max of a tenant and all below it
+ * @start_ns:	of the present period
+ * @spent_ns:	in it, with what earlier ones left owing
+ */
+struct sched_cap {
+	uint64_t max_ns, period_ns;
+	uint64_t start_ns;
+	uint64_t spent_ns;
+};
 
 /**
  * struct sched_flow - a tenant
  * @vtime:	start tag of its next task
- * @tasks:	heap: lowest priority value, then oldest, first
+ * @scale:	virtual time of one ns, in 2^-SCALE_BITS; valid if @scaled is the tree's
+ *		version
+ * @tasks:	heap: earliest due, then oldest, first
  * @active:	its place in the scheduler's heap; ~0 while it has no task queued
+ * @counted:	its weight, while its parent counts it among those that are busy; else 0
+ * @child_weights, @busy_children: those below that are busy
+ * @children:	those below that there are
+ * @capped:	it or one above has a maximum
+ * @blocked:	its maximum is used up; in the list of those, until then
  */
 struct sched_flow {
 	struct sched_flow *hash_next;
 	uint64_t tenant;
 	uint64_t vtime;
 	uint64_t device_ns;
-	struct graph_node **tasks;
-	uint32_t used, size;
+	uint64_t scale;
+	uint64_t scaled;
+	uint32_t used;
 	uint32_t active;
 	uint32_t running;
+	bool capped, blocked;
+	/* a cache line so far */
+	struct graph_node **tasks;
+	uint32_t size;
+	uint32_t busy_children;
+	uint32_t counted;
+	struct sched_flow *parent;
 	uint32_t weight;
 	uint32_t told;		/* round in which the weight was told */
+	uint32_t children;
+	uint64_t child_weights;
+	struct sched_cap *cap;
+	struct sched_flow *blocked_next;
+	uint64_t blocked_until;
+} __attribute__((aligned(64)));
+
+#define SCALE_BITS	24
+
+/**
+ * struct sched_lane - what a device does beside others
+ * @until:	when it will be free, as predicted; 0: it is
+ * @flow:	whose task it runs, if it is busy
+ */
+struct sched_lane {
+	uint64_t until;
+	struct sched_flow *flow;
 };
 
 /**
  * struct sched_device - a device
- * @until: of each lane, when it will be free; 0: it is
+ * @given_ns:	device time given out so far
  */
 struct sched_device {
 	uint32_t lanes;
 	uint32_t busy;
 	uint32_t lanes_size;
-	uint64_t *until;
+	struct sched_lane *lane;
+	uint64_t given_ns;
 };
 
+/**
+ * struct model_record - one size class of a kernel on a device
+ * @id:		model_id(); 0: free
+ * @ns:		moving average of run times
+ * @max_ns:	longest seen lately, outliers too
+ * @limit_ns:	longer is an outlier
+ * @work:	mean
+ * @deviation:	mean, absolute, ns
+ * @outliers:	since the last study
+ * @pass:	runs until the next study
+ * @day:	of the latest run that is on disk, days since 1970; 0: it was since then
+ */
 struct model_record {
-	uint64_t id;		/* model_id(); 0: free */
+	uint64_t id;
 	uint64_t ns;
 	uint64_t max_ns;
+	uint64_t limit_ns;
 	uint32_t runs;
+	uint32_t outliers;
+	double work;
+	double deviation;
+	uint32_t day;
+	uint32_t pass;
+};
+
+_Static_assert(sizeof(struct model_record) == 64, "a cache line");
+
+/**
+ * struct model_series - the sizes of one kernel on one device
+ * @id:		model_id() without a class
+ * @classes:	bit for each with SCHED_MIN_RUNS
+ */
+struct model_series {
+	uint64_t id;
+	uint64_t classes;
 };
 
 struct sched_model {
 	struct model_record *records;
 	struct model_record *last;	/* found; one of them */
 	uint32_t mask, used;
+	struct model_series *series;
+	uint32_t series_mask, nr_series;
+	uint64_t outliers;
+	bool news;			/* since it was last saved */
 };
 
-/* Returns a device with an idle lane, or SCHED_NO_DEVICE to wait. */
-struct sched_policy {
-	const char *name;
-	uint32_t (*choose)(struct sched *s, const struct graph_node *node,
-			   uint64_t now_ns);
-};
-
-extern const struct sched_policy sched_policy_eft;
-extern const struct sched_policy sched_policy_rr;
+struct sched_policy;
 
 struct sched {
 	const struct sched_policy *policy;
+	void *policy_state;
 	struct sched_ops ops;
 	void *arg;
 	struct sched_device *devices;
@@ -75,6 +153,11 @@ struct sched {
 	uint64_t vtime;		/* start tag of the latest pick */
 	uint32_t round;		/* see sched_round() */
 	uint64_t vtime_max;	/* the largest of a tenant after its tasks */
+	uint64_t now_ns;	/* the latest time that was told */
+	uint64_t tree_version;	/* changes with the parts of device time; from 1 on */
+	bool capped;		/* some tenant has a maximum */
+	struct sched_flow *blocked;
+	uint64_t wake_ns;	/* the first of these may go on; UINT64_MAX: there is none */
 	struct sched_flow **active;
 	uint32_t nr_active, active_size;
 	struct sched_flow **buckets;
@@ -106,9 +189,33 @@ static inline uint64_t task_kind(struct graph_node *n)
 	return n->sched.kind;
 }
 
+/* sched.c: the tenant, made if need be; NULL: no memory */
+struct sched_flow *flow_get(struct sched *s, uint64_t tenant);
+/* sched.c: maxima have changed. */
+void sched_wake_all(struct sched *s);
+
+/* share.c */
+int share_set(struct sched *s, struct sched_flow *f, const struct sched_tenant *t);
+void share_rescale(struct sched *s, struct sched_flow *f);
+/* @f has its first task; has lost its last one. */
+void share_count(struct sched *s, struct sched_flow *f);
+void share_uncount(struct sched *s, struct sched_flow *f);
+/* Time was spent; time that was charged was not. */
+void cap_charge(struct sched *s, struct sched_flow *f, uint64_t add, uint64_t take);
+/* When @f may start a task again; 0, or not later than now: now. */
+uint64_t cap_until(const struct sched *s, const struct sched_flow *f);
+
+#define MODEL_CLASSES	63
+
 /* model.c: as sched_predict_ns() and sched_observe() */
 uint64_t model_predict_ns(struct sched_model *m, uint64_t id);
-void model_observe(struct sched_model *m, uint64_t id, uint64_t ns);
+void model_observe(struct sched_model *m, uint64_t id, const struct graph_node *node, uint64_t ns);
+/* The curve through the sizes that are known, without regard to @id's own class. */
+struct regress_fit model_fit(const struct sched_model *m, uint64_t id);
+/* By that curve; 0: there is none. */
+uint64_t model_forecast_ns(const struct sched_model *m, uint64_t id, uint64_t work,
+			   uint32_t *confidence);
+void model_free(struct sched_model *m);
 
 static inline bool device_idle(const struct sched_device *d)
 {

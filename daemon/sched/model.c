@@ -1,8 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* model.c - run times learnt for each (kernel, device, size class) */
+/*
+ * model.c - run times learnt for each (kernel, device, size class)
+ *
+ * Each run costs a moving average and a maximum.  What else is to be known of a class
+ * (mean work, deviation, what counts as an outlier) is studied in its first runs and
+ * then in every 16th, so that it costs a short task nothing.  Sizes without a history
+ * are predicted from those that have one (regress.c).
+ */
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/sched/internal.h"
+
+#define STUDY_ALL	64	/* runs, of which each is studied */
+#define STUDY_EACH	16	/* then every so manieth */
+#define SURE_RUNS	16	/* before anything counts as an outlier */
+#define OUTLIERS	3	/* between two studies: it is a change */
 
 uint64_t sched_kernel_key(const struct graph_node *node)
 {
@@ -99,17 +112,20 @@ uint64_t model_predict_ns(struct sched_model *m, uint64_t id)
 /* At most half full; false: what is new can't be learnt. */
 static bool make_room(struct sched_model *m)
 {
-	struct sched_model bigger = { .mask = m->mask * 2 + 1, .used = m->used };
+	struct sched_model bigger = *m;
+	size_t bytes;
 
 	if (m->records && m->used <= m->mask / 2)
 		return true;
 	if (m->used >= SCHED_MAX_RECORDS)
 		return false;
-	if (!m->records)
-		bigger.mask = 255;
-	bigger.records = calloc((size_t)bigger.mask + 1, sizeof(*bigger.records));
+	bigger.mask = m->records ? m->mask * 2 + 1 : 255;
+	/* A record is a cache line. */
+	bytes = ((size_t)bigger.mask + 1) * sizeof(*bigger.records);
+	bigger.records = aligned_alloc(sizeof(*bigger.records), bytes);
 	if (!bigger.records)
 		return false;
+	memset(bigger.records, 0, bytes);
 	for (uint32_t i = 0; m->records && i <= m->mask; i++) {
 		const struct model_record *r = &m->records[i];
 
@@ -129,16 +145,147 @@ static __attribute__((cold)) struct model_record *record_new(struct sched_model 
 	if (!make_room(m))
 		return NULL;
 	r = slot(m, id);
-	*r = (struct model_record){ .id = id };
+	*r = (struct model_record){ .id = id, .limit_ns = UINT64_MAX };
 	m->used++;
 	return r;
 }
 
-void model_observe(struct sched_model *m, uint64_t id, uint64_t ns)
+/* ------------------------------------------------------------------ */
+/* The sizes of which there is a history                               */
+
+static struct model_series *series_search(const struct sched_model *m, uint64_t id)
+{
+	uint32_t i = ((id ^ id >> 29) * 0x9e3779b97f4a7c15ull) >> 32 & m->series_mask;
+
+	while (m->series[i].id && m->series[i].id != id)
+		i = (i + 1) & m->series_mask;
+	return &m->series[i];
+}
+
+static void series_add(struct sched_model *m, uint64_t id)
+{
+	uint64_t base = id & ~(uint64_t)MODEL_CLASSES;
+	struct model_series *s;
+
+	if (!m->series || m->nr_series > m->series_mask / 2) {
+		struct sched_model bigger = {
+			.series_mask = m->series ? m->series_mask * 2 + 1 : 63,
+		};
+
+		/* Each has a record at least, and these are bounded. */
+		bigger.series = calloc((size_t)bigger.series_mask + 1, sizeof(*bigger.series));
+		if (!bigger.series)
+			return;
+		for (uint32_t i = 0; m->series && i <= m->series_mask; i++)
+			if (m->series[i].id)
+				*series_search(&bigger, m->series[i].id) = m->series[i];
+		free(m->series);
+		m->series = bigger.series;
+		m->series_mask = bigger.series_mask;
+	}
+	s = series_search(m, base);
+	m->nr_series += !s->id;
+	s->id = base;
+	s->classes |= 1ull << (id & MODEL_CLASSES);
+}
+
+struct regress_fit model_fit(const struct sched_model *m, uint64_t id)
+{
+	struct regress_point p[REGRESS_POINTS];
+	uint64_t base = id & ~(uint64_t)MODEL_CLASSES, classes;
+	uint32_t nr = 0;
+
+	classes = m->series ? series_search(m, base)->classes : 0;
+	/* Mostly: nothing known, or one size only. */
+	if (!(classes & (classes - 1)))
+		return (struct regress_fit){ 0 };
+	for (; classes; classes &= classes - 1) {
+		const struct model_record *r = search(m, base | __builtin_ctzll(classes));
+
+		p[nr++] = (struct regress_point){
+			.work = r->work, .ns = r->ns,
+			.weight = r->runs < SURE_RUNS ? r->runs : SURE_RUNS,
+		};
+	}
+	return regress(p, nr);
+}
+
+uint64_t model_forecast_ns(const struct sched_model *m, uint64_t id, uint64_t work,
+			   uint32_t *confidence)
+{
+	struct regress_fit f = model_fit(m, id);
+
+	*confidence = regress_confidence(&f, (double)work);
+	return (uint64_t)regress_ns(&f, (double)work);
+}
+
+struct sched_forecast sched_forecast(struct sched *s, uint64_t kernel, uint32_t device,
+				     uint64_t work)
+{
+	uint64_t id = model_id(model_kind(kernel, work), device);
+	struct sched_forecast f = { 0 };
+	const struct model_record *r;
+
+	r = s->model.records ? slot(&s->model, id) : NULL;
+	f.runs = r ? r->runs : 0;
+	if (f.runs < SCHED_MIN_RUNS) {
+		f.ns = model_forecast_ns(&s->model, id, work, &f.confidence);
+		f.regression = f.ns;
+		return f;
+	}
+	f.ns = r->ns;
+	f.confidence = (uint32_t)(1000 * (r->runs / (r->runs + 1.0)) /
+				  (1 + r->deviation / (double)r->ns));
+	return f;
+}
+
+/* ------------------------------------------------------------------ */
+/* Observations                                                        */
+
+/* A page fault, a preemption or a busy neighbour; or else the world has changed. */
+static __attribute__((cold)) bool reject(struct sched_model *m, struct model_record *r)
+{
+	m->outliers++;
+	if (++r->outliers < OUTLIERS)
+		return true;
+	r->outliers = 0;
+	r->limit_ns = UINT64_MAX;
+	return false;
+}
+
+/* Returns how many runs may pass until the next study. */
+static __attribute__((cold, noinline)) uint32_t study(struct sched_model *m,
+						      struct model_record *r, uint64_t ns,
+						      uint64_t work)
+{
+	uint32_t n = r->runs < 8 ? r->runs + 1 : 8;
+	double off;
+
+	if (r->runs < 8)
+		r->ns = (r->ns * r->runs + ns) / (r->runs + 1);
+	else
+		r->ns = r->ns + ns / 8 - r->ns / 8;
+	if (r->runs < UINT32_MAX - STUDY_EACH)
+		r->runs++;
+	off = (double)ns - (double)r->ns;
+	r->work += ((double)work - r->work) / n;
+	r->deviation += ((off < 0 ? -off : off) - r->deviation) / n;
+	r->outliers = 0;
+	if (r->runs >= SURE_RUNS)
+		r->limit_ns = 4 * r->ns + 8 * (uint64_t)r->deviation;
+	if (r->runs == SCHED_MIN_RUNS)
+		series_add(m, r->id);
+	r->day = 0;
+	m->news = true;
+	return r->runs < STUDY_ALL ? 0 : STUDY_EACH - 1;
+}
+
+static inline void observe(struct sched_model *m, uint64_t id, const struct graph_node *node,
+			   uint64_t work, uint64_t ns)
 {
 	struct model_record *r = m->records ? slot(m, id) : NULL;
 
-	if (!r || !r->id) {
+	if (__builtin_expect(!r || !r->id, 0)) {
 		r = record_new(m, id);
 		if (!r)
 			return;
@@ -146,21 +293,94 @@ void model_observe(struct sched_model *m, uint64_t id, uint64_t ns)
 	/* 0 means unknown, and sums must not overflow. */
 	ns = ns ? ns : 1;
 	ns = ns < 1ull << 50 ? ns : 1ull << 50;
-	if (__builtin_expect(r->runs < 8, 0))
-		r->ns = (r->ns * r->runs + ns) / (r->runs + 1);
-	else
-		r->ns = r->ns + ns / 8 - r->ns / 8;
 	r->max_ns -= r->max_ns / 64;
 	if (r->max_ns < ns)
 		r->max_ns = ns;
-	if (r->runs < UINT32_MAX)
-		r->runs++;
+	if (__builtin_expect(ns > r->limit_ns, 0) && reject(m, r))
+		return;
+	if (__builtin_expect(!r->pass, 0)) {
+		r->pass = study(m, r, ns, node ? sched_work(node) : work);
+		return;
+	}
+	r->pass--;
+	r->runs++;
+	r->ns = r->ns + ns / 8 - r->ns / 8;
+}
+
+void model_observe(struct sched_model *m, uint64_t id, const struct graph_node *node, uint64_t ns)
+{
+	observe(m, id, node, 0, ns);
+}
+
+/* ------------------------------------------------------------------ */
+/* To be kept                                                          */
+
+bool sched_has_news(const struct sched *s)
+{
+	return s->model.news;
+}
+
+struct sched_known *sched_export(struct sched *s, size_t *nr)
+{
+	struct sched_model *m = &s->model;
+	struct sched_known *k;
+
+	*nr = 0;
+	k = m->used ? calloc(m->used, sizeof(*k)) : NULL;
+	for (uint32_t i = 0; k && i <= m->mask; i++) {
+		const struct model_record *r = &m->records[i];
+
+		if (!r->id || !r->runs || r->work < 1)
+			continue;
+		k[(*nr)++] = (struct sched_known){
+			.kernel = r->id >> 18, .device = r->id >> 8 & (SCHED_MAX_DEVICES - 1),
+			.runs = r->runs, .ns = r->ns, .max_ns = r->max_ns, .work = r->work,
+			.deviation = r->deviation, .day = r->day,
+		};
+	}
+	m->news = false;
+	return k;
+}
+
+void sched_import(struct sched *s, const struct sched_known *k)
+{
+	struct sched_model *m = &s->model;
+	struct model_record *r;
+	uint64_t id;
+
+	if (k->device >= SCHED_MAX_DEVICES || !k->kernel || !k->runs || !k->ns || k->work < 1)
+		return;
+	id = model_id(model_kind(k->kernel, k->work < 0x1p64 ? (uint64_t)k->work : UINT64_MAX),
+		      k->device);
+	r = m->records ? slot(m, id) : NULL;
+	if (r && r->id)
+		return;
+	r = record_new(m, id);
+	if (!r)
+		return;
+	r->ns = k->ns;
+	r->max_ns = k->max_ns;
+	/* Studied again from the first run on. */
+	r->runs = k->runs < SURE_RUNS ? k->runs : SURE_RUNS;
+	r->work = k->work;
+	r->deviation = k->deviation;
+	r->day = k->day;
+	if (r->runs >= SURE_RUNS)
+		r->limit_ns = 4 * r->ns + 8 * (uint64_t)r->deviation;
+	if (r->runs >= SCHED_MIN_RUNS)
+		series_add(m, id);
+}
+
+void model_free(struct sched_model *m)
+{
+	free(m->records);
+	free(m->series);
 }
 
 void sched_observe(struct sched *s, uint64_t kernel, uint32_t device,
 		   uint64_t work, uint64_t ns)
 {
-	model_observe(&s->model, model_id(model_kind(kernel, work), device), ns);
+	observe(&s->model, model_id(model_kind(kernel, work), device), NULL, work, ns);
 }
 
 bool sched_is_short(struct sched *s, struct graph_node *node, uint32_t device,

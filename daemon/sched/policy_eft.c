@@ -4,10 +4,10 @@
  *
  * A busy device counts from when its first lane will be free.  If the best is
  * busy the task waits for it, although a slower one is idle: that one is left
- * to tasks which it serves better.  A device whose run time is unknown is tried
- * as soon as it is idle, the least known first.
+ * to tasks which it serves better.  A device whose run time is unknown, and can't be told
+ * from other sizes either, is tried as soon as it is idle, the least known first.
  */
-#include "daemon/sched/internal.h"
+#include "daemon/sched/policy.h"
 
 static uint64_t free_at(const struct sched_device *d, uint64_t now_ns)
 {
@@ -16,8 +16,8 @@ static uint64_t free_at(const struct sched_device *d, uint64_t now_ns)
 	if (device_idle(d))
 		return now_ns;
 	for (uint32_t i = 0; i < d->lanes_size; i++) {
-		if (d->until[i] && d->until[i] < first)
-			first = d->until[i];
+		if (d->lane[i].until && d->lane[i].until < first)
+			first = d->lane[i].until;
 	}
 	/* One that is overdue will hardly end this very instant. */
 	return first > now_ns ? first : now_ns + (now_ns - first) + 1;
@@ -33,17 +33,22 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 	for (uint32_t i = 0; i < s->nr_devices; i++) {
 		struct sched_device *d = &s->devices[i];
 		struct sched_estimate e;
+		struct sched_forecast f;
 		uint64_t end;
 
 		if (!can_run(s, node, i))
 			continue;
 		e = sched_estimate(s, kernel, i, work);
 		if (e.runs < SCHED_MIN_RUNS) {
-			if (device_idle(d) && e.runs < least) {
-				least = e.runs;
-				unknown = i;
+			f = sched_forecast(s, kernel, i, work);
+			e.ns = f.ns;
+			if (f.confidence < SCHED_CONFIDENT) {
+				if (device_idle(d) && e.runs < least) {
+					least = e.runs;
+					unknown = i;
+				}
+				continue;
 			}
-			continue;
 		}
 		end = free_at(d, now_ns) + e.ns;
 		if (s->ops.transfer_ns)
@@ -55,9 +60,10 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 	}
 	if (unknown != SCHED_NO_DEVICE)
 		return unknown;
-	if (best != SCHED_NO_DEVICE && device_idle(&s->devices[best]))
-		return best;
-	return SCHED_NO_DEVICE;
+	return when_idle(s, best);
 }
 
-const struct sched_policy sched_policy_eft = { "eft", choose };
+const struct sched_policy sched_policy_eft = {
+	.name = "eft",
+	.choose = choose,
+};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* policy_rr.c - round robin: the next device with an idle lane */
-#include "daemon/sched/internal.h"
+#include "daemon/sched/policy.h"
 
-static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t now_ns)
+uint32_t round_robin(struct sched *s, const struct graph_node *node, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < s->nr_devices; i++) {
 		uint32_t device = (s->next_device + i) % s->nr_devices;
@@ -15,4 +15,7 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 	return SCHED_NO_DEVICE;
 }
 
-const struct sched_policy sched_policy_rr = { "rr", choose };
+const struct sched_policy sched_policy_rr = {
+	.name = "rr",
+	.choose = round_robin,
+};

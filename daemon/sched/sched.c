@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/sched/internal.h"
+#include "daemon/sched/policy.h"
 
-#define DEFAULT_WEIGHT	100
 #define MAX_WEIGHT	10000
 #define NOT_QUEUED	(~0u)
 
@@ -21,40 +20,95 @@
 /* A pick that found nothing is repeated after this, as time itself decides. */
 #define STUCK_NS	100000
 
-static const struct sched_policy *const policies[] = {
-	&sched_policy_eft, &sched_policy_rr,
-};
+#define POLICY_ADDRESS(c_name, name) &sched_policy_##c_name,
+static const struct sched_policy *const policies[] = { SCHED_POLICIES(POLICY_ADDRESS) };
+#undef POLICY_ADDRESS
+
+static const struct sched_policy *policy_find(const char *name)
+{
+	if (!name)
+		return policies[0];
+	for (unsigned int i = 0; i < sizeof(policies) / sizeof(policies[0]); i++)
+		if (!strcmp(policies[i]->name, name))
+			return policies[i];
+	return NULL;
+}
+
+static void policy_leave(struct sched *s)
+{
+	if (s->policy && s->policy->leave)
+		s->policy->leave(s);
+	free(s->policy_state);
+	s->policy_state = NULL;
+}
+
+int sched_policy_set(struct sched *s, const char *name)
+{
+	const struct sched_policy *policy = policy_find(name);
+	void *state = NULL;
+
+	if (!policy)
+		return -EINVAL;
+	if (policy == s->policy)
+		return 0;
+	if (policy->state_bytes) {
+		state = calloc(1, policy->state_bytes);
+		if (!state)
+			return -ENOMEM;
+	}
+	policy_leave(s);
+	s->policy = policy;
+	s->policy_state = state;
+	s->stuck = false;
+	return 0;
+}
+
+const char *sched_policy_name(const struct sched *s)
+{
+	return s->policy->name;
+}
+
+
+void sched_context_gone(struct sched *s, uint32_t context)
+{
+	if (s->policy->context_gone)
+		s->policy->context_gone(s, context);
+}
 
 struct sched *sched_create(const struct sched_params *params)
 {
-	const struct sched_policy *policy = policies[0];
 	struct sched *s;
+	int err;
 
-	if (params->policy) {
-		policy = NULL;
-		for (unsigned int i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
-			if (!strcmp(policies[i]->name, params->policy))
-				policy = policies[i];
-		}
-		if (!policy) {
-			errno = EINVAL;
-			return NULL;
-		}
-	}
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return NULL;
-	s->policy = policy;
+	err = sched_policy_set(s, params->policy);
+	if (err) {
+		free(s);
+		errno = -err;
+		return NULL;
+	}
 	s->ops = params->ops;
 	s->arg = params->arg;
 	s->bucket_mask = 255;
 	s->flow_limit = 256;
+	s->tree_version = 1;
+	s->wake_ns = UINT64_MAX;
 	s->buckets = calloc(s->bucket_mask + 1, sizeof(*s->buckets));
 	if (!s->buckets) {
+		policy_leave(s);
 		free(s);
 		return NULL;
 	}
 	return s;
+}
+
+static void flow_free(struct sched_flow *f)
+{
+	free(f->tasks);
+	free(f->cap);
+	free(f);
 }
 
 void sched_destroy(struct sched *s)
@@ -66,16 +120,16 @@ void sched_destroy(struct sched *s)
 			struct sched_flow *f = s->buckets[i];
 
 			s->buckets[i] = f->hash_next;
-			free(f->tasks);
-			free(f);
+			flow_free(f);
 		}
 	}
+	policy_leave(s);
 	for (uint32_t i = 0; i < s->nr_devices; i++)
-		free(s->devices[i].until);
+		free(s->devices[i].lane);
 	free(s->devices);
 	free(s->active);
 	free(s->buckets);
-	free(s->model.records);
+	model_free(&s->model);
 	free(s);
 }
 
@@ -99,13 +153,12 @@ int sched_device_set(struct sched *s, uint32_t device, uint32_t lanes)
 	}
 	d = &s->devices[device];
 	if (lanes > d->lanes_size) {
-		uint64_t *until = realloc(d->until, lanes * sizeof(*until));
+		struct sched_lane *lane = realloc(d->lane, lanes * sizeof(*lane));
 
-		if (!until)
+		if (!lane)
 			return -ENOMEM;
-		memset(until + d->lanes_size, 0,
-		       (lanes - d->lanes_size) * sizeof(*until));
-		d->until = until;
+		memset(lane + d->lanes_size, 0, (lanes - d->lanes_size) * sizeof(*lane));
+		d->lane = lane;
 		d->lanes_size = lanes;
 	}
 	/* It may have fewer lanes than it runs tasks, for a while. */
@@ -122,19 +175,21 @@ static void lane_take(struct sched *s, struct graph_node *n, uint64_t until)
 	uint32_t lane = 0;
 
 	/* There is one: fewer are busy than there are lanes. */
-	while (d->until[lane])
+	while (d->lane[lane].until)
 		lane++;
-	d->until[lane] = until ? until : 1;
+	d->lane[lane].until = until ? until : 1;
+	d->lane[lane].flow = n->sched.flow;
 	d->busy++;
 	s->idle_lanes--;
 	n->sched.lane = lane;
 }
 
-static void lane_give(struct sched *s, struct graph_node *n)
+static void lane_give(struct sched *s, struct graph_node *n, uint64_t run_ns)
 {
 	struct sched_device *d = &s->devices[n->device];
 
-	d->until[n->sched.lane] = 0;
+	d->lane[n->sched.lane].until = 0;
+	d->given_ns += run_ns;
 	d->busy--;
 	s->idle_lanes += d->busy < d->lanes;
 }
@@ -156,14 +211,17 @@ static void sweep_flows(struct sched *s)
 		while (*p) {
 			struct sched_flow *f = *p;
 
-			if (f->used || f->running || f->vtime > s->vtime ||
-			    (f->weight != DEFAULT_WEIGHT && s->round - f->told <= SCHED_ROUNDS)) {
+			if (f->used || f->running || f->blocked || f->children ||
+			    f->vtime > s->vtime ||
+			    ((f->weight != DEFAULT_WEIGHT || f->cap) &&
+			     s->round - f->told <= SCHED_ROUNDS)) {
 				p = &f->hash_next;
 				continue;
 			}
 			*p = f->hash_next;
-			free(f->tasks);
-			free(f);
+			if (f->parent)
+				f->parent->children--;
+			flow_free(f);
 			s->nr_flows--;
 		}
 	}
@@ -183,19 +241,18 @@ static struct sched_flow *flow_find(const struct sched *s, uint64_t tenant)
 	return f;
 }
 
-static struct sched_flow *flow_get(struct sched *s, uint64_t tenant)
+static __attribute__((cold, noinline)) struct sched_flow *flow_new(struct sched *s,
+								    uint64_t tenant)
 {
-	struct sched_flow *f = flow_find(s, tenant);
+	struct sched_tenant t = { .id = tenant, .weight = DEFAULT_WEIGHT, .max_ns = SCHED_NO_MAX };
+	struct sched_flow *f;
 
-	if (f) {
-		s->last_flow = f;
-		return f;
-	}
 	if (s->nr_flows >= s->flow_limit)
 		sweep_flows(s);
-	f = calloc(1, sizeof(*f));
+	f = aligned_alloc(_Alignof(struct sched_flow), sizeof(*f));
 	if (!f)
 		return NULL;
+	memset(f, 0, sizeof(*f));
 	f->tenant = tenant;
 	f->weight = DEFAULT_WEIGHT;
 	f->active = NOT_QUEUED;
@@ -203,27 +260,52 @@ static struct sched_flow *flow_get(struct sched *s, uint64_t tenant)
 	f->hash_next = s->buckets[bucket_of(s, tenant)];
 	s->buckets[bucket_of(s, tenant)] = f;
 	s->nr_flows++;
+	if (s->ops.tenant && s->ops.tenant(s->arg, &t) && t.weight && t.weight <= MAX_WEIGHT &&
+	    (t.max_ns == SCHED_NO_MAX || t.period_ns))
+		share_set(s, f, &t);
 	s->last_flow = f;
 	return f;
 }
 
-int sched_tenant_weight(struct sched *s, uint64_t tenant, uint32_t weight)
+struct sched_flow *flow_get(struct sched *s, uint64_t tenant)
+{
+	struct sched_flow *f = flow_find(s, tenant);
+
+	if (__builtin_expect(!f, 0))
+		return flow_new(s, tenant);
+	s->last_flow = f;
+	return f;
+}
+
+int sched_tenant_set(struct sched *s, const struct sched_tenant *t)
 {
 	struct sched_flow *f;
 
-	if (!weight || weight > MAX_WEIGHT)
+	if (!t->id || t->id == t->parent || !t->weight || t->weight > MAX_WEIGHT ||
+	    (t->max_ns != SCHED_NO_MAX && !t->period_ns))
 		return -EINVAL;
-	/* Of all tenants that there are few have tasks or a weight. */
-	f = flow_find(s, tenant);
-	if (!f && weight == DEFAULT_WEIGHT)
+	/* Of all tenants that there are few have tasks or a limit; the rest is asked for. */
+	f = flow_find(s, t->id);
+	if (!f && t->weight == DEFAULT_WEIGHT && t->max_ns == SCHED_NO_MAX &&
+	    (s->ops.tenant || !t->parent))
 		return 0;
 	if (!f)
-		f = flow_get(s, tenant);
-	if (!f)
-		return -ENOMEM;
-	f->weight = weight;
-	f->told = s->round;
-	return 0;
+		f = flow_get(s, t->id);
+	return f ? share_set(s, f, t) : -ENOMEM;
+}
+
+int sched_tenant_weight(struct sched *s, uint64_t tenant, uint32_t weight)
+{
+	struct sched_flow *f = flow_find(s, tenant);
+	struct sched_tenant t = { .id = tenant, .weight = weight, .max_ns = SCHED_NO_MAX };
+
+	if (f && f->parent)
+		t.parent = f->parent->tenant;
+	if (f && f->cap) {
+		t.max_ns = f->cap->max_ns;
+		t.period_ns = f->cap->period_ns;
+	}
+	return sched_tenant_set(s, &t);
 }
 
 void sched_round(struct sched *s)
@@ -239,9 +321,11 @@ uint64_t sched_tenant_device_ns(const struct sched *s, uint64_t tenant)
 }
 
 /* Device time in virtual time; a weight of 256 makes them equal. */
-static uint64_t virtual_ns(const struct sched_flow *f, uint64_t ns)
+static inline uint64_t virtual_ns(struct sched *s, struct sched_flow *f, uint64_t ns)
 {
-	return ns * 256 / f->weight;
+	if (__builtin_expect(f->scaled != s->tree_version, 0))
+		share_rescale(s, f);
+	return (uint64_t)((__uint128_t)ns * f->scale >> SCALE_BITS);
 }
 
 /* @f has used what it was charged: where nobody is left, all begin anew. */
@@ -258,8 +342,8 @@ static void flow_settled(struct sched *s, const struct sched_flow *f)
 
 static bool task_before(const struct graph_node *a, const struct graph_node *b)
 {
-	if (a->d.priority != b->d.priority)
-		return a->d.priority < b->d.priority;
+	if (a->sched.due != b->sched.due)
+		return a->sched.due < b->sched.due;
 	return a->seq < b->seq;
 }
 
@@ -397,14 +481,33 @@ static void flow_changed(struct sched *s, struct sched_flow *f)
 /* ------------------------------------------------------------------ */
 /* Calls                                                               */
 
+static void told_time(struct sched *s, uint64_t now_ns)
+{
+	if (s->now_ns < now_ns)
+		s->now_ns = now_ns;
+}
+
+/* Those that are pushed together keep their order: about a millisecond is nothing. */
+static uint64_t due(const struct graph_node *n, uint64_t now_ns)
+{
+	int step = n->d.priority < -20 ? 0 : n->d.priority > 19 ? 39 : n->d.priority + 20;
+	uint64_t at = (now_ns >> 20) + (uint64_t)step * (SCHED_AGE_NS >> 20);
+
+	if (n->d.deadline_ns && n->d.deadline_ns >> 20 < at)
+		return n->d.deadline_ns >> 20;
+	return at;
+}
+
 int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)
 {
 	struct sched_flow *f = flow_get(s, node->d.tenant);
 
 	if (!f || !task_room(f) || !flow_room(s))
 		return -ENOMEM;
+	told_time(s, now_ns);
 	node->sched.flow = f;
 	node->sched.push_ns = now_ns;
+	node->sched.due = due(node, now_ns);
 	task_up(f, f->used++, node);
 	s->queued++;
 	s->stuck = false;
@@ -412,6 +515,12 @@ int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)
 		flow_changed(s, f);
 		return 0;
 	}
+	if (f->blocked)
+		return 0;
+	if (f->parent && !f->counted)
+		share_count(s, f);
+	if (f->busy_children)
+		s->tree_version++;
 	if (!f->running && f->vtime < s->vtime)
 		f->vtime = s->vtime;
 	flow_activate(s, f);
@@ -429,6 +538,20 @@ void sched_remove(struct sched *s, struct graph_node *node)
 	s->queued--;
 	s->stuck = false;
 	flow_changed(s, f);
+	if (f->counted)
+		share_uncount(s, f);
+}
+
+uint32_t sched_choose(struct sched *s, struct graph_node *node, uint64_t now_ns)
+{
+	struct sched_flow *before = node->sched.flow;
+	uint32_t device = SCHED_NO_DEVICE;
+
+	node->sched.flow = before ? before : flow_get(s, node->d.tenant);
+	if (node->sched.flow)
+		device = s->policy->choose(s, node, now_ns);
+	node->sched.flow = before;
+	return device;
 }
 
 /* The first task of @f that finds a device, which is set. */
@@ -457,13 +580,95 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 	return n;
 }
 
+/* Its size is new here; others may tell. */
+static __attribute__((cold)) uint64_t forecast_ns(struct sched *s, struct graph_node *n)
+{
+	uint32_t confidence;
+
+	return model_forecast_ns(&s->model, model_id(task_kind(n), n->device), sched_work(n),
+				 &confidence);
+}
+
+/* ------------------------------------------------------------------ */
+/* Those whose maximum is used up                                      */
+
+/* Whether @f has to wait for a period to come. */
+static __attribute__((cold)) bool flow_block(struct sched *s, struct sched_flow *f)
+{
+	uint64_t until = cap_until(s, f);
+
+	if (until <= s->now_ns)
+		return false;
+	f->blocked = true;
+	f->blocked_until = until;
+	f->blocked_next = s->blocked;
+	s->blocked = f;
+	if (until < s->wake_ns)
+		s->wake_ns = until;
+	return true;
+}
+
+static __attribute__((cold)) void wake(struct sched *s, uint64_t now_ns)
+{
+	struct sched_flow **p = &s->blocked;
+
+	s->wake_ns = UINT64_MAX;
+	while (*p) {
+		struct sched_flow *f = *p;
+
+		if (f->blocked_until > now_ns || (f->used && !flow_room(s))) {
+			if (f->blocked_until < s->wake_ns)
+				s->wake_ns = f->blocked_until;
+			p = &f->blocked_next;
+			continue;
+		}
+		*p = f->blocked_next;
+		f->blocked = false;
+		s->stuck = false;
+		/* What it missed meanwhile was not its own. */
+		if (f->vtime < s->vtime)
+			f->vtime = s->vtime;
+		if (f->used)
+			flow_activate(s, f);
+	}
+}
+
+void sched_wake_all(struct sched *s)
+{
+	wake(s, UINT64_MAX);
+}
+
+uint64_t sched_next_wake(const struct sched *s)
+{
+	/* Whose tasks are gone waits for nothing: nobody would call sched_pick(). */
+	return s->queued ? s->wake_ns : UINT64_MAX;
+}
+
+bool sched_may_skip(struct sched *s, uint64_t tenant)
+{
+	const struct sched_flow *f;
+
+	if (!sched_is_idle(s))
+		return false;
+	if (__builtin_expect(!s->capped, 1))
+		return true;
+	f = flow_get(s, tenant);
+	return f && !f->capped;
+}
+
+/* ------------------------------------------------------------------ */
+
 struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 {
 	struct graph_node *n = NULL;
 	struct sched_flow *f = NULL;
-	uint32_t all = s->nr_active, tried = 0;
+	uint32_t all, tried = 0;
 	uint64_t predicted;
 
+	told_time(s, now_ns);
+	if (__builtin_expect(now_ns >= s->wake_ns, 0))
+		wake(s, now_ns);
+	all = s->nr_active;
 	if (!s->queued || !s->idle_lanes ||
 	    (s->stuck && now_ns - s->stuck_ns < STUCK_NS))
 		return NULL;
@@ -473,7 +678,7 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 	 */
 	while (s->nr_active) {
 		f = s->active[0];
-		n = pick_from(s, f, now_ns);
+		n = f->capped && flow_block(s, f) ? NULL : pick_from(s, f, now_ns);
 		if (n)
 			break;
 		flow_deactivate(s, f);
@@ -482,12 +687,16 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 	}
 	if (n) {
 		predicted = model_predict_ns(&s->model, model_id(task_kind(n), n->device));
+		if (__builtin_expect(!predicted, 0))
+			predicted = forecast_ns(s, n);
 		n->sched.predicted_ns = predicted;
 		predicted = predicted ? predicted : GUESS_NS;
 		if (s->vtime < f->vtime)
 			s->vtime = f->vtime;
-		n->sched.charged = virtual_ns(f, predicted);
+		n->sched.charged = virtual_ns(s, f, predicted);
 		f->vtime += n->sched.charged;
+		if (f->capped)
+			cap_charge(s, f, predicted, 0);
 		f->running++;
 		s->queued--;
 		s->running++;
@@ -500,7 +709,8 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 	}
 	/* The lowest of those places is the latest one, so go upwards. */
 	for (uint32_t i = all - tried; i < all; i++)
-		flow_activate(s, s->active[i]);
+		if (!s->active[i]->blocked)
+			flow_activate(s, s->active[i]);
 	return n;
 }
 
@@ -509,17 +719,22 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 {
 	struct sched_flow *f = node->sched.flow;
 
-	lane_give(s, node);
+	lane_give(s, node, run_ns);
 	/* Replace what was charged at the pick by what it was. */
-	f->vtime += virtual_ns(f, run_ns) - node->sched.charged;
+	f->vtime += virtual_ns(s, f, run_ns) - node->sched.charged;
 	f->device_ns += run_ns;
+	if (f->capped)
+		cap_charge(s, f, run_ns, node->sched.predicted_ns ? node->sched.predicted_ns :
+							       GUESS_NS);
 	f->running--;
 	s->running--;
 	node->sched.flow = NULL;
 	flow_changed(s, f);
 	flow_settled(s, f);
+	if (f->counted || f->busy_children)
+		share_uncount(s, f);
 	if (learn)
-		model_observe(&s->model, model_id(task_kind(node), node->device), run_ns);
+		model_observe(&s->model, model_id(task_kind(node), node->device), node, run_ns);
 	s->stuck = false;
 }
 
@@ -534,13 +749,15 @@ void sched_charge(struct sched *s, struct graph_node *node, uint32_t device, uin
 			f->vtime = s->vtime;
 		if (s->vtime < f->vtime)
 			s->vtime = f->vtime;
-		f->vtime += virtual_ns(f, run_ns);
+		f->vtime += virtual_ns(s, f, run_ns);
 		f->device_ns += run_ns;
+		if (f->capped)
+			cap_charge(s, f, run_ns, 0);
 		flow_changed(s, f);
 		flow_settled(s, f);
 	}
 	if (learn)
-		model_observe(&s->model, model_id(task_kind(node), device), run_ns);
+		model_observe(&s->model, model_id(task_kind(node), device), node, run_ns);
 }
 
 uint32_t sched_queued(const struct sched *s)

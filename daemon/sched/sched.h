@@ -13,14 +13,21 @@
  * and finish (by measurement); the least virtual time goes first.  A tenant
  * that was idle starts at the present virtual time, so idling saves nothing.
  * If its first tasks find no device, others' may use what would stand idle.
- * Inside a tenant: lower priority value first, then submission order.
+ * Tenants form a tree: weights share what the parent gets, and a maximum of device time
+ * per period holds for all below (share.c).
  *
- * WHERE: the policy's matter.  "eft": the device that would finish the task
- * earliest, by what is queued there, the data to be moved and the learnt run
- * time; devices whose time is unknown are tried first.  "rr": round robin.
+ * Inside a tenant: each task is due some time after it was pushed, which is longer the
+ * higher its priority value, and at its deadline at the latest; what is due first goes
+ * first, then submission order.  So a better priority is SCHED_AGE_NS of waiting for each
+ * step, and nobody waits for ever.
+ *
+ * WHERE: the policy's matter (policies.h).  "eft", the default: the device that would
+ * finish the task earliest, by what is queued there, the data to be moved and the learnt
+ * run time; devices whose time is unknown are tried first.
  *
  * HOW LONG: learnt for each (kernel, device, size class); a size class is a
- * power of two of work items.
+ * power of two of work items.  Single runs that are far too long are left out.  Sizes
+ * never seen are predicted from those that were, if these lie on a curve.
  */
 #ifndef ARAXD_SCHED_H
 #define ARAXD_SCHED_H
@@ -34,22 +41,51 @@
 #define SCHED_MIN_RUNS		3	/* fewer observations predict nothing */
 #define SCHED_NO_DEVICE		(~0u)
 
+/* Of waiting make up for one step of priority. */
+#define SCHED_AGE_NS		(96ull << 20)
+#define SCHED_NO_MAX		UINT64_MAX
+
 struct sched;
+
+/**
+ * struct sched_tenant - a tenant's part of device time
+ * @parent:	tenant above it; 0: none
+ * @weight:	1..10000, among those with the same parent
+ * @max_ns, @period_ns: it and all below spend at most @max_ns in each period, on all
+ *		devices together; SCHED_NO_MAX: no limit
+ */
+struct sched_tenant {
+	uint64_t id;
+	uint64_t parent;
+	uint32_t weight;
+	uint64_t max_ns, period_ns;
+};
 
 /**
  * struct sched_ops - what the scheduler asks of others; each may be NULL
  * @can_run:	whether @device has an implementation of the task (NULL: all do)
  * @transfer_ns: time to make the task's data valid on @device (NULL: 0)
+ * @resident_bytes: how many bytes of the task's ranges are valid on @device (NULL: the
+ *		policies that follow the data take turns)
+ * @transfer_min_ns, @transfer_max_ns: like @transfer_ns, but as if each piece came from
+ *		the one of the places that hold it with the fastest or slowest link
+ *		(NULL: @transfer_ns)
+ * @tenant:	@t->id has its first task for long: fill in the rest; false: nothing is
+ *		known of it (NULL: all weights are equal until sched_tenant_set())
  */
 struct sched_ops {
 	bool (*can_run)(void *arg, const struct graph_node *node, uint32_t device);
 	uint64_t (*transfer_ns)(void *arg, const struct graph_node *node,
 				uint32_t device);
+	uint64_t (*resident_bytes)(void *arg, const struct graph_node *node, uint32_t device);
+	uint64_t (*transfer_min_ns)(void *arg, const struct graph_node *node, uint32_t device);
+	uint64_t (*transfer_max_ns)(void *arg, const struct graph_node *node, uint32_t device);
+	bool (*tenant)(void *arg, struct sched_tenant *t);
 };
 
 /**
  * struct sched_params - how to make a scheduler
- * @policy:	"eft" (also if NULL) or "rr"
+ * @policy:	a name of policies.h; NULL: the first one
  * @ops, @arg:	hooks and their first argument
  */
 struct sched_params {
@@ -62,6 +98,19 @@ struct sched_params {
 struct sched *sched_create(const struct sched_params *params);
 void sched_destroy(struct sched *s);
 
+/* Another policy, from the next pick on; what runs is left alone.  -EINVAL, -ENOMEM. */
+int sched_policy_set(struct sched *s, const char *name);
+const char *sched_policy_name(const struct sched *s);
+
+/*
+ * Where the policy would have @node, a task that was pushed or is about to be, run now;
+ * SCHED_NO_DEVICE: it would wait.  Takes no lane; a turn counts as taken.
+ */
+uint32_t sched_choose(struct sched *s, struct graph_node *node, uint64_t now_ns);
+
+/* A client has left: its context may be forgotten, and its number given to another. */
+void sched_context_gone(struct sched *s, uint32_t context);
+
 /**
  * sched_device_set - add a device or change it
  * @device: index, below SCHED_MAX_DEVICES
@@ -71,14 +120,30 @@ void sched_destroy(struct sched *s);
  */
 int sched_device_set(struct sched *s, uint32_t device, uint32_t lanes);
 
-/*
- * @weight: 1..10000, 100 unless set.  0, -EINVAL or -ENOMEM.  It holds while it is told
- * again: a tenant without tasks is forgotten when it was not for SCHED_ROUNDS rounds.
+/**
+ * sched_tenant_set - tell what part of device time a tenant may have
+ *
+ * 0, -EINVAL or -ENOMEM.  It holds while it is told again: a tenant without tasks is
+ * forgotten when it was not for SCHED_ROUNDS rounds.
  */
+int sched_tenant_set(struct sched *s, const struct sched_tenant *t);
+/* Its weight alone. */
 int sched_tenant_weight(struct sched *s, uint64_t tenant, uint32_t weight);
 #define SCHED_ROUNDS	100
 /* Ends a round. */
 void sched_round(struct sched *s);
+
+/*
+ * When a tenant that has used up its maximum may go on: call sched_pick() then.
+ * UINT64_MAX: nobody waits for that.
+ */
+uint64_t sched_next_wake(const struct sched *s);
+
+/*
+ * Whether a task of @tenant may run past the queue: nothing is queued or running, and it
+ * has no maximum to keep.
+ */
+bool sched_may_skip(struct sched *s, uint64_t tenant);
 
 /* The tenant's device time so far, and its virtual time; 0 if unknown. */
 uint64_t sched_tenant_device_ns(const struct sched *s, uint64_t tenant);
@@ -129,6 +194,8 @@ static inline bool sched_is_idle(const struct sched *s)
 
 /* A task's work: work items of a launch, bytes of a copy or fill; at least 1. */
 uint64_t sched_work(const struct graph_node *node);
+/* Bytes of its ranges. */
+uint64_t sched_bytes(const struct graph_node *node);
 
 /**
  * struct sched_estimate - what is known about a run time
@@ -149,14 +216,53 @@ struct sched_estimate {
  */
 #define SCHED_MAX_RECORDS	65536
 
-
 uint64_t sched_kernel_key(const struct graph_node *node);
 struct sched_estimate sched_estimate(struct sched *s, uint64_t kernel,
 				     uint32_t device, uint64_t work);
 uint64_t sched_predict_ns(struct sched *s, uint64_t kernel,
 			  uint32_t device, uint64_t work);
+
+/**
+ * struct sched_forecast - the same, for sizes without a history too
+ * @ns:		0: nothing is known
+ * @runs:	observations of this very size class
+ * @confidence:	0 to 1000
+ * @regression:	from other sizes
+ */
+struct sched_forecast {
+	uint64_t ns;
+	uint32_t runs;
+	uint32_t confidence;
+	bool regression;
+};
+
+/* A forecast to act on: else a device is tried. */
+#define SCHED_CONFIDENT	500
+
+struct sched_forecast sched_forecast(struct sched *s, uint64_t kernel, uint32_t device,
+				     uint64_t work);
 void sched_observe(struct sched *s, uint64_t kernel, uint32_t device,
 		   uint64_t work, uint64_t ns);
+
+/**
+ * struct sched_known - what was learnt of one size class, to be kept
+ * @day:	of the latest run, days since 1970; 0: since it was imported
+ */
+struct sched_known {
+	uint64_t kernel;
+	uint32_t device;
+	uint32_t runs;
+	uint64_t ns, max_ns;
+	double work, deviation;
+	uint32_t day;
+};
+
+/* Whether there is anything that sched_export() has not given yet. */
+bool sched_has_news(const struct sched *s);
+/* All that is known; @nr entries, for the caller to free.  NULL: nothing, or no memory. */
+struct sched_known *sched_export(struct sched *s, size_t *nr);
+/* Before the first run of its kind; else nothing happens.  What is known may be wrong now. */
+void sched_import(struct sched *s, const struct sched_known *k);
 
 /**
  * sched_is_short - may the poller run this task itself?

@@ -7,11 +7,17 @@ _arax()
 	local cur=${COMP_WORDS[COMP_CWORD]} words='' i
 
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		words='devices info kernels run ps kill tenant trace bench sim --help --version'
+		words='devices info kernels models run ps kill tenant trace bench sim --help --version'
 	else
 		case ${COMP_WORDS[1]} in
 		devices|info|kernels|ps)
 			words='--json --help' ;;
+		models)
+			if [[ ${COMP_WORDS[COMP_CWORD-1]} == --@(file|plot) ]]; then
+				mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+				return
+			fi
+			words='--json --plot --file --help' ;;
 		bench)
 			words='null depth sleep handover stream starpu simscale elastic grcuda-sim --link --json --help' ;;
 		trace)

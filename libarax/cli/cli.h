@@ -22,8 +22,8 @@ struct command {
 	int (*run)(const struct command *self, int argc, char **argv);
 };
 
-extern const struct command cmd_bench, cmd_devices, cmd_info, cmd_kernels, cmd_kill, cmd_ps,
-	cmd_run, cmd_sim, cmd_tenant, cmd_trace;
+extern const struct command cmd_bench, cmd_devices, cmd_info, cmd_kernels, cmd_kill, cmd_models,
+	cmd_ps, cmd_run, cmd_sim, cmd_tenant, cmd_trace;
 
 /* main.c */
 

@@ -10,8 +10,8 @@
 #include "cli.h"
 
 static const struct command *const commands[] = {
-	&cmd_devices, &cmd_info, &cmd_kernels, &cmd_run, &cmd_ps, &cmd_kill, &cmd_tenant,
-	&cmd_trace, &cmd_bench, &cmd_sim,
+	&cmd_devices, &cmd_info, &cmd_kernels, &cmd_models, &cmd_run, &cmd_ps, &cmd_kill,
+	&cmd_tenant, &cmd_trace, &cmd_bench, &cmd_sim,
 };
 
 #define NR_COMMANDS	(sizeof(commands) / sizeof(commands[0]))

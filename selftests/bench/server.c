@@ -107,6 +107,8 @@ static void run_araxd(void *arg)
 	const char *user = getenv("ARAX_BENCH_ARAXD");
 	int out;
 
+	/* What an earlier one learnt is none of this one's. */
+	setenv("XDG_STATE_HOME", e->server->dir, 1);
 	/* It has workers to end: the default of a child is harsher. */
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	build_path(araxd, sizeof(araxd), "bin/araxd");

@@ -16,6 +16,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
+export XDG_STATE_HOME=$work
 mkdir "$work/kernels"
 cp build/lib/arax/kernels/arax-std.* "$tests"/kernels/systest.* "$work/kernels/"
 chmod -R go-w "$work"

@@ -59,6 +59,7 @@ START_TEST(every_key)
 		"log { level = debug  format = \"plain\" }\n"
 		"link { kind = broker socket = \"/run/x.sock\" socket_mode = 0600 max_clients = 7 }\n"
 		"loop { poll_us = 1 inline_us = 2 }\n"
+		"sched { policy = \"minmin-transfer-time\" models = \"/m.json\" }\n"
 		"cpu { enable = false groups = { \"0-1\", \"2,5-6\" } }\n"
 		"kernels { path = { \"/a\", \"/b\" } }\n"
 		"worker { program = \"/w\" memory = \"3M\" timeout_ms = 4 idle_s = 5 max = 6 }\n"
@@ -76,6 +77,8 @@ START_TEST(every_key)
 	ck_assert_uint_eq(c.link.max_clients, 7);
 	ck_assert_uint_eq(c.loop.poll_us, 1);
 	ck_assert_uint_eq(c.loop.inline_us, 2);
+	ck_assert_str_eq(c.sched.policy, "minmin-transfer-time");
+	ck_assert_str_eq(c.sched.models, "/m.json");
 	ck_assert(!c.cpu.enable);
 	ck_assert_uint_eq(c.cpu.groups.count, 2);
 	ck_assert_str_eq(c.cpu.groups.items[1], "2,5-6");
@@ -116,6 +119,8 @@ static const struct {
 	{ "log { level = loud }", "x.conf:1: level = \"loud\": must be one of err, warning" },
 	{ "log { format = xml }", "must be one of auto, journal, time, plain" },
 	{ "link { kind = usb }", "must be one of auto, kernel, broker" },
+	{ "sched {\n policy = best }", "x.conf:2: policy = \"best\": must be one of eft, fair" },
+	{ "sched { models = rel }", "must be an absolute path or none" },
 	{ "link { socket = \"rel\" }", "must be an absolute path" },
 	{ "link { socket_mode = 01000 }", "socket_mode = 512: must be 0 to 511" },
 	{ "link { max_clients = 0 }", "must be 1 to 65536" },

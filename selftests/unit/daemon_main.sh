@@ -7,6 +7,8 @@
 set -u
 araxd=${1:?usage: daemon_main.sh ARAXD}
 dir=$(mktemp -d)
+export XDG_STATE_HOME=$dir/state
+mkdir "$dir/state"
 sock=$dir/arax.sock
 n=0
 bad=0
@@ -28,9 +30,9 @@ ok() {	# STATUS NAME
 	fi
 }
 
-start() {
+start() {	# [OPTION...]
 	mkfifo "$dir/ready"
-	"$araxd" --user --socket "$sock" --ready-fd 7 7>"$dir/ready" 2>"$dir/log" &
+	"$araxd" --user --socket "$sock" --ready-fd 7 "$@" 7>"$dir/ready" 2>"$dir/log" &
 	pid=$!
 	byte=$(timeout 20 head -c 1 "$dir/ready")
 	rm "$dir/ready"
@@ -96,6 +98,46 @@ ok $? "starts over a killed one's socket"
 stop INT
 [ "$status" = 0 ]
 ok $? "SIGINT ends it with 0"
+
+# A line of the log that a signal brings, in its own time.
+logs() {	# PATTERN
+	for _ in $(seq 100); do
+		grep -q "$1" "$dir/log" && return 0
+		sleep 0.1
+	done
+	return 1
+}
+
+mkdir -p "$dir/state/arax"
+echo '{"version": 1, "models": [{' >"$dir/state/arax/models.json"
+start
+stop TERM
+[ "$status" = 0 ] && grep -q 'learnt run times are not used.*models.json:' "$dir/log"
+ok $? "a damaged file of run times is told, and no obstacle"
+cat >"$dir/state/arax/models.json" <<-'END'
+	{"version": 1, "models": [{"kernel": "gone", "abi": "0123456789abcdef", "device": "gpu9",
+	"backend": "none", "units": 3, "sizes": [
+	{"work": 5.0, "ns": 5, "deviation": 0.0, "max_ns": 5, "runs": 5, "day": 100000}]}]}
+END
+start
+logs 'learnt run times loaded.*of_others=1'
+ok $? "learnt run times are loaded, those of others too"
+stop TERM
+
+echo 'sched { policy = static }' >"$dir/conf"
+chmod 600 "$dir/conf"
+start --config "$dir/conf"
+echo 'sched { policy = stream-aware }' >"$dir/conf"
+kill -HUP "$pid"
+logs 'policy changed.*stream-aware'
+ok $? "SIGHUP changes the scheduling policy"
+echo 'sched { policy = best }' >"$dir/conf"
+kill -HUP "$pid"
+logs 'old configuration stays.*must be one of eft'
+ok $? "a wrong configuration changes nothing"
+stop TERM
+[ "$status" = 0 ]
+ok $? "and it goes on"
 
 echo "1..$n"
 exit $bad

@@ -13,7 +13,7 @@ n=0
 failed=0
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-export XDG_RUNTIME_DIR=$tmp
+export XDG_RUNTIME_DIR=$tmp XDG_STATE_HOME=$tmp
 
 is() { # STATUS WHAT COMMAND...: exit status, and no silence on failure
 	local want=$1 what=$2 status
@@ -45,7 +45,7 @@ is 2 'no command' $arax
 is 2 'an unknown command' $arax nonsense
 is 0 'help' $arax --help
 is 0 'version' $arax --version
-for c in devices info kernels run ps kill tenant trace; do
+for c in devices info kernels models run ps kill tenant trace; do
 	is 0 "$c --help" $arax $c --help
 	says "usage: arax $c" "$c --help shows its usage"
 	is 2 "$c with a wrong option" $arax $c --nonsense
@@ -128,6 +128,22 @@ for c in devices kernels ps 'kill 1' 'tenant show' 'tenant show /' 'tenant set /
 done
 ARAX_LINK=broker:$(printf '%0200d' 0) is 1 'a socket path too long' $arax info
 ARAX_LINK=broker:$tmp/none is 1 'run starts no daemon other than the one asked for' $arax run true
+
+models=selftests/fuzz/corpus/models/every
+is 0 'models' $arax models --file $models
+says 'vadd' 'shows a kernel'
+says '900 ns' 'and its time'
+is 0 'models --json' $arax models --json --file $models
+says '"runs": 70' 'is what the file says'
+is 0 'models --plot' $arax models --file $models --plot "$tmp/plot.svg"
+is 0 'the plot has its points' grep -q '<circle' "$tmp/plot.svg"
+is 1 'models without a file' $arax models --file "$tmp/none.json"
+says 'araxd writes it' 'and why'
+echo '{"version": 9, "models": []}' >"$tmp/wrong.json"
+is 1 'models of another version' $arax models --file "$tmp/wrong.json"
+says 'of version 1' 'and says so'
+is 1 'a plot that has no place' $arax models --file $models --plot "$tmp/no/where.svg"
+is 2 '--plot wants a file' $arax models --plot
 
 if [ ! -x build/bin/araxd ]; then
 	echo "ok $((n + 1)) - with a daemon # SKIP there is no build/bin/araxd"
@@ -320,7 +336,7 @@ elif ! "${other[@]}" test -x $arax; then
 	echo "ok $((++n)) - administrators' commands for others # SKIP others can't run $arax"
 else
 	chmod 755 "$tmp"
-	: >"$tmp/empty.conf"
+	echo "sched { models = \"$tmp/models.json\" }" >"$tmp/empty.conf"
 	mkfifo "$tmp/ready"
 	exec 8<>"$tmp/ready"
 	build/bin/araxd --no-kernel --config "$tmp/empty.conf" --tenants "$tmp/all.d" \

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT
+/* Learnt run times across restarts: see models.h. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "daemon/dispatch/models.h"
+#include "daemon/dispatch/poller.h"
+#include "daemon/log.h"
+#include "daemon/sched/store.h"
+
+struct models {
+	struct poller *poller;
+	char *path;
+	struct store strange;	/* of kernels and devices that aren't here */
+	struct store out;	/* what the thread writes */
+	pthread_t writer;
+	bool writing;
+};
+
+/* Tasks that are no launches, by what they do. */
+static const struct {
+	uint32_t opcode;
+	const char *name;
+} plain[] = {
+	{ ARAX_OP_COPY, "(copy)" },
+	{ ARAX_OP_FILL, "(fill)" },
+};
+
+bool models_default_path(bool user, char *path, size_t len)
+{
+	const char *state = secure_getenv("XDG_STATE_HOME"), *home = secure_getenv("HOME");
+	size_t n;
+
+	if (!user)
+		return (size_t)snprintf(path, len, "/var/lib/arax/models.json") < len;
+	if (state && state[0] == '/')
+		return (size_t)snprintf(path, len, "%s/arax/models.json", state) < len;
+	if (!home || home[0] != '/')
+		return false;
+	/* The last folder is made by whoever writes the file. */
+	n = (size_t)snprintf(path, len, "%s/.local", home);
+	if (n < len)
+		mkdir(path, 0700);
+	n = (size_t)snprintf(path, len, "%s/.local/state", home);
+	if (n < len)
+		mkdir(path, 0700);
+	return (size_t)snprintf(path, len, "%s/.local/state/arax/models.json", home) < len;
+}
+
+static uint32_t today(void)
+{
+	return (uint32_t)(time(NULL) / 86400);
+}
+
+/* ------------------------------------------------------------------ */
+/* Names and numbers                                                   */
+
+static const struct kernel *kernel_by_id(const struct poller *p, uint32_t id)
+{
+	uint32_t i;
+
+	for (i = 0; id <= CORE_MAX_KERNELS && i < p->nr_links; i++)
+		if (p->links[i]->kernels[id])
+			return p->links[i]->kernels[id];
+	return NULL;
+}
+
+/* As sched_kernel_key(): of each link on which it is, or may come to be. */
+static void import_kernel(struct poller *p, const struct store_key *key, struct sched_known *k,
+			  bool *used)
+{
+	struct graph_node n = { 0 };
+	uint32_t i, id;
+
+	for (i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
+		if (strcmp(plain[i].name, key->kernel))
+			continue;
+		n.d.opcode = plain[i].opcode;
+		k->kernel = sched_kernel_key(&n);
+		sched_import(p->sched, k);
+		*used = true;
+	}
+	n.d.opcode = ARAX_OP_LAUNCH;
+	for (i = 0; i < p->nr_links; i++) {
+		for (id = 1; id <= CORE_MAX_KERNELS; id++) {
+			const struct kernel *known = p->links[i]->kernels[id];
+
+			if (!known || known->sig.abi.abi_hash != key->abi ||
+			    strncmp(known->sig.name, key->kernel, sizeof(key->kernel)))
+				continue;
+			n.d.kernel = id;
+			k->kernel = sched_kernel_key(&n);
+			sched_import(p->sched, k);
+			*used = true;
+			break;
+		}
+	}
+}
+
+static bool is_device(const struct device *dev, const struct store_key *key)
+{
+	return dev->info.units == key->units && !strcmp(dev->backend, key->backend) &&
+	       !strncmp(dev->info.name, key->device, sizeof(dev->info.name));
+}
+
+/* Whether it was of use. */
+static bool import(struct poller *p, const struct store_entry *e)
+{
+	struct sched_known k = {
+		.runs = e->runs, .ns = e->ns, .max_ns = e->max_ns, .work = e->work,
+		.deviation = e->deviation, .day = e->day,
+	};
+	bool used = false;
+	uint32_t i;
+
+	for (i = 0; i < p->nr_devs; i++) {
+		if (!is_device(p->devs[i].dev, &e->key))
+			continue;
+		k.device = i;
+		import_kernel(p, &e->key, &k, &used);
+	}
+	return used;
+}
+
+static bool name_of(const struct poller *p, const struct sched_known *k, struct store_key *key)
+{
+	const struct device *dev = k->device < p->nr_devs ? p->devs[k->device].dev : NULL;
+	uint32_t opcode = (uint32_t)(k->kernel >> 32) - 1, i;
+	const struct kernel *kernel;
+
+	if (!dev)
+		return false;
+	memset(key, 0, sizeof(*key));
+	snprintf(key->device, sizeof(key->device), "%.63s", dev->info.name);
+	snprintf(key->backend, sizeof(key->backend), "%s", dev->backend);
+	key->units = dev->info.units;
+	for (i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
+		if (plain[i].opcode == opcode) {
+			strcpy(key->kernel, plain[i].name);
+			return true;
+		}
+	kernel = opcode == ARAX_OP_LAUNCH ? kernel_by_id(p, (uint32_t)k->kernel) : NULL;
+	if (!kernel)
+		return false;
+	snprintf(key->kernel, sizeof(key->kernel), "%s", kernel->sig.name);
+	key->abi = kernel->sig.abi.abi_hash;
+	return true;
+}
+
+/* ------------------------------------------------------------------ */
+/* In and out                                                          */
+
+struct models *models_open(struct poller *p, const char *path)
+{
+	struct models *m = calloc(1, sizeof(*m));
+	uint32_t day = today();
+	char error[512];
+	struct store s;
+	size_t i;
+	int err;
+
+	if (!m)
+		return NULL;
+	m->poller = p;
+	m->path = strdup(path);
+	if (!m->path) {
+		free(m);
+		return NULL;
+	}
+	err = store_load(&s, path, error, sizeof(error));
+	if (err && err != -ENOENT && err != -ENOTDIR)
+		log_warn("learnt run times are not used", log_str("error", error));
+	if (err)
+		return m;
+	for (i = 0; i < s.count; i++) {
+		/* A clock that was wrong once must not keep it for ever. */
+		if (s.at[i].day > day)
+			s.at[i].day = day;
+		if (s.at[i].day + STORE_DAYS < day)
+			continue;
+		/* Kept at the front, in place. */
+		if (!import(p, &s.at[i]))
+			s.at[m->strange.count++] = s.at[i];
+	}
+	log_info("learnt run times loaded", log_str("file", path), log_u64("sizes", s.count),
+		 log_u64("of_others", m->strange.count));
+	m->strange.at = s.at;
+	return m;
+}
+
+/* Fills m->out; false: there is nothing new, or no memory. */
+static bool collect(struct models *m)
+{
+	struct sched_known *k;
+	size_t nr, i;
+
+	if (!sched_has_news(m->poller->sched))
+		return false;
+	k = sched_export(m->poller->sched, &nr);
+	m->out.at = k ? calloc(nr + m->strange.count + 1, sizeof(*m->out.at)) : NULL;
+	m->out.count = 0;
+	for (i = 0; m->out.at && i < nr; i++) {
+		struct store_entry *e = &m->out.at[m->out.count];
+
+		*e = (struct store_entry){
+			.work = k[i].work, .deviation = k[i].deviation, .ns = k[i].ns,
+			.max_ns = k[i].max_ns, .runs = k[i].runs,
+			.day = k[i].day ? k[i].day : today(),
+		};
+		m->out.count += name_of(m->poller, &k[i], &e->key);
+	}
+	free(k);
+	if (!m->out.at)
+		return false;
+	for (i = 0; i < m->strange.count && m->out.count < SCHED_MAX_RECORDS; i++)
+		m->out.at[m->out.count++] = m->strange.at[i];
+	return true;
+}
+
+static void write_out(struct models *m)
+{
+	int err = store_save(&m->out, m->path);
+
+	if (err)
+		log_warn("learnt run times can't be written", log_str("file", m->path),
+			 log_errno(err));
+	store_free(&m->out);
+}
+
+static void *writer_main(void *arg)
+{
+	write_out(arg);
+	return NULL;
+}
+
+static void join_writer(struct models *m)
+{
+	if (m->writing)
+		pthread_join(m->writer, NULL);
+	m->writing = false;
+}
+
+void models_save(struct models *m)
+{
+	/* Long done: this is called once in minutes. */
+	join_writer(m);
+	if (!collect(m))
+		return;
+	m->writing = !pthread_create(&m->writer, NULL, writer_main, m);
+	if (!m->writing)
+		store_free(&m->out);
+}
+
+void models_close(struct models *m)
+{
+	if (!m)
+		return;
+	join_writer(m);
+	if (collect(m))
+		write_out(m);
+	store_free(&m->strange);
+	free(m->path);
+	free(m);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * policy.h - what a policy is: WHERE a task runs
+ *
+ * Whose task is next is decided already (sched.c).  A policy is asked for one task
+ * at a time, and again at the next occasion if it lets the task wait.  It sees the
+ * scheduler's devices and models (internal.h) and the hooks in s->ops, any of which
+ * may be NULL.
+ */
+#ifndef ARAXD_SCHED_POLICY_H
+#define ARAXD_SCHED_POLICY_H
+
+#include "daemon/sched/internal.h"
+#include "daemon/sched/policies.h"
+
+/**
+ * struct sched_policy - where tasks run
+ * @state_bytes: of s->policy_state, which is zero when the policy takes over
+ * @choose:	returns a device that can_run() the task and is device_idle(), or
+ *		SCHED_NO_DEVICE: the task waits, and later ones are looked at
+ * @context_gone: a client has left.  May be NULL
+ * @leave:	another policy takes over, or the scheduler ends: free what the state
+ *		points to.  May be NULL
+ */
+struct sched_policy {
+	const char *name;
+	size_t state_bytes;
+	uint32_t (*choose)(struct sched *s, const struct graph_node *node, uint64_t now_ns);
+	void (*context_gone)(struct sched *s, uint32_t context);
+	void (*leave)(struct sched *s);
+};
+
+/* One declaration of all of them; the last one ends the list. */
+#define POLICY_NAMED(c_name, name) sched_policy_##c_name,
+extern const struct sched_policy SCHED_POLICIES(POLICY_NAMED) sched_policy_rr;
+#undef POLICY_NAMED
+
+/* policy_rr.c: the next device in turn; others fall back to it. */
+uint32_t round_robin(struct sched *s, const struct graph_node *node, uint64_t now_ns);
+
+/* data.c: whether more than a tenth of the task's bytes lie on @device */
+bool holds_enough(struct sched *s, const struct graph_node *node, uint32_t device);
+/*
+ * data.c: of the devices that hold enough, the one with the least @transfer_ns; the
+ * turn decides if none does, or this can't be known.
+ */
+uint32_t least_transfer(struct sched *s, const struct graph_node *node, uint64_t now_ns,
+			uint64_t (*transfer_ns)(void *arg, const struct graph_node *node,
+						uint32_t device));
+
+/* @device, or wait for it. */
+static inline uint32_t when_idle(const struct sched *s, uint32_t device)
+{
+	return device != SCHED_NO_DEVICE && device_idle(&s->devices[device]) ?
+	       device : SCHED_NO_DEVICE;
+}
+
+#endif /* ARAXD_SCHED_POLICY_H */

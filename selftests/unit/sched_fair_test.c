@@ -1,0 +1,629 @@
+// SPDX-License-Identifier: MIT
+/*
+ * sched_fair_test - weights, maxima, priorities, deadlines, in simulated time
+ *
+ * Devices of one lane each run tasks of given lengths; time jumps from one end to the
+ * next.  What a tenant got in a window of time is counted with the parts of tasks that
+ * are in it.
+ */
+#include <check.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/sched/sched.h"
+
+#define US	1000ull
+#define MS	1000000ull
+#define S	1000000000ull
+#define TENANTS	8
+#define DEVICES	8
+#define BACKLOG	32		/* tasks that a busy tenant keeps queued */
+
+struct tenant {
+	uint64_t id;
+	uint64_t shortest, longest;	/* lengths, log-uniform */
+	bool busy;
+	double got;			/* by tasks that have ended */
+	unsigned int queued;
+};
+
+struct lane {
+	struct graph_node *node;
+	uint64_t start, end;
+};
+
+static struct sched *s;
+static struct tenant tenants[TENANTS];
+static uint32_t nr_tenants, nr_devices;
+static struct lane lanes[DEVICES];
+static uint64_t now, seq, rng;
+static struct graph_node *spare;
+
+static double uniform(void)
+{
+	rng ^= rng << 13;
+	rng ^= rng >> 7;
+	rng ^= rng << 17;
+	return (double)(rng >> 11) / (1ull << 53);
+}
+
+static void begin(uint32_t devices)
+{
+	memset(tenants, 0, sizeof(tenants));
+	memset(lanes, 0, sizeof(lanes));
+	nr_tenants = 0;
+	nr_devices = devices;
+	now = 1000 * S;
+	rng = 88172645463325252ull;
+	s = sched_create(&(struct sched_params){ .policy = "rr" });
+	ck_assert_ptr_nonnull(s);
+	for (uint32_t i = 0; i < devices; i++)
+		ck_assert_int_eq(sched_device_set(s, i, 1), 0);
+}
+
+static struct graph_node *node_new(void)
+{
+	struct graph_node *n = spare;
+
+	if (n)
+		spare = n->priv;
+	else
+		n = malloc(sizeof(*n));
+	*n = (struct graph_node){ .seq = ++seq };
+	n->d.opcode = ARAX_OP_LAUNCH;
+	n->d.grid[0] = 64;
+	return n;
+}
+
+static void node_put(struct graph_node *n)
+{
+	n->priv = spare;
+	spare = n;
+}
+
+static void end(void)
+{
+	struct graph_node *n;
+
+	for (uint32_t i = 0; i < nr_devices; i++) {
+		if (!lanes[i].node)
+			continue;
+		sched_finish(s, lanes[i].node, 1, false);
+		node_put(lanes[i].node);
+	}
+	/* Take the maxima away, or what waits for them stays. */
+	for (uint32_t i = 0; i < nr_tenants; i++)
+		ck_assert_int_eq(sched_tenant_set(s, &(struct sched_tenant){
+			.id = tenants[i].id, .weight = 100, .max_ns = SCHED_NO_MAX,
+			.parent = 0 }), 0);
+	while ((n = sched_pick(s, now))) {
+		sched_finish(s, n, 1, false);
+		node_put(n);
+	}
+	ck_assert_uint_eq(sched_running(s), 0);
+	sched_destroy(s);
+	while (spare) {
+		n = spare;
+		spare = n->priv;
+		free(n);
+	}
+}
+
+static struct tenant *tenant(uint64_t parent, uint32_t weight, uint64_t shortest,
+			     uint64_t longest)
+{
+	struct tenant *t = &tenants[nr_tenants++];
+
+	*t = (struct tenant){
+		.id = nr_tenants, .shortest = shortest, .longest = longest, .busy = true,
+	};
+	ck_assert_int_eq(sched_tenant_set(s, &(struct sched_tenant){
+		.id = t->id, .parent = parent, .weight = weight, .max_ns = SCHED_NO_MAX }), 0);
+	return t;
+}
+
+static void limit(uint64_t id, uint64_t parent, uint64_t max, uint64_t period)
+{
+	ck_assert_int_eq(sched_tenant_set(s, &(struct sched_tenant){
+		.id = id, .parent = parent, .weight = 100, .max_ns = max,
+		.period_ns = period }), 0);
+}
+
+static void push(struct tenant *t)
+{
+	struct graph_node *n = node_new();
+
+	n->d.tenant = t->id;
+	n->d.kernel = (uint32_t)t->id;
+	n->priv = t;
+	/* Its length, which nobody knows before. */
+	n->run_ns = (uint64_t)((double)t->shortest *
+			       pow((double)t->longest / (double)t->shortest, uniform()));
+	/* An assertion is a system call, and this is called millions of times. */
+	if (sched_push(s, n, now))
+		ck_abort_msg("no memory");
+	t->queued++;
+}
+
+static void fill(void)
+{
+	for (uint32_t i = 0; i < nr_tenants; i++)
+		while (tenants[i].busy && tenants[i].queued < BACKLOG)
+			push(&tenants[i]);
+}
+
+/* What @t got until now, with the parts that run. */
+static double got(const struct tenant *t)
+{
+	double sum = t->got;
+
+	for (uint32_t i = 0; i < nr_devices; i++)
+		if (lanes[i].node && lanes[i].node->priv == t)
+			sum += (double)(now - lanes[i].start);
+	return sum;
+}
+
+/* Until @until at the latest. */
+static void step(uint64_t until)
+{
+	struct lane *first = NULL;
+	struct graph_node *n;
+
+	fill();
+	while ((n = sched_pick(s, now))) {
+		struct lane *l = &lanes[n->device];
+
+		if (l->node)
+			ck_abort_msg("device %u runs two tasks at once", n->device);
+		*l = (struct lane){ .node = n, .start = now, .end = now + n->run_ns };
+		((struct tenant *)n->priv)->queued--;
+		fill();
+	}
+	for (uint32_t i = 0; i < nr_devices; i++)
+		if (lanes[i].node && (!first || lanes[i].end < first->end))
+			first = &lanes[i];
+	/* As the poller does: it wakes for this. */
+	if (sched_next_wake(s) < until)
+		until = sched_next_wake(s) > now ? sched_next_wake(s) : now;
+	if (!first || first->end > until) {
+		now = until;
+		return;
+	}
+	now = first->end;
+	n = first->node;
+	((struct tenant *)n->priv)->got += (double)n->run_ns;
+	first->node = NULL;
+	sched_finish(s, n, n->run_ns, true);
+	node_put(n);
+}
+
+static void run_until(uint64_t until)
+{
+	while (now < until)
+		step(until);
+}
+
+/* ------------------------------------------------------------------ */
+/* Weights                                                             */
+
+/*
+ * Runs @windows windows of 100 of the longest tasks, that overlap by half; in each, each
+ * tenant's share is within a hundredth of what it should be.
+ */
+static void shares_hold(const double *should, uint64_t longest, int windows)
+{
+	double before[TENANTS][2] = { 0 };
+
+	run_until(now + 10 * longest);
+	for (int w = 0; w < windows + 2; w++) {
+		double sum = 0, after[TENANTS];
+
+		for (uint32_t i = 0; i < nr_tenants; i++) {
+			after[i] = got(&tenants[i]);
+			sum += after[i] - before[i][0];
+		}
+		for (uint32_t i = 0; w >= 2 && i < nr_tenants; i++) {
+			double share = (after[i] - before[i][0]) / sum;
+
+			ck_assert_msg(fabs(share - should[i]) < 0.01,
+				      "%u devices, window %d: tenant %u got %.4f, not %.4f",
+				      nr_devices, w, i + 1, share, should[i]);
+		}
+		for (uint32_t i = 0; i < nr_tenants; i++) {
+			before[i][0] = before[i][1];
+			before[i][1] = after[i];
+		}
+		run_until(now + 50 * longest);
+	}
+}
+
+static const double one_two_four[] = { 1 / 7., 2 / 7., 4 / 7. };
+
+START_TEST(weights_hold_for_all_lengths)
+{
+	for (uint32_t devices = 1; devices <= DEVICES; devices *= 2) {
+		begin(devices);
+		for (int i = 0; i < 3; i++)
+			tenant(0, 100u << i, 1 * US, 1 * S);
+		shares_hold(one_two_four, 1 * S, 10);
+		end();
+	}
+}
+END_TEST
+
+/* Each in turn sends the giants, and each the dwarfs. */
+START_TEST(giants_gain_nothing)
+{
+	for (uint32_t devices = 1; devices <= 4; devices *= 4)
+		for (int giant = 0; giant < 3; giant++)
+			for (int dwarf = 0; dwarf < 3; dwarf++) {
+				if (giant == dwarf)
+					continue;
+				begin(devices);
+				for (int i = 0; i < 3; i++)
+					tenant(0, 100u << i,
+					       i == giant ? 50 * MS : i == dwarf ? 10 * US : 1 * MS,
+					       i == giant ? 50 * MS : i == dwarf ? 20 * US : 9 * MS);
+				shares_hold(one_two_four, 50 * MS, 2);
+				end();
+			}
+}
+END_TEST
+
+/* a: 1 of 4, b: 3 of 4; in b c and d have halves; so have d's two. */
+START_TEST(weights_nest)
+{
+	static const double should[] = { .25, 0, .375, 0, .1875, .1875 };
+
+	begin(2);
+	tenant(0, 100, MS, 10 * MS);
+	tenant(0, 300, MS, MS)->busy = false;
+	tenant(2, 700, MS, 100 * MS);
+	tenant(2, 700, MS, MS)->busy = false;
+	tenant(4, 10, MS, 50 * MS);
+	tenant(4, 10, MS, MS);
+	shares_hold(should, 100 * MS, 10);
+	/* Who leaves leaves it to his brother. */
+	tenants[5].busy = false;
+	static const double then[] = { .25, 0, .375, 0, .375, 0 };
+
+	shares_hold(then, 100 * MS, 10);
+	/* And a whole branch to the others. */
+	tenants[0].busy = false;
+	static const double last[] = { 0, 0, .5, 0, .5, 0 };
+
+	shares_hold(last, 100 * MS, 10);
+	end();
+}
+END_TEST
+
+START_TEST(weights_change_while_tasks_run)
+{
+	static const double before[] = { .5, .5 }, after[] = { .9, .1 };
+
+	begin(2);
+	tenant(0, 100, MS, 10 * MS);
+	tenant(0, 100, MS, 10 * MS);
+	shares_hold(before, 10 * MS, 4);
+	ck_assert_int_eq(sched_tenant_weight(s, 1, 900), 0);
+	shares_hold(after, 10 * MS, 4);
+	end();
+}
+END_TEST
+
+START_TEST(idle_tenants_save_nothing)
+{
+	double first[2];
+
+	begin(1);
+	tenant(0, 100, MS, 10 * MS);
+	tenant(0, 100, MS, 10 * MS);
+	run_until(now + S);
+	tenants[1].busy = false;
+	run_until(now + 100 * S);
+	first[0] = got(&tenants[0]);
+	first[1] = got(&tenants[1]);
+	tenants[1].busy = true;
+	run_until(now + S);
+	ck_assert_double_lt(fabs(got(&tenants[1]) - first[1] - .5 * S), .03 * S);
+	end();
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Maxima                                                              */
+
+/* In any @periods periods it gets no more than they allow and one overrun. */
+static void max_holds(const struct tenant *t, uint32_t nr, double max, uint64_t period,
+		      double overrun, int periods)
+{
+	double start = 0, first = 0, total = 0;
+
+	for (int p = 0; p <= 200; p++) {
+		double sum = 0;
+
+		for (uint32_t i = 0; i < nr; i++)
+			sum += got(&t[i]);
+		if (p % periods == 0) {
+			if (p)
+				ck_assert_msg(sum - start <= periods * max + overrun + 1,
+					      "%d periods: %.0f of %.0f", periods, sum - start,
+					      periods * max);
+			start = sum;
+		}
+		if (!p)
+			first = sum;
+		total = sum - first;
+		run_until(now + period);
+	}
+	/* And it gets that, nearly. */
+	ck_assert_double_ge(total, 200 * max - overrun - max);
+}
+
+START_TEST(max_holds_in_each_period)
+{
+	for (uint32_t devices = 1; devices <= 4; devices *= 2) {
+		begin(devices);
+		tenant(0, 100, 10 * US, 1 * MS);
+		tenant(0, 100, 10 * US, 1 * MS);
+		limit(1, 0, 20 * MS, 100 * MS);
+		max_holds(tenants, 1, 20 * MS, 100 * MS, 1 * MS * devices, 1);
+		/* The other one has all the rest. */
+		ck_assert_double_gt(got(&tenants[1]), (devices * 100. - 21) * 199 * MS);
+		end();
+	}
+}
+END_TEST
+
+/* Tasks far longer than the period: later periods pay. */
+START_TEST(debt_is_carried)
+{
+	begin(2);
+	tenant(0, 100, 500 * MS, 500 * MS);
+	limit(1, 0, 20 * MS, 100 * MS);
+	/* Two at once are 1 s of it: 50 periods. */
+	max_holds(tenants, 1, 20 * MS, 100 * MS, 1000 * MS, 100);
+	ck_assert_double_ge(got(&tenants[0]), 3.5 * S);
+	end();
+}
+END_TEST
+
+START_TEST(max_saves_nothing)
+{
+	begin(1);
+	tenant(0, 100, 10 * US, 1 * MS);
+	limit(1, 0, 20 * MS, 100 * MS);
+	tenants[0].busy = false;
+	run_until(now + 100 * S);
+	tenants[0].busy = true;
+	max_holds(tenants, 1, 20 * MS, 100 * MS, 1 * MS, 1);
+	end();
+}
+END_TEST
+
+START_TEST(max_is_of_all_below)
+{
+	begin(2);
+	tenant(0, 100, MS, MS)->busy = false;
+	tenant(1, 100, 100 * US, 1 * MS);
+	tenant(1, 100, 100 * US, 1 * MS);
+	limit(1, 0, 30 * MS, 100 * MS);
+	max_holds(tenants + 1, 2, 30 * MS, 100 * MS, 2 * MS, 1);
+	ck_assert_double_lt(fabs(got(&tenants[1]) / got(&tenants[2]) - 1), .02);
+	/* One's own lower one holds as well. */
+	limit(3, 1, 5 * MS, 100 * MS);
+	run_until(now + 100 * MS);
+	max_holds(tenants + 2, 1, 5 * MS, 100 * MS, 2 * MS, 1);
+	max_holds(tenants + 1, 2, 30 * MS, 100 * MS, 2 * MS, 1);
+	end();
+}
+END_TEST
+
+START_TEST(max_is_taken_away)
+{
+	double before;
+
+	begin(1);
+	tenant(0, 100, MS, MS);
+	/* Nothing at all. */
+	limit(1, 0, 0, 100 * MS);
+	run_until(now + S);
+	ck_assert(got(&tenants[0]) == 0);
+	ck_assert(!sched_may_skip(s, 1));
+	limit(1, 0, SCHED_NO_MAX, 0);
+	before = got(&tenants[0]);
+	run_until(now + S);
+	ck_assert_double_ge(got(&tenants[0]) - before, 0.99 * S);
+	ck_assert_uint_eq(sched_next_wake(s), UINT64_MAX);
+	end();
+}
+END_TEST
+
+/* Else who sleeps until then would wake for ever. */
+START_TEST(tasks_that_are_gone_wake_nobody)
+{
+	struct graph_node *n;
+
+	begin(1);
+	tenant(0, 100, MS, MS)->busy = false;
+	limit(1, 0, 0, S);
+	n = node_new();
+	n->d.tenant = 1;
+	ck_assert_int_eq(sched_push(s, n, now), 0);
+	limit(1, 0, 1, S);
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	sched_finish(s, n, 10 * MS, false);
+	ck_assert_int_eq(sched_push(s, n, now), 0);
+	ck_assert_ptr_null(sched_pick(s, now));
+	ck_assert_uint_gt(sched_next_wake(s), now);
+	ck_assert_uint_ne(sched_next_wake(s), UINT64_MAX);
+	sched_remove(s, n);
+	ck_assert_uint_eq(sched_next_wake(s), UINT64_MAX);
+	node_put(n);
+	end();
+}
+END_TEST
+
+START_TEST(refuses_bad_parts)
+{
+	struct sched_tenant t = { .id = 5, .weight = 100, .max_ns = 5, .period_ns = 0 };
+
+	begin(1);
+	ck_assert_int_eq(sched_tenant_set(s, &t), -EINVAL);
+	t.period_ns = 10;
+	t.weight = 0;
+	ck_assert_int_eq(sched_tenant_set(s, &t), -EINVAL);
+	t.weight = 10001;
+	ck_assert_int_eq(sched_tenant_set(s, &t), -EINVAL);
+	t.weight = 100;
+	t.parent = 5;
+	ck_assert_int_eq(sched_tenant_set(s, &t), -EINVAL);
+	/* A loop is left where it would close. */
+	t.parent = 6;
+	ck_assert_int_eq(sched_tenant_set(s, &t), 0);
+	t.id = 6;
+	t.parent = 5;
+	ck_assert_int_eq(sched_tenant_set(s, &t), 0);
+	ck_assert(sched_may_skip(s, 7));
+	ck_assert(!sched_may_skip(s, 5));
+	end();
+}
+END_TEST
+
+static bool whose(void *arg, struct sched_tenant *t)
+{
+	/* 20 to 9999 are below 10, which has a maximum. */
+	t->parent = t->id >= 20 ? 10 : 0;
+	if (t->id == 10) {
+		t->max_ns = 0;
+		t->period_ns = S;
+	}
+	return true;
+}
+
+/* Who was never told of is asked for, before its first task runs; and forgotten. */
+START_TEST(new_tenants_are_asked_for)
+{
+	struct graph_node *n = NULL;
+
+	begin(1);
+	sched_destroy(s);
+	s = sched_create(&(struct sched_params){ .ops.tenant = whose });
+	sched_device_set(s, 0, 1);
+	for (uint64_t id = 20; id < 5000; id++) {
+		n = node_new();
+		n->d.tenant = id;
+		ck_assert_int_eq(sched_push(s, n, now), 0);
+		ck_assert_ptr_null(sched_pick(s, now));
+		sched_remove(s, n);
+		node_put(n);
+		sched_round(s);
+	}
+	n = node_new();
+	n->d.tenant = 11;
+	ck_assert_int_eq(sched_push(s, n, now), 0);
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	sched_finish(s, n, 1, false);
+	node_put(n);
+	end();
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Inside a tenant                                                     */
+
+static struct graph_node *push_with(int priority, uint64_t deadline)
+{
+	struct graph_node *n = node_new();
+
+	n->d.tenant = 1;
+	n->d.priority = priority;
+	n->d.deadline_ns = deadline;
+	ck_assert_int_eq(sched_push(s, n, now), 0);
+	return n;
+}
+
+/* A stream of urgent tasks that leaves no room: the others come all the same. */
+START_TEST(nobody_starves)
+{
+	struct graph_node *worst, *n;
+	uint64_t start;
+	int passed = 0;
+
+	begin(1);
+	start = now;
+	worst = push_with(19, 0);
+	do {
+		push_with(-20, 0);
+		n = sched_pick(s, now);
+		ck_assert_ptr_nonnull(n);
+		now += MS;
+		passed++;
+		sched_finish(s, n, MS, false);
+		if (n != worst)
+			node_put(n);
+		ck_assert_uint_lt(now - start, 40 * SCHED_AGE_NS);
+	} while (n != worst);
+	node_put(worst);
+	/* It had to wait for them, though. */
+	ck_assert_uint_gt(now - start, 38 * SCHED_AGE_NS);
+	ck_assert_int_gt(passed, 3000);
+	end();
+}
+END_TEST
+
+START_TEST(deadlines_come_first)
+{
+	struct graph_node *late, *soon, *sooner, *far, *n[4];
+
+	begin(1);
+	late = push_with(0, 0);
+	far = push_with(0, now + 3600 * S);
+	soon = push_with(0, now + 500 * MS);
+	sooner = push_with(5, now + 100 * MS);
+	for (int i = 0; i < 4; i++) {
+		n[i] = sched_pick(s, now);
+		sched_finish(s, n[i], 1, false);
+	}
+	ck_assert_ptr_eq(n[0], sooner);
+	ck_assert_ptr_eq(n[1], soon);
+	ck_assert_ptr_eq(n[2], late);
+	ck_assert_ptr_eq(n[3], far);
+	for (int i = 0; i < 4; i++)
+		node_put(n[i]);
+	end();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("sched_fair");
+	TCase *c = tcase_create("shares");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(c, 600);
+	tcase_add_test(c, weights_hold_for_all_lengths);
+	tcase_add_test(c, giants_gain_nothing);
+	tcase_add_test(c, weights_nest);
+	tcase_add_test(c, weights_change_while_tasks_run);
+	tcase_add_test(c, idle_tenants_save_nothing);
+	tcase_add_test(c, max_holds_in_each_period);
+	tcase_add_test(c, debt_is_carried);
+	tcase_add_test(c, max_saves_nothing);
+	tcase_add_test(c, max_is_of_all_below);
+	tcase_add_test(c, max_is_taken_away);
+	tcase_add_test(c, tasks_that_are_gone_wake_nobody);
+	tcase_add_test(c, refuses_bad_parts);
+	tcase_add_test(c, new_tenants_are_asked_for);
+	tcase_add_test(c, nobody_starves);
+	tcase_add_test(c, deadlines_come_first);
+	suite_add_tcase(suite, c);
+	r = srunner_create(suite);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}

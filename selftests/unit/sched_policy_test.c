@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: MIT
+/* sched_policy_test - which device each policy takes, and when it waits instead */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/sched/policies.h"
+#include "daemon/sched/sched.h"
+
+#define MS	1000000ull
+#define DEVICES	4
+
+static struct sched *s;
+static struct graph_node pool[256];
+static struct arax_dispatch_range range;
+static unsigned int used;
+static uint64_t now;
+
+/* The hooks' answers for each device. */
+static uint64_t resident[DEVICES], least[DEVICES], most[DEVICES];
+static uint32_t allowed;
+
+static bool can_run(void *arg, const struct graph_node *n, uint32_t device)
+{
+	return allowed >> device & 1;
+}
+
+static uint64_t resident_bytes(void *arg, const struct graph_node *n, uint32_t device)
+{
+	return resident[device];
+}
+
+static uint64_t transfer_min_ns(void *arg, const struct graph_node *n, uint32_t device)
+{
+	return least[device];
+}
+
+static uint64_t transfer_max_ns(void *arg, const struct graph_node *n, uint32_t device)
+{
+	return most[device];
+}
+
+static void make(const char *policy, uint32_t lanes)
+{
+	sched_destroy(s);
+	s = sched_create(&(struct sched_params){
+		.policy = policy,
+		.ops = {
+			.can_run = can_run, .resident_bytes = resident_bytes,
+			.transfer_min_ns = transfer_min_ns, .transfer_max_ns = transfer_max_ns,
+		},
+	});
+	ck_assert_ptr_nonnull(s);
+	for (uint32_t i = 0; i < DEVICES; i++)
+		ck_assert_int_eq(sched_device_set(s, i, lanes), 0);
+}
+
+static void setup(void)
+{
+	s = NULL;
+	used = 0;
+	now = 1000 * MS;
+	allowed = ~0u;
+	for (int i = 0; i < DEVICES; i++)
+		resident[i] = least[i] = most[i] = 0;
+	range = (struct arax_dispatch_range){ .length = 1000, .count = 1 };
+}
+
+static void teardown(void)
+{
+	sched_destroy(s);
+}
+
+static struct graph_node *task_of(uint64_t tenant, uint32_t context)
+{
+	struct graph_node *n = &pool[used];
+
+	*n = (struct graph_node){ .seq = ++used, .ranges = &range };
+	n->d.tenant = tenant;
+	n->d.context = context;
+	n->d.opcode = ARAX_OP_LAUNCH;
+	n->d.kernel = 1;
+	n->d.grid[0] = 64;
+	n->d.nr_ranges = 1;
+	ck_assert_int_eq(sched_push(s, n, now), 0);
+	return n;
+}
+
+/* Where the next task goes; it stays there. */
+static uint32_t next_of(uint64_t tenant, uint32_t context)
+{
+	struct graph_node *n = task_of(tenant, context), *m;
+
+	m = sched_pick(s, now);
+	if (!m) {
+		sched_remove(s, n);
+		return SCHED_NO_DEVICE;
+	}
+	ck_assert_ptr_eq(m, n);
+	return n->device;
+}
+
+static uint32_t next(void)
+{
+	return next_of(1, 1);
+}
+
+static void learn(uint64_t ns)
+{
+	for (uint32_t d = 0; d < DEVICES; d++)
+		for (int i = 0; i < SCHED_MIN_RUNS; i++)
+			sched_observe(s, sched_kernel_key(&pool[0]), d, 64, ns);
+}
+
+START_TEST(all_run_what_there_is)
+{
+#define NAME(c_name, name) name,
+	static const char *const names[] = { SCHED_POLICIES(NAME) };
+	struct graph_node *n;
+
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		used = 0;
+		allowed = ~0u;
+		make(names[i], 2);
+		ck_assert_str_eq(sched_policy_name(s), names[i]);
+		for (int k = 0; k < 16; k++)
+			task_of(1 + k % 3, k % 5);
+		for (int k = 0; k < 16; k++) {
+			n = sched_pick(s, now);
+			ck_assert_msg(n, "%s: task %d found no device", names[i], k);
+			now += MS;
+			sched_finish(s, n, MS, true);
+		}
+		/* Nothing runs where nothing may. */
+		allowed = 0;
+		task_of(1, 1);
+		ck_assert_ptr_null(sched_pick(s, now));
+		allowed = 1u << 2;
+		now += MS;
+		n = sched_pick(s, now);
+		ck_assert_ptr_nonnull(n);
+		ck_assert_uint_eq(n->device, 2);
+	}
+}
+END_TEST
+
+START_TEST(changes_while_tasks_run)
+{
+	struct graph_node *n;
+
+	make("rr", 1);
+	ck_assert_uint_eq(next(), 0);
+	ck_assert_uint_eq(next(), 1);
+	ck_assert_int_eq(sched_policy_set(s, "static"), 0);
+	ck_assert_int_eq(sched_policy_set(s, "best"), -EINVAL);
+	ck_assert_str_eq(sched_policy_name(s), "static");
+	/* Pinned to 0, which is busy. */
+	n = task_of(1, 1);
+	ck_assert_ptr_null(sched_pick(s, now));
+	/* What waited because of the old policy is looked at again. */
+	ck_assert_int_eq(sched_policy_set(s, "rr"), 0);
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	ck_assert_uint_eq(n->device, 2);
+	for (int i = 0; i < 3; i++)
+		sched_finish(s, &pool[i], MS, true);
+	ck_assert(sched_is_idle(s));
+}
+END_TEST
+
+START_TEST(stream_aware_counts_busy_lanes)
+{
+	make("stream-aware", 2);
+	for (uint32_t i = 0; i < DEVICES; i++)
+		ck_assert_uint_eq(next(), i);
+	ck_assert_uint_eq(next(), 0);
+	sched_finish(s, &pool[2], MS, true);
+	ck_assert_uint_eq(next(), 2);
+	ck_assert_uint_eq(next(), 1);
+	/* A device with more lanes takes no more than the others' number of tasks. */
+	ck_assert_int_eq(sched_device_set(s, 3, 8), 0);
+	ck_assert_uint_eq(next(), 2);
+	ck_assert_uint_eq(next(), 3);
+	ck_assert_uint_eq(next(), 3);
+}
+END_TEST
+
+START_TEST(min_transfer_size_follows_the_bytes)
+{
+	make("min-transfer-size", 1);
+	/* Nothing anywhere, then too little: in turn. */
+	ck_assert_uint_eq(next(), 0);
+	sched_finish(s, &pool[0], MS, true);
+	resident[3] = 100;
+	ck_assert_uint_eq(next(), 1);
+	sched_finish(s, &pool[1], MS, true);
+	resident[3] = 101;
+	ck_assert_uint_eq(next(), 3);
+	/* It waits for the one that has most, and of equals takes the first. */
+	ck_assert_uint_eq(next(), SCHED_NO_DEVICE);
+	resident[2] = 101;
+	ck_assert_uint_eq(next(), 2);
+	sched_finish(s, &pool[2], MS, true);
+	resident[1] = 500;
+	ck_assert_uint_eq(next(), 1);
+	/* Not where it can't run. */
+	allowed = ~2u;
+	resident[2] = resident[3] = 0;
+	ck_assert_uint_eq(next(), 3);
+}
+END_TEST
+
+START_TEST(transfer_times_follow_the_links)
+{
+	for (uint32_t d = 0; d < DEVICES; d++) {
+		resident[d] = 200;
+		least[d] = 100 - d;	/* 3 is best */
+		most[d] = 100 + d;	/* 0 is best */
+	}
+	make("minmin-transfer-time", 1);
+	ck_assert_uint_eq(next(), 3);
+	ck_assert_uint_eq(next(), SCHED_NO_DEVICE);
+	make("minmax-transfer-time", 1);
+	ck_assert_uint_eq(next(), 0);
+	/* Those with less than a tenth don't count, however near. */
+	resident[0] = 50;
+	ck_assert_uint_eq(next(), 1);
+	make("minmax-transfer-time", 1);
+	for (uint32_t d = 0; d < DEVICES; d++)
+		resident[d] = 100;
+	for (uint32_t d = 0; d < DEVICES; d++)
+		ck_assert_uint_eq(next(), d);
+}
+END_TEST
+
+/* Whoever makes a scheduler without hooks gets turns, no crash. */
+START_TEST(hooks_may_be_missing)
+{
+	static const char *const names[] = {
+		"min-transfer-size", "minmin-transfer-time", "minmax-transfer-time",
+	};
+
+	for (int i = 0; i < 3; i++) {
+		used = 0;
+		sched_destroy(s);
+		s = sched_create(&(struct sched_params){ .policy = names[i] });
+		for (uint32_t d = 0; d < DEVICES; d++)
+			sched_device_set(s, d, 1);
+		for (uint32_t d = 0; d < DEVICES; d++)
+			ck_assert_uint_eq(next(), d);
+	}
+}
+END_TEST
+
+START_TEST(static_pins_contexts)
+{
+	make("static", 1);
+	ck_assert_uint_eq(next_of(1, 100), 0);
+	ck_assert_uint_eq(next_of(1, 101), 1);
+	ck_assert_uint_eq(next_of(1, 102), 2);
+	ck_assert_uint_eq(next_of(1, 103), 3);
+	/* Full, and others idle: it waits. */
+	sched_finish(s, &pool[1], MS, true);
+	sched_finish(s, &pool[2], MS, true);
+	ck_assert_uint_eq(next_of(1, 100), SCHED_NO_DEVICE);
+	ck_assert_uint_eq(next_of(1, 102), 2);
+	ck_assert_uint_eq(next_of(1, 101), 1);
+	/* One goes: the next one takes its place. */
+	sched_finish(s, &pool[3], MS, true);
+	sched_context_gone(s, 103);
+	sched_context_gone(s, 999);
+	ck_assert_uint_eq(next_of(1, 104), 3);
+	/* What its device can't run doesn't wait for ever. */
+	sched_finish(s, &pool[0], MS, true);
+	allowed = 1;
+	ck_assert_uint_eq(next_of(1, 104), 0);
+}
+END_TEST
+
+START_TEST(static_forgets_contexts)
+{
+	make("static", 1);
+	for (uint32_t c = 0; c < 100000; c++) {
+		used = 0;
+		ck_assert_uint_eq(next_of(1, c * 7), 0);
+		sched_finish(s, &pool[0], MS, true);
+		sched_context_gone(s, c * 7);
+	}
+}
+END_TEST
+
+START_TEST(fair_takes_the_least_load)
+{
+	make("fair", 2);
+	used = 1;
+	pool[0] = (struct graph_node){ .d.opcode = ARAX_OP_LAUNCH, .d.kernel = 1 };
+	learn(10 * MS);
+	for (uint32_t i = 0; i < DEVICES; i++)
+		ck_assert_uint_eq(next(), i);
+	/* 2 ms later those that began later have more left. */
+	sched_finish(s, &pool[3], 10 * MS, true);
+	now += 2 * MS;
+	ck_assert_uint_eq(next(), 2);
+	ck_assert_uint_eq(next(), 0);
+	now += 9 * MS;
+	/* 1 is overdue, so next to nothing; 3 likewise and 0 and 2 have more. */
+	ck_assert_uint_eq(next(), 1);
+}
+END_TEST
+
+/* As much to do on both, but on one with a heavy tenant beside. */
+START_TEST(fair_counts_the_shares)
+{
+	make("fair", 2);
+	used = 1;
+	pool[0] = (struct graph_node){ .d.opcode = ARAX_OP_LAUNCH, .d.kernel = 1 };
+	learn(10 * MS);
+	sched_tenant_weight(s, 2, 1000);
+	sched_tenant_weight(s, 3, 10);
+	allowed = 1;
+	ck_assert_uint_eq(next_of(2, 1), 0);
+	allowed = 2;
+	ck_assert_uint_eq(next_of(3, 1), 1);
+	allowed = 3;
+	ck_assert_uint_eq(next_of(1, 1), 1);
+	/* Now 1 has twice the work, of which half is one's own: still less than 11 : 1. */
+	sched_device_set(s, 1, 3);
+	ck_assert_uint_eq(next_of(1, 1), 1);
+	/* Equal weights: the lesser load. */
+	sched_tenant_weight(s, 2, 100);
+	sched_tenant_weight(s, 3, 100);
+	sched_device_set(s, 1, 4);
+	ck_assert_uint_eq(next_of(1, 1), 0);
+}
+END_TEST
+
+START_TEST(choose_takes_nothing)
+{
+	struct graph_node n = { .ranges = &range };
+
+	make("fair", 1);
+	n.d.opcode = ARAX_OP_LAUNCH;
+	n.d.tenant = 7;
+	for (int i = 0; i < 10; i++)
+		ck_assert_uint_eq(sched_choose(s, &n, now), 0);
+	ck_assert_ptr_null(n.sched.flow);
+	ck_assert(sched_is_idle(s));
+	allowed = 0;
+	ck_assert_uint_eq(sched_choose(s, &n, now), SCHED_NO_DEVICE);
+}
+END_TEST
+
+START_TEST(bytes_do_not_overflow)
+{
+	struct arax_dispatch_range r[2] = { { .length = 10, .count = 3 },
+					    { .length = 1ull << 63, .count = 2 } };
+	struct graph_node n = { .ranges = r };
+
+	ck_assert_uint_eq(sched_bytes(&n), 0);
+	n.d.nr_ranges = 1;
+	ck_assert_uint_eq(sched_bytes(&n), 30);
+	n.d.nr_ranges = 2;
+	ck_assert_uint_eq(sched_bytes(&n), UINT64_MAX);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("sched_policy");
+	TCase *c = tcase_create("policies");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(c, 120);
+	tcase_add_checked_fixture(c, setup, teardown);
+	tcase_add_test(c, all_run_what_there_is);
+	tcase_add_test(c, changes_while_tasks_run);
+	tcase_add_test(c, stream_aware_counts_busy_lanes);
+	tcase_add_test(c, min_transfer_size_follows_the_bytes);
+	tcase_add_test(c, transfer_times_follow_the_links);
+	tcase_add_test(c, hooks_may_be_missing);
+	tcase_add_test(c, static_pins_contexts);
+	tcase_add_test(c, static_forgets_contexts);
+	tcase_add_test(c, fair_takes_the_least_load);
+	tcase_add_test(c, fair_counts_the_shares);
+	tcase_add_test(c, choose_takes_nothing);
+	tcase_add_test(c, bytes_do_not_overflow);
+	suite_add_tcase(suite, c);
+	r = srunner_create(suite);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
