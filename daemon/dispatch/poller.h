@@ -64,6 +64,7 @@ struct poller {
 	struct sched *sched;
 	const struct config *config;
 	const struct registry *registry;
+	const struct devices *devices;
 	struct poller_device *devs;
 	uint32_t nr_devs;
 	uint8_t *runnable;		/* [kernel index * nr_devs + device]: RUNNABLE_* */

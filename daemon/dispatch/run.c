@@ -166,8 +166,11 @@ static __attribute__((cold)) void finish_failed(struct run *run, struct commit_i
 	poller_commit(p, l, tag, info);
 }
 
-/* The poller's part of a task's end. */
-static void finish(struct run *run, uint64_t device_ns, int result)
+/*
+ * The poller's part of a task's end.  @wall_ns is what the scheduler learns from and
+ * charges, as the lane was kept from others for that long.
+ */
+static void finish(struct run *run, uint64_t device_ns, uint64_t wall_ns, int result)
 {
 	struct poller *p = run->poller;
 	struct graph_node *node = run->node;
@@ -185,13 +188,13 @@ static void finish(struct run *run, uint64_t device_ns, int result)
 		finish_failed(run, &info);
 		return;
 	}
-	learn = !(run->here && device_ns > p->inline_ns && lost_cpu(p));
+	learn = !(run->here && wall_ns > p->inline_ns && lost_cpu(p));
 	run->here = false;
 	poller_commit(p, l, node->d.tag, &info);
 	/* Nothing else is on its way: whoever waits for this one comes first. */
 	if (graph_live(l->graph) == 1 && l->commit_count)
 		l->ops->commit(l);
-	settle_accounts(run, node, device_ns, learn);
+	settle_accounts(run, node, wall_ns, learn);
 	graph_complete(l->graph, node, 0, NULL);
 }
 
@@ -205,7 +208,7 @@ static void came_back(struct work *w)
 {
 	struct run *run = run_of_work(w);
 
-	finish(run, run->rt.device_ns, run->rt.result);
+	finish(run, run->rt.device_ns, run->rt.wall_ns, run->rt.result);
 }
 
 /* On a lane's thread. */
@@ -223,7 +226,8 @@ static void host_done(struct host_job *job)
 	uint64_t start = monotonic_ns();
 
 	run->rt.result = host_run(&run->node->d, run->ranges, run->node->args);
-	run->rt.device_ns = monotonic_ns() - start;
+	run->rt.wall_ns = monotonic_ns() - start;
+	run->rt.device_ns = run->rt.wall_ns;
 	poller_post(run->poller, &run->work);
 }
 
@@ -330,13 +334,15 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 		p->now = end;
 		p->exact = true;
 		run->here = true;
-		finish(run, ticks_to_ns(&p->ticks, end - start), result);
+		run->rt.wall_ns = ticks_to_ns(&p->ticks, end - start);
+		finish(run, run->rt.wall_ns, run->rt.wall_ns, result);
 		return RUN_DONE;
 	}
 	/* Another thread polls now; the clock is its own, but these are copies. */
 	end = ticks_now(&(struct ticks){ .tsc = tsc });
 	run->rt.result = result;
-	run->rt.device_ns = ticks_to_ns(&(struct ticks){ .mult = mult }, end - start);
+	run->rt.wall_ns = ticks_to_ns(&(struct ticks){ .mult = mult }, end - start);
+	run->rt.device_ns = run->rt.wall_ns;
 	poller_post(p, &run->work);
 	return RUN_LOST;
 }
@@ -364,14 +370,15 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 	graph_start(l->graph, node);
 	err = find_ranges(run);
 	if (err) {
-		finish(run, 0, err);
+		finish(run, 0, 0, err);
 		return RUN_DONE;
 	}
 	if (worker)
 		find_buffers(run);
 	if (launch)
 		fill_launch(run, k, worker);
-	if (!worker && sched_is_short(p->sched, node, node->device, p->inline_ns))
+	if (!worker && (!launch || pd->dev->info.kind == ARAX_DEVICE_CPU) &&
+	    sched_is_short(p->sched, node, node->device, p->inline_ns))
 		return run_inline(p, run, pd, launch);
 	POLLER_COUNT(p, handed);
 	p->exact = false;
@@ -434,7 +441,7 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 	graph_start(l->graph, node);
 	err = find_ranges(run);
 	if (err) {
-		finish(run, 0, err);
+		finish(run, 0, 0, err);
 		*outcome = RUN_DONE;
 		return true;
 	}
@@ -469,7 +476,7 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 	err = runner_create(dev, p->registry, p->config, &pd->runner);
 	if (err)
 		return err;
-	if (!dev->info.memory && dev->info.kind == ARAX_DEVICE_CPU) {
+	if (!dev->info.memory) {
 		err = host_thread_create("arax-host", &pd->host);
 		if (err)
 			return err;
@@ -479,7 +486,8 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 
 		if (!(k->kinds >> dev->info.kind & 1))
 			continue;
-		err = runner_prepare(pd->runner, k);
+		/* Tasks come with the addresses of host pages: it would find nothing there. */
+		err = dev->info.memory ? -EOPNOTSUPP : runner_prepare(pd->runner, k);
 		if (err)
 			log_warn("device can't run kernel", log_str("device", dev->info.name),
 				 log_str("kernel", k->sig.name), log_errno(err));
@@ -494,6 +502,7 @@ int runs_create(struct poller *p, struct devices *devices)
 	uint32_t i;
 	int err;
 
+	p->devices = devices;
 	p->nr_devs = devices_count(devices);
 	p->devs = calloc(p->nr_devs ? p->nr_devs : 1, sizeof(*p->devs));
 	p->runnable = calloc((size_t)registry_count(p->registry) * p->nr_devs + 1, 1);

@@ -26,6 +26,7 @@
  *		and report their own result
  *   -ENOEXEC, -ENOENT	no implementation for this kind of device, or it can't
  *		be loaded
+ *   -EOPNOTSUPP	addressing = data on a device that no worker can drive
  *   -EAGAIN	no worker could be started (logged)
  *   -EINVAL	a range that does not fit its buffer
  */
@@ -63,7 +64,9 @@ struct runner_buffer {
  * @flags:	RUNNER_*
  * @lane:	0 .. lanes - 1
  * @deadline_ns: CLOCK_MONOTONIC, 0: none
- * @result, @device_ns: out
+ * @result:	out
+ * @device_ns:	out: by the device's clock where it has one, else @wall_ns
+ * @wall_ns:	out: how long the task held its lane
  * @done:	called once after runner_submit, on a lane thread: be short, don't
  *		block, don't call back into the runner except runner_submit
  * @next:	the runner's
@@ -79,6 +82,7 @@ struct runner_task {
 	uint64_t deadline_ns;
 	int32_t result;
 	uint64_t device_ns;
+	uint64_t wall_ns;
 	void (*done)(struct runner_task *task);
 	struct runner_task *next;
 };
