@@ -44,7 +44,7 @@ _arax()
 			if [ "$i" -lt "$COMP_CWORD" ]; then
 				mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 			elif [[ $cur == -* ]]; then
-				mapfile -t COMPREPLY < <(compgen -W '--private --verbose --config --kernels --help --' -- "$cur")
+				mapfile -t COMPREPLY < <(compgen -W '--private --verbose --config --kernels --kind --help --' -- "$cur")
 			else
 				mapfile -t COMPREPLY < <(compgen -c -- "$cur")
 			fi

@@ -18,7 +18,7 @@
 
 #include "cli.h"
 
-#define START_SECONDS	20
+#define START_SECONDS	60	/* OpenCL kernels may have to be compiled */
 #define STOP_SECONDS	5
 #define MAX_KERNELS	16	/* as many as araxd takes */
 
@@ -53,6 +53,7 @@ struct private {
 	const char *socket_path;
 	const char *log;
 	const char *config;	/* or NULL */
+	const char *kinds;	/* or NULL */
 	const char *kernels[MAX_KERNELS];
 	int nr_kernels;
 	bool wanted;		/* even if the system has one */
@@ -61,7 +62,7 @@ struct private {
 
 static pid_t start_daemon(const struct private *p, int ready_fd)
 {
-	char number[16], *argv[12 + 2 * MAX_KERNELS] = { "araxd", "--user", "--no-kernel", "--socket",
+	char number[16], *argv[14 + 2 * MAX_KERNELS] = { "araxd", "--user", "--no-kernel", "--socket",
 				       (char *)p->socket_path, "--ready-fd", number };
 	pid_t parent = getpid(), pid;
 	int fd, i, n = 7;
@@ -70,6 +71,10 @@ static pid_t start_daemon(const struct private *p, int ready_fd)
 	if (p->config) {
 		argv[n++] = "--config";
 		argv[n++] = (char *)p->config;
+	}
+	if (p->kinds) {
+		argv[n++] = "--kind";
+		argv[n++] = (char *)p->kinds;
 	}
 	for (i = 0; i < p->nr_kernels; i++) {
 		argv[n++] = "--kernels";
@@ -228,6 +233,10 @@ static int take_options(const struct command *self, int argc, char **argv, struc
 			if (++i == argc)
 				return cli_usage(self, "--config: which file?");
 			p->config = argv[i];
+		} else if (!strcmp(argv[i], "--kind")) {
+			if (++i == argc)
+				return cli_usage(self, "--kind: which kind of device?");
+			p->kinds = argv[i];
 		} else if (!strcmp(argv[i], "--kernels")) {
 			if (++i == argc)
 				return cli_usage(self, "--kernels: which folder?");
@@ -241,7 +250,7 @@ static int take_options(const struct command *self, int argc, char **argv, struc
 	if (i >= argc)
 		return cli_usage(self, "which program?");
 	/* The system's daemon has its own. */
-	if (p->config || p->nr_kernels)
+	if (p->config || p->nr_kernels || p->kinds)
 		p->wanted = true;
 	*first = i;
 	return -1;
@@ -271,13 +280,15 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command cmd_run = {
 	.name = "run",
-	.args = "[--private] [--verbose] [--config FILE] [--kernels DIR] [--] PROGRAM [ARGUMENTS]",
+	.args = "[--private] [--verbose] [--config FILE] [--kernels DIR] [--kind KIND] [--] PROGRAM [ARGUMENTS]",
 	.summary = "run a program with Arax: the system's, or else a private one",
 	.help = "  --private      start a private araxd even if the system has one\n"
 		"  --verbose      show what the private araxd prints\n"
 		"  --config FILE  the private araxd's configuration; implies --private\n"
 		"  --kernels DIR  its folder of kernel libraries, instead of the installed ones;\n"
-		"                 may be given several times; implies --private\n\n"
+		"                 may be given several times; implies --private\n"
+		"  --kind KIND[,KIND...]  only devices of these kinds, such as cpu or opencl;\n"
+		"                 implies --private\n\n"
 		"The exit status is the program's: 128 + the signal that ended it, 126 if it\n"
 		"can't be run, 127 if it isn't there, 1 if no araxd could be started.\n",
 	.run = run,
