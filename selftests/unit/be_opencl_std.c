@@ -295,11 +295,11 @@ START_TEST(huge_shapes)
 		struct trial t;
 
 		open_trial(&t, &specs[s]);
-		try(&t, image ? 803 : 1000003, image ? 601 : 1);
+		try(&t, image ? 403 : 300007, image ? 301 : 1);
 		if (image)
-			try(&t, 1, 100003);
+			try(&t, 1, 30011);
 		if (!s)	/* beyond any cache, once */
-			try(&t, 6000017, 1);
+			try(&t, 3000017, 1);
 		device_kernel_unload(t.dev, t.opencl);
 	}
 	close_all();
