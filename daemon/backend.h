@@ -133,6 +133,8 @@ struct arax_backend_kernel {
  * @name:	the kernel's name
  * @deadline_ns: CLOCK_MONOTONIC; 0: none.  A backend that can stop a launch
  *		does so and returns -ETIMEDOUT; others ignore it
+ * @device_ns:	out, 0 before: what the launch took by the device's own clock,
+ *		if it has one
  */
 struct arax_backend_run {
 	uint32_t size;
@@ -143,6 +145,7 @@ struct arax_backend_run {
 	const struct arax_launch *launch;
 	const char *name;
 	uint64_t deadline_ns;
+	uint64_t device_ns;
 };
 
 /* An asynchronous launch that is done. */

@@ -5,8 +5,7 @@ ARAXD_LIB_SRCS := daemon/log.c daemon/config.c daemon/options.c daemon/notify.c 
 		  $(sort $(wildcard daemon/dispatch/*.c daemon/graph/*.c daemon/link/*.c \
 				    daemon/memory/*.c daemon/observe/*.c daemon/sched/*.c \
 				    daemon/tenants/*.c libarax/admin/*.c kmod/core/*.c)) \
-		  $(addprefix daemon/backends/,cpu.c cpulist.c device.c gang.c plugin.c) \
-		  $(addprefix daemon/filters/,delay.c error.c stats.c) \
+		  $(BACKENDS_SRCS) \
 		  $(addprefix daemon/kernels/,manifest.c registry.c signature.c) \
 		  $(addprefix daemon/worker/,idmap.c runner.c spawn.c worker.c)
 ARAXD_SRCS := daemon/main.c $(ARAXD_LIB_SRCS)

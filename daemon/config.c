@@ -500,15 +500,86 @@ static void free_list(struct config_list *l)
 	free(l->items);
 }
 
+static void free_plugin(struct config_plugin *p)
+{
+	free(p->name);
+	free(p->file);
+	free(p->devices);
+	free_list(&p->options);
+}
+
 static void free_plugins(struct config_plugin *p, size_t n)
 {
-	for (size_t i = 0; p && i < n; i++) {
-		free(p[i].name);
-		free(p[i].file);
-		free(p[i].devices);
-		free_list(&p[i].options);
-	}
+	for (size_t i = 0; p && i < n; i++)
+		free_plugin(&p[i]);
 	free(p);
+}
+
+static bool in_kinds(const char *kinds, const char *name)
+{
+	size_t n = strcspn(name, ".");
+
+	for (const char *p = kinds; *p; p += strcspn(p, ","), p += *p == ',')
+		if (strcspn(p, ",") == n && !memcmp(p, name, n))
+			return true;
+	return false;
+}
+
+static int add_backend(struct config *c, const char *name, size_t n)
+{
+	struct config_plugin *more = realloc(c->backends, (c->nr_backends + 1) * sizeof(*more));
+
+	if (!more)
+		return -ENOMEM;
+	c->backends = more;
+	more += c->nr_backends;
+	memset(more, 0, sizeof(*more));
+	more->name = strndup(name, n);
+	if (!more->name)
+		return -ENOMEM;
+	c->nr_backends++;
+	return 0;
+}
+
+static bool has_backend(const struct config *c, const char *name, size_t n)
+{
+	for (size_t i = 0; i < c->nr_backends; i++)
+		if (strcspn(c->backends[i].name, ".") == n &&
+		    !memcmp(c->backends[i].name, name, n))
+			return true;
+	return false;
+}
+
+int config_kinds(struct config *c, const char *kinds, char *error, size_t len)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < c->nr_backends; i++) {
+		if (in_kinds(kinds, c->backends[i].name))
+			c->backends[kept++] = c->backends[i];
+		else
+			free_plugin(&c->backends[i]);
+	}
+	c->nr_backends = kept;
+	c->cpu.enable = c->cpu.enable && in_kinds(kinds, "cpu");
+	for (const char *p = kinds;; p++) {
+		size_t n = strcspn(p, ",");
+
+		if ((n != 3 || memcmp(p, "cpu", n)) && !has_backend(c, p, n)) {
+			if (n != 6 || memcmp(p, "opencl", n)) {
+				snprintf(error, len, "kind \"%.*s\": must be cpu, opencl or the name of a configured backend",
+					 (int)n, p);
+				return -EINVAL;
+			}
+			if (add_backend(c, p, n)) {
+				snprintf(error, len, "%s", strerror(ENOMEM));
+				return -ENOMEM;
+			}
+		}
+		p += n;
+		if (!*p)
+			return 0;
+	}
 }
 
 void config_free(struct config *c)

@@ -92,6 +92,13 @@ int config_load(struct config *c, const char *path, char *error, size_t len);
 int config_parse(struct config *c, const char *name, const char *text, size_t bytes,
 		 char *error, size_t len);
 
+/*
+ * Only devices of these kinds, "cpu,opencl": others are switched off, and a backend
+ * of that name that is built in is used without a section of its own.  -EINVAL: an
+ * unknown kind, -ENOMEM; @error says it.
+ */
+int config_kinds(struct config *c, const char *kinds, char *error, size_t len);
+
 void config_free(struct config *c);
 
 #endif /* ARAX_DAEMON_CONFIG_H */

@@ -66,6 +66,13 @@ static int load_config(struct daemon *d)
 		return err;
 	}
 	d->configured = true;
+	if (d->options.kinds) {
+		err = config_kinds(&d->config, d->options.kinds, error, sizeof(error));
+		if (err) {
+			fprintf(stderr, "araxd: %s\n", error);
+			return err;
+		}
+	}
 	if (d->options.log_level)
 		d->config.log.level =
 			(enum log_level)log_level_from_name(d->options.log_level);

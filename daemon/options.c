@@ -21,6 +21,7 @@ static const char usage[] =
 	"                     $XDG_RUNTIME_DIR/arax/arax.sock)\n"
 	"  --kernels DIR      folder of kernel libraries, instead of the configured\n"
 	"                     ones; may be given several times\n"
+	"  --kind KIND[,...]  only devices of these kinds (cpu, opencl)\n"
 	"  --tenants DIR      folder of saved limits (default /etc/arax/tenants.d; with\n"
 	"                     --user none)\n"
 	"  --no-kernel        don't attach to /dev/arax-ctl\n"
@@ -33,7 +34,7 @@ static const char usage[] =
 	"\n"
 	"Exit status: 0 stopped by SIGTERM or SIGINT, 1 failed, 2 wrong usage.\n";
 
-enum { USER = 1, CONFIG, SOCKET, KERNELS, TENANTS, NO_KERNEL, NO_BROKER, FOREGROUND, LEVEL, TRACE, READY,
+enum { USER = 1, CONFIG, SOCKET, KERNELS, KIND, TENANTS, NO_KERNEL, NO_BROKER, FOREGROUND, LEVEL, TRACE, READY,
 	HELP, VERSION };
 
 static const struct option longs[] = {
@@ -41,6 +42,7 @@ static const struct option longs[] = {
 	{ "config", required_argument, NULL, CONFIG },
 	{ "socket", required_argument, NULL, SOCKET },
 	{ "kernels", required_argument, NULL, KERNELS },
+	{ "kind", required_argument, NULL, KIND },
 	{ "tenants", required_argument, NULL, TENANTS },
 	{ "no-kernel", no_argument, NULL, NO_KERNEL },
 	{ "no-broker", no_argument, NULL, NO_BROKER },
@@ -87,6 +89,9 @@ static int take(struct options *o, int opt)
 		if (o->nr_kernels == OPTIONS_KERNELS)
 			return fail("too many --kernels", optarg);
 		o->kernels[o->nr_kernels++] = optarg;
+		break;
+	case KIND:
+		o->kinds = optarg;
 		break;
 	case TENANTS:
 		o->tenants = optarg;

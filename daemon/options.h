@@ -17,6 +17,7 @@ struct options {
 	const char *log_level;	/* NULL: by configuration */
 	const char *kernels[OPTIONS_KERNELS];	/* instead of kernels.path */
 	unsigned int nr_kernels;
+	const char *kinds;	/* only these kinds of devices; NULL: as configured */
 	const char *tenants;	/* folder of saved limits; NULL: the system's unless user */
 	const char *trace;	/* file; NULL: none */
 	int ready_fd;		/* -1: none */

@@ -2,7 +2,7 @@
 # The examples: ordinary users of libarax, and a kernel library of their own.
 
 EXAMPLE_LIBS    := -Wl,-rpath,'$$$$ORIGIN/../lib' -L$(B)/lib -larax
-EXAMPLE_KERNELS := $(B)/examples/kernels/montecarlo.so $(B)/examples/kernels/montecarlo.json
+EXAMPLE_KERNELS := $(addprefix $(B)/examples/kernels/montecarlo.,so json cl)
 EXAMPLES        := $(addprefix $(B)/examples/,quickstart montecarlo image-pipeline)
 
 $(call program,$(B)/examples/quickstart,plain,examples/quickstart.c,$(EXAMPLE_LIBS))
@@ -16,6 +16,10 @@ $(B)/examples/kernels/montecarlo.so: $(call objs,plain,examples/kernels/montecar
 	$(Q)$(CC) -shared $(LDFLAGS_plain) -o $@ $<
 
 $(B)/examples/kernels/%.json: examples/kernels/%.json
+	@mkdir -p $(@D)
+	$(Q)install -m 644 $< $@
+
+$(B)/examples/kernels/%.cl: examples/kernels/%.cl
 	@mkdir -p $(@D)
 	$(Q)install -m 644 $< $@
 

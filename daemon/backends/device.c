@@ -538,6 +538,16 @@ int device_copy_out(struct device *dev, uint32_t lane, void *to, uint64_t from, 
 	return t->ops->copy_out(t->dev, lane, to, from, bytes);
 }
 
+int device_copy_peer(struct device *dev, uint64_t to, struct device *src, uint64_t from,
+		     uint64_t bytes)
+{
+	const struct arax_backend *ops = dev->stack->ops;
+
+	if (!dev->info.memory || !src->info.memory || ops != src->stack->ops || !ops->copy_peer)
+		return -EOPNOTSUPP;
+	return ops->copy_peer(dev->stack->dev, to, src->stack->dev, from, bytes);
+}
+
 int device_quiesce(struct device *dev, uint64_t deadline_ns)
 {
 	const struct arax_backend *ops = dev->stack->ops;

@@ -67,6 +67,10 @@ int device_copy_in(struct device *dev, uint32_t lane, uint64_t to, const void *f
 int device_copy_out(struct device *dev, uint32_t lane, void *to, uint64_t from,
 		    uint64_t bytes);
 
+/* From @src; -EOPNOTSUPP: go through the host. */
+int device_copy_peer(struct device *dev, uint64_t to, struct device *src, uint64_t from,
+		     uint64_t bytes);
+
 int device_quiesce(struct device *dev, uint64_t deadline_ns);
 int device_reset(struct device *dev);
 

@@ -11,7 +11,16 @@
 #include "daemon/log.h"
 #include "libarax/admin/trusted.h"
 
-static const struct arax_backend *const builtin_backends[] = { &cpu_backend };
+static const struct arax_backend *cpu_backend_init(const struct arax_backend_host *h)
+{
+	return &cpu_backend;
+}
+
+static const struct {
+	const char *name;
+	arax_backend_init_fn *init;
+} builtin_backends[] = { { "cpu", cpu_backend_init }, { "opencl", opencl_backend_init } };
+
 static const struct arax_filter *const builtin_filters[] = { &delay_filter, &error_filter,
 							     &stats_filter };
 
@@ -131,8 +140,8 @@ int backend_plugin_load(struct backend_plugin *p, const char *name, const char *
 		theirs = ((arax_backend_init_fn *)init)(&host);
 	} else {
 		for (size_t i = 0; i < COUNT(builtin_backends); i++)
-			if (!strcmp(builtin_backends[i]->name, name))
-				theirs = builtin_backends[i];
+			if (!strcmp(builtin_backends[i].name, name))
+				theirs = builtin_backends[i].init(&host);
 		if (!theirs) {
 			snprintf(why, len, "no such backend is built in: give its file");
 			return -ENOENT;

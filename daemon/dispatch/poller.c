@@ -15,6 +15,7 @@
 #include "daemon/dispatch/models.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/remote.h"
+#include "daemon/kernels/manifest.h"
 #include "daemon/log.h"
 #include "daemon/memory/memory.h"
 #include "daemon/observe/trace.h"
@@ -264,6 +265,28 @@ static void publish_devices(struct poller *p)
 		a.name[sizeof(a.name) - 1] = 0;
 		for (j = 0; j < p->nr_links; j++)
 			p->links[j]->ops->device(p->links[j], &a);
+	}
+}
+
+/*
+ * Stacks that were asked for and have no device: people see the reason where they
+ * look for the device.  Its whole text is in the log.
+ */
+static void publish_absent(struct poller *p)
+{
+	uint32_t i, j, n = p->nr_devs;
+
+	for (i = 0; i < devices_nr_absent(p->devices); i++) {
+		const struct device_absent *absent = devices_absent(p->devices, i);
+		struct arax_device a = { .size = sizeof(a), .index = n };
+
+		/* A name may have a suffix: "opencl.gpus". */
+		if (manifest_kind(absent->backend, strcspn(absent->backend, "."), &a.kind))
+			continue;
+		snprintf(a.name, sizeof(a.name), "%s", absent->why);
+		for (j = 0; j < p->nr_links; j++)
+			p->links[j]->ops->device(p->links[j], &a);
+		n++;
 	}
 }
 
@@ -739,6 +762,7 @@ int poller_start(struct poller *p)
 	int err;
 
 	publish_devices(p);
+	publish_absent(p);
 	pthread_mutex_lock(&p->threads_lock);
 	err = -pthread_create(&p->threads[0], NULL, first_main, p);
 	if (!err) {

@@ -68,6 +68,7 @@ struct poller {
 	struct sched *sched;
 	const struct config *config;
 	const struct registry *registry;
+	const struct devices *devices;
 	struct poller_device *devs;
 	struct trace *trace;		/* NULL: nobody wants to know */
 	struct memory *memory;		/* of devices that have their own; NULL: none has */

@@ -177,7 +177,7 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 		sched_finish(p->sched, node, device_ns, false);
 		if (learn)
 			sched_observe(p->sched, sched_kernel_key(node), run->device,
-				      sched_work(node), run->rt.device_ns);
+				      sched_work(node), run->rt.wall_ns);
 		pd->lanes_busy &= ~(1ull << run->lane);
 	} else {
 		sched_finish(p->sched, node, device_ns, learn);
@@ -204,7 +204,7 @@ static __attribute__((cold)) void finish_failed(struct run *run, struct commit_i
 	poller_commit(p, l, tag, info);
 }
 
-static __attribute__((cold)) void record(struct run *run, uint64_t start_ns, uint64_t device_ns,
+static __attribute__((cold)) void record(struct run *run, uint64_t start_ns, uint64_t hold_ns,
 					int result)
 {
 	static const char *const names[] = { "marker", "launch", "copy", "fill", "call" };
@@ -219,14 +219,14 @@ static __attribute__((cold)) void record(struct run *run, uint64_t start_ns, uin
 		.result = result,
 		/* By the thread that ran it, if another did. */
 		.start_ns = rt->start_ns ? rt->start_ns - rt->enter_ns : start_ns,
-		.run_ns = staged ? rt->device_ns : device_ns,
+		.run_ns = staged ? rt->wall_ns : hold_ns,
 	};
 
 	if (node->d.opcode == ARAX_OP_LAUNCH)
 		t.kernel = kernel_of(node)->sig.name;
 	if (staged) {
 		t.enter_ns = rt->enter_ns;
-		t.leave_ns = device_ns - rt->enter_ns - rt->device_ns;
+		t.leave_ns = hold_ns - rt->enter_ns - rt->wall_ns;
 	}
 	trace_task(run->poller->trace, node, &t);
 }
@@ -283,7 +283,7 @@ static bool may_run_again(const struct run *run)
 }
 
 /* Whether the task goes on elsewhere: then it is @run's no longer. */
-static __attribute__((cold)) bool moved(struct run *run, uint64_t device_ns)
+static __attribute__((cold)) bool moved(struct run *run, uint64_t hold_ns)
 {
 	struct graph_node *node = run->node;
 	struct poller *p = run->poller;
@@ -292,7 +292,7 @@ static __attribute__((cold)) bool moved(struct run *run, uint64_t device_ns)
 	take_offline(p, &p->devs[run->device]);
 	again = may_run_again(run) && run_anywhere(p, node);
 	if (again) {
-		settle_accounts(run, node, device_ns, false);
+		settle_accounts(run, node, hold_ns, false);
 		graph_stop(run->link->graph, node);
 		if (sched_push(p->sched, node, poller_ns(p)))
 			run_refuse(p, node, -ENOMEM);
@@ -303,8 +303,11 @@ static __attribute__((cold)) bool moved(struct run *run, uint64_t device_ns)
 
 /* ------------------------------------------------------------------ */
 
-/* The poller's part of a task's end. */
-static void finish(struct run *run, uint64_t device_ns, int result)
+/*
+ * The poller's part of a task's end.  @hold_ns is what the scheduler learns from and
+ * charges, as the lane was kept from others for that long.
+ */
+static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 {
 	struct poller *p = run->poller;
 	struct graph_node *node = run->node;
@@ -316,7 +319,7 @@ static void finish(struct run *run, uint64_t device_ns, int result)
 	bool learn;
 
 	if (unlikely(p->trace))
-		record(run, start_ns, device_ns, result);
+		record(run, start_ns, hold_ns, result);
 	if (node->d.submit_ns && node->d.submit_ns < start_ns)
 		info.wait_ns = start_ns - node->d.submit_ns;
 	if (unlikely(p->memory)) {
@@ -327,18 +330,18 @@ static void finish(struct run *run, uint64_t device_ns, int result)
 	}
 	if (unlikely(result)) {
 		run->here = false;
-		if (result == -ENODEV && moved(run, device_ns))
+		if (result == -ENODEV && moved(run, hold_ns))
 			return;
 		finish_failed(run, &info);
 		return;
 	}
-	learn = !(run->here && device_ns > p->inline_ns && lost_cpu(p));
+	learn = !(run->here && hold_ns > p->inline_ns && lost_cpu(p));
 	run->here = false;
 	poller_commit(p, l, node->d.tag, &info);
 	/* Nothing else is on its way: whoever waits for this one comes first. */
 	if (graph_live(l->graph) == 1 && l->commit_count)
 		l->ops->commit(l);
-	settle_accounts(run, node, device_ns, learn);
+	settle_accounts(run, node, hold_ns, learn);
 	graph_complete(l->graph, node, 0, NULL);
 }
 
@@ -352,7 +355,9 @@ static void came_back(struct work *w)
 {
 	struct run *run = run_of_work(w);
 
-	finish(run, run->rt.hold_ns, run->rt.result);
+	/* Where data came and went the device was kept for that as well. */
+	finish(run, run->remote ? run->rt.hold_ns : run->rt.device_ns, run->rt.hold_ns,
+	       run->rt.result);
 }
 
 /* On a lane's thread. */
@@ -372,6 +377,7 @@ static void host_done(struct host_job *job)
 	run->rt.result = host_run(&run->node->d, run->ranges, run->node->args);
 	run->rt.start_ns = start;
 	run->rt.hold_ns = monotonic_ns() - start;
+	run->rt.device_ns = run->rt.hold_ns;
 	poller_post(run->poller, &run->work);
 }
 
@@ -436,6 +442,7 @@ static void fill_launch(struct run *run, const struct kernel *k, bool worker)
 	rt->gid = d->gid;
 	rt->deadline_ns = d->deadline_ns;
 	rt->device_ns = 0;
+	rt->wall_ns = 0;
 	rt->start_ns = 0;
 	rt->enter_ns = 0;
 }
@@ -481,13 +488,15 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 		p->now = end;
 		p->exact = true;
 		run->here = true;
-		finish(run, ticks_to_ns(&p->ticks, end - start), result);
+		run->rt.hold_ns = ticks_to_ns(&p->ticks, end - start);
+		finish(run, run->rt.hold_ns, run->rt.hold_ns, result);
 		return RUN_DONE;
 	}
 	/* Another thread polls now; the clock is its own, but these are copies. */
 	end = ticks_now(&(struct ticks){ .tsc = tsc });
 	run->rt.result = result;
 	run->rt.hold_ns = ticks_to_ns(&(struct ticks){ .mult = mult }, end - start);
+	run->rt.device_ns = run->rt.hold_ns;
 	poller_post(p, &run->work);
 	return RUN_LOST;
 }
@@ -515,7 +524,7 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 	graph_start(l->graph, node);
 	err = find_ranges(run);
 	if (err) {
-		finish(run, 0, err);
+		finish(run, 0, 0, err);
 		return RUN_DONE;
 	}
 	if (worker)
@@ -525,12 +534,13 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 	if (launch && run->remote) {
 		err = remote_begin(run);
 		if (err) {
-			finish(run, 0, err);
+			finish(run, 0, 0, err);
 			return RUN_DONE;
 		}
 	}
 	/* What is to be done around a launch is done on the lane's thread. */
-	if (!worker && !(launch && run->rt.enter) &&
+	if (!worker &&
+	    (!launch || (!run->rt.enter && pd->dev->info.kind == ARAX_DEVICE_CPU)) &&
 	    sched_is_short(p->sched, node, node->device, p->inline_ns))
 		return run_inline(p, run, pd, launch);
 	POLLER_COUNT(p, handed);
@@ -594,7 +604,7 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 	graph_start(l->graph, node);
 	err = find_ranges(run);
 	if (err) {
-		finish(run, 0, err);
+		finish(run, 0, 0, err);
 		*outcome = RUN_DONE;
 		return true;
 	}
@@ -646,6 +656,7 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 
 		if (!(k->kinds >> dev->info.kind & 1))
 			continue;
+		/* Tasks come with the addresses of host pages: it would find nothing there. */
 		err = runner_prepare(pd->runner, k);
 		if (err)
 			log_warn("device can't run kernel", log_str("device", dev->info.name),
@@ -725,6 +736,7 @@ int runs_create(struct poller *p, struct devices *devices)
 	uint32_t i;
 	int err;
 
+	p->devices = devices;
 	p->nr_devs = devices_count(devices);
 	p->devs = calloc(p->nr_devs ? p->nr_devs : 1, sizeof(*p->devs));
 	p->runnable = calloc((size_t)registry_count(p->registry) * p->nr_devs + 1, 1);

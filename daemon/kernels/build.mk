@@ -4,7 +4,8 @@
 KERNELS_SRCS := $(addprefix daemon/kernels/,manifest.c registry.c signature.c)
 
 STD_SRCS   := $(addprefix daemon/kernels/std/,basic.c image.c vector.c)
-STD_KERNEL := $(B)/lib/arax/kernels/arax-std.so $(B)/lib/arax/kernels/arax-std.json
+STD_CL     := $(addprefix daemon/kernels/std/,vector.cl basic.cl image.cl)
+STD_KERNEL := $(addprefix $(B)/lib/arax/kernels/arax-std.,so json cl)
 
 $(foreach f,$(STD_SRCS),$(eval CFLAGS_$(f:.c=) := -O3))
 
@@ -18,6 +19,13 @@ $(B)/lib/arax/kernels/arax-std.so: $(call objs,plain,$(STD_SRCS))
 $(B)/lib/arax/kernels/arax-std.json: daemon/kernels/std/arax-std.json
 	@mkdir -p $(@D)
 	$(Q)install -m 644 $< $@
+
+# One file: a device compiles it in one go.
+$(B)/lib/arax/kernels/arax-std.cl: $(STD_CL)
+	@mkdir -p $(@D)
+	$(say) CAT $@
+	$(Q)for f in $^; do echo "#line 1 \"$${f##*/}\""; cat $$f; done > $@.tmp
+	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
 
 ALL_TARGETS += $(STD_KERNEL)
 

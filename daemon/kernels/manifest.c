@@ -65,7 +65,7 @@ static int get_string(struct where *w, const char *what, json_t *obj, const char
 	return 0;
 }
 
-static int parse_kind(const char *name, uint32_t *kind)
+int manifest_kind(const char *name, size_t len, uint32_t *kind)
 {
 	static const char *const kinds[] = {
 		[ARAX_DEVICE_CPU] = "cpu",   [ARAX_DEVICE_OPENCL] = "opencl",
@@ -74,7 +74,7 @@ static int parse_kind(const char *name, uint32_t *kind)
 	};
 
 	for (uint32_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		if (!strcmp(kinds[i], name)) {
+		if (strlen(kinds[i]) == len && !memcmp(kinds[i], name, len)) {
 			*kind = i;
 			return 0;
 		}
@@ -96,7 +96,7 @@ static int parse_impl(struct where *w, struct manifest_kernel *k, json_t *obj)
 		err = get_string(w, what, obj, "symbol", 255, &impl->symbol);
 	if (err)
 		return err;
-	if (parse_kind(kind, &impl->kind))
+	if (manifest_kind(kind, strlen(kind), &impl->kind))
 		return fail(w, -EINVAL, "%s: unknown kind '%s'", what, kind);
 	if (strchr(impl->file, '/') || impl->file[0] == '.')
 		return fail(w, -EINVAL, "%s: file '%s' is not a plain name in the manifest's folder",

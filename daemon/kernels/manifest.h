@@ -45,6 +45,9 @@ struct manifest {
 	struct manifest_kernel *kernels;
 };
 
+/* ARAX_DEVICE_* of a kind's name of @len bytes.  -EINVAL: there is no such kind. */
+int manifest_kind(const char *name, size_t len, uint32_t *kind);
+
 /* -EINVAL or -E2BIG with text in @error; -ENOMEM. */
 int manifest_parse(struct manifest *m, const char *text, size_t bytes, char *error, size_t len);
 void manifest_free(struct manifest *m);

@@ -83,8 +83,8 @@ static int load_locked(struct runner *r, const struct kernel *k, struct handle *
 		h->err = -ENOEXEC;
 		return h->err;
 	}
-	if (!r->host && r->dev->info.kind == ARAX_DEVICE_CPU &&
-	    k->addressing == KERNEL_ADDRESSING_DATA) {
+	/* It would have other tenants' memory, or ours, within its reach. */
+	if (k->addressing == KERNEL_ADDRESSING_DATA) {
 		h->err = -EOPNOTSUPP;
 		return h->err;
 	}
@@ -127,7 +127,8 @@ static inline int get_kernel(struct runner *r, const struct kernel *k, void **lo
 	return __builtin_expect(!!*loaded, 1) ? 0 : load_kernel(r, k, h, loaded);
 }
 
-static inline int run_here(struct runner *r, const struct runner_task *t, uint32_t flags)
+static inline int run_here(struct runner *r, const struct runner_task *t, uint32_t flags,
+			   uint64_t *device_ns)
 {
 	struct arax_backend_run run = {
 		.size = sizeof(run),
@@ -141,6 +142,8 @@ static inline int run_here(struct runner *r, const struct runner_task *t, uint32
 
 	if (!err)
 		err = device_run(r->dev, &run);
+	if (device_ns)
+		*device_ns = run.device_ns;
 	return err > 0 || err < -4095 ? -EIO : err;
 }
 
@@ -314,9 +317,9 @@ void runner_drop_uid(struct runner *r, uint32_t uid)
 /* ------------------------------------------------------------------ */
 /* Tasks                                                                 */
 
-static int run_counted(struct runner *r, const struct runner_task *t)
+static int run_counted(struct runner *r, struct runner_task *t)
 {
-	int err = run_here(r, t, t->flags & RUNNER_INLINE ? ARAX_RUN_INLINE : 0);
+	int err = run_here(r, t, t->flags & RUNNER_INLINE ? ARAX_RUN_INLINE : 0, &t->device_ns);
 
 	if (!(t->flags & RUNNER_INLINE))
 		count(&r->runs);
@@ -328,6 +331,7 @@ int runner_run(struct runner *r, struct runner_task *t)
 	bool timed = t->flags & RUNNER_TIMED;
 	uint64_t start = 0;
 
+	t->device_ns = 0;
 	if (t->deadline_ns || timed)
 		start = now_ns();
 	if (t->deadline_ns && start >= t->deadline_ns)
@@ -338,8 +342,10 @@ int runner_run(struct runner *r, struct runner_task *t)
 		t->result = run_counted(r, t);
 	if (timed) {
 		t->start_ns = start;
-		t->device_ns = now_ns() - start;
+		t->wall_ns = now_ns() - start;
 	}
+	if (timed && !t->device_ns)
+		t->device_ns = t->wall_ns;
 	return t->result;
 }
 
@@ -347,7 +353,7 @@ int runner_run_short(struct runner *r, const struct runner_task *t)
 {
 	if (__builtin_expect(t->deadline_ns != 0, 0) && now_ns() >= t->deadline_ns)
 		return -ETIMEDOUT;
-	return run_here(r, t, ARAX_RUN_INLINE);
+	return run_here(r, t, ARAX_RUN_INLINE, NULL);
 }
 
 void runner_submit(struct runner *r, struct runner_task *t)
@@ -426,7 +432,7 @@ static void run_staged(struct runner *r, struct runner_task *t)
 		if (t->leave)
 			t->result = t->leave(t, t->result);
 	}
-	t->hold_ns = t->enter ? now_ns() - start : t->device_ns;
+	t->hold_ns = t->enter ? now_ns() - start : t->wall_ns;
 }
 
 static void *lane_main(void *arg)

@@ -26,6 +26,7 @@
  *		and report their own result
  *   -ENOEXEC, -ENOENT	no implementation for this kind of device, or it can't
  *		be loaded
+ *   -EOPNOTSUPP	addressing = data on a device that no worker can drive
  *   -EAGAIN	no worker could be started (logged)
  *   -EINVAL	a range that does not fit its buffer
  *   -EOPNOTSUPP	addressing = data on a device of this process that has memory of
@@ -68,10 +69,12 @@ struct runner_buffer {
  * @enter, @leave: on the lane's thread around a run by runner_submit(): @enter
  *		returns 0 or a negative errno, then the task does not run; @leave is
  *		given the kernel's result and returns the task's.  NULL: none
- * @result, @device_ns: out
- * @start_ns:	out, where @device_ns is: CLOCK_MONOTONIC, when the kernel began
+ * @result:	out
+ * @device_ns:	out: by the device's clock where it has one, else @wall_ns
+ * @wall_ns:	out: how long the kernel took its thread
+ * @start_ns:	out, where @wall_ns is: CLOCK_MONOTONIC, when the kernel began
  * @enter_ns:	out, of runner_submit(): what @enter took
- * @hold_ns:	out, of runner_submit(): @device_ns, @enter and @leave together
+ * @hold_ns:	out, of runner_submit(): @wall_ns, @enter and @leave together: the lane was held
  * @done:	called once after runner_submit, on a lane thread: be short, don't
  *		block, don't call back into the runner except runner_submit
  * @next:	the runner's
@@ -87,6 +90,7 @@ struct runner_task {
 	uint64_t deadline_ns;
 	int32_t result;
 	uint64_t device_ns;
+	uint64_t wall_ns;
 	uint64_t start_ns;
 	uint64_t enter_ns;
 	uint64_t hold_ns;

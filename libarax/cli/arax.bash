@@ -63,7 +63,7 @@ _arax()
 			if [ "$i" -lt "$COMP_CWORD" ]; then
 				mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 			elif [[ $cur == -* ]]; then
-				mapfile -t COMPREPLY < <(compgen -W '--private --verbose --config --kernels --trace --help --' -- "$cur")
+				mapfile -t COMPREPLY < <(compgen -W '--private --verbose --config --kernels --kind --trace --help --' -- "$cur")
 			else
 				mapfile -t COMPREPLY < <(compgen -c -- "$cur")
 			fi

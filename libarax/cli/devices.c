@@ -58,6 +58,7 @@ const struct command cmd_devices = {
 	.args = "[--json]",
 	.summary = "list the devices that tasks run on",
 	.help = "LANES: tasks side by side.  UNITS: cores or compute units.  MEMORY host: the\n"
-		"device works on the program's own pages.  BUSY: device time given out.\n",
+		"device works on the program's own pages.  BUSY: device time given out.\n"
+		"What was configured and has no device is offline, and NAME says why.\n",
 	.run = run,
 };

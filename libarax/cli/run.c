@@ -18,7 +18,7 @@
 
 #include "cli.h"
 
-#define START_SECONDS	20
+#define START_SECONDS	60	/* OpenCL kernels may have to be compiled */
 #define STOP_SECONDS	5
 #define MAX_KERNELS	16	/* as many as araxd takes */
 
@@ -53,6 +53,7 @@ struct private {
 	const char *socket_path;
 	const char *log;
 	const char *config;	/* or NULL */
+	const char *kinds;	/* or NULL */
 	const char *kernels[MAX_KERNELS];
 	int nr_kernels;
 	const char *trace;	/* or NULL */
@@ -62,7 +63,7 @@ struct private {
 
 static pid_t start_daemon(const struct private *p, int ready_fd)
 {
-	char number[16], *argv[14 + 2 * MAX_KERNELS] = { "araxd", "--user", "--no-kernel", "--socket",
+	char number[16], *argv[16 + 2 * MAX_KERNELS] = { "araxd", "--user", "--no-kernel", "--socket",
 				       (char *)p->socket_path, "--ready-fd", number };
 	pid_t parent = getpid(), pid;
 	int fd, i, n = 7;
@@ -75,6 +76,10 @@ static pid_t start_daemon(const struct private *p, int ready_fd)
 	if (p->trace) {
 		argv[n++] = "--trace";
 		argv[n++] = (char *)p->trace;
+	}
+	if (p->kinds) {
+		argv[n++] = "--kind";
+		argv[n++] = (char *)p->kinds;
 	}
 	for (i = 0; i < p->nr_kernels; i++) {
 		argv[n++] = "--kernels";
@@ -237,6 +242,10 @@ static int take_options(const struct command *self, int argc, char **argv, struc
 			if (++i == argc)
 				return cli_usage(self, "--trace: which file?");
 			p->trace = argv[i];
+		} else if (!strcmp(argv[i], "--kind")) {
+			if (++i == argc)
+				return cli_usage(self, "--kind: which kind of device?");
+			p->kinds = argv[i];
 		} else if (!strcmp(argv[i], "--kernels")) {
 			if (++i == argc)
 				return cli_usage(self, "--kernels: which folder?");
@@ -250,7 +259,7 @@ static int take_options(const struct command *self, int argc, char **argv, struc
 	if (i >= argc)
 		return cli_usage(self, "which program?");
 	/* The system's daemon has its own. */
-	if (p->config || p->nr_kernels || p->trace)
+	if (p->config || p->nr_kernels || p->trace || p->kinds)
 		p->wanted = true;
 	*first = i;
 	return -1;
@@ -280,13 +289,15 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command cmd_run = {
 	.name = "run",
-	.args = "[--private] [--verbose] [--config FILE] [--kernels DIR] [--trace FILE] [--] PROGRAM [ARGUMENTS]",
+	.args = "[--private] [--verbose] [--config FILE] [--kernels DIR] [--kind KIND] [--trace FILE] [--] PROGRAM [ARGUMENTS]",
 	.summary = "run a program with Arax: the system's, or else a private one",
 	.help = "  --private      start a private araxd even if the system has one\n"
 		"  --verbose      show what the private araxd prints\n"
 		"  --config FILE  the private araxd's configuration; implies --private\n"
 		"  --kernels DIR  its folder of kernel libraries, instead of the installed ones;\n"
 		"                 may be given several times; implies --private\n"
+		"  --kind KIND[,KIND...]  only devices of these kinds, such as cpu or opencl;\n"
+		"                 implies --private\n"
 		"  --trace FILE   have it record every task there, for arax trace; implies\n"
 		"                 --private\n\n"
 		"The exit status is the program's: 128 + the signal that ended it, 126 if it\n"

@@ -37,3 +37,8 @@ test-install: default
 	@scripts/tally run system/install selftests/system/install.sh
 TEST_TARGETS += test-install
 .PHONY: test-install
+
+test-kinds: default
+	@scripts/tally run system/kinds selftests/system/kinds.sh
+TEST_TARGETS += test-kinds
+.PHONY: test-kinds

@@ -26,6 +26,7 @@ exec scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	--file "$(realpath build/lib/libarax.so)":/arax/lib/libarax.so.0 \
 	--file $std/arax-std.so:/arax/kernels/arax-std.so \
 	--file $std/arax-std.json:/arax/kernels/arax-std.json \
+	--file $std/arax-std.cl:/arax/kernels/arax-std.cl \
 	--file $tests/kernels/systest.so:/arax/kernels/systest.so \
 	--file $tests/kernels/systest.json:/arax/kernels/systest.json \
 	--file $tests/system:/arax/tests/system \

@@ -232,6 +232,46 @@ START_TEST(sample_is_right)
 }
 END_TEST
 
+/* Which backends are left, and whether the CPU is. */
+static const struct {
+	const char *text, *kinds;
+	int err;
+	bool cpu;
+	const char *backends;
+} kinds[] = {
+	{ "", "cpu", 0, true, "" },
+	{ "", "opencl", 0, false, "opencl " },
+	{ "", "opencl,cpu", 0, true, "opencl " },
+	{ "backend \"opencl\" { options = { \"lanes=1\" } }", "opencl", 0, false, "opencl " },
+	{ "backend \"opencl\" { } backend \"mine\" { file = \"/m\" }", "cpu", 0, true, "" },
+	{ "backend \"opencl\" { } backend \"mine\" { file = \"/m\" }", "mine", 0, false, "mine " },
+	{ "backend \"mine.x\" { file = \"/m\" }", "cpu,mine", 0, true, "mine.x " },
+	{ "cpu { enable = false }", "cpu,opencl", 0, false, "opencl " },
+	{ "", "", -EINVAL, false, "" },
+	{ "", "cpu,", -EINVAL, false, "" },
+	{ "", "gpu", -EINVAL, false, "" },
+	{ "", "open", -EINVAL, false, "" },
+	{ "backend \"mine\" { file = \"/m\" }", "min", -EINVAL, false, "" },
+};
+
+START_TEST(kinds_choose)
+{
+	char got[256] = "";
+
+	ck_assert_int_eq(parse(kinds[_i].text), 0);
+	ck_assert_int_eq(config_kinds(&c, kinds[_i].kinds, error, sizeof(error)), kinds[_i].err);
+	if (kinds[_i].err) {
+		ck_assert_msg(strstr(error, "must be cpu, opencl or the name of"), "%s", error);
+	} else {
+		ck_assert_int_eq(c.cpu.enable, kinds[_i].cpu);
+		for (size_t i = 0; i < c.nr_backends; i++)
+			snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s ", c.backends[i].name);
+		ck_assert_str_eq(got, kinds[_i].backends);
+	}
+	config_free(&c);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("config");
@@ -244,6 +284,7 @@ int main(void)
 	tcase_add_test(t, nul_and_length);
 	tcase_add_test(t, file_must_be_trusted);
 	tcase_add_test(t, sample_is_right);
+	tcase_add_loop_test(t, kinds_choose, 0, sizeof(kinds) / sizeof(kinds[0]));
 	suite_add_tcase(suite, t);
 	return be_main(suite);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <errno.h>
 
+#include "daemon/backends/params.h"
 #include "daemon/kernels/signature.h"
 #include "selftests/unit/be_test.h"
 
@@ -139,6 +140,50 @@ START_TEST(all_32_may_be_ranges)
 }
 END_TEST
 
+/* What backends read out of a canonical text is what the parser put in. */
+START_TEST(params_agree)
+{
+	static const char *const good[] = {
+		"f()", "f(u8 a)", "f(i8 a, f64 b, u16 c)", "f(in f32 a[], out u64 b[], u32 n)",
+		"f(i32 a, inout i16 x[], u8 b, i64 c, out f64 y[], i8 d)",
+	};
+	struct signature sig;
+	struct params p;
+	char error[256];
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		ck_assert_int_eq(signature_parse(&sig, good[i], error, sizeof(error)), 0);
+		ck_assert_int_eq(params_parse(&p, sig.text), 0);
+		ck_assert_uint_eq(p.nr_ranges, sig.abi.nr_ranges);
+		ck_assert_uint_eq(p.arg_len, sig.abi.arg_len);
+		ck_assert_uint_eq(p.nr_ranges + p.nr_plain, sig.nr_params);
+		for (uint32_t r = 0; r < p.nr_ranges; r++) {
+			ck_assert_int_eq(p.ranges[r].in, !!(sig.abi.access >> (2 * r) & ARAX_IN));
+			ck_assert_int_eq(p.ranges[r].out, !!(sig.abi.access >> (2 * r) & ARAX_OUT));
+		}
+	}
+	/* The last: i32 at 0, u8 at 4, i64 at 8, i8 at 16, rounded up to 24. */
+	ck_assert_uint_eq(p.plain[1].offset, 4);
+	ck_assert_uint_eq(p.plain[2].offset, 8);
+	ck_assert_uint_eq(p.plain[3].offset, 16);
+	ck_assert_uint_eq(p.arg_len, 24);
+	ck_assert_str_eq(p.ranges[1].type->name, "f64");
+}
+END_TEST
+
+START_TEST(params_refuse)
+{
+	static const char *const bad[] = {
+		"", "f", "f(", "f(u8)", "f(u8 a", "f(u8 a,u8 b)", "f(u7 a)", "f(in)", "f(u8 a) ",
+		"f(u8 a, )", "f(in f32)",
+	};
+	struct params p;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ck_assert_msg(params_parse(&p, bad[i]) == -EINVAL, "%s", bad[i]);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("signature");
@@ -152,6 +197,8 @@ int main(void)
 	tcase_add_loop_test(t, refuses, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(t, holds_32_parameters_and_no_more);
 	tcase_add_test(t, all_32_may_be_ranges);
+	tcase_add_test(t, params_agree);
+	tcase_add_test(t, params_refuse);
 	suite_add_tcase(suite, t);
 	return be_main(suite);
 }

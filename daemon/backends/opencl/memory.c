@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Device memory.  OpenCL 1.2 has no addresses, so these are counted: an
+ * allocation's begin on a boundary, never used again, with a gap behind it in which
+ * nothing lies.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/backends/opencl/opencl.h"
+
+#define FIRST_ADDRESS	(1ull << 32)
+#define BOUNDARY	(1ull << 12)
+#define GAP		(1ull << 12)
+#define LAST_ADDRESS	(1ull << 62)
+
+/* The first allocation that begins behind @address; @lock is held. */
+static uint32_t behind(const struct opencl_device *d, uint64_t address)
+{
+	uint32_t low = 0, high = d->nr_allocations;
+
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+
+		if (d->allocations[mid].address <= address)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+int opencl_find_memory(struct opencl_device *d, uint64_t address, uint64_t bytes, cl_mem *mem,
+		       uint64_t *offset)
+{
+	const struct opencl_allocation *a;
+	int err = -EFAULT;
+	uint32_t i;
+
+	pthread_rwlock_rdlock(&d->lock);
+	i = behind(d, address);
+	a = i ? &d->allocations[i - 1] : NULL;
+	if (a && address - a->address <= a->bytes && bytes <= a->bytes - (address - a->address)) {
+		*mem = a->mem;
+		*offset = address - a->address;
+		err = 0;
+	}
+	pthread_rwlock_unlock(&d->lock);
+	return err;
+}
+
+/* -ENOMEM: more than the device has, or may have. */
+static int account(struct opencl_device *d, uint64_t bytes)
+{
+	int err = 0;
+
+	pthread_rwlock_wrlock(&d->lock);
+	if (bytes > d->bytes || d->used > d->bytes - bytes) {
+		opencl_log(ARAX_LOG_DEBUG, "%s: no room for %" PRIu64 " bytes: %" PRIu64 " of %" PRIu64
+			   " are in use", d->name, bytes, d->used, d->bytes);
+		err = -ENOMEM;
+	} else {
+		d->used += bytes;
+	}
+	pthread_rwlock_unlock(&d->lock);
+	return err;
+}
+
+/*
+ * Drivers allocate when a buffer is first used, and fail then.  Moving it there,
+ * contents undefined, is that use.
+ */
+static cl_int create(struct opencl_device *d, uint64_t bytes, cl_mem *mem)
+{
+	cl_command_queue q = d->lanes[0].copies;
+	cl_int err;
+
+	*mem = cl.CreateBuffer(d->context, CL_MEM_READ_WRITE, bytes, NULL, &err);
+	if (err || !cl.EnqueueMigrateMemObjects)
+		return err;
+	err = cl.EnqueueMigrateMemObjects(q, 1, mem, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0,
+					  NULL, NULL);
+	if (!err)
+		err = cl.Finish(q);
+	if (err)
+		cl.ReleaseMemObject(*mem);
+	return err;
+}
+
+static int insert(struct opencl_device *d, cl_mem mem, uint64_t bytes, uint64_t *address)
+{
+	struct opencl_allocation *more;
+	int err = -ENOMEM;
+	uint32_t room;
+
+	pthread_rwlock_wrlock(&d->lock);
+	if (!d->next_address)
+		d->next_address = FIRST_ADDRESS;
+	if (d->nr_allocations == d->room) {
+		room = 2 * d->room + 64;
+		more = realloc(d->allocations, room * sizeof(*more));
+		if (!more)
+			goto out;
+		d->allocations = more;
+		d->room = room;
+	}
+	if (bytes > LAST_ADDRESS || d->next_address > LAST_ADDRESS - bytes)
+		goto out;
+	*address = d->next_address;
+	/* They only grow: the end is its place in the order. */
+	d->allocations[d->nr_allocations++] =
+		(struct opencl_allocation){ d->next_address, bytes, mem };
+	d->next_address = (d->next_address + bytes + GAP + BOUNDARY - 1) / BOUNDARY * BOUNDARY;
+	err = 0;
+out:
+	pthread_rwlock_unlock(&d->lock);
+	return err;
+}
+
+static void unaccount(struct opencl_device *d, uint64_t bytes)
+{
+	pthread_rwlock_wrlock(&d->lock);
+	d->used -= bytes;
+	pthread_rwlock_unlock(&d->lock);
+}
+
+int opencl_alloc(struct opencl_device *d, uint64_t bytes, uint64_t wanted, uint64_t *address)
+{
+	cl_int cerr;
+	cl_mem mem;
+	int err;
+
+	if (d->memory != OPENCL_OWN || wanted)
+		return -EOPNOTSUPP;
+	if (!bytes)
+		return -EINVAL;
+	if (__atomic_load_n(&d->lost, __ATOMIC_RELAXED))
+		return -ENODEV;
+	err = account(d, bytes);
+	if (err)
+		return err;
+	cerr = create(d, bytes, &mem);
+	if (cerr) {
+		/* Longer than max_alloc, or the device is fuller than we know. */
+		opencl_log(ARAX_LOG_WARNING, "%s: %" PRIu64 " bytes: %s; %" PRIu64 " of %" PRIu64
+			   " were in use, one allocation may have %" PRIu64, d->name, bytes,
+			   opencl_error_name(cerr), d->used - bytes, d->bytes, d->max_alloc);
+		err = cerr == CL_INVALID_BUFFER_SIZE ? -ENOMEM : opencl_check(d, cerr);
+	} else {
+		err = insert(d, mem, bytes, address);
+		if (err)
+			cl.ReleaseMemObject(mem);
+	}
+	if (err)
+		unaccount(d, bytes);
+	return err;
+}
+
+void opencl_free(struct opencl_device *d, uint64_t address)
+{
+	struct opencl_allocation *a;
+	cl_mem mem = NULL;
+	uint32_t i;
+
+	pthread_rwlock_wrlock(&d->lock);
+	i = behind(d, address);
+	a = i ? &d->allocations[i - 1] : NULL;
+	if (a && a->address == address) {
+		mem = a->mem;
+		d->used -= a->bytes;
+		memmove(a, a + 1, (d->nr_allocations - i) * sizeof(*a));
+		d->nr_allocations--;
+	}
+	pthread_rwlock_unlock(&d->lock);
+	if (mem)
+		cl.ReleaseMemObject(mem);
+	else
+		opencl_log(ARAX_LOG_ERR, "%s: nothing was allocated at %#" PRIx64, d->name, address);
+}
+
+void opencl_memory_close(struct opencl_device *d)
+{
+	if (d->nr_allocations)
+		opencl_log(ARAX_LOG_WARNING, "%s: %u allocations of %" PRIu64 " bytes were left",
+			   d->name, d->nr_allocations, d->used);
+	while (d->nr_allocations)
+		cl.ReleaseMemObject(d->allocations[--d->nr_allocations].mem);
+	free(d->allocations);
+	d->allocations = NULL;
+}
+
+/*
+ * Not by a blocking command: one driver (Intel's for CPUs, 2026.2) lets a kernel of
+ * another queue start before a short blocking write has taken place.  This is a
+ * synchronisation point for all queues.
+ */
+static int finish(struct opencl_device *d, cl_command_queue q, cl_int err)
+{
+	return opencl_check(d, err ? err : cl.Finish(q));
+}
+
+int opencl_copy_in(struct opencl_device *d, uint32_t lane, uint64_t to, const void *from,
+		   uint64_t bytes)
+{
+	cl_command_queue q = d->lanes[lane % d->nr_lanes].copies;
+	uint64_t offset;
+	cl_mem mem;
+	int err = opencl_find_memory(d, to, bytes, &mem, &offset);
+
+	if (err || !bytes)
+		return err;
+	return finish(d, q, cl.EnqueueWriteBuffer(q, mem, CL_FALSE, offset, bytes, from, 0, NULL,
+						  NULL));
+}
+
+int opencl_copy_out(struct opencl_device *d, uint32_t lane, void *to, uint64_t from,
+		    uint64_t bytes)
+{
+	cl_command_queue q = d->lanes[lane % d->nr_lanes].copies;
+	uint64_t offset;
+	cl_mem mem;
+	int err = opencl_find_memory(d, from, bytes, &mem, &offset);
+
+	if (err || !bytes)
+		return err;
+	return finish(d, q, cl.EnqueueReadBuffer(q, mem, CL_FALSE, offset, bytes, to, 0, NULL, NULL));
+}
+
+int opencl_copy_peer(struct opencl_device *d, uint64_t to, struct opencl_device *src,
+		     uint64_t from, uint64_t bytes)
+{
+	uint64_t to_offset, from_offset;
+	cl_mem to_mem, from_mem;
+	cl_command_queue q = d->lanes[0].copies;
+	int err;
+
+	if (d->context != src->context)
+		return -EOPNOTSUPP;
+	err = opencl_find_memory(d, to, bytes, &to_mem, &to_offset);
+	if (!err)
+		err = opencl_find_memory(src, from, bytes, &from_mem, &from_offset);
+	if (err || !bytes)
+		return err;
+	return finish(d, q, cl.EnqueueCopyBuffer(q, from_mem, to_mem, from_offset, to_offset, bytes, 0,
+						 NULL, NULL));
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * opencl.h - the OpenCL backend's own structs, and who does what
+ *
+ *	backend.c	the operations of daemon/backend.h; options
+ *	platform.c	which devices there are, sub-devices
+ *	device.c	one device: context, queues, whether it works on host pages
+ *	program.c	source or SPIR-V to a program, with the cache
+ *	cache.c		built programs on disk
+ *	prelude.c	what every source sees
+ *	kernel.c	a kernel of a program, its arguments checked
+ *	memory.c	device memory under addresses of our own, copies
+ *	run.c		a launch
+ */
+#ifndef ARAX_DAEMON_BACKENDS_OPENCL_OPENCL_H
+#define ARAX_DAEMON_BACKENDS_OPENCL_OPENCL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/backend.h"
+#include "daemon/backends/opencl/api.h"
+#include "daemon/backends/params.h"
+
+#define OPENCL_MAX_DEVICES	256
+#define OPENCL_MAX_LANES	16
+#define OPENCL_MAX_FILE		(16u << 20)	/* of a source or SPIR-V file */
+#define OPENCL_MAX_ITEMS	(1ull << 32)	/* work-items of a launch */
+
+/* What araxd.conf says. */
+struct opencl_options {
+	char platforms[64], devices[64];	/* patterns */
+	char cache[256];			/* folder; "": the default; "no": none */
+	uint32_t sub_devices;			/* 0: whole devices */
+	uint32_t lanes;
+	bool zero_copy;
+	uint64_t memory;			/* cap; 0: what the device has */
+};
+
+extern struct opencl_options opencl_options;
+
+/* printf to araxd's log. */
+void opencl_log(int level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* A context: of one device, or of all sub-devices of one. */
+struct opencl_root {
+	cl_platform_id platform;
+	cl_device_id id;
+	uint32_t nr_subs;
+	cl_device_id subs[OPENCL_MAX_DEVICES];
+	cl_context context;
+	uint32_t users;			/* open devices */
+};
+
+/* A device to be opened, as probe found it. */
+struct opencl_place {
+	struct opencl_root *root;
+	cl_device_id id;
+};
+
+/* platform.c: one thread, see backend.h. */
+int opencl_find(char *why, uint32_t len);
+const struct opencl_place *opencl_place(uint32_t index);
+void opencl_forget(void);
+
+/* Where a launch's ranges are. */
+enum opencl_memory {
+	OPENCL_SVM,		/* host pages, by their addresses */
+	OPENCL_HOST_PTR,	/* host pages, as buffers on them */
+	OPENCL_OWN,		/* device memory */
+};
+
+struct opencl_lane {
+	cl_command_queue queue;
+	cl_command_queue copies;
+	/* Where kernels store their result: in host memory or on the device. */
+	cl_int *result;
+	cl_mem result_mem;
+	bool result_dirty;	/* not 0 any more */
+};
+
+/* Device memory: addresses are counted up and not used again. */
+struct opencl_allocation {
+	uint64_t address, bytes;
+	cl_mem mem;
+};
+
+struct opencl_device {
+	uint32_t index;
+	const struct opencl_place *place;
+	cl_device_id id;
+	cl_context context;
+	char name[64];
+	char key[768];		/* platform, device and versions, for the cache */
+	bool has_il, has_arg_info, host_unified;
+	enum opencl_memory memory;
+	uint32_t units, align;	/* of a sub-buffer's origin */
+	uint32_t max_dims;
+	size_t max_items[3], max_group;
+	uint64_t bytes, max_alloc;	/* of its memory, of one allocation */
+	bool lost;
+	uint32_t nr_lanes;
+	struct opencl_lane lanes[OPENCL_MAX_LANES];
+
+	pthread_rwlock_t lock;		/* what follows */
+	uint64_t next_address, used;
+	uint32_t nr_allocations, room;
+	struct opencl_allocation *allocations;	/* by address */
+
+	pthread_mutex_t programs_lock;
+	struct opencl_program *programs;
+};
+
+/* device.c */
+int opencl_device_open(uint32_t index, struct opencl_device **dev);
+void opencl_device_close(struct opencl_device *d);
+/* The errno for @err; marks the device as lost if that is what it says. */
+int opencl_check(struct opencl_device *d, cl_int err);
+
+/* A program of one device; kernels of one file share it. */
+struct opencl_program {
+	struct opencl_program *next;
+	uint32_t users;
+	uint64_t hash;
+	size_t bytes;
+	char *text;		/* the file, to be compared */
+	cl_program program;
+	char *table;		/* kernels and their arguments, see program.c */
+};
+
+int opencl_program_get(struct opencl_device *d, const struct arax_backend_kernel *k,
+		       struct opencl_program **program);
+void opencl_program_put(struct opencl_device *d, struct opencl_program *p);
+/* The line of a kernel in the table, without its name; NULL: no such kernel. */
+const char *opencl_program_line(const struct opencl_program *p, const char *symbol);
+
+extern const char opencl_prelude[];
+
+/* A kernel on a device. */
+struct opencl_kernel {
+	struct opencl_program *program;
+	struct params params;
+	bool has_result;
+	bool told;		/* of a failing launch */
+	uint32_t nr_lanes;
+	size_t max_group;
+	cl_kernel lanes[OPENCL_MAX_LANES];	/* arguments are state: one each */
+	char name[64];
+};
+
+int opencl_kernel_load(struct opencl_device *d, const struct arax_backend_kernel *desc,
+		       struct opencl_kernel **kernel);
+void opencl_kernel_unload(struct opencl_device *d, struct opencl_kernel *k);
+
+int opencl_run(struct opencl_device *d, struct arax_backend_run *run);
+
+/* memory.c: as in struct arax_backend. */
+int opencl_alloc(struct opencl_device *d, uint64_t bytes, uint64_t wanted, uint64_t *address);
+void opencl_free(struct opencl_device *d, uint64_t address);
+int opencl_copy_in(struct opencl_device *d, uint32_t lane, uint64_t to, const void *from,
+		   uint64_t bytes);
+int opencl_copy_out(struct opencl_device *d, uint32_t lane, void *to, uint64_t from,
+		    uint64_t bytes);
+int opencl_copy_peer(struct opencl_device *d, uint64_t to, struct opencl_device *src,
+		     uint64_t from, uint64_t bytes);
+/* The buffer that holds a range, and where in it.  -EFAULT: none does. */
+int opencl_find_memory(struct opencl_device *d, uint64_t address, uint64_t bytes, cl_mem *mem,
+		       uint64_t *offset);
+void opencl_memory_close(struct opencl_device *d);
+
+#endif /* ARAX_DAEMON_BACKENDS_OPENCL_OPENCL_H */

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: MIT
+/*
+ * From a file to a program: by the cache, or by the driver's compiler.
+ *
+ * A program comes with a table of its kernels, one line each: the name and, for
+ * each argument, a tab and
+ *
+ *	SPACE ':' TYPE ':' ['c']	address space (g, l, c, p), type, const
+ *	'?'				the driver doesn't say
+ *
+ * Drivers know that after compiling source, and many no longer when they load a
+ * binary: so it is kept beside the binary.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/backends/opencl/cache.h"
+#include "daemon/backends/opencl/opencl.h"
+
+#define OPTIONS		"-cl-kernel-arg-info"
+#define MAX_LOG_LINES	40
+#define SPIRV_MAGIC	0x07230203u
+
+static uint64_t hash(const char *p, size_t n)
+{
+	uint64_t h = 0xcbf29ce484222325ull;
+
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ (unsigned char)p[i]) * 0x100000001b3ull;
+	return h;
+}
+
+/* Other devices read it at the same time: no file position. */
+static int read_file(const struct arax_backend_kernel *k, struct blob *file)
+{
+	size_t room = 64u << 10;
+	char *text = malloc(room + 1), *more;
+	ssize_t n;
+
+	file->bytes = 0;
+	while (text) {
+		n = pread(k->fd, text + file->bytes, room - file->bytes, (off_t)file->bytes);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			n = -errno;
+			free(text);
+			return (int)n;
+		}
+		if (!n)
+			break;
+		file->bytes += (size_t)n;
+		if (file->bytes > OPENCL_MAX_FILE) {
+			opencl_log(ARAX_LOG_ERR, "%s: longer than %u bytes", k->file, OPENCL_MAX_FILE);
+			free(text);
+			return -E2BIG;
+		}
+		if (file->bytes < room)
+			continue;
+		room *= 2;
+		more = realloc(text, room + 1);
+		if (!more)
+			free(text);
+		text = more;
+	}
+	if (!text)
+		return -ENOMEM;
+	text[file->bytes] = '\0';
+	file->data = text;
+	return 0;
+}
+
+static bool is_spirv(const struct blob *file)
+{
+	uint32_t magic;
+
+	if (file->bytes < sizeof(magic))
+		return false;
+	memcpy(&magic, file->data, sizeof(magic));
+	return magic == SPIRV_MAGIC || magic == __builtin_bswap32(SPIRV_MAGIC);
+}
+
+/* ------------------------------------------------------------------ */
+/* The table of kernels                                                  */
+
+static void put_arg(FILE *out, cl_kernel k, cl_uint i)
+{
+	cl_kernel_arg_address_qualifier space = 0;
+	cl_kernel_arg_type_qualifier how = 0;
+	char type[128] = "", letter = 'p';
+	size_t n = 0;
+
+	if (!cl.GetKernelArgInfo ||
+	    cl.GetKernelArgInfo(k, i, CL_KERNEL_ARG_TYPE_NAME, sizeof(type), type, &n) || !n ||
+	    cl.GetKernelArgInfo(k, i, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof(space), &space, NULL) ||
+	    cl.GetKernelArgInfo(k, i, CL_KERNEL_ARG_TYPE_QUALIFIER, sizeof(how), &how, NULL)) {
+		fputs("\t?", out);
+		return;
+	}
+	type[sizeof(type) - 1] = '\0';
+	if (space == CL_KERNEL_ARG_ADDRESS_GLOBAL)
+		letter = 'g';
+	else if (space == CL_KERNEL_ARG_ADDRESS_LOCAL)
+		letter = 'l';
+	else if (space == CL_KERNEL_ARG_ADDRESS_CONSTANT)
+		letter = 'c';
+	fprintf(out, "\t%c:%s:%s", letter, type, how & CL_KERNEL_ARG_TYPE_CONST ? "c" : "");
+}
+
+static int put_kernel(FILE *out, cl_program program, const char *name)
+{
+	cl_uint nr = 0;
+	cl_kernel k;
+	cl_int err;
+
+	k = cl.CreateKernel(program, name, &err);
+	if (err)
+		return opencl_errno(err);
+	cl.GetKernelInfo(k, CL_KERNEL_NUM_ARGS, sizeof(nr), &nr, NULL);
+	fputs(name, out);
+	for (cl_uint i = 0; i < nr; i++)
+		put_arg(out, k, i);
+	fputc('\n', out);
+	cl.ReleaseKernel(k);
+	return 0;
+}
+
+static int make_table(cl_program program, char **table)
+{
+	char *names, *name, *state;
+	size_t bytes = 0, unused;
+	FILE *out;
+	int err = 0;
+
+	if (cl.GetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, 0, NULL, &bytes))
+		return -ENOEXEC;
+	names = calloc(1, bytes + 1);
+	out = open_memstream(table, &unused);
+	if (!names || !out) {
+		free(names);
+		if (out)
+			fclose(out);
+		return -ENOMEM;
+	}
+	cl.GetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, bytes, names, NULL);
+	for (name = strtok_r(names, ";", &state); !err && name; name = strtok_r(NULL, ";", &state))
+		err = put_kernel(out, program, name);
+	free(names);
+	if (fclose(out) && !err)
+		err = -ENOMEM;
+	if (err)
+		free(*table);
+	return err;
+}
+
+const char *opencl_program_line(const struct opencl_program *p, const char *symbol)
+{
+	size_t n = strlen(symbol);
+
+	for (const char *line = p->table; line && *line; line = strchr(line, '\n') + 1)
+		if (!strncmp(line, symbol, n) && (line[n] == '\t' || line[n] == '\n'))
+			return line + n;
+	return NULL;
+}
+
+/* ------------------------------------------------------------------ */
+/* Building                                                              */
+
+static void tell_build_log(struct opencl_device *d, cl_program program,
+			   const struct arax_backend_kernel *k, cl_int cerr)
+{
+	char *text, *line, *state;
+	size_t bytes = 0;
+	int lines = 0;
+
+	opencl_log(ARAX_LOG_ERR, "%s: does not compile for %s: %s (wanted for kernel %s)", k->file,
+		   d->name, opencl_error_name(cerr), k->symbol);
+	cl.GetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes);
+	text = calloc(1, bytes + 1);
+	if (!text)
+		return;
+	cl.GetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, bytes, text, NULL);
+	for (line = strtok_r(text, "\n", &state); line; line = strtok_r(NULL, "\n", &state)) {
+		if (lines++ == MAX_LOG_LINES) {
+			opencl_log(ARAX_LOG_ERR, "%s: the build log goes on", k->file);
+			break;
+		}
+		opencl_log(ARAX_LOG_ERR, "%s: %s", k->file, line);
+	}
+	free(text);
+}
+
+static int compile(struct opencl_device *d, const struct arax_backend_kernel *k,
+		   const struct blob *file, cl_program *program)
+{
+	const char *texts[] = { opencl_prelude, file->data };
+	size_t sizes[] = { strlen(opencl_prelude), file->bytes };
+	cl_int err;
+
+	if (is_spirv(file) && !d->has_il) {
+		opencl_log(ARAX_LOG_ERR, "%s: %s takes no SPIR-V: give it OpenCL C source", k->file,
+			   d->name);
+		return -ENOEXEC;
+	}
+	*program = is_spirv(file) ?
+		cl.CreateProgramWithIL(d->context, file->data, file->bytes, &err) :
+		cl.CreateProgramWithSource(d->context, 2, texts, sizes, &err);
+	if (err) {
+		opencl_log(ARAX_LOG_ERR, "%s: %s", k->file, opencl_error_name(err));
+		return opencl_errno(err);
+	}
+	err = cl.BuildProgram(*program, 1, &d->id, OPTIONS, NULL, NULL);
+	if (!err)
+		return 0;
+	tell_build_log(d, *program, k, err);
+	cl.ReleaseProgram(*program);
+	/* Whatever the driver calls it, the text is at fault. */
+	return opencl_errno(err) == -ENODEV ? opencl_check(d, err) : -ENOEXEC;
+}
+
+/* The binary for one device; a driver without any is no error. */
+static void keep(struct opencl_device *d, const char *key, const struct blob *file,
+		 const struct opencl_program *p)
+{
+	unsigned char *data = NULL;
+	struct blob binary;
+	cl_uint nr = 0;
+	size_t bytes[OPENCL_MAX_DEVICES] = { 0 };
+	unsigned char *all[OPENCL_MAX_DEVICES] = { NULL };
+	cl_device_id ids[OPENCL_MAX_DEVICES];
+
+	/* A program has all devices of its context: ask for ours alone. */
+	if (!cache_path() ||
+	    cl.GetProgramInfo(p->program, CL_PROGRAM_NUM_DEVICES, sizeof(nr), &nr, NULL) ||
+	    nr > OPENCL_MAX_DEVICES ||
+	    cl.GetProgramInfo(p->program, CL_PROGRAM_DEVICES, sizeof(ids), ids, NULL) ||
+	    cl.GetProgramInfo(p->program, CL_PROGRAM_BINARY_SIZES, sizeof(bytes), bytes, NULL))
+		return;
+	for (cl_uint i = 0; i < nr; i++)
+		if (ids[i] == d->id && bytes[i] && bytes[i] < CACHE_MAX_ENTRY) {
+			data = malloc(bytes[i]);
+			all[i] = data;
+			binary = (struct blob){ data, bytes[i] };
+		}
+	if (data && !cl.GetProgramInfo(p->program, CL_PROGRAM_BINARIES, nr * sizeof(all[0]), all, NULL))
+		cache_put(key, file, p->table, &binary);
+	free(data);
+}
+
+static int load_cached(struct opencl_device *d, const char *key, const struct blob *file,
+		       struct opencl_program *p)
+{
+	struct blob binary;
+	cl_int err, status = CL_SUCCESS;
+
+	if (cache_get(key, file, &p->table, &binary))
+		return -ENOENT;
+	p->program = cl.CreateProgramWithBinary(d->context, 1, &d->id, &binary.bytes,
+						(const unsigned char **)&binary.data, &status, &err);
+	free(binary.data);
+	if (!err && !status) {
+		err = cl.BuildProgram(p->program, 1, &d->id, OPTIONS, NULL, NULL);
+		if (!err)
+			return 0;
+		cl.ReleaseProgram(p->program);
+	} else if (!err) {
+		cl.ReleaseProgram(p->program);
+	}
+	free(p->table);
+	p->table = NULL;
+	return -ENOEXEC;
+}
+
+static int make(struct opencl_device *d, const struct arax_backend_kernel *k,
+		const struct blob *file, struct opencl_program *p)
+{
+	char key[sizeof(d->key) + 128];
+	int err;
+
+	snprintf(key, sizeof(key), "%s|" OPTIONS "|%016" PRIx64, d->key,
+		 hash(opencl_prelude, strlen(opencl_prelude)));
+	if (!load_cached(d, key, file, p)) {
+		opencl_log(ARAX_LOG_DEBUG, "%s: for %s from the cache", k->file, d->name);
+		return 0;
+	}
+	err = compile(d, k, file, &p->program);
+	if (err)
+		return err;
+	err = make_table(p->program, &p->table);
+	if (err) {
+		opencl_log(ARAX_LOG_ERR, "%s: its kernels can't be listed", k->file);
+		cl.ReleaseProgram(p->program);
+		return err;
+	}
+	opencl_log(ARAX_LOG_DEBUG, "%s: compiled for %s", k->file, d->name);
+	keep(d, key, file, p);
+	return 0;
+}
+
+static struct opencl_program *find(struct opencl_device *d, const struct blob *file, uint64_t h)
+{
+	for (struct opencl_program *p = d->programs; p; p = p->next)
+		if (p->hash == h && p->bytes == file->bytes &&
+		    !memcmp(p->text, file->data, file->bytes))
+			return p;
+	return NULL;
+}
+
+int opencl_program_get(struct opencl_device *d, const struct arax_backend_kernel *k,
+		       struct opencl_program **program)
+{
+	struct opencl_program *p;
+	struct blob file;
+	uint64_t h;
+	int err = read_file(k, &file);
+
+	if (err)
+		return err;
+	h = hash(file.data, file.bytes);
+	pthread_mutex_lock(&d->programs_lock);
+	p = find(d, &file, h);
+	if (p) {
+		free(file.data);
+	} else {
+		p = calloc(1, sizeof(*p));
+		err = p ? make(d, k, &file, p) : -ENOMEM;
+		if (err) {
+			free(p);
+			free(file.data);
+			goto out;
+		}
+		p->hash = h;
+		p->text = file.data;
+		p->bytes = file.bytes;
+		p->next = d->programs;
+		d->programs = p;
+	}
+	p->users++;
+	*program = p;
+out:
+	pthread_mutex_unlock(&d->programs_lock);
+	return err;
+}
+
+void opencl_program_put(struct opencl_device *d, struct opencl_program *p)
+{
+	struct opencl_program **link = &d->programs;
+
+	pthread_mutex_lock(&d->programs_lock);
+	if (!--p->users) {
+		while (*link != p)
+			link = &(*link)->next;
+		*link = p->next;
+		cl.ReleaseProgram(p->program);
+		free(p->table);
+		free(p->text);
+		free(p);
+	}
+	pthread_mutex_unlock(&d->programs_lock);
+}

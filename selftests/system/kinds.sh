@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# The same example programs on the CPU and on OpenCL devices, by one option of
+# `arax run`: the same results, the picture within one step of 255.
+
+set -euo pipefail
+
+cd "$(dirname "$0")/../.."
+arax=$PWD/build/bin/arax
+examples=$PWD/build/examples
+work=$(mktemp -d /tmp/arax-kinds.XXXXXX)
+trap 'rm -rf "$work"' EXIT
+export XDG_CACHE_HOME=$work/cache
+
+if ! "$arax" run --kind opencl true 2>"$work/why"; then
+	if reason=$(grep -o 'backend=opencl reason=.*' "$work/why"); then
+		echo "1..0 # SKIP $reason"
+		exit 0
+	fi
+	echo "not ok 1 - an araxd with OpenCL devices starts"
+	sed 's/^/# /' "$work/why"
+	exit 1
+fi
+
+n=0
+status=0
+check() {
+	local name=$1
+	shift
+	n=$((n + 1))
+	if "$@" >"$work/out" 2>&1; then
+		echo "ok $n - $name"
+	else
+		echo "not ok $n - $name"
+		sed 's/^/# /' "$work/out"
+		status=1
+	fi
+}
+
+# on KIND PROGRAM...: run it on such devices alone
+on() {
+	"$arax" run --kind "$1" --kernels build/lib/arax/kernels --kernels build/examples/kernels \
+		"${@:2}"
+}
+
+listed() {
+	"$arax" run --kind opencl "$arax" devices --json |
+		python3 -c 'import json, sys
+d = json.load(sys.stdin)
+assert d and all(x["kind"] == "opencl" and x["online"] for x in d), d'
+}
+check "arax devices lists the OpenCL devices, and only them" listed
+
+both() {
+	on opencl,cpu "$arax" devices --json |
+		python3 -c 'import json, sys
+assert {"cpu", "opencl"} <= {x["kind"] for x in json.load(sys.stdin)}'
+}
+check "both kinds at once" both
+
+unknown() {
+	! "$arax" run --kind gpu true 2>"$work/err" && grep -q 'kind "gpu": must be' "$work/err"
+}
+check "an unknown kind is refused by name" unknown
+
+# Where it was computed and how long that took differ, and nothing else.
+quickstart() {
+	local kind
+	for kind in cpu opencl; do
+		on "$kind" "$examples/quickstart" | sed 's/, computed.*//' >"$work/quick.$kind"
+	done
+	grep -q 'sum\[999999\] = 2999997' "$work/quick.opencl" &&
+		cmp "$work/quick.cpu" "$work/quick.opencl"
+}
+check "quickstart" quickstart
+
+montecarlo() {
+	local kind
+	for kind in cpu opencl; do
+		on "$kind" "$examples/montecarlo" | grep -o 'pi is about [0-9.]*' >"$work/pi.$kind"
+	done
+	cat "$work/pi.cpu" "$work/pi.opencl"
+	test -s "$work/pi.cpu" && cmp "$work/pi.cpu" "$work/pi.opencl"
+}
+check "montecarlo: the same digits" montecarlo
+
+pipeline() {
+	local kind
+	for kind in cpu opencl; do
+		on "$kind" "$examples/image-pipeline" examples/data/rocket.jpg "$work/$kind.png"
+	done
+	python3 selftests/system/same-picture.py "$work/cpu.png" "$work/opencl.png" 1
+}
+check "image-pipeline: within one step" pipeline
+
+# The other way round: what differs is seen.
+differs() {
+	on cpu "$examples/image-pipeline" --repeat 1 "$work/cpu.png" "$work/other.png" 2>/dev/null &&
+		! python3 selftests/system/same-picture.py "$work/cpu.png" "$work/other.png" 1
+}
+check "another picture is told apart" differs
+
+absent() {
+	OCL_ICD_VENDORS=/nowhere OPENCL_VENDOR_PATH=/nowhere on cpu,opencl "$arax" devices |
+		grep -q 'no OpenCL driver: install one'
+}
+check "arax devices says why there is none" absent
+
+echo "1..$n"
+exit $status

@@ -1,0 +1,764 @@
+// SPDX-License-Identifier: MIT
+/* The OpenCL backend on a real driver: memory, kernels, errors. */
+#include <pthread.h>
+
+#include "selftests/unit/be_opencl.h"
+
+#define PAGE 4096u
+
+static const char kernels[] =
+	"__kernel void where(__global ulong *at, ulong n, ulong v)\n"
+	"{ at[0] = (ulong)at; at[n - 1] = v; }\n"
+	"__kernel void add(__global const int *a, ulong na, __global int *b, ulong nb, int by)\n"
+	"{ ARAX_EACH(i, min(na, nb)) b[i] = a[i] + by; }\n"
+	"__kernel void inc(__global int *x, ulong n) { ARAX_EACH(i, n) x[i]++; }\n"
+	"__kernel void sizes(__global const double *d, ulong nd, __global uchar *b, ulong nb,\n"
+	"                    __global ulong *out, ulong nout)\n"
+	"{ out[0] = nd; out[1] = nb; out[2] = nout; out[3] = b == 0; }\n"
+	"__kernel void plain(__global ulong *out, ulong n, char a, ulong b, ushort c, double d)\n"
+	"{ out[0] = a; out[1] = b; out[2] = c; out[3] = (ulong)d; }\n"
+	"__kernel void fail(__global int *x, ulong n, int err, __global int *result)\n"
+	"{ x[0]++; if (err) *result = err; }\n"
+	"__kernel void groups(__global uint *out, ulong n)\n"
+	"{ ulong i = arax_item() + arax_items() * arax_group(); if (i < n)\n"
+	"  out[i] = get_global_id(0) + 100 * get_global_id(1) + 10000 * get_global_id(2); }\n";
+
+#define WHERE	"where(inout u64 at[], u64 v)"
+#define ADD	"add(in i32 a[], out i32 b[], i32 by)"
+#define INC	"inc(inout i32 x[])"
+#define SIZES	"sizes(in f64 d[], inout u8 b[], out u64 o[])"
+#define PLAIN	"plain(i8 a, out u64 out[], u64 b, u16 c, f64 d)"
+#define FAIL	"fail(inout i32 x[], i32 err)"
+#define GROUPS	"groups(out u32 out[])"
+
+static struct device *open_one(const char *options)
+{
+	ck_assert_int_eq(open_opencl(options), 0);
+	be_write(folder, "k.cl", kernels);
+	return devices_at(devices, 0);
+}
+
+static void *load(struct device *dev, const char *symbol, const char *signature)
+{
+	void *k;
+	int err = load_from(dev, "k.cl", symbol, signature, &k);
+
+	ck_assert_msg(!err, "%s: %d\n%s", symbol, err, take_log());
+	return k;
+}
+
+static struct arax_launch_range range(void *data, uint64_t bytes)
+{
+	return (struct arax_launch_range){ data, bytes, 0, 1 };
+}
+
+static struct arax_launch_range device_range(uint64_t address, uint64_t bytes)
+{
+	return range((void *)(uintptr_t)address, bytes);
+}
+
+/* ------------------------------------------------------------------ */
+/* Host pages                                                            */
+
+/* A client's buffer: a memfd that is mapped more than once. */
+static char *map(int fd, size_t bytes, void *at)
+{
+	char *p = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), fd, 0);
+
+	ck_assert_ptr_ne(p, MAP_FAILED);
+	return p;
+}
+
+static int memfd(size_t bytes)
+{
+	int fd = memfd_create("buffer", MFD_CLOEXEC);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, (off_t)bytes), 0);
+	return fd;
+}
+
+/*
+ * The kernel's pointer is the page's address, and what it writes is in the buffer's
+ * other mapping when the launch returns: nothing was copied.  At page boundaries
+ * and at odd places, long and short.
+ */
+START_TEST(host_pages_are_the_same)
+{
+	static const struct { size_t offset, bytes; } at[] = {
+		{ 0, PAGE }, { 0, 16 * PAGE }, { 8, 16 }, { PAGE - 8, 24 }, { 5 * PAGE + 40, 2 * PAGE },
+	};
+	struct device *dev = open_one("");
+	int fd = memfd(16 * PAGE);
+	char *here = map(fd, 16 * PAGE, NULL), *client = map(fd, 16 * PAGE, NULL);
+	void *k = load(dev, "where", WHERE);
+
+	if (dev->info.memory) {
+		be_skip("host_pages_are_the_same", "no OpenCL device here works on host pages");
+		device_kernel_unload(dev, k);
+		return;
+	}
+	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+		struct arax_launch_range r = range(here + at[i].offset, at[i].bytes);
+		uint64_t v = 77 + i, got;
+
+		ck_assert_int_eq(launch(dev, k, 0, 1, 1, &r, 1, &v, 8), 0);
+		memcpy(&got, client + at[i].offset, 8);
+		ck_assert_uint_eq(got, (uintptr_t)here + at[i].offset);
+		memcpy(&got, client + at[i].offset + at[i].bytes - 8, 8);
+		ck_assert_uint_eq(got, v);
+	}
+	device_kernel_unload(dev, k);
+}
+END_TEST
+
+/* Another client's buffer at the address of one that is gone. */
+START_TEST(pages_change_behind_an_address)
+{
+	struct device *dev = open_one("");
+	int fd[2] = { memfd(PAGE), memfd(PAGE) };
+	void *k = load(dev, "inc", INC);
+	int *here = (int *)map(fd[0], PAGE, NULL);
+	struct arax_launch_range r = range(here, PAGE);
+
+	if (dev->info.memory) {
+		be_skip("pages_change_behind_an_address",
+			"no OpenCL device here works on host pages");
+		device_kernel_unload(dev, k);
+		return;
+	}
+	for (int i = 0; i < 6; i++) {
+		int *client = (int *)map(fd[i % 2], PAGE, NULL);
+
+		map(fd[i % 2], PAGE, here);
+		client[1] = 10 * i;	/* after an earlier launch on this address */
+		ck_assert_int_eq(launch(dev, k, 0, 4, 1, &r, 1, NULL, 0), 0);
+		ck_assert_int_eq(client[1], 10 * i + 1);
+		ck_assert_int_eq(client[0], i / 2 + 1);
+		munmap(client, PAGE);
+	}
+	device_kernel_unload(dev, k);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Own memory                                                            */
+
+START_TEST(device_memory)
+{
+	struct device *dev = open_one("\"zero-copy=no\", \"memory=1M\"");
+	uint64_t a, b, c;
+	char out[64];
+
+	ck_assert_uint_eq(dev->info.memory, 1 << 20);
+	ck_assert_int_eq(device_alloc(dev, 600 << 10, 0, &a), 0);
+	ck_assert_int_eq(device_alloc(dev, 500 << 10, 0, &b), -ENOMEM);
+	assert_logged("no room for 512000 bytes: 614400 of 1048576 are in use");
+	ck_assert_int_eq(device_alloc(dev, 424 << 10, 0, &b), 0);
+	ck_assert_int_eq(device_alloc(dev, 1, 0, &c), -ENOMEM);
+	ck_assert_int_eq(device_alloc(dev, UINT64_MAX, 0, &c), -ENOMEM);
+	ck_assert_int_eq(device_alloc(dev, 0, 0, &c), -EINVAL);
+	ck_assert_int_eq(device_alloc(dev, 1, 4096, &c), -EOPNOTSUPP);
+	/* Apart, and neither reaches into the other. */
+	ck_assert(a + (600 << 10) < b || b + (424 << 10) < a);
+	ck_assert_int_eq(device_copy_in(dev, 0, a, "hello", 6), 0);
+	ck_assert_int_eq(device_copy_in(dev, 1, b + 1000, "world", 6), 0);
+	ck_assert_int_eq(device_copy_in(dev, 0, a + (600 << 10) - 3, "end", 3), 0);
+	ck_assert_int_eq(device_copy_out(dev, 1, out, a, 6), 0);
+	ck_assert_str_eq(out, "hello");
+	ck_assert_int_eq(device_copy_out(dev, 0, out, b + 1000, 6), 0);
+	ck_assert_str_eq(out, "world");
+	ck_assert_int_eq(device_copy_out(dev, 0, out, b, 0), 0);
+	ck_assert_int_eq(device_copy_in(dev, 0, a + (600 << 10) - 3, "end", 4), -EFAULT);
+	ck_assert_int_eq(device_copy_out(dev, 0, out, a - 1, 1), -EFAULT);
+	ck_assert_int_eq(device_copy_out(dev, 0, out, 0, 1), -EFAULT);
+	ck_assert_int_eq(device_copy_out(dev, 0, out, a + 1, UINT64_MAX), -EFAULT);
+	device_free(dev, a);
+	ck_assert_int_eq(device_copy_out(dev, 0, out, a, 1), -EFAULT);
+	ck_assert_int_eq(device_copy_out(dev, 0, out, b + 1000, 6), 0);
+	ck_assert_str_eq(out, "world");
+	ck_assert_int_eq(device_alloc(dev, 600 << 10, 0, &c), 0);
+	take_log();
+	device_free(dev, a);
+	assert_logged("nothing was allocated at");
+	device_free(dev, b);
+	device_free(dev, c);
+	ck_assert_int_eq(device_alloc(dev, 1 << 20, 0, &a), 0);
+	device_free(dev, a);
+}
+END_TEST
+
+/* Ranges anywhere inside an allocation, where buffers may begin and where not. */
+START_TEST(device_ranges)
+{
+	static const uint32_t offsets[] = { 0, 128, 1024, 4, 132, 4092, 65536 };
+	struct device *dev = open_one("\"zero-copy=no\", \"memory=8M\"");
+	void *inc = load(dev, "inc", INC), *add = load(dev, "add", ADD);
+	const uint32_t bytes = 1 << 18;
+	int32_t *host = calloc(1, bytes), *want = calloc(1, bytes), by = 1000;
+	struct arax_launch_range r[2];
+	uint64_t a;
+
+	ck_assert_int_eq(device_alloc(dev, bytes, 0, &a), 0);
+	for (uint32_t i = 0; i < bytes / 4; i++)
+		host[i] = (int32_t)i;
+	memcpy(want, host, bytes);
+	ck_assert_int_eq(device_copy_in(dev, 0, a, host, bytes), 0);
+	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+		uint32_t n = 1 + 37 * (uint32_t)i;
+
+		r[0] = device_range(a + offsets[i], 4 * n);
+		ck_assert_int_eq(launch(dev, inc, i % 2, 3, 2, r, 1, NULL, 0), 0);
+		for (uint32_t j = 0; j < n; j++)
+			want[offsets[i] / 4 + j]++;
+	}
+	/* From one odd place to another of the same allocation. */
+	r[0] = device_range(a + 36, 400);
+	r[1] = device_range(a + 131076, 400);
+	ck_assert_int_eq(launch(dev, add, 0, 5, 1, r, 2, &by, 4), 0);
+	for (uint32_t j = 0; j < 100; j++)
+		want[131076 / 4 + j] = want[9 + j] + by;
+	ck_assert_int_eq(device_copy_out(dev, 0, host, a, bytes), 0);
+	for (uint32_t i = 0; i < bytes / 4; i++)
+		ck_assert_msg(host[i] == want[i], "%u: %d, not %d", i, host[i], want[i]);
+	/* A host address is none of the device's, nor is one byte too far. */
+	r[0] = range(host, 4);
+	ck_assert_int_eq(launch(dev, inc, 0, 1, 1, r, 1, NULL, 0), -EFAULT);
+	r[0] = device_range(a + bytes - 4, 8);
+	ck_assert_int_eq(launch(dev, inc, 0, 1, 1, r, 1, NULL, 0), -EFAULT);
+	device_free(dev, a);
+	device_kernel_unload(dev, inc);
+	device_kernel_unload(dev, add);
+	free(host);
+	free(want);
+}
+END_TEST
+
+/* One CPU as two accelerators.  Needs a driver that can divide its device. */
+START_TEST(sub_devices)
+{
+	struct device *dev = open_one("\"sub-devices=2\", \"zero-copy=no\", \"memory=1M\"");
+	struct device *other = devices_at(devices, 1);
+	char out[8] = "";
+	uint64_t a, b;
+
+	if (!other) {
+		assert_logged("is not divided");
+		be_skip("sub_devices", "the OpenCL device has one unit, or can't be divided");
+		return;
+	}
+	ck_assert_uint_eq(devices_count(devices), 2);
+	ck_assert_str_ne(dev->info.name, other->info.name);
+	ck_assert_uint_eq(dev->info.units, other->info.units);
+	ck_assert_int_eq(device_alloc(dev, 100, 0, &a), 0);
+	ck_assert_int_eq(device_alloc(other, 100, 0, &b), 0);
+	ck_assert_int_eq(device_copy_in(dev, 0, a + 3, "peer", 5), 0);
+	ck_assert_int_eq(device_copy_peer(other, b + 7, dev, a + 3, 5), 0);
+	ck_assert_int_eq(device_copy_out(other, 0, out, b + 7, 5), 0);
+	ck_assert_str_eq(out, "peer");
+	ck_assert_int_eq(device_copy_peer(other, b + 96, dev, a, 5), -EFAULT);
+	ck_assert_int_eq(device_copy_peer(other, b, dev, a + 96, 5), -EFAULT);
+	device_free(dev, a);
+	device_free(other, b);
+}
+END_TEST
+
+/* More parts than units: whole, and said so. */
+START_TEST(too_many_sub_devices)
+{
+	ck_assert_int_eq(open_opencl("\"sub-devices=256\""), 0);
+	assert_logged("is not divided: sub-devices = 256");
+	ck_assert_uint_ge(devices_count(devices), 1);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Launches                                                              */
+
+static const char *const memories[] = { "", "\"zero-copy=no\"" };
+
+/* Memory of either sort, as a range. */
+static struct arax_launch_range put(struct device *dev, void *data, uint64_t bytes)
+{
+	uint64_t a;
+
+	if (!dev->info.memory)
+		return range(data, bytes);
+	ck_assert_int_eq(device_alloc(dev, bytes ? bytes : 1, 0, &a), 0);
+	ck_assert_int_eq(device_copy_in(dev, 0, a, data, bytes), 0);
+	return device_range(a, bytes);
+}
+
+static void take(struct device *dev, struct arax_launch_range r, void *data)
+{
+	if (!dev->info.memory)
+		return;
+	ck_assert_int_eq(device_copy_out(dev, 0, data, (uintptr_t)r.data, r.length), 0);
+	device_free(dev, (uintptr_t)r.data);
+}
+
+START_TEST(arguments)
+{
+	struct device *dev = open_one(memories[_i]);
+	void *sizes = load(dev, "sizes", SIZES), *plain = load(dev, "plain", PLAIN);
+	struct { int8_t a; uint64_t b; uint16_t c; double d; } args = { -3, 1ull << 60, 65535, 2e9 };
+	double d[9] = { 0 };
+	uint8_t b[7] = { 0 };
+	uint64_t out[4] = { 0 };
+	struct arax_launch_range r[3];
+
+	r[0] = put(dev, d, 9 * 8 - 1);
+	r[1] = put(dev, b, 7);
+	r[2] = put(dev, out, 32);
+	ck_assert_int_eq(launch(dev, sizes, 0, 1, 1, r, 3, NULL, 0), 0);
+	take(dev, r[0], d);
+	take(dev, r[1], b);
+	take(dev, r[2], out);
+	ck_assert_uint_eq(out[0], 8);	/* whole elements */
+	ck_assert_uint_eq(out[1], 7);
+	ck_assert_uint_eq(out[2], 4);
+	ck_assert_uint_eq(out[3], 0);
+	r[0] = put(dev, d, 0);
+	r[1] = put(dev, b, 0);
+	r[2] = put(dev, out, 32);
+	ck_assert_int_eq(launch(dev, sizes, 0, 1, 1, r, 3, NULL, 0), 0);
+	take(dev, r[2], out);
+	ck_assert_uint_eq(out[0], 0);
+	ck_assert_uint_eq(out[1], 0);
+	ck_assert_uint_eq(out[3], 1);	/* of nothing, nothing is given */
+	r[0] = put(dev, out, 32);
+	ck_assert_int_eq(launch(dev, plain, 0, 1, 1, r, 1, &args, sizeof(args)), 0);
+	take(dev, r[0], out);
+	ck_assert_uint_eq(out[0], (uint64_t)-3);
+	ck_assert_uint_eq(out[1], 1ull << 60);
+	ck_assert_uint_eq(out[2], 65535);
+	ck_assert_uint_eq(out[3], 2000000000);
+	device_kernel_unload(dev, sizes);
+	device_kernel_unload(dev, plain);
+}
+END_TEST
+
+START_TEST(results)
+{
+	static const int32_t codes[] = { 0, -22, 0, -5, -22, 0, 0 };
+	struct device *dev = open_one(memories[_i]);
+	void *k = load(dev, "fail", FAIL), *inc = load(dev, "inc", INC);
+	int32_t x = 0;
+	struct arax_launch_range r = put(dev, &x, 4);
+
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+		ck_assert_int_eq(launch(dev, k, i % 3, 1, 1, &r, 1, &codes[i], 4), codes[i]);
+		/* One that has none is not given another's. */
+		ck_assert_int_eq(launch(dev, inc, i % 3, 1, 1, &r, 1, NULL, 0), 0);
+	}
+	take(dev, r, &x);
+	ck_assert_int_eq(x, 14);
+	device_kernel_unload(dev, k);
+	device_kernel_unload(dev, inc);
+}
+END_TEST
+
+START_TEST(geometry)
+{
+	struct device *dev = open_one("");
+	void *k = load(dev, "groups", GROUPS);
+	uint32_t out[2 * 3 * 4 * 5] = { 0 };
+	struct arax_launch_range r = put(dev, out, sizeof(out));
+	struct arax_launch l = { .size = sizeof(l), .nr_ranges = 1, .grid = { 5, 3, 2 },
+				 .block = { 2, 2, 1 }, .ranges = &r };
+	struct arax_backend_run run = { .size = sizeof(run), .kernel = k, .launch = &l, .name = "x" };
+	uint32_t seen = 0;
+
+	ck_assert_int_eq(device_run(dev, &run), 0);
+	take(dev, r, out);
+	/* Every place of 10 x 6 x 2 once. */
+	for (uint32_t z = 0; z < 2; z++)
+		for (uint32_t y = 0; y < 6; y++)
+			for (uint32_t x = 0; x < 10; x++)
+				for (uint32_t i = 0; i < 120; i++)
+					seen += out[i] == x + 100 * y + 10000 * z;
+	ck_assert_uint_eq(seen, 120);
+	ck_assert_uint_gt(run.device_ns, 0);
+	r = put(dev, out, sizeof(out));
+	l.block[0] = 1u << 31;
+	take_log();
+	ck_assert_int_eq(device_run(dev, &run), -EINVAL);
+	assert_logged("groups: geometry: is beyond the device's limits");
+	l.block[0] = 1024;
+	l.block[1] = 1024;
+	ck_assert_int_eq(device_run(dev, &run), -EINVAL);
+	l.block[0] = 1;
+	l.block[1] = 1;
+	for (int i = 0; i < 3; i++)
+		l.grid[i] = UINT32_MAX;
+	ck_assert_int_eq(device_run(dev, &run), -EINVAL);
+	l.grid[0] = 0;
+	ck_assert_int_eq(device_run(dev, &run), -EINVAL);
+	ck_assert_str_eq(take_log(), "");	/* said once */
+	device_kernel_unload(dev, k);
+}
+END_TEST
+
+START_TEST(bad_ranges)
+{
+	struct device *dev = open_one("");
+	void *k = load(dev, "add", ADD);
+	int32_t data[64] = { 0 }, by = 1;
+	struct arax_launch_range good[2] = { put(dev, data, 128), put(dev, data + 32, 128) }, r[2];
+
+	memcpy(r, good, sizeof(r));
+	ck_assert_int_eq(launch(dev, k, 0, 1, 1, r, 2, &by, 4), 0);
+	ck_assert_int_eq(launch(dev, k, 0, 1, 1, r, 1, &by, 4), -EINVAL);
+	ck_assert_int_eq(launch(dev, k, 0, 1, 1, r, 2, &by, 3), -EINVAL);
+	ck_assert_int_eq(launch(dev, k, 0, 1, 1, r, 2, NULL, 0), -EINVAL);
+	r[1].count = 2;
+	r[1].stride = 8;
+	ck_assert_int_eq(launch(dev, k, 0, 1, 1, r, 2, &by, 4), -EINVAL);
+	memcpy(r, good, sizeof(r));
+	r[0].data = (char *)r[0].data + 2;
+	r[0].length -= 4;
+	ck_assert_int_eq(launch(dev, k, 0, 1, 1, r, 2, &by, 4), -EINVAL);
+	memcpy(r, good, sizeof(r));
+	ck_assert_int_eq(launch(dev, k, 1, 1, 1, r, 2, &by, 4), 0);
+	device_kernel_unload(dev, k);
+}
+END_TEST
+
+/* Lanes run at once, each with arguments of its own. */
+struct worker {
+	struct device *dev;
+	void *kernel;
+	uint32_t lane;
+	int err;
+};
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	int32_t in[100], out[100];
+	struct arax_launch_range r[2] = { range(in, sizeof(in)), range(out, sizeof(out)) };
+
+	for (int32_t turn = 0; !w->err && turn < 300; turn++) {
+		int32_t by = turn + 1000 * (int32_t)w->lane;
+
+		for (int32_t i = 0; i < 100; i++)
+			in[i] = i;
+		w->err = launch(w->dev, w->kernel, w->lane, 7, 1, r, 2, &by, 4);
+		for (int32_t i = 0; !w->err && i < 100; i++)
+			w->err = out[i] == i + by ? 0 : -1000;
+	}
+	return NULL;
+}
+
+START_TEST(lanes)
+{
+	struct device *dev = open_one("\"lanes=4\"");
+	void *k = load(dev, "add", ADD);
+	struct worker w[4];
+	pthread_t threads[4];
+
+	ck_assert_uint_eq(dev->info.lanes, 4);
+	if (dev->info.memory) {
+		be_skip("lanes", "no OpenCL device here works on host pages");
+		device_kernel_unload(dev, k);
+		return;
+	}
+	for (uint32_t i = 0; i < 4; i++) {
+		w[i] = (struct worker){ dev, k, i, 0 };
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, work, &w[i]), 0);
+	}
+	for (int i = 0; i < 4; i++) {
+		pthread_join(threads[i], NULL);
+		ck_assert_int_eq(w[i].err, 0);
+	}
+	device_kernel_unload(dev, k);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Kernels that are not what their signature says                        */
+
+static const struct {
+	const char *source, *signature;
+	int err;
+	const char *logged;
+} wrong[] = {
+	{ "(__global int *x, ulong n)", "k(inout i32 x[])", 0, "" },
+	{ "(__global int *x, ulong n, __global int *result)", "k(inout i32 x[])", 0, "" },
+	{ "(__global int *x, ulong n, unsigned int a)", "k(inout i32 x[], u32 a)", 0, "" },
+	{ "(__global int *x)", "k(inout i32 x[])", -ENOEXEC, "k has 1 arguments, must have 2" },
+	{ "(__global int *x, ulong n, int a, int b)", "k(inout i32 x[])", -ENOEXEC,
+	  "k has 4 arguments, must have 2" },
+	{ "(__global int *x, uint n)", "k(inout i32 x[])", -ENOEXEC,
+	  "argument 2 is \"uint\", must be \"ulong\"" },
+	{ "(__global float *x, ulong n)", "k(inout i32 x[])", -ENOEXEC,
+	  "argument 1 is \"__global float*\", must be \"__global int*\"" },
+	{ "(__global int4 *x, ulong n)", "k(inout i32 x[])", -ENOEXEC, "must be \"__global int*\"" },
+	{ "(__global const int *x, ulong n)", "k(out i32 x[])", -ENOEXEC,
+	  "argument 1 is \"__global const int*\", must be \"__global int*\"" },
+	{ "(__global int *x, ulong n)", "k(in i32 x[])", -ENOEXEC,
+	  "must be \"__global const int*\" for k(in i32 x[])" },
+	{ "(__local int *x, ulong n)", "k(inout i32 x[])", -ENOEXEC, "argument 1 is \"__local int*\"" },
+	{ "(__constant int *x, ulong n)", "k(in i32 x[])", -ENOEXEC, "argument 1 is \"__constant" },
+	{ "(float a)", "k(f64 a)", -ENOEXEC, "argument 1 is \"float\", must be \"double\"" },
+	{ "(int a)", "k(u32 a)", -ENOEXEC, "must be \"uint\"" },
+	{ "(int2 a)", "k(i64 a)", -ENOEXEC, "must be \"long\"" },
+	{ "(int a, __global uint *result)", "k(i32 a)", -ENOEXEC,
+	  "argument 2 is \"__global uint*\", must be \"__global int*\"" },
+};
+
+START_TEST(arguments_are_checked)
+{
+	char text[256];
+	struct device *dev;
+	void *k = NULL;
+
+	ck_assert_int_eq(open_opencl(""), 0);
+	dev = devices_at(devices, 0);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		snprintf(text, sizeof(text), "__kernel void k%s { } // %zu", wrong[i].source, i);
+		be_write(folder, "wrong.cl", text);
+		/* From source, then from a binary: drivers know less of that one. */
+		for (int cached = 0; cached < 2; cached++) {
+			const char *log;
+			int err;
+
+			take_log();
+			err = load_from(dev, "wrong.cl", "k", wrong[i].signature, &k);
+			log = take_log();
+			ck_assert_msg(err == wrong[i].err && strstr(log, wrong[i].logged),
+				      "%s for %s: %d, %s", wrong[i].source, wrong[i].signature, err,
+				      log);
+			ck_assert_msg(strstr(log, cached ? "from the cache" : "compiled for"),
+				      "%s", log);
+			if (!err)
+				device_kernel_unload(dev, k);
+		}
+	}
+}
+END_TEST
+
+START_TEST(bad_sources)
+{
+	static const unsigned char spirv[] = { 3, 2, 0x23, 7, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0 };
+	struct device *dev;
+	char path[80];
+	const char *log;
+	void *k;
+	FILE *f;
+
+	ck_assert_int_eq(open_opencl(""), 0);
+	dev = devices_at(devices, 0);
+	be_write(folder, "bad.cl", "__kernel void k(int a) {\n\n  no_such_thing(a); }");
+	ck_assert_int_eq(load_from(dev, "bad.cl", "k", "k(i32 a)", &k), -ENOEXEC);
+	log = take_log();
+	ck_assert_msg(strstr(log, "bad.cl: does not compile for opencl0"), "%s", log);
+	ck_assert_msg(strstr(log, "wanted for kernel k)"), "%s", log);
+	ck_assert_msg(strstr(log, "no_such_thing"), "%s", log);
+	ck_assert_msg(strstr(log, "3:3"), "%s", log);	/* the author's line, not ours */
+	be_write(folder, "good.cl", "__kernel void k(int a) { }");
+	ck_assert_int_eq(load_from(dev, "good.cl", "other", "other(i32 a)", &k), -ENOENT);
+	assert_logged("good.cl: has no kernel other");
+	be_write(folder, "empty.cl", "");
+	ck_assert_int_lt(load_from(dev, "empty.cl", "k", "k(i32 a)", &k), 0);
+	/* A header and nothing behind it: no driver takes that. */
+	snprintf(path, sizeof(path), "%s/k.spv", folder);
+	f = fopen(path, "w");
+	ck_assert_uint_eq(fwrite(spirv, 1, sizeof(spirv), f), sizeof(spirv));
+	fclose(f);
+	take_log();
+	ck_assert_int_lt(load_from(dev, "k.spv", "k", "k(i32 a)", &k), 0);
+	assert_logged("k.spv");
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* The cache                                                             */
+
+#define CACHE_FILES "find '%s/cache' -maxdepth 1 -name '*.program'"
+
+static int count_entries(void)
+{
+	char command[256];
+	FILE *f;
+	int n = -1;
+
+	snprintf(command, sizeof(command), CACHE_FILES " | wc -l", folder);
+	f = popen(command, "r");
+	ck_assert_int_eq(fscanf(f, "%d", &n), 1);
+	pclose(f);
+	return n;
+}
+
+static void spoil(const char *how)
+{
+	char command[512];
+
+	snprintf(command, sizeof(command), "for f in $(" CACHE_FILES "); do %s; done", folder, how);
+	ck_assert_int_eq(system(command), 0);
+}
+
+static void load_expecting(const char *text)
+{
+	struct device *dev = devices_at(devices, 0);
+	struct arax_launch_range r;
+	int32_t x[3] = { 1, 2, 3 };
+	void *k;
+
+	take_log();
+	k = load(dev, "inc", INC);
+	assert_logged(text);
+	r = put(dev, x, sizeof(x));
+	ck_assert_int_eq(launch(dev, k, 0, 2, 1, &r, 1, NULL, 0), 0);
+	take(dev, r, x);
+	ck_assert_int_eq(x[2], 4);
+	device_kernel_unload(dev, k);
+}
+
+static const char *const spoilings[] = {
+	": >$f",				/* empty */
+	"truncate -s 20 $f",			/* not even a head */
+	"truncate -s -1 $f",
+	"printf x >>$f",
+	"printf y | dd of=$f conv=notrunc bs=1 seek=3 2>/dev/null",	/* magic */
+	"printf x | dd of=$f conv=notrunc bs=1 seek=15 2>/dev/null",	/* a length */
+	"printf x | dd of=$f conv=notrunc bs=1 seek=$(($(stat -c %s $f) / 2)) 2>/dev/null",
+	"chmod 666 $f",				/* somebody else's, perhaps */
+	"cp $f $f.x; rm $f; ln -s $f.x $f",
+	"rm $f; mkdir $f",
+};
+
+START_TEST(cache_is_used_and_mended)
+{
+	void *k;
+
+	open_one("");
+	load_expecting("compiled for");
+	ck_assert_int_eq(count_entries(), 1);
+	load_expecting("from the cache");
+	close_opencl();
+	open_one("");
+	load_expecting("from the cache");
+	spoil(spoilings[_i]);
+	load_expecting("compiled for");
+	if (!strstr(spoilings[_i], "mkdir"))	/* that one stays in the way */
+		load_expecting("from the cache");
+	be_write(folder, "other.cl", "__kernel void k(int a) { }");
+	ck_assert_int_eq(load_from(devices_at(devices, 0), "other.cl", "k", "k(i32 a)", &k), 0);
+	ck_assert_int_eq(count_entries(), 2);
+	device_kernel_unload(devices_at(devices, 0), k);
+}
+END_TEST
+
+/* What others could have written is neither read nor written. */
+START_TEST(cache_of_others)
+{
+	char command[128];
+
+	open_one("");
+	load_expecting("compiled for");
+	close_opencl();
+	snprintf(command, sizeof(command), "chmod 777 %s/cache", folder);
+	ck_assert_int_eq(system(command), 0);
+	take_log();
+	open_one("");
+	assert_logged("no cache of built programs");
+	load_expecting("compiled for");
+	ck_assert_int_eq(count_entries(), 1);
+}
+END_TEST
+
+START_TEST(cache_is_bounded)
+{
+	char command[512];
+
+	open_one("");
+	snprintf(command, sizeof(command),
+		 "cd %s/cache && for i in $(seq 1100); do : >$i.program; done && touch -d '1 day ago' *.program && touch -d '2 days ago' .tmp-1-x",
+		 folder);
+	ck_assert_int_eq(system(command), 0);
+	load_expecting("compiled for");
+	ck_assert_int_eq(count_entries(), 1024);
+	load_expecting("from the cache");	/* the oldest went */
+	snprintf(command, sizeof(command), "test ! -e %s/cache/.tmp-1-x", folder);
+	ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Options                                                               */
+
+static const struct {
+	const char *option;
+	int err;
+} options[] = {
+	{ "lanes=1", 0 }, { "lanes=16", 0 }, { "lanes=0", -EINVAL }, { "lanes=17", -EINVAL },
+	{ "lanes=x", -EINVAL }, { "lanes=-1", -EINVAL }, { "sub-devices=0", -EINVAL },
+	{ "zero-copy=yes", -EINVAL }, { "zero-copy=no", 0 }, { "memory=12K", 0 },
+	{ "memory=0", -EINVAL }, { "memory=1X", -EINVAL }, { "memory=99999999999T", -EINVAL },
+	{ "platforms=*", 0 }, { "platforms=", -EINVAL }, { "cache=here", -EINVAL },
+	{ "cache=no", 0 }, { "nonsense=1", -ENOENT }, { "devices=", -EINVAL },
+};
+
+START_TEST(options_are_checked)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "\"%s\"", options[_i].option);
+	ck_assert_int_eq(open_opencl(text), options[_i].err);
+}
+END_TEST
+
+START_TEST(patterns_choose)
+{
+	static const char *const none[] = { "platforms=no such", "devices=no such" };
+	char text[64];
+
+	snprintf(text, sizeof(text), "\"%s\"", none[_i]);
+	ck_assert_int_eq(open_opencl(text), -ENODEV);
+	assert_logged(_i ? "no usable device of" : "no device in those that match \"no such\"");
+}
+END_TEST
+
+START_TEST(no_driver)
+{
+	setenv("OCL_ICD_VENDORS", "/nowhere", 1);
+	setenv("OPENCL_VENDOR_PATH", "/nowhere", 1);
+	ck_assert_int_eq(open_opencl(""), -ENODEV);
+	assert_logged("no OpenCL driver: install one (Debian: pocl-opencl-icd)");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("opencl");
+	TCase *t = tcase_create("all");
+
+	tcase_set_timeout(t, 120);
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, lanes);
+	suite_add_tcase(suite, t);
+#ifdef __SANITIZE_THREAD__
+	/* The rest has one thread of ours, and takes minutes: it compiles for each. */
+	return run_opencl(suite);
+#endif
+	tcase_add_test(t, host_pages_are_the_same);
+	tcase_add_test(t, pages_change_behind_an_address);
+	tcase_add_test(t, device_memory);
+	tcase_add_test(t, device_ranges);
+	tcase_add_test(t, sub_devices);
+	tcase_add_test(t, too_many_sub_devices);
+	tcase_add_loop_test(t, arguments, 0, 2);
+	tcase_add_loop_test(t, results, 0, 2);
+	tcase_add_test(t, geometry);
+	tcase_add_test(t, bad_ranges);
+	tcase_add_test(t, arguments_are_checked);
+	tcase_add_test(t, bad_sources);
+	tcase_add_loop_test(t, cache_is_used_and_mended, 0, sizeof(spoilings) / sizeof(spoilings[0]));
+	tcase_add_test(t, cache_of_others);
+	tcase_add_test(t, cache_is_bounded);
+	tcase_add_loop_test(t, options_are_checked, 0, sizeof(options) / sizeof(options[0]));
+	tcase_add_loop_test(t, patterns_choose, 0, 2);
+	tcase_add_test(t, no_driver);
+	return run_opencl(suite);
+}
