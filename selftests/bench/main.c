@@ -24,6 +24,8 @@ static const struct {
 	{ "handover", bench_handover, "a buffer to a task and back, by its size" },
 	{ "stream", bench_stream, "memory bandwidth of a CPU kernel" },
 	{ "starpu", bench_starpu, "throughput of empty tasks beside StarPU's" },
+	{ "grcuda", bench_grcuda, "six programs, order inferred, beside schedules by hand" },
+	{ "overhead", bench_overhead, "tasks of 1 us to 10 ms beside calls of their kernels" },
 	{ "floors", bench_floors, "what this machine takes without Arax; needs no araxd" },
 };
 
