@@ -38,7 +38,8 @@ static void img_hand(struct flow *f)
 	flow_call(f, IMG_EXTEND);
 #pragma omp task depend(in : t[IMG_BLUR3]) depend(out : t[IMG_SOBEL3])
 	flow_call(f, IMG_SOBEL3);
-#pragma omp task depend(in : t[IMG_SHARPEN], t[IMG_BLUR5], t[IMG_EXTEND]) depend(out : t[IMG_COMBINE])
+#pragma omp task depend(in : t[IMG_SHARPEN], t[IMG_BLUR5], t[IMG_EXTEND]) \
+	depend(out : t[IMG_COMBINE])
 	flow_call(f, IMG_COMBINE);
 #pragma omp task depend(in : t[IMG_COMBINE], t[IMG_BLUR3], t[IMG_SOBEL3])
 	flow_call(f, IMG_ALL);

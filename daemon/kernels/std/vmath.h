@@ -26,8 +26,8 @@ STD_INLINE float std_expf(float x)
 	shifted = x * 0x1.715476p0f + ROUND_F32;
 	n = shifted - ROUND_F32;
 	/* ln 2 in two parts: the first has so few bits that its product is exact. */
-	r = x - n * 0x1.62e4p-1f;
-	r = r - n * 0x1.7f7d1cp-20f;
+	r = x - n * 0.693145751953125f;
+	r = r - n * 1.428606765330187e-06f;
 	p = 1.0f / 720;
 	p = p * r + 1.0f / 120;
 	p = p * r + 1.0f / 24;
@@ -50,8 +50,8 @@ STD_INLINE double std_exp_negative(double x)
 	x = x < -700 ? -700 : x;
 	shifted = x * 0x1.71547652b82fep0 + ROUND_F64;
 	n = shifted - ROUND_F64;
-	r = x - n * 0x1.62e42fefa0000p-1;
-	r = r - n * 0x1.cf79abc9e3b39p-40;
+	r = x - n * 0.6931471805582987;
+	r = r - n * 1.646594958289708e-12;
 	p = 1.0 / 479001600;
 	p = p * r + 1.0 / 39916800;
 	p = p * r + 1.0 / 3628800;
@@ -102,7 +102,7 @@ STD_INLINE double std_log(double x)
 	p = p * s + 1.0 / 5;
 	p = p * s + 1.0 / 3;
 	p = p * s + 1;
-	return e * 0x1.62e42fefa39efp-1 + 2 * f * p;
+	return e * 0.6931471805599453 + 2 * f * p;
 }
 
 #endif /* ARAX_STD_VMATH_H */
