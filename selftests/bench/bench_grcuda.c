@@ -68,18 +68,19 @@ static size_t rounds_of(struct flow *f, const struct options *o, double seconds)
 	return fit > FEWEST_ROUNDS ? (size_t)fit : FEWEST_ROUNDS;
 }
 
-/* What the bars are about, over all programs and sizes. */
+/* What the bars are about: logarithms of the times, added up over all programs. */
 struct totals {
-	double hand, sync;	/* logarithms of the ratios, added up */
-	double inferred_ms, hand_ms, sync_ms;	/* and of the times */
+	double sync_ms;
+	double of_size[SIX_SIZES], hand_of_size[SIX_SIZES];
 	double worst, worst_inferred, worst_sync;
 	char worst_name[64];
 	int n;
 };
 
 static void one_size(json_t *rows, struct totals *t, struct flow *f, const struct six *p,
-		     uint32_t size, const struct options *o, double seconds)
+		     int which, const struct options *o, double seconds)
 {
+	uint32_t size = p->size[which];
 	struct measure m[WAYS] = { 0 }, *all[WAYS];
 	struct way w[WAYS] = { 0 };
 	double ms[WAYS];
@@ -116,8 +117,8 @@ static void one_size(json_t *rows, struct totals *t, struct flow *f, const struc
 			"devices_busy", w[INFERRED].device_ns / w[INFERRED].wall_ns,
 			"checked", 1);
 	json_array_append_new(rows, row);
-	t->inferred_ms += log(ms[INFERRED]);
-	t->hand_ms += log(ms[HAND]);
+	t->of_size[which] += log(ms[INFERRED]);
+	t->hand_of_size[which] += log(ms[HAND]);
 	t->sync_ms += log(ms[SYNCHRONOUS]);
 	t->n++;
 	if (ms[INFERRED] / ms[SYNCHRONOUS] > t->worst) {
@@ -129,8 +130,13 @@ static void one_size(json_t *rows, struct totals *t, struct flow *f, const struc
 	flow_end(f);
 }
 
-static void bars(json_t *result, const struct totals *t, const struct options *o)
+static void bars(json_t *result, const struct totals *t, const struct options *o, int sizes)
 {
+	static const char *const names[SIX_SIZES] = {
+		"by hand, small", "by hand, medium", "by hand, large",
+	};
+	double inferred = 0, by_hand = 0;
+	int k;
 	/* In a guest's emulation the two ways have different instructions: stated only. */
 	enum bar_of of = strcmp(o->link, "kernel") ? BAR_RATIO : BAR_NONE;
 	struct part hand = { .name = "beside by hand", .unit = "ms", .of = of, .bar = BAR_HAND };
@@ -138,14 +144,25 @@ static void bars(json_t *result, const struct totals *t, const struct options *o
 			     .bar = BAR_SYNC };
 	struct part gain = { .name = "speed-up over synchronous", .unit = "times" };
 
-	hand.value = exp(t->inferred_ms / t->n);
-	hand.floor = exp(t->hand_ms / t->n);
+	for (k = 0; k < sizes; k++) {
+		inferred += t->of_size[k];
+		by_hand += t->hand_of_size[k];
+	}
+	hand.value = exp(inferred / t->n);
+	hand.floor = exp(by_hand / t->n);
 	result_part(result, &hand);
 	sync.value = t->worst_inferred;
 	sync.floor = t->worst_sync;
 	result_part(result, &sync);
-	gain.value = exp((t->sync_ms - t->inferred_ms) / t->n);
+	gain.value = exp((t->sync_ms - inferred) / t->n);
 	result_part(result, &gain);
+	for (k = 0; k < sizes; k++) {
+		struct part size = { .name = names[k], .unit = "ms" };
+
+		size.value = exp(t->of_size[k] / SIX);
+		size.floor = exp(t->hand_of_size[k] / SIX);
+		result_part(result, &size);
+	}
 	result_note(result, "note_worst", t->worst_name);
 }
 
@@ -186,11 +203,11 @@ json_t *bench_grcuda(const struct options *o)
 		bench_fail("creating a queue: %s", arax_error_text());
 	for (i = 0; i < SIX; i++)
 		for (k = 0; k < sizes; k++)
-			one_size(rows, &t, &f, &six[i], six[i].size[k], o,
+			one_size(rows, &t, &f, &six[i], k, o,
 				 o->seconds / (SIX * sizes));
 	arax_close(f.ax);
 	server_stop(&server);
-	bars(result, &t, o);
+	bars(result, &t, o, sizes);
 	row_parts(result, rows);
 	json_object_set_new(result, "rows", rows);
 	result_note(result, "note_value",
