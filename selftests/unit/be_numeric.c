@@ -344,8 +344,8 @@ END_TEST
 
 struct conv { uint32_t width, height, channels, filters, size, stride; };
 
-static double conv_at(const struct arax_launch_range *r, const struct conv *a, uint64_t f, uint64_t x,
-		      uint64_t y, double *size)
+static double conv_at(const struct arax_launch_range *r, const struct conv *a, uint64_t f,
+		      uint64_t x, uint64_t y, double *size)
 {
 	int64_t half = a->size / 2;
 	double sum = 0;
