@@ -3,11 +3,14 @@
 
 KERNELS_SRCS := $(addprefix daemon/kernels/,manifest.c registry.c signature.c)
 
-STD_SRCS   := $(addprefix daemon/kernels/std/,basic.c image.c vector.c)
+STD_SRCS   := $(addprefix daemon/kernels/std/,basic.c blackscholes.c image.c ml.c nn.c \
+			sparse.c vector.c)
 STD_CL     := $(addprefix daemon/kernels/std/,vector.cl basic.cl image.cl)
 STD_KERNEL := $(addprefix $(B)/lib/arax/kernels/arax-std.,so json cl)
 
-$(foreach f,$(STD_SRCS),$(eval CFLAGS_$(f:.c=) := -O3))
+# Nobody asks for floating-point traps or errno; with them, a choice in a loop keeps it from
+# being vectorised.
+$(foreach f,$(STD_SRCS),$(eval CFLAGS_$(f:.c=) := -O3 -fno-trapping-math -fno-math-errno))
 
 $(B)/lib/arax/kernels/arax-std.so: $(call objs,plain,$(STD_SRCS))
 	@mkdir -p $(@D)

@@ -8,7 +8,7 @@
 #   make bench-smoke    that each bench runs and says what it should; times nothing
 
 BENCH_SRCS := $(sort $(filter-out %_micro.c,$(wildcard selftests/bench/*.c)))
-BENCH_LIBS := $(shell $(PKGCONF) --libs jansson) -lm
+BENCH_LIBS := $(shell $(PKGCONF) --libs jansson) -lm -ldl
 
 # Peers that this machine may have or not.
 ifeq ($(shell $(PKGCONF) --exists liburing && echo y),y)
@@ -20,6 +20,10 @@ CFLAGS_selftests/bench/starpu_peer := -DHAVE_STARPU \
 	$(subst -I,-isystem ,$(shell $(PKGCONF) --cflags starpu-1.3))
 BENCH_LIBS += $(shell $(PKGCONF) --libs starpu-1.3)
 endif
+
+# Schedules by hand are OpenMP's.
+BENCH_LIBS += -fopenmp
+$(foreach f,flow six_arrays six_layers,$(eval CFLAGS_selftests/bench/$(f) := -fopenmp))
 
 # The triad's loop is the same code in both: so are its flags.
 BENCH_LOOP := -O3

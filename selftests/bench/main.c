@@ -27,6 +27,8 @@ static const struct {
 	{ "simscale", bench_simscale, "how fast a million tasks are simulated; needs no araxd" },
 	{ "elastic", bench_elastic, "elastic against static assignment, in virtual time; the same" },
 	{ "grcuda-sim", bench_grcuda_sim, "GrCUDA's benchmarks on a simulated P100; the same" },
+	{ "grcuda", bench_grcuda, "six programs, order inferred, beside schedules by hand" },
+	{ "overhead", bench_overhead, "tasks of 1 us to 10 ms beside calls of their kernels" },
 	{ "floors", bench_floors, "what this machine takes without Arax; needs no araxd" },
 };
 

@@ -27,3 +27,31 @@ set yrange [*:*]
 set key outside right
 stats dir."/rounds.dat" using 1 nooutput
 plot for [i=0:STATS_blocks-1] dir."/rounds.dat" index i using 1:2 title columnheader(1)
+
+# Only where they were measured.
+there(name) = int(system("test -s '".dir."/".name."' && echo 1 || echo 0"))
+unset xlabel
+unset logscale
+set key top left inside
+set style data histograms
+set style histogram clustered
+if (there("grcuda.dat")) {
+	set output dir."/grcuda.png"
+	set title "The six GrCUDA programs: speed-up over synchronous execution"
+	set xtics rotate by -35
+	set yrange [0:*]
+	plot dir."/grcuda.dat" using 2:xtic(1) title "inferred", "" using 3 title "by hand", \
+		"" using 4 title "sequential calls"
+}
+if (there("overhead.dat")) {
+	set output dir."/overhead.png"
+	set title "Task granularity: share of a task's time that its kernel takes"
+	set xtics norotate
+	set xlabel "length of the kernel, us"
+	set logscale x
+	set yrange [0:1.05]
+	set key bottom right
+	set style data linespoints
+	plot for [i=0:1] dir."/overhead.dat" index i using 1:2 title columnheader(1), \
+		0.5 with lines dashtype 2 title "50 %", 0.95 with lines dashtype 3 title "95 %"
+}

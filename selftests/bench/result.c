@@ -145,9 +145,10 @@ static void print_text(json_t *result)
 
 	printf("%s (%s link)\n", string(result, "name"), string(result, "link"));
 	json_array_foreach(json_object_get(result, "parts"), i, part) {
-		printf("  %-16s %10.4g %s", string(part, "name"), real(part, "value"),
+		printf("  %-26s %10.4g %s", string(part, "name"), real(part, "value"),
 		       string(part, "unit"));
-		printf(", p99 %.4g", real(part, "p99"));
+		if (real(part, "p99") != 0)
+			printf(", p99 %.4g", real(part, "p99"));
 		if (real(part, "floor") != 0)
 			printf(", floor %.4g, ratio %.3g", real(part, "floor"), real(part, "ratio"));
 		if (strcmp(string(part, "bar_of"), "none"))

@@ -19,7 +19,7 @@ END
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
 bench=$top/build/bin/arax-bench
-names=(floors null depth sleep handover stream starpu simscale elastic grcuda-sim)
+names=(floors null depth sleep handover stream starpu grcuda overhead simscale elastic grcuda-sim)
 
 measure() {
 	local out=$1 seconds=${2:-10} name
@@ -79,7 +79,8 @@ smoke() {
 	if command -v gnuplot >/dev/null; then
 		rc=0
 		gnuplot -e "dir='$work/report'" "$top/selftests/bench/plot.gp" >"$work/out" 2>"$work/err" || rc=$?
-		[ -s "$work/report/ratios.png" ] && [ -s "$work/report/rounds.png" ] || rc=1
+		[ -s "$work/report/ratios.png" ] && [ -s "$work/report/rounds.png" ] &&
+			[ -s "$work/report/grcuda.png" ] && [ -s "$work/report/overhead.png" ] || rc=1
 		check 'so have the plots' "$rc"
 	else
 		n=$((n + 1))

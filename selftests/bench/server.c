@@ -66,20 +66,32 @@ static void copy_file(const char *from, const char *to)
 	close(out);
 }
 
-static void write_config(const struct server *s)
+/* One device of one core on each of the pinned CPUs, as many as @devices. */
+static void write_groups(FILE *f, int devices)
 {
-	static const char *const files[] = { "arax-bench.so", "arax-bench.json" };
+	if (devices > 1 && place_cpu[0] != place_cpu[1])
+		fprintf(f, "cpu { groups = { \"%d\", \"%d\" } }\n", place_cpu[0], place_cpu[1]);
+	else if (devices)
+		fprintf(f, "cpu { groups = { \"%d\" } }\n", place_cpu[1]);
+}
+
+static void write_config(const struct server *s, int devices)
+{
+	static const char *const files[] = {
+		"bench-kernels/arax-bench.so", "bench-kernels/arax-bench.json",
+		"kernels/arax-std.so", "kernels/arax-std.json",
+	};
 	char path[256], from[4200], name[128];
-	size_t i;
+	size_t i, n = devices ? 4 : 2;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "%s/kernels", s->dir);
 	if (mkdir(path, 0755) < 0)
 		bench_fail("%s: %s", path, strerror(errno));
-	for (i = 0; i < sizeof(files) / sizeof(*files); i++) {
-		snprintf(name, sizeof(name), "lib/arax/bench-kernels/%s", files[i]);
+	for (i = 0; i < n; i++) {
+		snprintf(name, sizeof(name), "lib/arax/%s", files[i]);
 		build_path(from, sizeof(from), name);
-		snprintf(path, sizeof(path), "%s/kernels/%s", s->dir, files[i]);
+		snprintf(path, sizeof(path), "%s/kernels/%s", s->dir, strchr(files[i], '/') + 1);
 		copy_file(from, path);
 	}
 	snprintf(path, sizeof(path), "%s/araxd.conf", s->dir);
@@ -91,6 +103,7 @@ static void write_config(const struct server *s)
 	 * where no cgroup can be made to say otherwise.
 	 */
 	fprintf(f, "kernels { path = { \"%s/kernels\" } }\nlimits { contexts = 256 }\n", s->dir);
+	write_groups(f, devices);
 	if (fclose(f))
 		bench_fail("%s: %s", path, strerror(errno));
 }
@@ -176,6 +189,11 @@ static void make_dir(struct server *s)
 
 void server_start(struct server *s, const char *link)
 {
+	server_start_devices(s, link, 0);
+}
+
+void server_start_devices(struct server *s, const char *link, int devices)
+{
 	struct pollfd p = { .events = POLLIN };
 	struct exec e = { .server = s };
 	int ready[2];
@@ -190,7 +208,7 @@ void server_start(struct server *s, const char *link)
 	}
 	make_dir(s);
 	snprintf(s->link, sizeof(s->link), "broker:%s/arax.sock", s->dir);
-	write_config(s);
+	write_config(s, devices);
 	if (pipe2(ready, 0) < 0)
 		bench_fail("pipe: %s", strerror(errno));
 	fcntl(ready[0], F_SETFD, FD_CLOEXEC);

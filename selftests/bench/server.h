@@ -21,6 +21,11 @@ struct server {
  * bench's kernels).  "kernel": start none, use the one that is attached.
  */
 void server_start(struct server *s, const char *link);
+/*
+ * A private one that has the standard kernels too, and one device of one core on
+ * each of the pinned CPUs: on both if @devices is 2, on the second one if it is 1.
+ */
+void server_start_devices(struct server *s, const char *link, int devices);
 void server_stop(struct server *s);
 /* All its threads on @cpu, -1: on all. */
 void server_place(const struct server *s, int cpu);

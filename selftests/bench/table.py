@@ -15,7 +15,14 @@ FIELDS = {
     "parts": list, "machine": dict,
 }
 PARTS = {"floors": 1, "null": 3, "depth": 1, "sleep": 4, "handover": 4, "stream": 1, "starpu": 2,
-         "simscale": 2, "elastic": 6, "grcuda-sim": 8}
+         "simscale": 2, "elastic": 6, "grcuda-sim": 8,
+         "grcuda": 15, "overhead": 27}
+# What a bench has besides its parts: the fields of each element.
+LISTS = {
+    "grcuda": ("rows", ("program", "size", "tasks", "inferred_ms", "by_hand_ms", "synchronous_ms",
+                        "sequential_ms", "ratio_by_hand", "ratio_synchronous", "speedup", "checked")),
+    "overhead": ("curve", ("kernel", "length_us", "direct_us", "task_us", "efficiency")),
+}
 
 
 def check(name, path):
@@ -30,6 +37,11 @@ def check(name, path):
         return f"name: {o['name']!r}"
     if len(o["parts"]) < PARTS[name]:
         return f"{len(o['parts'])} parts of {PARTS[name]}"
+    if name in LISTS:
+        field, wanted = LISTS[name]
+        missing = [w for e in o.get(field, [{}]) for w in wanted if not e.get(w)]
+        if missing or not o.get(field):
+            return f"{field}: no {missing[0] if missing else 'element'}"
     for part in o["parts"]:
         idle = part["name"] == "idle"
         if part["value"] < 0 or (part["value"] == 0 and not idle):
@@ -48,6 +60,28 @@ def verdict(part):
         return "stated"
     sign = ">=" if part["bar_is"] == "at least" else "<="
     return f"{part['bar_of']} {sign} {figure(part['bar'])}: {'met' if part['met'] else 'MISSED'}"
+
+
+def columns(folder):
+    """grcuda.dat and overhead.dat, of the broker link."""
+    for name, (field, _) in LISTS.items():
+        path = os.path.join(folder, f"broker-{name}.json")
+        if not os.path.exists(path):
+            continue
+        with open(path, encoding="utf-8") as f:
+            elements = json.load(f)[field]
+        with open(os.path.join(folder, f"{name}.dat"), "w", encoding="utf-8") as f:
+            last = None
+            for e in elements:
+                if name == "grcuda":
+                    f.write(f'"{e["program"]} {e["size"]:,}" {e["speedup"]} '
+                            f'{e["synchronous_ms"] / e["by_hand_ms"]} '
+                            f'{e["synchronous_ms"] / e["sequential_ms"]}\n')
+                    continue
+                if e["kernel"] != last:
+                    f.write(("\n\n" if last else "") + f'"{e["kernel"]}"\n')
+                    last = e["kernel"]
+                f.write(f'{e["direct_us"]} {e["efficiency"]}\n')
 
 
 def table(folder):
@@ -76,6 +110,7 @@ def table(folder):
             line = "  ".join(c.ljust(w) for c, w in zip(r, widths)).rstrip()
             f.write(line + "\n")
             print(line)
+    columns(folder)
     with open(os.path.join(folder, "ratios.dat"), "w", encoding="utf-8") as f:
         for label, ratio, bar in parts:
             f.write(f'"{label}" {ratio} {bar}\n')

@@ -36,6 +36,7 @@ ifeq ($(OPENCL_HEADERS),yes)
 $(call be_test,opencl,plain asan tsan)
 $(call be_test,opencl_std,plain)
 endif
+$(call be_test,numeric,plain asan)
 $(call be_test,runner,plain asan tsan)
 $(call be_test,saved,plain asan)
 $(call be_test,tenants,plain asan tsan)

@@ -3,62 +3,14 @@
  * The kernels of arax-std: each against a plain computation of the same thing,
  * whole and in spans, and each with ranges that are too short by one.
  */
-#include <dlfcn.h>
 #include <math.h>
-#include <sys/mman.h>
 #include <time.h>
 
-#include "arax/kernel.h"
-#include "selftests/unit/be_test.h"
+#include "selftests/unit/be_std.h"
 
 #define W 61u
 #define H 37u
 #define N (W * H)
-
-static void *library;
-
-/* Ranges that end where a page does: one byte too far is a fault, not a pass. */
-#define MAP (64u << 10)
-
-static struct arax_launch_range fenced(uint64_t bytes)
-{
-	char *p = mmap(NULL, MAP + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	ck_assert_ptr_ne(p, MAP_FAILED);
-	ck_assert_int_eq(mprotect(p + MAP, 4096, PROT_NONE), 0);
-	return (struct arax_launch_range){ p + MAP - bytes, bytes, 0, 1 };
-}
-
-static arax_kernel_fn *find(const char *name)
-{
-	char symbol[64];
-	arax_kernel_fn *fn;
-
-	snprintf(symbol, sizeof(symbol), "arax_std_%s", name);
-	fn = (arax_kernel_fn *)dlsym(library, symbol);
-	ck_assert_msg(fn != NULL, "%s", symbol);
-	return fn;
-}
-
-/* Run in `spans` calls, as a device that splits would. */
-static int call(const char *name, const struct arax_launch_range *r, uint32_t n, const void *args,
-		uint32_t arg_len, uint32_t spans)
-{
-	arax_kernel_fn *fn = find(name);
-
-	for (uint32_t s = 0; s < spans; s++) {
-		struct arax_launch l = {
-			.size = sizeof(l), .nr_ranges = n, .grid = { spans, 1, 1 },
-			.block = { 1, 1, 1 }, .group_begin = s, .group_end = s + 1, .ranges = r,
-			.args = args, .arg_len = arg_len,
-		};
-		int err = fn(&l);
-
-		if (err)
-			return err;
-	}
-	return 0;
-}
 
 static float *f32(const struct arax_launch_range *r)
 {
@@ -386,11 +338,8 @@ int main(void)
 	Suite *suite = suite_create("std");
 	TCase *t = tcase_create("all");
 
-	library = dlopen("build/lib/arax/kernels/arax-std.so", RTLD_NOW);
-	if (!library) {
-		fprintf(stderr, "%s\n", dlerror());
+	if (std_open())
 		return 1;
-	}
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, vectors, 0, 4);
 	tcase_add_test(t, reductions);

@@ -13,9 +13,23 @@
 /* Compiled for several instruction sets; the loader picks one. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)
 #define STD_CLONES __attribute__((target_clones("avx2", "default")))
+#define STD_FMA_CLONES __attribute__((target_clones("fma", "default")))
 #else
 #define STD_CLONES
+#define STD_FMA_CLONES
 #endif
+
+/* Into each of those, to be compiled for its instruction set. */
+#define STD_INLINE static inline __attribute__((always_inline))
+
+/* Eight at once, at any address: a loop of sums that the compiler may not reorder itself. */
+typedef float std_v8 __attribute__((vector_size(32), aligned(4), may_alias));
+
+STD_INLINE float std_sum8(const std_v8 *v)
+{
+	return (((*v)[0] + (*v)[1]) + ((*v)[2] + (*v)[3])) +
+	       (((*v)[4] + (*v)[5]) + ((*v)[6] + (*v)[7]));
+}
 
 /* For signatures that end in "u32 n" alone. */
 static inline int std_items(const struct arax_launch *l, uint64_t *n)

@@ -9,6 +9,9 @@ int arax_std_square(const struct arax_launch *l);
 int arax_std_sum_f32(const struct arax_launch *l);
 int arax_std_max_f32(const struct arax_launch *l);
 int arax_std_min_f32(const struct arax_launch *l);
+int arax_std_sum_diff(const struct arax_launch *l);
+int arax_std_dot_f32(const struct arax_launch *l);
+int arax_std_divide(const struct arax_launch *l);
 
 struct scaled {
 	float s;
@@ -197,4 +200,99 @@ ARAX_KERNEL int arax_std_max_f32(const struct arax_launch *l)
 ARAX_KERNEL int arax_std_min_f32(const struct arax_launch *l)
 {
 	return run_extreme(l, -1);
+}
+
+STD_CLONES
+static double sum_diff(const float *x, const float *y, uint64_t n)
+{
+	double part[WAYS] = { 0 }, sum = 0;
+	uint64_t i = 0;
+
+	for (; i + WAYS <= n; i += WAYS)
+		for (uint64_t w = 0; w < WAYS; w++)
+			part[w] += (double)(x[i + w] - y[i + w]);
+	for (; i < n; i++)
+		sum += (double)(x[i] - y[i]);
+	for (int w = 0; w < WAYS; w++)
+		sum += part[w];
+	return sum;
+}
+
+/* sum_diff(in f32 x[], in f32 y[], inout f64 sum[], u32 n): sum[0] += sum of x - y */
+ARAX_KERNEL int arax_std_sum_diff(const struct arax_launch *l)
+{
+	const float *x, *y;
+	double *sum;
+	uint64_t n;
+
+	if (std_items(l, &n))
+		return -EINVAL;
+	x = ARAX_ITEMS(l, 0, n, float);
+	y = ARAX_ITEMS(l, 1, n, float);
+	sum = ARAX_ITEMS(l, 2, 1, double);
+	if (!x || !y || !sum)
+		return -EINVAL;
+	*sum += sum_diff(x, y, n);
+	return 0;
+}
+
+STD_CLONES
+static double dot(const float *x, const float *y, uint64_t n)
+{
+	double part[WAYS] = { 0 }, sum = 0;
+	uint64_t i = 0;
+
+	for (; i + WAYS <= n; i += WAYS)
+		for (uint64_t w = 0; w < WAYS; w++)
+			part[w] += (double)x[i + w] * (double)y[i + w];
+	for (; i < n; i++)
+		sum += (double)x[i] * (double)y[i];
+	for (int w = 0; w < WAYS; w++)
+		sum += part[w];
+	return sum;
+}
+
+/* dot_f32(in f32 x[], in f32 y[], out f64 dot[], u32 n): dot[0], added up in f64 */
+ARAX_KERNEL int arax_std_dot_f32(const struct arax_launch *l)
+{
+	const float *x, *y;
+	double *out;
+	uint64_t n;
+
+	if (std_items(l, &n))
+		return -EINVAL;
+	x = ARAX_ITEMS(l, 0, n, float);
+	y = ARAX_ITEMS(l, 1, n, float);
+	out = ARAX_ITEMS(l, 2, 1, double);
+	if (!x || !y || !out)
+		return -EINVAL;
+	*out = dot(x, y, n);
+	return 0;
+}
+
+STD_CLONES
+static void scale(float *y, const float *x, float s, uint64_t i, uint64_t end)
+{
+	for (; i < end; i++)
+		y[i] = x[i] * s;
+}
+
+/* divide(in f32 x[], in f64 by[], out f32 y[], u32 n): y = x / by[0] */
+ARAX_KERNEL int arax_std_divide(const struct arax_launch *l)
+{
+	uint64_t n, begin, end;
+	const double *by;
+	const float *x;
+	float *y;
+
+	if (std_items(l, &n))
+		return -EINVAL;
+	x = ARAX_ITEMS(l, 0, n, float);
+	by = ARAX_ITEMS(l, 1, 1, double);
+	y = ARAX_ITEMS(l, 2, n, float);
+	if (!x || !by || !y)
+		return -EINVAL;
+	arax_launch_share(l, n, &begin, &end);
+	scale(y, x, (float)(1 / *by), begin, end);
+	return 0;
 }

@@ -8,6 +8,7 @@
 ARAX_KERNEL int bench_null(const struct arax_launch *l);
 ARAX_KERNEL int bench_bump(const struct arax_launch *l);
 ARAX_KERNEL int bench_spin(const struct arax_launch *l);
+ARAX_KERNEL int bench_work(const struct arax_launch *l);
 ARAX_KERNEL int bench_triad(const struct arax_launch *l);
 
 /* With and without ranges: all that is measured is the way here and back. */
@@ -45,6 +46,22 @@ ARAX_KERNEL int bench_spin(const struct arax_launch *l)
 		if (!end)
 			end = now + ns;
 	} while (now < end);
+	return 0;
+}
+
+/*
+ * A count of steps that each need the one before, rather than a time: what is taken
+ * from the core meanwhile makes it longer.
+ */
+ARAX_KERNEL int bench_work(const struct arax_launch *l)
+{
+	uint64_t rounds, x, *chain = ARAX_ITEMS(l, 0, 1, uint64_t);
+
+	if (arax_launch_args(l, &rounds, sizeof(rounds)) || !chain)
+		return -EINVAL;
+	for (x = *chain; rounds; rounds--)
+		x = x * 6364136223846793005u + 1442695040888963407u;
+	*chain = x;
 	return 0;
 }
 

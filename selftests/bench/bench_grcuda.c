@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+/* grcuda: six programs whose order is inferred, beside schedules written by hand. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "clock.h"
+#include "place.h"
+#include "result.h"
+#include "server.h"
+#include "six.h"
+
+#define BAR_HAND	1.03
+#define BAR_SYNC	1.02
+#define WARM_UP		4	/* runs, until each device knows each kernel */
+#define REST_US		5000	/* OpenMP's threads spin for some milliseconds after a region */
+#define LARGE_SECONDS	2	/* below, the largest size is left out */
+#define FEWEST_ROUNDS	5
+
+enum { SEQUENTIAL, SYNCHRONOUS, INFERRED, HAND, WAYS };
+
+static const struct {
+	const char *name;
+	void (*run)(struct flow *f);
+} ways[WAYS] = {
+	[SEQUENTIAL] = { "sequential", flow_sequential },
+	[SYNCHRONOUS] = { "synchronous", flow_synchronous },
+	[INFERRED] = { "inferred", flow_inferred },
+	[HAND] = { "by hand", flow_hand },
+};
+
+struct way {
+	struct flow *f;
+	void (*run)(struct flow *f);
+	double device_ns, wall_ns;
+};
+
+static void round_of(void *arg, double seconds, struct samples *samples)
+{
+	struct way *w = arg;
+	uint64_t t0, t1 = ticks(), end = t1 + ns_to_ticks(seconds * 1e9);
+
+	usleep(REST_US);
+	do {
+		if (w->f->reset)
+			w->f->reset(w->f);
+		t0 = ticks();
+		w->run(w->f);
+		t1 = ticks();
+		samples_add(samples, t1 - t0);
+		w->device_ns += (double)w->f->device_ns;
+		w->wall_ns += ticks_to_ns(t1 - t0);
+	} while (t1 < end);
+}
+
+/* As many as are asked for, or for programs that take long as fit the time; not too few. */
+static size_t rounds_of(struct flow *f, const struct options *o, double seconds)
+{
+	uint64_t t0 = ticks();
+	double fit;
+
+	flow_sequential(f);
+	fit = seconds * 1e9 / (WAYS * ticks_to_ns(ticks() - t0));
+	if (fit >= o->rounds || o->rounds <= FEWEST_ROUNDS)
+		return (size_t)o->rounds;
+	return fit > FEWEST_ROUNDS ? (size_t)fit : FEWEST_ROUNDS;
+}
+
+/* What the bars are about: logarithms of the times, added up over all programs. */
+struct totals {
+	double sync_ms;
+	double of_size[SIX_SIZES], hand_of_size[SIX_SIZES];
+	double worst, worst_inferred, worst_sync;
+	char worst_name[64];
+	int n;
+};
+
+static void one_size(json_t *rows, struct totals *t, struct flow *f, const struct six *p,
+		     int which, const struct options *o, double seconds)
+{
+	uint32_t size = p->size[which];
+	struct measure m[WAYS] = { 0 }, *all[WAYS];
+	struct way w[WAYS] = { 0 };
+	double ms[WAYS];
+	json_t *row;
+	int i;
+
+	flow_begin(f);
+	p->make(f, size);
+	flow_keep(f, flow_sequential);
+	for (i = 0; i < WAYS; i++) {
+		w[i].f = f;
+		w[i].run = ways[i].run;
+		m[i].name = ways[i].name;
+		m[i].round = round_of;
+		m[i].arg = &w[i];
+		all[i] = &m[i];
+		flow_check(f, ways[i].run, ways[i].name);
+	}
+	for (i = 0; i < WARM_UP; i++)
+		flow_inferred(f);
+	interleave(all, WAYS, rounds_of(f, o, seconds), seconds);
+	for (i = 0; i < WAYS; i++) {
+		flow_check(f, ways[i].run, ways[i].name);
+		ms[i] = measure_p50(&m[i]) / 1e6;
+	}
+	row = json_pack("{s:s,s:i,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "program", p->name,
+			"size", (int)size, "tasks", (int)f->nr_steps,
+			"inferred_ms", ms[INFERRED],
+			"inferred_p99_ms", measure_p99(&m[INFERRED]) / 1e6, "by_hand_ms", ms[HAND],
+			"synchronous_ms", ms[SYNCHRONOUS], "sequential_ms", ms[SEQUENTIAL],
+			"ratio_by_hand", ms[INFERRED] / ms[HAND],
+			"ratio_synchronous", ms[INFERRED] / ms[SYNCHRONOUS],
+			"speedup", ms[SYNCHRONOUS] / ms[INFERRED],
+			"devices_busy", w[INFERRED].device_ns / w[INFERRED].wall_ns,
+			"checked", 1);
+	json_array_append_new(rows, row);
+	t->of_size[which] += log(ms[INFERRED]);
+	t->hand_of_size[which] += log(ms[HAND]);
+	t->sync_ms += log(ms[SYNCHRONOUS]);
+	t->n++;
+	if (ms[INFERRED] / ms[SYNCHRONOUS] > t->worst) {
+		t->worst = ms[INFERRED] / ms[SYNCHRONOUS];
+		t->worst_inferred = ms[INFERRED];
+		t->worst_sync = ms[SYNCHRONOUS];
+		snprintf(t->worst_name, sizeof(t->worst_name), "%s %u", p->name, size);
+	}
+	flow_end(f);
+}
+
+static void bars(json_t *result, const struct totals *t, const struct options *o, int sizes)
+{
+	static const char *const names[SIX_SIZES] = {
+		"by hand, small", "by hand, medium", "by hand, large",
+	};
+	double inferred = 0, by_hand = 0;
+	int k;
+	/* In a guest's emulation the two ways have different instructions: stated only. */
+	enum bar_of of = strcmp(o->link, "kernel") ? BAR_RATIO : BAR_NONE;
+	struct part hand = { .name = "beside by hand", .unit = "ms", .of = of, .bar = BAR_HAND };
+	struct part sync = { .name = "beside synchronous, worst", .unit = "ms", .of = of,
+			     .bar = BAR_SYNC };
+	struct part gain = { .name = "speed-up over synchronous", .unit = "times" };
+
+	for (k = 0; k < sizes; k++) {
+		inferred += t->of_size[k];
+		by_hand += t->hand_of_size[k];
+	}
+	hand.value = exp(inferred / t->n);
+	hand.floor = exp(by_hand / t->n);
+	result_part(result, &hand);
+	sync.value = t->worst_inferred;
+	sync.floor = t->worst_sync;
+	result_part(result, &sync);
+	gain.value = exp((t->sync_ms - inferred) / t->n);
+	result_part(result, &gain);
+	for (k = 0; k < sizes; k++) {
+		struct part size = { .name = names[k], .unit = "ms" };
+
+		size.value = exp(t->of_size[k] / SIX);
+		size.floor = exp(t->hand_of_size[k] / SIX);
+		result_part(result, &size);
+	}
+	result_note(result, "note_worst", t->worst_name);
+}
+
+/* Each program and size is a row of the table as well. */
+static void row_parts(json_t *result, const json_t *rows)
+{
+	char name[64];
+	json_t *row;
+	size_t i;
+
+	json_array_foreach(rows, i, row) {
+		struct part p = { .name = name, .unit = "ms" };
+
+		snprintf(name, sizeof(name), "%s %lld",
+			 json_string_value(json_object_get(row, "program")),
+			 (long long)json_integer_value(json_object_get(row, "size")));
+		p.value = json_real_value(json_object_get(row, "inferred_ms"));
+		p.p99 = json_real_value(json_object_get(row, "inferred_p99_ms"));
+		p.floor = json_real_value(json_object_get(row, "by_hand_ms"));
+		result_part(result, &p);
+	}
+}
+
+json_t *bench_grcuda(const struct options *o)
+{
+	json_t *result = result_new("grcuda", o->link), *rows = json_array();
+	int sizes = o->seconds < LARGE_SECONDS ? SIX_SIZES - 1 : SIX_SIZES, i, k;
+	struct arax_options options = { .size = sizeof(options) };
+	struct totals t = { 0 };
+	struct server server;
+	static struct flow f;
+
+	server_start_devices(&server, o->link, 2);
+	options.link = server.link;
+	if (arax_open(&f.ax, &options) < 0)
+		bench_fail("opening a context: %s", arax_error_text());
+	if (arax_queue_create(f.ax, ARAX_QUEUE_DATAFLOW, 0, &f.queue) < 0)
+		bench_fail("creating a queue: %s", arax_error_text());
+	for (i = 0; i < SIX; i++)
+		for (k = 0; k < sizes; k++)
+			one_size(rows, &t, &f, &six[i], k, o,
+				 o->seconds / (SIX * sizes));
+	arax_close(f.ax);
+	server_stop(&server);
+	bars(result, &t, o, sizes);
+	row_parts(result, rows);
+	json_object_set_new(result, "rows", rows);
+	result_note(result, "note_value",
+		    "medians of one run each, submission to end; the floor is the same kernels as "
+		    "OpenMP tasks in this process on the same two CPUs; results are those of "
+		    "sequential calls, byte by byte");
+	result_note(result, "note_placement",
+		    "one device on each of pinned_cpus; nobody else pinned");
+	if (place_cpu[0] == place_cpu[1])
+		result_note(result, "note_cpus", "one CPU: nothing can run side by side");
+	return result;
+}
