@@ -21,9 +21,39 @@ $(B)/lib/arax/kernels/arax-std.json: daemon/kernels/std/arax-std.json
 
 ALL_TARGETS += $(STD_KERNEL)
 
-install-kernels: $(STD_KERNEL)
+# Tiles by OpenBLAS.  The library without threads, by its own path: the usual one
+# (libopenblas.so.0) is whichever the machine prefers, and that starts a thread a CPU
+# in whoever loads it, which no setting short of the environment prevents.
+BLAS_HEADER := $(firstword $(wildcard /usr/include/*/openblas-serial/cblas.h))
+BLAS_LIB    := $(firstword $(wildcard /usr/lib/*/openblas-serial/libopenblas.so.0))
+BLAS_KERNEL := $(if $(and $(BLAS_HEADER),$(BLAS_LIB)),\
+		 $(addprefix $(B)/lib/arax/kernels/arax-blas.,so json))
+
+ifneq ($(BLAS_KERNEL),)
+CFLAGS_daemon/kernels/blas/blas := -O3 -isystem $(dir $(BLAS_HEADER))
+$(B)/lib/arax/kernels/arax-blas.so: $(call objs,plain,daemon/kernels/blas/blas.c)
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) -shared $(LDFLAGS_plain) -Wl,-z,defs,-rpath,$(patsubst %/,%,$(dir $(BLAS_LIB))) -o $@ $^ \
+		$(BLAS_LIB)
+	$(Q)chmod go-w $@ $(@D)
+-include $(patsubst %.o,%.d,$(call objs,plain,daemon/kernels/blas/blas.c))
+
+$(B)/lib/arax/kernels/arax-blas.json: daemon/kernels/blas/arax-blas.json
+	@mkdir -p $(@D)
+	$(Q)install -m 644 $< $@
+else
+ALL_TARGETS += no-blas
+endif
+no-blas:
+	@echo 'no kernel library arax-blas: no OpenBLAS without threads (Debian: libopenblas-serial-dev)'
+.PHONY: no-blas
+
+ALL_TARGETS += $(BLAS_KERNEL)
+
+install-kernels: $(STD_KERNEL) $(BLAS_KERNEL)
 	install -d -m 755 $(DESTDIR)$(PREFIX)/lib/arax/kernels $(DESTDIR)$(PREFIX)/include/arax
-	install -m 644 $(STD_KERNEL) $(DESTDIR)$(PREFIX)/lib/arax/kernels/
+	install -m 644 $(STD_KERNEL) $(BLAS_KERNEL) $(DESTDIR)$(PREFIX)/lib/arax/kernels/
 	install -m 644 libarax/include/arax/kernel.h $(DESTDIR)$(PREFIX)/include/arax/
 INSTALL_TARGETS += install-kernels
 .PHONY: install-kernels
