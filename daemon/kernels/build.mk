@@ -21,11 +21,12 @@ $(B)/lib/arax/kernels/arax-std.json: daemon/kernels/std/arax-std.json
 
 ALL_TARGETS += $(STD_KERNEL)
 
-# Tiles by OpenBLAS.  The library without threads, by its own path: the usual one
-# (libopenblas.so.0) is whichever the machine prefers, and that starts a thread a CPU
-# in whoever loads it, which no setting short of the environment prevents.
-BLAS_HEADER := $(firstword $(wildcard /usr/include/*/openblas-serial/cblas.h))
-BLAS_LIB    := $(firstword $(wildcard /usr/lib/*/openblas-serial/libopenblas.so.0))
+# Tiles by OpenBLAS: the one on OpenMP, by its own path (what libopenblas.so.0 is
+# otherwise, is the machine's choice).  It starts no thread as long as each calling thread
+# asks for one only.  The one on pthreads starts a thread a CPU in whoever loads it, and
+# the serial one gives wrong results to two threads that call it at once.
+BLAS_HEADER := $(firstword $(wildcard /usr/include/*/openblas-openmp/cblas.h))
+BLAS_LIB    := $(firstword $(wildcard /usr/lib/*/openblas-openmp/libopenblas.so.0))
 BLAS_KERNEL := $(if $(and $(BLAS_HEADER),$(BLAS_LIB)),\
 		 $(addprefix $(B)/lib/arax/kernels/arax-blas.,so json))
 
@@ -35,7 +36,7 @@ $(B)/lib/arax/kernels/arax-blas.so: $(call objs,plain,daemon/kernels/blas/blas.c
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(CC) -shared $(LDFLAGS_plain) -Wl,-z,defs,-rpath,$(patsubst %/,%,$(dir $(BLAS_LIB))) -o $@ $^ \
-		$(BLAS_LIB)
+		$(BLAS_LIB) -lgomp
 	$(Q)chmod go-w $@ $(@D)
 -include $(patsubst %.o,%.d,$(call objs,plain,daemon/kernels/blas/blas.c))
 
@@ -46,7 +47,7 @@ else
 ALL_TARGETS += no-blas
 endif
 no-blas:
-	@echo 'no kernel library arax-blas: no OpenBLAS without threads (Debian: libopenblas-serial-dev)'
+	@echo 'no kernel library arax-blas: no OpenBLAS (Debian: libopenblas-openmp-dev)'
 .PHONY: no-blas
 
 ALL_TARGETS += $(BLAS_KERNEL)

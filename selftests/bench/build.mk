@@ -8,7 +8,7 @@
 #   make bench-smoke    that each bench runs and says what it should; times nothing
 
 BENCH_SRCS := $(sort $(filter-out %_micro.c,$(wildcard selftests/bench/*.c)))
-BENCH_LIBS := $(shell $(PKGCONF) --libs jansson) -lm
+BENCH_LIBS := $(shell $(PKGCONF) --libs jansson) -lm -ldl
 
 # Peers that this machine may have or not.
 ifeq ($(shell $(PKGCONF) --exists liburing && echo y),y)
@@ -18,7 +18,15 @@ endif
 ifeq ($(shell $(PKGCONF) --exists starpu-1.3 && echo y),y)
 CFLAGS_selftests/bench/starpu_peer := -DHAVE_STARPU \
 	$(subst -I,-isystem ,$(shell $(PKGCONF) --cflags starpu-1.3))
+CFLAGS_selftests/bench/tiles_starpu := $(CFLAGS_selftests/bench/starpu_peer)
 BENCH_LIBS += $(shell $(PKGCONF) --libs starpu-1.3)
+endif
+
+# Comes with most compilers.
+ifeq ($(shell echo 'int main(void) { return 0; }' | \
+	$(CC) -fopenmp -x c -o /dev/null - >/dev/null 2>&1 && echo y),y)
+CFLAGS_selftests/bench/tiles_openmp := -fopenmp
+BENCH_LIBS += -lgomp
 endif
 
 # The triad's loop is the same code in both: so are its flags.

@@ -17,6 +17,7 @@ static const struct {
 	const char *name;
 	json_t *(*run)(const struct options *o);
 	const char *what;
+	double seconds;		/* unless said; 0: 5 */
 } benches[] = {
 	{ "null", bench_null, "one task at a time, there and back, both sides awake" },
 	{ "depth", bench_depth, "64 tasks outstanding" },
@@ -24,6 +25,7 @@ static const struct {
 	{ "handover", bench_handover, "a buffer to a task and back, by its size" },
 	{ "stream", bench_stream, "memory bandwidth of a CPU kernel" },
 	{ "starpu", bench_starpu, "throughput of empty tasks beside StarPU's" },
+	{ "cholesky", bench_cholesky, "tile Cholesky and tile LU beside StarPU's dmdas", 25 },
 	{ "floors", bench_floors, "what this machine takes without Arax; needs no araxd" },
 };
 
@@ -38,7 +40,8 @@ static void usage(FILE *f)
 		"  --link L       kernel: the araxd that is attached to /dev/arax; broker (default):\n"
 		"                 a private one, started and ended by this program\n"
 		"  --json         one object: name, link, value, unit, p99, floor, ratio, peers, ...\n"
-		"  --seconds N    measure for about so long, 0.1 to 600 (default 5)\n"
+		"  --seconds N    measure for about so long, 0.1 to 600 (default 5;\n"
+		"                 cholesky 25)\n"
 		"  --rounds N     in so many turns, each figure the median of them, 1 to 64\n"
 		"                 (default 9)\n"
 		"  --help, --version\n"
@@ -100,7 +103,7 @@ int main(int argc, char **argv)
 		{ "version", no_argument, NULL, 'V' },
 		{ NULL, 0, NULL, 0 },
 	};
-	struct options o = { .link = "broker", .seconds = 5, .rounds = 9 };
+	struct options o = { .link = "broker", .rounds = 9 };
 	const char *env = getenv("ARAX_LINK");
 	char *end;
 	size_t i;
@@ -150,6 +153,8 @@ int main(int argc, char **argv)
 	for (i = 0; i < NR_BENCHES; i++) {
 		if (strcmp(argv[optind], benches[i].name))
 			continue;
+		if (o.seconds <= 0)
+			o.seconds = benches[i].seconds > 0 ? benches[i].seconds : 5;
 		clock_calibrate();
 		place_init();
 		result_print(benches[i].run(&o), o.json);

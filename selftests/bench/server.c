@@ -68,7 +68,11 @@ static void copy_file(const char *from, const char *to)
 
 static void write_config(const struct server *s)
 {
-	static const char *const files[] = { "arax-bench.so", "arax-bench.json" };
+	static const char *const files[] = {
+		"bench-kernels/arax-bench.so", "bench-kernels/arax-bench.json",
+		/* Where there is OpenBLAS. */
+		"kernels/arax-blas.so", "kernels/arax-blas.json",
+	};
 	char path[256], from[4200], name[128];
 	size_t i;
 	FILE *f;
@@ -77,9 +81,11 @@ static void write_config(const struct server *s)
 	if (mkdir(path, 0755) < 0)
 		bench_fail("%s: %s", path, strerror(errno));
 	for (i = 0; i < sizeof(files) / sizeof(*files); i++) {
-		snprintf(name, sizeof(name), "lib/arax/bench-kernels/%s", files[i]);
+		snprintf(name, sizeof(name), "lib/arax/%s", files[i]);
 		build_path(from, sizeof(from), name);
-		snprintf(path, sizeof(path), "%s/kernels/%s", s->dir, files[i]);
+		if (access(from, F_OK) && strstr(name, "arax-blas"))
+			continue;
+		snprintf(path, sizeof(path), "%s/kernels/%s", s->dir, strchr(files[i], '/') + 1);
 		copy_file(from, path);
 	}
 	snprintf(path, sizeof(path), "%s/araxd.conf", s->dir);

@@ -353,7 +353,7 @@ int main(void)
 	TCase *t = tcase_create("all");
 
 	if (access("build/lib/arax/kernels/arax-blas.so", F_OK)) {
-		be_skip("blas", "not built: no libopenblas-serial-dev");
+		be_skip("blas", "not built: no libopenblas-openmp-dev");
 		return 0;
 	}
 	library = dlopen("build/lib/arax/kernels/arax-blas.so", RTLD_NOW);

@@ -4,7 +4,8 @@
  *
  * A tile is a flat range, column by column without gaps.  What only one triangle of
  * is meant leaves the other alone.  Each call computes on the calling thread: the
- * device decides how many cores work, not the library.
+ * device decides how many cores work, not the library, whose OpenMP starts threads
+ * only in a thread that wants more than one (see tile()).
  *
  * `flags` are those of blas.h.  Addresses and trip counts come from the arguments
  * alone: that is why there is no pivoting here, whose row numbers come from the data.
@@ -13,7 +14,8 @@
 
 #include "daemon/kernels/blas/blas.h"
 
-/* LAPACK's, which cblas.h has not; the last is the length of a Fortran string. */
+/* What cblas.h has not: OpenMP's, and LAPACK's.  The last of that is the length of a Fortran string. */
+void omp_set_num_threads(int n);
 void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *info, size_t length);
 
 int arax_blas_potrf(const struct arax_launch *l);
@@ -31,8 +33,15 @@ static bool fits(uint32_t n)
 	return n <= INT32_MAX;
 }
 
+/* Every kernel needs one, so the thread is made to compute alone here, too. */
 static double *tile(const struct arax_launch *l, uint32_t i, uint32_t rows, uint32_t columns)
 {
+	static __thread bool alone;
+
+	if (!alone) {
+		omp_set_num_threads(1);
+		alone = true;
+	}
 	return ARAX_ITEMS(l, i, (uint64_t)rows * columns, double);
 }
 
