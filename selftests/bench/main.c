@@ -17,16 +17,16 @@ static const struct {
 	const char *name;
 	json_t *(*run)(const struct options *o);
 	const char *what;
-	double seconds;		/* unless said; 0: 5 */
+	double seconds;		/* unless said */
 } benches[] = {
-	{ "null", bench_null, "one task at a time, there and back, both sides awake" },
-	{ "depth", bench_depth, "64 tasks outstanding" },
-	{ "sleep", bench_sleep, "tasks with gaps, more clients than CPUs, idleness" },
-	{ "handover", bench_handover, "a buffer to a task and back, by its size" },
-	{ "stream", bench_stream, "memory bandwidth of a CPU kernel" },
-	{ "starpu", bench_starpu, "throughput of empty tasks beside StarPU's" },
+	{ "null", bench_null, "one task at a time, there and back, both sides awake", 5 },
+	{ "depth", bench_depth, "64 tasks outstanding", 5 },
+	{ "sleep", bench_sleep, "tasks with gaps, more clients than CPUs, idleness", 5 },
+	{ "handover", bench_handover, "a buffer to a task and back, by its size", 5 },
+	{ "stream", bench_stream, "memory bandwidth of a CPU kernel", 5 },
+	{ "starpu", bench_starpu, "throughput of empty tasks beside StarPU's", 5 },
 	{ "cholesky", bench_cholesky, "tile Cholesky and tile LU beside StarPU's dmdas", 25 },
-	{ "floors", bench_floors, "what this machine takes without Arax; needs no araxd" },
+	{ "floors", bench_floors, "what this machine takes without Arax; needs no araxd", 5 },
 };
 
 #define NR_BENCHES (sizeof(benches) / sizeof(*benches))
@@ -154,7 +154,7 @@ int main(int argc, char **argv)
 		if (strcmp(argv[optind], benches[i].name))
 			continue;
 		if (o.seconds <= 0)
-			o.seconds = benches[i].seconds > 0 ? benches[i].seconds : 5;
+			o.seconds = benches[i].seconds;
 		clock_calibrate();
 		place_init();
 		result_print(benches[i].run(&o), o.json);
