@@ -30,6 +30,9 @@
 #define SPIN_PREEMPTED_NS	20000u
 #define SPIN_TRY_EVERY		16u
 #define SPIN_HOT		1024	/* looks, without pause, before the clock is asked */
+#define NAP_AFTER_NS		2000000u
+#define NAP_SHARE		64	/* of the time waited so far */
+#define NAP_MAX_NS		200000
 #define SPIN_LOOKS		16	/* looks between two clock readings */
 
 uint64_t now_ns(void)
@@ -303,10 +306,26 @@ static int sleep_once(struct arax *ax, bool (*done)(void *), void *arg, uint64_t
 /* ------------------------------------------------------------------ */
 /* Both                                                                */
 
+/*
+ * Every task that ends wakes who waits for the last of many.  The longer it has been
+ * waiting the less it minds a moment more, in which nobody has to wake it; the devices
+ * may need this CPU.
+ */
+static __attribute__((cold)) void nap(struct arax *ax, bool (*done)(void *), void *arg,
+				      uint64_t waited)
+{
+	struct timespec t = { .tv_nsec = waited / NAP_SHARE < NAP_MAX_NS ?
+					 (long)(waited / NAP_SHARE) : NAP_MAX_NS };
+
+	complete_all(ax);
+	if (!done(arg))
+		nanosleep(&t, NULL);
+}
+
 static inline __attribute__((always_inline))
 int wait_for(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline)
 {
-	uint64_t start = 0, from, end;
+	uint64_t start = 0, from, end, first = 0;
 	struct woken w = { 0 };
 	enum spin spun;
 	int ret;
@@ -328,8 +347,12 @@ int wait_for(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline
 		if (ret)
 			return done(arg) ? 0 : ret;
 		from = now_ns();
+		if (!first)
+			first = from;
 		ret = sleep_once(ax, done, arg, deadline);
 		end = now_ns();
+		if (unlikely(end - first >= NAP_AFTER_NS) && !ret)
+			nap(ax, done, arg, end - first);
 		sleep_adapt(ax, spun, end - from, end - start);
 		start = end;
 		if (ret == -ENOTCONN || ret == -EPIPE)

@@ -5,11 +5,14 @@
  * batches; without work it spins for about the price of a wake-up, and sleeps.
  */
 #include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/dispatch/poller.h"
@@ -28,6 +31,7 @@
 #define SAME_CPU_US	40u
 #define CROWDED		1u		/* times in a row, before it is believed */
 #define MOVE_US		5000u		/* at most once in this time */
+#define VISIT_TURNS	16u
 #define HOT_US		5u		/* of spinning without pause */
 #define LOOKS		8u		/* turns between two looks at the clock */
 #define EVENTS		16
@@ -57,8 +61,14 @@ void poller_post(struct poller *p, struct work *w)
 	work_push(&p->work, w);
 	/* Pairs with go_to_sleep(): it sees the work, or we see it asleep. */
 	core_full_barrier();
-	if (__atomic_load_n(&p->asleep, __ATOMIC_RELAXED))
+	switch (__atomic_load_n(&p->asleep, __ATOMIC_RELAXED)) {
+	case POLLER_DROWSY:
+	case POLLER_ASLEEP:
 		poller_kick(p);
+		break;
+	default:	/* who acts looks again before it leaves: see visit_ends() */
+		break;
+	}
 }
 
 int poller_watch(struct poller *p, int fd, struct watch *w, bool edge)
@@ -273,15 +283,13 @@ static void publish_devices(struct poller *p)
 	}
 }
 
-static void handle_events(struct poller *p, int timeout_ms)
+static void handle_events(struct poller *p)
 {
 	struct epoll_event ev[EVENTS];
 	uint64_t count;
 	ssize_t got;
-	int i, n = epoll_wait(p->epoll_fd, ev, EVENTS, timeout_ms);
+	int i, n = epoll_wait(p->epoll_fd, ev, EVENTS, 0);
 
-	if (timeout_ms)
-		p->now = ticks_now(&p->ticks);
 	for (i = 0; i < n; i++) {
 		struct watch *w = ev[i].data.ptr;
 
@@ -299,7 +307,7 @@ static void keep_house(struct poller *p)
 	uint32_t i;
 
 	p->next_house = p->now + HOUSE_US * p->ticks.per_us;
-	handle_events(p, 0);
+	handle_events(p);
 	for (i = 0; i < p->nr_links; i++) {
 		expire(p, p->links[i]);
 		if (p->links[i]->ops->house)
@@ -394,36 +402,79 @@ static void note_sleep(struct poller *p, uint64_t since)
 	p->spun = false;
 }
 
-static void go_to_sleep(struct poller *p)
+/* Sees to it that every client rings from now on.  False: there is something to do. */
+static bool links_sleep(struct poller *p, uint64_t *limit)
 {
-	uint64_t limit = sleep_limit(p);
 	bool quiet = true;
 	uint32_t i;
 
-	__atomic_store_n(&p->asleep, 1, __ATOMIC_RELAXED);
-	/* Pairs with poller_post(); each link issues its own, see its sleep(). */
-	core_full_barrier();
 	for (i = 0; i < p->nr_links; i++)
-		quiet &= p->links[i]->ops->sleep(p->links[i], &limit);
-	if (quiet && !work_pending(&p->work) && !role_stopped(p)) {
-		uint64_t slept = p->now;
-		int ms = limit >= 0x7fffffffull * 1000000 ? -1 : (int)((limit + 999999) / 1000000);
+		quiet &= p->links[i]->ops->sleep(p->links[i], limit);
+	return quiet;
+}
 
-		POLLER_COUNT(p, sleeps);
-		role_sleep(&p->role);
-		handle_events(p, ms);
-		role_wake(&p->role);
-		__atomic_store_n(&p->asleep, 0, __ATOMIC_RELAXED);
-		note_sleep(p, slept);
-		if (p->now - p->ticks.anchor > 1000 * p->ticks.per_us)
-			ticks_anchor(&p->ticks);
-		if (devices_changed(p) && p->now >= p->next_slow)
-			publish_devices(p);
-	}
-	__atomic_store_n(&p->asleep, 0, __ATOMIC_RELAXED);
+static void links_awake(struct poller *p)
+{
+	uint32_t i;
+
 	for (i = 0; i < p->nr_links; i++)
 		p->links[i]->ops->awake(p->links[i], p->now);
-	p->next_house = p->now + HOUSE_US * p->ticks.per_us;
+}
+
+/* Waits for a visitor to leave. */
+static void get_up(struct poller *p)
+{
+	for (;;) {
+		uint32_t state = POLLER_ASLEEP;
+
+		/* Acquire: what visitors did; pairs with the release in visit_ends(). */
+		if (__atomic_compare_exchange_n(&p->asleep, &state, POLLER_AWAKE, false,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return;
+		if (state == POLLER_VISITED)
+			__atomic_compare_exchange_n(&p->asleep, &state, POLLER_AWAITED, false,
+						    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+		syscall(SYS_futex, &p->asleep, FUTEX_WAIT_PRIVATE, POLLER_AWAITED, NULL, NULL, 0);
+	}
+}
+
+static void sleep_now(struct poller *p, uint64_t limit)
+{
+	uint64_t slept = p->now;
+	struct pollfd any = { .fd = p->epoll_fd, .events = POLLIN };
+	int ms = limit >= 0x7fffffffull * 1000000 ? -1 : (int)((limit + 999999) / 1000000);
+
+	POLLER_COUNT(p, sleeps);
+	p->sleep_until = ms < 0 ? UINT64_MAX : poller_ns(p) + limit;
+	role_sleep(&p->role);
+	/* Release: the state is a visitor's now; pairs with the acquire in poller_visit(). */
+	__atomic_store_n(&p->asleep, POLLER_ASLEEP, __ATOMIC_RELEASE);
+	/* Only that there are events: whose they are may be a visitor's to change. */
+	poll(&any, 1, ms);
+	get_up(p);
+	role_wake(&p->role);
+	p->now = ticks_now(&p->ticks);
+	handle_events(p);
+	note_sleep(p, slept);
+	if (p->now - p->ticks.anchor > 1000 * p->ticks.per_us)
+		ticks_anchor(&p->ticks);
+	if (devices_changed(p) && p->now >= p->next_slow)
+		publish_devices(p);
+}
+
+static void go_to_sleep(struct poller *p)
+{
+	uint64_t limit = sleep_limit(p);
+
+	__atomic_store_n(&p->asleep, POLLER_DROWSY, __ATOMIC_RELAXED);
+	/* Pairs with poller_post(); each link issues its own, see its sleep(). */
+	core_full_barrier();
+	if (links_sleep(p, &limit) && !work_pending(&p->work) && !role_stopped(p))
+		sleep_now(p, limit);
+	__atomic_store_n(&p->asleep, POLLER_AWAKE, __ATOMIC_RELAXED);
+	links_awake(p);
+	/* Who sleeps and wakes all the time has a house as well. */
+	p->next_house = p->now >= p->next_slow ? p->now : p->now + HOUSE_US * p->ticks.per_us;
 }
 
 /* ------------------------------------------------------------------ */
@@ -495,6 +546,73 @@ static int turn(struct poller *p)
 	return n;
 }
 
+/* ------------------------------------------------------------------ */
+/* Visits                                                              */
+
+static void visit(struct poller *p)
+{
+	bool quiet = false;
+	uint64_t limit = UINT64_MAX / 2;
+	uint32_t turns;
+
+	here = p->visited = true;
+	p->now = ticks_now(&p->ticks);
+	if (p->now - p->ticks.anchor > 1000 * p->ticks.per_us)
+		ticks_anchor(&p->ticks);
+	links_awake(p);
+	for (turns = 0; turns < VISIT_TURNS && !quiet; turns++) {
+		if (turn(p))
+			continue;
+		poller_flush(p);
+		settle(p);
+		limit = sleep_limit(p);
+		quiet = links_sleep(p, &limit);
+	}
+	/*
+	 * Much to do, or nothing runs any more: what comes next is quicker with the poller
+	 * awake.  And it may have to wake earlier than it knew.
+	 */
+	if (!quiet || p->unfinished || !p->running || poller_ns(p) + limit < p->sleep_until)
+		poller_kick(p);
+	here = p->visited = false;
+}
+
+/* Returns whether there is something to do that nobody knows of but us. */
+static bool visit_ends(struct poller *p)
+{
+	/* Release: pairs with the acquires in get_up() and poller_visit(). */
+	uint32_t state = __atomic_exchange_n(&p->asleep, POLLER_ASLEEP, __ATOMIC_RELEASE);
+
+	if (state == POLLER_AWAITED) {
+		syscall(SYS_futex, &p->asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+		return false;
+	}
+	/* Pairs with those in poller_post() and poller_visit(). */
+	core_full_barrier();
+	return work_pending(&p->work);
+}
+
+void poller_visit(struct poller *p, struct work *w)
+{
+	work_push(&p->work, w);
+	/* Pairs with go_to_sleep() and visit_ends(): they see the work, or we their word. */
+	core_full_barrier();
+	do {
+		uint32_t state = POLLER_ASLEEP;
+
+		if (!__atomic_compare_exchange_n(&p->asleep, &state, POLLER_VISITED, false,
+						 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+			if (state == POLLER_DROWSY)
+				poller_kick(p);
+			return;
+		}
+		visit(p);
+	} while (visit_ends(p));
+}
+
+/* ------------------------------------------------------------------ */
+/* Spinning                                                            */
+
 /*
  * Who had to wake its peer sleeps at once (they may share a CPU), unless the
  * peer was seen to come back faster than that.
@@ -502,6 +620,9 @@ static int turn(struct poller *p)
 static bool worth_spinning(struct poller *p)
 {
 	if (!p->may_spin || p->spin_pause)
+		return false;
+	/* It would take a CPU from a task, and whoever ends one visits. */
+	if (p->running >= p->cpus)
 		return false;
 	if (!p->woke_peer)
 		return true;
@@ -635,6 +756,13 @@ static void forget(void *arg, struct graph_node *node)
 	sched_remove(p->sched, node);
 }
 
+static uint32_t usable_cpus(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) ? 1 : (uint32_t)CPU_COUNT(&set);
+}
+
 int poller_create(const struct config *config, const struct registry *registry,
 		  struct devices *devices, struct poller **out)
 {
@@ -658,6 +786,7 @@ int poller_create(const struct config *config, const struct registry *registry,
 	ticks_init(&p->ticks);
 	p->now = ticks_now(&p->ticks);
 	p->may_spin = many_cpus();
+	p->cpus = usable_cpus();
 	p->spin_ticks = config->loop.poll_us * p->ticks.per_us;
 	p->inline_ns = config->loop.inline_us * 1000ull;
 	p->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -49,10 +49,23 @@ struct poller_device {
 	bool changed;			/* since it was last published */
 };
 
+/*
+ * Whose the poller's state is: while it is ASLEEP, a thread of a device that has ended
+ * a task visits: it takes the state, has one turn of its own, and leaves it as it was.
+ * So a busy device's next task costs no wake-up, and no CPU that the devices are using.
+ */
+enum poller_sleep {
+	POLLER_AWAKE,
+	POLLER_DROWSY,		/* its own still, but it wants to be woken */
+	POLLER_ASLEEP,
+	POLLER_VISITED,
+	POLLER_AWAITED,		/* visited, and it has woken and waits for the visitor */
+};
+
 struct poller {
 	struct role role;
 	struct work_queue work;
-	/* Set by the sleeping poller, read by whoever pushes work. */
+	/* enum poller_sleep, a futex; read by whoever pushes work. */
 	uint32_t asleep __attribute__((aligned(64)));
 	int event_fd;
 	int epoll_fd;
@@ -79,6 +92,9 @@ struct poller {
 	bool spun;			/* before this sleep, in vain */
 	uint64_t next_move;
 	bool may_spin;			/* more than one CPU */
+	bool visited;			/* whoever acts has not the role: it can't lend it */
+	uint32_t cpus;			/* that it may use */
+	uint64_t sleep_until;		/* ns */
 	bool stopping;
 	bool stopped;
 	uint64_t spin_ticks;
@@ -119,7 +135,9 @@ void poller_destroy(struct poller *p);
 
 /* Have @w->run called on the poller's thread.  Any thread. */
 void poller_post(struct poller *p, struct work *w);
-/* Whether this thread holds the polling role. */
+/* The same, by a thread that has time to do the poller's work if it sleeps. */
+void poller_visit(struct poller *p, struct work *w);
+/* Whether this thread holds the polling role, or visits. */
 bool poller_is_here(void);
 /* Only wakes it. */
 void poller_kick(struct poller *p);

@@ -237,7 +237,7 @@ static void runner_done(struct runner_task *rt)
 {
 	struct run *run = (struct run *)((char *)rt - offsetof(struct run, rt));
 
-	poller_post(run->poller, &run->work);
+	poller_visit(run->poller, &run->work);
 }
 
 /* On the host thread of the device. */
@@ -365,6 +365,15 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 	return RUN_LOST;
 }
 
+/*
+ * What the poller runs by itself does not run beside anything else.  Where more is ready
+ * the devices are woken once for all of it, so a hand-over costs less than that.
+ */
+static inline uint64_t inline_limit(const struct poller *p, bool more)
+{
+	return more ? p->inline_ns / 4 : p->inline_ns;
+}
+
 enum run_outcome run_start(struct poller *p, struct graph_node *node)
 {
 	struct poller_device *pd = &p->devs[node->device];
@@ -403,7 +412,8 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 		}
 		worker = true;	/* elsewhere, that is */
 	}
-	if (!worker && sched_is_short(p->sched, node, node->device, p->inline_ns))
+	if (!worker && !p->visited &&
+	    sched_is_short(p->sched, node, node->device, inline_limit(p, sched_queued(p->sched))))
 		return run_inline(p, run, pd, launch);
 	POLLER_COUNT(p, handed);
 	p->exact = false;
@@ -418,6 +428,8 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 static struct poller_device *short_on(struct poller *p, struct graph_node *node,
 				      const struct kernel *k)
 {
+	const struct link *l = node->priv;
+	const uint64_t limit = inline_limit(p, graph_has_ready(l->graph));
 	const uint8_t *runnable = &p->runnable[k->index * p->nr_devs];
 	uint32_t i;
 
@@ -425,7 +437,7 @@ static struct poller_device *short_on(struct poller *p, struct graph_node *node,
 		struct poller_device *pd = &p->devs[i];
 
 		if (runnable[i] == RUNNABLE_HERE && !pd->direct->node &&
-		    sched_is_short(p->sched, node, i, p->inline_ns))
+		    sched_is_short(p->sched, node, i, limit))
 			return pd;
 	}
 	return NULL;
@@ -448,7 +460,7 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 		p->mixed_until = p->now + MIXED_US * p->ticks.per_us;
 	}
 	/* Who goes first among tenants is the scheduler's to say. */
-	if (node->d.opcode != ARAX_OP_LAUNCH || p->now < p->mixed_until ||
+	if (node->d.opcode != ARAX_OP_LAUNCH || p->visited || p->now < p->mixed_until ||
 	    !sched_is_idle(p->sched))
 		return false;
 	k = kernel_of(node);

@@ -781,6 +781,11 @@ uint64_t graph_last_seq(const struct graph *g)
 	return g->seq;
 }
 
+bool graph_has_ready(const struct graph *g)
+{
+	return g->ready;
+}
+
 struct graph_node *graph_pop_ready(struct graph *g)
 {
 	struct node *n = g->ready;

@@ -13,8 +13,11 @@
 #include <unistd.h>
 
 #include "daemon/backends/cpulist.h"
+#include "daemon/dispatch/ticks.h"
 #include "daemon/log.h"
 #include "daemon/worker/worker.h"
+
+#define LINGER	64	/* pauses: some microseconds */
 
 struct lane {
 	struct runner *runner;
@@ -353,7 +356,8 @@ void runner_submit(struct runner *r, struct runner_task *t)
 
 	t->next = NULL;
 	pthread_mutex_lock(&lane->lock);
-	*lane->tail = t;
+	/* Atomic for linger() alone, which holds no lock. */
+	__atomic_store_n(lane->tail, t, __ATOMIC_RELAXED);
 	lane->tail = &t->next;
 	pthread_cond_signal(&lane->cond);
 	pthread_mutex_unlock(&lane->lock);
@@ -366,6 +370,18 @@ int runner_prepare(struct runner *r, const struct kernel *k)
 	if (!runner_needs_worker(r, k))
 		return get_kernel(r, k, &loaded);
 	return kernel_impl(k, r->dev->info.kind) ? 0 : -ENOEXEC;
+}
+
+/*
+ * Who has just given back a task often gets the next one at once, from another thread
+ * that is just dealing them out: about the time that takes, and less than a wake-up.
+ */
+static void linger(const struct lane *lane)
+{
+	int i;
+
+	for (i = 0; i < LINGER && !__atomic_load_n(&lane->head, __ATOMIC_RELAXED); i++)
+		cpu_relax();
 }
 
 /* The next task; NULL: stop.  Lane 0 wakes now and then if there are workers. */
@@ -403,7 +419,7 @@ static struct runner_task *next_task(struct lane *lane)
 	}
 	t = lane->stop ? NULL : lane->head;
 	if (t) {
-		lane->head = t->next;
+		__atomic_store_n(&lane->head, t->next, __ATOMIC_RELAXED);
 		if (!lane->head)
 			lane->tail = &lane->head;
 	}
@@ -436,6 +452,7 @@ static void *lane_main(void *arg)
 	while ((t = next_task(lane))) {
 		run_staged(lane->runner, t);
 		t->done(t);
+		linger(lane);
 	}
 	/* What was queued and not begun. */
 	for (;;) {

@@ -21,6 +21,9 @@
 #define FINE		128
 #define WARM_UP		3	/* runs that do not count: StarPU wants 10 samples of each kernel */
 #define RESIDUAL_MAX	10
+#define ORDER		2048u	/* in the usual time */
+#define USUAL_SECONDS	25
+#define USUAL_ROUNDS	9
 #define ORDER_MIN	512
 #define ORDER_MAX	6144
 #define ORDER_STEP	256
@@ -87,23 +90,13 @@ static void two_cpus(void)
 	sched_setaffinity(0, sizeof(two), &two);
 }
 
-static uint32_t choose_order(struct field *f, const struct options *o, int runners)
+/* Of the time asked for alone, so that runs are comparable.  Work grows with its cube. */
+static uint32_t choose_order(const struct options *o)
 {
-	struct tile_case c = { .name = "the first" };
-	double ms, want, order;
+	double runs = (double)(o->rounds + WARM_UP) / (USUAL_ROUNDS + WARM_UP);
+	double order = ORDER * cbrt(o->seconds / USUAL_SECONDS / runs) + ORDER_STEP / 2.0;
 
-	/* Everything together in about the time that was asked for. */
-	tile_graph_make(&c.graph, TILE_CHOLESKY, 2 * ORDER_MIN, 128);
-	run(f, &c, SEQUENTIAL);
-	ms = run(f, &c, SEQUENTIAL);
-	tile_graph_free(&c.graph);
-	/*
-	 * LU is two Choleskys; two CPUs halve a run; as much again goes into making the
-	 * matrix and looking at the result.
-	 */
-	want = o->seconds * 1e3 / ((o->rounds + WARM_UP) * (double)NR_SIZES * 3 * runners);
-	order = 2 * ORDER_MIN * cbrt(want / ms);
-	order = order < ORDER_MIN ? ORDER_MIN : order > ORDER_MAX ? ORDER_MAX : order;
+	order = fmin(fmax(order, ORDER_MIN), ORDER_MAX);
 	return (uint32_t)order / ORDER_STEP * ORDER_STEP;
 }
 
@@ -223,7 +216,6 @@ json_t *bench_cholesky(const struct options *o)
 	const char *why = tiles_open();
 	uint32_t order;
 	size_t i;
-	int runners = 0;
 
 	if (why) {
 		result_note(result, "skipped", why);
@@ -239,9 +231,7 @@ json_t *bench_cholesky(const struct options *o)
 		return result;
 	}
 	start_peers(result, &f, &server);
-	for (i = 0; i < RUNNERS; i++)
-		runners += there(&f, (int)i);
-	order = choose_order(&f, o, runners);
+	order = choose_order(o);
 	for (i = 0; i < NR_CASES; i++) {
 		snprintf(cases[i].name, sizeof(cases[i].name), "%s %u", kind_names[i / NR_SIZES],
 			 tile_sizes[i % NR_SIZES]);
