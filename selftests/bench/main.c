@@ -26,6 +26,7 @@ static const struct {
 	{ "stream", bench_stream, "memory bandwidth of a CPU kernel", 5 },
 	{ "starpu", bench_starpu, "throughput of empty tasks beside StarPU's", 5 },
 	{ "cholesky", bench_cholesky, "tile Cholesky and tile LU beside StarPU's dmdas", 25 },
+	{ "sharing", bench_sharing, "applications on one device, at once and one after another", 20 },
 	{ "floors", bench_floors, "what this machine takes without Arax; needs no araxd", 5 },
 };
 
@@ -41,7 +42,7 @@ static void usage(FILE *f)
 		"                 a private one, started and ended by this program\n"
 		"  --json         one object: name, link, value, unit, p99, floor, ratio, peers, ...\n"
 		"  --seconds N    measure for about so long, 0.1 to 600 (default 5;\n"
-		"                 cholesky 25)\n"
+		"                 cholesky 25, sharing 20)\n"
 		"  --rounds N     in so many turns, each figure the median of them, 1 to 64\n"
 		"                 (default 9)\n"
 		"  --help, --version\n"

@@ -19,7 +19,7 @@ END
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
 bench=$top/build/bin/arax-bench
-names=(floors null depth sleep handover stream starpu)
+names=(floors null depth sleep handover stream starpu cholesky sharing)
 
 measure() {
 	local out=$1 seconds=${2:-10} name
