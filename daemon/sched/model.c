@@ -4,6 +4,8 @@
 
 #include "daemon/sched/internal.h"
 
+#define OUTLIER	4	/* times the mean */
+
 uint64_t sched_kernel_key(const struct graph_node *node)
 {
 	const struct arax_dispatch *d = &node->d;
@@ -146,10 +148,14 @@ void model_observe(struct sched_model *m, uint64_t id, uint64_t ns)
 	/* 0 means unknown, and sums must not overflow. */
 	ns = ns ? ns : 1;
 	ns = ns < 1ull << 50 ? ns : 1ull << 50;
+	/*
+	 * One run that lost its CPU can take a hundred times as long.  It counts as a
+	 * long one; if all are as long from now on, the mean is there after some.
+	 */
 	if (__builtin_expect(r->runs < 8, 0))
 		r->ns = (r->ns * r->runs + ns) / (r->runs + 1);
 	else
-		r->ns = r->ns + ns / 8 - r->ns / 8;
+		r->ns = r->ns + (ns / OUTLIER < r->ns ? ns : r->ns * OUTLIER) / 8 - r->ns / 8;
 	r->max_ns -= r->max_ns / 64;
 	if (r->max_ns < ns)
 		r->max_ns = ns;

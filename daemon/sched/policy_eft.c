@@ -4,10 +4,16 @@
  *
  * A busy device counts from when its first lane will be free.  If the best is
  * busy the task waits for it, although a slower one is idle: that one is left
- * to tasks which it serves better.  A device whose run time is unknown is tried
+ * to tasks which it serves better.  But not where others wait as well and the idle
+ * one would be done before the best has done some of them: then the best has
+ * enough to do, and what was once measured on a device that lost its CPU for a moment
+ * does not leave it idle for ever.  A device whose run time is unknown is tried
  * as soon as it is idle, the least known first.
  */
 #include "daemon/sched/internal.h"
+
+/* Waiting tasks that count, so that what is far slower is still left alone. */
+#define BACKLOG	4
 
 static uint64_t free_at(const struct sched_device *d, uint64_t now_ns)
 {
@@ -26,7 +32,8 @@ static uint64_t free_at(const struct sched_device *d, uint64_t now_ns)
 static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t now_ns)
 {
 	uint64_t kernel = sched_kernel_key(node), work = sched_work(node);
-	uint64_t best_ns = UINT64_MAX;
+	uint64_t best_ns = UINT64_MAX, idle_ns = UINT64_MAX, run_ns = 0;
+	uint32_t idle = SCHED_NO_DEVICE, others = s->queued < BACKLOG ? s->queued : BACKLOG;
 	uint32_t best = SCHED_NO_DEVICE, unknown = SCHED_NO_DEVICE;
 	uint32_t least = SCHED_MIN_RUNS;
 
@@ -50,13 +57,21 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 			end += s->ops.transfer_ns(s->arg, node, i);
 		if (end < best_ns) {
 			best_ns = end;
+			run_ns = e.ns;
 			best = i;
+		}
+		if (device_idle(d) && end < idle_ns) {
+			idle_ns = end;
+			idle = i;
 		}
 	}
 	if (unknown != SCHED_NO_DEVICE)
 		return unknown;
 	if (best != SCHED_NO_DEVICE && device_idle(&s->devices[best]))
 		return best;
+	/* This one is among those queued. */
+	if (idle != SCHED_NO_DEVICE && others > 1 && idle_ns <= best_ns + (others - 1) * run_ns)
+		return idle;
 	return SCHED_NO_DEVICE;
 }
 

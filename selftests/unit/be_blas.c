@@ -3,8 +3,10 @@
  * The kernels of arax-blas: each against loops that compute the same thing, on random
  * shapes, empty and odd ones among them, in ranges that end where a page does.
  */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <math.h>
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include "daemon/kernels/blas/blas.h"
@@ -337,13 +339,71 @@ START_TEST(huge_orders_are_refused)
 }
 END_TEST
 
-/* A thread a CPU would be in every process that loads a kernel. */
-START_TEST(it_has_no_threads)
+static int count_threads(void)
 {
-	int (*parallel)(void) = (int (*)(void))dlsym(library, "openblas_get_parallel");
+	DIR *tasks = opendir("/proc/self/task");
+	int n = 0;
 
-	ck_assert_msg(parallel != NULL, "openblas_get_parallel");
-	ck_assert_int_eq(parallel(), 0);
+	ck_assert_ptr_nonnull(tasks);
+	while (readdir(tasks))
+		n++;
+	closedir(tasks);
+	return n - 2;
+}
+
+#define AT_ONCE		3
+#define BIG		90u	/* enough for a library with threads to use them */
+#define CALLS		400
+
+struct caller {
+	pthread_t thread;
+	struct arax_launch_range in, want;
+	int wrong;
+};
+
+static void factorize(const struct arax_launch_range *in, struct arax_launch_range *out)
+{
+	struct blas_square s = { BIG, 0 };
+
+	memcpy(out->data, in->data, in->length);
+	ck_assert_int_eq(call("getrf", out, 1, &s, sizeof(s)), 0);
+}
+
+static void *keep_calling(void *arg)
+{
+	struct arax_launch_range out = fenced(BIG, BIG);
+	struct caller *c = arg;
+	int i;
+
+	for (i = 0; i < CALLS; i++) {
+		factorize(&c->in, &out);
+		c->wrong += !!memcmp(out.data, c->want.data, out.length);
+	}
+	unfence(&out, 1);
+	return NULL;
+}
+
+/* Devices call at once, each computes alone, and nobody else has come of it. */
+START_TEST(threads)
+{
+	struct caller callers[AT_ONCE] = { 0 };
+	int i, before = count_threads();
+
+	for (i = 0; i < AT_ONCE; i++) {
+		callers[i].in = fenced(BIG, BIG);
+		callers[i].want = fenced(BIG, BIG);
+		dominate(callers[i].in.data, BIG);
+		factorize(&callers[i].in, &callers[i].want);
+	}
+	ck_assert_int_eq(count_threads(), before);
+	for (i = 0; i < AT_ONCE; i++)
+		ck_assert_int_eq(pthread_create(&callers[i].thread, NULL, keep_calling,
+						&callers[i]), 0);
+	for (i = 0; i < AT_ONCE; i++)
+		pthread_join(callers[i].thread, NULL);
+	for (i = 0; i < AT_ONCE; i++)
+		ck_assert_int_eq(callers[i].wrong, 0);
+	ck_assert_int_eq(count_threads(), before);
 }
 END_TEST
 
@@ -370,7 +430,7 @@ int main(void)
 	tcase_add_test(t, no_factor);
 	tcase_add_loop_test(t, bad_calls_are_refused, 0, sizeof(calls) / sizeof(calls[0]));
 	tcase_add_test(t, huge_orders_are_refused);
-	tcase_add_test(t, it_has_no_threads);
+	tcase_add_test(t, threads);
 	suite_add_tcase(suite, t);
 	return be_main(suite);
 }
