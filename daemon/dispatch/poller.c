@@ -32,6 +32,8 @@
 #define CROWDED		1u		/* times in a row, before it is believed */
 #define MOVE_US		5000u		/* at most once in this time */
 #define VISIT_TURNS	16u
+#define DOZE_US		250u	/* without being rung for */
+#define OFTEN_US	100u	/* between two visits */
 #define HOT_US		5u		/* of spinning without pause */
 #define LOOKS		8u		/* turns between two looks at the clock */
 #define EVENTS		16
@@ -441,16 +443,18 @@ static void get_up(struct poller *p)
 static void sleep_now(struct poller *p, uint64_t limit)
 {
 	uint64_t slept = p->now;
+	const struct timespec t = { .tv_sec = (time_t)(limit / 1000000000),
+				    .tv_nsec = (long)(limit % 1000000000) };
 	struct pollfd any = { .fd = p->epoll_fd, .events = POLLIN };
-	int ms = limit >= 0x7fffffffull * 1000000 ? -1 : (int)((limit + 999999) / 1000000);
+	const bool for_ever = limit == UINT64_MAX;
 
 	POLLER_COUNT(p, sleeps);
-	p->sleep_until = ms < 0 ? UINT64_MAX : poller_ns(p) + limit;
+	p->sleep_until = for_ever ? UINT64_MAX : poller_ns(p) + limit;
 	role_sleep(&p->role);
 	/* Release: the state is a visitor's now; pairs with the acquire in poller_visit(). */
 	__atomic_store_n(&p->asleep, POLLER_ASLEEP, __ATOMIC_RELEASE);
 	/* Only that there are events: whose they are may be a visitor's to change. */
-	poll(&any, 1, ms);
+	ppoll(&any, 1, for_ever ? NULL : &t, NULL);
 	get_up(p);
 	role_wake(&p->role);
 	p->now = ticks_now(&p->ticks);
@@ -462,14 +466,26 @@ static void sleep_now(struct poller *p, uint64_t limit)
 		publish_devices(p);
 }
 
+/*
+ * Every CPU has a task, and visitors, who look at the clients' rings, come often: a
+ * client that rang for each of its tasks would only take the CPU from one of those.
+ */
+static bool visitors_suffice(const struct poller *p)
+{
+	return p->running >= p->cpus && p->now - p->last_visit < OFTEN_US * p->ticks.per_us;
+}
+
 static void go_to_sleep(struct poller *p)
 {
 	uint64_t limit = sleep_limit(p);
 
+	p->dozes = visitors_suffice(p);
+	if (p->dozes && limit > DOZE_US * 1000ull)
+		limit = DOZE_US * 1000ull;
 	__atomic_store_n(&p->asleep, POLLER_DROWSY, __ATOMIC_RELAXED);
 	/* Pairs with poller_post(); each link issues its own, see its sleep(). */
 	core_full_barrier();
-	if (links_sleep(p, &limit) && !work_pending(&p->work) && !role_stopped(p))
+	if ((p->dozes || links_sleep(p, &limit)) && !work_pending(&p->work) && !role_stopped(p))
 		sleep_now(p, limit);
 	__atomic_store_n(&p->asleep, POLLER_AWAKE, __ATOMIC_RELAXED);
 	links_awake(p);
@@ -557,6 +573,7 @@ static void visit(struct poller *p)
 
 	here = p->visited = true;
 	p->now = ticks_now(&p->ticks);
+	p->last_visit = p->now;
 	if (p->now - p->ticks.anchor > 1000 * p->ticks.per_us)
 		ticks_anchor(&p->ticks);
 	links_awake(p);
@@ -566,7 +583,7 @@ static void visit(struct poller *p)
 		poller_flush(p);
 		settle(p);
 		limit = sleep_limit(p);
-		quiet = links_sleep(p, &limit);
+		quiet = (p->dozes && p->running >= p->cpus) || links_sleep(p, &limit);
 	}
 	/*
 	 * Much to do, or nothing runs any more: what comes next is quicker with the poller

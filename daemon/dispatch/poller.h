@@ -94,6 +94,8 @@ struct poller {
 	bool may_spin;			/* more than one CPU */
 	bool visited;			/* whoever acts has not the role: it can't lend it */
 	uint32_t cpus;			/* that it may use */
+	bool dozes;			/* asleep, and nobody is to ring: visitors come */
+	uint64_t last_visit;
 	uint64_t sleep_until;		/* ns */
 	bool stopping;
 	bool stopped;

@@ -17,7 +17,7 @@
 #include "daemon/log.h"
 #include "daemon/worker/worker.h"
 
-#define LINGER	64	/* pauses: some microseconds */
+#define LINGER	400	/* pauses: some microseconds */
 
 struct lane {
 	struct runner *runner;
