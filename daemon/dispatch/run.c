@@ -329,6 +329,19 @@ static void init_run(struct run *run, struct poller *p, uint32_t device, uint32_
 }
 
 /*
+ * What the poller runs by itself does not run beside anything else.  Where more is ready
+ * the devices are woken once for all of it, so a hand-over costs less than that.
+ */
+static inline bool short_here(struct poller *p, struct graph_node *node, uint32_t device, bool more)
+{
+	if (!sched_is_short(p->sched, node, device, p->inline_ns))
+		return false;
+	/* By the mean alone: one run that was disturbed does not make a task a long one. */
+	return !more || sched_predict_ns(p->sched, sched_kernel_key(node), device,
+					 sched_work(node)) < p->inline_ns / 4;
+}
+
+/*
  * Around the kernel the role is lent out: see role.h.  Of several in a row each is
  * taken to have begun when the one before it ended: reading the clock takes as long
  * as a small kernel, and the device was kept from others by its dispatch as well.
@@ -363,15 +376,6 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 	run->rt.hold_ns = ticks_to_ns(&(struct ticks){ .mult = mult }, end - start);
 	poller_post(p, &run->work);
 	return RUN_LOST;
-}
-
-/*
- * What the poller runs by itself does not run beside anything else.  Where more is ready
- * the devices are woken once for all of it, so a hand-over costs less than that.
- */
-static inline uint64_t inline_limit(const struct poller *p, bool more)
-{
-	return more ? p->inline_ns / 4 : p->inline_ns;
 }
 
 enum run_outcome run_start(struct poller *p, struct graph_node *node)
@@ -413,7 +417,7 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 		worker = true;	/* elsewhere, that is */
 	}
 	if (!worker && !p->visited &&
-	    sched_is_short(p->sched, node, node->device, inline_limit(p, sched_queued(p->sched))))
+	    short_here(p, node, node->device, sched_queued(p->sched)))
 		return run_inline(p, run, pd, launch);
 	POLLER_COUNT(p, handed);
 	p->exact = false;
@@ -429,7 +433,7 @@ static struct poller_device *short_on(struct poller *p, struct graph_node *node,
 				      const struct kernel *k)
 {
 	const struct link *l = node->priv;
-	const uint64_t limit = inline_limit(p, graph_has_ready(l->graph));
+	const bool more = graph_has_ready(l->graph);
 	const uint8_t *runnable = &p->runnable[k->index * p->nr_devs];
 	uint32_t i;
 
@@ -437,7 +441,7 @@ static struct poller_device *short_on(struct poller *p, struct graph_node *node,
 		struct poller_device *pd = &p->devs[i];
 
 		if (runnable[i] == RUNNABLE_HERE && !pd->direct->node &&
-		    sched_is_short(p->sched, node, i, limit))
+		    short_here(p, node, i, more))
 			return pd;
 	}
 	return NULL;
