@@ -70,7 +70,7 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 	if (best != SCHED_NO_DEVICE && device_idle(&s->devices[best]))
 		return best;
 	/* This one is among those queued. */
-	if (idle != SCHED_NO_DEVICE && others > 1 && idle_ns <= best_ns + (others - 1) * run_ns)
+	if (idle != SCHED_NO_DEVICE && others > 1 && idle_ns < best_ns + (others - 1) * run_ns)
 		return idle;
 	return SCHED_NO_DEVICE;
 }
