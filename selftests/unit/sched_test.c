@@ -550,6 +550,8 @@ int main(void)
 	tcase_add_test(c, inline_runs_are_charged);
 	tcase_add_test(c, eft_takes_the_faster);
 	tcase_add_test(c, eft_counts_the_wait);
+	tcase_add_test(c, eft_counts_the_backlog);
+	tcase_add_test(c, outliers_are_clipped);
 	tcase_add_test(c, eft_tries_the_unknown);
 	tcase_add_test(c, others_use_what_one_cannot);
 	tcase_add_test(c, rr_takes_turns);
