@@ -32,9 +32,40 @@ $(B)/lib/arax/kernels/arax-std.cl: $(STD_CL)
 
 ALL_TARGETS += $(STD_KERNEL)
 
-install-kernels: $(STD_KERNEL)
+# Tiles by OpenBLAS: the one on OpenMP, by its own path (what libopenblas.so.0 is
+# otherwise, is the machine's choice).  It starts no thread as long as each calling thread
+# asks for one only.  The one on pthreads starts a thread a CPU in whoever loads it, and
+# the serial one gives wrong results to two threads that call it at once.
+BLAS_HEADER := $(firstword $(wildcard /usr/include/*/openblas-openmp/cblas.h))
+BLAS_LIB    := $(firstword $(wildcard /usr/lib/*/openblas-openmp/libopenblas.so.0))
+BLAS_KERNEL := $(if $(and $(BLAS_HEADER),$(BLAS_LIB)),\
+		 $(addprefix $(B)/lib/arax/kernels/arax-blas.,so json))
+
+ifneq ($(BLAS_KERNEL),)
+CFLAGS_daemon/kernels/blas/blas := -O3 -isystem $(dir $(BLAS_HEADER))
+$(B)/lib/arax/kernels/arax-blas.so: $(call objs,plain,daemon/kernels/blas/blas.c)
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) -shared $(LDFLAGS_plain) -Wl,-z,defs,-rpath,$(patsubst %/,%,$(dir $(BLAS_LIB))) -o $@ $^ \
+		$(BLAS_LIB) -lgomp
+	$(Q)chmod go-w $@ $(@D)
+-include $(patsubst %.o,%.d,$(call objs,plain,daemon/kernels/blas/blas.c))
+
+$(B)/lib/arax/kernels/arax-blas.json: daemon/kernels/blas/arax-blas.json
+	@mkdir -p $(@D)
+	$(Q)install -m 644 $< $@
+else
+ALL_TARGETS += no-blas
+endif
+no-blas:
+	@echo 'no kernel library arax-blas: no OpenBLAS (Debian: libopenblas-openmp-dev)'
+.PHONY: no-blas
+
+ALL_TARGETS += $(BLAS_KERNEL)
+
+install-kernels: $(STD_KERNEL) $(BLAS_KERNEL)
 	install -d -m 755 $(DESTDIR)$(PREFIX)/lib/arax/kernels $(DESTDIR)$(PREFIX)/include/arax
-	install -m 644 $(STD_KERNEL) $(DESTDIR)$(PREFIX)/lib/arax/kernels/
+	install -m 644 $(STD_KERNEL) $(BLAS_KERNEL) $(DESTDIR)$(PREFIX)/lib/arax/kernels/
 	install -m 644 libarax/include/arax/kernel.h $(DESTDIR)$(PREFIX)/include/arax/
 INSTALL_TARGETS += install-kernels
 .PHONY: install-kernels

@@ -18,12 +18,14 @@ endif
 ifeq ($(shell $(PKGCONF) --exists starpu-1.3 && echo y),y)
 CFLAGS_selftests/bench/starpu_peer := -DHAVE_STARPU \
 	$(subst -I,-isystem ,$(shell $(PKGCONF) --cflags starpu-1.3))
+CFLAGS_selftests/bench/tiles_starpu := $(CFLAGS_selftests/bench/starpu_peer)
 BENCH_LIBS += $(shell $(PKGCONF) --libs starpu-1.3)
 endif
 
 # Schedules by hand are OpenMP's.
 BENCH_LIBS += -fopenmp
 $(foreach f,flow six_arrays six_layers,$(eval CFLAGS_selftests/bench/$(f) := -fopenmp))
+CFLAGS_selftests/bench/tiles_openmp := -fopenmp
 
 # The triad's loop is the same code in both: so are its flags.
 BENCH_LOOP := -O3

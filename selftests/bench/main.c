@@ -17,19 +17,22 @@ static const struct {
 	const char *name;
 	json_t *(*run)(const struct options *o);
 	const char *what;
+	double seconds;		/* unless said */
 } benches[] = {
-	{ "null", bench_null, "one task at a time, there and back, both sides awake" },
-	{ "depth", bench_depth, "64 tasks outstanding" },
-	{ "sleep", bench_sleep, "tasks with gaps, more clients than CPUs, idleness" },
-	{ "handover", bench_handover, "a buffer to a task and back, by its size" },
-	{ "stream", bench_stream, "memory bandwidth of a CPU kernel" },
-	{ "starpu", bench_starpu, "throughput of empty tasks beside StarPU's" },
-	{ "simscale", bench_simscale, "how fast a million tasks are simulated; needs no araxd" },
-	{ "elastic", bench_elastic, "elastic against static assignment, in virtual time; the same" },
-	{ "grcuda-sim", bench_grcuda_sim, "GrCUDA's benchmarks on a simulated P100; the same" },
-	{ "grcuda", bench_grcuda, "six programs, order inferred, beside schedules by hand" },
-	{ "overhead", bench_overhead, "tasks of 1 us to 10 ms beside calls of their kernels" },
-	{ "floors", bench_floors, "what this machine takes without Arax; needs no araxd" },
+	{ "null", bench_null, "one task at a time, there and back, both sides awake", 5 },
+	{ "depth", bench_depth, "64 tasks outstanding", 5 },
+	{ "sleep", bench_sleep, "tasks with gaps, more clients than CPUs, idleness", 5 },
+	{ "handover", bench_handover, "a buffer to a task and back, by its size", 5 },
+	{ "stream", bench_stream, "memory bandwidth of a CPU kernel", 5 },
+	{ "starpu", bench_starpu, "throughput of empty tasks beside StarPU's", 5 },
+	{ "simscale", bench_simscale, "how fast a million tasks are simulated; needs no araxd", 5 },
+	{ "elastic", bench_elastic, "elastic against static assignment, in virtual time; the same", 5 },
+	{ "grcuda-sim", bench_grcuda_sim, "GrCUDA's benchmarks on a simulated P100; the same", 5 },
+	{ "grcuda", bench_grcuda, "six programs, order inferred, beside schedules by hand", 5 },
+	{ "overhead", bench_overhead, "tasks of 1 us to 10 ms beside calls of their kernels", 5 },
+	{ "cholesky", bench_cholesky, "tile Cholesky and tile LU beside StarPU's dmdas", 25 },
+	{ "sharing", bench_sharing, "applications on one device, at once and one after another", 20 },
+	{ "floors", bench_floors, "what this machine takes without Arax; needs no araxd", 5 },
 };
 
 #define NR_BENCHES (sizeof(benches) / sizeof(*benches))
@@ -43,7 +46,8 @@ static void usage(FILE *f)
 		"  --link L       kernel: the araxd that is attached to /dev/arax; broker (default):\n"
 		"                 a private one, started and ended by this program\n"
 		"  --json         one object: name, link, value, unit, p99, floor, ratio, peers, ...\n"
-		"  --seconds N    measure for about so long, 0.1 to 600 (default 5)\n"
+		"  --seconds N    measure for about so long, 0.1 to 600 (default 5;\n"
+		"                 cholesky 25, sharing 20)\n"
 		"  --rounds N     in so many turns, each figure the median of them, 1 to 64\n"
 		"                 (default 9)\n"
 		"  --help, --version\n"
@@ -105,7 +109,7 @@ int main(int argc, char **argv)
 		{ "version", no_argument, NULL, 'V' },
 		{ NULL, 0, NULL, 0 },
 	};
-	struct options o = { .link = "broker", .seconds = 5, .rounds = 9 };
+	struct options o = { .link = "broker", .rounds = 9 };
 	const char *env = getenv("ARAX_LINK");
 	char *end;
 	size_t i;
@@ -155,6 +159,8 @@ int main(int argc, char **argv)
 	for (i = 0; i < NR_BENCHES; i++) {
 		if (strcmp(argv[optind], benches[i].name))
 			continue;
+		if (o.seconds <= 0)
+			o.seconds = benches[i].seconds;
 		clock_calibrate();
 		place_init();
 		result_print(benches[i].run(&o), o.json);

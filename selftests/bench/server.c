@@ -79,10 +79,12 @@ static void write_config(const struct server *s, int devices)
 {
 	static const char *const files[] = {
 		"bench-kernels/arax-bench.so", "bench-kernels/arax-bench.json",
-		"kernels/arax-std.so", "kernels/arax-std.json",
+		/* Where there is OpenBLAS. */
+		"kernels/arax-blas.so", "kernels/arax-blas.json",
+		"kernels/arax-std.so", "kernels/arax-std.json", "kernels/arax-std.cl",
 	};
 	char path[256], from[4200], name[128];
-	size_t i, n = devices ? 4 : 2;
+	size_t i, n = devices ? sizeof(files) / sizeof(*files) : 4;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "%s/kernels", s->dir);
@@ -91,6 +93,8 @@ static void write_config(const struct server *s, int devices)
 	for (i = 0; i < n; i++) {
 		snprintf(name, sizeof(name), "lib/arax/%s", files[i]);
 		build_path(from, sizeof(from), name);
+		if (access(from, F_OK) && strstr(name, "arax-blas"))
+			continue;
 		snprintf(path, sizeof(path), "%s/kernels/%s", s->dir, strchr(files[i], '/') + 1);
 		copy_file(from, path);
 	}

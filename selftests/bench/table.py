@@ -16,7 +16,7 @@ FIELDS = {
 }
 PARTS = {"floors": 1, "null": 3, "depth": 1, "sleep": 4, "handover": 4, "stream": 1, "starpu": 2,
          "simscale": 2, "elastic": 6, "grcuda-sim": 8,
-         "grcuda": 15, "overhead": 27}
+         "grcuda": 15, "overhead": 27, "cholesky": 8, "sharing": 6}
 # What a bench has besides its parts: the fields of each element.
 LISTS = {
     "grcuda": ("rows", ("program", "size", "tasks", "inferred_ms", "by_hand_ms", "synchronous_ms",
@@ -28,6 +28,9 @@ LISTS = {
 def check(name, path):
     with open(path, encoding="utf-8") as f:
         o = json.load(f)
+    # Nothing to measure, and it says why.
+    if o.get("name") == name and o.get("parts") == [] and o.get("skipped"):
+        return None
     for field, kind in FIELDS.items():
         if not isinstance(o.get(field), kind):
             return f"{field}: {o.get(field)!r} is no {kind.__name__}"
@@ -102,6 +105,8 @@ def table(folder):
             if part["floor"] and part["bar_of"] == "ratio":
                 parts.append((label, part["ratio"], part["bar"]))
             rounds += [(label, i, v) for i, v in enumerate(part.get("rounds", []))]
+        if not o["parts"]:
+            rows.append((o["name"], o["link"], o.get("skipped", ""), "", "", "", "", "", ""))
         for peer, value in o["peers"].items():
             rows.append((o["name"], o["link"], f"  peer: {peer}", "", figure(value), "", "", "", ""))
     widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+/*
+ * arax-blas: tiles of f64 matrices, by OpenBLAS.
+ *
+ * A tile is a flat range, column by column without gaps.  What only one triangle of
+ * is meant leaves the other alone.  Each call computes on the calling thread: the
+ * device decides how many cores work, not the library, whose OpenMP starts threads
+ * only in a thread that wants more than one (see tile()).
+ *
+ * `flags` are those of blas.h.  Addresses and trip counts come from the arguments
+ * alone: that is why there is no pivoting here, whose row numbers come from the data.
+ */
+#include <cblas.h>
+
+#include "daemon/kernels/blas/blas.h"
+
+/* What cblas.h has not: OpenMP's, and LAPACK's.  The last of that is the length of a Fortran string. */
+void omp_set_num_threads(int n);
+void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *info, size_t length);
+
+int arax_blas_potrf(const struct arax_launch *l);
+int arax_blas_trsm(const struct arax_launch *l);
+int arax_blas_syrk(const struct arax_launch *l);
+int arax_blas_gemm(const struct arax_launch *l);
+int arax_blas_getrf(const struct arax_launch *l);
+
+/* Below this many columns a loop is as fast as recursion. */
+#define GETRF_LEAF	8
+
+/* What the library counts in is an int. */
+static bool fits(uint32_t n)
+{
+	return n <= INT32_MAX;
+}
+
+/* Every kernel needs one, so the thread is made to compute alone here, too. */
+static double *tile(const struct arax_launch *l, uint32_t i, uint32_t rows, uint32_t columns)
+{
+	static __thread bool alone;
+
+	if (!alone) {
+		omp_set_num_threads(1);
+		alone = true;
+	}
+	return ARAX_ITEMS(l, i, (uint64_t)rows * columns, double);
+}
+
+/* A leading dimension is at least 1 also where there is nothing. */
+static int lead(uint32_t rows)
+{
+	return rows ? (int)rows : 1;
+}
+
+static enum CBLAS_TRANSPOSE trans(uint32_t flags, uint32_t flag)
+{
+	return flags & flag ? CblasTrans : CblasNoTrans;
+}
+
+static enum CBLAS_UPLO uplo(uint32_t flags)
+{
+	return flags & BLAS_UPPER ? CblasUpper : CblasLower;
+}
+
+/* potrf_f64(inout f64 a[], u32 n, u32 flags): a = L * L^T, or U^T * U; EDOM: there is none */
+ARAX_KERNEL int arax_blas_potrf(const struct arax_launch *l)
+{
+	struct blas_square args;
+	int n, ld, info = 0;
+	double *a;
+
+	if (arax_launch_args(l, &args, sizeof(args)) || args.flags & ~BLAS_UPPER || !fits(args.n))
+		return -EINVAL;
+	a = tile(l, 0, args.n, args.n);
+	if (!a)
+		return -EINVAL;
+	n = (int)args.n;
+	ld = lead(args.n);
+	dpotrf_(args.flags & BLAS_UPPER ? "U" : "L", &n, a, &ld, &info, 1);
+	return info > 0 ? -EDOM : info ? -EINVAL : 0;
+}
+
+/*
+ * trsm_f64(in f64 a[], inout f64 b[], f64 alpha, u32 m, u32 n, u32 flags):
+ * b (m x n) = alpha * op(a)^-1 * b, or RIGHT: alpha * b * op(a)^-1; a is triangular
+ */
+ARAX_KERNEL int arax_blas_trsm(const struct arax_launch *l)
+{
+	const uint32_t known = BLAS_UPPER | BLAS_RIGHT | BLAS_TRANS_A | BLAS_UNIT;
+	struct blas_trsm args;
+	const double *a;
+	uint32_t order;
+	double *b;
+
+	if (arax_launch_args(l, &args, sizeof(args)) || args.flags & ~known || !fits(args.m) ||
+	    !fits(args.n))
+		return -EINVAL;
+	order = args.flags & BLAS_RIGHT ? args.n : args.m;
+	a = tile(l, 0, order, order);
+	b = tile(l, 1, args.m, args.n);
+	if (!a || !b)
+		return -EINVAL;
+	cblas_dtrsm(CblasColMajor, args.flags & BLAS_RIGHT ? CblasRight : CblasLeft,
+		    uplo(args.flags), trans(args.flags, BLAS_TRANS_A),
+		    args.flags & BLAS_UNIT ? CblasUnit : CblasNonUnit, (int)args.m, (int)args.n,
+		    args.alpha, a, lead(order), b, lead(args.m));
+	return 0;
+}
+
+/*
+ * syrk_f64(in f64 a[], inout f64 c[], f64 alpha, f64 beta, u32 n, u32 k, u32 flags):
+ * c (n x n) = alpha * a * a^T + beta * c, one triangle; TRANS_A: a^T * a
+ */
+ARAX_KERNEL int arax_blas_syrk(const struct arax_launch *l)
+{
+	struct blas_syrk args;
+	const double *a;
+	uint32_t rows;
+	double *c;
+
+	if (arax_launch_args(l, &args, sizeof(args)) ||
+	    args.flags & ~(BLAS_UPPER | BLAS_TRANS_A) || !fits(args.n) || !fits(args.k))
+		return -EINVAL;
+	a = tile(l, 0, args.n, args.k);
+	c = tile(l, 1, args.n, args.n);
+	if (!a || !c)
+		return -EINVAL;
+	rows = args.flags & BLAS_TRANS_A ? args.k : args.n;
+	cblas_dsyrk(CblasColMajor, uplo(args.flags), trans(args.flags, BLAS_TRANS_A), (int)args.n,
+		    (int)args.k, args.alpha, a, lead(rows), args.beta, c, lead(args.n));
+	return 0;
+}
+
+/*
+ * gemm_f64(in f64 a[], in f64 b[], inout f64 c[], f64 alpha, f64 beta, u32 m, u32 n, u32 k,
+ * u32 flags): c (m x n) = alpha * op(a) * op(b) + beta * c
+ */
+ARAX_KERNEL int arax_blas_gemm(const struct arax_launch *l)
+{
+	struct blas_gemm args;
+	const double *a, *b;
+	double *c;
+
+	if (arax_launch_args(l, &args, sizeof(args)) ||
+	    args.flags & ~(BLAS_TRANS_A | BLAS_TRANS_B) || !fits(args.m) || !fits(args.n) ||
+	    !fits(args.k))
+		return -EINVAL;
+	a = tile(l, 0, args.m, args.k);
+	b = tile(l, 1, args.k, args.n);
+	c = tile(l, 2, args.m, args.n);
+	if (!a || !b || !c)
+		return -EINVAL;
+	cblas_dgemm(CblasColMajor, trans(args.flags, BLAS_TRANS_A),
+		    trans(args.flags, BLAS_TRANS_B), (int)args.m, (int)args.n, (int)args.k,
+		    args.alpha, a, lead(args.flags & BLAS_TRANS_A ? args.k : args.m), b,
+		    lead(args.flags & BLAS_TRANS_B ? args.n : args.k), args.beta, c, lead(args.m));
+	return 0;
+}
+
+/* Column by column.  False: a pivot is 0 or no number. */
+static bool getrf_leaf(double *a, int n, int ld)
+{
+	for (int k = 0; k < n; k++) {
+		double *column = a + (size_t)k * (size_t)ld, pivot = column[k];
+
+		if (!(pivot < 0 || pivot > 0))
+			return false;
+		for (int i = k + 1; i < n; i++)
+			column[i] /= pivot;
+		for (int j = k + 1; j < n; j++) {
+			double *other = a + (size_t)j * (size_t)ld;
+
+			for (int i = k + 1; i < n; i++)
+				other[i] -= column[i] * other[k];
+		}
+	}
+	return true;
+}
+
+/* By halves, so that nearly all of it is the library's multiplication. */
+static bool getrf(double *a, int n, int ld)
+{
+	int h = n / 2, r = n - h;
+	double *right = a + (size_t)h * (size_t)ld;
+
+	if (n <= GETRF_LEAF)
+		return getrf_leaf(a, n, ld);
+	if (!getrf(a, h, ld))
+		return false;
+	cblas_dtrsm(CblasColMajor, CblasLeft, CblasLower, CblasNoTrans, CblasUnit, h, r, 1, a, ld,
+		    right, ld);
+	cblas_dtrsm(CblasColMajor, CblasRight, CblasUpper, CblasNoTrans, CblasNonUnit, r, h, 1, a,
+		    ld, a + h, ld);
+	cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, r, r, h, -1, a + h, ld, right, ld, 1,
+		    right + h, ld);
+	return getrf(right + h, r, ld);
+}
+
+/* getrf_nopiv_f64(inout f64 a[], u32 n, u32 flags): a = L * U, L's diagonal is 1; EDOM: a pivot is 0 */
+ARAX_KERNEL int arax_blas_getrf(const struct arax_launch *l)
+{
+	struct blas_square args;
+	double *a;
+
+	if (arax_launch_args(l, &args, sizeof(args)) || args.flags || !fits(args.n))
+		return -EINVAL;
+	a = tile(l, 0, args.n, args.n);
+	if (!a)
+		return -EINVAL;
+	return getrf(a, (int)args.n, lead(args.n)) ? 0 : -EDOM;
+}
