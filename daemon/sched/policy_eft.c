@@ -4,10 +4,16 @@
  *
  * A busy device counts from when its first lane will be free.  If the best is
  * busy the task waits for it, although a slower one is idle: that one is left
- * to tasks which it serves better.  A device whose run time is unknown, and can't be told
+ * to tasks which it serves better.  But not where others wait as well and the idle
+ * one would be done before the best has done some of them: then the best has enough to
+ * do, and what was once measured on a device that lost its CPU for a moment does not
+ * leave it idle for ever.  A device whose run time is unknown, and can't be told
  * from other sizes either, is tried as soon as it is idle, the least known first.
  */
 #include "daemon/sched/policy.h"
+
+/* Waiting tasks that count, so that what is far slower is still left alone. */
+#define BACKLOG	4
 
 static uint64_t free_at(const struct sched_device *d, uint64_t now_ns)
 {
@@ -26,15 +32,17 @@ static uint64_t free_at(const struct sched_device *d, uint64_t now_ns)
 static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t now_ns)
 {
 	uint64_t kernel = sched_kernel_key(node), work = sched_work(node);
-	uint64_t best_ns = UINT64_MAX;
-	uint32_t best = SCHED_NO_DEVICE, unknown = SCHED_NO_DEVICE;
+	uint64_t best_ns = UINT64_MAX, idle_ns = UINT64_MAX, run_ns = 0;
+	uint64_t best_move = 0, idle_move = 0;
+	uint32_t best = SCHED_NO_DEVICE, unknown = SCHED_NO_DEVICE, idle = SCHED_NO_DEVICE;
+	uint32_t others = s->queued < BACKLOG ? s->queued : BACKLOG;
 	uint32_t least = SCHED_MIN_RUNS;
 
 	for (uint32_t i = 0; i < s->nr_devices; i++) {
 		struct sched_device *d = &s->devices[i];
 		struct sched_estimate e;
 		struct sched_forecast f;
-		uint64_t end;
+		uint64_t end, move = 0;
 
 		if (!can_run(s, node, i))
 			continue;
@@ -50,16 +58,27 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 				continue;
 			}
 		}
-		end = free_at(d, now_ns) + e.ns;
 		if (s->ops.transfer_ns)
-			end += s->ops.transfer_ns(s->arg, node, i);
+			move = s->ops.transfer_ns(s->arg, node, i);
+		end = free_at(d, now_ns) + move + e.ns;
 		if (end < best_ns) {
 			best_ns = end;
+			best_move = move;
+			run_ns = e.ns;
 			best = i;
+		}
+		if (device_idle(d) && end < idle_ns) {
+			idle_ns = end;
+			idle_move = move;
+			idle = i;
 		}
 	}
 	if (unknown != SCHED_NO_DEVICE)
 		return unknown;
+	/* This one is among those queued.  To move data for it would take others' time, too. */
+	if (idle != SCHED_NO_DEVICE && others > 1 && idle_move <= best_move &&
+	    !device_idle(&s->devices[best]) && idle_ns < best_ns + (others - 1) * run_ns)
+		return idle;
 	return when_idle(s, best);
 }
 

@@ -14,6 +14,12 @@
 /* Tasks of one tenant that are looked at if its first finds no device. */
 #define LOOK_AHEAD	8
 
+/*
+ * Tasks of all tenants that a pick asks for in vain although an idle device could run
+ * them: they prefer to wait, and so will most of those behind them.
+ */
+#define LOOK_WAITING	4
+
 /* What an unknown run time is charged as until it is known. */
 #define GUESS_NS	1000
 
@@ -554,18 +560,30 @@ uint32_t sched_choose(struct sched *s, struct graph_node *node, uint64_t now_ns)
 	return device;
 }
 
-/* The first task of @f that finds a device, which is set. */
+static bool idle_could_run(struct sched *s, const struct graph_node *n)
+{
+	for (uint32_t i = 0; i < s->nr_devices; i++)
+		if (device_idle(&s->devices[i]) && can_run(s, n, i))
+			return true;
+	return false;
+}
+
+/*
+ * The first task of @f that finds a device, which is set.  @waiting: how many more may
+ * prefer to wait.
+ */
 static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
-				    uint64_t now_ns)
+				    uint64_t now_ns, uint32_t *waiting)
 {
 	struct graph_node *tried[LOOK_AHEAD], *n = NULL;
 	uint32_t nr = 0, device = SCHED_NO_DEVICE;
 
-	while (f->used && nr < LOOK_AHEAD) {
+	while (f->used && nr < LOOK_AHEAD && *waiting) {
 		n = f->tasks[0];
 		device = s->policy->choose(s, n, now_ns);
 		if (device != SCHED_NO_DEVICE)
 			break;
+		*waiting -= idle_could_run(s, n);
 		task_take(f, n);
 		tried[nr++] = n;
 	}
@@ -662,7 +680,7 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 {
 	struct graph_node *n = NULL;
 	struct sched_flow *f = NULL;
-	uint32_t all, tried = 0;
+	uint32_t all, tried = 0, waiting = LOOK_WAITING;
 	uint64_t predicted;
 
 	told_time(s, now_ns);
@@ -676,9 +694,9 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 	 * Those passed over gather behind the heap's end, in the places that
 	 * it gave up.
 	 */
-	while (s->nr_active) {
+	while (s->nr_active && waiting) {
 		f = s->active[0];
-		n = f->capped && flow_block(s, f) ? NULL : pick_from(s, f, now_ns);
+		n = f->capped && flow_block(s, f) ? NULL : pick_from(s, f, now_ns, &waiting);
 		if (n)
 			break;
 		flow_deactivate(s, f);
@@ -700,6 +718,9 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 		f->running++;
 		s->queued--;
 		s->running++;
+		/* The lane is kept while the data comes as well. */
+		if (s->ops.transfer_ns)
+			predicted += s->ops.transfer_ns(s->arg, n, n->device);
 		lane_take(s, n, now_ns + predicted);
 		s->stuck = false;
 		flow_changed(s, f);

@@ -284,6 +284,27 @@ START_TEST(eft_takes_the_faster)
 }
 END_TEST
 
+/* 2 + 2 ms on the busy fast one against 7: waiting pays, but not if others wait as well. */
+START_TEST(eft_counts_the_backlog)
+{
+	struct graph_node *n;
+
+	sched_device_set(s, 0, 1);
+	sched_device_set(s, 1, 1);
+	learn(1, 0, 7 * MS);
+	learn(1, 1, 2 * MS);
+	push(1, 1);
+	ck_assert_ptr_nonnull(sched_pick(s, now));
+	push(1, 1);
+	ck_assert_ptr_null(sched_pick(s, now));
+	push(1, 1);
+	push(1, 1);
+	n = sched_pick(s, now);
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->device, 0);
+}
+END_TEST
+
 /* 6 ms until the faster one is free, and 6 more: the slower one's 10 are less. */
 START_TEST(eft_counts_the_wait)
 {
@@ -519,6 +540,7 @@ int main(void)
 	tcase_add_test(c, inline_runs_are_charged);
 	tcase_add_test(c, eft_takes_the_faster);
 	tcase_add_test(c, eft_counts_the_wait);
+	tcase_add_test(c, eft_counts_the_backlog);
 	tcase_add_test(c, eft_tries_the_unknown);
 	tcase_add_test(c, others_use_what_one_cannot);
 	tcase_add_test(c, rr_takes_turns);

@@ -11,6 +11,7 @@
  * alone: that is why there is no pivoting here, whose row numbers come from the data.
  */
 #include <cblas.h>
+#include <dlfcn.h>
 
 #include "daemon/kernels/blas/blas.h"
 
@@ -23,6 +24,18 @@ int arax_blas_trsm(const struct arax_launch *l);
 int arax_blas_syrk(const struct arax_launch *l);
 int arax_blas_gemm(const struct arax_launch *l);
 int arax_blas_getrf(const struct arax_launch *l);
+
+/*
+ * Runtimes that keep state for threads and can't take it back: once loaded they stay,
+ * also when this library goes.
+ */
+static __attribute__((constructor)) void keep_runtimes(void)
+{
+	static const char *const names[] = { "libopenblas.so.0", "libgomp.so.1", "libgfortran.so.5" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
 
 /* Below this many columns a loop is as fast as recursion. */
 #define GETRF_LEAF	8
