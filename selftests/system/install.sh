@@ -78,7 +78,7 @@ ok $? 'a wrong bench is wrong usage there, too'
 
 export PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_LIBDIR=$at/lib/pkgconfig
 mkdir "$work/src"
-cp examples/quickstart.c examples/kernels/montecarlo.c examples/kernels/montecarlo.json "$work/src/"
+cp examples/quickstart.c examples/kernels/montecarlo.* "$work/src/"
 # shellcheck disable=SC2046 # words
 try 'quickstart compiles by pkg-config' gcc -Wall -Wextra -Werror -o "$work/src/quickstart" \
 	"$work/src/quickstart.c" $(pkg-config --cflags --libs arax)
