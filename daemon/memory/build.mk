@@ -7,7 +7,7 @@ $(foreach v,plain asan tsan,\
 	$(call program,$(B)/tests/memory_test-$(v),$(v),$(MEMORY_TEST_SRCS),$(CHECK_LIBS)))
 
 # Tasks of the coherence test: as many as the variant does in some seconds.
-MEMORY_TASKS_plain := 400000
+MEMORY_TASKS_plain := 100000
 MEMORY_TASKS_asan  := 40000
 MEMORY_TASKS_tsan  := 20000
 

@@ -35,6 +35,9 @@ $(call be_test,std,plain asan)
 ifeq ($(OPENCL_HEADERS),yes)
 $(call be_test,opencl,plain asan tsan)
 $(call be_test,opencl_std,plain)
+# Half a minute of compiling: not for the inner loop.
+CHECK_TARGETS := $(filter-out check-be_opencl_std-plain,$(CHECK_TARGETS))
+TEST_TARGETS  += check-be_opencl_std-plain
 endif
 $(call be_test,numeric,plain asan)
 # No sanitizer: what does the work is not ours, and LeakSanitizer dies of its libgomp.
