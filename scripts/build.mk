@@ -2,15 +2,18 @@
 #
 # Kernels for the guests, and the module for each of them:
 #
-#   make build/kernels/6.1/stamp        (6.12, debug)  download or build a kernel
-#   make build/kmod/6.1/arax.ko         (6.12, debug)  the module for it
+#   make build/kernels/6.1/stamp        (6.12, debug, next)  download or build a kernel
+#   make build/kmod/6.1/arax.ko         (6.12, debug, next)  the module for it
+#   make test-kmod-next                 does it compile for the newest kernel?
 #   make kmod [KDIR=/lib/modules/x/build]              build/kmod/arax.ko
 #   make checkpatch, make shellcheck
 
-GUEST_KERNELS := 6.1 6.12 debug
+GUEST_KERNELS := 6.1 6.12 debug next
 
-$(B)/kernels/debug/stamp: selftests/qemu/debug.config scripts/kernel-debug
-	scripts/kernel-debug
+$(B)/kernels/debug/stamp: selftests/qemu/debug.config
+$(patsubst %,$(B)/kernels/%/stamp,debug next): $(B)/kernels/%/stamp: selftests/qemu/guest.config \
+		scripts/kernel-build
+	scripts/kernel-build $*
 
 $(patsubst %,$(B)/kernels/%/stamp,6.1 6.12): $(B)/kernels/%/stamp: scripts/kernel-get
 	scripts/kernel-get $*
@@ -37,6 +40,16 @@ ifneq ($(KDIR),)
 ALL_TARGETS += kmod
 endif
 
+# Without its vmlinux a tree has no table of symbols to link with: whoever uses one that
+# is no longer exported, or never was to modules, shows in a whole build only.
+test-kmod-next:
+	@if ! scripts/kernel-build --prepare-only next >$(B)/kernel-next.log 2>&1; then \
+		scripts/tally add style/kmod-next 0 0 1 "$$(tail -n 1 $(B)/kernel-next.log)"; \
+	else \
+		scripts/tally run style/kmod-next scripts/kmod-build $(B)/kernels/next/build \
+			$(B)/kmod/next-compiled KBUILD_MODPOST_WARN=1; \
+	fi
+
 # The scripts themselves, and the runner's own tests.
 SHELL_SCRIPTS = $(shell grep -lsE '^\#!.*(bash|/sh)' .ci/* scripts/* selftests/*/* \
 	selftests/*/*/* 2>/dev/null)
@@ -53,9 +66,9 @@ test-qemu-runner: $(B)/kernels/6.1/stamp
 test-qemu-detectors: $(B)/kernels/debug/stamp
 	@scripts/tally run qemu/detectors selftests/qemu/test-detectors.sh
 
-TEST_TARGETS += shellcheck checkpatch test-qemu-runner test-qemu-detectors
+TEST_TARGETS += shellcheck checkpatch test-kmod-next test-qemu-runner test-qemu-detectors
 
-.PHONY: kmod shellcheck checkpatch test-qemu-runner test-qemu-detectors
+.PHONY: kmod shellcheck checkpatch test-kmod-next test-qemu-runner test-qemu-detectors
 
 # The module's sources for DKMS, and the nodes' modes.  Where the system looks
 # for them does not depend on PREFIX.

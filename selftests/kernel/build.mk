@@ -3,6 +3,7 @@
 # Tests of the module, run in guests: static programs that print TAP.
 #
 #   make test-kernel-6.1 (6.12, debug)   the module's tests in that guest
+#   make test-kernel-next                the same with the newest kernel; not part of make test
 #   make soak-kernel-6.1 (6.12, debug)   the same with many more rounds
 #   make test-sparse                     sparse over the module's sources
 
@@ -60,7 +61,7 @@ KT_LOADS     = '/root/load.sh $(1) /root/calls bad_addresses_are_EFAULT'
 kt_guest = scripts/qemu-run --kernel $(1) --module $(B)/kmod/$(1)/arax.ko \
 	$(patsubst %,--file %,$(KT_FILES)) --tally kernel/$(2) --timeout $(3) --each $(3) -- $(4)
 
-test-kernel-6.1 test-kernel-6.12: test-kernel-%: $(B)/kmod/%/arax.ko $(KT_BINS)
+test-kernel-6.1 test-kernel-6.12 test-kernel-next: test-kernel-%: $(B)/kmod/%/arax.ko $(KT_BINS)
 	@$(call kt_guest,$*,$*,400,$(KT_COMMANDS) $(call kt_32,$(KT_32)) '/root/stress 10' \
 		$(KT_SMALL) $(call KT_LOADS,100))
 
@@ -87,6 +88,6 @@ test-sparse: $(B)/kernels/6.12/stamp
 	fi
 
 TEST_TARGETS += test-kernel-6.1 test-kernel-6.12 test-kernel-debug test-sparse
-SOAK_TARGETS += soak-kernel-6.1 soak-kernel-6.12 soak-kernel-debug
-.PHONY: kernel-tests test-kernel-6.1 test-kernel-6.12 test-kernel-debug test-sparse \
+SOAK_TARGETS += soak-kernel-6.1 soak-kernel-6.12 soak-kernel-debug test-kernel-next
+.PHONY: kernel-tests test-kernel-6.1 test-kernel-6.12 test-kernel-debug test-kernel-next test-sparse \
 	soak-kernel-6.1 soak-kernel-6.12 soak-kernel-debug

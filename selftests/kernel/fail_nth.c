@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Every allocation of every call fails once: the call must say so, and leave
- * nothing behind.  Needs a kernel with fault injection (scripts/kernel-debug);
+ * nothing behind.  Needs a kernel with fault injection (scripts/kernel-build);
  * the guest's runner finds what leaks or warns.
  *
  * A scenario runs again and again, each time with the next allocation failing,

@@ -26,12 +26,13 @@ SYSTEM_FILES := $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(
 test-system: default $(SYSTEM_FILES)
 	@selftests/system/run.sh
 
-test-system-6.1 test-system-6.12 test-system-debug: test-system-%: default $(SYSTEM_FILES) \
+test-system-6.1 test-system-6.12 test-system-debug test-system-next: test-system-%: default $(SYSTEM_FILES) \
 		$(B)/kmod/%/arax.ko
 	@selftests/system/guest.sh $*
 
 TEST_TARGETS += test-system test-system-6.1 test-system-6.12 test-system-debug
-.PHONY: test-system test-system-6.1 test-system-6.12 test-system-debug
+SOAK_TARGETS += test-system-next
+.PHONY: test-system test-system-6.1 test-system-6.12 test-system-debug test-system-next
 
 test-install: default
 	@scripts/tally run system/install selftests/system/install.sh

@@ -3,14 +3,14 @@
 #
 # The whole stack over the kernel link: arax.ko and araxd in a guest, and the
 # same test programs that run.sh runs over the broker, as an unprivileged user.
-# usage: selftests/system/guest.sh 6.1|6.12|debug
+# usage: selftests/system/guest.sh 6.1|6.12|debug|next
 
 set -euo pipefail
 
 case "${1:-}" in
-6.1 | 6.12 | debug) kernel=$1 ;;
+6.1 | 6.12 | debug | next) kernel=$1 ;;
 *)
-	echo "usage: selftests/system/guest.sh 6.1|6.12|debug" >&2
+	echo "usage: selftests/system/guest.sh 6.1|6.12|debug|next" >&2
 	exit 2
 	;;
 esac
