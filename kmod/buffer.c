@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Buffers: our own pages, a client's memfd, or another driver's dma-buf.
+ * Buffers: our own pages, a client's memfd or memory, or another driver's dma-buf.
  *
  * The core counts handles and tasks.  A buffer of our own pages ends with the
  * last reference to its file, whoever holds that (a mapping, a descriptor, a
  * dma-buf); only then its bytes are given back.  An import ends with the
- * core's last user: the memory was, and stays, accounted to whoever made it.
- *
- * User memory (ARAX_IMPORT_USER) is refused: the mediator can't map another
- * process' anonymous pages, and no backend takes scatter lists.  A memfd does
- * the same without a copy.
+ * core's last user: the memory was, and stays, accounted to whoever made it.  Only
+ * a client's pinned pages end like our own, for a mediator's mapping keeps the pins.
  */
 #include <linux/dma-buf.h>
 #include <linux/file.h>
@@ -238,7 +235,7 @@ int arax_buffer_inspect(struct core_client *c, struct arax_buffer_import *arg,
 			return err;
 		return use(ab, file, existing);
 	}
-	return -EOPNOTSUPP;
+	return 0;	/* ARAX_IMPORT_USER: its size is the caller's to say */
 }
 
 int arax_buffer_import(struct core_client *c, struct core_buffer *buf,
@@ -255,6 +252,9 @@ int arax_buffer_import(struct core_client *c, struct core_buffer *buf,
 	if (arg->type == ARAX_IMPORT_MEMFD) {
 		ab->backing = ARAX_BACKING_MEMFD;
 		err = memfd_import(ab, arg->fd, buf->bytes);
+	} else if (arg->type == ARAX_IMPORT_USER) {
+		ab->backing = ARAX_BACKING_USER;
+		err = arax_user_import(ab, arg->address, buf->bytes);
 	} else {
 		ab->backing = ARAX_BACKING_DMABUF;
 		err = arax_dmabuf_import(ab, arg->fd, buf->bytes);
@@ -298,7 +298,7 @@ void arax_buffer_idle(struct core_buffer *buf)
 {
 	struct arax_buffer *ab = buf->link;
 
-	if (ab->backing == ARAX_BACKING_PAGES) {
+	if (ab->backing == ARAX_BACKING_PAGES || ab->backing == ARAX_BACKING_USER) {
 		/* The last fput() frees both, see arax_buffer_released(). */
 		fput(ab->file);
 		return;

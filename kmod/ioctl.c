@@ -60,6 +60,11 @@ static int make_mappable(struct arax_client *ac, struct arax_frame *f, u32 handl
 
 	if (WARN_ON_ONCE(!f->buffer))
 		return -EIO;
+	/* It is mapped already, or it could not have been imported. */
+	if (f->buffer->backing == ARAX_BACKING_USER) {
+		*offset = 0;
+		return 0;
+	}
 	err = arax_client_map_add(ac, handle, f->buffer, false);
 	if (err) {
 		core_buffer_destroy(ac->core, handle);

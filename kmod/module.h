@@ -165,12 +165,13 @@ enum arax_backing {
 	ARAX_BACKING_PAGES,	/* ours */
 	ARAX_BACKING_MEMFD,
 	ARAX_BACKING_DMABUF,
+	ARAX_BACKING_USER,	/* pages of the client, pinned */
 };
 
 /*
  * The link's half of a core_buffer.  @file holds the pages; with
- * ARAX_BACKING_PAGES its last reference ends the buffer, else the core's last
- * user does.
+ * ARAX_BACKING_PAGES and _USER its last reference ends the buffer, else the core's
+ * last user does.
  */
 struct arax_buffer {
 	struct core_buffer *core;
@@ -208,6 +209,12 @@ int arax_dmabuf_inspect(int fd, struct arax_buffer **own, struct file **own_file
 int arax_dmabuf_import(struct arax_buffer *ab, int fd, u64 bytes);
 void arax_dmabuf_release(struct arax_buffer *ab);
 int arax_dmabuf_mmap(struct file *file, struct vm_area_struct *vma);
+
+/* ------------------------------------------------------------------ */
+/* user.c                                                              */
+
+/* Of the calling process. */
+int arax_user_import(struct arax_buffer *ab, u64 address, u64 bytes);
 
 /* ------------------------------------------------------------------ */
 /* ring.c                                                              */

@@ -439,7 +439,7 @@ struct arax_buffer_create {
 enum arax_import {
 	ARAX_IMPORT_ARAX	= 0,	/* an fd from ARAX_IOC_BUFFER_EXPORT */
 	ARAX_IMPORT_MEMFD	= 1,	/* sealed SHRINK, not WRITE */
-	ARAX_IMPORT_USER	= 2,	/* the caller's memory at @address */
+	ARAX_IMPORT_USER	= 2,	/* the caller's memory at @address; kernel link only */
 	ARAX_IMPORT_DMABUF	= 3,
 };
 
@@ -447,7 +447,8 @@ enum arax_import {
  * struct arax_buffer_import - use memory that exists
  * @type:	enum arax_import; EOPNOTSUPP where no backend can use it, EINVAL if
  *		@fd is no such thing, ESTALE if it is a buffer that was revoked or
- *		that nobody uses any more, EACCES if it can't be read and written
+ *		that nobody uses any more, EACCES if it can't be read and written,
+ *		EFAULT if memory at @address can't be pinned for writing
  * @fd:		source; -1 for ARAX_IMPORT_USER
  * @address:	page-aligned, ARAX_IMPORT_USER only
  * @bytes:	ARAX_IMPORT_USER: in; else out

@@ -114,7 +114,7 @@ void trace_task(struct trace *t, const struct graph_node *node, const struct tra
 	/* A kernel's name is letters, digits and signs that JSON takes as they are. */
 	n = fprintf(t->file,
 		    "{\"seq\":%" PRIu64 ",\"link\":\"%s\",\"context\":%u,\"queue\":%u,"
-		    "\"tenant\":%llu,\"tag\":\"%#llx\",\"kernel\":\"%s\","
+		    "\"tenant\":\"%#llx\",\"tag\":\"%#llx\",\"kernel\":\"%s\","
 		    "\"work\":%" PRIu64 ",\"submit_us\":%.3f,\"start_us\":%.3f,"
 		    "\"enter_us\":%.3f,\"run_us\":%.3f,\"leave_us\":%.3f,\"device\":\"%s\","
 		    "\"lane\":%u,\"result\":%d,\"ranges\":[",

@@ -294,7 +294,7 @@ KTEST(buffer_import)
 	IMPORT(EINVAL, .type = ARAX_IMPORT_USER, .fd = -1, .address = 1, .bytes = PAGE);
 	IMPORT(EINVAL, .type = ARAX_IMPORT_USER, .fd = -1, .address = PAGE, .bytes = 0);
 	IMPORT(EINVAL, .type = ARAX_IMPORT_USER, .fd = -1, .address = PAGE, .bytes = 1);
-	IMPORT(EOPNOTSUPP, .type = ARAX_IMPORT_USER, .fd = -1, .address = PAGE, .bytes = PAGE);
+	IMPORT(EFAULT, .type = ARAX_IMPORT_USER, .fd = -1, .address = PAGE, .bytes = PAGE);
 	IMPORT(EBADF, .type = ARAX_IMPORT_ARAX, .fd = -1);
 	IMPORT(EBADF, .type = ARAX_IMPORT_MEMFD, .fd = -1);
 	IMPORT(EBADF, .type = ARAX_IMPORT_DMABUF, .fd = -1);

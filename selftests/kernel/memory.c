@@ -2,6 +2,7 @@
 /* A buffer's pages: who sees them, who can use them, who keeps them. */
 #include "ktest.h"
 
+#include <inttypes.h>
 #include <linux/dma-buf.h>
 #include <linux/falloc.h>
 #include <linux/futex.h>
@@ -687,6 +688,216 @@ KTEST(a_memfd_becomes_a_buffer)
 	CHECK_EQ(charged(&c), c.init.region_size);
 	mediator_close(&m);
 	client_close(&c);
+}
+
+/* ------------------------------------------------------------------ */
+/* A client's own memory                                               */
+
+static void *anonymous(size_t pages)
+{
+	void *p = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
+
+	CHECK(p != MAP_FAILED);
+	return p;
+}
+
+static int import_user(struct client *c, void *p, uint64_t bytes, struct arax_buffer_import *i)
+{
+	*i = (struct arax_buffer_import) { .size = sizeof(*i), .type = ARAX_IMPORT_USER, .fd = -1,
+					   .address = (uintptr_t)p, .bytes = bytes };
+	return CALL(c->fd, BUFFER_IMPORT, i);
+}
+
+/* Pages that are pinned for long, on the whole machine. */
+static int64_t pinned(void)
+{
+	int64_t got = -1, back = -1;
+	char line[128];
+	FILE *f;
+
+	/* Each CPU counts for itself, until somebody asks. */
+	f = fopen("/proc/sys/vm/stat_refresh", "re");
+	CHECK(f);
+	fgets(line, sizeof(line), f);
+	fclose(f);
+	f = fopen("/proc/vmstat", "re");
+
+	while (f && fgets(line, sizeof(line), f)) {
+		sscanf(line, "nr_foll_pin_acquired %" SCNd64, &got);
+		sscanf(line, "nr_foll_pin_released %" SCNd64, &back);
+	}
+	if (f)
+		fclose(f);
+	CHECK(got >= 0 && back >= 0);
+	return got - back;
+}
+
+static uint8_t *mediator_map(struct mediator *m, struct client *c, uint32_t handle, uint64_t bytes)
+{
+	struct arax_buffer_get g;
+	void *p;
+
+	CHECK_OK(mediator_get(m, buffer_query(c, handle).id, &g));
+	CHECK_EQ(g.bytes, bytes);
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, g.fd, 0);
+	CHECK(p != MAP_FAILED);
+	/* Neither more than there is nor a copy of its own. */
+	CHECK(mmap(NULL, bytes + PAGE, PROT_READ, MAP_SHARED, g.fd, 0) == MAP_FAILED);
+	CHECK(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, g.fd, (off_t)bytes) == MAP_FAILED);
+	CHECK(mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, g.fd, 0) == MAP_FAILED);
+	CHECK_SYS(close(g.fd));
+	return p;
+}
+
+KTEST(own_memory_is_used_in_place)
+{
+	const size_t n = 300;		/* pages: more than are pinned at a time */
+	int64_t before = pinned();
+	struct arax_buffer_import i;
+	uint8_t *ours, *theirs;
+	struct mediator m;
+	struct client c;
+	struct work w;
+	uint32_t q;
+
+	client_open(&c, 4, 128, 0);
+	mediator_open(&m, 0);
+	q = queue_new(&c, 0);
+	ours = anonymous(n);
+	fill(ours, n * PAGE, 1);
+	CHECK_OK(import_user(&c, ours, n * PAGE, &i));
+	CHECK_EQ(i.map_offset, 0);
+	CHECK_EQ(buffer_query(&c, i.handle).type, 1 + ARAX_IMPORT_USER);
+	CHECK_EQ(charged(&c), c.init.region_size + n * PAGE);
+	CHECK_EQ(pinned(), before + (int64_t)n);
+	CHECK_ERR(buffer_export(&c, i.handle, ARAX_EXPORT_ARAX), EOPNOTSUPP);
+	CHECK_ERR(buffer_export(&c, i.handle, ARAX_EXPORT_DMABUF), EOPNOTSUPP);
+	client_range_task(&c, q, 5, 0, i.handle, ARAX_INOUT, PAGE, 2 * PAGE);
+	w = mediator_task(&m);
+	CHECK_EQ(w.ranges[0].buffer, buffer_query(&c, i.handle).id);
+	theirs = mediator_map(&m, &c, i.handle, n * PAGE);
+	CHECK(filled(theirs, n * PAGE, 1));
+	fill(theirs, n * PAGE, 2);
+	CHECK(filled(ours, n * PAGE, 2));
+	mediator_done(&m, w.d.tag, 0);
+	CHECK_EQ(client_wait(&c).result, 0);
+	/* The mediator's mapping keeps the pins, and so the charge. */
+	CHECK_OK(buffer_destroy(&c, i.handle));
+	CHECK_EQ(mediator_note(&m, ARAX_DISPATCH_BUFFER).d.type, ARAX_DISPATCH_BUFFER);
+	CHECK_EQ(charged(&c), c.init.region_size + n * PAGE);
+	CHECK_SYS(munmap(ours, n * PAGE));
+	CHECK(filled(theirs, n * PAGE, 2));
+	CHECK_SYS(munmap(theirs, n * PAGE));
+	CHECK_EQ(charged(&c), c.init.region_size);
+	CHECK_EQ(pinned(), before);
+	mediator_close(&m);
+	client_close(&c);
+}
+
+KTEST(own_memory_that_can_not_be_pinned)
+{
+	int64_t before = pinned();
+	struct arax_buffer_import i;
+	struct mediator m;
+	struct client c;
+	uint8_t *p;
+
+	client_open(&c, 4, 128, 0);
+	p = anonymous(4);
+	CHECK_SYS(munmap(p + 2 * PAGE, PAGE));
+	CHECK_ERR(import_user(&c, p, 4 * PAGE, &i), EFAULT);
+	CHECK_SYS(mprotect(p, PAGE, PROT_READ));
+	CHECK_ERR(import_user(&c, p, PAGE, &i), EFAULT);
+	CHECK_ERR(import_user(&c, (void *)-(uintptr_t)PAGE, PAGE, &i), EFAULT);
+	/* The dispatch ring and the like have no pages that could be pinned. */
+	mediator_open(&m, 0);
+	CHECK_ERR(import_user(&c, (void *)((uintptr_t)m.ring & ~(uintptr_t)(PAGE - 1)), PAGE, &i),
+		  EFAULT);
+	mediator_close(&m);
+	CHECK_EQ(charged(&c), c.init.region_size);
+	CHECK_EQ(pinned(), before);
+	client_close(&c);
+}
+
+static int write_after_fork(void *arg)
+{
+	fill(arg, PAGE, 9);
+	return 0;
+}
+
+/* The parent keeps the pages that are pinned, and its child gets others. */
+KTEST(own_memory_and_a_child)
+{
+	struct arax_buffer_import i;
+	uint8_t *ours, *theirs;
+	struct mediator m;
+	struct client c;
+
+	client_open(&c, 4, 128, 0);
+	mediator_open(&m, 0);
+	ours = anonymous(1);
+	fill(ours, PAGE, 1);
+	CHECK_OK(import_user(&c, ours, PAGE, &i));
+	theirs = mediator_map(&m, &c, i.handle, PAGE);
+	CHECK_OK(child_wait(child_run(write_after_fork, ours)));
+	fill(ours, PAGE, 2);
+	CHECK(filled(theirs, PAGE, 2));
+	CHECK_SYS(munmap(theirs, PAGE));
+	mediator_close(&m);
+	client_close(&c);
+}
+
+static int import_and_die(void *arg)
+{
+	struct arax_buffer_import *shared = arg, i;
+	struct client c;
+	uint8_t *p;
+
+	client_open(&c, 4, 128, 0);
+	p = anonymous(4);
+	fill(p, 4 * PAGE, 3);
+	CHECK_OK(import_user(&c, p, 4 * PAGE, &i));
+	shared->address = buffer_query(&c, i.handle).id;
+	meet_say(&go);
+	for (;;)
+		pause();
+}
+
+KTEST(own_memory_outlives_its_process_in_the_mediator)
+{
+	struct arax_buffer_import *shared;
+	int64_t before = pinned();
+	struct arax_buffer_get g;
+	struct client watch;
+	struct mediator m;
+	uint8_t *theirs;
+	uint64_t base;
+	pid_t pid;
+
+	client_open(&watch, 2, 128, 0);
+	base = charged(&watch);
+	mediator_open(&m, 0);
+	shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(shared != MAP_FAILED);
+	meet_init(&go);
+	pid = child_run(import_and_die, shared);
+	meet_hear(&go);
+	CHECK_OK(mediator_get(&m, shared->address, &g));
+	theirs = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, g.fd, 0);
+	CHECK(theirs != MAP_FAILED);
+	CHECK_SYS(close(g.fd));
+	CHECK_SYS(kill(pid, SIGKILL));
+	child_wait(pid);
+	while (charged(&watch) != base + 4 * PAGE)
+		sleep_ms(1);
+	CHECK(filled(theirs, 4 * PAGE, 3));
+	CHECK_SYS(munmap(theirs, 4 * PAGE));
+	while (charged(&watch) != base)
+		sleep_ms(1);
+	CHECK_EQ(pinned(), before);
+	mediator_close(&m);
+	client_close(&watch);
 }
 
 KTEST(a_buffer_becomes_a_dma_buf)

@@ -171,3 +171,34 @@ TEST(lies_about_access_are_found)
 		 getenv("ARAX_TEST_CHECKED") ? -EACCES : 0);
 	stack_close(&s);
 }
+
+/* The program's own memory: on the kernel link alone, and no copy is seen. */
+TEST(own_memory_as_a_buffer)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *b;
+	struct arax_event e = { 0 };
+	uint32_t *x = NULL;
+	int err;
+
+	CHECK_EQ(posix_memalign((void **)&x, 4096, BYTES), 0);
+	CHECK_EQ(arax_buffer_import_user(s.ax, (char *)x + 4, 4096, &b), -EINVAL);
+	err = arax_buffer_import_user(s.ax, x, BYTES, &b);
+	if (!stack_on_kernel(&s)) {
+		CHECK_EQ(err, -EOPNOTSUPP);
+		free(x);
+		stack_close(&s);
+		return;
+	}
+	CHECK_EQ(err, 0);
+	CHECK(arax_buffer_data(b) == x);
+	set(x, 40);
+	stack_launch(&s, s.q, "st_add", b, 1, NULL);
+	stack_launch(&s, s.q, "st_add", b, 1, &e);
+	CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), 0);
+	expect(x, 42);
+	arax_buffer_destroy(b);
+	expect(x, 42);
+	free(x);
+	stack_close(&s);
+}

@@ -261,6 +261,13 @@ echo 'cpu { memory = "64M" }' >"$tmp/memory.conf"
 is 0 'the trace of devices with memory' $arax run --config "$tmp/memory.conf" --trace "$tmp/t.jsonl" -- \
 	build/examples/image-pipeline examples/data/rocket.jpg "$tmp/o.png"
 is 0 'copies are in it' bash -c "$arax trace --perfetto $tmp/t.jsonl | grep -q '\"copy out\"'"
+if [ "$(id -u)" = 0 ] && unshare -m umount -l /sys/fs/cgroup 2>/dev/null; then
+	# Its tenants' numbers are larger than JSON's integers.
+	is 0 'the trace of tenants that are no cgroups' unshare -m bash -ec \
+		"umount -l /sys/fs/cgroup
+		$arax run --trace $tmp/t.jsonl -- build/examples/image-pipeline examples/data/rocket.jpg $tmp/o.png
+		$arax trace --tasks $tmp/t.jsonl"
+fi
 is 0 'the link is told' $arax run --private -- $arax info
 says 'broker' 'and is the broker'
 is 1 'kill of no context' $arax run --private -- $arax kill 4000000000
