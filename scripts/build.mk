@@ -11,6 +11,7 @@
 GUEST_KERNELS := 6.1 6.12 debug next
 
 $(B)/kernels/debug/stamp: selftests/qemu/debug.config
+$(B)/kernels/next/stamp: selftests/qemu/next.config
 $(patsubst %,$(B)/kernels/%/stamp,debug next): $(B)/kernels/%/stamp: selftests/qemu/guest.config \
 		scripts/kernel-build
 	scripts/kernel-build $*
