@@ -222,6 +222,18 @@ static inline bool device_idle(const struct sched_device *d)
 	return d->busy < d->lanes;
 }
 
+/* Before the task can run on @device: to make it ready, and to bring the data. */
+static inline uint64_t begin_ns(struct sched *s, const struct graph_node *n, uint32_t device)
+{
+	uint64_t ns = 0;
+
+	if (s->ops.switch_ns)
+		ns = s->ops.switch_ns(s->arg, n, device);
+	if (s->ops.transfer_ns)
+		ns += s->ops.transfer_ns(s->arg, n, device);
+	return ns;
+}
+
 static inline bool can_run(struct sched *s, const struct graph_node *n, uint32_t device)
 {
 	return s->devices[device].lanes &&

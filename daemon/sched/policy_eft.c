@@ -2,7 +2,8 @@
 /*
  * policy_eft.c - the device that would finish the task earliest
  *
- * A busy device counts from when its first lane will be free.  If the best is
+ * A busy device counts from when its first lane will be free, and one that has to be
+ * configured for the task from when that is done.  If the best is
  * busy the task waits for it, although a slower one is idle: that one is left
  * to tasks which it serves better.  But not where others wait as well and the idle
  * one would be done before the best has done some of them: then the best has enough to
@@ -42,7 +43,7 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 		struct sched_device *d = &s->devices[i];
 		struct sched_estimate e;
 		struct sched_forecast f;
-		uint64_t end, move = 0;
+		uint64_t end, move;
 
 		if (!can_run(s, node, i))
 			continue;
@@ -58,8 +59,7 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 				continue;
 			}
 		}
-		if (s->ops.transfer_ns)
-			move = s->ops.transfer_ns(s->arg, node, i);
+		move = begin_ns(s, node, i);
 		end = free_at(d, now_ns) + move + e.ns;
 		if (end < best_ns) {
 			best_ns = end;

@@ -719,8 +719,7 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 		s->queued--;
 		s->running++;
 		/* The lane is kept while the data comes as well. */
-		if (s->ops.transfer_ns)
-			predicted += s->ops.transfer_ns(s->arg, n, n->device);
+		predicted += begin_ns(s, n, n->device);
 		lane_take(s, n, now_ns + predicted);
 		s->stuck = false;
 		flow_changed(s, f);

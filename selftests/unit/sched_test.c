@@ -3,6 +3,7 @@
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/sched/sched.h"
 
@@ -14,6 +15,8 @@ static unsigned int used;
 static uint64_t now;
 
 static uint64_t transfer[4];
+static uint32_t configured[4];	/* the kernel that a device is ready for; 0: all */
+static uint64_t switching;
 static uint32_t allowed[64];	/* by kernel: bit per device; 0: all */
 
 static bool can_run(void *arg, const struct graph_node *n, uint32_t device)
@@ -28,11 +31,18 @@ static uint64_t transfer_ns(void *arg, const struct graph_node *n, uint32_t devi
 	return transfer[device];
 }
 
+static uint64_t switch_ns(void *arg, const struct graph_node *n, uint32_t device)
+{
+	return configured[device] && configured[device] != n->d.kernel ? switching : 0;
+}
+
 static void make(const char *policy)
 {
 	s = sched_create(&(struct sched_params){
 		.policy = policy,
-		.ops = { .can_run = can_run, .transfer_ns = transfer_ns },
+		.ops = {
+			.can_run = can_run, .transfer_ns = transfer_ns, .switch_ns = switch_ns,
+		},
 	});
 	ck_assert_ptr_nonnull(s);
 }
@@ -281,6 +291,53 @@ START_TEST(eft_takes_the_faster)
 	ck_assert_ptr_nonnull(n);
 	ck_assert_uint_eq(n->device, 0);
 	transfer[1] = 0;
+}
+END_TEST
+
+/*
+ * The fast one would have to be configured first: 50 + 2 against 10.  For what it is
+ * ready for it is the fast one, and where the slow one is slower than that too.
+ */
+START_TEST(eft_counts_the_switch)
+{
+	struct graph_node *n;
+
+	sched_device_set(s, 0, 1);
+	sched_device_set(s, 1, 1);
+	for (uint32_t kernel = 1; kernel <= 3; kernel++) {
+		learn(kernel, 0, kernel == 3 ? 90 * MS : 10 * MS);
+		learn(kernel, 1, 2 * MS);
+	}
+	configured[1] = 2;
+	switching = 50 * MS;
+	push(1, 1);
+	n = sched_pick(s, now);
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->device, 0);
+	sched_finish(s, n, 10 * MS, true);
+	push(1, 2);
+	n = sched_pick(s, now);
+	ck_assert_uint_eq(n->device, 1);
+	sched_finish(s, n, 2 * MS, true);
+	push(1, 3);
+	n = sched_pick(s, now);
+	ck_assert_uint_eq(n->device, 1);
+	/* Its lane is busy until that is done: 52 ms and 2 more are worse than 10, */
+	configured[1] = 0;
+	push(1, 2);
+	n = sched_pick(s, now);
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->device, 0);
+	/* and data to be moved comes on top: 90 + 1 against 52 + 2 + 40. */
+	sched_finish(s, n, 10 * MS, true);
+	transfer[0] = MS;
+	transfer[1] = 40 * MS;
+	push(1, 3);
+	n = sched_pick(s, now);
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->device, 0);
+	memset(transfer, 0, sizeof(transfer));
+	switching = 0;
 }
 END_TEST
 
@@ -539,6 +596,7 @@ int main(void)
 	tcase_add_test(c, idling_saves_nothing);
 	tcase_add_test(c, inline_runs_are_charged);
 	tcase_add_test(c, eft_takes_the_faster);
+	tcase_add_test(c, eft_counts_the_switch);
 	tcase_add_test(c, eft_counts_the_wait);
 	tcase_add_test(c, eft_counts_the_backlog);
 	tcase_add_test(c, eft_tries_the_unknown);
