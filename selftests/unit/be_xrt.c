@@ -242,7 +242,7 @@ START_TEST(a_bank_is_the_limit)
 	k = load("a.xclbin", "vadd", VADD);
 	configure(k);
 	ck_assert_int_eq(device_alloc(dev, ((uint64_t)XCLBIN_BANK_KB << 10) + 1, 0, &a), -ENOMEM);
-	assert_logged("of 67108864 are in use");
+	assert_logged("no room for 67112960 bytes: 0 of 67108864 are in use");
 	ck_assert_int_eq(device_alloc(dev, (uint64_t)XCLBIN_BANK_KB << 10, 0, &a), 0);
 	device_free(dev, a);
 	device_kernel_unload(dev, k);

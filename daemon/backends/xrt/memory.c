@@ -55,6 +55,12 @@ int xrt_find_memory(struct xrt_device *d, uint64_t address, uint64_t bytes,
 	return err;
 }
 
+/* What is taken for it: XRT 2.13 asks the C library for memory that it may refuse else. */
+static uint64_t whole_pages(uint64_t bytes)
+{
+	return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
 /* -ENOMEM: more than there is. */
 static int account(struct xrt_device *d, uint64_t bytes)
 {
@@ -96,7 +102,7 @@ static int insert(struct xrt_device *d, struct xrt_allocation *a)
 		d->allocations = more;
 		d->slots = slots;
 	}
-	if (a->bytes > LAST_ADDRESS || d->next_address > LAST_ADDRESS - a->bytes)
+	if (d->next_address > LAST_ADDRESS - a->bytes)
 		goto out;
 	a->address = d->next_address;
 	/* They only grow: the end is its place in the order. */
@@ -119,14 +125,14 @@ static int create(struct xrt_device *d, struct xrt_allocation *a)
 	a->bo = a->host ?
 		xrt.BOAllocUserPtr(d->handle, (void *)(uintptr_t)a->host, a->bytes,
 				   XRT_BO_FLAGS_NONE, d->group) :
-		xrt.BOAlloc(d->handle, a->bytes, XRT_BO_FLAGS_NONE, d->group);
+		xrt.BOAlloc(d->handle, whole_pages(a->bytes), XRT_BO_FLAGS_NONE, d->group);
 	if (a->bo)
 		return 0;
 	err = xrt_check(d, xrt_errno());
 	if (!a->host || err == -ENODEV || err == -ENOMEM) {
 		xrt_log(ARAX_LOG_WARNING, "%s: %" PRIu64 " bytes in bank %u: %s; %" PRIu64 " of %" PRIu64
 			" were in use", d->name, a->bytes, xrt_bank(d), strerror(-err),
-			d->used - a->bytes, d->room);
+			d->used - whole_pages(a->bytes), d->room);
 		/* Whatever the driver calls it, others may have to make room. */
 		return err == -ENODEV ? err : -ENOMEM;
 	}
@@ -143,12 +149,14 @@ int xrt_alloc(struct xrt_device *d, uint64_t bytes, void *host, uint64_t *addres
 
 	if (!bytes)
 		return -EINVAL;
+	if (bytes > LAST_ADDRESS)
+		return -ENOMEM;
 	if (__atomic_load_n(&d->lost, __ATOMIC_RELAXED))
 		return -ENODEV;
 	/* Which banks there are the .xclbin says. */
 	if (!__atomic_load_n(&d->loaded, __ATOMIC_ACQUIRE))
 		return -EAGAIN;
-	err = account(d, bytes);
+	err = account(d, whole_pages(bytes));
 	if (err)
 		return err;
 	err = create(d, &a);
@@ -158,7 +166,7 @@ int xrt_alloc(struct xrt_device *d, uint64_t bytes, void *host, uint64_t *addres
 			xrt.BOFree(a.bo);
 	}
 	if (err)
-		unaccount(d, bytes);
+		unaccount(d, whole_pages(bytes));
 	else
 		*address = a.address;
 	return err;
@@ -175,7 +183,7 @@ void xrt_free(struct xrt_device *d, uint64_t address)
 	a = i ? &d->allocations[i - 1] : NULL;
 	if (a && a->address == address) {
 		bo = a->bo;
-		d->used -= a->bytes;
+		d->used -= whole_pages(a->bytes);
 		memmove(a, a + 1, (d->nr_allocations - i) * sizeof(*a));
 		d->nr_allocations--;
 	}
