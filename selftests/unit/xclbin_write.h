@@ -16,6 +16,7 @@
 #define ARAX_SELFTESTS_UNIT_XCLBIN_WRITE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
