@@ -341,6 +341,41 @@ START_TEST(eft_counts_the_switch)
 }
 END_TEST
 
+/*
+ * Of tasks of two kinds in turn those go first that the device is ready for, for as long
+ * as the switch took; then it is the others' turn.  It is not kept for nothing.
+ */
+START_TEST(eft_keeps_a_configuration)
+{
+	struct graph_node *first, *n, *other;
+
+	sched_device_set(s, 0, 2);
+	learn(1, 0, 10 * MS);
+	learn(2, 0, 10 * MS);
+	switching = 50 * MS;
+	configured[0] = 9;
+	first = push(1, 1);
+	other = push(1, 2);
+	push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), first);
+	configured[0] = 1;
+	n = sched_pick(s, now + 51 * MS);
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->d.kernel, 1);
+	sched_finish(s, n, 10 * MS, true);
+	ck_assert_ptr_null(sched_pick(s, now + 99 * MS));
+	ck_assert_ptr_eq(sched_pick(s, now + 100 * MS), other);
+	sched_finish(s, other, 10 * MS, true);
+	sched_finish(s, first, 10 * MS, true);
+	/* Nothing runs. */
+	configured[0] = 2;
+	n = push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now + 101 * MS), n);
+	memset(configured, 0, sizeof(configured));
+	switching = 0;
+}
+END_TEST
+
 /* 2 + 2 ms on the busy fast one against 7: waiting pays, but not if others wait as well. */
 START_TEST(eft_counts_the_backlog)
 {
@@ -597,6 +632,7 @@ int main(void)
 	tcase_add_test(c, inline_runs_are_charged);
 	tcase_add_test(c, eft_takes_the_faster);
 	tcase_add_test(c, eft_counts_the_switch);
+	tcase_add_test(c, eft_keeps_a_configuration);
 	tcase_add_test(c, eft_counts_the_wait);
 	tcase_add_test(c, eft_counts_the_backlog);
 	tcase_add_test(c, eft_tries_the_unknown);
