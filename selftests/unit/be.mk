@@ -58,6 +58,11 @@ $(B)/fuzz/config: selftests/fuzz/config_fuzz.c daemon/config.c daemon/log.c \
 		  daemon/backends/cpulist.c libarax/admin/conf.c libarax/admin/trusted.c
 $(B)/fuzz/saved: selftests/fuzz/saved_fuzz.c \
 		 $(addprefix libarax/admin/,conf.c saved.c setting.c trusted.c)
+ifeq ($(XRT_HEADERS),yes)
+BE_FUZZ += xclbin
+$(B)/fuzz/xclbin: CPPFLAGS_ALL += $(XRT_CPPFLAGS)
+$(B)/fuzz/xclbin: selftests/fuzz/xclbin_fuzz.c $(addprefix daemon/backends/xrt/,xclbin.c xml.c)
+endif
 $(addprefix $(B)/fuzz/,$(BE_FUZZ)):
 	@mkdir -p $(@D)
 	$(say) LINK $@

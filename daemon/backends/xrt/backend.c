@@ -17,7 +17,7 @@
 #include "uapi/arax.h"
 
 #define DEFAULT_LANES	16
-#define DEFAULT_SWITCH	1000000000ull	/* cards take tenths of a second to seconds */
+#define DEFAULT_SWITCH	1000000000ull	/* a guess, until one was measured */
 #define MAX_SWITCH_MS	600000
 
 struct xrt_options xrt_options;

@@ -17,6 +17,7 @@
 
 #define MAX_SECTIONS	1024
 #define MAX_ENTRIES	65536	/* of a table */
+#define MAX_UNITS	128	/* of a kernel: XRT's limit */
 
 struct section {
 	const uint8_t *data;
@@ -250,7 +251,10 @@ static int find_connections(const struct xclbin *x, const struct units *u, const
 
 		if (!is_unit_of(&ip, name))
 			continue;
-		k->units++;
+		if (++k->units > MAX_UNITS) {
+			snprintf(why, len, "kernel %s has more than %u compute units", name, MAX_UNITS);
+			return -ENOEXEC;
+		}
 		for (uint32_t a = 0; a < k->nr_args; a++)
 			if (in_memory(&k->args[a]))
 				k->banks &= connected(&s, count, i, a);
