@@ -472,6 +472,9 @@ START_TEST(configurations)
 	ck_assert_int_eq(device_alloc(dev, 64, 0, &mem), 0);
 	r = at(mem, 64);
 	ck_assert_int_eq(launch(vsub, 0, &r, 1, NULL, 0), 0);
+	ck_assert_int_eq(device_configure(dev, vmul), -EBUSY);
+	assert_logged("1 allocations are in the way");
+	ck_assert_int_eq(launch(vsub, 0, &r, 1, NULL, 0), 0);
 	device_free(dev, mem);
 	for (int i = 0; i < 4; i++) {
 		char text[32];

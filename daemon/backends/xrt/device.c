@@ -192,6 +192,12 @@ int xrt_configure(struct xrt_device *d, struct xrt_kernel *k)
 
 	if (loaded(d) == k->image)
 		return 0;
+	/* It would lie in banks that are gone. */
+	if (d->nr_allocations) {
+		xrt_log(ARAX_LOG_ERR, "%s: %u allocations are in the way of another xclbin", d->name,
+			d->nr_allocations);
+		return -EBUSY;
+	}
 	pthread_mutex_lock(&d->images_lock);
 	xrt_unload(d);
 	err = put_on_device(d, k);
