@@ -5,8 +5,7 @@
  * Tasks of one configuration pass together.  One of another waits until they have left;
  * then the device is configured for it, with nobody inside.  Those that come meanwhile
  * for the present configuration may still go before it, for as long as the switch
- * would take: so switching never takes much more than half of the time, however the
- * tasks are mixed, and nobody waits for ever.
+ * would take; so nobody waits for ever, and a stream of tasks is not stopped at each turn.
  */
 #ifndef ARAXD_DISPATCH_GATE_H
 #define ARAXD_DISPATCH_GATE_H

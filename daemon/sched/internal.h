@@ -232,8 +232,8 @@ static inline uint64_t switch_ns(struct sched *s, const struct graph_node *n, ui
 
 /*
  * Until when @device stays as it is, if a switch takes @switch_ns: while it has
- * something to do, for as long as the latest one took.  So they take half of the
- * time at most, however tasks are mixed.  0: it may be switched now.
+ * something to do, for as long as the latest one took.  So tasks of two kinds in turn go
+ * by groups, as far as a pick looks ahead.  0: it may be switched now.
  */
 static inline uint64_t stays_until(const struct sched_device *d, uint64_t switch_ns,
 				   uint64_t now_ns)

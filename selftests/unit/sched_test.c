@@ -376,6 +376,72 @@ START_TEST(eft_keeps_a_configuration)
 }
 END_TEST
 
+/*
+ * 200 tasks of 10 ms, of two kinds in turn, on one device with two lanes, in virtual time.
+ * A switch waits for what runs, and takes 50 ms.  Returns how many there were.
+ */
+static unsigned int run_mixed(bool told, uint64_t *took)
+{
+	struct graph_node *on[2] = { NULL };
+	uint64_t end[2] = { 0 }, t = now, ready = now;
+	unsigned int done = 0, switches = 0;
+	uint32_t config = 0;
+
+	make(NULL);
+	sched_device_set(s, 0, 2);
+	learn(1, 0, 10 * MS);
+	learn(2, 0, 10 * MS);
+	for (unsigned int i = 0; i < 200; i++)
+		push(1, 1 + i % 2);
+	while (done < 200) {
+		unsigned int i = !on[0] ? 0 : !on[1] ? 1 : end[0] > end[1];
+		struct graph_node *n;
+
+		configured[0] = config ? config : 9;
+		switching = told ? 50 * MS : 0;
+		n = on[i] ? NULL : sched_pick(s, t);
+		if (n) {
+			if (n->d.kernel != config) {
+				ready = (on[!i] && end[!i] > t ? end[!i] : t) + 50 * MS;
+				config = n->d.kernel;
+				switches++;
+			}
+			on[i] = n;
+			end[i] = (t > ready ? t : ready) + 10 * MS;
+			continue;
+		}
+		/* Nothing to start: the next one ends. */
+		i = !on[0] ? 1 : !on[1] ? 0 : end[0] > end[1];
+		ck_assert_ptr_nonnull(on[i]);
+		t = end[i] > t ? end[i] : t;
+		sched_finish(s, on[i], 10 * MS, true);
+		on[i] = NULL;
+		done++;
+	}
+	sched_destroy(s);
+	*took = t - now;
+	memset(configured, 0, sizeof(configured));
+	switching = 0;
+	return switches;
+}
+
+START_TEST(eft_switches_seldom)
+{
+	uint64_t told_ns, untold_ns;
+	unsigned int told, untold;
+
+	sched_destroy(s);
+	untold = run_mixed(false, &untold_ns);
+	used = 0;
+	told = run_mixed(true, &told_ns);
+	/* Each time it finds as many as it looks at, see LOOK_AHEAD. */
+	ck_assert_uint_ge(untold, 100);
+	ck_assert_uint_le(told, 200 / 8 + 1);
+	ck_assert_uint_lt(3 * told_ns, untold_ns);
+	make(NULL);
+}
+END_TEST
+
 /* 2 + 2 ms on the busy fast one against 7: waiting pays, but not if others wait as well. */
 START_TEST(eft_counts_the_backlog)
 {
@@ -633,6 +699,7 @@ int main(void)
 	tcase_add_test(c, eft_takes_the_faster);
 	tcase_add_test(c, eft_counts_the_switch);
 	tcase_add_test(c, eft_keeps_a_configuration);
+	tcase_add_test(c, eft_switches_seldom);
 	tcase_add_test(c, eft_counts_the_wait);
 	tcase_add_test(c, eft_counts_the_backlog);
 	tcase_add_test(c, eft_tries_the_unknown);
