@@ -88,7 +88,7 @@ check "arax devices lists the device, with a lane for each compute unit" listed
 
 by_kind() {
 	XCL_EMULATION_MODE=noop "$arax" run --kind xrt --kernels "$work/kernels" \
-		"$tests/xrt" alternate | grep -qx done
+		"$tests/xrt" alternate | grep -qx 'done'
 }
 check "arax run --kind xrt needs no configuration" by_kind
 
@@ -112,7 +112,7 @@ check "buffer objects are on the program's pages" in_place
 
 # Of six tasks in turn each needs the other file.
 alternate() {
-	on '' "$tests/xrt" alternate | grep -qx done
+	on '' "$tests/xrt" alternate | grep -qx 'done'
 	cat "$work/log"
 	[ "$(grep -c 'configuration [12] for kernel' "$work/log")" = 6 ] &&
 		grep -q 'us; switch 6' "$work/log"
@@ -121,7 +121,7 @@ check "files are swapped as often as need be" alternate
 
 # Twelve each: they go by groups.
 mixed() {
-	on '"zero-copy=no"' "$tests/xrt" mixed | grep -qx done
+	on '"zero-copy=no"' "$tests/xrt" mixed | grep -qx 'done'
 	cat "$work/log"
 	grep -q 'switch 2' "$work/log" && ! grep -q 'switch 24' "$work/log"
 }
@@ -142,7 +142,7 @@ truncated() {
 	on '' true || rc=1
 	mv "$work/whole" "$work/kernels/b.xclbin"
 	cat "$work/log"
-	[ $rc = 0 ] && grep -q 'b.xclbin: 1000 bytes, its header says .*: it is truncated' "$work/log"
+	[ "$rc" = 0 ] && grep -q 'b.xclbin: 1000 bytes, its header says .*: it is truncated' "$work/log"
 }
 check "a truncated file is named" truncated
 
