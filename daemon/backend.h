@@ -207,7 +207,7 @@ struct arax_backend_done {
  *		From any thread, and at once: the scheduler asks for each choice
  * @alloc_on:	like alloc, for a copy of the @bytes bytes at @host, which is mapped until
  *		free: copies between the two are at the same offset in both, and there
- *		are no others.  -EOPNOTSUPP: take alloc
+ *		are no others of either.  -EOPNOTSUPP: take alloc
  */
 struct arax_backend {
 	uint32_t struct_size;

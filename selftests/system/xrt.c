@@ -6,6 +6,7 @@
  *   alternate	kernels of two files in turn, each waited for
  *   mixed	many of both at once, each on a buffer of its own
  *   missing	a kernel that no device can run
+ *   look	a kernel that only reads
  */
 #include <arax/arax.h>
 #include <err.h>
@@ -46,13 +47,13 @@ static int holds(struct arax_buffer *b, uint32_t first)
 static void launch(const char *name, struct arax_buffer *b)
 {
 	struct arax_kernel k;
+	struct arax_range r;
 	int bad;
 
 	if (arax_kernel_find(ax, name, 0, &k))
 		errx(1, "%s: %s", name, arax_error_text());
-	bad = !strcmp(name, "store") ?
-	      arax_launch(queue, &k, arax_grid(WORDS, 1, 1), NULL, 0, ARAX_RANGES(arax_out(b)), NULL) :
-	      arax_launch(queue, &k, arax_grid(WORDS, 1, 1), NULL, 0, ARAX_RANGES(arax_inout(b)), NULL);
+	r = !strcmp(name, "store") ? arax_out(b) : !strcmp(name, "look") ? arax_in(b) : arax_inout(b);
+	bad = arax_launch(queue, &k, arax_grid(WORDS, 1, 1), ARAX_NO_ARGS, &r, 1, NULL);
 	if (bad)
 		errx(1, "%s: %s", name, arax_error_text());
 }
@@ -117,6 +118,15 @@ static void missing(void)
 	printf("%s\n", arax_error_text());
 }
 
+static void look(void)
+{
+	struct arax_buffer *b = buffer(3);
+
+	launch("look", b);
+	finish();
+	puts(holds(b, 3) ? "done" : "changed");
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc == 2 ? argv[1] : "";
@@ -131,8 +141,10 @@ int main(int argc, char **argv)
 		mixed();
 	else if (!strcmp(what, "missing"))
 		missing();
+	else if (!strcmp(what, "look"))
+		look();
 	else
-		errx(2, "usage: xrt copies|alternate|mixed|missing");
+		errx(2, "usage: xrt copies|alternate|mixed|missing|look");
 	arax_close(ax);
 	return 0;
 }

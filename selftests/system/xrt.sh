@@ -36,7 +36,8 @@ check() {
 
 mkdir "$work/kernels"
 chmod 755 "$work" "$work/kernels"
-"$tests/xclbin-make" "$work/kernels/a.xclbin" 170 'twice 2 G0U' 'store 1 G0U'
+"$tests/xclbin-make" "$work/kernels/a.xclbin" 170 'twice 1 G0U' 'store 1 G0U' \
+	'look 1 G0U'
 "$tests/xclbin-make" "$work/kernels/b.xclbin" 187 'other 2 G1U'
 kernel() {
 	echo "{ \"signature\": \"$1\", \"addressing\": \"launch\", \"implementations\":
@@ -48,6 +49,8 @@ kernel() {
 	echo ,
 	kernel 'store(out u32 x[])' a
 	echo ,
+	kernel 'look(in u32 x[])' a
+	echo ,
 	kernel 'other(inout u32 x[])' b
 	echo ,
 	kernel 'absent(inout u32 x[])' b
@@ -55,12 +58,13 @@ kernel() {
 } >"$work/kernels/test.json"
 chmod 644 "$work"/kernels/*
 
+more=
 # on OPTIONS PROGRAM...: with such a backend and no other; the log is in $work/log
 on() {
 	local options='"emulation=noop"'
 
 	[ -z "$1" ] || options="$options, $1"
-	echo "cpu { enable = false } backend \"xrt\" { options = { $options } }" >"$work/conf"
+	echo "cpu { enable = false } backend \"xrt\" { options = { $options } } $more" >"$work/conf"
 	chmod 644 "$work/conf"
 	shift
 	"$arax" run --verbose --config "$work/conf" --kernels "$work/kernels" "$@" 2>"$work/log"
@@ -126,6 +130,15 @@ mixed() {
 	grep -q 'switch 2' "$work/log" && ! grep -q 'switch 24' "$work/log"
 }
 check "tasks of two files at once all end, and none changes another's bytes" mixed
+
+# That compares by copies of its own.
+looked_at() {
+	local more='debug { check_access = true }'
+
+	on '' "$tests/xrt" look | grep -qx 'done'
+	cat "$work/log"
+}
+check "kernels can be checked for what they declare" looked_at
 
 missing() {
 	on '' "$tests/xrt" missing >"$work/said"
