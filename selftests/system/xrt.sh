@@ -116,7 +116,7 @@ check "buffer objects are on the program's pages" in_place
 
 # Of six tasks in turn each needs the other file.
 alternate() {
-	on '' "$tests/xrt" alternate | grep -qx 'done'
+	on '' "$tests/xrt" alternate | grep -qx 'done' || { cat "$work/log"; return 1; }
 	cat "$work/log"
 	[ "$(grep -c 'configuration [12] for kernel' "$work/log")" = 6 ] &&
 		grep -q 'us; switch 6' "$work/log"
@@ -125,7 +125,7 @@ check "files are swapped as often as need be" alternate
 
 # Twelve each: they go by groups.
 mixed() {
-	on '"zero-copy=no"' "$tests/xrt" mixed | grep -qx 'done'
+	on '"zero-copy=no"' "$tests/xrt" mixed | grep -qx 'done' || { cat "$work/log"; return 1; }
 	cat "$work/log"
 	grep -q 'switch 2' "$work/log" && ! grep -q 'switch 24' "$work/log"
 }
@@ -135,7 +135,7 @@ check "tasks of two files at once all end, and none changes another's bytes" mix
 looked_at() {
 	local more='debug { check_access = true }'
 
-	on '' "$tests/xrt" look | grep -qx 'done'
+	on '' "$tests/xrt" look | grep -qx 'done' || { cat "$work/log"; return 1; }
 	cat "$work/log"
 }
 check "kernels can be checked for what they declare" looked_at
