@@ -195,6 +195,19 @@ struct arax_backend_done {
  *		@deadline_ns; -ETIMEDOUT
  * @reset:	stop everything, rebuild the device's context; its memory and
  *		kernels are gone.  -EOPNOTSUPP: can't
+ * @configuration: for a device that has to be configured for what it runs: which
+ *		configuration @kernel needs, from 1 on.  0: any will do.  Kernels of one
+ *		configuration run beside each other, those of different ones never
+ * @configure:	make the device ready for @kernel.  Nothing runs, no memory is allocated
+ *		and no other call is under way for the device; runs and allocations come
+ *		only after it.  After an error the device has no configuration.  info may
+ *		say something else of lanes and units afterwards; never more lanes than
+ *		when it was first asked
+ * @switch_ns:	what configure would take for @kernel, ns; 0: the device is ready for it.
+ *		From any thread, and at once: the scheduler asks for each choice
+ * @alloc_on:	like alloc, for a copy of the @bytes bytes at @host, which is mapped until
+ *		free: copies between the two are at the same offset in both, and there
+ *		are no others of either.  -EOPNOTSUPP: take alloc
  */
 struct arax_backend {
 	uint32_t struct_size;
@@ -225,6 +238,10 @@ struct arax_backend {
 	int (*poll)(void *dev, struct arax_backend_done *done, uint32_t max, uint64_t timeout_ns);
 	int (*quiesce)(void *dev, uint64_t deadline_ns);
 	int (*reset)(void *dev);
+	uint32_t (*configuration)(void *dev, void *kernel);
+	int (*configure)(void *dev, void *kernel);
+	uint64_t (*switch_ns)(void *dev, void *kernel);
+	int (*alloc_on)(void *dev, uint64_t bytes, void *host, uint64_t *address);
 };
 
 #define ARAX_BACKEND_SIZE_MIN	offsetof(struct arax_backend, longname)

@@ -37,6 +37,13 @@ $(addprefix check-daemon-,$(DAEMON_TESTS)): check-daemon-%: $(B)/unit/daemon-% $
 CHECK_TARGETS += $(addprefix check-daemon-,$(DAEMON_TESTS))
 .PHONY: $(addprefix check-daemon-,$(DAEMON_TESTS))
 
+$(foreach v,plain asan tsan,$(call program,$(B)/unit/gate-$(v),$(v),selftests/unit/gate_test.c \
+	daemon/dispatch/gate.c,$(shell $(PKGCONF) --libs check 2>/dev/null)))
+$(addprefix check-gate-,plain asan tsan): check-gate-%: $(B)/unit/gate-%
+	scripts/tally run unit/gate-$* $<
+CHECK_TARGETS += $(addprefix check-gate-,plain asan tsan)
+.PHONY: $(addprefix check-gate-,plain asan tsan)
+
 # Clang's own instrumentation: compiled apart from the variants.
 FUZZ_CC := $(CLANG) $(CFLAGS_BASE) -O1 -fsanitize=fuzzer,address,undefined \
 	   -fno-sanitize-recover=undefined $(CPPFLAGS_ALL)

@@ -509,6 +509,16 @@ int device_alloc(struct device *dev, uint64_t bytes, uint64_t wanted, uint64_t *
 	return ops->alloc(dev->stack->dev, bytes, wanted, address);
 }
 
+int device_alloc_on(struct device *dev, uint64_t bytes, void *host, uint64_t *address)
+{
+	const struct arax_backend *ops = dev->stack->ops;
+	int err = -EOPNOTSUPP;
+
+	if (dev->info.memory && ops->alloc_on)
+		err = ops->alloc_on(dev->stack->dev, bytes, host, address);
+	return err == -EOPNOTSUPP ? device_alloc(dev, bytes, 0, address) : err;
+}
+
 void device_free(struct device *dev, uint64_t address)
 {
 	if (dev->info.memory && dev->stack->ops->free)
@@ -546,6 +556,38 @@ int device_copy_peer(struct device *dev, uint64_t to, struct device *src, uint64
 	if (!dev->info.memory || !src->info.memory || ops != src->stack->ops || !ops->copy_peer)
 		return -EOPNOTSUPP;
 	return ops->copy_peer(dev->stack->dev, to, src->stack->dev, from, bytes);
+}
+
+bool device_is_configured(const struct device *dev)
+{
+	const struct arax_backend *ops = dev->stack->ops;
+
+	return ops->configuration && ops->configure && ops->switch_ns;
+}
+
+uint32_t device_configuration(struct device *dev, void *kernel)
+{
+	return dev->stack->ops->configuration(dev->stack->dev, kernel);
+}
+
+int device_configure(struct device *dev, void *kernel)
+{
+	return dev->stack->ops->configure(dev->stack->dev, kernel);
+}
+
+uint64_t device_switch_ns(struct device *dev, void *kernel)
+{
+	return dev->stack->ops->switch_ns(dev->stack->dev, kernel);
+}
+
+void device_refresh(struct device *dev)
+{
+	struct arax_backend_info info = { .size = sizeof(info) };
+
+	if (dev->stack->ops->info(dev->stack->dev, &info))
+		return;
+	dev->info.lanes = info.lanes ? info.lanes : 1;
+	dev->info.units = info.units;
 }
 
 int device_quiesce(struct device *dev, uint64_t deadline_ns)

@@ -9,6 +9,7 @@
 #ifndef ARAX_DAEMON_BACKENDS_DEVICE_H
 #define ARAX_DAEMON_BACKENDS_DEVICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -61,6 +62,8 @@ void device_kernel_unload(struct device *dev, void *kernel);
 
 /* Memory; -EOPNOTSUPP where the device works on host pages. */
 int device_alloc(struct device *dev, uint64_t bytes, uint64_t wanted, uint64_t *address);
+/* For a copy of the host's pages at @host. */
+int device_alloc_on(struct device *dev, uint64_t bytes, void *host, uint64_t *address);
 void device_free(struct device *dev, uint64_t address);
 int device_copy_in(struct device *dev, uint32_t lane, uint64_t to, const void *from,
 		   uint64_t bytes);
@@ -70,6 +73,14 @@ int device_copy_out(struct device *dev, uint32_t lane, void *to, uint64_t from,
 /* From @src; -EOPNOTSUPP: go through the host. */
 int device_copy_peer(struct device *dev, uint64_t to, struct device *src, uint64_t from,
 		     uint64_t bytes);
+
+/* Whether it is configured for what it runs: then the three below are the backend's. */
+bool device_is_configured(const struct device *dev);
+uint32_t device_configuration(struct device *dev, void *kernel);
+int device_configure(struct device *dev, void *kernel);
+uint64_t device_switch_ns(struct device *dev, void *kernel);
+/* Asks again for lanes and units, which its configuration may change. */
+void device_refresh(struct device *dev);
 
 int device_quiesce(struct device *dev, uint64_t deadline_ns);
 int device_reset(struct device *dev);

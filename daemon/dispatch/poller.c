@@ -253,7 +253,7 @@ static void publish_devices(struct poller *p)
 		struct poller_device *pd = &p->devs[i];
 		struct arax_device a = {
 			.size = sizeof(a), .index = i, .kind = pd->dev->info.kind,
-			.flags = pd->lost ? 0 : ARAX_DEVICE_ONLINE, .lanes = pd->lanes,
+			.flags = pd->lost ? 0 : ARAX_DEVICE_ONLINE, .lanes = pd->lanes_now,
 			.units = pd->dev->info.units, .memory = pd->dev->info.memory,
 			.busy_ns = pd->busy_ns, .tasks = pd->tasks,
 		};
@@ -715,6 +715,7 @@ int poller_create(const struct config *config, const struct registry *registry,
 	if (p->memory) {
 		sp.ops.transfer_ns = remote_transfer_ns;
 		sp.ops.resident_bytes = remote_resident_bytes;
+		sp.ops.switch_ns = remote_switch_ns;
 	}
 	sp.policy = config->sched.policy;
 	p->sched = sched_create(&sp);

@@ -27,6 +27,7 @@
 #define POLLER_THREADS	8
 #define POLLER_BATCH	16	/* commits at most before they are told: the client reads while we run on */
 
+struct gate;
 struct host_thread;
 struct memory;
 struct run;
@@ -42,12 +43,15 @@ struct poller_device {
 	struct device *dev;
 	struct runner *runner;
 	struct host_thread *host;	/* copies, fills and services */
+	struct gate *gate;		/* if it is configured for what it runs, else NULL */
 	uint32_t lanes;
+	uint32_t lanes_now;		/* of them, in its present configuration */
 	uint64_t lanes_busy;		/* bits; 64 lanes at most are used */
 	struct run *runs;		/* one a lane, and behind them */
 	struct run *direct;		/* one for run_direct() */
 	uint64_t busy_ns;
 	uint64_t tasks;
+	bool configured;		/* atomic: anew, and its lanes may be others now */
 	bool changed;			/* since it was last published */
 	bool lost;			/* it said ENODEV: nothing is given to it any more */
 };
@@ -186,6 +190,8 @@ void run_refuse(struct poller *p, struct graph_node *node, int result);
 int run_why_not(struct poller *p, const struct graph_node *node);
 /* Whether any device can run it. */
 bool run_anywhere(struct poller *p, const struct graph_node *node);
+/* Of a launch; NULL: there is none of that number. */
+const struct kernel *run_kernel(const struct graph_node *node);
 bool run_can(void *arg, const struct graph_node *node, uint32_t device);
 int runs_create(struct poller *p, struct devices *devices);
 void runs_destroy(struct poller *p);

@@ -4,10 +4,17 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/dispatch/gate.h"
 #include "daemon/dispatch/run.h"
 #include "daemon/log.h"
 
-static int do_alloc(void *dev, uint64_t bytes, uint64_t *address)
+static int do_alloc(void *dev, uint64_t bytes, void *host, uint64_t *address)
+{
+	return device_alloc_on(dev, bytes, host, address);
+}
+
+/* Where declared.c looks at it, too. */
+static int do_alloc_apart(void *dev, uint64_t bytes, void *host, uint64_t *address)
 {
 	return device_alloc(dev, bytes, 0, address);
 }
@@ -50,7 +57,10 @@ static struct memory_owner owner_of(const struct run *run)
 
 int remote_create(struct poller *p, struct devices *devices)
 {
-	static const struct memory_ops ops = { do_alloc, do_free, do_copy_in, do_copy_out };
+	const struct memory_ops ops = {
+		p->config->debug.check_access ? do_alloc_apart : do_alloc, do_free, do_copy_in,
+		do_copy_out,
+	};
 	uint32_t i, n = devices_count(devices);
 	int err;
 
@@ -90,17 +100,48 @@ void remote_destroy(struct poller *p)
 	p->memory = NULL;
 }
 
+/* Nobody is between enter() and remote_settle() there. */
+static int configure(void *arg)
+{
+	struct run *run = arg;
+	struct poller_device *pd = &run->poller->devs[run->device];
+	int err;
+
+	memory_drop(run->poller->memory, run->device);
+	err = runner_configure(pd->runner, run->rt.kernel);
+	__atomic_store_n(&pd->configured, true, __ATOMIC_RELEASE);
+	return err;
+}
+
+static int pass_gate(struct run *run)
+{
+	const struct poller_device *pd = &run->poller->devs[run->device];
+	const struct kernel *k = run->rt.kernel;
+
+	if (!pd->gate)
+		return 0;
+	return gate_enter(pd->gate, runner_configuration(pd->runner, k),
+			  runner_switch_ns(pd->runner, k), configure, run);
+}
+
 /* On the lane's thread. */
 static int enter(struct runner_task *rt)
 {
 	struct run *run = (struct run *)((char *)rt - offsetof(struct run, rt));
+	const struct poller_device *pd = &run->poller->devs[run->device];
 	uint32_t i, nr = rt->launch.nr_ranges;
 	int err;
 
-	err = memory_enter(run->poller->memory, run->device, run->lane, run->remote, nr, run->seq,
-			   owner_of(run));
+	err = pass_gate(run);
 	if (err)
 		return err;
+	err = memory_enter(run->poller->memory, run->device, run->lane, run->remote, nr, run->seq,
+			   owner_of(run));
+	if (err) {
+		if (pd->gate)
+			gate_leave(pd->gate);
+		return err;
+	}
 	run->held = true;
 	for (i = 0; i < nr; i++)
 		run->ranges[i].data = (void *)(uintptr_t)run->remote[i].address;
@@ -160,11 +201,20 @@ int remote_begin(struct run *run)
 
 void remote_settle(struct run *run)
 {
+	struct poller_device *pd = &run->poller->devs[run->device];
+
 	if (!run->held)
 		return;
 	memory_settle(run->poller->memory, run->device, run->remote, run->node->d.nr_ranges,
 		      graph_last_seq(run->link->graph));
 	run->held = false;
+	if (!pd->gate)
+		return;
+	gate_leave(pd->gate);
+	if (__atomic_exchange_n(&pd->configured, false, __ATOMIC_ACQUIRE) &&
+	    run_refresh(run->poller, pd))
+		log_err("lanes of a device can't be changed", log_str("device", pd->dev->info.name),
+			log_u64("lanes", pd->dev->info.lanes));
 }
 
 void remote_host_wrote(struct link *l, const struct graph_node *node)
@@ -213,14 +263,31 @@ static void look_up(const struct graph_node *node, struct memory_range *ranges)
 	}
 }
 
+uint64_t remote_switch_ns(void *arg, const struct graph_node *node, uint32_t device)
+{
+	const struct poller *p = arg;
+	const struct poller_device *pd = &p->devs[device];
+	const struct kernel *k;
+
+	if (__builtin_expect(!pd->gate, 1) || node->d.opcode != ARAX_OP_LAUNCH)
+		return 0;
+	k = run_kernel(node);
+	return k ? runner_switch_ns(pd->runner, k) : 0;
+}
+
 uint64_t remote_transfer_ns(void *arg, const struct graph_node *node, uint32_t device)
 {
 	struct memory_range ranges[ARAX_MAX_RANGES];
 	const struct poller *p = arg;
+	uint32_t i;
 
 	if (!memory_has_device(p->memory, device))
 		return 0;
 	look_up(node, ranges);
+	/* What lies there will be gone when the device has been configured. */
+	if (remote_switch_ns(arg, node, device))
+		for (i = 0; i < node->d.nr_ranges; i++)
+			ranges[i].buffer = NULL;
 	return memory_transfer_ns(p->memory, device, ranges, node->d.nr_ranges, node->seq);
 }
 

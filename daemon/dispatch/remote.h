@@ -35,6 +35,7 @@ bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t
 
 /* As of struct sched_ops. */
 uint64_t remote_transfer_ns(void *arg, const struct graph_node *node, uint32_t device);
+uint64_t remote_switch_ns(void *arg, const struct graph_node *node, uint32_t device);
 uint64_t remote_resident_bytes(void *arg, const struct graph_node *node, uint32_t device);
 
 #endif /* ARAXD_DISPATCH_REMOTE_H */

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 
 #include "daemon/dispatch/declared.h"
+#include "daemon/dispatch/gate.h"
 #include "daemon/dispatch/host.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/remote.h"
@@ -24,7 +25,7 @@
 #define MIXED_US	1000u
 #define COMPLAIN_US	1000000u
 
-static const struct kernel *kernel_of(const struct graph_node *node)
+const struct kernel *run_kernel(const struct graph_node *node)
 {
 	const struct link *l = node->priv;
 
@@ -40,7 +41,7 @@ bool run_can(void *arg, const struct graph_node *node, uint32_t device)
 		return false;
 	if (node->d.opcode != ARAX_OP_LAUNCH)
 		return p->devs[device].host;
-	k = kernel_of(node);
+	k = run_kernel(node);
 	return k && p->runnable[k->index * p->nr_devs + device] &&
 	       (!p->devs[device].dev->info.memory || remote_fits(p, node, device));
 }
@@ -64,7 +65,7 @@ int run_why_not(struct poller *p, const struct graph_node *node)
 
 	if (node->d.opcode != ARAX_OP_LAUNCH)
 		return p->devs[0].lost ? -ENODEV : -EOPNOTSUPP;
-	k = kernel_of(node);
+	k = run_kernel(node);
 	for (i = 0; k && i < p->nr_devs; i++) {
 		if (!p->runnable[k->index * p->nr_devs + i])
 			continue;
@@ -223,7 +224,7 @@ static __attribute__((cold)) void record(struct run *run, uint64_t start_ns, uin
 	};
 
 	if (node->d.opcode == ARAX_OP_LAUNCH)
-		t.kernel = kernel_of(node)->sig.name;
+		t.kernel = run_kernel(node)->sig.name;
 	if (staged) {
 		t.enter_ns = rt->enter_ns;
 		t.leave_ns = hold_ns - rt->enter_ns - rt->wall_ns;
@@ -506,7 +507,7 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 	struct poller_device *pd = &p->devs[node->device];
 	struct link *l = node->priv;
 	bool launch = node->d.opcode == ARAX_OP_LAUNCH, worker = false;
-	const struct kernel *k = launch ? kernel_of(node) : NULL;
+	const struct kernel *k = launch ? run_kernel(node) : NULL;
 	uint32_t lane = (uint32_t)__builtin_ctzll(~pd->lanes_busy);
 	struct run *run = &pd->runs[lane];
 	int err;
@@ -589,7 +590,7 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 	if (node->d.opcode != ARAX_OP_LAUNCH || p->now < p->mixed_until ||
 	    !sched_may_skip(p->sched, node->d.tenant))
 		return false;
-	k = kernel_of(node);
+	k = run_kernel(node);
 	pd = k ? short_on(p, node, k) : NULL;
 	if (!pd)
 		return false;
@@ -617,6 +618,14 @@ static bool runs_here(const struct poller_device *pd, const struct kernel *k)
 {
 	return pd->dev->info.kind == ARAX_DEVICE_CPU && !pd->runs[0].rt.enter &&
 	       !runner_needs_worker(pd->runner, k);
+}
+
+int run_refresh(struct poller *p, struct poller_device *pd)
+{
+	device_refresh(pd->dev);
+	pd->lanes_now = pd->dev->info.lanes < pd->lanes ? pd->dev->info.lanes : pd->lanes;
+	pd->changed = true;
+	return sched_device_set(p->sched, pd->dev->index, pd->lost ? 0 : pd->lanes_now);
 }
 
 static int device_create(struct poller *p, struct poller_device *pd, struct device *dev)
@@ -664,7 +673,11 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 		p->runnable[k->index * p->nr_devs + dev->index] =
 			err ? RUNNABLE_NOT : runs_here(pd, k) ? RUNNABLE_HERE : RUNNABLE;
 	}
-	return sched_device_set(p->sched, dev->index, pd->lanes);
+	pd->lanes_now = pd->lanes;
+	if (!device_is_configured(dev))
+		return sched_device_set(p->sched, dev->index, pd->lanes);
+	err = gate_create(&pd->gate);
+	return err ? err : run_refresh(p, pd);
 }
 
 /* ------------------------------------------------------------------ */
@@ -743,9 +756,12 @@ int runs_create(struct poller *p, struct devices *devices)
 	if (!p->devs || !p->runnable)
 		return -ENOMEM;
 	for (i = 0; i < p->nr_devs; i++) {
-		if (devices_at(devices, i)->info.memory)
-			measure_link(p, devices_at(devices, i));
-		err = device_create(p, &p->devs[i], devices_at(devices, i));
+		struct device *dev = devices_at(devices, i);
+
+		/* One that is to be configured has no memory before that. */
+		if (dev->info.memory && !device_is_configured(dev))
+			measure_link(p, dev);
+		err = device_create(p, &p->devs[i], dev);
 		if (err)
 			return err;
 		host = host || p->devs[i].host;
@@ -773,9 +789,12 @@ void runs_destroy(struct poller *p)
 	if (p->memory)
 		memory_stop(p->memory);
 	for (i = 0; p->devs && i < p->nr_devs; i++) {
+		if (p->devs[i].gate)
+			gate_stop(p->devs[i].gate);
 		host_thread_destroy(p->devs[i].host);
 		if (p->devs[i].runner)
 			runner_destroy(p->devs[i].runner);
+		gate_destroy(p->devs[i].gate);
 		for (j = 0; p->devs[i].runs && j <= p->devs[i].lanes; j++) {
 			free(p->devs[i].runs[j].remote);
 			declared_release(&p->devs[i].runs[j]);

@@ -34,4 +34,7 @@ struct run {
 	bool held;			/* between memory_enter() and memory_settle() */
 };
 
+/* The device may have other lanes than before.  -EINVAL, -ENOMEM. */
+int run_refresh(struct poller *p, struct poller_device *pd);
+
 #endif /* ARAXD_DISPATCH_RUN_H */

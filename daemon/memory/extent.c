@@ -91,7 +91,8 @@ static bool evict_one(struct memory *m, struct memory_device *d)
 }
 
 /* The device may be full before its size says so: there are gaps, and others. */
-static int alloc(struct memory *m, struct memory_device *d, uint64_t bytes, uint64_t *address)
+static int alloc(struct memory *m, struct memory_device *d, uint64_t bytes, void *host,
+		 uint64_t *address)
 {
 	int err;
 
@@ -103,7 +104,7 @@ static int alloc(struct memory *m, struct memory_device *d, uint64_t bytes, uint
 		pthread_mutex_unlock(&m->lock);
 		err = -ENOMEM;
 		if (bytes <= d->stats.bytes && used <= d->stats.bytes - bytes)
-			err = d->ops.alloc(d->dev, bytes, address);
+			err = d->ops.alloc(d->dev, bytes, host, address);
 		if (err != -ENOMEM || bytes > d->stats.bytes || !evict_one(m, d))
 			return err;
 	}
@@ -134,7 +135,7 @@ static int extent_create(struct memory *m, struct memory_buffer *b, uint32_t dev
 
 	if (!e)
 		return -ENOMEM;
-	err = alloc(m, d, end - start, &e->address);
+	err = alloc(m, d, end - start, b->host + start, &e->address);
 	if (err) {
 		free(e);
 		return err;

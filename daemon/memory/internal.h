@@ -72,6 +72,7 @@ struct memory_buffer {
 /**
  * struct memory_device - a device
  * @held:	tasks between memory_enter() and memory_settle()
+ * @freeing:	extents of buffers that are gone, on their way to ops.free
  * @inflation:	worth of the last extent that had to go
  */
 struct memory_device {
@@ -81,6 +82,7 @@ struct memory_device {
 	pthread_mutex_t entering;
 	struct memory_extent *extents;
 	uint32_t held;
+	uint32_t freeing;
 	double inflation;
 	struct rate in, out;
 	struct memory_stats stats;

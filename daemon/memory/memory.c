@@ -131,18 +131,39 @@ struct memory_buffer *memory_buffer_create(struct memory *m, uint8_t *host, uint
 void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 {
 	struct memory_extent *e;
+	struct memory_device *d;
 
-	for (;;) {
-		pthread_mutex_lock(&m->lock);
-		e = b->extents;
-		if (e)
-			extent_unlink(m, e);
+	pthread_mutex_lock(&m->lock);
+	while ((e = b->extents)) {
+		d = &m->devices[e->device];
+		extent_unlink(m, e);
+		d->freeing++;
 		pthread_mutex_unlock(&m->lock);
-		if (!e)
-			break;
 		extent_free(m, e);
+		pthread_mutex_lock(&m->lock);
+		if (!--d->freeing)
+			pthread_cond_broadcast(&m->settled);
 	}
+	pthread_mutex_unlock(&m->lock);
 	free(b);
+}
+
+void memory_drop(struct memory *m, uint32_t device)
+{
+	struct memory_device *d = &m->devices[device];
+	struct memory_extent *e;
+
+	pthread_mutex_lock(&m->lock);
+	while ((e = d->extents)) {
+		extent_unlink(m, e);
+		pthread_mutex_unlock(&m->lock);
+		extent_free(m, e);
+		pthread_mutex_lock(&m->lock);
+	}
+	/* memory_buffer_gone() takes some of them at any time. */
+	while (d->freeing)
+		pthread_cond_wait(&m->settled, &m->lock);
+	pthread_mutex_unlock(&m->lock);
 }
 
 void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offset,

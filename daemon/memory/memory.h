@@ -56,9 +56,11 @@ struct memory_extent;
 
 /**
  * struct memory_ops - a device's memory; as of backend.h
+ * @alloc:	for a copy of what is at @host: all copies between the two are at the same
+ *		offset in both
  */
 struct memory_ops {
-	int (*alloc)(void *dev, uint64_t bytes, uint64_t *address);
+	int (*alloc)(void *dev, uint64_t bytes, void *host, uint64_t *address);
 	void (*free)(void *dev, uint64_t address);
 	int (*copy_in)(void *dev, uint32_t lane, uint64_t to, const void *from, uint64_t bytes);
 	int (*copy_out)(void *dev, uint32_t lane, void *to, uint64_t from, uint64_t bytes);
@@ -158,6 +160,12 @@ void memory_settle(struct memory *m, uint32_t device, struct memory_range *range
 /* A task on the host wrote these rows: every copy of them is stale. */
 void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offset,
 		       uint64_t length, uint32_t stride, uint32_t count);
+
+/*
+ * The device is about to forget what its memory holds: all of it is freed.  No task is
+ * between memory_enter() and memory_settle() there.
+ */
+void memory_drop(struct memory *m, uint32_t device);
 
 /* A task that waited for a timeline goes on: no copy made before now is trusted. */
 void memory_distrust(struct memory *m);

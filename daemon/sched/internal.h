@@ -83,6 +83,7 @@ struct sched_lane {
 /**
  * struct sched_device - a device
  * @given_ns:	device time given out so far
+ * @switched_ns: when a task was last picked that it had to be configured for
  */
 struct sched_device {
 	uint32_t lanes;
@@ -90,6 +91,7 @@ struct sched_device {
 	uint32_t lanes_size;
 	struct sched_lane *lane;
 	uint64_t given_ns;
+	uint64_t switched_ns;
 };
 
 /**
@@ -220,6 +222,25 @@ void model_free(struct sched_model *m);
 static inline bool device_idle(const struct sched_device *d)
 {
 	return d->busy < d->lanes;
+}
+
+/* What it takes to make @device ready for the task. */
+static inline uint64_t switch_ns(struct sched *s, const struct graph_node *n, uint32_t device)
+{
+	return s->ops.switch_ns ? s->ops.switch_ns(s->arg, n, device) : 0;
+}
+
+/*
+ * Until when @device stays as it is, if a switch takes @switch_ns: while it has
+ * something to do, for as long as the latest one took.  So tasks of two kinds in turn go
+ * by groups, as far as a pick looks ahead.  0: it may be switched now.
+ */
+static inline uint64_t stays_until(const struct sched_device *d, uint64_t switch_ns,
+				   uint64_t now_ns)
+{
+	uint64_t until = d->switched_ns + 2 * switch_ns;
+
+	return switch_ns && d->busy && until > now_ns ? until : 0;
 }
 
 static inline bool can_run(struct sched *s, const struct graph_node *n, uint32_t device)

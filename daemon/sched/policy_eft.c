@@ -2,7 +2,8 @@
 /*
  * policy_eft.c - the device that would finish the task earliest
  *
- * A busy device counts from when its first lane will be free.  If the best is
+ * A busy device counts from when its first lane will be free, and one that has to be
+ * configured for the task from when that is done; see stays_until().  If the best is
  * busy the task waits for it, although a slower one is idle: that one is left
  * to tasks which it serves better.  But not where others wait as well and the idle
  * one would be done before the best has done some of them: then the best has enough to
@@ -37,21 +38,26 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 	uint32_t best = SCHED_NO_DEVICE, unknown = SCHED_NO_DEVICE, idle = SCHED_NO_DEVICE;
 	uint32_t others = s->queued < BACKLOG ? s->queued : BACKLOG;
 	uint32_t least = SCHED_MIN_RUNS;
+	bool best_ready = false;
 
 	for (uint32_t i = 0; i < s->nr_devices; i++) {
 		struct sched_device *d = &s->devices[i];
 		struct sched_estimate e;
 		struct sched_forecast f;
-		uint64_t end, move = 0;
+		uint64_t end, move, stays;
+		bool ready;
 
 		if (!can_run(s, node, i))
 			continue;
+		move = switch_ns(s, node, i);
+		stays = stays_until(d, move, now_ns);
+		ready = device_idle(d) && !stays;
 		e = sched_estimate(s, kernel, i, work);
 		if (e.runs < SCHED_MIN_RUNS) {
 			f = sched_forecast(s, kernel, i, work);
 			e.ns = f.ns;
 			if (f.confidence < SCHED_CONFIDENT) {
-				if (device_idle(d) && e.runs < least) {
+				if (ready && e.runs < least) {
 					least = e.runs;
 					unknown = i;
 				}
@@ -59,15 +65,17 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 			}
 		}
 		if (s->ops.transfer_ns)
-			move = s->ops.transfer_ns(s->arg, node, i);
-		end = free_at(d, now_ns) + move + e.ns;
+			move += s->ops.transfer_ns(s->arg, node, i);
+		end = free_at(d, now_ns);
+		end = (end > stays ? end : stays) + move + e.ns;
 		if (end < best_ns) {
 			best_ns = end;
 			best_move = move;
 			run_ns = e.ns;
 			best = i;
+			best_ready = ready;
 		}
-		if (device_idle(d) && end < idle_ns) {
+		if (ready && end < idle_ns) {
 			idle_ns = end;
 			idle_move = move;
 			idle = i;
@@ -76,10 +84,10 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 	if (unknown != SCHED_NO_DEVICE)
 		return unknown;
 	/* This one is among those queued.  To move data for it would take others' time, too. */
-	if (idle != SCHED_NO_DEVICE && others > 1 && idle_move <= best_move &&
-	    !device_idle(&s->devices[best]) && idle_ns < best_ns + (others - 1) * run_ns)
+	if (idle != SCHED_NO_DEVICE && others > 1 && idle_move <= best_move && !best_ready &&
+	    idle_ns < best_ns + (others - 1) * run_ns)
 		return idle;
-	return when_idle(s, best);
+	return best_ready ? best : SCHED_NO_DEVICE;
 }
 
 const struct sched_policy sched_policy_eft = {

@@ -560,10 +560,12 @@ uint32_t sched_choose(struct sched *s, struct graph_node *node, uint64_t now_ns)
 	return device;
 }
 
-static bool idle_could_run(struct sched *s, const struct graph_node *n)
+/* Waiting for another configuration is no preference: those behind may have the right one. */
+static bool idle_could_run(struct sched *s, const struct graph_node *n, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < s->nr_devices; i++)
-		if (device_idle(&s->devices[i]) && can_run(s, n, i))
+		if (device_idle(&s->devices[i]) && can_run(s, n, i) &&
+		    !stays_until(&s->devices[i], switch_ns(s, n, i), now_ns))
 			return true;
 	return false;
 }
@@ -583,7 +585,7 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 		device = s->policy->choose(s, n, now_ns);
 		if (device != SCHED_NO_DEVICE)
 			break;
-		*waiting -= idle_could_run(s, n);
+		*waiting -= idle_could_run(s, n, now_ns);
 		task_take(f, n);
 		tried[nr++] = n;
 	}
@@ -676,6 +678,16 @@ bool sched_may_skip(struct sched *s, uint64_t tenant)
 
 /* ------------------------------------------------------------------ */
 
+/* @n was picked: what its device takes to be ready for it. */
+static uint64_t switching_for(struct sched *s, const struct graph_node *n, uint64_t now_ns)
+{
+	uint64_t ns = switch_ns(s, n, n->device);
+
+	if (ns)
+		s->devices[n->device].switched_ns = now_ns;
+	return ns;
+}
+
 struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 {
 	struct graph_node *n = NULL;
@@ -718,9 +730,11 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 		f->running++;
 		s->queued--;
 		s->running++;
-		/* The lane is kept while the data comes as well. */
+		/* The lane is kept while the data comes as well, and the device made ready. */
 		if (s->ops.transfer_ns)
 			predicted += s->ops.transfer_ns(s->arg, n, n->device);
+		if (s->ops.switch_ns)
+			predicted += switching_for(s, n, now_ns);
 		lane_take(s, n, now_ns + predicted);
 		s->stuck = false;
 		flow_changed(s, f);

@@ -70,6 +70,9 @@ struct sched_tenant {
  * @transfer_min_ns, @transfer_max_ns: like @transfer_ns, but as if each piece came from
  *		the one of the places that hold it with the fastest or slowest link
  *		(NULL: @transfer_ns)
+ * @switch_ns:	time until @device can begin with the task at all: it has to be configured
+ *		for it, and what lies on it goes meanwhile (NULL: 0).  The default policy
+ *		counts it as it counts @transfer_ns
  * @tenant:	@t->id has its first task for long: fill in the rest; false: nothing is
  *		known of it (NULL: all weights are equal until sched_tenant_set())
  */
@@ -80,6 +83,7 @@ struct sched_ops {
 	uint64_t (*resident_bytes)(void *arg, const struct graph_node *node, uint32_t device);
 	uint64_t (*transfer_min_ns)(void *arg, const struct graph_node *node, uint32_t device);
 	uint64_t (*transfer_max_ns)(void *arg, const struct graph_node *node, uint32_t device);
+	uint64_t (*switch_ns)(void *arg, const struct graph_node *node, uint32_t device);
 	bool (*tenant)(void *arg, struct sched_tenant *t);
 };
 

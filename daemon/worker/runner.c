@@ -382,6 +382,34 @@ int runner_prepare(struct runner *r, const struct kernel *k)
 	return kernel_impl(k, r->dev->info.kind) ? 0 : -ENOEXEC;
 }
 
+/* NULL: it can't be run here, or nothing has to be configured for it. */
+static void *configurable(struct runner *r, const struct kernel *k)
+{
+	return device_is_configured(r->dev) ?
+	       atomic_load_explicit(&r->handles[k->index].loaded, memory_order_acquire) : NULL;
+}
+
+uint32_t runner_configuration(struct runner *r, const struct kernel *k)
+{
+	void *loaded = configurable(r, k);
+
+	return loaded ? device_configuration(r->dev, loaded) : 0;
+}
+
+int runner_configure(struct runner *r, const struct kernel *k)
+{
+	void *loaded = configurable(r, k);
+
+	return loaded ? device_configure(r->dev, loaded) : 0;
+}
+
+uint64_t runner_switch_ns(struct runner *r, const struct kernel *k)
+{
+	void *loaded = configurable(r, k);
+
+	return loaded ? device_switch_ns(r->dev, loaded) : 0;
+}
+
 /* The next task; NULL: stop.  Lane 0 wakes now and then if there are workers. */
 static struct runner_task *next_task(struct lane *lane)
 {

@@ -124,6 +124,14 @@ void runner_destroy(struct runner *r);
  */
 int runner_prepare(struct runner *r, const struct kernel *k);
 
+/*
+ * For devices that are configured for what they run, as of backend.h; the kernel was
+ * prepared.  Elsewhere 0, and there is nothing to configure.
+ */
+uint32_t runner_configuration(struct runner *r, const struct kernel *k);
+int runner_configure(struct runner *r, const struct kernel *k);
+uint64_t runner_switch_ns(struct runner *r, const struct kernel *k);
+
 bool runner_needs_worker(const struct runner *r, const struct kernel *k);
 
 /* Run to its end on this thread; returns task->result. */

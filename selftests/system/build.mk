@@ -23,6 +23,15 @@ $(SYSTEM)/kernels/systest.json: selftests/system/kernels/systest.json
 SYSTEM_FILES := $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/first-context $(SYSTEM)/kernels/systest.so \
 		$(SYSTEM)/kernels/systest.json
 
+# Without XRT's headers there is none, and its test says so.
+ifeq ($(XRT_HEADERS),yes)
+CFLAGS_selftests/system/xclbin-make += $(XRT_CPPFLAGS)
+$(call program,$(SYSTEM)/xclbin-make,plain,selftests/system/xclbin-make.c,)
+XRT_TEST := $(SYSTEM)/xclbin-make
+endif
+$(call program,$(SYSTEM)/xrt,plain,selftests/system/xrt.c,$(SYSTEM_LIBS))
+$(SYSTEM)/xrt: $(B)/lib/libarax.so.$(VERSION)
+
 test-system: default $(SYSTEM_FILES)
 	@selftests/system/run.sh
 
@@ -43,3 +52,8 @@ test-kinds: default
 	@scripts/tally run system/kinds selftests/system/kinds.sh
 TEST_TARGETS += test-kinds
 .PHONY: test-kinds
+
+test-xrt: default $(SYSTEM)/xrt $(XRT_TEST)
+	@scripts/tally run system/xrt selftests/system/xrt.sh
+TEST_TARGETS += test-xrt
+.PHONY: test-xrt

@@ -39,6 +39,10 @@ $(call be_test,opencl_std,plain)
 CHECK_TARGETS := $(filter-out check-be_opencl_std-plain,$(CHECK_TARGETS))
 TEST_TARGETS  += check-be_opencl_std-plain
 endif
+ifeq ($(XRT_HEADERS),yes)
+CFLAGS_selftests/unit/be_xrt += $(XRT_CPPFLAGS)
+$(call be_test,xrt,plain asan tsan)
+endif
 $(call be_test,numeric,plain asan)
 # No sanitizer: what does the work is not ours, and LeakSanitizer dies of its libgomp.
 $(call be_test,blas,plain)
@@ -54,6 +58,11 @@ $(B)/fuzz/config: selftests/fuzz/config_fuzz.c daemon/config.c daemon/log.c \
 		  daemon/backends/cpulist.c libarax/admin/conf.c libarax/admin/trusted.c
 $(B)/fuzz/saved: selftests/fuzz/saved_fuzz.c \
 		 $(addprefix libarax/admin/,conf.c saved.c setting.c trusted.c)
+ifeq ($(XRT_HEADERS),yes)
+BE_FUZZ += xclbin
+$(B)/fuzz/xclbin: CPPFLAGS_ALL += $(XRT_CPPFLAGS)
+$(B)/fuzz/xclbin: selftests/fuzz/xclbin_fuzz.c $(addprefix daemon/backends/xrt/,xclbin.c xml.c)
+endif
 $(addprefix $(B)/fuzz/,$(BE_FUZZ)):
 	@mkdir -p $(@D)
 	$(say) LINK $@

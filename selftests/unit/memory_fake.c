@@ -18,7 +18,7 @@ static bool fails(int *left)
 	return false;
 }
 
-static int fake_alloc(void *dev, uint64_t bytes, uint64_t *address)
+static int fake_alloc(void *dev, uint64_t bytes, void *host, uint64_t *address)
 {
 	struct fake_device *f = dev;
 	uint64_t *p;
@@ -31,6 +31,7 @@ static int fake_alloc(void *dev, uint64_t bytes, uint64_t *address)
 	*p = bytes;
 	memset(p + 2, FAKE_GARBAGE, bytes);
 	*address = (uintptr_t)(p + 2);
+	f->host = host;
 	__atomic_add_fetch(&f->allocations, 1, __ATOMIC_RELAXED);
 	bytes = __atomic_add_fetch(&f->bytes, bytes, __ATOMIC_RELAXED);
 	if (f->largest < bytes)

@@ -21,11 +21,13 @@
  * @fail_alloc: the next so many allocations return -ENOMEM, as if memory had gaps
  * @allocations: not freed
  * @largest:	bytes allocated at once, ever
+ * @host:	what the latest allocation is for
  */
 struct fake_device {
 	int pass_in, fail_in, fail_out, fail_alloc;
 	uint64_t allocations;
 	uint64_t bytes, largest;
+	const void *host;
 };
 
 extern const struct memory_ops fake_ops;

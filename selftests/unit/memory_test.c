@@ -384,6 +384,35 @@ START_TEST(the_least_worth_has_to_go)
 }
 END_TEST
 
+/* The first is copied in again, and nothing of the other device is. */
+START_TEST(dropped_memory_is_forgotten)
+{
+	struct memory_stats s;
+
+	start(64 * KIB);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 1, 9);
+	ck_assert_ptr_eq(fake[0].host, host[0]);
+	run(0, range(1, ARAX_OUT, 0, BYTES), 'x', 2, 9);
+	run(1, range(0, ARAX_IN, 0, BYTES), 0, 3, 9);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 4, 9);
+	ck_assert_uint_eq(copied_in(0), 2 * BYTES);
+	memory_drop(m, 0);
+	ck_assert_uint_eq(fake[0].allocations, 0);
+	memory_query(m, 0, &s);
+	ck_assert_uint_eq(s.extents, 0);
+	ck_assert_uint_eq(s.used, 0);
+	ck_assert_int_eq(memory_check(m), 0);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 5, 9);
+	ck_assert_uint_eq(copied_in(0), 3 * BYTES);
+	run(1, range(0, ARAX_IN, 0, BYTES), 0, 6, 9);
+	ck_assert_uint_eq(copied_in(1), BYTES);
+	ck_assert_int_eq(host[1][0], 'x');
+	memory_drop(m, 0);
+	memory_drop(m, 0);
+	finish();
+}
+END_TEST
+
 START_TEST(memory_with_gaps_is_made_room_in)
 {
 	start(64 * KIB);
@@ -706,6 +735,7 @@ int main(void)
 	tcase_add_test(c, ranges_that_touch_share_their_bytes);
 	tcase_add_test(c, empty_ranges_have_an_address);
 	tcase_add_test(c, the_least_worth_has_to_go);
+	tcase_add_test(c, dropped_memory_is_forgotten);
 	tcase_add_test(c, memory_with_gaps_is_made_room_in);
 	tcase_add_test(c, too_much_is_ENOMEM);
 	tcase_add_test(c, a_task_waits_for_room);

@@ -3,6 +3,7 @@
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/sched/sched.h"
 
@@ -14,6 +15,8 @@ static unsigned int used;
 static uint64_t now;
 
 static uint64_t transfer[4];
+static uint32_t configured[4];	/* the kernel that a device is ready for; 0: all */
+static uint64_t switching;
 static uint32_t allowed[64];	/* by kernel: bit per device; 0: all */
 
 static bool can_run(void *arg, const struct graph_node *n, uint32_t device)
@@ -28,11 +31,18 @@ static uint64_t transfer_ns(void *arg, const struct graph_node *n, uint32_t devi
 	return transfer[device];
 }
 
+static uint64_t switch_ns(void *arg, const struct graph_node *n, uint32_t device)
+{
+	return configured[device] && configured[device] != n->d.kernel ? switching : 0;
+}
+
 static void make(const char *policy)
 {
 	s = sched_create(&(struct sched_params){
 		.policy = policy,
-		.ops = { .can_run = can_run, .transfer_ns = transfer_ns },
+		.ops = {
+			.can_run = can_run, .transfer_ns = transfer_ns, .switch_ns = switch_ns,
+		},
 	});
 	ck_assert_ptr_nonnull(s);
 }
@@ -281,6 +291,154 @@ START_TEST(eft_takes_the_faster)
 	ck_assert_ptr_nonnull(n);
 	ck_assert_uint_eq(n->device, 0);
 	transfer[1] = 0;
+}
+END_TEST
+
+/*
+ * The fast one would have to be configured first: 50 + 2 against 10.  For what it is
+ * ready for it is the fast one, and where the slow one is slower than that too.
+ */
+START_TEST(eft_counts_the_switch)
+{
+	struct graph_node *n;
+
+	sched_device_set(s, 0, 1);
+	sched_device_set(s, 1, 1);
+	for (uint32_t kernel = 1; kernel <= 3; kernel++) {
+		learn(kernel, 0, kernel == 3 ? 90 * MS : 10 * MS);
+		learn(kernel, 1, 2 * MS);
+	}
+	configured[1] = 2;
+	switching = 50 * MS;
+	push(1, 1);
+	n = sched_pick(s, now);
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->device, 0);
+	sched_finish(s, n, 10 * MS, true);
+	push(1, 2);
+	n = sched_pick(s, now);
+	ck_assert_uint_eq(n->device, 1);
+	sched_finish(s, n, 2 * MS, true);
+	push(1, 3);
+	n = sched_pick(s, now);
+	ck_assert_uint_eq(n->device, 1);
+	/* Its lane is busy until that is done: 52 ms and 2 more are worse than 10, */
+	configured[1] = 0;
+	push(1, 2);
+	n = sched_pick(s, now);
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->device, 0);
+	/* and data to be moved comes on top: 90 + 1 against 52 + 2 + 40. */
+	sched_finish(s, n, 10 * MS, true);
+	transfer[0] = MS;
+	transfer[1] = 40 * MS;
+	push(1, 3);
+	n = sched_pick(s, now);
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->device, 0);
+	memset(transfer, 0, sizeof(transfer));
+	switching = 0;
+}
+END_TEST
+
+/*
+ * Of tasks of two kinds in turn those go first that the device is ready for, for as long
+ * as the switch took; then it is the others' turn.  It is not kept for nothing.
+ */
+START_TEST(eft_keeps_a_configuration)
+{
+	struct graph_node *first, *n, *other;
+
+	sched_device_set(s, 0, 2);
+	learn(1, 0, 10 * MS);
+	learn(2, 0, 10 * MS);
+	switching = 50 * MS;
+	configured[0] = 9;
+	first = push(1, 1);
+	other = push(1, 2);
+	push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), first);
+	configured[0] = 1;
+	n = sched_pick(s, now + 51 * MS);
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->d.kernel, 1);
+	sched_finish(s, n, 10 * MS, true);
+	ck_assert_ptr_null(sched_pick(s, now + 99 * MS));
+	ck_assert_ptr_eq(sched_pick(s, now + 100 * MS), other);
+	sched_finish(s, other, 10 * MS, true);
+	sched_finish(s, first, 10 * MS, true);
+	/* Nothing runs. */
+	configured[0] = 2;
+	n = push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now + 101 * MS), n);
+	memset(configured, 0, sizeof(configured));
+	switching = 0;
+}
+END_TEST
+
+/*
+ * 200 tasks of 10 ms, of two kinds in turn, on one device with two lanes, in virtual time.
+ * A switch waits for what runs, and takes 50 ms.  Returns how many there were.
+ */
+static unsigned int run_mixed(bool told, uint64_t *took)
+{
+	struct graph_node *on[2] = { NULL };
+	uint64_t end[2] = { 0 }, t = now, ready = now;
+	unsigned int done = 0, switches = 0;
+	uint32_t config = 0;
+
+	make(NULL);
+	sched_device_set(s, 0, 2);
+	learn(1, 0, 10 * MS);
+	learn(2, 0, 10 * MS);
+	for (unsigned int i = 0; i < 200; i++)
+		push(1, 1 + i % 2);
+	while (done < 200) {
+		unsigned int i = !on[0] ? 0 : !on[1] ? 1 : end[0] > end[1];
+		struct graph_node *n;
+
+		configured[0] = config ? config : 9;
+		switching = told ? 50 * MS : 0;
+		n = on[i] ? NULL : sched_pick(s, t);
+		if (n) {
+			if (n->d.kernel != config) {
+				ready = (on[!i] && end[!i] > t ? end[!i] : t) + 50 * MS;
+				config = n->d.kernel;
+				switches++;
+			}
+			on[i] = n;
+			end[i] = (t > ready ? t : ready) + 10 * MS;
+			continue;
+		}
+		/* Nothing to start: the next one ends. */
+		i = !on[0] ? 1 : !on[1] ? 0 : end[0] > end[1];
+		ck_assert_ptr_nonnull(on[i]);
+		t = end[i] > t ? end[i] : t;
+		sched_finish(s, on[i], 10 * MS, true);
+		on[i] = NULL;
+		done++;
+	}
+	sched_destroy(s);
+	*took = t - now;
+	memset(configured, 0, sizeof(configured));
+	switching = 0;
+	return switches;
+}
+
+START_TEST(eft_switches_seldom)
+{
+	uint64_t told_ns, untold_ns;
+	unsigned int told, untold;
+
+	sched_destroy(s);
+	untold = run_mixed(false, &untold_ns);
+	used = 0;
+	told = run_mixed(true, &told_ns);
+	/* Each time it finds as many as it looks at, see LOOK_AHEAD. */
+	ck_assert_uint_ge(untold, 100);
+	ck_assert_uint_le(told, 200 / 8 + 1);
+	ck_assert_uint_lt(3 * told_ns, untold_ns);
+	make(NULL);
 }
 END_TEST
 
@@ -539,6 +697,9 @@ int main(void)
 	tcase_add_test(c, idling_saves_nothing);
 	tcase_add_test(c, inline_runs_are_charged);
 	tcase_add_test(c, eft_takes_the_faster);
+	tcase_add_test(c, eft_counts_the_switch);
+	tcase_add_test(c, eft_keeps_a_configuration);
+	tcase_add_test(c, eft_switches_seldom);
 	tcase_add_test(c, eft_counts_the_wait);
 	tcase_add_test(c, eft_counts_the_backlog);
 	tcase_add_test(c, eft_tries_the_unknown);
