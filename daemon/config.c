@@ -550,6 +550,17 @@ static bool has_backend(const struct config *c, const char *name, size_t n)
 	return false;
 }
 
+/* Those that need no section to be used. */
+static bool is_builtin(const char *name, size_t n)
+{
+	static const char *const names[] = { "opencl", "cuda", "hip" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strlen(names[i]) == n && !memcmp(names[i], name, n))
+			return true;
+	return false;
+}
+
 int config_kinds(struct config *c, const char *kinds, char *error, size_t len)
 {
 	size_t kept = 0;
@@ -566,8 +577,8 @@ int config_kinds(struct config *c, const char *kinds, char *error, size_t len)
 		size_t n = strcspn(p, ",");
 
 		if ((n != 3 || memcmp(p, "cpu", n)) && !has_backend(c, p, n)) {
-			if (n != 6 || memcmp(p, "opencl", n)) {
-				snprintf(error, len, "kind \"%.*s\": must be cpu, opencl or the name of a configured backend",
+			if (!is_builtin(p, n)) {
+				snprintf(error, len, "kind \"%.*s\": must be cpu, opencl, cuda, hip or the name of a configured backend",
 					 (int)n, p);
 				return -EINVAL;
 			}
