@@ -39,6 +39,16 @@ $(call be_test,opencl_std,plain)
 CHECK_TARGETS := $(filter-out check-be_opencl_std-plain,$(CHECK_TARGETS))
 TEST_TARGETS  += check-be_opencl_std-plain
 endif
+# On a driver in software (selftests/gpu-emulated); cuda, hip, or both.
+ifneq ($(EMULATED),)
+GPU_TEST_FLAGS := $(GPU_HAS) -DCUDA_STUBS='"$(CUDA_HOME)"'
+$(foreach v,plain asan tsan,$(eval $(B)/obj/$(v)/selftests/unit/be_gpu.o \
+	$(B)/obj/$(v)/selftests/unit/be_gpu_std.o: CPPFLAGS_ALL += $(GPU_TEST_FLAGS) -DVARIANT='"$(v)"'))
+$(call be_test,gpu,plain asan tsan)
+$(call be_test,gpu_std,plain asan)
+$(foreach t,gpu gpu_std,$(foreach v,plain asan tsan,\
+	$(eval check-be_$(t)-$(v): | $(EMULATED:%=$(B)/test/$(v)/lib%-emulated.so))))
+endif
 $(call be_test,numeric,plain asan)
 # No sanitizer: what does the work is not ours, and LeakSanitizer dies of its libgomp.
 $(call be_test,blas,plain)

@@ -105,13 +105,13 @@ static int open_library(const char *file, char *why, size_t len)
 		snprintf(why, len, "%s", dlerror());
 		return -ENOENT;
 	}
-#define STRING(name) #name
-#define X(field, type, cuda, hip) take_call(AS(STRING(cuda), STRING(hip)), (void **)&drv.field);
+	/* # and not a macro around it: to cuda.h some of these names are macros. */
+#define X(field, type, cuda, hip) take_call(AS(#cuda, #hip), (void **)&drv.field);
 	GPU_CALLS_LATER(X)
 #undef X
 #define X(field, type, cuda, hip) \
 	missing = missing ? missing : \
-		  take_call(AS(STRING(cuda), STRING(hip)), (void **)&drv.field);
+		  take_call(AS(#cuda, #hip), (void **)&drv.field);
 	GPU_CALLS(X)
 	GPU_CALLS_OWN(X)
 #undef X

@@ -96,8 +96,9 @@ static int open_driver(const char *library, char *why, size_t len)
 		snprintf(why, len, "%s: install a newer ROCm", text);
 	if (err)
 		return err;
+	/* Of the two the second says it in clearer words (5.2: "invalid device" comes first). */
 	err = drv.Init(0);
-	if (!err)
+	if (!err || err == hipErrorInvalidDevice)
 		err = drv.DeviceGetCount(&nr);
 	if (!err)
 		return 0;

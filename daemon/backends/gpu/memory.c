@@ -32,6 +32,9 @@ int gpu_find_memory(struct gpu_device *d, uint64_t address, uint64_t bytes)
 	int err = -EFAULT;
 	uint32_t i;
 
+	/* First of all: a device that could not be rebuilt has no memory either. */
+	if (__atomic_load_n(&d->broken, __ATOMIC_ACQUIRE))
+		return -ENODEV;
 	pthread_mutex_lock(&d->memory_lock);
 	i = behind(d, address);
 	a = i ? &d->allocations[i - 1] : NULL;

@@ -78,15 +78,17 @@ static int set_range(struct launch *x, uint32_t i)
 {
 	const struct param *p = &x->k->params.ranges[i];
 	const struct arax_launch_range *r = &x->l->ranges[i];
+	int err;
 
 	if (r->count != 1)
 		return refuse(x, "range", "is strided: GPU kernels take flat ones");
 	if ((uintptr_t)r->data % p->type->size)
 		return refuse(x, "range", "is not aligned to its type");
-	if (r->length && gpu_find_memory(x->dev, (uintptr_t)r->data, r->length)) {
+	err = r->length ? gpu_find_memory(x->dev, (uintptr_t)r->data, r->length) : 0;
+	if (err == -EFAULT)
 		tell(x->dev, x->k, "range", "is not in this device's memory");
-		return -EFAULT;
-	}
+	if (err)
+		return err;
 	x->address[i] = r->length ? (uintptr_t)r->data : 0;
 	x->items[i] = r->length / p->type->size;
 	x->params[2 * i] = &x->address[i];
