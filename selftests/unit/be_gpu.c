@@ -979,13 +979,13 @@ START_TEST(sizes_are_checked)
 	ck_assert_int_eq(try_load(dev, "elf", "test_add", "add(in i32 a[], i32 by)", &k),
 			 tells ? -ENOEXEC : 0);
 	if (tells)
-		assert_logged("parameter 3 has 8 bytes, must have 4");
+		assert_logged("has 5 parameters, must have 3");
 	else
 		ops->kernel_unload(dev, k);
-	ck_assert_int_eq(try_load(dev, "elf", "test_plain", "plain(out u64 o[])", &k),
-			 tells ? -ENOEXEC : 0);
+	ck_assert_int_eq(try_load(dev, "elf", "test_plain", "plain(out u64 o[], u8 a, u32 b, u16 c, f64 d)",
+				  &k), tells ? -ENOEXEC : 0);
 	if (tells)
-		assert_logged("must have 2");
+		assert_logged("parameter 4 has 8 bytes, must have 4");
 	else
 		ops->kernel_unload(dev, k);
 }

@@ -222,9 +222,13 @@ int gpu_device_reset(struct gpu_device *d)
 	pthread_rwlock_wrlock(&d->context_lock);
 	__atomic_store_n(&d->broken, 0, __ATOMIC_RELAXED);
 	v->context_use(d->place, d->context);
-	gpu_memory_drop(d);
-	for (uint32_t i = 0; i < d->nr_lanes; i++)
+	/* What was submitted may use the memory still; in a broken context nothing runs. */
+	for (uint32_t i = 0; i < d->nr_lanes; i++) {
 		__atomic_store_n(&d->lanes[i].lost, true, __ATOMIC_RELAXED);
+		if (d->lanes[i].stream)
+			v->stream_wait(d->lanes[i].stream);
+	}
+	gpu_memory_drop(d);
 	pthread_mutex_lock(&d->modules_lock);
 	for (struct gpu_module *m = d->modules; m; m = m->next) {
 		if (m->module)

@@ -188,7 +188,7 @@ int gpu_copy_peer(struct gpu_device *d, uint64_t to, struct gpu_device *src, uin
 		  uint64_t bytes);
 int gpu_host_register(struct gpu_device *d, void *host, uint64_t bytes);
 void gpu_host_unregister(struct gpu_device *d, void *host);
-/* -EFAULT: it is not inside one allocation; -ENODEV: the context is broken. */
+/* (entered) -EFAULT: it is not inside one allocation. */
 int gpu_find_memory(struct gpu_device *d, uint64_t address, uint64_t bytes);
 /* (context held alone) Whatever is allocated goes. */
 void gpu_memory_drop(struct gpu_device *d);

@@ -103,26 +103,29 @@ static int check_text(struct gpu_device *d, const struct arax_backend_kernel *de
 static int check_sizes(struct gpu_device *d, const struct arax_backend_kernel *desc,
 		       void *function, const char *want)
 {
-	uint32_t n = (uint32_t)strlen(want), i;
+	uint32_t n = (uint32_t)strlen(want), nr = 0;
 	int bytes;
 
-	for (i = 0;; i++) {
-		char w = i < n ? want[i] : POINTER;
-
-		d->driver->function_param(function, i, &bytes);
+	for (;; nr++) {
+		d->driver->function_param(function, nr, &bytes);
 		if (bytes == -EOPNOTSUPP)
 			return 0;
 		if (!bytes)
 			break;
-		if (i > n)
-			continue;	/* counting */
-		if ((uint32_t)bytes == letter_bytes(w))
+	}
+	if (nr != n && nr != n + 1)
+		return wrong_number(d, desc, nr, n);
+	for (uint32_t i = 0; i < nr; i++) {
+		uint32_t must = letter_bytes(i < n ? want[i] : POINTER);
+
+		d->driver->function_param(function, i, &bytes);
+		if ((uint32_t)bytes == must)
 			continue;
 		gpu_log(d->stack, ARAX_LOG_ERR, "%s: %s: parameter %u has %d bytes, must have %u for %s",
-			desc->file, desc->symbol, i + 1, bytes, letter_bytes(w), desc->signature);
+			desc->file, desc->symbol, i + 1, bytes, must, desc->signature);
 		return -ENOEXEC;
 	}
-	return i == n || i == n + 1 ? 0 : wrong_number(d, desc, i, n);
+	return 0;
 }
 
 static bool is_ptx(const struct gpu_module *m)

@@ -32,9 +32,6 @@ int gpu_find_memory(struct gpu_device *d, uint64_t address, uint64_t bytes)
 	int err = -EFAULT;
 	uint32_t i;
 
-	/* First of all: a device that could not be rebuilt has no memory either. */
-	if (__atomic_load_n(&d->broken, __ATOMIC_ACQUIRE))
-		return -ENODEV;
 	pthread_mutex_lock(&d->memory_lock);
 	i = behind(d, address);
 	a = i ? &d->allocations[i - 1] : NULL;
@@ -212,13 +209,12 @@ int gpu_copy_in(struct gpu_device *d, uint32_t lane, uint64_t to, const void *fr
 		uint64_t bytes)
 {
 	struct gpu_lane *l = &d->lanes[lane % d->nr_lanes];
-	int err = gpu_find_memory(d, to, bytes);
+	int err = gpu_enter(d);
 
-	if (!err)
-		err = gpu_enter(d);
 	if (err)
 		return err;
-	if (bytes)
+	err = gpu_find_memory(d, to, bytes);
+	if (!err && bytes)
 		err = finish(d, l->copies, d->driver->copy_in(to, from, bytes, l->copies));
 	gpu_leave(d);
 	return err;
@@ -227,13 +223,12 @@ int gpu_copy_in(struct gpu_device *d, uint32_t lane, uint64_t to, const void *fr
 int gpu_copy_out(struct gpu_device *d, uint32_t lane, void *to, uint64_t from, uint64_t bytes)
 {
 	struct gpu_lane *l = &d->lanes[lane % d->nr_lanes];
-	int err = gpu_find_memory(d, from, bytes);
+	int err = gpu_enter(d);
 
-	if (!err)
-		err = gpu_enter(d);
 	if (err)
 		return err;
-	if (bytes)
+	err = gpu_find_memory(d, from, bytes);
+	if (!err && bytes)
 		err = finish(d, l->copies, d->driver->copy_out(to, from, bytes, l->copies));
 	gpu_leave(d);
 	return err;
@@ -259,11 +254,7 @@ int gpu_copy_peer(struct gpu_device *d, uint64_t to, struct gpu_device *src, uin
 	void *stream;
 	int err;
 
-	err = gpu_find_memory(d, to, bytes);
-	if (!err)
-		err = gpu_find_memory(src, from, bytes);
-	if (!err)
-		err = gpu_enter(first);
+	err = gpu_enter(first);
 	if (err)
 		return err;
 	if (second != first) {
@@ -274,6 +265,10 @@ int gpu_copy_peer(struct gpu_device *d, uint64_t to, struct gpu_device *src, uin
 		if (!err)
 			join_peer(d, src);
 	}
+	if (!err)
+		err = gpu_find_memory(d, to, bytes);
+	if (!err)
+		err = gpu_find_memory(src, from, bytes);
 	stream = d->memory_stream;
 	if (!err && bytes)
 		err = finish(d, stream, d->driver->copy_peer(to, d->place, d->context, from,

@@ -186,6 +186,7 @@ static int wait_for(struct gpu_device *d, struct gpu_lane *lane)
 	return d->driver->event_wait(lane->end);
 }
 
+/* (entered: memory that is there now stays until the end) */
 static int prepare(struct launch *x, struct gpu_device *d, const struct arax_backend_run *run)
 {
 	int err;
@@ -219,16 +220,16 @@ int gpu_run(struct gpu_device *d, struct arax_backend_run *run)
 	bool alone;
 	int err;
 
-	err = prepare(&x, d, run);
-	if (err)
-		return err;
 	alone = begin_alone(d);
 	err = gpu_enter(d);
 	if (!err) {
-		err = start(&x);
-		if (!err)
-			err = look_back(d, x.lane, x.k, wait_for(d, x.lane), &device_ns);
-		ended(d);
+		err = prepare(&x, d, run);
+		if (!err) {
+			err = start(&x);
+			if (!err)
+				err = look_back(d, x.lane, x.k, wait_for(d, x.lane), &device_ns);
+			ended(d);
+		}
 		gpu_leave(d);
 	}
 	if (alone)
@@ -240,24 +241,27 @@ int gpu_run(struct gpu_device *d, struct arax_backend_run *run)
 
 int gpu_submit(struct gpu_device *d, const struct arax_backend_run *run, uint64_t cookie)
 {
+	struct gpu_lane *lane = &d->lanes[run->lane % d->nr_lanes];
 	struct launch x;
-	int err = prepare(&x, d, run);
+	int err;
 
+	pthread_mutex_lock(&lane->lock);
+	err = lane->pending ? -EAGAIN : gpu_enter(d);
 	if (err)
-		return err;
-	pthread_mutex_lock(&x.lane->lock);
-	err = x.lane->pending ? -EAGAIN : gpu_enter(d);
+		goto unlock;
+	err = prepare(&x, d, run);
 	if (!err) {
 		err = start(&x);
-		x.lane->pending = !err;
-		x.lane->lost = false;
-		x.lane->cookie = cookie;
-		x.lane->kernel = x.k;
+		lane->pending = !err;
+		lane->lost = false;
+		lane->cookie = cookie;
+		lane->kernel = x.k;
 		if (err)
 			ended(d);
-		gpu_leave(d);
 	}
-	pthread_mutex_unlock(&x.lane->lock);
+	gpu_leave(d);
+unlock:
+	pthread_mutex_unlock(&lane->lock);
 	return err;
 }
 
