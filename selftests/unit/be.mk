@@ -88,3 +88,8 @@ check-tally:
 	@scripts/tally run unit/tally selftests/unit/tally.sh
 CHECK_TARGETS += check-tally
 .PHONY: check-tally
+
+check-gpu_images: $(STD_KERNEL)
+	@scripts/tally run unit/gpu_images -- selftests/unit/gpu_images.py $(B)/lib/arax/kernels
+CHECK_TARGETS += check-gpu_images
+.PHONY: check-gpu_images

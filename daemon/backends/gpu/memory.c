@@ -65,6 +65,16 @@ static void unaccount(struct gpu_device *d, uint64_t bytes)
 	pthread_mutex_unlock(&d->memory_lock);
 }
 
+static uint64_t in_use(struct gpu_device *d)
+{
+	uint64_t bytes;
+
+	pthread_mutex_lock(&d->memory_lock);
+	bytes = d->used;
+	pthread_mutex_unlock(&d->memory_lock);
+	return bytes;
+}
+
 static int insert(struct gpu_device *d, const struct gpu_allocation *a)
 {
 	struct gpu_allocation *more;
@@ -119,7 +129,7 @@ static int take(struct gpu_device *d, uint64_t wanted, struct gpu_allocation *a)
 	if (v->error_code(err) == -ENOMEM)
 		gpu_log(d->stack, ARAX_LOG_WARNING, "%s: %" PRIu64 " bytes: %s; %" PRIu64 " of %"
 			PRIu64 " were in use by our count", d->name, a->bytes, v->error_name(err),
-			d->used - a->bytes, d->bytes);
+			in_use(d) - a->bytes, d->bytes);
 	return gpu_check(d, err, "allocation");
 }
 
