@@ -24,7 +24,7 @@ static thread_local index3 threadIdx, blockIdx, blockDim, gridDim;
 static thread_local pthread_barrier_t *barrier;
 static thread_local int trapped;
 
-/* Blocks with memory of their own run one at a time: so there is one of it. */
+/* Kernels that have it run one at a time, and so do their blocks: there is one of it. */
 #define __shared__ static
 #define __global__
 #define __device__
@@ -187,10 +187,10 @@ static void place(index3 *at, uint64_t i, const index3 &of)
 	at->z = (unsigned int)(i / of.x / of.y);
 }
 
-/* All of a block's threads at once. */
-static void run_threads(const kernel &k, const uint64_t *values, uint64_t threads)
+/* A block's threads, all of them at once, one block after the other. */
+static void run_team(const kernel &k, const uint64_t *values, uint64_t blocks, uint64_t threads)
 {
-	const index3 grid = gridDim, block = blockDim, at = blockIdx;
+	const index3 grid = gridDim, block = blockDim;
 	pthread_barrier_t all;
 	std::vector<std::thread> team;
 
@@ -199,29 +199,32 @@ static void run_threads(const kernel &k, const uint64_t *values, uint64_t thread
 		team.emplace_back([&, i] {
 			gridDim = grid;
 			blockDim = block;
-			blockIdx = at;
-			place(&threadIdx, i, block);
 			barrier = &all;
-			k.call(values);
+			place(&threadIdx, i, block);
+			for (uint64_t b = 0; b < blocks; b++) {
+				place(&blockIdx, b, grid);
+				k.call(values);
+				/* The next block's shared memory is this one's. */
+				pthread_barrier_wait(&all);
+			}
 		});
 	for (std::thread &t : team)
 		t.join();
 	pthread_barrier_destroy(&all);
 }
 
-static void run_block(const kernel &k, const uint64_t *values, uint64_t threads)
+static void run_turns(const kernel &k, const uint64_t *values, uint64_t blocks, uint64_t threads)
 {
 	pthread_barrier_t alone;
 
-	if (k.barriers && threads > 1) {
-		run_threads(k, values, threads);
-		return;
-	}
 	pthread_barrier_init(&alone, NULL, 1);
 	barrier = &alone;
-	for (uint64_t i = 0; i < threads; i++) {
-		place(&threadIdx, i, blockDim);
-		k.call(values);
+	for (uint64_t b = 0; b < blocks; b++) {
+		place(&blockIdx, b, gridDim);
+		for (uint64_t i = 0; i < threads; i++) {
+			place(&threadIdx, i, blockDim);
+			k.call(values);
+		}
 	}
 	pthread_barrier_destroy(&alone);
 }
@@ -229,21 +232,20 @@ static void run_block(const kernel &k, const uint64_t *values, uint64_t threads)
 extern "C" int emulated_invoke(int which, const uint32_t grid[3], const uint32_t block[3],
 			       const uint64_t *values)
 {
-	static std::mutex one_block;
+	static std::mutex shared;
 	const kernel &k = kernels[which];
 	uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
 	uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
+	std::unique_lock<std::mutex> lock(shared, std::defer_lock);
 
 	gridDim = index3{ grid[0], grid[1], grid[2] };
 	blockDim = index3{ block[0], block[1], block[2] };
 	trapped = 0;
-	for (uint64_t i = 0; i < blocks; i++) {
-		std::unique_lock<std::mutex> lock(one_block, std::defer_lock);
-
-		if (k.barriers)
-			lock.lock();
-		place(&blockIdx, i, gridDim);
-		run_block(k, values, threads);
-	}
+	if (k.barriers)
+		lock.lock();
+	if (k.barriers && threads > 1)
+		run_team(k, values, blocks, threads);
+	else
+		run_turns(k, values, blocks, threads);
 	return trapped;
 }

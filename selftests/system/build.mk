@@ -42,3 +42,8 @@ test-kinds: default
 	@scripts/tally run system/kinds selftests/system/kinds.sh
 TEST_TARGETS += test-kinds
 .PHONY: test-kinds
+
+test-gpu: default $(EMULATED:%=$(B)/test/plain/lib%-emulated.so)
+	@scripts/tally run system/gpu selftests/system/gpu-emulated.sh
+TEST_TARGETS += test-gpu
+.PHONY: test-gpu
