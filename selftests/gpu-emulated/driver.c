@@ -30,6 +30,17 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+/* Types by names that both have. */
+#define STREAM  	AS(CUstream, hipStream_t)
+#define EVENT   	AS(CUevent, hipEvent_t)
+#define MODULE  	AS(CUmodule, hipModule_t)
+#define FUNCTION	AS(CUfunction, hipFunction_t)
+#define POOL    	AS(CUmemoryPool, hipMemPool_t)
+#define HANDLE  	AS(CUmemGenericAllocationHandle, hipMemGenericAllocationHandle_t)
+#define PROP    	AS(CUmemAllocationProp, hipMemAllocationProp)
+#define ACCESS  	AS(CUmemAccessDesc, hipMemAccessDesc)
+#define JIT_OPTION	AS(CUjit_option, hipJitOption)
+
 #define OK		AS(CUDA_SUCCESS, hipSuccess)
 #define INVALID		AS(CUDA_ERROR_INVALID_VALUE, hipErrorInvalidValue)
 #define NO_MEMORY	AS(CUDA_ERROR_OUT_OF_MEMORY, hipErrorOutOfMemory)
@@ -70,6 +81,7 @@ struct stream {
 	struct stream *next;
 	struct context *context;
 	pthread_t thread;
+	pthread_cond_t pushed;
 	struct op *first, **last;
 	bool busy, ending;
 };
@@ -214,12 +226,8 @@ static ERROR end(int err)
 	return (ERROR)err;
 }
 
-#define BEGIN() \
-	do { \
-		int broken_ = begin(); \
-		if (broken_) \
-			return (ERROR)broken_; \
-	} while (0)
+/* In front of every call: a broken context answers with its error alone. */
+#define BEGIN()	do { int broken = begin(); if (broken) return (ERROR)broken; } while (0)
 
 /* ------------------------------------------------------------------ */
 /* Memory                                                                */
@@ -323,25 +331,25 @@ EXPORT ERROR AS(cuMemFree_v2, hipFree)(ADDRESS a)
 }
 
 EXPORT ERROR AS(cuMemAllocAsync, hipMallocAsync)(ADDRESS *a, size_t bytes,
-						 AS(CUstream, hipStream_t) s)
+						 STREAM s)
 {
 	return allocate(a, bytes);
 }
 
-EXPORT ERROR AS(cuMemFreeAsync, hipFreeAsync)(ADDRESS a, AS(CUstream, hipStream_t) s)
+EXPORT ERROR AS(cuMemFreeAsync, hipFreeAsync)(ADDRESS a, STREAM s)
 {
 	return release(a);
 }
 
 EXPORT ERROR AS(cuDeviceGetDefaultMemPool, hipDeviceGetDefaultMemPool)
-	(AS(CUmemoryPool, hipMemPool_t) *pool, int device)
+	(POOL *pool, int device)
 {
 	*pool = (void *)&gpu.devices[device];
 	return OK;
 }
 
 EXPORT ERROR AS(cuMemPoolSetAttribute, hipMemPoolSetAttribute)
-	(AS(CUmemoryPool, hipMemPool_t) pool, AS(CUmemPool_attribute, hipMemPoolAttr) what,
+	(POOL pool, AS(CUmemPool_attribute, hipMemPoolAttr) what,
 	 void *value)
 {
 	return what == AS(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, hipMemPoolAttrReleaseThreshold) ?
@@ -430,7 +438,7 @@ EXPORT ERROR AS(cuMemHostUnregister, hipHostUnregister)(void *p)
 /* Memory at addresses: one space for all devices, as the drivers have it */
 
 EXPORT ERROR AS(cuMemGetAllocationGranularity, hipMemGetAllocationGranularity)
-	(size_t *bytes, const AS(CUmemAllocationProp, hipMemAllocationProp) *prop,
+	(size_t *bytes, const PROP *prop,
 	 AS(CUmemAllocationGranularity_flags, hipMemAllocationGranularity_flags) option)
 {
 	*bytes = GRANULE;
@@ -479,8 +487,8 @@ EXPORT ERROR AS(cuMemAddressFree, hipMemAddressFree)(ADDRESS a, size_t bytes)
 
 /* A handle is the device and the size. */
 EXPORT ERROR AS(cuMemCreate, hipMemCreate)
-	(AS(CUmemGenericAllocationHandle, hipMemGenericAllocationHandle_t) *h, size_t bytes,
-	 const AS(CUmemAllocationProp, hipMemAllocationProp) *prop, unsigned long long flags)
+	(HANDLE *h, size_t bytes,
+	 const PROP *prop, unsigned long long flags)
 {
 	int device = prop->location.id, err;
 
@@ -492,14 +500,14 @@ EXPORT ERROR AS(cuMemCreate, hipMemCreate)
 		err = NO_MEMORY;
 	if (!err) {
 		gpu.used[device] += bytes;
-		*h = (AS(CUmemGenericAllocationHandle, hipMemGenericAllocationHandle_t))
+		*h = (HANDLE)
 		     ((uint64_t)device << 48 | bytes);
 	}
 	return end(err);
 }
 
 EXPORT ERROR AS(cuMemRelease, hipMemRelease)
-	(AS(CUmemGenericAllocationHandle, hipMemGenericAllocationHandle_t) h)
+	(HANDLE h)
 {
 	pthread_mutex_lock(&gpu.lock);
 	gpu.used[(uint64_t)h >> 48] -= (uint64_t)h & 0xffffffffffff;
@@ -507,14 +515,14 @@ EXPORT ERROR AS(cuMemRelease, hipMemRelease)
 }
 
 EXPORT ERROR AS(cuMemMap, hipMemMap)
-	(AS(CUdeviceptr a, void *a), size_t bytes, size_t offset,
-	 AS(CUmemGenericAllocationHandle, hipMemGenericAllocationHandle_t) h,
+	(ADDRESS a, size_t bytes, size_t offset,
+	 HANDLE h,
 	 unsigned long long flags)
 {
 	struct region *r;
 
 	BEGIN();
-	r = find_place((ADDRESS)a);
+	r = find_place(a);
 	if (!r || r->memory || r->bytes != bytes)
 		return end(INVALID);
 	r->memory = malloc(bytes);
@@ -522,12 +530,12 @@ EXPORT ERROR AS(cuMemMap, hipMemMap)
 	return end(OK);
 }
 
-EXPORT ERROR AS(cuMemUnmap, hipMemUnmap)(AS(CUdeviceptr a, void *a), size_t bytes)
+EXPORT ERROR AS(cuMemUnmap, hipMemUnmap)(ADDRESS a, size_t bytes)
 {
 	struct region *r;
 
 	pthread_mutex_lock(&gpu.lock);
-	r = find_place((ADDRESS)a);
+	r = find_place(a);
 	if (!r || !r->memory)
 		return end(INVALID);
 	free(r->memory);
@@ -536,7 +544,7 @@ EXPORT ERROR AS(cuMemUnmap, hipMemUnmap)(AS(CUdeviceptr a, void *a), size_t byte
 }
 
 EXPORT ERROR AS(cuMemSetAccess, hipMemSetAccess)
-	(AS(CUdeviceptr a, void *a), size_t bytes, const AS(CUmemAccessDesc, hipMemAccessDesc) *d,
+	(ADDRESS a, size_t bytes, const ACCESS *d,
 	 size_t count)
 {
 	return OK;
@@ -594,7 +602,7 @@ static void *stream_main(void *arg)
 		struct op *o = s->first;
 
 		if (!o) {
-			pthread_cond_wait(&gpu.changed, &gpu.lock);
+			pthread_cond_wait(&s->pushed, &gpu.lock);
 			continue;
 		}
 		s->busy = true;
@@ -620,10 +628,10 @@ static void push(struct stream *s, const struct op *what)
 	o->next = NULL;
 	*s->last = o;
 	s->last = &o->next;
-	pthread_cond_broadcast(&gpu.changed);
+	pthread_cond_signal(&s->pushed);
 }
 
-EXPORT ERROR AS(cuStreamCreate, hipStreamCreateWithFlags)(AS(CUstream, hipStream_t) *out,
+EXPORT ERROR AS(cuStreamCreate, hipStreamCreateWithFlags)(STREAM *out,
 							  unsigned int flags)
 {
 	struct stream *s;
@@ -636,6 +644,7 @@ EXPORT ERROR AS(cuStreamCreate, hipStreamCreateWithFlags)(AS(CUstream, hipStream
 	s = calloc(1, sizeof(*s));
 	s->context = current;
 	s->last = &s->first;
+	pthread_cond_init(&s->pushed, NULL);
 	s->next = current->streams;
 	current->streams = s;
 	pthread_create(&s->thread, NULL, stream_main, s);
@@ -649,24 +658,25 @@ static void stop_stream(struct stream *s)
 	struct stream **link = &s->context->streams;
 
 	s->ending = true;
-	pthread_cond_broadcast(&gpu.changed);
+	pthread_cond_signal(&s->pushed);
 	pthread_mutex_unlock(&gpu.lock);
 	pthread_join(s->thread, NULL);
 	pthread_mutex_lock(&gpu.lock);
 	while (*link != s)
 		link = &(*link)->next;
 	*link = s->next;
+	pthread_cond_destroy(&s->pushed);
 	free(s);
 }
 
-EXPORT ERROR AS(cuStreamDestroy_v2, hipStreamDestroy)(AS(CUstream, hipStream_t) s)
+EXPORT ERROR AS(cuStreamDestroy_v2, hipStreamDestroy)(STREAM s)
 {
 	BEGIN();
 	stop_stream((void *)s);
 	return end(OK);
 }
 
-EXPORT ERROR AS(cuStreamSynchronize, hipStreamSynchronize)(AS(CUstream, hipStream_t) h)
+EXPORT ERROR AS(cuStreamSynchronize, hipStreamSynchronize)(STREAM h)
 {
 	struct stream *s = (void *)h;
 
@@ -676,7 +686,7 @@ EXPORT ERROR AS(cuStreamSynchronize, hipStreamSynchronize)(AS(CUstream, hipStrea
 	return end(s->context->error);
 }
 
-EXPORT ERROR AS(cuEventCreate, hipEventCreateWithFlags)(AS(CUevent, hipEvent_t) *out,
+EXPORT ERROR AS(cuEventCreate, hipEventCreateWithFlags)(EVENT *out,
 							unsigned int flags)
 {
 	struct event *e;
@@ -701,15 +711,15 @@ static void drop_event(struct event *e)
 	free(e);
 }
 
-EXPORT ERROR AS(cuEventDestroy_v2, hipEventDestroy)(AS(CUevent, hipEvent_t) e)
+EXPORT ERROR AS(cuEventDestroy_v2, hipEventDestroy)(EVENT e)
 {
 	BEGIN();
 	drop_event((void *)e);
 	return end(OK);
 }
 
-EXPORT ERROR AS(cuEventRecord, hipEventRecord)(AS(CUevent, hipEvent_t) h,
-					       AS(CUstream, hipStream_t) s)
+EXPORT ERROR AS(cuEventRecord, hipEventRecord)(EVENT h,
+					       STREAM s)
 {
 	struct event *e = (void *)h;
 
@@ -718,7 +728,7 @@ EXPORT ERROR AS(cuEventRecord, hipEventRecord)(AS(CUevent, hipEvent_t) h,
 	return end(OK);
 }
 
-EXPORT ERROR AS(cuEventQuery, hipEventQuery)(AS(CUevent, hipEvent_t) h)
+EXPORT ERROR AS(cuEventQuery, hipEventQuery)(EVENT h)
 {
 	struct event *e = (void *)h;
 
@@ -726,7 +736,7 @@ EXPORT ERROR AS(cuEventQuery, hipEventQuery)(AS(CUevent, hipEvent_t) h)
 	return end(e->done == e->asked ? OK : NOT_READY);
 }
 
-EXPORT ERROR AS(cuEventSynchronize, hipEventSynchronize)(AS(CUevent, hipEvent_t) h)
+EXPORT ERROR AS(cuEventSynchronize, hipEventSynchronize)(EVENT h)
 {
 	struct event *e = (void *)h;
 
@@ -736,8 +746,8 @@ EXPORT ERROR AS(cuEventSynchronize, hipEventSynchronize)(AS(CUevent, hipEvent_t)
 	return end(e->context->error);
 }
 
-EXPORT ERROR AS(cuEventElapsedTime, hipEventElapsedTime)(float *ms, AS(CUevent, hipEvent_t) from,
-							 AS(CUevent, hipEvent_t) to)
+EXPORT ERROR AS(cuEventElapsedTime, hipEventElapsedTime)(float *ms, EVENT from,
+							 EVENT to)
 {
 	struct event *a = (void *)from, *b = (void *)to;
 
@@ -762,14 +772,14 @@ static ERROR copy(struct stream *s, const struct op *o)
 }
 
 EXPORT ERROR AS(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync)
-	(ADDRESS to, AS(const void *from, void *from), size_t bytes, AS(CUstream, hipStream_t) s)
+	(ADDRESS to, AS(const void, void) *from, size_t bytes, STREAM s)
 {
 	return copy((void *)s, &(struct op){ .what = COPY_IN, .to = (uint64_t)to,
 					     .from = (uintptr_t)from, .bytes = bytes });
 }
 
 EXPORT ERROR AS(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync)(void *to, ADDRESS from, size_t bytes,
-							  AS(CUstream, hipStream_t) s)
+							  STREAM s)
 {
 	return copy((void *)s, &(struct op){ .what = COPY_OUT, .to = (uintptr_t)to,
 					     .from = (uint64_t)from, .bytes = bytes });
@@ -811,8 +821,8 @@ static size_t image_bytes(const char *image)
 
 /* A function: a kernel's number, from 1. */
 EXPORT ERROR AS(cuModuleLoadDataEx, hipModuleLoadDataEx)
-	(AS(CUmodule, hipModule_t) *out, const void *image, unsigned int nr,
-	 AS(CUjit_option, hipJitOption) *options, void **values)
+	(MODULE *out, const void *image, unsigned int nr,
+	 JIT_OPTION *options, void **values)
 {
 	struct module *m;
 	int err;
@@ -850,7 +860,7 @@ static void drop_module(struct module *m)
 	free(m);
 }
 
-EXPORT ERROR AS(cuModuleUnload, hipModuleUnload)(AS(CUmodule, hipModule_t) m)
+EXPORT ERROR AS(cuModuleUnload, hipModuleUnload)(MODULE m)
 {
 	BEGIN();
 	drop_module((void *)m);
@@ -858,7 +868,7 @@ EXPORT ERROR AS(cuModuleUnload, hipModuleUnload)(AS(CUmodule, hipModule_t) m)
 }
 
 EXPORT ERROR AS(cuModuleGetFunction, hipModuleGetFunction)
-	(AS(CUfunction, hipFunction_t) *f, AS(CUmodule, hipModule_t) h, const char *name)
+	(FUNCTION *f, MODULE h, const char *name)
 {
 	struct module *m = (void *)h;
 	int k = emulated_find(name);
@@ -872,7 +882,7 @@ EXPORT ERROR AS(cuModuleGetFunction, hipModuleGetFunction)
 
 EXPORT ERROR AS(cuFuncGetAttribute, hipFuncGetAttribute)
 	(int *v, AS(CUfunction_attribute, hipFunction_attribute) what,
-	 AS(CUfunction, hipFunction_t) f)
+	 FUNCTION f)
 {
 	BEGIN();
 	*v = what == AS(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
@@ -897,9 +907,9 @@ EXPORT ERROR cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, CUfunction f, i
 #endif
 
 EXPORT ERROR AS(cuLaunchKernel, hipModuleLaunchKernel)
-	(AS(CUfunction, hipFunction_t) f, unsigned int gx, unsigned int gy, unsigned int gz,
+	(FUNCTION f, unsigned int gx, unsigned int gy, unsigned int gz,
 	 unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
-	 AS(CUstream, hipStream_t) s, void **params, void **extra)
+	 STREAM s, void **params, void **extra)
 {
 	struct op o = { .what = LAUNCH, .kernel = (int)(uintptr_t)f - 1, .grid = { gx, gy, gz },
 			.block = { bx, by, bz } };

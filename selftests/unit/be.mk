@@ -48,6 +48,10 @@ $(call be_test,gpu,plain asan tsan)
 $(call be_test,gpu_std,plain asan)
 $(foreach t,gpu gpu_std,$(foreach v,plain asan tsan,\
 	$(eval check-be_$(t)-$(v): | $(EMULATED:%=$(B)/test/$(v)/lib%-emulated.so))))
+# All of arax-std: not for the inner loop, and for bounds of arrays less often still.
+CHECK_TARGETS := $(filter-out check-be_gpu_std-%,$(CHECK_TARGETS))
+TEST_TARGETS  += check-be_gpu_std-plain
+SOAK_TARGETS  += check-be_gpu_std-asan
 endif
 $(call be_test,numeric,plain asan)
 # No sanitizer: what does the work is not ours, and LeakSanitizer dies of its libgomp.

@@ -55,7 +55,7 @@ static void *open_gpu(int which_gpu, const char *const *options)
 	const char *path = emulated_path(&gpus[which_gpu]);
 	void *library = dlopen(path, RTLD_NOW);
 
-	ck_assert_msg(library != NULL, "%s", dlerror());
+	ck_assert_msg(!!library, "%s", dlerror());
 	emu_fail = symbol(library, "emulated_fail");
 	emu_gate = symbol(library, "emulated_gate");
 	emu_waiting = symbol(library, "emulated_waiting");
@@ -99,7 +99,7 @@ static void write_image(const char *name, const char *text)
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	f = fopen(path, "w");
 	ck_assert_ptr_nonnull(f);
-	fputs(which->kind == ARAX_DEVICE_CUDA ? ptx_head : "\x7f" "ELF", f);
+	fputs(which->kind == ARAX_DEVICE_CUDA ? ptx_head : "\177ELF", f);
 	fputs(text, f);
 	if (which->kind != ARAX_DEVICE_CUDA)
 		fputc('\0', f);
@@ -199,7 +199,7 @@ START_TEST(devices_are_described)
 	ck_assert_uint_eq(info.units, 3);
 	/* A part is the driver's. */
 	ck_assert_uint_eq(info.memory, 60 * MIB);
-	ck_assert_msg(strstr(info.name, EMULATED_NAME) != NULL, "%s", info.name);
+	ck_assert_msg(!!strstr(info.name, EMULATED_NAME), "%s", info.name);
 	ck_assert_int_eq(memcmp(info.name, which->name, strlen(which->name)), 0);
 	assert_logged("memory pools: yes, memory at wanted addresses: yes");
 }
@@ -244,7 +244,7 @@ START_TEST(options_are_checked)
 		ck_assert_msg(ops->config(options[i].key, options[i].value) == options[i].err,
 			      "%s=%s", options[i].key, options[i].value);
 	ck_assert_int_eq(probe(_i, emulated_path(which), none), -ENODEV);
-	ck_assert_msg(strstr(why, "no usable device of 2: see the option devices = no such*") != NULL,
+	ck_assert_msg(!!strstr(why, "no usable device of 2: see the option devices = no such*"),
 		      "%s", why);
 }
 END_TEST
@@ -268,7 +268,7 @@ START_TEST(another_library)
 		return;
 	}
 	ck_assert_int_eq(probe(_i, path, NULL), -ENOEXEC);
-	ck_assert_msg(strstr(why, "it is too old: install a newer") != NULL, "%s", why);
+	ck_assert_msg(!!strstr(why, "it is too old: install a newer"), "%s", why);
 }
 END_TEST
 
@@ -964,7 +964,7 @@ END_TEST
 /* Of an image without text the driver tells the sizes, if it can. */
 START_TEST(sizes_are_checked)
 {
-	static const char elf[] = "\x7f" "ELF test_add test_plain\0";
+	static const char elf[] = "\177ELF test_add test_plain\0";
 	void *dev = open_gpu(_i, NULL), *k = NULL;
 	bool tells = which->kind == ARAX_DEVICE_CUDA;
 	char path[512];

@@ -20,71 +20,71 @@
  * X(field, CUDA's type in cudaTypedefs.h, CUDA's symbol, HIP's): the first column is
  * the name of a call in `drv`.  CUDA's symbols say which version of a call is meant.
  */
-#define GPU_CALLS(X) \
-	X(Init, cuInit_v2000, cuInit, hipInit) \
-	X(DriverGetVersion, cuDriverGetVersion_v2020, cuDriverGetVersion, hipDriverGetVersion) \
-	X(DeviceGetCount, cuDeviceGetCount_v2000, cuDeviceGetCount, hipGetDeviceCount) \
-	X(DeviceGetName, cuDeviceGetName_v2000, cuDeviceGetName, hipDeviceGetName) \
-	X(DeviceTotalMem, cuDeviceTotalMem_v3020, cuDeviceTotalMem_v2, hipDeviceTotalMem) \
+#define GPU_CALLS(X); \
+	X(Init, cuInit_v2000, cuInit, hipInit); \
+	X(DriverGetVersion, cuDriverGetVersion_v2020, cuDriverGetVersion, hipDriverGetVersion); \
+	X(DeviceGetCount, cuDeviceGetCount_v2000, cuDeviceGetCount, hipGetDeviceCount); \
+	X(DeviceGetName, cuDeviceGetName_v2000, cuDeviceGetName, hipDeviceGetName); \
+	X(DeviceTotalMem, cuDeviceTotalMem_v3020, cuDeviceTotalMem_v2, hipDeviceTotalMem); \
 	X(DeviceGetAttribute, cuDeviceGetAttribute_v2000, cuDeviceGetAttribute, \
-	  hipDeviceGetAttribute) \
-	X(MemGetInfo, cuMemGetInfo_v3020, cuMemGetInfo_v2, hipMemGetInfo) \
+	  hipDeviceGetAttribute); \
+	X(MemGetInfo, cuMemGetInfo_v3020, cuMemGetInfo_v2, hipMemGetInfo); \
 	X(DeviceCanAccessPeer, cuDeviceCanAccessPeer_v4000, cuDeviceCanAccessPeer, \
-	  hipDeviceCanAccessPeer) \
-	X(StreamCreate, cuStreamCreate_v2000, cuStreamCreate, hipStreamCreateWithFlags) \
-	X(StreamDestroy, cuStreamDestroy_v4000, cuStreamDestroy_v2, hipStreamDestroy) \
-	X(StreamSynchronize, cuStreamSynchronize_v2000, cuStreamSynchronize, hipStreamSynchronize) \
-	X(EventCreate, cuEventCreate_v2000, cuEventCreate, hipEventCreateWithFlags) \
-	X(EventDestroy, cuEventDestroy_v4000, cuEventDestroy_v2, hipEventDestroy) \
-	X(EventRecord, cuEventRecord_v2000, cuEventRecord, hipEventRecord) \
-	X(EventQuery, cuEventQuery_v2000, cuEventQuery, hipEventQuery) \
-	X(EventSynchronize, cuEventSynchronize_v2000, cuEventSynchronize, hipEventSynchronize) \
-	X(EventElapsedTime, cuEventElapsedTime_v2000, cuEventElapsedTime, hipEventElapsedTime) \
-	X(MemAlloc, cuMemAlloc_v3020, cuMemAlloc_v2, hipMalloc) \
-	X(MemFree, cuMemFree_v3020, cuMemFree_v2, hipFree) \
-	X(MemHostAlloc, cuMemHostAlloc_v2020, cuMemHostAlloc, hipHostMalloc) \
-	X(MemFreeHost, cuMemFreeHost_v2000, cuMemFreeHost, hipHostFree) \
+	  hipDeviceCanAccessPeer); \
+	X(StreamCreate, cuStreamCreate_v2000, cuStreamCreate, hipStreamCreateWithFlags); \
+	X(StreamDestroy, cuStreamDestroy_v4000, cuStreamDestroy_v2, hipStreamDestroy); \
+	X(StreamSynchronize, cuStreamSynchronize_v2000, cuStreamSynchronize, hipStreamSynchronize); \
+	X(EventCreate, cuEventCreate_v2000, cuEventCreate, hipEventCreateWithFlags); \
+	X(EventDestroy, cuEventDestroy_v4000, cuEventDestroy_v2, hipEventDestroy); \
+	X(EventRecord, cuEventRecord_v2000, cuEventRecord, hipEventRecord); \
+	X(EventQuery, cuEventQuery_v2000, cuEventQuery, hipEventQuery); \
+	X(EventSynchronize, cuEventSynchronize_v2000, cuEventSynchronize, hipEventSynchronize); \
+	X(EventElapsedTime, cuEventElapsedTime_v2000, cuEventElapsedTime, hipEventElapsedTime); \
+	X(MemAlloc, cuMemAlloc_v3020, cuMemAlloc_v2, hipMalloc); \
+	X(MemFree, cuMemFree_v3020, cuMemFree_v2, hipFree); \
+	X(MemHostAlloc, cuMemHostAlloc_v2020, cuMemHostAlloc, hipHostMalloc); \
+	X(MemFreeHost, cuMemFreeHost_v2000, cuMemFreeHost, hipHostFree); \
 	X(MemHostGetDevicePointer, cuMemHostGetDevicePointer_v3020, cuMemHostGetDevicePointer_v2, \
-	  hipHostGetDevicePointer) \
-	X(MemHostRegister, cuMemHostRegister_v6050, cuMemHostRegister_v2, hipHostRegister) \
-	X(MemHostUnregister, cuMemHostUnregister_v4000, cuMemHostUnregister, hipHostUnregister) \
-	X(MemcpyHtoDAsync, cuMemcpyHtoDAsync_v3020, cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync) \
-	X(MemcpyDtoHAsync, cuMemcpyDtoHAsync_v3020, cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync) \
-	X(MemcpyPeerAsync, cuMemcpyPeerAsync_v4000, cuMemcpyPeerAsync, hipMemcpyPeerAsync) \
-	X(ModuleLoadDataEx, cuModuleLoadDataEx_v2010, cuModuleLoadDataEx, hipModuleLoadDataEx) \
-	X(ModuleUnload, cuModuleUnload_v2000, cuModuleUnload, hipModuleUnload) \
-	X(ModuleGetFunction, cuModuleGetFunction_v2000, cuModuleGetFunction, hipModuleGetFunction) \
-	X(FuncGetAttribute, cuFuncGetAttribute_v2020, cuFuncGetAttribute, hipFuncGetAttribute) \
+	  hipHostGetDevicePointer); \
+	X(MemHostRegister, cuMemHostRegister_v6050, cuMemHostRegister_v2, hipHostRegister); \
+	X(MemHostUnregister, cuMemHostUnregister_v4000, cuMemHostUnregister, hipHostUnregister); \
+	X(MemcpyHtoDAsync, cuMemcpyHtoDAsync_v3020, cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync); \
+	X(MemcpyDtoHAsync, cuMemcpyDtoHAsync_v3020, cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync); \
+	X(MemcpyPeerAsync, cuMemcpyPeerAsync_v4000, cuMemcpyPeerAsync, hipMemcpyPeerAsync); \
+	X(ModuleLoadDataEx, cuModuleLoadDataEx_v2010, cuModuleLoadDataEx, hipModuleLoadDataEx); \
+	X(ModuleUnload, cuModuleUnload_v2000, cuModuleUnload, hipModuleUnload); \
+	X(ModuleGetFunction, cuModuleGetFunction_v2000, cuModuleGetFunction, hipModuleGetFunction); \
+	X(FuncGetAttribute, cuFuncGetAttribute_v2020, cuFuncGetAttribute, hipFuncGetAttribute); \
 	X(LaunchKernel, cuLaunchKernel_v4000, cuLaunchKernel, hipModuleLaunchKernel)
 
 /* NULL where the library is older. */
-#define GPU_CALLS_LATER(X) \
+#define GPU_CALLS_LATER(X); \
 	X(Occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor_v6050, \
 	  cuOccupancyMaxActiveBlocksPerMultiprocessor, \
-	  hipModuleOccupancyMaxActiveBlocksPerMultiprocessor) \
-	X(MemAllocAsync, cuMemAllocAsync_v11020, cuMemAllocAsync, hipMallocAsync) \
-	X(MemFreeAsync, cuMemFreeAsync_v11020, cuMemFreeAsync, hipFreeAsync) \
+	  hipModuleOccupancyMaxActiveBlocksPerMultiprocessor); \
+	X(MemAllocAsync, cuMemAllocAsync_v11020, cuMemAllocAsync, hipMallocAsync); \
+	X(MemFreeAsync, cuMemFreeAsync_v11020, cuMemFreeAsync, hipFreeAsync); \
 	X(DeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool_v11020, cuDeviceGetDefaultMemPool, \
-	  hipDeviceGetDefaultMemPool) \
+	  hipDeviceGetDefaultMemPool); \
 	X(MemPoolSetAttribute, cuMemPoolSetAttribute_v11020, cuMemPoolSetAttribute, \
-	  hipMemPoolSetAttribute) \
+	  hipMemPoolSetAttribute); \
 	X(MemGetAllocationGranularity, cuMemGetAllocationGranularity_v10020, \
-	  cuMemGetAllocationGranularity, hipMemGetAllocationGranularity) \
+	  cuMemGetAllocationGranularity, hipMemGetAllocationGranularity); \
 	X(MemAddressReserve, cuMemAddressReserve_v10020, cuMemAddressReserve, \
-	  hipMemAddressReserve) \
-	X(MemAddressFree, cuMemAddressFree_v10020, cuMemAddressFree, hipMemAddressFree) \
-	X(MemCreate, cuMemCreate_v10020, cuMemCreate, hipMemCreate) \
-	X(MemRelease, cuMemRelease_v10020, cuMemRelease, hipMemRelease) \
-	X(MemMap, cuMemMap_v10020, cuMemMap, hipMemMap) \
-	X(MemUnmap, cuMemUnmap_v10020, cuMemUnmap, hipMemUnmap) \
+	  hipMemAddressReserve); \
+	X(MemAddressFree, cuMemAddressFree_v10020, cuMemAddressFree, hipMemAddressFree); \
+	X(MemCreate, cuMemCreate_v10020, cuMemCreate, hipMemCreate); \
+	X(MemRelease, cuMemRelease_v10020, cuMemRelease, hipMemRelease); \
+	X(MemMap, cuMemMap_v10020, cuMemMap, hipMemMap); \
+	X(MemUnmap, cuMemUnmap_v10020, cuMemUnmap, hipMemUnmap); \
 	X(MemSetAccess, cuMemSetAccess_v10020, cuMemSetAccess, hipMemSetAccess)
 
 static struct {
 	void *library;
-#define X(field, type, cuda, hip) CALL_TYPE(type, hip) field;
-	GPU_CALLS(X)
-	GPU_CALLS_LATER(X)
-	GPU_CALLS_OWN(X)
+#define X(field, type, cuda, hip) CALL_TYPE(type, hip) field
+	GPU_CALLS(X);
+	GPU_CALLS_LATER(X);
+	GPU_CALLS_OWN(X);
 #undef X
 } drv;
 
@@ -106,14 +106,14 @@ static int open_library(const char *file, char *why, size_t len)
 		return -ENOENT;
 	}
 	/* # and not a macro around it: to cuda.h some of these names are macros. */
-#define X(field, type, cuda, hip) take_call(AS(#cuda, #hip), (void **)&drv.field);
-	GPU_CALLS_LATER(X)
+#define X(field, type, cuda, hip) take_call(AS(#cuda, #hip), (void **)&drv.field)
+	GPU_CALLS_LATER(X);
 #undef X
 #define X(field, type, cuda, hip) \
 	missing = missing ? missing : \
-		  take_call(AS(#cuda, #hip), (void **)&drv.field);
-	GPU_CALLS(X)
-	GPU_CALLS_OWN(X)
+		  take_call(AS(#cuda, #hip), (void **)&drv.field)
+	GPU_CALLS(X);
+	GPU_CALLS_OWN(X);
 #undef X
 	if (!missing)
 		return 0;
@@ -333,13 +333,15 @@ static bool drv_has_places(void)
 
 static AS(CUmemAllocationProp, hipMemAllocationProp) drv_prop(int index)
 {
-	return (AS(CUmemAllocationProp, hipMemAllocationProp)){
+	const AS(CUmemAllocationProp, hipMemAllocationProp) prop = {
 		.type = AS(CU_MEM_ALLOCATION_TYPE_PINNED, hipMemAllocationTypePinned),
 		.location = {
 			.type = AS(CU_MEM_LOCATION_TYPE_DEVICE, hipMemLocationTypeDevice),
 			.id = index,
 		},
 	};
+
+	return prop;
 }
 
 static int drv_map_granule(int index, uint64_t *bytes)

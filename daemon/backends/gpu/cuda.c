@@ -18,12 +18,12 @@
 #define ADDRESS			CUdeviceptr
 #define HANDLE(index)		device_handle(index)
 static int device_handle(int index);
-#define GPU_CALLS_OWN(X) \
-	X(GetErrorName, cuGetErrorName_v6000, cuGetErrorName, -) \
-	X(DeviceGet, cuDeviceGet_v2000, cuDeviceGet, -) \
-	X(CtxCreate, cuCtxCreate_v3020, cuCtxCreate_v2, -) \
-	X(CtxDestroy, cuCtxDestroy_v4000, cuCtxDestroy_v2, -) \
-	X(CtxSetCurrent, cuCtxSetCurrent_v4000, cuCtxSetCurrent, -) \
+#define GPU_CALLS_OWN(X); \
+	X(GetErrorName, cuGetErrorName_v6000, cuGetErrorName, -); \
+	X(DeviceGet, cuDeviceGet_v2000, cuDeviceGet, -); \
+	X(CtxCreate, cuCtxCreate_v3020, cuCtxCreate_v2, -); \
+	X(CtxDestroy, cuCtxDestroy_v4000, cuCtxDestroy_v2, -); \
+	X(CtxSetCurrent, cuCtxSetCurrent_v4000, cuCtxSetCurrent, -); \
 	X(CtxEnablePeerAccess, cuCtxEnablePeerAccess_v4000, cuCtxEnablePeerAccess, -)
 
 #include "daemon/backends/gpu/calls.h"

@@ -20,11 +20,11 @@
 #define CALL_TYPE(type, hip)	__typeof__(hip) *
 #define ADDRESS			hipDeviceptr_t
 #define HANDLE(index)		(index)
-#define GPU_CALLS_OWN(X) \
-	X(GetErrorName, -, -, hipGetErrorName) \
-	X(SetDevice, -, -, hipSetDevice) \
-	X(DeviceReset, -, -, hipDeviceReset) \
-	X(GetLastError, -, -, hipGetLastError) \
+#define GPU_CALLS_OWN(X); \
+	X(GetErrorName, -, -, hipGetErrorName); \
+	X(SetDevice, -, -, hipSetDevice); \
+	X(DeviceReset, -, -, hipDeviceReset); \
+	X(GetLastError, -, -, hipGetLastError); \
 	X(DeviceEnablePeerAccess, -, -, hipDeviceEnablePeerAccess)
 
 #include "daemon/backends/gpu/calls.h"
