@@ -31,14 +31,14 @@
 #define EXPORT __attribute__((visibility("default")))
 
 /* Types by names that both have. */
-#define STREAM  	AS(CUstream, hipStream_t)
-#define EVENT   	AS(CUevent, hipEvent_t)
-#define MODULE  	AS(CUmodule, hipModule_t)
+#define STREAM	AS(CUstream, hipStream_t)
+#define EVENT	AS(CUevent, hipEvent_t)
+#define MODULE	AS(CUmodule, hipModule_t)
 #define FUNCTION	AS(CUfunction, hipFunction_t)
-#define POOL    	AS(CUmemoryPool, hipMemPool_t)
-#define HANDLE  	AS(CUmemGenericAllocationHandle, hipMemGenericAllocationHandle_t)
-#define PROP    	AS(CUmemAllocationProp, hipMemAllocationProp)
-#define ACCESS  	AS(CUmemAccessDesc, hipMemAccessDesc)
+#define POOL	AS(CUmemoryPool, hipMemPool_t)
+#define HANDLE	AS(CUmemGenericAllocationHandle, hipMemGenericAllocationHandle_t)
+#define PROP	AS(CUmemAllocationProp, hipMemAllocationProp)
+#define ACCESS	AS(CUmemAccessDesc, hipMemAccessDesc)
 #define JIT_OPTION	AS(CUjit_option, hipJitOption)
 
 #define OK		AS(CUDA_SUCCESS, hipSuccess)
