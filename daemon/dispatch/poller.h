@@ -29,6 +29,7 @@
 
 struct host_thread;
 struct memory;
+struct recovery;
 struct run;
 struct trace;
 
@@ -50,6 +51,10 @@ struct poller_device {
 	uint64_t tasks;
 	bool changed;			/* since it was last published */
 	bool lost;			/* it said ENODEV: nothing is given to it any more */
+	/* Lost, and being rebuilt: see recover.h. */
+	struct recovery *recovery;
+	uint64_t tasks_at_loss;
+	uint32_t hasty;
 };
 
 struct poller {
@@ -186,6 +191,8 @@ void run_refuse(struct poller *p, struct graph_node *node, int result);
 int run_why_not(struct poller *p, const struct graph_node *node);
 /* Whether any device can run it. */
 bool run_anywhere(struct poller *p, const struct graph_node *node);
+/* Ends what waits for a device and will find none any more. */
+void run_refuse_stranded(struct poller *p);
 bool run_can(void *arg, const struct graph_node *node, uint32_t device);
 int runs_create(struct poller *p, struct devices *devices);
 void runs_destroy(struct poller *p);

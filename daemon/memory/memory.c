@@ -111,6 +111,23 @@ void memory_set_rates(struct memory *m, uint32_t device, double in_latency_ns,
 	pthread_mutex_unlock(&m->lock);
 }
 
+void memory_device_drop(struct memory *m, uint32_t device)
+{
+	struct memory_device *d = &m->devices[device];
+	struct memory_extent *e;
+
+	do {
+		pthread_mutex_lock(&m->lock);
+		for (e = d->extents; e && e->pins; e = e->next)
+			;
+		if (e)
+			extent_unlink(m, e);
+		pthread_mutex_unlock(&m->lock);
+		if (e)
+			extent_free(m, e);
+	} while (e);
+}
+
 bool memory_has_device(const struct memory *m, uint32_t device)
 {
 	return m && device < m->nr_devices && m->devices[device].present;
@@ -131,6 +148,7 @@ struct memory_buffer *memory_buffer_create(struct memory *m, uint8_t *host, uint
 void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 {
 	struct memory_extent *e;
+	uint32_t i;
 
 	for (;;) {
 		pthread_mutex_lock(&m->lock);
@@ -142,6 +160,9 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 			break;
 		extent_free(m, e);
 	}
+	for (i = 0; b->registered; i++, b->registered >>= 1)
+		if (b->registered & 1)
+			m->devices[i].ops.host_unregister(m->devices[i].dev, b->host);
 	free(b);
 }
 

@@ -62,6 +62,9 @@ struct memory_ops {
 	void (*free)(void *dev, uint64_t address);
 	int (*copy_in)(void *dev, uint32_t lane, uint64_t to, const void *from, uint64_t bytes);
 	int (*copy_out)(void *dev, uint32_t lane, void *to, uint64_t from, uint64_t bytes);
+	/* May be NULL: prepare a buffer's host memory for copies, once.  Failing does no harm. */
+	int (*host_register)(void *dev, void *host, uint64_t bytes);
+	void (*host_unregister)(void *dev, void *host);
 };
 
 /**
@@ -113,6 +116,9 @@ void memory_destroy(struct memory *m);
 int memory_add_device(struct memory *m, uint32_t device, const struct memory_ops *ops, void *dev,
 		      uint64_t bytes);
 bool memory_has_device(const struct memory *m, uint32_t device);
+
+/* No task holds anything on @device: all copies there are dropped. */
+void memory_device_drop(struct memory *m, uint32_t device);
 
 /* What copies to a device and back take, as measured; the copies to come correct it. */
 void memory_set_rates(struct memory *m, uint32_t device, double in_latency_ns,

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -119,6 +120,7 @@ static struct {
 	struct context devices[MAX_DEVICES];	/* HIP's contexts */
 	struct { int after, err; } fail[EMULATED_NR];
 	int open, waiting, registered;
+	int fault_after, fault, faults;
 	void *hosts[64];
 } gpu = {
 	.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER,
@@ -583,6 +585,10 @@ static void run_op(struct stream *s, struct op *o)
 		pthread_mutex_unlock(&gpu.lock);
 		err = emulated_invoke(o->kernel, o->grid, o->block, o->values);
 		pthread_mutex_lock(&gpu.lock);
+		if (gpu.faults && --gpu.fault_after <= 0) {
+			err = gpu.fault;
+			gpu.faults--;
+		}
 		break;
 	case RECORD:
 		o->event->done = o->turn;
@@ -932,10 +938,13 @@ EXPORT ERROR AS(cuLaunchKernel, hipModuleLaunchKernel)
 static void start(void)
 {
 	const char *nr = getenv("EMULATED_DEVICES"), *bytes = getenv("EMULATED_MEMORY");
+	const char *fault = getenv("EMULATED_FAULT");
 
 	gpu.nr = nr ? atoi(nr) : 2;
 	gpu.bytes = bytes ? strtoull(bytes, NULL, 0) : 64 << 20;
 	gpu.old = getenv("EMULATED_OLD");
+	if (fault && sscanf(fault, "%d:%d:%d", &gpu.fault_after, &gpu.fault, &gpu.faults) != 3)
+		abort();
 	for (int i = 0; i < MAX_DEVICES; i++)
 		gpu.devices[i].device = i;
 	gpu.started = true;

@@ -15,6 +15,7 @@
  *	EMULATED_DEVICES=n	default 2
  *	EMULATED_MEMORY=bytes	of each, default 64 MiB
  *	EMULATED_OLD=1		no pools, no memory at addresses
+ *	EMULATED_FAULT=n:e:m	from the nth on, m launches break their context by error e
  */
 #ifndef ARAX_SELFTESTS_GPU_EMULATED_H
 #define ARAX_SELFTESTS_GPU_EMULATED_H

@@ -58,6 +58,35 @@ pipeline() {
 	python3 selftests/system/same-picture.py "$work/cpu.png" "$work/$1.png" 1
 }
 
+# An uncorrectable error of memory, which is no task's fault, on the only device.
+rebuilt() {
+	has_kernels "${1%-emulated}" || return 0
+	EMULATED_DEVICES=1 EMULATED_FAULT=3:214:1 pipeline "$1"
+	EMULATED_DEVICES=1 EMULATED_FAULT=1:214:1 "$arax" run --verbose --config "$work/$1.conf" \
+		--kernels build/lib/arax/kernels "$examples/quickstart" >"$work/log" 2>&1
+	cat "$work/log"
+	grep -q 'sum\[999999\] = 2999997' "$work/log" && grep -q 'device is back' "$work/log"
+}
+
+# One that fails whatever is done is given up, and its tasks end.
+given_up() {
+	has_kernels "${1%-emulated}" || return 0
+	! EMULATED_DEVICES=1 EMULATED_FAULT=1:214:1000 "$arax" run --verbose \
+		--config "$work/$1.conf" --kernels build/lib/arax/kernels "$examples/quickstart" \
+		>"$work/log" 2>&1 || return 1
+	cat "$work/log"
+	[ "$(grep -c 'device is back' "$work/log")" = 3 ] && grep -q 'device is given up' "$work/log"
+}
+
+# A bad access: EFAULT to whose kernel it was, and the next program finds a whole device.
+faults() {
+	has_kernels "${1%-emulated}" || return 0
+	EMULATED_DEVICES=1 EMULATED_FAULT=1:700:1 on "$1" sh -c \
+		'! "$0" 2>"$1" && "$0" && cat "$1"' "$examples/quickstart" "$work/err" >"$work/log" 2>&1
+	cat "$work/log"
+	grep -q 'sum\[999999\] = 2999997' "$work/log" && grep -qi 'bad address\|EFAULT' "$work/log"
+}
+
 has_kernels() {
 	grep -q "\"kind\": \"$1\"" build/lib/arax/kernels/arax-std.json
 }
@@ -80,6 +109,9 @@ for kind in cuda hip; do
 		echo "cpu { enable = false } backend \"$kind\" { options = { \"library=$driver\" } }" \
 			>"$work/$kind-emulated.conf"
 		try "$kind-emulated" "$kind"
+		check "$kind-emulated: a device that fails is rebuilt, and nobody notices" rebuilt "$kind-emulated"
+		check "$kind-emulated: one that always fails is given up" given_up "$kind-emulated"
+		check "$kind-emulated: a kernel that faults fails its task alone" faults "$kind-emulated"
 	else
 		skip "$kind-emulated" "built without the headers of $kind"
 	fi

@@ -238,6 +238,8 @@ int gpu_device_reset(struct gpu_device *d)
 	close_context(d);
 	err = gpu_check(d, open_context(d), "new context");
 	if (!err)
+		gpu_hosts_again(d);
+	if (!err)
 		err = reload(d);
 	pthread_mutex_unlock(&d->modules_lock);
 	if (err) {

@@ -367,3 +367,14 @@ void gpu_host_unregister(struct gpu_device *d, void *host)
 	if (!err)
 		gpu_leave(d);
 }
+
+/* Another device's context may have it still: that is as good. */
+void gpu_hosts_again(struct gpu_device *d)
+{
+	struct gpu_stack *s = d->stack;
+
+	pthread_mutex_lock(&s->hosts_lock);
+	for (struct gpu_host *h = s->hosts; h; h = h->next)
+		d->driver->host_register(h->host, h->bytes);
+	pthread_mutex_unlock(&s->hosts_lock);
+}
