@@ -29,6 +29,7 @@ endif
 PREFIX   ?= /usr/local
 DESTDIR  ?=
 CC       := gcc
+CXX      := g++
 CLANG    ?= clang
 PKGCONF  ?= pkg-config
 

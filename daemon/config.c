@@ -553,7 +553,7 @@ static bool has_backend(const struct config *c, const char *name, size_t n)
 /* Backends that need no section: the names of kinds. */
 static bool is_builtin(const char *name, size_t n)
 {
-	static const char *const names[] = { "opencl", "xrt" };
+	static const char *const names[] = { "opencl", "cuda", "hip", "xrt" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strlen(names[i]) == n && !memcmp(names[i], name, n))
@@ -578,7 +578,7 @@ int config_kinds(struct config *c, const char *kinds, char *error, size_t len)
 
 		if ((n != 3 || memcmp(p, "cpu", n)) && !has_backend(c, p, n)) {
 			if (!is_builtin(p, n)) {
-				snprintf(error, len, "kind \"%.*s\": must be cpu, opencl, xrt or the name of a configured backend",
+				snprintf(error, len, "kind \"%.*s\": must be cpu, opencl, cuda, hip, xrt or the name of a configured backend",
 					 (int)n, p);
 				return -EINVAL;
 			}

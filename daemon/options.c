@@ -21,7 +21,7 @@ static const char usage[] =
 	"                     $XDG_RUNTIME_DIR/arax/arax.sock)\n"
 	"  --kernels DIR      folder of kernel libraries, instead of the configured\n"
 	"                     ones; may be given several times\n"
-	"  --kind KIND[,...]  only devices of these kinds (cpu, opencl, xrt)\n"
+	"  --kind KIND[,...]  only devices of these kinds (cpu, opencl, cuda, hip, xrt)\n"
 	"  --tenants DIR      folder of saved limits (default /etc/arax/tenants.d; with\n"
 	"                     --user none)\n"
 	"  --no-kernel        don't attach to /dev/arax-ctl\n"

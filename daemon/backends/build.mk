@@ -22,6 +22,25 @@ else
 XRT_SRCS := daemon/backends/xrt/absent.c
 endif
 
+# CUDA and HIP are one backend on two drivers.  Of the toolkits only the headers:
+# CUDA_HOME, or what pkg-config knows, or where its installer puts it.
+CUDA_HOME ?= $(firstword $(wildcard /usr/local/cuda) \
+	       $(patsubst %/include,%,$(shell $(PKGCONF) --variable=includedir cuda 2>/dev/null)) \
+	       $(if $(wildcard /usr/include/cudaTypedefs.h),/usr))
+gpu_header = $(shell echo '\#include <$(1)>' | $(CC) $(2) -E -x c - >/dev/null 2>&1 && echo yes)
+CUDA_INCLUDE := $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include)
+CUDA_HEADERS := $(call gpu_header,cudaTypedefs.h,$(CUDA_INCLUDE))
+HIP_HEADERS  := $(call gpu_header,hip/hip_runtime_api.h,-D__HIP_PLATFORM_AMD__)
+
+GPU_HAS  := $(if $(CUDA_HEADERS),-DGPU_HAS_CUDA) $(if $(HIP_HEADERS),-DGPU_HAS_HIP)
+GPU_SRCS := $(addprefix daemon/backends/gpu/,\
+	$(if $(CUDA_HEADERS),cuda.c) $(if $(HIP_HEADERS),hip.c) \
+	$(if $(CUDA_HEADERS)$(HIP_HEADERS),backend.c device.c kernel.c memory.c module.c ptx.c run.c) \
+	$(if $(and $(CUDA_HEADERS),$(HIP_HEADERS)),,absent.c))
+CFLAGS_daemon/backends/gpu/cuda    := $(CUDA_INCLUDE)
+CFLAGS_daemon/backends/gpu/backend := $(GPU_HAS)
+CFLAGS_daemon/backends/gpu/absent  := $(GPU_HAS)
+
 BACKENDS_SRCS := $(addprefix daemon/backends/,cpu.c cpulist.c device.c gang.c params.c plugin.c) \
-		 $(OPENCL_SRCS) $(XRT_SRCS) \
+		 $(OPENCL_SRCS) $(GPU_SRCS) $(XRT_SRCS) \
 		 $(addprefix daemon/filters/,delay.c error.c stats.c)

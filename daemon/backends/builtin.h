@@ -8,6 +8,8 @@
 extern const struct arax_backend cpu_backend;
 arax_backend_init_fn opencl_backend_init;
 arax_backend_init_fn xrt_backend_init;
+arax_backend_init_fn cuda_backend_init;
+arax_backend_init_fn hip_backend_init;
 
 extern const struct arax_filter delay_filter;
 extern const struct arax_filter error_filter;

@@ -548,6 +548,20 @@ int device_copy_out(struct device *dev, uint32_t lane, void *to, uint64_t from, 
 	return t->ops->copy_out(t->dev, lane, to, from, bytes);
 }
 
+int device_host_register(struct device *dev, void *host, uint64_t bytes)
+{
+	const struct arax_backend *ops = dev->stack->ops;
+
+	if (!ops->host_register || !ops->host_unregister)
+		return -EOPNOTSUPP;
+	return ops->host_register(dev->stack->dev, host, bytes);
+}
+
+void device_host_unregister(struct device *dev, void *host)
+{
+	dev->stack->ops->host_unregister(dev->stack->dev, host);
+}
+
 int device_copy_peer(struct device *dev, uint64_t to, struct device *src, uint64_t from,
 		     uint64_t bytes)
 {
@@ -595,6 +609,11 @@ int device_quiesce(struct device *dev, uint64_t deadline_ns)
 	const struct arax_backend *ops = dev->stack->ops;
 
 	return ops->quiesce ? ops->quiesce(dev->stack->dev, deadline_ns) : -EOPNOTSUPP;
+}
+
+bool device_can_reset(const struct device *dev)
+{
+	return dev->stack->ops->reset;
 }
 
 int device_reset(struct device *dev)

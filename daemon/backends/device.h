@@ -70,6 +70,10 @@ int device_copy_in(struct device *dev, uint32_t lane, uint64_t to, const void *f
 int device_copy_out(struct device *dev, uint32_t lane, void *to, uint64_t from,
 		    uint64_t bytes);
 
+/* Host memory that copies will use often; -EOPNOTSUPP: that makes no difference. */
+int device_host_register(struct device *dev, void *host, uint64_t bytes);
+void device_host_unregister(struct device *dev, void *host);
+
 /* From @src; -EOPNOTSUPP: go through the host. */
 int device_copy_peer(struct device *dev, uint64_t to, struct device *src, uint64_t from,
 		     uint64_t bytes);
@@ -84,5 +88,7 @@ void device_refresh(struct device *dev);
 
 int device_quiesce(struct device *dev, uint64_t deadline_ns);
 int device_reset(struct device *dev);
+/* Whether it is worth trying. */
+bool device_can_reset(const struct device *dev);
 
 #endif /* ARAX_DAEMON_BACKENDS_DEVICE_H */

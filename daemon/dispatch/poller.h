@@ -30,6 +30,7 @@
 struct gate;
 struct host_thread;
 struct memory;
+struct recovery;
 struct run;
 struct trace;
 
@@ -54,6 +55,10 @@ struct poller_device {
 	bool configured;		/* atomic: anew, and its lanes may be others now */
 	bool changed;			/* since it was last published */
 	bool lost;			/* it said ENODEV: nothing is given to it any more */
+	/* Lost, and being rebuilt: see recover.h. */
+	struct recovery *recovery;
+	uint64_t tasks_at_loss;
+	uint32_t hasty;
 };
 
 struct poller {
@@ -192,6 +197,8 @@ int run_why_not(struct poller *p, const struct graph_node *node);
 bool run_anywhere(struct poller *p, const struct graph_node *node);
 /* Of a launch; NULL: there is none of that number. */
 const struct kernel *run_kernel(const struct graph_node *node);
+/* Ends what waits for a device and will find none any more. */
+void run_refuse_stranded(struct poller *p);
 bool run_can(void *arg, const struct graph_node *node, uint32_t device);
 int runs_create(struct poller *p, struct devices *devices);
 void runs_destroy(struct poller *p);

@@ -34,6 +34,16 @@ static int do_copy_out(void *dev, uint32_t lane, void *to, uint64_t from, uint64
 	return device_copy_out(dev, lane, to, from, bytes);
 }
 
+static int do_register(void *dev, void *host, uint64_t bytes)
+{
+	return device_host_register(dev, host, bytes);
+}
+
+static void do_unregister(void *dev, void *host)
+{
+	device_host_unregister(dev, host);
+}
+
 /* An owner is a link's place and a context. */
 static int charge(void *arg, uint64_t id, int64_t bytes)
 {
@@ -59,7 +69,7 @@ int remote_create(struct poller *p, struct devices *devices)
 {
 	const struct memory_ops ops = {
 		p->config->debug.check_access ? do_alloc_apart : do_alloc, do_free, do_copy_in,
-		do_copy_out,
+		do_copy_out, do_register, do_unregister,
 	};
 	uint32_t i, n = devices_count(devices);
 	int err;

@@ -13,6 +13,7 @@
 #include "daemon/dispatch/gate.h"
 #include "daemon/dispatch/host.h"
 #include "daemon/dispatch/poller.h"
+#include "daemon/dispatch/recover.h"
 #include "daemon/dispatch/remote.h"
 #include "daemon/dispatch/run.h"
 #include "daemon/log.h"
@@ -32,13 +33,11 @@ const struct kernel *run_kernel(const struct graph_node *node)
 	return node->d.kernel <= CORE_MAX_KERNELS ? l->kernels[node->d.kernel] : NULL;
 }
 
-bool run_can(void *arg, const struct graph_node *node, uint32_t device)
+/* Whether it is for such a device at all. */
+static inline bool suits(const struct poller *p, const struct graph_node *node, uint32_t device)
 {
-	const struct poller *p = arg;
 	const struct kernel *k;
 
-	if (unlikely(p->devs[device].lost))
-		return false;
 	if (node->d.opcode != ARAX_OP_LAUNCH)
 		return p->devs[device].host;
 	k = run_kernel(node);
@@ -46,12 +45,20 @@ bool run_can(void *arg, const struct graph_node *node, uint32_t device)
 	       (!p->devs[device].dev->info.memory || remote_fits(p, node, device));
 }
 
+bool run_can(void *arg, const struct graph_node *node, uint32_t device)
+{
+	const struct poller *p = arg;
+
+	return !unlikely(p->devs[device].lost) && suits(p, node, device);
+}
+
+/* Or, by and by, on a device that is being rebuilt. */
 bool run_anywhere(struct poller *p, const struct graph_node *node)
 {
 	uint32_t i;
 
 	for (i = 0; i < p->nr_devs; i++)
-		if (run_can(p, node, i))
+		if ((!p->devs[i].lost || recover_expected(&p->devs[i])) && suits(p, node, i))
 			return true;
 	return false;
 }
@@ -235,8 +242,7 @@ static __attribute__((cold)) void record(struct run *run, uint64_t start_ns, uin
 /* ------------------------------------------------------------------ */
 /* Devices that are lost                                               */
 
-/* What waits for a device and will find none any more. */
-static void refuse_stranded(struct poller *p)
+void run_refuse_stranded(struct poller *p)
 {
 	for (uint32_t i = 0; i < p->nr_links; i++) {
 		struct link *l = p->links[i];
@@ -260,9 +266,13 @@ static void take_offline(struct poller *p, struct poller_device *pd)
 		return;
 	pd->lost = true;
 	pd->changed = true;
-	log_err("device is lost", log_str("device", pd->dev->info.name),
-		log_str("remedy", "its tasks go to others; restart araxd to have it back"));
 	sched_device_set(p->sched, pd->dev->index, 0);
+	if (recover_plan(p, pd))
+		log_err("device is lost", log_str("device", pd->dev->info.name),
+			log_str("remedy", "it is rebuilt; its tasks go to others, or wait"));
+	else
+		log_err("device is lost", log_str("device", pd->dev->info.name),
+			log_str("remedy", "its tasks go to others; restart araxd to have it back"));
 }
 
 /*
@@ -298,7 +308,7 @@ static __attribute__((cold)) bool moved(struct run *run, uint64_t hold_ns)
 		if (sched_push(p->sched, node, poller_ns(p)))
 			run_refuse(p, node, -ENOMEM);
 	}
-	refuse_stranded(p);
+	run_refuse_stranded(p);
 	return again;
 }
 
@@ -355,10 +365,13 @@ static struct run *run_of_work(struct work *w)
 static void came_back(struct work *w)
 {
 	struct run *run = run_of_work(w);
+	struct poller_device *pd = &run->poller->devs[run->device];
 
 	/* Where data came and went the device was kept for that as well. */
 	finish(run, run->remote ? run->rt.hold_ns : run->rt.device_ns, run->rt.hold_ns,
 	       run->rt.result);
+	if (unlikely(recover_expected(pd)))
+		recover_begin(run->poller, pd);
 }
 
 /* On a lane's thread. */
@@ -792,6 +805,7 @@ void runs_destroy(struct poller *p)
 		if (p->devs[i].gate)
 			gate_stop(p->devs[i].gate);
 		host_thread_destroy(p->devs[i].host);
+		recover_stop(&p->devs[i]);
 		if (p->devs[i].runner)
 			runner_destroy(p->devs[i].runner);
 		gate_destroy(p->devs[i].gate);

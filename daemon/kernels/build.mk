@@ -6,7 +6,22 @@ KERNELS_SRCS := $(addprefix daemon/kernels/,manifest.c registry.c signature.c)
 STD_SRCS   := $(addprefix daemon/kernels/std/,basic.c blackscholes.c image.c ml.c nn.c \
 			sparse.c vector.c)
 STD_CL     := $(addprefix daemon/kernels/std/,vector.cl basic.cl image.cl)
-STD_KERNEL := $(addprefix $(B)/lib/arax/kernels/arax-std.,so json cl)
+STD_CU     := $(addprefix daemon/kernels/std/,arax-std.cu vector.cu basic.cu image.cu) \
+	      libarax/include/arax/gpu.h
+NVCC       ?= $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc))
+HIPCC      ?= $(shell command -v hipcc)
+STD_KERNEL := $(addprefix $(B)/lib/arax/kernels/arax-std.,so json cl \
+		$(if $(NVCC),ptx) $(if $(HIPCC),co))
+# Implementations whose compiler is not here are not in the manifest.
+STD_ABSENT := $(if $(NVCC),,arax-std.ptx) $(if $(HIPCC),,arax-std.co)
+
+# PTX is compiled for the GPU by its driver, for any from this one on: the oldest that CUDA 13
+# knows.  The driver must be as new as the toolkit.  A code object is for these alone.
+CUDA_ARCH  ?= compute_75
+HIP_ARCHS  ?= gfx906 gfx908 gfx90a gfx1030
+# Results are to be the CPU's: no contraction to fused multiply-add.
+NVCC_FLAGS := -arch=$(CUDA_ARCH) -fmad=false -Werror all-warnings -Ilibarax/include
+HIPCC_FLAGS := $(HIP_ARCHS:%=--offload-arch=%) -O3 -ffp-contract=off -Wall -Werror -Ilibarax/include
 
 # Nobody asks for floating-point traps or errno; with them, a choice in a loop keeps it from
 # being vectorised.
@@ -19,9 +34,35 @@ $(B)/lib/arax/kernels/arax-std.so: $(call objs,plain,$(STD_SRCS))
 	$(Q)chmod go-w $@ $(@D)
 -include $(patsubst %.o,%.d,$(call objs,plain,$(STD_SRCS)))
 
-$(B)/lib/arax/kernels/arax-std.json: daemon/kernels/std/arax-std.json
+# Made anew when a compiler comes or goes.
+$(B)/lib/arax/kernels/.absent: FORCE
 	@mkdir -p $(@D)
-	$(Q)install -m 644 $< $@
+	@echo '$(STD_ABSENT)' | cmp -s - $@ || echo '$(STD_ABSENT)' > $@
+
+$(B)/lib/arax/kernels/arax-std.json: daemon/kernels/std/arax-std.json daemon/kernels/leave-out \
+				     $(B)/lib/arax/kernels/.absent
+	$(say) JSON $@
+	$(Q)daemon/kernels/leave-out $< $(STD_ABSENT) > $@.tmp
+	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
+
+$(B)/lib/arax/kernels/arax-std.ptx: $(STD_CU)
+	@mkdir -p $(@D)
+	$(say) NVCC $@
+	$(Q)$(NVCC) -ptx $(NVCC_FLAGS) -o $@.tmp $<
+	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
+
+$(B)/lib/arax/kernels/arax-std.co: $(STD_CU)
+	@mkdir -p $(@D)
+	$(say) HIPCC $@
+	$(Q)$(HIPCC) --genco $(HIPCC_FLAGS) -x hip -o $@.tmp $<
+	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
+
+no-ptx:
+	@echo 'arax-std has no kernels for CUDA: no nvcc (CUDA_HOME= says where the CUDA Toolkit is)'
+no-co:
+	@echo 'arax-std has no kernels for HIP: no hipcc (Debian: hipcc)'
+.PHONY: no-ptx no-co FORCE
+ALL_TARGETS += $(if $(NVCC),,no-ptx) $(if $(HIPCC),,no-co)
 
 # One file: a device compiles it in one go.
 $(B)/lib/arax/kernels/arax-std.cl: $(STD_CL)
@@ -66,6 +107,6 @@ ALL_TARGETS += $(BLAS_KERNEL)
 install-kernels: $(STD_KERNEL) $(BLAS_KERNEL)
 	install -d -m 755 $(DESTDIR)$(PREFIX)/lib/arax/kernels $(DESTDIR)$(PREFIX)/include/arax
 	install -m 644 $(STD_KERNEL) $(BLAS_KERNEL) $(DESTDIR)$(PREFIX)/lib/arax/kernels/
-	install -m 644 libarax/include/arax/kernel.h $(DESTDIR)$(PREFIX)/include/arax/
+	install -m 644 libarax/include/arax/kernel.h libarax/include/arax/gpu.h $(DESTDIR)$(PREFIX)/include/arax/
 INSTALL_TARGETS += install-kernels
 .PHONY: install-kernels

@@ -62,10 +62,17 @@ struct memory_extent {
 	pthread_mutex_t load;
 };
 
+/**
+ * struct memory_buffer - a client's buffer
+ * @seen: devices (bits; those behind the 64th go without) that were asked to register it
+ * @registered: of these, those that did
+ */
 struct memory_buffer {
 	struct memory *memory;
 	uint8_t *host;
 	uint64_t bytes;
+	uint64_t seen;
+	uint64_t registered;
 	struct memory_extent *extents;
 };
 

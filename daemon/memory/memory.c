@@ -132,6 +132,7 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 {
 	struct memory_extent *e;
 	struct memory_device *d;
+	uint32_t i;
 
 	pthread_mutex_lock(&m->lock);
 	while ((e = b->extents)) {
@@ -145,6 +146,9 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 			pthread_cond_broadcast(&m->settled);
 	}
 	pthread_mutex_unlock(&m->lock);
+	for (i = 0; b->registered; i++, b->registered >>= 1)
+		if (b->registered & 1)
+			m->devices[i].ops.host_unregister(m->devices[i].dev, b->host);
 	free(b);
 }
 

@@ -64,6 +64,9 @@ struct memory_ops {
 	void (*free)(void *dev, uint64_t address);
 	int (*copy_in)(void *dev, uint32_t lane, uint64_t to, const void *from, uint64_t bytes);
 	int (*copy_out)(void *dev, uint32_t lane, void *to, uint64_t from, uint64_t bytes);
+	/* May be NULL: prepare a buffer's host memory for copies, once.  Failing does no harm. */
+	int (*host_register)(void *dev, void *host, uint64_t bytes);
+	void (*host_unregister)(void *dev, void *host);
 };
 
 /**

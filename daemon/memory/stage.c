@@ -5,6 +5,9 @@
 #include "daemon/memory/internal.h"
 #include "uapi/arax.h"
 
+/* For less than this a driver's own way is as fast. */
+#define WORTH_REGISTERING	(64u << 10)
+
 static int copy(struct memory *m, const struct memory_extent *e, uint32_t lane, bool in,
 		uint64_t start, uint64_t end)
 {
@@ -131,6 +134,26 @@ static void forget(const struct memory_range *r)
 	}
 }
 
+/* Once for each buffer and device; whoever comes meanwhile copies without. */
+static void register_host(struct memory *m, uint32_t device, struct memory_buffer *b)
+{
+	const struct memory_device *d = &m->devices[device];
+	uint64_t bit = 1ull << (device & 63);
+	bool mine;
+
+	if (!d->ops.host_register || device > 63 || b->bytes < WORTH_REGISTERING)
+		return;
+	pthread_mutex_lock(&m->lock);
+	mine = !(b->seen & bit);
+	b->seen |= bit;
+	pthread_mutex_unlock(&m->lock);
+	if (!mine || d->ops.host_register(d->dev, b->host, b->bytes))
+		return;
+	pthread_mutex_lock(&m->lock);
+	b->registered |= bit;
+	pthread_mutex_unlock(&m->lock);
+}
+
 int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
 		 uint32_t nr, uint64_t seq, struct memory_owner owner)
 {
@@ -141,8 +164,10 @@ int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory
 	err = task_hold(m, device, ranges, nr, owner);
 	if (err)
 		return err;
-	for (i = 0; i < nr && !err; i++)
+	for (i = 0; i < nr && !err; i++) {
+		register_host(m, device, ranges[i].buffer);
 		err = load(m, &ranges[i], lane, seq);
+	}
 	if (!err)
 		return 0;
 	/* What was loaded is valid until this task settles, which it never will. */

@@ -57,3 +57,8 @@ test-xrt: default $(SYSTEM)/xrt $(XRT_TEST)
 	@scripts/tally run system/xrt selftests/system/xrt.sh
 TEST_TARGETS += test-xrt
 .PHONY: test-xrt
+
+test-gpu: default $(EMULATED:%=$(B)/test/plain/lib%-emulated.so)
+	@scripts/tally run system/gpu selftests/system/gpu-emulated.sh
+TEST_TARGETS += test-gpu
+.PHONY: test-gpu

@@ -43,6 +43,20 @@ ifeq ($(XRT_HEADERS),yes)
 CFLAGS_selftests/unit/be_xrt += $(XRT_CPPFLAGS)
 $(call be_test,xrt,plain asan tsan)
 endif
+# On a driver in software (selftests/gpu-emulated); cuda, hip, or both.
+ifneq ($(EMULATED),)
+GPU_TEST_FLAGS := $(GPU_HAS) -DCUDA_STUBS='"$(CUDA_HOME)"'
+$(foreach v,plain asan tsan,$(eval $(B)/obj/$(v)/selftests/unit/be_gpu.o \
+	$(B)/obj/$(v)/selftests/unit/be_gpu_std.o: CPPFLAGS_ALL += $(GPU_TEST_FLAGS) -DVARIANT='"$(v)"'))
+$(call be_test,gpu,plain asan tsan)
+$(call be_test,gpu_std,plain asan)
+$(foreach t,gpu gpu_std,$(foreach v,plain asan tsan,\
+	$(eval check-be_$(t)-$(v): | $(EMULATED:%=$(B)/test/$(v)/lib%-emulated.so))))
+# All of arax-std: not for the inner loop, and for bounds of arrays less often still.
+CHECK_TARGETS := $(filter-out check-be_gpu_std-%,$(CHECK_TARGETS))
+TEST_TARGETS  += check-be_gpu_std-plain
+SOAK_TARGETS  += check-be_gpu_std-asan
+endif
 $(call be_test,numeric,plain asan)
 # No sanitizer: what does the work is not ours, and LeakSanitizer dies of its libgomp.
 $(call be_test,blas,plain)
@@ -87,3 +101,8 @@ check-tally:
 	@scripts/tally run unit/tally selftests/unit/tally.sh
 CHECK_TARGETS += check-tally
 .PHONY: check-tally
+
+check-gpu_images: $(STD_KERNEL)
+	@scripts/tally run unit/gpu_images -- selftests/unit/gpu_images.py $(B)/lib/arax/kernels
+CHECK_TARGETS += check-gpu_images
+.PHONY: check-gpu_images

@@ -247,6 +247,8 @@ static const struct {
 	{ "backend \"opencl\" { } backend \"mine\" { file = \"/m\" }", "mine", 0, false, "mine " },
 	{ "backend \"mine.x\" { file = \"/m\" }", "cpu,mine", 0, true, "mine.x " },
 	{ "cpu { enable = false }", "cpu,opencl", 0, false, "opencl " },
+	{ "", "hip,cuda", 0, false, "hip cuda " },
+	{ "", "cud", -EINVAL, false, "" },
 	{ "", "", -EINVAL, false, "" },
 	{ "", "cpu,", -EINVAL, false, "" },
 	{ "", "gpu", -EINVAL, false, "" },
@@ -261,7 +263,7 @@ START_TEST(kinds_choose)
 	ck_assert_int_eq(parse(kinds[_i].text), 0);
 	ck_assert_int_eq(config_kinds(&c, kinds[_i].kinds, error, sizeof(error)), kinds[_i].err);
 	if (kinds[_i].err) {
-		ck_assert_msg(strstr(error, "must be cpu, opencl, xrt or the name of"), "%s", error);
+		ck_assert_msg(strstr(error, "must be cpu, opencl, cuda, hip, xrt or the name of"), "%s", error);
 	} else {
 		ck_assert_int_eq(c.cpu.enable, kinds[_i].cpu);
 		for (size_t i = 0; i < c.nr_backends; i++)

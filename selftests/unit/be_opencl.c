@@ -636,7 +636,7 @@ START_TEST(cache_is_used_and_mended)
 	load_expecting("compiled for");
 	ck_assert_int_eq(count_entries(), 1);
 	load_expecting("from the cache");
-	close_opencl();
+	close_devices();
 	open_one("");
 	load_expecting("from the cache");
 	spoil(spoilings[_i]);
@@ -657,7 +657,7 @@ START_TEST(cache_of_others)
 
 	open_one("");
 	load_expecting("compiled for");
-	close_opencl();
+	close_devices();
 	snprintf(command, sizeof(command), "chmod 777 %s/cache", folder);
 	ck_assert_int_eq(system(command), 0);
 	take_log();

@@ -71,4 +71,27 @@ static int fake_copy_out(void *dev, uint32_t lane, void *to, uint64_t from, uint
 	return 0;
 }
 
-const struct memory_ops fake_ops = { fake_alloc, fake_free, fake_copy_in, fake_copy_out };
+static int fake_register(void *dev, void *host, uint64_t bytes)
+{
+	struct fake_device *f = dev;
+
+	(void)host;
+	(void)bytes;
+	__atomic_add_fetch(&f->asked, 1, __ATOMIC_RELAXED);
+	if (fails(&f->fail_register))
+		return -ENOMEM;
+	__atomic_add_fetch(&f->registered, 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static void fake_unregister(void *dev, void *host)
+{
+	struct fake_device *f = dev;
+
+	(void)host;
+	__atomic_sub_fetch(&f->registered, 1, __ATOMIC_RELAXED);
+}
+
+const struct memory_ops fake_ops = {
+	fake_alloc, fake_free, fake_copy_in, fake_copy_out, fake_register, fake_unregister,
+};

@@ -22,12 +22,16 @@
  * @allocations: not freed
  * @largest:	bytes allocated at once, ever
  * @host:	what the latest allocation is for
+ * @registered:	buffers registered now
+ * @asked:	times that it was asked to
+ * @fail_register: the next so many are refused
  */
 struct fake_device {
 	int pass_in, fail_in, fail_out, fail_alloc;
 	uint64_t allocations;
 	uint64_t bytes, largest;
 	const void *host;
+	int registered, asked, fail_register;
 };
 
 extern const struct memory_ops fake_ops;

@@ -218,6 +218,57 @@ START_TEST(chains_move_data_once)
 }
 END_TEST
 
+/* A device that was rebuilt has nothing any more, and is filled anew. */
+START_TEST(a_device_is_dropped)
+{
+	struct memory_stats s;
+
+	start(64 * KIB);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 1, 3);
+	run(0, range(1, ARAX_OUT, 0, BYTES), 'x', 2, 3);
+	run(1, range(0, ARAX_IN, 0, BYTES), 0, 1, 3);
+	memory_drop(m, 0);
+	memory_query(m, 0, &s);
+	ck_assert_uint_eq(s.used, 0);
+	ck_assert_uint_eq(fake[0].allocations, 0);
+	ck_assert_uint_eq(fake[1].allocations, 1);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 2, 3);
+	ck_assert_uint_eq(copied_in(0), 2 * BYTES);
+	ck_assert_uint_eq(copied_in(1), BYTES);
+	ck_assert_uint_eq(host[1][0], 'x');	/* results were on the host by then */
+	finish();
+}
+END_TEST
+
+/* Large ones, once on each device, until they go; whether that works or not. */
+START_TEST(buffers_are_registered)
+{
+	static uint8_t large[2][64 * KIB];
+	struct memory_range r;
+
+	start(128 * KIB);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 1, 1);
+	ck_assert_int_eq(fake[0].asked, 0);	/* not worth it */
+	for (int i = 0; i < 2; i++) {
+		memory_buffer_gone(m, buffer[i]);
+		buffer[i] = memory_buffer_create(m, large[i], sizeof(large[i]));
+	}
+	fake[1].fail_register = 1;
+	for (unsigned int device = 0; device < 2; device++)
+		for (int i = 0; i < 4; i++) {
+			r = range((unsigned int)i % 2, ARAX_INOUT, 0, BYTES);
+			run(device, r, 'x', 1, 1);
+		}
+	ck_assert_int_eq(fake[0].asked, 2);
+	ck_assert_int_eq(fake[0].registered, 2);
+	ck_assert_int_eq(fake[1].asked, 2);
+	ck_assert_int_eq(fake[1].registered, 1);
+	finish();
+	ck_assert_int_eq(fake[0].registered, 0);
+	ck_assert_int_eq(fake[1].registered, 0);
+}
+END_TEST
+
 /* What is being read is not copied in again under the reader's eyes. */
 START_TEST(readers_side_by_side)
 {
@@ -726,6 +777,8 @@ int main(void)
 	tcase_add_test(c, bad_devices_are_refused);
 	tcase_add_test(c, results_reach_the_host);
 	tcase_add_test(c, chains_move_data_once);
+	tcase_add_test(c, a_device_is_dropped);
+	tcase_add_test(c, buffers_are_registered);
 	tcase_add_test(c, readers_side_by_side);
 	tcase_add_test(c, the_client_writes_between_tasks);
 	tcase_add_test(c, a_timeline_ends_trust);

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The backends "cuda" and "hip": one implementation, two drivers.  See araxd.conf(5).
+ *
+ * Devices have memory of their own; a lane is a stream.
+ */
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/backends/builtin.h"
+#include "daemon/backends/gpu/gpu.h"
+
+#define DEFAULT_LANES 4
+
+/* ------------------------------------------------------------------ */
+/* Options                                                               */
+
+static int take_text(char *out, size_t len, const char *value)
+{
+	if (!value[0] || strlen(value) >= len)
+		return -EINVAL;
+	strcpy(out, value);
+	return 0;
+}
+
+static int take_number(uint32_t *out, uint32_t max, const char *value)
+{
+	char *end;
+	unsigned long v = strtoul(value, &end, 10);
+
+	if (value[0] < '0' || value[0] > '9' || *end || !v || v > max)
+		return -EINVAL;
+	*out = (uint32_t)v;
+	return 0;
+}
+
+/* Bytes, or with K, M, G or T. */
+static int take_size(uint64_t *out, const char *value)
+{
+	static const char units[] = "KMGT";
+	const char *unit;
+	char *end;
+	unsigned long long v;
+	unsigned int shift = 0;
+
+	errno = 0;
+	v = strtoull(value, &end, 10);
+	if (value[0] < '0' || value[0] > '9' || errno || !v)
+		return -EINVAL;
+	unit = *end ? strchr(units, *end) : NULL;
+	if (unit) {
+		shift = 10 * (unsigned int)(unit - units + 1);
+		end++;
+	}
+	if (*end || v > UINT64_MAX >> shift)
+		return -EINVAL;
+	*out = v << shift;
+	return 0;
+}
+
+static int stack_config(struct gpu_stack *s, const char *key, const char *value)
+{
+	struct gpu_options *o = &s->options;
+
+	if (!strcmp(key, "library"))
+		return value[0] == '/' ? take_text(o->library, sizeof(o->library), value) : -EINVAL;
+	if (!strcmp(key, "devices"))
+		return take_text(o->devices, sizeof(o->devices), value);
+	if (!strcmp(key, "lanes"))
+		return take_number(&o->lanes, GPU_MAX_LANES, value);
+	if (!strcmp(key, "memory"))
+		return take_size(&o->memory, value);
+	if (!strcmp(key, "pools")) {
+		o->pools = !strcmp(value, "auto");
+		return o->pools || !strcmp(value, "no") ? 0 : -EINVAL;
+	}
+	return -ENOENT;
+}
+
+static int stack_load(struct gpu_stack *s)
+{
+	s->options = (struct gpu_options){
+		.devices = "*", .lanes = DEFAULT_LANES, .pools = true,
+	};
+	return 0;
+}
+
+/* ------------------------------------------------------------------ */
+/* Which devices there are                                               */
+
+static int stack_probe(struct gpu_stack *s, char *why, uint32_t len)
+{
+	const struct gpu_driver *v = s->driver;
+	const char *library = s->options.library[0] ? s->options.library : NULL;
+	struct gpu_limits limits;
+	int nr = 0, err;
+
+	s->nr_places = 0;
+	err = v->open(library, why, len);
+	if (err)
+		return err;
+	err = v->count(&nr);
+	if (err || nr <= 0) {
+		snprintf(why, len, "no device: %s", err ? v->error_name(err) : "the driver has none");
+		return -ENODEV;
+	}
+	for (int i = 0; i < nr && s->nr_places < GPU_MAX_DEVICES; i++) {
+		memset(&limits, 0, sizeof(limits));
+		err = v->describe(i, &limits);
+		if (err)
+			gpu_log(s, ARAX_LOG_WARNING, "device %d is left out: %s", i,
+				v->error_name(err));
+		else if (!fnmatch(s->options.devices, limits.name, 0))
+			s->places[s->nr_places++] = i;
+	}
+	if (!s->nr_places)
+		snprintf(why, len, "no usable device of %d: see the option devices = %s", nr,
+			 s->options.devices);
+	return s->nr_places ? (int)s->nr_places : -ENODEV;
+}
+
+/* ------------------------------------------------------------------ */
+/* Operations on a device                                                */
+
+static void close_device(void *dev)
+{
+	gpu_device_close(dev);
+}
+
+static int info(void *dev, struct arax_backend_info *info)
+{
+	const struct gpu_device *d = dev;
+
+	info->kind = d->driver->kind;
+	info->lanes = d->nr_lanes;
+	info->units = d->limits.units;
+	info->memory = d->bytes;
+	snprintf(info->name, sizeof(info->name), "%s", d->name);
+	info->cpus[0] = '\0';
+	return 0;
+}
+
+static int kernel_load(void *dev, const struct arax_backend_kernel *desc, void **kernel)
+{
+	return gpu_kernel_load(dev, desc, (struct gpu_kernel **)kernel);
+}
+
+static void kernel_unload(void *dev, void *kernel)
+{
+	gpu_kernel_unload(dev, kernel);
+}
+
+static int run(void *dev, struct arax_backend_run *run)
+{
+	return gpu_run(dev, run);
+}
+
+static int alloc(void *dev, uint64_t bytes, uint64_t wanted, uint64_t *address)
+{
+	return gpu_alloc(dev, bytes, wanted, address);
+}
+
+static void free_memory(void *dev, uint64_t address)
+{
+	gpu_free(dev, address);
+}
+
+static int copy_in(void *dev, uint32_t lane, uint64_t to, const void *from, uint64_t bytes)
+{
+	return gpu_copy_in(dev, lane, to, from, bytes);
+}
+
+static int copy_out(void *dev, uint32_t lane, void *to, uint64_t from, uint64_t bytes)
+{
+	return gpu_copy_out(dev, lane, to, from, bytes);
+}
+
+static int copy_peer(void *dev, uint64_t to, void *src_dev, uint64_t from, uint64_t bytes)
+{
+	return gpu_copy_peer(dev, to, src_dev, from, bytes);
+}
+
+static int host_register(void *dev, void *host, uint64_t bytes)
+{
+	return gpu_host_register(dev, host, bytes);
+}
+
+static void host_unregister(void *dev, void *host)
+{
+	gpu_host_unregister(dev, host);
+}
+
+static int submit(void *dev, const struct arax_backend_run *run, uint64_t cookie)
+{
+	return gpu_submit(dev, run, cookie);
+}
+
+static int poll(void *dev, struct arax_backend_done *done, uint32_t max, uint64_t timeout_ns)
+{
+	return gpu_poll(dev, done, max, timeout_ns);
+}
+
+static int quiesce(void *dev, uint64_t deadline_ns)
+{
+	return gpu_quiesce(dev, deadline_ns);
+}
+
+static int reset(void *dev)
+{
+	return gpu_device_reset(dev);
+}
+
+/* ------------------------------------------------------------------ */
+/* The two                                                               */
+
+/*
+ * Operations before there is a device are given nothing to know their backend by: so
+ * each has its own, and shares the rest.
+ */
+#define GPU_BACKEND(which) \
+	static struct gpu_stack which##_stack = { \
+		.driver = &gpu_##which, .hosts_lock = PTHREAD_MUTEX_INITIALIZER, \
+	}; \
+	static int which##_load(void) { return stack_load(&which##_stack); } \
+	static int which##_config(const char *key, const char *value) \
+	{ return stack_config(&which##_stack, key, value); } \
+	static int which##_probe(char *why, uint32_t len) \
+	{ return stack_probe(&which##_stack, why, len); } \
+	static int which##_open(uint32_t index, void **dev) \
+	{ return gpu_device_open(&which##_stack, index, (struct gpu_device **)dev); } \
+	static const struct arax_backend which##_backend = { \
+		.struct_size = sizeof(which##_backend), \
+		.api_version = ARAX_BACKEND_API, \
+		.name = #which, \
+		.longname = "devices of the driver for " #which, \
+		.version = ARAX_VERSION, \
+		.load = which##_load, \
+		.config = which##_config, \
+		.probe = which##_probe, \
+		.open = which##_open, \
+		.close = close_device, \
+		.info = info, \
+		.kernel_load = kernel_load, \
+		.kernel_unload = kernel_unload, \
+		.run = run, \
+		.alloc = alloc, \
+		.free = free_memory, \
+		.copy_in = copy_in, \
+		.copy_out = copy_out, \
+		.copy_peer = copy_peer, \
+		.host_register = host_register, \
+		.host_unregister = host_unregister, \
+		.submit = submit, \
+		.poll = poll, \
+		.quiesce = quiesce, \
+		.reset = reset, \
+	}; \
+	const struct arax_backend *which##_backend_init(const struct arax_backend_host *host) \
+	{ \
+		which##_stack.araxd = host; \
+		return &which##_backend; \
+	}
+
+#ifdef GPU_HAS_CUDA
+GPU_BACKEND(cuda)
+#endif
+#ifdef GPU_HAS_HIP
+GPU_BACKEND(hip)
+#endif

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT
+/* One device: its context and lanes, and a new context when the old one broke. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/backends/gpu/gpu.h"
+
+/* Left to the driver: stacks, printf buffers, modules, what fragmentation takes. */
+#define RESERVE_PART	16
+#define RESERVE_MAX	(512ull << 20)
+
+void gpu_log(const struct gpu_stack *s, int level, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	s->araxd->log(level, s->driver->name, text);
+}
+
+int gpu_check(struct gpu_device *d, int err, const char *what)
+{
+	if (!err)
+		return 0;
+	if (d->driver->harm(err) == GPU_HARM_NONE)
+		return d->driver->error_code(err);
+	if (!__atomic_exchange_n(&d->broken, 1, __ATOMIC_ACQ_REL))
+		gpu_log(d->stack, ARAX_LOG_ERR, "%s: %s: %s: its context is broken", d->name, what,
+			d->driver->error_name(err));
+	return -ENODEV;
+}
+
+int gpu_enter(struct gpu_device *d)
+{
+	int err;
+
+	pthread_rwlock_rdlock(&d->context_lock);
+	err = __atomic_load_n(&d->broken, __ATOMIC_ACQUIRE) ? -ENODEV :
+	      gpu_check(d, d->driver->context_use(d->place, d->context), "context");
+	if (err)
+		pthread_rwlock_unlock(&d->context_lock);
+	return err;
+}
+
+void gpu_leave(struct gpu_device *d)
+{
+	pthread_rwlock_unlock(&d->context_lock);
+}
+
+/* ------------------------------------------------------------------ */
+/* The context and what lives in it                                      */
+
+static int open_lane(struct gpu_device *d, struct gpu_lane *lane)
+{
+	const struct gpu_driver *v = d->driver;
+	void *result = NULL;
+	int err;
+
+	err = v->stream_create(&lane->stream);
+	if (!err)
+		err = v->stream_create(&lane->copies);
+	if (!err)
+		err = v->event_create(&lane->start);
+	if (!err)
+		err = v->event_create(&lane->end);
+	if (!err)
+		err = v->host_alloc(sizeof(*lane->result), &result, &lane->result_address);
+	if (!err)
+		lane->result = result;
+	return err;
+}
+
+static void close_lane(struct gpu_device *d, struct gpu_lane *lane)
+{
+	const struct gpu_driver *v = d->driver;
+
+	if (lane->result)
+		v->host_free(lane->result);
+	if (lane->end)
+		v->event_destroy(lane->end);
+	if (lane->start)
+		v->event_destroy(lane->start);
+	if (lane->copies)
+		v->stream_destroy(lane->copies);
+	if (lane->stream)
+		v->stream_destroy(lane->stream);
+	lane->result = NULL;
+	lane->end = NULL;
+	lane->start = NULL;
+	lane->copies = NULL;
+	lane->stream = NULL;
+}
+
+/* Returns the driver's error; what there is by then is close_context()'s. */
+static int open_context(struct gpu_device *d)
+{
+	const struct gpu_driver *v = d->driver;
+	int err = v->context_create(d->place, &d->context);
+
+	d->peers = 0;
+	if (!err)
+		err = v->context_use(d->place, d->context);
+	if (!err)
+		err = v->stream_create(&d->memory_stream);
+	for (uint32_t i = 0; !err && i < d->nr_lanes; i++)
+		err = open_lane(d, &d->lanes[i]);
+	if (!err && d->pooled && v->pool_keep(d->place))
+		d->pooled = false;
+	return err;
+}
+
+/* In a broken context these calls fail; the driver forgets the handles with it. */
+static void close_context(struct gpu_device *d)
+{
+	for (uint32_t i = 0; i < d->nr_lanes; i++)
+		close_lane(d, &d->lanes[i]);
+	if (d->memory_stream)
+		d->driver->stream_destroy(d->memory_stream);
+	d->memory_stream = NULL;
+	d->driver->context_destroy(d->place, d->context);
+	d->context = NULL;
+}
+
+/* Other processes have their part of it. */
+static int find_room(struct gpu_device *d)
+{
+	uint64_t available = 0, total = 0, reserve;
+	int err = d->driver->memory_info(&available, &total);
+
+	reserve = available / RESERVE_PART;
+	d->bytes = available - (reserve < RESERVE_MAX ? reserve : RESERVE_MAX);
+	if (d->stack->options.memory && d->stack->options.memory < d->bytes)
+		d->bytes = d->stack->options.memory;
+	return err;
+}
+
+int gpu_device_open(struct gpu_stack *s, uint32_t index, struct gpu_device **dev)
+{
+	const struct gpu_driver *v = s->driver;
+	struct gpu_device *d;
+	int err;
+
+	if (index >= s->nr_places)
+		return -ENODEV;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return -ENOMEM;
+	d->stack = s;
+	d->driver = v;
+	d->index = index;
+	d->place = s->places[index];
+	d->nr_lanes = s->options.lanes;
+	pthread_rwlock_init(&d->context_lock, NULL);
+	pthread_mutex_init(&d->alone, NULL);
+	pthread_mutex_init(&d->memory_lock, NULL);
+	pthread_mutex_init(&d->modules_lock, NULL);
+	for (uint32_t i = 0; i < GPU_MAX_LANES; i++)
+		pthread_mutex_init(&d->lanes[i].lock, NULL);
+	err = v->describe(d->place, &d->limits);
+	snprintf(d->name, sizeof(d->name), "%s%u %.48s", v->name, index, d->limits.name);
+	d->pooled = s->options.pools && d->limits.pools;
+	if (!err)
+		err = open_context(d);
+	if (!err)
+		err = find_room(d);
+	if (!err && d->limits.places && v->map_granule(d->place, &d->granule))
+		d->limits.places = false;
+	if (err) {
+		gpu_log(s, ARAX_LOG_ERR, "%s: can't be opened: %s", d->name, v->error_name(err));
+		err = v->error_code(err);
+		gpu_device_close(d);
+		return err;
+	}
+	gpu_log(s, ARAX_LOG_INFO, "%s: architecture %s, %u units, %" PRIu64 " of %" PRIu64
+		" bytes for us, memory pools: %s, memory at wanted addresses: %s", d->name,
+		d->limits.arch, d->limits.units, d->bytes, d->limits.bytes,
+		d->pooled ? "yes" : "no", d->limits.places ? "yes" : "no");
+	*dev = d;
+	return 0;
+}
+
+void gpu_device_close(struct gpu_device *d)
+{
+	d->driver->context_use(d->place, d->context);
+	gpu_memory_drop(d);
+	close_context(d);
+	pthread_rwlock_destroy(&d->context_lock);
+	pthread_mutex_destroy(&d->alone);
+	pthread_mutex_destroy(&d->memory_lock);
+	pthread_mutex_destroy(&d->modules_lock);
+	for (uint32_t i = 0; i < GPU_MAX_LANES; i++)
+		pthread_mutex_destroy(&d->lanes[i].lock);
+	free(d->allocations);
+	free(d);
+}
+
+/* ------------------------------------------------------------------ */
+/* A new context                                                         */
+
+static int reload(struct gpu_device *d)
+{
+	int err = 0;
+
+	for (struct gpu_module *m = d->modules; !err && m; m = m->next)
+		err = gpu_module_load(d, m);
+	for (struct gpu_kernel *k = d->kernels; !err && k; k = k->next)
+		err = gpu_kernel_reload(d, k);
+	return err;
+}
+
+int gpu_device_reset(struct gpu_device *d)
+{
+	const struct gpu_driver *v = d->driver;
+	int err;
+
+	pthread_rwlock_wrlock(&d->context_lock);
+	__atomic_store_n(&d->broken, 0, __ATOMIC_RELAXED);
+	v->context_use(d->place, d->context);
+	/* What was submitted may use the memory still; in a broken context nothing runs. */
+	for (uint32_t i = 0; i < d->nr_lanes; i++) {
+		__atomic_store_n(&d->lanes[i].lost, true, __ATOMIC_RELAXED);
+		if (d->lanes[i].stream)
+			v->stream_wait(d->lanes[i].stream);
+	}
+	gpu_memory_drop(d);
+	pthread_mutex_lock(&d->modules_lock);
+	for (struct gpu_module *m = d->modules; m; m = m->next) {
+		if (m->module)
+			v->module_unload(m->module);
+		m->module = NULL;
+	}
+	close_context(d);
+	err = gpu_check(d, open_context(d), "new context");
+	if (!err)
+		gpu_hosts_again(d);
+	if (!err)
+		err = reload(d);
+	pthread_mutex_unlock(&d->modules_lock);
+	if (err) {
+		__atomic_store_n(&d->broken, 1, __ATOMIC_RELEASE);
+		gpu_log(d->stack, ARAX_LOG_ERR, "%s: no new context: %s", d->name, strerror(-err));
+	} else {
+		gpu_log(d->stack, ARAX_LOG_WARNING,
+			"%s: has a new context; the next %u launches run one at a time", d->name,
+			GPU_CAREFUL);
+	}
+	__atomic_store_n(&d->careful, GPU_CAREFUL, __ATOMIC_RELAXED);
+	pthread_rwlock_unlock(&d->context_lock);
+	return err ? -ENODEV : 0;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * gpu.h - the GPU backend's own structs, and who does what
+ *
+ *	backend.c	the operations of daemon/backend.h, options; both backends
+ *	driver.h	what is needed of a vendor's driver
+ *	cuda.c, hip.c	the two that there are; calls.h: what they share
+ *	device.c	one device: context, lanes, and a new context when it broke
+ *	module.c	a file to a module
+ *	kernel.c	a kernel of a module, its parameters checked
+ *	memory.c	device memory, copies
+ *	run.c		launches, waited for or polled
+ *
+ * WHEN A CONTEXT BREAKS
+ *
+ *   A bad access in a kernel breaks the whole context: all that runs in it ends with
+ *   the error, every later call fails.  Who was alone on the device gets -EFAULT: it
+ *   is its kernel's fault.  If several ran, nobody can tell whose, and all get -ENODEV,
+ *   as does every call from then on, until gpu_device_reset() has built a new context.
+ *   Then launches run one at a time for a while (see careful), so that the culprit,
+ *   if it comes again, is found out.
+ *
+ * LOCKS
+ *
+ *   lane.lock, then device.context_lock: shared by every call that uses the context,
+ *   held alone by whoever rebuilds it, who takes no lane.lock.  Within it
+ *   device.memory_lock, device.modules_lock, stack.hosts_lock.
+ */
+#ifndef ARAX_DAEMON_BACKENDS_GPU_GPU_H
+#define ARAX_DAEMON_BACKENDS_GPU_GPU_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/backend.h"
+#include "daemon/backends/gpu/driver.h"
+#include "daemon/backends/params.h"
+
+#define GPU_MAX_DEVICES	64
+#define GPU_MAX_LANES	16
+#define GPU_MAX_FILE	(256u << 20)		/* of a module */
+#define GPU_MAX_THREADS	(1ull << 40)		/* of a launch */
+#define GPU_CAREFUL	64			/* launches, one at a time, after a fault */
+
+/* What araxd.conf says. */
+struct gpu_options {
+	char library[256];			/* the driver's; "": the machine's */
+	char devices[64];			/* pattern */
+	uint32_t lanes;
+	bool pools;
+	uint64_t memory;			/* cap; 0: what is free */
+};
+
+/* A backend: a driver, and what it was told. */
+struct gpu_stack {
+	const struct gpu_driver *driver;
+	const struct arax_backend_host *araxd;
+	struct gpu_options options;
+	uint32_t nr_places;
+	int places[GPU_MAX_DEVICES];		/* the driver's indices */
+	pthread_mutex_t hosts_lock;
+	struct gpu_host *hosts;			/* registered host memory */
+};
+
+/* printf to araxd's log. */
+void gpu_log(const struct gpu_stack *s, int level, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+struct gpu_lane {
+	void *stream, *copies;
+	void *start, *end;			/* events */
+	int32_t *result;			/* where kernels store theirs: host memory */
+	uint64_t result_address;		/* as the device sees it */
+	/* A launch that was submitted; @lock. */
+	pthread_mutex_t lock;
+	bool pending;
+	bool lost;				/* its context went meanwhile */
+	uint64_t cookie;
+	struct gpu_kernel *kernel;
+};
+
+struct gpu_allocation {
+	uint64_t address, bytes;
+	uint64_t handle;			/* of memory at a wanted address */
+	bool placed;
+};
+
+struct gpu_device {
+	struct gpu_stack *stack;
+	const struct gpu_driver *driver;
+	uint32_t index;				/* of the backend */
+	int place;				/* the driver's index */
+	char name[64];
+	struct gpu_limits limits;
+	uint64_t bytes;				/* of memory that we may use */
+	uint64_t granule;			/* of memory at wanted addresses */
+	bool pooled;
+	uint32_t nr_lanes;
+	struct gpu_lane lanes[GPU_MAX_LANES];
+
+	pthread_rwlock_t context_lock;
+	void *context;
+	void *memory_stream;
+	uint64_t peers;				/* devices (bits) that it reads directly */
+	uint32_t broken;			/* until the context is rebuilt */
+	uint32_t running;			/* launches under way */
+	uint32_t careful;			/* launches that run alone, still */
+	pthread_mutex_t alone;
+
+	pthread_mutex_t memory_lock;		/* what follows */
+	uint64_t used;
+	uint32_t nr_allocations, room;
+	struct gpu_allocation *allocations;	/* by address */
+
+	pthread_mutex_t modules_lock;		/* modules and kernels */
+	struct gpu_module *modules;
+	struct gpu_kernel *kernels;
+};
+
+/* device.c */
+int gpu_device_open(struct gpu_stack *s, uint32_t index, struct gpu_device **dev);
+void gpu_device_close(struct gpu_device *d);
+int gpu_device_reset(struct gpu_device *d);
+/*
+ * Takes the context for this thread: 0, then gpu_leave(); or -ENODEV, then not.  Not
+ * twice by one thread: whoever rebuilds may be waiting in between.
+ */
+int gpu_enter(struct gpu_device *d);
+void gpu_leave(struct gpu_device *d);
+/*
+ * The errno for a driver's error.  Marks the device as broken if the context is, says so
+ * once, and answers -ENODEV then.
+ */
+int gpu_check(struct gpu_device *d, int err, const char *what);
+
+/* A file of code on a device; kernels of one file share it. */
+struct gpu_module {
+	struct gpu_module *next;
+	uint32_t users;
+	size_t bytes;
+	char *image;			/* kept: to be compared, and for a new context */
+	char file[128];			/* for messages */
+	void *module;
+};
+
+/* (modules_lock, entered) */
+int gpu_module_get(struct gpu_device *d, const struct arax_backend_kernel *k,
+		   struct gpu_module **module);
+/* @entered false: the context is broken, and takes the module with it. */
+void gpu_module_put(struct gpu_device *d, struct gpu_module *m, bool entered);
+int gpu_module_load(struct gpu_device *d, struct gpu_module *m);
+
+struct gpu_kernel {
+	struct gpu_kernel *next;
+	struct gpu_module *module;
+	struct params params;
+	void *function;
+	uint32_t max_group;
+	bool told;			/* of a failing launch */
+	char name[256];
+};
+
+int gpu_kernel_load(struct gpu_device *d, const struct arax_backend_kernel *desc,
+		    struct gpu_kernel **kernel);
+void gpu_kernel_unload(struct gpu_device *d, struct gpu_kernel *k);
+/* In a new context. */
+int gpu_kernel_reload(struct gpu_device *d, struct gpu_kernel *k);
+
+/* Parameters of an entry in PTX text: a letter each, see ptx.c.  -ENOENT: no such entry. */
+#define GPU_PTX_PARAMS 128
+int gpu_ptx_params(const char *text, const char *symbol, char letters[GPU_PTX_PARAMS]);
+
+/* run.c: as in struct arax_backend. */
+int gpu_run(struct gpu_device *d, struct arax_backend_run *run);
+int gpu_submit(struct gpu_device *d, const struct arax_backend_run *run, uint64_t cookie);
+int gpu_poll(struct gpu_device *d, struct arax_backend_done *done, uint32_t max,
+	     uint64_t timeout_ns);
+int gpu_quiesce(struct gpu_device *d, uint64_t deadline_ns);
+
+/* memory.c: as in struct arax_backend. */
+int gpu_alloc(struct gpu_device *d, uint64_t bytes, uint64_t wanted, uint64_t *address);
+void gpu_free(struct gpu_device *d, uint64_t address);
+int gpu_copy_in(struct gpu_device *d, uint32_t lane, uint64_t to, const void *from,
+		uint64_t bytes);
+int gpu_copy_out(struct gpu_device *d, uint32_t lane, void *to, uint64_t from, uint64_t bytes);
+int gpu_copy_peer(struct gpu_device *d, uint64_t to, struct gpu_device *src, uint64_t from,
+		  uint64_t bytes);
+int gpu_host_register(struct gpu_device *d, void *host, uint64_t bytes);
+void gpu_host_unregister(struct gpu_device *d, void *host);
+/* (context held alone) What was registered in the old context is anew. */
+void gpu_hosts_again(struct gpu_device *d);
+/* (entered) -EFAULT: it is not inside one allocation. */
+int gpu_find_memory(struct gpu_device *d, uint64_t address, uint64_t bytes);
+/* (context held alone) Whatever is allocated goes. */
+void gpu_memory_drop(struct gpu_device *d);
+
+#endif /* ARAX_DAEMON_BACKENDS_GPU_GPU_H */

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Device memory, under the driver's own addresses, and copies.  What is not inside one
+ * of our allocations is refused before the driver sees it: this process is araxd.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/backends/gpu/gpu.h"
+
+/* The first allocation that begins behind @address; memory_lock is held. */
+static uint32_t behind(const struct gpu_device *d, uint64_t address)
+{
+	uint32_t low = 0, high = d->nr_allocations;
+
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+
+		if (d->allocations[mid].address <= address)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+int gpu_find_memory(struct gpu_device *d, uint64_t address, uint64_t bytes)
+{
+	const struct gpu_allocation *a;
+	int err = -EFAULT;
+	uint32_t i;
+
+	pthread_mutex_lock(&d->memory_lock);
+	i = behind(d, address);
+	a = i ? &d->allocations[i - 1] : NULL;
+	if (a && address - a->address <= a->bytes && bytes <= a->bytes - (address - a->address))
+		err = 0;
+	pthread_mutex_unlock(&d->memory_lock);
+	return err;
+}
+
+/* -ENOMEM: more than we may have. */
+static int account(struct gpu_device *d, uint64_t bytes)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&d->memory_lock);
+	if (bytes > d->bytes || d->used > d->bytes - bytes) {
+		gpu_log(d->stack, ARAX_LOG_DEBUG, "%s: no room for %" PRIu64 " bytes: %" PRIu64
+			" of %" PRIu64 " are in use", d->name, bytes, d->used, d->bytes);
+		err = -ENOMEM;
+	} else {
+		d->used += bytes;
+	}
+	pthread_mutex_unlock(&d->memory_lock);
+	return err;
+}
+
+static void unaccount(struct gpu_device *d, uint64_t bytes)
+{
+	pthread_mutex_lock(&d->memory_lock);
+	d->used -= bytes;
+	pthread_mutex_unlock(&d->memory_lock);
+}
+
+static uint64_t in_use(struct gpu_device *d)
+{
+	uint64_t bytes;
+
+	pthread_mutex_lock(&d->memory_lock);
+	bytes = d->used;
+	pthread_mutex_unlock(&d->memory_lock);
+	return bytes;
+}
+
+static int insert(struct gpu_device *d, const struct gpu_allocation *a)
+{
+	struct gpu_allocation *more;
+	int err = 0;
+	uint32_t i;
+
+	pthread_mutex_lock(&d->memory_lock);
+	if (d->nr_allocations == d->room) {
+		more = realloc(d->allocations, (2 * d->room + 64) * sizeof(*more));
+		if (more) {
+			d->allocations = more;
+			d->room = 2 * d->room + 64;
+		} else {
+			err = -ENOMEM;
+		}
+	}
+	if (!err) {
+		i = behind(d, a->address);
+		memmove(&d->allocations[i + 1], &d->allocations[i],
+			(d->nr_allocations - i) * sizeof(*a));
+		d->allocations[i] = *a;
+		d->nr_allocations++;
+	}
+	pthread_mutex_unlock(&d->memory_lock);
+	return err;
+}
+
+static void give_back(struct gpu_device *d, const struct gpu_allocation *a)
+{
+	if (a->placed)
+		d->driver->memory_unmap(a->address, a->bytes, a->handle);
+	else
+		d->driver->free(d->pooled, d->memory_stream, a->address);
+}
+
+/* (entered) */
+static int take(struct gpu_device *d, uint64_t wanted, struct gpu_allocation *a)
+{
+	const struct gpu_driver *v = d->driver;
+	int err;
+
+	a->placed = wanted != 0;
+	if (wanted) {
+		err = gpu_check(d, v->memory_map(d->place, wanted, a->bytes, &a->address,
+						 &a->handle), "memory at an address");
+		return !err && a->address != wanted ? -EADDRINUSE : err;
+	}
+	err = v->alloc(d->pooled, d->memory_stream, a->bytes, &a->address);
+	/* Other streams use it, so the pool's stream must have got there. */
+	if (!err && d->pooled)
+		err = v->stream_wait(d->memory_stream);
+	if (v->error_code(err) == -ENOMEM)
+		gpu_log(d->stack, ARAX_LOG_WARNING, "%s: %" PRIu64 " bytes: %s; %" PRIu64 " of %"
+			PRIu64 " were in use by our count", d->name, a->bytes, v->error_name(err),
+			in_use(d) - a->bytes, d->bytes);
+	return gpu_check(d, err, "allocation");
+}
+
+int gpu_alloc(struct gpu_device *d, uint64_t bytes, uint64_t wanted, uint64_t *address)
+{
+	struct gpu_allocation a = { .bytes = bytes };
+	int err;
+
+	if (wanted && !d->limits.places)
+		return -EOPNOTSUPP;
+	if (!bytes || (wanted && (wanted % d->granule || bytes > UINT64_MAX - d->granule)))
+		return -EINVAL;
+	if (wanted)
+		a.bytes = (bytes + d->granule - 1) / d->granule * d->granule;
+	err = account(d, a.bytes);
+	if (err)
+		return err;
+	err = gpu_enter(d);
+	if (!err) {
+		err = take(d, wanted, &a);
+		if (!err) {
+			err = insert(d, &a);
+			if (err)
+				give_back(d, &a);
+		}
+		gpu_leave(d);
+	}
+	if (err)
+		unaccount(d, a.bytes);
+	else
+		*address = a.address;
+	return err;
+}
+
+void gpu_free(struct gpu_device *d, uint64_t address)
+{
+	struct gpu_allocation a = { 0 };
+	uint32_t i;
+
+	/* First out of the table: then a context that is rebuilt meanwhile leaves it to us. */
+	pthread_mutex_lock(&d->memory_lock);
+	i = behind(d, address);
+	if (i && d->allocations[i - 1].address == address) {
+		a = d->allocations[i - 1];
+		d->used -= a.bytes;
+		memmove(&d->allocations[i - 1], &d->allocations[i],
+			(d->nr_allocations - i) * sizeof(a));
+		d->nr_allocations--;
+	}
+	pthread_mutex_unlock(&d->memory_lock);
+	if (!a.bytes) {
+		gpu_log(d->stack, ARAX_LOG_ERR, "%s: nothing was allocated at %#" PRIx64, d->name,
+			address);
+		return;
+	}
+	/* A broken context keeps its memory until it goes; what is mapped is nobody's. */
+	if (!gpu_enter(d)) {
+		give_back(d, &a);
+		gpu_leave(d);
+	} else if (a.placed) {
+		give_back(d, &a);
+	}
+}
+
+void gpu_memory_drop(struct gpu_device *d)
+{
+	pthread_mutex_lock(&d->memory_lock);
+	if (d->nr_allocations)
+		gpu_log(d->stack, ARAX_LOG_WARNING, "%s: %u allocations of %" PRIu64
+			" bytes are dropped", d->name, d->nr_allocations, d->used);
+	while (d->nr_allocations)
+		give_back(d, &d->allocations[--d->nr_allocations]);
+	d->used = 0;
+	pthread_mutex_unlock(&d->memory_lock);
+}
+
+/* ------------------------------------------------------------------ */
+/* Copies                                                                */
+
+/* (entered) To its end: host memory that is not registered is the caller's again then. */
+static int finish(struct gpu_device *d, void *stream, int err)
+{
+	return gpu_check(d, err ? err : d->driver->stream_wait(stream), "copy");
+}
+
+int gpu_copy_in(struct gpu_device *d, uint32_t lane, uint64_t to, const void *from,
+		uint64_t bytes)
+{
+	struct gpu_lane *l = &d->lanes[lane % d->nr_lanes];
+	int err = gpu_enter(d);
+
+	if (err)
+		return err;
+	err = gpu_find_memory(d, to, bytes);
+	if (!err && bytes)
+		err = finish(d, l->copies, d->driver->copy_in(to, from, bytes, l->copies));
+	gpu_leave(d);
+	return err;
+}
+
+int gpu_copy_out(struct gpu_device *d, uint32_t lane, void *to, uint64_t from, uint64_t bytes)
+{
+	struct gpu_lane *l = &d->lanes[lane % d->nr_lanes];
+	int err = gpu_enter(d);
+
+	if (err)
+		return err;
+	err = gpu_find_memory(d, from, bytes);
+	if (!err && bytes)
+		err = finish(d, l->copies, d->driver->copy_out(to, from, bytes, l->copies));
+	gpu_leave(d);
+	return err;
+}
+
+/* (entered) Once for each pair; where it can't be, the driver goes through the host. */
+static void join_peer(struct gpu_device *d, const struct gpu_device *src)
+{
+	uint64_t bit = 1ull << src->index;
+
+	if (__atomic_fetch_or(&d->peers, bit, __ATOMIC_RELAXED) & bit)
+		return;
+	if (d->driver->peer_enable(d->place, src->place, src->context))
+		gpu_log(d->stack, ARAX_LOG_INFO, "%s can't read %s directly", d->name, src->name);
+}
+
+int gpu_copy_peer(struct gpu_device *d, uint64_t to, struct gpu_device *src, uint64_t from,
+		  uint64_t bytes)
+{
+	/* In one order, whoever copies to whom. */
+	struct gpu_device *first = d->index < src->index ? d : src;
+	struct gpu_device *second = first == d ? src : d;
+	void *stream;
+	int err;
+
+	err = gpu_enter(first);
+	if (err)
+		return err;
+	if (second != first) {
+		err = gpu_enter(second);
+		if (err)
+			goto leave;
+		err = gpu_check(d, d->driver->context_use(d->place, d->context), "context");
+		if (!err)
+			join_peer(d, src);
+	}
+	if (!err)
+		err = gpu_find_memory(d, to, bytes);
+	if (!err)
+		err = gpu_find_memory(src, from, bytes);
+	stream = d->memory_stream;
+	if (!err && bytes)
+		err = finish(d, stream, d->driver->copy_peer(to, d->place, d->context, from,
+							     src->place, src->context, bytes, stream));
+	if (second != first)
+		gpu_leave(second);
+leave:
+	gpu_leave(first);
+	return err;
+}
+
+/* ------------------------------------------------------------------ */
+/* Host memory for DMA: registered once in the process, for all devices */
+
+struct gpu_host {
+	struct gpu_host *next;
+	void *host;
+	uint64_t bytes;
+	uint32_t users;
+};
+
+static struct gpu_host **find_host(struct gpu_stack *s, const void *host)
+{
+	struct gpu_host **link = &s->hosts;
+
+	while (*link && (*link)->host != host)
+		link = &(*link)->next;
+	return link;
+}
+
+static int add_host(struct gpu_device *d, void *host, uint64_t bytes)
+{
+	struct gpu_host *h = calloc(1, sizeof(*h));
+	int err;
+
+	if (!h)
+		return -ENOMEM;
+	err = gpu_check(d, d->driver->host_register(host, bytes), "host memory");
+	if (err) {
+		free(h);
+		return err;
+	}
+	*h = (struct gpu_host){ d->stack->hosts, host, bytes, 1 };
+	d->stack->hosts = h;
+	return 0;
+}
+
+int gpu_host_register(struct gpu_device *d, void *host, uint64_t bytes)
+{
+	struct gpu_stack *s = d->stack;
+	struct gpu_host *h;
+	int err = gpu_enter(d);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&s->hosts_lock);
+	h = *find_host(s, host);
+	if (!h)
+		err = add_host(d, host, bytes);
+	else if (h->bytes != bytes)
+		err = -EINVAL;
+	else
+		h->users++;
+	pthread_mutex_unlock(&s->hosts_lock);
+	gpu_leave(d);
+	return err;
+}
+
+void gpu_host_unregister(struct gpu_device *d, void *host)
+{
+	struct gpu_stack *s = d->stack;
+	struct gpu_host **link, *h;
+	int err = gpu_enter(d);
+
+	pthread_mutex_lock(&s->hosts_lock);
+	link = find_host(s, host);
+	h = *link;
+	if (h && !--h->users) {
+		*link = h->next;
+		/* An error: it went with the context in which it was registered. */
+		if (!err)
+			d->driver->host_unregister(host);
+		free(h);
+	}
+	pthread_mutex_unlock(&s->hosts_lock);
+	if (!err)
+		gpu_leave(d);
+}
+
+/* Another device's context may have it still: that is as good. */
+void gpu_hosts_again(struct gpu_device *d)
+{
+	struct gpu_stack *s = d->stack;
+
+	pthread_mutex_lock(&s->hosts_lock);
+	for (struct gpu_host *h = s->hosts; h; h = h->next)
+		d->driver->host_register(h->host, h->bytes);
+	pthread_mutex_unlock(&s->hosts_lock);
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A launch: run() waits for its end, submit() leaves that to poll().
+ *
+ * Kernels store their result in host memory that the device sees, so that a launch
+ * which succeeds has nothing to copy.
+ */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/backends/gpu/gpu.h"
+
+/* Looked at so long before the thread sleeps: about what a wake-up costs. */
+#define SPIN_NS		20000u
+#define POLL_NS		20000u
+
+/*
+ * Behind the parameters that the signature has: a driver that gives no parameter sizes
+ * can't tell us of a kernel with more of them, and would read on.
+ */
+#define SPARE_PARAMS	32
+
+#define MAX_PARAMS	(3 * PARAMS_MAX + 1 + SPARE_PARAMS)
+
+struct launch {
+	struct gpu_device *dev;
+	struct gpu_kernel *k;
+	struct gpu_lane *lane;
+	const struct arax_launch *l;
+	uint64_t address[PARAMS_MAX], items[PARAMS_MAX];
+	uint64_t zero;
+	void *params[MAX_PARAMS];
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Once for each kernel: a client can repeat it as often as it likes. */
+static void tell(struct gpu_device *d, struct gpu_kernel *k, const char *what, const char *why)
+{
+	if (!__atomic_exchange_n(&k->told, true, __ATOMIC_RELAXED))
+		gpu_log(d->stack, ARAX_LOG_WARNING, "%s: %s: %s: %s (said once)", d->name, k->name,
+			what, why);
+}
+
+/* A driver's error of a launch that counts as running: see gpu.h for who is to blame. */
+static int failed(struct gpu_device *d, struct gpu_kernel *k, int err)
+{
+	bool alone = __atomic_load_n(&d->running, __ATOMIC_ACQUIRE) == 1;
+	bool first = !__atomic_load_n(&d->broken, __ATOMIC_ACQUIRE);
+	int code;
+
+	if (!err)
+		return 0;
+	tell(d, k, "launch", d->driver->error_name(err));
+	code = gpu_check(d, err, k->name);
+	if (code == -ENODEV && alone && first && d->driver->harm(err) == GPU_HARM_KERNEL)
+		code = d->driver->error_code(err);
+	return code;
+}
+
+static int refuse(struct launch *x, const char *what, const char *why)
+{
+	tell(x->dev, x->k, what, why);
+	return -EINVAL;
+}
+
+/* ------------------------------------------------------------------ */
+/* Parameters                                                            */
+
+static int set_range(struct launch *x, uint32_t i)
+{
+	const struct param *p = &x->k->params.ranges[i];
+	const struct arax_launch_range *r = &x->l->ranges[i];
+	int err;
+
+	if (r->count != 1)
+		return refuse(x, "range", "is strided: GPU kernels take flat ones");
+	if ((uintptr_t)r->data % p->type->size)
+		return refuse(x, "range", "is not aligned to its type");
+	err = r->length ? gpu_find_memory(x->dev, (uintptr_t)r->data, r->length) : 0;
+	if (err == -EFAULT)
+		tell(x->dev, x->k, "range", "is not in this device's memory");
+	if (err)
+		return err;
+	x->address[i] = r->length ? (uintptr_t)r->data : 0;
+	x->items[i] = r->length / p->type->size;
+	x->params[2 * i] = &x->address[i];
+	x->params[2 * i + 1] = &x->items[i];
+	return 0;
+}
+
+static int set_params(struct launch *x)
+{
+	const struct params *p = &x->k->params;
+	uint32_t n = 2 * p->nr_ranges;
+	int err = 0;
+
+	if (x->l->nr_ranges != p->nr_ranges || x->l->arg_len != p->arg_len)
+		return refuse(x, "arguments", "are not as the signature says");
+	for (uint32_t i = 0; !err && i < p->nr_ranges; i++)
+		err = set_range(x, i);
+	for (uint32_t i = 0; i < p->nr_plain; i++)
+		x->params[n++] = (char *)x->l->args + p->plain[i].offset;
+	/* One that takes no result takes one parameter less. */
+	x->params[n++] = &x->lane->result_address;
+	x->zero = 0;
+	while (n < MAX_PARAMS)
+		x->params[n++] = &x->zero;
+	return err;
+}
+
+static int check_geometry(struct launch *x)
+{
+	const struct gpu_limits *limits = &x->dev->limits;
+	uint64_t group = 1, threads = 1;
+
+	for (int i = 0; i < 3; i++) {
+		uint64_t n = (uint64_t)x->l->grid[i] * x->l->block[i];
+
+		if (x->l->block[i] > limits->max_block[i] || x->l->grid[i] > limits->max_grid[i] ||
+		    !n || n > GPU_MAX_THREADS / threads)
+			return refuse(x, "geometry", "is beyond the device's limits");
+		threads *= n;
+		group *= x->l->block[i];	/* at most the product of what it allows */
+	}
+	if (group > x->k->max_group)
+		return refuse(x, "geometry", "has blocks larger than the kernel allows");
+	return 0;
+}
+
+/* ------------------------------------------------------------------ */
+/* Launches                                                              */
+
+/* (entered) It counts as running, whatever it returns. */
+static int start(struct launch *x)
+{
+	const struct gpu_driver *v = x->dev->driver;
+	struct gpu_lane *lane = x->lane;
+	int err;
+
+	__atomic_fetch_add(&x->dev->running, 1, __ATOMIC_ACQ_REL);
+	*lane->result = 0;
+	err = v->event_record(lane->start, lane->stream);
+	if (!err)
+		err = v->launch(x->k->function, x->l->grid, x->l->block, lane->stream, x->params);
+	if (!err)
+		err = v->event_record(lane->end, lane->stream);
+	return failed(x->dev, x->k, err);
+}
+
+static void ended(struct gpu_device *d)
+{
+	__atomic_fetch_sub(&d->running, 1, __ATOMIC_ACQ_REL);
+}
+
+/* (entered) After the end, with the driver's error. */
+static int look_back(struct gpu_device *d, struct gpu_lane *lane, struct gpu_kernel *k, int err,
+		     uint64_t *device_ns)
+{
+	err = failed(d, k, err);
+	if (err)
+		return err;
+	if (d->driver->event_ns(lane->start, lane->end, device_ns))
+		*device_ns = 0;
+	return *(volatile int32_t *)lane->result;
+}
+
+/* Sleeping costs more than a short kernel does. */
+static int wait_for(struct gpu_device *d, struct gpu_lane *lane)
+{
+	uint64_t until = now_ns() + SPIN_NS;
+	int err;
+
+	do {
+		err = d->driver->event_query(lane->end);
+		if (!d->driver->not_ready(err))
+			return err;
+	} while (now_ns() < until);
+	return d->driver->event_wait(lane->end);
+}
+
+/* (entered: memory that is there now stays until the end) */
+static int prepare(struct launch *x, struct gpu_device *d, const struct arax_backend_run *run)
+{
+	int err;
+
+	x->dev = d;
+	x->k = run->kernel;
+	x->lane = &d->lanes[run->lane % d->nr_lanes];
+	x->l = run->launch;
+	err = check_geometry(x);
+	return err ? err : set_params(x);
+}
+
+/* After a fault: one at a time, so that the next one has a culprit. */
+static bool begin_alone(struct gpu_device *d)
+{
+	uint32_t left = __atomic_load_n(&d->careful, __ATOMIC_RELAXED);
+
+	while (left)
+		if (__atomic_compare_exchange_n(&d->careful, &left, left - 1, true, __ATOMIC_RELAXED,
+						__ATOMIC_RELAXED)) {
+			pthread_mutex_lock(&d->alone);
+			return true;
+		}
+	return false;
+}
+
+int gpu_run(struct gpu_device *d, struct arax_backend_run *run)
+{
+	uint64_t device_ns = 0;
+	struct launch x;
+	bool alone;
+	int err;
+
+	alone = begin_alone(d);
+	err = gpu_enter(d);
+	if (!err) {
+		err = prepare(&x, d, run);
+		if (!err) {
+			err = start(&x);
+			if (!err)
+				err = look_back(d, x.lane, x.k, wait_for(d, x.lane), &device_ns);
+			ended(d);
+		}
+		gpu_leave(d);
+	}
+	if (alone)
+		pthread_mutex_unlock(&d->alone);
+	if (run->size >= offsetof(struct arax_backend_run, device_ns) + sizeof(run->device_ns))
+		run->device_ns = device_ns;
+	return err;
+}
+
+int gpu_submit(struct gpu_device *d, const struct arax_backend_run *run, uint64_t cookie)
+{
+	struct gpu_lane *lane = &d->lanes[run->lane % d->nr_lanes];
+	struct launch x;
+	int err;
+
+	pthread_mutex_lock(&lane->lock);
+	err = lane->pending ? -EAGAIN : gpu_enter(d);
+	if (err)
+		goto unlock;
+	err = prepare(&x, d, run);
+	if (!err) {
+		err = start(&x);
+		lane->pending = !err;
+		lane->lost = false;
+		lane->cookie = cookie;
+		lane->kernel = x.k;
+		if (err)
+			ended(d);
+	}
+	gpu_leave(d);
+unlock:
+	pthread_mutex_unlock(&lane->lock);
+	return err;
+}
+
+/* (lane locked) Whether its launch has ended. */
+static bool has_ended(struct gpu_device *d, struct gpu_lane *lane, struct arax_backend_done *done)
+{
+	int err = gpu_enter(d);
+
+	memset(done, 0, sizeof(*done));
+	done->cookie = lane->cookie;
+	done->result = -ENODEV;
+	if (err)
+		return true;
+	if (!__atomic_load_n(&lane->lost, __ATOMIC_RELAXED)) {
+		err = d->driver->event_query(lane->end);
+		if (d->driver->not_ready(err)) {
+			gpu_leave(d);
+			return false;
+		}
+		done->result = look_back(d, lane, lane->kernel, err, &done->device_ns);
+	}
+	gpu_leave(d);
+	return true;
+}
+
+static int collect(struct gpu_device *d, struct arax_backend_done *done, uint32_t max)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < d->nr_lanes && n < max; i++) {
+		struct gpu_lane *lane = &d->lanes[i];
+
+		pthread_mutex_lock(&lane->lock);
+		if (lane->pending && has_ended(d, lane, &done[n])) {
+			lane->pending = false;
+			ended(d);
+			n++;
+		}
+		pthread_mutex_unlock(&lane->lock);
+	}
+	return (int)n;
+}
+
+static void nap(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = POLL_NS }, NULL);
+}
+
+/*
+ * By looking: a driver calls nobody back from a context that broke, and waits for one
+ * event alone, and without limit.
+ */
+int gpu_poll(struct gpu_device *d, struct arax_backend_done *done, uint32_t max,
+	     uint64_t timeout_ns)
+{
+	uint64_t began = now_ns();
+	int n;
+
+	for (;;) {
+		n = collect(d, done, max);
+		if (n || !max || now_ns() - began >= timeout_ns)
+			return n;
+		nap();
+	}
+}
+
+/* Launches that were submitted and have ended, polled or not, are not running. */
+static bool is_quiet(struct gpu_device *d)
+{
+	uint32_t unpolled = 0;
+	bool busy = false;
+
+	for (uint32_t i = 0; i < d->nr_lanes; i++) {
+		struct gpu_lane *lane = &d->lanes[i];
+
+		pthread_mutex_lock(&lane->lock);
+		if (lane->pending && !gpu_enter(d)) {
+			busy = busy || (!__atomic_load_n(&lane->lost, __ATOMIC_RELAXED) &&
+					d->driver->not_ready(d->driver->event_query(lane->end)));
+			gpu_leave(d);
+		}
+		unpolled += lane->pending;
+		pthread_mutex_unlock(&lane->lock);
+	}
+	return !busy && __atomic_load_n(&d->running, __ATOMIC_ACQUIRE) <= unpolled;
+}
+
+int gpu_quiesce(struct gpu_device *d, uint64_t deadline_ns)
+{
+	while (!is_quiet(d)) {
+		if (now_ns() >= deadline_ns)
+			return -ETIMEDOUT;
+		nap();
+	}
+	return 0;
+}

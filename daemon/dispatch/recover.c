@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+#include "daemon/dispatch/recover.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/dispatch/run.h"
+#include "daemon/log.h"
+#include "daemon/memory/memory.h"
+
+/* Given up after so many times in a row with fewer tasks than that in between. */
+#define HASTY_TIMES	3
+#define HASTY_TASKS	100
+
+struct recovery {
+	struct work work;
+	struct poller *poller;
+	struct poller_device *pd;
+	pthread_t thread;
+	bool begun;
+	int err;
+};
+
+bool recover_plan(struct poller *p, struct poller_device *pd)
+{
+	struct recovery *r;
+
+	if (!device_can_reset(pd->dev))
+		return false;
+	pd->hasty = pd->tasks - pd->tasks_at_loss < HASTY_TASKS ? pd->hasty + 1 : 1;
+	pd->tasks_at_loss = pd->tasks;
+	if (pd->hasty > HASTY_TIMES) {
+		log_err("device is given up", log_str("device", pd->dev->info.name),
+			log_u64("losses", pd->hasty));
+		return false;
+	}
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return false;
+	r->poller = p;
+	r->pd = pd;
+	pd->recovery = r;
+	return true;
+}
+
+/* Back on the poller's thread. */
+static void ended(struct work *w)
+{
+	struct recovery *r = (struct recovery *)((char *)w - offsetof(struct recovery, work));
+	struct poller_device *pd = r->pd;
+	struct poller *p = r->poller;
+	int err = r->err;
+
+	recover_stop(pd);
+	if (!err)
+		err = sched_device_set(p->sched, pd->dev->index, pd->lanes);
+	if (err) {
+		log_err("device stays lost", log_str("device", pd->dev->info.name), log_errno(err));
+		run_refuse_stranded(p);
+		return;
+	}
+	pd->lost = false;
+	pd->changed = true;
+	log_warn("device is back", log_str("device", pd->dev->info.name));
+}
+
+static void *rebuild(void *arg)
+{
+	struct recovery *r = arg;
+	struct poller *p = r->poller;
+
+	if (memory_has_device(p->memory, r->pd->dev->index))
+		memory_drop(p->memory, r->pd->dev->index);
+	r->err = device_reset(r->pd->dev);
+	poller_post(p, &r->work);
+	return NULL;
+}
+
+void recover_begin(struct poller *p, struct poller_device *pd)
+{
+	struct recovery *r = pd->recovery;
+	uint64_t idle = pd->lanes == 64 ? 0 : ~0ull << pd->lanes;
+
+	if (r->begun || pd->lanes_busy != idle)
+		return;
+	r->work.run = ended;
+	r->err = -pthread_create(&r->thread, NULL, rebuild, r);
+	r->begun = !r->err;
+	if (r->err)
+		ended(&r->work);
+}
+
+void recover_stop(struct poller_device *pd)
+{
+	struct recovery *r = pd->recovery;
+
+	if (!r)
+		return;
+	if (r->begun)
+		pthread_join(r->thread, NULL);
+	pd->recovery = NULL;
+	free(r);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * recover.h - have a device back that was lost
+ *
+ * Where the backend can rebuild a device's context, tasks that only this device can run
+ * wait for it.  What was on the device is gone; the host has every byte.  A device that
+ * is lost again before it has done much is given up after a few times.
+ */
+#ifndef ARAXD_DISPATCH_RECOVER_H
+#define ARAXD_DISPATCH_RECOVER_H
+
+#include <stdbool.h>
+
+#include "daemon/dispatch/poller.h"
+
+/* All on the poller's thread.  A device was lost: is it worth waiting for? */
+bool recover_plan(struct poller *p, struct poller_device *pd);
+/* Nothing runs on it any more?  Then begin, on a thread of its own. */
+void recover_begin(struct poller *p, struct poller_device *pd);
+/* Tasks may wait for it. */
+static inline bool recover_expected(const struct poller_device *pd)
+{
+	return pd->recovery;
+}
+
+/* At the end: waits for what is under way. */
+void recover_stop(struct poller_device *pd);
+
+#endif /* ARAXD_DISPATCH_RECOVER_H */

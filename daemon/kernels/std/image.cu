@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+/*
+ * image.c for GPUs.  The CPU's blur goes down and then across a whole row; this one
+ * computes each pixel by itself, with the same sums in the same order.
+ */
+#include <arax/gpu.h>
+
+#define SHORT(items, n) ((uint64_t)(n) > (items))
+#define BLUR_MAX_SIZE 129u
+
+static __device__ float clamp01(float v)
+{
+	v = v > 0 ? v : 0;	/* a NaN becomes 0 */
+	return v < 1 ? v : 1;
+}
+
+ARAX_GPU_KERNEL arax_std_rgb_to_gray(const uint8_t *rgb, uint64_t nrgb, float *gray,
+				     uint64_t ngray, uint32_t n, int32_t *result)
+{
+	if (SHORT(nrgb, 3 * (uint64_t)n) || SHORT(ngray, n)) {
+		*result = -EINVAL;
+		return;
+	}
+	ARAX_EACH(i, n)		/* Rec. 709 */
+		gray[i] = (0.2126f * rgb[3 * i] + 0.7152f * rgb[3 * i + 1] +
+			   0.0722f * rgb[3 * i + 2]) / 255;
+}
+
+ARAX_GPU_KERNEL arax_std_gray_to_u8(const float *gray, uint64_t ngray, uint8_t *out, uint64_t nout,
+				    uint32_t n, int32_t *result)
+{
+	if (SHORT(ngray, n) || SHORT(nout, n)) {
+		*result = -EINVAL;
+		return;
+	}
+	ARAX_EACH(i, n)
+		out[i] = (uint8_t)(clamp01(gray[i]) * 255 + 0.5f);
+}
+
+/* Half of a symmetric window, weights that add up to 1: w[0] is the middle. */
+static __device__ void gauss(float *w, uint32_t radius, float sigma)
+{
+	float sum = 0;
+
+	for (uint32_t i = 0; i <= radius; i++) {
+		w[i] = expf(-(float)(i * i) / (2 * sigma * sigma));
+		sum += i ? 2 * w[i] : w[i];
+	}
+	for (uint32_t i = 0; i <= radius; i++)
+		w[i] /= sum;
+}
+
+/* Rows and columns beyond the edge repeat it. */
+static __device__ float blur_down(const float *src, uint64_t width, uint64_t height, uint64_t x,
+				  uint64_t y, const float *w, uint64_t radius)
+{
+	float sum = w[0] * src[y * width + x];
+
+	for (uint64_t i = 1; i <= radius; i++) {
+		uint64_t up = y >= i ? y - i : 0, down = y + i < height ? y + i : height - 1;
+
+		sum += w[i] * (src[up * width + x] + src[down * width + x]);
+	}
+	return sum;
+}
+
+/* The first thread of each block computes the weights, for all of its threads. */
+ARAX_GPU_KERNEL arax_std_blur(const float *src, uint64_t nsrc, float *dst, uint64_t ndst,
+			      uint32_t width, uint32_t height, uint32_t size, float sigma,
+			      int32_t *result)
+{
+	__shared__ float w[BLUR_MAX_SIZE / 2 + 1];
+	uint64_t n = (uint64_t)width * height;
+	uint32_t radius = size / 2;
+
+	if (!width || !height || !(size & 1) || size > BLUR_MAX_SIZE || !(sigma > 0) ||
+	    SHORT(nsrc, n) || SHORT(ndst, n)) {
+		*result = -EINVAL;
+		return;
+	}
+	if (!arax_item())
+		gauss(w, radius, sigma);
+	__syncthreads();
+	ARAX_EACH(i, n) {
+		uint64_t x = i % width, y = i / width;
+		float sum = w[0] * blur_down(src, width, height, x, y, w, radius);
+
+		for (uint64_t j = 1; j <= radius; j++) {
+			uint64_t left = x >= j ? x - j : 0, right = x + j < width ? x + j : width - 1;
+
+			sum += w[j] * (blur_down(src, width, height, right, y, w, radius) +
+				       blur_down(src, width, height, left, y, w, radius));
+		}
+		dst[i] = sum;
+	}
+}
+
+ARAX_GPU_KERNEL arax_std_sobel(const float *src, uint64_t nsrc, float *dst, uint64_t ndst,
+			       uint32_t width, uint32_t height, int32_t *result)
+{
+	uint64_t n = (uint64_t)width * height;
+
+	if (!width || !height || SHORT(nsrc, n) || SHORT(ndst, n)) {
+		*result = -EINVAL;
+		return;
+	}
+	ARAX_EACH(i, n) {
+		uint64_t x = i % width, y = i / width;
+		const float *mid = src + y * width;
+		const float *up = y ? mid - width : mid;
+		const float *down = y + 1 < height ? mid + width : mid;
+		uint64_t a = x ? x - 1 : 0, b = x + 1 < width ? x + 1 : x;
+		float gx = up[b] - up[a] + 2 * (mid[b] - mid[a]) + down[b] - down[a];
+		float gy = down[a] - up[a] + 2 * (down[x] - up[x]) + down[b] - up[b];
+
+		dst[i] = sqrtf(gx * gx + gy * gy);
+	}
+}
+
+ARAX_GPU_KERNEL arax_std_extend(const float *low, uint64_t nlow, const float *high, uint64_t nhigh,
+				float *x, uint64_t nx, uint32_t n, int32_t *result)
+{
+	if (nlow < 1 || nhigh < 1 || SHORT(nx, n)) {
+		*result = -EINVAL;
+		return;
+	}
+	float min_x = low[0], span = high[0] - min_x;
+
+	ARAX_EACH(i, n) {
+		float v = span > 0 ? 5 * (x[i] - min_x) / span : 0;
+
+		x[i] = v < 1 ? v : 1;
+	}
+}
+
+ARAX_GPU_KERNEL arax_std_unsharpen(const float *x, uint64_t nx, const float *blurred,
+				   uint64_t nblurred, float *y, uint64_t ny, float amount,
+				   uint32_t n, int32_t *result)
+{
+	if (SHORT(nx, n) || SHORT(nblurred, n) || SHORT(ny, n)) {
+		*result = -EINVAL;
+		return;
+	}
+	ARAX_EACH(i, n)
+		y[i] = clamp01(x[i] * (1 + amount) - blurred[i] * amount);
+}
+
+ARAX_GPU_KERNEL arax_std_combine(const float *x, uint64_t nx, const float *y, uint64_t ny,
+				 const float *mask, uint64_t nmask, float *z, uint64_t nz,
+				 uint32_t n, int32_t *result)
+{
+	if (SHORT(nx, n) || SHORT(ny, n) || SHORT(nmask, n) || SHORT(nz, n)) {
+		*result = -EINVAL;
+		return;
+	}
+	ARAX_EACH(i, n)
+		z[i] = x[i] * mask[i] + y[i] * (1 - mask[i]);
+}

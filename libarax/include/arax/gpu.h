@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * arax/gpu.h - what the author of a GPU kernel includes
+ *
+ * One source in CUDA C++ for both kinds: nvcc makes PTX of it, hipcc a code object.
+ *
+ *	#include <arax/gpu.h>
+ *
+ *	ARAX_GPU_KERNEL scale(float *x, uint64_t x_items, float factor, uint32_t n,
+ *			      int32_t *result)
+ *	{
+ *		if (n > x_items) {
+ *			*result = -EINVAL;
+ *			return;
+ *		}
+ *		ARAX_EACH(i, n)
+ *			x[i] *= factor;
+ *	}
+ *
+ * The parameters are, in this order, for "scale(inout f32 x[], f32 factor, u32 n)":
+ * for each range a pointer (const if it is `in`; NULL if it is empty) and a uint64_t,
+ * the whole elements in it, which the client chose: check it; each plain argument as its
+ * type; and last, if you want one, an int32_t * for the result: 0, or the negative errno
+ * that you store.  docs/kernels.md has the rest.
+ */
+#ifndef ARAX_GPU_H
+#define ARAX_GPU_H
+
+#ifdef __HIP__
+#include <hip/hip_runtime.h>
+#endif
+#include <stdint.h>
+
+/* The numbers of Linux, whatever the host compiler's <errno.h> would bring along. */
+#ifndef EINVAL
+#define EIO 5
+#define EFAULT 14
+#define EINVAL 22
+#define EDOM 33
+#define ERANGE 34
+#define EOPNOTSUPP 95
+#endif
+
+/* By its name in the manifest. */
+#define ARAX_GPU_KERNEL extern "C" __global__ void
+
+/* Blocks of the grid, and which of them this is; through all dimensions. */
+static __device__ inline uint64_t arax_groups(void)
+{
+	return (uint64_t)gridDim.x * gridDim.y * gridDim.z;
+}
+
+static __device__ inline uint64_t arax_group(void)
+{
+	return blockIdx.x + (uint64_t)gridDim.x * (blockIdx.y + (uint64_t)gridDim.y * blockIdx.z);
+}
+
+/* Threads of a block, and which of them this is. */
+static __device__ inline uint64_t arax_items(void)
+{
+	return (uint64_t)blockDim.x * blockDim.y * blockDim.z;
+}
+
+static __device__ inline uint64_t arax_item(void)
+{
+	return threadIdx.x +
+	       (uint64_t)blockDim.x * (threadIdx.y + (uint64_t)blockDim.y * threadIdx.z);
+}
+
+/* Where the share of block @group of @n items begins: as arax/kernel.h deals them. */
+static __device__ inline uint64_t arax_share(uint64_t n, uint64_t group)
+{
+	uint64_t each = n / arax_groups(), more = n % arax_groups();
+
+	return group * each + (group < more ? group : more);
+}
+
+/*
+ * A loop over this thread's part of @n items, each of which is some thread's once,
+ * whatever grid and block are.  Threads of a block take turns in its share, so that
+ * neighbours read neighbouring memory.
+ */
+#define ARAX_EACH(i, n) \
+	for (uint64_t i = arax_share((n), arax_group()) + arax_item(), \
+	     i##_end = arax_share((n), arax_group() + 1); \
+	     i < i##_end; i += arax_items())
+
+#endif /* ARAX_GPU_H */

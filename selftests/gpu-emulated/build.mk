@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: MIT
+# A GPU driver in software, once as CUDA's and once as HIP's; see emulated.h.
+
+EMULATED     := $(if $(CUDA_HEADERS),cuda) $(if $(HIP_HEADERS),hip)
+EMULATED_SRC := $(addprefix selftests/gpu-emulated/,driver.c kernels.cc)
+
+# $(call emulated,WHICH,VARIANT)
+define emulated_rule
+$(B)/test/$(2)/lib$(1)-emulated.so: $(EMULATED_SRC) selftests/gpu-emulated/emulated.h $(STD_CU)
+	@mkdir -p $$(@D)
+	$(say) LINK $$@
+	$(Q)$$(CC) $$(CFLAGS_BASE) $$(CFLAGS_$(2)) $$(CPPFLAGS_ALL) $$(CUDA_INCLUDE) \
+		$(if $(filter cuda,$(1)),-DEMULATED_CUDA) -fvisibility=hidden -c -o $$@.o $$<
+	$(Q)$$(CXX) -std=gnu++17 -g -Wall -Wextra -Werror -Wno-unused-parameter $$(CFLAGS_$(2)) \
+		$$(CPPFLAGS_ALL) -ffp-contract=off -fvisibility=hidden -shared \
+		$$(LDFLAGS_$(2)) -pthread -o $$@ $$@.o selftests/gpu-emulated/kernels.cc
+endef
+$(foreach w,$(EMULATED),$(foreach v,plain asan tsan,$(eval $(call emulated_rule,$(w),$(v)))))

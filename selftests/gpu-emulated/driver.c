@@ -1,0 +1,1137 @@
+// SPDX-License-Identifier: MIT
+/* See emulated.h.  Compiled twice: with EMULATED_CUDA, and without for HIP. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef EMULATED_CUDA
+#include <cuda.h>
+/* Symbols say which version is meant, as in daemon/backends/gpu/calls.h. */
+#undef cuEventElapsedTime
+#define AS(cuda, hip)	cuda
+#define ERROR		CUresult
+#define ADDRESS		CUdeviceptr
+#else
+#define __HIP_PLATFORM_AMD__	1
+#pragma GCC diagnostic ignored "-Wstrict-prototypes"
+#include <hip/hip_runtime_api.h>
+#define AS(cuda, hip)	hip
+#define ERROR		hipError_t
+#define ADDRESS		hipDeviceptr_t
+#endif
+
+#include "selftests/gpu-emulated/emulated.h"
+
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* Types by names that both have. */
+#define STREAM	AS(CUstream, hipStream_t)
+#define EVENT	AS(CUevent, hipEvent_t)
+#define MODULE	AS(CUmodule, hipModule_t)
+#define FUNCTION	AS(CUfunction, hipFunction_t)
+#define POOL	AS(CUmemoryPool, hipMemPool_t)
+#define HANDLE	AS(CUmemGenericAllocationHandle, hipMemGenericAllocationHandle_t)
+#define PROP	AS(CUmemAllocationProp, hipMemAllocationProp)
+#define ACCESS	AS(CUmemAccessDesc, hipMemAccessDesc)
+#define JIT_OPTION	AS(CUjit_option, hipJitOption)
+
+#define OK		AS(CUDA_SUCCESS, hipSuccess)
+#define INVALID		AS(CUDA_ERROR_INVALID_VALUE, hipErrorInvalidValue)
+#define NO_MEMORY	AS(CUDA_ERROR_OUT_OF_MEMORY, hipErrorOutOfMemory)
+#define NOT_READY	AS(CUDA_ERROR_NOT_READY, hipErrorNotReady)
+#define NOT_FOUND	AS(CUDA_ERROR_NOT_FOUND, hipErrorNotFound)
+#define BAD_ADDRESS	AS(CUDA_ERROR_ILLEGAL_ADDRESS, hipErrorIllegalAddress)
+#define UNSUPPORTED	AS(CUDA_ERROR_NOT_SUPPORTED, hipErrorNotSupported)
+
+#define MAX_DEVICES	16
+#define MAX_PARAMS	32
+#define GRANULE		(64u << 10)
+/* No address of a process: the host can't touch it. */
+#define FIRST_ADDRESS	0x4000000000000000ull
+
+enum region_sort { DEVICE, HOST, PLACED };
+
+struct region {
+	struct region *next;
+	struct context *context;
+	int device;
+	enum region_sort sort;
+	uint64_t address, bytes;
+	void *memory;			/* NULL: reserved and not mapped */
+};
+
+struct op {
+	struct op *next;
+	enum { COPY_IN, COPY_OUT, COPY_PEER, LAUNCH, RECORD } what;
+	uint64_t to, from, bytes;
+	struct event *event;
+	uint64_t turn;
+	int kernel;
+	uint32_t grid[3], block[3];
+	uint64_t values[MAX_PARAMS];
+};
+
+struct stream {
+	struct stream *next;
+	struct context *context;
+	pthread_t thread;
+	pthread_cond_t pushed;
+	struct op *first, **last;
+	bool busy, ending;
+};
+
+struct event {
+	struct event *next;
+	struct context *context;
+	uint64_t asked, done;
+	struct timespec at;
+};
+
+struct module {
+	struct module *next;
+	struct context *context;
+	char *image;
+	size_t bytes;
+};
+
+struct context {
+	struct context *next;
+	int device;
+	int error;			/* sticky */
+	struct stream *streams;
+	struct event *events;
+	struct module *modules;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool started, old;
+	int nr;
+	uint64_t bytes, used[MAX_DEVICES], next_address;
+	struct region *regions;
+	struct context devices[MAX_DEVICES];	/* HIP's contexts */
+	struct { int after, err; } fail[EMULATED_NR];
+	int open, waiting, registered;
+	int fault_after, fault, faults;
+	void *hosts[64];
+} gpu = {
+	.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER,
+	.next_address = FIRST_ADDRESS, .open = 1,
+};
+
+/* ------------------------------------------------------------------ */
+/* Tests ask                                                             */
+
+EXPORT void emulated_fail(enum emulated_call call, int after, int err)
+{
+	pthread_mutex_lock(&gpu.lock);
+	gpu.fail[call].after = after;
+	gpu.fail[call].err = err;
+	pthread_mutex_unlock(&gpu.lock);
+}
+
+EXPORT void emulated_gate(int open)
+{
+	pthread_mutex_lock(&gpu.lock);
+	gpu.open = open;
+	pthread_cond_broadcast(&gpu.changed);
+	pthread_mutex_unlock(&gpu.lock);
+}
+
+EXPORT int emulated_waiting(void)
+{
+	int n;
+
+	pthread_mutex_lock(&gpu.lock);
+	n = gpu.waiting;
+	pthread_mutex_unlock(&gpu.lock);
+	return n;
+}
+
+EXPORT int emulated_registered(void)
+{
+	int n;
+
+	pthread_mutex_lock(&gpu.lock);
+	n = gpu.registered;
+	pthread_mutex_unlock(&gpu.lock);
+	return n;
+}
+
+EXPORT uint64_t emulated_used(void)
+{
+	uint64_t n = 0;
+
+	pthread_mutex_lock(&gpu.lock);
+	for (int i = 0; i < gpu.nr; i++)
+		n += gpu.used[i];
+	pthread_mutex_unlock(&gpu.lock);
+	return n;
+}
+
+void emulated_wait_at_gate(void)
+{
+	pthread_mutex_lock(&gpu.lock);
+	gpu.waiting++;
+	while (!gpu.open)
+		pthread_cond_wait(&gpu.changed, &gpu.lock);
+	gpu.waiting--;
+	pthread_mutex_unlock(&gpu.lock);
+}
+
+/* (locked) */
+static int must_fail(enum emulated_call call)
+{
+	int err = 0;
+
+	if (gpu.fail[call].err && !gpu.fail[call].after--) {
+		err = gpu.fail[call].err;
+		gpu.fail[call].err = 0;
+	}
+	return err;
+}
+
+/* ------------------------------------------------------------------ */
+/* The current context of a thread                                       */
+
+#ifdef EMULATED_CUDA
+static _Thread_local struct context *current;
+#else
+static _Thread_local int current_device;
+#define current (&gpu.devices[current_device])
+#endif
+
+/* Takes the lock; an error, if the context is broken or absent: then not. */
+static int begin(void)
+{
+	struct context *c = current;
+	int err;
+
+	pthread_mutex_lock(&gpu.lock);
+	err = !c ? AS((int)CUDA_ERROR_INVALID_CONTEXT, (int)hipErrorInvalidContext) : c->error;
+	if (err)
+		pthread_mutex_unlock(&gpu.lock);
+	return err;
+}
+
+static ERROR end(int err)
+{
+	pthread_mutex_unlock(&gpu.lock);
+	return (ERROR)err;
+}
+
+/* In front of every call: a broken context answers with its error alone. */
+#define BEGIN()	do { int broken = begin(); if (broken) return (ERROR)broken; } while (0)
+
+/* ------------------------------------------------------------------ */
+/* Memory                                                                */
+
+/* (locked) */
+static struct region *find(uint64_t address)
+{
+	struct region *r = gpu.regions;
+
+	while (r && (address < r->address || address - r->address >= r->bytes || !r->memory))
+		r = r->next;
+	return r;
+}
+
+/* (locked) NULL: not inside of one. */
+static void *at(uint64_t address, uint64_t bytes)
+{
+	struct region *r = find(address);
+
+	if (!r || bytes > r->bytes - (address - r->address))
+		return NULL;
+	return (char *)r->memory + (address - r->address);
+}
+
+void *emulated_translate(uint64_t address)
+{
+	void *p;
+
+	pthread_mutex_lock(&gpu.lock);
+	p = at(address, 0);
+	pthread_mutex_unlock(&gpu.lock);
+	return p;
+}
+
+/* (locked) */
+static struct region *add_region(enum region_sort sort, uint64_t bytes, int device)
+{
+	struct region *r = calloc(1, sizeof(*r));
+
+	r->sort = sort;
+	r->device = device;
+	r->context = sort == PLACED ? NULL : current;
+	r->bytes = bytes;
+	r->memory = sort == PLACED ? NULL : malloc(bytes);
+	r->address = gpu.next_address;
+	gpu.next_address += (bytes + 1023) / 512 * 512;
+	r->next = gpu.regions;
+	gpu.regions = r;
+	if (sort == DEVICE)
+		gpu.used[device] += bytes;
+	return r;
+}
+
+/* (locked) */
+static void drop_region(struct region *r)
+{
+	struct region **link = &gpu.regions;
+
+	while (*link != r)
+		link = &(*link)->next;
+	*link = r->next;
+	if (r->sort == DEVICE)
+		gpu.used[r->device] -= r->bytes;
+	free(r->memory);
+	free(r);
+}
+
+static ERROR allocate(ADDRESS *a, size_t bytes)
+{
+	int err;
+
+	BEGIN();
+	err = must_fail(EMULATED_ALLOC);
+	if (!err && bytes > gpu.bytes - gpu.used[current->device])
+		err = NO_MEMORY;
+	if (!err)
+		*a = (ADDRESS)add_region(DEVICE, bytes, current->device)->address;
+	return end(err);
+}
+
+static ERROR release(ADDRESS a)
+{
+	struct region *r;
+
+	BEGIN();
+	r = find((uint64_t)a);
+	if (!r || r->address != (uint64_t)a || r->sort != DEVICE)
+		return end(INVALID);
+	drop_region(r);
+	return end(OK);
+}
+
+EXPORT ERROR AS(cuMemAlloc_v2, hipMalloc)(ADDRESS *a, size_t bytes)
+{
+	return allocate(a, bytes);
+}
+
+EXPORT ERROR AS(cuMemFree_v2, hipFree)(ADDRESS a)
+{
+	return release(a);
+}
+
+EXPORT ERROR AS(cuMemAllocAsync, hipMallocAsync)(ADDRESS *a, size_t bytes,
+						 STREAM s)
+{
+	return allocate(a, bytes);
+}
+
+EXPORT ERROR AS(cuMemFreeAsync, hipFreeAsync)(ADDRESS a, STREAM s)
+{
+	return release(a);
+}
+
+EXPORT ERROR AS(cuDeviceGetDefaultMemPool, hipDeviceGetDefaultMemPool)
+	(POOL *pool, int device)
+{
+	*pool = (void *)&gpu.devices[device];
+	return OK;
+}
+
+EXPORT ERROR AS(cuMemPoolSetAttribute, hipMemPoolSetAttribute)
+	(POOL pool, AS(CUmemPool_attribute, hipMemPoolAttr) what,
+	 void *value)
+{
+	return what == AS(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, hipMemPoolAttrReleaseThreshold) ?
+	       OK : INVALID;
+}
+
+EXPORT ERROR AS(cuMemGetInfo_v2, hipMemGetInfo)(size_t *available, size_t *total)
+{
+	BEGIN();
+	*available = gpu.bytes - gpu.used[current->device];
+	*total = gpu.bytes;
+	return end(OK);
+}
+
+EXPORT ERROR AS(cuMemHostAlloc, hipHostMalloc)(void **p, size_t bytes, unsigned int flags)
+{
+	BEGIN();
+	*p = add_region(HOST, bytes, 0)->memory;
+	return end(OK);
+}
+
+/* (locked) */
+static struct region *find_host(const void *p)
+{
+	struct region *r = gpu.regions;
+
+	while (r && (r->sort != HOST || r->memory != p))
+		r = r->next;
+	return r;
+}
+
+EXPORT ERROR AS(cuMemFreeHost, hipHostFree)(void *p)
+{
+	struct region *r;
+
+	BEGIN();
+	r = find_host(p);
+	if (r)
+		drop_region(r);
+	return end(r ? OK : INVALID);
+}
+
+EXPORT ERROR AS(cuMemHostGetDevicePointer_v2, hipHostGetDevicePointer)(ADDRESS *a, void *p,
+								       unsigned int flags)
+{
+	struct region *r;
+
+	BEGIN();
+	r = find_host(p);
+	*a = (ADDRESS)(r ? r->address : 0);
+	return end(r ? OK : INVALID);
+}
+
+EXPORT ERROR AS(cuMemHostRegister_v2, hipHostRegister)(void *p, size_t bytes, unsigned int flags)
+{
+	int free_slot = -1;
+
+	BEGIN();
+	for (int i = 0; i < 64; i++) {
+		if (gpu.hosts[i] == p)
+			return end(AS(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+				      hipErrorHostMemoryAlreadyRegistered));
+		if (!gpu.hosts[i])
+			free_slot = i;
+	}
+	if (free_slot < 0)
+		return end(NO_MEMORY);
+	gpu.hosts[free_slot] = p;
+	gpu.registered++;
+	return end(OK);
+}
+
+EXPORT ERROR AS(cuMemHostUnregister, hipHostUnregister)(void *p)
+{
+	BEGIN();
+	for (int i = 0; i < 64; i++)
+		if (gpu.hosts[i] == p) {
+			gpu.hosts[i] = NULL;
+			gpu.registered--;
+			return end(OK);
+		}
+	return end(AS(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, hipErrorHostMemoryNotRegistered));
+}
+
+/* ------------------------------------------------------------------ */
+/* Memory at addresses: one space for all devices, as the drivers have it */
+
+EXPORT ERROR AS(cuMemGetAllocationGranularity, hipMemGetAllocationGranularity)
+	(size_t *bytes, const PROP *prop,
+	 AS(CUmemAllocationGranularity_flags, hipMemAllocationGranularity_flags) option)
+{
+	*bytes = GRANULE;
+	return gpu.old ? UNSUPPORTED : OK;
+}
+
+EXPORT ERROR AS(cuMemAddressReserve, hipMemAddressReserve)
+	(ADDRESS *a, size_t bytes, size_t align, ADDRESS wanted, unsigned long long flags)
+{
+	struct region *r;
+
+	BEGIN();
+	r = add_region(PLACED, bytes, -1);
+	/* Elsewhere, if it is taken: the address is a hint. */
+	for (struct region *o = gpu.regions; o; o = o->next)
+		if (o != r && (uint64_t)wanted < o->address + o->bytes &&
+		    o->address < (uint64_t)wanted + bytes)
+			wanted = 0;
+	if (wanted)
+		r->address = (uint64_t)wanted;
+	*a = (ADDRESS)r->address;
+	return end(OK);
+}
+
+/* (locked) */
+static struct region *find_place(ADDRESS a)
+{
+	struct region *r = gpu.regions;
+
+	while (r && (r->sort != PLACED || r->address != (uint64_t)a))
+		r = r->next;
+	return r;
+}
+
+EXPORT ERROR AS(cuMemAddressFree, hipMemAddressFree)(ADDRESS a, size_t bytes)
+{
+	struct region *r;
+
+	pthread_mutex_lock(&gpu.lock);
+	r = find_place(a);
+	if (!r || r->memory)
+		return end(INVALID);
+	drop_region(r);
+	return end(OK);
+}
+
+/* A handle is the device and the size. */
+EXPORT ERROR AS(cuMemCreate, hipMemCreate)
+	(HANDLE *h, size_t bytes,
+	 const PROP *prop, unsigned long long flags)
+{
+	int device = prop->location.id, err;
+
+	BEGIN();
+	err = must_fail(EMULATED_ALLOC);
+	if (!err && (bytes % GRANULE || !bytes))
+		err = INVALID;
+	if (!err && bytes > gpu.bytes - gpu.used[device])
+		err = NO_MEMORY;
+	if (!err) {
+		gpu.used[device] += bytes;
+		*h = (HANDLE)
+		     ((uint64_t)device << 48 | bytes);
+	}
+	return end(err);
+}
+
+EXPORT ERROR AS(cuMemRelease, hipMemRelease)
+	(HANDLE h)
+{
+	pthread_mutex_lock(&gpu.lock);
+	gpu.used[(uint64_t)h >> 48] -= (uint64_t)h & 0xffffffffffff;
+	return end(OK);
+}
+
+EXPORT ERROR AS(cuMemMap, hipMemMap)
+	(ADDRESS a, size_t bytes, size_t offset,
+	 HANDLE h,
+	 unsigned long long flags)
+{
+	struct region *r;
+
+	BEGIN();
+	r = find_place(a);
+	if (!r || r->memory || r->bytes != bytes)
+		return end(INVALID);
+	r->memory = malloc(bytes);
+	r->device = (int)((uint64_t)h >> 48);
+	return end(OK);
+}
+
+EXPORT ERROR AS(cuMemUnmap, hipMemUnmap)(ADDRESS a, size_t bytes)
+{
+	struct region *r;
+
+	pthread_mutex_lock(&gpu.lock);
+	r = find_place(a);
+	if (!r || !r->memory)
+		return end(INVALID);
+	free(r->memory);
+	r->memory = NULL;
+	return end(OK);
+}
+
+EXPORT ERROR AS(cuMemSetAccess, hipMemSetAccess)
+	(ADDRESS a, size_t bytes, const ACCESS *d,
+	 size_t count)
+{
+	return OK;
+}
+
+/* ------------------------------------------------------------------ */
+/* Streams                                                               */
+
+/* (locked, but for the work itself) An error breaks the context. */
+static void run_op(struct stream *s, struct op *o)
+{
+	void *to, *from;
+	int err = 0;
+
+	switch (o->what) {
+	case COPY_IN:
+		to = at(o->to, o->bytes);
+		if (to)
+			memcpy(to, (void *)(uintptr_t)o->from, o->bytes);
+		err = to ? 0 : BAD_ADDRESS;
+		break;
+	case COPY_OUT:
+		from = at(o->from, o->bytes);
+		if (from)
+			memcpy((void *)(uintptr_t)o->to, from, o->bytes);
+		err = from ? 0 : BAD_ADDRESS;
+		break;
+	case COPY_PEER:
+		to = at(o->to, o->bytes);
+		from = at(o->from, o->bytes);
+		if (to && from)
+			memmove(to, from, o->bytes);
+		err = to && from ? 0 : BAD_ADDRESS;
+		break;
+	case LAUNCH:
+		pthread_mutex_unlock(&gpu.lock);
+		err = emulated_invoke(o->kernel, o->grid, o->block, o->values);
+		pthread_mutex_lock(&gpu.lock);
+		if (gpu.faults && --gpu.fault_after <= 0) {
+			err = gpu.fault;
+			gpu.faults--;
+		}
+		break;
+	case RECORD:
+		o->event->done = o->turn;
+		clock_gettime(CLOCK_MONOTONIC, &o->event->at);
+		break;
+	}
+	if (err && !s->context->error)
+		s->context->error = err;
+}
+
+static void *stream_main(void *arg)
+{
+	struct stream *s = arg;
+
+	pthread_mutex_lock(&gpu.lock);
+	while (!s->ending || s->first) {
+		struct op *o = s->first;
+
+		if (!o) {
+			pthread_cond_wait(&s->pushed, &gpu.lock);
+			continue;
+		}
+		s->busy = true;
+		s->first = o->next;
+		if (!s->first)
+			s->last = &s->first;
+		if (!s->context->error)
+			run_op(s, o);
+		s->busy = false;
+		free(o);
+		pthread_cond_broadcast(&gpu.changed);
+	}
+	pthread_mutex_unlock(&gpu.lock);
+	return NULL;
+}
+
+/* (locked) */
+static void push(struct stream *s, const struct op *what)
+{
+	struct op *o = malloc(sizeof(*o));
+
+	*o = *what;
+	o->next = NULL;
+	*s->last = o;
+	s->last = &o->next;
+	pthread_cond_signal(&s->pushed);
+}
+
+EXPORT ERROR AS(cuStreamCreate, hipStreamCreateWithFlags)(STREAM *out,
+							  unsigned int flags)
+{
+	struct stream *s;
+	int err;
+
+	BEGIN();
+	err = must_fail(EMULATED_STREAM);
+	if (err)
+		return end(err);
+	s = calloc(1, sizeof(*s));
+	s->context = current;
+	s->last = &s->first;
+	pthread_cond_init(&s->pushed, NULL);
+	s->next = current->streams;
+	current->streams = s;
+	pthread_create(&s->thread, NULL, stream_main, s);
+	*out = (void *)s;
+	return end(OK);
+}
+
+/* (locked) */
+static void stop_stream(struct stream *s)
+{
+	struct stream **link = &s->context->streams;
+
+	s->ending = true;
+	pthread_cond_signal(&s->pushed);
+	pthread_mutex_unlock(&gpu.lock);
+	pthread_join(s->thread, NULL);
+	pthread_mutex_lock(&gpu.lock);
+	while (*link != s)
+		link = &(*link)->next;
+	*link = s->next;
+	pthread_cond_destroy(&s->pushed);
+	free(s);
+}
+
+EXPORT ERROR AS(cuStreamDestroy_v2, hipStreamDestroy)(STREAM s)
+{
+	BEGIN();
+	stop_stream((void *)s);
+	return end(OK);
+}
+
+EXPORT ERROR AS(cuStreamSynchronize, hipStreamSynchronize)(STREAM h)
+{
+	struct stream *s = (void *)h;
+
+	BEGIN();
+	while (s->first || s->busy)
+		pthread_cond_wait(&gpu.changed, &gpu.lock);
+	return end(s->context->error);
+}
+
+EXPORT ERROR AS(cuEventCreate, hipEventCreateWithFlags)(EVENT *out,
+							unsigned int flags)
+{
+	struct event *e;
+
+	BEGIN();
+	e = calloc(1, sizeof(*e));
+	e->context = current;
+	e->next = current->events;
+	current->events = e;
+	*out = (void *)e;
+	return end(OK);
+}
+
+/* (locked) */
+static void drop_event(struct event *e)
+{
+	struct event **link = &e->context->events;
+
+	while (*link != e)
+		link = &(*link)->next;
+	*link = e->next;
+	free(e);
+}
+
+EXPORT ERROR AS(cuEventDestroy_v2, hipEventDestroy)(EVENT e)
+{
+	BEGIN();
+	drop_event((void *)e);
+	return end(OK);
+}
+
+EXPORT ERROR AS(cuEventRecord, hipEventRecord)(EVENT h,
+					       STREAM s)
+{
+	struct event *e = (void *)h;
+
+	BEGIN();
+	push((void *)s, &(struct op){ .what = RECORD, .event = e, .turn = ++e->asked });
+	return end(OK);
+}
+
+EXPORT ERROR AS(cuEventQuery, hipEventQuery)(EVENT h)
+{
+	struct event *e = (void *)h;
+
+	BEGIN();
+	return end(e->done == e->asked ? OK : NOT_READY);
+}
+
+EXPORT ERROR AS(cuEventSynchronize, hipEventSynchronize)(EVENT h)
+{
+	struct event *e = (void *)h;
+
+	BEGIN();
+	while (e->done != e->asked && !e->context->error)
+		pthread_cond_wait(&gpu.changed, &gpu.lock);
+	return end(e->context->error);
+}
+
+EXPORT ERROR AS(cuEventElapsedTime, hipEventElapsedTime)(float *ms, EVENT from,
+							 EVENT to)
+{
+	struct event *a = (void *)from, *b = (void *)to;
+
+	BEGIN();
+	*ms = (float)(b->at.tv_sec - a->at.tv_sec) * 1e3f +
+	      (float)(b->at.tv_nsec - a->at.tv_nsec) / 1e6f;
+	return end(OK);
+}
+
+/* ------------------------------------------------------------------ */
+/* Copies                                                                */
+
+static ERROR copy(struct stream *s, const struct op *o)
+{
+	int err;
+
+	BEGIN();
+	err = must_fail(EMULATED_COPY);
+	if (!err)
+		push(s, o);
+	return end(err);
+}
+
+EXPORT ERROR AS(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync)
+	(ADDRESS to, AS(const void, void) *from, size_t bytes, STREAM s)
+{
+	return copy((void *)s, &(struct op){ .what = COPY_IN, .to = (uint64_t)to,
+					     .from = (uintptr_t)from, .bytes = bytes });
+}
+
+EXPORT ERROR AS(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync)(void *to, ADDRESS from, size_t bytes,
+							  STREAM s)
+{
+	return copy((void *)s, &(struct op){ .what = COPY_OUT, .to = (uintptr_t)to,
+					     .from = (uint64_t)from, .bytes = bytes });
+}
+
+#ifdef EMULATED_CUDA
+EXPORT ERROR cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+			       CUcontext from_context, size_t bytes, CUstream s)
+#else
+EXPORT ERROR hipMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
+				size_t bytes, hipStream_t s)
+#endif
+{
+	return copy((void *)s, &(struct op){ .what = COPY_PEER, .to = (uint64_t)to,
+					     .from = (uint64_t)from, .bytes = bytes });
+}
+
+/* ------------------------------------------------------------------ */
+/* Code: an image has the kernels whose names stand in it                */
+
+/* Text ends with a 0; what hipcc makes says where its parts lie. */
+static size_t image_bytes(const char *image)
+{
+	static const char magic[] = "__CLANG_OFFLOAD_BUNDLE__";
+	uint64_t nr, head[3], bytes = 0;
+	const char *p = image + sizeof(magic) - 1;
+
+	if (strncmp(image, magic, sizeof(magic) - 1))
+		return strlen(image);
+	memcpy(&nr, p, sizeof(nr));
+	for (p += sizeof(nr); nr; nr--) {
+		memcpy(head, p, sizeof(head));
+		if (head[0] + head[1] > bytes)
+			bytes = head[0] + head[1];
+		p += sizeof(head) + head[2];
+	}
+	return bytes;
+}
+
+/* A function: a kernel's number, from 1. */
+EXPORT ERROR AS(cuModuleLoadDataEx, hipModuleLoadDataEx)
+	(MODULE *out, const void *image, unsigned int nr,
+	 JIT_OPTION *options, void **values)
+{
+	struct module *m;
+	int err;
+
+	BEGIN();
+	err = must_fail(EMULATED_MODULE);
+	if (err)
+		return end(err);
+	/* The tests' images are text, with or without a head of an ELF file. */
+	if (strstr((const char *)image, "syntax error")) {
+		if (nr)
+			strcpy(values[0], "line 1: syntax error");
+		return end(AS(CUDA_ERROR_INVALID_PTX, hipErrorInvalidImage));
+	}
+	m = calloc(1, sizeof(*m));
+	m->context = current;
+	m->bytes = image_bytes(image);
+	m->image = malloc(m->bytes);
+	memcpy(m->image, image, m->bytes);
+	m->next = current->modules;
+	current->modules = m;
+	*out = (void *)m;
+	return end(OK);
+}
+
+/* (locked) */
+static void drop_module(struct module *m)
+{
+	struct module **link = &m->context->modules;
+
+	while (*link != m)
+		link = &(*link)->next;
+	*link = m->next;
+	free(m->image);
+	free(m);
+}
+
+EXPORT ERROR AS(cuModuleUnload, hipModuleUnload)(MODULE m)
+{
+	BEGIN();
+	drop_module((void *)m);
+	return end(OK);
+}
+
+EXPORT ERROR AS(cuModuleGetFunction, hipModuleGetFunction)
+	(FUNCTION *f, MODULE h, const char *name)
+{
+	struct module *m = (void *)h;
+	int k = emulated_find(name);
+
+	BEGIN();
+	if (k < 0 || !memmem(m->image, m->bytes, name, strlen(name)))
+		return end(NOT_FOUND);
+	*f = (void *)(uintptr_t)(k + 1);
+	return end(OK);
+}
+
+EXPORT ERROR AS(cuFuncGetAttribute, hipFuncGetAttribute)
+	(int *v, AS(CUfunction_attribute, hipFunction_attribute) what,
+	 FUNCTION f)
+{
+	BEGIN();
+	*v = what == AS(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+			HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK) ? 512 : 8;
+	return end(OK);
+}
+
+#ifdef EMULATED_CUDA
+EXPORT ERROR cuFuncGetParamInfo(CUfunction f, size_t i, size_t *offset, size_t *size)
+{
+	*offset = 0;
+	*size = emulated_param((int)(uintptr_t)f - 1, (uint32_t)i);
+	return *size ? OK : INVALID;
+}
+
+EXPORT ERROR cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, CUfunction f, int block,
+							 size_t shared)
+{
+	*n = 4;
+	return OK;
+}
+#endif
+
+EXPORT ERROR AS(cuLaunchKernel, hipModuleLaunchKernel)
+	(FUNCTION f, unsigned int gx, unsigned int gy, unsigned int gz,
+	 unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
+	 STREAM s, void **params, void **extra)
+{
+	struct op o = { .what = LAUNCH, .kernel = (int)(uintptr_t)f - 1, .grid = { gx, gy, gz },
+			.block = { bx, by, bz } };
+	uint32_t bytes;
+	int err;
+
+	BEGIN();
+	err = must_fail(EMULATED_LAUNCH);
+	/* Copied now: the caller's are gone when it runs. */
+	for (uint32_t i = 0; !err && (bytes = emulated_param(o.kernel, i)); i++)
+		memcpy(&o.values[i], params[i], bytes);
+	if (!err)
+		push((void *)s, &o);
+	return end(err);
+}
+
+/* ------------------------------------------------------------------ */
+/* Devices and contexts                                                  */
+
+static void start(void)
+{
+	const char *nr = getenv("EMULATED_DEVICES"), *bytes = getenv("EMULATED_MEMORY");
+	const char *fault = getenv("EMULATED_FAULT");
+
+	gpu.nr = nr ? atoi(nr) : 2;
+	gpu.bytes = bytes ? strtoull(bytes, NULL, 0) : 64 << 20;
+	gpu.old = getenv("EMULATED_OLD");
+	if (fault && sscanf(fault, "%d:%d:%d", &gpu.fault_after, &gpu.fault, &gpu.faults) != 3)
+		abort();
+	for (int i = 0; i < MAX_DEVICES; i++)
+		gpu.devices[i].device = i;
+	gpu.started = true;
+}
+
+EXPORT ERROR AS(cuInit, hipInit)(unsigned int flags)
+{
+	pthread_mutex_lock(&gpu.lock);
+	if (!gpu.started)
+		start();
+	return end(gpu.nr ? OK : AS(CUDA_ERROR_NO_DEVICE, hipErrorNoDevice));
+}
+
+EXPORT ERROR AS(cuDriverGetVersion, hipDriverGetVersion)(int *version)
+{
+	*version = 1;
+	return OK;
+}
+
+EXPORT ERROR AS(cuDeviceGetCount, hipGetDeviceCount)(int *n)
+{
+	*n = gpu.nr;
+	return gpu.nr ? OK : AS(CUDA_ERROR_NO_DEVICE, hipErrorNoDevice);
+}
+
+EXPORT ERROR AS(cuDeviceGetName, hipDeviceGetName)(char *name, int len, int device)
+{
+	strncpy(name, EMULATED_NAME, (size_t)len);
+	return device < gpu.nr ? OK : AS(CUDA_ERROR_INVALID_DEVICE, hipErrorInvalidDevice);
+}
+
+EXPORT ERROR AS(cuDeviceTotalMem_v2, hipDeviceTotalMem)(size_t *bytes, int device)
+{
+	*bytes = gpu.bytes;
+	return OK;
+}
+
+EXPORT ERROR AS(cuDeviceGetAttribute, hipDeviceGetAttribute)
+	(int *v, AS(CUdevice_attribute, hipDeviceAttribute_t) what, int device)
+{
+	switch (what) {
+	case AS(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, hipDeviceAttributeMaxGridDimX):
+		*v = INT32_MAX;
+		break;
+	case AS(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, hipDeviceAttributeMaxGridDimY):
+	case AS(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, hipDeviceAttributeMaxGridDimZ):
+		*v = 65535;
+		break;
+	case AS(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, hipDeviceAttributeMaxBlockDimZ):
+		*v = 64;
+		break;
+	case AS(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, hipDeviceAttributeMultiprocessorCount):
+		*v = 3;
+		break;
+	case AS(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, hipDeviceAttributeMemoryPoolsSupported):
+#ifdef EMULATED_CUDA
+	case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+#endif
+		*v = !gpu.old;
+		break;
+	default:
+		*v = 1024;
+	}
+	return OK;
+}
+
+EXPORT ERROR AS(cuDeviceCanAccessPeer, hipDeviceCanAccessPeer)(int *can, int device, int peer)
+{
+	*can = device != peer;
+	return OK;
+}
+
+/* What lives in a context, and its error with it. */
+static void empty(struct context *c)
+{
+	struct region *r, *next;
+
+	while (c->streams)
+		stop_stream(c->streams);
+	while (c->events)
+		drop_event(c->events);
+	while (c->modules)
+		drop_module(c->modules);
+	for (r = gpu.regions; r; r = next) {
+		next = r->next;
+		if (r->context == c)
+			drop_region(r);
+	}
+	c->error = 0;
+}
+
+#ifdef EMULATED_CUDA
+EXPORT ERROR cuDeviceGet(CUdevice *device, int ordinal)
+{
+	*device = ordinal;
+	return OK;
+}
+
+EXPORT ERROR cuGetErrorName(CUresult err, const char **name)
+{
+	static _Thread_local char text[32];
+
+	*name = text;
+	strcpy(text, err == CUDA_ERROR_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" :
+		     err == CUDA_ERROR_NO_DEVICE ? "CUDA_ERROR_NO_DEVICE" :
+		     err == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" :
+		     err == CUDA_ERROR_INVALID_PTX ? "CUDA_ERROR_INVALID_PTX" : "CUDA_ERROR");
+	return OK;
+}
+
+EXPORT ERROR cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device)
+{
+	struct context *c;
+	int err;
+
+	pthread_mutex_lock(&gpu.lock);
+	err = must_fail(EMULATED_CONTEXT);
+	if (err)
+		return end(err);
+	c = calloc(1, sizeof(*c));
+	c->device = device;
+	current = c;
+	*out = (void *)c;
+	return end(OK);
+}
+
+EXPORT ERROR cuCtxDestroy_v2(CUcontext h)
+{
+	struct context *c = (void *)h;
+
+	if (!c)
+		return INVALID;
+	pthread_mutex_lock(&gpu.lock);
+	empty(c);
+	if (current == c)
+		current = NULL;
+	free(c);
+	return end(OK);
+}
+
+EXPORT ERROR cuCtxSetCurrent(CUcontext c)
+{
+	current = (void *)c;
+	return OK;
+}
+
+EXPORT ERROR cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
+{
+	BEGIN();
+	return end((void *)peer == current ? INVALID : OK);
+}
+#else
+EXPORT const char *hipGetErrorName(hipError_t err)
+{
+	return err == hipErrorIllegalAddress ? "hipErrorIllegalAddress" :
+	       err == hipErrorNoDevice ? "hipErrorNoDevice" :
+	       err == hipErrorOutOfMemory ? "hipErrorOutOfMemory" :
+	       err == hipErrorInvalidImage ? "hipErrorInvalidImage" : "hipError";
+}
+
+EXPORT ERROR hipGetLastError(void)
+{
+	return OK;
+}
+
+EXPORT ERROR hipSetDevice(int device)
+{
+	int err;
+
+	if (device < 0 || device >= gpu.nr)
+		return hipErrorInvalidDevice;
+	current_device = device;
+	pthread_mutex_lock(&gpu.lock);
+	err = gpu.devices[device].streams ? 0 : must_fail(EMULATED_CONTEXT);
+	return end(err);
+}
+
+EXPORT ERROR hipDeviceReset(void)
+{
+	pthread_mutex_lock(&gpu.lock);
+	empty(current);
+	return end(OK);
+}
+
+EXPORT ERROR hipDeviceEnablePeerAccess(int peer, unsigned int flags)
+{
+	BEGIN();
+	return end(peer == current_device ? INVALID : OK);
+}
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * emulated.h - a GPU driver in software, for the tests of the GPU backend
+ *
+ * NOT HARDWARE: it proves the flow (what is called, in which order, and what follows
+ * from each answer), never that a GPU or a vendor's driver does the same.  Device
+ * memory is apart from the host's and its addresses fault there; streams are threads;
+ * kernels are the same source as for real GPUs, compiled for the CPU (kernels.cc); a
+ * context that a kernel has broken stays broken until it is destroyed.
+ *
+ *	libcuda-emulated.so	the calls of cuda.c in daemon/backends/gpu
+ *	libhip-emulated.so	those of hip.c
+ *
+ * In the environment, before it is first called:
+ *	EMULATED_DEVICES=n	default 2
+ *	EMULATED_MEMORY=bytes	of each, default 64 MiB
+ *	EMULATED_OLD=1		no pools, no memory at addresses
+ *	EMULATED_FAULT=n:e:m	from the nth on, m launches break their context by error e
+ */
+#ifndef ARAX_SELFTESTS_GPU_EMULATED_H
+#define ARAX_SELFTESTS_GPU_EMULATED_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define EMULATED_NAME "emulated GPU (software, not hardware)"
+
+/* Calls that can be made to fail, once: the one after the next @after. */
+enum emulated_call {
+	EMULATED_ALLOC, EMULATED_COPY, EMULATED_LAUNCH, EMULATED_CONTEXT, EMULATED_MODULE,
+	EMULATED_STREAM, EMULATED_NR
+};
+
+/* By tests, found by dlsym(). */
+void emulated_fail(enum emulated_call call, int after, int err);
+/* Kernels "test_gate" wait until it is open; it is at first. */
+void emulated_gate(int open);
+/* Kernels that wait there now. */
+int emulated_waiting(void);
+/* Host memory registered now; bytes of device memory in use, of all devices. */
+int emulated_registered(void);
+uint64_t emulated_used(void);
+
+/* Between driver.c and kernels.cc. */
+int emulated_find(const char *name);
+/* Sizes of parameters, 0 behind the last. */
+uint32_t emulated_param(int kernel, uint32_t i);
+/* 0, or the trap of a thread of it. */
+int emulated_invoke(int kernel, const uint32_t grid[3], const uint32_t block[3],
+		    const uint64_t *values);
+/* Where a device address is in this process, NULL if nowhere. */
+void *emulated_translate(uint64_t address);
+void emulated_wait_at_gate(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ARAX_SELFTESTS_GPU_EMULATED_H */

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The kernels of arax-std, from their CUDA C++ source, and some for tests, as functions
+ * of the CPU: a thread of a block is a thread if the block has barriers, else a turn of
+ * a loop.
+ */
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <pthread.h>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "selftests/gpu-emulated/emulated.h"
+
+struct index3 {
+	unsigned int x, y, z;
+};
+
+static thread_local index3 threadIdx, blockIdx, blockDim, gridDim;
+static thread_local pthread_barrier_t *barrier;
+static thread_local int trapped;
+
+/* Kernels that have it run one at a time, and so do their blocks: there is one of it. */
+#define __shared__ static
+#define __global__
+#define __device__
+
+static inline void __syncthreads()
+{
+	pthread_barrier_wait(barrier);
+}
+
+#include "daemon/kernels/std/arax-std.cu"
+
+/* ------------------------------------------------------------------ */
+/* For tests                                                             */
+
+ARAX_GPU_KERNEL test_add(const int32_t *a, uint64_t na, int32_t *b, uint64_t nb, int32_t by)
+{
+	ARAX_EACH(i, na < nb ? na : nb)
+		b[i] = a[i] + by;
+}
+
+ARAX_GPU_KERNEL test_inc(int32_t *x, uint64_t n)
+{
+	ARAX_EACH(i, n)
+		x[i]++;
+}
+
+ARAX_GPU_KERNEL test_sizes(const double *d, uint64_t nd, uint8_t *b, uint64_t nb, uint64_t *out,
+			   uint64_t nout)
+{
+	out[0] = nd;
+	out[1] = nb;
+	out[2] = nout;
+	out[3] = !b;
+	(void)d;
+}
+
+ARAX_GPU_KERNEL test_plain(uint64_t *out, uint64_t n, int8_t a, uint64_t b, uint16_t c, double d)
+{
+	if (n < 4)
+		return;
+	out[0] = (uint64_t)a;
+	out[1] = b;
+	out[2] = c;
+	out[3] = (uint64_t)d;
+}
+
+ARAX_GPU_KERNEL test_result(int32_t *x, uint64_t n, int32_t err, int32_t *result)
+{
+	if (n)
+		x[0]++;
+	if (err)
+		*result = err;
+}
+
+ARAX_GPU_KERNEL test_groups(uint32_t *out, uint64_t n)
+{
+	uint64_t i = arax_item() + arax_items() * arax_group();
+
+	if (i < n)
+		out[i] = blockIdx.x * blockDim.x + threadIdx.x +
+			 100 * (blockIdx.y * blockDim.y + threadIdx.y) +
+			 10000 * (blockIdx.z * blockDim.z + threadIdx.z);
+}
+
+/* As a bad access would: the context is broken by @err, a number of the driver's. */
+ARAX_GPU_KERNEL test_trap(int32_t *x, uint64_t n, int32_t err)
+{
+	if (n)
+		x[0]++;
+	trapped = err;
+}
+
+ARAX_GPU_KERNEL test_gate(int32_t *x, uint64_t n, int32_t err)
+{
+	emulated_wait_at_gate();
+	if (n)
+		x[0]++;
+	trapped = err;
+}
+
+/* ------------------------------------------------------------------ */
+/* Calling                                                               */
+
+template <typename T> struct value {
+	static T take(uint64_t v)
+	{
+		T t;
+
+		memcpy(&t, &v, sizeof(t));
+		return t;
+	}
+};
+
+template <typename T> struct value<T *> {
+	static T *take(uint64_t v)
+	{
+		return (T *)emulated_translate(v);
+	}
+};
+
+struct kernel {
+	const char *name;
+	bool barriers;
+	uint32_t nr;
+	uint32_t sizes[32];
+	void (*call)(const uint64_t *values);
+};
+
+template <auto F> struct caller;
+
+template <typename... A, void (*F)(A...)> struct caller<F> {
+	template <size_t... I> static void with(const uint64_t *v, std::index_sequence<I...>)
+	{
+		F(value<A>::take(v[I])...);
+	}
+	static void call(const uint64_t *v)
+	{
+		with(v, std::index_sequence_for<A...>());
+	}
+	static kernel describe(const char *name, bool barriers)
+	{
+		return kernel{ name, barriers, sizeof...(A), { (uint32_t)sizeof(A)... }, call };
+	}
+};
+
+#define KERNEL(name, barriers) caller<name>::describe(#name, barriers)
+
+static const kernel kernels[] = {
+	KERNEL(arax_std_null, false), KERNEL(arax_std_vadd, false),
+	KERNEL(arax_std_saxpy, false), KERNEL(arax_std_triad, false),
+	KERNEL(arax_std_square, false), KERNEL(arax_std_sum_f32, true),
+	KERNEL(arax_std_max_f32, true), KERNEL(arax_std_min_f32, true),
+	KERNEL(arax_std_rgb_to_gray, false), KERNEL(arax_std_gray_to_u8, false),
+	KERNEL(arax_std_blur, true), KERNEL(arax_std_sobel, false),
+	KERNEL(arax_std_extend, false), KERNEL(arax_std_unsharpen, false),
+	KERNEL(arax_std_combine, false), KERNEL(test_add, false), KERNEL(test_inc, false),
+	KERNEL(test_sizes, false), KERNEL(test_plain, false), KERNEL(test_result, false),
+	KERNEL(test_groups, false), KERNEL(test_trap, false), KERNEL(test_gate, false),
+};
+
+#define NR_KERNELS (sizeof(kernels) / sizeof(kernels[0]))
+
+extern "C" int emulated_find(const char *name)
+{
+	for (size_t i = 0; i < NR_KERNELS; i++)
+		if (!strcmp(kernels[i].name, name))
+			return (int)i;
+	return -1;
+}
+
+extern "C" uint32_t emulated_param(int k, uint32_t i)
+{
+	return i < kernels[k].nr ? kernels[k].sizes[i] : 0;
+}
+
+static void place(index3 *at, uint64_t i, const index3 &of)
+{
+	at->x = (unsigned int)(i % of.x);
+	at->y = (unsigned int)(i / of.x % of.y);
+	at->z = (unsigned int)(i / of.x / of.y);
+}
+
+/* A block's threads, all of them at once, one block after the other. */
+static void run_team(const kernel &k, const uint64_t *values, uint64_t blocks, uint64_t threads)
+{
+	const index3 grid = gridDim, block = blockDim;
+	pthread_barrier_t all;
+	std::vector<std::thread> team;
+
+	pthread_barrier_init(&all, NULL, (unsigned int)threads);
+	for (uint64_t i = 0; i < threads; i++)
+		team.emplace_back([&, i] {
+			gridDim = grid;
+			blockDim = block;
+			barrier = &all;
+			place(&threadIdx, i, block);
+			for (uint64_t b = 0; b < blocks; b++) {
+				place(&blockIdx, b, grid);
+				k.call(values);
+				/* The next block's shared memory is this one's. */
+				pthread_barrier_wait(&all);
+			}
+		});
+	for (std::thread &t : team)
+		t.join();
+	pthread_barrier_destroy(&all);
+}
+
+static void run_turns(const kernel &k, const uint64_t *values, uint64_t blocks, uint64_t threads)
+{
+	pthread_barrier_t alone;
+
+	pthread_barrier_init(&alone, NULL, 1);
+	barrier = &alone;
+	for (uint64_t b = 0; b < blocks; b++) {
+		place(&blockIdx, b, gridDim);
+		for (uint64_t i = 0; i < threads; i++) {
+			place(&threadIdx, i, blockDim);
+			k.call(values);
+		}
+	}
+	pthread_barrier_destroy(&alone);
+}
+
+extern "C" int emulated_invoke(int which, const uint32_t grid[3], const uint32_t block[3],
+			       const uint64_t *values)
+{
+	static std::mutex shared;
+	const kernel &k = kernels[which];
+	uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
+	uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
+	std::unique_lock<std::mutex> lock(shared, std::defer_lock);
+
+	gridDim = index3{ grid[0], grid[1], grid[2] };
+	blockDim = index3{ block[0], block[1], block[2] };
+	trapped = 0;
+	if (k.barriers)
+		lock.lock();
+	if (k.barriers && threads > 1)
+		run_team(k, values, blocks, threads);
+	else
+		run_turns(k, values, blocks, threads);
+	return trapped;
+}

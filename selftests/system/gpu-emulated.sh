@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Emulated, not hardware: example programs on the cuda and hip backends over a driver in
+# software (selftests/gpu-emulated), through araxd with all of its data's ways, give what
+# they give on the CPU.  On real GPUs, where there are any, the same.
+
+set -euo pipefail
+
+cd "$(dirname "$0")/../.."
+arax=$PWD/build/bin/arax
+examples=$PWD/build/examples
+work=$(mktemp -d /tmp/arax-gpu.XXXXXX)
+trap 'rm -rf "$work"' EXIT
+export XDG_STATE_HOME=$work
+
+n=0
+status=0
+check() {
+	local name=$1
+	shift
+	n=$((n + 1))
+	if "$@" >"$work/out" 2>&1; then
+		echo "ok $n - $name"
+	else
+		echo "not ok $n - $name"
+		sed 's/^/# /' "$work/out"
+		status=1
+	fi
+}
+skip() {
+	n=$((n + 1))
+	echo "ok $n - $1 # SKIP $2"
+}
+
+# on KIND PROGRAM...: with the configuration $work/KIND.conf
+on() {
+	"$arax" run --config "$work/$1.conf" --kernels build/lib/arax/kernels "${@:2}"
+}
+
+listed() {
+	on "$1" "$arax" devices --json | python3 -c 'import json, sys
+d = json.load(sys.stdin)
+assert d and all(x["kind"] == sys.argv[1] and x["online"] and x["memory"] for x in d), d
+' "$2"
+}
+
+# Where it was computed and how long that took differ, and nothing else.
+quickstart() {
+	on cpu "$examples/quickstart" | sed 's/, computed.*//' >"$work/quick.cpu"
+	on "$1" "$examples/quickstart" | sed 's/, computed.*//' >"$work/quick.$1"
+	grep -q 'sum\[999999\] = 2999997' "$work/quick.$1" && cmp "$work/quick.cpu" "$work/quick.$1"
+}
+
+pipeline() {
+	on cpu "$examples/image-pipeline" examples/data/rocket.jpg "$work/cpu.png"
+	on "$1" "$examples/image-pipeline" examples/data/rocket.jpg "$work/$1.png"
+	python3 selftests/system/same-picture.py "$work/cpu.png" "$work/$1.png" 1
+}
+
+# An uncorrectable error of memory, which is no task's fault, on the only device.
+rebuilt() {
+	has_kernels "${1%-emulated}" || return 0
+	EMULATED_DEVICES=1 EMULATED_FAULT=3:214:1 pipeline "$1"
+	EMULATED_DEVICES=1 EMULATED_FAULT=1:214:1 "$arax" run --verbose --config "$work/$1.conf" \
+		--kernels build/lib/arax/kernels "$examples/quickstart" >"$work/log" 2>&1
+	cat "$work/log"
+	grep -q 'sum\[999999\] = 2999997' "$work/log" && grep -q 'device is back' "$work/log"
+}
+
+# One that fails whatever is done is given up, and its tasks end.
+given_up() {
+	has_kernels "${1%-emulated}" || return 0
+	! EMULATED_DEVICES=1 EMULATED_FAULT=1:214:1000 "$arax" run --verbose \
+		--config "$work/$1.conf" --kernels build/lib/arax/kernels "$examples/quickstart" \
+		>"$work/log" 2>&1 || return 1
+	cat "$work/log"
+	[ "$(grep -c 'device is back' "$work/log")" = 3 ] && grep -q 'device is given up' "$work/log"
+}
+
+# A bad access: EFAULT to whose kernel it was, and the next program finds a whole device.
+faults() {
+	has_kernels "${1%-emulated}" || return 0
+	EMULATED_DEVICES=1 EMULATED_FAULT=1:700:1 on "$1" sh -c \
+		'! "$0" 2>"$1" && "$0" && cat "$1"' "$examples/quickstart" "$work/err" >"$work/log" 2>&1
+	cat "$work/log"
+	grep -q 'sum\[999999\] = 2999997' "$work/log" && grep -qi 'bad address\|EFAULT' "$work/log"
+}
+
+has_kernels() {
+	grep -q "\"kind\": \"$1\"" build/lib/arax/kernels/arax-std.json
+}
+
+# try NAME KIND: what is above, on the devices of $work/NAME.conf
+try() {
+	check "$1: arax devices lists them" listed "$1" "$2"
+	if has_kernels "$2"; then
+		check "$1: quickstart" quickstart "$1"
+		check "$1: image-pipeline, within one step" pipeline "$1"
+	else
+		skip "$1: kernels" "arax-std has none of kind $2: its compiler was not there"
+	fi
+}
+
+: >"$work/cpu.conf"
+for kind in cuda hip; do
+	driver=$PWD/build/test/plain/lib$kind-emulated.so
+	if [ -e "$driver" ]; then
+		echo "cpu { enable = false } backend \"$kind\" { options = { \"library=$driver\" } }" \
+			>"$work/$kind-emulated.conf"
+		try "$kind-emulated" "$kind"
+		check "$kind-emulated: a device that fails is rebuilt, and nobody notices" rebuilt "$kind-emulated"
+		check "$kind-emulated: one that always fails is given up" given_up "$kind-emulated"
+		check "$kind-emulated: a kernel that faults fails its task alone" faults "$kind-emulated"
+	else
+		skip "$kind-emulated" "built without the headers of $kind"
+	fi
+	echo "cpu { enable = false } backend \"$kind\" { }" >"$work/$kind.conf"
+	if on "$kind" true 2>"$work/why"; then
+		try "$kind" "$kind"
+	else
+		skip "$kind, hardware" "$(grep -o 'backend=.* reason=.*' "$work/why" | head -n 1)"
+	fi
+done
+
+echo "1..$n"
+exit $status

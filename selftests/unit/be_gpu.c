@@ -1,0 +1,1103 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The GPU backends' flow on a driver in software: emulated, not hardware.  Each test runs
+ * once for each backend that is built in.
+ */
+#include <pthread.h>
+
+#include "selftests/unit/be_gpu.h"
+
+#define MIB (1ull << 20)
+#define FAULT 700		/* illegal address, in CUDA and in HIP */
+#define ECC 214
+#define OUT_OF_MEMORY 2
+
+static const struct gpu_which *which;
+static struct backend_plugin plugin;
+static const struct arax_backend *ops = &plugin.ops;
+static void *devs[2];
+static int nr_devs;
+static char why[512];
+
+static void (*emu_fail)(enum emulated_call call, int after, int err);
+static void (*emu_gate)(int open);
+static int (*emu_waiting)(void);
+static int (*emu_registered)(void);
+static uint64_t (*emu_used)(void);
+
+/* ------------------------------------------------------------------ */
+/* Opening                                                               */
+
+/* What probe says, with the driver at @library and these options, NULL behind the last. */
+static int probe(int which_gpu, const char *library, const char *const *options)
+{
+	which = &gpus[which_gpu];
+	ck_assert_int_eq(backend_plugin_load(&plugin, which->name, NULL, why, sizeof(why)), 0);
+	ck_assert_int_eq(ops->load(), 0);
+	if (library)
+		ck_assert_int_eq(ops->config("library", library), 0);
+	for (; options && *options; options += 2)
+		ck_assert_int_eq(ops->config(options[0], options[1]), 0);
+	why[0] = '\0';
+	return ops->probe(why, sizeof(why));
+}
+
+static void *symbol(void *library, const char *name)
+{
+	void *s = dlsym(library, name);
+
+	ck_assert_ptr_nonnull(s);
+	return s;
+}
+
+static void *open_gpu(int which_gpu, const char *const *options)
+{
+	const char *path = emulated_path(&gpus[which_gpu]);
+	void *library = dlopen(path, RTLD_NOW);
+
+	ck_assert_msg(!!library, "%s", dlerror());
+	emu_fail = symbol(library, "emulated_fail");
+	emu_gate = symbol(library, "emulated_gate");
+	emu_waiting = symbol(library, "emulated_waiting");
+	emu_registered = symbol(library, "emulated_registered");
+	emu_used = symbol(library, "emulated_used");
+	nr_devs = probe(which_gpu, path, options);
+	ck_assert_msg(nr_devs == 2, "%d: %s", nr_devs, why);
+	for (int i = 0; i < nr_devs; i++)
+		ck_assert_int_eq(ops->open((uint32_t)i, &devs[i]), 0);
+	return devs[0];
+}
+
+static void close_gpu(void)
+{
+	while (nr_devs > 0)
+		ops->close(devs[--nr_devs]);
+	be_rmdir(folder);
+}
+
+/* ------------------------------------------------------------------ */
+/* Kernels: the driver in software has the code, the file says what is in it */
+
+static const char ptx_head[] = ".version 9.0\n.target sm_75\n.address_size 64\n";
+static const char ptx[] =
+	".visible .entry test_add(\n\t.param .u64 .ptr .align 1 p0,\n\t.param .u64 p1,\n"
+	"\t.param .u64 p2,\n\t.param .u64 p3,\n\t.param .u32 p4\n)\n{ ret; }\n"
+	".visible .entry test_inc(.param .u64 a, .param .u64 b)\n{ ret; }\n"
+	".entry test_sizes ( .param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d, .param .u64 e, .param .u64 f ) { }\n"
+	".entry test_plain(.param .u64 a,.param .u64 b,.param .u8 c,.param .u64 d,.param .u16 e,.param .f64 f) { }\n"
+	".entry test_result(.param .u64 a, .param .u64 b, .param .u32 c, .param .u64 d) { }\n"
+	".entry test_groups(.param .u64 a, .param .u64 b) { }\n"
+	".entry test_trap(.param .u64 a, .param .u64 b, .param .b32 c) { }\n"
+	".entry test_gate(.param .u64 a, .param .u64 b, .param .s32 c) { }\n";
+
+/* A file that begins as code for this device does. */
+static void write_image(const char *name, const char *text)
+{
+	char path[512];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	f = fopen(path, "w");
+	ck_assert_ptr_nonnull(f);
+	fputs(which->kind == ARAX_DEVICE_CUDA ? ptx_head : "\177ELF", f);
+	fputs(text, f);
+	if (which->kind != ARAX_DEVICE_CUDA)
+		fputc('\0', f);
+	fclose(f);
+}
+
+static int try_load(void *dev, const char *file, const char *name, const char *signature, void **k)
+{
+	struct arax_backend_kernel desc = { .size = sizeof(desc), .symbol = name,
+					    .signature = signature };
+	char path[512];
+	int err;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, file);
+	desc.file = path;
+	desc.fd = open(path, O_RDONLY | O_CLOEXEC);
+	ck_assert_int_ge(desc.fd, 0);
+	err = ops->kernel_load(dev, &desc, k);
+	close(desc.fd);
+	return err;
+}
+
+static void *load(void *dev, const char *name, const char *signature)
+{
+	void *k;
+	int err;
+
+	write_image("k", ptx);
+	err = try_load(dev, "k", name, signature, &k);
+	ck_assert_msg(!err, "%s: %d\n%s", name, err, take_log());
+	return k;
+}
+
+#define ADD	"test_add", "add(in i32 a[], out i32 b[], i32 by)"
+#define INC	"test_inc", "inc(inout i32 x[])"
+#define SIZES	"test_sizes", "sizes(in f64 d[], inout u8 b[], out u64 o[])"
+#define PLAIN	"test_plain", "plain(i8 a, out u64 out[], u64 b, u16 c, f64 d)"
+#define RESULT	"test_result", "result(inout i32 x[], i32 err)"
+#define GROUPS	"test_groups", "groups(out u32 out[])"
+#define TRAP	"test_trap", "trap(inout i32 x[], i32 err)"
+#define GATE	"test_gate", "gate(inout i32 x[], i32 err)"
+
+static struct arax_launch_range range(uint64_t address, uint64_t bytes)
+{
+	return (struct arax_launch_range){ (void *)(uintptr_t)address, bytes, 0, 1 };
+}
+
+/* One launch, as run() and submit() take it. */
+struct job {
+	struct arax_launch l;
+	struct arax_backend_run run;
+};
+
+static void fill(struct job *j, void *kernel, uint32_t lane, uint32_t grid, uint32_t block,
+		 const struct arax_launch_range *r, uint32_t n, const void *args, uint32_t len)
+{
+	j->l = (struct arax_launch){
+		.size = sizeof(j->l), .nr_ranges = n, .grid = { grid, 1, 1 },
+		.block = { block, 1, 1 }, .group_end = grid, .ranges = r, .args = args,
+		.arg_len = len,
+	};
+	j->run = (struct arax_backend_run){
+		.size = sizeof(j->run), .lane = lane, .kernel = kernel, .launch = &j->l,
+		.name = "test",
+	};
+}
+
+static int run(void *dev, void *kernel, uint32_t lane, uint32_t grid, uint32_t block,
+	       const struct arax_launch_range *r, uint32_t n, const void *args, uint32_t len)
+{
+	struct job j;
+
+	fill(&j, kernel, lane, grid, block, r, n, args, len);
+	return ops->run(dev, &j.run);
+}
+
+static uint64_t take_memory(void *dev, uint64_t bytes)
+{
+	uint64_t a = 0;
+
+	ck_assert_int_eq(ops->alloc(dev, bytes, 0, &a), 0);
+	ck_assert_uint_ne(a, 0);
+	return a;
+}
+
+/* ------------------------------------------------------------------ */
+/* What there is                                                         */
+
+START_TEST(devices_are_described)
+{
+	struct arax_backend_info info = { .size = sizeof(info) };
+	void *dev = open_gpu(_i, NULL);
+
+	ck_assert_int_eq(ops->info(dev, &info), 0);
+	ck_assert_uint_eq(info.kind, which->kind);
+	ck_assert_uint_eq(info.lanes, 4);
+	ck_assert_uint_eq(info.units, 3);
+	/* A part is the driver's. */
+	ck_assert_uint_eq(info.memory, 60 * MIB);
+	ck_assert_msg(!!strstr(info.name, EMULATED_NAME), "%s", info.name);
+	ck_assert_int_eq(memcmp(info.name, which->name, strlen(which->name)), 0);
+	assert_logged("memory pools: yes, memory at wanted addresses: yes");
+}
+END_TEST
+
+START_TEST(an_old_driver_has_less)
+{
+	uint64_t a;
+	void *dev;
+
+	setenv("EMULATED_OLD", "1", 1);
+	dev = open_gpu(_i, NULL);
+	assert_logged("memory pools: no, memory at wanted addresses: no");
+	ck_assert_int_eq(ops->alloc(dev, 4096, 1ull << 40, &a), -EOPNOTSUPP);
+	a = take_memory(dev, 4096);
+	ck_assert_int_eq(ops->copy_in(dev, 0, a, "x", 2), 0);
+	ops->free(dev, a);
+	ck_assert_uint_eq(emu_used(), 0);
+}
+END_TEST
+
+static const struct {
+	const char *key, *value;
+	int err;
+} options[] = {
+	{ "lanes", "1", 0 }, { "lanes", "16", 0 }, { "lanes", "0", -EINVAL },
+	{ "lanes", "17", -EINVAL }, { "lanes", "x", -EINVAL }, { "lanes", "2x", -EINVAL },
+	{ "memory", "1M", 0 }, { "memory", "0", -EINVAL }, { "memory", "1X", -EINVAL },
+	{ "memory", "99999999999T", -EINVAL }, { "devices", "*", 0 }, { "devices", "", -EINVAL },
+	{ "pools", "auto", 0 }, { "pools", "no", 0 }, { "pools", "yes", -EINVAL },
+	{ "library", "/x.so", 0 }, { "library", "x.so", -EINVAL }, { "nonsense", "1", -ENOENT },
+};
+
+START_TEST(options_are_checked)
+{
+	static const char *const none[] = { "devices", "no such*", NULL };
+
+	which = &gpus[_i];
+	ck_assert_int_eq(backend_plugin_load(&plugin, which->name, NULL, why, sizeof(why)), 0);
+	ck_assert_int_eq(ops->load(), 0);
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		ck_assert_msg(ops->config(options[i].key, options[i].value) == options[i].err,
+			      "%s=%s", options[i].key, options[i].value);
+	ck_assert_int_eq(probe(_i, emulated_path(which), none), -ENODEV);
+	ck_assert_msg(!!strstr(why, "no usable device of 2: see the option devices = no such*"),
+		      "%s", why);
+}
+END_TEST
+
+START_TEST(no_driver)
+{
+	ck_assert_int_eq(probe(_i, "/nowhere/driver.so", NULL), -ENOENT);
+	ck_assert_msg(strstr(why, "install") && strstr(why, "/nowhere/driver.so"), "%s", why);
+	/* A library, but of something else. */
+	ck_assert_int_eq(probe(_i, emulated_path(&gpus[_i]), NULL), 2);
+}
+END_TEST
+
+START_TEST(another_library)
+{
+	static const char *const names[] = { "/lib/x86_64-linux-gnu/libm.so.6", "/lib64/libm.so.6" };
+	const char *path = access(names[0], R_OK) ? names[1] : names[0];
+
+	if (access(path, R_OK)) {
+		be_skip("another_library", "libm.so.6 is elsewhere");
+		return;
+	}
+	ck_assert_int_eq(probe(_i, path, NULL), -ENOEXEC);
+	ck_assert_msg(!!strstr(why, "it is too old: install a newer"), "%s", why);
+}
+END_TEST
+
+START_TEST(no_device)
+{
+	setenv("EMULATED_DEVICES", "0", 1);
+	ck_assert_int_eq(probe(_i, emulated_path(&gpus[_i]), NULL), -ENODEV);
+	ck_assert_msg(strstr(why, which->kind == ARAX_DEVICE_CUDA ?
+			     "CUDA_ERROR_NO_DEVICE: the driver sees no GPU" :
+			     "hipErrorNoDevice: ROCm sees no GPU"), "%s", why);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Memory                                                                */
+
+static const char *const pools[][3] = { { "pools", "auto", NULL }, { "pools", "no", NULL } };
+
+static void try_memory(const char *const *how)
+{
+	void *dev = open_gpu(which - gpus, how);
+	uint64_t a, b, c;
+	char out[64];
+
+	a = take_memory(dev, 40 * MIB);
+	ck_assert_int_eq(ops->alloc(dev, 21 * MIB, 0, &b), -ENOMEM);
+	assert_logged("no room for 22020096 bytes: 41943040 of 62914560 are in use");
+	b = take_memory(dev, 20 * MIB);
+	ck_assert_int_eq(ops->alloc(dev, 1, 0, &c), -ENOMEM);
+	ck_assert_int_eq(ops->alloc(dev, UINT64_MAX, 0, &c), -ENOMEM);
+	ck_assert_int_eq(ops->alloc(dev, 0, 0, &c), -EINVAL);
+	ck_assert_int_eq(ops->copy_in(dev, 0, a, "hello", 6), 0);
+	ck_assert_int_eq(ops->copy_in(dev, 1, b + 1000, "world", 6), 0);
+	ck_assert_int_eq(ops->copy_in(dev, 0, a + 40 * MIB - 3, "end", 3), 0);
+	ck_assert_int_eq(ops->copy_out(dev, 1, out, a, 6), 0);
+	ck_assert_str_eq(out, "hello");
+	ck_assert_int_eq(ops->copy_out(dev, 0, out, b + 1000, 6), 0);
+	ck_assert_str_eq(out, "world");
+	ck_assert_int_eq(ops->copy_out(dev, 0, out, b, 0), 0);
+	/* The driver never sees these. */
+	ck_assert_int_eq(ops->copy_in(dev, 0, a + 40 * MIB - 3, "end", 4), -EFAULT);
+	ck_assert_int_eq(ops->copy_out(dev, 0, out, a - 1, 1), -EFAULT);
+	ck_assert_int_eq(ops->copy_out(dev, 0, out, 0, 1), -EFAULT);
+	ck_assert_int_eq(ops->copy_out(dev, 0, out, a + 1, UINT64_MAX), -EFAULT);
+	ck_assert_int_eq(ops->copy_out(devs[1], 0, out, a, 1), -EFAULT);
+	ops->free(dev, a);
+	ck_assert_int_eq(ops->copy_out(dev, 0, out, a, 1), -EFAULT);
+	take_log();
+	ops->free(dev, a);
+	assert_logged("nothing was allocated at");
+	ops->free(dev, b);
+	ck_assert_uint_eq(emu_used(), 0);
+}
+
+START_TEST(memory)
+{
+	which = &gpus[_i % NR_GPUS];
+	try_memory(pools[_i / NR_GPUS]);
+}
+END_TEST
+
+/* The device is fuller than we know, or a copy fails: that call alone does. */
+START_TEST(failures_of_calls)
+{
+	void *dev = open_gpu(_i, NULL);
+	uint64_t a, b;
+
+	a = take_memory(dev, 100);
+	emu_fail(EMULATED_ALLOC, 0, OUT_OF_MEMORY);
+	take_log();
+	ck_assert_int_eq(ops->alloc(dev, 4096, 0, &b), -ENOMEM);
+	assert_logged("100 of 62914560 were in use by our count");
+	emu_fail(EMULATED_COPY, 0, 1);
+	ck_assert_int_eq(ops->copy_in(dev, 0, a, "x", 1), -EINVAL);
+	ck_assert_int_eq(ops->copy_in(dev, 0, a, "x", 1), 0);
+	/* What had failed is not counted. */
+	b = take_memory(dev, 60 * MIB - 100);
+	ops->free(dev, b);
+	ops->free(dev, a);
+	ck_assert_uint_eq(emu_used(), 0);
+}
+END_TEST
+
+/* One address space for all devices: one after the other, not both at once. */
+START_TEST(wanted_addresses)
+{
+	const uint64_t at = 1ull << 42;
+	void *dev = open_gpu(_i, NULL);
+	uint64_t a = 0, b = 0;
+	char out[8];
+
+	ck_assert_int_eq(ops->alloc(dev, 5, at, &a), 0);
+	ck_assert_uint_eq(a, at);
+	ck_assert_uint_eq(emu_used(), 65536);
+	ck_assert_int_eq(ops->copy_in(dev, 0, at, "here", 5), 0);
+	ck_assert_int_eq(ops->copy_out(dev, 0, out, at, 5), 0);
+	ck_assert_str_eq(out, "here");
+	ck_assert_int_eq(ops->alloc(dev, 5, at, &b), -EADDRINUSE);
+	ck_assert_int_eq(ops->alloc(devs[1], 5, at, &b), -EADDRINUSE);
+	ck_assert_int_eq(ops->alloc(devs[1], 5, at + 65536, &b), 0);
+	ops->free(devs[1], b);
+	ck_assert_int_eq(ops->alloc(dev, 5, at + 4096, &b), -EINVAL);
+	ck_assert_int_eq(ops->alloc(dev, UINT64_MAX, at, &b), -EINVAL);
+	ck_assert_int_eq(ops->alloc(dev, 61 * MIB, 2 * at, &b), -ENOMEM);
+	ops->free(dev, a);
+	ck_assert_uint_eq(emu_used(), 0);
+	emu_fail(EMULATED_ALLOC, 0, OUT_OF_MEMORY);
+	ck_assert_int_eq(ops->alloc(devs[1], 5, at, &b), -ENOMEM);
+	/* The failed one has left nothing there. */
+	ck_assert_int_eq(ops->alloc(devs[1], 5, at, &b), 0);
+	ck_assert_uint_eq(b, at);
+	ops->free(devs[1], b);
+	ck_assert_uint_eq(emu_used(), 0);
+}
+END_TEST
+
+START_TEST(peers)
+{
+	void *dev = open_gpu(_i, NULL);
+	uint64_t a = take_memory(dev, 100), b = take_memory(devs[1], 100);
+	char out[8] = "";
+
+	ck_assert_int_eq(ops->copy_in(dev, 0, a + 3, "peer", 5), 0);
+	ck_assert_int_eq(ops->copy_peer(devs[1], b + 7, dev, a + 3, 5), 0);
+	ck_assert_int_eq(ops->copy_out(devs[1], 0, out, b + 7, 5), 0);
+	ck_assert_str_eq(out, "peer");
+	ck_assert_int_eq(ops->copy_peer(dev, a + 50, devs[1], b + 7, 5), 0);
+	ck_assert_int_eq(ops->copy_peer(dev, a + 60, dev, a + 50, 5), 0);
+	ck_assert_int_eq(ops->copy_out(dev, 0, out, a + 60, 5), 0);
+	ck_assert_str_eq(out, "peer");
+	ck_assert_int_eq(ops->copy_peer(devs[1], b + 96, dev, a, 5), -EFAULT);
+	ck_assert_int_eq(ops->copy_peer(devs[1], b, dev, a + 96, 5), -EFAULT);
+	ops->free(dev, a);
+	ops->free(devs[1], b);
+}
+END_TEST
+
+START_TEST(host_memory)
+{
+	static char pages[8192] __attribute__((aligned(4096)));
+	void *dev = open_gpu(_i, NULL);
+
+	ck_assert_int_eq(ops->host_register(dev, pages, 4096), 0);
+	ck_assert_int_eq(ops->host_register(devs[1], pages, 4096), 0);
+	ck_assert_int_eq(ops->host_register(dev, pages, 8192), -EINVAL);
+	ck_assert_int_eq(emu_registered(), 1);
+	ops->host_unregister(dev, pages);
+	ck_assert_int_eq(emu_registered(), 1);
+	ops->host_unregister(devs[1], pages);
+	ck_assert_int_eq(emu_registered(), 0);
+	ops->host_unregister(devs[1], pages);	/* once too often */
+	ck_assert_int_eq(emu_registered(), 0);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Launches                                                              */
+
+START_TEST(arguments)
+{
+	struct { int8_t a; uint64_t b; uint16_t c; double d; } args = { -3, 1ull << 60, 65535, 2e9 };
+	void *dev = open_gpu(_i, NULL);
+	void *sizes = load(dev, SIZES), *plain = load(dev, PLAIN);
+	uint64_t d = take_memory(dev, 72), b = take_memory(dev, 7), o = take_memory(dev, 32), out[4];
+	struct arax_launch_range r[3] = { range(d, 71), range(b, 7), range(o, 32) };
+
+	ck_assert_int_eq(run(dev, sizes, 0, 1, 1, r, 3, NULL, 0), 0);
+	ck_assert_int_eq(ops->copy_out(dev, 0, out, o, 32), 0);
+	ck_assert_uint_eq(out[0], 8);	/* whole elements */
+	ck_assert_uint_eq(out[1], 7);
+	ck_assert_uint_eq(out[2], 4);
+	ck_assert_uint_eq(out[3], 0);
+	r[0].length = 0;
+	r[1].length = 0;
+	ck_assert_int_eq(run(dev, sizes, 0, 1, 1, r, 3, NULL, 0), 0);
+	ck_assert_int_eq(ops->copy_out(dev, 0, out, o, 32), 0);
+	ck_assert_uint_eq(out[0], 0);
+	ck_assert_uint_eq(out[1], 0);
+	ck_assert_uint_eq(out[3], 1);	/* of nothing, nothing is given */
+	ck_assert_int_eq(run(dev, plain, 0, 1, 1, &r[2], 1, &args, sizeof(args)), 0);
+	ck_assert_int_eq(ops->copy_out(dev, 0, out, o, 32), 0);
+	ck_assert_uint_eq(out[0], (uint64_t)-3);
+	ck_assert_uint_eq(out[1], 1ull << 60);
+	ck_assert_uint_eq(out[2], 65535);
+	ck_assert_uint_eq(out[3], 2000000000);
+	ops->kernel_unload(dev, sizes);
+	ops->kernel_unload(dev, plain);
+	ops->free(dev, d);
+	ops->free(dev, b);
+	ops->free(dev, o);
+}
+END_TEST
+
+START_TEST(results)
+{
+	static const int32_t codes[] = { 0, -22, 0, -5, -22, 0, 0 };
+	void *dev = open_gpu(_i, NULL);
+	void *k = load(dev, RESULT), *inc = load(dev, INC);
+	uint64_t a = take_memory(dev, 4);
+	struct arax_launch_range r = range(a, 4);
+	int32_t x = 0;
+
+	ck_assert_int_eq(ops->copy_in(dev, 0, a, &x, 4), 0);
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+		ck_assert_int_eq(run(dev, k, i % 3, 1, 1, &r, 1, &codes[i], 4), codes[i]);
+		/* One that has none is not given another's. */
+		ck_assert_int_eq(run(dev, inc, i % 3, 1, 1, &r, 1, NULL, 0), 0);
+	}
+	ck_assert_int_eq(ops->copy_out(dev, 0, &x, a, 4), 0);
+	ck_assert_int_eq(x, 14);
+	ops->kernel_unload(dev, k);
+	ops->kernel_unload(dev, inc);
+	ops->free(dev, a);
+}
+END_TEST
+
+START_TEST(geometry)
+{
+	void *dev = open_gpu(_i, NULL);
+	void *k = load(dev, GROUPS);
+	uint32_t out[120], seen = 0;
+	uint64_t a = take_memory(dev, sizeof(out));
+	struct arax_launch_range r = range(a, sizeof(out));
+	struct job j;
+
+	fill(&j, k, 0, 5, 2, &r, 1, NULL, 0);
+	j.l.grid[1] = 3;
+	j.l.grid[2] = 2;
+	j.l.block[1] = 2;
+	ck_assert_int_eq(ops->run(dev, &j.run), 0);
+	ck_assert_int_eq(ops->copy_out(dev, 0, out, a, sizeof(out)), 0);
+	/* Every place of 10 x 6 x 2 once. */
+	for (uint32_t z = 0; z < 2; z++)
+		for (uint32_t y = 0; y < 6; y++)
+			for (uint32_t x = 0; x < 10; x++)
+				for (uint32_t i = 0; i < 120; i++)
+					seen += out[i] == x + 100 * y + 10000 * z;
+	ck_assert_uint_eq(seen, 120);
+	ck_assert_uint_gt(j.run.device_ns, 0);
+	take_log();
+	j.l.block[0] = 2048;			/* the device's 1024 */
+	ck_assert_int_eq(ops->run(dev, &j.run), -EINVAL);
+	assert_logged("geometry: is beyond the device's limits");
+	j.l.block[0] = 257;			/* twice that is above the kernel's 512 */
+	ck_assert_int_eq(ops->run(dev, &j.run), -EINVAL);
+	j.l.block[0] = 1;
+	j.l.grid[1] = 65536;
+	ck_assert_int_eq(ops->run(dev, &j.run), -EINVAL);
+	j.l.grid[1] = 1;
+	j.l.grid[0] = UINT32_MAX;
+	ck_assert_int_eq(ops->run(dev, &j.run), -EINVAL);
+	j.l.grid[0] = 0;
+	ck_assert_int_eq(ops->run(dev, &j.run), -EINVAL);
+	ck_assert_str_eq(take_log(), "");	/* said once */
+	ops->kernel_unload(dev, k);
+	ops->free(dev, a);
+}
+END_TEST
+
+START_TEST(bad_ranges)
+{
+	void *dev = open_gpu(_i, NULL);
+	void *k = load(dev, ADD);
+	uint64_t a = take_memory(dev, 256), other = take_memory(devs[1], 256);
+	struct arax_launch_range good[2] = { range(a, 128), range(a + 128, 128) }, r[2];
+	int32_t by = 1, host[32] = { 0 };
+
+	memcpy(r, good, sizeof(r));
+	ck_assert_int_eq(run(dev, k, 0, 1, 1, r, 2, &by, 4), 0);
+	ck_assert_int_eq(run(dev, k, 0, 1, 1, r, 1, &by, 4), -EINVAL);
+	ck_assert_int_eq(run(dev, k, 0, 1, 1, r, 2, &by, 3), -EINVAL);
+	ck_assert_int_eq(run(dev, k, 0, 1, 1, r, 2, NULL, 0), -EINVAL);
+	r[1].count = 2;
+	r[1].stride = 8;
+	ck_assert_int_eq(run(dev, k, 0, 1, 1, r, 2, &by, 4), -EINVAL);
+	memcpy(r, good, sizeof(r));
+	r[0] = range(a + 2, 124);
+	ck_assert_int_eq(run(dev, k, 0, 1, 1, r, 2, &by, 4), -EINVAL);
+	r[0] = range((uintptr_t)host, sizeof(host));
+	ck_assert_int_eq(run(dev, k, 0, 1, 1, r, 2, &by, 4), -EFAULT);
+	r[0] = range(a + 252, 8);		/* one byte too far is too far */
+	ck_assert_int_eq(run(dev, k, 0, 1, 1, r, 2, &by, 4), -EFAULT);
+	r[0] = range(other, 128);
+	ck_assert_int_eq(run(dev, k, 0, 1, 1, r, 2, &by, 4), -EFAULT);
+	memcpy(r, good, sizeof(r));
+	ck_assert_int_eq(run(dev, k, 1, 1, 1, r, 2, &by, 4), 0);
+	ops->kernel_unload(dev, k);
+	ops->free(dev, a);
+	ops->free(devs[1], other);
+}
+END_TEST
+
+/* Lanes run at once, each with arguments of its own. */
+struct worker {
+	void *dev, *kernel;
+	uint32_t lane;
+	int err;
+};
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	int32_t in[100], out[100];
+	uint64_t a = 0;
+
+	for (int32_t turn = 0; !w->err && turn < 100; turn++) {
+		int32_t by = turn + 1000 * (int32_t)w->lane;
+		struct arax_launch_range r[2];
+
+		w->err = ops->alloc(w->dev, 800, 0, &a);
+		r[0] = range(a, 400);
+		r[1] = range(a + 400, 400);
+		for (int32_t i = 0; i < 100; i++)
+			in[i] = i;
+		if (!w->err)
+			w->err = ops->copy_in(w->dev, w->lane, a, in, 400);
+		if (!w->err)
+			w->err = run(w->dev, w->kernel, w->lane, 7, 1, r, 2, &by, 4);
+		if (!w->err)
+			w->err = ops->copy_out(w->dev, w->lane, out, a + 400, 400);
+		for (int32_t i = 0; !w->err && i < 100; i++)
+			w->err = out[i] == i + by ? 0 : -1000;
+		if (w->err != -ENODEV)
+			ops->free(w->dev, a);
+	}
+	return NULL;
+}
+
+START_TEST(lanes)
+{
+	void *dev = open_gpu(_i, NULL);
+	void *k = load(dev, ADD);
+	struct worker w[4];
+	pthread_t threads[4];
+
+	for (uint32_t i = 0; i < 4; i++) {
+		w[i] = (struct worker){ dev, k, i, 0 };
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, work, &w[i]), 0);
+	}
+	for (int i = 0; i < 4; i++) {
+		pthread_join(threads[i], NULL);
+		ck_assert_int_eq(w[i].err, 0);
+	}
+	ops->kernel_unload(dev, k);
+	ck_assert_uint_eq(emu_used(), 0);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Without waiting                                                       */
+
+static const int32_t fine = 0, bad = FAULT, ecc = ECC;
+
+static void wait_for_kernels(int n)
+{
+	while (emu_waiting() < n)
+		usleep(100);
+}
+
+START_TEST(submitted)
+{
+	void *dev = open_gpu(_i, NULL);
+	void *gate = load(dev, GATE), *inc = load(dev, INC);
+	uint64_t a = take_memory(dev, 8);
+	struct arax_launch_range r[2] = { range(a, 4), range(a + 4, 4) };
+	struct arax_backend_done done[4];
+	int32_t x[2] = { 0, 10 };
+	struct job j, other;
+
+	ck_assert_int_eq(ops->copy_in(dev, 0, a, x, 8), 0);
+	ck_assert_int_eq(ops->poll(dev, done, 4, 0), 0);
+	emu_gate(0);
+	fill(&j, gate, 0, 1, 1, &r[0], 1, &fine, 4);
+	fill(&other, inc, 1, 1, 1, &r[1], 1, NULL, 0);
+	ck_assert_int_eq(ops->submit(dev, &j.run, 77), 0);
+	wait_for_kernels(1);
+	ck_assert_int_eq(ops->submit(dev, &other.run, 78), 0);
+	/* Everything is copied by now. */
+	memset(&j, 0x5a, sizeof(j));
+	ck_assert_int_eq(ops->poll(dev, done, 4, UINT64_MAX), 1);
+	ck_assert_uint_eq(done[0].cookie, 78);
+	ck_assert_int_eq(done[0].result, 0);
+	fill(&j, gate, 0, 1, 1, &r[0], 1, &fine, 4);
+	ck_assert_int_eq(ops->submit(dev, &j.run, 79), -EAGAIN);	/* lane 0 is busy */
+	ck_assert_int_eq(ops->quiesce(dev, 1), -ETIMEDOUT);
+	ck_assert_int_eq(ops->poll(dev, done, 4, 0), 0);
+	emu_gate(1);
+	ck_assert_int_eq(ops->quiesce(dev, UINT64_MAX), 0);
+	ck_assert_int_eq(ops->poll(dev, done, 4, UINT64_MAX), 1);
+	ck_assert_uint_eq(done[0].cookie, 77);
+	ck_assert_uint_gt(done[0].device_ns, 0);
+	ck_assert_int_eq(ops->poll(dev, done, 4, 0), 0);
+	ck_assert_int_eq(ops->copy_out(dev, 0, x, a, 8), 0);
+	ck_assert_int_eq(x[0], 1);
+	ck_assert_int_eq(x[1], 11);
+	j.l.block[0] = 0;
+	ck_assert_int_eq(ops->submit(dev, &j.run, 80), -EINVAL);
+	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, inc);
+	ops->free(dev, a);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Broken contexts                                                       */
+
+/* Nothing goes on a broken device, whatever is asked. */
+static void assert_broken(void *dev, void *kernel, uint64_t a)
+{
+	struct arax_launch_range r = range(a, 4);
+	char byte;
+	uint64_t b;
+	void *k;
+
+	ck_assert_int_eq(run(dev, kernel, 0, 1, 1, &r, 1, &fine, 4), -ENODEV);
+	ck_assert_int_eq(ops->copy_out(dev, 0, &byte, a, 1), -ENODEV);
+	ck_assert_int_eq(ops->copy_in(dev, 0, a, &byte, 1), -ENODEV);
+	ck_assert_int_eq(ops->alloc(dev, 1, 0, &b), -ENODEV);
+	ck_assert_int_eq(ops->host_register(dev, &byte, 1), -ENODEV);
+	ck_assert_int_eq(try_load(dev, "k", INC, &k), -ENODEV);
+}
+
+/* And on one with a new context everything does, with the kernels from before. */
+static void assert_whole(void *dev, void *kernel)
+{
+	uint64_t a = take_memory(dev, 4);
+	struct arax_launch_range r = range(a, 4);
+	int32_t x = 5;
+
+	ck_assert_int_eq(ops->copy_in(dev, 0, a, &x, 4), 0);
+	for (uint32_t lane = 0; lane < 4; lane++)
+		ck_assert_int_eq(run(dev, kernel, lane, 1, 1, &r, 1, &fine, 4), 0);
+	ck_assert_int_eq(ops->copy_out(dev, 0, &x, a, 4), 0);
+	ck_assert_int_eq(x, 9);
+	ops->free(dev, a);
+}
+
+START_TEST(a_kernel_that_faults_alone)
+{
+	void *dev = open_gpu(_i, NULL);
+	void *trap = load(dev, TRAP), *other = load(devs[1], TRAP);
+	uint64_t a = take_memory(dev, 4), placed = 0;
+	struct arax_launch_range r = range(a, 4);
+
+	ck_assert_int_eq(ops->alloc(dev, 4, 1ull << 42, &placed), 0);
+	ck_assert_int_eq(run(dev, trap, 0, 1, 1, &r, 1, &fine, 4), 0);
+	take_log();
+	/* It is to blame: it fails, and is not run again. */
+	ck_assert_int_eq(run(dev, trap, 1, 1, 1, &r, 1, &bad, 4), -EFAULT);
+	assert_logged("its context is broken");
+	assert_broken(dev, trap, a);
+	assert_whole(devs[1], other);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_logged("has a new context");
+	ck_assert_int_eq(ops->copy_out(dev, 0, &a, a, 4), -EFAULT);	/* its memory is gone */
+	ck_assert_uint_eq(emu_used(), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+	ops->kernel_unload(devs[1], other);
+}
+END_TEST
+
+START_TEST(a_device_that_fails)
+{
+	void *dev = open_gpu(_i, NULL);
+	void *trap = load(dev, TRAP);
+	uint64_t a = take_memory(dev, 4);
+	struct arax_launch_range r = range(a, 4);
+
+	/* Not the kernel's fault: it may run elsewhere. */
+	ck_assert_int_eq(run(dev, trap, 1, 1, 1, &r, 1, &ecc, 4), -ENODEV);
+	assert_broken(dev, trap, a);
+	emu_fail(EMULATED_CONTEXT, 0, ECC);
+	ck_assert_int_eq(ops->reset(dev), -ENODEV);
+	assert_logged("no new context");
+	assert_broken(dev, trap, a);
+	emu_fail(EMULATED_STREAM, 5, OUT_OF_MEMORY);	/* some way into it */
+	ck_assert_int_eq(ops->reset(dev), -ENODEV);
+	emu_fail(EMULATED_MODULE, 0, OUT_OF_MEMORY);
+	ck_assert_int_eq(ops->reset(dev), -ENODEV);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	/* What was not broken can be had anew as well. */
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* Of several nobody knows whose fault it is: all may run again; then one at a time. */
+START_TEST(a_kernel_that_faults_in_company)
+{
+	void *dev = open_gpu(_i, NULL);
+	void *gate = load(dev, GATE);
+	uint64_t a = take_memory(dev, 8);
+	struct arax_launch_range r[2] = { range(a, 4), range(a + 4, 4) };
+	struct arax_backend_done done[4];
+	struct job j[2];
+	int n = 0;
+
+	emu_gate(0);
+	fill(&j[0], gate, 0, 1, 1, &r[0], 1, &bad, 4);
+	fill(&j[1], gate, 1, 1, 1, &r[1], 1, &fine, 4);
+	ck_assert_int_eq(ops->submit(dev, &j[0].run, 0), 0);
+	ck_assert_int_eq(ops->submit(dev, &j[1].run, 1), 0);
+	wait_for_kernels(2);
+	emu_gate(1);
+	ck_assert_int_eq(ops->quiesce(dev, UINT64_MAX), 0);
+	while (n < 2)
+		n += ops->poll(dev, &done[n], (uint32_t)(4 - n), UINT64_MAX);
+	ck_assert_int_eq(n, 2);
+	/* The innocent one may have come to its end before. */
+	for (int i = 0; i < 2; i++)
+		ck_assert_msg(done[i].result == -ENODEV || (done[i].cookie && !done[i].result),
+			      "%u: %d", (unsigned int)done[i].cookie, done[i].result);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, gate);
+	a = take_memory(dev, 8);
+	r[0] = range(a, 4);
+	ck_assert_int_eq(run(dev, gate, 0, 1, 1, r, 1, &bad, 4), -EFAULT);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	ops->kernel_unload(dev, gate);
+}
+END_TEST
+
+struct victim {
+	struct job job;
+	void *dev;
+	int result;
+};
+
+static void *run_victim(void *arg)
+{
+	struct victim *v = arg;
+
+	v->result = ops->run(v->dev, &v->job.run);
+	return NULL;
+}
+
+/* After a fault launches of other lanes wait for each other: two never wait at the gate. */
+START_TEST(one_at_a_time_after_a_fault)
+{
+	void *dev = open_gpu(_i, NULL);
+	void *gate = load(dev, GATE);
+	uint64_t a = take_memory(dev, 4);
+	struct arax_launch_range r[2] = { range(a, 4) };
+	struct victim v[2] = { 0 };
+	pthread_t threads[2];
+
+	ck_assert_int_eq(run(dev, gate, 0, 1, 1, r, 1, &bad, 4), -EFAULT);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	a = take_memory(dev, 8);
+	emu_gate(0);
+	for (uint32_t i = 0; i < 2; i++) {
+		r[i] = range(a + 4 * i, 4);
+		v[i].dev = dev;
+		fill(&v[i].job, gate, i, 1, 1, &r[i], 1, i ? &bad : &fine, 4);
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, run_victim, &v[i]), 0);
+	}
+	wait_for_kernels(1);
+	usleep(20000);
+	ck_assert_int_eq(emu_waiting(), 1);
+	emu_gate(1);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	/* The culprit is known, whichever came first; the other ran well, or not at all. */
+	ck_assert_int_eq(v[1].result, -EFAULT);
+	ck_assert_msg(!v[0].result || v[0].result == -ENODEV, "%d", v[0].result);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	ops->kernel_unload(dev, gate);
+}
+END_TEST
+
+/* What was submitted in a context that is gone has ended with it. */
+START_TEST(submitted_before_a_reset)
+{
+	void *dev = open_gpu(_i, NULL);
+	void *inc = load(dev, INC);
+	uint64_t a = take_memory(dev, 4);
+	struct arax_launch_range r = range(a, 4);
+	struct arax_backend_done done;
+	struct job j;
+
+	fill(&j, inc, 2, 1, 1, &r, 1, NULL, 0);
+	ck_assert_int_eq(ops->submit(dev, &j.run, 5), 0);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	ck_assert_int_eq(ops->quiesce(dev, UINT64_MAX), 0);
+	ck_assert_int_eq(ops->poll(dev, &done, 1, UINT64_MAX), 1);
+	ck_assert_int_eq(done.result, -ENODEV);
+	ck_assert_uint_eq(done.cookie, 5);
+	a = take_memory(dev, 4);
+	r = range(a, 4);
+	ck_assert_int_eq(ops->submit(dev, &j.run, 6), 0);
+	ck_assert_int_eq(ops->poll(dev, &done, 1, UINT64_MAX), 1);
+	ck_assert_int_eq(done.result, 0);
+	ops->kernel_unload(dev, inc);
+	ops->free(dev, a);
+}
+END_TEST
+
+/* Threads that compute, copy and allocate while one faults and another resets. */
+static void *disturb(void *arg)
+{
+	struct worker *w = arg;
+
+	for (int i = 0; i < 20; i++) {
+		uint64_t a = 0;
+		struct arax_launch_range r;
+
+		if (!ops->alloc(w->dev, 4, 0, &a)) {
+			r = range(a, 4);
+			run(w->dev, w->kernel, w->lane, 1, 1, &r, 1, i % 2 ? &bad : &fine, 4);
+		}
+		w->err = ops->reset(w->dev);
+	}
+	return NULL;
+}
+
+START_TEST(faults_among_threads)
+{
+	void *dev = open_gpu(_i, NULL);
+	void *add = load(dev, ADD), *trap = load(dev, TRAP);
+	struct worker w[4];
+	pthread_t threads[4];
+
+	for (uint32_t i = 0; i < 4; i++) {
+		w[i] = (struct worker){ dev, i ? add : trap, i, 0 };
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, i ? work : disturb, &w[i]), 0);
+	}
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	/* Whatever happened to them, it was the loss of the device or of its memory. */
+	for (int i = 0; i < 4; i++)
+		ck_assert_msg(!w[i].err || w[i].err == -ENODEV || w[i].err == -EFAULT, "%d",
+			      w[i].err);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, add);
+	ops->kernel_unload(dev, trap);
+	ck_assert_uint_eq(emu_used(), 0);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Files                                                                 */
+
+static const struct {
+	const char *params, *signature;
+	int err;
+	const char *logged;
+} wrong[] = {
+	{ ".param .u64 a, .param .u64 b", "k(inout i32 x[])", 0, "" },
+	{ ".param .u64 a, .param .u64 b, .param .u64 r", "k(inout i32 x[])", 0, "" },
+	{ ".param .u64 .ptr .align 4 a, .param .b64 b, .param .s32 c", "k(in i32 x[], u32 c)", 0, "" },
+	{ ".param .u64 a", "k(inout i32 x[])", -ENOEXEC, "has 1 parameters, must have 2" },
+	{ "", "k(inout i32 x[])", -ENOEXEC, "has 0 parameters, must have 2" },
+	{ ".param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d", "k(inout i32 x[])", -ENOEXEC,
+	  "has 4 parameters, must have 2" },
+	{ ".param .u64 a, .param .u32 b", "k(inout i32 x[])", -ENOEXEC,
+	  "parameter 2 is of type \"32-bit integer\", must be \"pointer or 64-bit integer\"" },
+	{ ".param .f32 a", "k(f64 a)", -ENOEXEC, "is of type \"float\", must be \"double\"" },
+	{ ".param .f32 a", "k(u32 a)", -ENOEXEC, "must be \"32-bit integer\"" },
+	{ ".param .u16 a", "k(u8 a)", -ENOEXEC, "must be \"8-bit integer\"" },
+	{ ".param .align 8 .b8 a[16]", "k(u64 a)", -ENOEXEC, "is of type \"struct or array\"" },
+	{ ".param .u32 a, .param .u32 r", "k(i32 a)", -ENOEXEC, "parameter 2 is of type" },
+};
+
+/* Of PTX; the names are those of a kernel that the driver in software has. */
+START_TEST(parameters_are_checked)
+{
+	void *dev = open_gpu(_i, NULL), *k;
+	char text[512];
+
+	for (size_t i = 0; which->kind == ARAX_DEVICE_CUDA && i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		const char *log;
+		int err;
+
+		snprintf(text, sizeof(text),
+			 "// %zu\n.entry test_inc_not(.param .u8 x)\n.visible .entry\ttest_inc\n(\n%s\n)\n{ }",
+			 i, wrong[i].params);
+		write_image("wrong", text);
+		take_log();
+		err = try_load(dev, "wrong", "test_inc", wrong[i].signature, &k);
+		log = take_log();
+		ck_assert_msg(err == wrong[i].err && strstr(log, wrong[i].logged), "%s for %s: %d, %s",
+			      wrong[i].params, wrong[i].signature, err, log);
+		if (!err)
+			ops->kernel_unload(dev, k);
+	}
+}
+END_TEST
+
+/* Of an image without text the driver tells the sizes, if it can. */
+START_TEST(sizes_are_checked)
+{
+	static const char elf[] = "\177ELF test_add test_plain\0";
+	void *dev = open_gpu(_i, NULL), *k = NULL;
+	bool tells = which->kind == ARAX_DEVICE_CUDA;
+	char path[512];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/elf", folder);
+	f = fopen(path, "w");
+	ck_assert_uint_eq(fwrite(elf, 1, sizeof(elf), f), sizeof(elf));
+	fclose(f);
+	ck_assert_int_eq(try_load(dev, "elf", ADD, &k), 0);
+	ops->kernel_unload(dev, k);
+	ck_assert_int_eq(try_load(dev, "elf", "test_add", "add(in i32 a[], i32 by)", &k),
+			 tells ? -ENOEXEC : 0);
+	if (tells)
+		assert_logged("has 5 parameters, must have 3");
+	else
+		ops->kernel_unload(dev, k);
+	ck_assert_int_eq(try_load(dev, "elf", "test_plain", "plain(out u64 o[], u8 a, u32 b, u16 c, f64 d)",
+				  &k), tells ? -ENOEXEC : 0);
+	if (tells)
+		assert_logged("parameter 4 has 8 bytes, must have 4");
+	else
+		ops->kernel_unload(dev, k);
+}
+END_TEST
+
+START_TEST(bad_files)
+{
+	void *dev = open_gpu(_i, NULL), *k, *same;
+	char name[400];
+
+	be_write(folder, "text", "__kernel void k() { }");
+	ck_assert_int_eq(try_load(dev, "text", INC, &k), -ENOEXEC);
+	assert_logged(which->kind == ARAX_DEVICE_CUDA ?
+		      "text: is not PTX, a cubin or a fatbin: compile it with nvcc" :
+		      "text: is not a code object: compile it with hipcc --genco");
+	be_write(folder, "empty", "");
+	ck_assert_int_eq(try_load(dev, "empty", INC, &k), -ENOEXEC);
+	write_image("bad", "syntax error");
+	take_log();
+	ck_assert_int_eq(try_load(dev, "bad", INC, &k), -ENOEXEC);
+	assert_logged(which->kind == ARAX_DEVICE_CUDA ? "bad: line 1: syntax error" :
+							"hipErrorInvalidImage");
+	write_image("good", ptx);
+	ck_assert_int_eq(try_load(dev, "good", "test_none", "none(i32 a)", &k), -ENOENT);
+	assert_logged("good: has no kernel test_none: is it extern \"C\"");
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	ck_assert_int_eq(try_load(dev, "good", name, "none(i32 a)", &k), -ENAMETOOLONG);
+	emu_fail(EMULATED_MODULE, 0, OUT_OF_MEMORY);
+	ck_assert_int_eq(try_load(dev, "good", INC, &k), -ENOMEM);
+	/* One module for both: the second one is not loaded, so it can't fail. */
+	ck_assert_int_eq(try_load(dev, "good", INC, &k), 0);
+	emu_fail(EMULATED_MODULE, 0, OUT_OF_MEMORY);
+	ck_assert_int_eq(try_load(dev, "good", ADD, &same), 0);
+	emu_fail(EMULATED_MODULE, 0, 0);
+	ops->kernel_unload(dev, k);
+	ops->kernel_unload(dev, same);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+
+/* What the machine itself has: each stack's own library, without a device or with. */
+START_TEST(this_machine)
+{
+	int n = probe(_i, NULL, NULL);
+
+	if (n > 0) {
+		printf("# %s: %d real devices\n", which->name, n);
+		return;
+	}
+	printf("# %s: %s\n", which->name, why);
+	ck_assert_msg(n == -ENOENT || n == -ENODEV, "%d: %s", n, why);
+	ck_assert_msg(strstr(why, "install") || strstr(why, "look at") || strstr(why, "loaded"),
+		      "no remedy: %s", why);
+}
+END_TEST
+
+/* The toolkit's stub for linking, where there is one, is told apart from a driver. */
+START_TEST(stub_of_the_toolkit)
+{
+	static const char *const stubs[] = { CUDA_STUBS "/lib64/stubs/libcuda.so",
+					     CUDA_STUBS "/lib/stubs/libcuda.so" };
+	const char *stub = access(stubs[0], R_OK) ? stubs[1] : stubs[0];
+
+	if (gpus[0].kind != ARAX_DEVICE_CUDA || access(stub, R_OK)) {
+		be_skip("stub_of_the_toolkit", "no CUDA Toolkit here");
+		return;
+	}
+	ck_assert_int_eq(probe(0, stub, NULL), -ENODEV);
+	ck_assert_msg(strstr(why, "is the CUDA Toolkit's stub for linking: install the driver"), "%s",
+		      why);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("gpu");
+	TCase *t = tcase_create("all");
+
+	puts("# emulated, not hardware");
+	tcase_set_timeout(t, 60);
+	tcase_add_checked_fixture(t, setup, close_gpu);
+#define ALL(test) tcase_add_loop_test(t, test, 0, NR_GPUS)
+	ALL(devices_are_described);
+	ALL(an_old_driver_has_less);
+	ALL(options_are_checked);
+	ALL(no_driver);
+	ALL(another_library);
+	ALL(no_device);
+	tcase_add_loop_test(t, memory, 0, 2 * NR_GPUS);
+	ALL(failures_of_calls);
+	ALL(wanted_addresses);
+	ALL(peers);
+	ALL(host_memory);
+	ALL(arguments);
+	ALL(results);
+	ALL(geometry);
+	ALL(bad_ranges);
+	ALL(lanes);
+	ALL(submitted);
+	ALL(a_kernel_that_faults_alone);
+	ALL(a_device_that_fails);
+	ALL(a_kernel_that_faults_in_company);
+	ALL(one_at_a_time_after_a_fault);
+	ALL(submitted_before_a_reset);
+	ALL(faults_among_threads);
+	ALL(parameters_are_checked);
+	ALL(sizes_are_checked);
+	ALL(bad_files);
+	ALL(this_machine);
+	tcase_add_test(t, stub_of_the_toolkit);
+	suite_add_tcase(suite, t);
+	return be_main(suite);
+}

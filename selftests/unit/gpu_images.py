@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""usage: gpu_images.py FOLDER
+
+What the compilers made of arax-std's GPU kernels, against the manifest in FOLDER: each
+symbol is an entry, and its parameters are a pointer and a 64-bit length for each range,
+the plain arguments, and at most one pointer more.  Reads PTX as text and code objects'
+metadata (llvm-readelf); no GPU is needed.  Prints TAP.
+"""
+import glob
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+SIZES = {"8": 1, "16": 2, "32": 4, "64": 8}
+
+
+def wanted(signature):
+    """[(bytes, is a pointer, is floating)] of the parameters, in the order of the ABI."""
+    ranges, plain = [], []
+    for param in re.search(r"\((.*)\)", signature).group(1).split(", "):
+        words = param.split()
+        kind = words[-2]
+        if words[0] in ("in", "out", "inout"):
+            ranges += [(8, True, False), (8, False, False)]
+        else:
+            plain.append((SIZES[kind[1:]], False, kind[0] == "f"))
+    return ranges + plain
+
+
+def ptx_entries(path):
+    with open(path) as f:
+        text = f.read()
+    for name, params in re.findall(r"\.entry\s+(\w+)\s*\(([^)]*)\)", text):
+        types = [re.search(r"\.param\s+\.([a-z])(\d+)\b(?!.*\[)", p) for p in params.split(",")
+                 if p.strip()]
+        yield name, [(SIZES[t.group(2)], t.group(1) == "f") if t else (0, False) for t in types]
+
+
+def readelf():
+    found = glob.glob("/usr/lib/llvm-*/bin/llvm-readelf") + [shutil.which("llvm-readelf")]
+    return max((f for f in found if f), default=None)
+
+
+def code_objects(path):
+    """The parts of what `hipcc --genco` makes: (target, bytes)."""
+    with open(path, "rb") as f:
+        data = f.read()
+    magic = b"__CLANG_OFFLOAD_BUNDLE__"
+    assert data.startswith(magic), "not a bundle"
+    at = len(magic) + 8
+    for _ in range(struct.unpack_from("<Q", data, len(magic))[0]):
+        offset, size, n = struct.unpack_from("<QQQ", data, at)
+        target = data[at + 24:at + 24 + n].decode()
+        at += 24 + n
+        if size:
+            yield target, data[offset:offset + size]
+
+
+def hip_entries(image):
+    with tempfile.NamedTemporaryFile() as f:
+        f.write(image)
+        f.flush()
+        notes = subprocess.run([readelf(), "--notes", f.name], check=True, capture_output=True,
+                               text=True).stdout
+    for kernel in re.split(r"\n  - (?=\.)", notes.replace("\n---", "\n"))[1:]:
+        args = []
+        listed = re.search(r"\.args:(.*?)\n    \.\w", kernel, re.S)
+        for arg in re.split(r"\n +- ", listed.group(1)):
+            size = re.search(r"\.size: +(\d+)", arg)
+            kind = re.search(r"\.value_kind: +(\w+)", arg)
+            if size and not kind.group(1).startswith("hidden_"):
+                args.append((int(size.group(1)), kind.group(1) == "global_buffer"))
+        yield re.search(r"\n    \.name: +(\w+)", kernel).group(1), args
+
+
+class Tap:
+    def __init__(self):
+        self.n = 0
+        self.bad = False
+
+    def check(self, name, ok, detail=""):
+        self.n += 1
+        print(f"{'ok' if ok else 'not ok'} {self.n} - {name}")
+        if not ok:
+            print(f"# {detail}")
+            self.bad = True
+
+    def skip(self, name, why):
+        self.n += 1
+        print(f"ok {self.n} - {name} # SKIP {why}")
+
+
+def fits(want, has, same):
+    return (len(has) in (len(want), len(want) + 1) and
+            all(same(w, h) for w, h in zip(want + [(8, True, False)], has)))
+
+
+def same_ptx(w, h):
+    return h == (w[0], w[2])
+
+
+def same_hip(w, h):
+    return h == (w[0], w[1])
+
+
+def main(folder):
+    tap = Tap()
+    with open(os.path.join(folder, "arax-std.json")) as f:
+        kernels = json.load(f)["kernels"]
+
+    def listed(kind):
+        return {i["symbol"]: wanted(k["signature"]) for k in kernels
+                for i in k["implementations"] if i["kind"] == kind}
+
+    def compare(name, want, entries, same):
+        wrong = [f"{s}: {entries.get(s)} is not {w}" for s, w in want.items()
+                 if s not in entries or not fits(w, entries[s], same)]
+        tap.check(f"{name}: {len(want)} kernels have the parameters of their signatures",
+                  want and not wrong, "; ".join(wrong))
+        tap.check(f"{name}: and no kernel is there that the manifest lacks",
+                  set(entries) == set(want), str(set(entries) ^ set(want)))
+        # The other way round: what does not fit is seen.
+        other = {s: w[:-1] + [(1, False, False)] for s, w in want.items()}
+        tap.check(f"{name}: parameters that differ are told apart",
+                  not any(fits(other[s], entries.get(s, []), same) for s in want))
+
+    ptx, co = (os.path.join(folder, "arax-std." + e) for e in ("ptx", "co"))
+    if listed("cuda"):
+        compare("PTX", listed("cuda"), dict(ptx_entries(ptx)), same_ptx)
+    else:
+        tap.skip("PTX", "arax-std was built without nvcc")
+    if listed("hip") and readelf():
+        for target, image in code_objects(co):
+            compare(target, listed("hip"), dict(hip_entries(image)), same_hip)
+    else:
+        tap.skip("code objects", "arax-std was built without hipcc, or no llvm-readelf is here")
+    print(f"1..{tap.n}")
+    return tap.bad
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    sys.exit(main(sys.argv[1]))
