@@ -82,6 +82,8 @@ static void write_config(const struct server *s, int devices)
 		/* Where there is OpenBLAS. */
 		"kernels/arax-blas.so", "kernels/arax-blas.json",
 		"kernels/arax-std.so", "kernels/arax-std.json", "kernels/arax-std.cl",
+		/* Where there were nvcc and hipcc; the manifest knows. */
+		"kernels/arax-std.ptx", "kernels/arax-std.co",
 	};
 	char path[256], from[4200], name[128];
 	size_t i, n = devices ? sizeof(files) / sizeof(*files) : 4;
@@ -93,7 +95,8 @@ static void write_config(const struct server *s, int devices)
 	for (i = 0; i < n; i++) {
 		snprintf(name, sizeof(name), "lib/arax/%s", files[i]);
 		build_path(from, sizeof(from), name);
-		if (access(from, F_OK) && strstr(name, "arax-blas"))
+		if (access(from, F_OK) && (strstr(name, "arax-blas") || strstr(name, ".ptx") ||
+					   strstr(name, ".co")))
 			continue;
 		snprintf(path, sizeof(path), "%s/kernels/%s", s->dir, strchr(files[i], '/') + 1);
 		copy_file(from, path);

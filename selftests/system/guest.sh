@@ -18,15 +18,19 @@ cd "$(dirname "$0")/../.."
 tests=build/selftests/system
 std=build/lib/arax/kernels
 
+# The manifest names what was compiled, and must find all of it.
+files=()
+for file in "$std"/arax-std.*; do
+	files+=(--file "$file:/arax/kernels/${file##*/}")
+done
+
 exec scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	--timeout 400 --each 300 --tally "system/kernel-$kernel" \
 	--file build/bin/araxd:/arax/bin/araxd \
 	--file build/bin/arax:/arax/bin/arax \
 	--file build/libexec/arax-worker:/arax/libexec/arax/arax-worker \
 	--file "$(realpath build/lib/libarax.so)":/arax/lib/libarax.so.0 \
-	--file $std/arax-std.so:/arax/kernels/arax-std.so \
-	--file $std/arax-std.json:/arax/kernels/arax-std.json \
-	--file $std/arax-std.cl:/arax/kernels/arax-std.cl \
+	"${files[@]}" \
 	--file $tests/kernels/systest.so:/arax/kernels/systest.so \
 	--file $tests/kernels/systest.json:/arax/kernels/systest.json \
 	--file $tests/system:/arax/tests/system \
