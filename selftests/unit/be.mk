@@ -17,13 +17,16 @@ $(foreach v,plain asan tsan,$(eval $(call be_variant,$(v))))
 
 # $(call be_test,NAME,VARIANTS)
 define be_one
-$(call program,$(B)/test/be_$(1)-$(2),$(2),selftests/unit/be_$(1).c,$(B)/test/be-$(2).a $(BE_LIBS))
+$(call program,$(B)/test/be_$(1)-$(2),$(2),selftests/unit/be_$(1).c $(BE_SRCS_$(1)),$(B)/test/be-$(2).a $(BE_LIBS))
 $(B)/test/be_$(1)-$(2): $(B)/test/be-$(2).a
 check-be_$(1)-$(2): $(B)/test/be_$(1)-$(2) | $(BE_NEEDS)
 	$(Q)scripts/tally run unit/be_$(1)-$(2) -- $$<
 CHECK_TARGETS += check-be_$(1)-$(2)
 .PHONY: check-be_$(1)-$(2)
 endef
+BE_SRCS_std := $(addprefix selftests/unit/std_,case.c $(addprefix cases_,vector.c order.c image.c \
+			matrix.c point.c nn.c fft.c blas.c))
+BE_SRCS_opencl_std := $(BE_SRCS_std)
 be_test = $(foreach v,$(2),$(eval $(call be_one,$(1),$(v))))
 
 $(call be_test,signature,plain asan)
@@ -39,7 +42,6 @@ $(call be_test,opencl_std,plain)
 CHECK_TARGETS := $(filter-out check-be_opencl_std-plain,$(CHECK_TARGETS))
 TEST_TARGETS  += check-be_opencl_std-plain
 endif
-$(call be_test,numeric,plain asan)
 # No sanitizer: what does the work is not ours, and LeakSanitizer dies of its libgomp.
 $(call be_test,blas,plain)
 $(call be_test,runner,plain asan tsan)

@@ -8,6 +8,8 @@
 #ifndef ARAX_STD_H
 #define ARAX_STD_H
 
+#include <stdbool.h>
+
 #include <arax/kernel.h>
 
 /* Compiled for several instruction sets; the loader picks one. */
@@ -31,6 +33,12 @@ STD_INLINE float std_sum8(const std_v8 *v)
 	       (((*v)[4] + (*v)[5]) + ((*v)[6] + (*v)[7]));
 }
 
+/* What was read is what counts from here on: the compiler may not read its source again. */
+static inline void std_settled(const void *p)
+{
+	__asm__ volatile("" : : "r"(p) : "memory");
+}
+
 /* For signatures that end in "u32 n" alone. */
 static inline int std_items(const struct arax_launch *l, uint64_t *n)
 {
@@ -40,6 +48,22 @@ static inline int std_items(const struct arax_launch *l, uint64_t *n)
 		return -EINVAL;
 	*n = items;	/* 64 bits: products with it don't overflow */
 	return 0;
+}
+
+/* For those that end in "u32 n, u32 parts", at least one part: see reduce.c. */
+struct std_parts {
+	uint32_t n, parts;
+};
+
+static inline int std_parts(const struct arax_launch *l, struct std_parts *a)
+{
+	return arax_launch_args(l, a, sizeof(*a)) || !a->parts ? -EINVAL : 0;
+}
+
+/* Where part p begins; it ends where the next one begins. */
+static inline uint64_t std_part(const struct std_parts *a, uint64_t p)
+{
+	return p * a->n / a->parts;
 }
 
 #endif /* ARAX_STD_H */
