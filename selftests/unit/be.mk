@@ -34,7 +34,8 @@ $(call be_test,registry,plain asan)
 $(call be_test,log,plain asan)
 $(call be_test,config,plain asan)
 $(call be_test,backend,plain asan tsan)
-$(call be_test,std,plain asan)
+# The kernels are what they are: under ASan they run in fuzz-kernels.
+$(call be_test,std,plain)
 ifeq ($(OPENCL_HEADERS),yes)
 $(call be_test,opencl,plain asan tsan)
 $(call be_test,opencl_std,plain)
@@ -49,17 +50,20 @@ $(call be_test,saved,plain asan)
 $(call be_test,tenants,plain asan tsan)
 
 # Fuzzing: see test-fuzz in the top Makefile for the share of `make test`.
-BE_FUZZ := manifest signature config saved
+BE_FUZZ := manifest signature config saved kernels
 $(B)/fuzz/manifest: selftests/fuzz/manifest_fuzz.c daemon/kernels/manifest.c daemon/kernels/signature.c
 $(B)/fuzz/signature: selftests/fuzz/manifest_signature_fuzz.c daemon/kernels/signature.c
 $(B)/fuzz/config: selftests/fuzz/config_fuzz.c daemon/config.c daemon/log.c \
 		  daemon/backends/cpulist.c libarax/admin/conf.c libarax/admin/trusted.c
 $(B)/fuzz/saved: selftests/fuzz/saved_fuzz.c \
 		 $(addprefix libarax/admin/,conf.c saved.c setting.c trusted.c)
+$(B)/fuzz/kernels: selftests/fuzz/kernels_fuzz.c daemon/kernels/manifest.c daemon/kernels/signature.c \
+		   $(STD_SRCS)
+$(B)/fuzz/kernels: FUZZ_MORE := -rdynamic -ldl -lm
 $(addprefix $(B)/fuzz/,$(BE_FUZZ)):
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(FUZZ_CC) -o $@ $^ -ljansson -lconfuse
+	$(Q)$(FUZZ_CC) -o $@ $^ -ljansson -lconfuse $(FUZZ_MORE)
 
 # $(1): target, $(2): seconds
 be_fuzz_run = @mkdir -p $(B)/fuzz/$(1)-corpus; \

@@ -4,6 +4,9 @@
  * be_std.c runs on the CPU; in ranges that end where a page does, used in place, and in
  * memory of the device's own.
  */
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "daemon/kernels/registry.h"
 #include "selftests/unit/be_opencl.h"
 #include "selftests/unit/std_case.h"
@@ -14,6 +17,7 @@
 
 static struct registry *registry;
 static struct device *dev;
+static atomic_bool stop;
 
 static const char *const memories[] = { "", "\"zero-copy=no\"" };
 
@@ -163,6 +167,56 @@ START_TEST(wild_arguments)
 }
 END_TEST
 
+/* A client that writes to its ranges while the kernel runs, as fast as it can. */
+static void *scribble(void *arg)
+{
+	const struct trial *t = arg;
+	uint64_t x = 88172645463325252u;
+
+	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+		const struct arax_launch_range *r;
+
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		r = &t->r[x % t->nr_ranges];
+		if (r->length >= 4)
+			((volatile uint32_t *)r->data)[(x >> 8) % (r->length / 4)] =
+				(uint32_t)(x >> 32) >> (x >> 4 & 31);
+	}
+	return NULL;
+}
+
+/* Whatever comes of it: nothing outside of the ranges is touched, which would be a fault. */
+START_TEST(contents_change)
+{
+	const struct kernel *k;
+	void *kernel;
+
+	open_all("");
+	for (size_t i = 0; next_case(&i, &k, &kernel); i++) {
+		for (int round = 0; round < 3; round++) {
+			pthread_t thread;
+			struct trial t;
+			int err;
+
+			trial_open(&t, std_case_at(i), SIZE_SOME);
+			atomic_store(&stop, false);
+			ck_assert_int_eq(pthread_create(&thread, NULL, scribble, &t), 0);
+			for (int again = 0; again < 5; again++) {
+				err = run(&t, kernel, some_grid(), BLOCK);
+				ck_assert_msg(!err, "%s: %d", t.c->name, err);
+			}
+			atomic_store(&stop, true);
+			pthread_join(thread, NULL);
+			trial_close(&t);
+		}
+		device_kernel_unload(dev, kernel);
+	}
+	close_all();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("opencl_std");
@@ -173,6 +227,7 @@ int main(void)
 	tcase_add_loop_test(t, references, 0, 2);
 	tcase_add_loop_test(t, lengths_are_checked, 0, 2);
 	tcase_add_test(t, wild_arguments);
+	tcase_add_test(t, contents_change);
 	suite_add_tcase(suite, t);
 	return run_opencl(suite);
 }

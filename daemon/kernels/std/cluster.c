@@ -97,6 +97,8 @@ ARAX_KERNEL int arax_std_distances_f32(const struct arax_launch *l)
 	out = ARAX_ITEMS(l, 2, (uint64_t)s.rows_a * s.rows_b, float);
 	if (!a || !b || !out)
 		return -EINVAL;
+	if (!s.rows_b)		/* rows without end may have none */
+		return 0;
 	arax_launch_share(l, s.rows_a, &row, &end);
 	distances(out, a, b, &s, row, end);
 	return 0;
@@ -161,8 +163,7 @@ static void add_up(double *sum, uint32_t *count, const float *x, const uint32_t 
 		   const struct kmeans_args *s, uint64_t begin, uint64_t end)
 {
 	for (uint64_t i = 0; i < s->n; i++) {
-		/* Read once: whoever owns it can write another one after it is checked. */
-		uint64_t c = *(const volatile uint32_t *)&label[i];
+		uint64_t c = std_once(&label[i]);
 
 		if (c < begin || c >= end)
 			continue;

@@ -210,16 +210,17 @@ STD_INLINE void stage_of(struct parts y, struct parts x, struct parts w, uint64_
 			 uint32_t radix)
 {
 	if (side == 1) {
-#pragma GCC ivdep
+		STD_INDEPENDENT
 		for (uint64_t p = 0; p < m; p++)
 			butterfly(y, radix * p, 1, x, p, m, w, p, m, radix);
 		return;
 	}
-	for (uint64_t p = 0; p < m; p++)
-#pragma GCC ivdep
+	for (uint64_t p = 0; p < m; p++) {
+		STD_INDEPENDENT
 		for (uint64_t q = 0; q < side; q++)
 			butterfly(y, q + side * radix * p, side, x, q + side * p, side * m, w, p,
 				  m, radix);
+	}
 }
 
 STD_FMA_CLONES

@@ -70,82 +70,112 @@ static void butterfly(__global float *x, ulong base, ulong p, ulong apart, uint 
 	}
 }
 
-/* Of what stands in reversed order; all items of the group come along. */
-static void transform(__global float *x, const struct plan *p, bool inverse)
-{
-	ulong apart = 1;
-
-	for (uint s = 0; s < p->nr_stages; s++) {
-		uint radix = p->radix[s];
-
-		barrier(CLK_GLOBAL_MEM_FENCE);
-		for (ulong i = arax_item(); i < p->n / radix; i += arax_items())
-			butterfly(x, i / apart * apart * radix, i % apart, apart, radix, inverse);
-		apart *= radix;
-	}
-	barrier(CLK_GLOBAL_MEM_FENCE);
-}
-
 /* exp(-pi i k^2 / n), or its conjugate */
 static float2 chirp(ulong k, ulong n, bool inverse)
 {
 	return turn(k * k % (2 * n), 2 * n, inverse);
 }
 
-static void transform_smooth(__global const float *x, __global float *y, const struct plan *p,
-			     bool inverse)
+/* What a transform is made of: one of y; or, with chirps, three of what is in work. */
+struct job {
+	__global const float *x;
+	__global float *y;
+	__global float *work;	/* a, then b, p.n items each */
+	ulong n;		/* of x and y */
+	bool inverse, any;	/* any: n is not p.n */
+	struct plan p;
+};
+
+/* In front of pass 0: x in reversed order; or x with the chirp, and zeros behind it. */
+static void begin(const struct job *j, ulong i)
 {
-	for (ulong i = arax_item(); i < p->n; i += arax_items())
-		vstore2(vload2(i, x), reversed(p, i), y);
-	transform(y, p, inverse);
+	ulong to = reversed(&j->p, i);
+
+	if (!j->any)
+		vstore2(vload2(i, j->x), to, j->y);
+	else
+		vstore2(i < j->n ? times(vload2(i, j->x), chirp(i, j->n, j->inverse)) : (float2)(0, 0),
+			to, j->work);
 }
 
-/* a: x with the chirp, zeros behind it; b: the chirp's conjugate, to both sides of 0. */
-static void transform_any(__global const float *x, __global float *y, __global float *a, ulong n,
-			  const struct plan *p, bool inverse)
+/* Of pass 1: the chirp's conjugate, to both sides of 0. */
+static void mirror(const struct job *j, ulong i)
 {
-	__global float *b = a + 2 * p->n;
-	float scale = 1 / (float)p->n;
+	ulong k = min(i, j->p.n - i);
 
-	for (ulong i = arax_item(); i < p->n; i += arax_items()) {
-		ulong from = reversed(p, i), k = min(from, p->n - from);
+	vstore2(k < j->n ? chirp(k, j->n, !j->inverse) : (float2)(0, 0), reversed(&j->p, i),
+		j->work + 2 * j->p.n);
+}
 
-		vstore2(from < n ? times(vload2(from, x), chirp(from, n, inverse)) : (float2)(0, 0),
-			i, a);
-		vstore2(k < n ? chirp(k, n, !inverse) : (float2)(0, 0), i, b);
+/* Of pass 2, which goes back: the product, reversed in place, as the length is a power of 2. */
+static void combine_parts(const struct job *j, ulong i)
+{
+	__global float *a = j->work, *b = j->work + 2 * j->p.n;
+	ulong other = reversed(&j->p, i);
+
+	if (other >= i) {
+		float2 low = times(vload2(i, a), vload2(i, b));
+		float2 high = times(vload2(other, a), vload2(other, b));
+
+		vstore2(high, i, a);
+		vstore2(low, other, a);
 	}
-	transform(a, p, false);
-	transform(b, p, false);
-	/* Their product, in reversed order again: the length is a power of 2. */
-	for (ulong i = arax_item(); i < p->n; i += arax_items()) {
-		ulong j = reversed(p, i);
+}
 
-		if (j >= i) {
-			float2 low = times(vload2(i, a), vload2(i, b));
-			float2 high = times(vload2(j, a), vload2(j, b));
+/*
+ * One loop for all passes and stages, so that a driver that puts functions in the place of
+ * their calls, as those with barriers must, compiles the butterflies once.
+ */
+static void transform(const struct job *j)
+{
+	ulong me = arax_item(), items = arax_items();
+	uint stages = j->p.nr_stages + 1, last = (j->any ? 3 : 1) * stages;
+	ulong apart = 1;
 
-			vstore2(high, i, a);
-			vstore2(low, j, a);
+	for (uint step = 0; step < last; step++) {
+		uint pass = step / stages, stage = step % stages;
+		__global float *at = !j->any ? j->y : pass == 1 ? j->work + 2 * j->p.n : j->work;
+
+		if (!stage) {
+			for (ulong i = me; i < j->p.n; i += items) {
+				if (!pass)
+					begin(j, i);
+				else if (pass == 1)
+					mirror(j, i);
+				else
+					combine_parts(j, i);
+			}
+			apart = 1;
+		} else {
+			uint radix = j->p.radix[stage - 1];
+
+			for (ulong i = me; i < j->p.n / radix; i += items)
+				butterfly(at, i / apart * apart * radix, i % apart, apart, radix,
+					  j->any ? pass == 2 : j->inverse);
+			apart *= radix;
 		}
+		barrier(CLK_GLOBAL_MEM_FENCE);
 	}
-	transform(a, p, true);
-	for (ulong i = arax_item(); i < n; i += arax_items())
-		vstore2(times(vload2(i, a), chirp(i, n, inverse)) * scale, i, y);
-	barrier(CLK_GLOBAL_MEM_FENCE);
+	for (ulong i = me; j->any && i < j->n; i += items)
+		vstore2(times(vload2(i, j->work), chirp(i, j->n, j->inverse)) * (1 / (float)j->p.n), i,
+			j->y);
 }
 
 __kernel void arax_std_fft_c32(__global const float *x, ulong nx, __global float *y, ulong ny,
 			       __global float *work, ulong nwork, uint n, uint batch, uint inverse,
 			       __global int *result)
 {
-	ulong items = 2 * (ulong)n * batch, m = 0;
-	struct plan plan;
+	ulong items = 2 * (ulong)n * batch, m = n;
+	struct job job;
 
 	if (!n || n > MAX_N || inverse > 1 || SHORT(nx, items) || SHORT(ny, items)) {
 		*result = -EINVAL;
 		return;
 	}
-	if (factorize(&plan, n) > 1) {
+	job.n = n;
+	job.inverse = inverse;
+	job.any = factorize(&job.p, n) > 1;
+	if (job.any) {
 		m = 1;
 		while (m < 2 * (ulong)n - 1)
 			m *= 2;
@@ -153,13 +183,12 @@ __kernel void arax_std_fft_c32(__global const float *x, ulong nx, __global float
 			*result = -EINVAL;
 			return;
 		}
-		factorize(&plan, m);
+		factorize(&job.p, m);
 	}
 	for (ulong i = arax_share(batch, arax_group()); i < arax_share(batch, arax_group() + 1); i++) {
-		if (m)
-			transform_any(x + 2 * i * n, y + 2 * i * n, work + 4 * i * m, n, &plan,
-				      inverse);
-		else
-			transform_smooth(x + 2 * i * n, y + 2 * i * n, &plan, inverse);
+		job.x = x + 2 * i * n;
+		job.y = y + 2 * i * n;
+		job.work = work + (job.any ? 4 * i * m : 0);
+		transform(&job);
 	}
 }

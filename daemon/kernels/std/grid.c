@@ -150,6 +150,8 @@ ARAX_KERNEL int arax_std_transpose_f32(const struct arax_launch *l)
 	y = ARAX_ITEMS(l, 1, n, float);
 	if (!x || !y)
 		return -EINVAL;
+	if (!n)
+		return 0;
 	arax_launch_share(l, a.cols, &c, &end);
 	transpose(y, x, a.rows, a.cols, c, end);
 	return 0;

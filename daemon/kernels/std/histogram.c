@@ -74,7 +74,8 @@ ARAX_KERNEL int arax_std_histogram_f32(const struct arax_launch *l)
 	const float *x;
 
 	if (arax_launch_args(l, &a, sizeof(a)) || !a.bins || a.bins > MAX_BINS ||
-	    !(a.low < a.high) || a.high - a.low > __FLT_MAX__)
+	    !(a.low < a.high) || a.high - a.low > __FLT_MAX__ ||
+	    (float)a.bins / (a.high - a.low) > __FLT_MAX__)
 		return -EINVAL;
 	x = ARAX_ITEMS(l, 0, a.n, float);
 	bin = ARAX_ITEMS(l, 1, a.bins, uint32_t);

@@ -53,8 +53,8 @@ __kernel void arax_std_histogram_f32(__global const float *x, ulong nx, __global
 {
 	float scale = (float)bins / (high - low);
 
-	if (!bins || bins > MAX_BINS || !(low < high) || high - low > FLT_MAX || SHORT(nx, n) ||
-	    SHORT(nbin, bins)) {
+	if (!bins || bins > MAX_BINS || !(low < high) || high - low > FLT_MAX ||
+	    scale > FLT_MAX || SHORT(nx, n) || SHORT(nbin, bins)) {
 		*result = -EINVAL;
 		return;
 	}

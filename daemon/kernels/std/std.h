@@ -24,6 +24,13 @@
 /* Into each of those, to be compiled for its instruction set. */
 #define STD_INLINE static inline __attribute__((always_inline))
 
+/* In front of a loop: no turn of it reads what another one writes. */
+#ifdef __clang__
+#define STD_INDEPENDENT
+#else
+#define STD_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 /* Eight at once, at any address: a loop of sums that the compiler may not reorder itself. */
 typedef float std_v8 __attribute__((vector_size(32), aligned(4), may_alias));
 
@@ -37,6 +44,15 @@ STD_INLINE float std_sum8(const std_v8 *v)
 static inline void std_settled(const void *p)
 {
 	__asm__ volatile("" : : "r"(p) : "memory");
+}
+
+/*
+ * Read once: its owner can write another number after this one has been checked, and the
+ * compiler may otherwise read it again where it is used.
+ */
+static inline uint32_t std_once(const uint32_t *p)
+{
+	return *(const volatile uint32_t *)p;
 }
 
 /* For signatures that end in "u32 n" alone. */
