@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* hotspot.c in OpenCL C: the tile is in local memory, a step ends at a barrier. */
+/*
+ * hotspot.c in OpenCL C: the tile is in local memory, a step ends at a barrier.
+ *
+ * A work-item has some rows of its column.  Loops through them are of constant length and
+ * unrolled: with one from its row on, PoCL 3.1 (LLVM 15) does not store the result.
+ */
 
 #define AMBIENT 80.0f
 
@@ -24,7 +29,9 @@ __kernel void rodinia_hotspot(__global const float *power, ulong npower, __globa
 	}
 	col = (int)(get_group_id(0) * (RO_HOT_X - 2 * steps)) - border + lx;
 	row = (int)(get_group_id(1) * (RO_HOT_Y - 2 * steps)) - border;
-	for (int y = ly; y < RO_HOT_Y; y += RO_HOT_ITEMS_Y) {
+#pragma unroll
+	for (int k = 0; k < RO_HOT_Y / RO_HOT_ITEMS_Y; k++) {
+		int y = k * RO_HOT_ITEMS_Y + ly;
 		int in = row + y >= 0 && row + y < (int)rows && col >= 0 && col < (int)cols;
 
 		tile[0][y][lx] = in ? from[(long)(row + y) * cols + col] : 0;
@@ -35,24 +42,31 @@ __kernel void rodinia_hotspot(__global const float *power, ulong npower, __globa
 		int left = col > 0 && lx > 0 ? lx - 1 : lx;
 		int right = col + 1 < (int)cols && lx + 1 < RO_HOT_X ? lx + 1 : lx;
 
-		for (int y = ly; y < RO_HOT_Y; y += RO_HOT_ITEMS_Y) {
+#pragma unroll
+		for (int k = 0; k < RO_HOT_Y / RO_HOT_ITEMS_Y; k++) {
+			int y = k * RO_HOT_ITEMS_Y + ly;
 			int up = row + y > 0 && y > 0 ? y - 1 : y;
 			int down = row + y + 1 < (int)rows && y + 1 < RO_HOT_Y ? y + 1 : y;
 			float mid = tile[now][y][lx];
 
-			if (row + y < 0 || row + y >= (int)rows || col < 0 || col >= (int)cols)
-				continue;
-			tile[!now][y][lx] = mid +
-				scale * (power[(long)(row + y) * cols + col] +
-					 (tile[now][down][lx] + tile[now][up][lx] - 2 * mid) * ry +
-					 (tile[now][y][right] + tile[now][y][left] - 2 * mid) * rx +
-					 (AMBIENT - mid) * rz);
+			if (row + y >= 0 && row + y < (int)rows && col >= 0 && col < (int)cols)
+				tile[!now][y][lx] = mid +
+					scale * (power[(long)(row + y) * cols + col] +
+						 (tile[now][down][lx] + tile[now][up][lx] -
+						  2 * mid) * ry +
+						 (tile[now][y][right] + tile[now][y][left] -
+						  2 * mid) * rx +
+						 (AMBIENT - mid) * rz);
 		}
 		now = !now;
 		barrier(CLK_LOCAL_MEM_FENCE);
 	}
-	for (int y = ly; y < RO_HOT_Y; y += RO_HOT_ITEMS_Y)
+#pragma unroll
+	for (int k = 0; k < RO_HOT_Y / RO_HOT_ITEMS_Y; k++) {
+		int y = k * RO_HOT_ITEMS_Y + ly;
+
 		if (lx >= border && lx < RO_HOT_X - border && y >= border && y < RO_HOT_Y - border &&
 		    row + y < (int)rows && col < (int)cols)
 			to[(long)(row + y) * cols + col] = tile[now][y][lx];
+	}
 }
