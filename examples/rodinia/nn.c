@@ -120,25 +120,40 @@ static void merge(const struct nn *s, uint32_t step, struct found *found, double
 	qsort(found, n, sizeof(*found), by_distance);
 }
 
-/* All records are sorted; what is compared is how far the k-th nearest is. */
+/* How far the nearest are, the nearest first. */
+static void sequential(const struct nn *s, uint32_t step, double *nearest)
+{
+	uint32_t i, k;
+	double d;
+
+	for (k = 0; k < NEAREST; k++)
+		nearest[k] = INFINITY;
+	for (i = 0; i < s->p.size; i++) {
+		d = distance(s, step, i);
+		for (k = NEAREST; k && d < nearest[k - 1]; k--)
+			if (k < NEAREST)
+				nearest[k] = nearest[k - 1];
+		if (k < NEAREST)
+			nearest[k] = d;
+	}
+}
+
+/* Of two that are as near either may be found: what is compared is how far they are. */
 static struct ro_verdict check(void *state)
 {
 	struct ro_verdict v = { .tolerance = 1e-6, .what = "of 360 degrees" };
 	struct nn *s = state;
-	struct found *all = malloc((size_t)s->p.size * sizeof(*all));
 	struct found *found = malloc(s->chunks * NEAREST * sizeof(*found));
 	uint32_t step, most = s->p.size < NEAREST ? s->p.size : NEAREST, i;
-	double d;
+	double wanted[NEAREST], d;
 
-	if (!all || !found)
+	if (!found)
 		v.error = NAN;
-	for (step = 0; step < s->p.steps && all && found; step++) {
-		for (i = 0; i < s->p.size; i++)
-			all[i] = (struct found){ distance(s, step, i), i };
-		qsort(all, s->p.size, sizeof(*all), by_distance);
+	for (step = 0; step < s->p.steps && found; step++) {
+		sequential(s, step, wanted);
 		merge(s, step, found, &v.error);
 		for (i = 0; i < most; i++) {
-			d = fabs(found[i].distance - all[i].distance) / 360;
+			d = fabs(found[i].distance - wanted[i]) / 360;
 			if (!(d <= v.error))
 				v.error = d;
 			/* Nor is one of them found twice. */
@@ -147,7 +162,6 @@ static struct ro_verdict check(void *state)
 			v.compared++;
 		}
 	}
-	free(all);
 	free(found);
 	return v;
 }

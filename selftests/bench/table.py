@@ -16,11 +16,13 @@ FIELDS = {
 }
 PARTS = {"floors": 1, "null": 3, "depth": 1, "sleep": 4, "handover": 4, "stream": 1, "starpu": 2,
          "simscale": 2, "elastic": 6, "grcuda-sim": 8,
-         "grcuda": 15, "overhead": 27, "cholesky": 8, "sharing": 6}
+         "grcuda": 15, "overhead": 27, "cholesky": 8, "sharing": 6, "rodinia": 11}
 # What a bench has besides its parts: the fields of each element.
 LISTS = {
     "grcuda": ("rows", ("program", "size", "tasks", "inferred_ms", "by_hand_ms", "synchronous_ms",
                         "sequential_ms", "ratio_by_hand", "ratio_synchronous", "speedup", "checked")),
+    "rodinia": ("rows", ("program", "size", "steps", "tasks", "arax_ms", "native_ms", "cpu_ms",
+                         "ratio", "checked")),
     "overhead": ("curve", ("kernel", "length_us", "direct_us", "task_us", "efficiency")),
 }
 
