@@ -19,7 +19,7 @@
 #include "place.h"
 
 #define READY_MS	20000
-#define COMPILE_MS	60000	/* of kernels, the first time */
+#define COMPILE_MS	240000	/* of kernels, the first time */
 
 void build_path(char *path, size_t size, const char *name)
 {

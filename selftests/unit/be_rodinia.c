@@ -13,22 +13,27 @@
 #include "examples/rodinia/rodinia.h"
 #include "selftests/unit/be_test.h"
 
-#define KERNELS(X) \
-	X(RO_BFS_START, rodinia_bfs_start) X(RO_BFS_LEVEL, rodinia_bfs_level) \
-	X(RO_GAUSS_COLUMN, rodinia_gauss_column) X(RO_GAUSS_ROWS, rodinia_gauss_rows) \
-	X(RO_HOTSPOT, rodinia_hotspot) X(RO_HOTSPOT3D, rodinia_hotspot3d) \
-	X(RO_LAVAMD, rodinia_lavamd) X(RO_NN_DISTANCE, rodinia_nn_distance) \
-	X(RO_NN_NEAREST, rodinia_nn_nearest) X(RO_NW, rodinia_nw) \
-	X(RO_PF_MOVE, rodinia_pf_move) X(RO_PF_WEIGH, rodinia_pf_weigh) \
-	X(RO_PF_TOTAL, rodinia_pf_total) X(RO_PF_RESAMPLE, rodinia_pf_resample) \
-	X(RO_PATHFINDER, rodinia_pathfinder)
-
-#define DECLARE(number, name) extern arax_kernel_fn name;
-KERNELS(DECLARE)
+extern arax_kernel_fn rodinia_bfs_start, rodinia_bfs_level, rodinia_gauss_column, rodinia_gauss_rows,
+	rodinia_hotspot, rodinia_hotspot3d, rodinia_lavamd, rodinia_nn_distance,
+	rodinia_nn_nearest, rodinia_nw, rodinia_pf_move, rodinia_pf_weigh,
+	rodinia_pf_total, rodinia_pf_resample, rodinia_pathfinder;
 
 static arax_kernel_fn *const functions[RO_KERNELS] = {
-#define ENTRY(number, name) [number] = name,
-	KERNELS(ENTRY)
+	[RO_BFS_START] = rodinia_bfs_start,
+	[RO_BFS_LEVEL] = rodinia_bfs_level,
+	[RO_GAUSS_COLUMN] = rodinia_gauss_column,
+	[RO_GAUSS_ROWS] = rodinia_gauss_rows,
+	[RO_HOTSPOT] = rodinia_hotspot,
+	[RO_HOTSPOT3D] = rodinia_hotspot3d,
+	[RO_LAVAMD] = rodinia_lavamd,
+	[RO_NN_DISTANCE] = rodinia_nn_distance,
+	[RO_NN_NEAREST] = rodinia_nn_nearest,
+	[RO_NW] = rodinia_nw,
+	[RO_PF_MOVE] = rodinia_pf_move,
+	[RO_PF_WEIGH] = rodinia_pf_weigh,
+	[RO_PF_TOTAL] = rodinia_pf_total,
+	[RO_PF_RESAMPLE] = rodinia_pf_resample,
+	[RO_PATHFINDER] = rodinia_pathfinder,
 };
 
 /**
