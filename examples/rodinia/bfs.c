@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-#define BATCH	12	/* levels; a random graph of a million nodes has 10 to 12 */
+#define BATCH	8	/* levels; a random graph of a million nodes has 10 to 12 */
 #define DEGREE	6
 
 struct bfs {

@@ -107,10 +107,14 @@ if "$arax" run --kind opencl true 2>"$work/why"; then
 	try opencl 'on an OpenCL device'
 	try opencl 'on copies, on an OpenCL device' \
 		'backend "opencl" { options = { "zero-copy=no" } }'
-	try cpu,opencl 'on both kinds in one run'
+	# In turn, so that both have some, whatever is learnt of them.
+	try cpu,opencl 'on both kinds in one run' 'sched { policy = "rr" }'
+	try cpu,opencl "on both, OpenCL's on copies" 'sched { policy = "rr" }
+		backend "opencl" { options = { "zero-copy=no" } }'
 else
 	reason=$(grep -o 'backend=opencl reason=.*' "$work/why") || reason=
-	for what in 'an OpenCL device' 'copies, on an OpenCL device' 'both kinds in one run'; do
+	for what in 'an OpenCL device' 'copies, on an OpenCL device' 'both kinds in one run' \
+			"both, OpenCL's on copies"; do
 		if [ -n "$reason" ]; then
 			skip "on $what" "$reason"
 		else
