@@ -12,6 +12,7 @@
 
 #define FIND_NS	10000000000u	/* kernels for OpenCL may have to be compiled */
 #define CHUNK	256
+#define DEPTH	4096	/* tasks on their way: as many as a user may have */
 
 /* Events stay where they are while tasks are on their way: so there are chunks. */
 struct ro_events {
@@ -142,11 +143,28 @@ static int wait_events(struct ro_arax *a)
 	return first;
 }
 
+/*
+ * For the end of all at once: whoever waits for tasks is woken by each of them, and looks
+ * for the next awake, on a CPU that the device may want.  What failed is told by what
+ * follows this.
+ */
+static void sleep_till_end(struct ro_arax *a)
+{
+	struct arax_point end = { a->timeline, ++a->ends };
+	struct arax_desc marker = {
+		.opcode = ARAX_OP_MARKER, .signal = a->timeline, .signal_value = end.value,
+	};
+
+	if (arax_submit(a->queue, &marker, 1, 0) == 1)
+		arax_timeline_wait_all(&end, 1, ARAX_DEADLINE_NONE);
+}
+
 static int wait_all(struct ro_machine *m)
 {
 	struct ro_arax *a = of(m);
 	int err;
 
+	sleep_till_end(a);
 	if (a->report)
 		return wait_events(a);
 	err = arax_queue_finish(a->queue, ARAX_DEADLINE_NONE);
@@ -161,7 +179,8 @@ static const struct ro_machine_ops ops = {
 
 int ro_arax_open(struct ro_arax *a, const char *link, bool report)
 {
-	struct arax_options o = { .size = sizeof(o), .link = link, .arena_size = 1u << 20 };
+	struct arax_options o = { .size = sizeof(o), .link = link, .depth = DEPTH,
+				 .entry_size = 256, .arena_size = 1u << 20 };
 	int err;
 
 	memset(a, 0, sizeof(*a));
@@ -170,6 +189,8 @@ int ro_arax_open(struct ro_arax *a, const char *link, bool report)
 	err = arax_open(&a->ax, &o);
 	if (!err)
 		err = arax_queue_create(a->ax, ARAX_QUEUE_DATAFLOW, 0, &a->queue);
+	if (!err)
+		err = arax_timeline_create(a->ax, 0, &a->timeline);
 	if (err)
 		ro_fail(&a->m, err, "%s", arax_error_text());
 	if (err && a->ax)

@@ -22,6 +22,8 @@ struct ro_arax {
 	struct ro_machine m;
 	struct arax *ax;
 	struct arax_queue *queue;
+	struct arax_timeline *timeline;	/* of ends */
+	uint64_t ends;
 	struct arax_kernel kernels[RO_KERNELS];
 	bool report;
 	struct ro_use use[RO_DEVICES];

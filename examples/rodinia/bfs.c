@@ -166,6 +166,6 @@ const struct ro_program ro_bfs = {
 	.name = "bfs", .what = "breadth-first search of a random graph",
 	.size_is = "nodes, joined to 6 others on the average", .steps_are = "sources",
 	.size = 100000, .size_least = 1, .size_most = 1u << 24,
-	.steps = 4, .steps_most = 1024, .bench_size = 1000000, .bench_steps = 4,
+	.steps = 4, .steps_most = 1024, .bench_size = 1000000, .bench_steps = 12,
 	.make = make, .run = run, .check = check, .free = free,
 };

@@ -147,6 +147,6 @@ const struct ro_program ro_gaussian = {
 	.name = "gaussian", .what = "a system of linear equations, by elimination",
 	.size_is = "unknowns", .steps_are = "systems: one",
 	.size = 256, .size_least = 2, .size_most = 8192,
-	.steps = 1, .steps_most = 1, .bench_size = 1536, .bench_steps = 1,
+	.steps = 1, .steps_most = 1, .bench_size = 1700, .bench_steps = 1,
 	.make = make, .reset = reset, .run = run, .check = check, .free = give_back,
 };

@@ -155,6 +155,6 @@ const struct ro_program ro_hotspot = {
 	.name = "hotspot", .what = "the temperature of a processor",
 	.size_is = "cells on an edge", .steps_are = "steps of time",
 	.size = 512, .size_least = 1, .size_most = 16384,
-	.steps = 20, .steps_most = 100000, .bench_size = 1024, .bench_steps = 20,
+	.steps = 20, .steps_most = 100000, .bench_size = 1024, .bench_steps = 80,
 	.make = make, .reset = reset, .run = run, .check = check, .free = give_back,
 };

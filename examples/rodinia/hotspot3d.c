@@ -163,6 +163,6 @@ const struct ro_program ro_hotspot3d = {
 	.name = "hotspot3d", .what = "the temperature of a stack of eight chips",
 	.size_is = "cells on an edge", .steps_are = "steps of time",
 	.size = 128, .size_least = 1, .size_most = 4096,
-	.steps = 20, .steps_most = 100000, .bench_size = 512, .bench_steps = 250,
+	.steps = 20, .steps_most = 100000, .bench_size = 512, .bench_steps = 400,
 	.make = make, .reset = reset, .run = run, .check = check, .free = give_back,
 };

@@ -132,6 +132,6 @@ const struct ro_program ro_lavamd = {
 	.name = "lavamd", .what = "forces between particles in neighbouring boxes",
 	.size_is = "boxes of 100 particles on an edge", .steps_are = "times",
 	.size = 4, .size_least = 1, .size_most = 64,
-	.steps = 1, .steps_most = 1000, .bench_size = 6, .bench_steps = 1,
+	.steps = 1, .steps_most = 1000, .bench_size = 9, .bench_steps = 1,
 	.make = make, .run = run, .check = check, .free = free,
 };

@@ -170,6 +170,6 @@ const struct ro_program ro_nn = {
 	.name = "nn", .what = "the ten records nearest to each target",
 	.size_is = "records", .steps_are = "targets",
 	.size = 42764, .size_least = 1, .size_most = 1u << 26,
-	.steps = 4, .steps_most = 10000, .bench_size = 1000000, .bench_steps = 40,
+	.steps = 4, .steps_most = 10000, .bench_size = 1000000, .bench_steps = 80,
 	.make = make, .run = run, .check = check, .free = free,
 };

@@ -122,6 +122,6 @@ const struct ro_program ro_nw = {
 	.name = "nw", .what = "alignment of two proteins (Needleman-Wunsch)",
 	.size_is = "amino acids of each", .steps_are = "alignments",
 	.size = 1024, .size_least = 1, .size_most = 16384,
-	.steps = 1, .steps_most = 1000, .bench_size = 2048, .bench_steps = 16,
+	.steps = 1, .steps_most = 1000, .bench_size = 8192, .bench_steps = 1,
 	.make = make, .run = run, .check = check, .free = give_back,
 };

@@ -241,6 +241,6 @@ const struct ro_program ro_particlefilter = {
 	.name = "particlefilter", .what = "following an object through a film",
 	.size_is = "particles", .steps_are = "frames of 128 x 128 pixels",
 	.size = 20000, .size_least = 1, .size_most = 1u << 22,
-	.steps = 10, .steps_most = FRAMES, .bench_size = 100000, .bench_steps = 30,
+	.steps = 10, .steps_most = FRAMES, .bench_size = 200000, .bench_steps = 40,
 	.make = make, .reset = reset, .run = run, .check = check, .free = free,
 };

@@ -115,6 +115,6 @@ const struct ro_program ro_pathfinder = {
 	.name = "pathfinder", .what = "the cheapest way through a wall",
 	.size_is = "columns", .steps_are = "rows",
 	.size = 100000, .size_least = 1, .size_most = 1u << 24,
-	.steps = 100, .steps_most = 10000, .bench_size = 400000, .bench_steps = 200,
+	.steps = 100, .steps_most = 10000, .bench_size = 400000, .bench_steps = 400,
 	.make = make, .reset = reset, .run = run, .check = check, .free = give_back,
 };
