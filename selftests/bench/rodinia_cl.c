@@ -184,6 +184,41 @@ static char *read_file(const char *path)
 	return text;
 }
 
+/* The program again from its binary, as araxd has it out of its cache. */
+static cl_int from_binary(struct rodinia_cl *c)
+{
+	unsigned char *data = NULL;
+	cl_program program = NULL;
+	cl_int err, status;
+	size_t bytes = 0;
+
+	err = cl.GetProgramInfo(c->program, CL_PROGRAM_BINARY_SIZES, sizeof(bytes), &bytes, NULL);
+	if (!err && bytes)
+		data = malloc(bytes);
+	/* A driver without binaries: araxd compiles the source each time, too. */
+	if (err || !data)
+		return err;
+	err = cl.GetProgramInfo(c->program, CL_PROGRAM_BINARIES, sizeof(data), &data, NULL);
+	if (!err)
+		program = cl.CreateProgramWithBinary(c->context, 1, &c->device, &bytes,
+						     (const unsigned char **)&data, &status, &err);
+	free(data);
+	if (!err)
+		err = cl.BuildProgram(program, 1, &c->device, "", NULL, NULL);
+	if (err) {
+		if (program)
+			cl.ReleaseProgram(program);
+		return err;
+	}
+	cl.ReleaseProgram(c->program);
+	c->program = program;
+	return CL_SUCCESS;
+}
+
+/*
+ * From source and from its binary a driver may make different machine code (PoCL: for one
+ * size of work-groups, for any), of which either may be quicker: both ways have the same.
+ */
 static cl_int build(struct rodinia_cl *c, const char *text)
 {
 	const char *texts[] = { opencl_prelude, text };
@@ -193,7 +228,9 @@ static cl_int build(struct rodinia_cl *c, const char *text)
 
 	c->program = cl.CreateProgramWithSource(c->context, 2, texts, NULL, &err);
 	if (!err)
-		err = cl.BuildProgram(c->program, 1, &c->device, "", NULL, NULL);
+		err = cl.BuildProgram(c->program, 1, &c->device, "-cl-kernel-arg-info", NULL, NULL);
+	if (!err)
+		err = from_binary(c);
 	for (k = 0; k < RO_KERNELS && !err; k++) {
 		c->kernels[k] = cl.CreateKernel(c->program, ro_kernel_names[k], &err);
 		if (!err)
