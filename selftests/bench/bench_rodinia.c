@@ -203,6 +203,8 @@ json_t *bench_rodinia(const struct options *o)
 		    "medians of one run each, first launch to last result; the floor is the same "
 		    "kernels in one in-order queue of this process; results are the same bit by bit, "
 		    "and those of sequential versions within the programs' tolerances");
+	result_note(result, "note_order",
+		    "launches of lavamd and nn that need nothing of each other may overlap through Arax");
 	result_note(result, "note_placement", "nobody pinned: the OpenCL device has all CPUs");
 	rodinia_cl_close(c);
 	return result;
