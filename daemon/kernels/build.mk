@@ -115,3 +115,5 @@ install-kernels: $(STD_KERNEL) $(BLAS_KERNEL)
 	install -m 644 libarax/include/arax/kernel.h libarax/include/arax/gpu.h $(DESTDIR)$(PREFIX)/include/arax/
 INSTALL_TARGETS += install-kernels
 .PHONY: install-kernels
+
+include daemon/kernels/rodinia/build.mk

@@ -62,3 +62,8 @@ test-gpu: default $(EMULATED:%=$(B)/test/plain/lib%-emulated.so)
 	@scripts/tally run system/gpu selftests/system/gpu-emulated.sh
 TEST_TARGETS += test-gpu
 .PHONY: test-gpu
+
+test-rodinia: default
+	@scripts/tally run system/rodinia selftests/system/rodinia.sh
+TEST_TARGETS += test-rodinia
+.PHONY: test-rodinia
