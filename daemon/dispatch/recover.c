@@ -80,14 +80,18 @@ void recover_begin(struct poller *p, struct poller_device *pd)
 {
 	struct recovery *r = pd->recovery;
 	uint64_t idle = pd->lanes == 64 ? 0 : ~0ull << pd->lanes;
+	int err;
 
 	if (r->begun || pd->lanes_busy != idle)
 		return;
 	r->work.run = ended;
-	r->err = -pthread_create(&r->thread, NULL, rebuild, r);
-	r->begun = !r->err;
-	if (r->err)
+	/* From here on r->err is the thread's. */
+	err = -pthread_create(&r->thread, NULL, rebuild, r);
+	r->begun = !err;
+	if (err) {
+		r->err = err;
 		ended(&r->work);
+	}
 }
 
 void recover_stop(struct poller_device *pd)

@@ -81,6 +81,7 @@ given_up() {
 # A bad access: EFAULT to whose kernel it was, and the next program finds a whole device.
 faults() {
 	has_kernels "${1%-emulated}" || return 0
+	# shellcheck disable=SC2016 # for the inner shell
 	EMULATED_DEVICES=1 EMULATED_FAULT=1:700:1 on "$1" sh -c \
 		'! "$0" 2>"$1" && "$0" && cat "$1"' "$examples/quickstart" "$work/err" >"$work/log" 2>&1
 	cat "$work/log"
