@@ -509,13 +509,25 @@ struct arax_buffer_query {
 #define ARAX_QUEUE_CONTINUE	0x2	/* run tasks although one before failed */
 #define ARAX_QUEUE_FLAGS	0x3
 
-/* @priority: -20..19, lower runs first among the tasks of one tenant. */
+/**
+ * struct arax_queue_create - make a queue
+ * @flags:	ARAX_QUEUE_*
+ * @priority:	-20..19, lower runs first among the tasks of one tenant
+ * @handle:	out
+ * @target_ns:	its tasks are wanted done this long after they are submitted: among tasks of
+ *		one priority those go first whose time comes first.  Nothing is failed for
+ *		being late, and a task with a deadline of its own goes by that.  0: none;
+ *		at most ARAX_TARGET_MAX (EINVAL)
+ */
 struct arax_queue_create {
 	__u32 size;
 	__u32 flags;
 	__s32 priority;
 	__u32 handle;
+	__aligned_u64 target_ns;
 };
+
+#define ARAX_TARGET_MAX		(1ULL << 62)
 
 struct arax_timeline_create {
 	__u32 size;
@@ -703,6 +715,7 @@ enum arax_dispatch_type {
 };
 
 #define ARAX_DISPATCH_BLOCKED	0x8000	/* in @flags: wait for UNBLOCK first */
+#define ARAX_DISPATCH_TARGET	0x4000	/* in @flags: @deadline_ns is wished for, see target_ns */
 
 /* A range as the mediator sees it. Access is in arax_dispatch.access. */
 struct arax_dispatch_range {
@@ -734,7 +747,7 @@ struct arax_dispatch {
 	__u32 context;
 	__u32 queue;		/* handle in that context */
 	__u32 kernel;
-	__u16 flags;		/* ARAX_TASK_* | ARAX_DISPATCH_BLOCKED */
+	__u16 flags;		/* ARAX_TASK_* | ARAX_DISPATCH_BLOCKED | _TARGET */
 	__u8  nr_ranges;
 	__u8  queue_flags;	/* ARAX_QUEUE_* */
 	__aligned_u64 access;	/* two bits a range */

@@ -106,6 +106,7 @@ struct poller {
 	void *stopped_arg;
 
 	struct {
+		uint64_t late;		/* ran past their deadline or target */
 		uint64_t tasks, inline_runs, handed, stolen, sleeps, errors, moves;
 	} stats;
 };

@@ -228,6 +228,8 @@ static __attribute__((cold)) void record(struct run *run, uint64_t start_ns, uin
 		t.enter_ns = rt->enter_ns;
 		t.leave_ns = hold_ns - rt->enter_ns - rt->wall_ns;
 	}
+	if (node->d.deadline_ns && poller_ns(run->poller) > node->d.deadline_ns)
+		t.late_ns = poller_ns(run->poller) - node->d.deadline_ns;
 	trace_task(run->poller->trace, node, &t);
 }
 
@@ -318,6 +320,8 @@ static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int re
 	};
 	bool learn;
 
+	if (unlikely(node->d.deadline_ns) && poller_ns(p) > node->d.deadline_ns)
+		POLLER_COUNT(p, late);
 	if (unlikely(p->trace))
 		record(run, start_ns, hold_ns, result);
 	if (node->d.submit_ns && node->d.submit_ns < start_ns)
@@ -440,7 +444,7 @@ static void fill_launch(struct run *run, const struct kernel *k, bool worker)
 	rt->buffers = worker ? run->buffers : NULL;
 	rt->uid = d->uid;
 	rt->gid = d->gid;
-	rt->deadline_ns = d->deadline_ns;
+	rt->deadline_ns = d->flags & ARAX_DISPATCH_TARGET ? 0 : d->deadline_ns;
 	rt->device_ns = 0;
 	rt->wall_ns = 0;
 	rt->start_ns = 0;

@@ -13,6 +13,7 @@
  *   enter_us, run_us, leave_us: data brought, kernel run, results taken back
  *   device, lane
  *   result	0 or a negative errno
+ *   late_us	only where it ended after its deadline, or its queue's target: by how much
  *   ranges	[buffer, offset, length, access, stride, count] each
  *   then	seq of those that were waiting for it
  *
@@ -37,6 +38,7 @@ struct trace;
  * struct trace_task - what the graph's node does not say
  * @start_ns:	CLOCK_MONOTONIC
  * @enter_ns, @run_ns, @leave_ns: lengths
+ * @late_ns:	0: it was not
  */
 struct trace_task {
 	const char *link;
@@ -48,6 +50,7 @@ struct trace_task {
 	uint64_t enter_ns;
 	uint64_t run_ns;
 	uint64_t leave_ns;
+	uint64_t late_ns;
 };
 
 /* Makes the file, or empties it; mode 0600.  0 or negative errno. */

@@ -16,10 +16,12 @@
  * Tenants form a tree: weights share what the parent gets, and a maximum of device time
  * per period holds for all below (share.c).
  *
- * Inside a tenant: each task is due some time after it was pushed, which is longer the
- * higher its priority value, and at its deadline at the latest; what is due first goes
- * first, then submission order.  So a better priority is SCHED_AGE_NS of waiting for each
- * step, and nobody waits for ever.
+ * Inside a tenant: each task is due at its deadline or wished-for time (ARAX_DISPATCH_TARGET),
+ * but SCHED_PATIENCE_NS after it was pushed at the latest, and SCHED_AGE_NS later for each
+ * step of its priority value; what is due first goes first, then submission order.  So among
+ * tasks of one priority the earliest deadline comes first, those without one have a far one,
+ * and nobody waits for ever.  Between tenants a deadline decides only where their virtual
+ * times are the same: whoever asked for early ones would take from the others.
  *
  * WHERE: the policy's matter (policies.h).  "eft", the default: the device that would
  * finish the task earliest, by what is queued there, the data to be moved and the learnt
@@ -43,6 +45,8 @@
 
 /* Of waiting make up for one step of priority. */
 #define SCHED_AGE_NS		(96ull << 20)
+/* What a task without a deadline has; more than all steps, and in the units of due(). */
+#define SCHED_PATIENCE_NS	(40 * SCHED_AGE_NS)
 #define SCHED_NO_MAX		UINT64_MAX
 
 struct sched;

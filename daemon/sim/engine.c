@@ -192,6 +192,11 @@ static bool submit_one(struct app *a)
 	e.d.kernel = t->kernel + 1;
 	e.d.nr_ranges = t->nr_ranges;
 	e.d.submit_ns = sim->now;
+	e.d.priority = a->conf->priority;
+	if (a->conf->target_ns) {
+		e.d.deadline_ns = sim->now + a->conf->target_ns;
+		e.d.flags |= ARAX_DISPATCH_TARGET;
+	}
 	e.d.known = a->known;
 	e.d.user_data = a->next;
 	put_work(&e.d, t->work);
@@ -328,6 +333,8 @@ void task_end(struct run *run, int result)
 		sched_finish(sim->sched, node, sim->now - run->start_ns, !result);
 		sim->changed = true;
 	}
+	if (node->d.deadline_ns && sim->now > node->d.deadline_ns)
+		sim->r->apps[a->index].late++;
 	run->next->prev = run->prev;
 	run->prev->next = run->next;
 	if (sim->o->watch) {

@@ -289,6 +289,7 @@ struct core_queue {
 	u32 handle;
 	u32 flags;
 	s32 priority;
+	u64 target_ns;
 	u64 refusals;		/* client->lock, as the next two: their id */
 	struct core_mark refused;
 	struct core_mark refused_barrier;

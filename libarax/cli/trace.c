@@ -313,6 +313,7 @@ static int summary(const struct trace *t, bool as_json)
 		{ "kernel", "KERNEL", COLUMN_TEXT },
 		{ "tasks", "TASKS", COLUMN_NUMBER },
 		{ "failed", "FAILED", COLUMN_NUMBER },
+		{ "late", "LATE", COLUMN_NUMBER },
 		{ "run_ns", "RUN", COLUMN_NS },
 		{ "copy_ns", "COPIES", COLUMN_NS },
 		{ "mean_ns", "MEAN RUN", COLUMN_NS },
@@ -336,6 +337,7 @@ static int summary(const struct trace *t, bool as_json)
 		row = json_array_get(rows, place);
 		grow(row, "tasks", 1);
 		grow(row, "failed", number(n, "result") < 0);
+		grow(row, "late", number(n, "late_us") > 0);
 		grow(row, "run_ns", 1e3 * number(n, "run_us"));
 		grow(row, "copy_ns", 1e3 * (number(n, "enter_us") + number(n, "leave_us")));
 	}

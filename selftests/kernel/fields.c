@@ -373,6 +373,7 @@ KTEST(queues)
 	BAD(c.fd, QUEUE_CREATE, arax_queue_create, EOPNOTSUPP, .flags = 4);
 	BAD(c.fd, QUEUE_CREATE, arax_queue_create, EINVAL, .priority = -21);
 	BAD(c.fd, QUEUE_CREATE, arax_queue_create, EINVAL, .priority = 20);
+	BAD(c.fd, QUEUE_CREATE, arax_queue_create, EINVAL, .target_ns = ARAX_TARGET_MAX + 1);
 	BAD(c.fd, QUEUE_DESTROY, arax_handle, EBADF, .handle = 0);
 	queue_new(&c, ARAX_QUEUE_DATAFLOW | ARAX_QUEUE_CONTINUE);
 	client_close(&c);

@@ -299,6 +299,34 @@ START_TEST(memory_is_never_passed)
 }
 END_TEST
 
+/* Twenty short requests among the tasks of a batch; @target of the batch's queue. */
+static uint32_t late_requests(const char *target)
+{
+	char work[512];
+	uint32_t late = 0;
+
+	snprintf(work, sizeof(work),
+		 STREAM(20, 20, 1, ", \"window\": 1024 %s") ", "
+		 STREAM(1, 1, 1, ", \"apps\": 20, \"every_ms\": 10, \"target_ms\": 5"), target);
+	load(simple("", "{ \"name\": \"d\", \"lanes\": 1 }", 1, work));
+	run_watched(NULL, NULL);
+	ck_assert_uint_eq(result.completed, 420);
+	for (uint32_t i = 1; i < sc.work.nr; i++)
+		late += result.apps[i].late;
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+	return late;
+}
+
+START_TEST(targets_are_met_where_they_can_be)
+{
+	ck_assert_uint_eq(late_requests(""), 0);
+	/* All of the batch was submitted at once: then that is later, and nothing failed. */
+	ck_assert_uint_ge(late_requests(", \"target_ms\": 5"), 18);
+	ck_assert_uint_eq(late_requests(", \"target_ms\": 5, \"priority\": 3"), 0);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* What must hold in every run                                         */
 
@@ -752,6 +780,7 @@ int main(void)
 	tcase_add_test(t, devices_share_a_link);
 	tcase_add_test(t, bytes_between_devices_go_by_the_host);
 	tcase_add_test(t, memory_is_never_passed);
+	tcase_add_test(t, targets_are_met_where_they_can_be);
 	tcase_add_loop_test(t, every_task_ends_once, 0, 4);
 	tcase_add_loop_test(t, a_seed_is_a_run, 0, 2);
 	tcase_add_loop_test(t, failures_are_counted, 0, 2);

@@ -314,6 +314,26 @@ int arax_poll_fd(struct arax *ax);
  */
 int arax_queue_create(struct arax *ax, uint32_t flags, int priority,
 		      struct arax_queue **queue);
+
+/**
+ * struct arax_queue_options - what a queue is like; zero stands for the default everywhere
+ * @size:	sizeof(struct arax_queue_options)
+ * @flags, @priority: as for arax_queue_create()
+ * @target_ns:	its tasks are wanted done this long after they are submitted: those whose
+ *		time comes first go first among those of their priority.  None fails for
+ *		being late (see arax_desc.deadline for that); 0: no hurry
+ */
+struct arax_queue_options {
+	size_t size;
+	uint32_t flags;
+	int32_t priority;
+	uint64_t target_ns;
+	uint64_t reserved[4];
+};
+
+/* EINVAL: also a target of more than 2^62 ns; E2BIG: options of a newer library. */
+int arax_queue_create_with(struct arax *ax, const struct arax_queue_options *options,
+			   struct arax_queue **queue);
 /*
  * Wait till the queue is empty.  Returns the first failure since the last call
  * among tasks submitted without an event.
