@@ -415,8 +415,18 @@ struct arax_cancel {
 	__aligned_u64 user_data;
 };
 
-/* Buffer flags. */
-#define ARAX_BUFFER_FLAGS	0x0
+/*
+ * Buffer flags.
+ *
+ * ARAX_BUFFER_EXPLICIT: the program says when it touches the bytes.  It asks before, by an
+ * ARAX_OP_MARKER with the range (out or inout: it is going to write), and does so when
+ * that has completed, until it submits what uses them next.  At any other time the pages
+ * need not hold what tasks have written: results stay on a device until somebody needs
+ * them elsewhere.  What a task was to write is undefined if the task fails.  It can't be
+ * exported (EOPNOTSUPP).
+ */
+#define ARAX_BUFFER_EXPLICIT	0x1
+#define ARAX_BUFFER_FLAGS	0x1
 
 /**
  * struct arax_buffer_create - pinned, zeroed, shared pages
@@ -798,7 +808,8 @@ struct arax_mediator_page {
  * struct arax_commit_entry - a task is done
  * @tag:	ESTALE (counted, skipped) if not the slot's present tag
  * @result:	0 or negative errno
- * @dirty:	bit per range: the host copy is not current (valid on a device)
+ * @dirty:	bit per range: the host copy is not current (valid on a device).  A marker
+ *		that succeeds without it says that the host copy is current again
  * @origin:	tag of the first failure that caused ECANCELED
  * @failure:	of a task that failed by itself: how many of its context's did so under
  *		this mediator, with this one.  They are committed in that order.
@@ -846,7 +857,10 @@ struct arax_fetch {
 	__u32 pad;
 };
 
-/* @id in; @fd (close-on-exec, mappable read/write), @bytes, @context out. */
+/*
+ * @id in; @fd (close-on-exec, mappable read/write), @bytes, @context, @uid out; @flags: 0,
+ * and out: ARAX_BUFFER_EXPLICIT.
+ */
 struct arax_buffer_get {
 	__u32 size;
 	__u32 flags;

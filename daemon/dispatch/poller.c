@@ -178,7 +178,8 @@ static int take_ready(struct poller *p, struct link *l, uint64_t first)
 		node->priv = l;
 		n++;
 		if (node->d.opcode == ARAX_OP_MARKER) {
-			run_refuse(p, node, 0);
+			if (!p->memory || !remote_host_access(p, node))
+				run_refuse(p, node, 0);
 		} else if (!p->stopping && run_direct(p, node, &outcome)) {
 			if (outcome == RUN_LOST)
 				return -1;

@@ -164,6 +164,7 @@ struct commit_info {
 	uint64_t bytes;
 	uint64_t origin;
 	uint32_t failure;
+	uint32_t dirty;		/* ranges whose bytes are on a device alone */
 };
 
 enum run_outcome {

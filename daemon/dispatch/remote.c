@@ -146,10 +146,14 @@ int remote_begin(struct run *run)
 	for (i = 0; i < node->d.nr_ranges; i++) {
 		struct mapping *m = link_find(run->link, node->ranges[i].buffer);
 
-		if (!m->copies)
+		if (!m->copies) {
 			m->copies = memory_buffer_create(p->memory, m->base, m->bytes);
-		if (!m->copies)
-			return -ENOMEM;
+			if (!m->copies)
+				return -ENOMEM;
+			if (m->lazy)
+				memory_buffer_lazy(m->copies);
+		}
+		run->lazy |= m->lazy;
 		fill_range(&run->remote[i], m->copies, node, i);
 	}
 	run->seq = node->seq;
@@ -184,6 +188,169 @@ void remote_host_wrote(struct link *l, const struct graph_node *node)
 	}
 }
 
+/* Fills @ranges with what is known of the task's buffers. */
+static void look_up(const struct graph_node *node, struct memory_range *ranges)
+{
+	struct link *l = node->priv;
+	uint32_t i;
+
+	for (i = 0; i < node->d.nr_ranges; i++) {
+		const struct mapping *m = mapping_find(&l->mappings, node->ranges[i].buffer);
+
+		fill_range(&ranges[i], m ? m->copies : NULL, node, i);
+	}
+}
+
+/* ------------------------------------------------------------------ */
+/* Bytes that are on a device alone                                    */
+
+static bool has_lazy(const struct graph_node *node)
+{
+	const struct link *l = node->priv;
+	uint32_t i;
+
+	for (i = 0; i < node->d.nr_ranges; i++) {
+		const struct mapping *m = mapping_find(&l->mappings, node->ranges[i].buffer);
+
+		if (m && m->lazy && m->copies)
+			return true;
+	}
+	return false;
+}
+
+bool remote_is_dirty(const struct graph_node *node)
+{
+	struct memory_range ranges[ARAX_MAX_RANGES];
+	const struct link *l = node->priv;
+	uint32_t i;
+
+	if (!has_lazy(node))
+		return false;
+	look_up(node, ranges);
+	for (i = 0; i < node->d.nr_ranges; i++)
+		if (memory_is_dirty(l->poller->memory, &ranges[i]))
+			return true;
+	return false;
+}
+
+/*
+ * One of them at work.  It is @run that goes on, or, without one, a marker that ends.
+ */
+struct fetch {
+	struct host_job job;
+	struct work work;
+	struct poller *poller;
+	struct graph_node *node;
+	struct run *run;
+	int result;
+	struct memory_range ranges[ARAX_MAX_RANGES];
+};
+
+/* Copies can be long: on a thread that has nothing else to do. */
+static struct host_thread *host_of(const struct poller *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->nr_devs; i++)
+		if (p->devs[i].host)
+			return p->devs[i].host;
+	return NULL;
+}
+
+/* The program is going to write there; whoever had a copy has it no longer. */
+static void host_will_write(const struct graph_node *node)
+{
+	remote_host_wrote(node->priv, node);
+}
+
+static void fetched(struct work *w)
+{
+	struct fetch *f = (struct fetch *)((char *)w - offsetof(struct fetch, work));
+	struct poller *p = f->poller;
+
+	if (f->run) {
+		run_go_on(f->run, f->result);
+	} else {
+		p->running--;
+		if (!f->result)
+			host_will_write(f->node);
+		run_refuse(p, f->node, f->result);
+	}
+	free(f);
+}
+
+/* On the host thread. */
+static void do_fetch(struct host_job *job)
+{
+	struct fetch *f = (struct fetch *)((char *)job - offsetof(struct fetch, job));
+	uint32_t i;
+
+	for (i = 0; i < f->node->d.nr_ranges && !f->result; i++)
+		f->result = memory_flush(f->poller->memory, &f->ranges[i]);
+	poller_post(f->poller, &f->work);
+}
+
+static int fetch_begin(struct poller *p, struct graph_node *node, struct run *run)
+{
+	struct fetch *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return -ENOMEM;
+	f->job.run = do_fetch;
+	f->work.run = fetched;
+	f->poller = p;
+	f->node = node;
+	f->run = run;
+	look_up(node, f->ranges);
+	host_thread_push(host_of(p), &f->job);
+	return 0;
+}
+
+bool remote_awaits_host(struct run *run)
+{
+	int err;
+
+	if (!remote_is_dirty(run->node))
+		return false;
+	err = fetch_begin(run->poller, run->node, run);
+	if (err)
+		run_go_on(run, err);
+	return true;
+}
+
+bool remote_host_access(struct poller *p, struct graph_node *node)
+{
+	struct link *l = node->priv;
+	int err;
+
+	if (!has_lazy(node))
+		return false;
+	if (!remote_is_dirty(node)) {
+		host_will_write(node);
+		return false;
+	}
+	/* From now on it can't be canceled. */
+	graph_start(l->graph, node);
+	p->running++;
+	err = fetch_begin(p, node, NULL);
+	if (err) {
+		p->running--;
+		run_refuse(p, node, err);
+	}
+	return true;
+}
+
+uint32_t remote_dirty_ranges(const struct run *run)
+{
+	uint32_t i, dirty = 0;
+
+	for (i = 0; i < run->node->d.nr_ranges; i++)
+		if (run->node->d.access >> 2 * i & ARAX_OUT &&
+		    memory_is_lazy(run->remote[i].buffer))
+			dirty |= 1u << i;
+	return dirty;
+}
+
 bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t device)
 {
 	uint64_t room = p->devs[device].dev->info.memory;
@@ -200,27 +367,19 @@ bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t
 	return true;
 }
 
-/* Fills @ranges with what is known of the task's buffers. */
-static void look_up(const struct graph_node *node, struct memory_range *ranges)
-{
-	struct link *l = node->priv;
-	uint32_t i;
-
-	for (i = 0; i < node->d.nr_ranges; i++) {
-		const struct mapping *m = mapping_find(&l->mappings, node->ranges[i].buffer);
-
-		fill_range(&ranges[i], m ? m->copies : NULL, node, i);
-	}
-}
-
 uint64_t remote_transfer_ns(void *arg, const struct graph_node *node, uint32_t device)
 {
 	struct memory_range ranges[ARAX_MAX_RANGES];
 	const struct poller *p = arg;
+	uint64_t ns = 0;
 
-	if (!memory_has_device(p->memory, device))
+	if (!memory_has_device(p->memory, device) && !has_lazy(node))
 		return 0;
 	look_up(node, ranges);
+	if (!memory_has_device(p->memory, device)) {
+		memory_dirty(p->memory, ranges, node->d.nr_ranges, &ns);
+		return ns;
+	}
 	return memory_transfer_ns(p->memory, device, ranges, node->d.nr_ranges, node->seq);
 }
 
@@ -228,14 +387,19 @@ uint64_t remote_resident_bytes(void *arg, const struct graph_node *node, uint32_
 {
 	struct memory_range ranges[ARAX_MAX_RANGES];
 	const struct poller *p = arg;
-	uint64_t all = 0;
+	uint64_t all = 0, dirty, ns;
 	uint32_t i;
 
 	if (!memory_has_device(p->memory, device)) {
-		/* The host has everything. */
+		/* The host has everything, but for what is on a device alone. */
 		for (i = 0; i < node->d.nr_ranges; i++)
 			if (node->d.access >> 2 * i & ARAX_IN)
 				all += node->ranges[i].length * node->ranges[i].count;
+		if (has_lazy(node)) {
+			look_up(node, ranges);
+			dirty = memory_dirty(p->memory, ranges, node->d.nr_ranges, &ns);
+			all = dirty < all ? all - dirty : 0;
+		}
 		return all;
 	}
 	look_up(node, ranges);

@@ -96,7 +96,7 @@ void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct 
 	e = &l->commits[(l->commit_first + l->commit_count) & (l->commit_entries - 1)];
 	e->tag = tag;
 	e->result = i->result;
-	e->dirty = 0;		/* host pages are worked on in place */
+	e->dirty = i->dirty;
 	e->device_ns = i->device_ns;
 	e->wait_ns = i->wait_ns;
 	e->bytes = i->bytes;
@@ -341,6 +341,8 @@ static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int re
 	}
 	learn = !(run->here && hold_ns > p->inline_ns && lost_cpu(p));
 	run->here = false;
+	if (unlikely(run->lazy))
+		info.dirty = remote_dirty_ranges(run);
 	poller_commit(p, l, node->d.tag, &info);
 	/* Nothing else is on its way: whoever waits for this one comes first. */
 	if (graph_live(l->graph) == 1 && l->commit_count)
@@ -505,6 +507,16 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 	return RUN_LOST;
 }
 
+static void hand_over(struct run *run)
+{
+	struct poller_device *pd = &run->poller->devs[run->device];
+
+	if (run->node->d.opcode == ARAX_OP_LAUNCH)
+		runner_submit(pd->runner, &run->rt);
+	else
+		host_thread_push(pd->host, &run->job);
+}
+
 enum run_outcome run_start(struct poller *p, struct graph_node *node)
 {
 	struct poller_device *pd = &p->devs[node->device];
@@ -520,6 +532,7 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 	run->link = l;
 	run->node = node;
 	run->start = p->now;
+	run->lazy = false;
 	if (launch)
 		worker = runner_needs_worker(pd->runner, k);
 	/* Before hand-over: after our death this task counts as started. */
@@ -543,17 +556,29 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 		}
 	}
 	/* What is to be done around a launch is done on the lane's thread. */
-	if (!worker &&
+	if (!worker && !(unlikely(p->memory) && remote_is_dirty(node)) &&
 	    (!launch || (!run->rt.enter && pd->dev->info.kind == ARAX_DEVICE_CPU)) &&
 	    sched_is_short(p->sched, node, node->device, p->inline_ns))
 		return run_inline(p, run, pd, launch);
 	POLLER_COUNT(p, handed);
 	p->exact = false;
-	if (launch)
-		runner_submit(pd->runner, &run->rt);
-	else
-		host_thread_push(pd->host, &run->job);
+	/* On the host's pages, but the bytes are on a device alone. */
+	if (unlikely(p->memory) && !(launch && run->remote) && remote_awaits_host(run))
+		return RUN_DONE;
+	hand_over(run);
 	return RUN_DONE;
+}
+
+void run_go_on(struct run *run, int err)
+{
+	struct poller *p = run->poller;
+
+	if (err) {
+		finish(run, 0, 0, err);
+		return;
+	}
+	p->exact = false;
+	hand_over(run);
 }
 
 /* One look at what the scheduler would choose among many. */
@@ -591,7 +616,8 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 	}
 	/* Who goes first among tenants is the scheduler's to say. */
 	if (node->d.opcode != ARAX_OP_LAUNCH || p->now < p->mixed_until ||
-	    !sched_may_skip(p->sched, node->d.tenant))
+	    !sched_may_skip(p->sched, node->d.tenant) ||
+	    (unlikely(p->memory) && remote_is_dirty(node)))
 		return false;
 	k = kernel_of(node);
 	pd = k ? short_on(p, node, k) : NULL;

@@ -132,6 +132,7 @@ static struct mapping *map_buffer(struct kernel_link *k, uint64_t id)
 	kb->map.fd = a.fd;
 	kb->map.bytes = a.bytes;
 	kb->map.serial = mapping_serial();
+	kb->map.lazy = a.flags & ARAX_BUFFER_EXPLICIT;
 	kb->map.base = mmap(NULL, a.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, a.fd, 0);
 	if (kb->map.base == MAP_FAILED) {
 		log_warn("buffer can't be mapped", log_u64("buffer", id), log_errno(errno));

@@ -19,6 +19,13 @@
  *   its inputs copied afresh.  Waiting for a timeline ends all trust (see
  *   memory_distrust()): others may have written before they signalled it.
  *
+ *   A lazy buffer is one that its program touches only where it has said so first
+ *   (ARAX_BUFFER_EXPLICIT).  Its copies are trusted for as long as they are there, and
+ *   what a task writes stays where it was written, alone, until somebody needs it at
+ *   the host: memory_flush() for a host access or a task on the host's pages, another
+ *   extent that needs those bytes, or an extent that has to go.  What is overwritten
+ *   before that is never copied.  After a task failed, what it was to write is undefined.
+ *
  * WHERE
  *
  *   An extent is a contiguous piece of a buffer on a device; a small buffer is
@@ -28,7 +35,7 @@
  *
  *   When a device is full, the extent goes that is cheapest to have back for its
  *   size and was not used for longest (GreedyDual-Size, Cao and Irani 1997).
- *   Nothing is lost by that: the host has every byte.  Bytes that a task only
+ *   Nothing is lost by that: the host has every byte, or gets it first.  Bytes that a task only
  *   writes are not copied in, unless the extent is new there: what a kernel
  *   leaves out then keeps the host's bytes, never another buffer's.
  *
@@ -42,7 +49,7 @@
  * THREADS
  *
  *   Any, one call at a time for one task.  memory_buffer_gone(): no task uses
- *   the buffer.
+ *   the buffer.  It may wait for an extent of it that is just going.
  */
 #ifndef ARAXD_MEMORY_MEMORY_H
 #define ARAXD_MEMORY_MEMORY_H
@@ -121,6 +128,9 @@ void memory_set_rates(struct memory *m, uint32_t device, double in_latency_ns,
 /* @host holds @bytes bytes until memory_buffer_gone().  NULL: no memory. */
 struct memory_buffer *memory_buffer_create(struct memory *m, uint8_t *host, uint64_t bytes);
 void memory_buffer_gone(struct memory *m, struct memory_buffer *b);
+/* Before any task: it is a lazy one, see above. */
+void memory_buffer_lazy(struct memory_buffer *b);
+bool memory_is_lazy(const struct memory_buffer *b);
 
 /**
  * memory_enter - make a task's ranges valid on @device, and keep them there
@@ -154,6 +164,18 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
  */
 void memory_settle(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		   uint64_t seq);
+
+/* Whether bytes of the range are on a device alone. */
+bool memory_is_dirty(struct memory *m, const struct memory_range *r);
+/* How many, and how long it would take to have them at the host; ns. */
+uint64_t memory_dirty(struct memory *m, const struct memory_range *ranges, uint32_t nr,
+		      uint64_t *ns);
+
+/*
+ * Have the range's bytes at the host, for who is next to use them there.  Of a lazy
+ * buffer; for others there is nothing to do.  0, or -EIO: a device doesn't give them.
+ */
+int memory_flush(struct memory *m, const struct memory_range *r);
 
 /* A task on the host wrote these rows: every copy of them is stale. */
 void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offset,

@@ -233,6 +233,7 @@ struct core_buffer {
 	u32 nr_lost;
 	u32 nr_promised;
 	bool revoked;
+	u8 flags;		/* ARAX_BUFFER_*, as it was created */
 	bool idle;		/* buffer_idle() has been called */
 	bool mediated;		/* the mediator may have it mapped */
 	u64 users;		/* handles and tasks */

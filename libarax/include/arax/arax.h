@@ -150,7 +150,9 @@ struct arax_buffer {
 };
 
 /*
- * Zeroed.  @bytes: 1 or more; @flags: 0.
+ * Zeroed.  @bytes: 1 or more; @flags: 0, or ARAX_BUFFER_EXPLICIT: the program touches
+ * the bytes only between arax_access_begin() and arax_access_end(), so that results can
+ * stay on a device while only tasks use them.
  * ENOMEM: the machine or cgroup has no room; EDQUOT: the tenant has none.
  */
 int arax_buffer_create(struct arax *ax, uint64_t bytes, uint32_t flags,
@@ -404,7 +406,8 @@ int arax_call(struct arax_queue *queue, uint32_t service, const void *args, size
  * write some of the bytes; to write, for those that read some as well.  All others
  * go on, and no call is needed where none of them is in flight.  Tasks submitted
  * after arax_access_end() see what was written; until then none should be that
- * touches the bytes.
+ * touches the bytes.  For an ARAX_BUFFER_EXPLICIT buffer the call is always needed, and
+ * brings the bytes.
  *
  * 0; -ECANCELED: what the bytes were to come from has failed, while it was waited
  * for; -ETIMEDOUT; -EINVAL: a bad access, or a range beyond its buffer.
