@@ -229,7 +229,6 @@ START_TEST(mediated)
 }
 END_TEST
 
-/* A task holds its buffers; the ring's bytes stay charged to the last. */
 /* The mediator is told of it, and nobody else gets it. */
 START_TEST(explicit)
 {
@@ -237,19 +236,24 @@ START_TEST(explicit)
 	struct fx *fx = fx_new(NULL);
 	struct fx_client *cl = fx_client_ready(fx);
 	struct arax_buffer_export ex = { 0 };
+	struct core_buffer *buf;
 
 	ck_assert_int_eq(fx_attach(fx, 0), 0);
 	ck_assert_int_eq(create(cl, 4096, ARAX_BUFFER_EXPLICIT, &a), 0);
 	ex.handle = a.buffer_create.handle;
+	buf = lookup(cl, ex.handle);
 	ck_assert_int_eq(core_buffer_export(cl->c, &ex), -EOPNOTSUPP);
-	a = (union core_args){ .buffer_get.id = lookup(cl, ex.handle)->id };
+	a = (union core_args){ .buffer_get.id = buf->id };
 	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_BUFFER_GET, &a), 0);
 	ck_assert_uint_eq(a.buffer_get.flags, ARAX_BUFFER_EXPLICIT);
+	ck_assert_int_eq(core_buffer_destroy(cl->c, ex.handle), 0);
+	fx_close_buffer(fx, buf);
 	fx_release(cl);
 	fx_free(fx);
 }
 END_TEST
 
+/* A task holds its buffers; the ring's bytes stay charged to the last. */
 START_TEST(tasks_hold)
 {
 	struct fx *fx = fx_new(NULL);
