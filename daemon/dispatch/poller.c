@@ -716,6 +716,7 @@ int poller_create(const struct config *config, const struct registry *registry,
 	if (p->memory) {
 		sp.ops.transfer_ns = remote_transfer_ns;
 		sp.ops.resident_bytes = remote_resident_bytes;
+		sp.ops.way = remote_way;
 	}
 	sp.policy = config->sched.policy;
 	p->sched = sched_create(&sp);

@@ -405,3 +405,13 @@ uint64_t remote_resident_bytes(void *arg, const struct graph_node *node, uint32_
 	look_up(node, ranges);
 	return memory_resident(p->memory, device, ranges, node->d.nr_ranges, node->seq);
 }
+
+void remote_way(void *arg, const struct graph_node *node, uint32_t device, struct sched_way *way)
+{
+	struct memory_range ranges[ARAX_MAX_RANGES];
+	const struct poller *p = arg;
+
+	look_up(node, ranges);
+	memory_way(p->memory, device, ranges, node->d.nr_ranges, node->seq, &way->again_ns,
+		   &way->all_ns);
+}

@@ -51,5 +51,6 @@ bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t
 /* As of struct sched_ops. */
 uint64_t remote_transfer_ns(void *arg, const struct graph_node *node, uint32_t device);
 uint64_t remote_resident_bytes(void *arg, const struct graph_node *node, uint32_t device);
+void remote_way(void *arg, const struct graph_node *node, uint32_t device, struct sched_way *way);
 
 #endif /* ARAXD_DISPATCH_REMOTE_H */

@@ -247,6 +247,49 @@ uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memo
 	return (uint64_t)ns;
 }
 
+/* (locked) Of an input, what @device lacks and some other one has. */
+static uint64_t missing_near(const struct memory *m, uint32_t device, const struct memory_range *r,
+			     uint64_t seq)
+{
+	uint64_t here = r->length * r->count - missing(m, device, r, seq), most = 0, there;
+	uint32_t i;
+
+	for (i = 0; i < m->nr_devices; i++) {
+		if (i == device || !m->devices[i].present)
+			continue;
+		there = r->length * r->count - missing(m, i, r, seq);
+		most = there > most ? there : most;
+	}
+	return most > here ? most - here : 0;
+}
+
+void memory_way(struct memory *m, uint32_t device, const struct memory_range *ranges,
+		uint32_t nr, uint64_t seq, uint64_t *again_ns, uint64_t *kept_ns)
+{
+	const struct memory_device *d = &m->devices[device];
+	uint64_t bytes;
+	uint32_t i;
+
+	*again_ns = 0;
+	*kept_ns = 0;
+	if (!d->present) {
+		memory_dirty(m, ranges, nr, again_ns);
+		return;
+	}
+	pthread_mutex_lock(&m->lock);
+	for (i = 0; i < nr; i++) {
+		if (!ranges[i].buffer)
+			continue;
+		bytes = ranges[i].access & 1 ? missing_near(m, device, &ranges[i], seq) : 0;
+		if (bytes)
+			*again_ns += (uint64_t)(rate_ns(&d->in, bytes) +
+						elsewhere_ns(m, device, &ranges[i]));
+		if (ranges[i].buffer->lazy)
+			*kept_ns += (uint64_t)rate_ns(&d->in, ranges[i].length * ranges[i].count);
+	}
+	pthread_mutex_unlock(&m->lock);
+}
+
 uint64_t memory_resident(struct memory *m, uint32_t device, const struct memory_range *ranges,
 			 uint32_t nr, uint64_t seq)
 {

@@ -191,6 +191,16 @@ void memory_distrust(struct memory *m);
 uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
 			    uint32_t nr, uint64_t seq);
 
+/**
+ * memory_way - how much of @ranges is worth being near
+ * @again_ns: to bring what is missing on @device of their inputs, and is on others
+ * @kept_ns: to bring all of them that stays on devices from task to task: of lazy buffers
+ *
+ * @device has no memory of its own: @again_ns is for what the host lacks.
+ */
+void memory_way(struct memory *m, uint32_t device, const struct memory_range *ranges,
+		uint32_t nr, uint64_t seq, uint64_t *again_ns, uint64_t *kept_ns);
+
 /* Of @ranges' inputs, the bytes that a task would find on @device. */
 uint64_t memory_resident(struct memory *m, uint32_t device, const struct memory_range *ranges,
 			 uint32_t nr, uint64_t seq);

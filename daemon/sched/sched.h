@@ -66,6 +66,18 @@ struct sched_tenant {
 };
 
 /**
+ * struct sched_way - a task's data and a device
+ * @all_ns:	if all of its bytes that stay on devices from task to task had to come there,
+ *		results too
+ * @again_ns:	for what it reads, lacks there and is on other devices: what running near
+ *		its data would have spared
+ */
+struct sched_way {
+	uint64_t all_ns;
+	uint64_t again_ns;
+};
+
+/**
  * struct sched_ops - what the scheduler asks of others; each may be NULL
  * @can_run:	whether @device has an implementation of the task (NULL: all do)
  * @transfer_ns: time to make the task's data valid on @device (NULL: 0)
@@ -74,6 +86,8 @@ struct sched_tenant {
  * @transfer_min_ns, @transfer_max_ns: like @transfer_ns, but as if each piece came from
  *		the one of the places that hold it with the fastest or slowest link
  *		(NULL: @transfer_ns)
+ * @way:	how long the task's bytes would be on links, of which it gets its part: see
+ *		struct sched_way (NULL: 0)
  * @tenant:	@t->id has its first task for long: fill in the rest; false: nothing is
  *		known of it (NULL: all weights are equal until sched_tenant_set())
  */
@@ -84,6 +98,8 @@ struct sched_ops {
 	uint64_t (*resident_bytes)(void *arg, const struct graph_node *node, uint32_t device);
 	uint64_t (*transfer_min_ns)(void *arg, const struct graph_node *node, uint32_t device);
 	uint64_t (*transfer_max_ns)(void *arg, const struct graph_node *node, uint32_t device);
+	void (*way)(void *arg, const struct graph_node *node, uint32_t device,
+		    struct sched_way *way);
 	bool (*tenant)(void *arg, struct sched_tenant *t);
 };
 

@@ -854,7 +854,7 @@ END_TEST
 START_TEST(lazy_transfers_are_estimated)
 {
 	struct memory_range r[2];
-	uint64_t ns;
+	uint64_t ns, all;
 
 	start_lazy(64 * KIB);
 	memory_set_rates(m, 0, 0, 1, 0, 2);
@@ -868,6 +868,24 @@ START_TEST(lazy_transfers_are_estimated)
 	ck_assert_uint_eq(memory_transfer_ns(m, 1, r, 2, 2), 4000 + 2000);
 	ck_assert_uint_eq(memory_dirty(m, r, 2, &ns), 1000);
 	ck_assert_uint_eq(ns, 2000);
+	/* What is near is on the other device; all of it stays on devices. */
+	memory_way(m, 1, r, 2, 2, &ns, &all);
+	ck_assert_uint_eq(ns, 4000 + 2000);
+	ck_assert_uint_eq(all, 8000);
+	memory_way(m, 0, r, 2, 2, &ns, &all);
+	ck_assert_uint_eq(ns, 0);
+	memory_way(m, 2, r, 2, 2, &ns, &all);
+	ck_assert_uint_eq(ns, 2000);
+	ck_assert_uint_eq(all, 0);
+	/* A plain buffer's copies are no reason to stay, once they are not trusted. */
+	r[0] = range(2, ARAX_IN, 0, 1000);
+	run(0, range(2, ARAX_IN, 0, 1000), 0, 3, 3);
+	memory_set_rates(m, 0, 0, 1, 0, 2);
+	memory_way(m, 1, r, 1, 3, &ns, &all);
+	ck_assert_uint_eq(ns, 4000);
+	memory_way(m, 1, r, 1, 4, &ns, &all);
+	ck_assert_uint_eq(ns, 0);
+	ck_assert_uint_eq(all, 0);
 	finish();
 }
 END_TEST
