@@ -740,7 +740,7 @@ int poller_add_link(struct poller *p, struct link *l)
 
 	if (p->nr_links == POLLER_LINKS)
 		return -ENOSPC;
-	err = link_init(l, p, l->slots, forget, p);
+	err = link_init(l, p, l->slots, forget, p, run_record_ended);
 	if (err)
 		return err;
 	p->links[p->nr_links++] = l;

@@ -184,6 +184,8 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node);
 bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *outcome);
 /* Ends a task without running it, before sched_push(). */
 void run_refuse(struct poller *p, struct graph_node *node, int result);
+/* A task of link @arg ended in the graph: for the trace, if there is one. */
+void run_record_ended(void *arg, const struct graph_node *node, const struct graph_done *done);
 /* What a task ends with that no device can run. */
 int run_why_not(struct poller *p, const struct graph_node *node);
 /* Whether any device can run it. */

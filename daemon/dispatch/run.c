@@ -24,6 +24,31 @@
 #define MIXED_US	1000u
 #define COMPLAIN_US	1000000u
 
+static const char *const opcodes[] = { "marker", "launch", "copy", "fill", "call" };
+
+/* A task that no device ran. */
+static void record_end(struct link *l, const struct graph_node *node, int result, uint64_t origin)
+{
+	const struct kernel *k = node->d.kernel <= CORE_MAX_KERNELS ?
+				 l->kernels[node->d.kernel] : NULL;
+	struct trace_task t = {
+		.link = l->name, .kernel = opcodes[node->d.opcode], .device = TRACE_NO_DEVICE,
+		.result = result, .origin = origin, .start_ns = poller_ns(l->poller),
+	};
+
+	if (node->d.opcode == ARAX_OP_LAUNCH && k)
+		t.kernel = k->sig.name;
+	trace_task(l->poller->trace, node, &t);
+}
+
+void run_record_ended(void *arg, const struct graph_node *node, const struct graph_done *done)
+{
+	struct link *l = arg;
+
+	if (unlikely(l->poller->trace))
+		record_end(l, node, done->result, done->origin);
+}
+
 static const struct kernel *kernel_of(const struct graph_node *node)
 {
 	const struct link *l = node->priv;
@@ -144,6 +169,8 @@ void run_refuse(struct poller *p, struct graph_node *node, int result)
 
 	if (result)
 		poller_commit_ended(p, l);
+	if (unlikely(p->trace) && result)
+		record_end(l, node, result, 0);
 	graph_complete(l->graph, node, result, &info.failure);
 	poller_commit(p, l, tag, &info);
 }
@@ -207,13 +234,12 @@ static __attribute__((cold)) void finish_failed(struct run *run, struct commit_i
 static __attribute__((cold)) void record(struct run *run, uint64_t start_ns, uint64_t hold_ns,
 					int result)
 {
-	static const char *const names[] = { "marker", "launch", "copy", "fill", "call" };
 	const struct graph_node *node = run->node;
 	const struct runner_task *rt = &run->rt;
 	bool staged = run->remote && node->d.opcode == ARAX_OP_LAUNCH;
 	struct trace_task t = {
 		.link = run->link->name,
-		.kernel = names[node->d.opcode],
+		.kernel = opcodes[node->d.opcode],
 		.device = run->poller->devs[run->device].dev->info.name,
 		.lane = run->lane,
 		.result = result,

@@ -486,6 +486,8 @@ static void report(struct graph *g, struct node *n)
 	};
 	*g->done_tail = r;
 	g->done_tail = &r->next;
+	if (g->params.ended)
+		g->params.ended(g->params.ended_arg, &n->pub, &r->done);
 	n->flags |= NODE_REPORTED;
 	g->slots[ARAX_TAG_SLOT(n->pub.d.tag)] = NULL;
 	if (n->flags & NODE_HEAPED)

@@ -118,7 +118,9 @@ static inline struct mapping *link_find(struct link *l, uint64_t buffer)
 
 /* link.c: what both share.  0 or negative errno. */
 int link_init(struct link *l, struct poller *p, uint32_t slots,
-	      void (*drop)(void *arg, struct graph_node *node), void *drop_arg);
+	      void (*drop)(void *arg, struct graph_node *node), void *drop_arg,
+	      void (*ended)(void *arg, const struct graph_node *node,
+			    const struct graph_done *done));
 void link_fini(struct link *l);
 int link_publish(struct link *l, const struct registry *registry);
 

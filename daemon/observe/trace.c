@@ -124,6 +124,8 @@ void trace_task(struct trace *t, const struct graph_node *node, const struct tra
 		    (double)task->leave_ns / 1e3, task->device, task->lane, task->result);
 	if (task->late_ns)
 		n += fprintf(t->file, ",\"late_us\":%.3f", (double)task->late_ns / 1e3);
+	if (task->origin)
+		n += fprintf(t->file, ",\"origin\":\"%#" PRIx64 "\"", task->origin);
 	n += fprintf(t->file, ",\"ranges\":[");
 	n += put_ranges(t->file, node);
 	n += fprintf(t->file, "],\"then\":[");
