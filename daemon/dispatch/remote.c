@@ -36,6 +36,14 @@ static int charge(void *arg, uint64_t id, int64_t bytes)
 	return l->ops->charge(l, (uint32_t)id, bytes);
 }
 
+static uint64_t limit(void *arg, struct memory_owner owner)
+{
+	struct poller *p = arg;
+	struct link *l = p->links[owner.id >> 32];
+
+	return l->ops->limit(l, owner.tenant);
+}
+
 static struct memory_owner owner_of(const struct run *run)
 {
 	const struct poller *p = run->poller;
@@ -68,8 +76,10 @@ int remote_create(struct poller *p, struct devices *devices)
 		log_info("device has memory of its own", log_str("device", dev->info.name),
 			 log_u64("bytes", dev->info.memory));
 	}
-	if (p->memory)
+	if (p->memory) {
 		memory_set_charge(p->memory, charge, p);
+		memory_set_limit(p->memory, limit);
+	}
 	return 0;
 }
 

@@ -204,6 +204,20 @@ static int kernel_charge(struct link *l, uint32_t context, int64_t bytes)
 	return call(of(l), ARAX_IOC_CHARGE, &a);
 }
 
+static uint64_t kernel_limit(struct link *l, uint64_t tenant)
+{
+	struct arax_tenant a = { .size = sizeof(a), .cgroup_fd = -1, .id = tenant };
+	uint64_t least = ARAX_LIMIT_MAX, max;
+
+	while (tenant && !call(of(l), ARAX_IOC_TENANT_QUERY, &a) && a.id == tenant) {
+		max = a.usage.counters[ARAX_RES_DEVICE_MEMORY].max;
+		least = max < least ? max : least;
+		tenant = a.parent;
+		a.id = tenant;
+	}
+	return least;
+}
+
 static void tenant_of(const struct arax_tenant *a, struct sched_tenant *t)
 {
 	*t = (struct sched_tenant){
@@ -251,6 +265,7 @@ static const struct link_ops kernel_ops = {
 	.map = kernel_map,
 	.drop = kernel_drop,
 	.charge = kernel_charge,
+	.limit = kernel_limit,
 	.device = kernel_device,
 	.kernel = kernel_kernel,
 	.weights = kernel_weights,

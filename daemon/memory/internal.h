@@ -112,6 +112,7 @@ struct memory {
 	uint64_t settles;		/* tasks that have settled, refunds and all */
 	uint32_t refunding;		/* tasks settled whose refunds are on their way */
 	int (*charge)(void *arg, uint64_t id, int64_t bytes);
+	uint64_t (*limit)(void *arg, struct memory_owner owner);
 	void *charge_arg;
 	bool stopped;
 	uint32_t nr_devices;

@@ -58,6 +58,11 @@ void memory_set_charge(struct memory *m, int (*charge)(void *arg, uint64_t id, i
 	m->charge_arg = arg;
 }
 
+void memory_set_limit(struct memory *m, uint64_t (*limit)(void *arg, struct memory_owner owner))
+{
+	m->limit = limit;
+}
+
 void memory_stop(struct memory *m)
 {
 	pthread_mutex_lock(&m->lock);

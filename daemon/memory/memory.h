@@ -95,7 +95,7 @@ struct memory_range {
 /**
  * struct memory_owner - who pays for what a task holds
  * @id:		for the function that charges
- * @tenant:	tasks of the same one are worth waiting for, if the quota is used up
+ * @tenant:	whose quota it is
  */
 struct memory_owner {
 	uint64_t id;
@@ -111,6 +111,13 @@ int memory_create(uint32_t nr_devices, struct memory **out);
  */
 void memory_set_charge(struct memory *m, int (*charge)(void *arg, uint64_t id, int64_t bytes),
 		       void *arg);
+/*
+ * @limit: called likewise: the least maximum of the owner's tenant and those above it, with
+ * what others below these hold left out of account.  A task that would fit waits for
+ * whoever holds something now.  Without it only tasks of its own tenant are waited for.
+ */
+void memory_set_limit(struct memory *m,
+		      uint64_t (*limit)(void *arg, struct memory_owner owner));
 /* Nobody settles any more: whoever waits for room gets -ECANCELED, now and from now on. */
 void memory_stop(struct memory *m);
 /* All buffers are gone. */
@@ -139,8 +146,7 @@ bool memory_is_lazy(const struct memory_buffer *b);
  *
  * Waits while others hold what is in the way.  0, -ENOMEM (all of the device's
  * memory would not do; logged with figures), -EDQUOT (more
- * than the owner may have, and no other task of its tenant holds any that could be
- * waited for),
+ * than the owner may have, whoever gave back what he holds),
  * -ECANCELED (memory_stop()), or what a copy returned.
  * After an error the task holds nothing.
  */

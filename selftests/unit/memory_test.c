@@ -586,6 +586,57 @@ START_TEST(a_task_waits_for_its_quota)
 }
 END_TEST
 
+/* Both below one that may have BYTES + 100. */
+static int charge_shared(void *arg, uint64_t id, int64_t bytes)
+{
+	(void)arg;
+	(void)id;
+	return charge(&quota, 1, bytes);
+}
+
+static uint64_t limit_shared(void *arg, struct memory_owner owner)
+{
+	(void)arg;
+	(void)owner;
+	return BYTES + 100;
+}
+
+/* What a sibling holds goes again; what no limit would take never comes. */
+START_TEST(a_task_waits_for_its_siblings)
+{
+	struct memory_range r[2], both[2];
+	struct memory_stats s;
+	pthread_t thread;
+	void *err;
+
+	start_charged(64 * KIB, BYTES + 100);
+	both[0] = range(2, ARAX_IN, 0, BYTES);
+	both[1] = range(3, ARAX_IN, 0, BYTES);
+	memory_set_charge(m, charge_shared, NULL);
+	memory_set_limit(m, limit_shared);
+	r[0] = range(0, ARAX_IN, 0, BYTES);
+	r[1] = range(1, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r[0], 1, 1, two), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, enter_charged, &r[1]), 0);
+	do {
+		memory_query(m, 1, &s);
+	} while (!s.waits);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r[0], 1, 0), 0);
+	/* The two that alone are too much do not wait, though somebody holds something. */
+	ck_assert_int_eq(memory_enter(m, 1, 0, both, 2, 1, one), -EDQUOT);
+	memory_settle(m, 0, &r[0], 1, 9);
+	pthread_join(thread, &err);
+	ck_assert_int_eq((intptr_t)err, 0);
+	ck_assert_int_eq(memory_leave(m, 1, 1, &r[1], 1, 0), 0);
+	memory_settle(m, 1, &r[1], 1, 9);
+	ck_assert_int_eq(quota.used[1], 0);
+	/* And where nobody holds any more than it may, there is nothing to wait for. */
+	quota.max[1] = 10;
+	ck_assert_int_eq(memory_enter(m, 1, 0, both, 1, 1, one), -EDQUOT);
+	finish();
+}
+END_TEST
+
 START_TEST(nobody_waits_for_ever)
 {
 	struct memory_range r[2];
@@ -937,6 +988,7 @@ int main(void)
 	tcase_add_test(c, one_byte_more_is_EDQUOT);
 	tcase_add_test(c, a_failed_copy_pays_nothing);
 	tcase_add_test(c, a_task_waits_for_its_quota);
+	tcase_add_test(c, a_task_waits_for_its_siblings);
 	tcase_add_test(c, nobody_waits_for_ever);
 	tcase_add_test(c, copies_that_fail);
 	tcase_add_test(c, half_a_task_leaves_no_trust);
