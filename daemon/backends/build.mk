@@ -10,6 +10,6 @@ else
 OPENCL_SRCS := daemon/backends/opencl/absent.c
 endif
 
-BACKENDS_SRCS := $(addprefix daemon/backends/,cpu.c cpulist.c device.c gang.c params.c plugin.c) \
+BACKENDS_SRCS := $(addprefix daemon/backends/,cpu.c cpulist.c device.c gang.c params.c plugin.c sim.c) \
 		 $(OPENCL_SRCS) \
 		 $(addprefix daemon/filters/,delay.c error.c stats.c)

@@ -6,6 +6,7 @@
 #include "daemon/backend.h"
 
 extern const struct arax_backend cpu_backend;
+extern const struct arax_backend sim_backend;
 arax_backend_init_fn opencl_backend_init;
 
 extern const struct arax_filter delay_filter;

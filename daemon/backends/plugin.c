@@ -16,10 +16,16 @@ static const struct arax_backend *cpu_backend_init(const struct arax_backend_hos
 	return &cpu_backend;
 }
 
+static const struct arax_backend *sim_backend_init(const struct arax_backend_host *h)
+{
+	return &sim_backend;
+}
+
 static const struct {
 	const char *name;
 	arax_backend_init_fn *init;
-} builtin_backends[] = { { "cpu", cpu_backend_init }, { "opencl", opencl_backend_init } };
+} builtin_backends[] = { { "cpu", cpu_backend_init }, { "opencl", opencl_backend_init },
+			  { "sim", sim_backend_init } };
 
 static const struct arax_filter *const builtin_filters[] = { &delay_filter, &error_filter,
 							     &stats_filter };

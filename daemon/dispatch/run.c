@@ -710,7 +710,7 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 	for (i = 0; i < n; i++) {
 		const struct kernel *k = registry_at(p->registry, i);
 
-		if (!(k->kinds >> dev->info.kind & 1))
+		if (!kernel_impl(k, dev->info.kind))
 			continue;
 		/* Tasks come with the addresses of host pages: it would find nothing there. */
 		err = runner_prepare(pd->runner, k);

@@ -68,6 +68,10 @@ for memory in 0 32M; do
 		filter \"error\" { options = { \"errno=ENODEV\", \"kernel=st_fail\" } }" \
 		device-loss the_only_one_is_lost
 done
+# On simulated ones, beside cores that work on the pages in place.
+sim='backend "sim" { options = { "devices=4", "links=2", "memory=33554432",
+	"ns-per-item=0.1", "base-us=1", "latency-us=1" } }'
+system system/broker-sim-mixed "cpu { groups = { \"0\" } } $sim"
 system system/broker ''
 
 # What a failure takes with it is in the trace: which device it would have had is not.
