@@ -55,6 +55,20 @@ static bool nothing_runs(struct arax *ax)
 	return idle;
 }
 
+/* The bytes may be on a device alone, though nothing runs any more. */
+static bool is_explicit(struct arax *ax, uint32_t handle)
+{
+	const struct buffer *b;
+
+	if (!load_acquire(&ax->has_explicit))
+		return false;
+	pthread_mutex_lock(&ax->object_lock);
+	for (b = ax->buffers; b && b->pub.handle != handle; b = b->next)
+		;
+	pthread_mutex_unlock(&ax->object_lock);
+	return b && b->is_explicit;
+}
+
 static int check(const struct arax_queue *queue, const struct arax_range *range)
 {
 	if (!is_owner(queue->ax))
@@ -76,7 +90,7 @@ int arax_access_begin(struct arax_queue *queue, struct arax_range range, uint64_
 	int ret;
 
 	ret = check(queue, &range);
-	if (ret || nothing_runs(queue->ax))
+	if (ret || (!is_explicit(queue->ax, range.buffer) && nothing_runs(queue->ax)))
 		return ret;
 	a = calloc(1, sizeof(*a));
 	if (!a)

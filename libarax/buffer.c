@@ -57,6 +57,9 @@ int arax_buffer_create(struct arax *ax, uint64_t bytes, uint32_t flags,
 	b->pub.handle = a.handle;
 	b->pub.bytes = bytes;
 	b->mapped = a.bytes;
+	b->is_explicit = flags & ARAX_BUFFER_EXPLICIT;
+	if (b->is_explicit)
+		store_release(&ax->has_explicit, true);
 	buffer_add(ax, b, buffer);
 	return 0;
 }

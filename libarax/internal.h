@@ -66,6 +66,7 @@ struct arax {
 
 	pthread_mutex_t object_lock;
 	struct buffer *buffers;
+	bool has_explicit;		/* atomic; one of them is or was */
 	struct arax_queue *queues;
 	struct arax_timeline *timelines;
 
@@ -76,6 +77,7 @@ struct buffer {
 	struct arax_buffer pub;		/* first: what programs hold */
 	struct arax *ax;
 	size_t mapped;			/* bytes, 0: not ours to unmap */
+	bool is_explicit;		/* ARAX_BUFFER_EXPLICIT */
 	struct buffer *next;
 };
 

@@ -5,12 +5,38 @@
 
 int arax_queue_create(struct arax *ax, uint32_t flags, int priority, struct arax_queue **queue)
 {
-	struct arax_queue_create a = { .size = sizeof(a), .flags = flags, .priority = priority };
+	const struct arax_queue_options o = {
+		.size = sizeof(o), .flags = flags, .priority = priority,
+	};
+
+	return arax_queue_create_with(ax, &o, queue);
+}
+
+int arax_queue_create_with(struct arax *ax, const struct arax_queue_options *o,
+			   struct arax_queue **queue)
+{
+	struct arax_queue_create a = { .size = sizeof(a) };
 	struct arax_queue *q;
+	size_t i;
 	int ret;
 
-	if (priority < -20 || priority > 19)
-		return error_set(-EINVAL, "priority %d: want -20 to 19", priority);
+	if (o->size < sizeof(*o))
+		return error_set(-EINVAL, "queue options of %zu bytes: set size to sizeof",
+				 o->size);
+	for (i = sizeof(*o); i < o->size; i++)
+		if (((const char *)o)[i])
+			return error_set(-E2BIG, "queue options that this libarax doesn't know");
+	for (i = 0; i < sizeof(o->reserved) / sizeof(o->reserved[0]); i++)
+		if (o->reserved[i])
+			return error_set(-E2BIG, "queue options that this libarax doesn't know");
+	if (o->priority < -20 || o->priority > 19)
+		return error_set(-EINVAL, "priority %d: want -20 to 19", o->priority);
+	if (o->target_ns > ARAX_TARGET_MAX)
+		return error_set(-EINVAL, "a target of %llu ns: want %llu at most, or 0 for none",
+				 (unsigned long long)o->target_ns, ARAX_TARGET_MAX);
+	a.flags = o->flags;
+	a.priority = o->priority;
+	a.target_ns = o->target_ns;
 	q = calloc(1, sizeof(*q));
 	if (!q)
 		return error_set(-ENOMEM, "arax_queue_create");

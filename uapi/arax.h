@@ -415,8 +415,18 @@ struct arax_cancel {
 	__aligned_u64 user_data;
 };
 
-/* Buffer flags. */
-#define ARAX_BUFFER_FLAGS	0x0
+/*
+ * Buffer flags.
+ *
+ * ARAX_BUFFER_EXPLICIT: the program says when it touches the bytes.  It asks before, by an
+ * ARAX_OP_MARKER with the range (out or inout: it is going to write), and does so when
+ * that has completed, until it submits what uses them next.  At any other time the pages
+ * need not hold what tasks have written: results stay on a device until somebody needs
+ * them elsewhere.  What a task was to write is undefined if the task fails.  It can't be
+ * exported (EOPNOTSUPP).
+ */
+#define ARAX_BUFFER_EXPLICIT	0x1
+#define ARAX_BUFFER_FLAGS	0x1
 
 /**
  * struct arax_buffer_create - pinned, zeroed, shared pages
@@ -510,13 +520,25 @@ struct arax_buffer_query {
 #define ARAX_QUEUE_CONTINUE	0x2	/* run tasks although one before failed */
 #define ARAX_QUEUE_FLAGS	0x3
 
-/* @priority: -20..19, lower runs first among the tasks of one tenant. */
+/**
+ * struct arax_queue_create - make a queue
+ * @flags:	ARAX_QUEUE_*
+ * @priority:	-20..19, lower runs first among the tasks of one tenant
+ * @handle:	out
+ * @target_ns:	its tasks are wanted done this long after they are submitted: among tasks of
+ *		one priority those go first whose time comes first.  Nothing is failed for
+ *		being late, and a task with a deadline of its own goes by that.  0: none;
+ *		at most ARAX_TARGET_MAX (EINVAL)
+ */
 struct arax_queue_create {
 	__u32 size;
 	__u32 flags;
 	__s32 priority;
 	__u32 handle;
+	__aligned_u64 target_ns;
 };
+
+#define ARAX_TARGET_MAX		(1ULL << 62)
 
 struct arax_timeline_create {
 	__u32 size;
@@ -704,6 +726,7 @@ enum arax_dispatch_type {
 };
 
 #define ARAX_DISPATCH_BLOCKED	0x8000	/* in @flags: wait for UNBLOCK first */
+#define ARAX_DISPATCH_TARGET	0x4000	/* in @flags: @deadline_ns is wished for, see target_ns */
 
 /* A range as the mediator sees it. Access is in arax_dispatch.access. */
 struct arax_dispatch_range {
@@ -735,7 +758,7 @@ struct arax_dispatch {
 	__u32 context;
 	__u32 queue;		/* handle in that context */
 	__u32 kernel;
-	__u16 flags;		/* ARAX_TASK_* | ARAX_DISPATCH_BLOCKED */
+	__u16 flags;		/* ARAX_TASK_* | ARAX_DISPATCH_BLOCKED | _TARGET */
 	__u8  nr_ranges;
 	__u8  queue_flags;	/* ARAX_QUEUE_* */
 	__aligned_u64 access;	/* two bits a range */
@@ -786,7 +809,8 @@ struct arax_mediator_page {
  * struct arax_commit_entry - a task is done
  * @tag:	ESTALE (counted, skipped) if not the slot's present tag
  * @result:	0 or negative errno
- * @dirty:	bit per range: the host copy is not current (valid on a device)
+ * @dirty:	bit per range: the host copy is not current (valid on a device).  A marker
+ *		that succeeds without it says that the host copy is current again
  * @origin:	tag of the first failure that caused ECANCELED
  * @failure:	of a task that failed by itself: how many of its context's did so under
  *		this mediator, with this one.  They are committed in that order.
@@ -834,7 +858,10 @@ struct arax_fetch {
 	__u32 pad;
 };
 
-/* @id in; @fd (close-on-exec, mappable read/write), @bytes, @context out. */
+/*
+ * @id in; @fd (close-on-exec, mappable read/write), @bytes, @context, @uid out; @flags: 0,
+ * and out: ARAX_BUFFER_EXPLICIT.
+ */
 struct arax_buffer_get {
 	__u32 size;
 	__u32 flags;

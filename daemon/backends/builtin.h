@@ -6,6 +6,7 @@
 #include "daemon/backend.h"
 
 extern const struct arax_backend cpu_backend;
+extern const struct arax_backend sim_backend;
 arax_backend_init_fn opencl_backend_init;
 arax_backend_init_fn xrt_backend_init;
 arax_backend_init_fn cuda_backend_init;

@@ -16,13 +16,18 @@ static const struct arax_backend *cpu_backend_init(const struct arax_backend_hos
 	return &cpu_backend;
 }
 
+static const struct arax_backend *sim_backend_init(const struct arax_backend_host *h)
+{
+	return &sim_backend;
+}
+
 static const struct {
 	const char *name;
 	arax_backend_init_fn *init;
 } builtin_backends[] = {
 	{ "cpu", cpu_backend_init }, { "opencl", opencl_backend_init },
 	{ "cuda", cuda_backend_init }, { "hip", hip_backend_init },
-	{ "xrt", xrt_backend_init },
+	{ "xrt", xrt_backend_init }, { "sim", sim_backend_init },
 };
 
 static const struct arax_filter *const builtin_filters[] = { &delay_filter, &error_filter,

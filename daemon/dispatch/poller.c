@@ -178,7 +178,8 @@ static int take_ready(struct poller *p, struct link *l, uint64_t first)
 		node->priv = l;
 		n++;
 		if (node->d.opcode == ARAX_OP_MARKER) {
-			run_refuse(p, node, 0);
+			if (!p->memory || !remote_host_access(p, node))
+				run_refuse(p, node, 0);
 		} else if (!p->stopping && run_direct(p, node, &outcome)) {
 			if (outcome == RUN_LOST)
 				return -1;
@@ -716,6 +717,7 @@ int poller_create(const struct config *config, const struct registry *registry,
 		sp.ops.transfer_ns = remote_transfer_ns;
 		sp.ops.resident_bytes = remote_resident_bytes;
 		sp.ops.switch_ns = remote_switch_ns;
+		sp.ops.way = remote_way;
 	}
 	sp.policy = config->sched.policy;
 	p->sched = sched_create(&sp);
@@ -739,7 +741,7 @@ int poller_add_link(struct poller *p, struct link *l)
 
 	if (p->nr_links == POLLER_LINKS)
 		return -ENOSPC;
-	err = link_init(l, p, l->slots, forget, p);
+	err = link_init(l, p, l->slots, forget, p, run_record_ended);
 	if (err)
 		return err;
 	p->links[p->nr_links++] = l;

@@ -115,6 +115,7 @@ struct poller {
 	void *stopped_arg;
 
 	struct {
+		uint64_t late;		/* ran past their deadline or target */
 		uint64_t tasks, inline_runs, handed, stolen, sleeps, errors, moves;
 	} stats;
 };
@@ -172,6 +173,7 @@ struct commit_info {
 	uint64_t bytes;
 	uint64_t origin;
 	uint32_t failure;
+	uint32_t dirty;		/* ranges whose bytes are on a device alone */
 };
 
 enum run_outcome {
@@ -191,6 +193,8 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node);
 bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *outcome);
 /* Ends a task without running it, before sched_push(). */
 void run_refuse(struct poller *p, struct graph_node *node, int result);
+/* A task of link @arg ended in the graph: for the trace, if there is one. */
+void run_record_ended(void *arg, const struct graph_node *node, const struct graph_done *done);
 /* What a task ends with that no device can run. */
 int run_why_not(struct poller *p, const struct graph_node *node);
 /* Whether any device can run it. */

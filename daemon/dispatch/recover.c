@@ -69,9 +69,11 @@ static void *rebuild(void *arg)
 	struct recovery *r = arg;
 	struct poller *p = r->poller;
 
+	/* Results that are on it alone are lost with it, and must not be taken for the host's. */
 	if (memory_has_device(p->memory, r->pd->dev->index))
-		memory_drop(p->memory, r->pd->dev->index);
-	r->err = device_reset(r->pd->dev);
+		r->err = memory_drop(p->memory, r->pd->dev->index);
+	if (!r->err)
+		r->err = device_reset(r->pd->dev);
 	poller_post(p, &r->work);
 	return NULL;
 }

@@ -53,6 +53,14 @@ static int charge(void *arg, uint64_t id, int64_t bytes)
 	return l->ops->charge(l, (uint32_t)id, bytes);
 }
 
+static uint64_t limit(void *arg, struct memory_owner owner)
+{
+	struct poller *p = arg;
+	struct link *l = p->links[owner.id >> 32];
+
+	return l->ops->limit(l, owner.tenant);
+}
+
 static struct memory_owner owner_of(const struct run *run)
 {
 	const struct poller *p = run->poller;
@@ -88,8 +96,10 @@ int remote_create(struct poller *p, struct devices *devices)
 		log_info("device has memory of its own", log_str("device", dev->info.name),
 			 log_u64("bytes", dev->info.memory));
 	}
-	if (p->memory)
+	if (p->memory) {
 		memory_set_charge(p->memory, charge, p);
+		memory_set_limit(p->memory, limit);
+	}
 	return 0;
 }
 
@@ -117,7 +127,9 @@ static int configure(void *arg)
 	struct poller_device *pd = &run->poller->devs[run->device];
 	int err;
 
-	memory_drop(run->poller->memory, run->device);
+	err = memory_drop(run->poller->memory, run->device);
+	if (err)
+		return err;
 	err = runner_configure(pd->runner, run->rt.kernel);
 	__atomic_store_n(&pd->configured, true, __ATOMIC_RELEASE);
 	return err;
@@ -197,10 +209,14 @@ int remote_begin(struct run *run)
 	for (i = 0; i < node->d.nr_ranges; i++) {
 		struct mapping *m = link_find(run->link, node->ranges[i].buffer);
 
-		if (!m->copies)
+		if (!m->copies) {
 			m->copies = memory_buffer_create(p->memory, m->base, m->bytes);
-		if (!m->copies)
-			return -ENOMEM;
+			if (!m->copies)
+				return -ENOMEM;
+			if (m->lazy)
+				memory_buffer_lazy(m->copies);
+		}
+		run->lazy |= m->lazy;
 		fill_range(&run->remote[i], m->copies, node, i);
 	}
 	run->seq = node->seq;
@@ -244,6 +260,169 @@ void remote_host_wrote(struct link *l, const struct graph_node *node)
 	}
 }
 
+/* Fills @ranges with what is known of the task's buffers. */
+static void look_up(const struct graph_node *node, struct memory_range *ranges)
+{
+	struct link *l = node->priv;
+	uint32_t i;
+
+	for (i = 0; i < node->d.nr_ranges; i++) {
+		const struct mapping *m = mapping_find(&l->mappings, node->ranges[i].buffer);
+
+		fill_range(&ranges[i], m ? m->copies : NULL, node, i);
+	}
+}
+
+/* ------------------------------------------------------------------ */
+/* Bytes that are on a device alone                                    */
+
+static bool has_lazy(const struct graph_node *node)
+{
+	const struct link *l = node->priv;
+	uint32_t i;
+
+	for (i = 0; i < node->d.nr_ranges; i++) {
+		const struct mapping *m = mapping_find(&l->mappings, node->ranges[i].buffer);
+
+		if (m && m->lazy && m->copies)
+			return true;
+	}
+	return false;
+}
+
+bool remote_is_dirty(const struct graph_node *node)
+{
+	struct memory_range ranges[ARAX_MAX_RANGES];
+	const struct link *l = node->priv;
+	uint32_t i;
+
+	if (!has_lazy(node))
+		return false;
+	look_up(node, ranges);
+	for (i = 0; i < node->d.nr_ranges; i++)
+		if (memory_is_dirty(l->poller->memory, &ranges[i]))
+			return true;
+	return false;
+}
+
+/*
+ * One of them at work.  It is @run that goes on, or, without one, a marker that ends.
+ */
+struct fetch {
+	struct host_job job;
+	struct work work;
+	struct poller *poller;
+	struct graph_node *node;
+	struct run *run;
+	int result;
+	struct memory_range ranges[ARAX_MAX_RANGES];
+};
+
+/* Copies can be long: on a thread that has nothing else to do. */
+static struct host_thread *host_of(const struct poller *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->nr_devs; i++)
+		if (p->devs[i].host)
+			return p->devs[i].host;
+	return NULL;
+}
+
+/* The program is going to write there; whoever had a copy has it no longer. */
+static void host_will_write(const struct graph_node *node)
+{
+	remote_host_wrote(node->priv, node);
+}
+
+static void fetched(struct work *w)
+{
+	struct fetch *f = (struct fetch *)((char *)w - offsetof(struct fetch, work));
+	struct poller *p = f->poller;
+
+	if (f->run) {
+		run_go_on(f->run, f->result);
+	} else {
+		p->running--;
+		if (!f->result)
+			host_will_write(f->node);
+		run_refuse(p, f->node, f->result);
+	}
+	free(f);
+}
+
+/* On the host thread. */
+static void do_fetch(struct host_job *job)
+{
+	struct fetch *f = (struct fetch *)((char *)job - offsetof(struct fetch, job));
+	uint32_t i;
+
+	for (i = 0; i < f->node->d.nr_ranges && !f->result; i++)
+		f->result = memory_flush(f->poller->memory, &f->ranges[i]);
+	poller_post(f->poller, &f->work);
+}
+
+static int fetch_begin(struct poller *p, struct graph_node *node, struct run *run)
+{
+	struct fetch *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return -ENOMEM;
+	f->job.run = do_fetch;
+	f->work.run = fetched;
+	f->poller = p;
+	f->node = node;
+	f->run = run;
+	look_up(node, f->ranges);
+	host_thread_push(host_of(p), &f->job);
+	return 0;
+}
+
+bool remote_awaits_host(struct run *run)
+{
+	int err;
+
+	if (!remote_is_dirty(run->node))
+		return false;
+	err = fetch_begin(run->poller, run->node, run);
+	if (err)
+		run_go_on(run, err);
+	return true;
+}
+
+bool remote_host_access(struct poller *p, struct graph_node *node)
+{
+	struct link *l = node->priv;
+	int err;
+
+	if (!has_lazy(node))
+		return false;
+	if (!remote_is_dirty(node)) {
+		host_will_write(node);
+		return false;
+	}
+	/* From now on it can't be canceled. */
+	graph_start(l->graph, node);
+	p->running++;
+	err = fetch_begin(p, node, NULL);
+	if (err) {
+		p->running--;
+		run_refuse(p, node, err);
+	}
+	return true;
+}
+
+uint32_t remote_dirty_ranges(const struct run *run)
+{
+	uint32_t i, dirty = 0;
+
+	for (i = 0; i < run->node->d.nr_ranges; i++)
+		if (run->node->d.access >> 2 * i & ARAX_OUT &&
+		    memory_is_lazy(run->remote[i].buffer))
+			dirty |= 1u << i;
+	return dirty;
+}
+
 bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t device)
 {
 	uint64_t room = p->devs[device].dev->info.memory;
@@ -258,19 +437,6 @@ bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t
 		room -= bytes;
 	}
 	return true;
-}
-
-/* Fills @ranges with what is known of the task's buffers. */
-static void look_up(const struct graph_node *node, struct memory_range *ranges)
-{
-	struct link *l = node->priv;
-	uint32_t i;
-
-	for (i = 0; i < node->d.nr_ranges; i++) {
-		const struct mapping *m = mapping_find(&l->mappings, node->ranges[i].buffer);
-
-		fill_range(&ranges[i], m ? m->copies : NULL, node, i);
-	}
 }
 
 uint64_t remote_switch_ns(void *arg, const struct graph_node *node, uint32_t device)
@@ -289,11 +455,16 @@ uint64_t remote_transfer_ns(void *arg, const struct graph_node *node, uint32_t d
 {
 	struct memory_range ranges[ARAX_MAX_RANGES];
 	const struct poller *p = arg;
+	uint64_t ns = 0;
 	uint32_t i;
 
-	if (!memory_has_device(p->memory, device))
+	if (!memory_has_device(p->memory, device) && !has_lazy(node))
 		return 0;
 	look_up(node, ranges);
+	if (!memory_has_device(p->memory, device)) {
+		memory_dirty(p->memory, ranges, node->d.nr_ranges, &ns);
+		return ns;
+	}
 	/* What lies there will be gone when the device has been configured. */
 	if (remote_switch_ns(arg, node, device))
 		for (i = 0; i < node->d.nr_ranges; i++)
@@ -305,16 +476,31 @@ uint64_t remote_resident_bytes(void *arg, const struct graph_node *node, uint32_
 {
 	struct memory_range ranges[ARAX_MAX_RANGES];
 	const struct poller *p = arg;
-	uint64_t all = 0;
+	uint64_t all = 0, dirty, ns;
 	uint32_t i;
 
 	if (!memory_has_device(p->memory, device)) {
-		/* The host has everything. */
+		/* The host has everything, but for what is on a device alone. */
 		for (i = 0; i < node->d.nr_ranges; i++)
 			if (node->d.access >> 2 * i & ARAX_IN)
 				all += node->ranges[i].length * node->ranges[i].count;
+		if (has_lazy(node)) {
+			look_up(node, ranges);
+			dirty = memory_dirty(p->memory, ranges, node->d.nr_ranges, &ns);
+			all = dirty < all ? all - dirty : 0;
+		}
 		return all;
 	}
 	look_up(node, ranges);
 	return memory_resident(p->memory, device, ranges, node->d.nr_ranges, node->seq);
+}
+
+void remote_way(void *arg, const struct graph_node *node, uint32_t device, struct sched_way *way)
+{
+	struct memory_range ranges[ARAX_MAX_RANGES];
+	const struct poller *p = arg;
+
+	look_up(node, ranges);
+	memory_way(p->memory, device, ranges, node->d.nr_ranges, node->seq, &way->again_ns,
+		   &way->all_ns);
 }

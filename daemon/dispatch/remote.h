@@ -30,6 +30,21 @@ void remote_settle(struct run *run);
 /* (poller) A task on the host's pages has ended, before the commit. */
 void remote_host_wrote(struct link *l, const struct graph_node *node);
 
+/* (poller) Whether bytes that the task uses are on a device alone. */
+bool remote_is_dirty(const struct graph_node *node);
+/*
+ * (poller) Before a run on the host's pages: if so they are on their way now, and
+ * run_go_on() follows when they are there.
+ */
+bool remote_awaits_host(struct run *run);
+/*
+ * (poller) A marker: the program is about to use its ranges.  False: nothing has to be
+ * done; else it has been taken over, and ends when the bytes are there.
+ */
+bool remote_host_access(struct poller *p, struct graph_node *node);
+/* (poller) The ranges of a task that ended well whose results are not at the host. */
+uint32_t remote_dirty_ranges(const struct run *run);
+
 /* Whether all of the task's data has room on the device at once. */
 bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t device);
 
@@ -37,5 +52,6 @@ bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t
 uint64_t remote_transfer_ns(void *arg, const struct graph_node *node, uint32_t device);
 uint64_t remote_switch_ns(void *arg, const struct graph_node *node, uint32_t device);
 uint64_t remote_resident_bytes(void *arg, const struct graph_node *node, uint32_t device);
+void remote_way(void *arg, const struct graph_node *node, uint32_t device, struct sched_way *way);
 
 #endif /* ARAXD_DISPATCH_REMOTE_H */

@@ -26,6 +26,31 @@
 #define MIXED_US	1000u
 #define COMPLAIN_US	1000000u
 
+static const char *const opcodes[] = { "marker", "launch", "copy", "fill", "call" };
+
+/* A task that no device ran. */
+static void record_end(struct link *l, const struct graph_node *node, int result, uint64_t origin)
+{
+	const struct kernel *k = node->d.kernel <= CORE_MAX_KERNELS ?
+				 l->kernels[node->d.kernel] : NULL;
+	struct trace_task t = {
+		.link = l->name, .kernel = opcodes[node->d.opcode], .device = TRACE_NO_DEVICE,
+		.result = result, .origin = origin, .start_ns = poller_ns(l->poller),
+	};
+
+	if (node->d.opcode == ARAX_OP_LAUNCH && k)
+		t.kernel = k->sig.name;
+	trace_task(l->poller->trace, node, &t);
+}
+
+void run_record_ended(void *arg, const struct graph_node *node, const struct graph_done *done)
+{
+	struct link *l = arg;
+
+	if (unlikely(l->poller->trace))
+		record_end(l, node, done->result, done->origin);
+}
+
 const struct kernel *run_kernel(const struct graph_node *node)
 {
 	const struct link *l = node->priv;
@@ -104,7 +129,7 @@ void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct 
 	e = &l->commits[(l->commit_first + l->commit_count) & (l->commit_entries - 1)];
 	e->tag = tag;
 	e->result = i->result;
-	e->dirty = 0;		/* host pages are worked on in place */
+	e->dirty = i->dirty;
 	e->device_ns = i->device_ns;
 	e->wait_ns = i->wait_ns;
 	e->bytes = i->bytes;
@@ -152,6 +177,8 @@ void run_refuse(struct poller *p, struct graph_node *node, int result)
 
 	if (result)
 		poller_commit_ended(p, l);
+	if (unlikely(p->trace) && result)
+		record_end(l, node, result, 0);
 	graph_complete(l->graph, node, result, &info.failure);
 	poller_commit(p, l, tag, &info);
 }
@@ -215,13 +242,12 @@ static __attribute__((cold)) void finish_failed(struct run *run, struct commit_i
 static __attribute__((cold)) void record(struct run *run, uint64_t start_ns, uint64_t hold_ns,
 					int result)
 {
-	static const char *const names[] = { "marker", "launch", "copy", "fill", "call" };
 	const struct graph_node *node = run->node;
 	const struct runner_task *rt = &run->rt;
 	bool staged = run->remote && node->d.opcode == ARAX_OP_LAUNCH;
 	struct trace_task t = {
 		.link = run->link->name,
-		.kernel = names[node->d.opcode],
+		.kernel = opcodes[node->d.opcode],
 		.device = run->poller->devs[run->device].dev->info.name,
 		.lane = run->lane,
 		.result = result,
@@ -236,6 +262,8 @@ static __attribute__((cold)) void record(struct run *run, uint64_t start_ns, uin
 		t.enter_ns = rt->enter_ns;
 		t.leave_ns = hold_ns - rt->enter_ns - rt->wall_ns;
 	}
+	if (node->d.deadline_ns && poller_ns(run->poller) > node->d.deadline_ns)
+		t.late_ns = poller_ns(run->poller) - node->d.deadline_ns;
 	trace_task(run->poller->trace, node, &t);
 }
 
@@ -329,6 +357,8 @@ static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int re
 	};
 	bool learn;
 
+	if (unlikely(node->d.deadline_ns) && poller_ns(p) > node->d.deadline_ns)
+		POLLER_COUNT(p, late);
 	if (unlikely(p->trace))
 		record(run, start_ns, hold_ns, result);
 	if (node->d.submit_ns && node->d.submit_ns < start_ns)
@@ -348,6 +378,8 @@ static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int re
 	}
 	learn = !(run->here && hold_ns > p->inline_ns && lost_cpu(p));
 	run->here = false;
+	if (unlikely(run->lazy))
+		info.dirty = remote_dirty_ranges(run);
 	poller_commit(p, l, node->d.tag, &info);
 	/* Nothing else is on its way: whoever waits for this one comes first. */
 	if (graph_live(l->graph) == 1 && l->commit_count)
@@ -454,7 +486,7 @@ static void fill_launch(struct run *run, const struct kernel *k, bool worker)
 	rt->buffers = worker ? run->buffers : NULL;
 	rt->uid = d->uid;
 	rt->gid = d->gid;
-	rt->deadline_ns = d->deadline_ns;
+	rt->deadline_ns = d->flags & ARAX_DISPATCH_TARGET ? 0 : d->deadline_ns;
 	rt->device_ns = 0;
 	rt->wall_ns = 0;
 	rt->start_ns = 0;
@@ -515,6 +547,16 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 	return RUN_LOST;
 }
 
+static void hand_over(struct run *run)
+{
+	struct poller_device *pd = &run->poller->devs[run->device];
+
+	if (run->node->d.opcode == ARAX_OP_LAUNCH)
+		runner_submit(pd->runner, &run->rt);
+	else
+		host_thread_push(pd->host, &run->job);
+}
+
 enum run_outcome run_start(struct poller *p, struct graph_node *node)
 {
 	struct poller_device *pd = &p->devs[node->device];
@@ -530,6 +572,7 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 	run->link = l;
 	run->node = node;
 	run->start = p->now;
+	run->lazy = false;
 	if (launch)
 		worker = runner_needs_worker(pd->runner, k);
 	/* Before hand-over: after our death this task counts as started. */
@@ -553,17 +596,29 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 		}
 	}
 	/* What is to be done around a launch is done on the lane's thread. */
-	if (!worker &&
+	if (!worker && !(unlikely(p->memory) && remote_is_dirty(node)) &&
 	    (!launch || (!run->rt.enter && pd->dev->info.kind == ARAX_DEVICE_CPU)) &&
 	    sched_is_short(p->sched, node, node->device, p->inline_ns))
 		return run_inline(p, run, pd, launch);
 	POLLER_COUNT(p, handed);
 	p->exact = false;
-	if (launch)
-		runner_submit(pd->runner, &run->rt);
-	else
-		host_thread_push(pd->host, &run->job);
+	/* On the host's pages, but the bytes are on a device alone. */
+	if (unlikely(p->memory) && !(launch && run->remote) && remote_awaits_host(run))
+		return RUN_DONE;
+	hand_over(run);
 	return RUN_DONE;
+}
+
+void run_go_on(struct run *run, int err)
+{
+	struct poller *p = run->poller;
+
+	if (err) {
+		finish(run, 0, 0, err);
+		return;
+	}
+	p->exact = false;
+	hand_over(run);
 }
 
 /* One look at what the scheduler would choose among many. */
@@ -601,7 +656,8 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 	}
 	/* Who goes first among tenants is the scheduler's to say. */
 	if (node->d.opcode != ARAX_OP_LAUNCH || p->now < p->mixed_until ||
-	    !sched_may_skip(p->sched, node->d.tenant))
+	    !sched_may_skip(p->sched, node->d.tenant) ||
+	    (unlikely(p->memory) && remote_is_dirty(node)))
 		return false;
 	k = run_kernel(node);
 	pd = k ? short_on(p, node, k) : NULL;
@@ -676,7 +732,7 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 	for (i = 0; i < n; i++) {
 		const struct kernel *k = registry_at(p->registry, i);
 
-		if (!(k->kinds >> dev->info.kind & 1))
+		if (!kernel_impl(k, dev->info.kind))
 			continue;
 		/* Tasks come with the addresses of host pages: it would find nothing there. */
 		err = runner_prepare(pd->runner, k);

@@ -31,10 +31,13 @@ struct run {
 	struct memory_range *remote;	/* where the device has memory of its own */
 	uint64_t seq;
 	bool stored;			/* results may have reached the host's pages */
+	bool lazy;			/* it has a range of a lazy buffer, see memory.h */
 	bool held;			/* between memory_enter() and memory_settle() */
 };
 
 /* The device may have other lanes than before.  -EINVAL, -ENOMEM. */
 int run_refresh(struct poller *p, struct poller_device *pd);
+/* (poller) What remote_awaits_host() waited for is there, or can't be had. */
+void run_go_on(struct run *run, int err);
 
 #endif /* ARAXD_DISPATCH_RUN_H */

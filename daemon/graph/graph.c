@@ -486,6 +486,8 @@ static void report(struct graph *g, struct node *n)
 	};
 	*g->done_tail = r;
 	g->done_tail = &r->next;
+	if (g->params.ended)
+		g->params.ended(g->params.ended_arg, &n->pub, &r->done);
 	n->flags |= NODE_REPORTED;
 	g->slots[ARAX_TAG_SLOT(n->pub.d.tag)] = NULL;
 	if (n->flags & NODE_HEAPED)
@@ -701,6 +703,13 @@ static uint64_t known_failures(const struct context *c, const struct arax_dispat
 	return unknown < c->failures ? c->failures - unknown : 0;
 }
 
+/* What is only wanted done by then doesn't fail. */
+static bool fails_late(const struct arax_dispatch *d)
+{
+	return d->deadline_ns && d->deadline_ns != ARAX_DEADLINE_NONE &&
+	       !(d->flags & ARAX_DISPATCH_TARGET);
+}
+
 int graph_add(struct graph *g, const struct arax_dispatch *d)
 {
 	int err = check(g, d);
@@ -715,7 +724,7 @@ int graph_add(struct graph *g, const struct arax_dispatch *d)
 	/* All that can fail comes first. */
 	if (!index_reserve(g, d->nr_ranges) || !pool_reserve(&g->epoch_pool, 1) ||
 	    !pool_reserve(&g->done_pool, g->stats.live + 1) ||
-	    (d->deadline_ns && !heap_reserve(g)))
+	    (fails_late(d) && !heap_reserve(g)))
 		return -ENOMEM;
 	q = queue_get(g, d);
 	if (!q)
@@ -763,7 +772,7 @@ int graph_add(struct graph *g, const struct arax_dispatch *d)
 		n->waits++;
 	}
 	g->slots[ARAX_TAG_SLOT(n->pub.d.tag)] = n;
-	if (n->pub.d.deadline_ns && n->pub.d.deadline_ns != ARAX_DEADLINE_NONE)
+	if (fails_late(&n->pub.d))
 		heap_push(g, n);
 	g->stats.added++;
 	g->stats.live++;

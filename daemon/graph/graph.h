@@ -123,6 +123,9 @@ struct graph_done {
  *		the scheduler must forget it.  May be NULL if nodes are always
  *		started directly after they are popped.
  * @drop_arg:	handed to @drop
+ * @ended:	called for each task that ends without running, with what graph_pop_done()
+ *		will tell of it: for who keeps records.  May be NULL
+ * @ended_arg:	handed to @ended
  * @edge:	called while @node is added, for each task that it waits for; not for what
  *		it is behind without a line of its own (a barrier's epoch, a fence).  May be
  *		NULL
@@ -132,6 +135,8 @@ struct graph_params {
 	uint32_t slots;
 	void (*drop)(void *arg, struct graph_node *node);
 	void *drop_arg;
+	void (*ended)(void *arg, const struct graph_node *node, const struct graph_done *done);
+	void *ended_arg;
 	void (*edge)(void *arg, struct graph_node *parent, struct graph_node *node);
 	void *edge_arg;
 };

@@ -219,6 +219,7 @@ static int map_buffer(struct broker *b, struct core_buffer *buf, int fd, const s
 	bb->map.id = buf->id;
 	bb->map.bytes = buf->bytes;
 	bb->map.serial = mapping_serial();
+	bb->map.lazy = buf->flags & ARAX_BUFFER_EXPLICIT;
 	bb->map.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (bb->map.fd < 0) {
 		err = -errno;

@@ -293,6 +293,22 @@ static int broker_charge(struct link *l, uint32_t context, int64_t bytes)
 	return core_mediator_charge(broker_of(l)->core, &a);
 }
 
+static uint64_t broker_limit(struct link *l, uint64_t tenant)
+{
+	struct broker *b = broker_of(l);
+	const struct core_tenant *t;
+	uint64_t least = ARAX_LIMIT_MAX, max;
+
+	core_mutex_lock(&b->core->lock);
+	t = core_tenant_from(b->core->tenants, tenant);
+	for (t = t && t->id == tenant ? t : NULL; t; t = t->parent) {
+		max = core_atomic_read(&t->res[ARAX_RES_DEVICE_MEMORY].max);
+		least = max < least ? max : least;
+	}
+	core_mutex_unlock(&b->core->lock);
+	return least;
+}
+
 /* Never sent. */
 static void broker_drop(struct link *l, uint64_t buffer)
 {
@@ -371,6 +387,7 @@ const struct link_ops broker_link_ops = {
 	.map = broker_map,
 	.drop = broker_drop,
 	.charge = broker_charge,
+	.limit = broker_limit,
 	.device = broker_device,
 	.kernel = broker_kernel,
 	.weights = broker_weights,

@@ -132,6 +132,7 @@ static struct mapping *map_buffer(struct kernel_link *k, uint64_t id)
 	kb->map.fd = a.fd;
 	kb->map.bytes = a.bytes;
 	kb->map.serial = mapping_serial();
+	kb->map.lazy = a.flags & ARAX_BUFFER_EXPLICIT;
 	kb->map.base = mmap(NULL, a.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, a.fd, 0);
 	if (kb->map.base == MAP_FAILED) {
 		log_warn("buffer can't be mapped", log_u64("buffer", id), log_errno(errno));
@@ -203,6 +204,20 @@ static int kernel_charge(struct link *l, uint32_t context, int64_t bytes)
 	return call(of(l), ARAX_IOC_CHARGE, &a);
 }
 
+static uint64_t kernel_limit(struct link *l, uint64_t tenant)
+{
+	struct arax_tenant a = { .size = sizeof(a), .cgroup_fd = -1, .id = tenant };
+	uint64_t least = ARAX_LIMIT_MAX, max;
+
+	while (tenant && !call(of(l), ARAX_IOC_TENANT_QUERY, &a) && a.id == tenant) {
+		max = a.usage.counters[ARAX_RES_DEVICE_MEMORY].max;
+		least = max < least ? max : least;
+		tenant = a.parent;
+		a.id = tenant;
+	}
+	return least;
+}
+
 static void tenant_of(const struct arax_tenant *a, struct sched_tenant *t)
 {
 	*t = (struct sched_tenant){
@@ -250,6 +265,7 @@ static const struct link_ops kernel_ops = {
 	.map = kernel_map,
 	.drop = kernel_drop,
 	.charge = kernel_charge,
+	.limit = kernel_limit,
 	.device = kernel_device,
 	.kernel = kernel_kernel,
 	.weights = kernel_weights,

@@ -8,9 +8,13 @@
 #include "daemon/log.h"
 
 int link_init(struct link *l, struct poller *p, uint32_t slots,
-	      void (*drop)(void *arg, struct graph_node *node), void *drop_arg)
+	      void (*drop)(void *arg, struct graph_node *node), void *drop_arg,
+	      void (*ended)(void *arg, const struct graph_node *node,
+			    const struct graph_done *done))
 {
-	struct graph_params gp = { .slots = slots, .drop = drop, .drop_arg = drop_arg };
+	struct graph_params gp = {
+		.slots = slots, .drop = drop, .drop_arg = drop_arg, .ended = ended, .ended_arg = l,
+	};
 
 	l->poller = p;
 	l->slots = slots;

@@ -42,6 +42,7 @@ struct sched_tenant;
  * @kernel:	publish a kernel; before the poller starts.  Negative errno
  * @charge:	a context's device memory; any thread.  Negative errno, see struct
  *		arax_charge
+ * @limit:	least maximum of device memory of a tenant and those above it; any thread
  * @weights:	(poller) now and then: ask for changed weights.  May be NULL
  * @tenant:	(poller) what the link knows of tenant @t->id; false: nothing
  * @quiesce:	(poller) take in nothing any more
@@ -60,6 +61,7 @@ struct link_ops {
 	int (*device)(struct link *l, const struct arax_device *dev);
 	int (*kernel)(struct link *l, struct arax_kernel_publish *k);
 	int (*charge)(struct link *l, uint32_t context, int64_t bytes);
+	uint64_t (*limit)(struct link *l, uint64_t tenant);
 	void (*weights)(struct link *l);
 	bool (*tenant)(struct link *l, struct sched_tenant *t);
 	void (*quiesce)(struct link *l);
@@ -118,7 +120,9 @@ static inline struct mapping *link_find(struct link *l, uint64_t buffer)
 
 /* link.c: what both share.  0 or negative errno. */
 int link_init(struct link *l, struct poller *p, uint32_t slots,
-	      void (*drop)(void *arg, struct graph_node *node), void *drop_arg);
+	      void (*drop)(void *arg, struct graph_node *node), void *drop_arg,
+	      void (*ended)(void *arg, const struct graph_node *node,
+			    const struct graph_done *done));
 void link_fini(struct link *l);
 int link_publish(struct link *l, const struct registry *registry);
 

@@ -18,21 +18,25 @@ struct memory_extent *extent_find(const struct memory_buffer *b, uint32_t device
 	struct memory_extent *e;
 
 	for (e = b->extents; e; e = e->next_of_buffer)
-		if (e->device == device && extent_covers(e, start, end))
+		if (e->device == device && !e->leaving && extent_covers(e, start, end))
 			return e;
 	return NULL;
 }
 
 /*
- * GreedyDual-Size: worth is the cost of having it back for each byte of room, on
- * top of what the last one to go was worth, which is how time passes.
+ * GreedyDual-Size: worth is the cost of having it back for each byte of room, and of saving
+ * what is here alone, on top of what the last one to go was worth, which is how time passes.
  */
 void extent_used(struct memory *m, struct memory_extent *e)
 {
 	struct memory_device *d = &m->devices[e->device];
 
-	e->worth = d->inflation + rate_ns(&d->in, intervals_bytes(&e->valid)) /
-		   (double)(e->end - e->start);
+	uint64_t alone = intervals_bytes(&e->dirty);
+	double cost = rate_ns(&d->in, intervals_bytes(&e->valid));
+
+	if (alone)
+		cost += rate_ns(&d->out, alone);
+	e->worth = d->inflation + cost / (double)(e->end - e->start);
 }
 
 void extent_unlink(struct memory *m, struct memory_extent *e)
@@ -57,44 +61,106 @@ void extent_free(struct memory *m, struct memory_extent *e)
 	d->ops.free(d->dev, e->address);
 	intervals_destroy(&e->valid);
 	intervals_destroy(&e->filled);
+	intervals_destroy(&e->dirty);
 	pthread_mutex_destroy(&e->load);
 	free(e);
 }
 
-/* (locked) The one to go, out of the lists; NULL: all are in use. */
-static struct memory_extent *choose_victim(struct memory *m, struct memory_device *d)
+/* (locked) The one to go; NULL: all are in use. */
+static struct memory_extent *choose_victim(struct memory *m, struct memory_device *d, bool *busy)
 {
 	struct memory_extent *e, *victim = NULL;
 
-	for (e = d->extents; e; e = e->next)
-		if (!e->pins && (!victim || e->worth < victim->worth))
+	*busy = false;
+	for (e = d->extents; e; e = e->next) {
+		*busy |= e->busy && !e->pins;
+		if (!e->pins && !e->busy && (!victim || e->worth < victim->worth))
 			victim = e;
-	if (!victim)
-		return NULL;
-	if (d->inflation < victim->worth)
-		d->inflation = victim->worth;
-	d->stats.evictions++;
-	extent_unlink(m, victim);
+	}
 	return victim;
 }
 
-static bool evict_one(struct memory *m, struct memory_device *d)
+/* (locked) What is there alone goes to the host first.  Then it can be let go, or an error. */
+static int save(struct memory *m, struct memory_extent *e)
+{
+	int err;
+
+	if (!e->dirty.nr)
+		return 0;
+	e->busy++;
+	e->leaving = true;
+	e->buffer->leaving++;
+	pthread_mutex_unlock(&m->lock);
+	err = extent_flush(m, e);
+	pthread_mutex_lock(&m->lock);
+	e->busy--;
+	e->leaving = false;
+	e->buffer->leaving--;
+	pthread_cond_broadcast(&m->settled);
+	return err;
+}
+
+/* 1: one is gone; 0: none can; or an error. */
+static int evict_one(struct memory *m, struct memory_device *d)
 {
 	struct memory_extent *victim;
+	bool busy;
+	int err = 0;
 
 	pthread_mutex_lock(&m->lock);
-	victim = choose_victim(m, d);
-	pthread_mutex_unlock(&m->lock);
+	while (!(victim = choose_victim(m, d, &busy)) && busy)
+		pthread_cond_wait(&m->settled, &m->lock);
 	if (victim)
-		extent_free(m, victim);
-	return victim;
+		err = save(m, victim);
+	if (victim && !err) {
+		if (d->inflation < victim->worth)
+			d->inflation = victim->worth;
+		d->stats.evictions++;
+		extent_unlink(m, victim);
+	}
+	pthread_mutex_unlock(&m->lock);
+	if (!victim || err)
+		return err;
+	extent_free(m, victim);
+	return 1;
+}
+
+int memory_drop(struct memory *m, uint32_t device)
+{
+	struct memory_device *d = &m->devices[device];
+	struct memory_extent *e;
+	bool busy;
+	int err = 0;
+
+	pthread_mutex_lock(&m->lock);
+	while (!err && d->extents) {
+		e = choose_victim(m, d, &busy);
+		if (!e && busy) {
+			pthread_cond_wait(&m->settled, &m->lock);
+			continue;
+		}
+		if (!e)
+			break;
+		err = save(m, e);
+		if (err)
+			break;
+		extent_unlink(m, e);
+		pthread_mutex_unlock(&m->lock);
+		extent_free(m, e);
+		pthread_mutex_lock(&m->lock);
+	}
+	/* memory_buffer_gone() takes some of them at any time. */
+	while (d->freeing)
+		pthread_cond_wait(&m->settled, &m->lock);
+	pthread_mutex_unlock(&m->lock);
+	return err ? -EIO : 0;
 }
 
 /* The device may be full before its size says so: there are gaps, and others. */
 static int alloc(struct memory *m, struct memory_device *d, uint64_t bytes, void *host,
 		 uint64_t *address)
 {
-	int err;
+	int err, gone;
 
 	for (;;) {
 		uint64_t used;
@@ -105,8 +171,11 @@ static int alloc(struct memory *m, struct memory_device *d, uint64_t bytes, void
 		err = -ENOMEM;
 		if (bytes <= d->stats.bytes && used <= d->stats.bytes - bytes)
 			err = d->ops.alloc(d->dev, bytes, host, address);
-		if (err != -ENOMEM || bytes > d->stats.bytes || !evict_one(m, d))
+		if (err != -ENOMEM || bytes > d->stats.bytes)
 			return err;
+		gone = evict_one(m, d);
+		if (gone <= 0)
+			return gone ? gone : err;
 	}
 }
 

@@ -76,8 +76,11 @@ static int take_extents(struct memory *m, uint32_t device, struct memory_range *
 /* ------------------------------------------------------------------ */
 /* Who pays                                                            */
 
-/* (locked) Does a task of this tenant hold anything, or has just let go of it? */
-static bool tenant_holds(const struct memory *m, uint64_t tenant)
+/*
+ * (locked) Does a task hold anything, or has just let go of it, so that it is worth waiting
+ * for?  Of @tenant; @any: of whichever one.
+ */
+static bool somebody_holds(const struct memory *m, uint64_t tenant, bool any)
 {
 	const struct memory_extent *e;
 	uint32_t i;
@@ -86,7 +89,7 @@ static bool tenant_holds(const struct memory *m, uint64_t tenant)
 		return true;
 	for (i = 0; i < m->nr_devices; i++)
 		for (e = m->devices[i].extents; e; e = e->next)
-			if (e->is_charged && e->charged.tenant == tenant)
+			if (e->is_charged && (any || e->charged.tenant == tenant))
 				return true;
 	return false;
 }
@@ -140,6 +143,7 @@ struct refusal {
 static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 		  struct memory_owner owner, struct refusal *refusal)
 {
+	bool fits = false;
 	uint64_t bytes;
 	int err = 0;
 
@@ -151,10 +155,14 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 	pthread_mutex_unlock(&m->lock);
 	if (bytes)
 		err = m->charge(m->charge_arg, owner.id, (int64_t)bytes);
+	/* Who shares a limit with this tenant is theirs to say; what is held goes again. */
+	if (err == -EDQUOT && m->limit)
+		fits = bytes <= m->limit(m->charge_arg, owner);
 	pthread_mutex_lock(&m->lock);
 	if (!err && bytes)
 		mark_paid(ranges, nr, owner);
-	refusal->wait = tenant_holds(m, owner.tenant);
+	refusal->wait = m->limit ? fits && somebody_holds(m, 0, true) :
+				   somebody_holds(m, owner.tenant, false);
 	refusal->settles = m->settles;
 	pthread_mutex_unlock(&m->lock);
 	pthread_mutex_unlock(&m->charging);

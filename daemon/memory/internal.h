@@ -6,6 +6,7 @@
  *   extent.c	room on a device: finding, allocating, evicting
  *   hold.c	a task's extents, all or none
  *   stage.c	a task's ranges in, its results out
+ *   lazy.c	results that stay where they are, until somebody needs them
  *
  * LOCKS
  *
@@ -14,6 +15,8 @@
  *   while it waits for its quota, which is no matter of others'.
  *   device.entering, then memory.charging, then memory.lock: who charges.
  *   extent.load, then memory.lock: who copies into an extent.
+ *   device.entering or extent.load, then buffer.flushing, then memory.lock: who has
+ *   bytes of a lazy buffer brought to the host, one at a time for a buffer.
  *   memory.lock is never held over a call of a backend, nor over a charge.
  */
 #ifndef ARAXD_MEMORY_INTERNAL_H
@@ -39,7 +42,10 @@ struct rate {
  * struct memory_extent - bytes @start .. @end - 1 of a buffer on a device
  * @valid:	they are the same as the host's
  * @filled:	they were the buffer's at some time
+ * @dirty:	they are the buffer's, and the host's are not: of one extent at most
  * @pins:	tasks that use it
+ * @busy:	who copies dirty bytes from it; @leaving: it goes after that, and is found
+ *		by nobody
  * @users:	their ranges, once all of the task's are there
  * @charged:	who pays for it, if @is_charged
  * @worth:	see extent_used()
@@ -51,6 +57,8 @@ struct memory_extent {
 	struct memory_buffer *buffer;
 	uint32_t device;
 	uint32_t pins;
+	uint32_t busy;
+	bool leaving;
 	struct memory_owner charged;
 	bool is_charged;
 	uint64_t start, end;
@@ -58,14 +66,17 @@ struct memory_extent {
 	double worth;
 	struct intervals valid;
 	struct intervals filled;
+	struct intervals dirty;
 	struct memory_range *users;
 	pthread_mutex_t load;
 };
 
 /**
- * struct memory_buffer - a client's buffer
+ * struct memory_buffer - a buffer
  * @seen: devices (bits; those behind the 64th go without) that were asked to register it
  * @registered: of these, those that did
+ * @leaving:	extents of it that are
+ * @flushing:	held by whoever copies from its extents to the host
  */
 struct memory_buffer {
 	struct memory *memory;
@@ -73,6 +84,9 @@ struct memory_buffer {
 	uint64_t bytes;
 	uint64_t seen;
 	uint64_t registered;
+	bool lazy;
+	uint32_t leaving;
+	pthread_mutex_t flushing;
 	struct memory_extent *extents;
 };
 
@@ -104,6 +118,7 @@ struct memory {
 	uint64_t settles;		/* tasks that have settled, refunds and all */
 	uint32_t refunding;		/* tasks settled whose refunds are on their way */
 	int (*charge)(void *arg, uint64_t id, int64_t bytes);
+	uint64_t (*limit)(void *arg, struct memory_owner owner);
 	void *charge_arg;
 	bool stopped;
 	uint32_t nr_devices;
@@ -127,6 +142,12 @@ static inline uint32_t memory_rows(const struct memory_range *r)
 static inline uint64_t memory_range_end(const struct memory_range *r)
 {
 	return r->offset + (uint64_t)(r->count - 1) * r->stride + r->length;
+}
+
+/* Copies born before this don't count. */
+static inline uint64_t trusted_since(const struct memory *m, const struct memory_buffer *b)
+{
+	return b->lazy ? 0 : m->distrusted;
 }
 
 static inline bool extent_covers(const struct memory_extent *e, uint64_t start, uint64_t end)
@@ -168,6 +189,19 @@ void task_release(struct memory *m, uint32_t device, struct memory_range *ranges
 		  struct refunds *refunds);
 /* After it, without the lock. */
 void task_refund(struct memory *m, const struct refunds *refunds);
+
+/* Between an extent and the host.  0, or what the device returned. */
+int extent_copy(struct memory *m, const struct memory_extent *e, uint32_t lane, bool in,
+		uint64_t start, uint64_t end);
+/* (locked) Room to note what a task has written; -ENOMEM. */
+int dirty_reserve(const struct memory_range *r);
+/* (entering) All that is dirty of an extent that is @busy, to the host. */
+int extent_flush(struct memory *m, struct memory_extent *e);
+/* (locked) Of start..end, in extents but @but. */
+uint64_t dirty_bytes(const struct memory_buffer *b, const struct memory_extent *but,
+		     uint64_t start, uint64_t end, const struct memory_extent **where);
+/* start..end, wherever it is dirty.  As memory_flush(). */
+int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end);
 
 uint64_t memory_now_ns(void);
 void rate_learn(struct rate *r, uint64_t bytes, uint64_t ns);

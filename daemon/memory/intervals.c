@@ -27,12 +27,14 @@ static uint32_t find(const struct intervals *s, uint64_t at)
 	return low;
 }
 
-static bool room(struct intervals *s)
+bool intervals_room(struct intervals *s, uint32_t more)
 {
-	uint32_t size = s->size ? 2 * s->size : 8;
+	uint32_t size = s->size ? s->size : 8;
 	struct interval *v;
 
-	if (s->nr < s->size)
+	while (size < s->nr + more)
+		size *= 2;
+	if (size == s->size)
 		return true;
 	v = realloc(s->v, size * sizeof(*v));
 	if (!v)
@@ -40,6 +42,11 @@ static bool room(struct intervals *s)
 	s->v = v;
 	s->size = size;
 	return true;
+}
+
+static bool room(struct intervals *s)
+{
+	return intervals_room(s, 1);
 }
 
 static void insert(struct intervals *s, uint32_t at, struct interval i)
@@ -176,4 +183,27 @@ uint64_t intervals_bytes(const struct intervals *s)
 	for (i = 0; i < s->nr; i++)
 		sum += s->v[i].end - s->v[i].start;
 	return sum;
+}
+
+bool intervals_first(const struct intervals *s, uint64_t start, uint64_t end,
+		     uint64_t *from, uint64_t *to, uint64_t *born)
+{
+	uint32_t i = find(s, start);
+
+	if (i == s->nr || s->v[i].start >= end)
+		return false;
+	*from = s->v[i].start > start ? s->v[i].start : start;
+	*to = s->v[i].end < end ? s->v[i].end : end;
+	*born = s->v[i].born;
+	return *from < *to;
+}
+
+void intervals_clear_old(struct intervals *s, uint64_t start, uint64_t end, uint64_t born)
+{
+	uint64_t from, to, since;
+
+	for (; intervals_room(s, 1) && intervals_first(s, start, end, &from, &to, &since);
+	     start = to)
+		if (since <= born)
+			intervals_clear(s, from, to);
 }

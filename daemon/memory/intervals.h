@@ -37,6 +37,16 @@ int intervals_set(struct intervals *s, uint64_t start, uint64_t end, uint64_t un
 		  uint64_t born);
 void intervals_clear(struct intervals *s, uint64_t start, uint64_t end);
 
+/* Room for @more of them.  False: no memory. */
+bool intervals_room(struct intervals *s, uint32_t more);
+/*
+ * The first bytes of start..end that have the property, and since when; false: none.
+ */
+bool intervals_first(const struct intervals *s, uint64_t start, uint64_t end,
+		     uint64_t *from, uint64_t *to, uint64_t *born);
+/* Those of them that were born by @born lose it, or keep it all if there is no memory. */
+void intervals_clear_old(struct intervals *s, uint64_t start, uint64_t end, uint64_t born);
+
 /* What of start..end has the property has it until @until from now on. */
 void intervals_limit(struct intervals *s, uint64_t start, uint64_t end, uint64_t until);
 /* ... and as if it were born at @born. */

@@ -13,6 +13,7 @@
 #ifndef ARAXD_MEMORY_MAPPING_H
 #define ARAXD_MEMORY_MAPPING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct memory_buffer;
@@ -25,6 +26,7 @@ struct memory_buffer;
  * @serial:	unique in this process, for caches
  * @fd:		mappable read/write; the link's
  * @guard:	see guard.h
+ * @lazy:	it was created with ARAX_BUFFER_EXPLICIT, see memory.h
  * @copies:	(poller) on devices with memory of their own, see memory.h; NULL: none
  */
 struct mapping {
@@ -34,6 +36,7 @@ struct mapping {
 	uint32_t id;
 	int fd;
 	uint32_t guard;
+	bool lazy;
 	struct memory_buffer *copies;
 };
 

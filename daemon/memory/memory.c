@@ -58,6 +58,11 @@ void memory_set_charge(struct memory *m, int (*charge)(void *arg, uint64_t id, i
 	m->charge_arg = arg;
 }
 
+void memory_set_limit(struct memory *m, uint64_t (*limit)(void *arg, struct memory_owner owner))
+{
+	m->limit = limit;
+}
+
 void memory_stop(struct memory *m)
 {
 	pthread_mutex_lock(&m->lock);
@@ -125,7 +130,18 @@ struct memory_buffer *memory_buffer_create(struct memory *m, uint8_t *host, uint
 	b->memory = m;
 	b->host = host;
 	b->bytes = bytes;
+	pthread_mutex_init(&b->flushing, NULL);
 	return b;
+}
+
+void memory_buffer_lazy(struct memory_buffer *b)
+{
+	b->lazy = true;
+}
+
+bool memory_is_lazy(const struct memory_buffer *b)
+{
+	return b->lazy;
 }
 
 void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
@@ -135,7 +151,12 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 	uint32_t i;
 
 	pthread_mutex_lock(&m->lock);
-	while ((e = b->extents)) {
+	for (;;) {
+		while (b->leaving)
+			pthread_cond_wait(&m->settled, &m->lock);
+		e = b->extents;
+		if (!e)
+			break;
 		d = &m->devices[e->device];
 		extent_unlink(m, e);
 		d->freeing++;
@@ -149,25 +170,8 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 	for (i = 0; b->registered; i++, b->registered >>= 1)
 		if (b->registered & 1)
 			m->devices[i].ops.host_unregister(m->devices[i].dev, b->host);
+	pthread_mutex_destroy(&b->flushing);
 	free(b);
-}
-
-void memory_drop(struct memory *m, uint32_t device)
-{
-	struct memory_device *d = &m->devices[device];
-	struct memory_extent *e;
-
-	pthread_mutex_lock(&m->lock);
-	while ((e = d->extents)) {
-		extent_unlink(m, e);
-		pthread_mutex_unlock(&m->lock);
-		extent_free(m, e);
-		pthread_mutex_lock(&m->lock);
-	}
-	/* memory_buffer_gone() takes some of them at any time. */
-	while (d->freeing)
-		pthread_cond_wait(&m->settled, &m->lock);
-	pthread_mutex_unlock(&m->lock);
 }
 
 void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offset,
@@ -185,6 +189,8 @@ void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offse
 		for (i = 0; i < memory_rows(&r); i++) {
 			start = memory_row(&r, i, &bytes);
 			intervals_clear(&e->valid, start, start + bytes);
+			/* Nothing, but where they could not be had. */
+			intervals_clear(&e->dirty, start, start + bytes);
 		}
 	}
 	pthread_mutex_unlock(&m->lock);
@@ -214,11 +220,24 @@ static uint64_t missing(const struct memory *m, uint32_t device, const struct me
 			sum += bytes;
 			continue;
 		}
-		for (end = start + bytes; intervals_gap(&e->valid, start, end, seq, m->distrusted,
+		for (end = start + bytes; intervals_gap(&e->valid, start, end, seq,
+							trusted_since(m, r->buffer),
 							&gap_start, &gap_end); start = gap_end)
 			sum += gap_end - gap_start;
 	}
 	return sum;
+}
+
+/* (locked) What has to come to the host first, from another device. */
+static double elsewhere_ns(const struct memory *m, uint32_t device, const struct memory_range *r)
+{
+	const struct memory_extent *where = NULL;
+	uint64_t bytes = 0;
+
+	if (r->buffer && r->buffer->lazy)
+		bytes = dirty_bytes(r->buffer, NULL, r->offset, memory_range_end(r), &where);
+	return bytes && where->device != device ?
+	       rate_ns(&m->devices[where->device].out, bytes) : 0;
 }
 
 uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
@@ -235,12 +254,55 @@ uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memo
 		if (ranges[i].access & 1)
 			bytes = missing(m, device, &ranges[i], seq);
 		if (bytes)
-			ns += rate_ns(&d->in, bytes);
-		if (ranges[i].access & 2)
+			ns += rate_ns(&d->in, bytes) + elsewhere_ns(m, device, &ranges[i]);
+		if (ranges[i].access & 2 && !(ranges[i].buffer && ranges[i].buffer->lazy))
 			ns += rate_ns(&d->out, ranges[i].length * ranges[i].count);
 	}
 	pthread_mutex_unlock(&m->lock);
 	return (uint64_t)ns;
+}
+
+/* (locked) Of an input, what @device lacks and some other one has. */
+static uint64_t missing_near(const struct memory *m, uint32_t device, const struct memory_range *r,
+			     uint64_t seq)
+{
+	uint64_t here = r->length * r->count - missing(m, device, r, seq), most = 0, there;
+	uint32_t i;
+
+	for (i = 0; i < m->nr_devices; i++) {
+		if (i == device || !m->devices[i].present)
+			continue;
+		there = r->length * r->count - missing(m, i, r, seq);
+		most = there > most ? there : most;
+	}
+	return most > here ? most - here : 0;
+}
+
+void memory_way(struct memory *m, uint32_t device, const struct memory_range *ranges,
+		uint32_t nr, uint64_t seq, uint64_t *again_ns, uint64_t *kept_ns)
+{
+	const struct memory_device *d = &m->devices[device];
+	uint64_t bytes;
+	uint32_t i;
+
+	*again_ns = 0;
+	*kept_ns = 0;
+	if (!d->present) {
+		memory_dirty(m, ranges, nr, again_ns);
+		return;
+	}
+	pthread_mutex_lock(&m->lock);
+	for (i = 0; i < nr; i++) {
+		if (!ranges[i].buffer)
+			continue;
+		bytes = ranges[i].access & 1 ? missing_near(m, device, &ranges[i], seq) : 0;
+		if (bytes)
+			*again_ns += (uint64_t)(rate_ns(&d->in, bytes) +
+						elsewhere_ns(m, device, &ranges[i]));
+		if (ranges[i].buffer->lazy)
+			*kept_ns += (uint64_t)rate_ns(&d->in, ranges[i].length * ranges[i].count);
+	}
+	pthread_mutex_unlock(&m->lock);
 }
 
 uint64_t memory_resident(struct memory *m, uint32_t device, const struct memory_range *ranges,
@@ -283,6 +345,34 @@ static int check_intervals(const struct memory_extent *e, const struct intervals
 	return 0;
 }
 
+/* What is here alone is valid here, and nowhere else. */
+static int check_dirty(const struct memory_extent *e)
+{
+	const struct memory_extent *o;
+	uint64_t from, to, born, start, end;
+	uint32_t i;
+
+	if (e->dirty.nr && !e->buffer->lazy) {
+		fprintf(stderr, "memory: the host lacks bytes of a buffer that is not lazy\n");
+		return 1;
+	}
+	for (i = 0; i < e->dirty.nr; i++) {
+		const struct interval *v = &e->dirty.v[i];
+
+		if (intervals_gap(&e->valid, v->start, v->end, 0, 0, &start, &end)) {
+			fprintf(stderr, "memory: dirty bytes are not valid\n");
+			return 1;
+		}
+		for (o = e->buffer->extents; o; o = o->next_of_buffer) {
+			if (o == e || !intervals_first(&o->dirty, v->start, v->end, &from, &to, &born))
+				continue;
+			fprintf(stderr, "memory: bytes are dirty twice\n");
+			return 1;
+		}
+	}
+	return 0;
+}
+
 int memory_check(struct memory *m)
 {
 	int bad = 0;
@@ -304,6 +394,8 @@ int memory_check(struct memory *m)
 			}
 			bad += check_intervals(e, &e->valid, "valid");
 			bad += check_intervals(e, &e->filled, "filled");
+			bad += check_intervals(e, &e->dirty, "dirty");
+			bad += check_dirty(e);
 		}
 		if (used != d->stats.used || n != d->stats.extents || used > d->stats.bytes) {
 			fprintf(stderr, "memory: device %u: %llu bytes in %llu extents, counted %llu\n",

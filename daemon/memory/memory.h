@@ -19,6 +19,13 @@
  *   its inputs copied afresh.  Waiting for a timeline ends all trust (see
  *   memory_distrust()): others may have written before they signalled it.
  *
+ *   A lazy buffer is one that its program touches only where it has said so first
+ *   (ARAX_BUFFER_EXPLICIT).  Its copies are trusted for as long as they are there, and
+ *   what a task writes stays where it was written, alone, until somebody needs it at
+ *   the host: memory_flush() for a host access or a task on the host's pages, another
+ *   extent that needs those bytes, or an extent that has to go.  What is overwritten
+ *   before that is never copied.  After a task failed, what it was to write is undefined.
+ *
  * WHERE
  *
  *   An extent is a contiguous piece of a buffer on a device; a small buffer is
@@ -28,7 +35,7 @@
  *
  *   When a device is full, the extent goes that is cheapest to have back for its
  *   size and was not used for longest (GreedyDual-Size, Cao and Irani 1997).
- *   Nothing is lost by that: the host has every byte.  Bytes that a task only
+ *   Nothing is lost by that: the host has every byte, or gets it first.  Bytes that a task only
  *   writes are not copied in, unless the extent is new there: what a kernel
  *   leaves out then keeps the host's bytes, never another buffer's.
  *
@@ -42,7 +49,7 @@
  * THREADS
  *
  *   Any, one call at a time for one task.  memory_buffer_gone(): no task uses
- *   the buffer.
+ *   the buffer.  It may wait for an extent of it that is just going.
  */
 #ifndef ARAXD_MEMORY_MEMORY_H
 #define ARAXD_MEMORY_MEMORY_H
@@ -93,7 +100,7 @@ struct memory_range {
 /**
  * struct memory_owner - who pays for what a task holds
  * @id:		for the function that charges
- * @tenant:	tasks of the same one are worth waiting for, if the quota is used up
+ * @tenant:	whose quota it is
  */
 struct memory_owner {
 	uint64_t id;
@@ -109,6 +116,13 @@ int memory_create(uint32_t nr_devices, struct memory **out);
  */
 void memory_set_charge(struct memory *m, int (*charge)(void *arg, uint64_t id, int64_t bytes),
 		       void *arg);
+/*
+ * @limit: called likewise: the least maximum of the owner's tenant and those above it, with
+ * what others below these hold left out of account.  A task that would fit waits for
+ * whoever holds something now.  Without it only tasks of its own tenant are waited for.
+ */
+void memory_set_limit(struct memory *m,
+		      uint64_t (*limit)(void *arg, struct memory_owner owner));
 /* Nobody settles any more: whoever waits for room gets -ECANCELED, now and from now on. */
 void memory_stop(struct memory *m);
 /* All buffers are gone. */
@@ -126,6 +140,9 @@ void memory_set_rates(struct memory *m, uint32_t device, double in_latency_ns,
 /* @host holds @bytes bytes until memory_buffer_gone().  NULL: no memory. */
 struct memory_buffer *memory_buffer_create(struct memory *m, uint8_t *host, uint64_t bytes);
 void memory_buffer_gone(struct memory *m, struct memory_buffer *b);
+/* Before any task: it is a lazy one, see above. */
+void memory_buffer_lazy(struct memory_buffer *b);
+bool memory_is_lazy(const struct memory_buffer *b);
 
 /**
  * memory_enter - make a task's ranges valid on @device, and keep them there
@@ -134,8 +151,7 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b);
  *
  * Waits while others hold what is in the way.  0, -ENOMEM (all of the device's
  * memory would not do; logged with figures), -EDQUOT (more
- * than the owner may have, and no other task of its tenant holds any that could be
- * waited for),
+ * than the owner may have, whoever gave back what he holds),
  * -ECANCELED (memory_stop()), or what a copy returned.
  * After an error the task holds nothing.
  */
@@ -160,15 +176,28 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
 void memory_settle(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		   uint64_t seq);
 
+/* Whether bytes of the range are on a device alone. */
+bool memory_is_dirty(struct memory *m, const struct memory_range *r);
+/* How many, and how long it would take to have them at the host; ns. */
+uint64_t memory_dirty(struct memory *m, const struct memory_range *ranges, uint32_t nr,
+		      uint64_t *ns);
+
+/*
+ * Have the range's bytes at the host, for who is next to use them there.  Of a lazy
+ * buffer; for others there is nothing to do.  0, or -EIO: a device doesn't give them.
+ */
+int memory_flush(struct memory *m, const struct memory_range *r);
+
 /* A task on the host wrote these rows: every copy of them is stale. */
 void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offset,
 		       uint64_t length, uint32_t stride, uint32_t count);
 
 /*
- * The device is about to forget what its memory holds: all of it is freed.  No task is
- * between memory_enter() and memory_settle() there.
+ * The device is about to forget what its memory holds: all of it is freed, after what is
+ * there alone has come to the host.  No task is between memory_enter() and
+ * memory_settle() there.  -EIO: the device doesn't give it, and keeps the rest.
  */
-void memory_drop(struct memory *m, uint32_t device);
+int memory_drop(struct memory *m, uint32_t device);
 
 /* A task that waited for a timeline goes on: no copy made before now is trusted. */
 void memory_distrust(struct memory *m);
@@ -179,6 +208,16 @@ void memory_distrust(struct memory *m);
  */
 uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
 			    uint32_t nr, uint64_t seq);
+
+/**
+ * memory_way - how much of @ranges is worth being near
+ * @again_ns: to bring what is missing on @device of their inputs, and is on others
+ * @kept_ns: to bring all of them that stays on devices from task to task: of lazy buffers
+ *
+ * @device has no memory of its own: @again_ns is for what the host lacks.
+ */
+void memory_way(struct memory *m, uint32_t device, const struct memory_range *ranges,
+		uint32_t nr, uint64_t seq, uint64_t *again_ns, uint64_t *kept_ns);
 
 /* Of @ranges' inputs, the bytes that a task would find on @device. */
 uint64_t memory_resident(struct memory *m, uint32_t device, const struct memory_range *ranges,

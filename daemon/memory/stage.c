@@ -8,7 +8,7 @@
 /* For less than this a driver's own way is as fast. */
 #define WORTH_REGISTERING	(64u << 10)
 
-static int copy(struct memory *m, const struct memory_extent *e, uint32_t lane, bool in,
+int extent_copy(struct memory *m, const struct memory_extent *e, uint32_t lane, bool in,
 		uint64_t start, uint64_t end)
 {
 	struct memory_device *d = &m->devices[e->device];
@@ -65,13 +65,15 @@ static int load_row(struct memory *m, struct memory_extent *e, uint32_t lane, bo
 		pthread_mutex_lock(&m->lock);
 		born = ++m->clock;
 		trust_readers(e, start, end, born);
-		gap = input ? intervals_gap(&e->valid, start, end, seq, m->distrusted, &gap_start,
-					    &gap_end)
+		gap = input ? intervals_gap(&e->valid, start, end, seq,
+					    trusted_since(m, e->buffer), &gap_start, &gap_end)
 			    : intervals_gap(&e->filled, start, end, 0, 0, &gap_start, &gap_end);
 		pthread_mutex_unlock(&m->lock);
 		if (!gap)
 			return 0;
-		err = copy(m, e, lane, true, gap_start, gap_end);
+		err = buffer_flush(m, e->buffer, gap_start, gap_end);
+		if (!err)
+			err = extent_copy(m, e, lane, true, gap_start, gap_end);
 		if (err)
 			return err;
 		pthread_mutex_lock(&m->lock);
@@ -104,10 +106,14 @@ static int load(struct memory *m, struct memory_range *r, uint32_t lane, uint64_
 	return err;
 }
 
-/* (locked) The rows of @r are as they should be in @keep, and nowhere else. */
+/*
+ * (locked) The rows of @r are as they should be in @keep, and at the host if the buffer is
+ * not lazy; nowhere else.
+ */
 static void wrote(struct memory *m, const struct memory_range *r, struct memory_extent *keep)
 {
 	uint64_t born = ++m->clock, start, bytes;
+	bool lazy = r->buffer->lazy;
 	struct memory_extent *e;
 	uint32_t i;
 
@@ -118,6 +124,10 @@ static void wrote(struct memory *m, const struct memory_range *r, struct memory_
 				intervals_clear(&e->valid, start, start + bytes);
 			else
 				intervals_set(&e->valid, start, start + bytes, FOREVER, born);
+			if (e != keep && lazy)
+				intervals_clear(&e->dirty, start, start + bytes);
+			else if (lazy)
+				intervals_set(&e->dirty, start, start + bytes, FOREVER, born);
 		}
 	}
 }
@@ -173,7 +183,8 @@ int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory
 	/* What was loaded is valid until this task settles, which it never will. */
 	pthread_mutex_lock(&m->lock);
 	for (i = 0; i < nr; i++)
-		forget(&ranges[i]);
+		if (!ranges[i].buffer->lazy)
+			forget(&ranges[i]);
 	task_release(m, device, ranges, nr, &refunds);
 	pthread_mutex_unlock(&m->lock);
 	task_refund(m, &refunds);
@@ -189,7 +200,7 @@ static int store(struct memory *m, const struct memory_range *r, uint32_t lane)
 	for (i = 0; i < memory_rows(r) && !err; i++) {
 		start = memory_row(r, i, &bytes);
 		if (bytes)
-			err = copy(m, r->extent, lane, false, start, start + bytes);
+			err = extent_copy(m, r->extent, lane, false, start, start + bytes);
 	}
 	return err;
 }
@@ -201,12 +212,17 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
 
 	(void)device;
 	for (i = 0; i < nr && !result; i++)
-		if (ranges[i].access & ARAX_OUT)
+		if (ranges[i].access & ARAX_OUT && !ranges[i].buffer->lazy)
 			result = store(m, &ranges[i], lane);
 	pthread_mutex_lock(&m->lock);
 	for (i = 0; i < nr; i++) {
 		if (!(ranges[i].access & ARAX_OUT))
 			continue;
+		if (dirty_reserve(&ranges[i])) {
+			/* As if it had failed: what it wrote is undefined. */
+			result = result ? result : -ENOMEM;
+			continue;
+		}
 		/* Half of it may have reached the host. */
 		wrote(m, &ranges[i], result ? NULL : ranges[i].extent);
 	}
@@ -223,7 +239,7 @@ void memory_settle(struct memory *m, uint32_t device, struct memory_range *range
 
 	pthread_mutex_lock(&m->lock);
 	for (i = 0; i < nr; i++) {
-		for (j = 0; j < memory_rows(&ranges[i]); j++) {
+		for (j = 0; !ranges[i].buffer->lazy && j < memory_rows(&ranges[i]); j++) {
 			start = memory_row(&ranges[i], j, &bytes);
 			intervals_limit(&ranges[i].extent->valid, start, start + bytes, seq + 1);
 		}

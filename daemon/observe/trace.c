@@ -117,11 +117,16 @@ void trace_task(struct trace *t, const struct graph_node *node, const struct tra
 		    "\"tenant\":\"%#llx\",\"tag\":\"%#llx\",\"kernel\":\"%s\","
 		    "\"work\":%" PRIu64 ",\"submit_us\":%.3f,\"start_us\":%.3f,"
 		    "\"enter_us\":%.3f,\"run_us\":%.3f,\"leave_us\":%.3f,\"device\":\"%s\","
-		    "\"lane\":%u,\"result\":%d,\"ranges\":[",
+		    "\"lane\":%u,\"result\":%d",
 		    node->seq, task->link, d->context, d->queue, d->tenant, d->tag, task->kernel,
 		    sched_work(node), since(t, d->submit_ns), since(t, task->start_ns),
 		    (double)task->enter_ns / 1e3, (double)task->run_ns / 1e3,
 		    (double)task->leave_ns / 1e3, task->device, task->lane, task->result);
+	if (task->late_ns)
+		n += fprintf(t->file, ",\"late_us\":%.3f", (double)task->late_ns / 1e3);
+	if (task->origin)
+		n += fprintf(t->file, ",\"origin\":\"%#" PRIx64 "\"", task->origin);
+	n += fprintf(t->file, ",\"ranges\":[");
 	n += put_ranges(t->file, node);
 	n += fprintf(t->file, "],\"then\":[");
 	n += put_successors(t->file, node);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trace.h - a record of each task that a device ran, in a file
+ * trace.h - a record of each task that a device ran, or that none did, in a file
  *
  * One JSON object a line, in the order in which the tasks ended:
  *
@@ -11,8 +11,11 @@
  *   submit_us	when it was submitted, since the file was opened
  *   start_us	when it was given to its device
  *   enter_us, run_us, leave_us: data brought, kernel run, results taken back
- *   device, lane
+ *   device, lane: "none" of a task that was canceled, was refused or came too late:
+ *		then start_us is its end
  *   result	0 or a negative errno
+ *   origin	only of a task that failed because another did: that one's tag
+ *   late_us	only where it ended after its deadline, or its queue's target: by how much
  *   ranges	[buffer, offset, length, access, stride, count] each
  *   then	seq of those that were waiting for it
  *
@@ -31,12 +34,16 @@
 /* A file that has grown to this gets no more. */
 #define TRACE_MAX_BYTES	(1ull << 30)
 
+#define TRACE_NO_DEVICE	"none"
+
 struct trace;
 
 /**
  * struct trace_task - what the graph's node does not say
  * @start_ns:	CLOCK_MONOTONIC
  * @enter_ns, @run_ns, @leave_ns: lengths
+ * @late_ns:	0: it was not
+ * @origin:	0: it was itself
  */
 struct trace_task {
 	const char *link;
@@ -48,6 +55,8 @@ struct trace_task {
 	uint64_t enter_ns;
 	uint64_t run_ns;
 	uint64_t leave_ns;
+	uint64_t late_ns;
+	uint64_t origin;
 };
 
 /* Makes the file, or empties it; mode 0600.  0 or negative errno. */

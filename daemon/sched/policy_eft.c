@@ -10,11 +10,180 @@
  * do, and what was once measured on a device that lost its CPU for a moment does not
  * leave it idle for ever.  A device whose run time is unknown, and can't be told
  * from other sizes either, is tried as soon as it is idle, the least known first.
+ *
+ * That looks at one task at a time, and where its results are wanted nobody knows.  So
+ * where bringing data takes longer than what is done with it, a program that is spread
+ * over devices brings most of it over and over.  A context is gathered, if
+ * - its tasks of late were longer on their way from other devices than at work; after a
+ *   while it is tried anew, each time later; or
+ * - they have so much data that this can't end otherwise.
+ * Then it has a home, the device with the fewest such contexts for its speed, and only
+ * tasks that are worth the way go elsewhere.
  */
+#include <stdlib.h>
+
 #include "daemon/sched/policy.h"
 
 /* Waiting tasks that count, so that what is far slower is still left alone. */
 #define BACKLOG	4
+
+#define BUCKETS		256u
+/* Tasks that the means are of, about. */
+#define MEMORY		32
+/* So much longer on their way than at work; so much longer, if all of it had to go. */
+#define WAY		2
+#define FAR		8
+/* Tasks that stay at home, the first time; and the most doublings of that. */
+#define STAY		512u
+#define STAY_DOUBLED	8u
+
+/**
+ * struct course - how a context has fared
+ * @tasks:	that were placed since it was last gathered or let go
+ * @way_ns, @all_ns, @run_ns: of its tasks of late, means; @way_ns while it was spread
+ * @home:	SCHED_NO_DEVICE: it may go anywhere
+ * @stay:	tasks until it may again
+ * @times:	that it was gathered
+ */
+struct course {
+	struct course *next;
+	uint32_t context;
+	uint32_t tasks;
+	double way_ns, all_ns, run_ns;
+	uint32_t home;
+	uint64_t stay;
+	uint32_t times;
+};
+
+struct state {
+	struct course *buckets[BUCKETS];
+	uint32_t homes[SCHED_MAX_DEVICES];	/* contexts that are at home there */
+};
+
+static struct course **find(struct state *st, uint32_t context)
+{
+	struct course **c = &st->buckets[context % BUCKETS];
+
+	while (*c && (*c)->context != context)
+		c = &(*c)->next;
+	return c;
+}
+
+/* The fewest contexts for its speed; @near counts as having one less. */
+static uint32_t find_home(struct sched *s, const struct graph_node *node, uint32_t near,
+			  uint64_t *run_ns)
+{
+	uint64_t kernel = sched_kernel_key(node), work = sched_work(node), ns, least = UINT64_MAX;
+	const struct state *st = s->policy_state;
+	uint32_t home = SCHED_NO_DEVICE;
+
+	for (uint32_t i = 0; i < s->nr_devices; i++) {
+		if (!can_run(s, node, i))
+			continue;
+		ns = sched_forecast(s, kernel, i, work).ns;
+		if (!ns || __builtin_mul_overflow(ns, st->homes[i] + 1u + (i != near), &ns) ||
+		    ns >= least)
+			continue;
+		least = ns;
+		*run_ns = sched_forecast(s, kernel, i, work).ns;
+		home = i;
+	}
+	return home;
+}
+
+static void gather(struct sched *s, struct course *c, uint32_t home)
+{
+	struct state *st = s->policy_state;
+
+	if (home == SCHED_NO_DEVICE)
+		return;
+	c->home = home;
+	st->homes[home]++;
+	c->stay = (uint64_t)STAY << c->times;
+	c->times += c->times < STAY_DOUBLED;
+}
+
+/* Its first task: is it one of those that can't but be gathered? */
+static void expect(struct sched *s, struct course *c, const struct graph_node *node)
+{
+	struct sched_way way;
+	uint64_t run_ns;
+	uint32_t home;
+
+	if (!s->ops.way)
+		return;
+	home = find_home(s, node, SCHED_NO_DEVICE, &run_ns);
+	if (home == SCHED_NO_DEVICE)
+		return;
+	s->ops.way(s->arg, node, home, &way);
+	c->all_ns = (double)way.all_ns;
+	if (way.all_ns / FAR > run_ns)
+		gather(s, c, home);
+}
+
+/* NULL: no memory, and it goes anywhere. */
+static struct course *course_of(struct sched *s, const struct graph_node *node)
+{
+	struct course **c = find(s->policy_state, node->d.context);
+
+	if (*c)
+		return *c;
+	*c = calloc(1, sizeof(**c));
+	if (!*c)
+		return NULL;
+	(*c)->context = node->d.context;
+	(*c)->home = SCHED_NO_DEVICE;
+	expect(s, *c, node);
+	return *c;
+}
+
+static void let_go(struct state *st, struct course *c)
+{
+	if (c->home != SCHED_NO_DEVICE)
+		st->homes[c->home]--;
+	c->home = SCHED_NO_DEVICE;
+	c->tasks = 0;
+}
+
+static void mean(double *of, uint64_t ns, uint32_t tasks)
+{
+	*of += ((double)ns - *of) / (tasks < MEMORY ? tasks : MEMORY);
+}
+
+/* A task was placed, for @run_ns. */
+static void learn(struct sched *s, struct course *c, const struct graph_node *node,
+		  uint32_t device, uint64_t run_ns)
+{
+	struct sched_way way;
+
+	if (!c || !s->ops.way)
+		return;
+	s->ops.way(s->arg, node, device, &way);
+	c->tasks++;
+	mean(&c->run_ns, run_ns, c->tasks);
+	mean(&c->all_ns, way.all_ns, c->tasks);
+	if (c->home == SCHED_NO_DEVICE)
+		mean(&c->way_ns, way.again_ns, c->tasks);
+	if (c->all_ns > FAR * c->run_ns) {
+		if (c->home == SCHED_NO_DEVICE)
+			gather(s, c, find_home(s, node, device, &run_ns));
+		return;
+	}
+	if (c->home != SCHED_NO_DEVICE) {
+		if (!c->stay || !--c->stay)
+			let_go(s->policy_state, c);
+		return;
+	}
+	if (c->tasks >= MEMORY && c->way_ns > WAY * c->run_ns)
+		gather(s, c, find_home(s, node, device, &run_ns));
+}
+
+/* Whether a task of @run_ns may go to @device although it is at home on @home. */
+static bool may_go(const struct course *c, uint32_t home, uint32_t device, uint64_t run_ns)
+{
+	return home == SCHED_NO_DEVICE || home == device ||
+	       (double)run_ns > WAY * (c->way_ns > c->all_ns ? c->way_ns : c->all_ns);
+}
 
 static uint64_t free_at(const struct sched_device *d, uint64_t now_ns)
 {
@@ -34,7 +203,10 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 {
 	uint64_t kernel = sched_kernel_key(node), work = sched_work(node);
 	uint64_t best_ns = UINT64_MAX, idle_ns = UINT64_MAX, run_ns = 0;
-	uint64_t best_move = 0, idle_move = 0;
+	uint64_t best_move = 0, idle_move = 0, idle_run = 0;
+	struct course *c = course_of(s, node);
+	uint32_t home = c && c->home != SCHED_NO_DEVICE && can_run(s, node, c->home) ?
+			c->home : SCHED_NO_DEVICE;
 	uint32_t best = SCHED_NO_DEVICE, unknown = SCHED_NO_DEVICE, idle = SCHED_NO_DEVICE;
 	uint32_t others = s->queued < BACKLOG ? s->queued : BACKLOG;
 	uint32_t least = SCHED_MIN_RUNS;
@@ -64,6 +236,8 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 				continue;
 			}
 		}
+		if (!may_go(c, home, i, e.ns))
+			continue;
 		if (s->ops.transfer_ns)
 			move += s->ops.transfer_ns(s->arg, node, i);
 		end = free_at(d, now_ns);
@@ -78,6 +252,7 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 		if (ready && end < idle_ns) {
 			idle_ns = end;
 			idle_move = move;
+			idle_run = e.ns;
 			idle = i;
 		}
 	}
@@ -85,12 +260,45 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 		return unknown;
 	/* This one is among those queued.  To move data for it would take others' time, too. */
 	if (idle != SCHED_NO_DEVICE && others > 1 && idle_move <= best_move && !best_ready &&
-	    idle_ns < best_ns + (others - 1) * run_ns)
+	    idle_ns < best_ns + (others - 1) * run_ns) {
+		learn(s, c, node, idle, idle_run);
 		return idle;
-	return best_ready ? best : SCHED_NO_DEVICE;
+	}
+	if (!best_ready)
+		return SCHED_NO_DEVICE;
+	learn(s, c, node, best, run_ns);
+	return best;
+}
+
+static void context_gone(struct sched *s, uint32_t context)
+{
+	struct course **c = find(s->policy_state, context), *gone = *c;
+
+	if (!gone)
+		return;
+	let_go(s->policy_state, gone);
+	*c = gone->next;
+	free(gone);
+}
+
+static void leave(struct sched *s)
+{
+	struct state *st = s->policy_state;
+
+	for (uint32_t i = 0; i < BUCKETS; i++) {
+		while (st->buckets[i]) {
+			struct course *c = st->buckets[i];
+
+			st->buckets[i] = c->next;
+			free(c);
+		}
+	}
 }
 
 const struct sched_policy sched_policy_eft = {
 	.name = "eft",
+	.state_bytes = sizeof(struct state),
 	.choose = choose,
+	.context_gone = context_gone,
+	.leave = leave,
 };

@@ -417,7 +417,7 @@ static bool flow_before(const struct sched_flow *a, const struct sched_flow *b)
 {
 	if (a->vtime != b->vtime)
 		return a->vtime < b->vtime;
-	return a->tasks[0]->seq < b->tasks[0]->seq;
+	return task_before(a->tasks[0], b->tasks[0]);
 }
 
 static void flow_place(struct sched *s, uint32_t i, struct sched_flow *f)
@@ -493,15 +493,15 @@ static void told_time(struct sched *s, uint64_t now_ns)
 		s->now_ns = now_ns;
 }
 
-/* Those that are pushed together keep their order: about a millisecond is nothing. */
 static uint64_t due(const struct graph_node *n, uint64_t now_ns)
 {
 	int step = n->d.priority < -20 ? 0 : n->d.priority > 19 ? 39 : n->d.priority + 20;
-	uint64_t at = (now_ns >> 20) + (uint64_t)step * (SCHED_AGE_NS >> 20);
+	/* Those that are pushed together keep their order: about a millisecond is nothing. */
+	uint64_t at = (now_ns & ~0xfffffull) + SCHED_PATIENCE_NS;
 
-	if (n->d.deadline_ns && n->d.deadline_ns >> 20 < at)
-		return n->d.deadline_ns >> 20;
-	return at;
+	if (n->d.deadline_ns && n->d.deadline_ns < at)
+		at = n->d.deadline_ns;
+	return at + (uint64_t)step * SCHED_AGE_NS;
 }
 
 int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)

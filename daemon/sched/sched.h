@@ -16,10 +16,12 @@
  * Tenants form a tree: weights share what the parent gets, and a maximum of device time
  * per period holds for all below (share.c).
  *
- * Inside a tenant: each task is due some time after it was pushed, which is longer the
- * higher its priority value, and at its deadline at the latest; what is due first goes
- * first, then submission order.  So a better priority is SCHED_AGE_NS of waiting for each
- * step, and nobody waits for ever.
+ * Inside a tenant: each task is due at its deadline or wished-for time (ARAX_DISPATCH_TARGET),
+ * but SCHED_PATIENCE_NS after it was pushed at the latest, and SCHED_AGE_NS later for each
+ * step of its priority value; what is due first goes first, then submission order.  So among
+ * tasks of one priority the earliest deadline comes first, those without one have a far one,
+ * and nobody waits for ever.  Between tenants a deadline decides only where their virtual
+ * times are the same: whoever asked for early ones would take from the others.
  *
  * WHERE: the policy's matter (policies.h).  "eft", the default: the device that would
  * finish the task earliest, by what is queued there, the data to be moved and the learnt
@@ -43,6 +45,8 @@
 
 /* Of waiting make up for one step of priority. */
 #define SCHED_AGE_NS		(96ull << 20)
+/* What a task without a deadline has; more than all steps, and in the units of due(). */
+#define SCHED_PATIENCE_NS	(40 * SCHED_AGE_NS)
 #define SCHED_NO_MAX		UINT64_MAX
 
 struct sched;
@@ -62,6 +66,18 @@ struct sched_tenant {
 };
 
 /**
+ * struct sched_way - a task's data and a device
+ * @all_ns:	if all of its bytes that stay on devices from task to task had to come there,
+ *		results too
+ * @again_ns:	for what it reads, lacks there and is on other devices: what running near
+ *		its data would have spared
+ */
+struct sched_way {
+	uint64_t all_ns;
+	uint64_t again_ns;
+};
+
+/**
  * struct sched_ops - what the scheduler asks of others; each may be NULL
  * @can_run:	whether @device has an implementation of the task (NULL: all do)
  * @transfer_ns: time to make the task's data valid on @device (NULL: 0)
@@ -73,6 +89,8 @@ struct sched_tenant {
  * @switch_ns:	time until @device can begin with the task at all: it has to be configured
  *		for it, and what lies on it goes meanwhile (NULL: 0).  The default policy
  *		counts it as it counts @transfer_ns
+ * @way:	how long the task's bytes would be on links, of which it gets its part: see
+ *		struct sched_way (NULL: 0)
  * @tenant:	@t->id has its first task for long: fill in the rest; false: nothing is
  *		known of it (NULL: all weights are equal until sched_tenant_set())
  */
@@ -84,6 +102,8 @@ struct sched_ops {
 	uint64_t (*transfer_min_ns)(void *arg, const struct graph_node *node, uint32_t device);
 	uint64_t (*transfer_max_ns)(void *arg, const struct graph_node *node, uint32_t device);
 	uint64_t (*switch_ns)(void *arg, const struct graph_node *node, uint32_t device);
+	void (*way)(void *arg, const struct graph_node *node, uint32_t device,
+		    struct sched_way *way);
 	bool (*tenant)(void *arg, struct sched_tenant *t);
 };
 

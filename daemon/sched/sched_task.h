@@ -12,7 +12,7 @@ struct sched_flow;
  * @flow:	its tenant, from sched_push() to sched_finish() or sched_remove()
  * @index:	its place in the tenant's heap; ~0 once picked
  * @lane:	of the device, once picked
- * @due:	what its turn among its tenant's tasks goes by, in 2^20 ns
+ * @due:	what its turn among its tenant's tasks goes by, ns
  * @kind:	what is known of its run time is kept under this; 0: not looked up yet
  * @predicted_ns: run time expected on the device chosen, 0 if unknown
  * @push_ns:	when it was pushed

@@ -91,6 +91,12 @@ static void add_places(void *arg, uint64_t bytes, const uint64_t *bits)
 			sim->known_at[w * 64 + (uint32_t)__builtin_ctzll(left)] += bytes;
 	}
 	sim->known_bytes += bytes;
+	for (uint32_t w = 0; w * 64 <= sim->sc->nr_devices; w++) {
+		if (w ? bits[w] : bits[w] & ~(1ull << PLACE_HOST)) {
+			sim->known_away += bytes;
+			return;
+		}
+	}
 }
 
 static void know(struct sim *sim, const struct graph_node *node)
@@ -101,6 +107,7 @@ static void know(struct sim *sim, const struct graph_node *node)
 
 	memset(sim->known_at, 0, (sim->sc->nr_devices + 1) * sizeof(*sim->known_at));
 	sim->known_bytes = 0;
+	sim->known_away = 0;
 	for (uint32_t i = 0; i < t->nr_ranges; i++)
 		if (r[i].access & ARAX_IN)
 			residency_walk(&a->buffers[r[i].buffer].valid, r[i].offset, r[i].length,
@@ -128,6 +135,34 @@ static uint64_t transfer_ns(void *arg, const struct graph_node *node, uint32_t d
 	missing += elsewhere + b->wire->queued;
 	return (uint64_t)((double)missing * b->wire->ns_per_byte) +
 	       (elsewhere ? 2 : 1) * b->wire->latency_ns;
+}
+
+/*
+ * By its link, of which it has a part alone: if all of its devices fare like this one, that
+ * is what they get.
+ */
+static void way(void *arg, const struct graph_node *node, uint32_t device, struct sched_way *w)
+{
+	struct sim *sim = arg;
+	const struct brief *b = &sim->briefs[device];
+	uint64_t bytes, hops = 1;
+	double part;
+
+	*w = (struct sched_way){ 0 };
+	if (!b->wire)
+		return;
+	part = b->wire->ns_per_byte * b->wire->devices;
+	if (sim->known_seq != node->seq || sim->known_version != sim->version)
+		know(sim, node);
+	if (b->place == PLACE_HOST) {
+		bytes = sim->known_bytes - sim->known_at[PLACE_HOST];
+	} else {
+		bytes = sim->known_away - sim->known_at[b->place];
+		hops = sim->known_bytes > sim->known_at[PLACE_HOST] ? 2 : 1;
+		w->all_ns = (uint64_t)((double)sched_bytes(node) * part);
+	}
+	if (bytes)
+		w->again_ns = hops * (b->wire->latency_ns + (uint64_t)((double)bytes * part));
 }
 
 /* ------------------------------------------------------------------ */
@@ -192,6 +227,11 @@ static bool submit_one(struct app *a)
 	e.d.kernel = t->kernel + 1;
 	e.d.nr_ranges = t->nr_ranges;
 	e.d.submit_ns = sim->now;
+	e.d.priority = a->conf->priority;
+	if (a->conf->target_ns) {
+		e.d.deadline_ns = sim->now + a->conf->target_ns;
+		e.d.flags |= ARAX_DISPATCH_TARGET;
+	}
 	e.d.known = a->known;
 	e.d.user_data = a->next;
 	put_work(&e.d, t->work);
@@ -328,6 +368,8 @@ void task_end(struct run *run, int result)
 		sched_finish(sim->sched, node, sim->now - run->start_ns, !result);
 		sim->changed = true;
 	}
+	if (node->d.deadline_ns && sim->now > node->d.deadline_ns)
+		sim->r->apps[a->index].late++;
 	run->next->prev = run->prev;
 	run->prev->next = run->next;
 	if (sim->o->watch) {
@@ -515,7 +557,8 @@ static int make_sched(struct sim *sim, const char *policy)
 	const struct scenario *sc = sim->sc;
 	struct sched_params params = {
 		.policy = policy, .arg = sim,
-		.ops = { .can_run = sim_can_run, .transfer_ns = transfer_ns },
+		.ops = { .can_run = sim_can_run, .transfer_ns = transfer_ns,
+			 .way = way },
 	};
 
 	sim->sched = sched_create(&params);

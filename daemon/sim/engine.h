@@ -41,6 +41,7 @@ struct sim_tenant_result {
 struct sim_app_result {
 	uint64_t end_ns;
 	uint32_t failed;	/* tasks that failed or were canceled */
+	uint32_t late;		/* that ended after their target */
 };
 
 /**

@@ -105,6 +105,7 @@ struct wire {
 	struct event ev;
 	double ns_per_byte;
 	uint64_t latency_ns;
+	uint32_t devices;		/* that there were at the start */
 	uint64_t queued;		/* bytes that its engines have still to copy */
 };
 
@@ -184,6 +185,7 @@ struct sim {
 	uint64_t known_seq;		/* the same of transfer_ns(), */
 	uint64_t known_version, version; /* while nothing has moved */
 	uint64_t known_bytes;
+	uint64_t known_away;		/* of them on any device */
 	uint64_t *known_at;		/* bytes by place */
 };
 

@@ -333,6 +333,8 @@ void device_init(struct sim *sim, struct device *d, uint32_t index)
 	if (d->place != PLACE_HOST) {
 		struct wire *w = &sim->wires[2 * d->conf->link];
 
+		w[0].devices++;
+		w[1].devices++;
 		engine_init(&d->engines[TO_DEVICE], d, &w[0]);
 		engine_init(&d->engines[TO_HOST], d,
 			    &w[sc->links[d->conf->link].duplex ? 1 : 0]);

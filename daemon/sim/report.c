@@ -119,6 +119,7 @@ json_t *report_json(const struct scenario *sc, const char *policy, const struct 
 {
 	double wall = (double)r->wall_ns / 1e9, best;
 	json_t *o = json_object(), *b, *s;
+	uint64_t late = 0;
 
 	json_object_set_new(o, "name", json_string(sc->name));
 	json_object_set_new(o, "policy", json_string(policy));
@@ -128,6 +129,9 @@ json_t *report_json(const struct scenario *sc, const char *policy, const struct 
 	count(o, "failed", r->failed);
 	count(o, "canceled", r->canceled);
 	count(o, "rerun", r->rerun);
+	for (uint32_t i = 0; i < sc->work.nr; i++)
+		late += r->apps[i].late;
+	count(o, "late", late);
 	count(o, "bytes_lost", r->lost_bytes);
 	set(o, "makespan_ms", (double)r->makespan_ns / 1e6);
 	if (bound) {
@@ -209,8 +213,9 @@ void report_print(const json_t *o, FILE *out)
 
 	fprintf(out, "%s: policy %s, seed %.0f\n", string(o, "name"), string(o, "policy"),
 		real(o, "seed"));
-	fprintf(out, "  tasks        %.0f completed, %.0f failed, %.0f canceled, %.0f rerun\n",
-		real(o, "completed"), real(o, "failed"), real(o, "canceled"), real(o, "rerun"));
+	fprintf(out, "  tasks        %.0f completed, %.0f failed, %.0f canceled, %.0f rerun, %.0f late\n",
+		real(o, "completed"), real(o, "failed"), real(o, "canceled"), real(o, "rerun"),
+		real(o, "late"));
 	fprintf(out, "  makespan     %.3f ms\n", real(o, "makespan_ms"));
 	if (b)
 		fprintf(out, "  bound        critical path %.3f ms, area %.3f ms: %.3f times the larger\n",

@@ -388,6 +388,7 @@ static void read_shape(struct build *b, json_t *obj, const char *type, struct ge
 {
 	static const char *const common[] = {
 		"type", "tenant", "apps", "arrive_ms", "every_ms", "arrival", "window", "pin",
+		"priority", "target_ms",
 	};
 	static const char *const layered[] = {
 		"layers", "width", "fan_in", "kernels", "work", "mb", NULL,
@@ -503,7 +504,7 @@ static void read_work_entry(struct build *b, json_t *obj)
 	uint16_t kernels[GENERATE_KERNELS];
 	uint32_t first, tenants, pin;
 	uint64_t apps, window;
-	double at, every;
+	double at, every, priority, target;
 	bool spread;
 
 	reader_string(&b->r, obj, "type", type, sizeof(type), NULL);
@@ -525,6 +526,8 @@ static void read_work_entry(struct build *b, json_t *obj)
 	reader_string(&b->r, obj, "arrival", arrival, sizeof(arrival), "regular");
 	if (strcmp(arrival, "regular") && strcmp(arrival, "random"))
 		reader_fail(&b->r, -EINVAL, "arrival", "must be \"regular\" or \"random\"");
+	priority = reader_number(&b->r, obj, "priority", -20, 19, 0);
+	target = reader_number(&b->r, obj, "target_ms", 0, MAX_MS, 0) * 1e6;
 	read_pin(b, obj, &pin, &spread);
 	need_kernels(b, gen, kernels);
 	if (!b->r.err && (double)apps * expected(type, &g) + (double)b->nr_tasks > SIM_MAX_TASKS)
@@ -541,6 +544,8 @@ static void read_work_entry(struct build *b, json_t *obj)
 		a->arrive_ns = (uint64_t)at;
 		a->tenant = first + (uint32_t)(i % tenants);
 		a->window = (uint32_t)window;
+		a->priority = (int32_t)priority;
+		a->target_ns = (uint64_t)target;
 		a->pin = spread ? (b->sc->work.nr - 1) % b->sc->nr_devices : pin;
 		at = next_arrival(b, at, every, arrival[1] == 'a');
 		if (gen)

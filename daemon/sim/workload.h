@@ -49,12 +49,15 @@ struct sim_task {
  * struct sim_app - a program
  * @window:	tasks that it has outstanding at most
  * @pin:	the one device that may run it, or SIM_ANY
+ * @priority, @target_ns: of its queue
  */
 struct sim_app {
 	uint64_t arrive_ns;
 	uint32_t tenant;
 	uint32_t window;
 	uint32_t pin;
+	int32_t priority;
+	uint64_t target_ns;
 	uint32_t nr_tasks, nr_ranges, nr_buffers;
 	uint32_t size_tasks, size_ranges, size_buffers;
 	struct sim_task *tasks;

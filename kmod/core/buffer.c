@@ -135,6 +135,7 @@ int core_buffer_create(struct core_client *c, struct arax_buffer_create *a)
 	buf = core_buffer_new(c, a->bytes, 0, &err);
 	if (!buf)
 		return err;
+	buf->flags = a->flags;
 	err = c->core->ops->buffer_create(c, buf, a);
 	if (err) {
 		core_buffer_free(buf);
@@ -162,6 +163,10 @@ int core_buffer_import(struct core_client *c, struct arax_buffer_import *a)
 	err = c->core->ops->buffer_inspect(c, a, &buf);
 	if (err)
 		return err;
+	if (buf && buf->flags & ARAX_BUFFER_EXPLICIT) {
+		core_buffer_put(buf);
+		return -EOPNOTSUPP;
+	}
 	if (buf) {
 		a->bytes = buf->bytes;
 		return add_handle(c, buf, &a->handle);
@@ -211,6 +216,8 @@ int core_buffer_export(struct core_client *c, struct arax_buffer_export *a)
 		err = -EPERM;
 	else if (core_read_once(buf->revoked))
 		err = -ESTALE;
+	else if (buf->flags & ARAX_BUFFER_EXPLICIT)
+		err = -EOPNOTSUPP;	/* nobody else knows when its pages are current */
 	else
 		err = c->core->ops->buffer_export(c, buf, a);
 	core_buffer_put(buf);
@@ -291,6 +298,7 @@ int core_buffer_get(struct core *core, struct arax_buffer_get *a)
 	core_mutex_unlock(&core->lock);
 	if (err)
 		return err;
+	a->flags = buf->flags;
 	a->bytes = buf->bytes;
 	a->type = buf->type;
 	a->context = buf->context;

@@ -124,7 +124,9 @@ static inline void update_residency(struct core_task *t, const struct core_resul
 		const struct arax_dispatch_range *x = &t->ranges[i];
 		u64 end;
 
-		if (!(t->d.access >> (2 * i) & ARAX_OUT) || !x->length)
+		/* A marker's range is the host's to use: its bytes were brought there. */
+		if ((!(t->d.access >> (2 * i) & ARAX_OUT) && t->d.opcode != ARAX_OP_MARKER) ||
+		    !x->length)
 			continue;
 		/* Nearly all: its host copy is current, as it was. */
 		if (!(r->dirty >> i & 1) && !buf->nr_dirty && !buf->nr_lost)
@@ -135,7 +137,8 @@ static inline void update_residency(struct core_task *t, const struct core_resul
 		else if (x->count == 1 && !r->result && buf->nr_dirty)
 			core_extent_remove(buf->dirty, &buf->nr_dirty, x->offset, end);
 		/* Written anew, wherever that is. */
-		if (buf->nr_lost && x->count == 1 && !r->result)
+		if (buf->nr_lost && x->count == 1 && !r->result &&
+		    t->d.access >> (2 * i) & ARAX_OUT)
 			core_extent_remove(buf->lost, &buf->nr_lost, x->offset, end);
 	}
 	if (t->promised)

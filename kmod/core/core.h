@@ -233,6 +233,7 @@ struct core_buffer {
 	u32 nr_lost;
 	u32 nr_promised;
 	bool revoked;
+	u8 flags;		/* ARAX_BUFFER_*, as it was created */
 	bool idle;		/* buffer_idle() has been called */
 	bool mediated;		/* the mediator may have it mapped */
 	u64 users;		/* handles and tasks */
@@ -289,6 +290,7 @@ struct core_queue {
 	u32 handle;
 	u32 flags;
 	s32 priority;
+	u64 target_ns;
 	u64 refusals;		/* client->lock, as the next two: their id */
 	struct core_mark refused;
 	struct core_mark refused_barrier;

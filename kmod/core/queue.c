@@ -9,13 +9,14 @@ int core_queue_create(struct core_client *c, struct arax_queue_create *a)
 
 	if (a->flags & ~ARAX_QUEUE_FLAGS)
 		return -EOPNOTSUPP;
-	if (a->priority < -20 || a->priority > 19)
+	if (a->priority < -20 || a->priority > 19 || a->target_ns > ARAX_TARGET_MAX)
 		return -EINVAL;
 	q = core_alloc(sizeof(*q));
 	if (!q)
 		return -ENOMEM;
 	q->flags = a->flags;
 	q->priority = a->priority;
+	q->target_ns = a->target_ns;
 	q->tasks = 1;
 	core_mutex_lock(&c->lock);
 	err = core_handle_add(&c->handles, CORE_QUEUE, q, &a->handle);

@@ -507,6 +507,10 @@ static bool enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 			continue;
 		}
 		t->d.submit_ns = now;
+		if (t->queue->target_ns && !t->d.deadline_ns) {
+			t->d.deadline_ns = now + t->queue->target_ns;
+			t->d.flags |= ARAX_DISPATCH_TARGET;
+		}
 		take_references(t);
 		if (++c->nr_tasks > c->peak_tasks)
 			c->peak_tasks = c->nr_tasks;

@@ -189,6 +189,25 @@ static const json_t *find(const struct trace *t, const json_t *from, double seq)
 	return at ? *at : NULL;
 }
 
+static bool ran(const json_t *task)
+{
+	return strcmp(text(task, "device"), "none");
+}
+
+/* One that no device ran: when that was clear, on a line of its own. */
+static void put_end(const json_t *t, size_t place, bool *first)
+{
+	char name[128];
+
+	snprintf(name, sizeof(name), "%.80s: %s", text(t, "kernel"),
+		 arax_strerror((int)number(t, "result")));
+	put(json_pack("{ss ss ss ss sf sI si s{sO sO sO}}", "ph", "i", "s", "t", "name", name, "cat",
+		      "ended", "ts", number(t, "start_us"), "pid", (json_int_t)place + 1, "tid", 1,
+		      "args", "seq", json_object_get(t, "seq"), "context",
+		      json_object_get(t, "context"), "result", json_object_get(t, "result")),
+	    first);
+}
+
 static void put_arrows(const struct trace *t, const json_t *from, json_t *devices, bool *first)
 {
 	double end = number(from, "start_us") + number(from, "enter_us") + number(from, "run_us");
@@ -199,7 +218,7 @@ static void put_arrows(const struct trace *t, const json_t *from, json_t *device
 		const json_t *to = find(t, from, json_number_value(seq));
 		char id[96];
 
-		if (!to)
+		if (!to || !ran(to))
 			continue;
 		snprintf(id, sizeof(id), "%.16s-%.0f-%.0f", text(from, "link"),
 			 number(from, "seq"), json_number_value(seq));
@@ -223,6 +242,10 @@ static int perfetto(const struct trace *t)
 		size_t device = place_of(devices, text(task, "device"));
 		double at = number(task, "start_us");
 
+		if (!ran(task)) {
+			put_end(task, device, &first);
+			continue;
+		}
 		put_slice(task, "copy in", "copy", device, at, number(task, "enter_us"), &first);
 		at += number(task, "enter_us");
 		put_slice(task, text(task, "kernel"), "task", device, at, number(task, "run_us"),
@@ -252,11 +275,16 @@ static int dot(const struct trace *t)
 		const json_t *n = t->tasks[i];
 		size_t device = place_of(devices, text(n, "device"));
 
-		printf("\t\"%s%.0f\" [label=\"%s\\n%s lane %.0f\\n%.1f us%s\", fillcolor=%s];\n",
-		       text(n, "link"), number(n, "seq"), text(n, "kernel"), text(n, "device"),
-		       number(n, "lane"), number(n, "run_us"),
-		       number(n, "result") < 0 ? "\\nfailed" : "",
-		       colours[device % (sizeof(colours) / sizeof(colours[0]))]);
+		if (!ran(n))
+			printf("\t\"%s%.0f\" [label=\"%s\\n%s\", style=dashed];\n",
+			       text(n, "link"), number(n, "seq"), text(n, "kernel"),
+			       arax_strerror((int)number(n, "result")));
+		else
+			printf("\t\"%s%.0f\" [label=\"%s\\n%s lane %.0f\\n%.1f us%s\", fillcolor=%s];\n",
+			       text(n, "link"), number(n, "seq"), text(n, "kernel"),
+			       text(n, "device"), number(n, "lane"), number(n, "run_us"),
+			       number(n, "result") < 0 ? "\\nfailed" : "",
+			       colours[device % (sizeof(colours) / sizeof(colours[0]))]);
 		json_array_foreach(json_object_get(n, "then"), j, seq)
 			printf("\t\"%s%.0f\" -> \"%s%.0f\";\n", text(n, "link"), number(n, "seq"),
 			       text(n, "link"), json_number_value(seq));
@@ -313,6 +341,7 @@ static int summary(const struct trace *t, bool as_json)
 		{ "kernel", "KERNEL", COLUMN_TEXT },
 		{ "tasks", "TASKS", COLUMN_NUMBER },
 		{ "failed", "FAILED", COLUMN_NUMBER },
+		{ "late", "LATE", COLUMN_NUMBER },
 		{ "run_ns", "RUN", COLUMN_NS },
 		{ "copy_ns", "COPIES", COLUMN_NS },
 		{ "mean_ns", "MEAN RUN", COLUMN_NS },
@@ -336,6 +365,7 @@ static int summary(const struct trace *t, bool as_json)
 		row = json_array_get(rows, place);
 		grow(row, "tasks", 1);
 		grow(row, "failed", number(n, "result") < 0);
+		grow(row, "late", number(n, "late_us") > 0);
 		grow(row, "run_ns", 1e3 * number(n, "run_us"));
 		grow(row, "copy_ns", 1e3 * (number(n, "enter_us") + number(n, "leave_us")));
 	}

@@ -195,7 +195,7 @@ KTEST(buffer_create)
 	int ctl = open_node("/dev/arax-ctl"), root = cgroup_new("");
 
 	client_open(&c, 4, 128, 0);
-	BAD(c.fd, BUFFER_CREATE, arax_buffer_create, EOPNOTSUPP, .flags = 1, .bytes = 1, .fd = -1);
+	BAD(c.fd, BUFFER_CREATE, arax_buffer_create, EOPNOTSUPP, .flags = 2, .bytes = 1, .fd = -1);
 	BAD(c.fd, BUFFER_CREATE, arax_buffer_create, EINVAL, .bytes = 0, .fd = -1);
 	BAD(c.fd, BUFFER_CREATE, arax_buffer_create, EINVAL, .bytes = (1ull << 48) + 1, .fd = -1);
 	BAD(c.fd, BUFFER_CREATE, arax_buffer_create, EINVAL, .bytes = ~0ull, .fd = -1);
@@ -373,6 +373,7 @@ KTEST(queues)
 	BAD(c.fd, QUEUE_CREATE, arax_queue_create, EOPNOTSUPP, .flags = 4);
 	BAD(c.fd, QUEUE_CREATE, arax_queue_create, EINVAL, .priority = -21);
 	BAD(c.fd, QUEUE_CREATE, arax_queue_create, EINVAL, .priority = 20);
+	BAD(c.fd, QUEUE_CREATE, arax_queue_create, EINVAL, .target_ns = ARAX_TARGET_MAX + 1);
 	BAD(c.fd, QUEUE_DESTROY, arax_handle, EBADF, .handle = 0);
 	queue_new(&c, ARAX_QUEUE_DATAFLOW | ARAX_QUEUE_CONTINUE);
 	client_close(&c);

@@ -68,7 +68,36 @@ for memory in 0 32M; do
 		filter \"error\" { options = { \"errno=ENODEV\", \"kernel=st_fail\" } }" \
 		device-loss the_only_one_is_lost
 done
+# On simulated ones, beside cores that work on the pages in place.
+sim='backend "sim" { options = { "devices=4", "links=2", "memory=33554432",
+	"ns-per-item=0.1", "base-us=1", "latency-us=1" } }'
+system system/broker-sim-mixed "cpu { groups = { \"0\" } } $sim"
 system system/broker ''
+
+# What a failure takes with it is in the trace: which device it would have had is not.
+plain=$araxd
+araxd="$araxd --trace $work/trace.jsonl"
+system system/broker-traced '' system one_call_dataflow
+araxd=$plain
+{
+	echo 1..2
+	python3 - "$work/trace.jsonl" <<'END' || status=1
+import json, sys
+tasks = [json.loads(line) for line in open(sys.argv[1])]
+tags = {t["tag"] for t in tasks}
+gone = [t for t in tasks if t["device"] == "none"]
+good = gone and all(t["result"] == -125 and t["origin"] in tags for t in gone)
+print("ok 1 - canceled tasks are in the trace, with their origin" if good else "not ok 1 - canceled")
+sys.exit(not good)
+END
+	if build/bin/arax trace --json "$work/trace.jsonl" | grep '"device": "none"' >/dev/null &&
+	   build/bin/arax trace --perfetto "$work/trace.jsonl" | grep '"cat":"ended"' >/dev/null &&
+	   build/bin/arax trace --dot "$work/trace.jsonl" | grep dashed >/dev/null; then
+		echo "ok 2 - and arax trace shows them"
+	else
+		echo "not ok 2 - arax trace shows them"
+	fi
+} | scripts/tally tap system/broker-trace || status=1
 
 export ARAX_TEST_DAEMON="$araxd"
 "$tests/daemon-death" | scripts/tally tap system/broker-death || status=1

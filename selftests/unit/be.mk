@@ -69,6 +69,7 @@ check-be_rodinia-plain check-be_rodinia-asan: check-%: $(B)/test/%
 	$(Q)scripts/tally run unit/$* -- $<
 CHECK_TARGETS += check-be_rodinia-plain check-be_rodinia-asan
 .PHONY: check-be_rodinia-plain check-be_rodinia-asan
+$(call be_test,sim,plain asan)
 # No sanitizer: what does the work is not ours, and LeakSanitizer dies of its libgomp.
 $(call be_test,blas,plain)
 $(call be_test,runner,plain asan tsan)

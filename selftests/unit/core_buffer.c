@@ -29,7 +29,7 @@ START_TEST(creation)
 	ck_assert_int_eq(create(cl, 0, 0, &a), -EINVAL);
 	ck_assert_int_eq(create(cl, (1ull << 48) + 1, 0, &a), -EINVAL);
 	ck_assert_int_eq(create(cl, ~0ull, 0, &a), -EINVAL);
-	ck_assert_int_eq(create(cl, 1, 1, &a), -EOPNOTSUPP);
+	ck_assert_int_eq(create(cl, 1, 2, &a), -EOPNOTSUPP);
 	ck_assert_int_eq(create(cl, 1ull << 41, 0, &a), -EDQUOT);
 	fx->fail_buffer = -ENOMEM;
 	ck_assert_int_eq(create(cl, 1, 0, &a), -ENOMEM);
@@ -229,6 +229,30 @@ START_TEST(mediated)
 }
 END_TEST
 
+/* The mediator is told of it, and nobody else gets it. */
+START_TEST(explicit)
+{
+	union core_args a = { 0 };
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	struct arax_buffer_export ex = { 0 };
+	struct core_buffer *buf;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	ck_assert_int_eq(create(cl, 4096, ARAX_BUFFER_EXPLICIT, &a), 0);
+	ex.handle = a.buffer_create.handle;
+	buf = lookup(cl, ex.handle);
+	ck_assert_int_eq(core_buffer_export(cl->c, &ex), -EOPNOTSUPP);
+	a = (union core_args){ .buffer_get.id = buf->id };
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_BUFFER_GET, &a), 0);
+	ck_assert_uint_eq(a.buffer_get.flags, ARAX_BUFFER_EXPLICIT);
+	ck_assert_int_eq(core_buffer_destroy(cl->c, ex.handle), 0);
+	fx_close_buffer(fx, buf);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
 /* A task holds its buffers; the ring's bytes stay charged to the last. */
 START_TEST(tasks_hold)
 {
@@ -301,6 +325,7 @@ Suite *core_buffer_suite(void)
 	tcase_add_test(tc, import);
 	tcase_add_test(tc, revoke_it);
 	tcase_add_test(tc, mediated);
+	tcase_add_test(tc, explicit);
 	tcase_add_test(tc, tasks_hold);
 	tcase_add_test(tc, extents);
 	suite_add_tcase(s, tc);

@@ -48,7 +48,7 @@ SIZE(arax_buffer_import, 48);
 SIZE(arax_buffer_export, 24);
 SIZE(arax_handle, 8);
 SIZE(arax_buffer_query, 32);
-SIZE(arax_queue_create, 16);
+SIZE(arax_queue_create, 24);
 SIZE(arax_timeline_create, 16);
 SIZE(arax_timeline_point, 24);
 SIZE(arax_timeline_eventfd, 24);

@@ -235,6 +235,39 @@ START_TEST(writer_dies)
 }
 END_TEST
 
+/* A marker of what is on a device alone: it comes back with it, wholly or in part. */
+START_TEST(brought_back)
+{
+	struct bench b = set_up();
+	struct arax_task t = fx_marker(b.cl, 1), c = fx_copy(b.cl, 1, b.b, b.a, 2048);
+
+	t.nr_ranges = 1;
+	t.ranges[0] = c.ranges[0];
+	t.ranges[0].access = ARAX_IN;
+	ck_assert_int_eq(fx_send(b.cl, &t), 1);
+	done(&b, 1);
+	/* One that fails brings nothing. */
+	t.user_data = 2;
+	t.ranges[0].offset = 2048;
+	ck_assert_int_eq(fx_send(b.cl, &t), 1);
+	fx_commit(b.fx, fx_expect_task(b.fx, 2), -EIO);
+	fx_expect(b.cl, 2, -EIO);
+	fx_die(b.fx);
+	ck_assert_int_eq(fx_attach(b.fx, ARAX_ATTACH_RECOVER), 0);
+	reader(&b, 3, b.flow, 0, 2048);
+	done(&b, 3);
+	reader(&b, 4, b.flow, 2048, 8);
+	fx_expect(b.cl, 4, -EIO);
+	/* And what is lost stays lost, whoever asks. */
+	t.user_data = 5;
+	t.known = 0;
+	t.ranges[0].access = ARAX_IN;
+	ck_assert_int_eq(fx_send(b.cl, &t), 1);
+	fx_expect(b.cl, 5, -EIO);
+	tear_down(&b);
+}
+END_TEST
+
 /* A promise that finds no place is not made. */
 START_TEST(many_writers)
 {
@@ -270,6 +303,7 @@ Suite *core_lost_suite(void)
 	tcase_add_test(tc, settled_in_order);
 	tcase_add_test(tc, later_promises);
 	tcase_add_test(tc, writer_dies);
+	tcase_add_test(tc, brought_back);
 	tcase_add_test(tc, many_writers);
 	suite_add_tcase(s, tc);
 	return s;

@@ -90,6 +90,7 @@ START_TEST(entry)
 	REFUSED(&b, m, t.opcode = 0xff, -EOPNOTSUPP);
 	REFUSED(&b, m, t.flags = 0x10, -EOPNOTSUPP);
 	REFUSED(&b, m, t.flags = 0x8000, -EOPNOTSUPP);	/* ARAX_DISPATCH_BLOCKED is ours */
+	REFUSED(&b, m, t.flags = 0x4000, -EOPNOTSUPP);	/* so is ARAX_DISPATCH_TARGET */
 	REFUSED(&b, m, t.nr_ranges = 3, -EINVAL);
 	REFUSED(&b, m, t.arg_len = 17, -EINVAL);
 	REFUSED(&b, m, t.arg_len = 1, -EINVAL);
@@ -232,6 +233,42 @@ START_TEST(extension)
 END_TEST
 
 /* An entry without an arena must not look for one. */
+/* A queue's target is no deadline, and a deadline comes before it. */
+START_TEST(targets)
+{
+	struct bench b = set_up(128);
+	struct arax_task_ext x = { .size = sizeof(x), .deadline_ns = 12345 };
+	union core_args a = { .queue_create = { .target_ns = 1000000 } };
+	struct arax_task t = fx_marker(b.cl, 1);
+	const struct arax_dispatch *d;
+	u64 tag;
+
+	ck_assert_int_eq(fx_call(b.fx, b.cl, ARAX_NR_QUEUE_CREATE, &a), 0);
+	t.queue = a.queue_create.handle;
+	ck_assert_int_eq(fx_send(b.cl, &t), 1);
+	d = fx_next(b.fx);
+	ck_assert_uint_eq(d->deadline_ns, d->submit_ns + 1000000);
+	ck_assert_uint_eq(d->flags, ARAX_DISPATCH_TARGET);
+	tag = d->tag;
+	fx_commit(b.fx, tag, 0);
+	fx_expect(b.cl, 1, 0);
+	t.flags = ARAX_TASK_EXT;
+	memcpy(b.cl->region + b.cl->init.arena_offset, &x, sizeof(x));
+	ck_assert_int_eq(fx_send(b.cl, &t), 1);
+	d = fx_next(b.fx);
+	ck_assert_uint_eq(d->deadline_ns, 12345);
+	ck_assert_uint_eq(d->flags, 0);
+	tag = d->tag;
+	fx_commit(b.fx, tag, 0);
+	fx_expect(b.cl, 1, 0);
+	a.queue_create = (struct arax_queue_create){ .target_ns = ARAX_TARGET_MAX };
+	ck_assert_int_eq(fx_call(b.fx, b.cl, ARAX_NR_QUEUE_CREATE, &a), 0);
+	a.queue_create = (struct arax_queue_create){ .target_ns = ARAX_TARGET_MAX + 1 };
+	ck_assert_int_eq(fx_call(b.fx, b.cl, ARAX_NR_QUEUE_CREATE, &a), -EINVAL);
+	tear_down(&b);
+}
+END_TEST
+
 START_TEST(no_arena)
 {
 	struct fx *fx = fx_new(NULL);
@@ -435,6 +472,7 @@ Suite *core_submit_suite(void)
 	tcase_add_test(tc, ranges);
 	tcase_add_test(tc, launches);
 	tcase_add_test(tc, extension);
+	tcase_add_test(tc, targets);
 	tcase_add_test(tc, no_arena);
 	tcase_add_test(tc, long_entries);
 	tcase_add_test(tc, credit);

@@ -772,6 +772,20 @@ START_TEST(deadlines_come_in_order)
 }
 END_TEST
 
+/* What is wanted done by some time waits for its turn for as long as that takes. */
+START_TEST(targets_never_fail)
+{
+	struct entry *t = task(0, 1, 0);
+
+	t->d.deadline_ns = 1;
+	t->d.flags = ARAX_DISPATCH_TARGET;
+	add(t);
+	ck_assert_uint_eq(graph_next_deadline(g), UINT64_MAX);
+	ck_assert_ptr_null(graph_expire(g, 1000));
+	graph_complete(g, pop(0), 0, NULL);
+}
+END_TEST
+
 /* However many ranges two tasks share, they are related once. */
 START_TEST(edges_are_recorded_once)
 {
@@ -936,6 +950,7 @@ int main(void)
 	tcase_add_test(example, hostile_overlap_is_bounded);
 	tcase_add_test(example, fences_fail);
 	tcase_add_test(example, deadlines_come_in_order);
+	tcase_add_test(example, targets_never_fail);
 	tcase_add_test(example, edges_are_recorded_once);
 	tcase_add_test(example, crowds_dissolve);
 	tcase_add_test(example, stream_runs_in_constant_memory);

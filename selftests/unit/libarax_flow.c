@@ -36,6 +36,7 @@ struct peer {
 	struct arax_range ranges[ARAX_MAX_RANGES];
 	uint8_t args[ARAX_MAX_ARGS];
 	struct arax_task last;
+	struct arax_queue_create queue;
 	uint32_t failures;
 	uint32_t known, known_max;	/* the last task's; the most that any knew */
 };
@@ -150,6 +151,8 @@ static void *peer_main(void *arg)
 
 static int peer_call(struct link *l, unsigned int nr, void *arg)
 {
+	if (nr == ARAX_NR_QUEUE_CREATE)
+		P->queue = *(struct arax_queue_create *)arg;
 	if (nr == ARAX_NR_QUEUE_CREATE)
 		((struct arax_queue_create *)arg)->handle = 0x100001;
 	return 0;
@@ -651,6 +654,39 @@ START_TEST(refused_at_once)
 }
 END_TEST
 
+START_TEST(queue_options)
+{
+	struct {
+		struct arax_queue_options o;
+		uint64_t newer;
+	} x = { .o = {
+		.size = sizeof(x.o), .flags = ARAX_QUEUE_DATAFLOW, .priority = -3,
+		.target_ns = 5000000,
+	} };
+	struct arax_queue *mine;
+
+	ck_assert_int_eq(arax_queue_create_with(ax, &x.o, &mine), 0);
+	ck_assert_uint_eq(P->queue.flags, ARAX_QUEUE_DATAFLOW);
+	ck_assert_int_eq(P->queue.priority, -3);
+	ck_assert_uint_eq(P->queue.target_ns, 5000000);
+	arax_queue_destroy(mine);
+	x.o.size = sizeof(x);	/* a newer program that asks for nothing new */
+	ck_assert_int_eq(arax_queue_create_with(ax, &x.o, &mine), 0);
+	arax_queue_destroy(mine);
+	x.newer = 1;
+	ck_assert_int_eq(arax_queue_create_with(ax, &x.o, &mine), -E2BIG);
+	x.o.size = sizeof(x.o) - 1;
+	ck_assert_int_eq(arax_queue_create_with(ax, &x.o, &mine), -EINVAL);
+	x.o.size = sizeof(x.o);
+	x.o.reserved[3] = 1;
+	ck_assert_int_eq(arax_queue_create_with(ax, &x.o, &mine), -E2BIG);
+	x.o.reserved[3] = 0;
+	x.o.target_ns = ARAX_TARGET_MAX + 1;
+	ck_assert_int_eq(arax_queue_create_with(ax, &x.o, &mine), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "target"));
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* Ends                                                                */
 
@@ -867,6 +903,7 @@ int main(void)
 	tcase_add_test(t, arena_backpressure);
 	tcase_add_test(t, wide_entries);
 	tcase_add_test(t, refused_at_once);
+	tcase_add_test(t, queue_options);
 	tcase_add_test(t, link_dies);
 	tcase_add_test(t, link_dies_while_testing);
 	tcase_add_test(t, context_killed);

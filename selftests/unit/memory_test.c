@@ -145,6 +145,14 @@ static uint8_t *at(const struct memory_range *r)
 	return (uint8_t *)(uintptr_t)r->address;
 }
 
+static uint64_t copied_out(unsigned int device)
+{
+	struct memory_stats s;
+
+	memory_query(m, device, &s);
+	return s.copied_out;
+}
+
 static uint64_t copied_in(unsigned int device)
 {
 	struct memory_stats s;
@@ -662,6 +670,57 @@ START_TEST(a_task_waits_for_its_quota)
 }
 END_TEST
 
+/* Both below one that may have BYTES + 100. */
+static int charge_shared(void *arg, uint64_t id, int64_t bytes)
+{
+	(void)arg;
+	(void)id;
+	return charge(&quota, 1, bytes);
+}
+
+static uint64_t limit_shared(void *arg, struct memory_owner owner)
+{
+	(void)arg;
+	(void)owner;
+	return BYTES + 100;
+}
+
+/* What a sibling holds goes again; what no limit would take never comes. */
+START_TEST(a_task_waits_for_its_siblings)
+{
+	struct memory_range r[2], both[2];
+	struct memory_stats s;
+	pthread_t thread;
+	void *err;
+
+	start_charged(64 * KIB, BYTES + 100);
+	both[0] = range(2, ARAX_IN, 0, BYTES);
+	both[1] = range(3, ARAX_IN, 0, BYTES);
+	memory_set_charge(m, charge_shared, NULL);
+	memory_set_limit(m, limit_shared);
+	r[0] = range(0, ARAX_IN, 0, BYTES);
+	r[1] = range(1, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r[0], 1, 1, two), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, enter_charged, &r[1]), 0);
+	do {
+		memory_query(m, 1, &s);
+	} while (!s.waits);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r[0], 1, 0), 0);
+	/* The two that alone are too much do not wait, though somebody holds something. */
+	ck_assert_int_eq(memory_enter(m, 1, 0, both, 2, 1, one), -EDQUOT);
+	memory_settle(m, 0, &r[0], 1, 9);
+	pthread_join(thread, &err);
+	ck_assert_int_eq((intptr_t)err, 0);
+	ck_assert_int_eq(memory_leave(m, 1, 1, &r[1], 1, 0), 0);
+	memory_settle(m, 1, &r[1], 1, 9);
+	ck_assert_int_eq(quota.used[1], 0);
+	/* And where nobody holds any more than it may, there is nothing to wait for. */
+	quota.max[1] = 10;
+	ck_assert_int_eq(memory_enter(m, 1, 0, both, 1, 1, one), -EDQUOT);
+	finish();
+}
+END_TEST
+
 START_TEST(nobody_waits_for_ever)
 {
 	struct memory_range r[2];
@@ -750,6 +809,222 @@ START_TEST(a_failed_task_changes_nothing)
 }
 END_TEST
 
+/* ------------------------------------------------------------------ */
+/* Lazy buffers                                                        */
+
+static void start_lazy(uint64_t bytes)
+{
+	start(bytes);
+	memory_buffer_lazy(buffer[0]);
+	memory_buffer_lazy(buffer[1]);
+}
+
+static void expect_byte(unsigned int device, unsigned int b, uint64_t offset, char c)
+{
+	struct memory_range r = range(b, ARAX_IN, offset, 1);
+
+	ck_assert_int_eq(memory_enter(m, device, 0, &r, 1, 99, nobody), 0);
+	ck_assert_int_eq(at(&r)[0], c);
+	ck_assert_int_eq(memory_leave(m, device, 0, &r, 1, 0), 0);
+	memory_settle(m, device, &r, 1, 99);
+}
+
+/* Nothing moves but the first input and the last result, however the program waits. */
+START_TEST(lazy_results_stay)
+{
+	struct memory_range r, part;
+
+	start_lazy(64 * KIB);
+	for (int i = 1; i < 10; i++)
+		run(0, range(0, ARAX_INOUT, 0, BYTES), '0' + i, i, i);
+	memory_distrust(m);
+	run(0, range(0, ARAX_INOUT, 0, BYTES), 'z', 20, 20);
+	ck_assert_uint_eq(copied_in(0), BYTES);
+	ck_assert_uint_eq(copied_out(0), 0);
+	ck_assert_int_eq(host[0][0], 'a');
+	ck_assert_int_eq(memory_check(m), 0);
+	/* Just what is asked for, and once. */
+	part = range(0, ARAX_IN, 1000, 24);
+	part.stride = 100;
+	part.count = 3;
+	ck_assert(memory_is_dirty(m, &part));
+	ck_assert_int_eq(memory_flush(m, &part), 0);
+	ck_assert_uint_eq(copied_out(0), 72);
+	ck_assert_int_eq(host[0][999], 'a');
+	ck_assert_int_eq(host[0][1000], 'z');
+	ck_assert_int_eq(host[0][1024], 'a');
+	ck_assert_int_eq(host[0][1223], 'z');
+	ck_assert_int_eq(memory_flush(m, &part), 0);
+	ck_assert_uint_eq(copied_out(0), 72);
+	r = range(0, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_flush(m, &r), 0);
+	ck_assert_uint_eq(copied_out(0), BYTES);
+	ck_assert(!memory_is_dirty(m, &r));
+	ck_assert_int_eq(host[0][0], 'z');
+	/* The copy is as good as it was. */
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 30, 30);
+	ck_assert_uint_eq(copied_in(0), BYTES);
+	/* Until the program has written. */
+	host[0][7] = 'w';
+	memory_host_wrote(m, buffer[0], 7, 1, 0, 1);
+	expect_byte(0, 0, 7, 'w');
+	expect_byte(0, 0, 8, 'z');
+	ck_assert_uint_eq(copied_in(0), BYTES + 1);
+	finish();
+}
+END_TEST
+
+START_TEST(overwritten_results_are_never_copied)
+{
+	struct memory_range r;
+
+	start_lazy(64 * KIB);
+	run(0, range(0, ARAX_INOUT, 0, BYTES), 'x', 1, 1);
+	run(1, range(0, ARAX_OUT, 0, BYTES), 'y', 2, 2);
+	/* But for a new extent's first bytes, which nobody has written before. */
+	ck_assert_uint_eq(copied_out(0), BYTES);
+	run(0, range(0, ARAX_OUT, 0, BYTES), 'x', 3, 3);
+	run(1, range(0, ARAX_OUT, 0, BYTES), 'v', 4, 4);
+	ck_assert_uint_eq(copied_out(0) + copied_out(1), BYTES);
+	r = range(0, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_flush(m, &r), 0);
+	ck_assert_uint_eq(copied_out(1), BYTES);
+	ck_assert_int_eq(host[0][5], 'v');
+	finish();
+}
+END_TEST
+
+/* From one device to the other, by way of the host, and only what is read. */
+START_TEST(lazy_results_follow_their_readers)
+{
+	start_lazy(64 * KIB);
+	run(0, range(0, ARAX_INOUT, 0, BYTES), 'x', 1, 1);
+	run(1, range(0, ARAX_INOUT, 100, 50), 'y', 2, 2);
+	ck_assert_uint_eq(copied_out(0), 50);
+	expect_byte(0, 0, 99, 'x');
+	expect_byte(0, 0, 100, 'y');
+	expect_byte(1, 0, 200, 'x');
+	ck_assert_int_eq(memory_check(m), 0);
+	/* What another one brings back does not go back in time. */
+	run(0, range(0, ARAX_INOUT, 120, 5), 'z', 3, 3);
+	expect_byte(1, 0, 119, 'y');
+	expect_byte(1, 0, 122, 'z');
+	finish();
+}
+END_TEST
+
+/* Two extents of one device: what one has, the other gets by the host as well. */
+START_TEST(lazy_extents_that_overlap)
+{
+	start_lazy(40 * KIB);
+	run(0, range(0, ARAX_INOUT, 1000, 2000), 'x', 1, 1);
+	run(0, range(0, ARAX_INOUT, 2000, 9000), 'y', 2, 2);
+	expect_byte(0, 0, 1999, 'x');
+	expect_byte(0, 0, 2000, 'y');
+	expect_byte(1, 0, 1000, 'x');
+	ck_assert_int_eq(memory_check(m), 0);
+	finish();
+}
+END_TEST
+
+START_TEST(who_has_to_go_is_saved)
+{
+	struct memory_range r;
+
+	start_lazy(BYTES + 100);
+	run(0, range(0, ARAX_INOUT, 0, BYTES), 'x', 1, 1);
+	run(0, range(1, ARAX_INOUT, 0, BYTES), 'y', 2, 2);
+	ck_assert_uint_eq(copied_out(0), BYTES);
+	ck_assert_int_eq(host[0][77], 'x');
+	run(0, range(2, ARAX_IN, 0, BYTES), 0, 3, 3);
+	ck_assert_int_eq(host[1][77], 'y');
+	r = range(0, ARAX_IN, 0, BYTES);
+	ck_assert(!memory_is_dirty(m, &r));
+	finish();
+}
+END_TEST
+
+/* A copy back that fails loses nothing: not where it was wanted, not where room was. */
+START_TEST(a_failed_flush_loses_nothing)
+{
+	struct memory_range r, other;
+
+	start_lazy(BYTES + 100);
+	run(0, range(0, ARAX_INOUT, 0, BYTES), 'x', 1, 1);
+	r = range(0, ARAX_IN, 0, BYTES);
+	fake[0].fail_out = 1;
+	ck_assert_int_eq(memory_flush(m, &r), -EIO);
+	ck_assert(memory_is_dirty(m, &r));
+	other = range(1, ARAX_IN, 0, BYTES);
+	fake[0].fail_out = 1;
+	ck_assert_int_eq(memory_enter(m, 0, 0, &other, 1, 2, nobody), -EIO);
+	ck_assert_int_eq(memory_check(m), 0);
+	expect_byte(0, 0, 9, 'x');
+	/* Its reader on another device fails as well, and the next one does not. */
+	fake[0].fail_out = 1;
+	ck_assert_int_eq(memory_enter(m, 1, 0, &r, 1, 3, nobody), -EIO);
+	expect_byte(1, 0, 9, 'x');
+	finish();
+}
+END_TEST
+
+/* No byte of anything else, and nothing that is dirty for ever. */
+START_TEST(a_failed_lazy_task_leaves_its_buffer)
+{
+	struct memory_range r;
+
+	start_lazy(64 * KIB);
+	run(0, range(0, ARAX_INOUT, 0, BYTES), 'x', 1, 1);
+	r = range(0, ARAX_INOUT, 0, 100);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 2, nobody), 0);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, -EFAULT), -EFAULT);
+	memory_settle(m, 0, &r, 1, 2);
+	ck_assert(!memory_is_dirty(m, &r));
+	expect_byte(0, 0, 100, 'x');
+	ck_assert_int_eq(memory_check(m), 0);
+	finish();
+}
+END_TEST
+
+START_TEST(lazy_transfers_are_estimated)
+{
+	struct memory_range r[2];
+	uint64_t ns, all;
+
+	start_lazy(64 * KIB);
+	memory_set_rates(m, 0, 0, 1, 0, 2);
+	memory_set_rates(m, 1, 0, 4, 0, 8);
+	r[0] = range(0, ARAX_IN, 0, 1000);
+	r[1] = range(1, ARAX_OUT, 0, 1000);
+	ck_assert_uint_eq(memory_transfer_ns(m, 1, r, 2, 1), 4000);
+	run(0, range(0, ARAX_OUT, 0, 1000), 'x', 1, 1);
+	memory_set_rates(m, 0, 0, 1, 0, 2);
+	ck_assert_uint_eq(memory_transfer_ns(m, 0, r, 2, 2), 0);
+	ck_assert_uint_eq(memory_transfer_ns(m, 1, r, 2, 2), 4000 + 2000);
+	ck_assert_uint_eq(memory_dirty(m, r, 2, &ns), 1000);
+	ck_assert_uint_eq(ns, 2000);
+	/* What is near is on the other device; all of it stays on devices. */
+	memory_way(m, 1, r, 2, 2, &ns, &all);
+	ck_assert_uint_eq(ns, 4000 + 2000);
+	ck_assert_uint_eq(all, 8000);
+	memory_way(m, 0, r, 2, 2, &ns, &all);
+	ck_assert_uint_eq(ns, 0);
+	memory_way(m, 2, r, 2, 2, &ns, &all);
+	ck_assert_uint_eq(ns, 2000);
+	ck_assert_uint_eq(all, 0);
+	/* A plain buffer's copies are no reason to stay, once they are not trusted. */
+	r[0] = range(2, ARAX_IN, 0, 1000);
+	run(0, range(2, ARAX_IN, 0, 1000), 0, 3, 3);
+	memory_set_rates(m, 0, 0, 1, 0, 2);
+	memory_way(m, 1, r, 1, 3, &ns, &all);
+	ck_assert_uint_eq(ns, 4000);
+	memory_way(m, 1, r, 1, 4, &ns, &all);
+	ck_assert_uint_eq(ns, 0);
+	ck_assert_uint_eq(all, 0);
+	finish();
+}
+END_TEST
+
 START_TEST(transfers_are_estimated)
 {
 	struct memory_range r;
@@ -800,10 +1075,19 @@ int main(void)
 	tcase_add_test(c, one_byte_more_is_EDQUOT);
 	tcase_add_test(c, a_failed_copy_pays_nothing);
 	tcase_add_test(c, a_task_waits_for_its_quota);
+	tcase_add_test(c, a_task_waits_for_its_siblings);
 	tcase_add_test(c, nobody_waits_for_ever);
 	tcase_add_test(c, copies_that_fail);
 	tcase_add_test(c, half_a_task_leaves_no_trust);
 	tcase_add_test(c, a_failed_task_changes_nothing);
+	tcase_add_test(c, lazy_results_stay);
+	tcase_add_test(c, overwritten_results_are_never_copied);
+	tcase_add_test(c, lazy_results_follow_their_readers);
+	tcase_add_test(c, lazy_extents_that_overlap);
+	tcase_add_test(c, who_has_to_go_is_saved);
+	tcase_add_test(c, a_failed_flush_loses_nothing);
+	tcase_add_test(c, a_failed_lazy_task_leaves_its_buffer);
+	tcase_add_test(c, lazy_transfers_are_estimated);
 	tcase_add_test(c, transfers_are_estimated);
 	suite_add_tcase(suite, c);
 	suite_add_tcase(suite, coherence_case());

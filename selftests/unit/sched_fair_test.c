@@ -582,7 +582,7 @@ START_TEST(deadlines_come_first)
 	late = push_with(0, 0);
 	far = push_with(0, now + 3600 * S);
 	soon = push_with(0, now + 500 * MS);
-	sooner = push_with(5, now + 100 * MS);
+	sooner = push_with(0, now + 100 * MS);
 	for (int i = 0; i < 4; i++) {
 		n[i] = sched_pick(s, now);
 		sched_finish(s, n[i], 1, false);
@@ -593,6 +593,108 @@ START_TEST(deadlines_come_first)
 	ck_assert_ptr_eq(n[3], far);
 	for (int i = 0; i < 4; i++)
 		node_put(n[i]);
+	end();
+}
+END_TEST
+
+/* Whatever the priority, and however close the deadlines are. */
+START_TEST(earliest_deadline_first)
+{
+	static const uint64_t after[] = { 900, 300, 700, 100, 500 };
+	uint64_t last = 0;
+	int priority = -20 + 13 * _i;
+
+	begin(1);
+	for (size_t i = 0; i < sizeof(after) / sizeof(after[0]); i++)
+		push_with(priority, now + after[i] * 1000);
+	push_with(priority, 0);
+	for (size_t i = 0; i < sizeof(after) / sizeof(after[0]); i++) {
+		struct graph_node *n = sched_pick(s, now);
+
+		ck_assert_uint_gt(n->d.deadline_ns, last);
+		last = n->d.deadline_ns;
+		sched_finish(s, n, 1, false);
+		node_put(n);
+	}
+	end();
+}
+END_TEST
+
+/* A step of priority is worth SCHED_AGE_NS, no more and no less. */
+START_TEST(priority_outweighs_a_deadline)
+{
+	struct graph_node *first, *second;
+
+	begin(1);
+	second = push_with(1, now + 10 * MS);
+	first = push_with(0, now + 10 * MS + SCHED_AGE_NS - 1);
+	ck_assert_ptr_eq(sched_pick(s, now), first);
+	sched_finish(s, first, 1, false);
+	ck_assert_ptr_eq(sched_pick(s, now), second);
+	sched_finish(s, second, 1, false);
+	node_put(first);
+	node_put(second);
+	first = push_with(1, now + 10 * MS);
+	second = push_with(0, now + 10 * MS + SCHED_AGE_NS + 1);
+	ck_assert_ptr_eq(sched_pick(s, now), first);
+	sched_finish(s, first, 1, false);
+	node_put(first);
+	ck_assert_ptr_eq(sched_pick(s, now), second);
+	sched_finish(s, second, 1, false);
+	node_put(second);
+	end();
+}
+END_TEST
+
+/* A stream of tasks with deadlines that leaves no room: one without comes in its time. */
+START_TEST(deadlines_starve_nobody)
+{
+	struct graph_node *patient, *n;
+	uint64_t start;
+
+	begin(1);
+	start = now;
+	patient = push_with(0, 0);
+	do {
+		push_with(0, now + 2 * MS);
+		n = sched_pick(s, now);
+		now += MS;
+		sched_finish(s, n, MS, false);
+		if (n != patient)
+			node_put(n);
+		ck_assert_uint_le(now - start, SCHED_PATIENCE_NS + 2 * MS);
+	} while (n != patient);
+	ck_assert_uint_gt(now - start, SCHED_PATIENCE_NS - 4 * MS);
+	node_put(patient);
+	end();
+}
+END_TEST
+
+/* A tenant that asks for all at once gets its part, and no more. */
+START_TEST(deadlines_take_nothing_from_others)
+{
+	uint64_t got[2] = { 0, 0 };
+
+	begin(1);
+	for (int i = 0; i < 2000; i++) {
+		for (int t = 0; t < 2; t++) {
+			struct graph_node *n = node_new();
+
+			n->d.tenant = 1 + t;
+			n->d.deadline_ns = t ? 0 : now + 1;
+			ck_assert_int_eq(sched_push(s, n, now), 0);
+		}
+	}
+	for (int i = 0; i < 2000; i++) {
+		struct graph_node *n = sched_pick(s, now);
+
+		now += MS;
+		got[n->d.tenant - 1]++;
+		sched_finish(s, n, MS, false);
+		node_put(n);
+	}
+	ck_assert_uint_ge(got[1], 990);
+	ck_assert_uint_ge(got[0], 990);
 	end();
 }
 END_TEST
@@ -620,6 +722,10 @@ int main(void)
 	tcase_add_test(c, new_tenants_are_asked_for);
 	tcase_add_test(c, nobody_starves);
 	tcase_add_test(c, deadlines_come_first);
+	tcase_add_loop_test(c, earliest_deadline_first, 0, 4);
+	tcase_add_test(c, priority_outweighs_a_deadline);
+	tcase_add_test(c, deadlines_starve_nobody);
+	tcase_add_test(c, deadlines_take_nothing_from_others);
 	suite_add_tcase(suite, c);
 	r = srunner_create(suite);
 	srunner_run_all(r, CK_ENV);

@@ -383,37 +383,6 @@ START_TEST(links_are_measured)
 }
 END_TEST
 
-START_TEST(links_make_ways)
-{
-	struct link_table *t = link_table_create(3);
-	const struct link_model in = { 1000, .5 }, out = { 2000, 1 }, peer = { 100, .1 };
-	const uint32_t all[] = { LINK_HOST, 0, 1 }, here[] = { 0, 2 };
-	struct link_model m;
-
-	for (uint32_t d = 0; d < 3; d++) {
-		ck_assert_int_eq(link_table_set(t, LINK_HOST, d, &in), 0);
-		ck_assert_int_eq(link_table_set(t, d, LINK_HOST, &out), 0);
-	}
-	ck_assert_int_eq(link_table_set(t, 0, 3, &in), -EINVAL);
-	ck_assert_int_eq(link_table_set(t, 1, 1, &in), -EINVAL);
-	ck_assert_uint_eq(link_ns(t, LINK_HOST, 0, 1000), 1500);
-	ck_assert_uint_eq(link_ns(t, 0, LINK_HOST, 1000), 3000);
-	ck_assert_uint_eq(link_ns(t, 1, 1, 1000), 0);
-	ck_assert_uint_eq(link_ns(t, 5, 1, 1000), 1500);
-	/* Through the host, until there is a way of its own. */
-	ck_assert(!link_table_get(t, 0, 2, &m));
-	ck_assert_uint_eq(link_ns(t, 0, 2, 1000), 4500);
-	ck_assert_int_eq(link_table_set(t, 0, 2, &peer), 0);
-	ck_assert_uint_eq(link_ns(t, 0, 2, 1000), 200);
-	ck_assert_uint_eq(link_min_ns(t, all, 3, 2, 1000), 200);
-	ck_assert_uint_eq(link_max_ns(t, all, 3, 2, 1000), 4500);
-	ck_assert_uint_eq(link_min_ns(t, here, 2, 2, 1000), 0);
-	ck_assert_uint_eq(link_max_ns(t, here, 2, 2, 1000), 0);
-	ck_assert_uint_eq(link_min_ns(t, NULL, 0, 2, 1000), 0);
-	link_table_destroy(t);
-}
-END_TEST
-
 int main(void)
 {
 	Suite *suite = suite_create("sched_model");
@@ -432,7 +401,6 @@ int main(void)
 	tcase_add_test(c, noise_is_not_an_outlier);
 	tcase_add_test(c, eft_needs_no_trial_of_what_it_can_tell);
 	tcase_add_test(c, links_are_measured);
-	tcase_add_test(c, links_make_ways);
 	tcase_add_test(c, what_is_exported_can_be_imported);
 	tcase_add_test(c, store_keeps_all);
 	tcase_add_loop_test(c, store_refuses_what_is_wrong, 0,

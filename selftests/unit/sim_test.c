@@ -2,6 +2,7 @@
 /* sim_test - virtual time: hand-computed cases, and what must hold in every run */
 #include <check.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <jansson.h>
@@ -296,6 +297,118 @@ START_TEST(memory_is_never_passed)
 	ck_assert_uint_eq(result.completed, 0);
 	sim_result_fini(&result);
 	scenario_fini(&sc);
+}
+END_TEST
+
+/* Twenty short requests among the tasks of a batch; @target of the batch's queue. */
+static uint32_t late_requests(const char *target)
+{
+	char work[512];
+	uint32_t late = 0;
+
+	snprintf(work, sizeof(work),
+		 STREAM(20, 20, 1, ", \"window\": 1024 %s") ", "
+		 STREAM(1, 1, 1, ", \"apps\": 20, \"every_ms\": 10, \"target_ms\": 5"), target);
+	load(simple("", "{ \"name\": \"d\", \"lanes\": 1 }", 1, work));
+	run_watched(NULL, NULL);
+	ck_assert_uint_eq(result.completed, 420);
+	for (uint32_t i = 1; i < sc.work.nr; i++)
+		late += result.apps[i].late;
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+	return late;
+}
+
+/* ------------------------------------------------------------------ */
+/* Policies                                                            */
+
+static double makespan_by(const char *policy)
+{
+	struct sim_options o = { .policy = policy };
+	double ms;
+	int err = sim_run(&sc, &o, &result, error, sizeof(error));
+
+	ck_assert_msg(!err, "%s", error);
+	ck_assert_uint_eq(result.completed, result.submitted);
+	ms = (double)result.makespan_ns / 1e6;
+	sim_result_fini(&result);
+	return ms;
+}
+
+static const char loads[] =
+	"{ \"machine\": { \"links\": [ { \"name\": \"l\", \"count\": %d, \"gb_per_s\": 12, \"latency_us\": 10 } ],\n"
+	"  \"devices\": [ { \"name\": \"g\", \"count\": 4, \"link\": \"l\", \"memory_gb\": 16 } ] },\n"
+	" \"kernels\": [ { \"name\": \"k\", \"cost\": { \"g\": { \"base_us\": 5, \"ns_per_item\": 1 } } } ],\n"
+	" \"tenants\": [ { \"name\": \"t\", \"count\": 2 } ],\n"
+	" \"workload\": [ { \"tenant\": \"t\", \"apps\": %d, \"every_ms\": 1, \"window\": 256, \"kernels\": [ \"k\" ],\n"
+	"   \"work\": [ %d, %d ], \"mb\": %g, %s } ] }\n";
+
+/*
+ * From loads that only move data to those that only compute, a client a device is never much
+ * better, and often far worse.
+ */
+START_TEST(eft_bears_comparison_with_static)
+{
+	static const char *const shapes[] = {
+		"\"type\": \"layered\", \"layers\": 30, \"width\": 12, \"fan_in\": 2",
+		"\"type\": \"streams\", \"width\": 8, \"length\": 50",
+	};
+	static const int us[] = { 10, 100, 1000 };
+	static const double mb[] = { 0.1, 1, 8 };
+	double sum = 0, ratio, worst = 0;
+	char text[2048];
+	int n = 0;
+
+	for (int i = 0; i < 2 * 2 * 2 * 3 * 3; i++) {
+		int time = us[i / 8 % 3];
+
+		snprintf(text, sizeof(text), loads, 1 + i % 2, i / 2 % 2 ? 7 : 2, time * 500,
+			 time * 2000, mb[i / 24], shapes[i / 4 % 2]);
+		load(text);
+		ratio = makespan_by("eft") / makespan_by("static");
+		scenario_fini(&sc);
+		sum += log(ratio);
+		worst = ratio > worst ? ratio : worst;
+		n++;
+	}
+	ck_assert_int_eq(n, 72);
+	ck_assert_double_le(exp(sum / n), 0.8);
+	ck_assert_double_le(worst, 2);
+}
+END_TEST
+
+START_TEST(eft_on_the_examples)
+{
+	static const char *const files[] = { "two-tenants", "cholesky", "device-loss", "replay" };
+	char path[128], *text;
+	size_t bytes;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "examples/scenarios/%s.json", files[_i]);
+	f = fopen(path, "r");
+	ck_assert_ptr_nonnull(f);
+	text = calloc(1, 1 << 16);
+	bytes = fread(text, 1, 1 << 16, f);
+	fclose(f);
+	ck_assert_int_eq(scenario_load(&sc, path, text, bytes, NULL, error, sizeof(error)), 0);
+	free(text);
+	/* Where devices die, chance decides who was on them. */
+	if (sc.fail > 0) {
+		sc.fail = 0;
+		for (uint32_t i = 0; i < sc.nr_devices; i++)
+			sc.devices[i].lost_ns = UINT64_MAX;
+	}
+	ck_assert_double_le(makespan_by("eft"), 1.08 * makespan_by("static"));
+	scenario_fini(&sc);
+}
+END_TEST
+
+START_TEST(targets_are_met_where_they_can_be)
+{
+	ck_assert_uint_eq(late_requests(""), 0);
+	/* All of the batch was submitted at once: then that is later, and nothing failed. */
+	ck_assert_uint_ge(late_requests(", \"target_ms\": 5"), 18);
+	ck_assert_uint_eq(late_requests(", \"target_ms\": 5, \"priority\": 3"), 0);
 }
 END_TEST
 
@@ -752,6 +865,9 @@ int main(void)
 	tcase_add_test(t, devices_share_a_link);
 	tcase_add_test(t, bytes_between_devices_go_by_the_host);
 	tcase_add_test(t, memory_is_never_passed);
+	tcase_add_test(t, targets_are_met_where_they_can_be);
+	tcase_add_test(t, eft_bears_comparison_with_static);
+	tcase_add_loop_test(t, eft_on_the_examples, 0, 4);
 	tcase_add_loop_test(t, every_task_ends_once, 0, 4);
 	tcase_add_loop_test(t, a_seed_is_a_run, 0, 2);
 	tcase_add_loop_test(t, failures_are_counted, 0, 2);

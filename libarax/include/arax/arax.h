@@ -150,7 +150,9 @@ struct arax_buffer {
 };
 
 /*
- * Zeroed.  @bytes: 1 or more; @flags: 0.
+ * Zeroed.  @bytes: 1 or more; @flags: 0, or ARAX_BUFFER_EXPLICIT: the program touches
+ * the bytes only between arax_access_begin() and arax_access_end(), so that results can
+ * stay on a device while only tasks use them.
  * ENOMEM: the machine or cgroup has no room; EDQUOT: the tenant has none.
  */
 int arax_buffer_create(struct arax *ax, uint64_t bytes, uint32_t flags,
@@ -314,6 +316,26 @@ int arax_poll_fd(struct arax *ax);
  */
 int arax_queue_create(struct arax *ax, uint32_t flags, int priority,
 		      struct arax_queue **queue);
+
+/**
+ * struct arax_queue_options - what a queue is like; zero stands for the default everywhere
+ * @size:	sizeof(struct arax_queue_options)
+ * @flags, @priority: as for arax_queue_create()
+ * @target_ns:	its tasks are wanted done this long after they are submitted: those whose
+ *		time comes first go first among those of their priority.  None fails for
+ *		being late (see arax_desc.deadline for that); 0: no hurry
+ */
+struct arax_queue_options {
+	size_t size;
+	uint32_t flags;
+	int32_t priority;
+	uint64_t target_ns;
+	uint64_t reserved[4];
+};
+
+/* EINVAL: also a target of more than 2^62 ns; E2BIG: options of a newer library. */
+int arax_queue_create_with(struct arax *ax, const struct arax_queue_options *options,
+			   struct arax_queue **queue);
 /*
  * Wait till the queue is empty.  Returns the first failure since the last call
  * among tasks submitted without an event.
@@ -384,7 +406,8 @@ int arax_call(struct arax_queue *queue, uint32_t service, const void *args, size
  * write some of the bytes; to write, for those that read some as well.  All others
  * go on, and no call is needed where none of them is in flight.  Tasks submitted
  * after arax_access_end() see what was written; until then none should be that
- * touches the bytes.
+ * touches the bytes.  For an ARAX_BUFFER_EXPLICIT buffer the call is always needed, and
+ * brings the bytes.
  *
  * 0; -ECANCELED: what the bytes were to come from has failed, while it was waited
  * for; -ETIMEDOUT; -EINVAL: a bad access, or a range beyond its buffer.

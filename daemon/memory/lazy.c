@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+/* Results that stay where they are, until somebody needs them. */
+#include <errno.h>
+
+#include "daemon/log.h"
+#include "daemon/memory/internal.h"
+
+int dirty_reserve(const struct memory_range *r)
+{
+	struct memory_extent *e;
+
+	if (!r->buffer->lazy)
+		return 0;
+	/* Each row may cut one in two. */
+	for (e = r->buffer->extents; e; e = e->next_of_buffer)
+		if (!intervals_room(&e->dirty, memory_rows(r) + 1))
+			return -ENOMEM;
+	return 0;
+}
+
+uint64_t dirty_bytes(const struct memory_buffer *b, const struct memory_extent *but,
+		     uint64_t start, uint64_t end, const struct memory_extent **where)
+{
+	const struct memory_extent *e;
+	uint64_t sum = 0, from, to, at, born;
+
+	for (e = b->extents; e; e = e->next_of_buffer) {
+		for (at = start; e != but && intervals_first(&e->dirty, at, end, &from, &to, &born);
+		     at = to) {
+			sum += to - from;
+			*where = e;
+		}
+	}
+	return sum;
+}
+
+/* (flushing, locked) One piece; @e is busy.  The lock is let go meanwhile. */
+static int flush_piece(struct memory *m, struct memory_extent *e, uint64_t from, uint64_t to,
+		       uint64_t born)
+{
+	int err;
+
+	pthread_mutex_unlock(&m->lock);
+	/* Copies may come beside what the lanes do, from any thread. */
+	err = extent_copy(m, e, 0, false, from, to);
+	pthread_mutex_lock(&m->lock);
+	/* Whoever writes there now is not the one whose bytes were wanted. */
+	if (!err)
+		intervals_clear_old(&e->dirty, from, to, born);
+	else
+		log_err("bytes of a buffer can't be had from a device: who reads them fails",
+			log_u64("device", e->device), log_u64("offset", from),
+			log_u64("bytes", to - from), log_errno(err));
+	return err;
+}
+
+/* (flushing, locked) */
+static int flush_from(struct memory *m, struct memory_extent *e, uint64_t start, uint64_t end)
+{
+	uint64_t from, to, born;
+	int err = 0;
+
+	for (; !err && intervals_first(&e->dirty, start, end, &from, &to, &born); start = to)
+		err = flush_piece(m, e, from, to, born);
+	return err;
+}
+
+int extent_flush(struct memory *m, struct memory_extent *e)
+{
+	int err;
+
+	pthread_mutex_lock(&e->buffer->flushing);
+	pthread_mutex_lock(&m->lock);
+	err = flush_from(m, e, e->start, e->end);
+	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_unlock(&e->buffer->flushing);
+	return err;
+}
+
+/* (locked) */
+static struct memory_extent *find_dirty(const struct memory_buffer *b, uint64_t start,
+					uint64_t end)
+{
+	uint64_t from, to, born;
+	struct memory_extent *e;
+
+	for (e = b->extents; e; e = e->next_of_buffer)
+		if (intervals_first(&e->dirty, start, end, &from, &to, &born))
+			return e;
+	return NULL;
+}
+
+int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end)
+{
+	struct memory_extent *e;
+	int err = 0;
+
+	if (!b->lazy)
+		return 0;
+	/* Who is at it already may be bringing just these bytes. */
+	pthread_mutex_lock(&b->flushing);
+	pthread_mutex_lock(&m->lock);
+	while (!err && (e = find_dirty(b, start, end))) {
+		e->busy++;
+		err = flush_from(m, e, start, end);
+		e->busy--;
+		pthread_cond_broadcast(&m->settled);
+	}
+	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_unlock(&b->flushing);
+	/* Not this task's device is lost. */
+	return err ? -EIO : 0;
+}
+
+int memory_flush(struct memory *m, const struct memory_range *r)
+{
+	uint64_t start, bytes;
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; r->buffer && !err && i < memory_rows(r); i++) {
+		start = memory_row(r, i, &bytes);
+		err = buffer_flush(m, r->buffer, start, start + bytes);
+	}
+	return err;
+}
+
+bool memory_is_dirty(struct memory *m, const struct memory_range *r)
+{
+	bool dirty;
+
+	if (!r->buffer || !r->buffer->lazy)
+		return false;
+	pthread_mutex_lock(&m->lock);
+	dirty = find_dirty(r->buffer, r->offset, memory_range_end(r));
+	pthread_mutex_unlock(&m->lock);
+	return dirty;
+}
+
+uint64_t memory_dirty(struct memory *m, const struct memory_range *ranges, uint32_t nr,
+		      uint64_t *ns)
+{
+	const struct memory_extent *where = NULL;
+	uint64_t sum = 0, bytes;
+	uint32_t i;
+
+	*ns = 0;
+	pthread_mutex_lock(&m->lock);
+	for (i = 0; i < nr; i++) {
+		if (!ranges[i].buffer || !ranges[i].buffer->lazy)
+			continue;
+		bytes = dirty_bytes(ranges[i].buffer, NULL, ranges[i].offset,
+				    memory_range_end(&ranges[i]), &where);
+		if (bytes)
+			*ns += (uint64_t)rate_ns(&m->devices[where->device].out, bytes);
+		sum += bytes;
+	}
+	pthread_mutex_unlock(&m->lock);
+	return sum;
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+/* Buffers whose program says when it touches them: results come when they are asked for. */
+#include "stack.h"
+
+#include <errno.h>
+
+#define WORDS	4096
+#define SOON	arax_deadline(60 * SECOND)
+
+static struct arax_buffer *explicit_buffer(struct stack *s, size_t bytes)
+{
+	struct arax_buffer *b;
+
+	CHECK_EQ(arax_buffer_create(s->ax, bytes, ARAX_BUFFER_EXPLICIT, &b), 0);
+	return b;
+}
+
+static void add(struct stack *s, const struct arax_kernel *k, struct arax_range r, uint32_t value)
+{
+	CHECK_EQ(arax_launch(s->q, k, arax_grid(1, 1, 1), ARAX_ARGS(value), ARAX_RANGES(r), NULL),
+		 0);
+}
+
+/* The program waits after each task, and looks only at the end. */
+TEST(explicit_chain)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *b = explicit_buffer(&s, WORDS * 4);
+	struct arax_kernel k = stack_kernel(&s, "st_add");
+	uint32_t *x = arax_buffer_data(b), i;
+
+	CHECK_EQ(arax_access_begin(s.q, arax_out(b), SOON), 0);
+	for (i = 0; i < WORDS; i++)
+		x[i] = i;
+	CHECK_EQ(arax_access_end(s.q, arax_out(b)), 0);
+	for (i = 1; i <= 100; i++) {
+		add(&s, &k, arax_inout(b), i);
+		CHECK_EQ(arax_queue_finish(s.q, SOON), 0);
+	}
+	CHECK_EQ(arax_access_begin(s.q, arax_in(b), SOON), 0);
+	for (i = 0; i < WORDS; i++)
+		CHECK_EQ(x[i], i + 5050);
+	CHECK_EQ(arax_access_end(s.q, arax_in(b)), 0);
+	stack_close(&s);
+}
+
+/* Writes of the program, fills and copies on the host, kernels wherever they run. */
+TEST(explicit_by_turns)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *a = explicit_buffer(&s, WORDS * 4), *b = explicit_buffer(&s, WORDS * 4);
+	struct arax_buffer *plain = stack_buffer(&s, WORDS * 4);
+	struct arax_kernel k = stack_kernel(&s, "st_add");
+	uint32_t *x = arax_buffer_data(a), *y = arax_buffer_data(b), *z = arax_buffer_data(plain);
+	struct arax_range part = arax_part(a, ARAX_INOUT, 4096, 4096);
+	uint32_t five = 5, i, round;
+
+	for (round = 1; round <= 30; round++) {
+		CHECK_EQ(arax_fill(s.q, arax_out(a), &five, 4, NULL), 0);
+		add(&s, &k, arax_inout(a), round);
+		CHECK_EQ(arax_access_begin(s.q, part, SOON), 0);
+		for (i = 1024; i < 2048; i++) {
+			CHECK_EQ(x[i], 5 + round);
+			x[i] = 1000;
+		}
+		CHECK_EQ(arax_access_end(s.q, part), 0);
+		add(&s, &k, arax_inout(a), 7);
+		CHECK_EQ(arax_copy(s.q, arax_out(b), arax_in(a), NULL), 0);
+		add(&s, &k, arax_inout(b), 1);
+		CHECK_EQ(arax_copy(s.q, arax_out(plain), arax_in(b), NULL), 0);
+		CHECK_EQ(arax_queue_finish(s.q, SOON), 0);
+		for (i = 0; i < WORDS; i++)
+			CHECK_EQ(z[i], i >= 1024 && i < 2048 ? 1008 : 13 + round);
+		CHECK_EQ(arax_access_begin(s.q, arax_in(b), SOON), 0);
+		for (i = 0; i < WORDS; i++)
+			CHECK_EQ(y[i], z[i]);
+	}
+	stack_close(&s);
+}
+
+/* More than the devices hold, all of it changed and never looked at meanwhile. */
+TEST(explicit_out_of_core)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_kernel k = stack_kernel(&s, "st_add");
+	struct arax_buffer *b[6];
+	uint32_t i, round;
+
+	for (i = 0; i < 6; i++)
+		b[i] = explicit_buffer(&s, 12u << 20);
+	for (round = 0; round < 3; round++)
+		for (i = 0; i < 6; i++)
+			add(&s, &k, arax_inout(b[i]), i + 1);
+	CHECK_EQ(arax_queue_finish(s.q, SOON), 0);
+	for (i = 0; i < 6; i++) {
+		uint32_t *x = arax_buffer_data(b[i]), j;
+
+		CHECK_EQ(arax_access_begin(s.q, arax_in(b[i]), SOON), 0);
+		for (j = 0; j < 3u << 20; j++)
+			CHECK_EQ(x[j], 3 * (i + 1));
+	}
+	stack_close(&s);
+}
+
+/* Who has the pages from elsewhere could not know when they are current. */
+TEST(explicit_is_not_shared)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *b = explicit_buffer(&s, 4096);
+
+	CHECK_EQ(arax_buffer_export(b, ARAX_EXPORT_ARAX), -EOPNOTSUPP);
+	stack_close(&s);
+}
