@@ -37,14 +37,16 @@ static void *scribble(void *unused)
 		pthread_mutex_lock(&lock);
 		for (int i = 0; i < 1000 && nr_ranges; i++) {
 			const struct arax_launch_range *r;
+			uint64_t at;
 
 			x ^= x << 13;
 			x ^= x >> 7;
 			x ^= x << 17;
 			r = &ranges[x % nr_ranges];
-			if (r->length >= 4)
-				*(volatile uint32_t *)((char *)r->data + (x >> 8) % (r->length / 4) * 4) =
-					(uint32_t)(x >> 32) >> (x >> 4 & 31);
+			if (r->length < 4)
+				continue;
+			at = (x >> 8) % (r->length / 4);
+			((volatile uint32_t *)r->data)[at] = (uint32_t)(x >> 32) >> (x >> 4 & 31);
 		}
 		pthread_mutex_unlock(&lock);
 	}
@@ -142,7 +144,8 @@ static void make_range(struct input *in, struct arax_launch_range *r)
 		abort();
 	/* Numbers that kernels meet: small integers, and floats around 1. */
 	for (uint64_t i = 0; i + 4 <= r->length; i += 4) {
-		uint32_t word = b & 1 ? (uint32_t)(i / 4 % 17) : 0x3f800000 ^ (uint32_t)(i * 0x9e3779b1u) >> 4;
+		uint32_t word = b & 1 ? (uint32_t)(i / 4 % 17) :
+					0x3f800000 ^ (uint32_t)(i * 0x9e3779b1u) >> 4;
 
 		memcpy((char *)r->data + i, &word, 4);
 	}

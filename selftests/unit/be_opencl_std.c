@@ -99,7 +99,8 @@ START_TEST(references)
 
 			trial_open(&t, std_case_at(i), round < 2 ? (enum trial_size)round :
 				   round < ROUNDS - 1 || _i ? SIZE_SOME : SIZE_HUGE);
-			ck_assert_msg(!run(&t, kernel, some_grid(), block), "%s: round %d", t.c->name,
+			ck_assert_msg(!run(&t, kernel, some_grid(), block), "%s: round %d",
+				      t.c->name,
 				      round);
 			trial_check(&t, k->sig.abi.access);
 			trial_close(&t);
@@ -143,7 +144,8 @@ END_TEST
 /* All plain u32 at their ends: nothing wraps around, nothing is touched. */
 START_TEST(wild_arguments)
 {
-	static const uint32_t wild[] = { 0xffffffff, 0x80000000, 0x40000000, 0x55555556, 0x10001, 65536 };
+	static const uint32_t wild[] = { 0xffffffff, 0x80000000, 0x40000000, 0x55555556, 0x10001,
+					 65536 };
 	const struct kernel *k;
 	void *kernel;
 
@@ -157,7 +159,8 @@ START_TEST(wild_arguments)
 			trial_open(&t, std_case_at(i), SIZE_ONE);
 			for (uint32_t j = 0; j < nr; j++)
 				memcpy((char *)t.args + at[j], &wild[w], 4);
-			ck_assert_msg(run(&t, kernel, 2, BLOCK) == -EINVAL, "%s: %#x", t.c->name, wild[w]);
+			ck_assert_msg(run(&t, kernel, 2, BLOCK) == -EINVAL, "%s: %#x", t.c->name,
+				      wild[w]);
 			trial_check_untouched(&t, " by a refused launch");
 			trial_close(&t);
 		}

@@ -115,7 +115,8 @@ void trial_close(struct trial *t)
 
 uint32_t size_of(const struct trial *t, uint32_t most)
 {
-	static const uint32_t edges[] = { 0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 63, 64, 65, 127, 255, 256,
+	static const uint32_t edges[] = { 0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 63, 64, 65, 127, 255,
+					  256,
 					  257, 511, 512, 513, 997, 1023, 1024, 1025 };
 	const uint32_t nr_edges = sizeof(edges) / sizeof(edges[0]);
 	uint32_t n;
@@ -142,7 +143,8 @@ double uniform(double low, double high)
 void *add_bytes(struct trial *t, uint64_t bytes)
 {
 	uint64_t map = (bytes + PAGE - 1) / PAGE * PAGE;
-	char *p = mmap(NULL, map + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *p = mmap(NULL, map + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		       0);
 
 	ck_assert_ptr_ne(p, MAP_FAILED);
 	ck_assert_int_eq(mprotect(p + map, PAGE, PROT_NONE), 0);

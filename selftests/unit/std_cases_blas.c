@@ -4,7 +4,8 @@
 #include "daemon/kernels/blas/blas.h"
 
 /* Element of a matrix with @rows rows, or of its transpose. */
-static double element(const struct trial *t, uint32_t range, bool f64, uint64_t rows, bool transposed,
+static double element(const struct trial *t, uint32_t range, bool f64, uint64_t rows,
+		      bool transposed,
 		      uint64_t i, uint64_t j)
 {
 	uint64_t at = transposed ? j + i * rows : i + j * rows;
@@ -77,7 +78,8 @@ static void check_gemm(const struct trial *t, bool f64, const struct product *p)
 			double sum = 0, size = fabs(old);
 
 			for (uint64_t k = 0; k < p->k; k++) {
-				double term = p->alpha * element(t, 0, f64, ta ? p->k : p->m, ta, i, k) *
+				double term = p->alpha * element(t, 0, f64, ta ? p->k : p->m, ta, i,
+								 k) *
 					      element(t, 1, f64, tb ? p->n : p->k, tb, k, j);
 
 				sum += term;
@@ -141,7 +143,8 @@ static void check_gemv(const struct trial *t, bool f64, const struct product *p)
 		double old = p->beta ? p->beta * was(t, 2, f64, i) : 0, sum = 0, size = fabs(old);
 
 		for (uint64_t k = 0; k < (ta ? p->m : p->n); k++) {
-			double term = p->alpha * element(t, 0, f64, p->m, ta, i, k) * result(t, 1, f64, k);
+			double term = p->alpha * element(t, 0, f64, p->m, ta, i, k) *
+				      result(t, 1, f64, k);
 
 			sum += term;
 			size += fabs(term);

@@ -15,7 +15,8 @@ static uint32_t left_over(uint32_t n)
 /* Powers of 2, lengths with small factors, primes, anything. */
 static uint32_t length(const struct trial *t)
 {
-	static const uint32_t some[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 16, 30, 32, 49, 60, 64, 77,
+	static const uint32_t some[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 16, 30, 32, 49, 60,
+					 64, 77,
 					 97, 100, 105, 121, 128, 210, 243, 256, 420, 511, 512, 625,
 					 1000, 1009, 1024 };
 	static const uint32_t large[] = { 65536, 50000, 16807, 30011, 59049 };
@@ -30,7 +31,8 @@ static uint32_t length(const struct trial *t)
 
 static void make_fft(struct trial *t)
 {
-	struct fft_args a = { length(t), size_of(t, t->size == SIZE_HUGE ? 2 : 5), trial_random(2) };
+	struct fft_args a = { length(t), size_of(t, t->size == SIZE_HUGE ? 2 : 5),
+			      trial_random(2) };
 	uint64_t m = 1;
 
 	if (a.n > 300)

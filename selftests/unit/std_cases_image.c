@@ -195,7 +195,8 @@ static void check_combine(const struct trial *t)
 	for (uint32_t i = 0; i < ARGS_OF(t, struct n_args)->n; i++) {
 		double mask = f32_at(t, 2, i);
 
-		near(t, i, f32_at(t, 3, i), f32_at(t, 0, i) * mask + f32_at(t, 1, i) * (1 - mask), 5e-7);
+		near(t, i, f32_at(t, 3, i), f32_at(t, 0, i) * mask + f32_at(t, 1, i) * (1 - mask),
+		     5e-7);
 	}
 }
 

@@ -187,7 +187,8 @@ static void check_add_row(const struct trial *t)
 	const struct matrix_args *a = ARGS_OF(t, struct matrix_args);
 
 	for (uint64_t i = 0; i < (uint64_t)a->rows * a->cols; i++)
-		near(t, i, f32_at(t, 1, i), (double)WAS(t, 1, float)[i] + f32_at(t, 0, i % a->cols), 2e-6);
+		near(t, i, f32_at(t, 1, i), (double)WAS(t, 1, float)[i] + f32_at(t, 0, i % a->cols),
+		     2e-6);
 }
 
 static void make_argmax_sum(struct trial *t)
@@ -244,7 +245,8 @@ static void check_zscore(const struct trial *t)
 		for (uint64_t i = c; i < n; i += a->cols)
 			variance += (x[i] - mean) * (x[i] - mean) / a->rows;
 		for (uint64_t i = c; i < n; i += a->cols)
-			near(t, i, f32_at(t, 1, i), variance > 1e-9 ? (x[i] - mean) / sqrt(variance) : 0,
+			near(t, i, f32_at(t, 1, i),
+			     variance > 1e-9 ? (x[i] - mean) / sqrt(variance) : 0,
 			     2e-6);
 	}
 }
@@ -277,7 +279,8 @@ struct stencil7_args { uint32_t width, height, depth; float center, side; };
 static void make_stencil5(struct trial *t)
 {
 	bool huge = t->size == SIZE_HUGE;
-	struct stencil5_args a = { size_of(t, huge ? 700 : 150), size_of(t, huge ? 500 : 60), 0.5f, 0.125f };
+	struct stencil5_args a = { size_of(t, huge ? 700 : 150), size_of(t, huge ? 500 : 60), 0.5f,
+				   0.125f };
 
 	set_args(t, &a);
 	add_floats(t, (uint64_t)a.width * a.height, -1, 1);

@@ -32,9 +32,11 @@ static double conv_at(const struct trial *t, const struct conv_args *a, uint64_t
 				if (top + y < 0 || left + x < 0 || top + y >= a->height ||
 				    left + x >= a->width)
 					continue;
-				term = f32_at(t, 0, (plane * a->height + (uint64_t)(top + y)) * a->width +
+				term = f32_at(t, 0,
+					      (plane * a->height + (uint64_t)(top + y)) * a->width +
 						    (uint64_t)(left + x)) *
-				       f32_at(t, 1, ((f * a->channels + c) * a->kernel_h + (uint64_t)y) *
+				       f32_at(t, 1,
+					      ((f * a->channels + c) * a->kernel_h + (uint64_t)y) *
 							    a->kernel_w + (uint64_t)x);
 				sum += term;
 				*size += fabs(term);
@@ -61,7 +63,8 @@ static void make_relu(struct trial *t)
 static void check_relu(const struct trial *t)
 {
 	const struct relu_args *r = ARGS_OF(t, struct relu_args);
-	struct conv_args a = { 1, r->channels, r->height, r->width, r->filters, r->size, r->size, r->stride,
+	struct conv_args a = { 1, r->channels, r->height, r->width, r->filters, r->size, r->size,
+			       r->stride,
 			       r->size / 2 };
 	uint64_t out_h = outputs(a.height, a.kernel_h, a.stride, a.pad);
 	uint64_t out_w = outputs(a.width, a.kernel_w, a.stride, a.pad);
@@ -151,7 +154,8 @@ struct pool_args { uint32_t planes, height, width, size, stride, pad; };
 static void make_pool(struct trial *t)
 {
 	bool huge = t->size == SIZE_HUGE;
-	struct pool_args a = { size_of(t, 5), side_of(t, huge ? 150 : 40), side_of(t, huge ? 200 : 90),
+	struct pool_args a = { size_of(t, 5), side_of(t, huge ? 150 : 40),
+			       side_of(t, huge ? 200 : 90),
 			       1 + trial_random(7), 1 + trial_random(5), 0 };
 	uint64_t out;
 
@@ -159,7 +163,8 @@ static void make_pool(struct trial *t)
 	a.size = a.size < a.width ? a.size : a.width;
 	a.pad = trial_random(a.size / 2 + 1);
 	set_args(t, &a);
-	out = outputs(a.height, a.size, a.stride, a.pad) * outputs(a.width, a.size, a.stride, a.pad);
+	out = outputs(a.height, a.size, a.stride, a.pad) * outputs(a.width, a.size, a.stride,
+								   a.pad);
 	add_floats(t, (uint64_t)a.planes * a.height * a.width, -1, 1);
 	add_holes(t, 4 * out * a.planes);
 }

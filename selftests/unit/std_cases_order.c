@@ -176,7 +176,8 @@ static void check_order(const struct trial *t, uint64_t *wanted, const uint64_t 
 {
 	qsort(wanted, n, sizeof(*wanted), by_number);
 	for (uint32_t i = 0; i < n; i++)
-		ck_assert_msg(wanted[i] == got[i], "%s: item %u of %u: %#lx, not %#lx", t->c->name, i, n,
+		ck_assert_msg(wanted[i] == got[i], "%s: item %u of %u: %#lx, not %#lx", t->c->name,
+			      i, n,
 			      (unsigned long)got[i], (unsigned long)wanted[i]);
 	free(wanted);
 	free((void *)got);
@@ -188,7 +189,8 @@ static uint64_t *numbers(const uint32_t *key, const uint32_t *value, uint32_t n,
 
 	ck_assert_ptr_nonnull(x);
 	for (uint32_t i = 0; i < n; i++)
-		x[i] = floats ? float_key(key[i]) : value ? (uint64_t)key[i] << 32 | value[i] : key[i];
+		x[i] = floats ? float_key(key[i]) :
+		       value ? (uint64_t)key[i] << 32 | value[i] : key[i];
 	return x;
 }
 
@@ -196,7 +198,8 @@ static void check_sort_u32(const struct trial *t)
 {
 	uint32_t n = ARGS_OF(t, struct n_args)->n;
 
-	check_order(t, numbers(t->was[0], NULL, n, false), numbers(t->r[0].data, NULL, n, false), n);
+	check_order(t, numbers(t->was[0], NULL, n, false), numbers(t->r[0].data, NULL, n, false),
+		    n);
 }
 
 static void make_sort_f32(struct trial *t)
@@ -265,7 +268,8 @@ struct histogram_args { float low, high; uint32_t n, bins; };
 
 static void make_histogram_f32(struct trial *t)
 {
-	struct histogram_args a = { (float)uniform(-2, 0), (float)uniform(0.1, 2), items(t), side_of(t, 3000) };
+	struct histogram_args a = { (float)uniform(-2, 0), (float)uniform(0.1, 2), items(t),
+				    side_of(t, 3000) };
 	float *x;
 
 	set_args(t, &a);

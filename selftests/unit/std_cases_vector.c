@@ -78,7 +78,8 @@ static void check_saxpy(const struct trial *t)
 	const struct scaled_args *a = ARGS_OF(t, struct scaled_args);
 
 	for (uint32_t i = 0; i < a->n; i++)
-		near(t, i, f32_at(t, 1, i), WAS(t, 1, float)[i] + (double)a->s * f32_at(t, 0, i), 1e-6);
+		near(t, i, f32_at(t, 1, i), WAS(t, 1, float)[i] + (double)a->s * f32_at(t, 0, i),
+		     1e-6);
 }
 
 static void make_triad(struct trial *t)
@@ -111,7 +112,8 @@ static void check_divide(const struct trial *t)
 	double by = RANGE(t, 1, double)[0];
 
 	for (uint32_t i = 0; i < n_of(t); i++)
-		near(t, i, f32_at(t, 2, i), f32_at(t, 0, i) / by, fabs(f32_at(t, 0, i) / by) * 3e-7);
+		near(t, i, f32_at(t, 2, i), f32_at(t, 0, i) / by,
+		     fabs(f32_at(t, 0, i) / by) * 3e-7);
 }
 
 /* ------------------------------------------------------------------ */
@@ -334,7 +336,8 @@ struct prices_args { double rate, volatility, years, strike; uint32_t n; };
 
 static void make_prices(struct trial *t)
 {
-	struct prices_args a = { uniform(0, 0.2), uniform(0.01, 1), uniform(0.1, 5), uniform(1, 500),
+	struct prices_args a = { uniform(0, 0.2), uniform(0.01, 1), uniform(0.1, 5),
+				 uniform(1, 500),
 				 t->size == SIZE_HUGE ? 40009 : items(t) };
 	double *x;
 

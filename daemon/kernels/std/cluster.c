@@ -109,7 +109,8 @@ struct kmeans_args {
 };
 
 STD_FMA_CLONES
-static void assign(uint32_t *label, const float *x, const float *center, const struct kmeans_args *s,
+static void assign(uint32_t *label, const float *x, const float *center,
+		   const struct kmeans_args *s,
 		   uint64_t row, uint64_t end)
 {
 	float dist[ROWS][WIDE], best[ROWS];

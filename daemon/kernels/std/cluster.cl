@@ -27,7 +27,8 @@ __kernel void arax_std_distances_f32(__global const float *a, ulong na, __global
 		dist[i] = distance_of(a + i / rows_b * dims, b + i % rows_b * dims, dims);
 }
 
-__kernel void arax_std_kmeans_assign(__global const float *x, ulong nx, __global const float *center,
+__kernel void arax_std_kmeans_assign(__global const float *x, ulong nx,
+				     __global const float *center,
 				     ulong ncenter, __global uint *label, ulong nlabel, uint n,
 				     uint dims, uint k, __global int *result)
 {

@@ -72,7 +72,8 @@ STD_INLINE void gather(const struct conv *c, const float *image, uint64_t x, uin
 				if (top + j < 0 || top + j >= (int64_t)c->height)
 					memset(part, 0, SPAN * sizeof(*part));
 				else
-					tap(part, plane + (uint64_t)(top + j) * c->width, left + i, c, n);
+					tap(part, plane + (uint64_t)(top + j) * c->width, left + i,
+					    c, n);
 			}
 		}
 	}
@@ -209,7 +210,8 @@ struct conv2d_args {
  *	      u32 height, u32 width, u32 filters, u32 kernel_h, u32 kernel_w, u32 stride, u32 pad):
  * x is batch x channels x height x width, with `pad` zeros (less than the kernel's larger
  * side) around each plane; weights filters x channels x kernel_h x kernel_w, not mirrored; bias
- * one a filter, or empty; y batch x filters x out_h x out_w, out = (side + 2 * pad - kernel) / stride + 1.
+ * one a filter, or empty; y batch x filters x out_h x out_w,
+ * out = (side + 2 * pad - kernel) / stride + 1.
  * A filter has 65,536 weights at most.
  */
 ARAX_KERNEL int arax_std_conv2d_f32(const struct arax_launch *l)

@@ -178,7 +178,8 @@ STD_INLINE void fft_odd(float *re, float *im, uint32_t n)
 }
 
 /* Item `at` of each of `radix` rows that are `apart`, transformed, times twiddles, to rows of y. */
-STD_INLINE void butterfly(struct parts y, uint64_t to, uint64_t to_apart, struct parts x, uint64_t from,
+STD_INLINE void butterfly(struct parts y, uint64_t to, uint64_t to_apart, struct parts x,
+			  uint64_t from,
 			  uint64_t apart, struct parts w, uint64_t p, uint64_t m, uint32_t radix)
 {
 	float re[MAX_RADIX], im[MAX_RADIX];
@@ -210,14 +211,12 @@ STD_INLINE void stage_of(struct parts y, struct parts x, struct parts w, uint64_
 			 uint32_t radix)
 {
 	if (side == 1) {
-		STD_INDEPENDENT
-		for (uint64_t p = 0; p < m; p++)
+		STD_EACH(p, m)
 			butterfly(y, radix * p, 1, x, p, m, w, p, m, radix);
 		return;
 	}
 	for (uint64_t p = 0; p < m; p++) {
-		STD_INDEPENDENT
-		for (uint64_t q = 0; q < side; q++)
+		STD_EACH(q, side)
 			butterfly(y, q + side * radix * p, side, x, q + side * p, side * m, w, p,
 				  m, radix);
 	}

@@ -94,8 +94,8 @@ static void begin(const struct job *j, ulong i)
 	if (!j->any)
 		vstore2(vload2(i, j->x), to, j->y);
 	else
-		vstore2(i < j->n ? times(vload2(i, j->x), chirp(i, j->n, j->inverse)) : (float2)(0, 0),
-			to, j->work);
+		vstore2(i < j->n ? times(vload2(i, j->x), chirp(i, j->n, j->inverse)) :
+				   (float2)(0, 0), to, j->work);
 }
 
 /* Of pass 1: the chirp's conjugate, to both sides of 0. */
@@ -157,8 +157,8 @@ static void transform(const struct job *j)
 		barrier(CLK_GLOBAL_MEM_FENCE);
 	}
 	for (ulong i = me; j->any && i < j->n; i += items)
-		vstore2(times(vload2(i, j->work), chirp(i, j->n, j->inverse)) * (1 / (float)j->p.n), i,
-			j->y);
+		vstore2(times(vload2(i, j->work), chirp(i, j->n, j->inverse)) * (1 / (float)j->p.n),
+			i, j->y);
 }
 
 __kernel void arax_std_fft_c32(__global const float *x, ulong nx, __global float *y, ulong ny,
@@ -166,6 +166,7 @@ __kernel void arax_std_fft_c32(__global const float *x, ulong nx, __global float
 			       __global int *result)
 {
 	ulong items = 2 * (ulong)n * batch, m = n;
+	ulong first = arax_share(batch, arax_group()), end = arax_share(batch, arax_group() + 1);
 	struct job job;
 
 	if (!n || n > MAX_N || inverse > 1 || SHORT(nx, items) || SHORT(ny, items)) {
@@ -185,7 +186,7 @@ __kernel void arax_std_fft_c32(__global const float *x, ulong nx, __global float
 		}
 		factorize(&job.p, m);
 	}
-	for (ulong i = arax_share(batch, arax_group()); i < arax_share(batch, arax_group() + 1); i++) {
+	for (ulong i = first; i < end; i++) {
 		job.x = x + 2 * i * n;
 		job.y = y + 2 * i * n;
 		job.work = work + (job.any ? 4 * i * m : 0);

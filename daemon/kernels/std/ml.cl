@@ -43,7 +43,8 @@ __kernel void arax_std_row_max(__global const float *x, ulong nx, __global float
 }
 
 __kernel void arax_std_log_sum_exp(__global const float *x, ulong nx, __global const float *most,
-				   ulong nmost, __global float *lse, ulong nlse, uint rows, uint cols,
+				   ulong nmost, __global float *lse, ulong nlse, uint rows,
+				   uint cols,
 				   __global int *result)
 {
 	if (!cols || SHORT(nx, (ulong)rows * cols) || SHORT(nmost, rows) || SHORT(nlse, rows)) {
@@ -59,7 +60,8 @@ __kernel void arax_std_log_sum_exp(__global const float *x, ulong nx, __global c
 	}
 }
 
-__kernel void arax_std_exp_rows(__global const float *less, ulong nless, __global float *x, ulong nx,
+__kernel void arax_std_exp_rows(__global const float *less, ulong nless, __global float *x,
+				ulong nx,
 				uint rows, uint cols, __global int *result)
 {
 	ulong n = (ulong)rows * cols;

@@ -16,8 +16,9 @@ static float conv_at(__global const float *src, __global const float *weights, c
 {
 	long left = (long)(i % c->out_width * c->stride) - c->pad_w;
 	long top = (long)(i / c->out_width % c->out_height * c->stride) - c->pad_h;
+	ulong taps = c->channels * c->kernel_h * c->kernel_w;
 	ulong plane = i / c->out_width / c->out_height;
-	__global const float *w = weights + plane % c->filters * c->channels * c->kernel_h * c->kernel_w;
+	__global const float *w = weights + plane % c->filters * taps;
 	__global const float *x = src + plane / c->filters * c->channels * c->height * c->width;
 	/* The part of the kernel that lies on the image. */
 	long i0 = max(0L, -left), i1 = min((long)c->kernel_w, (long)c->width - left);
@@ -27,7 +28,8 @@ static float conv_at(__global const float *src, __global const float *weights, c
 	for (ulong k = 0; k < c->channels; k++) {
 		for (long j = j0; j < j1; j++)
 			for (long m = i0; m < i1; m++)
-				sum += x[(top + j) * (long)c->width + left + m] * w[j * c->kernel_w + m];
+				sum += x[(top + j) * (long)c->width + left + m] *
+				       w[j * c->kernel_w + m];
 		x += c->height * c->width;
 		w += c->kernel_h * c->kernel_w;
 	}
@@ -75,9 +77,9 @@ __kernel void arax_std_conv_relu(__global const float *src, ulong nsrc,
 
 __kernel void arax_std_conv2d_f32(__global const float *x, ulong nx, __global const float *weights,
 				  ulong nweights, __global const float *bias, ulong nbias,
-				  __global float *y, ulong ny, uint batch, uint channels, uint height,
-				  uint width, uint filters, uint kernel_h, uint kernel_w, uint stride,
-				  uint pad, __global int *result)
+				  __global float *y, ulong ny, uint batch, uint channels,
+				  uint height, uint width, uint filters, uint kernel_h,
+				  uint kernel_w, uint stride, uint pad, __global int *result)
 {
 	ulong padded_h = height + 2 * (ulong)pad, padded_w = width + 2 * (ulong)pad, in, out;
 	struct conv c;
@@ -173,7 +175,8 @@ static void pool(__global const float *x, ulong nx, __global float *y, ulong ny,
 		return;
 	}
 	ARAX_EACH(i, out) {
-		ulong top = span_begin(i / w % h, stride, pad), left = span_begin(i % w, stride, pad);
+		ulong top = span_begin(i / w % h, stride, pad),
+			left = span_begin(i % w, stride, pad);
 		ulong bottom = span_end(i / w % h, stride, pad, size, height);
 		ulong right = span_end(i % w, stride, pad, size, width);
 		__global const float *plane = x + i / w / h * height * width;

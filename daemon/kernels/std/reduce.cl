@@ -99,7 +99,8 @@ __kernel void arax_std_dot_f32(__global const float *x, ulong nx, __global const
 		dot[0] = all;
 }
 
-__kernel void arax_std_sum_diff(__global const float *x, ulong nx, __global const float *y, ulong ny,
+__kernel void arax_std_sum_diff(__global const float *x, ulong nx, __global const float *y,
+				ulong ny,
 				__global double *sum, ulong ns, uint n, __global int *result)
 {
 	__local double parts[PARTS];
@@ -209,7 +210,8 @@ __kernel void arax_std_sum_parts_f32(__global const float *x, ulong nx, __global
 }
 
 __kernel void arax_std_dot_parts_f32(__global const float *x, ulong nx, __global const float *y,
-				     ulong ny, __global double *part, ulong npart, uint n, uint parts,
+				     ulong ny, __global double *part, ulong npart, uint n,
+				     uint parts,
 				     __global int *result)
 {
 	if (!parts || SHORT(nx, n) || SHORT(ny, n) || SHORT(npart, parts)) {

@@ -24,11 +24,11 @@
 /* Into each of those, to be compiled for its instruction set. */
 #define STD_INLINE static inline __attribute__((always_inline))
 
-/* In front of a loop: no turn of it reads what another one writes. */
+/* A loop of which no turn reads what another one writes. */
 #ifdef __clang__
-#define STD_INDEPENDENT
+#define STD_EACH(i, n) for (uint64_t i = 0; i < (n); i++)
 #else
-#define STD_INDEPENDENT _Pragma("GCC ivdep")
+#define STD_EACH(i, n) _Pragma("GCC ivdep") for (uint64_t i = 0; i < (n); i++)
 #endif
 
 /* Eight at once, at any address: a loop of sums that the compiler may not reorder itself. */
