@@ -726,7 +726,7 @@ enum arax_dispatch_type {
 };
 
 #define ARAX_DISPATCH_BLOCKED	0x8000	/* in @flags: wait for UNBLOCK first */
-#define ARAX_DISPATCH_TARGET	0x4000	/* in @flags: @deadline_ns is wished for, see target_ns */
+#define ARAX_DISPATCH_TARGET	0x4000	/* in @flags: @deadline_ns is a queue's target */
 
 /* A range as the mediator sees it. Access is in arax_dispatch.access. */
 struct arax_dispatch_range {

@@ -364,7 +364,8 @@ static int check_dirty(const struct memory_extent *e)
 			return 1;
 		}
 		for (o = e->buffer->extents; o; o = o->next_of_buffer) {
-			if (o == e || !intervals_first(&o->dirty, v->start, v->end, &from, &to, &born))
+			if (o == e || !intervals_first(&o->dirty, v->start, v->end, &from, &to,
+						       &born))
 				continue;
 			fprintf(stderr, "memory: bytes are dirty twice\n");
 			return 1;

@@ -201,8 +201,8 @@ static void put_end(const json_t *t, size_t place, bool *first)
 
 	snprintf(name, sizeof(name), "%.80s: %s", text(t, "kernel"),
 		 arax_strerror((int)number(t, "result")));
-	put(json_pack("{ss ss ss ss sf sI si s{sO sO sO}}", "ph", "i", "s", "t", "name", name, "cat",
-		      "ended", "ts", number(t, "start_us"), "pid", (json_int_t)place + 1, "tid", 1,
+	put(json_pack("{ss ss ss ss sf sI si s{sO sO sO}}", "ph", "i", "s", "t", "name", name,
+		      "cat", "ended", "ts", number(t, "start_us"), "pid", (json_int_t)place + 1, "tid", 1,
 		      "args", "seq", json_object_get(t, "seq"), "context",
 		      json_object_get(t, "context"), "result", json_object_get(t, "result")),
 	    first);
