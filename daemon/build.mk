@@ -27,10 +27,13 @@ DAEMON_TEST_LIBS := $(ARAXD_LIBS) $(shell $(PKGCONF) --libs check 2>/dev/null)
 DAEMON_BROKER_SRCS := selftests/unit/daemon_broker.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
 DAEMON_PARTS_SRCS  := selftests/unit/daemon_parts.c $(ARAXD_LIB_SRCS)
-DAEMON_TESTS := $(foreach v,plain asan tsan,parts-$(v) broker-$(v))
+DAEMON_VISIT_SRCS  := selftests/unit/daemon_visit.c selftests/unit/daemon_client.c \
+		      $(ARAXD_LIB_SRCS)
+DAEMON_TESTS := $(foreach v,plain asan tsan,parts-$(v) broker-$(v) visit-$(v))
 $(foreach v,plain asan tsan,\
 	$(call program,$(B)/unit/daemon-broker-$(v),$(v),$(DAEMON_BROKER_SRCS),$(DAEMON_TEST_LIBS)) \
-	$(call program,$(B)/unit/daemon-parts-$(v),$(v),$(DAEMON_PARTS_SRCS),$(DAEMON_TEST_LIBS)))
+	$(call program,$(B)/unit/daemon-parts-$(v),$(v),$(DAEMON_PARTS_SRCS),$(DAEMON_TEST_LIBS)) \
+	$(call program,$(B)/unit/daemon-visit-$(v),$(v),$(DAEMON_VISIT_SRCS),$(DAEMON_TEST_LIBS)))
 
 $(addprefix check-daemon-,$(DAEMON_TESTS)): check-daemon-%: $(B)/unit/daemon-% $$(STD_KERNEL)
 	scripts/tally run unit/daemon-$* $<

@@ -364,8 +364,16 @@ static void came_back(struct work *w)
 static void runner_done(struct runner_task *rt)
 {
 	struct run *run = (struct run *)((char *)rt - offsetof(struct run, rt));
+	struct poller *p = run->poller;
 
-	poller_post(run->poller, &run->work);
+	/*
+	 * A visitor may get timer signals for some milliseconds (link/wake.h), which what
+	 * drives a vendor's stack need not expect.
+	 */
+	if (p->devs[run->device].dev->info.kind == ARAX_DEVICE_CPU)
+		poller_bring(p, &run->work, run->device);
+	else
+		poller_post(p, &run->work);
 }
 
 /* On the host thread of the device. */
@@ -378,7 +386,7 @@ static void host_done(struct host_job *job)
 	run->rt.start_ns = start;
 	run->rt.hold_ns = monotonic_ns() - start;
 	run->rt.device_ns = run->rt.hold_ns;
-	poller_post(run->poller, &run->work);
+	poller_bring(run->poller, &run->work, run->device);
 }
 
 static inline int find_ranges(struct run *run)
@@ -539,7 +547,7 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 		}
 	}
 	/* What is to be done around a launch is done on the lane's thread. */
-	if (!worker &&
+	if (!worker && !p->visited &&
 	    (!launch || (!run->rt.enter && pd->dev->info.kind == ARAX_DEVICE_CPU)) &&
 	    sched_is_short(p->sched, node, node->device, p->inline_ns))
 		return run_inline(p, run, pd, launch);
