@@ -571,7 +571,8 @@ int poller_turn(struct poller *p)
  */
 static bool worth_spinning(struct poller *p)
 {
-	if (!p->may_spin || p->spin_pause)
+	/* Nor while devices take all CPUs: it would be from one of them. */
+	if (!p->may_spin || p->spin_pause || p->cpus_taken >= p->cpus)
 		return false;
 	if (!p->woke_peer)
 		return true;
@@ -695,9 +696,11 @@ static void *first_main(void *arg)
 }
 
 /* The machine's, not ours: a peer may run where we may not. */
-static bool many_cpus(void)
+static uint32_t online_cpus(void)
 {
-	return sysconf(_SC_NPROCESSORS_ONLN) > 1;
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n > 0 ? (uint32_t)n : 1;
 }
 
 /* A tenant's first task: what do the links know of it? */
@@ -740,7 +743,8 @@ int poller_create(const struct config *config, const struct registry *registry,
 		goto fail;
 	ticks_init(&p->ticks);
 	p->now = ticks_now(&p->ticks);
-	p->may_spin = many_cpus();
+	p->cpus = online_cpus();
+	p->may_spin = p->cpus > 1;
 	p->spin_ticks = config->loop.poll_us * p->ticks.per_us;
 	p->inline_ns = config->loop.inline_us * 1000ull;
 	p->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

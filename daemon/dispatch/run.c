@@ -183,6 +183,8 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 		sched_finish(p->sched, node, device_ns, learn);
 		pd->lanes_busy &= ~(1ull << run->lane);
 	}
+	p->cpus_taken -= run->cpus;
+	run->cpus = 0;
 	pd->busy_ns += device_ns;
 	pd->tasks++;
 	pd->changed = true;
@@ -509,6 +511,33 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 	return RUN_LOST;
 }
 
+/*
+ * What a launch may take for the poller's thread to run it.  Where others wait for a device
+ * they wait for the poller as well meanwhile, and the devices stand idle: then only what
+ * is over before a device's thread would have begun.
+ */
+static uint64_t inline_limit(const struct poller *p)
+{
+	return sched_queued(p->sched) ? p->inline_ns / 4 : p->inline_ns;
+}
+
+/* To other threads than this one. */
+static void hand_over(struct run *run, bool launch)
+{
+	struct poller *p = run->poller;
+	struct poller_device *pd = &p->devs[run->device];
+
+	POLLER_COUNT(p, handed);
+	p->exact = false;
+	if (pd->dev->info.kind == ARAX_DEVICE_CPU)
+		run->cpus = launch && run->rt.kernel->split ? pd->dev->info.units : 1;
+	p->cpus_taken += run->cpus;
+	if (launch)
+		runner_submit(pd->runner, &run->rt);
+	else
+		host_thread_push(pd->host, &run->job);
+}
+
 enum run_outcome run_start(struct poller *p, struct graph_node *node)
 {
 	struct poller_device *pd = &p->devs[node->device];
@@ -549,14 +578,9 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 	/* What is to be done around a launch is done on the lane's thread. */
 	if (!worker && !p->visited &&
 	    (!launch || (!run->rt.enter && pd->dev->info.kind == ARAX_DEVICE_CPU)) &&
-	    sched_is_short(p->sched, node, node->device, p->inline_ns))
+	    sched_is_short(p->sched, node, node->device, inline_limit(p)))
 		return run_inline(p, run, pd, launch);
-	POLLER_COUNT(p, handed);
-	p->exact = false;
-	if (launch)
-		runner_submit(pd->runner, &run->rt);
-	else
-		host_thread_push(pd->host, &run->job);
+	hand_over(run, launch);
 	return RUN_DONE;
 }
 

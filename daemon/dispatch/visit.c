@@ -50,7 +50,9 @@ static bool visit(struct poller *p, uint32_t device)
 	if (welcome) {
 		poller_be_here(true);
 		p->visited = true;
+		sched_near(p->sched, device, p->inline_ns);
 		take_turns(p);
+		sched_near(p->sched, SCHED_NO_DEVICE, 0);
 		p->visited = false;
 		p->exact = false;
 		poller_be_here(false);

@@ -167,6 +167,8 @@ struct sched {
 	bool stuck;
 	uint64_t stuck_ns;
 	uint32_t next_device;	/* round robin's */
+	uint32_t near;		/* see sched_near() */
+	uint64_t far_ns;
 	struct sched_model model;
 };
 
@@ -220,6 +222,12 @@ void model_free(struct sched_model *m);
 static inline bool device_idle(const struct sched_device *d)
 {
 	return d->busy < d->lanes;
+}
+
+/* What it takes until a task given to the idle device @i can begin there. */
+static inline uint64_t hand_over_ns(const struct sched *s, uint32_t i)
+{
+	return s->near == SCHED_NO_DEVICE || s->near == i ? 0 : s->far_ns;
 }
 
 static inline bool can_run(struct sched *s, const struct graph_node *n, uint32_t device)

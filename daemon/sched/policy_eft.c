@@ -60,7 +60,8 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 		}
 		if (s->ops.transfer_ns)
 			move = s->ops.transfer_ns(s->arg, node, i);
-		end = free_at(d, now_ns) + move + e.ns;
+		/* Who is busy takes the next one by itself, who is idle has to be woken. */
+		end = free_at(d, now_ns) + move + e.ns + (device_idle(d) ? hand_over_ns(s, i) : 0);
 		if (end < best_ns) {
 			best_ns = end;
 			best_move = move;

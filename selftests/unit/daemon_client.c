@@ -43,7 +43,6 @@ struct bench_daemon *daemon_up_with(const char *conf)
 
 	log_init(STDERR_FILENO, LOG_LEVEL_ERR, LOG_FORMAT_PLAIN);
 	snprintf(d->path, sizeof(d->path), "/tmp/arax-unit-%d.sock", (int)getpid());
-	ck_assert_int_eq(config_init(&d->config), 0);
 	ck_assert_msg(!config_parse(&d->config, "test", conf, strlen(conf), error, sizeof(error)),
 		      "%s", error);
 	ck_assert_int_eq(guard_init(), 0);
