@@ -40,6 +40,15 @@ $(addprefix check-daemon-,$(DAEMON_TESTS)): check-daemon-%: $(B)/unit/daemon-% $
 CHECK_TARGETS += $(addprefix check-daemon-,$(DAEMON_TESTS))
 .PHONY: $(addprefix check-daemon-,$(DAEMON_TESTS))
 
+# All interleavings of the poller's sleep, and many of its threads.
+soak-model:
+	scripts/tally run model/door selftests/model/run.sh
+soak-visit: $(foreach v,plain tsan,$(B)/unit/daemon-visit-$(v)) $$(STD_KERNEL)
+	for i in $$(seq $(or $(SOAK_ROUNDS),30)); do \
+		$(B)/unit/daemon-visit-plain && $(B)/unit/daemon-visit-tsan || exit 1; done
+SOAK_TARGETS += soak-model soak-visit
+.PHONY: soak-model soak-visit
+
 # Clang's own instrumentation: compiled apart from the variants.
 FUZZ_CC := $(CLANG) $(CFLAGS_BASE) -O1 -fsanitize=fuzzer,address,undefined \
 	   -fno-sanitize-recover=undefined $(CPPFLAGS_ALL)

@@ -366,16 +366,8 @@ static void came_back(struct work *w)
 static void runner_done(struct runner_task *rt)
 {
 	struct run *run = (struct run *)((char *)rt - offsetof(struct run, rt));
-	struct poller *p = run->poller;
 
-	/*
-	 * A visitor may get timer signals for some milliseconds (link/wake.h), which what
-	 * drives a vendor's stack need not expect.
-	 */
-	if (p->devs[run->device].dev->info.kind == ARAX_DEVICE_CPU)
-		poller_bring(p, &run->work, run->device);
-	else
-		poller_post(p, &run->work);
+	poller_bring(run->poller, &run->work, run->device);
 }
 
 /* On the host thread of the device. */

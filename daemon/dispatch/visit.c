@@ -7,6 +7,7 @@
  */
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/race.h"
+#include "daemon/link/wake.h"
 
 #define TURNS		4	/* as long as more comes; then the poller is woken for it */
 
@@ -56,6 +57,8 @@ static bool visit(struct poller *p, uint32_t device)
 		p->visited = false;
 		p->exact = false;
 		poller_be_here(false);
+		/* What runs next on this thread may not expect its signals. */
+		wake_rest();
 	}
 	/* The end is the poller's to see. */
 	welcome = !p->stopping;
