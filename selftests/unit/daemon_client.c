@@ -106,10 +106,9 @@ void daemon_show(const struct bench_daemon *d)
 	fprintf(stderr, "door %u, asleep %u, work %d, visited %d, unfinished %d, stopping %d\n",
 		p->door.state, p->asleep, work_pending(&p->work), p->visited, p->unfinished,
 		p->stopping);
-	fprintf(stderr, "running %u, queued %u, sleeps %llu, visits %llu, tasks %llu, stolen %llu\n",
+	fprintf(stderr, "running %u, queued %u, sleeps %llu, visits %llu, tasks %llu\n",
 		p->running, sched_queued(p->sched), (unsigned long long)p->stats.sleeps,
-		(unsigned long long)p->stats.visits, (unsigned long long)p->stats.tasks,
-		(unsigned long long)p->stats.stolen);
+		(unsigned long long)p->stats.visits, (unsigned long long)p->stats.tasks);
 	fprintf(stderr, "role: holder asleep %u, standby asleep %u, claimed %u; wakes in %lld us\n",
 		p->role.holder_asleep, p->role.standby_asleep, p->role.claimed,
 		p->sleep_until == UINT64_MAX ? -1ll :
