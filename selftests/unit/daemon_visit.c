@@ -400,16 +400,16 @@ static void *program_main(void *arg)
 	return NULL;
 }
 
-static void programs(const char *conf)
+static void programs(const char *conf, uint32_t nr)
 {
 	pthread_t t[PROGRAMS];
 	uint32_t i;
 
 	d = daemon_up_with(conf);
 	watch_begin(daemon_dump);
-	for (i = 0; i < PROGRAMS; i++)
+	for (i = 0; i < nr; i++)
 		pthread_create(&t[i], NULL, program_main, &stage[i]);
-	for (i = 0; i < PROGRAMS; i++)
+	for (i = 0; i < nr; i++)
 		pthread_join(t[i], NULL);
 	watch_end();
 	/* Else it was no test of visits. */
@@ -420,22 +420,77 @@ static void programs(const char *conf)
 /* Two devices, one core each, as they come. */
 START_TEST(programs_on_two)
 {
-	programs("loop { inline_us = 4 }");
+	programs("loop { inline_us = 4 }", PROGRAMS);
 }
 END_TEST
 
-/* One, and whoever polls has the other core. */
-START_TEST(programs_on_one)
+/* One of each: nobody else comes by who would wake what was left asleep. */
+START_TEST(program_on_one)
 {
-	programs("loop { inline_us = 2 poll_us = 5 } "
-		 "cpu { groups = { \"0\" } }");
+	programs("loop { inline_us = 0 poll_us = 1 } cpu { groups = { \"0\" } }", 1);
 }
 END_TEST
 
 /* Lanes of their own, and what is done around a launch. */
 START_TEST(programs_on_copies)
 {
-	programs("loop { poll_us = 0 } cpu { memory = \"8M\" }");
+	programs("loop { poll_us = 0 } cpu { memory = \"8M\" }", PROGRAMS);
+}
+END_TEST
+
+#define WAITERS		400u	/* more than the core lets go at once */
+
+/* The core keeps some of what a visitor's commit sets free for whoever asks before sleeping. */
+START_TEST(many_wait_for_one)
+{
+	struct arax_timeline_create tc = { .size = sizeof(tc) };
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+	struct arax_task_ext *x;
+	struct program p = { 0 };
+	struct arax_task *t;
+	uint32_t i, round, us = 100, buffer;
+
+	d = daemon_up_with("loop { inline_us = 0 poll_us = 1 } cpu { groups = { \"0\" } }");
+	watch_begin(daemon_dump);
+	client_open(&p.c, daemon_path(d));
+	ck_assert_int_eq(client_init(&p.c, 512), 0);
+	ck_assert_int_eq(CALL(&p.c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	ck_assert_int_eq(CALL(&p.c, ARAX_NR_TIMELINE_CREATE, &tc), 0);
+	p.queue = client_queue(&p.c, ARAX_QUEUE_DATAFLOW);
+	buffer = client_buffer(&p.c, BUFFER, NULL, NULL);
+	for (round = 1; round <= 20; round++) {
+		x = (void *)(p.c.region + p.c.layout.arena_offset);
+		memset(x, 0, 2 * sizeof(*x));
+		x[0].size = x[1].size = sizeof(*x);
+		x[0].signal_timeline = x[1].wait_timeline = tc.handle;
+		x[0].signal_value = x[1].wait_value = round;
+		for (i = 0; i <= WAITERS; i++) {
+			t = client_entry(&p.c);
+			t->queue = p.queue;
+			t->flags = ARAX_TASK_EXT;
+			t->ext = i ? sizeof(*x) : 0;
+			if (!i) {
+				t->opcode = ARAX_OP_LAUNCH;
+				t->kernel = k.id;
+				t->nr_ranges = 1;
+				t->ranges[0] = whole(buffer, ARAX_INOUT, 64);
+				t->grid[0] = t->grid[1] = t->grid[2] = 1;
+				t->block[0] = t->block[1] = t->block[2] = 1;
+				t->arg_len = 4;
+				memcpy(t->args, &us, 4);
+			}
+			client_publish(&p.c);
+			p.pending++;
+			/* All of them wait by the time that the first one ends, or some. */
+			if (!i)
+				us = 5000 * (uint32_t)chance(4);
+		}
+		program_reap(&p, 0);
+	}
+	client_close(&p.c);
+	watch_end();
+	ck_assert_uint_gt(daemon_visits(d), 0);
+	daemon_down(d);
 }
 END_TEST
 
@@ -449,8 +504,9 @@ int main(void)
 	tcase_set_timeout(t, 300);
 	tcase_add_test(t, door_alone);
 	tcase_add_test(t, programs_on_two);
-	tcase_add_test(t, programs_on_one);
+	tcase_add_test(t, program_on_one);
 	tcase_add_test(t, programs_on_copies);
+	tcase_add_test(t, many_wait_for_one);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -415,13 +415,14 @@ static void *finish_queue(void *arg)
  */
 START_TEST(sleepers_for_less)
 {
-	struct arax_event held = ARAX_EVENT_INIT, e = ARAX_EVENT_INIT;
+	struct arax_event held[4] = { ARAX_EVENT_INIT }, e = ARAX_EVENT_INIT;
+	unsigned int round, i;
 	pthread_t t;
-	unsigned int round;
 	void *result;
 
 	for (round = 0; round < 60; round++) {
-		ck_assert_int_eq(go('h', &held), 0);
+		for (i = 0; i < 4; i++)
+			ck_assert_int_eq(go('h', &held[i]), 0);
 		ck_assert_int_eq(pthread_create(&t, NULL, finish_queue, q), 0);
 		usleep(round % 20 * 100);
 		ck_assert_int_eq(go('d', &e), 0);
