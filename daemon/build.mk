@@ -27,10 +27,13 @@ DAEMON_TEST_LIBS := $(ARAXD_LIBS) $(shell $(PKGCONF) --libs check 2>/dev/null)
 DAEMON_BROKER_SRCS := selftests/unit/daemon_broker.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
 DAEMON_PARTS_SRCS  := selftests/unit/daemon_parts.c $(ARAXD_LIB_SRCS)
-DAEMON_TESTS := $(foreach v,plain asan tsan,parts-$(v) broker-$(v))
+DAEMON_VISIT_SRCS  := selftests/unit/daemon_visit.c selftests/unit/daemon_client.c \
+		      $(ARAXD_LIB_SRCS)
+DAEMON_TESTS := $(foreach v,plain asan tsan,parts-$(v) broker-$(v) visit-$(v))
 $(foreach v,plain asan tsan,\
 	$(call program,$(B)/unit/daemon-broker-$(v),$(v),$(DAEMON_BROKER_SRCS),$(DAEMON_TEST_LIBS)) \
-	$(call program,$(B)/unit/daemon-parts-$(v),$(v),$(DAEMON_PARTS_SRCS),$(DAEMON_TEST_LIBS)))
+	$(call program,$(B)/unit/daemon-parts-$(v),$(v),$(DAEMON_PARTS_SRCS),$(DAEMON_TEST_LIBS)) \
+	$(call program,$(B)/unit/daemon-visit-$(v),$(v),$(DAEMON_VISIT_SRCS),$(DAEMON_TEST_LIBS)))
 
 $(addprefix check-daemon-,$(DAEMON_TESTS)): check-daemon-%: $(B)/unit/daemon-% $$(STD_KERNEL)
 	scripts/tally run unit/daemon-$* $<
@@ -43,6 +46,15 @@ $(addprefix check-gate-,plain asan tsan): check-gate-%: $(B)/unit/gate-%
 	scripts/tally run unit/gate-$* $<
 CHECK_TARGETS += $(addprefix check-gate-,plain asan tsan)
 .PHONY: $(addprefix check-gate-,plain asan tsan)
+
+# All interleavings of the poller's sleep, and many of its threads.
+soak-model:
+	scripts/tally run model/door selftests/model/run.sh
+soak-visit: $(foreach v,plain tsan,$(B)/unit/daemon-visit-$(v)) $$(STD_KERNEL)
+	for i in $$(seq $(or $(SOAK_ROUNDS),30)); do \
+		$(B)/unit/daemon-visit-plain && $(B)/unit/daemon-visit-tsan || exit 1; done
+SOAK_TARGETS += soak-model soak-visit
+.PHONY: soak-model soak-visit
 
 # Clang's own instrumentation: compiled apart from the variants.
 FUZZ_CC := $(CLANG) $(CFLAGS_BASE) -O1 -fsanitize=fuzzer,address,undefined \

@@ -103,7 +103,7 @@ int arax_access_begin(struct arax_queue *queue, struct arax_range range, uint64_
 		free(a);
 		return ret < 0 ? ret : -EAGAIN;
 	}
-	ret = wait_until(queue->ax, is_done, a, deadline);
+	ret = wait_until(queue->ax, is_done, NULL, a, deadline);
 	if (ret) {
 		error_set(ret, "waiting for bytes %llu to %llu of buffer %#x",
 			  (unsigned long long)range.offset,

@@ -124,11 +124,20 @@ int context_dead(struct arax *ax);
 
 /* wait.c */
 
+/* What a sleeper wants to be woken for; less wakes it in vain, and then it sleeps again. */
+struct wake {
+	uint32_t why;		/* ARAX_WAKE_* */
+	uint32_t more;		/* with _AT: completions from now on, at the very least */
+	uint64_t ticket;	/* with _FOR */
+};
+
 /*
  * Waits until @done(@arg), which must become true by a completion and be cheap.
+ * @wake: asked under ring_lock before each sleep; NULL: any completion may do it.
  * 0, -ETIMEDOUT or, if the context is dead and @done still false, its error.
  */
-int wait_until(struct arax *ax, bool (*done)(void *arg), void *arg, uint64_t deadline);
+int wait_until(struct arax *ax, bool (*done)(void *arg), struct wake (*wake)(void *arg),
+	       void *arg, uint64_t deadline);
 /* Wake other waiting threads, after completions were handed out. */
 void wait_wake_followers(struct arax *ax);
 uint64_t now_ns(void);

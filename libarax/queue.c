@@ -63,6 +63,14 @@ static bool queue_empty(void *arg)
 	return !load_acquire(&q->inflight);
 }
 
+/* Each of them has a completion of its own. */
+static struct wake queue_wake(void *arg)
+{
+	struct arax_queue *q = arg;
+
+	return (struct wake){ .why = ARAX_WAKE_AT, .more = q->inflight };
+}
+
 int arax_queue_finish(struct arax_queue *queue, uint64_t deadline)
 {
 	struct arax *ax = queue->ax;
@@ -70,7 +78,7 @@ int arax_queue_finish(struct arax_queue *queue, uint64_t deadline)
 
 	if (!is_owner(ax))
 		return not_owner();
-	ret = wait_until(ax, queue_empty, queue, deadline);
+	ret = wait_until(ax, queue_empty, queue_wake, queue, deadline);
 	if (ret)
 		return error_set(ret, "waiting for queue %#x", queue->handle);
 	pthread_mutex_lock(&ax->ring_lock);

@@ -214,7 +214,7 @@ static int wait_for_room(struct arax *ax)
 	const struct timespec pause = { .tv_nsec = 20000 };
 
 	if (!has_slot(ax))
-		return wait_until(ax, has_slot, ax, ARAX_DEADLINE_NONE);
+		return wait_until(ax, has_slot, NULL, ax, ARAX_DEADLINE_NONE);
 	/*
 	 * The consumer copies entries without waiting for tasks to run, so this
 	 * is short; nothing wakes who waits for it.

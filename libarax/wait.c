@@ -214,20 +214,44 @@ enum spin spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadli
 /* ------------------------------------------------------------------ */
 /* Sleeping                                                            */
 
+/*
+ * Says what to be woken for, under ring_lock: each wake-up in vain takes a CPU from who
+ * does the work.  Who leads others, and they come at any time, has to be woken for all.
+ */
+static void say_what_for(struct arax *ax, struct wake (*wake)(void *), void *arg)
+{
+	struct wake w = { .why = ARAX_WAKE_ANY };
+
+	if (wake && !load_relaxed(&ax->armed))
+		w = wake(arg);
+	store_relaxed(&ax->ring.ctl->cq_wake_at, ax->ring.cq_head + w.more);
+	store_relaxed(&ax->ring.ctl->cq_wake_for, w.ticket);
+	/* Release: pairs with the core's acquire, it takes the two words with it. */
+	store_release(&ax->ring.ctl->cq_need_wakeup, w.why);
+	/*
+	 * Pairs with the core's barrier between an entry's seq and this flag, and with
+	 * the one in sleep_as_follower(): one of both sees the other.
+	 */
+	full_barrier();
+	if (unlikely(load_relaxed(&ax->followers))) {
+		store_relaxed(&ax->ring.ctl->cq_need_wakeup, ARAX_WAKE_ANY);
+		full_barrier();
+	}
+}
+
 /* With ax->leader set by this thread. */
-static int sleep_as_leader(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline)
+static int sleep_as_leader(struct arax *ax, bool (*done)(void *), struct wake (*wake)(void *),
+			   void *arg, uint64_t deadline)
 {
 	bool look;
 	int ret = 0;
 
-	store_relaxed(&ax->ring.ctl->cq_need_wakeup, 1);
-	/* Pairs with the core's barrier between an entry's seq and this flag. */
-	full_barrier();
 	/*
 	 * The lock, since another thread may be between taking a completion out
 	 * of the ring and marking its event.
 	 */
 	pthread_mutex_lock(&ax->ring_lock);
+	say_what_for(ax, wake, arg);
 	look = ring_cq_ready(&ax->ring) || done(arg) || ax->dead ||
 	       load_relaxed(&ax->ring.ctl->dead);
 	pthread_mutex_unlock(&ax->ring_lock);
@@ -260,9 +284,15 @@ static int sleep_as_follower(struct arax *ax, bool (*done)(void *), void *arg, u
 	int ret = 0;
 
 	store_relaxed(&ax->followers, ax->followers + 1);
-	/* Pairs with the barrier in wait_wake_followers(). */
+	/* Pairs with the barriers in wait_wake_followers() and say_what_for(). */
 	full_barrier();
-	if (!done(arg) && !load_acquire(&ax->dead)) {
+	/* The leader may sleep for what it waits for alone.  It sleeps on: nothing came. */
+	if (load_relaxed(&ax->ring.ctl->cq_need_wakeup)) {
+		store_relaxed(&ax->ring.ctl->cq_need_wakeup, ARAX_WAKE_ANY);
+		/* Pairs with the core's, as the leader's does: so look at the ring. */
+		full_barrier();
+	}
+	if (!done(arg) && !load_acquire(&ax->dead) && !ring_cq_ready(&ax->ring)) {
 		if (deadline == ARAX_DEADLINE_NONE)
 			pthread_cond_wait(&ax->sleep_cond, &ax->sleep_lock);
 		else
@@ -283,7 +313,8 @@ void wait_wake_followers(struct arax *ax)
 	pthread_mutex_unlock(&ax->sleep_lock);
 }
 
-static int sleep_once(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline)
+static int sleep_once(struct arax *ax, bool (*done)(void *), struct wake (*wake)(void *),
+		      void *arg, uint64_t deadline)
 {
 	int ret;
 
@@ -295,7 +326,7 @@ static int sleep_once(struct arax *ax, bool (*done)(void *), void *arg, uint64_t
 	}
 	ax->leader = true;
 	pthread_mutex_unlock(&ax->sleep_lock);
-	ret = sleep_as_leader(ax, done, arg, deadline);
+	ret = sleep_as_leader(ax, done, wake, arg, deadline);
 	leave_lead(ax);
 	return ret;
 }
@@ -304,7 +335,8 @@ static int sleep_once(struct arax *ax, bool (*done)(void *), void *arg, uint64_t
 /* Both                                                                */
 
 static inline __attribute__((always_inline))
-int wait_for(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline)
+int wait_for(struct arax *ax, bool (*done)(void *), struct wake (*wake)(void *), void *arg,
+	     uint64_t deadline)
 {
 	uint64_t start = 0, from, end;
 	struct woken w = { 0 };
@@ -328,7 +360,7 @@ int wait_for(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline
 		if (ret)
 			return done(arg) ? 0 : ret;
 		from = now_ns();
-		ret = sleep_once(ax, done, arg, deadline);
+		ret = sleep_once(ax, done, wake, arg, deadline);
 		end = now_ns();
 		sleep_adapt(ax, spun, end - from, end - start);
 		start = end;
@@ -343,14 +375,22 @@ int wait_for(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline
 	}
 }
 
-int wait_until(struct arax *ax, bool (*done)(void *arg), void *arg, uint64_t deadline)
+int wait_until(struct arax *ax, bool (*done)(void *arg), struct wake (*wake)(void *arg),
+	       void *arg, uint64_t deadline)
 {
-	return wait_for(ax, done, arg, deadline);
+	return wait_for(ax, done, wake, arg, deadline);
 }
 
 static bool event_done(void *arg)
 {
 	return arax_event_done(arg);
+}
+
+static struct wake event_wake(void *arg)
+{
+	const struct arax_event *e = arg;
+
+	return (struct wake){ .why = ARAX_WAKE_FOR, .ticket = e->ticket };
 }
 
 /* May this event be waited for? */
@@ -384,7 +424,7 @@ int arax_wait(struct arax_event *event, uint64_t deadline)
 
 	if (unlikely(ret))
 		return ret;
-	ret = wait_for(event->ax, event_done, event, deadline);
+	ret = wait_for(event->ax, event_done, event_wake, event, deadline);
 	if (unlikely(ret))
 		return error_set(ret, "waiting for a task");
 	return likely(!event->result) ? 0 : failed(event);
@@ -400,10 +440,13 @@ int arax_wait_all(struct arax_event *const *events, size_t count, uint64_t deadl
 		if (ret)
 			return ret;
 	}
-	for (i = 0; i < count; i++) {
-		ret = wait_for(events[i]->ax, event_done, events[i], deadline);
+	/* From the end: who waits for the last one sleeps once, mostly. */
+	for (i = count; i--;) {
+		ret = wait_for(events[i]->ax, event_done, event_wake, events[i], deadline);
 		if (ret)
 			return error_set(ret, "waiting for %zu tasks", count);
+	}
+	for (i = 0; i < count; i++) {
 		if (!result && events[i]->result)
 			result = failed(events[i]);
 	}
@@ -445,7 +488,7 @@ int arax_wait_any(struct arax_event *const *events, size_t count, uint64_t deadl
 		if (events[i]->ax != events[0]->ax)
 			return error_set(-EINVAL, "waiting for any of several contexts' events");
 	}
-	ret = wait_for(events[0]->ax, any_done, &any, deadline);
+	ret = wait_for(events[0]->ax, any_done, NULL, &any, deadline);
 	return ret ? error_set(ret, "waiting for any of %zu tasks", count) : (int)any.index;
 }
 

@@ -263,18 +263,27 @@ struct arax_completion {
  * believes what the other could have written into its own.
  *
  * @cq_head:	completions that the client is done with (credit)
- * @cq_need_wakeup: the client sleeps, or is about to
+ * @cq_need_wakeup: the client sleeps, or is about to: ARAX_WAKE_*, for what it wants to be
+ *		woken.  Written after the next two.  It may be woken for less
+ * @cq_wake_at:	ARAX_WAKE_AT: once so many completions have been posted in all (modulo 2^32)
+ * @cq_wake_for: ARAX_WAKE_FOR: once the completion with this user_data has been posted
  * @sq_head:	entries consumed; a place may be written again below it + depth
  * @sq_need_wakeup: the consumer sleeps: ring the doorbell (broker link only;
  *		on the kernel link ARAX_IOC_SUBMIT is always called)
  * @dead:	0, or the errno with which the context died
  * @epoch:	of the attached daemon; 0 while there is none
  */
+#define ARAX_WAKE_ANY	0x1	/* any completion */
+#define ARAX_WAKE_AT	0x2
+#define ARAX_WAKE_FOR	0x4
+
 struct arax_ring_ctl {
 	__u32 cq_head;
 	__u32 pad0[15];
 	__u32 cq_need_wakeup;
-	__u32 pad1[15];
+	__u32 cq_wake_at;
+	__aligned_u64 cq_wake_for;
+	__u32 pad1[12];
 	__u32 sq_head;
 	__u32 pad2[15];
 	__u32 sq_need_wakeup;

@@ -5,6 +5,7 @@
  * batches; without work it spins for about the price of a wake-up, and sleeps.
  */
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 
 #include "daemon/dispatch/models.h"
 #include "daemon/dispatch/poller.h"
+#include "daemon/dispatch/race.h"
 #include "daemon/dispatch/remote.h"
 #include "daemon/kernels/manifest.h"
 #include "daemon/log.h"
@@ -41,6 +43,11 @@ static __thread bool here;
 bool poller_is_here(void)
 {
 	return here;
+}
+
+void poller_be_here(bool yes)
+{
+	here = yes;
 }
 
 static bool role_stopped(struct poller *p)
@@ -180,7 +187,7 @@ static int take_ready(struct poller *p, struct link *l, uint64_t first)
 		if (node->d.opcode == ARAX_OP_MARKER) {
 			if (!p->memory || !remote_host_access(p, node))
 				run_refuse(p, node, 0);
-		} else if (!p->stopping && run_direct(p, node, &outcome)) {
+		} else if (!p->stopping && !p->visited && run_direct(p, node, &outcome)) {
 			if (outcome == RUN_LOST)
 				return -1;
 			if (p->now - first > turn_limit(p)) {
@@ -291,15 +298,30 @@ static void publish_absent(struct poller *p)
 	}
 }
 
-static void handle_events(struct poller *p, int timeout_ms)
+/*
+ * Till there is an event, which stays where it is: what it belongs to may be gone by
+ * the time that the door is shut again.
+ */
+static void await_events(struct poller *p, uint64_t limit_ns)
+{
+	struct pollfd fd = { .fd = p->epoll_fd, .events = POLLIN };
+	struct timespec t = {
+		.tv_sec = (time_t)(limit_ns / 1000000000u),
+		.tv_nsec = (long)(limit_ns % 1000000000u),
+	};
+
+	/* Which one, or whether a signal came, is seen afterwards. */
+	if (ppoll(&fd, 1, limit_ns == UINT64_MAX ? NULL : &t, NULL) < 0)
+		return;
+}
+
+static void handle_events(struct poller *p)
 {
 	struct epoll_event ev[EVENTS];
 	uint64_t count;
 	ssize_t got;
-	int i, n = epoll_wait(p->epoll_fd, ev, EVENTS, timeout_ms);
+	int i, n = epoll_wait(p->epoll_fd, ev, EVENTS, 0);
 
-	if (timeout_ms)
-		p->now = ticks_now(&p->ticks);
 	for (i = 0; i < n; i++) {
 		struct watch *w = ev[i].data.ptr;
 
@@ -317,7 +339,7 @@ static void keep_house(struct poller *p)
 	uint32_t i;
 
 	p->next_house = p->now + HOUSE_US * p->ticks.per_us;
-	handle_events(p, 0);
+	handle_events(p);
 	for (i = 0; i < p->nr_links; i++) {
 		expire(p, p->links[i]);
 		if (p->links[i]->ops->house)
@@ -371,8 +393,8 @@ static uint64_t sleep_limit(struct poller *p)
 		if (d != UINT64_MAX && (d > now ? d - now : 0) < limit)
 			limit = d > now ? d - now : 0;
 	}
-	/* The last figures are published a little after the last task. */
-	if (devices_changed(p) && limit > SLOW_US * 1000ull)
+	/* The last figures are published a little after the last task; visitors change them. */
+	if ((p->running || devices_changed(p)) && limit > SLOW_US * 1000ull && !RACE_TEST)
 		limit = SLOW_US * 1000ull;
 	return limit;
 }
@@ -424,32 +446,51 @@ static void note_sleep(struct poller *p, uint64_t since)
 	p->spun = false;
 }
 
-static void go_to_sleep(struct poller *p)
+bool poller_sleep_links(struct poller *p, uint64_t *limit)
 {
-	uint64_t limit = sleep_limit(p);
 	bool quiet = true;
 	uint32_t i;
 
+	*limit = sleep_limit(p);
+	for (i = 0; i < p->nr_links; i++)
+		quiet &= p->links[i]->ops->sleep(p->links[i], limit);
+	return quiet;
+}
+
+/* With nothing to be done but what others bring, who may come in and do it. */
+static void sleep_with_open_door(struct poller *p, uint64_t limit)
+{
+	uint64_t slept = p->now, now = poller_ns(p);
+
+	POLLER_COUNT(p, sleeps);
+	role_sleep(&p->role);
+	p->sleep_until = limit < UINT64_MAX - now ? now + limit : UINT64_MAX;
+	door_open(&p->door);
+	/* door_open() has the barrier: see poller_bring(). */
+	if (!work_pending(&p->work))
+		await_events(p, limit);
+	door_shut(&p->door);
+	role_wake(&p->role);
+	__atomic_store_n(&p->asleep, 0, __ATOMIC_RELAXED);
+	note_sleep(p, slept);
+	if (p->now - p->ticks.anchor > 1000 * p->ticks.per_us)
+		ticks_anchor(&p->ticks);
+	handle_events(p);
+	if ((p->running || devices_changed(p)) && p->now >= p->next_slow)
+		keep_house(p);
+}
+
+static void go_to_sleep(struct poller *p)
+{
+	uint64_t limit;
+	uint32_t i;
+
 	__atomic_store_n(&p->asleep, 1, __ATOMIC_RELAXED);
+	RACE_POINT();
 	/* Pairs with poller_post(); each link issues its own, see its sleep(). */
 	core_full_barrier();
-	for (i = 0; i < p->nr_links; i++)
-		quiet &= p->links[i]->ops->sleep(p->links[i], &limit);
-	if (quiet && !work_pending(&p->work) && !role_stopped(p)) {
-		uint64_t slept = p->now;
-		int ms = limit >= 0x7fffffffull * 1000000 ? -1 : (int)((limit + 999999) / 1000000);
-
-		POLLER_COUNT(p, sleeps);
-		role_sleep(&p->role);
-		handle_events(p, ms);
-		role_wake(&p->role);
-		__atomic_store_n(&p->asleep, 0, __ATOMIC_RELAXED);
-		note_sleep(p, slept);
-		if (p->now - p->ticks.anchor > 1000 * p->ticks.per_us)
-			ticks_anchor(&p->ticks);
-		if (devices_changed(p) && p->now >= p->next_slow)
-			publish_devices(p);
-	}
+	if (poller_sleep_links(p, &limit) && !work_pending(&p->work) && !role_stopped(p))
+		sleep_with_open_door(p, limit);
 	__atomic_store_n(&p->asleep, 0, __ATOMIC_RELAXED);
 	for (i = 0; i < p->nr_links; i++)
 		p->links[i]->ops->awake(p->links[i], p->now);
@@ -472,7 +513,7 @@ static uint32_t do_work(struct poller *p)
 	return n;
 }
 
-static void settle(struct poller *p)
+void poller_settle(struct poller *p)
 {
 	uint32_t i;
 
@@ -483,18 +524,18 @@ static void settle(struct poller *p)
 
 static void check_stopped(struct poller *p)
 {
-	if (!p->stopping || p->stopped || p->running)
+	/* Who visits leaves that to the poller's own threads. */
+	if (!p->stopping || p->stopped || p->running || p->visited)
 		return;
 	poller_flush(p);
-	settle(p);
+	poller_settle(p);
 	p->stopped = true;
 	publish_devices(p);
 	if (p->on_stopped)
 		p->on_stopped(p->stopped_arg);
 }
 
-/* One turn.  Returns the amount of work found, or -1: the role is lost. */
-static int turn(struct poller *p)
+int poller_turn(struct poller *p)
 {
 	uint32_t i;
 	int n = 0, started;
@@ -509,7 +550,7 @@ static int turn(struct poller *p)
 		n += (int)take_entries(p, l);
 	}
 	if (!n && !p->unfinished && !sched_queued(p->sched)) {
-		settle(p);
+		poller_settle(p);
 		return 0;
 	}
 	p->now = ticks_now(&p->ticks);
@@ -531,7 +572,8 @@ static int turn(struct poller *p)
  */
 static bool worth_spinning(struct poller *p)
 {
-	if (!p->may_spin || p->spin_pause)
+	/* Nor while devices take all CPUs: it would be from one of them. */
+	if (!p->may_spin || p->spin_pause || p->cpus_taken >= p->cpus)
 		return false;
 	if (!p->woke_peer)
 		return true;
@@ -577,10 +619,10 @@ static void loop(struct poller *p)
 	p->unfinished = true;	/* who held the role before may have left in the middle */
 	while (!role_stopped(p)) {
 		unsigned int i;
-		int n = turn(p);
+		int n = poller_turn(p);
 
 		for (i = 1; i < LOOKS && !n && idle_since; i++)
-			n = turn(p);
+			n = poller_turn(p);
 		if (n < 0)
 			break;
 		if (p->now >= p->next_house)
@@ -590,6 +632,9 @@ static void loop(struct poller *p)
 			p->tried = p->spun = false;
 			continue;
 		}
+		/* What an expiry has made ready. */
+		if (p->unfinished)
+			continue;
 		if (spin(p, &idle_since))
 			continue;
 		if (p->tried) {
@@ -599,7 +644,7 @@ static void loop(struct poller *p)
 		}
 		/* What expire() and the like found must not wait for the next task. */
 		poller_flush(p);
-		settle(p);
+		poller_settle(p);
 		go_to_sleep(p);
 		idle_since = 0;
 		p->woke_peer = false;
@@ -652,9 +697,11 @@ static void *first_main(void *arg)
 }
 
 /* The machine's, not ours: a peer may run where we may not. */
-static bool many_cpus(void)
+static uint32_t online_cpus(void)
 {
-	return sysconf(_SC_NPROCESSORS_ONLN) > 1;
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n > 0 ? (uint32_t)n : 1;
 }
 
 /* A tenant's first task: what do the links know of it? */
@@ -697,7 +744,8 @@ int poller_create(const struct config *config, const struct registry *registry,
 		goto fail;
 	ticks_init(&p->ticks);
 	p->now = ticks_now(&p->ticks);
-	p->may_spin = many_cpus();
+	p->cpus = online_cpus();
+	p->may_spin = p->cpus > 1;
 	p->spin_ticks = config->loop.poll_us * p->ticks.per_us;
 	p->inline_ns = config->loop.inline_us * 1000ull;
 	p->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

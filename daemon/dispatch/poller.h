@@ -3,7 +3,8 @@
  * poller.h - the thread that moves tasks: rings, graph, scheduler, devices
  *
  * All of the state in struct poller belongs to the thread that holds the
- * polling role (role.h), but for `work`, by which the others reach it.
+ * polling role (role.h), or visits it while it sleeps (door.h), but for `work`,
+ * by which the others reach it.
  */
 #ifndef ARAXD_DISPATCH_POLLER_H
 #define ARAXD_DISPATCH_POLLER_H
@@ -14,6 +15,7 @@
 
 #include "daemon/backends/device.h"
 #include "daemon/config.h"
+#include "daemon/dispatch/door.h"
 #include "daemon/dispatch/role.h"
 #include "daemon/dispatch/ticks.h"
 #include "daemon/dispatch/work.h"
@@ -63,9 +65,11 @@ struct poller_device {
 
 struct poller {
 	struct role role;
+	struct door door;
 	struct work_queue work;
 	/* Set by the sleeping poller, read by whoever pushes work. */
 	uint32_t asleep __attribute__((aligned(64)));
+	uint64_t sleep_until;		/* ns, then it wakes by itself; UINT64_MAX: it doesn't */
 	int event_fd;
 	int epoll_fd;
 	struct watch event_watch;
@@ -84,6 +88,7 @@ struct poller {
 	uint32_t nr_devs;
 	uint8_t *runnable;		/* [kernel index * nr_devs + device]: RUNNABLE_* */
 	bool exact;			/* now was read for the task that comes next */
+	bool visited;			/* by the thread that has the state now */
 	bool unfinished;		/* the last turn ended for time, not for want of work */
 	bool woke_peer;			/* the last commit woke a sleeper */
 	bool tried;			/* spinning in spite of that */
@@ -106,6 +111,7 @@ struct poller {
 	long lost_cpu;			/* times, as last seen by lost_cpu() */
 	uint64_t mixed_until;		/* tasks of several tenants came lately */
 	uint32_t running;
+	uint32_t cpus, cpus_taken;	/* there are; devices' threads work on */
 
 	pthread_mutex_t threads_lock;
 	pthread_t threads[POLLER_THREADS];
@@ -116,7 +122,7 @@ struct poller {
 
 	struct {
 		uint64_t late;		/* ran past their deadline or target */
-		uint64_t tasks, inline_runs, handed, stolen, sleeps, errors, moves;
+		uint64_t tasks, inline_runs, handed, stolen, sleeps, errors, moves, visits;
 	} stats;
 };
 
@@ -142,7 +148,12 @@ void poller_destroy(struct poller *p);
 
 /* Have @w->run called on the poller's thread.  Any thread. */
 void poller_post(struct poller *p, struct work *w);
-/* Whether this thread holds the polling role. */
+/*
+ * The same from a thread that runs tasks of @device: if the poller sleeps it does by itself
+ * what is to be done.  Bounded, and no kernel is run, but it may be given tasks.
+ */
+void poller_bring(struct poller *p, struct work *w, uint32_t device);
+/* Whether this thread holds the polling role, or visits who does. */
 bool poller_is_here(void);
 /* Only wakes it. */
 void poller_kick(struct poller *p);
@@ -163,6 +174,18 @@ static inline uint64_t poller_ns(const struct poller *p)
 {
 	return ticks_ns(&p->ticks, p->now);
 }
+
+/* poller.c for visit.c, (poller) */
+void poller_be_here(bool here);
+/* One turn.  Returns the amount of work found, or -1: the role is lost. */
+int poller_turn(struct poller *p);
+/* Nothing is to be done for now: wakes whom commits have left asleep. */
+void poller_settle(struct poller *p);
+/*
+ * Makes the links ring when something comes, and looks once more: false if there is work.
+ * @limit: ns, when to wake at the latest.
+ */
+bool poller_sleep_links(struct poller *p, uint64_t *limit);
 
 /* run.c, (poller) */
 struct commit_info {

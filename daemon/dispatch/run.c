@@ -218,6 +218,8 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 		sched_finish(p->sched, node, device_ns, learn);
 		pd->lanes_busy &= ~(1ull << run->lane);
 	}
+	p->cpus_taken -= run->cpus;
+	run->cpus = 0;
 	pd->busy_ns += device_ns;
 	pd->tasks++;
 	pd->changed = true;
@@ -411,7 +413,7 @@ static void runner_done(struct runner_task *rt)
 {
 	struct run *run = (struct run *)((char *)rt - offsetof(struct run, rt));
 
-	poller_post(run->poller, &run->work);
+	poller_bring(run->poller, &run->work, run->device);
 }
 
 /* On the host thread of the device. */
@@ -424,7 +426,7 @@ static void host_done(struct host_job *job)
 	run->rt.start_ns = start;
 	run->rt.hold_ns = monotonic_ns() - start;
 	run->rt.device_ns = run->rt.hold_ns;
-	poller_post(run->poller, &run->work);
+	poller_bring(run->poller, &run->work, run->device);
 }
 
 static inline int find_ranges(struct run *run)
@@ -547,11 +549,28 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 	return RUN_LOST;
 }
 
-static void hand_over(struct run *run)
+/*
+ * What a launch may take for the poller's thread to run it.  Where others wait for a device
+ * they wait for the poller as well meanwhile, and the devices stand idle: then only what
+ * is over before a device's thread would have begun.
+ */
+static uint64_t inline_limit(const struct poller *p)
 {
-	struct poller_device *pd = &run->poller->devs[run->device];
+	return sched_queued(p->sched) ? p->inline_ns / 4 : p->inline_ns;
+}
 
-	if (run->node->d.opcode == ARAX_OP_LAUNCH)
+/* To other threads than this one. */
+static void hand_over(struct run *run, bool launch)
+{
+	struct poller *p = run->poller;
+	struct poller_device *pd = &p->devs[run->device];
+
+	POLLER_COUNT(p, handed);
+	p->exact = false;
+	if (pd->dev->info.kind == ARAX_DEVICE_CPU)
+		run->cpus = launch && run->rt.kernel->split ? pd->dev->info.units : 1;
+	p->cpus_taken += run->cpus;
+	if (launch)
 		runner_submit(pd->runner, &run->rt);
 	else
 		host_thread_push(pd->host, &run->job);
@@ -596,16 +615,14 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 		}
 	}
 	/* What is to be done around a launch is done on the lane's thread. */
-	if (!worker && !(unlikely(p->memory) && remote_is_dirty(node)) &&
+	if (!worker && !p->visited && !(unlikely(p->memory) && remote_is_dirty(node)) &&
 	    (!launch || (!run->rt.enter && pd->dev->info.kind == ARAX_DEVICE_CPU)) &&
-	    sched_is_short(p->sched, node, node->device, p->inline_ns))
+	    sched_is_short(p->sched, node, node->device, inline_limit(p)))
 		return run_inline(p, run, pd, launch);
-	POLLER_COUNT(p, handed);
-	p->exact = false;
 	/* On the host's pages, but the bytes are on a device alone. */
 	if (unlikely(p->memory) && !(launch && run->remote) && remote_awaits_host(run))
 		return RUN_DONE;
-	hand_over(run);
+	hand_over(run, launch);
 	return RUN_DONE;
 }
 
@@ -617,8 +634,7 @@ void run_go_on(struct run *run, int err)
 		finish(run, 0, 0, err);
 		return;
 	}
-	p->exact = false;
-	hand_over(run);
+	hand_over(run, run->node->d.opcode == ARAX_OP_LAUNCH);
 }
 
 /* One look at what the scheduler would choose among many. */

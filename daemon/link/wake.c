@@ -80,3 +80,12 @@ bool wake_write(int fd)
 	/* EAGAIN: full, so whoever waits for it is awake. */
 	return write(fd, &one, sizeof(one)) > 0 || errno != EINTR;
 }
+
+void wake_rest(void)
+{
+	if (!mine.armed)
+		return;
+	mine.armed = 0;
+	/* One that came before is delivered by the time that this returns. */
+	set(0);
+}

@@ -18,4 +18,7 @@ int wake_init(void);
 /* Adds 1.  False: it had to be interrupted, its owner means us harm. */
 bool wake_write(int fd);
 
+/* The calling thread writes no more for a while: no signal interrupts it until it does. */
+void wake_rest(void);
+
 #endif /* ARAXD_LINK_WAKE_H */

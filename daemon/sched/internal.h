@@ -169,6 +169,8 @@ struct sched {
 	bool stuck;
 	uint64_t stuck_ns;
 	uint32_t next_device;	/* round robin's */
+	uint32_t near;		/* see sched_near() */
+	uint64_t far_ns;
 	struct sched_model model;
 };
 
@@ -241,6 +243,12 @@ static inline uint64_t stays_until(const struct sched_device *d, uint64_t switch
 	uint64_t until = d->switched_ns + 2 * switch_ns;
 
 	return switch_ns && d->busy && until > now_ns ? until : 0;
+}
+
+/* What it takes until a task given to the idle device @i can begin there. */
+static inline uint64_t hand_over_ns(const struct sched *s, uint32_t i)
+{
+	return s->near == SCHED_NO_DEVICE || s->near == i ? 0 : s->far_ns;
 }
 
 static inline bool can_run(struct sched *s, const struct graph_node *n, uint32_t device)

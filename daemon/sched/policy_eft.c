@@ -240,7 +240,8 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 			continue;
 		if (s->ops.transfer_ns)
 			move += s->ops.transfer_ns(s->arg, node, i);
-		end = free_at(d, now_ns);
+		/* Who is busy takes the next one by itself, who is idle has to be woken. */
+		end = free_at(d, now_ns) + (device_idle(d) ? hand_over_ns(s, i) : 0);
 		end = (end > stays ? end : stays) + move + e.ns;
 		if (end < best_ns) {
 			best_ns = end;

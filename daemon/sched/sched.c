@@ -101,6 +101,7 @@ struct sched *sched_create(const struct sched_params *params)
 	s->flow_limit = 256;
 	s->tree_version = 1;
 	s->wake_ns = UINT64_MAX;
+	s->near = SCHED_NO_DEVICE;
 	s->buckets = calloc(s->bucket_mask + 1, sizeof(*s->buckets));
 	if (!s->buckets) {
 		policy_leave(s);
@@ -546,6 +547,14 @@ void sched_remove(struct sched *s, struct graph_node *node)
 	flow_changed(s, f);
 	if (f->counted)
 		share_uncount(s, f);
+}
+
+void sched_near(struct sched *s, uint32_t near, uint64_t ns)
+{
+	s->near = near;
+	s->far_ns = ns;
+	/* Who would rather have waited for one may not wait for another. */
+	s->stuck = false;
 }
 
 uint32_t sched_choose(struct sched *s, struct graph_node *node, uint64_t now_ns)

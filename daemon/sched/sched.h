@@ -175,6 +175,12 @@ uint64_t sched_tenant_device_ns(const struct sched *s, uint64_t tenant);
 /* Queues a popped task.  0, or -ENOMEM (the task is not queued). */
 int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns);
 
+/*
+ * For the picks that follow: the caller is the thread of device @near, to give a task to
+ * another one that is idle takes @ns longer.  SCHED_NO_DEVICE: all are alike, as at first.
+ */
+void sched_near(struct sched *s, uint32_t near, uint64_t ns);
+
 /* Takes a task out that was not picked; nothing if it is not queued. */
 void sched_remove(struct sched *s, struct graph_node *node);
 

@@ -84,6 +84,47 @@ void core_garbage_init(struct core_garbage *g)
 	g->defer_wake = false;
 }
 
+/* Has it been posted since @from?  The entries are the client's to spoil, for itself. */
+static bool posted(const struct core_client *c, u32 from, u64 user_data)
+{
+	const struct arax_completion *e;
+
+	for (; from != c->cq_tail; from++) {
+		e = (void *)(c->region + c->layout.cq_offset +
+			     (size_t)(from & (c->depth - 1)) * sizeof(*e));
+		if (core_read_once(e->user_data) == user_data)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * What is posted by now is looked at once: if it was before the client asked for it, the
+ * client finds it by its own look.
+ */
+static bool wants_wake(struct core_client *c)
+{
+	const struct arax_ring_ctl *ctl;
+	u32 why, from = c->cq_looked;
+
+	c->cq_looked = c->cq_tail;
+	if (!c->ready || !c->region)
+		return false;
+	ctl = core_ctl(c);
+	/* Acquire: pairs with the client's release, after the words that go with it. */
+	why = core_load_acquire(&ctl->cq_need_wakeup);
+	if (core_likely(!why))
+		return false;
+	if (c->dead || (why & ~(u32)(ARAX_WAKE_AT | ARAX_WAKE_FOR)))
+		return true;
+	if ((why & ARAX_WAKE_AT) && (s32)(c->cq_tail - core_read_once(ctl->cq_wake_at)) >= 0)
+		return true;
+	/* More than a ring full have been posted: no need to look. */
+	if (c->cq_tail - from > c->depth)
+		return true;
+	return (why & ARAX_WAKE_FOR) && posted(c, from, core_read_once(ctl->cq_wake_for));
+}
+
 /*
  * Pairs with the full barrier of whoever sets a need_wakeup word and then looks at its
  * ring: either it sees our entry, or we its word.
@@ -97,8 +138,7 @@ static void wake_clients(struct core *core, struct clist *list)
 		struct core_client *c = clist_entry(pos, struct core_client, wake);
 
 		clist_del(&c->wake);
-		if (core_atomic_read(&c->sleepers) ||
-		    (c->ready && c->region && core_read_once(core_ctl(c)->cq_need_wakeup)))
+		if (wants_wake(c) || core_atomic_read(&c->sleepers))
 			core->ops->client_wake(c);
 	}
 }

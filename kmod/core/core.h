@@ -423,6 +423,7 @@ struct core_client {
 	struct clist backlog;	/* in core->backlog while queued is not empty */
 	struct clist wake;	/* in a core_garbage */
 	struct clist note;	/* core->gone_notes */
+	u32 cq_looked;		/* so far completions were compared with ctl->cq_wake_for */
 	u32 cq_tail;
 	u32 silent;		/* tasks that completed without an entry */
 	u32 nr_tasks;		/* queued, dispatched or zombie */

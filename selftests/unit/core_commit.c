@@ -193,6 +193,57 @@ START_TEST(tags)
 }
 END_TEST
 
+/* Who says what he sleeps for is left asleep for all else. */
+START_TEST(wakes_for)
+{
+	static const struct {
+		u32 why, at;
+		u64 task;
+		u32 wakes[4];	/* after each of four commits */
+	} t[] = {
+		{ ARAX_WAKE_ANY, 0, 0, { 1, 2, 3, 4 } },
+		{ ARAX_WAKE_AT, 3, 0, { 0, 0, 1, 2 } },
+		{ ARAX_WAKE_AT, 5, 0, { 0, 0, 0, 0 } },
+		{ ARAX_WAKE_FOR, 0, 2, { 0, 0, 1, 1 } },
+		{ ARAX_WAKE_FOR, 0, 9, { 0, 0, 0, 0 } },
+		{ ARAX_WAKE_FOR | ARAX_WAKE_AT, 4, 1, { 0, 1, 1, 2 } },
+		{ ARAX_WAKE_FOR | ARAX_WAKE_ANY, 0, 9, { 1, 2, 3, 4 } },
+		{ 0x80, 0, 0, { 1, 2, 3, 4 } },	/* of a later version */
+	};
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	struct arax_ring_ctl *ctl = (void *)cl->region;
+	u32 i, k;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	for (k = 0; k < sizeof(t) / sizeof(*t); k++) {
+		cl->wakes = 0;
+		ctl->cq_wake_at = cl->c->cq_tail + t[k].at;
+		ctl->cq_wake_for = t[k].task;
+		ctl->cq_need_wakeup = t[k].why;
+		for (i = 0; i < 4; i++) {
+			struct arax_task task = fx_marker(cl, i);
+
+			ck_assert_int_eq(fx_send(cl, &task), 1);
+			fx->core->commits[0] = (struct arax_commit_entry){
+				.tag = fx_expect_task(fx, i)
+			};
+			batch(fx, 0, 1, 0);
+			ck_assert_msg(cl->wakes == t[k].wakes[i], "%u: %u wakes after %u", k,
+				      cl->wakes, i);
+			fx_expect(cl, i, 0);
+		}
+	}
+	/* The end of its context is news to anybody. */
+	cl->wakes = 0;
+	ctl->cq_need_wakeup = ARAX_WAKE_FOR;
+	core_client_kill(cl->c, EFAULT);
+	ck_assert_uint_ge(cl->wakes, 1);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
 /*
  * Where the mediator defers wakes, a commit wakes nobody by itself: the next one
  * does, or core_wake_deferred(); and nobody twice.  Who is not asleep is left alone.
@@ -341,6 +392,7 @@ Suite *core_commit_suite(void)
 	tcase_add_test(tc, results);
 	tcase_add_test(tc, order);
 	tcase_add_test(tc, wakes);
+	tcase_add_test(tc, wakes_for);
 	tcase_add_test(tc, deferred_wakes);
 	tcase_add_test(tc, deferred_gone);
 	tcase_add_test(tc, tags);

@@ -32,12 +32,19 @@ struct bench_daemon {
 
 struct bench_daemon *daemon_up(void)
 {
+	return daemon_up_with("");
+}
+
+struct bench_daemon *daemon_up_with(const char *conf)
+{
 	struct bench_daemon *d = calloc(1, sizeof(*d));
+	char error[256] = "";
 	struct broker_params bp = { .config = &d->config, .path = d->path, .mode = 0600 };
 
 	log_init(STDERR_FILENO, LOG_LEVEL_ERR, LOG_FORMAT_PLAIN);
 	snprintf(d->path, sizeof(d->path), "/tmp/arax-unit-%d.sock", (int)getpid());
-	ck_assert_int_eq(config_init(&d->config), 0);
+	ck_assert_msg(!config_parse(&d->config, "test", conf, strlen(conf), error, sizeof(error)),
+		      "%s", error);
 	ck_assert_int_eq(guard_init(), 0);
 	d->registry = registry_create();
 	/* Made by the build; a prerequisite of these tests. */
@@ -84,6 +91,36 @@ void daemon_down(struct bench_daemon *d)
 uint64_t daemon_stolen(const struct bench_daemon *d)
 {
 	return __atomic_load_n(&d->poller->stats.stolen, __ATOMIC_RELAXED);
+}
+
+uint64_t daemon_visits(const struct bench_daemon *d)
+{
+	return __atomic_load_n(&d->poller->stats.visits, __ATOMIC_RELAXED);
+}
+
+void daemon_show(const struct bench_daemon *d)
+{
+	const struct poller *p = d->poller;
+	uint32_t i;
+
+	fprintf(stderr, "door %u, asleep %u, work %d, visited %d, unfinished %d, stopping %d\n",
+		p->door.state, p->asleep, work_pending(&p->work), p->visited, p->unfinished,
+		p->stopping);
+	fprintf(stderr, "running %u, queued %u, sleeps %llu, visits %llu, tasks %llu\n",
+		p->running, sched_queued(p->sched), (unsigned long long)p->stats.sleeps,
+		(unsigned long long)p->stats.visits, (unsigned long long)p->stats.tasks);
+	fprintf(stderr, "role: holder asleep %u, standby asleep %u, claimed %u; wakes in %lld us\n",
+		p->role.holder_asleep, p->role.standby_asleep, p->role.claimed,
+		p->sleep_until == UINT64_MAX ? -1ll :
+		((long long)p->sleep_until - (long long)monotonic_ns()) / 1000);
+	for (i = 0; i < p->nr_devs; i++)
+		fprintf(stderr, "device %u: busy lanes %#llx, %llu tasks\n", i,
+			(unsigned long long)p->devs[i].lanes_busy,
+			(unsigned long long)p->devs[i].tasks);
+	for (i = 0; i < p->nr_links; i++)
+		fprintf(stderr, "link %s: head %u, %u live, %u commits kept, need_wakeup %u\n",
+			p->links[i]->name, p->links[i]->head, p->links[i]->nr_live,
+			p->links[i]->commit_count, p->links[i]->page->need_wakeup);
 }
 
 const char *daemon_path(const struct bench_daemon *d)

@@ -15,9 +15,15 @@
 /* araxd without main(): CPU devices, the broker on a socket of its own. */
 struct bench_daemon;
 struct bench_daemon *daemon_up(void);
+/* With lines of araxd.conf. */
+struct bench_daemon *daemon_up_with(const char *conf);
 void daemon_down(struct bench_daemon *d);
 /* How often the standby had to take the polling over. */
 uint64_t daemon_stolen(const struct bench_daemon *d);
+/* How often devices' threads did the sleeping poller's work. */
+uint64_t daemon_visits(const struct bench_daemon *d);
+/* What it is at, to stderr, without regard to who changes it: it is stuck. */
+void daemon_show(const struct bench_daemon *d);
 const char *daemon_path(const struct bench_daemon *d);
 
 struct client {

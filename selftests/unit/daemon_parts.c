@@ -630,6 +630,26 @@ START_TEST(wake_blocks_bounded)
 }
 END_TEST
 
+/* Its timer interrupts the thread for some ticks more, unless it says that it is done. */
+START_TEST(wake_rests)
+{
+	const struct timespec tenth = { .tv_nsec = 100000000 };
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	ck_assert_int_eq(wake_init(), 0);
+	ck_assert(wake_write(fd));
+	ck_assert_int_eq(nanosleep(&tenth, NULL), -1);
+	ck_assert(wake_write(fd));
+	wake_rest();
+	ck_assert_int_eq(nanosleep(&tenth, NULL), 0);
+	wake_rest();
+	/* And again, as if nothing had been. */
+	ck_assert(wake_write(fd));
+	ck_assert_int_eq(nanosleep(&tenth, NULL), -1);
+	close(fd);
+}
+END_TEST
+
 static int parse(struct options *o, const char *a, const char *b)
 {
 	char *argv[] = { (char *)"araxd", (char *)a, (char *)b, NULL };
@@ -694,6 +714,7 @@ int main(void)
 	tcase_add_test(t, role_deep_sleep);
 	tcase_add_test(t, role_stops);
 	tcase_add_test(t, wake_blocks_bounded);
+	tcase_add_test(t, wake_rests);
 	tcase_add_test(t, options);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

@@ -45,6 +45,18 @@ static struct peer *P;
 static struct arax *ax;
 static struct arax_queue *q;
 
+/* To the letter: who says less than it waits for sleeps on. */
+static bool peer_wakes(const struct peer *p, const struct arax_ring_ctl *ctl, uint64_t user_data)
+{
+	uint32_t why = load_acquire(&ctl->cq_need_wakeup);
+
+	if (why & ARAX_WAKE_AT && (int32_t)(p->cq_tail - load_relaxed(&ctl->cq_wake_at)) >= 0)
+		return true;
+	if (why & ARAX_WAKE_FOR && user_data == load_relaxed(&ctl->cq_wake_for))
+		return true;
+	return why & ARAX_WAKE_ANY;
+}
+
 static void peer_complete(struct peer *p, uint64_t user_data, int result)
 {
 	struct arax_ring_ctl *ctl = (void *)p->region;
@@ -62,7 +74,7 @@ static void peer_complete(struct peer *p, uint64_t user_data, int result)
 	c->failure = result ? ++p->failures : 0;
 	store_release(&c->seq, ++p->cq_tail);
 	full_barrier();
-	if (load_relaxed(&ctl->cq_need_wakeup)) {
+	if (peer_wakes(p, ctl, user_data)) {
 		p->wakes++;
 		ck_assert_int_eq(write(p->wake_fd, &one, 8), 8);
 	}
@@ -368,6 +380,63 @@ START_TEST(after_a_pause)
 	}
 	ck_assert_uint_gt(P->sleeps, 10);
 	ck_assert_uint_gt(P->wakes, 10);
+}
+END_TEST
+
+/* Whether for the last of some tasks or for all of them: woken once, if at all. */
+START_TEST(woken_once)
+{
+	struct arax_event e[8] = { ARAX_EVENT_INIT }, *all[8];
+	unsigned int i, before, round;
+
+	for (round = 0; round < 30; round++) {
+		before = P->wakes;
+		for (i = 0; i < 8; i++) {
+			all[i] = &e[i];
+			ck_assert_int_eq(go('d', &e[i]), 0);
+		}
+		if (round % 3 == 0)
+			ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+		else if (round % 3 == 1)
+			ck_assert_int_eq(arax_wait(&e[7], SOON), 0);
+		else
+			ck_assert_int_eq(arax_wait_all(all, 8, SOON), 0);
+		ck_assert_uint_le(P->wakes - before, 1);
+		ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+	}
+}
+END_TEST
+
+static void *finish_queue(void *arg)
+{
+	return (void *)(intptr_t)arax_queue_finish(arg, SOON);
+}
+
+/*
+ * One sleeps for all of its queue, others for one of its tasks each, and come when it
+ * sleeps already: what they wait for wakes it nevertheless.
+ */
+START_TEST(sleepers_for_less)
+{
+	struct arax_event held[4] = { ARAX_EVENT_INIT }, e = ARAX_EVENT_INIT;
+	unsigned int round, i;
+	pthread_t t;
+	void *result;
+
+	for (round = 0; round < 60; round++) {
+		for (i = 0; i < 4; i++)
+			ck_assert_int_eq(go('h', &held[i]), 0);
+		ck_assert_int_eq(pthread_create(&t, NULL, finish_queue, q), 0);
+		usleep(round % 20 * 100);
+		ck_assert_int_eq(go('d', &e), 0);
+		ck_assert_int_eq(arax_wait(&e, SOON), 0);
+		while (pthread_tryjoin_np(t, &result)) {
+			P->release = true;
+			usleep(500);
+		}
+		ck_assert_ptr_null(result);
+		P->release = false;
+	}
 }
 END_TEST
 
@@ -892,6 +961,7 @@ int main(void)
 	tcase_add_test(t, failures_known);
 	tcase_add_test(t, failures_known_to_a_call);
 	tcase_add_test(t, after_a_pause);
+	tcase_add_test(t, woken_once);
 	tcase_add_test(t, more_than_fits);
 	tcase_add_test(t, no_room_no_wait);
 	tcase_add_test(t, any_of_some);
@@ -910,6 +980,7 @@ int main(void)
 	tcase_add_test(t, close_with_work);
 	tcase_add_test(t, after_fork);
 	tcase_add_test(t, many_threads);
+	tcase_add_test(t, sleepers_for_less);
 	tcase_add_test(t, sleepers_hand_over);
 	tcase_add_test(t, link_dies_under_threads);
 	suite_add_tcase(s, t);
