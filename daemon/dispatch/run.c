@@ -628,8 +628,6 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 
 void run_go_on(struct run *run, int err)
 {
-	struct poller *p = run->poller;
-
 	if (err) {
 		finish(run, 0, 0, err);
 		return;
