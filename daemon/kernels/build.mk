@@ -69,3 +69,5 @@ install-kernels: $(STD_KERNEL) $(BLAS_KERNEL)
 	install -m 644 libarax/include/arax/kernel.h $(DESTDIR)$(PREFIX)/include/arax/
 INSTALL_TARGETS += install-kernels
 .PHONY: install-kernels
+
+include daemon/kernels/rodinia/build.mk

@@ -18,7 +18,7 @@
 
 #include "cli.h"
 
-#define START_SECONDS	60	/* OpenCL kernels may have to be compiled */
+#define START_SECONDS	240	/* OpenCL kernels may have to be compiled, on a busy machine */
 #define STOP_SECONDS	5
 #define MAX_KERNELS	16	/* as many as araxd takes */
 

@@ -22,6 +22,12 @@ CFLAGS_selftests/bench/tiles_starpu := $(CFLAGS_selftests/bench/starpu_peer)
 BENCH_LIBS += $(shell $(PKGCONF) --libs starpu-1.3)
 endif
 
+# OpenCL itself, opened at run time as the backend does.
+ifeq ($(OPENCL_HEADERS),yes)
+BENCH_SRCS += $(addprefix daemon/backends/opencl/,api.c prelude.c)
+CFLAGS_selftests/bench/rodinia_cl := -DHAVE_OPENCL
+endif
+
 # Schedules by hand are OpenMP's.
 BENCH_LIBS += -fopenmp
 $(foreach f,flow six_arrays six_layers,$(eval CFLAGS_selftests/bench/$(f) := -fopenmp))
@@ -32,7 +38,7 @@ BENCH_LOOP := -O3
 CFLAGS_selftests/bench/bench_stream := $(BENCH_LOOP)
 CFLAGS_selftests/bench/kernels/kernels := $(BENCH_LOOP)
 
-$(call program,$(B)/bin/arax-bench,plain,$(BENCH_SRCS) $(SIM_SRCS),$(B)/lib/libarax.a $(BENCH_LIBS))
+$(call program,$(B)/bin/arax-bench,plain,$(BENCH_SRCS) $(SIM_SRCS) $(RODINIA_SRCS),$(B)/lib/libarax.a $(BENCH_LIBS))
 $(B)/bin/arax-bench: $(B)/lib/libarax.a
 
 $(B)/lib/arax/bench-kernels/arax-bench.so: $(call objs,plain,selftests/bench/kernels/kernels.c)

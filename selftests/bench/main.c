@@ -32,6 +32,7 @@ static const struct {
 	{ "overhead", bench_overhead, "tasks of 1 us to 10 ms beside calls of their kernels", 5 },
 	{ "cholesky", bench_cholesky, "tile Cholesky and tile LU beside StarPU's dmdas", 25 },
 	{ "sharing", bench_sharing, "applications on one device, at once and one after another", 20 },
+	{ "rodinia", bench_rodinia, "nine Rodinia programs on OpenCL, beside OpenCL itself", 90 },
 	{ "floors", bench_floors, "what this machine takes without Arax; needs no araxd", 5 },
 };
 
@@ -47,7 +48,7 @@ static void usage(FILE *f)
 		"                 a private one, started and ended by this program\n"
 		"  --json         one object: name, link, value, unit, p99, floor, ratio, peers, ...\n"
 		"  --seconds N    measure for about so long, 0.1 to 600 (default 5;\n"
-		"                 cholesky 25, sharing 20)\n"
+		"                 cholesky 25, sharing 20, rodinia 90)\n"
 		"  --rounds N     in so many turns, each figure the median of them, 1 to 64\n"
 		"                 (default 9)\n"
 		"  --help, --version\n"

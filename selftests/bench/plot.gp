@@ -43,6 +43,15 @@ if (there("grcuda.dat")) {
 	plot dir."/grcuda.dat" using 2:xtic(1) title "inferred", "" using 3 title "by hand", \
 		"" using 4 title "sequential calls"
 }
+if (there("rodinia.dat")) {
+	set output dir."/rodinia.png"
+	set title "Nine Rodinia programs on OpenCL through Arax: time over OpenCL's own"
+	set xtics rotate by -35
+	set yrange [0:*]
+	plot dir."/rodinia.dat" using 2:xtic(1) title "Arax, OpenCL kernels", \
+		"" using 3 title "Arax, C kernels on the same CPUs", \
+		1.02 with lines dashtype 2 title "bar"
+}
 if (there("overhead.dat")) {
 	set output dir."/overhead.png"
 	set title "Task granularity: share of a task's time that its kernel takes"

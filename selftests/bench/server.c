@@ -19,6 +19,7 @@
 #include "place.h"
 
 #define READY_MS	20000
+#define COMPILE_MS	240000	/* of kernels, the first time */
 
 void build_path(char *path, size_t size, const char *name)
 {
@@ -75,7 +76,8 @@ static void write_groups(FILE *f, int devices)
 		fprintf(f, "cpu { groups = { \"%d\" } }\n", place_cpu[1]);
 }
 
-static void write_config(const struct server *s, int devices)
+/* For a @kind of devices, or for @devices of one core. */
+static void write_config(const struct server *s, int devices, const char *kind)
 {
 	static const char *const files[] = {
 		"bench-kernels/arax-bench.so", "bench-kernels/arax-bench.json",
@@ -83,19 +85,27 @@ static void write_config(const struct server *s, int devices)
 		"kernels/arax-blas.so", "kernels/arax-blas.json",
 		"kernels/arax-std.so", "kernels/arax-std.json", "kernels/arax-std.cl",
 	};
+	static const char *const rodinia[] = {
+		"rodinia-kernels/arax-rodinia.so", "rodinia-kernels/arax-rodinia.json",
+		"rodinia-kernels/arax-rodinia.cl",
+	};
+	const char *const *list = kind ? rodinia : files;
 	char path[256], from[4200], name[128];
 	size_t i, n = devices ? sizeof(files) / sizeof(*files) : 4;
 	FILE *f;
+
+	if (kind)
+		n = sizeof(rodinia) / sizeof(*rodinia);
 
 	snprintf(path, sizeof(path), "%s/kernels", s->dir);
 	if (mkdir(path, 0755) < 0)
 		bench_fail("%s: %s", path, strerror(errno));
 	for (i = 0; i < n; i++) {
-		snprintf(name, sizeof(name), "lib/arax/%s", files[i]);
+		snprintf(name, sizeof(name), "lib/arax/%s", list[i]);
 		build_path(from, sizeof(from), name);
 		if (access(from, F_OK) && strstr(name, "arax-blas"))
 			continue;
-		snprintf(path, sizeof(path), "%s/kernels/%s", s->dir, strchr(files[i], '/') + 1);
+		snprintf(path, sizeof(path), "%s/kernels/%s", s->dir, strchr(list[i], '/') + 1);
 		copy_file(from, path);
 	}
 	snprintf(path, sizeof(path), "%s/araxd.conf", s->dir);
@@ -114,6 +124,7 @@ static void write_config(const struct server *s, int devices)
 
 struct exec {
 	struct server *server;
+	const char *kind;	/* or NULL */
 	int ready;
 };
 
@@ -139,7 +150,7 @@ static void run_araxd(void *arg)
 		dup2(out, 2);
 	}
 	execl(user ? user : araxd, "araxd", "--user", "--config", conf, "--socket", sock,
-	      "--ready-fd", fd, NULL);
+	      "--ready-fd", fd, e->kind ? "--kind" : NULL, e->kind, NULL);
 	dprintf(2, "%s: %s\n", araxd, strerror(errno));
 	_exit(127);
 }
@@ -196,23 +207,17 @@ void server_start(struct server *s, const char *link)
 	server_start_devices(s, link, 0);
 }
 
-void server_start_devices(struct server *s, const char *link, int devices)
+static void start_private(struct server *s, int devices, const char *kind)
 {
 	struct pollfd p = { .events = POLLIN };
-	struct exec e = { .server = s };
+	struct exec e = { .server = s, .kind = kind };
 	int ready[2];
 	char byte;
 
 	memset(s, 0, sizeof(*s));
-	if (!strcmp(link, "kernel")) {
-		snprintf(s->link, sizeof(s->link), "kernel");
-		if (getenv("ARAX_BENCH_PID"))
-			s->pid = (pid_t)atoi(getenv("ARAX_BENCH_PID"));
-		return;
-	}
 	make_dir(s);
 	snprintf(s->link, sizeof(s->link), "broker:%s/arax.sock", s->dir);
-	write_config(s, devices);
+	write_config(s, devices, kind);
 	if (pipe2(ready, 0) < 0)
 		bench_fail("pipe: %s", strerror(errno));
 	fcntl(ready[0], F_SETFD, FD_CLOEXEC);
@@ -220,11 +225,28 @@ void server_start_devices(struct server *s, const char *link, int devices)
 	s->pid = child_start(run_araxd, &e);
 	close(ready[1]);
 	p.fd = ready[0];
-	if (poll(&p, 1, READY_MS) != 1 || read(ready[0], &byte, 1) != 1) {
+	if (poll(&p, 1, kind ? COMPILE_MS : READY_MS) != 1 || read(ready[0], &byte, 1) != 1) {
 		show_log(s);
 		bench_fail("araxd did not become ready");
 	}
 	close(ready[0]);
+}
+
+void server_start_devices(struct server *s, const char *link, int devices)
+{
+	if (strcmp(link, "kernel")) {
+		start_private(s, devices, NULL);
+		return;
+	}
+	memset(s, 0, sizeof(*s));
+	snprintf(s->link, sizeof(s->link), "kernel");
+	if (getenv("ARAX_BENCH_PID"))
+		s->pid = (pid_t)atoi(getenv("ARAX_BENCH_PID"));
+}
+
+void server_start_kind(struct server *s, const char *kind)
+{
+	start_private(s, 0, kind);
 }
 
 void server_stop(struct server *s)

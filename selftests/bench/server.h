@@ -26,6 +26,8 @@ void server_start(struct server *s, const char *link);
  * each of the pinned CPUs: on both if @devices is 2, on the second one if it is 1.
  */
 void server_start_devices(struct server *s, const char *link, int devices);
+/* A private one with devices of this kind alone, and the Rodinia programs' kernels. */
+void server_start_kind(struct server *s, const char *kind);
 void server_stop(struct server *s);
 /* All its threads on @cpu, -1: on all. */
 void server_place(const struct server *s, int cpu);

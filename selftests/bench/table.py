@@ -16,11 +16,13 @@ FIELDS = {
 }
 PARTS = {"floors": 1, "null": 3, "depth": 1, "sleep": 4, "handover": 4, "stream": 1, "starpu": 2,
          "simscale": 2, "elastic": 6, "grcuda-sim": 8,
-         "grcuda": 15, "overhead": 27, "cholesky": 8, "sharing": 6}
+         "grcuda": 15, "overhead": 27, "cholesky": 8, "sharing": 6, "rodinia": 11}
 # What a bench has besides its parts: the fields of each element.
 LISTS = {
     "grcuda": ("rows", ("program", "size", "tasks", "inferred_ms", "by_hand_ms", "synchronous_ms",
                         "sequential_ms", "ratio_by_hand", "ratio_synchronous", "speedup", "checked")),
+    "rodinia": ("rows", ("program", "size", "steps", "tasks", "arax_ms", "native_ms", "cpu_ms",
+                         "ratio", "checked")),
     "overhead": ("curve", ("kernel", "length_us", "direct_us", "task_us", "efficiency")),
 }
 
@@ -66,13 +68,16 @@ def verdict(part):
 
 
 def columns(folder):
-    """grcuda.dat and overhead.dat, of the broker link."""
+    """grcuda.dat, overhead.dat and rodinia.dat, of the broker link."""
     for name, (field, _) in LISTS.items():
         path = os.path.join(folder, f"broker-{name}.json")
         if not os.path.exists(path):
             continue
         with open(path, encoding="utf-8") as f:
-            elements = json.load(f)[field]
+            elements = json.load(f).get(field, [])
+        # It was left out: no columns, and no plot.
+        if not elements:
+            continue
         with open(os.path.join(folder, f"{name}.dat"), "w", encoding="utf-8") as f:
             last = None
             for e in elements:
@@ -80,6 +85,9 @@ def columns(folder):
                     f.write(f'"{e["program"]} {e["size"]:,}" {e["speedup"]} '
                             f'{e["synchronous_ms"] / e["by_hand_ms"]} '
                             f'{e["synchronous_ms"] / e["sequential_ms"]}\n')
+                    continue
+                if name == "rodinia":
+                    f.write(f'{e["program"]} {e["ratio"]} {e["cpu_ms"] / e["native_ms"]}\n')
                     continue
                 if e["kernel"] != last:
                     f.write(("\n\n" if last else "") + f'"{e["kernel"]}"\n')

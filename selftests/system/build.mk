@@ -43,3 +43,8 @@ test-kinds: default
 	@scripts/tally run system/kinds selftests/system/kinds.sh
 TEST_TARGETS += test-kinds
 .PHONY: test-kinds
+
+test-rodinia: default
+	@scripts/tally run system/rodinia selftests/system/rodinia.sh
+TEST_TARGETS += test-rodinia
+.PHONY: test-rodinia

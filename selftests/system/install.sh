@@ -56,7 +56,7 @@ find "$root" -mindepth 1 -maxdepth 1 ! -name opt ! -name usr ! -name etc >"$work
 ok $? 'nothing lies elsewhere'
 
 # From here on, nothing of the tree: neither programs nor libraries.
-for p in arax araxd arax-bench arax-sim; do
+for p in arax araxd arax-bench arax-rodinia arax-sim; do
 	try "$p runs" "$at/bin/$p" --version
 done
 try 'arax devices, at a private araxd' "$at/bin/arax" run --private -- "$at/bin/arax" devices
@@ -72,6 +72,7 @@ ok $? 'from the installed folder'
 try 'arax bench finds arax-bench' "$at/bin/arax" bench list
 try 'arax sim finds arax-sim' "$at/bin/arax" sim examples/scenarios/two-tenants.json
 try 'which finds its kernels' "$at/bin/arax" bench null --seconds 0.3 --rounds 2 --json
+try 'arax-rodinia finds its kernels' "$at/bin/arax-rodinia" nw --kind cpu --size 100 --check
 "$at/bin/arax" bench nonsense >"$work/out" 2>&1
 [ $? = 2 ]
 ok $? 'a wrong bench is wrong usage there, too'

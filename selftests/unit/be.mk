@@ -40,6 +40,14 @@ CHECK_TARGETS := $(filter-out check-be_opencl_std-plain,$(CHECK_TARGETS))
 TEST_TARGETS  += check-be_opencl_std-plain
 endif
 $(call be_test,numeric,plain asan)
+# The kernels of arax-rodinia in C, and the programs that check them, as they are.
+RODINIA_TEST := selftests/unit/be_rodinia.c $(RODINIA_KERNEL_SRCS) $(filter-out %/arax.c,$(RODINIA_SRCS))
+$(foreach v,plain asan,\
+	$(call program,$(B)/test/be_rodinia-$(v),$(v),$(RODINIA_TEST),-lcheck -lsubunit -lrt -lm))
+check-be_rodinia-plain check-be_rodinia-asan: check-%: $(B)/test/%
+	$(Q)scripts/tally run unit/$* -- $<
+CHECK_TARGETS += check-be_rodinia-plain check-be_rodinia-asan
+.PHONY: check-be_rodinia-plain check-be_rodinia-asan
 # No sanitizer: what does the work is not ours, and LeakSanitizer dies of its libgomp.
 $(call be_test,blas,plain)
 $(call be_test,runner,plain asan tsan)

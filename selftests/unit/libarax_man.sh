@@ -55,7 +55,7 @@ if [ -e build/lib/libarax.so ]; then
 		<(sort <<<"$symbols"))"
 fi
 
-for page in "$man"/man?/* selftests/bench/*.1; do
+for page in "$man"/man?/* selftests/bench/*.1 examples/rodinia/*.1; do
 	grep -q '^\.so ' "$page" && continue
 	wrong=''
 	for section in NAME SYNOPSIS DESCRIPTION ERRORS 'SEE ALSO'; do
@@ -63,6 +63,7 @@ for page in "$man"/man?/* selftests/bench/*.1; do
 	done
 	while read -r name section; do
 		[ -e "$man/man$section/$name.$section" ] || [ -e "daemon/man/$name.$section" ] || [ -e "selftests/bench/$name.$section" ] ||
+			[ -e "examples/rodinia/$name.$section" ] ||
 			wrong+="refers to $name($section), which is not there"$'\n'
 	done < <(sed -n 's/^\.Xr \(arax[a-z_.-]*\) \([0-9]\).*/\1 \2/p' "$page")
 	if command -v mandoc >/dev/null; then
