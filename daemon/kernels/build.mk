@@ -3,9 +3,10 @@
 
 KERNELS_SRCS := $(addprefix daemon/kernels/,manifest.c registry.c signature.c)
 
-STD_SRCS   := $(addprefix daemon/kernels/std/,basic.c blackscholes.c image.c ml.c nn.c \
-			sparse.c vector.c)
-STD_CL     := $(addprefix daemon/kernels/std/,vector.cl basic.cl image.cl)
+STD_SRCS   := $(addprefix daemon/kernels/std/,basic.c blackscholes.c cluster.c conv.c fft.c \
+			grid.c histogram.c image.c ml.c pool.c reduce.c scan.c sort.c sparse.c vector.c)
+STD_CL     := $(addprefix daemon/kernels/std/,vector.cl basic.cl blackscholes.cl image.cl reduce.cl \
+			scan.cl sort.cl histogram.cl grid.cl fft.cl ml.cl cluster.cl nn.cl)
 STD_KERNEL := $(addprefix $(B)/lib/arax/kernels/arax-std.,so json cl)
 
 # Nobody asks for floating-point traps or errno; with them, a choice in a loop keeps it from
@@ -39,7 +40,7 @@ ALL_TARGETS += $(STD_KERNEL)
 BLAS_HEADER := $(firstword $(wildcard /usr/include/*/openblas-openmp/cblas.h))
 BLAS_LIB    := $(firstword $(wildcard /usr/lib/*/openblas-openmp/libopenblas.so.0))
 BLAS_KERNEL := $(if $(and $(BLAS_HEADER),$(BLAS_LIB)),\
-		 $(addprefix $(B)/lib/arax/kernels/arax-blas.,so json))
+		 $(addprefix $(B)/lib/arax/kernels/arax-blas.,so json cl))
 
 ifneq ($(BLAS_KERNEL),)
 CFLAGS_daemon/kernels/blas/blas := -O3 -isystem $(dir $(BLAS_HEADER))
@@ -52,6 +53,10 @@ $(B)/lib/arax/kernels/arax-blas.so: $(call objs,plain,daemon/kernels/blas/blas.c
 -include $(patsubst %.o,%.d,$(call objs,plain,daemon/kernels/blas/blas.c))
 
 $(B)/lib/arax/kernels/arax-blas.json: daemon/kernels/blas/arax-blas.json
+	@mkdir -p $(@D)
+	$(Q)install -m 644 $< $@
+
+$(B)/lib/arax/kernels/arax-blas.cl: daemon/kernels/blas/blas.cl
 	@mkdir -p $(@D)
 	$(Q)install -m 644 $< $@
 else

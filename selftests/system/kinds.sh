@@ -94,6 +94,62 @@ pipeline() {
 }
 check "image-pipeline: within one step" pipeline
 
+# The source of docs/kernels.md that is C and OpenCL C at once, word for word.
+mkdir "$work/one"
+chmod 755 "$work" "$work/one"
+awk -v dir="$work/one/" '
+	/`logistic.c`, for both:$/ { name = "logistic.c" }
+	/`logistic.json`, gives the source itself for OpenCL:$/ { name = "logistic.json" }
+	/^```$/ { close(dir name); name = ""; open = 0 }
+	open { print > (dir name) }
+	/^```/ && name != "" { open = 1 }' docs/kernels.md
+cat >"$work/use.c" <<'END'
+#include <arax/arax.h>
+#include <stdio.h>
+
+int main(void)
+{
+	struct { float r; uint32_t steps, n; } args = { 3.7f, 100, 1000 };
+	struct arax_kernel map;
+	struct arax_queue *queue;
+	struct arax_buffer *x;
+	struct arax *ax;
+	float *data;
+
+	if (arax_open(&ax, NULL) || arax_kernel_find(ax, "logistic_map", 0, &map) ||
+	    arax_queue_create(ax, ARAX_QUEUE_DATAFLOW, 0, &queue) ||
+	    arax_buffer_create(ax, args.n * sizeof(float), 0, &x))
+		goto failed;
+	data = arax_buffer_data(x);
+	for (uint32_t i = 0; i < args.n; i++)
+		data[i] = (float)(i + 1) / 1001;
+	if (arax_launch(queue, &map, arax_grid(4, 1, 1), ARAX_ARGS(args), ARAX_RANGES(arax_inout(x)),
+			NULL) ||
+	    arax_queue_finish(queue, ARAX_DEADLINE_NONE))
+		goto failed;
+	for (uint32_t i = 0; i < args.n; i++)
+		printf("%a\n", (double)data[i]);
+	return 0;
+failed:
+	fprintf(stderr, "%s\n", arax_error_text());
+	return 1;
+}
+END
+one_source() {
+	gcc -Wall -Wextra -Werror -O3 -ffp-contract=off -fPIC -shared -Ilibarax/include -Iuapi \
+		-o "$work/one/logistic.so" "$work/one/logistic.c" &&
+		gcc -Wall -Wextra -Werror -O2 -Ilibarax/include -Iuapi -o "$work/use" "$work/use.c" \
+			-Lbuild/lib -larax &&
+		chmod go-w "$work/one"/* || return 1
+	local kind
+	for kind in cpu opencl; do
+		LD_LIBRARY_PATH=build/lib "$arax" run --kind "$kind" --kernels "$work/one" \
+			"$work/use" >"$work/map.$kind" || return 1
+	done
+	test "$(sort -u "$work/map.cpu" | wc -l)" -gt 400 && cmp "$work/map.cpu" "$work/map.opencl"
+}
+check "one source for both: the same bits" one_source
+
 # The other way round: what differs is seen.
 differs() {
 	on cpu "$examples/image-pipeline" --repeat 1 "$work/cpu.png" "$work/other.png" 2>/dev/null &&

@@ -17,13 +17,16 @@ $(foreach v,plain asan tsan,$(eval $(call be_variant,$(v))))
 
 # $(call be_test,NAME,VARIANTS)
 define be_one
-$(call program,$(B)/test/be_$(1)-$(2),$(2),selftests/unit/be_$(1).c,$(B)/test/be-$(2).a $(BE_LIBS))
+$(call program,$(B)/test/be_$(1)-$(2),$(2),selftests/unit/be_$(1).c $(BE_SRCS_$(1)),$(B)/test/be-$(2).a $(BE_LIBS))
 $(B)/test/be_$(1)-$(2): $(B)/test/be-$(2).a
 check-be_$(1)-$(2): $(B)/test/be_$(1)-$(2) | $(BE_NEEDS)
 	$(Q)scripts/tally run unit/be_$(1)-$(2) -- $$<
 CHECK_TARGETS += check-be_$(1)-$(2)
 .PHONY: check-be_$(1)-$(2)
 endef
+BE_SRCS_std := $(addprefix selftests/unit/std_,case.c $(addprefix cases_,vector.c order.c image.c \
+			matrix.c point.c nn.c fft.c blas.c))
+BE_SRCS_opencl_std := $(BE_SRCS_std)
 be_test = $(foreach v,$(2),$(eval $(call be_one,$(1),$(v))))
 
 $(call be_test,signature,plain asan)
@@ -31,7 +34,8 @@ $(call be_test,registry,plain asan)
 $(call be_test,log,plain asan)
 $(call be_test,config,plain asan)
 $(call be_test,backend,plain asan tsan)
-$(call be_test,std,plain asan)
+# The kernels are what they are: under ASan they run in fuzz-kernels.
+$(call be_test,std,plain)
 ifeq ($(OPENCL_HEADERS),yes)
 $(call be_test,opencl,plain asan tsan)
 $(call be_test,opencl_std,plain)
@@ -39,7 +43,6 @@ $(call be_test,opencl_std,plain)
 CHECK_TARGETS := $(filter-out check-be_opencl_std-plain,$(CHECK_TARGETS))
 TEST_TARGETS  += check-be_opencl_std-plain
 endif
-$(call be_test,numeric,plain asan)
 # The kernels of arax-rodinia in C, and the programs that check them, as they are.
 RODINIA_TEST := selftests/unit/be_rodinia.c $(RODINIA_KERNEL_SRCS) $(filter-out %/arax.c,$(RODINIA_SRCS))
 $(foreach v,plain asan,\
@@ -55,17 +58,20 @@ $(call be_test,saved,plain asan)
 $(call be_test,tenants,plain asan tsan)
 
 # Fuzzing: see test-fuzz in the top Makefile for the share of `make test`.
-BE_FUZZ := manifest signature config saved
+BE_FUZZ := manifest signature config saved kernels
 $(B)/fuzz/manifest: selftests/fuzz/manifest_fuzz.c daemon/kernels/manifest.c daemon/kernels/signature.c
 $(B)/fuzz/signature: selftests/fuzz/manifest_signature_fuzz.c daemon/kernels/signature.c
 $(B)/fuzz/config: selftests/fuzz/config_fuzz.c daemon/config.c daemon/log.c \
 		  daemon/backends/cpulist.c libarax/admin/conf.c libarax/admin/trusted.c
 $(B)/fuzz/saved: selftests/fuzz/saved_fuzz.c \
 		 $(addprefix libarax/admin/,conf.c saved.c setting.c trusted.c)
+$(B)/fuzz/kernels: selftests/fuzz/kernels_fuzz.c daemon/kernels/manifest.c daemon/kernels/signature.c \
+		   $(STD_SRCS)
+$(B)/fuzz/kernels: FUZZ_MORE := -rdynamic -ldl -lm
 $(addprefix $(B)/fuzz/,$(BE_FUZZ)):
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(FUZZ_CC) -o $@ $^ -ljansson -lconfuse
+	$(Q)$(FUZZ_CC) -o $@ $^ -ljansson -lconfuse $(FUZZ_MORE)
 
 # $(1): target, $(2): seconds
 be_fuzz_run = @mkdir -p $(B)/fuzz/$(1)-corpus; \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The kernels of arax-blas: each against loops that compute the same thing, on random
- * shapes, empty and odd ones among them, in ranges that end where a page does.
+ * The kernels of arax-blas on triangles: each against loops that compute the same thing, on random
+ * shapes, empty and odd ones among them, in ranges that end where a page does.  (Products: std_cases_blas.c.)
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -112,30 +112,6 @@ static void dominate(double *a, uint32_t n)
 	for (uint32_t i = 0; i < n; i++)
 		a[i + (size_t)i * n] = n + 1;
 }
-
-START_TEST(gemm)
-{
-	struct blas_gemm g = { -1.5, 0.5, order(_i, 0), order(_i, 1), order(_i, 2),
-			       some_of(_i, BLAS_TRANS_A | BLAS_TRANS_B) };
-	struct arax_launch_range r[3] = { fenced(g.m, g.k), fenced(g.k, g.n), fenced(g.m, g.n) };
-	bool ta = g.flags & BLAS_TRANS_A, tb = g.flags & BLAS_TRANS_B;
-	double *old = copy_of(&r[2]), *c = r[2].data;
-
-	ck_assert_int_eq(call("gemm", r, 3, &g, sizeof(g)), 0);
-	for (uint32_t i = 0; i < g.m; i++)
-		for (uint32_t j = 0; j < g.n; j++) {
-			double sum = 0;
-
-			for (uint32_t k = 0; k < g.k; k++)
-				sum += at(r[0].data, ta ? g.k : g.m, ta, i, k) *
-				       at(r[1].data, tb ? g.n : g.k, tb, k, j);
-			near(c[i + (size_t)j * g.m], g.alpha * sum + g.beta * old[i + (size_t)j * g.m],
-			     "c", i, j);
-		}
-	free(old);
-	unfence(r, 3);
-}
-END_TEST
 
 START_TEST(syrk)
 {
@@ -422,7 +398,6 @@ int main(void)
 		return 1;
 	}
 	tcase_set_timeout(t, 60);
-	tcase_add_loop_test(t, gemm, 0, SHAPES);
 	tcase_add_loop_test(t, syrk, 0, SHAPES);
 	tcase_add_loop_test(t, trsm, 0, SHAPES);
 	tcase_add_loop_test(t, potrf, 0, SHAPES);

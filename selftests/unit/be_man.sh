@@ -61,5 +61,13 @@ for option in $options; do
 	check "option --$option" "$wrong"
 done
 
+signatures=$(sed -n 's/.*"signature": "\(.*\)",$/\1/p' daemon/kernels/*/*.json)
+[ "$(wc -l <<<"$signatures")" -ge 60 ] || { echo 'Bail out! no signatures found in daemon/kernels'; exit 1; }
+while read -r signature; do
+	wrong=''
+	grep -qF "| \`$signature\`" docs/kernels.md || wrong="not in docs/kernels.md: $signature"
+	check "kernel ${signature%%(*}" "$wrong"
+done <<<"$signatures"
+
 echo "1..$n"
 exit $failed

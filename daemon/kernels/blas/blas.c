@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * arax-blas: tiles of f64 matrices, by OpenBLAS.
+ * arax-blas: tiles of matrices, by OpenBLAS.
  *
  * A tile is a flat range, column by column without gaps.  What only one triangle of
  * is meant leaves the other alone.  Each call computes on the calling thread: the
@@ -23,6 +23,9 @@ int arax_blas_potrf(const struct arax_launch *l);
 int arax_blas_trsm(const struct arax_launch *l);
 int arax_blas_syrk(const struct arax_launch *l);
 int arax_blas_gemm(const struct arax_launch *l);
+int arax_blas_gemm_f32(const struct arax_launch *l);
+int arax_blas_gemv(const struct arax_launch *l);
+int arax_blas_gemv_f32(const struct arax_launch *l);
 int arax_blas_getrf(const struct arax_launch *l);
 
 /*
@@ -47,7 +50,8 @@ static bool fits(uint32_t n)
 }
 
 /* Every kernel needs one, so the thread is made to compute alone here, too. */
-static double *tile(const struct arax_launch *l, uint32_t i, uint32_t rows, uint32_t columns)
+static void *tile_of(const struct arax_launch *l, uint32_t i, uint32_t rows, uint32_t columns,
+		     uint32_t item_size)
 {
 	static __thread bool alone;
 
@@ -55,7 +59,17 @@ static double *tile(const struct arax_launch *l, uint32_t i, uint32_t rows, uint
 		omp_set_num_threads(1);
 		alone = true;
 	}
-	return ARAX_ITEMS(l, i, (uint64_t)rows * columns, double);
+	return arax_launch_items(l, i, (uint64_t)rows * columns, item_size);
+}
+
+static double *tile(const struct arax_launch *l, uint32_t i, uint32_t rows, uint32_t columns)
+{
+	return tile_of(l, i, rows, columns, sizeof(double));
+}
+
+static float *tile_f32(const struct arax_launch *l, uint32_t i, uint32_t rows, uint32_t columns)
+{
+	return tile_of(l, i, rows, columns, sizeof(float));
 }
 
 /* A leading dimension is at least 1 also where there is nothing. */
@@ -166,6 +180,87 @@ ARAX_KERNEL int arax_blas_gemm(const struct arax_launch *l)
 		    trans(args.flags, BLAS_TRANS_B), (int)args.m, (int)args.n, (int)args.k,
 		    args.alpha, a, lead(args.flags & BLAS_TRANS_A ? args.k : args.m), b,
 		    lead(args.flags & BLAS_TRANS_B ? args.n : args.k), args.beta, c, lead(args.m));
+	return 0;
+}
+
+/* gemm_f32(in f32 a[], in f32 b[], inout f32 c[], f32 alpha, f32 beta, ...): the same */
+ARAX_KERNEL int arax_blas_gemm_f32(const struct arax_launch *l)
+{
+	struct blas_gemm_f32 args;
+	const float *a, *b;
+	float *c;
+
+	if (arax_launch_args(l, &args, sizeof(args)) ||
+	    args.flags & ~(BLAS_TRANS_A | BLAS_TRANS_B) || !fits(args.m) || !fits(args.n) ||
+	    !fits(args.k))
+		return -EINVAL;
+	a = tile_f32(l, 0, args.m, args.k);
+	b = tile_f32(l, 1, args.k, args.n);
+	c = tile_f32(l, 2, args.m, args.n);
+	if (!a || !b || !c)
+		return -EINVAL;
+	cblas_sgemm(CblasColMajor, trans(args.flags, BLAS_TRANS_A),
+		    trans(args.flags, BLAS_TRANS_B), (int)args.m, (int)args.n, (int)args.k,
+		    args.alpha, a, lead(args.flags & BLAS_TRANS_A ? args.k : args.m), b,
+		    lead(args.flags & BLAS_TRANS_B ? args.n : args.k), args.beta, c, lead(args.m));
+	return 0;
+}
+
+/*
+ * gemv_f64(in f64 a[], in f64 x[], inout f64 y[], f64 alpha, f64 beta, u32 m, u32 n, u32 flags):
+ * y = alpha * op(a) * x + beta * y, a being m x n
+ */
+ARAX_KERNEL int arax_blas_gemv(const struct arax_launch *l)
+{
+	struct blas_gemv args;
+	const double *a, *x;
+	bool turned;
+	double *y;
+
+	if (arax_launch_args(l, &args, sizeof(args)) || args.flags & ~BLAS_TRANS_A ||
+	    !fits(args.m) || !fits(args.n))
+		return -EINVAL;
+	turned = args.flags & BLAS_TRANS_A;
+	a = tile(l, 0, args.m, args.n);
+	x = tile(l, 1, turned ? args.m : args.n, 1);
+	y = tile(l, 2, turned ? args.n : args.m, 1);
+	if (!a || !x || !y)
+		return -EINVAL;
+	/* Without columns the library leaves y as it is, without beta. */
+	if (!(turned ? args.m : args.n)) {
+		for (uint32_t i = 0; i < (turned ? args.n : args.m); i++)
+			y[i] = args.beta == 0 ? 0 : args.beta * y[i];
+		return 0;
+	}
+	cblas_dgemv(CblasColMajor, trans(args.flags, BLAS_TRANS_A), (int)args.m, (int)args.n,
+		    args.alpha, a, lead(args.m), x, 1, args.beta, y, 1);
+	return 0;
+}
+
+/* gemv_f32(in f32 a[], in f32 x[], inout f32 y[], f32 alpha, f32 beta, ...): the same */
+ARAX_KERNEL int arax_blas_gemv_f32(const struct arax_launch *l)
+{
+	struct blas_gemv_f32 args;
+	const float *a, *x;
+	bool turned;
+	float *y;
+
+	if (arax_launch_args(l, &args, sizeof(args)) || args.flags & ~BLAS_TRANS_A ||
+	    !fits(args.m) || !fits(args.n))
+		return -EINVAL;
+	turned = args.flags & BLAS_TRANS_A;
+	a = tile_f32(l, 0, args.m, args.n);
+	x = tile_f32(l, 1, turned ? args.m : args.n, 1);
+	y = tile_f32(l, 2, turned ? args.n : args.m, 1);
+	if (!a || !x || !y)
+		return -EINVAL;
+	if (!(turned ? args.m : args.n)) {
+		for (uint32_t i = 0; i < (turned ? args.n : args.m); i++)
+			y[i] = args.beta == 0 ? 0 : args.beta * y[i];
+		return 0;
+	}
+	cblas_sgemv(CblasColMajor, trans(args.flags, BLAS_TRANS_A), (int)args.m, (int)args.n,
+		    args.alpha, a, lead(args.m), x, 1, args.beta, y, 1);
 	return 0;
 }
 

@@ -38,4 +38,23 @@ struct blas_gemm {
 	uint32_t flags;
 };
 
+struct blas_gemm_f32 {
+	float alpha, beta;
+	uint32_t m, n, k;
+	uint32_t flags;
+};
+
+struct blas_gemv {
+	double alpha, beta;
+	uint32_t m, n;
+	uint32_t flags;
+	uint32_t pad;
+};
+
+struct blas_gemv_f32 {
+	float alpha, beta;
+	uint32_t m, n;
+	uint32_t flags;
+};
+
 #endif /* ARAX_BLAS_H */

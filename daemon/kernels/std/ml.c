@@ -124,6 +124,8 @@ static int run_product(const struct arax_launch *l, int integers)
 	y = ARAX_ITEMS(l, 2, (uint64_t)args.rows * args.classes, float);
 	if (!x || !w || !y)
 		return -EINVAL;
+	if (!args.classes)	/* rows without end may have none */
+		return 0;
 	arax_launch_share(l, args.rows, &begin, &end);
 	if (integers)
 		product_i32(y, x, w, &args, begin, end);

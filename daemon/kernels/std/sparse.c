@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Sparse matrices.  Where a row begins and which columns it has are contents of
- * ranges, so the manifest says "addressing": "data": although every index is looked
- * at before its use, its owner may change it in between.
+ * Sparse matrices.  Where a row begins and which columns it has are contents of ranges, so
+ * the manifest says "addressing": "data".  Every index is read once and looked at before its
+ * use, but how long a launch takes is up to the contents as well: rows may share items.
  */
 #include "daemon/kernels/std/std.h"
 
@@ -37,13 +37,13 @@ ARAX_KERNEL int arax_std_spmv(const struct arax_launch *l)
 		return -EINVAL;
 	arax_launch_share(l, args.rows, &row, &last);
 	for (; row < last; row++) {
-		uint64_t i = begin[row], end = begin[row + 1];
+		uint64_t i = std_once(&begin[row]), end = std_once(&begin[row + 1]);
 		float sum = 0;
 
 		if (end > args.nnz || i > end)
 			return -EINVAL;
 		for (; i < end; i++) {
-			uint32_t c = col[i];
+			uint32_t c = std_once(&col[i]);
 
 			if (c >= args.cols)
 				return -EINVAL;

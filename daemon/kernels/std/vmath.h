@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * vmath.h - exp and log without a branch or a call, so that loops of them vectorise
+ * vmath.h - exp, log, cos and sin without a branch or a call, so that loops of them vectorise
  *
  * Rounding to an integer is by adding a number so large that its last bit counts
  * ones: the low bits of the sum then are that integer.
@@ -103,6 +103,43 @@ STD_INLINE double std_log(double x)
 	p = p * s + 1.0 / 3;
 	p = p * s + 1;
 	return e * 0.6931471805599453 + 2 * f * p;
+}
+
+/*
+ * cos and sin of t turns (2 pi t), t of 0 to 2^30; within 1e-15.  The nearest quarter is
+ * taken off, and by its number the two change places and signs.
+ */
+STD_INLINE void std_turn(double t, double *cosine, double *sine)
+{
+	double shifted = t * 4 + ROUND_F64, r = t - (shifted - ROUND_F64) * 0.25, x, s, c, swap;
+	uint64_t quarter;
+
+	memcpy(&quarter, &shifted, sizeof(quarter));
+	x = r * 6.283185307179586;
+	r = x * x;
+	s = -1.0 / 1307674368000;
+	s = s * r + 1.0 / 6227020800;
+	s = s * r - 1.0 / 39916800;
+	s = s * r + 1.0 / 362880;
+	s = s * r - 1.0 / 5040;
+	s = s * r + 1.0 / 120;
+	s = s * r - 1.0 / 6;
+	s = s * r + 1;
+	s = s * x;
+	c = 1.0 / 20922789888000;
+	c = c * r - 1.0 / 87178291200;
+	c = c * r + 1.0 / 479001600;
+	c = c * r - 1.0 / 3628800;
+	c = c * r + 1.0 / 40320;
+	c = c * r - 1.0 / 720;
+	c = c * r + 1.0 / 24;
+	c = c * r - 0.5;
+	c = c * r + 1;
+	swap = quarter & 1 ? s : c;
+	s = quarter & 1 ? c : s;
+	c = (quarter + 1) & 2 ? -swap : swap;
+	*sine = quarter & 2 ? -s : s;
+	*cosine = c;
 }
 
 #endif /* ARAX_STD_VMATH_H */

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What OpenCL devices have of arax-blas: products.  CLBlast and its like are called by a
+ * host and can't be called by a kernel: so these are our own.
+ *
+ * A group computes tiles of SIDE x SIDE, one after the other.  Strips of both matrices
+ * stand in local memory, each work-item has some WIDTH x 1 pieces of the tile.  Whatever
+ * the block is, the work-items that there are take the pieces in turns, at most
+ * MAX_PIECES each; a block of 64 has one piece a work-item.
+ */
+
+#pragma OPENCL FP_CONTRACT ON
+
+#define BLAS_TRANS_A	0x4u
+#define BLAS_TRANS_B	0x8u
+
+#define SIDE		32u	/* of a tile */
+#define DEPTH		16u	/* of the strips */
+#define WIDTH		16u	/* of a piece */
+#define PIECES		(SIDE * SIDE / WIDTH)
+
+#define SHORT(items, n)	((ulong)(n) > (items))
+
+/* Item (i, j) of op(x): in x with `rows` rows, or in its transpose. */
+#define ITEM(x, rows, turned, i, j)	((turned) ? (x)[(j) + (i) * (rows)] : (x)[(i) + (j) * (rows)])
+
+/*
+ * The pieces' sums are kept in local memory between strips: private ones would need a
+ * block of PIECES work-items.
+ */
+#define GEMM(type, wide, vload, vstore, suffix) \
+static void gemm_tile_##suffix(__global const type *a, __global const type *b, __global type *c, \
+			       ulong m, ulong n, ulong k, bool ta, bool tb, type alpha, type beta, \
+			       ulong i0, ulong j0, __local type *sa, __local type *sb, \
+			       __local type *sum) \
+{ \
+	ulong me = arax_item(), items = arax_items(); \
+\
+	for (ulong p = me; p < PIECES; p += items) \
+		vstore((wide)0, p, sum); \
+	for (ulong k0 = 0; k0 < k; k0 += DEPTH) { \
+		for (ulong i = me; i < SIDE * DEPTH; i += items) { \
+			ulong row = i0 + i % SIDE, at = k0 + i / SIDE; \
+\
+			sa[i] = row < m && at < k ? ITEM(a, ta ? k : m, ta, row, at) : 0; \
+		} \
+		for (ulong i = me; i < SIDE * DEPTH; i += items) { \
+			ulong at = k0 + i % DEPTH, column = j0 + i / DEPTH; \
+\
+			sb[i] = column < n && at < k ? ITEM(b, tb ? n : k, tb, at, column) : 0; \
+		} \
+		barrier(CLK_LOCAL_MEM_FENCE); \
+		for (ulong p = me; p < PIECES; p += items) { \
+			ulong column = p / (SIDE / WIDTH), part = p % (SIDE / WIDTH); \
+			wide s = vload(p, sum); \
+\
+			for (uint at = 0; at < DEPTH; at++) \
+				s += vload(at * (SIDE / WIDTH) + part, sa) * sb[column * DEPTH + at]; \
+			vstore(s, p, sum); \
+		} \
+		barrier(CLK_LOCAL_MEM_FENCE); \
+	} \
+	barrier(CLK_LOCAL_MEM_FENCE); \
+	for (ulong i = me; i < SIDE * SIDE; i += items) { \
+		ulong row = i0 + i % SIDE, column = j0 + i / SIDE; \
+\
+		if (row < m && column < n) { \
+			__global type *to = c + row + column * m; \
+\
+			*to = alpha * sum[i] + (beta == 0 ? 0 : beta * *to); \
+		} \
+	} \
+	barrier(CLK_LOCAL_MEM_FENCE); \
+} \
+\
+__kernel void arax_blas_gemm##suffix(__global const type *a, ulong na, __global const type *b, \
+				     ulong nb, __global type *c, ulong nc, type alpha, type beta, \
+				     uint m, uint n, uint k, uint flags, __global int *result) \
+{ \
+	__local type sa[SIDE * DEPTH], sb[SIDE * DEPTH], sum[SIDE * SIDE]; \
+	ulong down = ((ulong)m + SIDE - 1) / SIDE, across = ((ulong)n + SIDE - 1) / SIDE; \
+	ulong first = arax_share(down * across, arax_group()); \
+	ulong end = arax_share(down * across, arax_group() + 1); \
+\
+	if (flags & ~(BLAS_TRANS_A | BLAS_TRANS_B) || max(max(m, n), k) > INT_MAX || \
+	    SHORT(na, (ulong)m * k) || SHORT(nb, (ulong)k * n) || SHORT(nc, (ulong)m * n)) { \
+		*result = -EINVAL; \
+		return; \
+	} \
+	for (ulong tile = first; tile < end; tile++) \
+		gemm_tile_##suffix(a, b, c, m, n, k, flags & BLAS_TRANS_A, flags & BLAS_TRANS_B, \
+				   alpha, beta, tile % down * SIDE, tile / down * SIDE, sa, sb, sum); \
+} \
+\
+__kernel void arax_blas_gemv##suffix(__global const type *a, ulong na, __global const type *x, \
+				     ulong nx, __global type *y, ulong ny, type alpha, type beta, \
+				     uint m, uint n, uint flags, __global int *result) \
+{ \
+	bool ta = flags & BLAS_TRANS_A; \
+	ulong rows = ta ? n : m, columns = ta ? m : n; \
+\
+	if (flags & ~BLAS_TRANS_A || max(m, n) > INT_MAX || SHORT(na, (ulong)m * n) || \
+	    SHORT(nx, columns) || SHORT(ny, rows)) { \
+		*result = -EINVAL; \
+		return; \
+	} \
+	ARAX_EACH(i, rows) { \
+		type part = 0; \
+\
+		for (ulong j = 0; j < columns; j++) \
+			part += ITEM(a, (ulong)m, ta, i, j) * x[j]; \
+		y[i] = alpha * part + (beta == 0 ? 0 : beta * y[i]); \
+	} \
+}
+
+GEMM(float, float16, vload16, vstore16, _f32)
+#ifdef cl_khr_fp64
+GEMM(double, double16, vload16, vstore16, )
+#endif

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+/*
+ * fft.c in OpenCL C, by other algorithms: a group transforms in place, in y (or in work,
+ * for Bluestein's convolution), after its items have been put in the order of their
+ * reversed digits.
+ */
+
+#define MAX_N		(1u << 27)
+#define MAX_STAGES	32
+#define MAX_RADIX	7
+
+struct plan {
+	ulong n;
+	uint nr_stages;
+	uint radix[MAX_STAGES];
+};
+
+/* What is left of n over these radices is returned. */
+static ulong factorize(struct plan *p, ulong n)
+{
+	p->n = n;
+	p->nr_stages = 0;
+	for (uint radix = 2; radix <= MAX_RADIX; radix++)
+		for (; n % radix == 0; n /= radix)
+			p->radix[p->nr_stages++] = radix;
+	return n;
+}
+
+/* Where item i goes: its digits the other way round. */
+static ulong reversed(const struct plan *p, ulong i)
+{
+	ulong r = 0;
+
+	for (uint s = p->nr_stages; s-- > 0; i /= p->radix[s])
+		r = r * p->radix[s] + i % p->radix[s];
+	return r;
+}
+
+static float2 times(float2 a, float2 b)
+{
+	return (float2)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
+}
+
+/* exp(-2 pi i * k / n), or its conjugate; k < n.  Whole quarters are taken off, exactly. */
+static float2 turn(ulong k, ulong n, bool inverse)
+{
+	ulong quarter = (4 * k + n / 2) / n;
+	float angle = (float)((long)(4 * k) - (long)(quarter * n)) / (float)(2 * n);
+	float c = cospi(angle), s = sinpi(angle), swap = quarter & 1 ? s : c;
+
+	s = quarter & 1 ? c : s;
+	c = (quarter + 1) & 2 ? -swap : swap;
+	s = quarter & 2 ? -s : s;
+	return (float2)(c, inverse ? s : -s);
+}
+
+/* Item p of the butterflies that begin at `base`. */
+static void butterfly(__global float *x, ulong base, ulong p, ulong apart, uint radix, bool inverse)
+{
+	float2 in[MAX_RADIX];
+
+	for (uint j = 0; j < radix; j++)
+		in[j] = times(vload2(base + p + j * apart, x), turn(j * p, radix * apart, inverse));
+	for (uint k = 0; k < radix; k++) {
+		float2 sum = in[0];
+
+		for (uint j = 1; j < radix; j++)
+			sum += times(in[j], turn(j * k % radix, radix, inverse));
+		vstore2(sum, base + p + k * apart, x);
+	}
+}
+
+/* exp(-pi i k^2 / n), or its conjugate */
+static float2 chirp(ulong k, ulong n, bool inverse)
+{
+	return turn(k * k % (2 * n), 2 * n, inverse);
+}
+
+/* What a transform is made of: one of y; or, with chirps, three of what is in work. */
+struct job {
+	__global const float *x;
+	__global float *y;
+	__global float *work;	/* a, then b, p.n items each */
+	ulong n;		/* of x and y */
+	bool inverse, any;	/* any: n is not p.n */
+	struct plan p;
+};
+
+/* In front of pass 0: x in reversed order; or x with the chirp, and zeros behind it. */
+static void begin(const struct job *j, ulong i)
+{
+	ulong to = reversed(&j->p, i);
+
+	if (!j->any)
+		vstore2(vload2(i, j->x), to, j->y);
+	else
+		vstore2(i < j->n ? times(vload2(i, j->x), chirp(i, j->n, j->inverse)) :
+				   (float2)(0, 0), to, j->work);
+}
+
+/* Of pass 1: the chirp's conjugate, to both sides of 0. */
+static void mirror(const struct job *j, ulong i)
+{
+	ulong k = min(i, j->p.n - i);
+
+	vstore2(k < j->n ? chirp(k, j->n, !j->inverse) : (float2)(0, 0), reversed(&j->p, i),
+		j->work + 2 * j->p.n);
+}
+
+/* Of pass 2, which goes back: the product, reversed in place, as the length is a power of 2. */
+static void combine_parts(const struct job *j, ulong i)
+{
+	__global float *a = j->work, *b = j->work + 2 * j->p.n;
+	ulong other = reversed(&j->p, i);
+
+	if (other >= i) {
+		float2 low = times(vload2(i, a), vload2(i, b));
+		float2 high = times(vload2(other, a), vload2(other, b));
+
+		vstore2(high, i, a);
+		vstore2(low, other, a);
+	}
+}
+
+/*
+ * One loop for all passes and stages, so that a driver that puts functions in the place of
+ * their calls, as those with barriers must, compiles the butterflies once.
+ */
+static void transform(const struct job *j)
+{
+	ulong me = arax_item(), items = arax_items();
+	uint stages = j->p.nr_stages + 1, last = (j->any ? 3 : 1) * stages;
+	ulong apart = 1;
+
+	for (uint step = 0; step < last; step++) {
+		uint pass = step / stages, stage = step % stages;
+		__global float *at = !j->any ? j->y : pass == 1 ? j->work + 2 * j->p.n : j->work;
+
+		if (!stage) {
+			for (ulong i = me; i < j->p.n; i += items) {
+				if (!pass)
+					begin(j, i);
+				else if (pass == 1)
+					mirror(j, i);
+				else
+					combine_parts(j, i);
+			}
+			apart = 1;
+		} else {
+			uint radix = j->p.radix[stage - 1];
+
+			for (ulong i = me; i < j->p.n / radix; i += items)
+				butterfly(at, i / apart * apart * radix, i % apart, apart, radix,
+					  j->any ? pass == 2 : j->inverse);
+			apart *= radix;
+		}
+		barrier(CLK_GLOBAL_MEM_FENCE);
+	}
+	for (ulong i = me; j->any && i < j->n; i += items)
+		vstore2(times(vload2(i, j->work), chirp(i, j->n, j->inverse)) * (1 / (float)j->p.n),
+			i, j->y);
+}
+
+__kernel void arax_std_fft_c32(__global const float *x, ulong nx, __global float *y, ulong ny,
+			       __global float *work, ulong nwork, uint n, uint batch, uint inverse,
+			       __global int *result)
+{
+	ulong items = 2 * (ulong)n * batch, m = n;
+	ulong first = arax_share(batch, arax_group()), end = arax_share(batch, arax_group() + 1);
+	struct job job;
+
+	if (!n || n > MAX_N || inverse > 1 || SHORT(nx, items) || SHORT(ny, items)) {
+		*result = -EINVAL;
+		return;
+	}
+	job.n = n;
+	job.inverse = inverse;
+	job.any = factorize(&job.p, n) > 1;
+	if (job.any) {
+		m = 1;
+		while (m < 2 * (ulong)n - 1)
+			m *= 2;
+		if (SHORT(nwork, 4 * m * batch)) {
+			*result = -EINVAL;
+			return;
+		}
+		factorize(&job.p, m);
+	}
+	for (ulong i = first; i < end; i++) {
+		job.x = x + 2 * i * n;
+		job.y = y + 2 * i * n;
+		job.work = work + (job.any ? 4 * i * m : 0);
+		transform(&job);
+	}
+}
