@@ -44,11 +44,11 @@ endif
 # Without its vmlinux a tree has no table of symbols to link with: whoever uses one that
 # is no longer exported, or never was to modules, shows in a whole build only.
 test-kmod-next:
-	@if ! scripts/kernel-build --prepare-only next >$(B)/kernel-next.log 2>&1; then \
+	@if ! scripts/kernel-build --source-only next >$(B)/kernel-next.log 2>&1; then \
 		scripts/tally add style/kmod-next 0 0 1 "$$(tail -n 1 $(B)/kernel-next.log)"; \
 	else \
-		scripts/tally run style/kmod-next scripts/kmod-build $(B)/kernels/next/build \
-			$(B)/kmod/next-compiled KBUILD_MODPOST_WARN=1; \
+		scripts/tally run style/kmod-next sh -ec 'scripts/kernel-build --prepare-only next; \
+			scripts/kmod-build $(B)/kernels/next/build $(B)/kmod/next-compiled KBUILD_MODPOST_WARN=1'; \
 	fi
 
 # The scripts themselves, and the runner's own tests.

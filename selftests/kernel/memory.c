@@ -820,19 +820,23 @@ KTEST(own_memory_that_can_not_be_pinned)
 	client_close(&c);
 }
 
-static int write_after_fork(void *arg)
+static int stay(void *arg)
 {
-	fill(arg, PAGE, 9);
-	return 0;
+	meet_hear(&go);
+	return filled(arg, PAGE, 1) ? 0 : 1;
 }
 
-/* The parent keeps the pages that are pinned, and its child gets others. */
+/*
+ * The parent keeps the pages that are pinned, and its child gets others.  The child lives
+ * while the parent writes: else a page that both had would be the parent's again.
+ */
 KTEST(own_memory_and_a_child)
 {
 	struct arax_buffer_import i;
 	uint8_t *ours, *theirs;
 	struct mediator m;
 	struct client c;
+	pid_t pid;
 
 	client_open(&c, 4, 128, 0);
 	mediator_open(&m, 0);
@@ -840,9 +844,12 @@ KTEST(own_memory_and_a_child)
 	fill(ours, PAGE, 1);
 	CHECK_OK(import_user(&c, ours, PAGE, &i));
 	theirs = mediator_map(&m, &c, i.handle, PAGE);
-	CHECK_OK(child_wait(child_run(write_after_fork, ours)));
+	meet_init(&go);
+	pid = child_run(stay, ours);
 	fill(ours, PAGE, 2);
 	CHECK(filled(theirs, PAGE, 2));
+	meet_say(&go);
+	CHECK_OK(child_wait(pid));
 	CHECK_SYS(munmap(theirs, PAGE));
 	mediator_close(&m);
 	client_close(&c);

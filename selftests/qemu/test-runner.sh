@@ -61,7 +61,7 @@ guest 2 'no kernel in' 'a kernel that is not there' --kernel none -- true
 
 # Which emulator: a copy of the script has a build folder of its own.
 mkdir -p "$work/scripts" "$work/bin"
-cp "$top/scripts/qemu-get" "$work/scripts/"
+cp "$top/scripts/qemu-get" "$top/scripts/debian-apt" "$work/scripts/"
 emulator() {
 	printf '#!/bin/sh\necho "QEMU emulator version %s"\n' "$1" >"$work/bin/qemu-system-x86_64"
 	printf '#!/bin/sh\nexit 100\n' >"$work/bin/apt-get"

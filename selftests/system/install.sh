@@ -16,17 +16,8 @@ at=$root$prefix
 export TMPDIR=$work XDG_RUNTIME_DIR=$work
 n=0
 failed=0
-
-ok() { # STATUS WHAT
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $n - $2"
-	else
-		failed=1
-		echo "not ok $n - $2"
-		sed 's/^/# /' "$work/out"
-	fi
-}
+# shellcheck source=/dev/null
+. selftests/system/tap.sh
 
 try() { # WHAT COMMAND...
 	local what=$1 rc=0

@@ -17,17 +17,8 @@ trap 'rm -rf "$work"' EXIT
 export XDG_CACHE_HOME=$work/cache XDG_STATE_HOME=$work/state
 n=0
 failed=0
-
-ok() { # STATUS WHAT
-	n=$((n + 1))
-	if [ "$1" = 0 ]; then
-		echo "ok $n - $2"
-	else
-		failed=1
-		echo "not ok $n - $2"
-		sed 's/^/# /' "$work/out"
-	fi
-}
+# shellcheck source=/dev/null
+. selftests/system/tap.sh
 
 skip() {
 	n=$((n + 1))

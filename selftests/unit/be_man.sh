@@ -61,7 +61,7 @@ for option in $options; do
 	check "option --$option" "$wrong"
 done
 
-signatures=$(sed -n 's/.*"signature": "\(.*\)",$/\1/p' daemon/kernels/*/*.json)
+signatures=$(sed -n 's/.*"signature": "\(.*\)",$/\1/p' daemon/kernels/std/*.json daemon/kernels/blas/*.json)
 [ "$(wc -l <<<"$signatures")" -ge 60 ] || { echo 'Bail out! no signatures found in daemon/kernels'; exit 1; }
 while read -r signature; do
 	wrong=''

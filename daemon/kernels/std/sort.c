@@ -71,20 +71,27 @@ static type *sort_##name(type *key, type *other, uint64_t n)			\
 RADIX_SORT(u32, uint32_t)
 RADIX_SORT(u64, uint64_t)
 
+/* The launch's @n keys, and room for twice as many in @own, which is the caller's to free. */
+static int take_keys(const struct arax_launch *l, uint32_t **key, uint32_t **own, uint64_t *n)
+{
+	if (std_items(l, n))
+		return -EINVAL;
+	*key = ARAX_ITEMS(l, 0, *n, uint32_t);
+	if (!*key)
+		return -EINVAL;
+	*own = malloc((2 * *n + 1) * sizeof(**own));
+	return *own ? 0 : -ENOMEM;
+}
+
 /* sort_u32(inout u32 key[], u32 n): ascending */
 ARAX_KERNEL int arax_std_sort_u32(const struct arax_launch *l)
 {
 	uint32_t *key, *own;
 	uint64_t n;
+	int err = take_keys(l, &key, &own, &n);
 
-	if (std_items(l, &n))
-		return -EINVAL;
-	key = ARAX_ITEMS(l, 0, n, uint32_t);
-	if (!key)
-		return -EINVAL;
-	own = malloc((2 * n + 1) * sizeof(*own));
-	if (!own)
-		return -ENOMEM;
+	if (err)
+		return err;
 	memcpy(own, key, n * sizeof(*own));
 	std_settled(own);
 	memcpy(key, sort_u32(own, own + n, n), n * sizeof(*own));
@@ -115,15 +122,10 @@ ARAX_KERNEL int arax_std_sort_f32(const struct arax_launch *l)
 {
 	uint32_t *key, *own;
 	uint64_t n;
+	int err = take_keys(l, &key, &own, &n);
 
-	if (std_items(l, &n))
-		return -EINVAL;
-	key = ARAX_ITEMS(l, 0, n, uint32_t);
-	if (!key)
-		return -EINVAL;
-	own = malloc((2 * n + 1) * sizeof(*own));
-	if (!own)
-		return -ENOMEM;
+	if (err)
+		return err;
 	from_floats(own, key, n);
 	std_settled(own);
 	to_floats(key, sort_u32(own, own + n, n), n);
