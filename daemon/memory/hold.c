@@ -32,16 +32,31 @@ static void hull(const struct memory_range *ranges, uint32_t nr, uint32_t of, ui
 	}
 }
 
+/* (locked) One task less; who pays for it pays no longer if that was the last. */
+static void unpin(struct memory_extent *e, struct refunds *refunds)
+{
+	if (--e->pins || !e->is_charged)
+		return;
+	e->is_charged = false;
+	refunds->v[refunds->nr].id = e->charged.id;
+	refunds->v[refunds->nr++].bytes = e->end - e->start;
+}
+
+/* The task that paid may have ended meanwhile: then it left that to us. */
 static void let_go(struct memory *m, struct memory_range *ranges, uint32_t nr)
 {
+	struct refunds refunds = { 0 };
 	uint32_t i;
 
 	pthread_mutex_lock(&m->lock);
 	for (i = 0; i < nr; i++) {
-		ranges[i].extent->pins--;
+		unpin(ranges[i].extent, &refunds);
 		ranges[i].extent = NULL;
 	}
+	m->refunding += !!refunds.nr;
 	pthread_mutex_unlock(&m->lock);
+	if (refunds.nr)
+		task_refund(m, &refunds);
 }
 
 /* (entering) All of them, or none. */
@@ -315,11 +330,7 @@ void task_release(struct memory *m, uint32_t device, struct memory_range *ranges
 		*p = ranges[i].next_user;
 		ranges[i].extent = NULL;
 		extent_used(m, e);
-		if (--e->pins || !e->is_charged)
-			continue;
-		e->is_charged = false;
-		refunds->v[refunds->nr].id = e->charged.id;
-		refunds->v[refunds->nr++].bytes = e->end - e->start;
+		unpin(e, refunds);
 	}
 	m->devices[device].held--;
 	m->refunding++;

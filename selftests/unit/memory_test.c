@@ -670,6 +670,44 @@ START_TEST(a_task_waits_for_its_quota)
 }
 END_TEST
 
+static struct memory_range *ends;
+
+/* The task of @ends ends while another one, that shares its bytes, is being refused. */
+static int charge_late(void *arg, uint64_t id, int64_t bytes)
+{
+	struct memory_range *r = ends;
+	int err = charge(arg, id, bytes);
+
+	if (err == -EDQUOT && r) {
+		ends = NULL;
+		ck_assert_int_eq(memory_leave(m, 1, 0, r, 1, 0), 0);
+		memory_settle(m, 1, r, 1, 9);
+	}
+	return err;
+}
+
+START_TEST(who_paid_ends_while_another_is_refused)
+{
+	struct memory_range r, both[2];
+
+	start_charged(64 * KIB, BYTES + 100);
+	memory_set_charge(m, charge_late, &quota);
+	r = range(0, ARAX_IN, 0, BYTES);
+	both[0] = range(0, ARAX_IN, 0, 50);
+	both[1] = range(1, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 1, 0, &r, 1, 1, one), 0);
+	ends = &r;
+	ck_assert_int_eq(memory_enter(m, 1, 1, both, 2, 2, one), 0);
+	ck_assert_ptr_null(ends);
+	ck_assert_int_eq(quota.used[1], BYTES + 50);
+	ck_assert_int_eq(memory_check(m), 0);
+	ck_assert_int_eq(memory_leave(m, 1, 1, both, 2, 0), 0);
+	memory_settle(m, 1, both, 2, 9);
+	ck_assert_int_eq(quota.used[1], 0);
+	finish();
+}
+END_TEST
+
 /* Both below one that may have BYTES + 100. */
 static int charge_shared(void *arg, uint64_t id, int64_t bytes)
 {
@@ -1075,6 +1113,7 @@ int main(void)
 	tcase_add_test(c, one_byte_more_is_EDQUOT);
 	tcase_add_test(c, a_failed_copy_pays_nothing);
 	tcase_add_test(c, a_task_waits_for_its_quota);
+	tcase_add_test(c, who_paid_ends_while_another_is_refused);
 	tcase_add_test(c, a_task_waits_for_its_siblings);
 	tcase_add_test(c, nobody_waits_for_ever);
 	tcase_add_test(c, copies_that_fail);
