@@ -163,10 +163,16 @@ static void *peer_main(void *arg)
 
 static int peer_call(struct link *l, unsigned int nr, void *arg)
 {
-	if (nr == ARAX_NR_QUEUE_CREATE)
-		P->queue = *(struct arax_queue_create *)arg;
-	if (nr == ARAX_NR_QUEUE_CREATE)
-		((struct arax_queue_create *)arg)->handle = 0x100001;
+	/* Of any of the client's threads. */
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	struct arax_queue_create *q = arg;
+
+	if (nr != ARAX_NR_QUEUE_CREATE)
+		return 0;
+	pthread_mutex_lock(&lock);
+	P->queue = *q;
+	pthread_mutex_unlock(&lock);
+	q->handle = 0x100001;
 	return 0;
 }
 
