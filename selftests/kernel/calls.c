@@ -5,6 +5,7 @@
  */
 #include "ktest.h"
 
+#include <stddef.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
@@ -105,6 +106,13 @@ static void hopeless(const struct call_row *r, void *arg)
 	}
 }
 
+/* What programs of old pass: without what has been added since. */
+static uint32_t least(const struct call_row *r)
+{
+	return r->nr == ARAX_NR_QUEUE_CREATE ? offsetof(struct arax_queue_create, target_ns) :
+	       r->size;
+}
+
 #define EACH(r)	for (const struct call_row *r = rows; r < rows + NR_ROWS; r++)
 
 #define CHECK_ROW(r, expr, want) do { \
@@ -126,7 +134,7 @@ KTEST(size_too_short)
 		arg[0] = 4;
 		CHECK_ROW(r, call(node_of(r), number(r->nr), arg),
 			  r->size == 4 ? 0 : -EINVAL);
-		arg[0] = r->size - 1;
+		arg[0] = least(r) - 1;
 		CHECK_ROW(r, call(node_of(r), number(r->nr), arg), -EINVAL);
 	}
 	close_both();

@@ -187,7 +187,7 @@ static void test_buffer(void)
 	CHECK(ioctl(c.fd, ARAX_IOC_BUFFER_CREATE, &bad) &&
 	      (errno == EDQUOT || errno == ENOMEM));
 	bad.bytes = PAGE;
-	bad.flags = 1;
+	bad.flags = ARAX_BUFFER_FLAGS + 1;
 	CHECK_ERR(ioctl(c.fd, ARAX_IOC_BUFFER_CREATE, &bad), EOPNOTSUPP);
 }
 
