@@ -96,13 +96,15 @@ all: default
 include $(sort $(wildcard */build.mk */*/build.mk))
 
 default: $(ALL_TARGETS)
-# Side by side, each one's output in one piece; `make test` takes them one by one.
+# Side by side, each one's output in one piece.
 check:
 	@$(MAKE) --no-print-directory -j$$(nproc) --output-sync=target check-all
 check-all: $(CHECK_TARGETS)
+# The rest of it, guests and whole daemons, one by one: their tests have time limits.
 test: setup
-	@$(MAKE) --no-print-directory test-all
-test-all: default check-all $$(TEST_TARGETS)
+	@rc=0; $(MAKE) --no-print-directory -j$$(nproc) --output-sync=target default check-all || rc=1; \
+	$(MAKE) --no-print-directory test-all || rc=1; exit $$rc
+test-all: default $$(TEST_TARGETS)
 # What setup brings decides what is built: so another make looks for it.
 bench: setup
 	@$(MAKE) --no-print-directory bench-all
