@@ -50,6 +50,18 @@ static int pages_reopen(struct inode *inode, struct file *file)
 	return -EACCES;
 }
 
+/*
+ * Shmem takes it ill (CONFIG_DEBUG_VM) if a file of a huge page's size or more is not of
+ * its own operations.  What it asks the file for is the mount, and without a file it
+ * takes the one that ours are of, too.
+ */
+static unsigned long pages_get_unmapped_area(struct file *file, unsigned long addr,
+					     unsigned long len, unsigned long pgoff,
+					     unsigned long flags)
+{
+	return shmem_fops->get_unmapped_area(NULL, addr, len, pgoff, flags);
+}
+
 static const struct file_operations reopen_fops = {
 	.owner	= THIS_MODULE,
 	.open	= pages_reopen,
@@ -67,6 +79,8 @@ int arax_pages_init(void)
 	pages_fops.owner = THIS_MODULE;
 	pages_fops.fallocate = NULL;
 	pages_fops.release = pages_release;
+	if (shmem_fops->get_unmapped_area)
+		pages_fops.get_unmapped_area = pages_get_unmapped_area;
 	fput(file);
 	return 0;
 }

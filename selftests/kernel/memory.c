@@ -103,6 +103,51 @@ KTEST(client_and_mediator_see_the_same_pages)
 	client_close(&c);
 }
 
+/* Above a huge page's size shmem looks for an address itself. */
+KTEST(large_buffers_are_mapped)
+{
+	const size_t sizes[] = { 2 << 20, (2 << 20) + PAGE, 8 << 20 };
+	struct arax_buffer_create b;
+	struct arax_buffer_get g;
+	uint8_t *ours, *theirs;
+	struct mediator m;
+	struct client c;
+	struct work w;
+	size_t i, n;
+	uint32_t q;
+
+	client_open(&c, 8, 128, 0);
+	mediator_open(&m, 0);
+	q = queue_new(&c, 0);
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		n = sizes[i];
+		b = buffer_new(&c, n);
+		ours = buffer_map(&c, &b);
+		fill(ours + n - PAGE, PAGE, 3);
+		client_range_task(&c, q, 5, 0, b.handle, ARAX_INOUT, 0, n);
+		w = mediator_task(&m);
+		CHECK_OK(mediator_get(&m, w.ranges[0].buffer, &g));
+		/* From the first page on, and from another. */
+		theirs = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, g.fd, 0);
+		CHECK(theirs != MAP_FAILED);
+		CHECK(filled(theirs + n - PAGE, PAGE, 3));
+		CHECK_SYS(munmap(theirs, n));
+		theirs = mmap(NULL, n - PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, g.fd, PAGE);
+		CHECK(theirs != MAP_FAILED);
+		CHECK(filled(theirs + n - 2 * PAGE, PAGE, 3));
+		CHECK_SYS(munmap(theirs, n - PAGE));
+		CHECK_SYS(close(g.fd));
+		mediator_done(&m, w.d.tag, 0);
+		CHECK_EQ(client_wait(&c).result, 0);
+		CHECK_SYS(munmap(ours, n));
+		CHECK_OK(buffer_destroy(&c, b.handle));
+		mediator_note(&m, ARAX_DISPATCH_BUFFER);
+	}
+	CHECK_EQ(charged(&c), c.init.region_size);
+	mediator_close(&m);
+	client_close(&c);
+}
+
 /* A task's buffer lives until its commit, whatever its client does. */
 KTEST(a_task_keeps_its_buffers)
 {
