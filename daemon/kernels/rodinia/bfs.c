@@ -52,11 +52,13 @@ static int visit(const struct level_args *a, const uint32_t *first, const uint32
 
 	if (begin > end || end > a->edges || end - begin > a->most)
 		return -EINVAL;
+	end = (uint32_t)arax_index(end, (uint64_t)a->edges + 1);
 	for (uint32_t e = begin; e < end; e++) {
 		uint32_t w = RO_ONCE(to[e]);
 
 		if (w >= a->nodes)
 			return -EINVAL;
+		w = (uint32_t)arax_index(w, a->nodes);
 		if (RO_SHARED_GET(cost[w]) < 0) {
 			RO_SHARED_SET(cost[w], (int32_t)a->level + 1);
 			RO_SHARED_SET(*next, 1);

@@ -37,6 +37,8 @@ __kernel void rodinia_bfs_level(__global const uint *first, ulong nfirst, __glob
 		*result = -EINVAL;
 		return;
 	}
+	/* Where kernels run on CPU cores min() is no branch to run ahead of. */
+	end = min(end, edges);
 	for (uint e = begin; e < end; e++) {
 		uint w = ((volatile __global const uint *)to)[e];
 
@@ -44,6 +46,7 @@ __kernel void rodinia_bfs_level(__global const uint *first, ulong nfirst, __glob
 			*result = -EINVAL;
 			return;
 		}
+		w = min(w, nodes - 1);
 		if (cost[w] < 0) {
 			cost[w] = level + 1;
 			found[slot + 1] = 1;

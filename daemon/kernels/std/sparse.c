@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Sparse matrices.  Where a row begins and which columns it has are contents of ranges, so
- * the manifest says "addressing": "data".  Every index is read once and looked at before its
- * use, but how long a launch takes is up to the contents as well: rows may share items.
+ * Sparse matrices.  Where a row begins and which columns it has are contents of ranges:
+ * each is read once, checked, and brought into its range.
  */
 #include "daemon/kernels/std/std.h"
 
@@ -23,7 +22,7 @@ ARAX_KERNEL int arax_std_spmv(const struct arax_launch *l)
 	const uint32_t *begin, *col;
 	const float *value, *x;
 	struct spmv_args args;
-	uint64_t row, last;
+	uint64_t row, last, end;
 	float *y;
 
 	if (arax_launch_args(l, &args, sizeof(args)))
@@ -36,18 +35,24 @@ ARAX_KERNEL int arax_std_spmv(const struct arax_launch *l)
 	if (!begin || !col || !value || !x || !y)
 		return -EINVAL;
 	arax_launch_share(l, args.rows, &row, &last);
+	end = row < last ? std_once(&begin[row]) : 0;
+	if (end > args.nnz)
+		return -EINVAL;
+	/* Where a row ends the next one begins: all of them are no more than there are items. */
 	for (; row < last; row++) {
-		uint64_t i = std_once(&begin[row]), end = std_once(&begin[row + 1]);
+		uint64_t i = arax_index(end, (uint64_t)args.nnz + 1);
 		float sum = 0;
 
+		end = std_once(&begin[row + 1]);
 		if (end > args.nnz || i > end)
 			return -EINVAL;
+		end = arax_index(end, (uint64_t)args.nnz + 1);
 		for (; i < end; i++) {
-			uint32_t c = std_once(&col[i]);
+			uint64_t c = std_once(&col[i]);
 
 			if (c >= args.cols)
 				return -EINVAL;
-			sum += value[i] * x[c];
+			sum += value[i] * x[arax_index(c, args.cols)];
 		}
 		y[row] = sum;
 	}

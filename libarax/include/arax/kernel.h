@@ -25,7 +25,8 @@
  *   - Ranges come in the order of the signature; their contents can change
  *     under the kernel's hands at any time, because the client maps them.  A
  *     kernel whose manifest says "addressing": "launch" takes no address and
- *     no trip count from a range's contents.
+ *     no trip count from a range's contents, unless it read them once, checked
+ *     them, and brought them into their range (arax_index()).
  *   - Lengths are the client's choice: check them at entry, return -EINVAL.
  *     arax_launch_items() does that for flat arrays.
  *   - Plain arguments are laid out as the members of a C struct of the
@@ -133,6 +134,22 @@ static inline void *arax_launch_items(const struct arax_launch *l, uint32_t i,
 
 #define ARAX_ITEMS(l, i, items, type) \
 	((type *)arax_launch_items((l), (i), (items), sizeof(type)))
+
+/*
+ * For an index @i that was read from a range: @i if it is below @n, else 0.  Without a
+ * branch, so that neither does a processor that runs ahead of the check use another one
+ * (what it then loads would leave traces).  @n: 1 .. 2^63.  It replaces no check: read the
+ * contents once, compare, and use what this returns.
+ */
+static inline uint64_t arax_index(uint64_t i, uint64_t n)
+{
+	uint64_t keep;
+
+	/* The compiler shall not know what the check has shown. */
+	__asm__ volatile("" : "+r"(i));
+	keep = 0 - (~(i | (n - 1 - i)) >> 63);
+	return i & keep;
+}
 
 /* All work-groups of the launch; UINT64_MAX if the product doesn't fit. */
 static inline uint64_t arax_launch_groups(const struct arax_launch *l)
