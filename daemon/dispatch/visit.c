@@ -60,10 +60,12 @@ static bool visit(struct poller *p, uint32_t device)
 		/* What runs next on this thread may not expect its signals. */
 		wake_rest();
 	}
-	/* The end is the poller's to see. */
+	/* The end is the poller's to see, also if nothing else is left for it. */
 	welcome = !p->stopping;
-	if (!welcome)
+	if (!welcome) {
+		p->unfinished = true;
 		poller_kick(p);
+	}
 	door_leave(&p->door);
 	return welcome;
 }

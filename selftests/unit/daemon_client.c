@@ -98,6 +98,12 @@ uint64_t daemon_visits(const struct bench_daemon *d)
 	return __atomic_load_n(&d->poller->stats.visits, __ATOMIC_RELAXED);
 }
 
+void daemon_await_sleep(const struct bench_daemon *d)
+{
+	while (__atomic_load_n(&d->poller->door.state, __ATOMIC_ACQUIRE) != DOOR_OPEN)
+		sched_yield();
+}
+
 void daemon_show(const struct bench_daemon *d)
 {
 	const struct poller *p = d->poller;

@@ -51,9 +51,18 @@ static void stay(uint64_t us)
 		cpu_relax();
 }
 
+/* What one test wants to happen there instead; NULL: chance has it. */
+static void (*at_race_point)(void);
+
 /* Seldom enough for most passes to go straight through. */
 void race_point(void)
 {
+	void (*at)(void) = __atomic_load_n(&at_race_point, __ATOMIC_ACQUIRE);
+
+	if (at) {
+		at();
+		return;
+	}
 	switch (chance(16)) {
 	case 0:
 		stay(chance(RANDOM_US));
@@ -494,6 +503,80 @@ START_TEST(many_wait_for_one)
 }
 END_TEST
 
+/* ------------------------------------------------------------------ */
+/* The end                                                             */
+
+/*
+ * A lane has brought its task and is about to visit; then araxd is stopped, which wakes the
+ * poller; then the visitor takes both, and the poller finds nothing to be done.
+ */
+static enum {
+	STOP_BROUGHT = 1,	/* the lane is held */
+	STOP_ARMED,		/* the poller sleeps: what it passes next is the door */
+	STOP_WOKEN,		/* the lane goes on */
+} stop_stage;
+static uint64_t stop_visits;
+
+static void stop_wait(uint32_t stage)
+{
+	while (__atomic_load_n(&stop_stage, __ATOMIC_ACQUIRE) < stage)
+		sched_yield();
+}
+
+static void stop_race_point(void)
+{
+	char name[16] = "";
+
+	pthread_getname_np(pthread_self(), name, sizeof(name));
+	if (strcmp(name, "arax-poll")) {
+		if (__atomic_load_n(&stop_stage, __ATOMIC_ACQUIRE))
+			return;
+		__atomic_store_n(&stop_stage, STOP_BROUGHT, __ATOMIC_RELEASE);
+		stop_wait(STOP_WOKEN);
+	} else if (__atomic_load_n(&stop_stage, __ATOMIC_ACQUIRE) == STOP_ARMED) {
+		stop_visits = daemon_visits(d);
+		__atomic_store_n(&stop_stage, STOP_WOKEN, __ATOMIC_RELEASE);
+		while (daemon_visits(d) == stop_visits)
+			sched_yield();
+	}
+}
+
+START_TEST(stopped_by_a_visitor)
+{
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+	struct program p = { 0 };
+	struct arax_task *t;
+	uint32_t us = 20000;
+
+	stop_stage = 0;
+	d = daemon_up_with("loop { inline_us = 0 poll_us = 1 } cpu { groups = { \"0\" } }");
+	client_open(&p.c, daemon_path(d));
+	ck_assert_int_eq(client_init(&p.c, DEPTH), 0);
+	ck_assert_int_eq(CALL(&p.c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	p.queue = client_queue(&p.c, ARAX_QUEUE_DATAFLOW);
+	__atomic_store_n(&at_race_point, stop_race_point, __ATOMIC_RELEASE);
+	t = client_entry(&p.c);
+	t->queue = p.queue;
+	t->opcode = ARAX_OP_LAUNCH;
+	t->kernel = k.id;
+	t->nr_ranges = 1;
+	t->ranges[0] = whole(client_buffer(&p.c, BUFFER, NULL, NULL), ARAX_INOUT, 64);
+	t->grid[0] = t->grid[1] = t->grid[2] = 1;
+	t->block[0] = t->block[1] = t->block[2] = 1;
+	t->arg_len = 4;
+	memcpy(t->args, &us, 4);
+	client_publish(&p.c);
+	stop_wait(STOP_BROUGHT);
+	daemon_await_sleep(d);
+	__atomic_store_n(&stop_stage, STOP_ARMED, __ATOMIC_RELEASE);
+	/* Fails if it doesn't end. */
+	daemon_down(d);
+	ck_assert_uint_eq(stop_stage, STOP_WOKEN);
+	__atomic_store_n(&at_race_point, NULL, __ATOMIC_RELEASE);
+	client_close(&p.c);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("visit");
@@ -507,6 +590,7 @@ int main(void)
 	tcase_add_test(t, program_on_one);
 	tcase_add_test(t, programs_on_copies);
 	tcase_add_test(t, many_wait_for_one);
+	tcase_add_test(t, stopped_by_a_visitor);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
