@@ -9,7 +9,9 @@
 #include "daemon/dispatch/race.h"
 #include "daemon/link/wake.h"
 
-#define TURNS		4	/* as long as more comes; then the poller is woken for it */
+/* As long as more comes; then the poller is woken for it. */
+#define TURNS		4
+#define VISITS		8
 
 /* As the poller does before it sleeps; false: there is something to be done. */
 static bool leave_asleep(struct poller *p)
@@ -73,9 +75,14 @@ static bool visit(struct poller *p, uint32_t device)
 /* See door.h for why nothing gets lost. */
 void poller_bring(struct poller *p, struct work *w, uint32_t device)
 {
+	uint32_t n;
+
 	work_push(&p->work, w);
 	RACE_POINT();
-	while (work_pending(&p->work) && door_enter(&p->door))
-		if (!visit(p, device))
+	for (n = 0; n < VISITS; n++)
+		if (!work_pending(&p->work) || !door_enter(&p->door) || !visit(p, device))
 			return;
+	/* Others bring without end, and this thread may have been given a task itself. */
+	if (work_pending(&p->work))
+		poller_kick(p);
 }

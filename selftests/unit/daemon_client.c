@@ -129,6 +129,11 @@ void daemon_show(const struct bench_daemon *d)
 			p->links[i]->commit_count, p->links[i]->page->need_wakeup);
 }
 
+struct poller *daemon_poller(struct bench_daemon *d)
+{
+	return d->poller;
+}
+
 const char *daemon_path(const struct bench_daemon *d)
 {
 	return d->path;

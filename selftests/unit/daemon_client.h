@@ -26,6 +26,7 @@ uint64_t daemon_visits(const struct bench_daemon *d);
 void daemon_await_sleep(const struct bench_daemon *d);
 /* What it is at, to stderr, without regard to who changes it: it is stuck. */
 void daemon_show(const struct bench_daemon *d);
+struct poller *daemon_poller(struct bench_daemon *d);
 const char *daemon_path(const struct bench_daemon *d);
 
 struct client {

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "daemon/dispatch/door.h"
+#include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/race.h"
 #include "daemon/dispatch/ticks.h"
 #include "daemon/dispatch/work.h"
@@ -504,6 +505,44 @@ START_TEST(many_wait_for_one)
 END_TEST
 
 /* ------------------------------------------------------------------ */
+/* A visitor has its own device to go back to                          */
+
+#define ENDLESS		100000u
+
+static struct work endless;
+static uint32_t endless_runs, endless_wanted;
+
+/* As if other devices' threads always had something more just when the visitor leaves. */
+static void endless_run(struct work *w)
+{
+	uint32_t n = __atomic_add_fetch(&endless_runs, 1, __ATOMIC_RELAXED);
+
+	if (n < ENDLESS && __atomic_load_n(&endless_wanted, __ATOMIC_RELAXED))
+		work_push(&daemon_poller(d)->work, w);
+}
+
+START_TEST(visitor_leaves)
+{
+	uint32_t runs;
+
+	d = daemon_up_with("loop { inline_us = 0 poll_us = 1 }");
+	daemon_await_sleep(d);
+	endless.run = endless_run;
+	endless_wanted = 1;
+	poller_bring(daemon_poller(d), &endless, 0);
+	runs = __atomic_load_n(&endless_runs, __ATOMIC_RELAXED);
+	ck_assert_uint_ge(runs, 1);
+	ck_assert_uint_lt(runs, ENDLESS);
+	/* The poller, which was woken, goes on with it. */
+	while (__atomic_load_n(&endless_runs, __ATOMIC_RELAXED) == runs)
+		sched_yield();
+	__atomic_store_n(&endless_wanted, 0, __ATOMIC_RELAXED);
+	ck_assert_uint_gt(daemon_visits(d), 0);
+	daemon_down(d);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
 /* The end                                                             */
 
 /*
@@ -590,6 +629,7 @@ int main(void)
 	tcase_add_test(t, program_on_one);
 	tcase_add_test(t, programs_on_copies);
 	tcase_add_test(t, many_wait_for_one);
+	tcase_add_test(t, visitor_leaves);
 	tcase_add_test(t, stopped_by_a_visitor);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
