@@ -8,6 +8,8 @@
  * watched: when nothing did for long, the state is printed and the test has failed.
  */
 #include <check.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <poll.h>
 #include <stdio.h>
@@ -294,6 +296,7 @@ static void daemon_dump(void)
 
 struct program {
 	struct client c;
+	bool hostile;			/* what it says is garbage, and it doesn't sleep */
 	uint32_t queue, kernel;
 	uint32_t buffers[BUFFERS];
 	uint32_t pending;
@@ -330,8 +333,21 @@ static void program_task(struct program *p)
 	p->pending++;
 }
 
-/* As libarax does: says that it sleeps, looks once more, and sleeps until it is woken. */
-static void program_sleep(struct client *c)
+static void program_garbage(struct client *c)
+{
+	struct arax_ring_ctl *ctl = (void *)c->region;
+
+	__atomic_store_n(&ctl->cq_wake_at, (uint32_t)chance(1ull << 32), __ATOMIC_RELAXED);
+	__atomic_store_n(&ctl->cq_wake_for, chance(4) ? chance(DEPTH) : ~0ull, __ATOMIC_RELAXED);
+	__atomic_store_n(&ctl->cq_need_wakeup, (uint32_t)chance(chance(2) ? 8 : 1ull << 32),
+			 __ATOMIC_RELAXED);
+}
+
+/*
+ * As libarax does: says that it sleeps and for how many completions, looks once more, and
+ * sleeps until it is woken.
+ */
+static void program_sleep(struct client *c, uint32_t wanted)
 {
 	const struct arax_completion *e = (void *)(c->region + c->layout.cq_offset +
 						   (size_t)(c->cq_head & (c->depth - 1)) * 64);
@@ -339,7 +355,10 @@ static void program_sleep(struct client *c)
 	struct pollfd fd = { .fd = c->wake_fd, .events = POLLIN };
 	uint64_t count;
 
-	__atomic_store_n(&ctl->cq_need_wakeup, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&ctl->cq_wake_at, c->cq_head + wanted, __ATOMIC_RELAXED);
+	/* Release: pairs with the core's acquire. */
+	__atomic_store_n(&ctl->cq_need_wakeup, chance(2) ? ARAX_WAKE_AT : ARAX_WAKE_ANY,
+			 __ATOMIC_RELEASE);
 	/* Pairs with the core's before it reads the word. */
 	core_full_barrier();
 	if (__atomic_load_n(&e->seq, __ATOMIC_ACQUIRE) != c->cq_head + 1) {
@@ -354,8 +373,10 @@ static void program_reap(struct program *p, uint32_t leave)
 	struct arax_completion done;
 
 	while (p->pending > leave) {
-		if (chance(2))
-			program_sleep(&p->c);
+		if (p->hostile)
+			program_garbage(&p->c);
+		else if (chance(2))
+			program_sleep(&p->c, p->pending - leave);
 		if (!client_completion(&p->c, &done))
 			continue;	/* the watcher says how long */
 		ck_assert_int_eq(done.result, 0);
@@ -379,10 +400,29 @@ static void program_open(struct program *p)
 	p->pending = 0;
 }
 
+/* Long enough for the poller to fall asleep meanwhile. */
+static void program_spin(struct program *p, uint32_t us)
+{
+	struct arax_task *t = client_entry(&p->c);
+	uint32_t i;
+
+	t->queue = p->queue;
+	t->opcode = ARAX_OP_LAUNCH;
+	t->kernel = p->kernel;
+	t->nr_ranges = 1;
+	t->ranges[0] = whole(p->buffers[0], ARAX_INOUT, 64);
+	for (i = 0; i < 3; i++)
+		t->grid[i] = t->block[i] = 1;
+	t->arg_len = 4;
+	memcpy(t->args, &us, 4);
+	client_publish(&p->c);
+	p->pending++;
+}
+
 static void *program_main(void *arg)
 {
 	uint32_t *round = arg;
-	struct program p;
+	struct program p = { .hostile = round == &stage[PROGRAMS - 1] };
 
 	program_open(&p);
 	for (*round = 0; *round < ROUNDS; __atomic_store_n(round, *round + 1, __ATOMIC_RELAXED)) {
@@ -504,6 +544,43 @@ START_TEST(many_wait_for_one)
 }
 END_TEST
 
+/* A visitor that wakes a program is held up by its eventfd: for that program's own harm. */
+START_TEST(hostile_to_a_visitor)
+{
+	const uint64_t full = UINT64_MAX - 1;
+	struct program bad = { 0 }, good = { 0 };
+	struct arax_ring_ctl *ctl;
+	uint64_t old, visits;
+	uint32_t i;
+
+	d = daemon_up_with("loop { inline_us = 0 poll_us = 1 } cpu { groups = { \"0\" } }");
+	watch_begin(daemon_dump);
+	program_open(&bad);
+	program_open(&good);
+	ctl = (void *)bad.c.region;
+	if (read(bad.c.wake_fd, &old, sizeof(old)) < 0)
+		ck_assert_int_eq(errno, EAGAIN);
+	ck_assert_int_eq(write(bad.c.wake_fd, &full, sizeof(full)), sizeof(full));
+	ck_assert_int_eq(fcntl(bad.c.wake_fd, F_SETFL, 0), 0);
+	ctl->cq_wake_at = 1;
+	__atomic_store_n(&ctl->cq_need_wakeup, ARAX_WAKE_AT, __ATOMIC_RELEASE);
+	visits = daemon_visits(d);
+	program_spin(&bad, 20000);
+	while (!__atomic_load_n(&ctl->dead, __ATOMIC_RELAXED))
+		stay(1000);
+	ck_assert_uint_eq(__atomic_load_n(&ctl->dead, __ATOMIC_RELAXED), EPIPE);
+	ck_assert_uint_gt(daemon_visits(d), visits);
+	for (i = 0; i < 20; i++) {
+		program_spin(&good, 500);
+		program_reap(&good, 0);
+	}
+	client_close(&bad.c);
+	client_close(&good.c);
+	watch_end();
+	daemon_down(d);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* A visitor has its own device to go back to                          */
 
@@ -582,29 +659,13 @@ static void stop_race_point(void)
 
 START_TEST(stopped_by_a_visitor)
 {
-	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
 	struct program p = { 0 };
-	struct arax_task *t;
-	uint32_t us = 20000;
 
 	stop_stage = 0;
 	d = daemon_up_with("loop { inline_us = 0 poll_us = 1 } cpu { groups = { \"0\" } }");
-	client_open(&p.c, daemon_path(d));
-	ck_assert_int_eq(client_init(&p.c, DEPTH), 0);
-	ck_assert_int_eq(CALL(&p.c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
-	p.queue = client_queue(&p.c, ARAX_QUEUE_DATAFLOW);
+	program_open(&p);
 	__atomic_store_n(&at_race_point, stop_race_point, __ATOMIC_RELEASE);
-	t = client_entry(&p.c);
-	t->queue = p.queue;
-	t->opcode = ARAX_OP_LAUNCH;
-	t->kernel = k.id;
-	t->nr_ranges = 1;
-	t->ranges[0] = whole(client_buffer(&p.c, BUFFER, NULL, NULL), ARAX_INOUT, 64);
-	t->grid[0] = t->grid[1] = t->grid[2] = 1;
-	t->block[0] = t->block[1] = t->block[2] = 1;
-	t->arg_len = 4;
-	memcpy(t->args, &us, 4);
-	client_publish(&p.c);
+	program_spin(&p, 20000);
 	stop_wait(STOP_BROUGHT);
 	daemon_await_sleep(d);
 	__atomic_store_n(&stop_stage, STOP_ARMED, __ATOMIC_RELEASE);
@@ -629,6 +690,7 @@ int main(void)
 	tcase_add_test(t, program_on_one);
 	tcase_add_test(t, programs_on_copies);
 	tcase_add_test(t, many_wait_for_one);
+	tcase_add_test(t, hostile_to_a_visitor);
 	tcase_add_test(t, visitor_leaves);
 	tcase_add_test(t, stopped_by_a_visitor);
 	suite_add_tcase(s, t);
