@@ -54,16 +54,15 @@ static void stay(uint64_t us)
 		cpu_relax();
 }
 
-/* What one test wants to happen there instead; NULL: chance has it. */
-static void (*at_race_point)(void);
+/* One test has its own idea of what is to happen there. */
+static bool stop_staged;
+static void stop_race_point(void);
 
 /* Seldom enough for most passes to go straight through. */
 void race_point(void)
 {
-	void (*at)(void) = __atomic_load_n(&at_race_point, __ATOMIC_ACQUIRE);
-
-	if (at) {
-		at();
+	if (__atomic_load_n(&stop_staged, __ATOMIC_ACQUIRE)) {
+		stop_race_point();
 		return;
 	}
 	switch (chance(16)) {
@@ -664,7 +663,7 @@ START_TEST(stopped_by_a_visitor)
 	stop_stage = 0;
 	d = daemon_up_with("loop { inline_us = 0 poll_us = 1 } cpu { groups = { \"0\" } }");
 	program_open(&p);
-	__atomic_store_n(&at_race_point, stop_race_point, __ATOMIC_RELEASE);
+	__atomic_store_n(&stop_staged, true, __ATOMIC_RELEASE);
 	program_spin(&p, 20000);
 	stop_wait(STOP_BROUGHT);
 	daemon_await_sleep(d);
@@ -672,7 +671,7 @@ START_TEST(stopped_by_a_visitor)
 	/* Fails if it doesn't end. */
 	daemon_down(d);
 	ck_assert_uint_eq(stop_stage, STOP_WOKEN);
-	__atomic_store_n(&at_race_point, NULL, __ATOMIC_RELEASE);
+	__atomic_store_n(&stop_staged, false, __ATOMIC_RELEASE);
 	client_close(&p.c);
 }
 END_TEST
