@@ -256,6 +256,19 @@ void wait_noted(struct arax *ax)
 	ax->notes--;
 }
 
+/* Somebody has begun to poll, and the leader has just taken back his word with its own. */
+static __attribute__((cold)) void poll_goes_on(struct arax *ax)
+{
+	const uint64_t one = 1;
+
+	store_relaxed(&ax->ring.ctl->cq_need_wakeup, ARAX_WAKE_ANY);
+	/* Pairs with the core's. */
+	full_barrier();
+	/* Full: it is readable anyway. */
+	if (ring_cq_ready(&ax->ring) && write(ax->nudge_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
 /* With ax->leader set by this thread. */
 static int sleep_as_leader(struct arax *ax, bool (*done)(void *), struct wake (*wake)(void *),
 			   void *arg, uint64_t deadline)
@@ -274,11 +287,14 @@ static int sleep_as_leader(struct arax *ax, bool (*done)(void *), struct wake (*
 	pthread_mutex_unlock(&ax->ring_lock);
 	if (!look)
 		ret = ax->link->ops->sleep(ax->link, deadline);
+	/* Not even for a moment if somebody polls: what came in it would wake nobody. */
+	if (unlikely(load_relaxed(&ax->armed)))
+		return ret;
 	store_relaxed(&ax->ring.ctl->cq_need_wakeup, 0);
 	/* Pairs with those in arax_poll_fd(): its store comes last, or we see that it was there. */
 	full_barrier();
-	if (load_relaxed(&ax->armed))
-		store_relaxed(&ax->ring.ctl->cq_need_wakeup, ARAX_WAKE_ANY);
+	if (unlikely(load_relaxed(&ax->armed)))
+		poll_goes_on(ax);
 	return ret;
 }
 

@@ -27,7 +27,7 @@ struct peer {
 	uint32_t sq_head, cq_tail;
 	int wake_fd, bell_fd, hup[2];
 	atomic_bool stop, release;
-	atomic_uint sleeps, wakes;
+	atomic_uint sleeps, wakes, quiet;
 	uint64_t held[64];
 	unsigned int nr_held;
 	bool slow_consumer;
@@ -77,6 +77,8 @@ static void peer_complete(struct peer *p, uint64_t user_data, int result)
 	if (peer_wakes(p, ctl, user_data)) {
 		p->wakes++;
 		ck_assert_int_eq(write(p->wake_fd, &one, 8), 8);
+	} else {
+		p->quiet++;
 	}
 }
 
@@ -673,6 +675,34 @@ START_TEST(notify_by_poll)
 }
 END_TEST
 
+static void *wait_again(void *arg)
+{
+	struct arax_event e = ARAX_EVENT_INIT;
+	unsigned int i;
+
+	for (i = 0; i < 3000; i++) {
+		ck_assert_int_eq(go(0, &e), 0);
+		ck_assert_int_eq(arax_wait(&e, SOON), 0);
+	}
+	return NULL;
+}
+
+/* From the first arax_poll_fd() on every completion wakes, whoever sleeps and wakes beside. */
+START_TEST(poll_wakes_always)
+{
+	pthread_t t[4];
+	unsigned int i, before;
+
+	ck_assert_int_ge(arax_poll_fd(ax), 0);
+	before = P->quiet;
+	for (i = 0; i < 4; i++)
+		ck_assert_int_eq(pthread_create(&t[i], NULL, wait_again, NULL), 0);
+	for (i = 0; i < 4; i++)
+		pthread_join(t[i], NULL);
+	ck_assert_uint_eq(P->quiet, before);
+}
+END_TEST
+
 /* Somebody who waits takes what another polls for: the poller must hear of it. */
 START_TEST(poll_beside_wait)
 {
@@ -1082,6 +1112,7 @@ int main(void)
 	tcase_add_test(t, failures_without_an_event);
 	tcase_add_test(t, notify_by_poll);
 	tcase_add_test(t, poll_beside_wait);
+	tcase_add_test(t, poll_wakes_always);
 	tcase_add_test(t, extension);
 	tcase_add_test(t, arena_backpressure);
 	tcase_add_test(t, wide_entries);
