@@ -24,6 +24,7 @@ static inline void event_finish(struct arax_event *e, const struct arax_completi
 	e->bytes = c->bytes;
 	e->device = c->device;
 	if (unlikely(e->notify)) {
+		wait_noted(e->ax);
 		e->next = NULL;
 		*after->notify_end = e;
 		after->notify_end = &e->next;

@@ -53,6 +53,7 @@ struct arax {
 	uint32_t hold;			/* relaxed; sleeps left before spinning again */
 	uint32_t hold_length;		/* relaxed; of the last such time */
 	uint32_t spin_ns;		/* relaxed; see wait.c */
+	uint32_t notes;			/* ring_lock; tasks in flight whose event has a notify */
 
 	pthread_mutex_t sleep_lock;
 	pthread_cond_t sleep_cond;
@@ -138,6 +139,9 @@ struct wake {
  */
 int wait_until(struct arax *ax, bool (*done)(void *arg), struct wake (*wake)(void *arg),
 	       void *arg, uint64_t deadline);
+/* With ring_lock held: such a task comes, before its entry is published, or has ended. */
+void wait_note(struct arax *ax);
+void wait_noted(struct arax *ax);
 /* Wake other waiting threads, after completions were handed out. */
 void wait_wake_followers(struct arax *ax);
 uint64_t now_ns(void);

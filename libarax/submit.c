@@ -161,6 +161,8 @@ static inline int put(struct arax *ax, struct arax_queue *q, const struct arax_d
 		e->ax = ax;
 		e->ticket = ticket;
 		store_relaxed(&e->state, EVENT_PENDING);
+		if (unlikely(e->notify))
+			wait_note(ax);
 	}
 	store_relaxed(&q->inflight, q->inflight + 1);
 

@@ -217,12 +217,13 @@ enum spin spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadli
 /*
  * Says what to be woken for, under ring_lock: each wake-up in vain takes a CPU from who
  * does the work.  Who leads others, and they come at any time, has to be woken for all.
+ * So has who may have to call a notify: what that does, others may wait for.
  */
 static void say_what_for(struct arax *ax, struct wake (*wake)(void *), void *arg)
 {
 	struct wake w = { .why = ARAX_WAKE_ANY };
 
-	if (wake && !load_relaxed(&ax->armed))
+	if (wake && !ax->notes && !load_relaxed(&ax->armed))
 		w = wake(arg);
 	store_relaxed(&ax->ring.ctl->cq_wake_at, ax->ring.cq_head + w.more);
 	store_relaxed(&ax->ring.ctl->cq_wake_for, w.ticket);
@@ -230,13 +231,42 @@ static void say_what_for(struct arax *ax, struct wake (*wake)(void *), void *arg
 	store_release(&ax->ring.ctl->cq_need_wakeup, w.why);
 	/*
 	 * Pairs with the core's barrier between an entry's seq and this flag, and with
-	 * the one in sleep_as_follower(): one of both sees the other.
+	 * those in sleep_as_follower() and arax_poll_fd(): one of both sees the other.
 	 */
 	full_barrier();
-	if (unlikely(load_relaxed(&ax->followers))) {
+	if (unlikely(load_relaxed(&ax->followers) || load_relaxed(&ax->armed))) {
 		store_relaxed(&ax->ring.ctl->cq_need_wakeup, ARAX_WAKE_ANY);
 		full_barrier();
 	}
+}
+
+/* Whoever sleeps by now has said for what; who comes later sees the count. */
+void wait_note(struct arax *ax)
+{
+	struct arax_ring_ctl *ctl = ax->ring.ctl;
+
+	ax->notes++;
+	/* The entry's release takes it to the core. */
+	if (load_relaxed(&ctl->cq_need_wakeup))
+		store_relaxed(&ctl->cq_need_wakeup, ARAX_WAKE_ANY);
+}
+
+void wait_noted(struct arax *ax)
+{
+	ax->notes--;
+}
+
+/* Somebody has begun to poll, and the leader has just taken back his word with its own. */
+static __attribute__((cold)) void poll_goes_on(struct arax *ax)
+{
+	const uint64_t one = 1;
+
+	store_relaxed(&ax->ring.ctl->cq_need_wakeup, ARAX_WAKE_ANY);
+	/* Pairs with the core's. */
+	full_barrier();
+	/* Full: it is readable anyway. */
+	if (ring_cq_ready(&ax->ring) && write(ax->nudge_fd, &one, sizeof(one)) < 0)
+		return;
 }
 
 /* With ax->leader set by this thread. */
@@ -257,11 +287,14 @@ static int sleep_as_leader(struct arax *ax, bool (*done)(void *), struct wake (*
 	pthread_mutex_unlock(&ax->ring_lock);
 	if (!look)
 		ret = ax->link->ops->sleep(ax->link, deadline);
+	/* Not even for a moment if somebody polls: what came in it would wake nobody. */
+	if (unlikely(load_relaxed(&ax->armed)))
+		return ret;
 	store_relaxed(&ax->ring.ctl->cq_need_wakeup, 0);
-	/* Pairs with the one in arax_poll_fd(): one of both stores comes last. */
+	/* Pairs with those in arax_poll_fd(): its store comes last, or we see that it was there. */
 	full_barrier();
-	if (load_relaxed(&ax->armed))
-		store_relaxed(&ax->ring.ctl->cq_need_wakeup, 1);
+	if (unlikely(load_relaxed(&ax->armed)))
+		poll_goes_on(ax);
 	return ret;
 }
 
@@ -591,8 +624,10 @@ int arax_poll_fd(struct arax *ax)
 		}
 		ax->poll_fd = fd;
 		store_release(&ax->armed, true);
-		store_relaxed(&ax->ring.ctl->cq_need_wakeup, 1);
-		/* Pairs with those in sleep_as_leader() and in the core. */
+		/* Pairs with those in sleep_as_leader() and say_what_for(). */
+		full_barrier();
+		store_relaxed(&ax->ring.ctl->cq_need_wakeup, ARAX_WAKE_ANY);
+		/* Pairs with the one in the core. */
 		full_barrier();
 	}
 	fd = ax->poll_fd;

@@ -9,7 +9,9 @@
 #include "daemon/dispatch/race.h"
 #include "daemon/link/wake.h"
 
-#define TURNS		4	/* as long as more comes; then the poller is woken for it */
+/* As long as more comes; then the poller is woken for it. */
+#define TURNS		4
+#define VISITS		8
 
 /* As the poller does before it sleeps; false: there is something to be done. */
 static bool leave_asleep(struct poller *p)
@@ -60,10 +62,12 @@ static bool visit(struct poller *p, uint32_t device)
 		/* What runs next on this thread may not expect its signals. */
 		wake_rest();
 	}
-	/* The end is the poller's to see. */
+	/* The end is the poller's to see, also if nothing else is left for it. */
 	welcome = !p->stopping;
-	if (!welcome)
+	if (!welcome) {
+		p->unfinished = true;
 		poller_kick(p);
+	}
 	door_leave(&p->door);
 	return welcome;
 }
@@ -71,9 +75,14 @@ static bool visit(struct poller *p, uint32_t device)
 /* See door.h for why nothing gets lost. */
 void poller_bring(struct poller *p, struct work *w, uint32_t device)
 {
+	uint32_t n;
+
 	work_push(&p->work, w);
 	RACE_POINT();
-	while (work_pending(&p->work) && door_enter(&p->door))
-		if (!visit(p, device))
+	for (n = 0; n < VISITS; n++)
+		if (!work_pending(&p->work) || !door_enter(&p->door) || !visit(p, device))
 			return;
+	/* Others bring without end, and this thread may have been given a task itself. */
+	if (work_pending(&p->work))
+		poller_kick(p);
 }

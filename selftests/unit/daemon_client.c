@@ -98,6 +98,12 @@ uint64_t daemon_visits(const struct bench_daemon *d)
 	return __atomic_load_n(&d->poller->stats.visits, __ATOMIC_RELAXED);
 }
 
+void daemon_await_sleep(const struct bench_daemon *d)
+{
+	while (__atomic_load_n(&d->poller->door.state, __ATOMIC_ACQUIRE) != DOOR_OPEN)
+		sched_yield();
+}
+
 void daemon_show(const struct bench_daemon *d)
 {
 	const struct poller *p = d->poller;
@@ -121,6 +127,11 @@ void daemon_show(const struct bench_daemon *d)
 		fprintf(stderr, "link %s: head %u, %u live, %u commits kept, need_wakeup %u\n",
 			p->links[i]->name, p->links[i]->head, p->links[i]->nr_live,
 			p->links[i]->commit_count, p->links[i]->page->need_wakeup);
+}
+
+struct poller *daemon_poller(struct bench_daemon *d)
+{
+	return d->poller;
 }
 
 const char *daemon_path(const struct bench_daemon *d)

@@ -22,8 +22,11 @@ void daemon_down(struct bench_daemon *d);
 uint64_t daemon_stolen(const struct bench_daemon *d);
 /* How often devices' threads did the sleeping poller's work. */
 uint64_t daemon_visits(const struct bench_daemon *d);
+/* Till the poller sleeps with its door open. */
+void daemon_await_sleep(const struct bench_daemon *d);
 /* What it is at, to stderr, without regard to who changes it: it is stuck. */
 void daemon_show(const struct bench_daemon *d);
+struct poller *daemon_poller(struct bench_daemon *d);
 const char *daemon_path(const struct bench_daemon *d);
 
 struct client {

@@ -8,6 +8,8 @@
  * watched: when nothing did for long, the state is printed and the test has failed.
  */
 #include <check.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <poll.h>
 #include <stdio.h>
@@ -18,6 +20,7 @@
 #include <unistd.h>
 
 #include "daemon/dispatch/door.h"
+#include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/race.h"
 #include "daemon/dispatch/ticks.h"
 #include "daemon/dispatch/work.h"
@@ -51,9 +54,17 @@ static void stay(uint64_t us)
 		cpu_relax();
 }
 
+/* One test has its own idea of what is to happen there. */
+static bool stop_staged;
+static void stop_race_point(void);
+
 /* Seldom enough for most passes to go straight through. */
 void race_point(void)
 {
+	if (__atomic_load_n(&stop_staged, __ATOMIC_ACQUIRE)) {
+		stop_race_point();
+		return;
+	}
 	switch (chance(16)) {
 	case 0:
 		stay(chance(RANDOM_US));
@@ -284,6 +295,7 @@ static void daemon_dump(void)
 
 struct program {
 	struct client c;
+	bool hostile;			/* what it says is garbage, and it doesn't sleep */
 	uint32_t queue, kernel;
 	uint32_t buffers[BUFFERS];
 	uint32_t pending;
@@ -320,8 +332,21 @@ static void program_task(struct program *p)
 	p->pending++;
 }
 
-/* As libarax does: says that it sleeps, looks once more, and sleeps until it is woken. */
-static void program_sleep(struct client *c)
+static void program_garbage(struct client *c)
+{
+	struct arax_ring_ctl *ctl = (void *)c->region;
+
+	__atomic_store_n(&ctl->cq_wake_at, (uint32_t)chance(1ull << 32), __ATOMIC_RELAXED);
+	__atomic_store_n(&ctl->cq_wake_for, chance(4) ? chance(DEPTH) : ~0ull, __ATOMIC_RELAXED);
+	__atomic_store_n(&ctl->cq_need_wakeup, (uint32_t)chance(chance(2) ? 8 : 1ull << 32),
+			 __ATOMIC_RELAXED);
+}
+
+/*
+ * As libarax does: says that it sleeps and for how many completions, looks once more, and
+ * sleeps until it is woken.
+ */
+static void program_sleep(struct client *c, uint32_t wanted)
 {
 	const struct arax_completion *e = (void *)(c->region + c->layout.cq_offset +
 						   (size_t)(c->cq_head & (c->depth - 1)) * 64);
@@ -329,7 +354,10 @@ static void program_sleep(struct client *c)
 	struct pollfd fd = { .fd = c->wake_fd, .events = POLLIN };
 	uint64_t count;
 
-	__atomic_store_n(&ctl->cq_need_wakeup, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&ctl->cq_wake_at, c->cq_head + wanted, __ATOMIC_RELAXED);
+	/* Release: pairs with the core's acquire. */
+	__atomic_store_n(&ctl->cq_need_wakeup, chance(2) ? ARAX_WAKE_AT : ARAX_WAKE_ANY,
+			 __ATOMIC_RELEASE);
 	/* Pairs with the core's before it reads the word. */
 	core_full_barrier();
 	if (__atomic_load_n(&e->seq, __ATOMIC_ACQUIRE) != c->cq_head + 1) {
@@ -344,8 +372,10 @@ static void program_reap(struct program *p, uint32_t leave)
 	struct arax_completion done;
 
 	while (p->pending > leave) {
-		if (chance(2))
-			program_sleep(&p->c);
+		if (p->hostile)
+			program_garbage(&p->c);
+		else if (chance(2))
+			program_sleep(&p->c, p->pending - leave);
 		if (!client_completion(&p->c, &done))
 			continue;	/* the watcher says how long */
 		ck_assert_int_eq(done.result, 0);
@@ -369,10 +399,29 @@ static void program_open(struct program *p)
 	p->pending = 0;
 }
 
+/* Long enough for the poller to fall asleep meanwhile. */
+static void program_spin(struct program *p, uint32_t us)
+{
+	struct arax_task *t = client_entry(&p->c);
+	uint32_t i;
+
+	t->queue = p->queue;
+	t->opcode = ARAX_OP_LAUNCH;
+	t->kernel = p->kernel;
+	t->nr_ranges = 1;
+	t->ranges[0] = whole(p->buffers[0], ARAX_INOUT, 64);
+	for (i = 0; i < 3; i++)
+		t->grid[i] = t->block[i] = 1;
+	t->arg_len = 4;
+	memcpy(t->args, &us, 4);
+	client_publish(&p->c);
+	p->pending++;
+}
+
 static void *program_main(void *arg)
 {
 	uint32_t *round = arg;
-	struct program p;
+	struct program p = { .hostile = round == &stage[PROGRAMS - 1] };
 
 	program_open(&p);
 	for (*round = 0; *round < ROUNDS; __atomic_store_n(round, *round + 1, __ATOMIC_RELAXED)) {
@@ -494,6 +543,139 @@ START_TEST(many_wait_for_one)
 }
 END_TEST
 
+/* A visitor that wakes a program is held up by its eventfd: for that program's own harm. */
+START_TEST(hostile_to_a_visitor)
+{
+	const uint64_t full = UINT64_MAX - 1;
+	struct program bad = { 0 }, good = { 0 };
+	struct arax_ring_ctl *ctl;
+	uint64_t old, visits;
+	uint32_t i;
+
+	d = daemon_up_with("loop { inline_us = 0 poll_us = 1 } cpu { groups = { \"0\" } }");
+	watch_begin(daemon_dump);
+	program_open(&bad);
+	program_open(&good);
+	ctl = (void *)bad.c.region;
+	if (read(bad.c.wake_fd, &old, sizeof(old)) < 0)
+		ck_assert_int_eq(errno, EAGAIN);
+	ck_assert_int_eq(write(bad.c.wake_fd, &full, sizeof(full)), sizeof(full));
+	ck_assert_int_eq(fcntl(bad.c.wake_fd, F_SETFL, 0), 0);
+	ctl->cq_wake_at = 1;
+	__atomic_store_n(&ctl->cq_need_wakeup, ARAX_WAKE_AT, __ATOMIC_RELEASE);
+	visits = daemon_visits(d);
+	program_spin(&bad, 20000);
+	while (!__atomic_load_n(&ctl->dead, __ATOMIC_RELAXED))
+		stay(1000);
+	ck_assert_uint_eq(__atomic_load_n(&ctl->dead, __ATOMIC_RELAXED), EPIPE);
+	ck_assert_uint_gt(daemon_visits(d), visits);
+	for (i = 0; i < 20; i++) {
+		program_spin(&good, 500);
+		program_reap(&good, 0);
+	}
+	client_close(&bad.c);
+	client_close(&good.c);
+	watch_end();
+	daemon_down(d);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* A visitor has its own device to go back to                          */
+
+#define ENDLESS		100000u
+
+static struct work endless;
+static uint32_t endless_runs, endless_wanted;
+
+/* As if other devices' threads always had something more just when the visitor leaves. */
+static void endless_run(struct work *w)
+{
+	uint32_t n = __atomic_add_fetch(&endless_runs, 1, __ATOMIC_RELAXED);
+
+	if (n < ENDLESS && __atomic_load_n(&endless_wanted, __ATOMIC_RELAXED))
+		work_push(&daemon_poller(d)->work, w);
+}
+
+START_TEST(visitor_leaves)
+{
+	uint32_t runs;
+
+	d = daemon_up_with("loop { inline_us = 0 poll_us = 1 }");
+	daemon_await_sleep(d);
+	endless.run = endless_run;
+	endless_wanted = 1;
+	poller_bring(daemon_poller(d), &endless, 0);
+	runs = __atomic_load_n(&endless_runs, __ATOMIC_RELAXED);
+	ck_assert_uint_ge(runs, 1);
+	ck_assert_uint_lt(runs, ENDLESS);
+	/* The poller, which was woken, goes on with it. */
+	while (__atomic_load_n(&endless_runs, __ATOMIC_RELAXED) == runs)
+		sched_yield();
+	__atomic_store_n(&endless_wanted, 0, __ATOMIC_RELAXED);
+	ck_assert_uint_gt(daemon_visits(d), 0);
+	daemon_down(d);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* The end                                                             */
+
+/*
+ * A lane has brought its task and is about to visit; then araxd is stopped, which wakes the
+ * poller; then the visitor takes both, and the poller finds nothing to be done.
+ */
+static enum {
+	STOP_BROUGHT = 1,	/* the lane is held */
+	STOP_ARMED,		/* the poller sleeps: what it passes next is the door */
+	STOP_WOKEN,		/* the lane goes on */
+} stop_stage;
+static uint64_t stop_visits;
+
+static void stop_wait(uint32_t stage)
+{
+	while (__atomic_load_n(&stop_stage, __ATOMIC_ACQUIRE) < stage)
+		sched_yield();
+}
+
+static void stop_race_point(void)
+{
+	char name[16] = "";
+
+	pthread_getname_np(pthread_self(), name, sizeof(name));
+	if (strcmp(name, "arax-poll")) {
+		if (__atomic_load_n(&stop_stage, __ATOMIC_ACQUIRE))
+			return;
+		__atomic_store_n(&stop_stage, STOP_BROUGHT, __ATOMIC_RELEASE);
+		stop_wait(STOP_WOKEN);
+	} else if (__atomic_load_n(&stop_stage, __ATOMIC_ACQUIRE) == STOP_ARMED) {
+		stop_visits = daemon_visits(d);
+		__atomic_store_n(&stop_stage, STOP_WOKEN, __ATOMIC_RELEASE);
+		while (daemon_visits(d) == stop_visits)
+			sched_yield();
+	}
+}
+
+START_TEST(stopped_by_a_visitor)
+{
+	struct program p = { 0 };
+
+	stop_stage = 0;
+	d = daemon_up_with("loop { inline_us = 0 poll_us = 1 } cpu { groups = { \"0\" } }");
+	program_open(&p);
+	__atomic_store_n(&stop_staged, true, __ATOMIC_RELEASE);
+	program_spin(&p, 20000);
+	stop_wait(STOP_BROUGHT);
+	daemon_await_sleep(d);
+	__atomic_store_n(&stop_stage, STOP_ARMED, __ATOMIC_RELEASE);
+	/* Fails if it doesn't end. */
+	daemon_down(d);
+	ck_assert_uint_eq(stop_stage, STOP_WOKEN);
+	__atomic_store_n(&stop_staged, false, __ATOMIC_RELEASE);
+	client_close(&p.c);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("visit");
@@ -507,6 +689,9 @@ int main(void)
 	tcase_add_test(t, program_on_one);
 	tcase_add_test(t, programs_on_copies);
 	tcase_add_test(t, many_wait_for_one);
+	tcase_add_test(t, hostile_to_a_visitor);
+	tcase_add_test(t, visitor_leaves);
+	tcase_add_test(t, stopped_by_a_visitor);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

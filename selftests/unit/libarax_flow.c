@@ -27,7 +27,7 @@ struct peer {
 	uint32_t sq_head, cq_tail;
 	int wake_fd, bell_fd, hup[2];
 	atomic_bool stop, release;
-	atomic_uint sleeps, wakes;
+	atomic_uint sleeps, wakes, quiet;
 	uint64_t held[64];
 	unsigned int nr_held;
 	bool slow_consumer;
@@ -77,6 +77,8 @@ static void peer_complete(struct peer *p, uint64_t user_data, int result)
 	if (peer_wakes(p, ctl, user_data)) {
 		p->wakes++;
 		ck_assert_int_eq(write(p->wake_fd, &one, 8), 8);
+	} else {
+		p->quiet++;
 	}
 }
 
@@ -446,6 +448,111 @@ START_TEST(sleepers_for_less)
 }
 END_TEST
 
+static void let_go(struct arax_event *e)
+{
+	P->release = true;
+}
+
+static void *submit_noted(void *arg)
+{
+	usleep(2000);
+	return (void *)(intptr_t)go('d', arg);
+}
+
+/*
+ * What another task's notify does may be what ends the one that is waited for: who sleeps
+ * is to learn of that end, also if it has been submitted only since.
+ */
+START_TEST(notify_while_asleep)
+{
+	struct arax_event held = ARAX_EVENT_INIT, noted = ARAX_EVENT_INIT;
+	unsigned int round;
+	pthread_t t;
+	void *result;
+
+	noted.notify = let_go;
+	for (round = 0; round < 12; round++) {
+		ck_assert_int_eq(go('h', &held), 0);
+		if (round % 2)
+			ck_assert_int_eq(go('d', &noted), 0);
+		else
+			ck_assert_int_eq(pthread_create(&t, NULL, submit_noted, &noted), 0);
+		if (round % 3)
+			ck_assert_int_eq(arax_wait(&held, SOON), 0);
+		else
+			ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+		if (round % 2 == 0) {
+			pthread_join(t, &result);
+			ck_assert_ptr_null(result);
+		}
+		ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+		ck_assert_int_eq(arax_event_done(&noted), 1);
+		P->release = false;
+	}
+}
+END_TEST
+
+static void *get_poll_fd(void *arg)
+{
+	atomic_int *fd = arg;
+
+	*fd = arax_poll_fd(ax);
+	return NULL;
+}
+
+static pthread_t arming;
+static atomic_int armed_fd;
+static struct arax_event *armed_beside;
+
+/* Asked just before it sleeps: now somebody else begins to poll. */
+static struct wake arm_now(void *arg)
+{
+	struct arax_ring_ctl *ctl = ax->ring.ctl;
+
+	if (!load_acquire(&ax->armed)) {
+		ck_assert_int_eq(pthread_create(&arming, NULL, get_poll_fd, &armed_fd), 0);
+		while (!load_relaxed(&ctl->cq_need_wakeup))
+			usleep(100);
+	}
+	return (struct wake){ .why = ARAX_WAKE_FOR, .ticket = armed_beside->ticket };
+}
+
+static bool beside_done(void *arg)
+{
+	return arax_event_done(arg);
+}
+
+static void *wait_and_arm(void *arg)
+{
+	return (void *)(intptr_t)wait_until(ax, beside_done, arm_now, arg, SOON);
+}
+
+/* Who polls is told of what the sleeper doesn't wait for, however late he came. */
+START_TEST(poll_from_now_on)
+{
+	struct arax_event held = ARAX_EVENT_INIT, polled = ARAX_EVENT_INIT;
+	struct pollfd fd = { .events = POLLIN };
+	pthread_t t;
+	void *result;
+
+	armed_beside = &held;
+	armed_fd = -1;
+	ck_assert_int_eq(go('h', &held), 0);
+	ck_assert_int_eq(pthread_create(&t, NULL, wait_and_arm, &held), 0);
+	while (armed_fd < 0)
+		usleep(100);
+	fd.fd = armed_fd;
+	usleep(20000);
+	ck_assert_int_eq(go('d', &polled), 0);
+	ck_assert_int_eq(poll(&fd, 1, 5000), 1);
+	P->release = true;
+	pthread_join(t, &result);
+	ck_assert_ptr_null(result);
+	pthread_join(arming, NULL);
+	ck_assert_int_eq(arax_event_done(&polled), 1);
+}
+END_TEST
+
 /* Ten times the ring's depth, with nobody waiting in between. */
 START_TEST(more_than_fits)
 {
@@ -565,6 +672,34 @@ START_TEST(notify_by_poll)
 	while ((n = arax_process(ax)) > 0)
 		;
 	ck_assert_int_eq(n, -ENOTCONN);
+}
+END_TEST
+
+static void *wait_again(void *arg)
+{
+	struct arax_event e = ARAX_EVENT_INIT;
+	unsigned int i;
+
+	for (i = 0; i < 3000; i++) {
+		ck_assert_int_eq(go(0, &e), 0);
+		ck_assert_int_eq(arax_wait(&e, SOON), 0);
+	}
+	return NULL;
+}
+
+/* From the first arax_poll_fd() on every completion wakes, whoever sleeps and wakes beside. */
+START_TEST(poll_wakes_always)
+{
+	pthread_t t[4];
+	unsigned int i, before;
+
+	ck_assert_int_ge(arax_poll_fd(ax), 0);
+	before = P->quiet;
+	for (i = 0; i < 4; i++)
+		ck_assert_int_eq(pthread_create(&t[i], NULL, wait_again, NULL), 0);
+	for (i = 0; i < 4; i++)
+		pthread_join(t[i], NULL);
+	ck_assert_uint_eq(P->quiet, before);
 }
 END_TEST
 
@@ -968,6 +1103,8 @@ int main(void)
 	tcase_add_test(t, failures_known_to_a_call);
 	tcase_add_test(t, after_a_pause);
 	tcase_add_test(t, woken_once);
+	tcase_add_test(t, notify_while_asleep);
+	tcase_add_test(t, poll_from_now_on);
 	tcase_add_test(t, more_than_fits);
 	tcase_add_test(t, no_room_no_wait);
 	tcase_add_test(t, any_of_some);
@@ -975,6 +1112,7 @@ int main(void)
 	tcase_add_test(t, failures_without_an_event);
 	tcase_add_test(t, notify_by_poll);
 	tcase_add_test(t, poll_beside_wait);
+	tcase_add_test(t, poll_wakes_always);
 	tcase_add_test(t, extension);
 	tcase_add_test(t, arena_backpressure);
 	tcase_add_test(t, wide_entries);
