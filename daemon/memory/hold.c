@@ -144,7 +144,7 @@ static void mark_paid(struct memory_range *ranges, uint32_t nr, struct memory_ow
 /**
  * struct refusal - a charge was refused
  * @wait:	there is something to wait for
- * @settles:	memory.settles then: until it is another number
+ * @settles:	memory.settles before that: until it is another number
  */
 struct refusal {
 	bool wait;
@@ -158,7 +158,7 @@ struct refusal {
 static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 		  struct memory_owner owner, struct refusal *refusal)
 {
-	bool fits = false;
+	bool fits = false, worth;
 	uint64_t bytes;
 	int err = 0;
 
@@ -167,6 +167,7 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 	pthread_mutex_lock(&m->charging);
 	pthread_mutex_lock(&m->lock);
 	bytes = unpaid(ranges, nr);
+	refusal->settles = m->settles;
 	pthread_mutex_unlock(&m->lock);
 	if (bytes)
 		err = m->charge(m->charge_arg, owner.id, (int64_t)bytes);
@@ -176,9 +177,13 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 	pthread_mutex_lock(&m->lock);
 	if (!err && bytes)
 		mark_paid(ranges, nr, owner);
-	refusal->wait = m->limit ? fits && somebody_holds(m, 0, true) :
-				   somebody_holds(m, owner.tenant, false);
-	refusal->settles = m->settles;
+	/* Or has paid back meanwhile what was in the way: then there is no waiting, but again. */
+	worth = m->settles != refusal->settles;
+	if (m->limit)
+		worth = fits && (worth || somebody_holds(m, 0, true));
+	else
+		worth = worth || somebody_holds(m, owner.tenant, false);
+	refusal->wait = worth;
 	pthread_mutex_unlock(&m->lock);
 	pthread_mutex_unlock(&m->charging);
 	return err == -EDQUOT ? err : 0;

@@ -671,19 +671,26 @@ START_TEST(a_task_waits_for_its_quota)
 END_TEST
 
 static struct memory_range *ends;
+static unsigned int ends_at;
 
-/* The task of @ends ends while another one, that shares its bytes, is being refused. */
+/* The task of @ends ends while another one is being refused, for the @ends_at-th time. */
 static int charge_late(void *arg, uint64_t id, int64_t bytes)
 {
 	struct memory_range *r = ends;
 	int err = charge(arg, id, bytes);
 
-	if (err == -EDQUOT && r) {
+	if (err == -EDQUOT && r && !--ends_at) {
 		ends = NULL;
 		ck_assert_int_eq(memory_leave(m, 1, 0, r, 1, 0), 0);
 		memory_settle(m, 1, r, 1, 9);
 	}
 	return err;
+}
+
+static uint64_t limit_own(void *arg, struct memory_owner owner)
+{
+	(void)arg;
+	return (uint64_t)quota.max[owner.id];
 }
 
 START_TEST(who_paid_ends_while_another_is_refused)
@@ -697,12 +704,37 @@ START_TEST(who_paid_ends_while_another_is_refused)
 	both[1] = range(1, ARAX_IN, 0, BYTES);
 	ck_assert_int_eq(memory_enter(m, 1, 0, &r, 1, 1, one), 0);
 	ends = &r;
+	ends_at = 1;
 	ck_assert_int_eq(memory_enter(m, 1, 1, both, 2, 2, one), 0);
 	ck_assert_ptr_null(ends);
 	ck_assert_int_eq(quota.used[1], BYTES + 50);
 	ck_assert_int_eq(memory_check(m), 0);
 	ck_assert_int_eq(memory_leave(m, 1, 1, both, 2, 0), 0);
 	memory_settle(m, 1, both, 2, 9);
+	ck_assert_int_eq(quota.used[1], 0);
+	finish();
+}
+END_TEST
+
+/* What was in the way is paid back between the refusal and the look at who has it. */
+START_TEST(who_is_in_the_way_ends_meanwhile)
+{
+	struct memory_range r[2];
+
+	start_charged(64 * KIB, BYTES);
+	memory_set_charge(m, charge_late, &quota);
+	if (_i)
+		memory_set_limit(m, limit_own);
+	r[0] = range(0, ARAX_IN, 0, BYTES);
+	r[1] = range(1, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 1, 0, &r[0], 1, 1, one), 0);
+	ends = &r[0];
+	ends_at = 2;	/* a smaller piece would not do either */
+	ck_assert_int_eq(memory_enter(m, 1, 1, &r[1], 1, 2, one), 0);
+	ck_assert_ptr_null(ends);
+	ck_assert_int_eq(quota.used[1], BYTES);
+	ck_assert_int_eq(memory_leave(m, 1, 1, &r[1], 1, 0), 0);
+	memory_settle(m, 1, &r[1], 1, 9);
 	ck_assert_int_eq(quota.used[1], 0);
 	finish();
 }
@@ -1114,6 +1146,7 @@ int main(void)
 	tcase_add_test(c, a_failed_copy_pays_nothing);
 	tcase_add_test(c, a_task_waits_for_its_quota);
 	tcase_add_test(c, who_paid_ends_while_another_is_refused);
+	tcase_add_loop_test(c, who_is_in_the_way_ends_meanwhile, 0, 2);
 	tcase_add_test(c, a_task_waits_for_its_siblings);
 	tcase_add_test(c, nobody_waits_for_ever);
 	tcase_add_test(c, copies_that_fail);
