@@ -308,13 +308,16 @@ static void take_offline(struct poller *p, struct poller_device *pd)
 /*
  * On a device with memory of its own nothing has happened to the host's pages until
  * results come back; otherwise half of them may be there already, which does no
- * harm to a task that does not read them.
+ * harm to a task that does not read them.  What was on that device alone is gone, if
+ * the task was to write there.
  */
 static bool may_run_again(const struct run *run)
 {
 	const struct graph_node *node = run->node;
 	uint32_t i;
 
+	if (run->spent)
+		return false;
 	if ((node->d.flags & ARAX_TASK_IDEMPOTENT) || (run->remote && !run->stored))
 		return true;
 	for (i = 0; i < node->d.nr_ranges; i++)
@@ -368,7 +371,7 @@ static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int re
 	if (unlikely(p->memory)) {
 		if (run->held)
 			remote_settle(run);
-		else
+		else if (!run->remote || node->d.opcode != ARAX_OP_LAUNCH)
 			remote_host_wrote(l, node);
 	}
 	if (unlikely(result)) {
@@ -592,6 +595,7 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 	run->node = node;
 	run->start = p->now;
 	run->lazy = false;
+	run->spent = false;
 	if (launch)
 		worker = runner_needs_worker(pd->runner, k);
 	/* Before hand-over: after our death this task counts as started. */

@@ -137,6 +137,30 @@ bool memory_is_dirty(struct memory *m, const struct memory_range *r)
 	return dirty;
 }
 
+/* (locked) By their hulls: rows of one may lie between those of the other. */
+static bool consumes(const struct memory_range *out, const struct memory_range *in)
+{
+	uint64_t start = out->offset > in->offset ? out->offset : in->offset;
+	uint64_t end = memory_range_end(out), in_end = memory_range_end(in);
+
+	end = end < in_end ? end : in_end;
+	return out->access & ARAX_OUT && in->access & ARAX_IN && out->buffer == in->buffer &&
+	       start < end && find_dirty(out->buffer, start, end);
+}
+
+bool memory_consumes(struct memory *m, const struct memory_range *ranges, uint32_t nr)
+{
+	bool yes = false;
+	uint32_t i, j;
+
+	pthread_mutex_lock(&m->lock);
+	for (i = 0; i < nr && !yes; i++)
+		for (j = 0; ranges[i].buffer->lazy && j < nr && !yes; j++)
+			yes = consumes(&ranges[i], &ranges[j]);
+	pthread_mutex_unlock(&m->lock);
+	return yes;
+}
+
 uint64_t memory_dirty(struct memory *m, const struct memory_range *ranges, uint32_t nr,
 		      uint64_t *ns)
 {

@@ -176,6 +176,12 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
 void memory_settle(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		   uint64_t seq);
 
+/*
+ * Whether the task writes over bytes that it reads and that are on a device alone: if it
+ * fails nobody has them any more, and it can't be run again.  Before memory_leave().
+ */
+bool memory_consumes(struct memory *m, const struct memory_range *ranges, uint32_t nr);
+
 /* Whether bytes of the range are on a device alone. */
 bool memory_is_dirty(struct memory *m, const struct memory_range *r);
 /* How many, and how long it would take to have them at the host; ns. */

@@ -1056,6 +1056,34 @@ START_TEST(a_failed_lazy_task_leaves_its_buffer)
 }
 END_TEST
 
+/* Who can't be run again, as it has written where its input was, and that nowhere else. */
+START_TEST(what_a_lazy_task_consumes)
+{
+	struct memory_range r[2];
+
+	start_lazy(64 * KIB);
+	r[0] = range(0, ARAX_INOUT, 0, BYTES);
+	r[1] = range(2, ARAX_INOUT, 0, BYTES);
+	ck_assert(!memory_consumes(m, r, 2));
+	run(0, range(0, ARAX_OUT, 500, 100), 'x', 1, 1);
+	ck_assert(memory_consumes(m, r, 2));
+	/* By another range, but not where it reads. */
+	r[0] = range(0, ARAX_IN, 0, BYTES);
+	r[1] = range(0, ARAX_OUT, 599, 10);
+	ck_assert(memory_consumes(m, r, 2));
+	r[1].offset = 600;
+	ck_assert(!memory_consumes(m, r, 2));
+	ck_assert(!memory_consumes(m, &r[0], 1));
+	r[0] = range(0, ARAX_OUT, 0, BYTES);
+	ck_assert(!memory_consumes(m, r, 1));
+	/* The host has it. */
+	ck_assert_int_eq(memory_flush(m, r), 0);
+	r[0].access = ARAX_INOUT;
+	ck_assert(!memory_consumes(m, r, 1));
+	finish();
+}
+END_TEST
+
 START_TEST(lazy_transfers_are_estimated)
 {
 	struct memory_range r[2];
@@ -1159,6 +1187,7 @@ int main(void)
 	tcase_add_test(c, who_has_to_go_is_saved);
 	tcase_add_test(c, a_failed_flush_loses_nothing);
 	tcase_add_test(c, a_failed_lazy_task_leaves_its_buffer);
+	tcase_add_test(c, what_a_lazy_task_consumes);
 	tcase_add_test(c, lazy_transfers_are_estimated);
 	tcase_add_test(c, transfers_are_estimated);
 	suite_add_tcase(suite, c);
