@@ -238,11 +238,12 @@ void remote_settle(struct run *run)
 	run->held = false;
 	if (!pd->gate)
 		return;
-	gate_leave(pd->gate);
+	/* Inside still: once nobody is the next one may be configuring, and to ask waits for it. */
 	if (__atomic_exchange_n(&pd->configured, false, __ATOMIC_ACQUIRE) &&
 	    run_refresh(run->poller, pd))
 		log_err("lanes of a device can't be changed", log_str("device", pd->dev->info.name),
 			log_u64("lanes", pd->dev->info.lanes));
+	gate_leave(pd->gate);
 }
 
 void remote_host_wrote(struct link *l, const struct graph_node *node)
