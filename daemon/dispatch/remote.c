@@ -426,10 +426,26 @@ uint32_t remote_dirty_ranges(const struct run *run)
 	return dirty;
 }
 
+uint64_t remote_rows(const struct graph_node *node)
+{
+	uint64_t rows = 0;
+	uint32_t i;
+
+	for (i = 0; i < node->d.nr_ranges; i++) {
+		const struct arax_dispatch_range *r = &node->ranges[i];
+
+		rows += r->length && r->stride != r->length ? r->count : 1;
+	}
+	return rows;
+}
+
 bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t device)
 {
 	uint64_t room = p->devs[device].dev->info.memory;
 	uint32_t i;
+
+	if (remote_rows(node) > MEMORY_MAX_ROWS)
+		return false;
 
 	for (i = 0; i < node->d.nr_ranges; i++) {
 		const struct arax_dispatch_range *r = &node->ranges[i];

@@ -113,10 +113,16 @@ int run_why_not(struct poller *p, const struct graph_node *node)
 		for (i = 0; i < node->d.nr_ranges; i++)
 			bytes += (uint64_t)(node->ranges[i].count - 1) * node->ranges[i].stride +
 				 node->ranges[i].length;
-		log_warn("task has more data than any device that could run it has memory",
-			 log_str("kernel", k->sig.name), log_u64("bytes", bytes),
-			 log_u64("device_bytes", most),
-			 log_str("remedy", "give it smaller ranges"));
+		if (remote_rows(node) > MEMORY_MAX_ROWS)
+			log_warn("task has more rows than a device with its own memory takes",
+				 log_str("kernel", k->sig.name), log_u64("rows", remote_rows(node)),
+				 log_u64("rows_max", MEMORY_MAX_ROWS),
+				 log_str("remedy", "give it ranges with fewer rows"));
+		else
+			log_warn("task has more data than any device that could run it has memory",
+				 log_str("kernel", k->sig.name), log_u64("bytes", bytes),
+				 log_u64("device_bytes", most),
+				 log_str("remedy", "give it smaller ranges"));
 	}
 	return -ENOMEM;
 }

@@ -320,6 +320,15 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 	return err;
 }
 
+/* (locked) Of very many it is not worth to know which are the host's, too. */
+static void forget_pieces(struct memory_extent *e)
+{
+	if (e->pins || e->valid.nr + e->filled.nr <= MAX_KNOWN + 2 * e->dirty.nr)
+		return;
+	intervals_copy(&e->valid, &e->dirty);
+	intervals_copy(&e->filled, &e->dirty);
+}
+
 void task_release(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		  struct refunds *refunds)
 {
@@ -336,6 +345,7 @@ void task_release(struct memory *m, uint32_t device, struct memory_range *ranges
 		ranges[i].extent = NULL;
 		extent_used(m, e);
 		unpin(e, refunds);
+		forget_pieces(e);
 	}
 	m->devices[device].held--;
 	m->refunding++;

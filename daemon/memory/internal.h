@@ -30,6 +30,10 @@
 
 #define FOREVER		UINT64_MAX
 
+/* Pieces of an extent that are dirty; that are known at all, once nobody uses it. */
+#define MAX_DIRTY	(1u << 16)
+#define MAX_KNOWN	(1u << 14)
+
 /**
  * struct rate - what copies in one direction took; a moving average
  */

@@ -13,7 +13,8 @@ int dirty_reserve(const struct memory_range *r)
 		return 0;
 	/* Each row may cut one in two. */
 	for (e = r->buffer->extents; e; e = e->next_of_buffer)
-		if (!intervals_room(&e->dirty, memory_rows(r) + 1))
+		if (e->dirty.nr + memory_rows(r) + 1 > MAX_DIRTY ||
+		    !intervals_room(&e->dirty, memory_rows(r) + 1))
 			return -ENOMEM;
 	return 0;
 }
@@ -118,6 +119,8 @@ int memory_flush(struct memory *m, const struct memory_range *r)
 	uint32_t i;
 	int err = 0;
 
+	if (r->buffer && memory_rows(r) > MEMORY_MAX_ROWS)
+		return buffer_flush(m, r->buffer, r->offset, memory_range_end(r));
 	for (i = 0; r->buffer && !err && i < memory_rows(r); i++) {
 		start = memory_row(r, i, &bytes);
 		err = buffer_flush(m, r->buffer, start, start + bytes);

@@ -57,6 +57,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/*
+ * Rows of a task's ranges together, those that touch counted as one.  What is known of an
+ * extent is known of each, and looked at while nobody else can.
+ */
+#define MEMORY_MAX_ROWS	4096u
+
 struct memory;
 struct memory_buffer;
 struct memory_extent;
@@ -149,8 +155,8 @@ bool memory_is_lazy(const struct memory_buffer *b);
  * @seq: the task's place in its graph
  * @owner: who pays, for memory_set_charge()
  *
- * Waits while others hold what is in the way.  0, -ENOMEM (all of the device's
- * memory would not do; logged with figures), -EDQUOT (more
+ * At most MEMORY_MAX_ROWS rows.  Waits while others hold what is in the way.  0, -ENOMEM
+ * (all of the device's memory would not do; logged with figures), -EDQUOT (more
  * than the owner may have, whoever gave back what he holds),
  * -ECANCELED (memory_stop()), or what a copy returned.
  * After an error the task holds nothing.

@@ -1056,6 +1056,75 @@ START_TEST(a_failed_lazy_task_leaves_its_buffer)
 }
 END_TEST
 
+#define ROWS	4096u
+#define WIDE	(16 * ROWS)
+
+/* Of a buffer that is written piece by piece nothing is known in the end but what has to be. */
+START_TEST(too_many_pieces_are_forgotten)
+{
+	static uint8_t wide[WIDE];
+	struct memory_range all = { .offset = 0, .length = WIDE, .count = 1, .access = ARAX_IN };
+	struct memory_range r;
+
+	start(16 * WIDE);
+	memset(wide, 'h', sizeof(wide));
+	all.buffer = memory_buffer_create(m, wide, WIDE);
+	if (_i)
+		memory_buffer_lazy(all.buffer);
+	for (unsigned int k = 0; k < 3; k++) {
+		r = all;
+		r.access = ARAX_INOUT;
+		r.offset = 4 * k;
+		r.length = 1;
+		r.stride = 16;
+		r.count = ROWS;
+		ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, k, nobody), 0);
+		for (unsigned int i = 0; i < ROWS; i++)
+			at(&r)[16 * i] = 'x';
+		ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
+		memory_settle(m, 0, &r, 1, 10);
+		ck_assert_int_eq(memory_check(m), 0);
+		ck_assert_uint_eq(memory_resident(m, 0, &all, 1, 9),
+				  k < 2 || _i ? (k + 1) * ROWS : 0);
+	}
+	for (unsigned int device = 0; device < 2; device++) {
+		ck_assert_int_eq(memory_enter(m, device, 0, &all, 1, 11, nobody), 0);
+		for (unsigned int i = 0; i < WIDE; i++)
+			ck_assert_int_eq(at(&all)[i], i % 4 || i % 16 == 12 ? 'h' : 'x');
+		ck_assert_int_eq(memory_leave(m, device, 0, &all, 1, 0), 0);
+		memory_settle(m, device, &all, 1, 11);
+	}
+	memory_buffer_gone(m, all.buffer);
+	finish();
+}
+END_TEST
+
+/* A task on the host may have any number of rows; what lies between them is not its own. */
+START_TEST(many_rows_on_the_host)
+{
+	struct memory_range r;
+
+	start_lazy(64 * KIB);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 1, 1);
+	run(0, range(0, ARAX_OUT, 1001, 1), 'x', 2, 2);
+	r = range(0, ARAX_OUT, 0, 1);
+	r.stride = 2;
+	r.count = BYTES / 2;
+	ck_assert_int_eq(memory_flush(m, &r), 0);
+	ck_assert_int_eq(host[0][1001], 'x');
+	run(0, range(0, ARAX_OUT, 1001, 1), 'y', 3, 3);
+	for (unsigned int i = 0; i < BYTES; i += 2)
+		host[0][i] = 'w';
+	memory_host_wrote(m, buffer[0], r.offset, r.length, r.stride, r.count);
+	ck_assert_int_eq(memory_check(m), 0);
+	expect_byte(0, 0, 1000, 'w');
+	expect_byte(0, 0, 1001, 'y');
+	expect_byte(0, 0, 1003, 'a');
+	expect_byte(1, 0, 1001, 'y');
+	finish();
+}
+END_TEST
+
 /* Who can't be run again, as it has written where its input was, and that nowhere else. */
 START_TEST(what_a_lazy_task_consumes)
 {
@@ -1187,6 +1256,8 @@ int main(void)
 	tcase_add_test(c, who_has_to_go_is_saved);
 	tcase_add_test(c, a_failed_flush_loses_nothing);
 	tcase_add_test(c, a_failed_lazy_task_leaves_its_buffer);
+	tcase_add_loop_test(c, too_many_pieces_are_forgotten, 0, 2);
+	tcase_add_test(c, many_rows_on_the_host);
 	tcase_add_test(c, what_a_lazy_task_consumes);
 	tcase_add_test(c, lazy_transfers_are_estimated);
 	tcase_add_test(c, transfers_are_estimated);
