@@ -210,6 +210,8 @@ void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offse
  * memory_settle() there.  -EIO: the device doesn't give it, and keeps the rest.
  */
 int memory_drop(struct memory *m, uint32_t device);
+/* The same of a device that is rebuilt: who reads what it doesn't give gets -EIO. */
+void memory_lose(struct memory *m, uint32_t device);
 
 /* A task that waited for a timeline goes on: no copy made before now is trusted. */
 void memory_distrust(struct memory *m);

@@ -1056,18 +1056,55 @@ START_TEST(a_failed_lazy_task_leaves_its_buffer)
 }
 END_TEST
 
-#define ROWS	4096u
+/* A rebuilt device has nothing of before; what nobody has is not had until it is written. */
+START_TEST(a_lost_device_is_empty)
+{
+	struct memory_range r;
+	struct memory_stats s;
+
+	start_lazy(64 * KIB);
+	run(0, range(0, ARAX_INOUT, 0, 1000), 'x', 1, 1);
+	run(0, range(1, ARAX_INOUT, 0, BYTES), 'y', 2, 2);
+	run(0, range(2, ARAX_INOUT, 0, BYTES), 'z', 3, 3);
+	fake[0].fail_out = 2;
+	memory_lose(m, 0);
+	memory_query(m, 0, &s);
+	ck_assert_uint_eq(s.used, 0);
+	ck_assert_uint_eq(fake[0].allocations, 0);
+	ck_assert_int_eq(memory_check(m), 0);
+	r = range(0, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_flush(m, &r), -EIO);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 4, nobody), -EIO);
+	ck_assert_int_eq(memory_enter(m, 1, 0, &r, 1, 4, nobody), -EIO);
+	expect_byte(0, 0, 1000, 'a');
+	expect_byte(0, 2, 0, 'z');
+	/* Written where there is an extent, or by the host. */
+	memory_host_wrote(m, buffer[0], 0, 900, 0, 1);
+	r = range(0, ARAX_INOUT, 900, 100);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 5, nobody), -EIO);
+	run(1, range(0, ARAX_OUT, 900, 100), 'v', 6, 6);
+	expect_byte(0, 0, 950, 'v');
+	r = range(0, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_flush(m, &r), 0);
+	ck_assert_int_eq(host[0][999], 'v');
+	finish();
+}
+END_TEST
+
+#define ROWS	2048u
 #define WIDE	(16 * ROWS)
 
 /* Of a buffer that is written piece by piece nothing is known in the end but what has to be. */
 START_TEST(too_many_pieces_are_forgotten)
 {
-	static uint8_t wide[WIDE];
+	static uint8_t wide[WIDE], want[WIDE];
 	struct memory_range all = { .offset = 0, .length = WIDE, .count = 1, .access = ARAX_IN };
 	struct memory_range r;
 
 	start(16 * WIDE);
 	memset(wide, 'h', sizeof(wide));
+	for (unsigned int i = 0; i < WIDE; i++)
+		want[i] = i % 4 || i % 16 == 12 ? 'h' : 'x';
 	all.buffer = memory_buffer_create(m, wide, WIDE);
 	if (_i)
 		memory_buffer_lazy(all.buffer);
@@ -1089,8 +1126,7 @@ START_TEST(too_many_pieces_are_forgotten)
 	}
 	for (unsigned int device = 0; device < 2; device++) {
 		ck_assert_int_eq(memory_enter(m, device, 0, &all, 1, 11, nobody), 0);
-		for (unsigned int i = 0; i < WIDE; i++)
-			ck_assert_int_eq(at(&all)[i], i % 4 || i % 16 == 12 ? 'h' : 'x');
+		ck_assert_int_eq(memcmp(at(&all), want, WIDE), 0);
 		ck_assert_int_eq(memory_leave(m, device, 0, &all, 1, 0), 0);
 		memory_settle(m, device, &all, 1, 11);
 	}
@@ -1256,6 +1292,7 @@ int main(void)
 	tcase_add_test(c, who_has_to_go_is_saved);
 	tcase_add_test(c, a_failed_flush_loses_nothing);
 	tcase_add_test(c, a_failed_lazy_task_leaves_its_buffer);
+	tcase_add_test(c, a_lost_device_is_empty);
 	tcase_add_loop_test(c, too_many_pieces_are_forgotten, 0, 2);
 	tcase_add_test(c, many_rows_on_the_host);
 	tcase_add_test(c, what_a_lazy_task_consumes);
