@@ -71,9 +71,8 @@ static void *rebuild(void *arg)
 
 	/* Results that are on it alone are lost with it, and must not be taken for the host's. */
 	if (memory_has_device(p->memory, r->pd->dev->index))
-		r->err = memory_drop(p->memory, r->pd->dev->index);
-	if (!r->err)
-		r->err = device_reset(r->pd->dev);
+		memory_lose(p->memory, r->pd->dev->index);
+	r->err = device_reset(r->pd->dev);
 	poller_post(p, &r->work);
 	return NULL;
 }

@@ -3,7 +3,8 @@
  * recover.h - have a device back that was lost
  *
  * Where the backend can rebuild a device's context, tasks that only this device can run
- * wait for it.  What was on the device is gone; the host has every byte.  A device that
+ * wait for it.  What was on the device is gone; the host has every byte, but for those of
+ * explicit buffers that were there alone: who reads these gets EIO.  A device that
  * is lost again before it has done much is given up after a few times.
  */
 #ifndef ARAXD_DISPATCH_RECOVER_H

@@ -175,6 +175,8 @@ static int leave(struct runner_task *rt, int result)
 	struct run *run = (struct run *)((char *)rt - offsetof(struct run, rt));
 
 	run->stored = !result;
+	run->spent = run->lazy && memory_consumes(run->poller->memory, run->remote,
+						  rt->launch.nr_ranges);
 	return memory_leave(run->poller->memory, run->device, run->lane, run->remote,
 			    rt->launch.nr_ranges, result);
 }
@@ -236,11 +238,12 @@ void remote_settle(struct run *run)
 	run->held = false;
 	if (!pd->gate)
 		return;
-	gate_leave(pd->gate);
+	/* Inside still: once nobody is the next one may be configuring, and to ask waits for it. */
 	if (__atomic_exchange_n(&pd->configured, false, __ATOMIC_ACQUIRE) &&
 	    run_refresh(run->poller, pd))
 		log_err("lanes of a device can't be changed", log_str("device", pd->dev->info.name),
 			log_u64("lanes", pd->dev->info.lanes));
+	gate_leave(pd->gate);
 }
 
 void remote_host_wrote(struct link *l, const struct graph_node *node)
@@ -423,10 +426,26 @@ uint32_t remote_dirty_ranges(const struct run *run)
 	return dirty;
 }
 
+uint64_t remote_rows(const struct graph_node *node)
+{
+	uint64_t rows = 0;
+	uint32_t i;
+
+	for (i = 0; i < node->d.nr_ranges; i++) {
+		const struct arax_dispatch_range *r = &node->ranges[i];
+
+		rows += r->length && r->stride != r->length ? r->count : 1;
+	}
+	return rows;
+}
+
 bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t device)
 {
 	uint64_t room = p->devs[device].dev->info.memory;
 	uint32_t i;
+
+	if (remote_rows(node) > MEMORY_MAX_ROWS)
+		return false;
 
 	for (i = 0; i < node->d.nr_ranges; i++) {
 		const struct arax_dispatch_range *r = &node->ranges[i];

@@ -45,7 +45,9 @@ bool remote_host_access(struct poller *p, struct graph_node *node);
 /* (poller) The ranges of a task that ended well whose results are not at the host. */
 uint32_t remote_dirty_ranges(const struct run *run);
 
-/* Whether all of the task's data has room on the device at once. */
+/* As memory.h counts them. */
+uint64_t remote_rows(const struct graph_node *node);
+/* Whether all of the task's data has room on the device at once, in not too many rows. */
 bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t device);
 
 /* As of struct sched_ops. */

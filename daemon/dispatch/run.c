@@ -113,10 +113,16 @@ int run_why_not(struct poller *p, const struct graph_node *node)
 		for (i = 0; i < node->d.nr_ranges; i++)
 			bytes += (uint64_t)(node->ranges[i].count - 1) * node->ranges[i].stride +
 				 node->ranges[i].length;
-		log_warn("task has more data than any device that could run it has memory",
-			 log_str("kernel", k->sig.name), log_u64("bytes", bytes),
-			 log_u64("device_bytes", most),
-			 log_str("remedy", "give it smaller ranges"));
+		if (remote_rows(node) > MEMORY_MAX_ROWS)
+			log_warn("task has more rows than a device with its own memory takes",
+				 log_str("kernel", k->sig.name), log_u64("rows", remote_rows(node)),
+				 log_u64("rows_max", MEMORY_MAX_ROWS),
+				 log_str("remedy", "give it ranges with fewer rows"));
+		else
+			log_warn("task has more data than any device that could run it has memory",
+				 log_str("kernel", k->sig.name), log_u64("bytes", bytes),
+				 log_u64("device_bytes", most),
+				 log_str("remedy", "give it smaller ranges"));
 	}
 	return -ENOMEM;
 }
@@ -308,13 +314,16 @@ static void take_offline(struct poller *p, struct poller_device *pd)
 /*
  * On a device with memory of its own nothing has happened to the host's pages until
  * results come back; otherwise half of them may be there already, which does no
- * harm to a task that does not read them.
+ * harm to a task that does not read them.  What was on that device alone is gone, if
+ * the task was to write there.
  */
 static bool may_run_again(const struct run *run)
 {
 	const struct graph_node *node = run->node;
 	uint32_t i;
 
+	if (run->spent)
+		return false;
 	if ((node->d.flags & ARAX_TASK_IDEMPOTENT) || (run->remote && !run->stored))
 		return true;
 	for (i = 0; i < node->d.nr_ranges; i++)
@@ -368,7 +377,7 @@ static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int re
 	if (unlikely(p->memory)) {
 		if (run->held)
 			remote_settle(run);
-		else
+		else if (!run->remote || node->d.opcode != ARAX_OP_LAUNCH)
 			remote_host_wrote(l, node);
 	}
 	if (unlikely(result)) {
@@ -592,6 +601,7 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 	run->node = node;
 	run->start = p->now;
 	run->lazy = false;
+	run->spent = false;
 	if (launch)
 		worker = runner_needs_worker(pd->runner, k);
 	/* Before hand-over: after our death this task counts as started. */

@@ -32,6 +32,7 @@ struct run {
 	struct memory_range *remote;	/* where the device has memory of its own */
 	uint64_t seq;
 	bool stored;			/* results may have reached the host's pages */
+	bool spent;			/* some of its input is nowhere any more */
 	bool lazy;			/* it has a range of a lazy buffer, see memory.h */
 	bool held;			/* between memory_enter() and memory_settle() */
 };

@@ -18,7 +18,7 @@ struct memory_extent *extent_find(const struct memory_buffer *b, uint32_t device
 	struct memory_extent *e;
 
 	for (e = b->extents; e; e = e->next_of_buffer)
-		if (e->device == device && !e->leaving && extent_covers(e, start, end))
+		if (e->device == device && !e->leaving && !e->lost && extent_covers(e, start, end))
 			return e;
 	return NULL;
 }
@@ -39,14 +39,10 @@ void extent_used(struct memory *m, struct memory_extent *e)
 	e->worth = d->inflation + cost / (double)(e->end - e->start);
 }
 
-void extent_unlink(struct memory *m, struct memory_extent *e)
+static void leave_device(struct memory *m, struct memory_extent *e)
 {
-	struct memory_extent **p = &e->buffer->extents;
 	struct memory_device *d = &m->devices[e->device];
 
-	while (*p != e)
-		p = &(*p)->next_of_buffer;
-	*p = e->next_of_buffer;
 	*e->prev = e->next;
 	if (e->next)
 		e->next->prev = e->prev;
@@ -54,11 +50,23 @@ void extent_unlink(struct memory *m, struct memory_extent *e)
 	d->stats.extents--;
 }
 
+void extent_unlink(struct memory *m, struct memory_extent *e)
+{
+	struct memory_extent **p = &e->buffer->extents;
+
+	while (*p != e)
+		p = &(*p)->next_of_buffer;
+	*p = e->next_of_buffer;
+	if (!e->lost)
+		leave_device(m, e);
+}
+
 void extent_free(struct memory *m, struct memory_extent *e)
 {
 	struct memory_device *d = &m->devices[e->device];
 
-	d->ops.free(d->dev, e->address);
+	if (!e->lost)
+		d->ops.free(d->dev, e->address);
 	intervals_destroy(&e->valid);
 	intervals_destroy(&e->filled);
 	intervals_destroy(&e->dirty);
@@ -125,7 +133,22 @@ static int evict_one(struct memory *m, struct memory_device *d)
 	return 1;
 }
 
-int memory_drop(struct memory *m, uint32_t device)
+/* (locked, for a while not) */
+static void lose(struct memory *m, struct memory_extent *e)
+{
+	struct memory_device *d = &m->devices[e->device];
+	uint64_t address = e->address;
+
+	leave_device(m, e);
+	e->lost = true;
+	/* Its buffer may go meanwhile, and takes it along. */
+	pthread_mutex_unlock(&m->lock);
+	d->ops.free(d->dev, address);
+	pthread_mutex_lock(&m->lock);
+}
+
+/* @all: what the device doesn't give any more is lost. */
+static int drop(struct memory *m, uint32_t device, bool all)
 {
 	struct memory_device *d = &m->devices[device];
 	struct memory_extent *e;
@@ -142,6 +165,13 @@ int memory_drop(struct memory *m, uint32_t device)
 		if (!e)
 			break;
 		err = save(m, e);
+		if (err && all) {
+			/* Unless somebody tries just now: then it comes again. */
+			if (!e->busy)
+				lose(m, e);
+			err = 0;
+			continue;
+		}
 		if (err)
 			break;
 		extent_unlink(m, e);
@@ -154,6 +184,16 @@ int memory_drop(struct memory *m, uint32_t device)
 		pthread_cond_wait(&m->settled, &m->lock);
 	pthread_mutex_unlock(&m->lock);
 	return err ? -EIO : 0;
+}
+
+int memory_drop(struct memory *m, uint32_t device)
+{
+	return drop(m, device, false);
+}
+
+void memory_lose(struct memory *m, uint32_t device)
+{
+	drop(m, device, true);
 }
 
 /* The device may be full before its size says so: there are gaps, and others. */

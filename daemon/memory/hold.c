@@ -144,7 +144,7 @@ static void mark_paid(struct memory_range *ranges, uint32_t nr, struct memory_ow
 /**
  * struct refusal - a charge was refused
  * @wait:	there is something to wait for
- * @settles:	memory.settles then: until it is another number
+ * @settles:	memory.settles before that: until it is another number
  */
 struct refusal {
 	bool wait;
@@ -158,7 +158,7 @@ struct refusal {
 static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 		  struct memory_owner owner, struct refusal *refusal)
 {
-	bool fits = false;
+	bool fits = false, worth;
 	uint64_t bytes;
 	int err = 0;
 
@@ -167,6 +167,7 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 	pthread_mutex_lock(&m->charging);
 	pthread_mutex_lock(&m->lock);
 	bytes = unpaid(ranges, nr);
+	refusal->settles = m->settles;
 	pthread_mutex_unlock(&m->lock);
 	if (bytes)
 		err = m->charge(m->charge_arg, owner.id, (int64_t)bytes);
@@ -176,9 +177,13 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 	pthread_mutex_lock(&m->lock);
 	if (!err && bytes)
 		mark_paid(ranges, nr, owner);
-	refusal->wait = m->limit ? fits && somebody_holds(m, 0, true) :
-				   somebody_holds(m, owner.tenant, false);
-	refusal->settles = m->settles;
+	/* Or has paid back meanwhile what was in the way: then there is no waiting, but again. */
+	worth = m->settles != refusal->settles;
+	if (m->limit)
+		worth = fits && (worth || somebody_holds(m, 0, true));
+	else
+		worth = worth || somebody_holds(m, owner.tenant, false);
+	refusal->wait = worth;
 	pthread_mutex_unlock(&m->lock);
 	pthread_mutex_unlock(&m->charging);
 	return err == -EDQUOT ? err : 0;
@@ -315,6 +320,15 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 	return err;
 }
 
+/* (locked) Of very many it is not worth to know which are the host's, too. */
+static void forget_pieces(struct memory_extent *e)
+{
+	if (e->pins || e->valid.nr + e->filled.nr <= MAX_KNOWN + 2 * e->dirty.nr)
+		return;
+	intervals_copy(&e->valid, &e->dirty);
+	intervals_copy(&e->filled, &e->dirty);
+}
+
 void task_release(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		  struct refunds *refunds)
 {
@@ -331,6 +345,7 @@ void task_release(struct memory *m, uint32_t device, struct memory_range *ranges
 		ranges[i].extent = NULL;
 		extent_used(m, e);
 		unpin(e, refunds);
+		forget_pieces(e);
 	}
 	m->devices[device].held--;
 	m->refunding++;

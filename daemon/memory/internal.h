@@ -30,6 +30,10 @@
 
 #define FOREVER		UINT64_MAX
 
+/* Pieces of an extent that are dirty; that are known at all, once nobody uses it. */
+#define MAX_DIRTY	(1u << 14)
+#define MAX_KNOWN	(1u << 13)
+
 /**
  * struct rate - what copies in one direction took; a moving average
  */
@@ -46,6 +50,8 @@ struct rate {
  * @pins:	tasks that use it
  * @busy:	who copies dirty bytes from it; @leaving: it goes after that, and is found
  *		by nobody
+ * @lost:	its device has forgotten it: it is the buffer's alone, to know what @dirty bytes
+ *		nobody has
  * @users:	their ranges, once all of the task's are there
  * @charged:	who pays for it, if @is_charged
  * @worth:	see extent_used()
@@ -59,6 +65,7 @@ struct memory_extent {
 	uint32_t pins;
 	uint32_t busy;
 	bool leaving;
+	bool lost;
 	struct memory_owner charged;
 	bool is_charged;
 	uint64_t start, end;
@@ -200,8 +207,9 @@ int extent_flush(struct memory *m, struct memory_extent *e);
 /* (locked) Of start..end, in extents but @but. */
 uint64_t dirty_bytes(const struct memory_buffer *b, const struct memory_extent *but,
 		     uint64_t start, uint64_t end, const struct memory_extent **where);
-/* start..end, wherever it is dirty.  As memory_flush(). */
-int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end);
+/* start..end, wherever it is dirty.  @lost: as memory_flush(); else without what nobody has. */
+int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end,
+		 bool lost);
 
 uint64_t memory_now_ns(void);
 void rate_learn(struct rate *r, uint64_t bytes, uint64_t ns);

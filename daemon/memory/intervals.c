@@ -44,6 +44,15 @@ bool intervals_room(struct intervals *s, uint32_t more)
 	return true;
 }
 
+void intervals_copy(struct intervals *s, const struct intervals *from)
+{
+	s->nr = 0;
+	if (!from->nr || !intervals_room(s, from->nr))
+		return;
+	memcpy(s->v, from->v, from->nr * sizeof(*s->v));
+	s->nr = from->nr;
+}
+
 static bool room(struct intervals *s)
 {
 	return intervals_room(s, 1);
@@ -102,6 +111,13 @@ int intervals_set(struct intervals *s, uint64_t start, uint64_t end, uint64_t un
 
 	if (start >= end)
 		return 0;
+	/* The same piece again: rows of a range would move all behind them, each of them. */
+	i = find(s, start);
+	if (i < s->nr && s->v[i].start == start && s->v[i].end == end &&
+	    !(i && agree(&s->v[i - 1], &n)) && !(i + 1 < s->nr && agree(&n, &s->v[i + 1]))) {
+		s->v[i] = n;
+		return 0;
+	}
 	intervals_clear(s, start, end);
 	i = find(s, start);
 	if (i && agree(&s->v[i - 1], &n)) {

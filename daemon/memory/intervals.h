@@ -47,6 +47,9 @@ bool intervals_first(const struct intervals *s, uint64_t start, uint64_t end,
 /* Those of them that were born by @born lose it, or keep it all if there is no memory. */
 void intervals_clear_old(struct intervals *s, uint64_t start, uint64_t end, uint64_t born);
 
+/* The same as @from.  Without memory for it: none. */
+void intervals_copy(struct intervals *s, const struct intervals *from);
+
 /* What of start..end has the property has it until @until from now on. */
 void intervals_limit(struct intervals *s, uint64_t start, uint64_t end, uint64_t until);
 /* ... and as if it were born at @born. */

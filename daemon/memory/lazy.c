@@ -13,7 +13,8 @@ int dirty_reserve(const struct memory_range *r)
 		return 0;
 	/* Each row may cut one in two. */
 	for (e = r->buffer->extents; e; e = e->next_of_buffer)
-		if (!intervals_room(&e->dirty, memory_rows(r) + 1))
+		if (e->dirty.nr + memory_rows(r) + 1 > MAX_DIRTY ||
+		    !intervals_room(&e->dirty, memory_rows(r) + 1))
 			return -ENOMEM;
 	return 0;
 }
@@ -38,8 +39,10 @@ uint64_t dirty_bytes(const struct memory_buffer *b, const struct memory_extent *
 static int flush_piece(struct memory *m, struct memory_extent *e, uint64_t from, uint64_t to,
 		       uint64_t born)
 {
-	int err;
+	int err = -EIO;
 
+	if (e->lost)
+		return err;	/* it was said when it went */
 	pthread_mutex_unlock(&m->lock);
 	/* Copies may come beside what the lanes do, from any thread. */
 	err = extent_copy(m, e, 0, false, from, to);
@@ -77,20 +80,22 @@ int extent_flush(struct memory *m, struct memory_extent *e)
 	return err;
 }
 
-/* (locked) */
+/* (locked) @lost: bytes that nobody has are among them. */
 static struct memory_extent *find_dirty(const struct memory_buffer *b, uint64_t start,
-					uint64_t end)
+					uint64_t end, bool lost)
 {
 	uint64_t from, to, born;
 	struct memory_extent *e;
 
 	for (e = b->extents; e; e = e->next_of_buffer)
-		if (intervals_first(&e->dirty, start, end, &from, &to, &born))
+		if ((lost || !e->lost) &&
+		    intervals_first(&e->dirty, start, end, &from, &to, &born))
 			return e;
 	return NULL;
 }
 
-int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end)
+int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end,
+		 bool lost)
 {
 	struct memory_extent *e;
 	int err = 0;
@@ -100,7 +105,7 @@ int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint
 	/* Who is at it already may be bringing just these bytes. */
 	pthread_mutex_lock(&b->flushing);
 	pthread_mutex_lock(&m->lock);
-	while (!err && (e = find_dirty(b, start, end))) {
+	while (!err && (e = find_dirty(b, start, end, lost))) {
 		e->busy++;
 		err = flush_from(m, e, start, end);
 		e->busy--;
@@ -118,9 +123,11 @@ int memory_flush(struct memory *m, const struct memory_range *r)
 	uint32_t i;
 	int err = 0;
 
+	if (r->buffer && memory_rows(r) > MEMORY_MAX_ROWS)
+		return buffer_flush(m, r->buffer, r->offset, memory_range_end(r), true);
 	for (i = 0; r->buffer && !err && i < memory_rows(r); i++) {
 		start = memory_row(r, i, &bytes);
-		err = buffer_flush(m, r->buffer, start, start + bytes);
+		err = buffer_flush(m, r->buffer, start, start + bytes, true);
 	}
 	return err;
 }
@@ -132,9 +139,33 @@ bool memory_is_dirty(struct memory *m, const struct memory_range *r)
 	if (!r->buffer || !r->buffer->lazy)
 		return false;
 	pthread_mutex_lock(&m->lock);
-	dirty = find_dirty(r->buffer, r->offset, memory_range_end(r));
+	dirty = find_dirty(r->buffer, r->offset, memory_range_end(r), true);
 	pthread_mutex_unlock(&m->lock);
 	return dirty;
+}
+
+/* (locked) By their hulls: rows of one may lie between those of the other. */
+static bool consumes(const struct memory_range *out, const struct memory_range *in)
+{
+	uint64_t start = out->offset > in->offset ? out->offset : in->offset;
+	uint64_t end = memory_range_end(out), in_end = memory_range_end(in);
+
+	end = end < in_end ? end : in_end;
+	return out->access & ARAX_OUT && in->access & ARAX_IN && out->buffer == in->buffer &&
+	       start < end && find_dirty(out->buffer, start, end, true);
+}
+
+bool memory_consumes(struct memory *m, const struct memory_range *ranges, uint32_t nr)
+{
+	bool yes = false;
+	uint32_t i, j;
+
+	pthread_mutex_lock(&m->lock);
+	for (i = 0; i < nr && !yes; i++)
+		for (j = 0; ranges[i].buffer->lazy && j < nr && !yes; j++)
+			yes = consumes(&ranges[i], &ranges[j]);
+	pthread_mutex_unlock(&m->lock);
+	return yes;
 }
 
 uint64_t memory_dirty(struct memory *m, const struct memory_range *ranges, uint32_t nr,

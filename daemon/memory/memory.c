@@ -174,6 +174,16 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 	free(b);
 }
 
+/* (locked) Of as many rows as a task on the host may have: what lies between them, too. */
+static void forget_hull(struct memory_extent *e, uint64_t start, uint64_t end)
+{
+	uint64_t from, to, born;
+
+	for (; intervals_first(&e->dirty, start, end, &from, &to, &born); start = to)
+		intervals_clear(&e->valid, start, from);
+	intervals_clear(&e->valid, start, end);
+}
+
 void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offset,
 		       uint64_t length, uint32_t stride, uint32_t count)
 {
@@ -186,6 +196,10 @@ void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offse
 
 	pthread_mutex_lock(&m->lock);
 	for (e = b->extents; e; e = e->next_of_buffer) {
+		if (memory_rows(&r) > MEMORY_MAX_ROWS) {
+			forget_hull(e, offset, memory_range_end(&r));
+			continue;
+		}
 		for (i = 0; i < memory_rows(&r); i++) {
 			start = memory_row(&r, i, &bytes);
 			intervals_clear(&e->valid, start, start + bytes);

@@ -57,6 +57,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/*
+ * Rows of a task's ranges together, those that touch counted as one.  What is known of an
+ * extent is known of each, and looked at while nobody else can.
+ */
+#define MEMORY_MAX_ROWS	4096u
+
 struct memory;
 struct memory_buffer;
 struct memory_extent;
@@ -149,8 +155,8 @@ bool memory_is_lazy(const struct memory_buffer *b);
  * @seq: the task's place in its graph
  * @owner: who pays, for memory_set_charge()
  *
- * Waits while others hold what is in the way.  0, -ENOMEM (all of the device's
- * memory would not do; logged with figures), -EDQUOT (more
+ * At most MEMORY_MAX_ROWS rows.  Waits while others hold what is in the way.  0, -ENOMEM
+ * (all of the device's memory would not do; logged with figures), -EDQUOT (more
  * than the owner may have, whoever gave back what he holds),
  * -ECANCELED (memory_stop()), or what a copy returned.
  * After an error the task holds nothing.
@@ -176,6 +182,12 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
 void memory_settle(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		   uint64_t seq);
 
+/*
+ * Whether the task writes over bytes that it reads and that are on a device alone: if it
+ * fails nobody has them any more, and it can't be run again.  Before memory_leave().
+ */
+bool memory_consumes(struct memory *m, const struct memory_range *ranges, uint32_t nr);
+
 /* Whether bytes of the range are on a device alone. */
 bool memory_is_dirty(struct memory *m, const struct memory_range *r);
 /* How many, and how long it would take to have them at the host; ns. */
@@ -198,6 +210,8 @@ void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offse
  * memory_settle() there.  -EIO: the device doesn't give it, and keeps the rest.
  */
 int memory_drop(struct memory *m, uint32_t device);
+/* The same of a device that is rebuilt: who reads what it doesn't give gets -EIO. */
+void memory_lose(struct memory *m, uint32_t device);
 
 /* A task that waited for a timeline goes on: no copy made before now is trusted. */
 void memory_distrust(struct memory *m);

@@ -71,7 +71,8 @@ static int load_row(struct memory *m, struct memory_extent *e, uint32_t lane, bo
 		pthread_mutex_unlock(&m->lock);
 		if (!gap)
 			return 0;
-		err = buffer_flush(m, e->buffer, gap_start, gap_end);
+		/* Who only writes there makes good what was lost. */
+		err = buffer_flush(m, e->buffer, gap_start, gap_end, input);
 		if (!err)
 			err = extent_copy(m, e, lane, true, gap_start, gap_end);
 		if (err)

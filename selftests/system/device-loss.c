@@ -6,8 +6,10 @@
 #include "stack.h"
 
 #include <errno.h>
+#include <unistd.h>
 
 #define MANY	40
+#define WORDS	(64u << 10)
 
 static int is_online(struct stack *s, uint32_t index)
 {
@@ -15,6 +17,39 @@ static int is_online(struct stack *s, uint32_t index)
 
 	CHECK_EQ(arax_get_device(s->ax, index, &d), 0);
 	return !!(d.flags & ARAX_DEVICE_ONLINE);
+}
+
+/*
+ * What is on a device alone goes with it: the task that needs it fails, and none that ends
+ * well has worked on what the host had before.  run.sh has one of two devices lost while
+ * it runs a task, or between two of them.
+ */
+TEST(never_an_older_byte)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_kernel k = stack_kernel(&s, "saxpy");
+	struct arax_buffer *x = stack_buffer(&s, WORDS * 4), *y;
+	struct { float a; uint32_t n; } args = { 1, WORDS };
+	float *in = arax_buffer_data(x), *sum, done = 0;
+	struct arax_event e = { 0 };
+	int i, err = 0;
+
+	CHECK_EQ(arax_buffer_create(s.ax, WORDS * 4, ARAX_BUFFER_EXPLICIT, &y), 0);
+	sum = arax_buffer_data(y);
+	for (i = 1; i <= 300 && !err; i++) {
+		in[0] = i;
+		CHECK_EQ(arax_launch(s.q, &k, arax_grid(WORDS, 1, 1), ARAX_ARGS(args),
+				     ARAX_RANGES(arax_in(x), arax_inout(y)), &e), 0);
+		err = arax_wait(&e, arax_deadline(60 * SECOND));
+		done += err ? 0 : i;
+		usleep(5000);
+	}
+	CHECK(!err || err == -ENODEV || err == -EIO);
+	if (!err) {
+		CHECK_EQ(arax_access_begin(s.q, arax_in(y), arax_deadline(60 * SECOND)), 0);
+		CHECK_EQ((int)sum[0], (int)done);
+	}
+	stack_close(&s);
 }
 
 /* Published now and then. */

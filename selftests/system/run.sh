@@ -68,6 +68,14 @@ for memory in 0 32M; do
 		filter \"error\" { options = { \"errno=ENODEV\", \"kernel=st_fail\" } }" \
 		device-loss the_only_one_is_lost
 done
+# Results that stay on the device: it is lost in the midst of a task, the 20th, all of
+# which are on the first one, or between two tasks, which go to both in turn.
+system system/loss-in-a-task 'cpu { memory = "32M" groups = { "0", "1" } } sched { policy = "static" }
+	filter "error" { devices = "cpu0" options = { "errno=ENODEV", "every=20" } }' \
+	device-loss never_an_older_byte
+system system/loss-between-tasks 'cpu { enable = false } sched { policy = "rr" }
+	backend "sim" { options = { "devices=2", "memory=33554432", "ns-per-item=0.1", "base-us=1",
+	"latency-us=1", "lose=1:500" } }' device-loss never_an_older_byte
 # On simulated ones, beside cores that work on the pages in place.
 sim='backend "sim" { options = { "devices=4", "links=2", "memory=33554432",
 	"ns-per-item=0.1", "base-us=1", "latency-us=1" } }'

@@ -81,6 +81,27 @@ TEST(strided_copy)
 	stack_close(&s);
 }
 
+/* On the host's pages they cost nobody but their task anything. */
+TEST(many_rows)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *a = stack_buffer(&s, 1u << 20), *b = stack_buffer(&s, 1u << 19);
+	struct arax_kernel k = stack_kernel(&s, "st_fail");
+	struct arax_device d = { .size = sizeof(d) };
+	uint32_t rows = 1u << 19, value = EDOM;
+	struct arax_event e = { 0 };
+
+	CHECK_EQ(arax_get_device(s.ax, 0, &d), 0);
+	CHECK_EQ(arax_launch(s.q, &k, arax_grid(1, 1, 1), ARAX_ARGS(value),
+			     ARAX_RANGES(arax_rows(a, ARAX_INOUT, 0, 1, 2, rows)), &e), 0);
+	CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), d.memory ? -ENOMEM : -EDOM);
+	memset(arax_buffer_data(a), 7, 1u << 20);
+	CHECK_EQ(arax_copy(s.q, arax_out(b), arax_rows(a, ARAX_IN, 0, 1, 2, rows), &e), 0);
+	CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(((unsigned char *)arax_buffer_data(b))[rows - 1], 7);
+	stack_close(&s);
+}
+
 TEST(failure_cancels_dependents)
 {
 	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);

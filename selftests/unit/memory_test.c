@@ -671,19 +671,26 @@ START_TEST(a_task_waits_for_its_quota)
 END_TEST
 
 static struct memory_range *ends;
+static unsigned int ends_at;
 
-/* The task of @ends ends while another one, that shares its bytes, is being refused. */
+/* The task of @ends ends while another one is being refused, for the @ends_at-th time. */
 static int charge_late(void *arg, uint64_t id, int64_t bytes)
 {
 	struct memory_range *r = ends;
 	int err = charge(arg, id, bytes);
 
-	if (err == -EDQUOT && r) {
+	if (err == -EDQUOT && r && !--ends_at) {
 		ends = NULL;
 		ck_assert_int_eq(memory_leave(m, 1, 0, r, 1, 0), 0);
 		memory_settle(m, 1, r, 1, 9);
 	}
 	return err;
+}
+
+static uint64_t limit_own(void *arg, struct memory_owner owner)
+{
+	(void)arg;
+	return (uint64_t)quota.max[owner.id];
 }
 
 START_TEST(who_paid_ends_while_another_is_refused)
@@ -697,12 +704,37 @@ START_TEST(who_paid_ends_while_another_is_refused)
 	both[1] = range(1, ARAX_IN, 0, BYTES);
 	ck_assert_int_eq(memory_enter(m, 1, 0, &r, 1, 1, one), 0);
 	ends = &r;
+	ends_at = 1;
 	ck_assert_int_eq(memory_enter(m, 1, 1, both, 2, 2, one), 0);
 	ck_assert_ptr_null(ends);
 	ck_assert_int_eq(quota.used[1], BYTES + 50);
 	ck_assert_int_eq(memory_check(m), 0);
 	ck_assert_int_eq(memory_leave(m, 1, 1, both, 2, 0), 0);
 	memory_settle(m, 1, both, 2, 9);
+	ck_assert_int_eq(quota.used[1], 0);
+	finish();
+}
+END_TEST
+
+/* What was in the way is paid back between the refusal and the look at who has it. */
+START_TEST(who_is_in_the_way_ends_meanwhile)
+{
+	struct memory_range r[2];
+
+	start_charged(64 * KIB, BYTES);
+	memory_set_charge(m, charge_late, &quota);
+	if (_i)
+		memory_set_limit(m, limit_own);
+	r[0] = range(0, ARAX_IN, 0, BYTES);
+	r[1] = range(1, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 1, 0, &r[0], 1, 1, one), 0);
+	ends = &r[0];
+	ends_at = 2;	/* a smaller piece would not do either */
+	ck_assert_int_eq(memory_enter(m, 1, 1, &r[1], 1, 2, one), 0);
+	ck_assert_ptr_null(ends);
+	ck_assert_int_eq(quota.used[1], BYTES);
+	ck_assert_int_eq(memory_leave(m, 1, 1, &r[1], 1, 0), 0);
+	memory_settle(m, 1, &r[1], 1, 9);
 	ck_assert_int_eq(quota.used[1], 0);
 	finish();
 }
@@ -1024,6 +1056,139 @@ START_TEST(a_failed_lazy_task_leaves_its_buffer)
 }
 END_TEST
 
+/* A rebuilt device has nothing of before; what nobody has is not had until it is written. */
+START_TEST(a_lost_device_is_empty)
+{
+	struct memory_range r;
+	struct memory_stats s;
+
+	start_lazy(64 * KIB);
+	run(0, range(0, ARAX_INOUT, 0, 1000), 'x', 1, 1);
+	run(0, range(1, ARAX_INOUT, 0, BYTES), 'y', 2, 2);
+	run(0, range(2, ARAX_INOUT, 0, BYTES), 'z', 3, 3);
+	fake[0].fail_out = 2;
+	memory_lose(m, 0);
+	memory_query(m, 0, &s);
+	ck_assert_uint_eq(s.used, 0);
+	ck_assert_uint_eq(fake[0].allocations, 0);
+	ck_assert_int_eq(memory_check(m), 0);
+	r = range(0, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_flush(m, &r), -EIO);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 4, nobody), -EIO);
+	ck_assert_int_eq(memory_enter(m, 1, 0, &r, 1, 4, nobody), -EIO);
+	expect_byte(0, 0, 1000, 'a');
+	expect_byte(0, 2, 0, 'z');
+	/* Written where there is an extent, or by the host. */
+	memory_host_wrote(m, buffer[0], 0, 900, 0, 1);
+	r = range(0, ARAX_INOUT, 900, 100);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 5, nobody), -EIO);
+	run(1, range(0, ARAX_OUT, 900, 100), 'v', 6, 6);
+	expect_byte(0, 0, 950, 'v');
+	r = range(0, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_flush(m, &r), 0);
+	ck_assert_int_eq(host[0][999], 'v');
+	finish();
+}
+END_TEST
+
+#define ROWS	2048u
+#define WIDE	(16 * ROWS)
+
+/* Of a buffer that is written piece by piece nothing is known in the end but what has to be. */
+START_TEST(too_many_pieces_are_forgotten)
+{
+	static uint8_t wide[WIDE], want[WIDE];
+	struct memory_range all = { .offset = 0, .length = WIDE, .count = 1, .access = ARAX_IN };
+	struct memory_range r;
+
+	start(16 * WIDE);
+	memset(wide, 'h', sizeof(wide));
+	for (unsigned int i = 0; i < WIDE; i++)
+		want[i] = i % 4 || i % 16 == 12 ? 'h' : 'x';
+	all.buffer = memory_buffer_create(m, wide, WIDE);
+	if (_i)
+		memory_buffer_lazy(all.buffer);
+	for (unsigned int k = 0; k < 3; k++) {
+		r = all;
+		r.access = ARAX_INOUT;
+		r.offset = 4 * k;
+		r.length = 1;
+		r.stride = 16;
+		r.count = ROWS;
+		ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, k, nobody), 0);
+		for (unsigned int i = 0; i < ROWS; i++)
+			at(&r)[16 * i] = 'x';
+		ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
+		memory_settle(m, 0, &r, 1, 10);
+		ck_assert_int_eq(memory_check(m), 0);
+		ck_assert_uint_eq(memory_resident(m, 0, &all, 1, 9),
+				  k < 2 || _i ? (k + 1) * ROWS : 0);
+	}
+	for (unsigned int device = 0; device < 2; device++) {
+		ck_assert_int_eq(memory_enter(m, device, 0, &all, 1, 11, nobody), 0);
+		ck_assert_int_eq(memcmp(at(&all), want, WIDE), 0);
+		ck_assert_int_eq(memory_leave(m, device, 0, &all, 1, 0), 0);
+		memory_settle(m, device, &all, 1, 11);
+	}
+	memory_buffer_gone(m, all.buffer);
+	finish();
+}
+END_TEST
+
+/* A task on the host may have any number of rows; what lies between them is not its own. */
+START_TEST(many_rows_on_the_host)
+{
+	struct memory_range r;
+
+	start_lazy(64 * KIB);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 1, 1);
+	run(0, range(0, ARAX_OUT, 1001, 1), 'x', 2, 2);
+	r = range(0, ARAX_OUT, 0, 1);
+	r.stride = 2;
+	r.count = BYTES / 2;
+	ck_assert_int_eq(memory_flush(m, &r), 0);
+	ck_assert_int_eq(host[0][1001], 'x');
+	run(0, range(0, ARAX_OUT, 1001, 1), 'y', 3, 3);
+	for (unsigned int i = 0; i < BYTES; i += 2)
+		host[0][i] = 'w';
+	memory_host_wrote(m, buffer[0], r.offset, r.length, r.stride, r.count);
+	ck_assert_int_eq(memory_check(m), 0);
+	expect_byte(0, 0, 1000, 'w');
+	expect_byte(0, 0, 1001, 'y');
+	expect_byte(0, 0, 1003, 'a');
+	expect_byte(1, 0, 1001, 'y');
+	finish();
+}
+END_TEST
+
+/* Who can't be run again, as it has written where its input was, and that nowhere else. */
+START_TEST(what_a_lazy_task_consumes)
+{
+	struct memory_range r[2];
+
+	start_lazy(64 * KIB);
+	r[0] = range(0, ARAX_INOUT, 0, BYTES);
+	r[1] = range(2, ARAX_INOUT, 0, BYTES);
+	ck_assert(!memory_consumes(m, r, 2));
+	run(0, range(0, ARAX_OUT, 500, 100), 'x', 1, 1);
+	ck_assert(memory_consumes(m, r, 2));
+	/* By another range, but not where it reads. */
+	r[0] = range(0, ARAX_IN, 0, BYTES);
+	r[1] = range(0, ARAX_OUT, 599, 10);
+	ck_assert(memory_consumes(m, r, 2));
+	r[1].offset = 600;
+	ck_assert(!memory_consumes(m, r, 2));
+	ck_assert(!memory_consumes(m, &r[0], 1));
+	r[0] = range(0, ARAX_OUT, 0, BYTES);
+	ck_assert(!memory_consumes(m, r, 1));
+	/* The host has it. */
+	ck_assert_int_eq(memory_flush(m, r), 0);
+	r[0].access = ARAX_INOUT;
+	ck_assert(!memory_consumes(m, r, 1));
+	finish();
+}
+END_TEST
+
 START_TEST(lazy_transfers_are_estimated)
 {
 	struct memory_range r[2];
@@ -1114,6 +1279,7 @@ int main(void)
 	tcase_add_test(c, a_failed_copy_pays_nothing);
 	tcase_add_test(c, a_task_waits_for_its_quota);
 	tcase_add_test(c, who_paid_ends_while_another_is_refused);
+	tcase_add_loop_test(c, who_is_in_the_way_ends_meanwhile, 0, 2);
 	tcase_add_test(c, a_task_waits_for_its_siblings);
 	tcase_add_test(c, nobody_waits_for_ever);
 	tcase_add_test(c, copies_that_fail);
@@ -1126,6 +1292,10 @@ int main(void)
 	tcase_add_test(c, who_has_to_go_is_saved);
 	tcase_add_test(c, a_failed_flush_loses_nothing);
 	tcase_add_test(c, a_failed_lazy_task_leaves_its_buffer);
+	tcase_add_test(c, a_lost_device_is_empty);
+	tcase_add_loop_test(c, too_many_pieces_are_forgotten, 0, 2);
+	tcase_add_test(c, many_rows_on_the_host);
+	tcase_add_test(c, what_a_lazy_task_consumes);
 	tcase_add_test(c, lazy_transfers_are_estimated);
 	tcase_add_test(c, transfers_are_estimated);
 	suite_add_tcase(suite, c);
