@@ -311,6 +311,14 @@ static void take_offline(struct poller *p, struct poller_device *pd)
 			log_str("remedy", "its tasks go to others; restart araxd to have it back"));
 }
 
+/* By their hulls: rows of one may lie between those of the other. */
+static bool overlap(const struct arax_dispatch_range *a, const struct arax_dispatch_range *b)
+{
+	return a->buffer == b->buffer &&
+	       a->offset < b->offset + (uint64_t)(b->count - 1) * b->stride + b->length &&
+	       b->offset < a->offset + (uint64_t)(a->count - 1) * a->stride + a->length;
+}
+
 /*
  * On a device with memory of its own nothing has happened to the host's pages until
  * results come back; otherwise half of them may be there already, which does no
@@ -320,15 +328,18 @@ static void take_offline(struct poller *p, struct poller_device *pd)
 static bool may_run_again(const struct run *run)
 {
 	const struct graph_node *node = run->node;
-	uint32_t i;
+	uint32_t i, j;
 
 	if (run->spent)
 		return false;
 	if ((node->d.flags & ARAX_TASK_IDEMPOTENT) || (run->remote && !run->stored))
 		return true;
 	for (i = 0; i < node->d.nr_ranges; i++)
-		if ((node->d.access >> 2 * i & ARAX_INOUT) == ARAX_INOUT)
-			return false;
+		for (j = 0; j < node->d.nr_ranges; j++)
+			if (node->d.access >> 2 * i & ARAX_OUT &&
+			    node->d.access >> 2 * j & ARAX_IN &&
+			    overlap(&node->ranges[i], &node->ranges[j]))
+				return false;
 	return true;
 }
 

@@ -94,6 +94,32 @@ TEST(one_of_two_is_lost)
 	stack_close(&s);
 }
 
+/* Half of it may be there already, and it would read that. */
+TEST(what_reads_its_own_results_does_not_run_again)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_kernel lies = stack_kernel(&s, "st_lies");
+	struct arax_buffer *both[MANY];
+	struct arax_event e[MANY] = { { 0 } };
+	int i, again, err, lost = 0;
+
+	for (i = 0; i < MANY; i++)
+		both[i] = stack_buffer(&s, 4096);
+	for (again = 0; again < 50 && !lost; again++) {
+		for (i = 0; i < MANY; i++)
+			CHECK_EQ(arax_launch(s.q, &lies, arax_grid(1, 1, 1), ARAX_NO_ARGS,
+					     ARAX_RANGES(arax_part(both[i], ARAX_IN, 0, 8),
+							 arax_out(both[i])), &e[i]), 0);
+		for (i = 0; i < MANY; i++) {
+			err = arax_wait(&e[i], arax_deadline(60 * SECOND));
+			CHECK(!err || err == -ENODEV);
+			lost += err == -ENODEV;
+		}
+	}
+	CHECK_EQ(lost, 1);
+	stack_close(&s);
+}
+
 TEST(the_only_one_is_lost)
 {
 	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);

@@ -68,6 +68,9 @@ for memory in 0 32M; do
 		filter \"error\" { options = { \"errno=ENODEV\", \"kernel=st_fail\" } }" \
 		device-loss the_only_one_is_lost
 done
+system system/device-loss-overlap 'cpu { groups = { "0", "1" } }
+	filter "error" { devices = "cpu1" options = { "errno=ENODEV", "kernel=st_lies" } }' \
+	device-loss what_reads_its_own_results_does_not_run_again
 # Results that stay on the device: it is lost in the midst of a task, the 20th, all of
 # which are on the first one, or between two tasks, which go to both in turn.
 system system/loss-in-a-task 'cpu { memory = "32M" groups = { "0", "1" } } sched { policy = "static" }

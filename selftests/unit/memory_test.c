@@ -1293,11 +1293,15 @@ int main(void)
 	tcase_add_test(c, a_failed_flush_loses_nothing);
 	tcase_add_test(c, a_failed_lazy_task_leaves_its_buffer);
 	tcase_add_test(c, a_lost_device_is_empty);
-	tcase_add_loop_test(c, too_many_pieces_are_forgotten, 0, 2);
 	tcase_add_test(c, many_rows_on_the_host);
 	tcase_add_test(c, what_a_lazy_task_consumes);
 	tcase_add_test(c, lazy_transfers_are_estimated);
 	tcase_add_test(c, transfers_are_estimated);
+	suite_add_tcase(suite, c);
+	/* Thousands of pieces, moved under TSan. */
+	c = tcase_create("pieces");
+	tcase_set_timeout(c, 60);
+	tcase_add_loop_test(c, too_many_pieces_are_forgotten, 0, 2);
 	suite_add_tcase(suite, c);
 	suite_add_tcase(suite, coherence_case());
 	sr = srunner_create(suite);
