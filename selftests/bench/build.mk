@@ -25,7 +25,8 @@ endif
 # OpenCL itself, opened at run time as the backend does.
 ifeq ($(OPENCL_HEADERS),yes)
 BENCH_SRCS += $(addprefix daemon/backends/opencl/,api.c prelude.c)
-CFLAGS_selftests/bench/rodinia_cl := -DHAVE_OPENCL
+$(foreach f,cl_peer rodinia_cl bench_opencl outofcore_cl,\
+	$(eval CFLAGS_selftests/bench/$(f) := -DHAVE_OPENCL))
 endif
 
 # Schedules by hand are OpenMP's.
