@@ -247,7 +247,7 @@ static int native_open(struct native *n, uint64_t bytes, char *why, size_t len)
 	char path[4200];
 	int i;
 
-	build_path(path, sizeof(path), "lib/arax/kernels/arax-std.cl");
+	build_path(path, sizeof(path), "lib/arax/bench-std/arax-bench-std.cl");
 	if (cl_peer_open(&n->peer, path, why, len))
 		return -1;
 	must_cl(cl_peer_kernel(&n->peer, "arax_std_null", false, &n->null), "null");

@@ -82,7 +82,7 @@ static void write_groups(FILE *f, int devices)
  * struct setup - an araxd to be started
  * @devices:	of one core each; 0: those of @kind
  * @kind:	of devices; NULL: all
- * @config:	goes into its configuration, and it has the standard kernels; or NULL
+ * @config:	goes into its configuration, and it has three standard kernels; or NULL
  */
 struct setup {
 	int devices;
@@ -104,14 +104,17 @@ static void write_config(const struct server *s, const struct setup *setup)
 		"rodinia-kernels/arax-rodinia.so", "rodinia-kernels/arax-rodinia.json",
 		"rodinia-kernels/arax-rodinia.cl",
 	};
-	const bool programs = setup->kind && !setup->config;
-	const char *const *list = programs ? rodinia : files;
+	static const char *const few[] = {
+		"bench-std/arax-bench-std.json", "bench-std/arax-bench-std.cl",
+		"kernels/arax-std.so",
+	};
+	const char *const *list = setup->config ? few : setup->kind ? rodinia : files;
 	char path[256], from[4200], name[128];
-	size_t i, n = setup->devices || setup->config ? sizeof(files) / sizeof(*files) : 4;
+	size_t i, n = setup->devices ? sizeof(files) / sizeof(*files) : 4;
 	FILE *f;
 
-	if (programs)
-		n = sizeof(rodinia) / sizeof(*rodinia);
+	if (setup->config || setup->kind)
+		n = setup->config ? sizeof(few) / sizeof(*few) : sizeof(rodinia) / sizeof(*rodinia);
 	snprintf(path, sizeof(path), "%s/kernels", s->dir);
 	if (mkdir(path, 0755) < 0)
 		bench_fail("%s: %s", path, strerror(errno));

@@ -30,8 +30,8 @@ void server_start_devices(struct server *s, const char *link, int devices);
 /* A private one with devices of this kind alone, and the Rodinia programs' kernels. */
 void server_start_kind(struct server *s, const char *kind);
 /*
- * Likewise with the standard kernels, and @config in its configuration: devices with
- * memory of their own, say.
+ * Likewise with null, saxpy and distances_f32 of the standard kernels, and with @config in
+ * its configuration: devices with memory of their own, say.
  */
 void server_start_config(struct server *s, const char *kind, const char *config);
 void server_stop(struct server *s);
