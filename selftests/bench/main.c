@@ -34,6 +34,7 @@ static const struct {
 	{ "sharing", bench_sharing, "applications on one device, at once and one after another", 20 },
 	{ "rodinia", bench_rodinia, "nine Rodinia programs on OpenCL, beside OpenCL itself", 90 },
 	{ "opencl", bench_opencl, "null tasks, a kernel and copies beside OpenCL's own calls", 10 },
+	{ "outofcore", bench_outofcore, "half to four times what a device holds, beside loops by hand", 30 },
 	{ "floors", bench_floors, "what this machine takes without Arax; needs no araxd", 5 },
 };
 

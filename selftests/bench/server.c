@@ -189,7 +189,7 @@ static void show_log(const struct server *s)
 		fclose(f);
 }
 
-#define MAX_DIRS 4
+#define MAX_DIRS 8
 
 static char dirs[MAX_DIRS][64];
 static int nr_dirs;
