@@ -50,7 +50,7 @@ static void usage(FILE *f)
 		"                 a private one, started and ended by this program\n"
 		"  --json         one object: name, link, value, unit, p99, floor, ratio, peers, ...\n"
 		"  --seconds N    measure for about so long, 0.1 to 600 (default 5;\n"
-		"                 cholesky 25, sharing 20, rodinia 90)\n"
+		"                 cholesky 25, sharing 20, rodinia 90, opencl 10, outofcore 30)\n"
 		"  --rounds N     in so many turns, each figure the median of them, 1 to 64\n"
 		"                 (default 9)\n"
 		"  --help, --version\n"

@@ -9,8 +9,9 @@
 
 #define OOC_PIECES	3
 #define OOC_ARRAYS	3
+/* Drivers for CPUs make vectors of a single item's loop. */
 #define OOC_GROUPS	16
-#define OOC_GROUP_ITEMS	64
+#define OOC_GROUP_ITEMS	1
 
 /**
  * struct ooc_piece - bytes of an array that a step uses
