@@ -54,16 +54,22 @@ void extent_unlink(struct memory *m, struct memory_extent *e)
 	d->stats.extents--;
 }
 
-void extent_free(struct memory *m, struct memory_extent *e)
+/* What the manager knows of it; its place on the device is another's now. */
+static void extent_forget(struct memory_extent *e)
 {
-	struct memory_device *d = &m->devices[e->device];
-
-	d->ops.free(d->dev, e->address);
 	intervals_destroy(&e->valid);
 	intervals_destroy(&e->filled);
 	intervals_destroy(&e->dirty);
 	pthread_mutex_destroy(&e->load);
 	free(e);
+}
+
+void extent_free(struct memory *m, struct memory_extent *e)
+{
+	struct memory_device *d = &m->devices[e->device];
+
+	d->ops.free(d->dev, e->address);
+	extent_forget(e);
 }
 
 /* (locked) The one to go; NULL: all are in use. */
@@ -100,8 +106,14 @@ static int save(struct memory *m, struct memory_extent *e)
 	return err;
 }
 
-/* 1: one is gone; 0: none can; or an error. */
-static int evict_one(struct memory *m, struct memory_device *d)
+enum evicted { NONE_CAN_GO, ONE_IS_GONE, TAKEN_OVER };
+
+/*
+ * Or an error.  A program that goes through its data by pieces of one size needs no allocation
+ * for each: the new one takes the place of the old one.  What is in it is never read, see
+ * load_row().
+ */
+static int evict_one(struct memory *m, struct memory_device *d, uint64_t bytes, uint64_t *address)
 {
 	struct memory_extent *victim;
 	bool busy;
@@ -121,8 +133,13 @@ static int evict_one(struct memory *m, struct memory_device *d)
 	pthread_mutex_unlock(&m->lock);
 	if (!victim || err)
 		return err;
+	if (d->ops.moves && victim->end - victim->start == bytes) {
+		*address = victim->address;
+		extent_forget(victim);
+		return TAKEN_OVER;
+	}
 	extent_free(m, victim);
-	return 1;
+	return ONE_IS_GONE;
 }
 
 int memory_drop(struct memory *m, uint32_t device)
@@ -173,8 +190,10 @@ static int alloc(struct memory *m, struct memory_device *d, uint64_t bytes, void
 			err = d->ops.alloc(d->dev, bytes, host, address);
 		if (err != -ENOMEM || bytes > d->stats.bytes)
 			return err;
-		gone = evict_one(m, d);
-		if (gone <= 0)
+		gone = evict_one(m, d, bytes, address);
+		if (gone == TAKEN_OVER)
+			return 0;
+		if (gone != ONE_IS_GONE)
 			return gone ? gone : err;
 	}
 }
