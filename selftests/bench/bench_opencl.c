@@ -239,7 +239,7 @@ static cl_mem make_buffer(struct native *n, uint64_t bytes, void *pages)
 	return mem;
 }
 
-/* NULL, or why there is nothing to compare with. */
+/* -1: @why says why there is nothing to compare with. */
 static int native_open(struct native *n, uint64_t bytes, char *why, size_t len)
 {
 	const cl_uint items = (cl_uint)(bytes / sizeof(float));
@@ -261,6 +261,9 @@ static int native_open(struct native *n, uint64_t bytes, char *why, size_t len)
 		n->small[i] = make_buffer(n, NULL_BYTES, NULL);
 		n->large[i] = make_buffer(n, bytes, n->pages[i]);
 		n->own[i] = make_buffer(n, bytes, NULL);
+		/* Memory of its own, or reads would be of one page of zeros again and again. */
+		must_cl(cl.EnqueueWriteBuffer(n->peer.queue, n->own[i], CL_TRUE, 0, bytes,
+					      n->pages[i], 0, NULL, NULL), "a write");
 	}
 	must_cl(set_ranges(n->null, &n->small[0], &n->small[1], NULL_BYTES) |
 		cl.SetKernelArg(n->null, 4, sizeof(zero), &zero) |
