@@ -509,6 +509,11 @@ int device_alloc(struct device *dev, uint64_t bytes, uint64_t wanted, uint64_t *
 	return ops->alloc(dev->stack->dev, bytes, wanted, address);
 }
 
+bool device_alloc_stays(const struct device *dev)
+{
+	return dev->stack->ops->alloc_on;
+}
+
 int device_alloc_on(struct device *dev, uint64_t bytes, void *host, uint64_t *address)
 {
 	const struct arax_backend *ops = dev->stack->ops;

@@ -64,6 +64,8 @@ void device_kernel_unload(struct device *dev, void *kernel);
 int device_alloc(struct device *dev, uint64_t bytes, uint64_t wanted, uint64_t *address);
 /* For a copy of the host's pages at @host. */
 int device_alloc_on(struct device *dev, uint64_t bytes, void *host, uint64_t *address);
+/* What device_alloc_on() gives is for copies of just these pages. */
+bool device_alloc_stays(const struct device *dev);
 void device_free(struct device *dev, uint64_t address);
 int device_copy_in(struct device *dev, uint32_t lane, uint64_t to, const void *from,
 		   uint64_t bytes);

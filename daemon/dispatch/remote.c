@@ -75,9 +75,9 @@ static struct memory_owner owner_of(const struct run *run)
 
 int remote_create(struct poller *p, struct devices *devices)
 {
-	const struct memory_ops ops = {
+	struct memory_ops ops = {
 		p->config->debug.check_access ? do_alloc_apart : do_alloc, do_free, do_copy_in,
-		do_copy_out, do_register, do_unregister,
+		do_copy_out, do_register, do_unregister, false,
 	};
 	uint32_t i, n = devices_count(devices);
 	int err;
@@ -88,6 +88,7 @@ int remote_create(struct poller *p, struct devices *devices)
 		if (!dev->info.memory)
 			continue;
 		err = p->memory ? 0 : memory_create(n, &p->memory);
+		ops.moves = !device_alloc_stays(dev);
 		if (!err)
 			err = memory_add_device(p->memory, dev->index, &ops, dev,
 						dev->info.memory);

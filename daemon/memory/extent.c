@@ -61,17 +61,23 @@ void extent_unlink(struct memory *m, struct memory_extent *e)
 		leave_device(m, e);
 }
 
+/* What the manager knows of it; its place on the device is another's now. */
+static void extent_forget(struct memory_extent *e)
+{
+	intervals_destroy(&e->valid);
+	intervals_destroy(&e->filled);
+	intervals_destroy(&e->dirty);
+	pthread_mutex_destroy(&e->load);
+	free(e);
+}
+
 void extent_free(struct memory *m, struct memory_extent *e)
 {
 	struct memory_device *d = &m->devices[e->device];
 
 	if (!e->lost)
 		d->ops.free(d->dev, e->address);
-	intervals_destroy(&e->valid);
-	intervals_destroy(&e->filled);
-	intervals_destroy(&e->dirty);
-	pthread_mutex_destroy(&e->load);
-	free(e);
+	extent_forget(e);
 }
 
 /* (locked) The one to go; NULL: all are in use. */
@@ -108,8 +114,14 @@ static int save(struct memory *m, struct memory_extent *e)
 	return err;
 }
 
-/* 1: one is gone; 0: none can; or an error. */
-static int evict_one(struct memory *m, struct memory_device *d)
+enum evicted { NONE_CAN_GO, ONE_IS_GONE, TAKEN_OVER };
+
+/*
+ * Or an error.  A program that goes through its data by pieces of one size needs no allocation
+ * for each: the new one takes the place of the old one.  What is in it is never read, see
+ * load_row().
+ */
+static int evict_one(struct memory *m, struct memory_device *d, uint64_t bytes, uint64_t *address)
 {
 	struct memory_extent *victim;
 	bool busy;
@@ -129,8 +141,13 @@ static int evict_one(struct memory *m, struct memory_device *d)
 	pthread_mutex_unlock(&m->lock);
 	if (!victim || err)
 		return err;
+	if (d->ops.moves && victim->end - victim->start == bytes) {
+		*address = victim->address;
+		extent_forget(victim);
+		return TAKEN_OVER;
+	}
 	extent_free(m, victim);
-	return 1;
+	return ONE_IS_GONE;
 }
 
 /* (locked, for a while not) */
@@ -213,8 +230,10 @@ static int alloc(struct memory *m, struct memory_device *d, uint64_t bytes, void
 			err = d->ops.alloc(d->dev, bytes, host, address);
 		if (err != -ENOMEM || bytes > d->stats.bytes)
 			return err;
-		gone = evict_one(m, d);
-		if (gone <= 0)
+		gone = evict_one(m, d, bytes, address);
+		if (gone == TAKEN_OVER)
+			return 0;
+		if (gone != ONE_IS_GONE)
 			return gone ? gone : err;
 	}
 }

@@ -71,6 +71,7 @@ struct memory_extent;
  * struct memory_ops - a device's memory; as of backend.h
  * @alloc:	for a copy of what is at @host: all copies between the two are at the same
  *		offset in both
+ * @moves:	an allocation may later be for a copy of what is elsewhere on the host
  */
 struct memory_ops {
 	int (*alloc)(void *dev, uint64_t bytes, void *host, uint64_t *address);
@@ -80,6 +81,7 @@ struct memory_ops {
 	/* May be NULL: prepare a buffer's host memory for copies, once.  Failing does no harm. */
 	int (*host_register)(void *dev, void *host, uint64_t bytes);
 	void (*host_unregister)(void *dev, void *host);
+	bool moves;
 };
 
 /**

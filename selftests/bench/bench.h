@@ -36,6 +36,8 @@ json_t *bench_overhead(const struct options *o);
 json_t *bench_cholesky(const struct options *o);
 json_t *bench_sharing(const struct options *o);
 json_t *bench_rodinia(const struct options *o);
+json_t *bench_opencl(const struct options *o);
+json_t *bench_outofcore(const struct options *o);
 
 /* Says why on standard error and exits with 1. */
 noreturn void bench_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -25,7 +25,8 @@ endif
 # OpenCL itself, opened at run time as the backend does.
 ifeq ($(OPENCL_HEADERS),yes)
 BENCH_SRCS += $(addprefix daemon/backends/opencl/,api.c prelude.c)
-CFLAGS_selftests/bench/rodinia_cl := -DHAVE_OPENCL
+$(foreach f,cl_peer rodinia_cl bench_opencl outofcore_cl,\
+	$(eval CFLAGS_selftests/bench/$(f) := -DHAVE_OPENCL))
 endif
 
 # Schedules by hand are OpenMP's.
@@ -51,17 +52,33 @@ $(B)/lib/arax/bench-kernels/arax-bench.json: selftests/bench/kernels/arax-bench.
 	@mkdir -p $(@D)
 	$(Q)install -m 644 $< $@
 
+# Three of arax-std's kernels: a driver compiles them in a second, and all in ten or more.
+BENCH_STD_CL := $(addprefix daemon/kernels/std/,vector.cl basic.cl cluster.cl)
+
+$(B)/lib/arax/bench-std/arax-bench-std.cl: $(BENCH_STD_CL)
+	@mkdir -p $(@D)
+	$(say) CAT $@
+	$(Q)for f in $^; do echo "#line 1 \"$${f##*/}\""; cat $$f; done > $@.tmp
+	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
+
+$(B)/lib/arax/bench-std/arax-bench-std.json: selftests/bench/kernels/arax-bench-std.json
+	@mkdir -p $(@D)
+	$(Q)install -m 644 $< $@
+
+BENCH_STD   := $(addprefix $(B)/lib/arax/bench-std/arax-bench-std.,cl json)
 BENCH_FILES := $(B)/bin/arax-bench $(B)/lib/arax/bench-kernels/arax-bench.so \
-	$(B)/lib/arax/bench-kernels/arax-bench.json
+	$(B)/lib/arax/bench-kernels/arax-bench.json $(BENCH_STD)
 ALL_TARGETS += $(BENCH_FILES)
 
 # `arax bench` looks for it beside itself, and it for its kernels above itself.
 install-bench: $(BENCH_FILES)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/arax/bench-kernels \
+		$(DESTDIR)$(PREFIX)/lib/arax/bench-std \
 		$(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 755 $(B)/bin/arax-bench $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 $(filter %.so %.json,$(BENCH_FILES)) \
+	install -m 644 $(filter-out $(BENCH_STD),$(filter %.so %.json,$(BENCH_FILES))) \
 		$(DESTDIR)$(PREFIX)/lib/arax/bench-kernels/
+	install -m 644 $(BENCH_STD) $(DESTDIR)$(PREFIX)/lib/arax/bench-std/
 	install -m 644 selftests/bench/arax-bench.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 INSTALL_TARGETS += install-bench
 .PHONY: install-bench

@@ -52,6 +52,15 @@ if (there("rodinia.dat")) {
 		"" using 3 title "Arax, C kernels on the same CPUs", \
 		1.02 with lines dashtype 2 title "bar"
 }
+if (there("outofcore.dat")) {
+	set output dir."/outofcore.png"
+	set title "Data of half to four times the device's memory"
+	set xtics rotate by -35
+	set yrange [0:*]
+	plot dir."/outofcore.dat" using 2:xtic(1) title "time a byte over that where all fits", \
+		"" using 3 title "the same by hand", \
+		"" using 4 title "bytes moved over the least"
+}
 if (there("overhead.dat")) {
 	set output dir."/overhead.png"
 	set title "Task granularity: share of a task's time that its kernel takes"

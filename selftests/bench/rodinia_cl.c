@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 
 #ifdef HAVE_OPENCL
-#include "daemon/backends/opencl/opencl.h"
+#include "cl_peer.h"
 
 #define MAX_VIEWS	4096
 
@@ -26,15 +26,8 @@ struct view {
 
 struct rodinia_cl {
 	struct ro_machine m;
-	cl_device_id device;
-	cl_uint nr_devices;
-	char name[256];
-	cl_context context;
-	cl_command_queue queue;
-	cl_program program;
+	struct cl_peer peer;
 	cl_kernel kernels[RO_KERNELS];
-	cl_int *result;
-	cl_mem result_mem;
 	struct view views[MAX_VIEWS];
 	uint32_t nr_views;
 	uint32_t last;		/* found there: they come in turn */
@@ -90,7 +83,7 @@ static int find_view(struct rodinia_cl *c, const struct ro_range *r, cl_mem *mem
 		snprintf(c->m.why, sizeof(c->m.why), "more than %u parts of buffers", MAX_VIEWS);
 		return -ENOSPC;
 	}
-	*mem = cl.CreateBuffer(c->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, r->length,
+	*mem = cl.CreateBuffer(c->peer.context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, r->length,
 			       (void *)data, &err);
 	if (err)
 		return failed(&c->m, "buffer", err);
@@ -141,7 +134,7 @@ static int launch(struct ro_machine *m, enum ro_kernel k, const struct arax_grid
 		if (global[i] > 1)
 			dims = i + 1;
 	}
-	return failed(m, ro_kernel_names[k], cl.EnqueueNDRangeKernel(c->queue, c->kernels[k], dims,
+	return failed(m, ro_kernel_names[k], cl.EnqueueNDRangeKernel(c->peer.queue, c->kernels[k], dims,
 								      NULL, global, local, 0, NULL,
 								      NULL));
 }
@@ -149,11 +142,11 @@ static int launch(struct ro_machine *m, enum ro_kernel k, const struct arax_grid
 static int wait(struct ro_machine *m)
 {
 	struct rodinia_cl *c = of(m);
-	int err = failed(m, "the queue", cl.Finish(c->queue));
+	int err = failed(m, "the queue", cl.Finish(c->peer.queue));
 
-	if (!err && *(volatile cl_int *)c->result) {
-		snprintf(m->why, sizeof(m->why), "a kernel: %s", strerror(-*c->result));
-		err = *c->result;
+	if (!err && *(volatile cl_int *)c->peer.result) {
+		snprintf(m->why, sizeof(m->why), "a kernel: %s", strerror(-*c->peer.result));
+		err = *c->peer.result;
 	}
 	return err;
 }
@@ -164,134 +157,26 @@ static const struct ro_machine_ops ops = {
 
 /* ------------------------------------------------------------------ */
 
-static char *read_file(const char *path)
-{
-	FILE *f = fopen(path, "re");
-	char *text = NULL;
-	long n;
-
-	if (f && !fseek(f, 0, SEEK_END)) {
-		n = ftell(f);
-		rewind(f);
-		text = n < 0 ? NULL : calloc(1, (size_t)n + 1);
-		if (text && fread(text, 1, (size_t)n, f) != (size_t)n) {
-			free(text);
-			text = NULL;
-		}
-	}
-	if (f)
-		fclose(f);
-	return text;
-}
-
-/* The program again from its binary, as araxd has it out of its cache. */
-static cl_int from_binary(struct rodinia_cl *c)
-{
-	unsigned char *data = NULL;
-	cl_program program = NULL;
-	cl_int err, status;
-	size_t bytes = 0;
-
-	err = cl.GetProgramInfo(c->program, CL_PROGRAM_BINARY_SIZES, sizeof(bytes), &bytes, NULL);
-	if (!err && bytes)
-		data = malloc(bytes);
-	/* A driver without binaries: araxd compiles the source each time, too. */
-	if (err || !data)
-		return err;
-	err = cl.GetProgramInfo(c->program, CL_PROGRAM_BINARIES, sizeof(data), &data, NULL);
-	if (!err)
-		program = cl.CreateProgramWithBinary(c->context, 1, &c->device, &bytes,
-						     (const unsigned char **)&data, &status, &err);
-	free(data);
-	if (!err)
-		err = cl.BuildProgram(program, 1, &c->device, "", NULL, NULL);
-	if (err) {
-		if (program)
-			cl.ReleaseProgram(program);
-		return err;
-	}
-	cl.ReleaseProgram(c->program);
-	c->program = program;
-	return CL_SUCCESS;
-}
-
-/*
- * From source and from its binary a driver may make different machine code (PoCL: for one
- * size of work-groups, for any), of which either may be quicker: both ways have the same.
- */
-static cl_int build(struct rodinia_cl *c, const char *text)
-{
-	const char *texts[] = { opencl_prelude, text };
-	cl_uint args;
-	cl_int err;
-	int k;
-
-	c->program = cl.CreateProgramWithSource(c->context, 2, texts, NULL, &err);
-	if (!err)
-		err = cl.BuildProgram(c->program, 1, &c->device, "-cl-kernel-arg-info", NULL, NULL);
-	if (!err)
-		err = from_binary(c);
-	for (k = 0; k < RO_KERNELS && !err; k++) {
-		c->kernels[k] = cl.CreateKernel(c->program, ro_kernel_names[k], &err);
-		if (!err)
-			err = cl.GetKernelInfo(c->kernels[k], CL_KERNEL_NUM_ARGS, sizeof(args),
-					       &args, NULL);
-		if (!err)
-			err = cl.SetKernelArg(c->kernels[k], args - 1, sizeof(c->result_mem),
-					      &c->result_mem);
-	}
-	return err;
-}
-
-static cl_int start(struct rodinia_cl *c, const char *text)
-{
-	cl_platform_id platform;
-	cl_int err = cl.GetPlatformIDs(1, &platform, NULL);
-
-	if (!err)
-		err = cl.GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &c->device, &c->nr_devices);
-	if (err)
-		return err;
-	cl.GetDeviceInfo(c->device, CL_DEVICE_NAME, sizeof(c->name) - 1, c->name, NULL);
-	c->context = cl.CreateContext(NULL, 1, &c->device, NULL, NULL, &err);
-	if (!err)
-		c->queue = cl.CreateCommandQueue(c->context, c->device, 0, &err);
-	if (!err)
-		c->result_mem = cl.CreateBuffer(c->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR,
-						sizeof(*c->result), c->result, &err);
-	return err ? err : build(c, text);
-}
-
 struct rodinia_cl *rodinia_cl_open(const char *path, char *why, size_t len)
 {
-	char *text = read_file(path);
-	struct rodinia_cl *c;
-	cl_int err;
+	struct rodinia_cl *c = calloc(1, sizeof(*c));
+	cl_int err = CL_SUCCESS;
+	int k;
 
-	if (!text) {
-		snprintf(why, len, "%s: %s", path, strerror(errno));
-		return NULL;
-	}
-	if (opencl_api_open(why, len)) {
-		free(text);
-		return NULL;
-	}
-	c = calloc(1, sizeof(*c));
-	if (c)
-		c->result = aligned_alloc(128, 128);
-	if (!c || !c->result) {
+	if (!c) {
 		snprintf(why, len, "no memory");
-		free(text);
+		return NULL;
+	}
+	c->m.ops = &ops;
+	if (cl_peer_open(&c->peer, path, why, len)) {
 		free(c);
 		return NULL;
 	}
-	*c->result = 0;
-	c->m.ops = &ops;
-	err = start(c, text);
-	free(text);
+	for (k = 0; k < RO_KERNELS && !err; k++)
+		err = cl_peer_kernel(&c->peer, ro_kernel_names[k], true, &c->kernels[k]);
 	if (!err)
 		return c;
-	snprintf(why, len, "no OpenCL device: %s", opencl_error_name(err));
+	snprintf(why, len, "no kernel: %s", opencl_error_name(err));
 	rodinia_cl_close(c);
 	return NULL;
 }
@@ -303,15 +188,7 @@ void rodinia_cl_close(struct rodinia_cl *c)
 	for (k = 0; k < RO_KERNELS; k++)
 		if (c->kernels[k])
 			cl.ReleaseKernel(c->kernels[k]);
-	if (c->program)
-		cl.ReleaseProgram(c->program);
-	if (c->result_mem)
-		cl.ReleaseMemObject(c->result_mem);
-	if (c->queue)
-		cl.ReleaseCommandQueue(c->queue);
-	if (c->context)
-		cl.ReleaseContext(c->context);
-	free(c->result);
+	cl_peer_close(&c->peer);
 	free(c);
 }
 
@@ -322,12 +199,12 @@ struct ro_machine *rodinia_cl_machine(struct rodinia_cl *c)
 
 const char *rodinia_cl_device(const struct rodinia_cl *c)
 {
-	return c->name;
+	return c->peer.name;
 }
 
 unsigned int rodinia_cl_devices(const struct rodinia_cl *c)
 {
-	return c->nr_devices;
+	return c->peer.nr_devices;
 }
 
 #else

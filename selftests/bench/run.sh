@@ -19,7 +19,7 @@ END
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
 bench=$top/build/bin/arax-bench
-names=(floors null depth sleep handover stream starpu grcuda overhead cholesky sharing rodinia simscale elastic grcuda-sim)
+names=(floors null depth sleep handover stream starpu grcuda overhead cholesky sharing rodinia opencl outofcore simscale elastic grcuda-sim)
 
 measure() {
 	local out=$1 seconds=${2:-10} name
@@ -80,7 +80,8 @@ smoke() {
 		rc=0
 		gnuplot -e "dir='$work/report'" "$top/selftests/bench/plot.gp" >"$work/out" 2>"$work/err" || rc=$?
 		[ -s "$work/report/ratios.png" ] && [ -s "$work/report/rounds.png" ] &&
-			[ -s "$work/report/grcuda.png" ] && [ -s "$work/report/overhead.png" ] || rc=1
+			[ -s "$work/report/grcuda.png" ] && [ -s "$work/report/overhead.png" ] &&
+			[ -s "$work/report/outofcore.png" ] || rc=1
 		# Where there is no OpenCL there is nothing to draw.
 		grep -q '"skipped"' "$work/report/broker-rodinia.json" ||
 			[ -s "$work/report/rodinia.png" ] || rc=1

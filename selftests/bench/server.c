@@ -4,8 +4,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,8 +78,19 @@ static void write_groups(FILE *f, int devices)
 		fprintf(f, "cpu { groups = { \"%d\" } }\n", place_cpu[1]);
 }
 
-/* For a @kind of devices, or for @devices of one core. */
-static void write_config(const struct server *s, int devices, const char *kind)
+/**
+ * struct setup - an araxd to be started
+ * @devices:	of one core each; 0: those of @kind
+ * @kind:	of devices; NULL: all
+ * @config:	goes into its configuration, and it has three standard kernels; or NULL
+ */
+struct setup {
+	int devices;
+	const char *kind;
+	const char *config;
+};
+
+static void write_config(const struct server *s, const struct setup *setup)
 {
 	static const char *const files[] = {
 		"bench-kernels/arax-bench.so", "bench-kernels/arax-bench.json",
@@ -91,14 +104,17 @@ static void write_config(const struct server *s, int devices, const char *kind)
 		"rodinia-kernels/arax-rodinia.so", "rodinia-kernels/arax-rodinia.json",
 		"rodinia-kernels/arax-rodinia.cl",
 	};
-	const char *const *list = kind ? rodinia : files;
+	static const char *const few[] = {
+		"bench-std/arax-bench-std.json", "bench-std/arax-bench-std.cl",
+		"kernels/arax-std.so",
+	};
+	const char *const *list = setup->config ? few : setup->kind ? rodinia : files;
 	char path[256], from[4200], name[128];
-	size_t i, n = devices ? sizeof(files) / sizeof(*files) : 4;
+	size_t i, n = setup->devices ? sizeof(files) / sizeof(*files) : 4;
 	FILE *f;
 
-	if (kind)
-		n = sizeof(rodinia) / sizeof(*rodinia);
-
+	if (setup->config || setup->kind)
+		n = setup->config ? sizeof(few) / sizeof(*few) : sizeof(rodinia) / sizeof(*rodinia);
 	snprintf(path, sizeof(path), "%s/kernels", s->dir);
 	if (mkdir(path, 0755) < 0)
 		bench_fail("%s: %s", path, strerror(errno));
@@ -120,7 +136,9 @@ static void write_config(const struct server *s, int devices, const char *kind)
 	 * where no cgroup can be made to say otherwise.
 	 */
 	fprintf(f, "kernels { path = { \"%s/kernels\" } }\nlimits { contexts = 256 }\n", s->dir);
-	write_groups(f, devices);
+	write_groups(f, setup->devices);
+	if (setup->config)
+		fprintf(f, "%s\n", setup->config);
 	if (fclose(f))
 		bench_fail("%s: %s", path, strerror(errno));
 }
@@ -171,7 +189,7 @@ static void show_log(const struct server *s)
 		fclose(f);
 }
 
-#define MAX_DIRS 4
+#define MAX_DIRS 8
 
 static char dirs[MAX_DIRS][64];
 static int nr_dirs;
@@ -210,17 +228,17 @@ void server_start(struct server *s, const char *link)
 	server_start_devices(s, link, 0);
 }
 
-static void start_private(struct server *s, int devices, const char *kind)
+static void start_private(struct server *s, const struct setup *setup)
 {
 	struct pollfd p = { .events = POLLIN };
-	struct exec e = { .server = s, .kind = kind };
+	struct exec e = { .server = s, .kind = setup->kind };
 	int ready[2];
 	char byte;
 
 	memset(s, 0, sizeof(*s));
 	make_dir(s);
 	snprintf(s->link, sizeof(s->link), "broker:%s/arax.sock", s->dir);
-	write_config(s, devices, kind);
+	write_config(s, setup);
 	if (pipe2(ready, 0) < 0)
 		bench_fail("pipe: %s", strerror(errno));
 	fcntl(ready[0], F_SETFD, FD_CLOEXEC);
@@ -228,7 +246,7 @@ static void start_private(struct server *s, int devices, const char *kind)
 	s->pid = child_start(run_araxd, &e);
 	close(ready[1]);
 	p.fd = ready[0];
-	if (poll(&p, 1, kind ? COMPILE_MS : READY_MS) != 1 || read(ready[0], &byte, 1) != 1) {
+	if (poll(&p, 1, setup->kind ? COMPILE_MS : READY_MS) != 1 || read(ready[0], &byte, 1) != 1) {
 		show_log(s);
 		bench_fail("araxd did not become ready");
 	}
@@ -238,7 +256,7 @@ static void start_private(struct server *s, int devices, const char *kind)
 void server_start_devices(struct server *s, const char *link, int devices)
 {
 	if (strcmp(link, "kernel")) {
-		start_private(s, devices, NULL);
+		start_private(s, &(struct setup){ .devices = devices });
 		return;
 	}
 	memset(s, 0, sizeof(*s));
@@ -249,7 +267,12 @@ void server_start_devices(struct server *s, const char *link, int devices)
 
 void server_start_kind(struct server *s, const char *kind)
 {
-	start_private(s, 0, kind);
+	start_private(s, &(struct setup){ .kind = kind });
+}
+
+void server_start_config(struct server *s, const char *kind, const char *config)
+{
+	start_private(s, &(struct setup){ .kind = kind, .config = config });
 }
 
 void server_stop(struct server *s)
@@ -291,4 +314,50 @@ long server_cpu_ticks(const struct server *s)
 			 &user, &sys) != 2)
 		return -1;
 	return (long)(user + sys);
+}
+
+/* How many lines of the log tell of a device's memory; sums of those behind the first @skip. */
+static int memory_lines(const struct server *s, int skip, struct server_memory *m)
+{
+	char path[128], line[2100];
+	struct server_memory one;
+	const char *at;
+	FILE *f;
+	int n = 0;
+
+	memset(m, 0, sizeof(*m));
+	snprintf(path, sizeof(path), "%s/log", s->dir);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		at = strstr(line, "notice: device memory ");
+		if (!at || !strchr(line, '\n'))
+			continue;
+		at = strstr(at, "copied_in=");
+		if (!at || sscanf(at, "copied_in=%" SCNu64 " copied_out=%" SCNu64 " evictions=%" SCNu64
+				  " waits=%" SCNu64, &one.copied_in, &one.copied_out,
+				  &one.evictions, &one.waits) != 4)
+			bench_fail("araxd's statistics can't be read: %s", line);
+		if (n++ < skip)
+			continue;
+		m->copied_in += one.copied_in;
+		m->copied_out += one.copied_out;
+		m->evictions += one.evictions;
+		m->waits += one.waits;
+	}
+	if (f)
+		fclose(f);
+	return n;
+}
+
+void server_memory(const struct server *s, struct server_memory *m)
+{
+	int before = memory_lines(s, 0, m), turn;
+
+	kill(s->pid, SIGUSR1);
+	for (turn = 0; turn < READY_MS; turn++) {
+		if (memory_lines(s, before, m) > before)
+			return;
+		usleep(1000);
+	}
+	bench_fail("araxd does not tell what went through its devices' memory");
 }

@@ -3,6 +3,7 @@
 #ifndef BENCH_SERVER_H
 #define BENCH_SERVER_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 /**
@@ -28,7 +29,28 @@ void server_start(struct server *s, const char *link);
 void server_start_devices(struct server *s, const char *link, int devices);
 /* A private one with devices of this kind alone, and the Rodinia programs' kernels. */
 void server_start_kind(struct server *s, const char *kind);
+/*
+ * Likewise with null, saxpy and distances_f32 of the standard kernels, and with @config in
+ * its configuration: devices with memory of their own, say.
+ */
+void server_start_config(struct server *s, const char *kind, const char *config);
 void server_stop(struct server *s);
+
+/**
+ * struct server_memory - what went through a device's memory so far
+ * @copied_in, @copied_out: bytes
+ * @evictions:	pieces that went for others
+ * @waits:	times that a task waited for room
+ */
+struct server_memory {
+	uint64_t copied_in;
+	uint64_t copied_out;
+	uint64_t evictions;
+	uint64_t waits;
+};
+
+/* Of its one device. */
+void server_memory(const struct server *s, struct server_memory *m);
 /* All its threads on @cpu, -1: on all. */
 void server_place(const struct server *s, int cpu);
 /* Ticks (sysconf(_SC_CLK_TCK) a second) of CPU time used so far; -1: unknown. */

@@ -16,13 +16,17 @@ FIELDS = {
 }
 PARTS = {"floors": 1, "null": 3, "depth": 1, "sleep": 4, "handover": 4, "stream": 1, "starpu": 2,
          "simscale": 2, "elastic": 6, "grcuda-sim": 8,
-         "grcuda": 15, "overhead": 27, "cholesky": 8, "sharing": 6, "rodinia": 11}
+         "grcuda": 15, "overhead": 27, "cholesky": 8, "sharing": 6, "rodinia": 11,
+         "opencl": 5, "outofcore": 9}
 # What a bench has besides its parts: the fields of each element.
 LISTS = {
     "grcuda": ("rows", ("program", "size", "tasks", "inferred_ms", "by_hand_ms", "synchronous_ms",
                         "sequential_ms", "ratio_by_hand", "ratio_synchronous", "speedup", "checked")),
     "rodinia": ("rows", ("program", "size", "steps", "tasks", "arax_ms", "native_ms", "cpu_ms",
                          "ratio", "checked")),
+    "outofcore": ("rows", ("program", "device", "times", "data_mib", "tasks", "arax_ms", "hand_ms",
+                           "over_fitting", "hand_over_fitting", "over_hand", "in_mib", "out_mib",
+                           "least_mib", "least_this_order_mib", "over_least", "checked")),
     "overhead": ("curve", ("kernel", "length_us", "direct_us", "task_us", "efficiency")),
 }
 
@@ -68,7 +72,7 @@ def verdict(part):
 
 
 def columns(folder):
-    """grcuda.dat, overhead.dat and rodinia.dat, of the broker link."""
+    """The elements as columns for the plots: grcuda.dat and others, of the broker link."""
     for name, (field, _) in LISTS.items():
         path = os.path.join(folder, f"broker-{name}.json")
         if not os.path.exists(path):
@@ -88,6 +92,10 @@ def columns(folder):
                     continue
                 if name == "rodinia":
                     f.write(f'{e["program"]} {e["ratio"]} {e["cpu_ms"] / e["native_ms"]}\n')
+                    continue
+                if name == "outofcore":
+                    f.write(f'"{e["program"]} {e["device"]} {e["times"]:g}x" {e["over_fitting"]} '
+                            f'{e["hand_over_fitting"]} {e["over_least"]}\n')
                     continue
                 if e["kernel"] != last:
                     f.write(("\n\n" if last else "") + f'"{e["kernel"]}"\n')

@@ -437,8 +437,12 @@ START_TEST(never_a_wrong_byte)
 	g = graph_create(&(struct graph_params){ .slots = SLOTS });
 	ck_assert_ptr_nonnull(g);
 	ck_assert_int_eq(memory_create(DEVICES, &m), 0);
-	for (uint32_t i = 0; i < DEVICES; i++)
-		ck_assert_int_eq(memory_add_device(m, i, &fake_ops, &fake[i], device_bytes[i]), 0);
+	for (uint32_t i = 0; i < DEVICES; i++) {
+		struct memory_ops ops = fake_ops;
+
+		ops.moves = i % 2;
+		ck_assert_int_eq(memory_add_device(m, i, &ops, &fake[i], device_bytes[i]), 0);
+	}
 	for (uint32_t i = 0; i < BUFFERS; i++) {
 		host[i] = malloc(buffer_bytes[i]);
 		model[i] = malloc(buffer_bytes[i]);

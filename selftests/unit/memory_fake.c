@@ -33,6 +33,7 @@ static int fake_alloc(void *dev, uint64_t bytes, void *host, uint64_t *address)
 	*address = (uintptr_t)(p + 2);
 	f->host = host;
 	__atomic_add_fetch(&f->allocations, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&f->ever, 1, __ATOMIC_RELAXED);
 	bytes = __atomic_add_fetch(&f->bytes, bytes, __ATOMIC_RELAXED);
 	if (f->largest < bytes)
 		f->largest = bytes;
@@ -93,5 +94,5 @@ static void fake_unregister(void *dev, void *host)
 }
 
 const struct memory_ops fake_ops = {
-	fake_alloc, fake_free, fake_copy_in, fake_copy_out, fake_register, fake_unregister,
+	fake_alloc, fake_free, fake_copy_in, fake_copy_out, fake_register, fake_unregister, false,
 };

@@ -20,6 +20,7 @@
  * @fail_in, @fail_out: the next so many copies return -EIO
  * @fail_alloc: the next so many allocations return -ENOMEM, as if memory had gaps
  * @allocations: not freed
+ * @ever:	allocations, freed or not
  * @largest:	bytes allocated at once, ever
  * @host:	what the latest allocation is for
  * @registered:	buffers registered now
@@ -28,7 +29,7 @@
  */
 struct fake_device {
 	int pass_in, fail_in, fail_out, fail_alloc;
-	uint64_t allocations;
+	uint64_t allocations, ever;
 	uint64_t bytes, largest;
 	const void *host;
 	int registered, asked, fail_register;

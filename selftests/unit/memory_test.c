@@ -103,17 +103,22 @@ static uint8_t host[4][BYTES];
 static struct memory_buffer *buffer[4];
 
 /* Two devices of @bytes. */
-static void start(uint64_t bytes)
+static void start_with(const struct memory_ops *ops, uint64_t bytes)
 {
 	memset(fake, 0, sizeof(fake));
 	ck_assert_int_eq(memory_create(3, &m), 0);
 	for (unsigned int i = 0; i < 2; i++)
-		ck_assert_int_eq(memory_add_device(m, i, &fake_ops, &fake[i], bytes), 0);
+		ck_assert_int_eq(memory_add_device(m, i, ops, &fake[i], bytes), 0);
 	for (unsigned int i = 0; i < 4; i++) {
 		memset(host[i], 'a' + i, BYTES);
 		buffer[i] = memory_buffer_create(m, host[i], BYTES);
 		ck_assert_ptr_nonnull(buffer[i]);
 	}
+}
+
+static void start(uint64_t bytes)
+{
+	start_with(&fake_ops, bytes);
 }
 
 static void finish(void)
@@ -444,6 +449,52 @@ START_TEST(the_least_worth_has_to_go)
 	run(0, range(0, ARAX_IN, 0, BYTES), 0, 5, 9);
 	ck_assert_uint_eq(copied_in(0), s.copied_in);
 	finish();
+}
+END_TEST
+
+/* A third buffer where two fit.  How many allocations there were until then, and after. */
+static void one_too_many(bool moves, uint64_t wanted)
+{
+	struct memory_ops ops = fake_ops;
+	struct memory_range r;
+
+	ops.moves = moves;
+	start_with(&ops, 2 * BYTES);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 1, 9);
+	run(0, range(1, ARAX_IN, 0, BYTES), 0, 2, 9);
+	ck_assert_uint_eq(fake[0].ever, 2);
+	/* Of what was there before nothing is to be seen: not where the kernel writes nothing. */
+	r = range(2, ARAX_OUT, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 3, nobody), 0);
+	for (unsigned int i = 0; i < BYTES; i++)
+		ck_assert_int_eq(at(&r)[i], 'c');
+	at(&r)[5] = 'X';
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
+	memory_settle(m, 0, &r, 1, 9);
+	ck_assert_int_eq(host[2][4], 'c');
+	ck_assert_int_eq(host[2][5], 'X');
+	ck_assert_uint_eq(fake[0].ever, wanted);
+	ck_assert_uint_eq(fake[0].allocations, 2);
+	/* Both that are left are where they were, or are brought again. */
+	for (unsigned int i = 0; i < 2; i++) {
+		r = range(i, ARAX_IN, 0, BYTES);
+		ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 4 + i, nobody), 0);
+		for (unsigned int k = 0; k < BYTES; k++)
+			ck_assert_int_eq(at(&r)[k], 'a' + i);
+		ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
+		memory_settle(m, 0, &r, 1, 9);
+	}
+	/* Of another size there is no taking over. */
+	wanted = fake[0].ever;
+	run(0, range(3, ARAX_IN, 0, 64), 0, 7, 9);
+	ck_assert_uint_eq(fake[0].ever, wanted + 1);
+	finish();
+}
+
+START_TEST(who_comes_takes_the_place)
+{
+	one_too_many(true, 2);
+	one_too_many(false, 3);
 }
 END_TEST
 
@@ -1270,6 +1321,7 @@ int main(void)
 	tcase_add_test(c, ranges_that_touch_share_their_bytes);
 	tcase_add_test(c, empty_ranges_have_an_address);
 	tcase_add_test(c, the_least_worth_has_to_go);
+	tcase_add_test(c, who_comes_takes_the_place);
 	tcase_add_test(c, dropped_memory_is_forgotten);
 	tcase_add_test(c, memory_with_gaps_is_made_room_in);
 	tcase_add_test(c, too_much_is_ENOMEM);
