@@ -41,6 +41,6 @@ CFLAGS_daemon/backends/gpu/cuda    := $(CUDA_INCLUDE)
 CFLAGS_daemon/backends/gpu/backend := $(GPU_HAS)
 CFLAGS_daemon/backends/gpu/absent  := $(GPU_HAS)
 
-BACKENDS_SRCS := $(addprefix daemon/backends/,cpu.c cpulist.c device.c gang.c params.c plugin.c sim.c) \
+BACKENDS_SRCS := $(addprefix daemon/backends/,addresses.c cpu.c cpulist.c device.c gang.c params.c plugin.c sim.c) \
 		 $(OPENCL_SRCS) $(GPU_SRCS) $(XRT_SRCS) \
 		 $(addprefix daemon/filters/,delay.c error.c stats.c)

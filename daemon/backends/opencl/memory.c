@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Device memory.  OpenCL 1.2 has no addresses, so these are counted: an
- * allocation's begin on a boundary, never used again, with a gap behind it in which
- * nothing lies.
+ * Device memory.  OpenCL 1.2 has no addresses, so these are counted (addresses.h).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -11,39 +9,16 @@
 
 #include "daemon/backends/opencl/opencl.h"
 
-#define FIRST_ADDRESS	(1ull << 32)
-#define BOUNDARY	(1ull << 12)
-#define GAP		(1ull << 12)
-#define LAST_ADDRESS	(1ull << 62)
-
-/* The first allocation that begins behind @address; @lock is held. */
-static uint32_t behind(const struct opencl_device *d, uint64_t address)
-{
-	uint32_t low = 0, high = d->nr_allocations;
-
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-
-		if (d->allocations[mid].address <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
-}
-
 int opencl_find_memory(struct opencl_device *d, uint64_t address, uint64_t bytes, cl_mem *mem,
 		       uint64_t *offset)
 {
-	const struct opencl_allocation *a;
+	const struct allocation *a;
 	int err = -EFAULT;
-	uint32_t i;
 
 	pthread_rwlock_rdlock(&d->lock);
-	i = behind(d, address);
-	a = i ? &d->allocations[i - 1] : NULL;
-	if (a && address - a->address <= a->bytes && bytes <= a->bytes - (address - a->address)) {
-		*mem = a->mem;
+	a = addresses_find(&d->addresses, address, bytes);
+	if (a) {
+		*mem = a->handle;
 		*offset = address - a->address;
 		err = 0;
 	}
@@ -91,31 +66,13 @@ static cl_int create(struct opencl_device *d, uint64_t bytes, cl_mem *mem)
 
 static int insert(struct opencl_device *d, cl_mem mem, uint64_t bytes, uint64_t *address)
 {
-	struct opencl_allocation *more;
-	int err = -ENOMEM;
-	uint32_t room;
+	struct allocation a = { .bytes = bytes, .handle = mem };
+	int err;
 
 	pthread_rwlock_wrlock(&d->lock);
-	if (!d->next_address)
-		d->next_address = FIRST_ADDRESS;
-	if (d->nr_allocations == d->room) {
-		room = 2 * d->room + 64;
-		more = realloc(d->allocations, room * sizeof(*more));
-		if (!more)
-			goto out;
-		d->allocations = more;
-		d->room = room;
-	}
-	if (bytes > LAST_ADDRESS || d->next_address > LAST_ADDRESS - bytes)
-		goto out;
-	*address = d->next_address;
-	/* They only grow: the end is its place in the order. */
-	d->allocations[d->nr_allocations++] =
-		(struct opencl_allocation){ d->next_address, bytes, mem };
-	d->next_address = (d->next_address + bytes + GAP + BOUNDARY - 1) / BOUNDARY * BOUNDARY;
-	err = 0;
-out:
+	err = addresses_add(&d->addresses, &a);
 	pthread_rwlock_unlock(&d->lock);
+	*address = a.address;
 	return err;
 }
 
@@ -160,35 +117,29 @@ int opencl_alloc(struct opencl_device *d, uint64_t bytes, uint64_t wanted, uint6
 
 void opencl_free(struct opencl_device *d, uint64_t address)
 {
-	struct opencl_allocation *a;
-	cl_mem mem = NULL;
-	uint32_t i;
+	struct allocation a;
+	bool found;
 
 	pthread_rwlock_wrlock(&d->lock);
-	i = behind(d, address);
-	a = i ? &d->allocations[i - 1] : NULL;
-	if (a && a->address == address) {
-		mem = a->mem;
-		d->used -= a->bytes;
-		memmove(a, a + 1, (d->nr_allocations - i) * sizeof(*a));
-		d->nr_allocations--;
-	}
+	found = addresses_remove(&d->addresses, address, &a);
+	if (found)
+		d->used -= a.bytes;
 	pthread_rwlock_unlock(&d->lock);
-	if (mem)
-		cl.ReleaseMemObject(mem);
+	if (found)
+		cl.ReleaseMemObject(a.handle);
 	else
 		opencl_log(ARAX_LOG_ERR, "%s: nothing was allocated at %#" PRIx64, d->name, address);
 }
 
 void opencl_memory_close(struct opencl_device *d)
 {
-	if (d->nr_allocations)
+	struct allocation a;
+
+	if (d->addresses.nr)
 		opencl_log(ARAX_LOG_WARNING, "%s: %u allocations of %" PRIu64 " bytes were left",
-			   d->name, d->nr_allocations, d->used);
-	while (d->nr_allocations)
-		cl.ReleaseMemObject(d->allocations[--d->nr_allocations].mem);
-	free(d->allocations);
-	d->allocations = NULL;
+			   d->name, d->addresses.nr, d->used);
+	while (addresses_empty(&d->addresses, &a))
+		cl.ReleaseMemObject(a.handle);
 }
 
 /*

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/backends/addresses.h"
 #include "daemon/backend.h"
 #include "daemon/backends/opencl/api.h"
 #include "daemon/backends/params.h"
@@ -80,12 +81,6 @@ struct opencl_lane {
 	bool result_dirty;	/* not 0 any more */
 };
 
-/* Device memory: addresses are counted up and not used again. */
-struct opencl_allocation {
-	uint64_t address, bytes;
-	cl_mem mem;
-};
-
 struct opencl_device {
 	uint32_t index;
 	const struct opencl_place *place;
@@ -104,9 +99,8 @@ struct opencl_device {
 	struct opencl_lane lanes[OPENCL_MAX_LANES];
 
 	pthread_rwlock_t lock;		/* what follows */
-	uint64_t next_address, used;
-	uint32_t nr_allocations, room;
-	struct opencl_allocation *allocations;	/* by address */
+	uint64_t used;
+	struct addresses addresses;	/* of cl_mem */
 
 	pthread_mutex_t programs_lock;
 	struct opencl_program *programs;

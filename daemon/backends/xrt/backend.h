@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/backends/addresses.h"
 #include "daemon/backend.h"
 #include "daemon/backends/params.h"
 #include "daemon/backends/xrt/api.h"
@@ -66,13 +67,6 @@ struct xrt_image {
 	uint64_t switch_ns;
 };
 
-/* Addresses are counted up and not used again. */
-struct xrt_allocation {
-	uint64_t address, bytes;
-	xrtBufferHandle bo;
-	const char *host;	/* the pages that it is made of; NULL: XRT's own */
-};
-
 struct xrt_device {
 	uint32_t index;
 	xrtDeviceHandle handle;
@@ -92,9 +86,8 @@ struct xrt_device {
 	struct xrt_image *images;
 
 	pthread_rwlock_t lock;		/* what follows */
-	uint64_t next_address, used;
-	uint32_t nr_allocations, slots;
-	struct xrt_allocation *allocations;	/* by address */
+	uint64_t used;
+	struct addresses addresses;	/* of xrtBufferHandle */
 };
 
 /* How a plain argument goes into a variadic call. */
@@ -159,7 +152,7 @@ int xrt_copy_in(struct xrt_device *d, uint64_t to, const void *from, uint64_t by
 int xrt_copy_out(struct xrt_device *d, void *to, uint64_t from, uint64_t bytes);
 /* The allocation that holds a range.  -EFAULT: none does. */
 int xrt_find_memory(struct xrt_device *d, uint64_t address, uint64_t bytes,
-		    struct xrt_allocation *a);
+		    struct allocation *a);
 void xrt_memory_close(struct xrt_device *d);
 
 /* run.c */

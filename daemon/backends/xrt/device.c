@@ -193,9 +193,9 @@ int xrt_configure(struct xrt_device *d, struct xrt_kernel *k)
 	if (loaded(d) == k->image)
 		return 0;
 	/* It would lie in banks that are gone. */
-	if (d->nr_allocations) {
+	if (d->addresses.nr) {
 		xrt_log(ARAX_LOG_ERR, "%s: %u allocations are in the way of another xclbin", d->name,
-			d->nr_allocations);
+			d->addresses.nr);
 		return -EBUSY;
 	}
 	pthread_mutex_lock(&d->images_lock);

@@ -49,7 +49,7 @@ static int set_range(struct launch *x, uint32_t i)
 	const struct arax_launch_range *r = &x->l->ranges[i];
 	uint64_t address = (uintptr_t)r->data, items = r->length / p->type->size;
 	xrtBufferHandle bo;
-	struct xrt_allocation a;
+	struct allocation a;
 	int err;
 
 	if (r->count != 1)
@@ -61,11 +61,11 @@ static int set_range(struct launch *x, uint32_t i)
 		tell(x, "range", "is not in this device's memory");
 		return err;
 	}
-	bo = a.bo;
+	bo = a.handle;
 	errno = 0;
 	/* An empty one is some address, and no item. */
 	if (address != a.address && r->length) {
-		bo = xrt.BOSubAlloc(a.bo, r->length, address - a.address);
+		bo = xrt.BOSubAlloc(a.handle, r->length, address - a.address);
 		if (!bo)
 			return failed(x, "part of a buffer");
 		x->parts[i] = bo;
