@@ -3,6 +3,7 @@
 #include "stack.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #define WORDS	4096
 #define SOON	arax_deadline(60 * SECOND)
@@ -21,6 +22,17 @@ static void add(struct stack *s, const struct arax_kernel *k, struct arax_range 
 		 0);
 }
 
+/*
+ * Whether the test is over: a device was lost (run.sh has one do so, and says it) while
+ * a task changed bytes that were there alone.  Nobody has them then, and it fails.
+ */
+static int is_lost(int err)
+{
+	if (!getenv("ARAX_TEST_LOST") || (err != -ENODEV && err != -EIO))
+		CHECK_EQ(err, 0);
+	return !!err;
+}
+
 /* The program waits after each task, and looks only at the end. */
 TEST(explicit_chain)
 {
@@ -35,7 +47,10 @@ TEST(explicit_chain)
 	CHECK_EQ(arax_access_end(s.q, arax_out(b)), 0);
 	for (i = 1; i <= 100; i++) {
 		add(&s, &k, arax_inout(b), i);
-		CHECK_EQ(arax_queue_finish(s.q, SOON), 0);
+		if (is_lost(arax_queue_finish(s.q, SOON))) {
+			stack_close(&s);
+			return;
+		}
 	}
 	CHECK_EQ(arax_access_begin(s.q, arax_in(b), SOON), 0);
 	for (i = 0; i < WORDS; i++)
@@ -58,7 +73,8 @@ TEST(explicit_by_turns)
 	for (round = 1; round <= 30; round++) {
 		CHECK_EQ(arax_fill(s.q, arax_out(a), &five, 4, NULL), 0);
 		add(&s, &k, arax_inout(a), round);
-		CHECK_EQ(arax_access_begin(s.q, part, SOON), 0);
+		if (is_lost(arax_access_begin(s.q, part, SOON)))
+			break;
 		for (i = 1024; i < 2048; i++) {
 			CHECK_EQ(x[i], 5 + round);
 			x[i] = 1000;
@@ -68,7 +84,8 @@ TEST(explicit_by_turns)
 		CHECK_EQ(arax_copy(s.q, arax_out(b), arax_in(a), NULL), 0);
 		add(&s, &k, arax_inout(b), 1);
 		CHECK_EQ(arax_copy(s.q, arax_out(plain), arax_in(b), NULL), 0);
-		CHECK_EQ(arax_queue_finish(s.q, SOON), 0);
+		if (is_lost(arax_queue_finish(s.q, SOON)))
+			break;
 		for (i = 0; i < WORDS; i++)
 			CHECK_EQ(z[i], i >= 1024 && i < 2048 ? 1008 : 13 + round);
 		CHECK_EQ(arax_access_begin(s.q, arax_in(b), SOON), 0);
@@ -91,7 +108,10 @@ TEST(explicit_out_of_core)
 	for (round = 0; round < 3; round++)
 		for (i = 0; i < 6; i++)
 			add(&s, &k, arax_inout(b[i]), i + 1);
-	CHECK_EQ(arax_queue_finish(s.q, SOON), 0);
+	if (is_lost(arax_queue_finish(s.q, SOON))) {
+		stack_close(&s);
+		return;
+	}
 	for (i = 0; i < 6; i++) {
 		uint32_t *x = arax_buffer_data(b[i]), j;
 
