@@ -427,6 +427,16 @@ uint32_t remote_dirty_ranges(const struct run *run)
 	return dirty;
 }
 
+uint64_t remote_moved(const struct run *run)
+{
+	uint64_t bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < run->node->d.nr_ranges; i++)
+		bytes += run->remote[i].moved;
+	return bytes;
+}
+
 uint64_t remote_rows(const struct graph_node *node)
 {
 	uint64_t rows = 0;

@@ -45,6 +45,8 @@ bool remote_host_access(struct poller *p, struct graph_node *node);
 /* (poller) The ranges of a task that ended well whose results are not at the host. */
 uint32_t remote_dirty_ranges(const struct run *run);
 
+/* (poller) Of a launch that has ended: bytes copied between host and device for it. */
+uint64_t remote_moved(const struct run *run);
 /* As memory.h counts them. */
 uint64_t remote_rows(const struct graph_node *node);
 /* Whether all of the task's data has room on the device at once, in not too many rows. */

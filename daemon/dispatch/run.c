@@ -386,10 +386,12 @@ static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int re
 	if (node->d.submit_ns && node->d.submit_ns < start_ns)
 		info.wait_ns = start_ns - node->d.submit_ns;
 	if (unlikely(p->memory)) {
-		if (run->held)
+		if (run->held) {
+			info.bytes = remote_moved(run);
 			remote_settle(run);
-		else if (!run->remote || node->d.opcode != ARAX_OP_LAUNCH)
+		} else if (!run->remote || node->d.opcode != ARAX_OP_LAUNCH) {
 			remote_host_wrote(l, node);
+		}
 	}
 	if (unlikely(result)) {
 		run->here = false;

@@ -89,6 +89,7 @@ struct memory_ops {
  * @buffer:	from memory_buffer_create()
  * @offset, @length, @stride, @count, @access: as in struct arax_dispatch_range
  * @address:	out: of its first byte on the device
+ * @moved:	out, added to: bytes copied between host and device for it
  * @extent, @next_user, @loaded: the manager's, who reads them from memory_enter() to
  *		memory_settle(): the range stays in its place
  */
@@ -100,6 +101,7 @@ struct memory_range {
 	uint32_t count;
 	uint32_t access;
 	uint64_t address;
+	uint64_t moved;
 	struct memory_extent *extent;
 	struct memory_range *next_user;
 	bool loaded;

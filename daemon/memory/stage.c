@@ -54,11 +54,12 @@ static void trust_readers(struct memory_extent *e, uint64_t start, uint64_t end,
 }
 
 /* Copy in what of a row is not there: as an input, or for the first time. */
-static int load_row(struct memory *m, struct memory_extent *e, uint32_t lane, bool input,
-		    uint64_t start, uint64_t end, uint64_t seq)
+static int load_row(struct memory *m, struct memory_range *r, uint32_t lane, uint64_t start,
+		    uint64_t end, uint64_t seq)
 {
+	bool input = r->access & ARAX_IN, gap;
 	uint64_t born, gap_start, gap_end;
-	bool gap;
+	struct memory_extent *e = r->extent;
 	int err;
 
 	for (;;) {
@@ -77,6 +78,7 @@ static int load_row(struct memory *m, struct memory_extent *e, uint32_t lane, bo
 			err = extent_copy(m, e, lane, true, gap_start, gap_end);
 		if (err)
 			return err;
+		r->moved += gap_end - gap_start;
 		pthread_mutex_lock(&m->lock);
 		err = intervals_set(&e->filled, gap_start, gap_end, FOREVER, FOREVER);
 		if (!err && input)
@@ -96,7 +98,7 @@ static int load(struct memory *m, struct memory_range *r, uint32_t lane, uint64_
 	pthread_mutex_lock(&r->extent->load);
 	for (i = 0; i < memory_rows(r) && !err; i++) {
 		start = memory_row(r, i, &bytes);
-		err = load_row(m, r->extent, lane, r->access & ARAX_IN, start, start + bytes, seq);
+		err = load_row(m, r, lane, start, start + bytes, seq);
 	}
 	if (!err) {
 		pthread_mutex_lock(&m->lock);
@@ -192,7 +194,7 @@ int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory
 	return err;
 }
 
-static int store(struct memory *m, const struct memory_range *r, uint32_t lane)
+static int store(struct memory *m, struct memory_range *r, uint32_t lane)
 {
 	uint64_t start, bytes;
 	uint32_t i;
@@ -202,6 +204,7 @@ static int store(struct memory *m, const struct memory_range *r, uint32_t lane)
 		start = memory_row(r, i, &bytes);
 		if (bytes)
 			err = extent_copy(m, r->extent, lane, false, start, start + bytes);
+		r->moved += err ? 0 : bytes;
 	}
 	return err;
 }

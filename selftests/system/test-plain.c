@@ -157,6 +157,27 @@ TEST(access_tells_of_failure)
 	stack_close(&s);
 }
 
+/* To a device with memory of its own, and back; else none. */
+TEST(bytes_moved)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *b = stack_buffer(&s, BYTES);
+	struct arax_kernel k = stack_kernel(&s, "st_add");
+	struct arax_device d = { .size = sizeof(d) };
+	struct arax_event e = { 0 };
+	uint32_t one = 1;
+
+	CHECK_EQ(arax_launch(s.q, &k, arax_grid(1, 1, 1), ARAX_ARGS(one),
+			     ARAX_RANGES(arax_inout(b)), &e), 0);
+	CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(arax_get_device(s.ax, e.device, &d), 0);
+	CHECK_EQ(e.bytes, d.memory ? 2 * BYTES : 0);
+	CHECK_EQ(arax_fill(s.q, arax_out(b), &one, 4, &e), 0);
+	CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(e.bytes, 0);
+	stack_close(&s);
+}
+
 /* With debug.check_access, as run.sh sets it for one of its rounds. */
 TEST(lies_about_access_are_found)
 {

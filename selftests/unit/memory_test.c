@@ -205,6 +205,7 @@ START_TEST(results_reach_the_host)
 	ck_assert_int_eq(host[0][100], 'a');
 	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
 	memory_settle(m, 0, &r, 1, 1);
+	ck_assert_uint_eq(r.moved, 50 + 50);
 	ck_assert_int_eq(host[0][99], 'a');
 	ck_assert_int_eq(host[0][100], 'X');
 	ck_assert_int_eq(host[0][149], 'X');
