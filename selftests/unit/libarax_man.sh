@@ -58,7 +58,10 @@ fi
 for page in "$man"/man?/* selftests/bench/*.1 examples/rodinia/*.1; do
 	grep -q '^\.so ' "$page" && continue
 	wrong=''
-	for section in NAME SYNOPSIS DESCRIPTION ERRORS 'SEE ALSO'; do
+	# mdoc(7): ERRORS is for functions; what a command says is DIAGNOSTICS.
+	errors=DIAGNOSTICS
+	[[ $page != *.3 ]] || errors=ERRORS
+	for section in NAME SYNOPSIS DESCRIPTION $errors 'SEE ALSO'; do
 		grep -qx "\.Sh $section" "$page" || wrong+="no section $section"$'\n'
 	done
 	while read -r name section; do
