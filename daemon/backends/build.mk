@@ -27,7 +27,7 @@ endif
 CUDA_HOME ?= $(firstword $(wildcard /usr/local/cuda) \
 	       $(patsubst %/include,%,$(shell $(PKGCONF) --variable=includedir cuda 2>/dev/null)) \
 	       $(if $(wildcard /usr/include/cudaTypedefs.h),/usr))
-gpu_header = $(shell echo '\#include <$(1)>' | $(CC) $(2) -E -x c - >/dev/null 2>&1 && echo yes)
+gpu_header = $(shell $(CC) $(2) -include $(1) -E -x c /dev/null >/dev/null 2>&1 && echo yes)
 CUDA_INCLUDE := $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include)
 CUDA_HEADERS := $(call gpu_header,cudaTypedefs.h,$(CUDA_INCLUDE))
 HIP_HEADERS  := $(call gpu_header,hip/hip_runtime_api.h,-D__HIP_PLATFORM_AMD__)
