@@ -107,10 +107,10 @@ $(addprefix fuzz-,$(BE_FUZZ)): fuzz-%: $(B)/fuzz/%
 FUZZ_TARGETS += $(addprefix fuzz-,$(BE_FUZZ))
 .PHONY: $(addprefix fuzz-,$(BE_FUZZ))
 
-check-be_man:
-	@scripts/tally run unit/be_man selftests/unit/be_man.sh
-CHECK_TARGETS += check-be_man
-.PHONY: check-be_man
+check-be_man check-be_headers: check-be_%:
+	@scripts/tally run unit/be_$* selftests/unit/be_$*.sh
+CHECK_TARGETS += check-be_man check-be_headers
+.PHONY: check-be_man check-be_headers
 
 check-tally:
 	@scripts/tally run unit/tally selftests/unit/tally.sh
