@@ -214,6 +214,7 @@ json_t *bench_cholesky(const struct options *o)
 	struct field f = { 0 };
 	struct server server;
 	const char *why = tiles_open();
+	char path[4200];
 	uint32_t order;
 	size_t i;
 
@@ -227,6 +228,9 @@ json_t *bench_cholesky(const struct options *o)
 	tenant_limit(server.link);
 	if (!tile_client_open(&f.client, server.link)) {
 		server_stop(&server);
+		build_path(path, sizeof(path), "lib/arax/kernels/arax-blas.so");
+		if (!access(path, F_OK))
+			bench_fail("araxd does not take %s", path);
 		result_note(result, "skipped", "this araxd has no kernel library arax-blas");
 		return result;
 	}

@@ -95,7 +95,7 @@ static void write_config(const struct server *s, const struct setup *setup)
 	static const char *const files[] = {
 		"bench-kernels/arax-bench.so", "bench-kernels/arax-bench.json",
 		/* Where there is OpenBLAS. */
-		"kernels/arax-blas.so", "kernels/arax-blas.json",
+		"kernels/arax-blas.so", "kernels/arax-blas.json", "kernels/arax-blas.cl",
 		"kernels/arax-std.so", "kernels/arax-std.json", "kernels/arax-std.cl",
 		/* Where there were nvcc and hipcc; the manifest knows. */
 		"kernels/arax-std.ptx", "kernels/arax-std.co",
@@ -110,7 +110,7 @@ static void write_config(const struct server *s, const struct setup *setup)
 	};
 	const char *const *list = setup->config ? few : setup->kind ? rodinia : files;
 	char path[256], from[4200], name[128];
-	size_t i, n = setup->devices ? sizeof(files) / sizeof(*files) : 4;
+	size_t i, n = setup->devices ? sizeof(files) / sizeof(*files) : 5;
 	FILE *f;
 
 	if (setup->config || setup->kind)
