@@ -62,7 +62,7 @@ FUZZ_CC := $(CLANG) $(CFLAGS_BASE) -O1 -fsanitize=fuzzer,address,undefined \
 $(B)/fuzz/socket: selftests/fuzz/socket_fuzz.c $(ARAXD_LIB_SRCS)
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(FUZZ_CC) $(GPU_HAS) $(CUDA_INCLUDE) $(XRT_CPPFLAGS) -o $@ $^ $(ARAXD_LIBS)
+	$(Q)$(FUZZ_CC) $(GPU_HAS) $(ABSENT_FLAGS) $(CUDA_INCLUDE) $(XRT_CPPFLAGS) -o $@ $^ $(ARAXD_LIBS)
 $(B)/fuzz/ring: selftests/fuzz/ring_fuzz.c $(sort $(wildcard daemon/graph/*.c kmod/core/*.c))
 	@mkdir -p $(@D)
 	$(say) LINK $@

@@ -7,7 +7,7 @@ ifeq ($(OPENCL_HEADERS),yes)
 OPENCL_SRCS := $(addprefix daemon/backends/opencl/,api.c backend.c cache.c device.c kernel.c \
 		 memory.c platform.c prelude.c program.c run.c)
 else
-OPENCL_SRCS := daemon/backends/opencl/absent.c
+ABSENT_FLAGS += -DOPENCL_ABSENT
 endif
 
 # Likewise.  They are C++ and C in one, and count on each other's folder.
@@ -19,7 +19,7 @@ XRT_SRCS := $(addprefix daemon/backends/xrt/,api.c backend.c device.c image.c ke
 	      run.c xclbin.c xml.c)
 $(foreach s,$(XRT_SRCS),$(eval CFLAGS_$(basename $(s)) += $(XRT_CPPFLAGS)))
 else
-XRT_SRCS := daemon/backends/xrt/absent.c
+ABSENT_FLAGS += -DXRT_ABSENT
 endif
 
 # CUDA and HIP are one backend on two drivers.  Of the toolkits only the headers:
@@ -35,12 +35,15 @@ HIP_HEADERS  := $(call gpu_header,hip/hip_runtime_api.h,-D__HIP_PLATFORM_AMD__)
 GPU_HAS  := $(if $(CUDA_HEADERS),-DGPU_HAS_CUDA) $(if $(HIP_HEADERS),-DGPU_HAS_HIP)
 GPU_SRCS := $(addprefix daemon/backends/gpu/,\
 	$(if $(CUDA_HEADERS),cuda.c) $(if $(HIP_HEADERS),hip.c) \
-	$(if $(CUDA_HEADERS)$(HIP_HEADERS),backend.c device.c kernel.c memory.c module.c ptx.c run.c) \
-	$(if $(and $(CUDA_HEADERS),$(HIP_HEADERS)),,absent.c))
+	$(if $(CUDA_HEADERS)$(HIP_HEADERS),backend.c device.c kernel.c memory.c module.c ptx.c run.c))
 CFLAGS_daemon/backends/gpu/cuda    := $(CUDA_INCLUDE)
 CFLAGS_daemon/backends/gpu/backend := $(GPU_HAS)
-CFLAGS_daemon/backends/gpu/absent  := $(GPU_HAS)
+
+ifneq ($(and $(OPENCL_HEADERS),$(XRT_HEADERS),$(CUDA_HEADERS),$(HIP_HEADERS)),yes)
+ABSENT_SRCS := daemon/backends/absent.c
+CFLAGS_daemon/backends/absent := $(GPU_HAS) $(ABSENT_FLAGS)
+endif
 
 BACKENDS_SRCS := $(addprefix daemon/backends/,addresses.c cpu.c cpulist.c device.c gang.c params.c plugin.c sim.c) \
-		 $(OPENCL_SRCS) $(GPU_SRCS) $(XRT_SRCS) \
+		 $(OPENCL_SRCS) $(GPU_SRCS) $(XRT_SRCS) $(ABSENT_SRCS) \
 		 $(addprefix daemon/filters/,delay.c error.c stats.c)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * In a GPU backend's place where araxd was built without its headers: compiled once
- * for each that is absent.
+ * In the place of backends whose headers were not there when araxd was built: they say
+ * so where people look for their devices.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -66,6 +66,12 @@ static int run(void *dev, struct arax_backend_run *run)
 		return &which##_backend; \
 	}
 
+#ifdef OPENCL_ABSENT
+ABSENT(opencl, "OpenCL headers (Debian: opencl-c-headers)")
+#endif
+#ifdef XRT_ABSENT
+ABSENT(xrt, "XRT's headers (Debian: libxrt-dev)")
+#endif
 #ifndef GPU_HAS_CUDA
 ABSENT(cuda, "the CUDA Toolkit's headers: install it, and give make CUDA_HOME= if it is not in /usr/local/cuda")
 #endif
