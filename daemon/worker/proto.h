@@ -27,7 +27,7 @@
 
 #include "uapi/arax.h"
 
-#define WORKER_VERSION		1
+#define WORKER_VERSION		2
 
 /* Descriptors that a worker is started with; all others are closed. */
 #define WORKER_FD_SOCKET	3
@@ -71,14 +71,13 @@ struct worker_slot {
 	_Atomic uint32_t worker_sleeps;
 	_Atomic int32_t result;
 	/* The launch; araxd writes while request == reply. */
-	_Alignas(64) uint32_t messages;
-	uint32_t kernel;
+	_Alignas(64) uint64_t kernel;		/* its serial */
+	uint32_t messages;
 	uint32_t inline_only;
 	uint32_t nr_ranges;
 	uint32_t grid[3];
 	uint32_t block[3];
 	uint32_t arg_len;
-	uint32_t pad;
 	struct worker_range ranges[ARAX_MAX_RANGES];
 	_Alignas(8) uint8_t args[ARAX_MAX_ARGS];
 };

@@ -340,17 +340,17 @@ static int supply(struct worker *w, const struct runner_task *t)
 	struct worker_msg msg;
 	int err = 0;
 
-	if (!idmap_get(&w->kernels, k->index)) {
+	if (!idmap_get(&w->kernels, k->serial)) {
 		const struct kernel_impl *impl = kernel_impl(k, ARAX_DEVICE_CPU);
 
 		if (!impl)
 			return -ENOEXEC;
 		memset(&msg, 0, sizeof(msg));
 		msg.type = WORKER_MSG_KERNEL;
-		msg.id = k->index;
+		msg.id = k->serial;
 		msg.flags = k->split ? WORKER_KERNEL_SPLIT : 0;
 		strncpy(msg.symbol, impl->symbol, sizeof(msg.symbol) - 1);
-		err = idmap_put(&w->kernels, k->index, w);
+		err = idmap_put(&w->kernels, k->serial, w);
 		if (!err)
 			err = send_waiting(w, &msg, impl->fd);
 	}
@@ -383,7 +383,7 @@ static void post(struct worker *w, const struct runner_task *t, uint32_t message
 	w->spin = CPU_COUNT(&w->cpus) > 1 || (cpu >= 0 && !CPU_ISSET(cpu, &w->cpus));
 	atomic_store_explicit(&s->spin, w->spin, memory_order_relaxed);
 	s->messages = messages;
-	s->kernel = t->kernel->index;
+	s->kernel = t->kernel->serial;
 	s->inline_only = t->flags & RUNNER_INLINE;
 	s->nr_ranges = l->nr_ranges;
 	memcpy(s->grid, l->grid, sizeof(s->grid));
