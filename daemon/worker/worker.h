@@ -45,6 +45,8 @@ bool worker_usable(struct worker *w);
 int worker_run(struct worker *w, const struct runner_task *t, uint64_t deadline_ns,
 	       enum worker_fate *fate);
 
+/* It has it loaded: then it is not to be used again. */
+void worker_drop_kernel(struct worker *w, uint64_t serial);
 void worker_drop_buffer(struct worker *w, uint64_t id);
 
 /* Link and state of the pool that holds the worker. */
