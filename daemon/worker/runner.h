@@ -13,7 +13,8 @@
  *
  *   runner_run, runner_submit and runner_drop_buffer may be called from any
  *   thread.  The caller sees to it that no more than `lanes` launches are
- *   under way on a device, each on a lane of its own.
+ *   under way on a device, each on a lane of its own, or runner_depth() on each by
+ *   runner_submit().
  *
  * RESULTS
  *
@@ -164,6 +165,12 @@ int runner_run(struct runner *r, struct runner_task *task);
  * it is not split, not timed and, as that costs more than itself, not counted.
  */
 int runner_run_short(struct runner *r, const struct runner_task *task);
+
+/*
+ * Launches that a lane can be given at once: behind the one that runs others may be on the
+ * device already, if they have no @enter.  Each takes from the end of the one before it.
+ */
+uint32_t runner_depth(const struct runner *r);
 
 /* Hand to the lane's thread; never fails, never blocks for long. */
 void runner_submit(struct runner *r, struct runner_task *task);
