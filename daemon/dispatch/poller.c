@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "daemon/dispatch/models.h"
+#include "daemon/dispatch/own.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/race.h"
 #include "daemon/dispatch/remote.h"
@@ -124,6 +125,7 @@ static void context_gone(struct poller *p, struct link *l, uint32_t context)
 	poller_commit_ended(p, l);
 	graph_context_gone(l->graph, context);
 	sched_context_gone(p->sched, context);
+	own_context_gone(l, context);
 }
 
 static uint32_t take_entries(struct poller *p, struct link *l)
@@ -187,6 +189,8 @@ static int take_ready(struct poller *p, struct link *l, uint64_t first)
 		if (node->d.opcode == ARAX_OP_MARKER) {
 			if (!p->memory || !remote_host_access(p, node))
 				run_refuse(p, node, 0);
+		} else if (own_is_unload(node)) {
+			run_refuse(p, node, own_unload(node));
 		} else if (!p->stopping && !p->visited && run_direct(p, node, &outcome)) {
 			if (outcome == RUN_LOST)
 				return -1;

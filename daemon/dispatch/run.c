@@ -12,6 +12,7 @@
 #include "daemon/dispatch/declared.h"
 #include "daemon/dispatch/gate.h"
 #include "daemon/dispatch/host.h"
+#include "daemon/dispatch/own.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/recover.h"
 #include "daemon/dispatch/remote.h"
@@ -31,8 +32,7 @@ static const char *const opcodes[] = { "marker", "launch", "copy", "fill", "call
 /* A task that no device ran. */
 static void record_end(struct link *l, const struct graph_node *node, int result, uint64_t origin)
 {
-	const struct kernel *k = node->d.kernel <= CORE_MAX_KERNELS ?
-				 l->kernels[node->d.kernel] : NULL;
+	const struct kernel *k = run_kernel(node);
 	struct trace_task t = {
 		.link = l->name, .kernel = opcodes[node->d.opcode], .device = TRACE_NO_DEVICE,
 		.result = result, .origin = origin, .start_ns = poller_ns(l->poller),
@@ -55,7 +55,9 @@ const struct kernel *run_kernel(const struct graph_node *node)
 {
 	const struct link *l = node->priv;
 
-	return node->d.kernel <= CORE_MAX_KERNELS ? l->kernels[node->d.kernel] : NULL;
+	if (unlikely(node->d.kernel > CORE_MAX_KERNELS))
+		return own_kernel(node);
+	return l->kernels[node->d.kernel];
 }
 
 /* Whether it is for such a device at all. */
@@ -63,6 +65,8 @@ static inline bool suits(const struct poller *p, const struct graph_node *node, 
 {
 	const struct kernel *k;
 
+	if (unlikely(own_is_load(node) || own_is_launch(node)))
+		return own_suits(&p->devs[device]);
 	if (node->d.opcode != ARAX_OP_LAUNCH)
 		return p->devs[device].host;
 	k = run_kernel(node);
@@ -95,7 +99,7 @@ int run_why_not(struct poller *p, const struct graph_node *node)
 	bool lost = false;
 	uint32_t i;
 
-	if (node->d.opcode != ARAX_OP_LAUNCH)
+	if (node->d.opcode != ARAX_OP_LAUNCH || own_is_launch(node))
 		return p->devs[0].lost ? -ENODEV : -EOPNOTSUPP;
 	k = run_kernel(node);
 	for (i = 0; k && i < p->nr_devs; i++) {
@@ -264,7 +268,9 @@ static __attribute__((cold)) void record(struct run *run, uint64_t start_ns, uin
 		.run_ns = staged ? rt->wall_ns : hold_ns,
 	};
 
-	if (node->d.opcode == ARAX_OP_LAUNCH)
+	if (run->module)
+		t.kernel = module_kernel(run->module, node->d.kernel)->sig.name;
+	else if (node->d.opcode == ARAX_OP_LAUNCH && run_kernel(node))
 		t.kernel = run_kernel(node)->sig.name;
 	if (staged) {
 		t.enter_ns = rt->enter_ns;
@@ -379,10 +385,16 @@ static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int re
 	};
 	bool learn;
 
+	if (unlikely(run->load)) {
+		result = own_end(run, result);
+		info.result = result;
+	}
 	if (unlikely(node->d.deadline_ns) && poller_ns(p) > node->d.deadline_ns)
 		POLLER_COUNT(p, late);
 	if (unlikely(p->trace))
 		record(run, start_ns, hold_ns, result);
+	if (unlikely(run->module))
+		own_release(run);
 	if (node->d.submit_ns && node->d.submit_ns < start_ns)
 		info.wait_ns = start_ns - node->d.submit_ns;
 	if (unlikely(p->memory)) {
@@ -424,7 +436,7 @@ static void came_back(struct work *w)
 	struct poller_device *pd = &run->poller->devs[run->device];
 
 	/* Where data came and went the device was kept for that as well. */
-	finish(run, run->remote ? run->rt.hold_ns : run->rt.device_ns, run->rt.hold_ns,
+	finish(run, run->remote || run->load ? run->rt.hold_ns : run->rt.device_ns, run->rt.hold_ns,
 	       run->rt.result);
 	if (unlikely(recover_expected(pd)))
 		recover_begin(run->poller, pd);
@@ -592,7 +604,7 @@ static void hand_over(struct run *run, bool launch)
 	if (pd->dev->info.kind == ARAX_DEVICE_CPU)
 		run->cpus = launch && run->rt.kernel->split ? pd->dev->info.units : 1;
 	p->cpus_taken += run->cpus;
-	if (launch)
+	if (launch || run->load)
 		runner_submit(pd->runner, &run->rt);
 	else
 		host_thread_push(pd->host, &run->job);
@@ -615,13 +627,17 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 	run->start = p->now;
 	run->lazy = false;
 	run->spent = false;
-	if (launch)
+	if (k)
 		worker = runner_needs_worker(pd->runner, k);
 	/* Before hand-over: after our death this task counts as started. */
 	__atomic_store_n(&l->states[ARAX_TAG_SLOT(node->d.tag)], ARAX_SLOT_STARTED,
 			 __ATOMIC_RELEASE);
 	graph_start(l->graph, node);
 	err = find_ranges(run);
+	if (!err && unlikely(own_is_launch(node)))
+		err = own_hold(run);
+	else if (!err && unlikely(own_is_load(node)))
+		err = own_begin(run);
 	if (err) {
 		finish(run, 0, 0, err);
 		return RUN_DONE;
@@ -638,7 +654,7 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 		}
 	}
 	/* What is to be done around a launch is done on the lane's thread. */
-	if (!worker && !p->visited && !(unlikely(p->memory) && remote_is_dirty(node)) &&
+	if (!worker && !run->load && !p->visited && !(unlikely(p->memory) && remote_is_dirty(node)) &&
 	    (!launch || (!run->rt.enter && pd->dev->info.kind == ARAX_DEVICE_CPU)) &&
 	    sched_is_short(p->sched, node, node->device, inline_limit(p)))
 		return run_inline(p, run, pd, launch);
@@ -697,7 +713,7 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 	    (unlikely(p->memory) && remote_is_dirty(node)))
 		return false;
 	k = run_kernel(node);
-	pd = k ? short_on(p, node, k) : NULL;
+	pd = k && !k->foreign ? short_on(p, node, k) : NULL;
 	if (!pd)
 		return false;
 	run = pd->direct;
@@ -894,6 +910,8 @@ void runs_destroy(struct poller *p)
 
 	if (p->memory)
 		memory_stop(p->memory);
+	for (i = 0; p->devs && i < p->nr_links; i++)
+		own_all_gone(p->links[i]);
 	for (i = 0; p->devs && i < p->nr_devs; i++) {
 		if (p->devs[i].gate)
 			gate_stop(p->devs[i].gate);

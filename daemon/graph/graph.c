@@ -881,6 +881,11 @@ enum graph_state graph_node_state(const struct graph_node *node)
 	return node_of((struct graph_node *)node)->state;
 }
 
+bool graph_node_gone(const struct graph_node *node)
+{
+	return node_of((struct graph_node *)node)->flags & NODE_GONE;
+}
+
 int graph_unblock(struct graph *g, uint64_t tag, int error)
 {
 	struct node *n = find(g, tag);

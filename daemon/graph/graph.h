@@ -225,6 +225,9 @@ void graph_context_gone(struct graph *g, uint32_t context);
 struct graph_node *graph_find(struct graph *g, uint64_t tag);
 enum graph_state graph_node_state(const struct graph_node *node);
 
+/* Whether its context is forgotten: it runs, and nobody waits for it. */
+bool graph_node_gone(const struct graph_node *node);
+
 /* The earliest deadline of a live task, CLOCK_MONOTONIC; UINT64_MAX if none. */
 uint64_t graph_next_deadline(const struct graph *g);
 

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "daemon/graph/graph.h"
-#include "daemon/kernels/registry.h"
+#include "daemon/kernels/module.h"
 #include "daemon/memory/mapping.h"
 #include "kmod/core/core.h"
 
@@ -86,6 +86,7 @@ struct live_tag {
  * @head:	our position in it, private; page->head is what the core sees
  * @commits:	ring of CORE_COMMIT_ENTRIES entries
  * @kernels:	by id as published on this link
+ * @modules:	what its contexts brought
  * @live:	by slot
  * @mappings:	buffers by their ids
  */
@@ -108,6 +109,7 @@ struct link {
 	uint32_t nr_live;
 	struct mappings mappings;
 	const struct kernel *kernels[CORE_MAX_KERNELS + 1];
+	struct modules modules;
 };
 
 /* (poller) Where a buffer lies; NULL if it can't be had. */

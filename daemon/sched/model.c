@@ -16,11 +16,19 @@
 #define STUDY_EACH	16	/* then every so manieth */
 #define SURE_RUNS	16	/* before anything counts as an outlier */
 #define OUTLIERS	3	/* between two studies: it is a change */
+#define OWN_RECORDS	64	/* that kernels of programs share */
 
 uint64_t sched_kernel_key(const struct graph_node *node)
 {
 	const struct arax_dispatch *d = &node->d;
 
+	/*
+	 * What programs bring shares a few records: there is no end of it, and all that
+	 * could be learnt of others would be crowded out.
+	 */
+	if (d->opcode == ARAX_OP_LAUNCH && d->kernel & ARAX_KERNEL_OWN)
+		return (uint64_t)(d->opcode + 1) << 32 | ARAX_KERNEL_OWN |
+		       (d->context * 31 + d->kernel) % OWN_RECORDS;
 	/* Never 0.  Copies and fills have no kernel. */
 	if (d->opcode == ARAX_OP_LAUNCH || d->opcode == ARAX_OP_CALL)
 		return (uint64_t)(d->opcode + 1) << 32 | d->kernel;

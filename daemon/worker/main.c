@@ -38,6 +38,7 @@ struct loaded {
 	arax_kernel_fn *fn;
 	uint32_t flags;
 	int err;
+	char *why;
 };
 
 static struct {
@@ -90,6 +91,8 @@ static void add_kernel(struct worker_msg *msg, int fd)
 		k->fn = (arax_kernel_fn *)dlsym(library, msg->symbol);
 	k->flags = msg->flags;
 	k->err = !library ? -ENOEXEC : !k->fn ? -ENOENT : 0;
+	if (k->err)
+		k->why = strdup(dlerror() ?: "");
 	if (idmap_put(&w.kernels, msg->id, k))
 		_exit(1);
 }
@@ -136,6 +139,16 @@ static bool receive(bool wait)
 	return true;
 }
 
+/* Its words go where arguments are else. */
+static int try(const struct loaded *k)
+{
+	if (!k)
+		return -ENOEXEC;
+	if (k->err)
+		snprintf((char *)w.slot->args, sizeof(w.slot->args), "%s", k->why ?: "");
+	return k->err;
+}
+
 static int run(const struct worker_slot *s)
 {
 	struct arax_launch_range ranges[ARAX_MAX_RANGES];
@@ -149,6 +162,8 @@ static int run(const struct worker_slot *s)
 	while ((int32_t)(s->messages - w.messages) > 0)
 		receive(true);
 	k = idmap_get(&w.kernels, s->kernel);
+	if (w.slot->what == WORKER_TRY)
+		return try(k);
 	if (!k || k->err)
 		return k ? k->err : -ENOEXEC;
 	if (l.nr_ranges > ARAX_MAX_RANGES || l.arg_len > sizeof(args))
@@ -166,7 +181,7 @@ static int run(const struct worker_slot *s)
 	memcpy(l.grid, s->grid, sizeof(l.grid));
 	memcpy(l.block, s->block, sizeof(l.block));
 	l.group_end = arax_launch_groups(&l);
-	if ((k->flags & WORKER_KERNEL_SPLIT) && !s->inline_only)
+	if ((k->flags & WORKER_KERNEL_SPLIT) && s->what != WORKER_RUN_INLINE)
 		return gang_run(w.gang, k->fn, &l);
 	return k->fn(&l);
 }

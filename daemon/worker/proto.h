@@ -53,6 +53,13 @@ enum worker_msg_type {
 
 #define WORKER_KERNEL_SPLIT	0x1
 
+/* What araxd asks for. */
+enum worker_what {
+	WORKER_RUN,
+	WORKER_RUN_INLINE,	/* on one thread */
+	WORKER_TRY,		/* only see whether the kernel is there; if not @args says why */
+};
+
 struct worker_msg {
 	uint32_t type;
 	uint32_t flags;
@@ -79,7 +86,7 @@ struct worker_slot {
 	/* The launch; araxd writes while request == reply. */
 	_Alignas(64) uint64_t kernel;		/* its serial */
 	uint32_t messages;
-	uint32_t inline_only;
+	uint32_t what;				/* enum worker_what */
 	uint32_t nr_ranges;
 	uint32_t grid[3];
 	uint32_t block[3];

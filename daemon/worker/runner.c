@@ -390,6 +390,17 @@ bool runner_can_foreign(const struct runner *r)
 	return atomic_load_explicit(&r->can_foreign, memory_order_relaxed);
 }
 
+int runner_try(struct runner *r, const struct kernel *k, uint32_t uid, uint32_t gid,
+	       uint64_t deadline_ns, char *why, size_t len)
+{
+	struct runner_task t = {
+		.kernel = k, .uid = uid, .gid = gid, .flags = RUNNER_TRY, .why = why, .why_len = len,
+		.deadline_ns = deadline_ns,
+	};
+
+	return runner_can_foreign(r) ? run_in_worker(r, &t) : -EOPNOTSUPP;
+}
+
 static int run_counted(struct runner *r, struct runner_task *t)
 {
 	int err = run_here(r, t, t->flags & RUNNER_INLINE ? ARAX_RUN_INLINE : 0, &t->device_ns);
@@ -405,6 +416,8 @@ int runner_run(struct runner *r, struct runner_task *t)
 	uint64_t start = 0;
 
 	t->device_ns = 0;
+	if (t->flags & RUNNER_ENTER_ONLY)
+		return 0;
 	if (t->deadline_ns || timed)
 		start = now_ns();
 	if (t->deadline_ns && start >= t->deadline_ns)

@@ -56,6 +56,8 @@ struct runner_buffer {
 };
 
 #define RUNNER_INLINE	0x1	/* on one thread, without splitting: it is short */
+#define RUNNER_TRY	0x8	/* runner_try()'s */
+#define RUNNER_ENTER_ONLY	0x4	/* by runner_submit(): @enter is all, there is no kernel */
 #define RUNNER_TIMED	0x2	/* runner_run: measure device_ns (submit always does) */
 
 /**
@@ -81,6 +83,7 @@ struct runner_buffer {
  * @done:	called once after runner_submit, on a lane thread: be short, don't
  *		block, don't call back into the runner except runner_submit
  * @next:	the runner's
+ * @why, @why_len: runner_try()'s
  */
 struct runner_task {
 	const struct kernel *kernel;
@@ -101,6 +104,8 @@ struct runner_task {
 	int (*leave)(struct runner_task *task, int result);
 	void (*done)(struct runner_task *task);
 	struct runner_task *next;
+	char *why;
+	size_t why_len;
 };
 
 struct runner;
@@ -143,6 +148,14 @@ bool runner_needs_worker(const struct runner *r, const struct kernel *k);
  * the first worker finds out.
  */
 bool runner_can_foreign(const struct runner *r);
+
+/*
+ * Load @k, which a program brought, in a worker of its owner, and run nothing of it but
+ * what loading it runs.  On a thread that may wait.  0 or an error as of a launch, and why,
+ * for people: @why gets what the worker says, as printable ASCII.
+ */
+int runner_try(struct runner *r, const struct kernel *k, uint32_t uid, uint32_t gid,
+	       uint64_t deadline_ns, char *why, size_t len);
 
 /* Run to its end on this thread; returns task->result. */
 int runner_run(struct runner *r, struct runner_task *task);

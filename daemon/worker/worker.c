@@ -407,7 +407,8 @@ static void post(struct worker *w, const struct runner_task *t, uint32_t message
 	atomic_store_explicit(&s->spin, w->spin, memory_order_relaxed);
 	s->messages = messages;
 	s->kernel = t->kernel->serial;
-	s->inline_only = t->flags & RUNNER_INLINE;
+	s->what = t->flags & RUNNER_TRY ? WORKER_TRY : t->flags & RUNNER_INLINE ? WORKER_RUN_INLINE :
+									       WORKER_RUN;
 	s->nr_ranges = l->nr_ranges;
 	memcpy(s->grid, l->grid, sizeof(s->grid));
 	memcpy(s->block, l->block, sizeof(s->block));
@@ -478,6 +479,22 @@ static int await(struct worker *w, uint64_t deadline_ns)
 	return 0;
 }
 
+/* Once, and nothing in it is believed. */
+static void take_text(const struct worker *w, const struct runner_task *t)
+{
+	const volatile uint8_t *from = w->slot->args;
+	size_t i;
+
+	for (i = 0; i + 1 < t->why_len && i < sizeof(w->slot->args); i++) {
+		uint8_t c = from[i];
+
+		if (!c)
+			break;
+		t->why[i] = c >= ' ' && c < 0x7f ? (char)c : '?';
+	}
+	t->why[i] = '\0';
+}
+
 int worker_run(struct worker *w, const struct runner_task *t, uint64_t deadline_ns,
 	       enum worker_fate *fate)
 {
@@ -502,6 +519,8 @@ int worker_run(struct worker *w, const struct runner_task *t, uint64_t deadline_
 	}
 	if (!err) {
 		result = atomic_load_explicit(&w->slot->result, memory_order_relaxed);
+		if (t->flags & RUNNER_TRY && result)
+			take_text(w, t);
 		return result > 0 || result < RESULT_MIN ? -EIO : result;
 	}
 	if (err == -ETIMEDOUT) {

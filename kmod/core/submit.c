@@ -85,8 +85,12 @@ static int check_geometry(const struct core_task *t)
 
 static int check_launch(struct core *core, const struct core_task *t)
 {
-	const struct core_kernel *k = core_kernel_find(core, t->d.kernel);
+	const struct core_kernel *k;
 
+	/* What its signature is only the mediator knows. */
+	if (t->d.kernel & ARAX_KERNEL_OWN)
+		return check_geometry(t);
+	k = core_kernel_find(core, t->d.kernel);
 	if (!k || !core_read_once(k->kinds))
 		return -ENOENT;
 	if (k->sig.nr_ranges != t->d.nr_ranges || k->sig.arg_len != t->d.arg_len ||

@@ -31,6 +31,7 @@ be_test = $(foreach v,$(2),$(eval $(call be_one,$(1),$(v))))
 
 $(call be_test,signature,plain asan)
 $(call be_test,registry,plain asan)
+$(call be_test,module,plain asan)
 $(call be_test,log,plain asan)
 $(call be_test,config,plain asan)
 $(call be_test,backend,plain asan tsan)

@@ -604,6 +604,35 @@ START_TEST(tenants_come_and_go)
 }
 END_TEST
 
+/* However many kernels programs bring, what is known of others keeps its room. */
+START_TEST(own_kernels_share_records)
+{
+	struct graph_node *n = task(1, 1), *own = task(1, 1);
+	uint64_t keys[200];
+	uint32_t nr = 0, j;
+
+	n->d.opcode = own->d.opcode = ARAX_OP_LAUNCH;
+	for (uint32_t i = 0; i < 100000; i++) {
+		uint64_t key;
+
+		own->d.context = i / 100;
+		own->d.kernel = ARAX_KERNEL_OWN | (i * 7919u & ~ARAX_KERNEL_OWN);
+		key = sched_kernel_key(own);
+		ck_assert_uint_ne(key, 0);
+		for (j = 0; j < nr && keys[j] != key; j++)
+			;
+		if (j < nr)
+			continue;
+		ck_assert_uint_lt(nr, 100);
+		keys[nr++] = key;
+		/* None that an installed one could have. */
+		n->d.kernel = (uint32_t)key & ~ARAX_KERNEL_OWN;
+		ck_assert_uint_ne(sched_kernel_key(n), key);
+	}
+	ck_assert_uint_gt(nr, 1);
+}
+END_TEST
+
 START_TEST(model_learns)
 {
 	struct graph_node *n = task(1, 1), *big = task(1, 1);
@@ -708,6 +737,7 @@ int main(void)
 	tcase_add_test(c, offline_devices_take_nothing);
 	tcase_add_test(c, removed_tasks_are_not_picked);
 	tcase_add_test(c, tenants_come_and_go);
+	tcase_add_test(c, own_kernels_share_records);
 	tcase_add_test(c, model_learns);
 	tcase_add_test(c, markers_are_short);
 	tcase_add_test(c, model_is_bounded);
