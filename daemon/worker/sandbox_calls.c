@@ -37,7 +37,8 @@ static const int plain[] = {
 	/* threads, and waiting for them */
 	SCMP(futex), SCMP(set_robust_list), SCMP(rseq), SCMP(set_tid_address), SCMP(membarrier),
 	SCMP(sched_yield), SCMP(sched_getaffinity), SCMP(getcpu), SCMP(getpid), SCMP(gettid),
-	SCMP(exit), SCMP(exit_group), SCMP(restart_syscall),
+	SCMP(getuid), SCMP(geteuid), SCMP(getgid), SCMP(getegid), SCMP(exit), SCMP(exit_group),
+	SCMP(restart_syscall),
 	/* own signals */
 	SCMP(rt_sigaction), SCMP(rt_sigprocmask), SCMP(rt_sigreturn), SCMP(rt_sigpending),
 	SCMP(rt_sigsuspend), SCMP(rt_sigtimedwait), SCMP(sigaltstack),
