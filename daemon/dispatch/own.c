@@ -115,6 +115,19 @@ static int make_module(struct run *run, struct own_load *load)
 			     load->why, sizeof(load->why));
 }
 
+/*
+ * A link's place and a context: not the tenant, for where no limit is set several cgroups
+ * may be one.  Never 0.
+ */
+static uint64_t owner_of(const struct run *run)
+{
+	uint64_t place = 0;
+
+	while (run->poller->links[place] != run->link)
+		place++;
+	return (place + 1) << 32 | run->node->d.context;
+}
+
 static int enter(struct runner_task *rt)
 {
 	struct run *run = run_of(rt);
@@ -123,6 +136,8 @@ static int enter(struct runner_task *rt)
 	int err = make_module(run, load);
 	uint64_t deadline = monotonic_ns() + TRY_NS;
 
+	for (uint32_t i = 0; !err && i < load->module->nr_kernels; i++)
+		load->module->kernels[i].owner = owner_of(run);
 	for (uint32_t i = 0; !err && i < load->module->nr_kernels; i++)
 		err = runner_try(run->poller->devs[run->device].runner, &load->module->kernels[i],
 				 d->uid, d->gid, deadline, load->why, sizeof(load->why));

@@ -47,6 +47,7 @@ struct kernel {
 	enum kernel_addressing addressing;
 	bool split;		/* work-groups may run at once */
 	bool foreign;		/* a program's code: addressing is data, index KERNEL_NO_INDEX */
+	uint64_t owner;		/* of foreign: only those of one owner share a process; 0: none do */
 	struct signature sig;	/* name, canonical text, arax_signature */
 	char *library;		/* name and version, for people */
 	uint32_t nr_impls;

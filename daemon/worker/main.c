@@ -3,7 +3,8 @@
  * arax-worker: runs a tenant's launches with that tenant's rights.
  *
  * araxd starts it (see spawn.c) with the descriptors of proto.h.  It has no
- * other way in, and ends when araxd does.  One launch at a time.
+ * other way in, and ends when araxd does.  One launch at a time.  For code that a
+ * program brought it locks itself up first (sandbox.h).
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -23,6 +24,7 @@
 #include "daemon/backends/relax.h"
 #include "daemon/worker/idmap.h"
 #include "daemon/worker/proto.h"
+#include "daemon/worker/sandbox.h"
 
 #define SPIN_ROUNDS 4000	/* about 20 us: the next launch often comes at once */
 
@@ -219,7 +221,8 @@ static void serve(void)
 	const uint64_t one = 1;
 	uint32_t done = 0;
 
-	if (send(WORKER_FD_SOCKET, &ready, sizeof(ready), MSG_NOSIGNAL) != sizeof(ready))
+	/* In a sandbox there is no send(). */
+	if (write(WORKER_FD_SOCKET, &ready, sizeof(ready)) != sizeof(ready))
 		return;
 	for (;;) {
 		int result;
@@ -240,9 +243,34 @@ static void serve(void)
 	}
 }
 
-int main(void)
+static void give_up(int err, const char *missing)
 {
+	struct worker_msg msg = { .type = WORKER_MSG_FAILED, .flags = WORKER_STEP_SANDBOX,
+				  .id = (uint64_t)-err };
+
+	snprintf(msg.symbol, sizeof(msg.symbol), "%s", missing);
+	if (write(WORKER_FD_SOCKET, &msg, sizeof(msg)) < 0)
+		_exit(1);	/* nobody listens */
+}
+
+/* A helper's place is set from outside it: so calls are forbidden after that. */
+static int prepare(bool foreign)
+{
+	const char *missing = "";
 	cpu_set_t cpus;
+	int err = foreign ? sandbox_files(&missing) : 0;
+
+	if (!err && (sched_getaffinity(0, sizeof(cpus), &cpus) || gang_create(&cpus, &w.gang)))
+		return 1;
+	if (!err && foreign)
+		err = sandbox_calls(&missing);
+	if (err)
+		give_up(err, missing);
+	return err ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
 
 	/* Other processes of the tenant may not look into this one. */
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
@@ -254,7 +282,7 @@ int main(void)
 		return write(STDERR_FILENO, text, sizeof(text) - 1) < 0 ? 1 : 2;
 	}
 	close(WORKER_FD_SLOT);
-	if (sched_getaffinity(0, sizeof(cpus), &cpus) || gang_create(&cpus, &w.gang))
+	if (prepare(argc > 1 && !strcmp(argv[1], WORKER_FOREIGN)))
 		return 1;
 	serve();
 	return 1;

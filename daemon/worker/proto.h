@@ -27,7 +27,10 @@
 
 #include "uapi/arax.h"
 
-#define WORKER_VERSION		2
+#define WORKER_VERSION		3
+
+/* What the program is started with if it is to run code that a program brought. */
+#define WORKER_FOREIGN		"--foreign"
 
 /* Descriptors that a worker is started with; all others are closed. */
 #define WORKER_FD_SOCKET	3
@@ -39,11 +42,14 @@
 
 enum worker_msg_type {
 	WORKER_MSG_READY	= 0x100,	/* worker to araxd: .id is WORKER_VERSION */
-	WORKER_MSG_FAILED	= 0x101,	/* .id is the errno, .flags the step */
+	WORKER_MSG_FAILED	= 0x101,	/* .id is the errno, .flags the step, .symbol words */
 	WORKER_MSG_KERNEL	= 2,	/* .id, .flags, .symbol and a descriptor */
 	WORKER_MSG_BUFFER	= 3,	/* .id, .bytes and a descriptor */
 	WORKER_MSG_DROP		= 4,	/* .id: unmap that buffer */
 };
+
+/* .flags of WORKER_MSG_FAILED by the program itself; smaller ones are spawn.c's. */
+#define WORKER_STEP_SANDBOX	100
 
 #define WORKER_KERNEL_SPLIT	0x1
 

@@ -9,12 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "daemon/backends/cpulist.h"
 #include "daemon/backends/relax.h"
 #include "daemon/log.h"
+#include "daemon/worker/sandbox.h"
 #include "daemon/worker/worker.h"
 
 #define SPIN_ROUNDS	2000	/* as long as a wake-up takes: some 10 us */
@@ -44,6 +46,7 @@ struct runner {
 	uint32_t nr_kernels;
 	struct handle *handles;
 	bool host;			/* works on host pages: workers are possible */
+	_Atomic bool can_foreign;	/* and so are some that are locked up */
 
 	pthread_mutex_t lock;		/* handles, workers */
 	struct worker_options options;
@@ -127,6 +130,9 @@ static inline int get_kernel(struct runner *r, const struct kernel *k, void **lo
 {
 	struct handle *h = &r->handles[k->index];
 
+	/* A foreign one has no place: not in this process, whatever the device. */
+	if (__builtin_expect(k->index >= r->nr_kernels, 0))
+		return -EOPNOTSUPP;
 	*loaded = atomic_load_explicit(&h->loaded, memory_order_acquire);
 	return __builtin_expect(!!*loaded, 1) ? 0 : load_kernel(r, k, h, loaded);
 }
@@ -184,17 +190,35 @@ static void link_worker(struct runner *r, struct worker *w)
 	r->nr_workers++;
 }
 
-/* The idle one that was used longest ago; of `uid` only, if `any` is false. */
-static struct worker *find_idle(struct runner *r, bool any, uint32_t uid, uint32_t gid)
+static struct worker_key key_of(const struct runner_task *t)
+{
+	const struct kernel *k = t->kernel;
+	struct worker_key key = { .uid = t->uid, .gid = t->gid, .foreign = k->foreign };
+
+	if (k->foreign && k->owner)
+		key.owner = k->owner;
+	else if (k->foreign)
+		key.serial = k->serial;
+	return key;
+}
+
+static bool same_key(const struct worker_key *a, const struct worker_key *b)
+{
+	return a->uid == b->uid && a->gid == b->gid && a->foreign == b->foreign &&
+	       a->owner == b->owner && a->serial == b->serial;
+}
+
+/* An idle one for `key`; NULL: the one of all that was used longest ago. */
+static struct worker *find_idle(struct runner *r, const struct worker_key *key)
 {
 	struct worker *found = NULL;
 
 	for (struct worker *w = r->workers; w; w = worker_link(w)->next) {
 		if (worker_link(w)->busy)
 			continue;
-		if (any)
+		if (!key)
 			found = w;
-		else if (worker_uid(w) == uid && worker_gid(w) == gid)
+		else if (same_key(worker_key(w), key))
 			return w;
 	}
 	return found;
@@ -211,12 +235,13 @@ static void kick(struct lane *lane)
 /* A worker for this task alone, or an error. */
 static int take_worker(struct runner *r, const struct runner_task *t, struct worker **worker)
 {
+	const struct worker_key key = key_of(t);
 	struct worker *w, *old = NULL;
 	int err;
 
 	pthread_mutex_lock(&r->lock);
 	for (;;) {
-		w = find_idle(r, false, t->uid, t->gid);
+		w = find_idle(r, &key);
 		if (!w || worker_usable(w))
 			break;
 		unlink_worker(r, w);
@@ -225,7 +250,7 @@ static int take_worker(struct runner *r, const struct runner_task *t, struct wor
 	if (w)
 		worker_link(w)->busy = true;
 	else if (r->nr_workers >= r->max_workers)
-		old = find_idle(r, true, 0, 0);
+		old = find_idle(r, NULL);
 	if (old)
 		unlink_worker(r, old);
 	pthread_mutex_unlock(&r->lock);
@@ -236,7 +261,9 @@ static int take_worker(struct runner *r, const struct runner_task *t, struct wor
 		return 0;
 	}
 	/* Starting takes a millisecond: not under the lock. */
-	err = worker_start(&r->options, t->uid, t->gid, &w);
+	err = worker_start(&r->options, &key, &w);
+	if (err == -EOPNOTSUPP)
+		atomic_store(&r->can_foreign, false);
 	if (err)
 		return err;
 	count(&r->worker_starts);
@@ -273,6 +300,8 @@ static int run_in_worker(struct runner *r, const struct runner_task *t)
 
 	if (!kernel_impl(t->kernel, r->dev->info.kind))
 		return -ENOEXEC;
+	if (t->kernel->foreign && !runner_can_foreign(r))
+		return -EOPNOTSUPP;
 	if (r->options.program < 0)
 		return -EAGAIN;
 	err = take_worker(r, t, &w);
@@ -295,7 +324,7 @@ static int run_in_worker(struct runner *r, const struct runner_task *t)
 	return err == -ENODEV ? -EIO : err;
 }
 
-/* End workers that nobody has used for a while; `all` or one uid's: at once. */
+/* End workers that nobody has used for a while; `all`, one uid's or stale ones: at once. */
 static void end_idle(struct runner *r, bool all, bool of_uid, uint32_t uid)
 {
 	for (;;) {
@@ -306,7 +335,7 @@ static void end_idle(struct runner *r, bool all, bool of_uid, uint32_t uid)
 		now = now_ns();	/* under the lock: no last_used_ns may be later */
 		for (w = r->workers; w; w = worker_link(w)->next)
 			if (!worker_link(w)->busy &&
-			    (all || (of_uid && worker_uid(w) == uid) ||
+			    (all || (of_uid && worker_key(w)->uid == uid) || worker_stale(w) ||
 			     (!of_uid && now - worker_link(w)->last_used_ns >= r->idle_ns)))
 				break;
 		if (w)
@@ -318,12 +347,47 @@ static void end_idle(struct runner *r, bool all, bool of_uid, uint32_t uid)
 	}
 }
 
+/*
+ * Under the lock: idle workers that are not to be used again give back what they have
+ * now.  To wait for their end is for lane 0, not for this thread.
+ */
+static bool kill_stale(struct runner *r)
+{
+	bool any = false;
+
+	for (struct worker *w = r->workers; w; w = worker_link(w)->next) {
+		if (worker_link(w)->busy || !worker_stale(w))
+			continue;
+		worker_kill(w);
+		any = true;
+	}
+	return any;
+}
+
 void runner_drop_buffer(struct runner *r, uint64_t id)
 {
+	bool stale;
+
 	pthread_mutex_lock(&r->lock);
 	for (struct worker *w = r->workers; w; w = worker_link(w)->next)
 		worker_drop_buffer(w, id);
+	stale = kill_stale(r);
 	pthread_mutex_unlock(&r->lock);
+	if (stale)
+		kick(&r->lanes[0]);
+}
+
+void runner_drop_kernel(struct runner *r, uint64_t serial)
+{
+	bool stale;
+
+	pthread_mutex_lock(&r->lock);
+	for (struct worker *w = r->workers; w; w = worker_link(w)->next)
+		worker_drop_kernel(w, serial);
+	stale = kill_stale(r);
+	pthread_mutex_unlock(&r->lock);
+	if (stale)
+		kick(&r->lanes[0]);
 }
 
 void runner_drop_uid(struct runner *r, uint32_t uid)
@@ -336,15 +400,7 @@ void runner_drop_uid(struct runner *r, uint32_t uid)
 
 bool runner_can_foreign(const struct runner *r)
 {
-	return r->host && r->options.program >= 0;
-}
-
-void runner_drop_kernel(struct runner *r, uint64_t serial)
-{
-	pthread_mutex_lock(&r->lock);
-	for (struct worker *w = r->workers; w; w = worker_link(w)->next)
-		worker_drop_kernel(w, serial);
-	pthread_mutex_unlock(&r->lock);
+	return atomic_load_explicit(&r->can_foreign, memory_order_relaxed);
 }
 
 int runner_try(struct runner *r, const struct kernel *k, uint32_t uid, uint32_t gid,
@@ -418,13 +474,15 @@ int runner_prepare(struct runner *r, const struct kernel *k)
 
 	if (!runner_needs_worker(r, k))
 		return get_kernel(r, k, &loaded);
+	if (k->foreign && !runner_can_foreign(r))
+		return -EOPNOTSUPP;
 	return kernel_impl(k, r->dev->info.kind) ? 0 : -ENOEXEC;
 }
 
 /* NULL: it can't be run here, or nothing has to be configured for it. */
 static void *configurable(struct runner *r, const struct kernel *k)
 {
-	return device_is_configured(r->dev) ?
+	return device_is_configured(r->dev) && k->index < r->nr_kernels ?
 	       atomic_load_explicit(&r->handles[k->index].loaded, memory_order_acquire) : NULL;
 }
 
@@ -713,6 +771,24 @@ static int start_lane(struct runner *r, uint32_t i)
 	return -err;
 }
 
+/* Where the administrator sets no limit: what a user's buffers may have by default, too. */
+static uint64_t eighth_of_memory(void)
+{
+	struct sysinfo s;
+
+	return sysinfo(&s) ? 0 : (uint64_t)s.totalram * s.mem_unit / 8;
+}
+
+/* Whether code that programs bring can be locked up here, as far as can be seen so far. */
+static bool can_foreign(const struct runner *r)
+{
+	const char *missing = r->host && r->options.program >= 0 ? sandbox_kernel_lacks() : NULL;
+
+	if (missing)
+		worker_log_no_sandbox(missing);
+	return r->host && r->options.program >= 0 && !missing;
+}
+
 int runner_create(struct device *dev, const struct registry *registry,
 		  const struct config *config, struct runner **runner)
 {
@@ -729,6 +805,7 @@ int runner_create(struct device *dev, const struct registry *registry,
 	r->idle_ns = config->worker.idle_s * 1000000000ull;
 	r->max_workers = config->worker.max;
 	r->options.memory = config->worker.memory;
+	r->options.foreign_memory = config->worker.memory ?: eighth_of_memory();
 	r->options.program = -1;
 	pthread_mutex_init(&r->lock, NULL);
 	r->handles = calloc(r->nr_kernels + 1, sizeof(*r->handles));
@@ -744,6 +821,7 @@ int runner_create(struct device *dev, const struct registry *registry,
 						    config->worker.program : "arax-worker"),
 				 log_str("remedy", "set worker.program"));
 	}
+	atomic_store(&r->can_foreign, can_foreign(r));
 	for (uint32_t i = 0; !err && i < dev->info.lanes; i++)
 		err = start_lane(r, i);
 	if (err) {

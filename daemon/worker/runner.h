@@ -7,11 +7,13 @@
  * device's lane threads (runner_submit).  A kernel with addressing = data on a
  * device that works on host pages runs in a worker process of the tenant's uid
  * and gid, which has no descriptor but its own and no new privileges; the
- * thread that would have run it waits for the worker.
+ * thread that would have run it waits for the worker.  A kernel that a program
+ * brought (foreign) runs in one of its owner's alone, which is locked up besides
+ * (sandbox.h), or not at all.
  *
  * THREADS
  *
- *   runner_run, runner_submit and runner_drop_buffer may be called from any
+ *   runner_run, runner_submit and runner_drop_* may be called from any
  *   thread.  The caller sees to it that no more than `lanes` launches are
  *   under way on a device, each on a lane of its own, or runner_depth() on each by
  *   runner_submit().
@@ -31,7 +33,8 @@
  *   -EAGAIN	no worker could be started (logged)
  *   -EINVAL	a range that does not fit its buffer
  *   -EOPNOTSUPP	addressing = data on a device of this process that has memory of
- *		its own: no worker can see it
+ *		its own: no worker can see it; foreign, and nothing here can lock
+ *		a worker up (logged)
  */
 #ifndef ARAX_DAEMON_WORKER_RUNNER_H
 #define ARAX_DAEMON_WORKER_RUNNER_H
@@ -141,8 +144,9 @@ uint64_t runner_switch_ns(struct runner *r, const struct kernel *k);
 bool runner_needs_worker(const struct runner *r, const struct kernel *k);
 
 /*
- * Whether programs' own code can be run here: in a worker, on a device that works on host
- * pages.
+ * Whether code that programs bring can be run here: the device works on host pages, and
+ * there is a worker program that can lock itself up.  True may become false once, when
+ * the first worker finds out.
  */
 bool runner_can_foreign(const struct runner *r);
 
@@ -153,9 +157,6 @@ bool runner_can_foreign(const struct runner *r);
  */
 int runner_try(struct runner *r, const struct kernel *k, uint32_t uid, uint32_t gid,
 	       uint64_t deadline_ns, char *why, size_t len);
-
-/* Such a kernel is gone: whoever has loaded it is not used again.  Any thread. */
-void runner_drop_kernel(struct runner *r, uint64_t serial);
 
 /* Run to its end on this thread; returns task->result. */
 int runner_run(struct runner *r, struct runner_task *task);
@@ -181,7 +182,13 @@ void runner_submit(struct runner *r, struct runner_task *task);
  */
 void runner_drop_buffer(struct runner *r, uint64_t id);
 
-/* The uid has no context any more: end its worker. */
+/*
+ * The kernel, a foreign one, is gone: workers that have loaded it are not used again, and
+ * end as soon as they are idle.  Its number is no other kernel's ever.
+ */
+void runner_drop_kernel(struct runner *r, uint64_t serial);
+
+/* The uid has no context any more: end its workers. */
 void runner_drop_uid(struct runner *r, uint32_t uid);
 
 void runner_query(struct runner *r, struct runner_stats *stats);
