@@ -512,7 +512,7 @@ uint64_t runner_switch_ns(struct runner *r, const struct kernel *k)
 
 uint32_t runner_depth(const struct runner *r)
 {
-	return r->dev->info.memory ? 1 : device_depth(r->dev);
+	return device_depth(r->dev);
 }
 
 /* (locked) */
@@ -523,15 +523,13 @@ static void take_first(struct lane *lane)
 		lane->tail = &lane->head;
 }
 
-/* What is queued and can go behind what runs: the first one, if it is such. */
+/* What is queued, without waiting. */
 static struct runner_task *another(struct lane *lane)
 {
 	struct runner_task *t;
 
 	pthread_mutex_lock(&lane->lock);
 	t = lane->stop ? NULL : lane->head;
-	if (t && t->enter)
-		t = NULL;
 	if (t)
 		take_first(lane);
 	pthread_mutex_unlock(&lane->lock);
@@ -617,24 +615,47 @@ struct under_way {
 	uint64_t ended_ns;
 };
 
-/* False: it has ended at once. */
-static bool start(struct runner *r, struct runner_task *t, struct under_way *u)
+enum started { STARTED, HAS_ENDED, NOT_YET };
+
+static int submit(struct runner *r, struct runner_task *t)
 {
 	struct arax_backend_run run;
+	int err;
 
-	t->start_ns = now_ns();
-	t->wall_ns = t->hold_ns = t->device_ns = 0;
-	if (t->deadline_ns && t->start_ns >= t->deadline_ns)
-		t->result = -ETIMEDOUT;
-	else
-		t->result = fill_run(r, t, 0, &run);
-	if (!t->result)
-		t->result = checked(device_submit(r->dev, &run, 0));
-	if (t->result)
-		return false;
+	if (t->deadline_ns && now_ns() >= t->deadline_ns)
+		return -ETIMEDOUT;
+	err = fill_run(r, t, 0, &run);
+	return err ? err : checked(device_submit(r->dev, &run, 0));
+}
+
+static enum started start(struct runner *r, struct runner_task *t, struct under_way *u)
+{
+	uint64_t began = now_ns();
+
+	t->wall_ns = t->hold_ns = t->device_ns = t->enter_ns = 0;
+	t->start_ns = began;
+	t->result = 0;
+	if (t->enter) {
+		t->flags = u->nr ? t->flags | RUNNER_NO_WAIT : t->flags & ~RUNNER_NO_WAIT;
+		t->result = t->enter(t);
+		if (t->result == -EAGAIN && u->nr)
+			return NOT_YET;
+		t->start_ns = now_ns();
+		t->enter_ns = t->start_ns - began;
+	}
+	t->hold_ns = t->enter_ns;
+	if (t->result || t->flags & RUNNER_ENTER_ONLY)
+		return HAS_ENDED;
+	t->result = submit(r, t);
+	if (t->result) {
+		if (t->leave)
+			t->result = t->leave(t, t->result);
+		t->hold_ns = now_ns() - began;
+		return HAS_ENDED;
+	}
 	count(&r->runs);
 	u->tasks[(u->first + u->nr++) % ARAX_LANE_DEPTH] = t;
-	return true;
+	return STARTED;
 }
 
 /* The oldest one comes to its end. */
@@ -651,15 +672,19 @@ static void finish_oldest(struct lane *lane, struct under_way *u)
 		t->start_ns = u->ended_ns;
 	u->ended_ns = now_ns();
 	t->wall_ns = u->ended_ns - t->start_ns;
-	t->hold_ns = t->wall_ns;
 	t->device_ns = done.device_ns && done.device_ns < t->wall_ns ? done.device_ns : t->wall_ns;
 	t->result = err ? checked(err) : checked(done.result);
+	t->hold_ns = t->enter_ns + t->wall_ns;
+	if (t->leave) {
+		t->result = t->leave(t, t->result);
+		t->hold_ns += now_ns() - u->ended_ns;
+	}
 	t->done(t);
 }
 
 /*
- * While one runs the next ones are handed to the device.  What has to be done around a
- * launch is done with nothing under way.
+ * While one runs the next ones' data comes, and they are handed to the device; and while
+ * its results go back the next one runs.
  */
 static void lane_main_ahead(struct lane *lane)
 {
@@ -669,16 +694,15 @@ static void lane_main_ahead(struct lane *lane)
 	while ((t = next_task(lane))) {
 		uint32_t before = atomic_load_explicit(&lane->submitted, memory_order_relaxed);
 
-		if (t->enter) {
-			run_staged(lane->runner, t);
-			t->done(t);
-			t = another(lane);
-		}
 		while (t || u.nr) {
-			if (!t)
-				finish_oldest(lane, &u);
-			else if (!start(lane->runner, t, &u))
+			enum started s = t ? start(lane->runner, t, &u) : NOT_YET;
+
+			if (s == HAS_ENDED)
 				t->done(t);
+			if (s == NOT_YET)
+				finish_oldest(lane, &u);
+			if (s == NOT_YET && t)
+				continue;
 			t = u.nr < ARAX_LANE_DEPTH ? another(lane) : NULL;
 		}
 		await_next(lane, before);

@@ -57,6 +57,7 @@ struct runner_buffer {
 };
 
 #define RUNNER_INLINE	0x1	/* on one thread, without splitting: it is short */
+#define RUNNER_NO_WAIT	0x10	/* for @enter: others of this lane are under way, so -EAGAIN */
 #define RUNNER_TRY	0x8	/* runner_try()'s */
 #define RUNNER_ENTER_ONLY	0x4	/* by runner_submit(): @enter is all, there is no kernel */
 #define RUNNER_TIMED	0x2	/* runner_run: measure device_ns (submit always does) */
@@ -169,7 +170,8 @@ int runner_run_short(struct runner *r, const struct runner_task *task);
 
 /*
  * Launches that a lane can be given at once: behind the one that runs others may be on the
- * device already, if they have no @enter.  Each takes from the end of the one before it.
+ * device already.  Each takes from the end of the one before it.  Their @enter must not wait
+ * for the end of another task (RUNNER_NO_WAIT): with -EAGAIN it comes again when that is no more.
  */
 uint32_t runner_depth(const struct runner *r);
 
