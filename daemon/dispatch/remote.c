@@ -158,8 +158,12 @@ static int enter(struct runner_task *rt)
 	err = pass_gate(run);
 	if (err)
 		return err;
-	err = memory_enter(run->poller->memory, run->device, run->lane, run->remote, nr, run->seq,
-			   owner_of(run));
+	if (rt->flags & RUNNER_NO_WAIT)
+		err = memory_try_enter(run->poller->memory, run->device, run->lane, run->remote, nr,
+				       run->seq, owner_of(run));
+	else
+		err = memory_enter(run->poller->memory, run->device, run->lane, run->remote, nr,
+				   run->seq, owner_of(run));
 	if (err) {
 		if (pd->gate)
 			gate_leave(pd->gate);

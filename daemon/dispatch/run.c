@@ -24,6 +24,7 @@
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 
 #define MAX_LANES	64u
+#define MAX_RUNS	64u
 #define MIXED_US	1000u
 #define COMPLAIN_US	1000000u
 
@@ -223,10 +224,10 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 		if (learn)
 			sched_observe(p->sched, sched_kernel_key(node), run->device,
 				      sched_work(node), run->rt.wall_ns);
-		pd->lanes_busy &= ~(1ull << run->lane);
+		pd->runs_busy &= ~(1ull << (run - pd->runs));
 	} else {
 		sched_finish(p->sched, node, device_ns, learn);
-		pd->lanes_busy &= ~(1ull << run->lane);
+		pd->runs_busy &= ~(1ull << (run - pd->runs));
 	}
 	p->cpus_taken -= run->cpus;
 	run->cpus = 0;
@@ -616,12 +617,15 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 	struct link *l = node->priv;
 	bool launch = node->d.opcode == ARAX_OP_LAUNCH, worker = false;
 	const struct kernel *k = launch ? run_kernel(node) : NULL;
-	uint32_t lane = (uint32_t)__builtin_ctzll(~pd->lanes_busy);
-	struct run *run = &pd->runs[lane];
+	uint32_t place = (uint32_t)__builtin_ctzll(~pd->runs_busy);
+	struct run *run = &pd->runs[place];
 	int err;
 
-	pd->lanes_busy |= 1ull << lane;
+	pd->runs_busy |= 1ull << place;
 	p->running++;
+	/* With one task a lane any free one does. */
+	if (pd->depth > 1)
+		run->lane = run->rt.lane = node->sched.lane;
 	run->link = l;
 	run->node = node;
 	run->start = p->now;
@@ -757,13 +761,20 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 
 	pd->dev = dev;
 	pd->lanes = dev->info.lanes < MAX_LANES ? dev->info.lanes : MAX_LANES;
-	pd->lanes_busy = pd->lanes == 64 ? 0 : ~0ull << pd->lanes;
 	pd->changed = true;
-	pd->runs = calloc(pd->lanes + 1, sizeof(*pd->runs));
+	err = runner_create(dev, p->registry, p->config, &pd->runner);
+	if (err)
+		return err;
+	pd->depth = p->config->debug.check_access ? 1 : runner_depth(pd->runner);
+	if (pd->depth > MAX_RUNS / pd->lanes)
+		pd->depth = MAX_RUNS / pd->lanes;
+	pd->nr_runs = pd->lanes * pd->depth;
+	pd->runs_busy = pd->nr_runs == MAX_RUNS ? 0 : ~0ull << pd->nr_runs;
+	pd->runs = calloc(pd->nr_runs + 1, sizeof(*pd->runs));
 	if (!pd->runs)
 		return -ENOMEM;
-	for (i = 0; i < pd->lanes; i++) {
-		init_run(&pd->runs[i], p, dev->index, i);
+	for (i = 0; i < pd->nr_runs; i++) {
+		init_run(&pd->runs[i], p, dev->index, i % pd->lanes);
 		err = dev->info.memory ? remote_prepare(&pd->runs[i]) : 0;
 		if (!err && p->config->debug.check_access)
 			err = declared_prepare(&pd->runs[i]);
@@ -771,12 +782,9 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 			return err;
 	}
 	/* It keeps no lane, and the launch is told of the first one. */
-	pd->direct = &pd->runs[pd->lanes];
+	pd->direct = &pd->runs[pd->nr_runs];
 	init_run(pd->direct, p, dev->index, 0);
 	pd->direct->direct = true;
-	err = runner_create(dev, p->registry, p->config, &pd->runner);
-	if (err)
-		return err;
 	if (dev->info.kind == ARAX_DEVICE_CPU) {
 		err = host_thread_create("arax-host", &pd->host);
 		if (err)
@@ -796,8 +804,10 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 			err ? RUNNABLE_NOT : runs_here(pd, k) ? RUNNABLE_HERE : RUNNABLE;
 	}
 	pd->lanes_now = pd->lanes;
-	if (!device_is_configured(dev))
-		return sched_device_set(p->sched, dev->index, pd->lanes);
+	if (!device_is_configured(dev)) {
+		err = sched_device_set(p->sched, dev->index, pd->lanes);
+		return err ? err : sched_device_ahead(p->sched, dev->index, pd->depth - 1);
+	}
 	err = gate_create(&pd->gate);
 	return err ? err : run_refresh(p, pd);
 }
@@ -920,7 +930,7 @@ void runs_destroy(struct poller *p)
 		if (p->devs[i].runner)
 			runner_destroy(p->devs[i].runner);
 		gate_destroy(p->devs[i].gate);
-		for (j = 0; p->devs[i].runs && j <= p->devs[i].lanes; j++) {
+		for (j = 0; p->devs[i].runs && j <= p->devs[i].nr_runs; j++) {
 			free(p->devs[i].runs[j].remote);
 			declared_release(&p->devs[i].runs[j]);
 		}

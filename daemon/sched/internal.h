@@ -73,15 +73,21 @@ struct sched_flow {
 /**
  * struct sched_lane - what a device does beside others
  * @until:	when it will be free, as predicted; 0: it is
- * @flow:	whose task it runs, if it is busy
+ * @flow:	whose task it got last, if it is busy
+ * @tasks:	that it has: one runs, the others are booked behind it
+ * @unsure:	of them, whose run time was not known
  */
 struct sched_lane {
 	uint64_t until;
 	struct sched_flow *flow;
+	uint32_t tasks;
+	uint32_t unsure;
 };
 
 /**
  * struct sched_device - a device
+ * @ahead:	tasks that a lane takes behind the one that runs
+ * @room:	while a pick looks for such places: it has one
  * @given_ns:	device time given out so far
  * @switched_ns: when a task was last picked that it had to be configured for
  */
@@ -89,6 +95,8 @@ struct sched_device {
 	uint32_t lanes;
 	uint32_t busy;
 	uint32_t lanes_size;
+	uint32_t ahead;
+	bool room;
 	struct sched_lane *lane;
 	uint64_t given_ns;
 	uint64_t switched_ns;
@@ -151,6 +159,7 @@ struct sched {
 	struct sched_device *devices;
 	uint32_t nr_devices;	/* highest index + 1 */
 	uint32_t idle_lanes;
+	bool ahead;		/* some device's lanes take tasks ahead */
 	uint32_t queued, running;
 	uint64_t vtime;		/* start tag of the latest pick */
 	uint32_t round;		/* see sched_round() */
@@ -221,9 +230,15 @@ uint64_t model_forecast_ns(const struct sched_model *m, uint64_t id, uint64_t wo
 			   uint32_t *confidence);
 void model_free(struct sched_model *m);
 
-static inline bool device_idle(const struct sched_device *d)
+static inline bool has_idle_lane(const struct sched_device *d)
 {
 	return d->busy < d->lanes;
+}
+
+/* Whether it can be given a task now. */
+static inline bool device_idle(const struct sched_device *d)
+{
+	return has_idle_lane(d) || d->room;
 }
 
 /* What it takes to make @device ready for the task. */

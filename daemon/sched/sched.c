@@ -176,27 +176,91 @@ int sched_device_set(struct sched *s, uint32_t device, uint32_t lanes)
 	return 0;
 }
 
-static void lane_take(struct sched *s, struct graph_node *n, uint64_t until)
+int sched_device_ahead(struct sched *s, uint32_t device, uint32_t tasks)
+{
+	if (device >= s->nr_devices)
+		return -EINVAL;
+	s->devices[device].ahead = tasks;
+	s->ahead |= tasks;
+	s->stuck = false;
+	return 0;
+}
+
+/* Behind what nobody knows the length of a task could wait for as long as that takes. */
+static bool lane_has_room(const struct sched_device *d, uint32_t lane, uint64_t now_ns)
+{
+	const struct sched_lane *l = &d->lane[lane];
+
+	return l->tasks && l->tasks <= d->ahead && !l->unsure &&
+	       l->until > now_ns && l->until - now_ns <= SCHED_AHEAD_NS;
+}
+
+/* The one that will be free first. */
+static uint32_t lane_with_room(const struct sched_device *d, uint64_t now_ns)
+{
+	uint32_t best = d->lanes_size;
+
+	for (uint32_t i = 0; i < d->lanes_size; i++)
+		if (lane_has_room(d, i, now_ns) &&
+		    (best == d->lanes_size || d->lane[i].until < d->lane[best].until))
+			best = i;
+	return best;
+}
+
+/* For the pick that comes: which devices could take a task ahead.  False: none. */
+static bool find_room(struct sched *s, uint64_t now_ns)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < s->nr_devices; i++) {
+		struct sched_device *d = &s->devices[i];
+
+		d->room = d->lanes && d->ahead && lane_with_room(d, now_ns) < d->lanes_size;
+		any |= d->room;
+	}
+	return any;
+}
+
+static void forget_room(struct sched *s)
+{
+	for (uint32_t i = 0; i < s->nr_devices; i++)
+		s->devices[i].room = false;
+}
+
+static void lane_take(struct sched *s, struct graph_node *n, uint64_t now_ns, uint64_t ns)
 {
 	struct sched_device *d = &s->devices[n->device];
 	uint32_t lane = 0;
+	struct sched_lane *l;
 
-	/* There is one: fewer are busy than there are lanes. */
-	while (d->lane[lane].until)
-		lane++;
-	d->lane[lane].until = until ? until : 1;
-	d->lane[lane].flow = n->sched.flow;
-	d->busy++;
-	s->idle_lanes--;
+	if (has_idle_lane(d)) {
+		while (d->lane[lane].tasks)
+			lane++;
+		d->busy++;
+		s->idle_lanes--;
+	} else {
+		lane = lane_with_room(d, now_ns);
+	}
+	l = &d->lane[lane];
+	l->until = (l->tasks ? l->until : now_ns) + ns;
+	if (!l->until)
+		l->until = 1;
+	l->flow = n->sched.flow;
+	l->tasks++;
+	l->unsure += !n->sched.predicted_ns;
 	n->sched.lane = lane;
 }
 
 static void lane_give(struct sched *s, struct graph_node *n, uint64_t run_ns)
 {
 	struct sched_device *d = &s->devices[n->device];
+	struct sched_lane *l = &d->lane[n->sched.lane];
 
-	d->lane[n->sched.lane].until = 0;
 	d->given_ns += run_ns;
+	l->unsure -= !n->sched.predicted_ns;
+	if (--l->tasks)
+		return;
+	l->until = 0;
 	d->busy--;
 	s->idle_lanes += d->busy < d->lanes;
 }
@@ -697,26 +761,18 @@ static uint64_t switching_for(struct sched *s, const struct graph_node *n, uint6
 	return ns;
 }
 
-struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
+/*
+ * The first task, of whoever's turn it is, that finds a device.  Those passed over gather
+ * behind the heap's end, in the places that it gave up.
+ */
+static struct graph_node *pick(struct sched *s, uint64_t now_ns)
 {
+	uint32_t all = s->nr_active, tried = 0, waiting = LOOK_WAITING;
 	struct graph_node *n = NULL;
-	struct sched_flow *f = NULL;
-	uint32_t all, tried = 0, waiting = LOOK_WAITING;
-	uint64_t predicted;
 
-	told_time(s, now_ns);
-	if (__builtin_expect(now_ns >= s->wake_ns, 0))
-		wake(s, now_ns);
-	all = s->nr_active;
-	if (!s->queued || !s->idle_lanes ||
-	    (s->stuck && now_ns - s->stuck_ns < STUCK_NS))
-		return NULL;
-	/*
-	 * Those passed over gather behind the heap's end, in the places that
-	 * it gave up.
-	 */
 	while (s->nr_active && waiting) {
-		f = s->active[0];
+		struct sched_flow *f = s->active[0];
+
 		n = f->capped && flow_block(s, f) ? NULL : pick_from(s, f, now_ns, &waiting);
 		if (n)
 			break;
@@ -724,37 +780,64 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 		s->active[s->nr_active] = f;
 		tried++;
 	}
-	if (n) {
-		predicted = model_predict_ns(&s->model, model_id(task_kind(n), n->device));
-		if (__builtin_expect(!predicted, 0))
-			predicted = forecast_ns(s, n);
-		n->sched.predicted_ns = predicted;
-		predicted = predicted ? predicted : GUESS_NS;
-		if (s->vtime < f->vtime)
-			s->vtime = f->vtime;
-		n->sched.charged = virtual_ns(s, f, predicted);
-		f->vtime += n->sched.charged;
-		if (f->capped)
-			cap_charge(s, f, predicted, 0);
-		f->running++;
-		s->queued--;
-		s->running++;
-		/* The lane is kept while the data comes as well, and the device made ready. */
-		if (s->ops.transfer_ns)
-			predicted += s->ops.transfer_ns(s->arg, n, n->device);
-		if (s->ops.switch_ns)
-			predicted += switching_for(s, n, now_ns);
-		lane_take(s, n, now_ns + predicted);
-		s->stuck = false;
-		flow_changed(s, f);
-	} else {
-		s->stuck = true;
-		s->stuck_ns = now_ns;
-	}
 	/* The lowest of those places is the latest one, so go upwards. */
 	for (uint32_t i = all - tried; i < all; i++)
 		if (!s->active[i]->blocked)
 			flow_activate(s, s->active[i]);
+	return n;
+}
+
+/* It was: what that means for its tenant and its device. */
+static void picked(struct sched *s, struct graph_node *n, uint64_t now_ns)
+{
+	struct sched_flow *f = n->sched.flow;
+	uint64_t predicted = model_predict_ns(&s->model, model_id(task_kind(n), n->device));
+
+	if (__builtin_expect(!predicted, 0))
+		predicted = forecast_ns(s, n);
+	n->sched.predicted_ns = predicted;
+	predicted = predicted ? predicted : GUESS_NS;
+	if (s->vtime < f->vtime)
+		s->vtime = f->vtime;
+	n->sched.charged = virtual_ns(s, f, predicted);
+	f->vtime += n->sched.charged;
+	if (f->capped)
+		cap_charge(s, f, predicted, 0);
+	f->running++;
+	s->queued--;
+	s->running++;
+	/* The lane is kept while the data comes as well, and the device made ready. */
+	if (s->ops.transfer_ns)
+		predicted += s->ops.transfer_ns(s->arg, n, n->device);
+	if (s->ops.switch_ns)
+		predicted += switching_for(s, n, now_ns);
+	lane_take(s, n, now_ns, predicted);
+	s->stuck = false;
+	flow_changed(s, f);
+}
+
+struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
+{
+	struct graph_node *n = NULL;
+
+	told_time(s, now_ns);
+	if (__builtin_expect(now_ns >= s->wake_ns, 0))
+		wake(s, now_ns);
+	if (!s->queued || !(s->idle_lanes || s->ahead) ||
+	    (s->stuck && now_ns - s->stuck_ns < STUCK_NS))
+		return NULL;
+	if (s->idle_lanes)
+		n = pick(s, now_ns);
+	if (!n && s->ahead && find_room(s, now_ns)) {
+		n = pick(s, now_ns);
+		forget_room(s);
+	}
+	if (n) {
+		picked(s, n, now_ns);
+	} else {
+		s->stuck = true;
+		s->stuck_ns = now_ns;
+	}
 	return n;
 }
 

@@ -138,24 +138,37 @@ static inline int get_kernel(struct runner *r, const struct kernel *k, void **lo
 	return __builtin_expect(!!*loaded, 1) ? 0 : load_kernel(r, k, h, loaded);
 }
 
-static inline int run_here(struct runner *r, const struct runner_task *t, uint32_t flags,
-			   uint64_t *device_ns)
+/* What a kernel or a plug-in returned. */
+static inline int checked(int err)
 {
-	struct arax_backend_run run = {
-		.size = sizeof(run),
+	return err > 0 || err < -4095 ? -EIO : err;
+}
+
+static inline int fill_run(struct runner *r, const struct runner_task *t, uint32_t flags,
+			   struct arax_backend_run *run)
+{
+	*run = (struct arax_backend_run){
+		.size = sizeof(*run),
 		.flags = flags,
 		.lane = t->lane,
 		.launch = &t->launch,
 		.name = t->kernel->sig.name,
 		.deadline_ns = t->deadline_ns,
 	};
-	int err = get_kernel(r, t->kernel, &run.kernel);
+	return get_kernel(r, t->kernel, &run->kernel);
+}
+
+static inline int run_here(struct runner *r, const struct runner_task *t, uint32_t flags,
+			   uint64_t *device_ns)
+{
+	struct arax_backend_run run;
+	int err = fill_run(r, t, flags, &run);
 
 	if (!err)
 		err = device_run(r->dev, &run);
 	if (device_ns)
 		*device_ns = run.device_ns;
-	return err > 0 || err < -4095 ? -EIO : err;
+	return checked(err);
 }
 
 /* ------------------------------------------------------------------ */
@@ -545,6 +558,35 @@ uint64_t runner_switch_ns(struct runner *r, const struct kernel *k)
 	return loaded ? device_switch_ns(r->dev, loaded) : 0;
 }
 
+/* ------------------------------------------------------------------ */
+/* Lanes                                                                 */
+
+uint32_t runner_depth(const struct runner *r)
+{
+	return device_depth(r->dev);
+}
+
+/* (locked) */
+static void take_first(struct lane *lane)
+{
+	lane->head = lane->head->next;
+	if (!lane->head)
+		lane->tail = &lane->head;
+}
+
+/* What is queued, without waiting. */
+static struct runner_task *another(struct lane *lane)
+{
+	struct runner_task *t;
+
+	pthread_mutex_lock(&lane->lock);
+	t = lane->stop ? NULL : lane->head;
+	if (t)
+		take_first(lane);
+	pthread_mutex_unlock(&lane->lock);
+	return t;
+}
+
 /* The next task; NULL: stop.  Lane 0 wakes now and then if there are workers. */
 static struct runner_task *next_task(struct lane *lane)
 {
@@ -579,11 +621,8 @@ static struct runner_task *next_task(struct lane *lane)
 		pthread_cond_timedwait(&lane->cond, &lane->lock, &until);
 	}
 	t = lane->stop ? NULL : lane->head;
-	if (t) {
-		lane->head = t->next;
-		if (!lane->head)
-			lane->tail = &lane->head;
-	}
+	if (t)
+		take_first(lane);
 	pthread_mutex_unlock(&lane->lock);
 	return t;
 }
@@ -617,6 +656,111 @@ static bool await_next(const struct lane *lane, uint32_t before)
 	return rounds >= 0;
 }
 
+/**
+ * struct under_way - a lane's launches on a device that takes several
+ * @tasks:	from @first on, oldest first
+ * @ended_ns:	when the last one did
+ */
+struct under_way {
+	struct runner_task *tasks[ARAX_LANE_DEPTH];
+	uint32_t first, nr;
+	uint64_t ended_ns;
+};
+
+enum started { STARTED, HAS_ENDED, NOT_YET };
+
+static int submit(struct runner *r, struct runner_task *t)
+{
+	struct arax_backend_run run;
+	int err;
+
+	if (t->deadline_ns && now_ns() >= t->deadline_ns)
+		return -ETIMEDOUT;
+	err = fill_run(r, t, 0, &run);
+	return err ? err : checked(device_submit(r->dev, &run, 0));
+}
+
+static enum started start(struct runner *r, struct runner_task *t, struct under_way *u)
+{
+	uint64_t began = now_ns();
+
+	t->wall_ns = t->hold_ns = t->device_ns = t->enter_ns = 0;
+	t->start_ns = began;
+	t->result = 0;
+	if (t->enter) {
+		t->flags = u->nr ? t->flags | RUNNER_NO_WAIT : t->flags & ~RUNNER_NO_WAIT;
+		t->result = t->enter(t);
+		if (t->result == -EAGAIN && u->nr)
+			return NOT_YET;
+		t->start_ns = now_ns();
+		t->enter_ns = t->start_ns - began;
+	}
+	t->hold_ns = t->enter_ns;
+	if (t->result || t->flags & RUNNER_ENTER_ONLY)
+		return HAS_ENDED;
+	t->result = submit(r, t);
+	if (t->result) {
+		if (t->leave)
+			t->result = t->leave(t, t->result);
+		t->hold_ns = now_ns() - began;
+		return HAS_ENDED;
+	}
+	count(&r->runs);
+	u->tasks[(u->first + u->nr++) % ARAX_LANE_DEPTH] = t;
+	return STARTED;
+}
+
+/* The oldest one comes to its end. */
+static void finish_oldest(struct lane *lane, struct under_way *u)
+{
+	struct runner_task *t = u->tasks[u->first];
+	struct arax_backend_done done = { 0 };
+	int err = device_wait(lane->runner->dev, lane->index, &done);
+
+	u->first = (u->first + 1) % ARAX_LANE_DEPTH;
+	u->nr--;
+	/* It had the device from the end of the one before it on. */
+	if (t->start_ns < u->ended_ns)
+		t->start_ns = u->ended_ns;
+	u->ended_ns = now_ns();
+	t->wall_ns = u->ended_ns - t->start_ns;
+	t->device_ns = done.device_ns && done.device_ns < t->wall_ns ? done.device_ns : t->wall_ns;
+	t->result = err ? checked(err) : checked(done.result);
+	t->hold_ns = t->enter_ns + t->wall_ns;
+	if (t->leave) {
+		t->result = t->leave(t, t->result);
+		t->hold_ns += now_ns() - u->ended_ns;
+	}
+	t->done(t);
+}
+
+/*
+ * While one runs the next ones' data comes, and they are handed to the device; and while
+ * its results go back the next one runs.
+ */
+static void lane_main_ahead(struct lane *lane)
+{
+	struct under_way u = { .nr = 0 };
+	struct runner_task *t;
+
+	while ((t = next_task(lane))) {
+		uint32_t before = atomic_load_explicit(&lane->submitted, memory_order_relaxed);
+
+		while (t || u.nr) {
+			enum started s = t ? start(lane->runner, t, &u) : NOT_YET;
+
+			if (s == HAS_ENDED)
+				t->done(t);
+			if (s == NOT_YET)
+				finish_oldest(lane, &u);
+			if (s == NOT_YET && t)
+				continue;
+			t = u.nr < ARAX_LANE_DEPTH ? another(lane) : NULL;
+		}
+		await_next(lane, before);
+	}
+}
+
 static void *lane_main(void *arg)
 {
 	struct lane *lane = arg;
@@ -626,6 +770,8 @@ static void *lane_main(void *arg)
 	snprintf(name, sizeof(name), "arax-%.8s", lane->runner->dev->info.name);
 	pthread_setname_np(pthread_self(), name);
 	this_lane = lane;
+	if (runner_depth(lane->runner) > 1)
+		lane_main_ahead(lane);
 	while ((t = next_task(lane))) {
 		uint32_t before = atomic_load_explicit(&lane->submitted, memory_order_relaxed);
 

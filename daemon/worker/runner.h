@@ -15,7 +15,8 @@
  *
  *   runner_run, runner_submit and runner_drop_* may be called from any
  *   thread.  The caller sees to it that no more than `lanes` launches are
- *   under way on a device, each on a lane of its own.
+ *   under way on a device, each on a lane of its own, or runner_depth() on each by
+ *   runner_submit().
  *
  * RESULTS
  *
@@ -56,6 +57,7 @@ struct runner_buffer {
 };
 
 #define RUNNER_INLINE	0x1	/* on one thread, without splitting: it is short */
+#define RUNNER_NO_WAIT	0x10	/* for @enter: others of this lane are under way, so -EAGAIN */
 #define RUNNER_TRY	0x8	/* runner_try()'s */
 #define RUNNER_ENTER_ONLY	0x4	/* by runner_submit(): @enter is all, there is no kernel */
 #define RUNNER_TIMED	0x2	/* runner_run: measure device_ns (submit always does) */
@@ -165,6 +167,13 @@ int runner_run(struct runner *r, struct runner_task *task);
  * it is not split, not timed and, as that costs more than itself, not counted.
  */
 int runner_run_short(struct runner *r, const struct runner_task *task);
+
+/*
+ * Launches that a lane can be given at once: behind the one that runs others may be on the
+ * device already.  Each takes from the end of the one before it.  Their @enter must not wait
+ * for the end of another task (RUNNER_NO_WAIT): with -EAGAIN it comes again when that is no more.
+ */
+uint32_t runner_depth(const struct runner *r);
 
 /* Hand to the lane's thread; never fails, never blocks for long. */
 void runner_submit(struct runner *r, struct runner_task *task);

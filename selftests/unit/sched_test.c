@@ -526,6 +526,126 @@ START_TEST(others_use_what_one_cannot)
 }
 END_TEST
 
+/* As many as it takes, as far as they will run soon; in the order of their picks. */
+START_TEST(lanes_have_tasks_ahead)
+{
+	struct graph_node *n[6];
+	uint32_t i;
+
+	ck_assert_int_eq(sched_device_ahead(s, 0, 3), -EINVAL);
+	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
+	ck_assert_int_eq(sched_device_ahead(s, 0, 3), 0);
+	learn(1, 0, 50000);
+	for (i = 0; i < 6; i++)
+		n[i] = push(1, 1);
+	for (i = 0; i < 4; i++) {
+		ck_assert_ptr_eq(sched_pick(s, now), n[i]);
+		ck_assert_uint_eq(n[i]->sched.lane, 0);
+	}
+	ck_assert_ptr_null(sched_pick(s, now));
+	ck_assert_uint_eq(sched_running(s), 4);
+	now += 50000;
+	sched_finish(s, n[0], 50000, true);
+	ck_assert_ptr_eq(sched_pick(s, now), n[4]);
+	ck_assert_ptr_null(sched_pick(s, now));
+	for (i = 1; i < 5; i++) {
+		now += 50000;
+		sched_finish(s, n[i], 50000, true);
+	}
+	ck_assert_ptr_eq(sched_pick(s, now), n[5]);
+	sched_finish(s, n[5], 50000, true);
+	ck_assert_uint_eq(sched_running(s), 0);
+	/* No more. */
+	ck_assert_int_eq(sched_device_ahead(s, 0, 0), 0);
+	n[0] = push(1, 1);
+	n[1] = push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), n[0]);
+	ck_assert_ptr_null(sched_pick(s, now));
+}
+END_TEST
+
+/* Not behind what takes long, or nobody knows how long, or longer than it should. */
+START_TEST(none_wait_long_ahead)
+{
+	struct graph_node *a, *b;
+
+	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
+	ck_assert_int_eq(sched_device_ahead(s, 0, 3), 0);
+	learn(1, 0, SCHED_AHEAD_NS * 3 / 4);
+	learn(2, 0, SCHED_AHEAD_NS * 2);
+	a = push(1, 1);
+	b = push(1, 1);
+	push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), a);
+	ck_assert_ptr_eq(sched_pick(s, now), b);
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_finish(s, a, 1000, false);
+	sched_finish(s, b, 1000, false);
+	now += MS;
+	a = sched_pick(s, now);
+	ck_assert_ptr_nonnull(a);
+	now += SCHED_AHEAD_NS;
+	push(1, 1);
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_finish(s, a, 1000, false);
+	a = sched_pick(s, now);
+	sched_finish(s, a, 1000, false);
+	a = push(1, 2);
+	push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), a);
+	ck_assert_ptr_null(sched_pick(s, now));
+	/* But for its last part. */
+	now += SCHED_AHEAD_NS * 3 / 2;
+	b = sched_pick(s, now);
+	ck_assert_ptr_nonnull(b);
+	sched_finish(s, a, 1000, false);
+	sched_finish(s, b, 1000, false);
+	a = push(1, 3);
+	push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), a);
+	ck_assert_ptr_null(sched_pick(s, now));
+}
+END_TEST
+
+/* Who is idle comes first; then where it ends first; and whose turn it is stays that. */
+START_TEST(ahead_comes_after_idle)
+{
+	struct graph_node *a, *b, *c, *d;
+
+	for (uint32_t i = 0; i < 2; i++) {
+		ck_assert_int_eq(sched_device_set(s, i, 1), 0);
+		ck_assert_int_eq(sched_device_ahead(s, i, 1), 0);
+	}
+	learn(1, 0, 50000);
+	learn(1, 1, 60000);
+	a = push(1, 1);
+	b = push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), a);
+	ck_assert_ptr_eq(sched_pick(s, now), b);
+	ck_assert_uint_eq(a->device, 0);
+	ck_assert_uint_eq(b->device, 1);
+	c = push(1, 1);
+	d = push(2, 1);
+	/* The second tenant has had nothing. */
+	ck_assert_ptr_eq(sched_pick(s, now), d);
+	ck_assert_uint_eq(d->device, 0);
+	ck_assert_ptr_eq(sched_pick(s, now), c);
+	ck_assert_uint_eq(c->device, 1);
+	ck_assert_ptr_null(sched_pick(s, now));
+	/* Offline: what it has comes to its end, and nothing is booked. */
+	ck_assert_int_eq(sched_device_set(s, 0, 0), 0);
+	sched_finish(s, a, 50000, true);
+	push(1, 1);
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_finish(s, d, 50000, true);
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_finish(s, b, 60000, true);
+	a = sched_pick(s, now);
+	ck_assert_ptr_nonnull(a);
+	ck_assert_uint_eq(a->device, 1);
+}
+END_TEST
+
 START_TEST(rr_takes_turns)
 {
 	sched_destroy(s);
@@ -733,6 +853,9 @@ int main(void)
 	tcase_add_test(c, eft_counts_the_backlog);
 	tcase_add_test(c, eft_tries_the_unknown);
 	tcase_add_test(c, others_use_what_one_cannot);
+	tcase_add_test(c, lanes_have_tasks_ahead);
+	tcase_add_test(c, none_wait_long_ahead);
+	tcase_add_test(c, ahead_comes_after_idle);
 	tcase_add_test(c, rr_takes_turns);
 	tcase_add_test(c, offline_devices_take_nothing);
 	tcase_add_test(c, removed_tasks_are_not_picked);
