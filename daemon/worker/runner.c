@@ -32,6 +32,7 @@ struct lane {
 	bool stop;
 	bool kicked;			/* look again whether there are workers */
 	_Atomic uint32_t submitted;	/* changes with each task: seen without the lock */
+	struct worker *kept;		/* its thread's alone; see keep() */
 };
 
 /* A kernel on this device. */
@@ -232,13 +233,71 @@ static void kick(struct lane *lane)
 	pthread_mutex_unlock(&lane->lock);
 }
 
+static void return_worker(struct runner *r, struct worker *w, enum worker_fate fate)
+{
+	if (fate == WORKER_ALIVE)
+		worker_pause(w);
+	pthread_mutex_lock(&r->lock);
+	unlink_worker(r, w);
+	if (fate == WORKER_ALIVE && worker_usable(w)) {
+		worker_link(w)->busy = false;
+		worker_link(w)->last_used_ns = now_ns();
+		link_worker(r, w);
+		w = NULL;
+	}
+	pthread_mutex_unlock(&r->lock);
+	if (w)
+		worker_stop(w);
+}
+
+/*
+ * To pause a worker and to let it go on costs more than a short launch, and the next one is
+ * often for the same: so a lane keeps it while it waits for that awake.
+ */
+static _Thread_local struct lane *this_lane;
+
+static bool keep(struct worker *w)
+{
+	if (!this_lane || !worker_key(w)->foreign)
+		return false;
+	this_lane->kept = w;
+	return true;
+}
+
+static void keep_no_more(struct lane *lane)
+{
+	struct worker *w = lane->kept;
+
+	lane->kept = NULL;
+	if (w)
+		return_worker(lane->runner, w, WORKER_ALIVE);
+}
+
+static struct worker *take_kept(const struct worker_key *key)
+{
+	struct worker *w = this_lane ? this_lane->kept : NULL;
+
+	if (!w)
+		return NULL;
+	if (!same_key(worker_key(w), key) || !worker_usable(w)) {
+		keep_no_more(this_lane);
+		return NULL;
+	}
+	this_lane->kept = NULL;
+	return w;
+}
+
 /* A worker for this task alone, or an error. */
 static int take_worker(struct runner *r, const struct runner_task *t, struct worker **worker)
 {
 	const struct worker_key key = key_of(t);
-	struct worker *w, *old = NULL;
+	struct worker *w = take_kept(&key), *old = NULL;
 	int err;
 
+	if (w) {
+		*worker = w;
+		return 0;
+	}
 	pthread_mutex_lock(&r->lock);
 	for (;;) {
 		w = find_idle(r, &key);
@@ -257,6 +316,7 @@ static int take_worker(struct runner *r, const struct runner_task *t, struct wor
 	if (old)
 		worker_stop(old);
 	if (w) {
+		worker_resume(w);
 		*worker = w;
 		return 0;
 	}
@@ -278,17 +338,8 @@ static int take_worker(struct runner *r, const struct runner_task *t, struct wor
 
 static void give_worker(struct runner *r, struct worker *w, enum worker_fate fate)
 {
-	pthread_mutex_lock(&r->lock);
-	unlink_worker(r, w);
-	if (fate == WORKER_ALIVE && worker_usable(w)) {
-		worker_link(w)->busy = false;
-		worker_link(w)->last_used_ns = now_ns();
-		link_worker(r, w);
-		w = NULL;
-	}
-	pthread_mutex_unlock(&r->lock);
-	if (w)
-		worker_stop(w);
+	if (fate != WORKER_ALIVE || !keep(w))
+		return_worker(r, w, fate);
 }
 
 static int run_in_worker(struct runner *r, const struct runner_task *t)
@@ -595,13 +646,14 @@ static void run_staged(struct runner *r, struct runner_task *t)
  * The next task often comes as soon as this one's end is known: to wait awake for
  * about the price of a wake-up spares the poller and this thread one each.
  */
-static void await_next(const struct lane *lane, uint32_t before)
+static bool await_next(const struct lane *lane, uint32_t before)
 {
 	int rounds = SPIN_ROUNDS;
 
 	while (rounds-- &&
 	       atomic_load_explicit(&lane->submitted, memory_order_relaxed) == before)
 		relax();
+	return rounds >= 0;
 }
 
 /**
@@ -740,15 +792,20 @@ static void *lane_main(void *arg)
 
 	snprintf(name, sizeof(name), "arax-%.8s", lane->runner->dev->info.name);
 	pthread_setname_np(pthread_self(), name);
+	this_lane = lane;
 	if (runner_depth(lane->runner) > 1)
 		lane_main_ahead(lane);
 	while ((t = next_task(lane))) {
 		uint32_t before = atomic_load_explicit(&lane->submitted, memory_order_relaxed);
 
+		if (!t->kernel || !t->kernel->foreign)
+			keep_no_more(lane);
 		run_staged(lane->runner, t);
 		t->done(t);
-		await_next(lane, before);
+		if (!await_next(lane, before))
+			keep_no_more(lane);
 	}
+	keep_no_more(lane);
 	/* What was queued and not begun. */
 	for (;;) {
 		pthread_mutex_lock(&lane->lock);

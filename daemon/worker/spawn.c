@@ -72,17 +72,19 @@ static int reset_signals(void)
 	return sigprocmask(SIG_SETMASK, &none, NULL) ? errno : 0;
 }
 
-/* Where memory is short: araxd may be spared, and its children would be with it. */
-static int go_first(void)
+/*
+ * Where memory is short: araxd may be spared, and its children would be with it.  There
+ * are containers that can't write there: they have their own limits.
+ */
+static void go_first(void)
 {
-	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC), err = 0;
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
 	if (fd < 0)
-		return errno;
+		return;
 	if (write(fd, "1000", 4) < 0)
-		err = errno;
+		(void)errno;
 	close(fd);
-	return err;
 }
 
 static int set_limit(int what, rlim_t value)
@@ -164,9 +166,9 @@ static _Noreturn void child(const struct spawn *s, pid_t parent)
 	if (setsid() < 0 || chdir("/"))
 		give_up(socket, STEP_SESSION, errno);
 	umask(077);
-	err = s->foreign ? go_first() : 0;
-	if (!err)
-		err = set_limits(s);
+	if (s->foreign)
+		go_first();
+	err = set_limits(s);
 	if (err)
 		give_up(socket, STEP_LIMITS, err);
 	if (sched_setaffinity(0, sizeof(s->cpus), &s->cpus))

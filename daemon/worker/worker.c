@@ -156,6 +156,22 @@ void worker_kill(struct worker *w)
 	syscall(SYS_pidfd_send_signal, w->pidfd, SIGKILL, NULL, 0);
 }
 
+/*
+ * All its threads stop, wherever they are: nobody else waits for what they may hold, and
+ * messages wait in the socket.
+ */
+void worker_pause(struct worker *w)
+{
+	if (w->key.foreign && syscall(SYS_pidfd_send_signal, w->pidfd, SIGSTOP, NULL, 0))
+		atomic_store(&w->stale, true);
+}
+
+void worker_resume(struct worker *w)
+{
+	if (w->key.foreign)
+		syscall(SYS_pidfd_send_signal, w->pidfd, SIGCONT, NULL, 0);
+}
+
 static void kill_and_reap(struct worker *w)
 {
 	int signal;

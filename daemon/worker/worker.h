@@ -56,6 +56,10 @@ void worker_stop(struct worker *w);
 /* The worker may be busy. */
 void worker_kill(struct worker *w);
 
+/* Of one with foreign code nothing runs but while it has a launch, whatever it started. */
+void worker_pause(struct worker *w);
+void worker_resume(struct worker *w);
+
 const struct worker_key *worker_key(const struct worker *w);
 
 /* Not to be used again. */

@@ -31,7 +31,6 @@ int other_abi(const struct arax_launch *l);
 int each_group(const struct arax_launch *l);
 
 #define PARENT	(-77001L)	/* stand for what is known at run time only */
-#define FD	(-77002L)
 #define SELF	(-77003L)
 #define BUF	(-77004L)	/* 4 KiB */
 
@@ -107,7 +106,8 @@ static const struct try tries[] = {
 	{ "chdir", 0, SYS_chdir, { STR("/") } },
 	{ "fchdir", 0, SYS_fchdir, { 0 } },
 	{ "statfs", 0, SYS_statfs, { STR("/"), BUF } },
-	{ "linkat", 0, SYS_linkat, { AT_FDCWD, STR("/nowhere/x"), AT_FDCWD, STR("/nowhere/y"), 0 } },
+	{ "linkat", 0, SYS_linkat,
+	  { AT_FDCWD, STR("/nowhere/x"), AT_FDCWD, STR("/nowhere/y"), 0 } },
 	{ "symlinkat", 0, SYS_symlinkat, { STR("x"), AT_FDCWD, STR("/nowhere/x") } },
 	{ "renameat2", 0, SYS_renameat2,
 	  { AT_FDCWD, STR("/nowhere/x"), AT_FDCWD, STR("/nowhere/y"), 0 } },
@@ -311,7 +311,7 @@ static void try_table(struct report *r, int when, const struct hostile_args *arg
 			continue;
 		for (int j = 0; j < 6; j++)
 			a[j] = t->a[j] == PARENT ? args->pid : t->a[j] == SELF ? getpid() :
-			       t->a[j] == BUF ? (long)page : t->a[j] == FD ? args->fd : t->a[j];
+			       t->a[j] == BUF ? (long)page : t->a[j];
 		result = syscall(t->nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 		note(r, t->name, t->only_sandboxed, when, result);
 		if (t->nr == SYS_openat && result >= 0)

@@ -16,6 +16,7 @@ int abort_kernel(const struct arax_launch *l);
 int endless(const struct arax_launch *l);
 int overflow(const struct arax_launch *l);
 int who(const struct arax_launch *l);
+int restless(const struct arax_launch *l);
 int hoard(const struct arax_launch *l);
 
 #define THREADS	4
@@ -118,6 +119,33 @@ ARAX_KERNEL int who(const struct arax_launch *l)
 		return -EINVAL;
 	x[0] = (uint32_t)getpid();
 	x[1] = ++asked;
+	return 0;
+}
+
+static void *count_up(void *arg)
+{
+	volatile uint64_t *word = arg;
+
+	for (;;)
+		++*word;
+	return NULL;
+}
+
+/* restless(inout u64 x[]): leaves a thread behind that counts x[0] up; later it waits for it */
+ARAX_KERNEL int restless(const struct arax_launch *l)
+{
+	static int started;
+	uint64_t *x = ARAX_ITEMS(l, 0, 1, uint64_t), before;
+	struct timespec ms = { .tv_nsec = 1000000 };
+	pthread_t id;
+
+	if (!x)
+		return -EINVAL;
+	if (!started++)
+		return -pthread_create(&id, NULL, count_up, x);
+	before = *(volatile uint64_t *)x;
+	while (*(volatile uint64_t *)x == before)
+		nanosleep(&ms, NULL);
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 /* Kernels that programs bring: what those in a worker's sandbox can do, and can't. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -124,6 +125,33 @@ static int run_as(uint32_t uid, uint32_t gid, const struct kernel *k, const stru
 static int run(const struct kernel *k, const struct buffer *b)
 {
 	return run_as(TENANT, TENANT_GID, k, b, 1, NULL, 0, 0);
+}
+
+static _Atomic int nr_done;
+
+static void on_done(struct runner_task *t)
+{
+	atomic_fetch_add(&nr_done, 1);
+}
+
+static int run_on_lane(const struct kernel *k, const struct buffer *b)
+{
+	struct launch l = {
+		.range = { b->data, b->bytes, 0, 1 },
+		.buffer = { b->id, b->bytes, 0, b->fd, 0 },
+		.t = { .kernel = k, .uid = TENANT, .gid = TENANT_GID, .done = on_done },
+	};
+	int before = nr_done;
+
+	l.t.buffers = &l.buffer;
+	l.t.launch = (struct arax_launch){
+		.size = sizeof(l.t.launch), .nr_ranges = 1, .grid = { 1, 1, 1 },
+		.block = { 1, 1, 1 }, .group_end = 1, .ranges = &l.range,
+	};
+	runner_submit(runner, &l.t);
+	while (nr_done == before)
+		sched_yield();
+	return l.t.result;
 }
 
 static struct runner_stats query(void)
@@ -373,6 +401,21 @@ static void setup_small(void)
 /* ------------------------------------------------------------------ */
 /* Who shares a worker                                                   */
 
+static int oom_score(pid_t pid)
+{
+	char path[64];
+	int score;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", pid);
+	f = fopen(path, "re");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(fscanf(f, "%d", &score), 1);
+	fclose(f);
+	return score;
+}
+
+/* Also by who goes first when memory is short. */
 START_TEST(foreign_and_installed_are_apart)
 {
 	struct buffer b = make_buffer(PAGE);
@@ -380,11 +423,14 @@ START_TEST(foreign_and_installed_are_apart)
 	int fd = image("innocent");
 	struct kernel k = foreign(fd, (char *)"who", 1);
 	uint32_t foreign_pid;
+	int before = oom_score(getpid());
 
 	ck_assert_int_eq(run(&k, &b), 0);
 	foreign_pid = b.data[0];
+	ck_assert_int_eq(oom_score((pid_t)foreign_pid), 1000);
 	ck_assert_int_eq(run(installed, &b), 0);
 	ck_assert_uint_ne(b.data[0], foreign_pid);
+	ck_assert_int_eq(oom_score((pid_t)b.data[0]), before);
 	ck_assert_int_eq(run(&k, &b), 0);
 	ck_assert_uint_eq(b.data[0], foreign_pid);
 	ck_assert_uint_eq(b.data[1], 2);
@@ -485,13 +531,6 @@ START_TEST(dropped_kernels_are_loaded_anew)
 }
 END_TEST
 
-static _Atomic int nr_done;
-
-static void on_done(struct runner_task *t)
-{
-	atomic_fetch_add(&nr_done, 1);
-}
-
 /* While it runs: it ends as it would, and its worker after it. */
 START_TEST(dropped_while_it_runs)
 {
@@ -544,6 +583,72 @@ START_TEST(dropped_buffers_end_it_in_time)
 		free_buffer(&big);
 		if (i % 5 == 4)
 			ck_assert(ends(0));
+	}
+	close(fd);
+	free_buffer(&b);
+}
+END_TEST
+
+static bool is_still(const volatile uint64_t *word)
+{
+	int same = 0;
+
+	for (int i = 0; i < 500 && same < 20; i++) {
+		uint64_t before = *word;
+
+		usleep(5000);
+		same = *word == before ? same + 1 : 0;
+	}
+	return same == 20;
+}
+
+/* Its threads compute on nobody's account: on a lane, and on the caller's thread. */
+START_TEST(nothing_runs_between_launches)
+{
+	struct buffer b = make_buffer(PAGE);
+	volatile uint64_t *word = (volatile uint64_t *)b.data;
+	int fd = image("innocent");
+	struct kernel k = foreign(fd, (char *)"restless", 1);
+
+	for (int i = 0; i < 3; i++) {
+		uint64_t before = *word;
+
+		ck_assert_int_eq(_i ? run(&k, &b) : run_on_lane(&k, &b), 0);
+		ck_assert(i == 0 || *word != before);
+		ck_assert(is_still(word));
+	}
+	ck_assert_uint_eq(query().worker_starts, 1);
+	close(fd);
+	free_buffer(&b);
+}
+END_TEST
+
+/* A lane that keeps a worker for the next launch gives it up for any other. */
+START_TEST(lanes_change_workers)
+{
+	struct buffer b = make_buffer(PAGE);
+	int fd = image("innocent");
+	struct kernel k[2] = { foreign(fd, (char *)"who", 1), foreign(fd, (char *)"who", 2) };
+	struct kernel gone = foreign(fd, (char *)"who", 1);
+	uint32_t asked[2] = { 0 };
+
+	for (int i = 0; i < 600; i++) {
+		int which = i % 7 < 3;
+
+		if (i % 5 == 4) {
+			ck_assert_int_eq(run_on_lane(registry_find(registry, "test_identity"), &b), 0);
+			continue;
+		}
+		ck_assert_int_eq(run_on_lane(&k[which], &b), 0);
+		ck_assert_uint_eq(b.data[1], ++asked[which]);
+	}
+	ck_assert_uint_eq(query().worker_starts, 3);
+	/* One that is dropped may be kept at that moment. */
+	for (int i = 0; i < 20; i++) {
+		gone.serial = last_serial++;
+		ck_assert_int_eq(run_on_lane(&gone, &b), 0);
+		runner_drop_kernel(runner, gone.serial);
+		ck_assert(ends(2));
 	}
 	close(fd);
 	free_buffer(&b);
@@ -651,6 +756,8 @@ int main(void)
 	tcase_add_test(t, dropped_kernels_are_loaded_anew);
 	tcase_add_test(t, dropped_while_it_runs);
 	tcase_add_test(t, dropped_buffers_end_it_in_time);
+	tcase_add_loop_test(t, nothing_runs_between_launches, 0, 2);
+	tcase_add_test(t, lanes_change_workers);
 	suite_add_tcase(suite, t);
 	return be_main(suite);
 }
