@@ -80,9 +80,10 @@ $(call be_test,saved,plain asan)
 $(call be_test,tenants,plain asan tsan)
 
 # Fuzzing: see test-fuzz in the top Makefile for the share of `make test`.
-BE_FUZZ := manifest signature config saved kernels
+BE_FUZZ := manifest signature module config saved kernels
 $(B)/fuzz/manifest: selftests/fuzz/manifest_fuzz.c daemon/kernels/manifest.c daemon/kernels/signature.c
 $(B)/fuzz/signature: selftests/fuzz/manifest_signature_fuzz.c daemon/kernels/signature.c
+$(B)/fuzz/module: selftests/fuzz/module_fuzz.c daemon/kernels/module.c daemon/kernels/signature.c
 $(B)/fuzz/config: selftests/fuzz/config_fuzz.c daemon/config.c daemon/log.c \
 		  daemon/backends/cpulist.c libarax/admin/conf.c libarax/admin/trusted.c
 $(B)/fuzz/saved: selftests/fuzz/saved_fuzz.c \
