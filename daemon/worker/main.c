@@ -271,7 +271,6 @@ static int prepare(bool foreign)
 
 int main(int argc, char **argv)
 {
-
 	/* Other processes of the tenant may not look into this one. */
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	prctl(PR_SET_NAME, "arax-worker", 0, 0, 0);

@@ -129,11 +129,12 @@ static __attribute__((cold)) int load_kernel(struct runner *r, const struct kern
 
 static inline int get_kernel(struct runner *r, const struct kernel *k, void **loaded)
 {
-	struct handle *h = &r->handles[k->index];
+	struct handle *h;
 
 	/* A foreign one has no place: not in this process, whatever the device. */
 	if (__builtin_expect(k->index >= r->nr_kernels, 0))
 		return -EOPNOTSUPP;
+	h = &r->handles[k->index];
 	*loaded = atomic_load_explicit(&h->loaded, memory_order_acquire);
 	return __builtin_expect(!!*loaded, 1) ? 0 : load_kernel(r, k, h, loaded);
 }
