@@ -90,7 +90,7 @@ void core_buffer_put_last(struct core_buffer *buf, struct core_garbage *g)
 		clist_add_tail(&buf->note, &core->drop_notes);
 		g->flush = true;
 	}
-	clist_add_tail(&buf->garbage, &g->buffers);
+	core_garbage_throw(&g->buffers, &buf->garbage);
 }
 
 void core_buffer_put(struct core_buffer *buf)

@@ -508,22 +508,43 @@ struct core {
 
 /*
  * What is found to be garbage under core->dispatch and is released after it,
- * and whom to wake.
+ * and whom to wake.  Mostly there is none: so these are heaps, NULL if empty, which
+ * objects are thrown on by the node with which they are in lists otherwise.
  */
 struct core_garbage {
-	struct clist buffers;
-	struct clist queues;
-	struct clist timelines;
-	struct clist events;
-	struct clist wake;
-	struct clist clients;
+	struct clist *buffers;
+	struct clist *queues;
+	struct clist *timelines;
+	struct clist *events;
+	struct clist *clients;
 	void *bigs;		/* singly linked through their first word */
+	struct clist wake;
 	bool mediator;		/* wake it */
 	bool flush;		/* notes were added: publish them at the end */
 	bool defer_wake;	/* see core_params.defers_wakes */
 };
 
-void core_garbage_init(struct core_garbage *g);
+static inline void core_garbage_init(struct core_garbage *g)
+{
+	g->buffers = NULL;
+	g->queues = NULL;
+	g->timelines = NULL;
+	g->events = NULL;
+	g->clients = NULL;
+	g->bigs = NULL;
+	clist_init(&g->wake);
+	g->mediator = false;
+	g->flush = false;
+	g->defer_wake = false;
+}
+
+/* It is in no list. */
+static inline void core_garbage_throw(struct clist **heap, struct clist *n)
+{
+	n->next = *heap;
+	*heap = n;
+}
+
 /*
  * Ends a critical section: publishes new notes, wakes whom it must, drops
  * core->dispatch, frees.

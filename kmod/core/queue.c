@@ -33,7 +33,7 @@ int core_queue_create(struct core_client *c, struct arax_queue_create *a)
 void core_queue_put_locked(struct core_queue *q, struct core_garbage *g)
 {
 	if (!--q->tasks)
-		clist_add_tail(&q->garbage, &g->queues);
+		core_garbage_throw(&g->queues, &q->garbage);
 }
 
 /* Tasks that are under way finish; they keep the queue's order. */
