@@ -99,7 +99,7 @@ static void account(struct core_client *c, const struct account *a)
 }
 
 /* Which bytes are current only on a device, and which were lost with one. */
-static core_cold void update_residency(struct core_task *t, s32 result, u32 dirty)
+static core_noinline void update_residency(struct core_task *t, s32 result, u32 dirty)
 {
 	u32 i;
 
@@ -300,7 +300,7 @@ static void read_result(struct core_client *c, const struct ended *e, struct cor
  *
  * Here some of them have failed, or are to be silent, or there is nobody to be told.
  */
-static core_cold void post_some(struct core *core, const struct ended *e, u32 n,
+static core_noinline void post_some(struct core *core, const struct ended *e, u32 n,
 				    struct account *a, struct core_garbage *g)
 {
 	struct core_client *c = e->task->client;

@@ -167,7 +167,7 @@ static struct clist *garbage_take(struct clist **heap)
 	return n;
 }
 
-static core_cold void collect(struct core *core, struct core_garbage *g)
+static core_noinline void collect(struct core *core, struct core_garbage *g)
 {
 	struct clist *n;
 

@@ -187,7 +187,7 @@ struct core_slot_entry {
 	void *object;
 	u32 next_free;
 	u16 gen;
-	u8 type;
+	u16 type;
 };
 
 struct core_handles {
@@ -347,7 +347,6 @@ struct core_task {
 	bool started;		/* seen at detach */
 	bool blocked;
 	bool canceled;		/* the client asked while it was dispatched */
-	bool barrier;
 	bool ranged;		/* its ranges are known */
 	u32 promised;		/* bit per range, see lost.c */
 	u32 promise_era;
@@ -402,6 +401,7 @@ struct core_client {
 	u32 submitted;
 	struct clist free;	/* tasks */
 	struct core_refusals refusals;
+	struct core_queue *last_queue;	/* that a task was submitted to, or NULL */
 
 	struct core_task *tasks;
 	struct arax_layout layout;
@@ -618,7 +618,9 @@ static inline struct core_slot_entry *core_handle_entry(const struct core_handle
 	if (i >= t->cap)
 		return NULL;
 	e = &t->e[core_nospec(i, t->cap)];
-	return e->type == type && e->gen == CORE_HANDLE_GEN(handle) ? e : NULL;
+	/* One comparison. */
+	return ((u32)e->type << 16 | e->gen) == ((u32)type << 16 | CORE_HANDLE_GEN(handle)) ?
+	       e : NULL;
 }
 
 static inline void *core_handle_find(const struct core_handles *t, enum core_type type, u32 handle)
@@ -855,8 +857,14 @@ static inline const struct arax_dispatch *core_ring_peek(const u8 *ring, u32 cel
 bool core_dispatch_flush(struct core *core, struct core_garbage *g);
 /* Behind all that are queued, in the backlog. */
 void core_dispatch_requeue(struct core *core, struct core_task *t);
-/* Puts a prepared task into the ring, or into its client's backlog. */
-void core_dispatch_queue(struct core *core, struct core_task *t, struct core_garbage *g);
+/* Nothing is waiting that a task of the client would pass in the ring. */
+bool core_dispatch_is_free(const struct core_client *c);
+/*
+ * Puts a prepared task into the ring, or into its client's backlog.  @is_free: as above;
+ * returns it for the next one.
+ */
+bool core_dispatch_queue(struct core *core, struct core_task *t, bool is_free,
+			 struct core_garbage *g);
 void core_slot_free(struct core *core, struct core_task *t);
 /* A tag for a task that ends before a mediator had it: of epoch 0. */
 void core_tag_undispatched(struct core *core, struct core_task *t);

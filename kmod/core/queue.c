@@ -47,6 +47,7 @@ int core_queue_destroy(struct core_client *c, u32 handle)
 	q = core_handle_remove(&c->handles, CORE_QUEUE, handle);
 	if (q)
 		core_client_count(c, CORE_QUEUE, -1);
+	c->last_queue = NULL;
 	core_mutex_unlock(&c->lock);
 	if (!q)
 		return -EBADF;
