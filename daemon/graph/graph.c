@@ -674,10 +674,13 @@ static void end_doomed(struct graph *g)
 /* ------------------------------------------------------------------ */
 /* Calls                                                               */
 
-static int check(const struct graph *g, const struct arax_dispatch *d)
+static inline int check(const struct graph *g, const struct arax_dispatch *d)
 {
 	const struct arax_dispatch_range *r = (const void *)(d + 1);
 	size_t bytes = sizeof(*d) + d->nr_ranges * sizeof(*r);
+	const uint64_t low = 0x5555555555555555;	/* of two bits */
+	const struct arax_dispatch_range *end = r + d->nr_ranges;
+	uint64_t used = low & (d->access | d->access >> 1);
 	struct shape shape;
 
 	if (d->arg_len > ARAX_INLINE_ARGS)
@@ -687,9 +690,12 @@ static int check(const struct graph *g, const struct arax_dispatch *d)
 	    (size_t)d->cells * ARAX_CELL_SIZE < bytes ||
 	    ARAX_TAG_SLOT(d->tag) >= g->nr_slots)
 		return -EINVAL;
-	for (unsigned int i = 0; i < d->nr_ranges; i++) {
-		if (unlikely(shape_from_range(&shape, &r[i]) < 0 ||
-			     !(d->access >> 2 * i & ARAX_INOUT)))
+	/* No access is as bad as a range that is none. */
+	if (unlikely(d->nr_ranges && ~used & low >> (64 - 2 * d->nr_ranges)))
+		return -EINVAL;
+	for (; r < end; r++) {
+		if (likely(r->count == 1) ? (r->offset | r->length) >> 61 :
+		    shape_from_range(&shape, r) < 0)
 			return -EINVAL;
 	}
 	return 0;

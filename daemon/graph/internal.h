@@ -235,6 +235,7 @@ struct done_record {
 
 #define BLOB_CLASSES	3
 #define KEPT_SPANS	1024
+#define RECENT_SPANS	256
 
 struct graph {
 	/* touched for each task */
@@ -244,6 +245,7 @@ struct graph {
 	struct node *adding;
 	struct table spans;
 	struct node **slots;
+	struct span *recent[RECENT_SPANS];	/* the last one used, by its buffer; see index.c */
 	uint64_t key[4];
 	struct span *kept, *kept_tail;	/* those first that came first */
 	uint32_t nr_kept;
