@@ -127,7 +127,8 @@ int run_why_not(struct poller *p, const struct graph_node *node)
 	return -ENOMEM;
 }
 
-void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct commit_info *i)
+static inline void put_commit(struct poller *p, struct link *l, uint64_t tag,
+			      const struct commit_info *i)
 {
 	struct arax_commit_entry *e;
 	uint32_t slot = ARAX_TAG_SLOT(tag);
@@ -152,7 +153,12 @@ void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct 
 		l->ops->commit(l);
 }
 
-void poller_commit_ended(struct poller *p, struct link *l)
+void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct commit_info *i)
+{
+	put_commit(p, l, tag, i);
+}
+
+static __attribute__((noinline)) void commit_done(struct poller *p, struct link *l)
 {
 	struct graph_done done;
 
@@ -164,6 +170,12 @@ void poller_commit_ended(struct poller *p, struct link *l)
 
 		poller_commit(p, l, done.tag, &info);
 	}
+}
+
+void poller_commit_ended(struct poller *p, struct link *l)
+{
+	if (unlikely(graph_has_done(l->graph)))
+		commit_done(p, l);
 }
 
 void poller_flush(struct poller *p)
@@ -234,17 +246,17 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 }
 
 /* The graph numbers failures in the order of their commits. */
-static __attribute__((cold)) void finish_failed(struct run *run, struct commit_info *info)
+static __attribute__((cold)) void finish_failed(struct run *run, struct commit_info info)
 {
 	struct graph_node *node = run->node;
 	struct poller *p = run->poller;
 	struct link *l = run->link;
 	uint64_t tag = node->d.tag;
 
-	settle_accounts(run, node, info->device_ns, false);
+	settle_accounts(run, node, info.device_ns, false);
 	poller_commit_ended(p, l);
-	graph_complete(l->graph, node, info->result, &info->failure);
-	poller_commit(p, l, tag, info);
+	graph_complete(l->graph, node, info.result, &info.failure);
+	poller_commit(p, l, tag, &info);
 }
 
 static __attribute__((cold)) void record(struct run *run, uint64_t start_ns, uint64_t hold_ns,
@@ -397,14 +409,14 @@ static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int re
 		run->here = false;
 		if (result == -ENODEV && moved(run, hold_ns))
 			return;
-		finish_failed(run, &info);
+		finish_failed(run, info);
 		return;
 	}
 	learn = !(run->here && hold_ns > p->inline_ns && lost_cpu(p));
 	run->here = false;
 	if (unlikely(run->lazy))
 		info.dirty = remote_dirty_ranges(run);
-	poller_commit(p, l, node->d.tag, &info);
+	put_commit(p, l, node->d.tag, &info);
 	/* Nothing else is on its way: whoever waits for this one comes first. */
 	if (graph_live(l->graph) == 1 && l->commit_count)
 		l->ops->commit(l);
@@ -454,11 +466,11 @@ static void host_done(struct host_job *job)
 static inline int find_ranges(struct run *run)
 {
 	const struct graph_node *node = run->node;
+	const struct arax_dispatch_range *r = node->ranges, *end = r + node->d.nr_ranges;
+	struct arax_launch_range *to = run->ranges;
 	struct link *l = run->link;
-	uint32_t i;
 
-	for (i = 0; i < node->d.nr_ranges; i++) {
-		const struct arax_dispatch_range *r = &node->ranges[i];
+	for (; r < end; r++, to++) {
 		struct mapping *m = link_find(l, r->buffer);
 
 		if (!m)
@@ -466,10 +478,10 @@ static inline int find_ranges(struct run *run)
 		/* The core has checked it; what runs as root looks twice. */
 		if (r->offset > m->bytes)
 			return -EFAULT;
-		run->ranges[i].data = m->base + r->offset;
-		run->ranges[i].length = r->length;
-		run->ranges[i].stride = r->stride;
-		run->ranges[i].count = r->count;
+		to->data = m->base + r->offset;
+		to->length = r->length;
+		to->stride = r->stride;
+		to->count = r->count;
 	}
 	return 0;
 }
@@ -531,6 +543,18 @@ static void init_run(struct run *run, struct poller *p, uint32_t device, uint32_
 	run->rt.done = runner_done;
 }
 
+/* Another thread polls now; the clock is its own, but these are copies. */
+static __attribute__((cold)) void lost_role(struct poller *p, struct run *run, uint64_t start,
+					   bool tsc, uint64_t mult, int result)
+{
+	uint64_t end = ticks_now(&(struct ticks){ .tsc = tsc });
+
+	run->rt.result = result;
+	run->rt.hold_ns = ticks_to_ns(&(struct ticks){ .mult = mult }, end - start);
+	run->rt.device_ns = run->rt.hold_ns;
+	poller_post(p, &run->work);
+}
+
 /*
  * Around the kernel the role is lent out: see role.h.  Of several in a row each is
  * taken to have begun when the one before it ended: reading the clock takes as long
@@ -562,12 +586,7 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 		finish(run, run->rt.hold_ns, run->rt.hold_ns, result);
 		return RUN_DONE;
 	}
-	/* Another thread polls now; the clock is its own, but these are copies. */
-	end = ticks_now(&(struct ticks){ .tsc = tsc });
-	run->rt.result = result;
-	run->rt.hold_ns = ticks_to_ns(&(struct ticks){ .mult = mult }, end - start);
-	run->rt.device_ns = run->rt.hold_ns;
-	poller_post(p, &run->work);
+	lost_role(p, run, start, tsc, mult, result);
 	return RUN_LOST;
 }
 

@@ -597,7 +597,7 @@ static void forget_first(struct graph *g, struct context *c)
 }
 
 /* Tasks to come may depend on @n, which has failed. */
-static void linger(struct graph *g, struct node *n)
+static __attribute__((noinline)) void linger(struct graph *g, struct node *n)
 {
 	struct context *c = n->context;
 
@@ -655,7 +655,7 @@ static inline void end_one(struct graph *g, struct node *n)
 }
 
 /* Ends the doomed ones that nothing holds any more; a loop, as chains are long. */
-static void end_doomed(struct graph *g)
+static __attribute__((noinline)) void end_doomed(struct graph *g)
 {
 	while (g->work) {
 		struct node *n = g->work;
@@ -848,6 +848,11 @@ bool graph_complete(struct graph *g, struct graph_node *node, int result, uint32
 	if (unlikely(g->work))
 		end_doomed(g);
 	return true;
+}
+
+bool graph_has_done(const struct graph *g)
+{
+	return g->done;
 }
 
 bool graph_pop_done(struct graph *g, struct graph_done *done)

@@ -193,6 +193,7 @@ void graph_stop(struct graph *g, struct graph_node *node);
 bool graph_complete(struct graph *g, struct graph_node *node, int result,
 		    uint32_t *failure);
 
+bool graph_has_done(const struct graph *g);
 /* Fills @done with a task that ended without running; false if none is left. */
 bool graph_pop_done(struct graph *g, struct graph_done *done);
 

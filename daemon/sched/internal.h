@@ -131,9 +131,14 @@ struct model_series {
 	uint64_t classes;
 };
 
+#define MODEL_LASTS	4
+
 struct sched_model {
 	struct model_record *records;
-	struct model_record *last;	/* found; one of them */
+	struct {
+		uint64_t id;
+		struct model_record *record;	/* one of them */
+	} last[MODEL_LASTS];			/* looked up, by device */
 	uint32_t mask, used;
 	struct model_series *series;
 	uint32_t series_mask, nr_series;

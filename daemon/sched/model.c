@@ -36,9 +36,8 @@ uint64_t sched_work(const struct graph_node *node)
 	switch (d->opcode) {
 	case ARAX_OP_LAUNCH:
 		/* Mostly one dimension, and of single items. */
-		if (d->grid[0] && (d->grid[1] & d->grid[2] & d->block[0] & d->block[1] &
-				   d->block[2]) == 1 &&
-		    (d->grid[1] | d->grid[2] | d->block[0] | d->block[1] | d->block[2]) == 1)
+		if (d->grid[0] && d->grid[1] == 1 && d->grid[2] == 1 && d->block[0] == 1 &&
+		    d->block[1] == 1 && d->block[2] == 1)
 			return d->grid[0];
 		for (int i = 0; i < 3; i++) {
 			/* Cannot overflow: a product of two 32-bit numbers. */
@@ -70,12 +69,23 @@ static struct model_record *search(const struct sched_model *m, uint64_t id)
 	return &m->records[i];
 }
 
-/* A task is looked up before its run and after it, and the next is often alike. */
+/*
+ * A task is looked up before its run and after it, on each device that could run it, and
+ * the next is often alike.
+ */
 static inline struct model_record *slot(struct sched_model *m, uint64_t id)
 {
-	if (m->last->id != id)
-		m->last = search(m, id);
-	return m->last;
+	uint32_t i = id >> 8 & (MODEL_LASTS - 1);
+	struct model_record *r = m->last[i].record;
+
+	if (__builtin_expect(r->id == id, 1))
+		return r;
+	/* There was none, and what would be its place is still free. */
+	if (m->last[i].id == id && !r->id)
+		return r;
+	m->last[i].id = id;
+	m->last[i].record = search(m, id);
+	return m->last[i].record;
 }
 
 static struct sched_estimate estimate(struct sched_model *m, uint64_t id)
@@ -132,7 +142,9 @@ static bool make_room(struct sched_model *m)
 		if (r->id)
 			*search(&bigger, r->id) = *r;
 	}
-	bigger.last = bigger.records;
+	memset(bigger.last, 0, sizeof(bigger.last));
+	for (uint32_t i = 0; i < MODEL_LASTS; i++)
+		bigger.last[i].record = bigger.records;
 	free(m->records);
 	*m = bigger;
 	return true;
