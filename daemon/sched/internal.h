@@ -170,6 +170,9 @@ struct sched {
 	struct sched_flow **buckets;
 	uint32_t nr_flows, flow_limit, bucket_mask;
 	struct sched_flow *last_flow;
+	/* What sched_charge() was told of one that has no maximum, not charged yet. */
+	struct sched_flow *owing;
+	uint64_t owing_ns;
 	/* The last pick found nothing, and nothing changed since. */
 	bool stuck;
 	uint64_t stuck_ns;

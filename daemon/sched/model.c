@@ -16,6 +16,7 @@
 #define STUDY_EACH	16	/* then every so manieth */
 #define SURE_RUNS	16	/* before anything counts as an outlier */
 #define OUTLIERS	3	/* between two studies: it is a change */
+#define LONGEST		(1ull << 50)	/* ns that a run counts as, so that sums don't overflow */
 
 uint64_t sched_kernel_key(const struct graph_node *node)
 {
@@ -304,7 +305,7 @@ static inline void observe(struct sched_model *m, uint64_t id, const struct grap
 	}
 	/* 0 means unknown, and sums must not overflow. */
 	ns = ns ? ns : 1;
-	ns = ns < 1ull << 50 ? ns : 1ull << 50;
+	ns = ns < LONGEST ? ns : LONGEST;
 	r->max_ns -= r->max_ns / 64;
 	if (r->max_ns < ns)
 		r->max_ns = ns;
@@ -319,9 +320,28 @@ static inline void observe(struct sched_model *m, uint64_t id, const struct grap
 	r->ns = r->ns + ns / 8 - r->ns / 8;
 }
 
-void model_observe(struct sched_model *m, uint64_t id, const struct graph_node *node, uint64_t ns)
+static __attribute__((noinline)) void observe_node(struct sched_model *m, uint64_t id,
+						   const struct graph_node *node, uint64_t ns)
 {
 	observe(m, id, node, 0, ns);
+}
+
+/* As observe() does where there is nothing special: nearly all. */
+void model_observe(struct sched_model *m, uint64_t id, const struct graph_node *node, uint64_t ns)
+{
+	struct model_record *r = m->last[id >> 8 & (MODEL_LASTS - 1)].record;
+
+	if (__builtin_expect(!r || r->id != id || !r->pass || ns - 1 >= LONGEST ||
+			     ns > r->limit_ns, 0)) {
+		observe_node(m, id, node, ns);
+		return;
+	}
+	r->max_ns -= r->max_ns / 64;
+	if (r->max_ns < ns)
+		r->max_ns = ns;
+	r->pass--;
+	r->runs++;
+	r->ns = r->ns + ns / 8 - r->ns / 8;
 }
 
 /* ------------------------------------------------------------------ */
