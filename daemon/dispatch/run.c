@@ -131,7 +131,6 @@ static inline void put_commit(struct poller *p, struct link *l, uint64_t tag,
 			      const struct commit_info *i)
 {
 	struct arax_commit_entry *e;
-	uint32_t slot = ARAX_TAG_SLOT(tag);
 
 	e = &l->commits[(l->commit_first + l->commit_count) & (l->commit_entries - 1)];
 	e->tag = tag;
@@ -144,10 +143,6 @@ static inline void put_commit(struct poller *p, struct link *l, uint64_t tag,
 	e->device = i->device;
 	e->failure = i->failure;
 	e->reserved = 0;
-	if (slot < l->slots && l->live[slot].tag == tag) {
-		l->live[slot].tag = 0;
-		l->nr_live--;
-	}
 	POLLER_COUNT(p, tasks);
 	if (++l->commit_count >= POLLER_BATCH)
 		l->ops->commit(l);
@@ -296,8 +291,7 @@ void run_refuse_stranded(struct poller *p)
 		struct link *l = p->links[i];
 
 		for (uint32_t slot = 0; slot < l->slots; slot++) {
-			struct graph_node *node = l->live[slot].tag ?
-						  graph_find(l->graph, l->live[slot].tag) : NULL;
+			struct graph_node *node = graph_at(l->graph, slot);
 
 			if (!node || graph_node_state(node) != GRAPH_POPPED ||
 			    !node->sched.flow || run_anywhere(p, node))

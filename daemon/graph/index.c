@@ -20,23 +20,6 @@ static void list_add(struct access **head, struct access *a)
 	*head = a;
 }
 
-static void detach(struct access *a)
-{
-	struct span *s = a->span;
-
-	s->users--;
-	if (s->writer == a) {
-		s->writer = NULL;
-	} else {
-		*a->pprev = a->next;
-		if (a->next)
-			a->next->pprev = a->pprev;
-		if (a->write)
-			s->ordered_writes--;
-	}
-	a->span = NULL;
-}
-
 /* ------------------------------------------------------------------ */
 /* Buffers and spans                                                   */
 
@@ -55,11 +38,13 @@ uint64_t index_hash(const struct graph *g, const struct context *c,
 	       mix(s->length ^ g->key[2], rows ^ g->key[0]);
 }
 
-bool index_reserve(struct graph *g, unsigned int ranges)
+bool index_make_room(struct graph *g, unsigned int ranges)
 {
-	return pool_reserve(&g->span_pool, ranges) &&
-	       pool_reserve(&g->buffer_pool, ranges) &&
-	       pool_reserve(&g->tree_pool, (size_t)ranges * TREE_MAX_DEPTH);
+	if (!pool_reserve(&g->span_pool, ranges) || !pool_reserve(&g->buffer_pool, ranges) ||
+	    !pool_reserve(&g->tree_pool, (size_t)ranges * TREE_MAX_DEPTH))
+		return false;
+	g->room = ranges;
+	return true;
 }
 
 static struct buffer *buffer_find(const struct graph *g, const struct context *c,
@@ -158,6 +143,7 @@ static struct span *span_create(struct graph *g, struct buffer *b,
 {
 	struct span *s = pool_get(&g->span_pool);
 
+	g->room = 0;	/* has to be looked at anew */
 	s->buffer = b;
 	s->shape = *shape;
 	s->writer = s->readers = s->ordered = NULL;
@@ -212,12 +198,11 @@ static void keep(struct graph *g, struct span *s)
 	}
 }
 
-/* The last access has left @s. */
-static inline void span_put(struct graph *g, struct span *s)
+void index_retire(struct graph *g, struct span *s)
 {
-	if (unlikely(s->crowded || s->buffer->mixed))
+	if (s->crowded || s->buffer->mixed)
 		span_free(g, s);
-	else if (unlikely(!s->kept))
+	else
 		keep(g, s);
 }
 
@@ -253,7 +238,7 @@ static void meet(struct search *w, struct span *s, bool covered)
 	if (s->writer) {
 		node_depend(w->g, w->node, s->writer->node);
 		if (covered && w->write && w->dataflow)
-			detach(s->writer);
+			access_detach(s->writer);
 		else
 			w->left--;
 	}
@@ -262,7 +247,7 @@ static void meet(struct search *w, struct span *s, bool covered)
 			next = a->next;
 			node_depend(w->g, w->node, a->node);
 			if (covered && w->dataflow)
-				detach(a);
+				access_detach(a);
 			else if (--w->left < 0)
 				return;
 		}
@@ -274,7 +259,7 @@ static void meet(struct search *w, struct span *s, bool covered)
 		if (w->write || a->write)
 			node_depend(w->g, w->node, a->node);
 		if (covered && w->write)
-			detach(a);
+			access_detach(a);
 		else if (--w->left < 0)
 			return;
 	}
@@ -381,7 +366,7 @@ static void supersede_ordered(const struct node *n, struct span *s, bool write)
 	 * their queue; unless a writes and @n doesn't.
 	 */
 	if (a && a->node != n && a->node->queue == n->queue && a->write <= write)
-		detach(a);
+		access_detach(a);
 }
 
 static inline bool span_is(const struct span *s, const struct context *c, uint64_t buffer,
@@ -493,12 +478,6 @@ static inline void add_range(struct graph *g, struct node *n, struct access *a, 
 /* ------------------------------------------------------------------ */
 /* Calls                                                               */
 
-/*
- * A large index lies in memory, not in the cache.  Then its lines are asked
- * for before the first of them is needed, so that they come together.
- */
-#define LARGE_INDEX	4096
-
 static __attribute__((noinline)) void prefetch_ranges(struct graph *g, struct node *n)
 {
 	const struct tree_node *leaves[ARAX_MAX_RANGES];
@@ -545,7 +524,7 @@ void index_add(struct graph *g, struct node *n)
 	n->nr_access = n->pub.d.nr_ranges;
 }
 
-static __attribute__((noinline)) void prefetch_accesses(struct graph *g, struct node *n)
+void index_prefetch(struct graph *g, struct node *n)
 {
 	for (unsigned int i = 0; i < n->nr_access; i++)
 		__builtin_prefetch(n->access[i].span);
@@ -557,23 +536,6 @@ static __attribute__((noinline)) void prefetch_accesses(struct graph *g, struct 
 		__builtin_prefetch(&g->spans.buckets[s->link.hash & g->spans.mask], 1);
 		if (s->leaf)
 			tree_prefetch_leaf(s->leaf);
-	}
-}
-
-void index_remove(struct graph *g, struct node *n)
-{
-	struct access *a = n->access, *end = a + n->nr_access;
-
-	if (unlikely(g->spans.used > LARGE_INDEX))
-		prefetch_accesses(g, n);
-	for (; a < end; a++) {
-		struct span *s = a->span;
-
-		if (!s)
-			continue;
-		detach(a);
-		if (!span_used(s))
-			span_put(g, s);
 	}
 }
 

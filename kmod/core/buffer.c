@@ -84,6 +84,7 @@ void core_buffer_put_last(struct core_buffer *buf, struct core_garbage *g)
 {
 	struct core *core = buf->core;
 
+	core_warn_on(buf->users);
 	buf->idle = true;
 	/* Not flushed here: the caller may be walking a list of queued tasks. */
 	if (buf->mediated && core->state == CORE_LIVE && clist_empty(&buf->note)) {

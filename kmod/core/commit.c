@@ -135,7 +135,7 @@ static inline bool stays_resident(const struct core_task *t, u32 dirty)
 
 	for (; b < end; b++)
 		any |= (*b)->nr_dirty | (*b)->nr_lost;
-	return !any;
+	return core_likely(!any);
 }
 
 /* References go, the structure goes back to its client, which may be free after the last one. */
@@ -179,7 +179,7 @@ static inline void finish(struct core *core, struct core_task *t, s32 result, u3
 	if (t->blocked)
 		cheap_remove(&t->wait->tasks, &t->tl_node);
 	t->blocked = false;
-	if (!core_likely(stays_resident(t, dirty)))
+	if (!stays_resident(t, dirty))
 		update_residency(t, result, dirty);
 	if (t->signal) {
 		core_timeline_reach(core, t->signal, t->signal_value, result, g);

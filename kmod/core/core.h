@@ -690,8 +690,8 @@ struct core_buffer *core_buffer_new(struct core_client *c, u64 bytes, u32 type, 
 void core_buffer_put_last(struct core_buffer *buf, struct core_garbage *g);
 static inline void core_buffer_put_locked(struct core_buffer *buf, struct core_garbage *g)
 {
-	core_warn_on(!buf->users);
-	if (!--buf->users)
+	/* Also if there was none to drop: that warns. */
+	if (!core_likely((s64)--buf->users > 0))
 		core_buffer_put_last(buf, g);
 }
 
