@@ -374,7 +374,8 @@ static __attribute__((cold)) bool moved(struct run *run, uint64_t hold_ns)
  * The poller's part of a task's end.  @hold_ns is what the scheduler learns from and
  * charges, as the lane was kept from others for that long.
  */
-static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
+static inline __attribute__((always_inline))
+void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 {
 	struct poller *p = run->poller;
 	struct graph_node *node = run->node;
@@ -416,6 +417,11 @@ static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int re
 		l->ops->commit(l);
 	settle_accounts(run, node, hold_ns, learn);
 	graph_complete(l->graph, node, 0, NULL);
+}
+
+static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
+{
+	end_task(run, device_ns, hold_ns, result);
 }
 
 static struct run *run_of_work(struct work *w)
@@ -577,7 +583,7 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 		p->exact = true;
 		run->here = true;
 		run->rt.hold_ns = ticks_to_ns(&p->ticks, end - start);
-		finish(run, run->rt.hold_ns, run->rt.hold_ns, result);
+		end_task(run, run->rt.hold_ns, run->rt.hold_ns, result);
 		return RUN_DONE;
 	}
 	lost_role(p, run, start, tsc, mult, result);

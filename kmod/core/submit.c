@@ -23,7 +23,7 @@ static inline void copy_once(void *dst, const void *src, size_t n)
 	__asm__ volatile("" : : "r"(dst) : "memory");
 }
 
-static int check_range(const struct arax_range *r, const struct core_buffer *buf)
+static __always_inline int check_range(const struct arax_range *r, const struct core_buffer *buf)
 {
 	u64 rows, end;
 
