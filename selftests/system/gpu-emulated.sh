@@ -88,6 +88,42 @@ faults() {
 	grep -q 'sum\[999999\] = 2999997' "$work/log" && grep -qi 'bad address\|EFAULT' "$work/log"
 }
 
+# bench [NAME=VALUE...]: arax-bench cuda for a moment, its object in $work/bench
+bench() {
+	env TMPDIR="$work" EMULATED_DEVICES=1 ARAX_BENCH_CUDA="$PWD/build/test/plain/libcuda-emulated.so" \
+		"$@" build/bin/arax-bench cuda --json --seconds 0.5 --rounds 2 >"$work/bench"
+}
+
+# All of it runs, each result is checked, and no figure of it is given.
+bench_runs() {
+	bench && python3 - "$work/bench" <<-'END'
+	import json, sys
+	text = open(sys.argv[1]).read()
+	o = json.loads(text)
+	assert "emulated" in o["skipped"], o["skipped"]
+	programs = ["VEC", "B&S", "IMG", "ML", "HITS", "DL"]
+	assert [r["program"] for r in o["rows"]] == programs, o["rows"]
+	assert all(r["checked"] and set(r) == {"program", "size", "tasks", "checked"} for r in o["rows"])
+	wanted = ["null task", "64 null tasks, each", "copy in", "copy out", "16 pieces, overlapped",
+	          "programs, beside streams", "programs, beside graph", "programs, over synchronous"]
+	assert o["ran"][:len(wanted)] == wanted and len(o["ran"]) == len(wanted) + 6, o["ran"]
+	assert not o["parts"] and not o["peers"] and "value" not in o and "ratio" not in o, o
+	assert " ns" not in text and "GB/s" not in text and "_ms" not in text, text
+	END
+}
+
+# bench_says TEXT [NAME=VALUE...]: it is left out, and why
+bench_says() {
+	bench "${@:2}" && cat "$work/bench" && grep -q "\"skipped\": \"$1" "$work/bench"
+}
+
+# The driver fails under the bench itself: it says what, and prints no object.
+bench_fails() {
+	! bench EMULATED_FAULT=1:700:1000 2>"$work/err" || return 1
+	cat "$work/err"
+	[ ! -s "$work/bench" ] && grep -q '^arax-bench: ' "$work/err"
+}
+
 has_kernels() {
 	grep -q "\"kind\": \"$1\"" build/lib/arax/kernels/arax-std.json
 }
@@ -113,6 +149,16 @@ for kind in cuda hip; do
 		check "$kind-emulated: a device that fails is rebuilt, and nobody notices" rebuilt "$kind-emulated"
 		check "$kind-emulated: one that always fails is given up" given_up "$kind-emulated"
 		check "$kind-emulated: a kernel that faults fails its task alone" faults "$kind-emulated"
+		if [ "$kind" = cuda ] && has_kernels cuda; then
+			check "$kind-emulated: arax-bench cuda runs, and gives no figures" bench_runs
+			check "$kind-emulated: it stops where the device fails" bench_fails
+			check "$kind-emulated: without a device it is left out" \
+				bench_says "no CUDA device: CUDA_ERROR_NO_DEVICE" EMULATED_DEVICES=0
+			check "$kind-emulated: so it is without a driver" \
+				bench_says "no NVIDIA driver: " ARAX_BENCH_CUDA=/nowhere/libcuda.so
+			check "$kind-emulated: and with another library" \
+				bench_says ".*a driver for CUDA 11.4 or newer" ARAX_BENCH_CUDA=libm.so.6
+		fi
 	else
 		skip "$kind-emulated" "built without the headers of $kind"
 	fi
