@@ -35,7 +35,8 @@ HIP_HEADERS  := $(call gpu_header,hip/hip_runtime_api.h,-D__HIP_PLATFORM_AMD__)
 GPU_HAS  := $(if $(CUDA_HEADERS),-DGPU_HAS_CUDA) $(if $(HIP_HEADERS),-DGPU_HAS_HIP)
 GPU_SRCS := $(addprefix daemon/backends/gpu/,\
 	$(if $(CUDA_HEADERS),cuda.c) $(if $(HIP_HEADERS),hip.c) \
-	$(if $(CUDA_HEADERS)$(HIP_HEADERS),backend.c device.c kernel.c memory.c module.c ptx.c run.c))
+	$(if $(CUDA_HEADERS)$(HIP_HEADERS),backend.c device.c kernel.c memory.c module.c nvml.c \
+		ptx.c run.c))
 CFLAGS_daemon/backends/gpu/cuda    := $(CUDA_INCLUDE)
 CFLAGS_daemon/backends/gpu/backend := $(GPU_HAS)
 

@@ -88,6 +88,9 @@ uint64_t device_switch_ns(struct device *dev, void *kernel);
 /* Asks again for lanes and units, which its configuration may change. */
 void device_refresh(struct device *dev);
 
+/* -EOPNOTSUPP, and in @why what is missing, or "": nothing measures such devices. */
+int device_gauges(const struct device *dev, struct arax_backend_gauges *g, char *why, uint32_t len);
+
 int device_quiesce(struct device *dev, uint64_t deadline_ns);
 int device_reset(struct device *dev);
 /* Whether it is worth trying. */

@@ -1237,6 +1237,12 @@ EXPORT ERROR cuDeviceGet(CUdevice *device, int ordinal)
 	return OK;
 }
 
+EXPORT ERROR cuDeviceGetPCIBusId(char *text, int len, CUdevice device)
+{
+	snprintf(text, (size_t)len, "0000:%02x:00.0", 0xa0 + device);
+	return device < gpu.nr ? OK : CUDA_ERROR_INVALID_DEVICE;
+}
+
 EXPORT ERROR cuGetErrorName(CUresult err, const char **name)
 {
 	static _Thread_local char text[32];

@@ -88,6 +88,36 @@ faults() {
 	grep -q 'sum\[999999\] = 2999997' "$work/log" && grep -qi 'bad address\|EFAULT' "$work/log"
 }
 
+# gauges FILE: what SIGUSR1 makes araxd write, with NVML in FILE
+gauges() {
+	local pid
+	echo "cpu { enable = false } backend \"cuda\" { options = { \"library=$PWD/build/test/plain/libcuda-emulated.so\", \"nvml=$1\" } }" \
+		>"$work/nvml.conf"
+	build/bin/araxd --user --config "$work/nvml.conf" --socket "$work/nvml.sock" \
+		>"$work/log" 2>&1 &
+	pid=$!
+	for _ in $(seq 100); do
+		grep -q 'araxd is ready' "$work/log" && break
+		sleep 0.05
+	done
+	kill -USR1 "$pid"
+	for _ in $(seq 100); do
+		grep -q 'device gauges device=1' "$work/log" && break
+		sleep 0.05
+	done
+	kill "$pid"
+	wait "$pid"
+	cat "$work/log"
+}
+gauges_shown() {
+	gauges "$PWD/build/test/plain/libnvml-emulated.so" &&
+		grep -q 'device gauges device=0 busy_percent=10 memory_busy_percent=5 power_mw=100000' "$work/log" &&
+		grep -q 'device gauges device=1 busy_percent=11 memory_busy_percent=6 power_mw=100001' "$work/log"
+}
+gauges_missing() {
+	gauges /nowhere/nvml.so && grep -q 'device gauges device=1 unknown="no NVML, install it' "$work/log"
+}
+
 # bench [NAME=VALUE...]: arax-bench cuda for a moment, its object in $work/bench
 bench() {
 	env TMPDIR="$work" EMULATED_DEVICES=1 ARAX_BENCH_CUDA="$PWD/build/test/plain/libcuda-emulated.so" \
@@ -149,6 +179,10 @@ for kind in cuda hip; do
 		check "$kind-emulated: a device that fails is rebuilt, and nobody notices" rebuilt "$kind-emulated"
 		check "$kind-emulated: one that always fails is given up" given_up "$kind-emulated"
 		check "$kind-emulated: a kernel that faults fails its task alone" faults "$kind-emulated"
+		if [ "$kind" = cuda ]; then
+			check "$kind-emulated: SIGUSR1 shows utilisation and power" gauges_shown
+			check "$kind-emulated: or says why it can't" gauges_missing
+		fi
 		if [ "$kind" = cuda ] && has_kernels cuda; then
 			check "$kind-emulated: arax-bench cuda runs, and gives no figures" bench_runs
 			check "$kind-emulated: it stops where the device fails" bench_fails

@@ -56,7 +56,7 @@ $(foreach v,plain asan tsan,$(eval $(B)/obj/$(v)/selftests/unit/be_gpu.o \
 $(call be_test,gpu,plain asan tsan)
 $(call be_test,gpu_std,plain asan)
 $(foreach t,gpu gpu_std,$(foreach v,plain asan tsan,\
-	$(eval check-be_$(t)-$(v): | $(EMULATED:%=$(B)/test/$(v)/lib%-emulated.so))))
+	$(eval check-be_$(t)-$(v): | $(patsubst %,$(B)/test/$(v)/lib%-emulated.so,$(EMULATED) $(EMULATED_NVML)))))
 # All of arax-std: not for the inner loop, and for bounds of arrays less often still.
 CHECK_TARGETS := $(filter-out check-be_gpu_std-%,$(CHECK_TARGETS))
 TEST_TARGETS  += check-be_gpu_std-plain

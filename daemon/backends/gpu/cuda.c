@@ -21,6 +21,7 @@ static int device_handle(int index);
 #define GPU_CALLS_OWN(X); \
 	X(GetErrorName, cuGetErrorName_v6000, cuGetErrorName, -); \
 	X(DeviceGet, cuDeviceGet_v2000, cuDeviceGet, -); \
+	X(DeviceGetPCIBusId, cuDeviceGetPCIBusId_v4010, cuDeviceGetPCIBusId, -); \
 	X(CtxCreate, cuCtxCreate_v3020, cuCtxCreate_v2, -); \
 	X(CtxDestroy, cuCtxDestroy_v4000, cuCtxDestroy_v2, -); \
 	X(CtxSetCurrent, cuCtxSetCurrent_v4000, cuCtxSetCurrent, -); \
@@ -178,6 +179,11 @@ static int describe(int index, struct gpu_limits *l)
 	return err;
 }
 
+static int bus_id(int index, char *text, int len)
+{
+	return drv.DeviceGetPCIBusId(text, len, HANDLE(index));
+}
+
 static int context_create(int index, void **context)
 {
 	return drv.CtxCreate((CUcontext *)context, CU_CTX_SCHED_BLOCKING_SYNC | CU_CTX_MAP_HOST,
@@ -262,6 +268,7 @@ const struct gpu_driver gpu_cuda = {
 	.error_name = error_name,
 	.is_image = is_image,
 	.describe = describe,
+	.bus_id = bus_id,
 	.context_create = context_create,
 	.context_destroy = context_destroy,
 	.context_use = context_use,
