@@ -113,6 +113,12 @@ check-be_man check-be_headers: check-be_%:
 CHECK_TARGETS += check-be_man check-be_headers
 .PHONY: check-be_man check-be_headers
 
+check-hip_nvidia: $(if $(HIP_NVIDIA_CAN),$(HIP_NVIDIA)) $(B)/bin/araxd
+	@scripts/tally run unit/hip_nvidia -- selftests/unit/be_hip_nvidia.sh \
+		$(if $(HIP_NVIDIA_CAN),$(HIP_NVIDIA) $(CUDA_RUNTIME))
+CHECK_TARGETS += check-hip_nvidia
+.PHONY: check-hip_nvidia
+
 check-tally:
 	@scripts/tally run unit/tally selftests/unit/tally.sh
 CHECK_TARGETS += check-tally

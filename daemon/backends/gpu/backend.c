@@ -283,3 +283,11 @@ GPU_BACKEND(cuda)
 #ifdef GPU_HAS_HIP
 GPU_BACKEND(hip)
 #endif
+#ifdef GPU_HIP_NVIDIA
+/* A plug-in: as CUDA's runtime is linked to it, araxd can't have it built in. */
+__attribute__((visibility("default"))) arax_backend_init_fn arax_backend_init;
+const struct arax_backend *arax_backend_init(const struct arax_backend_host *host)
+{
+	return hip_backend_init(host);
+}
+#endif

@@ -11,11 +11,13 @@
 #include <cudaTypedefs.h>
 #include <stdlib.h>
 
+#include "daemon/backends/gpu/cuda_image.h"
 #include "uapi/arax.h"
 
 #define AS(cuda, hip)		cuda
 #define CALL_TYPE(type, hip)	PFN_##type
 #define ADDRESS			CUdeviceptr
+#define POINTER			CUdeviceptr
 #define HANDLE(index)		device_handle(index)
 static int device_handle(int index);
 #define GPU_CALLS_OWN(X); \
@@ -38,7 +40,6 @@ static CUdevice device_handle(int index)
 }
 
 #define LIBRARY		"libcuda.so.1"
-#define FATBIN_MAGIC	0xba55ed50u
 
 /* Not in every driver that has the rest: 12.4. */
 static PFN_cuFuncGetParamInfo_v12040 func_param;
@@ -218,18 +219,6 @@ static int copy_peer(uint64_t to, int index, void *context, uint64_t from, int s
 				   stream);
 }
 
-static bool is_image(const void *data, size_t bytes)
-{
-	const unsigned char elf[] = { 0x7f, 'E', 'L', 'F' };
-	uint32_t magic = 0;
-
-	if (bytes < sizeof(magic))
-		return false;
-	memcpy(&magic, data, sizeof(magic));
-	return magic == FATBIN_MAGIC || !memcmp(data, elf, sizeof(elf)) ||
-	       (strlen(data) == bytes && strstr(data, ".version"));
-}
-
 /* What stands in the log when nothing is wrong is of no interest. */
 static int module_load(const void *image, char *log, size_t len, void **module)
 {
@@ -261,12 +250,12 @@ static void function_param(void *function, uint32_t i, int *bytes)
 const struct gpu_driver gpu_cuda = {
 	.name = "cuda",
 	.kind = ARAX_DEVICE_CUDA,
-	.images = "PTX, a cubin or a fatbin",
-	.remedy = "compile it with nvcc -ptx, -cubin or -fatbin",
+	.images = CUDA_IMAGES,
+	.remedy = CUDA_REMEDY,
 	GPU_COMMON_CALLS,
 	.open = open_driver,
 	.error_name = error_name,
-	.is_image = is_image,
+	.is_image = is_cuda_image,
 	.describe = describe,
 	.bus_id = bus_id,
 	.context_create = context_create,

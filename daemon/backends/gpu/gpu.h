@@ -5,6 +5,7 @@
  *	backend.c	the operations of daemon/backend.h, options; both backends
  *	driver.h	what is needed of a vendor's driver
  *	cuda.c, hip.c	the two that there are; calls.h: what they share
+ *	hip_nvidia.h	HIP on NVIDIA's devices, a plug-in: `make hip-nvidia`
  *	device.c	one device: context, lanes, and a new context when it broke
  *	module.c	a file to a module
  *	kernel.c	a kernel of a module, its parameters checked
