@@ -3,7 +3,6 @@
 #ifdef HAVE_CUDA
 #include "cu_flow.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
@@ -434,12 +433,11 @@ static void poison_device(struct cu_flow *c)
 	for (i = 0; i < c->f->nr_buffers; i++) {
 		struct cu_buffer *b = &c->buffers[i];
 
-		junk = malloc(b->bytes);
-		if (!junk)
-			bench_fail("no memory");
+		/* Pinned: of other pages the copy may end after the call does. */
+		junk = cu_peer_pages(b->bytes);
 		memset(junk, POISON, b->bytes);
 		must_cu(cu.MemcpyHtoD(b->at, junk, b->bytes), "a copy");
-		free(junk);
+		must_cu(cu.MemFreeHost(junk), "pinned memory");
 	}
 }
 
