@@ -41,8 +41,9 @@ static CUdevice device_handle(int index)
 
 #define LIBRARY		"libcuda.so.1"
 
-/* Not in every driver that has the rest: 12.4. */
-static PFN_cuFuncGetParamInfo_v12040 func_param;
+/* cuFuncGetParamInfo: neither every driver nor every header that has the rest has it (12.4). */
+typedef CUresult func_param_fn(CUfunction function, size_t i, size_t *offset, size_t *bytes);
+static func_param_fn *func_param;
 
 static const struct gpu_error errors[] = {
 	{ CUDA_ERROR_INVALID_VALUE, EINVAL, GPU_HARM_NONE },
@@ -155,7 +156,7 @@ static int open_driver(const char *library, char *why, size_t len)
 		memset(&drv, 0, sizeof(drv));
 		return err;
 	}
-	func_param = (PFN_cuFuncGetParamInfo_v12040)dlsym(drv.library, "cuFuncGetParamInfo");
+	func_param = (func_param_fn *)dlsym(drv.library, "cuFuncGetParamInfo");
 	return 0;
 }
 
