@@ -9,7 +9,6 @@ static const struct gpu_which *which;
 
 #define KIND (which->kind)
 #define BLOCK		8	/* each is a thread, where a kernel has barriers */
-#define HUGE_ROUNDS	1
 
 static int open_kind(const char *options)
 {

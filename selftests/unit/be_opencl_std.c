@@ -5,7 +5,6 @@
 #define KIND		ARAX_DEVICE_OPENCL
 #define open_kind	open_opencl
 #define BLOCK		16	/* PoCL compiles each kernel for each size of a work-group */
-#define HUGE_ROUNDS	1
 
 static const char *const variants[] = { "", "\"zero-copy=no\"" };
 

@@ -14,7 +14,7 @@
 
 #define LIBRARY "libnvidia-ml.so.1"
 
-typedef int nvml_return;		/* 0: success */
+typedef int nvml_code;		/* 0: success */
 
 struct nvml_utilization {
 	unsigned int gpu, memory;	/* per cent of the last second, or a sixth of it */
@@ -22,11 +22,11 @@ struct nvml_utilization {
 
 static struct {
 	void *library;
-	nvml_return (*init)(void);
-	const char *(*error_string)(nvml_return err);
-	nvml_return (*get_handle)(const char *bus_id, void **device);
-	nvml_return (*get_utilization)(void *device, struct nvml_utilization *u);
-	nvml_return (*get_power)(void *device, unsigned int *milliwatts);
+	nvml_code (*init)(void);
+	const char *(*error_string)(nvml_code err);
+	nvml_code (*get_handle)(const char *bus_id, void **device);
+	nvml_code (*get_utilization)(void *device, struct nvml_utilization *u);
+	nvml_code (*get_power)(void *device, unsigned int *milliwatts);
 } nvml;
 
 static const struct {
@@ -43,7 +43,7 @@ static const struct {
 /* As the driver, it stays for as long as the process. */
 static int open_library(const char *file, char *why, size_t len)
 {
-	nvml_return err;
+	nvml_code err;
 
 	if (nvml.library)
 		return 0;
@@ -72,7 +72,7 @@ fail:
 
 int gpu_nvml_open(const char *library, const char *bus_id, void **device, char *why, size_t len)
 {
-	nvml_return err;
+	nvml_code err;
 	int ret;
 
 	*device = NULL;
@@ -92,7 +92,7 @@ int gpu_nvml_read(void *device, struct arax_backend_gauges *g, char *why, size_t
 {
 	struct nvml_utilization u = { 0, 0 };
 	unsigned int power = 0;
-	nvml_return err, no_power;
+	nvml_code err, no_power;
 
 	err = nvml.get_utilization(device, &u);
 	if (!err) {
