@@ -192,7 +192,8 @@ struct arax_backend_done {
  *		through the host
  * @host_register, @host_unregister: host memory that copies will use often
  * @submit:	start a launch; poll or wait reports @cookie.  Launch and ranges are
- *		copied before it returns, @args too.  -EAGAIN: lane is busy
+ *		copied before it returns, @args too.  -EAGAIN: lane is busy, or, with nothing
+ *		on it, this launch has to be run()
  * @poll:	up to @max launches that are done; waits @timeout_ns (0: don't)
  * @quiesce:	wait until nothing runs, at most until CLOCK_MONOTONIC
  *		@deadline_ns; -ETIMEDOUT

@@ -660,11 +660,13 @@ static bool await_next(const struct lane *lane, uint32_t before)
 /**
  * struct under_way - a lane's launches on a device that takes several
  * @tasks:	from @first on, oldest first
+ * @entered:	the one that comes next has passed its @enter
  * @ended_ns:	when the last one did
  */
 struct under_way {
 	struct runner_task *tasks[ARAX_LANE_DEPTH];
 	uint32_t first, nr;
+	bool entered;
 	uint64_t ended_ns;
 };
 
@@ -681,7 +683,8 @@ static int submit(struct runner *r, struct runner_task *t)
 	return err ? err : checked(device_submit(r->dev, &run, 0));
 }
 
-static enum started start(struct runner *r, struct runner_task *t, struct under_way *u)
+/* NOT_YET: where others have to end first. */
+static enum started enter(struct runner_task *t, struct under_way *u)
 {
 	uint64_t began = now_ns();
 
@@ -695,20 +698,44 @@ static enum started start(struct runner *r, struct runner_task *t, struct under_
 			return NOT_YET;
 		t->start_ns = now_ns();
 		t->enter_ns = t->start_ns - began;
+		t->hold_ns = t->enter_ns;
 	}
-	t->hold_ns = t->enter_ns;
-	if (t->result || t->flags & RUNNER_ENTER_ONLY)
-		return HAS_ENDED;
+	return t->result || t->flags & RUNNER_ENTER_ONLY ? HAS_ENDED : STARTED;
+}
+
+static void leave(struct runner_task *t)
+{
+	uint64_t ended = now_ns();
+
+	t->hold_ns = t->enter_ns + t->wall_ns;
+	if (!t->leave)
+		return;
+	t->result = t->leave(t, t->result);
+	t->hold_ns += now_ns() - ended;
+}
+
+static enum started start(struct runner *r, struct runner_task *t, struct under_way *u)
+{
+	enum started s = u->entered ? STARTED : enter(t, u);
+
+	if (s != STARTED)
+		return s;
 	t->result = submit(r, t);
-	if (t->result) {
-		if (t->leave)
-			t->result = t->leave(t, t->result);
-		t->hold_ns = now_ns() - began;
-		return HAS_ENDED;
+	/* Nothing is before it: the device wants this one run by itself. */
+	u->entered = t->result == -EAGAIN && u->nr;
+	if (u->entered)
+		return NOT_YET;
+	if (!t->result) {
+		count(&r->runs);
+		u->tasks[(u->first + u->nr++) % ARAX_LANE_DEPTH] = t;
+		return STARTED;
 	}
-	count(&r->runs);
-	u->tasks[(u->first + u->nr++) % ARAX_LANE_DEPTH] = t;
-	return STARTED;
+	if (t->result == -EAGAIN) {
+		t->flags |= RUNNER_TIMED;
+		runner_run(r, t);
+	}
+	leave(t);
+	return HAS_ENDED;
 }
 
 /* The oldest one comes to its end. */
@@ -727,11 +754,7 @@ static void finish_oldest(struct lane *lane, struct under_way *u)
 	t->wall_ns = u->ended_ns - t->start_ns;
 	t->device_ns = done.device_ns && done.device_ns < t->wall_ns ? done.device_ns : t->wall_ns;
 	t->result = err ? checked(err) : checked(done.result);
-	t->hold_ns = t->enter_ns + t->wall_ns;
-	if (t->leave) {
-		t->result = t->leave(t, t->result);
-		t->hold_ns += now_ns() - u->ended_ns;
-	}
+	leave(t);
 	t->done(t);
 }
 

@@ -59,4 +59,10 @@ $(B)/test/plugins/variant%.so: selftests/old-plugins/variant.c daemon/backend.h
 	$(PLUGIN_CC) -DVARIANT=$* -o $@ $<
 	$(Q)chmod go-w $@ $(@D)
 
+QUEUED_PLUGIN := $(B)/test/plugins/queued.so
+$(QUEUED_PLUGIN): selftests/kernels-test/queued.c daemon/backend.h
+	$(say) LINK $@
+	$(PLUGIN_CC) -o $@ $< -ldl -pthread
+	$(Q)chmod go-w $@ $(@D)
+
 include selftests/unit/be.mk
