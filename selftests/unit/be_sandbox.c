@@ -763,6 +763,9 @@ int main(void)
 	TCase *t = tcase_create("sandbox");
 	const char *lacks = sandbox_kernel_lacks();
 
+#ifndef HAVE_SECCOMP
+	lacks = SANDBOX_NO_LIBSECCOMP;
+#endif
 	add_case(suite, "no program", setup_no_program, nothing_in_this_process);
 	add_case(suite, "own memory", setup_own_memory, nothing_in_this_process);
 	if (lacks) {
