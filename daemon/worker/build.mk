@@ -7,7 +7,8 @@ WORKER_SRCS := $(addprefix daemon/worker/,idmap.c main.c sandbox_calls.c sandbox
 
 # Without it the worker says so, and programs' own kernels are refused.
 ifeq ($(shell $(PKGCONF) --exists libseccomp && echo yes),yes)
-CFLAGS_daemon/worker/sandbox_calls := -DHAVE_SECCOMP $(shell $(PKGCONF) --cflags libseccomp)
+SECCOMP_FLAGS := -DHAVE_SECCOMP $(shell $(PKGCONF) --cflags libseccomp)
+CFLAGS_daemon/worker/sandbox_calls := $(SECCOMP_FLAGS)
 WORKER_LIBS := $(shell $(PKGCONF) --libs libseccomp)
 endif
 

@@ -27,8 +27,8 @@
 #endif
 #define SANDBOX_LANDLOCK_VERSION	0x1	/* LANDLOCK_CREATE_RULESET_VERSION */
 
-#define SANDBOX_NO_LANDLOCK	"Landlock: a kernel with CONFIG_SECURITY_LANDLOCK, and landlock in its " \
-				"boot option lsm= if that is set"
+#define SANDBOX_NO_LANDLOCK	"Landlock: a kernel with CONFIG_SECURITY_LANDLOCK, landlock in its " \
+				"boot option lsm= if that is set, and no container that forbids it"
 #define SANDBOX_NO_SECCOMP	"seccomp filters: a kernel with CONFIG_SECCOMP_FILTER"
 #define SANDBOX_NO_LIBSECCOMP	"libseccomp: an arax-worker built where libseccomp-dev is installed, " \
 				"for x86-64 or arm64"

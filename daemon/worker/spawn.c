@@ -21,6 +21,8 @@
 
 #include <linux/capability.h>
 
+#define FOREIGN_STACK	(8u << 20)
+
 enum step {
 	STEP_FDS = 1, STEP_SIGNALS, STEP_SESSION, STEP_LIMITS, STEP_CPUS, STEP_CAPS, STEP_IDENTITY,
 	STEP_PRIVS, STEP_PARENT, STEP_EXEC,
@@ -117,6 +119,9 @@ static int set_limits(const struct spawn *s)
 		err = set_limit(RLIMIT_NOFILE, 4200);
 	if (!err && s->memory)
 		err = set_limit(RLIMIT_DATA, s->memory);
+	/* RLIMIT_DATA does not count the first thread's stack. */
+	if (!err && s->foreign)
+		err = set_limit(RLIMIT_STACK, FOREIGN_STACK);
 	return err;
 }
 

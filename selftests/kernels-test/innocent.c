@@ -40,7 +40,7 @@ ARAX_KERNEL int innocent(const struct arax_launch *l)
 	double *x = ARAX_ITEMS(l, 0, 8, double), sums[THREADS];
 	struct timespec ts, ms = { .tv_nsec = 1000000 };
 	volatile double third = 1.0 / 3;
-	size_t big = 64 << 20;
+	size_t big = 16 << 20;
 	pthread_t ids[THREADS];
 	struct rlimit limit;
 	unsigned char *block;
@@ -64,7 +64,7 @@ ARAX_KERNEL int innocent(const struct arax_launch *l)
 		pthread_join(ids[i], NULL);
 		x[2] += sums[i];
 	}
-#pragma omp parallel reduction(+ : n) num_threads(3)
+#pragma omp parallel reduction(+:n) num_threads(3)
 	n += omp_get_num_threads();
 	x[3] = n;	/* 9 */
 	printf("%g, said to nobody\n", x[0]);

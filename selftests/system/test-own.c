@@ -2,6 +2,8 @@
 /* Kernels that a program brings itself: nobody has installed anything. */
 #include "stack.h"
 
+#include "daemon/worker/sandbox.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -48,6 +50,8 @@ static void need_workers(struct stack *s)
 	struct arax_kernel k[NR_OWN];
 	uint32_t i;
 
+	if (sandbox_kernel_lacks())
+		tap_skip(sandbox_kernel_lacks());
 	for (i = 0; !arax_get_device(s->ax, i, &d); i++)
 		if (d.kind == ARAX_DEVICE_CPU && !d.memory)
 			return;

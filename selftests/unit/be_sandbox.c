@@ -2,8 +2,10 @@
 /* Kernels that programs bring: what those in a worker's sandbox can do, and can't. */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -38,6 +40,38 @@ static void setup_with(const char *text)
 static void setup(void)
 {
 	setup_with("worker { timeout_ms = 20000 }");
+}
+
+/* As a private daemon of a user's has it: nobody here is root. */
+#define USER	12347u
+
+static int become_user(void)
+{
+	if (setgroups(0, NULL) || setresgid(USER, USER, USER) || setresuid(USER, USER, USER))
+		return -errno;
+	/* As if it had been so from the start. */
+	return prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) ? -errno : 0;
+}
+
+static void setup_user(void)
+{
+	ck_assert_int_eq(become_user(), 0);
+	setup();
+}
+
+/* Where the build lies in a folder of root's own a user can't run it; and who is one stays it. */
+static bool user_can_run(void)
+{
+	const char *fork_mode = getenv("CK_FORK");
+	int status;
+	pid_t pid;
+
+	if (fork_mode && !strcmp(fork_mode, "no"))
+		return false;
+	pid = fork();
+	if (!pid)
+		_exit(become_user() || access("build/libexec/arax-worker", X_OK));
+	return pid > 0 && waitpid(pid, &status, 0) == pid && !status;
 }
 
 static void setup_wide(void)
@@ -729,6 +763,9 @@ int main(void)
 	TCase *t = tcase_create("sandbox");
 	const char *lacks = sandbox_kernel_lacks();
 
+#ifndef HAVE_SECCOMP
+	lacks = SANDBOX_NO_LIBSECCOMP;
+#endif
 	add_case(suite, "no program", setup_no_program, nothing_in_this_process);
 	add_case(suite, "own memory", setup_own_memory, nothing_in_this_process);
 	if (lacks) {
@@ -746,6 +783,13 @@ int main(void)
 		tcase_add_test(t, hostile_root_gets_nowhere);
 	else
 		be_skip("hostile_root_gets_nowhere", "not root: workers have our uid");
+	if (geteuid() == 0 && !user_can_run()) {
+		be_skip("a user's daemon", "no fork, or other users can't reach the build");
+	} else if (geteuid() == 0) {
+		add_case(suite, "a user's daemon", setup_user, hostile_code_gets_nowhere);
+		add_case(suite, "a user's daemon", setup_user, all_that_works_elsewhere);
+		add_case(suite, "a user's daemon", setup_user, innocent_code_works);
+	}
 	tcase_add_test(t, all_that_works_elsewhere);
 	tcase_add_loop_test(t, other_abis_are_fatal, 0, 2);
 	tcase_add_test(t, innocent_code_works);
