@@ -729,14 +729,16 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 	uint32_t all, tried = 0, waiting = LOOK_WAITING;
 	uint64_t predicted;
 
-	charge_all(s);
 	told_time(s, now_ns);
-	if (__builtin_expect(now_ns >= s->wake_ns, 0))
+	if (__builtin_expect(now_ns >= s->wake_ns, 0)) {
+		charge_all(s);
 		wake(s, now_ns);
+	}
 	all = s->nr_active;
 	if (!s->queued || !s->idle_lanes ||
 	    (s->stuck && now_ns - s->stuck_ns < STUCK_NS))
 		return NULL;
+	charge_all(s);
 	/*
 	 * Those passed over gather behind the heap's end, in the places that
 	 * it gave up.
