@@ -845,13 +845,15 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 {
 	struct graph_node *n = NULL;
 
-	charge_all(s);
 	told_time(s, now_ns);
-	if (__builtin_expect(now_ns >= s->wake_ns, 0))
+	if (__builtin_expect(now_ns >= s->wake_ns, 0)) {
+		charge_all(s);
 		wake(s, now_ns);
+	}
 	if (!s->queued || !(s->idle_lanes || s->ahead) ||
 	    (s->stuck && now_ns - s->stuck_ns < STUCK_NS))
 		return NULL;
+	charge_all(s);
 	if (s->idle_lanes)
 		n = pick(s, now_ns);
 	if (!n && s->ahead && find_room(s, now_ns)) {

@@ -377,8 +377,8 @@ static inline void end_run(struct core *core, const struct ended *e, u32 n, bool
 		release(e[i].task, g);
 	}
 	prefetch_places(c, n);
-	core_uncharge_tasks(core, c->tenant, c->user, n);
 	account(c, &a);
+	core_uncharge_tasks(core, c->tenant, c->user, n);
 	released(c, n, g);
 }
 

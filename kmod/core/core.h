@@ -691,7 +691,8 @@ void core_buffer_put_last(struct core_buffer *buf, struct core_garbage *g);
 static inline void core_buffer_put_locked(struct core_buffer *buf, struct core_garbage *g)
 {
 	/* Also if there was none to drop: that warns. */
-	if (!core_likely((s64)--buf->users > 0))
+	buf->users--;
+	if (!core_likely((s64)buf->users > 0))
 		core_buffer_put_last(buf, g);
 }
 
