@@ -4,6 +4,7 @@
  *
  *   engine.c	the loop; programs that submit, graph and scheduler
  *   launch.c	a task from its pick to its end
+ *   ahead.c	inputs of tasks that aren't ready yet
  *   store.c	memory of devices: allocations, eviction
  *   copy.c	copy engines and links
  */
@@ -204,6 +205,9 @@ void device_lose(void *sim, struct event *e);
 /* Books what the device did until now. */
 void device_book(struct device *d);
 
+/* ahead.c: its kernel runs; what comes after it may need bytes, too. */
+void run_look_ahead(struct run *run);
+
 /* engine.c: the task's end, for the graph, the scheduler and its program */
 void task_end(struct run *run, int result);
 struct app *app_of(struct sim *sim, const struct graph_node *n, const struct sim_task **task);
@@ -220,6 +224,8 @@ struct store *store_find(struct buffer *b, uint32_t place);
  */
 bool run_reserve(struct run *run);
 void run_unpin(struct run *run);
+/* A new store for @b that nobody uses yet; NULL: something would have to go for it. */
+struct store *store_spare(struct device *d, struct buffer *b);
 /* A copy from or to it has ended, or nobody uses it any more. */
 void store_settle(struct store *s);
 void store_drop(struct store *s);

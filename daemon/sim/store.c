@@ -159,6 +159,36 @@ static uint32_t first_of(const struct run *run, uint32_t i)
 	return k;
 }
 
+static struct store *make_store(struct device *d, struct buffer *b)
+{
+	struct store *s = malloc(sizeof(*s));
+	struct sim_device_result *r = &d->sim->r->devices[d->index];
+
+	if (!s) {
+		sim_stop(d->sim, -ENOMEM, "out of memory");
+		return NULL;
+	}
+	store_init(s, b, d->place);
+	s->next = b->stores;
+	b->stores = s;
+	d->used += b->valid.bytes;
+	if (r->peak_bytes < d->used)
+		r->peak_bytes = d->used;
+	return s;
+}
+
+struct store *store_spare(struct device *d, struct buffer *b)
+{
+	struct store *s;
+
+	if (b->valid.bytes > d->conf->memory - d->used)
+		return NULL;
+	s = make_store(d, b);
+	if (s)
+		lru_add(s);
+	return s;
+}
+
 static bool make_stores(struct run *run)
 {
 	struct device *d = run->device;
@@ -169,20 +199,12 @@ static bool make_stores(struct run *run)
 
 		if (run->stores[i] || first_of(run, i) != i)
 			continue;
-		s = malloc(sizeof(*s));
-		if (!s) {
-			sim_stop(run->sim, -ENOMEM, "out of memory");
+		s = make_store(d, b);
+		if (!s)
 			return false;
-		}
-		store_init(s, b, d->place);
-		s->next = b->stores;
-		b->stores = s;
 		s->pins = 1;
-		d->used += b->valid.bytes;
 		run->stores[i] = s;
 	}
-	if (run->sim->r->devices[d->index].peak_bytes < d->used)
-		run->sim->r->devices[d->index].peak_bytes = d->used;
 	return true;
 }
 
