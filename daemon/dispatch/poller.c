@@ -97,6 +97,8 @@ static void add_task(struct poller *p, struct link *l, const struct arax_dispatc
 		l->live[slot].context = d->context;
 		l->nr_live++;
 		err = graph_add(l->graph, d);
+		if (__builtin_expect(p->foresees, 0) && !err)
+			remote_foresee(l, graph_find(l->graph, d->tag));
 		if (!err && d->error)
 			graph_unblock(l->graph, d->tag, d->error);
 	}
@@ -555,6 +557,8 @@ int poller_turn(struct poller *p)
 	}
 	p->now = ticks_now(&p->ticks);
 	p->exact = true;
+	if (p->memory)
+		remote_look_ahead(p);
 	if (n)
 		p->woke_peer = false;
 	started = start_ready(p);

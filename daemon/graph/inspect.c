@@ -88,6 +88,17 @@ void graph_each_successor(const struct graph_node *node,
 	}
 }
 
+void graph_each_live(struct graph *g, void (*each)(void *arg, struct graph_node *node),
+		     void *arg)
+{
+	uint64_t bucket = 0;
+
+	for (struct context *c = first_context(g, &bucket); c; c = next_context(g, c, &bucket))
+		for (struct node *n = c->head; n; n = n->live_next)
+			if (!(n->flags & NODE_REPORTED))
+				each(arg, &n->pub);
+}
+
 /* ------------------------------------------------------------------ */
 /* dot                                                                 */
 

@@ -48,6 +48,7 @@ static void leave_device(struct memory *m, struct memory_extent *e)
 		e->next->prev = e->prev;
 	d->stats.used -= e->end - e->start;
 	d->stats.extents--;
+	foresee_room(m, d);
 }
 
 void extent_unlink(struct memory *m, struct memory_extent *e)
@@ -84,12 +85,18 @@ void extent_free(struct memory *m, struct memory_extent *e)
 static struct memory_extent *choose_victim(struct memory *m, struct memory_device *d, bool *busy)
 {
 	struct memory_extent *e, *victim = NULL;
+	uint64_t next, last = 0;
 
 	*busy = false;
 	for (e = d->extents; e; e = e->next) {
 		*busy |= e->busy && !e->pins;
-		if (!e->pins && !e->busy && (!victim || e->worth < victim->worth))
+		if (e->pins || e->busy)
+			continue;
+		next = foresee_next(e);
+		if (!victim || next > last || (next == last && e->worth < victim->worth)) {
 			victim = e;
+			last = next;
+		}
 	}
 	return victim;
 }
@@ -284,6 +291,7 @@ static int extent_create(struct memory *m, struct memory_buffer *b, uint32_t dev
 	d->extents = e;
 	d->stats.used += end - start;
 	d->stats.extents++;
+	foresee_room(m, d);
 	pthread_mutex_unlock(&m->lock);
 	*out = e;
 	return 0;

@@ -7,6 +7,8 @@
  *   hold.c	a task's extents, all or none
  *   stage.c	a task's ranges in, its results out
  *   lazy.c	results that stay where they are, until somebody needs them
+ *   foresee.c	what tasks to come will use
+ *   upcoming.c	... of one buffer
  *
  * LOCKS
  *
@@ -26,9 +28,14 @@
 
 #include "daemon/memory/intervals.h"
 #include "daemon/memory/memory.h"
+#include "daemon/memory/upcoming.h"
 #include "uapi/arax.h"
 
 #define FOREVER		UINT64_MAX
+
+/* A device is tight from here on, in 1/8 of its memory; until it is below the other. */
+#define TIGHT_FROM	6
+#define TIGHT_UNTIL	4
 
 /* Pieces of an extent that are dirty; that are known at all, once nobody uses it. */
 #define MAX_DIRTY	(1u << 14)
@@ -84,6 +91,8 @@ struct memory_extent {
  * @registered: of these, those that did
  * @leaving:	extents of it that are
  * @flushing:	held by whoever copies from its extents to the host
+ * @upcoming:	what tasks to come will use of it
+ * @foreseen_next, @foreseen_prev: in the manager's list, if there is any of that
  */
 struct memory_buffer {
 	struct memory *memory;
@@ -95,6 +104,8 @@ struct memory_buffer {
 	uint32_t leaving;
 	pthread_mutex_t flushing;
 	struct memory_extent *extents;
+	struct upcoming upcoming;
+	struct memory_buffer *foreseen_next, **foreseen_prev;
 };
 
 /**
@@ -102,6 +113,7 @@ struct memory_buffer {
  * @held:	tasks between memory_enter() and memory_settle()
  * @freeing:	extents of buffers that are gone, on their way to ops.free
  * @inflation:	worth of the last extent that had to go
+ * @tight:	see memory_is_tight()
  */
 struct memory_device {
 	bool present;
@@ -111,6 +123,7 @@ struct memory_device {
 	struct memory_extent *extents;
 	uint32_t held;
 	uint32_t freeing;
+	bool tight;
 	double inflation;
 	struct rate in, out;
 	struct memory_stats stats;
@@ -128,6 +141,10 @@ struct memory {
 	uint64_t (*limit)(void *arg, struct memory_owner owner);
 	void *charge_arg;
 	bool stopped;
+	uint32_t tight;			/* devices that are */
+	uint32_t nr_uses;		/* that are known of */
+	struct memory_buffer *foreseen;	/* buffers with uses to come */
+	uint64_t random;		/* nobody outside knows it */
 	uint32_t nr_devices;
 	struct memory_device devices[];
 };
@@ -210,6 +227,13 @@ uint64_t dirty_bytes(const struct memory_buffer *b, const struct memory_extent *
 /* start..end, wherever it is dirty.  @lost: as memory_flush(); else without what nobody has. */
 int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end,
 		 bool lost);
+
+/* foresee.c (locked): more or less of the device is used now. */
+void foresee_room(struct memory *m, struct memory_device *d);
+/* foresee.c (locked): the first seq of a task that will use bytes of it; UPCOMING_NEVER: none */
+uint64_t foresee_next(const struct memory_extent *e);
+/* foresee.c (locked): the buffer is going. */
+void foresee_gone(struct memory *m, struct memory_buffer *b);
 
 uint64_t memory_now_ns(void);
 void rate_learn(struct rate *r, uint64_t bytes, uint64_t ns);

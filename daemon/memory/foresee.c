@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+/* What tasks to come will use. */
+#include "daemon/memory/internal.h"
+
+void foresee_room(struct memory *m, struct memory_device *d)
+{
+	uint64_t part = d->stats.bytes / 8;
+	bool tight = d->stats.used >= part * (d->tight ? TIGHT_UNTIL : TIGHT_FROM);
+
+	if (tight == d->tight)
+		return;
+	__atomic_store_n(&d->tight, tight, __ATOMIC_RELAXED);
+	__atomic_store_n(&m->tight, tight ? m->tight + 1 : m->tight - 1, __ATOMIC_RELAXED);
+}
+
+bool memory_is_tight(const struct memory *m)
+{
+	return __atomic_load_n(&m->tight, __ATOMIC_RELAXED);
+}
+
+bool memory_device_is_tight(const struct memory *m, uint32_t device)
+{
+	return __atomic_load_n(&m->devices[device].tight, __ATOMIC_RELAXED);
+}
+
+uint64_t foresee_next(const struct memory_extent *e)
+{
+	return e->buffer->foreseen_prev ?
+	       upcoming_next(&e->buffer->upcoming, e->start, e->end) : UPCOMING_NEVER;
+}
+
+static void list_remove(struct memory_buffer *b)
+{
+	*b->foreseen_prev = b->foreseen_next;
+	if (b->foreseen_next)
+		b->foreseen_next->foreseen_prev = b->foreseen_prev;
+	b->foreseen_prev = NULL;
+}
+
+void foresee_gone(struct memory *m, struct memory_buffer *b)
+{
+	if (!b->foreseen_prev)
+		return;
+	m->nr_uses -= (uint32_t)upcoming_clear(&b->upcoming);
+	list_remove(b);
+}
+
+/* (locked) */
+static void add(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end,
+		uint64_t seq)
+{
+	if (m->nr_uses == MEMORY_MAX_USES || !upcoming_add(&b->upcoming, start, end, seq))
+		return;
+	m->nr_uses++;
+	if (b->foreseen_prev)
+		return;
+	b->foreseen_next = m->foreseen;
+	b->foreseen_prev = &m->foreseen;
+	if (m->foreseen)
+		m->foreseen->foreseen_prev = &b->foreseen_next;
+	m->foreseen = b;
+}
+
+void memory_will_use(struct memory *m, const struct memory_range *ranges, uint32_t nr,
+		     uint64_t seq)
+{
+	uint32_t i;
+
+	pthread_mutex_lock(&m->lock);
+	for (i = 0; i < nr; i++)
+		if (ranges[i].buffer)
+			add(m, ranges[i].buffer, ranges[i].offset, memory_range_end(&ranges[i]),
+			    seq);
+	pthread_mutex_unlock(&m->lock);
+}
+
+void memory_has_used(struct memory *m, const struct memory_range *ranges, uint32_t nr,
+		     uint64_t seq)
+{
+	uint32_t i;
+
+	pthread_mutex_lock(&m->lock);
+	for (i = 0; i < nr; i++) {
+		struct memory_buffer *b = ranges[i].buffer;
+
+		if (!b || !b->foreseen_prev ||
+		    !upcoming_remove(&b->upcoming, ranges[i].offset, memory_range_end(&ranges[i]),
+				     seq))
+			continue;
+		m->nr_uses--;
+		if (!b->upcoming.root)
+			list_remove(b);
+	}
+	pthread_mutex_unlock(&m->lock);
+}
+
+void memory_forget_uses(struct memory *m)
+{
+	pthread_mutex_lock(&m->lock);
+	while (m->foreseen)
+		foresee_gone(m, m->foreseen);
+	pthread_mutex_unlock(&m->lock);
+}
