@@ -770,6 +770,7 @@ int poller_create(const struct config *config, const struct registry *registry,
 		sp.ops.resident_bytes = remote_resident_bytes;
 		sp.ops.switch_ns = remote_switch_ns;
 		sp.ops.way = remote_way;
+		sp.ops.tight = remote_tight;
 	}
 	sp.policy = config->sched.policy;
 	p->sched = sched_create(&sp);

@@ -555,6 +555,15 @@ uint64_t remote_switch_ns(void *arg, const struct graph_node *node, uint32_t dev
 	return k ? runner_switch_ns(pd->runner, k) : 0;
 }
 
+bool remote_tight(void *arg, uint32_t device)
+{
+	const struct poller *p = arg;
+
+	if (device == SCHED_NO_DEVICE)
+		return memory_is_tight(p->memory);
+	return memory_has_device(p->memory, device) && memory_is_full(p->memory, device);
+}
+
 uint64_t remote_transfer_ns(void *arg, const struct graph_node *node, uint32_t device)
 {
 	struct memory_range ranges[ARAX_MAX_RANGES];

@@ -63,6 +63,7 @@ uint64_t remote_rows(const struct graph_node *node);
 bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t device);
 
 /* As of struct sched_ops. */
+bool remote_tight(void *arg, uint32_t device);
 uint64_t remote_transfer_ns(void *arg, const struct graph_node *node, uint32_t device);
 uint64_t remote_switch_ns(void *arg, const struct graph_node *node, uint32_t device);
 uint64_t remote_resident_bytes(void *arg, const struct graph_node *node, uint32_t device);

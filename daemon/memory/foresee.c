@@ -4,9 +4,11 @@
 
 void foresee_room(struct memory *m, struct memory_device *d)
 {
-	uint64_t part = d->stats.bytes / 8;
+	uint64_t part = d->stats.bytes / 16;
 	bool tight = d->stats.used >= part * (d->tight ? TIGHT_UNTIL : TIGHT_FROM);
 
+	if (d->full != (tight && (d->full || d->stats.used >= part * FULL_FROM)))
+		__atomic_store_n(&d->full, !d->full, __ATOMIC_RELAXED);
 	if (tight == d->tight)
 		return;
 	__atomic_store_n(&d->tight, tight, __ATOMIC_RELAXED);
@@ -18,9 +20,9 @@ bool memory_is_tight(const struct memory *m)
 	return __atomic_load_n(&m->tight, __ATOMIC_RELAXED);
 }
 
-bool memory_device_is_tight(const struct memory *m, uint32_t device)
+bool memory_is_full(const struct memory *m, uint32_t device)
 {
-	return __atomic_load_n(&m->devices[device].tight, __ATOMIC_RELAXED);
+	return __atomic_load_n(&m->devices[device].full, __ATOMIC_RELAXED);
 }
 
 uint64_t foresee_next(const struct memory_extent *e)

@@ -33,9 +33,10 @@
 
 #define FOREVER		UINT64_MAX
 
-/* A device is tight from here on, in 1/8 of its memory; until it is below the other. */
-#define TIGHT_FROM	6
-#define TIGHT_UNTIL	4
+/* A device is tight from here on, in 1/16 of its memory; until it is below the second. */
+#define TIGHT_FROM	12
+#define TIGHT_UNTIL	8
+#define FULL_FROM	15
 
 /* Pieces of an extent that are dirty; that are known at all, once nobody uses it. */
 #define MAX_DIRTY	(1u << 14)
@@ -114,6 +115,7 @@ struct memory_buffer {
  * @freeing:	extents of buffers that are gone, on their way to ops.free
  * @inflation:	worth of the last extent that had to go
  * @tight:	see memory_is_tight()
+ * @full:	it has been full since it is tight
  */
 struct memory_device {
 	bool present;
@@ -123,7 +125,7 @@ struct memory_device {
 	struct memory_extent *extents;
 	uint32_t held;
 	uint32_t freeing;
-	bool tight;
+	bool tight, full;
 	double inflation;
 	struct rate in, out;
 	struct memory_stats stats;

@@ -223,7 +223,8 @@ void memory_lose(struct memory *m, uint32_t device);
  * Without a lock: it may be another answer the next time.
  */
 bool memory_is_tight(const struct memory *m);
-bool memory_device_is_tight(const struct memory *m, uint32_t device);
+/* Whether what comes to @device makes something else go, or nearly. */
+bool memory_is_full(const struct memory *m, uint32_t device);
 
 /*
  * A task that has not ended yet will use @ranges; or has ended, with or without having used

@@ -516,6 +516,8 @@ int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)
 	node->sched.push_ns = now_ns;
 	node->sched.due = due(node, now_ns);
 	task_up(f, f->used++, node);
+	if (s->ops.tight && (s->follows || s->ops.tight(s->arg, SCHED_NO_DEVICE)))
+		follow_queued(s, node);
 	s->queued++;
 	s->stuck = false;
 	if (f->active != NOT_QUEUED) {
@@ -541,6 +543,7 @@ void sched_remove(struct sched *s, struct graph_node *node)
 	if (!f || node->sched.index == NOT_QUEUED)
 		return;
 	task_take(f, node);
+	follow_gone(s, node);
 	node->sched.flow = NULL;
 	s->queued--;
 	s->stuck = false;
@@ -599,6 +602,8 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 		tried[nr++] = n;
 	}
 	if (device != SCHED_NO_DEVICE) {
+		if (__builtin_expect(s->follows, 0))
+			n = follow(s, f, n, device, now_ns);
 		n->device = device;
 		task_take(f, n);
 	} else {
@@ -725,6 +730,7 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 		tried++;
 	}
 	if (n) {
+		follow_gone(s, n);
 		predicted = model_predict_ns(&s->model, model_id(task_kind(n), n->device));
 		if (__builtin_expect(!predicted, 0))
 			predicted = forecast_ns(s, n);
