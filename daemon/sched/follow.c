@@ -28,7 +28,7 @@ void follow_queued(struct sched *s, struct graph_node *node)
 
 void follow_gone(struct sched *s, const struct graph_node *node)
 {
-	for (uint32_t i = 0; i < LATELY && s->follows; i++)
+	for (uint32_t i = 0; i < LATELY; i++)
 		if (s->lately[i] == node)
 			s->lately[i] = NULL;
 }

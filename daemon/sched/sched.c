@@ -516,7 +516,7 @@ int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)
 	node->sched.push_ns = now_ns;
 	node->sched.due = due(node, now_ns);
 	task_up(f, f->used++, node);
-	if (s->ops.tight && (s->follows || s->ops.tight(s->arg, SCHED_NO_DEVICE)))
+	if (s->ops.tight)
 		follow_queued(s, node);
 	s->queued++;
 	s->stuck = false;
@@ -543,7 +543,8 @@ void sched_remove(struct sched *s, struct graph_node *node)
 	if (!f || node->sched.index == NOT_QUEUED)
 		return;
 	task_take(f, node);
-	follow_gone(s, node);
+	if (s->follows)
+		follow_gone(s, node);
 	node->sched.flow = NULL;
 	s->queued--;
 	s->stuck = false;
@@ -730,7 +731,8 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 		tried++;
 	}
 	if (n) {
-		follow_gone(s, n);
+		if (__builtin_expect(s->follows, 0))
+			follow_gone(s, n);
 		predicted = model_predict_ns(&s->model, model_id(task_kind(n), n->device));
 		if (__builtin_expect(!predicted, 0))
 			predicted = forecast_ns(s, n);

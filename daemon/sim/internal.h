@@ -12,6 +12,7 @@
 #define SIM_INTERNAL_H
 
 #include "daemon/graph/graph.h"
+#include "daemon/memory/upcoming.h"
 #include "daemon/sched/sched.h"
 #include "daemon/sim/engine.h"
 #include "daemon/sim/event.h"
@@ -48,10 +49,12 @@ struct store {
  * struct buffer - of an application
  * @host:	its store at the host
  * @stores:	of the devices
+ * @upcoming:	uses by tasks that were submitted, if sim.foresees
  */
 struct buffer {
 	struct app *app;
 	struct residency valid;
+	struct upcoming upcoming;
 	struct store host;
 	struct store *stores;
 };
@@ -177,6 +180,7 @@ struct sim {
 	uint32_t apps_left;		/* that have not ended */
 	uint64_t *app_left;		/* the same, of each tenant */
 	bool first_ended;
+	bool foresees;			/* memory is or was short on a device: see store.c */
 	bool changed;			/* something that the scheduler would look at */
 	struct brief *briefs;		/* of each device */
 	struct {
@@ -231,6 +235,13 @@ void store_settle(struct store *s);
 void store_drop(struct store *s);
 /* Gives back what holds no valid byte any more. */
 void stores_stale(struct buffer *b);
+/* Memory has become short: from now on it counts what comes. */
+void stores_foresee(struct sim *sim);
+/* A task of @a was submitted; has ended. */
+void stores_will_use(struct app *a, const struct sim_task *t, uint64_t seq);
+void stores_have_used(struct app *a, const struct sim_task *t, uint64_t seq);
+/* Whether what comes to the device makes something else go, or nearly. */
+bool device_is_full(const struct device *d);
 bool app_buffers_make(struct sim *sim, struct app *a);
 /* Its tasks have ended. */
 void app_buffers_drop(struct app *a);
