@@ -48,7 +48,6 @@ static void leave_device(struct memory *m, struct memory_extent *e)
 		e->next->prev = e->prev;
 	d->stats.used -= e->end - e->start;
 	d->stats.extents--;
-	foresee_room(m, d);
 }
 
 void extent_unlink(struct memory *m, struct memory_extent *e)
@@ -144,6 +143,7 @@ static int evict_one(struct memory *m, struct memory_device *d, uint64_t bytes, 
 			d->inflation = victim->worth;
 		d->stats.evictions++;
 		extent_unlink(m, victim);
+		foresee_overflow(m, d);
 	}
 	pthread_mutex_unlock(&m->lock);
 	if (!victim || err)
@@ -206,6 +206,7 @@ static int drop(struct memory *m, uint32_t device, bool all)
 	/* memory_buffer_gone() takes some of them at any time. */
 	while (d->freeing)
 		pthread_cond_wait(&m->settled, &m->lock);
+	foresee_room(m, d);
 	pthread_mutex_unlock(&m->lock);
 	return err ? -EIO : 0;
 }

@@ -2,17 +2,27 @@
 /* What tasks to come will use. */
 #include "daemon/memory/internal.h"
 
+static void set(struct memory *m, struct memory_device *d, bool tight, bool full)
+{
+	if (d->full != full)
+		__atomic_store_n(&d->full, full, __ATOMIC_RELAXED);
+	if (d->tight == tight)
+		return;
+	d->tight = tight;
+	__atomic_store_n(&m->tight, tight ? m->tight + 1 : m->tight - 1, __ATOMIC_RELAXED);
+}
+
 void foresee_room(struct memory *m, struct memory_device *d)
 {
 	uint64_t part = d->stats.bytes / 16;
 	bool tight = d->stats.used >= part * (d->tight ? TIGHT_UNTIL : TIGHT_FROM);
 
-	if (d->full != (tight && (d->full || d->stats.used >= part * FULL_FROM)))
-		__atomic_store_n(&d->full, !d->full, __ATOMIC_RELAXED);
-	if (tight == d->tight)
-		return;
-	__atomic_store_n(&d->tight, tight, __ATOMIC_RELAXED);
-	__atomic_store_n(&m->tight, tight ? m->tight + 1 : m->tight - 1, __ATOMIC_RELAXED);
+	set(m, d, tight, tight && (d->full || d->stats.used >= part * FULL_FROM));
+}
+
+void foresee_overflow(struct memory *m, struct memory_device *d)
+{
+	set(m, d, true, true);
 }
 
 bool memory_is_tight(const struct memory *m)

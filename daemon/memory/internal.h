@@ -33,7 +33,10 @@
 
 #define FOREVER		UINT64_MAX
 
-/* A device is tight from here on, in 1/16 of its memory; until it is below the second. */
+/*
+ * A device is tight from here on, in 1/16 of its memory, or when something has to go; until
+ * it is below the second.  It is full as well from the third on, or when something has to go.
+ */
 #define TIGHT_FROM	12
 #define TIGHT_UNTIL	8
 #define FULL_FROM	15
@@ -230,8 +233,10 @@ uint64_t dirty_bytes(const struct memory_buffer *b, const struct memory_extent *
 int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end,
 		 bool lost);
 
-/* foresee.c (locked): more or less of the device is used now. */
+/* foresee.c (locked): more of the device is used now, or less, and not for others to come. */
 void foresee_room(struct memory *m, struct memory_device *d);
+/* foresee.c (locked): something had to go. */
+void foresee_overflow(struct memory *m, struct memory_device *d);
 /* foresee.c (locked): the first seq of a task that will use bytes of it; UPCOMING_NEVER: none */
 uint64_t foresee_next(const struct memory_extent *e);
 /* foresee.c (locked): the buffer is going. */

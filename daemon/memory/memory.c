@@ -164,6 +164,7 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 			break;
 		d = &m->devices[e->device];
 		extent_unlink(m, e);
+		foresee_room(m, d);
 		d->freeing++;
 		pthread_mutex_unlock(&m->lock);
 		extent_free(m, e);

@@ -123,6 +123,7 @@ struct device {
 	struct event feed;		/* memory was given back */
 	struct engine engines[2];
 	uint64_t used, evicting;	/* bytes */
+	bool full;			/* something had to go */
 	struct store lru;		/* unpinned ones, used longest ago first */
 	struct run runs;
 	struct run *hungry, **hungry_last;

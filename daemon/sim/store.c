@@ -132,7 +132,7 @@ static void unpin(struct store *s)
 
 bool device_is_full(const struct device *d)
 {
-	return d->place != PLACE_HOST && FULL(d, 15);
+	return d->place != PLACE_HOST && (d->full || FULL(d, 15));
 }
 
 void stores_will_use(struct app *a, const struct sim_task *t, uint64_t seq)
@@ -198,6 +198,8 @@ static void evict(struct device *d, uint64_t need)
 	struct store *s;
 	uint64_t start, end = 0;
 
+	d->full = true;
+	stores_foresee(d->sim);
 	while (need > d->conf->memory - d->used + d->evicting && (s = choose_victim(d))) {
 		if (!residency_sole(&s->buffer->valid, 0, s->place, &start, &end)) {
 			d->sim->r->devices[d->index].evicted += s->buffer->valid.bytes;

@@ -562,6 +562,17 @@ START_TEST(memory_runs_short)
 	for (unsigned int i = 0; i < 2; i++)
 		buffer[i] = memory_buffer_create(m, host[i], BYTES);
 	finish();
+	/* Large pieces: something has to go long before all is used. */
+	start(3 * BYTES / 2);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 1, 9);
+	ck_assert(!memory_is_tight(m));
+	run(0, range(1, ARAX_IN, 0, BYTES), 0, 2, 9);
+	ck_assert(memory_is_tight(m));
+	ck_assert(memory_is_full(m, 0));
+	ck_assert_int_eq(memory_drop(m, 0), 0);
+	ck_assert(!memory_is_tight(m));
+	ck_assert(!memory_is_full(m, 0));
+	finish();
 }
 END_TEST
 
