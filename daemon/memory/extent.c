@@ -91,7 +91,7 @@ static struct memory_extent *choose_victim(struct memory *m, struct memory_devic
 		*busy |= e->busy && !e->pins;
 		if (e->pins || e->busy)
 			continue;
-		next = foresee_next(e);
+		next = foresee_next(m, e);
 		if (!victim || next > last || (next == last && e->worth < victim->worth)) {
 			victim = e;
 			last = next;

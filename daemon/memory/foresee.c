@@ -35,10 +35,34 @@ bool memory_is_full(const struct memory *m, uint32_t device)
 	return __atomic_load_n(&m->devices[device].full, __ATOMIC_RELAXED);
 }
 
-uint64_t foresee_next(const struct memory_extent *e)
+/*
+ * What was found once stays right as long as that use is to come, since later ones have
+ * larger seqs; that there is none, until one is added.
+ */
+static bool is_known(const struct memory *m, const struct memory_extent *e)
 {
-	return e->buffer->foreseen_prev ?
-	       upcoming_next(&e->buffer->upcoming, e->start, e->end) : UPCOMING_NEVER;
+	if (!e->next_adds || e->next_use <= m->latest_used)
+		return false;
+	return e->next_use != UPCOMING_NEVER || e->next_adds == e->buffer->adds;
+}
+
+uint64_t foresee_next(const struct memory *m, struct memory_extent *e)
+{
+	const struct memory_buffer *b = e->buffer;
+
+	if (!b->foreseen_prev)
+		return UPCOMING_NEVER;
+	if (!is_known(m, e)) {
+		e->next_use = upcoming_next(&b->upcoming, e->start, e->end);
+		e->next_adds = b->adds;
+	}
+	return e->next_use;
+}
+
+bool foresee_check(const struct memory *m, struct memory_extent *e)
+{
+	return !e->buffer->foreseen_prev || !is_known(m, e) ||
+	       e->next_use == upcoming_next(&e->buffer->upcoming, e->start, e->end);
 }
 
 static void list_remove(struct memory_buffer *b)
@@ -51,8 +75,12 @@ static void list_remove(struct memory_buffer *b)
 
 void foresee_gone(struct memory *m, struct memory_buffer *b)
 {
+	struct memory_extent *e;
+
 	if (!b->foreseen_prev)
 		return;
+	for (e = b->extents; e; e = e->next_of_buffer)
+		e->next_adds = 0;
 	m->nr_uses -= (uint32_t)upcoming_clear(&b->upcoming);
 	list_remove(b);
 }
@@ -64,6 +92,7 @@ static void add(struct memory *m, struct memory_buffer *b, uint64_t start, uint6
 	if (m->nr_uses == MEMORY_MAX_USES || !upcoming_add(&b->upcoming, start, end, seq))
 		return;
 	m->nr_uses++;
+	b->adds++;
 	if (b->foreseen_prev)
 		return;
 	b->foreseen_next = m->foreseen;
@@ -92,6 +121,8 @@ void memory_has_used(struct memory *m, const struct memory_range *ranges, uint32
 	uint32_t i;
 
 	pthread_mutex_lock(&m->lock);
+	if (m->latest_used < seq)
+		m->latest_used = seq;
 	for (i = 0; i < nr; i++) {
 		struct memory_buffer *b = ranges[i].buffer;
 

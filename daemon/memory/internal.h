@@ -66,6 +66,7 @@ struct rate {
  * @users:	their ranges, once all of the task's are there
  * @charged:	who pays for it, if @is_charged
  * @worth:	see extent_used()
+ * @next_use, @next_adds: what foresee_next() said, and buffer.adds at that time
  * @load:	held by whoever copies in
  */
 struct memory_extent {
@@ -82,6 +83,7 @@ struct memory_extent {
 	uint64_t start, end;
 	uint64_t address;
 	double worth;
+	uint64_t next_use, next_adds;
 	struct intervals valid;
 	struct intervals filled;
 	struct intervals dirty;
@@ -96,6 +98,7 @@ struct memory_extent {
  * @leaving:	extents of it that are
  * @flushing:	held by whoever copies from its extents to the host
  * @upcoming:	what tasks to come will use of it
+ * @adds:	times that something was added to that; from 1 on
  * @foreseen_next, @foreseen_prev: in the manager's list, if there is any of that
  */
 struct memory_buffer {
@@ -109,6 +112,7 @@ struct memory_buffer {
 	pthread_mutex_t flushing;
 	struct memory_extent *extents;
 	struct upcoming upcoming;
+	uint64_t adds;
 	struct memory_buffer *foreseen_next, **foreseen_prev;
 };
 
@@ -148,6 +152,7 @@ struct memory {
 	bool stopped;
 	uint32_t tight;			/* devices that are */
 	uint32_t nr_uses;		/* that are known of */
+	uint64_t latest_used;		/* the largest seq of those that are no longer */
 	struct memory_buffer *foreseen;	/* buffers with uses to come */
 	uint64_t random;		/* nobody outside knows it */
 	uint32_t nr_devices;
@@ -238,7 +243,9 @@ void foresee_room(struct memory *m, struct memory_device *d);
 /* foresee.c (locked): something had to go. */
 void foresee_overflow(struct memory *m, struct memory_device *d);
 /* foresee.c (locked): the first seq of a task that will use bytes of it; UPCOMING_NEVER: none */
-uint64_t foresee_next(const struct memory_extent *e);
+uint64_t foresee_next(const struct memory *m, struct memory_extent *e);
+/* foresee.c (locked), for tests: whether that is what it would be if it were found anew. */
+bool foresee_check(const struct memory *m, struct memory_extent *e);
 /* foresee.c (locked): the buffer is going. */
 void foresee_gone(struct memory *m, struct memory_buffer *b);
 

@@ -417,6 +417,10 @@ int memory_check(struct memory *m)
 			bad += check_intervals(e, &e->filled, "filled");
 			bad += check_intervals(e, &e->dirty, "dirty");
 			bad += check_dirty(e);
+			if (!foresee_check(m, e)) {
+				fprintf(stderr, "memory: device %u: the next use is not as noted\n", i);
+				bad++;
+			}
 		}
 		if (used != d->stats.used || n != d->stats.extents || used > d->stats.bytes) {
 			fprintf(stderr, "memory: device %u: %llu bytes in %llu extents, counted %llu\n",
