@@ -71,7 +71,8 @@ static const struct {
 
 /*
  * The authors' synchronous medians at the largest sizes that their P100 ran; bytes of the inputs
- * follow from these.  Their scheduled medians are there to compare with, and for nothing else.
+ * follow from these.  (Over all block sizes the plots have 1,177, 1,261, 444, 10,922, 3,360 and
+ * 1,023 ms at these sizes.)  Their scheduled medians are there to compare with, and for nothing else.
  */
 static const struct {
 	const char *type;
