@@ -148,6 +148,9 @@ struct arax_backend_run {
 	uint64_t device_ns;
 };
 
+/* Launches on a lane that were submitted and have not ended, see @wait below. */
+#define ARAX_LANE_DEPTH		4
+
 /* An asynchronous launch that is done. */
 struct arax_backend_done {
 	uint64_t cookie;
@@ -188,8 +191,9 @@ struct arax_backend_done {
  * @copy_peer:	from @src_dev to @dev, both of this backend; -EOPNOTSUPP: go
  *		through the host
  * @host_register, @host_unregister: host memory that copies will use often
- * @submit:	start a launch; poll reports @cookie.  Launch and ranges are
- *		copied before it returns, @args too.  -EAGAIN: lane is busy
+ * @submit:	start a launch; poll or wait reports @cookie.  Launch and ranges are
+ *		copied before it returns, @args too.  -EAGAIN: lane is busy, or, with nothing
+ *		on it, this launch has to be run()
  * @poll:	up to @max launches that are done; waits @timeout_ns (0: don't)
  * @quiesce:	wait until nothing runs, at most until CLOCK_MONOTONIC
  *		@deadline_ns; -ETIMEDOUT
@@ -209,6 +213,11 @@ struct arax_backend_done {
  * @alloc_on:	like alloc, for a copy of the @bytes bytes at @host, which is mapped until
  *		free: copies between the two are at the same offset in both, and there
  *		are no others of either.  -EOPNOTSUPP: take alloc
+ * @wait:	until the launch has ended that was submitted first of those on @lane, and is
+ *		not reported yet; -ENOENT: there is none.  A backend that has it takes
+ *		ARAX_LANE_DEPTH launches on a lane, and runs them in the order of their
+ *		submission.  submit and wait of one lane come from one thread at a time, and no
+ *		run or poll beside them
  */
 struct arax_backend {
 	uint32_t struct_size;
@@ -243,6 +252,7 @@ struct arax_backend {
 	int (*configure)(void *dev, void *kernel);
 	uint64_t (*switch_ns)(void *dev, void *kernel);
 	int (*alloc_on)(void *dev, uint64_t bytes, void *host, uint64_t *address);
+	int (*wait)(void *dev, uint32_t lane, struct arax_backend_done *done);
 };
 
 #define ARAX_BACKEND_SIZE_MIN	offsetof(struct arax_backend, longname)

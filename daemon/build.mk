@@ -6,7 +6,7 @@ ARAXD_LIB_SRCS := daemon/log.c daemon/config.c daemon/options.c daemon/notify.c 
 				    daemon/memory/*.c daemon/observe/*.c daemon/sched/*.c \
 				    daemon/tenants/*.c libarax/admin/*.c kmod/core/*.c)) \
 		  $(BACKENDS_SRCS) \
-		  $(addprefix daemon/kernels/,manifest.c registry.c signature.c) \
+		  $(addprefix daemon/kernels/,manifest.c module.c registry.c signature.c) \
 		  $(addprefix daemon/worker/,idmap.c runner.c spawn.c worker.c)
 ARAXD_SRCS := daemon/main.c $(ARAXD_LIB_SRCS)
 ARAXD_LIBS := -lconfuse -ljansson -ldl -lm

@@ -160,7 +160,8 @@ struct arax_range {
  * @flags:	ARAX_TASK_*
  * @user_data:	returned with the completion
  * @queue:	handle
- * @kernel:	id from ARAX_IOC_KERNEL_LOOKUP; service id for ARAX_OP_CALL
+ * @kernel:	id from ARAX_IOC_KERNEL_LOOKUP, or of ARAX_KERNEL_OWN; for ARAX_OP_CALL
+ *		enum arax_service
  * @grid:	work-groups in each dimension, each at least 1 for a launch
  * @block:	work-items of a group in each dimension, each at least 1
  * @arg_len:	bytes used in @args; 0 if the extension carries arguments
@@ -623,6 +624,75 @@ struct arax_kernel_lookup {
 	char name[ARAX_NAME_LEN];
 	struct arax_signature sig;
 	char text[256];
+};
+
+/*
+ * Kernels that a program brings.  Ids with this bit are the context's own: the core
+ * looks at a launch's bytes and geometry alone, the mediator at all that it loaded.
+ * Neither other contexts nor the next daemon know them (ENOEXEC).
+ */
+#define ARAX_KERNEL_OWN		0x80000000u
+
+/* Services of ARAX_OP_CALL; others are EOPNOTSUPP. */
+enum arax_service {
+	ARAX_SERVICE_PING	= 0,	/* copies its in-range to its out-range */
+	ARAX_SERVICE_LOAD	= 1,	/* struct arax_module_load */
+	ARAX_SERVICE_UNLOAD	= 2,	/* struct arax_module_unload */
+};
+
+#define ARAX_MODULE_MAX_BYTES	(64u << 20)	/* of an image */
+#define ARAX_MODULE_MAX_KERNELS	256
+#define ARAX_MAX_MODULES	64		/* of a context */
+
+/**
+ * struct arax_module_load - arguments of ARAX_SERVICE_LOAD
+ * @size:	of this struct
+ * @kind:	enum arax_device_kind that the image is for
+ * @nr_kernels:	1 to ARAX_MODULE_MAX_KERNELS
+ * @flags:	0
+ *
+ * Ranges: the image (in), an array of struct arax_module_kernel (inout), and room for
+ * a text (out) that says what is wrong where the task fails; it ends with a NUL.
+ * The image counts as the tenant's device memory until it is unloaded or the context
+ * ends.  It is code of the client's: it runs in a process with the client's uid that
+ * can reach nothing but the buffers it is given.
+ *
+ * EINVAL: not the form above, a signature that can't be read, or a name twice; ENOEXEC:
+ * the image is nothing that can be loaded; ENOENT: it has no such symbol; E2BIG, ENOSPC: over a
+ * maximum; EDQUOT; EOPNOTSUPP: no process could run it for that kind of device here.
+ */
+struct arax_module_load {
+	__u32 size;
+	__u32 kind;
+	__u32 nr_kernels;
+	__u32 flags;
+};
+
+/* The same for ARAX_SERVICE_UNLOAD, which has no ranges: ENOENT. */
+struct arax_module_unload {
+	__u32 size;
+	__u32 id;	/* of any of its kernels; all go.  What runs of them ends as it would */
+};
+
+#define ARAX_MODULE_SPLIT	0x1	/* work-groups may run at once */
+
+/**
+ * struct arax_module_kernel - a kernel of an image
+ * @flags:	in: ARAX_MODULE_*
+ * @id:		out: for launches by this context
+ * @symbol:	in: the image's name for it, with its NUL
+ * @text:	in: its signature, with its NUL; out: the same as others see it
+ * @name:	out: of the signature
+ * @sig:	out
+ */
+struct arax_module_kernel {
+	__u32 flags;
+	__u32 id;
+	__aligned_u64 reserved;
+	char symbol[256];
+	char text[256];
+	char name[ARAX_NAME_LEN];
+	struct arax_signature sig;
 };
 
 enum arax_device_kind {

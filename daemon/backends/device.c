@@ -609,6 +609,24 @@ void device_refresh(struct device *dev)
 	dev->info.units = info.units;
 }
 
+/* A filter would see neither the beginning nor the end. */
+uint32_t device_depth(const struct device *dev)
+{
+	const struct device_top *t = dev->stack;
+
+	return t->ops->submit && t->ops->wait && !t->nr_layers ? ARAX_LANE_DEPTH : 1;
+}
+
+int device_submit(struct device *dev, const struct arax_backend_run *run, uint64_t cookie)
+{
+	return dev->stack->ops->submit(dev->stack->dev, run, cookie);
+}
+
+int device_wait(struct device *dev, uint32_t lane, struct arax_backend_done *done)
+{
+	return dev->stack->ops->wait(dev->stack->dev, lane, done);
+}
+
 int device_quiesce(struct device *dev, uint64_t deadline_ns)
 {
 	const struct arax_backend *ops = dev->stack->ops;

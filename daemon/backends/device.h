@@ -88,6 +88,15 @@ uint64_t device_switch_ns(struct device *dev, void *kernel);
 /* Asks again for lanes and units, which its configuration may change. */
 void device_refresh(struct device *dev);
 
+/*
+ * Launches that a lane takes at once, to run them one after another: then the two below are
+ * the backend's, for launches by device addresses that are valid already.  1: none but the
+ * one of device_run().
+ */
+uint32_t device_depth(const struct device *dev);
+int device_submit(struct device *dev, const struct arax_backend_run *run, uint64_t cookie);
+int device_wait(struct device *dev, uint32_t lane, struct arax_backend_done *done);
+
 int device_quiesce(struct device *dev, uint64_t deadline_ns);
 int device_reset(struct device *dev);
 /* Whether it is worth trying. */

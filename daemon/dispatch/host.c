@@ -90,7 +90,7 @@ int host_run(const struct arax_dispatch *d, const struct arax_launch_range *r,
 	case ARAX_OP_FILL:
 		return fill(&r[0], args, d->arg_len);
 	case ARAX_OP_CALL:
-		return d->kernel == SERVICE_PING ? ping(d, r) : -EOPNOTSUPP;
+		return d->kernel == ARAX_SERVICE_PING ? ping(d, r) : -EOPNOTSUPP;
 	}
 	return -EOPNOTSUPP;
 }

@@ -10,8 +10,6 @@
 #include "arax/kernel.h"
 #include "uapi/arax.h"
 
-#define SERVICE_PING	0	/* copies its in-range to its out-range */
-
 /*
  * @d, @args as in the graph's node; @r its ranges as addresses.  Returns the
  * task's result: 0, -EOPNOTSUPP (no such service), -EINVAL.

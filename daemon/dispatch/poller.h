@@ -49,8 +49,10 @@ struct poller_device {
 	struct gate *gate;		/* if it is configured for what it runs, else NULL */
 	uint32_t lanes;
 	uint32_t lanes_now;		/* of them, in its present configuration */
-	uint64_t lanes_busy;		/* bits; 64 lanes at most are used */
-	struct run *runs;		/* one a lane, and behind them */
+	uint32_t depth;			/* tasks that a lane can have */
+	uint32_t nr_runs;		/* one for each of those */
+	uint64_t runs_busy;		/* bits; there are at most 64 */
+	struct run *runs;		/* and behind them */
 	struct run *direct;		/* one for run_direct() */
 	uint64_t busy_ns;
 	uint64_t tasks;

@@ -80,10 +80,10 @@ static void *rebuild(void *arg)
 void recover_begin(struct poller *p, struct poller_device *pd)
 {
 	struct recovery *r = pd->recovery;
-	uint64_t idle = pd->lanes == 64 ? 0 : ~0ull << pd->lanes;
+	uint64_t idle = pd->nr_runs == 64 ? 0 : ~0ull << pd->nr_runs;
 	int err;
 
-	if (r->begun || pd->lanes_busy != idle)
+	if (r->begun || pd->runs_busy != idle)
 		return;
 	r->work.run = ended;
 	/* From here on r->err is the thread's. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/dispatch/gate.h"
+#include "daemon/dispatch/own.h"
 #include "daemon/dispatch/run.h"
 #include "daemon/log.h"
 
@@ -158,8 +159,12 @@ static int enter(struct runner_task *rt)
 	err = pass_gate(run);
 	if (err)
 		return err;
-	err = memory_enter(run->poller->memory, run->device, run->lane, run->remote, nr, run->seq,
-			   owner_of(run));
+	if (rt->flags & RUNNER_NO_WAIT)
+		err = memory_try_enter(run->poller->memory, run->device, run->lane, run->remote, nr,
+				       run->seq, owner_of(run));
+	else
+		err = memory_enter(run->poller->memory, run->device, run->lane, run->remote, nr,
+				   run->seq, owner_of(run));
 	if (err) {
 		if (pd->gate)
 			gate_leave(pd->gate);
@@ -294,9 +299,11 @@ static void look_up(const struct graph_node *node, struct memory_range *ranges)
 /* Somewhere with memory of its own; elsewhere it keeps nothing in its place. */
 static bool may_need_room(const struct poller *p, const struct graph_node *node)
 {
-	const struct kernel *k = node->d.opcode == ARAX_OP_LAUNCH ? run_kernel(node) : NULL;
+	const struct kernel *k = NULL;
 	uint32_t i;
 
+	if (node->d.opcode == ARAX_OP_LAUNCH && !own_is_launch(node))
+		k = run_kernel(node);
 	for (i = 0; k && i < p->nr_devs; i++)
 		if (memory_has_device(p->memory, i) && p->runnable[k->index * p->nr_devs + i])
 			return true;

@@ -12,6 +12,7 @@
 #include "daemon/dispatch/declared.h"
 #include "daemon/dispatch/gate.h"
 #include "daemon/dispatch/host.h"
+#include "daemon/dispatch/own.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/recover.h"
 #include "daemon/dispatch/remote.h"
@@ -23,6 +24,7 @@
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 
 #define MAX_LANES	64u
+#define MAX_RUNS	64u
 #define MIXED_US	1000u
 #define COMPLAIN_US	1000000u
 
@@ -31,8 +33,7 @@ static const char *const opcodes[] = { "marker", "launch", "copy", "fill", "call
 /* A task that no device ran. */
 static void record_end(struct link *l, const struct graph_node *node, int result, uint64_t origin)
 {
-	const struct kernel *k = node->d.kernel <= CORE_MAX_KERNELS ?
-				 l->kernels[node->d.kernel] : NULL;
+	const struct kernel *k = run_kernel(node);
 	struct trace_task t = {
 		.link = l->name, .kernel = opcodes[node->d.opcode], .device = TRACE_NO_DEVICE,
 		.result = result, .origin = origin, .start_ns = poller_ns(l->poller),
@@ -57,7 +58,9 @@ const struct kernel *run_kernel(const struct graph_node *node)
 {
 	const struct link *l = node->priv;
 
-	return node->d.kernel <= CORE_MAX_KERNELS ? l->kernels[node->d.kernel] : NULL;
+	if (unlikely(node->d.kernel > CORE_MAX_KERNELS))
+		return own_kernel(node);
+	return l->kernels[node->d.kernel];
 }
 
 /* Whether it is for such a device at all. */
@@ -65,6 +68,8 @@ static inline bool suits(const struct poller *p, const struct graph_node *node, 
 {
 	const struct kernel *k;
 
+	if (unlikely(own_is_load(node) || own_is_launch(node)))
+		return own_suits(&p->devs[device]);
 	if (node->d.opcode != ARAX_OP_LAUNCH)
 		return p->devs[device].host;
 	k = run_kernel(node);
@@ -97,7 +102,7 @@ int run_why_not(struct poller *p, const struct graph_node *node)
 	bool lost = false;
 	uint32_t i;
 
-	if (node->d.opcode != ARAX_OP_LAUNCH)
+	if (node->d.opcode != ARAX_OP_LAUNCH || own_is_launch(node))
 		return p->devs[0].lost ? -ENODEV : -EOPNOTSUPP;
 	k = run_kernel(node);
 	for (i = 0; k && i < p->nr_devs; i++) {
@@ -129,10 +134,10 @@ int run_why_not(struct poller *p, const struct graph_node *node)
 	return -ENOMEM;
 }
 
-void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct commit_info *i)
+static inline void put_commit(struct poller *p, struct link *l, uint64_t tag,
+			      const struct commit_info *i)
 {
 	struct arax_commit_entry *e;
-	uint32_t slot = ARAX_TAG_SLOT(tag);
 
 	e = &l->commits[(l->commit_first + l->commit_count) & (l->commit_entries - 1)];
 	e->tag = tag;
@@ -145,16 +150,17 @@ void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct 
 	e->device = i->device;
 	e->failure = i->failure;
 	e->reserved = 0;
-	if (slot < l->slots && l->live[slot].tag == tag) {
-		l->live[slot].tag = 0;
-		l->nr_live--;
-	}
 	POLLER_COUNT(p, tasks);
 	if (++l->commit_count >= POLLER_BATCH)
 		l->ops->commit(l);
 }
 
-void poller_commit_ended(struct poller *p, struct link *l)
+void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct commit_info *i)
+{
+	put_commit(p, l, tag, i);
+}
+
+static __attribute__((noinline)) void commit_done(struct poller *p, struct link *l)
 {
 	struct graph_done done;
 
@@ -166,6 +172,12 @@ void poller_commit_ended(struct poller *p, struct link *l)
 
 		poller_commit(p, l, done.tag, &info);
 	}
+}
+
+void poller_commit_ended(struct poller *p, struct link *l)
+{
+	if (unlikely(graph_has_done(l->graph)))
+		commit_done(p, l);
 }
 
 void poller_flush(struct poller *p)
@@ -223,10 +235,10 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 		if (learn)
 			sched_observe(p->sched, sched_kernel_key(node), run->device,
 				      sched_work(node), run->rt.wall_ns);
-		pd->lanes_busy &= ~(1ull << run->lane);
+		pd->runs_busy &= ~(1ull << (run - pd->runs));
 	} else {
 		sched_finish(p->sched, node, device_ns, learn);
-		pd->lanes_busy &= ~(1ull << run->lane);
+		pd->runs_busy &= ~(1ull << (run - pd->runs));
 	}
 	p->cpus_taken -= run->cpus;
 	run->cpus = 0;
@@ -238,7 +250,7 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 }
 
 /* The graph numbers failures in the order of their commits. */
-static __attribute__((cold)) void finish_failed(struct run *run, struct commit_info *info)
+static __attribute__((cold)) void finish_failed(struct run *run, struct commit_info info)
 {
 	struct graph_node *node = run->node;
 	struct poller *p = run->poller;
@@ -247,10 +259,10 @@ static __attribute__((cold)) void finish_failed(struct run *run, struct commit_i
 
 	if (p->foresees)
 		remote_has_used(l, node);
-	settle_accounts(run, node, info->device_ns, false);
+	settle_accounts(run, node, info.device_ns, false);
 	poller_commit_ended(p, l);
-	graph_complete(l->graph, node, info->result, &info->failure);
-	poller_commit(p, l, tag, info);
+	graph_complete(l->graph, node, info.result, &info.failure);
+	poller_commit(p, l, tag, &info);
 }
 
 static __attribute__((cold)) void record(struct run *run, uint64_t start_ns, uint64_t hold_ns,
@@ -270,7 +282,9 @@ static __attribute__((cold)) void record(struct run *run, uint64_t start_ns, uin
 		.run_ns = staged ? rt->wall_ns : hold_ns,
 	};
 
-	if (node->d.opcode == ARAX_OP_LAUNCH)
+	if (run->module)
+		t.kernel = module_kernel(run->module, node->d.kernel)->sig.name;
+	else if (node->d.opcode == ARAX_OP_LAUNCH && run_kernel(node))
 		t.kernel = run_kernel(node)->sig.name;
 	if (staged) {
 		t.enter_ns = rt->enter_ns;
@@ -290,8 +304,7 @@ void run_refuse_stranded(struct poller *p)
 		struct link *l = p->links[i];
 
 		for (uint32_t slot = 0; slot < l->slots; slot++) {
-			struct graph_node *node = l->live[slot].tag ?
-						  graph_find(l->graph, l->live[slot].tag) : NULL;
+			struct graph_node *node = graph_at(l->graph, slot);
 
 			if (!node || graph_node_state(node) != GRAPH_POPPED ||
 			    !node->sched.flow || run_anywhere(p, node))
@@ -374,7 +387,8 @@ static __attribute__((cold)) bool moved(struct run *run, uint64_t hold_ns)
  * The poller's part of a task's end.  @hold_ns is what the scheduler learns from and
  * charges, as the lane was kept from others for that long.
  */
-static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
+static inline __attribute__((always_inline))
+void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 {
 	struct poller *p = run->poller;
 	struct graph_node *node = run->node;
@@ -385,10 +399,16 @@ static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int re
 	};
 	bool learn;
 
+	if (unlikely(run->load)) {
+		result = own_end(run, result);
+		info.result = result;
+	}
 	if (unlikely(node->d.deadline_ns) && poller_ns(p) > node->d.deadline_ns)
 		POLLER_COUNT(p, late);
 	if (unlikely(p->trace))
 		record(run, start_ns, hold_ns, result);
+	if (unlikely(run->module))
+		own_release(run);
 	if (node->d.submit_ns && node->d.submit_ns < start_ns)
 		info.wait_ns = start_ns - node->d.submit_ns;
 	if (unlikely(p->memory)) {
@@ -403,7 +423,7 @@ static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int re
 		run->here = false;
 		if (result == -ENODEV && moved(run, hold_ns))
 			return;
-		finish_failed(run, &info);
+		finish_failed(run, info);
 		return;
 	}
 	learn = !(run->here && hold_ns > p->inline_ns && lost_cpu(p));
@@ -412,12 +432,17 @@ static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int re
 		remote_has_used(l, node);
 	if (unlikely(run->lazy))
 		info.dirty = remote_dirty_ranges(run);
-	poller_commit(p, l, node->d.tag, &info);
+	put_commit(p, l, node->d.tag, &info);
 	/* Nothing else is on its way: whoever waits for this one comes first. */
 	if (graph_live(l->graph) == 1 && l->commit_count)
 		l->ops->commit(l);
 	settle_accounts(run, node, hold_ns, learn);
 	graph_complete(l->graph, node, 0, NULL);
+}
+
+static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
+{
+	end_task(run, device_ns, hold_ns, result);
 }
 
 static struct run *run_of_work(struct work *w)
@@ -432,7 +457,7 @@ static void came_back(struct work *w)
 	struct poller_device *pd = &run->poller->devs[run->device];
 
 	/* Where data came and went the device was kept for that as well. */
-	finish(run, run->remote ? run->rt.hold_ns : run->rt.device_ns, run->rt.hold_ns,
+	finish(run, run->remote || run->load ? run->rt.hold_ns : run->rt.device_ns, run->rt.hold_ns,
 	       run->rt.result);
 	if (unlikely(recover_expected(pd)))
 		recover_begin(run->poller, pd);
@@ -462,11 +487,11 @@ static void host_done(struct host_job *job)
 static inline int find_ranges(struct run *run)
 {
 	const struct graph_node *node = run->node;
+	const struct arax_dispatch_range *r = node->ranges, *end = r + node->d.nr_ranges;
+	struct arax_launch_range *to = run->ranges;
 	struct link *l = run->link;
-	uint32_t i;
 
-	for (i = 0; i < node->d.nr_ranges; i++) {
-		const struct arax_dispatch_range *r = &node->ranges[i];
+	for (; r < end; r++, to++) {
 		struct mapping *m = link_find(l, r->buffer);
 
 		if (!m)
@@ -474,10 +499,10 @@ static inline int find_ranges(struct run *run)
 		/* The core has checked it; what runs as root looks twice. */
 		if (r->offset > m->bytes)
 			return -EFAULT;
-		run->ranges[i].data = m->base + r->offset;
-		run->ranges[i].length = r->length;
-		run->ranges[i].stride = r->stride;
-		run->ranges[i].count = r->count;
+		to->data = m->base + r->offset;
+		to->length = r->length;
+		to->stride = r->stride;
+		to->count = r->count;
 	}
 	return 0;
 }
@@ -539,6 +564,18 @@ static void init_run(struct run *run, struct poller *p, uint32_t device, uint32_
 	run->rt.done = runner_done;
 }
 
+/* Another thread polls now; the clock is its own, but these are copies. */
+static __attribute__((cold)) void lost_role(struct poller *p, struct run *run, uint64_t start,
+					   bool tsc, uint64_t mult, int result)
+{
+	uint64_t end = ticks_now(&(struct ticks){ .tsc = tsc });
+
+	run->rt.result = result;
+	run->rt.hold_ns = ticks_to_ns(&(struct ticks){ .mult = mult }, end - start);
+	run->rt.device_ns = run->rt.hold_ns;
+	poller_post(p, &run->work);
+}
+
 /*
  * Around the kernel the role is lent out: see role.h.  Of several in a row each is
  * taken to have begun when the one before it ended: reading the clock takes as long
@@ -567,15 +604,10 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 		p->exact = true;
 		run->here = true;
 		run->rt.hold_ns = ticks_to_ns(&p->ticks, end - start);
-		finish(run, run->rt.hold_ns, run->rt.hold_ns, result);
+		end_task(run, run->rt.hold_ns, run->rt.hold_ns, result);
 		return RUN_DONE;
 	}
-	/* Another thread polls now; the clock is its own, but these are copies. */
-	end = ticks_now(&(struct ticks){ .tsc = tsc });
-	run->rt.result = result;
-	run->rt.hold_ns = ticks_to_ns(&(struct ticks){ .mult = mult }, end - start);
-	run->rt.device_ns = run->rt.hold_ns;
-	poller_post(p, &run->work);
+	lost_role(p, run, start, tsc, mult, result);
 	return RUN_LOST;
 }
 
@@ -600,7 +632,7 @@ static void hand_over(struct run *run, bool launch)
 	if (pd->dev->info.kind == ARAX_DEVICE_CPU)
 		run->cpus = launch && run->rt.kernel->split ? pd->dev->info.units : 1;
 	p->cpus_taken += run->cpus;
-	if (launch)
+	if (launch || run->load)
 		runner_submit(pd->runner, &run->rt);
 	else
 		host_thread_push(pd->host, &run->job);
@@ -612,24 +644,31 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 	struct link *l = node->priv;
 	bool launch = node->d.opcode == ARAX_OP_LAUNCH, worker = false;
 	const struct kernel *k = launch ? run_kernel(node) : NULL;
-	uint32_t lane = (uint32_t)__builtin_ctzll(~pd->lanes_busy);
-	struct run *run = &pd->runs[lane];
+	uint32_t place = (uint32_t)__builtin_ctzll(~pd->runs_busy);
+	struct run *run = &pd->runs[place];
 	int err;
 
-	pd->lanes_busy |= 1ull << lane;
+	pd->runs_busy |= 1ull << place;
 	p->running++;
+	/* With one task a lane any free one does. */
+	if (pd->depth > 1)
+		run->lane = run->rt.lane = node->sched.lane;
 	run->link = l;
 	run->node = node;
 	run->start = p->now;
 	run->lazy = false;
 	run->spent = false;
-	if (launch)
+	if (k)
 		worker = runner_needs_worker(pd->runner, k);
 	/* Before hand-over: after our death this task counts as started. */
 	__atomic_store_n(&l->states[ARAX_TAG_SLOT(node->d.tag)], ARAX_SLOT_STARTED,
 			 __ATOMIC_RELEASE);
 	graph_start(l->graph, node);
 	err = find_ranges(run);
+	if (!err && unlikely(own_is_launch(node)))
+		err = own_hold(run);
+	else if (!err && unlikely(own_is_load(node)))
+		err = own_begin(run);
 	if (err) {
 		finish(run, 0, 0, err);
 		return RUN_DONE;
@@ -646,7 +685,7 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 		}
 	}
 	/* What is to be done around a launch is done on the lane's thread. */
-	if (!worker && !p->visited && !(unlikely(p->memory) && remote_is_dirty(node)) &&
+	if (!worker && !run->load && !p->visited && !(unlikely(p->memory) && remote_is_dirty(node)) &&
 	    (!launch || (!run->rt.enter && pd->dev->info.kind == ARAX_DEVICE_CPU)) &&
 	    sched_is_short(p->sched, node, node->device, inline_limit(p)))
 		return run_inline(p, run, pd, launch);
@@ -705,7 +744,7 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 	    (unlikely(p->memory) && remote_is_dirty(node)))
 		return false;
 	k = run_kernel(node);
-	pd = k ? short_on(p, node, k) : NULL;
+	pd = k && !k->foreign ? short_on(p, node, k) : NULL;
 	if (!pd)
 		return false;
 	run = pd->direct;
@@ -749,13 +788,20 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 
 	pd->dev = dev;
 	pd->lanes = dev->info.lanes < MAX_LANES ? dev->info.lanes : MAX_LANES;
-	pd->lanes_busy = pd->lanes == 64 ? 0 : ~0ull << pd->lanes;
 	pd->changed = true;
-	pd->runs = calloc(pd->lanes + 1, sizeof(*pd->runs));
+	err = runner_create(dev, p->registry, p->config, &pd->runner);
+	if (err)
+		return err;
+	pd->depth = p->config->debug.check_access ? 1 : runner_depth(pd->runner);
+	if (pd->depth > MAX_RUNS / pd->lanes)
+		pd->depth = MAX_RUNS / pd->lanes;
+	pd->nr_runs = pd->lanes * pd->depth;
+	pd->runs_busy = pd->nr_runs == MAX_RUNS ? 0 : ~0ull << pd->nr_runs;
+	pd->runs = calloc(pd->nr_runs + 1, sizeof(*pd->runs));
 	if (!pd->runs)
 		return -ENOMEM;
-	for (i = 0; i < pd->lanes; i++) {
-		init_run(&pd->runs[i], p, dev->index, i);
+	for (i = 0; i < pd->nr_runs; i++) {
+		init_run(&pd->runs[i], p, dev->index, i % pd->lanes);
 		err = dev->info.memory ? remote_prepare(&pd->runs[i]) : 0;
 		if (!err && p->config->debug.check_access)
 			err = declared_prepare(&pd->runs[i]);
@@ -763,12 +809,9 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 			return err;
 	}
 	/* It keeps no lane, and the launch is told of the first one. */
-	pd->direct = &pd->runs[pd->lanes];
+	pd->direct = &pd->runs[pd->nr_runs];
 	init_run(pd->direct, p, dev->index, 0);
 	pd->direct->direct = true;
-	err = runner_create(dev, p->registry, p->config, &pd->runner);
-	if (err)
-		return err;
 	if (dev->info.kind == ARAX_DEVICE_CPU) {
 		err = host_thread_create("arax-host", &pd->host);
 		if (err)
@@ -788,8 +831,10 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 			err ? RUNNABLE_NOT : runs_here(pd, k) ? RUNNABLE_HERE : RUNNABLE;
 	}
 	pd->lanes_now = pd->lanes;
-	if (!device_is_configured(dev))
-		return sched_device_set(p->sched, dev->index, pd->lanes);
+	if (!device_is_configured(dev)) {
+		err = sched_device_set(p->sched, dev->index, pd->lanes);
+		return err ? err : sched_device_ahead(p->sched, dev->index, pd->depth - 1);
+	}
 	err = gate_create(&pd->gate);
 	return err ? err : run_refresh(p, pd);
 }
@@ -902,6 +947,8 @@ void runs_destroy(struct poller *p)
 
 	if (p->memory)
 		memory_stop(p->memory);
+	for (i = 0; p->devs && i < p->nr_links; i++)
+		own_all_gone(p->links[i]);
 	for (i = 0; p->devs && i < p->nr_devs; i++) {
 		if (p->devs[i].gate)
 			gate_stop(p->devs[i].gate);
@@ -910,7 +957,7 @@ void runs_destroy(struct poller *p)
 		if (p->devs[i].runner)
 			runner_destroy(p->devs[i].runner);
 		gate_destroy(p->devs[i].gate);
-		for (j = 0; p->devs[i].runs && j <= p->devs[i].lanes; j++) {
+		for (j = 0; p->devs[i].runs && j <= p->devs[i].nr_runs; j++) {
 			free(p->devs[i].runs[j].remote);
 			declared_release(&p->devs[i].runs[j]);
 		}

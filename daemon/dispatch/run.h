@@ -8,6 +8,8 @@
 #include "daemon/memory/memory.h"
 
 struct declared;
+struct module;
+struct own_load;
 
 /*
  * A lane's present task.  While it is on another thread that thread owns the
@@ -29,6 +31,8 @@ struct run {
 	struct arax_launch_range ranges[ARAX_MAX_RANGES];
 	struct runner_buffer buffers[ARAX_MAX_RANGES];
 	struct declared *declared;	/* see declared.h; NULL: nobody checks */
+	struct module *module;		/* its kernel is of this one; NULL: it is installed */
+	struct own_load *load;		/* see own.h; NULL: it is none */
 	struct memory_range *remote;	/* where the device has memory of its own */
 	uint64_t seq;
 	bool stored;			/* results may have reached the host's pages */

@@ -170,6 +170,7 @@ static int add_kernel(struct loading *ld, const struct manifest *m,
 	if (!k)
 		return -ENOMEM;
 	k->index = r->count;
+	k->serial = r->count;
 	k->addressing = mk->addressing;
 	k->split = mk->split;
 	k->sig = mk->sig;

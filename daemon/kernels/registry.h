@@ -37,11 +37,17 @@ struct kernel_impl {
 	char *symbol;
 };
 
+/* A kernel that a program brought: it is in no registry. */
+#define KERNEL_NO_INDEX		(~0u)
+
 struct kernel {
 	uint32_t index;		/* 0 .. registry_count() - 1 */
+	uint64_t serial;	/* no two kernels of a daemon's life have the same */
 	uint32_t kinds;		/* bit per kind with an implementation */
 	enum kernel_addressing addressing;
 	bool split;		/* work-groups may run at once */
+	bool foreign;		/* a program's code: addressing is data, index KERNEL_NO_INDEX */
+	uint64_t owner;		/* of foreign: only those of one owner share a process; 0: none do */
 	struct signature sig;	/* name, canonical text, arax_signature */
 	char *library;		/* name and version, for people */
 	uint32_t nr_impls;

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "daemon/graph/graph.h"
-#include "daemon/kernels/registry.h"
+#include "daemon/kernels/module.h"
 #include "daemon/memory/mapping.h"
 #include "kmod/core/core.h"
 
@@ -74,19 +74,13 @@ struct watch {
 	void *cookie;
 };
 
-/* A tag that was taken from the ring and is not committed yet. */
-struct live_tag {
-	uint64_t tag;		/* 0: none */
-	uint32_t context;
-};
-
 /**
  * struct link - common part; the poller's
  * @ring, @cells: the dispatch ring
  * @head:	our position in it, private; page->head is what the core sees
  * @commits:	ring of CORE_COMMIT_ENTRIES entries
  * @kernels:	by id as published on this link
- * @live:	by slot
+ * @modules:	what its contexts brought
  * @mappings:	buffers by their ids
  */
 struct link {
@@ -104,10 +98,9 @@ struct link {
 	uint32_t *states;
 	struct arax_commit_entry *commits;
 	struct graph *graph;
-	struct live_tag *live;
-	uint32_t nr_live;
 	struct mappings mappings;
 	const struct kernel *kernels[CORE_MAX_KERNELS + 1];
+	struct modules modules;
 };
 
 /* (poller) Where a buffer lies; NULL if it can't be had. */

@@ -285,7 +285,7 @@ static bool wait_for_quota(struct memory *m, struct memory_device *d, const stru
 }
 
 int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
-	      struct memory_owner owner)
+	      struct memory_owner owner, bool patient)
 {
 	struct memory_device *d = &m->devices[device];
 	struct refusal refusal = { 0 };
@@ -293,7 +293,11 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 	uint64_t settles;
 	int err;
 
-	pthread_mutex_lock(&d->entering);
+	/* Who is entering may wait for what this thread has to do first. */
+	if (patient)
+		pthread_mutex_lock(&d->entering);
+	else if (pthread_mutex_trylock(&d->entering))
+		return -EAGAIN;
 	do {
 		pthread_mutex_lock(&m->lock);
 		settles = m->settles;
@@ -304,6 +308,8 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 		if (!err) {
 			d->held++;
 			add_users(ranges, nr);
+		} else if (!patient && (err == -ENOMEM || err == -EDQUOT)) {
+			err = -EAGAIN;
 		} else if (err == -ENOMEM) {
 			again = wait_for_room(m, d, settles);
 		} else if (err == -EDQUOT) {

@@ -215,9 +215,12 @@ struct refunds {
 	} v[ARAX_MAX_RANGES];
 };
 
-/* The task's extents, in its ranges; it counts as held.  As memory_enter(). */
+/*
+ * The task's extents, in its ranges; it counts as held.  As memory_enter(), or, if it is not
+ * @patient, as memory_try_enter().
+ */
 int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
-	      struct memory_owner owner);
+	      struct memory_owner owner, bool patient);
 /* (locked) The end of that. */
 void task_release(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		  struct refunds *refunds);

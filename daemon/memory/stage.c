@@ -167,14 +167,14 @@ static void register_host(struct memory *m, uint32_t device, struct memory_buffe
 	pthread_mutex_unlock(&m->lock);
 }
 
-int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
-		 uint32_t nr, uint64_t seq, struct memory_owner owner)
+static int enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
+		 uint32_t nr, uint64_t seq, struct memory_owner owner, bool patient)
 {
 	struct refunds refunds;
 	uint32_t i;
 	int err;
 
-	err = task_hold(m, device, ranges, nr, owner);
+	err = task_hold(m, device, ranges, nr, owner, patient);
 	if (err)
 		return err;
 	for (i = 0; i < nr && !err; i++) {
@@ -192,6 +192,18 @@ int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory
 	pthread_mutex_unlock(&m->lock);
 	task_refund(m, &refunds);
 	return err;
+}
+
+int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
+		 uint32_t nr, uint64_t seq, struct memory_owner owner)
+{
+	return enter(m, device, lane, ranges, nr, seq, owner, true);
+}
+
+int memory_try_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
+		     uint32_t nr, uint64_t seq, struct memory_owner owner)
+{
+	return enter(m, device, lane, ranges, nr, seq, owner, false);
 }
 
 static int store(struct memory *m, struct memory_range *r, uint32_t lane)

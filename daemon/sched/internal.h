@@ -78,15 +78,21 @@ struct sched_flow {
 /**
  * struct sched_lane - what a device does beside others
  * @until:	when it will be free, as predicted; 0: it is
- * @flow:	whose task it runs, if it is busy
+ * @flow:	whose task it got last, if it is busy
+ * @tasks:	that it has: one runs, the others are booked behind it
+ * @unsure:	of them, whose run time was not known
  */
 struct sched_lane {
 	uint64_t until;
 	struct sched_flow *flow;
+	uint32_t tasks;
+	uint32_t unsure;
 };
 
 /**
  * struct sched_device - a device
+ * @ahead:	tasks that a lane takes behind the one that runs
+ * @room:	while a pick looks for such places: it has one
  * @given_ns:	device time given out so far
  * @switched_ns: when a task was last picked that it had to be configured for
  */
@@ -94,6 +100,8 @@ struct sched_device {
 	uint32_t lanes;
 	uint32_t busy;
 	uint32_t lanes_size;
+	uint32_t ahead;
+	bool room;
 	struct sched_lane *lane;
 	uint64_t given_ns;
 	uint64_t switched_ns;
@@ -136,9 +144,14 @@ struct model_series {
 	uint64_t classes;
 };
 
+#define MODEL_LASTS	4
+
 struct sched_model {
 	struct model_record *records;
-	struct model_record *last;	/* found; one of them */
+	struct {
+		uint64_t id;
+		struct model_record *record;	/* one of them */
+	} last[MODEL_LASTS];			/* looked up, by device */
 	uint32_t mask, used;
 	struct model_series *series;
 	uint32_t series_mask, nr_series;
@@ -156,6 +169,7 @@ struct sched {
 	struct sched_device *devices;
 	uint32_t nr_devices;	/* highest index + 1 */
 	uint32_t idle_lanes;
+	bool ahead;		/* some device's lanes take tasks ahead */
 	uint32_t queued, running;
 	uint64_t vtime;		/* start tag of the latest pick */
 	uint32_t round;		/* see sched_round() */
@@ -170,6 +184,9 @@ struct sched {
 	struct sched_flow **buckets;
 	uint32_t nr_flows, flow_limit, bucket_mask;
 	struct sched_flow *last_flow;
+	/* What sched_charge() was told of one that has no maximum, not charged yet. */
+	struct sched_flow *owing;
+	uint64_t owing_ns;
 	/* The last pick found nothing, and nothing changed since. */
 	bool stuck;
 	uint64_t stuck_ns;
@@ -238,9 +255,15 @@ uint64_t model_forecast_ns(const struct sched_model *m, uint64_t id, uint64_t wo
 			   uint32_t *confidence);
 void model_free(struct sched_model *m);
 
-static inline bool device_idle(const struct sched_device *d)
+static inline bool has_idle_lane(const struct sched_device *d)
 {
 	return d->busy < d->lanes;
+}
+
+/* Whether it can be given a task now. */
+static inline bool device_idle(const struct sched_device *d)
+{
+	return has_idle_lane(d) || d->room;
 }
 
 /* What it takes to make @device ready for the task. */

@@ -189,7 +189,7 @@ static uint64_t free_at(const struct sched_device *d, uint64_t now_ns)
 {
 	uint64_t first = UINT64_MAX;
 
-	if (device_idle(d))
+	if (has_idle_lane(d))
 		return now_ns;
 	for (uint32_t i = 0; i < d->lanes_size; i++) {
 		if (d->lane[i].until && d->lane[i].until < first)
@@ -241,7 +241,7 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 		if (s->ops.transfer_ns)
 			move += s->ops.transfer_ns(s->arg, node, i);
 		/* Who is busy takes the next one by itself, who is idle has to be woken. */
-		end = free_at(d, now_ns) + (device_idle(d) ? hand_over_ns(s, i) : 0);
+		end = free_at(d, now_ns) + (has_idle_lane(d) ? hand_over_ns(s, i) : 0);
 		end = (end > stays ? end : stays) + move + e.ns;
 		if (end < best_ns) {
 			best_ns = end;

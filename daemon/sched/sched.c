@@ -176,27 +176,91 @@ int sched_device_set(struct sched *s, uint32_t device, uint32_t lanes)
 	return 0;
 }
 
-static void lane_take(struct sched *s, struct graph_node *n, uint64_t until)
+int sched_device_ahead(struct sched *s, uint32_t device, uint32_t tasks)
+{
+	if (device >= s->nr_devices)
+		return -EINVAL;
+	s->devices[device].ahead = tasks;
+	s->ahead |= tasks;
+	s->stuck = false;
+	return 0;
+}
+
+/* Behind what nobody knows the length of a task could wait for as long as that takes. */
+static bool lane_has_room(const struct sched_device *d, uint32_t lane, uint64_t now_ns)
+{
+	const struct sched_lane *l = &d->lane[lane];
+
+	return l->tasks && l->tasks <= d->ahead && !l->unsure &&
+	       l->until > now_ns && l->until - now_ns <= SCHED_AHEAD_NS;
+}
+
+/* The one that will be free first. */
+static uint32_t lane_with_room(const struct sched_device *d, uint64_t now_ns)
+{
+	uint32_t best = d->lanes_size;
+
+	for (uint32_t i = 0; i < d->lanes_size; i++)
+		if (lane_has_room(d, i, now_ns) &&
+		    (best == d->lanes_size || d->lane[i].until < d->lane[best].until))
+			best = i;
+	return best;
+}
+
+/* For the pick that comes: which devices could take a task ahead.  False: none. */
+static bool find_room(struct sched *s, uint64_t now_ns)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < s->nr_devices; i++) {
+		struct sched_device *d = &s->devices[i];
+
+		d->room = d->lanes && d->ahead && lane_with_room(d, now_ns) < d->lanes_size;
+		any |= d->room;
+	}
+	return any;
+}
+
+static void forget_room(struct sched *s)
+{
+	for (uint32_t i = 0; i < s->nr_devices; i++)
+		s->devices[i].room = false;
+}
+
+static void lane_take(struct sched *s, struct graph_node *n, uint64_t now_ns, uint64_t ns)
 {
 	struct sched_device *d = &s->devices[n->device];
 	uint32_t lane = 0;
+	struct sched_lane *l;
 
-	/* There is one: fewer are busy than there are lanes. */
-	while (d->lane[lane].until)
-		lane++;
-	d->lane[lane].until = until ? until : 1;
-	d->lane[lane].flow = n->sched.flow;
-	d->busy++;
-	s->idle_lanes--;
+	if (has_idle_lane(d)) {
+		while (d->lane[lane].tasks)
+			lane++;
+		d->busy++;
+		s->idle_lanes--;
+	} else {
+		lane = lane_with_room(d, now_ns);
+	}
+	l = &d->lane[lane];
+	l->until = (l->tasks ? l->until : now_ns) + ns;
+	if (!l->until)
+		l->until = 1;
+	l->flow = n->sched.flow;
+	l->tasks++;
+	l->unsure += !n->sched.predicted_ns;
 	n->sched.lane = lane;
 }
 
 static void lane_give(struct sched *s, struct graph_node *n, uint64_t run_ns)
 {
 	struct sched_device *d = &s->devices[n->device];
+	struct sched_lane *l = &d->lane[n->sched.lane];
 
-	d->lane[n->sched.lane].until = 0;
 	d->given_ns += run_ns;
+	l->unsure -= !n->sched.predicted_ns;
+	if (--l->tasks)
+		return;
+	l->until = 0;
 	d->busy--;
 	s->idle_lanes += d->busy < d->lanes;
 }
@@ -207,6 +271,26 @@ static void lane_give(struct sched *s, struct graph_node *n, uint64_t run_ns)
 static uint32_t bucket_of(const struct sched *s, uint64_t tenant)
 {
 	return tenant * 0x9e3779b97f4a7c15ull >> 32 & s->bucket_mask;
+}
+
+static void charge(struct sched *s, struct sched_flow *f, uint64_t run_ns);
+
+/*
+ * Before anything looks at a tenant's account, its part, or who is next: tasks that are
+ * run past the queue, one like the other, are charged together.
+ */
+static __attribute__((noinline)) void charge_owing(struct sched *s)
+{
+	uint64_t ns = s->owing_ns;
+
+	s->owing_ns = 0;
+	charge(s, s->owing, ns);
+}
+
+static inline void charge_all(struct sched *s)
+{
+	if (__builtin_expect(s->owing_ns != 0, 0))
+		charge_owing(s);
 }
 
 /* Tenants that have nothing here, and nothing to remember, may go. */
@@ -254,6 +338,8 @@ static __attribute__((cold, noinline)) struct sched_flow *flow_new(struct sched 
 	struct sched_tenant t = { .id = tenant, .weight = DEFAULT_WEIGHT, .max_ns = SCHED_NO_MAX };
 	struct sched_flow *f;
 
+	charge_all(s);
+	s->owing = NULL;	/* one above may have a maximum */
 	if (s->nr_flows >= s->flow_limit)
 		sweep_flows(s);
 	f = aligned_alloc(_Alignof(struct sched_flow), sizeof(*f));
@@ -291,6 +377,8 @@ int sched_tenant_set(struct sched *s, const struct sched_tenant *t)
 	if (!t->id || t->id == t->parent || !t->weight || t->weight > MAX_WEIGHT ||
 	    (t->max_ns != SCHED_NO_MAX && !t->period_ns))
 		return -EINVAL;
+	charge_all(s);
+	s->owing = NULL;
 	/* Of all tenants that there are few have tasks or a limit; the rest is asked for. */
 	f = flow_find(s, t->id);
 	if (!f && t->weight == DEFAULT_WEIGHT && t->max_ns == SCHED_NO_MAX &&
@@ -324,7 +412,7 @@ uint64_t sched_tenant_device_ns(const struct sched *s, uint64_t tenant)
 {
 	const struct sched_flow *f = flow_find(s, tenant);
 
-	return f ? f->device_ns : 0;
+	return f ? f->device_ns + (f == s->owing ? s->owing_ns : 0) : 0;
 }
 
 /* Device time in virtual time; a weight of 256 makes them equal. */
@@ -511,6 +599,7 @@ int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)
 
 	if (!f || !task_room(f) || !flow_room(s))
 		return -ENOMEM;
+	charge_all(s);
 	told_time(s, now_ns);
 	node->sched.flow = f;
 	node->sched.push_ns = now_ns;
@@ -703,61 +792,24 @@ static uint64_t switching_for(struct sched *s, const struct graph_node *n, uint6
 	return ns;
 }
 
-struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
+/*
+ * The first task, of whoever's turn it is, that finds a device.  Those passed over gather
+ * behind the heap's end, in the places that it gave up.
+ */
+static struct graph_node *pick(struct sched *s, uint64_t now_ns)
 {
+	uint32_t all = s->nr_active, tried = 0, waiting = LOOK_WAITING;
 	struct graph_node *n = NULL;
-	struct sched_flow *f = NULL;
-	uint32_t all, tried = 0, waiting = LOOK_WAITING;
-	uint64_t predicted;
 
-	told_time(s, now_ns);
-	if (__builtin_expect(now_ns >= s->wake_ns, 0))
-		wake(s, now_ns);
-	all = s->nr_active;
-	if (!s->queued || !s->idle_lanes ||
-	    (s->stuck && now_ns - s->stuck_ns < STUCK_NS))
-		return NULL;
-	/*
-	 * Those passed over gather behind the heap's end, in the places that
-	 * it gave up.
-	 */
 	while (s->nr_active && waiting) {
-		f = s->active[0];
+		struct sched_flow *f = s->active[0];
+
 		n = f->capped && flow_block(s, f) ? NULL : pick_from(s, f, now_ns, &waiting);
 		if (n)
 			break;
 		flow_deactivate(s, f);
 		s->active[s->nr_active] = f;
 		tried++;
-	}
-	if (n) {
-		if (__builtin_expect(s->follows, 0))
-			follow_gone(s, n);
-		predicted = model_predict_ns(&s->model, model_id(task_kind(n), n->device));
-		if (__builtin_expect(!predicted, 0))
-			predicted = forecast_ns(s, n);
-		n->sched.predicted_ns = predicted;
-		predicted = predicted ? predicted : GUESS_NS;
-		if (s->vtime < f->vtime)
-			s->vtime = f->vtime;
-		n->sched.charged = virtual_ns(s, f, predicted);
-		f->vtime += n->sched.charged;
-		if (f->capped)
-			cap_charge(s, f, predicted, 0);
-		f->running++;
-		s->queued--;
-		s->running++;
-		/* The lane is kept while the data comes as well, and the device made ready. */
-		if (s->ops.transfer_ns)
-			predicted += s->ops.transfer_ns(s->arg, n, n->device);
-		if (s->ops.switch_ns)
-			predicted += switching_for(s, n, now_ns);
-		lane_take(s, n, now_ns + predicted);
-		s->stuck = false;
-		flow_changed(s, f);
-	} else {
-		s->stuck = true;
-		s->stuck_ns = now_ns;
 	}
 	/* The lowest of those places is the latest one, so go upwards. */
 	for (uint32_t i = all - tried; i < all; i++)
@@ -766,11 +818,69 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 	return n;
 }
 
+/* It was: what that means for its tenant and its device. */
+static void picked(struct sched *s, struct graph_node *n, uint64_t now_ns)
+{
+	struct sched_flow *f = n->sched.flow;
+	uint64_t predicted = model_predict_ns(&s->model, model_id(task_kind(n), n->device));
+
+	if (__builtin_expect(s->follows, 0))
+		follow_gone(s, n);
+	if (__builtin_expect(!predicted, 0))
+		predicted = forecast_ns(s, n);
+	n->sched.predicted_ns = predicted;
+	predicted = predicted ? predicted : GUESS_NS;
+	if (s->vtime < f->vtime)
+		s->vtime = f->vtime;
+	n->sched.charged = virtual_ns(s, f, predicted);
+	f->vtime += n->sched.charged;
+	if (f->capped)
+		cap_charge(s, f, predicted, 0);
+	f->running++;
+	s->queued--;
+	s->running++;
+	/* The lane is kept while the data comes as well, and the device made ready. */
+	if (s->ops.transfer_ns)
+		predicted += s->ops.transfer_ns(s->arg, n, n->device);
+	if (s->ops.switch_ns)
+		predicted += switching_for(s, n, now_ns);
+	lane_take(s, n, now_ns, predicted);
+	s->stuck = false;
+	flow_changed(s, f);
+}
+
+struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
+{
+	struct graph_node *n = NULL;
+
+	charge_all(s);
+	told_time(s, now_ns);
+	if (__builtin_expect(now_ns >= s->wake_ns, 0))
+		wake(s, now_ns);
+	if (!s->queued || !(s->idle_lanes || s->ahead) ||
+	    (s->stuck && now_ns - s->stuck_ns < STUCK_NS))
+		return NULL;
+	if (s->idle_lanes)
+		n = pick(s, now_ns);
+	if (!n && s->ahead && find_room(s, now_ns)) {
+		n = pick(s, now_ns);
+		forget_room(s);
+	}
+	if (n) {
+		picked(s, n, now_ns);
+	} else {
+		s->stuck = true;
+		s->stuck_ns = now_ns;
+	}
+	return n;
+}
+
 void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 		  bool learn)
 {
 	struct sched_flow *f = node->sched.flow;
 
+	charge_all(s);
 	lane_give(s, node, run_ns);
 	/* Replace what was charged at the pick by what it was. */
 	f->vtime += virtual_ns(s, f, run_ns) - node->sched.charged;
@@ -790,24 +900,43 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 	s->stuck = false;
 }
 
+static void charge(struct sched *s, struct sched_flow *f, uint64_t run_ns)
+{
+	/* A busy tenant keeps what it is behind. */
+	if (!f->used && !f->running && f->vtime < s->vtime)
+		f->vtime = s->vtime;
+	if (s->vtime < f->vtime)
+		s->vtime = f->vtime;
+	f->vtime += virtual_ns(s, f, run_ns);
+	f->device_ns += run_ns;
+	if (f->capped)
+		cap_charge(s, f, run_ns, 0);
+	flow_changed(s, f);
+	flow_settled(s, f);
+}
+
+/* Another tenant's turn, or one with a maximum: that has to be known at once. */
+static __attribute__((noinline)) void charge_other(struct sched *s, uint64_t tenant,
+						   uint64_t run_ns)
+{
+	struct sched_flow *f;
+
+	charge_all(s);
+	f = flow_get(s, tenant);
+	s->owing = f && !f->capped ? f : NULL;
+	if (s->owing)
+		s->owing_ns = run_ns;
+	else if (f)
+		charge(s, f, run_ns);
+}
+
 void sched_charge(struct sched *s, struct graph_node *node, uint32_t device, uint64_t run_ns,
 		  bool learn)
 {
-	struct sched_flow *f = flow_get(s, node->d.tenant);
-
-	if (f) {
-		/* A busy tenant keeps what it is behind. */
-		if (!f->used && !f->running && f->vtime < s->vtime)
-			f->vtime = s->vtime;
-		if (s->vtime < f->vtime)
-			s->vtime = f->vtime;
-		f->vtime += virtual_ns(s, f, run_ns);
-		f->device_ns += run_ns;
-		if (f->capped)
-			cap_charge(s, f, run_ns, 0);
-		flow_changed(s, f);
-		flow_settled(s, f);
-	}
+	if (__builtin_expect(s->owing && s->owing->tenant == node->d.tenant, 1))
+		s->owing_ns += run_ns;
+	else
+		charge_other(s, node->d.tenant, run_ns);
 	if (learn)
 		model_observe(&s->model, model_id(task_kind(node), device), node, run_ns);
 }

@@ -150,6 +150,18 @@ void sched_context_gone(struct sched *s, uint32_t context);
 int sched_device_set(struct sched *s, uint32_t device, uint32_t lanes);
 
 /**
+ * sched_device_ahead - let a device's lanes have tasks before they can run them
+ * @tasks: behind the one that runs; 0, as at first: none
+ *
+ * Then a device that orders tasks itself need not wait for araxd between two.  A task is
+ * booked so only if no device is idle that it would rather have, and if what is before it
+ * on its lane is expected to end within SCHED_AHEAD_NS: that is how much later others
+ * get their turn by it.  -EINVAL: there is no such device.
+ */
+int sched_device_ahead(struct sched *s, uint32_t device, uint32_t tasks);
+#define SCHED_AHEAD_NS	200000
+
+/**
  * sched_tenant_set - tell what part of device time a tenant may have
  *
  * 0, -EINVAL or -ENOMEM.  It holds while it is told again: a tenant without tasks is

@@ -2,9 +2,16 @@
 # Runners in araxd, and the worker process.
 
 RUNNER_SRCS := $(addprefix daemon/worker/,idmap.c runner.c spawn.c worker.c)
-WORKER_SRCS := daemon/worker/main.c daemon/worker/idmap.c daemon/backends/gang.c
+WORKER_SRCS := $(addprefix daemon/worker/,idmap.c main.c sandbox_calls.c sandbox_files.c) \
+	       daemon/backends/gang.c
 
-$(call program,$(B)/libexec/arax-worker,plain,$(WORKER_SRCS))
+# Without it the worker says so, and programs' own kernels are refused.
+ifeq ($(shell $(PKGCONF) --exists libseccomp && echo yes),yes)
+CFLAGS_daemon/worker/sandbox_calls := -DHAVE_SECCOMP $(shell $(PKGCONF) --cflags libseccomp)
+WORKER_LIBS := $(shell $(PKGCONF) --libs libseccomp)
+endif
+
+$(call program,$(B)/libexec/arax-worker,plain,$(WORKER_SRCS),$(WORKER_LIBS))
 
 ALL_TARGETS += $(B)/libexec/arax-worker
 

@@ -3,7 +3,8 @@
  * arax-worker: runs a tenant's launches with that tenant's rights.
  *
  * araxd starts it (see spawn.c) with the descriptors of proto.h.  It has no
- * other way in, and ends when araxd does.  One launch at a time.
+ * other way in, and ends when araxd does.  One launch at a time.  For code that a
+ * program brought it locks itself up first (sandbox.h).
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -23,6 +24,7 @@
 #include "daemon/backends/relax.h"
 #include "daemon/worker/idmap.h"
 #include "daemon/worker/proto.h"
+#include "daemon/worker/sandbox.h"
 
 #define SPIN_ROUNDS 4000	/* about 20 us: the next launch often comes at once */
 
@@ -36,6 +38,7 @@ struct loaded {
 	arax_kernel_fn *fn;
 	uint32_t flags;
 	int err;
+	char *why;
 };
 
 static struct {
@@ -88,6 +91,8 @@ static void add_kernel(struct worker_msg *msg, int fd)
 		k->fn = (arax_kernel_fn *)dlsym(library, msg->symbol);
 	k->flags = msg->flags;
 	k->err = !library ? -ENOEXEC : !k->fn ? -ENOENT : 0;
+	if (k->err)
+		k->why = strdup(dlerror() ?: "");
 	if (idmap_put(&w.kernels, msg->id, k))
 		_exit(1);
 }
@@ -134,6 +139,16 @@ static bool receive(bool wait)
 	return true;
 }
 
+/* Its words go where arguments are else. */
+static int try(const struct loaded *k)
+{
+	if (!k)
+		return -ENOEXEC;
+	if (k->err)
+		snprintf((char *)w.slot->args, sizeof(w.slot->args), "%s", k->why ?: "");
+	return k->err;
+}
+
 static int run(const struct worker_slot *s)
 {
 	struct arax_launch_range ranges[ARAX_MAX_RANGES];
@@ -147,6 +162,8 @@ static int run(const struct worker_slot *s)
 	while ((int32_t)(s->messages - w.messages) > 0)
 		receive(true);
 	k = idmap_get(&w.kernels, s->kernel);
+	if (w.slot->what == WORKER_TRY)
+		return try(k);
 	if (!k || k->err)
 		return k ? k->err : -ENOEXEC;
 	if (l.nr_ranges > ARAX_MAX_RANGES || l.arg_len > sizeof(args))
@@ -164,7 +181,7 @@ static int run(const struct worker_slot *s)
 	memcpy(l.grid, s->grid, sizeof(l.grid));
 	memcpy(l.block, s->block, sizeof(l.block));
 	l.group_end = arax_launch_groups(&l);
-	if ((k->flags & WORKER_KERNEL_SPLIT) && !s->inline_only)
+	if ((k->flags & WORKER_KERNEL_SPLIT) && s->what != WORKER_RUN_INLINE)
 		return gang_run(w.gang, k->fn, &l);
 	return k->fn(&l);
 }
@@ -204,7 +221,8 @@ static void serve(void)
 	const uint64_t one = 1;
 	uint32_t done = 0;
 
-	if (send(WORKER_FD_SOCKET, &ready, sizeof(ready), MSG_NOSIGNAL) != sizeof(ready))
+	/* In a sandbox there is no send(). */
+	if (write(WORKER_FD_SOCKET, &ready, sizeof(ready)) != sizeof(ready))
 		return;
 	for (;;) {
 		int result;
@@ -225,10 +243,34 @@ static void serve(void)
 	}
 }
 
-int main(void)
+static void give_up(int err, const char *missing)
 {
-	cpu_set_t cpus;
+	struct worker_msg msg = { .type = WORKER_MSG_FAILED, .flags = WORKER_STEP_SANDBOX,
+				  .id = (uint64_t)-err };
 
+	snprintf(msg.symbol, sizeof(msg.symbol), "%s", missing);
+	if (write(WORKER_FD_SOCKET, &msg, sizeof(msg)) < 0)
+		_exit(1);	/* nobody listens */
+}
+
+/* A helper's place is set from outside it: so calls are forbidden after that. */
+static int prepare(bool foreign)
+{
+	const char *missing = "";
+	cpu_set_t cpus;
+	int err = foreign ? sandbox_files(&missing) : 0;
+
+	if (!err && (sched_getaffinity(0, sizeof(cpus), &cpus) || gang_create(&cpus, &w.gang)))
+		return 1;
+	if (!err && foreign)
+		err = sandbox_calls(&missing);
+	if (err)
+		give_up(err, missing);
+	return err ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
 	/* Other processes of the tenant may not look into this one. */
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	prctl(PR_SET_NAME, "arax-worker", 0, 0, 0);
@@ -239,7 +281,7 @@ int main(void)
 		return write(STDERR_FILENO, text, sizeof(text) - 1) < 0 ? 1 : 2;
 	}
 	close(WORKER_FD_SLOT);
-	if (sched_getaffinity(0, sizeof(cpus), &cpus) || gang_create(&cpus, &w.gang))
+	if (prepare(argc > 1 && !strcmp(argv[1], WORKER_FOREIGN)))
 		return 1;
 	serve();
 	return 1;

@@ -27,7 +27,10 @@
 
 #include "uapi/arax.h"
 
-#define WORKER_VERSION		1
+#define WORKER_VERSION		3
+
+/* What the program is started with if it is to run code that a program brought. */
+#define WORKER_FOREIGN		"--foreign"
 
 /* Descriptors that a worker is started with; all others are closed. */
 #define WORKER_FD_SOCKET	3
@@ -39,13 +42,23 @@
 
 enum worker_msg_type {
 	WORKER_MSG_READY	= 0x100,	/* worker to araxd: .id is WORKER_VERSION */
-	WORKER_MSG_FAILED	= 0x101,	/* .id is the errno, .flags the step */
+	WORKER_MSG_FAILED	= 0x101,	/* .id is the errno, .flags the step, .symbol words */
 	WORKER_MSG_KERNEL	= 2,	/* .id, .flags, .symbol and a descriptor */
 	WORKER_MSG_BUFFER	= 3,	/* .id, .bytes and a descriptor */
 	WORKER_MSG_DROP		= 4,	/* .id: unmap that buffer */
 };
 
+/* .flags of WORKER_MSG_FAILED by the program itself; smaller ones are spawn.c's. */
+#define WORKER_STEP_SANDBOX	100
+
 #define WORKER_KERNEL_SPLIT	0x1
+
+/* What araxd asks for. */
+enum worker_what {
+	WORKER_RUN,
+	WORKER_RUN_INLINE,	/* on one thread */
+	WORKER_TRY,		/* only see whether the kernel is there; if not @args says why */
+};
 
 struct worker_msg {
 	uint32_t type;
@@ -71,14 +84,13 @@ struct worker_slot {
 	_Atomic uint32_t worker_sleeps;
 	_Atomic int32_t result;
 	/* The launch; araxd writes while request == reply. */
-	_Alignas(64) uint32_t messages;
-	uint32_t kernel;
-	uint32_t inline_only;
+	_Alignas(64) uint64_t kernel;		/* its serial */
+	uint32_t messages;
+	uint32_t what;				/* enum worker_what */
 	uint32_t nr_ranges;
 	uint32_t grid[3];
 	uint32_t block[3];
 	uint32_t arg_len;
-	uint32_t pad;
 	struct worker_range ranges[ARAX_MAX_RANGES];
 	_Alignas(8) uint8_t args[ARAX_MAX_ARGS];
 };

@@ -9,12 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "daemon/backends/cpulist.h"
 #include "daemon/backends/relax.h"
 #include "daemon/log.h"
+#include "daemon/worker/sandbox.h"
 #include "daemon/worker/worker.h"
 
 #define SPIN_ROUNDS	2000	/* as long as a wake-up takes: some 10 us */
@@ -30,6 +32,7 @@ struct lane {
 	bool stop;
 	bool kicked;			/* look again whether there are workers */
 	_Atomic uint32_t submitted;	/* changes with each task: seen without the lock */
+	struct worker *kept;		/* its thread's alone; see keep() */
 };
 
 /* A kernel on this device. */
@@ -44,6 +47,7 @@ struct runner {
 	uint32_t nr_kernels;
 	struct handle *handles;
 	bool host;			/* works on host pages: workers are possible */
+	_Atomic bool can_foreign;	/* and so are some that are locked up */
 
 	pthread_mutex_t lock;		/* handles, workers */
 	struct worker_options options;
@@ -125,30 +129,47 @@ static __attribute__((cold)) int load_kernel(struct runner *r, const struct kern
 
 static inline int get_kernel(struct runner *r, const struct kernel *k, void **loaded)
 {
-	struct handle *h = &r->handles[k->index];
+	struct handle *h;
 
+	/* A foreign one has no place: not in this process, whatever the device. */
+	if (__builtin_expect(k->index >= r->nr_kernels, 0))
+		return -EOPNOTSUPP;
+	h = &r->handles[k->index];
 	*loaded = atomic_load_explicit(&h->loaded, memory_order_acquire);
 	return __builtin_expect(!!*loaded, 1) ? 0 : load_kernel(r, k, h, loaded);
 }
 
-static inline int run_here(struct runner *r, const struct runner_task *t, uint32_t flags,
-			   uint64_t *device_ns)
+/* What a kernel or a plug-in returned. */
+static inline int checked(int err)
 {
-	struct arax_backend_run run = {
-		.size = sizeof(run),
+	return err > 0 || err < -4095 ? -EIO : err;
+}
+
+static inline int fill_run(struct runner *r, const struct runner_task *t, uint32_t flags,
+			   struct arax_backend_run *run)
+{
+	*run = (struct arax_backend_run){
+		.size = sizeof(*run),
 		.flags = flags,
 		.lane = t->lane,
 		.launch = &t->launch,
 		.name = t->kernel->sig.name,
 		.deadline_ns = t->deadline_ns,
 	};
-	int err = get_kernel(r, t->kernel, &run.kernel);
+	return get_kernel(r, t->kernel, &run->kernel);
+}
+
+static inline int run_here(struct runner *r, const struct runner_task *t, uint32_t flags,
+			   uint64_t *device_ns)
+{
+	struct arax_backend_run run;
+	int err = fill_run(r, t, flags, &run);
 
 	if (!err)
 		err = device_run(r->dev, &run);
 	if (device_ns)
 		*device_ns = run.device_ns;
-	return err > 0 || err < -4095 ? -EIO : err;
+	return checked(err);
 }
 
 /* ------------------------------------------------------------------ */
@@ -171,17 +192,35 @@ static void link_worker(struct runner *r, struct worker *w)
 	r->nr_workers++;
 }
 
-/* The idle one that was used longest ago; of `uid` only, if `any` is false. */
-static struct worker *find_idle(struct runner *r, bool any, uint32_t uid, uint32_t gid)
+static struct worker_key key_of(const struct runner_task *t)
+{
+	const struct kernel *k = t->kernel;
+	struct worker_key key = { .uid = t->uid, .gid = t->gid, .foreign = k->foreign };
+
+	if (k->foreign && k->owner)
+		key.owner = k->owner;
+	else if (k->foreign)
+		key.serial = k->serial;
+	return key;
+}
+
+static bool same_key(const struct worker_key *a, const struct worker_key *b)
+{
+	return a->uid == b->uid && a->gid == b->gid && a->foreign == b->foreign &&
+	       a->owner == b->owner && a->serial == b->serial;
+}
+
+/* An idle one for `key`; NULL: the one of all that was used longest ago. */
+static struct worker *find_idle(struct runner *r, const struct worker_key *key)
 {
 	struct worker *found = NULL;
 
 	for (struct worker *w = r->workers; w; w = worker_link(w)->next) {
 		if (worker_link(w)->busy)
 			continue;
-		if (any)
+		if (!key)
 			found = w;
-		else if (worker_uid(w) == uid && worker_gid(w) == gid)
+		else if (same_key(worker_key(w), key))
 			return w;
 	}
 	return found;
@@ -195,15 +234,74 @@ static void kick(struct lane *lane)
 	pthread_mutex_unlock(&lane->lock);
 }
 
+static void return_worker(struct runner *r, struct worker *w, enum worker_fate fate)
+{
+	if (fate == WORKER_ALIVE)
+		worker_pause(w);
+	pthread_mutex_lock(&r->lock);
+	unlink_worker(r, w);
+	if (fate == WORKER_ALIVE && worker_usable(w)) {
+		worker_link(w)->busy = false;
+		worker_link(w)->last_used_ns = now_ns();
+		link_worker(r, w);
+		w = NULL;
+	}
+	pthread_mutex_unlock(&r->lock);
+	if (w)
+		worker_stop(w);
+}
+
+/*
+ * To pause a worker and to let it go on costs more than a short launch, and the next one is
+ * often for the same: so a lane keeps it while it waits for that awake.
+ */
+static _Thread_local struct lane *this_lane;
+
+static bool keep(struct worker *w)
+{
+	if (!this_lane || !worker_key(w)->foreign)
+		return false;
+	this_lane->kept = w;
+	return true;
+}
+
+static void keep_no_more(struct lane *lane)
+{
+	struct worker *w = lane->kept;
+
+	lane->kept = NULL;
+	if (w)
+		return_worker(lane->runner, w, WORKER_ALIVE);
+}
+
+static struct worker *take_kept(const struct worker_key *key)
+{
+	struct worker *w = this_lane ? this_lane->kept : NULL;
+
+	if (!w)
+		return NULL;
+	if (!same_key(worker_key(w), key) || !worker_usable(w)) {
+		keep_no_more(this_lane);
+		return NULL;
+	}
+	this_lane->kept = NULL;
+	return w;
+}
+
 /* A worker for this task alone, or an error. */
 static int take_worker(struct runner *r, const struct runner_task *t, struct worker **worker)
 {
-	struct worker *w, *old = NULL;
+	const struct worker_key key = key_of(t);
+	struct worker *w = take_kept(&key), *old = NULL;
 	int err;
 
+	if (w) {
+		*worker = w;
+		return 0;
+	}
 	pthread_mutex_lock(&r->lock);
 	for (;;) {
-		w = find_idle(r, false, t->uid, t->gid);
+		w = find_idle(r, &key);
 		if (!w || worker_usable(w))
 			break;
 		unlink_worker(r, w);
@@ -212,18 +310,21 @@ static int take_worker(struct runner *r, const struct runner_task *t, struct wor
 	if (w)
 		worker_link(w)->busy = true;
 	else if (r->nr_workers >= r->max_workers)
-		old = find_idle(r, true, 0, 0);
+		old = find_idle(r, NULL);
 	if (old)
 		unlink_worker(r, old);
 	pthread_mutex_unlock(&r->lock);
 	if (old)
 		worker_stop(old);
 	if (w) {
+		worker_resume(w);
 		*worker = w;
 		return 0;
 	}
 	/* Starting takes a millisecond: not under the lock. */
-	err = worker_start(&r->options, t->uid, t->gid, &w);
+	err = worker_start(&r->options, &key, &w);
+	if (err == -EOPNOTSUPP)
+		atomic_store(&r->can_foreign, false);
 	if (err)
 		return err;
 	count(&r->worker_starts);
@@ -238,17 +339,8 @@ static int take_worker(struct runner *r, const struct runner_task *t, struct wor
 
 static void give_worker(struct runner *r, struct worker *w, enum worker_fate fate)
 {
-	pthread_mutex_lock(&r->lock);
-	unlink_worker(r, w);
-	if (fate == WORKER_ALIVE && worker_usable(w)) {
-		worker_link(w)->busy = false;
-		worker_link(w)->last_used_ns = now_ns();
-		link_worker(r, w);
-		w = NULL;
-	}
-	pthread_mutex_unlock(&r->lock);
-	if (w)
-		worker_stop(w);
+	if (fate != WORKER_ALIVE || !keep(w))
+		return_worker(r, w, fate);
 }
 
 static int run_in_worker(struct runner *r, const struct runner_task *t)
@@ -260,6 +352,8 @@ static int run_in_worker(struct runner *r, const struct runner_task *t)
 
 	if (!kernel_impl(t->kernel, r->dev->info.kind))
 		return -ENOEXEC;
+	if (t->kernel->foreign && !runner_can_foreign(r))
+		return -EOPNOTSUPP;
 	if (r->options.program < 0)
 		return -EAGAIN;
 	err = take_worker(r, t, &w);
@@ -282,7 +376,7 @@ static int run_in_worker(struct runner *r, const struct runner_task *t)
 	return err == -ENODEV ? -EIO : err;
 }
 
-/* End workers that nobody has used for a while; `all` or one uid's: at once. */
+/* End workers that nobody has used for a while; `all`, one uid's or stale ones: at once. */
 static void end_idle(struct runner *r, bool all, bool of_uid, uint32_t uid)
 {
 	for (;;) {
@@ -293,7 +387,7 @@ static void end_idle(struct runner *r, bool all, bool of_uid, uint32_t uid)
 		now = now_ns();	/* under the lock: no last_used_ns may be later */
 		for (w = r->workers; w; w = worker_link(w)->next)
 			if (!worker_link(w)->busy &&
-			    (all || (of_uid && worker_uid(w) == uid) ||
+			    (all || (of_uid && worker_key(w)->uid == uid) || worker_stale(w) ||
 			     (!of_uid && now - worker_link(w)->last_used_ns >= r->idle_ns)))
 				break;
 		if (w)
@@ -305,12 +399,47 @@ static void end_idle(struct runner *r, bool all, bool of_uid, uint32_t uid)
 	}
 }
 
+/*
+ * Under the lock: idle workers that are not to be used again give back what they have
+ * now.  To wait for their end is for lane 0, not for this thread.
+ */
+static bool kill_stale(struct runner *r)
+{
+	bool any = false;
+
+	for (struct worker *w = r->workers; w; w = worker_link(w)->next) {
+		if (worker_link(w)->busy || !worker_stale(w))
+			continue;
+		worker_kill(w);
+		any = true;
+	}
+	return any;
+}
+
 void runner_drop_buffer(struct runner *r, uint64_t id)
 {
+	bool stale;
+
 	pthread_mutex_lock(&r->lock);
 	for (struct worker *w = r->workers; w; w = worker_link(w)->next)
 		worker_drop_buffer(w, id);
+	stale = kill_stale(r);
 	pthread_mutex_unlock(&r->lock);
+	if (stale)
+		kick(&r->lanes[0]);
+}
+
+void runner_drop_kernel(struct runner *r, uint64_t serial)
+{
+	bool stale;
+
+	pthread_mutex_lock(&r->lock);
+	for (struct worker *w = r->workers; w; w = worker_link(w)->next)
+		worker_drop_kernel(w, serial);
+	stale = kill_stale(r);
+	pthread_mutex_unlock(&r->lock);
+	if (stale)
+		kick(&r->lanes[0]);
 }
 
 void runner_drop_uid(struct runner *r, uint32_t uid)
@@ -320,6 +449,22 @@ void runner_drop_uid(struct runner *r, uint32_t uid)
 
 /* ------------------------------------------------------------------ */
 /* Tasks                                                                 */
+
+bool runner_can_foreign(const struct runner *r)
+{
+	return atomic_load_explicit(&r->can_foreign, memory_order_relaxed);
+}
+
+int runner_try(struct runner *r, const struct kernel *k, uint32_t uid, uint32_t gid,
+	       uint64_t deadline_ns, char *why, size_t len)
+{
+	struct runner_task t = {
+		.kernel = k, .uid = uid, .gid = gid, .flags = RUNNER_TRY, .why = why, .why_len = len,
+		.deadline_ns = deadline_ns,
+	};
+
+	return runner_can_foreign(r) ? run_in_worker(r, &t) : -EOPNOTSUPP;
+}
 
 static int run_counted(struct runner *r, struct runner_task *t)
 {
@@ -336,6 +481,8 @@ int runner_run(struct runner *r, struct runner_task *t)
 	uint64_t start = 0;
 
 	t->device_ns = 0;
+	if (t->flags & RUNNER_ENTER_ONLY)
+		return 0;
 	if (t->deadline_ns || timed)
 		start = now_ns();
 	if (t->deadline_ns && start >= t->deadline_ns)
@@ -379,13 +526,15 @@ int runner_prepare(struct runner *r, const struct kernel *k)
 
 	if (!runner_needs_worker(r, k))
 		return get_kernel(r, k, &loaded);
+	if (k->foreign && !runner_can_foreign(r))
+		return -EOPNOTSUPP;
 	return kernel_impl(k, r->dev->info.kind) ? 0 : -ENOEXEC;
 }
 
 /* NULL: it can't be run here, or nothing has to be configured for it. */
 static void *configurable(struct runner *r, const struct kernel *k)
 {
-	return device_is_configured(r->dev) ?
+	return device_is_configured(r->dev) && k->index < r->nr_kernels ?
 	       atomic_load_explicit(&r->handles[k->index].loaded, memory_order_acquire) : NULL;
 }
 
@@ -408,6 +557,35 @@ uint64_t runner_switch_ns(struct runner *r, const struct kernel *k)
 	void *loaded = configurable(r, k);
 
 	return loaded ? device_switch_ns(r->dev, loaded) : 0;
+}
+
+/* ------------------------------------------------------------------ */
+/* Lanes                                                                 */
+
+uint32_t runner_depth(const struct runner *r)
+{
+	return device_depth(r->dev);
+}
+
+/* (locked) */
+static void take_first(struct lane *lane)
+{
+	lane->head = lane->head->next;
+	if (!lane->head)
+		lane->tail = &lane->head;
+}
+
+/* What is queued, without waiting. */
+static struct runner_task *another(struct lane *lane)
+{
+	struct runner_task *t;
+
+	pthread_mutex_lock(&lane->lock);
+	t = lane->stop ? NULL : lane->head;
+	if (t)
+		take_first(lane);
+	pthread_mutex_unlock(&lane->lock);
+	return t;
 }
 
 /* The next task; NULL: stop.  Lane 0 wakes now and then if there are workers. */
@@ -444,11 +622,8 @@ static struct runner_task *next_task(struct lane *lane)
 		pthread_cond_timedwait(&lane->cond, &lane->lock, &until);
 	}
 	t = lane->stop ? NULL : lane->head;
-	if (t) {
-		lane->head = t->next;
-		if (!lane->head)
-			lane->tail = &lane->head;
-	}
+	if (t)
+		take_first(lane);
 	pthread_mutex_unlock(&lane->lock);
 	return t;
 }
@@ -472,13 +647,142 @@ static void run_staged(struct runner *r, struct runner_task *t)
  * The next task often comes as soon as this one's end is known: to wait awake for
  * about the price of a wake-up spares the poller and this thread one each.
  */
-static void await_next(const struct lane *lane, uint32_t before)
+static bool await_next(const struct lane *lane, uint32_t before)
 {
 	int rounds = SPIN_ROUNDS;
 
 	while (rounds-- &&
 	       atomic_load_explicit(&lane->submitted, memory_order_relaxed) == before)
 		relax();
+	return rounds >= 0;
+}
+
+/**
+ * struct under_way - a lane's launches on a device that takes several
+ * @tasks:	from @first on, oldest first
+ * @entered:	the one that comes next has passed its @enter
+ * @ended_ns:	when the last one did
+ */
+struct under_way {
+	struct runner_task *tasks[ARAX_LANE_DEPTH];
+	uint32_t first, nr;
+	bool entered;
+	uint64_t ended_ns;
+};
+
+enum started { STARTED, HAS_ENDED, NOT_YET };
+
+static int submit(struct runner *r, struct runner_task *t)
+{
+	struct arax_backend_run run;
+	int err;
+
+	if (t->deadline_ns && now_ns() >= t->deadline_ns)
+		return -ETIMEDOUT;
+	err = fill_run(r, t, 0, &run);
+	return err ? err : checked(device_submit(r->dev, &run, 0));
+}
+
+/* NOT_YET: where others have to end first. */
+static enum started enter(struct runner_task *t, struct under_way *u)
+{
+	uint64_t began = now_ns();
+
+	t->wall_ns = t->hold_ns = t->device_ns = t->enter_ns = 0;
+	t->start_ns = began;
+	t->result = 0;
+	if (t->enter) {
+		t->flags = u->nr ? t->flags | RUNNER_NO_WAIT : t->flags & ~RUNNER_NO_WAIT;
+		t->result = t->enter(t);
+		if (t->result == -EAGAIN && u->nr)
+			return NOT_YET;
+		t->start_ns = now_ns();
+		t->enter_ns = t->start_ns - began;
+		t->hold_ns = t->enter_ns;
+	}
+	return t->result || t->flags & RUNNER_ENTER_ONLY ? HAS_ENDED : STARTED;
+}
+
+static void leave(struct runner_task *t)
+{
+	uint64_t ended = now_ns();
+
+	t->hold_ns = t->enter_ns + t->wall_ns;
+	if (!t->leave)
+		return;
+	t->result = t->leave(t, t->result);
+	t->hold_ns += now_ns() - ended;
+}
+
+static enum started start(struct runner *r, struct runner_task *t, struct under_way *u)
+{
+	enum started s = u->entered ? STARTED : enter(t, u);
+
+	if (s != STARTED)
+		return s;
+	t->result = submit(r, t);
+	/* Nothing is before it: the device wants this one run by itself. */
+	u->entered = t->result == -EAGAIN && u->nr;
+	if (u->entered)
+		return NOT_YET;
+	if (!t->result) {
+		count(&r->runs);
+		u->tasks[(u->first + u->nr++) % ARAX_LANE_DEPTH] = t;
+		return STARTED;
+	}
+	if (t->result == -EAGAIN) {
+		t->flags |= RUNNER_TIMED;
+		runner_run(r, t);
+	}
+	leave(t);
+	return HAS_ENDED;
+}
+
+/* The oldest one comes to its end. */
+static void finish_oldest(struct lane *lane, struct under_way *u)
+{
+	struct runner_task *t = u->tasks[u->first];
+	struct arax_backend_done done = { 0 };
+	int err = device_wait(lane->runner->dev, lane->index, &done);
+
+	u->first = (u->first + 1) % ARAX_LANE_DEPTH;
+	u->nr--;
+	/* It had the device from the end of the one before it on. */
+	if (t->start_ns < u->ended_ns)
+		t->start_ns = u->ended_ns;
+	u->ended_ns = now_ns();
+	t->wall_ns = u->ended_ns - t->start_ns;
+	t->device_ns = done.device_ns && done.device_ns < t->wall_ns ? done.device_ns : t->wall_ns;
+	t->result = err ? checked(err) : checked(done.result);
+	leave(t);
+	t->done(t);
+}
+
+/*
+ * While one runs the next ones' data comes, and they are handed to the device; and while
+ * its results go back the next one runs.
+ */
+static void lane_main_ahead(struct lane *lane)
+{
+	struct under_way u = { .nr = 0 };
+	struct runner_task *t;
+
+	while ((t = next_task(lane))) {
+		uint32_t before = atomic_load_explicit(&lane->submitted, memory_order_relaxed);
+
+		while (t || u.nr) {
+			enum started s = t ? start(lane->runner, t, &u) : NOT_YET;
+
+			if (s == HAS_ENDED)
+				t->done(t);
+			if (s == NOT_YET)
+				finish_oldest(lane, &u);
+			if (s == NOT_YET && t)
+				continue;
+			t = u.nr < ARAX_LANE_DEPTH ? another(lane) : NULL;
+		}
+		await_next(lane, before);
+	}
 }
 
 static void *lane_main(void *arg)
@@ -489,13 +793,20 @@ static void *lane_main(void *arg)
 
 	snprintf(name, sizeof(name), "arax-%.8s", lane->runner->dev->info.name);
 	pthread_setname_np(pthread_self(), name);
+	this_lane = lane;
+	if (runner_depth(lane->runner) > 1)
+		lane_main_ahead(lane);
 	while ((t = next_task(lane))) {
 		uint32_t before = atomic_load_explicit(&lane->submitted, memory_order_relaxed);
 
+		if (!t->kernel || !t->kernel->foreign)
+			keep_no_more(lane);
 		run_staged(lane->runner, t);
 		t->done(t);
-		await_next(lane, before);
+		if (!await_next(lane, before))
+			keep_no_more(lane);
 	}
+	keep_no_more(lane);
 	/* What was queued and not begun. */
 	for (;;) {
 		pthread_mutex_lock(&lane->lock);
@@ -565,6 +876,24 @@ static int start_lane(struct runner *r, uint32_t i)
 	return -err;
 }
 
+/* Where the administrator sets no limit: what a user's buffers may have by default, too. */
+static uint64_t eighth_of_memory(void)
+{
+	struct sysinfo s;
+
+	return sysinfo(&s) ? 0 : (uint64_t)s.totalram * s.mem_unit / 8;
+}
+
+/* Whether code that programs bring can be locked up here, as far as can be seen so far. */
+static bool can_foreign(const struct runner *r)
+{
+	const char *missing = r->host && r->options.program >= 0 ? sandbox_kernel_lacks() : NULL;
+
+	if (missing)
+		worker_log_no_sandbox(missing);
+	return r->host && r->options.program >= 0 && !missing;
+}
+
 int runner_create(struct device *dev, const struct registry *registry,
 		  const struct config *config, struct runner **runner)
 {
@@ -581,6 +910,7 @@ int runner_create(struct device *dev, const struct registry *registry,
 	r->idle_ns = config->worker.idle_s * 1000000000ull;
 	r->max_workers = config->worker.max;
 	r->options.memory = config->worker.memory;
+	r->options.foreign_memory = config->worker.memory ?: eighth_of_memory();
 	r->options.program = -1;
 	pthread_mutex_init(&r->lock, NULL);
 	r->handles = calloc(r->nr_kernels + 1, sizeof(*r->handles));
@@ -596,6 +926,7 @@ int runner_create(struct device *dev, const struct registry *registry,
 						    config->worker.program : "arax-worker"),
 				 log_str("remedy", "set worker.program"));
 	}
+	atomic_store(&r->can_foreign, can_foreign(r));
 	for (uint32_t i = 0; !err && i < dev->info.lanes; i++)
 		err = start_lane(r, i);
 	if (err) {

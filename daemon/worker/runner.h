@@ -7,13 +7,16 @@
  * device's lane threads (runner_submit).  A kernel with addressing = data on a
  * device that works on host pages runs in a worker process of the tenant's uid
  * and gid, which has no descriptor but its own and no new privileges; the
- * thread that would have run it waits for the worker.
+ * thread that would have run it waits for the worker.  A kernel that a program
+ * brought (foreign) runs in one of its owner's alone, which is locked up besides
+ * (sandbox.h), or not at all.
  *
  * THREADS
  *
- *   runner_run, runner_submit and runner_drop_buffer may be called from any
+ *   runner_run, runner_submit and runner_drop_* may be called from any
  *   thread.  The caller sees to it that no more than `lanes` launches are
- *   under way on a device, each on a lane of its own.
+ *   under way on a device, each on a lane of its own, or runner_depth() on each by
+ *   runner_submit().
  *
  * RESULTS
  *
@@ -30,7 +33,8 @@
  *   -EAGAIN	no worker could be started (logged)
  *   -EINVAL	a range that does not fit its buffer
  *   -EOPNOTSUPP	addressing = data on a device of this process that has memory of
- *		its own: no worker can see it
+ *		its own: no worker can see it; foreign, and nothing here can lock
+ *		a worker up (logged)
  */
 #ifndef ARAX_DAEMON_WORKER_RUNNER_H
 #define ARAX_DAEMON_WORKER_RUNNER_H
@@ -53,6 +57,9 @@ struct runner_buffer {
 };
 
 #define RUNNER_INLINE	0x1	/* on one thread, without splitting: it is short */
+#define RUNNER_NO_WAIT	0x10	/* for @enter: others of this lane are under way, so -EAGAIN */
+#define RUNNER_TRY	0x8	/* runner_try()'s */
+#define RUNNER_ENTER_ONLY	0x4	/* by runner_submit(): @enter is all, there is no kernel */
 #define RUNNER_TIMED	0x2	/* runner_run: measure device_ns (submit always does) */
 
 /**
@@ -78,6 +85,7 @@ struct runner_buffer {
  * @done:	called once after runner_submit, on a lane thread: be short, don't
  *		block, don't call back into the runner except runner_submit
  * @next:	the runner's
+ * @why, @why_len: runner_try()'s
  */
 struct runner_task {
 	const struct kernel *kernel;
@@ -98,6 +106,8 @@ struct runner_task {
 	int (*leave)(struct runner_task *task, int result);
 	void (*done)(struct runner_task *task);
 	struct runner_task *next;
+	char *why;
+	size_t why_len;
 };
 
 struct runner;
@@ -134,6 +144,21 @@ uint64_t runner_switch_ns(struct runner *r, const struct kernel *k);
 
 bool runner_needs_worker(const struct runner *r, const struct kernel *k);
 
+/*
+ * Whether code that programs bring can be run here: the device works on host pages, and
+ * there is a worker program that can lock itself up.  True may become false once, when
+ * the first worker finds out.
+ */
+bool runner_can_foreign(const struct runner *r);
+
+/*
+ * Load @k, which a program brought, in a worker of its owner, and run nothing of it but
+ * what loading it runs.  On a thread that may wait.  0 or an error as of a launch, and why,
+ * for people: @why gets what the worker says, as printable ASCII.
+ */
+int runner_try(struct runner *r, const struct kernel *k, uint32_t uid, uint32_t gid,
+	       uint64_t deadline_ns, char *why, size_t len);
+
 /* Run to its end on this thread; returns task->result. */
 int runner_run(struct runner *r, struct runner_task *task);
 
@@ -142,6 +167,13 @@ int runner_run(struct runner *r, struct runner_task *task);
  * it is not split, not timed and, as that costs more than itself, not counted.
  */
 int runner_run_short(struct runner *r, const struct runner_task *task);
+
+/*
+ * Launches that a lane can be given at once: behind the one that runs others may be on the
+ * device already.  Each takes from the end of the one before it.  Their @enter must not wait
+ * for the end of another task (RUNNER_NO_WAIT): with -EAGAIN it comes again when that is no more.
+ */
+uint32_t runner_depth(const struct runner *r);
 
 /* Hand to the lane's thread; never fails, never blocks for long. */
 void runner_submit(struct runner *r, struct runner_task *task);
@@ -152,7 +184,13 @@ void runner_submit(struct runner *r, struct runner_task *task);
  */
 void runner_drop_buffer(struct runner *r, uint64_t id);
 
-/* The uid has no context any more: end its worker. */
+/*
+ * The kernel, a foreign one, is gone: workers that have loaded it are not used again, and
+ * end as soon as they are idle.  Its number is no other kernel's ever.
+ */
+void runner_drop_kernel(struct runner *r, uint64_t serial);
+
+/* The uid has no context any more: end its workers. */
 void runner_drop_uid(struct runner *r, uint32_t uid);
 
 void runner_query(struct runner *r, struct runner_stats *stats);

@@ -72,6 +72,21 @@ static int reset_signals(void)
 	return sigprocmask(SIG_SETMASK, &none, NULL) ? errno : 0;
 }
 
+/*
+ * Where memory is short: araxd may be spared, and its children would be with it.  There
+ * are containers that can't write there: they have their own limits.
+ */
+static void go_first(void)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (write(fd, "1000", 4) < 0)
+		(void)errno;
+	close(fd);
+}
+
 static int set_limit(int what, rlim_t value)
 {
 	struct rlimit now;
@@ -137,7 +152,8 @@ static int set_identity(const struct spawn *s)
 
 static _Noreturn void child(const struct spawn *s, pid_t parent)
 {
-	char *const argv[] = { (char *)"arax-worker", NULL }, *const envp[] = { NULL };
+	char *const argv[] = { (char *)"arax-worker", s->foreign ? (char *)WORKER_FOREIGN : NULL,
+			       NULL }, *const envp[] = { NULL };
 	int socket = s->fds[WORKER_FD_SOCKET];
 	int root = syscall(SYS_geteuid) == 0;
 	int err = place_fds(s, &socket);
@@ -150,6 +166,8 @@ static _Noreturn void child(const struct spawn *s, pid_t parent)
 	if (setsid() < 0 || chdir("/"))
 		give_up(socket, STEP_SESSION, errno);
 	umask(077);
+	if (s->foreign)
+		go_first();
 	err = set_limits(s);
 	if (err)
 		give_up(socket, STEP_LIMITS, err);

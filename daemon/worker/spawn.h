@@ -6,6 +6,7 @@
 #define ARAX_DAEMON_WORKER_SPAWN_H
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -16,13 +17,15 @@ struct spawn {
 	uint32_t uid, gid;
 	uint64_t memory;	/* RLIMIT_DATA, 0: as it is */
 	cpu_set_t cpus;
+	bool foreign;		/* for code that a program brought */
 };
 
 /*
  * The child has: its descriptors and no other (0..2 are /dev/null), the uid and
  * gid, no supplementary group, no capability, no_new_privs, an empty
  * environment, a session of its own, default signals, no core dumps, and it is
- * killed when the calling thread ends.  If it fails before the program runs it
+ * killed when the calling thread ends.  If foreign it is the first to go when memory
+ * is short.  If it fails before the program runs it
  * sends WORKER_MSG_FAILED on its socket.  Negative errno if there is no child.
  */
 pid_t spawn_worker(const struct spawn *s);

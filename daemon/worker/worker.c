@@ -28,10 +28,11 @@
 #define SEND_TIMEOUT_MS		5000
 #define SPIN_ROUNDS		4000	/* about 20 us */
 #define RESULT_MIN		(-4095)
+#define FOREIGN_MAY_KEEP	(256ull << 20)	/* a new worker costs less than to fill that */
 
 struct worker {
 	struct worker_link link;
-	uint32_t uid, gid;
+	struct worker_key key;
 	pid_t pid;
 	int pidfd, socket, request, reply;
 	bool reaped;
@@ -43,6 +44,7 @@ struct worker {
 	pthread_mutex_t lock;		/* messages, buffers, kernels */
 	uint32_t messages;		/* sent */
 	struct idmap buffers, kernels;	/* what the worker has */
+	uint64_t dropped;		/* bytes of buffers that it was told to unmap */
 };
 
 static uint64_t now_ns(void)
@@ -53,14 +55,14 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-uint32_t worker_uid(const struct worker *w)
+const struct worker_key *worker_key(const struct worker *w)
 {
-	return w->uid;
+	return &w->key;
 }
 
-uint32_t worker_gid(const struct worker *w)
+bool worker_stale(const struct worker *w)
 {
-	return w->gid;
+	return atomic_load(&w->stale);
 }
 
 struct worker_link *worker_link(struct worker *w)
@@ -149,18 +151,39 @@ static enum worker_fate reap(struct worker *w, int *signal)
 	return WORKER_GONE;
 }
 
+void worker_kill(struct worker *w)
+{
+	syscall(SYS_pidfd_send_signal, w->pidfd, SIGKILL, NULL, 0);
+}
+
+/*
+ * All its threads stop, wherever they are: nobody else waits for what they may hold, and
+ * messages wait in the socket.
+ */
+void worker_pause(struct worker *w)
+{
+	if (w->key.foreign && syscall(SYS_pidfd_send_signal, w->pidfd, SIGSTOP, NULL, 0))
+		atomic_store(&w->stale, true);
+}
+
+void worker_resume(struct worker *w)
+{
+	if (w->key.foreign)
+		syscall(SYS_pidfd_send_signal, w->pidfd, SIGCONT, NULL, 0);
+}
+
 static void kill_and_reap(struct worker *w)
 {
 	int signal;
 
 	if (w->reaped)
 		return;
-	syscall(SYS_pidfd_send_signal, w->pidfd, SIGKILL, NULL, 0);
+	worker_kill(w);
 	if (wait_exit(w, KILL_TIMEOUT_MS))
 		reap(w, &signal);
 	else
 		log_err("worker can't be killed: it hangs in the kernel",
-			log_i64("pid", w->pid), log_u64("uid", w->uid));
+			log_i64("pid", w->pid), log_u64("uid", w->key.uid));
 }
 
 static void close_all(struct worker *w)
@@ -206,6 +229,14 @@ fail:
 	return err;
 }
 
+void worker_log_no_sandbox(const char *missing)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;	/* by one of the devices */
+
+	if (!atomic_flag_test_and_set(&said))
+		log_warn("kernels that programs bring can't run", log_str("missing", missing));
+}
+
 /* The first message says that the program runs, or what stopped it. */
 static int await_ready(struct worker *w)
 {
@@ -214,27 +245,36 @@ static int await_ready(struct worker *w)
 	ssize_t n;
 
 	if (poll(&p, 1, START_TIMEOUT_MS) != 1) {
-		log_err("worker does not start", log_u64("uid", w->uid),
+		log_err("worker does not start", log_u64("uid", w->key.uid),
 			log_u64("waited_ms", START_TIMEOUT_MS));
 		return -EAGAIN;
 	}
 	n = recv(w->socket, &msg, sizeof(msg), MSG_DONTWAIT);
 	if (n == sizeof(msg) && msg.type == WORKER_MSG_READY && msg.id == WORKER_VERSION)
 		return 0;
+	if (n == sizeof(msg) && msg.type == WORKER_MSG_FAILED && msg.flags == WORKER_STEP_SANDBOX &&
+	    msg.id == EOPNOTSUPP) {
+		msg.symbol[sizeof(msg.symbol) - 1] = '\0';
+		worker_log_no_sandbox(msg.symbol);
+		return -EOPNOTSUPP;
+	}
 	if (n == sizeof(msg) && msg.type == WORKER_MSG_FAILED)
-		log_err("worker can't be started", log_u64("uid", w->uid), log_u64("gid", w->gid),
-			log_u64("step", msg.flags), log_errno((int)msg.id));
+		log_err("worker can't be started", log_u64("uid", w->key.uid),
+			log_u64("gid", w->key.gid), log_u64("step", msg.flags),
+			log_errno((int)msg.id));
 	else if (n == sizeof(msg) && msg.type == WORKER_MSG_READY)
 		log_err("worker program is of another build", log_u64("version", msg.id),
 			log_u64("wanted", WORKER_VERSION));
 	else
-		log_err("worker ends at once", log_u64("uid", w->uid));
+		log_err("worker ends at once", log_u64("uid", w->key.uid));
 	return -EAGAIN;
 }
 
 static int start(struct worker *w, const struct worker_options *o)
 {
-	struct spawn s = { .uid = w->uid, .gid = w->gid, .memory = o->memory, .cpus = o->cpus };
+	struct spawn s = { .uid = w->key.uid, .gid = w->key.gid, .cpus = o->cpus,
+			   .foreign = w->key.foreign,
+			   .memory = w->key.foreign ? o->foreign_memory : o->memory };
 	int pair[2] = { -1, -1 }, slot, err;
 
 	slot = make_slot(w);
@@ -272,7 +312,7 @@ static int start(struct worker *w, const struct worker_options *o)
 	return await_ready(w);
 }
 
-int worker_start(const struct worker_options *o, uint32_t uid, uint32_t gid,
+int worker_start(const struct worker_options *o, const struct worker_key *key,
 		 struct worker **worker)
 {
 	struct worker *w = calloc(1, sizeof(*w));
@@ -280,20 +320,19 @@ int worker_start(const struct worker_options *o, uint32_t uid, uint32_t gid,
 
 	if (!w)
 		return -ENOMEM;
-	w->uid = uid;
-	w->gid = gid;
+	w->key = *key;
 	w->reaped = true;
 	w->pidfd = w->socket = w->request = w->reply = -1;
 	pthread_mutex_init(&w->lock, NULL);
 	err = start(w, o);
 	if (err) {
-		if (err != -EAGAIN)
-			log_err("worker can't be started", log_u64("uid", uid), log_errno(err));
+		if (err != -EAGAIN && err != -EOPNOTSUPP)
+			log_err("worker can't be started", log_u64("uid", key->uid), log_errno(err));
 		worker_stop(w);
-		return -EAGAIN;
+		return err == -EOPNOTSUPP ? err : -EAGAIN;
 	}
-	log_debug("worker started", log_i64("pid", w->pid), log_u64("uid", uid),
-		  log_u64("gid", gid));
+	log_debug("worker started", log_i64("pid", w->pid), log_u64("uid", key->uid),
+		  log_u64("gid", key->gid), log_u64("owner", key->owner));
 	*worker = w;
 	return 0;
 }
@@ -308,7 +347,7 @@ bool worker_usable(struct worker *w)
 	if (!wait_exit(w, 0))
 		return true;
 	fate = reap(w, &signal);
-	log_warn("worker ended while idle", log_i64("pid", w->pid), log_u64("uid", w->uid),
+	log_warn("worker ended while idle", log_i64("pid", w->pid), log_u64("uid", w->key.uid),
 		 log_str("how", fate == WORKER_CRASHED ? "crash" : signal ? "killed" : "exit"),
 		 log_i64("signal", signal));
 	return false;
@@ -340,17 +379,17 @@ static int supply(struct worker *w, const struct runner_task *t)
 	struct worker_msg msg;
 	int err = 0;
 
-	if (!idmap_get(&w->kernels, k->index)) {
+	if (!idmap_get(&w->kernels, k->serial)) {
 		const struct kernel_impl *impl = kernel_impl(k, ARAX_DEVICE_CPU);
 
 		if (!impl)
 			return -ENOEXEC;
 		memset(&msg, 0, sizeof(msg));
 		msg.type = WORKER_MSG_KERNEL;
-		msg.id = k->index;
+		msg.id = k->serial;
 		msg.flags = k->split ? WORKER_KERNEL_SPLIT : 0;
 		strncpy(msg.symbol, impl->symbol, sizeof(msg.symbol) - 1);
-		err = idmap_put(&w->kernels, k->index, w);
+		err = idmap_put(&w->kernels, k->serial, w);
 		if (!err)
 			err = send_waiting(w, &msg, impl->fd);
 	}
@@ -363,7 +402,7 @@ static int supply(struct worker *w, const struct runner_task *t)
 		msg.type = WORKER_MSG_BUFFER;
 		msg.id = b->id;
 		msg.bytes = b->bytes;
-		err = idmap_put(&w->buffers, b->id, w);
+		err = idmap_put(&w->buffers, b->id, (void *)(uintptr_t)(b->bytes ?: 1));
 		if (!err)
 			err = send_waiting(w, &msg, b->fd);
 	}
@@ -383,8 +422,9 @@ static void post(struct worker *w, const struct runner_task *t, uint32_t message
 	w->spin = CPU_COUNT(&w->cpus) > 1 || (cpu >= 0 && !CPU_ISSET(cpu, &w->cpus));
 	atomic_store_explicit(&s->spin, w->spin, memory_order_relaxed);
 	s->messages = messages;
-	s->kernel = t->kernel->index;
-	s->inline_only = t->flags & RUNNER_INLINE;
+	s->kernel = t->kernel->serial;
+	s->what = t->flags & RUNNER_TRY ? WORKER_TRY : t->flags & RUNNER_INLINE ? WORKER_RUN_INLINE :
+									       WORKER_RUN;
 	s->nr_ranges = l->nr_ranges;
 	memcpy(s->grid, l->grid, sizeof(s->grid));
 	memcpy(s->block, l->block, sizeof(s->block));
@@ -402,7 +442,9 @@ static void post(struct worker *w, const struct runner_task *t, uint32_t message
 	 * opposite order in the worker's wait_for_request().
 	 */
 	atomic_store(&s->request, ++w->seq);
-	if (atomic_load(&s->worker_sleeps) && write(w->request, &one, sizeof(one)) < 0)
+	/* EAGAIN: it has been woken as often as can be counted, or counted up itself. */
+	if (atomic_load(&s->worker_sleeps) && write(w->request, &one, sizeof(one)) < 0 &&
+	    errno != EAGAIN)
 		log_err("worker can't be woken", log_i64("pid", w->pid), log_errno(errno));
 }
 
@@ -453,6 +495,22 @@ static int await(struct worker *w, uint64_t deadline_ns)
 	return 0;
 }
 
+/* Once, and nothing in it is believed. */
+static void take_text(const struct worker *w, const struct runner_task *t)
+{
+	const volatile uint8_t *from = w->slot->args;
+	size_t i;
+
+	for (i = 0; i + 1 < t->why_len && i < sizeof(w->slot->args); i++) {
+		uint8_t c = from[i];
+
+		if (!c)
+			break;
+		t->why[i] = c >= ' ' && c < 0x7f ? (char)c : '?';
+	}
+	t->why[i] = '\0';
+}
+
 int worker_run(struct worker *w, const struct runner_task *t, uint64_t deadline_ns,
 	       enum worker_fate *fate)
 {
@@ -477,11 +535,13 @@ int worker_run(struct worker *w, const struct runner_task *t, uint64_t deadline_
 	}
 	if (!err) {
 		result = atomic_load_explicit(&w->slot->result, memory_order_relaxed);
+		if (t->flags & RUNNER_TRY && result)
+			take_text(w, t);
 		return result > 0 || result < RESULT_MIN ? -EIO : result;
 	}
 	if (err == -ETIMEDOUT) {
 		log_warn("worker killed: launch passed its deadline", log_i64("pid", w->pid),
-			 log_u64("uid", w->uid), log_str("kernel", t->kernel->sig.name));
+			 log_u64("uid", w->key.uid), log_str("kernel", t->kernel->sig.name));
 		kill_and_reap(w);
 		*fate = WORKER_KILLED;
 		return -ETIMEDOUT;
@@ -490,18 +550,32 @@ int worker_run(struct worker *w, const struct runner_task *t, uint64_t deadline_
 	if (!wait_exit(w, 0))
 		kill_and_reap(w);
 	*fate = reap(w, &signal);
-	log_warn("worker is gone", log_i64("pid", w->pid), log_u64("uid", w->uid),
+	log_warn("worker is gone", log_i64("pid", w->pid), log_u64("uid", w->key.uid),
 		 log_str("kernel", t->kernel->sig.name), log_i64("signal", signal));
 	return *fate == WORKER_CRASHED ? -EFAULT : -EIO;
+}
+
+void worker_drop_kernel(struct worker *w, uint64_t serial)
+{
+	pthread_mutex_lock(&w->lock);
+	if (idmap_get(&w->kernels, serial))
+		atomic_store(&w->stale, true);
+	pthread_mutex_unlock(&w->lock);
 }
 
 void worker_drop_buffer(struct worker *w, uint64_t id)
 {
 	struct worker_msg msg = { .type = WORKER_MSG_DROP, .id = id };
+	uint64_t bytes;
 
 	pthread_mutex_lock(&w->lock);
-	/* A worker too busy to take the message is not used again. */
-	if (idmap_del(&w->buffers, id) && send_msg(w, &msg, -1))
+	bytes = (uint64_t)(uintptr_t)idmap_del(&w->buffers, id);
+	w->dropped += bytes;
+	/*
+	 * A worker too busy to take the message is not used again.  Nor is one with foreign
+	 * code that could hold more than it may, should it not do as it is told.
+	 */
+	if (bytes && (send_msg(w, &msg, -1) || (w->key.foreign && w->dropped > FOREIGN_MAY_KEEP)))
 		atomic_store(&w->stale, true);
 	pthread_mutex_unlock(&w->lock);
 }

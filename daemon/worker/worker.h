@@ -2,8 +2,8 @@
 /*
  * worker.h - araxd's end of one worker process
  *
- * A worker belongs to one uid and gid and runs one launch at a time: whoever
- * calls worker_run has it to himself.  worker_drop_buffer may come beside it.
+ * A worker belongs to one struct worker_key and runs one launch at a time: whoever
+ * calls worker_run has it to himself.  worker_drop_* may come beside it.
  */
 #ifndef ARAX_DAEMON_WORKER_WORKER_H
 #define ARAX_DAEMON_WORKER_WORKER_H
@@ -16,7 +16,8 @@
 
 struct worker_options {
 	int program;		/* O_PATH descriptor */
-	uint64_t memory;
+	uint64_t memory;	/* 0: no limit */
+	uint64_t foreign_memory;
 	cpu_set_t cpus;
 };
 
@@ -27,16 +28,42 @@ enum worker_fate {
 	WORKER_KILLED,		/* -ETIMEDOUT */
 };
 
+/*
+ * Who may share a process: @owner and @serial are 0 but for foreign code, which is its
+ * owner's alone; what has none is alone itself.
+ */
+struct worker_key {
+	uint32_t uid, gid;
+	uint64_t owner, serial;
+	bool foreign;
+};
+
 struct worker;
 
-/* -EAGAIN: can't be started now, logged with the reason. */
-int worker_start(const struct worker_options *o, uint32_t uid, uint32_t gid, struct worker **worker);
+/*
+ * -EAGAIN: can't be started now; -EOPNOTSUPP: it is to be foreign, and can't be locked
+ * up on this machine.  Logged with the reason.
+ */
+int worker_start(const struct worker_options *o, const struct worker_key *key,
+		 struct worker **worker);
+
+/* Says that foreign code can't be run on this machine, and what would help. */
+void worker_log_no_sandbox(const char *missing);
 
 /* Kill if alive, reap, free. */
 void worker_stop(struct worker *w);
 
-uint32_t worker_uid(const struct worker *w);
-uint32_t worker_gid(const struct worker *w);
+/* The worker may be busy. */
+void worker_kill(struct worker *w);
+
+/* Of one with foreign code nothing runs but while it has a launch, whatever it started. */
+void worker_pause(struct worker *w);
+void worker_resume(struct worker *w);
+
+const struct worker_key *worker_key(const struct worker *w);
+
+/* Not to be used again. */
+bool worker_stale(const struct worker *w);
 
 /* Can it take another launch?  False: stop it and start another. */
 bool worker_usable(struct worker *w);
@@ -45,6 +72,8 @@ bool worker_usable(struct worker *w);
 int worker_run(struct worker *w, const struct runner_task *t, uint64_t deadline_ns,
 	       enum worker_fate *fate);
 
+/* It has it loaded: then it is not to be used again. */
+void worker_drop_kernel(struct worker *w, uint64_t serial);
 void worker_drop_buffer(struct worker *w, uint64_t id);
 
 /* Link and state of the pool that holds the worker. */

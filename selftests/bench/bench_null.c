@@ -126,6 +126,25 @@ static void one_part(json_t *result, const char *name, double bar, struct sessio
 	result_part(result, &p);
 }
 
+/* The same function, but as the program's own: in a worker of its user. */
+static void own_part(json_t *result, struct session *s, struct measure *lines,
+		     const struct options *o)
+{
+	struct arax_own_kernel mine = {
+		.signature = "own_null(in u8 a[], inout u8 b[], u64 x, u64 y)",
+		.symbol = "bench_null",
+	};
+	struct session own = *s;
+	char path[4200];
+
+	build_path(path, sizeof(path), "lib/arax/bench-kernels/arax-bench.so");
+	if (arax_module_load_file(s->ax, ARAX_DEVICE_CPU, path, &mine, 1, &own.null) < 0) {
+		result_note(result, "note_own_kernel", arax_error_text());
+		return;
+	}
+	one_part(result, "own kernel", 0, &own, lines, NULL, o);
+}
+
 json_t *bench_null(const struct options *o)
 {
 	int kernel = !strcmp(o->link, "kernel"), fd = -1;
@@ -159,6 +178,8 @@ json_t *bench_null(const struct options *o)
 	pid = company_start(&company, server.link, be_idle);
 	one_part(result, "64 idle contexts", kernel ? 0 : 1.7, &s, &lines, calls, o);
 	company_end(&company, pid);
+
+	own_part(result, &s, &lines, o);
 
 	/*
 	 * Three that want a CPU: nobody is pinned, as nobody would be in life, and

@@ -48,7 +48,7 @@ static void entry(struct run *r)
 	if (how & 2)
 		t->queue = cl->queue;
 	if (how & 4)
-		t->kernel = r->kernel;
+		t->kernel = r->kernel | (how & 0x80 ? ARAX_KERNEL_OWN : 0);
 	if (how & 8) {
 		t->opcode %= ARAX_OP_MAX;
 		t->flags &= ARAX_TASK_FLAGS;

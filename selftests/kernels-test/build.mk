@@ -13,6 +13,28 @@ $(B)/test/kernels/arax-test.json: selftests/kernels-test/arax-test.json
 	@mkdir -p $(@D)
 	$(Q)install -m 644 $< $@
 
+# What programs bring: not in any folder of kernels.
+FOREIGN_TEST := $(B)/test/foreign/hostile.so $(B)/test/foreign/innocent.so
+
+CFLAGS_selftests/kernels-test/innocent := -fopenmp
+$(FOREIGN_TEST): $(B)/test/foreign/%.so: $(B)/obj/plain/selftests/kernels-test/%.o
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) -shared $(LDFLAGS_plain) $(CFLAGS_selftests/kernels-test/$*) -Wl,-z,defs -o $@ $< -lm
+-include $(FOREIGN_TEST:$(B)/test/foreign/%.so=$(B)/obj/plain/selftests/kernels-test/%.d)
+
+# The worker as it is where libseccomp is missing.
+UNLOCKED_WORKER := $(B)/test/worker-unlocked
+$(B)/obj/plain/selftests/kernels-test/unlocked.o: daemon/worker/sandbox_calls.c
+	@mkdir -p $(@D)
+	$(say) 'CC plain' $<
+	$(Q)$(CC) $(CFLAGS_BASE) $(CFLAGS_plain) $(CPPFLAGS_ALL) -c -o $@ $<
+$(UNLOCKED_WORKER): $(B)/obj/plain/selftests/kernels-test/unlocked.o \
+		$(call objs,plain,$(filter-out %/sandbox_calls.c,$(WORKER_SRCS)))
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) $(LDFLAGS_plain) -pie -pthread -o $@ $^
+
 # Plug-ins as they were, and as they must not be; see selftests/old-plugins/README.
 OLD_PLUGINS := $(B)/test/plugins/first-today.so \
 	       $(foreach n,0 1 2 3 4 5 6 7 8,$(B)/test/plugins/variant$(n).so)
@@ -35,6 +57,12 @@ $(B)/test/plugins/first-today.so: selftests/old-plugins/first.c
 $(B)/test/plugins/variant%.so: selftests/old-plugins/variant.c daemon/backend.h
 	$(say) LINK $@
 	$(PLUGIN_CC) -DVARIANT=$* -o $@ $<
+	$(Q)chmod go-w $@ $(@D)
+
+QUEUED_PLUGIN := $(B)/test/plugins/queued.so
+$(QUEUED_PLUGIN): selftests/kernels-test/queued.c daemon/backend.h
+	$(say) LINK $@
+	$(PLUGIN_CC) -o $@ $< -ldl -pthread
 	$(Q)chmod go-w $@ $(@D)
 
 include selftests/unit/be.mk

@@ -3,7 +3,7 @@
 
 BE_LIB := daemon/log.c daemon/config.c daemon/tenants/tenants.c $(ADMIN_SRCS) $(KERNELS_SRCS) $(BACKENDS_SRCS) $(RUNNER_SRCS)
 BE_LIBS := -lcheck -lsubunit -lrt -lm -ljansson -lconfuse -ldl
-BE_NEEDS := $(STD_KERNEL) $(BLAS_KERNEL) $(TEST_KERNEL) $(B)/libexec/arax-worker $(OLD_PLUGINS)
+BE_NEEDS := $(STD_KERNEL) $(BLAS_KERNEL) $(TEST_KERNEL) $(FOREIGN_TEST) $(UNLOCKED_WORKER) $(B)/libexec/arax-worker $(OLD_PLUGINS) $(QUEUED_PLUGIN)
 
 # The code under test is compiled once per variant, into an archive.
 define be_variant
@@ -31,6 +31,7 @@ be_test = $(foreach v,$(2),$(eval $(call be_one,$(1),$(v))))
 
 $(call be_test,signature,plain asan)
 $(call be_test,registry,plain asan)
+$(call be_test,module,plain asan)
 $(call be_test,log,plain asan)
 $(call be_test,config,plain asan)
 $(call be_test,backend,plain asan tsan)
@@ -73,13 +74,16 @@ $(call be_test,sim,plain asan)
 # No sanitizer: what does the work is not ours, and LeakSanitizer dies of its libgomp.
 $(call be_test,blas,plain)
 $(call be_test,runner,plain asan tsan)
+$(call be_test,ahead,plain asan tsan)
+$(call be_test,sandbox,plain asan tsan)
 $(call be_test,saved,plain asan)
 $(call be_test,tenants,plain asan tsan)
 
 # Fuzzing: see test-fuzz in the top Makefile for the share of `make test`.
-BE_FUZZ := manifest signature config saved kernels
+BE_FUZZ := manifest signature module config saved kernels
 $(B)/fuzz/manifest: selftests/fuzz/manifest_fuzz.c daemon/kernels/manifest.c daemon/kernels/signature.c
 $(B)/fuzz/signature: selftests/fuzz/manifest_signature_fuzz.c daemon/kernels/signature.c
+$(B)/fuzz/module: selftests/fuzz/module_fuzz.c daemon/kernels/module.c daemon/kernels/signature.c
 $(B)/fuzz/config: selftests/fuzz/config_fuzz.c daemon/config.c daemon/log.c \
 		  daemon/backends/cpulist.c libarax/admin/conf.c libarax/admin/trusted.c
 $(B)/fuzz/saved: selftests/fuzz/saved_fuzz.c \

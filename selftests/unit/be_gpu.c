@@ -5,6 +5,7 @@
  */
 #include <pthread.h>
 
+#include "daemon/backends/gpu/gpu.h"
 #include "selftests/unit/be_gpu.h"
 
 #define MIB (1ull << 20)
@@ -651,18 +652,28 @@ START_TEST(submitted)
 	ck_assert_int_eq(ops->poll(dev, done, 4, UINT64_MAX), 1);
 	ck_assert_uint_eq(done[0].cookie, 78);
 	ck_assert_int_eq(done[0].result, 0);
-	fill(&j, gate, 0, 1, 1, &r[0], 1, &fine, 4);
-	ck_assert_int_eq(ops->submit(dev, &j.run, 79), -EAGAIN);	/* lane 0 is busy */
+	/* So many are taken on a lane. */
+	for (int i = 1; i <= ARAX_LANE_DEPTH; i++) {
+		fill(&j, gate, 0, 1, 1, &r[0], 1, &fine, 4);
+		ck_assert_int_eq(ops->submit(dev, &j.run, 100 + i), i < ARAX_LANE_DEPTH ? 0 : -EAGAIN);
+	}
 	ck_assert_int_eq(ops->quiesce(dev, 1), -ETIMEDOUT);
 	ck_assert_int_eq(ops->poll(dev, done, 4, 0), 0);
 	emu_gate(1);
 	ck_assert_int_eq(ops->quiesce(dev, UINT64_MAX), 0);
-	ck_assert_int_eq(ops->poll(dev, done, 4, UINT64_MAX), 1);
+	/* In their order, whoever asks. */
+	ck_assert_int_eq(ops->poll(dev, done, 1, UINT64_MAX), 1);
 	ck_assert_uint_eq(done[0].cookie, 77);
 	ck_assert_uint_gt(done[0].device_ns, 0);
+	for (uint32_t i = 1; i < ARAX_LANE_DEPTH; i++) {
+		ck_assert_int_eq(ops->wait(dev, 0, done), 0);
+		ck_assert_uint_eq(done[0].cookie, 100 + i);
+		ck_assert_int_eq(done[0].result, 0);
+	}
+	ck_assert_int_eq(ops->wait(dev, 0, done), -ENOENT);
 	ck_assert_int_eq(ops->poll(dev, done, 4, 0), 0);
 	ck_assert_int_eq(ops->copy_out(dev, 0, x, a, 8), 0);
-	ck_assert_int_eq(x[0], 1);
+	ck_assert_int_eq(x[0], ARAX_LANE_DEPTH);
 	ck_assert_int_eq(x[1], 11);
 	j.l.block[0] = 0;
 	ck_assert_int_eq(ops->submit(dev, &j.run, 80), -EINVAL);
@@ -861,6 +872,11 @@ START_TEST(submitted_before_a_reset)
 	ck_assert_uint_eq(done.cookie, 5);
 	a = take_memory(dev, 4);
 	r = range(a, 4);
+	/* First they have to be run one by one. */
+	for (int i = 0; i < GPU_CAREFUL; i++) {
+		ck_assert_int_eq(ops->submit(dev, &j.run, 6), -EAGAIN);
+		ck_assert_int_eq(ops->run(dev, &j.run), 0);
+	}
 	ck_assert_int_eq(ops->submit(dev, &j.run, 6), 0);
 	ck_assert_int_eq(ops->poll(dev, &done, 1, UINT64_MAX), 1);
 	ck_assert_int_eq(done.result, 0);

@@ -358,6 +358,67 @@ START_TEST(results)
 }
 END_TEST
 
+static int submit(struct device *dev, void *kernel, uint32_t lane, const struct arax_launch_range *r,
+		  const int32_t *arg, uint64_t cookie)
+{
+	struct arax_launch l = {
+		.size = sizeof(l), .nr_ranges = 1, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 },
+		.group_end = 1, .ranges = r, .args = arg, .arg_len = arg ? 4 : 0,
+	};
+	struct arax_backend_run run = { .size = sizeof(run), .lane = lane, .kernel = kernel,
+					.launch = &l, .name = "test" };
+	int err = device_submit(dev, &run, cookie);
+
+	/* All of it is a copy. */
+	memset(&l, 0xff, sizeof(l));
+	return err;
+}
+
+/* So many, one after another, each with a result of its own. */
+START_TEST(several_on_a_lane)
+{
+	struct device *dev = open_one(memories[_i]);
+	void *k = load(dev, "fail", FAIL), *inc = load(dev, "inc", INC);
+	struct arax_backend_done done;
+	int32_t x = 0, codes[ARAX_LANE_DEPTH], i, round;
+	struct arax_launch_range r = put(dev, &x, 4);
+
+	ck_assert_uint_eq(device_depth(dev), ARAX_LANE_DEPTH);
+	ck_assert_int_eq(device_wait(dev, 0, &done), -ENOENT);
+	for (round = 0; round < 20; round++) {
+		for (i = 0; i < ARAX_LANE_DEPTH; i++) {
+			codes[i] = (round + i) % 3 ? -1 - i - round : 0;
+			ck_assert_int_eq(submit(dev, k, 0, &r, &codes[i], 100 * round + i), 0);
+		}
+		ck_assert_int_eq(submit(dev, inc, 0, &r, NULL, 7), -EAGAIN);
+		/* Some end, others come behind. */
+		for (i = 0; i < ARAX_LANE_DEPTH; i++) {
+			ck_assert_int_eq(device_wait(dev, 0, &done), 0);
+			ck_assert_uint_eq(done.cookie, 100 * round + i);
+			ck_assert_int_eq(done.result, codes[i]);
+			if (i == 1)
+				ck_assert_int_eq(submit(dev, inc, 0, &r, NULL, 8), 0);
+		}
+		ck_assert_int_eq(device_wait(dev, 0, &done), 0);
+		ck_assert_uint_eq(done.cookie, 8);
+		ck_assert_int_eq(done.result, 0);
+		ck_assert_int_eq(device_wait(dev, 0, &done), -ENOENT);
+	}
+	/* One that is refused leaves the others alone. */
+	ck_assert_int_eq(submit(dev, inc, 0, &r, NULL, 1), 0);
+	ck_assert_int_eq(submit(dev, inc, 0, &r, &x, 2), -EINVAL);
+	ck_assert_int_eq(submit(dev, inc, 0, &r, NULL, 3), 0);
+	for (i = 1; i <= 3; i += 2) {
+		ck_assert_int_eq(device_wait(dev, 0, &done), 0);
+		ck_assert_uint_eq(done.cookie, i);
+	}
+	take(dev, r, &x);
+	ck_assert_int_eq(x, 20 * (ARAX_LANE_DEPTH + 1) + 2);
+	device_kernel_unload(dev, k);
+	device_kernel_unload(dev, inc);
+}
+END_TEST
+
 START_TEST(geometry)
 {
 	struct device *dev = open_one("");
@@ -750,6 +811,7 @@ int main(void)
 	tcase_add_test(t, too_many_sub_devices);
 	tcase_add_loop_test(t, arguments, 0, 2);
 	tcase_add_loop_test(t, results, 0, 2);
+	tcase_add_loop_test(t, several_on_a_lane, 0, 2);
 	tcase_add_test(t, geometry);
 	tcase_add_test(t, bad_ranges);
 	tcase_add_test(t, arguments_are_checked);

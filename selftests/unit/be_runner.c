@@ -11,42 +11,13 @@
 #include "daemon/kernels/registry.h"
 #include "daemon/log.h"
 #include "daemon/worker/runner.h"
+#include "selftests/unit/be_runner.h"
 #include "selftests/unit/be_test.h"
-
-#define TENANT		((uint32_t)(geteuid() ? geteuid() : 12345))
-#define TENANT_GID	((uint32_t)(geteuid() ? getegid() : 12346))
-#define PAGE		4096u
 
 static struct config config;
 static struct devices *devices;
 static struct registry *registry;
 static struct runner *runner;
-
-/* A buffer as the daemon has them: a memfd, mapped here too. */
-struct buffer {
-	uint64_t id, bytes;
-	int fd;
-	uint32_t *data;
-};
-
-static struct buffer make_buffer(uint64_t bytes)
-{
-	static uint64_t ids;
-	struct buffer b = { .id = ++ids, .bytes = (bytes + PAGE - 1) / PAGE * PAGE };
-
-	b.fd = memfd_create("buffer", MFD_CLOEXEC);
-	ck_assert_int_ge(b.fd, 0);
-	ck_assert_int_eq(ftruncate(b.fd, (off_t)b.bytes), 0);
-	b.data = mmap(NULL, b.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, b.fd, 0);
-	ck_assert_ptr_ne(b.data, MAP_FAILED);
-	return b;
-}
-
-static void free_buffer(struct buffer *b)
-{
-	munmap(b->data, b->bytes);
-	close(b->fd);
-}
 
 /* A task on whole buffers. */
 struct task {

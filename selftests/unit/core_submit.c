@@ -158,7 +158,7 @@ START_TEST(launches)
 	accepted(&b, &l);
 	REFUSED(&b, l, t.kernel = 0, -ENOENT);
 	REFUSED(&b, l, t.kernel = b.kernel + 1, -ENOENT);
-	REFUSED(&b, l, t.kernel = ~0u, -ENOENT);
+	REFUSED(&b, l, t.kernel = ~ARAX_KERNEL_OWN, -ENOENT);
 	REFUSED(&b, l, t.nr_ranges = 1, -EINVAL);
 	REFUSED(&b, l, t.arg_len = 5, -EINVAL);
 	REFUSED(&b, l, t.ranges[0].access = ARAX_OUT, -EINVAL);
@@ -170,6 +170,31 @@ START_TEST(launches)
 	ck_assert_int_eq(fx_call(b.fx, NULL, ARAX_NR_KERNEL_PUBLISH, &a), 0);
 	ck_assert_uint_ne(a.kernel_publish.id, b.kernel);
 	REFUSED(&b, l, t.user_data = 2, -ENOENT);
+	tear_down(&b);
+}
+END_TEST
+
+/* Of what a program brought the core knows no signature, but bytes and geometry it does. */
+START_TEST(own_kernels)
+{
+	struct bench b = set_up(128);
+	struct arax_task l = launch(&b);
+
+	l.kernel = ARAX_KERNEL_OWN | 1;
+	accepted(&b, &l);
+	l.nr_ranges = 1;
+	l.arg_len = 16;
+	l.ranges[0].access = ARAX_OUT;
+	accepted(&b, &l);
+	l.kernel = ~0u;
+	accepted(&b, &l);
+	REFUSED(&b, l, t.grid[2] = 0, -EINVAL);
+	REFUSED(&b, l, t.grid[0] = t.grid[1] = t.grid[2] = ~0u, -EINVAL);
+	REFUSED(&b, l, t.ranges[0].access = 0, -EINVAL);
+	REFUSED(&b, l, t.ranges[0].offset = 8192, -EINVAL);
+	REFUSED(&b, l, t.arg_len = 17, -EINVAL);
+	/* Nobody publishes such a number. */
+	REFUSED(&b, l, t.kernel = ~ARAX_KERNEL_OWN, -ENOENT);
 	tear_down(&b);
 }
 END_TEST
@@ -471,6 +496,7 @@ Suite *core_submit_suite(void)
 	tcase_add_test(tc, entry);
 	tcase_add_test(tc, ranges);
 	tcase_add_test(tc, launches);
+	tcase_add_test(tc, own_kernels);
 	tcase_add_test(tc, extension);
 	tcase_add_test(tc, targets);
 	tcase_add_test(tc, no_arena);

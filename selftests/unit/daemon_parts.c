@@ -410,7 +410,7 @@ START_TEST(host_services)
 {
 	uint8_t a[8] = "1234567", b[8] = "";
 	struct arax_launch_range r[2] = { { a, 8, 0, 1 }, { b, 8, 0, 1 } };
-	struct arax_dispatch d = { .opcode = ARAX_OP_CALL, .kernel = SERVICE_PING,
+	struct arax_dispatch d = { .opcode = ARAX_OP_CALL, .kernel = ARAX_SERVICE_PING,
 				   .nr_ranges = 2, .access = ARAX_IN | ARAX_OUT << 2 };
 
 	ck_assert_int_eq(host_run(&d, r, NULL), 0);

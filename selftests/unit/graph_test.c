@@ -936,8 +936,10 @@ START_TEST(context_gone_leaves_nothing)
 	}
 	n = graph_pop_ready(g);
 	graph_start(g, n);
+	ck_assert(!graph_node_gone(n));
 	graph_context_gone(g, 1);
 	graph_context_gone(g, 1);
+	ck_assert(graph_node_gone(n));
 	ck_assert_ptr_null(graph_pop_ready(g));
 	ck_assert_ptr_null(graph_find(g, tag(17)));
 	ck_assert(!graph_complete(g, n, 0, NULL));

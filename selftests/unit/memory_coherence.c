@@ -149,53 +149,91 @@ static void run_on_host(struct task *t)
 	}
 }
 
-static void run(struct task *t)
+/* -EAGAIN: not while this thread has another one in flight. */
+static int begin(struct task *t, bool alone)
 {
 	uint64_t hash;
+	int err = 0;
 
-	if (t->place != HOST &&
-	    memory_enter(m, t->place, t->lane, t->ranges, t->nr, t->seq, nobody)) {
-		/* As a scheduler would: somewhere else. */
+	if (t->place != HOST)
+		err = alone ? memory_enter(m, t->place, t->lane, t->ranges, t->nr, t->seq, nobody) :
+			      memory_try_enter(m, t->place, t->lane, t->ranges, t->nr, t->seq, nobody);
+	if (err == -EAGAIN && !alone)
+		return err;
+	/* As a scheduler would: somewhere else. */
+	if (err)
 		t->place = HOST;
-	}
 	if (t->place == HOST) {
 		run_on_host(t);
-		return;
+		return 0;
 	}
 	hash = inputs(t, on_device, NULL);
 	ck_assert_uint_eq(hash, t->hash);
 	outputs(t, hash, on_device, NULL);
+	return 0;
+}
+
+static void end(struct task *t)
+{
+	if (t->place == HOST)
+		return;
 	t->result = memory_leave(m, t->place, t->lane, t->ranges, t->nr, t->fails ? -EFAULT : 0);
 	ck_assert_int_eq(t->result, t->fails ? -EFAULT : 0);
 }
 
+/* (locked) */
+static struct task *take(uint32_t lane)
+{
+	struct task *t = pool.todo;
+
+	if (!t)
+		return NULL;
+	pool.todo = t->next;
+	if (!pool.todo)
+		pool.todo_tail = &pool.todo;
+	t->lane = lane;
+	return t;
+}
+
+static void report(struct task *t)
+{
+	pthread_mutex_lock(&pool.lock);
+	t->next = pool.ended;
+	pool.ended = t;
+	pthread_cond_signal(&pool.done);
+	pthread_mutex_unlock(&pool.lock);
+}
+
+/* Where there are two one begins before the other one's results go back. */
 static void *work(void *arg)
 {
 	uint32_t lane = (uint32_t)(uintptr_t)arg;
+	struct task *t, *ahead;
 
-	pthread_mutex_lock(&pool.lock);
 	for (;;) {
-		struct task *t = pool.todo;
-
-		if (!t && pool.stop)
-			break;
-		if (!t) {
-			pthread_cond_wait(&pool.more, &pool.lock);
-			continue;
-		}
-		pool.todo = t->next;
-		if (!pool.todo)
-			pool.todo_tail = &pool.todo;
-		pthread_mutex_unlock(&pool.lock);
-		t->lane = lane;
-		run(t);
 		pthread_mutex_lock(&pool.lock);
-		t->next = pool.ended;
-		pool.ended = t;
-		pthread_cond_signal(&pool.done);
+		while (!pool.todo && !pool.stop)
+			pthread_cond_wait(&pool.more, &pool.lock);
+		t = take(lane);
+		ahead = lane % 2 ? take(lane) : NULL;
+		pthread_mutex_unlock(&pool.lock);
+		if (!t)
+			return NULL;
+		begin(t, true);
+		if (ahead && !begin(ahead, false)) {
+			end(t);
+			report(t);
+			t = ahead;
+			ahead = NULL;
+		}
+		end(t);
+		report(t);
+		if (ahead) {
+			begin(ahead, true);
+			end(ahead);
+			report(ahead);
+		}
 	}
-	pthread_mutex_unlock(&pool.lock);
-	return NULL;
 }
 
 /* ------------------------------------------------------------------ */

@@ -808,6 +808,51 @@ START_TEST(a_failed_copy_pays_nothing)
 }
 END_TEST
 
+/* Who has tasks in flight is told to come again, where another one would wait. */
+START_TEST(who_tries_does_not_wait)
+{
+	struct memory_range r[3];
+	struct memory_stats s;
+	pthread_t thread;
+	void *err;
+
+	start_charged(BYTES + 100, BYTES);
+	r[0] = range(0, ARAX_INOUT, 0, BYTES);
+	r[1] = range(1, ARAX_IN, 0, BYTES);
+	r[2] = range(2, ARAX_IN, 0, 50);
+	ck_assert_int_eq(memory_try_enter(m, 0, 0, &r[0], 1, 1, one), 0);
+	/* No room, and no quota. */
+	ck_assert_int_eq(memory_try_enter(m, 0, 0, &r[1], 1, 2, two), -EAGAIN);
+	ck_assert_int_eq(memory_try_enter(m, 0, 0, &r[2], 1, 2, one), -EAGAIN);
+	ck_assert_int_eq(quota.used[1], BYTES);
+	ck_assert_int_eq(quota.used[2], 0);
+	memory_query(m, 0, &s);
+	ck_assert_uint_eq(s.waits, 0);
+	/* There is room, but somebody waits for more, and may do so for us. */
+	quota.max[2] = quota.max[1] = 2 * BYTES;
+	ck_assert_int_eq(pthread_create(&thread, NULL, enter_late, &r[1]), 0);
+	do {
+		memory_query(m, 0, &s);
+	} while (!s.waits);
+	ck_assert_int_eq(memory_try_enter(m, 0, 0, &r[2], 1, 2, two), -EAGAIN);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r[0], 1, 0), 0);
+	memory_settle(m, 0, &r[0], 1, 2);
+	pthread_join(thread, &err);
+	ck_assert_int_eq((intptr_t)err, 0);
+	ck_assert_int_eq(memory_try_enter(m, 0, 0, &r[2], 1, 2, two), 0);
+	ck_assert_int_eq(at(&r[2])[0], 'c');
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r[2], 1, 0), 0);
+	memory_settle(m, 0, &r[2], 1, 9);
+	ck_assert_int_eq(memory_leave(m, 0, 1, &r[1], 1, 0), 0);
+	memory_settle(m, 0, &r[1], 1, 9);
+	ck_assert_int_eq(quota.used[1] + quota.used[2], 0);
+	/* What no waiting would help. */
+	fake[0].fail_in = 1;
+	ck_assert_int_eq(memory_try_enter(m, 0, 0, &r[0], 1, 3, one), -EIO);
+	finish();
+}
+END_TEST
+
 static void *enter_charged(void *arg)
 {
 	return (void *)(intptr_t)memory_enter(m, 1, 1, arg, 1, 2, one);
@@ -1456,6 +1501,7 @@ int main(void)
 	tcase_add_test(c, what_is_held_is_paid_for);
 	tcase_add_test(c, one_byte_more_is_EDQUOT);
 	tcase_add_test(c, a_failed_copy_pays_nothing);
+	tcase_add_test(c, who_tries_does_not_wait);
 	tcase_add_test(c, a_task_waits_for_its_quota);
 	tcase_add_test(c, who_paid_ends_while_another_is_refused);
 	tcase_add_loop_test(c, who_is_in_the_way_ends_meanwhile, 0, 2);

@@ -526,6 +526,126 @@ START_TEST(others_use_what_one_cannot)
 }
 END_TEST
 
+/* As many as it takes, as far as they will run soon; in the order of their picks. */
+START_TEST(lanes_have_tasks_ahead)
+{
+	struct graph_node *n[6];
+	uint32_t i;
+
+	ck_assert_int_eq(sched_device_ahead(s, 0, 3), -EINVAL);
+	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
+	ck_assert_int_eq(sched_device_ahead(s, 0, 3), 0);
+	learn(1, 0, 50000);
+	for (i = 0; i < 6; i++)
+		n[i] = push(1, 1);
+	for (i = 0; i < 4; i++) {
+		ck_assert_ptr_eq(sched_pick(s, now), n[i]);
+		ck_assert_uint_eq(n[i]->sched.lane, 0);
+	}
+	ck_assert_ptr_null(sched_pick(s, now));
+	ck_assert_uint_eq(sched_running(s), 4);
+	now += 50000;
+	sched_finish(s, n[0], 50000, true);
+	ck_assert_ptr_eq(sched_pick(s, now), n[4]);
+	ck_assert_ptr_null(sched_pick(s, now));
+	for (i = 1; i < 5; i++) {
+		now += 50000;
+		sched_finish(s, n[i], 50000, true);
+	}
+	ck_assert_ptr_eq(sched_pick(s, now), n[5]);
+	sched_finish(s, n[5], 50000, true);
+	ck_assert_uint_eq(sched_running(s), 0);
+	/* No more. */
+	ck_assert_int_eq(sched_device_ahead(s, 0, 0), 0);
+	n[0] = push(1, 1);
+	n[1] = push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), n[0]);
+	ck_assert_ptr_null(sched_pick(s, now));
+}
+END_TEST
+
+/* Not behind what takes long, or nobody knows how long, or longer than it should. */
+START_TEST(none_wait_long_ahead)
+{
+	struct graph_node *a, *b;
+
+	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
+	ck_assert_int_eq(sched_device_ahead(s, 0, 3), 0);
+	learn(1, 0, SCHED_AHEAD_NS * 3 / 4);
+	learn(2, 0, SCHED_AHEAD_NS * 2);
+	a = push(1, 1);
+	b = push(1, 1);
+	push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), a);
+	ck_assert_ptr_eq(sched_pick(s, now), b);
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_finish(s, a, 1000, false);
+	sched_finish(s, b, 1000, false);
+	now += MS;
+	a = sched_pick(s, now);
+	ck_assert_ptr_nonnull(a);
+	now += SCHED_AHEAD_NS;
+	push(1, 1);
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_finish(s, a, 1000, false);
+	a = sched_pick(s, now);
+	sched_finish(s, a, 1000, false);
+	a = push(1, 2);
+	push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), a);
+	ck_assert_ptr_null(sched_pick(s, now));
+	/* But for its last part. */
+	now += SCHED_AHEAD_NS * 3 / 2;
+	b = sched_pick(s, now);
+	ck_assert_ptr_nonnull(b);
+	sched_finish(s, a, 1000, false);
+	sched_finish(s, b, 1000, false);
+	a = push(1, 3);
+	push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), a);
+	ck_assert_ptr_null(sched_pick(s, now));
+}
+END_TEST
+
+/* Who is idle comes first; then where it ends first; and whose turn it is stays that. */
+START_TEST(ahead_comes_after_idle)
+{
+	struct graph_node *a, *b, *c, *d;
+
+	for (uint32_t i = 0; i < 2; i++) {
+		ck_assert_int_eq(sched_device_set(s, i, 1), 0);
+		ck_assert_int_eq(sched_device_ahead(s, i, 1), 0);
+	}
+	learn(1, 0, 50000);
+	learn(1, 1, 60000);
+	a = push(1, 1);
+	b = push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), a);
+	ck_assert_ptr_eq(sched_pick(s, now), b);
+	ck_assert_uint_eq(a->device, 0);
+	ck_assert_uint_eq(b->device, 1);
+	c = push(1, 1);
+	d = push(2, 1);
+	/* The second tenant has had nothing. */
+	ck_assert_ptr_eq(sched_pick(s, now), d);
+	ck_assert_uint_eq(d->device, 0);
+	ck_assert_ptr_eq(sched_pick(s, now), c);
+	ck_assert_uint_eq(c->device, 1);
+	ck_assert_ptr_null(sched_pick(s, now));
+	/* Offline: what it has comes to its end, and nothing is booked. */
+	ck_assert_int_eq(sched_device_set(s, 0, 0), 0);
+	sched_finish(s, a, 50000, true);
+	push(1, 1);
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_finish(s, d, 50000, true);
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_finish(s, b, 60000, true);
+	a = sched_pick(s, now);
+	ck_assert_ptr_nonnull(a);
+	ck_assert_uint_eq(a->device, 1);
+}
+END_TEST
+
 START_TEST(rr_takes_turns)
 {
 	sched_destroy(s);
@@ -601,6 +721,35 @@ START_TEST(tenants_come_and_go)
 	ck_assert_uint_eq(sched_tenant_device_ns(s, 7), 1000);
 	ck_assert_uint_eq(sched_tenant_device_ns(s, 100), 0);
 	ck_assert_uint_eq(sched_tenant_device_ns(s, 99999), 1000);
+}
+END_TEST
+
+/* However many kernels programs bring, what is known of others keeps its room. */
+START_TEST(own_kernels_share_records)
+{
+	struct graph_node *n = task(1, 1), *own = task(1, 1);
+	uint64_t keys[200];
+	uint32_t nr = 0, j;
+
+	n->d.opcode = own->d.opcode = ARAX_OP_LAUNCH;
+	for (uint32_t i = 0; i < 100000; i++) {
+		uint64_t key;
+
+		own->d.context = i / 100;
+		own->d.kernel = ARAX_KERNEL_OWN | (i * 7919u & ~ARAX_KERNEL_OWN);
+		key = sched_kernel_key(own);
+		ck_assert_uint_ne(key, 0);
+		for (j = 0; j < nr && keys[j] != key; j++)
+			;
+		if (j < nr)
+			continue;
+		ck_assert_uint_lt(nr, 100);
+		keys[nr++] = key;
+		/* None that an installed one could have. */
+		n->d.kernel = (uint32_t)key & ~ARAX_KERNEL_OWN;
+		ck_assert_uint_ne(sched_kernel_key(n), key);
+	}
+	ck_assert_uint_gt(nr, 1);
 }
 END_TEST
 
@@ -704,10 +853,14 @@ int main(void)
 	tcase_add_test(c, eft_counts_the_backlog);
 	tcase_add_test(c, eft_tries_the_unknown);
 	tcase_add_test(c, others_use_what_one_cannot);
+	tcase_add_test(c, lanes_have_tasks_ahead);
+	tcase_add_test(c, none_wait_long_ahead);
+	tcase_add_test(c, ahead_comes_after_idle);
 	tcase_add_test(c, rr_takes_turns);
 	tcase_add_test(c, offline_devices_take_nothing);
 	tcase_add_test(c, removed_tasks_are_not_picked);
 	tcase_add_test(c, tenants_come_and_go);
+	tcase_add_test(c, own_kernels_share_records);
 	tcase_add_test(c, model_learns);
 	tcase_add_test(c, markers_are_short);
 	tcase_add_test(c, model_is_bounded);

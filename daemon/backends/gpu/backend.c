@@ -203,6 +203,11 @@ static int poll(void *dev, struct arax_backend_done *done, uint32_t max, uint64_
 	return gpu_poll(dev, done, max, timeout_ns);
 }
 
+static int wait_for(void *dev, uint32_t lane, struct arax_backend_done *done)
+{
+	return gpu_wait(dev, lane, done);
+}
+
 static int quiesce(void *dev, uint64_t deadline_ns)
 {
 	return gpu_quiesce(dev, deadline_ns);
@@ -255,6 +260,7 @@ static int reset(void *dev)
 		.host_unregister = host_unregister, \
 		.submit = submit, \
 		.poll = poll, \
+		.wait = wait_for, \
 		.quiesce = quiesce, \
 		.reset = reset, \
 	}; \

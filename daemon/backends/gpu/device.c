@@ -56,23 +56,47 @@ void gpu_leave(struct gpu_device *d)
 /* ------------------------------------------------------------------ */
 /* The context and what lives in it                                      */
 
-static int open_lane(struct gpu_device *d, struct gpu_lane *lane)
+static int open_launch(struct gpu_device *d, struct gpu_launch *x)
 {
 	const struct gpu_driver *v = d->driver;
 	void *result = NULL;
 	int err;
 
+	err = v->event_create(&x->start);
+	if (!err)
+		err = v->event_create(&x->end);
+	if (!err)
+		err = v->host_alloc(sizeof(*x->result), &result, &x->result_address);
+	if (!err)
+		x->result = result;
+	return err;
+}
+
+static void close_launch(struct gpu_device *d, struct gpu_launch *x)
+{
+	const struct gpu_driver *v = d->driver;
+
+	if (x->result)
+		v->host_free(x->result);
+	if (x->end)
+		v->event_destroy(x->end);
+	if (x->start)
+		v->event_destroy(x->start);
+	x->result = NULL;
+	x->end = NULL;
+	x->start = NULL;
+}
+
+static int open_lane(struct gpu_device *d, struct gpu_lane *lane)
+{
+	const struct gpu_driver *v = d->driver;
+	int err;
+
 	err = v->stream_create(&lane->stream);
 	if (!err)
 		err = v->stream_create(&lane->copies);
-	if (!err)
-		err = v->event_create(&lane->start);
-	if (!err)
-		err = v->event_create(&lane->end);
-	if (!err)
-		err = v->host_alloc(sizeof(*lane->result), &result, &lane->result_address);
-	if (!err)
-		lane->result = result;
+	for (int i = 0; !err && i < ARAX_LANE_DEPTH; i++)
+		err = open_launch(d, &lane->launches[i]);
 	return err;
 }
 
@@ -80,19 +104,12 @@ static void close_lane(struct gpu_device *d, struct gpu_lane *lane)
 {
 	const struct gpu_driver *v = d->driver;
 
-	if (lane->result)
-		v->host_free(lane->result);
-	if (lane->end)
-		v->event_destroy(lane->end);
-	if (lane->start)
-		v->event_destroy(lane->start);
+	for (int i = 0; i < ARAX_LANE_DEPTH; i++)
+		close_launch(d, &lane->launches[i]);
 	if (lane->copies)
 		v->stream_destroy(lane->copies);
 	if (lane->stream)
 		v->stream_destroy(lane->stream);
-	lane->result = NULL;
-	lane->end = NULL;
-	lane->start = NULL;
 	lane->copies = NULL;
 	lane->stream = NULL;
 }
@@ -224,7 +241,8 @@ int gpu_device_reset(struct gpu_device *d)
 	v->context_use(d->place, d->context);
 	/* What was submitted may use the memory still; in a broken context nothing runs. */
 	for (uint32_t i = 0; i < d->nr_lanes; i++) {
-		__atomic_store_n(&d->lanes[i].lost, true, __ATOMIC_RELAXED);
+		for (int j = 0; j < ARAX_LANE_DEPTH; j++)
+			__atomic_store_n(&d->lanes[i].launches[j].lost, true, __ATOMIC_RELAXED);
 		if (d->lanes[i].stream)
 			v->stream_wait(d->lanes[i].stream);
 	}

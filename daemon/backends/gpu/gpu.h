@@ -67,17 +67,23 @@ struct gpu_stack {
 void gpu_log(const struct gpu_stack *s, int level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-struct gpu_lane {
-	void *stream, *copies;
+/* A launch; a lane has some in turn. */
+struct gpu_launch {
 	void *start, *end;			/* events */
 	int32_t *result;			/* where kernels store theirs: host memory */
 	uint64_t result_address;		/* as the device sees it */
-	/* A launch that was submitted; @lock. */
-	pthread_mutex_t lock;
-	bool pending;
+	/* If it was submitted. */
 	bool lost;				/* its context went meanwhile */
 	uint64_t cookie;
 	struct gpu_kernel *kernel;
+};
+
+/* Those that were submitted are the @under_way ones from @first on; @lock. */
+struct gpu_lane {
+	void *stream, *copies;
+	pthread_mutex_t lock;
+	uint32_t first, under_way;
+	struct gpu_launch launches[ARAX_LANE_DEPTH];
 };
 
 struct gpu_allocation {
@@ -174,6 +180,7 @@ int gpu_ptx_params(const char *text, const char *symbol, char letters[GPU_PTX_PA
 /* run.c: as in struct arax_backend. */
 int gpu_run(struct gpu_device *d, struct arax_backend_run *run);
 int gpu_submit(struct gpu_device *d, const struct arax_backend_run *run, uint64_t cookie);
+int gpu_wait(struct gpu_device *d, uint32_t lane, struct arax_backend_done *done);
 int gpu_poll(struct gpu_device *d, struct arax_backend_done *done, uint32_t max,
 	     uint64_t timeout_ns);
 int gpu_quiesce(struct gpu_device *d, uint64_t deadline_ns);

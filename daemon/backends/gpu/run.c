@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * A launch: run() waits for its end, submit() leaves that to poll().
+ * A launch: run() waits for its end, submit() leaves that to poll() or wait().
  *
  * Kernels store their result in host memory that the device sees, so that a launch
  * which succeeds has nothing to copy.
@@ -27,6 +27,7 @@ struct launch {
 	struct gpu_device *dev;
 	struct gpu_kernel *k;
 	struct gpu_lane *lane;
+	struct gpu_launch *own;
 	const struct arax_launch *l;
 	uint64_t address[PARAMS_MAX], items[PARAMS_MAX];
 	uint64_t zero;
@@ -109,7 +110,7 @@ static int set_params(struct launch *x)
 	for (uint32_t i = 0; i < p->nr_plain; i++)
 		x->params[n++] = (char *)x->l->args + p->plain[i].offset;
 	/* One that takes no result takes one parameter less. */
-	x->params[n++] = &x->lane->result_address;
+	x->params[n++] = &x->own->result_address;
 	x->zero = 0;
 	while (n < MAX_PARAMS)
 		x->params[n++] = &x->zero;
@@ -142,16 +143,16 @@ static int check_geometry(struct launch *x)
 static int start(struct launch *x)
 {
 	const struct gpu_driver *v = x->dev->driver;
-	struct gpu_lane *lane = x->lane;
+	void *stream = x->lane->stream;
 	int err;
 
 	__atomic_fetch_add(&x->dev->running, 1, __ATOMIC_ACQ_REL);
-	*lane->result = 0;
-	err = v->event_record(lane->start, lane->stream);
+	*x->own->result = 0;
+	err = v->event_record(x->own->start, stream);
 	if (!err)
-		err = v->launch(x->k->function, x->l->grid, x->l->block, lane->stream, x->params);
+		err = v->launch(x->k->function, x->l->grid, x->l->block, stream, x->params);
 	if (!err)
-		err = v->event_record(lane->end, lane->stream);
+		err = v->event_record(x->own->end, stream);
 	return failed(x->dev, x->k, err);
 }
 
@@ -161,29 +162,29 @@ static void ended(struct gpu_device *d)
 }
 
 /* (entered) After the end, with the driver's error. */
-static int look_back(struct gpu_device *d, struct gpu_lane *lane, struct gpu_kernel *k, int err,
+static int look_back(struct gpu_device *d, struct gpu_launch *own, struct gpu_kernel *k, int err,
 		     uint64_t *device_ns)
 {
 	err = failed(d, k, err);
 	if (err)
 		return err;
-	if (d->driver->event_ns(lane->start, lane->end, device_ns))
+	if (d->driver->event_ns(own->start, own->end, device_ns))
 		*device_ns = 0;
-	return *(volatile int32_t *)lane->result;
+	return *(volatile int32_t *)own->result;
 }
 
 /* Sleeping costs more than a short kernel does. */
-static int wait_for(struct gpu_device *d, struct gpu_lane *lane)
+static int wait_for(struct gpu_device *d, struct gpu_launch *own)
 {
 	uint64_t until = now_ns() + SPIN_NS;
 	int err;
 
 	do {
-		err = d->driver->event_query(lane->end);
+		err = d->driver->event_query(own->end);
 		if (!d->driver->not_ready(err))
 			return err;
 	} while (now_ns() < until);
-	return d->driver->event_wait(lane->end);
+	return d->driver->event_wait(own->end);
 }
 
 /* (entered: memory that is there now stays until the end) */
@@ -194,6 +195,7 @@ static int prepare(struct launch *x, struct gpu_device *d, const struct arax_bac
 	x->dev = d;
 	x->k = run->kernel;
 	x->lane = &d->lanes[run->lane % d->nr_lanes];
+	x->own = &x->lane->launches[(x->lane->first + x->lane->under_way) % ARAX_LANE_DEPTH];
 	x->l = run->launch;
 	err = check_geometry(x);
 	return err ? err : set_params(x);
@@ -227,7 +229,7 @@ int gpu_run(struct gpu_device *d, struct arax_backend_run *run)
 		if (!err) {
 			err = start(&x);
 			if (!err)
-				err = look_back(d, x.lane, x.k, wait_for(d, x.lane), &device_ns);
+				err = look_back(d, x.own, x.k, wait_for(d, x.own), &device_ns);
 			ended(d);
 		}
 		gpu_leave(d);
@@ -245,19 +247,23 @@ int gpu_submit(struct gpu_device *d, const struct arax_backend_run *run, uint64_
 	struct launch x;
 	int err;
 
+	/* For a while they run one at a time, as run() sees to. */
+	if (__atomic_load_n(&d->careful, __ATOMIC_RELAXED))
+		return -EAGAIN;
 	pthread_mutex_lock(&lane->lock);
-	err = lane->pending ? -EAGAIN : gpu_enter(d);
+	err = lane->under_way == ARAX_LANE_DEPTH ? -EAGAIN : gpu_enter(d);
 	if (err)
 		goto unlock;
 	err = prepare(&x, d, run);
 	if (!err) {
 		err = start(&x);
-		lane->pending = !err;
-		lane->lost = false;
-		lane->cookie = cookie;
-		lane->kernel = x.k;
+		x.own->lost = false;
+		x.own->cookie = cookie;
+		x.own->kernel = x.k;
 		if (err)
 			ended(d);
+		else
+			lane->under_way++;
 	}
 	gpu_leave(d);
 unlock:
@@ -265,26 +271,53 @@ unlock:
 	return err;
 }
 
-/* (lane locked) Whether its launch has ended. */
-static bool has_ended(struct gpu_device *d, struct gpu_lane *lane, struct arax_backend_done *done)
+/* Whether @own has ended, or @wait: when it has. */
+static bool has_ended(struct gpu_device *d, struct gpu_launch *own, bool wait,
+		      struct arax_backend_done *done)
 {
 	int err = gpu_enter(d);
 
 	memset(done, 0, sizeof(*done));
-	done->cookie = lane->cookie;
+	done->cookie = own->cookie;
 	done->result = -ENODEV;
 	if (err)
 		return true;
-	if (!__atomic_load_n(&lane->lost, __ATOMIC_RELAXED)) {
-		err = d->driver->event_query(lane->end);
+	if (!__atomic_load_n(&own->lost, __ATOMIC_RELAXED)) {
+		err = wait ? wait_for(d, own) : d->driver->event_query(own->end);
 		if (d->driver->not_ready(err)) {
 			gpu_leave(d);
 			return false;
 		}
-		done->result = look_back(d, lane, lane->kernel, err, &done->device_ns);
+		done->result = look_back(d, own, own->kernel, err, &done->device_ns);
 	}
 	gpu_leave(d);
 	return true;
+}
+
+/* (lane locked) */
+static void remove_first(struct gpu_device *d, struct gpu_lane *lane)
+{
+	lane->first = (lane->first + 1) % ARAX_LANE_DEPTH;
+	lane->under_way--;
+	ended(d);
+}
+
+int gpu_wait(struct gpu_device *d, uint32_t nr, struct arax_backend_done *done)
+{
+	struct gpu_lane *lane = &d->lanes[nr % d->nr_lanes];
+	struct gpu_launch *own = NULL;
+
+	pthread_mutex_lock(&lane->lock);
+	if (lane->under_way)
+		own = &lane->launches[lane->first];
+	pthread_mutex_unlock(&lane->lock);
+	if (!own)
+		return -ENOENT;
+	has_ended(d, own, true, done);
+	pthread_mutex_lock(&lane->lock);
+	remove_first(d, lane);
+	pthread_mutex_unlock(&lane->lock);
+	return 0;
 }
 
 static int collect(struct gpu_device *d, struct arax_backend_done *done, uint32_t max)
@@ -295,9 +328,9 @@ static int collect(struct gpu_device *d, struct arax_backend_done *done, uint32_
 		struct gpu_lane *lane = &d->lanes[i];
 
 		pthread_mutex_lock(&lane->lock);
-		if (lane->pending && has_ended(d, lane, &done[n])) {
-			lane->pending = false;
-			ended(d);
+		while (n < max && lane->under_way &&
+		       has_ended(d, &lane->launches[lane->first], false, &done[n])) {
+			remove_first(d, lane);
 			n++;
 		}
 		pthread_mutex_unlock(&lane->lock);
@@ -338,12 +371,15 @@ static bool is_quiet(struct gpu_device *d)
 		struct gpu_lane *lane = &d->lanes[i];
 
 		pthread_mutex_lock(&lane->lock);
-		if (lane->pending && !gpu_enter(d)) {
-			busy = busy || (!__atomic_load_n(&lane->lost, __ATOMIC_RELAXED) &&
-					d->driver->not_ready(d->driver->event_query(lane->end)));
+		for (uint32_t j = 0; j < lane->under_way && !gpu_enter(d); j++) {
+			struct gpu_launch *own =
+				&lane->launches[(lane->first + j) % ARAX_LANE_DEPTH];
+
+			busy = busy || (!__atomic_load_n(&own->lost, __ATOMIC_RELAXED) &&
+					d->driver->not_ready(d->driver->event_query(own->end)));
 			gpu_leave(d);
 		}
-		unpolled += lane->pending;
+		unpolled += lane->under_way;
 		pthread_mutex_unlock(&lane->lock);
 	}
 	return !busy && __atomic_load_n(&d->running, __ATOMIC_ACQUIRE) <= unpolled;

@@ -23,7 +23,8 @@
 	X(ReleaseKernel); X(GetKernelInfo); X(GetKernelWorkGroupInfo); X(SetKernelArg); \
 	X(CreateBuffer); X(CreateSubBuffer); X(ReleaseMemObject); \
 	X(EnqueueNDRangeKernel); X(EnqueueReadBuffer); X(EnqueueWriteBuffer); \
-	X(EnqueueCopyBuffer); X(Finish); X(GetEventProfilingInfo); X(GetEventInfo); X(ReleaseEvent)
+	X(EnqueueCopyBuffer); X(Finish); X(Flush); X(WaitForEvents); \
+	X(GetEventProfilingInfo); X(GetEventInfo); X(ReleaseEvent)
 
 /* Of OpenCL 1.2, 2.0 and 2.1; NULL where the library is older. */
 #define OPENCL_CALLS_LATER(X) \

@@ -223,6 +223,16 @@ static int run(void *dev, struct arax_backend_run *run)
 	return opencl_run(dev, run);
 }
 
+static int submit(void *dev, const struct arax_backend_run *run, uint64_t cookie)
+{
+	return opencl_submit(dev, run, cookie);
+}
+
+static int wait_for(void *dev, uint32_t lane, struct arax_backend_done *done)
+{
+	return opencl_wait(dev, lane, done);
+}
+
 static int alloc(void *dev, uint64_t bytes, uint64_t wanted, uint64_t *address)
 {
 	return opencl_alloc(dev, bytes, wanted, address);
@@ -269,6 +279,8 @@ static const struct arax_backend backend = {
 	.copy_in = copy_in,
 	.copy_out = copy_out,
 	.copy_peer = copy_peer,
+	.submit = submit,
+	.wait = wait_for,
 };
 
 const struct arax_backend *opencl_backend_init(const struct arax_backend_host *host)

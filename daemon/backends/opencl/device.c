@@ -121,26 +121,29 @@ static int open_lane(struct opencl_device *d, struct opencl_lane *lane)
 	lane->queue = cl.CreateCommandQueue(d->context, d->id, CL_QUEUE_PROFILING_ENABLE, &err);
 	if (!err)
 		lane->copies = cl.CreateCommandQueue(d->context, d->id, 0, &err);
-	/* Allocated, so that it has cache lines of its own. */
-	lane->result = aligned_alloc(128, 128);
 	if (err) {
 		opencl_log(ARAX_LOG_ERR, "%s: no queue: %s", d->name, opencl_error_name(err));
 		return opencl_errno(err);
 	}
-	return lane->result ? 0 : -ENOMEM;
+	/* Allocated, so that each has cache lines of its own. */
+	for (int i = 0; i < ARAX_LANE_DEPTH; i++) {
+		lane->launches[i].result = aligned_alloc(128, 128);
+		if (!lane->launches[i].result)
+			return -ENOMEM;
+	}
+	return 0;
 }
 
-static int open_result(struct opencl_device *d, struct opencl_lane *lane)
+static int open_result(struct opencl_device *d, struct opencl_launch *x)
 {
 	cl_mem_flags flags = CL_MEM_READ_WRITE;
 	cl_int err = CL_SUCCESS;
 
-	*lane->result = 0;
+	*x->result = 0;
 	if (d->memory == OPENCL_SVM)
 		return 0;
 	flags |= d->memory == OPENCL_HOST_PTR ? CL_MEM_USE_HOST_PTR : CL_MEM_COPY_HOST_PTR;
-	lane->result_mem = cl.CreateBuffer(d->context, flags, sizeof(*lane->result), lane->result,
-					   &err);
+	x->result_mem = cl.CreateBuffer(d->context, flags, sizeof(*x->result), x->result, &err);
 	if (err)
 		opencl_log(ARAX_LOG_ERR, "%s: no buffer for results: %s", d->name,
 			   opencl_error_name(err));
@@ -220,8 +223,8 @@ int opencl_device_open(uint32_t index, struct opencl_device **dev)
 		err = open_lane(d, &d->lanes[d->nr_lanes++]);
 	if (!err)
 		d->memory = choose_memory(d);
-	for (uint32_t i = 0; !err && i < d->nr_lanes; i++)
-		err = open_result(d, &d->lanes[i]);
+	for (uint32_t i = 0; !err && i < d->nr_lanes * ARAX_LANE_DEPTH; i++)
+		err = open_result(d, &d->lanes[i / ARAX_LANE_DEPTH].launches[i % ARAX_LANE_DEPTH]);
 	if (err) {
 		opencl_device_close(d);
 		return err;
@@ -241,9 +244,11 @@ void opencl_device_close(struct opencl_device *d)
 			cl.ReleaseCommandQueue(lane->queue);
 		if (lane->copies)
 			cl.ReleaseCommandQueue(lane->copies);
-		if (lane->result_mem)
-			cl.ReleaseMemObject(lane->result_mem);
-		free(lane->result);
+		for (int j = 0; j < ARAX_LANE_DEPTH; j++) {
+			if (lane->launches[j].result_mem)
+				cl.ReleaseMemObject(lane->launches[j].result_mem);
+			free(lane->launches[j].result);
+		}
 	}
 	leave_context(d);
 	pthread_rwlock_destroy(&d->lock);

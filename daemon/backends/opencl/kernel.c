@@ -180,9 +180,9 @@ static int open_lanes(struct opencl_device *d, struct opencl_kernel *k,
 			return opencl_check(d, err);
 		}
 		k->lanes[k->nr_lanes] = kernel;
-		err = try_args(k, kernel, lane->result_mem, &nr);
+		err = try_args(k, kernel, lane->launches[0].result_mem, &nr);
 		if (!err && k->has_result && d->memory == OPENCL_SVM)
-			err = cl.SetKernelArgSVMPointer(kernel, nr - 1, lane->result);
+			err = cl.SetKernelArgSVMPointer(kernel, nr - 1, lane->launches[0].result);
 		if (err) {
 			k->nr_lanes++;
 			opencl_log(ARAX_LOG_ERR, "%s: %s: argument %u: %s, for %s", desc->file,

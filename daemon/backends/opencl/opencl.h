@@ -72,13 +72,41 @@ enum opencl_memory {
 	OPENCL_OWN,		/* device memory */
 };
 
+/**
+ * struct opencl_launch - a launch, from enqueueing to its end; a lane has some in turn
+ * @result, @result_mem: where its kernel stores its result: in host memory or on the device
+ * @result_dirty: that is not 0 any more
+ * @event:	of the kernel
+ * @last:	of what comes behind it and is waited for, if anything; else NULL
+ * @mems:	made for this launch; NULL: not ours
+ * @staged:	ranges that lie where no buffer may begin: copied in and back
+ */
+struct opencl_launch {
+	cl_int *result;
+	cl_mem result_mem;
+	bool result_dirty;
+	struct opencl_device *dev;
+	struct opencl_kernel *k;
+	struct opencl_lane *lane;
+	cl_kernel kernel;
+	const struct arax_launch *l;
+	uint64_t cookie;
+	cl_event event, last;
+	cl_mem mems[PARAMS_MAX];
+	uint32_t nr_staged;
+	struct opencl_staged {
+		cl_mem own, temporary;
+		uint64_t offset, bytes;
+		bool back;
+	} staged[PARAMS_MAX];
+};
+
+/* Those that were submitted are the @under_way ones from @first on. */
 struct opencl_lane {
 	cl_command_queue queue;
 	cl_command_queue copies;
-	/* Where kernels store their result: in host memory or on the device. */
-	cl_int *result;
-	cl_mem result_mem;
-	bool result_dirty;	/* not 0 any more */
+	uint32_t first, under_way;
+	struct opencl_launch launches[ARAX_LANE_DEPTH];
 };
 
 struct opencl_device {
@@ -147,7 +175,10 @@ int opencl_kernel_load(struct opencl_device *d, const struct arax_backend_kernel
 		       struct opencl_kernel **kernel);
 void opencl_kernel_unload(struct opencl_device *d, struct opencl_kernel *k);
 
+/* run.c: as in struct arax_backend. */
 int opencl_run(struct opencl_device *d, struct arax_backend_run *run);
+int opencl_submit(struct opencl_device *d, const struct arax_backend_run *run, uint64_t cookie);
+int opencl_wait(struct opencl_device *d, uint32_t lane, struct arax_backend_done *done);
 
 /* memory.c: as in struct arax_backend. */
 int opencl_alloc(struct opencl_device *d, uint64_t bytes, uint64_t wanted, uint64_t *address);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * A launch, from enqueueing to its end.
+ * A launch, from enqueueing to its end: run() waits for that, submit() leaves it to wait().
  *
  * Buffers on host pages are made for one launch and then released.  On a driver
  * that works in place this is a descriptor and costs 0.1 us; kept ones would have to
@@ -11,32 +11,15 @@
 
 #include "daemon/backends/opencl/opencl.h"
 
-struct launch {
-	struct opencl_device *dev;
-	struct opencl_kernel *k;
-	struct opencl_lane *lane;
-	cl_kernel kernel;
-	const struct arax_launch *l;
-	cl_event event;
-	cl_mem mems[PARAMS_MAX];	/* made for this launch; NULL: not ours */
-	/* Ranges that lie where no buffer may begin: copied in and back. */
-	uint32_t nr_staged;
-	struct staged {
-		cl_mem own, temporary;
-		uint64_t offset, bytes;
-		bool back;
-	} staged[PARAMS_MAX];
-};
-
 /* Once for each kernel: a client can repeat it as often as it likes. */
-static void tell(struct launch *x, const char *what, const char *why)
+static void tell(struct opencl_launch *x, const char *what, const char *why)
 {
 	if (!__atomic_exchange_n(&x->k->told, true, __ATOMIC_RELAXED))
 		opencl_log(ARAX_LOG_WARNING, "%s: %s: %s: %s (said once)", x->dev->name, x->k->name,
 			   what, why);
 }
 
-static int failed(struct launch *x, const char *what, cl_int err)
+static int failed(struct opencl_launch *x, const char *what, cl_int err)
 {
 	if (!err)
 		return 0;
@@ -44,7 +27,7 @@ static int failed(struct launch *x, const char *what, cl_int err)
 	return opencl_check(x->dev, err);
 }
 
-static int refuse(struct launch *x, const char *what, const char *why)
+static int refuse(struct opencl_launch *x, const char *what, const char *why)
 {
 	tell(x, what, why);
 	return -EINVAL;
@@ -53,7 +36,7 @@ static int refuse(struct launch *x, const char *what, const char *why)
 /* ------------------------------------------------------------------ */
 /* Ranges                                                                */
 
-static int stage(struct launch *x, uint32_t i, cl_mem own, uint64_t offset, uint64_t bytes)
+static int stage(struct opencl_launch *x, uint32_t i, cl_mem own, uint64_t offset, uint64_t bytes)
 {
 	const struct param *p = &x->k->params.ranges[i];
 	cl_int err;
@@ -64,14 +47,14 @@ static int stage(struct launch *x, uint32_t i, cl_mem own, uint64_t offset, uint
 		return failed(x, "buffer for a misaligned range", err);
 	}
 	x->staged[x->nr_staged++] =
-		(struct staged){ own, x->mems[i], offset, bytes, p->out };
+		(struct opencl_staged){ own, x->mems[i], offset, bytes, p->out };
 	if (p->in)
 		err = cl.EnqueueCopyBuffer(x->lane->queue, own, x->mems[i], offset, 0, bytes, 0, NULL,
 					   NULL);
 	return failed(x, "copy of a misaligned range", err);
 }
 
-static int own_range(struct launch *x, uint32_t i, const struct arax_launch_range *r, cl_mem *mem)
+static int own_range(struct opencl_launch *x, uint32_t i, const struct arax_launch_range *r, cl_mem *mem)
 {
 	cl_buffer_region region = { .size = r->length };
 	uint64_t offset;
@@ -99,7 +82,7 @@ static int own_range(struct launch *x, uint32_t i, const struct arax_launch_rang
 	return 0;
 }
 
-static int host_range(struct launch *x, uint32_t i, const struct arax_launch_range *r, cl_mem *mem)
+static int host_range(struct opencl_launch *x, uint32_t i, const struct arax_launch_range *r, cl_mem *mem)
 {
 	cl_mem_flags flags = CL_MEM_USE_HOST_PTR;
 	cl_int err;
@@ -112,7 +95,7 @@ static int host_range(struct launch *x, uint32_t i, const struct arax_launch_ran
 	return 0;
 }
 
-static int set_range(struct launch *x, uint32_t i)
+static int set_range(struct opencl_launch *x, uint32_t i)
 {
 	const struct param *p = &x->k->params.ranges[i];
 	const struct arax_launch_range *r = &x->l->ranges[i];
@@ -140,7 +123,7 @@ static int set_range(struct launch *x, uint32_t i)
 	return failed(x, "argument", cerr);
 }
 
-static int set_args(struct launch *x)
+static int set_args(struct opencl_launch *x)
 {
 	const struct params *p = &x->k->params;
 	cl_int cerr = CL_SUCCESS;
@@ -159,7 +142,7 @@ static int set_args(struct launch *x)
 /* ------------------------------------------------------------------ */
 /* To its end                                                            */
 
-static int enqueue(struct launch *x)
+static int enqueue(struct opencl_launch *x)
 {
 	const struct opencl_device *d = x->dev;
 	uint64_t group = 1, items = 1;
@@ -184,37 +167,56 @@ static int enqueue(struct launch *x)
 							   local, 0, NULL, &x->event));
 }
 
-static int clear_result(struct launch *x)
+/* The lane has several results, one for each launch that may be under way. */
+static int set_result(struct opencl_launch *x)
 {
 	static const cl_int zero;
+	const cl_uint arg = 2 * x->k->params.nr_ranges + x->k->params.nr_plain;
+	cl_int err;
 
-	*x->lane->result = 0;
-	if (x->dev->memory != OPENCL_OWN || !x->lane->result_dirty)
+	if (!x->k->has_result)
 		return 0;
-	x->lane->result_dirty = false;
-	return failed(x, "result", cl.EnqueueWriteBuffer(x->lane->queue, x->lane->result_mem, CL_FALSE, 0,
-							 sizeof(zero), &zero, 0, NULL, NULL));
+	*x->result = 0;
+	if (x->dev->memory == OPENCL_SVM)
+		err = cl.SetKernelArgSVMPointer(x->kernel, arg, x->result);
+	else
+		err = cl.SetKernelArg(x->kernel, arg, sizeof(x->result_mem), &x->result_mem);
+	if (!err && x->dev->memory == OPENCL_OWN && x->result_dirty) {
+		x->result_dirty = false;
+		err = cl.EnqueueWriteBuffer(x->lane->queue, x->result_mem, CL_FALSE, 0, sizeof(zero),
+					    &zero, 0, NULL, NULL);
+	}
+	return failed(x, "result", err);
 }
 
-static cl_int fetch_back(struct launch *x)
+/* Behind the kernel; the last one's event is the launch's end. */
+static int fetch_back(struct opencl_launch *x)
 {
 	cl_int err = CL_SUCCESS;
 
 	for (uint32_t i = 0; !err && i < x->nr_staged; i++) {
-		const struct staged *s = &x->staged[i];
+		const struct opencl_staged *s = &x->staged[i];
 
-		if (s->back)
-			err = cl.EnqueueCopyBuffer(x->lane->queue, s->temporary, s->own, 0, s->offset,
-						   s->bytes, 0, NULL, NULL);
+		if (!s->back)
+			continue;
+		if (x->last)
+			cl.ReleaseEvent(x->last);
+		x->last = NULL;
+		err = cl.EnqueueCopyBuffer(x->lane->queue, s->temporary, s->own, 0, s->offset,
+					   s->bytes, 0, NULL, &x->last);
 	}
-	if (!err && x->k->has_result && x->dev->memory == OPENCL_OWN)
-		err = cl.EnqueueReadBuffer(x->lane->queue, x->lane->result_mem, CL_FALSE, 0,
-					   sizeof(*x->lane->result), x->lane->result, 0, NULL, NULL);
-	return err;
+	if (!err && x->k->has_result && x->dev->memory == OPENCL_OWN) {
+		if (x->last)
+			cl.ReleaseEvent(x->last);
+		x->last = NULL;
+		err = cl.EnqueueReadBuffer(x->lane->queue, x->result_mem, CL_FALSE, 0,
+					   sizeof(*x->result), x->result, 0, NULL, &x->last);
+	}
+	return failed(x, "result", err);
 }
 
 /* Time on the device by its own clock, and whether it got to the end. */
-static int look_back(struct launch *x, struct arax_backend_run *run)
+static int look_back(struct opencl_launch *x, uint64_t *device_ns)
 {
 	cl_ulong start = 0, end = 0;
 	cl_int status = CL_COMPLETE;
@@ -222,58 +224,123 @@ static int look_back(struct launch *x, struct arax_backend_run *run)
 	cl.GetEventInfo(x->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL);
 	if (status < 0)
 		return failed(x, "launch", status);
-	if (run->size < offsetof(struct arax_backend_run, device_ns) + sizeof(run->device_ns))
-		return 0;
 	if (!cl.GetEventProfilingInfo(x->event, CL_PROFILING_COMMAND_START, sizeof(start), &start,
 				      NULL) &&
 	    !cl.GetEventProfilingInfo(x->event, CL_PROFILING_COMMAND_END, sizeof(end), &end, NULL) &&
 	    end > start)
-		run->device_ns = end - start;
+		*device_ns = end - start;
 	return 0;
 }
 
-static int finish(struct launch *x, struct arax_backend_run *run)
+static void release(struct opencl_launch *x)
 {
-	cl_int cerr = fetch_back(x), ferr = cl.Finish(x->lane->queue);
-	int err = failed(x, "launch", cerr ? cerr : ferr);
+	if (x->event)
+		cl.ReleaseEvent(x->event);
+	if (x->last)
+		cl.ReleaseEvent(x->last);
+	for (uint32_t i = 0; i < x->k->params.nr_ranges; i++)
+		if (x->mems[i])
+			cl.ReleaseMemObject(x->mems[i]);
+}
 
+static struct opencl_launch *begin(struct opencl_device *d, const struct arax_backend_run *run, int *err)
+{
+	struct opencl_kernel *k = run->kernel;
+	uint32_t nr = run->lane % d->nr_lanes;
+	struct opencl_lane *lane = &d->lanes[nr];
+	struct opencl_launch *x = &lane->launches[(lane->first + lane->under_way) % ARAX_LANE_DEPTH];
+
+	x->dev = d;
+	x->k = k;
+	x->lane = lane;
+	x->kernel = k->lanes[nr];
+	x->l = run->launch;
+	x->nr_staged = 0;
+	x->event = x->last = NULL;
+	memset(x->mems, 0, k->params.nr_ranges * sizeof(x->mems[0]));
+	*err = set_args(x);
+	if (!*err)
+		*err = set_result(x);
+	if (!*err)
+		*err = enqueue(x);
+	if (!*err)
+		*err = fetch_back(x);
+	if (*err) {
+		cl.Finish(lane->queue);		/* copies may be under way */
+		release(x);
+	}
+	return x;
+}
+
+/* @cerr: of the waiting. */
+static int end(struct opencl_launch *x, cl_int cerr, uint64_t *device_ns)
+{
+	int err;
+
+	*device_ns = 0;
+	err = look_back(x, device_ns);
 	if (!err)
-		err = look_back(x, run);
-	cl.ReleaseEvent(x->event);
-	if (err || !x->k->has_result)
-		return err;
-	err = *(volatile cl_int *)x->lane->result;
-	x->lane->result_dirty |= err != 0;
+		err = failed(x, "launch", cerr);
+	if (!err && x->k->has_result) {
+		err = *(volatile cl_int *)x->result;
+		x->result_dirty |= err != 0;
+	}
+	release(x);
 	return err;
+}
+
+static bool is_lost(struct opencl_device *d)
+{
+	return __builtin_expect(__atomic_load_n(&d->lost, __ATOMIC_RELAXED), 0);
 }
 
 int opencl_run(struct opencl_device *d, struct arax_backend_run *run)
 {
-	struct opencl_kernel *k = run->kernel;
-	uint32_t lane = run->lane % d->nr_lanes;
-	struct launch x;
+	struct opencl_launch *x;
+	uint64_t device_ns;
 	int err;
 
-	if (__builtin_expect(__atomic_load_n(&d->lost, __ATOMIC_RELAXED), 0))
+	if (is_lost(d))
 		return -ENODEV;
-	x.dev = d;
-	x.k = k;
-	x.lane = &d->lanes[lane];
-	x.kernel = k->lanes[lane];
-	x.l = run->launch;
-	x.nr_staged = 0;
-	memset(x.mems, 0, k->params.nr_ranges * sizeof(x.mems[0]));
-	err = set_args(&x);
-	if (!err)
-		err = clear_result(&x);
-	if (!err)
-		err = enqueue(&x);
-	if (!err)
-		err = finish(&x, run);
-	else
-		cl.Finish(x.lane->queue);	/* copies may be under way */
-	for (uint32_t i = 0; i < k->params.nr_ranges; i++)
-		if (x.mems[i])
-			cl.ReleaseMemObject(x.mems[i]);
+	x = begin(d, run, &err);
+	if (err)
+		return err;
+	err = end(x, cl.Finish(x->lane->queue), &device_ns);
+	if (run->size >= offsetof(struct arax_backend_run, device_ns) + sizeof(run->device_ns))
+		run->device_ns = device_ns;
 	return err;
+}
+
+int opencl_submit(struct opencl_device *d, const struct arax_backend_run *run, uint64_t cookie)
+{
+	struct opencl_lane *lane = &d->lanes[run->lane % d->nr_lanes];
+	struct opencl_launch *x;
+	int err;
+
+	if (is_lost(d))
+		return -ENODEV;
+	if (lane->under_way == ARAX_LANE_DEPTH)
+		return -EAGAIN;
+	x = begin(d, run, &err);
+	if (err)
+		return err;
+	x->cookie = cookie;
+	lane->under_way++;
+	/* A driver may else wait with it for more. */
+	cl.Flush(lane->queue);
+	return 0;
+}
+
+int opencl_wait(struct opencl_device *d, uint32_t nr, struct arax_backend_done *done)
+{
+	struct opencl_lane *lane = &d->lanes[nr % d->nr_lanes];
+	struct opencl_launch *x = &lane->launches[lane->first];
+
+	if (!lane->under_way)
+		return -ENOENT;
+	*done = (struct arax_backend_done){ .cookie = x->cookie };
+	done->result = end(x, cl.WaitForEvents(1, x->last ? &x->last : &x->event), &done->device_ns);
+	lane->first = (lane->first + 1) % ARAX_LANE_DEPTH;
+	lane->under_way--;
+	return 0;
 }

@@ -139,6 +139,49 @@ int arax_kernel_find(struct arax *ax, const char *name, uint64_t deadline,
 int arax_kernel_next(struct arax *ax, uint32_t id, struct arax_kernel *kernel);
 
 /* ------------------------------------------------------------------ */
+/* Kernels of the program's own                                        */
+
+/**
+ * struct arax_own_kernel - a kernel in an image
+ * @signature:	as in a library's manifest: "scale(inout f32 x[], f32 a, u32 n)"
+ * @symbol:	what the image calls it; NULL: the name in the signature
+ * @flags:	0, or ARAX_MODULE_SPLIT: its work-groups may run at once
+ */
+struct arax_own_kernel {
+	const char *signature;
+	const char *symbol;
+	uint32_t flags;
+	uint32_t reserved;
+};
+
+/*
+ * Bring kernels that only this context can launch.  @image: for ARAX_DEVICE_CPU a shared
+ * object whose symbols are of type arax_kernel_fn (arax/kernel.h), at most
+ * ARAX_MODULE_MAX_BYTES; it is copied.  @nr of @kernels go to @loaded, in the same order.
+ * It runs in a process with this program's uid that has neither files nor network, and
+ * reaches the ranges of its launches alone.  Waits for tasks before it in no queue.
+ *
+ * Their image counts as device memory until arax_module_unload() or arax_close().  After
+ * araxd was restarted launches end with ENOEXEC: bring it again.
+ *
+ * EINVAL: a signature; ENOEXEC: not an image for this machine; ENOENT: no such symbol;
+ * EOPNOTSUPP: nobody here could run it; E2BIG, ENOSPC (ARAX_MAX_MODULES), EDQUOT.
+ * arax_error_text() has what araxd or the loader said.
+ */
+int arax_module_load(struct arax *ax, uint32_t kind, const void *image, uint64_t bytes,
+		     const struct arax_own_kernel *kernels, uint32_t nr,
+		     struct arax_kernel *loaded);
+/* The same with the image in a file.  Its errors too. */
+int arax_module_load_file(struct arax *ax, uint32_t kind, const char *path,
+			  const struct arax_own_kernel *kernels, uint32_t nr,
+			  struct arax_kernel *loaded);
+/*
+ * @kernel: any of the image; all go.  Launches that have not begun end with ENOEXEC.
+ * ENOENT: it is none of this context's.
+ */
+int arax_module_unload(struct arax *ax, const struct arax_kernel *kernel);
+
+/* ------------------------------------------------------------------ */
 /* Buffers                                                             */
 
 /* Pages that this program and the devices share.  Use the accessors. */

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The system calls that are left.  What is not in the lists fails with EPERM, or
+ * with ENOSYS where the C library then takes an older call.
+ *
+ * Numbers are compared in all 64 bits, also where the kernel looks at 32: what has
+ * more above them is refused.
+ */
+#include "daemon/worker/sandbox.h"
+
+#include <errno.h>
+
+/* The trap below has to know where a call's arguments are. */
+#if defined(HAVE_SECCOMP) && (defined(__x86_64__) || defined(__aarch64__))
+
+#include <fcntl.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <ucontext.h>
+
+#include "daemon/worker/proto.h"
+
+#define N(array)	(sizeof(array) / sizeof((array)[0]))
+#define SCMP(call)	SCMP_SYS(call)
+
+/* On descriptors: reading and writing, and none to make but by openat. */
+static const int plain[] = {
+	SCMP(read), SCMP(write), SCMP(readv), SCMP(writev), SCMP(pread64), SCMP(lseek),
+	SCMP(fstat), SCMP(close), SCMP(poll), SCMP(ppoll),
+	/* memory */
+	SCMP(munmap), SCMP(mprotect), SCMP(mremap), SCMP(brk),
+	/* threads, and waiting for them */
+	SCMP(futex), SCMP(set_robust_list), SCMP(rseq), SCMP(set_tid_address), SCMP(membarrier),
+	SCMP(sched_yield), SCMP(sched_getaffinity), SCMP(getcpu), SCMP(getpid), SCMP(gettid),
+	SCMP(getuid), SCMP(geteuid), SCMP(getgid), SCMP(getegid), SCMP(exit), SCMP(exit_group),
+	SCMP(restart_syscall),
+	/* own signals */
+	SCMP(rt_sigaction), SCMP(rt_sigprocmask), SCMP(rt_sigreturn), SCMP(rt_sigpending),
+	SCMP(rt_sigsuspend), SCMP(rt_sigtimedwait), SCMP(sigaltstack),
+	/* clocks, chance, and what machine this is */
+	SCMP(clock_gettime), SCMP(clock_getres), SCMP(clock_nanosleep), SCMP(gettimeofday),
+	SCMP(nanosleep), SCMP(time), SCMP(getrandom), SCMP(getrlimit), SCMP(uname),
+	SCMP(sysinfo),
+};
+
+static const int absent[] = { SCMP(clone3), SCMP(statx) };
+
+/* Of no other kind, and all of these: a thread of this process. */
+#define THREAD_MUST	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD)
+#define THREAD_MAY	(CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID | \
+			 CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | CLONE_DETACHED)
+
+/*
+ * RLIMIT_DATA counts neither anonymous memory that is shared nor what grows down;
+ * huge pages are the whole machine's.
+ */
+#define MAP_KIND	0xfu	/* MAP_TYPE */
+#define MAP_NEVER	(MAP_HUGETLB | MAP_GROWSDOWN)
+
+#define OPEN_MAY	(O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW)
+
+#define MASKED(arg, mask, value) \
+	{ arg, SCMP_CMP_MASKED_EQ, (scmp_datum_t)(mask), (scmp_datum_t)(value) }
+#define EQUAL(arg, value)	{ arg, SCMP_CMP_EQ, (scmp_datum_t)(value), 0 }
+
+static const struct limited {
+	int call;
+	unsigned int n;
+	struct scmp_arg_cmp args[2];
+} limited[] = {
+	/* Landlock says which; not O_PATH, of which it says nothing. */
+	{ SCMP(openat), 1, { MASKED(2, ~(scmp_datum_t)OPEN_MAY, O_RDONLY) } },
+	{ SCMP(mmap), 1, { MASKED(3, MAP_KIND | MAP_NEVER, MAP_PRIVATE) } },
+	{ SCMP(mmap), 1, { MASKED(3, MAP_ANONYMOUS | MAP_NEVER, 0) } },
+	/* Not MADV_REMOVE, which makes holes in buffers. */
+	{ SCMP(madvise), 1, { EQUAL(2, MADV_NORMAL) } },
+	{ SCMP(madvise), 1, { EQUAL(2, MADV_RANDOM) } },
+	{ SCMP(madvise), 1, { EQUAL(2, MADV_SEQUENTIAL) } },
+	{ SCMP(madvise), 1, { EQUAL(2, MADV_WILLNEED) } },
+	{ SCMP(madvise), 1, { EQUAL(2, MADV_DONTNEED) } },
+	{ SCMP(madvise), 1, { EQUAL(2, MADV_FREE) } },
+	{ SCMP(madvise), 1, { EQUAL(2, MADV_HUGEPAGE) } },
+	{ SCMP(madvise), 1, { EQUAL(2, MADV_NOHUGEPAGE) } },
+	{ SCMP(clone), 1, { MASKED(0, ~(scmp_datum_t)THREAD_MAY, THREAD_MUST) } },
+	{ SCMP(prctl), 1, { EQUAL(0, PR_SET_NAME) } },
+	{ SCMP(prlimit64), 2, { EQUAL(0, 0), EQUAL(2, 0) } },
+	{ SCMP(recvmsg), 1, { EQUAL(0, WORKER_FD_SOCKET) } },
+#ifdef __x86_64__
+	/* ARCH_*_XCOMP_*: leave to use AMX, and the questions before it */
+	{ SCMP(arch_prctl), 1, { EQUAL(0, 0x1021) } },
+	{ SCMP(arch_prctl), 1, { EQUAL(0, 0x1022) } },
+	{ SCMP(arch_prctl), 1, { EQUAL(0, 0x1023) } },
+#endif
+};
+
+/*
+ * The C library's fstat() is newfstatat() with an empty path, and a filter can't look
+ * at paths: with another one it would tell of every file's size and time.  So it is
+ * trapped, and done by the call that takes none.  Who replaces this handler has less.
+ */
+static void on_trap(int sig, siginfo_t *info, void *context)
+{
+	mcontext_t *m = &((ucontext_t *)context)->uc_mcontext;
+	int saved = errno;
+	const char *path;
+	long fd, buf, flags, result;
+
+#if defined(__x86_64__)
+	fd = m->gregs[REG_RDI];
+	path = (const char *)m->gregs[REG_RSI];
+	buf = m->gregs[REG_RDX];
+	flags = m->gregs[REG_R10];
+#else
+	fd = (long)m->regs[0];
+	path = (const char *)m->regs[1];
+	buf = (long)m->regs[2];
+	flags = (long)m->regs[3];
+#endif
+	result = -EPERM;
+	if (info->si_syscall == SYS_newfstatat && (int)flags & AT_EMPTY_PATH && path && !*path)
+		result = syscall(SYS_fstat, fd, buf) ? -errno : 0;
+	errno = saved;
+#if defined(__x86_64__)
+	m->gregs[REG_RAX] = result;
+#else
+	m->regs[0] = (unsigned long long)result;
+#endif
+}
+
+static int catch_traps(void)
+{
+	struct sigaction sa;
+
+	memset(&sa, 0, sizeof(sa));
+	sa.sa_sigaction = on_trap;
+	sa.sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER | SA_ONSTACK;
+	return sigaction(SIGSYS, &sa, NULL) ? -errno : 0;
+}
+
+static int add_rules(scmp_filter_ctx ctx)
+{
+	int err = seccomp_rule_add(ctx, SCMP_ACT_TRAP, SCMP(newfstatat), 0);
+
+	for (size_t i = 0; !err && i < N(plain); i++)
+		err = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, plain[i], 0);
+	for (size_t i = 0; !err && i < N(absent); i++)
+		err = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), absent[i], 0);
+	for (size_t i = 0; !err && i < N(limited); i++)
+		err = seccomp_rule_add_array(ctx, SCMP_ACT_ALLOW, limited[i].call, limited[i].n,
+					     limited[i].args);
+	/* abort() and pthread_kill(). */
+	if (!err)
+		err = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP(tgkill), 1,
+				       SCMP_A0_64(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
+	return err;
+}
+
+int sandbox_calls(const char **missing)
+{
+	scmp_filter_ctx ctx;
+	int err;
+
+	if (sandbox_kernel_lacks()) {
+		*missing = sandbox_kernel_lacks();
+		return -EOPNOTSUPP;
+	}
+	err = catch_traps();
+	if (err)
+		return err;
+	ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+	if (!ctx)
+		return -ENOMEM;
+	/* Calls of another ABI: there is no innocent reason for them. */
+	err = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+	if (!err)
+		err = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1);
+	/* A tree rather than a list; libraries before 2.5 have lists only. */
+	if (!err && seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2))
+		err = 0;
+	if (!err)
+		err = add_rules(ctx);
+	if (!err)
+		err = seccomp_load(ctx);
+	seccomp_release(ctx);
+	return err > 0 ? -EIO : err;
+}
+
+#else
+
+int sandbox_calls(const char **missing)
+{
+	*missing = SANDBOX_NO_LIBSECCOMP;
+	return -EOPNOTSUPP;
+}
+
+#endif

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+/* Kernels of the program's own: calls of a service, in a queue for that alone. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define TEXT_BYTES	4096u
+
+/**
+ * struct loading - what a load needs
+ * @nr, @table:	kernels as araxd reads and writes them, in @entries
+ */
+struct loading {
+	struct arax *ax;
+	struct arax_queue *queue;
+	struct arax_buffer *image, *entries, *text;
+	struct arax_module_kernel *table;
+	uint32_t nr;
+};
+
+static int set_text(char *to, size_t size, const char *from, size_t n, const char *what)
+{
+	if (n >= size)
+		return error_set(-E2BIG, "a kernel's %s of more than %zu bytes", what, size - 1);
+	memcpy(to, from, n);
+	to[n] = '\0';
+	return 0;
+}
+
+static int set_kernel(struct arax_module_kernel *to, const struct arax_own_kernel *k)
+{
+	size_t name;
+	int err;
+
+	if (!k->signature || k->reserved)
+		return error_set(-EINVAL, "a kernel without a signature, or with reserved bits");
+	to->flags = k->flags;
+	err = set_text(to->text, sizeof(to->text), k->signature, strlen(k->signature), "signature");
+	if (err)
+		return err;
+	if (k->symbol)
+		return set_text(to->symbol, sizeof(to->symbol), k->symbol, strlen(k->symbol),
+				"symbol");
+	name = strspn(k->signature, " \t");
+	return set_text(to->symbol, sizeof(to->symbol), k->signature + name,
+			strcspn(k->signature + name, " \t("), "name");
+}
+
+static void finish(struct loading *l)
+{
+	arax_buffer_destroy(l->image);
+	arax_buffer_destroy(l->entries);
+	arax_buffer_destroy(l->text);
+	arax_queue_destroy(l->queue);
+}
+
+static int begin(struct loading *l, const void *image, uint64_t bytes,
+		 const struct arax_own_kernel *kernels)
+{
+	int err = arax_queue_create(l->ax, 0, 0, &l->queue);
+	uint32_t i;
+
+	if (!err)
+		err = arax_buffer_create(l->ax, bytes, 0, &l->image);
+	if (!err)
+		err = arax_buffer_create(l->ax, l->nr * sizeof(*l->table), 0, &l->entries);
+	if (!err)
+		err = arax_buffer_create(l->ax, TEXT_BYTES, 0, &l->text);
+	if (err)
+		return err;
+	memcpy(l->image->data, image, bytes);
+	l->table = l->entries->data;
+	for (i = 0; !err && i < l->nr; i++)
+		err = set_kernel(&l->table[i], &kernels[i]);
+	return err;
+}
+
+static int call(struct loading *l, uint32_t kind)
+{
+	struct arax_module_load a = { .size = sizeof(a), .kind = kind, .nr_kernels = l->nr };
+	struct arax_range ranges[3] = {
+		arax_in(l->image), arax_inout(l->entries), arax_out(l->text),
+	};
+	struct arax_event event = ARAX_EVENT_INIT;
+	int err = arax_call(l->queue, ARAX_SERVICE_LOAD, &a, sizeof(a), ranges, 3, &event);
+	char *text = l->text->data;
+
+	if (err)
+		return err;
+	err = arax_wait(&event, ARAX_DEADLINE_NONE);
+	if (!err)
+		return 0;
+	text[TEXT_BYTES - 1] = '\0';
+	if (text[0])
+		return error_set(err, "loading a module: %s", text);
+	return error_set(err, "loading a module for devices of kind %u", kind);
+}
+
+int arax_module_load(struct arax *ax, uint32_t kind, const void *image, uint64_t bytes,
+		     const struct arax_own_kernel *kernels, uint32_t nr, struct arax_kernel *loaded)
+{
+	struct loading l = { .ax = ax, .nr = nr };
+	uint32_t i;
+	int err;
+
+	if (!nr || nr > ARAX_MODULE_MAX_KERNELS)
+		return error_set(nr ? -E2BIG : -EINVAL, "a module with %u kernels: 1 to %u can be",
+				 nr, ARAX_MODULE_MAX_KERNELS);
+	if (!bytes || bytes > ARAX_MODULE_MAX_BYTES)
+		return error_set(bytes ? -E2BIG : -EINVAL,
+				 "a module of %llu bytes: 1 to %u can be", (unsigned long long)bytes,
+				 ARAX_MODULE_MAX_BYTES);
+	err = begin(&l, image, bytes, kernels);
+	if (!err)
+		err = call(&l, kind);
+	for (i = 0; !err && i < nr; i++) {
+		loaded[i] = (struct arax_kernel){
+			.id = l.table[i].id, .kinds = 1u << kind, .sig = l.table[i].sig,
+		};
+		memcpy(loaded[i].name, l.table[i].name, sizeof(loaded[i].name));
+		memcpy(loaded[i].text, l.table[i].text, sizeof(loaded[i].text));
+	}
+	finish(&l);
+	return err;
+}
+
+int arax_module_load_file(struct arax *ax, uint32_t kind, const char *path,
+			  const struct arax_own_kernel *kernels, uint32_t nr,
+			  struct arax_kernel *loaded)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), err;
+	void *image = MAP_FAILED;
+	struct stat st;
+
+	if (fd < 0)
+		return error_set(-errno, "module %s", path);
+	if (fstat(fd, &st))
+		err = error_set(-errno, "module %s", path);
+	else if (!S_ISREG(st.st_mode) || st.st_size <= 0)
+		err = error_set(-EINVAL, "module %s: is no file with something in it", path);
+	else if (st.st_size > ARAX_MODULE_MAX_BYTES)
+		err = error_set(-E2BIG, "module %s: %lld bytes; at most %u can be", path,
+				(long long)st.st_size, ARAX_MODULE_MAX_BYTES);
+	else
+		err = 0;
+	if (!err) {
+		image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+		if (image == MAP_FAILED)
+			err = error_set(-errno, "module %s", path);
+	}
+	close(fd);
+	if (err)
+		return err;
+	err = arax_module_load(ax, kind, image, (uint64_t)st.st_size, kernels, nr, loaded);
+	munmap(image, (size_t)st.st_size);
+	return err;
+}
+
+int arax_module_unload(struct arax *ax, const struct arax_kernel *kernel)
+{
+	struct arax_module_unload a = { .size = sizeof(a), .id = kernel->id };
+	struct arax_event event = ARAX_EVENT_INIT;
+	struct arax_queue *queue;
+	int err = arax_queue_create(ax, 0, 0, &queue);
+
+	if (err)
+		return err;
+	err = arax_call(queue, ARAX_SERVICE_UNLOAD, &a, sizeof(a), NULL, 0, &event);
+	if (!err)
+		err = arax_wait(&event, ARAX_DEADLINE_NONE);
+	if (err)
+		error_set(err, "unloading kernel %s, which is none of this context's own",
+			  kernel->name);
+	arax_queue_destroy(queue);
+	return err;
+}

@@ -1,0 +1,763 @@
+// SPDX-License-Identifier: MIT
+/* Kernels that programs bring: what those in a worker's sandbox can do, and can't. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "daemon/backends/device.h"
+#include "daemon/kernels/registry.h"
+#include "daemon/log.h"
+#include "daemon/worker/runner.h"
+#include "daemon/worker/sandbox.h"
+#include "selftests/kernels-test/foreign.h"
+#include "selftests/unit/be_runner.h"
+#include "selftests/unit/be_test.h"
+
+static struct config config;
+static struct devices *devices;
+static struct registry *registry;
+static struct runner *runner;
+
+static void setup_with(const char *text)
+{
+	char error[256];
+
+	ck_assert_msg(config_parse(&config, "test", text, strlen(text), error, sizeof(error)) == 0,
+		      "%s", error);
+	log_max_level = LOG_LEVEL_WARNING;
+	ck_assert_int_eq(devices_open(&config, &devices), 0);
+	registry = registry_create();
+	ck_assert_int_ge(registry_load_folder(registry, "build/test/kernels"), 1);
+	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+}
+
+static void setup(void)
+{
+	setup_with("worker { timeout_ms = 20000 }");
+}
+
+static void setup_wide(void)
+{
+	setup_with("cpu { groups = { \"0-1\" } }");
+}
+
+static void setup_own_memory(void)
+{
+	setup_with("cpu { memory = \"16M\" }");
+}
+
+static void teardown(void)
+{
+	runner_destroy(runner);
+	registry_destroy(registry);
+	devices_close(devices);
+	config_free(&config);
+	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+	ck_assert_int_eq(errno, ECHILD);
+}
+
+/* ------------------------------------------------------------------ */
+/* Kernels as a module has them                                          */
+
+static uint64_t last_serial = 1ull << 32;
+
+/* A sealed copy of an image. */
+static int image(const char *name)
+{
+	char path[128], block[65536];
+	int from, fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "build/test/foreign/%s.so", name);
+	from = open(path, O_RDONLY | O_CLOEXEC);
+	ck_assert_msg(from >= 0 && fd >= 0, "%s: %s", path, strerror(errno));
+	while ((n = read(from, block, sizeof(block))) > 0)
+		ck_assert_int_eq(write(fd, block, (size_t)n), n);
+	ck_assert_int_eq(n, 0);
+	close(from);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS,
+			       F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL), 0);
+	return fd;
+}
+
+static struct kernel foreign(int fd, char *symbol, uint64_t owner)
+{
+	struct kernel k = {
+		.index = KERNEL_NO_INDEX, .serial = last_serial++, .kinds = 1u << ARAX_DEVICE_CPU,
+		.addressing = KERNEL_ADDRESSING_DATA, .foreign = true, .owner = owner,
+		.library = (char *)"test", .nr_impls = 1,
+		.impls = { { .kind = ARAX_DEVICE_CPU, .fd = fd, .file = (char *)"image",
+			     .symbol = symbol } },
+	};
+
+	snprintf(k.sig.name, sizeof(k.sig.name), "%s", symbol);
+	return k;
+}
+
+struct launch {
+	struct runner_task t;
+	struct arax_launch_range range;
+	struct runner_buffer buffer;
+};
+
+static int run_as(uint32_t uid, uint32_t gid, const struct kernel *k, const struct buffer *b,
+		  uint32_t groups, const void *args, uint32_t arg_len, uint64_t deadline_ns)
+{
+	struct launch l = {
+		.range = { b->data, b->bytes, 0, 1 },
+		.buffer = { b->id, b->bytes, 0, b->fd, 0 },
+		.t = { .kernel = k, .uid = uid, .gid = gid, .deadline_ns = deadline_ns },
+	};
+
+	l.t.buffers = &l.buffer;
+	l.t.launch = (struct arax_launch){
+		.size = sizeof(l.t.launch), .nr_ranges = 1, .grid = { groups, 1, 1 },
+		.block = { 1, 1, 1 }, .group_end = groups, .ranges = &l.range, .args = args,
+		.arg_len = arg_len,
+	};
+	return runner_run(runner, &l.t);
+}
+
+static int run(const struct kernel *k, const struct buffer *b)
+{
+	return run_as(TENANT, TENANT_GID, k, b, 1, NULL, 0, 0);
+}
+
+static _Atomic int nr_done;
+
+static void on_done(struct runner_task *t)
+{
+	atomic_fetch_add(&nr_done, 1);
+}
+
+static int run_on_lane(const struct kernel *k, const struct buffer *b)
+{
+	struct launch l = {
+		.range = { b->data, b->bytes, 0, 1 },
+		.buffer = { b->id, b->bytes, 0, b->fd, 0 },
+		.t = { .kernel = k, .uid = TENANT, .gid = TENANT_GID, .done = on_done },
+	};
+	int before = nr_done;
+
+	l.t.buffers = &l.buffer;
+	l.t.launch = (struct arax_launch){
+		.size = sizeof(l.t.launch), .nr_ranges = 1, .grid = { 1, 1, 1 },
+		.block = { 1, 1, 1 }, .group_end = 1, .ranges = &l.range,
+	};
+	runner_submit(runner, &l.t);
+	while (nr_done == before)
+		sched_yield();
+	return l.t.result;
+}
+
+static struct runner_stats query(void)
+{
+	struct runner_stats s;
+
+	runner_query(runner, &s);
+	return s;
+}
+
+/* ------------------------------------------------------------------ */
+/* The hostile one                                                       */
+
+/*
+ * What a call is refused with: by Landlock, which is asked where a filter can't see the
+ * name; with ENOSYS where the C library asks an older call; else by the filter.
+ */
+static bool refused(const struct attempt *a)
+{
+	if (!strncmp(a->name, "open /", 6) || !strncmp(a->name, "/proc/", 6))
+		return a->result == -EACCES;
+	if (!strcmp(a->name, "clone3") || !strcmp(a->name, "statx"))
+		return a->result == -ENOSYS;
+	return a->result == -EPERM;
+}
+
+static struct report *attack(const struct buffer *b, uint32_t uid, uint32_t gid, bool sandboxed)
+{
+	struct buffer secret = make_buffer(PAGE);
+	struct hostile_args args = { .pid = getpid(), .fd = secret.fd, .sandboxed = sandboxed };
+	int fd = image("hostile");
+	struct kernel k = foreign(fd, (char *)"hostile", 1);
+
+	k.foreign = sandboxed;
+	ck_assert_int_eq(run_as(uid, gid, &k, b, 1, &args, sizeof(args), 0), 0);
+	close(fd);
+	free_buffer(&secret);
+	return (struct report *)b->data;
+}
+
+static void check_refusals(uint32_t uid, uint32_t gid)
+{
+	struct buffer b = make_buffer(sizeof(struct report));
+	struct report *r = attack(&b, uid, gid, true);
+	uint32_t when[4] = { 0 }, wrong = 0;
+	struct stat st;
+
+	for (uint64_t i = 0; i < r->nr; i++) {
+		const struct attempt *a = &r->attempts[i];
+
+		ck_assert_int_le(a->when, ON_THREAD);
+		when[a->when]++;
+		if (!refused(a)) {
+			printf("# %s (%d): %lld\n", a->name, a->when, (long long)a->result);
+			wrong++;
+		}
+	}
+	ck_assert_uint_eq(wrong, 0);
+	ck_assert_uint_lt(r->nr, MAX_ATTEMPTS);
+	ck_assert_uint_eq(when[NOT_TRIED], 0);
+	ck_assert_uint_ge(when[IN_CONSTRUCTOR], 150);
+	ck_assert_uint_gt(when[IN_KERNEL], when[IN_CONSTRUCTOR]);
+	ck_assert_uint_eq(when[ON_THREAD], when[IN_CONSTRUCTOR]);
+	ck_assert_int_eq(stat("/tmp/arax-hostile", &st), -1);
+	free_buffer(&b);
+}
+
+START_TEST(hostile_code_gets_nowhere)
+{
+	check_refusals(TENANT, TENANT_GID);
+}
+END_TEST
+
+/* What is root in some container is nobody in the sandbox. */
+START_TEST(hostile_root_gets_nowhere)
+{
+	check_refusals(0, 0);
+}
+END_TEST
+
+/* The same outside of a sandbox, or the two above would prove nothing. */
+START_TEST(all_that_works_elsewhere)
+{
+	struct buffer b = make_buffer(sizeof(struct report));
+	struct report *r = attack(&b, geteuid(), getegid(), false);
+	uint32_t wrong = 0;
+
+	ck_assert_uint_ge(r->nr, 250);
+	for (uint64_t i = 0; i < r->nr; i++)
+		if (!r->attempts[i].only_sandboxed &&
+		    (r->attempts[i].result == -EACCES || refused(&r->attempts[i]))) {
+			printf("# %s: %lld\n", r->attempts[i].name,
+			       (long long)r->attempts[i].result);
+			wrong++;
+		}
+	ck_assert_uint_eq(wrong, 0);
+	free_buffer(&b);
+}
+END_TEST
+
+/* i386's and x32's numbers mean other calls: whoever uses them is ended. */
+START_TEST(other_abis_are_fatal)
+{
+	struct buffer b = make_buffer(PAGE);
+	int fd = image("hostile");
+	struct kernel k = foreign(fd, (char *)"other_abi", 1);
+	uint32_t which = (uint32_t)_i;
+
+#ifdef __x86_64__
+	ck_assert_int_eq(run_as(TENANT, TENANT_GID, &k, &b, 1, &which, sizeof(which), 0), -EFAULT);
+	ck_assert_uint_eq(query().worker_crashes, 1);
+#else
+	ck_assert_int_eq(run_as(TENANT, TENANT_GID, &k, &b, 1, &which, sizeof(which), 0), 0);
+#endif
+	close(fd);
+	free_buffer(&b);
+}
+END_TEST
+
+/* The gang's threads are older than the filter. */
+START_TEST(helpers_are_locked_up_too)
+{
+	struct buffer b = make_buffer(4096 * sizeof(int32_t));
+	int fd = image("hostile");
+	struct kernel k = foreign(fd, (char *)"each_group", 1);
+	int32_t *x = (int32_t *)b.data;
+	bool others = false;
+
+	k.split = true;
+	for (int round = 0; round < 50 && !others; round++) {
+		memset(b.data, 0, b.bytes);
+		ck_assert_int_eq(run_as(TENANT, TENANT_GID, &k, &b, 4096, NULL, 0, 0), 0);
+		for (uint32_t i = 0; i < 4096; i++) {
+			ck_assert_int_lt(x[i], 0);
+			others |= x[i] != x[0];
+		}
+	}
+	ck_assert(others);
+	close(fd);
+	free_buffer(&b);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* The innocent one                                                      */
+
+START_TEST(innocent_code_works)
+{
+	struct buffer b = make_buffer(PAGE);
+	int fd = image("innocent");
+	struct kernel k = foreign(fd, (char *)"innocent", 1);
+	const double *x = (const double *)b.data;
+
+	ck_assert(runner_can_foreign(runner));
+	ck_assert(runner_needs_worker(runner, &k));
+	ck_assert_int_eq(runner_prepare(runner, &k), 0);
+	for (int round = 0; round < 3; round++) {
+		memset(b.data, 0, b.bytes);
+		ck_assert_int_eq(run(&k, &b), 0);
+		ck_assert_double_gt(x[0], 1.02);
+		ck_assert_double_lt(x[0], 1.03);
+		ck_assert_double_eq(x[1], 1);
+		ck_assert_double_gt(x[2], 4 * 21000);
+		ck_assert_double_lt(x[2], 4 * 21100);
+		ck_assert_double_eq(x[3], 9);
+		ck_assert_double_eq(x[4], sizeof(int));
+		ck_assert_double_ge(x[5], 1);
+		ck_assert_double_eq(x[6], 0);
+		ck_assert_double_eq(x[7], 0);
+	}
+	ck_assert_uint_eq(query().worker_starts, 1);
+	close(fd);
+	free_buffer(&b);
+}
+END_TEST
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+START_TEST(ends_that_are_its_own)
+{
+	struct buffer b = make_buffer(PAGE);
+	int fd = image("innocent"), before = log_max_level;
+	struct kernel aborts = foreign(fd, (char *)"abort_kernel", 1);
+	struct kernel overflows = foreign(fd, (char *)"overflow", 1);
+	struct kernel loops = foreign(fd, (char *)"endless", 1);
+	struct kernel good = foreign(fd, (char *)"who", 1);
+
+	log_max_level = 0;
+	ck_assert_int_eq(run(&aborts, &b), -EFAULT);
+	ck_assert_int_eq(run(&overflows, &b), -EFAULT);
+	ck_assert_uint_eq(query().worker_crashes, 2);
+	ck_assert_int_eq(run_as(TENANT, TENANT_GID, &loops, &b, 1, NULL, 0, now_ns() + 50000000),
+			 -ETIMEDOUT);
+	ck_assert_uint_eq(query().worker_timeouts, 1);
+	ck_assert_uint_eq(query().workers, 0);
+	ck_assert_int_eq(run(&good, &b), 0);
+	log_max_level = before;
+	close(fd);
+	free_buffer(&b);
+}
+END_TEST
+
+/* What can't be loaded, or is no image at all. */
+START_TEST(bad_images)
+{
+	static const char text[] = "\177ELF and no more";
+	struct buffer b = make_buffer(PAGE);
+	int good = image("innocent"), bad = memfd_create("bad", MFD_CLOEXEC);
+	struct kernel absent = foreign(good, (char *)"no_such_symbol", 1);
+	struct kernel none = foreign(bad, (char *)"who", 1);
+
+	ck_assert_int_eq(write(bad, text, sizeof(text)), sizeof(text));
+	ck_assert_int_eq(run(&absent, &b), -ENOENT);
+	ck_assert_int_eq(run(&none, &b), -ENOEXEC);
+	close(good);
+	close(bad);
+	free_buffer(&b);
+}
+END_TEST
+
+START_TEST(memory_is_limited)
+{
+	struct buffer b = make_buffer(PAGE);
+	int fd = image("innocent");
+	struct kernel k = foreign(fd, (char *)"hoard", 1);
+	uint64_t *mib = (uint64_t *)b.data;
+
+	ck_assert_int_eq(run(&k, &b), 0);
+	ck_assert_uint_ge(*mib, 16);
+	ck_assert_uint_lt(*mib, 64);
+	close(fd);
+	free_buffer(&b);
+}
+END_TEST
+
+static void setup_small(void)
+{
+	setup_with("worker { memory = \"64M\" }");
+}
+
+/* ------------------------------------------------------------------ */
+/* Who shares a worker                                                   */
+
+static int oom_score(pid_t pid)
+{
+	char path[64];
+	int score;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", pid);
+	f = fopen(path, "re");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(fscanf(f, "%d", &score), 1);
+	fclose(f);
+	return score;
+}
+
+/* Also by who goes first when memory is short. */
+START_TEST(foreign_and_installed_are_apart)
+{
+	struct buffer b = make_buffer(PAGE);
+	const struct kernel *installed = registry_find(registry, "test_identity");
+	int fd = image("innocent");
+	struct kernel k = foreign(fd, (char *)"who", 1);
+	uint32_t foreign_pid;
+	int before = oom_score(getpid());
+
+	ck_assert_int_eq(run(&k, &b), 0);
+	foreign_pid = b.data[0];
+	ck_assert_int_eq(oom_score((pid_t)foreign_pid), 1000);
+	ck_assert_int_eq(run(installed, &b), 0);
+	ck_assert_uint_ne(b.data[0], foreign_pid);
+	ck_assert_int_eq(oom_score((pid_t)b.data[0]), before);
+	ck_assert_int_eq(run(&k, &b), 0);
+	ck_assert_uint_eq(b.data[0], foreign_pid);
+	ck_assert_uint_eq(b.data[1], 2);
+	ck_assert_uint_eq(query().workers, 2);
+	ck_assert_uint_eq(query().worker_starts, 2);
+	close(fd);
+	free_buffer(&b);
+}
+END_TEST
+
+/* One uid may be many: each owner has a process, and what has none one for itself. */
+START_TEST(owners_are_apart)
+{
+	static const struct { uint64_t owner; int same_as; } cases[] = {
+		{ 1, 0 }, { 1, 0 }, { 2, 2 }, { 1, 0 }, { 0, 4 }, { 0, 5 }, { 2, 2 },
+	};
+	struct buffer b = make_buffer(PAGE);
+	int fd = image("innocent");
+	struct kernel k[7];
+	uint32_t pids[7];
+
+	for (int i = 0; i < 7; i++) {
+		k[i] = foreign(fd, (char *)"who", cases[i].owner);
+		ck_assert_int_eq(run(&k[i], &b), 0);
+		pids[i] = b.data[0];
+		for (int j = 0; j < i; j++)
+			ck_assert_int_eq(pids[i] == pids[j], cases[i].same_as == cases[j].same_as);
+	}
+	ck_assert_int_eq(run(&k[4], &b), 0);
+	ck_assert_uint_eq(b.data[0], pids[4]);
+	ck_assert_uint_eq(query().worker_starts, 4);
+	close(fd);
+	free_buffer(&b);
+}
+END_TEST
+
+/* Foreign ones count against worker.max as others do. */
+START_TEST(both_kinds_are_counted)
+{
+	struct buffer b = make_buffer(PAGE);
+	const struct kernel *installed = registry_find(registry, "test_identity");
+	int fd = image("innocent");
+	struct kernel k = foreign(fd, (char *)"who", 1);
+
+	ck_assert_int_eq(run(&k, &b), 0);
+	ck_assert_int_eq(run(installed, &b), 0);
+	ck_assert_uint_eq(query().workers, 1);
+	ck_assert_int_eq(run(&k, &b), 0);
+	ck_assert_uint_eq(query().workers, 1);
+	ck_assert_uint_eq(query().worker_starts, 3);
+	close(fd);
+	free_buffer(&b);
+}
+END_TEST
+
+static void setup_one_worker(void)
+{
+	setup_with("worker { max = 1 }");
+}
+
+static bool ends(uint32_t workers)
+{
+	for (int i = 0; i < 500 && query().workers != workers; i++)
+		usleep(10000);
+	return query().workers == workers;
+}
+
+/* A module that is gone: no worker that has it lives on, and the next is new. */
+START_TEST(dropped_kernels_are_loaded_anew)
+{
+	struct buffer b = make_buffer(PAGE);
+	int fd = image("innocent");
+	struct kernel k = foreign(fd, (char *)"who", 1), other = foreign(fd, (char *)"who", 2);
+	uint32_t pid;
+
+	for (uint32_t i = 1; i <= 3; i++) {
+		ck_assert_int_eq(run(&k, &b), 0);
+		ck_assert_uint_eq(b.data[1], i);
+	}
+	pid = b.data[0];
+	ck_assert_int_eq(run(&other, &b), 0);
+	runner_drop_kernel(runner, last_serial);	/* nobody has it */
+	ck_assert_int_eq(run(&k, &b), 0);
+	ck_assert_uint_eq(b.data[0], pid);
+	ck_assert_uint_eq(query().workers, 2);
+
+	runner_drop_kernel(runner, k.serial);
+	ck_assert(ends(1));
+	ck_assert_int_eq(run(&other, &b), 0);
+	ck_assert_uint_eq(b.data[1], 2);	/* not his */
+	k.serial = last_serial++;
+	ck_assert_int_eq(run(&k, &b), 0);
+	ck_assert_uint_ne(b.data[0], pid);
+	ck_assert_uint_eq(b.data[1], 1);
+	ck_assert_uint_eq(query().worker_starts, 3);
+	close(fd);
+	free_buffer(&b);
+}
+END_TEST
+
+/* While it runs: it ends as it would, and its worker after it. */
+START_TEST(dropped_while_it_runs)
+{
+	struct buffer b = make_buffer(PAGE);
+	int fd = image("innocent");
+	struct kernel k = foreign(fd, (char *)"endless", 1);
+	struct launch l = {
+		.range = { b.data, b.bytes, 0, 1 },
+		.buffer = { b.id, b.bytes, 0, b.fd, 0 },
+		.t = { .kernel = &k, .uid = TENANT, .gid = TENANT_GID, .done = on_done,
+		       .deadline_ns = now_ns() + 300000000 },
+	};
+	int before = log_max_level;
+
+	log_max_level = 0;
+	nr_done = 0;
+	l.t.buffers = &l.buffer;
+	l.t.launch = (struct arax_launch){
+		.size = sizeof(l.t.launch), .nr_ranges = 1, .grid = { 1, 1, 1 },
+		.block = { 1, 1, 1 }, .group_end = 1, .ranges = &l.range,
+	};
+	runner_submit(runner, &l.t);
+	for (int i = 0; i < 500 && !query().workers; i++)
+		usleep(1000);
+	runner_drop_kernel(runner, k.serial);
+	for (int i = 0; i < 1000 && !nr_done; i++)
+		usleep(10000);
+	ck_assert_int_eq(nr_done, 1);
+	ck_assert_int_eq(l.t.result, -ETIMEDOUT);
+	ck_assert(ends(0));
+	log_max_level = before;
+	close(fd);
+	free_buffer(&b);
+}
+END_TEST
+
+/* It need not unmap what it is told to: so it does not live for ever. */
+START_TEST(dropped_buffers_end_it_in_time)
+{
+	struct buffer b = make_buffer(PAGE);
+	int fd = image("innocent");
+	struct kernel k = foreign(fd, (char *)"who", 1);
+
+	for (int i = 0; i < 12; i++) {
+		struct buffer big = make_buffer(64 << 20);	/* no page of it is touched */
+
+		ck_assert_int_eq(run(&k, &big), 0);
+		ck_assert_uint_eq(big.data[1], (uint32_t)(i % 5 + 1));
+		runner_drop_buffer(runner, big.id);
+		free_buffer(&big);
+		if (i % 5 == 4)
+			ck_assert(ends(0));
+	}
+	close(fd);
+	free_buffer(&b);
+}
+END_TEST
+
+static bool is_still(const volatile uint64_t *word)
+{
+	int same = 0;
+
+	for (int i = 0; i < 500 && same < 20; i++) {
+		uint64_t before = *word;
+
+		usleep(5000);
+		same = *word == before ? same + 1 : 0;
+	}
+	return same == 20;
+}
+
+/* Its threads compute on nobody's account: on a lane, and on the caller's thread. */
+START_TEST(nothing_runs_between_launches)
+{
+	struct buffer b = make_buffer(PAGE);
+	volatile uint64_t *word = (volatile uint64_t *)b.data;
+	int fd = image("innocent");
+	struct kernel k = foreign(fd, (char *)"restless", 1);
+
+	for (int i = 0; i < 3; i++) {
+		uint64_t before = *word;
+
+		ck_assert_int_eq(_i ? run(&k, &b) : run_on_lane(&k, &b), 0);
+		ck_assert(i == 0 || *word != before);
+		ck_assert(is_still(word));
+	}
+	ck_assert_uint_eq(query().worker_starts, 1);
+	close(fd);
+	free_buffer(&b);
+}
+END_TEST
+
+/* A lane that keeps a worker for the next launch gives it up for any other. */
+START_TEST(lanes_change_workers)
+{
+	struct buffer b = make_buffer(PAGE);
+	int fd = image("innocent");
+	struct kernel k[2] = { foreign(fd, (char *)"who", 1), foreign(fd, (char *)"who", 2) };
+	struct kernel gone = foreign(fd, (char *)"who", 1);
+	uint32_t asked[2] = { 0 };
+
+	for (int i = 0; i < 600; i++) {
+		int which = i % 7 < 3;
+
+		if (i % 5 == 4) {
+			ck_assert_int_eq(run_on_lane(registry_find(registry, "test_identity"), &b), 0);
+			continue;
+		}
+		ck_assert_int_eq(run_on_lane(&k[which], &b), 0);
+		ck_assert_uint_eq(b.data[1], ++asked[which]);
+	}
+	ck_assert_uint_eq(query().worker_starts, 3);
+	/* One that is dropped may be kept at that moment. */
+	for (int i = 0; i < 20; i++) {
+		gone.serial = last_serial++;
+		ck_assert_int_eq(run_on_lane(&gone, &b), 0);
+		runner_drop_kernel(runner, gone.serial);
+		ck_assert(ends(2));
+	}
+	close(fd);
+	free_buffer(&b);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Where it can't be                                                     */
+
+START_TEST(nothing_in_this_process)
+{
+	struct buffer b = make_buffer(PAGE);
+	int fd = image("innocent");
+	struct kernel k = foreign(fd, (char *)"who", 1);
+
+	ck_assert(!runner_can_foreign(runner));
+	ck_assert_int_eq(runner_prepare(runner, &k), -EOPNOTSUPP);
+	ck_assert_int_eq(run(&k, &b), -EOPNOTSUPP);
+	ck_assert_uint_eq(b.data[1], 0);
+	ck_assert_uint_eq(runner_configuration(runner, &k), 0);
+	ck_assert_int_eq(runner_configure(runner, &k), 0);
+	ck_assert_uint_eq(runner_switch_ns(runner, &k), 0);
+	close(fd);
+	free_buffer(&b);
+}
+END_TEST
+
+static void setup_no_program(void)
+{
+	setup_with("worker { program = \"/nowhere/arax-worker\" }");
+}
+
+/* A worker program of another make, that finds the sandbox missing. */
+static void setup_no_sandbox(void)
+{
+	char text[4096];
+
+	snprintf(text, sizeof(text), "worker { program = \"%s/build/test/worker-unlocked\" }",
+		 getcwd((char[2048]){ 0 }, 2048));
+	setup_with(text);
+}
+
+START_TEST(no_sandbox_no_foreign_code)
+{
+	struct buffer b = make_buffer(PAGE);
+	int fd = image("innocent"), before = log_max_level;
+	struct kernel k = foreign(fd, (char *)"who", 1);
+
+	log_max_level = 0;
+	ck_assert(runner_can_foreign(runner));	/* by what is known yet */
+	ck_assert_int_eq(run(&k, &b), -EOPNOTSUPP);
+	ck_assert(!runner_can_foreign(runner));
+	ck_assert_int_eq(runner_prepare(runner, &k), -EOPNOTSUPP);
+	ck_assert_int_eq(run(&k, &b), -EOPNOTSUPP);
+	ck_assert_uint_eq(b.data[1], 0);
+	ck_assert_uint_eq(query().worker_starts, 0);
+	/* Installed ones need none. */
+	ck_assert_int_eq(run(registry_find(registry, "test_identity"), &b), 0);
+	log_max_level = before;
+	close(fd);
+	free_buffer(&b);
+}
+END_TEST
+
+static void add_case(Suite *suite, const char *name, void (*make)(void), const TTest *test)
+{
+	TCase *t = tcase_create(name);
+
+	tcase_set_timeout(t, 60);
+	tcase_add_checked_fixture(t, make, teardown);
+	tcase_add_test(t, test);
+	suite_add_tcase(suite, t);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("sandbox");
+	TCase *t = tcase_create("sandbox");
+	const char *lacks = sandbox_kernel_lacks();
+
+	add_case(suite, "no program", setup_no_program, nothing_in_this_process);
+	add_case(suite, "own memory", setup_own_memory, nothing_in_this_process);
+	if (lacks) {
+		be_skip("sandbox", lacks);
+		return be_main(suite);
+	}
+	add_case(suite, "no sandbox", setup_no_sandbox, no_sandbox_no_foreign_code);
+	add_case(suite, "two cores", setup_wide, helpers_are_locked_up_too);
+	add_case(suite, "small", setup_small, memory_is_limited);
+	add_case(suite, "one worker", setup_one_worker, both_kinds_are_counted);
+	tcase_set_timeout(t, 60);
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, hostile_code_gets_nowhere);
+	if (geteuid() == 0)
+		tcase_add_test(t, hostile_root_gets_nowhere);
+	else
+		be_skip("hostile_root_gets_nowhere", "not root: workers have our uid");
+	tcase_add_test(t, all_that_works_elsewhere);
+	tcase_add_loop_test(t, other_abis_are_fatal, 0, 2);
+	tcase_add_test(t, innocent_code_works);
+	tcase_add_test(t, ends_that_are_its_own);
+	tcase_add_test(t, bad_images);
+	tcase_add_test(t, foreign_and_installed_are_apart);
+	tcase_add_test(t, owners_are_apart);
+	tcase_add_test(t, dropped_kernels_are_loaded_anew);
+	tcase_add_test(t, dropped_while_it_runs);
+	tcase_add_test(t, dropped_buffers_end_it_in_time);
+	tcase_add_loop_test(t, nothing_runs_between_launches, 0, 2);
+	tcase_add_test(t, lanes_change_workers);
+	suite_add_tcase(suite, t);
+	return be_main(suite);
+}
