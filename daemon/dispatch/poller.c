@@ -94,6 +94,8 @@ static void add_task(struct poller *p, struct link *l, const struct arax_dispatc
 {
 	int err = graph_add(l->graph, d);
 
+	if (unlikely(p->foresees) && !err)
+		remote_foresee(l, graph_find(l->graph, d->tag));
 	if (!err && unlikely(d->error))
 		graph_unblock(l->graph, d->tag, d->error);
 	if (unlikely(err)) {
@@ -555,6 +557,8 @@ int poller_turn(struct poller *p)
 	}
 	p->now = ticks_now(&p->ticks);
 	p->exact = true;
+	if (p->memory)
+		remote_look_ahead(p);
 	if (n)
 		p->woke_peer = false;
 	started = start_ready(p);
@@ -766,6 +770,7 @@ int poller_create(const struct config *config, const struct registry *registry,
 		sp.ops.resident_bytes = remote_resident_bytes;
 		sp.ops.switch_ns = remote_switch_ns;
 		sp.ops.way = remote_way;
+		sp.ops.tight = remote_tight;
 	}
 	sp.policy = config->sched.policy;
 	p->sched = sched_create(&sp);

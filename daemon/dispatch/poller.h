@@ -87,6 +87,7 @@ struct poller {
 	struct poller_device *devs;
 	struct trace *trace;		/* NULL: nobody wants to know */
 	struct memory *memory;		/* of devices that have their own; NULL: none has */
+	bool foresees;			/* the memory is told what tasks to come will use */
 	uint32_t nr_devs;
 	uint8_t *runnable;		/* [kernel index * nr_devs + device]: RUNNABLE_* */
 	bool exact;			/* now was read for the task that comes next */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/dispatch/gate.h"
+#include "daemon/dispatch/own.h"
 #include "daemon/dispatch/run.h"
 #include "daemon/log.h"
 
@@ -207,6 +208,17 @@ static void fill_range(struct memory_range *to, struct memory_buffer *buffer,
 	};
 }
 
+/* NULL: no memory. */
+static struct memory_buffer *copies_of(struct poller *p, struct mapping *m)
+{
+	if (m->copies)
+		return m->copies;
+	m->copies = memory_buffer_create(p->memory, m->base, m->bytes);
+	if (m->copies && m->lazy)
+		memory_buffer_lazy(m->copies);
+	return m->copies;
+}
+
 int remote_begin(struct run *run)
 {
 	const struct graph_node *node = run->node;
@@ -216,13 +228,8 @@ int remote_begin(struct run *run)
 	for (i = 0; i < node->d.nr_ranges; i++) {
 		struct mapping *m = link_find(run->link, node->ranges[i].buffer);
 
-		if (!m->copies) {
-			m->copies = memory_buffer_create(p->memory, m->base, m->bytes);
-			if (!m->copies)
-				return -ENOMEM;
-			if (m->lazy)
-				memory_buffer_lazy(m->copies);
-		}
+		if (!copies_of(p, m))
+			return -ENOMEM;
 		run->lazy |= m->lazy;
 		fill_range(&run->remote[i], m->copies, node, i);
 	}
@@ -269,9 +276,9 @@ void remote_host_wrote(struct link *l, const struct graph_node *node)
 }
 
 /* Fills @ranges with what is known of the task's buffers. */
-static void look_up(const struct graph_node *node, struct memory_range *ranges)
+static void fill_ranges(const struct link *l, const struct graph_node *node,
+			struct memory_range *ranges)
 {
-	struct link *l = node->priv;
 	uint32_t i;
 
 	for (i = 0; i < node->d.nr_ranges; i++) {
@@ -279,6 +286,76 @@ static void look_up(const struct graph_node *node, struct memory_range *ranges)
 
 		fill_range(&ranges[i], m ? m->copies : NULL, node, i);
 	}
+}
+
+static void look_up(const struct graph_node *node, struct memory_range *ranges)
+{
+	fill_ranges(node->priv, node, ranges);
+}
+
+/* ------------------------------------------------------------------ */
+/* What is going to be used                                            */
+
+/* Somewhere with memory of its own; elsewhere it keeps nothing in its place. */
+static bool may_need_room(const struct poller *p, const struct graph_node *node)
+{
+	const struct kernel *k = NULL;
+	uint32_t i;
+
+	if (node->d.opcode == ARAX_OP_LAUNCH && !own_is_launch(node))
+		k = run_kernel(node);
+	for (i = 0; k && i < p->nr_devs; i++)
+		if (memory_has_device(p->memory, i) && p->runnable[k->index * p->nr_devs + i])
+			return true;
+	return false;
+}
+
+void remote_foresee(struct link *l, struct graph_node *node)
+{
+	struct memory_range ranges[ARAX_MAX_RANGES];
+	struct poller *p = l->poller;
+	uint32_t i;
+
+	if (!node)
+		return;
+	node->priv = l;
+	if (!may_need_room(p, node))
+		return;
+	for (i = 0; i < node->d.nr_ranges; i++) {
+		struct mapping *m = link_find(l, node->ranges[i].buffer);
+
+		fill_range(&ranges[i], m ? copies_of(p, m) : NULL, node, i);
+	}
+	memory_will_use(p->memory, ranges, node->d.nr_ranges, node->seq);
+}
+
+void remote_has_used(struct link *l, const struct graph_node *node)
+{
+	struct memory_range ranges[ARAX_MAX_RANGES];
+
+	if (node->d.opcode != ARAX_OP_LAUNCH)
+		return;
+	fill_ranges(l, node, ranges);
+	memory_has_used(l->poller->memory, ranges, node->d.nr_ranges, node->seq);
+}
+
+static void foresee_live(void *arg, struct graph_node *node)
+{
+	remote_foresee(arg, node);
+}
+
+void remote_look_ahead(struct poller *p)
+{
+	bool tight = memory_is_tight(p->memory);
+	uint32_t i;
+
+	if (tight == p->foresees)
+		return;
+	p->foresees = tight;
+	for (i = 0; tight && i < p->nr_links; i++)
+		graph_each_live(p->links[i]->graph, foresee_live, p->links[i]);
+	if (!tight)
+		memory_forget_uses(p->memory);
 }
 
 /* ------------------------------------------------------------------ */
@@ -483,6 +560,15 @@ uint64_t remote_switch_ns(void *arg, const struct graph_node *node, uint32_t dev
 		return 0;
 	k = run_kernel(node);
 	return k ? runner_switch_ns(pd->runner, k) : 0;
+}
+
+bool remote_tight(void *arg, uint32_t device)
+{
+	const struct poller *p = arg;
+
+	if (device == SCHED_NO_DEVICE)
+		return memory_is_tight(p->memory);
+	return memory_has_device(p->memory, device) && memory_is_full(p->memory, device);
 }
 
 uint64_t remote_transfer_ns(void *arg, const struct graph_node *node, uint32_t device)

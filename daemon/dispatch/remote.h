@@ -45,6 +45,16 @@ bool remote_host_access(struct poller *p, struct graph_node *node);
 /* (poller) The ranges of a task that ended well whose results are not at the host. */
 uint32_t remote_dirty_ranges(const struct run *run);
 
+/*
+ * (poller) Before tasks are given to devices: where memory has become short, it is told what
+ * the tasks that there are will use, and from now on poller.foresees; where not, no longer.
+ */
+void remote_look_ahead(struct poller *p);
+/* (poller, foreseeing) It was added; NULL: it has ended already. */
+void remote_foresee(struct link *l, struct graph_node *node);
+/* (poller, foreseeing) It has ended, or ends without running. */
+void remote_has_used(struct link *l, const struct graph_node *node);
+
 /* (poller) Of a launch that has ended: bytes copied between host and device for it. */
 uint64_t remote_moved(const struct run *run);
 /* As memory.h counts them. */
@@ -53,6 +63,7 @@ uint64_t remote_rows(const struct graph_node *node);
 bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t device);
 
 /* As of struct sched_ops. */
+bool remote_tight(void *arg, uint32_t device);
 uint64_t remote_transfer_ns(void *arg, const struct graph_node *node, uint32_t device);
 uint64_t remote_switch_ns(void *arg, const struct graph_node *node, uint32_t device);
 uint64_t remote_resident_bytes(void *arg, const struct graph_node *node, uint32_t device);

@@ -48,6 +48,8 @@ void run_record_ended(void *arg, const struct graph_node *node, const struct gra
 {
 	struct link *l = arg;
 
+	if (unlikely(l->poller->foresees))
+		remote_has_used(l, node);
 	if (unlikely(l->poller->trace))
 		record_end(l, node, done->result, done->origin);
 }
@@ -197,6 +199,8 @@ void run_refuse(struct poller *p, struct graph_node *node, int result)
 		poller_commit_ended(p, l);
 	if (unlikely(p->trace) && result)
 		record_end(l, node, result, 0);
+	if (unlikely(p->foresees))
+		remote_has_used(l, node);
 	graph_complete(l->graph, node, result, &info.failure);
 	poller_commit(p, l, tag, &info);
 }
@@ -253,6 +257,8 @@ static __attribute__((cold)) void finish_failed(struct run *run, struct commit_i
 	struct link *l = run->link;
 	uint64_t tag = node->d.tag;
 
+	if (p->foresees)
+		remote_has_used(l, node);
 	settle_accounts(run, node, info.device_ns, false);
 	poller_commit_ended(p, l);
 	graph_complete(l->graph, node, info.result, &info.failure);
@@ -422,6 +428,8 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 	}
 	learn = !(run->here && hold_ns > p->inline_ns && lost_cpu(p));
 	run->here = false;
+	if (unlikely(p->foresees))
+		remote_has_used(l, node);
 	if (unlikely(run->lazy))
 		info.dirty = remote_dirty_ranges(run);
 	put_commit(p, l, node->d.tag, &info);

@@ -251,6 +251,15 @@ struct graph_node *graph_expire(struct graph *g, uint64_t now_ns);
  */
 uint32_t graph_successors(const struct graph_node *node, uint64_t *seqs, uint32_t max);
 
+/* Calls @each for them; @waits: for how many things that one waits altogether. */
+void graph_each_successor(const struct graph_node *node,
+			  void (*each)(void *arg, const struct graph_node *node, uint32_t waits),
+			  void *arg);
+
+/* Calls @each for all that were added and have not ended; of a context in their order. */
+void graph_each_live(struct graph *g, void (*each)(void *arg, struct graph_node *node),
+		     void *arg);
+
 struct graph_stats {
 	uint64_t added, completed, canceled;
 	uint64_t edges;			/* dependencies recorded so far */

@@ -67,6 +67,38 @@ uint32_t graph_successors(const struct graph_node *node, uint64_t *seqs, uint32_
 	return n->nr_succs;
 }
 
+void graph_each_successor(const struct graph_node *node,
+			  void (*each)(void *arg, const struct graph_node *node, uint32_t waits),
+			  void *arg)
+{
+	const struct node *n = node_of((struct graph_node *)node);
+	const struct edge_chunk *c = n->more;
+
+	for (uint32_t i = 0; i < n->nr_succs; i++) {
+		const struct node *s = i < NODE_SUCCS ? n->succs[i] : NULL;
+
+		if (!s) {
+			uint32_t at = (i - NODE_SUCCS) % 15;
+
+			if (i > NODE_SUCCS && !at)
+				c = c->next;
+			s = c->to[at];
+		}
+		each(arg, &s->pub, s->waits);
+	}
+}
+
+void graph_each_live(struct graph *g, void (*each)(void *arg, struct graph_node *node),
+		     void *arg)
+{
+	uint64_t bucket = 0;
+
+	for (struct context *c = first_context(g, &bucket); c; c = next_context(g, c, &bucket))
+		for (struct node *n = c->head; n; n = n->live_next)
+			if (!(n->flags & NODE_REPORTED))
+				each(arg, &n->pub);
+}
+
 /* ------------------------------------------------------------------ */
 /* dot                                                                 */
 

@@ -84,12 +84,18 @@ void extent_free(struct memory *m, struct memory_extent *e)
 static struct memory_extent *choose_victim(struct memory *m, struct memory_device *d, bool *busy)
 {
 	struct memory_extent *e, *victim = NULL;
+	uint64_t next, last = 0;
 
 	*busy = false;
 	for (e = d->extents; e; e = e->next) {
 		*busy |= e->busy && !e->pins;
-		if (!e->pins && !e->busy && (!victim || e->worth < victim->worth))
+		if (e->pins || e->busy)
+			continue;
+		next = foresee_next(m, e);
+		if (!victim || next > last || (next == last && e->worth < victim->worth)) {
 			victim = e;
+			last = next;
+		}
 	}
 	return victim;
 }
@@ -137,6 +143,7 @@ static int evict_one(struct memory *m, struct memory_device *d, uint64_t bytes, 
 			d->inflation = victim->worth;
 		d->stats.evictions++;
 		extent_unlink(m, victim);
+		foresee_overflow(m, d);
 	}
 	pthread_mutex_unlock(&m->lock);
 	if (!victim || err)
@@ -199,6 +206,7 @@ static int drop(struct memory *m, uint32_t device, bool all)
 	/* memory_buffer_gone() takes some of them at any time. */
 	while (d->freeing)
 		pthread_cond_wait(&m->settled, &m->lock);
+	foresee_room(m, d);
 	pthread_mutex_unlock(&m->lock);
 	return err ? -EIO : 0;
 }
@@ -284,6 +292,7 @@ static int extent_create(struct memory *m, struct memory_buffer *b, uint32_t dev
 	d->extents = e;
 	d->stats.used += end - start;
 	d->stats.extents++;
+	foresee_room(m, d);
 	pthread_mutex_unlock(&m->lock);
 	*out = e;
 	return 0;

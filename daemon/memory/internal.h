@@ -7,6 +7,8 @@
  *   hold.c	a task's extents, all or none
  *   stage.c	a task's ranges in, its results out
  *   lazy.c	results that stay where they are, until somebody needs them
+ *   foresee.c	what tasks to come will use
+ *   upcoming.c	... of one buffer
  *
  * LOCKS
  *
@@ -26,9 +28,18 @@
 
 #include "daemon/memory/intervals.h"
 #include "daemon/memory/memory.h"
+#include "daemon/memory/upcoming.h"
 #include "uapi/arax.h"
 
 #define FOREVER		UINT64_MAX
+
+/*
+ * A device is tight from here on, in 1/16 of its memory, or when something has to go; until
+ * it is below the second.  It is full as well from the third on, or when something has to go.
+ */
+#define TIGHT_FROM	12
+#define TIGHT_UNTIL	8
+#define FULL_FROM	15
 
 /* Pieces of an extent that are dirty; that are known at all, once nobody uses it. */
 #define MAX_DIRTY	(1u << 14)
@@ -55,6 +66,7 @@ struct rate {
  * @users:	their ranges, once all of the task's are there
  * @charged:	who pays for it, if @is_charged
  * @worth:	see extent_used()
+ * @next_use, @next_adds: what foresee_next() said, and buffer.adds at that time
  * @load:	held by whoever copies in
  */
 struct memory_extent {
@@ -71,6 +83,7 @@ struct memory_extent {
 	uint64_t start, end;
 	uint64_t address;
 	double worth;
+	uint64_t next_use, next_adds;
 	struct intervals valid;
 	struct intervals filled;
 	struct intervals dirty;
@@ -84,6 +97,9 @@ struct memory_extent {
  * @registered: of these, those that did
  * @leaving:	extents of it that are
  * @flushing:	held by whoever copies from its extents to the host
+ * @upcoming:	what tasks to come will use of it
+ * @adds:	times that something was added to that; from 1 on
+ * @foreseen_next, @foreseen_prev: in the manager's list, if there is any of that
  */
 struct memory_buffer {
 	struct memory *memory;
@@ -95,6 +111,9 @@ struct memory_buffer {
 	uint32_t leaving;
 	pthread_mutex_t flushing;
 	struct memory_extent *extents;
+	struct upcoming upcoming;
+	uint64_t adds;
+	struct memory_buffer *foreseen_next, **foreseen_prev;
 };
 
 /**
@@ -102,6 +121,8 @@ struct memory_buffer {
  * @held:	tasks between memory_enter() and memory_settle()
  * @freeing:	extents of buffers that are gone, on their way to ops.free
  * @inflation:	worth of the last extent that had to go
+ * @tight:	see memory_is_tight()
+ * @full:	it has been full since it is tight
  */
 struct memory_device {
 	bool present;
@@ -111,6 +132,7 @@ struct memory_device {
 	struct memory_extent *extents;
 	uint32_t held;
 	uint32_t freeing;
+	bool tight, full;
 	double inflation;
 	struct rate in, out;
 	struct memory_stats stats;
@@ -128,6 +150,11 @@ struct memory {
 	uint64_t (*limit)(void *arg, struct memory_owner owner);
 	void *charge_arg;
 	bool stopped;
+	uint32_t tight;			/* devices that are */
+	uint32_t nr_uses;		/* that are known of */
+	uint64_t latest_used;		/* the largest seq of those that are no longer */
+	struct memory_buffer *foreseen;	/* buffers with uses to come */
+	uint64_t random;		/* nobody outside knows it */
 	uint32_t nr_devices;
 	struct memory_device devices[];
 };
@@ -213,6 +240,17 @@ uint64_t dirty_bytes(const struct memory_buffer *b, const struct memory_extent *
 /* start..end, wherever it is dirty.  @lost: as memory_flush(); else without what nobody has. */
 int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end,
 		 bool lost);
+
+/* foresee.c (locked): more of the device is used now, or less, and not for others to come. */
+void foresee_room(struct memory *m, struct memory_device *d);
+/* foresee.c (locked): something had to go. */
+void foresee_overflow(struct memory *m, struct memory_device *d);
+/* foresee.c (locked): the first seq of a task that will use bytes of it; UPCOMING_NEVER: none */
+uint64_t foresee_next(const struct memory *m, struct memory_extent *e);
+/* foresee.c (locked), for tests: whether that is what it would be if it were found anew. */
+bool foresee_check(const struct memory *m, struct memory_extent *e);
+/* foresee.c (locked): the buffer is going. */
+void foresee_gone(struct memory *m, struct memory_buffer *b);
 
 uint64_t memory_now_ns(void);
 void rate_learn(struct rate *r, uint64_t bytes, uint64_t ns);

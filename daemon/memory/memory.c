@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "daemon/memory/internal.h"
@@ -47,6 +48,8 @@ int memory_create(uint32_t nr_devices, struct memory **out)
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_cond_init(&m->settled, NULL);
 	m->nr_devices = nr_devices;
+	if (getrandom(&m->random, sizeof(m->random), GRND_NONBLOCK) < 0)
+		m->random = (uint64_t)(uintptr_t)m ^ memory_now_ns();
 	*out = m;
 	return 0;
 }
@@ -130,6 +133,7 @@ struct memory_buffer *memory_buffer_create(struct memory *m, uint8_t *host, uint
 	b->memory = m;
 	b->host = host;
 	b->bytes = bytes;
+	b->upcoming.random = m->random;
 	pthread_mutex_init(&b->flushing, NULL);
 	return b;
 }
@@ -151,6 +155,7 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 	uint32_t i;
 
 	pthread_mutex_lock(&m->lock);
+	foresee_gone(m, b);
 	for (;;) {
 		while (b->leaving)
 			pthread_cond_wait(&m->settled, &m->lock);
@@ -159,6 +164,7 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 			break;
 		d = &m->devices[e->device];
 		extent_unlink(m, e);
+		foresee_room(m, d);
 		d->freeing++;
 		pthread_mutex_unlock(&m->lock);
 		extent_free(m, e);
@@ -411,6 +417,10 @@ int memory_check(struct memory *m)
 			bad += check_intervals(e, &e->filled, "filled");
 			bad += check_intervals(e, &e->dirty, "dirty");
 			bad += check_dirty(e);
+			if (!foresee_check(m, e)) {
+				fprintf(stderr, "memory: device %u: the next use is not as noted\n", i);
+				bad++;
+			}
 		}
 		if (used != d->stats.used || n != d->stats.extents || used > d->stats.bytes) {
 			fprintf(stderr, "memory: device %u: %llu bytes in %llu extents, counted %llu\n",

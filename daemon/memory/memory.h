@@ -33,9 +33,10 @@
  *   bytes in one piece that lie in two); each is a copy in its own right, and
  *   writing to one makes the bytes of the others stale.
  *
- *   When a device is full, the extent goes that is cheapest to have back for its
- *   size and was not used for longest (GreedyDual-Size, Cao and Irani 1997).
- *   Nothing is lost by that: the host has every byte, or gets it first.  Bytes that a task only
+ *   When a device is full, the extent goes that is needed last by the tasks that are known
+ *   of (memory_will_use(); Belady 1966).  Of those that none of them needs, the one that is
+ *   cheapest to have back for its size and was not used for longest (GreedyDual-Size,
+ *   Cao and Irani 1997).  Nothing is lost by that: the host has every byte, or gets it first.  Bytes that a task only
  *   writes are not copied in, unless the extent is new there: what a kernel
  *   leaves out then keeps the host's bytes, never another buffer's.
  *
@@ -222,6 +223,28 @@ void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offse
 int memory_drop(struct memory *m, uint32_t device);
 /* The same of a device that is rebuilt: who reads what it doesn't give gets -EIO. */
 void memory_lose(struct memory *m, uint32_t device);
+
+/*
+ * Whether a device is so full that it matters what is used next: then is the time to tell.
+ * Without a lock: it may be another answer the next time.
+ */
+bool memory_is_tight(const struct memory *m);
+/* Whether what comes to @device makes something else go, or nearly. */
+bool memory_is_full(const struct memory *m, uint32_t device);
+
+/*
+ * A task that has not ended yet will use @ranges; or has ended, with or without having used
+ * them.  @seq: its place among others, the least first; no other task's with a range alike.
+ * It is a hint: a task that nothing was told of is treated as any other.
+ */
+void memory_will_use(struct memory *m, const struct memory_range *ranges, uint32_t nr,
+		     uint64_t seq);
+void memory_has_used(struct memory *m, const struct memory_range *ranges, uint32_t nr,
+		     uint64_t seq);
+/* Of no task is anything known any more. */
+void memory_forget_uses(struct memory *m);
+/* Uses known of: how many there can be at most, of all buffers together. */
+#define MEMORY_MAX_USES	(1u << 16)
 
 /* A task that waited for a timeline goes on: no copy made before now is trusted. */
 void memory_distrust(struct memory *m);

@@ -4,6 +4,7 @@
  *
  *   sched.c	tenants and their turn; devices and their lanes
  *   share.c	the tenants' parts: weights and maxima
+ *   follow.c	tasks whose data is there, where memory is short
  *   model.c	run times learnt
  *   regress.c	... and what they say of other sizes
  *   policy_*.c	which device: see policy.h
@@ -53,6 +54,7 @@ struct sched_flow {
 	uint32_t active;
 	uint32_t running;
 	bool capped, blocked;
+	uint16_t passed;	/* tasks in a row that went before its first one, see follow.c */
 	/* a cache line so far */
 	struct graph_node **tasks;
 	uint32_t size;
@@ -69,6 +71,9 @@ struct sched_flow {
 } __attribute__((aligned(64)));
 
 #define SCALE_BITS	24
+
+/* Tasks that became ready last, where memory is short: see follow.c. */
+#define LATELY		8u
 
 /**
  * struct sched_lane - what a device does beside others
@@ -186,6 +191,9 @@ struct sched {
 	bool stuck;
 	uint64_t stuck_ns;
 	uint32_t next_device;	/* round robin's */
+	struct graph_node *lately[LATELY];
+	uint8_t lately_at;	/* the next place there */
+	bool follows;		/* some of them may not be NULL */
 	uint32_t near;		/* see sched_near() */
 	uint64_t far_ns;
 	struct sched_model model;
@@ -214,6 +222,15 @@ static inline uint64_t task_kind(struct graph_node *n)
 struct sched_flow *flow_get(struct sched *s, uint64_t tenant);
 /* sched.c: maxima have changed. */
 void sched_wake_all(struct sched *s);
+
+/*
+ * follow.c: @node was queued; goes.  Then which task of @f goes to @device, where its @first
+ * would go.
+ */
+void follow_queued(struct sched *s, struct graph_node *node);
+void follow_gone(struct sched *s, const struct graph_node *node);
+struct graph_node *follow(struct sched *s, struct sched_flow *f, struct graph_node *first,
+			  uint32_t device, uint64_t now_ns);
 
 /* share.c */
 int share_set(struct sched *s, struct sched_flow *f, const struct sched_tenant *t);

@@ -605,6 +605,8 @@ int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)
 	node->sched.push_ns = now_ns;
 	node->sched.due = due(node, now_ns);
 	task_up(f, f->used++, node);
+	if (s->ops.tight)
+		follow_queued(s, node);
 	s->queued++;
 	s->stuck = false;
 	if (f->active != NOT_QUEUED) {
@@ -630,6 +632,8 @@ void sched_remove(struct sched *s, struct graph_node *node)
 	if (!f || node->sched.index == NOT_QUEUED)
 		return;
 	task_take(f, node);
+	if (s->follows)
+		follow_gone(s, node);
 	node->sched.flow = NULL;
 	s->queued--;
 	s->stuck = false;
@@ -688,6 +692,8 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 		tried[nr++] = n;
 	}
 	if (device != SCHED_NO_DEVICE) {
+		if (__builtin_expect(s->follows, 0))
+			n = follow(s, f, n, device, now_ns);
 		n->device = device;
 		task_take(f, n);
 	} else {
@@ -818,6 +824,8 @@ static void picked(struct sched *s, struct graph_node *n, uint64_t now_ns)
 	struct sched_flow *f = n->sched.flow;
 	uint64_t predicted = model_predict_ns(&s->model, model_id(task_kind(n), n->device));
 
+	if (__builtin_expect(s->follows, 0))
+		follow_gone(s, n);
 	if (__builtin_expect(!predicted, 0))
 		predicted = forecast_ns(s, n);
 	n->sched.predicted_ns = predicted;

@@ -20,7 +20,8 @@
  * but SCHED_PATIENCE_NS after it was pushed at the latest, and SCHED_AGE_NS later for each
  * step of its priority value; what is due first goes first, then submission order.  So among
  * tasks of one priority the earliest deadline comes first, those without one have a far one,
- * and nobody waits for ever.  Between tenants a deadline decides only where their virtual
+ * and nobody waits for ever.  Where memory is short a task that finds all of its data on the
+ * device goes before one of no higher priority that does not (follow.c).  Between tenants a deadline decides only where their virtual
  * times are the same: whoever asked for early ones would take from the others.
  *
  * WHERE: the policy's matter (policies.h).  "eft", the default: the device that would
@@ -89,6 +90,9 @@ struct sched_way {
  * @switch_ns:	time until @device can begin with the task at all: it has to be configured
  *		for it, and what lies on it goes meanwhile (NULL: 0).  The default policy
  *		counts it as it counts @transfer_ns
+ * @tight:	whether memory is so short on @device that a task that can use what lies there
+ *		had better do so before it goes; SCHED_NO_DEVICE: whether it may soon be, on
+ *		any (NULL: never)
  * @way:	how long the task's bytes would be on links, of which it gets its part: see
  *		struct sched_way (NULL: 0)
  * @tenant:	@t->id has its first task for long: fill in the rest; false: nothing is
@@ -102,6 +106,7 @@ struct sched_ops {
 	uint64_t (*transfer_min_ns)(void *arg, const struct graph_node *node, uint32_t device);
 	uint64_t (*transfer_max_ns)(void *arg, const struct graph_node *node, uint32_t device);
 	uint64_t (*switch_ns)(void *arg, const struct graph_node *node, uint32_t device);
+	bool (*tight)(void *arg, uint32_t device);
 	void (*way)(void *arg, const struct graph_node *node, uint32_t device,
 		    struct sched_way *way);
 	bool (*tenant)(void *arg, struct sched_tenant *t);

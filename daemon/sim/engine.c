@@ -165,6 +165,13 @@ static void way(void *arg, const struct graph_node *node, uint32_t device, struc
 		w->again_ns = hops * (b->wire->latency_ns + (uint64_t)((double)bytes * part));
 }
 
+static bool tight(void *arg, uint32_t device)
+{
+	const struct sim *sim = arg;
+
+	return device == SCHED_NO_DEVICE ? sim->foresees : device_is_full(&sim->devices[device]);
+}
+
 /* ------------------------------------------------------------------ */
 /* Programs                                                            */
 
@@ -247,6 +254,8 @@ static bool submit_one(struct app *a)
 		sim_stop(sim, err, "the graph refuses a task");
 		return false;
 	}
+	if (sim->foresees && graph_find(sim->graph, e.d.tag))
+		stores_will_use(a, t, graph_last_seq(sim->graph));
 	sim->free_slots--;
 	sim->generation++;
 	sim->task_of[slot] = a->next;
@@ -326,12 +335,24 @@ static void take_canceled(struct sim *sim)
 	}
 }
 
+/* Also called by the graph, for those that don't run. */
+static void ended(void *arg, const struct graph_node *node, const struct graph_done *done)
+{
+	struct sim *sim = arg;
+	const struct sim_task *t;
+	struct app *a = app_of(sim, node, &t);
+
+	if (sim->foresees)
+		stores_have_used(a, t, node->seq);
+}
+
 static void node_end(struct sim *sim, struct graph_node *node, int result)
 {
 	struct app *a = &sim->apps[node->d.context - 1];
 	uint64_t tag = node->d.tag;
 	uint32_t failure = 0;
 
+	ended(sim, node, NULL);
 	graph_complete(sim->graph, node, result, &failure);
 	if (a->known < failure)
 		a->known = failure;
@@ -508,7 +529,9 @@ static bool make_slots(struct sim *sim)
 	sim->nr_slots = n < 1u << 24 ? (uint32_t)n : 1u << 24;
 	sim->slots = malloc(sim->nr_slots * sizeof(*sim->slots));
 	sim->task_of = malloc(sim->nr_slots * sizeof(*sim->task_of));
-	sim->graph = graph_create(&(struct graph_params){ .slots = sim->nr_slots });
+	sim->graph = graph_create(&(struct graph_params){
+		.slots = sim->nr_slots, .ended = ended, .ended_arg = sim,
+	});
 	if (!sim->slots || !sim->task_of || !sim->graph)
 		return false;
 	for (uint32_t i = 0; i < sim->nr_slots; i++)
@@ -558,7 +581,7 @@ static int make_sched(struct sim *sim, const char *policy)
 	struct sched_params params = {
 		.policy = policy, .arg = sim,
 		.ops = { .can_run = sim_can_run, .transfer_ns = transfer_ns,
-			 .way = way },
+			 .way = way, .tight = tight },
 	};
 
 	sim->sched = sched_create(&params);

@@ -8,8 +8,9 @@
  * A task that was picked holds a lane while memory is found for its buffers on the device,
  * while what it reads is copied there, and while it runs.  So on a device with several lanes
  * copies overlap kernels.  A device has a copy engine for each direction; bytes between two
- * devices go through the host.  An allocation is a whole buffer; the one that was used
- * longest ago is evicted, and written back first where it is the only valid one.
+ * devices go through the host.  An allocation is a whole buffer; the one that submitted tasks
+ * need last is evicted, of those that none needs the one that was used longest ago, and
+ * written back first where it is the only valid one.
  */
 #ifndef SIM_ENGINE_H
 #define SIM_ENGINE_H

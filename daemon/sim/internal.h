@@ -4,6 +4,7 @@
  *
  *   engine.c	the loop; programs that submit, graph and scheduler
  *   launch.c	a task from its pick to its end
+ *   ahead.c	inputs of tasks that aren't ready yet
  *   store.c	memory of devices: allocations, eviction
  *   copy.c	copy engines and links
  */
@@ -11,6 +12,7 @@
 #define SIM_INTERNAL_H
 
 #include "daemon/graph/graph.h"
+#include "daemon/memory/upcoming.h"
 #include "daemon/sched/sched.h"
 #include "daemon/sim/engine.h"
 #include "daemon/sim/event.h"
@@ -47,10 +49,12 @@ struct store {
  * struct buffer - of an application
  * @host:	its store at the host
  * @stores:	of the devices
+ * @upcoming:	uses by tasks that were submitted, if sim.foresees
  */
 struct buffer {
 	struct app *app;
 	struct residency valid;
+	struct upcoming upcoming;
 	struct store host;
 	struct store *stores;
 };
@@ -119,6 +123,7 @@ struct device {
 	struct event feed;		/* memory was given back */
 	struct engine engines[2];
 	uint64_t used, evicting;	/* bytes */
+	bool full;			/* something had to go */
 	struct store lru;		/* unpinned ones, used longest ago first */
 	struct run runs;
 	struct run *hungry, **hungry_last;
@@ -176,6 +181,7 @@ struct sim {
 	uint32_t apps_left;		/* that have not ended */
 	uint64_t *app_left;		/* the same, of each tenant */
 	bool first_ended;
+	bool foresees;			/* memory is or was short on a device: see store.c */
 	bool changed;			/* something that the scheduler would look at */
 	struct brief *briefs;		/* of each device */
 	struct {
@@ -204,6 +210,9 @@ void device_lose(void *sim, struct event *e);
 /* Books what the device did until now. */
 void device_book(struct device *d);
 
+/* ahead.c: its kernel runs; what comes after it may need bytes, too. */
+void run_look_ahead(struct run *run);
+
 /* engine.c: the task's end, for the graph, the scheduler and its program */
 void task_end(struct run *run, int result);
 struct app *app_of(struct sim *sim, const struct graph_node *n, const struct sim_task **task);
@@ -220,11 +229,20 @@ struct store *store_find(struct buffer *b, uint32_t place);
  */
 bool run_reserve(struct run *run);
 void run_unpin(struct run *run);
+/* A new store for @b that nobody uses yet; NULL: something would have to go for it. */
+struct store *store_spare(struct device *d, struct buffer *b);
 /* A copy from or to it has ended, or nobody uses it any more. */
 void store_settle(struct store *s);
 void store_drop(struct store *s);
 /* Gives back what holds no valid byte any more. */
 void stores_stale(struct buffer *b);
+/* Memory has become short: from now on it counts what comes. */
+void stores_foresee(struct sim *sim);
+/* A task of @a was submitted; has ended. */
+void stores_will_use(struct app *a, const struct sim_task *t, uint64_t seq);
+void stores_have_used(struct app *a, const struct sim_task *t, uint64_t seq);
+/* Whether what comes to the device makes something else go, or nearly. */
+bool device_is_full(const struct device *d);
 bool app_buffers_make(struct sim *sim, struct app *a);
 /* Its tasks have ended. */
 void app_buffers_drop(struct app *a);

@@ -127,6 +127,7 @@ static void compute(struct run *run)
 	device_book(d);
 	share_add(&d->compute, &run->job, run->alone_ns, c->demand, run->sim->now);
 	device_set(d);
+	run_look_ahead(run);
 }
 
 static void host_fire(void *arg, struct event *e)

@@ -125,16 +125,82 @@ static void unpin(struct store *s)
 	store_settle(s);
 }
 
+/* ------------------------------------------------------------------ */
+/* What is used next, as in daemon/memory                              */
+
+#define FULL(d, part)	((d)->used >= (d)->conf->memory / 16 * (part))
+
+bool device_is_full(const struct device *d)
+{
+	return d->place != PLACE_HOST && (d->full || FULL(d, 15));
+}
+
+void stores_will_use(struct app *a, const struct sim_task *t, uint64_t seq)
+{
+	const struct sim_range *r = &a->conf->ranges[t->first_range];
+
+	for (uint32_t i = 0; i < t->nr_ranges && t->kernel != SIM_HOST; i++)
+		if (!upcoming_add(&a->buffers[r[i].buffer].upcoming, r[i].offset,
+				  r[i].offset + r[i].length, seq))
+			sim_stop(a->sim, -ENOMEM, "out of memory");
+}
+
+void stores_have_used(struct app *a, const struct sim_task *t, uint64_t seq)
+{
+	const struct sim_range *r = &a->conf->ranges[t->first_range];
+
+	for (uint32_t i = 0; i < t->nr_ranges && t->kernel != SIM_HOST; i++)
+		upcoming_remove(&a->buffers[r[i].buffer].upcoming, r[i].offset,
+				r[i].offset + r[i].length, seq);
+}
+
+static void foresee(void *arg, struct graph_node *node)
+{
+	const struct sim_task *t;
+	struct app *a = app_of(arg, node, &t);
+
+	stores_will_use(a, t, node->seq);
+}
+
+void stores_foresee(struct sim *sim)
+{
+	if (sim->foresees)
+		return;
+	sim->foresees = true;
+	graph_each_live(sim->graph, foresee, sim);
+}
+
+/* ------------------------------------------------------------------ */
+
+/* Of those that are used last, or not at all, the one that was not used for longest. */
+static struct store *choose_victim(struct device *d)
+{
+	struct store *victim = NULL;
+	uint64_t next, last = 0;
+
+	for (struct store *s = d->lru.lru_next; s != &d->lru; s = s->lru_next) {
+		if (s->arriving || s->leaving)
+			continue;
+		next = upcoming_next(&s->buffer->upcoming, 0, s->buffer->valid.bytes);
+		if (!victim || next > last) {
+			victim = s;
+			last = next;
+		}
+		if (last == UPCOMING_NEVER)
+			break;
+	}
+	return victim;
+}
+
 /* Begins to make room for @need bytes; what is clean goes at once. */
 static void evict(struct device *d, uint64_t need)
 {
-	struct store *s = d->lru.lru_next, *next;
+	struct store *s;
 	uint64_t start, end = 0;
 
-	for (; s != &d->lru && need > d->conf->memory - d->used + d->evicting; s = next) {
-		next = s->lru_next;
-		if (s->arriving || s->leaving)
-			continue;
+	d->full = true;
+	stores_foresee(d->sim);
+	while (need > d->conf->memory - d->used + d->evicting && (s = choose_victim(d))) {
 		if (!residency_sole(&s->buffer->valid, 0, s->place, &start, &end)) {
 			d->sim->r->devices[d->index].evicted += s->buffer->valid.bytes;
 			store_drop(s);
@@ -159,6 +225,38 @@ static uint32_t first_of(const struct run *run, uint32_t i)
 	return k;
 }
 
+static struct store *make_store(struct device *d, struct buffer *b)
+{
+	struct store *s = malloc(sizeof(*s));
+	struct sim_device_result *r = &d->sim->r->devices[d->index];
+
+	if (!s) {
+		sim_stop(d->sim, -ENOMEM, "out of memory");
+		return NULL;
+	}
+	store_init(s, b, d->place);
+	s->next = b->stores;
+	b->stores = s;
+	d->used += b->valid.bytes;
+	if (r->peak_bytes < d->used)
+		r->peak_bytes = d->used;
+	if (FULL(d, 12))
+		stores_foresee(d->sim);
+	return s;
+}
+
+struct store *store_spare(struct device *d, struct buffer *b)
+{
+	struct store *s;
+
+	if (b->valid.bytes > d->conf->memory - d->used)
+		return NULL;
+	s = make_store(d, b);
+	if (s)
+		lru_add(s);
+	return s;
+}
+
 static bool make_stores(struct run *run)
 {
 	struct device *d = run->device;
@@ -169,20 +267,12 @@ static bool make_stores(struct run *run)
 
 		if (run->stores[i] || first_of(run, i) != i)
 			continue;
-		s = malloc(sizeof(*s));
-		if (!s) {
-			sim_stop(run->sim, -ENOMEM, "out of memory");
+		s = make_store(d, b);
+		if (!s)
 			return false;
-		}
-		store_init(s, b, d->place);
-		s->next = b->stores;
-		b->stores = s;
 		s->pins = 1;
-		d->used += b->valid.bytes;
 		run->stores[i] = s;
 	}
-	if (run->sim->r->devices[d->index].peak_bytes < d->used)
-		run->sim->r->devices[d->index].peak_bytes = d->used;
 	return true;
 }
 
@@ -246,6 +336,7 @@ bool app_buffers_make(struct sim *sim, struct app *a)
 		struct buffer *b = &a->buffers[i];
 
 		b->app = a;
+		b->upcoming.random = (uint64_t)a->index << 32 | i;
 		store_init(&b->host, b, PLACE_HOST);
 		if (!residency_init(&b->valid, a->conf->buffers[i], sim->sc->nr_devices + 1))
 			return false;
@@ -258,6 +349,7 @@ void app_buffers_free(struct app *a)
 	for (uint32_t i = 0; a->buffers && i < a->conf->nr_buffers; i++) {
 		while (a->buffers[i].stores)
 			store_drop(a->buffers[i].stores);
+		upcoming_clear(&a->buffers[i].upcoming);
 		residency_fini(&a->buffers[i].valid);
 	}
 	free(a->buffers);

@@ -15,13 +15,15 @@ FIELDS = {
     "parts": list, "machine": dict,
 }
 PARTS = {"floors": 1, "null": 3, "depth": 1, "sleep": 4, "handover": 4, "stream": 1, "starpu": 2,
-         "simscale": 2, "elastic": 6, "grcuda-sim": 8,
+         "simscale": 2, "elastic": 6, "grcuda-sim": 11,
          "grcuda": 15, "overhead": 27, "cholesky": 8, "sharing": 6, "rodinia": 11,
          "opencl": 5, "cuda": 20, "outofcore": 9}
 # What a bench has besides its parts: the fields of each element.
 LISTS = {
     "grcuda": ("rows", ("program", "size", "tasks", "inferred_ms", "by_hand_ms", "synchronous_ms",
                         "sequential_ms", "ratio_by_hand", "ratio_synchronous", "speedup", "checked")),
+    "grcuda-sim": ("rows", ("program", "n", "synchronous_ms", "synchronous_copies_ms", "inferred_ms",
+                            "least_ms", "authors_scheduled_ms")),
     "rodinia": ("rows", ("program", "size", "steps", "tasks", "arax_ms", "native_ms", "cpu_ms",
                          "ratio", "checked")),
     "cuda": ("rows", ("program", "size", "tasks", "arax_ms", "streams_ms", "graph_ms",

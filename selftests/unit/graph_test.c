@@ -786,6 +786,59 @@ START_TEST(targets_never_fail)
 }
 END_TEST
 
+struct seen {
+	uint64_t seqs[64];
+	uint32_t waits[64];
+	uint32_t nr;
+};
+
+static void see(void *arg, const struct graph_node *node, uint32_t waits)
+{
+	struct seen *s = arg;
+
+	s->seqs[s->nr] = node->seq;
+	s->waits[s->nr++] = waits;
+}
+
+/* As many as fit a node, a chunk, and some more. */
+START_TEST(successors_are_all_seen)
+{
+	struct graph_node *first, *second;
+	struct seen seen = { .nr = 0 };
+	uint64_t seqs[64];
+	uint32_t failure;
+
+	for (uint32_t i = 0; i < 2; i++) {
+		struct entry *t = task(i, 1, ARAX_QUEUE_DATAFLOW);
+
+		range(t, ARAX_OUT, i, 0, 8);
+		add(t);
+	}
+	for (uint32_t i = 2; i < 42; i++) {
+		struct entry *t = task(i, 1, ARAX_QUEUE_DATAFLOW);
+
+		range(t, ARAX_IN, 0, 0, 8);
+		if (i % 2)
+			range(t, ARAX_IN, 1, 0, 8);
+		add(t);
+	}
+	first = pop(0);
+	second = pop(1);
+	graph_each_successor(first, see, &seen);
+	ck_assert_uint_eq(seen.nr, 40);
+	ck_assert_uint_eq(graph_successors(first, seqs, 64), 40);
+	for (uint32_t i = 0; i < 40; i++) {
+		ck_assert_uint_eq(seen.seqs[i], seqs[i]);
+		ck_assert_uint_eq(seen.waits[i], 1 + i % 2);
+	}
+	graph_complete(g, second, 0, &failure);
+	seen.nr = 0;
+	graph_each_successor(first, see, &seen);
+	for (uint32_t i = 0; i < 40; i++)
+		ck_assert_uint_eq(seen.waits[i], 1);
+}
+END_TEST
+
 /* However many ranges two tasks share, they are related once. */
 START_TEST(edges_are_recorded_once)
 {
@@ -953,6 +1006,7 @@ int main(void)
 	tcase_add_test(example, fences_fail);
 	tcase_add_test(example, deadlines_come_in_order);
 	tcase_add_test(example, targets_never_fail);
+	tcase_add_test(example, successors_are_all_seen);
 	tcase_add_test(example, edges_are_recorded_once);
 	tcase_add_test(example, crowds_dissolve);
 	tcase_add_test(example, stream_runs_in_constant_memory);

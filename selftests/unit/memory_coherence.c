@@ -338,6 +338,11 @@ static void submit(struct task *t, uint32_t slot)
 	t->seq = graph_last_seq(g);
 	t->live = true;
 	nr_live++;
+	/* Some are not known of, and some of what is known is nothing. */
+	if (draw(8))
+		memory_will_use(m, t->ranges, t->nr, t->seq);
+	if (!draw(512))
+		memory_forget_uses(m);
 	write_model(t, t->blocked ? &t->other : NULL);
 }
 
@@ -406,6 +411,8 @@ static void end_one(struct task *t)
 
 	if (t->place != HOST)
 		memory_settle(m, t->place, t->ranges, t->nr, graph_last_seq(g));
+	if (draw(64))
+		memory_has_used(m, t->ranges, t->nr, t->seq);
 	graph_complete(g, t->node, t->result, &failure);
 	t->live = false;
 	nr_live--;

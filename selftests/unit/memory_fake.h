@@ -42,5 +42,7 @@ static const struct memory_owner nobody __attribute__((unused)) = { 1, 1 };
 
 /* memory_coherence.c */
 TCase *coherence_case(void);
+/* memory_upcoming.c */
+TCase *upcoming_case(void);
 
 #endif /* SELFTESTS_UNIT_MEMORY_FAKE_H */

@@ -453,6 +453,129 @@ START_TEST(the_least_worth_has_to_go)
 }
 END_TEST
 
+static void will_use(unsigned int b, uint64_t seq)
+{
+	const struct memory_range r = range(b, ARAX_IN, 0, BYTES);
+
+	memory_will_use(m, &r, 1, seq);
+}
+
+static void has_used(unsigned int b, uint64_t seq)
+{
+	const struct memory_range r = range(b, ARAX_IN, 0, BYTES);
+
+	memory_has_used(m, &r, 1, seq);
+}
+
+/* Which of the first two went for the third? */
+static unsigned int who_went(void)
+{
+	uint64_t before;
+
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 1, 99);
+	run(0, range(1, ARAX_IN, 0, BYTES), 0, 2, 99);
+	run(0, range(2, ARAX_IN, 0, BYTES), 0, 3, 99);
+	before = copied_in(0);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 4, 99);
+	return copied_in(0) == before;
+}
+
+START_TEST(who_is_needed_last_has_to_go)
+{
+	start(2 * BYTES);
+	will_use(0, 10);
+	will_use(1, 20);
+	ck_assert_uint_eq(who_went(), 1);
+	finish();
+	start(2 * BYTES);
+	will_use(0, 20);
+	will_use(1, 10);
+	ck_assert_uint_eq(who_went(), 0);
+	finish();
+	/* By the first of its uses, that has not been. */
+	start(2 * BYTES);
+	will_use(1, 5);
+	will_use(0, 10);
+	will_use(1, 20);
+	has_used(1, 5);
+	ck_assert_uint_eq(who_went(), 1);
+	finish();
+	/* Rather one that nobody needs at all. */
+	start(2 * BYTES);
+	will_use(0, 10);
+	ck_assert_uint_eq(who_went(), 1);
+	finish();
+	start(2 * BYTES);
+	will_use(1, 10);
+	memory_forget_uses(m);
+	will_use(0, 20);
+	ck_assert_uint_eq(who_went(), 1);
+	finish();
+}
+END_TEST
+
+/* What was told in vain, twice, of other bytes, or not at all does no harm. */
+START_TEST(uses_are_a_hint)
+{
+	struct memory_range r = range(0, ARAX_IN, BYTES / 2, BYTES / 2);
+
+	start(BYTES);
+	has_used(0, 1);
+	will_use(0, 1);
+	will_use(0, 1);
+	has_used(0, 1);
+	has_used(0, 1);
+	has_used(0, 1);
+	r.buffer = NULL;
+	memory_will_use(m, &r, 1, 2);
+	memory_has_used(m, &r, 1, 2);
+	r.buffer = buffer[0];
+	memory_will_use(m, &r, 1, 3);
+	has_used(0, 3);
+	/* And a buffer may go that something is still known of. */
+	will_use(1, 4);
+	will_use(1, 5);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 6, 9);
+	run(0, range(1, ARAX_IN, 0, BYTES), 0, 7, 9);
+	finish();
+}
+END_TEST
+
+START_TEST(memory_runs_short)
+{
+	start(2 * BYTES);
+	ck_assert(!memory_is_tight(m));
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 1, 9);
+	ck_assert(!memory_is_tight(m));
+	ck_assert(!memory_is_full(m, 0));
+	run(0, range(1, ARAX_IN, 0, BYTES), 0, 2, 9);
+	ck_assert(memory_is_tight(m));
+	ck_assert(memory_is_full(m, 0));
+	ck_assert(!memory_is_full(m, 1));
+	/* Half of it is not yet enough to think otherwise. */
+	memory_buffer_gone(m, buffer[0]);
+	ck_assert(memory_is_tight(m));
+	ck_assert(memory_is_full(m, 0));
+	memory_buffer_gone(m, buffer[1]);
+	ck_assert(!memory_is_tight(m));
+	ck_assert(!memory_is_full(m, 0));
+	for (unsigned int i = 0; i < 2; i++)
+		buffer[i] = memory_buffer_create(m, host[i], BYTES);
+	finish();
+	/* Large pieces: something has to go long before all is used. */
+	start(3 * BYTES / 2);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 1, 9);
+	ck_assert(!memory_is_tight(m));
+	run(0, range(1, ARAX_IN, 0, BYTES), 0, 2, 9);
+	ck_assert(memory_is_tight(m));
+	ck_assert(memory_is_full(m, 0));
+	ck_assert_int_eq(memory_drop(m, 0), 0);
+	ck_assert(!memory_is_tight(m));
+	ck_assert(!memory_is_full(m, 0));
+	finish();
+}
+END_TEST
+
 /* A third buffer where two fit.  How many allocations there were until then, and after. */
 static void one_too_many(bool moves, uint64_t wanted)
 {
@@ -1367,6 +1490,9 @@ int main(void)
 	tcase_add_test(c, ranges_that_touch_share_their_bytes);
 	tcase_add_test(c, empty_ranges_have_an_address);
 	tcase_add_test(c, the_least_worth_has_to_go);
+	tcase_add_test(c, who_is_needed_last_has_to_go);
+	tcase_add_test(c, uses_are_a_hint);
+	tcase_add_test(c, memory_runs_short);
 	tcase_add_test(c, who_comes_takes_the_place);
 	tcase_add_test(c, dropped_memory_is_forgotten);
 	tcase_add_test(c, memory_with_gaps_is_made_room_in);
@@ -1402,6 +1528,7 @@ int main(void)
 	tcase_set_timeout(c, 60);
 	tcase_add_loop_test(c, too_many_pieces_are_forgotten, 0, 2);
 	suite_add_tcase(suite, c);
+	suite_add_tcase(suite, upcoming_case());
 	suite_add_tcase(suite, coherence_case());
 	sr = srunner_create(suite);
 	srunner_run_all(sr, CK_ENV);

@@ -3,6 +3,7 @@
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/sched/policies.h"
 #include "daemon/sched/sched.h"
@@ -349,6 +350,118 @@ START_TEST(choose_takes_nothing)
 }
 END_TEST
 
+/* In these tests a task's data is there unless it says so. */
+static bool short_of_memory;
+
+static uint64_t transfer_ns(void *arg, const struct graph_node *n, uint32_t device)
+{
+	return n->d.user_data;
+}
+
+static bool tight(void *arg, uint32_t device)
+{
+	return short_of_memory;
+}
+
+static void make_short(const char *policy)
+{
+	sched_destroy(s);
+	s = sched_create(&(struct sched_params){
+		.policy = policy,
+		.ops = { .can_run = can_run, .transfer_ns = transfer_ns, .tight = tight },
+	});
+	ck_assert_ptr_nonnull(s);
+	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
+	used = 0;
+	allowed = 1;
+	short_of_memory = true;
+}
+
+/* Data of the first and the second is missing, that of the third is there. */
+static struct graph_node *three(int32_t priority, uint64_t deadline_ns)
+{
+	struct graph_node *n;
+
+	for (int i = 0; i < 3; i++) {
+		n = &pool[used];
+		*n = (struct graph_node){ .seq = ++used, .ranges = &range };
+		n->d.tenant = 1;
+		n->d.context = 1;
+		n->d.opcode = ARAX_OP_LAUNCH;
+		n->d.kernel = 1;
+		n->d.nr_ranges = 1;
+		n->d.user_data = i < 2 ? MS : 0;
+		n->d.priority = i < 2 ? 0 : priority;
+		n->d.deadline_ns = i < 2 ? deadline_ns : 0;
+		ck_assert_int_eq(sched_push(s, n, now), 0);
+	}
+	return n;
+}
+
+static struct graph_node *pick(void)
+{
+	struct graph_node *n = sched_pick(s, now);
+
+	ck_assert_ptr_nonnull(n);
+	sched_finish(s, n, MS, true);
+	return n;
+}
+
+START_TEST(who_finds_its_data_goes_first)
+{
+#define NAME(c_name, name) name,
+	static const char *const names[] = { SCHED_POLICIES(NAME) };
+	struct graph_node *third;
+
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		make_short(names[i]);
+		third = three(0, 0);
+		ck_assert_ptr_eq(pick(), third);
+		ck_assert_ptr_eq(pick(), &pool[0]);
+		ck_assert_ptr_eq(pick(), &pool[1]);
+	}
+#undef NAME
+	/* Not where there is room, */
+	make_short(NULL);
+	short_of_memory = false;
+	three(0, 0);
+	ck_assert_ptr_eq(pick(), &pool[0]);
+	/* nor before what is more urgent, */
+	make_short(NULL);
+	three(1, 0);
+	ck_assert_ptr_eq(pick(), &pool[0]);
+	/* nor before what has to be done by some time. */
+	make_short(NULL);
+	three(0, now + 1000 * MS);
+	ck_assert_ptr_eq(pick(), &pool[0]);
+	/* Who has gone is not picked again. */
+	make_short(NULL);
+	third = three(0, 0);
+	sched_remove(s, third);
+	memset(third, 0xff, sizeof(*third));
+	ck_assert_ptr_eq(pick(), &pool[0]);
+}
+END_TEST
+
+/* However many there are that find theirs, the others come. */
+START_TEST(nobody_is_passed_over_for_ever)
+{
+	uint32_t passed = 0;
+
+	make_short(NULL);
+	three(0, 0);
+	while (pick() != &pool[0]) {
+		struct graph_node *n = &pool[3];
+
+		*n = pool[2];
+		n->seq = 100 + passed;
+		ck_assert_int_eq(sched_push(s, n, now), 0);
+		ck_assert_uint_le(++passed, 32);
+	}
+	ck_assert_uint_ge(passed, 16);
+}
+END_TEST
+
 START_TEST(bytes_do_not_overflow)
 {
 	struct arax_dispatch_range r[2] = { { .length = 10, .count = 3 },
@@ -383,6 +496,8 @@ int main(void)
 	tcase_add_test(c, fair_takes_the_least_load);
 	tcase_add_test(c, fair_counts_the_shares);
 	tcase_add_test(c, choose_takes_nothing);
+	tcase_add_test(c, who_finds_its_data_goes_first);
+	tcase_add_test(c, nobody_is_passed_over_for_ever);
 	tcase_add_test(c, bytes_do_not_overflow);
 	suite_add_tcase(suite, c);
 	r = srunner_create(suite);
