@@ -701,10 +701,10 @@ static bool is_still(const volatile uint64_t *word)
 /* Its threads compute on nobody's account: on a lane, and on the caller's thread. */
 START_TEST(nothing_runs_between_launches)
 {
-	struct buffer b = make_buffer(PAGE);
+	struct buffer b = make_buffer(PAGE), other = make_buffer(PAGE);
 	volatile uint64_t *word = (volatile uint64_t *)b.data;
 	int fd = image("innocent");
-	struct kernel k = foreign(fd, (char *)"restless", 1);
+	struct kernel k = foreign(fd, (char *)"restless", 1), who = foreign(fd, (char *)"who", 1);
 
 	for (int i = 0; i < 3; i++) {
 		uint64_t before = *word;
@@ -713,9 +713,15 @@ START_TEST(nothing_runs_between_launches)
 		ck_assert(i == 0 || *word != before);
 		ck_assert(is_still(word));
 	}
+	/* Woken to unmap a buffer, it sleeps again. */
+	ck_assert_int_eq(run(&who, &other), 0);
+	runner_drop_buffer(runner, other.id);
+	ck_assert(is_still(word));
 	ck_assert_uint_eq(query().worker_starts, 1);
+	ck_assert_uint_eq(query().workers, 1);
 	close(fd);
 	free_buffer(&b);
+	free_buffer(&other);
 }
 END_TEST
 
