@@ -159,6 +159,27 @@ struct arax_backend_done {
 	uint32_t pad;
 };
 
+/* What is known of a device's gauges. */
+#define ARAX_GAUGE_BUSY		0x1
+#define ARAX_GAUGE_MEMORY	0x2
+#define ARAX_GAUGE_POWER	0x4
+
+/**
+ * struct arax_backend_gauges - how a device fares now, by its vendor's own measure
+ * @size:	set by the caller
+ * @known:	ARAX_GAUGE_*; 0 stands where it is not known
+ * @busy:	per cent of about the last second in which kernels ran, whosever
+ * @memory_busy: per cent in which its memory was read or written
+ * @power_mw:	what the board takes, milliwatts
+ */
+struct arax_backend_gauges {
+	uint32_t size;
+	uint32_t known;
+	uint32_t busy;
+	uint32_t memory_busy;
+	uint64_t power_mw;
+};
+
 /**
  * struct arax_backend - a backend's operations
  *
@@ -218,6 +239,8 @@ struct arax_backend_done {
  *		ARAX_LANE_DEPTH launches on a lane, and runs them in the order of their
  *		submission.  submit and wait of one lane come from one thread at a time, and no
  *		run or poll beside them
+ * @gauges:	-EOPNOTSUPP: nothing is known, and @why (of @len bytes) says what is
+ *		missing.  From any thread
  */
 struct arax_backend {
 	uint32_t struct_size;
@@ -253,6 +276,7 @@ struct arax_backend {
 	uint64_t (*switch_ns)(void *dev, void *kernel);
 	int (*alloc_on)(void *dev, uint64_t bytes, void *host, uint64_t *address);
 	int (*wait)(void *dev, uint32_t lane, struct arax_backend_done *done);
+	int (*gauges)(void *dev, struct arax_backend_gauges *g, char *why, uint32_t len);
 };
 
 #define ARAX_BACKEND_SIZE_MIN	offsetof(struct arax_backend, longname)

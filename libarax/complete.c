@@ -37,16 +37,17 @@ static inline void event_finish(struct arax_event *e, const struct arax_completi
 	store_release(&e->state, EVENT_DONE);
 }
 
-static inline void finish(struct arax *ax, struct ring_slot *s, const struct arax_completion *c,
+static inline void finish(struct arax *ax, uint32_t slot, const struct arax_completion *c,
 			  struct aftermath *after)
 {
+	struct ring_slot *s = &ax->ring.slots[slot];
 	struct arax_queue *q = s->queue;
 
 	if (s->event)
 		event_finish(s->event, c, after);
 	else if (c->result && !q->error)
 		q->error = c->result;
-	ring_slot_put(&ax->ring, s);
+	ring_slot_put(&ax->ring, slot);
 	/* Pairs with the acquire in queue.c: queue_empty(). */
 	store_release(&q->inflight, q->inflight - 1);
 	if (unlikely(q->destroyed && !q->inflight)) {
@@ -59,15 +60,18 @@ static inline void finish(struct arax *ax, struct ring_slot *s, const struct ara
 static inline void take_all(struct arax *ax, struct aftermath *after)
 {
 	const struct arax_completion *c;
-	struct ring_slot *s;
+	uint32_t head = ax->ring.cq_head;
 
-	while ((c = ring_cq_peek(&ax->ring))) {
+	for (; (c = ring_cq_at(&ax->ring, head)); head++) {
+		/* Once: what is checked is what is used. */
+		uint64_t ticket = load_relaxed(&c->user_data);
+
 		ring_cq_learn(&ax->ring, c);
-		s = ring_slot_find(&ax->ring, c->user_data);
-		if (likely(s))
-			finish(ax, s, c, after);
-		ring_cq_advance(&ax->ring);
+		if (likely(ring_slot_find(&ax->ring, ticket)))
+			finish(ax, (uint32_t)ticket, c, after);
 	}
+	if (head != ax->ring.cq_head)
+		ring_cq_advance(&ax->ring, head);
 	if (after->count)
 		ring_cq_credit(&ax->ring);
 }
@@ -103,9 +107,9 @@ int complete_all(struct arax *ax)
 {
 	struct aftermath after = { .notify_end = &after.notify };
 
-	pthread_mutex_lock(&ax->ring_lock);
+	lock_take(&ax->ring_lock);
 	take_all(ax, &after);
-	pthread_mutex_unlock(&ax->ring_lock);
+	lock_drop(&ax->ring_lock);
 	return settle(ax, &after);
 }
 
@@ -119,16 +123,16 @@ void complete_dead(struct arax *ax, int err)
 	};
 	uint32_t i;
 
-	pthread_mutex_lock(&ax->ring_lock);
+	lock_take(&ax->ring_lock);
 	take_all(ax, &after);
 	for (i = 0; i < ax->ring.depth; i++) {
 		if (ax->ring.slots[i].used)
-			finish(ax, &ax->ring.slots[i], &c, &after);
+			finish(ax, i, &c, &after);
 	}
 	/* Last: who sees it may count on finding his event done. */
 	if (!ax->dead)
 		store_release(&ax->dead, err);
-	pthread_mutex_unlock(&ax->ring_lock);
+	lock_drop(&ax->ring_lock);
 	settle(ax, &after);
 	wait_wake_followers(ax);
 }

@@ -104,12 +104,7 @@ static int make_rings(struct arax *ax, const struct arax_options *o)
 static void init_locks(struct arax *ax)
 {
 	pthread_condattr_t monotonic;
-	pthread_mutexattr_t adaptive;
 
-	pthread_mutexattr_init(&adaptive);
-	pthread_mutexattr_settype(&adaptive, PTHREAD_MUTEX_ADAPTIVE_NP);
-	pthread_mutex_init(&ax->ring_lock, &adaptive);
-	pthread_mutexattr_destroy(&adaptive);
 	pthread_mutex_init(&ax->sleep_lock, NULL);
 	pthread_mutex_init(&ax->object_lock, NULL);
 	pthread_condattr_init(&monotonic);
@@ -130,7 +125,6 @@ static void context_free(struct arax *ax, bool forked)
 	ring_destroy(&ax->ring);
 	if (!forked) {
 		/* A lock that another thread held at fork() can't be destroyed. */
-		pthread_mutex_destroy(&ax->ring_lock);
 		pthread_mutex_destroy(&ax->sleep_lock);
 		pthread_mutex_destroy(&ax->object_lock);
 		pthread_cond_destroy(&ax->sleep_cond);

@@ -12,6 +12,7 @@
 #include "barrier.h"
 #include "error.h"
 #include "link.h"
+#include "lock.h"
 #include "ring.h"
 
 #define SPIN_FIRST_NS	20000u	/* what a context begins with, see wait.c */
@@ -39,7 +40,7 @@ struct arax {
 	bool has_rings;
 	int dead;			/* 0 or -errno; atomic, set once */
 
-	pthread_mutex_t ring_lock;
+	struct lock ring_lock;
 	struct ring ring;
 
 	/* The last kick had to wake the consumer.  Relaxed: a hint for spinning. */

@@ -81,10 +81,10 @@ int arax_queue_finish(struct arax_queue *queue, uint64_t deadline)
 	ret = wait_until(ax, queue_empty, queue_wake, queue, deadline);
 	if (ret)
 		return error_set(ret, "waiting for queue %#x", queue->handle);
-	pthread_mutex_lock(&ax->ring_lock);
+	lock_take(&ax->ring_lock);
 	ret = queue->error;
 	queue->error = 0;
-	pthread_mutex_unlock(&ax->ring_lock);
+	lock_drop(&ax->ring_lock);
 	return ret ? error_set(ret, "a task in queue %#x", queue->handle) : 0;
 }
 
@@ -121,10 +121,10 @@ void arax_queue_destroy(struct arax_queue *queue)
 	ax->link->ops->call(ax->link, ARAX_NR_QUEUE_DESTROY, &h);
 
 	/* Tasks in flight point here: the last one's completion frees it. */
-	pthread_mutex_lock(&ax->ring_lock);
+	lock_take(&ax->ring_lock);
 	unused = !queue->inflight;
 	queue->destroyed = true;
-	pthread_mutex_unlock(&ax->ring_lock);
+	lock_drop(&ax->ring_lock);
 	if (unused)
 		free(queue);
 }

@@ -17,6 +17,8 @@ int ring_init(struct ring *r, uint8_t *region, const struct arax_context_init *i
 	r->depth = init->depth;
 	r->mask = init->depth - 1;
 	r->entry_size = init->entry_size;
+	r->entry_shift = (uint32_t)__builtin_ctz(init->entry_size);
+	r->max_inline = init->entry_size == 256 ? 6 : 2;
 	r->arena_size = init->arena_size;
 	r->slots = calloc(r->depth, sizeof(*r->slots));
 	r->free = calloc(r->depth, sizeof(*r->free));

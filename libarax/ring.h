@@ -22,7 +22,7 @@ struct arax_queue;
  * above it, the generation, so that a completion of an earlier use is known.
  */
 struct ring_slot {
-	struct arax_event *event;	/* or NULL */
+	struct arax_event *event;	/* or NULL; as the next one while it is used */
 	struct arax_queue *queue;
 	uint32_t gen;
 	bool used;
@@ -36,6 +36,8 @@ struct ring {
 	uint32_t depth;
 	uint32_t mask;
 	uint32_t entry_size;
+	uint32_t entry_shift;	/* the same as a power of two */
+	uint32_t max_inline;	/* ranges that an entry holds */
 	uint32_t arena_size;
 
 	uint32_t sq_tail;	/* next position to write */
@@ -63,13 +65,13 @@ void ring_destroy(struct ring *r);
 
 static inline struct ring_slot *ring_slot_get(struct ring *r, uint64_t *ticket)
 {
+	uint32_t i, n = r->nr_free;
 	struct ring_slot *s;
-	uint32_t i;
 
-	if (unlikely(!r->nr_free))
+	if (unlikely(!n))
 		return NULL;
-	store_relaxed(&r->nr_free, r->nr_free - 1);
-	i = r->free[r->nr_free];
+	store_relaxed(&r->nr_free, n - 1);
+	i = r->free[n - 1];
 	s = &r->slots[i];
 	s->used = true;
 	*ticket = (uint64_t)s->gen << 32 | i;
@@ -88,14 +90,15 @@ static inline struct ring_slot *ring_slot_find(struct ring *r, uint64_t ticket)
 	return likely(s->used && s->gen == (uint32_t)(ticket >> 32)) ? s : NULL;
 }
 
-static inline void ring_slot_put(struct ring *r, struct ring_slot *s)
+static inline void ring_slot_put(struct ring *r, uint32_t i)
 {
+	struct ring_slot *s = &r->slots[i];
+	uint32_t n = r->nr_free;
+
 	s->used = false;
 	s->gen++;
-	s->event = NULL;
-	s->queue = NULL;
-	r->free[r->nr_free] = (uint32_t)(s - r->slots);
-	store_relaxed(&r->nr_free, r->nr_free + 1);
+	r->free[n] = i;
+	store_relaxed(&r->nr_free, n + 1);
 }
 
 /* ------------------------------------------------------------------ */
@@ -128,16 +131,23 @@ int64_t ring_arena_alloc(struct ring *r, uint32_t len);
 /* ------------------------------------------------------------------ */
 /* Submission                                                          */
 
+static inline struct arax_task *ring_sq_at(const struct ring *r, uint32_t pos)
+{
+	return (struct arax_task *)(r->sq + ((size_t)(pos & r->mask) << r->entry_shift));
+}
+
 static inline struct arax_task *ring_sq_entry(struct ring *r)
 {
-	return (struct arax_task *)(r->sq + (size_t)(r->sq_tail & r->mask) * r->entry_size);
+	return ring_sq_at(r, r->sq_tail);
 }
 
 /* The entry at the tail is complete, and the next one may be written. */
 static inline void ring_sq_push(struct ring *r)
 {
-	r->arena_end[r->sq_tail & r->mask] = r->arena_head;
-	r->sq_tail++;
+	uint32_t tail = r->sq_tail;
+
+	r->arena_end[tail & r->mask] = r->arena_head;
+	r->sq_tail = tail + 1;
 }
 
 /*
@@ -146,14 +156,11 @@ static inline void ring_sq_push(struct ring *r)
  */
 static inline void ring_sq_publish(struct ring *r, uint32_t n)
 {
-	uint32_t pos = r->sq_tail;
-	struct arax_task *t;
+	uint32_t pos = r->sq_tail, first = pos - n;
 
-	while (n--) {
-		t = (struct arax_task *)(r->sq + (size_t)((pos - 1) & r->mask) * r->entry_size);
+	for (; pos != first; pos--)
 		/* Pairs with the acquire in the core (submit.c). */
-		store_release(&t->seq, pos--);
-	}
+		store_release(&ring_sq_at(r, pos - 1)->seq, pos);
 }
 
 /* ------------------------------------------------------------------ */
@@ -168,9 +175,13 @@ static inline bool ring_cq_ready(struct ring *r)
 	return load_acquire(&r->cq[head & r->mask].seq) == head + 1;
 }
 
-static inline const struct arax_completion *ring_cq_peek(struct ring *r)
+/* The one at that position, or NULL. */
+static inline const struct arax_completion *ring_cq_at(const struct ring *r, uint32_t pos)
 {
-	return ring_cq_ready(r) ? &r->cq[r->cq_head & r->mask] : NULL;
+	const struct arax_completion *c = &r->cq[pos & r->mask];
+
+	/* As above. */
+	return load_acquire(&c->seq) == pos + 1 ? c : NULL;
 }
 
 /* What is submitted from now on doesn't fail with it. */
@@ -180,9 +191,10 @@ static inline void ring_cq_learn(struct ring *r, const struct arax_completion *c
 		r->failure = c->failure;
 }
 
-static inline void ring_cq_advance(struct ring *r)
+/* All before @head have been read. */
+static inline void ring_cq_advance(struct ring *r, uint32_t head)
 {
-	store_relaxed(&r->cq_head, r->cq_head + 1);
+	store_relaxed(&r->cq_head, head);
 }
 
 /* Give the places of what was read back to the core. */

@@ -31,37 +31,42 @@ static __attribute__((cold)) int wrong_signature(const struct arax_desc *d)
 static inline int check_launch(const struct arax_desc *d)
 {
 	const struct arax_kernel *k = d->kernel;
-	uint64_t access = 0;
-	size_t i;
+	const struct arax_range *r = d->ranges, *end = r + d->nr_ranges;
+	uint64_t access, wrong;
 
 	if (unlikely(!k))
 		return error_set(-EINVAL, "a launch without a kernel");
 	if (unlikely(d->nr_ranges != k->sig.nr_ranges || d->arg_len != k->sig.arg_len))
 		return wrong_signature(d);
-	for (i = 0; i < d->nr_ranges; i++)
-		access |= (uint64_t)(d->ranges[i].access & 3) << (2 * i);
-	if (unlikely(access != k->sig.access))
-		return wrong_signature(d);
-	return 0;
+	access = k->sig.access;
+	for (wrong = 0; r < end; r++, access >>= 2)
+		wrong |= (r->access ^ access) & 3;
+	return unlikely(wrong | access) ? wrong_signature(d) : 0;
 }
 
-static inline int check(const struct arax_queue *q, const struct arax_desc *d)
+static inline int check(const struct arax_desc *d)
 {
 	if (unlikely(d->opcode >= ARAX_OP_MAX))
 		return error_set(-EINVAL, "task of unknown kind %u", d->opcode);
 	if (unlikely(d->flags & ~(uint32_t)TASK_FLAGS))
 		return error_set(-EOPNOTSUPP, "task flags %#x", d->flags);
-	if (unlikely(d->nr_ranges > ARAX_MAX_RANGES))
-		return error_set(-EINVAL, "%zu ranges, a task takes at most %u", d->nr_ranges,
-				 ARAX_MAX_RANGES);
-	if (unlikely(d->arg_len > ARAX_MAX_ARGS))
-		return error_set(-EINVAL, "%zu bytes of arguments, a task takes at most %u: use a buffer",
-				 d->arg_len, ARAX_MAX_ARGS);
-	if (unlikely((d->wait && d->wait->ax != q->ax) || (d->signal && d->signal->ax != q->ax)))
-		return error_set(-EINVAL, "a timeline of another context: import it");
 	if (unlikely(d->event && load_relaxed(&d->event->state) == EVENT_PENDING))
 		return error_set(-EBUSY, "the event belongs to a task that is not done");
 	return d->opcode == ARAX_OP_LAUNCH ? check_launch(d) : 0;
+}
+
+/* What an entry can't hold may be too much altogether. */
+static int check_ext(const struct arax *ax, const struct arax_desc *d)
+{
+	if (d->nr_ranges > ARAX_MAX_RANGES)
+		return error_set(-EINVAL, "%zu ranges, a task takes at most %u", d->nr_ranges,
+				 ARAX_MAX_RANGES);
+	if (d->arg_len > ARAX_MAX_ARGS)
+		return error_set(-EINVAL, "%zu bytes of arguments, a task takes at most %u: use a buffer",
+				 d->arg_len, ARAX_MAX_ARGS);
+	if ((d->wait && d->wait->ax != ax) || (d->signal && d->signal->ax != ax))
+		return error_set(-EINVAL, "a timeline of another context: import it");
+	return 0;
 }
 
 /* ------------------------------------------------------------------ */
@@ -115,6 +120,23 @@ static inline void put_ranges(struct arax_task *t, const struct arax_desc *d, si
 		t->ranges[0] = d->ranges[0];
 }
 
+/* A dimension that is 0 means 1. */
+static inline void put_grid(struct arax_task *t, const struct arax_grid *g)
+{
+	int i;
+
+	if (likely(g->grid[0] && g->grid[1] && g->grid[2] && g->block[0] && g->block[1] &&
+		   g->block[2])) {
+		memcpy(t->grid, g->grid, sizeof(t->grid));
+		memcpy(t->block, g->block, sizeof(t->block));
+		return;
+	}
+	for (i = 0; i < 3; i++) {
+		t->grid[i] = g->grid[i] ? g->grid[i] : 1;
+		t->block[i] = g->block[i] ? g->block[i] : 1;
+	}
+}
+
 static inline void put_args(struct arax_task *t, const void *args, size_t len)
 {
 	/* By a constant where it is usual: the compiler knows how to copy that. */
@@ -135,20 +157,25 @@ static inline int put(struct arax *ax, struct arax_queue *q, const struct arax_d
 		      uint32_t known)
 {
 	struct ring *r = &ax->ring;
-	size_t max_inline = r->entry_size == 256 ? 6 : 2;
-	size_t nr_inline = d->nr_ranges < max_inline ? d->nr_ranges : max_inline;
+	size_t nr_inline = d->nr_ranges < r->max_inline ? d->nr_ranges : r->max_inline;
 	bool long_args = d->arg_len > ARAX_INLINE_ARGS;
+	bool has_ext = d->nr_ranges > nr_inline || long_args ||
+		       d->deadline | (uintptr_t)d->wait | (uintptr_t)d->signal;
 	uint32_t flags = d->flags, ext = known;
 	struct arax_task *t = ring_sq_entry(r);
 	struct arax_event *e = d->event;
 	struct ring_slot *s;
 	uint64_t ticket = 0;
-	int i, ret;
+	int ret;
 
+	if (unlikely(has_ext)) {
+		ret = check_ext(ax, d);
+		if (ret)
+			return ret;
+	}
 	if (unlikely(!r->nr_free))
 		return -EAGAIN;
-	if (unlikely(d->nr_ranges > nr_inline || long_args || d->deadline || d->wait ||
-		     d->signal)) {
+	if (unlikely(has_ext)) {
 		ret = put_ext(r, d, nr_inline, long_args, known, &ext);
 		if (ret)
 			return ret;
@@ -164,17 +191,12 @@ static inline int put(struct arax *ax, struct arax_queue *q, const struct arax_d
 		if (unlikely(e->notify))
 			wait_note(ax);
 	}
-	store_relaxed(&q->inflight, q->inflight + 1);
-
 	if (!long_args && d->arg_len)
 		put_args(t, d->args, d->arg_len);
 	put_ranges(t, d, nr_inline);
 	t->ext = ext;
 	t->arg_len = long_args ? 0 : (uint16_t)d->arg_len;
-	for (i = 0; i < 3; i++) {
-		t->grid[i] = d->grid.grid[i] ? d->grid.grid[i] : 1;
-		t->block[i] = d->grid.block[i] ? d->grid.block[i] : 1;
-	}
+	put_grid(t, &d->grid);
 	t->kernel = d->opcode == ARAX_OP_LAUNCH ? d->kernel->id : d->service;
 	t->queue = q->handle;
 	t->user_data = ticket;
@@ -242,23 +264,26 @@ int arax_submit(struct arax_queue *queue, const struct arax_desc *tasks, size_t 
 		return error_set(-EOPNOTSUPP, "submit flags %#x", flags);
 	if (unlikely(count > INT32_MAX))
 		return error_set(-EINVAL, "submitting %zu tasks", count);
-	pthread_mutex_lock(&ax->ring_lock);
+	lock_take(&ax->ring_lock);
 	/* The caller decided on all of them before it could know of later ones. */
 	known = ax->ring.failure;
 again:
+	/* It is set under the lock, too. */
+	ret = i < count ? ax->dead : 0;
 	for (; i < count && !ret; i += written) {
 		size_t max = count - i < PUBLISH_MAX ? count - i : PUBLISH_MAX;
 
 		for (written = 0; written < max; written++) {
-			ret = ax->dead ? ax->dead : check(queue, &tasks[i + written]);
+			ret = check(&tasks[i + written]);
 			if (likely(!ret))
 				ret = put(ax, queue, &tasks[i + written], known);
 			if (unlikely(ret))
 				break;
 		}
+		store_relaxed(&queue->inflight, queue->inflight + (uint32_t)written);
 		ring_sq_publish(&ax->ring, (uint32_t)written);
 	}
-	pthread_mutex_unlock(&ax->ring_lock);
+	lock_drop(&ax->ring_lock);
 	err = submit_kick(ax, (uint32_t)(i - kicked));
 	kicked = i;
 	if (unlikely(err))
@@ -269,7 +294,7 @@ again:
 	if (ret == -EAGAIN && !(flags & ARAX_SUBMIT_NOWAIT)) {
 		ret = wait_for_room(ax);
 		if (!ret) {
-			pthread_mutex_lock(&ax->ring_lock);
+			lock_take(&ax->ring_lock);
 			goto again;
 		}
 	}

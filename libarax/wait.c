@@ -280,11 +280,11 @@ static int sleep_as_leader(struct arax *ax, bool (*done)(void *), struct wake (*
 	 * The lock, since another thread may be between taking a completion out
 	 * of the ring and marking its event.
 	 */
-	pthread_mutex_lock(&ax->ring_lock);
+	lock_take(&ax->ring_lock);
 	say_what_for(ax, wake, arg);
 	look = ring_cq_ready(&ax->ring) || done(arg) || ax->dead ||
 	       load_relaxed(&ax->ring.ctl->dead);
-	pthread_mutex_unlock(&ax->ring_lock);
+	lock_drop(&ax->ring_lock);
 	if (!look)
 		ret = ax->link->ops->sleep(ax->link, deadline);
 	/* Not even for a moment if somebody polls: what came in it would wake nobody. */
@@ -451,7 +451,7 @@ static __attribute__((cold)) int failed(const struct arax_event *e)
 	return error_set(e->result, "task %#llx", (unsigned long long)e->tag);
 }
 
-int arax_wait(struct arax_event *event, uint64_t deadline)
+static __attribute__((noinline)) int wait_event(struct arax_event *event, uint64_t deadline)
 {
 	int ret = check_event(event);
 
@@ -461,6 +461,14 @@ int arax_wait(struct arax_event *event, uint64_t deadline)
 	if (unlikely(ret))
 		return error_set(ret, "waiting for a task");
 	return likely(!event->result) ? 0 : failed(event);
+}
+
+int arax_wait(struct arax_event *event, uint64_t deadline)
+{
+	/* Of tasks that were submitted together most are done when the first one is. */
+	if (arax_event_done(event) && likely(!event->notify && is_owner(event->ax)))
+		return likely(!event->result) ? 0 : failed(event);
+	return wait_event(event, deadline);
 }
 
 int arax_wait_all(struct arax_event *const *events, size_t count, uint64_t deadline)

@@ -35,9 +35,33 @@ HIP_HEADERS  := $(call gpu_header,hip/hip_runtime_api.h,-D__HIP_PLATFORM_AMD__)
 GPU_HAS  := $(if $(CUDA_HEADERS),-DGPU_HAS_CUDA) $(if $(HIP_HEADERS),-DGPU_HAS_HIP)
 GPU_SRCS := $(addprefix daemon/backends/gpu/,\
 	$(if $(CUDA_HEADERS),cuda.c) $(if $(HIP_HEADERS),hip.c) \
-	$(if $(CUDA_HEADERS)$(HIP_HEADERS),backend.c device.c kernel.c memory.c module.c ptx.c run.c))
+	$(if $(CUDA_HEADERS)$(HIP_HEADERS),backend.c device.c kernel.c memory.c module.c nvml.c \
+		ptx.c run.c))
 CFLAGS_daemon/backends/gpu/cuda    := $(CUDA_INCLUDE)
 CFLAGS_daemon/backends/gpu/backend := $(GPU_HAS)
+
+# HIP on NVIDIA's devices by HIP's own headers for them: a plug-in, as they want CUDA's runtime
+# and driver linked.  Made by name; where there is no driver its library for linking will do.
+HIP_NVIDIA      := $(B)/lib/arax/backends/hip-nvidia.so
+HIP_NVIDIA_SRCS := $(addprefix daemon/backends/,$(addprefix gpu/,backend.c device.c hip.c kernel.c \
+		     memory.c module.c nvml.c ptx.c run.c) params.c)
+CUDA_RUNTIME    := $(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart.so $(CUDA_HOME)/lib/libcudart.so \
+		     /usr/lib/*/libcudart.so))
+HIP_NVIDIA_CAN  := $(and $(CUDA_HEADERS),$(HIP_HEADERS),$(CUDA_RUNTIME),\
+		     $(wildcard /usr/include/hip/nvidia_detail/nvidia_hip_runtime_api.h))
+
+$(HIP_NVIDIA): $(HIP_NVIDIA_SRCS) $(wildcard daemon/backends/gpu/*.h) daemon/backend.h
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) $(CFLAGS_BASE) $(CFLAGS_plain) $(CPPFLAGS_ALL) $(CUDA_INCLUDE) -DGPU_HAS_HIP \
+		-DGPU_HIP_NVIDIA -fPIC -fvisibility=hidden -shared $(LDFLAGS_plain) -Wl,-z,defs -o $@ \
+		$(HIP_NVIDIA_SRCS) -L$(dir $(CUDA_RUNTIME)) -L$(dir $(CUDA_RUNTIME))stubs -lcudart -lcuda
+	$(Q)chmod go-w $@ $(@D)
+
+hip-nvidia: $(if $(HIP_NVIDIA_CAN),$(HIP_NVIDIA),no-hip-nvidia)
+no-hip-nvidia:
+	@echo 'no plug-in for HIP on NVIDIA: it takes the CUDA Toolkit (CUDA_HOME=) and libamdhip64-dev'
+.PHONY: hip-nvidia no-hip-nvidia
 
 ifneq ($(and $(OPENCL_HEADERS),$(XRT_HEADERS),$(CUDA_HEADERS),$(HIP_HEADERS)),yes)
 ABSENT_SRCS := daemon/backends/absent.c

@@ -627,6 +627,16 @@ int device_wait(struct device *dev, uint32_t lane, struct arax_backend_done *don
 	return dev->stack->ops->wait(dev->stack->dev, lane, done);
 }
 
+int device_gauges(const struct device *dev, struct arax_backend_gauges *g, char *why, uint32_t len)
+{
+	const struct arax_backend *ops = dev->stack->ops;
+
+	memset(g, 0, sizeof(*g));
+	g->size = sizeof(*g);
+	why[0] = '\0';
+	return ops->gauges ? ops->gauges(dev->stack->dev, g, why, len) : -EOPNOTSUPP;
+}
+
 int device_quiesce(struct device *dev, uint64_t deadline_ns)
 {
 	const struct arax_backend *ops = dev->stack->ops;

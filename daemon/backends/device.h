@@ -97,6 +97,9 @@ uint32_t device_depth(const struct device *dev);
 int device_submit(struct device *dev, const struct arax_backend_run *run, uint64_t cookie);
 int device_wait(struct device *dev, uint32_t lane, struct arax_backend_done *done);
 
+/* -EOPNOTSUPP, and in @why what is missing, or "": nothing measures such devices. */
+int device_gauges(const struct device *dev, struct arax_backend_gauges *g, char *why, uint32_t len);
+
 int device_quiesce(struct device *dev, uint64_t deadline_ns);
 int device_reset(struct device *dev);
 /* Whether it is worth trying. */

@@ -39,6 +39,8 @@
 #define LOOKS		8u		/* turns between two looks at the clock */
 #define EVENTS		16
 
+#define unlikely(x)	__builtin_expect(!!(x), 0)
+
 static __thread bool here;
 
 bool poller_is_here(void)
@@ -90,18 +92,11 @@ void poller_unwatch(struct poller *p, int fd)
 
 static void add_task(struct poller *p, struct link *l, const struct arax_dispatch *d)
 {
-	uint32_t slot = ARAX_TAG_SLOT(d->tag);
-	int err = -EINVAL;
+	int err = graph_add(l->graph, d);
 
-	if (slot < l->slots) {
-		l->live[slot].tag = d->tag;
-		l->live[slot].context = d->context;
-		l->nr_live++;
-		err = graph_add(l->graph, d);
-		if (!err && d->error)
-			graph_unblock(l->graph, d->tag, d->error);
-	}
-	if (err) {
+	if (!err && unlikely(d->error))
+		graph_unblock(l->graph, d->tag, d->error);
+	if (unlikely(err)) {
 		struct commit_info info = { .result = err, .device = ~0u };
 
 		POLLER_COUNT(p, errors);
@@ -117,15 +112,35 @@ static void add_task(struct poller *p, struct link *l, const struct arax_dispatc
  */
 static void context_gone(struct poller *p, struct link *l, uint32_t context)
 {
-	uint32_t i;
-
-	for (i = 0; i < l->slots; i++)
-		if (l->live[i].tag && l->live[i].context == context)
-			graph_cancel(l->graph, l->live[i].tag);
+	graph_cancel_all(l->graph, context);
 	poller_commit_ended(p, l);
 	graph_context_gone(l->graph, context);
 	sched_context_gone(p->sched, context);
 	own_context_gone(l, context);
+}
+
+static void take_note(struct poller *p, struct link *l, const struct arax_dispatch *d)
+{
+	switch (d->type) {
+	case ARAX_DISPATCH_CANCEL:
+		graph_cancel(l->graph, d->tag);
+		break;
+	case ARAX_DISPATCH_UNBLOCK:
+		if (p->memory)
+			memory_distrust(p->memory);
+		graph_unblock(l->graph, d->tag, d->error);
+		break;
+	case ARAX_DISPATCH_BUFFER:
+		l->ops->drop(l, d->object);
+		break;
+	case ARAX_DISPATCH_CONTEXT:
+		context_gone(p, l, d->context);
+		break;
+	default:
+		log_err("unknown dispatch entry", log_str("link", l->name),
+			log_u64("type", d->type));
+		break;
+	}
 }
 
 static uint32_t take_entries(struct poller *p, struct link *l)
@@ -134,29 +149,10 @@ static uint32_t take_entries(struct poller *p, struct link *l)
 	uint32_t n = 0;
 
 	while (n < TAKE_MAX && (d = core_ring_peek(l->ring, l->cells, &l->head))) {
-		switch (d->type) {
-		case ARAX_DISPATCH_TASK:
+		if (__builtin_expect(d->type == ARAX_DISPATCH_TASK, 1))
 			add_task(p, l, d);
-			break;
-		case ARAX_DISPATCH_CANCEL:
-			graph_cancel(l->graph, d->tag);
-			break;
-		case ARAX_DISPATCH_UNBLOCK:
-			if (p->memory)
-				memory_distrust(p->memory);
-			graph_unblock(l->graph, d->tag, d->error);
-			break;
-		case ARAX_DISPATCH_BUFFER:
-			l->ops->drop(l, d->object);
-			break;
-		case ARAX_DISPATCH_CONTEXT:
-			context_gone(p, l, d->context);
-			break;
-		default:
-			log_err("unknown dispatch entry", log_str("link", l->name),
-				log_u64("type", d->type));
-			break;
-		}
+		else
+			take_note(p, l, d);
 		l->head += d->cells;
 		n++;
 	}

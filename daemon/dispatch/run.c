@@ -132,10 +132,10 @@ int run_why_not(struct poller *p, const struct graph_node *node)
 	return -ENOMEM;
 }
 
-void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct commit_info *i)
+static inline void put_commit(struct poller *p, struct link *l, uint64_t tag,
+			      const struct commit_info *i)
 {
 	struct arax_commit_entry *e;
-	uint32_t slot = ARAX_TAG_SLOT(tag);
 
 	e = &l->commits[(l->commit_first + l->commit_count) & (l->commit_entries - 1)];
 	e->tag = tag;
@@ -148,16 +148,17 @@ void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct 
 	e->device = i->device;
 	e->failure = i->failure;
 	e->reserved = 0;
-	if (slot < l->slots && l->live[slot].tag == tag) {
-		l->live[slot].tag = 0;
-		l->nr_live--;
-	}
 	POLLER_COUNT(p, tasks);
 	if (++l->commit_count >= POLLER_BATCH)
 		l->ops->commit(l);
 }
 
-void poller_commit_ended(struct poller *p, struct link *l)
+void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct commit_info *i)
+{
+	put_commit(p, l, tag, i);
+}
+
+static __attribute__((noinline)) void commit_done(struct poller *p, struct link *l)
 {
 	struct graph_done done;
 
@@ -169,6 +170,12 @@ void poller_commit_ended(struct poller *p, struct link *l)
 
 		poller_commit(p, l, done.tag, &info);
 	}
+}
+
+void poller_commit_ended(struct poller *p, struct link *l)
+{
+	if (unlikely(graph_has_done(l->graph)))
+		commit_done(p, l);
 }
 
 void poller_flush(struct poller *p)
@@ -239,17 +246,17 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 }
 
 /* The graph numbers failures in the order of their commits. */
-static __attribute__((cold)) void finish_failed(struct run *run, struct commit_info *info)
+static __attribute__((cold)) void finish_failed(struct run *run, struct commit_info info)
 {
 	struct graph_node *node = run->node;
 	struct poller *p = run->poller;
 	struct link *l = run->link;
 	uint64_t tag = node->d.tag;
 
-	settle_accounts(run, node, info->device_ns, false);
+	settle_accounts(run, node, info.device_ns, false);
 	poller_commit_ended(p, l);
-	graph_complete(l->graph, node, info->result, &info->failure);
-	poller_commit(p, l, tag, info);
+	graph_complete(l->graph, node, info.result, &info.failure);
+	poller_commit(p, l, tag, &info);
 }
 
 static __attribute__((cold)) void record(struct run *run, uint64_t start_ns, uint64_t hold_ns,
@@ -291,8 +298,7 @@ void run_refuse_stranded(struct poller *p)
 		struct link *l = p->links[i];
 
 		for (uint32_t slot = 0; slot < l->slots; slot++) {
-			struct graph_node *node = l->live[slot].tag ?
-						  graph_find(l->graph, l->live[slot].tag) : NULL;
+			struct graph_node *node = graph_at(l->graph, slot);
 
 			if (!node || graph_node_state(node) != GRAPH_POPPED ||
 			    !node->sched.flow || run_anywhere(p, node))
@@ -375,7 +381,8 @@ static __attribute__((cold)) bool moved(struct run *run, uint64_t hold_ns)
  * The poller's part of a task's end.  @hold_ns is what the scheduler learns from and
  * charges, as the lane was kept from others for that long.
  */
-static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
+static inline __attribute__((always_inline))
+void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 {
 	struct poller *p = run->poller;
 	struct graph_node *node = run->node;
@@ -410,19 +417,24 @@ static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int re
 		run->here = false;
 		if (result == -ENODEV && moved(run, hold_ns))
 			return;
-		finish_failed(run, &info);
+		finish_failed(run, info);
 		return;
 	}
 	learn = !(run->here && hold_ns > p->inline_ns && lost_cpu(p));
 	run->here = false;
 	if (unlikely(run->lazy))
 		info.dirty = remote_dirty_ranges(run);
-	poller_commit(p, l, node->d.tag, &info);
+	put_commit(p, l, node->d.tag, &info);
 	/* Nothing else is on its way: whoever waits for this one comes first. */
 	if (graph_live(l->graph) == 1 && l->commit_count)
 		l->ops->commit(l);
 	settle_accounts(run, node, hold_ns, learn);
 	graph_complete(l->graph, node, 0, NULL);
+}
+
+static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
+{
+	end_task(run, device_ns, hold_ns, result);
 }
 
 static struct run *run_of_work(struct work *w)
@@ -467,11 +479,11 @@ static void host_done(struct host_job *job)
 static inline int find_ranges(struct run *run)
 {
 	const struct graph_node *node = run->node;
+	const struct arax_dispatch_range *r = node->ranges, *end = r + node->d.nr_ranges;
+	struct arax_launch_range *to = run->ranges;
 	struct link *l = run->link;
-	uint32_t i;
 
-	for (i = 0; i < node->d.nr_ranges; i++) {
-		const struct arax_dispatch_range *r = &node->ranges[i];
+	for (; r < end; r++, to++) {
 		struct mapping *m = link_find(l, r->buffer);
 
 		if (!m)
@@ -479,10 +491,10 @@ static inline int find_ranges(struct run *run)
 		/* The core has checked it; what runs as root looks twice. */
 		if (r->offset > m->bytes)
 			return -EFAULT;
-		run->ranges[i].data = m->base + r->offset;
-		run->ranges[i].length = r->length;
-		run->ranges[i].stride = r->stride;
-		run->ranges[i].count = r->count;
+		to->data = m->base + r->offset;
+		to->length = r->length;
+		to->stride = r->stride;
+		to->count = r->count;
 	}
 	return 0;
 }
@@ -544,6 +556,18 @@ static void init_run(struct run *run, struct poller *p, uint32_t device, uint32_
 	run->rt.done = runner_done;
 }
 
+/* Another thread polls now; the clock is its own, but these are copies. */
+static __attribute__((cold)) void lost_role(struct poller *p, struct run *run, uint64_t start,
+					   bool tsc, uint64_t mult, int result)
+{
+	uint64_t end = ticks_now(&(struct ticks){ .tsc = tsc });
+
+	run->rt.result = result;
+	run->rt.hold_ns = ticks_to_ns(&(struct ticks){ .mult = mult }, end - start);
+	run->rt.device_ns = run->rt.hold_ns;
+	poller_post(p, &run->work);
+}
+
 /*
  * Around the kernel the role is lent out: see role.h.  Of several in a row each is
  * taken to have begun when the one before it ended: reading the clock takes as long
@@ -572,15 +596,10 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 		p->exact = true;
 		run->here = true;
 		run->rt.hold_ns = ticks_to_ns(&p->ticks, end - start);
-		finish(run, run->rt.hold_ns, run->rt.hold_ns, result);
+		end_task(run, run->rt.hold_ns, run->rt.hold_ns, result);
 		return RUN_DONE;
 	}
-	/* Another thread polls now; the clock is its own, but these are copies. */
-	end = ticks_now(&(struct ticks){ .tsc = tsc });
-	run->rt.result = result;
-	run->rt.hold_ns = ticks_to_ns(&(struct ticks){ .mult = mult }, end - start);
-	run->rt.device_ns = run->rt.hold_ns;
-	poller_post(p, &run->work);
+	lost_role(p, run, start, tsc, mult, result);
 	return RUN_LOST;
 }
 

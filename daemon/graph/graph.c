@@ -597,7 +597,7 @@ static void forget_first(struct graph *g, struct context *c)
 }
 
 /* Tasks to come may depend on @n, which has failed. */
-static void linger(struct graph *g, struct node *n)
+static __attribute__((noinline)) void linger(struct graph *g, struct node *n)
 {
 	struct context *c = n->context;
 
@@ -625,7 +625,7 @@ static void settle(struct graph *g, struct context *c, uint64_t known)
 }
 
 /* @n is over: those that waited for it may go on. */
-static inline void end_one(struct graph *g, struct node *n)
+static inline __attribute__((always_inline)) void end_one(struct graph *g, struct node *n)
 {
 	uint32_t nr = n->nr_succs;
 
@@ -655,7 +655,7 @@ static inline void end_one(struct graph *g, struct node *n)
 }
 
 /* Ends the doomed ones that nothing holds any more; a loop, as chains are long. */
-static void end_doomed(struct graph *g)
+static __attribute__((noinline)) void end_doomed(struct graph *g)
 {
 	while (g->work) {
 		struct node *n = g->work;
@@ -674,10 +674,12 @@ static void end_doomed(struct graph *g)
 /* ------------------------------------------------------------------ */
 /* Calls                                                               */
 
-static int check(const struct graph *g, const struct arax_dispatch *d)
+static inline int check(const struct graph *g, const struct arax_dispatch *d)
 {
 	const struct arax_dispatch_range *r = (const void *)(d + 1);
 	size_t bytes = sizeof(*d) + d->nr_ranges * sizeof(*r);
+	const struct arax_dispatch_range *end = r + d->nr_ranges;
+	uint64_t access = d->access;
 	struct shape shape;
 
 	if (d->arg_len > ARAX_INLINE_ARGS)
@@ -687,9 +689,12 @@ static int check(const struct graph *g, const struct arax_dispatch *d)
 	    (size_t)d->cells * ARAX_CELL_SIZE < bytes ||
 	    ARAX_TAG_SLOT(d->tag) >= g->nr_slots)
 		return -EINVAL;
-	for (unsigned int i = 0; i < d->nr_ranges; i++) {
-		if (unlikely(shape_from_range(&shape, &r[i]) < 0 ||
-			     !(d->access >> 2 * i & ARAX_INOUT)))
+	for (; r < end; r++, access >>= 2) {
+		if (unlikely(!(access & ARAX_INOUT)))
+			return -EINVAL;
+		/* Of a single row there is no more to be said. */
+		if (likely(r->count == 1) ? (r->offset | r->length) >> 61 :
+		    shape_from_range(&shape, r) < 0)
 			return -EINVAL;
 	}
 	return 0;
@@ -712,6 +717,7 @@ static bool fails_late(const struct arax_dispatch *d)
 
 int graph_add(struct graph *g, const struct arax_dispatch *d)
 {
+	const bool late = unlikely(fails_late(d));
 	int err = check(g, d);
 	struct context *c;
 	struct queue *q;
@@ -723,8 +729,7 @@ int graph_add(struct graph *g, const struct arax_dispatch *d)
 		return -EEXIST;
 	/* All that can fail comes first. */
 	if (!index_reserve(g, d->nr_ranges) || !pool_reserve(&g->epoch_pool, 1) ||
-	    !pool_reserve(&g->done_pool, g->stats.live + 1) ||
-	    (fails_late(d) && !heap_reserve(g)))
+	    !pool_reserve(&g->done_pool, g->stats.live + 1) || (late && !heap_reserve(g)))
 		return -ENOMEM;
 	q = queue_get(g, d);
 	if (!q)
@@ -772,7 +777,7 @@ int graph_add(struct graph *g, const struct arax_dispatch *d)
 		n->waits++;
 	}
 	g->slots[ARAX_TAG_SLOT(n->pub.d.tag)] = n;
-	if (fails_late(&n->pub.d))
+	if (late)
 		heap_push(g, n);
 	g->stats.added++;
 	g->stats.live++;
@@ -844,6 +849,11 @@ bool graph_complete(struct graph *g, struct graph_node *node, int result, uint32
 	return true;
 }
 
+bool graph_has_done(const struct graph *g)
+{
+	return g->done;
+}
+
 bool graph_pop_done(struct graph *g, struct graph_done *done)
 {
 	struct done_record *r = g->done;
@@ -872,6 +882,13 @@ static struct node *find(const struct graph *g, uint64_t tag)
 struct graph_node *graph_find(struct graph *g, uint64_t tag)
 {
 	struct node *n = find(g, tag);
+
+	return n ? &n->pub : NULL;
+}
+
+struct graph_node *graph_at(struct graph *g, uint32_t slot)
+{
+	struct node *n = slot < g->nr_slots ? g->slots[slot] : NULL;
 
 	return n ? &n->pub : NULL;
 }
@@ -944,6 +961,16 @@ int graph_cancel(struct graph *g, uint64_t tag)
 		return -EBUSY;
 	end_early(g, n, -ECANCELED);
 	return 0;
+}
+
+void graph_cancel_all(struct graph *g, uint32_t context)
+{
+	for (uint32_t i = 0; i < g->nr_slots; i++) {
+		struct node *n = g->slots[i];
+
+		if (n && n->pub.d.context == context && n->state != GRAPH_RUNNING)
+			end_early(g, n, -ECANCELED);
+	}
 }
 
 struct graph_node *graph_expire(struct graph *g, uint64_t now_ns)

@@ -193,6 +193,7 @@ void graph_stop(struct graph *g, struct graph_node *node);
 bool graph_complete(struct graph *g, struct graph_node *node, int result,
 		    uint32_t *failure);
 
+bool graph_has_done(const struct graph *g);
 /* Fills @done with a task that ended without running; false if none is left. */
 bool graph_pop_done(struct graph *g, struct graph_done *done);
 
@@ -212,6 +213,8 @@ int graph_unblock(struct graph *g, uint64_t tag, int error);
  * graph_pop_done()), -EBUSY if it runs, -ENOENT if there is no such task.
  */
 int graph_cancel(struct graph *g, uint64_t tag);
+/* All of a context's that have not started. */
+void graph_cancel_all(struct graph *g, uint32_t context);
 
 /**
  * graph_context_gone - forget a context
@@ -223,6 +226,8 @@ void graph_context_gone(struct graph *g, uint32_t context);
 
 /* The live task with this tag, or NULL. */
 struct graph_node *graph_find(struct graph *g, uint64_t tag);
+/* The one whose tag has that slot, or NULL. */
+struct graph_node *graph_at(struct graph *g, uint32_t slot);
 enum graph_state graph_node_state(const struct graph_node *node);
 
 /* Whether its context is forgotten: it runs, and nobody waits for it. */

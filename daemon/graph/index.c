@@ -20,23 +20,6 @@ static void list_add(struct access **head, struct access *a)
 	*head = a;
 }
 
-static void detach(struct access *a)
-{
-	struct span *s = a->span;
-
-	s->users--;
-	if (s->writer == a) {
-		s->writer = NULL;
-	} else {
-		*a->pprev = a->next;
-		if (a->next)
-			a->next->pprev = a->pprev;
-		if (a->write)
-			s->ordered_writes--;
-	}
-	a->span = NULL;
-}
-
 /* ------------------------------------------------------------------ */
 /* Buffers and spans                                                   */
 
@@ -55,11 +38,13 @@ uint64_t index_hash(const struct graph *g, const struct context *c,
 	       mix(s->length ^ g->key[2], rows ^ g->key[0]);
 }
 
-bool index_reserve(struct graph *g, unsigned int ranges)
+bool index_make_room(struct graph *g, unsigned int ranges)
 {
-	return pool_reserve(&g->span_pool, ranges) &&
-	       pool_reserve(&g->buffer_pool, ranges) &&
-	       pool_reserve(&g->tree_pool, (size_t)ranges * TREE_MAX_DEPTH);
+	if (!pool_reserve(&g->span_pool, ranges) || !pool_reserve(&g->buffer_pool, ranges) ||
+	    !pool_reserve(&g->tree_pool, (size_t)ranges * TREE_MAX_DEPTH))
+		return false;
+	g->room = ranges;
+	return true;
 }
 
 static struct buffer *buffer_find(const struct graph *g, const struct context *c,
@@ -136,11 +121,29 @@ static void kept_remove(struct graph *g, struct span *s)
 	g->nr_kept--;
 }
 
+/*
+ * Most tasks use a buffer as the last one that used it did: that one's span is looked at
+ * before anything is hashed.  Who has buffers that share a place here only comes to that.
+ */
+static inline struct span **recent_place(struct graph *g, uint64_t buffer)
+{
+	return &g->recent[buffer % RECENT_SPANS];
+}
+
+static void recent_forget(struct graph *g, struct span *s)
+{
+	struct span **place = recent_place(g, s->buffer->id);
+
+	if (*place == s)
+		*place = NULL;
+}
+
 static struct span *span_create(struct graph *g, struct buffer *b,
 				const struct shape *shape, uint64_t hash)
 {
 	struct span *s = pool_get(&g->span_pool);
 
+	g->room = 0;	/* has to be looked at anew */
 	s->buffer = b;
 	s->shape = *shape;
 	s->writer = s->readers = s->ordered = NULL;
@@ -167,6 +170,7 @@ static void span_free(struct graph *g, struct span *s)
 
 	if (s->kept)
 		kept_remove(g, s);
+	recent_forget(g, s);
 	table_remove(&g->spans, &s->link);
 	if (b->root) {
 		tree_remove(g, b, s);
@@ -194,12 +198,11 @@ static void keep(struct graph *g, struct span *s)
 	}
 }
 
-/* The last access has left @s. */
-static inline void span_put(struct graph *g, struct span *s)
+void index_retire(struct graph *g, struct span *s)
 {
-	if (unlikely(s->crowded || s->buffer->mixed))
+	if (s->crowded || s->buffer->mixed)
 		span_free(g, s);
-	else if (unlikely(!s->kept))
+	else
 		keep(g, s);
 }
 
@@ -235,7 +238,7 @@ static void meet(struct search *w, struct span *s, bool covered)
 	if (s->writer) {
 		node_depend(w->g, w->node, s->writer->node);
 		if (covered && w->write && w->dataflow)
-			detach(s->writer);
+			access_detach(s->writer);
 		else
 			w->left--;
 	}
@@ -244,7 +247,7 @@ static void meet(struct search *w, struct span *s, bool covered)
 			next = a->next;
 			node_depend(w->g, w->node, a->node);
 			if (covered && w->dataflow)
-				detach(a);
+				access_detach(a);
 			else if (--w->left < 0)
 				return;
 		}
@@ -256,7 +259,7 @@ static void meet(struct search *w, struct span *s, bool covered)
 		if (w->write || a->write)
 			node_depend(w->g, w->node, a->node);
 		if (covered && w->write)
-			detach(a);
+			access_detach(a);
 		else if (--w->left < 0)
 			return;
 	}
@@ -363,7 +366,13 @@ static void supersede_ordered(const struct node *n, struct span *s, bool write)
 	 * their queue; unless a writes and @n doesn't.
 	 */
 	if (a && a->node != n && a->node->queue == n->queue && a->write <= write)
-		detach(a);
+		access_detach(a);
+}
+
+static inline bool span_is(const struct span *s, const struct context *c, uint64_t buffer,
+			   const struct shape *shape)
+{
+	return shape_equal(&s->shape, shape) && s->buffer->id == buffer && s->buffer->context == c;
 }
 
 static inline struct span *span_find(const struct graph *g, const struct context *c,
@@ -372,8 +381,7 @@ static inline struct span *span_find(const struct graph *g, const struct context
 	for (struct link *l = table_first(&g->spans, hash); l; l = l->next) {
 		struct span *s = (struct span *)l;
 
-		if (l->hash == hash && likely(shape_equal(&s->shape, shape)) &&
-		    s->buffer->id == buffer && s->buffer->context == c)
+		if (l->hash == hash && likely(span_is(s, c, buffer, shape)))
 			return s;
 	}
 	return NULL;
@@ -385,7 +393,7 @@ static inline struct span *span_find(const struct graph *g, const struct context
  */
 static __attribute__((noinline))
 struct span *relate(struct graph *g, struct node *n, struct span *s, bool write,
-		    uint64_t buffer, const struct shape *shape, uint64_t hash)
+		    uint64_t buffer, const struct shape *shape)
 {
 	struct search w = {
 		.g = g, .node = n, .write = write, .dataflow = n->flags & NODE_DATAFLOW,
@@ -394,7 +402,7 @@ struct span *relate(struct graph *g, struct node *n, struct span *s, bool write,
 	if (!s) {
 		struct buffer *b = buffer_get(g, n->context, buffer);
 
-		s = span_create(g, b, shape, hash);
+		s = span_create(g, b, shape, index_hash(g, n->context, buffer, shape));
 		w.span = s;
 		if (b->nr_spans > 1)
 			search(&w, true);
@@ -414,20 +422,44 @@ struct span *relate(struct graph *g, struct node *n, struct span *s, bool write,
 	return s;
 }
 
-/* Adds range @i of @n and makes @n depend on what it conflicts with. */
-static inline void add_range(struct graph *g, struct node *n, unsigned int i,
-			     const struct shape *shape)
+/* The span of a range that is not the recent one; NULL: it is empty. */
+static __attribute__((noinline))
+struct span *relate_other(struct graph *g, struct node *n, bool write,
+			  const struct arax_dispatch_range *r)
 {
-	uint64_t buffer = n->pub.ranges[i].buffer;
-	uint64_t hash = index_hash(g, n->context, buffer, shape);
-	struct access *a = &n->access[i];
-	struct span *s = span_find(g, n->context, buffer, shape, hash);
-	bool write = n->pub.d.access >> 2 * i & ARAX_OUT;
+	struct shape shape;
+	struct span *s;
 
-	/* One that was kept shares no byte with another. */
+	if (shape_from_range(&shape, r) <= 0)
+		return NULL;
+	s = span_find(g, n->context, r->buffer, &shape,
+		      index_hash(g, n->context, r->buffer, &shape));
 	if (!s || span_used(s) || s->buffer->mixed)
-		s = relate(g, n, s, write, buffer, shape, hash);
+		s = relate(g, n, s, write, r->buffer, &shape);
+	*recent_place(g, r->buffer) = s;
+	return s;
+}
+
+/* Adds a range of @n and makes @n depend on what it conflicts with. */
+static inline void add_range(struct graph *g, struct node *n, struct access *a, bool write,
+			     const struct arax_dispatch_range *r)
+{
+	struct span *s = *recent_place(g, r->buffer);
+
 	a->node = n;
+	/* What is in the index is not empty, and a single row there has no stride. */
+	if (!likely(s && r->count == 1 && s->shape.count == 1 && s->shape.offset == r->offset &&
+		    s->shape.length == r->length && s->buffer->id == r->buffer &&
+		    s->buffer->context == n->context)) {
+		s = relate_other(g, n, write, r);
+		if (!s) {
+			a->span = NULL;
+			return;
+		}
+	} else if (span_used(s) || s->buffer->mixed) {
+		/* Else it was kept, and shares no byte with another. */
+		relate(g, n, s, write, r->buffer, &s->shape);
+	}
 	a->span = s;
 	a->write = write;
 	s->users++;
@@ -445,12 +477,6 @@ static inline void add_range(struct graph *g, struct node *n, unsigned int i,
 
 /* ------------------------------------------------------------------ */
 /* Calls                                                               */
-
-/*
- * A large index lies in memory, not in the cache.  Then its lines are asked
- * for before the first of them is needed, so that they come together.
- */
-#define LARGE_INDEX	4096
 
 static __attribute__((noinline)) void prefetch_ranges(struct graph *g, struct node *n)
 {
@@ -487,44 +513,29 @@ static __attribute__((noinline)) void prefetch_ranges(struct graph *g, struct no
 
 void index_add(struct graph *g, struct node *n)
 {
-	unsigned int nr = n->pub.d.nr_ranges;
-	struct shape shape;
+	const struct arax_dispatch_range *r = n->pub.ranges, *end = r + n->pub.d.nr_ranges;
+	uint64_t access = n->pub.d.access;
+	struct access *a = n->access;
 
 	if (unlikely(g->spans.used > LARGE_INDEX))
 		prefetch_ranges(g, n);
-	for (unsigned int i = 0; i < nr; i++) {
-		if (shape_from_range(&shape, &n->pub.ranges[i]) > 0)
-			add_range(g, n, i, &shape);
-		else
-			n->access[i].span = NULL;
-	}
-	n->nr_access = nr;
+	for (; r < end; r++, a++, access >>= 2)
+		add_range(g, n, a, access & ARAX_OUT, r);
+	n->nr_access = n->pub.d.nr_ranges;
 }
 
-void index_remove(struct graph *g, struct node *n)
+void index_prefetch(struct graph *g, struct node *n)
 {
-	if (unlikely(g->spans.used > LARGE_INDEX)) {
-		for (unsigned int i = 0; i < n->nr_access; i++)
-			__builtin_prefetch(n->access[i].span);
-		for (unsigned int i = 0; i < n->nr_access; i++) {
-			struct span *s = n->access[i].span;
-
-			if (!s)
-				continue;
-			__builtin_prefetch(&g->spans.buckets[s->link.hash & g->spans.mask], 1);
-			if (s->leaf)
-				tree_prefetch_leaf(s->leaf);
-		}
-	}
+	for (unsigned int i = 0; i < n->nr_access; i++)
+		__builtin_prefetch(n->access[i].span);
 	for (unsigned int i = 0; i < n->nr_access; i++) {
-		struct access *a = &n->access[i];
-		struct span *s = a->span;
+		struct span *s = n->access[i].span;
 
 		if (!s)
 			continue;
-		detach(a);
-		if (!span_used(s))
-			span_put(g, s);
+		__builtin_prefetch(&g->spans.buckets[s->link.hash & g->spans.mask], 1);
+		if (s->leaf)
+			tree_prefetch_leaf(s->leaf);
 	}
 }
 
@@ -532,6 +543,7 @@ static void forget_span(struct graph *g, struct span *s)
 {
 	if (s->kept)
 		kept_remove(g, s);
+	recent_forget(g, s);
 	table_remove(&g->spans, &s->link);
 	pool_put(&g->span_pool, s);
 }

@@ -235,6 +235,7 @@ struct done_record {
 
 #define BLOB_CLASSES	3
 #define KEPT_SPANS	1024
+#define RECENT_SPANS	256
 
 struct graph {
 	/* touched for each task */
@@ -244,7 +245,9 @@ struct graph {
 	struct node *adding;
 	struct table spans;
 	struct node **slots;
+	struct span *recent[RECENT_SPANS];	/* the last one used, by its buffer; see index.c */
 	uint64_t key[4];
+	uint32_t room;			/* ranges for which the index' pools have room, or more */
 	struct span *kept, *kept_tail;	/* those first that came first */
 	uint32_t nr_kept;
 	uint32_t nr_slots;
@@ -298,11 +301,18 @@ static inline void table_insert(struct table *t, struct link *l, uint64_t hash)
 /* index.c */
 uint64_t index_hash(const struct graph *g, const struct context *c,
 		    uint64_t buffer, const struct shape *s);
-bool index_reserve(struct graph *g, unsigned int ranges);
+bool index_make_room(struct graph *g, unsigned int ranges);
+static inline bool index_reserve(struct graph *g, unsigned int ranges)
+{
+	return likely(ranges <= g->room) || index_make_room(g, ranges);
+}
+
 /* Adds the ranges of @n and makes @n depend on what they conflict with. */
 void index_add(struct graph *g, struct node *n);
-/* Takes all accesses of @n out. */
-void index_remove(struct graph *g, struct node *n);
+/* Asks for the lines that index_remove() needs. */
+void index_prefetch(struct graph *g, struct node *n);
+/* The last access has left @s, which is not just kept for the next one. */
+void index_retire(struct graph *g, struct span *s);
 void index_drop_context(struct graph *g, struct context *c);
 
 /* tree.c */
@@ -351,6 +361,47 @@ void tree_free(struct graph *g, struct tree_node *t,
 static inline bool span_used(const struct span *s)
 {
 	return s->users;
+}
+
+static inline void access_detach(struct access *a)
+{
+	struct span *s = a->span;
+
+	s->users--;
+	if (s->writer == a) {
+		s->writer = NULL;
+	} else {
+		*a->pprev = a->next;
+		if (a->next)
+			a->next->pprev = a->pprev;
+		if (a->write)
+			s->ordered_writes--;
+	}
+	a->span = NULL;
+}
+
+/*
+ * A large index lies in memory, not in the cache.  Then its lines are asked
+ * for before the first of them is needed, so that they come together.
+ */
+#define LARGE_INDEX	4096
+
+/* Takes all accesses of @n out. */
+static inline void index_remove(struct graph *g, struct node *n)
+{
+	struct access *a = n->access, *end = a + n->nr_access;
+
+	if (unlikely(g->spans.used > LARGE_INDEX))
+		index_prefetch(g, n);
+	for (; a < end; a++) {
+		struct span *s = a->span;
+
+		if (!s)
+			continue;
+		access_detach(a);
+		if (!span_used(s) && unlikely(s->crowded || s->buffer->mixed || !s->kept))
+			index_retire(g, s);
+	}
 }
 
 /* Whether a task that only reads @s would have to wait for someone. */

@@ -19,24 +19,14 @@ int link_init(struct link *l, struct poller *p, uint32_t slots,
 	l->poller = p;
 	l->slots = slots;
 	l->commit_entries = CORE_COMMIT_ENTRIES;
-	l->live = calloc(slots, sizeof(*l->live));
-	if (!l->live)
-		return -ENOMEM;
 	l->graph = graph_create(&gp);
-	if (!l->graph) {
-		free(l->live);
-		l->live = NULL;
-		return -ENOMEM;
-	}
-	return 0;
+	return l->graph ? 0 : -ENOMEM;
 }
 
 void link_fini(struct link *l)
 {
 	graph_destroy(l->graph);
-	free(l->live);
 	l->graph = NULL;
-	l->live = NULL;
 }
 
 int link_publish(struct link *l, const struct registry *registry)

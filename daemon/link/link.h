@@ -74,12 +74,6 @@ struct watch {
 	void *cookie;
 };
 
-/* A tag that was taken from the ring and is not committed yet. */
-struct live_tag {
-	uint64_t tag;		/* 0: none */
-	uint32_t context;
-};
-
 /**
  * struct link - common part; the poller's
  * @ring, @cells: the dispatch ring
@@ -87,7 +81,6 @@ struct live_tag {
  * @commits:	ring of CORE_COMMIT_ENTRIES entries
  * @kernels:	by id as published on this link
  * @modules:	what its contexts brought
- * @live:	by slot
  * @mappings:	buffers by their ids
  */
 struct link {
@@ -105,8 +98,6 @@ struct link {
 	uint32_t *states;
 	struct arax_commit_entry *commits;
 	struct graph *graph;
-	struct live_tag *live;
-	uint32_t nr_live;
 	struct mappings mappings;
 	const struct kernel *kernels[CORE_MAX_KERNELS + 1];
 	struct modules modules;

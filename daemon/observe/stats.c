@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "daemon/backends/device.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/log.h"
 #include "daemon/memory/memory.h"
@@ -23,6 +27,34 @@ static void memories_log(const struct poller *p)
 	}
 }
 
+static const char *gauge(char text[24], const struct arax_backend_gauges *g, uint32_t which,
+			 uint64_t value)
+{
+	snprintf(text, 24, "%" PRIu64, value);
+	return g->known & which ? text : "unknown";
+}
+
+/* How busy devices are whose vendor measures it, and what power they take; or why not. */
+static void gauges_log(const struct poller *p)
+{
+	struct arax_backend_gauges g;
+	char text[3][24], why[256];
+	uint32_t i;
+
+	for (i = 0; i < p->nr_devs; i++) {
+		if (!device_gauges(p->devs[i].dev, &g, why, sizeof(why)))
+			log_notice("device gauges", log_u64("device", i),
+				   log_str("busy_percent", gauge(text[0], &g, ARAX_GAUGE_BUSY,
+								 g.busy)),
+				   log_str("memory_busy_percent",
+					   gauge(text[1], &g, ARAX_GAUGE_MEMORY, g.memory_busy)),
+				   log_str("power_mw", gauge(text[2], &g, ARAX_GAUGE_POWER,
+							     g.power_mw)));
+		else if (why[0])
+			log_notice("device gauges", log_u64("device", i), log_str("unknown", why));
+	}
+}
+
 void stats_log(const struct poller *p)
 {
 	log_notice("statistics", log_u64("tasks", READ(p->stats.tasks)),
@@ -34,4 +66,5 @@ void stats_log(const struct poller *p)
 		   log_u64("moves", READ(p->stats.moves)),
 		   log_u64("errors", READ(p->stats.errors)));
 	memories_log(p);
+	gauges_log(p);
 }

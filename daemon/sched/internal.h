@@ -139,9 +139,14 @@ struct model_series {
 	uint64_t classes;
 };
 
+#define MODEL_LASTS	4
+
 struct sched_model {
 	struct model_record *records;
-	struct model_record *last;	/* found; one of them */
+	struct {
+		uint64_t id;
+		struct model_record *record;	/* one of them */
+	} last[MODEL_LASTS];			/* looked up, by device */
 	uint32_t mask, used;
 	struct model_series *series;
 	uint32_t series_mask, nr_series;
@@ -174,6 +179,9 @@ struct sched {
 	struct sched_flow **buckets;
 	uint32_t nr_flows, flow_limit, bucket_mask;
 	struct sched_flow *last_flow;
+	/* What sched_charge() was told of one that has no maximum, not charged yet. */
+	struct sched_flow *owing;
+	uint64_t owing_ns;
 	/* The last pick found nothing, and nothing changed since. */
 	bool stuck;
 	uint64_t stuck_ns;

@@ -17,6 +17,7 @@
 #define SURE_RUNS	16	/* before anything counts as an outlier */
 #define OUTLIERS	3	/* between two studies: it is a change */
 #define OWN_RECORDS	64	/* that kernels of programs share */
+#define LONGEST		(1ull << 50)	/* ns that a run counts as, so that sums don't overflow */
 
 uint64_t sched_kernel_key(const struct graph_node *node)
 {
@@ -44,9 +45,8 @@ uint64_t sched_work(const struct graph_node *node)
 	switch (d->opcode) {
 	case ARAX_OP_LAUNCH:
 		/* Mostly one dimension, and of single items. */
-		if (d->grid[0] && (d->grid[1] & d->grid[2] & d->block[0] & d->block[1] &
-				   d->block[2]) == 1 &&
-		    (d->grid[1] | d->grid[2] | d->block[0] | d->block[1] | d->block[2]) == 1)
+		if (d->grid[0] && d->grid[1] == 1 && d->grid[2] == 1 && d->block[0] == 1 &&
+		    d->block[1] == 1 && d->block[2] == 1)
 			return d->grid[0];
 		for (int i = 0; i < 3; i++) {
 			/* Cannot overflow: a product of two 32-bit numbers. */
@@ -78,12 +78,23 @@ static struct model_record *search(const struct sched_model *m, uint64_t id)
 	return &m->records[i];
 }
 
-/* A task is looked up before its run and after it, and the next is often alike. */
+/*
+ * A task is looked up before its run and after it, on each device that could run it, and
+ * the next is often alike.
+ */
 static inline struct model_record *slot(struct sched_model *m, uint64_t id)
 {
-	if (m->last->id != id)
-		m->last = search(m, id);
-	return m->last;
+	uint32_t i = id >> 8 & (MODEL_LASTS - 1);
+	struct model_record *r = m->last[i].record;
+
+	if (__builtin_expect(r->id == id, 1))
+		return r;
+	/* There was none, and what would be its place is still free. */
+	if (m->last[i].id == id && !r->id)
+		return r;
+	m->last[i].id = id;
+	m->last[i].record = search(m, id);
+	return m->last[i].record;
 }
 
 static struct sched_estimate estimate(struct sched_model *m, uint64_t id)
@@ -140,7 +151,9 @@ static bool make_room(struct sched_model *m)
 		if (r->id)
 			*search(&bigger, r->id) = *r;
 	}
-	bigger.last = bigger.records;
+	memset(bigger.last, 0, sizeof(bigger.last));
+	for (uint32_t i = 0; i < MODEL_LASTS; i++)
+		bigger.last[i].record = bigger.records;
 	free(m->records);
 	*m = bigger;
 	return true;
@@ -300,7 +313,7 @@ static inline void observe(struct sched_model *m, uint64_t id, const struct grap
 	}
 	/* 0 means unknown, and sums must not overflow. */
 	ns = ns ? ns : 1;
-	ns = ns < 1ull << 50 ? ns : 1ull << 50;
+	ns = ns < LONGEST ? ns : LONGEST;
 	r->max_ns -= r->max_ns / 64;
 	if (r->max_ns < ns)
 		r->max_ns = ns;
@@ -315,9 +328,28 @@ static inline void observe(struct sched_model *m, uint64_t id, const struct grap
 	r->ns = r->ns + ns / 8 - r->ns / 8;
 }
 
-void model_observe(struct sched_model *m, uint64_t id, const struct graph_node *node, uint64_t ns)
+static __attribute__((noinline)) void observe_node(struct sched_model *m, uint64_t id,
+						   const struct graph_node *node, uint64_t ns)
 {
 	observe(m, id, node, 0, ns);
+}
+
+/* As observe() does where there is nothing special: nearly all. */
+void model_observe(struct sched_model *m, uint64_t id, const struct graph_node *node, uint64_t ns)
+{
+	struct model_record *r = m->last[id >> 8 & (MODEL_LASTS - 1)].record;
+
+	if (__builtin_expect(!r || r->id != id || !r->pass || ns - 1 >= LONGEST ||
+			     ns > r->limit_ns, 0)) {
+		observe_node(m, id, node, ns);
+		return;
+	}
+	r->max_ns -= r->max_ns / 64;
+	if (r->max_ns < ns)
+		r->max_ns = ns;
+	r->pass--;
+	r->runs++;
+	r->ns = r->ns + ns / 8 - r->ns / 8;
 }
 
 /* ------------------------------------------------------------------ */

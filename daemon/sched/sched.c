@@ -273,6 +273,26 @@ static uint32_t bucket_of(const struct sched *s, uint64_t tenant)
 	return tenant * 0x9e3779b97f4a7c15ull >> 32 & s->bucket_mask;
 }
 
+static void charge(struct sched *s, struct sched_flow *f, uint64_t run_ns);
+
+/*
+ * Before anything looks at a tenant's account, its part, or who is next: tasks that are
+ * run past the queue, one like the other, are charged together.
+ */
+static __attribute__((noinline)) void charge_owing(struct sched *s)
+{
+	uint64_t ns = s->owing_ns;
+
+	s->owing_ns = 0;
+	charge(s, s->owing, ns);
+}
+
+static inline void charge_all(struct sched *s)
+{
+	if (__builtin_expect(s->owing_ns != 0, 0))
+		charge_owing(s);
+}
+
 /* Tenants that have nothing here, and nothing to remember, may go. */
 static void sweep_flows(struct sched *s)
 {
@@ -318,6 +338,8 @@ static __attribute__((cold, noinline)) struct sched_flow *flow_new(struct sched 
 	struct sched_tenant t = { .id = tenant, .weight = DEFAULT_WEIGHT, .max_ns = SCHED_NO_MAX };
 	struct sched_flow *f;
 
+	charge_all(s);
+	s->owing = NULL;	/* one above may have a maximum */
 	if (s->nr_flows >= s->flow_limit)
 		sweep_flows(s);
 	f = aligned_alloc(_Alignof(struct sched_flow), sizeof(*f));
@@ -355,6 +377,8 @@ int sched_tenant_set(struct sched *s, const struct sched_tenant *t)
 	if (!t->id || t->id == t->parent || !t->weight || t->weight > MAX_WEIGHT ||
 	    (t->max_ns != SCHED_NO_MAX && !t->period_ns))
 		return -EINVAL;
+	charge_all(s);
+	s->owing = NULL;
 	/* Of all tenants that there are few have tasks or a limit; the rest is asked for. */
 	f = flow_find(s, t->id);
 	if (!f && t->weight == DEFAULT_WEIGHT && t->max_ns == SCHED_NO_MAX &&
@@ -388,7 +412,7 @@ uint64_t sched_tenant_device_ns(const struct sched *s, uint64_t tenant)
 {
 	const struct sched_flow *f = flow_find(s, tenant);
 
-	return f ? f->device_ns : 0;
+	return f ? f->device_ns + (f == s->owing ? s->owing_ns : 0) : 0;
 }
 
 /* Device time in virtual time; a weight of 256 makes them equal. */
@@ -575,6 +599,7 @@ int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)
 
 	if (!f || !task_room(f) || !flow_room(s))
 		return -ENOMEM;
+	charge_all(s);
 	told_time(s, now_ns);
 	node->sched.flow = f;
 	node->sched.push_ns = now_ns;
@@ -821,11 +846,14 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 	struct graph_node *n = NULL;
 
 	told_time(s, now_ns);
-	if (__builtin_expect(now_ns >= s->wake_ns, 0))
+	if (__builtin_expect(now_ns >= s->wake_ns, 0)) {
+		charge_all(s);
 		wake(s, now_ns);
+	}
 	if (!s->queued || !(s->idle_lanes || s->ahead) ||
 	    (s->stuck && now_ns - s->stuck_ns < STUCK_NS))
 		return NULL;
+	charge_all(s);
 	if (s->idle_lanes)
 		n = pick(s, now_ns);
 	if (!n && s->ahead && find_room(s, now_ns)) {
@@ -846,6 +874,7 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 {
 	struct sched_flow *f = node->sched.flow;
 
+	charge_all(s);
 	lane_give(s, node, run_ns);
 	/* Replace what was charged at the pick by what it was. */
 	f->vtime += virtual_ns(s, f, run_ns) - node->sched.charged;
@@ -865,24 +894,43 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 	s->stuck = false;
 }
 
+static void charge(struct sched *s, struct sched_flow *f, uint64_t run_ns)
+{
+	/* A busy tenant keeps what it is behind. */
+	if (!f->used && !f->running && f->vtime < s->vtime)
+		f->vtime = s->vtime;
+	if (s->vtime < f->vtime)
+		s->vtime = f->vtime;
+	f->vtime += virtual_ns(s, f, run_ns);
+	f->device_ns += run_ns;
+	if (f->capped)
+		cap_charge(s, f, run_ns, 0);
+	flow_changed(s, f);
+	flow_settled(s, f);
+}
+
+/* Another tenant's turn, or one with a maximum: that has to be known at once. */
+static __attribute__((noinline)) void charge_other(struct sched *s, uint64_t tenant,
+						   uint64_t run_ns)
+{
+	struct sched_flow *f;
+
+	charge_all(s);
+	f = flow_get(s, tenant);
+	s->owing = f && !f->capped ? f : NULL;
+	if (s->owing)
+		s->owing_ns = run_ns;
+	else if (f)
+		charge(s, f, run_ns);
+}
+
 void sched_charge(struct sched *s, struct graph_node *node, uint32_t device, uint64_t run_ns,
 		  bool learn)
 {
-	struct sched_flow *f = flow_get(s, node->d.tenant);
-
-	if (f) {
-		/* A busy tenant keeps what it is behind. */
-		if (!f->used && !f->running && f->vtime < s->vtime)
-			f->vtime = s->vtime;
-		if (s->vtime < f->vtime)
-			s->vtime = f->vtime;
-		f->vtime += virtual_ns(s, f, run_ns);
-		f->device_ns += run_ns;
-		if (f->capped)
-			cap_charge(s, f, run_ns, 0);
-		flow_changed(s, f);
-		flow_settled(s, f);
-	}
+	if (__builtin_expect(s->owing && s->owing->tenant == node->d.tenant, 1))
+		s->owing_ns += run_ns;
+	else
+		charge_other(s, node->d.tenant, run_ns);
 	if (learn)
 		model_observe(&s->model, model_id(task_kind(node), device), node, run_ns);
 }

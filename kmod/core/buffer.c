@@ -84,13 +84,14 @@ void core_buffer_put_last(struct core_buffer *buf, struct core_garbage *g)
 {
 	struct core *core = buf->core;
 
+	core_warn_on(buf->users);
 	buf->idle = true;
 	/* Not flushed here: the caller may be walking a list of queued tasks. */
 	if (buf->mediated && core->state == CORE_LIVE && clist_empty(&buf->note)) {
 		clist_add_tail(&buf->note, &core->drop_notes);
 		g->flush = true;
 	}
-	clist_add_tail(&buf->garbage, &g->buffers);
+	core_garbage_throw(&g->buffers, &buf->garbage);
 }
 
 void core_buffer_put(struct core_buffer *buf)

@@ -80,7 +80,7 @@ void core_client_check_free(struct core_client *c, struct core_garbage *g)
 		return;
 	core_fail_end(c->core, c);
 	clist_del(&c->wake);
-	clist_add_tail(&c->wake, &g->clients);
+	core_garbage_throw(&g->clients, &c->wake);
 	c->noted = false;	/* once */
 }
 

@@ -5,13 +5,17 @@
 #define CHUNK	64	/* commits under one hold of core->dispatch */
 #define GROUP	16	/* of them, posted together; a kernel stack is small */
 
+static inline struct arax_completion *place(const struct core_client *c, u32 pos)
+{
+	return (void *)(c->region + c->layout.cq_offset +
+			(size_t)(pos & (c->depth - 1)) * sizeof(struct arax_completion));
+}
+
 static void put_completion(struct core_client *c, u32 pos, u64 user_data, u64 tag,
 			   const struct core_result *r)
 {
-	struct arax_completion *e;
+	struct arax_completion *e = place(c, pos);
 
-	e = (void *)(c->region + c->layout.cq_offset +
-		     (size_t)(pos & (c->depth - 1)) * sizeof(*e));
 	e->result = r->result;
 	e->user_data = user_data;
 	e->tag = tag;
@@ -43,37 +47,17 @@ void core_post(struct core_client *c, u64 user_data, u64 tag, const struct core_
 	wake_later(c, g);
 }
 
-/* A task that a commit has ended, and how. */
+/* A task that a commit ends; what the mediator wrote is read once. */
 struct ended {
 	struct core_task *task;
-	struct core_result r;
+	const struct arax_commit_entry *from;
+	s32 result;
+	u32 dirty;
 };
 
-static bool silent(const struct core_task *t, const struct core_result *r)
+static bool silent(const struct core_task *t, s32 result)
 {
-	return t->d.flags & ARAX_TASK_SILENT && !r->result;
-}
-
-/*
- * Tasks of one client, the first one last: that is where the client looks, over and
- * over.  Were it told of each at once, it would look at the next one while we write
- * that, and take its line away, each time.
- */
-static void post_all(struct core_client *c, const struct ended *e, u32 n, struct core_garbage *g)
-{
-	u32 i, pos, quiet = 0;
-
-	for (i = 0; i < n; i++)
-		quiet += silent(e[i].task, &e[i].r);
-	core_write_once(c->silent, c->silent + quiet);
-	if (c->dead || !c->region || quiet == n)
-		return;
-	pos = c->cq_tail + n - quiet;
-	core_write_once(c->cq_tail, pos);
-	for (i = n; i--;)
-		if (!silent(e[i].task, &e[i].r))
-			put_completion(c, --pos, e[i].task->d.user_data, e[i].task->d.tag, &e[i].r);
-	wake_later(c, g);
+	return t->d.flags & ARAX_TASK_SILENT && !result;
 }
 
 /* What some tasks of one client add to its accounts and its tenants'. */
@@ -115,7 +99,7 @@ static void account(struct core_client *c, const struct account *a)
 }
 
 /* Which bytes are current only on a device, and which were lost with one. */
-static inline void update_residency(struct core_task *t, const struct core_result *r)
+static core_noinline void update_residency(struct core_task *t, s32 result, u32 dirty)
 {
 	u32 i;
 
@@ -128,52 +112,64 @@ static inline void update_residency(struct core_task *t, const struct core_resul
 		if ((!(t->d.access >> (2 * i) & ARAX_OUT) && t->d.opcode != ARAX_OP_MARKER) ||
 		    !x->length)
 			continue;
-		/* Nearly all: its host copy is current, as it was. */
-		if (!(r->dirty >> i & 1) && !buf->nr_dirty && !buf->nr_lost)
+		if (!(dirty >> i & 1) && !buf->nr_dirty && !buf->nr_lost)
 			continue;
 		end = core_range_end(x);
-		if (r->dirty >> i & 1)
+		if (dirty >> i & 1)
 			core_extent_add(buf->dirty, &buf->nr_dirty, x->offset, end);
-		else if (x->count == 1 && !r->result && buf->nr_dirty)
+		else if (x->count == 1 && !result && buf->nr_dirty)
 			core_extent_remove(buf->dirty, &buf->nr_dirty, x->offset, end);
 		/* Written anew, wherever that is. */
-		if (buf->nr_lost && x->count == 1 && !r->result &&
-		    t->d.access >> (2 * i) & ARAX_OUT)
+		if (buf->nr_lost && x->count == 1 && !result && t->d.access >> (2 * i) & ARAX_OUT)
 			core_extent_remove(buf->lost, &buf->nr_lost, x->offset, end);
 	}
 	if (t->promised)
 		core_unpromise(t);
 }
 
-/* References go, the structure goes back to its client. */
-static inline void release(struct core *core, struct core_task *t, struct core_garbage *g)
+/* Nearly all: the host's copies are current, as they were. */
+static inline bool stays_resident(const struct core_task *t, u32 dirty)
 {
-	struct core_client *c = t->client;
-	u32 i;
+	struct core_buffer *const *b = t->buffers, *const *end = b + t->d.nr_ranges;
+	u32 any = dirty | t->promised;
 
-	for (i = 0; i < t->d.nr_ranges; i++)
-		core_buffer_put_locked(t->buffers[i], g);
+	for (; b < end; b++)
+		any |= (*b)->nr_dirty | (*b)->nr_lost;
+	return core_likely(!any);
+}
+
+/* References go, the structure goes back to its client, which may be free after the last one. */
+static inline void release(struct core_task *t, struct core_garbage *g)
+{
+	struct core_buffer **b = t->buffers, **end = b + t->d.nr_ranges;
+
+	for (; b < end; b++)
+		core_buffer_put_locked(*b, g);
 	core_queue_put_locked(t->queue, g);
 	if (t->big) {
 		*(void **)t->big = g->bigs;
 		g->bigs = t->big;
 		t->big = NULL;
 	}
-	clist_del(&t->node);
 	t->state = CORE_TASK_FREE;
-	clist_add(&t->node, &c->freed);
-	c->nr_tasks--;
+	clist_move(&t->node, &t->client->freed);
+}
+
+static inline void released(struct core_client *c, u32 n, struct core_garbage *g)
+{
+	c->nr_tasks -= n;
 	if (c->gone)
 		core_client_check_free(c, g);
 }
 
 void core_task_release(struct core *core, struct core_task *t, struct core_garbage *g)
 {
-	release(core, t, g);
+	release(t, g);
+	released(t->client, 1, g);
 }
 
 /* What its end means to others; it stays in its list. */
-static inline void finish(struct core *core, struct core_task *t, const struct core_result *r,
+static inline void finish(struct core *core, struct core_task *t, s32 result, u32 dirty,
 			  struct core_garbage *g)
 {
 	if (t->state == CORE_TASK_DISPATCHED)
@@ -183,9 +179,10 @@ static inline void finish(struct core *core, struct core_task *t, const struct c
 	if (t->blocked)
 		cheap_remove(&t->wait->tasks, &t->tl_node);
 	t->blocked = false;
-	update_residency(t, r);
+	if (!stays_resident(t, dirty))
+		update_residency(t, result, dirty);
 	if (t->signal) {
-		core_timeline_reach(core, t->signal, t->signal_value, r->result, g);
+		core_timeline_reach(core, t->signal, t->signal_value, result, g);
 		core_timeline_put_locked(t->signal, g);
 	}
 	if (t->wait)
@@ -200,11 +197,11 @@ static void post_and_finish(struct core *core, struct core_task *t, const struct
 	if (t->state != CORE_TASK_DISPATCHED && !t->d.tag)
 		core_tag_undispatched(core, t);
 	/* First: somebody waits for this, and nobody sees the rest before the unlock. */
-	if (silent(t, r))
+	if (silent(t, r->result))
 		core_write_once(c->silent, c->silent + 1);
 	else
 		core_post(c, t->d.user_data, t->d.tag, r, g);
-	finish(core, t, r, g);
+	finish(core, t, r->result, r->dirty, g);
 }
 
 static void settle_books(struct core_task *t, const struct core_result *r)
@@ -273,50 +270,121 @@ static void read_failure(struct core_client *c, const struct arax_commit_entry *
 {
 	u32 n = core_read_once(s->failure);
 
-	if (r->result > 0 || r->result < -4095)
-		r->result = -EIO;
 	if (!n)
 		return;
 	r->failure = c->failures_before + n;
 	c->failures = r->failure;
 }
 
-/* Each word is read once: the mediator may still be writing it. */
-static void read_result(struct core_client *c, const struct arax_commit_entry *s,
-			struct core_result *r)
+/* All but what was read already. */
+static void read_result(struct core_client *c, const struct ended *e, struct core_result *r)
 {
-	r->result = core_read_once(s->result);
-	r->dirty = core_read_once(s->dirty);
+	const struct arax_commit_entry *s = e->from;
+
+	r->result = e->result;
+	r->dirty = e->dirty;
 	r->device_ns = core_read_once(s->device_ns);
 	r->wait_ns = core_read_once(s->wait_ns);
 	r->bytes = core_read_once(s->bytes);
 	r->origin = core_read_once(s->origin);
 	r->device = core_read_once(s->device);
 	r->failure = 0;
-	if (!core_likely(!r->result))
+	if (r->result)
 		read_failure(c, s, r);
 }
 
+/*
+ * Tasks of one client, the first one last: that is where the client looks, over and
+ * over.  Were it told of each at once, it would look at the next one while we write
+ * that, and take its line away, each time.
+ *
+ * Here some of them have failed, or are to be silent, or there is nobody to be told.
+ */
+static core_noinline void post_some(struct core *core, const struct ended *e, u32 n,
+				    struct account *a, struct core_garbage *g)
+{
+	struct core_client *c = e->task->client;
+	struct core_result r[GROUP];
+	u32 i, pos, quiet = 0;
+
+	for (i = 0; i < n; i++) {
+		read_result(c, &e[i], &r[i]);
+		account_add(a, &r[i]);
+		quiet += silent(e[i].task, r[i].result);
+	}
+	core_write_once(c->silent, c->silent + quiet);
+	if (!c->dead && c->region && quiet != n) {
+		pos = c->cq_tail + n - quiet;
+		core_write_once(c->cq_tail, pos);
+		for (i = n; i--;)
+			if (!silent(e[i].task, r[i].result))
+				put_completion(c, --pos, e[i].task->d.user_data, e[i].task->d.tag,
+					       &r[i]);
+		wake_later(c, g);
+	}
+	for (i = 0; i < n; i++)
+		/* With a number, or as another one's: the mediator's graph knows of it. */
+		if (r[i].result && !r[i].failure && !r[i].origin)
+			core_fail_mark(core, e[i].task);
+}
+
+/* The same where all is well: from the mediator's entries into the client's. */
+static inline void post_all(struct core_client *c, const struct ended *e, u32 n,
+			    struct account *a, struct core_garbage *g)
+{
+	u32 i, pos = c->cq_tail + n;
+
+	core_write_once(c->cq_tail, pos);
+	for (i = n; i--;) {
+		const struct arax_commit_entry *s = e[i].from;
+		const struct core_task *t = e[i].task;
+		struct arax_completion *to = place(c, --pos);
+		u64 device_ns = core_read_once(s->device_ns), wait_ns = core_read_once(s->wait_ns);
+
+		to->result = 0;
+		to->user_data = t->d.user_data;
+		to->tag = t->d.tag;
+		to->origin = core_read_once(s->origin);
+		to->device_ns = device_ns;
+		to->wait_ns = wait_ns;
+		to->bytes = core_read_once(s->bytes);
+		to->device = core_read_once(s->device);
+		to->failure = 0;
+		a->device_ns += device_ns;
+		a->wait_ns += wait_ns;
+		/* Pairs with the client's acquire when it polls for the entry. */
+		core_store_release(&to->seq, pos + 1);
+	}
+	a->done = n;
+	wake_later(c, g);
+}
+
 /* Tasks of one client. */
-static void end_run(struct core *core, const struct ended *e, u32 n, struct core_garbage *g)
+static inline void end_run(struct core *core, const struct ended *e, u32 n, bool well,
+			   struct core_garbage *g)
 {
 	struct core_client *c = e->task->client;
 	struct account a = { 0 };
 	u32 i;
 
 	/* First: somebody waits for these, and nobody sees the rest before the unlock. */
-	post_all(c, e, n, g);
+	if (core_likely(well && !c->dead && c->region))
+		post_all(c, e, n, &a, g);
+	else
+		post_some(core, e, n, &a, g);
 	for (i = 0; i < n; i++) {
-		account_add(&a, &e[i].r);
-		/* With a number, or as another one's: the mediator's graph knows of it. */
-		if (e[i].r.result && !e[i].r.failure && !e[i].r.origin)
-			core_fail_mark(core, e[i].task);
-		finish(core, e[i].task, &e[i].r, g);
-		release(core, e[i].task, g);
+		finish(core, e[i].task, e[i].result, e[i].dirty, g);
+		release(e[i].task, g);
 	}
 	prefetch_places(c, n);
-	core_uncharge_tasks(core, c->tenant, c->user, n);
 	account(c, &a);
+	core_uncharge_tasks(core, c->tenant, c->user, n);
+	released(c, n, g);
+}
+
+static inline s32 result_of(s32 said)
+{
+	return core_likely(!said) || (said < 0 && said >= -4095) ? said : -EIO;
 }
 
 /* Returns how many tags were stale. */
@@ -324,23 +392,32 @@ static u32 commit_group(struct core *core, const struct arax_commit_entry *e, u3
 			u32 first, u32 n, struct core_garbage *g)
 {
 	struct ended ended[GROUP];
-	u32 i, nr = 0, begin = 0;
+	struct core_client *client = NULL;
+	u32 i, nr = 0, run = 0;
+	bool well = true;
 
 	for (i = 0; i < n; i++) {
 		const struct arax_commit_entry *x = &e[(first + i) & mask];
+		struct core_task *t = claim(core, core_read_once(x->tag));
 
-		ended[nr].task = claim(core, core_read_once(x->tag));
-		if (!ended[nr].task)
+		if (!t)
 			continue;
-		read_result(ended[nr].task->client, x, &ended[nr].r);
+		/* A run of one client's tasks ends with another one's. */
+		if (!core_likely(!nr || t->client == client)) {
+			end_run(core, &ended[run], nr - run, well, g);
+			run = nr;
+			well = true;
+		}
+		client = t->client;
+		ended[nr].task = t;
+		ended[nr].from = x;
+		ended[nr].result = result_of(core_read_once(x->result));
+		ended[nr].dirty = core_read_once(x->dirty);
+		well &= !ended[nr].result && !(t->d.flags & ARAX_TASK_SILENT);
 		nr++;
 	}
-	for (i = 1; i <= nr; i++) {
-		if (i < nr && ended[i].task->client == ended[begin].task->client)
-			continue;
-		end_run(core, &ended[begin], i - begin, g);
-		begin = i;
-	}
+	if (nr)
+		end_run(core, &ended[run], nr - run, well, g);
 	return n - nr;
 }
 

@@ -70,20 +70,6 @@ void core_destroy(struct core *core)
 	core_free(core);
 }
 
-void core_garbage_init(struct core_garbage *g)
-{
-	clist_init(&g->buffers);
-	clist_init(&g->queues);
-	clist_init(&g->timelines);
-	clist_init(&g->events);
-	clist_init(&g->wake);
-	clist_init(&g->clients);
-	g->bigs = NULL;
-	g->mediator = false;
-	g->flush = false;
-	g->defer_wake = false;
-}
-
 /* Has it been posted since @from?  The entries are the client's to spoil, for itself. */
 static bool posted(const struct core_client *c, u32 from, u64 user_data)
 {
@@ -170,9 +156,20 @@ void core_wake_deferred(struct core *core)
 	core_spin_unlock(&core->dispatch);
 }
 
-static void collect(struct core *core, struct core_garbage *g)
+static struct clist *garbage_take(struct clist **heap)
 {
-	struct clist *pos, *tmp;
+	struct clist *n = *heap;
+
+	if (n) {
+		*heap = n->next;
+		clist_init(n);
+	}
+	return n;
+}
+
+static core_noinline void collect(struct core *core, struct core_garbage *g)
+{
+	struct clist *n;
 
 	while (g->bigs) {
 		void *big = g->bigs;
@@ -180,33 +177,20 @@ static void collect(struct core *core, struct core_garbage *g)
 		g->bigs = *(void **)big;
 		core_free(big);
 	}
-	clist_for_each_safe(pos, tmp, &g->queues) {
-		clist_del(pos);
-		core_free(clist_entry(pos, struct core_queue, garbage));
-	}
-	clist_for_each_safe(pos, tmp, &g->events) {
-		struct core_event *e = clist_entry(pos, struct core_event, node);
+	while ((n = garbage_take(&g->queues)))
+		core_free(clist_entry(n, struct core_queue, garbage));
+	while ((n = garbage_take(&g->events))) {
+		struct core_event *e = clist_entry(n, struct core_event, node);
 
-		clist_del(pos);
 		core->ops->event_put(e->event);
 		core_free(e);
 	}
-	clist_for_each_safe(pos, tmp, &g->timelines) {
-		clist_del(pos);
-		core_free(clist_entry(pos, struct core_timeline, garbage));
-	}
-	clist_for_each_safe(pos, tmp, &g->buffers) {
-		struct core_buffer *buf = clist_entry(pos, struct core_buffer, garbage);
-
-		clist_del(pos);
-		core->ops->buffer_idle(buf);
-	}
-	clist_for_each_safe(pos, tmp, &g->clients) {
-		struct core_client *c = clist_entry(pos, struct core_client, wake);
-
-		clist_del(pos);
-		core_client_free(c);
-	}
+	while ((n = garbage_take(&g->timelines)))
+		core_free(clist_entry(n, struct core_timeline, garbage));
+	while ((n = garbage_take(&g->buffers)))
+		core->ops->buffer_idle(clist_entry(n, struct core_buffer, garbage));
+	while ((n = garbage_take(&g->clients)))
+		core_client_free(clist_entry(n, struct core_client, wake));
 }
 
 void core_unlock_collect(struct core *core, struct core_garbage *g)
@@ -216,5 +200,7 @@ void core_unlock_collect(struct core *core, struct core_garbage *g)
 		core_dispatch_flush(core, g);
 	wake(core, g);
 	core_spin_unlock(&core->dispatch);
-	collect(core, g);
+	if (!core_likely(!g->bigs && !g->queues && !g->events && !g->timelines && !g->buffers &&
+			 !g->clients))
+		collect(core, g);
 }

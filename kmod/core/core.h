@@ -187,7 +187,7 @@ struct core_slot_entry {
 	void *object;
 	u32 next_free;
 	u16 gen;
-	u8 type;
+	u16 type;
 };
 
 struct core_handles {
@@ -347,7 +347,6 @@ struct core_task {
 	bool started;		/* seen at detach */
 	bool blocked;
 	bool canceled;		/* the client asked while it was dispatched */
-	bool barrier;
 	bool ranged;		/* its ranges are known */
 	u32 promised;		/* bit per range, see lost.c */
 	u32 promise_era;
@@ -402,6 +401,7 @@ struct core_client {
 	u32 submitted;
 	struct clist free;	/* tasks */
 	struct core_refusals refusals;
+	struct core_queue *last_queue;	/* that a task was submitted to, or NULL */
 
 	struct core_task *tasks;
 	struct arax_layout layout;
@@ -508,22 +508,43 @@ struct core {
 
 /*
  * What is found to be garbage under core->dispatch and is released after it,
- * and whom to wake.
+ * and whom to wake.  Mostly there is none: so these are heaps, NULL if empty, which
+ * objects are thrown on by the node with which they are in lists otherwise.
  */
 struct core_garbage {
-	struct clist buffers;
-	struct clist queues;
-	struct clist timelines;
-	struct clist events;
-	struct clist wake;
-	struct clist clients;
+	struct clist *buffers;
+	struct clist *queues;
+	struct clist *timelines;
+	struct clist *events;
+	struct clist *clients;
 	void *bigs;		/* singly linked through their first word */
+	struct clist wake;
 	bool mediator;		/* wake it */
 	bool flush;		/* notes were added: publish them at the end */
 	bool defer_wake;	/* see core_params.defers_wakes */
 };
 
-void core_garbage_init(struct core_garbage *g);
+static inline void core_garbage_init(struct core_garbage *g)
+{
+	g->buffers = NULL;
+	g->queues = NULL;
+	g->timelines = NULL;
+	g->events = NULL;
+	g->clients = NULL;
+	g->bigs = NULL;
+	clist_init(&g->wake);
+	g->mediator = false;
+	g->flush = false;
+	g->defer_wake = false;
+}
+
+/* It is in no list. */
+static inline void core_garbage_throw(struct clist **heap, struct clist *n)
+{
+	n->next = *heap;
+	*heap = n;
+}
+
 /*
  * Ends a critical section: publishes new notes, wakes whom it must, drops
  * core->dispatch, frees.
@@ -597,7 +618,9 @@ static inline struct core_slot_entry *core_handle_entry(const struct core_handle
 	if (i >= t->cap)
 		return NULL;
 	e = &t->e[core_nospec(i, t->cap)];
-	return e->type == type && e->gen == CORE_HANDLE_GEN(handle) ? e : NULL;
+	/* One comparison. */
+	return ((u32)e->type << 16 | e->gen) == ((u32)type << 16 | CORE_HANDLE_GEN(handle)) ?
+	       e : NULL;
 }
 
 static inline void *core_handle_find(const struct core_handles *t, enum core_type type, u32 handle)
@@ -667,8 +690,9 @@ struct core_buffer *core_buffer_new(struct core_client *c, u64 bytes, u32 type, 
 void core_buffer_put_last(struct core_buffer *buf, struct core_garbage *g);
 static inline void core_buffer_put_locked(struct core_buffer *buf, struct core_garbage *g)
 {
-	core_warn_on(!buf->users);
-	if (!--buf->users)
+	/* Also if there was none to drop: that warns. */
+	buf->users--;
+	if (!core_likely((s64)buf->users > 0))
 		core_buffer_put_last(buf, g);
 }
 
@@ -834,8 +858,14 @@ static inline const struct arax_dispatch *core_ring_peek(const u8 *ring, u32 cel
 bool core_dispatch_flush(struct core *core, struct core_garbage *g);
 /* Behind all that are queued, in the backlog. */
 void core_dispatch_requeue(struct core *core, struct core_task *t);
-/* Puts a prepared task into the ring, or into its client's backlog. */
-void core_dispatch_queue(struct core *core, struct core_task *t, struct core_garbage *g);
+/* Nothing is waiting that a task of the client would pass in the ring. */
+bool core_dispatch_is_free(const struct core_client *c);
+/*
+ * Puts a prepared task into the ring, or into its client's backlog.  @is_free: as above;
+ * returns it for the next one.
+ */
+bool core_dispatch_queue(struct core *core, struct core_task *t, bool is_free,
+			 struct core_garbage *g);
 void core_slot_free(struct core *core, struct core_task *t);
 /* A tag for a task that ends before a mediator had it: of epoch 0. */
 void core_tag_undispatched(struct core *core, struct core_task *t);

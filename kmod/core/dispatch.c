@@ -19,40 +19,38 @@ static struct arax_dispatch *cell(struct core *core, u32 pos)
 	return (void *)(core->ring + (size_t)(pos & (core->params.cells - 1)) * ARAX_CELL_SIZE);
 }
 
-static void publish(struct core *core, u32 cells)
+/* @d: the cell at the tail. */
+static inline void publish(struct core *core, struct arax_dispatch *d, u32 cells)
 {
-	struct arax_dispatch *d = cell(core, core->tail);
-	u32 next = core->tail + cells;
+	u32 tail = core->tail, next = tail + cells;
 
 	core_write_once(cell(core, next)->seq, next);	/* anything but next + 1 */
 	/* Pairs with the acquire in core_ring_peek(). */
-	core_store_release(&d->seq, core->tail + 1);
+	core_store_release(&d->seq, tail + 1);
 	core->tail = next;
 }
 
 /* Room for an entry of so many cells in one piece, or NULL. */
 static inline struct arax_dispatch *reserve(struct core *core, u32 cells)
 {
-	u32 total = core->params.cells, used, to_end, need = cells;
+	u32 total = core->params.cells, tail = core->tail, used, to_end;
 	struct arax_dispatch *d;
 
 	if (core->state != CORE_LIVE)
 		return NULL;
 	/* Written by the mediator; out of range it only starves itself. */
-	used = core->tail - core_load_acquire(&core->page->head);
+	used = tail - core_load_acquire(&core->page->head);
 	if (used > total)
 		return NULL;
-	to_end = total - (core->tail & (total - 1));
-	if (to_end < cells)
-		need += to_end;
-	if (used + need + 1 > total)
+	d = cell(core, tail);
+	to_end = total - (tail & (total - 1));
+	if (core_likely(to_end >= cells))
+		return used + cells + 1 > total ? NULL : d;
+	if (used + to_end + cells + 1 > total)
 		return NULL;
-	if (to_end < cells) {
-		d = cell(core, core->tail);
-		d->type = ARAX_DISPATCH_PAD;
-		d->cells = (u16)to_end;
-		publish(core, to_end);
-	}
+	d->type = ARAX_DISPATCH_PAD;
+	d->cells = (u16)to_end;
+	publish(core, d, to_end);
 	return cell(core, core->tail);
 }
 
@@ -117,7 +115,8 @@ static u32 known_failures(const struct core_task *t)
 
 static inline bool try_dispatch(struct core *core, struct core_task *t, struct core_garbage *g)
 {
-	u32 i, cells = task_cells(t);
+	const struct arax_dispatch_range *from = t->ranges, *end = from + t->d.nr_ranges;
+	u32 cells = task_cells(t);
 	struct arax_dispatch_range *r;
 	struct arax_dispatch *d;
 
@@ -145,11 +144,11 @@ static inline bool try_dispatch(struct core *core, struct core_task *t, struct c
 	if (t->d.known)
 		d->known = known_failures(t);
 	r = (struct arax_dispatch_range *)(d + 1);
-	for (i = 0; i < t->d.nr_ranges; i++)
-		r[i] = t->ranges[i];
+	for (; from < end; from++)
+		*r++ = *from;
 	if (t->d.arg_len > ARAX_INLINE_ARGS)
-		memcpy(&r[i], t->args, t->d.arg_len);
-	publish(core, cells);
+		memcpy(r, t->args, t->d.arg_len);
+	publish(core, d, cells);
 	t->state = CORE_TASK_DISPATCHED;
 	t->started = false;
 	clist_add_tail(&t->node, &t->client->dispatched);
@@ -173,20 +172,27 @@ void core_dispatch_requeue(struct core *core, struct core_task *t)
 		clist_add_tail(&c->backlog, &core->backlog);
 }
 
-void core_dispatch_queue(struct core *core, struct core_task *t, struct core_garbage *g)
+bool core_dispatch_is_free(const struct core_client *c)
+{
+	return nobody_waits(c->core) && clist_empty(&c->exam);
+}
+
+bool core_dispatch_queue(struct core *core, struct core_task *t, bool is_free,
+			 struct core_garbage *g)
 {
 	struct core_client *c = t->client;
 
 	t->notes = 0;
 	t->canceled = false;
-	if (nobody_waits(core) && clist_empty(&c->exam) && try_dispatch(core, t, g))
-		return;
+	if (is_free && try_dispatch(core, t, g))
+		return true;
 	t->state = CORE_TASK_QUEUED;
 	t->order = ++c->queue_order;
 	if (clist_empty(&c->exam))
 		core_dispatch_requeue(core, t);
 	else
 		clist_add_tail(&t->node, &c->exam);
+	return false;
 }
 
 void core_note_task(struct core *core, struct core_task *t, u8 note)
@@ -211,7 +217,7 @@ static bool send_note(struct core *core, u8 type, u64 tag, u32 context, u64 obje
 	d->context = context;
 	d->object = object;
 	d->error = error;
-	publish(core, NOTE_CELLS);
+	publish(core, d, NOTE_CELLS);
 	g->mediator = true;
 	return true;
 }

@@ -47,6 +47,14 @@ static inline void clist_del(struct clist *n)
 	clist_init(n);
 }
 
+/* From the list that it is in to the head of another. */
+static inline void clist_move(struct clist *n, struct clist *l)
+{
+	n->prev->next = n->next;
+	n->next->prev = n->prev;
+	clist_add(n, l);
+}
+
 /* Moves all of from to the tail of to. */
 static inline void clist_splice_tail(struct clist *from, struct clist *to)
 {

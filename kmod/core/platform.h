@@ -62,6 +62,8 @@ static inline bool core_atomic_try_cmpxchg(core_atomic *a, u64 *old, u64 new)
 #define core_resched()		cond_resched()
 #define core_prefetch_write(p)	prefetchw(p)
 #define core_likely(c)		likely(c)
+#define core_cold		__cold
+#define core_noinline		noinline
 
 #define core_now_ns()		ktime_get_ns()
 
@@ -135,6 +137,8 @@ static inline bool core_atomic_try_cmpxchg(core_atomic *a, u64 *old, u64 new)
 #define core_write_once(x, v)	__atomic_store_n(&(x), v, __ATOMIC_RELAXED)
 #define core_resched()		((void)0)
 #define core_likely(c)		__builtin_expect(!!(c), 1)
+#define core_cold		__attribute__((cold))
+#define core_noinline		__attribute__((noinline))
 
 static inline void core_prefetch_write(const void *p)
 {

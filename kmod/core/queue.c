@@ -33,7 +33,7 @@ int core_queue_create(struct core_client *c, struct arax_queue_create *a)
 void core_queue_put_locked(struct core_queue *q, struct core_garbage *g)
 {
 	if (!--q->tasks)
-		clist_add_tail(&q->garbage, &g->queues);
+		core_garbage_throw(&g->queues, &q->garbage);
 }
 
 /* Tasks that are under way finish; they keep the queue's order. */
@@ -47,6 +47,7 @@ int core_queue_destroy(struct core_client *c, u32 handle)
 	q = core_handle_remove(&c->handles, CORE_QUEUE, handle);
 	if (q)
 		core_client_count(c, CORE_QUEUE, -1);
+	c->last_queue = NULL;
 	core_mutex_unlock(&c->lock);
 	if (!q)
 		return -EBADF;

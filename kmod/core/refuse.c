@@ -109,7 +109,7 @@ static void leave_marks(struct core_client *c, const struct core_task *t, u64 po
 		memset(&q->refused_barrier, 0, sizeof(q->refused_barrier));
 	}
 	set(&q->refused, m);
-	if (t->barrier)
+	if (t->d.flags & ARAX_TASK_BARRIER)
 		set(&q->refused_barrier, m);
 	if (!t->ranged) {
 		set(&r->any[flow], m);
@@ -189,7 +189,7 @@ bool core_refusal_reaches(struct core_client *c, struct core_task *t, u64 pos)
 		return false;
 	}
 	if (q->refusals == r->id) {
-		if (!in_dataflow(t) || t->barrier)
+		if (!in_dataflow(t) || t->d.flags & ARAX_TASK_BARRIER)
 			meet(&found, pos, &q->refused);
 		else
 			meet(&found, pos, &q->refused_barrier);

@@ -23,14 +23,13 @@ static inline void copy_once(void *dst, const void *src, size_t n)
 	__asm__ volatile("" : : "r"(dst) : "memory");
 }
 
-static int check_range(const struct arax_range *r, const struct core_buffer *buf)
+static __always_inline int check_range(const struct arax_range *r, const struct core_buffer *buf)
 {
 	u64 rows, end;
 
 	/* One row: nearly all. */
-	if (core_likely(r->count == 1 && !r->stride && r->access - 1 < ARAX_INOUT))
-		return check_add_overflow(r->offset, r->length, &end) || end > buf->bytes ?
-		       -EINVAL : 0;
+	if (core_likely(!((r->count ^ 1) | r->stride) && r->access - 1 < ARAX_INOUT))
+		return r->offset > buf->bytes || r->length > buf->bytes - r->offset ? -EINVAL : 0;
 	if (r->access < ARAX_IN || r->access > ARAX_INOUT || !r->count)
 		return -EINVAL;
 	if (r->count > 1 ? r->stride < r->length : r->stride != 0)
@@ -42,11 +41,11 @@ static int check_range(const struct arax_range *r, const struct core_buffer *buf
 	return 0;
 }
 
-static int add_task_range(struct core_client *c, struct core_task *t, u32 i,
-		     const struct arax_range *r)
+static inline int add_task_range(struct core_client *c, struct core_task *t, u32 i,
+				 const struct arax_range *r, u64 *access)
 {
 	struct core_buffer *buf = core_handle_find(&c->handles, CORE_BUFFER, r->buffer);
-	struct arax_dispatch_range *x;
+	struct arax_dispatch_range *x = &t->ranges[i];
 	int err;
 
 	if (!buf)
@@ -55,13 +54,12 @@ static int add_task_range(struct core_client *c, struct core_task *t, u32 i,
 	if (err)
 		return err;
 	t->buffers[i] = buf;
-	x = &t->ranges[i];
 	x->buffer = buf->id;
 	x->offset = r->offset;
 	x->length = r->length;
 	x->stride = r->stride;
 	x->count = r->count;
-	t->d.access |= (u64)r->access << (2 * i);
+	*access |= (u64)r->access << (2 * i);
 	return 0;
 }
 
@@ -104,13 +102,13 @@ static u64 range_bytes(const struct arax_dispatch_range *r)
 	return r->length * r->count;	/* check_range() bounds it by the buffer */
 }
 
-static int check_opcode(struct core *core, const struct core_task *t)
+static inline int check_opcode(struct core *core, const struct core_task *t)
 {
 	const struct arax_dispatch *d = &t->d;
 
-	switch (d->opcode) {
-	case ARAX_OP_LAUNCH:
+	if (core_likely(d->opcode == ARAX_OP_LAUNCH))
 		return check_launch(core, t);
+	switch (d->opcode) {
 	case ARAX_OP_COPY:
 		if (d->nr_ranges != 2 || d->access != (ARAX_IN | ARAX_OUT << 2) || d->arg_len ||
 		    range_bytes(&t->ranges[0]) != range_bytes(&t->ranges[1]))
@@ -131,7 +129,7 @@ static int check_opcode(struct core *core, const struct core_task *t)
 }
 
 /* Room for more ranges or arguments than the task itself holds. */
-static int make_room(struct core_task *t, u32 nr, u32 arg_len)
+static inline int make_room(struct core_task *t, u32 nr, u32 arg_len)
 {
 	size_t n;
 	u8 *p;
@@ -139,7 +137,6 @@ static int make_room(struct core_task *t, u32 nr, u32 arg_len)
 	t->buffers = t->inline_buffers;
 	t->ranges = t->inline_ranges;
 	t->args = t->d.args;
-	t->big = NULL;
 	if (nr <= 2 && arg_len <= ARAX_INLINE_ARGS)
 		return 0;
 	/* The first word links the allocation into a core_garbage. */
@@ -156,6 +153,18 @@ static int make_room(struct core_task *t, u32 nr, u32 arg_len)
 	return 0;
 }
 
+/* Mostly the one that the last task was submitted to. */
+static inline struct core_queue *find_queue(struct core_client *c, u32 handle)
+{
+	struct core_queue *q = c->last_queue;
+
+	if (core_likely(q && q->handle == handle))
+		return q;
+	q = core_handle_find(&c->handles, CORE_QUEUE, handle);
+	c->last_queue = q;
+	return q;
+}
+
 static struct core_timeline *find_timeline(struct core_client *c, u32 handle, int *err)
 {
 	struct core_timeline *tl;
@@ -168,115 +177,159 @@ static struct core_timeline *find_timeline(struct core_client *c, u32 handle, in
 	return tl;
 }
 
-/*
- * Fills the task from the private copy of its entry; takes no references yet.  What
- * it allocated is refuse()'s to free.
- */
-static int prepare(struct core_client *c, struct core_task *t, const struct arax_task256 *e)
+/* What the entry says without its ranges. */
+static inline void fill(const struct core_client *c, struct core_task *t,
+			const struct arax_task *b)
 {
-	const struct arax_task *b = &e->base;
-	struct arax_task_ext x = { 0 };
-	const u8 *arena = c->region + c->layout.arena_offset;
-	u32 i, nr, pos = 0, inline_max = c->entry_size == 128 ? 2 : 6;
-	u32 arg_len = b->arg_len;
-	int err = 0, handle_err = 0;
+	const struct core_queue *q = t->queue;
+	u32 i;
 
-	t->big = NULL;
-	t->wait = NULL;
-	t->signal = NULL;
-	/* Even if it is refused: others may depend on it. */
-	t->queue = core_handle_find(&c->handles, CORE_QUEUE, b->queue);
-	t->barrier = b->flags & ARAX_TASK_BARRIER;
-	t->ranged = false;
-	if (b->flags & ~ARAX_TASK_FLAGS)
-		return -EOPNOTSUPP;
-	if (b->nr_ranges > inline_max || arg_len > ARAX_INLINE_ARGS)
-		return -EINVAL;
-	if (!t->queue)
-		return -EBADF;
-	nr = b->nr_ranges;
-	if (b->flags & ARAX_TASK_EXT) {
-		pos = b->ext;
-		if (pos & 7 || c->arena_size < sizeof(x) || pos > c->arena_size - sizeof(x))
-			return -EINVAL;
-		pos = (u32)core_nospec(pos, c->arena_size);
-		copy_once(&x, arena + pos, sizeof(x));
-		pos += sizeof(x);
-		if (x.size != sizeof(x))
-			return x.size < sizeof(x) ? -EINVAL : -E2BIG;
-		nr += x.nr_ranges;
-		if (nr > ARAX_MAX_RANGES || x.arg_len > ARAX_MAX_ARGS || (x.arg_len && arg_len))
-			return -EINVAL;
-		if (x.nr_ranges * (u32)sizeof(struct arax_range) + x.arg_len > c->arena_size - pos)
-			return -EINVAL;
-		if (x.pad)
-			return -EINVAL;
-		if (x.arg_len)
-			arg_len = x.arg_len;
-	}
-	err = make_room(t, nr, arg_len);
-	if (err)
-		return err;
-
-	memset(&t->d, 0, sizeof(t->d));
 	t->d.type = ARAX_DISPATCH_TASK;
 	t->d.opcode = b->opcode;
-	t->d.nr_ranges = (u8)nr;
-	t->d.flags = b->flags & ~ARAX_TASK_EXT;
-	t->d.arg_len = (u16)arg_len;
-	t->d.kernel = b->kernel;
-	t->d.context = c->id;
-	t->d.uid = c->uid;
-	t->d.gid = c->gid;
-	t->d.known = b->flags & ARAX_TASK_EXT ? x.known : b->known;
+	t->d.tag = 0;
 	t->d.tenant = c->tenant->id;
-	t->d.queue = t->queue->handle;
-	t->d.queue_flags = (u8)t->queue->flags;
-	t->d.priority = t->queue->priority;
-	t->d.user_data = b->user_data;
-	t->d.deadline_ns = x.deadline_ns == ARAX_DEADLINE_NONE ? 0 : x.deadline_ns;
+	t->d.context = c->id;
+	t->d.queue = q->handle;
+	t->d.kernel = b->kernel;
+	t->d.flags = b->flags & ~ARAX_TASK_EXT;
+	t->d.nr_ranges = b->nr_ranges;
+	t->d.queue_flags = (u8)q->flags;
+	t->d.deadline_ns = 0;
 	for (i = 0; i < 3; i++) {
 		t->d.grid[i] = b->grid[i];
 		t->d.block[i] = b->block[i];
 	}
-	if (b->flags & ARAX_TASK_EXT) {
-		t->wait = find_timeline(c, x.wait_timeline, &handle_err);
-		t->signal = find_timeline(c, x.signal_timeline, &handle_err);
-		t->wait_value = x.wait_value;
-		t->signal_value = x.signal_value;
+	t->d.arg_len = b->arg_len;
+	t->d.uid = c->uid;
+	t->d.priority = q->priority;
+	t->d.error = 0;
+	t->d.user_data = b->user_data;
+	t->d.gid = c->gid;
+	t->d.known = b->known;
+	/* By a constant where it is usual: the compiler knows how to copy that. */
+	if (core_likely(b->arg_len == sizeof(t->d.args))) {
+		memcpy(t->d.args, b->args, sizeof(t->d.args));
+	} else {
+		memset(t->d.args, 0, sizeof(t->d.args));
+		memcpy(t->d.args, b->args, b->arg_len);
 	}
-	for (i = 0; i < b->nr_ranges && !err; i++)
-		err = add_task_range(c, t, i, i < 2 ? &b->ranges[i] : &e->more[i - 2]);
-	for (; i < nr && !err; i++) {
+}
+
+static inline int add_inline_ranges(struct core_client *c, struct core_task *t,
+				    const struct arax_task256 *e)
+{
+	u32 i, n = e->base.nr_ranges;
+	u64 access = 0;
+	int err = 0;
+
+	for (i = 0; i < n && i < 2 && core_likely(!err); i++)
+		err = add_task_range(c, t, i, &e->base.ranges[i], &access);
+	for (; i < n && !err; i++)
+		err = add_task_range(c, t, i, &e->more[i - 2], &access);
+	t->d.access = access;
+	return err;
+}
+
+/* The same with what the entry does not hold itself. */
+static core_noinline int prepare_ext(struct core_client *c, struct core_task *t,
+				     const struct arax_task256 *e)
+{
+	const struct arax_task *b = &e->base;
+	const u8 *arena = c->region + c->layout.arena_offset;
+	u32 i, nr = b->nr_ranges, pos = b->ext;
+	struct arax_task_ext x;
+	int err, handle_err = 0;
+	u64 access;
+
+	if (pos & 7 || c->arena_size < sizeof(x) || pos > c->arena_size - sizeof(x))
+		return -EINVAL;
+	pos = (u32)core_nospec(pos, c->arena_size);
+	copy_once(&x, arena + pos, sizeof(x));
+	pos += sizeof(x);
+	if (x.size != sizeof(x))
+		return x.size < sizeof(x) ? -EINVAL : -E2BIG;
+	nr += x.nr_ranges;
+	if (nr > ARAX_MAX_RANGES || x.arg_len > ARAX_MAX_ARGS || (x.arg_len && b->arg_len))
+		return -EINVAL;
+	if (x.nr_ranges * (u32)sizeof(struct arax_range) + x.arg_len > c->arena_size - pos)
+		return -EINVAL;
+	if (x.pad)
+		return -EINVAL;
+	err = make_room(t, nr, x.arg_len ? x.arg_len : b->arg_len);
+	if (err)
+		return err;
+	fill(c, t, b);
+	t->d.nr_ranges = (u8)nr;
+	t->d.known = x.known;
+	if (x.arg_len)
+		t->d.arg_len = x.arg_len;
+	if (x.deadline_ns != ARAX_DEADLINE_NONE)
+		t->d.deadline_ns = x.deadline_ns;
+	t->wait = find_timeline(c, x.wait_timeline, &handle_err);
+	t->signal = find_timeline(c, x.signal_timeline, &handle_err);
+	t->wait_value = x.wait_value;
+	t->signal_value = x.signal_value;
+	err = add_inline_ranges(c, t, e);
+	access = t->d.access;
+	for (i = b->nr_ranges; i < nr && !err; i++) {
 		struct arax_range r;
 
 		copy_once(&r, arena + pos, sizeof(r));
 		pos += sizeof(r);
-		err = add_task_range(c, t, i, &r);
+		err = add_task_range(c, t, i, &r, &access);
 	}
+	t->d.access = access;
 	if (err)
 		return err;
 	t->ranged = true;
 	if (x.arg_len)
 		copy_once(t->args, arena + pos, x.arg_len);
-	else
-		memcpy(t->args, b->args, arg_len);
 	return handle_err ? handle_err : check_opcode(c->core, t);
 }
 
-/* Under core->dispatch: what may have changed since prepare() looked. */
-static int recheck(struct core_task *t)
+/*
+ * Fills the task from the private copy of its entry; takes no references yet.  What
+ * it allocated is refuse()'s to free.
+ */
+static inline int prepare(struct core_client *c, struct core_task *t,
+			  const struct arax_task256 *e)
 {
-	bool lost = false;
-	u32 i;
+	const struct arax_task *b = &e->base;
+	int err;
 
-	for (i = 0; i < t->d.nr_ranges; i++) {
-		if (t->buffers[i]->revoked)
-			return -ESTALE;
-		lost |= t->buffers[i]->nr_lost != 0;
-	}
+	t->big = NULL;
+	t->wait = NULL;
+	t->signal = NULL;
+	t->ranged = false;
+	/* Even if it is refused: others may depend on it. */
+	t->d.flags = b->flags;
+	t->queue = find_queue(c, b->queue);
+	if (b->flags & ~ARAX_TASK_FLAGS)
+		return -EOPNOTSUPP;
+	if (b->nr_ranges > 2 && (c->entry_size == 128 || b->nr_ranges > 6))
+		return -EINVAL;
+	if (b->arg_len > ARAX_INLINE_ARGS)
+		return -EINVAL;
+	if (!t->queue)
+		return -EBADF;
+	if (b->flags & ARAX_TASK_EXT)
+		return prepare_ext(c, t, e);
+	err = make_room(t, b->nr_ranges, b->arg_len);
+	if (err)
+		return err;
+	fill(c, t, b);
+	err = add_inline_ranges(c, t, e);
+	if (err)
+		return err;
+	t->ranged = true;
+	return check_opcode(c->core, t);
+}
+
+/* Some bytes of its buffers have died with a mediator. */
+static core_cold int recheck_lost(struct core_task *t)
+{
 	/* What comes while its client is being settled is judged now, like the others. */
-	if (!lost || (t->client->core->state == CORE_QUIESCED && clist_empty(&t->client->exam)))
+	if (t->client->core->state == CORE_QUIESCED && clist_empty(&t->client->exam))
 		return 0;
 	if (core_reads_lost(t))
 		return -EIO;
@@ -284,16 +337,30 @@ static int recheck(struct core_task *t)
 	return 0;
 }
 
-static void take_references(struct core_task *t)
+/* Under core->dispatch: what may have changed since prepare() looked. */
+static inline int recheck(struct core_task *t)
 {
-	u32 i;
+	struct core_buffer **b = t->buffers, **end = b + t->d.nr_ranges;
+	u32 lost = 0;
 
-	for (i = 0; i < t->d.nr_ranges; i++)
-		t->buffers[i]->users++;
+	for (; b < end; b++) {
+		if ((*b)->revoked)
+			return -ESTALE;
+		lost |= (*b)->nr_lost;
+	}
+	return core_likely(!lost) ? 0 : recheck_lost(t);
+}
+
+static inline void take_references(struct core_task *t)
+{
+	struct core_buffer **b = t->buffers, **end = b + t->d.nr_ranges;
+
+	for (; b < end; b++)
+		(*b)->users++;
 	t->queue->tasks++;
+	t->blocked = false;
 	if (t->signal)
 		t->signal->refs++;
-	t->blocked = false;
 	if (!t->wait)
 		return;
 	t->wait->refs++;
@@ -326,23 +393,23 @@ static void refuse(struct core_client *c, const struct prepared *p, s32 error,
 }
 
 /*
- * Credit: entries consumed and not yet taken off the completion ring.  The
- * client's head is only believed as far as we have posted.
+ * Credit: entries that may be consumed before completions are taken off their ring.
+ * The client's head is only believed as far as we have posted.
  */
-static bool have_credit(struct core_client *c, bool *corrupt)
+static u32 credit(struct core_client *c, bool *corrupt)
 {
-	u32 used = c->submitted - core_read_once(c->silent) - c->cq_seen, head;
+	u32 consumed = c->submitted - core_read_once(c->silent), head;
 
-	if (used < c->depth)
-		return true;
+	if (consumed - c->cq_seen < c->depth)
+		return c->depth - (consumed - c->cq_seen);
 	/* Pairs with the client's release store after it has read entries. */
 	head = core_load_acquire(&core_ctl(c)->cq_head);
 	if (head - c->cq_seen > core_read_once(c->cq_tail) - c->cq_seen) {
 		*corrupt = true;
-		return false;
+		return 0;
 	}
 	c->cq_seen = head;
-	return c->submitted - core_read_once(c->silent) - head < c->depth;
+	return consumed - head < c->depth ? c->depth - (consumed - head) : 0;
 }
 
 static struct core_task *take_free(struct core_client *c)
@@ -361,55 +428,51 @@ static struct core_task *take_free(struct core_client *c)
 	return t;
 }
 
-/*
- * The entries behind this one are probably there already: their lines are still the
- * client's, and come while this one is being checked.
- */
-static void prefetch_entry(const struct core_client *c, u32 ahead)
-{
-	const u8 *slot = c->region + c->layout.sq_offset +
-			 (size_t)((c->sq_head + ahead) & (c->depth - 1)) * c->entry_size;
-
-	__builtin_prefetch(slot);
-	__builtin_prefetch(slot + 64);
-}
-
 static u32 gather(struct core_client *c, struct prepared *p, u32 max, bool *corrupt, int *why)
 {
+	const u8 *sq = c->region + c->layout.sq_offset;
+	const u32 mask = c->depth - 1, size = c->entry_size;
+	u32 n, pos = c->sq_head, room = 0;
 	struct arax_task256 e;
-	const u8 *slot;
-	struct core_task *t;
-	u32 n;
 
-	for (n = 0; n < max; n++) {
-		if (!core_submit_ready(c)) {
+	for (n = 0; n < max; n++, pos++) {
+		const u8 *slot = sq + (size_t)(pos & mask) * size;
+		const u8 *ahead = sq + (size_t)((pos + 2) & mask) * size;
+		struct core_task *t;
+
+		/* Pairs with the client's release when it publishes the entry. */
+		if (core_load_acquire(&((const struct arax_task *)slot)->seq) != pos + 1) {
 			*why = -EINVAL;
 			break;
 		}
-		if (!have_credit(c, corrupt)) {
-			*why = -EAGAIN;
-			break;
+		if (n >= room) {
+			c->submitted += n;
+			room += credit(c, corrupt);
+			c->submitted -= n;
 		}
-		t = take_free(c);
+		t = n < room ? take_free(c) : NULL;
 		if (!t) {
 			*why = -EAGAIN;
 			break;
 		}
-		prefetch_entry(c, 2);
-		slot = c->region + c->layout.sq_offset +
-		       (size_t)(c->sq_head & (c->depth - 1)) * c->entry_size;
+		/*
+		 * The entries behind this one are probably there already: their lines are
+		 * still the client's, and come while this one is being checked.
+		 */
+		__builtin_prefetch(ahead);
+		__builtin_prefetch(ahead + 64);
 		/* By constants: the compiler knows how to copy those. */
-		if (c->entry_size == sizeof(e.base))
+		if (core_likely(size == sizeof(e.base)))
 			copy_once(&e, slot, sizeof(e.base));
 		else
 			copy_once(&e, slot, sizeof(e));
-		c->sq_head++;
-		c->submitted++;
 		p[n].task = t;
 		p[n].user_data = e.base.user_data;
 		p[n].refused = false;
 		p[n].error = prepare(c, t, &e);
 	}
+	c->sq_head = pos;
+	c->submitted += n;
 	return n;
 }
 
@@ -500,7 +563,7 @@ static bool enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 	struct core *core = c->core;
 	/* Once a batch: the clock costs as much as a task. */
 	u64 now = core->ops->now ? core->ops->now(core) : core_now_ns();
-	bool all = admit(c, p, n), looked = true;
+	bool all = admit(c, p, n), is_free = core_dispatch_is_free(c), looked = true;
 	u32 i;
 
 	for (i = 0; i < n; i++) {
@@ -508,6 +571,7 @@ static bool enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 
 		if (p[i].error) {
 			refuse(c, &p[i], p[i].error, g);
+			is_free = core_dispatch_is_free(c);
 			continue;
 		}
 		t->d.submit_ns = now;
@@ -516,10 +580,11 @@ static bool enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 			t->d.flags |= ARAX_DISPATCH_TARGET;
 		}
 		take_references(t);
-		if (++c->nr_tasks > c->peak_tasks)
-			c->peak_tasks = c->nr_tasks;
-		core_dispatch_queue(core, t, g);
+		c->nr_tasks++;
+		is_free = core_dispatch_queue(core, t, is_free, g);
 	}
+	if (c->peak_tasks < c->nr_tasks)
+		c->peak_tasks = c->nr_tasks;
 	if (!all && !c->dead) {
 		/*
 		 * Pairs with the client's acquire of a completion and its release

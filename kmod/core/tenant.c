@@ -277,37 +277,63 @@ void core_uncharge(struct core_tenant *leaf, struct core_tenant *user, u32 res, 
  * anyway: so plain arithmetic does, at a fifth of the price of as many locked
  * instructions, and nobody ever sees a charge that is taken back.
  */
+static inline u64 room_for(const struct core_counter *c, u64 max)
+{
+	u64 used = core_atomic_read(&c->used);
+
+	return used < max ? max - used : 0;
+}
+
+static inline void add_tasks(struct core_counter *c, u32 n)
+{
+	u64 used = core_atomic_read(&c->used) + n;
+
+	core_atomic_set(&c->used, used);
+	if (used > core_atomic_read(&c->peak))
+		core_atomic_set(&c->peak, used);
+}
+
+static inline void sub_tasks(struct core_counter *c, u64 n)
+{
+	u64 used = core_atomic_read(&c->used);
+
+	core_warn_on(used < n);
+	core_atomic_set(&c->used, used - n);
+}
+
 u32 core_charge_tasks(struct core *core, struct core_tenant *leaf, struct core_tenant *user, u32 n)
 {
 	struct core_tenant *t, *refuses = NULL;
 	bool limited = false;
-	u32 fit = n;
+	u64 fit = n, room, max;
 
 	core_spin_assert(&core->dispatch);
-	for (t = leaf; t; t = t == user ? NULL : t->parent ? t->parent : user) {
-		const struct core_counter *c = &t->res[ARAX_RES_TASKS];
-		u64 max = core_atomic_read(&c->max), used = core_atomic_read(&c->used);
-
-		/* The user's default holds only where no cgroup above has a limit. */
-		if (max == ARAX_LIMIT_MAX || (t == user && limited))
+	for (t = leaf; t; t = t->parent) {
+		max = core_atomic_read(&t->res[ARAX_RES_TASKS].max);
+		if (max == ARAX_LIMIT_MAX)
 			continue;
 		limited = true;
-		if (used <= max && max - used >= fit)
+		room = room_for(&t->res[ARAX_RES_TASKS], max);
+		if (core_likely(room >= fit))
 			continue;
-		fit = used < max ? (u32)(max - used) : 0;
+		fit = room;
 		refuses = t;
 	}
-	for (t = leaf; t && fit; t = t == user ? NULL : t->parent ? t->parent : user) {
-		struct core_counter *c = &t->res[ARAX_RES_TASKS];
-		u64 used = core_atomic_read(&c->used) + fit;
-
-		core_atomic_set(&c->used, used);
-		if (used > core_atomic_read(&c->peak))
-			core_atomic_set(&c->peak, used);
+	/* The user's default holds only where no cgroup above has a limit. */
+	max = core_atomic_read(&user->res[ARAX_RES_TASKS].max);
+	if (!limited && max != ARAX_LIMIT_MAX) {
+		room = room_for(&user->res[ARAX_RES_TASKS], max);
+		if (!core_likely(room >= fit)) {
+			fit = room;
+			refuses = user;
+		}
 	}
+	for (t = leaf; t; t = t->parent)
+		add_tasks(&t->res[ARAX_RES_TASKS], (u32)fit);
+	add_tasks(&user->res[ARAX_RES_TASKS], (u32)fit);
 	if (refuses)
 		core_atomic_add(&refuses->res[ARAX_RES_TASKS].events, n - fit);
-	return fit;
+	return (u32)fit;
 }
 
 void core_uncharge_tasks(struct core *core, struct core_tenant *leaf, struct core_tenant *user,
@@ -316,13 +342,9 @@ void core_uncharge_tasks(struct core *core, struct core_tenant *leaf, struct cor
 	struct core_tenant *t;
 
 	core_spin_assert(&core->dispatch);
-	for (t = leaf; t; t = t == user ? NULL : t->parent ? t->parent : user) {
-		struct core_counter *c = &t->res[ARAX_RES_TASKS];
-		u64 used = core_atomic_read(&c->used);
-
-		core_warn_on(used < n);
-		core_atomic_set(&c->used, used - n);
-	}
+	for (t = leaf; t; t = t->parent)
+		sub_tasks(&t->res[ARAX_RES_TASKS], n);
+	sub_tasks(&user->res[ARAX_RES_TASKS], n);
 }
 
 /* ------------------------------------------------------------------ */

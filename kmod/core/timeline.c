@@ -38,13 +38,18 @@ int core_timeline_create(struct core_client *c, struct arax_timeline_create *a)
  */
 void core_timeline_put_locked(struct core_timeline *tl, struct core_garbage *g)
 {
+	struct clist *pos, *tmp;
+
 	core_warn_on(!tl->refs);
 	if (--tl->refs)
 		return;
 	core_warn_on(tl->tasks || !clist_empty(&tl->waiters));
 	clist_del(&tl->reached);
-	clist_splice_tail(&tl->events, &g->events);
-	clist_add_tail(&tl->garbage, &g->timelines);
+	clist_for_each_safe(pos, tmp, &tl->events) {
+		clist_del(pos);
+		core_garbage_throw(&g->events, pos);
+	}
+	core_garbage_throw(&g->timelines, &tl->garbage);
 }
 
 void core_timeline_put(struct core *core, struct core_timeline *tl)
@@ -139,7 +144,7 @@ void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value,
 		core->ops->event_signal(e->event);
 		clist_del(&e->node);
 		tl->nr_events--;
-		clist_add_tail(&e->node, &g->events);
+		core_garbage_throw(&g->events, &e->node);
 	}
 }
 
@@ -212,9 +217,9 @@ int core_timeline_eventfd(struct core_client *c, const struct arax_timeline_even
 	core_spin_lock(&core->dispatch);
 	if (reached(tl, e->value)) {
 		core->ops->event_signal(e->event);
-		clist_add_tail(&e->node, &g.events);
+		core_garbage_throw(&g.events, &e->node);
 	} else if (tl->nr_events == CORE_MAX_EVENTS) {
-		clist_add_tail(&e->node, &g.events);
+		core_garbage_throw(&g.events, &e->node);
 		err = -ENOSPC;
 	} else {
 		clist_add_tail(&e->node, &tl->events);

@@ -20,7 +20,7 @@ _arax()
 			words='--json --plot --file --help' ;;
 		bench)
 			words='null depth sleep handover stream starpu simscale elastic grcuda-sim grcuda
-				overhead cholesky sharing rodinia opencl outofcore floors list
+				overhead cholesky sharing rodinia opencl cuda outofcore floors list
 				--link --json --seconds --rounds --help' ;;
 		trace)
 			mapfile -t COMPREPLY < <(compgen -W '--perfetto --dot --tasks --json --help' -- "$cur"; compgen -f -- "$cur")

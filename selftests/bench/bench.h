@@ -37,6 +37,7 @@ json_t *bench_cholesky(const struct options *o);
 json_t *bench_sharing(const struct options *o);
 json_t *bench_rodinia(const struct options *o);
 json_t *bench_opencl(const struct options *o);
+json_t *bench_cuda(const struct options *o);
 json_t *bench_outofcore(const struct options *o);
 
 /* Says why on standard error and exits with 1. */

@@ -7,20 +7,15 @@
 
 #include <arax/arax.h>
 
-#include "bench.h"
-#include "clock.h"
 #include "result.h"
-#include "server.h"
+#include "side.h"
 
-#define BATCH		64
-#define NULL_BYTES	4096u
 #define WHOLE_BYTES	(64ull << 20)
 #define FEW_BYTES	(4ull << 20)	/* in a run that is to be short */
 #define WHOLE_SECONDS	2
 /* Of one item each: drivers for CPUs make vectors of its loop, and then memory is the limit. */
 #define GROUPS		256
 #define GROUP_ITEMS	1
-#define FIND_NS		5000000000u
 
 /* Those of GPUs, and of Rodinia's programs: OpenCL has none of its own. */
 #define BAR_NULL	1.2
@@ -30,18 +25,10 @@
 #ifdef HAVE_OPENCL
 #include "cl_peer.h"
 
-/**
- * struct side - a client of one araxd
- * @small:	of null tasks
- * @large:	in and out; @explicit_flag: the program says when it touches them
- */
-struct side {
-	struct server server;
-	struct arax *ax;
-	struct arax_queue *queue;
-	struct arax_kernel null, saxpy;
-	struct arax_buffer *small[BATCH + 1];
-	struct arax_buffer *large[2];
+/* Through araxd: null tasks and copies, and this. */
+struct cl_side {
+	struct side side;
+	struct arax_kernel saxpy;
 };
 
 /* The same natively. */
@@ -60,7 +47,7 @@ struct native {
  * @own:	on memory of its own
  */
 struct ways {
-	struct side host, own;
+	struct cl_side host, own;
 	struct native native;
 	uint64_t bytes;
 };
@@ -69,12 +56,6 @@ struct saxpy_args {
 	float a;
 	uint32_t n;
 };
-
-static void must(int err, const char *what)
-{
-	if (err < 0)
-		bench_fail("%s: %s", what, arax_strerror(err));
-}
 
 static void must_cl(cl_int err, const char *what)
 {
@@ -85,54 +66,11 @@ static void must_cl(cl_int err, const char *what)
 /* ------------------------------------------------------------------ */
 /* Through araxd                                                         */
 
-static void side_open(struct side *s, const char *config, uint64_t bytes, uint32_t flags)
+static void open_side(struct cl_side *s, const char *config, uint64_t bytes, uint32_t flags)
 {
-	struct arax_options o = { .size = sizeof(o) };
-	int i;
-
-	server_start_config(&s->server, "opencl", config);
-	o.link = s->server.link;
-	must(arax_open(&s->ax, &o), "opening a context");
-	must(arax_queue_create(s->ax, ARAX_QUEUE_DATAFLOW, 0, &s->queue), "a queue");
-	must(arax_kernel_find(s->ax, "null", arax_deadline(FIND_NS), &s->null), "null");
-	must(arax_kernel_find(s->ax, "saxpy", arax_deadline(FIND_NS), &s->saxpy), "saxpy");
-	for (i = 0; i <= BATCH; i++)
-		must(arax_buffer_create(s->ax, NULL_BYTES, 0, &s->small[i]), "a buffer");
-	for (i = 0; i < 2; i++)
-		must(arax_buffer_create(s->ax, bytes, flags, &s->large[i]), "a buffer");
-}
-
-static void side_close(struct side *s)
-{
-	arax_close(s->ax);
-	server_stop(&s->server);
-}
-
-static void null_task(struct side *s, struct arax_range in, struct arax_range inout)
-{
-	struct arax_event event = ARAX_EVENT_INIT;
-	struct arax_range ranges[2] = { in, inout };
-	uint64_t args[2] = { 0 };
-	int err = arax_launch(s->queue, &s->null, arax_grid(1, 1, 1), args, sizeof(args), ranges, 2,
-			      &event);
-
-	must(err ? err : arax_wait(&event, ARAX_DEADLINE_NONE), "a null task");
-}
-
-/* Each round's function times one thing until its time is over. */
-#define ROUND(name, before, timed)							\
-static void name(void *arg, double seconds, struct samples *samples)			\
-{											\
-	struct ways *w = arg;								\
-	uint64_t t0, t1 = ticks(), end = t1 + ns_to_ticks(seconds * 1e9);		\
-											\
-	do {										\
-		before(w);								\
-		t0 = ticks();								\
-		timed(w);								\
-		t1 = ticks();								\
-		samples_add(samples, t1 - t0);						\
-	} while (t1 < end && !samples_full(samples));					\
+	server_start_config(&s->side.server, "opencl", config);
+	side_open(&s->side, bytes, flags);
+	must(arax_kernel_find(s->side.ax, "saxpy", arax_deadline(SIDE_FIND_NS), &s->saxpy), "saxpy");
 }
 
 static void nothing(struct ways *w)
@@ -141,40 +79,21 @@ static void nothing(struct ways *w)
 
 static void one_task(struct ways *w)
 {
-	null_task(&w->host, arax_in(w->host.small[BATCH]), arax_inout(w->host.small[0]));
+	side_null(&w->host.side);
 }
 
 static void many_tasks(struct ways *w)
 {
-	struct arax_desc desc[BATCH] = { 0 };
-	struct arax_range ranges[BATCH][2];
-	struct side *s = &w->host;
-	uint64_t args[2] = { 0 };
-	int i;
-
-	for (i = 0; i < BATCH; i++) {
-		ranges[i][0] = arax_in(s->small[BATCH]);
-		ranges[i][1] = arax_inout(s->small[i]);
-		desc[i].opcode = ARAX_OP_LAUNCH;
-		desc[i].kernel = &s->null;
-		desc[i].grid = arax_grid(1, 1, 1);
-		desc[i].args = args;
-		desc[i].arg_len = sizeof(args);
-		desc[i].ranges = ranges[i];
-		desc[i].nr_ranges = 2;
-	}
-	if (arax_submit(s->queue, desc, BATCH, 0) != BATCH)
-		bench_fail("submitting: %s", arax_error_text());
-	must(arax_queue_finish(s->queue, ARAX_DEADLINE_NONE), "null tasks");
+	side_nulls(&w->host.side);
 }
 
-static void saxpy_on(struct side *s, const struct ways *w, float a)
+static void saxpy_on(struct cl_side *s, const struct ways *w, float a)
 {
-	struct arax_range ranges[2] = { arax_in(s->large[0]), arax_inout(s->large[1]) };
+	struct arax_range ranges[2] = { arax_in(s->side.large[0]), arax_inout(s->side.large[1]) };
 	struct saxpy_args args = { a, (uint32_t)(w->bytes / sizeof(float)) };
 	struct arax_grid grid = { { GROUPS, 1, 1 }, { GROUP_ITEMS, 1, 1 } };
 	struct arax_event event = ARAX_EVENT_INIT;
-	int err = arax_launch(s->queue, &s->saxpy, grid, &args, sizeof(args), ranges, 2, &event);
+	int err = arax_launch(s->side.queue, &s->saxpy, grid, &args, sizeof(args), ranges, 2, &event);
 
 	must(err ? err : arax_wait(&event, ARAX_DEADLINE_NONE), "saxpy");
 }
@@ -184,38 +103,31 @@ static void saxpy_task(struct ways *w)
 	saxpy_on(&w->host, w, 0);
 }
 
-/* As if the program had written all of it: no copy on the device counts. */
 static void dirty_host(struct ways *w)
 {
-	struct arax_range all = arax_out(w->own.large[0]);
-
-	must(arax_access_begin(w->own.queue, all, ARAX_DEADLINE_NONE), "access");
-	must(arax_access_end(w->own.queue, all), "access");
+	side_dirty_host(&w->own.side);
 }
 
 static void task_copies_in(struct ways *w)
 {
-	null_task(&w->own, arax_in(w->own.large[0]), arax_inout(w->own.small[0]));
+	side_copy_in(&w->own.side);
 }
 
 static void dirty_device(struct ways *w)
 {
-	null_task(&w->own, arax_in(w->own.small[0]), arax_inout(w->own.large[1]));
+	side_dirty_device(&w->own.side);
 }
 
 static void access_copies_out(struct ways *w)
 {
-	struct arax_range all = arax_in(w->own.large[1]);
-
-	must(arax_access_begin(w->own.queue, all, ARAX_DEADLINE_NONE), "access");
-	must(arax_access_end(w->own.queue, all), "access");
+	side_copy_out(&w->own.side);
 }
 
-ROUND(one_task_round, nothing, one_task)
-ROUND(many_tasks_round, nothing, many_tasks)
-ROUND(saxpy_round, nothing, saxpy_task)
-ROUND(copy_in_round, dirty_host, task_copies_in)
-ROUND(copy_out_round, dirty_device, access_copies_out)
+ROUND(one_task_round, struct ways, nothing, one_task)
+ROUND(many_tasks_round, struct ways, nothing, many_tasks)
+ROUND(saxpy_round, struct ways, nothing, saxpy_task)
+ROUND(copy_in_round, struct ways, dirty_host, task_copies_in)
+ROUND(copy_out_round, struct ways, dirty_device, access_copies_out)
 
 /* ------------------------------------------------------------------ */
 /* Natively                                                              */
@@ -258,14 +170,14 @@ static int native_open(struct native *n, uint64_t bytes, char *why, size_t len)
 		if (!n->pages[i])
 			bench_fail("no memory");
 		memset(n->pages[i], 0, bytes);
-		n->small[i] = make_buffer(n, NULL_BYTES, NULL);
+		n->small[i] = make_buffer(n, SIDE_NULL_BYTES, NULL);
 		n->large[i] = make_buffer(n, bytes, n->pages[i]);
 		n->own[i] = make_buffer(n, bytes, NULL);
 		/* Memory of its own, or reads would be of one page of zeros again and again. */
 		must_cl(cl.EnqueueWriteBuffer(n->peer.queue, n->own[i], CL_TRUE, 0, bytes,
 					      n->pages[i], 0, NULL, NULL), "a write");
 	}
-	must_cl(set_ranges(n->null, &n->small[0], &n->small[1], NULL_BYTES) |
+	must_cl(set_ranges(n->null, &n->small[0], &n->small[1], SIDE_NULL_BYTES) |
 		cl.SetKernelArg(n->null, 4, sizeof(zero), &zero) |
 		cl.SetKernelArg(n->null, 5, sizeof(zero), &zero), "arguments");
 	must_cl(set_ranges(n->saxpy, &n->large[0], &n->large[1], items) |
@@ -312,7 +224,7 @@ static void many_launches(struct ways *w)
 {
 	int i;
 
-	for (i = 0; i < BATCH; i++)
+	for (i = 0; i < SIDE_BATCH; i++)
 		enqueue_null(&w->native);
 	finish(&w->native);
 }
@@ -346,132 +258,56 @@ static void native_read(struct ways *w)
 	finish(n);
 }
 
-ROUND(one_launch_round, nothing, one_launch)
-ROUND(many_launches_round, nothing, many_launches)
-ROUND(native_saxpy_round, nothing, native_saxpy)
-ROUND(native_write_round, nothing, native_write)
-ROUND(native_read_round, nothing, native_read)
+ROUND(one_launch_round, struct ways, nothing, one_launch)
+ROUND(many_launches_round, struct ways, nothing, many_launches)
+ROUND(native_saxpy_round, struct ways, nothing, native_saxpy)
+ROUND(native_write_round, struct ways, nothing, native_write)
+ROUND(native_read_round, struct ways, nothing, native_read)
 
 /* ------------------------------------------------------------------ */
 
-enum { ONE, MANY, KERNEL, COPY_IN, COPY_OUT, FIGURES };
-
-/**
- * figures - the parts, and how each is measured
- * @times:	its bytes are this often the large buffer's: a rate in GB/s; 0: time
- * @scale:	tasks in a sample
- */
-static const struct {
-	const char *name;
-	void (*arax)(void *arg, double seconds, struct samples *samples);
-	void (*native)(void *arg, double seconds, struct samples *samples);
-	double times, scale, bar;
-} figures[FIGURES] = {
-	[ONE] = { "null task", one_task_round, one_launch_round, 0, 1, BAR_NULL },
-	[MANY] = { "64 null tasks, each", many_tasks_round, many_launches_round, 0, BATCH, 0 },
-	[KERNEL] = { "saxpy, host pages", saxpy_round, native_saxpy_round, 3, 1, BAR_KERNEL },
-	[COPY_IN] = { "copy in", copy_in_round, native_write_round, 1, 1, BAR_COPY },
-	[COPY_OUT] = { "copy out", copy_out_round, native_read_round, 1, 1, BAR_COPY },
-};
-
-static double rate(double bytes, double ns)
-{
-	return ns > 0 ? bytes / ns : 0;
-}
-
-static void report(json_t *result, const struct ways *w, int k, const struct measure *arax,
-		   const struct measure *native, bool judged)
-{
-	struct part p = { .name = figures[k].name, .unit = "ns", .bar = figures[k].bar };
-	double bytes = figures[k].times * (double)w->bytes;
-	size_t i;
-
-	p.of = judged && p.bar ? BAR_RATIO : BAR_NONE;
-	part_measured(&p, arax, native);
-	result_peer(result, native->name, bytes ? rate(bytes, measure_p99(native)) :
-						  measure_p99(native));
-	if (!bytes) {
-		result_part(result, &p);
-		return;
-	}
-	p.unit = "GB/s";
-	p.value = rate(bytes, p.value);
-	p.p99 = rate(bytes, p.p99);
-	p.floor = rate(bytes, p.floor);
-	/* The bar of a kernel is of its time: the larger rate is the smaller time. */
-	p.at_least = 1;
-	if (p.bar > 1)
-		p.bar = 1 / p.bar;
-	json_array_clear(p.rounds);
-	for (i = 0; i < arax->rounds; i++)
-		json_array_append_new(p.rounds, json_real(rate(bytes, arax->p50[i])));
-	result_part(result, &p);
-}
-
 /* What is timed does its work: through araxd both ways, and the bytes of both copies. */
-static void check_side(struct side *s, const struct ways *w)
+static void check_side(struct cl_side *s, const struct ways *w)
 {
 	const size_t n = w->bytes / sizeof(float);
-	float *x = arax_buffer_data(s->large[0]), *y = arax_buffer_data(s->large[1]);
-	struct arax_range out[2] = { arax_out(s->large[0]), arax_out(s->large[1]) };
+	float *x = arax_buffer_data(s->side.large[0]), *y = arax_buffer_data(s->side.large[1]);
+	struct arax_range out[2] = { arax_out(s->side.large[0]), arax_out(s->side.large[1]) };
 	size_t i;
 
 	for (i = 0; i < 2; i++)
-		must(arax_access_begin(s->queue, out[i], ARAX_DEADLINE_NONE), "access");
+		must(arax_access_begin(s->side.queue, out[i], ARAX_DEADLINE_NONE), "access");
 	for (i = 0; i < n; i++) {
 		x[i] = (float)(i % 1000);
 		y[i] = (float)(i % 7);
 	}
 	for (i = 0; i < 2; i++)
-		must(arax_access_end(s->queue, out[i]), "access");
+		must(arax_access_end(s->side.queue, out[i]), "access");
 	saxpy_on(s, w, 2);
-	must(arax_access_begin(s->queue, arax_in(s->large[1]), ARAX_DEADLINE_NONE), "access");
+	must(arax_access_begin(s->side.queue, arax_in(s->side.large[1]), ARAX_DEADLINE_NONE), "access");
 	for (i = 0; i < n; i++) {
 		if (y[i] != (float)(i % 7 + 2 * (i % 1000)))
 			bench_fail("saxpy's result is wrong at %zu", i);
 	}
-	must(arax_access_end(s->queue, arax_in(s->large[1])), "access");
-}
-
-/* By araxd's own count: that the copies were made that are timed. */
-static void check_copies(struct ways *w, bool in)
-{
-	struct server_memory before, after;
-	uint64_t moved;
-
-	if (in)
-		dirty_host(w);
-	else
-		dirty_device(w);
-	server_memory(&w->own.server, &before);
-	if (in)
-		task_copies_in(w);
-	else
-		access_copies_out(w);
-	server_memory(&w->own.server, &after);
-	moved = in ? after.copied_in - before.copied_in : after.copied_out - before.copied_out;
-	if (moved < w->bytes || moved > w->bytes + 2 * NULL_BYTES)
-		bench_fail("%llu bytes were copied %s, not %llu", (unsigned long long)moved,
-			   in ? "in" : "out", (unsigned long long)w->bytes);
+	must(arax_access_end(s->side.queue, arax_in(s->side.large[1])), "access");
 }
 
 static void measure(json_t *result, struct ways *w, const struct options *o)
 {
-	static struct measure arax[FIGURES], native[FIGURES];
-	char names[FIGURES][64];
-	int k;
+	const double bytes = (double)w->bytes;
+	const struct figure figures[] = {
+		{ "null task", one_task_round, one_launch_round, 0, 1, BAR_NULL },
+		{ "64 null tasks, each", many_tasks_round, many_launches_round, 0, SIDE_BATCH, 0 },
+		/* Two arrays read, one written. */
+		{ "saxpy, host pages", saxpy_round, native_saxpy_round, 3 * bytes, 1, BAR_KERNEL },
+		{ "copy in", copy_in_round, native_write_round, bytes, 1, BAR_COPY },
+		{ "copy out", copy_out_round, native_read_round, bytes, 1, BAR_COPY },
+	};
+	const size_t nr = sizeof(figures) / sizeof(*figures);
+	size_t i;
 
-	for (k = 0; k < FIGURES; k++) {
-		struct measure *all[2] = { &arax[k], &native[k] };
-
-		snprintf(names[k], sizeof(names[k]), "OpenCL's p99, %s", figures[k].name);
-		arax[k] = (struct measure){ .name = figures[k].name, .round = figures[k].arax,
-					    .arg = w, .scale = figures[k].scale };
-		native[k] = (struct measure){ .name = names[k], .round = figures[k].native, .arg = w,
-					      .scale = figures[k].scale };
-		interleave(all, 2, (size_t)o->rounds, o->seconds / FIGURES);
-		report(result, w, k, &arax[k], &native[k], w->bytes == WHOLE_BYTES);
-	}
+	for (i = 0; i < nr; i++)
+		figure_measure(result, &figures[i], w, "OpenCL", o->seconds / (double)nr, o->rounds,
+			       w->bytes == WHOLE_BYTES);
 }
 
 json_t *bench_opencl(const struct options *o)
@@ -489,13 +325,12 @@ json_t *bench_opencl(const struct options *o)
 		result_note(result, "skipped", why);
 		return result;
 	}
-	side_open(&w.host, "backend \"opencl\" { }", w.bytes, 0);
-	side_open(&w.own, "backend \"opencl\" { options = { \"zero-copy=no\" } }", w.bytes,
+	open_side(&w.host, "backend \"opencl\" { }", w.bytes, 0);
+	open_side(&w.own, "backend \"opencl\" { options = { \"zero-copy=no\" } }", w.bytes,
 		  ARAX_BUFFER_EXPLICIT);
 	check_side(&w.host, &w);
 	check_side(&w.own, &w);
-	check_copies(&w, true);
-	check_copies(&w, false);
+	side_check_copies(&w.own.side);
 	measure(result, &w, o);
 	result_note(result, "note_device", w.native.peer.name);
 	result_int(result, "opencl_devices", (long)w.native.peer.nr_devices);
@@ -507,8 +342,8 @@ json_t *bench_opencl(const struct options *o)
 		    "input is not on the device, beside a write and a launch; copy out: access to what "
 		    "a task left on the device, beside a read");
 	result_note(result, "note_placement", "nobody pinned: the OpenCL device has all CPUs");
-	side_close(&w.host);
-	side_close(&w.own);
+	side_close(&w.host.side);
+	side_close(&w.own.side);
 	native_close(&w.native);
 	return result;
 }

@@ -29,6 +29,13 @@ $(foreach f,cl_peer rodinia_cl bench_opencl outofcore_cl,\
 	$(eval CFLAGS_selftests/bench/$(f) := -DHAVE_OPENCL))
 endif
 
+# Likewise CUDA's driver.
+ifneq ($(CUDA_HEADERS),)
+BENCH_SRCS += daemon/backends/params.c
+$(foreach f,bench_cuda cu_peer cu_flow cuda_overlap cuda_six,\
+	$(eval CFLAGS_selftests/bench/$(f) := -DHAVE_CUDA $(CUDA_INCLUDE)))
+endif
+
 # Schedules by hand are OpenMP's.
 BENCH_LIBS += -fopenmp
 $(foreach f,flow six_arrays six_layers,$(eval CFLAGS_selftests/bench/$(f) := -fopenmp))

@@ -48,8 +48,10 @@ void flow_begin(struct flow *f)
 {
 	struct arax_queue *queue = f->queue;
 	struct arax *ax = f->ax;
+	uint32_t flags = f->flags;
 
 	memset(f, 0, sizeof(*f));
+	f->flags = flags;
 	f->queue = queue;
 	f->ax = ax;
 }
@@ -71,7 +73,7 @@ struct arax_buffer *flow_buffer(struct flow *f, uint64_t bytes, int out)
 
 	if (f->nr_buffers == FLOW_BUFFERS)
 		bench_fail("a program of more than %d buffers", FLOW_BUFFERS);
-	if (arax_buffer_create(f->ax, bytes, 0, &b) < 0)
+	if (arax_buffer_create(f->ax, bytes, f->flags, &b) < 0)
 		bench_fail("a buffer of %llu bytes: %s", (unsigned long long)bytes,
 			   arax_error_text());
 	f->buffers[f->nr_buffers++] = b;

@@ -32,12 +32,14 @@ struct flow_step {
  *		flow_call(); runs within a parallel region, on one thread of it
  * @reset:	what the host writes before each run, or NULL
  * @out:	buffers whose contents are the program's result
+ * @flags:	of its buffers
  * @token:	stands for what a step writes, in the depend clauses of @hand
  * @device_ns:	of all steps of the last run through araxd
  */
 struct flow {
 	struct arax *ax;
 	struct arax_queue *queue;
+	uint32_t flags;
 	void (*hand)(struct flow *f);
 	void (*reset)(struct flow *f);
 	struct arax_buffer *buffers[FLOW_BUFFERS];
@@ -50,7 +52,7 @@ struct flow {
 	uint64_t device_ns;
 };
 
-/* Zeroes @f but for context and queue.  Failures end the program, here and below. */
+/* Zeroes @f but for context, queue and flags.  Failures end the program, here and below. */
 void flow_begin(struct flow *f);
 void flow_end(struct flow *f);
 

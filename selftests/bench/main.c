@@ -34,6 +34,7 @@ static const struct {
 	{ "sharing", bench_sharing, "applications on one device, at once and one after another", 20 },
 	{ "rodinia", bench_rodinia, "nine Rodinia programs on OpenCL, beside OpenCL itself", 90 },
 	{ "opencl", bench_opencl, "null tasks, a kernel and copies beside OpenCL's own calls", 10 },
+	{ "cuda", bench_cuda, "tasks, copies and GrCUDA's programs beside CUDA's own calls", 30 },
 	{ "outofcore", bench_outofcore, "half to four times what a device holds, beside loops by hand", 30 },
 	{ "floors", bench_floors, "what this machine takes without Arax; needs no araxd", 5 },
 };
@@ -50,7 +51,8 @@ static void usage(FILE *f)
 		"                 a private one, started and ended by this program\n"
 		"  --json         one object: name, link, value, unit, p99, floor, ratio, peers, ...\n"
 		"  --seconds N    measure for about so long, 0.1 to 600 (default 5;\n"
-		"                 cholesky 25, sharing 20, rodinia 90, opencl 10, outofcore 30)\n"
+		"                 cholesky 25, sharing 20, rodinia 90, opencl 10,\n"
+		"                 cuda 30, outofcore 30)\n"
 		"  --rounds N     in so many turns, each figure the median of them, 1 to 64\n"
 		"                 (default 9)\n"
 		"  --help, --version\n"

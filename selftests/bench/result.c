@@ -144,6 +144,8 @@ static void print_text(json_t *result)
 	size_t i;
 
 	printf("%s (%s link)\n", string(result, "name"), string(result, "link"));
+	if (*string(result, "skipped"))
+		printf("  skipped: %s\n", string(result, "skipped"));
 	json_array_foreach(json_object_get(result, "parts"), i, part) {
 		printf("  %-26s %10.4g %s", string(part, "name"), real(part, "value"),
 		       string(part, "unit"));

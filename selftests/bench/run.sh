@@ -19,7 +19,7 @@ END
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
 bench=$top/build/bin/arax-bench
-names=(floors null depth sleep handover stream starpu grcuda overhead cholesky sharing rodinia opencl outofcore simscale elastic grcuda-sim)
+names=(floors null depth sleep handover stream starpu grcuda overhead cholesky sharing rodinia opencl cuda outofcore simscale elastic grcuda-sim)
 
 measure() {
 	local out=$1 seconds=${2:-10} name

@@ -83,11 +83,13 @@ static void write_groups(FILE *f, int devices)
  * @devices:	of one core each; 0: those of @kind
  * @kind:	of devices; NULL: all
  * @config:	goes into its configuration, and it has three standard kernels; or NULL
+ * @standard:	it has all of the standard kernels
  */
 struct setup {
 	int devices;
 	const char *kind;
 	const char *config;
+	bool standard;
 };
 
 static void write_config(const struct server *s, const struct setup *setup)
@@ -108,13 +110,16 @@ static void write_config(const struct server *s, const struct setup *setup)
 		"bench-std/arax-bench-std.json", "bench-std/arax-bench-std.cl",
 		"kernels/arax-std.so",
 	};
-	const char *const *list = setup->config ? few : setup->kind ? rodinia : files;
+	const char *const *list = setup->standard ? files : setup->config ? few :
+				  setup->kind ? rodinia : files;
 	char path[256], from[4200], name[128];
-	size_t i, n = setup->devices ? sizeof(files) / sizeof(*files) : 5;
+	size_t i, n = setup->devices || setup->standard ? sizeof(files) / sizeof(*files) : 5;
 	FILE *f;
 
-	if (setup->config || setup->kind)
-		n = setup->config ? sizeof(few) / sizeof(*few) : sizeof(rodinia) / sizeof(*rodinia);
+	if (list == few)
+		n = sizeof(few) / sizeof(*few);
+	else if (list == rodinia)
+		n = sizeof(rodinia) / sizeof(*rodinia);
 	snprintf(path, sizeof(path), "%s/kernels", s->dir);
 	if (mkdir(path, 0755) < 0)
 		bench_fail("%s: %s", path, strerror(errno));
@@ -273,6 +278,11 @@ void server_start_kind(struct server *s, const char *kind)
 void server_start_config(struct server *s, const char *kind, const char *config)
 {
 	start_private(s, &(struct setup){ .kind = kind, .config = config });
+}
+
+void server_start_standard(struct server *s, const char *kind, const char *config)
+{
+	start_private(s, &(struct setup){ .kind = kind, .config = config, .standard = true });
 }
 
 void server_stop(struct server *s)

@@ -34,6 +34,8 @@ void server_start_kind(struct server *s, const char *kind);
  * its configuration: devices with memory of their own, say.
  */
 void server_start_config(struct server *s, const char *kind, const char *config);
+/* Likewise with all of the standard kernels. */
+void server_start_standard(struct server *s, const char *kind, const char *config);
 void server_stop(struct server *s);
 
 /**

@@ -17,13 +17,15 @@ FIELDS = {
 PARTS = {"floors": 1, "null": 3, "depth": 1, "sleep": 4, "handover": 4, "stream": 1, "starpu": 2,
          "simscale": 2, "elastic": 6, "grcuda-sim": 8,
          "grcuda": 15, "overhead": 27, "cholesky": 8, "sharing": 6, "rodinia": 11,
-         "opencl": 5, "outofcore": 9}
+         "opencl": 5, "cuda": 20, "outofcore": 9}
 # What a bench has besides its parts: the fields of each element.
 LISTS = {
     "grcuda": ("rows", ("program", "size", "tasks", "inferred_ms", "by_hand_ms", "synchronous_ms",
                         "sequential_ms", "ratio_by_hand", "ratio_synchronous", "speedup", "checked")),
     "rodinia": ("rows", ("program", "size", "steps", "tasks", "arax_ms", "native_ms", "cpu_ms",
                          "ratio", "checked")),
+    "cuda": ("rows", ("program", "size", "tasks", "arax_ms", "streams_ms", "graph_ms",
+                      "synchronous_ms", "ratio_streams", "ratio_graph", "speedup", "checked")),
     "outofcore": ("rows", ("program", "device", "times", "data_mib", "tasks", "arax_ms", "hand_ms",
                            "over_fitting", "hand_over_fitting", "over_hand", "in_mib", "out_mib",
                            "least_mib", "least_this_order_mib", "over_least", "checked")),
@@ -74,6 +76,9 @@ def verdict(part):
 def columns(folder):
     """The elements as columns for the plots: grcuda.dat and others, of the broker link."""
     for name, (field, _) in LISTS.items():
+        # For which no plot is drawn.
+        if name == "cuda":
+            continue
         path = os.path.join(folder, f"broker-{name}.json")
         if not os.path.exists(path):
             continue

@@ -16,3 +16,14 @@ $(B)/test/$(2)/lib$(1)-emulated.so: $(EMULATED_SRC) selftests/gpu-emulated/emula
 		$$(LDFLAGS_$(2)) -pthread -o $$@ $$@.o selftests/gpu-emulated/kernels.cc
 endef
 $(foreach w,$(EMULATED),$(foreach v,plain asan tsan,$(eval $(call emulated_rule,$(w),$(v)))))
+
+# What says how busy CUDA's devices are.
+EMULATED_NVML := $(if $(CUDA_HEADERS),nvml)
+define emulated_nvml_rule
+$(B)/test/$(1)/libnvml-emulated.so: selftests/gpu-emulated/nvml.c
+	@mkdir -p $$(@D)
+	$(say) LINK $$@
+	$(Q)$$(CC) $$(CFLAGS_BASE) $$(CFLAGS_$(1)) $$(CPPFLAGS_ALL) -fvisibility=hidden -shared \
+		$$(LDFLAGS_$(1)) -o $$@ $$<
+endef
+$(foreach v,plain asan tsan,$(eval $(call emulated_nvml_rule,$(v))))

@@ -69,7 +69,7 @@ struct region {
 
 struct op {
 	struct op *next;
-	enum { COPY_IN, COPY_OUT, COPY_PEER, LAUNCH, RECORD } what;
+	enum { COPY_IN, COPY_OUT, COPY_PEER, LAUNCH, RECORD, AWAIT } what;
 	uint64_t to, from, bytes;
 	struct event *event;
 	uint64_t turn;
@@ -594,6 +594,10 @@ static void run_op(struct stream *s, struct op *o)
 		o->event->done = o->turn;
 		clock_gettime(CLOCK_MONOTONIC, &o->event->at);
 		break;
+	case AWAIT:
+		while (o->event->done < o->turn && !s->context->error)
+			pthread_cond_wait(&gpu.changed, &gpu.lock);
+		break;
 	}
 	if (err && !s->context->error)
 		s->context->error = err;
@@ -803,6 +807,39 @@ EXPORT ERROR hipMemcpyPeerAsync(void *to, int to_device, const void *from, int f
 					     .from = (uint64_t)from, .bytes = bytes });
 }
 
+#ifdef EMULATED_CUDA
+/* For a program of its own beside araxd (arax-bench cuda): it waits by itself. */
+static ERROR copy_now(int what, uint64_t to, uint64_t from, size_t bytes)
+{
+	struct context *c = current;
+	struct stream self = { .context = c };
+
+	BEGIN();
+	run_op(&self, &(struct op){ .what = what, .to = to, .from = from, .bytes = bytes });
+	return end(c->error);
+}
+
+EXPORT ERROR cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
+{
+	return copy_now(COPY_IN, to, (uintptr_t)from, bytes);
+}
+
+EXPORT ERROR cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
+{
+	return copy_now(COPY_OUT, (uintptr_t)to, from, bytes);
+}
+
+/* One that was never recorded is over. */
+EXPORT ERROR cuStreamWaitEvent(CUstream s, CUevent h, unsigned int flags)
+{
+	struct event *e = (void *)h;
+
+	BEGIN();
+	push((void *)s, &(struct op){ .what = AWAIT, .event = e, .turn = e->asked });
+	return end(OK);
+}
+#endif
+
 /* ------------------------------------------------------------------ */
 /* Code: an image has the kernels whose names stand in it                */
 
@@ -912,6 +949,15 @@ EXPORT ERROR cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, CUfunction f, i
 }
 #endif
 
+/* Copied now: the caller's are gone when it runs. */
+static void take_params(struct op *o, void **params)
+{
+	uint32_t bytes;
+
+	for (uint32_t i = 0; (bytes = emulated_param(o->kernel, i)); i++)
+		memcpy(&o->values[i], params[i], bytes);
+}
+
 EXPORT ERROR AS(cuLaunchKernel, hipModuleLaunchKernel)
 	(FUNCTION f, unsigned int gx, unsigned int gy, unsigned int gz,
 	 unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
@@ -919,18 +965,166 @@ EXPORT ERROR AS(cuLaunchKernel, hipModuleLaunchKernel)
 {
 	struct op o = { .what = LAUNCH, .kernel = (int)(uintptr_t)f - 1, .grid = { gx, gy, gz },
 			.block = { bx, by, bz } };
-	uint32_t bytes;
 	int err;
 
 	BEGIN();
 	err = must_fail(EMULATED_LAUNCH);
-	/* Copied now: the caller's are gone when it runs. */
-	for (uint32_t i = 0; !err && (bytes = emulated_param(o.kernel, i)); i++)
-		memcpy(&o.values[i], params[i], bytes);
-	if (!err)
+	if (!err) {
+		take_params(&o, params);
 		push((void *)s, &o);
+	}
 	return end(err);
 }
+
+#ifdef EMULATED_CUDA
+/* ------------------------------------------------------------------ */
+/* Graphs: of launches and copies                                        */
+
+#define MAX_NODES	256
+
+struct node {
+	struct graph *graph;
+	struct op op;
+	uint32_t nr_before;
+	struct node *before[MAX_NODES];
+	bool done;
+};
+
+struct graph {
+	uint32_t nr;
+	struct node *nodes[MAX_NODES];
+};
+
+EXPORT ERROR cuGraphCreate(CUgraph *out, unsigned int flags)
+{
+	*out = calloc(1, sizeof(struct graph));
+	return flags ? INVALID : OK;
+}
+
+static ERROR add_node(CUgraphNode *out, CUgraph h, const CUgraphNode *before, size_t nr,
+		      const struct op *op)
+{
+	struct graph *g = (void *)h;
+	struct node *n = calloc(1, sizeof(*n));
+
+	if (g->nr == MAX_NODES || nr > MAX_NODES)
+		goto refuse;
+	n->graph = g;
+	n->op = *op;
+	n->nr_before = (uint32_t)nr;
+	for (size_t i = 0; i < nr; i++) {
+		n->before[i] = (void *)before[i];
+		if (n->before[i]->graph != g)
+			goto refuse;
+	}
+	g->nodes[g->nr++] = n;
+	*out = (void *)n;
+	return OK;
+refuse:
+	free(n);
+	return INVALID;
+}
+
+#undef cuGraphAddKernelNode
+EXPORT ERROR cuGraphAddKernelNode(CUgraphNode *out, CUgraph g, const CUgraphNode *before, size_t nr,
+				  const CUDA_KERNEL_NODE_PARAMS_v1 *p)
+{
+	struct op o = {
+		.what = LAUNCH, .kernel = (int)(uintptr_t)p->func - 1,
+		.grid = { p->gridDimX, p->gridDimY, p->gridDimZ },
+		.block = { p->blockDimX, p->blockDimY, p->blockDimZ },
+	};
+
+	take_params(&o, p->kernelParams);
+	return add_node(out, g, before, nr, &o);
+}
+
+/* Of one row, between the host and the device. */
+EXPORT ERROR cuGraphAddMemcpyNode(CUgraphNode *out, CUgraph g, const CUgraphNode *before, size_t nr,
+				  const CUDA_MEMCPY3D *p, CUcontext context)
+{
+	bool in = p->srcMemoryType == CU_MEMORYTYPE_HOST;
+	struct op o = {
+		.what = in ? COPY_IN : COPY_OUT, .bytes = p->WidthInBytes,
+		.to = in ? p->dstDevice : (uintptr_t)p->dstHost,
+		.from = in ? (uintptr_t)p->srcHost : p->srcDevice,
+	};
+
+	if ((void *)context != current || p->Height != 1 || p->Depth != 1 ||
+	    p->dstMemoryType != (in ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST) ||
+	    (!in && p->srcMemoryType != CU_MEMORYTYPE_DEVICE))
+		return INVALID;
+	return add_node(out, g, before, nr, &o);
+}
+
+/* A copy, that the graph can go. */
+#undef cuGraphInstantiateWithFlags
+EXPORT ERROR cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph h, unsigned long long flags)
+{
+	const struct graph *g = (void *)h;
+	struct graph *copy = calloc(1, sizeof(*copy));
+
+	copy->nr = g->nr;
+	for (uint32_t i = 0; i < g->nr; i++) {
+		struct node *n = malloc(sizeof(*n));
+
+		*n = *g->nodes[i];
+		n->graph = copy;
+		for (uint32_t k = 0; k < n->nr_before; k++)
+			for (uint32_t j = 0; j < i; j++)
+				if (g->nodes[i]->before[k] == g->nodes[j])
+					n->before[k] = copy->nodes[j];
+		copy->nodes[i] = n;
+	}
+	*out = (void *)copy;
+	return flags ? INVALID : OK;
+}
+
+static bool is_ready(const struct node *n)
+{
+	for (uint32_t i = 0; i < n->nr_before; i++)
+		if (!n->before[i]->done)
+			return false;
+	return !n->done;
+}
+
+/* The last that may come first: an edge that was forgotten shows. */
+EXPORT ERROR cuGraphLaunch(CUgraphExec h, CUstream s)
+{
+	struct graph *g = (void *)h;
+
+	BEGIN();
+	for (uint32_t i = 0; i < g->nr; i++)
+		g->nodes[i]->done = false;
+	for (uint32_t left = g->nr; left; left--) {
+		uint32_t i = g->nr;
+
+		while (!is_ready(g->nodes[--i]))
+			;
+		g->nodes[i]->done = true;
+		push((void *)s, &g->nodes[i]->op);
+	}
+	return end(OK);
+}
+
+static ERROR drop_graph(struct graph *g)
+{
+	for (uint32_t i = 0; i < g->nr; i++)
+		free(g->nodes[i]);
+	free(g);
+	return OK;
+}
+
+EXPORT ERROR cuGraphExecDestroy(CUgraphExec g)
+{
+	return drop_graph((void *)g);
+}
+
+EXPORT ERROR cuGraphDestroy(CUgraph g)
+{
+	return drop_graph((void *)g);
+}
+#endif
 
 /* ------------------------------------------------------------------ */
 /* Devices and contexts                                                  */
@@ -1041,6 +1235,12 @@ EXPORT ERROR cuDeviceGet(CUdevice *device, int ordinal)
 {
 	*device = ordinal;
 	return OK;
+}
+
+EXPORT ERROR cuDeviceGetPCIBusId(char *text, int len, CUdevice device)
+{
+	snprintf(text, (size_t)len, "0000:%02x:00.0", 0xa0 + device);
+	return device < gpu.nr ? OK : CUDA_ERROR_INVALID_DEVICE;
 }
 
 EXPORT ERROR cuGetErrorName(CUresult err, const char **name)

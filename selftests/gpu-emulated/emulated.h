@@ -8,8 +8,10 @@
  * kernels are the same source as for real GPUs, compiled for the CPU (kernels.cc); a
  * context that a kernel has broken stays broken until it is destroyed.
  *
- *	libcuda-emulated.so	the calls of cuda.c in daemon/backends/gpu
+ *	libcuda-emulated.so	the calls of cuda.c in daemon/backends/gpu, and those that
+ *				arax-bench cuda makes itself (graphs, one after the other)
  *	libhip-emulated.so	those of hip.c
+ *	libnvml-emulated.so	those of nvml.c, see there
  *
  * In the environment, before it is first called:
  *	EMULATED_DEVICES=n	default 2

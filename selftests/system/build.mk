@@ -58,7 +58,7 @@ test-xrt: default $(SYSTEM)/xrt $(XRT_TEST)
 TEST_TARGETS += test-xrt
 .PHONY: test-xrt
 
-test-gpu: default $(EMULATED:%=$(B)/test/plain/lib%-emulated.so)
+test-gpu: default $(patsubst %,$(B)/test/plain/lib%-emulated.so,$(EMULATED) $(EMULATED_NVML))
 	@scripts/tally run system/gpu selftests/system/gpu-emulated.sh
 TEST_TARGETS += test-gpu
 .PHONY: test-gpu

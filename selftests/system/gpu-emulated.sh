@@ -88,6 +88,72 @@ faults() {
 	grep -q 'sum\[999999\] = 2999997' "$work/log" && grep -qi 'bad address\|EFAULT' "$work/log"
 }
 
+# gauges FILE: what SIGUSR1 makes araxd write, with NVML in FILE
+gauges() {
+	local pid
+	echo "cpu { enable = false } backend \"cuda\" { options = { \"library=$PWD/build/test/plain/libcuda-emulated.so\", \"nvml=$1\" } }" \
+		>"$work/nvml.conf"
+	build/bin/araxd --user --config "$work/nvml.conf" --socket "$work/nvml.sock" \
+		>"$work/log" 2>&1 &
+	pid=$!
+	for _ in $(seq 100); do
+		grep -q 'araxd is ready' "$work/log" && break
+		sleep 0.05
+	done
+	kill -USR1 "$pid"
+	for _ in $(seq 100); do
+		grep -q 'device gauges device=1' "$work/log" && break
+		sleep 0.05
+	done
+	kill "$pid"
+	wait "$pid"
+	cat "$work/log"
+}
+gauges_shown() {
+	gauges "$PWD/build/test/plain/libnvml-emulated.so" &&
+		grep -q 'device gauges device=0 busy_percent=10 memory_busy_percent=5 power_mw=100000' "$work/log" &&
+		grep -q 'device gauges device=1 busy_percent=11 memory_busy_percent=6 power_mw=100001' "$work/log"
+}
+gauges_missing() {
+	gauges /nowhere/nvml.so && grep -q 'device gauges device=1 unknown="no NVML, install it' "$work/log"
+}
+
+# bench [NAME=VALUE...]: arax-bench cuda for a moment, its object in $work/bench
+bench() {
+	env TMPDIR="$work" EMULATED_DEVICES=1 ARAX_BENCH_CUDA="$PWD/build/test/plain/libcuda-emulated.so" \
+		"$@" build/bin/arax-bench cuda --json --seconds 0.5 --rounds 2 >"$work/bench"
+}
+
+# All of it runs, each result is checked, and no figure of it is given.
+bench_runs() {
+	bench && python3 - "$work/bench" <<-'END'
+	import json, sys
+	text = open(sys.argv[1]).read()
+	o = json.loads(text)
+	assert "emulated" in o["skipped"], o["skipped"]
+	programs = ["VEC", "B&S", "IMG", "ML", "HITS", "DL"]
+	assert [r["program"] for r in o["rows"]] == programs, o["rows"]
+	assert all(r["checked"] and set(r) == {"program", "size", "tasks", "checked"} for r in o["rows"])
+	wanted = ["null task", "64 null tasks, each", "copy in", "copy out", "16 pieces, overlapped",
+	          "programs, beside streams", "programs, beside graph", "programs, over synchronous"]
+	assert o["ran"][:len(wanted)] == wanted and len(o["ran"]) == len(wanted) + 6, o["ran"]
+	assert not o["parts"] and not o["peers"] and "value" not in o and "ratio" not in o, o
+	assert " ns" not in text and "GB/s" not in text and "_ms" not in text, text
+	END
+}
+
+# bench_says TEXT [NAME=VALUE...]: it is left out, and why
+bench_says() {
+	bench "${@:2}" && cat "$work/bench" && grep -q "\"skipped\": \"$1" "$work/bench"
+}
+
+# The driver fails under the bench itself: it says what, and prints no object.
+bench_fails() {
+	! bench EMULATED_FAULT=1:700:1000 2>"$work/err" || return 1
+	cat "$work/err"
+	[ ! -s "$work/bench" ] && grep -q '^arax-bench: ' "$work/err"
+}
+
 has_kernels() {
 	grep -q "\"kind\": \"$1\"" build/lib/arax/kernels/arax-std.json
 }
@@ -113,6 +179,20 @@ for kind in cuda hip; do
 		check "$kind-emulated: a device that fails is rebuilt, and nobody notices" rebuilt "$kind-emulated"
 		check "$kind-emulated: one that always fails is given up" given_up "$kind-emulated"
 		check "$kind-emulated: a kernel that faults fails its task alone" faults "$kind-emulated"
+		if [ "$kind" = cuda ]; then
+			check "$kind-emulated: SIGUSR1 shows utilisation and power" gauges_shown
+			check "$kind-emulated: or says why it can't" gauges_missing
+		fi
+		if [ "$kind" = cuda ] && has_kernels cuda; then
+			check "$kind-emulated: arax-bench cuda runs, and gives no figures" bench_runs
+			check "$kind-emulated: it stops where the device fails" bench_fails
+			check "$kind-emulated: without a device it is left out" \
+				bench_says "no CUDA device: CUDA_ERROR_NO_DEVICE" EMULATED_DEVICES=0
+			check "$kind-emulated: so it is without a driver" \
+				bench_says "no NVIDIA driver: " ARAX_BENCH_CUDA=/nowhere/libcuda.so
+			check "$kind-emulated: and with another library" \
+				bench_says ".*a driver for CUDA 11.4 or newer" ARAX_BENCH_CUDA=libm.so.6
+		fi
 	else
 		skip "$kind-emulated" "built without the headers of $kind"
 	fi

@@ -27,6 +27,7 @@ endef
 BE_SRCS_std := $(addprefix selftests/unit/std_,case.c $(addprefix cases_,vector.c order.c image.c \
 			matrix.c point.c nn.c fft.c blas.c))
 BE_SRCS_opencl_std := $(BE_SRCS_std)
+BE_SRCS_gpu_std := $(BE_SRCS_std)
 be_test = $(foreach v,$(2),$(eval $(call be_one,$(1),$(v))))
 
 $(call be_test,signature,plain asan)
@@ -56,7 +57,7 @@ $(foreach v,plain asan tsan,$(eval $(B)/obj/$(v)/selftests/unit/be_gpu.o \
 $(call be_test,gpu,plain asan tsan)
 $(call be_test,gpu_std,plain asan)
 $(foreach t,gpu gpu_std,$(foreach v,plain asan tsan,\
-	$(eval check-be_$(t)-$(v): | $(EMULATED:%=$(B)/test/$(v)/lib%-emulated.so))))
+	$(eval check-be_$(t)-$(v): | $(patsubst %,$(B)/test/$(v)/lib%-emulated.so,$(EMULATED) $(EMULATED_NVML)))))
 # All of arax-std: not for the inner loop, and for bounds of arrays less often still.
 CHECK_TARGETS := $(filter-out check-be_gpu_std-%,$(CHECK_TARGETS))
 TEST_TARGETS  += check-be_gpu_std-plain
@@ -116,6 +117,12 @@ check-be_man check-be_headers: check-be_%:
 	@scripts/tally run unit/be_$* selftests/unit/be_$*.sh
 CHECK_TARGETS += check-be_man check-be_headers
 .PHONY: check-be_man check-be_headers
+
+check-hip_nvidia: $(if $(HIP_NVIDIA_CAN),$(HIP_NVIDIA)) $(B)/bin/araxd
+	@scripts/tally run unit/hip_nvidia -- selftests/unit/be_hip_nvidia.sh \
+		$(if $(HIP_NVIDIA_CAN),$(HIP_NVIDIA) $(CUDA_RUNTIME))
+CHECK_TARGETS += check-hip_nvidia
+.PHONY: check-hip_nvidia
 
 check-tally:
 	@scripts/tally run unit/tally selftests/unit/tally.sh

@@ -284,6 +284,95 @@ START_TEST(no_device)
 END_TEST
 
 /* ------------------------------------------------------------------ */
+/* What NVML says; of the machine's there is none or another here        */
+
+static void open_with_nvml(int i, const char *mode, const char *library)
+{
+	const char *options[] = { "nvml", library, NULL };
+
+	if (mode)
+		setenv("EMULATED_NVML", mode, 1);
+	open_gpu(i, options);
+}
+
+static const struct {
+	const char *mode;
+	int err;
+	uint32_t known;
+	const char *why;
+} nvmls[] = {
+	{ NULL, 0, ARAX_GAUGE_BUSY | ARAX_GAUGE_MEMORY | ARAX_GAUGE_POWER, "" },
+	{ "power", 0, ARAX_GAUGE_BUSY | ARAX_GAUGE_MEMORY, "" },
+	{ "none", -EOPNOTSUPP, 0, "NVML: Not Supported" },
+	{ "lost", -EOPNOTSUPP, 0, "NVML: 0000:a1:00.0: Not Found" },
+	{ "init", -EOPNOTSUPP, 0, "NVML: Driver Not Loaded" },
+};
+
+#define NR_NVMLS ((int)(sizeof(nvmls) / sizeof(nvmls[0])))
+
+START_TEST(gauges_are_nvmls)
+{
+	struct arax_backend_gauges g = { .size = sizeof(g) };
+	const bool known = nvmls[_i].known & ARAX_GAUGE_POWER;
+	char path[4096], text[256] = "";
+
+	if (gpus[0].kind != ARAX_DEVICE_CUDA) {
+		be_skip("gauges_are_nvmls", "built without CUDA's headers");
+		return;
+	}
+	open_with_nvml(0, nvmls[_i].mode, emulated_library(path, "nvml"));
+	/* The second device: each is found by its place on the bus. */
+	ck_assert_int_eq(ops->gauges(devs[1], &g, text, sizeof(text)), nvmls[_i].err);
+	ck_assert_str_eq(text, nvmls[_i].why);
+	ck_assert_uint_eq(g.known, nvmls[_i].known);
+	ck_assert_uint_eq(g.busy, g.known & ARAX_GAUGE_BUSY ? 11 : 0);
+	ck_assert_uint_eq(g.memory_busy, g.known & ARAX_GAUGE_MEMORY ? 6 : 0);
+	ck_assert_uint_eq(g.power_mw, known ? 100001 : 0);
+}
+END_TEST
+
+/* All else works, and the log says it once for each device. */
+START_TEST(without_nvml)
+{
+	struct arax_backend_gauges g = { .size = sizeof(g) };
+	char text[256] = "";
+	const char *other;
+
+	if (gpus[0].kind != ARAX_DEVICE_CUDA) {
+		be_skip("without_nvml", "built without CUDA's headers");
+		return;
+	}
+	/* No library, or one that isn't NVML. */
+	other = _i ? emulated_path(&gpus[0]) : "/nowhere/nvml.so";
+	open_with_nvml(0, NULL, other);
+	assert_logged(_i ? "utilisation and power are not known: /" :
+			   "utilisation and power are not known: no NVML, install it");
+	ck_assert_int_eq(ops->gauges(devs[0], &g, text, sizeof(text)), -EOPNOTSUPP);
+	ck_assert_msg(!!strstr(text, _i ? "has no nvmlInit_v2: install a newer" : "/nowhere/nvml.so"),
+		      "%s", text);
+	ck_assert_uint_eq(g.known, 0);
+	ops->free(devs[0], take_memory(devs[0], 100));
+	ck_assert_int_eq(ops->config("nvml", "libnvidia-ml.so.1"), -EINVAL);
+}
+END_TEST
+
+START_TEST(hip_has_no_nvml)
+{
+	struct arax_backend_gauges g = { .size = sizeof(g) };
+	char text[256] = "?";
+
+	if (gpus[NR_GPUS - 1].kind != ARAX_DEVICE_HIP) {
+		be_skip("hip_has_no_nvml", "built without HIP's headers");
+		return;
+	}
+	open_gpu(NR_GPUS - 1, NULL);
+	ck_assert_int_eq(ops->gauges(devs[0], &g, text, sizeof(text)), -EOPNOTSUPP);
+	ck_assert_str_eq(text, "");
+	ck_assert_int_eq(ops->config("nvml", "/x.so"), -ENOENT);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
 /* Memory                                                                */
 
 static const char *const pools[][3] = { { "pools", "auto", NULL }, { "pools", "no", NULL } };
@@ -1114,6 +1203,9 @@ int main(void)
 	ALL(bad_files);
 	ALL(this_machine);
 	tcase_add_test(t, stub_of_the_toolkit);
+	tcase_add_loop_test(t, gauges_are_nvmls, 0, NR_NVMLS);
+	tcase_add_loop_test(t, without_nvml, 0, 2);
+	tcase_add_test(t, hip_has_no_nvml);
 	suite_add_tcase(suite, t);
 	return be_main(suite);
 }

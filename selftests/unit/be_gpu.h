@@ -29,14 +29,20 @@ static const struct gpu_which {
 #define NR_GPUS ((int)(sizeof(gpus) / sizeof(gpus[0])))
 
 /* Of the variant that this program is of: a sanitizer wants all or nothing. */
-static inline const char *emulated_path(const struct gpu_which *w)
+static inline const char *emulated_library(char path[4096], const char *name)
 {
-	static char path[4096];
 	char cwd[3072];
 
 	ck_assert_ptr_nonnull(getcwd(cwd, sizeof(cwd)));
-	snprintf(path, sizeof(path), "%s/build/test/" VARIANT "/lib%s-emulated.so", cwd, w->name);
+	snprintf(path, 4096, "%s/build/test/" VARIANT "/lib%s-emulated.so", cwd, name);
 	return path;
+}
+
+static inline const char *emulated_path(const struct gpu_which *w)
+{
+	static char path[4096];
+
+	return emulated_library(path, w->name);
 }
 
 #endif /* ARAX_SELFTESTS_UNIT_BE_GPU_H */

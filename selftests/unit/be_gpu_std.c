@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
  * arax-std's GPU kernels, from their CUDA C++ source, on a driver in software: emulated,
- * not hardware; see be_same.h and selftests/gpu-emulated.
+ * not hardware; see be_cases.h and selftests/gpu-emulated.
  */
 #include "selftests/unit/be_gpu.h"
 
 static const struct gpu_which *which;
 
 #define KIND (which->kind)
+#define BLOCK		8	/* each is a thread, where a kernel has barriers */
 
 static int open_kind(const char *options)
 {
@@ -20,7 +21,7 @@ static int open_kind(const char *options)
 
 static const char *const variants[] = { "" };
 
-#include "selftests/unit/be_same.h"
+#include "selftests/unit/be_cases.h"
 
 static bool is_compiled(const struct gpu_which *w)
 {
@@ -47,7 +48,7 @@ int main(void)
 	puts("# emulated, not hardware");
 	for (int i = 0; i < NR_GPUS; i++) {
 		if (is_compiled(&gpus[i]))
-			srunner_add_suite(sr, same_suite(gpus[i].name, 1, i ? use_last : use_first));
+			srunner_add_suite(sr, case_suite(gpus[i].name, 1, i ? use_last : use_first));
 		else
 			be_skip(gpus[i].name, "arax-std has no kernels for it: no nvcc, or no hipcc");
 	}

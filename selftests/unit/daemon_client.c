@@ -120,12 +120,12 @@ void daemon_show(const struct bench_daemon *d)
 		p->sleep_until == UINT64_MAX ? -1ll :
 		((long long)p->sleep_until - (long long)monotonic_ns()) / 1000);
 	for (i = 0; i < p->nr_devs; i++)
-		fprintf(stderr, "device %u: busy lanes %#llx, %llu tasks\n", i,
-			(unsigned long long)p->devs[i].lanes_busy,
+		fprintf(stderr, "device %u: busy places %#llx, %llu tasks\n", i,
+			(unsigned long long)p->devs[i].runs_busy,
 			(unsigned long long)p->devs[i].tasks);
 	for (i = 0; i < p->nr_links; i++)
 		fprintf(stderr, "link %s: head %u, %u live, %u commits kept, need_wakeup %u\n",
-			p->links[i]->name, p->links[i]->head, p->links[i]->nr_live,
+			p->links[i]->name, p->links[i]->head, (unsigned int)graph_live(p->links[i]->graph),
 			p->links[i]->commit_count, p->links[i]->page->need_wakeup);
 }
 

@@ -67,6 +67,8 @@ static int stack_config(struct gpu_stack *s, const char *key, const char *value)
 
 	if (!strcmp(key, "library"))
 		return value[0] == '/' ? take_text(o->library, sizeof(o->library), value) : -EINVAL;
+	if (!strcmp(key, "nvml") && s->driver->bus_id)
+		return value[0] == '/' ? take_text(o->nvml, sizeof(o->nvml), value) : -EINVAL;
 	if (!strcmp(key, "devices"))
 		return take_text(o->devices, sizeof(o->devices), value);
 	if (!strcmp(key, "lanes"))
@@ -218,6 +220,16 @@ static int reset(void *dev)
 	return gpu_device_reset(dev);
 }
 
+static int gauges(void *dev, struct arax_backend_gauges *g, char *why, uint32_t len)
+{
+	const struct gpu_device *d = dev;
+
+	if (d->gauges)
+		return gpu_nvml_read(d->gauges, g, why, len);
+	snprintf(why, len, "%s", d->no_gauges);
+	return -EOPNOTSUPP;
+}
+
 /* ------------------------------------------------------------------ */
 /* The two                                                               */
 
@@ -263,6 +275,7 @@ static int reset(void *dev)
 		.wait = wait_for, \
 		.quiesce = quiesce, \
 		.reset = reset, \
+		.gauges = gauges, \
 	}; \
 	const struct arax_backend *which##_backend_init(const struct arax_backend_host *host) \
 	{ \
@@ -275,4 +288,12 @@ GPU_BACKEND(cuda)
 #endif
 #ifdef GPU_HAS_HIP
 GPU_BACKEND(hip)
+#endif
+#ifdef GPU_HIP_NVIDIA
+/* A plug-in: as CUDA's runtime is linked to it, araxd can't have it built in. */
+__attribute__((visibility("default"))) arax_backend_init_fn arax_backend_init;
+const struct arax_backend *arax_backend_init(const struct arax_backend_host *host)
+{
+	return hip_backend_init(host);
+}
 #endif

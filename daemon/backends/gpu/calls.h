@@ -7,9 +7,12 @@
  *	AS(cuda, hip)	picks its own of two names
  *	CALL_TYPE(...)	the type of a call, from its own header
  *	ADDRESS		the type of a device address
+ *	POINTER		the same, where HIP has a pointer whatever its addresses are
  *	HANDLE(index)	a device's handle
  *
- * and fills in a struct gpu_driver with what is here.
+ * and fills in a struct gpu_driver with what is here.  With CALLS_ARE_LINKED the calls are
+ * functions of its header, and no library is opened; with NO_PLACES it has none for memory
+ * at a wanted address.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -67,7 +70,12 @@
 	X(DeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool_v11020, cuDeviceGetDefaultMemPool, \
 	  hipDeviceGetDefaultMemPool); \
 	X(MemPoolSetAttribute, cuMemPoolSetAttribute_v11020, cuMemPoolSetAttribute, \
-	  hipMemPoolSetAttribute); \
+	  hipMemPoolSetAttribute)
+
+#ifdef NO_PLACES
+#define GPU_CALLS_PLACES(X)
+#else
+#define GPU_CALLS_PLACES(X); \
 	X(MemGetAllocationGranularity, cuMemGetAllocationGranularity_v10020, \
 	  cuMemGetAllocationGranularity, hipMemGetAllocationGranularity); \
 	X(MemAddressReserve, cuMemAddressReserve_v10020, cuMemAddressReserve, \
@@ -78,16 +86,30 @@
 	X(MemMap, cuMemMap_v10020, cuMemMap, hipMemMap); \
 	X(MemUnmap, cuMemUnmap_v10020, cuMemUnmap, hipMemUnmap); \
 	X(MemSetAccess, cuMemSetAccess_v10020, cuMemSetAccess, hipMemSetAccess)
+#endif
 
 static struct {
 	void *library;
 #define X(field, type, cuda, hip) CALL_TYPE(type, hip) field
 	GPU_CALLS(X);
 	GPU_CALLS_LATER(X);
+	GPU_CALLS_PLACES(X);
 	GPU_CALLS_OWN(X);
 #undef X
 } drv;
 
+#ifdef CALLS_ARE_LINKED
+static int open_library(const char *file, char *why, size_t len)
+{
+#define X(field, type, cuda, hip) drv.field = AS(cuda, hip)
+	GPU_CALLS(X);
+	GPU_CALLS_LATER(X);
+	GPU_CALLS_OWN(X);
+#undef X
+	drv.library = &drv;
+	return 0;
+}
+#else
 /* NULL, or the name if there is no such call. */
 static const char *take_call(const char *name, void **call)
 {
@@ -108,6 +130,7 @@ static int open_library(const char *file, char *why, size_t len)
 	/* # and not a macro around it: to cuda.h some of these names are macros. */
 #define X(field, type, cuda, hip) take_call(AS(#cuda, #hip), (void **)&drv.field)
 	GPU_CALLS_LATER(X);
+	GPU_CALLS_PLACES(X);
 #undef X
 #define X(field, type, cuda, hip) \
 	missing = missing ? missing : \
@@ -122,6 +145,7 @@ static int open_library(const char *file, char *why, size_t len)
 	memset(&drv, 0, sizeof(drv));
 	return -ENOEXEC;
 }
+#endif
 
 /* ------------------------------------------------------------------ */
 /* Devices                                                               */
@@ -246,6 +270,7 @@ static bool drv_not_ready(int err)
 /* Memory                                                                */
 
 #define TO_ADDRESS(a)	((ADDRESS)(uintptr_t)(a))
+#define TO_POINTER(a)	((POINTER)(uintptr_t)(a))
 #define FROM_ADDRESS(a)	((uint64_t)(uintptr_t)(a))
 
 static bool drv_has_pools(void)
@@ -256,7 +281,7 @@ static bool drv_has_pools(void)
 
 static int drv_alloc(bool pooled, void *stream, uint64_t bytes, uint64_t *address)
 {
-	ADDRESS a = 0;
+	POINTER a = 0;
 	int err = pooled ? drv.MemAllocAsync(&a, bytes, stream) : drv.MemAlloc(&a, bytes);
 
 	*address = FROM_ADDRESS(a);
@@ -265,8 +290,8 @@ static int drv_alloc(bool pooled, void *stream, uint64_t bytes, uint64_t *addres
 
 static int drv_free(bool pooled, void *stream, uint64_t address)
 {
-	return pooled ? drv.MemFreeAsync(TO_ADDRESS(address), stream) :
-			drv.MemFree(TO_ADDRESS(address));
+	return pooled ? drv.MemFreeAsync(TO_POINTER(address), stream) :
+			drv.MemFree(TO_POINTER(address));
 }
 
 static int drv_pool_keep(int index)
@@ -287,7 +312,7 @@ static void drv_host_free(void *host)
 
 static int drv_host_alloc(uint64_t bytes, void **host, uint64_t *address)
 {
-	ADDRESS a = 0;
+	POINTER a = 0;
 	int err = drv.MemHostAlloc(host, bytes,
 				   AS(CU_MEMHOSTALLOC_DEVICEMAP, hipHostMallocMapped) |
 				   AS(CU_MEMHOSTALLOC_PORTABLE, hipHostMallocPortable));
@@ -325,6 +350,16 @@ static int drv_copy_out(void *to, uint64_t from, uint64_t bytes, void *stream)
 /* ------------------------------------------------------------------ */
 /* Memory at a wanted address                                            */
 
+#ifdef NO_PLACES
+static bool drv_has_places(void)
+{
+	return false;
+}
+
+#define drv_map_granule		NULL
+#define drv_memory_map		NULL
+#define drv_memory_unmap	NULL
+#else
 static bool drv_has_places(void)
 {
 	return drv.MemGetAllocationGranularity && drv.MemAddressReserve && drv.MemAddressFree &&
@@ -402,6 +437,7 @@ static void drv_memory_unmap(uint64_t address, uint64_t bytes, uint64_t handle)
 		       (uintptr_t)handle);
 	drv.MemAddressFree(TO_ADDRESS(address), bytes);
 }
+#endif
 
 /* ------------------------------------------------------------------ */
 /* Code                                                                  */

@@ -11,16 +11,19 @@
 #include <cudaTypedefs.h>
 #include <stdlib.h>
 
+#include "daemon/backends/gpu/cuda_image.h"
 #include "uapi/arax.h"
 
 #define AS(cuda, hip)		cuda
 #define CALL_TYPE(type, hip)	PFN_##type
 #define ADDRESS			CUdeviceptr
+#define POINTER			CUdeviceptr
 #define HANDLE(index)		device_handle(index)
 static int device_handle(int index);
 #define GPU_CALLS_OWN(X); \
 	X(GetErrorName, cuGetErrorName_v6000, cuGetErrorName, -); \
 	X(DeviceGet, cuDeviceGet_v2000, cuDeviceGet, -); \
+	X(DeviceGetPCIBusId, cuDeviceGetPCIBusId_v4010, cuDeviceGetPCIBusId, -); \
 	X(CtxCreate, cuCtxCreate_v3020, cuCtxCreate_v2, -); \
 	X(CtxDestroy, cuCtxDestroy_v4000, cuCtxDestroy_v2, -); \
 	X(CtxSetCurrent, cuCtxSetCurrent_v4000, cuCtxSetCurrent, -); \
@@ -37,10 +40,10 @@ static CUdevice device_handle(int index)
 }
 
 #define LIBRARY		"libcuda.so.1"
-#define FATBIN_MAGIC	0xba55ed50u
 
-/* Not in every driver that has the rest: 12.4. */
-static PFN_cuFuncGetParamInfo_v12040 func_param;
+/* cuFuncGetParamInfo: neither every driver nor every header that has the rest has it (12.4). */
+typedef CUresult func_param_fn(CUfunction function, size_t i, size_t *offset, size_t *bytes);
+static func_param_fn *func_param;
 
 static const struct gpu_error errors[] = {
 	{ CUDA_ERROR_INVALID_VALUE, EINVAL, GPU_HARM_NONE },
@@ -153,7 +156,7 @@ static int open_driver(const char *library, char *why, size_t len)
 		memset(&drv, 0, sizeof(drv));
 		return err;
 	}
-	func_param = (PFN_cuFuncGetParamInfo_v12040)dlsym(drv.library, "cuFuncGetParamInfo");
+	func_param = (func_param_fn *)dlsym(drv.library, "cuFuncGetParamInfo");
 	return 0;
 }
 
@@ -176,6 +179,11 @@ static int describe(int index, struct gpu_limits *l)
 				   CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, &yes) &&
 		    yes;
 	return err;
+}
+
+static int bus_id(int index, char *text, int len)
+{
+	return drv.DeviceGetPCIBusId(text, len, HANDLE(index));
 }
 
 static int context_create(int index, void **context)
@@ -212,18 +220,6 @@ static int copy_peer(uint64_t to, int index, void *context, uint64_t from, int s
 				   stream);
 }
 
-static bool is_image(const void *data, size_t bytes)
-{
-	const unsigned char elf[] = { 0x7f, 'E', 'L', 'F' };
-	uint32_t magic = 0;
-
-	if (bytes < sizeof(magic))
-		return false;
-	memcpy(&magic, data, sizeof(magic));
-	return magic == FATBIN_MAGIC || !memcmp(data, elf, sizeof(elf)) ||
-	       (strlen(data) == bytes && strstr(data, ".version"));
-}
-
 /* What stands in the log when nothing is wrong is of no interest. */
 static int module_load(const void *image, char *log, size_t len, void **module)
 {
@@ -255,13 +251,14 @@ static void function_param(void *function, uint32_t i, int *bytes)
 const struct gpu_driver gpu_cuda = {
 	.name = "cuda",
 	.kind = ARAX_DEVICE_CUDA,
-	.images = "PTX, a cubin or a fatbin",
-	.remedy = "compile it with nvcc -ptx, -cubin or -fatbin",
+	.images = CUDA_IMAGES,
+	.remedy = CUDA_REMEDY,
 	GPU_COMMON_CALLS,
 	.open = open_driver,
 	.error_name = error_name,
-	.is_image = is_image,
+	.is_image = is_cuda_image,
 	.describe = describe,
+	.bus_id = bus_id,
 	.context_create = context_create,
 	.context_destroy = context_destroy,
 	.context_use = context_use,

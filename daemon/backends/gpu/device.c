@@ -157,6 +157,24 @@ static int find_room(struct gpu_device *d)
 	return err;
 }
 
+/* Without them all else works. */
+static void open_gauges(struct gpu_device *d)
+{
+	const char *library = d->stack->options.nvml;
+	char bus_id[64];
+
+	if (!d->driver->bus_id)
+		return;
+	if (d->driver->bus_id(d->place, bus_id, sizeof(bus_id)))
+		snprintf(d->no_gauges, sizeof(d->no_gauges), "the driver does not say where it is");
+	else
+		gpu_nvml_open(library[0] ? library : NULL, bus_id, &d->gauges, d->no_gauges,
+			      sizeof(d->no_gauges));
+	if (!d->gauges)
+		gpu_log(d->stack, ARAX_LOG_INFO, "%s: utilisation and power are not known: %s",
+			d->name, d->no_gauges);
+}
+
 int gpu_device_open(struct gpu_stack *s, uint32_t index, struct gpu_device **dev)
 {
 	const struct gpu_driver *v = s->driver;
@@ -198,6 +216,7 @@ int gpu_device_open(struct gpu_stack *s, uint32_t index, struct gpu_device **dev
 		" bytes for us, memory pools: %s, memory at wanted addresses: %s", d->name,
 		d->limits.arch, d->limits.units, d->bytes, d->limits.bytes,
 		d->pooled ? "yes" : "no", d->limits.places ? "yes" : "no");
+	open_gauges(d);
 	*dev = d;
 	return 0;
 }

@@ -62,6 +62,8 @@ struct gpu_driver {
 
 	int (*count)(int *nr);
 	int (*describe)(int index, struct gpu_limits *limits);
+	/* Where it is on the bus, as NVML knows it; NULL: NVML doesn't know such devices. */
+	int (*bus_id)(int index, char *text, int len);
 	/* @index becomes usable; @context NULL where a device is its own context. */
 	int (*context_create)(int index, void **context);
 	void (*context_destroy)(int index, void *context);

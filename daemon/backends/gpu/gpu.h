@@ -5,11 +5,13 @@
  *	backend.c	the operations of daemon/backend.h, options; both backends
  *	driver.h	what is needed of a vendor's driver
  *	cuda.c, hip.c	the two that there are; calls.h: what they share
+ *	hip_nvidia.h	HIP on NVIDIA's devices, a plug-in: `make hip-nvidia`
  *	device.c	one device: context, lanes, and a new context when it broke
  *	module.c	a file to a module
  *	kernel.c	a kernel of a module, its parameters checked
  *	memory.c	device memory, copies
  *	run.c		launches, waited for or polled
+ *	nvml.c		what NVIDIA's devices say of themselves
  *
  * WHEN A CONTEXT BREAKS
  *
@@ -46,6 +48,7 @@
 /* What araxd.conf says. */
 struct gpu_options {
 	char library[256];			/* the driver's; "": the machine's */
+	char nvml[256];				/* likewise */
 	char devices[64];			/* pattern */
 	uint32_t lanes;
 	bool pools;
@@ -102,6 +105,8 @@ struct gpu_device {
 	uint64_t bytes;				/* of memory that we may use */
 	uint64_t granule;			/* of memory at wanted addresses */
 	bool pooled;
+	void *gauges;				/* NVML's handle; NULL: @no_gauges says why */
+	char no_gauges[256];
 	uint32_t nr_lanes;
 	struct gpu_lane lanes[GPU_MAX_LANES];
 
@@ -139,6 +144,10 @@ void gpu_leave(struct gpu_device *d);
  * once, and answers -ENODEV then.
  */
 int gpu_check(struct gpu_device *d, int err, const char *what);
+
+/* nvml.c; @library NULL: the machine's.  Negative: @why says what is missing. */
+int gpu_nvml_open(const char *library, const char *bus_id, void **device, char *why, size_t len);
+int gpu_nvml_read(void *device, struct arax_backend_gauges *g, char *why, size_t len);
 
 /* A file of code on a device; kernels of one file share it. */
 struct gpu_module {

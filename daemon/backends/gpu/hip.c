@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
- * HIP on ROCm: what it does in ways of its own.
+ * HIP: what it does in ways of its own; on ROCm, or on NVIDIA's devices by HIP's headers for
+ * those (GPU_HIP_NVIDIA: see `make hip-nvidia`).
  *
  * A device is its own context; what hipDeviceReset() leaves of it is a new one.
  */
 #include "daemon/backends/gpu/driver.h"
 
+#ifdef GPU_HIP_NVIDIA
+#include "daemon/backends/gpu/cuda_image.h"
+#include "daemon/backends/gpu/hip_nvidia.h"
+#define CALLS_ARE_LINKED
+#define NO_PLACES
+#else
 /* Its templates and inline functions are not for us, nor its warnings. */
 #define __HIP_PLATFORM_AMD__	1
 #define __HIP_PLATFORM_HCC__	1
@@ -13,12 +20,14 @@
 #pragma GCC diagnostic ignored "-Wstrict-prototypes"
 #include <hip/hip_runtime_api.h>
 #pragma GCC diagnostic pop
+#endif
 
 #include "uapi/arax.h"
 
 #define AS(cuda, hip)		hip
 #define CALL_TYPE(type, hip)	__typeof__(hip) *
 #define ADDRESS			hipDeviceptr_t
+#define POINTER			void *
 #define HANDLE(index)		(index)
 #define GPU_CALLS_OWN(X); \
 	X(GetErrorName, -, -, hipGetErrorName); \
@@ -34,7 +43,14 @@
 #define LIBRARY_OF(major)	SONAME(major)
 #define LIBRARY		LIBRARY_OF(HIP_VERSION_MAJOR)
 
+#ifdef GPU_HIP_NVIDIA
+#define NO_GPU		"the driver sees no GPU: look at nvidia-smi and CUDA_VISIBLE_DEVICES"
+#define NO_MODULE	"is the nvidia kernel module loaded (see nvidia-smi)?"
+#else
+#define NO_GPU		"ROCm sees no GPU: look at rocminfo, /dev/kfd and HIP_VISIBLE_DEVICES"
+#define NO_MODULE	"is the amdgpu kernel module loaded (see rocminfo)?"
 #define BUNDLE_MAGIC	"__CLANG_OFFLOAD_BUNDLE__"
+#endif
 
 static const struct gpu_error errors[] = {
 	{ hipErrorInvalidValue, EINVAL, GPU_HARM_NONE },
@@ -102,9 +118,7 @@ static int open_driver(const char *library, char *why, size_t len)
 		err = drv.DeviceGetCount(&nr);
 	if (!err)
 		return 0;
-	snprintf(why, len, "%s: %s", error_name(err), err == hipErrorNoDevice ?
-		 "ROCm sees no GPU: look at rocminfo, /dev/kfd and HIP_VISIBLE_DEVICES" :
-		 "is the amdgpu kernel module loaded (see rocminfo)?");
+	snprintf(why, len, "%s: %s", error_name(err), err == hipErrorNoDevice ? NO_GPU : NO_MODULE);
 	/* It stays: it has threads by now.  It is asked again at the next probe. */
 	memset(&drv, 0, sizeof(drv));
 	return -ENODEV;
@@ -124,9 +138,16 @@ static int describe(int index, struct gpu_limits *l)
 	l->pools = drv_has_pools() &&
 		   !drv_attribute(index, hipDeviceAttributeMemoryPoolsSupported, &yes) && yes;
 	/* No attribute tells in every version; asking for the granule does. */
-	l->places = drv_has_places() && !drv_map_granule(index, &granule) && granule;
+	l->places = drv_has_places() && !gpu_hip.map_granule(index, &granule) && granule;
 	return err;
 }
+
+#ifdef GPU_HIP_NVIDIA
+static int bus_id(int index, char *text, int len)
+{
+	return hipDeviceGetPCIBusId(text, len, index);
+}
+#endif
 
 static int context_create(int index, void **context)
 {
@@ -162,9 +183,10 @@ static int peer_enable(int index, int other, void *other_context)
 static int copy_peer(uint64_t to, int index, void *context, uint64_t from, int src_index,
 		     void *src_context, uint64_t bytes, void *stream)
 {
-	return drv.MemcpyPeerAsync(TO_ADDRESS(to), index, TO_ADDRESS(from), src_index, bytes, stream);
+	return drv.MemcpyPeerAsync(TO_POINTER(to), index, TO_POINTER(from), src_index, bytes, stream);
 }
 
+#ifndef GPU_HIP_NVIDIA
 static bool is_image(const void *data, size_t bytes)
 {
 	const unsigned char elf[] = { 0x7f, 'E', 'L', 'F' };
@@ -173,6 +195,7 @@ static bool is_image(const void *data, size_t bytes)
 	return (bytes > sizeof(elf) && !memcmp(data, elf, sizeof(elf))) ||
 	       (bytes > bundle && !memcmp(data, BUNDLE_MAGIC, bundle));
 }
+#endif
 
 static int module_load(const void *image, char *log, size_t len, void **module)
 {
@@ -191,13 +214,22 @@ static void function_param(void *function, uint32_t i, int *bytes)
 
 const struct gpu_driver gpu_hip = {
 	.name = "hip",
+#ifdef GPU_HIP_NVIDIA
+	/* The devices are NVIDIA's, and so are the kernels. */
+	.kind = ARAX_DEVICE_CUDA,
+	.images = CUDA_IMAGES,
+	.remedy = CUDA_REMEDY,
+	.is_image = is_cuda_image,
+	.bus_id = bus_id,
+#else
 	.kind = ARAX_DEVICE_HIP,
 	.images = "a code object",
 	.remedy = "compile it with hipcc --genco",
+	.is_image = is_image,
+#endif
 	GPU_COMMON_CALLS,
 	.open = open_driver,
 	.error_name = error_name,
-	.is_image = is_image,
 	.describe = describe,
 	.context_create = context_create,
 	.context_destroy = context_destroy,

@@ -3,9 +3,8 @@
  * image.c for GPUs.  The CPU's blur goes down and then across a whole row; this one
  * computes each pixel by itself, with the same sums in the same order.
  */
-#include <arax/gpu.h>
+#include "std_gpu.h"
 
-#define SHORT(items, n) ((uint64_t)(n) > (items))
 #define BLUR_MAX_SIZE 129u
 
 static __device__ float clamp01(float v)

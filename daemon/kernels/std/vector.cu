@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * vector.c for GPUs.  Sums are of the same values in another order, all else is the
- * same arithmetic: it is compiled without contraction to fused multiply-add.
+ * vector.c and reduce.c for GPUs.  Sums are of the same values in another order, all else is
+ * the same arithmetic: it is compiled without contraction to fused multiply-add.
  */
-#include <arax/gpu.h>
-
-#define SHORT(items, n) ((uint64_t)(n) > (items))
+#include "std_gpu.h"
 
 ARAX_GPU_KERNEL arax_std_vadd(const float *a, uint64_t na, const float *b, uint64_t nb, float *c,
 			      uint64_t nc, uint32_t n, int32_t *result)
@@ -51,17 +49,21 @@ ARAX_GPU_KERNEL arax_std_square(const float *x, uint64_t nx, float *y, uint64_t 
 		y[i] = x[i] * x[i];
 }
 
-/*
- * Reductions: one block does it, whatever the grid, with at most PARTS of its threads;
- * the first of them puts the parts together.  Threads take turns in the array, so that
- * neighbours read neighbouring memory.
- */
-#define PARTS 256u
-
-static __device__ uint64_t parts_used(void)
+ARAX_GPU_KERNEL arax_std_divide(const float *x, uint64_t nx, const double *by, uint64_t nby,
+				float *y, uint64_t ny, uint32_t n, int32_t *result)
 {
-	return arax_items() < PARTS ? arax_items() : PARTS;
+	if (SHORT(nx, n) || nby < 1 || SHORT(ny, n)) {
+		*result = -EINVAL;
+		return;
+	}
+	float s = (float)(1 / by[0]);
+
+	ARAX_EACH(i, n)
+		y[i] = x[i] * s;
 }
+
+/* ------------------------------------------------------------------ */
+/* Into one number                                                       */
 
 ARAX_GPU_KERNEL arax_std_sum_f32(const float *x, uint64_t nx, double *sum, uint64_t ns, uint32_t n,
 				 int32_t *result)
@@ -76,25 +78,58 @@ ARAX_GPU_KERNEL arax_std_sum_f32(const float *x, uint64_t nx, double *sum, uint6
 	}
 	if (arax_group())
 		return;
-	if (me < used) {
-		for (uint64_t i = me; i < n; i += used)
-			all += x[i];
-		parts[me] = all;
-	}
-	__syncthreads();
-	if (me)
-		return;
-	for (uint64_t i = 1; i < used; i++)
-		all += parts[i];
-	sum[0] = all;
+	for (uint64_t i = me; me < used && i < n; i += used)
+		all += x[i];
+	all = add_parts(parts, all);
+	if (!me)
+		sum[0] = all;
 }
 
-/* The greatest of sign * x[i]; a NaN is never greater. */
+ARAX_GPU_KERNEL arax_std_dot_f32(const float *x, uint64_t nx, const float *y, uint64_t ny,
+				 double *dot, uint64_t nd, uint32_t n, int32_t *result)
+{
+	__shared__ double parts[PARTS];
+	uint64_t me = arax_item(), used = parts_used();
+	double all = 0;
+
+	if (SHORT(nx, n) || SHORT(ny, n) || nd < 1) {
+		*result = -EINVAL;
+		return;
+	}
+	if (arax_group())
+		return;
+	for (uint64_t i = me; me < used && i < n; i += used)
+		all += (double)x[i] * (double)y[i];
+	all = add_parts(parts, all);
+	if (!me)
+		dot[0] = all;
+}
+
+ARAX_GPU_KERNEL arax_std_sum_diff(const float *x, uint64_t nx, const float *y, uint64_t ny,
+				  double *sum, uint64_t ns, uint32_t n, int32_t *result)
+{
+	__shared__ double parts[PARTS];
+	uint64_t me = arax_item(), used = parts_used();
+	double all = 0;
+
+	if (SHORT(nx, n) || SHORT(ny, n) || ns < 1) {
+		*result = -EINVAL;
+		return;
+	}
+	if (arax_group())
+		return;
+	for (uint64_t i = me; me < used && i < n; i += used)
+		all += (double)(x[i] - y[i]);
+	all = add_parts(parts, all);
+	if (!me)
+		sum[0] += all;
+}
+
 static __device__ void extreme(const float *x, uint64_t nx, float *out, uint64_t nout, uint32_t n,
 			       float sign, float *parts, int32_t *result)
 {
 	uint64_t me = arax_item(), used = parts_used();
-	float best = -__builtin_huge_valf();
+	float best;
 
 	if (SHORT(nx, n) || nout < 1 || !n) {
 		*result = -EINVAL;
@@ -102,14 +137,9 @@ static __device__ void extreme(const float *x, uint64_t nx, float *out, uint64_t
 	}
 	if (arax_group())
 		return;
-	if (me < used) {
-		for (uint64_t i = me; i < n; i += used) {
-			float v = sign * x[i];
-
-			best = v > best ? v : best;
-		}
+	best = extreme_of(x, me, me < used ? n : 0, used, sign);
+	if (me < used)
 		parts[me] = best;
-	}
 	__syncthreads();
 	if (me)
 		return;
