@@ -126,7 +126,8 @@ static bool receive(bool wait)
 	switch (msg.type) {
 	case WORKER_MSG_KERNEL:
 		add_kernel(&msg, fd);
-		return true;
+		fd = -1;	/* stays open */
+		break;
 	case WORKER_MSG_BUFFER:
 		add_buffer(&msg, fd);
 		break;
@@ -136,6 +137,8 @@ static bool receive(bool wait)
 	}
 	if (fd >= 0)
 		close(fd);
+	/* Release: what was unmapped is; pairs with the acquire in worker_caught_up(). */
+	atomic_store_explicit(&w.slot->handled, w.messages, memory_order_release);
 	return true;
 }
 

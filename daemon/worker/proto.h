@@ -82,6 +82,7 @@ struct worker_slot {
 	_Atomic uint32_t spin;			/* worker: look for the next one a while */
 	_Alignas(64) _Atomic uint32_t reply;	/* the worker writes */
 	_Atomic uint32_t worker_sleeps;
+	_Atomic uint32_t handled;		/* messages */
 	_Atomic int32_t result;
 	/* The launch; araxd writes while request == reply. */
 	_Alignas(64) uint64_t kernel;		/* its serial */

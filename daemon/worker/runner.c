@@ -19,6 +19,7 @@
 #include "daemon/worker/sandbox.h"
 #include "daemon/worker/worker.h"
 
+#define UNMAP_MS	50	/* a worker that is told to unmap a buffer may take so long */
 #define SPIN_ROUNDS	2000	/* as long as a wake-up takes: some 10 us */
 
 struct lane {
@@ -30,7 +31,6 @@ struct lane {
 	pthread_cond_t cond;
 	struct runner_task *head, **tail;
 	bool stop;
-	bool kicked;			/* look again whether there are workers */
 	_Atomic uint32_t submitted;	/* changes with each task: seen without the lock */
 	struct worker *kept;		/* its thread's alone; see keep() */
 };
@@ -54,6 +54,9 @@ struct runner {
 	uint64_t timeout_ns, idle_ns;
 	uint32_t max_workers, nr_workers;
 	struct worker *workers;		/* most recently used first */
+	pthread_t keeper;
+	pthread_cond_t keep;		/* something for the keeper to do */
+	bool has_keeper, stop;
 
 	_Atomic uint64_t runs, worker_runs, worker_starts, worker_crashes, worker_timeouts;
 	uint32_t nr_lanes;
@@ -226,12 +229,17 @@ static struct worker *find_idle(struct runner *r, const struct worker_key *key)
 	return found;
 }
 
-static void kick(struct lane *lane)
+static void *keeper_main(void *arg);
+
+/* (locked) With the first worker comes who ends idle ones. */
+static int need_keeper(struct runner *r)
 {
-	pthread_mutex_lock(&lane->lock);
-	lane->kicked = true;
-	pthread_cond_signal(&lane->cond);
-	pthread_mutex_unlock(&lane->lock);
+	if (r->has_keeper)
+		return 0;
+	if (pthread_create(&r->keeper, NULL, keeper_main, r))
+		return -EAGAIN;
+	r->has_keeper = true;
+	return 0;
 }
 
 static void return_worker(struct runner *r, struct worker *w, enum worker_fate fate)
@@ -308,11 +316,12 @@ static int take_worker(struct runner *r, const struct runner_task *t, struct wor
 		worker_stop(w);
 	}
 	if (w)
-		worker_link(w)->busy = true;
+		*worker_link(w) = (struct worker_link){ worker_link(w)->next, .busy = true };
 	else if (r->nr_workers >= r->max_workers)
 		old = find_idle(r, NULL);
 	if (old)
 		unlink_worker(r, old);
+	err = w ? 0 : need_keeper(r);
 	pthread_mutex_unlock(&r->lock);
 	if (old)
 		worker_stop(old);
@@ -322,7 +331,8 @@ static int take_worker(struct runner *r, const struct runner_task *t, struct wor
 		return 0;
 	}
 	/* Starting takes a millisecond: not under the lock. */
-	err = worker_start(&r->options, &key, &w);
+	if (!err)
+		err = worker_start(&r->options, &key, &w);
 	if (err == -EOPNOTSUPP)
 		atomic_store(&r->can_foreign, false);
 	if (err)
@@ -331,8 +341,8 @@ static int take_worker(struct runner *r, const struct runner_task *t, struct wor
 	pthread_mutex_lock(&r->lock);
 	worker_link(w)->busy = true;
 	link_worker(r, w);
+	pthread_cond_signal(&r->keep);
 	pthread_mutex_unlock(&r->lock);
-	kick(&r->lanes[0]);	/* it ends idle workers, and may sleep for ever now */
 	*worker = w;
 	return 0;
 }
@@ -376,75 +386,134 @@ static int run_in_worker(struct runner *r, const struct runner_task *t)
 	return err == -ENODEV ? -EIO : err;
 }
 
-/* End workers that nobody has used for a while; `all`, one uid's or stale ones: at once. */
-static void end_idle(struct runner *r, bool all, bool of_uid, uint32_t uid)
-{
-	for (;;) {
-		struct worker *w;
-		uint64_t now;
+/* Idle workers that nobody has used for a while; one uid's; all.  And stale ones. */
+enum end { END_OLD, END_UID, END_ALL };
 
-		pthread_mutex_lock(&r->lock);
-		now = now_ns();	/* under the lock: no last_used_ns may be later */
-		for (w = r->workers; w; w = worker_link(w)->next)
-			if (!worker_link(w)->busy &&
-			    (all || (of_uid && worker_key(w)->uid == uid) || worker_stale(w) ||
-			     (!of_uid && now - worker_link(w)->last_used_ns >= r->idle_ns)))
-				break;
-		if (w)
-			unlink_worker(r, w);
+/* (locked) */
+static struct worker *find_ended(struct runner *r, enum end which, uint32_t uid)
+{
+	uint64_t now = now_ns();	/* under the lock: no last_used_ns may be later */
+
+	for (struct worker *w = r->workers; w; w = worker_link(w)->next) {
+		if (worker_link(w)->busy)
+			continue;
+		if (which == END_ALL || (which == END_UID && worker_key(w)->uid == uid) ||
+		    worker_stale(w) ||
+		    (which == END_OLD && now - worker_link(w)->last_used_ns >= r->idle_ns))
+			return w;
+	}
+	return NULL;
+}
+
+/* (locked) End them.  It is not locked meanwhile. */
+static void end_idle(struct runner *r, enum end which, uint32_t uid)
+{
+	struct worker *w;
+
+	while ((w = find_ended(r, which, uid))) {
+		unlink_worker(r, w);
 		pthread_mutex_unlock(&r->lock);
-		if (!w)
-			return;
 		worker_stop(w);
+		pthread_mutex_lock(&r->lock);
 	}
 }
 
-/*
- * Under the lock: idle workers that are not to be used again give back what they have
- * now.  To wait for their end is for lane 0, not for this thread.
- */
-static bool kill_stale(struct runner *r)
+/* (locked) Whether some are awake still; pause who is done, or, if it is time, all. */
+static bool pause_awake(struct runner *r, bool in_time)
 {
 	bool any = false;
 
 	for (struct worker *w = r->workers; w; w = worker_link(w)->next) {
-		if (worker_link(w)->busy || !worker_stale(w))
+		if (!worker_link(w)->awake)
 			continue;
-		worker_kill(w);
-		any = true;
+		if (!worker_caught_up(w) && in_time) {
+			any = true;
+			continue;
+		}
+		/* Who does not do what it is told has to go for its memory to. */
+		if (worker_caught_up(w))
+			worker_pause(w);
+		else
+			worker_set_stale(w);
+		worker_link(w)->awake = false;
 	}
 	return any;
 }
 
+/* Ends workers that have been idle for long, and sees that those which unmap sleep again. */
+static void *keeper_main(void *arg)
+{
+	struct runner *r = arg;
+	struct timespec until;
+	int rounds = 0;
+
+	pthread_setname_np(pthread_self(), "arax-keeper");
+	pthread_mutex_lock(&r->lock);
+	while (!r->stop) {
+		if (pause_awake(r, rounds < UNMAP_MS)) {
+			pthread_mutex_unlock(&r->lock);
+			usleep(1000);
+			pthread_mutex_lock(&r->lock);
+			rounds++;
+			continue;
+		}
+		rounds = 0;
+		end_idle(r, END_OLD, 0);
+		if (r->stop || pause_awake(r, true))
+			continue;
+		if (!r->workers) {
+			pthread_cond_wait(&r->keep, &r->lock);
+			continue;
+		}
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_sec += (time_t)(r->idle_ns / 1000000000u) + 1;
+		pthread_cond_timedwait(&r->keep, &r->lock, &until);
+	}
+	pthread_mutex_unlock(&r->lock);
+	return NULL;
+}
+
+/* (locked) Idle workers that are not to be used again give back what they have now. */
+static void kill_stale(struct runner *r)
+{
+	for (struct worker *w = r->workers; w; w = worker_link(w)->next) {
+		if (worker_link(w)->busy || !worker_stale(w))
+			continue;
+		worker_kill(w);
+		pthread_cond_signal(&r->keep);	/* who waits for its end; not this thread */
+	}
+}
+
 void runner_drop_buffer(struct runner *r, uint64_t id)
 {
-	bool stale;
-
 	pthread_mutex_lock(&r->lock);
-	for (struct worker *w = r->workers; w; w = worker_link(w)->next)
-		worker_drop_buffer(w, id);
-	stale = kill_stale(r);
+	for (struct worker *w = r->workers; w; w = worker_link(w)->next) {
+		if (!worker_drop_buffer(w, id) || worker_link(w)->busy ||
+		    !worker_key(w)->foreign)
+			continue;
+		/* The memory must go: not when it has its next launch, perhaps. */
+		worker_resume(w);
+		worker_link(w)->awake = true;
+		pthread_cond_signal(&r->keep);
+	}
+	kill_stale(r);
 	pthread_mutex_unlock(&r->lock);
-	if (stale)
-		kick(&r->lanes[0]);
 }
 
 void runner_drop_kernel(struct runner *r, uint64_t serial)
 {
-	bool stale;
-
 	pthread_mutex_lock(&r->lock);
 	for (struct worker *w = r->workers; w; w = worker_link(w)->next)
 		worker_drop_kernel(w, serial);
-	stale = kill_stale(r);
+	kill_stale(r);
 	pthread_mutex_unlock(&r->lock);
-	if (stale)
-		kick(&r->lanes[0]);
 }
 
 void runner_drop_uid(struct runner *r, uint32_t uid)
 {
-	end_idle(r, false, true, uid);
+	pthread_mutex_lock(&r->lock);
+	end_idle(r, END_UID, uid);
+	pthread_mutex_unlock(&r->lock);
 }
 
 /* ------------------------------------------------------------------ */
@@ -588,39 +657,14 @@ static struct runner_task *another(struct lane *lane)
 	return t;
 }
 
-/* The next task; NULL: stop.  Lane 0 wakes now and then if there are workers. */
+/* The next task; NULL: stop. */
 static struct runner_task *next_task(struct lane *lane)
 {
-	struct runner *r = lane->runner;
 	struct runner_task *t;
 
 	pthread_mutex_lock(&lane->lock);
-	while (!lane->head && !lane->stop) {
-		struct timespec until;
-		bool workers = false;
-
-		if (lane->index == 0) {
-			/* The runner's lock is never taken under a lane's. */
-			lane->kicked = false;
-			pthread_mutex_unlock(&lane->lock);
-			end_idle(r, false, false, 0);
-			pthread_mutex_lock(&r->lock);
-			workers = r->nr_workers;
-			pthread_mutex_unlock(&r->lock);
-			pthread_mutex_lock(&lane->lock);
-			if (lane->head || lane->stop)
-				break;
-			if (lane->kicked)
-				continue;
-		}
-		if (!workers) {
-			pthread_cond_wait(&lane->cond, &lane->lock);
-			continue;
-		}
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_sec += (time_t)(r->idle_ns / 1000000000u) + 1;
-		pthread_cond_timedwait(&lane->cond, &lane->lock, &until);
-	}
+	while (!lane->head && !lane->stop)
+		pthread_cond_wait(&lane->cond, &lane->lock);
 	t = lane->stop ? NULL : lane->head;
 	if (t)
 		take_first(lane);
@@ -854,7 +898,6 @@ static int open_program(const struct config *config)
 static int start_lane(struct runner *r, uint32_t i)
 {
 	struct lane *lane = &r->lanes[i];
-	pthread_condattr_t cond;
 	pthread_attr_t attr;
 	int err;
 
@@ -862,10 +905,7 @@ static int start_lane(struct runner *r, uint32_t i)
 	lane->index = i;
 	lane->tail = &lane->head;
 	pthread_mutex_init(&lane->lock, NULL);
-	pthread_condattr_init(&cond);
-	pthread_condattr_setclock(&cond, CLOCK_MONOTONIC);
-	pthread_cond_init(&lane->cond, &cond);
-	pthread_condattr_destroy(&cond);
+	pthread_cond_init(&lane->cond, NULL);
 	r->nr_lanes++;
 	pthread_attr_init(&attr);
 	if (r->dev->info.cpus[0])
@@ -898,6 +938,7 @@ int runner_create(struct device *dev, const struct registry *registry,
 		  const struct config *config, struct runner **runner)
 {
 	struct runner *r = calloc(1, sizeof(*r) + dev->info.lanes * sizeof(r->lanes[0]));
+	pthread_condattr_t cond;
 	int err = 0;
 
 	if (!r)
@@ -913,6 +954,10 @@ int runner_create(struct device *dev, const struct registry *registry,
 	r->options.foreign_memory = config->worker.memory ?: eighth_of_memory();
 	r->options.program = -1;
 	pthread_mutex_init(&r->lock, NULL);
+	pthread_condattr_init(&cond);
+	pthread_condattr_setclock(&cond, CLOCK_MONOTONIC);
+	pthread_cond_init(&r->keep, &cond);
+	pthread_condattr_destroy(&cond);
 	r->handles = calloc(r->nr_kernels + 1, sizeof(*r->handles));
 	if (!r->handles)
 		err = -ENOMEM;
@@ -955,7 +1000,15 @@ void runner_destroy(struct runner *r)
 		pthread_cond_destroy(&r->lanes[i].cond);
 		pthread_mutex_destroy(&r->lanes[i].lock);
 	}
-	end_idle(r, true, false, 0);
+	pthread_mutex_lock(&r->lock);
+	r->stop = true;
+	pthread_cond_signal(&r->keep);
+	pthread_mutex_unlock(&r->lock);
+	if (r->has_keeper)
+		pthread_join(r->keeper, NULL);
+	pthread_mutex_lock(&r->lock);
+	end_idle(r, END_ALL, 0);
+	pthread_mutex_unlock(&r->lock);
 	for (uint32_t i = 0; r->handles && i < r->nr_kernels; i++) {
 		void *loaded = atomic_load(&r->handles[i].loaded);
 
@@ -964,6 +1017,7 @@ void runner_destroy(struct runner *r)
 	}
 	if (r->options.program >= 0)
 		close(r->options.program);
+	pthread_cond_destroy(&r->keep);
 	pthread_mutex_destroy(&r->lock);
 	free(r->handles);
 	free(r);

@@ -166,6 +166,21 @@ void worker_pause(struct worker *w)
 		atomic_store(&w->stale, true);
 }
 
+bool worker_caught_up(struct worker *w)
+{
+	uint32_t sent;
+
+	pthread_mutex_lock(&w->lock);
+	sent = w->messages;
+	pthread_mutex_unlock(&w->lock);
+	return atomic_load_explicit(&w->slot->handled, memory_order_acquire) == sent;
+}
+
+void worker_set_stale(struct worker *w)
+{
+	atomic_store(&w->stale, true);
+}
+
 void worker_resume(struct worker *w)
 {
 	if (w->key.foreign)
@@ -563,7 +578,7 @@ void worker_drop_kernel(struct worker *w, uint64_t serial)
 	pthread_mutex_unlock(&w->lock);
 }
 
-void worker_drop_buffer(struct worker *w, uint64_t id)
+bool worker_drop_buffer(struct worker *w, uint64_t id)
 {
 	struct worker_msg msg = { .type = WORKER_MSG_DROP, .id = id };
 	uint64_t bytes;
@@ -578,4 +593,5 @@ void worker_drop_buffer(struct worker *w, uint64_t id)
 	if (bytes && (send_msg(w, &msg, -1) || (w->key.foreign && w->dropped > FOREIGN_MAY_KEEP)))
 		atomic_store(&w->stale, true);
 	pthread_mutex_unlock(&w->lock);
+	return bytes;
 }

@@ -60,6 +60,10 @@ void worker_kill(struct worker *w);
 void worker_pause(struct worker *w);
 void worker_resume(struct worker *w);
 
+/* Whether it says that it has done all that it was told.  It may lie. */
+bool worker_caught_up(struct worker *w);
+void worker_set_stale(struct worker *w);
+
 const struct worker_key *worker_key(const struct worker *w);
 
 /* Not to be used again. */
@@ -74,12 +78,14 @@ int worker_run(struct worker *w, const struct runner_task *t, uint64_t deadline_
 
 /* It has it loaded: then it is not to be used again. */
 void worker_drop_kernel(struct worker *w, uint64_t serial);
-void worker_drop_buffer(struct worker *w, uint64_t id);
+/* True: it has it, and was told. */
+bool worker_drop_buffer(struct worker *w, uint64_t id);
 
 /* Link and state of the pool that holds the worker. */
 struct worker_link {
 	struct worker *next;
 	bool busy;
+	bool awake;		/* idle, but not paused: it is to unmap something */
 	uint64_t last_used_ns;
 };
 

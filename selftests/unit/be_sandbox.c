@@ -601,6 +601,68 @@ START_TEST(dropped_while_it_runs)
 }
 END_TEST
 
+/* Is it mapped by anybody but this test?  Memory that can be written can't be sealed. */
+static bool is_unmapped(struct buffer *b)
+{
+	bool unmapped = false;
+
+	munmap(b->data, b->bytes);
+	for (int i = 0; i < 500 && !unmapped; i++) {
+		unmapped = !fcntl(b->fd, F_ADD_SEALS, F_SEAL_WRITE);
+		if (!unmapped)
+			usleep(10000);
+	}
+	close(b->fd);
+	return unmapped;
+}
+
+static struct buffer make_sealable(void)
+{
+	struct buffer b = make_buffer(PAGE);
+
+	free_buffer(&b);
+	b.fd = memfd_create("sealable", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	ck_assert_int_eq(ftruncate(b.fd, PAGE), 0);
+	b.data = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, b.fd, 0);
+	ck_assert_ptr_ne(b.data, MAP_FAILED);
+	return b;
+}
+
+/* A stopped worker is woken to unmap a buffer; and one that does not is ended. */
+START_TEST(dropped_buffers_are_unmapped_now)
+{
+	struct buffer keep = make_buffer(PAGE), b = make_sealable();
+	int fd = image("innocent");
+	int fd2 = image("hostile");
+	struct kernel good = foreign(fd, (char *)"who", 1), bad = foreign(fd2, (char *)"deaf", 2);
+	uint32_t pid;
+
+	ck_assert_int_eq(run(&good, &keep), 0);
+	pid = keep.data[0];
+	ck_assert_int_eq(run(&good, &b), 0);
+	ck_assert_int_eq(fcntl(b.fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
+	runner_drop_buffer(runner, b.id);
+	ck_assert(is_unmapped(&b));
+	ck_assert_int_eq(run(&good, &keep), 0);
+	ck_assert_uint_eq(keep.data[0], pid);	/* the same lives on */
+	ck_assert_uint_eq(keep.data[1], 3);
+
+#ifdef __x86_64__
+	b = make_sealable();
+	ck_assert_int_eq(run(&bad, &b), 0);
+	ck_assert_uint_eq(query().workers, 2);
+	runner_drop_buffer(runner, b.id);
+	ck_assert(is_unmapped(&b));
+	ck_assert(ends(1));
+#else
+	ck_assert_int_eq(run(&bad, &keep), -EOPNOTSUPP);
+#endif
+	close(fd);
+	close(fd2);
+	free_buffer(&keep);
+}
+END_TEST
+
 /* It need not unmap what it is told to: so it does not live for ever. */
 START_TEST(dropped_buffers_end_it_in_time)
 {
@@ -639,10 +701,10 @@ static bool is_still(const volatile uint64_t *word)
 /* Its threads compute on nobody's account: on a lane, and on the caller's thread. */
 START_TEST(nothing_runs_between_launches)
 {
-	struct buffer b = make_buffer(PAGE);
+	struct buffer b = make_buffer(PAGE), other = make_buffer(PAGE);
 	volatile uint64_t *word = (volatile uint64_t *)b.data;
 	int fd = image("innocent");
-	struct kernel k = foreign(fd, (char *)"restless", 1);
+	struct kernel k = foreign(fd, (char *)"restless", 1), who = foreign(fd, (char *)"who", 1);
 
 	for (int i = 0; i < 3; i++) {
 		uint64_t before = *word;
@@ -651,9 +713,15 @@ START_TEST(nothing_runs_between_launches)
 		ck_assert(i == 0 || *word != before);
 		ck_assert(is_still(word));
 	}
+	/* Woken to unmap a buffer, it sleeps again. */
+	ck_assert_int_eq(run(&who, &other), 0);
+	runner_drop_buffer(runner, other.id);
+	ck_assert(is_still(word));
 	ck_assert_uint_eq(query().worker_starts, 1);
+	ck_assert_uint_eq(query().workers, 1);
 	close(fd);
 	free_buffer(&b);
+	free_buffer(&other);
 }
 END_TEST
 
@@ -799,6 +867,7 @@ int main(void)
 	tcase_add_test(t, owners_are_apart);
 	tcase_add_test(t, dropped_kernels_are_loaded_anew);
 	tcase_add_test(t, dropped_while_it_runs);
+	tcase_add_test(t, dropped_buffers_are_unmapped_now);
 	tcase_add_test(t, dropped_buffers_end_it_in_time);
 	tcase_add_loop_test(t, nothing_runs_between_launches, 0, 2);
 	tcase_add_test(t, lanes_change_workers);
