@@ -242,16 +242,28 @@ static int need_keeper(struct runner *r)
 	return 0;
 }
 
+/* (locked) An idle worker may have to unmap something still: the keeper waits for that. */
+static void rest(struct runner *r, struct worker *w)
+{
+	if (!worker_key(w)->foreign)
+		return;
+	if (worker_caught_up(w)) {
+		worker_pause(w);
+		return;
+	}
+	worker_link(w)->awake = true;
+	pthread_cond_signal(&r->keep);
+}
+
 static void return_worker(struct runner *r, struct worker *w, enum worker_fate fate)
 {
-	if (fate == WORKER_ALIVE)
-		worker_pause(w);
 	pthread_mutex_lock(&r->lock);
 	unlink_worker(r, w);
 	if (fate == WORKER_ALIVE && worker_usable(w)) {
 		worker_link(w)->busy = false;
 		worker_link(w)->last_used_ns = now_ns();
 		link_worker(r, w);
+		rest(r, w);
 		w = NULL;
 	}
 	pthread_mutex_unlock(&r->lock);

@@ -17,6 +17,7 @@ int endless(const struct arax_launch *l);
 int overflow(const struct arax_launch *l);
 int who(const struct arax_launch *l);
 int restless(const struct arax_launch *l);
+int nap(const struct arax_launch *l);
 int hoard(const struct arax_launch *l);
 
 #define THREADS	4
@@ -146,6 +147,19 @@ ARAX_KERNEL int restless(const struct arax_launch *l)
 	before = *(volatile uint64_t *)x;
 	while (*(volatile uint64_t *)x == before)
 		nanosleep(&ms, NULL);
+	return 0;
+}
+
+/* nap(out u32 x[]): says that it has begun */
+ARAX_KERNEL int nap(const struct arax_launch *l)
+{
+	volatile uint32_t *x = ARAX_ITEMS(l, 0, 1, uint32_t);
+	struct timespec ts = { .tv_nsec = 200000000 };
+
+	if (!x)
+		return -EINVAL;
+	x[0] = 1;
+	nanosleep(&ts, NULL);
 	return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
@@ -663,6 +664,43 @@ START_TEST(dropped_buffers_are_unmapped_now)
 }
 END_TEST
 
+struct nap {
+	const struct kernel *k;
+	const struct buffer *b;
+	int result;
+};
+
+static void *nap_main(void *arg)
+{
+	struct nap *n = arg;
+
+	n->result = run(n->k, n->b);
+	return NULL;
+}
+
+/* While it runs something else: it is told, and does so when that has ended. */
+START_TEST(dropped_while_it_is_busy)
+{
+	struct buffer other = make_buffer(PAGE), b = make_sealable();
+	int fd = image("innocent");
+	struct kernel who = foreign(fd, (char *)"who", 1), k = foreign(fd, (char *)"nap", 1);
+	struct nap n = { &k, &other, 0 };
+	pthread_t thread;
+
+	ck_assert_int_eq(run(&who, &b), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, nap_main, &n), 0);
+	while (!*(volatile uint32_t *)other.data)
+		usleep(1000);
+	runner_drop_buffer(runner, b.id);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(n.result, 0);
+	ck_assert(is_unmapped(&b));
+	ck_assert_uint_eq(query().worker_starts, 1);
+	close(fd);
+	free_buffer(&other);
+}
+END_TEST
+
 /* It need not unmap what it is told to: so it does not live for ever. */
 START_TEST(dropped_buffers_end_it_in_time)
 {
@@ -868,6 +906,7 @@ int main(void)
 	tcase_add_test(t, dropped_kernels_are_loaded_anew);
 	tcase_add_test(t, dropped_while_it_runs);
 	tcase_add_test(t, dropped_buffers_are_unmapped_now);
+	tcase_add_test(t, dropped_while_it_is_busy);
 	tcase_add_test(t, dropped_buffers_end_it_in_time);
 	tcase_add_loop_test(t, nothing_runs_between_launches, 0, 2);
 	tcase_add_test(t, lanes_change_workers);
