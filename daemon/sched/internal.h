@@ -78,13 +78,14 @@ struct sched_flow {
 /**
  * struct sched_lane - what a device does beside others
  * @until:	when it will be free, as predicted; 0: it is
- * @flow:	whose task it got last, if it is busy
+ * @flow, @context: whose tasks it has, if it is busy
  * @tasks:	that it has: one runs, the others are booked behind it
  * @unsure:	of them, whose run time was not known
  */
 struct sched_lane {
 	uint64_t until;
 	struct sched_flow *flow;
+	uint32_t context;
 	uint32_t tasks;
 	uint32_t unsure;
 };
@@ -92,7 +93,7 @@ struct sched_lane {
 /**
  * struct sched_device - a device
  * @ahead:	tasks that a lane takes behind the one that runs
- * @room:	while a pick looks for such places: it has one
+ * @room:	while a pick looks for such places: it has one for the task at hand
  * @given_ns:	device time given out so far
  * @switched_ns: when a task was last picked that it had to be configured for
  */
@@ -170,6 +171,7 @@ struct sched {
 	uint32_t nr_devices;	/* highest index + 1 */
 	uint32_t idle_lanes;
 	bool ahead;		/* some device's lanes take tasks ahead */
+	bool booking;		/* this pick looks for such places */
 	uint32_t queued, running;
 	uint64_t vtime;		/* start tag of the latest pick */
 	uint32_t round;		/* see sched_round() */

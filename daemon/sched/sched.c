@@ -186,39 +186,41 @@ int sched_device_ahead(struct sched *s, uint32_t device, uint32_t tasks)
 	return 0;
 }
 
-/* Behind what nobody knows the length of a task could wait for as long as that takes. */
-static bool lane_has_room(const struct sched_device *d, uint32_t lane, uint64_t now_ns)
+/*
+ * Behind what nobody knows the length of a task could wait for as long as that takes, and so it
+ * could if that is not what it was: so only its own context's tasks are ever before it.
+ */
+static bool lane_has_room(const struct sched_device *d, uint32_t lane, const struct graph_node *n,
+			  uint64_t now_ns)
 {
 	const struct sched_lane *l = &d->lane[lane];
 
-	return l->tasks && l->tasks <= d->ahead && !l->unsure &&
+	return l->tasks && l->tasks <= d->ahead && !l->unsure && l->flow == n->sched.flow &&
+	       l->context == n->d.context &&
 	       l->until > now_ns && l->until - now_ns <= SCHED_AHEAD_NS;
 }
 
 /* The one that will be free first. */
-static uint32_t lane_with_room(const struct sched_device *d, uint64_t now_ns)
+static uint32_t lane_with_room(const struct sched_device *d, const struct graph_node *n,
+			       uint64_t now_ns)
 {
 	uint32_t best = d->lanes_size;
 
 	for (uint32_t i = 0; i < d->lanes_size; i++)
-		if (lane_has_room(d, i, now_ns) &&
+		if (lane_has_room(d, i, n, now_ns) &&
 		    (best == d->lanes_size || d->lane[i].until < d->lane[best].until))
 			best = i;
 	return best;
 }
 
-/* For the pick that comes: which devices could take a task ahead.  False: none. */
-static bool find_room(struct sched *s, uint64_t now_ns)
+/* Which devices could take @n ahead. */
+static void find_room(struct sched *s, const struct graph_node *n, uint64_t now_ns)
 {
-	bool any = false;
-
 	for (uint32_t i = 0; i < s->nr_devices; i++) {
 		struct sched_device *d = &s->devices[i];
 
-		d->room = d->lanes && d->ahead && lane_with_room(d, now_ns) < d->lanes_size;
-		any |= d->room;
+		d->room = d->lanes && d->ahead && lane_with_room(d, n, now_ns) < d->lanes_size;
 	}
-	return any;
 }
 
 static void forget_room(struct sched *s)
@@ -239,13 +241,14 @@ static void lane_take(struct sched *s, struct graph_node *n, uint64_t now_ns, ui
 		d->busy++;
 		s->idle_lanes--;
 	} else {
-		lane = lane_with_room(d, now_ns);
+		lane = lane_with_room(d, n, now_ns);
 	}
 	l = &d->lane[lane];
 	l->until = (l->tasks ? l->until : now_ns) + ns;
 	if (!l->until)
 		l->until = 1;
 	l->flow = n->sched.flow;
+	l->context = n->d.context;
 	l->tasks++;
 	l->unsure += !n->sched.predicted_ns;
 	n->sched.lane = lane;
@@ -684,6 +687,8 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 
 	while (f->used && nr < LOOK_AHEAD && *waiting) {
 		n = f->tasks[0];
+		if (__builtin_expect(s->booking, 0))
+			find_room(s, n, now_ns);
 		device = s->policy->choose(s, n, now_ns);
 		if (device != SCHED_NO_DEVICE)
 			break;
@@ -692,7 +697,7 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 		tried[nr++] = n;
 	}
 	if (device != SCHED_NO_DEVICE) {
-		if (__builtin_expect(s->follows, 0))
+		if (__builtin_expect(s->follows && !s->booking, 0))
 			n = follow(s, f, n, device, now_ns);
 		n->device = device;
 		task_take(f, n);
@@ -864,8 +869,10 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 	charge_all(s);
 	if (s->idle_lanes)
 		n = pick(s, now_ns);
-	if (!n && s->ahead && find_room(s, now_ns)) {
+	if (!n && s->ahead) {
+		s->booking = true;
 		n = pick(s, now_ns);
+		s->booking = false;
 		forget_room(s);
 	}
 	if (n) {

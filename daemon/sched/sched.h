@@ -155,8 +155,8 @@ int sched_device_set(struct sched *s, uint32_t device, uint32_t lanes);
  *
  * Then a device that orders tasks itself need not wait for araxd between two.  A task is
  * booked so only if no device is idle that it would rather have, and if what is before it
- * on its lane is expected to end within SCHED_AHEAD_NS: that is how much later others
- * get their turn by it.  -EINVAL: there is no such device.
+ * on its lane is of its own context, and expected to end within SCHED_AHEAD_NS: that is how
+ * much later others get their turn by it.  -EINVAL: there is no such device.
  */
 int sched_device_ahead(struct sched *s, uint32_t device, uint32_t tasks);
 #define SCHED_AHEAD_NS	200000

@@ -57,6 +57,7 @@ struct runner {
 	pthread_t keeper;
 	pthread_cond_t keep;		/* something for the keeper to do */
 	bool has_keeper, stop;
+	struct worker *leaving;		/* for it to end */
 
 	_Atomic uint64_t runs, worker_runs, worker_starts, worker_crashes, worker_timeouts;
 	uint32_t nr_lanes;
@@ -308,6 +309,17 @@ static struct worker *take_kept(const struct worker_key *key)
 	return w;
 }
 
+/*
+ * (locked) By the keeper: what it has mapped may take long to go, and is not the next one's
+ * time.  There is a keeper, as there was a worker.
+ */
+static void let_end(struct runner *r, struct worker *w)
+{
+	worker_link(w)->next = r->leaving;
+	r->leaving = w;
+	pthread_cond_signal(&r->keep);
+}
+
 /* A worker for this task alone, or an error. */
 static int take_worker(struct runner *r, const struct runner_task *t, struct worker **worker)
 {
@@ -325,18 +337,18 @@ static int take_worker(struct runner *r, const struct runner_task *t, struct wor
 		if (!w || worker_usable(w))
 			break;
 		unlink_worker(r, w);
-		worker_stop(w);
+		let_end(r, w);
 	}
 	if (w)
 		*worker_link(w) = (struct worker_link){ worker_link(w)->next, .busy = true };
 	else if (r->nr_workers >= r->max_workers)
 		old = find_idle(r, NULL);
-	if (old)
+	if (old) {
 		unlink_worker(r, old);
+		let_end(r, old);
+	}
 	err = w ? 0 : need_keeper(r);
 	pthread_mutex_unlock(&r->lock);
-	if (old)
-		worker_stop(old);
 	if (w) {
 		worker_resume(w);
 		*worker = w;
@@ -430,6 +442,19 @@ static void end_idle(struct runner *r, enum end which, uint32_t uid)
 	}
 }
 
+/* (locked) The same with those that are no longer in the pool. */
+static void end_leaving(struct runner *r)
+{
+	struct worker *w;
+
+	while ((w = r->leaving)) {
+		r->leaving = worker_link(w)->next;
+		pthread_mutex_unlock(&r->lock);
+		worker_stop(w);
+		pthread_mutex_lock(&r->lock);
+	}
+}
+
 /* (locked) Whether some are awake still; pause who is done, or, if it is time, all. */
 static bool pause_awake(struct runner *r, bool in_time)
 {
@@ -470,8 +495,11 @@ static void *keeper_main(void *arg)
 			continue;
 		}
 		rounds = 0;
+		end_leaving(r);
 		end_idle(r, END_OLD, 0);
 		if (r->stop || pause_awake(r, true))
+			continue;
+		if (r->leaving)
 			continue;
 		if (!r->workers) {
 			pthread_cond_wait(&r->keep, &r->lock);
@@ -716,14 +744,17 @@ static bool await_next(const struct lane *lane, uint32_t before)
 /**
  * struct under_way - a lane's launches on a device that takes several
  * @tasks:	from @first on, oldest first
+ * @began:	when each of them did, with its @enter
  * @entered:	the one that comes next has passed its @enter
- * @ended_ns:	when the last one did
+ * @accounted_ns: until when the lane's time has been given to tasks
  */
 struct under_way {
 	struct runner_task *tasks[ARAX_LANE_DEPTH];
+	uint64_t began[ARAX_LANE_DEPTH];
 	uint32_t first, nr;
 	bool entered;
-	uint64_t ended_ns;
+	uint64_t next_began;
+	uint64_t accounted_ns;
 };
 
 enum started { STARTED, HAS_ENDED, NOT_YET };
@@ -742,10 +773,9 @@ static int submit(struct runner *r, struct runner_task *t)
 /* NOT_YET: where others have to end first. */
 static enum started enter(struct runner_task *t, struct under_way *u)
 {
-	uint64_t began = now_ns();
-
+	u->next_began = now_ns();
 	t->wall_ns = t->hold_ns = t->device_ns = t->enter_ns = 0;
-	t->start_ns = began;
+	t->start_ns = u->next_began;
 	t->result = 0;
 	if (t->enter) {
 		t->flags = u->nr ? t->flags | RUNNER_NO_WAIT : t->flags & ~RUNNER_NO_WAIT;
@@ -753,29 +783,33 @@ static enum started enter(struct runner_task *t, struct under_way *u)
 		if (t->result == -EAGAIN && u->nr)
 			return NOT_YET;
 		t->start_ns = now_ns();
-		t->enter_ns = t->start_ns - began;
-		t->hold_ns = t->enter_ns;
+		t->enter_ns = t->start_ns - u->next_began;
 	}
 	return t->result || t->flags & RUNNER_ENTER_ONLY ? HAS_ENDED : STARTED;
 }
 
-static void leave(struct runner_task *t)
+/*
+ * It is over, with what comes after the run.  Of the lane's time it pays for what nobody has
+ * paid for yet, so that none is paid twice however many are under way.
+ */
+static void account(struct runner_task *t, struct under_way *u, uint64_t began)
 {
-	uint64_t ended = now_ns();
+	uint64_t now = now_ns(), since = u->accounted_ns > began ? u->accounted_ns : began;
 
-	t->hold_ns = t->enter_ns + t->wall_ns;
-	if (!t->leave)
-		return;
-	t->result = t->leave(t, t->result);
-	t->hold_ns += now_ns() - ended;
+	t->hold_ns = now > since ? now - since : 0;
+	u->accounted_ns = now;
 }
 
 static enum started start(struct runner *r, struct runner_task *t, struct under_way *u)
 {
 	enum started s = u->entered ? STARTED : enter(t, u);
+	uint32_t place = (u->first + u->nr) % ARAX_LANE_DEPTH;
 
-	if (s != STARTED)
+	if (s != STARTED) {
+		if (s == HAS_ENDED)
+			account(t, u, u->next_began);
 		return s;
+	}
 	t->result = submit(r, t);
 	/* Nothing is before it: the device wants this one run by itself. */
 	u->entered = t->result == -EAGAIN && u->nr;
@@ -783,34 +817,47 @@ static enum started start(struct runner *r, struct runner_task *t, struct under_
 		return NOT_YET;
 	if (!t->result) {
 		count(&r->runs);
-		u->tasks[(u->first + u->nr++) % ARAX_LANE_DEPTH] = t;
+		u->tasks[place] = t;
+		u->began[place] = u->next_began;
+		u->nr++;
 		return STARTED;
 	}
 	if (t->result == -EAGAIN) {
 		t->flags |= RUNNER_TIMED;
 		runner_run(r, t);
 	}
-	leave(t);
+	if (t->leave)
+		t->result = t->leave(t, t->result);
+	account(t, u, u->next_began);
 	return HAS_ENDED;
 }
 
-/* The oldest one comes to its end. */
+/*
+ * The oldest one comes to its end.  How long its kernel took its device knows best: here it is
+ * only seen by when others that were before it, and what this thread did meanwhile, were done.
+ */
 static void finish_oldest(struct lane *lane, struct under_way *u)
 {
 	struct runner_task *t = u->tasks[u->first];
+	uint64_t began = u->began[u->first];
 	struct arax_backend_done done = { 0 };
 	int err = device_wait(lane->runner->dev, lane->index, &done);
+	uint64_t now = now_ns();
 
 	u->first = (u->first + 1) % ARAX_LANE_DEPTH;
 	u->nr--;
-	/* It had the device from the end of the one before it on. */
-	if (t->start_ns < u->ended_ns)
-		t->start_ns = u->ended_ns;
-	u->ended_ns = now_ns();
-	t->wall_ns = u->ended_ns - t->start_ns;
-	t->device_ns = done.device_ns && done.device_ns < t->wall_ns ? done.device_ns : t->wall_ns;
+	if (t->start_ns < u->accounted_ns)
+		t->start_ns = u->accounted_ns;
+	t->wall_ns = now > t->start_ns ? now - t->start_ns : 1;
+	if (done.device_ns && done.device_ns < t->wall_ns) {
+		t->start_ns = now - done.device_ns;
+		t->wall_ns = done.device_ns;
+	}
+	t->device_ns = t->wall_ns;
 	t->result = err ? checked(err) : checked(done.result);
-	leave(t);
+	if (t->leave)
+		t->result = t->leave(t, t->result);
+	account(t, u, began);
 	t->done(t);
 }
 
@@ -1019,6 +1066,7 @@ void runner_destroy(struct runner *r)
 	if (r->has_keeper)
 		pthread_join(r->keeper, NULL);
 	pthread_mutex_lock(&r->lock);
+	end_leaving(r);
 	end_idle(r, END_ALL, 0);
 	pthread_mutex_unlock(&r->lock);
 	for (uint32_t i = 0; r->handles && i < r->nr_kernels; i++) {

@@ -142,6 +142,8 @@ static int catch_traps(void)
 	return sigaction(SIGSYS, &sa, NULL) ? -errno : 0;
 }
 
+static const int own_signals[] = { SIGABRT, 32, 33 };
+
 static int add_rules(scmp_filter_ctx ctx)
 {
 	int err = seccomp_rule_add(ctx, SCMP_ACT_TRAP, SCMP(newfstatat), 0);
@@ -153,10 +155,11 @@ static int add_rules(scmp_filter_ctx ctx)
 	for (size_t i = 0; !err && i < N(limited); i++)
 		err = seccomp_rule_add_array(ctx, SCMP_ACT_ALLOW, limited[i].call, limited[i].n,
 					     limited[i].args);
-	/* abort() and pthread_kill(). */
-	if (!err)
-		err = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP(tgkill), 1,
-				       SCMP_A0_64(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
+	/* abort(), and what pthread_cancel() and setuid() send: not what would wake us from a stop. */
+	for (size_t i = 0; !err && i < N(own_signals); i++)
+		err = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP(tgkill), 2,
+				       SCMP_A0_64(SCMP_CMP_EQ, (scmp_datum_t)getpid()),
+				       SCMP_A2_64(SCMP_CMP_EQ, (scmp_datum_t)own_signals[i]));
 	return err;
 }
 

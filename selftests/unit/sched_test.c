@@ -607,7 +607,7 @@ START_TEST(none_wait_long_ahead)
 }
 END_TEST
 
-/* Who is idle comes first; then where it ends first; and whose turn it is stays that. */
+/* Who is idle comes first; then where it ends first. */
 START_TEST(ahead_comes_after_idle)
 {
 	struct graph_node *a, *b, *c, *d;
@@ -625,24 +625,52 @@ START_TEST(ahead_comes_after_idle)
 	ck_assert_uint_eq(a->device, 0);
 	ck_assert_uint_eq(b->device, 1);
 	c = push(1, 1);
-	d = push(2, 1);
-	/* The second tenant has had nothing. */
-	ck_assert_ptr_eq(sched_pick(s, now), d);
-	ck_assert_uint_eq(d->device, 0);
+	d = push(1, 1);
 	ck_assert_ptr_eq(sched_pick(s, now), c);
-	ck_assert_uint_eq(c->device, 1);
+	ck_assert_uint_eq(c->device, 0);
+	ck_assert_ptr_eq(sched_pick(s, now), d);
+	ck_assert_uint_eq(d->device, 1);
+	push(1, 1);
 	ck_assert_ptr_null(sched_pick(s, now));
 	/* Offline: what it has comes to its end, and nothing is booked. */
 	ck_assert_int_eq(sched_device_set(s, 0, 0), 0);
 	sched_finish(s, a, 50000, true);
-	push(1, 1);
 	ck_assert_ptr_null(sched_pick(s, now));
-	sched_finish(s, d, 50000, true);
+	sched_finish(s, c, 50000, true);
 	ck_assert_ptr_null(sched_pick(s, now));
 	sched_finish(s, b, 60000, true);
 	a = sched_pick(s, now);
 	ck_assert_ptr_nonnull(a);
 	ck_assert_uint_eq(a->device, 1);
+}
+END_TEST
+
+/* Who is behind another one's task waits for as long as that takes: nobody is. */
+START_TEST(ahead_of_ones_own_alone)
+{
+	struct graph_node *a, *b, *c, *d;
+
+	ck_assert_int_eq(sched_device_set(s, 0, 2), 0);
+	ck_assert_int_eq(sched_device_ahead(s, 0, 3), 0);
+	learn(1, 0, 50000);
+	a = push(1, 1);
+	b = push(1, 1);
+	b->d.context = 5;
+	ck_assert_ptr_eq(sched_pick(s, now), a);
+	ck_assert_ptr_eq(sched_pick(s, now), b);
+	c = push(2, 1);
+	ck_assert_ptr_null(sched_pick(s, now));
+	/* Nor behind another program of the same tenant. */
+	d = push(1, 1);
+	d->d.context = 6;
+	ck_assert_ptr_null(sched_pick(s, now));
+	d = push(1, 1);
+	d->d.context = 5;
+	ck_assert_ptr_eq(sched_pick(s, now), d);
+	ck_assert_uint_eq(d->sched.lane, b->sched.lane);
+	/* It stays the second tenant's turn. */
+	sched_finish(s, a, 50000, true);
+	ck_assert_ptr_eq(sched_pick(s, now), c);
 }
 END_TEST
 
@@ -856,6 +884,7 @@ int main(void)
 	tcase_add_test(c, lanes_have_tasks_ahead);
 	tcase_add_test(c, none_wait_long_ahead);
 	tcase_add_test(c, ahead_comes_after_idle);
+	tcase_add_test(c, ahead_of_ones_own_alone);
 	tcase_add_test(c, rr_takes_turns);
 	tcase_add_test(c, offline_devices_take_nothing);
 	tcase_add_test(c, removed_tasks_are_not_picked);
