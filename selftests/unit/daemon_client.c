@@ -125,7 +125,7 @@ void daemon_show(const struct bench_daemon *d)
 			(unsigned long long)p->devs[i].tasks);
 	for (i = 0; i < p->nr_links; i++)
 		fprintf(stderr, "link %s: head %u, %u live, %u commits kept, need_wakeup %u\n",
-			p->links[i]->name, p->links[i]->head, p->links[i]->nr_live,
+			p->links[i]->name, p->links[i]->head, (unsigned int)graph_live(p->links[i]->graph),
 			p->links[i]->commit_count, p->links[i]->page->need_wakeup);
 }
 
