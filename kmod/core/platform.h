@@ -155,8 +155,9 @@ static inline size_t core_nospec(size_t i, size_t n)
 {
 	size_t mask;
 
+	/* That i < n has been checked: the compiler would know, and take all ones. */
+	__asm__ volatile("" : "+r"(i));
 	mask = (size_t)((ptrdiff_t)(i - n) >> (sizeof(size_t) * CHAR_BIT - 1));
-	__asm__ volatile("" : "+r"(mask));
 	return i & mask;
 }
 

@@ -78,6 +78,28 @@ static void accepted(struct bench *b, const struct arax_task *t)
 		refused(b, &t, error); \
 	} while (0)
 
+/* The queue that the last task was submitted to is found without its handle. */
+START_TEST(queue_gone)
+{
+	struct bench b = set_up(128);
+	struct arax_task m = fx_marker(b.cl, 1);
+	u32 old = b.cl->queue, handle;
+
+	accepted(&b, &m);
+	ck_assert_int_eq(core_queue_destroy(b.cl->c, old), 0);
+	refused(&b, &m, -EBADF);
+	/* Its place is another one's now. */
+	handle = fx_queue(b.cl, 0);
+	ck_assert_uint_eq(CORE_HANDLE_INDEX(handle), CORE_HANDLE_INDEX(old));
+	refused(&b, &m, -EBADF);
+	m.queue = handle;
+	accepted(&b, &m);
+	m.queue = old;
+	refused(&b, &m, -EBADF);
+	tear_down(&b);
+}
+END_TEST
+
 START_TEST(entry)
 {
 	struct bench b = set_up(128);
@@ -494,6 +516,7 @@ Suite *core_submit_suite(void)
 	TCase *tc = tcase_create("submit");
 
 	tcase_add_test(tc, entry);
+	tcase_add_test(tc, queue_gone);
 	tcase_add_test(tc, ranges);
 	tcase_add_test(tc, launches);
 	tcase_add_test(tc, own_kernels);

@@ -197,7 +197,8 @@ static void make_range(struct model *m, struct model_task *t, unsigned int i)
 		t->access[i] = ARAX_OUT;
 		unit = 1;
 	}
-	*r = (struct arax_dispatch_range){ .buffer = 100 + t->buffer[i], .count = 1 };
+	/* They share a place among the recent spans. */
+	*r = (struct arax_dispatch_range){ .buffer = 100 + 256 * t->buffer[i], .count = 1 };
 	if (m->p->hulls) {
 		r->offset = draw(m, BYTES / 2 - 1);
 		r->length = unit == 1 ? 1 : BYTES - r->offset;
