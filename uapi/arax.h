@@ -653,8 +653,8 @@ enum arax_service {
  *
  * Ranges: the image (in), an array of struct arax_module_kernel (inout), and room for
  * a text (out) that says what is wrong where the task fails; it ends with a NUL.
- * The image counts as the tenant's device memory until it is unloaded or the context
- * ends.  It is code of the client's: it runs in a process with the client's uid that
+ * The image, and what is kept of its kernels, counts as the tenant's memory until it is
+ * unloaded or the context ends.  It is code of the client's: it runs in a process with the client's uid that
  * can reach nothing but the buffers it is given.
  *
  * EINVAL: not the form above, a signature that can't be read, or a name twice; ENOEXEC:
@@ -955,7 +955,7 @@ struct arax_buffer_get {
 /* Charge (delta > 0) or uncharge a context's tenant.  EINVAL: more than was charged. */
 struct arax_charge {
 	__u32 size;
-	__u32 resource;		/* ARAX_RES_DEVICE_MEMORY */
+	__u32 resource;		/* ARAX_RES_DEVICE_MEMORY, or ARAX_RES_MEMORY for pages that it keeps */
 	__u32 context;
 	__u32 pad;
 	__s64 delta __attribute__((aligned(8)));

@@ -49,19 +49,53 @@ bool own_suits(const struct poller_device *pd)
 	return pd->dev->info.kind == ARAX_DEVICE_CPU && runner_can_foreign(pd->runner);
 }
 
-/* The last one that knows it. */
-static void put(struct link *l, struct module *m)
-{
-	struct poller *p = l->poller;
+/**
+ * struct funeral - a module that nobody knows any more
+ *
+ * Its pages, and workers' books, take long enough for others to notice: on a thread for that.
+ */
+struct funeral {
+	struct host_job job;
+	struct link *link;
+	struct module *module;
+};
 
-	if (--m->refs)
-		return;
+static void bury(struct link *l, struct module *m)
+{
+	uint64_t bytes = module_cost(m->bytes, m->nr_kernels);
+	struct poller *p = l->poller;
+	uint32_t context = m->context;
+
 	for (uint32_t i = 0; i < p->nr_devs; i++)
 		for (uint32_t k = 0; p->devs[i].runner && k < m->nr_kernels; k++)
 			runner_drop_kernel(p->devs[i].runner, m->kernels[k].serial);
-	/* Of a context that is gone the core has taken all back. */
-	l->ops->charge(l, m->context, -(int64_t)m->bytes);
 	module_destroy(m);
+	/* Of a context that is gone the core has taken all back. */
+	l->ops->charge(l, ARAX_RES_MEMORY, context, -(int64_t)bytes);
+}
+
+static void do_bury(struct host_job *job)
+{
+	struct funeral *f = (struct funeral *)((char *)job - offsetof(struct funeral, job));
+
+	bury(f->link, f->module);
+	free(f);
+}
+
+/* The last one that knows it. */
+static void put(struct link *l, struct module *m)
+{
+	struct funeral *f;
+
+	if (--m->refs)
+		return;
+	f = malloc(sizeof(*f));
+	if (!f) {
+		bury(l, m);
+		return;
+	}
+	*f = (struct funeral){ .job.run = do_bury, .link = l, .module = m };
+	host_thread_push(l->poller->undertaker, &f->job);
 }
 
 int own_hold(struct run *run)
@@ -96,6 +130,7 @@ static int make_module(struct run *run, struct own_load *load)
 {
 	const struct arax_launch_range *r = run->ranges;
 	struct arax_module_load a;
+	uint64_t bytes;
 	int err;
 
 	memcpy(&a, run->node->args, sizeof(a));
@@ -104,13 +139,19 @@ static int make_module(struct run *run, struct own_load *load)
 			 a.nr_kernels);
 		return -EINVAL;
 	}
-	err = run->link->ops->charge(run->link, run->node->d.context, (int64_t)r[IMAGE].length);
+	if (r[IMAGE].length > ARAX_MODULE_MAX_BYTES || a.nr_kernels > ARAX_MODULE_MAX_KERNELS) {
+		snprintf(load->why, sizeof(load->why), "at most %u kernels and %u bytes can be",
+			 ARAX_MODULE_MAX_KERNELS, ARAX_MODULE_MAX_BYTES);
+		return -E2BIG;
+	}
+	bytes = module_cost(r[IMAGE].length, a.nr_kernels);
+	err = run->link->ops->charge(run->link, ARAX_RES_MEMORY, run->node->d.context, (int64_t)bytes);
 	if (err) {
-		snprintf(load->why, sizeof(load->why), "%llu bytes for the image are more than the tenant's device_memory has left",
-			 (unsigned long long)r[IMAGE].length);
+		snprintf(load->why, sizeof(load->why), "%llu bytes for the image are more than the tenant's or the user's memory.max leaves",
+			 (unsigned long long)bytes);
 		return err;
 	}
-	load->charged = r[IMAGE].length;
+	load->charged = bytes;
 	return module_create(&a, r[IMAGE].data, r[IMAGE].length, r[TABLE].data, &load->module,
 			     load->why, sizeof(load->why));
 }
@@ -239,7 +280,7 @@ int own_end(struct run *run, int result)
 		load->module->context = run->node->d.context;
 		put(l, load->module);
 	} else if (load->charged) {
-		l->ops->charge(l, run->node->d.context, -(int64_t)load->charged);
+		l->ops->charge(l, ARAX_RES_MEMORY, run->node->d.context, -(int64_t)load->charged);
 	}
 	free(load);
 	run->load = NULL;

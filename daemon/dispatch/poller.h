@@ -89,6 +89,7 @@ struct poller {
 	struct memory *memory;		/* of devices that have their own; NULL: none has */
 	bool foresees;			/* the memory is told what tasks to come will use */
 	uint32_t nr_devs;
+	struct host_thread *undertaker;	/* of modules, see own.c */
 	uint8_t *runnable;		/* [kernel index * nr_devs + device]: RUNNABLE_* */
 	bool exact;			/* now was read for the task that comes next */
 	bool visited;			/* by the thread that has the state now */

@@ -51,7 +51,7 @@ static int charge(void *arg, uint64_t id, int64_t bytes)
 	struct poller *p = arg;
 	struct link *l = p->links[id >> 32];
 
-	return l->ops->charge(l, (uint32_t)id, bytes);
+	return l->ops->charge(l, ARAX_RES_DEVICE_MEMORY, (uint32_t)id, bytes);
 }
 
 static uint64_t limit(void *arg, struct memory_owner owner)

@@ -455,12 +455,17 @@ static void came_back(struct work *w)
 {
 	struct run *run = run_of_work(w);
 	struct poller_device *pd = &run->poller->devs[run->device];
+	struct poller *p = run->poller;
+	bool nobody = (run->load || run->module) && run->rt.result == -EOPNOTSUPP;
 
 	/* Where data came and went the device was kept for that as well. */
 	finish(run, run->remote || run->load ? run->rt.hold_ns : run->rt.device_ns, run->rt.hold_ns,
 	       run->rt.result);
+	/* It may only have been seen now that such code can't be run here; others wait to. */
+	if (unlikely(nobody))
+		run_refuse_stranded(p);
 	if (unlikely(recover_expected(pd)))
-		recover_begin(run->poller, pd);
+		recover_begin(p, pd);
 }
 
 /* On a lane's thread. */
@@ -925,6 +930,9 @@ int runs_create(struct poller *p, struct devices *devices)
 			return err;
 		host = host || p->devs[i].host;
 	}
+	err = host_thread_create("arax-own", &p->undertaker);
+	if (err)
+		return err;
 	/* Copies and fills are on the host's pages: some device has to stand for them. */
 	return host || !p->nr_devs ? 0 : host_thread_create("arax-host", &p->devs[0].host);
 }
@@ -949,6 +957,8 @@ void runs_destroy(struct poller *p)
 		memory_stop(p->memory);
 	for (i = 0; p->devs && i < p->nr_links; i++)
 		own_all_gone(p->links[i]);
+	host_thread_destroy(p->undertaker);
+	p->undertaker = NULL;
 	for (i = 0; p->devs && i < p->nr_devs; i++) {
 		if (p->devs[i].gate)
 			gate_stop(p->devs[i].gate);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #ifndef MFD_EXEC
@@ -166,6 +167,12 @@ int module_create(const struct arax_module_load *from, const void *image, uint64
 	return 0;
 }
 
+uint64_t module_cost(uint64_t bytes, uint32_t nr_kernels)
+{
+	return bytes + sizeof(struct module) +
+	       nr_kernels * (sizeof(struct kernel) + sizeof(((struct arax_module_kernel *)0)->symbol));
+}
+
 void module_destroy(struct module *m)
 {
 	for (uint32_t i = 0; i < m->nr_kernels; i++)
@@ -190,7 +197,10 @@ void module_describe(const struct module *m, uint32_t i, struct arax_module_kern
 
 static struct module **bucket_of(const struct modules *ms, uint32_t context)
 {
-	return (struct module **)&ms->buckets[context % MODULE_BUCKETS];
+	uint64_t h = (context + ms->seed) * 0x9e3779b97f4a7c15ull;
+
+	h ^= h >> 29;
+	return (struct module **)&ms->buckets[(h * ms->seed >> 32) % MODULE_BUCKETS];
 }
 
 static struct module **find(const struct modules *ms, uint32_t context, uint32_t id)
@@ -214,9 +224,14 @@ static bool are_free(const struct modules *ms, uint32_t context, uint32_t first,
 
 int modules_add(struct modules *ms, uint32_t context, struct module *m)
 {
-	struct module **bucket = bucket_of(ms, context);
+	struct module **bucket;
 	uint32_t first, nr = 0;
 
+	/* Odd; without one it is the same each time, and works as well. */
+	if (!ms->seed && getrandom(&ms->seed, sizeof(ms->seed), GRND_NONBLOCK) < 0)
+		ms->seed = 0;
+	ms->seed |= 1;
+	bucket = bucket_of(ms, context);
 	for (const struct module *o = *bucket; o; o = o->next)
 		nr += o->context == context;
 	if (nr >= ARAX_MAX_MODULES)

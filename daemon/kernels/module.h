@@ -46,13 +46,17 @@ struct module {
  */
 int module_create(const struct arax_module_load *a, const void *image, uint64_t bytes,
 		  const struct arax_module_kernel *table, struct module **m, char *why, size_t len);
-/* Whoever has the last reference closes it. */
+/* Bytes that are kept for one: of its image, and what is known of its kernels. */
+uint64_t module_cost(uint64_t bytes, uint32_t nr_kernels);
+/* Whoever has the last reference closes it.  It takes as long as its pages take to go. */
 void module_destroy(struct module *m);
 
-#define MODULE_BUCKETS	64
+#define MODULE_BUCKETS	256
 
+/* @seed: so that nobody can choose whose bucket he shares; drawn at the first modules_add() */
 struct modules {
 	struct module *buckets[MODULE_BUCKETS];
+	uint64_t seed;
 	uint32_t last_id;
 };
 

@@ -283,11 +283,10 @@ static struct mapping *broker_map(struct link *l, uint64_t buffer)
 	return NULL;
 }
 
-static int broker_charge(struct link *l, uint32_t context, int64_t bytes)
+static int broker_charge(struct link *l, uint32_t resource, uint32_t context, int64_t bytes)
 {
 	const struct arax_charge a = {
-		.size = sizeof(a), .resource = ARAX_RES_DEVICE_MEMORY, .context = context,
-		.delta = bytes,
+		.size = sizeof(a), .resource = resource, .context = context, .delta = bytes,
 	};
 
 	return core_mediator_charge(broker_of(l)->core, &a);

@@ -194,11 +194,10 @@ static int kernel_kernel(struct link *l, struct arax_kernel_publish *k)
 	return call(of(l), ARAX_IOC_KERNEL_PUBLISH, k);
 }
 
-static int kernel_charge(struct link *l, uint32_t context, int64_t bytes)
+static int kernel_charge(struct link *l, uint32_t resource, uint32_t context, int64_t bytes)
 {
 	struct arax_charge a = {
-		.size = sizeof(a), .resource = ARAX_RES_DEVICE_MEMORY, .context = context,
-		.delta = bytes,
+		.size = sizeof(a), .resource = resource, .context = context, .delta = bytes,
 	};
 
 	return call(of(l), ARAX_IOC_CHARGE, &a);

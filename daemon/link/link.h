@@ -40,8 +40,8 @@ struct sched_tenant;
  * @drop:	(poller) a buffer is gone, see ARAX_DISPATCH_BUFFER
  * @device:	publish a device; any thread.  Negative errno
  * @kernel:	publish a kernel; before the poller starts.  Negative errno
- * @charge:	a context's device memory; any thread.  Negative errno, see struct
- *		arax_charge
+ * @charge:	a context's device memory, or memory (ARAX_RES_*); any thread.  Negative
+ *		errno, see struct arax_charge
  * @limit:	least maximum of device memory of a tenant and those above it; any thread
  * @weights:	(poller) now and then: ask for changed weights.  May be NULL
  * @tenant:	(poller) what the link knows of tenant @t->id; false: nothing
@@ -60,7 +60,7 @@ struct link_ops {
 	void (*drop)(struct link *l, uint64_t buffer);
 	int (*device)(struct link *l, const struct arax_device *dev);
 	int (*kernel)(struct link *l, struct arax_kernel_publish *k);
-	int (*charge)(struct link *l, uint32_t context, int64_t bytes);
+	int (*charge)(struct link *l, uint32_t resource, uint32_t context, int64_t bytes);
 	uint64_t (*limit)(struct link *l, uint64_t tenant);
 	void (*weights)(struct link *l);
 	bool (*tenant)(struct link *l, struct sched_tenant *t);

@@ -63,6 +63,7 @@ void core_client_free(struct core_client *c)
 		core_uncharge(c->tenant, c->user, ARAX_RES_CONTEXTS, 1);
 	core_mutex_lock(&core->lock);
 	core_uncharge(c->tenant, c->user, ARAX_RES_DEVICE_MEMORY, c->device_memory);
+	core_uncharge(c->tenant, c->user, ARAX_RES_MEMORY, c->kept_memory);
 	clist_del(&c->node);
 	core->nr_clients--;
 	core_tenant_put(core, c->tenant);
@@ -272,7 +273,8 @@ static void context_usage(struct core_client *c, struct arax_usage *u)
 	memset(u->counters, 0, sizeof(u->counters));
 	for (i = 0; i < ARAX_RES_MAX; i++)
 		u->counters[i].max = ARAX_LIMIT_MAX;
-	u->counters[ARAX_RES_MEMORY].used = core_atomic_read(&c->memory);
+	u->counters[ARAX_RES_MEMORY].used = core_atomic_read(&c->memory) +
+					    core_read_once(c->kept_memory);
 	u->counters[ARAX_RES_CONTEXTS].used = core_read_once(c->ready);
 	u->counters[ARAX_RES_DEVICE_MEMORY].used = core_read_once(c->device_memory);
 	core_spin_lock(&core->dispatch);

@@ -396,6 +396,7 @@ struct core_client {
 	struct core_handles handles;
 	u32 nr[CORE_TIMELINE + 1];
 	u64 device_memory;	/* core->lock: charged by the mediator */
+	u64 kept_memory;	/* the same: what it keeps of the client's in pages of its own */
 	u32 sq_head;		/* ring positions, private */
 	u32 cq_seen;		/* the client's head, as last believed */
 	u32 submitted;

@@ -102,7 +102,7 @@ static void abandon(struct core *core, struct core_client *c, struct core_garbag
 	} while (more);
 }
 
-/* With core->lock held: its device memory died with the mediator. */
+/* With core->lock held: its device memory died with the mediator, as did what that kept. */
 static void uncharge_devices(struct core *core)
 {
 	struct clist *pos, *tmp;
@@ -112,6 +112,8 @@ static void uncharge_devices(struct core *core)
 
 		core_uncharge(c->tenant, c->user, ARAX_RES_DEVICE_MEMORY, c->device_memory);
 		core_write_once(c->device_memory, 0);
+		core_uncharge(c->tenant, c->user, ARAX_RES_MEMORY, c->kept_memory);
+		core_write_once(c->kept_memory, 0);
 	}
 }
 
@@ -466,10 +468,11 @@ int core_mediator_charge(struct core *core, const struct arax_charge *a)
 	struct core_client *c = NULL;
 	struct clist *pos, *tmp;
 	int err = -ENOENT;
+	u64 *held;
 
 	if (a->pad || a->delta == -0x7fffffffffffffffll - 1)
 		return -EINVAL;
-	if (a->resource != ARAX_RES_DEVICE_MEMORY)
+	if (a->resource != ARAX_RES_DEVICE_MEMORY && a->resource != ARAX_RES_MEMORY)
 		return -EOPNOTSUPP;
 	core_mutex_lock(&core->lock);
 	clist_for_each_safe(pos, tmp, &core->clients) {
@@ -480,15 +483,16 @@ int core_mediator_charge(struct core *core, const struct arax_charge *a)
 	}
 	if (!c)
 		goto unlock;
+	held = a->resource == ARAX_RES_MEMORY ? &c->kept_memory : &c->device_memory;
 	if (a->delta >= 0) {
 		err = core_charge(c->tenant, c->user, a->resource, (u64)a->delta);
 		if (!err)
-			core_write_once(c->device_memory, c->device_memory + (u64)a->delta);
-	} else if ((u64)-a->delta > c->device_memory) {
+			core_write_once(*held, *held + (u64)a->delta);
+	} else if ((u64)-a->delta > *held) {
 		err = -EINVAL;
 	} else {
 		core_uncharge(c->tenant, c->user, a->resource, (u64)-a->delta);
-		core_write_once(c->device_memory, c->device_memory - (u64)-a->delta);
+		core_write_once(*held, *held - (u64)-a->delta);
 		err = 0;
 	}
 unlock:

@@ -486,8 +486,10 @@ KTEST(mediator_calls)
 
 	BAD(m.fd, CHARGE, arax_charge, EINVAL, .resource = ARAX_RES_DEVICE_MEMORY,
 	    .context = c.init.context, .pad = 1);
-	BAD(m.fd, CHARGE, arax_charge, EOPNOTSUPP, .resource = ARAX_RES_MEMORY,
+	BAD(m.fd, CHARGE, arax_charge, EOPNOTSUPP, .resource = ARAX_RES_TASKS,
 	    .context = c.init.context, .delta = 1);
+	BAD(m.fd, CHARGE, arax_charge, EINVAL, .resource = ARAX_RES_MEMORY,
+	    .context = c.init.context, .delta = -1);
 	BAD(m.fd, CHARGE, arax_charge, EOPNOTSUPP, .resource = 99);
 	BAD(m.fd, CHARGE, arax_charge, ENOENT, .resource = ARAX_RES_DEVICE_MEMORY,
 	    .context = ~0u, .delta = 1);

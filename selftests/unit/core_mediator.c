@@ -281,6 +281,40 @@ START_TEST(cancel_survives)
 }
 END_TEST
 
+/* What the mediator keeps in pages of its own counts beside the client's buffers. */
+START_TEST(kept_memory)
+{
+	struct arax_charge c = { .resource = ARAX_RES_MEMORY, .delta = 1000 };
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	uint64_t before;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	before = fx_used(fx->tenants[0], ARAX_RES_MEMORY);
+	c.context = cl->init.context;
+	ck_assert_int_eq(core_mediator_charge(fx->core, &c), 0);
+	ck_assert_uint_eq(fx_used(fx->tenants[0], ARAX_RES_MEMORY), before + 1000);
+	ck_assert_uint_eq(fx_used(fx->tenants[0], ARAX_RES_DEVICE_MEMORY), 0);
+	/* Neither is given back as the other, nor what buffers are charged. */
+	c.delta = -1001;
+	ck_assert_int_eq(core_mediator_charge(fx->core, &c), -EINVAL);
+	c.delta = -1;
+	c.resource = ARAX_RES_DEVICE_MEMORY;
+	ck_assert_int_eq(core_mediator_charge(fx->core, &c), -EINVAL);
+	c.delta = INT64_MAX;
+	c.resource = ARAX_RES_MEMORY;
+	ck_assert_int_eq(core_mediator_charge(fx->core, &c), -EDQUOT);
+	c.delta = -400;
+	ck_assert_int_eq(core_mediator_charge(fx->core, &c), 0);
+	ck_assert_uint_eq(fx_used(fx->tenants[2], ARAX_RES_MEMORY), before + 600);
+	core_detach(fx->core);
+	fx_gone(fx);
+	ck_assert_uint_eq(fx_used(fx->tenants[2], ARAX_RES_MEMORY), before);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
 START_TEST(device_memory)
 {
 	struct arax_charge c = { .resource = ARAX_RES_DEVICE_MEMORY, .delta = 1000 };
@@ -306,7 +340,7 @@ START_TEST(device_memory)
 	c.pad = 1;
 	ck_assert_int_eq(core_mediator_charge(fx->core, &c), -EINVAL);
 	c.pad = 0;
-	c.resource = ARAX_RES_MEMORY;
+	c.resource = ARAX_RES_TASKS;
 	ck_assert_int_eq(core_mediator_charge(fx->core, &c), -EOPNOTSUPP);
 	ck_assert_uint_eq(fx_used(fx->tenants[2], ARAX_RES_DEVICE_MEMORY), 600);
 	core_detach(fx->core);
@@ -471,6 +505,7 @@ Suite *core_mediator_suite(void)
 	tcase_add_test(tc, generations);
 	tcase_add_test(tc, cancel_survives);
 	tcase_add_test(tc, device_memory);
+	tcase_add_test(tc, kept_memory);
 	tcase_add_test(tc, lost_bytes);
 	tcase_add_test(tc, dirty_then_clean);
 	tcase_add_test(tc, client_dies_meanwhile);

@@ -161,7 +161,7 @@ struct arax_own_kernel {
  * It runs in a process with this program's uid that has neither files nor network, and
  * reaches the ranges of its launches alone.  Waits for tasks before it in no queue.
  *
- * Their image counts as device memory until arax_module_unload() or arax_close().  After
+ * Their image counts as memory until arax_module_unload() or arax_close().  After
  * araxd was restarted launches end with ENOEXEC: bring it again.
  *
  * EINVAL: a signature; ENOEXEC: not an image for this machine; ENOENT: no such symbol;
