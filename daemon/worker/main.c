@@ -34,6 +34,11 @@ struct mapping {
 	int err;
 };
 
+struct image {
+	void *library;		/* NULL: it can't be loaded, see why */
+	char *why;
+};
+
 struct loaded {
 	arax_kernel_fn *fn;
 	uint32_t flags;
@@ -44,7 +49,7 @@ struct loaded {
 static struct {
 	struct worker_slot *slot;
 	struct gang *gang;
-	struct idmap buffers, kernels;
+	struct idmap buffers, kernels, images;
 	uint32_t messages;	/* handled so far */
 } w;
 
@@ -76,23 +81,39 @@ static void drop_buffer(uint64_t id)
 }
 
 /* The descriptor stays open: its number is the library's name to dlopen(). */
+static struct image *open_image(uint64_t id, int fd)
+{
+	struct image *i = idmap_get(&w.images, id);
+	char path[32];
+
+	if (i)
+		return i;
+	i = calloc(1, sizeof(*i));
+	if (!i || idmap_put(&w.images, id, i))
+		_exit(1);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	i->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!i->library)
+		i->why = strdup(dlerror() ?: "");
+	return i;
+}
+
 static void add_kernel(struct worker_msg *msg, int fd)
 {
+	const struct image *i = open_image(msg->bytes, fd);
 	struct loaded *k = calloc(1, sizeof(*k));
-	char path[32];
-	void *library;
 
 	if (!k)
 		_exit(1);
 	msg->symbol[sizeof(msg->symbol) - 1] = '\0';
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (library)
-		k->fn = (arax_kernel_fn *)dlsym(library, msg->symbol);
+	k->why = i->why;
+	if (i->library) {
+		k->fn = (arax_kernel_fn *)dlsym(i->library, msg->symbol);
+		if (!k->fn)
+			k->why = strdup(dlerror() ?: "");
+	}
 	k->flags = msg->flags;
-	k->err = !library ? -ENOEXEC : !k->fn ? -ENOENT : 0;
-	if (k->err)
-		k->why = strdup(dlerror() ?: "");
+	k->err = !i->library ? -ENOEXEC : !k->fn ? -ENOENT : 0;
 	if (idmap_put(&w.kernels, msg->id, k))
 		_exit(1);
 }

@@ -27,7 +27,7 @@
 
 #include "uapi/arax.h"
 
-#define WORKER_VERSION		3
+#define WORKER_VERSION		4
 
 /* What the program is started with if it is to run code that a program brought. */
 #define WORKER_FOREIGN		"--foreign"
@@ -43,7 +43,8 @@
 enum worker_msg_type {
 	WORKER_MSG_READY	= 0x100,	/* worker to araxd: .id is WORKER_VERSION */
 	WORKER_MSG_FAILED	= 0x101,	/* .id is the errno, .flags the step, .symbol words */
-	WORKER_MSG_KERNEL	= 2,	/* .id, .flags, .symbol and a descriptor */
+	/* .id, .flags, .symbol, .bytes: the image's number; a descriptor with its first one */
+	WORKER_MSG_KERNEL	= 2,
 	WORKER_MSG_BUFFER	= 3,	/* .id, .bytes and a descriptor */
 	WORKER_MSG_DROP		= 4,	/* .id: unmap that buffer */
 };

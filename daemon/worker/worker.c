@@ -43,7 +43,7 @@ struct worker {
 	uint32_t seq;			/* of the last launch */
 	pthread_mutex_t lock;		/* messages, buffers, kernels */
 	uint32_t messages;		/* sent */
-	struct idmap buffers, kernels;	/* what the worker has */
+	struct idmap buffers, kernels, images;	/* what the worker has */
 	uint64_t dropped;		/* bytes of buffers that it was told to unmap */
 };
 
@@ -212,6 +212,7 @@ static void close_all(struct worker *w)
 		munmap(w->slot, sizeof(*w->slot));
 	idmap_free(&w->buffers);
 	idmap_free(&w->kernels);
+	idmap_free(&w->images);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
 }
@@ -392,6 +393,7 @@ static int supply(struct worker *w, const struct runner_task *t)
 {
 	const struct kernel *k = t->kernel;
 	struct worker_msg msg;
+	bool known;
 	int err = 0;
 
 	if (!idmap_get(&w->kernels, k->serial)) {
@@ -403,10 +405,15 @@ static int supply(struct worker *w, const struct runner_task *t)
 		msg.type = WORKER_MSG_KERNEL;
 		msg.id = k->serial;
 		msg.flags = k->split ? WORKER_KERNEL_SPLIT : 0;
+		/* The registry's descriptors stay what they are. */
+		msg.bytes = !k->foreign ? (uint64_t)impl->fd + 1 : k->image ? k->image : k->serial;
 		strncpy(msg.symbol, impl->symbol, sizeof(msg.symbol) - 1);
+		known = idmap_get(&w->images, msg.bytes);
 		err = idmap_put(&w->kernels, k->serial, w);
 		if (!err)
-			err = send_waiting(w, &msg, impl->fd);
+			err = idmap_put(&w->images, msg.bytes, w);
+		if (!err)
+			err = send_waiting(w, &msg, known ? -1 : impl->fd);
 	}
 	for (uint32_t i = 0; !err && i < t->launch.nr_ranges; i++) {
 		const struct runner_buffer *b = &t->buffers[i];

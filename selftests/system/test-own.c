@@ -84,9 +84,19 @@ static int launch(struct stack *s, const struct arax_kernel *k, struct arax_buff
 	return err ? err : arax_wait(&e, arax_deadline(60 * SECOND));
 }
 
-static uint64_t device_memory(struct stack *s)
+static uint64_t memory(struct stack *s)
 {
-	return stack_user(s).counters[ARAX_RES_DEVICE_MEMORY].used;
+	return stack_user(s).counters[ARAX_RES_MEMORY].used;
+}
+
+/* What is unloaded goes soon, not at once. */
+static void wait_memory(struct stack *s, uint64_t bytes)
+{
+	int i;
+
+	for (i = 0; memory(s) > bytes && i < 2000; i++)
+		usleep(10000);
+	CHECK_EQ(memory(s), bytes);
 }
 
 TEST(own_kernels_run)
@@ -261,6 +271,7 @@ TEST(own_kernels_calls_that_are_wrong)
 {
 	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
 	struct arax_buffer *b = stack_buffer(&s, 65536);
+	uint64_t before = memory(&s);
 	struct arax_module_load a = { .size = sizeof(a), .nr_kernels = 1 };
 	struct arax_range ranges[3] = {
 		arax_part(b, ARAX_IN, 0, 4096), arax_part(b, ARAX_INOUT, 4096, 4096),
@@ -292,33 +303,66 @@ TEST(own_kernels_calls_that_are_wrong)
 	}
 	CHECK_EQ(arax_call(s.q, ARAX_SERVICE_UNLOAD, &a, 4, NULL, 0, &e), 0);
 	CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), -EINVAL);
-	CHECK_EQ(device_memory(&s), 0);
+	wait_memory(&s, before);
 	stack_close(&s);
 }
 
 /* An image counts while it is there, and a context has so many. */
 TEST(own_kernels_are_counted)
 {
-	struct arax_kernel k[NR_OWN], more;
-	struct stack s = open_with(k), other = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW), other = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_kernel more;
+	uint64_t empty, one;
 	struct stat st;
-	int i, err = 0;
+	int i, err;
 
+	need_workers(&s);
 	CHECK_EQ(stat(image_path(), &st), 0);
-	CHECK_EQ(device_memory(&s), st.st_size);
-	for (i = 1; !err; i++)
+	empty = memory(&other);
+	CHECK_EQ(arax_module_load_file(s.ax, ARAX_DEVICE_CPU, image_path(), own, 1, &more), 0);
+	one = memory(&other) - empty;
+	/* And some for what is known of its kernels. */
+	CHECK(one > (uint64_t)st.st_size && one < (uint64_t)st.st_size + 65536);
+	for (i = 1, err = 0; !err; i++)
 		err = arax_module_load_file(s.ax, ARAX_DEVICE_CPU, image_path(), own, 1, &more);
 	CHECK_EQ(err, -ENOSPC);
 	CHECK_EQ(i, ARAX_MAX_MODULES + 1);
-	CHECK_EQ(device_memory(&s), ARAX_MAX_MODULES * st.st_size);
-	CHECK_EQ(arax_module_unload(s.ax, &k[0]), 0);
-	CHECK_EQ(device_memory(&s), (ARAX_MAX_MODULES - 1) * st.st_size);
+	wait_memory(&other, empty + ARAX_MAX_MODULES * one);
+	more.id--;
+	CHECK_EQ(arax_module_unload(s.ax, &more), 0);
+	wait_memory(&other, empty + (ARAX_MAX_MODULES - 1) * one);
 	CHECK_EQ(arax_module_load_file(s.ax, ARAX_DEVICE_CPU, image_path(), own, 1, &more), 0);
 	stack_close(&s);
-	for (i = 0; device_memory(&other) && i < 2000; i++)
+	for (i = 0; memory(&other) >= empty && i < 2000; i++)
 		usleep(10000);
-	CHECK_EQ(device_memory(&other), 0);
+	CHECK(memory(&other) < empty);
 	stack_close(&other);
+}
+
+/* All of them in one image: it costs its process one descriptor. */
+TEST(own_kernels_are_many)
+{
+	static struct arax_own_kernel many[ARAX_MODULE_MAX_KERNELS];
+	static struct arax_kernel k[ARAX_MODULE_MAX_KERNELS];
+	static char text[ARAX_MODULE_MAX_KERNELS][64];
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *b = stack_buffer(&s, 4096);
+	int i, round;
+
+	need_workers(&s);
+	for (i = 0; i < ARAX_MODULE_MAX_KERNELS; i++) {
+		snprintf(text[i], sizeof(text[i]), "own_%d(inout u32 x[], u32 value)", i);
+		many[i].signature = text[i];
+		many[i].symbol = "st_add";
+	}
+	for (round = 0; round < 3; round++) {
+		CHECK_EQ(arax_module_load_file(s.ax, ARAX_DEVICE_CPU, image_path(), many,
+					       ARAX_MODULE_MAX_KERNELS, k), 0);
+		CHECK_EQ(launch(&s, &k[0], b, 1), 0);
+		CHECK_EQ(launch(&s, &k[ARAX_MODULE_MAX_KERNELS - 1], b, 1), 0);
+	}
+	CHECK_EQ(*(uint32_t *)arax_buffer_data(b), 6);
+	stack_close(&s);
 }
 
 /* Killed at any instant of loading. */
@@ -352,8 +396,5 @@ TEST(own_kernels_of_who_dies)
 	stack_wait_books(&s, before.counters[ARAX_RES_MEMORY].used,
 			 before.counters[ARAX_RES_TASKS].used,
 			 before.counters[ARAX_RES_CONTEXTS].used);
-	for (i = 0; device_memory(&s) && i < 2000; i++)
-		usleep(10000);
-	CHECK_EQ(device_memory(&s), 0);
 	stack_close(&s);
 }
