@@ -243,6 +243,15 @@ static int need_keeper(struct runner *r)
 	return 0;
 }
 
+/* (locked) Idle, but for something that it has been told: the keeper waits for that. */
+static void wake_up(struct runner *r, struct worker *w)
+{
+	if (!worker_link(w)->awake)
+		worker_link(w)->awake_ns = now_ns();
+	worker_link(w)->awake = true;
+	pthread_cond_signal(&r->keep);
+}
+
 /* (locked) An idle worker may have to unmap something still: the keeper waits for that. */
 static void rest(struct runner *r, struct worker *w)
 {
@@ -252,8 +261,7 @@ static void rest(struct runner *r, struct worker *w)
 		worker_pause(w);
 		return;
 	}
-	worker_link(w)->awake = true;
-	pthread_cond_signal(&r->keep);
+	wake_up(r, w);
 }
 
 static void return_worker(struct runner *r, struct worker *w, enum worker_fate fate)
@@ -455,14 +463,15 @@ static void end_leaving(struct runner *r)
 	}
 }
 
-/* (locked) Whether some are awake still; pause who is done, or, if it is time, all. */
-static bool pause_awake(struct runner *r, bool in_time)
+/* (locked) Whether some are awake still; pause who is done, or has had its time. */
+static bool pause_awake(struct runner *r)
 {
-	bool any = false;
+	bool any = false, in_time;
 
 	for (struct worker *w = r->workers; w; w = worker_link(w)->next) {
 		if (!worker_link(w)->awake)
 			continue;
+		in_time = now_ns() - worker_link(w)->awake_ns < UNMAP_MS * 1000000ull;
 		if (!worker_caught_up(w) && in_time) {
 			any = true;
 			continue;
@@ -482,22 +491,19 @@ static void *keeper_main(void *arg)
 {
 	struct runner *r = arg;
 	struct timespec until;
-	int rounds = 0;
 
 	pthread_setname_np(pthread_self(), "arax-keeper");
 	pthread_mutex_lock(&r->lock);
 	while (!r->stop) {
-		if (pause_awake(r, rounds < UNMAP_MS)) {
+		if (pause_awake(r)) {
 			pthread_mutex_unlock(&r->lock);
 			usleep(1000);
 			pthread_mutex_lock(&r->lock);
-			rounds++;
 			continue;
 		}
-		rounds = 0;
 		end_leaving(r);
 		end_idle(r, END_OLD, 0);
-		if (r->stop || pause_awake(r, true))
+		if (r->stop || pause_awake(r))
 			continue;
 		if (r->leaving)
 			continue;
@@ -533,8 +539,7 @@ void runner_drop_buffer(struct runner *r, uint64_t id)
 			continue;
 		/* The memory must go: not when it has its next launch, perhaps. */
 		worker_resume(w);
-		worker_link(w)->awake = true;
-		pthread_cond_signal(&r->keep);
+		wake_up(r, w);
 	}
 	kill_stale(r);
 	pthread_mutex_unlock(&r->lock);

@@ -86,6 +86,7 @@ struct worker_link {
 	struct worker *next;
 	bool busy;
 	bool awake;		/* idle, but not paused: it is to unmap something */
+	uint64_t awake_ns;	/* since then */
 	uint64_t last_used_ns;
 };
 
