@@ -79,7 +79,7 @@ def columns(folder):
     """The elements as columns for the plots: grcuda.dat and others, of the broker link."""
     for name, (field, _) in LISTS.items():
         # For which no plot is drawn.
-        if name == "cuda":
+        if name in ("cuda", "grcuda-sim"):
             continue
         path = os.path.join(folder, f"broker-{name}.json")
         if not os.path.exists(path):

@@ -199,7 +199,8 @@ KTEST(launches)
 	set_up(128);
 	WRONG(ARAX_OP_LAUNCH, ENOENT, t->kernel = 0);
 	WRONG(ARAX_OP_LAUNCH, ENOENT, t->kernel = 4096);
-	WRONG(ARAX_OP_LAUNCH, ENOENT, t->kernel = ~0u);
+	WRONG(ARAX_OP_LAUNCH, ENOENT, t->kernel = ~ARAX_KERNEL_OWN);
+	WRONG(ARAX_OP_LAUNCH, EINVAL, t->kernel = ~0u, t->grid[0] = 0);
 	WRONG(ARAX_OP_LAUNCH, EINVAL, t->nr_ranges = 0);
 	WRONG(ARAX_OP_LAUNCH, EINVAL, t->nr_ranges = 2; t->ranges[1] = range(ARAX_IN, 0, 1));
 	WRONG(ARAX_OP_LAUNCH, EINVAL, t->ranges[0].access = ARAX_IN);
