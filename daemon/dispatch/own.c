@@ -36,9 +36,8 @@ static struct run *run_of(struct runner_task *rt)
 /* ------------------------------------------------------------------ */
 /* Launches                                                            */
 
-const struct kernel *own_kernel(const struct graph_node *node)
+const struct kernel *own_kernel(const struct link *l, const struct graph_node *node)
 {
-	const struct link *l = node->priv;
 	const struct module *m = modules_find(&l->modules, node->d.context, node->d.kernel);
 
 	return m ? module_kernel(m, node->d.kernel) : NULL;

@@ -29,7 +29,7 @@ static inline bool own_is_unload(const struct graph_node *node)
 }
 
 /* (poller) The kernel of a launch, which is its context's own; NULL: there is none. */
-const struct kernel *own_kernel(const struct graph_node *node);
+const struct kernel *own_kernel(const struct link *l, const struct graph_node *node);
 /* Whether @pd can run what programs bring. */
 bool own_suits(const struct poller_device *pd);
 

@@ -33,7 +33,9 @@ static const char *const opcodes[] = { "marker", "launch", "copy", "fill", "call
 /* A task that no device ran. */
 static void record_end(struct link *l, const struct graph_node *node, int result, uint64_t origin)
 {
-	const struct kernel *k = run_kernel(node);
+	/* It may never have been popped: then its priv is not set. */
+	const struct kernel *k = node->d.kernel <= CORE_MAX_KERNELS ? l->kernels[node->d.kernel] :
+				 own_kernel(l, node);
 	struct trace_task t = {
 		.link = l->name, .kernel = opcodes[node->d.opcode], .device = TRACE_NO_DEVICE,
 		.result = result, .origin = origin, .start_ns = poller_ns(l->poller),
@@ -59,7 +61,7 @@ const struct kernel *run_kernel(const struct graph_node *node)
 	const struct link *l = node->priv;
 
 	if (unlikely(node->d.kernel > CORE_MAX_KERNELS))
-		return own_kernel(node);
+		return own_kernel(l, node);
 	return l->kernels[node->d.kernel];
 }
 
