@@ -86,7 +86,7 @@ struct worker_link {
 	struct worker *next;
 	bool busy;
 	bool awake;		/* idle, but not paused: it is to unmap something */
-	uint64_t awake_ns;	/* since then */
+	uint32_t awake_looks;	/* that the keeper has taken at it since */
 	uint64_t last_used_ns;
 };
 
