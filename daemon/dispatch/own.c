@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+/* Kernels of a program's own, from its call to load them until their context is gone. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -47,7 +47,7 @@ int own_end(struct run *run, int result);
 
 /* (poller) ARAX_SERVICE_UNLOAD: its result. */
 int own_unload(const struct graph_node *node);
-/* (poller) The context is gone, or (~0) all are. */
+/* (poller) The context is gone, or all are. */
 void own_context_gone(struct link *l, uint32_t context);
 void own_all_gone(struct link *l);
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+/* Kernels that a program brought: its table, checked and copied, and who finds them. */
 #include "daemon/kernels/module.h"
 
 #include <errno.h>

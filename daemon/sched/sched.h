@@ -21,8 +21,9 @@
  * step of its priority value; what is due first goes first, then submission order.  So among
  * tasks of one priority the earliest deadline comes first, those without one have a far one,
  * and nobody waits for ever.  Where memory is short a task that finds all of its data on the
- * device goes before one of no higher priority that does not (follow.c).  Between tenants a deadline decides only where their virtual
- * times are the same: whoever asked for early ones would take from the others.
+ * device goes before one of no higher priority that does not (follow.c).  Between tenants a
+ * deadline decides only where their virtual times are the same: whoever asked for early ones
+ * would take from the others.
  *
  * WHERE: the policy's matter (policies.h).  "eft", the default: the device that would
  * finish the task earliest, by what is queued there, the data to be moved and the learnt

@@ -19,7 +19,7 @@
 #include "daemon/worker/sandbox.h"
 #include "daemon/worker/worker.h"
 
-#define UNMAP_MS	50	/* a worker that is told to unmap a buffer may take so long */
+#define UNMAP_LOOKS	50	/* that a worker which is told to unmap a buffer has at most */
 #define SPIN_ROUNDS	2000	/* as long as a wake-up takes: some 10 us */
 
 struct lane {
@@ -472,7 +472,7 @@ static bool pause_awake(struct runner *r)
 		if (!worker_link(w)->awake)
 			continue;
 		/* Looks, a millisecond apart or more: on a busy machine both have less time. */
-		in_time = worker_link(w)->awake_looks++ < UNMAP_MS;
+		in_time = worker_link(w)->awake_looks++ < UNMAP_LOOKS;
 		if (!worker_caught_up(w) && in_time) {
 			any = true;
 			continue;
