@@ -36,7 +36,7 @@ GPU_HAS  := $(if $(CUDA_HEADERS),-DGPU_HAS_CUDA) $(if $(HIP_HEADERS),-DGPU_HAS_H
 GPU_SRCS := $(addprefix daemon/backends/gpu/,\
 	$(if $(CUDA_HEADERS),cuda.c) $(if $(HIP_HEADERS),hip.c) \
 	$(if $(CUDA_HEADERS)$(HIP_HEADERS),backend.c device.c kernel.c memory.c module.c nvml.c \
-		ptx.c run.c))
+		ptx.c run.c wait.c))
 CFLAGS_daemon/backends/gpu/cuda    := $(CUDA_INCLUDE)
 CFLAGS_daemon/backends/gpu/backend := $(GPU_HAS)
 
@@ -44,7 +44,7 @@ CFLAGS_daemon/backends/gpu/backend := $(GPU_HAS)
 # and driver linked.  Made by name; where there is no driver its library for linking will do.
 HIP_NVIDIA      := $(B)/lib/arax/backends/hip-nvidia.so
 HIP_NVIDIA_SRCS := $(addprefix daemon/backends/,$(addprefix gpu/,backend.c device.c hip.c kernel.c \
-		     memory.c module.c nvml.c ptx.c run.c) params.c)
+		     memory.c module.c nvml.c ptx.c run.c wait.c) params.c)
 CUDA_RUNTIME    := $(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart.so $(CUDA_HOME)/lib/libcudart.so \
 		     /usr/lib/*/libcudart.so))
 HIP_NVIDIA_CAN  := $(and $(CUDA_HEADERS),$(HIP_HEADERS),$(CUDA_RUNTIME),\

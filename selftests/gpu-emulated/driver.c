@@ -69,7 +69,7 @@ struct region {
 
 struct op {
 	struct op *next;
-	enum { COPY_IN, COPY_OUT, COPY_PEER, LAUNCH, RECORD, AWAIT } what;
+	enum { COPY_IN, COPY_OUT, COPY_PEER, LAUNCH, RECORD, AWAIT, WRITE } what;
 	uint64_t to, from, bytes;
 	struct event *event;
 	uint64_t turn;
@@ -594,6 +594,12 @@ static void run_op(struct stream *s, struct op *o)
 		o->event->done = o->turn;
 		clock_gettime(CLOCK_MONOTONIC, &o->event->at);
 		break;
+	case WRITE:
+		to = at(o->to, sizeof(uint32_t));
+		if (to)
+			__atomic_store_n((uint32_t *)to, (uint32_t)o->from, __ATOMIC_RELEASE);
+		err = to ? 0 : BAD_ADDRESS;
+		break;
 	case AWAIT:
 		while (o->event->done < o->turn && !s->context->error)
 			pthread_cond_wait(&gpu.changed, &gpu.lock);
@@ -696,6 +702,26 @@ EXPORT ERROR AS(cuStreamSynchronize, hipStreamSynchronize)(STREAM h)
 	return end(s->context->error);
 }
 
+EXPORT ERROR AS(cuStreamQuery, hipStreamQuery)(STREAM h)
+{
+	struct stream *s = (void *)h;
+
+	BEGIN();
+	return end(s->first || s->busy ? NOT_READY : OK);
+}
+
+#ifdef EMULATED_CUDA
+EXPORT ERROR cuStreamWriteValue32_v2(CUstream h, CUdeviceptr to, cuuint32_t value,
+				     unsigned int flags)
+{
+	BEGIN();
+	if (gpu.old || flags)
+		return end(UNSUPPORTED);
+	push((void *)h, &(struct op){ .what = WRITE, .to = (uint64_t)to, .from = value });
+	return end(OK);
+}
+#endif
+
 EXPORT ERROR AS(cuEventCreate, hipEventCreateWithFlags)(EVENT *out,
 							unsigned int flags)
 {
@@ -744,16 +770,6 @@ EXPORT ERROR AS(cuEventQuery, hipEventQuery)(EVENT h)
 
 	BEGIN();
 	return end(e->done == e->asked ? OK : NOT_READY);
-}
-
-EXPORT ERROR AS(cuEventSynchronize, hipEventSynchronize)(EVENT h)
-{
-	struct event *e = (void *)h;
-
-	BEGIN();
-	while (e->done != e->asked && !e->context->error)
-		pthread_cond_wait(&gpu.changed, &gpu.lock);
-	return end(e->context->error);
 }
 
 EXPORT ERROR AS(cuEventElapsedTime, hipEventElapsedTime)(float *ms, EVENT from,

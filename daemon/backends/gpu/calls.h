@@ -37,11 +37,11 @@
 	X(StreamCreate, cuStreamCreate_v2000, cuStreamCreate, hipStreamCreateWithFlags); \
 	X(StreamDestroy, cuStreamDestroy_v4000, cuStreamDestroy_v2, hipStreamDestroy); \
 	X(StreamSynchronize, cuStreamSynchronize_v2000, cuStreamSynchronize, hipStreamSynchronize); \
+	X(StreamQuery, cuStreamQuery_v2000, cuStreamQuery, hipStreamQuery); \
 	X(EventCreate, cuEventCreate_v2000, cuEventCreate, hipEventCreateWithFlags); \
 	X(EventDestroy, cuEventDestroy_v4000, cuEventDestroy_v2, hipEventDestroy); \
 	X(EventRecord, cuEventRecord_v2000, cuEventRecord, hipEventRecord); \
 	X(EventQuery, cuEventQuery_v2000, cuEventQuery, hipEventQuery); \
-	X(EventSynchronize, cuEventSynchronize_v2000, cuEventSynchronize, hipEventSynchronize); \
 	X(EventElapsedTime, cuEventElapsedTime_v2000, cuEventElapsedTime, hipEventElapsedTime); \
 	X(MemAlloc, cuMemAlloc_v3020, cuMemAlloc_v2, hipMalloc); \
 	X(MemFree, cuMemFree_v3020, cuMemFree_v2, hipFree); \
@@ -225,11 +225,16 @@ static int drv_stream_wait(void *stream)
 	return drv.StreamSynchronize(stream);
 }
 
-/* Waiting for it sleeps: a lane that spins would take a CPU from kernels on the host. */
-static int drv_event_create(void **event)
+static int drv_stream_query(void *stream)
+{
+	return drv.StreamQuery(stream);
+}
+
+/* Without an interrupt when it comes: that costs each time, whether or not somebody sleeps. */
+static int drv_event_create(bool timed, void **event)
 {
 	return drv.EventCreate((AS(CUevent, hipEvent_t) *)event,
-			       AS(CU_EVENT_BLOCKING_SYNC, hipEventBlockingSync));
+			       timed ? 0 : AS(CU_EVENT_DISABLE_TIMING, hipEventDisableTiming));
 }
 
 static void drv_event_destroy(void *event)
@@ -245,11 +250,6 @@ static int drv_event_record(void *event, void *stream)
 static int drv_event_query(void *event)
 {
 	return drv.EventQuery(event);
-}
-
-static int drv_event_wait(void *event)
-{
-	return drv.EventSynchronize(event);
 }
 
 static int drv_event_ns(void *from, void *to, uint64_t *ns)
@@ -508,9 +508,10 @@ static enum gpu_harm drv_harm(int err)
 	.error_code = drv_error_code, .harm = drv_harm, .not_ready = drv_not_ready, \
 	.count = drv_count, .memory_info = drv_memory_info, \
 	.stream_create = drv_stream_create, .stream_destroy = drv_stream_destroy, \
-	.stream_wait = drv_stream_wait, .event_create = drv_event_create, \
+	.stream_wait = drv_stream_wait, .stream_query = drv_stream_query, \
+	.event_create = drv_event_create, \
 	.event_destroy = drv_event_destroy, .event_record = drv_event_record, \
-	.event_query = drv_event_query, .event_wait = drv_event_wait, .event_ns = drv_event_ns, \
+	.event_query = drv_event_query, .event_ns = drv_event_ns, \
 	.alloc = drv_alloc, .free = drv_free, .pool_keep = drv_pool_keep, \
 	.host_alloc = drv_host_alloc, .host_free = drv_host_free, \
 	.host_register = drv_host_register, .host_unregister = drv_host_unregister, \

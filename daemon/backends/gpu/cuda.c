@@ -45,6 +45,11 @@ static CUdevice device_handle(int index)
 typedef CUresult func_param_fn(CUfunction function, size_t i, size_t *offset, size_t *bytes);
 static func_param_fn *func_param;
 
+/* Likewise (11.7). */
+typedef CUresult write_value_fn(CUstream stream, CUdeviceptr address, cuuint32_t value,
+				unsigned int flags);
+static write_value_fn *write_value;
+
 static const struct gpu_error errors[] = {
 	{ CUDA_ERROR_INVALID_VALUE, EINVAL, GPU_HARM_NONE },
 	{ CUDA_ERROR_OUT_OF_MEMORY, ENOMEM, GPU_HARM_NONE },
@@ -157,6 +162,7 @@ static int open_driver(const char *library, char *why, size_t len)
 		return err;
 	}
 	func_param = (func_param_fn *)dlsym(drv.library, "cuFuncGetParamInfo");
+	write_value = (write_value_fn *)dlsym(drv.library, "cuStreamWriteValue32_v2");
 	return 0;
 }
 
@@ -200,6 +206,13 @@ static void context_destroy(int index, void *context)
 static int context_use(int index, void *context)
 {
 	return drv.CtxSetCurrent(context);
+}
+
+static int mark(void *stream, uint64_t address, uint32_t value)
+{
+	return write_value ? (int)write_value(stream, TO_ADDRESS(address), value,
+					      CU_STREAM_WRITE_VALUE_DEFAULT) :
+			     (int)CUDA_ERROR_NOT_SUPPORTED;
 }
 
 static int peer_enable(int index, int other, void *other_context)
@@ -262,6 +275,7 @@ const struct gpu_driver gpu_cuda = {
 	.context_create = context_create,
 	.context_destroy = context_destroy,
 	.context_use = context_use,
+	.mark = mark,
 	.peer_enable = peer_enable,
 	.copy_peer = copy_peer,
 	.module_load = module_load,

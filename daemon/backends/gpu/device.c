@@ -56,19 +56,38 @@ void gpu_leave(struct gpu_device *d)
 /* ------------------------------------------------------------------ */
 /* The context and what lives in it                                      */
 
+static int open_words(struct gpu_device *d, struct gpu_words **words, uint64_t *address)
+{
+	void *host = NULL;
+	int err = d->driver->host_alloc(sizeof(**words), &host, address);
+
+	if (err)
+		return err;
+	memset(host, 0, sizeof(**words));
+	*words = host;
+	return 0;
+}
+
+static void close_words(struct gpu_device *d, struct gpu_words **words)
+{
+	if (*words)
+		d->driver->host_free(*words);
+	*words = NULL;
+}
+
 static int open_launch(struct gpu_device *d, struct gpu_launch *x)
 {
 	const struct gpu_driver *v = d->driver;
-	void *result = NULL;
 	int err;
 
-	err = v->event_create(&x->start);
+	err = v->event_create(true, &x->start);
 	if (!err)
-		err = v->event_create(&x->end);
+		err = v->event_create(true, &x->stop);
 	if (!err)
-		err = v->host_alloc(sizeof(*x->result), &result, &x->result_address);
+		err = v->event_create(false, &x->event);
 	if (!err)
-		x->result = result;
+		err = open_words(d, &x->words, &x->words_address);
+	x->turn = 0;
 	return err;
 }
 
@@ -76,15 +95,33 @@ static void close_launch(struct gpu_device *d, struct gpu_launch *x)
 {
 	const struct gpu_driver *v = d->driver;
 
-	if (x->result)
-		v->host_free(x->result);
-	if (x->end)
-		v->event_destroy(x->end);
+	close_words(d, &x->words);
+	if (x->event)
+		v->event_destroy(x->event);
+	if (x->stop)
+		v->event_destroy(x->stop);
 	if (x->start)
 		v->event_destroy(x->start);
-	x->result = NULL;
-	x->end = NULL;
+	x->event = NULL;
+	x->stop = NULL;
 	x->start = NULL;
+}
+
+static int open_copies(struct gpu_device *d, struct gpu_copies *c)
+{
+	int err = d->driver->stream_create(&c->stream);
+
+	return err ? err : d->driver->event_create(false, &c->event);
+}
+
+static void close_copies(struct gpu_device *d, struct gpu_copies *c)
+{
+	if (c->event)
+		d->driver->event_destroy(c->event);
+	if (c->stream)
+		d->driver->stream_destroy(c->stream);
+	c->event = NULL;
+	c->stream = NULL;
 }
 
 static int open_lane(struct gpu_device *d, struct gpu_lane *lane)
@@ -94,7 +131,9 @@ static int open_lane(struct gpu_device *d, struct gpu_lane *lane)
 
 	err = v->stream_create(&lane->stream);
 	if (!err)
-		err = v->stream_create(&lane->copies);
+		err = open_copies(d, &lane->in);
+	if (!err)
+		err = open_copies(d, &lane->out);
 	for (int i = 0; !err && i < ARAX_LANE_DEPTH; i++)
 		err = open_launch(d, &lane->launches[i]);
 	return err;
@@ -106,12 +145,23 @@ static void close_lane(struct gpu_device *d, struct gpu_lane *lane)
 
 	for (int i = 0; i < ARAX_LANE_DEPTH; i++)
 		close_launch(d, &lane->launches[i]);
-	if (lane->copies)
-		v->stream_destroy(lane->copies);
+	close_copies(d, &lane->in);
+	close_copies(d, &lane->out);
 	if (lane->stream)
 		v->stream_destroy(lane->stream);
-	lane->copies = NULL;
 	lane->stream = NULL;
+}
+
+/* Whether words are written: not all drivers can, nor all devices. */
+static bool try_mark(struct gpu_device *d, const struct gpu_lane *lane)
+{
+	const struct gpu_launch *x = &lane->launches[0];
+	const struct gpu_driver *v = d->driver;
+
+	return v->mark &&
+	       !v->mark(lane->stream, x->words_address + offsetof(struct gpu_words, mark),
+			UINT32_MAX) && !v->stream_wait(lane->stream) &&
+	       __atomic_load_n(&x->words->mark, __ATOMIC_ACQUIRE) == UINT32_MAX;
 }
 
 /* Returns the driver's error; what there is by then is close_context()'s. */
@@ -129,6 +179,7 @@ static int open_context(struct gpu_device *d)
 		err = open_lane(d, &d->lanes[i]);
 	if (!err && d->pooled && v->pool_keep(d->place))
 		d->pooled = false;
+	d->marks = !err && try_mark(d, &d->lanes[0]);
 	return err;
 }
 
@@ -213,9 +264,9 @@ int gpu_device_open(struct gpu_stack *s, uint32_t index, struct gpu_device **dev
 		return err;
 	}
 	gpu_log(s, ARAX_LOG_INFO, "%s: architecture %s, %u units, %" PRIu64 " of %" PRIu64
-		" bytes for us, memory pools: %s, memory at wanted addresses: %s", d->name,
-		d->limits.arch, d->limits.units, d->bytes, d->limits.bytes,
-		d->pooled ? "yes" : "no", d->limits.places ? "yes" : "no");
+		" bytes for us, memory pools: %s, memory at wanted addresses: %s, words behind launches: %s",
+		d->name, d->limits.arch, d->limits.units, d->bytes, d->limits.bytes,
+		d->pooled ? "yes" : "no", d->limits.places ? "yes" : "no", d->marks ? "yes" : "no");
 	open_gauges(d);
 	*dev = d;
 	return 0;

@@ -57,7 +57,7 @@ struct gpu_driver {
 	const char *(*error_name)(int err);
 	int (*error_code)(int err);	/* a negative errno */
 	enum gpu_harm (*harm)(int err);
-	bool (*not_ready)(int err);	/* what event_query() says */
+	bool (*not_ready)(int err);	/* what event_query() and stream_query() say */
 	bool (*is_image)(const void *data, size_t bytes);
 
 	int (*count)(int *nr);
@@ -76,11 +76,17 @@ struct gpu_driver {
 	int (*stream_create)(void **stream);
 	void (*stream_destroy)(void *stream);
 	int (*stream_wait)(void *stream);
-	int (*event_create)(void **event);
+	int (*stream_query)(void *stream);
+	/*
+	 * Once all that @stream has is done, and what it wrote is seen: @value at @address, of
+	 * host_alloc().  NULL: can't.
+	 */
+	int (*mark)(void *stream, uint64_t address, uint32_t value);
+	/* One that is not @timed costs a tenth to record, and is seen sooner. */
+	int (*event_create)(bool timed, void **event);
 	void (*event_destroy)(void *event);
 	int (*event_record)(void *event, void *stream);
 	int (*event_query)(void *event);
-	int (*event_wait)(void *event);
 	int (*event_ns)(void *from, void *to, uint64_t *ns);
 
 	/* @pooled: as limits.pools allows; the caller waits for @stream before the first use. */

@@ -11,6 +11,7 @@
  *	kernel.c	a kernel of a module, its parameters checked
  *	memory.c	device memory, copies
  *	run.c		launches, waited for or polled
+ *	wait.c		... until the device is done
  *	nvml.c		what NVIDIA's devices say of themselves
  *
  * WHEN A CONTEXT BREAKS
@@ -70,22 +71,55 @@ struct gpu_stack {
 void gpu_log(const struct gpu_stack *s, int level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* A launch; a lane has some in turn. */
+/*
+ * What is seen of the end of something.  A word in host memory is there sooner than an event is
+ * seen; but to have it written costs more than to record an event, it waits for all else that
+ * the device is writing, copies too, and it never comes where a context breaks.
+ */
+struct gpu_end {
+	void *stream;
+	void *event;			/* NULL: the word */
+	const uint32_t *word;		/* @turn or later: it has ended */
+	uint32_t turn;
+};
+
+/* Host memory that the device writes; a line for each. */
+struct gpu_words {
+	int32_t result __attribute__((aligned(64)));	/* a kernel's own */
+	uint32_t mark __attribute__((aligned(64)));
+};
+
+/*
+ * A launch; a lane has some in turn.  Events with times cost more than a short kernel runs: for
+ * that, its time is what was seen here.
+ */
 struct gpu_launch {
-	void *start, *end;			/* events */
-	int32_t *result;			/* where kernels store theirs: host memory */
-	uint64_t result_address;		/* as the device sees it */
+	void *start, *stop;			/* events with times */
+	void *event;				/* one without */
+	struct gpu_end end;
+	bool timed;
+	uint64_t began_ns;			/* CLOCK_MONOTONIC, when it was handed over */
+	struct gpu_words *words;
+	uint64_t words_address;			/* as the device sees it */
+	uint32_t turn;
 	/* If it was submitted. */
 	bool lost;				/* its context went meanwhile */
 	uint64_t cookie;
 	struct gpu_kernel *kernel;
 };
 
+struct gpu_copies {
+	void *stream;
+	void *event;				/* behind the last one */
+};
+
 /* Those that were submitted are the @under_way ones from @first on; @lock. */
 struct gpu_lane {
-	void *stream, *copies;
+	void *stream;
+	struct gpu_copies in, out;		/* copies the one way don't wait for the other */
 	pthread_mutex_t lock;
 	uint32_t first, under_way;
+	uint64_t ended_ns;			/* when the last launch was seen to have ended */
 	struct gpu_launch launches[ARAX_LANE_DEPTH];
 };
 
@@ -105,6 +139,7 @@ struct gpu_device {
 	uint64_t bytes;				/* of memory that we may use */
 	uint64_t granule;			/* of memory at wanted addresses */
 	bool pooled;
+	bool marks;				/* words are written */
 	void *gauges;				/* NVML's handle; NULL: @no_gauges says why */
 	char no_gauges[256];
 	uint32_t nr_lanes;
@@ -117,6 +152,8 @@ struct gpu_device {
 	uint32_t broken;			/* until the context is rebuilt */
 	uint32_t running;			/* launches under way */
 	uint32_t careful;			/* launches that run alone, still */
+	uint32_t launch_ns;			/* what a launch takes besides its kernel's time */
+	uint32_t copy_ns;			/* what a copy takes for each MiB */
 	pthread_mutex_t alone;
 
 	pthread_mutex_t memory_lock;		/* what follows */
@@ -173,6 +210,8 @@ struct gpu_kernel {
 	void *function;
 	uint32_t max_group;
 	bool told;			/* of a failing launch */
+	uint32_t usual_ns;		/* what it took last; 0: not known */
+	uint32_t launches;
 	char name[256];
 };
 
@@ -193,6 +232,16 @@ int gpu_wait(struct gpu_device *d, uint32_t lane, struct arax_backend_done *done
 int gpu_poll(struct gpu_device *d, struct arax_backend_done *done, uint32_t max,
 	     uint64_t timeout_ns);
 int gpu_quiesce(struct gpu_device *d, uint64_t deadline_ns);
+
+/*
+ * wait.c.  (entered) Until @end; what the driver says.  @expected_ns from now on, or 0: not
+ * known.
+ */
+int gpu_await(const struct gpu_device *d, const struct gpu_end *end, uint64_t expected_ns);
+/* Whether it has ended, or failed: *@err. */
+bool gpu_has_ended(const struct gpu_device *d, const struct gpu_end *end, int *err);
+void gpu_nap(uint64_t ns);
+uint64_t gpu_now_ns(void);
 
 /* memory.c: as in struct arax_backend. */
 int gpu_alloc(struct gpu_device *d, uint64_t bytes, uint64_t wanted, uint64_t *address);

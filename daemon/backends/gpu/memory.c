@@ -209,10 +209,41 @@ void gpu_memory_drop(struct gpu_device *d)
 /* ------------------------------------------------------------------ */
 /* Copies                                                                */
 
-/* (entered) To its end: host memory that is not registered is the caller's again then. */
-static int finish(struct gpu_device *d, void *stream, int err)
+/* What is worth to learn from, and to have an opinion of. */
+#define MUCH		(1u << 20)
+
+static uint64_t copy_ns(const struct gpu_device *d, uint64_t bytes)
 {
-	return gpu_check(d, err ? err : d->driver->stream_wait(stream), "copy");
+	return bytes / 1024 * __atomic_load_n(&d->copy_ns, __ATOMIC_RELAXED) / 1024;
+}
+
+static void learn_copy(struct gpu_device *d, uint64_t bytes, uint64_t ns)
+{
+	uint64_t each = ns * 1024 / (bytes / 1024);
+	uint64_t known = __atomic_load_n(&d->copy_ns, __ATOMIC_RELAXED);
+
+	/* A moving average; that another thread may be doing the same is no matter. */
+	each = known ? (7 * known + each) / 8 : each;
+	__atomic_store_n(&d->copy_ns, each < UINT32_MAX ? (uint32_t)each : UINT32_MAX,
+			 __ATOMIC_RELAXED);
+}
+
+/*
+ * (entered) To its end: host memory that is not registered is the caller's again then.
+ * Others may be using the stream: then it ends with theirs.
+ */
+static int finish(struct gpu_device *d, const struct gpu_copies *c, uint64_t bytes, uint64_t began,
+		  int err)
+{
+	const struct gpu_end end = { .stream = c->stream, .event = c->event };
+
+	if (!err)
+		err = d->driver->event_record(end.event, end.stream);
+	if (!err)
+		err = gpu_await(d, &end, copy_ns(d, bytes));
+	if (!err && bytes >= MUCH)
+		learn_copy(d, bytes, gpu_now_ns() - began);
+	return gpu_check(d, err, "copy");
 }
 
 int gpu_copy_in(struct gpu_device *d, uint32_t lane, uint64_t to, const void *from,
@@ -220,12 +251,16 @@ int gpu_copy_in(struct gpu_device *d, uint32_t lane, uint64_t to, const void *fr
 {
 	struct gpu_lane *l = &d->lanes[lane % d->nr_lanes];
 	int err = gpu_enter(d);
+	uint64_t began;
 
 	if (err)
 		return err;
 	err = gpu_find_memory(d, to, bytes);
-	if (!err && bytes)
-		err = finish(d, l->copies, d->driver->copy_in(to, from, bytes, l->copies));
+	if (!err && bytes) {
+		began = gpu_now_ns();
+		err = d->driver->copy_in(to, from, bytes, l->in.stream);
+		err = finish(d, &l->in, bytes, began, err);
+	}
 	gpu_leave(d);
 	return err;
 }
@@ -234,12 +269,16 @@ int gpu_copy_out(struct gpu_device *d, uint32_t lane, void *to, uint64_t from, u
 {
 	struct gpu_lane *l = &d->lanes[lane % d->nr_lanes];
 	int err = gpu_enter(d);
+	uint64_t began;
 
 	if (err)
 		return err;
 	err = gpu_find_memory(d, from, bytes);
-	if (!err && bytes)
-		err = finish(d, l->copies, d->driver->copy_out(to, from, bytes, l->copies));
+	if (!err && bytes) {
+		began = gpu_now_ns();
+		err = d->driver->copy_out(to, from, bytes, l->out.stream);
+		err = finish(d, &l->out, bytes, began, err);
+	}
 	gpu_leave(d);
 	return err;
 }
@@ -280,9 +319,11 @@ int gpu_copy_peer(struct gpu_device *d, uint64_t to, struct gpu_device *src, uin
 	if (!err)
 		err = gpu_find_memory(src, from, bytes);
 	stream = d->memory_stream;
-	if (!err && bytes)
-		err = finish(d, stream, d->driver->copy_peer(to, d->place, d->context, from,
-							     src->place, src->context, bytes, stream));
+	if (!err && bytes) {
+		err = d->driver->copy_peer(to, d->place, d->context, from, src->place, src->context,
+					   bytes, stream);
+		err = gpu_check(d, err ? err : d->driver->stream_wait(stream), "copy");
+	}
 	if (second != first)
 		gpu_leave(second);
 leave:

@@ -7,13 +7,18 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "daemon/backends/gpu/gpu.h"
 
-/* Looked at so long before the thread sleeps: about what a wake-up costs. */
-#define SPIN_NS		20000u
 #define POLL_NS		20000u
+
+/*
+ * The device's clock tells what a kernel took where that is longer than it costs to ask, and
+ * now and then elsewhere, from which it is known what a launch takes besides.
+ */
+#define TIMED_FROM_NS	100000u
+#define TIMED_EVERY	64
+#define TIMED_FIRST	4
 
 /*
  * Behind the parameters that the signature has: a driver that gives no parameter sizes
@@ -33,14 +38,6 @@ struct launch {
 	uint64_t zero;
 	void *params[MAX_PARAMS];
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 /* Once for each kernel: a client can repeat it as often as it likes. */
 static void tell(struct gpu_device *d, struct gpu_kernel *k, const char *what, const char *why)
@@ -110,7 +107,7 @@ static int set_params(struct launch *x)
 	for (uint32_t i = 0; i < p->nr_plain; i++)
 		x->params[n++] = (char *)x->l->args + p->plain[i].offset;
 	/* One that takes no result takes one parameter less. */
-	x->params[n++] = &x->own->result_address;
+	x->params[n++] = &x->own->words_address;
 	x->zero = 0;
 	while (n < MAX_PARAMS)
 		x->params[n++] = &x->zero;
@@ -139,20 +136,55 @@ static int check_geometry(struct launch *x)
 /* ------------------------------------------------------------------ */
 /* Launches                                                              */
 
-/* (entered) It counts as running, whatever it returns. */
-static int start(struct launch *x)
+static bool worth_timing(struct gpu_kernel *k)
+{
+	uint32_t n = __atomic_fetch_add(&k->launches, 1, __ATOMIC_RELAXED);
+
+	/* The very first one has the driver load code. */
+	return n < TIMED_FIRST || n % TIMED_EVERY == 0 ||
+	       __atomic_load_n(&k->usual_ns, __ATOMIC_RELAXED) >= TIMED_FROM_NS;
+}
+
+/* What comes behind the launch, and is seen when that has ended. */
+static int put_end(struct launch *x)
 {
 	const struct gpu_driver *v = x->dev->driver;
+	struct gpu_launch *own = x->own;
+
+	if (!own->end.event)
+		return v->mark(own->end.stream,
+			       own->words_address + offsetof(struct gpu_words, mark), own->end.turn);
+	return v->event_record(own->end.event, own->end.stream);
+}
+
+/*
+ * (entered) It counts as running, whatever it returns.  @alone: somebody waits for this one,
+ * and for what comes sooner, rather than for what leaves more time for others.
+ */
+static int start(struct launch *x, bool alone)
+{
+	const struct gpu_driver *v = x->dev->driver;
+	struct gpu_launch *own = x->own;
 	void *stream = x->lane->stream;
-	int err;
+	int err = 0;
 
 	__atomic_fetch_add(&x->dev->running, 1, __ATOMIC_ACQ_REL);
-	*x->own->result = 0;
-	err = v->event_record(x->own->start, stream);
+	own->words->result = 0;
+	own->timed = worth_timing(x->k);
+	own->end = (struct gpu_end){
+		.stream = stream, .word = &own->words->mark, .turn = ++own->turn,
+		.event = own->timed ? own->stop : alone && x->dev->marks ? NULL : own->event,
+	};
+	/* It may not have been written for as many launches as a word can count. */
+	if (!own->end.event)
+		__atomic_store_n(&own->words->mark, own->turn - 1, __ATOMIC_RELAXED);
+	own->began_ns = gpu_now_ns();
+	if (own->timed)
+		err = v->event_record(own->start, stream);
 	if (!err)
 		err = v->launch(x->k->function, x->l->grid, x->l->block, stream, x->params);
 	if (!err)
-		err = v->event_record(x->own->end, stream);
+		err = put_end(x);
 	return failed(x->dev, x->k, err);
 }
 
@@ -161,30 +193,63 @@ static void ended(struct gpu_device *d)
 	__atomic_fetch_sub(&d->running, 1, __ATOMIC_ACQ_REL);
 }
 
+/* What @lane was busy with it, by our clock. */
+static uint64_t seen_ns(struct gpu_lane *lane, const struct gpu_launch *own, bool *alone)
+{
+	uint64_t now = gpu_now_ns(), before = __atomic_load_n(&lane->ended_ns, __ATOMIC_RELAXED);
+
+	__atomic_store_n(&lane->ended_ns, now, __ATOMIC_RELAXED);
+	*alone = before <= own->began_ns;
+	return now - (*alone ? own->began_ns : before);
+}
+
+/* A timed launch that was alone on its lane: the least that was not the kernel's time. */
+static void learn_launch(struct gpu_device *d, uint64_t seen, uint64_t ns)
+{
+	uint32_t known = __atomic_load_n(&d->launch_ns, __ATOMIC_RELAXED);
+
+	if (seen > ns && (!known || seen - ns < known))
+		__atomic_store_n(&d->launch_ns, (uint32_t)(seen - ns), __ATOMIC_RELAXED);
+}
+
+/* (entered) What the device was busy with a launch that has ended. */
+static uint64_t time_of(struct gpu_device *d, struct gpu_lane *lane, struct gpu_launch *own,
+			struct gpu_kernel *k)
+{
+	uint64_t seen, ns = 0, besides;
+	bool alone;
+
+	seen = seen_ns(lane, own, &alone);
+	if (own->timed && !d->driver->event_ns(own->start, own->stop, &ns) && ns) {
+		if (alone && ns < TIMED_FROM_NS)
+			learn_launch(d, seen, ns);
+	} else {
+		besides = alone ? __atomic_load_n(&d->launch_ns, __ATOMIC_RELAXED) : 0;
+		ns = seen > besides ? seen - besides : 1;
+	}
+	__atomic_store_n(&k->usual_ns, ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX,
+			 __ATOMIC_RELAXED);
+	return ns;
+}
+
 /* (entered) After the end, with the driver's error. */
-static int look_back(struct gpu_device *d, struct gpu_launch *own, struct gpu_kernel *k, int err,
-		     uint64_t *device_ns)
+static int look_back(struct gpu_device *d, struct gpu_lane *lane, struct gpu_launch *own,
+		     struct gpu_kernel *k, int err, uint64_t *device_ns)
 {
 	err = failed(d, k, err);
 	if (err)
 		return err;
-	if (d->driver->event_ns(own->start, own->end, device_ns))
-		*device_ns = 0;
-	return *(volatile int32_t *)own->result;
+	*device_ns = time_of(d, lane, own, k);
+	return *(volatile int32_t *)&own->words->result;
 }
 
-/* Sleeping costs more than a short kernel does. */
-static int wait_for(struct gpu_device *d, struct gpu_launch *own)
+/* What is left of what it usually takes. */
+static int wait_for(struct gpu_device *d, const struct gpu_launch *own, struct gpu_kernel *k)
 {
-	uint64_t until = now_ns() + SPIN_NS;
-	int err;
+	uint64_t usual = __atomic_load_n(&k->usual_ns, __ATOMIC_RELAXED);
+	uint64_t spent = usual > TIMED_FROM_NS ? gpu_now_ns() - own->began_ns : 0;
 
-	do {
-		err = d->driver->event_query(own->end);
-		if (!d->driver->not_ready(err))
-			return err;
-	} while (now_ns() < until);
-	return d->driver->event_wait(own->end);
+	return gpu_await(d, &own->end, usual > spent ? usual - spent : 0);
 }
 
 /* (entered: memory that is there now stays until the end) */
@@ -227,9 +292,10 @@ int gpu_run(struct gpu_device *d, struct arax_backend_run *run)
 	if (!err) {
 		err = prepare(&x, d, run);
 		if (!err) {
-			err = start(&x);
+			err = start(&x, true);
 			if (!err)
-				err = look_back(d, x.own, x.k, wait_for(d, x.own), &device_ns);
+				err = look_back(d, x.lane, x.own, x.k, wait_for(d, x.own, x.k),
+						&device_ns);
 			ended(d);
 		}
 		gpu_leave(d);
@@ -256,7 +322,7 @@ int gpu_submit(struct gpu_device *d, const struct arax_backend_run *run, uint64_
 		goto unlock;
 	err = prepare(&x, d, run);
 	if (!err) {
-		err = start(&x);
+		err = start(&x, false);
 		x.own->lost = false;
 		x.own->cookie = cookie;
 		x.own->kernel = x.k;
@@ -271,9 +337,9 @@ unlock:
 	return err;
 }
 
-/* Whether @own has ended, or @wait: when it has. */
-static bool has_ended(struct gpu_device *d, struct gpu_launch *own, bool wait,
-		      struct arax_backend_done *done)
+/* Whether @own of @lane has ended, or @wait: when it has. */
+static bool has_ended(struct gpu_device *d, struct gpu_lane *lane, struct gpu_launch *own,
+		      bool wait, struct arax_backend_done *done)
 {
 	int err = gpu_enter(d);
 
@@ -283,12 +349,13 @@ static bool has_ended(struct gpu_device *d, struct gpu_launch *own, bool wait,
 	if (err)
 		return true;
 	if (!__atomic_load_n(&own->lost, __ATOMIC_RELAXED)) {
-		err = wait ? wait_for(d, own) : d->driver->event_query(own->end);
-		if (d->driver->not_ready(err)) {
+		if (wait) {
+			err = wait_for(d, own, own->kernel);
+		} else if (!gpu_has_ended(d, &own->end, &err)) {
 			gpu_leave(d);
 			return false;
 		}
-		done->result = look_back(d, own, own->kernel, err, &done->device_ns);
+		done->result = look_back(d, lane, own, own->kernel, err, &done->device_ns);
 	}
 	gpu_leave(d);
 	return true;
@@ -313,7 +380,7 @@ int gpu_wait(struct gpu_device *d, uint32_t nr, struct arax_backend_done *done)
 	pthread_mutex_unlock(&lane->lock);
 	if (!own)
 		return -ENOENT;
-	has_ended(d, own, true, done);
+	has_ended(d, lane, own, true, done);
 	pthread_mutex_lock(&lane->lock);
 	remove_first(d, lane);
 	pthread_mutex_unlock(&lane->lock);
@@ -329,18 +396,13 @@ static int collect(struct gpu_device *d, struct arax_backend_done *done, uint32_
 
 		pthread_mutex_lock(&lane->lock);
 		while (n < max && lane->under_way &&
-		       has_ended(d, &lane->launches[lane->first], false, &done[n])) {
+		       has_ended(d, lane, &lane->launches[lane->first], false, &done[n])) {
 			remove_first(d, lane);
 			n++;
 		}
 		pthread_mutex_unlock(&lane->lock);
 	}
 	return (int)n;
-}
-
-static void nap(void)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = POLL_NS }, NULL);
 }
 
 /*
@@ -350,14 +412,14 @@ static void nap(void)
 int gpu_poll(struct gpu_device *d, struct arax_backend_done *done, uint32_t max,
 	     uint64_t timeout_ns)
 {
-	uint64_t began = now_ns();
+	uint64_t began = gpu_now_ns();
 	int n;
 
 	for (;;) {
 		n = collect(d, done, max);
-		if (n || !max || now_ns() - began >= timeout_ns)
+		if (n || !max || gpu_now_ns() - began >= timeout_ns)
 			return n;
-		nap();
+		gpu_nap(POLL_NS);
 	}
 }
 
@@ -366,6 +428,7 @@ static bool is_quiet(struct gpu_device *d)
 {
 	uint32_t unpolled = 0;
 	bool busy = false;
+	int err;
 
 	for (uint32_t i = 0; i < d->nr_lanes; i++) {
 		struct gpu_lane *lane = &d->lanes[i];
@@ -376,7 +439,7 @@ static bool is_quiet(struct gpu_device *d)
 				&lane->launches[(lane->first + j) % ARAX_LANE_DEPTH];
 
 			busy = busy || (!__atomic_load_n(&own->lost, __ATOMIC_RELAXED) &&
-					d->driver->not_ready(d->driver->event_query(own->end)));
+					!gpu_has_ended(d, &own->end, &err));
 			gpu_leave(d);
 		}
 		unpolled += lane->under_way;
@@ -388,9 +451,9 @@ static bool is_quiet(struct gpu_device *d)
 int gpu_quiesce(struct gpu_device *d, uint64_t deadline_ns)
 {
 	while (!is_quiet(d)) {
-		if (now_ns() >= deadline_ns)
+		if (gpu_now_ns() >= deadline_ns)
 			return -ETIMEDOUT;
-		nap();
+		gpu_nap(POLL_NS);
 	}
 	return 0;
 }
