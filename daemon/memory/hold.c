@@ -326,6 +326,105 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 	return err;
 }
 
+/* ------------------------------------------------------------------ */
+/* Where nothing is missing                                             */
+
+/* (locked) The extent that has all of @r, or NULL: see load_row() for what that means. */
+static struct memory_extent *whole(struct memory *m, uint32_t device, const struct memory_range *r,
+				   uint64_t seq)
+{
+	uint64_t end = memory_range_end(r), gap_start, gap_end;
+	struct memory_extent *e;
+	bool gap;
+
+	if (memory_rows(r) != 1 || r->offset == end ||
+	    (r->access & ARAX_OUT && !r->buffer->lazy))
+		return NULL;
+	e = extent_find(r->buffer, device, r->offset, end);
+	if (!e)
+		return NULL;
+	if (r->access & ARAX_IN)
+		gap = intervals_gap(&e->valid, r->offset, end, seq, trusted_since(m, r->buffer),
+				    &gap_start, &gap_end);
+	else
+		gap = intervals_gap(&e->filled, r->offset, end, 0, 0, &gap_start, &gap_end);
+	return gap ? NULL : e;
+}
+
+/* (locked) Ranges of one buffer in one extent, as hull() asks. */
+static bool find_whole(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
+		       uint64_t seq)
+{
+	uint32_t i, j;
+
+	for (i = 0; i < nr; i++) {
+		ranges[i].extent = whole(m, device, &ranges[i], seq);
+		for (j = 0; j < i && ranges[i].extent; j++)
+			if (ranges[j].buffer == ranges[i].buffer &&
+			    ranges[j].extent != ranges[i].extent)
+				ranges[i].extent = NULL;
+		if (!ranges[i].extent)
+			break;
+	}
+	if (i == nr)
+		return true;
+	for (j = 0; j <= i; j++)
+		ranges[j].extent = NULL;
+	return false;
+}
+
+/* (charging, locked) As charge(), but that nobody waits. */
+static int hold_whole(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
+		      struct memory_owner owner)
+{
+	uint64_t bytes;
+	int err = 0;
+	uint32_t i;
+
+	for (i = 0; i < nr; i++) {
+		ranges[i].extent->pins++;
+		ranges[i].address = ranges[i].extent->address +
+				    (ranges[i].offset - ranges[i].extent->start);
+	}
+	bytes = m->charge ? unpaid(ranges, nr) : 0;
+	if (bytes) {
+		pthread_mutex_unlock(&m->lock);
+		err = m->charge(m->charge_arg, owner.id, (int64_t)bytes);
+		pthread_mutex_lock(&m->lock);
+	}
+	if (err == -EDQUOT)
+		return err;
+	if (bytes && !err)
+		mark_paid(ranges, nr, owner);
+	m->devices[device].held++;
+	add_users(ranges, nr);
+	for (i = 0; i < nr; i++)
+		ranges[i].loaded = true;
+	return 0;
+}
+
+int memory_enter_ready(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
+		       uint64_t seq, struct memory_owner owner)
+{
+	struct memory_device *d = &m->devices[device];
+	int err = -EAGAIN;
+
+	if (pthread_mutex_trylock(&d->entering))
+		return -EAGAIN;
+	if (pthread_mutex_trylock(&m->charging))
+		goto unlock;
+	pthread_mutex_lock(&m->lock);
+	if (find_whole(m, device, ranges, nr, seq))
+		err = hold_whole(m, device, ranges, nr, owner);
+	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_unlock(&m->charging);
+	if (err == -EDQUOT)
+		let_go(m, ranges, nr);
+unlock:
+	pthread_mutex_unlock(&d->entering);
+	return err ? -EAGAIN : 0;
+}
+
 /* (locked) Of very many it is not worth to know which are the host's, too. */
 static void forget_pieces(struct memory_extent *e)
 {

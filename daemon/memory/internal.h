@@ -95,6 +95,7 @@ struct memory_extent {
  * struct memory_buffer - a buffer
  * @seen: devices (bits; those behind the 64th go without) that were asked to register it
  * @registered: of these, those that did
+ * @copies:	of parts of it, either way; as far as anybody counts
  * @leaving:	extents of it that are
  * @flushing:	held by whoever copies from its extents to the host
  * @upcoming:	what tasks to come will use of it
@@ -107,6 +108,7 @@ struct memory_buffer {
 	uint64_t bytes;
 	uint64_t seen;
 	uint64_t registered;
+	uint32_t copies;
 	bool lazy;
 	uint32_t leaving;
 	pthread_mutex_t flushing;

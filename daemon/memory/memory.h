@@ -175,6 +175,13 @@ int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory
 int memory_try_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
 		     uint32_t nr, uint64_t seq, struct memory_owner owner);
 
+/*
+ * The same where nothing is to be done for it: all that the task needs is on @device, and its
+ * results stay there.  -EAGAIN where that is not so, at once.
+ */
+int memory_enter_ready(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
+		       uint64_t seq, struct memory_owner owner);
+
 /**
  * memory_leave - the kernel has ended with @result
  *

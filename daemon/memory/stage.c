@@ -5,8 +5,12 @@
 #include "daemon/memory/internal.h"
 #include "uapi/arax.h"
 
-/* For less than this a driver's own way is as fast. */
+/*
+ * To register a page costs a driver ten times what it then saves with each copy of it: worth
+ * it at once where copies are long, and elsewhere once there have been many.
+ */
 #define WORTH_REGISTERING	(64u << 10)
+#define MANY_COPIES		8
 
 int extent_copy(struct memory *m, const struct memory_extent *e, uint32_t lane, bool in,
 		uint64_t start, uint64_t end)
@@ -24,6 +28,8 @@ int extent_copy(struct memory *m, const struct memory_extent *e, uint32_t lane, 
 		return err < 0 ? err : -EIO;
 	ns = memory_now_ns() - began;
 	pthread_mutex_lock(&m->lock);
+	if (e->buffer->copies < MANY_COPIES)
+		e->buffer->copies++;
 	rate_learn(in ? &d->in : &d->out, end - start, ns);
 	*(in ? &d->stats.copied_in : &d->stats.copied_out) += end - start;
 	pthread_mutex_unlock(&m->lock);
@@ -154,11 +160,11 @@ static void register_host(struct memory *m, uint32_t device, struct memory_buffe
 	uint64_t bit = 1ull << (device & 63);
 	bool mine;
 
-	if (!d->ops.host_register || device > 63 || b->bytes < WORTH_REGISTERING)
+	if (!d->ops.host_register || device > 63)
 		return;
 	pthread_mutex_lock(&m->lock);
-	mine = !(b->seen & bit);
-	b->seen |= bit;
+	mine = !(b->seen & bit) && (b->bytes >= WORTH_REGISTERING || b->copies >= MANY_COPIES);
+	b->seen |= mine ? bit : 0;
 	pthread_mutex_unlock(&m->lock);
 	if (!mine || d->ops.host_register(d->dev, b->host, b->bytes))
 		return;

@@ -287,6 +287,26 @@ START_TEST(buffers_are_registered)
 }
 END_TEST
 
+/* Small ones once they have been copied so often that it was worth it by now. */
+START_TEST(small_buffers_are_registered_late)
+{
+	start(128 * KIB);
+	for (int i = 0; i < 4; i++)
+		run(0, range(0, ARAX_INOUT, 0, BYTES), 'x', 1, 1);
+	ck_assert_int_eq(fake[0].asked, 0);
+	for (int i = 0; i < 8; i++)
+		run(0, range(0, ARAX_INOUT, 0, BYTES), 'x', 1, 1);
+	ck_assert_int_eq(fake[0].asked, 1);
+	ck_assert_int_eq(fake[0].registered, 1);
+	/* Nobody copies these. */
+	for (int i = 0; i < 20; i++)
+		run(0, range(1, ARAX_IN, 0, BYTES), 0, 1, 1);
+	ck_assert_int_eq(fake[0].asked, 1);
+	finish();
+	ck_assert_int_eq(fake[0].registered, 0);
+}
+END_TEST
+
 /* What is being read is not copied in again under the reader's eyes. */
 START_TEST(readers_side_by_side)
 {
@@ -1119,6 +1139,112 @@ static void expect_byte(unsigned int device, unsigned int b, uint64_t offset, ch
 	memory_settle(m, device, &r, 1, 99);
 }
 
+static int enter_ready(struct memory_range r, uint64_t seq, struct memory_owner owner)
+{
+	int err = memory_enter_ready(m, 0, &r, 1, seq, owner);
+
+	if (err)
+		return err;
+	ck_assert_int_eq(at(&r)[0], 'x');
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
+	memory_settle(m, 0, &r, 1, 99);
+	return 0;
+}
+
+/* Only where nothing has to be done, and then at once; else as if it had not been tried. */
+START_TEST(who_is_ready_enters_at_once)
+{
+	struct memory_range all = { 0 }, r[2];
+
+	start_charged(64 * KIB, BYTES);
+	memory_buffer_lazy(buffer[0]);
+	all = range(0, ARAX_INOUT, 0, BYTES);
+	ck_assert_int_eq(enter_ready(all, 1, one), -EAGAIN);
+	ck_assert_int_eq(quota.used[1], 0);
+	run(0, all, 'x', 1, 99);
+	for (uint32_t access = ARAX_IN; access <= ARAX_INOUT; access++)
+		ck_assert_int_eq(enter_ready(range(0, access, 10, 100), 2, one), 0);
+	ck_assert_int_eq(enter_ready(all, 3, gone), 0);
+	ck_assert_uint_eq(copied_in(0), BYTES);
+	ck_assert_uint_eq(copied_out(0), 0);
+	/* It is held and paid for, as by whoever waits for it. */
+	r[0] = range(0, ARAX_IN, 0, 10);
+	r[1] = range(0, ARAX_OUT, 5, 10);
+	ck_assert_int_eq(memory_enter_ready(m, 0, r, 2, 4, one), 0);
+	ck_assert_int_eq(quota.used[1], BYTES);
+	ck_assert_ptr_eq(at(&r[0]) + 5, at(&r[1]));
+	ck_assert_int_eq(memory_leave(m, 0, 0, r, 2, 0), 0);
+	memory_settle(m, 0, r, 2, 99);
+	ck_assert_int_eq(quota.used[1], 0);
+	/* More than there is quota for: who waits for it says so. */
+	quota.max[1] = BYTES - 1;
+	ck_assert_int_eq(enter_ready(all, 5, one), -EAGAIN);
+	ck_assert_int_eq(quota.used[1], 0);
+	quota.max[1] = BYTES;
+	/* Rows, and nothing at all. */
+	r[0] = range(0, ARAX_IN, 0, 10);
+	r[0].stride = 100;
+	r[0].count = 3;
+	ck_assert_int_eq(enter_ready(r[0], 6, one), -EAGAIN);
+	ck_assert_int_eq(enter_ready(range(0, ARAX_IN, 10, 0), 6, one), -EAGAIN);
+	/* One of two is somewhere else. */
+	r[0] = range(0, ARAX_IN, 0, 10);
+	r[1] = range(1, ARAX_IN, 0, 10);
+	ck_assert_int_eq(memory_enter_ready(m, 0, r, 2, 7, one), -EAGAIN);
+	ck_assert_ptr_null(r[0].extent);
+	ck_assert_int_eq(quota.used[1], 0);
+	/* The program has written since. */
+	memory_host_wrote(m, buffer[0], 50, 1, 0, 1);
+	ck_assert_int_eq(enter_ready(range(0, ARAX_IN, 0, 50), 8, one), 0);
+	ck_assert_int_eq(enter_ready(all, 8, one), -EAGAIN);
+	ck_assert_int_eq(memory_check(m), 0);
+	finish();
+}
+END_TEST
+
+/* What is not lazy has to reach the host, and is trusted only so far. */
+START_TEST(who_is_ready_has_no_results_to_bring)
+{
+	start(64 * KIB);
+	run(0, range(2, ARAX_INOUT, 0, BYTES), 'x', 1, 10);
+	ck_assert_int_eq(enter_ready(range(2, ARAX_IN, 0, BYTES), 2, nobody), 0);
+	ck_assert_int_eq(enter_ready(range(2, ARAX_OUT, 0, BYTES), 3, nobody), -EAGAIN);
+	ck_assert_int_eq(enter_ready(range(2, ARAX_INOUT, 0, BYTES), 3, nobody), -EAGAIN);
+	memory_distrust(m);
+	ck_assert_int_eq(enter_ready(range(2, ARAX_IN, 0, BYTES), 4, nobody), -EAGAIN);
+	finish();
+}
+END_TEST
+
+/* Somebody waits for room, and none overtakes it. */
+START_TEST(who_is_ready_overtakes_nobody)
+{
+	struct memory_range r[2];
+	struct memory_stats s;
+	pthread_t thread;
+	void *err;
+
+	start(BYTES + 100);
+	memory_buffer_lazy(buffer[0]);
+	run(0, range(0, ARAX_INOUT, 0, BYTES), 'x', 1, 99);
+	r[0] = range(0, ARAX_IN, 0, BYTES);
+	r[1] = range(1, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r[0], 1, 2, nobody), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, enter_late, &r[1]), 0);
+	do {
+		memory_query(m, 0, &s);
+	} while (!s.waits);
+	ck_assert_int_eq(enter_ready(range(0, ARAX_IN, 0, 10), 3, nobody), -EAGAIN);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r[0], 1, 0), 0);
+	memory_settle(m, 0, &r[0], 1, 99);
+	pthread_join(thread, &err);
+	ck_assert_int_eq((intptr_t)err, 0);
+	ck_assert_int_eq(memory_leave(m, 0, 1, &r[1], 1, 0), 0);
+	memory_settle(m, 0, &r[1], 1, 99);
+	finish();
+}
+END_TEST
+
 /* Nothing moves but the first input and the last result, however the program waits. */
 START_TEST(lazy_results_stay)
 {
@@ -1481,6 +1607,7 @@ int main(void)
 	tcase_add_test(c, chains_move_data_once);
 	tcase_add_test(c, a_device_is_dropped);
 	tcase_add_test(c, buffers_are_registered);
+	tcase_add_test(c, small_buffers_are_registered_late);
 	tcase_add_test(c, readers_side_by_side);
 	tcase_add_test(c, the_client_writes_between_tasks);
 	tcase_add_test(c, a_timeline_ends_trust);
@@ -1502,6 +1629,9 @@ int main(void)
 	tcase_add_test(c, one_byte_more_is_EDQUOT);
 	tcase_add_test(c, a_failed_copy_pays_nothing);
 	tcase_add_test(c, who_tries_does_not_wait);
+	tcase_add_test(c, who_is_ready_enters_at_once);
+	tcase_add_test(c, who_is_ready_has_no_results_to_bring);
+	tcase_add_test(c, who_is_ready_overtakes_nobody);
 	tcase_add_test(c, a_task_waits_for_its_quota);
 	tcase_add_test(c, who_paid_ends_while_another_is_refused);
 	tcase_add_loop_test(c, who_is_in_the_way_ends_meanwhile, 0, 2);
