@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/awake.h"
 #include "daemon/dispatch/host.h"
 
 /* A range walked byte by byte, row by row. */
@@ -103,9 +104,18 @@ struct host_thread {
 	bool stop;
 };
 
+/* The next one often comes when this one's end is known; to sleep costs two wake-ups. */
+static bool has_come(const void *arg)
+{
+	const struct host_thread *t = arg;
+
+	return __atomic_load_n(&t->first, __ATOMIC_RELAXED);
+}
+
 static void *serve(void *arg)
 {
 	struct host_thread *t = arg;
+	bool waited = false;
 
 	pthread_mutex_lock(&t->lock);
 	for (;;) {
@@ -113,11 +123,19 @@ static void *serve(void *arg)
 
 		if (!job && t->stop)
 			break;
+		if (!job && !waited) {
+			pthread_mutex_unlock(&t->lock);
+			awake_for(has_come, t);
+			waited = true;
+			pthread_mutex_lock(&t->lock);
+			continue;
+		}
 		if (!job) {
 			pthread_cond_wait(&t->more, &t->lock);
 			continue;
 		}
-		t->first = job->next;
+		waited = false;
+		__atomic_store_n(&t->first, job->next, __ATOMIC_RELAXED);
 		if (!t->first)
 			t->last = &t->first;
 		pthread_mutex_unlock(&t->lock);
@@ -164,7 +182,8 @@ void host_thread_push(struct host_thread *t, struct host_job *job)
 {
 	job->next = NULL;
 	pthread_mutex_lock(&t->lock);
-	*t->last = job;
+	/* Who waits awake looks without the lock. */
+	__atomic_store_n(t->last, job, __ATOMIC_RELAXED);
 	t->last = &job->next;
 	pthread_cond_signal(&t->more);
 	pthread_mutex_unlock(&t->lock);

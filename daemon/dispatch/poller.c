@@ -13,6 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "daemon/awake.h"
 #include "daemon/dispatch/models.h"
 #include "daemon/dispatch/own.h"
 #include "daemon/dispatch/poller.h"
@@ -35,6 +36,7 @@
 #define SAME_CPU_US	40u
 #define CROWDED		1u		/* times in a row, before it is believed */
 #define MOVE_US		5000u		/* at most once in this time */
+#define RUNNING_SPINS	4u		/* spins, while tasks are under way on other threads */
 #define HOT_US		5u		/* of spinning without pause */
 #define LOOKS		8u		/* turns between two looks at the clock */
 #define EVENTS		16
@@ -185,8 +187,10 @@ static int take_ready(struct poller *p, struct link *l, uint64_t first)
 		node->priv = l;
 		n++;
 		if (node->d.opcode == ARAX_OP_MARKER) {
-			if (!p->memory || !remote_host_access(p, node))
+			if (!p->memory)
 				run_refuse(p, node, 0);
+			else if (remote_host_access(p, node) == RUN_LOST)
+				return -1;
 		} else if (own_is_unload(node)) {
 			run_refuse(p, node, own_unload(node));
 		} else if (!p->stopping && !p->visited && run_direct(p, node, &outcome)) {
@@ -570,6 +574,12 @@ int poller_turn(struct poller *p)
 	return n;
 }
 
+/* What runs elsewhere will come back, and there are CPUs for whoever else wants one. */
+static bool awaits_devices(const struct poller *p)
+{
+	return p->running && p->cpus >= AWAKE_MANY_CPUS;
+}
+
 /*
  * Who had to wake its peer sleeps at once (they may share a CPU), unless the
  * peer was seen to come back faster than that.
@@ -577,7 +587,11 @@ int poller_turn(struct poller *p)
 static bool worth_spinning(struct poller *p)
 {
 	/* Nor while devices take all CPUs: it would be from one of them. */
-	if (!p->may_spin || p->spin_pause || p->cpus_taken >= p->cpus)
+	if (!p->may_spin || p->cpus_taken >= p->cpus)
+		return false;
+	if (awaits_devices(p))
+		return true;
+	if (p->spin_pause)
 		return false;
 	if (!p->woke_peer)
 		return true;
@@ -609,6 +623,8 @@ static bool spin(struct poller *p, uint64_t *idle_since)
 	if (now - *idle_since > HOT_US * p->ticks.per_us)
 		for (i = 0; i < 4; i++)
 			cpu_relax();
+	if (awaits_devices(p))
+		return now - *idle_since < RUNNING_SPINS * p->spin_ticks;
 	/* A peer that is asleep needs a wake-up's time more to come back. */
 	return now - *idle_since < (p->tried ? 2 * p->spin_ticks : p->spin_ticks);
 }

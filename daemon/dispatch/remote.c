@@ -9,6 +9,8 @@
 #include "daemon/dispatch/run.h"
 #include "daemon/log.h"
 
+#define AHEAD_NS	50000u	/* of copies for a task, while another is under way */
+
 static int do_alloc(void *dev, uint64_t bytes, void *host, uint64_t *address)
 {
 	return device_alloc_on(dev, bytes, host, address);
@@ -148,6 +150,19 @@ static int pass_gate(struct run *run)
 			  runner_switch_ns(pd->runner, k), configure, run);
 }
 
+/*
+ * A lane that brings data for long sees meanwhile no end of what it has under way, and who waits
+ * for that waits longer.  Other lanes' copies fill the link.
+ */
+static bool is_long_way(const struct run *run)
+{
+	const struct poller *p = run->poller;
+
+	return p->devs[run->device].lanes > 1 &&
+	       memory_transfer_ns(p->memory, run->device, run->remote, run->rt.launch.nr_ranges,
+				  run->seq) > AHEAD_NS;
+}
+
 /* On the lane's thread. */
 static int enter(struct runner_task *rt)
 {
@@ -156,6 +171,8 @@ static int enter(struct runner_task *rt)
 	uint32_t i, nr = rt->launch.nr_ranges;
 	int err;
 
+	if (rt->flags & RUNNER_NO_WAIT && is_long_way(run))
+		return -EAGAIN;
 	err = pass_gate(run);
 	if (err)
 		return err;
@@ -174,6 +191,19 @@ static int enter(struct runner_task *rt)
 	for (i = 0; i < nr; i++)
 		run->ranges[i].data = (void *)(uintptr_t)run->remote[i].address;
 	return 0;
+}
+
+bool remote_enter_ready(struct run *run)
+{
+	uint32_t i, nr = run->rt.launch.nr_ranges;
+
+	if (memory_enter_ready(run->poller->memory, run->device, run->remote, nr, run->seq,
+			       owner_of(run)))
+		return false;
+	run->held = true;
+	for (i = 0; i < nr; i++)
+		run->ranges[i].data = (void *)(uintptr_t)run->remote[i].address;
+	return true;
 }
 
 static int leave(struct runner_task *rt, int result)
@@ -436,65 +466,104 @@ static void fetched(struct work *w)
 	free(f);
 }
 
-/* On the host thread. */
-static void do_fetch(struct host_job *job)
+static void flush(struct fetch *f)
 {
-	struct fetch *f = (struct fetch *)((char *)job - offsetof(struct fetch, job));
 	uint32_t i;
 
 	for (i = 0; i < f->node->d.nr_ranges && !f->result; i++)
 		f->result = memory_flush(f->poller->memory, &f->ranges[i]);
+}
+
+/* On the host thread. */
+static void do_fetch(struct host_job *job)
+{
+	struct fetch *f = (struct fetch *)((char *)job - offsetof(struct fetch, job));
+
+	flush(f);
 	poller_post(f->poller, &f->work);
 }
 
-static int fetch_begin(struct poller *p, struct graph_node *node, struct run *run)
+/* It takes about as long as to wake another thread for it. */
+static bool is_quick(const struct fetch *f)
+{
+	const struct poller *p = f->poller;
+	uint64_t ns;
+
+	memory_dirty(p->memory, f->ranges, f->node->d.nr_ranges, &ns);
+	return ns <= p->inline_ns && p->running == 1 && !sched_queued(p->sched) && !p->visited &&
+	       !p->stopping;
+}
+
+/* As a short kernel is run, see run.c: with the role lent out. */
+static enum run_outcome fetch_here(struct fetch *f)
+{
+	struct poller *p = f->poller;
+	struct role_seat *seat = role_lend(&p->role);
+
+	flush(f);
+	if (!role_return(&p->role, seat)) {
+		poller_post(p, &f->work);
+		return RUN_LOST;
+	}
+	p->now = ticks_now(&p->ticks);
+	p->exact = true;
+	fetched(&f->work);
+	return RUN_DONE;
+}
+
+/* NULL: no memory. */
+static struct fetch *fetch_create(struct poller *p, struct graph_node *node, struct run *run)
 {
 	struct fetch *f = calloc(1, sizeof(*f));
 
 	if (!f)
-		return -ENOMEM;
+		return NULL;
 	f->job.run = do_fetch;
 	f->work.run = fetched;
 	f->poller = p;
 	f->node = node;
 	f->run = run;
 	look_up(node, f->ranges);
-	host_thread_push(host_of(p), &f->job);
-	return 0;
+	return f;
 }
 
 bool remote_awaits_host(struct run *run)
 {
-	int err;
+	struct fetch *f;
 
 	if (!remote_is_dirty(run->node))
 		return false;
-	err = fetch_begin(run->poller, run->node, run);
-	if (err)
-		run_go_on(run, err);
+	f = fetch_create(run->poller, run->node, run);
+	if (f)
+		host_thread_push(host_of(run->poller), &f->job);
+	else
+		run_go_on(run, -ENOMEM);
 	return true;
 }
 
-bool remote_host_access(struct poller *p, struct graph_node *node)
+enum run_outcome remote_host_access(struct poller *p, struct graph_node *node)
 {
 	struct link *l = node->priv;
-	int err;
+	struct fetch *f;
 
-	if (!has_lazy(node))
-		return false;
-	if (!remote_is_dirty(node)) {
-		host_will_write(node);
-		return false;
+	if (!has_lazy(node) || !remote_is_dirty(node)) {
+		if (has_lazy(node))
+			host_will_write(node);
+		run_refuse(p, node, 0);
+		return RUN_DONE;
 	}
 	/* From now on it can't be canceled. */
 	graph_start(l->graph, node);
-	p->running++;
-	err = fetch_begin(p, node, NULL);
-	if (err) {
-		p->running--;
-		run_refuse(p, node, err);
+	f = fetch_create(p, node, NULL);
+	if (!f) {
+		run_refuse(p, node, -ENOMEM);
+		return RUN_DONE;
 	}
-	return true;
+	p->running++;
+	if (is_quick(f))
+		return fetch_here(f);
+	host_thread_push(host_of(p), &f->job);
+	return RUN_DONE;
 }
 
 uint32_t remote_dirty_ranges(const struct run *run)

@@ -27,6 +27,12 @@ int remote_begin(struct run *run);
 /* (poller) Before the commit. */
 void remote_settle(struct run *run);
 
+/*
+ * (poller) Instead of run->rt.enter() on a lane's thread, after remote_begin(): whether the
+ * task has all that it needs on its device now, and leaves its results there.
+ */
+bool remote_enter_ready(struct run *run);
+
 /* (poller) A task on the host's pages has ended, before the commit. */
 void remote_host_wrote(struct link *l, const struct graph_node *node);
 
@@ -38,10 +44,9 @@ bool remote_is_dirty(const struct graph_node *node);
  */
 bool remote_awaits_host(struct run *run);
 /*
- * (poller) A marker: the program is about to use its ranges.  False: nothing has to be
- * done; else it has been taken over, and ends when the bytes are there.
+ * (poller) A marker: the program is about to use its ranges.  It ends when the bytes are there.
  */
-bool remote_host_access(struct poller *p, struct graph_node *node);
+enum run_outcome remote_host_access(struct poller *p, struct graph_node *node);
 /* (poller) The ranges of a task that ended well whose results are not at the host. */
 uint32_t remote_dirty_ranges(const struct run *run);
 

@@ -290,7 +290,7 @@ static __attribute__((cold)) void record(struct run *run, uint64_t start_ns, uin
 		t.kernel = run_kernel(node)->sig.name;
 	if (staged) {
 		t.enter_ns = rt->enter_ns;
-		t.leave_ns = hold_ns - rt->enter_ns - rt->wall_ns;
+		t.leave_ns = rt->leave_ns;
 	}
 	if (node->d.deadline_ns && poller_ns(run->poller) > node->d.deadline_ns)
 		t.late_ns = poller_ns(run->poller) - node->d.deadline_ns;
@@ -555,6 +555,7 @@ static void fill_launch(struct run *run, const struct kernel *k, bool worker)
 	rt->wall_ns = 0;
 	rt->start_ns = 0;
 	rt->enter_ns = 0;
+	rt->leave_ns = 0;
 }
 
 /* What is the same for all of its tasks. */
@@ -571,6 +572,20 @@ static void init_run(struct run *run, struct poller *p, uint32_t device, uint32_
 	run->rt.done = runner_done;
 }
 
+/* A device with memory of its own that takes tasks ahead, and has nothing else to run. */
+static bool is_idle(const struct run *run, const struct poller_device *pd)
+{
+	uint64_t mine = 1ull << (run - pd->runs);
+	uint64_t all = pd->nr_runs == MAX_RUNS ? ~0ull : (1ull << pd->nr_runs) - 1;
+
+	return pd->depth > 1 && !pd->gate && (pd->runs_busy & all) == mine;
+}
+
+static int run_ready(struct runner *r, struct runner_task *rt)
+{
+	return rt->leave(rt, runner_run_ready(r, rt));
+}
+
 /* Another thread polls now; the clock is its own, but these are copies. */
 static __attribute__((cold)) void lost_role(struct poller *p, struct run *run, uint64_t start,
 					   bool tsc, uint64_t mult, int result)
@@ -579,6 +594,7 @@ static __attribute__((cold)) void lost_role(struct poller *p, struct run *run, u
 
 	run->rt.result = result;
 	run->rt.hold_ns = ticks_to_ns(&(struct ticks){ .mult = mult }, end - start);
+	run->rt.wall_ns = run->rt.device_ns ?: run->rt.hold_ns;
 	run->rt.device_ns = run->rt.hold_ns;
 	poller_post(p, &run->work);
 }
@@ -601,7 +617,9 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 	POLLER_COUNT(p, inline_runs);
 	seat = role_lend(&p->role);
 	run->rt.start_ns = 0;
-	if (launch)
+	if (launch && unlikely(run->remote))
+		result = run_ready(pd->runner, &run->rt);
+	else if (launch)
 		result = runner_run_short(pd->runner, &run->rt);
 	else
 		result = host_run(&run->node->d, run->ranges, run->node->args);
@@ -611,7 +629,10 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 		p->exact = true;
 		run->here = true;
 		run->rt.hold_ns = ticks_to_ns(&p->ticks, end - start);
+		run->rt.wall_ns = run->rt.device_ns ?: run->rt.hold_ns;
 		end_task(run, run->rt.hold_ns, run->rt.hold_ns, result);
+		if (unlikely(recover_expected(pd)))
+			recover_begin(p, pd);
 		return RUN_DONE;
 	}
 	lost_role(p, run, start, tsc, mult, result);
@@ -696,6 +717,11 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 	    (!launch || (!run->rt.enter && pd->dev->info.kind == ARAX_DEVICE_CPU)) &&
 	    sched_is_short(p->sched, node, node->device, inline_limit(p)))
 		return run_inline(p, run, pd, launch);
+	/* Unless nothing is: then it is over before a lane's thread would have seen it. */
+	if (launch && run->remote && !p->visited && is_idle(run, pd) && !sched_queued(p->sched) &&
+	    sched_is_short(p->sched, node, node->device, p->inline_ns) &&
+	    remote_enter_ready(run))
+		return run_inline(p, run, pd, true);
 	/* On the host's pages, but the bytes are on a device alone. */
 	if (unlikely(p->memory) && !(launch && run->remote) && remote_awaits_host(run))
 		return RUN_DONE;

@@ -199,7 +199,22 @@ static uint64_t free_at(const struct sched_device *d, uint64_t now_ns)
 	return first > now_ns ? first : now_ns + (now_ns - first) + 1;
 }
 
-static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t now_ns)
+/* The only one that can run it, or SCHED_NO_DEVICE: there are several, or none. */
+static uint32_t only_one(struct sched *s, const struct graph_node *node)
+{
+	uint32_t only = SCHED_NO_DEVICE;
+
+	for (uint32_t i = 0; i < s->nr_devices; i++) {
+		if (!can_run(s, node, i))
+			continue;
+		if (only != SCHED_NO_DEVICE)
+			return SCHED_NO_DEVICE;
+		only = i;
+	}
+	return only;
+}
+
+static uint32_t weigh(struct sched *s, const struct graph_node *node, uint64_t now_ns)
 {
 	uint64_t kernel = sched_kernel_key(node), work = sched_work(node);
 	uint64_t best_ns = UINT64_MAX, idle_ns = UINT64_MAX, run_ns = 0;
@@ -269,6 +284,19 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 		return SCHED_NO_DEVICE;
 	learn(s, c, node, best, run_ns);
 	return best;
+}
+
+static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t now_ns)
+{
+	uint32_t only = only_one(s, node);
+	struct sched_device *d;
+
+	/* Nothing to be weighed, nor to be learnt. */
+	if (only == SCHED_NO_DEVICE)
+		return weigh(s, node, now_ns);
+	d = &s->devices[only];
+	return device_idle(d) && !stays_until(d, switch_ns(s, node, only), now_ns) ?
+	       only : SCHED_NO_DEVICE;
 }
 
 static void context_gone(struct sched *s, uint32_t context)

@@ -13,14 +13,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/awake.h"
 #include "daemon/backends/cpulist.h"
-#include "daemon/backends/relax.h"
 #include "daemon/log.h"
 #include "daemon/worker/sandbox.h"
 #include "daemon/worker/worker.h"
 
 #define UNMAP_LOOKS	50	/* that a worker which is told to unmap a buffer has at most */
-#define SPIN_ROUNDS	2000	/* as long as a wake-up takes: some 10 us */
 
 struct lane {
 	struct runner *runner;
@@ -31,7 +30,8 @@ struct lane {
 	pthread_cond_t cond;
 	struct runner_task *head, **tail;
 	bool stop;
-	_Atomic uint32_t submitted;	/* changes with each task: seen without the lock */
+	_Atomic uint32_t submitted;	/* counts tasks: seen without the lock */
+	uint32_t taken;			/* of them; by its thread */
 	struct worker *kept;		/* its thread's alone; see keep() */
 };
 
@@ -622,6 +622,14 @@ int runner_run_short(struct runner *r, const struct runner_task *t)
 	return run_here(r, t, ARAX_RUN_INLINE, NULL);
 }
 
+int runner_run_ready(struct runner *r, struct runner_task *t)
+{
+	if (t->deadline_ns && now_ns() >= t->deadline_ns)
+		return -ETIMEDOUT;
+	count(&r->runs);
+	return run_here(r, t, 0, &t->device_ns);
+}
+
 void runner_submit(struct runner *r, struct runner_task *t)
 {
 	struct lane *lane = &r->lanes[t->lane % r->nr_lanes];
@@ -688,6 +696,7 @@ static void take_first(struct lane *lane)
 	lane->head = lane->head->next;
 	if (!lane->head)
 		lane->tail = &lane->head;
+	lane->taken++;
 }
 
 /* What is queued, without waiting. */
@@ -720,15 +729,17 @@ static struct runner_task *next_task(struct lane *lane)
 
 static void run_staged(struct runner *r, struct runner_task *t)
 {
-	uint64_t start = t->enter ? now_ns() : 0;
+	uint64_t start = t->enter ? now_ns() : 0, ran;
 
 	t->flags |= RUNNER_TIMED;
 	t->result = t->enter ? t->enter(t) : 0;
 	t->enter_ns = t->enter ? now_ns() - start : 0;
 	if (!t->result) {
 		runner_run(r, t);
+		ran = t->leave ? now_ns() : 0;
 		if (t->leave)
 			t->result = t->leave(t, t->result);
+		t->leave_ns = t->leave ? now_ns() - ran : 0;
 	}
 	t->hold_ns = t->enter ? now_ns() - start : t->wall_ns;
 }
@@ -737,14 +748,16 @@ static void run_staged(struct runner *r, struct runner_task *t)
  * The next task often comes as soon as this one's end is known: to wait awake for
  * about the price of a wake-up spares the poller and this thread one each.
  */
-static bool await_next(const struct lane *lane, uint32_t before)
+static bool has_come(const void *arg)
 {
-	int rounds = SPIN_ROUNDS;
+	const struct lane *lane = arg;
 
-	while (rounds-- &&
-	       atomic_load_explicit(&lane->submitted, memory_order_relaxed) == before)
-		relax();
-	return rounds >= 0;
+	return atomic_load_explicit(&lane->submitted, memory_order_relaxed) != lane->taken;
+}
+
+static bool await_next(const struct lane *lane)
+{
+	return awake_for(has_come, lane);
 }
 
 /**
@@ -864,6 +877,7 @@ static void finish_oldest(struct lane *lane, struct under_way *u)
 	if (t->leave)
 		t->result = t->leave(t, t->result);
 	account(t, u, began);
+	t->leave_ns = u->accounted_ns - now;
 	t->done(t);
 }
 
@@ -877,8 +891,6 @@ static void lane_main_ahead(struct lane *lane)
 	struct runner_task *t;
 
 	while ((t = next_task(lane))) {
-		uint32_t before = atomic_load_explicit(&lane->submitted, memory_order_relaxed);
-
 		while (t || u.nr) {
 			enum started s = t ? start(lane->runner, t, &u) : NOT_YET;
 
@@ -890,7 +902,7 @@ static void lane_main_ahead(struct lane *lane)
 				continue;
 			t = u.nr < ARAX_LANE_DEPTH ? another(lane) : NULL;
 		}
-		await_next(lane, before);
+		await_next(lane);
 	}
 }
 
@@ -906,13 +918,11 @@ static void *lane_main(void *arg)
 	if (runner_depth(lane->runner) > 1)
 		lane_main_ahead(lane);
 	while ((t = next_task(lane))) {
-		uint32_t before = atomic_load_explicit(&lane->submitted, memory_order_relaxed);
-
 		if (!t->kernel || !t->kernel->foreign)
 			keep_no_more(lane);
 		run_staged(lane->runner, t);
 		t->done(t);
-		if (!await_next(lane, before))
+		if (!await_next(lane))
 			keep_no_more(lane);
 	}
 	keep_no_more(lane);

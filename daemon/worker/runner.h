@@ -81,7 +81,9 @@ struct runner_buffer {
  * @wall_ns:	out: how long the kernel took its thread
  * @start_ns:	out, where @wall_ns is: CLOCK_MONOTONIC, when the kernel began
  * @enter_ns:	out, of runner_submit(): what @enter took
- * @hold_ns:	out, of runner_submit(): @wall_ns, @enter and @leave together: the lane was held
+ * @leave_ns:	out, of runner_submit(): what @leave took
+ * @hold_ns:	out, of runner_submit(): @wall_ns, @enter and @leave together: the lane was held.
+ *		Where several are under way at once, the part that none before it was told of
  * @done:	called once after runner_submit, on a lane thread: be short, don't
  *		block, don't call back into the runner except runner_submit
  * @next:	the runner's
@@ -101,6 +103,7 @@ struct runner_task {
 	uint64_t wall_ns;
 	uint64_t start_ns;
 	uint64_t enter_ns;
+	uint64_t leave_ns;
 	uint64_t hold_ns;
 	int (*enter)(struct runner_task *task);
 	int (*leave)(struct runner_task *task, int result);
@@ -167,6 +170,8 @@ int runner_run(struct runner *r, struct runner_task *task);
  * it is not split, not timed and, as that costs more than itself, not counted.
  */
 int runner_run_short(struct runner *r, const struct runner_task *task);
+/* ... on a device with tasks ahead, on which nothing runs.  device_ns may be 0. */
+int runner_run_ready(struct runner *r, struct runner_task *task);
 
 /*
  * Launches that a lane can be given at once: behind the one that runs others may be on the
