@@ -4,39 +4,45 @@
  * have, tells when those that it would depend on have ended.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "internal.h"
 
-/*
- * The event can outlive the call, which may run out of time: who comes second, the
- * caller or the completion, frees it.
+/**
+ * struct access - markers under way
+ * @left:	that have not ended; atomic
+ * @owners:	events that are pending, and the caller; atomic.  The events can outlive the
+ *		call, which may run out of time: who comes last frees it
  */
 struct access {
-	struct arax_event event;
-	bool done;		/* atomic */
-	uint32_t owners;	/* atomic */
+	uint32_t left;
+	uint32_t owners;
+	struct arax_event events[];
 };
 
-static void put(struct access *a)
+/* Markers that are submitted at once. */
+#define MARKERS		16u
+
+static void put(struct access *a, uint32_t owners)
 {
-	if (__atomic_sub_fetch(&a->owners, 1, __ATOMIC_ACQ_REL) == 0)
+	if (owners && __atomic_sub_fetch(&a->owners, owners, __ATOMIC_ACQ_REL) == 0)
 		free(a);
 }
 
 static void ended(struct arax_event *event)
 {
-	struct access *a = (struct access *)event;
+	struct access *a = event->data;
 
 	/* Pairs with the acquire in is_done(). */
-	store_release(&a->done, true);
-	put(a);
+	__atomic_sub_fetch(&a->left, 1, __ATOMIC_RELEASE);
+	put(a, 1);
 }
 
 static bool is_done(void *arg)
 {
 	struct access *a = arg;
 
-	return load_acquire(&a->done);
+	return !load_acquire(&a->left);
 }
 
 /* Is none of the context's tasks in flight, by what has completed so far? */
@@ -79,44 +85,103 @@ static int check(const struct arax_queue *queue, const struct arax_range *range)
 	return 0;
 }
 
-int arax_access_begin(struct arax_queue *queue, struct arax_range range, uint64_t deadline)
+/* Returns how many markers were submitted, all or those before the one with *@err. */
+static size_t submit(struct arax_queue *queue, struct access *a, const struct arax_range *ranges,
+		     size_t nr, int *err)
 {
-	struct arax_desc d = {
-		.opcode = ARAX_OP_MARKER,
-		.ranges = &range,
-		.nr_ranges = 1,
-	};
-	struct access *a;
+	struct arax_desc d[MARKERS];
+	size_t done = 0, n, i;
 	int ret;
 
-	ret = check(queue, &range);
-	if (ret || (!is_explicit(queue->ax, range.buffer) && nothing_runs(queue->ax)))
+	while (done < nr) {
+		n = nr - done < MARKERS ? nr - done : MARKERS;
+		memset(d, 0, n * sizeof(*d));
+		for (i = 0; i < n; i++) {
+			a->events[done + i].notify = ended;
+			a->events[done + i].data = a;
+			d[i].opcode = ARAX_OP_MARKER;
+			d[i].ranges = &ranges[done + i];
+			d[i].nr_ranges = 1;
+			d[i].event = &a->events[done + i];
+		}
+		ret = arax_submit(queue, d, n, 0);
+		if (ret <= 0) {
+			*err = ret < 0 ? ret : -EAGAIN;
+			break;
+		}
+		done += (size_t)ret;
+	}
+	return done;
+}
+
+static int say_range(const struct arax_range *r, int err, const char *what, uint64_t origin)
+{
+	unsigned long long end = r->offset + r->length;
+
+	if (origin)
+		return error_set(err, "bytes %llu to %llu of buffer %#x: task %#llx failed",
+				 (unsigned long long)r->offset, end, r->buffer,
+				 (unsigned long long)origin);
+	return error_set(err, "%s bytes %llu to %llu of buffer %#x", what,
+			 (unsigned long long)r->offset, end, r->buffer);
+}
+
+static int result_of(const struct access *a, const struct arax_range *ranges, size_t nr)
+{
+	size_t i;
+
+	for (i = 0; i < nr; i++)
+		if (a->events[i].result)
+			return say_range(&ranges[i], a->events[i].result, "bringing",
+					 a->events[i].origin);
+	return 0;
+}
+
+/* Of those that have not come, where time has run out. */
+static const struct arax_range *first_missing(const struct access *a,
+					      const struct arax_range *ranges, size_t nr)
+{
+	size_t i = 0;
+
+	while (i + 1 < nr && arax_event_done(&a->events[i]))
+		i++;
+	return &ranges[i];
+}
+
+int arax_access_begin_all(struct arax_queue *queue, const struct arax_range *ranges, size_t nr,
+			  uint64_t deadline)
+{
+	bool needed = false;
+	struct access *a;
+	size_t i, sent;
+	int ret = 0;
+
+	if (nr > UINT32_MAX - 1)
+		return error_set(-EINVAL, "%zu ranges: at most 2^32 - 2 at a time", nr);
+	for (i = 0; i < nr && !ret; i++) {
+		ret = check(queue, &ranges[i]);
+		needed = needed || (!ret && is_explicit(queue->ax, ranges[i].buffer));
+	}
+	if (ret || !nr || (!needed && nothing_runs(queue->ax)))
 		return ret;
-	a = calloc(1, sizeof(*a));
+	a = calloc(1, sizeof(*a) + nr * sizeof(a->events[0]));
 	if (!a)
 		return error_set(-ENOMEM, "arax_access_begin");
-	a->event.notify = ended;
-	a->owners = 2;
-	d.event = &a->event;
-	ret = arax_submit(queue, &d, 1, 0);
-	if (ret != 1) {
-		free(a);
-		return ret < 0 ? ret : -EAGAIN;
+	a->owners = (uint32_t)nr + 1;
+	a->left = (uint32_t)nr;
+	sent = submit(queue, a, ranges, nr, &ret);
+	if (!ret) {
+		ret = wait_until(queue->ax, is_done, NULL, a, deadline);
+		ret = ret ? say_range(first_missing(a, ranges, nr), ret, "waiting for", 0) :
+			    result_of(a, ranges, nr);
 	}
-	ret = wait_until(queue->ax, is_done, NULL, a, deadline);
-	if (ret) {
-		error_set(ret, "waiting for bytes %llu to %llu of buffer %#x",
-			  (unsigned long long)range.offset,
-			  (unsigned long long)(range.offset + range.length), range.buffer);
-	} else if (a->event.result) {
-		ret = a->event.result;
-		error_set(ret, "bytes %llu to %llu of buffer %#x: task %#llx failed",
-			  (unsigned long long)range.offset,
-			  (unsigned long long)(range.offset + range.length), range.buffer,
-			  (unsigned long long)a->event.origin);
-	}
-	put(a);
+	put(a, (uint32_t)(nr - sent) + 1);
 	return ret;
+}
+
+int arax_access_begin(struct arax_queue *queue, struct arax_range range, uint64_t deadline)
+{
+	return arax_access_begin_all(queue, &range, 1, deadline);
 }
 
 int arax_access_end(struct arax_queue *queue, struct arax_range range)

@@ -95,6 +95,36 @@ TEST(explicit_by_turns)
 	stack_close(&s);
 }
 
+/* All results at once, while others are computed still. */
+TEST(explicit_results_at_once)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_kernel k = stack_kernel(&s, "st_add");
+	struct arax_buffer *b[20];
+	struct arax_range r[20];
+	uint32_t i, j, round;
+
+	for (i = 0; i < 20; i++) {
+		b[i] = explicit_buffer(&s, WORDS * 4);
+		r[i] = arax_in(b[i]);
+	}
+	for (round = 1; round <= 20; round++) {
+		for (j = 0; j < 3; j++)
+			for (i = 0; i < 20; i++)
+				add(&s, &k, arax_inout(b[i]), i + 1);
+		if (is_lost(arax_access_begin_all(s.q, r, 20, SOON)))
+			break;
+		for (i = 0; i < 20; i++) {
+			const uint32_t *x = arax_buffer_data(b[i]);
+
+			for (j = 0; j < WORDS; j++)
+				CHECK_EQ(x[j], 3 * round * (i + 1));
+			CHECK_EQ(arax_access_end(s.q, r[i]), 0);
+		}
+	}
+	stack_close(&s);
+}
+
 /*
  * More than the devices hold, all of it changed and never looked at meanwhile.  In the order of
  * submission each round would bring all of it again; by what is there, and what is known to

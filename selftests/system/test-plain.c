@@ -157,6 +157,66 @@ TEST(access_tells_of_failure)
 	stack_close(&s);
 }
 
+/* More of them than go in one batch; each waits for its own tasks, and one for a slow one. */
+TEST(access_to_many)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *b[40];
+	struct arax_range r[41];
+	uint32_t i, k;
+
+	CHECK_EQ(arax_access_begin_all(s.q, NULL, 0, arax_deadline(0)), 0);
+	for (i = 0; i < 40; i++) {
+		b[i] = stack_buffer(&s, 4096);
+		r[i] = arax_in(b[i]);
+	}
+	/* With nothing in flight. */
+	CHECK_EQ(arax_access_begin_all(s.q, r, 40, arax_deadline(0)), 0);
+	stack_launch(&s, s.q, "st_spin", b[0], 200000, NULL);
+	for (i = 0; i < 40; i++)
+		for (k = 0; k <= i % 4; k++)
+			stack_launch(&s, s.q, "st_add", b[i], 10 + i, NULL);
+	/* The same bytes twice, and a part of some. */
+	r[3] = r[2];
+	r[40] = arax_part(b[3], ARAX_INOUT, 16, 4);
+	CHECK_EQ(arax_access_begin_all(s.q, r, 41, arax_deadline(60 * SECOND)), 0);
+	for (i = 0; i < 40; i++) {
+		const uint32_t *x = arax_buffer_data(b[i]);
+
+		CHECK_EQ(x[4], (i % 4 + 1) * (10 + i));
+		CHECK_EQ(arax_access_end(s.q, r[i]), 0);
+	}
+	stack_close(&s);
+}
+
+TEST(access_to_many_fails_as_to_one)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *b[20];
+	struct arax_range r[20];
+	struct arax_event slow = { 0 };
+	uint32_t i;
+
+	for (i = 0; i < 20; i++) {
+		b[i] = stack_buffer(&s, 4096);
+		r[i] = arax_in(b[i]);
+	}
+	stack_launch(&s, s.q, "st_spin", b[19], 300000, &slow);
+	CHECK_EQ(arax_access_begin_all(s.q, r, 20, arax_deadline(SECOND / 1000)), -ETIMEDOUT);
+	stack_launch(&s, s.q, "st_spin", b[18], 50000, NULL);
+	stack_launch(&s, s.q, "st_fail", b[18], EDOM, NULL);
+	CHECK_EQ(arax_access_begin_all(s.q, r, 20, arax_deadline(60 * SECOND)), -ECANCELED);
+	/* Before anything is asked for, and in the middle of what was. */
+	r[17].access = 4;
+	CHECK_EQ(arax_access_begin_all(s.q, r, 20, arax_deadline(60 * SECOND)), -EINVAL);
+	stack_launch(&s, s.q, "st_spin", b[0], 50000, NULL);
+	r[17] = arax_part(b[17], ARAX_IN, 4096, 1);
+	CHECK_EQ(arax_access_begin_all(s.q, r, 20, arax_deadline(60 * SECOND)), -EINVAL);
+	CHECK_EQ(arax_wait(&slow, arax_deadline(60 * SECOND)), 0);
+	arax_queue_finish(s.q, arax_deadline(60 * SECOND));
+	stack_close(&s);
+}
+
 /* To a device with memory of its own, and back; else none. */
 TEST(bytes_moved)
 {

@@ -456,6 +456,12 @@ int arax_call(struct arax_queue *queue, uint32_t service, const void *args, size
  * for; -ETIMEDOUT; -EINVAL: a bad access, or a range beyond its buffer.
  */
 int arax_access_begin(struct arax_queue *queue, struct arax_range range, uint64_t deadline);
+/*
+ * All of @ranges at once: the bytes of each are on their way as soon as its own tasks have ended,
+ * and not only when those before it have come.  After an error none is being accessed.
+ */
+int arax_access_begin_all(struct arax_queue *queue, const struct arax_range *ranges, size_t nr,
+			  uint64_t deadline);
 int arax_access_end(struct arax_queue *queue, struct arax_range range);
 
 /* ------------------------------------------------------------------ */
