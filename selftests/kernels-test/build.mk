@@ -13,6 +13,14 @@ $(B)/test/kernels/arax-test.json: selftests/kernels-test/arax-test.json
 	@mkdir -p $(@D)
 	$(Q)install -m 644 $< $@
 
+# For a GPU that is there: as PTX, and with PTX in an image that isn't text.
+HARDWARE_TEST := $(if $(NVCC),$(addprefix $(B)/test/kernels/hardware.,ptx fatbin))
+$(HARDWARE_TEST): $(B)/test/kernels/hardware.%: selftests/kernels-test/hardware.cu
+	@mkdir -p $(@D)
+	$(say) NVCC $@
+	$(Q)$(NVCC) -$* $(NVCC_FLAGS) -o $@.tmp $<
+	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
+
 # What programs bring: not in any folder of kernels.
 FOREIGN_TEST := $(B)/test/foreign/hostile.so $(B)/test/foreign/innocent.so
 

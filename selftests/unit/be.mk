@@ -58,6 +58,17 @@ $(call be_test,gpu,plain asan tsan)
 $(call be_test,gpu_std,plain asan)
 $(foreach t,gpu gpu_std,$(foreach v,plain asan tsan,\
 	$(eval check-be_$(t)-$(v): | $(patsubst %,$(B)/test/$(v)/lib%-emulated.so,$(EMULATED) $(EMULATED_NVML)))))
+# On hardware, where there is any: not for the inner loop, which has no time for it.
+ifneq ($(CUDA_HEADERS),)
+$(eval $(B)/obj/plain/selftests/unit/be_gpu_hardware.o: CPPFLAGS_ALL += $(GPU_TEST_FLAGS) -DVARIANT='"plain"')
+$(call be_test,gpu_hardware,plain)
+check-be_gpu_hardware-plain: | $(HARDWARE_TEST)
+CHECK_TARGETS := $(filter-out check-be_gpu_hardware-%,$(CHECK_TARGETS))
+TEST_TARGETS  += check-be_gpu_hardware-plain check-be_gpu_std-hardware
+check-be_gpu_std-hardware: $(B)/test/be_gpu_std-plain | $(BE_NEEDS)
+	$(Q)scripts/tally run unit/be_gpu_std-hardware -- $< hardware
+.PHONY: check-be_gpu_std-hardware
+endif
 # All of arax-std: not for the inner loop, and for bounds of arrays less often still.
 CHECK_TARGETS := $(filter-out check-be_gpu_std-%,$(CHECK_TARGETS))
 TEST_TARGETS  += check-be_gpu_std-plain

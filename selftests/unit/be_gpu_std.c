@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: MIT
 /*
- * arax-std's GPU kernels, from their CUDA C++ source, on a driver in software: emulated,
- * not hardware; see be_cases.h and selftests/gpu-emulated.
+ * arax-std's GPU kernels, from their CUDA C++ source: on a driver in software (emulated,
+ * not hardware; see selftests/gpu-emulated), or, with the argument "hardware", on the first
+ * device of the machine's own driver.  See be_cases.h.
  */
 #include "selftests/unit/be_gpu.h"
 
 static const struct gpu_which *which;
+static bool hardware;
 
 #define KIND (which->kind)
-#define BLOCK		8	/* each is a thread, where a kernel has barriers */
+/* In software each is a thread, where a kernel has barriers. */
+#define BLOCK		(hardware ? 256u : 8u)
 
 static int open_kind(const char *options)
 {
-	char text[5000];
+	char text[5000], library[4200] = "";
 
-	snprintf(text, sizeof(text), "cpu { enable = false } backend \"%s\" { options = { \"lanes=1\", \"library=%s\"%s } }",
-		 which->name, emulated_path(which), options);
+	if (!hardware)
+		snprintf(library, sizeof(library), ", \"library=%s\"", emulated_path(which));
+	snprintf(text, sizeof(text), "cpu { enable = false } backend \"%s\" { options = { \"lanes=1\"%s%s } }",
+		 which->name, library, options);
 	return open_devices(text);
 }
 
@@ -39,15 +44,19 @@ static void use_last(void)
 	which = &gpus[NR_GPUS - 1];
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	Suite *all = suite_create("gpu_std");
 	SRunner *sr = srunner_create(all);
+	char why[512];
 	int failed;
 
-	puts("# emulated, not hardware");
+	hardware = argc > 1 && !strcmp(argv[1], "hardware");
+	puts(hardware ? "# hardware" : "# emulated, not hardware");
 	for (int i = 0; i < NR_GPUS; i++) {
-		if (is_compiled(&gpus[i]))
+		if (hardware && real_gpus(&gpus[i], why, sizeof(why)) <= 0)
+			be_skip(gpus[i].name, why);
+		else if (is_compiled(&gpus[i]))
 			srunner_add_suite(sr, case_suite(gpus[i].name, 1, i ? use_last : use_first));
 		else
 			be_skip(gpus[i].name, "arax-std has no kernels for it: no nvcc, or no hipcc");
