@@ -9,7 +9,7 @@
 #ifdef HAVE_CUDA
 #include "cuda.h"
 
-#define WHOLE_BYTES	(64ull << 20)
+#define WHOLE_BYTES	(256ull << 20)
 #define FEW_BYTES	(4ull << 20)	/* in a run that is to be short */
 #define WHOLE_SECONDS	9
 #define SIX_SHARE	0.6		/* of the time */

@@ -203,12 +203,6 @@ void cu_flow_close(struct cu_flow *c)
 /* ------------------------------------------------------------------ */
 /* Through araxd                                                         */
 
-static void touch(struct flow *f, struct arax_range range)
-{
-	must(arax_access_begin(f->queue, range, ARAX_DEADLINE_NONE), "access");
-	must(arax_access_end(f->queue, range), "access");
-}
-
 void cu_flow_dirty(struct cu_flow *c)
 {
 	struct flow *f = c->f;
@@ -230,11 +224,18 @@ void cu_flow_dirty(struct cu_flow *c)
 
 void cu_flow_arax(struct cu_flow *c)
 {
+	struct arax_range outs[FLOW_BUFFERS];
+	struct flow *f = c->f;
 	unsigned int i;
 
-	flow_inferred(c->f);
-	for (i = 0; i < c->f->nr_outs; i++)
-		touch(c->f, arax_in(c->f->out[i]));
+	flow_submit(f);
+	for (i = 0; i < f->nr_outs; i++)
+		outs[i] = arax_in(f->out[i]);
+	must(arax_access_begin_all(f->queue, outs, f->nr_outs, ARAX_DEADLINE_NONE), "access");
+	for (i = 0; i < f->nr_outs; i++)
+		must(arax_access_end(f->queue, outs[i]), "access");
+	/* Each has ended; that it ended well has to be seen still. */
+	flow_finish(f);
 }
 
 /* ------------------------------------------------------------------ */

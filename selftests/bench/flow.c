@@ -197,15 +197,25 @@ void flow_synchronous(struct flow *f)
 	}
 }
 
-void flow_inferred(struct flow *f)
+void flow_submit(struct flow *f)
+{
+	f->device_ns = 0;
+	submit(f, 0, f->nr_steps);
+}
+
+void flow_finish(struct flow *f)
 {
 	unsigned int i;
 
-	f->device_ns = 0;
-	submit(f, 0, f->nr_steps);
 	/* From the end: who waits for the last one sleeps once. */
 	for (i = f->nr_steps; i--;)
 		done(f, i);
+}
+
+void flow_inferred(struct flow *f)
+{
+	flow_submit(f);
+	flow_finish(f);
 }
 
 static void run_once(struct flow *f, void (*run)(struct flow *f), int poison)

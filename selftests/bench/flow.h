@@ -69,7 +69,9 @@ void flow_call(struct flow *f, unsigned int i);
 void flow_sequential(struct flow *f);	/* calls, one after the other */
 void flow_hand(struct flow *f);		/* @hand, on as many threads as CPUs are pinned */
 void flow_synchronous(struct flow *f);	/* each task submitted when the one before is done */
-void flow_inferred(struct flow *f);	/* all submitted, then waited for */
+void flow_submit(struct flow *f);	/* all of them */
+void flow_finish(struct flow *f);
+void flow_inferred(struct flow *f);	/* both */
 
 /* Run in one way; keep its results, or hold them against those kept, byte by byte. */
 void flow_keep(struct flow *f, void (*run)(struct flow *f));
