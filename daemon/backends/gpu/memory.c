@@ -144,10 +144,11 @@ int gpu_alloc(struct gpu_device *d, uint64_t bytes, uint64_t wanted, uint64_t *a
 		return -EINVAL;
 	if (wanted)
 		a.bytes = (bytes + d->granule - 1) / d->granule * d->granule;
-	err = account(d, a.bytes);
+	err = gpu_enter(d);
 	if (err)
 		return err;
-	err = gpu_enter(d);
+	/* Entered, as a context that is rebuilt in between would forget what is counted. */
+	err = account(d, a.bytes);
 	if (!err) {
 		err = take(d, wanted, &a);
 		if (!err) {
@@ -155,11 +156,11 @@ int gpu_alloc(struct gpu_device *d, uint64_t bytes, uint64_t wanted, uint64_t *a
 			if (err)
 				give_back(d, &a);
 		}
-		gpu_leave(d);
+		if (err)
+			unaccount(d, a.bytes);
 	}
-	if (err)
-		unaccount(d, a.bytes);
-	else
+	gpu_leave(d);
+	if (!err)
 		*address = a.address;
 	return err;
 }
