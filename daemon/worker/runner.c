@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 
 #include "daemon/awake.h"
 #include "daemon/backends/cpulist.h"
+#include "daemon/libexec.h"
 #include "daemon/log.h"
 #include "daemon/worker/sandbox.h"
 #include "daemon/worker/worker.h"
@@ -943,33 +943,6 @@ static void *lane_main(void *arg)
 /* ------------------------------------------------------------------ */
 /* Making and ending                                                     */
 
-static int open_program(const struct config *config)
-{
-	static const char *const places[] = { "/../libexec/arax/arax-worker",
-					      "/../libexec/arax-worker", "/arax-worker" };
-	char self[PATH_MAX], path[PATH_MAX + 64], *slash;
-	ssize_t n;
-	int fd;
-
-	if (config->worker.program)
-		return open(config->worker.program, O_PATH | O_CLOEXEC);
-	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	if (n < 0)
-		return -1;
-	self[n] = '\0';
-	slash = strrchr(self, '/');
-	if (!slash)
-		return -1;
-	*slash = '\0';
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		snprintf(path, sizeof(path), "%s%s", self, places[i]);
-		fd = open(path, O_PATH | O_CLOEXEC);
-		if (fd >= 0)
-			return fd;
-	}
-	return -1;
-}
-
 static int start_lane(struct runner *r, uint32_t i)
 {
 	struct lane *lane = &r->lanes[i];
@@ -1039,7 +1012,7 @@ int runner_create(struct device *dev, const struct registry *registry,
 	if (!dev->info.cpus[0] || cpulist_parse(dev->info.cpus, &r->options.cpus))
 		sched_getaffinity(0, sizeof(r->options.cpus), &r->options.cpus);
 	if (r->host) {
-		r->options.program = open_program(config);
+		r->options.program = libexec_open("arax-worker", config->worker.program);
 		if (r->options.program < 0)
 			log_warn("no worker program: kernels that follow data can't run",
 				 log_str("program", config->worker.program ?
