@@ -69,5 +69,5 @@ CFLAGS_daemon/backends/absent := $(GPU_HAS) $(ABSENT_FLAGS)
 endif
 
 BACKENDS_SRCS := $(addprefix daemon/backends/,addresses.c cpu.c cpulist.c device.c gang.c params.c plugin.c sim.c) \
-		 $(OPENCL_SRCS) $(GPU_SRCS) $(XRT_SRCS) $(ABSENT_SRCS) daemon/libexec.c \
+		 $(OPENCL_SRCS) $(GPU_SRCS) $(XRT_SRCS) $(ABSENT_SRCS) daemon/libexec.c daemon/memory/hostmap.c \
 		 $(addprefix daemon/filters/,delay.c error.c stats.c)

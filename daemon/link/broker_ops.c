@@ -14,6 +14,7 @@
 #include "daemon/link/broker_impl.h"
 #include "daemon/link/wake.h"
 #include "daemon/memory/guard.h"
+#include "daemon/memory/hostmap.h"
 
 #define SEALS_OURS	(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -233,14 +234,19 @@ static int map_buffer(struct broker *b, struct core_buffer *buf, int fd, const s
 	err = guard_add(bb->map.base, buf->bytes, buf->context, &bb->map.guard);
 	if (err)
 		goto unmap;
-	err = mapping_set(&b->link.mappings, &bb->map);
+	err = hostmap_add(&bb->map);
 	if (err)
 		goto unguard;
+	err = mapping_set(&b->link.mappings, &bb->map);
+	if (err)
+		goto forget;
 	pthread_mutex_lock(&b->ident_lock);
 	clist_add_tail(&bb->ident, bucket(b, bb->dev, bb->ino));
 	pthread_mutex_unlock(&b->ident_lock);
 	buf->link = bb;
 	return 0;
+forget:
+	hostmap_remove(&bb->map);
 unguard:
 	guard_remove(bb->map.guard);
 unmap:
@@ -355,6 +361,7 @@ void broker_reap(struct broker *b)
 		mapping_clear(&b->link.mappings, bb->map.id);
 		if (p)
 			poller_buffer_gone(p, &bb->map);
+		hostmap_remove(&bb->map);
 		guard_remove(bb->map.guard);
 		munmap(bb->map.base, bb->map.bytes);
 		close(bb->map.fd);

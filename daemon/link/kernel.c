@@ -17,6 +17,7 @@
 #include "daemon/link/link.h"
 #include "daemon/log.h"
 #include "daemon/memory/guard.h"
+#include "daemon/memory/hostmap.h"
 #include "daemon/memory/mapping.h"
 
 #define WEIGHTS_NS	1000000000u
@@ -141,10 +142,14 @@ static struct mapping *map_buffer(struct kernel_link *k, uint64_t id)
 	/* A revoked buffer has no pages any more: a late reader sees zeros. */
 	if (guard_add(kb->map.base, a.bytes, a.context | OWNER_KERNEL, &kb->map.guard))
 		goto unmap;
-	if (mapping_set(&k->link.mappings, &kb->map))
+	if (hostmap_add(&kb->map))
 		goto unguard;
+	if (mapping_set(&k->link.mappings, &kb->map))
+		goto forget;
 	clist_add_tail(&kb->node, &k->mapped);
 	return &kb->map;
+forget:
+	hostmap_remove(&kb->map);
 unguard:
 	guard_remove(kb->map.guard);
 unmap:
@@ -164,6 +169,7 @@ static struct mapping *kernel_map(struct link *l, uint64_t buffer)
 static void unmap_buffer(struct kernel_link *k, struct kernel_buffer *kb)
 {
 	mapping_clear(&k->link.mappings, kb->map.id);
+	hostmap_remove(&kb->map);
 	guard_remove(kb->map.guard);
 	munmap(kb->map.base, kb->map.bytes);
 	close(kb->map.fd);
