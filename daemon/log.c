@@ -54,6 +54,13 @@ void log_init(int fd, enum log_level max, enum log_format format)
 	log_format = format;
 }
 
+int log_settings(enum log_level *max, enum log_format *format)
+{
+	*max = (enum log_level)log_max_level;
+	*format = log_format;
+	return log_fd;
+}
+
 /* A buffer that drops what doesn't fit and remembers that it did. */
 struct line {
 	char *buf;

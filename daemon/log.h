@@ -77,6 +77,8 @@ extern int log_max_level;
 
 /* Before other threads start.  @fd is not closed by the log. */
 void log_init(int fd, enum log_level max, enum log_format format);
+/* What a process that we start gives to its own log_init(); the format is never AUTO. */
+int log_settings(enum log_level *max, enum log_format *format);
 
 void log_write(enum log_level level, const char *msg, const struct log_field *fields);
 

@@ -69,5 +69,22 @@ CFLAGS_daemon/backends/absent := $(GPU_HAS) $(ABSENT_FLAGS)
 endif
 
 BACKENDS_SRCS := $(addprefix daemon/backends/,addresses.c cpu.c cpulist.c device.c gang.c params.c plugin.c sim.c) \
-		 $(OPENCL_SRCS) $(GPU_SRCS) $(XRT_SRCS) $(ABSENT_SRCS) daemon/libexec.c daemon/memory/hostmap.c \
+		 $(OPENCL_SRCS) $(GPU_SRCS) $(XRT_SRCS) $(ABSENT_SRCS) \
+		 $(addprefix daemon/backends/apart/,apart.c buffers.c calls.c channel.c device.c helper.c lanes.c) \
+		 daemon/libexec.c daemon/memory/hostmap.c daemon/worker/idmap.c \
 		 $(addprefix daemon/filters/,delay.c error.c stats.c)
+
+# What drives a GPU that can't be driven in araxd any more.  For tests in each variant: a
+# sanitizer wants all or nothing.
+DEVICE_SRCS := $(addprefix daemon/backends/apart/,main.c serve.c) daemon/log.c daemon/config.c \
+	       daemon/memory/guard.c $(sort $(wildcard libarax/admin/*.c)) $(BACKENDS_SRCS)
+DEVICE_LIBS := -lconfuse -ljansson -ldl -lm
+$(call program,$(B)/libexec/arax-device,plain,$(DEVICE_SRCS),$(DEVICE_LIBS))
+$(foreach v,plain asan tsan,$(call program,$(B)/test/$(v)/arax-device,$(v),$(DEVICE_SRCS),$(DEVICE_LIBS)))
+ALL_TARGETS += $(B)/libexec/arax-device
+
+install-device: $(B)/libexec/arax-device
+	install -d $(DESTDIR)$(PREFIX)/libexec/arax
+	install -m 755 $(B)/libexec/arax-device $(DESTDIR)$(PREFIX)/libexec/arax/
+INSTALL_TARGETS += install-device
+.PHONY: install-device

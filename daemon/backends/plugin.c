@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/backends/apart/apart.h"
 #include "daemon/backends/builtin.h"
 #include "daemon/log.h"
 #include "libarax/admin/trusted.h"
@@ -51,29 +52,34 @@ static const struct arax_backend_host host = {
 	.log = host_log,
 };
 
-static int open_symbol(const char *file, const char *symbol, void **library, int *fd, void **init,
-		       char *why, size_t len)
+/* @fd becomes the library's, or is closed. */
+static int load_symbol(int fd, const char *symbol, void **library, void **init, char *why,
+		       size_t len)
 {
 	char path[32];
 
-	*fd = trusted_open_path(file, why, len);
-	if (*fd < 0)
-		return *fd;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", *fd);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	*library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!*library) {
 		snprintf(why, len, "%s", dlerror());
-		close(*fd);
+		close(fd);
 		return -ENOEXEC;
 	}
 	*init = dlsym(*library, symbol);
 	if (!*init) {
 		snprintf(why, len, "has no symbol %s", symbol);
 		dlclose(*library);
-		close(*fd);
+		close(fd);
 		return -ENOEXEC;
 	}
 	return 0;
+}
+
+static int open_symbol(const char *file, const char *symbol, void **library, int *fd, void **init,
+		       char *why, size_t len)
+{
+	*fd = trusted_open_path(file, why, len);
+	return *fd < 0 ? *fd : load_symbol(*fd, symbol, library, init, why, len);
 }
 
 /*
@@ -132,20 +138,21 @@ static int check_backend(const struct arax_backend *b, const char *name, char *w
 	return check_name(b->name, name, why, len);
 }
 
-int backend_plugin_load(struct backend_plugin *p, const char *name, const char *file, char *why,
-			size_t len)
+int backend_plugin_load_here(struct backend_plugin *p, const char *name, int fd, char *why,
+			     size_t len)
 {
 	const struct arax_backend *theirs = NULL;
 	int err;
 
 	memset(p, 0, sizeof(*p));
 	p->fd = -1;
-	if (file) {
+	if (fd >= 0) {
 		void *init;
 
-		err = open_symbol(file, "arax_backend_init", &p->library, &p->fd, &init, why, len);
+		err = load_symbol(fd, "arax_backend_init", &p->library, &init, why, len);
 		if (err)
 			return err;
+		p->fd = fd;
 		theirs = ((arax_backend_init_fn *)init)(&host);
 	} else {
 		for (size_t i = 0; i < COUNT(builtin_backends); i++)
@@ -161,6 +168,17 @@ int backend_plugin_load(struct backend_plugin *p, const char *name, const char *
 		err = check_backend(&p->ops, name, why, len);
 	if (err)
 		backend_plugin_unload(p);
+	return err;
+}
+
+int backend_plugin_load(struct backend_plugin *p, const char *name, const char *file, char *why,
+			size_t len)
+{
+	int fd = file ? trusted_open_path(file, why, len) : -1;
+	int err = file && fd < 0 ? fd : backend_plugin_load_here(p, name, fd, why, len);
+
+	if (!err)
+		apart_wrap(p, name);
 	return err;
 }
 

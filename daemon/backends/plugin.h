@@ -29,6 +29,12 @@ struct filter_plugin {
  */
 int backend_plugin_load(struct backend_plugin *p, const char *name, const char *file, char *why,
 			size_t len);
+/*
+ * Likewise, the file already open and the plug-in's from now on, or -1; and what drives GPUs
+ * stays in this process whatever happens to it (see apart/apart.h).
+ */
+int backend_plugin_load_here(struct backend_plugin *p, const char *name, int fd, char *why,
+			     size_t len);
 void backend_plugin_unload(struct backend_plugin *p);
 
 int filter_plugin_load(struct filter_plugin *p, const char *name, const char *file, char *why,

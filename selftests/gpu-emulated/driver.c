@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* See emulated.h.  Compiled twice: with EMULATED_CUDA, and without for HIP. */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -48,6 +50,7 @@
 #define NOT_READY	AS(CUDA_ERROR_NOT_READY, hipErrorNotReady)
 #define NOT_FOUND	AS(CUDA_ERROR_NOT_FOUND, hipErrorNotFound)
 #define BAD_ADDRESS	AS(CUDA_ERROR_ILLEGAL_ADDRESS, hipErrorIllegalAddress)
+#define ECC		214	/* in both */
 #define UNSUPPORTED	AS(CUDA_ERROR_NOT_SUPPORTED, hipErrorNotSupported)
 
 #define MAX_DEVICES	16
@@ -110,60 +113,72 @@ struct context {
 	struct module *modules;
 };
 
+/* What tests turn and look at; of several processes, if EMULATED_SHARED says so. */
+struct control {
+	int started;
+	struct { int after, err; } fail[EMULATED_NR];
+	int open, waiting, registered;
+	int fault_after, fault, faults;
+};
+
+static struct control own = { .open = 1 };
+
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool started, old;
+	bool started, old, forgiving;
+	int broken;			/* the error of each new context, if not 0 */
 	int nr;
 	uint64_t bytes, used[MAX_DEVICES], next_address;
 	struct region *regions;
 	struct context devices[MAX_DEVICES];	/* HIP's contexts */
-	struct { int after, err; } fail[EMULATED_NR];
-	int open, waiting, registered;
-	int fault_after, fault, faults;
+	struct control *control;
 	void *hosts[64];
 } gpu = {
 	.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER,
-	.next_address = FIRST_ADDRESS, .open = 1,
+	.next_address = FIRST_ADDRESS, .control = &own,
 };
+
+static int get(const int *word)
+{
+	return __atomic_load_n(word, __ATOMIC_SEQ_CST);
+}
+
+static void set(int *word, int value)
+{
+	__atomic_store_n(word, value, __ATOMIC_SEQ_CST);
+}
+
+static int add(int *word, int value)
+{
+	return __atomic_add_fetch(word, value, __ATOMIC_SEQ_CST);
+}
 
 /* ------------------------------------------------------------------ */
 /* Tests ask                                                             */
 
 EXPORT void emulated_fail(enum emulated_call call, int after, int err)
 {
-	pthread_mutex_lock(&gpu.lock);
-	gpu.fail[call].after = after;
-	gpu.fail[call].err = err;
-	pthread_mutex_unlock(&gpu.lock);
+	set(&gpu.control->fail[call].after, after);
+	set(&gpu.control->fail[call].err, err);
 }
 
 EXPORT void emulated_gate(int open)
 {
 	pthread_mutex_lock(&gpu.lock);
-	gpu.open = open;
+	set(&gpu.control->open, open);
 	pthread_cond_broadcast(&gpu.changed);
 	pthread_mutex_unlock(&gpu.lock);
 }
 
 EXPORT int emulated_waiting(void)
 {
-	int n;
-
-	pthread_mutex_lock(&gpu.lock);
-	n = gpu.waiting;
-	pthread_mutex_unlock(&gpu.lock);
-	return n;
+	return get(&gpu.control->waiting);
 }
 
 EXPORT int emulated_registered(void)
 {
-	int n;
-
-	pthread_mutex_lock(&gpu.lock);
-	n = gpu.registered;
-	pthread_mutex_unlock(&gpu.lock);
-	return n;
+	return get(&gpu.control->registered);
 }
 
 EXPORT uint64_t emulated_used(void)
@@ -177,25 +192,32 @@ EXPORT uint64_t emulated_used(void)
 	return n;
 }
 
+/* It may be another process that opens it: so not without looking. */
 void emulated_wait_at_gate(void)
 {
+	struct timespec until;
+
 	pthread_mutex_lock(&gpu.lock);
-	gpu.waiting++;
-	while (!gpu.open)
-		pthread_cond_wait(&gpu.changed, &gpu.lock);
-	gpu.waiting--;
+	add(&gpu.control->waiting, 1);
+	while (!get(&gpu.control->open)) {
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += 1000000;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		pthread_cond_timedwait(&gpu.changed, &gpu.lock, &until);
+	}
+	add(&gpu.control->waiting, -1);
 	pthread_mutex_unlock(&gpu.lock);
 }
 
 /* (locked) */
 static int must_fail(enum emulated_call call)
 {
-	int err = 0;
+	int err = get(&gpu.control->fail[call].err);
 
-	if (gpu.fail[call].err && !gpu.fail[call].after--) {
-		err = gpu.fail[call].err;
-		gpu.fail[call].err = 0;
-	}
+	if (!err || add(&gpu.control->fail[call].after, -1) >= 0)
+		return 0;
+	set(&gpu.control->fail[call].err, 0);
 	return err;
 }
 
@@ -420,7 +442,7 @@ EXPORT ERROR AS(cuMemHostRegister_v2, hipHostRegister)(void *p, size_t bytes, un
 	if (free_slot < 0)
 		return end(NO_MEMORY);
 	gpu.hosts[free_slot] = p;
-	gpu.registered++;
+	add(&gpu.control->registered, 1);
 	return end(OK);
 }
 
@@ -430,7 +452,7 @@ EXPORT ERROR AS(cuMemHostUnregister, hipHostUnregister)(void *p)
 	for (int i = 0; i < 64; i++)
 		if (gpu.hosts[i] == p) {
 			gpu.hosts[i] = NULL;
-			gpu.registered--;
+			add(&gpu.control->registered, -1);
 			return end(OK);
 		}
 	return end(AS(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, hipErrorHostMemoryNotRegistered));
@@ -585,10 +607,13 @@ static void run_op(struct stream *s, struct op *o)
 		pthread_mutex_unlock(&gpu.lock);
 		err = emulated_invoke(o->kernel, o->grid, o->block, o->values);
 		pthread_mutex_lock(&gpu.lock);
-		if (gpu.faults && --gpu.fault_after <= 0) {
-			err = gpu.fault;
-			gpu.faults--;
+		if (get(&gpu.control->faults) > 0 && add(&gpu.control->fault_after, -1) <= 0) {
+			err = get(&gpu.control->fault);
+			add(&gpu.control->faults, -1);
 		}
+		/* What is the device's fault ends with the context: so the drivers' manuals say. */
+		if (err && err != ECC && !gpu.forgiving)
+			gpu.broken = err;
 		break;
 	case RECORD:
 		o->event->done = o->turn;
@@ -1145,16 +1170,41 @@ EXPORT ERROR cuGraphDestroy(CUgraph g)
 /* ------------------------------------------------------------------ */
 /* Devices and contexts                                                  */
 
+/* Of the processes that share it the first one begins; what others left there is gone. */
+static void open_control(const char *path)
+{
+	const char *fault = getenv("EMULATED_FAULT");
+	struct control *c = gpu.control;
+	int fd;
+
+	if (path) {
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		if (fd < 0 || ftruncate(fd, sizeof(*c)))
+			abort();
+		c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		close(fd);
+		if (c == MAP_FAILED)
+			abort();
+		gpu.control = c;
+	}
+	set(&c->waiting, 0);
+	set(&c->registered, 0);
+	if (__atomic_exchange_n(&c->started, 1, __ATOMIC_SEQ_CST))
+		return;
+	set(&c->open, 1);
+	if (fault && sscanf(fault, "%d:%d:%d", &c->fault_after, &c->fault, &c->faults) != 3)
+		abort();
+}
+
 static void start(void)
 {
 	const char *nr = getenv("EMULATED_DEVICES"), *bytes = getenv("EMULATED_MEMORY");
-	const char *fault = getenv("EMULATED_FAULT");
 
 	gpu.nr = nr ? atoi(nr) : 2;
 	gpu.bytes = bytes ? strtoull(bytes, NULL, 0) : 64 << 20;
 	gpu.old = getenv("EMULATED_OLD");
-	if (fault && sscanf(fault, "%d:%d:%d", &gpu.fault_after, &gpu.fault, &gpu.faults) != 3)
-		abort();
+	gpu.forgiving = getenv("EMULATED_FORGIVING");
+	open_control(getenv("EMULATED_SHARED"));
 	for (int i = 0; i < MAX_DEVICES; i++)
 		gpu.devices[i].device = i;
 	gpu.started = true;
@@ -1243,7 +1293,7 @@ static void empty(struct context *c)
 		if (r->context == c)
 			drop_region(r);
 	}
-	c->error = 0;
+	c->error = gpu.broken;
 }
 
 #ifdef EMULATED_CUDA
@@ -1277,7 +1327,7 @@ EXPORT ERROR cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device)
 	int err;
 
 	pthread_mutex_lock(&gpu.lock);
-	err = must_fail(EMULATED_CONTEXT);
+	err = gpu.broken ? gpu.broken : must_fail(EMULATED_CONTEXT);
 	if (err)
 		return end(err);
 	c = calloc(1, sizeof(*c));

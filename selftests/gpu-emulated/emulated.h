@@ -6,7 +6,8 @@
  * from each answer), never that a GPU or a vendor's driver does the same.  Device
  * memory is apart from the host's and its addresses fault there; streams are threads;
  * kernels are the same source as for real GPUs, compiled for the CPU (kernels.cc); a
- * context that a kernel has broken stays broken until it is destroyed.
+ * context that a kernel has broken stays broken, and the process gets no new one: so
+ * NVIDIA's driver 580 does.  An uncorrectable error of memory breaks the context alone.
  *
  *	libcuda-emulated.so	the calls of cuda.c in daemon/backends/gpu, and those that
  *				arax-bench cuda makes itself (graphs, one after the other)
@@ -18,6 +19,9 @@
  *	EMULATED_MEMORY=bytes	of each, default 64 MiB
  *	EMULATED_OLD=1		no pools, no memory at addresses
  *	EMULATED_FAULT=n:e:m	from the nth on, m launches break their context by error e
+ *	EMULATED_FORGIVING=1	a process whose context broke gets new ones
+ *	EMULATED_SHARED=file	what tests set below, and the count of EMULATED_FAULT, hold for
+ *				all processes together
  */
 #ifndef ARAX_SELFTESTS_GPU_EMULATED_H
 #define ARAX_SELFTESTS_GPU_EMULATED_H

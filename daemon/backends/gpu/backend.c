@@ -79,6 +79,11 @@ static int stack_config(struct gpu_stack *s, const char *key, const char *value)
 		o->pools = !strcmp(value, "auto");
 		return o->pools || !strcmp(value, "no") ? 0 : -EINVAL;
 	}
+	/* Not of araxd.conf: see apart/apart.h. */
+	if (!strcmp(key, "careful")) {
+		o->careful = !strcmp(value, "yes");
+		return o->careful ? 0 : -EINVAL;
+	}
 	return -ENOENT;
 }
 

@@ -242,6 +242,7 @@ int gpu_device_open(struct gpu_stack *s, uint32_t index, struct gpu_device **dev
 	d->index = index;
 	d->place = s->places[index];
 	d->nr_lanes = s->options.lanes;
+	d->careful = s->options.careful ? GPU_CAREFUL : 0;
 	pthread_rwlock_init(&d->context_lock, NULL);
 	pthread_mutex_init(&d->alone, NULL);
 	pthread_mutex_init(&d->memory_lock, NULL);

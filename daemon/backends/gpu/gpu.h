@@ -53,6 +53,7 @@ struct gpu_options {
 	char devices[64];			/* pattern */
 	uint32_t lanes;
 	bool pools;
+	bool careful;				/* its devices were broken before */
 	uint64_t memory;			/* cap; 0: what is free */
 };
 

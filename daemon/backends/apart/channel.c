@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#include "daemon/backends/apart/channel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/backends/relax.h"
+
+#define SPIN_NS		50000u	/* about what two wake-ups cost */
+#define LOOKS		16	/* between two looks at the clock */
+#define ENDED		UINT32_MAX
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static long futex(uint32_t *word, int op, uint32_t value)
+{
+	return syscall(SYS_futex, word, op, value, NULL, NULL, 0);
+}
+
+int slot_make(struct slot **slot)
+{
+	int fd = memfd_create("arax-device", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
+
+	if (fd < 0)
+		return -errno;
+	if (!ftruncate(fd, sizeof(**slot)) &&
+	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+		*slot = slot_map(fd);
+		if (*slot)
+			return fd;
+	}
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+struct slot *slot_map(int fd)
+{
+	struct slot *s;
+	struct stat st;
+
+	if (fstat(fd, &st) || st.st_size != sizeof(*s))
+		return NULL;
+	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	return s == MAP_FAILED ? NULL : s;
+}
+
+void slot_unmap(struct slot *s)
+{
+	munmap(s, sizeof(*s));
+}
+
+/* Acquire: what was written before put() is there. */
+static uint32_t look(const struct slot_word *w)
+{
+	return __atomic_load_n(&w->value, __ATOMIC_ACQUIRE);
+}
+
+/* Until @w is something else than @old; returns that. */
+static uint32_t wait_for(struct slot_word *w, uint32_t old)
+{
+	uint64_t began = now_ns();
+	uint32_t value;
+
+	do {
+		for (int i = 0; i < LOOKS; i++) {
+			value = look(w);
+			if (value != old)
+				return value;
+			relax();
+		}
+	} while (now_ns() - began < SPIN_NS);
+	/* Pairs with put(): one of us sees what the other one has written. */
+	__atomic_store_n(&w->sleeps, 1, __ATOMIC_SEQ_CST);
+	while ((value = __atomic_load_n(&w->value, __ATOMIC_SEQ_CST)) == old)
+		futex(&w->value, FUTEX_WAIT, old);
+	__atomic_store_n(&w->sleeps, 0, __ATOMIC_RELAXED);
+	return value;
+}
+
+/* Pairs with wait_for(). */
+static void put(struct slot_word *w, uint32_t value)
+{
+	__atomic_store_n(&w->value, value, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&w->sleeps, __ATOMIC_SEQ_CST))
+		futex(&w->value, FUTEX_WAKE, INT_MAX);
+}
+
+static uint32_t after(uint32_t turn)
+{
+	return turn + 1 == ENDED ? 0 : turn + 1;
+}
+
+int slot_call(struct slot *s)
+{
+	uint32_t turn = __atomic_load_n(&s->request.value, __ATOMIC_RELAXED);
+
+	put(&s->request, after(turn));
+	/* What is here at first is the answer to the call before. */
+	return wait_for(&s->reply, turn) == ENDED ? -ENODEV : 0;
+}
+
+void slot_end(struct slot *s)
+{
+	put(&s->reply, ENDED);
+}
+
+void slot_await(struct slot *s, uint32_t *seen)
+{
+	*seen = wait_for(&s->request, *seen);
+}
+
+void slot_answer(struct slot *s, uint32_t seen)
+{
+	put(&s->reply, seen);
+}

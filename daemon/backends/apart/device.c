@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+/* One device: where it is driven, and its way from araxd to a process of its own. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/backends/apart/apart.h"
+#include "daemon/libexec.h"
+#include "daemon/log.h"
+
+#define PROGRAM "arax-device"
+
+int apart_enter(struct apart_device *d, struct channel **c)
+{
+	pthread_rwlock_rdlock(&d->lock);
+	*c = NULL;
+	if (d->here)
+		return 0;
+	if (d->helper)
+		*c = helper_take(d->helper);
+	if (*c)
+		return 0;
+	pthread_rwlock_unlock(&d->lock);
+	return -ENODEV;
+}
+
+void apart_leave(struct apart_device *d, struct channel *c)
+{
+	if (c)
+		helper_give(c);
+	pthread_rwlock_unlock(&d->lock);
+}
+
+int apart_open(struct apart_stack *s, uint32_t index, struct apart_device **dev)
+{
+	struct apart_device *d = calloc(1, sizeof(*d));
+	int err;
+
+	if (!d)
+		return -ENOMEM;
+	d->stack = s;
+	d->index = index;
+	d->info.size = sizeof(d->info);
+	err = s->below.open(index, &d->here);
+	if (!err) {
+		err = s->below.info(d->here, &d->info);
+		if (!err && (!d->info.lanes || d->info.lanes > APART_MAX_LANES))
+			err = -EINVAL;
+		if (err)
+			s->below.close(d->here);
+	}
+	if (err) {
+		free(d);
+		return err;
+	}
+	d->info.name[sizeof(d->info.name) - 1] = '\0';
+	pthread_mutex_init(&d->reset_lock, NULL);
+	pthread_rwlock_init(&d->lock, NULL);
+	pthread_mutex_init(&d->kernels_lock, NULL);
+	pthread_mutex_init(&d->lanes_lock, NULL);
+	pthread_mutex_init(&d->buffers_lock, NULL);
+	d->watch.gone = apart_buffer_gone;
+	hostmap_watch(&d->watch);
+	*dev = d;
+	return 0;
+}
+
+/* (lock held alone, or nobody else is there) */
+static void leave_helper(struct apart_device *d)
+{
+	apart_buffers_forget(d);
+	if (d->helper)
+		helper_stop(d->helper);
+	d->helper = NULL;
+}
+
+void apart_close(struct apart_device *d)
+{
+	hostmap_unwatch(&d->watch);
+	leave_helper(d);
+	if (d->here)
+		d->stack->below.close(d->here);
+	apart_hosts_free(d);
+	pthread_mutex_destroy(&d->reset_lock);
+	pthread_rwlock_destroy(&d->lock);
+	pthread_mutex_destroy(&d->kernels_lock);
+	pthread_mutex_destroy(&d->lanes_lock);
+	pthread_mutex_destroy(&d->buffers_lock);
+	free(d);
+}
+
+/* ------------------------------------------------------------------ */
+/* Moving                                                                */
+
+/* (lock held alone) With all that it has: the driver gives its memory back. */
+static void leave_here(struct apart_device *d)
+{
+	const struct arax_backend *below = &d->stack->below;
+
+	apart_lanes_take(d);
+	for (struct apart_kernel *k = d->kernels; k; k = k->next)
+		below->kernel_unload(d->here, k->here);
+	apart_hosts_leave(d);
+	below->close(d->here);
+	d->here = NULL;
+	log_warn("device goes on in a process of its own", log_str("device", d->info.name),
+		 log_str("reason", "the driver can't build a new context in this process"),
+		 log_str("effect", "launches take some microseconds more until araxd is restarted"));
+}
+
+static int send_option(struct channel *c, const char *key, const char *value)
+{
+	const char *const texts[] = { key, value };
+	int err;
+
+	channel_begin(c, APART_CONFIG);
+	err = channel_texts(c, texts, 2);
+	return err ? err : channel_call(c);
+}
+
+/* The backend there becomes what it is here. */
+static int open_there(struct apart_device *d, struct channel *c)
+{
+	const struct apart_stack *s = d->stack;
+	struct apart_call *call = channel_begin(c, APART_PLUGIN);
+	int err = channel_texts(c, &s->name, 1);
+
+	if (!err && s->fd >= 0) {
+		call->fd = channel_send(c, s->fd);
+		err = call->fd ? 0 : -ENODEV;
+	}
+	if (!err)
+		err = channel_call(c);
+	for (uint32_t i = 0; !err && i < s->nr_options; i++)
+		err = send_option(c, s->options[i].key, s->options[i].value);
+	/* Plug-ins of before don't know it. */
+	if (!err)
+		err = send_option(c, "careful", "yes");
+	if (err && err != -ENOENT)
+		return err;
+	channel_begin(c, APART_OPEN)->index = d->index;
+	return channel_call(c);
+}
+
+/* (lock held alone) */
+static int move(struct apart_device *d, int program)
+{
+	struct channel *c;
+	int err = helper_start(program, d->info.name, &d->helper);
+
+	if (err) {
+		d->helper = NULL;
+		return err;
+	}
+	c = helper_take(d->helper);
+	if (!c)
+		return -ENODEV;
+	err = open_there(d, c);
+	for (struct apart_kernel *k = d->kernels; !err && k; k = k->next) {
+		err = apart_kernel_load(d, c, k);
+		if (err)
+			log_err("kernel can't be loaded again", log_str("device", d->info.name),
+				log_str("file", k->desc.file), log_str("kernel", k->desc.symbol),
+				log_errno(err));
+	}
+	if (!err)
+		apart_hosts_again(d, c);
+	helper_give(c);
+	return err;
+}
+
+/* A descriptor of the program, or -ENOENT: then all stays as it is. */
+static int find_program(struct apart_device *d)
+{
+	const char *given = d->stack->program;
+	int fd = libexec_open(PROGRAM, given);
+
+	if (fd >= 0)
+		return fd;
+	log_err("device can't go on in a process of its own: no such program",
+		log_str("device", d->info.name), log_str("program", given ? given : PROGRAM),
+		log_str("remedy", "install it beside arax-worker, or set the backend's option helper"));
+	return -ENOENT;
+}
+
+static int reset_there(struct apart_device *d)
+{
+	int program = find_program(d), err;
+
+	if (program < 0)
+		return -ENODEV;
+	/* First, so that those who wait for it let go of the lock. */
+	if (d->helper)
+		helper_kill(d->helper);
+	pthread_rwlock_wrlock(&d->lock);
+	if (d->here)
+		leave_here(d);
+	leave_helper(d);
+	d->turn++;
+	err = move(d, program);
+	if (err) {
+		leave_helper(d);
+		log_err("device can't go on in a process of its own",
+			log_str("device", d->info.name), log_errno(err));
+	}
+	pthread_rwlock_unlock(&d->lock);
+	close(program);
+	return err ? -ENODEV : 0;
+}
+
+int apart_reset(struct apart_device *d)
+{
+	int err = -ENODEV;
+
+	pthread_mutex_lock(&d->reset_lock);
+	/* Beside other calls: the backend sees to that. */
+	if (d->here)
+		err = d->stack->below.reset(d->here);
+	if (err == -ENODEV)
+		err = reset_there(d);
+	pthread_mutex_unlock(&d->reset_lock);
+	return err;
+}

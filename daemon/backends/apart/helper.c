@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Between fork() and exec the child makes system calls only: other threads of araxd may have
+ * held any lock at the fork.
+ */
+#include "daemon/backends/apart/helper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/log.h"
+
+#define RESULT_MIN	(-4095)
+
+/*
+ * @lock: channels, @last_fd and @dead.  It is set before slot_end() is called for all channels:
+ * so who took one before is woken, and who comes later gets none.
+ */
+struct helper {
+	char device[64];
+	int program;			/* while it is being started */
+	int log;
+	char level[12], format[12];
+	pid_t pid;
+	int pidfd, socket, theirs;
+	pthread_t watcher;
+	pthread_mutex_t lock;
+	pthread_cond_t started;
+	bool begun, dead, ending;
+	int err;
+	uint64_t last_fd;
+	struct channel *channels, *idle;
+};
+
+/* ------------------------------------------------------------------ */
+/* The child                                                             */
+
+/* What it is given in its places, /dev/null for 0 and 1, the log for 2; nothing else. */
+static int place_fds(const struct helper *h)
+{
+	const int given[] = { h->theirs, h->log, h->program };
+	int high[3], null;
+
+	/* Above all places first, so that no move overwrites a source. */
+	for (int i = 0; i < 3; i++) {
+		high[i] = fcntl(given[i], F_DUPFD_CLOEXEC, 64);
+		if (high[i] < 0)
+			return -1;
+	}
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null < 0)
+		return -1;
+	for (int i = 0; i < 2; i++)
+		if (null == i ? fcntl(i, F_SETFD, 0) : dup2(null, i) < 0)
+			return -1;
+	if (dup2(high[1], 2) < 0 || dup2(high[0], APART_FD_SOCKET) < 0 ||
+	    dup2(high[1], APART_FD_LOG) < 0 || dup3(high[2], APART_NR_FDS, O_CLOEXEC) < 0)
+		return -1;
+	return syscall(SYS_close_range, APART_NR_FDS + 1, ~0u, 0) ? -1 : 0;
+}
+
+static void reset_signals(void)
+{
+	struct sigaction dfl;
+	sigset_t none;
+
+	memset(&dfl, 0, sizeof(dfl));
+	dfl.sa_handler = SIG_DFL;
+	for (int sig = 1; sig < NSIG; sig++)
+		sigaction(sig, &dfl, NULL);	/* fails for a few: they have no other */
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static _Noreturn void child(const struct helper *h, pid_t parent)
+{
+	char *const argv[] = { (char *)"arax-device", (char *)h->level, (char *)h->format, NULL };
+
+	/* A session of its own: an interrupt from the terminal is araxd's, which has to end first. */
+	if (place_fds(h) || setsid() < 0)
+		_exit(127);
+	reset_signals();
+	/* When the watcher ends, as all threads do with araxd, which may have gone before. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) || getppid() != parent)
+		_exit(127);
+	syscall(SYS_execveat, APART_NR_FDS, "", argv, environ, AT_EMPTY_PATH);
+	_exit(127);
+}
+
+static int spawn(struct helper *h)
+{
+	pid_t parent = getpid();
+	sigset_t all, old;
+	int err = 0;
+
+	/* No handler of araxd's may run in the child. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	h->pid = fork();
+	if (!h->pid)
+		child(h, parent);
+	if (h->pid < 0)
+		err = -errno;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		return err;
+	h->pidfd = (int)syscall(SYS_pidfd_open, h->pid, 0);
+	if (h->pidfd < 0) {
+		err = -errno;
+		kill(h->pid, SIGKILL);
+		waitpid(h->pid, NULL, 0);
+	}
+	return err;
+}
+
+/* ------------------------------------------------------------------ */
+/* Its life, seen from here                                              */
+
+static void await_end(struct helper *h)
+{
+	struct pollfd p[2] = { { .fd = h->pidfd, .events = POLLIN },
+			       { .fd = h->socket, .events = POLLRDHUP } };
+	siginfo_t info = { 0 };
+
+	for (;;) {
+		if (poll(p, 2, -1) < 0)
+			continue;
+		if (p[0].revents)
+			break;
+		/* It has closed its end: it is of no use, whatever else it does. */
+		if (p[1].revents) {
+			syscall(SYS_pidfd_send_signal, h->pidfd, SIGKILL, NULL, 0);
+			p[1].fd = -1;
+		}
+	}
+	waitid(P_PIDFD, (id_t)h->pidfd, &info, WEXITED);
+	if (!__atomic_load_n(&h->ending, __ATOMIC_RELAXED))
+		log_err("the process of a device has ended", log_str("device", h->device),
+			log_i64("pid", h->pid),
+			log_str("how", info.si_code == CLD_EXITED ? "exit" : "signal"),
+			log_i64("status", info.si_status));
+}
+
+/* It starts the process as well: that is killed when the thread that started it ends. */
+static void *watch(void *arg)
+{
+	struct helper *h = arg;
+	int err = spawn(h);
+
+	pthread_mutex_lock(&h->lock);
+	h->err = err;
+	h->begun = true;
+	pthread_cond_signal(&h->started);
+	pthread_mutex_unlock(&h->lock);
+	if (err)
+		return NULL;
+	await_end(h);
+	pthread_mutex_lock(&h->lock);
+	h->dead = true;
+	for (struct channel *c = h->channels; c; c = c->next)
+		slot_end(c->slot);
+	pthread_mutex_unlock(&h->lock);
+	return NULL;
+}
+
+static void free_helper(struct helper *h)
+{
+	while (h->channels) {
+		struct channel *c = h->channels;
+
+		h->channels = c->next;
+		slot_unmap(c->slot);
+		free(c);
+	}
+	if (h->pidfd >= 0)
+		close(h->pidfd);
+	if (h->socket >= 0)
+		close(h->socket);
+	pthread_cond_destroy(&h->started);
+	pthread_mutex_destroy(&h->lock);
+	free(h);
+}
+
+int helper_start(int program, const char *device, struct helper **helper)
+{
+	struct helper *h = calloc(1, sizeof(*h));
+	enum log_format format;
+	enum log_level level;
+	int pair[2], err;
+
+	if (!h)
+		return -ENOMEM;
+	h->program = program;
+	h->pidfd = -1;
+	h->socket = -1;
+	h->log = log_settings(&level, &format);
+	snprintf(h->device, sizeof(h->device), "%s", device);
+	snprintf(h->level, sizeof(h->level), "%d", (int)level);
+	snprintf(h->format, sizeof(h->format), "%d", (int)format);
+	pthread_mutex_init(&h->lock, NULL);
+	pthread_cond_init(&h->started, NULL);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
+		err = -errno;
+		goto fail;
+	}
+	h->socket = pair[0];
+	h->theirs = pair[1];
+	err = -pthread_create(&h->watcher, NULL, watch, h);
+	if (!err) {
+		pthread_mutex_lock(&h->lock);
+		while (!h->begun)
+			pthread_cond_wait(&h->started, &h->lock);
+		err = h->err;
+		pthread_mutex_unlock(&h->lock);
+		if (err)
+			pthread_join(h->watcher, NULL);
+	}
+	close(pair[1]);
+	if (err)
+		goto fail;
+	*helper = h;
+	return 0;
+fail:
+	free_helper(h);
+	return err;
+}
+
+void helper_kill(struct helper *h)
+{
+	__atomic_store_n(&h->ending, true, __ATOMIC_RELAXED);
+	syscall(SYS_pidfd_send_signal, h->pidfd, SIGKILL, NULL, 0);
+}
+
+void helper_stop(struct helper *h)
+{
+	helper_kill(h);
+	pthread_join(h->watcher, NULL);
+	free_helper(h);
+}
+
+/* ------------------------------------------------------------------ */
+/* Channels                                                              */
+
+/* A send that finds no room waits: for the helper to read, or to end. */
+static int send_fd(struct helper *h, uint32_t kind, uint64_t id, int fd)
+{
+	struct apart_fd msg = { .kind = kind, .version = APART_VERSION, .id = id };
+	union {
+		struct cmsghdr head;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control = { .head = { .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET,
+				.cmsg_type = SCM_RIGHTS } };
+	struct iovec iov = { &msg, sizeof(msg) };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+			    .msg_controllen = sizeof(control) };
+	ssize_t n;
+
+	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+	do {
+		n = sendmsg(h->socket, &m, MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	return n == sizeof(msg) ? 0 : -ENODEV;
+}
+
+/* (lock held) */
+static struct channel *add_channel(struct helper *h)
+{
+	struct channel *c = calloc(1, sizeof(*c));
+	int fd;
+
+	if (!c)
+		return NULL;
+	fd = slot_make(&c->slot);
+	if (fd < 0) {
+		free(c);
+		return NULL;
+	}
+	if (send_fd(h, APART_FD_CHANNEL, 0, fd)) {
+		slot_unmap(c->slot);
+		free(c);
+		c = NULL;
+	} else {
+		c->helper = h;
+		c->next = h->channels;
+		h->channels = c;
+	}
+	close(fd);
+	return c;
+}
+
+struct channel *helper_take(struct helper *h)
+{
+	struct channel *c = NULL;
+
+	pthread_mutex_lock(&h->lock);
+	if (!h->dead && h->idle) {
+		c = h->idle;
+		h->idle = c->next_free;
+	} else if (!h->dead) {
+		c = add_channel(h);
+	}
+	pthread_mutex_unlock(&h->lock);
+	return c;
+}
+
+/* The one that was used last is taken first: its thread looks still. */
+void helper_give(struct channel *c)
+{
+	struct helper *h = c->helper;
+
+	pthread_mutex_lock(&h->lock);
+	c->next_free = h->idle;
+	h->idle = c;
+	pthread_mutex_unlock(&h->lock);
+}
+
+struct apart_call *channel_begin(struct channel *c, enum apart_op op)
+{
+	struct apart_call *call = &c->slot->call;
+
+	memset(call, 0, offsetof(struct apart_call, gauges));
+	call->op = op;
+	return call;
+}
+
+int channel_count(struct channel *c, uint32_t max)
+{
+	int32_t result;
+
+	if (slot_call(c->slot))
+		return -ENODEV;
+	result = __atomic_load_n(&c->slot->call.result, __ATOMIC_RELAXED);
+	return result < RESULT_MIN || result > (int32_t)max ? -EIO : result;
+}
+
+int channel_call(struct channel *c)
+{
+	return channel_count(c, 0);
+}
+
+int channel_texts(struct channel *c, const char *const *texts, uint32_t nr)
+{
+	size_t used = 0;
+
+	for (uint32_t i = 0; i < nr; i++) {
+		size_t bytes = strlen(texts[i]) + 1;
+
+		if (bytes > APART_STAGE - used)
+			return -E2BIG;
+		memcpy(c->slot->stage + used, texts[i], bytes);
+		used += bytes;
+	}
+	return 0;
+}
+
+uint64_t channel_send(struct channel *c, int fd)
+{
+	struct helper *h = c->helper;
+	uint64_t id;
+
+	pthread_mutex_lock(&h->lock);
+	id = ++h->last_fd;
+	pthread_mutex_unlock(&h->lock);
+	return send_fd(h, APART_FD_ANY, id, fd) ? 0 : id;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * helper.h - a process of arax-device, and the channels to it
+ *
+ * It dies of SIGKILL only, or of itself, and is waited for by a thread of its own, which says so
+ * to everyone who calls.  Thread-safe but for helper_start() and helper_stop().
+ */
+#ifndef ARAX_DAEMON_BACKENDS_APART_HELPER_H
+#define ARAX_DAEMON_BACKENDS_APART_HELPER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/backends/apart/channel.h"
+
+struct helper;
+
+/* For one thread at a time. */
+struct channel {
+	struct channel *next, *next_free;
+	struct helper *helper;
+	struct slot *slot;
+};
+
+/* @program: open, the caller's; @device: for messages.  Negative errno. */
+int helper_start(int program, const char *device, struct helper **helper);
+/* From now on nobody waits for it long. */
+void helper_kill(struct helper *h);
+/* That, and it is gone; no channel is in use any more. */
+void helper_stop(struct helper *h);
+
+/* A channel that is free, or a new one.  NULL: it has ended, or nothing is to be had. */
+struct channel *helper_take(struct helper *h);
+void helper_give(struct channel *c);
+
+/* c->slot->call, cleared but for what a launch, a poll and gauges take. */
+struct apart_call *channel_begin(struct channel *c, enum apart_op op);
+/* Makes that call.  Its result: 0 or a negative errno, -ENODEV if the helper is gone. */
+int channel_call(struct channel *c);
+/* Likewise, where a result may be a count up to @max. */
+int channel_count(struct channel *c, uint32_t max);
+/* Texts for it, @nr of them.  -E2BIG */
+int channel_texts(struct channel *c, const char *const *texts, uint32_t nr);
+/* The number under which the helper finds @fd, which stays the caller's; 0: it is gone. */
+uint64_t channel_send(struct channel *c, int fd);
+
+#endif /* ARAX_DAEMON_BACKENDS_APART_HELPER_H */
