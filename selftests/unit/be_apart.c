@@ -23,15 +23,22 @@ static void setup_sticky(void)
 	setup();
 	snprintf(path, sizeof(path), "%s/shared", folder);
 	setenv("EMULATED_SHARED", path, 1);
+	/* What it finds in the other process ends that, and so the test. */
+	setenv("TSAN_OPTIONS", "halt_on_error=1", 1);
 	ck_assert_ptr_nonnull(getcwd(helper_path, 3072));
 	strcat(helper_path, "/build/test/" VARIANT "/arax-device");
 }
 
-static void *open_apart(int which_gpu)
+static void *open_with(int which_gpu, const char *helper)
 {
-	const char *options[] = { "helper", helper_path, NULL };
+	const char *options[] = { "helper", helper, NULL };
 
 	return open_gpu(which_gpu, options);
+}
+
+static void *open_apart(int which_gpu)
+{
+	return open_with(which_gpu, helper_path);
 }
 
 /* One bad kernel, alone. */
@@ -43,7 +50,80 @@ static void fault(void *dev, void *trap)
 	ck_assert_int_eq(run(dev, trap, 1, 1, 1, &r, 1, &bad, 4), -EFAULT);
 }
 
+static void move(void *dev, void *trap)
+{
+	fault(dev, trap);
+	ck_assert_int_eq(ops->reset(dev), 0);
+}
+
 /* ------------------------------------------------------------------ */
+/* Processes                                                             */
+
+/* How many children this one has, of whatever kind; *@last: one of them. */
+static int children(pid_t *last)
+{
+	struct dirent *e;
+	DIR *proc = opendir("/proc");
+	int n = 0;
+
+	ck_assert_ptr_nonnull(proc);
+	while ((e = readdir(proc))) {
+		char path[300], text[512];
+		FILE *f;
+		int ppid;
+
+		snprintf(path, sizeof(path), "/proc/%s/stat", e->d_name);
+		f = e->d_name[0] >= '1' && e->d_name[0] <= '9' ? fopen(path, "r") : NULL;
+		if (!f)
+			continue;
+		if (fgets(text, sizeof(text), f) && sscanf(strrchr(text, ')'), ") %*c %d", &ppid) == 1 &&
+		    ppid == getpid()) {
+			*last = atoi(e->d_name);
+			n++;
+		}
+		fclose(f);
+	}
+	closedir(proc);
+	return n;
+}
+
+static pid_t the_helper(void)
+{
+	pid_t pid = 0;
+
+	ck_assert_int_eq(children(&pid), 1);
+	return pid;
+}
+
+static int descriptors(void)
+{
+	DIR *fds = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (readdir(fds))
+		n++;
+	closedir(fds);
+	return n;
+}
+
+/* Lines of its maps that have @text. */
+static int maps(pid_t pid, const char *text)
+{
+	char path[64], line[4096];
+	int n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	f = fopen(path, "r");
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof(line), f))
+		n += !!strstr(line, text);
+	fclose(f);
+	return n;
+}
+
+/* ------------------------------------------------------------------ */
+/* From here to there                                                    */
 
 START_TEST(goes_on_after_a_fault)
 {
@@ -51,14 +131,17 @@ START_TEST(goes_on_after_a_fault)
 	struct arax_backend_info before = { .size = sizeof(before) }, after = before;
 	uint64_t a = take_memory(dev, 4);
 	struct arax_launch_range r = range(a, 4);
+	pid_t none;
 	char out[4];
 
 	ck_assert_int_eq(ops->info(dev, &before), 0);
 	ck_assert_int_eq(run(dev, trap, 1, 1, 1, &r, 1, &bad, 4), -EFAULT);
 	assert_broken(dev, trap, a);
+	ck_assert_int_eq(children(&none), 0);
 	take_log();
 	ck_assert_int_eq(ops->reset(dev), 0);
 	assert_logged("goes on in a process of its own");
+	the_helper();
 	/* Nothing is left of it here, and what it had is not there. */
 	ck_assert_uint_eq(emu_used(), 0);
 	ck_assert_int_eq(ops->copy_out(dev, 0, out, a, 4), -EFAULT);
@@ -77,16 +160,802 @@ START_TEST(goes_on_after_a_fault)
 }
 END_TEST
 
-/* The second process is replaced, and so is the third. */
+/* The second process is replaced, and so is the third: and each is gone, with what it took. */
 START_TEST(three_faults_in_a_row)
 {
 	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	int before = 0;
+	pid_t last = 0, pid;
 
 	for (int i = 0; i < 3; i++) {
+		move(dev, trap);
+		assert_whole(dev, trap);
+		pid = the_helper();
+		ck_assert_int_ne(pid, last);
+		last = pid;
+		if (!i)
+			before = descriptors();
+		ck_assert_int_eq(descriptors(), before);
+	}
+	/* Said once. */
+	ck_assert_ptr_null(strstr(strstr(take_log(), "goes on in a process of its own") + 1,
+				  "goes on in a process of its own"));
+	ops->kernel_unload(dev, trap);
+	ops->close(dev);
+	devs[0] = devs[--nr_devs];
+	ck_assert_int_eq(children(&pid), 0);
+}
+END_TEST
+
+/* Both devices: each has a process of its own, and peers no way between them. */
+START_TEST(two_devices)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *other = load(devs[1], TRAP);
+	uint64_t a, b = take_memory(devs[1], 8);
+	pid_t pid;
+
+	move(dev, trap);
+	a = take_memory(dev, 8);
+	ck_assert_int_eq(ops->copy_peer(dev, a, devs[1], b, 8), -EOPNOTSUPP);
+	ck_assert_int_eq(ops->copy_peer(devs[1], b, dev, a, 8), -EOPNOTSUPP);
+	move(devs[1], other);
+	ck_assert_int_eq(children(&pid), 2);
+	b = take_memory(devs[1], 8);
+	ck_assert_int_eq(ops->copy_peer(dev, a, devs[1], b, 8), -EOPNOTSUPP);
+	ck_assert_int_eq(ops->copy_peer(dev, a, dev, a, 8), -EOPNOTSUPP);
+	assert_whole(dev, trap);
+	assert_whole(devs[1], other);
+	ops->kernel_unload(dev, trap);
+	ops->kernel_unload(devs[1], other);
+}
+END_TEST
+
+/* As without any of this: lost, and what is missing is in the log. */
+START_TEST(no_program)
+{
+	void *dev = open_with(_i, "/nowhere/arax-device"), *trap = load(dev, TRAP);
+	uint64_t a = take_memory(dev, 4);
+	pid_t none;
+
+	fault(dev, trap);
+	take_log();
+	ck_assert_int_eq(ops->reset(dev), -ENODEV);
+	assert_logged("program=/nowhere/arax-device remedy=");
+	assert_broken(dev, trap, a);
+	ck_assert_int_eq(children(&none), 0);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* One that ends at once, and then the right one. */
+START_TEST(another_program)
+{
+	char path[128], command[8192];
+	void *dev, *trap;
+	uint64_t a;
+	pid_t none;
+
+	snprintf(path, sizeof(path), "%s/helper", folder);
+	ck_assert_int_eq(symlink("/bin/false", path), 0);
+	dev = open_with(_i, path);
+	trap = load(dev, TRAP);
+	a = take_memory(dev, 4);
+	fault(dev, trap);
+	take_log();
+	ck_assert_int_eq(ops->reset(dev), -ENODEV);
+	assert_logged("can't go on in a process of its own");
+	assert_broken(dev, trap, a);
+	ck_assert_int_eq(ops->quiesce(dev, UINT64_MAX), 0);
+	ck_assert_int_eq(children(&none), 0);
+	/* Nothing is left of it here, either. */
+	ck_assert_uint_eq(emu_used(), 0);
+	snprintf(command, sizeof(command), "ln -sf '%s' '%s'", helper_path, path);
+	ck_assert_int_eq(system(command), 0);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* The device there can't be opened, or its kernels can't be loaded: the next time they can. */
+START_TEST(failures_there)
+{
+	static const struct {
+		enum emulated_call call;
+		const char *logged;
+	} steps[] = {
+		{ EMULATED_CONTEXT, "can't go on in a process of its own" },
+		{ EMULATED_STREAM, "can't go on in a process of its own" },
+		{ EMULATED_MODULE, "kernel can't be loaded again" },
+	};
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	pid_t none;
+
+	move(dev, trap);
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
 		fault(dev, trap);
+		emu_fail(steps[i].call, 0, OUT_OF_MEMORY);
+		take_log();
+		ck_assert_int_eq(ops->reset(dev), -ENODEV);
+		assert_logged(steps[i].logged);
+		ck_assert_int_eq(children(&none), 0);
 		ck_assert_int_eq(ops->reset(dev), 0);
 		assert_whole(dev, trap);
 	}
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* What a kernel or the driver says there is said here, and in araxd's log. */
+START_TEST(errors_there)
+{
+	static const int32_t result = -22;
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *k = load(dev, RESULT), *none;
+	uint64_t a, b;
+	struct arax_launch_range r;
+	struct job j;
+
+	move(dev, trap);
+	a = take_memory(dev, 4);
+	r = range(a, 4);
+	ck_assert_int_eq(run(dev, k, 0, 1, 1, &r, 1, &result, 4), -22);
+	ck_assert_int_eq(run(dev, k, 0, 1, 1, &r, 1, &fine, 4), 0);
+	ck_assert_int_eq(run(dev, k, 0, 1, 1, &r, 1, NULL, 0), -EINVAL);
+	r = range(a + 4, 4);
+	ck_assert_int_eq(run(dev, k, 0, 1, 1, &r, 1, &fine, 4), -EFAULT);
+	ck_assert_int_eq(ops->alloc(dev, 61 * MIB, 0, &b), -ENOMEM);
+	ck_assert_int_eq(ops->alloc(dev, 5, 1ull << 42, &b), 0);
+	ck_assert_uint_eq(b, 1ull << 42);
+	ck_assert_int_eq(ops->alloc(dev, 5, 1ull << 42, &b), -EADDRINUSE);
+	ops->free(dev, b);
+	take_log();
+	ops->free(dev, b);
+	assert_logged("nothing was allocated at");
+	ck_assert_int_eq(try_load(dev, "k", "test_none", "none(i32 a)", &none), -ENOENT);
+	assert_logged("has no kernel test_none");
+	fill(&j, k, 0, 1, 1, &r, 1, &fine, 4);
+	j.l.nr_ranges = 1000;
+	ck_assert_int_eq(ops->run(dev, &j.run), -EINVAL);
+	j.l.nr_ranges = 1;
+	j.l.arg_len = 1u << 20;
+	ck_assert_int_eq(ops->run(dev, &j.run), -EINVAL);
+	ck_assert_int_eq(ops->submit(dev, &j.run, 1), -EINVAL);
+	ops->kernel_unload(dev, trap);
+	ops->kernel_unload(dev, k);
+}
+END_TEST
+
+/* After a fault launches run one at a time there: two never wait at the gate. */
+START_TEST(one_at_a_time)
+{
+	void *dev = open_apart(_i), *gate = load(dev, GATE);
+	struct arax_launch_range r[2] = { range(take_memory(dev, 4), 4) };
+	struct victim v[2] = { 0 };
+	pthread_t threads[2];
+	uint64_t a;
+
+	ck_assert_int_eq(run(dev, gate, 0, 1, 1, r, 1, &bad, 4), -EFAULT);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	a = take_memory(dev, 8);
+	emu_gate(0);
+	for (uint32_t i = 0; i < 2; i++) {
+		r[i] = range(a + 4 * i, 4);
+		v[i].dev = dev;
+		fill(&v[i].job, gate, i, 1, 1, &r[i], 1, i ? &bad : &fine, 4);
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, run_victim, &v[i]), 0);
+	}
+	wait_for_kernels(1);
+	usleep(20000);
+	ck_assert_int_eq(emu_waiting(), 1);
+	emu_gate(1);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	ck_assert_int_eq(v[1].result, -EFAULT);
+	ck_assert_msg(!v[0].result || v[0].result == -ENODEV, "%d", v[0].result);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, gate);
+	ops->kernel_unload(dev, gate);
+}
+END_TEST
+
+START_TEST(gauges_there)
+{
+	struct arax_backend_gauges g = { .size = sizeof(g) };
+	char path[4096], text[256] = "?";
+	const char *options[] = { "helper", helper_path, "nvml", path, NULL };
+	void *dev, *trap;
+
+	if (gpus[0].kind != ARAX_DEVICE_CUDA) {
+		be_skip("gauges_there", "built without CUDA's headers");
+		return;
+	}
+	emulated_library(path, "nvml");
+	open_gpu(0, options);
+	dev = devs[1];
+	trap = load(dev, TRAP);
+	move(dev, trap);
+	ck_assert_int_eq(ops->gauges(dev, &g, text, sizeof(text)), 0);
+	ck_assert_str_eq(text, "");
+	ck_assert_uint_eq(g.busy, 11);
+	ck_assert_uint_eq(g.power_mw, 100001);
+	kill(the_helper(), SIGKILL);
+	while (ops->alloc(dev, 4, 0, &(uint64_t){ 0 }) != -ENODEV)
+		usleep(1000);
+	ck_assert_int_eq(ops->gauges(dev, &g, text, sizeof(text)), -EOPNOTSUPP);
+	ck_assert_str_eq(text, "the device is lost");
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Without waiting                                                       */
+
+/* Launches that may be submitted: the first ones have to be run, one by one. */
+static void be_careful(void *dev, void *kernel, const struct arax_launch_range *r)
+{
+	struct job j;
+
+	fill(&j, kernel, 0, 1, 1, r, 1, &fine, 4);
+	for (int i = 0; i < GPU_CAREFUL; i++) {
+		ck_assert_int_eq(ops->submit(dev, &j.run, 6), -EAGAIN);
+		ck_assert_int_eq(ops->run(dev, &j.run), 0);
+	}
+}
+
+/* In the order of their lane, and no more than it takes. */
+START_TEST(submitted_there)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *gate = load(dev, GATE);
+	struct arax_backend_done done[8];
+	struct arax_launch_range r[2];
+	struct job j;
+	int32_t x[2] = { 0, 10 };
+	uint64_t a;
+
+	move(dev, trap);
+	a = take_memory(dev, 8);
+	r[0] = range(a, 4);
+	r[1] = range(a + 4, 4);
+	be_careful(dev, trap, &r[0]);
+	ck_assert_int_eq(ops->copy_in(dev, 0, a, x, 8), 0);
+	ck_assert_int_eq(ops->poll(dev, done, 4, 0), 0);
+	emu_gate(0);
+	fill(&j, gate, 0, 1, 1, &r[0], 1, &fine, 4);
+	ck_assert_int_eq(ops->submit(dev, &j.run, 77), 0);
+	wait_for_kernels(1);
+	fill(&j, trap, 1, 1, 1, &r[1], 1, &fine, 4);
+	ck_assert_int_eq(ops->submit(dev, &j.run, 78), 0);
+	memset(&j, 0x5a, sizeof(j));
+	ck_assert_int_eq(ops->poll(dev, done, 4, UINT64_MAX), 1);
+	ck_assert_uint_eq(done[0].cookie, 78);
+	ck_assert_int_eq(done[0].result, 0);
+	for (int i = 1; i <= ARAX_LANE_DEPTH; i++) {
+		fill(&j, gate, 0, 1, 1, &r[0], 1, &fine, 4);
+		ck_assert_int_eq(ops->submit(dev, &j.run, 100 + i),
+				 i < ARAX_LANE_DEPTH ? 0 : -EAGAIN);
+	}
+	ck_assert_int_eq(ops->quiesce(dev, 1), -ETIMEDOUT);
+	emu_gate(1);
+	ck_assert_int_eq(ops->quiesce(dev, UINT64_MAX), 0);
+	ck_assert_int_eq(ops->poll(dev, done, 1, UINT64_MAX), 1);
+	ck_assert_uint_eq(done[0].cookie, 77);
+	for (uint32_t i = 1; i < ARAX_LANE_DEPTH; i++) {
+		ck_assert_int_eq(ops->wait(dev, 0, done), 0);
+		ck_assert_uint_eq(done[0].cookie, 100 + i);
+		ck_assert_int_eq(done[0].result, 0);
+	}
+	ck_assert_int_eq(ops->wait(dev, 0, done), -ENOENT);
+	ck_assert_int_eq(ops->poll(dev, done, 4, 0), 0);
+	ck_assert_int_eq(ops->copy_out(dev, 0, x, a, 8), 0);
+	ck_assert_int_eq(x[0], ARAX_LANE_DEPTH);
+	ck_assert_int_eq(x[1], 11);
+	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* What was submitted here is reported when the device is there; and there, over the next reset. */
+START_TEST(submitted_before_a_reset)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP), *gate = load(dev, GATE);
+	struct arax_launch_range r = range(take_memory(dev, 4), 4);
+	struct arax_backend_done done[4];
+	struct job j;
+
+	emu_gate(0);
+	fill(&j, gate, 2, 1, 1, &r, 1, &bad, 4);
+	for (uint64_t i = 0; i < 3; i++)
+		ck_assert_int_eq(ops->submit(dev, &j.run, 50 + i), 0);
+	emu_gate(1);
+	ck_assert_int_eq(ops->quiesce(dev, UINT64_MAX), 0);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	r = range(take_memory(dev, 4), 4);
+	be_careful(dev, trap, &r);
+	/* Three places of the lane are taken still. */
+	fill(&j, trap, 2, 1, 1, &r, 1, &fine, 4);
+	ck_assert_int_eq(ops->submit(dev, &j.run, 53), 0);
+	ck_assert_int_eq(ops->submit(dev, &j.run, 54), -EAGAIN);
+	for (uint64_t i = 0; i < 4; i++) {
+		ck_assert_int_eq(ops->wait(dev, 2, done), 0);
+		ck_assert_uint_eq(done[0].cookie, 50 + i);
+		ck_assert_int_eq(done[0].result, i < 3 ? -ENODEV : 0);
+	}
+	ck_assert_int_eq(ops->wait(dev, 2, done), -ENOENT);
+	for (uint64_t i = 0; i < 3; i++) {
+		j.run.lane = (uint32_t)i;
+		ck_assert_int_eq(ops->submit(dev, &j.run, 60 + i), 0);
+	}
+	ck_assert_int_eq(ops->reset(dev), 0);
+	ck_assert_int_eq(ops->quiesce(dev, UINT64_MAX), 0);
+	ck_assert_int_eq(ops->wait(dev, 1, done), 0);
+	ck_assert_uint_eq(done[0].cookie, 61);
+	ck_assert_int_eq(done[0].result, -ENODEV);
+	ck_assert_int_eq(ops->poll(dev, done, 4, UINT64_MAX), 2);
+	ck_assert_uint_eq(done[0].cookie, 60);
+	ck_assert_uint_eq(done[1].cookie, 62);
+	ck_assert_int_eq(done[1].result, -ENODEV);
+	ck_assert_int_eq(ops->poll(dev, done, 4, 0), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* The process dies                                                      */
+
+START_TEST(killed_while_idle)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	uint64_t a;
+	pid_t none;
+
+	move(dev, trap);
+	a = take_memory(dev, 4);
+	kill(the_helper(), SIGKILL);
+	/* A call before this is seen ends with it. */
+	while (children(&none))
+		usleep(1000);
+	assert_broken(dev, trap, a);
+	assert_logged("the process of a device has ended");
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+static void *wait_victim(void *arg)
+{
+	struct victim *v = arg;
+	struct arax_backend_done done = { .result = 1 };
+
+	v->result = ops->wait(v->dev, 1, &done);
+	ck_assert_uint_eq(done.cookie, 9);
+	v->result = v->result ? 1000 : done.result;
+	return NULL;
+}
+
+/* Killed, or a reset that kills it: those that wait for a launch don't wait on. */
+static void end_at_the_gate(int i, bool by_reset)
+{
+	void *dev = open_apart(i), *trap = load(dev, TRAP), *gate = load(dev, GATE);
+	struct victim v[2] = { 0 };
+	struct arax_launch_range r[2];
+	pthread_t threads[2];
+	uint64_t a;
+
+	move(dev, trap);
+	a = take_memory(dev, 8);
+	r[0] = range(a, 4);
+	r[1] = range(a + 4, 4);
+	be_careful(dev, trap, &r[0]);
+	emu_gate(0);
+	for (uint32_t n = 0; n < 2; n++) {
+		v[n].dev = dev;
+		fill(&v[n].job, gate, n, 1, 1, &r[n], 1, &fine, 4);
+	}
+	ck_assert_int_eq(ops->submit(dev, &v[1].job.run, 9), 0);
+	ck_assert_int_eq(pthread_create(&threads[0], NULL, run_victim, &v[0]), 0);
+	ck_assert_int_eq(pthread_create(&threads[1], NULL, wait_victim, &v[1]), 0);
+	wait_for_kernels(2);
+	if (by_reset)
+		ck_assert_int_eq(ops->reset(dev), 0);
+	else
+		kill(the_helper(), SIGKILL);
+	for (int n = 0; n < 2; n++) {
+		pthread_join(threads[n], NULL);
+		ck_assert_int_eq(v[n].result, -ENODEV);
+	}
+	emu_gate(1);
+	if (!by_reset)
+		ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+
+START_TEST(killed_at_the_gate)
+{
+	end_at_the_gate(_i, false);
+}
+END_TEST
+
+START_TEST(reset_at_the_gate)
+{
+	end_at_the_gate(_i, true);
+}
+END_TEST
+
+/* Of what was copied nothing is known, but that it did not go on. */
+static void *copy_on(void *arg)
+{
+	static char pages[4 * STAGE];
+	struct victim *v = arg;
+	uint64_t a = 0;
+
+	v->result = ops->alloc(v->dev, sizeof(pages), 0, &a);
+	while (!v->result)
+		v->result = ops->copy_in(v->dev, 0, a, pages, sizeof(pages));
+	return NULL;
+}
+
+START_TEST(killed_while_copying)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	struct victim v = { .dev = dev };
+	pthread_t thread;
+
+	for (int i = 0; i < 5; i++) {
+		move(dev, trap);
+		ck_assert_int_eq(pthread_create(&thread, NULL, copy_on, &v), 0);
+		usleep((useconds_t)(i * 7000));
+		kill(the_helper(), SIGKILL);
+		pthread_join(thread, NULL);
+		ck_assert_int_eq(v.result, -ENODEV);
+		ck_assert_int_eq(ops->reset(dev), 0);
+	}
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* It ends with the process that started it, however that ends. */
+START_TEST(ends_with_us)
+{
+	int pipes[2];
+	pid_t pid, helper = 0;
+
+	ck_assert_int_eq(pipe(pipes), 0);
+	pid = fork();
+	if (!pid) {
+		void *dev = open_apart(_i), *trap = load(dev, TRAP);
+
+		move(dev, trap);
+		helper = the_helper();
+		if (write(pipes[1], &helper, sizeof(helper)) != sizeof(helper))
+			_exit(1);
+		pause();
+	}
+	ck_assert_int_eq(read(pipes[0], &helper, sizeof(helper)), sizeof(helper));
+	ck_assert_int_eq(kill(helper, 0), 0);
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	/* Whoever reaps orphans here may take its time: a zombie has no maps. */
+	for (;;) {
+		char path[64], byte;
+		int fd;
+
+		snprintf(path, sizeof(path), "/proc/%d/maps", helper);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0 || read(fd, &byte, 1) <= 0)
+			break;
+		close(fd);
+		usleep(1000);
+	}
+	close(pipes[0]);
+	close(pipes[1]);
+}
+END_TEST
+
+/* What it has of ours: its socket and the log; and nothing that we print to. */
+START_TEST(has_no_descriptor_of_ours)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	char path[128], target[4096];
+	struct dirent *e;
+	ssize_t n;
+	DIR *fds;
+
+	ck_assert_int_ge(dup2(open(folder, O_RDONLY), 700), 0);	/* inherited, if it could be */
+	move(dev, trap);
+	snprintf(path, sizeof(path), "/proc/%d/fd", the_helper());
+	fds = opendir(path);
+	ck_assert_ptr_nonnull(fds);
+	while ((e = readdir(fds))) {
+		int fd = atoi(e->d_name);
+
+		n = readlinkat(dirfd(fds), e->d_name, target, sizeof(target) - 1);
+		if (n < 0)
+			continue;
+		target[n] = '\0';
+		if (fd < 2)
+			ck_assert_str_eq(target, "/dev/null");
+		else if (fd == 2 || fd == 4)
+			ck_assert_msg(!!strstr(target, "/log"), "%s", target);
+		ck_assert_str_ne(target, folder);
+	}
+	closedir(fds);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Host memory                                                           */
+
+static uint64_t last_serial;
+
+/* A client's buffer, as a link has it. */
+static struct mapping map_buffer(uint64_t bytes)
+{
+	struct mapping m = { .bytes = bytes, .serial = ++last_serial };
+
+	m.fd = memfd_create("arax-test-buffer", MFD_CLOEXEC);
+	ck_assert_int_eq(ftruncate(m.fd, (off_t)bytes), 0);
+	m.base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m.fd, 0);
+	ck_assert_ptr_ne(m.base, MAP_FAILED);
+	return m;
+}
+
+static void unmap_buffer(struct mapping *m)
+{
+	munmap(m->base, m->bytes);
+	close(m->fd);
+}
+
+static void put_pattern(uint8_t *p, uint64_t bytes, uint32_t seed)
+{
+	for (uint64_t i = 0; i < bytes; i++)
+		p[i] = (uint8_t)((i * 2654435761u + seed) >> 13);
+}
+
+/* @bytes at @host to the device and back to elsewhere, with nothing around them touched. */
+static void try_copy(void *dev, uint64_t a, uint8_t *host, uint8_t *back, uint64_t bytes)
+{
+	put_pattern(host, bytes, (uint32_t)bytes);
+	memset(back - 1, 0x5a, bytes + 2);
+	ck_assert_int_eq(ops->copy_in(dev, 1, a, host, bytes), 0);
+	memset(host, 0, bytes);
+	ck_assert_int_eq(ops->copy_out(dev, 2, back, a, bytes), 0);
+	put_pattern(host, bytes, (uint32_t)bytes);
+	ck_assert_int_eq(memcmp(host, back, bytes), 0);
+	ck_assert_int_eq(back[-1], 0x5a);
+	ck_assert_int_eq(back[bytes], 0x5a);
+}
+
+static const uint64_t sizes[] = { 1, 3, 4095, 4096, 4097, 65537, STAGE - 1, STAGE, STAGE + 1,
+				  3 * STAGE, 3 * STAGE + 12345 };
+
+#define NR_SIZES (sizeof(sizes) / sizeof(sizes[0]))
+
+START_TEST(copies_of_private_memory)
+{
+	static uint8_t host[4 * STAGE + 64], back[4 * STAGE + 64];
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	uint64_t a;
+
+	move(dev, trap);
+	a = take_memory(dev, 4 * STAGE);
+	for (size_t i = 0; i < NR_SIZES; i++)
+		try_copy(dev, a + 7 * i, host + i, back + 33, sizes[i]);
+	ck_assert_int_eq(ops->copy_in(dev, 0, a, host, 0), 0);
+	ck_assert_int_eq(ops->copy_out(dev, 0, host, a, 0), 0);
+	/* One byte too far, and nothing is copied. */
+	memset(back, 0x5a, sizeof(back));
+	ck_assert_int_eq(ops->copy_out(dev, 0, back, a + 1, 4 * STAGE), -EFAULT);
+	ck_assert_int_eq(back[0], 0x5a);
+	ck_assert_int_eq(ops->copy_in(dev, 0, a + 1, host, 4 * STAGE), -EFAULT);
+	ck_assert_int_eq(ops->copy_in(dev, 0, a - 1, host, 0), -EFAULT);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* The same, in pages that the other process has: none of them goes by way of the channel. */
+START_TEST(copies_of_buffers)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	struct mapping in = map_buffer(4 * STAGE), out = map_buffer(4 * STAGE);
+	uint64_t a;
+	pid_t pid;
+
+	ck_assert_int_eq(hostmap_add(&in), 0);
+	ck_assert_int_eq(hostmap_add(&out), 0);
+	move(dev, trap);
+	pid = the_helper();
+	ck_assert_int_eq(maps(pid, "arax-test-buffer"), 0);
+	a = take_memory(dev, 4 * STAGE);
+	for (size_t i = 0; i < NR_SIZES; i++)
+		try_copy(dev, a + 7 * i, in.base + i, out.base + 33, sizes[i]);
+	/* Once each. */
+	ck_assert_int_eq(maps(pid, "arax-test-buffer"), 2);
+	/* All of it, and one byte too far of the device's. */
+	ck_assert_int_eq(ops->copy_in(dev, 0, a, in.base, in.bytes), 0);
+	ck_assert_int_eq(ops->copy_in(dev, 0, a + 1, in.base, in.bytes), -EFAULT);
+	/* What is unmapped here is unmapped there, at once. */
+	hostmap_remove(&in);
+	ck_assert_int_eq(maps(pid, "arax-test-buffer"), 1);
+	unmap_buffer(&in);
+	/* Its address may be another one's then. */
+	in = map_buffer(STAGE);
+	ck_assert_int_eq(hostmap_add(&in), 0);
+	try_copy(dev, a, in.base, out.base + 33, STAGE);
+	ck_assert_int_eq(maps(pid, "arax-test-buffer"), 2);
+	/* And the next process begins with none. */
+	ck_assert_int_eq(ops->reset(dev), 0);
+	ck_assert_int_eq(maps(the_helper(), "arax-test-buffer"), 0);
+	hostmap_remove(&in);
+	hostmap_remove(&out);
+	unmap_buffer(&in);
+	unmap_buffer(&out);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* Registered here, it is registered there, and in each process that follows. */
+START_TEST(registered_again)
+{
+	static char private_pages[8192] __attribute__((aligned(4096)));
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	struct mapping m = map_buffer(65536), late = map_buffer(65536);
+	pid_t pid;
+
+	ck_assert_int_eq(hostmap_add(&m), 0);
+	ck_assert_int_eq(hostmap_add(&late), 0);
+	ck_assert_int_eq(ops->host_register(dev, m.base, m.bytes), 0);
+	ck_assert_int_eq(ops->host_register(dev, private_pages, 4096), 0);
+	ck_assert_int_eq(emu_registered(), 2);
+	for (int i = 0; i < 2; i++) {
+		move(dev, trap);
+		/* But for what it has no pages of. */
+		ck_assert_int_eq(emu_registered(), 1);
+		ck_assert_int_eq(maps(the_helper(), "arax-test-buffer"), 1);
+	}
+	ck_assert_int_eq(ops->host_register(dev, private_pages + 4096, 4096), -EOPNOTSUPP);
+	ck_assert_int_eq(ops->host_register(dev, late.base, late.bytes), 0);
+	ck_assert_int_eq(emu_registered(), 2);
+	pid = the_helper();
+	ops->host_unregister(dev, m.base);
+	ck_assert_int_eq(emu_registered(), 1);
+	ops->host_unregister(dev, m.base);		/* once too often */
+	ops->host_unregister(dev, private_pages);
+	ck_assert_int_eq(emu_registered(), 1);
+	hostmap_remove(&m);
+	ck_assert_int_eq(maps(pid, "arax-test-buffer"), 1);
+	ops->host_unregister(dev, late.base);
+	hostmap_remove(&late);
+	ck_assert_int_eq(emu_registered(), 0);
+	ck_assert_int_eq(maps(pid, "arax-test-buffer"), 0);
+	unmap_buffer(&m);
+	unmap_buffer(&late);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* Pages that a client has taken away are no end of the process. */
+START_TEST(pages_that_are_gone)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	struct mapping m = map_buffer(65536);
+	uint64_t a;
+
+	ck_assert_int_eq(hostmap_add(&m), 0);
+	move(dev, trap);
+	a = take_memory(dev, 65536);
+	ck_assert_int_eq(ops->copy_in(dev, 0, a, m.base, 65536), 0);
+	ck_assert_int_eq(ftruncate(m.fd, 0), 0);
+	ck_assert_int_eq(ops->copy_in(dev, 0, a, m.base, 65536), 0);
+	assert_whole(dev, trap);
+	hostmap_remove(&m);
+	unmap_buffer(&m);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* Which buffer an address is in. */
+START_TEST(host_map)
+{
+	struct mapping m[3], found;
+	uint8_t *base;
+
+	base = mmap(NULL, 5 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (int i = 0; i < 3; i++) {
+		/* Pages 0, 1 and 3. */
+		m[i] = (struct mapping){ .base = base + (i == 2 ? 3 : i) * 4096, .bytes = 4096,
+					 .serial = ++last_serial, .fd = 100 + i };
+		ck_assert_int_eq(hostmap_add(&m[i]), 0);
+	}
+	ck_assert(hostmap_find(base, 4096, &found));
+	ck_assert_int_eq(found.fd, 100);
+	ck_assert(hostmap_find(base + 4095, 1, &found));
+	ck_assert_int_eq(found.fd, 100);
+	ck_assert(hostmap_find(base + 4096, 1, &found));
+	ck_assert_int_eq(found.fd, 101);
+	ck_assert(!hostmap_find(base + 4095, 2, &found));	/* of two buffers is of none */
+	ck_assert(!hostmap_find(base + 2 * 4096, 1, &found));
+	ck_assert(!hostmap_find(base - 1, 1, &found));
+	ck_assert(!hostmap_find(base + 3 * 4096, UINT64_MAX, &found));
+	ck_assert(hostmap_find(base + 3 * 4096 + 1, 4095, &found));
+	ck_assert_uint_eq(found.serial, m[2].serial);
+	hostmap_remove(&m[1]);
+	ck_assert(!hostmap_find(base + 4096, 1, &found));
+	ck_assert(hostmap_find(base, 1, &found));
+	hostmap_remove(&m[0]);
+	hostmap_remove(&m[2]);
+	ck_assert(!hostmap_find(base, 1, &found));
+	munmap(base, 5 * 4096);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* All at once                                                           */
+
+static void *disturb(void *arg)
+{
+	struct worker *w = arg;
+
+	for (int i = 0; i < 10; i++) {
+		uint64_t a = 0;
+		struct arax_launch_range r;
+
+		if (!ops->alloc(w->dev, 4, 0, &a)) {
+			r = range(a, 4);
+			run(w->dev, w->kernel, w->lane, 1, 1, &r, 1, i % 2 ? &bad : &fine, 4);
+		}
+		w->err = ops->reset(w->dev);
+	}
+	return NULL;
+}
+
+/* Again and again, whatever becomes of the device. */
+static void *work_on(void *arg)
+{
+	struct worker *w = arg;
+	int err = 0;
+
+	for (int i = 0; i < 20 && (!err || err == -ENODEV || err == -EFAULT); i++) {
+		w->err = 0;
+		work(w);
+		err = w->err;
+	}
+	return NULL;
+}
+
+START_TEST(faults_among_threads)
+{
+	void *dev = open_apart(_i), *add = load(dev, ADD), *trap = load(dev, TRAP);
+	struct worker w[4];
+	pthread_t threads[4];
+	uint64_t a;
+	pid_t pid;
+
+	for (uint32_t i = 0; i < 4; i++) {
+		w[i] = (struct worker){ dev, i ? add : trap, i, 0 };
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, i ? work_on : disturb, &w[i]), 0);
+	}
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	for (int i = 0; i < 4; i++)
+		ck_assert_msg(!w[i].err || w[i].err == -ENODEV || w[i].err == -EFAULT, "%d",
+			      w[i].err);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	/* All of its memory is there. */
+	a = take_memory(dev, 60 * MIB);
+	ops->free(dev, a);
+	ck_assert_int_eq(children(&pid), 1);
+	w[0] = (struct worker){ dev, add, 3, 0 };
+	work(&w[0]);
+	ck_assert_int_eq(w[0].err, 0);
+	ops->kernel_unload(dev, add);
 	ops->kernel_unload(dev, trap);
 }
 END_TEST
@@ -102,6 +971,27 @@ int main(void)
 #define ALL(test) tcase_add_loop_test(t, test, 0, NR_GPUS)
 	ALL(goes_on_after_a_fault);
 	ALL(three_faults_in_a_row);
+	ALL(two_devices);
+	ALL(no_program);
+	ALL(another_program);
+	ALL(failures_there);
+	ALL(errors_there);
+	ALL(one_at_a_time);
+	tcase_add_test(t, gauges_there);
+	ALL(submitted_there);
+	ALL(submitted_before_a_reset);
+	ALL(killed_while_idle);
+	ALL(killed_at_the_gate);
+	ALL(reset_at_the_gate);
+	ALL(killed_while_copying);
+	ALL(ends_with_us);
+	ALL(has_no_descriptor_of_ours);
+	ALL(copies_of_private_memory);
+	ALL(copies_of_buffers);
+	ALL(registered_again);
+	ALL(pages_that_are_gone);
+	tcase_add_test(t, host_map);
+	ALL(faults_among_threads);
 	suite_add_tcase(suite, t);
 	return be_main(suite);
 }

@@ -9,7 +9,6 @@
 #include "selftests/unit/be_gpu_calls.h"
 
 #define MIB (1ull << 20)
-#define OUT_OF_MEMORY 2
 
 /* Contexts are built anew in this process; be_apart.c has a driver that doesn't do that. */
 static void setup_forgiving(void)

@@ -12,6 +12,7 @@
 
 #define FAULT 700		/* illegal address, in CUDA and in HIP */
 #define ECC 214
+#define OUT_OF_MEMORY 2
 
 static const struct gpu_which *which;
 static struct backend_plugin plugin;

@@ -30,6 +30,7 @@ struct buffer {
 static struct backend_plugin plugin;
 static const struct arax_backend *ops = &plugin.ops;
 static void *dev;
+static bool ready;	/* @dev is open: see serve_call() */
 
 /*
  * What numbers mean: @fds, +1 each, until a call takes them.  What a call finds in the other
@@ -144,7 +145,7 @@ static int serve_config(const struct slot *s)
 static int serve_open(const struct slot *s)
 {
 	char why[512] = "";
-	int n, err = !plugin.ops.open || dev ? -EINVAL : 0;
+	int n, err = plugin.ops.open ? 0 : -EINVAL;
 
 	if (!err && ops->config_complete)
 		err = ops->config_complete();
@@ -157,7 +158,11 @@ static int serve_open(const struct slot *s)
 			log_str("reason", why[0] ? why : "there are fewer of them"));
 		return -ENODEV;
 	}
-	return ops->open(s->call.index, &dev);
+	err = ops->open(s->call.index, &dev);
+	/* Release: pairs with serve_call(), by another thread. */
+	if (!err)
+		__atomic_store_n(&ready, true, __ATOMIC_RELEASE);
+	return err;
 }
 
 /* ------------------------------------------------------------------ */
@@ -392,5 +397,8 @@ static int serve_device(struct slot *s)
 
 void serve_call(struct slot *s)
 {
-	s->call.result = dev ? serve_device(s) : serve_first(s);
+	/* Acquire: what was opened is there. */
+	bool open = __atomic_load_n(&ready, __ATOMIC_ACQUIRE);
+
+	s->call.result = open ? serve_device(s) : serve_first(s);
 }
