@@ -78,14 +78,68 @@ given_up() {
 	[ "$(grep -c 'device is back' "$work/log")" = 3 ] && grep -q 'device is given up' "$work/log"
 }
 
-# A bad access: EFAULT to whose kernel it was, and the next program finds a whole device.
+# logged KIND COMMAND...: as on(), what is said and araxd's log in $work/log; what faults is
+# counted for all processes that drive the device together
+logged() {
+	rm -f "$work/shared"
+	EMULATED_DEVICES=1 EMULATED_SHARED=$work/shared "$arax" run --verbose --config "$work/$1.conf" \
+		--kernels build/lib/arax/kernels "${@:2}" >"$work/log" 2>&1
+	local rc=$?
+	cat "$work/log"
+	return $rc
+}
+
+# A bad access: EFAULT to whose kernel it was, and the next program finds a whole device, whether
+# the driver gives araxd another context or goes on in a process of its own.
+fails_alone() {
+	# shellcheck disable=SC2016 # for the inner shell
+	EMULATED_FAULT=1:700:1 logged "$1" sh -c \
+		'! "$0" 2>"$1" && "$0" && "$0" && cat "$1"' "$examples/quickstart" "$work/err" || return 1
+	[ "$(grep -c 'sum\[999999\] = 2999997' "$work/log")" = 2 ] &&
+		grep -qi 'bad address\|EFAULT' "$work/log" &&
+		[ "$(grep -c 'device is back' "$work/log")" = 1 ]
+}
+apart='goes on in a process of its own'
 faults() {
 	has_kernels "${1%-emulated}" || return 0
+	fails_alone "$1" && grep -q "$apart" "$work/log"
+}
+faults_forgiven() {
+	has_kernels "${1%-emulated}" || return 0
+	EMULATED_FORGIVING=1 fails_alone "$1" && ! grep -q "$apart" "$work/log"
+}
+
+# In the other process a program's data comes and goes as it did in araxd.
+works_apart() {
+	has_kernels "${1%-emulated}" || return 0
+	on cpu "$examples/image-pipeline" examples/data/rocket.jpg "$work/cpu.png"
 	# shellcheck disable=SC2016 # for the inner shell
-	EMULATED_DEVICES=1 EMULATED_FAULT=1:700:1 on "$1" sh -c \
-		'! "$0" 2>"$1" && "$0" && cat "$1"' "$examples/quickstart" "$work/err" >"$work/log" 2>&1
-	cat "$work/log"
-	grep -q 'sum\[999999\] = 2999997' "$work/log" && grep -qi 'bad address\|EFAULT' "$work/log"
+	EMULATED_FAULT=1:700:1 logged "$1" sh -c \
+		'! "$0" && "$1" examples/data/rocket.jpg "$2" && "$0"' "$examples/quickstart" \
+		"$examples/image-pipeline" "$work/$1.png" || return 1
+	grep -q "$apart" "$work/log" && grep -q 'sum\[999999\] = 2999997' "$work/log" &&
+		python3 selftests/system/same-picture.py "$work/cpu.png" "$work/$1.png" 1
+}
+
+# Each program's kernel faults: the device is had again three times, in other processes.
+given_up_apart() {
+	has_kernels "${1%-emulated}" || return 0
+	# shellcheck disable=SC2016 # for the inner shell
+	EMULATED_FAULT=1:700:1000 logged "$1" sh -c \
+		'! "$0" && ! "$0" && ! "$0" && ! "$0" && ! "$0"' "$examples/quickstart" || return 1
+	[ "$(grep -c "$apart" "$work/log")" = 1 ] &&
+		[ "$(grep -c 'device is back' "$work/log")" = 3 ] &&
+		grep -q 'device is given up' "$work/log"
+}
+
+# The program is not there: said, and the device is lost.
+no_helper() {
+	has_kernels "${1%-emulated}" || return 0
+	sed 's|options = {|& "helper=/nowhere/arax-device",|' "$work/$1.conf" >"$work/$1-alone.conf"
+	# shellcheck disable=SC2016 # for the inner shell
+	EMULATED_FAULT=1:700:1 logged "$1-alone" sh -c '! "$0" && ! "$0"' "$examples/quickstart" || return 1
+	grep -q 'no such program.*program=/nowhere/arax-device' "$work/log" &&
+		grep -q 'device stays lost' "$work/log" && ! grep -q 'device is back' "$work/log"
 }
 
 # gauges FILE: what SIGUSR1 makes araxd write, with NVML in FILE
@@ -179,6 +233,12 @@ for kind in cuda hip; do
 		check "$kind-emulated: a device that fails is rebuilt, and nobody notices" rebuilt "$kind-emulated"
 		check "$kind-emulated: one that always fails is given up" given_up "$kind-emulated"
 		check "$kind-emulated: a kernel that faults fails its task alone" faults "$kind-emulated"
+		check "$kind-emulated: so it does where the driver gives another context" \
+			faults_forgiven "$kind-emulated"
+		check "$kind-emulated: image-pipeline in the other process" works_apart "$kind-emulated"
+		check "$kind-emulated: a device whose kernels always fault is given up" \
+			given_up_apart "$kind-emulated"
+		check "$kind-emulated: without arax-device it is lost" no_helper "$kind-emulated"
 		if [ "$kind" = cuda ]; then
 			check "$kind-emulated: SIGUSR1 shows utilisation and power" gauges_shown
 			check "$kind-emulated: or says why it can't" gauges_missing
