@@ -64,7 +64,7 @@ $(foreach t,gpu apart gpu_std,$(foreach v,plain asan tsan,\
 ifneq ($(CUDA_HEADERS),)
 $(eval $(B)/obj/plain/selftests/unit/be_gpu_hardware.o: CPPFLAGS_ALL += $(GPU_TEST_FLAGS) -DVARIANT='"plain"')
 $(call be_test,gpu_hardware,plain)
-check-be_gpu_hardware-plain: | $(HARDWARE_TEST)
+check-be_gpu_hardware-plain: | $(HARDWARE_TEST) $(B)/libexec/arax-device
 CHECK_TARGETS := $(filter-out check-be_gpu_hardware-%,$(CHECK_TARGETS))
 TEST_TARGETS  += check-be_gpu_hardware-plain check-be_gpu_std-hardware
 check-be_gpu_std-hardware: $(B)/test/be_gpu_std-plain | $(BE_NEEDS)

@@ -2,8 +2,8 @@
 /*
  * NVIDIA's driver API: what it does in ways of its own.
  *
- * One context a device, ours alone: destroying it takes with it whatever a kernel has
- * broken, which is not possible with the primary context that libraries share.
+ * One context a device, ours alone: destroying it gives back all that a kernel left behind,
+ * which is not possible with the primary context that libraries share.
  */
 #include "daemon/backends/gpu/driver.h"
 

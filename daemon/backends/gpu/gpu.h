@@ -23,6 +23,13 @@
  *   Then launches run one at a time for a while (see careful), so that the culprit,
  *   if it comes again, is found out.
  *
+ *   NVIDIA's driver builds none in that process (580 on an H100; CUDA's manual says so of
+ *   these errors): destroying the context gives the memory back and succeeds, but each
+ *   later cuCtxCreate answers with the kernel's error, on a new thread, in a new
+ *   link-map namespace or with the library opened anew, too.  Another process is served at
+ *   once.  So reset() fails there with -ENODEV, and the device goes on in one, where all of
+ *   this is the same: see apart/apart.h.
+ *
  * LOCKS
  *
  *   lane.lock, then device.context_lock: shared by every call that uses the context,
@@ -53,7 +60,7 @@ struct gpu_options {
 	char devices[64];			/* pattern */
 	uint32_t lanes;
 	bool pools;
-	bool careful;				/* its devices were broken before */
+	bool careful;				/* it was broken before, in another process */
 	uint64_t memory;			/* cap; 0: what is free */
 };
 
