@@ -27,3 +27,20 @@ $(B)/test/$(1)/libnvml-emulated.so: selftests/gpu-emulated/nvml.c
 		$$(LDFLAGS_$(1)) -o $$@ $$<
 endef
 $(foreach v,plain asan tsan,$(eval $(call emulated_nvml_rule,$(v))))
+
+# The backend for HIP as a plug-in: what a file's descriptor is needed for.
+EMULATED_PLUGIN := $(if $(HIP_HEADERS),hip-plugin)
+PLUGIN_GPU_SRCS := $(addprefix daemon/backends/,$(addprefix gpu/,device.c hip.c kernel.c memory.c \
+		     module.c nvml.c ptx.c run.c wait.c) params.c)
+define emulated_plugin_rule
+$(B)/test/$(1)/libhip-plugin-emulated.so: daemon/backends/gpu/backend.c $(PLUGIN_GPU_SRCS) \
+		$(wildcard daemon/backends/gpu/*.h) daemon/backend.h
+	@mkdir -p $$(@D)
+	$(say) LINK $$@
+	$(Q)$$(CC) $$(CFLAGS_BASE) $$(CFLAGS_$(1)) $$(CPPFLAGS_ALL) -DGPU_HAS_HIP -DGPU_HIP_NVIDIA \
+		-fvisibility=hidden -c -o $$@.o $$<
+	$(Q)$$(CC) $$(CFLAGS_BASE) $$(CFLAGS_$(1)) $$(CPPFLAGS_ALL) -DGPU_HAS_HIP -fvisibility=hidden \
+		-shared $$(LDFLAGS_$(1)) -o $$@ $$@.o $(PLUGIN_GPU_SRCS) -ldl
+	$(Q)chmod go-w $$@ $$(@D)
+endef
+$(foreach v,plain asan tsan,$(eval $(call emulated_plugin_rule,$(v))))

@@ -56,7 +56,8 @@ $(foreach v,plain asan tsan,$(eval $(B)/obj/$(v)/selftests/unit/be_gpu.o \
 	$(B)/obj/$(v)/selftests/unit/be_apart.o $(B)/obj/$(v)/selftests/unit/be_gpu_std.o: CPPFLAGS_ALL += $(GPU_TEST_FLAGS) -DVARIANT='"$(v)"'))
 $(call be_test,gpu,plain asan tsan)
 $(call be_test,apart,plain asan tsan)
-$(foreach v,plain asan tsan,$(eval check-be_apart-$(v): | $(B)/test/$(v)/arax-device))
+$(foreach v,plain asan tsan,$(eval check-be_apart-$(v): | $(B)/test/$(v)/arax-device \
+	$(patsubst %,$(B)/test/$(v)/lib%-emulated.so,$(EMULATED_PLUGIN))))
 $(call be_test,gpu_std,plain asan)
 $(foreach t,gpu apart gpu_std,$(foreach v,plain asan tsan,\
 	$(eval check-be_$(t)-$(v): | $(patsubst %,$(B)/test/$(v)/lib%-emulated.so,$(EMULATED) $(EMULATED_NVML)))))

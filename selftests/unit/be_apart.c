@@ -286,6 +286,27 @@ START_TEST(failures_there)
 }
 END_TEST
 
+/* A backend from a file: the same one there, by its descriptor. */
+START_TEST(plug_in)
+{
+	static char path[4096];
+	void *dev, *trap;
+
+	if (gpus[NR_GPUS - 1].kind != ARAX_DEVICE_HIP) {
+		be_skip("plug_in", "built without HIP's headers");
+		return;
+	}
+	plugin_file = emulated_library(path, "hip-plugin");
+	dev = open_apart(NR_GPUS - 1);
+	trap = load(dev, TRAP);
+	ck_assert_int_gt(maps(getpid(), "libhip-plugin-emulated.so"), 0);
+	move(dev, trap);
+	ck_assert_int_gt(maps(the_helper(), "libhip-plugin-emulated.so"), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
 /* What a kernel or the driver says there is said here, and in araxd's log. */
 START_TEST(errors_there)
 {
@@ -975,6 +996,7 @@ int main(void)
 	ALL(no_program);
 	ALL(another_program);
 	ALL(failures_there);
+	tcase_add_test(t, plug_in);
 	ALL(errors_there);
 	ALL(one_at_a_time);
 	tcase_add_test(t, gauges_there);

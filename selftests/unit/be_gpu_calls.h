@@ -15,6 +15,7 @@
 #define OUT_OF_MEMORY 2
 
 static const struct gpu_which *which;
+static const char *plugin_file;		/* NULL: it is built in */
 static struct backend_plugin plugin;
 static const struct arax_backend *ops = &plugin.ops;
 static void *devs[2];
@@ -34,7 +35,8 @@ static uint64_t (*emu_used)(void);
 static inline int probe(int which_gpu, const char *library, const char *const *options)
 {
 	which = &gpus[which_gpu];
-	ck_assert_int_eq(backend_plugin_load(&plugin, which->name, NULL, why, sizeof(why)), 0);
+	ck_assert_msg(!backend_plugin_load(&plugin, which->name, plugin_file, why, sizeof(why)),
+		      "%s", why);
 	ck_assert_int_eq(ops->load(), 0);
 	if (library)
 		ck_assert_int_eq(ops->config("library", library), 0);
