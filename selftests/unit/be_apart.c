@@ -95,15 +95,27 @@ static pid_t the_helper(void)
 	return pid;
 }
 
-static int descriptors(void)
+/* How much there is in a folder of /proc. */
+static int entries(const char *path)
 {
-	DIR *fds = opendir("/proc/self/fd");
+	DIR *dir = opendir(path);
 	int n = 0;
 
-	while (readdir(fds))
+	ck_assert_ptr_nonnull(dir);
+	while (readdir(dir))
 		n++;
-	closedir(fds);
+	closedir(dir);
 	return n;
+}
+
+static int descriptors(void)
+{
+	return entries("/proc/self/fd");
+}
+
+static int threads_here(void)
+{
+	return entries("/proc/self/task");
 }
 
 /* Lines of its maps that have @text. */
@@ -184,6 +196,40 @@ START_TEST(three_faults_in_a_row)
 	ops->close(dev);
 	devs[0] = devs[--nr_devs];
 	ck_assert_int_eq(children(&pid), 0);
+}
+END_TEST
+
+static void *no_work(void *arg)
+{
+	return arg;
+}
+
+/* A context that is all but ready is given back as well: its streams are threads here. */
+START_TEST(nothing_is_left_here)
+{
+	int before, each;
+	pthread_t first;
+	void *dev, *trap;
+
+	/* TSan has a thread of its own from the first one on. */
+	ck_assert_int_eq(pthread_create(&first, NULL, no_work, NULL), 0);
+	pthread_join(first, NULL);
+	usleep(20000);		/* one that was joined is listed for a moment still */
+	before = threads_here();
+	setenv("EMULATED_FORGIVING", "1", 1);
+	dev = open_apart(_i);
+	each = (threads_here() - before) / 2;
+	ck_assert_int_gt(each, 0);
+	trap = load(dev, TRAP);
+	fault(dev, trap);
+	emu_fail(EMULATED_MODULE, 0, OUT_OF_MEMORY);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	/* The other device's, and one that waits for the process. */
+	for (int i = 0; i < 1000 && threads_here() != before + each + 1; i++)
+		usleep(1000);
+	ck_assert_int_eq(threads_here(), before + each + 1);
+	ops->kernel_unload(dev, trap);
 }
 END_TEST
 
@@ -992,6 +1038,7 @@ int main(void)
 #define ALL(test) tcase_add_loop_test(t, test, 0, NR_GPUS)
 	ALL(goes_on_after_a_fault);
 	ALL(three_faults_in_a_row);
+	ALL(nothing_is_left_here);
 	ALL(two_devices);
 	ALL(no_program);
 	ALL(another_program);
