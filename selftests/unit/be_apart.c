@@ -591,6 +591,21 @@ START_TEST(killed_while_idle)
 }
 END_TEST
 
+/* As systemd does, while araxd finishes what runs. */
+START_TEST(asked_to_end)
+{
+	static const int asked[] = { SIGTERM, SIGINT, SIGHUP };
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+
+	move(dev, trap);
+	for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
+		kill(the_helper(), asked[i]);
+	usleep(20000);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
 static void *wait_victim(void *arg)
 {
 	struct victim *v = arg;
@@ -1050,6 +1065,7 @@ int main(void)
 	ALL(submitted_there);
 	ALL(submitted_before_a_reset);
 	ALL(killed_while_idle);
+	ALL(asked_to_end);
 	ALL(killed_at_the_gate);
 	ALL(reset_at_the_gate);
 	ALL(killed_while_copying);

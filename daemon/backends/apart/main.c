@@ -7,6 +7,8 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +73,7 @@ static bool receive(struct apart_fd *msg, int *fd)
 
 int main(int argc, char **argv)
 {
+	static const int ignored[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGPIPE };
 	struct apart_fd msg;
 	int fd;
 
@@ -79,6 +82,9 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	prctl(PR_SET_NAME, "arax-device");
+	/* A service manager asks all of a service's processes to end: araxd has tasks to finish. */
+	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
+		signal(ignored[i], SIG_IGN);
 	log_init(APART_FD_LOG, (enum log_level)atoi(argv[1]), (enum log_format)atoi(argv[2]));
 	if (guard_init())
 		return 1;
