@@ -86,7 +86,7 @@ logged() {
 		--kernels build/lib/arax/kernels "${@:2}" >"$work/log" 2>&1
 	local rc=$?
 	cat "$work/log"
-	return $rc
+	return "$rc"
 }
 
 # A bad access: EFAULT to whose kernel it was, and the next program finds a whole device, whether
