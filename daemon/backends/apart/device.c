@@ -106,7 +106,7 @@ static void leave_here(struct apart_device *d)
 	d->here = NULL;
 	log_warn("device goes on in a process of its own", log_str("device", d->info.name),
 		 log_str("reason", "the driver can't build a new context in this process"),
-		 log_str("effect", "launches take some microseconds more until araxd is restarted"));
+		 log_str("effect", "launches take longer until araxd is restarted"));
 }
 
 static int send_option(struct channel *c, const char *key, const char *value)
