@@ -62,7 +62,7 @@ static const struct {
 	{ "memory", "1M", 0 }, { "memory", "0", -EINVAL }, { "memory", "1X", -EINVAL },
 	{ "memory", "99999999999T", -EINVAL }, { "devices", "*", 0 }, { "devices", "", -EINVAL },
 	{ "pools", "auto", 0 }, { "pools", "no", 0 }, { "pools", "yes", -EINVAL },
-	{ "library", "/x.so", 0 }, { "library", "x.so", -EINVAL },
+	{ "careful", "yes", 0 }, { "careful", "no", -EINVAL }, { "library", "/x.so", 0 }, { "library", "x.so", -EINVAL },
 	{ "helper", "/x", 0 }, { "helper", "x", -EINVAL }, { "nonsense", "1", -ENOENT },
 };
 

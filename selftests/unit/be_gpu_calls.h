@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "selftests/unit/be_gpu.h"
+#include "selftests/unit/be_launch.h"
 
 #define FAULT 700		/* illegal address, in CUDA and in HIP */
 #define ECC 214
@@ -147,31 +148,6 @@ static inline void *load(void *dev, const char *name, const char *signature)
 #define GROUPS	"test_groups", "groups(out u32 out[])"
 #define TRAP	"test_trap", "trap(inout i32 x[], i32 err)"
 #define GATE	"test_gate", "gate(inout i32 x[], i32 err)"
-
-static inline struct arax_launch_range range(uint64_t address, uint64_t bytes)
-{
-	return (struct arax_launch_range){ (void *)(uintptr_t)address, bytes, 0, 1 };
-}
-
-/* One launch, as run() and submit() take it. */
-struct job {
-	struct arax_launch l;
-	struct arax_backend_run run;
-};
-
-static inline void fill(struct job *j, void *kernel, uint32_t lane, uint32_t grid, uint32_t block,
-		 const struct arax_launch_range *r, uint32_t n, const void *args, uint32_t len)
-{
-	j->l = (struct arax_launch){
-		.size = sizeof(j->l), .nr_ranges = n, .grid = { grid, 1, 1 },
-		.block = { block, 1, 1 }, .group_end = grid, .ranges = r, .args = args,
-		.arg_len = len,
-	};
-	j->run = (struct arax_backend_run){
-		.size = sizeof(j->run), .lane = lane, .kernel = kernel, .launch = &j->l,
-		.name = "test",
-	};
-}
 
 static inline int run(void *dev, void *kernel, uint32_t lane, uint32_t grid, uint32_t block,
 	       const struct arax_launch_range *r, uint32_t n, const void *args, uint32_t len)

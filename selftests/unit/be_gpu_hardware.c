@@ -12,6 +12,7 @@
 
 #include "daemon/backends/gpu/gpu.h"
 #include "selftests/unit/be_gpu.h"
+#include "selftests/unit/be_launch.h"
 
 #define MIB (1ull << 20)
 #define KERNELS "build/test/kernels/hardware"
@@ -78,32 +79,6 @@ static void *load(const char *name, const char *signature)
 #define GROUPS	"test_groups", "groups(out u32 out[])"
 #define SPIN	"test_spin", "spin(inout i32 x[], u64 ns)"
 #define FAIL	"test_fail", "fail(inout i32 x[], u32 how)"
-
-static struct arax_launch_range range(uint64_t address, uint64_t bytes)
-{
-	return (struct arax_launch_range){ (void *)(uintptr_t)address, bytes, 0, 1 };
-}
-
-struct job {
-	struct arax_launch l;
-	struct arax_backend_run run;
-};
-
-static struct arax_backend_run *fill(struct job *j, void *kernel, uint32_t lane, uint32_t grid,
-				     uint32_t block, const struct arax_launch_range *r, uint32_t n,
-				     const void *args, uint32_t len)
-{
-	j->l = (struct arax_launch){
-		.size = sizeof(j->l), .nr_ranges = n, .grid = { grid, 1, 1 },
-		.block = { block, 1, 1 }, .group_end = grid, .ranges = r, .args = args,
-		.arg_len = len,
-	};
-	j->run = (struct arax_backend_run){
-		.size = sizeof(j->run), .lane = lane, .kernel = kernel, .launch = &j->l,
-		.name = "test",
-	};
-	return &j->run;
-}
 
 static int run(void *kernel, uint32_t lane, uint32_t grid, uint32_t block,
 	       const struct arax_launch_range *r, uint32_t n, const void *args, uint32_t len)
