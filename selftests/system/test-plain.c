@@ -207,6 +207,7 @@ TEST(access_to_many_fails_as_to_one)
 	stack_launch(&s, s.q, "st_fail", b[18], EDOM, NULL);
 	CHECK_EQ(arax_access_begin_all(s.q, r, 20, arax_deadline(60 * SECOND)), -ECANCELED);
 	/* Before anything is asked for, and in the middle of what was. */
+	CHECK_EQ(arax_access_begin_all(s.q, r, SIZE_MAX, arax_deadline(0)), -EINVAL);
 	r[17].access = 4;
 	CHECK_EQ(arax_access_begin_all(s.q, r, 20, arax_deadline(60 * SECOND)), -EINVAL);
 	stack_launch(&s, s.q, "st_spin", b[0], 50000, NULL);
