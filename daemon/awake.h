@@ -12,10 +12,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "daemon/backends/relax.h"
+#include "daemon/dispatch/ticks.h"
 
 #define AWAKE_MANY_CPUS	8	/* lanes of a device, who polls, a program or two */
 #define AWAKE_ROUNDS	2000
@@ -34,18 +34,10 @@ static inline bool awake_many_cpus(void)
 	return known > 0;
 }
 
-static inline uint64_t awake_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* Whether @come(@arg) became true. */
 static inline bool awake_for(bool (*come)(const void *arg), const void *arg)
 {
-	uint64_t until = awake_many_cpus() ? awake_now() + AWAKE_NS : 0;
+	uint64_t until = awake_many_cpus() ? monotonic_ns() + AWAKE_NS : 0;
 	int rounds = AWAKE_ROUNDS;
 
 	for (;;) {
@@ -54,7 +46,7 @@ static inline bool awake_for(bool (*come)(const void *arg), const void *arg)
 		relax();
 		if (!until && !rounds--)
 			return false;
-		if (until && !(rounds-- % AWAKE_LOOKS) && awake_now() >= until)
+		if (until && !(rounds-- % AWAKE_LOOKS) && monotonic_ns() >= until)
 			return false;
 	}
 }

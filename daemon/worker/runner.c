@@ -744,10 +744,6 @@ static void run_staged(struct runner *r, struct runner_task *t)
 	t->hold_ns = t->enter ? now_ns() - start : t->wall_ns;
 }
 
-/*
- * The next task often comes as soon as this one's end is known: to wait awake for
- * about the price of a wake-up spares the poller and this thread one each.
- */
 static bool has_come(const void *arg)
 {
 	const struct lane *lane = arg;
@@ -755,6 +751,10 @@ static bool has_come(const void *arg)
 	return atomic_load_explicit(&lane->submitted, memory_order_relaxed) != lane->taken;
 }
 
+/*
+ * The next task often comes as soon as this one's end is known: to wait awake for
+ * about the price of a wake-up spares the poller and this thread one each.
+ */
 static bool await_next(const struct lane *lane)
 {
 	return awake_for(has_come, lane);

@@ -8,22 +8,14 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "daemon/backends/relax.h"
+#include "daemon/dispatch/ticks.h"
 
 #define SPIN_NS		50000u	/* about what two wake-ups cost */
 #define LOOKS		16	/* between two looks at the clock */
 #define ENDED		UINT32_MAX
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 static long futex(uint32_t *word, int op, uint32_t value)
 {
@@ -72,7 +64,7 @@ static uint32_t look(const struct slot_word *w)
 /* Until @w is something else than @old; returns that. */
 static uint32_t wait_for(struct slot_word *w, uint32_t old)
 {
-	uint64_t began = now_ns();
+	uint64_t began = monotonic_ns();
 	uint32_t value;
 
 	do {
@@ -82,7 +74,7 @@ static uint32_t wait_for(struct slot_word *w, uint32_t old)
 				return value;
 			relax();
 		}
-	} while (now_ns() - began < SPIN_NS);
+	} while (monotonic_ns() - began < SPIN_NS);
 	/* Pairs with put(): one of us sees what the other one has written. */
 	__atomic_store_n(&w->sleeps, 1, __ATOMIC_SEQ_CST);
 	while ((value = __atomic_load_n(&w->value, __ATOMIC_SEQ_CST)) == old)

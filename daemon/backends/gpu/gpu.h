@@ -46,6 +46,7 @@
 #include "daemon/backend.h"
 #include "daemon/backends/gpu/driver.h"
 #include "daemon/backends/params.h"
+#include "daemon/dispatch/ticks.h"
 
 #define GPU_MAX_DEVICES	64
 #define GPU_MAX_LANES	16
@@ -249,7 +250,6 @@ int gpu_await(const struct gpu_device *d, const struct gpu_end *end, uint64_t ex
 /* Whether it has ended, or failed: *@err. */
 bool gpu_has_ended(const struct gpu_device *d, const struct gpu_end *end, int *err);
 void gpu_nap(uint64_t ns);
-uint64_t gpu_now_ns(void);
 
 /* memory.c: as in struct arax_backend. */
 int gpu_alloc(struct gpu_device *d, uint64_t bytes, uint64_t wanted, uint64_t *address);

@@ -243,7 +243,7 @@ static int finish(struct gpu_device *d, const struct gpu_copies *c, uint64_t byt
 	if (!err)
 		err = gpu_await(d, &end, copy_ns(d, bytes));
 	if (!err && bytes >= MUCH)
-		learn_copy(d, bytes, gpu_now_ns() - began);
+		learn_copy(d, bytes, monotonic_ns() - began);
 	return gpu_check(d, err, "copy");
 }
 
@@ -258,7 +258,7 @@ int gpu_copy_in(struct gpu_device *d, uint32_t lane, uint64_t to, const void *fr
 		return err;
 	err = gpu_find_memory(d, to, bytes);
 	if (!err && bytes) {
-		began = gpu_now_ns();
+		began = monotonic_ns();
 		err = d->driver->copy_in(to, from, bytes, l->in.stream);
 		err = finish(d, &l->in, bytes, began, err);
 	}
@@ -276,7 +276,7 @@ int gpu_copy_out(struct gpu_device *d, uint32_t lane, void *to, uint64_t from, u
 		return err;
 	err = gpu_find_memory(d, from, bytes);
 	if (!err && bytes) {
-		began = gpu_now_ns();
+		began = monotonic_ns();
 		err = d->driver->copy_out(to, from, bytes, l->out.stream);
 		err = finish(d, &l->out, bytes, began, err);
 	}

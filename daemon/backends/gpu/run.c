@@ -178,7 +178,7 @@ static int start(struct launch *x, bool alone)
 	/* It may not have been written for as many launches as a word can count. */
 	if (!own->end.event)
 		__atomic_store_n(&own->words->mark, own->turn - 1, __ATOMIC_RELAXED);
-	own->began_ns = gpu_now_ns();
+	own->began_ns = monotonic_ns();
 	if (own->timed)
 		err = v->event_record(own->start, stream);
 	if (!err)
@@ -196,7 +196,7 @@ static void ended(struct gpu_device *d)
 /* What @lane was busy with it, by our clock. */
 static uint64_t seen_ns(struct gpu_lane *lane, const struct gpu_launch *own, bool *alone)
 {
-	uint64_t now = gpu_now_ns(), before = __atomic_load_n(&lane->ended_ns, __ATOMIC_RELAXED);
+	uint64_t now = monotonic_ns(), before = __atomic_load_n(&lane->ended_ns, __ATOMIC_RELAXED);
 
 	__atomic_store_n(&lane->ended_ns, now, __ATOMIC_RELAXED);
 	*alone = before <= own->began_ns;
@@ -247,7 +247,7 @@ static int look_back(struct gpu_device *d, struct gpu_lane *lane, struct gpu_lau
 static int wait_for(struct gpu_device *d, const struct gpu_launch *own, struct gpu_kernel *k)
 {
 	uint64_t usual = __atomic_load_n(&k->usual_ns, __ATOMIC_RELAXED);
-	uint64_t spent = usual > TIMED_FROM_NS ? gpu_now_ns() - own->began_ns : 0;
+	uint64_t spent = usual > TIMED_FROM_NS ? monotonic_ns() - own->began_ns : 0;
 
 	return gpu_await(d, &own->end, usual > spent ? usual - spent : 0);
 }
@@ -412,12 +412,12 @@ static int collect(struct gpu_device *d, struct arax_backend_done *done, uint32_
 int gpu_poll(struct gpu_device *d, struct arax_backend_done *done, uint32_t max,
 	     uint64_t timeout_ns)
 {
-	uint64_t began = gpu_now_ns();
+	uint64_t began = monotonic_ns();
 	int n;
 
 	for (;;) {
 		n = collect(d, done, max);
-		if (n || !max || gpu_now_ns() - began >= timeout_ns)
+		if (n || !max || monotonic_ns() - began >= timeout_ns)
 			return n;
 		gpu_nap(POLL_NS);
 	}
@@ -451,7 +451,7 @@ static bool is_quiet(struct gpu_device *d)
 int gpu_quiesce(struct gpu_device *d, uint64_t deadline_ns)
 {
 	while (!is_quiet(d)) {
-		if (gpu_now_ns() >= deadline_ns)
+		if (monotonic_ns() >= deadline_ns)
 			return -ETIMEDOUT;
 		gpu_nap(POLL_NS);
 	}

@@ -20,14 +20,6 @@
 #define LONG_PART	20
 #define LOOKS		4		/* between two looks at the clock */
 
-uint64_t gpu_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* To the microsecond: a thread's sleeps are up to 50 us longer unless it asks. */
 void gpu_nap(uint64_t ns)
 {
@@ -85,7 +77,7 @@ static bool look(const struct gpu_device *d, const struct gpu_end *end, uint64_t
 
 int gpu_await(const struct gpu_device *d, const struct gpu_end *end, uint64_t expected_ns)
 {
-	uint64_t began = gpu_now_ns(), spent = 0, nap;
+	uint64_t began = monotonic_ns(), spent = 0, nap;
 	uint32_t looks;
 	int err;
 
@@ -95,7 +87,7 @@ int gpu_await(const struct gpu_device *d, const struct gpu_end *end, uint64_t ex
 				return err;
 			relax();
 		}
-		spent = gpu_now_ns() - began;
+		spent = monotonic_ns() - began;
 		nap = nap_ns(spent, expected_ns);
 		if (nap)
 			gpu_nap(nap);
