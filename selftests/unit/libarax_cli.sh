@@ -367,6 +367,15 @@ else
 	done
 	kill $daemon
 	wait $daemon
+	status=$?
+	n=$((n + 1))
+	if [ $status = 0 ]; then
+		echo "ok $n - araxd serves until it is told to end"
+	else
+		failed=1
+		echo "not ok $n - araxd serves until it is told to end: exit status $status"
+		sed 's/^/# /' "$tmp/log"
+	fi
 fi
 echo "1..$n"
 exit $failed

@@ -58,5 +58,28 @@ else
 	failed=1
 	echo "not ok $n - the reason is printed"
 fi
+# What failed is said again at the end, where somebody who has but the end of a log finds it.
+ARAX_RESULTS=$work/r scripts/tally reset
+printf '# a\n# why\nnot ok 1 - b\n# where\nok 2\n# c\nnot ok 3 - d # TODO later\nnot ok 4 - e\n1..4\n' |
+	ARAX_RESULTS=$work/r scripts/tally tap u
+ARAX_RESULTS=$work/r scripts/tally add v 0 0 1 'no v'
+for text in 'passed    2 failed    1 skipped  u' 'failed in u:' '# why' 'not ok 1 - b' '# where' \
+	'not ok 4 - e' '1 passed, 2 failed, 2 skipped'; do
+	n=$((n + 1))
+	if ARAX_RESULTS=$work/r scripts/tally print | sed -n '/ u$/,$p' | grep -qF -- "$text"; then
+		echo "ok $n - print says \"$text\""
+	else
+		failed=1
+		echo "not ok $n - print does not say \"$text\""
+		ARAX_RESULTS=$work/r scripts/tally print | sed 's/^/# /'
+	fi
+done
+n=$((n + 1))
+if ARAX_RESULTS=$work/r scripts/tally print | grep -q '# c'; then
+	failed=1
+	echo "not ok $n - remarks of what passed are left out"
+else
+	echo "ok $n - remarks of what passed are left out"
+fi
 echo "1..$n"
 exit $failed
