@@ -87,6 +87,9 @@ static const struct gpu_error errors[] = {
 
 static const struct gpu_error *find_error(int err)
 {
+#ifdef GPU_HIP_NVIDIA
+	err = hip_context_error((hipError_t)err);
+#endif
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
 		if ((int)errors[i].err == err)
 			return &errors[i];

@@ -37,9 +37,49 @@ struct hip_old_device_prop {
 #define cudaDeviceProp hip_old_device_prop
 #endif
 
+/*
+ * What they make hipErrorUnknown of.  Of a module, by its own name here: a PTX version from after
+ * them, and what a driver without its compiler says.
+ */
+static inline CUresult hip_module_error(CUresult err)
+{
+	switch ((int)err) {
+	case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+	case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+	case 223:	/* CUDA_ERROR_JIT_COMPILATION_DISABLED, from 11.2 on */
+		return CUDA_ERROR_INVALID_PTX;
+	default:
+		return err;
+	}
+}
+
+#define cuModuleLoadData(module, image)	hip_module_error(cuModuleLoadData(module, image))
+#define cuModuleLoadDataEx(module, image, nr, options, values) \
+	hip_module_error(cuModuleLoadDataEx(module, image, nr, options, values))
+
 #define __HIP_PLATFORM_NVIDIA__	1
 #define __HIP_PLATFORM_NVCC__	1
 #include <hip/hip_runtime_api.h>
+
+/*
+ * Of a context, by asking CUDA: one that a kernel broke says so to every call.  They know four of
+ * the ways to break it, and not an address that isn't aligned or an instruction that isn't one.
+ */
+static inline hipError_t hip_context_error(hipError_t err)
+{
+	if (err != hipErrorUnknown)
+		return err;
+	switch ((int)cuStreamQuery(CU_STREAM_LEGACY)) {
+	case CUDA_ERROR_HARDWARE_STACK_ERROR:
+	case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+	case CUDA_ERROR_MISALIGNED_ADDRESS:
+	case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+	case CUDA_ERROR_INVALID_PC:
+		return hipErrorLaunchFailure;
+	default:
+		return err;
+	}
+}
 
 /* Not by this name. */
 #define hipMemPoolAttrReleaseThreshold	cudaMemPoolAttrReleaseThreshold
