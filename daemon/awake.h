@@ -10,6 +10,7 @@
 #ifndef ARAX_DAEMON_AWAKE_H
 #define ARAX_DAEMON_AWAKE_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <unistd.h>
@@ -18,20 +19,28 @@
 #include "daemon/dispatch/ticks.h"
 
 #define AWAKE_MANY_CPUS	8	/* lanes of a device, who polls, a program or two */
+#define AWAKE_SHARE	4	/* of many CPUs: what one device's lanes may wait awake on */
 #define AWAKE_ROUNDS	2000
 #define AWAKE_NS	200000u
 #define AWAKE_LOOKS	16	/* between two looks at the clock */
 
+/* That this process may use: its first thread, as others are bound to a device's. */
+static inline unsigned int awake_cpus(void)
+{
+	static unsigned int cpus;
+	unsigned int n = __atomic_load_n(&cpus, __ATOMIC_RELAXED);
+	cpu_set_t set;
+
+	if (!n) {
+		n = sched_getaffinity(getpid(), sizeof(set), &set) ? 1 : (unsigned int)CPU_COUNT(&set);
+		__atomic_store_n(&cpus, n, __ATOMIC_RELAXED);
+	}
+	return n;
+}
+
 static inline bool awake_many_cpus(void)
 {
-	static int many;
-	int known = __atomic_load_n(&many, __ATOMIC_RELAXED);
-
-	if (!known) {
-		known = sysconf(_SC_NPROCESSORS_ONLN) >= AWAKE_MANY_CPUS ? 1 : -1;
-		__atomic_store_n(&many, known, __ATOMIC_RELAXED);
-	}
-	return known > 0;
+	return awake_cpus() >= AWAKE_MANY_CPUS;
 }
 
 /* Whether @come(@arg) became true. */

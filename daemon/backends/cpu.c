@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The CPU backend: each device is a group of cores that works on host pages.
+ * The CPU backend: each device is a group of cores that works on host pages, with a lane for
+ * each core.
  *
  * Key `group` (a CPU list) adds a device; without any, each NUMA node is one,
  * and on a machine of one or two CPUs each CPU, so that two tenants have two
@@ -25,6 +26,7 @@
 #include "uapi/arax.h"
 
 #define MAX_GROUPS 256
+#define MAX_LANES 64u		/* that araxd has for a device */
 
 struct cpu_device {
 	uint32_t index;
@@ -190,8 +192,9 @@ static int cpu_info(void *dev, struct arax_backend_info *info)
 	struct cpu_device *d = dev;
 
 	info->kind = ARAX_DEVICE_CPU;
-	info->lanes = own_memory ? 2 : 1;
 	info->units = (uint32_t)CPU_COUNT(&d->cpus);
+	/* So that a kernel that is not split keeps no more than a core from others. */
+	info->lanes = own_memory ? 2 : info->units < MAX_LANES ? info->units : MAX_LANES;
 	info->memory = own_memory;
 	snprintf(info->name, sizeof(info->name), "cpu%u", d->index);
 	cpulist_format(&d->cpus, info->cpus, sizeof(info->cpus));
@@ -241,13 +244,12 @@ static int cpu_run(void *dev, struct arax_backend_run *run)
 {
 	const struct cpu_kernel *k = run->kernel;
 	struct cpu_device *d = dev;
-
 	int err;
 
-	if ((k->flags & ARAX_KERNEL_SPLIT) && !(run->flags & ARAX_RUN_INLINE))
-		err = gang_run(d->gang, k->fn, run->launch);
-	else
+	if (run->flags & ARAX_RUN_INLINE)
 		err = k->fn(run->launch);
+	else
+		err = gang_run(d->gang, k->fn, run->launch, k->flags & ARAX_KERNEL_SPLIT);
 	/* A kernel does not say that its device is lost: this would be taken for it. */
 	return err == -ENODEV ? -EIO : err;
 }

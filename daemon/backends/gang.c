@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT
 /*
- * How a launch is shared out
+ * How launches are shared out
  *
- * `claims` holds the job's number and how many of its spans are still to be
- * claimed, in one word.  A thread claims a span by taking one off with a
- * compare-and-swap, so a thread that comes late can't take a span of a job that
- * it did not look at; and since `pending` counts claimed and unclaimed spans
- * together, the job's fields don't change while somebody holds one.
+ * Each split launch is a job in a slot of its own.  A slot's `claims` holds the job's number and
+ * how many of its spans are still to be claimed, in one word.  A thread claims a span by taking
+ * one off with a compare-and-swap, so a thread that comes late can't take a span of a job that it
+ * did not look at; and since `pending` counts claimed and unclaimed spans together, the job's
+ * fields don't change while somebody holds one.
+ *
+ * Callers have a core each, helpers those that are left: `active` counts the threads that
+ * compute, and a helper joins only below the number of cores and leaves above it.  So launches
+ * that run at once have a core each before one of them has two.
  */
 #include "daemon/backends/gang.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,28 +27,34 @@
 
 #define SPANS_PER_CORE	4	/* so that a slow core does not hold up the rest */
 #define SPIN_ROUNDS	2000	/* about 10 us: a futex wake costs more */
+#define MAX_JOBS	64u	/* bits of `taken` and `open`; launches beyond it are not split */
 
-struct gang {
-	/* The job; written by the owner of `busy` while pending is 0. */
+struct job {
+	/* Written by the owner while pending is 0. */
 	arax_kernel_fn *fn;
 	struct arax_launch launch;
 	uint64_t groups;
 	uint32_t nr_spans;
 
 	_Alignas(64) _Atomic uint64_t claims;	/* job number << 32 | spans left */
-	_Alignas(64) _Atomic uint32_t pending;	/* spans not yet finished */
+	_Alignas(64) _Atomic uint32_t pending;	/* spans not yet finished; a futex */
 	_Atomic uint32_t owner_sleeps;
 	_Atomic int32_t error;
-	_Alignas(64) _Atomic uint32_t job;	/* futex: number of the last job */
+	_Atomic uint32_t helpers;		/* a hint: who has fewest gets the next one */
+};
+
+struct gang {
+	unsigned int nr_cores, nr_threads;
+	_Alignas(64) _Atomic uint32_t active;	/* threads that compute */
+	_Alignas(64) _Atomic uint64_t open;	/* slots of which spans may be left to claim */
+	_Atomic uint64_t taken;			/* slots that have an owner */
+	_Alignas(64) _Atomic uint32_t calls;	/* futex: what helpers wait to see change */
 	_Atomic uint32_t sleepers;
 	_Atomic bool stop;
-
-	pthread_mutex_t busy;
-	unsigned int nr_threads;
+	struct job jobs[MAX_JOBS];
 	struct {
 		struct gang *gang;
 		pthread_t thread;
-		int cpu;
 	} helpers[];
 };
 
@@ -54,142 +63,257 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t value)
 	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }
 
-static void futex_wake(_Atomic uint32_t *word)
+static void futex_wake(_Atomic uint32_t *word, uint32_t threads)
 {
-	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, NULL, NULL, 0);
 }
 
-/* Run spans of job number `job` until none is left to claim. */
-static void take_part(struct gang *g, uint32_t job)
+/* One span of @j, if one is left. */
+static bool run_span(struct gang *g, struct job *j)
 {
-	/* Acquire: pairs with the release of `claims` in gang_run(). */
-	uint64_t c = atomic_load_explicit(&g->claims, memory_order_acquire);
+	/* Acquire: pairs with the release of `claims` in run_split(). */
+	uint64_t c = atomic_load_explicit(&j->claims, memory_order_acquire);
+	struct arax_launch l;
+	uint64_t i;
+	int err;
 
-	while ((uint32_t)(c >> 32) == job && (uint32_t)c) {
-		struct arax_launch l;
-		uint64_t i;
-		int err;
-
-		if (!atomic_compare_exchange_weak_explicit(&g->claims, &c, c - 1,
-							   memory_order_acq_rel,
-							   memory_order_acquire))
-			continue;
-		i = g->nr_spans - (uint32_t)c;
-		l = g->launch;
-		/* 128 bits: groups can be as many as 2^64 - 1. */
-		l.group_begin = (uint64_t)((unsigned __int128)g->groups * i / g->nr_spans);
-		l.group_end = (uint64_t)((unsigned __int128)g->groups * (i + 1) / g->nr_spans);
-		if (!atomic_load_explicit(&g->error, memory_order_relaxed)) {
-			err = g->fn(&l);
-			if (err)
-				atomic_store_explicit(&g->error, err, memory_order_relaxed);
-		}
-		/*
-		 * seq_cst: the store to `pending` comes before the load of
-		 * `owner_sleeps`; pairs with the opposite order in gang_run().
-		 */
-		if (atomic_fetch_sub(&g->pending, 1) == 1 && atomic_load(&g->owner_sleeps))
-			futex_wake(&g->pending);
-		c = atomic_load_explicit(&g->claims, memory_order_acquire);
+	do {
+		if (!(uint32_t)c)
+			return false;
+	} while (!atomic_compare_exchange_weak_explicit(&j->claims, &c, c - 1, memory_order_acq_rel,
+							memory_order_acquire));
+	/* The last one, of a job that has its slot until we are done with it. */
+	if ((uint32_t)c == 1)
+		atomic_fetch_and(&g->open, ~(1ull << (j - g->jobs)));
+	i = j->nr_spans - (uint32_t)c;
+	l = j->launch;
+	/* 128 bits: groups can be as many as 2^64 - 1. */
+	l.group_begin = (uint64_t)((unsigned __int128)j->groups * i / j->nr_spans);
+	l.group_end = (uint64_t)((unsigned __int128)j->groups * (i + 1) / j->nr_spans);
+	if (!atomic_load_explicit(&j->error, memory_order_relaxed)) {
+		err = j->fn(&l);
+		if (err)
+			atomic_store_explicit(&j->error, err, memory_order_relaxed);
 	}
+	/*
+	 * seq_cst: the store to `pending` comes before the load of `owner_sleeps`; pairs with
+	 * the opposite order in await().  The slot may be another job's after it: one that
+	 * sleeps is then woken for nothing, and looks again.
+	 */
+	if (atomic_fetch_sub(&j->pending, 1) == 1 && atomic_load(&j->owner_sleeps))
+		futex_wake(&j->pending, 1);
+	return true;
+}
+
+/* ------------------------------------------------------------------ */
+/* Cores                                                                 */
+
+/* At most @threads more may be of use. */
+static void call(struct gang *g, uint32_t threads)
+{
+	/* seq_cst: after what it is for, and before the load; pairs with rest(). */
+	atomic_fetch_add(&g->calls, 1);
+	if (atomic_load(&g->sleepers))
+		futex_wake(&g->calls, threads);
+}
+
+/* A core for a helper. */
+static bool join(struct gang *g)
+{
+	uint32_t active = atomic_load(&g->active);
+
+	while (active < g->nr_cores)
+		if (atomic_compare_exchange_weak(&g->active, &active, active + 1))
+			return true;
+	return false;
+}
+
+static void leave(struct gang *g)
+{
+	/* seq_cst: the core is free before the look at who could use it; pairs with rest(). */
+	if (atomic_fetch_sub(&g->active, 1) <= g->nr_cores && atomic_load(&g->open))
+		call(g, 1);
+}
+
+/* The open job that has fewest; NULL: none. */
+static struct job *choose(struct gang *g)
+{
+	uint64_t open = atomic_load(&g->open);
+	struct job *best = NULL;
+	uint32_t least = UINT32_MAX;
+
+	while (open) {
+		struct job *j = &g->jobs[__builtin_ctzll(open)];
+		uint32_t helpers = atomic_load_explicit(&j->helpers, memory_order_relaxed);
+
+		if (helpers < least) {
+			least = helpers;
+			best = j;
+		}
+		open &= open - 1;
+	}
+	return best;
+}
+
+/* Spans of whichever job, as long as there are some and a core is left over for it. */
+static void help(struct gang *g)
+{
+	struct job *j;
+
+	while (atomic_load_explicit(&g->active, memory_order_relaxed) <= g->nr_cores &&
+	       (j = choose(g))) {
+		atomic_fetch_add_explicit(&j->helpers, 1, memory_order_relaxed);
+		run_span(g, j);
+		atomic_fetch_sub_explicit(&j->helpers, 1, memory_order_relaxed);
+	}
+}
+
+static bool wanted(struct gang *g)
+{
+	return atomic_load(&g->stop) ||
+	       (atomic_load(&g->open) && atomic_load(&g->active) < g->nr_cores);
+}
+
+/* Until a helper may be of use. */
+static void rest(struct gang *g)
+{
+	for (int rounds = SPIN_ROUNDS; rounds--; relax())
+		if (wanted(g))
+			return;
+	/*
+	 * seq_cst: `sleepers` is raised before we look; pairs with call(), which comes after
+	 * what we look for: either it sees us, or we what it calls for.
+	 */
+	atomic_fetch_add(&g->sleepers, 1);
+	for (;;) {
+		uint32_t calls = atomic_load(&g->calls);
+
+		if (wanted(g))
+			break;
+		futex_wait(&g->calls, calls);
+	}
+	atomic_fetch_sub(&g->sleepers, 1);
 }
 
 static void *helper(void *arg)
 {
 	struct gang *g = *(struct gang **)arg;
-	uint32_t seen = 0;
 
 	for (;;) {
-		uint32_t job;
-		int rounds = SPIN_ROUNDS;
-
-		while ((job = atomic_load_explicit(&g->job, memory_order_acquire)) == seen) {
-			if (rounds-- > 0) {
-				relax();
-				continue;
-			}
-			/*
-			 * seq_cst: `sleepers` is raised before the futex looks at
-			 * `job`; pairs with the opposite order in gang_run().
-			 */
-			atomic_fetch_add(&g->sleepers, 1);
-			if (atomic_load(&g->job) == seen)
-				futex_wait(&g->job, seen);
-			atomic_fetch_sub(&g->sleepers, 1);
-		}
+		rest(g);
 		if (atomic_load(&g->stop))
 			return NULL;
-		seen = job;
-		take_part(g, job);
+		if (!join(g))
+			continue;
+		help(g);
+		leave(g);
 	}
 }
 
+/* ------------------------------------------------------------------ */
+/* Launches                                                              */
+
 unsigned int gang_size(const struct gang *g)
 {
-	return g->nr_threads + 1;
+	return g->nr_cores;
 }
 
-static void announce(struct gang *g)
+static struct job *take_slot(struct gang *g)
 {
-	atomic_fetch_add(&g->job, 1);
-	if (atomic_load(&g->sleepers))
-		futex_wake(&g->job);
+	uint64_t taken = atomic_load(&g->taken);
+
+	while (~taken) {
+		uint64_t bit = ~taken & (taken + 1);
+
+		/* Acquire: pairs with the release in run_split(), by who had it before. */
+		if (atomic_compare_exchange_weak(&g->taken, &taken, taken | bit))
+			return &g->jobs[__builtin_ctzll(bit)];
+	}
+	return NULL;
 }
 
-int gang_run(struct gang *g, arax_kernel_fn *fn, const struct arax_launch *l)
+/* Until all spans are done. */
+static void await(struct job *j)
 {
-	uint64_t groups = l->group_end;
-	uint32_t spans, left, job;
 	int rounds = SPIN_ROUNDS;
-	int err;
+	uint32_t left;
 
-	if (!g->nr_threads || groups < 2 || pthread_mutex_trylock(&g->busy))
-		return fn(l);
-	spans = SPANS_PER_CORE * gang_size(g);
-	if (spans > groups)
-		spans = (uint32_t)groups;
-	g->fn = fn;
-	g->launch = *l;
-	g->groups = groups;
-	g->nr_spans = spans;
-	atomic_store_explicit(&g->error, 0, memory_order_relaxed);
-	atomic_store_explicit(&g->pending, spans, memory_order_relaxed);
-	job = atomic_load_explicit(&g->job, memory_order_relaxed) + 1;
-	/* Release: the job's fields; pairs with the acquires in take_part(). */
-	atomic_store_explicit(&g->claims, (uint64_t)job << 32 | spans, memory_order_release);
-	announce(g);
-	take_part(g, job);
 	/* Acquire: what helpers wrote; pairs with their fetch_sub of `pending`. */
-	while ((left = atomic_load(&g->pending))) {
+	while ((left = atomic_load(&j->pending))) {
 		if (rounds-- > 0) {
 			relax();
 			continue;
 		}
-		atomic_store(&g->owner_sleeps, 1);
-		left = atomic_load(&g->pending);
+		atomic_store(&j->owner_sleeps, 1);
+		left = atomic_load(&j->pending);
 		if (left)
-			futex_wait(&g->pending, left);
-		atomic_store(&g->owner_sleeps, 0);
+			futex_wait(&j->pending, left);
+		atomic_store(&j->owner_sleeps, 0);
 	}
-	err = atomic_load_explicit(&g->error, memory_order_relaxed);
-	pthread_mutex_unlock(&g->busy);
+}
+
+static int run_split(struct gang *g, struct job *j, arax_kernel_fn *fn, const struct arax_launch *l)
+{
+	uint32_t spans = SPANS_PER_CORE * g->nr_cores, active;
+	uint64_t number;
+	int err;
+
+	if (spans > l->group_end)
+		spans = (uint32_t)l->group_end;
+	j->fn = fn;
+	j->launch = *l;
+	j->groups = l->group_end;
+	j->nr_spans = spans;
+	atomic_store_explicit(&j->error, 0, memory_order_relaxed);
+	atomic_store_explicit(&j->pending, spans, memory_order_relaxed);
+	/*
+	 * Before there is anything to claim: who claims the last span takes the bit back.  seq_cst:
+	 * pairs with rest(), see call().
+	 */
+	atomic_fetch_or(&g->open, 1ull << (j - g->jobs));
+	number = (atomic_load_explicit(&j->claims, memory_order_relaxed) >> 32) + 1;
+	/* Release: the job's fields; pairs with the acquires in run_span(). */
+	atomic_store_explicit(&j->claims, number << 32 | spans, memory_order_release);
+	active = atomic_load(&g->active);
+	if (active < g->nr_cores) {
+		uint32_t cores = g->nr_cores - active;
+
+		call(g, cores < spans - 1 ? cores : spans - 1);
+	}
+	while (run_span(g, j))
+		;
+	await(j);
+	err = atomic_load_explicit(&j->error, memory_order_relaxed);
+	atomic_fetch_and_explicit(&g->taken, ~(1ull << (j - g->jobs)), memory_order_release);
 	return err;
 }
 
-static int start_helper(struct gang *g, unsigned int i, int cpu)
+int gang_run(struct gang *g, arax_kernel_fn *fn, const struct arax_launch *l, bool split)
 {
-	pthread_attr_t attr;
-	cpu_set_t one;
+	struct job *j = NULL;
 	int err;
 
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
+	if (!g->nr_threads)
+		return fn(l);
+	atomic_fetch_add(&g->active, 1);
+	if (split && l->group_end > 1)
+		j = take_slot(g);
+	err = j ? run_split(g, j, fn, l) : fn(l);
+	leave(g);
+	return err;
+}
+
+/* On any of the cores: callers are, and which of them are free changes. */
+static int start_helper(struct gang *g, unsigned int i, const cpu_set_t *cpus)
+{
+	pthread_attr_t attr;
+	int err;
+
 	g->helpers[i].gang = g;
-	g->helpers[i].cpu = cpu;
 	err = pthread_attr_init(&attr);
 	if (err)
 		return -err;
-	err = pthread_attr_setaffinity_np(&attr, sizeof(one), &one);
+	err = pthread_attr_setaffinity_np(&attr, sizeof(*cpus), cpus);
 	if (!err)
 		err = pthread_create(&g->helpers[i].thread, &attr, helper, &g->helpers[i].gang);
 	pthread_attr_destroy(&attr);
@@ -202,7 +326,6 @@ int gang_create(const cpu_set_t *cpus, struct gang **gang)
 {
 	unsigned int n = (unsigned int)CPU_COUNT(cpus);
 	struct gang *g;
-	bool first = true;
 	int err = 0;
 
 	if (!n)
@@ -210,16 +333,10 @@ int gang_create(const cpu_set_t *cpus, struct gang **gang)
 	g = aligned_alloc(64, (sizeof(*g) + n * sizeof(g->helpers[0]) + 63) / 64 * 64);
 	if (!g)
 		return -ENOMEM;
-	*g = (struct gang){ .nr_threads = 0 };
-	pthread_mutex_init(&g->busy, NULL);
-	/* The first core is the caller's. */
-	for (int cpu = 0; !err && cpu < CPU_SETSIZE; cpu++) {
-		if (!CPU_ISSET(cpu, cpus))
-			continue;
-		if (!first)
-			err = start_helper(g, g->nr_threads, cpu);
-		first = false;
-	}
+	*g = (struct gang){ .nr_cores = n };
+	/* One core is the caller's. */
+	while (!err && g->nr_threads < n - 1)
+		err = start_helper(g, g->nr_threads, cpus);
 	if (err) {
 		gang_destroy(g);
 		return err;
@@ -233,9 +350,8 @@ void gang_destroy(struct gang *g)
 	if (!g)
 		return;
 	atomic_store(&g->stop, true);
-	announce(g);
+	call(g, g->nr_threads);
 	for (unsigned int i = 0; i < g->nr_threads; i++)
 		pthread_join(g->helpers[i].thread, NULL);
-	pthread_mutex_destroy(&g->busy);
 	free(g);
 }

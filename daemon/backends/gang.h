@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gang.h - the threads of a group of cores, which run one launch together
+ * gang.h - the threads of a group of cores, which run launches together
  *
- * A gang of n cores has n - 1 threads of its own, each bound to a core; the
- * caller of gang_run is the n-th.  So a gang of one core is no thread at all,
- * and a launch that is not split costs a function call.
+ * A gang of n cores has n - 1 threads of its own; whoever calls gang_run() is another.  So a
+ * gang of one core is no thread at all, and a launch there costs a function call.
  */
 #ifndef ARAX_DAEMON_BACKENDS_GANG_H
 #define ARAX_DAEMON_BACKENDS_GANG_H
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "arax/kernel.h"
@@ -22,11 +22,11 @@ void gang_destroy(struct gang *g);
 unsigned int gang_size(const struct gang *g);
 
 /*
- * Run all work-groups of a launch, in spans, on whatever cores are free; returns
- * when all are done.  The first error met is returned, spans not yet begun are
- * then left out.  From any thread; while another thread's launch is split, this
- * one runs on the caller alone.
+ * Run all work-groups of a launch; returns when all are done.  If @split, in spans, on whatever
+ * cores no other launch wants, as long as they don't; otherwise as one span on the caller.  The
+ * first error met is returned, spans not yet begun are then left out.  From any thread, and from
+ * several at once: as many as there are cores have one each.
  */
-int gang_run(struct gang *g, arax_kernel_fn *fn, const struct arax_launch *l);
+int gang_run(struct gang *g, arax_kernel_fn *fn, const struct arax_launch *l, bool split);
 
 #endif /* ARAX_DAEMON_BACKENDS_GANG_H */

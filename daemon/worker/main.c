@@ -205,9 +205,9 @@ static int run(const struct worker_slot *s)
 	memcpy(l.grid, s->grid, sizeof(l.grid));
 	memcpy(l.block, s->block, sizeof(l.block));
 	l.group_end = arax_launch_groups(&l);
-	if ((k->flags & WORKER_KERNEL_SPLIT) && s->what != WORKER_RUN_INLINE)
-		return gang_run(w.gang, k->fn, &l);
-	return k->fn(&l);
+	if (s->what == WORKER_RUN_INLINE)
+		return k->fn(&l);
+	return gang_run(w.gang, k->fn, &l, k->flags & WORKER_KERNEL_SPLIT);
 }
 
 /* Until there is a launch beyond `done`. */

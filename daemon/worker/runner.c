@@ -60,6 +60,7 @@ struct runner {
 	struct worker *leaving;		/* for it to end */
 
 	_Atomic uint64_t runs, worker_runs, worker_starts, worker_crashes, worker_timeouts;
+	_Atomic uint32_t awake;		/* lanes that wait so */
 	uint32_t nr_lanes;
 	struct lane lanes[];
 };
@@ -757,7 +758,17 @@ static bool has_come(const void *arg)
  */
 static bool await_next(const struct lane *lane)
 {
-	return awake_for(has_come, lane);
+	struct runner *r = lane->runner;
+	uint32_t awake;
+	bool come;
+
+	if (!awake_many_cpus())
+		return awake_for(has_come, lane);
+	/* They wait for long there: most of a group's cores are for its kernels and for programs. */
+	awake = atomic_fetch_add_explicit(&r->awake, 1, memory_order_relaxed);
+	come = awake < awake_cpus() / AWAKE_SHARE ? awake_for(has_come, lane) : has_come(lane);
+	atomic_fetch_sub_explicit(&r->awake, 1, memory_order_relaxed);
+	return come;
 }
 
 /**

@@ -8,8 +8,10 @@ SYSTEM_LIBS := -Wl,-rpath,'$$$$ORIGIN/../../lib' -L$(B)/lib -larax
 $(call program,$(SYSTEM)/system,plain,$(SYSTEM_SRCS) $(sort $(wildcard selftests/system/test-*.c)),$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/daemon-death,plain,$(SYSTEM_SRCS) selftests/system/daemon-death.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/device-loss,plain,$(SYSTEM_SRCS) selftests/system/device-loss.c,$(SYSTEM_LIBS))
+$(call program,$(SYSTEM)/one-group,plain,$(SYSTEM_SRCS) selftests/system/one-group.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/first-context,plain,selftests/system/first-context.c,$(SYSTEM_LIBS))
-$(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/first-context: $(B)/lib/libarax.so.$(VERSION)
+$(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/one-group \
+	$(SYSTEM)/first-context: $(B)/lib/libarax.so.$(VERSION)
 
 $(SYSTEM)/kernels/systest.so: $(call objs,plain,selftests/system/kernels/systest.c)
 	@mkdir -p $(@D)
@@ -20,8 +22,8 @@ $(SYSTEM)/kernels/systest.json: selftests/system/kernels/systest.json
 	@mkdir -p $(@D)
 	$(Q)install -m 644 $< $@
 
-SYSTEM_FILES := $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/first-context $(SYSTEM)/kernels/systest.so \
-		$(SYSTEM)/kernels/systest.json
+SYSTEM_FILES := $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/one-group $(SYSTEM)/first-context \
+		$(SYSTEM)/kernels/systest.so $(SYSTEM)/kernels/systest.json
 
 # Without XRT's headers there is none, and its test says so.
 ifeq ($(XRT_HEADERS),yes)

@@ -85,6 +85,14 @@ sim='backend "sim" { options = { "devices=4", "links=2", "memory=33554432",
 	"ns-per-item=0.1", "base-us=1", "latency-us=1" } }'
 system system/broker-sim-mixed "cpu { groups = { \"0\" } } $sim"
 system system/broker ''
+# One device with several lanes, as a node of a larger machine is.
+if [ "$(nproc)" -gt 1 ]; then
+	system system/broker-group 'cpu { groups = { "0-1" } }'
+	system system/one-group 'cpu { groups = { "0-1" } }' one-group
+else
+	scripts/tally add system/broker-group 0 0 1 'one CPU'
+	scripts/tally add system/one-group 0 0 1 'one CPU'
+fi
 
 # What a failure takes with it is in the trace: which device it would have had is not.
 plain=$araxd

@@ -545,7 +545,7 @@ static void *visitor(void *arg)
 	struct arax_launch l = { .size = sizeof(l), .grid = { GROUPS, 1, 1 }, .group_end = GROUPS };
 
 	for (int i = 0; i < 500; i++)
-		ck_assert_int_eq(gang_run(arg, visit, &l), 0);
+		ck_assert_int_eq(gang_run(arg, visit, &l, true), 0);
 	return NULL;
 }
 
@@ -564,6 +564,159 @@ START_TEST(gang_serves_several_callers)
 }
 END_TEST
 
+/* A launch, or several: spans begun, by how many threads at once, and what they wait for. */
+struct crowd {
+	_Atomic uint32_t threads, spans;
+	_Atomic uint32_t helped;	/* spans that another thread ran than launched it */
+	struct crowd *other;
+	uint32_t wanted;		/* threads, of this and of the other */
+};
+
+struct caller {
+	pthread_t thread, self;
+	struct gang *gang;
+	struct crowd *crowd;
+	uint64_t groups;
+	bool split;
+	int err;
+};
+
+static bool crowd_is_there(const struct crowd *c)
+{
+	return c->threads >= c->wanted && (!c->other || c->other->threads >= c->other->wanted);
+}
+
+/* Each span stays until as many threads are in as are wanted, at most 10 s. */
+static int gather(const struct arax_launch *l)
+{
+	const struct caller *caller = *(struct caller *const *)l->args;
+	struct crowd *c = caller->crowd;
+
+	c->spans++;
+	c->helped += !pthread_equal(pthread_self(), caller->self);
+	c->threads++;
+	for (int ms = 0; ms < 10000 && !crowd_is_there(c); ms++)
+		usleep(1000);
+	if (!crowd_is_there(c))
+		return -ETIME;
+	/* Nobody leaves before all have seen it. */
+	usleep(20000);
+	return 0;
+}
+
+static void *call_gang(void *arg)
+{
+	struct caller *c = arg;
+	struct arax_launch l = { .size = sizeof(l), .grid = { (uint32_t)c->groups, 1, 1 },
+				 .group_end = c->groups, .args = &c, .arg_len = sizeof(c) };
+
+	c->self = pthread_self();
+	c->err = gang_run(c->gang, gather, &l, c->split);
+	return NULL;
+}
+
+static void start_caller(struct caller *c, struct gang *g, struct crowd *crowd, uint64_t groups,
+			 bool split)
+{
+	*c = (struct caller){ .gang = g, .crowd = crowd, .groups = groups, .split = split };
+	ck_assert_int_eq(pthread_create(&c->thread, NULL, call_gang, c), 0);
+}
+
+static void end_caller(struct caller *c)
+{
+	pthread_join(c->thread, NULL);
+	ck_assert_int_eq(c->err, 0);
+}
+
+/* Of four cores, whatever this machine has. */
+static struct gang *gang_of_four(void)
+{
+	struct gang *g;
+	cpu_set_t all;
+
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(all), &all), 0);
+	for (int cpu = 0; CPU_COUNT(&all) != 4; cpu++) {
+		if (CPU_COUNT(&all) > 4)
+			CPU_CLR(cpu, &all);
+		else
+			CPU_SET(cpu, &all);
+	}
+	ck_assert_int_eq(gang_create(&all, &g), 0);
+	ck_assert_uint_eq(gang_size(g), 4);
+	return g;
+}
+
+/* Two at once: neither has to wait for the other, and each has half of the cores. */
+START_TEST(gang_shares_cores)
+{
+	struct crowd a = { .wanted = 2 }, b = { .wanted = 2, .other = &a };
+	struct gang *g = gang_of_four();
+	struct caller c[2];
+
+	a.other = &b;
+	for (int i = 0; i < 20; i++) {
+		a.threads = b.threads = 0;
+		start_caller(&c[0], g, &a, 2, true);
+		start_caller(&c[1], g, &b, 2, true);
+		end_caller(&c[0]);
+		end_caller(&c[1]);
+		ck_assert_uint_eq(a.threads, 2);
+		ck_assert_uint_eq(b.threads, 2);
+	}
+	gang_destroy(g);
+}
+END_TEST
+
+/* Callers have a core each: helpers have what they leave, and as soon as they leave it. */
+START_TEST(gang_helps_with_free_cores)
+{
+	struct crowd held = { .wanted = 4 }, alone = { .wanted = 1 }, more = { .wanted = 2 };
+	struct crowd crowd = { .wanted = 4 };
+	struct gang *g = gang_of_four();
+	struct caller holders[3], last;
+
+	for (int i = 0; i < 3; i++)
+		start_caller(&holders[i], g, &held, 1, false);
+	while (held.threads < 3)
+		usleep(1000);
+	/* A span at a time, as there is nobody else: each waits for itself alone. */
+	start_caller(&last, g, &alone, 8, true);
+	end_caller(&last);
+	ck_assert_uint_eq(alone.spans, 8);
+	ck_assert_uint_eq(alone.helped, 0);
+	/* Until the holders leave, which are let go while it waits. */
+	start_caller(&last, g, &more, 2, true);
+	while (!more.threads)
+		usleep(1000);
+	usleep(20000);
+	ck_assert_uint_eq(more.threads, 1);
+	held.threads++;
+	for (int i = 0; i < 3; i++)
+		end_caller(&holders[i]);
+	end_caller(&last);
+	/* All of them, when nobody else is there. */
+	start_caller(&last, g, &crowd, 4, true);
+	end_caller(&last);
+	gang_destroy(g);
+}
+END_TEST
+
+/* More at once than it has slots, and cores. */
+START_TEST(gang_of_many_callers)
+{
+	struct crowd crowd = { .wanted = 80 };
+	struct gang *g = gang_of_four();
+	struct caller c[80];
+
+	/* Each has a span, at least, before any of them ends. */
+	for (int i = 0; i < 80; i++)
+		start_caller(&c[i], g, &crowd, 2, true);
+	for (int i = 0; i < 80; i++)
+		end_caller(&c[i]);
+	gang_destroy(g);
+}
+END_TEST
+
 START_TEST(gang_reports_errors)
 {
 	struct arax_launch l = { .size = sizeof(l), .grid = { 100, 1, 1 }, .group_end = 100 };
@@ -572,8 +725,8 @@ START_TEST(gang_reports_errors)
 
 	CPU_ZERO(&none);
 	for (int i = 0; i < 200; i++) {
-		ck_assert_int_eq(gang_run(g, fail_at_7, &l), -EDOM);
-		ck_assert_int_eq(gang_run(g, visit, &l), 0);	/* no left-over error */
+		ck_assert_int_eq(gang_run(g, fail_at_7, &l, true), -EDOM);
+		ck_assert_int_eq(gang_run(g, visit, &l, true), 0);	/* no left-over error */
 	}
 	gang_destroy(g);
 	ck_assert_int_eq(gang_create(&none, &g), -EINVAL);
@@ -615,6 +768,9 @@ int main(void)
 	tcase_add_loop_test(t, filter_options_are_checked, 0,
 			    sizeof(bad_options) / sizeof(bad_options[0]));
 	tcase_add_test(t, gang_serves_several_callers);
+	tcase_add_test(t, gang_shares_cores);
+	tcase_add_test(t, gang_helps_with_free_cores);
+	tcase_add_test(t, gang_of_many_callers);
 	tcase_add_test(t, gang_reports_errors);
 	suite_add_tcase(suite, t);
 	return be_main(suite);

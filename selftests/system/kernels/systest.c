@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Kernels that misbehave in chosen ways, for the tests of the whole stack. */
 #include <arax/kernel.h>
+#include <errno.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@ ARAX_KERNEL int st_crash(const struct arax_launch *l);
 ARAX_KERNEL int st_gather(const struct arax_launch *l);
 ARAX_KERNEL int st_whoami(const struct arax_launch *l);
 ARAX_KERNEL int st_lies(const struct arax_launch *l);
+ARAX_KERNEL int st_meet(const struct arax_launch *l);
 
 static int value(const struct arax_launch *l, uint32_t *v)
 {
@@ -119,5 +121,23 @@ ARAX_KERNEL int st_lies(const struct arax_launch *l)
 		return -EINVAL;
 	y[0] = x[0];
 	x[1]++;
+	return 0;
+}
+
+/* Come to an end when so many of it run at once; at most 10 s. */
+ARAX_KERNEL int st_meet(const struct arax_launch *l)
+{
+	static uint32_t came;
+	uint64_t start = now_us();
+	uint32_t me, all;
+
+	if (value(l, &all) || !all)
+		return -EINVAL;
+	me = __atomic_fetch_add(&came, 1, __ATOMIC_RELAXED);
+	while (__atomic_load_n(&came, __ATOMIC_RELAXED) / all <= me / all) {
+		if (now_us() - start > 10000000)
+			return -ETIME;
+		usleep(100);
+	}
 	return 0;
 }

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+/* All CPUs are one device: run.sh has araxd make a group of two. */
+#include "stack.h"
+
+#include <errno.h>
+
+#define WORDS	(256u << 10)
+#define CHAINS	6
+#define LINKS	40
+
+TEST(it_has_a_lane_for_each_cpu)
+{
+	struct stack s = stack_open(0);
+	struct arax_device d = { .size = sizeof(d) };
+
+	CHECK_EQ(arax_get_device(s.ax, 0, &d), 0);
+	CHECK_EQ(d.units, 2);
+	CHECK_EQ(d.lanes, 2);
+	CHECK_EQ(arax_get_device(s.ax, 1, &d), -ENOENT);
+	stack_close(&s);
+}
+
+static void meet(struct stack *s, struct arax_buffer *b, uint32_t tasks)
+{
+	stack_launch(s, s->q, "st_meet", b, tasks, NULL);
+}
+
+/* Each waits for the other to run. */
+TEST(tasks_have_a_cpu_each)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *a = stack_buffer(&s, 4), *b = stack_buffer(&s, 4);
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		meet(&s, a, 2);
+		meet(&s, b, 2);
+		CHECK_EQ(arax_queue_finish(s.q, arax_deadline(60 * SECOND)), 0);
+	}
+	stack_close(&s);
+}
+
+static void add(struct stack *s, struct arax_buffer *y, struct arax_buffer *x, struct arax_event *e)
+{
+	struct arax_kernel k = stack_kernel(s, "saxpy");
+	struct { float a; uint32_t n; } args = { 1, WORDS };
+
+	CHECK_EQ(arax_launch(s->q, &k, arax_grid(WORDS / 256, 1, 1), ARAX_ARGS(args),
+			     ARAX_RANGES(arax_in(x), arax_inout(y)), e), 0);
+}
+
+/* One that can be split has the CPU that a long one leaves. */
+TEST(split_beside_a_long_one)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *a = stack_buffer(&s, 4), *b = stack_buffer(&s, 4);
+	struct arax_buffer *x = stack_buffer(&s, WORDS * 4), *y = stack_buffer(&s, WORDS * 4);
+	float *in = arax_buffer_data(x), *sum = arax_buffer_data(y);
+	struct arax_event e = { 0 };
+	uint32_t i;
+
+	for (i = 0; i < WORDS; i++)
+		in[i] = i % 1000;
+	meet(&s, a, 2);
+	for (i = 0; i < 10; i++)
+		add(&s, y, x, i == 9 ? &e : NULL);
+	CHECK_EQ(arax_wait(&e, arax_deadline(8 * SECOND)), 0);
+	for (i = 0; i < WORDS; i++)
+		CHECK_EQ(sum[i], i % 1000 * 10);
+	/* It has waited for this all the time. */
+	meet(&s, b, 2);
+	CHECK_EQ(arax_queue_finish(s.q, arax_deadline(60 * SECOND)), 0);
+	stack_close(&s);
+}
+
+/* More than CPUs: each is whole, however they are shared out. */
+TEST(split_ones_at_once)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *x = stack_buffer(&s, WORDS * 4), *y[CHAINS];
+	float *in = arax_buffer_data(x);
+	uint32_t i, j;
+
+	for (i = 0; i < WORDS; i++)
+		in[i] = i % 1000;
+	for (j = 0; j < CHAINS; j++)
+		y[j] = stack_buffer(&s, WORDS * 4);
+	for (i = 0; i < LINKS; i++)
+		for (j = 0; j < CHAINS; j++)
+			add(&s, y[j], x, NULL);
+	CHECK_EQ(arax_queue_finish(s.q, arax_deadline(60 * SECOND)), 0);
+	for (j = 0; j < CHAINS; j++) {
+		const float *sum = arax_buffer_data(y[j]);
+
+		for (i = 0; i < WORDS; i++)
+			CHECK_EQ(sum[i], i % 1000 * LINKS);
+	}
+	stack_close(&s);
+}
