@@ -593,7 +593,8 @@ static __attribute__((cold)) void lost_role(struct poller *p, struct run *run, u
 	uint64_t end = ticks_now(&(struct ticks){ .tsc = tsc });
 
 	run->rt.result = result;
-	run->rt.hold_ns = ticks_to_ns(&(struct ticks){ .mult = mult }, end - start);
+	run->rt.hold_ns = ticks_to_ns(&(struct ticks){ .mult = mult },
+				       ticks_between(start, end));
 	run->rt.wall_ns = run->rt.device_ns ?: run->rt.hold_ns;
 	run->rt.device_ns = run->rt.hold_ns;
 	poller_post(p, &run->work);
@@ -628,7 +629,7 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 		p->now = end;
 		p->exact = true;
 		run->here = true;
-		run->rt.hold_ns = ticks_to_ns(&p->ticks, end - start);
+		run->rt.hold_ns = ticks_to_ns(&p->ticks, ticks_between(start, end));
 		run->rt.wall_ns = run->rt.device_ns ?: run->rt.hold_ns;
 		end_task(run, run->rt.hold_ns, run->rt.hold_ns, result);
 		if (unlikely(recover_expected(pd)))

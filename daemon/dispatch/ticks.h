@@ -3,9 +3,10 @@
  * ticks.h - a clock that costs a few nanoseconds
  *
  * The time stamp counter where it is constant and goes on in sleep states, else
- * CLOCK_MONOTONIC.  ticks_ns() gives CLOCK_MONOTONIC nanoseconds, anchored
- * anew every millisecond or so, so that a slewed system clock and ours stay
- * together within a microsecond.
+ * CLOCK_MONOTONIC.  ticks_ns() gives CLOCK_MONOTONIC nanoseconds, anchored anew every
+ * millisecond or so.  It never goes back but when the machine has slept: where it is ahead it
+ * runs slower for a while, so that it and a system clock, slewed or not, stay together within
+ * a microsecond.
  */
 #ifndef ARAXD_DISPATCH_TICKS_H
 #define ARAXD_DISPATCH_TICKS_H
@@ -18,12 +19,26 @@
 #include <x86intrin.h>
 #endif
 
+/**
+ * struct ticks - the clock of one thread at a time
+ * @tsc:	it is the time stamp counter
+ * @mult:	ns = ticks * mult >> 32
+ * @per_us:	ticks, for limits: it may be off by as much as @mult was at first
+ * @anchor:	ticks at the last anchor, and what ticks_ns() says of then
+ * @steer:	as @mult, of ticks_ns() since then
+ * @base:	ticks and CLOCK_MONOTONIC at the beginning of what @mult is learnt from
+ * @learn_ns:	how long that has to be, at least
+ */
 struct ticks {
 	bool tsc;
-	uint64_t mult;		/* ns = ticks * mult >> 32 */
+	uint64_t mult;
 	uint64_t per_us;
 	uint64_t anchor;
 	uint64_t anchor_ns;
+	uint64_t steer;
+	uint64_t base;
+	uint64_t base_ns;
+	uint64_t learn_ns;
 };
 
 static inline uint64_t monotonic_ns(void)
@@ -51,7 +66,13 @@ static inline uint64_t ticks_to_ns(const struct ticks *t, uint64_t ticks)
 static inline uint64_t ticks_ns(const struct ticks *t, uint64_t now)
 {
 	return now < t->anchor ? t->anchor_ns :
-	       t->anchor_ns + ticks_to_ns(t, now - t->anchor);
+	       t->anchor_ns + (uint64_t)(((unsigned __int128)(now - t->anchor) * t->steer) >> 32);
+}
+
+/* Of two readings, by two CPUs perhaps: 0 if the later one is less. */
+static inline uint64_t ticks_between(uint64_t start, uint64_t end)
+{
+	return end > start ? end - start : 0;
 }
 
 static inline void cpu_relax(void)
@@ -67,5 +88,7 @@ static inline void cpu_relax(void)
 void ticks_init(struct ticks *t);
 /* By the owner of @t, now and then. */
 void ticks_anchor(struct ticks *t);
+/* The same with a reading of both clocks; @width: ticks that it may be off by. */
+void ticks_steer(struct ticks *t, uint64_t ticks, uint64_t ns, uint64_t width);
 
 #endif /* ARAXD_DISPATCH_TICKS_H */

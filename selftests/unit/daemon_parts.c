@@ -443,6 +443,94 @@ START_TEST(ticks_follow_the_clock)
 }
 END_TEST
 
+/*
+ * A counter of 2.5 GHz, known too well or not well enough, with anchors as the poller makes them,
+ * and time that passes between: it never goes back, and is soon where the clock is, at its rate.
+ */
+#define RATE		((1ull << 32) * 2 / 5)
+#define MEGA_TICKS(ns)	((uint64_t)((unsigned __int128)(ns) * 5 / 2))
+#define START_NS	123456789000ull
+
+static const int32_t rates_off[] = { 0, 10, -10, 300, -300, 2500, -2500 };	/* ppm */
+static const uint64_t anchored_each[] = { 1000000, 1300000, 100000000, 2000000000, 60000000000 };
+
+static void steer_for(struct ticks *t, uint64_t *ns, uint64_t length, uint64_t each)
+{
+	for (uint64_t end = *ns + length; *ns < end; ) {
+		uint64_t before;
+
+		*ns += each;
+		before = ticks_ns(t, MEGA_TICKS(*ns));
+		ticks_steer(t, MEGA_TICKS(*ns), *ns, 100);
+		ck_assert_uint_ge(ticks_ns(t, MEGA_TICKS(*ns)), before);
+		ck_assert_uint_ge(ticks_ns(t, MEGA_TICKS(*ns) + 1), ticks_ns(t, MEGA_TICKS(*ns)));
+		/* Whatever it says, it is not far ahead for what a rate can be off by. */
+		ck_assert_uint_le(ticks_ns(t, MEGA_TICKS(*ns)), *ns + each / 200 + 10000);
+	}
+}
+
+START_TEST(ticks_are_steered)
+{
+	uint64_t each = anchored_each[_i / 7], ns = START_NS, said;
+	struct ticks t = {
+		.tsc = true, .mult = (uint64_t)((int64_t)RATE + (int64_t)RATE / 1000000 * rates_off[_i % 7]),
+		.per_us = 2500, .anchor = MEGA_TICKS(START_NS), .anchor_ns = START_NS,
+		.base = MEGA_TICKS(START_NS), .base_ns = START_NS, .learn_ns = 40000000,
+	};
+
+	t.steer = t.mult;
+	steer_for(&t, &ns, 3000000000 + 3 * each, each);
+	/* It has been learnt, and what it was ahead is lost. */
+	steer_for(&t, &ns, 300 * 1000000ull, 1000000);
+	ck_assert_int_le(llabs((int64_t)t.mult - (int64_t)RATE), (int64_t)RATE / 1000000);
+	said = ticks_ns(&t, MEGA_TICKS(ns + 1000000));
+	ck_assert_int_le(llabs((int64_t)(said - (ns + 1000000))), 1000);
+	/* The system's clock goes by 300 ppm slower from now on: ours follows. */
+	for (int i = 0; i < 30000; i++) {
+		uint64_t ticks = MEGA_TICKS(ns + (uint64_t)i * 1000300);
+
+		ticks_steer(&t, ticks, ns + (uint64_t)i * 1000000, 100);
+		ck_assert_uint_le(ticks_ns(&t, ticks), ns + (uint64_t)i * 1000000 + 1000);
+	}
+	ck_assert_int_le(llabs((int64_t)t.mult - (int64_t)(RATE - RATE / 10000 * 3)),
+			 (int64_t)RATE / 100000);
+}
+END_TEST
+
+/* The machine slept, was another one meanwhile, or a reading took long: no nonsense is learnt. */
+START_TEST(ticks_after_a_jump)
+{
+	static const struct { int64_t ticks, ns; } jumps[] = {
+		{ 3600000000000, 0 },		/* the counter went on alone */
+		{ 0, 3600000000000 },		/* the clock did */
+		{ -(int64_t)START_NS, 0 },	/* it began anew */
+		{ 0, -1000000000 },
+	};
+	uint64_t ns = START_NS, ticks = MEGA_TICKS(START_NS);
+	struct ticks t = {
+		.tsc = true, .mult = RATE, .steer = RATE, .per_us = 2500, .anchor = ticks,
+		.anchor_ns = ns, .base = ticks, .base_ns = ns, .learn_ns = 40000000,
+	};
+
+	for (int i = 0; i < 2000; i++) {
+		if (i == 1000) {
+			ns += (uint64_t)jumps[_i].ns;
+			ticks += (uint64_t)jumps[_i].ticks;
+		}
+		ns += 1000000;
+		ticks += 2500000;
+		ticks_steer(&t, ticks, ns, 100);
+		/* By a clock that was read 300 us later. */
+		if (i % 10 == 5)
+			ticks_steer(&t, ticks, ns + 300000, 1500000);
+		ck_assert_int_le(llabs((int64_t)(ticks_ns(&t, ticks) - ns)), 310000);
+		ck_assert_int_le(llabs((int64_t)t.mult - (int64_t)RATE), (int64_t)RATE / 1000000);
+	}
+	ck_assert_uint_eq(ticks_between(5, 7), 2);
+	ck_assert_uint_eq(ticks_between(7, 5), 0);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 
 #define PRODUCERS	4
@@ -709,6 +797,8 @@ int main(void)
 	tcase_add_test(t, host_fills);
 	tcase_add_test(t, host_services);
 	tcase_add_test(t, ticks_follow_the_clock);
+	tcase_add_loop_test(t, ticks_are_steered, 0, 7 * 5);
+	tcase_add_loop_test(t, ticks_after_a_jump, 0, 4);
 	tcase_add_test(t, work_in_order);
 	tcase_add_test(t, role_hand_over);
 	tcase_add_test(t, role_deep_sleep);
