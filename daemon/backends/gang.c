@@ -252,6 +252,7 @@ static void await(struct job *j)
 	}
 }
 
+/* As one of those that compute, which it is no more at the end. */
 static int run_split(struct gang *g, struct job *j, arax_kernel_fn *fn, const struct arax_launch *l)
 {
 	uint32_t spans = SPANS_PER_CORE * g->nr_cores, active;
@@ -282,6 +283,8 @@ static int run_split(struct gang *g, struct job *j, arax_kernel_fn *fn, const st
 	}
 	while (run_span(g, j))
 		;
+	/* What is left is on other cores: this one is free. */
+	leave(g);
 	await(j);
 	err = atomic_load_explicit(&j->error, memory_order_relaxed);
 	atomic_fetch_and_explicit(&g->taken, ~(1ull << (j - g->jobs)), memory_order_release);
@@ -293,12 +296,15 @@ int gang_run(struct gang *g, arax_kernel_fn *fn, const struct arax_launch *l, bo
 	struct job *j = NULL;
 	int err;
 
+	/* One core, and nobody to share it with. */
 	if (!g->nr_threads)
 		return fn(l);
 	atomic_fetch_add(&g->active, 1);
 	if (split && l->group_end > 1)
 		j = take_slot(g);
-	err = j ? run_split(g, j, fn, l) : fn(l);
+	if (j)
+		return run_split(g, j, fn, l);
+	err = fn(l);
 	leave(g);
 	return err;
 }

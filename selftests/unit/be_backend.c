@@ -112,7 +112,8 @@ START_TEST(cpu_default_has_devices)
 	if (CPU_COUNT(&all) == 2)
 		ck_assert_uint_eq(devices_count(devices), 2);
 	ck_assert_uint_eq(devices_at(devices, 0)->info.kind, ARAX_DEVICE_CPU);
-	ck_assert_uint_eq(devices_at(devices, 0)->info.lanes, 1);
+	ck_assert_uint_eq(devices_at(devices, 0)->info.lanes,
+			  devices_at(devices, 0)->info.units);
 	ck_assert_uint_eq(devices_at(devices, 0)->info.memory, 0);
 	ck_assert_str_eq(devices_at(devices, 0)->info.name, "cpu0");
 	ck_assert_ptr_null(devices_at(devices, devices_count(devices)));
@@ -331,7 +332,8 @@ START_TEST(cpus_with_memory_of_their_own)
 	ck_assert_int_eq(open_with("cpu { memory = \"64K\" }"), 0);
 	dev = devices_at(devices, 0);
 	ck_assert_uint_eq(dev->info.memory, 65536);
-	ck_assert_uint_gt(dev->info.lanes, 1);
+	ck_assert_uint_gt(dev->info.lanes,
+			  devices_at(devices, 0)->info.units);
 	ck_assert_int_eq(device_alloc(dev, 65537, 0, &a), -ENOMEM);
 	ck_assert_int_eq(device_alloc(dev, UINT64_MAX, 0, &a), -ENOMEM);
 	ck_assert_int_eq(device_alloc(dev, 1, 4096, &a), -EOPNOTSUPP);
@@ -570,6 +572,7 @@ struct crowd {
 	_Atomic uint32_t helped;	/* spans that another thread ran than launched it */
 	struct crowd *other;
 	uint32_t wanted;		/* threads, of this and of the other */
+	uint32_t released;		/* its caller's own span ends when so many others have one */
 };
 
 struct caller {
@@ -595,6 +598,11 @@ static int gather(const struct arax_launch *l)
 	c->spans++;
 	c->helped += !pthread_equal(pthread_self(), caller->self);
 	c->threads++;
+	if (c->released && pthread_equal(pthread_self(), caller->self)) {
+		for (int ms = 0; ms < 10000 && c->helped < c->released; ms++)
+			usleep(1000);
+		return c->helped < c->released ? -ETIME : 0;
+	}
 	for (int ms = 0; ms < 10000 && !crowd_is_there(c); ms++)
 		usleep(1000);
 	if (!crowd_is_there(c))
@@ -701,6 +709,26 @@ START_TEST(gang_helps_with_free_cores)
 }
 END_TEST
 
+/* Who waits for helpers to end has no use for a core: another launch has. */
+START_TEST(gang_waits_without_a_core)
+{
+	struct crowd b = { .wanted = 2 }, a = { .wanted = 3, .released = 2, .other = &b };
+	struct gang *g = gang_of_four();
+	struct caller c[2];
+
+	/* Its two helpers wait for the other's two threads: five, but for the caller that waits. */
+	start_caller(&c[0], g, &a, 3, true);
+	while (a.helped < 2)
+		usleep(1000);
+	usleep(20000);
+	start_caller(&c[1], g, &b, 2, true);
+	end_caller(&c[0]);
+	end_caller(&c[1]);
+	ck_assert_uint_eq(b.helped, 1);
+	gang_destroy(g);
+}
+END_TEST
+
 /* More at once than it has slots, and cores. */
 START_TEST(gang_of_many_callers)
 {
@@ -770,6 +798,7 @@ int main(void)
 	tcase_add_test(t, gang_serves_several_callers);
 	tcase_add_test(t, gang_shares_cores);
 	tcase_add_test(t, gang_helps_with_free_cores);
+	tcase_add_test(t, gang_waits_without_a_core);
 	tcase_add_test(t, gang_of_many_callers);
 	tcase_add_test(t, gang_reports_errors);
 	suite_add_tcase(suite, t);
