@@ -285,6 +285,26 @@ static int broker_call(struct link *l, unsigned int nr, void *arg)
 /* ------------------------------------------------------------------ */
 /* Memory                                                              */
 
+#define HUGE_BYTES	((size_t)2 << 20)
+
+/* Whether memory files have huge pages for who asks: see docs/operations.md. */
+static bool huge_for_asking(void)
+{
+	static int known;	/* -1: no */
+	int can = load_relaxed(&known), fd;
+	char text[128] = "";
+
+	if (!can) {
+		fd = open("/sys/kernel/mm/transparent_hugepage/shmem_enabled", O_RDONLY | O_CLOEXEC);
+		can = fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 &&
+		      !strstr(text, "[never]") && !strstr(text, "[deny]") ? 1 : -1;
+		if (fd >= 0)
+			close(fd);
+		store_relaxed(&known, can);
+	}
+	return can > 0;
+}
+
 /*
  * A memory file whose size can't change any more and whose pages are there.
  * Returns its descriptor.
@@ -292,21 +312,30 @@ static int broker_call(struct link *l, unsigned int nr, void *arg)
 static int make_memory(const char *name, size_t bytes, void **data)
 {
 	int err, fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	void *p;
+	/* A huge page that the end is in would be more than was asked, and is charged, for. */
+	size_t huge = bytes / HUGE_BYTES * HUGE_BYTES;
+	void *p = MAP_FAILED;
 
 	if (fd < 0)
 		return -errno;
-	if (bytes > INT64_MAX || ftruncate(fd, (off_t)bytes) ||
-	    fallocate(fd, 0, 0, (off_t)bytes) ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+	if (bytes > INT64_MAX || ftruncate(fd, (off_t)bytes))
 		goto fail;
-	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED)
 		goto fail;
+	/* They come by being touched; what comes by fallocate() is small. */
+	if (huge && huge_for_asking() && !madvise(p, huge, MADV_HUGEPAGE))
+		madvise(p, huge, MADV_POPULATE_WRITE);
+	if (fallocate(fd, 0, 0, (off_t)bytes) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		goto fail;
+	madvise(p, bytes, MADV_POPULATE_WRITE);
 	*data = p;
 	return fd;
 fail:
 	err = errno == ENOSPC || errno == EFBIG ? -ENOMEM : -errno;
+	if (p != MAP_FAILED)
+		munmap(p, bytes);
 	close(fd);
 	return err;
 }

@@ -35,6 +35,8 @@ exec scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	--file $tests/kernels/systest.json:/arax/kernels/systest.json \
 	--file $tests/system:/arax/tests/system \
 	--file $tests/daemon-death:/arax/tests/daemon-death \
+	--file $tests/huge-pages:/arax/tests/huge-pages \
 	--file selftests/system/saved.sh:/arax/tests/saved.sh \
 	--file selftests/system/in-guest.sh:/arax/in-guest.sh \
-	-- '/arax/in-guest.sh system' '/arax/in-guest.sh death' '/arax/in-guest.sh saved'
+	-- '/arax/in-guest.sh system' '/arax/in-guest.sh death' '/arax/in-guest.sh saved' \
+	'/arax/in-guest.sh huge'

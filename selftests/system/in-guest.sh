@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # Runs inside a guest, see guest.sh.
-# usage: in-guest.sh system|death|saved
+# usage: in-guest.sh system|death|saved|huge
 
 set -u
 export LD_LIBRARY_PATH=/arax/lib ARAX_LINK=kernel
@@ -28,6 +28,21 @@ system)
 death)
 	export ARAX_TEST_DAEMON="$araxd --log-level warning"
 	exec /arax/tests/daemon-death
+	;;
+huge)
+	# The broker link's buffers: the module's are its own.
+	echo advise >/sys/kernel/mm/transparent_hugepage/shmem_enabled || exit 4
+	mkfifo /tmp/ready-huge
+	/arax/bin/araxd --config $config --no-kernel --socket /tmp/arax.sock --ready-fd 9 \
+		9<>/tmp/ready-huge 2>/tmp/log &
+	daemon=$!
+	head -c 1 /tmp/ready-huge >/dev/null
+	ARAX_LINK=broker:/tmp/arax.sock /arax/tests/huge-pages
+	rc=$?
+	kill $daemon || rc=1
+	wait $daemon || rc=1
+	[ $rc = 0 ] || sed 's/^/# /' /tmp/log
+	exit $rc
 	;;
 saved)
 	# shellcheck disable=SC2086 # the command is words
