@@ -85,6 +85,8 @@ struct arax_backend_host {
  *		launches are host addresses
  * @name:	for people; unique within the backend
  * @cpus:	for host devices: CPU list ("0-3,8") that its threads run on
+ * @bus:	its PCI address, "0000:a0:00.0"; empty: it has none, or nobody knows.  Devices of
+ *		several backends at one address are the same one, of which araxd warns
  */
 struct arax_backend_info {
 	uint32_t size;
@@ -94,6 +96,7 @@ struct arax_backend_info {
 	uint64_t memory;
 	char name[64];
 	char cpus[128];
+	char bus[16];
 };
 
 /* How a kernel may be run, for kernel_load. */

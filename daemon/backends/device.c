@@ -171,6 +171,21 @@ static int add_layers(struct devices *d, struct device *dev)
 	return 0;
 }
 
+/* Its memory would be given out twice, and each would take its time for its own. */
+static void warn_if_shared(const struct devices *d, const struct device *dev)
+{
+	for (uint32_t i = 0; dev->info.bus[0] && i < d->nr_devices; i++) {
+		const struct device *other = d->devices[i];
+
+		if (strcasecmp(other->info.bus, dev->info.bus) || !strcmp(other->backend, dev->backend))
+			continue;
+		log_warn("two backends have the same device", log_str("device", dev->info.name),
+			 log_str("other", other->info.name), log_str("bus", dev->info.bus),
+			 log_str("remedy", "give it to one of them: --kind, or their option devices"));
+		return;
+	}
+}
+
 static int open_device(struct devices *d, struct backend *b, uint32_t index)
 {
 	struct device *dev = calloc(1, sizeof(*dev));
@@ -202,11 +217,13 @@ static int open_device(struct devices *d, struct backend *b, uint32_t index)
 		goto fail;
 	dev->info.name[sizeof(dev->info.name) - 1] = '\0';
 	dev->info.cpus[sizeof(dev->info.cpus) - 1] = '\0';
+	dev->info.bus[sizeof(dev->info.bus) - 1] = '\0';
 	if (!dev->info.lanes)
 		dev->info.lanes = 1;
 	err = add_layers(d, dev);
 	if (err)
 		goto fail;
+	warn_if_shared(d, dev);
 	d->devices[d->nr_devices++] = dev;
 	log_info("device", log_u64("index", dev->index), log_str("name", dev->info.name),
 		 log_str("backend", b->name), log_u64("lanes", dev->info.lanes),

@@ -1296,17 +1296,18 @@ static void empty(struct context *c)
 	c->error = gpu.broken;
 }
 
+/* The same for both: as one device that two stacks drive. */
+EXPORT ERROR AS(cuDeviceGetPCIBusId, hipDeviceGetPCIBusId)(char *text, int len, int device)
+{
+	snprintf(text, (size_t)len, "0000:%02x:00.0", 0xa0 + device);
+	return device < gpu.nr ? OK : AS(CUDA_ERROR_INVALID_DEVICE, hipErrorInvalidDevice);
+}
+
 #ifdef EMULATED_CUDA
 EXPORT ERROR cuDeviceGet(CUdevice *device, int ordinal)
 {
 	*device = ordinal;
 	return OK;
-}
-
-EXPORT ERROR cuDeviceGetPCIBusId(char *text, int len, CUdevice device)
-{
-	snprintf(text, (size_t)len, "0000:%02x:00.0", 0xa0 + device);
-	return device < gpu.nr ? OK : CUDA_ERROR_INVALID_DEVICE;
 }
 
 EXPORT ERROR cuGetErrorName(CUresult err, const char **name)

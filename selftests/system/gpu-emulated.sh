@@ -172,6 +172,18 @@ gauges_missing() {
 	gauges /nowhere/nvml.so && grep -q 'device gauges device=1 unknown="no NVML, install it' "$work/log"
 }
 
+# Both drivers have a device at the same place: it is the same one.
+two_backends() {
+	local driver=$PWD/build/test/plain
+	echo "cpu { enable = false } backend \"cuda\" { options = { \"library=$driver/libcuda-emulated.so\" } }
+		backend \"hip\" { options = { \"library=$driver/libhip-emulated.so\" } }" >"$work/both.conf"
+	EMULATED_DEVICES=1 "$arax" run --verbose --config "$work/both.conf" true >"$work/log" 2>&1
+	cat "$work/log"
+	grep -q 'two backends have the same device.*bus=0000:a0:00.0' "$work/log" || return 1
+	EMULATED_DEVICES=2 "$arax" run --verbose --config "$work/cuda-emulated.conf" true >"$work/log" 2>&1
+	! grep -q 'two backends' "$work/log"
+}
+
 # bench [NAME=VALUE...]: arax-bench cuda for a moment, its object in $work/bench
 bench() {
 	env TMPDIR="$work" EMULATED_DEVICES=1 ARAX_BENCH_CUDA="$PWD/build/test/plain/libcuda-emulated.so" \
@@ -255,6 +267,9 @@ for kind in cuda hip; do
 		fi
 	else
 		skip "$kind-emulated" "built without the headers of $kind"
+	fi
+	if [ "$kind" = hip ] && [ -e "$driver" ] && [ -e "${driver/hip/cuda}" ]; then
+		check "a device that two backends have is told" two_backends
 	fi
 	echo "cpu { enable = false } backend \"$kind\" { }" >"$work/$kind.conf"
 	if on "$kind" true 2>"$work/why"; then

@@ -67,7 +67,7 @@ static int stack_config(struct gpu_stack *s, const char *key, const char *value)
 
 	if (!strcmp(key, "library"))
 		return value[0] == '/' ? take_text(o->library, sizeof(o->library), value) : -EINVAL;
-	if (!strcmp(key, "nvml") && s->driver->bus_id)
+	if (!strcmp(key, "nvml") && s->driver->nvml)
 		return value[0] == '/' ? take_text(o->nvml, sizeof(o->nvml), value) : -EINVAL;
 	if (!strcmp(key, "devices"))
 		return take_text(o->devices, sizeof(o->devices), value);
@@ -146,6 +146,7 @@ static int info(void *dev, struct arax_backend_info *info)
 	info->units = d->limits.units;
 	info->memory = d->bytes;
 	snprintf(info->name, sizeof(info->name), "%s", d->name);
+	snprintf(info->bus, sizeof(info->bus), "%s", d->bus);
 	info->cpus[0] = '\0';
 	return 0;
 }

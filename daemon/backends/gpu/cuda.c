@@ -271,6 +271,7 @@ const struct gpu_driver gpu_cuda = {
 	.error_name = error_name,
 	.is_image = is_cuda_image,
 	.describe = describe,
+	.nvml = true,
 	.bus_id = bus_id,
 	.context_create = context_create,
 	.context_destroy = context_destroy,

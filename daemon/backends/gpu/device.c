@@ -212,14 +212,13 @@ static int find_room(struct gpu_device *d)
 static void open_gauges(struct gpu_device *d)
 {
 	const char *library = d->stack->options.nvml;
-	char bus_id[64];
 
-	if (!d->driver->bus_id)
+	if (!d->driver->nvml)
 		return;
-	if (d->driver->bus_id(d->place, bus_id, sizeof(bus_id)))
+	if (!d->bus[0])
 		snprintf(d->no_gauges, sizeof(d->no_gauges), "the driver does not say where it is");
 	else
-		gpu_nvml_open(library[0] ? library : NULL, bus_id, &d->gauges, d->no_gauges,
+		gpu_nvml_open(library[0] ? library : NULL, d->bus, &d->gauges, d->no_gauges,
 			      sizeof(d->no_gauges));
 	if (!d->gauges)
 		gpu_log(d->stack, ARAX_LOG_INFO, "%s: utilisation and power are not known: %s",
@@ -251,6 +250,8 @@ int gpu_device_open(struct gpu_stack *s, uint32_t index, struct gpu_device **dev
 		pthread_mutex_init(&d->lanes[i].lock, NULL);
 	err = v->describe(d->place, &d->limits);
 	snprintf(d->name, sizeof(d->name), "%s%u %.48s", v->name, index, d->limits.name);
+	if (v->bus_id(d->place, d->bus, sizeof(d->bus)))
+		d->bus[0] = '\0';
 	d->pooled = s->options.pools && d->limits.pools;
 	if (!err)
 		err = open_context(d);

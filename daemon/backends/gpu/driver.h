@@ -48,6 +48,7 @@ struct gpu_driver {
 	uint32_t kind;			/* ARAX_DEVICE_* */
 	const char *images;		/* what module_load() takes, for messages */
 	const char *remedy;		/* for a file that it doesn't take */
+	bool nvml;			/* which knows such devices */
 
 	/*
 	 * @library NULL: the one that the machine has.  -ENOENT, -ENOEXEC, -ENODEV: @why says
@@ -62,7 +63,7 @@ struct gpu_driver {
 
 	int (*count)(int *nr);
 	int (*describe)(int index, struct gpu_limits *limits);
-	/* Where it is on the bus, as NVML knows it; NULL: NVML doesn't know such devices. */
+	/* Its PCI address, as NVML knows it, too. */
 	int (*bus_id)(int index, char *text, int len);
 	/* @index becomes usable; @context NULL where a device is its own context. */
 	int (*context_create)(int index, void **context);

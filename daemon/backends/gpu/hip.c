@@ -34,6 +34,7 @@
 	X(SetDevice, -, -, hipSetDevice); \
 	X(DeviceReset, -, -, hipDeviceReset); \
 	X(GetLastError, -, -, hipGetLastError); \
+	X(DeviceGetPCIBusId, -, -, hipDeviceGetPCIBusId); \
 	X(DeviceEnablePeerAccess, -, -, hipDeviceEnablePeerAccess)
 
 #include "daemon/backends/gpu/calls.h"
@@ -145,12 +146,10 @@ static int describe(int index, struct gpu_limits *l)
 	return err;
 }
 
-#ifdef GPU_HIP_NVIDIA
 static int bus_id(int index, char *text, int len)
 {
-	return hipDeviceGetPCIBusId(text, len, index);
+	return drv.DeviceGetPCIBusId(text, len, index);
 }
-#endif
 
 static int context_create(int index, void **context)
 {
@@ -223,7 +222,7 @@ const struct gpu_driver gpu_hip = {
 	.images = CUDA_IMAGES,
 	.remedy = CUDA_REMEDY,
 	.is_image = is_cuda_image,
-	.bus_id = bus_id,
+	.nvml = true,
 #else
 	.kind = ARAX_DEVICE_HIP,
 	.images = "a code object",
@@ -234,6 +233,7 @@ const struct gpu_driver gpu_hip = {
 	.open = open_driver,
 	.error_name = error_name,
 	.describe = describe,
+	.bus_id = bus_id,
 	.context_create = context_create,
 	.context_destroy = context_destroy,
 	.context_use = context_use,

@@ -8,6 +8,8 @@
 
 #include "daemon/backends/opencl/opencl.h"
 
+#include <CL/cl_ext.h>	/* for the version that api.h asks for */
+
 #define PAGE 4096u
 
 int opencl_check(struct opencl_device *d, cl_int err)
@@ -157,6 +159,18 @@ static void device_text(struct opencl_device *d, cl_device_info what, char *text
 	text[len - 1] = '\0';
 }
 
+/* By an extension, which drivers without it answer with an error. */
+static void find_bus(struct opencl_device *d)
+{
+#ifdef cl_khr_pci_bus_info
+	cl_device_pci_bus_info_khr at;
+
+	if (!cl.GetDeviceInfo(d->id, CL_DEVICE_PCI_BUS_INFO_KHR, sizeof(at), &at, NULL))
+		snprintf(d->bus, sizeof(d->bus), "%04x:%02x:%02x.%x", at.pci_domain & 0xffff,
+			 at.pci_bus & 0xff, at.pci_device & 0xff, at.pci_function & 0xf);
+#endif
+}
+
 static void learn(struct opencl_device *d)
 {
 	char name[256], version[128], driver[128], il[64], platform[128] = "";
@@ -164,6 +178,7 @@ static void learn(struct opencl_device *d)
 	cl_ulong bytes = 0, max_alloc = 0;
 	cl_bool unified = CL_FALSE;
 
+	find_bus(d);
 	device_text(d, CL_DEVICE_NAME, name, sizeof(name));
 	device_text(d, CL_DEVICE_VERSION, version, sizeof(version));
 	device_text(d, CL_DRIVER_VERSION, driver, sizeof(driver));
