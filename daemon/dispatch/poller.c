@@ -346,13 +346,14 @@ static void keep_house(struct poller *p)
 
 	p->next_house = p->now + HOUSE_US * p->ticks.per_us;
 	handle_events(p);
+	/* Before deadlines are looked at: the machine may have slept. */
+	if (ticks_between(p->ticks.anchor, p->now) > 1000 * p->ticks.per_us)
+		ticks_anchor(&p->ticks);
 	for (i = 0; i < p->nr_links; i++) {
 		expire(p, p->links[i]);
 		if (p->links[i]->ops->house)
 			p->links[i]->ops->house(p->links[i], p->now);
 	}
-	if (p->now - p->ticks.anchor > 1000 * p->ticks.per_us)
-		ticks_anchor(&p->ticks);
 	if (p->now < p->next_slow)
 		return;
 	p->next_slow = p->now + SLOW_US * p->ticks.per_us;

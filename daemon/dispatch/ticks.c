@@ -9,6 +9,7 @@
 #define LOOKS		5
 #define TRIES		50		/* calibrations, if each was preempted */
 #define WIDTH_US	10		/* of a reading that nothing long came between */
+#define WIDE_NS		100000000u	/* after which even another one says something */
 #define FIRST_LEARN_NS	40000000u	/* ten times what it was calibrated by */
 #define LEARN_NS	1000000000u
 #define BASE_NS		8000000000u
@@ -97,14 +98,18 @@ void ticks_init(struct ticks *t)
 		t->mult = 1ull << 32;
 		t->per_us = 1000;
 	}
-	t->steer = t->mult;
 	t->learn_ns = FIRST_LEARN_NS;
 	sample(t, &t->anchor, &t->anchor_ns);
+	t->read_ns = t->anchor_ns;
 }
 
 /* The longer, the better it is known; and not for ever, as the system's clock is slewed. */
 static void learn(struct ticks *t, uint64_t ticks, uint64_t ns)
 {
+	if (!t->base) {
+		t->base = ticks;
+		t->base_ns = ns;
+	}
 	if (ticks <= t->base || ns <= t->base_ns || ns - t->base_ns < t->learn_ns)
 		return;
 	t->mult = rate(ns - t->base_ns, ticks - t->base);
@@ -116,32 +121,53 @@ static void learn(struct ticks *t, uint64_t ticks, uint64_t ns)
 }
 
 /* The machine slept, or was another one: one of the two clocks went on alone. */
-static bool jumped(const struct ticks *t, uint64_t ticks, uint64_t ns, uint64_t said)
+static bool jumped(const struct ticks *t, uint64_t ticks, uint64_t ns)
 {
-	uint64_t off = said > ns ? said - ns : ns - said;
-	uint64_t passed = said - t->anchor_ns;
+	uint64_t counted, passed = ns - t->read_ns, off;
 
-	return ticks < t->anchor || (off > JUMP_NS && off > passed / JUMP_PART);
+	if (ticks < t->anchor || ns < t->read_ns)
+		return true;
+	counted = ticks_to_ns(t, ticks - t->anchor);
+	off = counted > passed ? counted - passed : passed - counted;
+	return off > JUMP_NS && off > counted / JUMP_PART;
+}
+
+/* What it is ahead from here on it loses in the next @LOSE_NS, or of much half of that. */
+static void set_anchor(struct ticks *t, uint64_t ticks, uint64_t ns, uint64_t said)
+{
+	uint64_t ahead = said > ns ? said - ns : 0;
+
+	t->anchor = ticks;
+	t->anchor_ns = ns + ahead;
+	t->read_ns = ns;
+	t->lose = 0;
+	t->lost_ns = 0;
+	if (!ahead)
+		return;
+	if (ahead > LOSE_NS / 2)
+		ahead = LOSE_NS / 2;
+	t->steer = t->mult - (uint64_t)((unsigned __int128)t->mult * ahead / LOSE_NS);
+	t->lose = (uint64_t)(((unsigned __int128)LOSE_NS << 32) / t->mult);
+	t->lost_ns = (uint64_t)(((unsigned __int128)t->lose * t->steer) >> 32);
 }
 
 void ticks_steer(struct ticks *t, uint64_t ticks, uint64_t ns, uint64_t width)
 {
-	uint64_t said = ticks_ns(t, ticks), ahead;
+	bool wide = width > WIDTH_US * t->per_us;
+	uint64_t said = ticks_ns(t, ticks);
 
-	if (jumped(t, ticks, ns, said)) {
-		t->base = ticks;
-		t->base_ns = said = ns;
+	if (jumped(t, ticks, ns)) {
+		t->base = 0;
 		t->learn_ns = FIRST_LEARN_NS;
-	} else if (t->tsc && width <= WIDTH_US * t->per_us) {
-		learn(t, ticks, ns);
+		said = ns;
+	} else if (wide && said - t->anchor_ns < WIDE_NS) {
+		/* It says less than is known already. */
+		return;
 	}
-	/* Otherwise never back: what was read before must stay in the past. */
-	ahead = said > ns ? said - ns : 0;
-	t->anchor = ticks;
-	t->anchor_ns = said > ns ? said : ns;
-	if (ahead > LOSE_NS / 2)
-		ahead = LOSE_NS / 2;
-	t->steer = t->mult - (uint64_t)((unsigned __int128)t->mult * ahead / LOSE_NS);
+	if (t->tsc && !wide)
+		learn(t, ticks, ns);
+	/* Never back otherwise: what was read before must stay in the past. */
+	set_anchor(t, ticks, ns, said);
 }
 
 void ticks_anchor(struct ticks *t)

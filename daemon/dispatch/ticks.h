@@ -24,9 +24,12 @@
  * @tsc:	it is the time stamp counter
  * @mult:	ns = ticks * mult >> 32
  * @per_us:	ticks, for limits: it may be off by as much as @mult was at first
- * @anchor:	ticks at the last anchor, and what ticks_ns() says of then
- * @steer:	as @mult, of ticks_ns() since then
- * @base:	ticks and CLOCK_MONOTONIC at the beginning of what @mult is learnt from
+ * @anchor:	ticks at the last anchor, what ticks_ns() says of then, and what
+ *		CLOCK_MONOTONIC said
+ * @steer:	as @mult, of ticks_ns() for the first @lose ticks since then
+ * @lost_ns:	what these ticks are
+ * @base:	ticks and CLOCK_MONOTONIC at the beginning of what @mult is learnt from; 0: that
+ *		is still to come
  * @learn_ns:	how long that has to be, at least
  */
 struct ticks {
@@ -35,7 +38,10 @@ struct ticks {
 	uint64_t per_us;
 	uint64_t anchor;
 	uint64_t anchor_ns;
+	uint64_t read_ns;
 	uint64_t steer;
+	uint64_t lose;
+	uint64_t lost_ns;
 	uint64_t base;
 	uint64_t base_ns;
 	uint64_t learn_ns;
@@ -65,8 +71,13 @@ static inline uint64_t ticks_to_ns(const struct ticks *t, uint64_t ticks)
 
 static inline uint64_t ticks_ns(const struct ticks *t, uint64_t now)
 {
-	return now < t->anchor ? t->anchor_ns :
-	       t->anchor_ns + (uint64_t)(((unsigned __int128)(now - t->anchor) * t->steer) >> 32);
+	uint64_t since = now - t->anchor;
+
+	if (__builtin_expect(now < t->anchor, 0))
+		return t->anchor_ns;
+	if (since < t->lose)
+		return t->anchor_ns + (uint64_t)(((unsigned __int128)since * t->steer) >> 32);
+	return t->anchor_ns + t->lost_ns + ticks_to_ns(t, since - t->lose);
 }
 
 /* Of two readings, by two CPUs perhaps: 0 if the later one is less. */

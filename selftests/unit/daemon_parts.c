@@ -454,7 +454,7 @@ END_TEST
 static const int32_t rates_off[] = { 0, 10, -10, 300, -300, 2500, -2500 };	/* ppm */
 static const uint64_t anchored_each[] = { 1000000, 1300000, 100000000, 2000000000, 60000000000 };
 
-static void steer_for(struct ticks *t, uint64_t *ns, uint64_t length, uint64_t each)
+static void steer_for(struct ticks *t, uint64_t *ns, uint64_t length, uint64_t each, uint64_t off)
 {
 	for (uint64_t end = *ns + length; *ns < end; ) {
 		uint64_t before;
@@ -462,10 +462,11 @@ static void steer_for(struct ticks *t, uint64_t *ns, uint64_t length, uint64_t e
 		*ns += each;
 		before = ticks_ns(t, MEGA_TICKS(*ns));
 		ticks_steer(t, MEGA_TICKS(*ns), *ns, 100);
+		ck_assert_uint_ge(before + off, *ns);
 		ck_assert_uint_ge(ticks_ns(t, MEGA_TICKS(*ns)), before);
 		ck_assert_uint_ge(ticks_ns(t, MEGA_TICKS(*ns) + 1), ticks_ns(t, MEGA_TICKS(*ns)));
-		/* Whatever it says, it is not far ahead for what a rate can be off by. */
-		ck_assert_uint_le(ticks_ns(t, MEGA_TICKS(*ns)), *ns + each / 200 + 10000);
+		/* Not further ahead than what a rate can be off by. */
+		ck_assert_uint_le(ticks_ns(t, MEGA_TICKS(*ns)), *ns + off);
 	}
 }
 
@@ -475,13 +476,13 @@ START_TEST(ticks_are_steered)
 	struct ticks t = {
 		.tsc = true, .mult = (uint64_t)((int64_t)RATE + (int64_t)RATE / 1000000 * rates_off[_i % 7]),
 		.per_us = 2500, .anchor = MEGA_TICKS(START_NS), .anchor_ns = START_NS,
-		.base = MEGA_TICKS(START_NS), .base_ns = START_NS, .learn_ns = 40000000,
+		.read_ns = START_NS, .base = MEGA_TICKS(START_NS), .base_ns = START_NS,
+		.learn_ns = 40000000,
 	};
 
-	t.steer = t.mult;
-	steer_for(&t, &ns, 3000000000 + 3 * each, each);
+	steer_for(&t, &ns, 3000000000 + 3 * each, each, each / 200 + 10000);
 	/* It has been learnt, and what it was ahead is lost. */
-	steer_for(&t, &ns, 300 * 1000000ull, 1000000);
+	steer_for(&t, &ns, 1000 * 1000000ull, 1000000, each / 200 + 10000);
 	ck_assert_int_le(llabs((int64_t)t.mult - (int64_t)RATE), (int64_t)RATE / 1000000);
 	said = ticks_ns(&t, MEGA_TICKS(ns + 1000000));
 	ck_assert_int_le(llabs((int64_t)(said - (ns + 1000000))), 1000);
@@ -497,6 +498,28 @@ START_TEST(ticks_are_steered)
 }
 END_TEST
 
+/* 20 us ahead and asleep for a second: that is lost, and no more. */
+START_TEST(ticks_after_a_sleep)
+{
+	uint64_t ns = START_NS, end;
+	struct ticks t = {
+		.tsc = true, .mult = RATE, .per_us = 2500, .anchor = MEGA_TICKS(START_NS),
+		.anchor_ns = START_NS + 20000, .read_ns = START_NS,
+		.base = MEGA_TICKS(START_NS), .base_ns = START_NS,
+		.learn_ns = 40000000,
+	};
+
+	for (int i = 0; i < 5; i++) {
+		ns += 1000000;
+		ticks_steer(&t, MEGA_TICKS(ns), ns, 100);
+		t.anchor_ns += 20000;
+		for (end = ns + 1000000000; ns < end; ns += 1000000)
+			ck_assert_uint_ge(ticks_ns(&t, MEGA_TICKS(ns)) + 1000, ns);
+		ck_assert_uint_le(ticks_ns(&t, MEGA_TICKS(ns)), ns + 21000);
+	}
+}
+END_TEST
+
 /* The machine slept, was another one meanwhile, or a reading took long: no nonsense is learnt. */
 START_TEST(ticks_after_a_jump)
 {
@@ -508,8 +531,9 @@ START_TEST(ticks_after_a_jump)
 	};
 	uint64_t ns = START_NS, ticks = MEGA_TICKS(START_NS);
 	struct ticks t = {
-		.tsc = true, .mult = RATE, .steer = RATE, .per_us = 2500, .anchor = ticks,
-		.anchor_ns = ns, .base = ticks, .base_ns = ns, .learn_ns = 40000000,
+		.tsc = true, .mult = RATE, .per_us = 2500, .anchor = ticks,
+		.anchor_ns = ns, .read_ns = ns, .base = ticks, .base_ns = ns,
+		.learn_ns = 40000000,
 	};
 
 	for (int i = 0; i < 2000; i++) {
@@ -519,11 +543,14 @@ START_TEST(ticks_after_a_jump)
 		}
 		ns += 1000000;
 		ticks += 2500000;
+		/* Of a clock that was read 14 ms later. */
+		if (i == 1000)
+			ticks_steer(&t, ticks, ns + 14000000, 40000000);
 		ticks_steer(&t, ticks, ns, 100);
-		/* By a clock that was read 300 us later. */
+		/* 300 us later: no reason to go there. */
 		if (i % 10 == 5)
 			ticks_steer(&t, ticks, ns + 300000, 1500000);
-		ck_assert_int_le(llabs((int64_t)(ticks_ns(&t, ticks) - ns)), 310000);
+		ck_assert_int_le(llabs((int64_t)(ticks_ns(&t, ticks) - ns)), 1000);
 		ck_assert_int_le(llabs((int64_t)t.mult - (int64_t)RATE), (int64_t)RATE / 1000000);
 	}
 	ck_assert_uint_eq(ticks_between(5, 7), 2);
@@ -798,6 +825,7 @@ int main(void)
 	tcase_add_test(t, host_services);
 	tcase_add_test(t, ticks_follow_the_clock);
 	tcase_add_loop_test(t, ticks_are_steered, 0, 7 * 5);
+	tcase_add_test(t, ticks_after_a_sleep);
 	tcase_add_loop_test(t, ticks_after_a_jump, 0, 4);
 	tcase_add_test(t, work_in_order);
 	tcase_add_test(t, role_hand_over);
