@@ -92,7 +92,9 @@ struct poller {
 	struct host_thread *undertaker;	/* of modules, see own.c */
 	uint8_t *runnable;		/* [kernel index * nr_devs + device]: RUNNABLE_* */
 	bool exact;			/* now was read for the task that comes next */
-	bool visited;			/* by the thread that has the state now */
+	bool visited;			/* by the thread that has the state now: */
+	const struct poller_device *visitor;	/* of this device, */
+	uint32_t visitor_lane;		/* and of this lane if it is one of its */
 	bool unfinished;		/* the last turn ended for time, not for want of work */
 	bool woke_peer;			/* the last commit woke a sleeper */
 	bool tried;			/* spinning in spite of that */
@@ -152,11 +154,13 @@ void poller_destroy(struct poller *p);
 
 /* Have @w->run called on the poller's thread.  Any thread. */
 void poller_post(struct poller *p, struct work *w);
+#define POLLER_NO_LANE	UINT32_MAX
 /*
- * The same from a thread that runs tasks of @device: if the poller sleeps it does by itself
- * what is to be done.  Bounded, and no kernel is run, but it may be given tasks.
+ * The same from a thread that runs tasks of @device, of its @lane or of none: if the poller
+ * sleeps it does by itself what is to be done.  Bounded, and no kernel is run, but it may be
+ * given tasks.
  */
-void poller_bring(struct poller *p, struct work *w, uint32_t device);
+void poller_bring(struct poller *p, struct work *w, uint32_t device, uint32_t lane);
 /* Whether this thread holds the polling role, or visits who does. */
 bool poller_is_here(void);
 /* Only wakes it. */

@@ -475,7 +475,7 @@ static void runner_done(struct runner_task *rt)
 {
 	struct run *run = (struct run *)((char *)rt - offsetof(struct run, rt));
 
-	poller_bring(run->poller, &run->work, run->device);
+	poller_bring(run->poller, &run->work, run->device, run->lane);
 }
 
 /* On the host thread of the device. */
@@ -488,7 +488,7 @@ static void host_done(struct host_job *job)
 	run->rt.start_ns = start;
 	run->rt.hold_ns = monotonic_ns() - start;
 	run->rt.device_ns = run->rt.hold_ns;
-	poller_bring(run->poller, &run->work, run->device);
+	poller_bring(run->poller, &run->work, run->device, POLLER_NO_LANE);
 }
 
 static inline int find_ranges(struct run *run)
@@ -667,13 +667,24 @@ static void hand_over(struct run *run, bool launch)
 		host_thread_push(pd->host, &run->job);
 }
 
+/* Who visits is awake, and has just ended a task: the next one of its device is its own. */
+static uint32_t free_place(const struct poller *p, const struct poller_device *pd)
+{
+	uint32_t lane = p->visitor_lane;
+
+	/* With one task a lane it is the place, too. */
+	if (p->visitor == pd && pd->depth == 1 && lane < pd->nr_runs && !(pd->runs_busy >> lane & 1))
+		return lane;
+	return (uint32_t)__builtin_ctzll(~pd->runs_busy);
+}
+
 enum run_outcome run_start(struct poller *p, struct graph_node *node)
 {
 	struct poller_device *pd = &p->devs[node->device];
 	struct link *l = node->priv;
 	bool launch = node->d.opcode == ARAX_OP_LAUNCH, worker = false;
 	const struct kernel *k = launch ? run_kernel(node) : NULL;
-	uint32_t place = (uint32_t)__builtin_ctzll(~pd->runs_busy);
+	uint32_t place = free_place(p, pd);
 	struct run *run = &pd->runs[place];
 	int err;
 

@@ -45,7 +45,7 @@ static void take_turns(struct poller *p)
 }
 
 /* Inside.  False: it is not for visitors to go on. */
-static bool visit(struct poller *p, uint32_t device)
+static bool visit(struct poller *p, uint32_t device, uint32_t lane)
 {
 	bool welcome = !p->stopping;
 
@@ -53,10 +53,13 @@ static bool visit(struct poller *p, uint32_t device)
 	if (welcome) {
 		poller_be_here(true);
 		p->visited = true;
+		p->visitor = &p->devs[device];
+		p->visitor_lane = lane;
 		sched_near(p->sched, device, p->inline_ns);
 		take_turns(p);
 		sched_near(p->sched, SCHED_NO_DEVICE, 0);
 		p->visited = false;
+		p->visitor = NULL;
 		p->exact = false;
 		poller_be_here(false);
 		/* What runs next on this thread may not expect its signals. */
@@ -73,14 +76,14 @@ static bool visit(struct poller *p, uint32_t device)
 }
 
 /* See door.h for why nothing gets lost. */
-void poller_bring(struct poller *p, struct work *w, uint32_t device)
+void poller_bring(struct poller *p, struct work *w, uint32_t device, uint32_t lane)
 {
 	uint32_t n;
 
 	work_push(&p->work, w);
 	RACE_POINT();
 	for (n = 0; n < VISITS; n++)
-		if (!work_pending(&p->work) || !door_enter(&p->door) || !visit(p, device))
+		if (!work_pending(&p->work) || !door_enter(&p->door) || !visit(p, device, lane))
 			return;
 	/* Others bring without end, and this thread may have been given a task itself. */
 	if (work_pending(&p->work))

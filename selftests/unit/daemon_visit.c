@@ -611,7 +611,7 @@ START_TEST(visitor_leaves)
 	visitor = pthread_self();
 	endless.run = endless_run;
 	endless_wanted = 1;
-	poller_bring(daemon_poller(d), &endless, 0);
+	poller_bring(daemon_poller(d), &endless, 0, 0);
 	ck_assert_uint_lt(visitor_runs, ENDLESS);
 	/* The poller, which was woken, goes on with it. */
 	runs = __atomic_load_n(&endless_runs, __ATOMIC_RELAXED);
