@@ -285,24 +285,38 @@ static int broker_call(struct link *l, unsigned int nr, void *arg)
 /* ------------------------------------------------------------------ */
 /* Memory                                                              */
 
-#define HUGE_BYTES	((size_t)2 << 20)
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE	23	/* from Linux 5.14 on */
+#endif
 
-/* Whether memory files have huge pages for who asks: see docs/operations.md. */
-static bool huge_for_asking(void)
+#define THP	"/sys/kernel/mm/transparent_hugepage/"
+
+static bool read_text(const char *path, char *text, size_t len)
 {
-	static int known;	/* -1: no */
-	int can = load_relaxed(&known), fd;
-	char text[128] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, len - 1);
 
-	if (!can) {
-		fd = open("/sys/kernel/mm/transparent_hugepage/shmem_enabled", O_RDONLY | O_CLOEXEC);
-		can = fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 &&
-		      !strstr(text, "[never]") && !strstr(text, "[deny]") ? 1 : -1;
-		if (fd >= 0)
-			close(fd);
-		store_relaxed(&known, can);
-	}
-	return can > 0;
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+/* The size of the huge pages that memory files have for who asks; 0: none. */
+static size_t huge_page(void)
+{
+	static size_t known = 1;
+	size_t size = load_relaxed(&known);
+	char text[128];
+
+	if (size != 1)
+		return size;
+	size = 0;
+	if (read_text(THP "shmem_enabled", text, sizeof(text)) && strstr(text, "[advise]") &&
+	    read_text(THP "hpage_pmd_size", text, sizeof(text)))
+		size = strtoull(text, NULL, 10);
+	store_relaxed(&known, size);
+	return size;
 }
 
 /*
@@ -311,25 +325,32 @@ static bool huge_for_asking(void)
  */
 static int make_memory(const char *name, size_t bytes, void **data)
 {
-	int err, fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	/* A huge page that the end is in would be more than was asked, and is charged, for. */
-	size_t huge = bytes / HUGE_BYTES * HUGE_BYTES;
+	/* One that the end is in would be more than was asked, and is charged, for. */
+	size_t page = huge_page(), huge = page ? bytes / page * page : 0;
 	void *p = MAP_FAILED;
+	int err, fd;
 
+	if (bytes > INT64_MAX)
+		return -ENOMEM;
+	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;
-	if (bytes > INT64_MAX || ftruncate(fd, (off_t)bytes))
+	if (ftruncate(fd, (off_t)bytes))
 		goto fail;
-	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	/* Huge ones come by being touched; what comes by fallocate() is small. */
+	if (!huge && fallocate(fd, 0, 0, (off_t)bytes))
+		goto fail;
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (huge ? 0 : MAP_POPULATE), fd, 0);
 	if (p == MAP_FAILED)
 		goto fail;
-	/* They come by being touched; what comes by fallocate() is small. */
-	if (huge && huge_for_asking() && !madvise(p, huge, MADV_HUGEPAGE))
+	if (huge && !madvise(p, huge, MADV_HUGEPAGE))
 		madvise(p, huge, MADV_POPULATE_WRITE);
-	if (fallocate(fd, 0, 0, (off_t)bytes) ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+	if (huge && fallocate(fd, 0, 0, (off_t)bytes))
 		goto fail;
-	madvise(p, bytes, MADV_POPULATE_WRITE);
+	if (huge)
+		madvise(p, bytes, MADV_POPULATE_WRITE);
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		goto fail;
 	*data = p;
 	return fd;
 fail:
