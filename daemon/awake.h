@@ -32,7 +32,9 @@ static inline unsigned int awake_cpus(void)
 	cpu_set_t set;
 
 	if (!n) {
-		n = sched_getaffinity(getpid(), sizeof(set), &set) ? 1 : (unsigned int)CPU_COUNT(&set);
+		/* It fails with more than the set has room for. */
+		n = sched_getaffinity(getpid(), sizeof(set), &set) ? CPU_SETSIZE :
+								     (unsigned int)CPU_COUNT(&set);
 		__atomic_store_n(&cpus, n, __ATOMIC_RELAXED);
 	}
 	return n;

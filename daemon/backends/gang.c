@@ -10,7 +10,7 @@
  *
  * Callers have a core each, helpers those that are left: `active` counts the threads that
  * compute, and a helper joins only below the number of cores and leaves above it.  So launches
- * that run at once have a core each before one of them has two.
+ * that run at once in one gang have a core each before one of them has two.
  */
 #include "daemon/backends/gang.h"
 
@@ -44,7 +44,8 @@ struct job {
 };
 
 struct gang {
-	unsigned int nr_cores, nr_threads;
+	unsigned int nr_threads, size;
+	_Atomic uint32_t nr_cores;		/* of size, for now */
 	_Alignas(64) _Atomic uint32_t active;	/* threads that compute */
 	_Alignas(64) _Atomic uint64_t open;	/* slots of which spans may be left to claim */
 	_Atomic uint64_t taken;			/* slots that have an owner */
@@ -122,7 +123,7 @@ static bool join(struct gang *g)
 {
 	uint32_t active = atomic_load(&g->active);
 
-	while (active < g->nr_cores)
+	while (active < atomic_load_explicit(&g->nr_cores, memory_order_relaxed))
 		if (atomic_compare_exchange_weak(&g->active, &active, active + 1))
 			return true;
 	return false;
@@ -131,11 +132,14 @@ static bool join(struct gang *g)
 static void leave(struct gang *g)
 {
 	/* seq_cst: the core is free before the look at who could use it; pairs with rest(). */
-	if (atomic_fetch_sub(&g->active, 1) <= g->nr_cores && atomic_load(&g->open))
+	if (atomic_fetch_sub(&g->active, 1) <= atomic_load(&g->nr_cores) && atomic_load(&g->open))
 		call(g, 1);
 }
 
-/* The open job that has fewest; NULL: none. */
+/*
+ * The job with spans to claim that has fewest; NULL: none.  A bit in `open` may be there a moment
+ * longer, and before them: seq_cst, as it is part of what rest() looks for.
+ */
 static struct job *choose(struct gang *g)
 {
 	uint64_t open = atomic_load(&g->open);
@@ -146,7 +150,7 @@ static struct job *choose(struct gang *g)
 		struct job *j = &g->jobs[__builtin_ctzll(open)];
 		uint32_t helpers = atomic_load_explicit(&j->helpers, memory_order_relaxed);
 
-		if (helpers < least) {
+		if (helpers < least && (uint32_t)atomic_load(&j->claims)) {
 			least = helpers;
 			best = j;
 		}
@@ -160,7 +164,8 @@ static void help(struct gang *g)
 {
 	struct job *j;
 
-	while (atomic_load_explicit(&g->active, memory_order_relaxed) <= g->nr_cores &&
+	while (atomic_load_explicit(&g->active, memory_order_relaxed) <=
+		       atomic_load_explicit(&g->nr_cores, memory_order_relaxed) &&
 	       (j = choose(g))) {
 		atomic_fetch_add_explicit(&j->helpers, 1, memory_order_relaxed);
 		run_span(g, j);
@@ -171,7 +176,7 @@ static void help(struct gang *g)
 static bool wanted(struct gang *g)
 {
 	return atomic_load(&g->stop) ||
-	       (atomic_load(&g->open) && atomic_load(&g->active) < g->nr_cores);
+	       (choose(g) && atomic_load(&g->active) < atomic_load(&g->nr_cores));
 }
 
 /* Until a helper may be of use. */
@@ -215,7 +220,12 @@ static void *helper(void *arg)
 
 unsigned int gang_size(const struct gang *g)
 {
-	return g->nr_cores;
+	return g->size;
+}
+
+void gang_limit(struct gang *g, unsigned int cores)
+{
+	atomic_store(&g->nr_cores, cores && cores < g->size ? cores : g->size);
 }
 
 static struct job *take_slot(struct gang *g)
@@ -255,7 +265,7 @@ static void await(struct job *j)
 /* As one of those that compute, which it is no more at the end. */
 static int run_split(struct gang *g, struct job *j, arax_kernel_fn *fn, const struct arax_launch *l)
 {
-	uint32_t spans = SPANS_PER_CORE * g->nr_cores, active;
+	uint32_t cores = atomic_load(&g->nr_cores), spans = SPANS_PER_CORE * cores, active;
 	uint64_t number;
 	int err;
 
@@ -273,14 +283,11 @@ static int run_split(struct gang *g, struct job *j, arax_kernel_fn *fn, const st
 	 */
 	atomic_fetch_or(&g->open, 1ull << (j - g->jobs));
 	number = (atomic_load_explicit(&j->claims, memory_order_relaxed) >> 32) + 1;
-	/* Release: the job's fields; pairs with the acquires in run_span(). */
-	atomic_store_explicit(&j->claims, number << 32 | spans, memory_order_release);
+	/* The job's fields: pairs with the acquires in run_span(); seq_cst: and with rest(). */
+	atomic_store(&j->claims, number << 32 | spans);
 	active = atomic_load(&g->active);
-	if (active < g->nr_cores) {
-		uint32_t cores = g->nr_cores - active;
-
-		call(g, cores < spans - 1 ? cores : spans - 1);
-	}
+	if (active < cores)
+		call(g, cores - active < spans - 1 ? cores - active : spans - 1);
 	while (run_span(g, j))
 		;
 	/* What is left is on other cores: this one is free. */
@@ -339,7 +346,7 @@ int gang_create(const cpu_set_t *cpus, struct gang **gang)
 	g = aligned_alloc(64, (sizeof(*g) + n * sizeof(g->helpers[0]) + 63) / 64 * 64);
 	if (!g)
 		return -ENOMEM;
-	*g = (struct gang){ .nr_cores = n };
+	*g = (struct gang){ .size = n, .nr_cores = n };
 	/* One core is the caller's. */
 	while (!err && g->nr_threads < n - 1)
 		err = start_helper(g, g->nr_threads, cpus);

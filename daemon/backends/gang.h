@@ -21,6 +21,9 @@ int gang_create(const cpu_set_t *cpus, struct gang **gang);
 void gang_destroy(struct gang *g);
 unsigned int gang_size(const struct gang *g);
 
+/* How many cores it has from now on, at most gang_size(); 0: all. */
+void gang_limit(struct gang *g, unsigned int cores);
+
 /*
  * Run all work-groups of a launch; returns when all are done.  If @split, in spans, on whatever
  * cores no other launch wants, as long as they don't; otherwise as one span on the caller.  The

@@ -207,6 +207,7 @@ static int run(const struct worker_slot *s)
 	l.group_end = arax_launch_groups(&l);
 	if (s->what == WORKER_RUN_INLINE)
 		return k->fn(&l);
+	gang_limit(w.gang, s->cores);
 	return gang_run(w.gang, k->fn, &l, k->flags & WORKER_KERNEL_SPLIT);
 }
 

@@ -27,7 +27,7 @@
 
 #include "uapi/arax.h"
 
-#define WORKER_VERSION		4
+#define WORKER_VERSION		5
 
 /* What the program is started with if it is to run code that a program brought. */
 #define WORKER_FOREIGN		"--foreign"
@@ -93,6 +93,7 @@ struct worker_slot {
 	uint32_t grid[3];
 	uint32_t block[3];
 	uint32_t arg_len;
+	uint32_t cores;				/* that a split kernel may have */
 	struct worker_range ranges[ARAX_MAX_RANGES];
 	_Alignas(8) uint8_t args[ARAX_MAX_ARGS];
 };

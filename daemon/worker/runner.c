@@ -52,7 +52,8 @@ struct runner {
 	pthread_mutex_t lock;		/* handles, workers */
 	struct worker_options options;
 	uint64_t timeout_ns, idle_ns;
-	uint32_t max_workers, nr_workers;
+	uint32_t max_workers, nr_workers;	/* with those that are being started */
+	pthread_cond_t room;		/* one is idle, or gone */
 	struct worker *workers;		/* most recently used first */
 	pthread_t keeper;
 	pthread_cond_t keep;		/* something for the keeper to do */
@@ -61,6 +62,7 @@ struct runner {
 
 	_Atomic uint64_t runs, worker_runs, worker_starts, worker_crashes, worker_timeouts;
 	_Atomic uint32_t awake;		/* lanes that wait so */
+	_Atomic uint32_t busy;		/* lanes that have a task */
 	uint32_t nr_lanes;
 	struct lane lanes[];
 };
@@ -188,6 +190,7 @@ static void unlink_worker(struct runner *r, struct worker *w)
 		p = &worker_link(*p)->next;
 	*p = worker_link(w)->next;
 	r->nr_workers--;
+	pthread_cond_signal(&r->room);
 }
 
 static void link_worker(struct runner *r, struct worker *w)
@@ -195,6 +198,7 @@ static void link_worker(struct runner *r, struct worker *w)
 	worker_link(w)->next = r->workers;
 	r->workers = w;
 	r->nr_workers++;
+	pthread_cond_signal(&r->room);
 }
 
 static struct worker_key key_of(const struct runner_task *t)
@@ -329,11 +333,67 @@ static void let_end(struct runner *r, struct worker *w)
 	pthread_cond_signal(&r->keep);
 }
 
+/* (locked) An idle one of that key; those of it that are of no use any more go. */
+static struct worker *take_idle(struct runner *r, const struct worker_key *key)
+{
+	struct worker *w;
+
+	while ((w = find_idle(r, key))) {
+		if (worker_usable(w)) {
+			*worker_link(w) = (struct worker_link){ worker_link(w)->next, .busy = true };
+			return w;
+		}
+		unlink_worker(r, w);
+		let_end(r, w);
+	}
+	return NULL;
+}
+
+/* (locked) Until there is room for one more, or -ETIMEDOUT.  It is not locked meanwhile. */
+static int await_room(struct runner *r, uint64_t deadline_ns)
+{
+	const struct timespec until = {
+		.tv_sec = (time_t)(deadline_ns / 1000000000u),
+		.tv_nsec = (long)(deadline_ns % 1000000000u),
+	};
+
+	return -(deadline_ns ? pthread_cond_timedwait(&r->room, &r->lock, &until) :
+			       pthread_cond_wait(&r->room, &r->lock));
+}
+
+/*
+ * (locked) A worker of that key, or *@worker NULL and a place for one that is to be started.
+ * Where all places are taken by others that are busy, it waits.
+ */
+static int take_place(struct runner *r, const struct worker_key *key, uint64_t deadline_ns,
+		      struct worker **worker)
+{
+	struct worker *old;
+	int err;
+
+	while (!(*worker = take_idle(r, key)) && r->nr_workers >= r->max_workers) {
+		old = find_idle(r, NULL);
+		if (old) {
+			unlink_worker(r, old);
+			let_end(r, old);
+			continue;
+		}
+		err = await_room(r, deadline_ns);
+		if (err)
+			return err;
+	}
+	if (*worker)
+		return 0;
+	err = need_keeper(r);
+	r->nr_workers += !err;
+	return err;
+}
+
 /* A worker for this task alone, or an error. */
 static int take_worker(struct runner *r, const struct runner_task *t, struct worker **worker)
 {
 	const struct worker_key key = key_of(t);
-	struct worker *w = take_kept(&key), *old = NULL;
+	struct worker *w = take_kept(&key);
 	int err;
 
 	if (w) {
@@ -341,43 +401,44 @@ static int take_worker(struct runner *r, const struct runner_task *t, struct wor
 		return 0;
 	}
 	pthread_mutex_lock(&r->lock);
-	for (;;) {
-		w = find_idle(r, &key);
-		if (!w || worker_usable(w))
-			break;
-		unlink_worker(r, w);
-		let_end(r, w);
-	}
-	if (w)
-		*worker_link(w) = (struct worker_link){ worker_link(w)->next, .busy = true };
-	else if (r->nr_workers >= r->max_workers)
-		old = find_idle(r, NULL);
-	if (old) {
-		unlink_worker(r, old);
-		let_end(r, old);
-	}
-	err = w ? 0 : need_keeper(r);
+	err = take_place(r, &key, t->deadline_ns, &w);
 	pthread_mutex_unlock(&r->lock);
+	if (err)
+		return err;
 	if (w) {
 		worker_resume(w);
 		*worker = w;
 		return 0;
 	}
 	/* Starting takes a millisecond: not under the lock. */
-	if (!err)
-		err = worker_start(&r->options, &key, &w);
+	err = worker_start(&r->options, &key, &w);
 	if (err == -EOPNOTSUPP)
 		atomic_store(&r->can_foreign, false);
+	pthread_mutex_lock(&r->lock);
+	/* The place that it had. */
+	r->nr_workers--;
+	if (err) {
+		pthread_cond_signal(&r->room);
+	} else {
+		worker_link(w)->busy = true;
+		link_worker(r, w);
+		pthread_cond_signal(&r->keep);
+	}
+	pthread_mutex_unlock(&r->lock);
 	if (err)
 		return err;
 	count(&r->worker_starts);
-	pthread_mutex_lock(&r->lock);
-	worker_link(w)->busy = true;
-	link_worker(r, w);
-	pthread_cond_signal(&r->keep);
-	pthread_mutex_unlock(&r->lock);
 	*worker = w;
 	return 0;
+}
+
+/* A part of the device for each lane that has a task: workers don't know of each other. */
+static uint32_t cores_for_one(const struct runner *r)
+{
+	uint32_t busy = atomic_load_explicit(&r->busy, memory_order_relaxed);
+	uint32_t cores = r->dev->info.units / (busy ? busy : 1);
+
+	return cores ? cores : 1;
 }
 
 static void give_worker(struct runner *r, struct worker *w, enum worker_fate fate)
@@ -408,7 +469,7 @@ static int run_in_worker(struct runner *r, const struct runner_task *t)
 		if (!deadline || latest < deadline)
 			deadline = latest;
 	}
-	err = worker_run(w, t, deadline, &fate);
+	err = worker_run(w, t, cores_for_one(r), deadline, &fate);
 	count(&r->worker_runs);
 	if (fate == WORKER_CRASHED)
 		count(&r->worker_crashes);
@@ -732,6 +793,7 @@ static void run_staged(struct runner *r, struct runner_task *t)
 {
 	uint64_t start = t->enter ? now_ns() : 0, ran;
 
+	atomic_fetch_add_explicit(&r->busy, 1, memory_order_relaxed);
 	t->flags |= RUNNER_TIMED;
 	t->result = t->enter ? t->enter(t) : 0;
 	t->enter_ns = t->enter ? now_ns() - start : 0;
@@ -743,6 +805,7 @@ static void run_staged(struct runner *r, struct runner_task *t)
 		t->leave_ns = t->leave ? now_ns() - ran : 0;
 	}
 	t->hold_ns = t->enter ? now_ns() - start : t->wall_ns;
+	atomic_fetch_sub_explicit(&r->busy, 1, memory_order_relaxed);
 }
 
 static bool has_come(const void *arg)
@@ -1010,12 +1073,14 @@ int runner_create(struct device *dev, const struct registry *registry,
 	r->idle_ns = config->worker.idle_s * 1000000000ull;
 	r->max_workers = config->worker.max;
 	r->options.memory = config->worker.memory;
-	r->options.foreign_memory = config->worker.memory ?: eighth_of_memory();
+	/* A program may have one for each lane. */
+	r->options.foreign_memory = config->worker.memory ?: eighth_of_memory() / dev->info.lanes;
 	r->options.program = -1;
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_condattr_init(&cond);
 	pthread_condattr_setclock(&cond, CLOCK_MONOTONIC);
 	pthread_cond_init(&r->keep, &cond);
+	pthread_cond_init(&r->room, &cond);
 	pthread_condattr_destroy(&cond);
 	r->handles = calloc(r->nr_kernels + 1, sizeof(*r->handles));
 	if (!r->handles)
@@ -1078,6 +1143,7 @@ void runner_destroy(struct runner *r)
 	if (r->options.program >= 0)
 		close(r->options.program);
 	pthread_cond_destroy(&r->keep);
+	pthread_cond_destroy(&r->room);
 	pthread_mutex_destroy(&r->lock);
 	free(r->handles);
 	free(r);

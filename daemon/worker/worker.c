@@ -433,7 +433,7 @@ static int supply(struct worker *w, const struct runner_task *t)
 	return err;
 }
 
-static void post(struct worker *w, const struct runner_task *t, uint32_t messages)
+static void post(struct worker *w, const struct runner_task *t, uint32_t cores, uint32_t messages)
 {
 	const struct arax_launch *l = &t->launch;
 	struct worker_slot *s = w->slot;
@@ -451,6 +451,7 @@ static void post(struct worker *w, const struct runner_task *t, uint32_t message
 	memcpy(s->grid, l->grid, sizeof(s->grid));
 	memcpy(s->block, l->block, sizeof(s->block));
 	s->arg_len = l->arg_len;
+	s->cores = cores;
 	if (l->arg_len)
 		memcpy(s->args, l->args, l->arg_len);
 	for (uint32_t i = 0; i < l->nr_ranges; i++)
@@ -533,7 +534,7 @@ static void take_text(const struct worker *w, const struct runner_task *t)
 	t->why[i] = '\0';
 }
 
-int worker_run(struct worker *w, const struct runner_task *t, uint64_t deadline_ns,
+int worker_run(struct worker *w, const struct runner_task *t, uint32_t cores, uint64_t deadline_ns,
 	       enum worker_fate *fate)
 {
 	uint32_t messages;
@@ -552,7 +553,7 @@ int worker_run(struct worker *w, const struct runner_task *t, uint64_t deadline_
 	if (err == -ENOEXEC)
 		return err;
 	if (!err) {
-		post(w, t, messages);
+		post(w, t, cores, messages);
 		err = await(w, deadline_ns);
 	}
 	if (!err) {

@@ -72,8 +72,8 @@ bool worker_stale(const struct worker *w);
 /* Can it take another launch?  False: stop it and start another. */
 bool worker_usable(struct worker *w);
 
-/* deadline_ns 0: none.  Returns the result; *fate says what became of it. */
-int worker_run(struct worker *w, const struct runner_task *t, uint64_t deadline_ns,
+/* With @cores for a split kernel.  @deadline_ns 0: none.  Returns the result; *fate says what became of it. */
+int worker_run(struct worker *w, const struct runner_task *t, uint32_t cores, uint64_t deadline_ns,
 	       enum worker_fate *fate);
 
 /* It has it loaded: then it is not to be used again. */

@@ -113,7 +113,8 @@ START_TEST(cpu_default_has_devices)
 		ck_assert_uint_eq(devices_count(devices), 2);
 	ck_assert_uint_eq(devices_at(devices, 0)->info.kind, ARAX_DEVICE_CPU);
 	ck_assert_uint_eq(devices_at(devices, 0)->info.lanes,
-			  devices_at(devices, 0)->info.units);
+			  devices_at(devices, 0)->info.units < 64 ?
+			  devices_at(devices, 0)->info.units : 64);
 	ck_assert_uint_eq(devices_at(devices, 0)->info.memory, 0);
 	ck_assert_str_eq(devices_at(devices, 0)->info.name, "cpu0");
 	ck_assert_ptr_null(devices_at(devices, devices_count(devices)));
@@ -332,8 +333,7 @@ START_TEST(cpus_with_memory_of_their_own)
 	ck_assert_int_eq(open_with("cpu { memory = \"64K\" }"), 0);
 	dev = devices_at(devices, 0);
 	ck_assert_uint_eq(dev->info.memory, 65536);
-	ck_assert_uint_gt(dev->info.lanes,
-			  devices_at(devices, 0)->info.units);
+	ck_assert_uint_eq(dev->info.lanes, 2);
 	ck_assert_int_eq(device_alloc(dev, 65537, 0, &a), -ENOMEM);
 	ck_assert_int_eq(device_alloc(dev, UINT64_MAX, 0, &a), -ENOMEM);
 	ck_assert_int_eq(device_alloc(dev, 1, 4096, &a), -EOPNOTSUPP);

@@ -345,6 +345,64 @@ START_TEST(number_of_workers_is_limited)
 }
 END_TEST
 
+struct caller {
+	pthread_t thread;
+	struct task k;
+	int result;
+};
+
+static void *call_runner(void *arg)
+{
+	struct caller *c = arg;
+
+	c->result = runner_run(runner, &c->k.t);
+	return NULL;
+}
+
+/* Where all are busy a launch waits for one, as long as it may. */
+START_TEST(launches_wait_for_a_worker)
+{
+	struct buffer b = make_buffer(64), out[6];
+	struct caller hangs, waits[6];
+
+	runner_destroy(runner);
+	config.worker.max = 1;
+	config.worker.timeout_ms = 400;
+	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	make_task(&hangs.k, "test_hang", &b, 1, NULL, 0);
+	ck_assert_int_eq(pthread_create(&hangs.thread, NULL, call_runner, &hangs), 0);
+	while (!query().worker_starts)
+		usleep(1000);
+	for (uint32_t i = 0; i < 6; i++) {
+		out[i] = make_buffer(64);
+		make_task(&waits[i].k, "test_identity", &out[i], 1, NULL, 0);
+		waits[i].k.t.uid = 20000 + i;
+		/* The last one not until there is room. */
+		waits[i].k.t.deadline_ns = i == 5 ? now_ns() + 50000000 : 0;
+		ck_assert_int_eq(pthread_create(&waits[i].thread, NULL, call_runner, &waits[i]), 0);
+	}
+	for (int i = 0; i < 100; i++) {
+		ck_assert_uint_le(query().workers, 1);
+		usleep(1000);
+	}
+	pthread_join(waits[5].thread, NULL);
+	ck_assert_int_eq(waits[5].result, -ETIMEDOUT);
+	ck_assert_uint_eq(query().worker_starts, 1);
+	pthread_join(hangs.thread, NULL);
+	ck_assert_int_eq(hangs.result, -ETIMEDOUT);
+	for (int i = 0; i < 5; i++) {
+		pthread_join(waits[i].thread, NULL);
+		ck_assert_int_eq(waits[i].result, 0);
+		ck_assert_uint_ne(out[i].data[0], 0);
+	}
+	ck_assert_uint_eq(query().worker_starts, 6);
+	ck_assert_uint_le(query().workers, 1);
+	for (int i = 0; i < 6; i++)
+		free_buffer(&out[i]);
+	free_buffer(&b);
+}
+END_TEST
+
 START_TEST(idle_workers_end)
 {
 	struct buffer b = make_buffer(64);
@@ -742,6 +800,7 @@ int main(void)
 		be_skip("one_worker_a_uid", "not root: workers have our uid");
 		be_skip("number_of_workers_is_limited", "not root: workers have our uid");
 	}
+	tcase_add_test(t, launches_wait_for_a_worker);
 	tcase_add_test(t, idle_workers_end);
 	tcase_add_test(t, killed_while_idle);
 	tcase_add_test(t, many_drops_and_buffers);

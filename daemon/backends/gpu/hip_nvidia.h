@@ -70,6 +70,9 @@ static inline hipError_t hip_context_error(hipError_t err)
 	if (err != hipErrorUnknown)
 		return err;
 	switch ((int)cuStreamQuery(CU_STREAM_LEGACY)) {
+	case CUDA_ERROR_ILLEGAL_ADDRESS:
+	case CUDA_ERROR_LAUNCH_FAILED:
+	case CUDA_ERROR_ASSERT:
 	case CUDA_ERROR_HARDWARE_STACK_ERROR:
 	case CUDA_ERROR_ILLEGAL_INSTRUCTION:
 	case CUDA_ERROR_MISALIGNED_ADDRESS:
