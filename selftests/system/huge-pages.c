@@ -26,25 +26,27 @@ static unsigned long long meminfo(const char *key)
 	return kib << 10;
 }
 
-/* What a buffer of @bytes takes. */
-static void takes(struct stack *s, size_t bytes, unsigned long long huge)
+/* What a buffer of @bytes takes, and of that in huge pages: @huge, or less if memory is in pieces. */
+static unsigned long long takes(struct stack *s, size_t bytes, unsigned long long huge)
 {
 	unsigned long long all = meminfo("Shmem"), in_huge = meminfo("ShmemHugePages");
 	struct arax_buffer *b = stack_buffer(s, bytes);
 	unsigned char *p = arax_buffer_data(b);
+	unsigned long long got;
 	int i;
 
 	p[0] = p[bytes - 1] = 1;
 	all = meminfo("Shmem") - all;
-	printf("# %zu bytes take %llu, of which %llu in huge pages\n", bytes, all,
-	       meminfo("ShmemHugePages") - in_huge);
+	got = meminfo("ShmemHugePages") - in_huge;
+	printf("# %zu bytes take %llu, of which %llu in huge pages\n", bytes, all, got);
 	CHECK(all + SLACK >= bytes && all <= bytes + SLACK);
-	CHECK_EQ(meminfo("ShmemHugePages") - in_huge, huge);
+	CHECK(got <= huge);
 	arax_buffer_destroy(b);
 	/* araxd lets go of it a moment later. */
 	for (i = 0; i < 10000 && meminfo("ShmemHugePages") != in_huge; i++)
 		usleep(1000);
 	CHECK_EQ(meminfo("ShmemHugePages"), in_huge);
+	return got;
 }
 
 static int for_who_asks(void)
@@ -61,14 +63,16 @@ static int for_who_asks(void)
 
 TEST(buffers_are_in_huge_pages)
 {
+	unsigned long long huge;
 	struct stack s;
 
 	if (!for_who_asks())
 		tap_skip("no huge pages of shared memory for who asks");
 	s = stack_open(0);
 	takes(&s, 64 << 10, 0);
-	takes(&s, 2 * MIB, 2 * MIB);
-	takes(&s, 4 * MIB + 4096, 4 * MIB);
-	takes(&s, 64 * MIB, 64 * MIB);
+	huge = takes(&s, 2 * MIB, 2 * MIB) + takes(&s, 4 * MIB + 4096, 4 * MIB) +
+	       takes(&s, 64 * MIB, 64 * MIB);
 	stack_close(&s);
+	if (!huge)
+		tap_skip("no huge page was to be had: memory is in pieces, or this kernel gives none");
 }

@@ -32,6 +32,7 @@ death)
 huge)
 	# The broker link's buffers: the module's are its own.
 	echo advise >/sys/kernel/mm/transparent_hugepage/shmem_enabled || exit 4
+	echo 1 >/proc/sys/vm/compact_memory
 	mkfifo /tmp/ready-huge
 	/arax/bin/araxd --config $config --no-kernel --socket /tmp/arax.sock --ready-fd 9 \
 		9<>/tmp/ready-huge 2>/tmp/log &
