@@ -367,7 +367,7 @@ START_TEST(launches_wait_for_a_worker)
 
 	runner_destroy(runner);
 	config.worker.max = 1;
-	config.worker.timeout_ms = 400;
+	config.worker.timeout_ms = 2500;
 	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
 	make_task(&hangs.k, "test_hang", &b, 1, NULL, 0);
 	ck_assert_int_eq(pthread_create(&hangs.thread, NULL, call_runner, &hangs), 0);
