@@ -13,6 +13,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/sysinfo.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -319,6 +320,14 @@ static size_t huge_page(void)
 	return size;
 }
 
+/* To ask for what no machine of this size has would take all of it first, from everybody. */
+static bool fits_in_memory(size_t bytes)
+{
+	struct sysinfo s;
+
+	return bytes <= INT64_MAX && (sysinfo(&s) || bytes / s.mem_unit <= s.totalram);
+}
+
 /*
  * A memory file whose size can't change any more and whose pages are there.
  * Returns its descriptor.
@@ -330,7 +339,7 @@ static int make_memory(const char *name, size_t bytes, void **data)
 	void *p = MAP_FAILED;
 	int err, fd;
 
-	if (bytes > INT64_MAX)
+	if (!fits_in_memory(bytes))
 		return -ENOMEM;
 	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)

@@ -22,6 +22,20 @@ TEST(unknown_kernel)
 	stack_close(&s);
 }
 
+/* Refused before anything is taken for them. */
+TEST(impossible_buffers)
+{
+	static const uint64_t bytes[] = { 0, UINT64_MAX, 1ull << 63, (1ull << 63) - 1, 1ull << 62 };
+	struct stack s = stack_open(0);
+	struct arax_buffer *b;
+	size_t i;
+
+	for (i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++)
+		CHECK(arax_buffer_create(s.ax, bytes[i], 0, &b) < 0);
+	stack_buffer(&s, 4096);
+	stack_close(&s);
+}
+
 TEST(wrong_launches)
 {
 	struct stack s = stack_open(0);
