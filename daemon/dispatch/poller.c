@@ -193,7 +193,7 @@ static int take_ready(struct poller *p, struct link *l, uint64_t first)
 				return -1;
 		} else if (own_is_unload(node)) {
 			run_refuse(p, node, own_unload(node));
-		} else if (!p->stopping && !p->visited && run_direct(p, node, &outcome)) {
+		} else if (!p->stopping && !p->visitor && run_direct(p, node, &outcome)) {
 			if (outcome == RUN_LOST)
 				return -1;
 			if (p->now - first > turn_limit(p)) {
@@ -532,7 +532,7 @@ void poller_settle(struct poller *p)
 static void check_stopped(struct poller *p)
 {
 	/* Who visits leaves that to the poller's own threads. */
-	if (!p->stopping || p->stopped || p->running || p->visited)
+	if (!p->stopping || p->stopped || p->running || p->visitor)
 		return;
 	poller_flush(p);
 	poller_settle(p);

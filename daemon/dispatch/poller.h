@@ -92,9 +92,9 @@ struct poller {
 	struct host_thread *undertaker;	/* of modules, see own.c */
 	uint8_t *runnable;		/* [kernel index * nr_devs + device]: RUNNABLE_* */
 	bool exact;			/* now was read for the task that comes next */
-	bool visited;			/* by the thread that has the state now: */
-	const struct poller_device *visitor;	/* of this device, */
-	uint32_t visitor_lane;		/* and of this lane if it is one of its */
+	/* Of the thread that has the state now, if that visits; and its lane, if it has one. */
+	const struct poller_device *visitor;
+	uint32_t visitor_lane;
 	bool unfinished;		/* the last turn ended for time, not for want of work */
 	bool woke_peer;			/* the last commit woke a sleeper */
 	bool tried;			/* spinning in spite of that */

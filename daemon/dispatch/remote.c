@@ -490,7 +490,7 @@ static bool is_quick(const struct fetch *f)
 	uint64_t ns;
 
 	memory_dirty(p->memory, f->ranges, f->node->d.nr_ranges, &ns);
-	return ns <= p->inline_ns && p->running == 1 && !sched_queued(p->sched) && !p->visited &&
+	return ns <= p->inline_ns && p->running == 1 && !sched_queued(p->sched) && !p->visitor &&
 	       !p->stopping;
 }
 

@@ -725,12 +725,12 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 		}
 	}
 	/* What is to be done around a launch is done on the lane's thread. */
-	if (!worker && !run->load && !p->visited && !(unlikely(p->memory) && remote_is_dirty(node)) &&
+	if (!worker && !run->load && !p->visitor && !(unlikely(p->memory) && remote_is_dirty(node)) &&
 	    (!launch || (!run->rt.enter && pd->dev->info.kind == ARAX_DEVICE_CPU)) &&
 	    sched_is_short(p->sched, node, node->device, inline_limit(p)))
 		return run_inline(p, run, pd, launch);
 	/* Unless nothing is: then it is over before a lane's thread would have seen it. */
-	if (launch && run->remote && !p->visited && is_idle(run, pd) && !sched_queued(p->sched) &&
+	if (launch && run->remote && !p->visitor && is_idle(run, pd) && !sched_queued(p->sched) &&
 	    sched_is_short(p->sched, node, node->device, p->inline_ns) &&
 	    remote_enter_ready(run))
 		return run_inline(p, run, pd, true);

@@ -132,7 +132,7 @@ static bool jumped(const struct ticks *t, uint64_t ticks, uint64_t ns)
 	return off > JUMP_NS && off > counted / JUMP_PART;
 }
 
-/* What it is ahead from here on it loses in the next @LOSE_NS, or of much half of that. */
+/* What it is ahead from here on goes in the next LOSE_NS, but for more than half of that. */
 static void set_anchor(struct ticks *t, uint64_t ticks, uint64_t ns, uint64_t said)
 {
 	uint64_t ahead = said > ns ? said - ns : 0;

@@ -52,13 +52,11 @@ static bool visit(struct poller *p, uint32_t device, uint32_t lane)
 	POLLER_COUNT(p, visits);
 	if (welcome) {
 		poller_be_here(true);
-		p->visited = true;
 		p->visitor = &p->devs[device];
 		p->visitor_lane = lane;
 		sched_near(p->sched, device, p->inline_ns);
 		take_turns(p);
 		sched_near(p->sched, SCHED_NO_DEVICE, 0);
-		p->visited = false;
 		p->visitor = NULL;
 		p->exact = false;
 		poller_be_here(false);

@@ -110,7 +110,7 @@ void daemon_show(const struct bench_daemon *d)
 	uint32_t i;
 
 	fprintf(stderr, "door %u, asleep %u, work %d, visited %d, unfinished %d, stopping %d\n",
-		p->door.state, p->asleep, work_pending(&p->work), p->visited, p->unfinished,
+		p->door.state, p->asleep, work_pending(&p->work), !!p->visitor, p->unfinished,
 		p->stopping);
 	fprintf(stderr, "running %u, queued %u, sleeps %llu, visits %llu, tasks %llu\n",
 		p->running, sched_queued(p->sched), (unsigned long long)p->stats.sleeps,
