@@ -729,6 +729,33 @@ START_TEST(gang_waits_without_a_core)
 }
 END_TEST
 
+/* No more cores than it is given, and all again. */
+START_TEST(gang_is_limited)
+{
+	struct crowd alone = { .wanted = 1 }, two = { .wanted = 2 }, all = { .wanted = 4 };
+	struct gang *g = gang_of_four();
+	struct caller c;
+
+	gang_limit(g, 1);
+	start_caller(&c, g, &alone, 8, true);
+	end_caller(&c);
+	ck_assert_uint_eq(alone.spans, 4);	/* four for each core */
+	ck_assert_uint_eq(alone.helped, 0);
+	gang_limit(g, 2);
+	start_caller(&c, g, &two, 2, true);
+	end_caller(&c);
+	ck_assert_uint_eq(two.helped, 1);
+	gang_limit(g, 9);
+	start_caller(&c, g, &all, 4, true);
+	end_caller(&c);
+	gang_limit(g, 0);
+	all.threads = 0;
+	start_caller(&c, g, &all, 4, true);
+	end_caller(&c);
+	gang_destroy(g);
+}
+END_TEST
+
 /* More at once than it has slots, and cores. */
 START_TEST(gang_of_many_callers)
 {
@@ -799,6 +826,7 @@ int main(void)
 	tcase_add_test(t, gang_shares_cores);
 	tcase_add_test(t, gang_helps_with_free_cores);
 	tcase_add_test(t, gang_waits_without_a_core);
+	tcase_add_test(t, gang_is_limited);
 	tcase_add_test(t, gang_of_many_callers);
 	tcase_add_test(t, gang_reports_errors);
 	suite_add_tcase(suite, t);
