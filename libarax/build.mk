@@ -78,8 +78,9 @@ check-libarax-man: $(LIBARAX_SO)
 $(call program,$(B)/unit/libarax-tenant-asan,asan,selftests/unit/libarax_tenant.c \
 	libarax/admin/setting.c,$(shell $(PKGCONF) --libs check))
 
-# The command's own ways; with a private araxd where there is one.
-check-libarax-cli: $(B)/bin/arax $(B)/bin/arax-sim $(filter $(B)/bin/araxd,$(ALL_TARGETS))
+# The command's own ways; with a private araxd, kernels and examples: as one finds them
+# behind `make`.
+check-libarax-cli: $$(ALL_TARGETS)
 	scripts/tally run unit/libarax-cli selftests/unit/libarax_cli.sh
 CHECK_TARGETS += check-libarax-man check-libarax-cli
 .PHONY: install-libarax-man check-libarax-man check-libarax-cli
