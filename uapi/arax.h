@@ -653,12 +653,13 @@ enum arax_service {
  *
  * Ranges: the image (in), an array of struct arax_module_kernel (inout), and room for
  * a text (out) that says what is wrong where the task fails; it ends with a NUL.
- * The image, and what is kept of its kernels, counts as the tenant's memory until it is
+ * For ARAX_DEVICE_CPU the image is a shared object, for ARAX_DEVICE_OPENCL source or SPIR-V.
+ * It, what it is compiled to, and what is kept of its kernels, counts as the tenant's memory until it is
  * unloaded or the context ends.  It is code of the client's: it runs in a process with the client's uid that
  * can reach nothing but the buffers it is given.
  *
  * EINVAL: not the form above, a signature that can't be read, or a name twice; ENOEXEC:
- * the image is nothing that can be loaded; ENOENT: it has no such symbol; E2BIG, ENOSPC: over a
+ * the image is nothing that can be loaded or compiled; ENOENT: it has no such symbol; E2BIG, ENOSPC: over a
  * maximum; EDQUOT; EOPNOTSUPP: no process could run it for that kind of device here.
  */
 struct arax_module_load {

@@ -209,6 +209,7 @@ static int open_device(struct devices *d, struct backend *b, uint32_t index)
 		goto fail;
 	dev->index = d->nr_devices;
 	dev->backend = b->name;
+	dev->backend_index = index;
 	dev->run = t->ops->run;
 	dev->top = t->dev;
 	dev->info.size = sizeof(dev->info);

@@ -23,6 +23,7 @@ struct device {
 	uint32_t index;
 	struct arax_backend_info info;
 	const char *backend;		/* its name */
+	uint32_t backend_index;		/* what that calls it */
 	/* The top of the stack: `run` is the backend's own where no filter is. */
 	int (*run)(void *top, struct arax_backend_run *run);
 	void *top;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* Kernels of a program's own, from its call to load them until their context is gone. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/dispatch/own.h"
 #include "daemon/dispatch/run.h"
@@ -11,7 +13,8 @@
 #include "daemon/log.h"
 
 #define TEXT_MAX	4096u
-#define TRY_NS		10000000000u	/* for what the image runs while it is loaded */
+#define TRY_S		10u	/* for what the image runs while it is loaded */
+#define BUILD_S		60u	/* for its compilation, too */
 
 enum { IMAGE, TABLE, TEXT, NR_RANGES };
 
@@ -44,9 +47,37 @@ const struct kernel *own_kernel(const struct link *l, const struct graph_node *n
 	return m ? module_kernel(m, node->d.kernel) : NULL;
 }
 
-bool own_suits(const struct poller_device *pd)
+static bool runs(const struct poller_device *pd, uint32_t kind)
 {
-	return pd->dev->info.kind == ARAX_DEVICE_CPU && runner_can_foreign(pd->runner);
+	return pd->dev->info.kind == kind && runner_can_foreign(pd->runner);
+}
+
+static bool anybody_runs(const struct poller *p, uint32_t kind)
+{
+	for (uint32_t i = 0; i < p->nr_devs; i++)
+		if (runs(&p->devs[i], kind))
+			return true;
+	return false;
+}
+
+bool own_suits(const struct poller *p, const struct graph_node *node, uint32_t device)
+{
+	const struct poller_device *pd = &p->devs[device];
+	const struct link *l = node->priv;
+	struct arax_module_load a;
+	const struct module *m;
+
+	if (own_is_launch(node)) {
+		m = modules_find(&l->modules, node->d.context, node->d.kernel);
+		/* Unloaded since: it is refused when it begins. */
+		if (!m)
+			return runner_can_foreign(pd->runner);
+		return runs(pd, m->kind) && (!m->nr_built || module_built(m, device) >= 0);
+	}
+	if (node->d.arg_len != sizeof(a))
+		return runner_can_foreign(pd->runner);
+	memcpy(&a, node->args, sizeof(a));
+	return runs(pd, a.kind) || (runner_can_foreign(pd->runner) && !anybody_runs(p, a.kind));
 }
 
 /**
@@ -113,6 +144,8 @@ int own_hold(struct run *run)
 		return -EINVAL;
 	m->refs++;
 	run->module = m;
+	/* It was chosen for having it, or needs none. */
+	run->rt.image = module_built(m, run->device) + 1;
 	return 0;
 }
 
@@ -120,6 +153,7 @@ void own_release(struct run *run)
 {
 	put(run->link, run->module);
 	run->module = NULL;
+	run->rt.image = 0;
 }
 
 /* ------------------------------------------------------------------ */
@@ -169,22 +203,145 @@ static uint64_t owner_of(const struct run *run)
 	return (place + 1) << 32 | run->node->d.context;
 }
 
+/* One of them, as a task for a runner: to load it, or to build its image. */
+static struct runner_task trial(struct run *run, uint32_t kernel, int image, uint64_t deadline_ns)
+{
+	struct own_load *load = run->load;
+
+	return (struct runner_task){
+		.kernel = &load->module->kernels[kernel],
+		.uid = run->node->d.uid, .gid = run->node->d.gid, .flags = RUNNER_TRY,
+		.deadline_ns = deadline_ns, .why = load->why, .why_len = sizeof(load->why),
+		.image = image + 1,
+	};
+}
+
+/* Whether the device loads them all. */
+static int try_all(struct run *run, uint32_t device, int image, uint64_t deadline_ns)
+{
+	struct runner *r = run->poller->devs[device].runner;
+	int err = 0;
+
+	for (uint32_t i = 0; !err && i < run->load->module->nr_kernels; i++) {
+		struct runner_task t = trial(run, i, image, deadline_ns);
+
+		err = runner_try(r, &t);
+	}
+	return err;
+}
+
+static int charge_built(struct run *run, uint64_t bytes)
+{
+	struct own_load *load = run->load;
+	int err = run->link->ops->charge(run->link, ARAX_RES_MEMORY, run->node->d.context,
+					 (int64_t)bytes);
+
+	if (err) {
+		snprintf(load->why, sizeof(load->why), "%llu bytes for what it was compiled to are more than the tenant's or the user's memory.max leaves",
+			 (unsigned long long)bytes);
+		return err;
+	}
+	load->charged += bytes;
+	load->module->bytes += bytes;
+	return 0;
+}
+
+static void charge_back(struct run *run, uint64_t bytes)
+{
+	run->link->ops->charge(run->link, ARAX_RES_MEMORY, run->node->d.context, -(int64_t)bytes);
+	run->load->charged -= bytes;
+	run->load->module->bytes -= bytes;
+}
+
+static int build_for(struct run *run, uint32_t device, uint64_t deadline_ns)
+{
+	struct runner_task t = trial(run, 0, -1, deadline_ns);
+	uint64_t bytes;
+	int built, err;
+
+	err = runner_build(run->poller->devs[device].runner, &t, &built, &bytes);
+	if (err)
+		return err;
+	err = charge_built(run, bytes);
+	if (err) {
+		close(built);
+		return err;
+	}
+	err = try_all(run, device, built, deadline_ns);
+	if (!err)
+		return module_add_built(run->load->module, device, built);
+	close(built);
+	charge_back(run, bytes);
+	return err;
+}
+
+/* What another device has may do here: they are often of one driver. */
+static int share_built(struct run *run, uint32_t device, uint64_t deadline_ns)
+{
+	const struct poller_device *devs = run->poller->devs;
+	struct module *m = run->load->module;
+
+	for (uint32_t i = 0; i < m->nr_built; i++) {
+		int built = m->built[i].fd;
+
+		if (strcmp(devs[device].dev->backend, devs[m->built[i].device].dev->backend) ||
+		    try_all(run, device, built, deadline_ns))
+			continue;
+		built = fcntl(built, F_DUPFD_CLOEXEC, 0);
+		return built < 0 ? -errno : module_add_built(m, device, built);
+	}
+	return -ENOEXEC;
+}
+
+/* For this device, or it fails; and for what others there are of the kind. */
+static int build(struct run *run)
+{
+	const struct poller *p = run->poller;
+	uint64_t deadline = monotonic_ns() + BUILD_S * 1000000000ull;
+	int err = build_for(run, run->device, deadline);
+
+	for (uint32_t i = 0; !err && i < p->nr_devs; i++)
+		if (i != run->device && runs(&p->devs[i], run->load->module->kind) &&
+		    share_built(run, i, deadline))
+			build_for(run, i, deadline);
+	if (!err)
+		run->load->why[0] = '\0';
+	return err;
+}
+
+static int load_it(struct run *run)
+{
+	struct own_load *load = run->load;
+	uint64_t owner = owner_of(run);
+
+	for (uint32_t i = 0; i < load->module->nr_kernels; i++)
+		load->module->kernels[i].owner = owner;
+	/* It is here to be refused, see own_suits(). */
+	if (!runs(&run->poller->devs[run->device], load->module->kind)) {
+		snprintf(load->why, sizeof(load->why), "there is no device of kind %u here on which a process could run a program's own code: it must work on host pages, and be a driver's that a process without rights can open",
+			 load->module->kind);
+		return -EOPNOTSUPP;
+	}
+	if (runner_builds(run->poller->devs[run->device].runner))
+		return build(run);
+	return try_all(run, run->device, -1, monotonic_ns() + TRY_S * 1000000000ull);
+}
+
 static int enter(struct runner_task *rt)
 {
 	struct run *run = run_of(rt);
 	struct own_load *load = run->load;
-	const struct arax_dispatch *d = &run->node->d;
-	int err = make_module(run, load);
-	uint64_t deadline = monotonic_ns() + TRY_NS;
+	int err;
 
-	for (uint32_t i = 0; !err && i < load->module->nr_kernels; i++)
-		load->module->kernels[i].owner = owner_of(run);
-	for (uint32_t i = 0; !err && i < load->module->nr_kernels; i++)
-		err = runner_try(run->poller->devs[run->device].runner, &load->module->kernels[i],
-				 d->uid, d->gid, deadline, load->why, sizeof(load->why));
+	/* Tasks before it shall not be told late of their end. */
+	if (rt->flags & RUNNER_NO_WAIT)
+		return -EAGAIN;
+	err = make_module(run, load);
+	if (!err)
+		err = load_it(run);
 	if (err && !load->why[0])
 		snprintf(load->why, sizeof(load->why), "%s", err == -ETIMEDOUT ?
-			 "loading it took longer than 10 s" : err == -EFAULT ?
+			 "loading it took too long" : err == -EFAULT ?
 			 "loading it crashed" : strerror(-err));
 	return err;
 }

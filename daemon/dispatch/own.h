@@ -30,8 +30,11 @@ static inline bool own_is_unload(const struct graph_node *node)
 
 /* (poller) The kernel of a launch, which is its context's own; NULL: there is none. */
 const struct kernel *own_kernel(const struct link *l, const struct graph_node *node);
-/* Whether @pd can run what programs bring. */
-bool own_suits(const struct poller_device *pd);
+/*
+ * (poller) Whether the device can run the kernel, or load the image, of a load or launch.  An
+ * image that no device is for is loaded by any that could: to be refused with a reason.
+ */
+bool own_suits(const struct poller *p, const struct graph_node *node, uint32_t device);
 
 /*
  * (poller) Around a launch of an own kernel: it stays while it runs.  -ENOEXEC: there is none

@@ -71,7 +71,7 @@ static inline bool suits(const struct poller *p, const struct graph_node *node, 
 	const struct kernel *k;
 
 	if (unlikely(own_is_load(node) || own_is_launch(node)))
-		return own_suits(&p->devs[device]);
+		return own_suits(p, node, device);
 	if (node->d.opcode != ARAX_OP_LAUNCH)
 		return p->devs[device].host;
 	k = run_kernel(node);

@@ -135,9 +135,9 @@ int module_create(const struct arax_module_load *from, const void *image, uint64
 		snprintf(why, len, "arguments of another size than %zu, or unknown flags", sizeof(a));
 		return a.size > sizeof(a) ? -E2BIG : -EINVAL;
 	}
-	if (a.kind != ARAX_DEVICE_CPU) {
-		snprintf(why, len, "no process here can run a program's own code on devices of kind %u; only of kind %u (cpu)",
-			 a.kind, ARAX_DEVICE_CPU);
+	if (a.kind != ARAX_DEVICE_CPU && a.kind != ARAX_DEVICE_OPENCL) {
+		snprintf(why, len, "no process here can run a program's own code on devices of kind %u; only of kind %u (cpu), and %u (opencl) where these work on host pages",
+			 a.kind, ARAX_DEVICE_CPU, ARAX_DEVICE_OPENCL);
 		return -EOPNOTSUPP;
 	}
 	if (!a.nr_kernels || a.nr_kernels > ARAX_MODULE_MAX_KERNELS) {
@@ -156,6 +156,7 @@ int module_create(const struct arax_module_load *from, const void *image, uint64
 	m->refs = 1;
 	m->nr_kernels = a.nr_kernels;
 	m->bytes = bytes;
+	m->kind = a.kind;
 	m->fd = keep_image(image, bytes);
 	if (m->fd < 0)
 		err = m->fd;
@@ -175,10 +176,34 @@ uint64_t module_cost(uint64_t bytes, uint32_t nr_kernels)
 	       nr_kernels * (sizeof(struct kernel) + sizeof(((struct arax_module_kernel *)0)->symbol));
 }
 
+int module_add_built(struct module *m, uint32_t device, int fd)
+{
+	struct module_built *more = realloc(m->built, (m->nr_built + 1) * sizeof(*more));
+
+	if (!more) {
+		close(fd);
+		return -ENOMEM;
+	}
+	m->built = more;
+	m->built[m->nr_built++] = (struct module_built){ device, fd };
+	return 0;
+}
+
+int module_built(const struct module *m, uint32_t device)
+{
+	for (uint32_t i = 0; i < m->nr_built; i++)
+		if (m->built[i].device == device)
+			return m->built[i].fd;
+	return -1;
+}
+
 void module_destroy(struct module *m)
 {
 	for (uint32_t i = 0; i < m->nr_kernels; i++)
 		free(m->kernels[i].impls[0].symbol);
+	for (uint32_t i = 0; i < m->nr_built; i++)
+		close(m->built[i].fd);
+	free(m->built);
 	if (m->fd >= 0)
 		close(m->fd);
 	free(m);

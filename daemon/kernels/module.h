@@ -16,13 +16,21 @@
 
 #include "daemon/kernels/registry.h"
 
+/* What an image was built to. */
+struct module_built {
+	uint32_t device;	/* that it is for */
+	int fd;			/* sealed */
+};
+
 /**
  * struct module - an image and its kernels
  * @context:	whose it is, once it is in a table
  * @first_id:	of its first kernel, the others follow
  * @refs:	one of the table, one of each task that runs
- * @bytes:	of the image
+ * @bytes:	of the image, and of what it was built to
  * @fd:		sealed
+ * @kind:	enum arax_device_kind that it is for
+ * @built:	for each device that runs it, where it has to be built first
  */
 struct module {
 	struct module *next;
@@ -32,6 +40,9 @@ struct module {
 	uint32_t nr_kernels;
 	uint64_t bytes;
 	int fd;
+	uint32_t kind;
+	uint32_t nr_built;
+	struct module_built *built;
 	struct kernel kernels[];
 };
 
@@ -48,6 +59,10 @@ int module_create(const struct arax_module_load *a, const void *image, uint64_t 
 		  const struct arax_module_kernel *table, struct module **m, char *why, size_t len);
 /* Bytes that are kept for one: of its image, and what is known of its kernels. */
 uint64_t module_cost(uint64_t bytes, uint32_t nr_kernels);
+/* For @device, too; the descriptor is the module's from now on, whatever is returned.  -ENOMEM. */
+int module_add_built(struct module *m, uint32_t device, int fd);
+/* -1: it was not built for that one. */
+int module_built(const struct module *m, uint32_t device);
 /* Whoever has the last reference closes it.  It takes as long as its pages take to go. */
 void module_destroy(struct module *m);
 

@@ -2,8 +2,16 @@
 # Runners in araxd, and the worker process.
 
 RUNNER_SRCS := $(addprefix daemon/worker/,idmap.c runner.c spawn.c worker.c)
-WORKER_SRCS := $(addprefix daemon/worker/,idmap.c main.c sandbox_calls.c sandbox_files.c) \
-	       daemon/backends/gang.c
+WORKER_SRCS := $(addprefix daemon/worker/,engine_native.c idmap.c main.c sandbox_calls.c \
+		 sandbox_files.c) daemon/backends/gang.c
+
+# With a driver of OpenCL's, as araxd has it.
+ifeq ($(OPENCL_HEADERS),yes)
+WORKER_SRCS += daemon/worker/engine_opencl.c $(OPENCL_SRCS) daemon/backends/addresses.c \
+	       daemon/backends/params.c libarax/admin/trusted.c
+else
+CFLAGS_daemon/worker/main := -DOPENCL_ABSENT
+endif
 
 # Without it the worker says so, and programs' own kernels are refused.
 ifeq ($(shell $(PKGCONF) --exists libseccomp && echo yes),yes)

@@ -6,10 +6,8 @@
  * other way in, and ends when araxd does.  One launch at a time.  For code that a
  * program brought it locks itself up first (sandbox.h).
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +18,8 @@
 #include <unistd.h>
 
 #include "arax/kernel.h"
-#include "daemon/backends/gang.h"
 #include "daemon/backends/relax.h"
+#include "daemon/worker/engine.h"
 #include "daemon/worker/idmap.h"
 #include "daemon/worker/proto.h"
 #include "daemon/worker/sandbox.h"
@@ -34,24 +32,22 @@ struct mapping {
 	int err;
 };
 
-struct image {
-	void *library;		/* NULL: it can't be loaded, see why */
-	char *why;
-};
-
-struct loaded {
-	arax_kernel_fn *fn;
-	uint32_t flags;
-	int err;
-	char *why;
-};
-
 static struct {
+	enum worker_role role;
+	const struct engine *engine;
 	struct worker_slot *slot;
-	struct gang *gang;
 	struct idmap buffers, kernels, images;
 	uint32_t messages;	/* handled so far */
+	bool has_device;
 } w;
+
+static _Noreturn void give_up(uint32_t step, int err, const char *why)
+{
+	struct worker_msg msg = { .type = WORKER_MSG_FAILED, .flags = step, .id = (uint64_t)-err };
+
+	snprintf(msg.symbol, sizeof(msg.symbol), "%s", why);
+	_exit(write(WORKER_FD_SOCKET, &msg, sizeof(msg)) < 0 ? 2 : 1);
+}
 
 static void add_buffer(const struct worker_msg *msg, int fd)
 {
@@ -80,42 +76,37 @@ static void drop_buffer(uint64_t id)
 	free(m);
 }
 
-/* The descriptor stays open: its number is the library's name to dlopen(). */
-static struct image *open_image(uint64_t id, int fd)
+static void set_device(const struct worker_msg *msg)
 {
-	struct image *i = idmap_get(&w.images, id);
-	char path[32];
+	const char *why = NULL;
+	int err = w.engine->device((uint32_t)msg->id, msg->symbol, &why);
 
-	if (i)
-		return i;
-	i = calloc(1, sizeof(*i));
-	if (!i || idmap_put(&w.images, id, i))
-		_exit(1);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	i->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!i->library)
-		i->why = strdup(dlerror() ?: "");
-	return i;
+	if (err)
+		give_up(WORKER_STEP_DEVICE, err, why ?: "");
+	w.has_device = true;
 }
 
-static void add_kernel(struct worker_msg *msg, int fd)
+/* One image's kernels come with its descriptor the first time. */
+static int image_fd(uint64_t image, int fd)
 {
-	const struct image *i = open_image(msg->bytes, fd);
-	struct loaded *k = calloc(1, sizeof(*k));
+	if (fd >= 0 && idmap_put(&w.images, image, (void *)(uintptr_t)(fd + 1)))
+		_exit(1);
+	return (int)(uintptr_t)idmap_get(&w.images, image) - 1;
+}
 
-	if (!k)
+/* Whether the descriptor is kept. */
+static bool add_kernel(struct worker_msg *msg, int fd)
+{
+	struct loaded *k = calloc(1, sizeof(*k));
+	bool keep = false;
+
+	if (!k || idmap_put(&w.kernels, msg->id, k))
 		_exit(1);
 	msg->symbol[sizeof(msg->symbol) - 1] = '\0';
-	k->why = i->why;
-	if (i->library) {
-		k->fn = (arax_kernel_fn *)dlsym(i->library, msg->symbol);
-		if (!k->fn)
-			k->why = strdup(dlerror() ?: "");
-	}
+	msg->text[sizeof(msg->text) - 1] = '\0';
 	k->flags = msg->flags;
-	k->err = !i->library ? -ENOEXEC : !k->fn ? -ENOENT : 0;
-	if (idmap_put(&w.kernels, msg->id, k))
-		_exit(1);
+	w.engine->load(msg, image_fd(msg->bytes, fd), &keep, k);
+	return keep;
 }
 
 /* One message, if there is one; araxd's death ends the worker. */
@@ -146,14 +137,28 @@ static bool receive(bool wait)
 	w.messages++;
 	switch (msg.type) {
 	case WORKER_MSG_KERNEL:
-		add_kernel(&msg, fd);
-		fd = -1;	/* stays open */
+		if (add_kernel(&msg, fd))
+			fd = -1;
 		break;
 	case WORKER_MSG_BUFFER:
 		add_buffer(&msg, fd);
 		break;
 	case WORKER_MSG_DROP:
 		drop_buffer(msg.id);
+		break;
+	case WORKER_MSG_OPTION:
+		if (w.engine->option)
+			w.engine->option(msg.symbol);
+		break;
+	case WORKER_MSG_DEVICE:
+		if (w.engine->device)
+			set_device(&msg);
+		break;
+	case WORKER_MSG_OUTPUT:
+		if (!w.engine->output)
+			break;
+		w.engine->output(fd);
+		fd = -1;
 		break;
 	}
 	if (fd >= 0)
@@ -205,10 +210,7 @@ static int run(const struct worker_slot *s)
 	memcpy(l.grid, s->grid, sizeof(l.grid));
 	memcpy(l.block, s->block, sizeof(l.block));
 	l.group_end = arax_launch_groups(&l);
-	if (s->what == WORKER_RUN_INLINE)
-		return k->fn(&l);
-	gang_limit(w.gang, s->cores);
-	return gang_run(w.gang, k->fn, &l, k->flags & WORKER_KERNEL_SPLIT);
+	return w.engine->run(k, &l, &(struct engine_how){ s->what == WORKER_RUN_INLINE, s->cores });
 }
 
 /* Until there is a launch beyond `done`. */
@@ -268,46 +270,49 @@ static void serve(void)
 	}
 }
 
-static void give_up(int err, const char *missing)
-{
-	struct worker_msg msg = { .type = WORKER_MSG_FAILED, .flags = WORKER_STEP_SANDBOX,
-				  .id = (uint64_t)-err };
-
-	snprintf(msg.symbol, sizeof(msg.symbol), "%s", missing);
-	if (write(WORKER_FD_SOCKET, &msg, sizeof(msg)) < 0)
-		_exit(1);	/* nobody listens */
-}
-
 /* A helper's place is set from outside it: so calls are forbidden after that. */
-static int prepare(bool foreign)
+static void prepare(void)
 {
 	const char *missing = "";
-	cpu_set_t cpus;
-	int err = foreign ? sandbox_files(&missing) : 0;
+	int err = w.role == WORKER_PLAIN ? 0 : sandbox_files(w.role, &missing);
 
-	if (!err && (sched_getaffinity(0, sizeof(cpus), &cpus) || gang_create(&cpus, &w.gang)))
-		return 1;
-	if (!err && foreign)
-		err = sandbox_calls(&missing);
 	if (err)
-		give_up(err, missing);
-	return err ? 1 : 0;
+		give_up(WORKER_STEP_SANDBOX, err, missing);
+	if (w.engine->open())
+		_exit(1);
+	while (w.engine->device && !w.has_device)
+		receive(true);
+	err = w.role == WORKER_PLAIN ? 0 : sandbox_calls(w.role, &missing);
+	if (err)
+		give_up(WORKER_STEP_SANDBOX, err, missing);
 }
 
 int main(int argc, char **argv)
 {
+	static const struct engine *const engines[WORKER_NR_ROLES] = {
+		[WORKER_PLAIN] = &engine_native, [WORKER_FOREIGN] = &engine_native,
+#ifndef OPENCL_ABSENT
+		[WORKER_OPENCL_BUILD] = &engine_opencl_build, [WORKER_OPENCL] = &engine_opencl,
+#endif
+	};
+	unsigned long role = argc > 1 ? strtoul(argv[1], NULL, 10) : WORKER_PLAIN;
+
 	/* Other processes of the tenant may not look into this one. */
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	prctl(PR_SET_NAME, "arax-worker", 0, 0, 0);
 	w.slot = mmap(NULL, sizeof(*w.slot), PROT_READ | PROT_WRITE, MAP_SHARED, WORKER_FD_SLOT, 0);
-	if (w.slot == MAP_FAILED) {
+	if (w.slot == MAP_FAILED || role >= WORKER_NR_ROLES) {
 		static const char text[] = "arax-worker: is started by araxd, not by hand\n";
 
 		return write(STDERR_FILENO, text, sizeof(text) - 1) < 0 ? 1 : 2;
 	}
 	close(WORKER_FD_SLOT);
-	if (prepare(argc > 1 && !strcmp(argv[1], WORKER_FOREIGN)))
-		return 1;
+	w.role = (enum worker_role)role;
+	w.engine = engines[role];
+	if (!w.engine)
+		give_up(WORKER_STEP_DEVICE, -EOPNOTSUPP,
+			"arax-worker was built without OpenCL's headers (opencl-headers)");
+	prepare();
 	serve();
 	return 1;
 }

@@ -27,10 +27,29 @@
 
 #include "uapi/arax.h"
 
-#define WORKER_VERSION		5
+#define WORKER_VERSION		6
 
-/* What the program is started with if it is to run code that a program brought. */
-#define WORKER_FOREIGN		"--foreign"
+/**
+ * enum worker_role - what a worker is for; its number is what it is started with
+ * @WORKER_PLAIN:	installed kernels
+ * @WORKER_FOREIGN:	code that a program brought
+ * @WORKER_OPENCL_BUILD: the compiler of an OpenCL driver, for source that a program brought.
+ *			It runs nothing of what it makes
+ * @WORKER_OPENCL:	an OpenCL driver, for what that has made
+ */
+enum worker_role {
+	WORKER_PLAIN,
+	WORKER_FOREIGN,
+	WORKER_OPENCL_BUILD,
+	WORKER_OPENCL,
+	WORKER_NR_ROLES,
+};
+
+/* Where these last two may keep files. */
+#define WORKER_SCRATCH		"/tmp"
+#define WORKER_SCRATCH_BYTES	(64u << 20)
+
+#define WORKER_BUILT_MAX	(16u << 20)	/* bytes of what one image is compiled to */
 
 /* Descriptors that a worker is started with; all others are closed. */
 #define WORKER_FD_SOCKET	3
@@ -43,14 +62,24 @@
 enum worker_msg_type {
 	WORKER_MSG_READY	= 0x100,	/* worker to araxd: .id is WORKER_VERSION */
 	WORKER_MSG_FAILED	= 0x101,	/* .id is the errno, .flags the step, .symbol words */
-	/* .id, .flags, .symbol, .bytes: the image's number; a descriptor with its first one */
+	/* .id, .flags, .symbol, .text, .bytes: the image's number; a descriptor with its first one */
 	WORKER_MSG_KERNEL	= 2,
 	WORKER_MSG_BUFFER	= 3,	/* .id, .bytes and a descriptor */
 	WORKER_MSG_DROP		= 4,	/* .id: unmap that buffer */
+	/*
+	 * These come first to one that is for a vendor's stack, which is not READY before
+	 * the last: .symbol "key=value" as in araxd.conf; .id: the number of the device, .symbol
+	 * its name.
+	 */
+	WORKER_MSG_OPTION	= 5,
+	WORKER_MSG_DEVICE	= 6,
+	WORKER_MSG_OUTPUT	= 7,	/* a descriptor: what is built is written to it */
 };
 
 /* .flags of WORKER_MSG_FAILED by the program itself; smaller ones are spawn.c's. */
+#define WORKER_STEP_PLACE	99	/* it can have no files of its own: spawn.c's, too */
 #define WORKER_STEP_SANDBOX	100
+#define WORKER_STEP_DEVICE	101	/* the stack shows a worker no such device */
 
 #define WORKER_KERNEL_SPLIT	0x1
 
@@ -67,6 +96,7 @@ struct worker_msg {
 	uint64_t id;
 	uint64_t bytes;
 	char symbol[256];
+	char text[256];		/* of a kernel: its signature */
 };
 
 struct worker_range {

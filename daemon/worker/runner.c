@@ -46,7 +46,8 @@ struct runner {
 	const struct registry *registry;
 	uint32_t nr_kernels;
 	struct handle *handles;
-	bool host;			/* works on host pages: workers are possible */
+	bool host;			/* cores, on host pages: workers are possible */
+	bool opencl;			/* OpenCL, likewise: for foreign code */
 	_Atomic bool can_foreign;	/* and so are some that are locked up */
 
 	pthread_mutex_t lock;		/* handles, workers */
@@ -82,7 +83,7 @@ static void count(_Atomic uint64_t *counter)
 
 bool runner_needs_worker(const struct runner *r, const struct kernel *k)
 {
-	return r->host && k->addressing == KERNEL_ADDRESSING_DATA;
+	return (r->host && k->addressing == KERNEL_ADDRESSING_DATA) || (r->opencl && k->foreign);
 }
 
 /* ------------------------------------------------------------------ */
@@ -201,11 +202,13 @@ static void link_worker(struct runner *r, struct worker *w)
 	pthread_cond_signal(&r->room);
 }
 
-static struct worker_key key_of(const struct runner_task *t)
+static struct worker_key key_of(const struct runner *r, const struct runner_task *t)
 {
 	const struct kernel *k = t->kernel;
-	struct worker_key key = { .uid = t->uid, .gid = t->gid, .foreign = k->foreign };
+	struct worker_key key = { .uid = t->uid, .gid = t->gid };
 
+	if (k->foreign)
+		key.role = r->opencl ? WORKER_OPENCL : WORKER_FOREIGN;
 	if (k->foreign && k->owner)
 		key.owner = k->owner;
 	else if (k->foreign)
@@ -215,7 +218,7 @@ static struct worker_key key_of(const struct runner_task *t)
 
 static bool same_key(const struct worker_key *a, const struct worker_key *b)
 {
-	return a->uid == b->uid && a->gid == b->gid && a->foreign == b->foreign &&
+	return a->uid == b->uid && a->gid == b->gid && a->role == b->role &&
 	       a->owner == b->owner && a->serial == b->serial;
 }
 
@@ -260,7 +263,7 @@ static void wake_up(struct runner *r, struct worker *w)
 /* (locked) An idle worker may have to unmap something still: the keeper waits for that. */
 static void rest(struct runner *r, struct worker *w)
 {
-	if (!worker_key(w)->foreign)
+	if (!worker_key_foreign(worker_key(w)))
 		return;
 	if (worker_caught_up(w)) {
 		worker_pause(w);
@@ -293,7 +296,7 @@ static _Thread_local struct lane *this_lane;
 
 static bool keep(struct worker *w)
 {
-	if (!this_lane || !worker_key(w)->foreign)
+	if (!this_lane || !worker_key_foreign(worker_key(w)))
 		return false;
 	this_lane->kept = w;
 	return true;
@@ -306,6 +309,13 @@ static void keep_no_more(struct lane *lane)
 	lane->kept = NULL;
 	if (w)
 		return_worker(lane->runner, w, WORKER_ALIVE);
+}
+
+/* Another's launch, or none: then it is not kept. */
+static void keep_for(const struct runner_task *t)
+{
+	if (this_lane && (!t->kernel || !t->kernel->foreign))
+		keep_no_more(this_lane);
 }
 
 static struct worker *take_kept(const struct worker_key *key)
@@ -392,7 +402,7 @@ static int take_place(struct runner *r, const struct worker_key *key, uint64_t d
 /* A worker for this task alone, or an error. */
 static int take_worker(struct runner *r, const struct runner_task *t, struct worker **worker)
 {
-	const struct worker_key key = key_of(t);
+	const struct worker_key key = key_of(r, t);
 	struct worker *w = take_kept(&key);
 	int err;
 
@@ -447,6 +457,12 @@ static void give_worker(struct runner *r, struct worker *w, enum worker_fate fat
 		return_worker(r, w, fate);
 }
 
+/* What it is to a task that a worker can't be had: only a device says that it is lost. */
+static int not_had(int err)
+{
+	return err == -ENODEV ? -EOPNOTSUPP : err;
+}
+
 static int run_in_worker(struct runner *r, const struct runner_task *t)
 {
 	uint64_t deadline = t->deadline_ns;
@@ -462,7 +478,7 @@ static int run_in_worker(struct runner *r, const struct runner_task *t)
 		return -EAGAIN;
 	err = take_worker(r, t, &w);
 	if (err)
-		return err;
+		return not_had(err);
 	if (r->timeout_ns) {
 		uint64_t latest = now_ns() + r->timeout_ns;
 
@@ -598,7 +614,7 @@ void runner_drop_buffer(struct runner *r, uint64_t id)
 	pthread_mutex_lock(&r->lock);
 	for (struct worker *w = r->workers; w; w = worker_link(w)->next) {
 		if (!worker_drop_buffer(w, id) || worker_link(w)->busy ||
-		    !worker_key(w)->foreign)
+		    !worker_key_foreign(worker_key(w)))
 			continue;
 		/* The memory must go: not when it has its next launch, perhaps. */
 		worker_resume(w);
@@ -632,15 +648,28 @@ bool runner_can_foreign(const struct runner *r)
 	return atomic_load_explicit(&r->can_foreign, memory_order_relaxed);
 }
 
-int runner_try(struct runner *r, const struct kernel *k, uint32_t uid, uint32_t gid,
-	       uint64_t deadline_ns, char *why, size_t len)
+int runner_try(struct runner *r, const struct runner_task *t)
 {
-	struct runner_task t = {
-		.kernel = k, .uid = uid, .gid = gid, .flags = RUNNER_TRY, .why = why, .why_len = len,
-		.deadline_ns = deadline_ns,
-	};
+	return runner_can_foreign(r) ? run_in_worker(r, t) : -EOPNOTSUPP;
+}
 
-	return runner_can_foreign(r) ? run_in_worker(r, &t) : -EOPNOTSUPP;
+bool runner_builds(const struct runner *r)
+{
+	return r->opencl;
+}
+
+int runner_build(struct runner *r, const struct runner_task *t, int *built, uint64_t *bytes)
+{
+	struct worker_key key = key_of(r, t);
+	int err;
+
+	if (!runner_can_foreign(r))
+		return -EOPNOTSUPP;
+	key.role = WORKER_OPENCL_BUILD;
+	err = worker_build(&r->options, &key, t, t->deadline_ns, built, bytes);
+	if (err == -EOPNOTSUPP)
+		atomic_store(&r->can_foreign, false);
+	return not_had(err);
 }
 
 static int run_counted(struct runner *r, struct runner_task *t)
@@ -859,6 +888,9 @@ static int submit(struct runner *r, struct runner_task *t)
 
 	if (t->deadline_ns && now_ns() >= t->deadline_ns)
 		return -ETIMEDOUT;
+	/* A worker has it by itself. */
+	if (runner_needs_worker(r, t->kernel))
+		return -EAGAIN;
 	err = fill_run(r, t, 0, &run);
 	return err ? err : checked(device_submit(r->dev, &run, 0));
 }
@@ -895,9 +927,11 @@ static void account(struct runner_task *t, struct under_way *u, uint64_t began)
 
 static enum started start(struct runner *r, struct runner_task *t, struct under_way *u)
 {
-	enum started s = u->entered ? STARTED : enter(t, u);
+	enum started s;
 	uint32_t place = (u->first + u->nr) % ARAX_LANE_DEPTH;
 
+	keep_for(t);
+	s = u->entered ? STARTED : enter(t, u);
 	if (s != STARTED) {
 		if (s == HAS_ENDED)
 			account(t, u, u->next_began);
@@ -976,7 +1010,8 @@ static void lane_main_ahead(struct lane *lane)
 				continue;
 			t = u.nr < ARAX_LANE_DEPTH ? another(lane) : NULL;
 		}
-		await_next(lane);
+		if (!await_next(lane))
+			keep_no_more(lane);
 	}
 }
 
@@ -992,8 +1027,7 @@ static void *lane_main(void *arg)
 	if (runner_depth(lane->runner) > 1)
 		lane_main_ahead(lane);
 	while ((t = next_task(lane))) {
-		if (!t->kernel || !t->kernel->foreign)
-			keep_no_more(lane);
+		keep_for(t);
 		run_staged(lane->runner, t);
 		t->done(t);
 		if (!await_next(lane))
@@ -1049,11 +1083,37 @@ static uint64_t eighth_of_memory(void)
 /* Whether code that programs bring can be locked up here, as far as can be seen so far. */
 static bool can_foreign(const struct runner *r)
 {
-	const char *missing = r->host && r->options.program >= 0 ? sandbox_kernel_lacks() : NULL;
+	bool can = (r->host || r->opencl) && r->options.program >= 0;
+	const char *missing = can ? sandbox_kernel_lacks() : NULL;
 
 	if (missing)
 		worker_log_no_sandbox(missing);
-	return r->host && r->options.program >= 0 && !missing;
+	return can && !missing;
+}
+
+/* As araxd's own backend has it: only that is in the worker as well. */
+static void set_device(struct runner *r, const struct config *config)
+{
+	struct worker_device *d = &r->options.device;
+
+	d->index = r->dev->backend_index;
+	d->name = r->dev->info.name;
+	for (size_t i = 0; i < config->nr_backends; i++)
+		if (!strcmp(config->backends[i].name, r->dev->backend)) {
+			d->options = &config->backends[i].options;
+			r->opencl &= !config->backends[i].file;
+		}
+}
+
+static void open_program(struct runner *r, const struct config *config)
+{
+	r->options.program = libexec_open("arax-worker", config->worker.program);
+	if (r->options.program < 0)
+		log_warn(r->opencl ? "no worker program: kernels that programs bring can't run" :
+				     "no worker program: kernels that follow data can't run",
+			 log_str("program", config->worker.program ?
+					    config->worker.program : "arax-worker"),
+			 log_str("remedy", "set worker.program"));
 }
 
 int runner_create(struct device *dev, const struct registry *registry,
@@ -1068,6 +1128,10 @@ int runner_create(struct device *dev, const struct registry *registry,
 	r->dev = dev;
 	r->registry = registry;
 	r->host = dev->info.kind == ARAX_DEVICE_CPU && !dev->info.memory;
+	r->opencl = dev->info.kind == ARAX_DEVICE_OPENCL && !dev->info.memory;
+	r->options.kind = dev->info.kind;
+	if (r->opencl)
+		set_device(r, config);
 	r->nr_kernels = registry_count(registry);
 	r->timeout_ns = config->worker.timeout_ms * 1000000ull;
 	r->idle_ns = config->worker.idle_s * 1000000000ull;
@@ -1087,14 +1151,8 @@ int runner_create(struct device *dev, const struct registry *registry,
 		err = -ENOMEM;
 	if (!dev->info.cpus[0] || cpulist_parse(dev->info.cpus, &r->options.cpus))
 		sched_getaffinity(0, sizeof(r->options.cpus), &r->options.cpus);
-	if (r->host) {
-		r->options.program = libexec_open("arax-worker", config->worker.program);
-		if (r->options.program < 0)
-			log_warn("no worker program: kernels that follow data can't run",
-				 log_str("program", config->worker.program ?
-						    config->worker.program : "arax-worker"),
-				 log_str("remedy", "set worker.program"));
-	}
+	if (r->host || r->opencl)
+		open_program(r, config);
 	atomic_store(&r->can_foreign, can_foreign(r));
 	for (uint32_t i = 0; !err && i < dev->info.lanes; i++)
 		err = start_lane(r, i);

@@ -9,7 +9,8 @@
  * and gid, which has no descriptor but its own and no new privileges; the
  * thread that would have run it waits for the worker.  A kernel that a program
  * brought (foreign) runs in one of its owner's alone, which is locked up besides
- * (sandbox.h), or not at all.
+ * (sandbox.h), or not at all; so on an OpenCL device that works on host pages, whose
+ * driver that worker has then, and another one the compiler.
  *
  * THREADS
  *
@@ -88,6 +89,8 @@ struct runner_buffer {
  *		block, don't call back into the runner except runner_submit
  * @next:	the runner's
  * @why, @why_len: runner_try()'s
+ * @image:	of a foreign kernel that was built for this device (runner_build()): what that
+ *		gave, plus 1; else 0
  */
 struct runner_task {
 	const struct kernel *kernel;
@@ -111,6 +114,7 @@ struct runner_task {
 	struct runner_task *next;
 	char *why;
 	size_t why_len;
+	int image;
 };
 
 struct runner;
@@ -148,19 +152,28 @@ uint64_t runner_switch_ns(struct runner *r, const struct kernel *k);
 bool runner_needs_worker(const struct runner *r, const struct kernel *k);
 
 /*
- * Whether code that programs bring can be run here: the device works on host pages, and
- * there is a worker program that can lock itself up.  True may become false once, when
- * the first worker finds out.
+ * Whether code that programs bring can be run here: the device works on host pages and is of
+ * processor cores or OpenCL's, and there is a worker program that can lock itself up.  True may
+ * become false once, when the first worker finds out.
  */
 bool runner_can_foreign(const struct runner *r);
 
 /*
- * Load @k, which a program brought, in a worker of its owner, and run nothing of it but
+ * Load @t->kernel, which a program brought, in a worker of its owner, and run nothing of it but
  * what loading it runs.  On a thread that may wait.  0 or an error as of a launch, and why,
- * for people: @why gets what the worker says, as printable ASCII.
+ * for people: @t->why gets what the worker says, as printable ASCII.  Of @t are needed: kernel,
+ * uid, gid, deadline_ns, why, why_len, image; flags are RUNNER_TRY.
  */
-int runner_try(struct runner *r, const struct kernel *k, uint32_t uid, uint32_t gid,
-	       uint64_t deadline_ns, char *why, size_t len);
+int runner_try(struct runner *r, const struct runner_task *t);
+
+/* Whether what programs bring for such a device is built before it is run. */
+bool runner_builds(const struct runner *r);
+/*
+ * Build the image that @t->kernel is in: for all its kernels.  On a thread that may wait.
+ * *@built: a sealed memory file of *@bytes, the caller's.  Errors as of runner_try(), and
+ * -E2BIG; @t->why gets the compiler's words, which may be several lines.
+ */
+int runner_build(struct runner *r, const struct runner_task *t, int *built, uint64_t *bytes);
 
 /* Run to its end on this thread; returns task->result. */
 int runner_run(struct runner *r, struct runner_task *task);

@@ -9,6 +9,12 @@
  *   seccomp: no system call but those of a process that computes with threads.
  *
  * Both must be there, or such code does not run at all.
+ *
+ * A worker with a vendor's stack has that open when it is locked up.  It may make, write and
+ * remove files beneath WORKER_SCRATCH (see spawn.h), and nowhere else; by the calls for that
+ * it can learn whether a path exists.  One that compiles (WORKER_OPENCL_BUILD) may
+ * besides read what lies beneath /usr, and start programs from there, which have no more
+ * rights than it has.
  */
 #ifndef ARAX_DAEMON_WORKER_SANDBOX_H
 #define ARAX_DAEMON_WORKER_SANDBOX_H
@@ -18,6 +24,8 @@
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "daemon/worker/proto.h"
 
 /* Since Linux 5.13, with the same numbers everywhere; older headers lack them. */
 #ifndef SYS_landlock_create_ruleset
@@ -29,6 +37,9 @@
 
 #define SANDBOX_NO_LANDLOCK	"Landlock: a kernel with CONFIG_SECURITY_LANDLOCK, landlock in its " \
 				"boot option lsm= if that is set, and no container that forbids it"
+#define SANDBOX_NO_SCRATCH	"mount namespaces, for files of its own: an araxd with CAP_SYS_ADMIN, or for a " \
+				"private one namespaces of users (user.max_user_namespaces, and no container or " \
+				"AppArmor rule that forbids them)"
 #define SANDBOX_NO_SECCOMP	"seccomp filters: a kernel with CONFIG_SECCOMP_FILTER"
 #define SANDBOX_NO_LIBSECCOMP	"libseccomp: an arax-worker built where libseccomp-dev is installed, " \
 				"for x86-64 or arm64"
@@ -58,7 +69,7 @@ static inline const char *sandbox_kernel_lacks(void)
  * one.  seccomp binds all of the process's: when all that need more are made.
  * 0, -EOPNOTSUPP with what is *missing and the remedy, or another negative errno.
  */
-int sandbox_files(const char **missing);
-int sandbox_calls(const char **missing);
+int sandbox_files(enum worker_role role, const char **missing);
+int sandbox_calls(enum worker_role role, const char **missing);
 
 #endif /* ARAX_DAEMON_WORKER_SANDBOX_H */

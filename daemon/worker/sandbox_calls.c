@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The system calls that are left.  What is not in the lists fails with EPERM, or
- * with ENOSYS where the C library then takes an older call.
+ * The system calls that are left.  What is not in the lists of a worker's role fails with
+ * EPERM, or with ENOSYS where the C library then takes an older call.
  *
  * Numbers are compared in all 64 bits, also where the kernel looks at 32: what has
  * more above them is refused.
@@ -17,7 +17,9 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -48,7 +50,36 @@ static const int plain[] = {
 	SCMP(sysinfo),
 };
 
+/*
+ * For files of one's own, beneath WORKER_SCRATCH: Landlock says where.  Nothing is known to
+ * seccomp of a call that this machine lacks.
+ */
+static const int scratch[] = {
+	SCMP(mkdir), SCMP(mkdirat), SCMP(rename), SCMP(renameat), SCMP(renameat2), SCMP(unlink),
+	SCMP(unlinkat), SCMP(rmdir), SCMP(fdatasync), SCMP(fsync), SCMP(ftruncate), SCMP(pwrite64),
+	SCMP(getdents64), SCMP(umask), SCMP(getcwd), SCMP(getrusage), SCMP(getppid),
+};
+
+/*
+ * To compile and link.  What tells of files whose content nobody may read is left: no code of
+ * a program's runs here.
+ */
+static const int tools[] = {
+	SCMP(fork), SCMP(vfork), SCMP(execve), SCMP(wait4), SCMP(waitid), SCMP(pipe), SCMP(pipe2),
+	SCMP(dup), SCMP(dup2), SCMP(dup3), SCMP(fcntl), SCMP(newfstatat), SCMP(stat), SCMP(lstat),
+	SCMP(access), SCMP(faccessat), SCMP(faccessat2), SCMP(readlink), SCMP(readlinkat),
+	SCMP(chmod), SCMP(fchmod), SCMP(fchmodat), SCMP(statfs), SCMP(fstatfs), SCMP(mmap),
+	SCMP(madvise), SCMP(fallocate), SCMP(prlimit64), SCMP(sched_setaffinity), SCMP(pwritev),
+	SCMP(preadv), SCMP(fadvise64), SCMP(tgkill), SCMP(chdir),
+#ifdef __x86_64__
+	SCMP(arch_prctl),
+#endif
+};
+
 static const int absent[] = { SCMP(clone3), SCMP(statx) };
+
+#define NAMESPACES	(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | \
+			 CLONE_NEWNET | CLONE_NEWCGROUP)
 
 /* Of no other kind, and all of these: a thread of this process. */
 #define THREAD_MUST	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD)
@@ -63,6 +94,8 @@ static const int absent[] = { SCMP(clone3), SCMP(statx) };
 #define MAP_NEVER	(MAP_HUGETLB | MAP_GROWSDOWN)
 
 #define OPEN_MAY	(O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW)
+#define SCRATCH_MAY	(OPEN_MAY | O_WRONLY | O_RDWR | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | \
+			 O_DIRECTORY)
 
 #define MASKED(arg, mask, value) \
 	{ arg, SCMP_CMP_MASKED_EQ, (scmp_datum_t)(mask), (scmp_datum_t)(value) }
@@ -98,32 +131,84 @@ static const struct limited {
 #endif
 };
 
+static const struct limited limited_scratch[] = {
+	{ SCMP(openat), 1, { MASKED(2, ~(scmp_datum_t)SCRATCH_MAY, 0) } },
+}, limited_tools[] = {
+	{ SCMP(clone), 1, { MASKED(0, NAMESPACES, 0) } },
+	{ SCMP(ioctl), 1, { EQUAL(1, TCGETS) } },
+};
+
 /*
  * The C library's fstat() is newfstatat() with an empty path, and a filter can't look
  * at paths: with another one it would tell of every file's size and time.  So it is
- * trapped, and done by the call that takes none.  Who replaces this handler has less.
+ * trapped, and done by the call that takes none; and where files can be had, by opening
+ * them, which Landlock has a say in.  Who replaces this handler has less.
  */
+static long open_path(long dir, const char *path)
+{
+	int fd = openat((int)dir, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static long stat_path(long dir, const char *path, long buf)
+{
+	long fd = open_path(dir, path), result;
+
+	if (fd < 0)
+		return fd;
+	result = syscall(SYS_fstat, fd, buf) ? -errno : 0;
+	close((int)fd);
+	return result;
+}
+
+static long access_path(long dir, const char *path)
+{
+	long fd = open_path(dir, path);
+
+	if (fd < 0)
+		return fd;
+	close((int)fd);
+	return 0;
+}
+
+static bool has_files;
+
+static long trapped(int call, const long *a)
+{
+	const char *path = (const char *)a[1];
+
+	if (call == SYS_newfstatat && (int)a[3] & AT_EMPTY_PATH && path && !*path)
+		return syscall(SYS_fstat, a[0], a[2]) ? -errno : 0;
+	if (!has_files)
+		return -EPERM;
+	if (call == SYS_newfstatat)
+		return stat_path(a[0], path, a[2]);
+	if (call == SYS_faccessat)
+		return access_path(a[0], path);
+#ifdef SYS_access
+	if (call == SYS_access)
+		return access_path(AT_FDCWD, (const char *)a[0]);
+#endif
+	return -EPERM;
+}
+
 static void on_trap(int sig, siginfo_t *info, void *context)
 {
 	mcontext_t *m = &((ucontext_t *)context)->uc_mcontext;
 	int saved = errno;
-	const char *path;
-	long fd, buf, flags, result;
+	long args[4], result;
 
 #if defined(__x86_64__)
-	fd = m->gregs[REG_RDI];
-	path = (const char *)m->gregs[REG_RSI];
-	buf = m->gregs[REG_RDX];
-	flags = m->gregs[REG_R10];
+	args[0] = m->gregs[REG_RDI];
+	args[1] = m->gregs[REG_RSI];
+	args[2] = m->gregs[REG_RDX];
+	args[3] = m->gregs[REG_R10];
 #else
-	fd = (long)m->regs[0];
-	path = (const char *)m->regs[1];
-	buf = (long)m->regs[2];
-	flags = (long)m->regs[3];
+	for (int i = 0; i < 4; i++)
+		args[i] = (long)m->regs[i];
 #endif
-	result = -EPERM;
-	if (info->si_syscall == SYS_newfstatat && (int)flags & AT_EMPTY_PATH && path && !*path)
-		result = syscall(SYS_fstat, fd, buf) ? -errno : 0;
+	result = trapped(info->si_syscall, args);
 	errno = saved;
 #if defined(__x86_64__)
 	m->gregs[REG_RAX] = result;
@@ -144,17 +229,45 @@ static int catch_traps(void)
 
 static const int own_signals[] = { SIGABRT, 32, 33 };
 
-static int add_rules(scmp_filter_ctx ctx)
+static int add_list(scmp_filter_ctx ctx, uint32_t action, const int *calls, size_t n)
 {
+	int err = 0;
+
+	for (size_t i = 0; !err && i < n; i++)
+		err = seccomp_rule_add(ctx, action, calls[i], 0);
+	return err;
+}
+
+static int add_limited(scmp_filter_ctx ctx, const struct limited *l, size_t n)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < n; i++)
+		err = seccomp_rule_add_array(ctx, SCMP_ACT_ALLOW, l[i].call, l[i].n, l[i].args);
+	return err;
+}
+
+/* What no code of a program's own runs beside. */
+static int add_tools(scmp_filter_ctx ctx)
+{
+	int err = add_list(ctx, SCMP_ACT_ALLOW, tools, N(tools));
+
+	return err ? err : add_limited(ctx, limited_tools, N(limited_tools));
+}
+
+/* Paths that are looked at: see on_trap(). */
+static int add_traps(scmp_filter_ctx ctx, bool files)
+{
+	static const int paths[] = { SCMP(access), SCMP(faccessat) };
 	int err = seccomp_rule_add(ctx, SCMP_ACT_TRAP, SCMP(newfstatat), 0);
 
-	for (size_t i = 0; !err && i < N(plain); i++)
-		err = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, plain[i], 0);
-	for (size_t i = 0; !err && i < N(absent); i++)
-		err = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), absent[i], 0);
-	for (size_t i = 0; !err && i < N(limited); i++)
-		err = seccomp_rule_add_array(ctx, SCMP_ACT_ALLOW, limited[i].call, limited[i].n,
-					     limited[i].args);
+	return err || !files ? err : add_list(ctx, SCMP_ACT_TRAP, paths, N(paths));
+}
+
+static int add_own_signals(scmp_filter_ctx ctx)
+{
+	int err = 0;
+
 	/* abort(), and what pthread_cancel() and setuid() send: not what would wake us from a stop. */
 	for (size_t i = 0; !err && i < N(own_signals); i++)
 		err = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP(tgkill), 2,
@@ -163,7 +276,28 @@ static int add_rules(scmp_filter_ctx ctx)
 	return err;
 }
 
-int sandbox_calls(const char **missing)
+static int add_rules(scmp_filter_ctx ctx, enum worker_role role)
+{
+	bool build = role == WORKER_OPENCL_BUILD, files = build || role == WORKER_OPENCL;
+	int err = add_list(ctx, SCMP_ACT_ALLOW, plain, N(plain));
+
+	if (!err)
+		err = add_list(ctx, SCMP_ACT_ERRNO(ENOSYS), absent, N(absent));
+	if (!err)
+		err = add_limited(ctx, limited, N(limited));
+	if (!err && files)
+		err = add_list(ctx, SCMP_ACT_ALLOW, scratch, N(scratch));
+	if (!err && files)
+		err = add_limited(ctx, limited_scratch, N(limited_scratch));
+	if (err)
+		return err;
+	if (build)
+		return add_tools(ctx);
+	err = add_traps(ctx, files);
+	return err ? err : add_own_signals(ctx);
+}
+
+int sandbox_calls(enum worker_role role, const char **missing)
 {
 	scmp_filter_ctx ctx;
 	int err;
@@ -172,6 +306,7 @@ int sandbox_calls(const char **missing)
 		*missing = sandbox_kernel_lacks();
 		return -EOPNOTSUPP;
 	}
+	has_files = role != WORKER_FOREIGN;
 	err = catch_traps();
 	if (err)
 		return err;
@@ -186,7 +321,7 @@ int sandbox_calls(const char **missing)
 	if (!err && seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2))
 		err = 0;
 	if (!err)
-		err = add_rules(ctx);
+		err = add_rules(ctx, role);
 	if (!err)
 		err = seccomp_load(ctx);
 	seccomp_release(ctx);
@@ -195,8 +330,9 @@ int sandbox_calls(const char **missing)
 
 #else
 
-int sandbox_calls(const char **missing)
+int sandbox_calls(enum worker_role role, const char **missing)
 {
+	(void)role;
 	*missing = SANDBOX_NO_LIBSECCOMP;
 	return -EOPNOTSUPP;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Landlock takes away every right it knows of and gives one back: to read files
- * beneath the folders below.  Memory files lie beneath nothing: what comes as a
+ * Landlock takes away every right it knows of and gives back those on the folders below, most
+ * often one: to read files.  Memory files lie beneath nothing: what comes as a
  * descriptor can be opened through /proc/self/fd still, which dlopen() needs.
  */
 #include "daemon/worker/sandbox.h"
@@ -13,9 +13,39 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Where the C library and what may come with a module's needs are found. */
-static const char *const readable[] = {
-	"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache",
+#define LIBRARIES	LANDLOCK_ACCESS_FS_READ_FILE
+#define DRIVER		(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
+/* Compilers look around, and start linkers. */
+#define TOOLS		(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR | \
+			 LANDLOCK_ACCESS_FS_EXECUTE)
+#define NULL_DEVICE	(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE)
+#define REFER		(1ull << 13)	/* ABI 2: to move a file from folder to folder */
+#define TRUNCATE	(1ull << 14)	/* ABI 3 */
+#define SCRATCH		(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR | \
+			 LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | \
+			 LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE | \
+			 LANDLOCK_ACCESS_FS_REMOVE_DIR | REFER | TRUNCATE)
+
+#define ALL		(1u << WORKER_FOREIGN | 1u << WORKER_OPENCL_BUILD | 1u << WORKER_OPENCL)
+#define STACK		(1u << WORKER_OPENCL_BUILD | 1u << WORKER_OPENCL)
+#define BUILD		(1u << WORKER_OPENCL_BUILD)
+
+static const struct rule {
+	const char *path;
+	uint64_t rights;
+	unsigned int roles;
+} rules[] = {
+	/* Where the C library and what may come with a module's needs are found. */
+	{ "/lib", LIBRARIES, ALL }, { "/lib64", LIBRARIES, ALL },
+	{ "/usr/lib", LIBRARIES, ALL }, { "/usr/lib64", LIBRARIES, ALL },
+	{ "/usr/local/lib", LIBRARIES, ALL }, { "/etc/ld.so.cache", LIBRARIES, ALL },
+	/* What drivers read when they are opened, and to load what was built: of the machine, too. */
+	{ "/usr/share", DRIVER, STACK }, { "/usr/lib", DRIVER, STACK },
+	{ "/etc/OpenCL", DRIVER, STACK }, { "/sys/devices/system", DRIVER, STACK },
+	{ "/proc/cpuinfo", LIBRARIES, STACK }, { "/proc/meminfo", LIBRARIES, STACK },
+	{ WORKER_SCRATCH, SCRATCH, STACK },
+	{ "/lib", TOOLS, BUILD }, { "/lib64", TOOLS, BUILD }, { "/usr", TOOLS, BUILD },
+	{ "/dev/null", NULL_DEVICE, BUILD },
 };
 
 /* struct landlock_ruleset_attr as of ABI 6; what an older kernel does not know is left out. */
@@ -32,10 +62,15 @@ static const uint64_t rights_files[] = { 0, 0x1fff, 0x3fff, 0x7fff, 0x7fff, 0xff
 
 #define LAST_ABI	(int)(sizeof(rights_files) / sizeof(rights_files[0]) - 1)
 
+static uint64_t known_rights(int abi)
+{
+	return rights_files[abi > LAST_ABI ? LAST_ABI : abi];
+}
+
 static int create(int abi)
 {
 	struct ruleset r = {
-		.files = rights_files[abi > LAST_ABI ? LAST_ABI : abi],
+		.files = known_rights(abi),
 		.network = abi >= 4 ? RIGHTS_NETWORK : 0,
 		.scopes = abi >= 6 ? SCOPES : 0,
 	};
@@ -46,23 +81,23 @@ static int create(int abi)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-static int allow(int ruleset, const char *path)
+static int allow(int ruleset, int abi, const struct rule *rule)
 {
-	struct landlock_path_beneath_attr rule = {
-		.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE,
-		.parent_fd = open(path, O_PATH | O_CLOEXEC),
+	struct landlock_path_beneath_attr attr = {
+		.allowed_access = rule->rights & known_rights(abi),
+		.parent_fd = open(rule->path, O_PATH | O_CLOEXEC),
 	};
 	int err = 0;
 
-	if (rule.parent_fd < 0)
+	if (attr.parent_fd < 0)
 		return errno == ENOENT ? 0 : -errno;
-	if (syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0))
+	if (syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &attr, 0))
 		err = -errno;
-	close(rule.parent_fd);
+	close(attr.parent_fd);
 	return err;
 }
 
-int sandbox_files(const char **missing)
+int sandbox_files(enum worker_role role, const char **missing)
 {
 	int abi = sandbox_landlock_abi(), ruleset, err = 0;
 
@@ -73,8 +108,9 @@ int sandbox_files(const char **missing)
 	ruleset = create(abi);
 	if (ruleset < 0)
 		return ruleset;
-	for (size_t i = 0; !err && i < sizeof(readable) / sizeof(readable[0]); i++)
-		err = allow(ruleset, readable[i]);
+	for (size_t i = 0; !err && i < sizeof(rules) / sizeof(rules[0]); i++)
+		if (rules[i].roles & 1u << role)
+			err = allow(ruleset, abi, &rules[i]);
 	if (!err && syscall(SYS_landlock_restrict_self, ruleset, abi >= 7 ? NO_AUDIT : 0))
 		err = -errno;
 	close(ruleset);

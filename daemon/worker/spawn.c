@@ -11,7 +11,9 @@
 #include <linux/close_range.h>
 #include <linux/securebits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -23,10 +25,39 @@
 
 #define FOREIGN_STACK	(8u << 20)
 
+/* What the child needs as text, made before it exists. */
+struct texts {
+	char role[4];
+	char uid_map[40], gid_map[40];
+	char scratch[96];
+};
+
 enum step {
 	STEP_FDS = 1, STEP_SIGNALS, STEP_SESSION, STEP_LIMITS, STEP_CPUS, STEP_CAPS, STEP_IDENTITY,
-	STEP_PRIVS, STEP_PARENT, STEP_EXEC,
+	STEP_PRIVS, STEP_PARENT, STEP_EXEC, STEP_PLACE = WORKER_STEP_PLACE,
 };
+
+static bool is_foreign(const struct spawn *s)
+{
+	return s->role != WORKER_PLAIN;
+}
+
+static bool has_scratch(const struct spawn *s)
+{
+	return s->role == WORKER_OPENCL || s->role == WORKER_OPENCL_BUILD;
+}
+
+/* Who is not root makes them in a namespace of users with nobody but himself. */
+static unsigned long namespaces(const struct spawn *s, bool root)
+{
+	unsigned long flags = 0;
+
+	if (has_scratch(s))
+		flags |= CLONE_NEWNS | (root ? 0 : CLONE_NEWUSER);
+	if (s->role == WORKER_OPENCL_BUILD)
+		flags |= CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC;
+	return flags;
+}
 
 static _Noreturn void give_up(int socket, enum step step, int err)
 {
@@ -106,7 +137,7 @@ static int set_limits(const struct spawn *s)
 	int err = set_limit(RLIMIT_CORE, 0);
 
 	if (!err)
-		err = set_limit(RLIMIT_FSIZE, 0);
+		err = set_limit(RLIMIT_FSIZE, has_scratch(s) ? WORKER_SCRATCH_BYTES : 0);
 	if (!err)
 		err = set_limit(RLIMIT_MEMLOCK, 0);
 	if (!err)
@@ -120,7 +151,7 @@ static int set_limits(const struct spawn *s)
 	if (!err && s->memory)
 		err = set_limit(RLIMIT_DATA, s->memory);
 	/* RLIMIT_DATA does not count the first thread's stack. */
-	if (!err && s->foreign)
+	if (!err && is_foreign(s))
 		err = set_limit(RLIMIT_STACK, FOREIGN_STACK);
 	return err;
 }
@@ -155,14 +186,47 @@ static int set_identity(const struct spawn *s)
 	return 0;
 }
 
-static _Noreturn void child(const struct spawn *s, pid_t parent)
+static int write_file(const char *path, const char *text)
 {
-	char *const argv[] = { (char *)"arax-worker", s->foreign ? (char *)WORKER_FOREIGN : NULL,
-			       NULL }, *const envp[] = { NULL };
-	int socket = s->fds[WORKER_FD_SOCKET];
-	int root = syscall(SYS_geteuid) == 0;
-	int err = place_fds(s, &socket);
+	int fd = open(path, O_WRONLY | O_CLOEXEC), err = 0;
 
+	if (fd < 0)
+		return errno;
+	if (write(fd, text, strlen(text)) < 0)
+		err = errno;
+	close(fd);
+	return err;
+}
+
+/* While there is the right to: who was not root has it in his own namespace. */
+static int make_scratch(const struct texts *t, bool root)
+{
+	int err = 0;
+
+	if (!root)
+		err = write_file("/proc/self/setgroups", "deny");
+	if (!root && !err)
+		err = write_file("/proc/self/uid_map", t->uid_map);
+	if (!root && !err)
+		err = write_file("/proc/self/gid_map", t->gid_map);
+	/* Nothing of it comes back to where we are from. */
+	if (!err && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		err = errno;
+	if (!err && mount("arax-scratch", WORKER_SCRATCH, "tmpfs", MS_NOSUID | MS_NODEV, t->scratch))
+		err = errno;
+	return err;
+}
+
+static _Noreturn void child(const struct spawn *s, const struct texts *t, pid_t parent, bool root)
+{
+	char *const argv[] = { (char *)"arax-worker", (char *)t->role, NULL };
+	char *const envp[] = { NULL };
+	int socket = s->fds[WORKER_FD_SOCKET];
+	int err = has_scratch(s) ? make_scratch(t, root) : 0;
+
+	if (err)
+		give_up(socket, STEP_PLACE, err);
+	err = place_fds(s, &socket);
 	if (err)
 		give_up(socket, STEP_FDS, err);
 	err = reset_signals();
@@ -171,7 +235,7 @@ static _Noreturn void child(const struct spawn *s, pid_t parent)
 	if (setsid() < 0 || chdir("/"))
 		give_up(socket, STEP_SESSION, errno);
 	umask(077);
-	if (s->foreign)
+	if (is_foreign(s))
 		go_first();
 	err = set_limits(s);
 	if (err)
@@ -189,24 +253,46 @@ static _Noreturn void child(const struct spawn *s, pid_t parent)
 		give_up(socket, STEP_CAPS, err);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		give_up(socket, STEP_PRIVS, errno);
-	/* After the identity, which resets it; the parent may have gone before. */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) || getppid() != parent)
+	/*
+	 * After the identity, which resets it; the parent may have gone before.  In a namespace
+	 * of processes it can't be seen: there the end of the socket will tell.
+	 */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) ||
+	    (getppid() != parent && s->role != WORKER_OPENCL_BUILD))
 		give_up(socket, STEP_PARENT, errno);
 	syscall(SYS_execveat, WORKER_FD_PROGRAM, "", argv, envp, AT_EMPTY_PATH);
 	give_up(socket, STEP_EXEC, errno);
 }
 
+static void make_texts(struct texts *t, const struct spawn *s)
+{
+	snprintf(t->role, sizeof(t->role), "%d", (int)s->role);
+	snprintf(t->uid_map, sizeof(t->uid_map), "%u %u 1", s->uid, s->uid);
+	snprintf(t->gid_map, sizeof(t->gid_map), "%u %u 1", s->gid, s->gid);
+	snprintf(t->scratch, sizeof(t->scratch), "size=%u,nr_inodes=8192,mode=0700,uid=%u,gid=%u",
+		 WORKER_SCRATCH_BYTES, s->uid, s->gid);
+}
+
+/* The C library has no call for a fork() into namespaces. */
+static pid_t fork_into(unsigned long flags)
+{
+	return flags ? (pid_t)syscall(SYS_clone, flags | SIGCHLD, 0, 0, 0, 0) : fork();
+}
+
 pid_t spawn_worker(const struct spawn *s)
 {
+	bool root = syscall(SYS_geteuid) == 0;
 	pid_t parent = getpid(), pid;
+	struct texts texts;
 	sigset_t all, old;
 
+	make_texts(&texts, s);
 	/* No handler of araxd's may run in the child. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	pid = fork();
+	pid = fork_into(namespaces(s, root));
 	if (!pid)
-		child(s, parent);
+		child(s, &texts, parent, root);
 	if (pid < 0)
 		pid = -errno;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -17,16 +17,22 @@ struct spawn {
 	uint32_t uid, gid;
 	uint64_t memory;	/* RLIMIT_DATA, 0: as it is */
 	cpu_set_t cpus;
-	bool foreign;		/* for code that a program brought */
+	enum worker_role role;
 };
 
 /*
  * The child has: its descriptors and no other (0..2 are /dev/null), the uid and
  * gid, no supplementary group, no capability, no_new_privs, an empty
  * environment, a session of its own, default signals, no core dumps, and it is
- * killed when the calling thread ends.  If foreign it is the first to go when memory
- * is short.  If it fails before the program runs it
+ * killed when the calling thread ends.  With code that a program brought it is the first to go
+ * when memory is short.  If it fails before the program runs it
  * sends WORKER_MSG_FAILED on its socket.  Negative errno if there is no child.
+ *
+ * Where a vendor's stack is to work it has files of its own besides, beneath
+ * WORKER_SCRATCH, of WORKER_SCRATCH_BYTES at most: a file system in memory that
+ * nobody else sees, and that is gone with it.  Who compiles may start other programs: so it
+ * is the first process of a namespace, and none of them outlives it, nor reaches
+ * anybody else's or a network.
  */
 pid_t spawn_worker(const struct spawn *s);
 

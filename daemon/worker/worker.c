@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -21,6 +22,7 @@
 #include "daemon/log.h"
 #include "daemon/worker/idmap.h"
 #include "daemon/worker/proto.h"
+#include "daemon/worker/sandbox.h"
 #include "daemon/worker/spawn.h"
 
 #define START_TIMEOUT_MS	10000
@@ -38,6 +40,7 @@ struct worker {
 	bool reaped;
 	bool spin;			/* in the present launch */
 	cpu_set_t cpus;
+	uint32_t kind;
 	_Atomic bool stale;		/* missed a message: not to be used again */
 	struct worker_slot *slot;
 	uint32_t seq;			/* of the last launch */
@@ -162,7 +165,7 @@ void worker_kill(struct worker *w)
  */
 void worker_pause(struct worker *w)
 {
-	if (w->key.foreign && syscall(SYS_pidfd_send_signal, w->pidfd, SIGSTOP, NULL, 0))
+	if (worker_key_foreign(&w->key) && syscall(SYS_pidfd_send_signal, w->pidfd, SIGSTOP, NULL, 0))
 		atomic_store(&w->stale, true);
 }
 
@@ -183,7 +186,7 @@ void worker_set_stale(struct worker *w)
 
 void worker_resume(struct worker *w)
 {
-	if (w->key.foreign)
+	if (worker_key_foreign(&w->key))
 		syscall(SYS_pidfd_send_signal, w->pidfd, SIGCONT, NULL, 0);
 }
 
@@ -253,12 +256,43 @@ void worker_log_no_sandbox(const char *missing)
 		log_warn("kernels that programs bring can't run", log_str("missing", missing));
 }
 
+/* Not for want of something that may be had the next time. */
+static bool is_refusal(uint64_t err)
+{
+	return err == EPERM || err == EACCES || err == EINVAL || err == ENOSYS || err == EUSERS ||
+	       err == ENOSPC;
+}
+
+/*
+ * Whether such a worker can't be had here at all (-EOPNOTSUPP), or not by this user, who may
+ * have brought that about himself (-ENODEV); then it is logged.
+ */
+static int cannot(struct worker_msg *msg)
+{
+	if (msg->type != WORKER_MSG_FAILED)
+		return 0;
+	msg->symbol[sizeof(msg->symbol) - 1] = '\0';
+	if (msg->flags == WORKER_STEP_DEVICE) {
+		log_warn("a worker does not get its OpenCL device", log_str("why", msg->symbol),
+			 log_errno((int)msg->id));
+		return -ENODEV;
+	}
+	if (msg->flags == WORKER_STEP_PLACE && is_refusal(msg->id))
+		worker_log_no_sandbox(SANDBOX_NO_SCRATCH);
+	else if (msg->flags == WORKER_STEP_SANDBOX && msg->id == EOPNOTSUPP)
+		worker_log_no_sandbox(msg->symbol);
+	else
+		return 0;
+	return -EOPNOTSUPP;
+}
+
 /* The first message says that the program runs, or what stopped it. */
 static int await_ready(struct worker *w)
 {
 	struct pollfd p = { .fd = w->socket, .events = POLLIN };
 	struct worker_msg msg;
 	ssize_t n;
+	int err;
 
 	if (poll(&p, 1, START_TIMEOUT_MS) != 1) {
 		log_err("worker does not start", log_u64("uid", w->key.uid),
@@ -268,12 +302,9 @@ static int await_ready(struct worker *w)
 	n = recv(w->socket, &msg, sizeof(msg), MSG_DONTWAIT);
 	if (n == sizeof(msg) && msg.type == WORKER_MSG_READY && msg.id == WORKER_VERSION)
 		return 0;
-	if (n == sizeof(msg) && msg.type == WORKER_MSG_FAILED && msg.flags == WORKER_STEP_SANDBOX &&
-	    msg.id == EOPNOTSUPP) {
-		msg.symbol[sizeof(msg.symbol) - 1] = '\0';
-		worker_log_no_sandbox(msg.symbol);
-		return -EOPNOTSUPP;
-	}
+	err = n == sizeof(msg) ? cannot(&msg) : 0;
+	if (err)
+		return err;
 	if (n == sizeof(msg) && msg.type == WORKER_MSG_FAILED)
 		log_err("worker can't be started", log_u64("uid", w->key.uid),
 			log_u64("gid", w->key.gid), log_u64("step", msg.flags),
@@ -286,11 +317,45 @@ static int await_ready(struct worker *w)
 	return -EAGAIN;
 }
 
+/* Into what is all 0. */
+static void set_words(char *to, size_t size, const char *from)
+{
+	memcpy(to, from, strnlen(from, size - 1));
+}
+
+/* Which device a vendor's stack is to open. */
+static int send_device(struct worker *w, const struct worker_device *d)
+{
+	struct worker_msg msg;
+	int err = 0;
+
+	pthread_mutex_lock(&w->lock);
+	for (size_t i = 0; !err && d->options && i < d->options->count; i++) {
+		memset(&msg, 0, sizeof(msg));
+		msg.type = WORKER_MSG_OPTION;
+		set_words(msg.symbol, sizeof(msg.symbol), d->options->items[i]);
+		err = send_waiting(w, &msg, -1);
+	}
+	memset(&msg, 0, sizeof(msg));
+	msg.type = WORKER_MSG_DEVICE;
+	msg.id = d->index;
+	set_words(msg.symbol, sizeof(msg.symbol), d->name);
+	if (!err)
+		err = send_waiting(w, &msg, -1);
+	pthread_mutex_unlock(&w->lock);
+	return err;
+}
+
+static bool has_device(const struct worker *w)
+{
+	return w->key.role == WORKER_OPENCL || w->key.role == WORKER_OPENCL_BUILD;
+}
+
 static int start(struct worker *w, const struct worker_options *o)
 {
 	struct spawn s = { .uid = w->key.uid, .gid = w->key.gid, .cpus = o->cpus,
-			   .foreign = w->key.foreign,
-			   .memory = w->key.foreign ? o->foreign_memory : o->memory };
+			   .role = w->key.role,
+			   .memory = worker_key_foreign(&w->key) ? o->foreign_memory : o->memory };
 	int pair[2] = { -1, -1 }, slot, err;
 
 	slot = make_slot(w);
@@ -313,6 +378,10 @@ static int start(struct worker *w, const struct worker_options *o)
 	w->pid = spawn_worker(&s);
 	close(pair[1]);
 	close(slot);
+	if (w->pid < 0 && has_device(w) && is_refusal((uint64_t)-w->pid)) {
+		worker_log_no_sandbox(SANDBOX_NO_SCRATCH);
+		return -EOPNOTSUPP;
+	}
 	if (w->pid < 0)
 		return w->pid;
 	w->pidfd = (int)syscall(SYS_pidfd_open, w->pid, 0);
@@ -325,6 +394,10 @@ static int start(struct worker *w, const struct worker_options *o)
 	}
 	w->reaped = false;
 	w->cpus = o->cpus;
+	w->kind = o->kind;
+	/* That it can't be sent has a reason which the first message tells. */
+	if (has_device(w))
+		send_device(w, &o->device);
 	return await_ready(w);
 }
 
@@ -342,10 +415,10 @@ int worker_start(const struct worker_options *o, const struct worker_key *key,
 	pthread_mutex_init(&w->lock, NULL);
 	err = start(w, o);
 	if (err) {
-		if (err != -EAGAIN && err != -EOPNOTSUPP)
+		if (err != -EAGAIN && err != -EOPNOTSUPP && err != -ENODEV)
 			log_err("worker can't be started", log_u64("uid", key->uid), log_errno(err));
 		worker_stop(w);
-		return err == -EOPNOTSUPP ? err : -EAGAIN;
+		return err == -EOPNOTSUPP || err == -ENODEV ? err : -EAGAIN;
 	}
 	log_debug("worker started", log_i64("pid", w->pid), log_u64("uid", key->uid),
 		  log_u64("gid", key->gid), log_u64("owner", key->owner));
@@ -397,7 +470,7 @@ static int supply(struct worker *w, const struct runner_task *t)
 	int err = 0;
 
 	if (!idmap_get(&w->kernels, k->serial)) {
-		const struct kernel_impl *impl = kernel_impl(k, ARAX_DEVICE_CPU);
+		const struct kernel_impl *impl = kernel_impl(k, w->kind);
 
 		if (!impl)
 			return -ENOEXEC;
@@ -407,13 +480,14 @@ static int supply(struct worker *w, const struct runner_task *t)
 		msg.flags = k->split ? WORKER_KERNEL_SPLIT : 0;
 		/* The registry's descriptors stay what they are. */
 		msg.bytes = !k->foreign ? (uint64_t)impl->fd + 1 : k->image ? k->image : k->serial;
-		strncpy(msg.symbol, impl->symbol, sizeof(msg.symbol) - 1);
+		set_words(msg.symbol, sizeof(msg.symbol), impl->symbol);
+		set_words(msg.text, sizeof(msg.text), k->sig.text);
 		known = idmap_get(&w->images, msg.bytes);
 		err = idmap_put(&w->kernels, k->serial, w);
 		if (!err)
 			err = idmap_put(&w->images, msg.bytes, w);
 		if (!err)
-			err = send_waiting(w, &msg, known ? -1 : impl->fd);
+			err = send_waiting(w, &msg, known ? -1 : t->image ? t->image - 1 : impl->fd);
 	}
 	for (uint32_t i = 0; !err && i < t->launch.nr_ranges; i++) {
 		const struct runner_buffer *b = &t->buffers[i];
@@ -598,8 +672,80 @@ bool worker_drop_buffer(struct worker *w, uint64_t id)
 	 * A worker too busy to take the message is not used again.  Nor is one with foreign
 	 * code that could hold more than it may, should it not do as it is told.
 	 */
-	if (bytes && (send_msg(w, &msg, -1) || (w->key.foreign && w->dropped > FOREIGN_MAY_KEEP)))
+	if (bytes && (send_msg(w, &msg, -1) || (worker_key_foreign(&w->key) && w->dropped > FOREIGN_MAY_KEEP)))
 		atomic_store(&w->stale, true);
 	pthread_mutex_unlock(&w->lock);
 	return bytes;
+}
+
+/* ------------------------------------------------------------------ */
+/* Building                                                              */
+
+static int give_output(struct worker *w, int fd)
+{
+	struct worker_msg msg = { .type = WORKER_MSG_OUTPUT };
+	int err;
+
+	pthread_mutex_lock(&w->lock);
+	err = send_waiting(w, &msg, fd);
+	pthread_mutex_unlock(&w->lock);
+	return err;
+}
+
+/* What the compiler said, as what everybody's terminal can show. */
+static void take_words(int fd, const struct runner_task *t)
+{
+	ssize_t n = t->why_len > 1 ? pread(fd, t->why, t->why_len - 1, 0) : 0;
+
+	if (n <= 0)
+		return;
+	for (ssize_t i = 0; i < n; i++)
+		if ((t->why[i] < ' ' && t->why[i] != '\n' && t->why[i] != '\t') || t->why[i] >= 0x7f)
+			t->why[i] = '?';
+	t->why[n] = '\0';
+}
+
+/* Its writer is dead. */
+static int take_built(int fd, uint64_t *bytes)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -errno;
+	if (!st.st_size)
+		return -EIO;
+	if (st.st_size > WORKER_BUILT_MAX)
+		return -E2BIG;
+	*bytes = (uint64_t)st.st_size;
+	return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) ?
+		       -errno : 0;
+}
+
+int worker_build(const struct worker_options *o, const struct worker_key *key,
+		 const struct runner_task *t, uint64_t deadline_ns, int *built, uint64_t *bytes)
+{
+	int fd = memfd_create("arax-built", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
+	enum worker_fate fate;
+	struct worker *w;
+
+	if (fd < 0)
+		return -errno;
+	err = worker_start(o, key, &w);
+	if (err) {
+		close(fd);
+		return err;
+	}
+	err = give_output(w, fd);
+	if (!err)
+		err = worker_run(w, t, 1, deadline_ns, &fate);
+	worker_stop(w);
+	if (!err)
+		err = take_built(fd, bytes);
+	else if (err == -ENOEXEC || err == -ENOENT)
+		take_words(fd, t);
+	if (err)
+		close(fd);
+	else
+		*built = fd;
+	return err;
 }

@@ -12,13 +12,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/worker/proto.h"
 #include "daemon/worker/runner.h"
+
+/* Of a device that a vendor's stack drives in the worker, too. */
+struct worker_device {
+	const struct config_list *options;	/* "key=value" of araxd.conf; NULL: none */
+	uint32_t index;				/* the backend's */
+	const char *name;
+};
 
 struct worker_options {
 	int program;		/* O_PATH descriptor */
+	uint32_t kind;		/* enum arax_device_kind: whose implementations it runs */
 	uint64_t memory;	/* 0: no limit */
 	uint64_t foreign_memory;
 	cpu_set_t cpus;
+	struct worker_device device;	/* of WORKER_OPENCL and WORKER_OPENCL_BUILD */
 };
 
 enum worker_fate {
@@ -35,20 +45,34 @@ enum worker_fate {
 struct worker_key {
 	uint32_t uid, gid;
 	uint64_t owner, serial;
-	bool foreign;
+	enum worker_role role;
 };
+
+static inline bool worker_key_foreign(const struct worker_key *key)
+{
+	return key->role != WORKER_PLAIN;
+}
 
 struct worker;
 
 /*
  * -EAGAIN: can't be started now; -EOPNOTSUPP: it is to be foreign, and can't be locked
- * up on this machine.  Logged with the reason.
+ * up on this machine; -ENODEV: the vendor's stack shows this user no such device.  Logged with
+ * the reason.
  */
 int worker_start(const struct worker_options *o, const struct worker_key *key,
 		 struct worker **worker);
 
 /* Says that foreign code can't be run on this machine, and what would help. */
 void worker_log_no_sandbox(const char *missing);
+
+/*
+ * Has what @t's image is compiled by a worker of its own, which is gone afterwards.  *@built:
+ * a sealed memory file of *@bytes.  0; -ENOEXEC and the compiler's words in @t->why; -E2BIG;
+ * others as of a launch.  @o has a device, @key is WORKER_OPENCL_BUILD's.
+ */
+int worker_build(const struct worker_options *o, const struct worker_key *key,
+		 const struct runner_task *t, uint64_t deadline_ns, int *built, uint64_t *bytes);
 
 /* Kill if alive, reap, free. */
 void worker_stop(struct worker *w);

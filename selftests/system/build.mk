@@ -9,10 +9,11 @@ $(call program,$(SYSTEM)/system,plain,$(SYSTEM_SRCS) $(sort $(wildcard selftests
 $(call program,$(SYSTEM)/daemon-death,plain,$(SYSTEM_SRCS) selftests/system/daemon-death.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/device-loss,plain,$(SYSTEM_SRCS) selftests/system/device-loss.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/one-group,plain,$(SYSTEM_SRCS) selftests/system/one-group.c,$(SYSTEM_LIBS))
+$(call program,$(SYSTEM)/own-opencl,plain,$(SYSTEM_SRCS) selftests/system/own-opencl.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/huge-pages,plain,$(SYSTEM_SRCS) selftests/system/huge-pages.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/first-context,plain,selftests/system/first-context.c,$(SYSTEM_LIBS))
 $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/one-group $(SYSTEM)/huge-pages \
-	$(SYSTEM)/first-context: $(B)/lib/libarax.so.$(VERSION)
+	$(SYSTEM)/first-context $(SYSTEM)/own-opencl: $(B)/lib/libarax.so.$(VERSION)
 
 $(SYSTEM)/kernels/systest.so: $(call objs,plain,selftests/system/kernels/systest.c)
 	@mkdir -p $(@D)
@@ -24,7 +25,7 @@ $(SYSTEM)/kernels/systest.json: selftests/system/kernels/systest.json
 	$(Q)install -m 644 $< $@
 
 SYSTEM_FILES := $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/one-group \
-		$(SYSTEM)/huge-pages $(SYSTEM)/first-context \
+		$(SYSTEM)/huge-pages $(SYSTEM)/first-context $(SYSTEM)/own-opencl \
 		$(SYSTEM)/kernels/systest.so $(SYSTEM)/kernels/systest.json
 
 # Without XRT's headers there is none, and its test says so.

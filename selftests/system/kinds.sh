@@ -150,6 +150,84 @@ one_source() {
 }
 check "one source for both: the same bits" one_source
 
+# The program brings the source of docs/kernels.md itself.
+awk -v name="$work/scale.cl" '
+	/`scale.cl`, beside the files above:$/ { wanted = 1 }
+	/^```$/ { wanted = open = 0 }
+	open { print >name }
+	/^```c/ && wanted { open = 1 }' docs/kernels.md
+cat >"$work/bring.c" <<'END'
+#include <arax/arax.h>
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+	struct arax_own_kernel mine = { .signature = "scale(inout f32 x[], f32 factor, u32 n)" };
+	struct { float factor; uint32_t n; } args = { 3, 1000 };
+	struct arax_kernel scale;
+	struct arax_queue *queue;
+	struct arax_buffer *x;
+	struct arax *ax;
+	float *data;
+
+	if (argc != 2 || arax_open(&ax, NULL) ||
+	    arax_module_load_file(ax, ARAX_DEVICE_OPENCL, argv[1], &mine, 1, &scale) ||
+	    arax_queue_create(ax, ARAX_QUEUE_DATAFLOW, 0, &queue) ||
+	    arax_buffer_create(ax, args.n * sizeof(float), 0, &x))
+		goto failed;
+	data = arax_buffer_data(x);
+	for (uint32_t i = 0; i < args.n; i++)
+		data[i] = (float)i;
+	if (arax_launch(queue, &scale, arax_grid(4, 1, 1), ARAX_ARGS(args), ARAX_RANGES(arax_inout(x)),
+			NULL) ||
+	    arax_queue_finish(queue, ARAX_DEADLINE_NONE))
+		goto failed;
+	printf("x[999] = %g\n", (double)data[999]);
+	return 0;
+failed:
+	fprintf(stderr, "%s\n", arax_error_text());
+	return 1;
+}
+END
+brought() {
+	gcc -Wall -Wextra -Werror -O2 -Ilibarax/include -Iuapi -o "$work/bring" "$work/bring.c" \
+		-Lbuild/lib -larax || return 1
+	LD_LIBRARY_PATH=$PWD/build/lib "$arax" run --kind "$1" "$work/bring" "$work/scale.cl"
+}
+brought_runs() {
+	[ "$(brought opencl)" = 'x[999] = 2997' ]
+}
+check "OpenCL C that the program brings" brought_runs
+
+brought_to_none() {
+	! brought cpu >"$work/refused" 2>&1 && grep -q 'there is no device of kind 1 here' "$work/refused"
+}
+check "and where there is no device for it, it is refused" brought_to_none
+
+# A user without namespaces of users has no way to give the compiler files of its own.
+cat >"$work/without.sh" <<'END'
+echo 0 >/proc/sys/user/max_user_namespaces || exit 77
+exec setpriv --inh-caps=-all --ambient-caps=-all --bounding-set=-all "$@"
+END
+brought_without() {
+	mkdir -p "$work/none" "$work/state"
+	HOME=$work/state XDG_STATE_HOME=$work/state LD_LIBRARY_PATH=$PWD/build/lib \
+		unshare --user --map-user=1000 --keep-caps sh "$work/without.sh" \
+		"$arax" run --verbose --kind opencl --kernels "$work/none" "$work/bring" \
+		"$work/scale.cl" >"$work/without" 2>&1 && return 1
+	grep -q 'missing="mount namespaces' "$work/without" &&
+		grep -q "doesn't support it" "$work/without" ||
+		{ cat "$work/without"; return 1; }
+}
+# Files that are root's have to be that user's.
+if [ "$(id -u)" = 0 ] &&
+   unshare --user --map-user=1000 --keep-caps sh "$work/without.sh" true 2>/dev/null; then
+	check "and where it can't be closed in" brought_without
+else
+	n=$((n + 1))
+	echo "ok $n - where it can't be closed in # SKIP not root, or no namespaces of users here"
+fi
+
 # The other way round: what differs is seen.
 differs() {
 	on cpu "$examples/image-pipeline" --repeat 1 "$work/cpu.png" "$work/other.png" 2>/dev/null &&

@@ -2,6 +2,7 @@
 /* Kernels that programs bring: what is taken of them, and who finds them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 
 #include "daemon/kernels/module.h"
 #include "selftests/unit/be_test.h"
@@ -85,6 +86,34 @@ START_TEST(keeps_what_it_is_given)
 }
 END_TEST
 
+/* What is built of it for some devices goes with it. */
+START_TEST(has_what_is_built)
+{
+	struct arax_module_load a = args(1);
+	char image[] = "text", why[256];
+	struct module *m;
+	int fds[3];
+
+	a.kind = ARAX_DEVICE_OPENCL;
+	entry(0, "k(inout u8 x[])", "k");
+	ck_assert_int_eq(module_create(&a, image, sizeof(image), table, &m, why, sizeof(why)), 0);
+	ck_assert_uint_eq(m->kind, ARAX_DEVICE_OPENCL);
+	ck_assert_uint_eq(m->kernels[0].kinds, 1u << ARAX_DEVICE_OPENCL);
+	ck_assert_int_eq(module_built(m, 0), -1);
+	for (uint32_t i = 0; i < 3; i++) {
+		fds[i] = memfd_create("built", MFD_CLOEXEC);
+		ck_assert_int_eq(module_add_built(m, 2 * i, fds[i]), 0);
+	}
+	for (uint32_t i = 0; i < 3; i++) {
+		ck_assert_int_eq(module_built(m, 2 * i), fds[i]);
+		ck_assert_int_eq(module_built(m, 2 * i + 1), -1);
+	}
+	module_destroy(m);
+	for (uint32_t i = 0; i < 3; i++)
+		ck_assert_int_eq(fcntl(fds[i], F_GETFD), -1);
+}
+END_TEST
+
 /* Whoever has the descriptor can't change a byte of it, or its size. */
 START_TEST(image_is_sealed)
 {
@@ -115,7 +144,7 @@ START_TEST(refuses_other_arguments)
 	a = args(ARAX_MODULE_MAX_KERNELS + 1);
 	refused(&a, 5, -E2BIG);
 	a = args(1);
-	for (a.kind = ARAX_DEVICE_CPU + 1; a.kind < 9; a.kind++)
+	for (a.kind = ARAX_DEVICE_OPENCL + 1; a.kind < 9; a.kind++)
 		refused(&a, 5, -EOPNOTSUPP);
 	a = args(1);
 	refused(&a, 0, -EINVAL);
@@ -235,6 +264,7 @@ int main(void)
 
 	tcase_add_test(t, keeps_what_it_is_given);
 	tcase_add_test(t, image_is_sealed);
+	tcase_add_test(t, has_what_is_built);
 	tcase_add_test(t, refuses_other_arguments);
 	tcase_add_test(t, refuses_other_kernels);
 	tcase_add_test(t, found_by_its_context_alone);

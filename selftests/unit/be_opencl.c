@@ -2,6 +2,7 @@
 /* The OpenCL backend on a real driver: memory, kernels, errors. */
 #include <pthread.h>
 
+#include "daemon/backends/opencl/built.h"
 #include "selftests/unit/be_opencl.h"
 
 #define PAGE 4096u
@@ -634,6 +635,58 @@ START_TEST(bad_sources)
 END_TEST
 
 /* ------------------------------------------------------------------ */
+/* On the way from who compiles to who runs it                           */
+
+static int read_built(const char *bytes, size_t n)
+{
+	/* Of just that size, for the sanitizer. */
+	struct blob file = { memcpy(malloc(n + !n), bytes, n), n }, binary;
+	char *table = NULL;
+	int err = built_read(&file, &table, &binary);
+
+	if (!err)
+		ck_assert(binary.bytes && (char *)binary.data + binary.bytes == (char *)file.data + n);
+	free(table);
+	free(file.data);
+	return err;
+}
+
+START_TEST(built_is_read_again)
+{
+	static char bytes[256];
+	struct blob binary = { (char *)"\1\2\3\0\5", 5 }, file = { bytes, 0 }, back;
+	int fd = memfd_create("built", MFD_CLOEXEC);
+	char *table;
+
+	ck_assert_int_eq(built_write(fd, "k\tg:int*:\nl\n", &binary), 0);
+	file.bytes = (size_t)pread(fd, bytes, sizeof(bytes), 0);
+	ck_assert_uint_eq(file.bytes, 24 + 12 + 5);
+	ck_assert_int_eq(built_read(&file, &table, &back), 0);
+	ck_assert_str_eq(table, "k\tg:int*:\nl\n");
+	ck_assert(back.bytes == 5 && !memcmp(back.data, binary.data, 5));
+	free(table);
+	/* Cut anywhere, or longer, it is none. */
+	for (size_t n = 0; n < file.bytes; n++)
+		ck_assert_int_eq(read_built(bytes, n), -ENOEXEC);
+	ck_assert_int_eq(read_built(bytes, file.bytes + 1), -ENOEXEC);
+	ck_assert_int_eq(read_built(bytes, file.bytes), 0);
+	/* A table that ends in a line, or has an end within; sizes that are beyond all. */
+	bytes[24 + 11] = 'x';
+	ck_assert_int_eq(read_built(bytes, file.bytes), -ENOEXEC);
+	bytes[24 + 11] = '\n';
+	bytes[24 + 3] = '\0';
+	ck_assert_int_eq(read_built(bytes, file.bytes), -ENOEXEC);
+	bytes[24 + 3] = 'x';
+	for (int i = 0; i < 24; i++) {
+		bytes[i] ^= 0x80;
+		ck_assert_int_eq(read_built(bytes, file.bytes), -ENOEXEC);
+		bytes[i] ^= 0x80;
+	}
+	close(fd);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
 /* The cache                                                             */
 
 #define CACHE_FILES "find '%s/cache' -maxdepth 1 -name '*.program'"
@@ -712,6 +765,27 @@ START_TEST(cache_is_used_and_mended)
 END_TEST
 
 /* What others could have written is neither read nor written. */
+/* Of a part of a device, too: PoCL names the whole one in its programs. */
+START_TEST(cache_of_sub_devices)
+{
+	struct device *dev;
+	void *k;
+
+	open_one("\"sub-devices=2\"");
+	dev = devices_at(devices, 1);
+	if (!dev) {
+		be_skip("cache_of_sub_devices", "the OpenCL device has one unit, or can't be divided");
+		return;
+	}
+	for (int cached = 0; cached < 2; cached++) {
+		take_log();
+		k = load(dev, "inc", INC);
+		assert_logged(cached ? "from the cache" : "compiled for");
+		device_kernel_unload(dev, k);
+	}
+}
+END_TEST
+
 START_TEST(cache_of_others)
 {
 	char command[128];
@@ -818,6 +892,8 @@ int main(void)
 	tcase_add_test(t, bad_sources);
 	tcase_add_loop_test(t, cache_is_used_and_mended, 0, sizeof(spoilings) / sizeof(spoilings[0]));
 	tcase_add_test(t, cache_of_others);
+	tcase_add_test(t, cache_of_sub_devices);
+	tcase_add_test(t, built_is_read_again);
 	tcase_add_test(t, cache_is_bounded);
 	tcase_add_loop_test(t, options_are_checked, 0, sizeof(options) / sizeof(options[0]));
 	tcase_add_loop_test(t, patterns_choose, 0, 2);

@@ -7,6 +7,7 @@
  *	device.c	one device: context, queues, whether it works on host pages
  *	program.c	source or SPIR-V to a program, with the cache
  *	cache.c		built programs on disk
+ *	built.c		a program on its way from who compiles to who runs it
  *	prelude.c	what every source sees
  *	kernel.c	a kernel of a program, its arguments checked
  *	memory.c	device memory under addresses of our own, copies
@@ -37,6 +38,8 @@ struct opencl_options {
 	uint32_t lanes;
 	bool zero_copy;
 	uint64_t memory;			/* cap; 0: what the device has */
+	/* No key of araxd.conf, a worker's: files are what opencl_program_save() wrote, and no others. */
+	bool built;
 };
 
 extern struct opencl_options opencl_options;
@@ -155,6 +158,8 @@ struct opencl_program {
 int opencl_program_get(struct opencl_device *d, const struct arax_backend_kernel *k,
 		       struct opencl_program **program);
 void opencl_program_put(struct opencl_device *d, struct opencl_program *p);
+/* To a file, for a process with `built`.  -ENOENT: the driver has no binary for it. */
+int opencl_program_save(struct opencl_device *d, const struct opencl_program *p, int fd);
 /* The line of a kernel in the table, without its name; NULL: no such kernel. */
 const char *opencl_program_line(const struct opencl_program *p, const char *symbol);
 

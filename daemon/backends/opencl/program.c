@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/backends/opencl/built.h"
 #include "daemon/backends/opencl/cache.h"
 #include "daemon/backends/opencl/opencl.h"
 
@@ -222,57 +223,105 @@ static int compile(struct opencl_device *d, const struct arax_backend_kernel *k,
 	return opencl_errno(err) == -ENODEV ? opencl_check(d, err) : -ENOEXEC;
 }
 
-/* The binary for one device; a driver without any is no error. */
-static void keep(struct opencl_device *d, const char *key, const struct blob *file,
-		 const struct opencl_program *p)
+/* The binary for one device; the caller frees it.  -ENOENT: the driver gives none. */
+static int get_binary(struct opencl_device *d, cl_program program, struct blob *binary)
 {
-	unsigned char *data = NULL;
-	struct blob binary;
 	cl_uint nr = 0;
 	size_t bytes[OPENCL_MAX_DEVICES] = { 0 };
 	unsigned char *all[OPENCL_MAX_DEVICES] = { NULL };
 	cl_device_id ids[OPENCL_MAX_DEVICES];
 
-	/* A program has all devices of its context: ask for ours alone. */
-	if (!cache_path() ||
-	    cl.GetProgramInfo(p->program, CL_PROGRAM_NUM_DEVICES, sizeof(nr), &nr, NULL) ||
+	/*
+	 * A program has all devices of its context: ask for ours alone.  One that has a single
+	 * device has ours, whatever that is called: PoCL names the whole device for a part.
+	 */
+	if (cl.GetProgramInfo(program, CL_PROGRAM_NUM_DEVICES, sizeof(nr), &nr, NULL) ||
 	    nr > OPENCL_MAX_DEVICES ||
-	    cl.GetProgramInfo(p->program, CL_PROGRAM_DEVICES, sizeof(ids), ids, NULL) ||
-	    cl.GetProgramInfo(p->program, CL_PROGRAM_BINARY_SIZES, sizeof(bytes), bytes, NULL))
-		return;
-	for (cl_uint i = 0; i < nr; i++)
-		if (ids[i] == d->id && bytes[i] && bytes[i] < CACHE_MAX_ENTRY) {
-			data = malloc(bytes[i]);
-			all[i] = data;
-			binary = (struct blob){ data, bytes[i] };
+	    cl.GetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof(ids), ids, NULL) ||
+	    cl.GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof(bytes), bytes, NULL))
+		return -ENOENT;
+	*binary = (struct blob){ NULL, 0 };
+	for (cl_uint i = 0; i < nr && !binary->data; i++)
+		if ((nr == 1 || ids[i] == d->id) && bytes[i] && bytes[i] < CACHE_MAX_ENTRY) {
+			all[i] = malloc(bytes[i]);
+			*binary = (struct blob){ all[i], bytes[i] };
 		}
-	if (data && !cl.GetProgramInfo(p->program, CL_PROGRAM_BINARIES, nr * sizeof(all[0]), all, NULL))
-		cache_put(key, file, p->table, &binary);
-	free(data);
+	if (!binary->data)
+		return -ENOENT;
+	if (!cl.GetProgramInfo(program, CL_PROGRAM_BINARIES, nr * sizeof(all[0]), all, NULL))
+		return 0;
+	free(binary->data);
+	return -ENOENT;
+}
+
+/* A driver without any is no error. */
+static void keep(struct opencl_device *d, const char *key, const struct blob *file,
+		 const struct opencl_program *p)
+{
+	struct blob binary;
+
+	if (!cache_path() || get_binary(d, p->program, &binary))
+		return;
+	cache_put(key, file, p->table, &binary);
+	free(binary.data);
+}
+
+int opencl_program_save(struct opencl_device *d, const struct opencl_program *p, int fd)
+{
+	struct blob binary;
+	int err = get_binary(d, p->program, &binary);
+
+	if (err)
+		return err;
+	err = built_write(fd, p->table, &binary);
+	free(binary.data);
+	return err;
+}
+
+static int load_binary(struct opencl_device *d, const struct blob *binary, cl_program *program)
+{
+	cl_int err, status = CL_SUCCESS;
+
+	*program = cl.CreateProgramWithBinary(d->context, 1, &d->id, &binary->bytes,
+					      (const unsigned char **)&binary->data, &status, &err);
+	if (err)
+		return -ENOEXEC;
+	if (!status && !cl.BuildProgram(*program, 1, &d->id, OPTIONS, NULL, NULL))
+		return 0;
+	cl.ReleaseProgram(*program);
+	return -ENOEXEC;
 }
 
 static int load_cached(struct opencl_device *d, const char *key, const struct blob *file,
 		       struct opencl_program *p)
 {
 	struct blob binary;
-	cl_int err, status = CL_SUCCESS;
+	int err;
 
 	if (cache_get(key, file, &p->table, &binary))
 		return -ENOENT;
-	p->program = cl.CreateProgramWithBinary(d->context, 1, &d->id, &binary.bytes,
-						(const unsigned char **)&binary.data, &status, &err);
+	err = load_binary(d, &binary, &p->program);
 	free(binary.data);
-	if (!err && !status) {
-		err = cl.BuildProgram(p->program, 1, &d->id, OPTIONS, NULL, NULL);
-		if (!err)
-			return 0;
-		cl.ReleaseProgram(p->program);
-	} else if (!err) {
-		cl.ReleaseProgram(p->program);
+	if (err) {
+		free(p->table);
+		p->table = NULL;
 	}
-	free(p->table);
-	p->table = NULL;
-	return -ENOEXEC;
+	return err;
+}
+
+static int load_built(struct opencl_device *d, const struct blob *file, struct opencl_program *p)
+{
+	struct blob binary;
+	int err = built_read(file, &p->table, &binary);
+
+	if (err)
+		return err;
+	err = load_binary(d, &binary, &p->program);
+	if (err) {
+		free(p->table);
+		p->table = NULL;
+	}
+	return err;
 }
 
 static int make(struct opencl_device *d, const struct arax_backend_kernel *k,
@@ -281,6 +330,8 @@ static int make(struct opencl_device *d, const struct arax_backend_kernel *k,
 	char key[sizeof(d->key) + 128];
 	int err;
 
+	if (opencl_options.built)
+		return load_built(d, file, p);
 	snprintf(key, sizeof(key), "%s|" OPTIONS "|%016" PRIx64, d->key,
 		 hash(opencl_prelude, strlen(opencl_prelude)));
 	if (!load_cached(d, key, file, p)) {

@@ -156,15 +156,15 @@ struct arax_own_kernel {
 
 /*
  * Bring kernels that only this context can launch.  @image: for ARAX_DEVICE_CPU a shared
- * object whose symbols are of type arax_kernel_fn (arax/kernel.h), at most
- * ARAX_MODULE_MAX_BYTES; it is copied.  @nr of @kernels go to @loaded, in the same order.
+ * object whose symbols are of type arax_kernel_fn (arax/kernel.h), for ARAX_DEVICE_OPENCL
+ * OpenCL C or SPIR-V, which is compiled; at most ARAX_MODULE_MAX_BYTES; it is copied.  @nr of @kernels go to @loaded, in the same order.
  * It runs in a process with this program's uid that has neither files nor network, and
  * reaches the ranges of its launches alone.  Waits for tasks before it in no queue.
  *
  * Their image counts as memory until arax_module_unload() or arax_close().  After
  * araxd was restarted launches end with ENOEXEC: bring it again.
  *
- * EINVAL: a signature; ENOEXEC: not an image for this machine; ENOENT: no such symbol;
+ * EINVAL: a signature; ENOEXEC: not an image for this machine, or it does not compile; ENOENT: no such symbol;
  * EOPNOTSUPP: nobody here could run it; E2BIG, ENOSPC (ARAX_MAX_MODULES), EDQUOT.
  * arax_error_text() has what araxd or the loader said.
  */
