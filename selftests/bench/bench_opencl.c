@@ -29,7 +29,22 @@
 struct cl_side {
 	struct side side;
 	struct arax_kernel saxpy;
+	struct arax_kernel own_null, own_saxpy;		/* the same, brought by the program */
 };
+
+static const char own_source[] =
+	"__kernel void own_null(__global const uchar *a, ulong na, __global uchar *b, ulong nb,\n"
+	"		       ulong x, ulong y) { }\n"
+	"__kernel void own_saxpy(__global const float *x, ulong nx, __global float *y, ulong ny,\n"
+	"			float a, uint n, __global int *result)\n"
+	"{\n"
+	"	if (nx < n || ny < n) {\n"
+	"		*result = -EINVAL;\n"
+	"		return;\n"
+	"	}\n"
+	"	ARAX_EACH(i, n)\n"
+	"		y[i] += a * x[i];\n"
+	"}\n";
 
 /* The same natively. */
 struct native {
@@ -87,20 +102,54 @@ static void many_tasks(struct ways *w)
 	side_nulls(&w->host.side);
 }
 
-static void saxpy_on(struct cl_side *s, const struct ways *w, float a)
+/* False: they can't be had here, and @why says why. */
+static bool open_own(struct cl_side *s, char *why, size_t len)
+{
+	static const struct arax_own_kernel own[2] = {
+		{ .signature = "own_null(in u8 a[], inout u8 b[], u64 x, u64 y)" },
+		{ .signature = "own_saxpy(in f32 x[], inout f32 y[], f32 a, u32 n)" },
+	};
+	struct arax_kernel k[2];
+
+	if (arax_module_load(s->side.ax, ARAX_DEVICE_OPENCL, own_source, sizeof(own_source) - 1, own, 2,
+			     k)) {
+		snprintf(why, len, "%s", arax_error_text());
+		return false;
+	}
+	s->own_null = k[0];
+	s->own_saxpy = k[1];
+	return true;
+}
+
+static void own_task(struct ways *w)
+{
+	struct side *s = &w->host.side;
+	struct arax_kernel installed = s->null;
+
+	s->null = w->host.own_null;
+	side_null(s);
+	s->null = installed;
+}
+
+static void saxpy_by(struct cl_side *s, const struct arax_kernel *saxpy, const struct ways *w, float a)
 {
 	struct arax_range ranges[2] = { arax_in(s->side.large[0]), arax_inout(s->side.large[1]) };
 	struct saxpy_args args = { a, (uint32_t)(w->bytes / sizeof(float)) };
 	struct arax_grid grid = { { GROUPS, 1, 1 }, { GROUP_ITEMS, 1, 1 } };
 	struct arax_event event = ARAX_EVENT_INIT;
-	int err = arax_launch(s->side.queue, &s->saxpy, grid, &args, sizeof(args), ranges, 2, &event);
+	int err = arax_launch(s->side.queue, saxpy, grid, &args, sizeof(args), ranges, 2, &event);
 
 	must(err ? err : arax_wait(&event, ARAX_DEADLINE_NONE), "saxpy");
 }
 
 static void saxpy_task(struct ways *w)
 {
-	saxpy_on(&w->host, w, 0);
+	saxpy_by(&w->host, &w->host.saxpy, w, 0);
+}
+
+static void own_saxpy_task(struct ways *w)
+{
+	saxpy_by(&w->host, &w->host.own_saxpy, w, 0);
 }
 
 static void dirty_host(struct ways *w)
@@ -126,6 +175,8 @@ static void access_copies_out(struct ways *w)
 ROUND(one_task_round, struct ways, nothing, one_task)
 ROUND(many_tasks_round, struct ways, nothing, many_tasks)
 ROUND(saxpy_round, struct ways, nothing, saxpy_task)
+ROUND(own_task_round, struct ways, nothing, own_task)
+ROUND(own_saxpy_round, struct ways, nothing, own_saxpy_task)
 ROUND(copy_in_round, struct ways, dirty_host, task_copies_in)
 ROUND(copy_out_round, struct ways, dirty_device, access_copies_out)
 
@@ -267,7 +318,7 @@ ROUND(native_read_round, struct ways, nothing, native_read)
 /* ------------------------------------------------------------------ */
 
 /* What is timed does its work: through araxd both ways, and the bytes of both copies. */
-static void check_side(struct cl_side *s, const struct ways *w)
+static void check_side(struct cl_side *s, const struct arax_kernel *saxpy, const struct ways *w)
 {
 	const size_t n = w->bytes / sizeof(float);
 	float *x = arax_buffer_data(s->side.large[0]), *y = arax_buffer_data(s->side.large[1]);
@@ -282,7 +333,7 @@ static void check_side(struct cl_side *s, const struct ways *w)
 	}
 	for (i = 0; i < 2; i++)
 		must(arax_access_end(s->side.queue, out[i]), "access");
-	saxpy_on(s, w, 2);
+	saxpy_by(s, saxpy, w, 2);
 	must(arax_access_begin(s->side.queue, arax_in(s->side.large[1]), ARAX_DEADLINE_NONE), "access");
 	for (i = 0; i < n; i++) {
 		if (y[i] != (float)(i % 7 + 2 * (i % 1000)))
@@ -291,7 +342,7 @@ static void check_side(struct cl_side *s, const struct ways *w)
 	must(arax_access_end(s->side.queue, arax_in(s->side.large[1])), "access");
 }
 
-static void measure(json_t *result, struct ways *w, const struct options *o)
+static void measure(json_t *result, struct ways *w, bool own, const struct options *o)
 {
 	const double bytes = (double)w->bytes;
 	const struct figure figures[] = {
@@ -301,8 +352,11 @@ static void measure(json_t *result, struct ways *w, const struct options *o)
 		{ "saxpy, host pages", saxpy_round, native_saxpy_round, 3 * bytes, 1, BAR_KERNEL },
 		{ "copy in", copy_in_round, native_write_round, bytes, 1, BAR_COPY },
 		{ "copy out", copy_out_round, native_read_round, bytes, 1, BAR_COPY },
+		/* In a process of the program's user. */
+		{ "own null task", own_task_round, one_launch_round, 0, 1, 0 },
+		{ "own saxpy, host pages", own_saxpy_round, native_saxpy_round, 3 * bytes, 1, 0 },
 	};
-	const size_t nr = sizeof(figures) / sizeof(*figures);
+	const size_t nr = sizeof(figures) / sizeof(*figures) - (own ? 0 : 2);
 	size_t i;
 
 	for (i = 0; i < nr; i++)
@@ -315,6 +369,7 @@ json_t *bench_opencl(const struct options *o)
 	json_t *result = result_new("opencl", o->link);
 	static struct ways w;
 	char why[256];
+	bool own;
 
 	if (!strcmp(o->link, "kernel")) {
 		result_note(result, "skipped", "it starts its own araxds, with OpenCL devices alone: broker link");
@@ -328,10 +383,15 @@ json_t *bench_opencl(const struct options *o)
 	open_side(&w.host, "backend \"opencl\" { }", w.bytes, 0);
 	open_side(&w.own, "backend \"opencl\" { options = { \"zero-copy=no\" } }", w.bytes,
 		  ARAX_BUFFER_EXPLICIT);
-	check_side(&w.host, &w);
-	check_side(&w.own, &w);
+	check_side(&w.host, &w.host.saxpy, &w);
+	check_side(&w.own, &w.own.saxpy, &w);
 	side_check_copies(&w.own.side);
-	measure(result, &w, o);
+	own = open_own(&w.host, why, sizeof(why));
+	if (own)
+		check_side(&w.host, &w.host.own_saxpy, &w);
+	else
+		result_note(result, "note_own_kernel", why);
+	measure(result, &w, own, o);
 	result_note(result, "note_device", w.native.peer.name);
 	result_int(result, "opencl_devices", (long)w.native.peer.nr_devices);
 	result_int(result, "bytes", (long)w.bytes);
@@ -340,7 +400,8 @@ json_t *bench_opencl(const struct options *o)
 		    "one submit and one wait, beside 64 enqueues and one clFinish; saxpy: bytes read and "
 		    "written, on host pages, beside CL_MEM_USE_HOST_PTR; copy in: a null task whose "
 		    "input is not on the device, beside a write and a launch; copy out: access to what "
-		    "a task left on the device, beside a read");
+		    "a task left on the device, beside a read; own: kernels that the program brought "
+		    "as source, in a process of its user");
 	result_note(result, "note_placement", "nobody pinned: the OpenCL device has all CPUs");
 	side_close(&w.host.side);
 	side_close(&w.own.side);
