@@ -45,7 +45,8 @@ struct trace;
 struct poller_device {
 	struct device *dev;
 	struct runner *runner;
-	struct host_thread *host;	/* copies, fills and services */
+	bool copies;			/* and fills, and does services: by its lanes, or by @host */
+	struct host_thread *host;	/* NULL: its lanes are threads on the host's cores */
 	struct gate *gate;		/* if it is configured for what it runs, else NULL */
 	uint32_t lanes;
 	uint32_t lanes_now;		/* of them, in its present configuration */

@@ -73,7 +73,7 @@ static inline bool suits(const struct poller *p, const struct graph_node *node, 
 	if (unlikely(own_is_load(node) || own_is_launch(node)))
 		return own_suits(p, node, device);
 	if (node->d.opcode != ARAX_OP_LAUNCH)
-		return p->devs[device].host;
+		return p->devs[device].copies;
 	k = run_kernel(node);
 	return k && p->runnable[k->index * p->nr_devs + device] &&
 	       (!p->devs[device].dev->info.memory || remote_fits(p, node, device));
@@ -452,6 +452,37 @@ static struct run *run_of_work(struct work *w)
 	return (struct run *)((char *)w - offsetof(struct run, work));
 }
 
+/* On a lane's thread: a copy, a fill, a service. */
+static int host_enter(struct runner_task *rt)
+{
+	struct run *run = (struct run *)((char *)rt - offsetof(struct run, rt));
+
+	rt->start_ns = monotonic_ns();
+	return host_run(&run->node->d, run->ranges, run->node->args);
+}
+
+static void host_begin(struct run *run)
+{
+	struct runner_task *rt = &run->rt;
+
+	run->hosted = true;
+	rt->kernel = NULL;
+	rt->deadline_ns = 0;
+	rt->enter = host_enter;
+	rt->flags = RUNNER_ENTER_ONLY;
+}
+
+static void host_end(struct run *run)
+{
+	struct runner_task *rt = &run->rt;
+
+	run->hosted = false;
+	rt->enter = NULL;
+	rt->flags = 0;
+	rt->enter_ns = 0;
+	rt->device_ns = rt->hold_ns;
+}
+
 /* Back on the poller's thread. */
 static void came_back(struct work *w)
 {
@@ -460,6 +491,8 @@ static void came_back(struct work *w)
 	struct poller *p = run->poller;
 	bool nobody = (run->load || run->module) && run->rt.result == -EOPNOTSUPP;
 
+	if (run->hosted)
+		host_end(run);
 	/* Where data came and went the device was kept for that as well. */
 	finish(run, run->remote || run->load ? run->rt.hold_ns : run->rt.device_ns, run->rt.hold_ns,
 	       run->rt.result);
@@ -478,7 +511,7 @@ static void runner_done(struct runner_task *rt)
 	poller_bring(run->poller, &run->work, run->device, run->lane);
 }
 
-/* On the host thread of the device. */
+/* On the host thread of a device that has no cores of the host's for it. */
 static void host_done(struct host_job *job)
 {
 	struct run *run = (struct run *)((char *)job - offsetof(struct run, job));
@@ -650,6 +683,12 @@ static uint64_t inline_limit(const struct poller *p)
 	return sched_queued(p->sched) ? p->inline_ns / 4 : p->inline_ns;
 }
 
+/* Lanes are threads on cores of the host's, and have nothing to do around it. */
+static bool is_of_cores(const struct poller_device *pd, const struct run *run)
+{
+	return pd->dev->info.kind == ARAX_DEVICE_CPU && !run->rt.enter;
+}
+
 /* To other threads than this one. */
 static void hand_over(struct run *run, bool launch)
 {
@@ -661,7 +700,9 @@ static void hand_over(struct run *run, bool launch)
 	if (pd->dev->info.kind == ARAX_DEVICE_CPU)
 		run->cpus = launch && run->rt.kernel->split ? pd->dev->info.units : 1;
 	p->cpus_taken += run->cpus;
-	if (launch || run->load)
+	if (!launch && !run->load && is_of_cores(pd, run))
+		host_begin(run);
+	if (launch || run->load || run->hosted)
 		runner_submit(pd->runner, &run->rt);
 	else
 		host_thread_push(pd->host, &run->job);
@@ -814,8 +855,7 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 
 static bool runs_here(const struct poller_device *pd, const struct kernel *k)
 {
-	return pd->dev->info.kind == ARAX_DEVICE_CPU && !pd->runs[0].rt.enter &&
-	       !runner_needs_worker(pd->runner, k);
+	return is_of_cores(pd, &pd->runs[0]) && !runner_needs_worker(pd->runner, k);
 }
 
 int run_refresh(struct poller *p, struct poller_device *pd)
@@ -857,7 +897,8 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 	pd->direct = &pd->runs[pd->nr_runs];
 	init_run(pd->direct, p, dev->index, 0);
 	pd->direct->direct = true;
-	if (dev->info.kind == ARAX_DEVICE_CPU) {
+	pd->copies = dev->info.kind == ARAX_DEVICE_CPU;
+	if (pd->copies && !is_of_cores(pd, &pd->runs[0])) {
 		err = host_thread_create("arax-host", &pd->host);
 		if (err)
 			return err;
@@ -949,7 +990,7 @@ tell:
 
 int runs_create(struct poller *p, struct devices *devices)
 {
-	bool host = false;
+	bool host = false, copies = false;
 	uint32_t i;
 	int err;
 
@@ -968,13 +1009,18 @@ int runs_create(struct poller *p, struct devices *devices)
 		err = device_create(p, &p->devs[i], dev);
 		if (err)
 			return err;
-		host = host || p->devs[i].host;
+		copies |= p->devs[i].copies;
+		host |= p->devs[i].host != NULL;
 	}
 	err = host_thread_create("arax-own", &p->undertaker);
 	if (err)
 		return err;
+	if (!p->nr_devs)
+		return 0;
 	/* Copies and fills are on the host's pages: some device has to stand for them. */
-	return host || !p->nr_devs ? 0 : host_thread_create("arax-host", &p->devs[0].host);
+	p->devs[0].copies |= !copies;
+	/* And remote.c fetches by such a thread, whoever has it. */
+	return host ? 0 : host_thread_create("arax-host", &p->devs[0].host);
 }
 
 void poller_buffer_gone(struct poller *p, struct mapping *m)

@@ -26,6 +26,7 @@ struct run {
 	uint32_t lane;
 	bool direct;		/* by run_direct() */
 	bool here;		/* it ran on the thread that ends it */
+	bool hosted;		/* no launch, but what the host does: by a lane of cores */
 	uint32_t cpus;		/* that it keeps busy, while another thread runs it */
 	uint64_t start;		/* ticks */
 	struct arax_launch_range ranges[ARAX_MAX_RANGES];

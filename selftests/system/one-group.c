@@ -3,6 +3,7 @@
 #include "stack.h"
 
 #include <errno.h>
+#include <stdbool.h>
 
 #define WORDS	(256u << 10)
 #define CHAINS	6
@@ -106,5 +107,30 @@ TEST(split_ones_at_once)
 		for (i = 0; i < WORDS; i++)
 			CHECK_EQ(sum[i], i % 1000 * LINKS);
 	}
+	stack_close(&s);
+}
+
+/* A copy has a lane, and its thread: one that is long keeps no other waiting. */
+TEST(copies_beside_each_other)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *large = stack_buffer(&s, 512u << 20), *small = stack_buffer(&s, 1u << 20);
+	const uint32_t pattern = 0x01020304;
+	const uint8_t *bytes = arax_buffer_data(large);
+	bool beside = false;
+	int i;
+
+	/* Once is enough: a busy machine may keep the small one from running. */
+	for (i = 0; i < 20 && !beside; i++) {
+		struct arax_event first = ARAX_EVENT_INIT, second = ARAX_EVENT_INIT;
+
+		CHECK_EQ(arax_fill(s.q, arax_out(large), &pattern, sizeof(pattern), &first), 0);
+		CHECK_EQ(arax_fill(s.q, arax_out(small), &pattern, sizeof(pattern), &second), 0);
+		CHECK_EQ(arax_wait(&second, arax_deadline(60 * SECOND)), 0);
+		beside = !arax_event_done(&first);
+		CHECK_EQ(arax_wait(&first, arax_deadline(60 * SECOND)), 0);
+	}
+	CHECK(beside);
+	CHECK(!memcmp(bytes, &pattern, 4) && !memcmp(bytes + (512u << 20) - 4, &pattern, 4));
 	stack_close(&s);
 }
