@@ -3,8 +3,8 @@
 
 KERNELS_SRCS := $(addprefix daemon/kernels/,manifest.c module.c registry.c signature.c)
 
-STD_SRCS   := $(addprefix daemon/kernels/std/,basic.c blackscholes.c cluster.c conv.c fft.c \
-			grid.c histogram.c image.c ml.c pool.c reduce.c scan.c sort.c sparse.c vector.c)
+STD_SRCS   := $(addprefix daemon/kernels/std/,basic.c blackscholes.c cluster.c conv.c conv_dnn.c \
+			fft.c grid.c histogram.c image.c ml.c pool.c reduce.c scan.c sort.c sparse.c vector.c)
 STD_CL     := $(addprefix daemon/kernels/std/,vector.cl basic.cl blackscholes.cl image.cl reduce.cl \
 			scan.cl sort.cl histogram.cl grid.cl fft.cl ml.cl cluster.cl nn.cl sparse.cl)
 STD_CU     := $(addprefix daemon/kernels/std/,arax-std.cu std_gpu.h vector.cu basic.cu image.cu \
@@ -25,9 +25,24 @@ HIP_ARCHS  ?= gfx906 gfx908 gfx90a gfx1030
 NVCC_FLAGS := -arch=$(CUDA_ARCH) -fmad=false -Werror all-warnings -Ilibarax/include
 HIPCC_FLAGS := $(HIP_ARCHS:%=--offload-arch=%) -O3 -ffp-contract=off -Wall -Werror -Ilibarax/include
 
+# Convolutions by oneDNN, whose library is opened at run time: only the header, of the version
+# whose calls these are.
+STD_DNN := $(shell printf '\043include <oneapi/dnnl/dnnl_version.h>\nDNNL_VERSION_MAJOR\n' | \
+	     $(CC) -E -P -x c - 2>/dev/null | tail -n 1)
+
 # Nobody asks for floating-point traps or errno; with them, a choice in a loop keeps it from
 # being vectorised.
 $(foreach f,$(STD_SRCS),$(eval CFLAGS_$(f:.c=) := -O3 -fno-trapping-math -fno-math-errno))
+
+STD_DNN_FLAG := $(if $(filter 2,$(STD_DNN)),-DSTD_HAS_DNN)
+CFLAGS_daemon/kernels/std/conv_dnn += $(STD_DNN_FLAG)
+CFLAGS_selftests/unit/be_std += $(STD_DNN_FLAG)
+ifneq ($(STD_DNN),2)
+no-dnn:
+	@echo 'arax-std computes convolutions without oneDNN: no headers of its version 2 (Debian: libdnnl-dev)'
+.PHONY: no-dnn
+ALL_TARGETS += no-dnn
+endif
 
 $(B)/lib/arax/kernels/arax-std.so: $(call objs,plain,$(STD_SRCS))
 	@mkdir -p $(@D)

@@ -5,6 +5,7 @@
  * with arguments at their ends, in ranges that end where a page does.
  */
 #include <dlfcn.h>
+#include <math.h>
 #include <time.h>
 
 #include "daemon/kernels/registry.h"
@@ -403,6 +404,100 @@ START_TEST(groups_saturate)
 }
 END_TEST
 
+struct conv_shape { uint32_t batch, channels, height, width, filters, kernel_h, kernel_w, stride, pad; };
+
+/* Of layers that there are, of what divides by nothing, and what oneDNN is not asked for. */
+static const struct conv_shape shapes[] = {
+	{ 1, 64, 56, 56, 64, 3, 3, 1, 1 }, { 1, 256, 28, 28, 64, 1, 1, 1, 0 },
+	{ 1, 3, 112, 112, 64, 7, 7, 2, 3 }, { 1, 512, 7, 7, 128, 3, 3, 1, 1 },
+	{ 1, 128, 28, 28, 64, 1, 1, 2, 0 }, { 3, 16, 32, 32, 24, 3, 3, 1, 1 },
+	{ 2, 7, 41, 37, 13, 5, 3, 3, 2 }, { 5, 9, 17, 130, 33, 4, 2, 2, 1 },
+	{ 1, 1, 300, 200, 1, 3, 3, 1, 0 }, { 1, 40, 12, 300, 3, 12, 5, 1, 0 },
+	{ 2, 30, 20, 20, 30, 1, 3, 1, 2 }, { 1, 1, 9, 9, 1, 3, 3, 1, 1 },
+	{ 4, 20, 9, 9, 100, 3, 3, 4, 2 },
+};
+
+static float *floats(uint64_t n)
+{
+	float *p = malloc(n * sizeof(*p) + !n);
+
+	for (uint64_t i = 0; i < n; i++)
+		p[i] = (float)trial_random(2001) / 1000 - 1;
+	return p;
+}
+
+/* By oneDNN where it is: what it computes in parts is what this library's own loops do. */
+START_TEST(conv2d_in_parts)
+{
+	const struct conv_shape *s = &shapes[_i];
+	uint64_t in = (uint64_t)s->batch * s->channels * s->height * s->width;
+	uint64_t taps = (uint64_t)s->channels * s->kernel_h * s->kernel_w;
+	uint64_t out = ((s->height + 2 * s->pad - s->kernel_h) / s->stride + 1) *
+		       (uint64_t)((s->width + 2 * s->pad - s->kernel_w) / s->stride + 1) *
+		       s->filters * s->batch;
+	static const uint32_t spans[] = { 1, 2, 3, 8, 64 };
+	arax_kernel_fn *fn = function_of("conv2d_f32"), *own;
+	struct arax_launch_range r[4] = {
+		{ floats(in), in * 4, 0, 1 }, { floats(taps * s->filters), taps * s->filters * 4, 0, 1 },
+		{ floats(s->filters), _i % 2 ? s->filters * 4 : 0, 0, 1 }, { NULL, out * 4, 0, 1 },
+	};
+	struct arax_launch l = { .size = sizeof(l), .nr_ranges = 4, .ranges = r, .args = s,
+				 .arg_len = sizeof(*s) };
+	float *wanted = malloc(out * 4), *got = malloc(out * 4);
+	void *library = dlopen(FOLDER "/arax-std.so", RTLD_NOW);
+
+	own = (arax_kernel_fn *)dlsym(library, "arax_std_conv2d_own_f32");
+	ck_assert(own != NULL);
+	for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++) {
+		for (int k = 0; k < 3; k++) {
+			l.grid[k] = k ? 1 : spans[i];
+			l.block[k] = 1;
+		}
+		for (int own_now = 0; own_now < 2; own_now++) {
+			memset(own_now ? wanted : got, 0x7f, out * 4);
+			r[3].data = own_now ? wanted : got;
+			for (l.group_begin = 0; l.group_begin < spans[i]; l.group_begin = l.group_end) {
+				l.group_end = l.group_begin + 1;
+				ck_assert_int_eq((own_now ? own : fn)(&l), 0);
+			}
+		}
+		/* Sums of about this many terms of at most 1. */
+		for (uint64_t j = 0; j < out; j++)
+			ck_assert_msg(fabsf(got[j] - wanted[j]) <= 1e-6f * (float)(taps + 1),
+				      "shape %d in %u, item %lu: %g, not %g", _i, spans[i],
+				      (unsigned long)j, (double)got[j], (double)wanted[j]);
+	}
+	for (int i = 0; i < 3; i++)
+		free(r[i].data);
+	free(wanted);
+	free(got);
+}
+END_TEST
+
+/* It would be a silent loss if nothing were computed by it any more. */
+START_TEST(conv2d_has_the_library)
+{
+#ifdef STD_HAS_DNN
+	float x[64 * 100], weights[64 * 9 * 64], y[64 * 100];
+	struct conv_shape s = { 1, 64, 10, 10, 64, 3, 3, 1, 1 };
+	struct arax_launch_range r[4] = { { x, sizeof(x), 0, 1 }, { weights, sizeof(weights), 0, 1 },
+					  { x, 0, 0, 1 }, { y, sizeof(y), 0, 1 } };
+	struct arax_launch l = { .size = sizeof(l), .nr_ranges = 4, .ranges = r, .args = &s,
+				 .arg_len = sizeof(s), .grid = { 1, 1, 1 }, .block = { 1, 1, 1 },
+				 .group_end = 1 };
+
+	memset(x, 0, sizeof(x));
+	memset(weights, 0, sizeof(weights));
+	ck_assert_ptr_null(dlopen("libdnnl.so.2", RTLD_NOW | RTLD_NOLOAD));
+	ck_assert_int_eq(function_of("conv2d_f32")(&l), 0);
+	ck_assert(dlopen("libdnnl.so.2", RTLD_NOW | RTLD_NOLOAD) ||
+		  !dlopen("libdnnl.so.2", RTLD_NOW));
+#else
+	be_skip("conv2d_has_the_library", "arax-std was built without oneDNN (Debian: libdnnl-dev)");
+#endif
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("std");
@@ -424,6 +519,8 @@ int main(void)
 	tcase_add_test(t, spin);
 	tcase_add_test(t, shares_cover);
 	tcase_add_test(t, groups_saturate);
+	tcase_add_loop_test(t, conv2d_in_parts, 0, sizeof(shapes) / sizeof(shapes[0]));
+	tcase_add_test(t, conv2d_has_the_library);
 	suite_add_tcase(suite, t);
 	return be_main(suite);
 }

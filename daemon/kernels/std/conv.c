@@ -8,10 +8,11 @@
  */
 #include <stdlib.h>
 
-#include "daemon/kernels/std/std.h"
+#include "daemon/kernels/std/conv2d.h"
 
 int arax_std_conv_relu(const struct arax_launch *l);
 int arax_std_conv2d_f32(const struct arax_launch *l);
+int arax_std_conv2d_own_f32(const struct arax_launch *l);
 
 #define SPAN		64u	/* pixels of an output row at a time */
 #define HALF		32u	/* of these, as many as the sums of two filters have registers for */
@@ -205,6 +206,52 @@ struct conv2d_args {
 	uint32_t batch, channels, height, width, filters, kernel_h, kernel_w, stride, pad;
 };
 
+static int conv2d_check(const struct arax_launch *l, struct conv2d *c)
+{
+	uint64_t padded_h, padded_w, taps, in, out;
+	struct conv2d_args a;
+
+	if (arax_launch_args(l, &a, sizeof(a)) || !a.channels || !a.height || !a.width ||
+	    !a.kernel_h || !a.kernel_w || !a.stride || a.channels > MAX_TAPS ||
+	    a.kernel_h > MAX_TAPS || a.kernel_w > MAX_TAPS || l->nr_ranges < 4 ||
+	    (a.pad >= a.kernel_h && a.pad >= a.kernel_w))
+		return -EINVAL;
+	padded_h = a.height + 2ull * a.pad;
+	padded_w = a.width + 2ull * a.pad;
+	taps = (uint64_t)a.channels * a.kernel_h * a.kernel_w;
+	if (a.kernel_h > padded_h || a.kernel_w > padded_w || taps > MAX_TAPS)
+		return -EINVAL;
+	*c = (struct conv2d){
+		.batch = a.batch, .channels = a.channels, .filters = a.filters, .height = a.height,
+		.width = a.width, .kernel_h = a.kernel_h, .kernel_w = a.kernel_w,
+		.stride = a.stride, .pad = a.pad,
+		.out_height = (padded_h - a.kernel_h) / a.stride + 1,
+		.out_width = (padded_w - a.kernel_w) / a.stride + 1,
+	};
+	if (too_much(c->width * c->height, c->channels, c->batch, &in) ||
+	    too_much(c->out_width, c->out_height, c->filters, &out) ||
+	    __builtin_mul_overflow(out, c->batch, &out))
+		return -EINVAL;
+	c->x = ARAX_ITEMS(l, 0, in, float);
+	c->weights = ARAX_ITEMS(l, 1, c->filters * taps, float);
+	c->y = ARAX_ITEMS(l, 3, out, float);
+	if (l->ranges[2].length)
+		c->bias = ARAX_ITEMS(l, 2, a.filters, float);
+	return c->x && c->weights && c->y && (c->bias || !l->ranges[2].length) ? 0 : -EINVAL;
+}
+
+static int conv2d_own(const struct arax_launch *l, const struct conv2d *c)
+{
+	struct conv own = {
+		.batch = c->batch, .channels = c->channels, .filters = c->filters,
+		.height = c->height, .width = c->width, .kernel_h = c->kernel_h,
+		.kernel_w = c->kernel_w, .stride = c->stride, .pad_h = c->pad, .pad_w = c->pad,
+		.out_height = c->out_height, .out_width = c->out_width, .bias = c->bias,
+	};
+
+	return conv_run(l, &own, 4);
+}
+
 /*
  * conv2d_f32(in f32 x[], in f32 weights[], in f32 bias[], out f32 y[], u32 batch, u32 channels,
  *	      u32 height, u32 width, u32 filters, u32 kernel_h, u32 kernel_w, u32 stride, u32 pad):
@@ -216,30 +263,19 @@ struct conv2d_args {
  */
 ARAX_KERNEL int arax_std_conv2d_f32(const struct arax_launch *l)
 {
-	uint64_t padded_h, padded_w;
-	struct conv2d_args a;
-	struct conv c;
+	struct conv2d c;
+	int err = conv2d_check(l, &c);
 
-	if (arax_launch_args(l, &a, sizeof(a)) || !a.channels || !a.height || !a.width ||
-	    !a.kernel_h || !a.kernel_w || !a.stride || a.channels > MAX_TAPS ||
-	    a.kernel_h > MAX_TAPS || a.kernel_w > MAX_TAPS || l->nr_ranges < 4 ||
-	    (a.pad >= a.kernel_h && a.pad >= a.kernel_w))
-		return -EINVAL;
-	padded_h = a.height + 2ull * a.pad;
-	padded_w = a.width + 2ull * a.pad;
-	if (a.kernel_h > padded_h || a.kernel_w > padded_w)
-		return -EINVAL;
-	c = (struct conv){
-		.batch = a.batch, .channels = a.channels, .filters = a.filters, .height = a.height,
-		.width = a.width, .kernel_h = a.kernel_h, .kernel_w = a.kernel_w,
-		.stride = a.stride, .pad_h = a.pad, .pad_w = a.pad,
-		.out_height = (padded_h - a.kernel_h) / a.stride + 1,
-		.out_width = (padded_w - a.kernel_w) / a.stride + 1,
-	};
-	if (l->ranges[2].length) {
-		c.bias = ARAX_ITEMS(l, 2, a.filters, float);
-		if (!c.bias)
-			return -EINVAL;
-	}
-	return conv_run(l, &c, 4);
+	if (err || !c.batch || !c.filters)
+		return err;
+	return std_conv2d_dnn(l, &c) ? 0 : conv2d_own(l, &c);
+}
+
+/* The same without oneDNN, wherever it is: for tests and comparisons. */
+ARAX_KERNEL int arax_std_conv2d_own_f32(const struct arax_launch *l)
+{
+	struct conv2d c;
+	int err = conv2d_check(l, &c);
+
+	return err ? err : conv2d_own(l, &c);
 }
