@@ -12,6 +12,7 @@
 #include <linux/securebits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -30,6 +31,7 @@ struct texts {
 	char role[4];
 	char uid_map[40], gid_map[40];
 	char scratch[96];
+	bool nothing_shared;		/* no mount in any namespace comes to another one */
 };
 
 enum step {
@@ -198,6 +200,17 @@ static int write_file(const char *path, const char *text)
 	return err;
 }
 
+/*
+ * Nothing of it comes back to where we are from.  In a chroot there may be no mount to say that
+ * of; but from a namespace of users nothing comes back anyhow.
+ */
+static int keep_mounts(const struct texts *t, bool root)
+{
+	if (!mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		return 0;
+	return errno == EINVAL && (!root || t->nothing_shared) ? 0 : errno;
+}
+
 /* While there is the right to: who was not root has it in his own namespace. */
 static int make_scratch(const struct texts *t, bool root)
 {
@@ -209,9 +222,8 @@ static int make_scratch(const struct texts *t, bool root)
 		err = write_file("/proc/self/uid_map", t->uid_map);
 	if (!root && !err)
 		err = write_file("/proc/self/gid_map", t->gid_map);
-	/* Nothing of it comes back to where we are from. */
-	if (!err && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
-		err = errno;
+	if (!err)
+		err = keep_mounts(t, root);
 	if (!err && mount("arax-scratch", WORKER_SCRATCH, "tmpfs", MS_NOSUID | MS_NODEV, t->scratch))
 		err = errno;
 	return err;
@@ -264,8 +276,29 @@ static _Noreturn void child(const struct spawn *s, const struct texts *t, pid_t 
 	give_up(socket, STEP_EXEC, errno);
 }
 
+static bool nothing_is_shared(void)
+{
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	size_t size = 0;
+	char *line = NULL;
+	bool shared = false;
+
+	if (!f)
+		return false;
+	/* Of the optional fields, which a lone dash ends. */
+	while (!shared && getline(&line, &size, f) > 0) {
+		const char *field = strstr(line, " shared:"), *dash = strstr(line, " - ");
+
+		shared = field && (!dash || field < dash);
+	}
+	free(line);
+	fclose(f);
+	return !shared;
+}
+
 static void make_texts(struct texts *t, const struct spawn *s)
 {
+	t->nothing_shared = has_scratch(s) && nothing_is_shared();
 	snprintf(t->role, sizeof(t->role), "%d", (int)s->role);
 	snprintf(t->uid_map, sizeof(t->uid_map), "%u %u 1", s->uid, s->uid);
 	snprintf(t->gid_map, sizeof(t->gid_map), "%u %u 1", s->gid, s->gid);
