@@ -284,9 +284,14 @@ static int share_built(struct run *run, uint32_t device, uint64_t deadline_ns)
 	for (uint32_t i = 0; i < m->nr_built; i++) {
 		int built = m->built[i].fd;
 
-		if (strcmp(devs[device].dev->backend, devs[m->built[i].device].dev->backend) ||
-		    try_all(run, device, built, deadline_ns))
+		if (strcmp(devs[device].dev->backend, devs[m->built[i].device].dev->backend))
 			continue;
+		if (try_all(run, device, built, deadline_ns)) {
+			/* Its worker knows them as what can't be loaded. */
+			for (uint32_t j = 0; j < m->nr_kernels; j++)
+				runner_drop_kernel(devs[device].runner, m->kernels[j].serial);
+			continue;
+		}
 		built = fcntl(built, F_DUPFD_CLOEXEC, 0);
 		return built < 0 ? -errno : module_add_built(m, device, built);
 	}

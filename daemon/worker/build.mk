@@ -24,9 +24,10 @@ $(call program,$(B)/libexec/arax-worker,plain,$(WORKER_SRCS),$(WORKER_LIBS))
 
 ALL_TARGETS += $(B)/libexec/arax-worker
 
+# Who can't read it can't look into it while it begins, either.
 install-worker: $(B)/libexec/arax-worker
 	install -d $(DESTDIR)$(PREFIX)/libexec/arax
-	install -m 755 $(B)/libexec/arax-worker $(DESTDIR)$(PREFIX)/libexec/arax/
+	install -m 711 $(B)/libexec/arax-worker $(DESTDIR)$(PREFIX)/libexec/arax/
 INSTALL_TARGETS += install-worker
 .PHONY: install-worker
 

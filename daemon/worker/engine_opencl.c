@@ -60,6 +60,7 @@ static int open_engine(void)
 
 	if (err)
 		return err;
+	signal(SIGXFSZ, SIG_IGN);	/* what is too large is an error, not the end */
 	backend = opencl_backend_init(&host);
 	err = backend->load();
 	return err ? err : backend->config("cache", "no");
@@ -157,7 +158,10 @@ static void build(const struct worker_msg *msg, int fd, bool *keep, struct loade
 	err = opencl_program_save(device, ((struct opencl_kernel *)k->kernel)->program, output);
 	if (!err)
 		return;
-	k->err = err == -ENOENT ? -EOPNOTSUPP : err;
+	/* A part of it is no words. */
+	if (ftruncate(output, 0))
+		_exit(1);
+	k->err = err == -ENOENT ? -ENOEXEC : err == -EFBIG ? -E2BIG : err;
 	k->why = strdup(err == -ENOENT ? "the driver gives nobody what it compiled" :
 					 "what was compiled is too large, or can't be kept");
 }

@@ -7,6 +7,7 @@
  * program brought it locks itself up first (sandbox.h).
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -300,6 +301,9 @@ int main(int argc, char **argv)
 	/* Other processes of the tenant may not look into this one. */
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	prctl(PR_SET_NAME, "arax-worker", 0, 0, 0);
+	/* No linker that a compiler starts needs them. */
+	for (int fd = WORKER_FD_SOCKET; fd < WORKER_NR_FDS; fd++)
+		fcntl(fd, F_SETFD, FD_CLOEXEC);
 	w.slot = mmap(NULL, sizeof(*w.slot), PROT_READ | PROT_WRITE, MAP_SHARED, WORKER_FD_SLOT, 0);
 	if (w.slot == MAP_FAILED || role >= WORKER_NR_ROLES) {
 		static const char text[] = "arax-worker: is started by araxd, not by hand\n";

@@ -19,6 +19,7 @@
 #include "daemon/worker/sandbox.h"
 #include "daemon/worker/worker.h"
 
+#define NOBODY		65534u	/* the kernel's overflow uid: no user's */
 #define UNMAP_LOOKS	50	/* that a worker which is told to unmap a buffer has at most */
 
 struct lane {
@@ -294,14 +295,6 @@ static void return_worker(struct runner *r, struct worker *w, enum worker_fate f
  */
 static _Thread_local struct lane *this_lane;
 
-static bool keep(struct worker *w)
-{
-	if (!this_lane || !worker_key_foreign(worker_key(w)))
-		return false;
-	this_lane->kept = w;
-	return true;
-}
-
 static void keep_no_more(struct lane *lane)
 {
 	struct worker *w = lane->kept;
@@ -311,6 +304,16 @@ static void keep_no_more(struct lane *lane)
 		return_worker(lane->runner, w, WORKER_ALIVE);
 }
 
+static bool keep(const struct runner *r, struct worker *w)
+{
+	/* A lane may load an image on other devices, too. */
+	if (!this_lane || this_lane->runner != r || !worker_key_foreign(worker_key(w)))
+		return false;
+	keep_no_more(this_lane);
+	this_lane->kept = w;
+	return true;
+}
+
 /* Another's launch, or none: then it is not kept. */
 static void keep_for(const struct runner_task *t)
 {
@@ -318,9 +321,9 @@ static void keep_for(const struct runner_task *t)
 		keep_no_more(this_lane);
 }
 
-static struct worker *take_kept(const struct worker_key *key)
+static struct worker *take_kept(const struct runner *r, const struct worker_key *key)
 {
-	struct worker *w = this_lane ? this_lane->kept : NULL;
+	struct worker *w = this_lane && this_lane->runner == r ? this_lane->kept : NULL;
 
 	if (!w)
 		return NULL;
@@ -403,7 +406,7 @@ static int take_place(struct runner *r, const struct worker_key *key, uint64_t d
 static int take_worker(struct runner *r, const struct runner_task *t, struct worker **worker)
 {
 	const struct worker_key key = key_of(r, t);
-	struct worker *w = take_kept(&key);
+	struct worker *w = take_kept(r, &key);
 	int err;
 
 	if (w) {
@@ -453,7 +456,7 @@ static uint32_t cores_for_one(const struct runner *r)
 
 static void give_worker(struct runner *r, struct worker *w, enum worker_fate fate)
 {
-	if (fate != WORKER_ALIVE || !keep(w))
+	if (fate != WORKER_ALIVE || !keep(r, w))
 		return_worker(r, w, fate);
 }
 
@@ -666,6 +669,12 @@ int runner_build(struct runner *r, const struct runner_task *t, int *built, uint
 	if (!runner_can_foreign(r))
 		return -EOPNOTSUPP;
 	key.role = WORKER_OPENCL_BUILD;
+	/*
+	 * Nobody's: it needs no file of the user's, and a linker that the compiler starts can be
+	 * looked into by whoever has the same uid.
+	 */
+	if (!geteuid())
+		key.uid = key.gid = NOBODY;
 	err = worker_build(&r->options, &key, t, t->deadline_ns, built, bytes);
 	if (err == -EOPNOTSUPP)
 		atomic_store(&r->can_foreign, false);

@@ -37,6 +37,7 @@
 
 #define SANDBOX_NO_LANDLOCK	"Landlock: a kernel with CONFIG_SECURITY_LANDLOCK, landlock in its " \
 				"boot option lsm= if that is set, and no container that forbids it"
+#define SANDBOX_NO_REFER	"Landlock's second version, for OpenCL: Linux 5.19 or newer"
 #define SANDBOX_NO_SCRATCH	"mount namespaces, for files of its own: an araxd with CAP_SYS_ADMIN, or for a " \
 				"private one namespaces of users (user.max_user_namespaces, and no container or " \
 				"AppArmor rule that forbids them)"

@@ -105,6 +105,11 @@ int sandbox_files(enum worker_role role, const char **missing)
 		*missing = SANDBOX_NO_LANDLOCK;
 		return -EOPNOTSUPP;
 	}
+	/* A driver moves files between its folders. */
+	if (abi < 2 && 1u << role & STACK) {
+		*missing = SANDBOX_NO_REFER;
+		return -EOPNOTSUPP;
+	}
 	ruleset = create(abi);
 	if (ruleset < 0)
 		return ruleset;

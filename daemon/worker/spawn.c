@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <linux/mount.h>
 #include <linux/securebits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -206,9 +207,13 @@ static int write_file(const char *path, const char *text)
  */
 static int keep_mounts(const struct texts *t, bool root)
 {
-	if (!mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
-		return 0;
-	return errno == EINVAL && (!root || t->nothing_shared) ? 0 : errno;
+	struct mount_attr read_only = { .attr_set = MOUNT_ATTR_RDONLY };
+
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		return errno == EINVAL && (!root || t->nothing_shared) ? 0 : errno;
+	/* Landlock has no say in who may change a file's mode. */
+	return syscall(SYS_mount_setattr, -1, "/", AT_RECURSIVE, &read_only, sizeof(read_only)) ?
+		       errno : 0;
 }
 
 /* While there is the right to: who was not root has it in his own namespace. */
@@ -234,8 +239,11 @@ static _Noreturn void child(const struct spawn *s, const struct texts *t, pid_t 
 	char *const argv[] = { (char *)"arax-worker", (char *)t->role, NULL };
 	char *const envp[] = { NULL };
 	int socket = s->fds[WORKER_FD_SOCKET];
-	int err = has_scratch(s) ? make_scratch(t, root) : 0;
+	int err;
 
+	if (is_foreign(s))
+		go_first();
+	err = has_scratch(s) ? make_scratch(t, root) : 0;
 	if (err)
 		give_up(socket, STEP_PLACE, err);
 	err = place_fds(s, &socket);
@@ -247,8 +255,6 @@ static _Noreturn void child(const struct spawn *s, const struct texts *t, pid_t 
 	if (setsid() < 0 || chdir("/"))
 		give_up(socket, STEP_SESSION, errno);
 	umask(077);
-	if (is_foreign(s))
-		go_first();
 	err = set_limits(s);
 	if (err)
 		give_up(socket, STEP_LIMITS, err);
@@ -296,14 +302,17 @@ static bool nothing_is_shared(void)
 	return !shared;
 }
 
-static void make_texts(struct texts *t, const struct spawn *s)
+static void make_texts(struct texts *t, const struct spawn *s, bool root)
 {
+	/* Who is not root stays who he is, whatever group the task has. */
+	unsigned int uid = root ? s->uid : geteuid(), gid = root ? s->gid : getegid();
+
 	t->nothing_shared = has_scratch(s) && nothing_is_shared();
 	snprintf(t->role, sizeof(t->role), "%d", (int)s->role);
-	snprintf(t->uid_map, sizeof(t->uid_map), "%u %u 1", s->uid, s->uid);
-	snprintf(t->gid_map, sizeof(t->gid_map), "%u %u 1", s->gid, s->gid);
+	snprintf(t->uid_map, sizeof(t->uid_map), "%u %u 1", uid, uid);
+	snprintf(t->gid_map, sizeof(t->gid_map), "%u %u 1", gid, gid);
 	snprintf(t->scratch, sizeof(t->scratch), "size=%u,nr_inodes=8192,mode=0700,uid=%u,gid=%u",
-		 WORKER_SCRATCH_BYTES, s->uid, s->gid);
+		 WORKER_SCRATCH_BYTES, uid, gid);
 }
 
 /* The C library has no call for a fork() into namespaces. */
@@ -319,7 +328,7 @@ pid_t spawn_worker(const struct spawn *s)
 	struct texts texts;
 	sigset_t all, old;
 
-	make_texts(&texts, s);
+	make_texts(&texts, s, root);
 	/* No handler of araxd's may run in the child. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -256,11 +257,30 @@ void worker_log_no_sandbox(const char *missing)
 		log_warn("kernels that programs bring can't run", log_str("missing", missing));
 }
 
-/* Not for want of something that may be had the next time. */
-static bool is_refusal(uint64_t err)
+static void worker_log_no_scratch(void)
 {
-	return err == EPERM || err == EACCES || err == EINVAL || err == ENOSYS || err == EUSERS ||
-	       err == ENOSPC;
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+
+	if (!atomic_flag_test_and_set(&said))
+		log_warn("kernels that programs bring can't run on OpenCL devices",
+			 log_str("missing", SANDBOX_NO_SCRATCH));
+}
+
+/*
+ * What it is that namespaces can't be had (logged): -EOPNOTSUPP, never; -ENODEV, there are too
+ * many now, or none may be made; else 0.
+ */
+static int no_namespaces(uint64_t err)
+{
+	if (err == EPERM || err == EACCES || err == EINVAL || err == ENOSYS) {
+		worker_log_no_scratch();
+		return -EOPNOTSUPP;
+	}
+	if (err != ENOSPC && err != EUSERS)
+		return 0;
+	log_warn("a worker gets no namespace", log_str("missing", SANDBOX_NO_SCRATCH),
+		 log_errno((int)err));
+	return -ENODEV;
 }
 
 /*
@@ -277,12 +297,11 @@ static int cannot(struct worker_msg *msg)
 			 log_errno((int)msg->id));
 		return -ENODEV;
 	}
-	if (msg->flags == WORKER_STEP_PLACE && is_refusal(msg->id))
-		worker_log_no_sandbox(SANDBOX_NO_SCRATCH);
-	else if (msg->flags == WORKER_STEP_SANDBOX && msg->id == EOPNOTSUPP)
-		worker_log_no_sandbox(msg->symbol);
-	else
+	if (msg->flags == WORKER_STEP_PLACE)
+		return no_namespaces(msg->id);
+	if (msg->flags != WORKER_STEP_SANDBOX || msg->id != EOPNOTSUPP)
 		return 0;
+	worker_log_no_sandbox(msg->symbol);
 	return -EOPNOTSUPP;
 }
 
@@ -378,12 +397,10 @@ static int start(struct worker *w, const struct worker_options *o)
 	w->pid = spawn_worker(&s);
 	close(pair[1]);
 	close(slot);
-	if (w->pid < 0 && has_device(w) && is_refusal((uint64_t)-w->pid)) {
-		worker_log_no_sandbox(SANDBOX_NO_SCRATCH);
-		return -EOPNOTSUPP;
+	if (w->pid < 0) {
+		err = has_device(w) ? no_namespaces((uint64_t)-w->pid) : 0;
+		return err ? err : w->pid;
 	}
-	if (w->pid < 0)
-		return w->pid;
 	w->pidfd = (int)syscall(SYS_pidfd_open, w->pid, 0);
 	if (w->pidfd < 0) {
 		err = -errno;
@@ -551,6 +568,18 @@ static bool answered(struct worker *w)
 	return atomic_load_explicit(&w->slot->reply, memory_order_acquire) == w->seq;
 }
 
+/*
+ * Without waiting, whatever became of O_NONBLOCK: it is the open file's, which the worker has,
+ * too, and perhaps somebody who took it from there.
+ */
+static ssize_t take_count(int fd, uint64_t *count)
+{
+	const struct iovec iov = { count, sizeof(*count) };
+	ssize_t n = preadv2(fd, &iov, 1, -1, RWF_NOWAIT);
+
+	return n < 0 && errno == EOPNOTSUPP ? read(fd, count, sizeof(*count)) : n;
+}
+
 /* Until the reply, the worker's end, or the deadline (-ETIMEDOUT). */
 static int await(struct worker *w, uint64_t deadline_ns)
 {
@@ -584,7 +613,7 @@ static int await(struct worker *w, uint64_t deadline_ns)
 		if (atomic_load(&w->slot->reply) != w->seq)
 			ppoll(p, 2, timeout, NULL);
 		atomic_store(&w->slot->araxd_sleeps, 0);
-		if (p[0].revents && read(w->reply, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		if (p[0].revents && take_count(w->reply, &count) < 0 && errno != EAGAIN)
 			return -EIO;
 		if (p[1].revents && !answered(w))
 			return -EPIPE;
@@ -705,20 +734,20 @@ static void take_words(int fd, const struct runner_task *t)
 	t->why[n] = '\0';
 }
 
-/* Its writer is dead. */
+/* Its writer is dead, as far as can be told; what counts is what it has. */
 static int take_built(int fd, uint64_t *bytes)
 {
 	struct stat st;
 
-	if (fstat(fd, &st))
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) ||
+	    fstat(fd, &st))
 		return -errno;
 	if (!st.st_size)
 		return -EIO;
-	if (st.st_size > WORKER_BUILT_MAX)
-		return -E2BIG;
-	*bytes = (uint64_t)st.st_size;
-	return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) ?
-		       -errno : 0;
+	*bytes = (uint64_t)st.st_blocks * 512;
+	if (*bytes < (uint64_t)st.st_size)
+		*bytes = (uint64_t)st.st_size;
+	return st.st_size > WORKER_BUILT_MAX || *bytes > WORKER_BUILT_MAX + 65536 ? -E2BIG : 0;
 }
 
 int worker_build(const struct worker_options *o, const struct worker_key *key,
@@ -739,6 +768,9 @@ int worker_build(const struct worker_options *o, const struct worker_key *key,
 	if (!err)
 		err = worker_run(w, t, 1, deadline_ns, &fate);
 	worker_stop(w);
+	/* That nothing can be built at all it has no say in. */
+	if (err == -EOPNOTSUPP || err == -ENODEV)
+		err = -ENOEXEC;
 	if (!err)
 		err = take_built(fd, bytes);
 	else if (err == -ENOEXEC || err == -ENOENT)

@@ -74,6 +74,24 @@ static int launch(struct stack *s, const struct arax_kernel *k, struct arax_buff
 	return err ? err : arax_wait(&e, arax_deadline(60 * SECOND));
 }
 
+/* Of all OpenCL devices: run.sh has tasks go to each in turn where there are several. */
+static void all_have_run(struct stack *s)
+{
+	struct arax_device d = { .size = sizeof(d) };
+	uint32_t i, nr = 0;
+
+	for (i = 0; !arax_get_device(s->ax, i, &d); i++) {
+		/* It is told now and then. */
+		for (int wait = 0; d.kind == ARAX_DEVICE_OPENCL && !d.tasks && wait < 2000; wait++) {
+			usleep(10000);
+			CHECK_EQ(arax_get_device(s->ax, i, &d), 0);
+		}
+		CHECK(d.kind != ARAX_DEVICE_OPENCL || d.tasks);
+		nr += d.kind == ARAX_DEVICE_OPENCL;
+	}
+	CHECK(nr > 0);
+}
+
 TEST(opencl_runs)
 {
 	struct arax_kernel k[NR_OWN];
@@ -104,6 +122,7 @@ TEST(opencl_runs)
 	for (i = 0; i < 8; i++)
 		for (j = 0; j < 16384; j += 16383)
 			CHECK_EQ(((uint32_t *)arax_buffer_data(apart[i]))[j], 20 * i);
+	all_have_run(&s);
 	stack_close(&s);
 }
 
@@ -210,84 +229,107 @@ static const char syscalls[] =
 	"	}\n"
 	"}\n";
 
-/* @text: in place of the argument of that number; NULL: none. */
+/*
+ * @text: in place of the argument of that number; NULL: none.  @memory: arguments, by bits, that
+ * point to zeros of their own: what is refused shall not be so for an address that is none.
+ */
 struct try {
 	const char *name, *text;
 	int at, works;
 	int64_t nr, a[6];
+	int memory;
 };
 
 #define PATH2	1	/* the path is the second argument */
 
 static const struct try tries[] = {
 	/* Files of its own, in memory that is nobody else's. */
-	{ "make a file", "/tmp/mine", PATH2, 1, SYS_openat, { AT_FDCWD, 0, O_CREAT | O_WRONLY, 0600 } },
-	{ "make a folder", "/tmp/folder", PATH2, 1, SYS_mkdirat, { AT_FDCWD, 0, 0700 } },
-	{ "look at it", "/tmp/mine", PATH2, 1, SYS_openat, { AT_FDCWD, 0, O_RDONLY } },
-	{ "remove it", "/tmp/mine", PATH2, 1, SYS_unlinkat, { AT_FDCWD, 0, 0 } },
-	{ "ask for the time", NULL, 0, 1, SYS_getpid, { 0 } },
+	{ "make a file", "/tmp/mine", PATH2, 1, SYS_openat, { AT_FDCWD, 0, O_CREAT | O_WRONLY, 0600 }, 0 },
+	{ "make a folder", "/tmp/folder", PATH2, 1, SYS_mkdirat, { AT_FDCWD, 0, 0700 }, 0 },
+	{ "look at it", "/tmp/mine", PATH2, 1, SYS_openat, { AT_FDCWD, 0, O_RDONLY }, 0 },
+	{ "remove it", "/tmp/mine", PATH2, 1, SYS_unlinkat, { AT_FDCWD, 0, 0 }, 0 },
+	{ "who am I", NULL, 0, 1, SYS_getpid, { 0 }, 0 },
 	/* And nothing else. */
 	{ "a file of the test's", "/tmp/arax-own-opencl", PATH2, 0, SYS_openat,
-	  { AT_FDCWD, 0, O_RDONLY } },
-	{ "read /etc/passwd", "/etc/passwd", PATH2, 0, SYS_openat, { AT_FDCWD, 0, O_RDONLY } },
-	{ "O_PATH", "/etc/passwd", PATH2, 0, SYS_openat, { AT_FDCWD, 0, O_PATH } },
-	{ "stat", "/etc/passwd", PATH2, 0, SYS_newfstatat, { AT_FDCWD, 0, 4096, 0 } },
-	{ "access", "/etc/passwd", PATH2, 0, SYS_faccessat, { AT_FDCWD, 0, R_OK } },
-	{ "faccessat2", "/etc/passwd", PATH2, 0, SYS_faccessat2, { AT_FDCWD, 0, R_OK, 0 } },
-	{ "readlink", "/proc/self/exe", PATH2, 0, SYS_readlinkat, { AT_FDCWD, 0, 4096, 64 } },
-	{ "read own memory", "/proc/self/mem", PATH2, 0, SYS_openat, { AT_FDCWD, 0, O_RDWR } },
-	{ "environment", "/proc/self/environ", PATH2, 0, SYS_openat, { AT_FDCWD, 0, O_RDONLY } },
-	{ "list /proc", "/proc", PATH2, 0, SYS_openat, { AT_FDCWD, 0, O_RDONLY | O_DIRECTORY } },
+	  { AT_FDCWD, 0, O_RDONLY }, 0 },
+	{ "read /etc/passwd", "/etc/passwd", PATH2, 0, SYS_openat, { AT_FDCWD, 0, O_RDONLY }, 0 },
+	{ "neither read nor write", "/etc/passwd", PATH2, 0, SYS_openat, { AT_FDCWD, 0, 3 }, 0 },
+	{ "the same of a device", "/dev/null", PATH2, 0, SYS_openat, { AT_FDCWD, 0, 3 }, 0 },
+	{ "the same to truncate", "/tmp/mine", PATH2, 0, SYS_openat, { AT_FDCWD, 0, 3 | O_TRUNC }, 0 },
+	{ "to truncate a library", "/usr/lib/os-release", PATH2, 0, SYS_openat,
+	  { AT_FDCWD, 0, O_RDONLY | O_TRUNC }, 0 },
+	{ "truncate", "/tmp/mine", 0, 0, SYS_truncate, { 0, 0 }, 0 },
+	{ "chmod", "/tmp/folder", PATH2, 0, SYS_fchmodat, { AT_FDCWD, 0, 0777 }, 0 },
+	{ "O_TMPFILE", "/tmp", PATH2, 0, SYS_openat, { AT_FDCWD, 0, O_TMPFILE | O_RDWR, 0600 }, 0 },
+	{ "O_PATH", "/etc/passwd", PATH2, 0, SYS_openat, { AT_FDCWD, 0, O_PATH }, 0 },
+	{ "stat", "/etc/passwd", PATH2, 0, SYS_newfstatat, { AT_FDCWD, 0, 0, 0 }, 4 },
+	{ "access", "/etc/passwd", PATH2, 0, SYS_faccessat, { AT_FDCWD, 0, R_OK }, 0 },
+	{ "faccessat2", "/etc/passwd", PATH2, 0, SYS_faccessat2, { AT_FDCWD, 0, R_OK, 0 }, 0 },
+	{ "readlink", "/proc/self/exe", PATH2, 0, SYS_readlinkat, { AT_FDCWD, 0, 0, 64 }, 4 },
+	{ "read own memory", "/proc/self/mem", PATH2, 0, SYS_openat, { AT_FDCWD, 0, O_RDWR }, 0 },
+	{ "environment", "/proc/self/environ", PATH2, 0, SYS_openat, { AT_FDCWD, 0, O_RDONLY }, 0 },
+	{ "list /proc", "/proc", PATH2, 0, SYS_openat, { AT_FDCWD, 0, O_RDONLY | O_DIRECTORY }, 0 },
 	{ "write in /dev/shm", "/dev/shm/arax-x", PATH2, 0, SYS_openat,
-	  { AT_FDCWD, 0, O_CREAT | O_WRONLY, 0600 } },
+	  { AT_FDCWD, 0, O_CREAT | O_WRONLY, 0600 }, 0 },
 	{ "write in /var/tmp", "/var/tmp/arax-x", PATH2, 0, SYS_openat,
-	  { AT_FDCWD, 0, O_CREAT | O_WRONLY, 0600 } },
-	{ "a folder in /var/tmp", "/var/tmp/arax-x", PATH2, 0, SYS_mkdirat, { AT_FDCWD, 0, 0700 } },
-	{ "write to a library", "/usr/lib/os-release", PATH2, 0, SYS_openat, { AT_FDCWD, 0, O_RDWR } },
-	{ "remove a file", "/tmp/../etc/arax-none", PATH2, 0, SYS_unlinkat, { AT_FDCWD, 0, 0 } },
-	{ "/dev/null", "/dev/null", PATH2, 0, SYS_openat, { AT_FDCWD, 0, O_RDWR } },
-	{ "symlink", "/tmp/link", PATH2, 0, SYS_symlinkat, { 0, AT_FDCWD, 0 } },
-	{ "fork", NULL, 0, 0, SYS_fork, { 0 } },
-	{ "clone", NULL, 0, 0, SYS_clone, { SIGCHLD } },
-	{ "clone3", NULL, 0, 0, SYS_clone3, { 0, 64 } },
-	{ "execve", "/bin/true", 0, 0, SYS_execve, { 0, 0, 0 } },
-	{ "execveat", "/bin/true", PATH2, 0, SYS_execveat, { AT_FDCWD, 0, 0, 0, 0 } },
-	{ "socket", NULL, 0, 0, SYS_socket, { 1, 1, 0 } },
-	{ "inet socket", NULL, 0, 0, SYS_socket, { 2, 1, 0 } },
-	{ "kill", NULL, 0, 0, SYS_kill, { 1, 0 } },
-	{ "tgkill", NULL, 0, 0, SYS_tgkill, { 1, 1, SIGCONT } },
-	{ "ptrace", NULL, 0, 0, SYS_ptrace, { 0 } },
-	{ "process_vm_readv", NULL, 0, 0, SYS_process_vm_readv, { 1, 0, 0, 0, 0, 0 } },
-	{ "pidfd_open", NULL, 0, 0, SYS_pidfd_open, { 1, 0 } },
-	{ "mount", NULL, 0, 0, SYS_mount, { 0, 0, 0, 0, 0 } },
-	{ "unshare", NULL, 0, 0, SYS_unshare, { CLONE_NEWUSER } },
-	{ "setns", NULL, 0, 0, SYS_setns, { 0, 0 } },
-	{ "setuid", NULL, 0, 0, SYS_setuid, { 0 } },
-	{ "bpf", NULL, 0, 0, SYS_bpf, { 0, 0, 0 } },
-	{ "io_uring_setup", NULL, 0, 0, SYS_io_uring_setup, { 1, 4096 } },
-	{ "userfaultfd", NULL, 0, 0, SYS_userfaultfd, { 0 } },
-	{ "perf_event_open", NULL, 0, 0, SYS_perf_event_open, { 4096, 0, -1, -1, 0 } },
-	{ "keyctl", NULL, 0, 0, SYS_keyctl, { 0, 0, 0 } },
-	{ "memfd_create", "x", 0, 0, SYS_memfd_create, { 0, 0 } },
+	  { AT_FDCWD, 0, O_CREAT | O_WRONLY, 0600 }, 0 },
+	{ "a folder in /var/tmp", "/var/tmp/arax-x", PATH2, 0, SYS_mkdirat, { AT_FDCWD, 0, 0700 }, 0 },
+	{ "write to a library", "/usr/lib/os-release", PATH2, 0, SYS_openat, { AT_FDCWD, 0, O_RDWR }, 0 },
+	{ "remove a file", "/tmp/../etc/hostname", PATH2, 0, SYS_unlinkat, { AT_FDCWD, 0, 0 }, 0 },
+	{ "/dev/null", "/dev/null", PATH2, 0, SYS_openat, { AT_FDCWD, 0, O_RDWR }, 0 },
+	{ "symlink", "/tmp/link", PATH2, 0, SYS_symlinkat, { 0, AT_FDCWD, 0 }, 1 },
+	{ "fork", NULL, 0, 0, SYS_fork, { 0 }, 0 },
+	{ "clone", NULL, 0, 0, SYS_clone, { SIGCHLD }, 0 },
+	{ "clone3", NULL, 0, 0, SYS_clone3, { 0, 64 }, 1 },
+	{ "execve", "/bin/true", 0, 0, SYS_execve, { 0, 0, 0 }, 6 },
+	{ "execveat", "/bin/true", PATH2, 0, SYS_execveat, { AT_FDCWD, 0, 0, 0, 0 }, 12 },
+	{ "socket", NULL, 0, 0, SYS_socket, { 1, 1, 0 }, 0 },
+	{ "inet socket", NULL, 0, 0, SYS_socket, { 2, 1, 0 }, 0 },
+	{ "kill", NULL, 0, 0, SYS_kill, { 1, 0 }, 0 },
+	{ "tgkill", NULL, 0, 0, SYS_tgkill, { 1, 1, SIGCONT }, 0 },
+	{ "ptrace", NULL, 0, 0, SYS_ptrace, { 0 }, 0 },
+	{ "process_vm_readv", NULL, 0, 0, SYS_process_vm_readv, { 1, 0, 0, 0, 0, 0 }, 10 },
+	{ "pidfd_open", NULL, 0, 0, SYS_pidfd_open, { 1, 0 }, 0 },
+	{ "mount", NULL, 0, 0, SYS_mount, { 0, 0, 0, 0, 0 }, 0 },
+	{ "unshare", NULL, 0, 0, SYS_unshare, { CLONE_NEWUSER }, 0 },
+	{ "setns", NULL, 0, 0, SYS_setns, { 0, 0 }, 0 },
+	{ "setuid", NULL, 0, 0, SYS_setuid, { 0 }, 0 },
+	{ "bpf", NULL, 0, 0, SYS_bpf, { 0, 0, 0 }, 0 },
+	{ "io_uring_setup", NULL, 0, 0, SYS_io_uring_setup, { 1, 0 }, 2 },
+	{ "userfaultfd", NULL, 0, 0, SYS_userfaultfd, { 0 }, 0 },
+	{ "perf_event_open", NULL, 0, 0, SYS_perf_event_open, { 0, 0, -1, -1, 0 }, 1 },
+	{ "keyctl", NULL, 0, 0, SYS_keyctl, { 0, 0, 0 }, 0 },
+	{ "memfd_create", "x", 0, 0, SYS_memfd_create, { 0, 0 }, 0 },
+	{ "inotify", NULL, 0, 0, SYS_inotify_init1, { 0 }, 0 },
+	{ "timerfd", NULL, 0, 0, SYS_timerfd_create, { 1, 0 }, 0 },
+	{ "pipe", NULL, 0, 0, SYS_pipe2, { 0, 0 }, 1 },
+	{ "socket pair", NULL, 0, 0, SYS_socketpair, { 1, 1, 0, 0 }, 8 },
+	{ "dup", NULL, 0, 0, SYS_dup, { 3 }, 0 },
+	{ "fcntl", NULL, 0, 0, SYS_fcntl, { 5, F_SETFL, 0 }, 0 },
 	{ "shared memory", NULL, 0, 0, SYS_mmap,
-	  { 0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0 } },
-	{ "punch a hole", NULL, 0, 0, SYS_madvise, { 0, 4096, MADV_REMOVE } },
-	{ "prlimit of another", NULL, 0, 0, SYS_prlimit64, { 1000000, 7, 0, 0 } },
-	{ "prctl", NULL, 0, 0, SYS_prctl, { 4, 1 } },
+	  { 0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0 }, 0 },
+	{ "punch a hole", NULL, 0, 0, SYS_madvise, { 0, 4096, MADV_REMOVE }, 1 },
+	{ "prlimit of another", NULL, 0, 0, SYS_prlimit64, { 1, 7, 0, 0 }, 8 },
+	{ "prctl", NULL, 0, 0, SYS_prctl, { 4, 1 }, 0 },
 };
 
 #define NR_TRIES	(sizeof(tries) / sizeof(tries[0]))
 #define TEXTS		(32u << 10)	/* where they stand in the buffer */
+#define ZEROS		(60u << 10)	/* a page */
 
 static void set_call(struct call *c, char *data, const struct try *t, size_t *used)
 {
 	*c = (struct call){ .nr = t->nr, .result = -12345 };
 	memcpy(c->a, t->a, sizeof(c->a));
+	c->pointers = t->memory;
+	for (int i = 0; i < 6; i++)
+		if (t->memory >> i & 1)
+			c->a[i] = ZEROS;
 	if (!t->text)
 		return;
 	strcpy(data + *used, t->text);
 	c->a[t->at] = (int64_t)*used;
-	c->pointers = 1 << t->at;
+	c->pointers |= 1 << t->at;
 	*used += strlen(t->text) + 1;
 }
 

@@ -97,7 +97,7 @@ fi
 # What programs bring for OpenCL's devices; and for two, of which one may run what is built for
 # the other.
 system system/own-opencl 'backend "opencl" { }' own-opencl
-system system/own-opencl-two 'cpu { groups = { "0" } }
+system system/own-opencl-two 'cpu { groups = { "0" } } sched { policy = "rr" }
 	backend "opencl" { options = { "sub-devices=2" } }' own-opencl
 
 # What a failure takes with it is in the trace: which device it would have had is not.

@@ -28,9 +28,19 @@ BE_SRCS_std := $(addprefix selftests/unit/std_,case.c $(addprefix cases_,vector.
 			matrix.c point.c nn.c fft.c blas.c))
 BE_SRCS_opencl_std := $(BE_SRCS_std)
 BE_SRCS_gpu_std := $(BE_SRCS_std)
+BE_SRCS_roles := $(addprefix daemon/worker/,sandbox_calls.c sandbox_files.c)
 be_test = $(foreach v,$(2),$(eval $(call be_one,$(1),$(v))))
 
 $(call be_test,signature,plain asan)
+# By the C library alone: sanitizers call what is not there any more.
+ifneq ($(SECCOMP_FLAGS),)
+$(call program,$(B)/test/be_roles-plain,plain,selftests/unit/be_roles.c $(BE_SRCS_roles),$(B)/test/be-plain.a $(WORKER_LIBS) $(BE_LIBS))
+$(B)/test/be_roles-plain: $(B)/test/be-plain.a
+check-be_roles-plain: $(B)/test/be_roles-plain
+	$(Q)scripts/tally run unit/be_roles-plain -- $<
+CHECK_TARGETS += check-be_roles-plain
+.PHONY: check-be_roles-plain
+endif
 $(call be_test,registry,plain asan)
 $(call be_test,module,plain asan)
 $(call be_test,log,plain asan)
