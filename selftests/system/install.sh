@@ -36,9 +36,11 @@ try 'make install' make --no-print-directory install DESTDIR="$root" PREFIX="$pr
 umask 022
 ! grep -rIlE "$PWD|$root" "$root" >"$work/out"
 ok $? 'no file names the tree or DESTDIR'
-find "$root" -mindepth 1 \( ! -type l ! -perm -a+r -o -type d ! -perm -a+x \) >"$work/out"
+find "$root" -mindepth 1 ! -name arax-worker \( ! -type l ! -perm -a+r -o -type d ! -perm -a+x \) >"$work/out"
 [ ! -s "$work/out" ]
 ok $? 'all may read it, whatever the umask was'
+[ "$(stat -c %a "$root$prefix/libexec/arax/arax-worker")" = 711 ]
+ok $? 'but the worker, which is only to be run'
 find "$root" -perm /go+w ! -type l >"$work/out"
 [ ! -s "$work/out" ]
 ok $? 'and nobody else can write it'
