@@ -6,6 +6,7 @@
  */
 #include <dlfcn.h>
 #include <math.h>
+#include <pthread.h>
 #include <time.h>
 
 #include "daemon/kernels/registry.h"
@@ -474,6 +475,72 @@ START_TEST(conv2d_in_parts)
 }
 END_TEST
 
+/* A convolution of which threads compute a work-group each, all at once. */
+struct together {
+	arax_kernel_fn *fn;
+	struct arax_launch l;
+	uint32_t next;
+	int err;
+};
+
+static void *take_groups(void *arg)
+{
+	struct together *t = arg;
+	struct arax_launch l = t->l;
+
+	for (;;) {
+		int err;
+
+		l.group_begin = __atomic_fetch_add(&t->next, 1, __ATOMIC_RELAXED);
+		if (l.group_begin >= l.grid[0])
+			return NULL;
+		l.group_end = l.group_begin + 1;
+		err = t->fn(&l);
+		if (err)
+			__atomic_store_n(&t->err, err, __ATOMIC_RELAXED);
+	}
+}
+
+START_TEST(conv2d_by_threads)
+{
+	/* In blocks of rows, and of filters. */
+	static const struct conv_shape some[] = { { 2, 32, 40, 40, 48, 3, 3, 1, 1 },
+						  { 2, 96, 14, 14, 160, 1, 1, 1, 0 } };
+	const struct conv_shape *s = &some[_i];
+	uint64_t in = (uint64_t)s->batch * s->channels * s->height * s->width;
+	uint64_t weights = (uint64_t)s->filters * s->channels * s->kernel_h * s->kernel_w;
+	uint64_t out = (uint64_t)s->batch * s->filters * s->height * s->width;
+	struct arax_launch_range r[4] = { { floats(in), in * 4, 0, 1 }, { floats(weights), weights * 4, 0, 1 },
+					  { NULL, 0, 0, 1 }, { malloc(out * 4), out * 4, 0, 1 } };
+	float *got = r[3].data, *wanted = malloc(out * 4);
+	struct together t = {
+		.fn = function_of("conv2d_f32"),
+		.l = { .size = sizeof(t.l), .nr_ranges = 4, .ranges = r, .args = s,
+		       .arg_len = sizeof(*s), .grid = { 1, 1, 1 }, .block = { 1, 1, 1 }, .group_end = 1 },
+	};
+	pthread_t threads[4];
+
+	ck_assert_int_eq(t.fn(&t.l), 0);
+	memcpy(wanted, got, out * 4);
+	t.l.grid[0] = 12;
+	for (int round = 0; round < 10; round++) {
+		memset(got, 0, out * 4);
+		t.next = 0;
+		for (int i = 0; i < 4; i++)
+			ck_assert_int_eq(pthread_create(&threads[i], NULL, take_groups, &t), 0);
+		for (int i = 0; i < 4; i++)
+			pthread_join(threads[i], NULL);
+		ck_assert_int_eq(t.err, 0);
+		for (uint64_t j = 0; j < out; j++)
+			ck_assert_msg(fabsf(got[j] - wanted[j]) < 1e-3f, "item %lu: %g, not %g",
+				      (unsigned long)j, (double)got[j], (double)wanted[j]);
+	}
+	for (int i = 0; i < 4; i++)
+		free(r[i].data);
+	free(wanted);
+}
+END_TEST
+
 /* It would be a silent loss if nothing were computed by it any more. */
 START_TEST(conv2d_has_the_library)
 {
@@ -520,6 +587,7 @@ int main(void)
 	tcase_add_test(t, shares_cover);
 	tcase_add_test(t, groups_saturate);
 	tcase_add_loop_test(t, conv2d_in_parts, 0, sizeof(shapes) / sizeof(shapes[0]));
+	tcase_add_loop_test(t, conv2d_by_threads, 0, 2);
 	tcase_add_test(t, conv2d_has_the_library);
 	suite_add_tcase(suite, t);
 	return be_main(suite);
