@@ -19,6 +19,7 @@
 #include "daemon/worker/sandbox.h"
 #include "daemon/worker/worker.h"
 
+#define BUILD_NS	60000000000ull
 #define NOBODY		65534u	/* the kernel's overflow uid: no user's */
 #define UNMAP_LOOKS	50	/* that a worker which is told to unmap a buffer has at most */
 
@@ -39,7 +40,9 @@ struct lane {
 /* A kernel on this device. */
 struct handle {
 	_Atomic(void *) loaded;		/* set once, under the runner's lock */
-	int err;			/* loading failed: don't try again */
+	int err;			/* loading or building failed: don't try again */
+	int built;			/* for workers with OpenCL: a descriptor plus 1; 0: not yet */
+	bool borrowed;			/* that is another kernel's, of the same file */
 };
 
 struct runner {
@@ -48,10 +51,11 @@ struct runner {
 	uint32_t nr_kernels;
 	struct handle *handles;
 	bool host;			/* cores, on host pages: workers are possible */
-	bool opencl;			/* OpenCL, likewise: for foreign code */
+	bool opencl;			/* OpenCL, likewise */
 	_Atomic bool can_foreign;	/* and so are some that are locked up */
 
-	pthread_mutex_t lock;		/* handles, workers */
+	pthread_mutex_t lock;		/* handles but for what is built, workers */
+	pthread_mutex_t build_lock;	/* that; it may be held for long */
 	struct worker_options options;
 	uint64_t timeout_ns, idle_ns;
 	uint32_t max_workers, nr_workers;	/* with those that are being started */
@@ -84,7 +88,7 @@ static void count(_Atomic uint64_t *counter)
 
 bool runner_needs_worker(const struct runner *r, const struct kernel *k)
 {
-	return (r->host && k->addressing == KERNEL_ADDRESSING_DATA) || (r->opencl && k->foreign);
+	return (r->host || r->opencl) && k->addressing == KERNEL_ADDRESSING_DATA;
 }
 
 /* ------------------------------------------------------------------ */
@@ -208,7 +212,7 @@ static struct worker_key key_of(const struct runner *r, const struct runner_task
 	const struct kernel *k = t->kernel;
 	struct worker_key key = { .uid = t->uid, .gid = t->gid };
 
-	if (k->foreign)
+	if (k->foreign || r->opencl)
 		key.role = r->opencl ? WORKER_OPENCL : WORKER_FOREIGN;
 	if (k->foreign && k->owner)
 		key.owner = k->owner;
@@ -460,13 +464,86 @@ static void give_worker(struct runner *r, struct worker *w, enum worker_fate fat
 		return_worker(r, w, fate);
 }
 
+static struct worker_key build_key(const struct runner_task *t)
+{
+	struct worker_key key = { .uid = t->uid, .gid = t->gid, .role = WORKER_OPENCL_BUILD };
+
+	/*
+	 * Nobody's: it needs no file of the user's, and a linker that the compiler starts can be
+	 * looked into by whoever has the same uid.
+	 */
+	if (!geteuid())
+		key.uid = key.gid = NOBODY;
+	return key;
+}
+
+/* What another kernel of the same file was built to; 0: nothing. */
+static int built_beside(const struct runner *r, const struct kernel *k)
+{
+	int fd = kernel_impl(k, r->dev->info.kind)->fd;
+
+	for (uint32_t i = 0; i < r->nr_kernels; i++) {
+		const struct kernel_impl *impl = r->handles[i].built && !r->handles[i].borrowed ?
+			kernel_impl(registry_at(r->registry, i), r->dev->info.kind) : NULL;
+
+		if (impl && impl->fd == fd)
+			return r->handles[i].built;
+	}
+	return 0;
+}
+
+/* (build_lock held) What is installed is nobody's secret: it is compiled once for all users. */
+static int build_installed(struct runner *r, const struct runner_task *task, struct handle *h)
+{
+	const struct kernel *k = task->kernel;
+	struct worker_key key = build_key(task);
+	char why[1024] = "";
+	struct runner_task t = {
+		.kernel = k, .uid = task->uid, .gid = task->gid, .flags = RUNNER_TRY,
+		.why = why, .why_len = sizeof(why),
+	};
+	uint64_t bytes;
+	int fd, err;
+
+	h->built = built_beside(r, k);
+	h->borrowed = h->built;
+	if (h->built)
+		return 0;
+	err = worker_build(&r->options, &key, &t, now_ns() + BUILD_NS, &fd, &bytes);
+	if (!err) {
+		h->built = fd + 1;
+		return 0;
+	}
+	/* Not for want of something that may be there the next time. */
+	if (err == -ENOEXEC || err == -ENOENT || err == -E2BIG)
+		h->err = err;
+	log_err("kernel can't be built", log_str("kernel", k->sig.name),
+		log_str("device", r->dev->info.name), log_str("why", why), log_errno(err));
+	return err == -ENODEV ? -EOPNOTSUPP : err;
+}
+
+/* As runner_task's image. */
+static int get_built(struct runner *r, const struct runner_task *t, int *image)
+{
+	struct handle *h = &r->handles[t->kernel->index];
+	int err;
+
+	pthread_mutex_lock(&r->build_lock);
+	err = h->err;
+	if (!err && !h->built)
+		err = build_installed(r, t, h);
+	*image = h->built;
+	pthread_mutex_unlock(&r->build_lock);
+	return err;
+}
+
 /* What it is to a task that a worker can't be had: only a device says that it is lost. */
 static int not_had(int err)
 {
 	return err == -ENODEV ? -EOPNOTSUPP : err;
 }
 
-static int run_in_worker(struct runner *r, const struct runner_task *t)
+static int run_in_worker(struct runner *r, struct runner_task *t)
 {
 	uint64_t deadline = t->deadline_ns;
 	enum worker_fate fate;
@@ -475,10 +552,15 @@ static int run_in_worker(struct runner *r, const struct runner_task *t)
 
 	if (!kernel_impl(t->kernel, r->dev->info.kind))
 		return -ENOEXEC;
-	if (t->kernel->foreign && !runner_can_foreign(r))
+	if ((t->kernel->foreign || r->opencl) && !runner_can_foreign(r))
 		return -EOPNOTSUPP;
 	if (r->options.program < 0)
 		return -EAGAIN;
+	if (r->opencl && !t->kernel->foreign) {
+		err = get_built(r, t, &t->image);
+		if (err)
+			return err;
+	}
 	err = take_worker(r, t, &w);
 	if (err)
 		return not_had(err);
@@ -651,7 +733,7 @@ bool runner_can_foreign(const struct runner *r)
 	return atomic_load_explicit(&r->can_foreign, memory_order_relaxed);
 }
 
-int runner_try(struct runner *r, const struct runner_task *t)
+int runner_try(struct runner *r, struct runner_task *t)
 {
 	return runner_can_foreign(r) ? run_in_worker(r, t) : -EOPNOTSUPP;
 }
@@ -663,18 +745,11 @@ bool runner_builds(const struct runner *r)
 
 int runner_build(struct runner *r, const struct runner_task *t, int *built, uint64_t *bytes)
 {
-	struct worker_key key = key_of(r, t);
+	struct worker_key key = build_key(t);
 	int err;
 
 	if (!runner_can_foreign(r))
 		return -EOPNOTSUPP;
-	key.role = WORKER_OPENCL_BUILD;
-	/*
-	 * Nobody's: it needs no file of the user's, and a linker that the compiler starts can be
-	 * looked into by whoever has the same uid.
-	 */
-	if (!geteuid())
-		key.uid = key.gid = NOBODY;
 	err = worker_build(&r->options, &key, t, t->deadline_ns, built, bytes);
 	if (err == -EOPNOTSUPP)
 		atomic_store(&r->can_foreign, false);
@@ -749,7 +824,7 @@ int runner_prepare(struct runner *r, const struct kernel *k)
 
 	if (!runner_needs_worker(r, k))
 		return get_kernel(r, k, &loaded);
-	if (k->foreign && !runner_can_foreign(r))
+	if ((k->foreign || r->opencl) && !runner_can_foreign(r))
 		return -EOPNOTSUPP;
 	return kernel_impl(k, r->dev->info.kind) ? 0 : -ENOEXEC;
 }
@@ -1150,6 +1225,7 @@ int runner_create(struct device *dev, const struct registry *registry,
 	r->options.foreign_memory = config->worker.memory ?: eighth_of_memory() / dev->info.lanes;
 	r->options.program = -1;
 	pthread_mutex_init(&r->lock, NULL);
+	pthread_mutex_init(&r->build_lock, NULL);
 	pthread_condattr_init(&cond);
 	pthread_condattr_setclock(&cond, CLOCK_MONOTONIC);
 	pthread_cond_init(&r->keep, &cond);
@@ -1206,12 +1282,15 @@ void runner_destroy(struct runner *r)
 
 		if (loaded)
 			device_kernel_unload(r->dev, loaded);
+		if (r->handles[i].built && !r->handles[i].borrowed)
+			close(r->handles[i].built - 1);
 	}
 	if (r->options.program >= 0)
 		close(r->options.program);
 	pthread_cond_destroy(&r->keep);
 	pthread_cond_destroy(&r->room);
 	pthread_mutex_destroy(&r->lock);
+	pthread_mutex_destroy(&r->build_lock);
 	free(r->handles);
 	free(r);
 }

@@ -7,10 +7,10 @@
  * device's lane threads (runner_submit).  A kernel with addressing = data on a
  * device that works on host pages runs in a worker process of the tenant's uid
  * and gid, which has no descriptor but its own and no new privileges; the
- * thread that would have run it waits for the worker.  A kernel that a program
+ * thread that would have run it waits for the worker.  So on an OpenCL device that works on
+ * host pages: that worker has the driver, and another one the compiler.  A kernel that a program
  * brought (foreign) runs in one of its owner's alone, which is locked up besides
- * (sandbox.h), or not at all; so on an OpenCL device that works on host pages, whose
- * driver that worker has then, and another one the compiler.
+ * (sandbox.h), or not at all, and so is whatever has an OpenCL driver.
  *
  * THREADS
  *
@@ -90,7 +90,7 @@ struct runner_buffer {
  * @next:	the runner's
  * @why, @why_len: runner_try()'s
  * @image:	of a foreign kernel that was built for this device (runner_build()): what that
- *		gave, plus 1; else 0
+ *		gave, plus 1; else 0, or the runner's
  */
 struct runner_task {
 	const struct kernel *kernel;
@@ -164,7 +164,7 @@ bool runner_can_foreign(const struct runner *r);
  * for people: @t->why gets what the worker says, as printable ASCII.  Of @t are needed: kernel,
  * uid, gid, deadline_ns, why, why_len, image; flags are RUNNER_TRY.
  */
-int runner_try(struct runner *r, const struct runner_task *t);
+int runner_try(struct runner *r, struct runner_task *t);
 
 /* Whether what programs bring for such a device is built before it is run. */
 bool runner_builds(const struct runner *r);

@@ -150,6 +150,28 @@ one_source() {
 }
 check "one source for both: the same bits" one_source
 
+# The same library without its promise: in processes of the user, compiled when it is wanted.
+followed() {
+	mkdir "$work/data" && cp "$work/one"/logistic.* "$work/data/" &&
+		sed 's/"addressing": "launch"/"addressing": "data"/' "$work/one/logistic.json" \
+			>"$work/data/logistic.json" && chmod 755 "$work/data" || return 1
+	local kind
+	for kind in cpu opencl; do
+		LD_LIBRARY_PATH=build/lib "$arax" run --verbose --kind "$kind" --kernels "$work/data" \
+			"$work/use" >"$work/data.$kind" 2>"$work/data.log" || return 1
+		cmp "$work/map.$kind" "$work/data.$kind" || return 1
+	done
+}
+check "kernels that follow data: the same bits" followed
+
+broken() {
+	sed 's/1 - x/1 - y/' "$work/one/logistic.c" >"$work/data/logistic.c"
+	! LD_LIBRARY_PATH=build/lib "$arax" run --verbose --kind opencl --kernels "$work/data" \
+		"$work/use" >"$work/broken" 2>&1 &&
+		grep -q "kernel can't be built.*undeclared identifier 'y'" "$work/broken"
+}
+check "and what does not compile is in the log" broken
+
 # The program brings the source of docs/kernels.md itself.
 awk -v name="$work/scale.cl" '
 	/`scale.cl`, beside the files above:$/ { wanted = 1 }
