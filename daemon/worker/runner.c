@@ -40,8 +40,9 @@ struct lane {
 /* A kernel on this device. */
 struct handle {
 	_Atomic(void *) loaded;		/* set once, under the runner's lock */
-	int err;			/* loading or building failed: don't try again */
-	int built;			/* for workers with OpenCL: a descriptor plus 1; 0: not yet */
+	int err;			/* loading failed: don't try again */
+	/* For workers with OpenCL, before there are any launches. */
+	int built;			/* a descriptor plus 1; 0: it is not */
 	bool borrowed;			/* that is another kernel's, of the same file */
 };
 
@@ -54,8 +55,7 @@ struct runner {
 	bool opencl;			/* OpenCL, likewise */
 	_Atomic bool can_foreign;	/* and so are some that are locked up */
 
-	pthread_mutex_t lock;		/* handles but for what is built, workers */
-	pthread_mutex_t build_lock;	/* that; it may be held for long */
+	pthread_mutex_t lock;		/* handles, workers */
 	struct worker_options options;
 	uint64_t timeout_ns, idle_ns;
 	uint32_t max_workers, nr_workers;	/* with those that are being started */
@@ -464,15 +464,15 @@ static void give_worker(struct runner *r, struct worker *w, enum worker_fate fat
 		return_worker(r, w, fate);
 }
 
-static struct worker_key build_key(const struct runner_task *t)
+static struct worker_key build_key(void)
 {
-	struct worker_key key = { .uid = t->uid, .gid = t->gid, .role = WORKER_OPENCL_BUILD };
+	struct worker_key key = { .uid = geteuid(), .gid = getegid(), .role = WORKER_OPENCL_BUILD };
 
 	/*
-	 * Nobody's: it needs no file of the user's, and a linker that the compiler starts can be
+	 * Nobody's: it needs no file of a user's, and a linker that the compiler starts can be
 	 * looked into by whoever has the same uid.
 	 */
-	if (!geteuid())
+	if (!key.uid)
 		key.uid = key.gid = NOBODY;
 	return key;
 }
@@ -492,16 +492,17 @@ static int built_beside(const struct runner *r, const struct kernel *k)
 	return 0;
 }
 
-/* (build_lock held) What is installed is nobody's secret: it is compiled once for all users. */
-static int build_installed(struct runner *r, const struct runner_task *task, struct handle *h)
+/*
+ * What is installed is nobody's secret: it is compiled once for all users, and before there are
+ * any, so that none of them can keep it from being.
+ */
+static int build_installed(struct runner *r, const struct kernel *k)
 {
-	const struct kernel *k = task->kernel;
-	struct worker_key key = build_key(task);
+	struct handle *h = &r->handles[k->index];
+	struct worker_key key = build_key();
 	char why[1024] = "";
-	struct runner_task t = {
-		.kernel = k, .uid = task->uid, .gid = task->gid, .flags = RUNNER_TRY,
-		.why = why, .why_len = sizeof(why),
-	};
+	const struct runner_task t = { .kernel = k, .flags = RUNNER_TRY, .why = why,
+				       .why_len = sizeof(why) };
 	uint64_t bytes;
 	int fd, err;
 
@@ -514,26 +515,10 @@ static int build_installed(struct runner *r, const struct runner_task *task, str
 		h->built = fd + 1;
 		return 0;
 	}
-	/* Not for want of something that may be there the next time. */
-	if (err == -ENOEXEC || err == -ENOENT || err == -E2BIG)
-		h->err = err;
+	if (err == -EOPNOTSUPP)
+		atomic_store(&r->can_foreign, false);
 	log_err("kernel can't be built", log_str("kernel", k->sig.name),
 		log_str("device", r->dev->info.name), log_str("why", why), log_errno(err));
-	return err == -ENODEV ? -EOPNOTSUPP : err;
-}
-
-/* As runner_task's image. */
-static int get_built(struct runner *r, const struct runner_task *t, int *image)
-{
-	struct handle *h = &r->handles[t->kernel->index];
-	int err;
-
-	pthread_mutex_lock(&r->build_lock);
-	err = h->err;
-	if (!err && !h->built)
-		err = build_installed(r, t, h);
-	*image = h->built;
-	pthread_mutex_unlock(&r->build_lock);
 	return err;
 }
 
@@ -556,11 +541,8 @@ static int run_in_worker(struct runner *r, struct runner_task *t)
 		return -EOPNOTSUPP;
 	if (r->options.program < 0)
 		return -EAGAIN;
-	if (r->opencl && !t->kernel->foreign) {
-		err = get_built(r, t, &t->image);
-		if (err)
-			return err;
-	}
+	if (r->opencl && !t->kernel->foreign)
+		t->image = r->handles[t->kernel->index].built;
 	err = take_worker(r, t, &w);
 	if (err)
 		return not_had(err);
@@ -721,6 +703,10 @@ void runner_drop_kernel(struct runner *r, uint64_t serial)
 void runner_drop_uid(struct runner *r, uint32_t uid)
 {
 	pthread_mutex_lock(&r->lock);
+	/* Those that a lane has kept. */
+	for (struct worker *w = r->workers; w; w = worker_link(w)->next)
+		if (worker_key(w)->uid == uid && worker_link(w)->busy)
+			worker_set_stale(w);
 	end_idle(r, END_UID, uid);
 	pthread_mutex_unlock(&r->lock);
 }
@@ -745,11 +731,14 @@ bool runner_builds(const struct runner *r)
 
 int runner_build(struct runner *r, const struct runner_task *t, int *built, uint64_t *bytes)
 {
-	struct worker_key key = build_key(t);
+	struct worker_key key = build_key();
 	int err;
 
 	if (!runner_can_foreign(r))
 		return -EOPNOTSUPP;
+	/* It is not to run meanwhile. */
+	if (this_lane)
+		keep_no_more(this_lane);
 	err = worker_build(&r->options, &key, t, t->deadline_ns, built, bytes);
 	if (err == -EOPNOTSUPP)
 		atomic_store(&r->can_foreign, false);
@@ -826,7 +815,9 @@ int runner_prepare(struct runner *r, const struct kernel *k)
 		return get_kernel(r, k, &loaded);
 	if ((k->foreign || r->opencl) && !runner_can_foreign(r))
 		return -EOPNOTSUPP;
-	return kernel_impl(k, r->dev->info.kind) ? 0 : -ENOEXEC;
+	if (!kernel_impl(k, r->dev->info.kind))
+		return -ENOEXEC;
+	return r->opencl && !k->foreign ? build_installed(r, k) : 0;
 }
 
 /* NULL: it can't be run here, or nothing has to be configured for it. */
@@ -1225,7 +1216,6 @@ int runner_create(struct device *dev, const struct registry *registry,
 	r->options.foreign_memory = config->worker.memory ?: eighth_of_memory() / dev->info.lanes;
 	r->options.program = -1;
 	pthread_mutex_init(&r->lock, NULL);
-	pthread_mutex_init(&r->build_lock, NULL);
 	pthread_condattr_init(&cond);
 	pthread_condattr_setclock(&cond, CLOCK_MONOTONIC);
 	pthread_cond_init(&r->keep, &cond);
@@ -1290,7 +1280,6 @@ void runner_destroy(struct runner *r)
 	pthread_cond_destroy(&r->keep);
 	pthread_cond_destroy(&r->room);
 	pthread_mutex_destroy(&r->lock);
-	pthread_mutex_destroy(&r->build_lock);
 	free(r->handles);
 	free(r);
 }

@@ -282,12 +282,13 @@ static _Noreturn void child(const struct spawn *s, const struct texts *t, pid_t 
 	give_up(socket, STEP_EXEC, errno);
 }
 
-static bool nothing_is_shared(void)
+/* Whether no mount of the list is shared, and @root is one of them. */
+static bool nothing_is_shared_in(const char *list, uint64_t root)
 {
-	FILE *f = fopen("/proc/self/mountinfo", "re");
+	FILE *f = fopen(list, "re");
 	size_t size = 0;
 	char *line = NULL;
-	bool shared = false;
+	bool shared = false, found = false;
 
 	if (!f)
 		return false;
@@ -295,11 +296,30 @@ static bool nothing_is_shared(void)
 	while (!shared && getline(&line, &size, f) > 0) {
 		const char *field = strstr(line, " shared:"), *dash = strstr(line, " - ");
 
+		found |= strtoull(line, NULL, 10) == root;
 		shared = field && (!dash || field < dash);
 	}
 	free(line);
 	fclose(f);
-	return !shared;
+	return found && !shared;
+}
+
+/*
+ * In a chroot the mount that "/" is in may lie outside, and is not told to who is inside: then
+ * the first process's list has it, if that has the same mounts.
+ */
+static bool nothing_is_shared(void)
+{
+	struct stat ours, first;
+	struct statx root;
+
+	if (statx(AT_FDCWD, "/", 0, STATX_MNT_ID, &root) || !(root.stx_mask & STATX_MNT_ID))
+		return false;
+	if (nothing_is_shared_in("/proc/self/mountinfo", root.stx_mnt_id))
+		return true;
+	return !stat("/proc/self/ns/mnt", &ours) && !stat("/proc/1/ns/mnt", &first) &&
+	       ours.st_dev == first.st_dev && ours.st_ino == first.st_ino &&
+	       nothing_is_shared_in("/proc/1/mountinfo", root.stx_mnt_id);
 }
 
 static void make_texts(struct texts *t, const struct spawn *s, bool root)

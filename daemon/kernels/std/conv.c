@@ -240,16 +240,40 @@ static int conv2d_check(const struct arax_launch *l, struct conv2d *c)
 	return c->x && c->weights && c->y && (c->bias || !l->ranges[2].length) ? 0 : -EINVAL;
 }
 
-static int conv2d_own(const struct arax_launch *l, const struct conv2d *c)
+static struct conv own_of(const struct conv2d *c)
 {
-	struct conv own = {
+	return (struct conv){
 		.batch = c->batch, .channels = c->channels, .filters = c->filters,
 		.height = c->height, .width = c->width, .kernel_h = c->kernel_h,
 		.kernel_w = c->kernel_w, .stride = c->stride, .pad_h = c->pad, .pad_w = c->pad,
 		.out_height = c->out_height, .out_width = c->out_width, .bias = c->bias,
 	};
+}
+
+static int conv2d_own(const struct arax_launch *l, const struct conv2d *c)
+{
+	struct conv own = own_of(c);
 
 	return conv_run(l, &own, 4);
+}
+
+int std_conv2d_block(const struct conv2d *c, const struct conv2d_block *b)
+{
+	struct conv own = own_of(c);
+
+	own.taps = c->channels * c->kernel_h * c->kernel_w;
+	own.batch = 1;
+	own.filters = b->filters;
+	own.src = c->x + b->image * c->channels * c->height * c->width;
+	own.weights = c->weights + b->filter * own.taps;
+	own.bias = c->bias ? c->bias + b->filter : NULL;
+	own.dst = c->y + (b->image * c->filters + b->filter) * c->out_height * c->out_width;
+	own.part = malloc(own.taps * SPAN * sizeof(float));
+	if (!own.part)
+		return -ENOMEM;
+	conv_rows(&own, b->row, b->row + b->rows);
+	free(own.part);
+	return 0;
 }
 
 /*
@@ -268,7 +292,7 @@ ARAX_KERNEL int arax_std_conv2d_f32(const struct arax_launch *l)
 
 	if (err || !c.batch || !c.filters)
 		return err;
-	return std_conv2d_dnn(l, &c) ? 0 : conv2d_own(l, &c);
+	return std_conv2d_dnn_suits(&c) ? std_conv2d_dnn(l, &c) : conv2d_own(l, &c);
 }
 
 /* The same without oneDNN, wherever it is: for tests and comparisons. */

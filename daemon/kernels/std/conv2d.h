@@ -16,10 +16,21 @@ struct conv2d {
 	float *y;
 };
 
+/* Of an image: the rows and filters of the result that are computed at a time. */
+struct conv2d_block {
+	uint64_t image, row, rows, filter, filters;
+};
+
+/* Whether oneDNN is here, and is asked for such a one: the same for all shares of a launch. */
+bool std_conv2d_dnn_suits(const struct conv2d *c);
+
 /*
- * The launch's share of it by oneDNN, on this thread alone.  False: that is not here, not fit
- * for this, or failed, and nothing can be said of what is in the share of y.
+ * The launch's share by oneDNN, on this thread alone: in blocks, of which those that it can't
+ * or won't do are done by std_conv2d_block().  -ENOMEM.
  */
-bool std_conv2d_dnn(const struct arax_launch *l, const struct conv2d *c);
+int std_conv2d_dnn(const struct arax_launch *l, const struct conv2d *c);
+
+/* A block by the loops of this library.  -ENOMEM. */
+int std_conv2d_block(const struct conv2d *c, const struct conv2d_block *b);
 
 #endif /* ARAX_STD_CONV2D_H */

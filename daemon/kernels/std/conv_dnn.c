@@ -23,7 +23,15 @@
 
 #define LIBRARY		"libdnnl.so.2"	/* DNNL_VERSION_MAJOR, see build.mk */
 #define FEW_PRODUCTS	100000u		/* own loops are done before a call is made ready */
-#define MAX_MEMORY	(256u << 20)	/* bytes, of one call */
+#define MAX_MEMORY	(256u << 20)	/* bytes, of one block */
+/*
+ * What layers have, and far below where its offsets, which are of 32 bits in places, come round,
+ * or its preparations take longer than the work.
+ */
+#define MAX_ITEMS	(1u << 27)	/* of an image, its result, the weights */
+#define MAX_SIDE	4096u
+#define MAX_KERNEL	32u
+#define MAX_STEP	8u
 #define ROWS		8u		/* of a block at least, if there are as many */
 #define FILTERS		16u
 #define CACHED		256		/* shapes whose code is kept */
@@ -32,7 +40,7 @@
 	call(memory_desc_init_by_strides) call(memory_desc_init_by_tag)		\
 	call(memory_desc_equal) call(memory_desc_get_size)			\
 	call(memory_create) call(memory_destroy)				\
-	call(memory_set_data_handle)						\
+	call(primitive_desc_query)						\
 	call(convolution_forward_desc_init) call(primitive_attr_create)		\
 	call(primitive_attr_set_scratchpad_mode) call(primitive_attr_destroy)	\
 	call(primitive_desc_create) call(primitive_desc_query_md)		\
@@ -86,11 +94,6 @@ static bool is_there(void)
 	return dnn.there;
 }
 
-/* Of an image: the rows and filters of the result that are computed at a time. */
-struct block {
-	uint64_t image, row, rows, filter, filters;
-};
-
 /* What a call uses for all its blocks. */
 struct call {
 	const struct conv2d *c;
@@ -106,7 +109,7 @@ struct window {
 	dnnl_dim_t above, below;
 };
 
-static struct window window_of(const struct conv2d *c, const struct block *b)
+static struct window window_of(const struct conv2d *c, const struct conv2d_block *b)
 {
 	int64_t top = (int64_t)(b->row * c->stride) - c->pad;
 	int64_t bottom = top + (int64_t)((b->rows - 1) * c->stride) + c->kernel_h;
@@ -114,7 +117,8 @@ static struct window window_of(const struct conv2d *c, const struct block *b)
 			    .below = bottom > (int64_t)c->height ? bottom - (int64_t)c->height : 0 };
 
 	w.first = (uint64_t)(top + w.above);
-	w.rows = (uint64_t)(bottom - w.below) - w.first;
+	/* The last one's goes to the image's end, used or not: a whole image is in one piece then. */
+	w.rows = (b->row + b->rows == c->out_height ? c->height : (uint64_t)(bottom - w.below)) - w.first;
 	return w;
 }
 
@@ -126,7 +130,7 @@ struct place {
 	dnnl_dims_t strides, before, behind;
 };
 
-static bool find_place(const struct conv2d *c, const struct block *b, struct place *p)
+static bool find_place(const struct conv2d *c, const struct conv2d_block *b, struct place *p)
 {
 	const struct window w = window_of(c, b);
 	const dnnl_dim_t in = (dnnl_dim_t)(c->height * c->width);
@@ -137,7 +141,7 @@ static bool find_place(const struct conv2d *c, const struct block *b, struct pla
 				c->kernel_w };
 	const dnnl_dims_t y = { 1, (dnnl_dim_t)b->filters, (dnnl_dim_t)b->rows,
 				(dnnl_dim_t)c->out_width };
-	const dnnl_dims_t y_steps = { (dnnl_dim_t)c->filters * out, out, (dnnl_dim_t)c->out_width, 1 };
+	const dnnl_dims_t y_steps = { (dnnl_dim_t)b->filters * out, out, (dnnl_dim_t)c->out_width, 1 };
 	const dnnl_dims_t bias = { (dnnl_dim_t)b->filters };
 	/* To the right of a row the last output may end before the padding does. */
 	const dnnl_dim_t right = (dnnl_dim_t)((c->out_width - 1) * c->stride) + c->kernel_w -
@@ -314,7 +318,15 @@ static uint64_t memory_of(const struct place *p, const_dnnl_primitive_desc_t d)
 	return bytes;
 }
 
-static bool run_block(struct call *k, const struct block *b)
+/* Its plain loops, for what it has no better way: ours are faster. */
+static bool is_reference(const_dnnl_primitive_desc_t d)
+{
+	const char *name = "";
+
+	return dnn.primitive_desc_query(d, dnnl_query_impl_info_str, 0, &name) || strstr(name, "ref");
+}
+
+static bool run_block(struct call *k, const struct conv2d_block *b)
 {
 	dnnl_primitive_desc_t d;
 	struct place p;
@@ -325,7 +337,7 @@ static bool run_block(struct call *k, const struct block *b)
 	d = describe(k, &p);
 	if (!d)
 		return false;
-	done = memory_of(&p, d) <= MAX_MEMORY && run_described(k, &p, d);
+	done = !is_reference(d) && memory_of(&p, d) <= MAX_MEMORY && run_described(k, &p, d);
 	dnn.primitive_desc_destroy(d);
 	return done;
 }
@@ -345,17 +357,18 @@ static uint64_t block_size(const struct arax_launch *l, uint64_t batch, uint64_t
 	return least(each > min ? each : min, all);
 }
 
-static bool run_share(const struct arax_launch *l, struct call *k)
+static int run_share(const struct arax_launch *l, struct call *k)
 {
 	const struct conv2d *c = k->c;
 	uint64_t all = k->packed ? c->out_height : c->filters;
 	uint64_t size = block_size(l, c->batch, all, k->packed ? ROWS : FILTERS);
 	uint64_t blocks = (all + size - 1) / size, i, end;
+	int err = 0;
 
 	arax_launch_share(l, c->batch * blocks, &i, &end);
-	for (; i < end; i++) {
+	for (; !err && i < end; i++) {
 		uint64_t first = i % blocks * size, n = least(size, all - first);
-		struct block b = { .image = i / blocks, .rows = c->out_height, .filters = c->filters };
+		struct conv2d_block b = { .image = i / blocks, .rows = c->out_height, .filters = c->filters };
 
 		if (k->packed) {
 			b.row = first;
@@ -364,41 +377,57 @@ static bool run_share(const struct arax_launch *l, struct call *k)
 			b.filter = first;
 			b.filters = n;
 		}
-		if (!run_block(k, &b))
-			return false;
+		if (!k->stream || !run_block(k, &b))
+			err = std_conv2d_block(c, &b);
 	}
-	return true;
+	return err;
 }
 
-bool std_conv2d_dnn(const struct arax_launch *l, const struct conv2d *c)
+bool std_conv2d_dnn_suits(const struct conv2d *c)
 {
 	uint64_t taps = c->channels * c->kernel_h * c->kernel_w;
+
+	if (c->height > MAX_SIDE || c->width > MAX_SIDE || c->kernel_h > MAX_KERNEL ||
+	    c->kernel_w > MAX_KERNEL || c->stride > MAX_STEP ||
+	    c->channels * c->height * c->width > MAX_ITEMS || c->filters > MAX_ITEMS / taps ||
+	    c->filters > MAX_ITEMS / (c->out_height * c->out_width))
+		return false;
+	/* A row that sees nothing but zeros is none of its cases. */
+	return taps * c->filters * c->out_height * c->out_width >= FEW_PRODUCTS &&
+	       c->pad < c->kernel_h && c->pad < c->kernel_w && is_there();
+}
+
+int std_conv2d_dnn(const struct arax_launch *l, const struct conv2d *c)
+{
+	uint64_t weights = c->channels * c->kernel_h * c->kernel_w * c->filters;
 	uint64_t pixels = c->channels * c->height * c->width +
 			  c->filters * c->out_height * c->out_width;
-	struct call k = { .c = c };
-	bool done;
+	struct call k = { .c = c, .packed = c->kernel_h * c->kernel_w > 1 && weights <= pixels };
+	int err;
 
-	/* A row that sees nothing but zeros is none of its cases. */
-	if (taps * c->filters * c->out_height < FEW_PRODUCTS / c->out_width ||
-	    c->pad >= c->kernel_h || c->pad >= c->kernel_w || !is_there())
-		return false;
-	k.packed = c->kernel_h * c->kernel_w > 1 && taps * c->filters <= pixels;
 	if (dnn.stream_create(&k.stream, dnn.engine, dnnl_stream_default_flags))
-		return false;
-	done = run_share(l, &k);
+		k.stream = NULL;
+	err = run_share(l, &k);
 	if (k.weights)
 		dnn.memory_destroy(k.weights);
-	dnn.stream_destroy(k.stream);
-	return done;
+	if (k.stream)
+		dnn.stream_destroy(k.stream);
+	return err;
 }
 
 #else
 
-bool std_conv2d_dnn(const struct arax_launch *l, const struct conv2d *c)
+bool std_conv2d_dnn_suits(const struct conv2d *c)
+{
+	(void)c;
+	return false;
+}
+
+int std_conv2d_dnn(const struct arax_launch *l, const struct conv2d *c)
 {
 	(void)l;
 	(void)c;
-	return false;
+	return -EINVAL;
 }
 
 #endif
