@@ -318,10 +318,14 @@ static bool keep(const struct runner *r, struct worker *w)
 	return true;
 }
 
-/* Another's launch, or none: then it is not kept. */
+/* Nothing that such a worker runs: then it is not kept. */
 static void keep_for(const struct runner_task *t)
 {
-	if (this_lane && (!t->kernel || !t->kernel->foreign))
+	const struct kernel *k = t->kernel;
+
+	if (!this_lane)
+		return;
+	if (!k || !(k->foreign || (this_lane->runner->opencl && runner_needs_worker(this_lane->runner, k))))
 		keep_no_more(this_lane);
 }
 
