@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * An OpenCL driver, for kernels that a program brought: by araxd's own backend, which has the
- * same device open there with the same options.
+ * An OpenCL driver, for kernels that a program brought, and installed ones that follow data: by
+ * araxd's own backend, which has the same device open there with the same options.
  *
  * One process compiles, and runs nothing of it; another one runs what that wrote, and has
  * no compiler that could start a program: PoCL links what it compiles with one.

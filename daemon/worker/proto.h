@@ -33,8 +33,8 @@
  * enum worker_role - what a worker is for; its number is what it is started with
  * @WORKER_PLAIN:	installed kernels
  * @WORKER_FOREIGN:	code that a program brought
- * @WORKER_OPENCL_BUILD: the compiler of an OpenCL driver, for source that a program brought.
- *			It runs nothing of what it makes
+ * @WORKER_OPENCL_BUILD: the compiler of an OpenCL driver, for source that a program brought, or
+ *			of an installed kernel.  It runs nothing of what it makes
  * @WORKER_OPENCL:	an OpenCL driver, for what that has made
  */
 enum worker_role {

@@ -107,8 +107,12 @@ cat >"$work/use.c" <<'END'
 #include <arax/arax.h>
 #include <stdio.h>
 
-int main(void)
+/* With an argument: that is the source of the kernel. */
+int main(int argc, char **argv)
 {
+	struct arax_own_kernel mine = {
+		.signature = "logistic_map(inout f32 x[], f32 r, u32 steps, u32 n)",
+	};
 	struct { float r; uint32_t steps, n; } args = { 3.7f, 100, 1000 };
 	struct arax_kernel map;
 	struct arax_queue *queue;
@@ -116,7 +120,9 @@ int main(void)
 	struct arax *ax;
 	float *data;
 
-	if (arax_open(&ax, NULL) || arax_kernel_find(ax, "logistic_map", 0, &map) ||
+	if (arax_open(&ax, NULL) ||
+	    (argc > 1 ? arax_module_load_file(ax, ARAX_DEVICE_OPENCL, argv[1], &mine, 1, &map) :
+			arax_kernel_find(ax, "logistic_map", 0, &map)) ||
 	    arax_queue_create(ax, ARAX_QUEUE_DATAFLOW, 0, &queue) ||
 	    arax_buffer_create(ax, args.n * sizeof(float), 0, &x))
 		goto failed;
@@ -192,54 +198,14 @@ broken() {
 }
 closed_in "and what does not compile is in the log" broken
 
-# The program brings the source of docs/kernels.md itself.
-awk -v name="$work/scale.cl" '
-	/`scale.cl`, beside the files above:$/ { wanted = 1 }
-	/^```$/ { wanted = open = 0 }
-	open { print >name }
-	/^```c/ && wanted { open = 1 }' docs/kernels.md
-cat >"$work/bring.c" <<'END'
-#include <arax/arax.h>
-#include <stdio.h>
-
-int main(int argc, char **argv)
-{
-	struct arax_own_kernel mine = { .signature = "scale(inout f32 x[], f32 factor, u32 n)" };
-	struct { float factor; uint32_t n; } args = { 3, 1000 };
-	struct arax_kernel scale;
-	struct arax_queue *queue;
-	struct arax_buffer *x;
-	struct arax *ax;
-	float *data;
-
-	if (argc != 2 || arax_open(&ax, NULL) ||
-	    arax_module_load_file(ax, ARAX_DEVICE_OPENCL, argv[1], &mine, 1, &scale) ||
-	    arax_queue_create(ax, ARAX_QUEUE_DATAFLOW, 0, &queue) ||
-	    arax_buffer_create(ax, args.n * sizeof(float), 0, &x))
-		goto failed;
-	data = arax_buffer_data(x);
-	for (uint32_t i = 0; i < args.n; i++)
-		data[i] = (float)i;
-	if (arax_launch(queue, &scale, arax_grid(4, 1, 1), ARAX_ARGS(args), ARAX_RANGES(arax_inout(x)),
-			NULL) ||
-	    arax_queue_finish(queue, ARAX_DEADLINE_NONE))
-		goto failed;
-	printf("x[999] = %g\n", (double)data[999]);
-	return 0;
-failed:
-	fprintf(stderr, "%s\n", arax_error_text());
-	return 1;
-}
-END
+# The same program brings the source itself.
 brought() {
-	gcc -Wall -Wextra -Werror -O2 -Ilibarax/include -Iuapi -o "$work/bring" "$work/bring.c" \
-		-Lbuild/lib -larax || return 1
-	LD_LIBRARY_PATH=$PWD/build/lib "$arax" run --kind "$1" "$work/bring" "$work/scale.cl"
+	LD_LIBRARY_PATH=$PWD/build/lib "$arax" run --kind "$1" "$work/use" "$work/one/logistic.c"
 }
 brought_runs() {
-	[ "$(brought opencl)" = 'x[999] = 2997' ]
+	brought opencl >"$work/brought" && cmp "$work/map.opencl" "$work/brought"
 }
-closed_in "OpenCL C that the program brings" brought_runs
+closed_in "OpenCL C that the program brings: the same bits" brought_runs
 
 brought_to_none() {
 	! brought cpu >"$work/refused" 2>&1 && grep -q 'there is no device of kind 1 here' "$work/refused"
@@ -255,8 +221,8 @@ brought_without() {
 	mkdir -p "$work/none" "$work/state"
 	HOME=$work/state XDG_STATE_HOME=$work/state LD_LIBRARY_PATH=$PWD/build/lib \
 		unshare --user --map-user=1000 --keep-caps sh "$work/without.sh" \
-		"$arax" run --verbose --kind opencl --kernels "$work/none" "$work/bring" \
-		"$work/scale.cl" >"$work/without" 2>&1 && return 1
+		"$arax" run --verbose --kind opencl --kernels "$work/none" "$work/use" \
+		"$work/one/logistic.c" >"$work/without" 2>&1 && return 1
 	if grep -q 'missing="mount namespaces' "$work/without" &&
 	   grep -q "doesn't support it" "$work/without"; then
 		return 0

@@ -84,16 +84,6 @@ static struct stack open_with(struct arax_kernel k[NR_OWN])
 	return s;
 }
 
-static int launch(struct stack *s, const struct arax_kernel *k, struct arax_buffer *b,
-		  uint32_t value)
-{
-	struct arax_event e = { 0 };
-	int err = arax_launch(s->q, k, arax_grid(4, 1, 1), ARAX_ARGS(value),
-			      ARAX_RANGES(arax_inout(b)), &e);
-
-	return err ? err : arax_wait(&e, arax_deadline(60 * SECOND));
-}
-
 /* Of all OpenCL devices: run.sh has tasks go to each in turn where there are several. */
 static void all_have_run(struct stack *s)
 {
@@ -127,10 +117,10 @@ TEST(opencl_runs)
 				     ARAX_RANGES(arax_inout(b)), NULL), 0);
 		stack_launch(&s, s.q, "st_add", b, 1, NULL);
 	}
-	CHECK_EQ(launch(&s, &k[ADD], b, 1000), 0);
+	CHECK_EQ(stack_run(&s, &k[ADD], 4, b, 1000), 0);
 	CHECK_EQ(x[0], 1150);
 	CHECK_EQ(x[1023], 1150);
-	CHECK_EQ(launch(&s, &k[FAIL], b, 5), -5);
+	CHECK_EQ(stack_run(&s, &k[FAIL], 4, b, 5), -5);
 	/* And several that have nothing to do with each other. */
 	for (i = 0; i < 8; i++)
 		apart[i] = stack_buffer(&s, 65536);
@@ -187,19 +177,14 @@ TEST(opencl_harms_itself)
 	int i;
 
 	for (i = 0; i < 3; i++) {
-		CHECK_EQ(launch(&s, &k[WILD], b, 1), -EFAULT);
+		CHECK_EQ(stack_run(&s, &k[WILD], 4, b, 1), -EFAULT);
 		d.deadline = arax_deadline(SECOND / 2);
 		CHECK_EQ(arax_submit(s.q, &d, 1, 0), 1);
 		CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), -ETIMEDOUT);
-		CHECK_EQ(launch(&s, &k[ADD], b, 1), 0);
+		CHECK_EQ(stack_run(&s, &k[ADD], 4, b, 1), 0);
 	}
 	CHECK_EQ(*(uint32_t *)arax_buffer_data(b), 3);
 	stack_close(&s);
-}
-
-static uint64_t memory(struct stack *s)
-{
-	return stack_user(s).counters[ARAX_RES_MEMORY].used;
 }
 
 TEST(opencl_is_nobody_elses_and_counted)
@@ -207,19 +192,19 @@ TEST(opencl_is_nobody_elses_and_counted)
 	struct stack other = stack_open(ARAX_QUEUE_DATAFLOW), s = open_stack();
 	struct arax_kernel k[NR_OWN];
 	struct arax_buffer *b = stack_buffer(&s, 4096), *c = stack_buffer(&other, 4096);
-	uint64_t before = memory(&other);
+	uint64_t before = stack_memory(&other);
 	int i;
 
 	CHECK_EQ(load(&s, source, own, NR_OWN, k), 0);
-	CHECK_EQ(launch(&other, &k[ADD], c, 1), -ENOEXEC);
-	CHECK_EQ(launch(&s, &k[ADD], b, 1), 0);
+	CHECK_EQ(stack_run(&other, &k[ADD], 4, c, 1), -ENOEXEC);
+	CHECK_EQ(stack_run(&s, &k[ADD], 4, b, 1), 0);
 	/* What it was compiled to is more than its text. */
-	CHECK(memory(&other) > before + 2 * sizeof(source));
+	CHECK(stack_memory(&other) > before + 2 * sizeof(source));
 	CHECK_EQ(arax_module_unload(s.ax, &k[FAIL]), 0);
-	CHECK_EQ(launch(&s, &k[ADD], b, 1), -ENOEXEC);
-	for (i = 0; memory(&other) > before && i < 2000; i++)
+	CHECK_EQ(stack_run(&s, &k[ADD], 4, b, 1), -ENOEXEC);
+	for (i = 0; stack_memory(&other) > before && i < 2000; i++)
 		usleep(10000);
-	CHECK_EQ(memory(&other), before);
+	CHECK_EQ(stack_memory(&other), before);
 	stack_close(&s);
 	stack_close(&other);
 }

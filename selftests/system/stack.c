@@ -61,6 +61,16 @@ void stack_launch(struct stack *s, struct arax_queue *q, const char *kernel,
 	CHECK_EQ(err, 0);
 }
 
+int stack_run(struct stack *s, const struct arax_kernel *k, uint32_t groups, struct arax_buffer *b,
+	      uint32_t value)
+{
+	struct arax_event e = { 0 };
+	int err = arax_launch(s->q, k, arax_grid(groups, 1, 1), ARAX_ARGS(value),
+			      ARAX_RANGES(arax_inout(b)), &e);
+
+	return err ? err : arax_wait(&e, arax_deadline(60 * SECOND));
+}
+
 int stack_on_kernel(struct stack *s)
 {
 	struct arax_info info;
@@ -75,6 +85,11 @@ struct arax_usage stack_user(struct stack *s)
 
 	CHECK_EQ(arax_get_usage(s->ax, ARAX_USAGE_USER, &u), 0);
 	return u;
+}
+
+uint64_t stack_memory(struct stack *s)
+{
+	return stack_user(s).counters[ARAX_RES_MEMORY].used;
 }
 
 void stack_wait_books(struct stack *s, uint64_t bytes, uint64_t tasks, uint64_t contexts)

@@ -25,6 +25,9 @@ struct arax_buffer *stack_buffer(struct stack *s, size_t bytes);
 /* Launch a kernel with one inout range (the whole buffer) and a u32. */
 void stack_launch(struct stack *s, struct arax_queue *q, const char *kernel,
 		  struct arax_buffer *b, uint32_t value, struct arax_event *event);
+/* The same for a kernel at hand, in some work-groups: how it ends. */
+int stack_run(struct stack *s, const struct arax_kernel *k, uint32_t groups, struct arax_buffer *b,
+	      uint32_t value);
 /* Is this the kernel link? */
 int stack_on_kernel(struct stack *s);
 /*
@@ -34,6 +37,8 @@ int stack_on_kernel(struct stack *s);
 int stack_worker_result(struct stack *s, int result);
 /* The user's books: bytes, tasks, contexts in use now. */
 struct arax_usage stack_user(struct stack *s);
+/* Of these, the bytes. */
+uint64_t stack_memory(struct stack *s);
 /* Waits until the user has no more than these; fails after 20 s. */
 void stack_wait_books(struct stack *s, uint64_t bytes, uint64_t tasks, uint64_t contexts);
 

@@ -73,42 +73,26 @@ static struct stack open_with(struct arax_kernel k[NR_OWN])
 	return s;
 }
 
-/* How it ends. */
-static int launch(struct stack *s, const struct arax_kernel *k, struct arax_buffer *b,
-		  uint32_t value)
-{
-	struct arax_event e = { 0 };
-	int err = arax_launch(s->q, k, arax_grid(1, 1, 1), ARAX_ARGS(value),
-			      ARAX_RANGES(arax_inout(b)), &e);
-
-	return err ? err : arax_wait(&e, arax_deadline(60 * SECOND));
-}
-
-static uint64_t memory(struct stack *s)
-{
-	return stack_user(s).counters[ARAX_RES_MEMORY].used;
-}
-
 /* What is unloaded goes soon, not at once. */
 static void wait_memory(struct stack *s, uint64_t bytes)
 {
 	int i;
 
-	for (i = 0; memory(s) > bytes && i < 2000; i++)
+	for (i = 0; stack_memory(s) > bytes && i < 2000; i++)
 		usleep(10000);
-	CHECK_EQ(memory(s), bytes);
+	CHECK_EQ(stack_memory(s), bytes);
 }
 
 /* What was handed over goes soon, too: once it changes no more. */
 static uint64_t settled_memory(struct stack *s)
 {
-	uint64_t now = memory(s), before = 0;
+	uint64_t now = stack_memory(s), before = 0;
 	int same = 0, i;
 
 	for (i = 0; same < 50 && i < 2000; i++) {
 		usleep(10000);
 		before = now;
-		now = memory(s);
+		now = stack_memory(s);
 		same = now == before ? same + 1 : 0;
 	}
 	return now;
@@ -133,14 +117,14 @@ TEST(own_kernels_run)
 				     ARAX_RANGES(arax_inout(b)), NULL), 0);
 		stack_launch(&s, s.q, "st_add", b, 1, NULL);
 	}
-	CHECK_EQ(launch(&s, &k[ADD], b, 1000), 0);
+	CHECK_EQ(stack_run(&s, &k[ADD], 1, b, 1000), 0);
 	CHECK_EQ(x[0], 1150);
 	CHECK_EQ(x[1023], 1150);
 	CHECK_EQ(arax_launch(s.q, &k[WHOAMI], arax_grid(1, 1, 1), NULL, 0,
 			     ARAX_RANGES(arax_out(c)), &e), 0);
 	CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), 0);
 	CHECK_EQ(who[0], getuid());
-	CHECK_EQ(launch(&s, &k[FAIL], b, 5), -5);
+	CHECK_EQ(stack_run(&s, &k[FAIL], 1, b, 5), -5);
 	stack_close(&s);
 }
 
@@ -151,14 +135,14 @@ TEST(own_kernels_are_nobody_elses)
 	struct stack s = open_with(k);
 	struct arax_buffer *b = stack_buffer(&other, 4096);
 
-	CHECK_EQ(launch(&other, &k[ADD], b, 1), -ENOEXEC);
+	CHECK_EQ(stack_run(&other, &k[ADD], 1, b, 1), -ENOEXEC);
 	CHECK_EQ(arax_module_unload(other.ax, &k[ADD]), -ENOENT);
 	CHECK_EQ(arax_kernel_find(other.ax, "mine", 0, &none), -ENOENT);
-	CHECK_EQ(launch(&s, &k[ADD], stack_buffer(&s, 4096), 1), 0);
+	CHECK_EQ(stack_run(&s, &k[ADD], 1, stack_buffer(&s, 4096), 1), 0);
 	/* A number that never was one. */
 	none = k[ADD];
 	none.id += 1000000;
-	CHECK_EQ(launch(&s, &none, stack_buffer(&s, 4096), 1), -ENOEXEC);
+	CHECK_EQ(stack_run(&s, &none, 1, stack_buffer(&s, 4096), 1), -ENOEXEC);
 	stack_close(&s);
 	stack_close(&other);
 }
@@ -210,11 +194,11 @@ TEST(own_kernels_harm_themselves)
 	int i;
 
 	for (i = 0; i < 3; i++) {
-		CHECK_EQ(launch(&s, &k[CRASH], b, 16), -EFAULT);
+		CHECK_EQ(stack_run(&s, &k[CRASH], 1, b, 16), -EFAULT);
 		d.deadline = arax_deadline(SECOND / 2);
 		CHECK_EQ(arax_submit(s.q, &d, 1, 0), 1);
 		CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), -ETIMEDOUT);
-		CHECK_EQ(launch(&s, &k[ADD], b, 1), 0);
+		CHECK_EQ(stack_run(&s, &k[ADD], 1, b, 1), 0);
 	}
 	CHECK_EQ(*(uint32_t *)arax_buffer_data(b), 3);
 	stack_close(&s);
@@ -234,12 +218,12 @@ TEST(own_kernels_are_unloaded)
 	usleep(100000);
 	CHECK_EQ(arax_module_unload(s.ax, &k[WHOAMI]), 0);
 	CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), 0);
-	CHECK_EQ(launch(&s, &k[ADD], b, 1), -ENOEXEC);
+	CHECK_EQ(stack_run(&s, &k[ADD], 1, b, 1), -ENOEXEC);
 	CHECK_EQ(arax_module_unload(s.ax, &k[ADD]), -ENOENT);
 	CHECK_EQ(arax_module_load_file(s.ax, ARAX_DEVICE_CPU, image_path(), own, NR_OWN, again), 0);
 	CHECK(again[ADD].id != k[ADD].id);
-	CHECK_EQ(launch(&s, &again[ADD], b, 1), 0);
-	CHECK_EQ(launch(&s, &k[ADD], b, 1), -ENOEXEC);
+	CHECK_EQ(stack_run(&s, &again[ADD], 1, b, 1), 0);
+	CHECK_EQ(stack_run(&s, &k[ADD], 1, b, 1), -ENOEXEC);
 	stack_close(&s);
 }
 
@@ -286,7 +270,7 @@ TEST(own_kernels_calls_that_are_wrong)
 {
 	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
 	struct arax_buffer *b = stack_buffer(&s, 65536);
-	uint64_t before = memory(&s);
+	uint64_t before = stack_memory(&s);
 	struct arax_module_load a = { .size = sizeof(a), .nr_kernels = 1 };
 	struct arax_range ranges[3] = {
 		arax_part(b, ARAX_IN, 0, 4096), arax_part(b, ARAX_INOUT, 4096, 4096),
@@ -348,9 +332,9 @@ TEST(own_kernels_are_counted)
 	wait_memory(&other, empty + (ARAX_MAX_MODULES - 1) * one);
 	CHECK_EQ(arax_module_load_file(s.ax, ARAX_DEVICE_CPU, image_path(), own, 1, &more), 0);
 	stack_close(&s);
-	for (i = 0; memory(&other) >= empty && i < 2000; i++)
+	for (i = 0; stack_memory(&other) >= empty && i < 2000; i++)
 		usleep(10000);
-	CHECK(memory(&other) < empty);
+	CHECK(stack_memory(&other) < empty);
 	stack_close(&other);
 }
 
@@ -373,8 +357,8 @@ TEST(own_kernels_are_many)
 	for (round = 0; round < 3; round++) {
 		CHECK_EQ(arax_module_load_file(s.ax, ARAX_DEVICE_CPU, image_path(), many,
 					       ARAX_MODULE_MAX_KERNELS, k), 0);
-		CHECK_EQ(launch(&s, &k[0], b, 1), 0);
-		CHECK_EQ(launch(&s, &k[ARAX_MODULE_MAX_KERNELS - 1], b, 1), 0);
+		CHECK_EQ(stack_run(&s, &k[0], 1, b, 1), 0);
+		CHECK_EQ(stack_run(&s, &k[ARAX_MODULE_MAX_KERNELS - 1], 1, b, 1), 0);
 	}
 	CHECK_EQ(*(uint32_t *)arax_buffer_data(b), 6);
 	stack_close(&s);
@@ -397,7 +381,7 @@ TEST(own_kernels_of_who_dies)
 			struct arax_buffer *b = stack_buffer(&t, 4096);
 
 			for (;;) {
-				launch(&t, &k[ADD], b, 1);
+				stack_run(&t, &k[ADD], 1, b, 1);
 				arax_module_unload(t.ax, &k[0]);
 				arax_module_load_file(t.ax, ARAX_DEVICE_CPU, image_path(), own,
 						      NR_OWN, k);

@@ -10,7 +10,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "daemon/backends/opencl/built.h"
 
@@ -22,33 +21,16 @@ struct head {
 
 static const char magic[8] = "araxcl1";
 
-static int write_all(int fd, const void *data, size_t bytes)
-{
-	const char *from = data;
-
-	while (bytes) {
-		ssize_t n = write(fd, from, bytes);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		from += n;
-		bytes -= (size_t)n;
-	}
-	return 0;
-}
-
 int built_write(int fd, const char *table, const struct blob *binary)
 {
 	struct head h = { .table_bytes = strlen(table), .binary_bytes = binary->bytes };
 	int err;
 
 	memcpy(h.magic, magic, sizeof(h.magic));
-	err = write_all(fd, &h, sizeof(h));
+	err = blob_write(fd, &h, sizeof(h));
 	if (!err)
-		err = write_all(fd, table, h.table_bytes);
-	return err ? err : write_all(fd, binary->data, h.binary_bytes);
+		err = blob_write(fd, table, h.table_bytes);
+	return err ? err : blob_write(fd, binary->data, h.binary_bytes);
 }
 
 int built_read(const struct blob *file, char **table, struct blob *binary)

@@ -3,7 +3,7 @@
 #ifndef ARAX_DAEMON_BACKENDS_OPENCL_BUILT_H
 #define ARAX_DAEMON_BACKENDS_OPENCL_BUILT_H
 
-#include "daemon/backends/opencl/cache.h"
+#include "daemon/backends/opencl/blob.h"
 
 /* 0 or an errno of writing. */
 int built_write(int fd, const char *table, const struct blob *binary);

@@ -178,23 +178,6 @@ int cache_get(const char *key, const struct blob *source, char **table, struct b
 	return err ? -ENOENT : 0;
 }
 
-static bool write_all(int fd, const void *data, size_t bytes)
-{
-	const char *p = data;
-
-	while (bytes) {
-		ssize_t n = write(fd, p, bytes);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		p += n;
-		bytes -= (size_t)n;
-	}
-	return true;
-}
-
 /* ------------------------------------------------------------------ */
 /* Bounds                                                                */
 
@@ -288,9 +271,9 @@ void cache_put(const char *key, const struct blob *source, const char *table,
 	if (fd < 0)
 		return;
 	/* No fsync: a torn entry fails its checksum. */
-	ok = write_all(fd, &h, sizeof(h)) && write_all(fd, key, h.key) &&
-	     write_all(fd, source->data, source->bytes) && write_all(fd, table, h.table) &&
-	     write_all(fd, binary->data, binary->bytes);
+	ok = !blob_write(fd, &h, sizeof(h)) && !blob_write(fd, key, h.key) &&
+	     !blob_write(fd, source->data, source->bytes) && !blob_write(fd, table, h.table) &&
+	     !blob_write(fd, binary->data, binary->bytes);
 	ok = !close(fd) && ok;
 	if (!ok || renameat(folder, tmp, folder, name))
 		unlinkat(folder, tmp, 0);

@@ -16,14 +16,11 @@
 
 #include <stddef.h>
 
+#include "daemon/backends/opencl/blob.h"
+
 #define CACHE_MAX_ENTRY		(64u << 20)
 #define CACHE_MAX_BYTES		(256u << 20)
 #define CACHE_MAX_ENTRIES	1024
-
-struct blob {
-	void *data;
-	size_t bytes;
-};
 
 /*
  * @path NULL: $CACHE_DIRECTORY, $XDG_CACHE_HOME/arax, /var/cache/arax for root,

@@ -7,6 +7,7 @@
  *	device.c	one device: context, queues, whether it works on host pages
  *	program.c	source or SPIR-V to a program, with the cache
  *	cache.c		built programs on disk
+ *	blob.h		what is written to files, by both of them
  *	built.c		a program on its way from who compiles to who runs it
  *	prelude.c	what every source sees
  *	kernel.c	a kernel of a program, its arguments checked
