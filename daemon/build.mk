@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
 # araxd.
 
+# Runners, and araxd's end of workers.
+RUNNER_SRCS := $(addprefix daemon/worker/,idmap.c lane.c pool.c runner.c spawn.c turn.c worker.c)
+
 ARAXD_LIB_SRCS := daemon/log.c daemon/config.c daemon/options.c daemon/notify.c \
 		  $(sort $(wildcard daemon/dispatch/*.c daemon/graph/*.c daemon/link/*.c \
 				    daemon/memory/*.c daemon/observe/*.c daemon/sched/*.c \
 				    daemon/tenants/*.c libarax/admin/*.c kmod/core/*.c)) \
 		  $(BACKENDS_SRCS) \
 		  $(addprefix daemon/kernels/,manifest.c module.c registry.c signature.c) \
-		  $(addprefix daemon/worker/,idmap.c runner.c spawn.c worker.c)
+		  $(RUNNER_SRCS)
 ARAXD_SRCS := daemon/main.c $(ARAXD_LIB_SRCS)
 ARAXD_LIBS := -lconfuse -ljansson -ldl -lm
 

@@ -57,6 +57,7 @@ static const struct limits limits[] = {
 	{ "poll_us", 0, 1000000 },
 	{ "inline_us", 0, 1000000 },
 	{ "timeout_ms", 0, 86400000 },
+	{ "slice_ms", 0, 60000 },
 	{ "idle_s", 1, 86400 },
 	{ "max", 1, 1024 },
 	{ "tasks", 1, 1L << 24 },
@@ -319,6 +320,7 @@ static int read_out(struct config *c, cfg_t *cfg)
 	s = cfg_getsec(cfg, "worker");
 	c->worker.memory = get_size(s, "memory");
 	c->worker.timeout_ms = (unsigned int)cfg_getint(s, "timeout_ms");
+	c->worker.slice_ms = (unsigned int)cfg_getint(s, "slice_ms");
 	c->worker.idle_s = (unsigned int)cfg_getint(s, "idle_s");
 	c->worker.max = (unsigned int)cfg_getint(s, "max");
 	if (!err)
@@ -340,8 +342,8 @@ static void set_checks(cfg_t *cfg)
 {
 	static const char *const ints[] = {
 		"link|socket_mode", "link|max_clients", "loop|poll_us", "loop|inline_us",
-		"worker|timeout_ms", "worker|idle_s", "worker|max", "limits|tasks",
-		"limits|contexts", "limits|handles",
+		"worker|timeout_ms", "worker|slice_ms", "worker|idle_s", "worker|max",
+		"limits|tasks", "limits|contexts", "limits|handles",
 	};
 
 	for (size_t i = 0; i < sizeof(ints) / sizeof(ints[0]); i++)
@@ -406,6 +408,7 @@ int config_parse(struct config *c, const char *name, const char *text, size_t by
 		CFG_STR("program", NULL, CFGF_NODEFAULT),
 		CFG_STR("memory", "0", CFGF_NONE),
 		CFG_INT("timeout_ms", 60000, CFGF_NONE),
+		CFG_INT("slice_ms", 50, CFGF_NONE),
 		CFG_INT("idle_s", 30, CFGF_NONE),
 		CFG_INT("max", 16, CFGF_NONE),
 		CFG_END()

@@ -60,6 +60,7 @@ struct config {
 		char *program;		/* NULL: beside araxd */
 		uint64_t memory;	/* RLIMIT_DATA, 0: none */
 		unsigned int timeout_ms;	/* of one launch, 0: none */
+		unsigned int slice_ms;	/* after which one makes way for others; 0: never */
 		unsigned int idle_s;	/* an idle worker is ended after this */
 		unsigned int max;	/* workers of one device */
 	} worker;

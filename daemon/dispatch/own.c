@@ -203,6 +203,16 @@ static uint64_t owner_of(const struct run *run)
 	return (place + 1) << 32 | run->node->d.context;
 }
 
+/* What is left till then, which comes later by what the load has stood aside. */
+static uint64_t left_ns(const struct run *run, uint64_t deadline_ns)
+{
+	uint64_t now = monotonic_ns();
+
+	if (run->rt.turn)
+		deadline_ns += run->rt.turn->paused_ns;
+	return deadline_ns > now ? deadline_ns - now : 1;
+}
+
 /* One of them, as a task for a runner: to load it, or to build its image. */
 static struct runner_task trial(struct run *run, uint32_t kernel, int image, uint64_t deadline_ns)
 {
@@ -211,8 +221,8 @@ static struct runner_task trial(struct run *run, uint32_t kernel, int image, uin
 	return (struct runner_task){
 		.kernel = &load->module->kernels[kernel],
 		.uid = run->node->d.uid, .gid = run->node->d.gid, .flags = RUNNER_TRY,
-		.deadline_ns = deadline_ns, .why = load->why, .why_len = sizeof(load->why),
-		.image = image + 1,
+		.most_ns = left_ns(run, deadline_ns), .turn = run->rt.turn, .why = load->why,
+		.why_len = sizeof(load->why), .image = image + 1,
 	};
 }
 

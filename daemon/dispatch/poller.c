@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "daemon/awake.h"
+#include "daemon/dispatch/aside.h"
 #include "daemon/dispatch/models.h"
 #include "daemon/dispatch/own.h"
 #include "daemon/dispatch/poller.h"
@@ -121,6 +122,7 @@ static void context_gone(struct poller *p, struct link *l, uint32_t context)
 	graph_context_gone(l->graph, context);
 	sched_context_gone(p->sched, context);
 	own_context_gone(l, context);
+	aside_context_gone(l, context);
 }
 
 static void take_note(struct poller *p, struct link *l, const struct arax_dispatch *d)
@@ -862,6 +864,8 @@ static void stop_now(struct work *w)
 	p->on_stopped = s->on_stopped;
 	p->stopped_arg = s->arg;
 	p->stopping = true;
+	for (i = 0; i < p->nr_devs; i++)
+		aside_let_go(&p->devs[i]);
 	for (i = 0; i < p->nr_links; i++)
 		if (p->links[i]->ops->quiesce)
 			p->links[i]->ops->quiesce(p->links[i]);

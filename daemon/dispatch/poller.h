@@ -51,8 +51,10 @@ struct poller_device {
 	uint32_t lanes;
 	uint32_t lanes_now;		/* of them, in its present configuration */
 	uint32_t depth;			/* tasks that a lane can have */
-	uint32_t nr_runs;		/* one for each of those */
+	uint32_t nr_runs;		/* one for each of those, and for those that stand aside */
 	uint64_t runs_busy;		/* bits; there are at most 64 */
+	uint64_t lanes_busy;		/* the same of lanes, where each has one task */
+	uint32_t nr_aside, max_aside;	/* tasks that stand aside, see aside.h */
 	struct run *runs;		/* and behind them */
 	struct run *direct;		/* one for run_direct() */
 	uint64_t busy_ns;
@@ -129,6 +131,7 @@ struct poller {
 
 	struct {
 		uint64_t late;		/* ran past their deadline or target */
+		uint64_t aside;		/* times that a task made way */
 		uint64_t tasks, inline_runs, handed, stolen, sleeps, errors, moves, visits;
 	} stats;
 };

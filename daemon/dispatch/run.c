@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "daemon/dispatch/aside.h"
 #include "daemon/dispatch/declared.h"
 #include "daemon/dispatch/gate.h"
 #include "daemon/dispatch/host.h"
@@ -24,7 +25,6 @@
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 
 #define MAX_LANES	64u
-#define MAX_RUNS	64u
 #define MIXED_US	1000u
 #define COMPLAIN_US	1000000u
 
@@ -231,6 +231,9 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 
 	if (run->direct) {
 		sched_charge(p->sched, node, run->device, device_ns, learn);
+	} else if (unlikely(run->rt.turn)) {
+		aside_settle(run, node, device_ns, learn);
+		pd->runs_busy &= ~(1ull << (run - pd->runs));
 	} else if (unlikely(run->remote && node->d.opcode == ARAX_OP_LAUNCH)) {
 		/* The tenant had the device for all of it; the next time data may be there. */
 		sched_finish(p->sched, node, device_ns, false);
@@ -238,9 +241,11 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 			sched_observe(p->sched, sched_kernel_key(node), run->device,
 				      sched_work(node), run->rt.wall_ns);
 		pd->runs_busy &= ~(1ull << (run - pd->runs));
+		pd->lanes_busy &= ~(1ull << run->token);
 	} else {
 		sched_finish(p->sched, node, device_ns, learn);
 		pd->runs_busy &= ~(1ull << (run - pd->runs));
+		pd->lanes_busy &= ~(1ull << run->token);
 	}
 	p->cpus_taken -= run->cpus;
 	run->cpus = 0;
@@ -324,6 +329,7 @@ static void take_offline(struct poller *p, struct poller_device *pd)
 	pd->lost = true;
 	pd->changed = true;
 	sched_device_set(p->sched, pd->dev->index, 0);
+	aside_let_go(pd);
 	if (recover_plan(p, pd))
 		log_err("device is lost", log_str("device", pd->dev->info.name),
 			log_str("remedy", "it is rebuilt; its tasks go to others, or wait"));
@@ -603,6 +609,7 @@ static void init_run(struct run *run, struct poller *p, uint32_t device, uint32_
 	run->rt.launch.ranges = run->ranges;
 	run->rt.lane = lane;
 	run->rt.done = runner_done;
+	aside_init(run);
 }
 
 /* A device with memory of its own that takes tasks ahead, and has nothing else to run. */
@@ -709,14 +716,37 @@ static void hand_over(struct run *run, bool launch)
 }
 
 /* Who visits is awake, and has just ended a task: the next one of its device is its own. */
-static uint32_t free_place(const struct poller *p, const struct poller_device *pd)
+uint32_t run_free_lane(const struct poller *p, const struct poller_device *pd)
 {
 	uint32_t lane = p->visitor_lane;
 
-	/* With one task a lane it is the place, too. */
-	if (p->visitor == pd && pd->depth == 1 && lane < pd->nr_runs && !(pd->runs_busy >> lane & 1))
+	if (p->visitor == pd && lane < pd->lanes && !(pd->lanes_busy >> lane & 1))
 		return lane;
-	return (uint32_t)__builtin_ctzll(~pd->runs_busy);
+	return (uint32_t)__builtin_ctzll(~pd->lanes_busy);
+}
+
+/* Each lane has a place of its own, but a task that has lost its lane still has its place. */
+static struct run *take_place(const struct poller *p, struct poller_device *pd,
+			      const struct graph_node *node)
+{
+	struct run *run;
+	uint32_t place;
+
+	if (pd->depth > 1) {
+		place = (uint32_t)__builtin_ctzll(~pd->runs_busy);
+		run = &pd->runs[place];
+		run->lane = node->sched.lane;
+	} else {
+		uint32_t lane = run_free_lane(p, pd);
+
+		place = pd->runs_busy >> lane & 1 ? (uint32_t)__builtin_ctzll(~pd->runs_busy) : lane;
+		run = &pd->runs[place];
+		run->lane = run->token = lane;
+		pd->lanes_busy |= 1ull << lane;
+	}
+	run->rt.lane = run->lane;
+	pd->runs_busy |= 1ull << place;
+	return run;
 }
 
 enum run_outcome run_start(struct poller *p, struct graph_node *node)
@@ -725,15 +755,13 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 	struct link *l = node->priv;
 	bool launch = node->d.opcode == ARAX_OP_LAUNCH, worker = false;
 	const struct kernel *k = launch ? run_kernel(node) : NULL;
-	uint32_t place = free_place(p, pd);
-	struct run *run = &pd->runs[place];
+	struct run *run;
 	int err;
 
-	pd->runs_busy |= 1ull << place;
+	if (unlikely(pd->nr_aside) && aside_go_on(p, node))
+		return RUN_DONE;
+	run = take_place(p, pd, node);
 	p->running++;
-	/* With one task a lane any free one does. */
-	if (pd->depth > 1)
-		run->lane = run->rt.lane = node->sched.lane;
 	run->link = l;
 	run->node = node;
 	run->start = p->now;
@@ -756,6 +784,8 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 	}
 	if (worker)
 		find_buffers(run);
+	if (unlikely(worker || run->load))
+		aside_begin(run);
 	if (launch)
 		fill_launch(run, k, worker);
 	if (launch && run->remote) {
@@ -880,8 +910,10 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 	pd->depth = p->config->debug.check_access ? 1 : runner_depth(pd->runner);
 	if (pd->depth > MAX_RUNS / pd->lanes)
 		pd->depth = MAX_RUNS / pd->lanes;
-	pd->nr_runs = pd->lanes * pd->depth;
+	pd->max_aside = aside_room(p, pd, pd->lanes * pd->depth);
+	pd->nr_runs = pd->lanes * pd->depth + pd->max_aside;
 	pd->runs_busy = pd->nr_runs == MAX_RUNS ? 0 : ~0ull << pd->nr_runs;
+	pd->lanes_busy = pd->lanes == MAX_RUNS ? 0 : ~0ull << pd->lanes;
 	pd->runs = calloc(pd->nr_runs + 1, sizeof(*pd->runs));
 	if (!pd->runs)
 		return -ENOMEM;

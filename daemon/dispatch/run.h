@@ -7,9 +7,30 @@
 #include "daemon/dispatch/poller.h"
 #include "daemon/memory/memory.h"
 
+#define MAX_RUNS	64u	/* places of a device: bits */
+
 struct declared;
 struct module;
 struct own_load;
+
+/**
+ * struct aside - of a task that runs in a worker, see aside.h
+ * @slice, @parked: what its thread has to tell
+ * @told:	@slice is queued
+ * @asked:	it is to make way, or has; the device counts it
+ * @laneless:	it has, and is queued again
+ * @charged_ns:	of what it ran, at the last time
+ * @place_ns:	the same, when other programs last went before it
+ */
+struct aside {
+	struct runner_turn turn;
+	struct work slice, parked;
+	bool told;
+	bool asked;
+	bool laneless;
+	uint64_t charged_ns;
+	uint64_t place_ns;
+};
 
 /*
  * A lane's present task.  While it is on another thread that thread owns the
@@ -27,7 +48,9 @@ struct run {
 	bool direct;		/* by run_direct() */
 	bool here;		/* it ran on the thread that ends it */
 	bool hosted;		/* no launch, but what the host does: by a lane of cores */
+	uint32_t token;		/* its lane, where each has one task: it may get another one */
 	uint32_t cpus;		/* that it keeps busy, while another thread runs it */
+	struct aside aside;
 	uint64_t start;		/* ticks */
 	struct arax_launch_range ranges[ARAX_MAX_RANGES];
 	struct runner_buffer buffers[ARAX_MAX_RANGES];
@@ -42,6 +65,8 @@ struct run {
 	bool held;			/* between memory_enter() and memory_settle() */
 };
 
+/* One that no task has, of a device whose lanes have one each. */
+uint32_t run_free_lane(const struct poller *p, const struct poller_device *pd);
 /* The device may have other lanes than before.  -EINVAL, -ENOMEM. */
 int run_refresh(struct poller *p, struct poller_device *pd);
 /* (poller) What remote_awaits_host() waited for is there, or can't be had. */

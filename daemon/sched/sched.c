@@ -20,6 +20,12 @@
  */
 #define LOOK_WAITING	4
 
+/* Tenants that are looked at for one that a running task should make way for. */
+#define LOOK_TENANTS	256
+
+/* Tasks of its own tenant, for the same. */
+#define LOOK_OWN	128
+
 /* What an unknown run time is charged as until it is known. */
 #define GUESS_NS	1000
 
@@ -585,15 +591,20 @@ static void told_time(struct sched *s, uint64_t now_ns)
 		s->now_ns = now_ns;
 }
 
-static uint64_t due(const struct graph_node *n, uint64_t now_ns)
+static uint64_t due_by(int priority, uint64_t deadline_ns, uint64_t now_ns)
 {
-	int step = n->d.priority < -20 ? 0 : n->d.priority > 19 ? 39 : n->d.priority + 20;
+	int step = priority < -20 ? 0 : priority > 19 ? 39 : priority + 20;
 	/* Those that are pushed together keep their order: about a millisecond is nothing. */
 	uint64_t at = (now_ns & ~0xfffffull) + SCHED_PATIENCE_NS;
 
-	if (n->d.deadline_ns && n->d.deadline_ns < at)
-		at = n->d.deadline_ns;
+	if (deadline_ns && deadline_ns < at)
+		at = deadline_ns;
 	return at + (uint64_t)step * SCHED_AGE_NS;
+}
+
+static uint64_t due(const struct graph_node *n, uint64_t now_ns)
+{
+	return due_by(n->d.priority, n->d.deadline_ns, now_ns);
 }
 
 int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)
@@ -605,6 +616,7 @@ int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)
 	charge_all(s);
 	told_time(s, now_ns);
 	node->sched.flow = f;
+	node->sched.lane = 0;
 	node->sched.push_ns = now_ns;
 	node->sched.due = due(node, now_ns);
 	task_up(f, f->used++, node);
@@ -641,6 +653,7 @@ void sched_remove(struct sched *s, struct graph_node *node)
 	s->queued--;
 	s->stuck = false;
 	flow_changed(s, f);
+	flow_settled(s, f);
 	if (f->counted)
 		share_uncount(s, f);
 }
@@ -675,6 +688,74 @@ static bool idle_could_run(struct sched *s, const struct graph_node *n, uint64_t
 	return false;
 }
 
+/* A task that has begun is no policy's matter any more. */
+static uint32_t where_it_was(const struct sched *s, const struct graph_node *n)
+{
+	return has_idle_lane(&s->devices[n->device]) ? n->device : SCHED_NO_DEVICE;
+}
+
+static bool is_started(const struct graph_node *n)
+{
+	return n->sched.lane == SCHED_STARTED;
+}
+
+static bool has_started(const struct sched_flow *f, uint32_t context)
+{
+	for (uint32_t i = 0; i < f->used && i < LOOK_OWN; i++)
+		if (is_started(f->tasks[i]) && f->tasks[i]->d.context == context)
+			return true;
+	return false;
+}
+
+/*
+ * Of those of other programs than @context's that are due by @due, the one that has waited longest:
+ * a program is heard for what it has begun, if there is something.  It could run on @device;
+ * SCHED_NO_DEVICE: on some device, now.
+ */
+static struct graph_node *next_of_others(struct sched *s, const struct sched_flow *f,
+					 uint32_t context, uint64_t due, uint32_t device)
+{
+	struct graph_node *best = NULL;
+
+	for (uint32_t i = 0; i < f->used && i < LOOK_OWN; i++) {
+		struct graph_node *n = f->tasks[i];
+		bool can;
+
+		if (n->d.context == context || n->sched.due > due ||
+		    (best && n->sched.push_ns >= best->sched.push_ns))
+			continue;
+		if (is_started(n))
+			can = device == SCHED_NO_DEVICE ? has_idle_lane(&s->devices[n->device]) :
+							  n->device == device;
+		else
+			can = !has_started(f, n->d.context) &&
+			      (device == SCHED_NO_DEVICE || can_run(s, n, device));
+		if (can)
+			best = n;
+	}
+	return best;
+}
+
+/* One program's task has run for long and made way: for a while others' go before it. */
+static __attribute__((cold)) struct graph_node *pick_others(struct sched *s, struct sched_flow *f,
+							    uint64_t now_ns)
+{
+	struct graph_node *n = NULL;
+
+	if (now_ns < f->away_until)
+		n = next_of_others(s, f, f->away,
+				   due_by(f->away_priority, f->away_deadline, now_ns),
+				   SCHED_NO_DEVICE);
+	else
+		f->away_until = 0;
+	if (n && !is_started(n))
+		n->device = s->policy->choose(s, n, now_ns);
+	if (!n || n->device == SCHED_NO_DEVICE)
+		return NULL;
+	task_take(f, n);
+	return n;
+}
+
 /*
  * The first task of @f that finds a device, which is set.  @waiting: how many more may
  * prefer to wait.
@@ -685,11 +766,17 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 	struct graph_node *tried[LOOK_AHEAD], *n = NULL;
 	uint32_t nr = 0, device = SCHED_NO_DEVICE;
 
+	if (__builtin_expect(f->away_until != 0, 0) && !s->booking) {
+		n = pick_others(s, f, now_ns);
+		if (n)
+			return n;
+	}
 	while (f->used && nr < LOOK_AHEAD && *waiting) {
 		n = f->tasks[0];
 		if (__builtin_expect(s->booking, 0))
 			find_room(s, n, now_ns);
-		device = s->policy->choose(s, n, now_ns);
+		device = is_started(n) ? where_it_was(s, n) :
+					 s->policy->choose(s, n, now_ns);
 		if (device != SCHED_NO_DEVICE)
 			break;
 		*waiting -= idle_could_run(s, n, now_ns);
@@ -884,6 +971,18 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 	return n;
 }
 
+/* Replace what was charged at the pick by what it was. */
+static inline void charge_ran(struct sched *s, const struct graph_node *node, uint64_t run_ns)
+{
+	struct sched_flow *f = node->sched.flow;
+
+	f->vtime += virtual_ns(s, f, run_ns) - node->sched.charged;
+	f->device_ns += run_ns;
+	if (f->capped)
+		cap_charge(s, f, run_ns, node->sched.predicted_ns ? node->sched.predicted_ns :
+							       GUESS_NS);
+}
+
 void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 		  bool learn)
 {
@@ -891,12 +990,7 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 
 	charge_all(s);
 	lane_give(s, node, run_ns);
-	/* Replace what was charged at the pick by what it was. */
-	f->vtime += virtual_ns(s, f, run_ns) - node->sched.charged;
-	f->device_ns += run_ns;
-	if (f->capped)
-		cap_charge(s, f, run_ns, node->sched.predicted_ns ? node->sched.predicted_ns :
-							       GUESS_NS);
+	charge_ran(s, node, run_ns);
 	f->running--;
 	s->running--;
 	node->sched.flow = NULL;
@@ -908,6 +1002,93 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 		model_observe(&s->model, model_id(task_kind(node), node->device), node, run_ns);
 	s->stuck = false;
 }
+
+/* ------------------------------------------------------------------ */
+/* Tasks that make way                                                 */
+
+/* Whether one of its first tasks could run on @device. */
+static bool could_use(struct sched *s, const struct sched_flow *g, uint32_t device)
+{
+	for (uint32_t i = 0; i < g->used && i < LOOK_AHEAD; i++) {
+		const struct graph_node *n = g->tasks[i];
+
+		if (is_started(n) ? n->device == device : can_run(s, n, device))
+			return true;
+	}
+	return false;
+}
+
+/* Another tenant's turn, if @node's had been charged by now. */
+static bool others_turn(struct sched *s, const struct graph_node *node, uint64_t ran_ns)
+{
+	struct sched_flow *f = node->sched.flow;
+	uint64_t vtime = f->vtime - node->sched.charged + virtual_ns(s, f, ran_ns);
+
+	for (uint32_t i = 0; i < s->nr_active && i < LOOK_TENANTS; i++) {
+		const struct sched_flow *g = s->active[i];
+
+		if (g != f && g->vtime < vtime &&
+		    !(g->capped && cap_until(s, g) > s->now_ns) && could_use(s, g, node->device))
+			return true;
+	}
+	return false;
+}
+
+bool sched_makes_way(struct sched *s, const struct graph_node *node, uint64_t ran_ns,
+		     uint64_t all_ns, uint64_t now_ns)
+{
+	struct sched_flow *f = node->sched.flow;
+
+	charge_all(s);
+	told_time(s, now_ns);
+	if (now_ns >= s->wake_ns)
+		wake(s, now_ns);
+	if (f->capped && cap_would_block(s, f, ran_ns, node->sched.predicted_ns ?: GUESS_NS))
+		return true;
+	if (!s->queued || has_idle_lane(&s->devices[node->device]))
+		return false;
+	return others_turn(s, node, ran_ns) ||
+	       (all_ns >= SCHED_LONG_NS &&
+		next_of_others(s, f, node->d.context, due(node, now_ns), node->device));
+}
+
+int sched_put_back(struct sched *s, struct graph_node *node, uint64_t ran_ns, uint64_t all_ns,
+		   uint64_t own_ns, uint64_t now_ns)
+{
+	struct sched_flow *f = node->sched.flow;
+	bool gone = false;
+
+	if (!task_room(f) || !flow_room(s))
+		return -ENOMEM;
+	charge_all(s);
+	told_time(s, now_ns);
+	lane_give(s, node, ran_ns);
+	charge_ran(s, node, ran_ns);
+	f->running--;
+	s->running--;
+	if (all_ns >= SCHED_LONG_NS &&
+	    next_of_others(s, f, node->d.context, due(node, now_ns), node->device)) {
+		gone = true;
+		f->away = node->d.context;
+		f->away_priority = node->d.priority;
+		f->away_deadline = node->d.deadline_ns;
+		f->away_until = now_ns + own_ns;
+	}
+	node->sched.lane = SCHED_STARTED;
+	node->sched.push_ns = now_ns;
+	task_up(f, f->used++, node);
+	s->queued++;
+	s->stuck = false;
+	if (f->active != NOT_QUEUED)
+		flow_changed(s, f);
+	else if (!f->blocked)
+		flow_activate(s, f);
+	if (s->vtime_max < f->vtime)
+		s->vtime_max = f->vtime;
+	return gone;
+}
+
+/* ------------------------------------------------------------------ */
 
 static void charge(struct sched *s, struct sched_flow *f, uint64_t run_ns)
 {

@@ -219,6 +219,33 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns);
 void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 		  bool learn);
 
+/* Before others of its tenant take turns with it, a task may have run for this long. */
+#define SCHED_LONG_NS	1000000000ull
+
+/**
+ * sched_makes_way - should a picked task that can be stopped leave its lane to others?
+ * @ran_ns: since it was picked, last
+ * @all_ns: since it began
+ *
+ * If its tenant's turn would be over, were that charged now, or it may not have more for now; or,
+ * after SCHED_LONG_NS, if a task of another program of its tenant waits.  No if a lane of its
+ * device is idle, or nobody waits who could use it.
+ */
+bool sched_makes_way(struct sched *s, const struct graph_node *node, uint64_t ran_ns,
+		     uint64_t all_ns, uint64_t now_ns);
+
+/**
+ * sched_put_back - a picked task was stopped
+ * @own_ns: since it began, or this returned 1
+ *
+ * @ran_ns is charged.  It is queued again, where it was among its tenant's tasks, but after
+ * SCHED_LONG_NS those of its tenant's other programs go first for the next @own_ns, if one waits
+ * (returns 1).  sched_pick() gives it a lane of the same device.  0, 1, or -ENOMEM: it has its
+ * lane still.
+ */
+int sched_put_back(struct sched *s, struct graph_node *node, uint64_t ran_ns, uint64_t all_ns,
+		   uint64_t own_ns, uint64_t now_ns);
+
 /**
  * sched_charge - a task ran without sched_pick() (the poller ran it itself)
  *

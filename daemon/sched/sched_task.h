@@ -7,11 +7,13 @@
 
 struct sched_flow;
 
+#define SCHED_STARTED	(~0u)
+
 /**
  * struct sched_task - the scheduler's part of a graph node
  * @flow:	its tenant, from sched_push() to sched_finish() or sched_remove()
  * @index:	its place in the tenant's heap; ~0 once picked
- * @lane:	of the device, once picked
+ * @lane:	of the device, once picked; SCHED_STARTED: it was before, and is queued again
  * @due:	what its turn among its tenant's tasks goes by, ns
  * @kind:	what is known of its run time is kept under this; 0: not looked up yet
  * @predicted_ns: run time expected on the device chosen, 0 if unknown

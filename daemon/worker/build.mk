@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Runners in araxd, and the worker process.
+# The worker process.
 
-RUNNER_SRCS := $(addprefix daemon/worker/,idmap.c runner.c spawn.c worker.c)
 WORKER_SRCS := $(addprefix daemon/worker/,engine_native.c idmap.c main.c sandbox_calls.c \
 		 sandbox_files.c) daemon/backends/gang.c
 

@@ -17,7 +17,7 @@
  *   runner_run, runner_submit and runner_drop_* may be called from any
  *   thread.  The caller sees to it that no more than `lanes` launches are
  *   under way on a device, each on a lane of its own, or runner_depth() on each by
- *   runner_submit().
+ *   runner_submit().  Those that are parked don't count.
  *
  * RESULTS
  *
@@ -25,7 +25,8 @@
  *   -EFAULT	the worker was killed by a bad access (SIGSEGV, SIGBUS, SIGILL,
  *		SIGFPE, SIGABRT, SIGSYS, SIGTRAP)
  *   -EIO	the worker went away otherwise (SIGKILL, exit)
- *   -ETIMEDOUT	the deadline passed, or worker.timeout; the worker was killed.
+ *   -ECANCELED	by runner_end()
+ *   -ETIMEDOUT	the deadline passed, or it has run for worker.timeout; the worker was killed.
  *		Launches in this process can't be stopped: they end when they end
  *		and report their own result
  *   -ENOEXEC, -ENOENT	no implementation for this kind of device, or it can't
@@ -40,6 +41,7 @@
 #ifndef ARAX_DAEMON_WORKER_RUNNER_H
 #define ARAX_DAEMON_WORKER_RUNNER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -56,6 +58,36 @@ struct runner_buffer {
 	int fd;			/* mappable read/write; open until the task is done */
 	int pad;
 };
+
+/**
+ * struct runner_turn - by which a task that runs in a worker makes way for others
+ *
+ * A worker can be stopped at any instant, and go on later.  The thread that waits for it tells
+ * each @slice_ns that it has run; whoever is told may have it make way.  Then it stands still and
+ * has no lane any more, until it may go on: in a lane that is free, or beside the others.  What
+ * runs in this process never does so.
+ *
+ * @slice_ns:	time between two looks; not 0
+ * @slice:	on that thread, while the task runs: be short.  @ran_ns says for how long it has
+ * @parked:	on that thread: it stands still, and another thread has its lane.  From now on
+ *		it may go on, or end: without a lane, if its time is over
+ * @ran_ns:	out: in workers, when it was last looked at
+ * @paused_ns:	out, once it is done: how long it stood still
+ * @want:	enum runner_want
+ * @waits, @past_ns: the runner's
+ */
+struct runner_turn {
+	uint64_t slice_ns;
+	void (*slice)(struct runner_turn *turn);
+	void (*parked)(struct runner_turn *turn);
+	_Atomic uint64_t ran_ns;
+	uint64_t paused_ns;
+	_Atomic uint32_t want;
+	bool waits;			/* under the runner's lock */
+	uint64_t past_ns;
+};
+
+enum runner_want { RUNNER_WANT_NOTHING, RUNNER_WANT_WAY, RUNNER_WANT_END };
 
 #define RUNNER_INLINE	0x1	/* on one thread, without splitting: it is short */
 #define RUNNER_NO_WAIT	0x10	/* for @enter: others of this lane are under way, so -EAGAIN */
@@ -89,6 +121,8 @@ struct runner_buffer {
  *		block, don't call back into the runner except runner_submit
  * @next:	the runner's
  * @why, @why_len: runner_try()'s
+ * @turn:	NULL: it never makes way for others
+ * @most_ns:	that it may run in a worker; 0: worker.timeout
  * @image:	of a foreign kernel that was built for this device (runner_build()): what that
  *		gave, plus 1; else 0, or the runner's
  */
@@ -114,6 +148,8 @@ struct runner_task {
 	struct runner_task *next;
 	char *why;
 	size_t why_len;
+	struct runner_turn *turn;
+	uint64_t most_ns;
 	int image;
 };
 
@@ -151,6 +187,9 @@ uint64_t runner_switch_ns(struct runner *r, const struct kernel *k);
 
 bool runner_needs_worker(const struct runner *r, const struct kernel *k);
 
+/* Whether any kernel does: the device works on host pages, and there are workers for its kind. */
+bool runner_has_workers(const struct runner *r);
+
 /*
  * Whether code that programs bring can be run here: the device works on host pages and is of
  * processor cores or OpenCL's, and there is a worker program that can lock itself up.  True may
@@ -162,7 +201,7 @@ bool runner_can_foreign(const struct runner *r);
  * Load @t->kernel, which a program brought, in a worker of its owner, and run nothing of it but
  * what loading it runs.  On a thread that may wait.  0 or an error as of a launch, and why,
  * for people: @t->why gets what the worker says, as printable ASCII.  Of @t are needed: kernel,
- * uid, gid, deadline_ns, why, why_len, image; flags are RUNNER_TRY.
+ * uid, gid, most_ns, turn, why, why_len, image; flags are RUNNER_TRY.
  */
 int runner_try(struct runner *r, struct runner_task *t);
 
@@ -195,6 +234,16 @@ uint32_t runner_depth(const struct runner *r);
 
 /* Hand to the lane's thread; never fails, never blocks for long. */
 void runner_submit(struct runner *r, struct runner_task *task);
+
+/*
+ * A task with a turn that was submitted and is not done: has it make way soon, which it tells
+ * by @parked; if no thread can be had for its lane it does not.  From any thread.
+ */
+void runner_make_way(struct runner_turn *turn);
+/* It was parked: it goes on.  The caller sees to it that it has a lane, if it is to have one. */
+void runner_go_on(struct runner *r, struct runner_turn *turn);
+/* Nobody wants it: what it has in a worker ends soon with -ECANCELED, parked or not. */
+void runner_end(struct runner *r, struct runner_turn *turn);
 
 /*
  * The buffer is going: workers unmap it before their next launch.  No task that

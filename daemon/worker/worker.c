@@ -22,6 +22,7 @@
 #include "daemon/backends/relax.h"
 #include "daemon/log.h"
 #include "daemon/worker/idmap.h"
+#include "daemon/worker/inside.h"
 #include "daemon/worker/proto.h"
 #include "daemon/worker/sandbox.h"
 #include "daemon/worker/spawn.h"
@@ -50,14 +51,6 @@ struct worker {
 	struct idmap buffers, kernels, images;	/* what the worker has */
 	uint64_t dropped;		/* bytes of buffers that it was told to unmap */
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 const struct worker_key *worker_key(const struct worker *w)
 {
@@ -164,10 +157,21 @@ void worker_kill(struct worker *w)
  * All its threads stop, wherever they are: nobody else waits for what they may hold, and
  * messages wait in the socket.
  */
+void worker_halt(struct worker *w)
+{
+	if (syscall(SYS_pidfd_send_signal, w->pidfd, SIGSTOP, NULL, 0))
+		atomic_store(&w->stale, true);
+}
+
+void worker_go_on(struct worker *w)
+{
+	syscall(SYS_pidfd_send_signal, w->pidfd, SIGCONT, NULL, 0);
+}
+
 void worker_pause(struct worker *w)
 {
-	if (worker_key_foreign(&w->key) && syscall(SYS_pidfd_send_signal, w->pidfd, SIGSTOP, NULL, 0))
-		atomic_store(&w->stale, true);
+	if (worker_key_foreign(&w->key))
+		worker_halt(w);
 }
 
 bool worker_caught_up(struct worker *w)
@@ -188,7 +192,7 @@ void worker_set_stale(struct worker *w)
 void worker_resume(struct worker *w)
 {
 	if (worker_key_foreign(&w->key))
-		syscall(SYS_pidfd_send_signal, w->pidfd, SIGCONT, NULL, 0);
+		worker_go_on(w);
 }
 
 static void kill_and_reap(struct worker *w)
@@ -562,7 +566,7 @@ static void post(struct worker *w, const struct runner_task *t, uint32_t cores, 
 		log_err("worker can't be woken", log_i64("pid", w->pid), log_errno(errno));
 }
 
-static bool answered(struct worker *w)
+bool worker_answered(const struct worker *w)
 {
 	/* Acquire: the result, and what the kernel wrote; see the worker's serve(). */
 	return atomic_load_explicit(&w->slot->reply, memory_order_acquire) == w->seq;
@@ -580,28 +584,56 @@ static ssize_t take_count(int fd, uint64_t *count)
 	return n < 0 && errno == EOPNOTSUPP ? read(fd, count, sizeof(*count)) : n;
 }
 
-/* Until the reply, the worker's end, or the deadline (-ETIMEDOUT). */
-static int await(struct worker *w, uint64_t deadline_ns)
+/* What comes first; 0: nothing will. */
+static uint64_t next_look(const struct worker_time *t)
+{
+	uint64_t at = t->turn ? t->look_ns : 0;
+	const uint64_t ends[] = {
+		t->deadline_ns, t->most_ns ? t->began_ns + t->paused_ns + t->most_ns : 0,
+	};
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (ends[i] && (!at || ends[i] < at))
+			at = ends[i];
+	return at;
+}
+
+static int look(struct worker *w, struct worker_time *t, uint64_t now)
+{
+	if ((t->deadline_ns && now >= t->deadline_ns) ||
+	    (t->most_ns && now - t->began_ns - t->paused_ns >= t->most_ns))
+		return -ETIMEDOUT;
+	return t->turn ? turn_look(t, w) : 0;
+}
+
+/* Until the reply, the worker's end (-EPIPE), or that of its time: -ETIMEDOUT, -ECANCELED. */
+static int await(struct worker *w, struct worker_time *t)
 {
 	struct pollfd p[2] = { { .fd = w->reply, .events = POLLIN },
 			       { .fd = w->pidfd, .events = POLLIN } };
 	int rounds = w->spin ? SPIN_ROUNDS : 0;
 	uint64_t count;
 
-	while (!answered(w)) {
+	while (!worker_answered(w)) {
 		struct timespec left, *timeout = NULL;
+		uint64_t at, now;
+		int err;
 
 		if (rounds-- > 0) {
 			relax();
 			continue;
 		}
-		if (deadline_ns) {
-			uint64_t now = now_ns();
-
-			if (now >= deadline_ns)
-				return -ETIMEDOUT;
-			left.tv_sec = (time_t)((deadline_ns - now) / 1000000000u);
-			left.tv_nsec = (long)((deadline_ns - now) % 1000000000u);
+		at = next_look(t);
+		now = at ? now_ns() : 0;
+		if (at && now >= at) {
+			err = look(w, t, now);
+			if (err)
+				return err;
+			continue;
+		}
+		if (at) {
+			left.tv_sec = (time_t)((at - now) / 1000000000u);
+			left.tv_nsec = (long)((at - now) % 1000000000u);
 			timeout = &left;
 		}
 		/*
@@ -615,7 +647,7 @@ static int await(struct worker *w, uint64_t deadline_ns)
 		atomic_store(&w->slot->araxd_sleeps, 0);
 		if (p[0].revents && take_count(w->reply, &count) < 0 && errno != EAGAIN)
 			return -EIO;
-		if (p[1].revents && !answered(w))
+		if (p[1].revents && !worker_answered(w))
 			return -EPIPE;
 	}
 	return 0;
@@ -637,8 +669,19 @@ static void take_text(const struct worker *w, const struct runner_task *t)
 	t->why[i] = '\0';
 }
 
-int worker_run(struct worker *w, const struct runner_task *t, uint32_t cores, uint64_t deadline_ns,
-	       enum worker_fate *fate)
+/* Why it was killed. */
+static void log_killed(const struct worker *w, const struct runner_task *t, int err)
+{
+	if (err == -ETIMEDOUT)
+		log_warn("worker killed: launch passed its deadline", log_i64("pid", w->pid),
+			 log_u64("uid", w->key.uid), log_str("kernel", t->kernel->sig.name));
+	else
+		log_info("worker killed: nobody wants its launch any more", log_i64("pid", w->pid),
+			 log_u64("uid", w->key.uid), log_str("kernel", t->kernel->sig.name));
+}
+
+int worker_run(struct worker *w, const struct runner_task *t, uint32_t cores,
+	       struct worker_time *time, enum worker_fate *fate)
 {
 	uint32_t messages;
 	int err, result, signal;
@@ -657,7 +700,9 @@ int worker_run(struct worker *w, const struct runner_task *t, uint32_t cores, ui
 		return err;
 	if (!err) {
 		post(w, t, cores, messages);
-		err = await(w, deadline_ns);
+		time->began_ns = now_ns();
+		time->look_ns = time->turn ? time->began_ns + time->turn->slice_ns : 0;
+		err = await(w, time);
 	}
 	if (!err) {
 		result = atomic_load_explicit(&w->slot->result, memory_order_relaxed);
@@ -665,12 +710,11 @@ int worker_run(struct worker *w, const struct runner_task *t, uint32_t cores, ui
 			take_text(w, t);
 		return result > 0 || result < RESULT_MIN ? -EIO : result;
 	}
-	if (err == -ETIMEDOUT) {
-		log_warn("worker killed: launch passed its deadline", log_i64("pid", w->pid),
-			 log_u64("uid", w->key.uid), log_str("kernel", t->kernel->sig.name));
+	if (err == -ETIMEDOUT || err == -ECANCELED) {
+		log_killed(w, t, err);
 		kill_and_reap(w);
 		*fate = WORKER_KILLED;
-		return -ETIMEDOUT;
+		return err;
 	}
 	/* It went away, or did not take a message: then it is made to. */
 	if (!wait_exit(w, 0))
@@ -751,7 +795,7 @@ static int take_built(int fd, uint64_t *bytes)
 }
 
 int worker_build(const struct worker_options *o, const struct worker_key *key,
-		 const struct runner_task *t, uint64_t deadline_ns, int *built, uint64_t *bytes)
+		 const struct runner_task *t, struct worker_time *time, int *built, uint64_t *bytes)
 {
 	int fd = memfd_create("arax-built", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
 	enum worker_fate fate;
@@ -766,7 +810,7 @@ int worker_build(const struct worker_options *o, const struct worker_key *key,
 	}
 	err = give_output(w, fd);
 	if (!err)
-		err = worker_run(w, t, 1, deadline_ns, &fate);
+		err = worker_run(w, t, 1, time, &fate);
 	worker_stop(w);
 	/* That nothing can be built at all it has no say in. */
 	if (err == -EOPNOTSUPP || err == -ENODEV)

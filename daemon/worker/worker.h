@@ -35,7 +35,7 @@ enum worker_fate {
 	WORKER_ALIVE,
 	WORKER_CRASHED,		/* -EFAULT */
 	WORKER_GONE,		/* -EIO */
-	WORKER_KILLED,		/* -ETIMEDOUT */
+	WORKER_KILLED,		/* -ETIMEDOUT, -ECANCELED */
 };
 
 /*
@@ -55,6 +55,24 @@ static inline bool worker_key_foreign(const struct worker_key *key)
 
 struct worker;
 
+/**
+ * struct worker_time - how long a launch may take
+ * @deadline_ns: CLOCK_MONOTONIC; 0: none
+ * @most_ns:	that it may run; 0: for ever
+ * @turn:	NULL: it never makes way
+ * @began_ns, @paused_ns: out: when it did, and how long it has stood still since
+ * @look_ns:	when turn_look() is to be called next
+ * @told:	turn_look()'s
+ */
+struct worker_time {
+	uint64_t deadline_ns;
+	uint64_t most_ns;
+	struct runner_turn *turn;
+	uint64_t began_ns, paused_ns;
+	uint64_t look_ns;
+	bool told;
+};
+
 /*
  * -EAGAIN: can't be started now; -EOPNOTSUPP: it is to be foreign, and can't be locked
  * up on this machine; -ENODEV: the vendor's stack shows this user no such device.  Logged with
@@ -72,7 +90,7 @@ void worker_log_no_sandbox(const char *missing);
  * others as of a launch.  @o has a device, @key is WORKER_OPENCL_BUILD's.
  */
 int worker_build(const struct worker_options *o, const struct worker_key *key,
-		 const struct runner_task *t, uint64_t deadline_ns, int *built, uint64_t *bytes);
+		 const struct runner_task *t, struct worker_time *time, int *built, uint64_t *bytes);
 
 /* Kill if alive, reap, free. */
 void worker_stop(struct worker *w);
@@ -83,6 +101,12 @@ void worker_kill(struct worker *w);
 /* Of one with foreign code nothing runs but while it has a launch, whatever it started. */
 void worker_pause(struct worker *w);
 void worker_resume(struct worker *w);
+
+/* Whoever it is of, in the middle of a launch: but for processes that an installed kernel started. */
+void worker_halt(struct worker *w);
+void worker_go_on(struct worker *w);
+/* Whether its launch is over. */
+bool worker_answered(const struct worker *w);
 
 /* Whether it says that it has done all that it was told.  It may lie. */
 bool worker_caught_up(struct worker *w);
@@ -96,9 +120,9 @@ bool worker_stale(const struct worker *w);
 /* Can it take another launch?  False: stop it and start another. */
 bool worker_usable(struct worker *w);
 
-/* With @cores for a split kernel.  @deadline_ns 0: none.  Returns the result; *fate says what became of it. */
-int worker_run(struct worker *w, const struct runner_task *t, uint32_t cores, uint64_t deadline_ns,
-	       enum worker_fate *fate);
+/* With @cores for a split kernel.  Returns the result; *fate says what became of it. */
+int worker_run(struct worker *w, const struct runner_task *t, uint32_t cores,
+	       struct worker_time *time, enum worker_fate *fate);
 
 /* It has it loaded: then it is not to be used again. */
 void worker_drop_kernel(struct worker *w, uint64_t serial);

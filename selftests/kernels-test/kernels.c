@@ -13,6 +13,7 @@ int test_gather(const struct arax_launch *l);
 int test_hang(const struct arax_launch *l);
 int test_exit(const struct arax_launch *l);
 int test_identity(const struct arax_launch *l);
+int test_until(const struct arax_launch *l);
 int test_groups(const struct arax_launch *l);
 
 /* test_crash(inout u32 x[]) */
@@ -100,6 +101,19 @@ ARAX_KERNEL int test_identity(const struct arax_launch *l)
 	while (environ && environ[x[6]])
 		x[6]++;
 	x[7] = (uint32_t)prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
+	return 0;
+}
+
+/* test_until(inout u32 x[]): counts in x[0] until x[1] is set, and copies that to x[2] */
+ARAX_KERNEL int test_until(const struct arax_launch *l)
+{
+	uint32_t *x = ARAX_ITEMS(l, 0, 3, uint32_t);
+
+	if (!x)
+		return -EINVAL;
+	while (!__atomic_load_n(&x[1], __ATOMIC_RELAXED))
+		__atomic_fetch_add(&x[0], 1, __ATOMIC_RELAXED);
+	x[2] = x[1];
 	return 0;
 }
 

@@ -94,6 +94,9 @@ else
 	scripts/tally add system/one-group 0 0 1 'one CPU'
 fi
 
+# Kernels without end, of programs' own, and others who want the same core.
+system system/stand-aside 'cpu { groups = { "0" } } worker { timeout_ms = 0 }' stand-aside
+
 # What programs bring for OpenCL's devices; and for two, of which one may run what is built for
 # the other.
 system system/own-opencl 'backend "opencl" { }' own-opencl

@@ -99,6 +99,7 @@ $(call be_test,sim,plain asan)
 # No sanitizer: what does the work is not ours, and LeakSanitizer dies of its libgomp.
 $(call be_test,blas,plain)
 $(call be_test,runner,plain asan tsan)
+$(call be_test,turn,plain asan tsan)
 $(call be_test,ahead,plain asan tsan)
 CFLAGS_selftests/unit/be_sandbox := $(SECCOMP_FLAGS)
 $(call be_test,sandbox,plain asan tsan)

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+/* Tasks in workers that stand aside: between the runner, which stops them, and the scheduler. */
+#include "daemon/dispatch/aside.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+#include "daemon/dispatch/run.h"
+
+uint32_t aside_room(const struct poller *p, const struct poller_device *pd, uint32_t runs)
+{
+	uint32_t workers = p->config->worker.max, room = MAX_RUNS - runs;
+
+	/* Who looks at what a task has written can't look while others write. */
+	if (!p->config->worker.slice_ms || p->config->debug.check_access ||
+	    !runner_has_workers(pd->runner))
+		return 0;
+	/* Each keeps its worker, and the lanes want one each. */
+	workers = workers > pd->lanes ? workers - pd->lanes : 0;
+	return workers < room ? workers : room;
+}
+
+static struct run *of_turn(struct runner_turn *turn)
+{
+	return (struct run *)((char *)turn - offsetof(struct run, aside.turn));
+}
+
+static struct poller_device *device_of(const struct run *run)
+{
+	return &run->poller->devs[run->device];
+}
+
+static uint64_t ran_ns(const struct run *run)
+{
+	return atomic_load_explicit(&run->aside.turn.ran_ns, memory_order_relaxed);
+}
+
+/* It is no longer asked, or has been heard. */
+static void forget_asked(struct run *run)
+{
+	device_of(run)->nr_aside -= run->aside.asked;
+	run->aside.asked = false;
+}
+
+/* On the thread that waits for the worker. */
+static void tell_slice(struct runner_turn *turn)
+{
+	struct run *run = of_turn(turn);
+
+	/* Acquire pairs with hear_slice(): it is in no queue any more. */
+	if (!__atomic_exchange_n(&run->aside.told, true, __ATOMIC_ACQUIRE))
+		poller_post(run->poller, &run->aside.slice);
+}
+
+static void hear_slice(struct work *w)
+{
+	struct run *run = (struct run *)((char *)w - offsetof(struct run, aside.slice));
+	struct poller_device *pd = device_of(run);
+	struct poller *p = run->poller;
+	struct aside *a = &run->aside;
+	uint64_t ran = ran_ns(run);
+
+	__atomic_store_n(&a->told, false, __ATOMIC_RELEASE);
+	/* It may be over since, and there may be another one. */
+	if (!run->node || !run->rt.turn || a->asked || p->stopping || pd->nr_aside >= pd->max_aside)
+		return;
+	if (!sched_makes_way(p->sched, run->node, ran - a->charged_ns, ran, poller_ns(p)))
+		return;
+	a->asked = true;
+	pd->nr_aside++;
+	runner_make_way(&a->turn);
+}
+
+/* On the thread that waits for the worker: which has stopped, and the lane is another's. */
+static void tell_parked(struct runner_turn *turn)
+{
+	struct run *run = of_turn(turn);
+
+	poller_post(run->poller, &run->aside.parked);
+}
+
+static void hear_parked(struct work *w)
+{
+	struct run *run = (struct run *)((char *)w - offsetof(struct run, aside.parked));
+	struct poller_device *pd = device_of(run);
+	struct poller *p = run->poller;
+	struct aside *a = &run->aside;
+	uint64_t ran = ran_ns(run);
+	int err = p->stopping || pd->lost ? -ENODEV :
+		sched_put_back(p->sched, run->node, ran - a->charged_ns, ran, ran - a->place_ns,
+			       poller_ns(p));
+
+	if (err < 0) {
+		forget_asked(run);
+		runner_go_on(pd->runner, &a->turn);
+		return;
+	}
+	POLLER_COUNT(p, aside);
+	a->laneless = true;
+	a->charged_ns = ran;
+	if (err)
+		a->place_ns = ran;
+	pd->lanes_busy &= ~(1ull << run->token);
+	p->cpus_taken -= run->cpus;
+}
+
+void aside_init(struct run *run)
+{
+	struct aside *a = &run->aside;
+
+	a->slice.run = hear_slice;
+	a->parked.run = hear_parked;
+	a->turn.slice_ns = run->poller->config->worker.slice_ms * 1000000ull;
+	a->turn.slice = tell_slice;
+	a->turn.parked = tell_parked;
+}
+
+void aside_begin(struct run *run)
+{
+	struct aside *a = &run->aside;
+
+	if (!device_of(run)->max_aside)
+		return;
+	run->rt.turn = &a->turn;
+	atomic_store_explicit(&a->turn.ran_ns, 0, memory_order_relaxed);
+	atomic_store_explicit(&a->turn.want, RUNNER_WANT_NOTHING, memory_order_relaxed);
+	a->turn.paused_ns = 0;
+	a->turn.past_ns = 0;
+	a->charged_ns = 0;
+	a->place_ns = 0;
+}
+
+void aside_settle(struct run *run, struct graph_node *node, uint64_t all_ns, bool learn)
+{
+	struct poller *p = run->poller;
+	struct aside *a = &run->aside;
+
+	if (a->laneless) {
+		/* By its deadline, or as nobody wants it: what it ran has been charged. */
+		sched_remove(p->sched, node);
+		p->cpus_taken += run->cpus;
+	} else {
+		sched_finish(p->sched, node, all_ns > a->charged_ns ? all_ns - a->charged_ns : 0,
+			     learn && !a->charged_ns);
+		device_of(run)->lanes_busy &= ~(1ull << run->token);
+	}
+	if (learn && a->charged_ns)
+		sched_observe(p->sched, sched_kernel_key(node), run->device, sched_work(node),
+			      all_ns);
+	a->laneless = false;
+	forget_asked(run);
+	run->rt.turn = NULL;
+}
+
+bool aside_go_on(struct poller *p, struct graph_node *node)
+{
+	struct poller_device *pd = &p->devs[node->device];
+	struct run *run = pd->runs, *end = pd->runs + pd->nr_runs;
+
+	while (run < end && !(run->aside.laneless && run->node == node))
+		run++;
+	if (run == end)
+		return false;
+	run->aside.laneless = false;
+	forget_asked(run);
+	run->token = run_free_lane(p, pd);
+	pd->lanes_busy |= 1ull << run->token;
+	p->cpus_taken += run->cpus;
+	runner_go_on(pd->runner, &run->aside.turn);
+	return true;
+}
+
+void aside_context_gone(struct link *l, uint32_t context)
+{
+	struct poller *p = l->poller;
+
+	for (uint32_t i = 0; i < p->nr_devs; i++) {
+		struct poller_device *pd = &p->devs[i];
+
+		for (uint32_t j = 0; pd->max_aside && j < pd->nr_runs; j++) {
+			struct run *run = &pd->runs[j];
+
+			if (run->node && run->rt.turn && run->link == l &&
+			    run->node->d.context == context)
+				runner_end(pd->runner, &run->aside.turn);
+		}
+	}
+}
+
+void aside_let_go(struct poller_device *pd)
+{
+	for (uint32_t i = 0; pd->nr_aside && i < pd->nr_runs; i++)
+		if (pd->runs[i].aside.laneless)
+			runner_go_on(pd->runner, &pd->runs[i].aside.turn);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * aside.h - tasks in workers stand aside for others whose turn it is
+ *
+ * When such a task has run for a slice, the scheduler is asked whether it should make way.  If so
+ * its worker is stopped, what it ran is charged, and it is queued like those that have not begun,
+ * but keeps its place (struct run); its next turn comes by the scheduler.  For the graph, and for
+ * who cancels, it runs all the while.
+ */
+#ifndef ARAXD_DISPATCH_ASIDE_H
+#define ARAXD_DISPATCH_ASIDE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct graph_node;
+struct link;
+struct poller;
+struct poller_device;
+struct run;
+
+/* How many of a device can stand aside at once, which has @runs places for tasks in its lanes. */
+uint32_t aside_room(const struct poller *p, const struct poller_device *pd, uint32_t runs);
+
+void aside_init(struct run *run);
+
+/* (poller) Before it is handed over: it is to run in a worker. */
+void aside_begin(struct run *run);
+/*
+ * (poller) It was, and is over: as sched_finish(), with what it ran in all.
+ */
+void aside_settle(struct run *run, struct graph_node *node, uint64_t all_ns, bool learn);
+
+/* (poller) @node was picked.  True: it stood aside, and goes on. */
+bool aside_go_on(struct poller *p, struct graph_node *node);
+
+/* (poller) Nobody wants what this context has in workers. */
+void aside_context_gone(struct link *l, uint32_t context);
+/* (poller) Those of the device go on beside all others: there will be no turns. */
+void aside_let_go(struct poller_device *pd);
+
+#endif /* ARAXD_DISPATCH_ASIDE_H */

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * inside.h - what the files of a runner share
+ *
+ *   runner.c	launches in this process, and which go to workers; making and ending
+ *   pool.c	workers: who has which, until when
+ *   lane.c	threads that serve the device's lanes
+ *   turn.c	tasks in workers that make way for others
+ */
+#ifndef ARAX_DAEMON_WORKER_INSIDE_H
+#define ARAX_DAEMON_WORKER_INSIDE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "daemon/worker/runner.h"
+#include "daemon/worker/worker.h"
+
+/* What is queued for one of a device's lanes. */
+struct lane {
+	struct runner *runner;
+	uint32_t index;
+	pthread_mutex_t lock;		/* what follows */
+	pthread_cond_t cond;
+	struct runner_task *head, **tail;
+	bool stop;
+	_Atomic uint32_t submitted;	/* counts tasks: seen without the lock */
+	uint32_t taken;			/* of them; by its thread */
+	struct worker *kept;		/* its thread's alone; see pool_keep_for() */
+};
+
+/**
+ * struct lane_thread - serves a lane
+ * @next:	of all of a runner's
+ * @idle:	of those that have no lane
+ * @lane:	its lane, NULL: none
+ * @cond:	it has a lane; what it waits for with a task has come
+ * @turn:	of that task
+ *
+ * But for @thread all is under the runner's lock.
+ */
+struct lane_thread {
+	struct lane_thread *next, *idle;
+	struct runner *runner;
+	struct lane *lane;
+	pthread_cond_t cond;
+	struct runner_turn *turn;
+	pthread_t thread;
+};
+
+
+/* A kernel on this device. */
+struct handle {
+	_Atomic(void *) loaded;		/* set once, under the runner's lock */
+	int err;			/* loading failed: don't try again */
+	/* For workers with OpenCL, before there are any launches. */
+	int built;			/* a descriptor plus 1; 0: it is not */
+	bool borrowed;			/* that is another kernel's, of the same file */
+};
+
+struct runner {
+	struct device *dev;
+	const struct registry *registry;
+	uint32_t nr_kernels;
+	struct handle *handles;
+	bool host;			/* cores, on host pages: workers are possible */
+	bool opencl;			/* OpenCL, likewise */
+	_Atomic bool can_foreign;	/* and so are some that are locked up */
+
+	pthread_mutex_t lock;		/* handles, workers, lanes' threads */
+	struct worker_options options;
+	uint64_t timeout_ns, idle_ns;
+	uint32_t max_workers, nr_workers;	/* with those that are being started */
+	pthread_cond_t room;		/* one is idle, or gone */
+	struct worker *workers;		/* most recently used first */
+	pthread_t keeper;
+	pthread_cond_t keep;		/* something for the keeper to do */
+	bool has_keeper, stop;
+	struct worker *leaving;		/* for it to end */
+
+	_Atomic uint64_t runs, worker_runs, worker_starts, worker_crashes, worker_timeouts;
+	_Atomic uint32_t awake;		/* lanes that wait so */
+	_Atomic uint32_t busy;		/* tasks that have a lane */
+	struct lane_thread *threads;	/* all of them */
+	struct lane_thread *idle;	/* those that have no lane */
+	bool ending;			/* and get none any more */
+	uint32_t nr_lanes;
+	struct lane lanes[];
+};
+
+/* The calling thread; NULL: it is none of those. */
+extern _Thread_local struct lane_thread *this_thread;
+/* The lane that it serves: it may have none, and still a task. */
+extern _Thread_local struct lane *this_lane;
+
+static inline uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static inline void count(_Atomic uint64_t *counter)
+{
+	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+/* What a kernel or a plug-in returned. */
+static inline int checked(int err)
+{
+	return err > 0 || err < -4095 ? -EIO : err;
+}
+
+/* Where the lane's device orders launches itself: -EAGAIN, it has to be run by runner_run(). */
+int runner_start(struct runner *r, struct runner_task *t);
+
+/* pool.c: a worker for this task alone, or an error; and back. */
+int pool_take(struct runner *r, const struct runner_task *t, struct worker **worker);
+void pool_give(struct runner *r, struct worker *w, enum worker_fate fate);
+/* A lane that is about to run @t, or to wait asleep, may have to let go of the last one. */
+void pool_keep_for(const struct runner_task *t);
+void pool_keep_no_more(struct lane *lane);
+/* All; nobody has one any more. */
+void pool_end(struct runner *r);
+
+/* lane.c */
+int lanes_create(struct runner *r, uint32_t nr);
+void lanes_destroy(struct runner *r);
+/* Another thread serves this one's lane from now on.  False: there is none. */
+bool lane_hand_over(void);
+
+/* turn.c: what worker_run() asks of a task that may have to make way. */
+int turn_look(struct worker_time *time, struct worker *w);
+/* A launch of the task's in a worker is over. */
+void turn_ran(struct runner_turn *turn, const struct worker_time *time);
+
+/* How long a task has stood still. */
+static inline uint64_t turn_paused_ns(const struct runner_task *t)
+{
+	return t->turn ? t->turn->paused_ns : 0;
+}
+
+#endif /* ARAX_DAEMON_WORKER_INSIDE_H */

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A device's lanes: each has a queue, and a thread that serves it.  A task that makes way keeps
+ * its thread, and its lane gets another one.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/awake.h"
+#include "daemon/backends/device.h"
+#include "daemon/worker/inside.h"
+
+_Thread_local struct lane_thread *this_thread;
+_Thread_local struct lane *this_lane;
+
+uint32_t runner_depth(const struct runner *r)
+{
+	return device_depth(r->dev);
+}
+
+/* (locked) */
+static void take_first(struct lane *lane)
+{
+	lane->head = lane->head->next;
+	if (!lane->head)
+		lane->tail = &lane->head;
+	lane->taken++;
+}
+
+/* What is queued, without waiting. */
+static struct runner_task *another(struct lane *lane)
+{
+	struct runner_task *t;
+
+	pthread_mutex_lock(&lane->lock);
+	t = lane->stop ? NULL : lane->head;
+	if (t)
+		take_first(lane);
+	pthread_mutex_unlock(&lane->lock);
+	return t;
+}
+
+/* The next task; NULL: stop. */
+static struct runner_task *next_task(struct lane *lane)
+{
+	struct runner_task *t;
+
+	pthread_mutex_lock(&lane->lock);
+	while (!lane->head && !lane->stop)
+		pthread_cond_wait(&lane->cond, &lane->lock);
+	t = lane->stop ? NULL : lane->head;
+	if (t)
+		take_first(lane);
+	pthread_mutex_unlock(&lane->lock);
+	return t;
+}
+
+static void run_staged(struct runner *r, struct runner_task *t)
+{
+	uint64_t start = t->enter ? now_ns() : 0, ran;
+
+	atomic_fetch_add_explicit(&r->busy, 1, memory_order_relaxed);
+	t->flags |= RUNNER_TIMED;
+	t->result = t->enter ? t->enter(t) : 0;
+	t->enter_ns = t->enter ? now_ns() - start : 0;
+	if (!t->result) {
+		runner_run(r, t);
+		ran = t->leave ? now_ns() : 0;
+		if (t->leave)
+			t->result = t->leave(t, t->result);
+		t->leave_ns = t->leave ? now_ns() - ran : 0;
+	}
+	t->hold_ns = t->enter ? now_ns() - start - turn_paused_ns(t) : t->wall_ns;
+	atomic_fetch_sub_explicit(&r->busy, 1, memory_order_relaxed);
+}
+
+static bool has_come(const void *arg)
+{
+	const struct lane *lane = arg;
+
+	return atomic_load_explicit(&lane->submitted, memory_order_relaxed) != lane->taken;
+}
+
+/*
+ * The next task often comes as soon as this one's end is known: to wait awake for
+ * about the price of a wake-up spares the poller and this thread one each.
+ */
+static bool await_next(const struct lane *lane)
+{
+	struct runner *r = lane->runner;
+	uint32_t awake;
+	bool come;
+
+	if (!awake_many_cpus())
+		return awake_for(has_come, lane);
+	/* They wait for long there: most of a group's cores are for its kernels and for programs. */
+	awake = atomic_fetch_add_explicit(&r->awake, 1, memory_order_relaxed);
+	come = awake < awake_cpus() / AWAKE_SHARE ? awake_for(has_come, lane) : has_come(lane);
+	atomic_fetch_sub_explicit(&r->awake, 1, memory_order_relaxed);
+	return come;
+}
+
+/**
+ * struct under_way - a lane's launches on a device that takes several
+ * @tasks:	from @first on, oldest first
+ * @began:	when each of them did, with its @enter
+ * @entered:	the one that comes next has passed its @enter
+ * @accounted_ns: until when the lane's time has been given to tasks
+ */
+struct under_way {
+	struct runner_task *tasks[ARAX_LANE_DEPTH];
+	uint64_t began[ARAX_LANE_DEPTH];
+	uint32_t first, nr;
+	bool entered;
+	uint64_t next_began;
+	uint64_t accounted_ns;
+};
+
+enum started { STARTED, HAS_ENDED, NOT_YET };
+
+/* NOT_YET: where others have to end first. */
+static enum started enter(struct runner_task *t, struct under_way *u)
+{
+	u->next_began = now_ns();
+	t->wall_ns = t->hold_ns = t->device_ns = t->enter_ns = 0;
+	t->start_ns = u->next_began;
+	t->result = 0;
+	if (t->enter) {
+		t->flags = u->nr ? t->flags | RUNNER_NO_WAIT : t->flags & ~RUNNER_NO_WAIT;
+		t->result = t->enter(t);
+		if (t->result == -EAGAIN && u->nr)
+			return NOT_YET;
+		t->start_ns = now_ns();
+		t->enter_ns = t->start_ns - u->next_began;
+	}
+	return t->result || t->flags & RUNNER_ENTER_ONLY ? HAS_ENDED : STARTED;
+}
+
+/*
+ * It is over, with what comes after the run.  Of the lane's time it pays for what nobody has
+ * paid for yet, so that none is paid twice however many are under way.
+ */
+static void account(struct runner_task *t, struct under_way *u, uint64_t began)
+{
+	uint64_t now = now_ns(), since = u->accounted_ns > began ? u->accounted_ns : began;
+
+	since += turn_paused_ns(t);
+	t->hold_ns = now > since ? now - since : 0;
+	u->accounted_ns = now;
+}
+
+static enum started start(struct runner *r, struct runner_task *t, struct under_way *u)
+{
+	enum started s;
+	uint32_t place = (u->first + u->nr) % ARAX_LANE_DEPTH;
+
+	pool_keep_for(t);
+	s = u->entered ? STARTED : enter(t, u);
+	if (s != STARTED) {
+		if (s == HAS_ENDED)
+			account(t, u, u->next_began);
+		return s;
+	}
+	t->result = runner_start(r, t);
+	/* Nothing is before it: the device wants this one run by itself. */
+	u->entered = t->result == -EAGAIN && u->nr;
+	if (u->entered)
+		return NOT_YET;
+	if (!t->result) {
+		count(&r->runs);
+		u->tasks[place] = t;
+		u->began[place] = u->next_began;
+		u->nr++;
+		return STARTED;
+	}
+	if (t->result == -EAGAIN) {
+		t->flags |= RUNNER_TIMED;
+		runner_run(r, t);
+	}
+	if (t->leave)
+		t->result = t->leave(t, t->result);
+	account(t, u, u->next_began);
+	return HAS_ENDED;
+}
+
+/*
+ * The oldest one comes to its end.  How long its kernel took its device knows best: here it is
+ * only seen by when others that were before it, and what this thread did meanwhile, were done.
+ */
+static void finish_oldest(struct lane *lane, struct under_way *u)
+{
+	struct runner_task *t = u->tasks[u->first];
+	uint64_t began = u->began[u->first];
+	struct arax_backend_done done = { 0 };
+	int err = device_wait(lane->runner->dev, lane->index, &done);
+	uint64_t now = now_ns();
+
+	u->first = (u->first + 1) % ARAX_LANE_DEPTH;
+	u->nr--;
+	if (t->start_ns < u->accounted_ns)
+		t->start_ns = u->accounted_ns;
+	t->wall_ns = now > t->start_ns ? now - t->start_ns : 1;
+	if (done.device_ns && done.device_ns < t->wall_ns) {
+		t->start_ns = now - done.device_ns;
+		t->wall_ns = done.device_ns;
+	}
+	t->device_ns = t->wall_ns;
+	t->result = err ? checked(err) : checked(done.result);
+	if (t->leave)
+		t->result = t->leave(t, t->result);
+	account(t, u, began);
+	t->leave_ns = u->accounted_ns - now;
+	t->done(t);
+}
+
+/*
+ * While one runs the next ones' data comes, and they are handed to the device; and while
+ * its results go back the next one runs.
+ */
+static void lane_main_ahead(struct lane *lane)
+{
+	struct under_way u = { .nr = 0 };
+	struct runner_task *t;
+
+	while ((t = next_task(lane))) {
+		while (t || u.nr) {
+			enum started s = t ? start(lane->runner, t, &u) : NOT_YET;
+
+			if (s == HAS_ENDED)
+				t->done(t);
+			/* It was in a worker, so nothing else of this thread's is under way. */
+			if (this_lane != lane)
+				return;
+			if (s == NOT_YET)
+				finish_oldest(lane, &u);
+			if (s == NOT_YET && t)
+				continue;
+			t = u.nr < ARAX_LANE_DEPTH ? another(lane) : NULL;
+		}
+		if (!await_next(lane))
+			pool_keep_no_more(lane);
+	}
+}
+
+/* Until there is nothing more, or another thread has it. */
+static void lane_main(struct lane *lane)
+{
+	struct runner_task *t;
+
+	while (this_lane == lane && (t = next_task(lane))) {
+		pool_keep_for(t);
+		run_staged(lane->runner, t);
+		t->done(t);
+		if (this_lane == lane && !await_next(lane))
+			pool_keep_no_more(lane);
+	}
+}
+
+/* What was queued and not begun. */
+static void cancel_queued(struct lane *lane)
+{
+	struct runner_task *t;
+
+	for (;;) {
+		pthread_mutex_lock(&lane->lock);
+		t = lane->head;
+		if (t)
+			lane->head = t->next;
+		pthread_mutex_unlock(&lane->lock);
+		if (!t)
+			return;
+		t->result = -ECANCELED;
+		t->done(t);
+	}
+}
+
+/* A lane for it, or NULL: none will come. */
+static struct lane *await_lane(struct lane_thread *me)
+{
+	struct runner *r = me->runner;
+	struct lane_thread **p;
+
+	pthread_mutex_lock(&r->lock);
+	if (!me->lane) {
+		me->idle = r->idle;
+		r->idle = me;
+		while (!me->lane && !r->ending)
+			pthread_cond_wait(&me->cond, &r->lock);
+	}
+	if (!me->lane) {
+		for (p = &r->idle; *p != me; p = &(*p)->idle)
+			;
+		*p = me->idle;
+	}
+	this_lane = me->lane;
+	pthread_mutex_unlock(&r->lock);
+	return this_lane;
+}
+
+static void *thread_main(void *arg)
+{
+	struct lane_thread *me = arg;
+	struct lane *lane;
+	char name[16];
+
+	snprintf(name, sizeof(name), "arax-%.8s", me->runner->dev->info.name);
+	pthread_setname_np(pthread_self(), name);
+	this_thread = me;
+	while ((lane = await_lane(me))) {
+		if (runner_depth(me->runner) > 1)
+			lane_main_ahead(lane);
+		else
+			lane_main(lane);
+		if (this_lane != lane)
+			continue;
+		pool_keep_no_more(lane);
+		cancel_queued(lane);
+		break;
+	}
+	return NULL;
+}
+
+/* ------------------------------------------------------------------ */
+/* Threads                                                               */
+
+static int start_thread(struct runner *r, struct lane *lane)
+{
+	struct lane_thread *t = calloc(1, sizeof(*t));
+	pthread_condattr_t cond;
+	pthread_attr_t attr;
+	int err;
+
+	if (!t)
+		return -ENOMEM;
+	t->runner = r;
+	t->lane = lane;
+	pthread_condattr_init(&cond);
+	pthread_condattr_setclock(&cond, CLOCK_MONOTONIC);
+	pthread_cond_init(&t->cond, &cond);
+	pthread_condattr_destroy(&cond);
+	pthread_attr_init(&attr);
+	if (r->dev->info.cpus[0])
+		pthread_attr_setaffinity_np(&attr, sizeof(r->options.cpus), &r->options.cpus);
+	/* It can't look for itself in the list before it is there. */
+	pthread_mutex_lock(&r->lock);
+	err = pthread_create(&t->thread, &attr, thread_main, t);
+	if (!err) {
+		t->next = r->threads;
+		r->threads = t;
+	}
+	pthread_mutex_unlock(&r->lock);
+	pthread_attr_destroy(&attr);
+	if (err) {
+		pthread_cond_destroy(&t->cond);
+		free(t);
+	}
+	return -err;
+}
+
+/* One that has no lane takes it. */
+static bool give_to_idle(struct runner *r, struct lane *lane)
+{
+	struct lane_thread *t;
+
+	pthread_mutex_lock(&r->lock);
+	t = r->idle;
+	if (t) {
+		r->idle = t->idle;
+		t->lane = lane;
+		pthread_cond_signal(&t->cond);
+	}
+	pthread_mutex_unlock(&r->lock);
+	return t;
+}
+
+bool lane_hand_over(void)
+{
+	struct lane *lane = this_lane;
+	struct runner *r = lane->runner;
+
+	pool_keep_no_more(lane);
+	if (!give_to_idle(r, lane) && start_thread(r, lane))
+		return false;
+	this_lane = NULL;
+	pthread_mutex_lock(&r->lock);
+	this_thread->lane = NULL;
+	pthread_mutex_unlock(&r->lock);
+	return true;
+}
+
+int lanes_create(struct runner *r, uint32_t nr)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; !err && i < nr; i++) {
+		struct lane *lane = &r->lanes[i];
+
+		lane->runner = r;
+		lane->index = i;
+		lane->tail = &lane->head;
+		pthread_mutex_init(&lane->lock, NULL);
+		pthread_cond_init(&lane->cond, NULL);
+		r->nr_lanes++;
+		err = start_thread(r, lane);
+	}
+	return err;
+}
+
+/* Those that are parked go on: what they have in workers has its own end. */
+static void end_threads(struct runner *r)
+{
+	struct lane_thread *t;
+
+	pthread_mutex_lock(&r->lock);
+	r->ending = true;
+	for (t = r->threads; t; t = t->next) {
+		if (t->turn)
+			t->turn->waits = false;
+		pthread_cond_signal(&t->cond);
+	}
+	while ((t = r->threads)) {
+		r->threads = t->next;
+		pthread_mutex_unlock(&r->lock);
+		pthread_join(t->thread, NULL);
+		pthread_cond_destroy(&t->cond);
+		free(t);
+		pthread_mutex_lock(&r->lock);
+	}
+	pthread_mutex_unlock(&r->lock);
+}
+
+void lanes_destroy(struct runner *r)
+{
+	for (uint32_t i = 0; i < r->nr_lanes; i++) {
+		struct lane *lane = &r->lanes[i];
+
+		pthread_mutex_lock(&lane->lock);
+		lane->stop = true;
+		pthread_cond_signal(&lane->cond);
+		pthread_mutex_unlock(&lane->lock);
+	}
+	end_threads(r);
+	for (uint32_t i = 0; i < r->nr_lanes; i++) {
+		pthread_cond_destroy(&r->lanes[i].cond);
+		pthread_mutex_destroy(&r->lanes[i].lock);
+	}
+}

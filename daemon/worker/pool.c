@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: MIT
+/* The workers of a device: who has which, and how long those that nobody has are kept. */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "daemon/worker/inside.h"
+
+#define UNMAP_LOOKS	50	/* that a worker which is told to unmap a buffer has at most */
+
+static void unlink_worker(struct runner *r, struct worker *w)
+{
+	struct worker **p = &r->workers;
+
+	while (*p != w)
+		p = &worker_link(*p)->next;
+	*p = worker_link(w)->next;
+	r->nr_workers--;
+	pthread_cond_signal(&r->room);
+}
+
+static void link_worker(struct runner *r, struct worker *w)
+{
+	worker_link(w)->next = r->workers;
+	r->workers = w;
+	r->nr_workers++;
+	pthread_cond_signal(&r->room);
+}
+
+static struct worker_key key_of(const struct runner *r, const struct runner_task *t)
+{
+	const struct kernel *k = t->kernel;
+	struct worker_key key = { .uid = t->uid, .gid = t->gid };
+
+	if (k->foreign || r->opencl)
+		key.role = r->opencl ? WORKER_OPENCL : WORKER_FOREIGN;
+	if (k->foreign && k->owner)
+		key.owner = k->owner;
+	else if (k->foreign)
+		key.serial = k->serial;
+	return key;
+}
+
+static bool same_key(const struct worker_key *a, const struct worker_key *b)
+{
+	return a->uid == b->uid && a->gid == b->gid && a->role == b->role &&
+	       a->owner == b->owner && a->serial == b->serial;
+}
+
+/* An idle one for `key`; NULL: the one of all that was used longest ago. */
+static struct worker *find_idle(struct runner *r, const struct worker_key *key)
+{
+	struct worker *found = NULL;
+
+	for (struct worker *w = r->workers; w; w = worker_link(w)->next) {
+		if (worker_link(w)->busy)
+			continue;
+		if (!key)
+			found = w;
+		else if (same_key(worker_key(w), key))
+			return w;
+	}
+	return found;
+}
+
+static void *keeper_main(void *arg);
+
+/* (locked) With the first worker comes who ends idle ones. */
+static int need_keeper(struct runner *r)
+{
+	if (r->has_keeper)
+		return 0;
+	if (pthread_create(&r->keeper, NULL, keeper_main, r))
+		return -EAGAIN;
+	r->has_keeper = true;
+	return 0;
+}
+
+/* (locked) Idle, but for something that it has been told: the keeper waits for that. */
+static void wake_up(struct runner *r, struct worker *w)
+{
+	if (!worker_link(w)->awake)
+		worker_link(w)->awake_looks = 0;
+	worker_link(w)->awake = true;
+	pthread_cond_signal(&r->keep);
+}
+
+/* (locked) An idle worker may have to unmap something still: the keeper waits for that. */
+static void rest(struct runner *r, struct worker *w)
+{
+	if (!worker_key_foreign(worker_key(w)))
+		return;
+	if (worker_caught_up(w)) {
+		worker_pause(w);
+		return;
+	}
+	wake_up(r, w);
+}
+
+static void return_worker(struct runner *r, struct worker *w, enum worker_fate fate)
+{
+	pthread_mutex_lock(&r->lock);
+	unlink_worker(r, w);
+	if (fate == WORKER_ALIVE && worker_usable(w)) {
+		worker_link(w)->busy = false;
+		worker_link(w)->last_used_ns = now_ns();
+		link_worker(r, w);
+		rest(r, w);
+		w = NULL;
+	}
+	pthread_mutex_unlock(&r->lock);
+	if (w)
+		worker_stop(w);
+}
+
+/*
+ * To pause a worker and to let it go on costs more than a short launch, and the next one is
+ * often for the same: so a lane keeps it while it waits for that awake.
+ */
+void pool_keep_no_more(struct lane *lane)
+{
+	struct worker *w = lane->kept;
+
+	lane->kept = NULL;
+	if (w)
+		return_worker(lane->runner, w, WORKER_ALIVE);
+}
+
+static bool keep(const struct runner *r, struct worker *w)
+{
+	/* A lane may load an image on other devices, too. */
+	if (!this_lane || this_lane->runner != r || !worker_key_foreign(worker_key(w)))
+		return false;
+	pool_keep_no_more(this_lane);
+	this_lane->kept = w;
+	return true;
+}
+
+/* Nothing that such a worker runs: then it is not kept. */
+void pool_keep_for(const struct runner_task *t)
+{
+	const struct kernel *k = t->kernel;
+
+	if (!this_lane)
+		return;
+	if (!k || !(k->foreign ||
+		    (this_lane->runner->opencl && runner_needs_worker(this_lane->runner, k))))
+		pool_keep_no_more(this_lane);
+}
+
+static struct worker *take_kept(const struct runner *r, const struct worker_key *key)
+{
+	struct worker *w = this_lane && this_lane->runner == r ? this_lane->kept : NULL;
+
+	if (!w)
+		return NULL;
+	if (!same_key(worker_key(w), key) || !worker_usable(w)) {
+		pool_keep_no_more(this_lane);
+		return NULL;
+	}
+	this_lane->kept = NULL;
+	return w;
+}
+
+/*
+ * (locked) By the keeper: what it has mapped may take long to go, and is not the next one's
+ * time.  There is a keeper, as there was a worker.
+ */
+static void let_end(struct runner *r, struct worker *w)
+{
+	worker_link(w)->next = r->leaving;
+	r->leaving = w;
+	pthread_cond_signal(&r->keep);
+}
+
+/* (locked) An idle one of that key; those of it that are of no use any more go. */
+static struct worker *take_idle(struct runner *r, const struct worker_key *key)
+{
+	struct worker *w;
+
+	while ((w = find_idle(r, key))) {
+		if (worker_usable(w)) {
+			*worker_link(w) = (struct worker_link){ worker_link(w)->next, .busy = true };
+			return w;
+		}
+		unlink_worker(r, w);
+		let_end(r, w);
+	}
+	return NULL;
+}
+
+/* (locked) Until there is room for one more, or -ETIMEDOUT.  It is not locked meanwhile. */
+static int await_room(struct runner *r, uint64_t deadline_ns)
+{
+	const struct timespec until = {
+		.tv_sec = (time_t)(deadline_ns / 1000000000u),
+		.tv_nsec = (long)(deadline_ns % 1000000000u),
+	};
+
+	return -(deadline_ns ? pthread_cond_timedwait(&r->room, &r->lock, &until) :
+			       pthread_cond_wait(&r->room, &r->lock));
+}
+
+/*
+ * (locked) A worker of that key, or *@worker NULL and a place for one that is to be started.
+ * Where all places are taken by others that are busy, it waits.
+ */
+static int take_place(struct runner *r, const struct worker_key *key, uint64_t deadline_ns,
+		      struct worker **worker)
+{
+	struct worker *old;
+	int err;
+
+	while (!(*worker = take_idle(r, key)) && r->nr_workers >= r->max_workers) {
+		old = find_idle(r, NULL);
+		if (old) {
+			unlink_worker(r, old);
+			let_end(r, old);
+			continue;
+		}
+		err = await_room(r, deadline_ns);
+		if (err)
+			return err;
+	}
+	if (*worker)
+		return 0;
+	err = need_keeper(r);
+	r->nr_workers += !err;
+	return err;
+}
+
+int pool_take(struct runner *r, const struct runner_task *t, struct worker **worker)
+{
+	const struct worker_key key = key_of(r, t);
+	uint64_t deadline = t->deadline_ns;
+	struct worker *w = take_kept(r, &key);
+	int err;
+
+	if (w) {
+		*worker = w;
+		return 0;
+	}
+	if (!deadline && t->most_ns)
+		deadline = now_ns() + t->most_ns;
+	pthread_mutex_lock(&r->lock);
+	err = take_place(r, &key, deadline, &w);
+	pthread_mutex_unlock(&r->lock);
+	if (err)
+		return err;
+	if (w) {
+		worker_resume(w);
+		*worker = w;
+		return 0;
+	}
+	/* Starting takes a millisecond: not under the lock. */
+	err = worker_start(&r->options, &key, &w);
+	if (err == -EOPNOTSUPP)
+		atomic_store(&r->can_foreign, false);
+	pthread_mutex_lock(&r->lock);
+	/* The place that it had. */
+	r->nr_workers--;
+	if (err) {
+		pthread_cond_signal(&r->room);
+	} else {
+		worker_link(w)->busy = true;
+		link_worker(r, w);
+		pthread_cond_signal(&r->keep);
+	}
+	pthread_mutex_unlock(&r->lock);
+	if (err)
+		return err;
+	count(&r->worker_starts);
+	*worker = w;
+	return 0;
+}
+
+void pool_give(struct runner *r, struct worker *w, enum worker_fate fate)
+{
+	if (fate != WORKER_ALIVE || !keep(r, w))
+		return_worker(r, w, fate);
+}
+
+/* Idle workers that nobody has used for a while; one uid's; all.  And stale ones. */
+enum end { END_OLD, END_UID, END_ALL };
+
+/* (locked) */
+static struct worker *find_ended(struct runner *r, enum end which, uint32_t uid)
+{
+	uint64_t now = now_ns();	/* under the lock: no last_used_ns may be later */
+
+	for (struct worker *w = r->workers; w; w = worker_link(w)->next) {
+		if (worker_link(w)->busy)
+			continue;
+		if (which == END_ALL || (which == END_UID && worker_key(w)->uid == uid) ||
+		    worker_stale(w) ||
+		    (which == END_OLD && now - worker_link(w)->last_used_ns >= r->idle_ns))
+			return w;
+	}
+	return NULL;
+}
+
+/* (locked) End them.  It is not locked meanwhile. */
+static void end_idle(struct runner *r, enum end which, uint32_t uid)
+{
+	struct worker *w;
+
+	while ((w = find_ended(r, which, uid))) {
+		unlink_worker(r, w);
+		pthread_mutex_unlock(&r->lock);
+		worker_stop(w);
+		pthread_mutex_lock(&r->lock);
+	}
+}
+
+/* (locked) The same with those that are no longer in the pool. */
+static void end_leaving(struct runner *r)
+{
+	struct worker *w;
+
+	while ((w = r->leaving)) {
+		r->leaving = worker_link(w)->next;
+		pthread_mutex_unlock(&r->lock);
+		worker_stop(w);
+		pthread_mutex_lock(&r->lock);
+	}
+}
+
+/* (locked) Whether some are awake still; pause who is done, or has had its time. */
+static bool pause_awake(struct runner *r)
+{
+	bool any = false, in_time;
+
+	for (struct worker *w = r->workers; w; w = worker_link(w)->next) {
+		if (!worker_link(w)->awake)
+			continue;
+		/* Looks, a millisecond apart or more: on a busy machine both have less time. */
+		in_time = worker_link(w)->awake_looks++ < UNMAP_LOOKS;
+		if (!worker_caught_up(w) && in_time) {
+			any = true;
+			continue;
+		}
+		/* Who does not do what it is told has to go for its memory to. */
+		if (worker_caught_up(w))
+			worker_pause(w);
+		else
+			worker_set_stale(w);
+		worker_link(w)->awake = false;
+	}
+	return any;
+}
+
+/* Ends workers that have been idle for long, and sees that those which unmap sleep again. */
+static void *keeper_main(void *arg)
+{
+	struct runner *r = arg;
+	struct timespec until;
+
+	pthread_setname_np(pthread_self(), "arax-keeper");
+	pthread_mutex_lock(&r->lock);
+	while (!r->stop) {
+		if (pause_awake(r)) {
+			pthread_mutex_unlock(&r->lock);
+			usleep(1000);
+			pthread_mutex_lock(&r->lock);
+			continue;
+		}
+		end_leaving(r);
+		end_idle(r, END_OLD, 0);
+		if (r->stop || pause_awake(r))
+			continue;
+		if (r->leaving)
+			continue;
+		if (!r->workers) {
+			pthread_cond_wait(&r->keep, &r->lock);
+			continue;
+		}
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_sec += (time_t)(r->idle_ns / 1000000000u) + 1;
+		pthread_cond_timedwait(&r->keep, &r->lock, &until);
+	}
+	pthread_mutex_unlock(&r->lock);
+	return NULL;
+}
+
+/* (locked) Idle workers that are not to be used again give back what they have now. */
+static void kill_stale(struct runner *r)
+{
+	for (struct worker *w = r->workers; w; w = worker_link(w)->next) {
+		if (worker_link(w)->busy || !worker_stale(w))
+			continue;
+		worker_kill(w);
+		pthread_cond_signal(&r->keep);	/* who waits for its end; not this thread */
+	}
+}
+
+void runner_drop_buffer(struct runner *r, uint64_t id)
+{
+	pthread_mutex_lock(&r->lock);
+	for (struct worker *w = r->workers; w; w = worker_link(w)->next) {
+		if (!worker_drop_buffer(w, id) || worker_link(w)->busy ||
+		    !worker_key_foreign(worker_key(w)))
+			continue;
+		/* The memory must go: not when it has its next launch, perhaps. */
+		worker_resume(w);
+		wake_up(r, w);
+	}
+	kill_stale(r);
+	pthread_mutex_unlock(&r->lock);
+}
+
+void runner_drop_kernel(struct runner *r, uint64_t serial)
+{
+	pthread_mutex_lock(&r->lock);
+	for (struct worker *w = r->workers; w; w = worker_link(w)->next)
+		worker_drop_kernel(w, serial);
+	kill_stale(r);
+	pthread_mutex_unlock(&r->lock);
+}
+
+void runner_drop_uid(struct runner *r, uint32_t uid)
+{
+	pthread_mutex_lock(&r->lock);
+	/* Those that a lane has kept. */
+	for (struct worker *w = r->workers; w; w = worker_link(w)->next)
+		if (worker_key(w)->uid == uid && worker_link(w)->busy)
+			worker_set_stale(w);
+	end_idle(r, END_UID, uid);
+	pthread_mutex_unlock(&r->lock);
+}
+
+void pool_end(struct runner *r)
+{
+	pthread_mutex_lock(&r->lock);
+	r->stop = true;
+	pthread_cond_signal(&r->keep);
+	pthread_mutex_unlock(&r->lock);
+	if (r->has_keeper)
+		pthread_join(r->keeper, NULL);
+	pthread_mutex_lock(&r->lock);
+	end_leaving(r);
+	end_idle(r, END_ALL, 0);
+	pthread_mutex_unlock(&r->lock);
+}

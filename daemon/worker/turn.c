@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Tasks in workers that make way for others.
+ *
+ * The thread that waits for the worker does it all: it tells who decides, it stops the worker,
+ * gives its lane to another thread, and waits for its task's next turn.
+ */
+#include <errno.h>
+
+#include "daemon/worker/inside.h"
+
+/* For the answer of who was told. */
+#define ANSWER_NS	1000000u
+
+void runner_make_way(struct runner_turn *turn)
+{
+	uint32_t nothing = RUNNER_WANT_NOTHING;
+
+	atomic_compare_exchange_strong(&turn->want, &nothing, RUNNER_WANT_WAY);
+}
+
+/* (locked) Whoever waits with it sees to it. */
+static void signal_waiting(struct runner *r, const struct runner_turn *turn)
+{
+	struct lane_thread *t;
+
+	for (t = r->threads; t; t = t->next)
+		if (t->turn == turn)
+			pthread_cond_signal(&t->cond);
+}
+
+void runner_go_on(struct runner *r, struct runner_turn *turn)
+{
+	pthread_mutex_lock(&r->lock);
+	turn->waits = false;
+	signal_waiting(r, turn);
+	pthread_mutex_unlock(&r->lock);
+}
+
+void runner_end(struct runner *r, struct runner_turn *turn)
+{
+	pthread_mutex_lock(&r->lock);
+	atomic_store(&turn->want, RUNNER_WANT_END);
+	signal_waiting(r, turn);
+	pthread_mutex_unlock(&r->lock);
+}
+
+static void set_ran(struct runner_turn *turn, uint64_t ns)
+{
+	atomic_store_explicit(&turn->ran_ns, turn->past_ns + ns, memory_order_relaxed);
+}
+
+static bool is_over(const struct runner_turn *turn)
+{
+	return atomic_load(&turn->want) == RUNNER_WANT_END;
+}
+
+/* Until it may go on, or its end. */
+static int await_turn(struct runner_turn *turn, uint64_t deadline_ns)
+{
+	const struct timespec until = {
+		.tv_sec = (time_t)(deadline_ns / 1000000000u),
+		.tv_nsec = (long)(deadline_ns % 1000000000u),
+	};
+	struct lane_thread *me = this_thread;
+	struct runner *r = me->runner;
+	int err = 0;
+
+	pthread_mutex_lock(&r->lock);
+	me->turn = turn;
+	while (!err && turn->waits && !r->ending && !is_over(turn))
+		err = -(deadline_ns ? pthread_cond_timedwait(&me->cond, &r->lock, &until) :
+				      pthread_cond_wait(&me->cond, &r->lock));
+	me->turn = NULL;
+	if (is_over(turn))
+		err = -ECANCELED;
+	pthread_mutex_unlock(&r->lock);
+	return err;
+}
+
+/* Its worker stands still, and its lane has another thread. */
+static int stand_aside(struct worker_time *time)
+{
+	struct runner_turn *turn = time->turn;
+	struct runner *r = this_thread->runner;
+	uint64_t since = now_ns();
+	int err;
+
+	set_ran(turn, since - time->began_ns - time->paused_ns);
+	atomic_fetch_sub_explicit(&r->busy, 1, memory_order_relaxed);
+	/* Before it is told, as from then on it may be let go on. */
+	pthread_mutex_lock(&r->lock);
+	turn->waits = true;
+	pthread_mutex_unlock(&r->lock);
+	turn->parked(turn);
+	err = await_turn(turn, time->deadline_ns);
+	atomic_fetch_add_explicit(&r->busy, 1, memory_order_relaxed);
+	since = now_ns() - since;
+	time->paused_ns += since;
+	turn->paused_ns += since;
+	return err;
+}
+
+static int make_way(struct worker_time *time, struct worker *w)
+{
+	uint32_t way = RUNNER_WANT_WAY;
+	int err;
+
+	atomic_compare_exchange_strong(&time->turn->want, &way, RUNNER_WANT_NOTHING);
+	if (!this_thread)
+		return 0;
+	worker_halt(w);
+	/* It has just ended; or no second thread can be had for this lane. */
+	if (worker_answered(w) || (this_lane && !lane_hand_over())) {
+		worker_go_on(w);
+		return 0;
+	}
+	err = stand_aside(time);
+	if (!err)
+		worker_go_on(w);
+	return err;
+}
+
+int turn_look(struct worker_time *time, struct worker *w)
+{
+	struct runner_turn *turn = time->turn;
+	uint64_t now = now_ns();
+	int err;
+
+	switch (atomic_load(&turn->want)) {
+	case RUNNER_WANT_END:
+		return -ECANCELED;
+	case RUNNER_WANT_WAY:
+		err = make_way(time, w);
+		time->told = false;
+		time->look_ns = now_ns() + turn->slice_ns;
+		return err;
+	}
+	if (!time->told) {
+		set_ran(turn, now - time->began_ns - time->paused_ns);
+		turn->slice(turn);
+	}
+	time->told = !time->told;
+	time->look_ns = now + (time->told ? ANSWER_NS : turn->slice_ns);
+	return 0;
+}
+
+void turn_ran(struct runner_turn *turn, const struct worker_time *time)
+{
+	if (time->began_ns)
+		turn->past_ns += now_ns() - time->began_ns - time->paused_ns;
+	set_ran(turn, 0);
+}

@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: MIT
+/* Tasks in workers that make way: they stand still, others have their lane, they go on or end. */
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "daemon/backends/device.h"
+#include "daemon/kernels/registry.h"
+#include "daemon/log.h"
+#include "daemon/worker/runner.h"
+#include "selftests/unit/be_runner.h"
+#include "selftests/unit/be_test.h"
+
+#define MS	1000000ull
+
+enum { COUNT, STOP, SEEN };	/* what test_until() has in its buffer */
+
+struct task {
+	struct runner_task t;
+	struct runner_turn turn;
+	struct arax_launch_range range;
+	struct runner_buffer buffer;
+	struct buffer b;
+	int32_t result;			/* of test_error */
+	_Atomic bool way;		/* to be asked to make way at each slice */
+	_Atomic int slices, parked, done;
+};
+
+static struct config config;
+static struct devices *devices;
+static struct registry *registry;
+static struct runner *runner;
+
+static void setup(void)
+{
+	static const char text[] = "cpu { groups = { \"0\" } } worker { timeout_ms = 20000 }";
+	char error[256];
+
+	ck_assert_msg(!config_parse(&config, "test", text, strlen(text), error, sizeof(error)), "%s",
+		      error);
+	log_max_level = LOG_LEVEL_ERR;
+	ck_assert_int_eq(devices_open(&config, &devices), 0);
+	registry = registry_create();
+	ck_assert_int_ge(registry_load_folder(registry, "build/test/kernels"), 1);
+	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+}
+
+static void teardown(void)
+{
+	if (runner)
+		runner_destroy(runner);
+	runner = NULL;
+	registry_destroy(registry);
+	devices_close(devices);
+	config_free(&config);
+	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+	ck_assert_int_eq(errno, ECHILD);
+}
+
+static struct task *task_of(struct runner_turn *turn)
+{
+	return (struct task *)((char *)turn - offsetof(struct task, turn));
+}
+
+static void on_slice(struct runner_turn *turn)
+{
+	struct task *k = task_of(turn);
+
+	k->slices++;
+	if (k->way)
+		runner_make_way(turn);
+}
+
+static void on_parked(struct runner_turn *turn)
+{
+	task_of(turn)->parked++;
+}
+
+static void on_done(struct runner_task *t)
+{
+	((struct task *)((char *)t - offsetof(struct task, t)))->done++;
+}
+
+/* For lane 0, as all of them. */
+static struct task *make_task(const char *name)
+{
+	struct task *k = calloc(1, sizeof(*k));
+
+	k->b = make_buffer(64);
+	k->range = (struct arax_launch_range){ k->b.data, k->b.bytes, 0, 1 };
+	k->buffer = (struct runner_buffer){ k->b.id, k->b.bytes, 0, k->b.fd, 0 };
+	k->t.kernel = registry_find(registry, name);
+	ck_assert_ptr_nonnull(k->t.kernel);
+	k->t.launch = (struct arax_launch){
+		.size = sizeof(k->t.launch), .nr_ranges = 1, .grid = { 1, 1, 1 },
+		.block = { 1, 1, 1 }, .group_end = 1, .ranges = &k->range, .args = &k->result,
+		.arg_len = strncmp(name, "test_error", 10) ? 0 : 4,
+	};
+	k->t.buffers = &k->buffer;
+	k->t.uid = TENANT;
+	k->t.gid = TENANT_GID;
+	k->t.done = on_done;
+	k->turn = (struct runner_turn){ .slice_ns = 2 * MS, .slice = on_slice, .parked = on_parked };
+	k->t.turn = &k->turn;
+	return k;
+}
+
+static struct task *begin(const char *name, bool way)
+{
+	struct task *k = make_task(name);
+
+	k->way = way;
+	runner_submit(runner, &k->t);
+	return k;
+}
+
+static void await(_Atomic int *count, int n)
+{
+	while (*count < n)
+		usleep(500);
+}
+
+static int32_t finish(struct task *k)
+{
+	int32_t result;
+
+	await(&k->done, 1);
+	ck_assert_int_eq(k->done, 1);
+	result = k->t.result;
+	free_buffer(&k->b);
+	free(k);
+	return result;
+}
+
+static uint32_t counted(const struct task *k)
+{
+	return __atomic_load_n(&k->b.data[COUNT], __ATOMIC_RELAXED);
+}
+
+static void stop(const struct task *k)
+{
+	__atomic_store_n(&k->b.data[STOP], 7, __ATOMIC_RELAXED);
+}
+
+static void go_on(struct task *k)
+{
+	k->way = false;
+	runner_go_on(runner, &k->turn);
+}
+
+static struct task *park(const char *name)
+{
+	struct task *k = begin(name, true);
+
+	await(&k->parked, 1);
+	return k;
+}
+
+static struct runner_stats query(void)
+{
+	struct runner_stats s;
+
+	runner_query(runner, &s);
+	return s;
+}
+
+START_TEST(stands_still_and_goes_on)
+{
+	struct task *k = park("test_until");
+	uint32_t count, before;
+
+	/* It was told to stop, which its processor may learn a little later. */
+	for (count = counted(k), before = ~count; count != before; usleep(20000)) {
+		before = count;
+		count = counted(k);
+	}
+	usleep(50000);
+	ck_assert_uint_eq(counted(k), count);
+	/* Others have its lane: in a worker, and here. */
+	ck_assert_int_eq(finish(begin("test_error_data", false)), 0);
+	ck_assert_int_eq(finish(begin("test_error", false)), 0);
+	ck_assert_uint_eq(query().worker_starts, 2);
+	ck_assert_uint_eq(counted(k), count);
+	ck_assert_int_eq(k->done, 0);
+	go_on(k);
+	while (counted(k) == count)
+		usleep(500);
+	stop(k);
+	await(&k->done, 1);
+	ck_assert_uint_eq(k->b.data[SEEN], 7);
+	ck_assert_int_eq(k->parked, 1);
+	ck_assert_uint_ge(k->turn.paused_ns, 50 * MS);
+	ck_assert_uint_ge(k->turn.ran_ns, 2 * MS);
+	ck_assert_int_eq(finish(k), 0);
+}
+END_TEST
+
+/* What it runs and what it stands still make up its time, and only the first is its own. */
+START_TEST(only_what_runs_counts)
+{
+	struct task *k = park("test_until");
+	struct timespec ts;
+	uint64_t end;
+
+	usleep(100000);
+	stop(k);
+	go_on(k);
+	await(&k->done, 1);
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	end = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	ck_assert_uint_ge(k->turn.paused_ns, 100 * MS);
+	ck_assert_uint_le(k->t.wall_ns + k->turn.paused_ns, end - k->t.start_ns);
+	ck_assert_uint_le(k->t.device_ns, k->t.wall_ns);
+	ck_assert_int_eq(finish(k), 0);
+}
+END_TEST
+
+static int threads(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	int n = -2;
+
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* It has a thread more than there are lanes, whose place it takes in the end. */
+START_TEST(threads_are_used_again)
+{
+	struct task *k = park("test_until");
+	int n = threads();
+
+	for (int i = 2; i < 12; i++) {
+		runner_go_on(runner, &k->turn);
+		await(&k->parked, i);
+		ck_assert_int_eq(finish(begin("test_error", false)), 0);
+	}
+	ck_assert_int_eq(threads(), n);
+	stop(k);
+	go_on(k);
+	ck_assert_int_eq(finish(k), 0);
+	for (int i = 0; i < 4; i++) {
+		k = park("test_until");
+		stop(k);
+		go_on(k);
+		ck_assert_int_eq(finish(k), 0);
+	}
+	ck_assert_int_eq(threads(), n);
+}
+END_TEST
+
+START_TEST(several_stand_aside)
+{
+	struct task *k[4];
+
+	for (int i = 0; i < 4; i++)
+		k[i] = park("test_until");
+	ck_assert_uint_eq(query().workers, 4);
+	/* All at once, whatever their lane. */
+	for (int i = 0; i < 4; i++) {
+		stop(k[i]);
+		go_on(k[i]);
+	}
+	for (int i = 0; i < 4; i++)
+		ck_assert_int_eq(finish(k[i]), 0);
+	ck_assert_uint_eq(query().worker_starts, 4);
+}
+END_TEST
+
+START_TEST(ends_parked)
+{
+	struct task *k = park("test_hang");
+
+	runner_end(runner, &k->turn);
+	ck_assert_int_eq(finish(k), -ECANCELED);
+	ck_assert_uint_eq(query().workers, 0);
+	ck_assert_uint_eq(query().worker_timeouts, 0);
+	ck_assert_int_eq(finish(begin("test_error_data", false)), 0);
+}
+END_TEST
+
+START_TEST(ends_running)
+{
+	struct task *k = begin("test_hang", false);
+
+	await(&k->slices, 1);
+	runner_end(runner, &k->turn);
+	ck_assert_int_eq(finish(k), -ECANCELED);
+	ck_assert_uint_eq(query().workers, 0);
+}
+END_TEST
+
+START_TEST(deadline_passes_while_parked)
+{
+	struct task *k = make_task("test_hang");
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	k->t.deadline_ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec + 300 * MS;
+	k->way = true;
+	runner_submit(runner, &k->t);
+	await(&k->parked, 1);
+	ck_assert_int_eq(finish(k), -ETIMEDOUT);
+	ck_assert_uint_eq(query().workers, 0);
+}
+END_TEST
+
+START_TEST(time_stands_still_as_well)
+{
+	struct task *k = make_task("test_hang");
+
+	k->t.most_ns = 60 * MS;
+	k->way = true;
+	runner_submit(runner, &k->t);
+	await(&k->parked, 1);
+	usleep(200000);
+	ck_assert_int_eq(k->done, 0);
+	go_on(k);
+	await(&k->done, 1);
+	ck_assert_uint_ge(k->turn.ran_ns, 60 * MS);
+	ck_assert_int_eq(finish(k), -ETIMEDOUT);
+	ck_assert_uint_eq(query().worker_timeouts, 1);
+}
+END_TEST
+
+/* Its worker, which the tenant can reach, too. */
+START_TEST(killed_while_parked)
+{
+	struct task *who = begin("test_identity", false), *k;
+	pid_t pid;
+
+	await(&who->done, 1);
+	pid = (pid_t)who->b.data[0];
+	ck_assert_int_eq(finish(who), 0);
+	k = park("test_until");		/* in the same one */
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	go_on(k);
+	ck_assert_int_eq(finish(k), -EIO);
+}
+END_TEST
+
+START_TEST(destroyed_while_parked)
+{
+	struct task *k = park("test_until"), *queued;
+
+	stop(k);
+	queued = park("test_until");
+	stop(queued);
+	runner_destroy(runner);
+	runner = NULL;
+	ck_assert_int_eq(finish(k), 0);
+	ck_assert_int_eq(finish(queued), 0);
+}
+END_TEST
+
+/* Others than lanes' threads have no lane to give. */
+START_TEST(no_lane_no_way)
+{
+	struct task *k = make_task("test_hang");
+
+	k->t.most_ns = 50 * MS;
+	k->way = true;
+	ck_assert_int_eq(runner_run(runner, &k->t), -ETIMEDOUT);
+	ck_assert_int_eq(k->parked, 0);
+	ck_assert_int_ge(k->slices, 1);
+	k->done = 1;
+	finish(k);
+}
+END_TEST
+
+#define STORM	60
+#define BESIDE	6
+
+/* At any moment: stopped, let go on, ended, and told to come to its end. */
+START_TEST(storm)
+{
+	struct task *k[BESIDE] = { NULL };
+	int heard[BESIDE] = { 0 }, begun = 0, over = 0, good = 0, ended = 0;
+	unsigned int seed = 1;
+
+	while (over < STORM) {
+		for (int i = 0; i < BESIDE; i++) {
+			if (!k[i] && begun < STORM) {
+				k[i] = make_task("test_until");
+				k[i]->turn.slice_ns = 200000;
+				k[i]->way = true;
+				heard[i] = 0;
+				runner_submit(runner, &k[i]->t);
+				begun++;
+			}
+			if (!k[i])
+				continue;
+			if (k[i]->done) {
+				int32_t result = finish(k[i]);
+
+				ck_assert(!result || result == -ECANCELED);
+				good += !result;
+				k[i] = NULL;
+				over++;
+				continue;
+			}
+			if (rand_r(&seed) % 8 == 0)
+				stop(k[i]);
+			if (rand_r(&seed) % 64 == 0 && ended < STORM / 4) {
+				runner_end(runner, &k[i]->turn);
+				ended++;
+			}
+			if (k[i]->parked > heard[i] && rand_r(&seed) % 2) {
+				heard[i]++;
+				runner_go_on(runner, &k[i]->turn);
+			}
+		}
+		usleep(rand_r(&seed) % 1000);
+	}
+	ck_assert_int_ge(good, STORM - ended);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("turn");
+	TCase *t = tcase_create("one core");
+
+	tcase_set_timeout(t, 60);
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, stands_still_and_goes_on);
+	tcase_add_test(t, only_what_runs_counts);
+	tcase_add_test(t, threads_are_used_again);
+	tcase_add_test(t, several_stand_aside);
+	tcase_add_test(t, ends_parked);
+	tcase_add_test(t, ends_running);
+	tcase_add_test(t, deadline_passes_while_parked);
+	tcase_add_test(t, time_stands_still_as_well);
+	tcase_add_test(t, killed_while_parked);
+	tcase_add_test(t, destroyed_while_parked);
+	tcase_add_test(t, no_lane_no_way);
+	tcase_add_test(t, storm);
+	suite_add_tcase(suite, t);
+	return be_main(suite);
+}
