@@ -36,7 +36,10 @@ exec scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	--file $tests/system:/arax/tests/system \
 	--file $tests/daemon-death:/arax/tests/daemon-death \
 	--file $tests/huge-pages:/arax/tests/huge-pages \
+	--file $tests/stand-aside:/arax/tests/stand-aside \
+	--file $tests/images/until.so:/arax/tests/images/until.so \
 	--file selftests/system/saved.sh:/arax/tests/saved.sh \
 	--file selftests/system/in-guest.sh:/arax/in-guest.sh \
 	-- '/arax/in-guest.sh system' '/arax/in-guest.sh death' '/arax/in-guest.sh saved' \
-	'/arax/in-guest.sh huge'
+	'/arax/in-guest.sh huge' '/arax/in-guest.sh aside other_tenants_go_on' \
+	'/arax/in-guest.sh aside killed_with_a_kernel_that_hangs'

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # Runs inside a guest, see guest.sh.
-# usage: in-guest.sh system|death|saved|huge
+# usage: in-guest.sh system|death|saved|huge|aside TEST
 
 set -u
 export LD_LIBRARY_PATH=/arax/lib ARAX_LINK=kernel
@@ -28,6 +28,19 @@ system)
 death)
 	export ARAX_TEST_DAEMON="$araxd --log-level warning"
 	exec /arax/tests/daemon-death
+	;;
+aside)
+	echo 'cpu { groups = { "0" } } worker { timeout_ms = 0 }' >>$config
+	mkfifo "/tmp/ready-$2"
+	$araxd --ready-fd 9 9<>"/tmp/ready-$2" 2>/tmp/log &
+	daemon=$!
+	head -c 1 "/tmp/ready-$2" >/dev/null
+	/arax/tests/stand-aside "$2"
+	rc=$?
+	kill $daemon || rc=1
+	wait $daemon || rc=1
+	[ $rc = 0 ] || sed 's/^/# /' /tmp/log
+	exit $rc
 	;;
 huge)
 	# The broker link's buffers: the module's are its own.

@@ -187,6 +187,63 @@ TEST(opencl_harms_itself)
 	stack_close(&s);
 }
 
+enum { BEGINS, RUNS, FREE };
+
+/* Another program, whose kernels keep all lanes of all OpenCL devices until it is told otherwise. */
+static int spin_everywhere(_Atomic int *step)
+{
+	struct arax_kernel k[NR_OWN];
+	struct stack s = open_with(k);
+	struct arax_device d = { .size = sizeof(d) };
+	uint32_t lanes = 0, value = 12345, i;
+	struct arax_buffer *b[64];
+
+	for (i = 0; !arax_get_device(s.ax, i, &d); i++)
+		lanes += d.kind == ARAX_DEVICE_OPENCL ? d.lanes : 0;
+	CHECK(lanes && lanes <= 64);
+	for (i = 0; i < lanes; i++) {
+		b[i] = stack_buffer(&s, 4096);
+		CHECK_EQ(arax_launch(s.q, &k[SPIN], arax_grid(1, 1, 1), ARAX_ARGS(value),
+				     ARAX_RANGES(arax_inout(b[i])), NULL), 0);
+	}
+	*step = RUNS;
+	while (*step != FREE)
+		usleep(1000);
+	for (i = 0; i < lanes; i++)
+		*(volatile uint32_t *)arax_buffer_data(b[i]) = value;
+	CHECK_EQ(arax_queue_finish(s.q, arax_deadline(60 * SECOND)), 0);
+	stack_close(&s);
+	return 0;
+}
+
+TEST(opencl_makes_way)
+{
+	struct stack s = open_stack();
+	_Atomic int *step = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct arax_kernel k[NR_OWN];
+	struct arax_buffer *b = stack_buffer(&s, 4096);
+	int status;
+	pid_t pid;
+
+	CHECK(step != MAP_FAILED);
+	pid = fork();
+	if (!pid)
+		_exit(spin_everywhere(step));
+	while (*step == BEGINS && !waitpid(pid, NULL, WNOHANG))
+		usleep(1000);
+	CHECK_EQ(*step, RUNS);
+	/* It is compiled, loaded and run. */
+	CHECK_EQ(load(&s, source, own, NR_OWN, k), 0);
+	for (int i = 0; i < 10; i++)
+		CHECK_EQ(stack_run(&s, &k[ADD], 4, b, 1), 0);
+	CHECK_EQ(*(uint32_t *)arax_buffer_data(b), 10);
+	CHECK_EQ(waitpid(pid, &status, WNOHANG), 0);
+	*step = FREE;
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
+	stack_close(&s);
+}
+
 TEST(opencl_is_nobody_elses_and_counted)
 {
 	struct stack other = stack_open(ARAX_QUEUE_DATAFLOW), s = open_stack();

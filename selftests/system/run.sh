@@ -99,8 +99,8 @@ system system/stand-aside 'cpu { groups = { "0" } } worker { timeout_ms = 0 }' s
 
 # What programs bring for OpenCL's devices; and for two, of which one may run what is built for
 # the other.
-system system/own-opencl 'backend "opencl" { }' own-opencl
-system system/own-opencl-two 'cpu { groups = { "0" } } sched { policy = "rr" }
+system system/own-opencl 'backend "opencl" { } worker { timeout_ms = 0 }' own-opencl
+system system/own-opencl-two 'cpu { groups = { "0" } } sched { policy = "rr" } worker { timeout_ms = 0 }
 	backend "opencl" { options = { "sub-devices=2" } }' own-opencl
 
 # What a failure takes with it is in the trace: which device it would have had is not.
