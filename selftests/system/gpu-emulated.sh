@@ -147,8 +147,10 @@ gauges() {
 	local pid
 	echo "cpu { enable = false } backend \"cuda\" { options = { \"library=$PWD/build/test/plain/libcuda-emulated.so\", \"nvml=$1\" } }" \
 		>"$work/nvml.conf"
+	# Not by the process in the background: what the one before it wrote would be seen.
+	: >"$work/log"
 	build/bin/araxd --user --config "$work/nvml.conf" --socket "$work/nvml.sock" \
-		>"$work/log" 2>&1 &
+		>>"$work/log" 2>&1 &
 	pid=$!
 	for _ in $(seq 100); do
 		grep -q 'araxd is ready' "$work/log" && break

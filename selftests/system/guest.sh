@@ -25,7 +25,7 @@ for file in "$std"/arax-std.*; do
 done
 
 exec scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
-	--timeout 400 --each 300 --tally "system/kernel-$kernel" \
+	--timeout 900 --each 300 --tally "system/kernel-$kernel" \
 	--file build/bin/araxd:/arax/bin/araxd \
 	--file build/bin/arax:/arax/bin/arax \
 	--file build/libexec/arax-worker:/arax/libexec/arax/arax-worker \

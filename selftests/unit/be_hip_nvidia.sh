@@ -48,8 +48,9 @@ echo "cpu { groups = { \"0\" } } backend \"hip\" { file = \"$work/hip.so\" }" >"
 
 # start PATH: araxd until it is ready, with the libraries of PATH
 start() {
+	: >"$work/out"
 	XDG_STATE_HOME=$work LD_LIBRARY_PATH=$1 timeout 20 build/bin/araxd --user \
-		--config "$work/conf" --socket "$work/sock" >"$work/out" 2>&1 &
+		--config "$work/conf" --socket "$work/sock" >>"$work/out" 2>&1 &
 	for _ in $(seq 100); do
 		grep -q "araxd is ready\|can't start" "$work/out" && break
 		sleep 0.05
