@@ -60,6 +60,7 @@ void stats_log(const struct poller *p)
 	log_notice("statistics", log_u64("tasks", READ(p->stats.tasks)),
 		   log_u64("inline", READ(p->stats.inline_runs)),
 		   log_u64("late", READ(p->stats.late)),
+		   log_u64("made_way", READ(p->stats.aside)),
 		   log_u64("handed", READ(p->stats.handed)),
 		   log_u64("stolen", READ(p->stats.stolen)),
 		   log_u64("sleeps", READ(p->stats.sleeps)),
