@@ -58,6 +58,7 @@ static const struct limits limits[] = {
 	{ "inline_us", 0, 1000000 },
 	{ "timeout_ms", 0, 86400000 },
 	{ "slice_ms", 0, 60000 },
+	{ "threads", 1, 1L << 22 },
 	{ "idle_s", 1, 86400 },
 	{ "max", 1, 1024 },
 	{ "tasks", 1, 1L << 24 },
@@ -172,6 +173,16 @@ static int check_path_or_none(cfg_t *cfg, cfg_opt_t *opt)
 	if (s && (!strcmp(s, "none") || (s[0] == '/' && strlen(s) < PATH_MAX)))
 		return 0;
 	cfg_error(cfg, "%s = \"%s\": must be an absolute path or none", opt->name, s ? s : "");
+	return -1;
+}
+
+static int check_path_or_word(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, cfg_opt_size(opt) - 1);
+
+	if (s && (!strcmp(s, "auto") || !strcmp(s, "none") || (s[0] == '/' && strlen(s) < PATH_MAX)))
+		return 0;
+	cfg_error(cfg, "%s = \"%s\": must be an absolute path, auto or none", opt->name, s ? s : "");
 	return -1;
 }
 
@@ -321,10 +332,13 @@ static int read_out(struct config *c, cfg_t *cfg)
 	c->worker.memory = get_size(s, "memory");
 	c->worker.timeout_ms = (unsigned int)cfg_getint(s, "timeout_ms");
 	c->worker.slice_ms = (unsigned int)cfg_getint(s, "slice_ms");
+	c->worker.threads = (unsigned int)cfg_getint(s, "threads");
 	c->worker.idle_s = (unsigned int)cfg_getint(s, "idle_s");
 	c->worker.max = (unsigned int)cfg_getint(s, "max");
 	if (!err)
 		err = copy_string(s, "program", &c->worker.program);
+	if (!err)
+		err = copy_string(s, "cgroup", &c->worker.cgroup);
 
 	s = cfg_getsec(cfg, "limits");
 	c->limits.memory = get_size(s, "memory");
@@ -343,6 +357,7 @@ static void set_checks(cfg_t *cfg)
 	static const char *const ints[] = {
 		"link|socket_mode", "link|max_clients", "loop|poll_us", "loop|inline_us",
 		"worker|timeout_ms", "worker|slice_ms", "worker|idle_s", "worker|max",
+		"worker|threads",
 		"limits|tasks", "limits|contexts", "limits|handles",
 	};
 
@@ -356,6 +371,7 @@ static void set_checks(cfg_t *cfg)
 	cfg_set_validate_func(cfg, "link|socket", check_path);
 	cfg_set_validate_func(cfg, "kernels|path", check_path);
 	cfg_set_validate_func(cfg, "worker|program", check_path);
+	cfg_set_validate_func(cfg, "worker|cgroup", check_path_or_word);
 	cfg_set_validate_func(cfg, "worker|memory", check_size);
 	cfg_set_validate_func(cfg, "limits|memory", check_size);
 	cfg_set_validate_func(cfg, "cpu|groups", check_group);
@@ -409,6 +425,8 @@ int config_parse(struct config *c, const char *name, const char *text, size_t by
 		CFG_STR("memory", "0", CFGF_NONE),
 		CFG_INT("timeout_ms", 60000, CFGF_NONE),
 		CFG_INT("slice_ms", 50, CFGF_NONE),
+		CFG_STR("cgroup", "auto", CFGF_NONE),
+		CFG_INT("threads", 1024, CFGF_NONE),
 		CFG_INT("idle_s", 30, CFGF_NONE),
 		CFG_INT("max", 16, CFGF_NONE),
 		CFG_END()
@@ -602,6 +620,7 @@ void config_free(struct config *c)
 	free(c->sched.policy);
 	free(c->sched.models);
 	free(c->worker.program);
+	free(c->worker.cgroup);
 	free_list(&c->cpu.groups);
 	free_list(&c->kernels.path);
 	free_plugins(c->backends, c->nr_backends);

@@ -61,6 +61,8 @@ struct config {
 		uint64_t memory;	/* RLIMIT_DATA, 0: none */
 		unsigned int timeout_ms;	/* of one launch, 0: none */
 		unsigned int slice_ms;	/* after which one makes way for others; 0: never */
+		char *cgroup;		/* folder for theirs, "none", or "auto" */
+		unsigned int threads;	/* of one, and processes, where it has a cgroup */
 		unsigned int idle_s;	/* an idle worker is ended after this */
 		unsigned int max;	/* workers of one device */
 	} worker;

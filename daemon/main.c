@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "daemon/backends/device.h"
+#include "daemon/cgroups.h"
 #include "daemon/config.h"
 #include "daemon/dispatch/models.h"
 #include "daemon/dispatch/poller.h"
@@ -26,6 +27,7 @@
 #include "daemon/observe/trace.h"
 #include "daemon/options.h"
 #include "daemon/tenants/tenants.h"
+#include "daemon/worker/cgroup.h"
 #include "libarax/admin/cgroup.h"
 #include "libarax/admin/saved.h"
 
@@ -250,6 +252,8 @@ static int open_all(struct daemon *d)
 	if (!err)
 		err = open_kernel(d);
 	if (!err)
+		err = cgroups_open(&d->config);
+	if (!err)
 		err = open_kernels(d);
 	if (!err)
 		err = devices_open(&d->config, &d->devices);
@@ -288,6 +292,7 @@ static void close_all(struct daemon *d)
 		kernel_link_close(d->kernel);
 	if (d->devices)
 		devices_close(d->devices);
+	worker_cgroups_close();
 	if (d->registry)
 		registry_destroy(d->registry);
 	if (d->configured)

@@ -290,6 +290,16 @@ static const char *directory(const struct identity *id, const char *cgroup, char
 	return out;
 }
 
+int identity_own_cgroup(const struct identity *id, char *dir, size_t len)
+{
+	struct peer self;
+	int err = read_cgroup(getpid(), &self);
+
+	if (err)
+		return err;
+	return directory(id, self.cgroup, dir, len) ? 0 : -ENOENT;
+}
+
 static int get_one(const struct identity *id, struct core *core, struct core_tenant *parent,
 		   const char *cgroup, struct core_tenant **out)
 {

@@ -56,6 +56,9 @@ int identity_tenant_by_fd(struct identity *id, struct core *core, int fd,
 bool identity_tenant_gone(const struct identity *id, const struct core_tenant *t);
 void identity_tenant_free(struct core_tenant *t);
 
+/* The directory of this process's cgroup.  -ENOENT: it is not below what is mounted. */
+int identity_own_cgroup(const struct identity *id, char *dir, size_t len);
+
 /* The path in "0::PATH\n" of /proc/PID/cgroup's text; -ENOENT.  For tests. */
 int identity_parse_cgroup(const char *text, char *path, size_t len);
 

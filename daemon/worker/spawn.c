@@ -37,7 +37,7 @@ struct texts {
 
 enum step {
 	STEP_FDS = 1, STEP_SIGNALS, STEP_SESSION, STEP_LIMITS, STEP_CPUS, STEP_CAPS, STEP_IDENTITY,
-	STEP_PRIVS, STEP_PARENT, STEP_EXEC, STEP_PLACE = WORKER_STEP_PLACE,
+	STEP_PRIVS, STEP_PARENT, STEP_EXEC, STEP_CGROUP, STEP_PLACE = WORKER_STEP_PLACE,
 };
 
 static bool is_foreign(const struct spawn *s)
@@ -241,6 +241,9 @@ static _Noreturn void child(const struct spawn *s, const struct texts *t, pid_t 
 	int socket = s->fds[WORKER_FD_SOCKET];
 	int err;
 
+	/* Before it can start anything, and while it has the right to. */
+	if (s->cgroup >= 0 && write(s->cgroup, "0", 1) < 0)
+		give_up(socket, STEP_CGROUP, errno);
 	if (is_foreign(s))
 		go_first();
 	err = has_scratch(s) ? make_scratch(t, root) : 0;

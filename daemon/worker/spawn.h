@@ -18,6 +18,7 @@ struct spawn {
 	uint64_t memory;	/* RLIMIT_DATA, 0: as it is */
 	cpu_set_t cpus;
 	enum worker_role role;
+	int cgroup;		/* its cgroup.procs; -1: it stays in ours */
 };
 
 /*

@@ -21,6 +21,7 @@
 
 #include "daemon/backends/relax.h"
 #include "daemon/log.h"
+#include "daemon/worker/cgroup.h"
 #include "daemon/worker/idmap.h"
 #include "daemon/worker/inside.h"
 #include "daemon/worker/proto.h"
@@ -49,6 +50,7 @@ struct worker {
 	pthread_mutex_t lock;		/* messages, buffers, kernels */
 	uint32_t messages;		/* sent */
 	struct idmap buffers, kernels, images;	/* what the worker has */
+	struct worker_cgroup *cgroup;	/* NULL: it is in ours */
 	uint64_t dropped;		/* bytes of buffers that it was told to unmap */
 };
 
@@ -159,12 +161,17 @@ void worker_kill(struct worker *w)
  */
 void worker_halt(struct worker *w)
 {
+	/* Which nobody else of that uid can undo, and what it has started stops with it. */
+	if (worker_cgroup_freeze(w->cgroup, true))
+		return;
 	if (syscall(SYS_pidfd_send_signal, w->pidfd, SIGSTOP, NULL, 0))
 		atomic_store(&w->stale, true);
 }
 
 void worker_go_on(struct worker *w)
 {
+	if (worker_cgroup_freeze(w->cgroup, false))
+		return;
 	syscall(SYS_pidfd_send_signal, w->pidfd, SIGCONT, NULL, 0);
 }
 
@@ -216,6 +223,7 @@ static void close_all(struct worker *w)
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
+	worker_cgroup_end(w->cgroup);
 	if (w->slot)
 		munmap(w->slot, sizeof(*w->slot));
 	idmap_free(&w->buffers);
@@ -377,10 +385,13 @@ static bool has_device(const struct worker *w)
 static int start(struct worker *w, const struct worker_options *o)
 {
 	struct spawn s = { .uid = w->key.uid, .gid = w->key.gid, .cpus = o->cpus,
-			   .role = w->key.role,
+			   .role = w->key.role, .cgroup = -1,
 			   .memory = worker_key_foreign(&w->key) ? o->foreign_memory : o->memory };
 	int pair[2] = { -1, -1 }, slot, err;
 
+	err = worker_cgroup_make(&w->cgroup);
+	if (err)
+		return err;
 	slot = make_slot(w);
 	if (slot < 0)
 		return slot;
@@ -398,6 +409,7 @@ static int start(struct worker *w, const struct worker_options *o)
 	s.fds[WORKER_FD_REQUEST] = w->request;
 	s.fds[WORKER_FD_REPLY] = w->reply;
 	s.fds[WORKER_FD_PROGRAM] = o->program;
+	s.cgroup = worker_cgroup_procs(w->cgroup);
 	w->pid = spawn_worker(&s);
 	close(pair[1]);
 	close(slot);

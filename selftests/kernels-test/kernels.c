@@ -14,6 +14,7 @@ int test_hang(const struct arax_launch *l);
 int test_exit(const struct arax_launch *l);
 int test_identity(const struct arax_launch *l);
 int test_until(const struct arax_launch *l);
+int test_child(const struct arax_launch *l);
 int test_groups(const struct arax_launch *l);
 
 /* test_crash(inout u32 x[]) */
@@ -115,6 +116,22 @@ ARAX_KERNEL int test_until(const struct arax_launch *l)
 		__atomic_fetch_add(&x[0], 1, __ATOMIC_RELAXED);
 	x[2] = x[1];
 	return 0;
+}
+
+/* test_child(inout u32 x[]): the same, beside a process that counts in x[3] for ever */
+ARAX_KERNEL int test_child(const struct arax_launch *l)
+{
+	uint32_t *x = ARAX_ITEMS(l, 0, 4, uint32_t);
+	pid_t pid;
+
+	if (!x)
+		return -EINVAL;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	while (!pid)
+		__atomic_fetch_add(&x[3], 1, __ATOMIC_RELAXED);
+	return test_until(l);
 }
 
 /* test_groups(inout u32 x[]): counts each work-group's visits; split */

@@ -25,6 +25,7 @@ $(SYSTEM)/kernels/systest.json: selftests/system/kernels/systest.json
 	@mkdir -p $(@D)
 	$(Q)install -m 644 $< $@
 
+.PRECIOUS: $(B)/obj/plain/selftests/system/images/%.o
 $(SYSTEM)/images/%.so: $(B)/obj/plain/selftests/system/images/%.o
 	@mkdir -p $(@D)
 	$(say) LINK $@

@@ -42,4 +42,5 @@ exec scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	--file selftests/system/in-guest.sh:/arax/in-guest.sh \
 	-- '/arax/in-guest.sh system' '/arax/in-guest.sh death' '/arax/in-guest.sh saved' \
 	'/arax/in-guest.sh huge' '/arax/in-guest.sh aside other_tenants_go_on' \
-	'/arax/in-guest.sh aside killed_with_a_kernel_that_hangs'
+	'/arax/in-guest.sh aside killed_with_a_kernel_that_hangs' \
+	'/arax/in-guest.sh aside threads_are_limited'

@@ -30,7 +30,9 @@ death)
 	exec /arax/tests/daemon-death
 	;;
 aside)
-	echo 'cpu { groups = { "0" } } worker { timeout_ms = 0 }' >>$config
+	export ARAX_TEST_THREADS=16
+	echo "cpu { groups = { \"0\" } } worker { timeout_ms = 0 threads = $ARAX_TEST_THREADS
+		cgroup = \"/sys/fs/cgroup/arax-workers\" }" >>$config
 	mkfifo "/tmp/ready-$2"
 	$araxd --ready-fd 9 9<>"/tmp/ready-$2" 2>/tmp/log &
 	daemon=$!

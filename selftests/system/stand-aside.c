@@ -250,6 +250,27 @@ TEST(killed_with_a_kernel_that_hangs)
 	stack_close(&s);
 }
 
+/* Where araxd was told how many a worker may have. */
+TEST(threads_are_limited)
+{
+	const char *most = getenv("ARAX_TEST_THREADS");
+	struct arax_kernel k;
+	struct arax_buffer *b;
+	struct stack s;
+
+	if (!most)
+		tap_skip("only in guests: cgroup2 needs the pids controller");
+	s = stack_open(ARAX_QUEUE_DATAFLOW);
+	b = stack_buffer(&s, 4096);
+	k = load(&s, "until", "crowd(inout u32 x[], u32 unused)");
+	CHECK_EQ(stack_run(&s, &k, 1, b, 0), 0);
+	/* Beside the worker's own, and what its library has. */
+	CHECK(*(uint32_t *)arax_buffer_data(b) < (uint32_t)atoi(most));
+	CHECK(*(uint32_t *)arax_buffer_data(b) >= (uint32_t)atoi(most) / 2);
+	stack_close(&s);
+	work(true);
+}
+
 TEST(a_load_that_hangs)
 {
 	pid_t pid = start(hangs_early, NULL);

@@ -62,7 +62,7 @@ START_TEST(every_key)
 		"sched { policy = \"minmin-transfer-time\" models = \"/m.json\" }\n"
 		"cpu { enable = false groups = { \"0-1\", \"2,5-6\" } }\n"
 		"kernels { path = { \"/a\", \"/b\" } }\n"
-		"worker { program = \"/w\" memory = \"3M\" timeout_ms = 4 slice_ms = 7 idle_s = 5 max = 6 }\n"
+		"worker { program = \"/w\" memory = \"3M\" timeout_ms = 4 slice_ms = 7 cgroup = \"/c\" threads = 9 idle_s = 5 max = 6 }\n"
 		"limits { memory = \"2G\" tasks = 8 contexts = 9 handles = 10 }\n"
 		"backend \"cuda\" { file = \"/c.so\" options = { \"a=b\", \"c=\" } }\n"
 		"filter \"stats\" { }\n"
@@ -88,6 +88,8 @@ START_TEST(every_key)
 	ck_assert_uint_eq(c.worker.memory, 3u << 20);
 	ck_assert_uint_eq(c.worker.timeout_ms, 4);
 	ck_assert_uint_eq(c.worker.slice_ms, 7);
+	ck_assert_str_eq(c.worker.cgroup, "/c");
+	ck_assert_uint_eq(c.worker.threads, 9);
 	ck_assert_uint_eq(c.worker.idle_s, 5);
 	ck_assert_uint_eq(c.worker.max, 6);
 	ck_assert_uint_eq(c.limits.memory, 2ull << 30);
@@ -145,6 +147,8 @@ static const struct {
 	{ "worker { max = 0 }", "must be 1 to 1024" },
 	{ "worker { timeout_ms = -1 }", "must be 0 to 86400000" },
 	{ "worker { slice_ms = 60001 }", "must be 0 to 60000" },
+	{ "worker { threads = 0 }", "must be 1 to 4194304" },
+	{ "worker { cgroup = \"c\" }", "must be an absolute path, auto or none" },
 	{ "limits { memory = \"-1\" }", "must be bytes" },
 	{ "limits { tasks = 0 }", "must be 1" },
 	{ "limits { contexts = 0 }", "must be 1" },
@@ -223,6 +227,8 @@ START_TEST(sample_is_right)
 	ck_assert_uint_eq(c.worker.memory, d.worker.memory);
 	ck_assert_uint_eq(c.worker.timeout_ms, d.worker.timeout_ms);
 	ck_assert_uint_eq(c.worker.slice_ms, d.worker.slice_ms);
+	ck_assert_str_eq(c.worker.cgroup, d.worker.cgroup);
+	ck_assert_uint_eq(c.worker.threads, d.worker.threads);
 	ck_assert_uint_eq(c.worker.idle_s, d.worker.idle_s);
 	ck_assert_uint_eq(c.worker.max, d.worker.max);
 	ck_assert_uint_eq(c.limits.memory, d.limits.memory);

@@ -2,23 +2,26 @@
 /* Tasks in workers that make way: they stand still, others have their lane, they go on or end. */
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 
 #include "daemon/backends/device.h"
 #include "daemon/kernels/registry.h"
 #include "daemon/log.h"
+#include "daemon/worker/cgroup.h"
 #include "daemon/worker/runner.h"
 #include "selftests/unit/be_runner.h"
 #include "selftests/unit/be_test.h"
 
 #define MS	1000000ull
 
-enum { COUNT, STOP, SEEN };	/* what test_until() has in its buffer */
+enum { COUNT, STOP, SEEN, CHILD };	/* what test_until() and test_child() have in their buffer */
 
 struct task {
 	struct runner_task t;
@@ -50,6 +53,29 @@ static void setup(void)
 	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
 }
 
+static char folder[PATH_MAX];
+
+/* Of cgroup2, where we may make one; "": none. */
+static const char *find_cgroup2(void)
+{
+	static const char *const places[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
+
+	for (int i = 0; i < 2; i++) {
+		snprintf(folder, sizeof(folder), "%s/cgroup.procs", places[i]);
+		if (!access(folder, W_OK))
+			return places[i];
+	}
+	return NULL;
+}
+
+static void setup_cgroups(void)
+{
+	snprintf(folder, sizeof(folder), "%s/arax-test-%d", find_cgroup2(), getpid());
+	log_max_level = LOG_LEVEL_ERR;
+	ck_assert_int_eq(worker_cgroups_open(folder, 100), 0);
+	setup();
+}
+
 static void teardown(void)
 {
 	if (runner)
@@ -60,6 +86,13 @@ static void teardown(void)
 	config_free(&config);
 	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
 	ck_assert_int_eq(errno, ECHILD);
+}
+
+static void teardown_cgroups(void)
+{
+	teardown();
+	worker_cgroups_close();
+	ck_assert_int_eq(rmdir(folder), 0);
 }
 
 static struct task *task_of(struct runner_turn *turn)
@@ -169,18 +202,34 @@ static struct runner_stats query(void)
 	return s;
 }
 
+static uint32_t still(const uint32_t *word)
+{
+	uint32_t count = 0, before;
+
+	/* It was told to stop, which its processor may learn a little later. */
+	do {
+		before = count;
+		usleep(20000);
+		count = __atomic_load_n(word, __ATOMIC_RELAXED);
+	} while (count != before);
+	usleep(50000);
+	ck_assert_uint_eq(__atomic_load_n(word, __ATOMIC_RELAXED), count);
+	return count;
+}
+
+static void await_change(const uint32_t *word)
+{
+	uint32_t count = __atomic_load_n(word, __ATOMIC_RELAXED);
+
+	while (__atomic_load_n(word, __ATOMIC_RELAXED) == count)
+		usleep(500);
+}
+
 START_TEST(stands_still_and_goes_on)
 {
 	struct task *k = park("test_until");
-	uint32_t count, before;
+	uint32_t count = still(&k->b.data[COUNT]);
 
-	/* It was told to stop, which its processor may learn a little later. */
-	for (count = counted(k), before = ~count; count != before; usleep(20000)) {
-		before = count;
-		count = counted(k);
-	}
-	usleep(50000);
-	ck_assert_uint_eq(counted(k), count);
 	/* Others have its lane: in a worker, and here. */
 	ck_assert_int_eq(finish(begin("test_error_data", false)), 0);
 	ck_assert_int_eq(finish(begin("test_error", false)), 0);
@@ -346,6 +395,109 @@ START_TEST(killed_while_parked)
 }
 END_TEST
 
+/* In a cgroup of its own no signal makes it go on. */
+START_TEST(nobody_else_lets_it_go_on)
+{
+	struct task *who = begin("test_identity", false), *k;
+	pid_t pid;
+
+	await(&who->done, 1);
+	pid = (pid_t)who->b.data[0];
+	ck_assert_int_eq(finish(who), 0);
+	k = park("test_until");
+	still(&k->b.data[COUNT]);
+	ck_assert_int_eq(kill(pid, SIGCONT), 0);
+	still(&k->b.data[COUNT]);
+	go_on(k);
+	await_change(&k->b.data[COUNT]);
+	stop(k);
+	ck_assert_int_eq(finish(k), 0);
+}
+END_TEST
+
+START_TEST(what_it_starts_is_its_own)
+{
+	struct task *k = park("test_child");
+	struct buffer b = k->b;
+
+	still(&b.data[COUNT]);
+	still(&b.data[CHILD]);
+	go_on(k);
+	await_change(&b.data[CHILD]);
+	runner_end(runner, &k->turn);
+	await(&k->done, 1);
+	ck_assert_int_eq(k->t.result, -ECANCELED);
+	still(&b.data[CHILD]);
+	finish(k);
+}
+END_TEST
+
+static int folders(void)
+{
+	struct dirent *e;
+	DIR *d = opendir(folder);
+	int n = 0;
+
+	while ((e = readdir(d)))
+		n += !strncmp(e->d_name, "worker-", 7);
+	closedir(d);
+	return n;
+}
+
+START_TEST(cgroups_go_with_their_workers)
+{
+	struct task *k = park("test_until"), *other = park("test_until");
+
+	ck_assert_int_eq(folders(), 2);
+	runner_end(runner, &k->turn);
+	ck_assert_int_eq(finish(k), -ECANCELED);
+	ck_assert_int_eq(folders(), 1);
+	stop(other);
+	go_on(other);
+	ck_assert_int_eq(finish(other), 0);
+	runner_destroy(runner);
+	runner = NULL;
+	ck_assert_int_eq(folders(), 0);
+}
+END_TEST
+
+/* By an araxd that was killed: with what runs in it. */
+START_TEST(what_others_left_is_ended)
+{
+	char path[PATH_MAX + 64];
+	pid_t pid = fork();
+	int status;
+	FILE *f;
+
+	while (!pid)
+		pause();
+	snprintf(path, sizeof(path), "%s/worker-77", folder);
+	ck_assert_int_eq(mkdir(path, 0755), 0);
+	strcat(path, "/cgroup.procs");
+	f = fopen(path, "w");
+	fprintf(f, "%d", pid);
+	ck_assert_int_eq(fclose(f), 0);
+	ck_assert_int_eq(folders(), 1);
+	worker_cgroups_close();
+	ck_assert_int_eq(worker_cgroups_open(folder, 100), 0);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	ck_assert_int_eq(folders(), 0);
+}
+END_TEST
+
+START_TEST(no_place_for_cgroups)
+{
+	log_max_level = 0;
+	worker_cgroups_close();
+	ck_assert_int_eq(worker_cgroups_open("/tmp", 100), -ENOTTY);
+	ck_assert_int_eq(worker_cgroups_open("/nowhere/at/all", 100), -ENOENT);
+	/* Then there are none, and all works by signals. */
+	ck_assert_int_eq(finish(begin("test_error_data", false)), 0);
+	ck_assert_int_eq(folders(), 0);
+}
+END_TEST
+
 START_TEST(destroyed_while_parked)
 {
 	struct task *k = park("test_until"), *queued;
@@ -426,7 +578,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("turn");
-	TCase *t = tcase_create("one core");
+	TCase *t = tcase_create("one core"), *cg = tcase_create("cgroups");
 
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, setup, teardown);
@@ -443,5 +595,21 @@ int main(void)
 	tcase_add_test(t, no_lane_no_way);
 	tcase_add_test(t, storm);
 	suite_add_tcase(suite, t);
+	if (!find_cgroup2()) {
+		be_skip("cgroups", "no cgroup2 that can be written to");
+		return be_main(suite);
+	}
+	tcase_set_timeout(cg, 60);
+	tcase_add_checked_fixture(cg, setup_cgroups, teardown_cgroups);
+	tcase_add_test(cg, stands_still_and_goes_on);
+	tcase_add_test(cg, nobody_else_lets_it_go_on);
+	tcase_add_test(cg, what_it_starts_is_its_own);
+	tcase_add_test(cg, ends_parked);
+	tcase_add_test(cg, killed_while_parked);
+	tcase_add_test(cg, cgroups_go_with_their_workers);
+	tcase_add_test(cg, what_others_left_is_ended);
+	tcase_add_test(cg, no_place_for_cgroups);
+	tcase_add_test(cg, storm);
+	suite_add_tcase(suite, cg);
 	return be_main(suite);
 }

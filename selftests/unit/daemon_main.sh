@@ -139,5 +139,34 @@ stop TERM
 [ "$status" = 0 ]
 ok $? "and it goes on"
 
+# Workers' cgroups: where the administrator says, or below what systemd has delegated.
+echo 'worker { cgroup = "/nowhere/at/all" }' >"$dir/conf"
+"$araxd" --user --socket "$sock" --config "$dir/conf" 2>"$dir/log"
+[ $? = 1 ] && grep -q "workers can't have cgroups folder=/nowhere/at/all.*remedy=" "$dir/log"
+ok $? "no cgroups where they are wanted: refused"
+for top in /sys/fs/cgroup /sys/fs/cgroup/unified none; do
+	[ -w "$top/cgroup.procs" ] && break
+done
+if [ "$top" != none ] && mkdir "$top/arax-test.$$" &&
+	python3 -c 'import os, sys; os.setxattr(sys.argv[1], "user.delegate", b"1")' "$top/arax-test.$$" 2>/dev/null; then
+	cgroup=$top/arax-test.$$
+	plain=$araxd
+	printf '#!/bin/sh\necho $$ >%s/cgroup.procs && exec %s "$@"\n' "$cgroup" "$(realpath "$plain")" >"$dir/inside"
+	chmod 700 "$dir/inside"
+	araxd=$dir/inside
+	start
+	grep -q "workers have cgroups folder=$cgroup " "$dir/log" &&
+		[ "$(cat "$cgroup/araxd/cgroup.procs")" = "$pid" ] && [ -z "$(cat "$cgroup/cgroup.procs")" ]
+	ok $? "what is delegated is used"
+	stop TERM
+	[ "$status" = 0 ] && rmdir "$cgroup/araxd" "$cgroup"
+	ok $? "and is empty in the end"
+	araxd=$plain
+else
+	[ ! -d "$top/arax-test.$$" ] || rmdir "$top/arax-test.$$"
+	n=$((n + 1))
+	echo "ok $n - what is delegated is used # SKIP no cgroup2 that takes a mark of delegation"
+fi
+
 echo "1..$n"
 exit $bad

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+#include "daemon/worker/cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "daemon/log.h"
+
+#define PREFIX		"worker-"
+#define END_LOOKS	200	/* a millisecond apart: until what was killed is gone */
+
+struct worker_cgroup {
+	char name[32];
+	int dir, procs, freeze;
+};
+
+/* Written before there are threads that have workers. */
+static int top = -1;
+static uint32_t most_tasks;
+static bool counts_tasks;
+static _Atomic uint32_t next_number;
+
+static int write_at(int dir, const char *name, const char *text)
+{
+	int fd = openat(dir, name, O_WRONLY | O_CLOEXEC), err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, strlen(text)) < 0)
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+/* What was killed needs a moment until it is gone. */
+static void remove_cgroup(int dir, const char *name)
+{
+	/* Before Linux 5.14 there is no such file: then only the worker itself was killed. */
+	write_at(dir, "cgroup.kill", "1");
+	for (int i = 0; unlinkat(top, name, AT_REMOVEDIR) && errno == EBUSY && i < END_LOOKS; i++)
+		usleep(1000);
+	if (!faccessat(top, name, F_OK, 0))
+		log_warn("a worker's cgroup can't be removed", log_str("cgroup", name));
+}
+
+/* An araxd that was killed left them. */
+static void remove_old(void)
+{
+	int fd = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), dir;
+	DIR *list = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	while (list && (e = readdir(list))) {
+		if (strncmp(e->d_name, PREFIX, strlen(PREFIX)))
+			continue;
+		dir = openat(top, e->d_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (dir < 0)
+			continue;
+		remove_cgroup(dir, e->d_name);
+		close(dir);
+	}
+	if (list)
+		closedir(list);
+}
+
+static int open_folder(const char *folder)
+{
+	struct statfs fs;
+
+	if (mkdir(folder, 0755) && errno != EEXIST)
+		return -errno;
+	top = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (top < 0 || fstatfs(top, &fs))
+		return -errno;
+	if (fs.f_type != CGROUP2_SUPER_MAGIC)
+		return -ENOTTY;
+	return faccessat(top, "cgroup.procs", W_OK, 0) ? -errno : 0;
+}
+
+int worker_cgroups_open(const char *folder, uint32_t tasks)
+{
+	int err = open_folder(folder);
+
+	if (err) {
+		log_err("workers can't have cgroups", log_str("folder", folder), log_errno(err),
+			log_str("remedy", "worker.cgroup: a folder of cgroup2 that nobody else uses"));
+		worker_cgroups_close();
+		return err;
+	}
+	remove_old();
+	most_tasks = tasks;
+	/* Only where the ones above have it. */
+	counts_tasks = !write_at(top, "cgroup.subtree_control", "+pids");
+	log_info("workers have cgroups", log_str("folder", folder),
+		 log_str("threads", counts_tasks ? "counted" : "not counted: no pids controller"));
+	return 0;
+}
+
+void worker_cgroups_close(void)
+{
+	if (top >= 0)
+		close(top);
+	top = -1;
+}
+
+static int fill(struct worker_cgroup *cg)
+{
+	char text[16];
+
+	cg->dir = openat(top, cg->name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (cg->dir < 0)
+		return -errno;
+	cg->procs = openat(cg->dir, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+	cg->freeze = openat(cg->dir, "cgroup.freeze", O_WRONLY | O_CLOEXEC);
+	if (cg->procs < 0 || cg->freeze < 0)
+		return -errno;
+	snprintf(text, sizeof(text), "%u", most_tasks);
+	return counts_tasks ? write_at(cg->dir, "pids.max", text) : 0;
+}
+
+int worker_cgroup_make(struct worker_cgroup **out)
+{
+	struct worker_cgroup *cg;
+	int err;
+
+	*out = NULL;
+	if (top < 0)
+		return 0;
+	cg = calloc(1, sizeof(*cg));
+	if (!cg)
+		return -ENOMEM;
+	cg->dir = cg->procs = cg->freeze = -1;
+	snprintf(cg->name, sizeof(cg->name), PREFIX "%u", atomic_fetch_add(&next_number, 1));
+	err = mkdirat(top, cg->name, 0755) ? -errno : fill(cg);
+	if (err) {
+		log_err("a worker gets no cgroup", log_str("cgroup", cg->name), log_errno(err));
+		worker_cgroup_end(cg);
+		return err;
+	}
+	*out = cg;
+	return 0;
+}
+
+int worker_cgroup_procs(const struct worker_cgroup *cg)
+{
+	return cg ? cg->procs : -1;
+}
+
+bool worker_cgroup_freeze(struct worker_cgroup *cg, bool frozen)
+{
+	return cg && pwrite(cg->freeze, frozen ? "1" : "0", 1, 0) == 1;
+}
+
+void worker_cgroup_end(struct worker_cgroup *cg)
+{
+	if (!cg)
+		return;
+	if (cg->dir >= 0)
+		remove_cgroup(cg->dir, cg->name);
+	for (int i = 0; i < 3; i++) {
+		const int fds[] = { cg->dir, cg->procs, cg->freeze };
+
+		if (fds[i] >= 0)
+			close(fds[i]);
+	}
+	free(cg);
+}
