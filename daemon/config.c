@@ -60,7 +60,7 @@ static const struct limits limits[] = {
 	{ "slice_ms", 0, 60000 },
 	{ "threads", 1, 1L << 22 },
 	{ "idle_s", 1, 86400 },
-	{ "max", 1, 1024 },
+	{ "max", 0, 1024 },
 	{ "tasks", 1, 1L << 24 },
 	{ "contexts", 1, 1L << 20 },
 	{ "handles", 1, 1L << 20 },
@@ -428,7 +428,7 @@ int config_parse(struct config *c, const char *name, const char *text, size_t by
 		CFG_STR("cgroup", "auto", CFGF_NONE),
 		CFG_INT("threads", 1024, CFGF_NONE),
 		CFG_INT("idle_s", 30, CFGF_NONE),
-		CFG_INT("max", 16, CFGF_NONE),
+		CFG_INT("max", 0, CFGF_NONE),
 		CFG_END()
 	};
 	cfg_opt_t limits_opts[] = {

@@ -7,17 +7,16 @@
 
 #include "daemon/dispatch/run.h"
 
-uint32_t aside_room(const struct poller *p, const struct poller_device *pd, uint32_t runs)
+#define NEVER_ASKED_MS	100u	/* between two looks, only for those that nobody wants any more */
+
+uint32_t aside_room(const struct poller *p, const struct poller_device *pd)
 {
-	uint32_t workers = p->config->worker.max, room = MAX_RUNS - runs;
+	uint32_t room = runner_spare_workers(pd->runner);
 
 	/* Who looks at what a task has written can't look while others write. */
-	if (!p->config->worker.slice_ms || p->config->debug.check_access ||
-	    !runner_has_workers(pd->runner))
+	if (!p->config->worker.slice_ms || p->config->debug.check_access)
 		return 0;
-	/* Each keeps its worker, and the lanes want one each. */
-	workers = workers > pd->lanes ? workers - pd->lanes : 0;
-	return workers < room ? workers : room;
+	return room < MAX_RUNS ? room : MAX_RUNS - 1;
 }
 
 static struct run *of_turn(struct runner_turn *turn)
@@ -52,6 +51,18 @@ static void tell_slice(struct runner_turn *turn)
 		poller_post(run->poller, &run->aside.slice);
 }
 
+/*
+ * Who changes places with one that has begun needs a place only for a moment, which is kept for
+ * that (see aside_full()); and one tenant's programs shall not take all, by making way for each
+ * other.
+ */
+static enum sched_room room_left(const struct poller_device *pd)
+{
+	if (pd->nr_aside + 1 >= pd->max_aside)
+		return SCHED_ROOM_NONE;
+	return pd->nr_aside < pd->max_aside / 4 ? SCHED_ROOM_PLENTY : SCHED_ROOM_SOME;
+}
+
 static void hear_slice(struct work *w)
 {
 	struct run *run = (struct run *)((char *)w - offsetof(struct run, aside.slice));
@@ -62,9 +73,14 @@ static void hear_slice(struct work *w)
 
 	__atomic_store_n(&a->told, false, __ATOMIC_RELEASE);
 	/* It may be over since, and there may be another one. */
-	if (!run->node || !run->rt.turn || a->asked || p->stopping || pd->nr_aside >= pd->max_aside)
+	if (!run->node || !run->rt.turn || a->laneless)
 		return;
-	if (!sched_makes_way(p->sched, run->node, ran - a->charged_ns, ran, poller_ns(p)))
+	sched_progress(p->sched, run->node, ran - a->charged_ns, poller_ns(p));
+	/* It was asked, and could not: there was no thread for its lane. */
+	if (a->asked && atomic_load(&a->turn.want) == RUNNER_WANT_NOTHING)
+		forget_asked(run);
+	if (a->asked || p->stopping || pd->nr_aside >= pd->max_aside ||
+	    !sched_makes_way(p->sched, run->node, ran, room_left(pd), poller_ns(p)))
 		return;
 	a->asked = true;
 	pd->nr_aside++;
@@ -88,7 +104,7 @@ static void hear_parked(struct work *w)
 	uint64_t ran = ran_ns(run);
 	int err = p->stopping || pd->lost ? -ENODEV :
 		sched_put_back(p->sched, run->node, ran - a->charged_ns, ran, ran - a->place_ns,
-			       poller_ns(p));
+			       room_left(pd), poller_ns(p));
 
 	if (err < 0) {
 		forget_asked(run);
@@ -110,7 +126,7 @@ void aside_init(struct run *run)
 
 	a->slice.run = hear_slice;
 	a->parked.run = hear_parked;
-	a->turn.slice_ns = run->poller->config->worker.slice_ms * 1000000ull;
+	a->turn.slice_ns = (run->poller->config->worker.slice_ms ?: NEVER_ASKED_MS) * 1000000ull;
 	a->turn.slice = tell_slice;
 	a->turn.parked = tell_parked;
 }
@@ -119,8 +135,6 @@ void aside_begin(struct run *run)
 {
 	struct aside *a = &run->aside;
 
-	if (!device_of(run)->max_aside)
-		return;
 	run->rt.turn = &a->turn;
 	atomic_store_explicit(&a->turn.ran_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&a->turn.want, RUNNER_WANT_NOTHING, memory_order_relaxed);
@@ -155,7 +169,7 @@ void aside_settle(struct run *run, struct graph_node *node, uint64_t all_ns, boo
 bool aside_go_on(struct poller *p, struct graph_node *node)
 {
 	struct poller_device *pd = &p->devs[node->device];
-	struct run *run = pd->runs, *end = pd->runs + pd->nr_runs;
+	struct run *run = pd->runs, *end = run_end(pd);
 
 	while (run < end && !(run->aside.laneless && run->node == node))
 		run++;
@@ -177,19 +191,16 @@ void aside_context_gone(struct link *l, uint32_t context)
 	for (uint32_t i = 0; i < p->nr_devs; i++) {
 		struct poller_device *pd = &p->devs[i];
 
-		for (uint32_t j = 0; pd->max_aside && j < pd->nr_runs; j++) {
-			struct run *run = &pd->runs[j];
-
+		for (struct run *run = pd->runs; run < run_end(pd); run++)
 			if (run->node && run->rt.turn && run->link == l &&
 			    run->node->d.context == context)
 				runner_end(pd->runner, &run->aside.turn);
-		}
 	}
 }
 
 void aside_let_go(struct poller_device *pd)
 {
-	for (uint32_t i = 0; pd->nr_aside && i < pd->nr_runs; i++)
-		if (pd->runs[i].aside.laneless)
-			runner_go_on(pd->runner, &pd->runs[i].aside.turn);
+	for (struct run *run = pd->runs; pd->nr_aside && run < run_end(pd); run++)
+		if (run->aside.laneless)
+			runner_go_on(pd->runner, &run->aside.turn);
 }

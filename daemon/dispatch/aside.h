@@ -13,14 +13,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct graph_node;
-struct link;
-struct poller;
-struct poller_device;
+#include "daemon/dispatch/poller.h"
+
 struct run;
 
-/* How many of a device can stand aside at once, which has @runs places for tasks in its lanes. */
-uint32_t aside_room(const struct poller *p, const struct poller_device *pd, uint32_t runs);
+/* How many of a device's tasks can stand aside at once. */
+uint32_t aside_room(const struct poller *p, const struct poller_device *pd);
+
+/* All of these places are taken: then nothing begins that might want one. */
+static inline bool aside_full(const struct poller_device *pd)
+{
+	return __builtin_expect(pd->max_aside && pd->nr_aside >= pd->max_aside, 0);
+}
 
 void aside_init(struct run *run);
 

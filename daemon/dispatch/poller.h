@@ -51,10 +51,11 @@ struct poller_device {
 	uint32_t lanes;
 	uint32_t lanes_now;		/* of them, in its present configuration */
 	uint32_t depth;			/* tasks that a lane can have */
-	uint32_t nr_runs;		/* one for each of those, and for those that stand aside */
+	uint32_t nr_runs;		/* one for each of those */
 	uint64_t runs_busy;		/* bits; there are at most 64 */
+	uint64_t spares_busy;		/* the same of places behind these: see aside.h */
 	uint64_t lanes_busy;		/* the same of lanes, where each has one task */
-	uint32_t nr_aside, max_aside;	/* tasks that stand aside, see aside.h */
+	uint32_t nr_aside, max_aside;	/* tasks that make way, or have, and may */
 	struct run *runs;		/* and behind them */
 	struct run *direct;		/* one for run_direct() */
 	uint64_t busy_ns;

@@ -83,7 +83,7 @@ void recover_begin(struct poller *p, struct poller_device *pd)
 	uint64_t idle = pd->nr_runs == 64 ? 0 : ~0ull << pd->nr_runs;
 	int err;
 
-	if (r->begun || pd->runs_busy != idle)
+	if (r->begun || pd->runs_busy != idle || pd->spares_busy)
 		return;
 	r->work.run = ended;
 	/* From here on r->err is the thread's. */

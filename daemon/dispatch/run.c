@@ -79,11 +79,25 @@ static inline bool suits(const struct poller *p, const struct graph_node *node, 
 	       (!p->devs[device].dev->info.memory || remote_fits(p, node, device));
 }
 
+static __attribute__((cold)) bool goes_to_worker(const struct poller_device *pd,
+						   const struct graph_node *node)
+{
+	const struct kernel *k;
+
+	if (own_is_load(node) || own_is_launch(node))
+		return true;
+	k = node->d.opcode == ARAX_OP_LAUNCH ? run_kernel(node) : NULL;
+	return k && runner_needs_worker(pd->runner, k);
+}
+
 bool run_can(void *arg, const struct graph_node *node, uint32_t device)
 {
 	const struct poller *p = arg;
+	const struct poller_device *pd = &p->devs[device];
 
-	return !unlikely(p->devs[device].lost) && suits(p, node, device);
+	if (unlikely(pd->lost || aside_full(pd)) && (pd->lost || goes_to_worker(pd, node)))
+		return false;
+	return suits(p, node, device);
 }
 
 /* Or, by and by, on a device that is being rebuilt. */
@@ -222,6 +236,16 @@ static bool lost_cpu(struct poller *p)
 	return ru.ru_nivcsw != before;
 }
 
+static inline void give_place(struct poller_device *pd, const struct run *run)
+{
+	uint32_t place = (uint32_t)(run - pd->runs);
+
+	if (unlikely(place >= pd->nr_runs))
+		pd->spares_busy &= ~(1ull << (place - pd->nr_runs));
+	else
+		pd->runs_busy &= ~(1ull << place);
+}
+
 /* What the task's end means for those that come after it. */
 static inline void settle_accounts(struct run *run, struct graph_node *node, uint64_t device_ns,
 			    bool learn)
@@ -233,18 +257,18 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 		sched_charge(p->sched, node, run->device, device_ns, learn);
 	} else if (unlikely(run->rt.turn)) {
 		aside_settle(run, node, device_ns, learn);
-		pd->runs_busy &= ~(1ull << (run - pd->runs));
+		give_place(pd, run);
 	} else if (unlikely(run->remote && node->d.opcode == ARAX_OP_LAUNCH)) {
 		/* The tenant had the device for all of it; the next time data may be there. */
 		sched_finish(p->sched, node, device_ns, false);
 		if (learn)
 			sched_observe(p->sched, sched_kernel_key(node), run->device,
 				      sched_work(node), run->rt.wall_ns);
-		pd->runs_busy &= ~(1ull << (run - pd->runs));
+		give_place(pd, run);
 		pd->lanes_busy &= ~(1ull << run->token);
 	} else {
 		sched_finish(p->sched, node, device_ns, learn);
-		pd->runs_busy &= ~(1ull << (run - pd->runs));
+		give_place(pd, run);
 		pd->lanes_busy &= ~(1ull << run->token);
 	}
 	p->cpus_taken -= run->cpus;
@@ -729,23 +753,27 @@ uint32_t run_free_lane(const struct poller *p, const struct poller_device *pd)
 static struct run *take_place(const struct poller *p, struct poller_device *pd,
 			      const struct graph_node *node)
 {
+	uint32_t lane = pd->depth > 1 ? node->sched.lane : run_free_lane(p, pd);
 	struct run *run;
 	uint32_t place;
 
-	if (pd->depth > 1) {
+	if (pd->depth == 1 && !(pd->runs_busy >> lane & 1)) {
+		place = lane;
+		pd->runs_busy |= 1ull << place;
+	} else if (~pd->runs_busy) {
 		place = (uint32_t)__builtin_ctzll(~pd->runs_busy);
-		run = &pd->runs[place];
-		run->lane = node->sched.lane;
+		pd->runs_busy |= 1ull << place;
 	} else {
-		uint32_t lane = run_free_lane(p, pd);
-
-		place = pd->runs_busy >> lane & 1 ? (uint32_t)__builtin_ctzll(~pd->runs_busy) : lane;
-		run = &pd->runs[place];
-		run->lane = run->token = lane;
+		place = (uint32_t)__builtin_ctzll(~pd->spares_busy);
+		pd->spares_busy |= 1ull << place;
+		place += pd->nr_runs;
+	}
+	run = &pd->runs[place];
+	run->lane = run->rt.lane = lane;
+	if (pd->depth == 1) {
+		run->token = lane;
 		pd->lanes_busy |= 1ull << lane;
 	}
-	run->rt.lane = run->lane;
-	pd->runs_busy |= 1ull << place;
 	return run;
 }
 
@@ -910,14 +938,14 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 	pd->depth = p->config->debug.check_access ? 1 : runner_depth(pd->runner);
 	if (pd->depth > MAX_RUNS / pd->lanes)
 		pd->depth = MAX_RUNS / pd->lanes;
-	pd->max_aside = aside_room(p, pd, pd->lanes * pd->depth);
-	pd->nr_runs = pd->lanes * pd->depth + pd->max_aside;
+	pd->max_aside = aside_room(p, pd);
+	pd->nr_runs = pd->lanes * pd->depth;
 	pd->runs_busy = pd->nr_runs == MAX_RUNS ? 0 : ~0ull << pd->nr_runs;
 	pd->lanes_busy = pd->lanes == MAX_RUNS ? 0 : ~0ull << pd->lanes;
-	pd->runs = calloc(pd->nr_runs + 1, sizeof(*pd->runs));
+	pd->runs = calloc(pd->nr_runs + pd->max_aside + 1, sizeof(*pd->runs));
 	if (!pd->runs)
 		return -ENOMEM;
-	for (i = 0; i < pd->nr_runs; i++) {
+	for (i = 0; i < pd->nr_runs + pd->max_aside; i++) {
 		init_run(&pd->runs[i], p, dev->index, i % pd->lanes);
 		err = dev->info.memory ? remote_prepare(&pd->runs[i]) : 0;
 		if (!err && p->config->debug.check_access)
@@ -926,7 +954,7 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 			return err;
 	}
 	/* It keeps no lane, and the launch is told of the first one. */
-	pd->direct = &pd->runs[pd->nr_runs];
+	pd->direct = run_end(pd);
 	init_run(pd->direct, p, dev->index, 0);
 	pd->direct->direct = true;
 	pd->copies = dev->info.kind == ARAX_DEVICE_CPU;
@@ -1069,7 +1097,8 @@ void poller_buffer_gone(struct poller *p, struct mapping *m)
 
 void runs_destroy(struct poller *p)
 {
-	uint32_t i, j;
+	struct run *run;
+	uint32_t i;
 
 	if (p->memory)
 		memory_stop(p->memory);
@@ -1085,9 +1114,9 @@ void runs_destroy(struct poller *p)
 		if (p->devs[i].runner)
 			runner_destroy(p->devs[i].runner);
 		gate_destroy(p->devs[i].gate);
-		for (j = 0; p->devs[i].runs && j <= p->devs[i].nr_runs; j++) {
-			free(p->devs[i].runs[j].remote);
-			declared_release(&p->devs[i].runs[j]);
+		for (run = p->devs[i].runs; run && run <= run_end(&p->devs[i]); run++) {
+			free(run->remote);
+			declared_release(run);
 		}
 		free(p->devs[i].runs);
 	}

@@ -65,6 +65,11 @@ struct run {
 	bool held;			/* between memory_enter() and memory_settle() */
 };
 
+/* For all of a device, with those that a task which stands aside may have. */
+static inline struct run *run_end(const struct poller_device *pd)
+{
+	return pd->runs + pd->nr_runs + pd->max_aside;
+}
 /* One that no task has, of a device whose lanes have one each. */
 uint32_t run_free_lane(const struct poller *p, const struct poller_device *pd);
 /* The device may have other lanes than before.  -EINVAL, -ENOMEM. */

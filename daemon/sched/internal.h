@@ -42,7 +42,7 @@ struct sched_cap {
  * @children:	those below that there are
  * @capped:	it or one above has a maximum
  * @away_until:	if not 0: until then programs other than context @away's go first, with what
- *		would be before a task that came now, of these two
+ *		would be before a task that came now, of these two; @away_fresh: or begins
  * @blocked:	its maximum is used up; in the list of those, until then
  */
 struct sched_flow {
@@ -66,8 +66,10 @@ struct sched_flow {
 	uint32_t weight;
 	uint32_t told;		/* round in which the weight was told */
 	uint32_t children;
+	uint32_t started;	/* of its tasks that are queued again */
 	uint32_t away;
 	int32_t away_priority;
+	bool away_fresh;
 	uint64_t away_until, away_deadline;
 	uint64_t child_weights;
 	struct sched_cap *cap;
@@ -247,9 +249,6 @@ void share_count(struct sched *s, struct sched_flow *f);
 void share_uncount(struct sched *s, struct sched_flow *f);
 /* Time was spent; time that was charged was not. */
 void cap_charge(struct sched *s, struct sched_flow *f, uint64_t add, uint64_t take);
-/* Whether it would have to wait then. */
-bool cap_would_block(const struct sched *s, const struct sched_flow *f, uint64_t add,
-		     uint64_t take);
 /* When @f may start a task again; 0, or not later than now: now. */
 uint64_t cap_until(const struct sched *s, const struct sched_flow *f);
 

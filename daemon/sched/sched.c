@@ -23,8 +23,8 @@
 /* Tenants that are looked at for one that a running task should make way for. */
 #define LOOK_TENANTS	256
 
-/* Tasks of its own tenant, for the same. */
-#define LOOK_OWN	128
+/* Programs of one tenant that have begun something, of which the others go first. */
+#define LOOK_BEGUN	64
 
 /* What an unknown run time is charged as until it is known. */
 #define GUESS_NS	1000
@@ -585,6 +585,11 @@ static void flow_changed(struct sched *s, struct sched_flow *f)
 /* ------------------------------------------------------------------ */
 /* Calls                                                               */
 
+static bool is_started(const struct graph_node *n)
+{
+	return n->sched.lane == SCHED_STARTED;
+}
+
 static void told_time(struct sched *s, uint64_t now_ns)
 {
 	if (s->now_ns < now_ns)
@@ -649,6 +654,7 @@ void sched_remove(struct sched *s, struct graph_node *node)
 	task_take(f, node);
 	if (s->follows)
 		follow_gone(s, node);
+	f->started -= is_started(node);
 	node->sched.flow = NULL;
 	s->queued--;
 	s->stuck = false;
@@ -694,15 +700,24 @@ static uint32_t where_it_was(const struct sched *s, const struct graph_node *n)
 	return has_idle_lane(&s->devices[n->device]) ? n->device : SCHED_NO_DEVICE;
 }
 
-static bool is_started(const struct graph_node *n)
+/* Contexts that have begun something, of one tenant. */
+struct begun {
+	uint32_t contexts[LOOK_BEGUN];
+	uint32_t nr;
+};
+
+static void find_begun(const struct sched_flow *f, struct begun *b)
 {
-	return n->sched.lane == SCHED_STARTED;
+	b->nr = 0;
+	for (uint32_t i = 0; i < f->used && b->nr < f->started && b->nr < LOOK_BEGUN; i++)
+		if (is_started(f->tasks[i]))
+			b->contexts[b->nr++] = f->tasks[i]->d.context;
 }
 
-static bool has_started(const struct sched_flow *f, uint32_t context)
+static bool has_begun(const struct begun *b, uint32_t context)
 {
-	for (uint32_t i = 0; i < f->used && i < LOOK_OWN; i++)
-		if (is_started(f->tasks[i]) && f->tasks[i]->d.context == context)
+	for (uint32_t i = 0; i < b->nr; i++)
+		if (b->contexts[i] == context)
 			return true;
 	return false;
 }
@@ -710,14 +725,17 @@ static bool has_started(const struct sched_flow *f, uint32_t context)
 /*
  * Of those of other programs than @context's that are due by @due, the one that has waited longest:
  * a program is heard for what it has begun, if there is something.  It could run on @device;
- * SCHED_NO_DEVICE: on some device, now.
+ * SCHED_NO_DEVICE: on some device, now.  @fresh: or could begin.
  */
 static struct graph_node *next_of_others(struct sched *s, const struct sched_flow *f,
-					 uint32_t context, uint64_t due, uint32_t device)
+					 uint32_t context, uint64_t due, uint32_t device,
+					 bool fresh)
 {
 	struct graph_node *best = NULL;
+	struct begun begun;
 
-	for (uint32_t i = 0; i < f->used && i < LOOK_OWN; i++) {
+	find_begun(f, &begun);
+	for (uint32_t i = 0; i < f->used; i++) {
 		struct graph_node *n = f->tasks[i];
 		bool can;
 
@@ -728,7 +746,7 @@ static struct graph_node *next_of_others(struct sched *s, const struct sched_flo
 			can = device == SCHED_NO_DEVICE ? has_idle_lane(&s->devices[n->device]) :
 							  n->device == device;
 		else
-			can = !has_started(f, n->d.context) &&
+			can = fresh && !has_begun(&begun, n->d.context) &&
 			      (device == SCHED_NO_DEVICE || can_run(s, n, device));
 		if (can)
 			best = n;
@@ -745,7 +763,7 @@ static __attribute__((cold)) struct graph_node *pick_others(struct sched *s, str
 	if (now_ns < f->away_until)
 		n = next_of_others(s, f, f->away,
 				   due_by(f->away_priority, f->away_deadline, now_ns),
-				   SCHED_NO_DEVICE);
+				   SCHED_NO_DEVICE, f->away_fresh);
 	else
 		f->away_until = 0;
 	if (n && !is_started(n))
@@ -920,6 +938,11 @@ static void picked(struct sched *s, struct graph_node *n, uint64_t now_ns)
 		follow_gone(s, n);
 	if (__builtin_expect(!predicted, 0))
 		predicted = forecast_ns(s, n);
+	/* How long it takes from now on nobody knows. */
+	if (__builtin_expect(is_started(n), 0)) {
+		predicted = 0;
+		f->started--;
+	}
 	n->sched.predicted_ns = predicted;
 	predicted = predicted ? predicted : GUESS_NS;
 	if (s->vtime < f->vtime)
@@ -977,7 +1000,6 @@ static inline void charge_ran(struct sched *s, const struct graph_node *node, ui
 	struct sched_flow *f = node->sched.flow;
 
 	f->vtime += virtual_ns(s, f, run_ns) - node->sched.charged;
-	f->device_ns += run_ns;
 	if (f->capped)
 		cap_charge(s, f, run_ns, node->sched.predicted_ns ? node->sched.predicted_ns :
 							       GUESS_NS);
@@ -991,6 +1013,7 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 	charge_all(s);
 	lane_give(s, node, run_ns);
 	charge_ran(s, node, run_ns);
+	f->device_ns += run_ns;
 	f->running--;
 	s->running--;
 	node->sched.flow = NULL;
@@ -1006,57 +1029,84 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 /* ------------------------------------------------------------------ */
 /* Tasks that make way                                                 */
 
-/* Whether one of its first tasks could run on @device. */
-static bool could_use(struct sched *s, const struct sched_flow *g, uint32_t device)
+/* Whether one of its first tasks could run on @device; without @room one that has begun. */
+static bool could_use(struct sched *s, const struct sched_flow *g, uint32_t device, bool room)
 {
 	for (uint32_t i = 0; i < g->used && i < LOOK_AHEAD; i++) {
 		const struct graph_node *n = g->tasks[i];
 
-		if (is_started(n) ? n->device == device : can_run(s, n, device))
+		if (is_started(n) ? n->device == device : room && can_run(s, n, device))
 			return true;
 	}
 	return false;
 }
 
-/* Another tenant's turn, if @node's had been charged by now. */
-static bool others_turn(struct sched *s, const struct graph_node *node, uint64_t ran_ns)
+/* Another tenant's. */
+static bool others_turn(struct sched *s, const struct graph_node *node, bool room)
 {
-	struct sched_flow *f = node->sched.flow;
-	uint64_t vtime = f->vtime - node->sched.charged + virtual_ns(s, f, ran_ns);
+	const struct sched_flow *f = node->sched.flow;
 
 	for (uint32_t i = 0; i < s->nr_active && i < LOOK_TENANTS; i++) {
 		const struct sched_flow *g = s->active[i];
 
-		if (g != f && g->vtime < vtime &&
-		    !(g->capped && cap_until(s, g) > s->now_ns) && could_use(s, g, node->device))
+		if (g != f && g->vtime < f->vtime &&
+		    !(g->capped && cap_until(s, g) > s->now_ns) &&
+		    could_use(s, g, node->device, room))
 			return true;
 	}
 	return false;
 }
 
-bool sched_makes_way(struct sched *s, const struct graph_node *node, uint64_t ran_ns,
-		     uint64_t all_ns, uint64_t now_ns)
+void sched_progress(struct sched *s, struct graph_node *node, uint64_t ran_ns, uint64_t now_ns)
 {
+	struct sched_flow *f = node->sched.flow;
+	uint64_t vtime;
+
+	charge_all(s);
+	told_time(s, now_ns);
+	ran_ns += !ran_ns;
+	charge_ran(s, node, ran_ns);
+	node->sched.charged = virtual_ns(s, f, ran_ns);
+	/* From now on it is known to be longer than anything is booked behind. */
+	if (!node->sched.predicted_ns)
+		s->devices[node->device].lane[node->sched.lane].unsure--;
+	node->sched.predicted_ns = ran_ns;
+	flow_changed(s, f);
+	/* Who comes now owes nothing, and is owed nothing of what others had while he was away. */
+	vtime = s->nr_active && s->active[0]->vtime < f->vtime ? s->active[0]->vtime : f->vtime;
+	if (s->vtime < vtime)
+		s->vtime = vtime;
+	if (s->vtime_max < f->vtime)
+		s->vtime_max = f->vtime;
+}
+
+bool sched_makes_way(struct sched *s, const struct graph_node *node, uint64_t all_ns,
+		     enum sched_room room, uint64_t now_ns)
+{
+	const struct sched_device *d = &s->devices[node->device];
 	struct sched_flow *f = node->sched.flow;
 
 	charge_all(s);
 	told_time(s, now_ns);
 	if (now_ns >= s->wake_ns)
 		wake(s, now_ns);
-	if (f->capped && cap_would_block(s, f, ran_ns, node->sched.predicted_ns ?: GUESS_NS))
+	if (f->capped && cap_until(s, f) > s->now_ns)
 		return true;
-	if (!s->queued || has_idle_lane(&s->devices[node->device]))
+	/* Those that wait will have what is idle; there may be more of them. */
+	if (!s->queued || (d->lanes > d->busy && s->queued <= d->lanes - d->busy))
 		return false;
-	return others_turn(s, node, ran_ns) ||
-	       (all_ns >= SCHED_LONG_NS &&
-		next_of_others(s, f, node->d.context, due(node, now_ns), node->device));
+	if (others_turn(s, node, room != SCHED_ROOM_NONE))
+		return true;
+	return all_ns >= SCHED_LONG_NS &&
+	       next_of_others(s, f, node->d.context, due(node, now_ns), node->device,
+			      room == SCHED_ROOM_PLENTY);
 }
 
 int sched_put_back(struct sched *s, struct graph_node *node, uint64_t ran_ns, uint64_t all_ns,
-		   uint64_t own_ns, uint64_t now_ns)
+		   uint64_t own_ns, enum sched_room room, uint64_t now_ns)
 {
 	struct sched_flow *f = node->sched.flow;
-	bool gone = false;
+	bool gone = false, fresh = room == SCHED_ROOM_PLENTY;
 
 	if (!task_room(f) || !flow_room(s))
 		return -ENOMEM;
@@ -1064,17 +1114,20 @@ int sched_put_back(struct sched *s, struct graph_node *node, uint64_t ran_ns, ui
 	told_time(s, now_ns);
 	lane_give(s, node, ran_ns);
 	charge_ran(s, node, ran_ns);
+	f->device_ns += ran_ns;
 	f->running--;
 	s->running--;
 	if (all_ns >= SCHED_LONG_NS &&
-	    next_of_others(s, f, node->d.context, due(node, now_ns), node->device)) {
+	    next_of_others(s, f, node->d.context, due(node, now_ns), node->device, fresh)) {
 		gone = true;
+		f->away_fresh = fresh;
 		f->away = node->d.context;
 		f->away_priority = node->d.priority;
 		f->away_deadline = node->d.deadline_ns;
-		f->away_until = now_ns + own_ns;
+		f->away_until = now_ns + (own_ns < SCHED_LONG_NS ? own_ns : SCHED_LONG_NS);
 	}
 	node->sched.lane = SCHED_STARTED;
+	f->started++;
 	node->sched.push_ns = now_ns;
 	task_up(f, f->used++, node);
 	s->queued++;

@@ -223,28 +223,42 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 #define SCHED_LONG_NS	1000000000ull
 
 /**
- * sched_makes_way - should a picked task that can be stopped leave its lane to others?
- * @ran_ns: since it was picked, last
- * @all_ns: since it began
+ * sched_progress - a picked task runs, and has since it was picked for @ran_ns
  *
- * If its tenant's turn would be over, were that charged now, or it may not have more for now; or,
- * after SCHED_LONG_NS, if a task of another program of its tenant waits.  No if a lane of its
- * device is idle, or nobody waits who could use it.
+ * It is charged that from now on in place of what was expected, so that a turn can be over before
+ * a task is.  For those that can be stopped, each time before sched_makes_way() is asked.
  */
-bool sched_makes_way(struct sched *s, const struct graph_node *node, uint64_t ran_ns,
-		     uint64_t all_ns, uint64_t now_ns);
+void sched_progress(struct sched *s, struct graph_node *node, uint64_t ran_ns, uint64_t now_ns);
+
+/* For tasks that have made way, where the task at hand would be one of them. */
+enum sched_room {
+	SCHED_ROOM_NONE,	/* another such has to go on in its place */
+	SCHED_ROOM_SOME,	/* a tenant's programs don't make way for each other's new tasks */
+	SCHED_ROOM_PLENTY,
+};
+
+/**
+ * sched_makes_way - should a picked task that can be stopped leave its lane to others?
+ * @all_ns: that it has run since it began
+ *
+ * If its tenant's turn is over, or it may not have more for now; or, after SCHED_LONG_NS, if
+ * a task of another program of its tenant waits.  No if its device has idle lanes for all that
+ * wait, or nobody waits who could use it.
+ */
+bool sched_makes_way(struct sched *s, const struct graph_node *node, uint64_t all_ns,
+		     enum sched_room room, uint64_t now_ns);
 
 /**
  * sched_put_back - a picked task was stopped
  * @own_ns: since it began, or this returned 1
  *
  * @ran_ns is charged.  It is queued again, where it was among its tenant's tasks, but after
- * SCHED_LONG_NS those of its tenant's other programs go first for the next @own_ns, if one waits
- * (returns 1).  sched_pick() gives it a lane of the same device.  0, 1, or -ENOMEM: it has its
+ * SCHED_LONG_NS those of its tenant's other programs go first for the next @own_ns, SCHED_LONG_NS
+ * at most, if one waits (returns 1).  sched_pick() gives it a lane of the same device.  0, 1, or -ENOMEM: it has its
  * lane still.
  */
 int sched_put_back(struct sched *s, struct graph_node *node, uint64_t ran_ns, uint64_t all_ns,
-		   uint64_t own_ns, uint64_t now_ns);
+		   uint64_t own_ns, enum sched_room room, uint64_t now_ns);
 
 /**
  * sched_charge - a task ran without sched_pick() (the poller ran it itself)

@@ -90,19 +90,18 @@ static void roll(struct sched_cap *c, uint64_t now_ns)
 	c->spent_ns -= paid;
 }
 
-static void spend(struct sched_cap *c, uint64_t now_ns, uint64_t add, uint64_t take)
-{
-	roll(c, now_ns);
-	c->spent_ns += add;
-	/* Charged in a period that has been paid for already. */
-	c->spent_ns -= take < c->spent_ns ? take : c->spent_ns;
-}
-
 void cap_charge(struct sched *s, struct sched_flow *f, uint64_t add, uint64_t take)
 {
-	for (; f; f = f->parent)
-		if (f->cap)
-			spend(f->cap, s->now_ns, add, take);
+	for (; f; f = f->parent) {
+		struct sched_cap *c = f->cap;
+
+		if (!c)
+			continue;
+		roll(c, s->now_ns);
+		c->spent_ns += add;
+		/* Charged in a period that has been paid for already. */
+		c->spent_ns -= take < c->spent_ns ? take : c->spent_ns;
+	}
 }
 
 /* When the last of the periods is over in which what is owed is paid. */
@@ -133,22 +132,6 @@ uint64_t cap_until(const struct sched *s, const struct sched_flow *f)
 		until = at > until ? at : until;
 	}
 	return until;
-}
-
-bool cap_would_block(const struct sched *s, const struct sched_flow *f, uint64_t add,
-		     uint64_t take)
-{
-	for (; f; f = f->parent) {
-		struct sched_cap c;
-
-		if (!f->cap)
-			continue;
-		c = *f->cap;
-		spend(&c, s->now_ns, add, take);
-		if (paid_at(&c) > s->now_ns)
-			return true;
-	}
-	return false;
 }
 
 /* ------------------------------------------------------------------ */

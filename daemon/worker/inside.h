@@ -87,6 +87,8 @@ struct runner {
 	struct lane_thread *threads;	/* all of them */
 	struct lane_thread *idle;	/* those that have no lane */
 	bool ending;			/* and get none any more */
+	uint32_t nr_threads, at_end;	/* of them, that have nothing to do any more */
+	pthread_cond_t end;
 	uint32_t nr_lanes;
 	struct lane lanes[];
 };

@@ -151,7 +151,7 @@ static void account(struct runner_task *t, struct under_way *u, uint64_t began)
 	u->accounted_ns = now;
 }
 
-static enum started start(struct runner *r, struct runner_task *t, struct under_way *u)
+static enum started start_next(struct runner *r, struct runner_task *t, struct under_way *u)
 {
 	enum started s;
 	uint32_t place = (u->first + u->nr) % ARAX_LANE_DEPTH;
@@ -183,6 +183,17 @@ static enum started start(struct runner *r, struct runner_task *t, struct under_
 		t->result = t->leave(t, t->result);
 	account(t, u, u->next_began);
 	return HAS_ENDED;
+}
+
+/* Until it is on the device, or, where it is in a worker, over. */
+static enum started start(struct runner *r, struct runner_task *t, struct under_way *u)
+{
+	enum started s;
+
+	atomic_fetch_add_explicit(&r->busy, 1, memory_order_relaxed);
+	s = start_next(r, t, u);
+	atomic_fetch_sub_explicit(&r->busy, 1, memory_order_relaxed);
+	return s;
 }
 
 /*
@@ -299,6 +310,20 @@ static struct lane *await_lane(struct lane_thread *me)
 	return this_lane;
 }
 
+/*
+ * Workers end with the thread that started them, whoever uses them now: so none ends before all
+ * have nothing to do.
+ */
+static void end_together(struct runner *r)
+{
+	pthread_mutex_lock(&r->lock);
+	r->at_end++;
+	pthread_cond_broadcast(&r->end);
+	while (r->at_end < r->nr_threads)
+		pthread_cond_wait(&r->end, &r->lock);
+	pthread_mutex_unlock(&r->lock);
+}
+
 static void *thread_main(void *arg)
 {
 	struct lane_thread *me = arg;
@@ -319,6 +344,7 @@ static void *thread_main(void *arg)
 		cancel_queued(lane);
 		break;
 	}
+	end_together(me->runner);
 	return NULL;
 }
 
@@ -349,6 +375,7 @@ static int start_thread(struct runner *r, struct lane *lane)
 	if (!err) {
 		t->next = r->threads;
 		r->threads = t;
+		r->nr_threads++;
 	}
 	pthread_mutex_unlock(&r->lock);
 	pthread_attr_destroy(&attr);

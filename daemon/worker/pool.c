@@ -206,7 +206,7 @@ static int await_room(struct runner *r, uint64_t deadline_ns)
  * Where all places are taken by others that are busy, it waits.
  */
 static int take_place(struct runner *r, const struct worker_key *key, uint64_t deadline_ns,
-		      struct worker **worker)
+		      const struct runner_turn *turn, struct worker **worker)
 {
 	struct worker *old;
 	int err;
@@ -217,6 +217,11 @@ static int take_place(struct runner *r, const struct worker_key *key, uint64_t d
 			unlink_worker(r, old);
 			let_end(r, old);
 			continue;
+		}
+		if (turn && atomic_load(&turn->want) == RUNNER_WANT_END) {
+			/* That there is room may have been told to this one. */
+			pthread_cond_signal(&r->room);
+			return -ECANCELED;
 		}
 		err = await_room(r, deadline_ns);
 		if (err)
@@ -243,7 +248,7 @@ int pool_take(struct runner *r, const struct runner_task *t, struct worker **wor
 	if (!deadline && t->most_ns)
 		deadline = now_ns() + t->most_ns;
 	pthread_mutex_lock(&r->lock);
-	err = take_place(r, &key, deadline, &w);
+	err = take_place(r, &key, deadline, t->turn, &w);
 	pthread_mutex_unlock(&r->lock);
 	if (err)
 		return err;

@@ -18,6 +18,7 @@
 #include "daemon/worker/inside.h"
 #include "daemon/worker/sandbox.h"
 
+#define WORKERS_SPARE	16	/* by default, beside one for each lane */
 #define BUILD_NS	60000000000ull
 #define NOBODY		65534u	/* the kernel's overflow uid: no user's */
 bool runner_needs_worker(const struct runner *r, const struct kernel *k)
@@ -25,9 +26,13 @@ bool runner_needs_worker(const struct runner *r, const struct kernel *k)
 	return (r->host || r->opencl) && k->addressing == KERNEL_ADDRESSING_DATA;
 }
 
-bool runner_has_workers(const struct runner *r)
+uint32_t runner_spare_workers(const struct runner *r)
 {
-	return r->host || r->opencl;
+	uint32_t lanes = r->dev->info.lanes;
+
+	if (!r->host && !r->opencl)
+		return 0;
+	return r->max_workers > lanes ? r->max_workers - lanes : 0;
 }
 
 /* ------------------------------------------------------------------ */
@@ -193,9 +198,14 @@ static int not_had(int err)
 
 static struct worker_time time_of(const struct runner *r, const struct runner_task *t)
 {
+	uint64_t most = t->most_ns;
+
+	if (r->timeout_ns && (!most || r->timeout_ns < most))
+		most = r->timeout_ns;
 	return (struct worker_time){
-		.deadline_ns = t->deadline_ns, .most_ns = t->most_ns ?: r->timeout_ns,
-		.turn = t->turn,
+		.deadline_ns = t->deadline_ns, .most_ns = most, .turn = t->turn,
+		/* Standing still it keeps a worker that only this device's tasks count on. */
+		.may_wait = this_thread && this_thread->runner == r,
 	};
 }
 
@@ -254,6 +264,8 @@ int runner_build(struct runner *r, const struct runner_task *t, int *built, uint
 	struct worker_time time = time_of(r, t);
 	int err;
 
+	/* However long a launch may take. */
+	time.most_ns = t->most_ns;
 	if (!runner_can_foreign(r))
 		return -EOPNOTSUPP;
 	/* It is not to run meanwhile. */
@@ -450,7 +462,7 @@ int runner_create(struct device *dev, const struct registry *registry,
 	r->nr_kernels = registry_count(registry);
 	r->timeout_ns = config->worker.timeout_ms * 1000000ull;
 	r->idle_ns = config->worker.idle_s * 1000000000ull;
-	r->max_workers = config->worker.max;
+	r->max_workers = config->worker.max ?: dev->info.lanes + WORKERS_SPARE;
 	r->options.memory = config->worker.memory;
 	/* A program may have one for each lane. */
 	r->options.foreign_memory = config->worker.memory ?: eighth_of_memory() / dev->info.lanes;
@@ -460,6 +472,7 @@ int runner_create(struct device *dev, const struct registry *registry,
 	pthread_condattr_setclock(&cond, CLOCK_MONOTONIC);
 	pthread_cond_init(&r->keep, &cond);
 	pthread_cond_init(&r->room, &cond);
+	pthread_cond_init(&r->end, &cond);
 	pthread_condattr_destroy(&cond);
 	r->handles = calloc(r->nr_kernels + 1, sizeof(*r->handles));
 	if (!r->handles)
@@ -497,6 +510,7 @@ void runner_destroy(struct runner *r)
 		close(r->options.program);
 	pthread_cond_destroy(&r->keep);
 	pthread_cond_destroy(&r->room);
+	pthread_cond_destroy(&r->end);
 	pthread_mutex_destroy(&r->lock);
 	free(r->handles);
 	free(r);

@@ -187,8 +187,11 @@ uint64_t runner_switch_ns(struct runner *r, const struct kernel *k);
 
 bool runner_needs_worker(const struct runner *r, const struct kernel *k);
 
-/* Whether any kernel does: the device works on host pages, and there are workers for its kind. */
-bool runner_has_workers(const struct runner *r);
+/*
+ * Workers that the device may have beside one for each lane: so many tasks can be parked.  0: that
+ * is all, or it has none.
+ */
+uint32_t runner_spare_workers(const struct runner *r);
 
 /*
  * Whether code that programs bring can be run here: the device works on host pages and is of

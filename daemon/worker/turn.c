@@ -12,6 +12,9 @@
 /* For the answer of who was told. */
 #define ANSWER_NS	1000000u
 
+/* A launch that ends just as it is stopped has told so by then. */
+#define STOPPED_NS	2000000u
+
 void runner_make_way(struct runner_turn *turn)
 {
 	uint32_t nothing = RUNNER_WANT_NOTHING;
@@ -42,6 +45,8 @@ void runner_end(struct runner *r, struct runner_turn *turn)
 	pthread_mutex_lock(&r->lock);
 	atomic_store(&turn->want, RUNNER_WANT_END);
 	signal_waiting(r, turn);
+	/* Or it has no worker yet. */
+	pthread_cond_broadcast(&r->room);
 	pthread_mutex_unlock(&r->lock);
 }
 
@@ -55,12 +60,12 @@ static bool is_over(const struct runner_turn *turn)
 	return atomic_load(&turn->want) == RUNNER_WANT_END;
 }
 
-/* Until it may go on, or its end. */
-static int await_turn(struct runner_turn *turn, uint64_t deadline_ns)
+/* Until it may go on (0), its end, or @until_ns, if not 0: -ETIMEDOUT. */
+static int await_turn(struct runner_turn *turn, uint64_t until_ns)
 {
 	const struct timespec until = {
-		.tv_sec = (time_t)(deadline_ns / 1000000000u),
-		.tv_nsec = (long)(deadline_ns % 1000000000u),
+		.tv_sec = (time_t)(until_ns / 1000000000u),
+		.tv_nsec = (long)(until_ns % 1000000000u),
 	};
 	struct lane_thread *me = this_thread;
 	struct runner *r = me->runner;
@@ -69,8 +74,8 @@ static int await_turn(struct runner_turn *turn, uint64_t deadline_ns)
 	pthread_mutex_lock(&r->lock);
 	me->turn = turn;
 	while (!err && turn->waits && !r->ending && !is_over(turn))
-		err = -(deadline_ns ? pthread_cond_timedwait(&me->cond, &r->lock, &until) :
-				      pthread_cond_wait(&me->cond, &r->lock));
+		err = -(until_ns ? pthread_cond_timedwait(&me->cond, &r->lock, &until) :
+				   pthread_cond_wait(&me->cond, &r->lock));
 	me->turn = NULL;
 	if (is_over(turn))
 		err = -ECANCELED;
@@ -79,11 +84,12 @@ static int await_turn(struct runner_turn *turn, uint64_t deadline_ns)
 }
 
 /* Its worker stands still, and its lane has another thread. */
-static int stand_aside(struct worker_time *time)
+static int stand_aside(struct worker_time *time, const struct worker *w)
 {
 	struct runner_turn *turn = time->turn;
 	struct runner *r = this_thread->runner;
-	uint64_t since = now_ns();
+	uint64_t since = now_ns(), stopped = since + STOPPED_NS;
+	bool in_time = !time->deadline_ns || stopped < time->deadline_ns, ran_on = false;
 	int err;
 
 	set_ran(turn, since - time->began_ns - time->paused_ns);
@@ -93,9 +99,17 @@ static int stand_aside(struct worker_time *time)
 	turn->waits = true;
 	pthread_mutex_unlock(&r->lock);
 	turn->parked(turn);
-	err = await_turn(turn, time->deadline_ns);
+	err = await_turn(turn, in_time ? stopped : time->deadline_ns);
+	if (in_time && err == -ETIMEDOUT && worker_answered(w)) {
+		/* It is over, without a lane. */
+		err = 0;
+	} else if (in_time && err == -ETIMEDOUT) {
+		err = await_turn(turn, time->deadline_ns);
+		ran_on = worker_answered(w);
+	}
 	atomic_fetch_add_explicit(&r->busy, 1, memory_order_relaxed);
-	since = now_ns() - since;
+	/* If somebody else has let it go on meanwhile that was its own time. */
+	since = ran_on ? 0 : now_ns() - since;
 	time->paused_ns += since;
 	turn->paused_ns += since;
 	return err;
@@ -107,7 +121,7 @@ static int make_way(struct worker_time *time, struct worker *w)
 	int err;
 
 	atomic_compare_exchange_strong(&time->turn->want, &way, RUNNER_WANT_NOTHING);
-	if (!this_thread)
+	if (!time->may_wait)
 		return 0;
 	worker_halt(w);
 	/* It has just ended; or no second thread can be had for this lane. */
@@ -115,7 +129,7 @@ static int make_way(struct worker_time *time, struct worker *w)
 		worker_go_on(w);
 		return 0;
 	}
-	err = stand_aside(time);
+	err = stand_aside(time, w);
 	if (!err)
 		worker_go_on(w);
 	return err;

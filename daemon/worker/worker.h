@@ -59,7 +59,8 @@ struct worker;
  * struct worker_time - how long a launch may take
  * @deadline_ns: CLOCK_MONOTONIC; 0: none
  * @most_ns:	that it may run; 0: for ever
- * @turn:	NULL: it never makes way
+ * @turn:	NULL: nobody is told, and it never makes way
+ * @may_wait:	it may: the worker is of the device whose lane the task has
  * @began_ns, @paused_ns: out: when it did, and how long it has stood still since
  * @look_ns:	when turn_look() is to be called next
  * @told:	turn_look()'s
@@ -68,6 +69,7 @@ struct worker_time {
 	uint64_t deadline_ns;
 	uint64_t most_ns;
 	struct runner_turn *turn;
+	bool may_wait;
 	uint64_t began_ns, paused_ns;
 	uint64_t look_ns;
 	bool told;

@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();	/* file and line, or at least the file */
 		return 0;
 	}
-	if (c.worker.max < 1 || c.worker.max > 1024 || c.worker.idle_s < 1 ||
+	if (c.worker.max > 1024 || c.worker.idle_s < 1 ||
 	    c.link.socket_mode > 0777 || c.loop.poll_us > 1000000 || !c.limits.tasks)
 		abort();
 	for (size_t i = 0; i < c.kernels.path.count; i++)

@@ -144,7 +144,7 @@ static const struct {
 	{ "worker { memory = \"99999999999999T\" }", "must be bytes" },
 	{ "worker { program = \"w\" }", "must be an absolute path" },
 	{ "worker { idle_s = 0 }", "must be 1 to 86400" },
-	{ "worker { max = 0 }", "must be 1 to 1024" },
+	{ "worker { max = 1025 }", "must be 0 to 1024" },
 	{ "worker { timeout_ms = -1 }", "must be 0 to 86400000" },
 	{ "worker { slice_ms = 60001 }", "must be 0 to 60000" },
 	{ "worker { threads = 0 }", "must be 1 to 4194304" },

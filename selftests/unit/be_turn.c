@@ -158,6 +158,14 @@ static void await(_Atomic int *count, int n)
 		usleep(500);
 }
 
+/* It comes to that before it is done. */
+static void await_parked(struct task *k, int n)
+{
+	while (k->parked < n && !k->done)
+		usleep(500);
+	ck_assert_int_ge(k->parked, n);
+}
+
 static int32_t finish(struct task *k)
 {
 	int32_t result;
@@ -190,7 +198,7 @@ static struct task *park(const char *name)
 {
 	struct task *k = begin(name, true);
 
-	await(&k->parked, 1);
+	await_parked(k, 1);
 	return k;
 }
 
@@ -288,7 +296,7 @@ START_TEST(threads_are_used_again)
 
 	for (int i = 2; i < 12; i++) {
 		runner_go_on(runner, &k->turn);
-		await(&k->parked, i);
+		await_parked(k, i);
 		ck_assert_int_eq(finish(begin("test_error", false)), 0);
 	}
 	ck_assert_int_eq(threads(), n);
@@ -352,10 +360,10 @@ START_TEST(deadline_passes_while_parked)
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	k->t.deadline_ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec + 300 * MS;
+	k->t.deadline_ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec + 2000 * MS;
 	k->way = true;
 	runner_submit(runner, &k->t);
-	await(&k->parked, 1);
+	await_parked(k, 1);
 	ck_assert_int_eq(finish(k), -ETIMEDOUT);
 	ck_assert_uint_eq(query().workers, 0);
 }
@@ -365,15 +373,15 @@ START_TEST(time_stands_still_as_well)
 {
 	struct task *k = make_task("test_hang");
 
-	k->t.most_ns = 60 * MS;
+	k->t.most_ns = 500 * MS;
 	k->way = true;
 	runner_submit(runner, &k->t);
-	await(&k->parked, 1);
-	usleep(200000);
+	await_parked(k, 1);
+	usleep(800000);
 	ck_assert_int_eq(k->done, 0);
 	go_on(k);
 	await(&k->done, 1);
-	ck_assert_uint_ge(k->turn.ran_ns, 60 * MS);
+	ck_assert_uint_ge(k->turn.ran_ns, 500 * MS);
 	ck_assert_int_eq(finish(k), -ETIMEDOUT);
 	ck_assert_uint_eq(query().worker_timeouts, 1);
 }

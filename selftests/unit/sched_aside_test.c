@@ -14,7 +14,7 @@
 
 static struct sched *s;
 static uint64_t now, seq;
-static struct graph_node *nodes[64];
+static struct graph_node *nodes[2048];
 static unsigned int nr_nodes;
 static uint32_t refused;		/* device that can't run tasks of kernel 9 */
 
@@ -55,9 +55,16 @@ static struct graph_node *push(uint64_t tenant, uint32_t context)
 	return n;
 }
 
+static void free_node(struct graph_node *n)
+{
+	sched_remove(s, n);
+	free(n);
+}
+
 static bool asks(struct graph_node *n, uint64_t ran_ns, uint64_t all_ns)
 {
-	return sched_makes_way(s, n, ran_ns, all_ns, now);
+	sched_progress(s, n, ran_ns, now);
+	return sched_makes_way(s, n, all_ns, SCHED_ROOM_PLENTY, now);
 }
 
 START_TEST(for_another_tenant)
@@ -68,11 +75,12 @@ START_TEST(for_another_tenant)
 	now += SLICE;
 	ck_assert(!asks(a, SLICE, SLICE));	/* nobody waits */
 	b = push(2, 2);
-	ck_assert(!asks(a, 0, SLICE));	/* its turn has just begun */
-	ck_assert(asks(a, SLICE, SLICE));
-	ck_assert_int_eq(sched_put_back(s, a, SLICE, 0, 0, now), 0);
+	ck_assert(!asks(a, SLICE, SLICE));	/* who comes now owes nothing */
+	now += SLICE;
+	ck_assert(asks(a, 2 * SLICE, 2 * SLICE));
+	ck_assert_int_eq(sched_put_back(s, a, 2 * SLICE, 0, 0, SCHED_ROOM_PLENTY, now), 0);
 	ck_assert_uint_eq(sched_queued(s), 2);
-	ck_assert_uint_eq(sched_tenant_device_ns(s, 1), SLICE);
+	ck_assert_uint_eq(sched_tenant_device_ns(s, 1), 2 * SLICE);
 	ck_assert_ptr_eq(sched_pick(s, now), b);
 	ck_assert_ptr_null(sched_pick(s, now));
 	/* Which is behind it by a slice. */
@@ -82,7 +90,7 @@ START_TEST(for_another_tenant)
 	ck_assert_ptr_eq(sched_pick(s, now), a);
 	ck_assert_uint_eq(a->device, 0);
 	sched_finish(s, a, MS, false);
-	ck_assert_uint_eq(sched_tenant_device_ns(s, 1), SLICE + MS);
+	ck_assert_uint_eq(sched_tenant_device_ns(s, 1), 2 * SLICE + MS);
 	ck_assert(sched_is_idle(s));
 }
 END_TEST
@@ -121,7 +129,7 @@ START_TEST(goes_on_where_it_was)
 	ck_assert_ptr_eq(sched_pick(s, now), a);
 	ck_assert_ptr_eq(sched_pick(s, now), b);
 	c = push(3, 3);
-	ck_assert_int_eq(sched_put_back(s, a, SLICE, 0, 0, now), 0);
+	ck_assert_int_eq(sched_put_back(s, a, SLICE, 0, 0, SCHED_ROOM_PLENTY, now), 0);
 	ck_assert_ptr_eq(sched_pick(s, now), c);
 	ck_assert_uint_eq(c->device, a->device);
 	/* The other one is idle: that is no place for what has begun. */
@@ -142,7 +150,7 @@ START_TEST(keeps_its_place)
 	ck_assert_ptr_eq(sched_pick(s, now), a);
 	b = push(2, 2);
 	now += 700 * MS;
-	ck_assert_int_eq(sched_put_back(s, a, 700 * MS, 0, 0, now), 0);
+	ck_assert_int_eq(sched_put_back(s, a, 700 * MS, 0, 0, SCHED_ROOM_PLENTY, now), 0);
 	ck_assert_ptr_eq(sched_pick(s, now), b);
 	sched_finish(s, b, S, false);
 	ck_assert_ptr_eq(sched_pick(s, now), a);
@@ -163,28 +171,28 @@ START_TEST(for_another_program)
 	other = push(1, 2);
 	ck_assert(!asks(a, SLICE, SCHED_LONG_NS - 1));
 	ck_assert(asks(a, SLICE, SCHED_LONG_NS));
-	ck_assert_int_eq(sched_put_back(s, a, SLICE, SCHED_LONG_NS - 1, S, now), 0);
+	ck_assert_int_eq(sched_put_back(s, a, SLICE, SCHED_LONG_NS - 1, S, SCHED_ROOM_PLENTY, now), 0);
 	ck_assert_ptr_eq(sched_pick(s, now), a);
-	ck_assert_int_eq(sched_put_back(s, a, S, S, S, now), 1);
+	ck_assert_int_eq(sched_put_back(s, a, S, S, S, SCHED_ROOM_PLENTY, now), 1);
 	/* Before what came earlier of the first one. */
 	ck_assert_ptr_eq(sched_pick(s, now), other);
 	now += MS;
 	third = push(1, 3);
 	/* Turn by turn: who has waited longest. */
-	ck_assert_int_eq(sched_put_back(s, other, S, S, S, now), 1);
+	ck_assert_int_eq(sched_put_back(s, other, S, S, S, SCHED_ROOM_PLENTY, now), 1);
 	ck_assert_ptr_eq(sched_pick(s, now), a);
 	now += S;
-	ck_assert_int_eq(sched_put_back(s, a, S, S, S, now), 1);
+	ck_assert_int_eq(sched_put_back(s, a, S, S, S, SCHED_ROOM_PLENTY, now), 1);
 	ck_assert_ptr_eq(sched_pick(s, now), third);
 	sched_finish(s, third, MS, false);
 	/* For as long as it ran itself; then it is as before. */
 	ck_assert_ptr_eq(sched_pick(s, now), other);
-	ck_assert_int_eq(sched_put_back(s, other, MS, MS, MS, now), 0);
+	ck_assert_int_eq(sched_put_back(s, other, MS, MS, MS, SCHED_ROOM_PLENTY, now), 0);
 	/* What comes only now, too. */
 	now += 2 * MS;
 	third = push(1, 3);
 	ck_assert_ptr_eq(sched_pick(s, now), other);
-	ck_assert_int_eq(sched_put_back(s, other, MS, MS, MS, now), 0);
+	ck_assert_int_eq(sched_put_back(s, other, MS, MS, MS, SCHED_ROOM_PLENTY, now), 0);
 	ck_assert_ptr_eq(sched_pick(s, now), third);
 	sched_finish(s, third, MS, false);
 	now += SCHED_LONG_NS;
@@ -229,14 +237,14 @@ START_TEST(removed_while_it_waits)
 	struct graph_node *a = push(1, 1), *b;
 
 	ck_assert_ptr_eq(sched_pick(s, now), a);
-	ck_assert_int_eq(sched_put_back(s, a, SLICE, 0, 0, now), 0);
+	ck_assert_int_eq(sched_put_back(s, a, SLICE, 0, 0, SCHED_ROOM_PLENTY, now), 0);
 	ck_assert_uint_eq(sched_running(s), 0);
 	sched_remove(s, a);
 	ck_assert(sched_is_idle(s));
 	/* The same struct may be the next task's. */
 	ck_assert_int_eq(sched_push(s, a, now), 0);
 	ck_assert_ptr_eq(sched_pick(s, now), a);
-	ck_assert_int_eq(sched_put_back(s, a, SLICE, 0, 0, now), 0);
+	ck_assert_int_eq(sched_put_back(s, a, SLICE, 0, 0, SCHED_ROOM_PLENTY, now), 0);
 	b = push(1, 2);
 	ck_assert_ptr_eq(sched_pick(s, now), a);
 	sched_finish(s, a, 1, false);
@@ -245,74 +253,175 @@ START_TEST(removed_while_it_waits)
 }
 END_TEST
 
-/* Tasks without end on one lane, slice by slice. */
-static void run_slices(struct graph_node **task, unsigned int n, uint64_t ns, uint64_t *got)
-{
-	struct graph_node *run = NULL;
-	uint64_t end = now + ns, ran = 0;
+#define LANES	8
 
-	memset(got, 0, n * sizeof(*got));
+/* Tasks without end on some lanes of device 0, slice by slice. */
+struct table {
+	struct graph_node *run[LANES];
+	uint64_t ran[LANES];
+	uint32_t lanes;
+};
+
+static void run_slices(struct table *t, uint64_t ns, uint64_t *got)
+{
+	uint64_t end = now + ns;
+	struct graph_node *n;
+	uint32_t i;
+
 	while (now < end) {
-		if (!run) {
-			run = sched_pick(s, now);
-			ran = 0;
+		for (i = 0; i < t->lanes; i++) {
+			n = t->run[i] ? NULL : sched_pick(s, now);
+			if (!n)
+				continue;
+			t->run[i] = n;
+			t->ran[i] = 0;
 		}
 		now += SLICE;
-		if (!run)
-			continue;
-		ran += SLICE;
-		for (unsigned int i = 0; i < n; i++)
-			got[i] += task[i] == run ? SLICE : 0;
-		if (asks(run, ran, ran) == false)
-			continue;
-		ck_assert_int_eq(sched_put_back(s, run, ran, 0, 0, now), 0);
-		run = NULL;
+		for (i = 0; i < t->lanes; i++) {
+			n = t->run[i];
+			if (!n)
+				continue;
+			t->ran[i] += SLICE;
+			got[n->d.tenant] += SLICE;
+			if (!asks(n, t->ran[i], t->ran[i]))
+				continue;
+			ck_assert_int_ge(sched_put_back(s, n, t->ran[i], 0, 0, SCHED_ROOM_PLENTY,
+							now), 0);
+			t->run[i] = NULL;
+		}
 	}
-	if (run)
-		ck_assert_int_eq(sched_put_back(s, run, ran, 0, 0, now), 0);
 }
 
-static void remove_all(struct graph_node **task, unsigned int n)
+static void put_all_back(struct table *t)
 {
-	for (unsigned int i = 0; i < n; i++)
-		sched_remove(s, task[i]);
+	for (uint32_t i = 0; i < t->lanes; i++) {
+		if (t->run[i])
+			ck_assert_int_ge(sched_put_back(s, t->run[i], t->ran[i], 0, 0,
+							SCHED_ROOM_PLENTY, now), 0);
+		t->run[i] = NULL;
+	}
+	while (nr_nodes)
+		free_node(nodes[--nr_nodes]);
 	ck_assert(sched_is_idle(s));
 }
 
+static const uint32_t lane_counts[] = { 1, 2, 3, 4, 8 };
+
+/* Whatever the number of lanes, and with as many tasks each. */
 START_TEST(weights_hold)
 {
-	struct graph_node *task[3];
-	uint64_t got[3];
+	struct table t = { .lanes = lane_counts[_i] };
+	uint64_t got[4] = { 0 };
 
+	ck_assert_int_eq(sched_device_set(s, 0, t.lanes), 0);
 	for (uint32_t i = 0; i < 3; i++) {
 		ck_assert_int_eq(sched_tenant_weight(s, i + 1, 100u << i), 0);
-		task[i] = push(i + 1, i + 1);
+		for (uint32_t j = 0; j < t.lanes; j++)
+			push(i + 1, i + 1);
 	}
-	run_slices(task, 3, 70 * S, got);
+	run_slices(&t, 140 * S, got);
 	for (int i = 0; i < 3; i++)
-		ck_assert_double_le(fabs((double)got[i] / (10.0 * S * (1 << i)) - 1), 0.01);
-	remove_all(task, 3);
+		ck_assert_double_le(fabs((double)got[i + 1] /
+					 (20.0 * S * t.lanes * (1 << i)) - 1), 0.01);
+	put_all_back(&t);
 }
 END_TEST
 
 /* Whether or not anybody else wants the device. */
 START_TEST(maxima_hold)
 {
-	struct graph_node *task[2];
-	uint64_t got[2];
+	struct table t = { .lanes = lane_counts[_i] };
+	uint64_t got[4] = { 0 };
 
+	ck_assert_int_eq(sched_device_set(s, 0, t.lanes), 0);
 	ck_assert_int_eq(sched_tenant_set(s, &(struct sched_tenant){
-		.id = 1, .weight = 100, .max_ns = 200 * MS, .period_ns = S }), 0);
-	task[0] = push(1, 1);
-	run_slices(task, 1, 30 * S, got);
-	ck_assert_double_le(fabs((double)got[0] / (6.0 * S) - 1), 0.05);
-	task[1] = push(2, 2);
-	run_slices(task, 2, 30 * S, got);
-	ck_assert_double_le(fabs((double)got[0] / (6.0 * S) - 1), 0.05);
-	ck_assert_double_le(fabs((double)got[1] / (24.0 * S) - 1), 0.05);
+		.id = 1, .weight = 100, .max_ns = 400 * MS, .period_ns = S }), 0);
+	for (uint32_t j = 0; j < t.lanes; j++)
+		push(1, 1);
+	run_slices(&t, 30 * S, got);
+	ck_assert_double_le(fabs((double)got[1] / (12.0 * S) - 1), 0.05);
+	/* In each period, but for what all lanes run until they are looked at. */
+	for (int i = 0; i < 30; i++) {
+		got[1] = 0;
+		run_slices(&t, S, got);
+		ck_assert_uint_le(got[1], 400 * MS + t.lanes * SLICE);
+	}
+	for (uint32_t j = 0; j < t.lanes; j++)
+		push(2, 2);
+	got[1] = got[2] = 0;
+	run_slices(&t, 30 * S, got);
+	ck_assert_double_le(fabs((double)got[1] / (12.0 * S) - 1), 0.05);
+	ck_assert_double_le(fabs((double)got[2] / ((30.0 * t.lanes - 12) * S) - 1), 0.05);
 	ck_assert_int_eq(sched_tenant_set(s, &(struct sched_tenant){
 		.id = 1, .weight = 100, .max_ns = SCHED_NO_MAX }), 0);
-	remove_all(task, 2);
+	put_all_back(&t);
+}
+END_TEST
+
+/* Who was alone has had no more than what was there: the other one gets half from now on. */
+START_TEST(nothing_is_owed_for_having_been_alone)
+{
+	struct table t = { .lanes = lane_counts[_i] };
+	uint64_t got[4] = { 0 };
+
+	ck_assert_int_eq(sched_device_set(s, 0, t.lanes), 0);
+	for (uint32_t j = 0; j < t.lanes; j++)
+		push(1, 1);
+	run_slices(&t, 100 * S, got);
+	for (uint32_t j = 0; j < t.lanes; j++)
+		push(2, 2);
+	for (int i = 0; i < 10; i++) {
+		got[1] = got[2] = 0;
+		run_slices(&t, S, got);
+		ck_assert_double_le(fabs((double)got[1] - (double)got[2]), 4.0 * SLICE * t.lanes);
+	}
+	put_all_back(&t);
+}
+END_TEST
+
+/* Without room for more nobody begins: those that have begun change places. */
+START_TEST(no_room)
+{
+	struct graph_node *a = push(1, 1), *b, *c;
+
+	ck_assert_ptr_eq(sched_pick(s, now), a);
+	b = push(2, 2);
+	sched_progress(s, a, SLICE, now);
+	ck_assert(!sched_makes_way(s, a, SLICE, SCHED_ROOM_NONE, now));
+	ck_assert(sched_makes_way(s, a, SLICE, SCHED_ROOM_SOME, now));
+	ck_assert_int_eq(sched_put_back(s, a, SLICE, 0, 0, SCHED_ROOM_SOME, now), 0);
+	ck_assert_ptr_eq(sched_pick(s, now), b);
+	sched_progress(s, b, 2 * SLICE, now);
+	ck_assert(sched_makes_way(s, b, SLICE, SCHED_ROOM_NONE, now));
+	sched_finish(s, b, 2 * SLICE, false);
+	ck_assert_ptr_eq(sched_pick(s, now), a);
+	/* Of its own tenant, only with plenty. */
+	c = push(1, 2);
+	sched_progress(s, a, 2 * S, now);
+	ck_assert(!sched_makes_way(s, a, 2 * S, SCHED_ROOM_SOME, now));
+	ck_assert(sched_makes_way(s, a, 2 * S, SCHED_ROOM_PLENTY, now));
+	sched_finish(s, a, 2 * S, false);
+	ck_assert_ptr_eq(sched_pick(s, now), c);
+	sched_finish(s, c, 1, false);
+}
+END_TEST
+
+/* However many tasks the first program has queued. */
+START_TEST(for_another_program_behind_many)
+{
+	struct graph_node *a = push(1, 1), *other;
+
+	ck_assert_ptr_eq(sched_pick(s, now), a);
+	for (int i = 0; i < 1000; i++)
+		push(1, 1);
+	now += 2 * S;
+	other = push(1, 2);
+	ck_assert(asks(a, S, S));
+	ck_assert_int_eq(sched_put_back(s, a, S, S, S, SCHED_ROOM_PLENTY, now), 1);
+	ck_assert_ptr_eq(sched_pick(s, now), other);
+	sched_finish(s, other, 1, false);
+	while ((a = sched_pick(s, now)))
+		sched_finish(s, a, 1, false);
 }
 END_TEST
 
@@ -331,8 +440,11 @@ int main(void)
 	tcase_add_test(t, for_another_program);
 	tcase_add_test(t, not_for_what_is_less_urgent);
 	tcase_add_test(t, removed_while_it_waits);
-	tcase_add_test(t, weights_hold);
-	tcase_add_test(t, maxima_hold);
+	tcase_add_test(t, no_room);
+	tcase_add_test(t, for_another_program_behind_many);
+	tcase_add_loop_test(t, weights_hold, 0, 5);
+	tcase_add_loop_test(t, maxima_hold, 0, 5);
+	tcase_add_loop_test(t, nothing_is_owed_for_having_been_alone, 0, 5);
 	suite_add_tcase(suite, t);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);
