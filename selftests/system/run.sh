@@ -97,6 +97,10 @@ fi
 # Kernels without end, of programs' own, and others who want the same core.
 system system/stand-aside 'cpu { groups = { "0" } } worker { timeout_ms = 0 }' stand-aside
 
+# None may stand aside: but what nobody waits for any more is ended.
+system system/no-room-aside 'cpu { groups = { "0" } } worker { timeout_ms = 0 max = 1 }' \
+	stand-aside killed_with_a_kernel_that_hangs
+
 # What programs bring for OpenCL's devices; and for two, of which one may run what is built for
 # the other.
 system system/own-opencl 'backend "opencl" { } worker { timeout_ms = 0 }' own-opencl

@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define MANY	24
+
 enum { COUNT, STOP };			/* what until() has in its buffer */
 
 enum step { BEGINS, RUNS, FREE };
@@ -211,6 +213,41 @@ TEST(other_tenants_go_on)
 	work(true);
 	CHECK_EQ(waitpid(pid, NULL, WNOHANG), 0);
 	let_go(pid);
+	CHECK_EQ(rmdir(dir), 0);
+}
+
+/* More than could stand aside at once. */
+TEST(other_tenants_go_on_beside_many)
+{
+	const char *root = cgroup2();
+	char dir[PATH_MAX];
+	pid_t pid[MANY];
+
+	if (!root)
+		tap_skip("no cgroup2 that can be written to: one tenant");
+	snprintf(dir, sizeof(dir), "%s/arax-test-%d", root, getpid());
+	CHECK_EQ(mkdir(dir, 0755), 0);
+	pid[0] = start(hangs, dir);
+	for (int i = 1; i < MANY; i++) {
+		/* Not all of them ever begin. */
+		pid[i] = fork();
+		CHECK(pid[i] >= 0);
+		if (!pid[i]) {
+			leave_tenant(dir);
+			_exit(hangs());
+		}
+	}
+	for (int i = 0; i < 3; i++) {
+		usleep(500000);
+		work(true);
+	}
+	for (int i = 0; i < MANY; i++) {
+		CHECK_EQ(waitpid(pid[i], NULL, WNOHANG), 0);
+		kill(pid[i], SIGKILL);
+		CHECK_EQ(waitpid(pid[i], NULL, 0), pid[i]);
+	}
+	/* What is left of them was ended as well. */
+	work(true);
 	CHECK_EQ(rmdir(dir), 0);
 }
 
