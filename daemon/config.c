@@ -426,7 +426,7 @@ int config_parse(struct config *c, const char *name, const char *text, size_t by
 		CFG_INT("timeout_ms", 60000, CFGF_NONE),
 		CFG_INT("slice_ms", 50, CFGF_NONE),
 		CFG_STR("cgroup", "auto", CFGF_NONE),
-		CFG_INT("threads", 1024, CFGF_NONE),
+		CFG_INT("threads", 512, CFGF_NONE),
 		CFG_INT("idle_s", 30, CFGF_NONE),
 		CFG_INT("max", 0, CFGF_NONE),
 		CFG_END()

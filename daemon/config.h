@@ -64,7 +64,7 @@ struct config {
 		char *cgroup;		/* folder for theirs, "none", or "auto" */
 		unsigned int threads;	/* of one, and processes, where it has a cgroup */
 		unsigned int idle_s;	/* an idle worker is ended after this */
-		unsigned int max;	/* workers of one device; 0: some more than its lanes */
+		unsigned int max;	/* workers of one device; 0: by its lanes */
 	} worker;
 	struct {			/* per uid, where no cgroup sets any */
 		uint64_t memory;	/* bytes; 0: an eighth of RAM */

@@ -56,11 +56,13 @@ static void tell_slice(struct runner_turn *turn)
  * that (see aside_full()); and one tenant's programs shall not take all, by making way for each
  * other.
  */
-static enum sched_room room_left(const struct poller_device *pd)
+static enum sched_room room_left(const struct poller_device *pd, const struct run *run)
 {
-	if (pd->nr_aside + 1 >= pd->max_aside)
+	uint32_t others = pd->nr_aside - run->aside.asked;
+
+	if (others + 1 >= pd->max_aside)
 		return SCHED_ROOM_NONE;
-	return pd->nr_aside < pd->max_aside / 4 ? SCHED_ROOM_PLENTY : SCHED_ROOM_SOME;
+	return others < pd->max_aside / 2 ? SCHED_ROOM_PLENTY : SCHED_ROOM_SOME;
 }
 
 static void hear_slice(struct work *w)
@@ -77,10 +79,10 @@ static void hear_slice(struct work *w)
 		return;
 	sched_progress(p->sched, run->node, ran - a->charged_ns, poller_ns(p));
 	/* It was asked, and could not: there was no thread for its lane. */
-	if (a->asked && atomic_load(&a->turn.want) == RUNNER_WANT_NOTHING)
+	if (atomic_exchange(&a->turn.refused, false))
 		forget_asked(run);
 	if (a->asked || p->stopping || pd->nr_aside >= pd->max_aside ||
-	    !sched_makes_way(p->sched, run->node, ran, room_left(pd), poller_ns(p)))
+	    !sched_makes_way(p->sched, run->node, ran, room_left(pd, run), poller_ns(p)))
 		return;
 	a->asked = true;
 	pd->nr_aside++;
@@ -104,8 +106,11 @@ static void hear_parked(struct work *w)
 	uint64_t ran = ran_ns(run);
 	int err = p->stopping || pd->lost ? -ENODEV :
 		sched_put_back(p->sched, run->node, ran - a->charged_ns, ran, ran - a->place_ns,
-			       room_left(pd), poller_ns(p));
+			       room_left(pd, run), poller_ns(p));
 
+	/* Whatever became of that: it has a place from now on. */
+	pd->nr_aside += !a->asked;
+	a->asked = true;
 	if (err < 0) {
 		forget_asked(run);
 		runner_go_on(pd->runner, &a->turn);
@@ -138,6 +143,7 @@ void aside_begin(struct run *run)
 	run->rt.turn = &a->turn;
 	atomic_store_explicit(&a->turn.ran_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&a->turn.want, RUNNER_WANT_NOTHING, memory_order_relaxed);
+	atomic_store_explicit(&a->turn.refused, false, memory_order_relaxed);
 	a->turn.paused_ns = 0;
 	a->turn.past_ns = 0;
 	a->charged_ns = 0;
@@ -150,8 +156,10 @@ void aside_settle(struct run *run, struct graph_node *node, uint64_t all_ns, boo
 	struct aside *a = &run->aside;
 
 	if (a->laneless) {
-		/* By its deadline, or as nobody wants it: what it ran has been charged. */
+		/* By its deadline, as nobody wants it, or as somebody has let its worker go on. */
 		sched_remove(p->sched, node);
+		if (all_ns > a->charged_ns)
+			sched_charge(p->sched, node, run->device, all_ns - a->charged_ns, false);
 		p->cpus_taken += run->cpus;
 	} else {
 		sched_finish(p->sched, node, all_ns > a->charged_ns ? all_ns - a->charged_ns : 0,
@@ -200,7 +208,7 @@ void aside_context_gone(struct link *l, uint32_t context)
 
 void aside_let_go(struct poller_device *pd)
 {
-	for (struct run *run = pd->runs; pd->nr_aside && run < run_end(pd); run++)
+	for (struct run *run = pd->runs; run < run_end(pd); run++)
 		if (run->aside.laneless)
 			runner_go_on(pd->runner, &run->aside.turn);
 }

@@ -786,7 +786,7 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 	struct run *run;
 	int err;
 
-	if (unlikely(pd->nr_aside) && aside_go_on(p, node))
+	if (unlikely(graph_node_state(node) == GRAPH_RUNNING) && aside_go_on(p, node))
 		return RUN_DONE;
 	run = take_place(p, pd, node);
 	p->running++;

@@ -23,6 +23,9 @@
 /* Tenants that are looked at for one that a running task should make way for. */
 #define LOOK_TENANTS	256
 
+/* Its own tenant's tasks, for the same. */
+#define LOOK_OWN	1024
+
 /* Programs of one tenant that have begun something, of which the others go first. */
 #define LOOK_BEGUN	64
 
@@ -735,7 +738,7 @@ static struct graph_node *next_of_others(struct sched *s, const struct sched_flo
 	struct begun begun;
 
 	find_begun(f, &begun);
-	for (uint32_t i = 0; i < f->used; i++) {
+	for (uint32_t i = 0; i < f->used && i < LOOK_OWN; i++) {
 		struct graph_node *n = f->tasks[i];
 		bool can;
 
@@ -774,6 +777,23 @@ static __attribute__((cold)) struct graph_node *pick_others(struct sched *s, str
 	return n;
 }
 
+static __attribute__((cold)) struct graph_node *pick_started(const struct sched *s,
+							     struct sched_flow *f)
+{
+	struct graph_node *first = NULL;
+
+	for (uint32_t i = 0; i < f->used; i++) {
+		struct graph_node *n = f->tasks[i];
+
+		if (is_started(n) && where_it_was(s, n) != SCHED_NO_DEVICE &&
+		    (!first || task_before(n, first)))
+			first = n;
+	}
+	if (first)
+		task_take(f, first);
+	return first;
+}
+
 /*
  * The first task of @f that finds a device, which is set.  @waiting: how many more may
  * prefer to wait.
@@ -797,7 +817,7 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 					 s->policy->choose(s, n, now_ns);
 		if (device != SCHED_NO_DEVICE)
 			break;
-		*waiting -= idle_could_run(s, n, now_ns);
+		*waiting -= !is_started(n) && idle_could_run(s, n, now_ns);
 		task_take(f, n);
 		tried[nr++] = n;
 	}
@@ -811,6 +831,9 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 	}
 	while (nr)
 		task_up(f, f->used++, tried[--nr]);
+	/* Those that have begun may have to go on for others to begin. */
+	if (__builtin_expect(!n && f->started, 0) && !s->booking)
+		n = pick_started(s, f);
 	return n;
 }
 
@@ -1090,7 +1113,8 @@ bool sched_makes_way(struct sched *s, const struct graph_node *node, uint64_t al
 	told_time(s, now_ns);
 	if (now_ns >= s->wake_ns)
 		wake(s, now_ns);
-	if (f->capped && cap_until(s, f) > s->now_ns)
+	/* What it has too much is owed: all of its tasks need not stop for that. */
+	if (f->capped && cap_until(s, f) > s->now_ns && room == SCHED_ROOM_PLENTY)
 		return true;
 	/* Those that wait will have what is idle; there may be more of them. */
 	if (!s->queued || (d->lanes > d->busy && s->queued <= d->lanes - d->busy))

@@ -233,7 +233,8 @@ void sched_progress(struct sched *s, struct graph_node *node, uint64_t ran_ns, u
 /* For tasks that have made way, where the task at hand would be one of them. */
 enum sched_room {
 	SCHED_ROOM_NONE,	/* another such has to go on in its place */
-	SCHED_ROOM_SOME,	/* a tenant's programs don't make way for each other's new tasks */
+	/* A tenant's programs don't make way for each other's new tasks, nor for a maximum. */
+	SCHED_ROOM_SOME,
 	SCHED_ROOM_PLENTY,
 };
 

@@ -9,13 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "daemon/log.h"
 
-#define PREFIX		"worker-"
+#define PREFIX		"arax-worker-"
 #define END_LOOKS	200	/* a millisecond apart: until what was killed is gone */
 
 struct worker_cgroup {
@@ -78,11 +79,14 @@ static int open_folder(const char *folder)
 
 	if (mkdir(folder, 0755) && errno != EEXIST)
 		return -errno;
-	top = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	top = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (top < 0 || fstatfs(top, &fs))
 		return -errno;
 	if (fs.f_type != CGROUP2_SUPER_MAGIC)
 		return -ENOTTY;
+	/* Another araxd's workers are not to be ended. */
+	if (flock(top, LOCK_EX | LOCK_NB))
+		return errno == EWOULDBLOCK ? -EBUSY : -errno;
 	return faccessat(top, "cgroup.procs", W_OK, 0) ? -errno : 0;
 }
 
@@ -139,8 +143,13 @@ int worker_cgroup_make(struct worker_cgroup **out)
 	if (!cg)
 		return -ENOMEM;
 	cg->dir = cg->procs = cg->freeze = -1;
-	snprintf(cg->name, sizeof(cg->name), PREFIX "%u", atomic_fetch_add(&next_number, 1));
-	err = mkdirat(top, cg->name, 0755) ? -errno : fill(cg);
+	/* One that could not be removed has its number still. */
+	do {
+		snprintf(cg->name, sizeof(cg->name), PREFIX "%u", atomic_fetch_add(&next_number, 1));
+		err = mkdirat(top, cg->name, 0755) ? -errno : 0;
+	} while (err == -EEXIST);
+	if (!err)
+		err = fill(cg);
 	if (err) {
 		log_err("a worker gets no cgroup", log_str("cgroup", cg->name), log_errno(err));
 		worker_cgroup_end(cg);

@@ -18,7 +18,7 @@
 #include "daemon/worker/inside.h"
 #include "daemon/worker/sandbox.h"
 
-#define WORKERS_SPARE	16	/* by default, beside one for each lane */
+#define WORKERS_SPARE	16	/* by default, beside two for each lane */
 #define BUILD_NS	60000000000ull
 #define NOBODY		65534u	/* the kernel's overflow uid: no user's */
 bool runner_needs_worker(const struct runner *r, const struct kernel *k)
@@ -462,7 +462,7 @@ int runner_create(struct device *dev, const struct registry *registry,
 	r->nr_kernels = registry_count(registry);
 	r->timeout_ns = config->worker.timeout_ms * 1000000ull;
 	r->idle_ns = config->worker.idle_s * 1000000000ull;
-	r->max_workers = config->worker.max ?: dev->info.lanes + WORKERS_SPARE;
+	r->max_workers = config->worker.max ?: 2 * dev->info.lanes + WORKERS_SPARE;
 	r->options.memory = config->worker.memory;
 	/* A program may have one for each lane. */
 	r->options.foreign_memory = config->worker.memory ?: eighth_of_memory() / dev->info.lanes;

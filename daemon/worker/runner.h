@@ -74,6 +74,7 @@ struct runner_buffer {
  * @ran_ns:	out: in workers, when it was last looked at
  * @paused_ns:	out, once it is done: how long it stood still
  * @want:	enum runner_want
+ * @refused:	it could not make way: for whoever asked to take back
  * @waits, @past_ns: the runner's
  */
 struct runner_turn {
@@ -83,6 +84,7 @@ struct runner_turn {
 	_Atomic uint64_t ran_ns;
 	uint64_t paused_ns;
 	_Atomic uint32_t want;
+	_Atomic bool refused;
 	bool waits;			/* under the runner's lock */
 	uint64_t past_ns;
 };
@@ -240,7 +242,7 @@ void runner_submit(struct runner *r, struct runner_task *task);
 
 /*
  * A task with a turn that was submitted and is not done: has it make way soon, which it tells
- * by @parked; if no thread can be had for its lane it does not.  From any thread.
+ * by @parked, or, if no thread can be had for its lane, by @refused.  From any thread.
  */
 void runner_make_way(struct runner_turn *turn);
 /* It was parked: it goes on.  The caller sees to it that it has a lane, if it is to have one. */

@@ -120,16 +120,18 @@ static int make_way(struct worker_time *time, struct worker *w)
 	uint32_t way = RUNNER_WANT_WAY;
 	int err;
 
-	atomic_compare_exchange_strong(&time->turn->want, &way, RUNNER_WANT_NOTHING);
-	if (!time->may_wait)
-		return 0;
-	worker_halt(w);
+	if (time->may_wait)
+		worker_halt(w);
 	/* It has just ended; or no second thread can be had for this lane. */
-	if (worker_answered(w) || (this_lane && !lane_hand_over())) {
-		worker_go_on(w);
+	if (!time->may_wait || worker_answered(w) || (this_lane && !lane_hand_over())) {
+		if (time->may_wait)
+			worker_go_on(w);
+		atomic_store(&time->turn->refused, true);
+		atomic_compare_exchange_strong(&time->turn->want, &way, RUNNER_WANT_NOTHING);
 		return 0;
 	}
 	err = stand_aside(time, w);
+	atomic_compare_exchange_strong(&time->turn->want, &way, RUNNER_WANT_NOTHING);
 	if (!err)
 		worker_go_on(w);
 	return err;

@@ -159,26 +159,40 @@ void worker_kill(struct worker *w)
  * All its threads stop, wherever they are: nobody else waits for what they may hold, and
  * messages wait in the socket.
  */
-void worker_halt(struct worker *w)
+static void stop_by_signal(struct worker *w)
 {
-	/* Which nobody else of that uid can undo, and what it has started stops with it. */
-	if (worker_cgroup_freeze(w->cgroup, true))
-		return;
 	if (syscall(SYS_pidfd_send_signal, w->pidfd, SIGSTOP, NULL, 0))
 		atomic_store(&w->stale, true);
 }
 
-void worker_go_on(struct worker *w)
+static void go_on_by_signal(const struct worker *w)
 {
-	if (worker_cgroup_freeze(w->cgroup, false))
-		return;
 	syscall(SYS_pidfd_send_signal, w->pidfd, SIGCONT, NULL, 0);
 }
 
+/* Between launches, and under the pool's lock: cgroup2 has one lock for all of its files. */
 void worker_pause(struct worker *w)
 {
 	if (worker_key_foreign(&w->key))
-		worker_halt(w);
+		stop_by_signal(w);
+}
+
+/* In the midst of one: nobody else of that uid can undo that, and what it has started stops, too. */
+void worker_halt(struct worker *w)
+{
+	if (!worker_cgroup_freeze(w->cgroup, true))
+		stop_by_signal(w);
+}
+
+void worker_go_on(struct worker *w)
+{
+	if (w->cgroup && !worker_cgroup_freeze(w->cgroup, false)) {
+		log_err("a worker stays frozen", log_i64("pid", w->pid), log_errno(errno));
+		atomic_store(&w->stale, true);
+		worker_kill(w);
+	}
+	/* Whichever it was stopped by. */
+	go_on_by_signal(w);
 }
 
 bool worker_caught_up(struct worker *w)
@@ -199,7 +213,7 @@ void worker_set_stale(struct worker *w)
 void worker_resume(struct worker *w)
 {
 	if (worker_key_foreign(&w->key))
-		worker_go_on(w);
+		go_on_by_signal(w);
 }
 
 static void kill_and_reap(struct worker *w)

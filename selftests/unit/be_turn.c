@@ -447,7 +447,7 @@ static int folders(void)
 	int n = 0;
 
 	while ((e = readdir(d)))
-		n += !strncmp(e->d_name, "worker-", 7);
+		n += !strncmp(e->d_name, "arax-worker-", 12);
 	closedir(d);
 	return n;
 }
@@ -477,9 +477,12 @@ START_TEST(what_others_left_is_ended)
 	int status;
 	FILE *f;
 
+	/* Workers don't have it either. */
+	if (!pid)
+		worker_cgroups_close();
 	while (!pid)
 		pause();
-	snprintf(path, sizeof(path), "%s/worker-77", folder);
+	snprintf(path, sizeof(path), "%s/arax-worker-77", folder);
 	ck_assert_int_eq(mkdir(path, 0755), 0);
 	strcat(path, "/cgroup.procs");
 	f = fopen(path, "w");
@@ -496,7 +499,17 @@ END_TEST
 
 START_TEST(no_place_for_cgroups)
 {
+	pid_t pid = fork();
+	int status;
+
+	/* Another process has that folder. */
 	log_max_level = 0;
+	if (!pid) {
+		worker_cgroups_close();
+		_exit(worker_cgroups_open(folder, 100) != -EBUSY);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status) && !WEXITSTATUS(status));
 	worker_cgroups_close();
 	ck_assert_int_eq(worker_cgroups_open("/tmp", 100), -ENOTTY);
 	ck_assert_int_eq(worker_cgroups_open("/nowhere/at/all", 100), -ENOENT);

@@ -406,6 +406,35 @@ START_TEST(no_room)
 }
 END_TEST
 
+/* Behind others that can't: only by its end they can. */
+START_TEST(those_that_have_begun_go_on)
+{
+	struct graph_node *a = push(1, 1), *n;
+
+	ck_assert_ptr_eq(sched_pick(s, now), a);
+	ck_assert_int_eq(sched_put_back(s, a, SLICE, 0, 0, SCHED_ROOM_SOME, now), 0);
+	refused = 0;
+	for (int i = 0; i < 20; i++) {
+		n = calloc(1, sizeof(*n));
+		nodes[nr_nodes++] = n;
+		n->seq = ++seq;
+		n->d.opcode = ARAX_OP_LAUNCH;
+		n->d.kernel = 9;
+		n->d.tenant = n->d.context = 1;
+		n->d.priority = -10;
+		ck_assert_int_eq(sched_push(s, n, now), 0);
+	}
+	ck_assert_ptr_eq(sched_pick(s, now), a);
+	sched_finish(s, a, 1, false);
+	ck_assert_ptr_null(sched_pick(s, now));
+	refused = SCHED_NO_DEVICE;
+	now += MS;
+	while ((n = sched_pick(s, now)))
+		sched_finish(s, n, 1, false);
+	ck_assert(sched_is_idle(s));
+}
+END_TEST
+
 /* However many tasks the first program has queued. */
 START_TEST(for_another_program_behind_many)
 {
@@ -441,6 +470,7 @@ int main(void)
 	tcase_add_test(t, not_for_what_is_less_urgent);
 	tcase_add_test(t, removed_while_it_waits);
 	tcase_add_test(t, no_room);
+	tcase_add_test(t, those_that_have_begun_go_on);
 	tcase_add_test(t, for_another_program_behind_many);
 	tcase_add_loop_test(t, weights_hold, 0, 5);
 	tcase_add_loop_test(t, maxima_hold, 0, 5);
