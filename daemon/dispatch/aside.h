@@ -30,9 +30,7 @@ void aside_init(struct run *run);
 
 /* (poller) Before it is handed over: it is to run in a worker. */
 void aside_begin(struct run *run);
-/*
- * (poller) It was, and is over: as sched_finish(), with what it ran in all.
- */
+/* (poller) It was, and is over: as sched_finish(), with what it ran in all. */
 void aside_settle(struct run *run, struct graph_node *node, uint64_t all_ns, bool learn);
 
 /* (poller) @node was picked.  True: it stood aside, and goes on. */

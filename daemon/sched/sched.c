@@ -1090,7 +1090,7 @@ void sched_progress(struct sched *s, struct graph_node *node, uint64_t ran_ns, u
 	ran_ns += !ran_ns;
 	charge_ran(s, node, ran_ns);
 	node->sched.charged = virtual_ns(s, f, ran_ns);
-	/* From now on it is known to be longer than anything is booked behind. */
+	/* What is known now is how long it has run: nothing is booked behind what is past that. */
 	if (!node->sched.predicted_ns)
 		s->devices[node->device].lane[node->sched.lane].unsure--;
 	node->sched.predicted_ns = ran_ns;

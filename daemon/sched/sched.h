@@ -255,8 +255,8 @@ bool sched_makes_way(struct sched *s, const struct graph_node *node, uint64_t al
  *
  * @ran_ns is charged.  It is queued again, where it was among its tenant's tasks, but after
  * SCHED_LONG_NS those of its tenant's other programs go first for the next @own_ns, SCHED_LONG_NS
- * at most, if one waits (returns 1).  sched_pick() gives it a lane of the same device.  0, 1, or -ENOMEM: it has its
- * lane still.
+ * at most, if one waits (returns 1).  sched_pick() gives it a lane of the same device.  0, 1, or
+ * -ENOMEM: it has its lane still.
  */
 int sched_put_back(struct sched *s, struct graph_node *node, uint64_t ran_ns, uint64_t all_ns,
 		   uint64_t own_ns, enum sched_room room, uint64_t now_ns);

@@ -126,8 +126,9 @@ static int make_way(struct worker_time *time, struct worker *w)
 	if (!time->may_wait || worker_answered(w) || (this_lane && !lane_hand_over())) {
 		if (time->may_wait)
 			worker_go_on(w);
-		atomic_store(&time->turn->refused, true);
+		/* In this order: who sees that it was refused may ask again at once. */
 		atomic_compare_exchange_strong(&time->turn->want, &way, RUNNER_WANT_NOTHING);
+		atomic_store(&time->turn->refused, true);
 		return 0;
 	}
 	err = stand_aside(time, w);
