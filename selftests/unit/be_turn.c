@@ -473,13 +473,13 @@ END_TEST
 START_TEST(what_others_left_is_ended)
 {
 	char path[PATH_MAX + 64];
-	pid_t pid = fork();
 	int status;
+	pid_t pid;
 	FILE *f;
 
-	/* Workers don't have it either. */
-	if (!pid)
-		worker_cgroups_close();
+	/* First: who is started has no part in the folder's lock, as workers have none. */
+	worker_cgroups_close();
+	pid = fork();
 	while (!pid)
 		pause();
 	snprintf(path, sizeof(path), "%s/arax-worker-77", folder);
@@ -489,7 +489,6 @@ START_TEST(what_others_left_is_ended)
 	fprintf(f, "%d", pid);
 	ck_assert_int_eq(fclose(f), 0);
 	ck_assert_int_eq(folders(), 1);
-	worker_cgroups_close();
 	ck_assert_int_eq(worker_cgroups_open(folder, 100), 0);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
