@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* Tasks in workers that make way: they stand still, others have their lane, they go on or end. */
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -33,6 +35,20 @@ struct task {
 	_Atomic bool way;		/* to be asked to make way at each slice */
 	_Atomic int slices, parked, done;
 };
+
+/* Instead of the C library's: there are none to be had, for now. */
+static atomic_bool no_threads;
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg)
+{
+	static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+	if (no_threads)
+		return EAGAIN;
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
+	return real(thread, attr, start, arg);
+}
 
 static struct config config;
 static struct devices *devices;
@@ -532,6 +548,30 @@ START_TEST(destroyed_while_parked)
 }
 END_TEST
 
+/* Its lane would stand still: so it runs on, until a thread can be had. */
+START_TEST(no_thread_no_way)
+{
+	struct task *k = begin("test_until", false), *next;
+
+	await_change(&k->b.data[COUNT]);
+	no_threads = true;
+	k->way = true;
+	while (!atomic_exchange(&k->turn.refused, false))
+		usleep(500);
+	ck_assert_int_eq(k->parked, 0);
+	await_change(&k->b.data[COUNT]);
+	next = begin("test_until", false);
+	no_threads = false;
+	await_parked(k, 1);
+	await_change(&next->b.data[COUNT]);
+	stop(next);
+	ck_assert_int_eq(finish(next), 0);
+	stop(k);
+	go_on(k);
+	ck_assert_int_eq(finish(k), 0);
+}
+END_TEST
+
 /* Others than lanes' threads have no lane to give. */
 START_TEST(no_lane_no_way)
 {
@@ -612,6 +652,7 @@ int main(void)
 	tcase_add_test(t, time_stands_still_as_well);
 	tcase_add_test(t, killed_while_parked);
 	tcase_add_test(t, destroyed_while_parked);
+	tcase_add_test(t, no_thread_no_way);
 	tcase_add_test(t, no_lane_no_way);
 	tcase_add_test(t, storm);
 	suite_add_tcase(suite, t);
