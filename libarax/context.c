@@ -147,6 +147,7 @@ int context_new(struct arax **out, struct link *link, const struct arax_options 
 	ax->poll_fd = -1;
 	ax->nudge_fd = -1;
 	ax->spin_ns = SPIN_FIRST_NS;
+	ax->probe_left = ax->probe_every = PROBE_FIRST;
 	init_locks(ax);
 	if (!(o->flags & ARAX_OPEN_QUERY))
 		ret = make_rings(ax, o);

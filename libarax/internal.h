@@ -15,7 +15,8 @@
 #include "lock.h"
 #include "ring.h"
 
-#define SPIN_FIRST_NS	20000u	/* what a context begins with, see wait.c */
+#define SPIN_FIRST_NS	20000u	/* what a context begins with, see awake.c */
+#define PROBE_FIRST	16u
 
 enum {
 	EVENT_UNUSED,
@@ -48,12 +49,19 @@ struct arax {
 	uint32_t woke_skips;		/* relaxed; spins forgone since the last try */
 	bool woke_worth;		/* relaxed; that try was worth it */
 	/* Relaxed; waits that began by waking the consumer after a long gap. */
-	uint32_t woke_turns;
+	uint32_t woke_turns;		/* since the last trial of both kinds began */
+	uint32_t woke_cycle;		/* of them, until the next one */
 	uint32_t woke_ns[2];		/* mean: asleep at once, [1] spinning; 0: unknown */
 	uint64_t woke_end;		/* when the last such wait, or a shorter one, ended */
 	uint32_t hold;			/* relaxed; sleeps left before spinning again */
 	uint32_t hold_length;		/* relaxed; of the last such time */
-	uint32_t spin_ns;		/* relaxed; see wait.c */
+	uint32_t spin_ns;		/* relaxed; see awake.c */
+	/* Relaxed; waits awake where sleeping is the rule. */
+	uint32_t slept_ns;		/* mean of the waits that ended asleep */
+	uint32_t probe_left;		/* until the next one */
+	uint32_t probe_every;
+	uint32_t probed_at;		/* cq_head when one succeeded, */
+	bool probed;			/* which was since the last sleep */
 	uint32_t notes;			/* ring_lock; tasks in flight whose event has a notify */
 
 	pthread_mutex_t sleep_lock;

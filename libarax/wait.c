@@ -7,28 +7,17 @@
  * (leader, spinner or passer-by) hands out all of them and wakes the followers,
  * who look for their own; when the leader leaves, one of them takes its place.
  */
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "awake.h"
 #include "internal.h"
 
-#define SPIN_MAX_NS		50000u
-/* A wait that a longer spin might have ended, waking-up included. */
-#define SPIN_SHORT_NS		120000u
-/* More says nothing about waking up: the task itself took long. */
-#define WOKE_MAX_NS		1000000u
-#define WOKE_BLOCK		16u	/* waits of a kind in a row, to try it */
-#define WOKE_CYCLE		256u	/* waits from one such trial to the next */
-/* A sleep shorter than this was ended on the same CPU; a longer one on another. */
-#define SLEEP_SAME_CPU_NS	15000u
-#define SLEEP_OTHER_CPU_NS	25000u
-#define HOLD_FIRST		16u
-#define HOLD_MAX		1024u
 /* More than this between two looks at the clock: somebody else had the CPU. */
 #define SPIN_PREEMPTED_NS	20000u
-#define SPIN_TRY_EVERY		16u
 #define SPIN_HOT		1024	/* looks, without pause, before the clock is asked */
 #define SPIN_LOOKS		16	/* looks between two clock readings */
 
@@ -48,137 +37,31 @@ uint64_t arax_deadline(uint64_t ns)
 }
 
 /* ------------------------------------------------------------------ */
-/* Spinning                                                            */
-
-enum spin {
-	SPIN_NONE,		/* wasn't worth a try */
-	SPIN_HIT,		/* something may have happened */
-	SPIN_MISS,
-};
-
-static void spin_adapt(struct arax *ax, bool worth)
-{
-	uint32_t ns = load_relaxed(&ax->spin_ns);
-
-	if (!worth)
-		ns = ns < 2000 ? 0 : ns / 2;
-	else if (ns < SPIN_FIRST_NS)
-		ns = SPIN_FIRST_NS;
-	else
-		ns = ns > SPIN_MAX_NS / 2 ? SPIN_MAX_NS : ns * 2;
-	store_relaxed(&ax->spin_ns, ns);
-}
-
-/* A wait whose task had to wake the peer. */
-struct woken {
-	uint64_t since;		/* 0: it is none */
-	bool learns;
-	bool spins;
-};
-
-/*
- * Who had to wake the peer had better sleep: the peer may need this very CPU.  But
- * if it has another one, both would wake each other for ever, at a hundred times
- * the price of a task.  So try, now and then, and go on while that is worth it.
- */
-static bool try_though_woken(struct arax *ax)
-{
-	uint32_t skips = load_relaxed(&ax->woke_skips);
-
-	if (load_relaxed(&ax->woke_worth))
-		return true;
-	store_relaxed(&ax->woke_skips, skips + 1);
-	return skips % SPIN_TRY_EVERY == SPIN_TRY_EVERY - 1;
-}
-
-/*
- * After a long gap both sides sleep again before the next task, so only this wait
- * counts.  Asleep at once leaves the peer this warm CPU, awake makes it take another,
- * which may be nearer or further.  So both are tried, some waits in a row each, since
- * the peer comes back to where it ran last; then what was quicker, for a long while.
- */
-static bool woken_spins(struct arax *ax)
-{
-	uint32_t turn = load_relaxed(&ax->woke_turns);
-
-	store_relaxed(&ax->woke_turns, turn + 1);
-	turn %= WOKE_CYCLE;
-	if (turn < 2 * WOKE_BLOCK)
-		return turn < WOKE_BLOCK;
-	return load_relaxed(&ax->woke_ns[1]) < load_relaxed(&ax->woke_ns[0]);
-}
-
-/* Does the wait that ends now say how quick its kind is? */
-static bool woken_counts(struct arax *ax)
-{
-	/* The first ones of a block find the peer where the other kind has left it. */
-	return load_relaxed(&ax->woke_turns) % WOKE_BLOCK > WOKE_BLOCK / 2;
-}
-
-static uint32_t woken_begin(struct arax *ax, struct woken *w)
-{
-	uint64_t gap;
-
-	/* It goes on as it began: one wait, however often it looks. */
-	if (w->since)
-		return w->spins ? SPIN_MAX_NS : 0;
-	w->since = now_ns();
-	gap = w->since - load_relaxed(&ax->woke_end);
-	w->learns = gap > SPIN_SHORT_NS;
-	w->spins = w->learns ? woken_spins(ax) : try_though_woken(ax);
-	return w->spins ? SPIN_MAX_NS : 0;
-}
-
-static void woken_end(struct arax *ax, const struct woken *w)
-{
-	uint64_t now = now_ns(), ns = now - w->since;
-	uint32_t *mean = &ax->woke_ns[w->spins], old = load_relaxed(mean);
-
-	store_relaxed(&ax->woke_end, now);
-	if (!w->learns || !woken_counts(ax))
-		return;
-	ns = ns < WOKE_MAX_NS ? ns : WOKE_MAX_NS;
-	store_relaxed(mean, (uint32_t)(old ? old - old / 4 + ns / 4 : ns));
-}
-
-/*
- * Learn from a sleep.  If spinning was in vain and then the sleep was short, the
- * peer waited for this very CPU: it looks awake, but was preempted, and every spin
- * keeps it from its work.  Hold still then, until sleeps say that it has moved.
- */
-static void sleep_adapt(struct arax *ax, enum spin spun, uint64_t slept, uint64_t waited)
-{
-	uint32_t hold = load_relaxed(&ax->hold), length = load_relaxed(&ax->hold_length);
-
-	if (spun == SPIN_MISS && slept < SLEEP_SAME_CPU_NS) {
-		length = !length ? HOLD_FIRST : length < HOLD_MAX ? length * 2 : HOLD_MAX;
-		store_relaxed(&ax->hold_length, length);
-		store_relaxed(&ax->hold, length);
-		return;
-	}
-	if (hold)
-		store_relaxed(&ax->hold, slept > SLEEP_OTHER_CPU_NS ? 0 : hold - 1);
-	else
-		spin_adapt(ax, waited < SPIN_SHORT_NS);
-}
+/* Spinning: see awake.h for how long                                  */
 
 static inline __attribute__((always_inline))
 enum spin spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline,
 	       uint64_t *start, struct woken *w)
 {
 	uint32_t i, budget = load_relaxed(&ax->spin_ns);
-	bool woke = load_relaxed(&ax->woke);
+	bool woke = load_relaxed(&ax->woke), probe = false;
 	uint64_t now, last;
 
 	if (unlikely(woke))
 		budget = woken_begin(ax, w);
-	if (unlikely(load_relaxed(&ax->hold)))
+	if (unlikely(load_relaxed(&ax->hold))) {
 		budget = 0;
+	} else if (unlikely(!budget) && probe_due(ax)) {
+		budget = 2 * load_relaxed(&ax->slept_ns);
+		probe = true;
+	}
 	if (budget) {
 		for (i = 0; i < SPIN_HOT; i++) {
 			if (ring_cq_ready(&ax->ring) || done(arg)) {
 				if (unlikely(load_relaxed(&ax->hold_length)))
 					store_relaxed(&ax->hold_length, 0);
+				if (unlikely(probe))
+					probe_hit(ax);
 				return SPIN_HIT;
 			}
 		}
@@ -189,7 +72,9 @@ enum spin spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadli
 	while (budget) {
 		for (i = 0; i < SPIN_LOOKS; i++) {
 			if (ring_cq_ready(&ax->ring) || done(arg)) {
-				if (woke)
+				if (probe)
+					probe_hit(ax);
+				else if (woke)
 					store_relaxed(&ax->woke_worth, true);
 				return SPIN_HIT;
 			}
@@ -206,7 +91,7 @@ enum spin spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadli
 			break;
 		last = now;
 	}
-	if (woke && budget)
+	if (woke && budget && !probe)
 		store_relaxed(&ax->woke_worth, false);
 	return budget ? SPIN_MISS : SPIN_NONE;
 }
@@ -227,6 +112,7 @@ static void say_what_for(struct arax *ax, struct wake (*wake)(void *), void *arg
 		w = wake(arg);
 	store_relaxed(&ax->ring.ctl->cq_wake_at, ax->ring.cq_head + w.more);
 	store_relaxed(&ax->ring.ctl->cq_wake_for, w.ticket);
+	store_relaxed(&ax->ring.ctl->cq_cpu, (uint32_t)(sched_getcpu() + 1));
 	/* Release: pairs with the core's acquire, it takes the two words with it. */
 	store_release(&ax->ring.ctl->cq_need_wakeup, w.why);
 	/*

@@ -268,6 +268,7 @@ struct arax_completion {
  *		woken.  Written after the next two.  It may be woken for less
  * @cq_wake_at:	ARAX_WAKE_AT: once so many completions have been posted in all (modulo 2^32)
  * @cq_wake_for: ARAX_WAKE_FOR: once the completion with this user_data has been posted
+ * @cq_cpu:	where the client went to sleep, the CPU's number + 1; 0: it doesn't say.  A hint
  * @sq_head:	entries consumed; a place may be written again below it + depth
  * @sq_need_wakeup: the consumer sleeps: ring the doorbell (broker link only;
  *		on the kernel link ARAX_IOC_SUBMIT is always called)
@@ -284,7 +285,8 @@ struct arax_ring_ctl {
 	__u32 cq_need_wakeup;
 	__u32 cq_wake_at;
 	__aligned_u64 cq_wake_for;
-	__u32 pad1[12];
+	__u32 cq_cpu;
+	__u32 pad1[11];
 	__u32 sq_head;
 	__u32 pad2[15];
 	__u32 sq_need_wakeup;

@@ -37,6 +37,7 @@ SIZE(arax_ring_ctl, 256);
 AT(arax_ring_ctl, cq_need_wakeup, 64);
 AT(arax_ring_ctl, cq_wake_at, 68);
 AT(arax_ring_ctl, cq_wake_for, 72);
+AT(arax_ring_ctl, cq_cpu, 80);
 AT(arax_ring_ctl, sq_head, 128);
 AT(arax_ring_ctl, sq_need_wakeup, 192);
 AT(arax_ring_ctl, epoch, 200);

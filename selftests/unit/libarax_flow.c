@@ -31,6 +31,7 @@ struct peer {
 	uint64_t held[64];
 	unsigned int nr_held;
 	bool slow_consumer;
+	atomic_bool slow_to_wake;	/* both sides, and the client isn't told who sleeps */
 	/* The last extension seen, for the tests that look at it. */
 	struct arax_task_ext ext;
 	struct arax_range ranges[ARAX_MAX_RANGES];
@@ -40,6 +41,9 @@ struct peer {
 	uint32_t failures;
 	uint32_t known, known_max;	/* the last task's; the most that any knew */
 };
+
+/* More than waiting awake is worth at first. */
+#define SLOW_TO_WAKE_US	150
 
 static struct peer *P;
 static struct arax *ax;
@@ -142,7 +146,7 @@ static void *peer_main(void *arg)
 			store_release(&ctl->sq_head, p->sq_head);
 			continue;
 		}
-		if (++idle < 200) {
+		if (++idle < (p->slow_to_wake ? 20000 : 200)) {
 			cpu_relax();
 			continue;
 		}
@@ -153,6 +157,8 @@ static void *peer_main(void *arg)
 			poll(&fd, 1, p->nr_held ? 1 : 100);
 			if (fd.revents)
 				ck_assert_int_eq(read(p->bell_fd, &n, 8), 8);
+			if (p->slow_to_wake)
+				usleep(SLOW_TO_WAKE_US);
 		}
 		store_relaxed(&ctl->sq_need_wakeup, 0);
 		idle = 0;
@@ -205,12 +211,13 @@ static int peer_kick(struct link *l, uint32_t count, bool *woke)
 	*woke = load_relaxed(&l->ctl->sq_need_wakeup);
 	if (*woke)
 		ck_assert_int_eq(write(((struct peer *)l)->bell_fd, &one, 8), 8);
+	*woke &= !((struct peer *)l)->slow_to_wake;
 	return 0;
 }
 
 static bool peer_awake(struct link *l)
 {
-	return !load_relaxed(&l->ctl->sq_need_wakeup);
+	return ((struct peer *)l)->slow_to_wake || !load_relaxed(&l->ctl->sq_need_wakeup);
 }
 
 static int peer_sleep(struct link *l, uint64_t deadline)
@@ -228,6 +235,8 @@ static int peer_sleep(struct link *l, uint64_t deadline)
 		return -ETIMEDOUT;
 	if (fds[0].revents && read(p->wake_fd, &n, 8) < 0)
 		ck_assert_int_eq(errno, EAGAIN);
+	if (p->slow_to_wake)
+		usleep(SLOW_TO_WAKE_US);
 	return fds[1].revents ? -ENOTCONN : 0;
 }
 
@@ -388,6 +397,31 @@ START_TEST(after_a_pause)
 	}
 	ck_assert_uint_gt(P->sleeps, 10);
 	ck_assert_uint_gt(P->wakes, 10);
+}
+END_TEST
+
+/*
+ * Where waking takes longer than any spin, two that sleep once would find each other
+ * asleep for ever: one of them has to stay awake for as long as that takes.
+ */
+START_TEST(both_asleep)
+{
+	struct arax_event e = ARAX_EVENT_INIT;
+	unsigned int i, before, awake = 0;
+
+	P->slow_to_wake = true;
+	for (i = 0; i < 40; i++) {
+		usleep(3000);
+		ck_assert_int_eq(go(0, &e), 0);
+		ck_assert_int_eq(arax_wait(&e, SOON), 0);
+	}
+	for (i = 0; i < 10000 && awake < 100; i++) {
+		before = P->wakes;
+		ck_assert_int_eq(go(0, &e), 0);
+		ck_assert_int_eq(arax_wait(&e, SOON), 0);
+		awake = P->wakes == before ? awake + 1 : 0;
+	}
+	ck_assert_uint_eq(awake, 100);
 }
 END_TEST
 
@@ -1102,6 +1136,7 @@ int main(void)
 	tcase_add_test(t, failures_known);
 	tcase_add_test(t, failures_known_to_a_call);
 	tcase_add_test(t, after_a_pause);
+	tcase_add_test(t, both_asleep);
 	tcase_add_test(t, woken_once);
 	tcase_add_test(t, notify_while_asleep);
 	tcase_add_test(t, poll_from_now_on);
