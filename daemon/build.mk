@@ -53,6 +53,13 @@ $(addprefix check-gate-,plain asan tsan): check-gate-%: $(B)/unit/gate-%
 CHECK_TARGETS += $(addprefix check-gate-,plain asan tsan)
 .PHONY: $(addprefix check-gate-,plain asan tsan)
 
+$(foreach v,plain asan,$(call program,$(B)/unit/daemon-rest-$(v),$(v),selftests/unit/daemon_rest.c \
+	daemon/dispatch/rest.c daemon/dispatch/ticks.c,$(shell $(PKGCONF) --libs check 2>/dev/null)))
+check-daemon-rest-plain check-daemon-rest-asan: check-%: $(B)/unit/%
+	scripts/tally run unit/$* $<
+CHECK_TARGETS += check-daemon-rest-plain check-daemon-rest-asan
+.PHONY: check-daemon-rest-plain check-daemon-rest-asan
+
 # All interleavings of the poller's sleep, and many of its threads.
 soak-model:
 	scripts/tally run model/door selftests/model/run.sh

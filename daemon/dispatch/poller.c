@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -20,6 +19,7 @@
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/race.h"
 #include "daemon/dispatch/remote.h"
+#include "daemon/dispatch/rest.h"
 #include "daemon/kernels/manifest.h"
 #include "daemon/log.h"
 #include "daemon/memory/memory.h"
@@ -30,15 +30,6 @@
 #define HOUSE_US	50u
 #define SLOW_US		100000u
 #define SAVE_US		(300u * 1000000u)	/* between two writings of learnt run times */
-#define PREEMPTED_US	200u		/* a gap this long while spinning */
-#define SHORT_SPINS	4u		/* a sleep is short: two wake-ups and a spin */
-#define SHORT_SLEEPS	2u		/* in a row, before spinning is tried */
-#define SPIN_PAUSE	64u		/* sleeps before it is tried again */
-#define SAME_CPU_US	40u
-#define CROWDED		1u		/* times in a row, before it is believed */
-#define MOVE_US		5000u		/* at most once in this time */
-#define RUNNING_SPINS	4u		/* spins, while tasks are under way on other threads */
-#define HOT_US		5u		/* of spinning without pause */
 #define LOOKS		8u		/* turns between two looks at the clock */
 #define EVENTS		16
 
@@ -408,53 +399,6 @@ static uint64_t sleep_limit(struct poller *p)
 	return limit;
 }
 
-/*
- * We span in vain, and as soon as we slept the peer was there: it had been
- * waiting for this very CPU.  Move to another one; if that doesn't help, leave
- * the CPU to it for a while and sleep at once.
- */
-static void same_cpu(struct poller *p)
-{
-	cpu_set_t all, others;
-	int cpu = sched_getcpu();
-
-	if (++p->crowded < CROWDED)
-		return;
-	p->crowded = 0;
-	if (p->now >= p->next_move && cpu >= 0 && !sched_getaffinity(0, sizeof(all), &all)) {
-		p->next_move = p->now + MOVE_US * p->ticks.per_us;
-		others = all;
-		CPU_CLR(cpu, &others);
-		if (CPU_COUNT(&others) && !sched_setaffinity(0, sizeof(others), &others)) {
-			sched_setaffinity(0, sizeof(all), &all);
-			POLLER_COUNT(p, moves);
-			return;
-		}
-	}
-	p->spin_pause = SPIN_PAUSE;
-}
-
-/*
- * Two that wake each other by system calls would do so for ever: each sees the
- * other asleep.  A row of sleeps shorter than a spin shows that the peer comes
- * back at once, and one side has to begin to stay awake.
- */
-static void note_sleep(struct poller *p, uint64_t since)
-{
-	p->now = ticks_now(&p->ticks);
-	if (p->now - since < SHORT_SPINS * p->spin_ticks)
-		p->short_sleeps++;
-	else
-		p->short_sleeps = 0;
-	if (p->spin_pause)
-		p->spin_pause--;
-	if (p->spun && p->now - since < SAME_CPU_US * p->ticks.per_us)
-		same_cpu(p);
-	else
-		p->crowded = 0;
-	p->spun = false;
-}
-
 bool poller_sleep_links(struct poller *p, uint64_t *limit)
 {
 	bool quiet = true;
@@ -481,7 +425,7 @@ static void sleep_with_open_door(struct poller *p, uint64_t limit)
 	door_shut(&p->door);
 	role_wake(&p->role);
 	__atomic_store_n(&p->asleep, 0, __ATOMIC_RELAXED);
-	note_sleep(p, slept);
+	rest_slept(p, slept);
 	if (p->now - p->ticks.anchor > 1000 * p->ticks.per_us)
 		ticks_anchor(&p->ticks);
 	handle_events(p);
@@ -567,7 +511,7 @@ int poller_turn(struct poller *p)
 	if (p->memory)
 		remote_look_ahead(p);
 	if (n)
-		p->woke_peer = false;
+		p->rest.woke_peer = false;
 	started = start_ready(p);
 	if (started < 0)
 		return -1;
@@ -575,61 +519,6 @@ int poller_turn(struct poller *p)
 	poller_flush(p);
 	check_stopped(p);
 	return n;
-}
-
-/* What runs elsewhere will come back, and there are CPUs for whoever else wants one. */
-static bool awaits_devices(const struct poller *p)
-{
-	return p->running && p->cpus >= AWAKE_MANY_CPUS;
-}
-
-/*
- * Who had to wake its peer sleeps at once (they may share a CPU), unless the
- * peer was seen to come back faster than that.
- */
-static bool worth_spinning(struct poller *p)
-{
-	/* Nor while devices take all CPUs: it would be from one of them. */
-	if (!p->may_spin || p->cpus_taken >= p->cpus)
-		return false;
-	if (awaits_devices(p))
-		return true;
-	if (p->spin_pause)
-		return false;
-	if (!p->woke_peer)
-		return true;
-	if (p->short_sleeps < SHORT_SLEEPS)
-		return false;
-	p->tried = true;
-	return true;
-}
-
-/*
- * Whether to wait awake for a few more turns.  No `pause' at first: it makes the
- * answer later by its own length, and a peer that was just answered asks soon.
- */
-static bool spin(struct poller *p, uint64_t *idle_since)
-{
-	uint64_t now;
-	int i;
-
-	if (!worth_spinning(p))
-		return false;
-	now = ticks_now(&p->ticks);
-	p->spun = true;
-	/* Somebody else wants this CPU: waiting awake would take it from him. */
-	if (now - p->now > PREEMPTED_US * p->ticks.per_us && *idle_since)
-		return false;
-	p->now = now;
-	if (!*idle_since)
-		*idle_since = now;
-	if (now - *idle_since > HOT_US * p->ticks.per_us)
-		for (i = 0; i < 4; i++)
-			cpu_relax();
-	if (awaits_devices(p))
-		return now - *idle_since < RUNNING_SPINS * p->spin_ticks;
-	/* A peer that is asleep needs a wake-up's time more to come back. */
-	return now - *idle_since < (p->tried ? 2 * p->spin_ticks : p->spin_ticks);
 }
 
 /* Until the role is lost or the poller stopped. */
@@ -652,25 +541,20 @@ static void loop(struct poller *p)
 			keep_house(p);
 		if (n) {
 			idle_since = 0;
-			p->tried = p->spun = false;
+			rest_over(p);
 			continue;
 		}
 		/* What an expiry has made ready. */
 		if (p->unfinished)
 			continue;
-		if (spin(p, &idle_since))
+		if (rest_awake(p, &idle_since))
 			continue;
-		if (p->tried) {
-			p->tried = false;
-			p->short_sleeps = 0;
-			p->spin_pause = SPIN_PAUSE;
-		}
 		/* What expire() and the like found must not wait for the next task. */
 		poller_flush(p);
 		poller_settle(p);
 		go_to_sleep(p);
 		idle_since = 0;
-		p->woke_peer = false;
+		p->rest.woke_peer = false;
 	}
 	here = false;
 }
@@ -768,8 +652,7 @@ int poller_create(const struct config *config, const struct registry *registry,
 	ticks_init(&p->ticks);
 	p->now = ticks_now(&p->ticks);
 	p->cpus = online_cpus();
-	p->may_spin = p->cpus > 1;
-	p->spin_ticks = config->loop.poll_us * p->ticks.per_us;
+	rest_init(p);
 	p->inline_ns = config->loop.inline_us * 1000ull;
 	p->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -16,6 +16,7 @@
 #include "daemon/backends/device.h"
 #include "daemon/config.h"
 #include "daemon/dispatch/door.h"
+#include "daemon/dispatch/rest.h"
 #include "daemon/dispatch/role.h"
 #include "daemon/dispatch/ticks.h"
 #include "daemon/dispatch/work.h"
@@ -100,17 +101,9 @@ struct poller {
 	const struct poller_device *visitor;
 	uint32_t visitor_lane;
 	bool unfinished;		/* the last turn ended for time, not for want of work */
-	bool woke_peer;			/* the last commit woke a sleeper */
-	bool tried;			/* spinning in spite of that */
-	uint32_t short_sleeps;		/* in a row: it would have paid to spin */
-	uint32_t spin_pause;		/* sleeps until spinning is tried again */
-	uint32_t crowded;		/* times that the peer seemed to want our CPU */
-	bool spun;			/* before this sleep, in vain */
-	uint64_t next_move;
-	bool may_spin;			/* more than one CPU */
+	struct rest rest;
 	bool stopping;
 	bool stopped;
-	uint64_t spin_ticks;
 	uint64_t inline_ns;
 	uint64_t next_house;
 	uint64_t next_slow;

@@ -150,7 +150,7 @@ static void client_wake(struct core_client *cc)
 			broker_kick(b);
 		}
 		if (poller_is_here())
-			b->link.poller->woke_peer = true;
+			rest_woke(b->link.poller, core_read_once(core_ctl(cc)->cq_cpu) - 1);
 	}
 	if (core_atomic_read(&cc->sleepers)) {
 		__atomic_store_n(&c->woken, 1, __ATOMIC_RELAXED);
