@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "daemon/dispatch/aside.h"
 #include "daemon/dispatch/declared.h"
@@ -21,6 +20,7 @@
 #include "daemon/log.h"
 #include "daemon/memory/mapping.h"
 #include "daemon/observe/trace.h"
+#include "daemon/preempted.h"
 
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 
@@ -150,6 +150,13 @@ int run_why_not(struct poller *p, const struct graph_node *node)
 	return -ENOMEM;
 }
 
+/* A system call, or as long as one: not the next task's time. */
+static inline void tell_commits(struct poller *p, struct link *l)
+{
+	l->ops->commit(l);
+	p->exact = false;
+}
+
 static inline void put_commit(struct poller *p, struct link *l, uint64_t tag,
 			      const struct commit_info *i)
 {
@@ -168,7 +175,7 @@ static inline void put_commit(struct poller *p, struct link *l, uint64_t tag,
 	e->reserved = 0;
 	POLLER_COUNT(p, tasks);
 	if (++l->commit_count >= POLLER_BATCH)
-		l->ops->commit(l);
+		tell_commits(p, l);
 }
 
 void poller_commit(struct poller *p, struct link *l, uint64_t tag, const struct commit_info *i)
@@ -221,19 +228,14 @@ void run_refuse(struct poller *p, struct graph_node *node, int result)
 	poller_commit(p, l, tag, &info);
 }
 
-/*
- * A short kernel that took long because its thread lost the CPU has taught us
- * nothing about its run time.  Asked only when it took long.
- */
-static bool lost_cpu(struct poller *p)
+/* Whether a run of so long has anything to say about the next one. */
+static inline bool teaches(const struct run *run, uint64_t hold_ns)
 {
-	struct rusage ru;
-	long before = p->lost_cpu;
+	struct poller *p = run->poller;
 
-	if (getrusage(RUSAGE_THREAD, &ru))
-		return false;
-	p->lost_cpu = ru.ru_nivcsw;
-	return ru.ru_nivcsw != before;
+	if (!run->here)
+		return !run->rt.lost_cpu;
+	return hold_ns <= p->inline_ns || !was_preempted(&p->lost_cpu);
 }
 
 static inline void give_place(struct poller_device *pd, const struct run *run)
@@ -458,7 +460,7 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 		finish_failed(run, info);
 		return;
 	}
-	learn = !(run->here && hold_ns > p->inline_ns && lost_cpu(p));
+	learn = teaches(run, hold_ns);
 	run->here = false;
 	if (unlikely(p->foresees))
 		remote_has_used(l, node);
@@ -467,7 +469,7 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 	put_commit(p, l, node->d.tag, &info);
 	/* Nothing else is on its way: whoever waits for this one comes first. */
 	if (graph_live(l->graph) == 1 && l->commit_count)
-		l->ops->commit(l);
+		tell_commits(p, l);
 	settle_accounts(run, node, hold_ns, learn);
 	graph_complete(l->graph, node, 0, NULL);
 }
@@ -720,6 +722,15 @@ static bool is_of_cores(const struct poller_device *pd, const struct run *run)
 	return pd->dev->info.kind == ARAX_DEVICE_CPU && !run->rt.enter;
 }
 
+/* For what is short, and so not to be taken for long. */
+static uint64_t short_ns(const struct poller *p, struct graph_node *node)
+{
+	uint64_t ns = sched_predict_ns(p->sched, sched_kernel_key(node), node->device,
+				       sched_work(node));
+
+	return ns && ns < p->inline_ns ? p->inline_ns / 4 : 0;
+}
+
 /* To other threads than this one. */
 static void hand_over(struct run *run, bool launch)
 {
@@ -728,6 +739,8 @@ static void hand_over(struct run *run, bool launch)
 
 	POLLER_COUNT(p, handed);
 	p->exact = false;
+	run->rt.short_ns = launch ? short_ns(p, run->node) : 0;
+	run->rt.lost_cpu = false;
 	if (pd->dev->info.kind == ARAX_DEVICE_CPU)
 		run->cpus = launch && run->rt.kernel->split ? pd->dev->info.units : 1;
 	p->cpus_taken += run->cpus;

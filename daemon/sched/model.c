@@ -314,7 +314,7 @@ static inline void observe(struct sched_model *m, uint64_t id, const struct grap
 	/* 0 means unknown, and sums must not overflow. */
 	ns = ns ? ns : 1;
 	ns = ns < LONGEST ? ns : LONGEST;
-	r->max_ns -= r->max_ns / 64;
+	r->max_ns -= r->max_ns / 32;
 	if (r->max_ns < ns)
 		r->max_ns = ns;
 	if (__builtin_expect(ns > r->limit_ns, 0) && reject(m, r))
@@ -344,7 +344,7 @@ void model_observe(struct sched_model *m, uint64_t id, const struct graph_node *
 		observe_node(m, id, node, ns);
 		return;
 	}
-	r->max_ns -= r->max_ns / 64;
+	r->max_ns -= r->max_ns / 32;
 	if (r->max_ns < ns)
 		r->max_ns = ns;
 	r->pass--;

@@ -10,6 +10,7 @@
 
 #include "daemon/awake.h"
 #include "daemon/backends/device.h"
+#include "daemon/preempted.h"
 #include "daemon/worker/inside.h"
 
 _Thread_local struct lane_thread *this_thread;
@@ -57,6 +58,13 @@ static struct runner_task *next_task(struct lane *lane)
 	return t;
 }
 
+static bool lost_cpu(const struct runner_task *t)
+{
+	static _Thread_local long seen;
+
+	return t->short_ns && t->wall_ns > t->short_ns && was_preempted(&seen);
+}
+
 static void run_staged(struct runner *r, struct runner_task *t)
 {
 	uint64_t start = t->enter ? now_ns() : 0, ran;
@@ -67,6 +75,7 @@ static void run_staged(struct runner *r, struct runner_task *t)
 	t->enter_ns = t->enter ? now_ns() - start : 0;
 	if (!t->result) {
 		runner_run(r, t);
+		t->lost_cpu = lost_cpu(t);
 		ran = t->leave ? now_ns() : 0;
 		if (t->leave)
 			t->result = t->leave(t, t->result);

@@ -119,6 +119,10 @@ enum runner_want { RUNNER_WANT_NOTHING, RUNNER_WANT_WAY, RUNNER_WANT_END };
  * @leave_ns:	out, of runner_submit(): what @leave took
  * @hold_ns:	out, of runner_submit(): @wall_ns, @enter and @leave together: the lane was held.
  *		Where several are under way at once, the part that none before it was told of
+ * @short_ns:	runner_submit(): the kernel is thought to take no longer than this; 0: nothing is
+ *		thought
+ * @lost_cpu:	out, of runner_submit(): it took longer, and its thread lost the CPU meanwhile:
+ *		says nothing about the kernel
  * @done:	called once after runner_submit, on a lane thread: be short, don't
  *		block, don't call back into the runner except runner_submit
  * @next:	the runner's
@@ -144,6 +148,8 @@ struct runner_task {
 	uint64_t enter_ns;
 	uint64_t leave_ns;
 	uint64_t hold_ns;
+	uint64_t short_ns;
+	bool lost_cpu;
 	int (*enter)(struct runner_task *task);
 	int (*leave)(struct runner_task *task, int result);
 	void (*done)(struct runner_task *task);

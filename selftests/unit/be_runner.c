@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -648,6 +649,55 @@ START_TEST(lanes_enter_and_leave)
 }
 END_TEST
 
+static atomic_bool crowded;
+
+static void *burn(void *arg)
+{
+	while (crowded)
+		;
+	return NULL;
+}
+
+/* One run of 20 ms, as one that is thought to take @short_ns. */
+static bool loses_cpu(uint64_t short_ns, struct buffer *b)
+{
+	uint32_t us = 20000;
+	struct task k;
+
+	make_task(&k, "spin", b, 1, &us, 4);
+	k.t.done = on_done;
+	k.t.short_ns = short_ns;
+	nr_done = 0;
+	runner_submit(runner, &k.t);
+	await_done(1);
+	ck_assert_int_eq(k.t.result, 0);
+	return k.t.lost_cpu;
+}
+
+/* It says so of what was thought to be short, and of nothing else. */
+START_TEST(a_short_one_loses_its_cpu)
+{
+	struct buffer b = make_buffer(64);
+	pthread_t t[64];
+	long i, n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	n = n < 64 ? n : 64;
+	crowded = true;
+	for (i = 0; i < n; i++)
+		ck_assert_int_eq(pthread_create(&t[i], NULL, burn, NULL), 0);
+	while (!loses_cpu(5000, &b))
+		;
+	for (i = 0; i < 5; i++) {
+		ck_assert(!loses_cpu(0, &b));
+		ck_assert(!loses_cpu(60000000000, &b));
+	}
+	crowded = false;
+	for (i = 0; i < n; i++)
+		pthread_join(t[i], NULL);
+	free_buffer(&b);
+}
+END_TEST
+
 static void setup_own_memory(void)
 {
 	setup_with("cpu { memory = \"1M\" }");
@@ -809,6 +859,7 @@ int main(void)
 	tcase_add_test(t, no_program);
 	tcase_add_test(t, lanes_run_what_is_submitted);
 	tcase_add_test(t, lanes_enter_and_leave);
+	tcase_add_test(t, a_short_one_loses_its_cpu);
 	tcase_add_test(t, destroy_cancels_what_is_queued);
 	tcase_add_test(t, kill_storm);
 	suite_add_tcase(suite, t);
