@@ -21,7 +21,7 @@
 /* Waits asleep from one that is spent awake to its end to the next one, see probe_due(). */
 #define PROBE_LAST		1024u
 #define PROBE_MAX_NS		1000000u	/* a mean wait, for which it may pay */
-#define PROBE_PAYS		16u	/* completions before the next sleep */
+#define PROBE_PAYS		16u	/* waits awake before the next sleep */
 
 void spin_adapt(struct arax *ax, bool worth)
 {
@@ -109,7 +109,7 @@ void woken_end(struct arax *ax, const struct woken *w)
  * Where waking up takes longer than a spin, as in an emulated machine, who sleeps once
  * does so for ever: the peer is asleep as well by the time we are back.  So of the waits
  * that are spent asleep one is spent awake to its end, now and then; less and less often
- * where the peer is not seen to be quick from then on.
+ * where the next ones are no quicker.
  */
 bool probe_due(struct arax *ax)
 {
@@ -129,23 +129,25 @@ bool probe_due(struct arax *ax)
 /* The peer is awake now, and so are we: see whether it stays so. */
 void probe_hit(struct arax *ax)
 {
-	store_relaxed(&ax->probed_at, load_relaxed(&ax->ring.cq_head));
-	store_relaxed(&ax->probed, true);
 	if (load_relaxed(&ax->spin_ns) < SPIN_FIRST_NS)
 		store_relaxed(&ax->spin_ns, SPIN_FIRST_NS);
 }
 
-static void probe_adapt(struct arax *ax, uint64_t waited)
+static void learn_sleep(struct arax *ax, uint64_t waited)
 {
 	uint32_t mean = load_relaxed(&ax->slept_ns);
 
-	if (load_relaxed(&ax->probed)) {
-		store_relaxed(&ax->probed, false);
-		if (load_relaxed(&ax->ring.cq_head) - load_relaxed(&ax->probed_at) > PROBE_PAYS)
-			store_relaxed(&ax->probe_every, PROBE_FIRST);
-	}
 	waited = waited < 2 * PROBE_MAX_NS ? waited : 2 * PROBE_MAX_NS;
 	store_relaxed(&ax->slept_ns, (uint32_t)(mean ? mean - mean / 4 + waited / 4 : waited));
+}
+
+/* The first sleep after many waits awake: it may have been by accident. */
+static bool was_awake(struct arax *ax)
+{
+	uint32_t awake = load_relaxed(&ax->awake), row = awake - load_relaxed(&ax->awake_before);
+
+	store_relaxed(&ax->awake_before, awake);
+	return row > PROBE_PAYS;
 }
 
 /*
@@ -157,15 +159,24 @@ void sleep_adapt(struct arax *ax, enum spin spun, uint64_t slept, uint64_t waite
 {
 	uint32_t hold = load_relaxed(&ax->hold), length = load_relaxed(&ax->hold_length);
 
-	probe_adapt(ax, waited);
+	learn_sleep(ax, waited);
 	if (spun == SPIN_MISS && slept < SLEEP_SAME_CPU_NS) {
 		length = !length ? HOLD_FIRST : length < HOLD_MAX ? length * 2 : HOLD_MAX;
 		store_relaxed(&ax->hold_length, length);
 		store_relaxed(&ax->hold, length);
 		return;
 	}
-	if (hold)
+	if (hold) {
 		store_relaxed(&ax->hold, slept > SLEEP_OTHER_CPU_NS ? 0 : hold - 1);
-	else
-		spin_adapt(ax, waited < SPIN_SHORT_NS);
+		return;
+	}
+	spin_adapt(ax, waited < SPIN_SHORT_NS);
+	if (was_awake(ax)) {
+		store_relaxed(&ax->probe_every, PROBE_FIRST);
+		/* The peer may sleep by now, and that is worth trying for once. */
+		if (waited >= SPIN_SHORT_NS) {
+			store_relaxed(&ax->spin_ns, 0);
+			store_relaxed(&ax->probe_left, 0);
+		}
+	}
 }

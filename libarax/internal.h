@@ -57,11 +57,11 @@ struct arax {
 	uint32_t hold_length;		/* relaxed; of the last such time */
 	uint32_t spin_ns;		/* relaxed; see awake.c */
 	/* Relaxed; waits awake where sleeping is the rule. */
+	uint32_t awake;			/* waits that ended awake */
+	uint32_t awake_before;		/* so many had at the last sleep */
 	uint32_t slept_ns;		/* mean of the waits that ended asleep */
-	uint32_t probe_left;		/* until the next one */
+	uint32_t probe_left;		/* until the next one is tried */
 	uint32_t probe_every;
-	uint32_t probed_at;		/* cq_head when one succeeded, */
-	bool probed;			/* which was since the last sleep */
 	uint32_t notes;			/* ring_lock; tasks in flight whose event has a notify */
 
 	pthread_mutex_t sleep_lock;
@@ -95,6 +95,7 @@ struct arax_queue {
 	struct arax *ax;
 	uint32_t handle;
 	uint32_t inflight;		/* ring_lock; atomic reads outside */
+	uint64_t last;			/* ring_lock: ticket of what was submitted last */
 	int error;			/* ring_lock: first of tasks without event */
 	bool destroyed;			/* ring_lock: freed when inflight is 0 */
 	struct arax_queue *next;

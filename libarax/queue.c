@@ -3,6 +3,8 @@
 
 #include "internal.h"
 
+#define FEW	8	/* tasks of a queue: each is worth being woken for */
+
 int arax_queue_create(struct arax *ax, uint32_t flags, int priority, struct arax_queue **queue)
 {
 	const struct arax_queue_options o = {
@@ -63,12 +65,31 @@ static bool queue_empty(void *arg)
 	return !load_acquire(&q->inflight);
 }
 
-/* Each of them has a completion of its own. */
+/* (ring_lock) One of its tasks that is in flight. */
+static uint64_t one_of(const struct arax_queue *q)
+{
+	const struct ring *r = &q->ax->ring;
+	uint32_t i = 0;
+
+	while (i < r->depth - 1 && !(r->slots[i].used && r->slots[i].queue == q))
+		i++;
+	return (uint64_t)r->slots[i].gen << 32 | i;
+}
+
+/*
+ * Not before the one that was submitted last has ended.  Then more or less all have; while
+ * there are many, at least so many completions are to come, and of a few each is waited for:
+ * other queues' may be a thousand meanwhile.
+ */
 static struct wake queue_wake(void *arg)
 {
 	struct arax_queue *q = arg;
 
-	return (struct wake){ .why = ARAX_WAKE_AT, .more = q->inflight };
+	if (ring_slot_find(&q->ax->ring, q->last))
+		return (struct wake){ .why = ARAX_WAKE_FOR, .ticket = q->last };
+	if (q->inflight > FEW)
+		return (struct wake){ .why = ARAX_WAKE_AT, .more = q->inflight };
+	return (struct wake){ .why = ARAX_WAKE_FOR, .ticket = one_of(q) };
 }
 
 int arax_queue_finish(struct arax_queue *queue, uint64_t deadline)

@@ -5,6 +5,8 @@
 #include "internal.h"
 
 #define TASK_FLAGS	(ARAX_TASK_IDEMPOTENT | ARAX_TASK_BARRIER)
+#define ROOM_PART	8	/* of a full ring: what has to be free before it is filled again */
+#define ROOM_NS		500000u	/* but no longer than this, if there is any */
 #define PUBLISH_MAX	16	/* entries written before the consumer may have the first */
 
 /* ------------------------------------------------------------------ */
@@ -184,6 +186,7 @@ static inline int put(struct arax *ax, struct arax_queue *q, const struct arax_d
 	s = ring_slot_get(r, &ticket);
 	s->event = e;
 	s->queue = q;
+	q->last = ticket;
 	if (e) {
 		e->ax = ax;
 		e->ticket = ticket;
@@ -232,13 +235,43 @@ static bool has_slot(void *arg)
 	return load_relaxed(&ax->ring.nr_free) != 0;
 }
 
-/* Everything is kicked: wait for a free ticket, or for room in the arena. */
+/*
+ * A full ring that is filled up one task at a time wakes its owner, who takes a CPU from
+ * somebody, for each of them: so an eighth of it has to be free.
+ */
+static uint32_t room(const struct arax *ax)
+{
+	return ax->ring.depth > ROOM_PART ? ax->ring.depth / ROOM_PART : 1;
+}
+
+static bool has_room(void *arg)
+{
+	struct arax *ax = arg;
+
+	return load_relaxed(&ax->ring.nr_free) >= room(ax);
+}
+
+static struct wake room_wake(void *arg)
+{
+	const struct arax *ax = arg;
+
+	return (struct wake){ .why = ARAX_WAKE_AT, .more = room(ax) - ax->ring.nr_free };
+}
+
+/* Everything is kicked: wait for free tickets, or for room in the arena. */
 static int wait_for_room(struct arax *ax)
 {
 	const struct timespec pause = { .tv_nsec = 20000 };
+	int ret;
 
-	if (!has_slot(ax))
-		return wait_until(ax, has_slot, NULL, ax, ARAX_DEADLINE_NONE);
+	if (!has_slot(ax)) {
+		ret = wait_until(ax, has_room, room_wake, ax, now_ns() + ROOM_NS);
+		if (ret != -ETIMEDOUT)
+			return ret;
+		/* What is in flight may wait for the very task that finds no room. */
+		return has_slot(ax) ? 0 :
+			wait_until(ax, has_slot, NULL, ax, ARAX_DEADLINE_NONE);
+	}
 	/*
 	 * The consumer copies entries without waiting for tasks to run, so this
 	 * is short; nothing wakes who waits for it.

@@ -58,6 +58,7 @@ enum spin spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadli
 	if (budget) {
 		for (i = 0; i < SPIN_HOT; i++) {
 			if (ring_cq_ready(&ax->ring) || done(arg)) {
+				store_relaxed(&ax->awake, load_relaxed(&ax->awake) + 1);
 				if (unlikely(load_relaxed(&ax->hold_length)))
 					store_relaxed(&ax->hold_length, 0);
 				if (unlikely(probe))
@@ -72,6 +73,7 @@ enum spin spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadli
 	while (budget) {
 		for (i = 0; i < SPIN_LOOKS; i++) {
 			if (ring_cq_ready(&ax->ring) || done(arg)) {
+				store_relaxed(&ax->awake, load_relaxed(&ax->awake) + 1);
 				if (probe)
 					probe_hit(ax);
 				else if (woke)
