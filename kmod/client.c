@@ -125,17 +125,17 @@ static void sleeper_remove(struct core_client *c)
 	core_atomic_add(&c->sleepers, -1);
 }
 
-static int wait_completions(struct arax_client *ac, u32 count, u64 deadline_ns)
+static int wait_completions(struct arax_client *ac, const struct arax_submit *a)
 {
 	struct core_client *c = ac->core;
 	struct arax_sleep s;
 	int err = 0;
 
-	if (core_client_unread(c) >= count)
+	if (core_submit_done(c, a))
 		return 0;
-	arax_sleep_begin(&s, &ac->wait, deadline_ns);
+	arax_sleep_begin(&s, &ac->wait, a->deadline_ns);
 	sleeper_add(c);
-	while (core_client_unread(c) < count) {
+	while (!core_submit_done(c, a)) {
 		if (READ_ONCE(c->dead)) {
 			err = -(int)READ_ONCE(c->dead);
 			break;
@@ -155,10 +155,9 @@ int arax_client_submit(struct arax_client *ac, struct arax_submit *a)
 	struct core_client *c = ac->core;
 	int n;
 
-	if (a->flags)
-		return -EOPNOTSUPP;
-	if (a->pad || a->min_complete > c->depth)
-		return -EINVAL;
+	n = core_submit_check(c, a);
+	if (n)
+		return n;
 	a->submitted = 0;
 	if (a->to_submit) {
 		n = core_submit(c, a->to_submit);
@@ -167,7 +166,7 @@ int arax_client_submit(struct arax_client *ac, struct arax_submit *a)
 			return n;
 		a->submitted = n;
 	}
-	return a->min_complete ? wait_completions(ac, a->min_complete, a->deadline_ns) : 0;
+	return a->min_complete ? wait_completions(ac, a) : 0;
 }
 
 int arax_client_wait(struct arax_client *ac, struct arax_wait *a)

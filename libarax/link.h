@@ -37,7 +37,8 @@ struct link_region {
  * @peer_awake:	does the consumer run?  A guess, for spinning; never sleeps
  * @sleep:	till a completion is published after cq_need_wakeup was set, the
  *		deadline (ETIMEDOUT) or the link's end (ENOTCONN).  May return 0
- *		early.  One thread at a time
+ *		early.  One thread at a time, but others may take the completion: of
+ *		those before it the caller has seen @seen
  * @poll_fds:	descriptors that become readable in the same cases
  * @hangup:	has the link ended?  One system call
  * @close:	frees the link; @forked: in a child that inherited it
@@ -50,7 +51,7 @@ struct link_ops {
 			  void **data);
 	int (*kick)(struct link *l, uint32_t count, bool *woke);
 	bool (*peer_awake)(struct link *l);
-	int (*sleep)(struct link *l, uint64_t deadline);
+	int (*sleep)(struct link *l, uint64_t deadline, uint32_t seen);
 	int (*poll_fds)(struct link *l, int fds[2]);
 	bool (*hangup)(struct link *l);
 	void (*close)(struct link *l, bool forked);

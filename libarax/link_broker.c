@@ -469,7 +469,7 @@ static bool broker_peer_awake(struct link *l)
 	return !load_relaxed(&l->ctl->sq_need_wakeup);
 }
 
-static int broker_sleep(struct link *l, uint64_t deadline)
+static int broker_sleep(struct link *l, uint64_t deadline, uint32_t seen)
 {
 	struct link_broker *b = to_broker(l);
 	struct pollfd fds[2] = {

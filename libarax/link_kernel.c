@@ -115,11 +115,13 @@ static bool kernel_peer_awake(struct link *l)
 	return true;
 }
 
-static int kernel_sleep(struct link *l, uint64_t deadline)
+static int kernel_sleep(struct link *l, uint64_t deadline, uint32_t seen)
 {
 	struct arax_submit s = {
 		.size = sizeof(s),
+		.flags = ARAX_SUBMIT_SEEN,
 		.min_complete = 1,
+		.seen = seen,
 		.deadline_ns = deadline,
 	};
 	int ret = kernel_call(l, ARAX_NR_SUBMIT, &s);

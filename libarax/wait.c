@@ -106,7 +106,7 @@ enum spin spin(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadli
  * does the work.  Who leads others, and they come at any time, has to be woken for all.
  * So has who may have to call a notify: what that does, others may wait for.
  */
-static void say_what_for(struct arax *ax, struct wake (*wake)(void *), void *arg)
+static void say_what_for(struct arax *ax, struct wake (*wake)(void *), void *arg, int cpu)
 {
 	struct wake w = { .why = ARAX_WAKE_ANY };
 
@@ -114,7 +114,7 @@ static void say_what_for(struct arax *ax, struct wake (*wake)(void *), void *arg
 		w = wake(arg);
 	store_relaxed(&ax->ring.ctl->cq_wake_at, ax->ring.cq_head + w.more);
 	store_relaxed(&ax->ring.ctl->cq_wake_for, w.ticket);
-	store_relaxed(&ax->ring.ctl->cq_cpu, (uint32_t)(sched_getcpu() + 1));
+	store_relaxed(&ax->ring.ctl->cq_cpu, (uint32_t)(cpu + 1));
 	/* Release: pairs with the core's acquire, it takes the two words with it. */
 	store_release(&ax->ring.ctl->cq_need_wakeup, w.why);
 	/*
@@ -161,6 +161,8 @@ static __attribute__((cold)) void poll_goes_on(struct arax *ax)
 static int sleep_as_leader(struct arax *ax, bool (*done)(void *), struct wake (*wake)(void *),
 			   void *arg, uint64_t deadline)
 {
+	int cpu = sched_getcpu();	/* not under the lock: a system call in places */
+	uint32_t seen;
 	bool look;
 	int ret = 0;
 
@@ -169,12 +171,13 @@ static int sleep_as_leader(struct arax *ax, bool (*done)(void *), struct wake (*
 	 * of the ring and marking its event.
 	 */
 	lock_take(&ax->ring_lock);
-	say_what_for(ax, wake, arg);
+	say_what_for(ax, wake, arg, cpu);
+	seen = ax->ring.cq_head;
 	look = ring_cq_ready(&ax->ring) || done(arg) || ax->dead ||
 	       load_relaxed(&ax->ring.ctl->dead);
 	lock_drop(&ax->ring_lock);
 	if (!look)
-		ret = ax->link->ops->sleep(ax->link, deadline);
+		ret = ax->link->ops->sleep(ax->link, deadline, seen);
 	/* Not even for a moment if somebody polls: what came in it would wake nobody. */
 	if (unlikely(load_relaxed(&ax->armed)))
 		return ret;
@@ -460,7 +463,7 @@ int arax_process(struct arax *ax)
 			count = 0;
 	}
 	if (lead) {
-		ret = ax->link->ops->sleep(ax->link, 0);
+		ret = ax->link->ops->sleep(ax->link, 0, load_relaxed(&ax->ring.cq_head));
 		leave_lead(ax);
 	}
 	if (ret == -ENOTCONN || ret == -EPIPE)
@@ -522,6 +525,7 @@ int arax_poll_fd(struct arax *ax)
 		store_release(&ax->armed, true);
 		/* Pairs with those in sleep_as_leader() and say_what_for(). */
 		full_barrier();
+		store_relaxed(&ax->ring.ctl->cq_cpu, 0);
 		store_relaxed(&ax->ring.ctl->cq_need_wakeup, ARAX_WAKE_ANY);
 		/* Pairs with the one in the core. */
 		full_barrier();

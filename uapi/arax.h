@@ -365,7 +365,11 @@ struct arax_context_init {
  * @to_submit:	entries that the caller published and wants consumed
  * @submitted:	out: how many were (the prefix); a bad entry counts as consumed
  *		and completes with its error, so only a lack of credit stops it
+ * @flags:	ARAX_SUBMIT_SEEN
  * @min_complete: wait until that many completions are unread (0: don't wait)
+ * @seen:	with ARAX_SUBMIT_SEEN: so many completions had been posted when the caller
+ *		looked (modulo 2^32).  The wait is over as well once there are others: another
+ *		thread may have read the one that is waited for.  Else 0
  * @deadline_ns: CLOCK_MONOTONIC, absolute; ARAX_DEADLINE_NONE
  *
  * Returns 0 if anything was consumed or nothing was asked for; EAGAIN if the
@@ -378,9 +382,11 @@ struct arax_submit {
 	__u32 to_submit;
 	__u32 submitted;
 	__u32 min_complete;
-	__u32 pad;
+	__u32 seen;
 	__aligned_u64 deadline_ns;
 };
+
+#define ARAX_SUBMIT_SEEN	0x1
 
 /* What ARAX_IOC_WAIT waits for. */
 #define ARAX_WAIT_ANY		0x0

@@ -111,7 +111,7 @@ struct poller {
 	uint64_t next_save;
 	struct models *models;		/* NULL: run times are forgotten at the end */
 	uint64_t last_tenant;
-	long lost_cpu;			/* times, as last seen by lost_cpu() */
+	long lost_cpu;			/* times, as last seen by was_preempted() */
 	uint64_t mixed_until;		/* tasks of several tenants came lately */
 	uint32_t running;
 	uint32_t cpus, cpus_taken;	/* there are; devices' threads work on */

@@ -27,10 +27,11 @@ static bool move_to(const cpu_set_t *cpus, const cpu_set_t *all)
 	return true;
 }
 
-/* At most once in a while; @all: this thread's CPUs. */
-static bool may_move(struct poller *p, cpu_set_t *all)
+/* At most once in a while, and if @cpu is one of @all: this thread's CPUs. */
+static bool may_move(struct poller *p, uint32_t cpu, cpu_set_t *all)
 {
-	if (p->now < p->rest.next_move || sched_getaffinity(0, sizeof(*all), all))
+	if (p->now < p->rest.next_move || sched_getaffinity(0, sizeof(*all), all) ||
+	    !CPU_ISSET(cpu, all))
 		return false;
 	p->rest.next_move = p->now + MOVE_US * p->ticks.per_us;
 	return true;
@@ -49,7 +50,7 @@ static void same_cpu(struct poller *p)
 	if (++p->rest.crowded < CROWDED)
 		return;
 	p->rest.crowded = 0;
-	if (cpu >= 0 && may_move(p, &all)) {
+	if (cpu >= 0 && may_move(p, (uint32_t)cpu, &all)) {
 		others = all;
 		CPU_CLR(cpu, &others);
 		if (move_to(&others, &all)) {
@@ -71,8 +72,7 @@ static void come_near(struct poller *p)
 	cpu_set_t all, there;
 	uint32_t cpu = p->rest.near_cpu;
 
-	if (cpu >= CPU_SETSIZE || (int)cpu == sched_getcpu() || !may_move(p, &all) ||
-	    !CPU_ISSET(cpu, &all))
+	if (cpu >= CPU_SETSIZE || (int)cpu == sched_getcpu() || !may_move(p, cpu, &all))
 		return;
 	CPU_ZERO(&there);
 	CPU_SET(cpu, &there);
@@ -80,9 +80,14 @@ static void come_near(struct poller *p)
 		POLLER_COUNT(p, moves);
 }
 
-/* Who preempted its peer has woken nobody, and learns nothing of where that is. */
-static void note_near(struct rest *r)
+/*
+ * Who preempted its peer has woken nobody, and learns nothing of where that is.  Returns
+ * whether the one peer that it has woken has slept there before, as long as we have.
+ */
+static bool note_near(struct rest *r)
 {
+	bool one = r->woken == 1;
+
 	if (r->woken) {
 		r->near_sleeps = r->woken == 1 && r->woken_cpu == r->near_cpu ?
 				 r->near_sleeps + 1 : 0;
@@ -91,6 +96,7 @@ static void note_near(struct rest *r)
 	if (!r->long_sleeps)
 		r->near_sleeps = 0;
 	r->woken = 0;
+	return one && r->near_sleeps >= NEAR_SLEEPS;
 }
 
 /*
@@ -114,8 +120,7 @@ void rest_slept(struct poller *p, uint64_t since)
 	else
 		r->crowded = 0;
 	r->spun = false;
-	note_near(r);
-	if (r->near_sleeps >= NEAR_SLEEPS)
+	if (note_near(r))
 		come_near(p);
 }
 
@@ -126,9 +131,17 @@ static bool awaits_devices(const struct poller *p)
 }
 
 /*
+ * A peer that always comes after a long sleep, and sleeps on this very CPU, was preempted by
+ * our being woken where it is awake now: it can go on only once we have stopped.
+ */
+static bool is_in_the_way(const struct rest *r)
+{
+	return r->long_sleeps >= LONG_SLEEPS && (int)r->near_cpu == sched_getcpu();
+}
+
+/*
  * Who had to wake its peer sleeps at once (they may share a CPU), unless the
- * peer was seen to come back faster than that.  So does who has always slept for long: a
- * peer that was preempted by our being woken could go on only once we have stopped spinning.
+ * peer was seen to come back faster than that.
  */
 static bool worth_spinning(struct poller *p)
 {
@@ -137,7 +150,7 @@ static bool worth_spinning(struct poller *p)
 		return false;
 	if (awaits_devices(p))
 		return true;
-	if (p->rest.spin_pause || p->rest.long_sleeps >= LONG_SLEEPS)
+	if (p->rest.spin_pause || is_in_the_way(&p->rest))
 		return false;
 	if (!p->rest.woke_peer)
 		return true;

@@ -603,6 +603,8 @@ static void fill_launch(struct run *run, const struct kernel *k, bool worker)
 	struct arax_launch *la = &rt->launch;
 	uint32_t i;
 
+	rt->short_ns = 0;
+	rt->lost_cpu = false;
 	la->nr_ranges = d->nr_ranges;
 	for (i = 0; i < 3; i++) {
 		la->grid[i] = d->grid[i];
@@ -722,13 +724,15 @@ static bool is_of_cores(const struct poller_device *pd, const struct run *run)
 	return pd->dev->info.kind == ARAX_DEVICE_CPU && !run->rt.enter;
 }
 
-/* For what is short, and so not to be taken for long. */
+/* For what is short, and so not to be taken for long: a time that it does not need. */
 static uint64_t short_ns(const struct poller *p, struct graph_node *node)
 {
 	uint64_t ns = sched_predict_ns(p->sched, sched_kernel_key(node), node->device,
 				       sched_work(node));
 
-	return ns && ns < p->inline_ns ? p->inline_ns / 4 : 0;
+	if (!ns || ns >= p->inline_ns)
+		return 0;
+	return 2 * ns > p->inline_ns / 4 ? 2 * ns : p->inline_ns / 4;
 }
 
 /* To other threads than this one. */
@@ -739,8 +743,8 @@ static void hand_over(struct run *run, bool launch)
 
 	POLLER_COUNT(p, handed);
 	p->exact = false;
-	run->rt.short_ns = launch ? short_ns(p, run->node) : 0;
-	run->rt.lost_cpu = false;
+	if (launch)
+		run->rt.short_ns = short_ns(p, run->node);
 	if (pd->dev->info.kind == ARAX_DEVICE_CPU)
 		run->cpus = launch && run->rt.kernel->split ? pd->dev->info.units : 1;
 	p->cpus_taken += run->cpus;

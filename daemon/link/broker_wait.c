@@ -65,7 +65,7 @@ static int look(struct pending *p)
 
 	if (p->nr == ARAX_NR_WAIT)
 		return core_wait_poll(&p->wait, &p->args.wait.index);
-	if (core_client_unread(cc) >= p->args.submit.min_complete)
+	if (core_submit_done(cc, &p->args.submit))
 		return 0;
 	if (core_read_once(cc->dead))
 		return -(int)core_read_once(cc->dead);
@@ -132,11 +132,10 @@ int conn_submit(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,
 		const union core_args *a)
 {
 	struct pending *p;
+	int err = core_submit_check(c->client, &a->submit);
 
-	if (a->submit.flags)
-		return -EOPNOTSUPP;
-	if (a->submit.pad || a->submit.min_complete > c->client->depth)
-		return -EINVAL;
+	if (err)
+		return err;
 	p = pending_new(c, nr, id, size, a);
 	if (!p)
 		return -ENOSPC;

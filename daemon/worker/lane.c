@@ -58,24 +58,29 @@ static struct runner_task *next_task(struct lane *lane)
 	return t;
 }
 
-static bool lost_cpu(const struct runner_task *t)
-{
-	static _Thread_local long seen;
+/* A run of more than a few time slices is long, however often it lost the CPU. */
+#define EXCUSED_NS	10000000u
 
-	return t->short_ns && t->wall_ns > t->short_ns && was_preempted(&seen);
+static bool lost_cpu(const struct runner_task *t, long *seen)
+{
+	return t->short_ns && t->wall_ns > t->short_ns && t->wall_ns < EXCUSED_NS &&
+	       was_preempted(seen);
 }
 
 static void run_staged(struct runner *r, struct runner_task *t)
 {
 	uint64_t start = t->enter ? now_ns() : 0, ran;
+	long seen = 0;
 
+	if (t->short_ns)
+		was_preempted(&seen);
 	atomic_fetch_add_explicit(&r->busy, 1, memory_order_relaxed);
 	t->flags |= RUNNER_TIMED;
 	t->result = t->enter ? t->enter(t) : 0;
 	t->enter_ns = t->enter ? now_ns() - start : 0;
 	if (!t->result) {
 		runner_run(r, t);
-		t->lost_cpu = lost_cpu(t);
+		t->lost_cpu = lost_cpu(t, &seen);
 		ran = t->leave ? now_ns() : 0;
 		if (t->leave)
 			t->result = t->leave(t, t->result);

@@ -121,8 +121,8 @@ enum runner_want { RUNNER_WANT_NOTHING, RUNNER_WANT_WAY, RUNNER_WANT_END };
  *		Where several are under way at once, the part that none before it was told of
  * @short_ns:	runner_submit(): the kernel is thought to take no longer than this; 0: nothing is
  *		thought
- * @lost_cpu:	out, of runner_submit(): it took longer, and its thread lost the CPU meanwhile:
- *		says nothing about the kernel
+ * @lost_cpu:	out, of runner_submit(): it took longer, if not very long, and its thread lost the
+ *		CPU meanwhile: says nothing about the kernel
  * @done:	called once after runner_submit, on a lane thread: be short, don't
  *		block, don't call back into the runner except runner_submit
  * @next:	the runner's

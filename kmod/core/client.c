@@ -264,6 +264,23 @@ u32 core_client_unread(struct core_client *c)
 	return core_read_once(c->cq_tail) - core_read_once(core_ctl(c)->cq_head);
 }
 
+int core_submit_check(const struct core_client *c, const struct arax_submit *a)
+{
+	if (a->flags & ~ARAX_SUBMIT_SEEN)
+		return -EOPNOTSUPP;
+	if (a->min_complete > c->depth || (a->seen && !(a->flags & ARAX_SUBMIT_SEEN)))
+		return -EINVAL;
+	return 0;
+}
+
+bool core_submit_done(struct core_client *c, const struct arax_submit *a)
+{
+	if (core_client_unread(c) >= a->min_complete)
+		return true;
+	return a->flags & ARAX_SUBMIT_SEEN && core_client_ready(c) && c->region &&
+	       core_read_once(c->cq_tail) != a->seen;
+}
+
 /* The same words for the client itself, for `arax ps` and for fdinfo. */
 static void context_usage(struct core_client *c, struct arax_usage *u)
 {

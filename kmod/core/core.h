@@ -602,6 +602,10 @@ static inline void core_client_count(struct core_client *c, enum core_type type,
 
 /* Unread completions; any thread, may be out of date at once. */
 u32 core_client_unread(struct core_client *c);
+/* 0, -EINVAL or -EOPNOTSUPP. */
+int core_submit_check(const struct core_client *c, const struct arax_submit *a);
+/* Whether the wait in ARAX_IOC_SUBMIT is over; any thread, likewise. */
+bool core_submit_done(struct core_client *c, const struct arax_submit *a);
 
 /* ------------------------------------------------------------------ */
 /* handle.c: by client->lock, or core->lock for core->buffers          */

@@ -86,7 +86,7 @@ static void hopeless(const struct call_row *r, void *arg)
 	memset(arg, 0, 2 * PAGE);
 	switch (r->nr) {
 	case ARAX_NR_SUBMIT:
-		((struct arax_submit *)arg)->flags = 1;
+		((struct arax_submit *)arg)->flags = ~0u;
 		break;
 	case ARAX_NR_CANCEL:
 		((struct arax_cancel *)arg)->flags = 2;

@@ -636,6 +636,29 @@ KTEST(submit_waits_for_completions)
 	tear_down();
 }
 
+/* Of two threads that wait, the other may have read what this one waits for. */
+KTEST(another_thread_has_read_it)
+{
+	struct arax_submit s = { .size = sizeof(s), .flags = ARAX_SUBMIT_SEEN, .min_complete = 1 };
+	struct arax_completion e;
+
+	set_up(4, 128);
+	markers(&c, 0, 1, 0);
+	CHECK_OK(client_submit(&c, 1, NULL));
+	CHECK(client_reap(&c, &e));
+	/* Looked before that, and sleeps only now. */
+	s.deadline_ns = now_ns() + 10000 * MS;
+	CHECK_OK(CALL(c.fd, SUBMIT, &s));
+	s.seen = 1;
+	s.deadline_ns = now_ns() + 30 * MS;
+	CHECK_ERR(CALL(c.fd, SUBMIT, &s), ETIMEDOUT);
+	/* And who doesn't say what it has seen waits for one that is unread. */
+	s.flags = s.seen = 0;
+	s.deadline_ns = now_ns() + 30 * MS;
+	CHECK_ERR(CALL(c.fd, SUBMIT, &s), ETIMEDOUT);
+	tear_down();
+}
+
 static void on_signal(int sig)
 {
 	(void)sig;

@@ -6,6 +6,7 @@
 #include "stack.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #define BYTES	65536
@@ -42,6 +43,44 @@ TEST(host_writes_between_tasks)
 		CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), 0);
 		CHECK_EQ(x[WORDS / 2], 8);
 		CHECK_EQ(x[WORDS / 2 + 1], round * 1000 + 4);
+	}
+	stack_close(&s);
+}
+
+#define SHARERS	4
+
+struct sharer {
+	struct stack *s;
+	struct arax_buffer *buffer;
+	pthread_t thread;
+};
+
+static void *launch_and_wait(void *arg)
+{
+	struct sharer *x = arg;
+	struct arax_event e = { 0 };
+
+	for (int i = 0; i < 500; i++) {
+		stack_launch(x->s, x->s->q, "st_add", x->buffer, 1, &e);
+		CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), 0);
+	}
+	return NULL;
+}
+
+/* Each takes the others' completions out of the ring as well, whoever sleeps. */
+TEST(threads_wait_side_by_side)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct sharer x[SHARERS];
+	int i;
+
+	for (i = 0; i < SHARERS; i++) {
+		x[i] = (struct sharer){ .s = &s, .buffer = stack_buffer(&s, 4096) };
+		CHECK_EQ(pthread_create(&x[i].thread, NULL, launch_and_wait, &x[i]), 0);
+	}
+	for (i = 0; i < SHARERS; i++) {
+		CHECK_EQ(pthread_join(x[i].thread, NULL), 0);
+		CHECK_EQ(*(uint32_t *)arax_buffer_data(x[i].buffer), 500);
 	}
 	stack_close(&s);
 }

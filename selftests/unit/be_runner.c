@@ -658,10 +658,10 @@ static void *burn(void *arg)
 	return NULL;
 }
 
-/* One run of 20 ms, as one that is thought to take @short_ns. */
+/* One run of 5 ms, as one that is thought to take @short_ns. */
 static bool loses_cpu(uint64_t short_ns, struct buffer *b)
 {
-	uint32_t us = 20000;
+	uint32_t us = 5000;
 	struct task k;
 
 	make_task(&k, "spin", b, 1, &us, 4);

@@ -85,14 +85,24 @@ START_TEST(not_after_waking)
 }
 END_TEST
 
+/* Of who sleeps on this very CPU. */
 START_TEST(not_after_long_sleeps)
 {
-	int i;
+	cpu_set_t one;
+	int i, cpu;
 
-	work_and_sleep(LONG_US);
+	for (cpu = 0; !CPU_ISSET(cpu, &cpus);)
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	ck_assert_int_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+	for (i = 0; i < ENOUGH; i++)
+		wake_and_sleep((uint32_t)cpu + 1, LONG_US);
 	ck_assert(waits());
 	for (i = 0; i < ENOUGH; i++)
-		work_and_sleep(LONG_US);
+		wake_and_sleep((uint32_t)cpu, LONG_US);
+	ck_assert(!waits());
+	work_and_sleep(LONG_US);
 	ck_assert(!waits());
 	work_and_sleep(SHORT_US);
 	ck_assert(waits());
@@ -149,9 +159,10 @@ START_TEST(comes_near)
 	if (there < 0)
 		return;		/* one CPU: nowhere to go */
 	for (i = 0; i < ENOUGH; i++) {
-		be_on(i % 2 ? there : here);
-		while (moves == p->stats.moves)
+		while (moves == p->stats.moves) {
+			be_on(i % 2 ? there : here);
 			wake_and_sleep((uint32_t)(i % 2 ? here : there), LONG_US);
+		}
 		moves = p->stats.moves;
 		still_free();
 	}
@@ -180,6 +191,16 @@ START_TEST(stays)
 		wake_and_sleep((uint32_t)(i % 2 ? other : cpu), LONG_US);
 	for (i = 0; i < ENOUGH; i++)
 		wake_and_sleep(REST_NO_CPU, LONG_US);
+	/* Who has woken nobody knows of nobody. */
+	for (i = 0; i < ENOUGH; i++) {
+		be_on(cpu);
+		wake_and_sleep((uint32_t)cpu, LONG_US);
+	}
+	for (i = 0; i < ENOUGH; i++) {
+		be_on(other);
+		work_and_sleep(LONG_US);
+	}
+	be_on(cpu);
 	/* What a program says may be anything. */
 	for (i = 0; i < ENOUGH; i++)
 		wake_and_sleep(CPU_SETSIZE, LONG_US);

@@ -225,7 +225,7 @@ static bool peer_awake(struct link *l)
 	return ((struct peer *)l)->slow_to_wake || !load_relaxed(&l->ctl->sq_need_wakeup);
 }
 
-static int peer_sleep(struct link *l, uint64_t deadline)
+static int peer_sleep(struct link *l, uint64_t deadline, uint32_t seen)
 {
 	struct peer *p = (struct peer *)l;
 	struct pollfd fds[2] = {
@@ -452,6 +452,32 @@ START_TEST(both_asleep)
 }
 END_TEST
 
+static void *release_later(void *arg)
+{
+	usleep(5000);
+	P->release = true;
+	return NULL;
+}
+
+/* There may never be as much as that, or nothing at all, until somebody else does something. */
+START_TEST(little_room)
+{
+	unsigned int i;
+	pthread_t t;
+
+	for (i = 0; i < 60; i++)
+		ck_assert_int_eq(go('h', NULL), 0);
+	for (i = 0; i < 40; i++)
+		ck_assert_int_eq(go('d', NULL), 0);
+	for (i = 0; i < 4; i++)
+		ck_assert_int_eq(go('h', NULL), 0);
+	ck_assert_int_eq(pthread_create(&t, NULL, release_later, NULL), 0);
+	ck_assert_int_eq(go(0, NULL), 0);
+	pthread_join(t, NULL);
+	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+}
+END_TEST
+
 /* Whether for the last of some tasks or for all of them: woken once, if at all. */
 START_TEST(woken_once)
 {
@@ -515,7 +541,7 @@ START_TEST(a_queue_among_others)
 }
 END_TEST
 
-/* A full ring is filled again some tasks at a time, and not even then while all are held. */
+/* A full ring is filled again some tasks at a time. */
 START_TEST(room_in_pieces)
 {
 	const unsigned int n = 3000;
@@ -1214,6 +1240,7 @@ int main(void)
 	tcase_add_test(t, both_asleep);
 	tcase_add_test(t, a_queue_among_others);
 	tcase_add_test(t, room_in_pieces);
+	tcase_add_test(t, little_room);
 	tcase_add_test(t, woken_once);
 	tcase_add_test(t, notify_while_asleep);
 	tcase_add_test(t, poll_from_now_on);
