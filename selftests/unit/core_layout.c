@@ -44,6 +44,7 @@ AT(arax_ring_ctl, epoch, 200);
 SIZE(arax_info, 80);
 SIZE(arax_context_init, 56);
 SIZE(arax_submit, 32);
+AT(arax_submit, seen, 20);
 SIZE(arax_wait, 24 + 16 * ARAX_WAIT_MAX);
 SIZE(arax_cancel, 24);
 SIZE(arax_buffer_create, 32);
