@@ -66,7 +66,9 @@ void app_whole(struct sim_app *a, uint32_t buffer, uint32_t access)
 
 bool app_done(struct sim_app *a)
 {
-	if (a->failed)
+	/* Whoever walks a task's ranges may do so where there are none in all. */
+	if (a->failed || (!a->ranges && !grow((void **)&a->ranges, 0, &a->size_ranges,
+					      sizeof(*a->ranges))))
 		return false;
 	for (uint32_t i = 0; i < a->nr_tasks; i++) {
 		struct sim_task *t = &a->tasks[i];
