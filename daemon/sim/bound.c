@@ -76,8 +76,7 @@ static void path_submit(struct path *p, uint32_t app)
 		uint32_t slot;
 
 		if (due > p->now) {
-			if (!event_set(&p->events, &a->ev, due))
-				p->err = -ENOMEM;
+			p->err = event_set(&p->events, &a->ev, due);
 			return;
 		}
 		slot = p->slots[--p->free_slots];
@@ -141,9 +140,8 @@ static void path_start(struct path *p)
 		graph_start(p->graph, n);
 		t->node = n;
 		t->ev.fire = path_task_fire;
-		if (!event_set(&p->events, &t->ev,
-			       p->now + (uint64_t)fastest_ns(p->sc, st, app, t->index)))
-			p->err = -ENOMEM;
+		p->err = event_set(&p->events, &t->ev,
+				   p->now + event_ns(fastest_ns(p->sc, st, app, t->index)));
 	}
 }
 
@@ -169,8 +167,9 @@ static int path_run(struct path *p, uint64_t *ns)
 	for (uint32_t i = 0; i < w->nr; i++) {
 		p->apps[i].ev.fire = path_app_fire;
 		p->apps[i].blocked = SIM_ANY;
-		if (!event_set(&p->events, &p->apps[i].ev, w->apps[i].arrive_ns))
-			return -ENOMEM;
+		p->err = event_set(&p->events, &p->apps[i].ev, w->apps[i].arrive_ns);
+		if (p->err)
+			return p->err;
 	}
 	while (!p->err && (e = event_next(&p->events))) {
 		p->now = e->time;
@@ -322,7 +321,7 @@ int sim_bound(const struct scenario *sc, struct sim_bound *bound, char *error, s
 	if (!err)
 		err = area_load(&area);
 	if (!err)
-		bound->area_ns = (uint64_t)area_best(&area);
+		bound->area_ns = event_ns(area_best(&area));
 	for (uint32_t i = 0; area.buckets && i <= area.mask; i++) {
 		while (area.buckets[i]) {
 			struct load *next = area.buckets[i]->next;
@@ -335,6 +334,6 @@ int sim_bound(const struct scenario *sc, struct sim_bound *bound, char *error, s
 	if (err)
 		snprintf(error, len, "%s", err == -ENOSPC ?
 			 "more tasks are outstanding than the graph has slots: use smaller windows" :
-			 "out of memory");
+			 err == -EOVERFLOW ? EVENT_TOO_LATE : "out of memory");
 	return err;
 }

@@ -26,8 +26,10 @@ void sim_stop(struct sim *sim, int err, const char *why)
 
 void sim_set(struct sim *sim, struct event *e, uint64_t time)
 {
-	if (!event_set(&sim->events, e, time))
-		sim_stop(sim, -ENOMEM, "out of memory");
+	int err = event_set(&sim->events, e, time);
+
+	if (err)
+		sim_stop(sim, err, err == -EOVERFLOW ? EVENT_TOO_LATE : "out of memory");
 }
 
 static uint64_t clock_ns(clockid_t clock)
@@ -133,7 +135,7 @@ static uint64_t transfer_ns(void *arg, const struct graph_node *node, uint32_t d
 		elsewhere = b->place == PLACE_HOST ? 0 : missing;
 	/* And behind what is on its way already. */
 	missing += elsewhere + b->wire->queued;
-	return (uint64_t)((double)missing * b->wire->ns_per_byte) +
+	return event_ns((double)missing * b->wire->ns_per_byte) +
 	       (elsewhere ? 2 : 1) * b->wire->latency_ns;
 }
 
@@ -159,10 +161,10 @@ static void way(void *arg, const struct graph_node *node, uint32_t device, struc
 	} else {
 		bytes = sim->known_away - sim->known_at[b->place];
 		hops = sim->known_bytes > sim->known_at[PLACE_HOST] ? 2 : 1;
-		w->all_ns = (uint64_t)((double)sched_bytes(node) * part);
+		w->all_ns = event_ns((double)sched_bytes(node) * part);
 	}
 	if (bytes)
-		w->again_ns = hops * (b->wire->latency_ns + (uint64_t)((double)bytes * part));
+		w->again_ns = hops * (b->wire->latency_ns + event_ns((double)bytes * part));
 }
 
 static bool tight(void *arg, uint32_t device)
@@ -567,7 +569,7 @@ static bool teach(struct sim *sim)
 
 				for (int run = 0; ns > 0 && run < SCHED_MIN_RUNS; run++)
 					sched_observe(sim->sched, sched_kernel_key(&n), d, t->work,
-						      (uint64_t)ns);
+						      event_ns(ns));
 			}
 		}
 	}

@@ -2,6 +2,7 @@
 /* event.c - a binary heap of events */
 #include "daemon/sim/event.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 static bool before(const struct event *a, const struct event *b)
@@ -33,21 +34,23 @@ static void settle(struct events *h, uint32_t i, struct event *e)
 	place(h, i, e);
 }
 
-bool event_set(struct events *h, struct event *e, uint64_t time)
+int event_set(struct events *h, struct event *e, uint64_t time)
 {
+	if (time > EVENT_LAST)
+		return -EOVERFLOW;
 	if (!e->index && h->used == h->size) {
 		uint32_t size = h->size ? 2 * h->size : 64;
 		struct event **heap = realloc(h->heap, size * sizeof(struct event *));
 
 		if (!heap)
-			return false;
+			return -ENOMEM;
 		h->heap = heap;
 		h->size = size;
 	}
 	e->time = time;
 	e->order = h->order++;
 	settle(h, e->index ? e->index - 1 : h->used++, e);
-	return true;
+	return 0;
 }
 
 void event_cancel(struct events *h, struct event *e)

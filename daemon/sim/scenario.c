@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/sim/event.h"
 #include "daemon/sim/generate.h"
 #include "daemon/sim/reader.h"
 #include "daemon/sim/trace.h"
@@ -541,7 +542,7 @@ static void read_work_entry(struct build *b, json_t *obj)
 			reader_fail(&b->r, -ENOMEM, NULL, "out of memory");
 			return;
 		}
-		a->arrive_ns = (uint64_t)at;
+		a->arrive_ns = event_ns(at);
 		a->tenant = first + (uint32_t)(i % tenants);
 		a->window = (uint32_t)window;
 		a->priority = (int32_t)priority;

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "daemon/sim/event.h"
+
 /* Ends closer than this are the same instant: far below the ns that events have. */
 #define SAME_NS	0.001
 
@@ -65,7 +67,7 @@ uint64_t share_next(const struct share *s)
 	if (!s->jobs)
 		return UINT64_MAX;
 	left = (s->jobs->end - s->clock) / rate(s);
-	return s->at + (left > SAME_NS ? (uint64_t)ceil(left - SAME_NS) : 0);
+	return s->at + (left > SAME_NS ? event_ns(ceil(left - SAME_NS)) : 0);
 }
 
 struct share_job *share_pop(struct share *s, uint64_t now)

@@ -37,11 +37,11 @@ START_TEST(events_come_in_their_order)
 
 	ck_assert_ptr_null(event_next(&h));
 	for (int i = 0; i < 200; i++)
-		ck_assert(event_set(&h, &e[i], rng_next(&rng) % 50));
+		ck_assert_int_eq(event_set(&h, &e[i], rng_next(&rng) % 50), 0);
 	for (int i = 0; i < 200; i += 3)
 		event_cancel(&h, &e[i]);
 	for (int i = 1; i < 200; i += 3)
-		ck_assert(event_set(&h, &e[i], rng_next(&rng) % 50));
+		ck_assert_int_eq(event_set(&h, &e[i], rng_next(&rng) % 50), 0);
 	while ((x = event_next(&h))) {
 		ck_assert(x->time > last || (x->time == last && x->order >= order));
 		ck_assert_int_ne((x - e) % 3, 0);
@@ -51,6 +51,10 @@ START_TEST(events_come_in_their_order)
 		n++;
 	}
 	ck_assert_int_eq(n, 133);
+	ck_assert_int_eq(event_set(&h, &e[0], EVENT_LAST), 0);
+	ck_assert_int_eq(event_set(&h, &e[1], EVENT_LAST + 1), -EOVERFLOW);
+	ck_assert_ptr_eq(event_next(&h), &e[0]);
+	ck_assert_ptr_null(event_next(&h));
 	free(h.heap);
 }
 END_TEST
@@ -649,6 +653,38 @@ START_TEST(what_only_a_lost_device_had_is_lost)
 }
 END_TEST
 
+static const char *const endless[] = {
+	/* a task of 35,000 years */
+	"{ \"machine\": { \"devices\": [ { \"name\": \"d\" } ] }, \"tenants\": [ { \"name\": \"t\" } ],"
+	"  \"kernels\": [ { \"name\": \"k\", \"cost\": { \"d\": { \"ns_per_item\": 1e9 } } } ],"
+	"  \"workload\": [ { \"type\": \"streams\", \"width\": 1, \"length\": 2, \"kernels\": [ \"k\" ], \"work\": 1099511627776, \"mb\": 1 } ] }",
+	/* copies of 32 years each */
+	"{ \"machine\": { \"links\": [ { \"name\": \"l\", \"gb_per_s\": 1e-6 } ], \"devices\": [ { \"name\": \"d\", \"link\": \"l\", \"memory_gb\": 1e6 } ] },"
+	"  \"tenants\": [ { \"name\": \"t\" } ], \"kernels\": [ { \"name\": \"k\", \"cost\": { \"d\": { \"base_us\": 1 } } } ],"
+	"  \"workload\": [ { \"type\": \"streams\", \"width\": 40, \"length\": 2, \"kernels\": [ \"k\" ], \"work\": 1, \"mb\": 1e6 } ] }",
+	/* programs, one each 12 days, for 270 years */
+	"{ \"machine\": { \"devices\": [ { \"name\": \"d\" } ] }, \"tenants\": [ { \"name\": \"t\" } ],"
+	"  \"kernels\": [ { \"name\": \"k\", \"cost\": { \"d\": { \"base_us\": 1 } } } ],"
+	"  \"workload\": [ { \"type\": \"streams\", \"width\": 1, \"length\": 1, \"kernels\": [ \"k\" ], \"work\": 1, \"mb\": 1, \"apps\": 8192, \"every_ms\": 1e9 } ] }",
+};
+
+START_TEST(time_has_an_end)
+{
+	struct sim_options o = { 0 };
+	struct sim_bound b;
+
+	load(endless[_i]);
+	ck_assert_int_eq(sim_run(&sc, &o, &result, error, sizeof(error)), -EOVERFLOW);
+	ck_assert_msg(strstr(error, "146 years"), "%s", error);
+	sim_result_fini(&result);
+	error[0] = '\0';
+	/* Where nothing is copied it may end. */
+	ck_assert_int_eq(sim_bound(&sc, &b, error, sizeof(error)), _i == 1 ? 0 : -EOVERFLOW);
+	ck_assert_msg(_i == 1 || strstr(error, "146 years"), "%s", error);
+	scenario_fini(&sc);
+}
+END_TEST
+
 START_TEST(nowhere_to_run_is_said)
 {
 	struct sim_options o = { .policy = "best" };
@@ -921,6 +957,7 @@ int main(void)
 	tcase_add_loop_test(t, a_seed_is_a_run, 0, 2);
 	tcase_add_loop_test(t, failures_are_counted, 0, 2);
 	tcase_add_test(t, what_only_a_lost_device_had_is_lost);
+	tcase_add_loop_test(t, time_has_an_end, 0, sizeof(endless) / sizeof(endless[0]));
 	tcase_add_test(t, nowhere_to_run_is_said);
 	tcase_add_test(t, bounds_are_right);
 	tcase_add_loop_test(t, nothing_beats_its_bound, 0, 2);
