@@ -17,6 +17,7 @@ struct link_kernel {
 	int fd;
 	void *region;
 	size_t region_size;
+	bool no_seen;			/* the module is older than ARAX_SUBMIT_SEEN */
 };
 
 static struct link_kernel *to_kernel(struct link *l)
@@ -124,8 +125,15 @@ static int kernel_sleep(struct link *l, uint64_t deadline, uint32_t seen)
 		.seen = seen,
 		.deadline_ns = deadline,
 	};
-	int ret = kernel_call(l, ARAX_NR_SUBMIT, &s);
+	int ret = -EOPNOTSUPP;
 
+	if (!to_kernel(l)->no_seen)
+		ret = kernel_call(l, ARAX_NR_SUBMIT, &s);
+	if (ret == -EOPNOTSUPP) {
+		to_kernel(l)->no_seen = true;
+		s.flags = s.seen = 0;
+		ret = kernel_call(l, ARAX_NR_SUBMIT, &s);
+	}
 	return ret == -EINTR ? 0 : ret;
 }
 
