@@ -12,7 +12,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "daemon/awake.h"
 #include "daemon/dispatch/aside.h"
 #include "daemon/dispatch/models.h"
 #include "daemon/dispatch/own.h"
