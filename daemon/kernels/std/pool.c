@@ -156,10 +156,13 @@ static int pool(const struct arax_launch *l, bool most)
 
 	if (err)
 		return err;
+	arax_launch_share(l, w.out_height * w.a.planes, &begin, &end);
+	/* Without a plane there is no limit to how wide it would be. */
+	if (begin == end)
+		return 0;
 	line = malloc(w.a.width * sizeof(*line) + 1);
 	if (!line)
 		return -ENOMEM;
-	arax_launch_share(l, w.out_height * w.a.planes, &begin, &end);
 	pool_rows(&w, line, most, begin, end);
 	free(line);
 	return 0;
