@@ -500,6 +500,9 @@ static void release(struct graph *g, struct node *n)
 {
 	if (--n->waits)
 		return;
+	/* It follows, and will come back from where it is. */
+	if (unlikely(n->state == GRAPH_RUNNING))
+		return;
 	if (unlikely(n->flags & NODE_DOOMED)) {
 		list_append(&g->work, &g->work_tail, n);
 		return;
@@ -819,8 +822,47 @@ void graph_start(struct graph *g, struct graph_node *node)
 
 void graph_stop(struct graph *g, struct graph_node *node)
 {
+	struct node *n = node_of(node);
+
 	(void)g;
-	node_of(node)->state = GRAPH_POPPED;
+	n->state = n->waits ? GRAPH_WAITING : GRAPH_POPPED;
+}
+
+bool graph_may_follow(const struct graph_node *node, uint32_t runs)
+{
+	const struct node *n = node_of((struct graph_node *)node);
+
+	return n->state == GRAPH_WAITING && n->waits == runs &&
+	       !(n->flags & (NODE_DOOMED | NODE_CONTINUE | NODE_BLOCKED | NODE_FENCED));
+}
+
+bool graph_is_early(const struct graph_node *node)
+{
+	const struct node *n = node_of((struct graph_node *)node);
+
+	return n->waits && !(n->flags & NODE_GONE);
+}
+
+int graph_fate(const struct graph_node *node, uint64_t *origin)
+{
+	const struct node *n = node_of((struct graph_node *)node);
+
+	if (likely(!(n->flags & NODE_DOOMED)))
+		return 0;
+	*origin = n->origin;
+	return n->result;
+}
+
+void graph_doom(struct graph *g, struct graph_node *node, int result)
+{
+	struct node *n = node_of(node);
+
+	(void)g;
+	if (n->flags & NODE_DOOMED)
+		return;
+	n->flags |= NODE_DOOMED;
+	n->result = result;
+	n->origin = 0;
 }
 
 bool graph_complete(struct graph *g, struct graph_node *node, int result, uint32_t *failure)
@@ -838,10 +880,14 @@ bool graph_complete(struct graph *g, struct graph_node *node, int result, uint32
 	}
 	g->slots[ARAX_TAG_SLOT(n->pub.d.tag)] = NULL;
 	g->stats.completed++;
-	n->result = result;
-	if (unlikely(result)) {
-		count_failure(n);
-		*failure = (uint32_t)n->fail;
+	if (unlikely(n->flags & NODE_DOOMED)) {
+		*failure = 0;
+	} else {
+		n->result = result;
+		if (unlikely(result)) {
+			count_failure(n);
+			*failure = (uint32_t)n->fail;
+		}
 	}
 	end_one(g, n);
 	if (unlikely(g->work))

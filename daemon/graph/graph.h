@@ -72,7 +72,7 @@ enum graph_state {
 	GRAPH_WAITING,		/* for other tasks, or blocked on a timeline */
 	GRAPH_READY,		/* on the ready list */
 	GRAPH_POPPED,		/* taken by graph_pop_ready(), not started */
-	GRAPH_RUNNING,
+	GRAPH_RUNNING,		/* or, of a follower, to run next: see FOLLOWERS below */
 	GRAPH_ENDED,		/* internal: no caller ever sees one */
 };
 
@@ -180,6 +180,30 @@ void graph_start(struct graph *g, struct graph_node *node);
 
 /* It did not run after all: as it was before graph_start(). */
 void graph_stop(struct graph *g, struct graph_node *node);
+
+/*
+ * FOLLOWERS
+ *
+ *   Who runs tasks one after the other, and leaves out what comes behind a failure, need not
+ *   come back between two of which one waits for the other.  So a task may be started while
+ *   those that it waits for run.  It is completed after them; whether it was to run at all is
+ *   known then.
+ */
+
+/*
+ * Whether a task that waits, waits for nothing but tasks of which @runs run, each known to wait
+ * for by graph_each_successor(), and is not to run unless they all succeed.
+ */
+bool graph_may_follow(const struct graph_node *node, uint32_t runs);
+/* Whether a follower waits still: then it can't be completed, only stopped. */
+bool graph_is_early(const struct graph_node *node);
+/*
+ * What became of a follower by what it waited for: 0, or the result that it has to be completed
+ * with, and *@origin.  It is no failure of its own: graph_complete() gives it no number.
+ */
+int graph_fate(const struct graph_node *node, uint64_t *origin);
+/* A task that waits, stopped, can't be started again: it ends with @result when it could be. */
+void graph_doom(struct graph *g, struct graph_node *node, int result);
 
 /**
  * graph_complete - a popped or started task is done

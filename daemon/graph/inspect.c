@@ -259,14 +259,15 @@ int graph_check(const struct graph *g)
 			seq = n->pub.seq;
 			EXPECT(n->context == c);
 			EXPECT(n->live_next ? n->live_next->live_prev == n : c->tail == n);
-			EXPECT((n->state == GRAPH_WAITING) == (n->waits > 0));
+			EXPECT(n->state == GRAPH_RUNNING ||
+			       (n->state == GRAPH_WAITING) == (n->waits > 0));
 			EXPECT(n->state != GRAPH_ENDED);
 			ghosts += !!(n->flags & NODE_GHOST);
 			EXPECT(n->flags & NODE_REPORTED ||
 			       g->slots[ARAX_TAG_SLOT(n->pub.d.tag)] == n);
 			for (uint32_t i = 0; i < n->nr_succs; i++) {
 				EXPECT(succ(n, i)->pub.seq > n->pub.seq);
-				EXPECT(succ(n, i)->state == GRAPH_WAITING);
+				EXPECT(succ(n, i)->waits > 0);
 			}
 			for (unsigned int i = 0; i < n->nr_access; i++)
 				EXPECT(!n->access[i].span || n->access[i].node == n);

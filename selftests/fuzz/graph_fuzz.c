@@ -52,6 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	p.blocks = bits & 0x400;
 	p.deadlines = bits & 0x800;
 	p.gone = bits & 0x1000;
+	p.follows = bits & 0x2000;
 	p.exact_failures = !p.continues || !(p.in_order || p.strided);
 	if (graph_model_run(&p))
 		abort();

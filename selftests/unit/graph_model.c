@@ -22,7 +22,7 @@ struct model_task {
 	int result;
 	uint8_t buffer[RANGES], access[RANGES], nr_ranges;
 	bool dataflow, barrier, continues, blocked;
-	bool reported, ghost, overdue;
+	bool reported, ghost, overdue, follows, stopped;
 	enum model_state state;
 	struct graph_node *node;
 	struct arax_dispatch_range ranges[RANGES];
@@ -457,6 +457,112 @@ static struct model_task *pick(struct model *m, enum model_state state)
 	return NULL;
 }
 
+struct before {
+	struct model *m;
+	struct model_task *t;		/* one of those that wait for what runs */
+	uint32_t nr;			/* how many it is known to wait for, of them */
+	uint32_t skip;
+};
+
+static void find_behind(void *arg, const struct graph_node *node, uint32_t waits)
+{
+	struct before *b = arg;
+
+	if (!b->t && !b->skip--)
+		b->t = by_tag(b->m, node->d.tag);
+}
+
+static void count_before(void *arg, const struct graph_node *node, uint32_t waits)
+{
+	struct before *b = arg;
+
+	b->nr += node->d.tag == b->t->tag;
+}
+
+/* Starts a task that waits for what runs alone. */
+static void start_behind(struct model *m)
+{
+	struct model_task *t = pick(m, RUNNING);
+	struct before b = { .m = m, .skip = draw(m, 4) };
+	struct graph_node *node;
+	bool may = true;
+
+	if (!t)
+		return;
+	graph_each_successor(t->node, find_behind, &b);
+	t = b.t;
+	node = t ? graph_find(m->g, t->tag) : NULL;
+	if (!node || t->state != WAITING)
+		return;
+	for (unsigned int i = 0; i < m->added; i++) {
+		const struct model_task *p = &m->t[i];
+
+		if (p->state == RUNNING)
+			graph_each_successor(p->node, count_before, &b);
+		/* What was behind one that was stopped is on its way still. */
+		if (p < t && !over(p) && related(p, t) && p->state != RUNNING && !p->stopped)
+			may = false;
+	}
+	if (!graph_may_follow(node, b.nr))
+		return;
+	EXPECT(m, may && !t->blocked && !t->continues && !t->ghost, "task %td", t - m->t);
+	m->clock++;
+	graph_start(m->g, node);
+	t->state = RUNNING;
+	t->node = node;
+	t->follows = true;
+}
+
+static void stop(struct model *m, struct model_task *t)
+{
+	bool early = graph_is_early(t->node);
+
+	m->clock++;
+	graph_stop(m->g, t->node);
+	t->follows = false;
+	t->stopped = true;
+	t->state = early ? WAITING : POPPED;
+	if (early)
+		t->node = NULL;
+	follow(m);
+}
+
+/* A follower comes back: it may have been in vain. */
+static void end_follower(struct model *m, struct model_task *t)
+{
+	unsigned int j = t - m->t;
+	uint64_t tag = t->tag, origin = 0;
+	uint32_t late = 0, failure = ~0u;
+	bool ok = false, must;
+	int fate;
+
+	EXPECT(m, graph_is_early(t->node) == !preds_over(m, j), "task %u", j);
+	if (graph_is_early(t->node)) {
+		if (chance(m, true, 4))
+			stop(m, t);
+		return;
+	}
+	fate = graph_fate(t->node, &origin);
+	must = doomed(m, j, &origin, &ok, &late);
+	if (m->p->exact_failures)
+		EXPECT(m, must == !!fate && ok == must, "task %u: %d, %d", j, must, fate);
+	EXPECT(m, !fate || fate == -ECANCELED, "task %u: %d", j, fate);
+	if (!fate) {
+		t->follows = false;
+		if (chance(m, true, 4))
+			stop(m, t);
+		return;
+	}
+	m->clock++;
+	EXPECT(m, graph_complete(m->g, t->node, fate, &failure), "task %u", j);
+	EXPECT(m, !failure && graph_find(m->g, tag) == NULL, "task %u: %u", j, failure);
+	t->node = NULL;
+	t->origin = origin;
+	free_slot(m, t);
+	end(m, t, fate, late);
+	follow(m);
+}
+
 static void complete(struct model *m, struct model_task *t)
 {
 	int result = chance(m, m->p->failures, 5) ? -EIO : 0;
@@ -629,6 +735,10 @@ int graph_model_run(const struct graph_model_params *p)
 				add(&m);
 			break;
 		case 6:
+			if (chance(&m, p->follows, 2)) {
+				start_behind(&m);
+				break;
+			}
 			t = pick(&m, POPPED);
 			if (t) {
 				graph_start(m.g, t->node);
@@ -638,8 +748,12 @@ int graph_model_run(const struct graph_model_params *p)
 		case 7:
 			t = pick(&m, draw(&m, 2) ? POPPED : RUNNING);
 			if (t && (!p->loose || m.open > p->inflight * 3 / 4 ||
-				  m.submitted == p->tasks || !more))
-				complete(&m, t);
+				  m.submitted == p->tasks || !more)) {
+				if (t->follows)
+					end_follower(&m, t);
+				else
+					complete(&m, t);
+			}
 			break;
 		case 8:
 			t = pick(&m, VANISHED);

@@ -20,7 +20,7 @@
  * @inflight:	to keep unfinished at most
  * @contexts, @queues: at most 4 each
  * @in_order, @strided, @barriers, @continues, @failures, @cancels, @blocks,
- * @deadlines, @gone: whether such a thing happens
+ * @deadlines, @gone, @follows: whether such a thing happens
  * @exact_failures: check who fails exactly; needs no @continues, or neither
  *		@in_order nor @strided
  * @loose:	tasks may wait longer than needed (fences), never shorter
@@ -33,7 +33,7 @@ struct graph_model_params {
 	void *arg;
 	unsigned int tasks, inflight, contexts, queues;
 	bool in_order, strided, barriers, continues, failures, cancels, blocks;
-	bool deadlines, gone, exact_failures, loose, hulls;
+	bool deadlines, gone, follows, exact_failures, loose, hulls;
 	uint64_t *fences;
 };
 

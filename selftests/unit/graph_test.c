@@ -107,6 +107,22 @@ START_TEST(model_everything)
 }
 END_TEST
 
+START_TEST(model_followers)
+{
+	rounds((struct graph_model_params){
+		.tasks = 80, .inflight = 32, .contexts = 2, .queues = 3,
+		.in_order = true, .barriers = true, .strided = true,
+		.failures = true, .exact_failures = true, .follows = true,
+	}, 2000);
+	rounds((struct graph_model_params){
+		.tasks = 80, .inflight = 32, .contexts = 2, .queues = 3,
+		.in_order = true, .barriers = true, .continues = true, .failures = true,
+		.cancels = true, .blocks = true, .deadlines = true, .gone = true,
+		.follows = true,
+	}, 2000);
+}
+END_TEST
+
 /* So much overlap that tasks are fenced: they wait long, but never too short. */
 START_TEST(model_fences)
 {
@@ -985,6 +1001,7 @@ int main(void)
 	tcase_add_test(model, model_failures);
 	tcase_add_test(model, model_continue);
 	tcase_add_test(model, model_everything);
+	tcase_add_test(model, model_followers);
 	tcase_add_test(model, model_fences);
 	tcase_add_test(model, shapes_are_exact);
 	tcase_set_timeout(example, 600);
