@@ -238,21 +238,28 @@ static void forget_room(struct sched *s)
 		s->devices[i].room = false;
 }
 
-static void lane_take(struct sched *s, struct graph_node *n, uint64_t now_ns, uint64_t ns)
+/* An idle one, or the one that was booked. */
+static uint32_t lane_for(const struct sched_device *d, const struct graph_node *n, uint64_t now_ns)
+{
+	uint32_t lane = 0;
+
+	if (!has_idle_lane(d))
+		return lane_with_room(d, n, now_ns);
+	while (d->lane[lane].tasks)
+		lane++;
+	return lane;
+}
+
+static void lane_take(struct sched *s, struct graph_node *n, uint32_t lane, uint64_t now_ns,
+		      uint64_t ns)
 {
 	struct sched_device *d = &s->devices[n->device];
-	uint32_t lane = 0;
-	struct sched_lane *l;
+	struct sched_lane *l = &d->lane[lane];
 
-	if (has_idle_lane(d)) {
-		while (d->lane[lane].tasks)
-			lane++;
+	if (!l->tasks) {
 		d->busy++;
 		s->idle_lanes--;
-	} else {
-		lane = lane_with_room(d, n, now_ns);
 	}
-	l = &d->lane[lane];
 	l->until = (l->tasks ? l->until : now_ns) + ns;
 	if (!l->until)
 		l->until = 1;
@@ -951,8 +958,8 @@ static struct graph_node *pick(struct sched *s, uint64_t now_ns)
 	return n;
 }
 
-/* It was: what that means for its tenant and its device. */
-static void picked(struct sched *s, struct graph_node *n, uint64_t now_ns)
+/* It was, or booked: what that means for its tenant and its device. */
+static void placed(struct sched *s, struct graph_node *n, uint32_t lane, uint64_t now_ns)
 {
 	struct sched_flow *f = n->sched.flow;
 	uint64_t predicted = model_predict_ns(&s->model, model_id(task_kind(n), n->device));
@@ -975,16 +982,74 @@ static void picked(struct sched *s, struct graph_node *n, uint64_t now_ns)
 	if (f->capped)
 		cap_charge(s, f, predicted, 0);
 	f->running++;
-	s->queued--;
 	s->running++;
 	/* The lane is kept while the data comes as well, and the device made ready. */
 	if (s->ops.transfer_ns)
 		predicted += s->ops.transfer_ns(s->arg, n, n->device);
 	if (s->ops.switch_ns)
 		predicted += switching_for(s, n, now_ns);
-	lane_take(s, n, now_ns, predicted);
+	lane_take(s, n, lane, now_ns, predicted);
 	s->stuck = false;
 	flow_changed(s, f);
+}
+
+static void picked(struct sched *s, struct graph_node *n, uint64_t now_ns)
+{
+	s->queued--;
+	placed(s, n, lane_for(&s->devices[n->device], n, now_ns), now_ns);
+}
+
+/* What is booked behind others for long is alone there. */
+static bool may_book(struct sched *s, struct graph_node *n, uint32_t device, uint32_t lane)
+{
+	const struct sched_device *d = &s->devices[device];
+	const struct sched_lane *l = &d->lane[lane];
+	struct sched_forecast f = sched_forecast(s, sched_kernel_key(n), device, sched_work(n));
+	uint64_t ns = f.runs >= SCHED_MIN_RUNS || f.confidence >= SCHED_CONFIDENT ? f.ns : 0;
+
+	return ns && ns <= SCHED_BOOK_NS && d->lanes && l->tasks &&
+	       l->tasks <= (ns > SCHED_AHEAD_NS ? 1 : d->ahead) &&
+	       l->flow == n->sched.flow && l->context == n->d.context;
+}
+
+/* Whether that is where the policy would have it, if it could choose now. */
+static bool would_choose(struct sched *s, struct graph_node *n, uint32_t device, uint64_t now_ns)
+{
+	bool would;
+
+	s->booking = true;
+	s->devices[device].room = true;
+	would = s->policy->choose(s, n, now_ns) == device;
+	s->booking = false;
+	forget_room(s);
+	return would;
+}
+
+int sched_book(struct sched *s, struct graph_node *node, uint32_t device, uint32_t lane,
+		 uint64_t now_ns)
+{
+	struct sched_flow *f;
+
+	told_time(s, now_ns);
+	if (s->queued || device >= s->nr_devices || lane >= s->devices[device].lanes_size)
+		return -EAGAIN;
+	f = flow_find(s, node->d.tenant);
+	if (!f)
+		return -EAGAIN;
+	charge_all(s);
+	node->sched.flow = f;
+	if ((f->capped && cap_until(s, f) > now_ns) || !may_book(s, node, device, lane) ||
+	    !would_choose(s, node, device, now_ns)) {
+		node->sched.flow = NULL;
+		return -EAGAIN;
+	}
+	node->device = device;
+	node->sched.index = NOT_QUEUED;
+	node->sched.lane = 0;
+	node->sched.push_ns = now_ns;
+	node->sched.due = due(node, now_ns);
+	placed(s, node, lane, now_ns);
+	return 0;
 }
 
 struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
