@@ -138,6 +138,10 @@ struct arax_backend_kernel {
  *		does so and returns -ETIMEDOUT; others ignore it
  * @device_ns:	out, 0 before: what the launch took by the device's own clock,
  *		if it has one
+ * @after:	of submit: bit i stands for the launch that was submitted i + 1 before this one on
+ *		its lane.  It is to begin when these have ended, and only if they all succeed,
+ *		see ARAX_DONE_NOT_RUN.  Others behind it need not wait for it.  Not 0 only where
+ *		@follows said so, and of launches that have not been reported
  */
 struct arax_backend_run {
 	uint32_t size;
@@ -149,17 +153,22 @@ struct arax_backend_run {
 	const char *name;
 	uint64_t deadline_ns;
 	uint64_t device_ns;
+	uint32_t after;
+	uint32_t reserved;
 };
 
 /* Launches on a lane that were submitted and have not ended, see @wait below. */
 #define ARAX_LANE_DEPTH		4
+
+/* It did nothing: one that it was to come after has failed. */
+#define ARAX_DONE_NOT_RUN	0x1
 
 /* An asynchronous launch that is done. */
 struct arax_backend_done {
 	uint64_t cookie;
 	uint64_t device_ns;	/* 0: not known */
 	int32_t result;
-	uint32_t pad;
+	uint32_t flags;		/* ARAX_DONE_*; 0 before */
 };
 
 /* What is known of a device's gauges. */
@@ -244,6 +253,9 @@ struct arax_backend_gauges {
  *		run or poll beside them
  * @gauges:	-EOPNOTSUPP: nothing is known, and @why (of @len bytes) says what is
  *		missing.  From any thread
+ * @follows:	whether a launch may be submitted before others whose results it needs have ended:
+ *		1 or 0, see @after of struct arax_backend_run.  Needs @wait.  For devices that
+ *		work on the host's pages: elsewhere data has to come first
  */
 struct arax_backend {
 	uint32_t struct_size;
@@ -280,6 +292,7 @@ struct arax_backend {
 	int (*alloc_on)(void *dev, uint64_t bytes, void *host, uint64_t *address);
 	int (*wait)(void *dev, uint32_t lane, struct arax_backend_done *done);
 	int (*gauges)(void *dev, struct arax_backend_gauges *g, char *why, uint32_t len);
+	int (*follows)(void *dev);
 };
 
 #define ARAX_BACKEND_SIZE_MIN	offsetof(struct arax_backend, longname)

@@ -640,6 +640,13 @@ int device_submit(struct device *dev, const struct arax_backend_run *run, uint64
 	return dev->stack->ops->submit(dev->stack->dev, run, cookie);
 }
 
+bool device_follows(const struct device *dev)
+{
+	const struct device_top *t = dev->stack;
+
+	return device_depth(dev) > 1 && t->ops->follows && t->ops->follows(t->dev) == 1;
+}
+
 int device_wait(struct device *dev, uint32_t lane, struct arax_backend_done *done)
 {
 	return dev->stack->ops->wait(dev->stack->dev, lane, done);

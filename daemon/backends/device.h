@@ -97,6 +97,8 @@ void device_refresh(struct device *dev);
 uint32_t device_depth(const struct device *dev);
 int device_submit(struct device *dev, const struct arax_backend_run *run, uint64_t cookie);
 int device_wait(struct device *dev, uint32_t lane, struct arax_backend_done *done);
+/* Whether launches may have arax_backend_run.after. */
+bool device_follows(const struct device *dev);
 
 /* -EOPNOTSUPP, and in @why what is missing, or "": nothing measures such devices. */
 int device_gauges(const struct device *dev, struct arax_backend_gauges *g, char *why, uint32_t len);

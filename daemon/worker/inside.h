@@ -29,6 +29,7 @@ struct lane {
 	bool stop;
 	_Atomic uint32_t submitted;	/* counts tasks: seen without the lock */
 	uint32_t taken;			/* of them; by its thread */
+	int32_t results[RUNNER_LATE];	/* of those that are done, by ticket; its thread's alone */
 	struct worker *kept;		/* its thread's alone; see pool_keep_for() */
 };
 
@@ -68,6 +69,7 @@ struct runner {
 	struct handle *handles;
 	bool host;			/* cores, on host pages: workers are possible */
 	bool opencl;			/* OpenCL, likewise */
+	bool follows;			/* as of device_follows() */
 	_Atomic bool can_foreign;	/* and so are some that are locked up */
 
 	pthread_mutex_t lock;		/* handles, workers, lanes' threads */
@@ -117,8 +119,11 @@ static inline int checked(int err)
 	return err > 0 || err < -4095 ? -EIO : err;
 }
 
-/* Where the lane's device orders launches itself: -EAGAIN, it has to be run by runner_run(). */
-int runner_start(struct runner *r, struct runner_task *t);
+/*
+ * Where the lane's device orders launches itself: -EAGAIN, it has to be run by runner_run().
+ * @after: as in struct arax_backend_run.
+ */
+int runner_start(struct runner *r, struct runner_task *t, uint32_t after);
 
 /* pool.c: a worker for this task alone, or an error; and back. */
 int pool_take(struct runner *r, const struct runner_task *t, struct worker **worker);

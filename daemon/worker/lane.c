@@ -122,6 +122,7 @@ static bool await_next(const struct lane *lane)
  * @began:	when each of them did, with its @enter
  * @entered:	the one that comes next has passed its @enter
  * @accounted_ns: until when the lane's time has been given to tasks
+ * @ended:	has, and nobody knows yet; its data may be held still.  Or NULL
  */
 struct under_way {
 	struct runner_task *tasks[ARAX_LANE_DEPTH];
@@ -130,6 +131,7 @@ struct under_way {
 	bool entered;
 	uint64_t next_began;
 	uint64_t accounted_ns;
+	struct runner_task *ended;
 };
 
 enum started { STARTED, HAS_ENDED, NOT_YET };
@@ -142,9 +144,11 @@ static enum started enter(struct runner_task *t, struct under_way *u)
 	t->start_ns = u->next_began;
 	t->result = 0;
 	if (t->enter) {
-		t->flags = u->nr ? t->flags | RUNNER_NO_WAIT : t->flags & ~RUNNER_NO_WAIT;
+		bool others = u->nr || u->ended;
+
+		t->flags = others ? t->flags | RUNNER_NO_WAIT : t->flags & ~RUNNER_NO_WAIT;
 		t->result = t->enter(t);
-		if (t->result == -EAGAIN && u->nr)
+		if (t->result == -EAGAIN && others)
 			return NOT_YET;
 		t->start_ns = now_ns();
 		t->enter_ns = t->start_ns - u->next_began;
@@ -165,19 +169,59 @@ static void account(struct runner_task *t, struct under_way *u, uint64_t began)
 	u->accounted_ns = now;
 }
 
-static enum started start_next(struct runner *r, struct runner_task *t, struct under_way *u)
+/* How far back a launch is among those under way: 1 is the last one; 0: it has ended. */
+static uint32_t how_far(const struct under_way *u, uint32_t ticket)
 {
+	for (uint32_t i = 1; i <= u->nr; i++)
+		if (u->tasks[(u->first + u->nr - i) % ARAX_LANE_DEPTH]->ticket == ticket)
+			return i;
+	return 0;
+}
+
+/*
+ * What it is to run after: -ECANCELED, that has not succeeded; -EAGAIN, nor ended, and the device
+ * can't see to it, or its data has to be there first; else @after is what the device is to see to.
+ */
+static int look_before(const struct lane *lane, const struct runner_task *t,
+		       const struct under_way *u, uint32_t *after)
+{
+	int err = 0;
+
+	*after = 0;
+	for (uint32_t i = 0; i < t->nr_after; i++) {
+		uint32_t back = how_far(u, t->after[i]);
+
+		if (back)
+			*after |= 1u << (back - 1);
+		else if (lane->results[t->after[i] % RUNNER_LATE])
+			err = -ECANCELED;
+	}
+	return err ? err : *after && (t->enter || !lane->runner->follows) ? -EAGAIN : 0;
+}
+
+static enum started start_next(struct lane *lane, struct runner_task *t, struct under_way *u)
+{
+	struct runner *r = lane->runner;
 	enum started s;
-	uint32_t place = (u->first + u->nr) % ARAX_LANE_DEPTH;
+	uint32_t place = (u->first + u->nr) % ARAX_LANE_DEPTH, after;
 
 	pool_keep_for(t);
+	t->result = look_before(lane, t, u, &after);
+	if (t->result == -EAGAIN)
+		return NOT_YET;
+	if (t->result) {
+		u->entered = false;
+		t->skipped = true;
+		t->hold_ns = t->wall_ns = t->device_ns = 0;
+		return HAS_ENDED;
+	}
 	s = u->entered ? STARTED : enter(t, u);
 	if (s != STARTED) {
 		if (s == HAS_ENDED)
 			account(t, u, u->next_began);
 		return s;
 	}
-	t->result = runner_start(r, t);
+	t->result = runner_start(r, t, after);
 	/* Nothing is before it: the device wants this one run by itself. */
 	u->entered = t->result == -EAGAIN && u->nr;
 	if (u->entered)
@@ -200,12 +244,13 @@ static enum started start_next(struct runner *r, struct runner_task *t, struct u
 }
 
 /* Until it is on the device, or, where it is in a worker, over. */
-static enum started start(struct runner *r, struct runner_task *t, struct under_way *u)
+static enum started start(struct lane *lane, struct runner_task *t, struct under_way *u)
 {
+	struct runner *r = lane->runner;
 	enum started s;
 
 	atomic_fetch_add_explicit(&r->busy, 1, memory_order_relaxed);
-	s = start_next(r, t, u);
+	s = start_next(lane, t, u);
 	atomic_fetch_sub_explicit(&r->busy, 1, memory_order_relaxed);
 	return s;
 }
@@ -214,7 +259,7 @@ static enum started start(struct runner *r, struct runner_task *t, struct under_
  * The oldest one comes to its end.  How long its kernel took its device knows best: here it is
  * only seen by when others that were before it, and what this thread did meanwhile, were done.
  */
-static void finish_oldest(struct lane *lane, struct under_way *u)
+static void end_oldest(struct lane *lane, struct under_way *u)
 {
 	struct runner_task *t = u->tasks[u->first];
 	uint64_t began = u->began[u->first];
@@ -233,16 +278,31 @@ static void finish_oldest(struct lane *lane, struct under_way *u)
 	}
 	t->device_ns = t->wall_ns;
 	t->result = err ? checked(err) : checked(done.result);
+	t->skipped = !err && done.flags & ARAX_DONE_NOT_RUN;
 	if (t->leave)
 		t->result = t->leave(t, t->result);
 	account(t, u, began);
 	t->leave_ns = u->accounted_ns - now;
-	t->done(t);
+	if (t->skipped)
+		t->hold_ns = t->wall_ns = t->device_ns = 0;
+	lane->results[t->ticket % RUNNER_LATE] = t->result;
+	u->ended = t;
+}
+
+/* What has ended is its caller's again. */
+static void tell(struct under_way *u)
+{
+	struct runner_task *t = u->ended;
+
+	u->ended = NULL;
+	if (t)
+		t->done(t);
 }
 
 /*
  * While one runs the next ones' data comes, and they are handed to the device; and while
- * its results go back the next one runs.
+ * its results go back the next one runs.  What was waiting for it to end begins before anybody
+ * is told that it has: that may take as long as a short kernel.
  */
 static void lane_main_ahead(struct lane *lane)
 {
@@ -251,19 +311,31 @@ static void lane_main_ahead(struct lane *lane)
 
 	while ((t = next_task(lane))) {
 		while (t || u.nr) {
-			enum started s = t ? start(lane->runner, t, &u) : NOT_YET;
+			enum started s = t ? start(lane, t, &u) : NOT_YET;
+			bool had_ended = u.ended;
 
-			if (s == HAS_ENDED)
+			tell(&u);
+			if (s == HAS_ENDED) {
+				/* Those that it was to run after are told of first. */
+				while (t->nr_after && u.nr) {
+					end_oldest(lane, &u);
+					tell(&u);
+				}
+				lane->results[t->ticket % RUNNER_LATE] = t->result;
 				t->done(t);
+			}
 			/* It was in a worker, so nothing else of this thread's is under way. */
 			if (this_lane != lane)
 				return;
-			if (s == NOT_YET)
-				finish_oldest(lane, &u);
+			if (s == NOT_YET && t && had_ended)
+				continue;
+			if (s == NOT_YET && u.nr)
+				end_oldest(lane, &u);
 			if (s == NOT_YET && t)
 				continue;
 			t = u.nr < ARAX_LANE_DEPTH ? another(lane) : NULL;
 		}
+		tell(&u);
 		if (!await_next(lane))
 			pool_keep_no_more(lane);
 	}

@@ -328,7 +328,7 @@ int runner_run_ready(struct runner *r, struct runner_task *t)
 	return run_here(r, t, 0, &t->device_ns);
 }
 
-int runner_start(struct runner *r, struct runner_task *t)
+int runner_start(struct runner *r, struct runner_task *t, uint32_t after)
 {
 	struct arax_backend_run run;
 	int err;
@@ -339,6 +339,7 @@ int runner_start(struct runner *r, struct runner_task *t)
 	if (runner_needs_worker(r, t->kernel))
 		return -EAGAIN;
 	err = fill_run(r, t, 0, &run);
+	run.after = after;
 	return err ? err : checked(device_submit(r->dev, &run, 0));
 }
 
@@ -350,9 +351,15 @@ void runner_submit(struct runner *r, struct runner_task *t)
 	pthread_mutex_lock(&lane->lock);
 	*lane->tail = t;
 	lane->tail = &t->next;
+	t->ticket = atomic_load_explicit(&lane->submitted, memory_order_relaxed);
 	atomic_fetch_add_explicit(&lane->submitted, 1, memory_order_relaxed);
 	pthread_cond_signal(&lane->cond);
 	pthread_mutex_unlock(&lane->lock);
+}
+
+uint32_t runner_ticket(const struct runner *r, uint32_t lane)
+{
+	return atomic_load_explicit(&r->lanes[lane % r->nr_lanes].submitted, memory_order_relaxed);
 }
 
 int runner_prepare(struct runner *r, const struct kernel *k)
@@ -456,6 +463,7 @@ int runner_create(struct device *dev, const struct registry *registry,
 	r->registry = registry;
 	r->host = dev->info.kind == ARAX_DEVICE_CPU && !dev->info.memory;
 	r->opencl = dev->info.kind == ARAX_DEVICE_OPENCL && !dev->info.memory;
+	r->follows = device_follows(dev);
 	r->options.kind = dev->info.kind;
 	if (r->opencl)
 		set_device(r, config);

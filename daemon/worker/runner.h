@@ -129,6 +129,11 @@ enum runner_want { RUNNER_WANT_NOTHING, RUNNER_WANT_WAY, RUNNER_WANT_END };
  * @why, @why_len: runner_try()'s
  * @turn:	NULL: it never makes way for others
  * @most_ns:	that it may run in a worker; 0: worker.timeout
+ * @ticket:	out, of runner_submit(): counts a lane's tasks, modulo 2^32
+ * @after:	@nr_after tickets of earlier tasks of its lane, which were not done when it was
+ *		submitted, and less than RUNNER_LATE before it: it runs, and enters, when they
+ *		have all succeeded, and is done after them.  For lanes with runner_depth()
+ * @skipped:	out: one of them has not, so it did nothing; @result is -ECANCELED
  * @image:	of a foreign kernel that was built for this device (runner_build()): what that
  *		gave, plus 1; else 0, or the runner's
  */
@@ -158,8 +163,14 @@ struct runner_task {
 	size_t why_len;
 	struct runner_turn *turn;
 	uint64_t most_ns;
+	uint32_t ticket;
+	uint32_t nr_after;
+	uint32_t after[ARAX_LANE_DEPTH - 1];
+	bool skipped;
 	int image;
 };
+
+#define RUNNER_LATE	8u
 
 struct runner;
 
@@ -245,6 +256,8 @@ uint32_t runner_depth(const struct runner *r);
 
 /* Hand to the lane's thread; never fails, never blocks for long. */
 void runner_submit(struct runner *r, struct runner_task *task);
+/* The next task's of @lane. */
+uint32_t runner_ticket(const struct runner *r, uint32_t lane);
 
 /*
  * A task with a turn that was submitted and is not done: has it make way soon, which it tells

@@ -4,6 +4,9 @@
  * after another in a thread of its own.  Each second launch that comes with nothing under way is
  * refused with -EAGAIN, as by a device that wants to run() it; "lost" in a kernel's name is what
  * it says.
+ *
+ * "follows=true": a launch may come before those end that it needs.  "overtaken=true": and has its
+ * place in the order from when they have.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,40 +20,107 @@
 
 #define MAX_BYTES 4096
 
+/*
+ * @turn: its place in the order; @needs: places of those that have to end before; @failed: one of
+ * them has
+ */
 struct launch {
 	arax_kernel_fn *fn;
-	uint64_t cookie;
+	uint64_t cookie, turn;
 	int result;
+	uint32_t needs;
+	bool failed, ended;
 	struct arax_launch l;
 	struct arax_launch_range ranges[4];
 	_Alignas(8) char args[MAX_BYTES];
 };
 
-/* From @first: ended and not told of, then those that have not run. */
+/* From @first: those that were not told of. */
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	pthread_t thread;
-	uint32_t first, nr, ended;
+	uint32_t first, nr;
+	uint64_t turns;
 	bool stop, refused;
 	struct launch launches[ARAX_LANE_DEPTH];
 } q = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+static bool follow, overtaken;
+
+static int config(const char *key, const char *value)
+{
+	bool *option = !strcmp(key, "follows") ? &follow :
+		       !strcmp(key, "overtaken") ? &overtaken : NULL;
+
+	if (!option)
+		return -ENOENT;
+	if (strcmp(value, "true"))
+		return -EINVAL;
+	*option = true;
+	return 0;
+}
+
+static int follows(void *dev)
+{
+	return follow;
+}
+
+/* 0: the one that was submitted last. */
+static struct launch *launch_before(uint32_t i)
+{
+	return &q.launches[(q.first + q.nr - 1 - i) % ARAX_LANE_DEPTH];
+}
+
+/* NULL: none. */
+static struct launch *whose_turn(void)
+{
+	struct launch *first = NULL;
+
+	for (uint32_t i = 0; i < q.nr; i++) {
+		struct launch *x = launch_before(i);
+
+		if (!x->ended && !x->needs && (!first || x->turn < first->turn))
+			first = x;
+	}
+	return first;
+}
+
+static void end(struct launch *x)
+{
+	uint32_t bit = 1u << (x - q.launches);
+
+	x->ended = true;
+	for (uint32_t i = 0; i < q.nr; i++) {
+		struct launch *y = launch_before(i);
+
+		if (!(y->needs & bit))
+			continue;
+		y->needs &= ~bit;
+		y->failed |= x->result;
+		if (overtaken && !y->needs)
+			y->turn = ++q.turns;
+	}
+	pthread_cond_broadcast(&q.changed);
+}
 
 static void *serve(void *arg)
 {
 	pthread_mutex_lock(&q.lock);
 	while (!q.stop) {
-		struct launch *x = &q.launches[(q.first + q.ended) % ARAX_LANE_DEPTH];
+		struct launch *x = whose_turn();
 
-		if (q.ended == q.nr) {
+		if (!x) {
 			pthread_cond_wait(&q.changed, &q.lock);
 			continue;
 		}
-		pthread_mutex_unlock(&q.lock);
-		x->result = x->fn(&x->l);
-		pthread_mutex_lock(&q.lock);
-		q.ended++;
-		pthread_cond_broadcast(&q.changed);
+		x->result = -ECANCELED;
+		if (!x->failed) {
+			pthread_mutex_unlock(&q.lock);
+			x->result = x->fn(&x->l);
+			pthread_mutex_lock(&q.lock);
+		}
+		end(x);
 	}
 	pthread_mutex_unlock(&q.lock);
 	return arg;
@@ -110,6 +180,27 @@ static int run(void *dev, struct arax_backend_run *run)
 	return ((arax_kernel_fn *)run->kernel)(run->launch);
 }
 
+/* Before @x is one of them. */
+static void put_behind(struct launch *x, uint32_t after)
+{
+	/* Only what was not told of can be meant. */
+	if (after >> q.nr || (after && !follow))
+		abort();
+	x->turn = ++q.turns;
+	x->needs = 0;
+	x->failed = x->ended = false;
+	for (uint32_t i = 0; i < q.nr; i++) {
+		const struct launch *y = launch_before(i);
+
+		if (!(after >> i & 1))
+			continue;
+		if (!y->ended)
+			x->needs |= 1u << (y - q.launches);
+		else
+			x->failed |= y->result;
+	}
+}
+
 static int submit(void *dev, const struct arax_backend_run *run, uint64_t cookie)
 {
 	struct launch *x;
@@ -124,6 +215,7 @@ static int submit(void *dev, const struct arax_backend_run *run, uint64_t cookie
 	} else {
 		x->fn = (arax_kernel_fn *)run->kernel;
 		x->cookie = cookie;
+		put_behind(x, run->after);
 		x->l = *run->launch;
 		memcpy(x->ranges, x->l.ranges, x->l.nr_ranges * sizeof(x->ranges[0]));
 		memcpy(x->args, x->l.args, x->l.arg_len);
@@ -138,19 +230,21 @@ static int submit(void *dev, const struct arax_backend_run *run, uint64_t cookie
 
 static int wait_for(void *dev, uint32_t lane, struct arax_backend_done *done)
 {
+	struct launch *x;
+
 	pthread_mutex_lock(&q.lock);
 	if (!q.nr) {
 		pthread_mutex_unlock(&q.lock);
 		return -ENOENT;
 	}
-	while (!q.ended)
+	x = &q.launches[q.first];
+	while (!x->ended)
 		pthread_cond_wait(&q.changed, &q.lock);
 	*done = (struct arax_backend_done){
-		.cookie = q.launches[q.first].cookie, .result = q.launches[q.first].result,
+		.cookie = x->cookie, .result = x->result, .flags = x->failed ? ARAX_DONE_NOT_RUN : 0,
 	};
 	q.first = (q.first + 1) % ARAX_LANE_DEPTH;
 	q.nr--;
-	q.ended--;
 	pthread_mutex_unlock(&q.lock);
 	return 0;
 }
@@ -166,8 +260,10 @@ static const struct arax_backend backend = {
 	.kernel_load = kernel_load,
 	.kernel_unload = kernel_unload,
 	.run = run,
+	.config = config,
 	.submit = submit,
 	.wait = wait_for,
+	.follows = follows,
 };
 
 arax_backend_init_fn arax_backend_init;
