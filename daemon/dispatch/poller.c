@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "daemon/dispatch/aside.h"
+#include "daemon/dispatch/follow.h"
 #include "daemon/dispatch/models.h"
 #include "daemon/dispatch/own.h"
 #include "daemon/dispatch/poller.h"
@@ -224,7 +225,7 @@ static int start_ready(struct poller *p)
 			return n;
 		node = sched_pick(p->sched, poller_ns(p));
 		if (!node)
-			return n;
+			return n + (p->follow ? follow_start(p) : 0);
 		n++;
 		if (run_start(p, node) == RUN_LOST)
 			return -1;

@@ -92,6 +92,7 @@ struct poller {
 	struct poller_device *devs;
 	struct trace *trace;		/* NULL: nobody wants to know */
 	struct memory *memory;		/* of devices that have their own; NULL: none has */
+	bool follow;			/* there are devices for follow.c */
 	bool foresees;			/* the memory is told what tasks to come will use */
 	uint32_t nr_devs;
 	struct host_thread *undertaker;	/* of modules, see own.c */
@@ -126,6 +127,7 @@ struct poller {
 	struct {
 		uint64_t late;		/* ran past their deadline or target */
 		uint64_t aside;		/* times that a task made way */
+		uint64_t followed;	/* tasks, see follow.h */
 		uint64_t tasks, inline_runs, handed, stolen, sleeps, errors, moves, visits;
 	} stats;
 };

@@ -10,6 +10,7 @@
 
 #include "daemon/dispatch/aside.h"
 #include "daemon/dispatch/declared.h"
+#include "daemon/dispatch/follow.h"
 #include "daemon/dispatch/gate.h"
 #include "daemon/dispatch/host.h"
 #include "daemon/dispatch/own.h"
@@ -415,6 +416,43 @@ static __attribute__((cold)) bool moved(struct run *run, uint64_t hold_ns)
 	return again;
 }
 
+/*
+ * A task that was started before what it waits for had ended.  Whether it was to run at all is
+ * known now: if not, it is canceled.  Or what it waits for will be run again, and so will it,
+ * in its turn: then it is @run's no longer.
+ */
+static __attribute__((cold)) bool came_early(struct run *run, uint64_t hold_ns, int *result,
+					    struct commit_info *info)
+{
+	struct poller_device *pd = &run->poller->devs[run->device];
+	struct graph_node *node = run->node;
+	struct graph *g = run->link->graph;
+	struct poller *p = run->poller;
+	bool early = graph_is_early(node), again = run->rt.skipped || may_run_again(run);
+	int fate = early ? 0 : graph_fate(node, &info->origin), lost = *result == -ENODEV;
+
+	if (fate) {
+		*result = info->result = fate;
+		info->device = ~0u;
+		if (run->rt.skipped)
+			info->device_ns = 0;
+		return false;
+	}
+	if (!early && !run->rt.skipped)
+		return false;
+	if (lost)
+		take_offline(p, pd);
+	settle_accounts(run, node, hold_ns, false);
+	graph_stop(g, node);
+	if (!again)
+		graph_doom(g, node, *result ? *result : -ENODEV);
+	else if (!early && sched_push(p->sched, node, poller_ns(p)))
+		run_refuse(p, node, -ENOMEM);
+	if (lost)
+		run_refuse_stranded(p);
+	return true;
+}
+
 /* ------------------------------------------------------------------ */
 
 /*
@@ -433,6 +471,8 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 	};
 	bool learn;
 
+	if (unlikely(run->follows) && came_early(run, hold_ns, &result, &info))
+		return;
 	if (unlikely(run->load)) {
 		result = own_end(run, result);
 		info.result = result;
@@ -605,6 +645,8 @@ static void fill_launch(struct run *run, const struct kernel *k, bool worker)
 
 	rt->short_ns = 0;
 	rt->lost_cpu = false;
+	rt->nr_after = 0;
+	rt->skipped = false;
 	la->nr_ranges = d->nr_ranges;
 	for (i = 0; i < 3; i++) {
 		la->grid[i] = d->grid[i];
@@ -743,6 +785,7 @@ static void hand_over(struct run *run, bool launch)
 
 	POLLER_COUNT(p, handed);
 	p->exact = false;
+	run->handed = true;
 	if (launch)
 		run->rt.short_ns = short_ns(p, run->node);
 	if (pd->dev->info.kind == ARAX_DEVICE_CPU)
@@ -794,7 +837,9 @@ static struct run *take_place(const struct poller *p, struct poller_device *pd,
 	return run;
 }
 
-enum run_outcome run_start(struct poller *p, struct graph_node *node)
+static inline __attribute__((always_inline))
+enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t *after,
+		       uint32_t nr_after)
 {
 	struct poller_device *pd = &p->devs[node->device];
 	struct link *l = node->priv;
@@ -812,6 +857,8 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 	run->start = p->now;
 	run->lazy = false;
 	run->spent = false;
+	run->handed = false;
+	run->follows = nr_after;
 	if (k)
 		worker = runner_needs_worker(pd->runner, k);
 	/* Before hand-over: after our death this task counts as started. */
@@ -833,6 +880,10 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 		aside_begin(run);
 	if (launch)
 		fill_launch(run, k, worker);
+	if (nr_after) {
+		memcpy(run->rt.after, after, nr_after * sizeof(*after));
+		run->rt.nr_after = nr_after;
+	}
 	if (launch && run->remote) {
 		err = remote_begin(run);
 		if (err) {
@@ -855,6 +906,18 @@ enum run_outcome run_start(struct poller *p, struct graph_node *node)
 		return RUN_DONE;
 	hand_over(run, launch);
 	return RUN_DONE;
+}
+
+enum run_outcome run_start(struct poller *p, struct graph_node *node)
+{
+	return start(p, node, NULL, 0);
+}
+
+__attribute__((noinline))
+void run_follow(struct poller *p, struct graph_node *node, const uint32_t *after, uint32_t nr)
+{
+	/* Behind others, so never on this thread. */
+	start(p, node, after, nr);
 }
 
 void run_go_on(struct run *run, int err)
@@ -993,6 +1056,7 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 		p->runnable[k->index * p->nr_devs + dev->index] =
 			err ? RUNNABLE_NOT : runs_here(pd, k) ? RUNNABLE_HERE : RUNNABLE;
 	}
+	p->follow |= follow_on(pd);
 	pd->lanes_now = pd->lanes;
 	if (!device_is_configured(dev)) {
 		err = sched_device_set(p->sched, dev->index, pd->lanes);

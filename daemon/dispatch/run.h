@@ -63,6 +63,8 @@ struct run {
 	bool spent;			/* some of its input is nowhere any more */
 	bool lazy;			/* it has a range of a lazy buffer, see memory.h */
 	bool held;			/* between memory_enter() and memory_settle() */
+	bool handed;			/* it has a ticket of its lane */
+	bool follows;			/* started before what it waits for had ended: follow.h */
 };
 
 /* For all of a device, with those that a task which stands aside may have. */
@@ -74,6 +76,11 @@ static inline struct run *run_end(const struct poller_device *pd)
 uint32_t run_free_lane(const struct poller *p, const struct poller_device *pd);
 /* The device may have other lanes than before.  -EINVAL, -ENOMEM. */
 int run_refresh(struct poller *p, struct poller_device *pd);
+/*
+ * (poller) Starts a task that sched_book() has placed, and that waits for @nr tasks of its lane,
+ * with the tickets @after.
+ */
+void run_follow(struct poller *p, struct graph_node *node, const uint32_t *after, uint32_t nr);
 /* (poller) What remote_awaits_host() waited for is there, or can't be had. */
 void run_go_on(struct run *run, int err);
 
