@@ -359,20 +359,27 @@ START_TEST(results)
 }
 END_TEST
 
-static int submit(struct device *dev, void *kernel, uint32_t lane, const struct arax_launch_range *r,
-		  const int32_t *arg, uint64_t cookie)
+static int submit_after(struct device *dev, void *kernel, uint32_t lane,
+			const struct arax_launch_range *r, const int32_t *arg, uint64_t cookie,
+			uint32_t after)
 {
 	struct arax_launch l = {
 		.size = sizeof(l), .nr_ranges = 1, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 },
 		.group_end = 1, .ranges = r, .args = arg, .arg_len = arg ? 4 : 0,
 	};
 	struct arax_backend_run run = { .size = sizeof(run), .lane = lane, .kernel = kernel,
-					.launch = &l, .name = "test" };
+					.launch = &l, .name = "test", .after = after };
 	int err = device_submit(dev, &run, cookie);
 
 	/* All of it is a copy. */
 	memset(&l, 0xff, sizeof(l));
 	return err;
+}
+
+static int submit(struct device *dev, void *kernel, uint32_t lane, const struct arax_launch_range *r,
+		  const int32_t *arg, uint64_t cookie)
+{
+	return submit_after(dev, kernel, lane, r, arg, cookie, 0);
 }
 
 /* So many, one after another, each with a result of its own. */
@@ -417,6 +424,99 @@ START_TEST(several_on_a_lane)
 	ck_assert_int_eq(x, 20 * (ARAX_LANE_DEPTH + 1) + 2);
 	device_kernel_unload(dev, k);
 	device_kernel_unload(dev, inc);
+}
+END_TEST
+
+/* Of random shape: who comes after a failure does nothing, and says so; all others run. */
+START_TEST(after_others)
+{
+	struct device *dev = open_one("");
+	void *k = load(dev, "fail", FAIL), *inc = load(dev, "inc", INC);
+	struct arax_backend_done done[ARAX_LANE_DEPTH];
+	int32_t x = 0, codes[ARAX_LANE_DEPTH], i, round, ran = 0, left_out = 0;
+	uint32_t after[ARAX_LANE_DEPTH], seed = 7;
+	struct arax_launch_range r = put(dev, &x, 4);
+
+	if (!device_follows(dev)) {
+		be_skip("after_others", "this driver's launches can't wait for each other's success");
+		return;
+	}
+	for (round = 0; round < 3000; round++) {
+		for (i = 0; i < ARAX_LANE_DEPTH; i++) {
+			seed = seed * 1103515245 + 12345;
+			codes[i] = seed >> 16 & 3 ? 0 : -5 - i;
+			after[i] = (seed >> 20) & ((1u << i) - 1);
+			/* One without a result of its own, now and then. */
+			ck_assert_int_eq(submit_after(dev, codes[i] || seed >> 24 & 1 ? k : inc, 0, &r,
+						      codes[i] || seed >> 24 & 1 ? &codes[i] : NULL,
+						      i, after[i]), 0);
+		}
+		for (i = 0; i < ARAX_LANE_DEPTH; i++)
+			ck_assert_int_eq(device_wait(dev, 0, &done[i]), 0);
+		for (i = 0; i < ARAX_LANE_DEPTH; i++) {
+			bool must_not = false, not = done[i].flags & ARAX_DONE_NOT_RUN;
+
+			ck_assert_uint_eq(done[i].cookie, i);
+			for (int32_t b = 0; b < i; b++)
+				must_not |= after[i] >> (i - 1 - b) & 1 && done[b].result;
+			ck_assert(not == must_not);
+			ck_assert_int_eq(done[i].result, not ? -ECANCELED : codes[i]);
+			ran += !not;
+			left_out += not;
+		}
+		/* The lane is as good as new. */
+		ck_assert_int_eq(launch(dev, inc, 0, 1, 1, &r, 1, NULL, 0), 0);
+		ran++;
+	}
+	take(dev, r, &x);
+	ck_assert_int_eq(x, ran);
+	ck_assert_int_gt(left_out, 1000);
+	device_kernel_unload(dev, k);
+	device_kernel_unload(dev, inc);
+}
+END_TEST
+
+/* What is submitted when the one before it is known to have failed already. */
+START_TEST(after_one_that_failed)
+{
+	static const int32_t bad = -EIO;
+	struct device *dev = open_one("");
+	void *k = load(dev, "fail", FAIL), *inc = load(dev, "inc", INC);
+	struct arax_backend_done done;
+	int32_t x = 0, round;
+	struct arax_launch_range r = put(dev, &x, 4);
+
+	if (!device_follows(dev)) {
+		be_skip("after_one_that_failed", "this driver's launches can't wait for each other's success");
+		return;
+	}
+	for (round = 0; round < 300; round++) {
+		ck_assert_int_eq(submit(dev, k, 0, &r, &bad, 1), 0);
+		ck_assert_int_eq(submit_after(dev, inc, 0, &r, NULL, 2, 1), 0);
+		ck_assert_int_eq(device_wait(dev, 0, &done), 0);
+		ck_assert_int_eq(done.result, -EIO);
+		usleep(round % 3 * 100);
+		ck_assert_int_eq(submit_after(dev, inc, 0, &r, NULL, 3, 1), 0);
+		for (int i = 2; i <= 3; i++) {
+			ck_assert_int_eq(device_wait(dev, 0, &done), 0);
+			ck_assert_uint_eq(done.cookie, i);
+			ck_assert_int_eq(done.result, -ECANCELED);
+			ck_assert_uint_eq(done.flags, ARAX_DONE_NOT_RUN);
+		}
+	}
+	take(dev, r, &x);
+	ck_assert_int_eq(x, 300);
+	device_kernel_unload(dev, k);
+	device_kernel_unload(dev, inc);
+}
+END_TEST
+
+/* Where results have to be fetched first nobody may come after another. */
+START_TEST(never_on_its_own_memory)
+{
+	struct device *dev = open_one("\"zero-copy=no\"");
+
+	ck_assert(!device_follows(dev));
 }
 END_TEST
 
@@ -886,6 +986,9 @@ int main(void)
 	tcase_add_loop_test(t, arguments, 0, 2);
 	tcase_add_loop_test(t, results, 0, 2);
 	tcase_add_loop_test(t, several_on_a_lane, 0, 2);
+	tcase_add_test(t, after_others);
+	tcase_add_test(t, after_one_that_failed);
+	tcase_add_test(t, never_on_its_own_memory);
 	tcase_add_test(t, geometry);
 	tcase_add_test(t, bad_ranges);
 	tcase_add_test(t, arguments_are_checked);

@@ -26,10 +26,11 @@
 	X(EnqueueCopyBuffer); X(Finish); X(Flush); X(WaitForEvents); \
 	X(GetEventProfilingInfo); X(GetEventInfo); X(ReleaseEvent)
 
-/* Of OpenCL 1.2, 2.0 and 2.1; NULL where the library is older. */
+/* Of OpenCL 1.1, 1.2, 2.0 and 2.1; NULL where the library is older. */
 #define OPENCL_CALLS_LATER(X) \
 	X(CreateSubDevices); X(ReleaseDevice); X(GetKernelArgInfo); X(EnqueueFillBuffer); \
-	X(EnqueueMigrateMemObjects); X(SetKernelArgSVMPointer); X(CreateProgramWithIL)
+	X(EnqueueMigrateMemObjects); X(SetKernelArgSVMPointer); X(CreateProgramWithIL); \
+	X(SetEventCallback); X(RetainEvent)
 
 struct opencl_api {
 #define X(name) __typeof__(cl##name) *name

@@ -234,6 +234,11 @@ static int wait_for(void *dev, uint32_t lane, struct arax_backend_done *done)
 	return opencl_wait(dev, lane, done);
 }
 
+static int follows(void *dev)
+{
+	return ((struct opencl_device *)dev)->follows;
+}
+
 static int alloc(void *dev, uint64_t bytes, uint64_t wanted, uint64_t *address)
 {
 	return opencl_alloc(dev, bytes, wanted, address);
@@ -282,6 +287,7 @@ static const struct arax_backend backend = {
 	.copy_peer = copy_peer,
 	.submit = submit,
 	.wait = wait_for,
+	.follows = follows,
 };
 
 const struct arax_backend *opencl_backend_init(const struct arax_backend_host *host)

@@ -57,32 +57,31 @@ static bool same_pages(struct opencl_device *d, cl_command_queue q, char *at, si
 	return same;
 }
 
-static bool host_pointers_work(struct opencl_device *d, cl_command_queue q)
+static bool host_pointers_work(struct opencl_device *d, cl_command_queue q, char *pages)
 {
-	char *pages;
-	bool work;
-
-	if (!d->host_unified || !cl.EnqueueFillBuffer)
-		return false;
-	pages = aligned_alloc(PAGE, 2 * PAGE);
-	if (!pages)
-		return false;
-	work = same_pages(d, q, pages, PAGE) && same_pages(d, q, pages + 4, 40) &&
-	       same_pages(d, q, pages + 20, PAGE + 4);
-	free(pages);
-	return work;
+	return d->host_unified && same_pages(d, q, pages, PAGE) &&
+	       same_pages(d, q, pages + 4, 40) && same_pages(d, q, pages + 20, PAGE + 4);
 }
 
-static enum opencl_memory choose_memory(struct opencl_device *d)
+static void choose_memory(struct opencl_device *d)
 {
 	cl_device_svm_capabilities svm = 0;
+	char *pages;
 
-	if (!opencl_options.zero_copy)
-		return OPENCL_OWN;
+	d->memory = OPENCL_OWN;
+	pages = opencl_options.zero_copy ? aligned_alloc(PAGE, 2 * PAGE) : NULL;
+	if (!pages)
+		return;
 	cl.GetDeviceInfo(d->id, CL_DEVICE_SVM_CAPABILITIES, sizeof(svm), &svm, NULL);
 	if ((svm & CL_DEVICE_SVM_FINE_GRAIN_SYSTEM) && cl.SetKernelArgSVMPointer)
-		return OPENCL_SVM;
-	return host_pointers_work(d, d->lanes[0].queue) ? OPENCL_HOST_PTR : OPENCL_OWN;
+		d->memory = OPENCL_SVM;
+	else if (cl.EnqueueFillBuffer && host_pointers_work(d, d->lanes[0].queue, pages))
+		d->memory = OPENCL_HOST_PTR;
+	if (d->memory != OPENCL_OWN)
+		d->follows = opencl_after_works(d, pages);
+	/* A driver that has not come to an end with them may have them still. */
+	if (d->memory == OPENCL_OWN || d->follows)
+		free(pages);
 }
 
 /* ------------------------------------------------------------------ */
@@ -127,25 +126,34 @@ static int open_lane(struct opencl_device *d, struct opencl_lane *lane)
 		opencl_log(ARAX_LOG_ERR, "%s: no queue: %s", d->name, opencl_error_name(err));
 		return opencl_errno(err);
 	}
-	/* Allocated, so that each has cache lines of its own. */
-	for (int i = 0; i < ARAX_LANE_DEPTH; i++) {
-		lane->launches[i].result = aligned_alloc(128, 128);
-		if (!lane->launches[i].result)
-			return -ENOMEM;
-	}
+	lane->index = (uint32_t)(lane - d->lanes);
+	lane->results = aligned_alloc(128, OPENCL_RESULTS * OPENCL_RESULT_STRIDE * sizeof(cl_int));
+	if (!lane->results)
+		return -ENOMEM;
+	memset(lane->results, 0, OPENCL_RESULTS * OPENCL_RESULT_STRIDE * sizeof(cl_int));
 	return 0;
 }
 
-static int open_result(struct opencl_device *d, struct opencl_launch *x)
+/* On the host's, or, where kernels can't write there, one for each that is under way. */
+static int open_results(struct opencl_device *d, struct opencl_lane *lane)
 {
 	cl_mem_flags flags = CL_MEM_READ_WRITE;
 	cl_int err = CL_SUCCESS;
 
-	*x->result = 0;
-	if (d->memory == OPENCL_SVM)
-		return 0;
 	flags |= d->memory == OPENCL_HOST_PTR ? CL_MEM_USE_HOST_PTR : CL_MEM_COPY_HOST_PTR;
-	x->result_mem = cl.CreateBuffer(d->context, flags, sizeof(*x->result), x->result, &err);
+	for (int i = 0; !err && i < OPENCL_RESULTS && d->memory == OPENCL_HOST_PTR; i++)
+		lane->result_mems[i] = cl.CreateBuffer(d->context, flags, sizeof(cl_int),
+						       lane->results + i * OPENCL_RESULT_STRIDE,
+						       &err);
+	for (int i = 0; !err && i < ARAX_LANE_DEPTH; i++) {
+		struct opencl_launch *x = &lane->launches[i];
+
+		x->result = lane->results;
+		x->result_mem = lane->result_mems[0];
+		if (d->memory == OPENCL_OWN)
+			x->result_mem = cl.CreateBuffer(d->context, flags, sizeof(cl_int), x->result,
+							&err);
+	}
 	if (err)
 		opencl_log(ARAX_LOG_ERR, "%s: no buffer for results: %s", d->name,
 			   opencl_error_name(err));
@@ -237,13 +245,14 @@ int opencl_device_open(uint32_t index, struct opencl_device **dev)
 	while (!err && d->nr_lanes < opencl_options.lanes)
 		err = open_lane(d, &d->lanes[d->nr_lanes++]);
 	if (!err)
-		d->memory = choose_memory(d);
-	for (uint32_t i = 0; !err && i < d->nr_lanes * ARAX_LANE_DEPTH; i++)
-		err = open_result(d, &d->lanes[i / ARAX_LANE_DEPTH].launches[i % ARAX_LANE_DEPTH]);
+		choose_memory(d);
+	for (uint32_t i = 0; !err && i < d->nr_lanes; i++)
+		err = open_results(d, &d->lanes[i]);
 	if (err) {
 		opencl_device_close(d);
 		return err;
 	}
+	opencl_after_open(d);
 	opencl_log(ARAX_LOG_INFO, "%s: %s; works on %s", d->name, d->key, where[d->memory]);
 	*dev = d;
 	return 0;
@@ -251,6 +260,7 @@ int opencl_device_open(uint32_t index, struct opencl_device **dev)
 
 void opencl_device_close(struct opencl_device *d)
 {
+	opencl_after_close(d);
 	opencl_memory_close(d);
 	for (uint32_t i = 0; i < d->nr_lanes; i++) {
 		struct opencl_lane *lane = &d->lanes[i];
@@ -259,11 +269,13 @@ void opencl_device_close(struct opencl_device *d)
 			cl.ReleaseCommandQueue(lane->queue);
 		if (lane->copies)
 			cl.ReleaseCommandQueue(lane->copies);
-		for (int j = 0; j < ARAX_LANE_DEPTH; j++) {
+		for (int j = 0; j < ARAX_LANE_DEPTH && d->memory == OPENCL_OWN; j++)
 			if (lane->launches[j].result_mem)
 				cl.ReleaseMemObject(lane->launches[j].result_mem);
-			free(lane->launches[j].result);
-		}
+		for (int j = 0; j < OPENCL_RESULTS; j++)
+			if (lane->result_mems[j])
+				cl.ReleaseMemObject(lane->result_mems[j]);
+		free(lane->results);
 	}
 	leave_context(d);
 	pthread_rwlock_destroy(&d->lock);

@@ -170,8 +170,8 @@ static int open_lanes(struct opencl_device *d, struct opencl_kernel *k,
 	uint32_t nr;
 	cl_int err;
 
-	for (; k->nr_lanes < d->nr_lanes; k->nr_lanes++) {
-		struct opencl_lane *lane = &d->lanes[k->nr_lanes];
+	for (; k->nr_opened < d->nr_lanes * ARAX_LANE_DEPTH; k->nr_opened++) {
+		struct opencl_lane *lane = &d->lanes[k->nr_opened / ARAX_LANE_DEPTH];
 		cl_kernel kernel = cl.CreateKernel(k->program->program, desc->symbol, &err);
 
 		if (err) {
@@ -179,19 +179,19 @@ static int open_lanes(struct opencl_device *d, struct opencl_kernel *k,
 				   opencl_error_name(err));
 			return opencl_check(d, err);
 		}
-		k->lanes[k->nr_lanes] = kernel;
+		k->lanes[k->nr_opened / ARAX_LANE_DEPTH][k->nr_opened % ARAX_LANE_DEPTH] = kernel;
 		err = try_args(k, kernel, lane->launches[0].result_mem, &nr);
 		if (!err && k->has_result && d->memory == OPENCL_SVM)
 			err = cl.SetKernelArgSVMPointer(kernel, nr - 1, lane->launches[0].result);
 		if (err) {
-			k->nr_lanes++;
+			k->nr_opened++;
 			opencl_log(ARAX_LOG_ERR, "%s: %s: argument %u: %s, for %s", desc->file,
 				   desc->symbol, nr, opencl_error_name(err), desc->signature);
 			return -ENOEXEC;
 		}
 	}
 	k->max_group = d->max_group;
-	cl.GetKernelWorkGroupInfo(k->lanes[0], d->id, CL_KERNEL_WORK_GROUP_SIZE,
+	cl.GetKernelWorkGroupInfo(k->lanes[0][0], d->id, CL_KERNEL_WORK_GROUP_SIZE,
 				  sizeof(k->max_group), &k->max_group, NULL);
 	return 0;
 }
@@ -235,8 +235,9 @@ int opencl_kernel_load(struct opencl_device *d, const struct arax_backend_kernel
 
 void opencl_kernel_unload(struct opencl_device *d, struct opencl_kernel *k)
 {
-	while (k->nr_lanes)
-		cl.ReleaseKernel(k->lanes[--k->nr_lanes]);
+	while (k->nr_opened--)
+		cl.ReleaseKernel(k->lanes[k->nr_opened / ARAX_LANE_DEPTH]
+				 [k->nr_opened % ARAX_LANE_DEPTH]);
 	opencl_program_put(d, k->program);
 	free(k);
 }

@@ -13,11 +13,13 @@
  *	kernel.c	a kernel of a program, its arguments checked
  *	memory.c	device memory under addresses of our own, copies
  *	run.c		a launch
+ *	after.c		launches that begin when others have succeeded
  */
 #ifndef ARAX_DAEMON_BACKENDS_OPENCL_OPENCL_H
 #define ARAX_DAEMON_BACKENDS_OPENCL_OPENCL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -76,10 +78,35 @@ enum opencl_memory {
 	OPENCL_OWN,		/* device memory */
 };
 
+/*
+ * Results in host memory: a lane's launches have these in turn, each on cache lines of its own.
+ * Twice as many as can be under way, so that one is there still when whoever comes after its
+ * launch looks at it, be it that that has been reported meanwhile.
+ */
+#define OPENCL_RESULTS	(2 * ARAX_LANE_DEPTH)
+#define OPENCL_RESULT_STRIDE	32	/* cl_int */
+
+/**
+ * struct opencl_before - what a launch comes after
+ * @token:	whoever takes it, once, tells how @launch has ended; 0: somebody has
+ * @failed:	it was reported so (the lane's thread's)
+ */
+struct opencl_before {
+	const struct opencl_launch *launch;
+	const cl_int *result;
+	_Atomic uintptr_t token;
+	bool failed;
+};
+
 /**
  * struct opencl_launch - a launch, from enqueueing to its end; a lane has some in turn
  * @result, @result_mem: where its kernel stores its result: in host memory or on the device
  * @result_dirty: that is not 0 any more
+ * @dims, @global, @local: its geometry
+ * @before:	what it comes after; @left of these have not succeeded, or one has @failed
+ * @over:	it is enqueued, or never will be: nobody but the lane's thread touches it any more
+ * @behind, @nr_behind, @event: under the lane's lock until then.  Tokens of those that come after it
+ * @error:	of enqueueing it
  * @event:	of the kernel
  * @last:	of what comes behind it and is waited for, if anything; else NULL
  * @mems:	made for this launch; NULL: not ours
@@ -88,6 +115,14 @@ enum opencl_memory {
 struct opencl_launch {
 	cl_int *result;
 	cl_mem result_mem;
+	cl_uint dims;
+	size_t global[3], local[3];
+	struct opencl_before before[ARAX_LANE_DEPTH];
+	_Atomic uint32_t left;
+	_Atomic bool failed, over;
+	uintptr_t behind[ARAX_LANE_DEPTH];
+	uint32_t nr_behind;
+	cl_int error;
 	bool result_dirty;
 	struct opencl_device *dev;
 	struct opencl_kernel *k;
@@ -105,11 +140,20 @@ struct opencl_launch {
 	} staged[PARAMS_MAX];
 };
 
-/* Those that were submitted are the @under_way ones from @first on. */
+/*
+ * Those that were submitted are the @under_way ones from @first on.
+ * @begun:	launches so far
+ * @result_mems: buffers on @results, where these are for kernels to write to
+ */
 struct opencl_lane {
 	cl_command_queue queue;
 	cl_command_queue copies;
 	uint32_t first, under_way;
+	uint32_t index;
+	uint32_t begun;
+	cl_int *results;
+	cl_mem result_mems[OPENCL_RESULTS];
+	pthread_mutex_t lock;
 	struct opencl_launch launches[ARAX_LANE_DEPTH];
 };
 
@@ -122,6 +166,7 @@ struct opencl_device {
 	char bus[16];		/* its PCI address; empty: not known */
 	char key[768];		/* platform, device and versions, for the cache */
 	bool has_il, has_arg_info, host_unified;
+	bool follows;		/* see opencl_after_works() */
 	enum opencl_memory memory;
 	uint32_t units, align;	/* of a sub-buffer's origin */
 	uint32_t max_dims;
@@ -172,15 +217,38 @@ struct opencl_kernel {
 	struct params params;
 	bool has_result;
 	bool told;		/* of a failing launch */
-	uint32_t nr_lanes;
+	uint32_t nr_opened;
 	size_t max_group;
-	cl_kernel lanes[OPENCL_MAX_LANES];	/* arguments are state: one each */
+	/* Arguments are state: one for each that may be under way. */
+	cl_kernel lanes[OPENCL_MAX_LANES][ARAX_LANE_DEPTH];
 	char name[64];
 };
 
 int opencl_kernel_load(struct opencl_device *d, const struct arax_backend_kernel *desc,
 		       struct opencl_kernel **kernel);
 void opencl_kernel_unload(struct opencl_device *d, struct opencl_kernel *k);
+
+/*
+ * after.c: enqueues @x, whose arguments are set, as soon as those that @after stands for, as in
+ * struct arax_backend_run, have succeeded.
+ */
+void opencl_after_begin(struct opencl_launch *x, uint32_t after);
+/*
+ * Those before it on its lane have all been reported: enqueues it if that has not been done yet.
+ * False: it has not run.
+ */
+bool opencl_after_end(struct opencl_launch *x);
+/* It has not succeeded, which those that come after it have to know. */
+void opencl_after_failed(struct opencl_lane *lane, const struct opencl_launch *x);
+/* Before the first launch, and after the last one. */
+void opencl_after_open(struct opencl_device *d);
+void opencl_after_close(struct opencl_device *d);
+/*
+ * Whether the driver lets a command be enqueued when it tells of another one's end, and each sees
+ * what the one before it wrote, though through another buffer on the same host pages (@at, a
+ * page), of which the standard promises nothing.
+ */
+bool opencl_after_works(struct opencl_device *d, char *at);
 
 /* run.c: as in struct arax_backend. */
 int opencl_run(struct opencl_device *d, struct arax_backend_run *run);

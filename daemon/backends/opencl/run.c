@@ -142,13 +142,12 @@ static int set_args(struct opencl_launch *x)
 /* ------------------------------------------------------------------ */
 /* To its end                                                            */
 
-static int enqueue(struct opencl_launch *x)
+static int set_geometry(struct opencl_launch *x)
 {
 	const struct opencl_device *d = x->dev;
 	uint64_t group = 1, items = 1;
-	size_t global[3], local[3];
-	cl_uint dims = 1;
 
+	x->dims = 1;
 	for (cl_uint i = 0; i < 3; i++) {
 		uint64_t n = (uint64_t)x->l->grid[i] * x->l->block[i];
 
@@ -156,15 +155,14 @@ static int enqueue(struct opencl_launch *x)
 			return refuse(x, "geometry", "is beyond the device's limits");
 		items *= n;
 		group *= x->l->block[i];	/* at most the product of what it allows */
-		global[i] = n;
-		local[i] = x->l->block[i];
+		x->global[i] = n;
+		x->local[i] = x->l->block[i];
 		if (n > 1)
-			dims = i + 1;
+			x->dims = i + 1;
 	}
 	if (group > x->k->max_group)
 		return refuse(x, "geometry", "has work-groups larger than the kernel allows");
-	return failed(x, "launch", cl.EnqueueNDRangeKernel(x->lane->queue, x->kernel, dims, NULL, global,
-							   local, 0, NULL, &x->event));
+	return 0;
 }
 
 /* The lane has several results, one for each launch that may be under way. */
@@ -174,9 +172,10 @@ static int set_result(struct opencl_launch *x)
 	const cl_uint arg = 2 * x->k->params.nr_ranges + x->k->params.nr_plain;
 	cl_int err;
 
+	/* Others may look there if it has none. */
+	*x->result = 0;
 	if (!x->k->has_result)
 		return 0;
-	*x->result = 0;
 	if (x->dev->memory == OPENCL_SVM)
 		err = cl.SetKernelArgSVMPointer(x->kernel, arg, x->result);
 	else
@@ -243,6 +242,12 @@ static void release(struct opencl_launch *x)
 			cl.ReleaseMemObject(x->mems[i]);
 }
 
+static uint32_t run_after(const struct arax_backend_run *run)
+{
+	return run->size >= offsetof(struct arax_backend_run, after) + sizeof(run->after) ?
+	       run->after : 0;
+}
+
 static struct opencl_launch *begin(struct opencl_device *d, const struct arax_backend_run *run, int *err)
 {
 	struct opencl_kernel *k = run->kernel;
@@ -253,21 +258,34 @@ static struct opencl_launch *begin(struct opencl_device *d, const struct arax_ba
 	x->dev = d;
 	x->k = k;
 	x->lane = lane;
-	x->kernel = k->lanes[nr];
+	x->kernel = k->lanes[nr][x - lane->launches];
 	x->l = run->launch;
 	x->nr_staged = 0;
 	x->event = x->last = NULL;
+	x->result = lane->results + lane->begun % OPENCL_RESULTS * OPENCL_RESULT_STRIDE;
+	if (d->memory == OPENCL_HOST_PTR)
+		x->result_mem = lane->result_mems[lane->begun % OPENCL_RESULTS];
 	memset(x->mems, 0, k->params.nr_ranges * sizeof(x->mems[0]));
 	*err = set_args(x);
 	if (!*err)
 		*err = set_result(x);
 	if (!*err)
-		*err = enqueue(x);
+		*err = set_geometry(x);
+	if (!*err) {
+		opencl_after_begin(x, run_after(run));
+		/* Where it waits for others, as where there is nothing to fetch, that is later. */
+		if (x->over)
+			*err = failed(x, "launch", x->error);
+	}
 	if (!*err)
 		*err = fetch_back(x);
 	if (*err) {
-		cl.Finish(lane->queue);		/* copies may be under way */
+		/* Copies may be under way; elsewhere launches may be that wait for this thread. */
+		if (d->memory == OPENCL_OWN)
+			cl.Finish(lane->queue);
 		release(x);
+	} else {
+		lane->begun++;
 	}
 	return x;
 }
@@ -319,7 +337,7 @@ int opencl_submit(struct opencl_device *d, const struct arax_backend_run *run, u
 
 	if (is_lost(d))
 		return -ENODEV;
-	if (lane->under_way == ARAX_LANE_DEPTH)
+	if (lane->under_way == ARAX_LANE_DEPTH || (run_after(run) && !d->follows))
 		return -EAGAIN;
 	x = begin(d, run, &err);
 	if (err)
@@ -339,7 +357,16 @@ int opencl_wait(struct opencl_device *d, uint32_t nr, struct arax_backend_done *
 	if (!lane->under_way)
 		return -ENOENT;
 	*done = (struct arax_backend_done){ .cookie = x->cookie };
-	done->result = end(x, cl.WaitForEvents(1, x->last ? &x->last : &x->event), &done->device_ns);
+	if (opencl_after_end(x)) {
+		done->result = end(x, cl.WaitForEvents(1, x->last ? &x->last : &x->event),
+				   &done->device_ns);
+	} else {
+		done->result = x->error ? failed(x, "launch", x->error) : -ECANCELED;
+		done->flags = x->error ? 0 : ARAX_DONE_NOT_RUN;
+		release(x);
+	}
+	if (done->result)
+		opencl_after_failed(lane, x);
 	lane->first = (lane->first + 1) % ARAX_LANE_DEPTH;
 	lane->under_way--;
 	return 0;
