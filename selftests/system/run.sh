@@ -47,6 +47,11 @@ system() {
 		status=1
 	fi
 	[ $status = "$before" ] || tail -n 40 "$work/log" >&2
+	if [ -n "${LOGGED-}" ] && build/bin/arax devices --json | grep -q '"opencl"'; then
+		kill -USR1 "$daemon"
+		sleep 0.5
+		grep -q "$LOGGED" "$work/log" || { echo "araxd didn't say $LOGGED" >&2; status=1; }
+	fi
 	kill "$daemon" 2>/dev/null || true
 	wait "$daemon" || { echo "araxd did not end cleanly" >&2; status=1; }
 	daemon=
@@ -106,6 +111,13 @@ system system/no-room-aside 'cpu { groups = { "0" } } worker { timeout_ms = 0 ma
 system system/own-opencl 'backend "opencl" { } worker { timeout_ms = 0 }' own-opencl
 system system/own-opencl-two 'cpu { groups = { "0" } } sched { policy = "rr" } worker { timeout_ms = 0 }
 	backend "opencl" { options = { "sub-devices=2" } }' own-opencl
+
+# Tasks that are started before what they wait for has ended; on its own memory that is up to
+# the lane.
+for copies in auto no; do
+	LOGGED='followed=[1-9][0-9][0-9]' system system/followers-zero-copy-$copies 'cpu { enable = false }
+		backend "opencl" { options = { "zero-copy='$copies'" } }' followers
+done
 
 # What a failure takes with it is in the trace: which device it would have had is not.
 plain=$araxd

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Chains of tasks on a device that takes tasks ahead, so that each is started before the one that
+ * it waits for has ended: run.sh has araxd drive an OpenCL device alone.  What a failure means
+ * must be the same as anywhere.
+ */
+#include "stack.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define LENGTH	60
+#define CHAINS	3
+#define ROUNDS	40
+#define FEW	20
+
+static struct stack open_stack(unsigned int flags)
+{
+	struct stack s = stack_open(flags);
+	struct arax_device d = { .size = sizeof(d) };
+
+	if (arax_get_device(s.ax, 0, &d) || d.kind != ARAX_DEVICE_OPENCL)
+		tap_skip("no OpenCL device is here (Debian: pocl-opencl-icd)");
+	return s;
+}
+
+struct chain {
+	struct arax_queue *q;
+	struct arax_buffer *b;
+	struct arax_event events[LENGTH];
+	int bad;		/* -1: none fails */
+};
+
+static struct arax_kernel add, fail;
+
+static void submit(struct chain *c, int i)
+{
+	uint32_t value = i == c->bad ? EDOM : 1;
+
+	c->events[i] = (struct arax_event){ 0 };
+	CHECK_EQ(arax_launch(c->q, i == c->bad ? &fail : &add, arax_grid(1, 1, 1),
+			     ARAX_ARGS(value), ARAX_RANGES(arax_inout(c->b)), &c->events[i]), 0);
+}
+
+/* Those behind the one that fails haven't run. */
+static uint32_t wait_for(struct chain *c, int goes_on)
+{
+	uint32_t ran = 0;
+	int i;
+
+	for (i = 0; i < LENGTH; i++) {
+		struct arax_event *e = &c->events[i];
+		int err = arax_wait(e, arax_deadline(60 * SECOND));
+
+		if (i == c->bad) {
+			CHECK_EQ(err, -EDOM);
+		} else if (c->bad < 0 || i < c->bad || goes_on) {
+			CHECK_EQ(err, 0);
+			ran++;
+		} else {
+			CHECK_EQ(err, -ECANCELED);
+			CHECK_EQ(e->origin, c->events[c->bad].tag);
+		}
+	}
+	return ran;
+}
+
+static void chains(unsigned int flags, int nr)
+{
+	struct stack s = open_stack(flags);
+	uint32_t sum[CHAINS] = { 0 };
+	struct chain c[CHAINS];
+	int round, i, k;
+
+	add = stack_kernel(&s, "st_add");
+	fail = stack_kernel(&s, "st_fail");
+	srand(1);
+	for (k = 0; k < nr; k++) {
+		CHECK_EQ(arax_queue_create(s.ax, flags, 0, &c[k].q), 0);
+		c[k].b = stack_buffer(&s, 4096);
+	}
+	for (round = 0; round < ROUNDS; round++) {
+		for (k = 0; k < nr; k++)
+			c[k].bad = (round + k) % 3 ? rand() % LENGTH : -1;
+		/* Turn by turn: others come between two of a chain. */
+		for (i = 0; i < LENGTH; i++)
+			for (k = 0; k < nr; k++)
+				submit(&c[k], i);
+		for (k = 0; k < nr; k++) {
+			uint32_t *x = arax_buffer_data(c[k].b);
+
+			sum[k] += wait_for(&c[k], flags & ARAX_QUEUE_CONTINUE);
+			CHECK_EQ(x[0], sum[k]);
+			CHECK_EQ(x[1023], sum[k]);
+		}
+	}
+	stack_close(&s);
+}
+
+TEST(a_chain_in_order)
+{
+	chains(ARAX_QUEUE_IN_ORDER, 1);
+}
+
+TEST(a_chain_by_its_data)
+{
+	chains(ARAX_QUEUE_DATAFLOW, 1);
+}
+
+TEST(chains_side_by_side_in_order)
+{
+	chains(ARAX_QUEUE_IN_ORDER, CHAINS);
+}
+
+TEST(chains_side_by_side_by_their_data)
+{
+	chains(ARAX_QUEUE_DATAFLOW, CHAINS);
+}
+
+TEST(who_goes_on_does)
+{
+	chains(ARAX_QUEUE_DATAFLOW | ARAX_QUEUE_CONTINUE, CHAINS);
+}
+
+/* Each waits for two others, in turn for the last two of its lane. */
+TEST(two_before_each)
+{
+	struct stack s = open_stack(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *a = stack_buffer(&s, 4096), *b = stack_buffer(&s, 4096);
+	struct arax_kernel k = stack_kernel(&s, "st_add");
+	const uint32_t *x = arax_buffer_data(a), *y = arax_buffer_data(b);
+	uint32_t one = 1;
+	int i;
+
+	for (i = 0; i < 2000; i++) {
+		struct arax_buffer *buffer = i % 3 == 0 ? a : b;
+		struct arax_range r = arax_inout(buffer);
+
+		if (i % 3 == 2) {
+			r = arax_inout(a);
+			r.offset = 2048;
+			r.length = 2048;
+		}
+		CHECK_EQ(arax_launch(s.q, &k, arax_grid(1, 1, 1), ARAX_ARGS(one), ARAX_RANGES(r),
+				     NULL), 0);
+	}
+	CHECK_EQ(arax_queue_finish(s.q, arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(x[0], 667);
+	CHECK_EQ(x[1023], 667 + 666);
+	CHECK_EQ(y[0], 667);
+	stack_close(&s);
+}
+
+/* A program that goes leaves nothing behind, however much was on its way. */
+TEST(gone_in_the_middle)
+{
+	struct stack s = open_stack(ARAX_QUEUE_DATAFLOW);
+	uint64_t before = stack_memory(&s);
+	int round, i;
+
+	for (round = 0; round < FEW; round++) {
+		struct stack t = stack_open(ARAX_QUEUE_DATAFLOW);
+		struct arax_buffer *b = stack_buffer(&t, 1 << 20);
+
+		for (i = 0; i < 200; i++)
+			stack_launch(&t, t.q, i == 150 ? "st_fail" : "st_add", b, 1, NULL);
+		arax_close(t.ax);
+	}
+	stack_wait_books(&s, before, 0, 1);
+	stack_close(&s);
+}
