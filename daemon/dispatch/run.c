@@ -438,7 +438,8 @@ static __attribute__((cold)) bool came_early(struct run *run, uint64_t hold_ns, 
 			info->device_ns = 0;
 		return false;
 	}
-	if (!early && !run->rt.skipped)
+	/* Of a context that is gone nobody waits for it. */
+	if ((!early && !run->rt.skipped) || graph_node_gone(node))
 		return false;
 	if (lost)
 		take_offline(p, pd);

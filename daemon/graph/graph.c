@@ -316,6 +316,7 @@ static inline struct node *node_create(struct graph *g, const struct arax_dispat
 	n->epoch = NULL;
 	n->pub.sched.flow = NULL;
 	n->pub.sched.kind = 0;
+	n->pub.sched.booked_ns = 0;
 	n->pub.priv = NULL;
 	return n;
 }

@@ -88,6 +88,7 @@ struct sched_flow {
  * @flow, @context: whose tasks it has, if it is busy
  * @tasks:	that it has: one runs, the others are booked behind it
  * @unsure:	of them, whose run time was not known
+ * @booked_ns:	of them, by sched_book(): how long they take, as predicted
  */
 struct sched_lane {
 	uint64_t until;
@@ -95,6 +96,7 @@ struct sched_lane {
 	uint32_t context;
 	uint32_t tasks;
 	uint32_t unsure;
+	uint64_t booked_ns;
 };
 
 /**
@@ -179,6 +181,7 @@ struct sched {
 	uint32_t idle_lanes;
 	bool ahead;		/* some device's lanes take tasks ahead */
 	bool booking;		/* this pick looks for such places */
+	bool asking;		/* nothing is placed by what is chosen now */
 	uint32_t queued, running;
 	uint64_t vtime;		/* start tag of the latest pick */
 	uint32_t round;		/* see sched_round() */

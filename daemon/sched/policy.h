@@ -21,6 +21,9 @@
  * @context_gone: a client has left.  May be NULL
  * @leave:	another policy takes over, or the scheduler ends: free what the state
  *		points to.  May be NULL
+ * @may_ask:	@choose changes nothing while s->asking: so it can be asked where it would have a
+ *		task that can't begin anywhere yet.  Elsewhere such a task is booked only where
+ *		no other device could run it
  */
 struct sched_policy {
 	const char *name;
@@ -28,6 +31,7 @@ struct sched_policy {
 	uint32_t (*choose)(struct sched *s, const struct graph_node *node, uint64_t now_ns);
 	void (*context_gone)(struct sched *s, uint32_t context);
 	void (*leave)(struct sched *s);
+	bool may_ask;
 };
 
 /* One declaration of all of them; the last one ends the list. */

@@ -156,7 +156,8 @@ static void learn(struct sched *s, struct course *c, const struct graph_node *no
 {
 	struct sched_way way;
 
-	if (!c || !s->ops.way)
+	/* Who only asks places nothing. */
+	if (!c || !s->ops.way || s->asking)
 		return;
 	s->ops.way(s->arg, node, device, &way);
 	c->tasks++;
@@ -326,6 +327,7 @@ static void leave(struct sched *s)
 
 const struct sched_policy sched_policy_eft = {
 	.name = "eft",
+	.may_ask = true,
 	.state_bytes = sizeof(struct state),
 	.choose = choose,
 	.context_gone = context_gone,

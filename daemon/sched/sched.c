@@ -277,6 +277,8 @@ static void lane_give(struct sched *s, struct graph_node *n, uint64_t run_ns)
 
 	d->given_ns += run_ns;
 	l->unsure -= !n->sched.predicted_ns;
+	l->booked_ns -= n->sched.booked_ns;
+	n->sched.booked_ns = 0;
 	if (--l->tasks)
 		return;
 	l->until = 0;
@@ -999,28 +1001,36 @@ static void picked(struct sched *s, struct graph_node *n, uint64_t now_ns)
 	placed(s, n, lane_for(&s->devices[n->device], n, now_ns), now_ns);
 }
 
-/* What is booked behind others for long is alone there. */
-static bool may_book(struct sched *s, struct graph_node *n, uint32_t device, uint32_t lane)
+/* How long it would take, if it may be behind what is on the lane; else 0. */
+static uint64_t may_book(struct sched *s, struct graph_node *n, uint32_t device, uint32_t lane)
 {
 	const struct sched_device *d = &s->devices[device];
 	const struct sched_lane *l = &d->lane[lane];
 	struct sched_forecast f = sched_forecast(s, sched_kernel_key(n), device, sched_work(n));
 	uint64_t ns = f.runs >= SCHED_MIN_RUNS || f.confidence >= SCHED_CONFIDENT ? f.ns : 0;
 
-	return ns && ns <= SCHED_BOOK_NS && d->lanes && l->tasks &&
-	       l->tasks <= (ns > SCHED_AHEAD_NS ? 1 : d->ahead) &&
-	       l->flow == n->sched.flow && l->context == n->d.context;
+	/* If there is one it runs, and is behind nobody. */
+	uint64_t behind = l->tasks > 1 ? l->booked_ns : 0;
+
+	if (!l->tasks || l->tasks > d->ahead || l->flow != n->sched.flow ||
+	    l->context != n->d.context || behind + ns > SCHED_BOOK_NS)
+		return 0;
+	return ns;
 }
 
-/* Whether that is where the policy would have it, if it could choose now. */
+/* Whether that is where the policy would have it, if it could choose now, or had to. */
 static bool would_choose(struct sched *s, struct graph_node *n, uint32_t device, uint64_t now_ns)
 {
-	bool would;
+	bool would, choice = false;
 
-	s->booking = true;
+	for (uint32_t i = 0; i < s->nr_devices && !choice; i++)
+		choice = i != device && can_run(s, n, i);
+	if (!choice || !s->policy->may_ask)
+		return !choice && can_run(s, n, device);
+	s->booking = s->asking = true;
 	s->devices[device].room = true;
 	would = s->policy->choose(s, n, now_ns) == device;
-	s->booking = false;
+	s->booking = s->asking = false;
 	forget_room(s);
 	return would;
 }
@@ -1029,20 +1039,24 @@ int sched_book(struct sched *s, struct graph_node *node, uint32_t device, uint32
 		 uint64_t now_ns)
 {
 	struct sched_flow *f;
+	uint64_t ns;
 
 	told_time(s, now_ns);
-	if (s->queued || device >= s->nr_devices || lane >= s->devices[device].lanes_size)
+	if (s->queued || device >= s->nr_devices || lane >= s->devices[device].lanes)
 		return -EAGAIN;
 	f = flow_find(s, node->d.tenant);
 	if (!f)
 		return -EAGAIN;
 	charge_all(s);
 	node->sched.flow = f;
-	if ((f->capped && cap_until(s, f) > now_ns) || !may_book(s, node, device, lane) ||
+	ns = may_book(s, node, device, lane);
+	if (!ns || (f->capped && cap_until(s, f) > now_ns) ||
 	    !would_choose(s, node, device, now_ns)) {
 		node->sched.flow = NULL;
 		return -EAGAIN;
 	}
+	node->sched.booked_ns = ns;
+	s->devices[device].lane[lane].booked_ns += ns;
 	node->device = device;
 	node->sched.index = NOT_QUEUED;
 	node->sched.lane = 0;

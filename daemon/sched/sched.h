@@ -233,12 +233,13 @@ void sched_progress(struct sched *s, struct graph_node *node, uint64_t ran_ns, u
 /**
  * sched_book - give a lane a task that waits for what is on it
  *
- * @node was not pushed: it waits, for tasks that are on @lane of @device alone.  Nothing can begin with it earlier, so it may go behind them if nobody else
- * waits, the policy would have it there, and others that come would not have to wait for more
- * than SCHED_BOOK_NS longer.  0: as if it had been picked; -EAGAIN: it stays as it is.
+ * @node was not pushed: it waits, for tasks that are on @lane of @device alone.  Nothing can
+ * begin with it earlier, so it may go behind them if nobody else waits, the policy would have it
+ * there, and all that are booked so take SCHED_BOOK_NS at most: by so much others that come get
+ * their turn later.  0: as if it had been picked; -EAGAIN: it stays as it is.
  */
 int sched_book(struct sched *s, struct graph_node *node, uint32_t device, uint32_t lane,
-		 uint64_t now_ns);
+	       uint64_t now_ns);
 #define SCHED_BOOK_NS	5000000
 
 /* For tasks that have made way, where the task at hand would be one of them. */

@@ -19,6 +19,7 @@ struct sched_flow;
  * @predicted_ns: run time expected on the device chosen, 0 if unknown
  * @push_ns:	when it was pushed
  * @charged:	virtual time that its tenant was charged at the pick
+ * @booked_ns:	by sched_book(): run time expected then; else 0
  */
 struct sched_task {
 	struct sched_flow *flow;
@@ -29,6 +30,7 @@ struct sched_task {
 	uint64_t predicted_ns;
 	uint64_t push_ns;
 	uint64_t charged;
+	uint64_t booked_ns;
 };
 
 #endif /* ARAXD_SCHED_TASK_H */

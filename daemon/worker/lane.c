@@ -227,7 +227,6 @@ static enum started start_next(struct lane *lane, struct runner_task *t, struct 
 	if (u->entered)
 		return NOT_YET;
 	if (!t->result) {
-		count(&r->runs);
 		u->tasks[place] = t;
 		u->began[place] = u->next_began;
 		u->nr++;
@@ -285,6 +284,8 @@ static void end_oldest(struct lane *lane, struct under_way *u)
 	t->leave_ns = u->accounted_ns - now;
 	if (t->skipped)
 		t->hold_ns = t->wall_ns = t->device_ns = 0;
+	else
+		count(&lane->runner->runs);
 	lane->results[t->ticket % RUNNER_LATE] = t->result;
 	u->ended = t;
 }

@@ -229,12 +229,12 @@ static void forget(struct runner_task *rt)
 {
 }
 
-/* The lane has all at once that is submitted until release(). */
-static void hold(bool hold)
+/* If @wanted, the lane has all at once that is submitted until release(). */
+static void hold(bool wanted)
 {
 	static struct runner_task holder;
 
-	if (!hold)
+	if (!wanted)
 		return;
 	held = true;
 	holder = (struct runner_task){
@@ -293,6 +293,8 @@ static uint32_t check_followers(void)
 		ck_assert_uint_eq(k->ran, runs && !k->arg);
 		ck_assert_uint_eq(k->entered, runs && k->t.enter && result_of(k) != -EDQUOT);
 		ck_assert_uint_eq(k->left, k->entered);
+		if (!runs)
+			ck_assert_uint_eq(k->t.hold_ns + k->t.wall_ns + k->t.device_ns, 0);
 		skipped += !runs;
 	}
 	return skipped;
@@ -322,13 +324,13 @@ START_TEST(followers_run_in_order)
 }
 END_TEST
 
-/* One fails, with it what follows it, by whatever way, and nothing else. */
+/* One fails, and with it what follows it, by whatever way, and nothing else. */
 static const struct { uint32_t back[2]; bool fails, skipped; } pattern[] = {
 	{ .back = { 0 } },
 	{ .back = { 0 }, .fails = true },
 	{ .back = { 1 }, .skipped = true },
 	{ .back = { 0 } },
-	{ .back = { 2 }, .skipped = true },	/* of the third, which was */
+	{ .back = { 2 }, .skipped = true },	/* that one was, too */
 	{ .back = { 2 } },
 	{ .back = { 5, 3 }, .skipped = true },	/* one has failed, one has not */
 	{ .back = { 4, 2 } },
@@ -356,7 +358,7 @@ START_TEST(followers_of_failures_do_not_run)
 	for (uint32_t i = 0; i < MANY; i++)
 		runner_submit(runner, &patterned(i)->t);
 	release();
-	ck_assert_uint_gt(check_followers(), MANY / PATTERN * 4 - 1);
+	ck_assert_uint_ge(check_followers(), MANY / PATTERN * 4);
 	for (uint32_t i = 0; i < MANY; i++)
 		ck_assert_uint_eq(tasks[i].t.skipped, pattern[i % PATTERN].skipped);
 }
@@ -440,8 +442,8 @@ START_TEST(followers_data_comes_after)
 	release();
 	ck_assert_uint_eq(check_followers(), 0);
 	ck_assert_uint_eq(under_way, 0);
-	/* Those that follow nobody come ahead. */
-	ck_assert_uint_gt(most, 1);
+	/* Those that follow nobody come ahead: if they are there. */
+	ck_assert_uint_gt(most, _i);
 }
 END_TEST
 

@@ -674,6 +674,345 @@ START_TEST(ahead_of_ones_own_alone)
 }
 END_TEST
 
+/* Pushed and picked. */
+static struct graph_node *started(uint64_t tenant, uint32_t kernel)
+{
+	struct graph_node *n = push(tenant, kernel);
+
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	return n;
+}
+
+/* It stays as it is. */
+static void refuse(struct graph_node *n, uint32_t device, uint32_t lane)
+{
+	uint32_t queued = sched_queued(s), running = sched_running(s);
+
+	ck_assert_int_eq(sched_book(s, n, device, lane, now), -EAGAIN);
+	ck_assert_ptr_null(n->sched.flow);
+	ck_assert_uint_eq(sched_queued(s), queued);
+	ck_assert_uint_eq(sched_running(s), running);
+}
+
+/* @before, all that runs, ends, so that @n waits no more: it runs like any other. */
+static void run_after(struct graph_node *before, struct graph_node *n)
+{
+	sched_finish(s, before, 1000, false);
+	ck_assert(sched_is_idle(s));
+	ck_assert_int_eq(sched_push(s, n, now), 0);
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	sched_finish(s, n, 1000, false);
+	ck_assert(sched_is_idle(s));
+}
+
+static void book(struct graph_node *n, uint32_t device, uint32_t lane)
+{
+	ck_assert_int_eq(sched_book(s, n, device, lane, now), 0);
+	ck_assert_uint_eq(n->device, device);
+	ck_assert_uint_eq(n->sched.lane, lane);
+}
+
+static void setup_lanes(uint32_t lanes)
+{
+	ck_assert_int_eq(sched_device_set(s, 0, lanes), 0);
+	ck_assert_int_eq(sched_device_ahead(s, 0, 3), 0);
+	learn(1, 0, 50000);
+}
+
+/* Behind what it waits for, although it would find an idle lane if it did not. */
+START_TEST(followers_are_booked)
+{
+	struct graph_node *a, *b, *c, *d;
+
+	setup_lanes(2);
+	a = started(1, 1);
+	b = task(1, 1);
+	book(b, 0, a->sched.lane);
+	ck_assert_uint_eq(sched_running(s), 2);
+	ck_assert_uint_eq(sched_queued(s), 0);
+	/* The idle one is others' still, and no other. */
+	c = started(2, 2);
+	ck_assert_uint_ne(c->sched.lane, a->sched.lane);
+	d = push(2, 2);
+	ck_assert_ptr_null(sched_pick(s, now));
+	now += 50000;
+	sched_finish(s, a, 50000, true);
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_finish(s, b, 60000, true);
+	ck_assert_uint_eq(sched_tenant_device_ns(s, 1), 110000);
+	ck_assert_ptr_eq(sched_pick(s, now), d);
+	ck_assert_uint_eq(d->sched.lane, b->sched.lane);
+	sched_finish(s, c, 1000, true);
+	sched_finish(s, d, 1000, true);
+	ck_assert(sched_is_idle(s));
+	/* Both are. */
+	a = started(1, 2);
+	b = started(2, 2);
+	ck_assert_uint_ne(a->sched.lane, b->sched.lane);
+	push(1, 2);
+	ck_assert_ptr_null(sched_pick(s, now));
+}
+END_TEST
+
+/* As many as it takes, however long these take together: none of them could begin earlier. */
+START_TEST(followers_fill_a_lane)
+{
+	struct graph_node *n[6];
+
+	setup_lanes(1);
+	learn(3, 0, SCHED_AHEAD_NS);
+	n[0] = started(1, 3);
+	for (uint32_t i = 1; i < 6; i++)
+		n[i] = task(1, 3);
+	for (uint32_t i = 1; i < 4; i++)
+		book(n[i], 0, 0);
+	refuse(n[4], 0, 0);
+	sched_finish(s, n[0], SCHED_AHEAD_NS, true);
+	book(n[4], 0, 0);
+	refuse(n[5], 0, 0);
+	for (uint32_t i = 1; i < 4; i++)
+		sched_finish(s, n[i], SCHED_AHEAD_NS, true);
+	run_after(n[4], n[5]);
+}
+END_TEST
+
+/* What is long is alone behind one. */
+START_TEST(followers_are_not_long)
+{
+	struct graph_node *a, *b, *c;
+
+	setup_lanes(1);
+	learn(2, 0, SCHED_AHEAD_NS + 1);
+	learn(3, 0, SCHED_BOOK_NS);
+	learn(4, 0, SCHED_BOOK_NS + 1);
+	a = started(1, 1);
+	c = task(1, 4);
+	refuse(c, 0, 0);
+	b = task(1, 3);
+	book(b, 0, 0);
+	refuse(c, 0, 0);
+	c = task(1, 2);
+	refuse(c, 0, 0);
+	sched_finish(s, a, 50000, true);
+	book(c, 0, 0);
+	sched_finish(s, b, SCHED_BOOK_NS, true);
+	a = task(1, 4);
+	refuse(a, 0, 0);
+	run_after(c, a);
+	/* Nor behind several short ones: they count together. */
+	a = started(1, 1);
+	b = task(1, 2);
+	book(b, 0, 0);
+	c = task(1, 3);
+	refuse(c, 0, 0);
+	sched_finish(s, a, 50000, true);
+	run_after(b, c);
+	/* Where nothing is ahead of another neither a short one is, nor a long one. */
+	ck_assert_int_eq(sched_device_ahead(s, 0, 0), 0);
+	a = started(1, 1);
+	for (uint32_t kernel = 1; kernel <= 3; kernel++) {
+		b = task(1, kernel);
+		refuse(b, 0, 0);
+	}
+	run_after(a, b);
+}
+END_TEST
+
+START_TEST(unknown_followers_wait)
+{
+	struct graph_node *a, *b;
+
+	setup_lanes(1);
+	a = started(1, 1);
+	b = task(1, 2);
+	refuse(b, 0, 0);
+	/* Elsewhere it is known. */
+	learn(2, 1, 50000);
+	refuse(b, 0, 0);
+	run_after(a, b);
+	a = started(1, 1);
+	b = task(1, 2);
+	learn(2, 0, 50000);
+	book(b, 0, 0);
+	sched_finish(s, a, 50000, true);
+	sched_finish(s, b, 50000, true);
+	/* What is before it may take as long as it likes. */
+	a = started(1, 3);
+	b = task(1, 1);
+	book(b, 0, 0);
+	sched_finish(s, a, 50000, true);
+	sched_finish(s, b, 50000, true);
+	ck_assert(sched_is_idle(s));
+}
+END_TEST
+
+/* Others don't wait for those that wait. */
+START_TEST(followers_come_after_the_queue)
+{
+	struct graph_node *a, *b, *c;
+
+	setup_lanes(1);
+	a = started(1, 1);
+	b = task(1, 1);
+	c = push(2, 1);
+	refuse(b, 0, 0);
+	ck_assert_ptr_null(sched_pick(s, now));
+	refuse(b, 0, 0);
+	sched_remove(s, c);
+	book(b, 0, 0);
+	sched_finish(s, a, 50000, true);
+	sched_finish(s, b, 50000, true);
+	a = started(1, 1);
+	b = task(1, 1);
+	c = push(2, 1);
+	refuse(b, 0, 0);
+	sched_finish(s, a, 50000, true);
+	ck_assert_ptr_eq(sched_pick(s, now), c);
+	refuse(b, 0, 0);
+	run_after(c, b);
+}
+END_TEST
+
+/* A lane that has none, or another program's, or that there is not. */
+START_TEST(followers_follow_their_own)
+{
+	struct graph_node *a, *b, *c;
+
+	setup_lanes(2);
+	a = started(1, 1);
+	b = task(1, 1);
+	refuse(b, 0, !a->sched.lane);
+	refuse(b, 0, 2);
+	refuse(b, 1, 0);
+	c = task(2, 1);
+	refuse(c, 0, a->sched.lane);
+	run_after(a, b);
+	/* Nor those that there were. */
+	refuse(task(1, 1), 0, 0);
+	a = started(1, 1);
+	refuse(c, 0, a->sched.lane);
+	/* Now this tenant is known. */
+	b = started(2, 1);
+	refuse(c, 0, a->sched.lane);
+	book(c, 0, b->sched.lane);
+	sched_finish(s, c, 50000, true);
+	sched_finish(s, b, 50000, true);
+	c = task(1, 1);
+	c->d.context = 5;
+	refuse(c, 0, a->sched.lane);
+	run_after(a, c);
+}
+END_TEST
+
+START_TEST(followers_go_where_they_should)
+{
+	struct graph_node *a, *b, *c;
+
+	setup_lanes(1);
+	learn(1, 1, 5000);
+	learn(2, 0, MS);
+	learn(2, 1, 50 * MS);
+	learn(3, 0, MS);
+	a = started(1, 1);
+	ck_assert_int_eq(sched_device_set(s, 1, 1), 0);
+	ck_assert_int_eq(sched_device_ahead(s, 1, 3), 0);
+	/* There it would be done earlier. */
+	b = task(1, 1);
+	refuse(b, 0, 0);
+	/* There nobody knows. */
+	c = task(1, 3);
+	refuse(c, 0, 0);
+	/* That the place was looked at does not make it anybody's. */
+	ck_assert_int_eq(sched_push(s, b, now), 0);
+	ck_assert_ptr_eq(sched_pick(s, now), b);
+	ck_assert_uint_eq(b->device, 1);
+	c = task(1, 1);
+	book(c, 1, 0);
+	sched_finish(s, b, 5000, true);
+	sched_finish(s, c, 5000, true);
+	b = task(1, 2);
+	book(b, 0, 0);
+	sched_finish(s, a, 50000, true);
+	c = push(2, 2);
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_finish(s, b, MS, true);
+	ck_assert_ptr_eq(sched_pick(s, now), c);
+	ck_assert_uint_eq(c->device, 0);
+	sched_finish(s, c, MS, true);
+	/* It can't run there at all. */
+	a = started(1, 2);
+	b = task(1, 4);
+	learn(4, 0, 50000);
+	allowed[4] = 2;
+	refuse(b, 0, 0);
+	run_after(a, b);
+	ck_assert_uint_eq(b->device, 1);
+	allowed[4] = 0;
+}
+END_TEST
+
+START_TEST(followers_keep_to_the_maximum)
+{
+	struct sched_tenant t = { .id = 1, .weight = 100, .max_ns = 100000, .period_ns = MS };
+	struct graph_node *a, *b, *c;
+
+	setup_lanes(1);
+	/* From when it is told. */
+	ck_assert_ptr_null(sched_pick(s, now));
+	ck_assert_int_eq(sched_tenant_set(s, &t), 0);
+	a = started(1, 1);
+	b = task(1, 1);
+	c = task(1, 1);
+	book(b, 0, 0);
+	refuse(c, 0, 0);
+	now += MS;
+	/* This period's are two as well. */
+	book(c, 0, 0);
+	sched_finish(s, a, 50000, true);
+	a = task(1, 1);
+	book(a, 0, 0);
+	sched_finish(s, b, 50000, true);
+	b = task(1, 1);
+	refuse(b, 0, 0);
+	sched_finish(s, c, 50000, true);
+	sched_finish(s, a, 50000, true);
+	ck_assert(sched_is_idle(s));
+	ck_assert_int_eq(sched_push(s, b, now), 0);
+	ck_assert_ptr_null(sched_pick(s, now));
+	now = sched_next_wake(s);
+	ck_assert_ptr_eq(sched_pick(s, now), b);
+	sched_finish(s, b, 50000, true);
+	ck_assert(sched_is_idle(s));
+}
+END_TEST
+
+START_TEST(followers_leave_what_is_offline)
+{
+	struct graph_node *a, *b;
+
+	setup_lanes(1);
+	a = started(1, 1);
+	b = task(1, 1);
+	ck_assert_int_eq(sched_device_set(s, 0, 0), 0);
+	refuse(b, 0, 0);
+	sched_finish(s, a, 50000, true);
+	refuse(b, 0, 0);
+	ck_assert_int_eq(sched_push(s, b, now), 0);
+	ck_assert_ptr_null(sched_pick(s, now));
+	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
+	ck_assert_ptr_eq(sched_pick(s, now), b);
+	a = task(1, 1);
+	book(a, 0, 0);
+	/* What is there comes to its end. */
+	ck_assert_int_eq(sched_device_set(s, 0, 0), 0);
+	sched_finish(s, b, 50000, true);
+	sched_finish(s, a, 50000, true);
+	ck_assert(sched_is_idle(s));
+	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
+	started(1, 1);
+}
+END_TEST
+
 START_TEST(rr_takes_turns)
 {
 	sched_destroy(s);
@@ -885,6 +1224,15 @@ int main(void)
 	tcase_add_test(c, none_wait_long_ahead);
 	tcase_add_test(c, ahead_comes_after_idle);
 	tcase_add_test(c, ahead_of_ones_own_alone);
+	tcase_add_test(c, followers_are_booked);
+	tcase_add_test(c, followers_fill_a_lane);
+	tcase_add_test(c, followers_are_not_long);
+	tcase_add_test(c, unknown_followers_wait);
+	tcase_add_test(c, followers_come_after_the_queue);
+	tcase_add_test(c, followers_follow_their_own);
+	tcase_add_test(c, followers_go_where_they_should);
+	tcase_add_test(c, followers_keep_to_the_maximum);
+	tcase_add_test(c, followers_leave_what_is_offline);
 	tcase_add_test(c, rr_takes_turns);
 	tcase_add_test(c, offline_devices_take_nothing);
 	tcase_add_test(c, removed_tasks_are_not_picked);
