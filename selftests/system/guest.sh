@@ -33,6 +33,7 @@ exec scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	"${files[@]}" \
 	--file $tests/kernels/systest.so:/arax/kernels/systest.so \
 	--file $tests/kernels/systest.json:/arax/kernels/systest.json \
+	--file $tests/kernels/systest.cl:/arax/kernels/systest.cl \
 	--file $tests/system:/arax/tests/system \
 	--file $tests/daemon-death:/arax/tests/daemon-death \
 	--file $tests/huge-pages:/arax/tests/huge-pages \
