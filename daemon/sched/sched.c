@@ -1008,7 +1008,6 @@ static uint64_t may_book(struct sched *s, struct graph_node *n, uint32_t device,
 	const struct sched_lane *l = &d->lane[lane];
 	struct sched_forecast f = sched_forecast(s, sched_kernel_key(n), device, sched_work(n));
 	uint64_t ns = f.runs >= SCHED_MIN_RUNS || f.confidence >= SCHED_CONFIDENT ? f.ns : 0;
-
 	/* If there is one it runs, and is behind nobody. */
 	uint64_t behind = l->tasks > 1 ? l->booked_ns : 0;
 
@@ -1036,7 +1035,7 @@ static bool would_choose(struct sched *s, struct graph_node *n, uint32_t device,
 }
 
 int sched_book(struct sched *s, struct graph_node *node, uint32_t device, uint32_t lane,
-		 uint64_t now_ns)
+	       uint64_t now_ns)
 {
 	struct sched_flow *f;
 	uint64_t ns;

@@ -426,6 +426,14 @@ static int enter_behind(struct runner_task *rt)
 	return enter(rt);
 }
 
+static void submit_with_data(struct task *k)
+{
+	k->fails = k->number % 3 == 0;
+	k->t.enter = enter_behind;
+	k->t.leave = leave;
+	runner_submit(runner, &k->t);
+}
+
 START_TEST(followers_data_comes_after)
 {
 	hold(_i);
@@ -434,10 +442,7 @@ START_TEST(followers_data_comes_after)
 
 		follow(k, i % 5 == 2 || i % 5 == 3);
 		follow(k, i % 5 == 4 ? 4 : 0);
-		k->fails = i % 3 == 0;
-		k->t.enter = enter_behind;
-		k->t.leave = leave;
-		runner_submit(runner, &k->t);
+		submit_with_data(k);
 	}
 	release();
 	ck_assert_uint_eq(check_followers(), 0);
@@ -458,10 +463,7 @@ START_TEST(followers_of_failures_do_not_enter)
 
 		if (k->arg)
 			k->arg = results[i / PATTERN % 3];
-		k->fails = i % 3 == 0;
-		k->t.enter = enter_behind;
-		k->t.leave = leave;
-		runner_submit(runner, &k->t);
+		submit_with_data(k);
 	}
 	release();
 	ck_assert_uint_gt(check_followers(), 0);

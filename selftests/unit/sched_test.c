@@ -705,6 +705,12 @@ static void run_after(struct graph_node *before, struct graph_node *n)
 	ck_assert(sched_is_idle(s));
 }
 
+static void finish_both(struct graph_node *a, struct graph_node *b)
+{
+	sched_finish(s, a, 50000, true);
+	sched_finish(s, b, 50000, true);
+}
+
 static void book(struct graph_node *n, uint32_t device, uint32_t lane)
 {
 	ck_assert_int_eq(sched_book(s, n, device, lane, now), 0);
@@ -834,14 +840,12 @@ START_TEST(unknown_followers_wait)
 	b = task(1, 2);
 	learn(2, 0, 50000);
 	book(b, 0, 0);
-	sched_finish(s, a, 50000, true);
-	sched_finish(s, b, 50000, true);
+	finish_both(a, b);
 	/* What is before it may take as long as it likes. */
 	a = started(1, 3);
 	b = task(1, 1);
 	book(b, 0, 0);
-	sched_finish(s, a, 50000, true);
-	sched_finish(s, b, 50000, true);
+	finish_both(a, b);
 	ck_assert(sched_is_idle(s));
 }
 END_TEST
@@ -860,8 +864,7 @@ START_TEST(followers_come_after_the_queue)
 	refuse(b, 0, 0);
 	sched_remove(s, c);
 	book(b, 0, 0);
-	sched_finish(s, a, 50000, true);
-	sched_finish(s, b, 50000, true);
+	finish_both(a, b);
 	a = started(1, 1);
 	b = task(1, 1);
 	c = push(2, 1);
@@ -895,8 +898,7 @@ START_TEST(followers_follow_their_own)
 	b = started(2, 1);
 	refuse(c, 0, a->sched.lane);
 	book(c, 0, b->sched.lane);
-	sched_finish(s, c, 50000, true);
-	sched_finish(s, b, 50000, true);
+	finish_both(c, b);
 	c = task(1, 1);
 	c->d.context = 5;
 	refuse(c, 0, a->sched.lane);
@@ -974,8 +976,7 @@ START_TEST(followers_keep_to_the_maximum)
 	sched_finish(s, b, 50000, true);
 	b = task(1, 1);
 	refuse(b, 0, 0);
-	sched_finish(s, c, 50000, true);
-	sched_finish(s, a, 50000, true);
+	finish_both(c, a);
 	ck_assert(sched_is_idle(s));
 	ck_assert_int_eq(sched_push(s, b, now), 0);
 	ck_assert_ptr_null(sched_pick(s, now));
@@ -1005,8 +1006,7 @@ START_TEST(followers_leave_what_is_offline)
 	book(a, 0, 0);
 	/* What is there comes to its end. */
 	ck_assert_int_eq(sched_device_set(s, 0, 0), 0);
-	sched_finish(s, b, 50000, true);
-	sched_finish(s, a, 50000, true);
+	finish_both(b, a);
 	ck_assert(sched_is_idle(s));
 	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
 	started(1, 1);

@@ -52,7 +52,7 @@ static void ask(cl_event event, uintptr_t token)
 	cl.ReleaseEvent(event);
 }
 
-static void enqueue(struct opencl_launch *x)
+static void enqueue(struct opencl_launch *x, bool deferred)
 {
 	struct opencl_lane *lane = x->lane;
 	uintptr_t behind[ARAX_LANE_DEPTH];
@@ -70,6 +70,9 @@ static void enqueue(struct opencl_launch *x)
 		behind[nr] = x->behind[nr];
 		cl.RetainEvent(event);
 	}
+	/* A driver may else wait with it for more.  After what comes next the queue may go. */
+	if (deferred)
+		cl.Flush(queue);
 	x->over = true;
 	pthread_mutex_unlock(&lane->lock);
 	/* From here on it may be another launch. */
@@ -78,17 +81,16 @@ static void enqueue(struct opencl_launch *x)
 }
 
 /* One of those that it comes after has succeeded, or not. */
-static bool pass(struct opencl_launch *x, bool ok)
+static void pass(struct opencl_launch *x, bool ok)
 {
 	if (!ok)
 		x->failed = true;
 	if (atomic_fetch_sub(&x->left, 1) != 1)
-		return false;
+		return;
 	if (x->failed)
 		x->over = true;
 	else
-		enqueue(x);
-	return true;
+		enqueue(x, true);
 }
 
 static void CL_CALLBACK ended(cl_event event, cl_int status, void *arg)
@@ -97,17 +99,14 @@ static void CL_CALLBACK ended(cl_event event, cl_int status, void *arg)
 	struct opencl_device *d = devices[token >> 8 & 0xff];
 	struct opencl_launch *x;
 	struct opencl_before *b;
-	struct opencl_lane *lane;
 
 	(void)event;
 	if (!d || status < 0)
 		return;
-	lane = &d->lanes[token >> 4 & 0xf];
-	x = &lane->launches[token >> 2 & 3];
+	x = &d->lanes[token >> 4 & 0xf].launches[token >> 2 & 3];
 	b = &x->before[token & 3];
-	if (b->token == token && !*(const volatile cl_int *)b->result && take(b, token) &&
-	    pass(x, true))
-		cl.Flush(lane->queue);
+	if (b->token == token && !*(const volatile cl_int *)b->result && take(b, token))
+		pass(x, true);
 }
 
 /* 0: the one that was submitted last. */
@@ -128,7 +127,7 @@ void opencl_after_begin(struct opencl_launch *x, uint32_t after)
 	for (uint32_t i = 0; i < ARAX_LANE_DEPTH; i++)
 		x->before[i].token = 0;
 	if (!after) {
-		enqueue(x);
+		enqueue(x, false);
 		return;
 	}
 	/* One more, so that nobody enqueues it before all are known. */
@@ -167,12 +166,14 @@ bool opencl_after_end(struct opencl_launch *x)
 	for (uint32_t i = 0; i < ARAX_LANE_DEPTH; i++) {
 		struct opencl_before *b = &x->before[i];
 
-		if (take(b, b->token) && pass(x, !b->failed))
-			cl.Flush(x->lane->queue);
+		if (take(b, b->token))
+			pass(x, !b->failed);
 	}
-	/* Whoever took the last one may not have come to the end of it. */
+	/* Whoever took the last one may not have come to the end of it, nor let go of the lock. */
 	while (!x->over)
 		sched_yield();
+	pthread_mutex_lock(&x->lane->lock);
+	pthread_mutex_unlock(&x->lane->lock);
 	return x->event;
 }
 
