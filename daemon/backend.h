@@ -101,6 +101,8 @@ struct arax_backend_info {
 
 /* How a kernel may be run, for kernel_load. */
 #define ARAX_KERNEL_SPLIT	0x1	/* by spans of work-groups, at once */
+#define ARAX_KERNEL_STREAM	0x2	/* the symbol is an arax_stream_fn of a shared object */
+#define ARAX_KERNEL_GPUS	0x4	/* it is meant for GPUs alone: -EOPNOTSUPP elsewhere */
 
 /**
  * struct arax_backend_kernel - an implementation to load
@@ -207,7 +209,8 @@ struct arax_backend_gauges {
  * @kernel_load, @kernel_unload: -ENOEXEC: not a kernel for this device,
  *		-ENOENT: no such symbol
  * @run:	run a launch to its end, on the caller's thread or waiting for
- *		others; the kernel's negative errno is passed on
+ *		others; the kernel's negative errno is passed on.  -EOPNOTSUPP, as of @submit:
+ *		nothing was done, and the kernel's next implementation may be tried
  *
  * Optional, NULL if absent:
  * @longname, @version: for people

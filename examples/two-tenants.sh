@@ -69,7 +69,7 @@ chmod 644 "$work/photo"
 
 # Kernel libraries must lie in folders that nobody else can write to.
 mkdir -p "$work/kernels"
-cp build/lib/arax/kernels/arax-std.* build/examples/kernels/montecarlo.* "$work/kernels/"
+cp build/lib/arax/kernels/arax-std[.-]* build/examples/kernels/montecarlo.* "$work/kernels/"
 chmod -R go-w "$work/kernels"
 cat >"$work/araxd.conf" <<EOF
 kernels { path = { "$work/kernels" } }

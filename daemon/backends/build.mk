@@ -5,7 +5,7 @@
 OPENCL_HEADERS := $(shell $(CC) -include CL/cl.h -E -x c /dev/null >/dev/null 2>&1 && echo yes)
 ifeq ($(OPENCL_HEADERS),yes)
 OPENCL_SRCS := $(addprefix daemon/backends/opencl/,api.c backend.c built.c cache.c device.c \
-		 after.c kernel.c memory.c platform.c prelude.c program.c run.c)
+		 after.c kernel.c memory.c platform.c prelude.c program.c run.c stream.c)
 else
 ABSENT_FLAGS += -DOPENCL_ABSENT
 endif
@@ -36,7 +36,7 @@ GPU_HAS  := $(if $(CUDA_HEADERS),-DGPU_HAS_CUDA) $(if $(HIP_HEADERS),-DGPU_HAS_H
 GPU_SRCS := $(addprefix daemon/backends/gpu/,\
 	$(if $(CUDA_HEADERS),cuda.c) $(if $(HIP_HEADERS),hip.c) \
 	$(if $(CUDA_HEADERS)$(HIP_HEADERS),backend.c device.c kernel.c memory.c module.c nvml.c \
-		ptx.c run.c wait.c))
+		ptx.c run.c stream.c wait.c))
 CFLAGS_daemon/backends/gpu/cuda    := $(CUDA_INCLUDE)
 CFLAGS_daemon/backends/gpu/backend := $(GPU_HAS)
 
@@ -44,7 +44,7 @@ CFLAGS_daemon/backends/gpu/backend := $(GPU_HAS)
 # and driver linked.  Made by name; where there is no driver its library for linking will do.
 HIP_NVIDIA      := $(B)/lib/arax/backends/hip-nvidia.so
 HIP_NVIDIA_SRCS := $(addprefix daemon/backends/,$(addprefix gpu/,backend.c device.c hip.c kernel.c \
-		     memory.c module.c nvml.c ptx.c run.c wait.c) params.c)
+		     memory.c module.c nvml.c ptx.c run.c stream.c wait.c) params.c streams.c)
 CUDA_RUNTIME    := $(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart.so $(CUDA_HOME)/lib/libcudart.so \
 		     /usr/lib/*/libcudart.so))
 HIP_NVIDIA_CAN  := $(and $(CUDA_HEADERS),$(HIP_HEADERS),$(CUDA_RUNTIME),\
@@ -68,7 +68,7 @@ ABSENT_SRCS := daemon/backends/absent.c
 CFLAGS_daemon/backends/absent := $(GPU_HAS) $(ABSENT_FLAGS)
 endif
 
-BACKENDS_SRCS := $(addprefix daemon/backends/,addresses.c cpu.c cpulist.c device.c gang.c params.c plugin.c sim.c) \
+BACKENDS_SRCS := $(addprefix daemon/backends/,addresses.c cpu.c cpulist.c device.c gang.c params.c plugin.c sim.c streams.c) \
 		 $(OPENCL_SRCS) $(GPU_SRCS) $(XRT_SRCS) $(ABSENT_SRCS) \
 		 $(addprefix daemon/backends/apart/,apart.c buffers.c calls.c channel.c device.c helper.c lanes.c) \
 		 daemon/libexec.c daemon/memory/hostmap.c daemon/worker/idmap.c \

@@ -12,10 +12,21 @@ STD_CU     := $(addprefix daemon/kernels/std/,arax-std.cu std_gpu.h vector.cu ba
 	      libarax/include/arax/gpu.h
 NVCC       ?= $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc))
 HIPCC      ?= $(shell command -v hipcc)
+
+# Functions that call vendors' libraries, which are opened at run time: only headers.
+has_header     = $(shell $(CC) $(2) -include $(1) -E -x c /dev/null >/dev/null 2>&1 && echo yes)
+CLBLAST_HEADER := $(call has_header,clblast_c.h)
+CLFFT_HEADER   := $(call has_header,clFFT.h)
+CUBLAS_HEADER  := $(call has_header,cublas_v2.h,$(CUDA_INCLUDE))
+CUFFT_HEADER   := $(call has_header,cufft.h,$(CUDA_INCLUDE))
+
 STD_KERNEL := $(addprefix $(B)/lib/arax/kernels/arax-std.,so json cl \
-		$(if $(NVCC),ptx) $(if $(HIPCC),co))
-# Implementations whose compiler is not here are not in the manifest.
-STD_ABSENT := $(if $(NVCC),,arax-std.ptx) $(if $(HIPCC),,arax-std.co)
+		$(if $(NVCC),ptx) $(if $(HIPCC),co)) \
+	      $(if $(CLFFT_HEADER),$(B)/lib/arax/kernels/arax-std-clfft.so) \
+	      $(if $(CUFFT_HEADER),$(B)/lib/arax/kernels/arax-std-cufft.so)
+# Implementations whose compiler or header is not here are not in the manifest.
+STD_ABSENT := $(if $(NVCC),,arax-std.ptx) $(if $(HIPCC),,arax-std.co) \
+	      $(if $(CLFFT_HEADER),,arax-std-clfft.so) $(if $(CUFFT_HEADER),,arax-std-cufft.so)
 
 # PTX is compiled for the GPU by its driver, for any from this one on: the oldest that CUDA 13
 # knows.  The driver must be as new as the toolkit.  A code object is for these alone.
@@ -51,10 +62,23 @@ $(B)/lib/arax/kernels/arax-std.so: $(call objs,plain,$(STD_SRCS))
 	$(Q)chmod go-w $@ $(@D)
 -include $(patsubst %.o,%.d,$(call objs,plain,$(STD_SRCS)))
 
-# Made anew when a compiler comes or goes.
+# $(1): a file's name, $(2): its sources, $(3): what else they are compiled with
+define vendor_calls
+$(foreach f,$(2),$(eval CFLAGS_$(f:.c=) := $(3)))
+$(B)/lib/arax/kernels/$(1).so: $(call objs,plain,$(2))
+	@mkdir -p $$(@D)
+	$$(say) LINK $$@
+	$$(Q)$$(CC) -shared $$(LDFLAGS_plain) -Wl,-z,defs -o $$@ $$^
+	$$(Q)chmod go-w $$@ $$(@D)
+-include $(patsubst %.o,%.d,$(call objs,plain,$(2)))
+endef
+$(eval $(call vendor_calls,arax-std-clfft,$(addprefix daemon/kernels/std/,clfft.c fft_vendor.c),))
+$(eval $(call vendor_calls,arax-std-cufft,$(addprefix daemon/kernels/std/,cufft.c fft_vendor.c),$(CUDA_INCLUDE)))
+
+# Made anew when a compiler or a header comes or goes.
 $(B)/lib/arax/kernels/.absent: FORCE
 	@mkdir -p $(@D)
-	@echo '$(STD_ABSENT)' | cmp -s - $@ || echo '$(STD_ABSENT)' > $@
+	@echo '$(STD_ABSENT) $(BLAS_ABSENT)' | cmp -s - $@ || echo '$(STD_ABSENT) $(BLAS_ABSENT)' > $@
 
 $(B)/lib/arax/kernels/arax-std.json: daemon/kernels/std/arax-std.json daemon/kernels/leave-out \
 				     $(B)/lib/arax/kernels/.absent
@@ -62,24 +86,39 @@ $(B)/lib/arax/kernels/arax-std.json: daemon/kernels/std/arax-std.json daemon/ker
 	$(Q)daemon/kernels/leave-out $< $(STD_ABSENT) > $@.tmp
 	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
 
+BLAS_CU := daemon/kernels/blas/blas.cu libarax/include/arax/gpu.h
 $(B)/lib/arax/kernels/arax-std.ptx: $(STD_CU)
+$(B)/lib/arax/kernels/arax-blas.ptx: $(BLAS_CU)
+$(addprefix $(B)/lib/arax/kernels/,arax-std.ptx arax-blas.ptx):
 	@mkdir -p $(@D)
 	$(say) NVCC $@
 	$(Q)$(NVCC) -ptx $(NVCC_FLAGS) -o $@.tmp $<
 	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
 
 $(B)/lib/arax/kernels/arax-std.co: $(STD_CU)
+$(B)/lib/arax/kernels/arax-blas.co: $(BLAS_CU)
+$(addprefix $(B)/lib/arax/kernels/,arax-std.co arax-blas.co):
 	@mkdir -p $(@D)
 	$(say) HIPCC $@
 	$(Q)$(HIPCC) --genco $(HIPCC_FLAGS) -x hip -o $@.tmp $<
 	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
 
 no-ptx:
-	@echo 'arax-std has no kernels for CUDA: no nvcc (CUDA_HOME= says where the CUDA Toolkit is)'
+	@echo 'arax-std and arax-blas have no kernels for CUDA: no nvcc (CUDA_HOME= says where the CUDA Toolkit is)'
 no-co:
-	@echo 'arax-std has no kernels for HIP: no hipcc (Debian: hipcc)'
-.PHONY: no-ptx no-co FORCE
-ALL_TARGETS += $(if $(NVCC),,no-ptx) $(if $(HIPCC),,no-co)
+	@echo 'arax-std and arax-blas have no kernels for HIP: no hipcc (Debian: hipcc)'
+no-clblast:
+	@echo 'products on OpenCL devices are our own: no headers of CLBlast (Debian: libclblast-dev)'
+no-clfft:
+	@echo 'Fourier transforms on OpenCL devices are our own: no headers of clFFT (Debian: libclfft-dev)'
+no-cublas:
+	@echo 'products on CUDA devices are our own: no headers of cuBLAS (CUDA_HOME= says where the CUDA Toolkit is)'
+no-cufft:
+	@echo 'Fourier transforms on CUDA devices are our own: no headers of cuFFT (CUDA_HOME= says where the CUDA Toolkit is)'
+.PHONY: no-ptx no-co no-clblast no-clfft no-cublas no-cufft FORCE
+ALL_TARGETS += $(if $(NVCC),,no-ptx) $(if $(HIPCC),,no-co) $(if $(CLBLAST_HEADER),,no-clblast) \
+	       $(if $(CLFFT_HEADER),,no-clfft) $(if $(CUBLAS_HEADER),,no-cublas) \
+	       $(if $(CUFFT_HEADER),,no-cufft)
 
 # One file: a device compiles it in one go.
 $(B)/lib/arax/kernels/arax-std.cl: $(STD_CL)
@@ -97,7 +136,14 @@ ALL_TARGETS += $(STD_KERNEL)
 BLAS_HEADER := $(firstword $(wildcard /usr/include/*/openblas-openmp/cblas.h))
 BLAS_LIB    := $(firstword $(wildcard /usr/lib/*/openblas-openmp/libopenblas.so.0))
 BLAS_KERNEL := $(if $(and $(BLAS_HEADER),$(BLAS_LIB)),\
-		 $(addprefix $(B)/lib/arax/kernels/arax-blas.,so json cl))
+		 $(addprefix $(B)/lib/arax/kernels/arax-blas.,so json cl \
+			$(if $(NVCC),ptx) $(if $(HIPCC),co)) \
+		 $(if $(CLBLAST_HEADER),$(B)/lib/arax/kernels/arax-blas-clblast.so) \
+		 $(if $(CUBLAS_HEADER),$(B)/lib/arax/kernels/arax-blas-cublas.so))
+BLAS_ABSENT := $(if $(NVCC),,arax-blas.ptx) $(if $(HIPCC),,arax-blas.co) \
+	       $(if $(CLBLAST_HEADER),,arax-blas-clblast.so) $(if $(CUBLAS_HEADER),,arax-blas-cublas.so)
+$(eval $(call vendor_calls,arax-blas-clblast,$(addprefix daemon/kernels/blas/,clblast.c vendor.c),))
+$(eval $(call vendor_calls,arax-blas-cublas,$(addprefix daemon/kernels/blas/,cublas.c vendor.c),$(CUDA_INCLUDE)))
 
 ifneq ($(BLAS_KERNEL),)
 CFLAGS_daemon/kernels/blas/blas := -O3 -isystem $(dir $(BLAS_HEADER))
@@ -109,9 +155,11 @@ $(B)/lib/arax/kernels/arax-blas.so: $(call objs,plain,daemon/kernels/blas/blas.c
 	$(Q)chmod go-w $@ $(@D)
 -include $(patsubst %.o,%.d,$(call objs,plain,daemon/kernels/blas/blas.c))
 
-$(B)/lib/arax/kernels/arax-blas.json: daemon/kernels/blas/arax-blas.json
-	@mkdir -p $(@D)
-	$(Q)install -m 644 $< $@
+$(B)/lib/arax/kernels/arax-blas.json: daemon/kernels/blas/arax-blas.json daemon/kernels/leave-out \
+				      $(B)/lib/arax/kernels/.absent
+	$(say) JSON $@
+	$(Q)daemon/kernels/leave-out $< $(BLAS_ABSENT) > $@.tmp
+	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
 
 $(B)/lib/arax/kernels/arax-blas.cl: daemon/kernels/blas/blas.cl
 	@mkdir -p $(@D)
@@ -128,7 +176,7 @@ ALL_TARGETS += $(BLAS_KERNEL)
 install-kernels: $(STD_KERNEL) $(BLAS_KERNEL)
 	install -d -m 755 $(DESTDIR)$(PREFIX)/lib/arax/kernels $(DESTDIR)$(PREFIX)/include/arax
 	install -m 644 $(STD_KERNEL) $(BLAS_KERNEL) $(DESTDIR)$(PREFIX)/lib/arax/kernels/
-	install -m 644 libarax/include/arax/kernel.h libarax/include/arax/gpu.h $(DESTDIR)$(PREFIX)/include/arax/
+	install -m 644 $(addprefix libarax/include/arax/,kernel.h gpu.h stream.h) $(DESTDIR)$(PREFIX)/include/arax/
 INSTALL_TARGETS += install-kernels
 .PHONY: install-kernels
 

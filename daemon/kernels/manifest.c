@@ -81,33 +81,6 @@ int manifest_kind(const char *name, size_t len, uint32_t *kind)
 	return -EINVAL;
 }
 
-static int parse_impl(struct where *w, struct manifest_kernel *k, json_t *obj)
-{
-	static const char *const known[] = { "kind", "file", "symbol", NULL };
-	struct manifest_impl *impl = &k->impls[k->nr_impls];
-	const char *kind, *what = k->sig.name;
-	int err = check_keys(w, what, obj, known);
-
-	if (!err)
-		err = get_string(w, what, obj, "kind", 16, &kind);
-	if (!err)
-		err = get_string(w, what, obj, "file", 255, &impl->file);
-	if (!err)
-		err = get_string(w, what, obj, "symbol", 255, &impl->symbol);
-	if (err)
-		return err;
-	if (manifest_kind(kind, strlen(kind), &impl->kind))
-		return fail(w, -EINVAL, "%s: unknown kind '%s'", what, kind);
-	if (strchr(impl->file, '/') || impl->file[0] == '.')
-		return fail(w, -EINVAL, "%s: file '%s' is not a plain name in the manifest's folder",
-			    what, impl->file);
-	for (uint32_t i = 0; i < k->nr_impls; i++)
-		if (k->impls[i].kind == impl->kind)
-			return fail(w, -EINVAL, "%s has two implementations of kind '%s'", what, kind);
-	k->nr_impls++;
-	return 0;
-}
-
 /* An optional string that is one of two words; *out is 1 for the second. */
 static int get_choice(struct where *w, const char *what, json_t *obj, const char *key,
 		      const char *first, const char *second, int *out)
@@ -124,6 +97,60 @@ static int get_choice(struct where *w, const char *what, json_t *obj, const char
 	else
 		return fail(w, -EINVAL, "%s: '%s' must be \"%s\" or \"%s\"", what, key, first, second);
 	return 0;
+}
+
+/*
+ * Streams are these devices', and so is the choice.  A worker has one implementation, and none
+ * that the driver doesn't compile.
+ */
+static int check_special(struct where *w, const struct manifest_kernel *k,
+			 const struct manifest_impl *impl)
+{
+	const char *what = impl->host ? "\"entry\": \"host\"" : "\"devices\": \"gpus\"";
+
+	if (impl->kind != ARAX_DEVICE_OPENCL && impl->kind != ARAX_DEVICE_CUDA &&
+	    impl->kind != ARAX_DEVICE_HIP)
+		return fail(w, -EINVAL, "%s: %s is for the kinds opencl, cuda and hip", k->sig.name,
+			    what);
+	if (k->addressing != KERNEL_ADDRESSING_LAUNCH)
+		return fail(w, -EINVAL, "%s: %s needs \"addressing\": \"launch\"", k->sig.name, what);
+	return 0;
+}
+
+static int parse_impl(struct where *w, struct manifest_kernel *k, json_t *obj)
+{
+	static const char *const known[] = { "kind", "file", "symbol", "entry", "devices", NULL };
+	struct manifest_impl *impl = &k->impls[k->nr_impls];
+	const char *kind, *what = k->sig.name;
+	int err = check_keys(w, what, obj, known), host = 0, gpus = 0;
+
+	if (!err)
+		err = get_string(w, what, obj, "kind", 16, &kind);
+	if (!err)
+		err = get_string(w, what, obj, "file", 255, &impl->file);
+	if (!err)
+		err = get_string(w, what, obj, "symbol", 255, &impl->symbol);
+	if (!err)
+		err = get_choice(w, what, obj, "entry", "device", "host", &host);
+	if (!err)
+		err = get_choice(w, what, obj, "devices", "any", "gpus", &gpus);
+	if (err)
+		return err;
+	impl->host = host;
+	impl->gpus = gpus;
+	if (manifest_kind(kind, strlen(kind), &impl->kind))
+		return fail(w, -EINVAL, "%s: unknown kind '%s'", what, kind);
+	if (strchr(impl->file, '/') || impl->file[0] == '.')
+		return fail(w, -EINVAL, "%s: file '%s' is not a plain name in the manifest's folder",
+			    what, impl->file);
+	for (uint32_t i = 0; i < k->nr_impls; i++)
+		if (k->impls[i].kind == impl->kind && !k->impls[i].host && !k->impls[i].gpus)
+			return fail(w, -EINVAL, "%s: no device would take this implementation of kind '%s': the one before it is for all",
+				    what, kind);
+	err = host || gpus ? check_special(w, k, impl) : 0;
+	if (!err)
+		k->nr_impls++;
+	return err;
 }
 
 static int parse_kernel(struct where *w, struct manifest *m, size_t index, json_t *obj)

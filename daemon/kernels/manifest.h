@@ -9,8 +9,14 @@
  *	      "addressing": "launch",		default: "data"
  *	      "split": "groups",		default: "none"
  *	      "implementations": [
- *	        { "kind": "cpu", "file": "arax-std.so", "symbol": "arax_vadd" } ] } ]
+ *	        { "kind": "cpu", "file": "arax-std.so", "symbol": "arax_vadd" },
+ *	        { "kind": "opencl", "file": "arax-vendor.so", "symbol": "vendor_vadd",
+ *	          "entry": "host",		default: "device"
+ *	          "devices": "gpus" } ] } ]	default: "any"
  *	}
+ *
+ * Of several implementations of a kind, in their order, the first that a device can load is used,
+ * and the next one for launches that it is not for.
  *
  * Pure parsing: nothing is opened here.  Unknown keys are refused.  A file is
  * a plain name in the manifest's own folder.
@@ -27,6 +33,7 @@ struct manifest_impl {
 	uint32_t kind;
 	const char *file;	/* strings belong to the manifest */
 	const char *symbol;
+	bool host, gpus;	/* entry, devices */
 };
 
 struct manifest_kernel {

@@ -91,6 +91,16 @@ const struct kernel_impl *kernel_impl(const struct kernel *k, uint32_t kind)
 	return kind == ARAX_DEVICE_SIM ? kernel_impl(k, ARAX_DEVICE_CPU) : NULL;
 }
 
+const struct kernel_impl *kernel_impl_next(const struct kernel *k, const struct kernel_impl *impl)
+{
+	const uint32_t kind = impl->kind;
+
+	while (++impl < k->impls + k->nr_impls)
+		if (impl->kind == kind)
+			return impl;
+	return NULL;
+}
+
 /* A folder being loaded. */
 struct loading {
 	struct registry *r;
@@ -138,6 +148,8 @@ static int add_impl(struct loading *ld, struct kernel *k, const struct manifest_
 	int err;
 
 	impl->kind = mi->kind;
+	impl->host = mi->host;
+	impl->gpus = mi->gpus;
 	err = open_library(ld, mi->file, &impl->fd);
 	if (err)
 		return err;

@@ -35,6 +35,7 @@ struct kernel_impl {
 	int fd;			/* open as long as the registry */
 	char *file;		/* for messages */
 	char *symbol;
+	bool host, gpus;	/* its entry is a function on the host; GPUs alone take it */
 };
 
 /* A kernel that a program brought: it is in no registry. */
@@ -71,5 +72,7 @@ uint32_t registry_count(const struct registry *r);
 const struct kernel *registry_at(const struct registry *r, uint32_t index);
 const struct kernel *registry_find(const struct registry *r, const char *name);
 const struct kernel_impl *kernel_impl(const struct kernel *k, uint32_t kind);
+/* The one behind @impl of the same kind, or NULL. */
+const struct kernel_impl *kernel_impl_next(const struct kernel *k, const struct kernel_impl *impl);
 
 #endif /* ARAX_DAEMON_KERNELS_REGISTRY_H */

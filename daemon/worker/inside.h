@@ -53,9 +53,12 @@ struct lane_thread {
 };
 
 
+#define RUNNER_OTHERS	(MANIFEST_MAX_IMPLS - 1)
+
 /* A kernel on this device. */
 struct handle {
 	_Atomic(void *) loaded;		/* set once, under the runner's lock */
+	void *others[RUNNER_OTHERS];	/* before it; for launches that @loaded is not for */
 	int err;			/* loading failed: don't try again */
 	/* For workers with OpenCL, before there are any launches. */
 	int built;			/* a descriptor plus 1; 0: it is not */

@@ -38,11 +38,45 @@ uint32_t runner_spare_workers(const struct runner *r)
 /* ------------------------------------------------------------------ */
 /* In this process                                                       */
 
+static int load_impl(struct runner *r, const struct kernel *k, const struct kernel_impl *impl,
+		     void **loaded)
+{
+	const struct arax_backend_kernel desc = {
+		.size = sizeof(desc),
+		.flags = (k->split ? ARAX_KERNEL_SPLIT : 0) |
+			 (impl->host ? ARAX_KERNEL_STREAM : 0) |
+			 (impl->gpus ? ARAX_KERNEL_GPUS : 0),
+		.fd = impl->fd,
+		.file = impl->file,
+		.symbol = impl->symbol,
+		.signature = k->sig.text,
+	};
+	int err = device_kernel_load(r->dev, &desc, loaded);
+
+	if (!err)
+		return 0;
+	/* The backend has said why; or it is meant for other devices. */
+	if (impl->gpus && err == -EOPNOTSUPP)
+		log_debug("kernel's implementation is for GPUs", log_str("kernel", k->sig.name),
+			  log_str("device", r->dev->info.name), log_str("file", impl->file));
+	else if (kernel_impl_next(k, impl))
+		log_info("kernel goes without an implementation", log_str("kernel", k->sig.name),
+			 log_str("device", r->dev->info.name), log_str("file", impl->file),
+			 log_errno(err));
+	else
+		log_err("kernel can't be loaded", log_str("kernel", k->sig.name),
+			log_str("device", r->dev->info.name), log_str("file", impl->file),
+			log_str("symbol", impl->symbol), log_errno(err));
+	return err;
+}
+
+/* The first that can be, and those behind it as far as it may not be for all launches. */
 static int load_locked(struct runner *r, const struct kernel *k, struct handle *h)
 {
 	const struct kernel_impl *impl = kernel_impl(k, r->dev->info.kind);
-	struct arax_backend_kernel desc = { .size = sizeof(desc) };
-	void *loaded = NULL;
+	void *loaded[1 + RUNNER_OTHERS];
+	bool more = true;
+	uint32_t nr = 0;
 
 	if (!impl) {
 		h->err = -ENOEXEC;
@@ -53,20 +87,23 @@ static int load_locked(struct runner *r, const struct kernel *k, struct handle *
 		h->err = -EOPNOTSUPP;
 		return h->err;
 	}
-	desc.flags = k->split ? ARAX_KERNEL_SPLIT : 0;
-	desc.fd = impl->fd;
-	desc.file = impl->file;
-	desc.symbol = impl->symbol;
-	desc.signature = k->sig.text;
-	h->err = device_kernel_load(r->dev, &desc, &loaded);
-	if (h->err) {
-		log_err("kernel can't be loaded", log_str("kernel", k->sig.name),
-			log_str("device", r->dev->info.name), log_str("file", impl->file),
-			log_str("symbol", impl->symbol), log_errno(h->err));
-		return h->err;
+	for (; impl && more; impl = kernel_impl_next(k, impl)) {
+		int err = load_impl(r, k, impl, &loaded[nr]);
+
+		if (err) {
+			h->err = nr ? 0 : err;
+			continue;
+		}
+		more = impl->host;
+		nr++;
 	}
-	/* Release: what the backend made; pairs with the acquire in get_kernel(). */
-	atomic_store_explicit(&h->loaded, loaded, memory_order_release);
+	if (!nr)
+		return h->err;
+	h->err = 0;
+	for (uint32_t i = 1; i < nr; i++)
+		h->others[i - 1] = loaded[i];
+	/* Release: what the backend made, and others; pairs with the acquire in get_kernel(). */
+	atomic_store_explicit(&h->loaded, loaded[0], memory_order_release);
 	return 0;
 }
 
@@ -110,14 +147,44 @@ static inline int fill_run(struct runner *r, const struct runner_task *t, uint32
 	return get_kernel(r, t->kernel, &run->kernel);
 }
 
+/* How the next implementation is run, if there is one. */
+typedef int run_fn(struct runner *r, struct arax_backend_run *run);
+
+static int run_device(struct runner *r, struct arax_backend_run *run)
+{
+	return device_run(r->dev, run);
+}
+
+static int submit_device(struct runner *r, struct arax_backend_run *run)
+{
+	return device_submit(r->dev, run, 0);
+}
+
+/* It did nothing: the launch is for another implementation. */
+static __attribute__((cold)) int run_other(struct runner *r, const struct kernel *k,
+					   struct arax_backend_run *run, run_fn *go)
+{
+	const struct handle *h = &r->handles[k->index];
+	int err = -EOPNOTSUPP;
+
+	for (uint32_t i = 0; err == -EOPNOTSUPP && i < RUNNER_OTHERS && h->others[i]; i++) {
+		run->kernel = h->others[i];
+		err = go(r, run);
+	}
+	return err;
+}
+
 static inline int run_here(struct runner *r, const struct runner_task *t, uint32_t flags,
 			   uint64_t *device_ns)
 {
 	struct arax_backend_run run;
 	int err = fill_run(r, t, flags, &run);
 
-	if (!err)
+	if (!err) {
 		err = device_run(r->dev, &run);
+		if (__builtin_expect(err == -EOPNOTSUPP, 0))
+			err = run_other(r, t->kernel, &run, run_device);
+	}
 	if (device_ns)
 		*device_ns = run.device_ns;
 	return checked(err);
@@ -340,7 +407,12 @@ int runner_start(struct runner *r, struct runner_task *t, uint32_t after)
 		return -EAGAIN;
 	err = fill_run(r, t, 0, &run);
 	run.after = after;
-	return err ? err : checked(device_submit(r->dev, &run, 0));
+	if (err)
+		return err;
+	err = device_submit(r->dev, &run, 0);
+	if (__builtin_expect(err == -EOPNOTSUPP, 0))
+		err = run_other(r, t->kernel, &run, submit_device);
+	return checked(err);
 }
 
 void runner_submit(struct runner *r, struct runner_task *t)
@@ -509,6 +581,9 @@ void runner_destroy(struct runner *r)
 	for (uint32_t i = 0; r->handles && i < r->nr_kernels; i++) {
 		void *loaded = atomic_load(&r->handles[i].loaded);
 
+		for (uint32_t k = RUNNER_OTHERS; k--;)
+			if (r->handles[i].others[k])
+				device_kernel_unload(r->dev, r->handles[i].others[k]);
 		if (loaded)
 			device_kernel_unload(r->dev, loaded);
 		if (r->handles[i].built && !r->handles[i].borrowed)

@@ -98,10 +98,15 @@ static void write_config(const struct server *s, const struct setup *setup)
 		"bench-kernels/arax-bench.so", "bench-kernels/arax-bench.json",
 		/* Where there is OpenBLAS. */
 		"kernels/arax-blas.so", "kernels/arax-blas.json", "kernels/arax-blas.cl",
+		/* Where there were compilers and headers; the manifest knows. */
+		"kernels/arax-blas.ptx", "kernels/arax-blas.co", "kernels/arax-blas-clblast.so",
+		"kernels/arax-blas-cublas.so",
+		/* As far as here without standard kernels. */
 		"kernels/arax-std.so", "kernels/arax-std.json", "kernels/arax-std.cl",
-		/* Where there were nvcc and hipcc; the manifest knows. */
-		"kernels/arax-std.ptx", "kernels/arax-std.co",
+		"kernels/arax-std.ptx", "kernels/arax-std.co", "kernels/arax-std-clfft.so",
+		"kernels/arax-std-cufft.so",
 	};
+	const size_t nr_std = 7;
 	static const char *const rodinia[] = {
 		"rodinia-kernels/arax-rodinia.so", "rodinia-kernels/arax-rodinia.json",
 		"rodinia-kernels/arax-rodinia.cl",
@@ -113,7 +118,7 @@ static void write_config(const struct server *s, const struct setup *setup)
 	const char *const *list = setup->standard ? files : setup->config ? few :
 				  setup->kind ? rodinia : files;
 	char path[256], from[4200], name[128];
-	size_t i, n = setup->devices || setup->standard ? sizeof(files) / sizeof(*files) : 5;
+	size_t i, n = sizeof(files) / sizeof(*files) - (setup->devices || setup->standard ? 0 : nr_std);
 	FILE *f;
 
 	if (list == few)
@@ -127,7 +132,7 @@ static void write_config(const struct server *s, const struct setup *setup)
 		snprintf(name, sizeof(name), "lib/arax/%s", list[i]);
 		build_path(from, sizeof(from), name);
 		if (access(from, F_OK) && (strstr(name, "arax-blas") || strstr(name, ".ptx") ||
-					   strstr(name, ".co")))
+					   strstr(name, ".co") || strstr(name, "arax-std-")))
 			continue;
 		snprintf(path, sizeof(path), "%s/kernels/%s", s->dir, strchr(list[i], '/') + 1);
 		copy_file(from, path);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The kernels of arax-std, from their CUDA C++ source, and some for tests, as functions
+ * The kernels of arax-std and arax-blas, from their CUDA C++ source, and some for tests, as functions
  * of the CPU: a thread of a block is a thread if the block has barriers, else a turn of
  * a loop.
  */
@@ -35,6 +35,7 @@ static inline void __syncthreads()
 }
 
 #include "daemon/kernels/std/arax-std.cu"
+#include "daemon/kernels/blas/blas.cu"
 
 /* ------------------------------------------------------------------ */
 /* For tests                                                             */
@@ -170,6 +171,8 @@ static const kernel kernels[] = {
 	KERNEL(arax_std_add_row, false), KERNEL(arax_std_argmax_sum, false),
 	KERNEL(arax_std_conv_relu, false), KERNEL(arax_std_mean_pool, false),
 	KERNEL(arax_std_concat, false),
+	KERNEL(arax_blas_gemm_f32, true), KERNEL(arax_blas_gemm_f64, true),
+	KERNEL(arax_blas_gemv_f32, true), KERNEL(arax_blas_gemv_f64, true),
 	KERNEL(test_add, false), KERNEL(test_inc, false),
 	KERNEL(test_sizes, false), KERNEL(test_plain, false), KERNEL(test_result, false),
 	KERNEL(test_groups, false), KERNEL(test_trap, false), KERNEL(test_gate, false),

@@ -10,21 +10,32 @@ $(call program,$(SYSTEM)/daemon-death,plain,$(SYSTEM_SRCS) selftests/system/daem
 $(call program,$(SYSTEM)/device-loss,plain,$(SYSTEM_SRCS) selftests/system/device-loss.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/one-group,plain,$(SYSTEM_SRCS) selftests/system/one-group.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/followers,plain,$(SYSTEM_SRCS) selftests/system/followers.c,$(SYSTEM_LIBS))
+$(call program,$(SYSTEM)/vendors,plain,$(SYSTEM_SRCS) selftests/system/vendors.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/own-opencl,plain,$(SYSTEM_SRCS) selftests/system/own-opencl.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/stand-aside,plain,$(SYSTEM_SRCS) selftests/system/stand-aside.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/huge-pages,plain,$(SYSTEM_SRCS) selftests/system/huge-pages.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/first-context,plain,selftests/system/first-context.c,$(SYSTEM_LIBS))
 $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/one-group $(SYSTEM)/huge-pages \
-	$(SYSTEM)/first-context $(SYSTEM)/followers $(SYSTEM)/own-opencl $(SYSTEM)/stand-aside: $(B)/lib/libarax.so.$(VERSION)
+	$(SYSTEM)/first-context $(SYSTEM)/followers $(SYSTEM)/own-opencl $(SYSTEM)/stand-aside \
+	$(SYSTEM)/vendors: $(B)/lib/libarax.so.$(VERSION)
 
 $(SYSTEM)/kernels/systest.so: $(call objs,plain,selftests/system/kernels/systest.c)
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(CC) -shared $(LDFLAGS_plain) -o $@ $<
 
-$(SYSTEM)/kernels/systest.json $(SYSTEM)/kernels/systest.cl: $(SYSTEM)/kernels/%: selftests/system/kernels/%
+$(addprefix $(SYSTEM)/kernels/,systest.json systest.cl vendortest.json vendortest.cl): \
+		$(SYSTEM)/kernels/%: selftests/system/kernels/%
 	@mkdir -p $(@D)
 	$(Q)install -m 644 $< $@
+
+# Functions of the host for an OpenCL device.
+ifeq ($(OPENCL_HEADERS),yes)
+VENDOR_TEST := $(addprefix $(SYSTEM)/kernels/vendortest.,so json cl)
+$(SYSTEM)/kernels/vendortest.so: $(B)/test/stream_fn.so
+	@mkdir -p $(@D)
+	$(Q)install -m 644 $< $@
+endif
 
 .PRECIOUS: $(B)/obj/plain/selftests/system/images/%.o
 $(SYSTEM)/images/%.so: $(B)/obj/plain/selftests/system/images/%.o
@@ -36,7 +47,7 @@ SYSTEM_FILES := $(patsubst %,$(SYSTEM)/images/%.so,until hung) $(SYSTEM)/stand-a
 		$(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/one-group \
 		$(SYSTEM)/huge-pages $(SYSTEM)/first-context $(SYSTEM)/own-opencl \
 		$(SYSTEM)/followers $(SYSTEM)/kernels/systest.so $(SYSTEM)/kernels/systest.json \
-		$(SYSTEM)/kernels/systest.cl
+		$(SYSTEM)/kernels/systest.cl $(SYSTEM)/vendors $(VENDOR_TEST)
 
 # Without XRT's headers there is none, and its test says so.
 ifeq ($(XRT_HEADERS),yes)

@@ -20,7 +20,7 @@ std=build/lib/arax/kernels
 
 # The manifest names what was compiled, and must find all of it.
 files=()
-for file in "$std"/arax-std.*; do
+for file in "$std"/arax-std[.-]*; do
 	files+=(--file "$file:/arax/kernels/${file##*/}")
 done
 

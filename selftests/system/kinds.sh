@@ -156,6 +156,38 @@ one_source() {
 }
 check "one source for both: the same bits" one_source
 
+# docs/kernels.md's function that calls CLBlast, its line of the manifest, and the program beside them.
+mkdir "$work/blast"
+chmod 755 "$work/blast"
+awk -v dir="$work/blast/" '
+	/^`use-scale.c`:$/ { name = "use-scale.c" }
+	/`scale-blast.c`, beside the files above:$/ { name = "scale-blast.c" }
+	/^```$/ { close(dir name); name = ""; open = 0 }
+	open { print > (dir name) }
+	/^```/ && name != "" { open = 1 }
+	/scale_blast", "entry": "host"/ {
+		sub(/, "devices": "gpus"/, "")
+		sub(/,$/, "")
+		print "{ \"library\": \"blast\", \"version\": \"1\", \"kernels\": [" \
+		      "{ \"signature\": \"scale(inout f32 x[], f32 factor, u32 n)\", \"addressing\": \"launch\"," \
+		      "\"implementations\": [" $0 "] } ] }" > (dir "scale-blast.json")
+	}' docs/kernels.md
+vendor() {
+	gcc -Wall -Wextra -Werror -O2 -fPIC -shared -DCL_TARGET_OPENCL_VERSION=120 -Ilibarax/include \
+		-o "$work/blast/scale-blast.so" "$work/blast/scale-blast.c" -lclblast &&
+		gcc -Wall -Wextra -Werror -O2 -Ilibarax/include -Iuapi -o "$work/use-scale" \
+			"$work/blast/use-scale.c" -Lbuild/lib -larax &&
+		chmod go-w "$work/blast"/* || return 1
+	LD_LIBRARY_PATH=build/lib "$arax" run --kind opencl --kernels "$work/blast" "$work/use-scale" |
+		grep -x '7 \* 3 = 21'
+}
+if echo '#include <clblast_c.h>' | gcc -DCL_TARGET_OPENCL_VERSION=120 -E - >/dev/null 2>&1; then
+	check "a vendor's library in place of a kernel" vendor
+else
+	n=$((n + 1))
+	echo "ok $n - a vendor's library in place of a kernel # SKIP no CLBlast (Debian: libclblast-dev)"
+fi
+
 # What is closed in has to be able to be: without Landlock, or namespaces, it is refused.
 closed_in() {
 	local name=$1

@@ -18,7 +18,7 @@ trap cleanup EXIT
 
 export XDG_STATE_HOME=$work
 mkdir "$work/kernels"
-cp build/lib/arax/kernels/arax-std.* "$tests"/kernels/systest.* "$work/kernels/"
+cp build/lib/arax/kernels/arax-std[.-]* "$tests"/kernels/* "$work/kernels/"
 chmod -R go-w "$work"
 araxd="build/bin/araxd --user --no-kernel --config $work/araxd.conf --socket $work/arax.sock"
 export ARAX_LINK=broker:$work/arax.sock
@@ -117,6 +117,12 @@ system system/own-opencl-two 'cpu { groups = { "0" } } sched { policy = "rr" } w
 for copies in auto no; do
 	LOGGED='followed=[1-9][0-9][0-9]' system system/followers-zero-copy-$copies 'cpu { enable = false }
 		backend "opencl" { options = { "zero-copy='$copies'" } }' followers
+done
+
+# Vendors' libraries are called on such a device in place of kernels.
+for copies in auto no; do
+	system system/vendors-zero-copy-$copies 'cpu { enable = false }
+		backend "opencl" { options = { "zero-copy='$copies'" } }' vendors
 done
 
 # What a failure takes with it is in the trace: which device it would have had is not.

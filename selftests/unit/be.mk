@@ -5,6 +5,14 @@ BE_LIB := daemon/log.c daemon/config.c daemon/tenants/tenants.c $(ADMIN_SRCS) $(
 BE_LIBS := -lcheck -lsubunit -lrt -lm -ljansson -lconfuse -ldl
 BE_NEEDS := $(STD_KERNEL) $(BLAS_KERNEL) $(TEST_KERNEL) $(FOREIGN_TEST) $(UNLOCKED_WORKER) $(B)/libexec/arax-worker $(OLD_PLUGINS) $(QUEUED_PLUGIN)
 
+# Functions that put work onto streams: as they are in all variants.
+STREAM_FN := $(B)/test/stream_fn.so
+$(STREAM_FN): selftests/unit/stream_fn.c selftests/unit/stream_fn.h libarax/include/arax/stream.h
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) $(CFLAGS_BASE) $(CFLAGS_plain) $(CPPFLAGS_ALL) -fPIC -shared $(LDFLAGS_plain) -o $@ $< -ldl
+	$(Q)chmod go-w $@ $(@D)
+
 # The code under test is compiled once per variant, into an archive.
 define be_variant
 $(B)/test/be-$(1).a: $(call objs,$(1),$(BE_LIB))
@@ -51,6 +59,8 @@ $(call be_test,std,plain)
 ifeq ($(OPENCL_HEADERS),yes)
 $(call be_test,opencl,plain asan tsan)
 $(call be_test,opencl_std,plain)
+$(call be_test,opencl_stream,plain asan)
+check-be_opencl_stream-plain check-be_opencl_stream-asan: | $(STREAM_FN)
 # Half a minute of compiling: not for the inner loop.
 CHECK_TARGETS := $(filter-out check-be_opencl_std-plain,$(CHECK_TARGETS))
 TEST_TARGETS  += check-be_opencl_std-plain
@@ -63,13 +73,18 @@ endif
 ifneq ($(EMULATED),)
 GPU_TEST_FLAGS := $(GPU_HAS) -DCUDA_STUBS='"$(CUDA_HOME)"'
 $(foreach v,plain asan tsan,$(eval $(B)/obj/$(v)/selftests/unit/be_gpu.o \
-	$(B)/obj/$(v)/selftests/unit/be_apart.o $(B)/obj/$(v)/selftests/unit/be_gpu_std.o: CPPFLAGS_ALL += $(GPU_TEST_FLAGS) -DVARIANT='"$(v)"'))
+	$(addprefix $(B)/obj/$(v)/selftests/unit/,be_apart.o be_gpu_std.o be_gpu_stream.o): CPPFLAGS_ALL += $(GPU_TEST_FLAGS) -DVARIANT='"$(v)"'))
 $(call be_test,gpu,plain asan tsan)
 $(call be_test,apart,plain asan tsan)
 $(foreach v,plain asan tsan,$(eval check-be_apart-$(v): | $(B)/test/$(v)/arax-device \
 	$(patsubst %,$(B)/test/$(v)/lib%-emulated.so,$(EMULATED_PLUGIN))))
 $(call be_test,gpu_std,plain asan)
-$(foreach t,gpu apart gpu_std,$(foreach v,plain asan tsan,\
+# It needs OpenCL's headers as well.
+ifeq ($(OPENCL_HEADERS),yes)
+$(call be_test,gpu_stream,plain asan tsan)
+$(foreach v,plain asan tsan,$(eval check-be_gpu_stream-$(v): | $(STREAM_FN)))
+endif
+$(foreach t,gpu apart gpu_std gpu_stream,$(foreach v,plain asan tsan,\
 	$(eval check-be_$(t)-$(v): | $(patsubst %,$(B)/test/$(v)/lib%-emulated.so,$(EMULATED) $(EMULATED_NVML)))))
 # On hardware, where there is any: not for the inner loop, which has no time for it.
 ifneq ($(CUDA_HEADERS),)

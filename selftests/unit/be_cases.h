@@ -4,8 +4,11 @@
  * (std_case.h), which is what be_std.c runs on the CPU; in ranges that end where a page does,
  * and are used in place or copied to memory of the device's own
  *
- * Who includes it defines KIND (ARAX_DEVICE_*), open_kind(options), variants[] of options, and
- * BLOCK (threads of a work-group).
+ * Who includes it defines KIND (ARAX_DEVICE_*), open_kind(options), variants[] of options,
+ * BLOCK (threads of a work-group), and VENDORS: whether vendors' libraries, where they are
+ * installed, take launches of functions that call them; else these may leave all to others.
+ *
+ * Each implementation of a kernel is tried, also those that araxd would have for GPUs alone.
  */
 #ifndef ARAX_SELFTESTS_UNIT_BE_CASES_H
 #define ARAX_SELFTESTS_UNIT_BE_CASES_H
@@ -39,27 +42,75 @@ static void close_all(void)
 	registry_destroy(registry);
 }
 
-/* The next case that is for this kind, loaded; false behind the last. */
-static bool next_case(size_t *i, const struct kernel **k, void **kernel)
+/*
+ * An implementation of a kernel that has a case.
+ * @took, @left: launches that it ran, and that it left to others
+ */
+struct tried {
+	size_t next;
+	const struct std_case *c;
+	const struct kernel *k;
+	const struct kernel_impl *impl;
+	void *kernel;
+	uint32_t took, left;
+};
+
+/* Behind @e's; NULL: there is no more. */
+static const struct kernel_impl *next_impl(struct tried *e)
+{
+	e->impl = e->impl ? kernel_impl_next(e->k, e->impl) : NULL;
+	while (!e->impl) {
+		e->c = std_case_at(e->next++);
+		if (!e->c)
+			return NULL;
+		e->k = registry_find(registry, e->c->name);
+		ck_assert_msg(e->k || access(FOLDER "/arax-blas.so", F_OK), "no kernel %s",
+			      e->c->name);
+		e->impl = e->k ? kernel_impl(e->k, KIND) : NULL;
+	}
+	return e->impl;
+}
+
+/* The next one, loaded; false behind the last.  @e is 0 before the first. */
+static bool next_case(struct tried *e)
 {
 	struct arax_backend_kernel desc = { .size = sizeof(desc) };
-	const struct kernel_impl *impl;
-	const struct std_case *c;
+	int err;
 
-	for (; (c = std_case_at(*i)); (*i)++) {
-		*k = registry_find(registry, c->name);
-		ck_assert_msg(*k || access(FOLDER "/arax-blas.so", F_OK), "no kernel %s", c->name);
-		impl = *k ? kernel_impl(*k, KIND) : NULL;
-		if (!impl)
-			continue;
-		desc.fd = impl->fd;
-		desc.file = impl->file;
-		desc.symbol = impl->symbol;
-		desc.signature = (*k)->sig.text;
-		ck_assert_int_eq(device_kernel_load(dev, &desc, kernel), 0);
-		return true;
+	while (next_impl(e)) {
+		desc.flags = e->impl->host ? ARAX_KERNEL_STREAM : 0;
+		desc.fd = e->impl->fd;
+		desc.file = e->impl->file;
+		desc.symbol = e->impl->symbol;
+		desc.signature = e->k->sig.text;
+		e->took = e->left = 0;
+		err = device_kernel_load(dev, &desc, &e->kernel);
+		if (!err)
+			return true;
+		/* The library that it is for, it says, is not installed. */
+		ck_assert_msg(e->impl->host && err == -ENOENT, "%s of %s: %d", e->impl->symbol,
+			      e->impl->file, err);
+		be_skip(e->impl->symbol, "the library that it calls is not here");
 	}
 	return false;
+}
+
+static void unload(struct tried *e)
+{
+	device_kernel_unload(dev, e->kernel);
+}
+
+/* Whether it ran; what it leaves to others it has left alone. */
+static bool has_run(struct tried *e, const struct trial *t, int err, const char *what)
+{
+	if (e->impl->host && err == -EOPNOTSUPP) {
+		trial_check_untouched(t, " by a launch that was left to others");
+		e->left++;
+		return false;
+	}
+	ck_assert_msg(!err, "%s of %s: %s: %d", e->impl->symbol, e->impl->file, what, err);
+	e->took++;
+	return true;
 }
 
 static int run(struct trial *t, void *kernel, uint32_t grid, uint32_t block)
@@ -90,25 +141,31 @@ static uint32_t some_grid(void)
 
 START_TEST(references)
 {
-	const struct kernel *k;
-	void *kernel;
+	struct tried e = { 0 };
 
 	open_all(variants[_i]);
-	for (size_t i = 0; next_case(&i, &k, &kernel); i++) {
-		for (int round = 0; round < ROUNDS; round++) {
+	while (next_case(&e)) {
+		/* What leaves some to others takes some. */
+		for (int round = 0; round < ROUNDS ||
+				    (round < 10 * ROUNDS && VENDORS && !e.took); round++) {
 			/* Once without company: no barrier has two sides then. */
 			uint32_t block = round == 2 && !_i ? 1 : BLOCK;
+			char what[32];
 			struct trial t;
 
-			trial_open(&t, std_case_at(i), round < 2 ? (enum trial_size)round :
-				   round < ROUNDS - 1 || _i ? SIZE_SOME : SIZE_HUGE);
-			ck_assert_msg(!run(&t, kernel, some_grid(), block), "%s: round %d",
-				      t.c->name,
-				      round);
-			trial_check(&t, k->sig.abi.access);
+			trial_open(&t, e.c, round < 2 ? (enum trial_size)round :
+				   round != ROUNDS - 1 || _i ? SIZE_SOME : SIZE_HUGE);
+			snprintf(what, sizeof(what), "round %d", round);
+			if (has_run(&e, &t, run(&t, e.kernel, some_grid(), block), what))
+				trial_check(&t, e.k->sig.abi.access);
 			trial_close(&t);
 		}
-		device_kernel_unload(dev, kernel);
+		if (e.impl->host)
+			printf("# %s took %u launches, left %u to others\n", e.impl->symbol, e.took,
+			       e.left);
+		ck_assert_msg(!VENDORS || e.took, "%s of %s takes nothing", e.impl->symbol,
+			      e.impl->file);
+		unload(&e);
 	}
 	close_all();
 }
@@ -117,14 +174,13 @@ END_TEST
 /* Ranges that are too short by one byte, or empty: refused as on the CPU, nothing written. */
 START_TEST(lengths_are_checked)
 {
-	const struct kernel *k;
-	void *kernel;
+	struct tried e = { 0 };
 
 	open_all(variants[_i]);
-	for (size_t i = 0; next_case(&i, &k, &kernel); i++) {
+	while (next_case(&e)) {
 		struct trial t;
 
-		trial_open(&t, std_case_at(i), SIZE_ONE);
+		trial_open(&t, e.c, SIZE_ONE);
 		for (uint32_t r = 0; r < t.nr_ranges; r++)
 			for (int cut = 0; cut < 2; cut++) {
 				uint64_t whole = t.r[r].length;
@@ -132,13 +188,13 @@ START_TEST(lengths_are_checked)
 				if (t.c->optional >> r & 1 || !whole)
 					continue;
 				t.r[r].length = cut ? 0 : whole - 1;
-				ck_assert_msg(run(&t, kernel, 2, BLOCK) == -EINVAL, "%s: range %u",
-					      t.c->name, r);
+				ck_assert_msg(run(&t, e.kernel, 2, BLOCK) == -EINVAL, "%s: range %u",
+					      e.impl->symbol, r);
 				t.r[r].length = whole;
 			}
 		trial_check_untouched(&t, " by a refused launch");
 		trial_close(&t);
-		device_kernel_unload(dev, kernel);
+		unload(&e);
 	}
 	close_all();
 }
@@ -149,25 +205,24 @@ START_TEST(wild_arguments)
 {
 	static const uint32_t wild[] = { 0xffffffff, 0x80000000, 0x40000000, 0x55555556, 0x10001,
 					 65536 };
-	const struct kernel *k;
-	void *kernel;
+	struct tried e = { 0 };
 
 	open_all(variants[0]);
-	for (size_t i = 0; next_case(&i, &k, &kernel); i++) {
-		uint32_t at[16], nr = std_case_words(k->sig.text, at);
+	while (next_case(&e)) {
+		uint32_t at[16], nr = std_case_words(e.k->sig.text, at);
 
 		for (size_t w = 0; nr && w < sizeof(wild) / sizeof(wild[0]); w++) {
 			struct trial t;
 
-			trial_open(&t, std_case_at(i), SIZE_ONE);
+			trial_open(&t, e.c, SIZE_ONE);
 			for (uint32_t j = 0; j < nr; j++)
 				memcpy((char *)t.args + at[j], &wild[w], 4);
-			ck_assert_msg(run(&t, kernel, 2, BLOCK) == -EINVAL, "%s: %#x", t.c->name,
-				      wild[w]);
+			ck_assert_msg(run(&t, e.kernel, 2, BLOCK) == -EINVAL, "%s: %#x",
+				      e.impl->symbol, wild[w]);
 			trial_check_untouched(&t, " by a refused launch");
 			trial_close(&t);
 		}
-		device_kernel_unload(dev, kernel);
+		unload(&e);
 	}
 	close_all();
 }
@@ -199,31 +254,30 @@ static void *scribble(void *arg)
 /* Whatever comes of it: nothing outside of the ranges is touched, which would be a fault. */
 START_TEST(contents_change)
 {
-	const struct kernel *k;
-	void *kernel;
+	struct tried e = { 0 };
 
 	open_all(variants[0]);
-	for (size_t i = 0; next_case(&i, &k, &kernel); i++) {
+	while (next_case(&e)) {
 		for (int round = 0; round < 3; round++) {
 			pthread_t thread;
 			struct trial t;
 			int err;
 
-			trial_open(&t, std_case_at(i), SIZE_SOME);
+			trial_open(&t, e.c, SIZE_SOME);
 			atomic_store(&stop, false);
 			ck_assert_int_eq(pthread_create(&thread, NULL, scribble, &t), 0);
 			for (int again = 0; again < 5; again++) {
-				err = run(&t, kernel, some_grid(), BLOCK);
+				err = run(&t, e.kernel, some_grid(), BLOCK);
 				/* A matrix tells that it has become wrong. */
-				ck_assert_msg(!err || (err == -EINVAL &&
-						       !strcmp(t.c->name, "spmv")),
-					      "%s: %d", t.c->name, err);
+				ck_assert_msg(!err || (err == -EOPNOTSUPP && e.impl->host) ||
+					      (err == -EINVAL && !strcmp(t.c->name, "spmv")),
+					      "%s: %d", e.impl->symbol, err);
 			}
 			atomic_store(&stop, true);
 			pthread_join(thread, NULL);
 			trial_close(&t);
 		}
-		device_kernel_unload(dev, kernel);
+		unload(&e);
 	}
 	close_all();
 }

@@ -12,6 +12,7 @@ static bool hardware;
 #define KIND (which->kind)
 /* In software each is a thread, where a kernel has barriers. */
 #define BLOCK		(hardware ? 256u : 8u)
+#define VENDORS		hardware
 
 static int open_kind(const char *options)
 {

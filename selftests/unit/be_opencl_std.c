@@ -5,6 +5,7 @@
 #define KIND		ARAX_DEVICE_OPENCL
 #define open_kind	open_opencl
 #define BLOCK		16	/* PoCL compiles each kernel for each size of a work-group */
+#define VENDORS		true
 
 static const char *const variants[] = { "", "\"zero-copy=no\"" };
 

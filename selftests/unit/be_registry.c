@@ -102,6 +102,44 @@ START_TEST(loads)
 }
 END_TEST
 
+#define OF(kind, file, more) "{ \"kind\": \"" kind "\", \"file\": \"" file "\", \"symbol\": \"f\"" more " }"
+#define HOST	", \"entry\": \"host\""
+#define GPUS	", \"devices\": \"gpus\""
+#define SEVERAL(addressing, impls) MANIFEST("{ \"signature\": \"f()\", \"addressing\": \"" addressing \
+					    "\", \"implementations\": [ " impls " ] }")
+
+/* The first of a kind, and what is behind it, in their order. */
+START_TEST(several_of_a_kind)
+{
+	const struct kernel_impl *impl;
+	const struct kernel *k;
+
+	be_write(folder, "l.cl", "");
+	be_write(folder, "h.so", "");
+	be_write(folder, "a.json",
+		 SEVERAL("launch", OF("opencl", "h.so", HOST GPUS) "," OF("cuda", "h.so", HOST) ","
+			 OF("cpu", "l.so", ", \"entry\": \"device\", \"devices\": \"any\"") ","
+			 OF("opencl", "h.so", HOST) "," OF("opencl", "l.cl", "")));
+	ck_assert_int_eq(registry_load_folder(r, folder), 1);
+	k = registry_find(r, "f");
+	ck_assert_uint_eq(k->kinds, 1u << ARAX_DEVICE_CPU | 1u << ARAX_DEVICE_OPENCL |
+				    1u << ARAX_DEVICE_CUDA);
+	impl = kernel_impl(k, ARAX_DEVICE_OPENCL);
+	ck_assert(impl->host && impl->gpus && impl == &k->impls[0]);
+	impl = kernel_impl_next(k, impl);
+	ck_assert(impl->host && !impl->gpus && impl == &k->impls[3]);
+	impl = kernel_impl_next(k, impl);
+	ck_assert(!impl->host && !impl->gpus && impl == &k->impls[4]);
+	ck_assert_ptr_null(kernel_impl_next(k, impl));
+	impl = kernel_impl(k, ARAX_DEVICE_CUDA);
+	ck_assert(impl->host);
+	ck_assert_ptr_null(kernel_impl_next(k, impl));
+	impl = kernel_impl(k, ARAX_DEVICE_CPU);
+	ck_assert(!impl->host && !impl->gpus);
+	ck_assert_ptr_null(kernel_impl_next(k, impl));
+}
+END_TEST
+
 START_TEST(folder_must_be_trusted)
 {
 	char link[80];
@@ -265,7 +303,24 @@ static const struct {
 		   "\"file\": \"l.so\", \"symbol\": \"f\" } ] }"), "unknown kind 'abacus'" },
 	{ MANIFEST("{ \"signature\": \"f()\", \"implementations\": [ { \"kind\": \"cpu\", "
 		   "\"file\": \"l.so\", \"symbol\": \"f\" }, { \"kind\": \"cpu\", "
-		   "\"file\": \"m.so\", \"symbol\": \"f\" } ] }"), "two implementations of kind" },
+		   "\"file\": \"m.so\", \"symbol\": \"f\" } ] }"),
+	  "no device would take this implementation of kind 'cpu'" },
+	{ SEVERAL("launch", OF("opencl", "l.cl", "") "," OF("opencl", "h.so", HOST)),
+	  "no device would take this implementation of kind 'opencl'" },
+	{ SEVERAL("launch", OF("opencl", "h.so", ", \"entry\": \"library\"")),
+	  "'entry' must be \"device\" or \"host\"" },
+	{ SEVERAL("launch", OF("opencl", "h.so", ", \"entry\": 1")), "'entry' must be" },
+	{ SEVERAL("launch", OF("opencl", "h.so", ", \"devices\": \"cpus\"")),
+	  "'devices' must be \"any\" or \"gpus\"" },
+	{ SEVERAL("launch", OF("cpu", "h.so", HOST)),
+	  "\"entry\": \"host\" is for the kinds opencl, cuda and hip" },
+	{ SEVERAL("launch", OF("xrt", "h.so", HOST)), "is for the kinds opencl, cuda and hip" },
+	{ SEVERAL("launch", OF("cpu", "h.so", GPUS)),
+	  "\"devices\": \"gpus\" is for the kinds opencl, cuda and hip" },
+	{ SEVERAL("data", OF("opencl", "h.so", HOST)),
+	  "\"entry\": \"host\" needs \"addressing\": \"launch\"" },
+	{ SEVERAL("data", OF("opencl", "l.cl", GPUS)),
+	  "\"devices\": \"gpus\" needs \"addressing\": \"launch\"" },
 	{ MANIFEST("{ \"signature\": \"f()\", \"implementations\": [ { \"kind\": \"cpu\" } ] }"),
 	  "needs a string 'file'" },
 	{ MANIFEST(KERNEL("f") ", " KERNEL("f")), "stands here twice" },
@@ -308,6 +363,7 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, loads);
+	tcase_add_test(t, several_of_a_kind);
 	tcase_add_test(t, folder_must_be_trusted);
 	tcase_add_loop_test(t, files_must_be_trusted, 0, 2);
 	tcase_add_loop_test(t, files_must_not_be_links, 0, 2);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """usage: gpu_images.py FOLDER
 
-What the compilers made of arax-std's GPU kernels, against the manifest in FOLDER: each
+What the compilers made of arax-std's and arax-blas's GPU kernels, against the manifests in FOLDER: each
 symbol is an entry, and its parameters are a pointer and a 64-bit length for each range,
 the plain arguments, and at most one pointer more.  Reads PTX as text and code objects'
 metadata (llvm-readelf); no GPU is needed.  Prints TAP.
@@ -111,16 +111,28 @@ def same_hip(w, h):
 
 def main(folder):
     tap = Tap()
-    with open(os.path.join(folder, "arax-std.json")) as f:
+    for library in "arax-std", "arax-blas":
+        manifest = os.path.join(folder, library + ".json")
+        if os.path.exists(manifest):
+            check_library(tap, folder, library, manifest)
+        else:
+            tap.skip(library, "it was not built: no OpenBLAS")
+    print(f"1..{tap.n}")
+    return tap.bad
+
+
+def check_library(tap, folder, library, manifest):
+    with open(manifest) as f:
         kernels = json.load(f)["kernels"]
 
     def listed(kind):
         return {i["symbol"]: wanted(k["signature"]) for k in kernels
-                for i in k["implementations"] if i["kind"] == kind}
+                for i in k["implementations"] if i["kind"] == kind and "entry" not in i}
 
     def compare(name, want, entries, same):
         wrong = [f"{s}: {entries.get(s)} is not {w}" for s, w in want.items()
                  if s not in entries or not fits(w, entries[s], same)]
+        name = f"{library}, {name}"
         tap.check(f"{name}: {len(want)} kernels have the parameters of their signatures",
                   want and not wrong, "; ".join(wrong))
         tap.check(f"{name}: and no kernel is there that the manifest lacks",
@@ -130,18 +142,16 @@ def main(folder):
         tap.check(f"{name}: parameters that differ are told apart",
                   not any(fits(other[s], entries.get(s, []), same) for s in want))
 
-    ptx, co = (os.path.join(folder, "arax-std." + e) for e in ("ptx", "co"))
+    ptx, co = (os.path.join(folder, f"{library}.{e}") for e in ("ptx", "co"))
     if listed("cuda"):
         compare("PTX", listed("cuda"), dict(ptx_entries(ptx)), same_ptx)
     else:
-        tap.skip("PTX", "arax-std was built without nvcc")
+        tap.skip(f"{library}, PTX", "it was built without nvcc")
     if listed("hip") and readelf():
         for target, image in code_objects(co):
             compare(target, listed("hip"), dict(hip_entries(image)), same_hip)
     else:
-        tap.skip("code objects", "arax-std was built without hipcc, or no llvm-readelf is here")
-    print(f"1..{tap.n}")
-    return tap.bad
+        tap.skip(f"{library}, code objects", "it was built without hipcc, or no llvm-readelf is here")
 
 
 if __name__ == "__main__":

@@ -178,10 +178,109 @@ static void check_gemv_f64(const struct trial *t)
 	check_gemv(t, true, &(struct product){ a->alpha, a->beta, a->m, a->n, 0, a->flags });
 }
 
+/* Item (i, j) of a triangle, which has 1 on its diagonal with UNIT, and of its transpose. */
+static double in_triangle(const struct trial *t, uint64_t order, uint32_t flags, uint64_t i, uint64_t j)
+{
+	const double *a = RANGE(t, 0, double);
+	uint64_t row = flags & BLAS_TRANS_A ? j : i, column = flags & BLAS_TRANS_A ? i : j;
+
+	if (row == column)
+		return flags & BLAS_UNIT ? 1 : a[row + column * order];
+	return (flags & BLAS_UPPER ? row < column : row > column) ? a[row + column * order] : 0;
+}
+
+static void make_trsm(struct trial *t)
+{
+	uint32_t most = t->size == SIZE_HUGE ? 250 : 70;
+	struct blas_trsm a = { .alpha = uniform(-2, 2), .m = size_of(t, most), .n = size_of(t, most) };
+	uint32_t order;
+	double *x;
+
+	a.flags = (trial_random(2) ? BLAS_UPPER : 0) | (trial_random(2) ? BLAS_RIGHT : 0) |
+		  (trial_random(2) ? BLAS_TRANS_A : 0) | (trial_random(2) ? BLAS_UNIT : 0);
+	set_args(t, &a);
+	order = a.flags & BLAS_RIGHT ? a.n : a.m;
+	x = add_doubles(t, (uint64_t)order * order, -1, 1);
+	/* So that solutions don't grow: each row is outweighed by its diagonal. */
+	for (uint64_t i = 0; i < (uint64_t)order * order; i++)
+		x[i] = i % (order + 1ull) ? x[i] / order : 1 + fabs(x[i]);
+	add_doubles(t, (uint64_t)a.m * a.n, -1, 1);
+}
+
+/* What was there is what comes of multiplying the solution, to 1e-10 of the terms' sizes. */
+static void check_trsm(const struct trial *t)
+{
+	const struct blas_trsm *a = ARGS_OF(t, struct blas_trsm);
+	const double *x = RANGE(t, 1, double);
+	bool right = a->flags & BLAS_RIGHT;
+	uint64_t order = right ? a->n : a->m, m = a->m;
+
+	for (uint64_t i = 0; i < m; i++)
+		for (uint64_t j = 0; j < a->n; j++) {
+			double sum = 0, size = 0;
+
+			for (uint64_t k = 0; k < order; k++) {
+				double term = right ? x[i + k * m] * in_triangle(t, order, a->flags, k, j) :
+						      in_triangle(t, order, a->flags, i, k) * x[k + j * m];
+
+				sum += term;
+				size += fabs(term);
+			}
+			near(t, i + j * m, sum, a->alpha * WAS(t, 1, double)[i + j * m],
+			     1e-10 * (size + 1e-300));
+		}
+}
+
+static void make_syrk(struct trial *t)
+{
+	uint32_t most = t->size == SIZE_HUGE ? 250 : 70;
+	struct blas_syrk a = { .alpha = uniform(-2, 2), .beta = some_beta(), .n = size_of(t, most),
+			       .k = size_of(t, most) };
+
+	a.flags = (trial_random(2) ? BLAS_UPPER : 0) | (trial_random(2) ? BLAS_TRANS_A : 0);
+	set_args(t, &a);
+	add_doubles(t, (uint64_t)a.n * a.k, -1, 1);
+	add_doubles(t, (uint64_t)a.n * a.n, -1, 1);
+	if (!a.beta)
+		memset(t->r[1].data, 0xff, t->r[1].length);
+}
+
+/* The other triangle is as it was. */
+static void check_syrk(const struct trial *t)
+{
+	const struct blas_syrk *a = ARGS_OF(t, struct blas_syrk);
+	bool ta = a->flags & BLAS_TRANS_A;
+
+	for (uint64_t i = 0; i < a->n; i++)
+		for (uint64_t j = 0; j < a->n; j++) {
+			double old = WAS(t, 1, double)[i + j * a->n], got = RANGE(t, 1, double)[i + j * a->n];
+			double sum = a->beta != 0 ? a->beta * old : 0, size = fabs(sum);
+
+			if (a->flags & BLAS_UPPER ? i > j : i < j) {
+				/* Bit by bit: it may be no number. */
+				ck_assert_msg(!memcmp(&got, &old, sizeof(got)),
+					      "syrk_f64: the other triangle's item %zu has changed",
+					      (size_t)(i + j * a->n));
+				continue;
+			}
+			for (uint64_t k = 0; k < a->k; k++) {
+				double term = a->alpha *
+					      element(t, 0, true, ta ? a->k : a->n, ta, i, k) *
+					      element(t, 0, true, ta ? a->k : a->n, ta, j, k);
+
+				sum += term;
+				size += fabs(term);
+			}
+			near(t, i + j * a->n, got, sum, 1e-10 * (size + 1e-300));
+		}
+}
+
 const struct std_case blas_cases[] = {
 	{ "gemm_f32", make_gemm_f32, check_gemm_f32, 0 },
 	{ "gemm_f64", make_gemm_f64, check_gemm_f64, 0 },
 	{ "gemv_f32", make_gemv_f32, check_gemv_f32, 0 },
 	{ "gemv_f64", make_gemv_f64, check_gemv_f64, 0 },
+	{ "trsm_f64", make_trsm, check_trsm, 0 },
+	{ "syrk_f64", make_syrk, check_syrk, 0 },
 	{ 0 },
 };

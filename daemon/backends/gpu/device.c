@@ -278,6 +278,7 @@ void gpu_device_close(struct gpu_device *d)
 {
 	d->driver->context_use(d->place, d->context);
 	gpu_memory_drop(d);
+	gpu_stream_close(d);
 	close_context(d);
 	pthread_rwlock_destroy(&d->context_lock);
 	pthread_mutex_destroy(&d->alone);
@@ -325,6 +326,7 @@ int gpu_device_reset(struct gpu_device *d)
 			v->module_unload(m->module);
 		m->module = NULL;
 	}
+	gpu_stream_close(d);
 	close_context(d);
 	err = gpu_check(d, open_context(d), "new context");
 	if (!err)

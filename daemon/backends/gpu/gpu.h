@@ -12,6 +12,7 @@
  *	memory.c	device memory, copies
  *	run.c		launches, waited for or polled
  *	wait.c		... until the device is done
+ *	stream.c	functions that put work onto a stream themselves
  *	nvml.c		what NVIDIA's devices say of themselves
  *
  * WHEN A CONTEXT BREAKS
@@ -46,6 +47,7 @@
 #include "daemon/backend.h"
 #include "daemon/backends/gpu/driver.h"
 #include "daemon/backends/params.h"
+#include "daemon/backends/streams.h"
 #include "daemon/dispatch/ticks.h"
 
 #define GPU_MAX_DEVICES	64
@@ -174,6 +176,7 @@ struct gpu_device {
 	pthread_mutex_t modules_lock;		/* modules and kernels */
 	struct gpu_module *modules;
 	struct gpu_kernel *kernels;
+	struct stream_files streams;
 };
 
 /* device.c */
@@ -213,9 +216,11 @@ int gpu_module_get(struct gpu_device *d, const struct arax_backend_kernel *k,
 void gpu_module_put(struct gpu_device *d, struct gpu_module *m, bool entered);
 int gpu_module_load(struct gpu_device *d, struct gpu_module *m);
 
+/* Of a module, or a function of the host. */
 struct gpu_kernel {
 	struct gpu_kernel *next;
-	struct gpu_module *module;
+	struct gpu_module *module;	/* NULL: */
+	struct stream_function host;
 	struct params params;
 	void *function;
 	uint32_t max_group;
@@ -234,6 +239,16 @@ int gpu_kernel_reload(struct gpu_device *d, struct gpu_kernel *k);
 /* Parameters of an entry in PTX text: a letter each, see ptx.c.  -ENOENT: no such entry. */
 #define GPU_PTX_PARAMS 128
 int gpu_ptx_params(const char *text, const char *symbol, char letters[GPU_PTX_PARAMS]);
+
+/* stream.c: (modules_lock, entered) as loading and unloading a kernel, @entered as of gpu_module_put(). */
+int gpu_stream_load(struct gpu_device *d, const struct arax_backend_kernel *desc,
+		    struct gpu_kernel *k);
+void gpu_stream_unload(struct gpu_device *d, struct gpu_kernel *k, bool entered);
+/* (modules_lock, context held alone) The context goes. */
+void gpu_stream_close(struct gpu_device *d);
+/* (entered) Has @k's function put its work onto lane @lane's stream. */
+int gpu_stream_call(struct gpu_device *d, const struct gpu_kernel *k, const struct arax_launch *l,
+		    uint32_t lane);
 
 /* run.c: as in struct arax_backend. */
 int gpu_run(struct gpu_device *d, struct arax_backend_run *run);

@@ -150,16 +150,31 @@ static int check_params(struct gpu_device *d, const struct gpu_kernel *k,
 
 int gpu_kernel_reload(struct gpu_device *d, struct gpu_kernel *k)
 {
+	if (!k->module)
+		return 0;
 	return gpu_check(d, d->driver->function_get(k->module->module, k->name, &k->function),
 			 k->name);
+}
+
+static void insert(struct gpu_device *d, struct gpu_kernel *k)
+{
+	k->next = d->kernels;
+	d->kernels = k;
 }
 
 /* (entered, modules_lock) */
 static int load(struct gpu_device *d, struct gpu_kernel *k, const struct arax_backend_kernel *desc)
 {
 	struct gpu_cost cost = { 0 };
-	int err = gpu_module_get(d, desc, &k->module);
+	int err;
 
+	if (desc->flags & ARAX_KERNEL_STREAM) {
+		err = gpu_stream_load(d, desc, k);
+		if (!err)
+			insert(d, k);
+		return err;
+	}
+	err = gpu_module_get(d, desc, &k->module);
 	if (err)
 		return err;
 	err = gpu_kernel_reload(d, k);
@@ -179,8 +194,7 @@ static int load(struct gpu_device *d, struct gpu_kernel *k, const struct arax_ba
 	gpu_log(d->stack, ARAX_LOG_DEBUG, "%s: %s: %u registers, %u bytes shared, %u local, blocks of up to %u threads, %u of 256 at once on a unit",
 		d->name, desc->symbol, cost.registers, cost.shared, cost.local, k->max_group,
 		cost.blocks);
-	k->next = d->kernels;
-	d->kernels = k;
+	insert(d, k);
 	return 0;
 }
 
@@ -226,7 +240,10 @@ void gpu_kernel_unload(struct gpu_device *d, struct gpu_kernel *k)
 	while (*link != k)
 		link = &(*link)->next;
 	*link = k->next;
-	gpu_module_put(d, k->module, !err);
+	if (k->module)
+		gpu_module_put(d, k->module, !err);
+	else
+		gpu_stream_unload(d, k, !err);
 	pthread_mutex_unlock(&d->modules_lock);
 	if (!err)
 		gpu_leave(d);

@@ -157,6 +157,16 @@ static int put_end(struct launch *x)
 	return v->event_record(own->end.event, own->end.stream);
 }
 
+/* Its function has done what it could: what it has put onto the stream is to end. */
+static int give_up(struct launch *x, int code)
+{
+	int err = 0;
+
+	if (code != -EOPNOTSUPP)
+		err = failed(x->dev, x->k, x->dev->driver->stream_wait(x->lane->stream));
+	return err ? err : code;
+}
+
 /*
  * (entered) It counts as running, whatever it returns.  @alone: somebody waits for this one,
  * and for what comes sooner, rather than for what leaves more time for others.
@@ -166,7 +176,7 @@ static int start(struct launch *x, bool alone)
 	const struct gpu_driver *v = x->dev->driver;
 	struct gpu_launch *own = x->own;
 	void *stream = x->lane->stream;
-	int err = 0;
+	int err = 0, code = 0;
 
 	__atomic_fetch_add(&x->dev->running, 1, __ATOMIC_ACQ_REL);
 	own->words->result = 0;
@@ -181,8 +191,12 @@ static int start(struct launch *x, bool alone)
 	own->began_ns = monotonic_ns();
 	if (own->timed)
 		err = v->event_record(own->start, stream);
-	if (!err)
+	if (!err && x->k->module)
 		err = v->launch(x->k->function, x->l->grid, x->l->block, stream, x->params);
+	else if (!err)
+		code = gpu_stream_call(x->dev, x->k, x->l, (uint32_t)(x->lane - x->dev->lanes));
+	if (code)
+		return give_up(x, code);
 	if (!err)
 		err = put_end(x);
 	return failed(x->dev, x->k, err);
@@ -262,7 +276,7 @@ static int prepare(struct launch *x, struct gpu_device *d, const struct arax_bac
 	x->lane = &d->lanes[run->lane % d->nr_lanes];
 	x->own = &x->lane->launches[(x->lane->first + x->lane->under_way) % ARAX_LANE_DEPTH];
 	x->l = run->launch;
-	err = check_geometry(x);
+	err = x->k->module ? check_geometry(x) : 0;
 	return err ? err : set_params(x);
 }
 

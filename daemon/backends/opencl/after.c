@@ -61,8 +61,11 @@ static void enqueue(struct opencl_launch *x, bool deferred)
 	uint32_t nr = 0;
 
 	pthread_mutex_lock(&lane->lock);
-	x->error = cl.EnqueueNDRangeKernel(queue, x->kernel, x->dims, NULL, x->global, x->local, 0,
-					   NULL, &event);
+	if (x->k->program)
+		x->error = cl.EnqueueNDRangeKernel(queue, x->kernel, x->dims, NULL, x->global,
+						   x->local, 0, NULL, &event);
+	else	/* Its function has put it there already. */
+		x->error = cl.EnqueueMarkerWithWaitList(queue, 0, NULL, &event);
 	if (x->error)
 		event = NULL;
 	x->event = event;

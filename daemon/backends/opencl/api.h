@@ -30,7 +30,7 @@
 #define OPENCL_CALLS_LATER(X) \
 	X(CreateSubDevices); X(ReleaseDevice); X(GetKernelArgInfo); X(EnqueueFillBuffer); \
 	X(EnqueueMigrateMemObjects); X(SetKernelArgSVMPointer); X(CreateProgramWithIL); \
-	X(SetEventCallback); X(RetainEvent)
+	X(SetEventCallback); X(RetainEvent); X(EnqueueMarkerWithWaitList)
 
 struct opencl_api {
 #define X(name) __typeof__(cl##name) *name

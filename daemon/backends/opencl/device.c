@@ -185,6 +185,7 @@ static void learn(struct opencl_device *d)
 	cl_uint units = 1, align = 1024, dims = 3;
 	cl_ulong bytes = 0, max_alloc = 0;
 	cl_bool unified = CL_FALSE;
+	cl_device_type type = 0;
 
 	find_bus(d);
 	device_text(d, CL_DEVICE_NAME, name, sizeof(name));
@@ -199,6 +200,7 @@ static void learn(struct opencl_device *d)
 	cl.GetDeviceInfo(d->id, CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, sizeof(dims), &dims, NULL);
 	cl.GetDeviceInfo(d->id, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof(bytes), &bytes, NULL);
 	cl.GetDeviceInfo(d->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof(max_alloc), &max_alloc, NULL);
+	cl.GetDeviceInfo(d->id, CL_DEVICE_TYPE, sizeof(type), &type, NULL);
 	cl.GetDeviceInfo(d->id, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(unified), &unified, NULL);
 	cl.GetDeviceInfo(d->id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(d->max_group), &d->max_group,
 			 NULL);
@@ -213,6 +215,7 @@ static void learn(struct opencl_device *d)
 	d->align = align / 8 ? align / 8 : 1;
 	d->has_il = il[0] && cl.CreateProgramWithIL;
 	d->host_unified = unified;
+	d->is_gpu = type & CL_DEVICE_TYPE_GPU;
 	d->max_alloc = max_alloc;
 	/* Sub-devices have one memory between them. */
 	d->bytes = bytes / (d->place->root->nr_subs ? d->place->root->nr_subs : 1);

@@ -211,10 +211,19 @@ int opencl_kernel_load(struct opencl_device *d, const struct arax_backend_kernel
 		free(k);
 		return err;
 	}
-	err = opencl_program_get(d, desc, &k->program);
+	if (desc->flags & ARAX_KERNEL_GPUS && !d->is_gpu)
+		err = -EOPNOTSUPP;
+	else if (desc->flags & ARAX_KERNEL_STREAM)
+		err = opencl_stream_load(d, desc, k);
+	else
+		err = opencl_program_get(d, desc, &k->program);
 	if (err) {
 		free(k);
 		return err;
+	}
+	if (!k->program) {
+		*kernel = k;
+		return 0;
 	}
 	line = opencl_program_line(k->program, desc->symbol);
 	if (!line) {
@@ -238,6 +247,9 @@ void opencl_kernel_unload(struct opencl_device *d, struct opencl_kernel *k)
 	while (k->nr_opened--)
 		cl.ReleaseKernel(k->lanes[k->nr_opened / ARAX_LANE_DEPTH]
 				 [k->nr_opened % ARAX_LANE_DEPTH]);
-	opencl_program_put(d, k->program);
+	if (k->program)
+		opencl_program_put(d, k->program);
+	else
+		opencl_stream_unload(d, k);
 	free(k);
 }

@@ -14,6 +14,7 @@
  *	memory.c	device memory under addresses of our own, copies
  *	run.c		a launch
  *	after.c		launches that begin when others have succeeded
+ *	stream.c	functions that put work onto a queue themselves
  */
 #ifndef ARAX_DAEMON_BACKENDS_OPENCL_OPENCL_H
 #define ARAX_DAEMON_BACKENDS_OPENCL_OPENCL_H
@@ -27,6 +28,7 @@
 #include "daemon/backend.h"
 #include "daemon/backends/opencl/api.h"
 #include "daemon/backends/params.h"
+#include "daemon/backends/streams.h"
 
 #define OPENCL_MAX_DEVICES	256
 #define OPENCL_MAX_LANES	16
@@ -107,7 +109,8 @@ struct opencl_before {
  * @over:	it is enqueued, or never will be: nobody but the lane's thread touches it any more
  * @behind, @nr_behind, @event: under the lane's lock until then.  Tokens of those that come after it
  * @error:	of enqueueing it
- * @event:	of the kernel
+ * @event:	of the kernel, or behind all that a function has put there, whose start is behind
+ *		@began; else that is NULL
  * @last:	of what comes behind it and is waited for, if anything; else NULL
  * @mems:	made for this launch; NULL: not ours
  * @staged:	ranges that lie where no buffer may begin: copied in and back
@@ -130,7 +133,7 @@ struct opencl_launch {
 	cl_kernel kernel;
 	const struct arax_launch *l;
 	uint64_t cookie;
-	cl_event event, last;
+	cl_event event, last, began;
 	cl_mem mems[PARAMS_MAX];
 	uint32_t nr_staged;
 	struct opencl_staged {
@@ -165,7 +168,7 @@ struct opencl_device {
 	char name[64];
 	char bus[16];		/* its PCI address; empty: not known */
 	char key[768];		/* platform, device and versions, for the cache */
-	bool has_il, has_arg_info, host_unified;
+	bool has_il, has_arg_info, host_unified, is_gpu;
 	bool follows;		/* see opencl_after_works() */
 	enum opencl_memory memory;
 	uint32_t units, align;	/* of a sub-buffer's origin */
@@ -182,6 +185,7 @@ struct opencl_device {
 
 	pthread_mutex_t programs_lock;
 	struct opencl_program *programs;
+	struct stream_files streams;
 };
 
 /* device.c */
@@ -211,9 +215,10 @@ const char *opencl_program_line(const struct opencl_program *p, const char *symb
 
 extern const char opencl_prelude[];
 
-/* A kernel on a device. */
+/* A kernel on a device: of a program, or a function of the host. */
 struct opencl_kernel {
-	struct opencl_program *program;
+	struct opencl_program *program;		/* NULL: */
+	struct stream_function function;
 	struct params params;
 	bool has_result;
 	bool told;		/* of a failing launch */
@@ -249,6 +254,12 @@ void opencl_after_close(struct opencl_device *d);
  * page), of which the standard promises nothing.
  */
 bool opencl_after_works(struct opencl_device *d, char *at);
+
+/* stream.c: as opencl_kernel_load() and _unload(); and what @k has the lane's queue do for a launch. */
+int opencl_stream_load(struct opencl_device *d, const struct arax_backend_kernel *desc,
+		       struct opencl_kernel *k);
+void opencl_stream_unload(struct opencl_device *d, struct opencl_kernel *k);
+int opencl_stream_call(struct opencl_launch *x, const cl_mem *mems);
 
 /* run.c: as in struct arax_backend. */
 int opencl_run(struct opencl_device *d, struct arax_backend_run *run);

@@ -95,25 +95,42 @@ static int host_range(struct opencl_launch *x, uint32_t i, const struct arax_lau
 	return 0;
 }
 
-static int set_range(struct opencl_launch *x, uint32_t i)
+static int check_range(struct opencl_launch *x, uint32_t i)
 {
-	const struct param *p = &x->k->params.ranges[i];
 	const struct arax_launch_range *r = &x->l->ranges[i];
-	const cl_ulong items = r->length / p->type->size;
-	cl_int cerr = CL_SUCCESS;
-	cl_mem mem = NULL;
-	int err = 0;
 
 	if (r->count != 1)
 		return refuse(x, "range", "is strided: OpenCL kernels take flat ones");
-	if ((uintptr_t)r->data % p->type->size)
+	if ((uintptr_t)r->data % x->k->params.ranges[i].type->size)
 		return refuse(x, "range", "is not aligned to its type");
+	return 0;
+}
+
+/* NULL: it is empty. */
+static int find_buffer(struct opencl_launch *x, uint32_t i, cl_mem *mem)
+{
+	const struct arax_launch_range *r = &x->l->ranges[i];
+
+	*mem = NULL;
+	if (!r->length)
+		return 0;
+	return x->dev->memory == OPENCL_OWN ? own_range(x, i, r, mem) : host_range(x, i, r, mem);
+}
+
+static int set_range(struct opencl_launch *x, uint32_t i)
+{
+	const struct arax_launch_range *r = &x->l->ranges[i];
+	const cl_ulong items = r->length / x->k->params.ranges[i].type->size;
+	cl_int cerr = CL_SUCCESS;
+	cl_mem mem;
+	int err = check_range(x, i);
+
+	if (err)
+		return err;
 	if (x->dev->memory == OPENCL_SVM) {
 		cerr = cl.SetKernelArgSVMPointer(x->kernel, 2 * i, r->length ? r->data : NULL);
 	} else {
-		if (r->length)
-			err = x->dev->memory == OPENCL_OWN ? own_range(x, i, r, &mem) :
-							     host_range(x, i, r, &mem);
+		err = find_buffer(x, i, &mem);
 		if (err)
 			return err;
 		cerr = cl.SetKernelArg(x->kernel, 2 * i, sizeof(mem), mem ? &mem : NULL);
@@ -123,20 +140,41 @@ static int set_range(struct opencl_launch *x, uint32_t i)
 	return failed(x, "argument", cerr);
 }
 
+static int check_args(struct opencl_launch *x)
+{
+	const struct params *p = &x->k->params;
+
+	if (x->l->nr_ranges != p->nr_ranges || x->l->arg_len != p->arg_len)
+		return refuse(x, "arguments", "are not as the signature says");
+	return 0;
+}
+
 static int set_args(struct opencl_launch *x)
 {
 	const struct params *p = &x->k->params;
 	cl_int cerr = CL_SUCCESS;
-	int err = 0;
+	int err = check_args(x);
 
-	if (x->l->nr_ranges != p->nr_ranges || x->l->arg_len != p->arg_len)
-		return refuse(x, "arguments", "are not as the signature says");
 	for (uint32_t i = 0; !err && i < p->nr_ranges; i++)
 		err = set_range(x, i);
 	for (uint32_t i = 0; !err && !cerr && i < p->nr_plain; i++)
 		cerr = cl.SetKernelArg(x->kernel, 2 * p->nr_ranges + i, p->plain[i].type->size,
 				       (const char *)x->l->args + p->plain[i].offset);
 	return err ? err : failed(x, "argument", cerr);
+}
+
+/* A function has its ranges as buffers, and its work on the queue when it returns. */
+static int call_function(struct opencl_launch *x)
+{
+	cl_mem mems[PARAMS_MAX];
+	int err = check_args(x);
+
+	for (uint32_t i = 0; !err && i < x->k->params.nr_ranges; i++) {
+		err = check_range(x, i);
+		if (!err)
+			err = find_buffer(x, i, &mems[i]);
+	}
+	return err ? err : opencl_stream_call(x, mems);
 }
 
 /* ------------------------------------------------------------------ */
@@ -223,8 +261,9 @@ static int look_back(struct opencl_launch *x, uint64_t *device_ns)
 	cl.GetEventInfo(x->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL);
 	if (status < 0)
 		return failed(x, "launch", status);
-	if (!cl.GetEventProfilingInfo(x->event, CL_PROFILING_COMMAND_START, sizeof(start), &start,
-				      NULL) &&
+	if (!cl.GetEventProfilingInfo(x->began ? x->began : x->event,
+				      x->began ? CL_PROFILING_COMMAND_END : CL_PROFILING_COMMAND_START,
+				      sizeof(start), &start, NULL) &&
 	    !cl.GetEventProfilingInfo(x->event, CL_PROFILING_COMMAND_END, sizeof(end), &end, NULL) &&
 	    end > start)
 		*device_ns = end - start;
@@ -237,6 +276,8 @@ static void release(struct opencl_launch *x)
 		cl.ReleaseEvent(x->event);
 	if (x->last)
 		cl.ReleaseEvent(x->last);
+	if (x->began)
+		cl.ReleaseEvent(x->began);
 	for (uint32_t i = 0; i < x->k->params.nr_ranges; i++)
 		if (x->mems[i])
 			cl.ReleaseMemObject(x->mems[i]);
@@ -261,15 +302,15 @@ static struct opencl_launch *begin(struct opencl_device *d, const struct arax_ba
 	x->kernel = k->lanes[nr][x - lane->launches];
 	x->l = run->launch;
 	x->nr_staged = 0;
-	x->event = x->last = NULL;
+	x->event = x->last = x->began = NULL;
 	x->result = lane->results + lane->begun % OPENCL_RESULTS * OPENCL_RESULT_STRIDE;
 	if (d->memory == OPENCL_HOST_PTR)
 		x->result_mem = lane->result_mems[lane->begun % OPENCL_RESULTS];
 	memset(x->mems, 0, k->params.nr_ranges * sizeof(x->mems[0]));
-	*err = set_args(x);
+	*err = k->program ? set_args(x) : call_function(x);
 	if (!*err)
 		*err = set_result(x);
-	if (!*err)
+	if (!*err && k->program)
 		*err = set_geometry(x);
 	if (!*err) {
 		opencl_after_begin(x, run_after(run));
@@ -281,7 +322,7 @@ static struct opencl_launch *begin(struct opencl_device *d, const struct arax_ba
 		*err = fetch_back(x);
 	if (*err) {
 		/* Copies may be under way; elsewhere launches may be that wait for this thread. */
-		if (d->memory == OPENCL_OWN)
+		if (d->memory == OPENCL_OWN || !k->program)
 			cl.Finish(lane->queue);
 		release(x);
 	} else {
@@ -332,12 +373,16 @@ int opencl_run(struct opencl_device *d, struct arax_backend_run *run)
 int opencl_submit(struct opencl_device *d, const struct arax_backend_run *run, uint64_t cookie)
 {
 	struct opencl_lane *lane = &d->lanes[run->lane % d->nr_lanes];
+	const struct opencl_kernel *k = run->kernel;
 	struct opencl_launch *x;
 	int err;
 
 	if (is_lost(d))
 		return -ENODEV;
-	if (lane->under_way == ARAX_LANE_DEPTH || (run_after(run) && !d->follows))
+	if (lane->under_way == ARAX_LANE_DEPTH)
+		return -EAGAIN;
+	/* Nor does a function run on a driver's thread, when that tells of an end. */
+	if (run_after(run) && (!d->follows || !k->program))
 		return -EAGAIN;
 	x = begin(d, run, &err);
 	if (err)

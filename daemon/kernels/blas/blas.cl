@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What OpenCL devices have of arax-blas: products.  CLBlast and its like are called by a
- * host and can't be called by a kernel: so these are our own.
+ * What OpenCL devices have of arax-blas by themselves: products, where CLBlast (clblast.c) is not
+ * installed, or not the better part.
  *
  * A group computes tiles of SIDE x SIDE, one after the other.  Strips of both matrices
  * stand in local memory, each work-item has some WIDTH x 1 pieces of the tile.  Whatever

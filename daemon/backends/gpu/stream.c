@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+/* Functions that put a library's work onto a lane's stream. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "daemon/backends/gpu/gpu.h"
+
+static struct arax_stream place_of(const struct gpu_device *d)
+{
+	return (struct arax_stream){ .size = sizeof(struct arax_stream), .kind = d->driver->kind,
+				     .device = (void *)(intptr_t)d->place, .context = d->context };
+}
+
+static void streams_of(const struct gpu_device *d, void *streams[GPU_MAX_LANES])
+{
+	for (uint32_t i = 0; i < d->nr_lanes; i++)
+		streams[i] = d->lanes[i].stream;
+}
+
+int gpu_stream_load(struct gpu_device *d, const struct arax_backend_kernel *desc,
+		    struct gpu_kernel *k)
+{
+	const struct arax_stream at = place_of(d);
+	char why[256] = "";
+	int err = stream_load(&d->streams, desc, &at, &k->host, why, sizeof(why));
+
+	if (err)
+		gpu_log(d->stack, err == -ENOENT || err == -ENOEXEC ? ARAX_LOG_ERR : ARAX_LOG_INFO,
+			"%s: %s: %s: %s", d->name, desc->file, desc->symbol, why);
+	return err;
+}
+
+void gpu_stream_unload(struct gpu_device *d, struct gpu_kernel *k, bool entered)
+{
+	const struct arax_stream at = place_of(d);
+	void *streams[GPU_MAX_LANES];
+
+	streams_of(d, streams);
+	/* What is kept for a broken context goes when that does. */
+	stream_unload(&d->streams, &k->host, &at, streams, entered ? d->nr_lanes : 0);
+}
+
+void gpu_stream_close(struct gpu_device *d)
+{
+	const struct arax_stream at = place_of(d);
+	void *streams[GPU_MAX_LANES];
+
+	streams_of(d, streams);
+	stream_close(&d->streams, &at, streams, d->nr_lanes);
+}
+
+int gpu_stream_call(struct gpu_device *d, const struct gpu_kernel *k, const struct arax_launch *l,
+		    uint32_t lane)
+{
+	const struct arax_stream at = place_of(d);
+	struct arax_launch_range ranges[PARAMS_MAX];
+	struct arax_launch own = *l;
+
+	for (uint32_t i = 0; i < l->nr_ranges; i++) {
+		ranges[i] = l->ranges[i];
+		if (!ranges[i].length)
+			ranges[i].data = NULL;
+	}
+	own.ranges = ranges;
+	return stream_call(&k->host, &own, &at, d->lanes[lane].stream, lane);
+}

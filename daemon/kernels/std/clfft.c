@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+/* Fourier transforms by clFFT, for OpenCL devices. */
+#define CL_TARGET_OPENCL_VERSION 120
+#include <clFFT.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "daemon/kernels/std/fft_vendor.h"
+
+#define LIBRARY	"libclFFT.so.2"
+
+#define CALLS(X) \
+	X(Setup) X(CreateDefaultPlan) X(SetPlanPrecision) X(SetLayout) X(SetResultLocation) \
+	X(SetPlanBatchSize) X(SetPlanScale) X(BakePlan) X(EnqueueTransform) X(DestroyPlan) \
+	X(Teardown)
+
+/* @plans: of all streams; it is set up as long as there are any, and complains at exit if it still is. */
+static struct {
+	pthread_mutex_t lock;
+	uint32_t plans;
+#define X(name) __typeof__(clfft##name) *name;
+	CALLS(X)
+#undef X
+} fft = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+int vendor_open(char *why, size_t len)
+{
+	/* It has exit handlers of its own, and threads may be in it. */
+	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	const char *missing = NULL;
+
+	if (!library) {
+		snprintf(why, len, "no clFFT (Debian: libclfft2): %s", dlerror());
+		return -ENOENT;
+	}
+#define X(name)									\
+	fft.name = (__typeof__(fft.name))dlsym(library, "clfft" #name);		\
+	if (!fft.name)								\
+		missing = "clfft" #name;
+	CALLS(X)
+#undef X
+	if (missing) {
+		snprintf(why, len, LIBRARY " has no %s", missing);
+		return -ENOENT;
+	}
+	return 0;
+}
+
+static bool begin(void)
+{
+	clfftSetupData setup = { clfftVersionMajor, clfftVersionMinor, clfftVersionPatch, 0 };
+	bool ok = true;
+
+	pthread_mutex_lock(&fft.lock);
+	if (!fft.plans)
+		ok = !fft.Setup(&setup);
+	fft.plans += ok;
+	pthread_mutex_unlock(&fft.lock);
+	return ok;
+}
+
+static void end(void)
+{
+	pthread_mutex_lock(&fft.lock);
+	if (!--fft.plans)
+		fft.Teardown();
+	pthread_mutex_unlock(&fft.lock);
+}
+
+/* Nothing of it is seen if it fails: there are others. */
+int vendor_plan(const struct arax_stream *s, const struct fft_shape *shape, union fft_plan *plan)
+{
+	size_t n = shape->n;
+	cl_command_queue queue = s->stream;
+	clfftPlanHandle h;
+
+	if (!begin())
+		return -EOPNOTSUPP;
+	if (fft.CreateDefaultPlan(&h, s->context, CLFFT_1D, &n)) {
+		end();
+		return -EOPNOTSUPP;
+	}
+	plan->number = h;
+	if (!fft.SetPlanPrecision(h, CLFFT_SINGLE) &&
+	    !fft.SetLayout(h, CLFFT_COMPLEX_INTERLEAVED, CLFFT_COMPLEX_INTERLEAVED) &&
+	    !fft.SetResultLocation(h, CLFFT_OUTOFPLACE) &&
+	    !fft.SetPlanBatchSize(h, shape->batch) &&
+	    !fft.SetPlanScale(h, CLFFT_FORWARD, 1) && !fft.SetPlanScale(h, CLFFT_BACKWARD, 1) &&
+	    !fft.BakePlan(h, 1, &queue, NULL, NULL))
+		return 0;
+	fft.DestroyPlan(&h);
+	end();
+	return -EOPNOTSUPP;
+}
+
+void vendor_plan_end(union fft_plan *plan)
+{
+	clfftPlanHandle h = plan->number;
+
+	fft.DestroyPlan(&h);
+	end();
+}
+
+int vendor_transform(const struct arax_stream *s, const union fft_plan *plan, bool inverse, void *x,
+		     void *y)
+{
+	cl_command_queue queue = s->stream;
+	cl_mem in = x, out = y;
+	clfftStatus status = fft.EnqueueTransform(plan->number,
+						  inverse ? CLFFT_BACKWARD : CLFFT_FORWARD, 1,
+						  &queue, 0, NULL, NULL, &in, &out, NULL);
+
+	return status == CLFFT_MEM_OBJECT_ALLOCATION_FAILURE ? -ENOMEM : status ? -EIO : 0;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fft_vendor.h - fft_c32 by a vendor's library, on a device's stream
+ *
+ * A library makes a plan for each shape, which takes long: a stream keeps those that it used
+ * last.  fft_vendor.c has the kernel's function, which checks what it is given, and the plans;
+ * clfft.c and cufft.c have one library's calls each, and are linked with it to a file of their own.
+ */
+#ifndef ARAX_STD_FFT_VENDOR_H
+#define ARAX_STD_FFT_VENDOR_H
+
+#include <stdbool.h>
+
+#include <arax/stream.h>
+
+#define FFT_PLANS	8	/* of a stream */
+
+/* Transforms of n complex numbers, @batch at once; of some libraries both ways are one plan. */
+struct fft_shape {
+	uint32_t n, batch;
+};
+
+/* A library's plan, in what it has for a name of it. */
+union fft_plan {
+	void *pointer;
+	uint64_t number;
+	int integer;
+};
+
+/* -EOPNOTSUPP: not of this shape. */
+int vendor_plan(const struct arax_stream *s, const struct fft_shape *shape, union fft_plan *plan);
+void vendor_plan_end(union fft_plan *plan);
+/* Not in place; both are cl_mem or addresses.  -EOPNOTSUPP: nothing was put onto the stream. */
+int vendor_transform(const struct arax_stream *s, const union fft_plan *plan, bool inverse, void *x,
+		     void *y);
+/* Once; see arax_stream_open(). */
+int vendor_open(char *why, size_t len);
+
+#endif /* ARAX_STD_FFT_VENDOR_H */
