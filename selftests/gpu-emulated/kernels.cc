@@ -34,6 +34,11 @@ static inline void __syncthreads()
 	pthread_barrier_wait(barrier);
 }
 
+static inline uint32_t atomicAdd(uint32_t *to, uint32_t n)
+{
+	return __atomic_fetch_add(to, n, __ATOMIC_RELAXED);
+}
+
 #include "daemon/kernels/std/arax-std.cu"
 #include "daemon/kernels/blas/blas.cu"
 
@@ -171,6 +176,19 @@ static const kernel kernels[] = {
 	KERNEL(arax_std_add_row, false), KERNEL(arax_std_argmax_sum, false),
 	KERNEL(arax_std_conv_relu, false), KERNEL(arax_std_mean_pool, false),
 	KERNEL(arax_std_concat, false),
+	KERNEL(arax_std_sum_f64, true), KERNEL(arax_std_sum_parts_f32, true),
+	KERNEL(arax_std_sum_parts_u32, true), KERNEL(arax_std_dot_parts_f32, true),
+	KERNEL(arax_std_max_parts_f32, true), KERNEL(arax_std_min_parts_f32, true),
+	KERNEL(arax_std_scan_u32, true), KERNEL(arax_std_scan_f32, true),
+	KERNEL(arax_std_scan_parts_u32, true), KERNEL(arax_std_scan_parts_f32, true),
+	KERNEL(arax_std_sort_u32, true), KERNEL(arax_std_sort_f32, true),
+	KERNEL(arax_std_sort_pairs_u32, true), KERNEL(arax_std_histogram_u8, true),
+	KERNEL(arax_std_histogram_f32, true), KERNEL(arax_std_transpose_f32, true),
+	KERNEL(arax_std_stencil5_f32, false), KERNEL(arax_std_stencil7_f32, false),
+	KERNEL(arax_std_distances_f32, true), KERNEL(arax_std_kmeans_assign, false),
+	KERNEL(arax_std_kmeans_update, false), KERNEL(arax_std_conv2d_f32, false),
+	KERNEL(arax_std_max_pool_f32, false), KERNEL(arax_std_avg_pool_f32, false),
+	KERNEL(arax_std_fft_c32, true),
 	KERNEL(arax_blas_gemm_f32, true), KERNEL(arax_blas_gemm_f64, true),
 	KERNEL(arax_blas_gemv_f32, true), KERNEL(arax_blas_gemv_f64, true),
 	KERNEL(test_add, false), KERNEL(test_inc, false),

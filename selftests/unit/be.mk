@@ -78,7 +78,7 @@ $(call be_test,gpu,plain asan tsan)
 $(call be_test,apart,plain asan tsan)
 $(foreach v,plain asan tsan,$(eval check-be_apart-$(v): | $(B)/test/$(v)/arax-device \
 	$(patsubst %,$(B)/test/$(v)/lib%-emulated.so,$(EMULATED_PLUGIN))))
-$(call be_test,gpu_std,plain asan)
+$(call be_test,gpu_std,plain asan tsan)
 # It needs OpenCL's headers as well.
 ifeq ($(OPENCL_HEADERS),yes)
 $(call be_test,gpu_stream,plain asan tsan)
@@ -100,7 +100,7 @@ endif
 # All of arax-std: not for the inner loop, and for bounds of arrays less often still.
 CHECK_TARGETS := $(filter-out check-be_gpu_std-%,$(CHECK_TARGETS))
 TEST_TARGETS  += check-be_gpu_std-plain
-SOAK_TARGETS  += check-be_gpu_std-asan
+SOAK_TARGETS  += check-be_gpu_std-asan check-be_gpu_std-tsan
 endif
 # The kernels of arax-rodinia in C, and the programs that check them, as they are.
 RODINIA_TEST := selftests/unit/be_rodinia.c $(RODINIA_KERNEL_SRCS) $(filter-out %/arax.c,$(RODINIA_SRCS))

@@ -23,6 +23,13 @@
 #define FOLDER	"build/lib/arax/kernels"
 #define ROUNDS	10
 
+/* Clients write on purpose while kernels read; and all threads of a kernel say that it is refused. */
+#ifdef __SANITIZE_THREAD__
+#define WITH_RACES	false
+#else
+#define WITH_RACES	true
+#endif
+
 static struct registry *registry;
 static struct device *dev;
 static atomic_bool stop;
@@ -294,9 +301,11 @@ static Suite *case_suite(const char *name, int nr, SFun before)
 	if (before)
 		tcase_add_checked_fixture(t, before, NULL);
 	tcase_add_loop_test(t, references, 0, nr);
-	tcase_add_loop_test(t, lengths_are_checked, 0, nr);
-	tcase_add_test(t, wild_arguments);
-	tcase_add_test(t, contents_change);
+	if (WITH_RACES) {
+		tcase_add_loop_test(t, lengths_are_checked, 0, nr);
+		tcase_add_test(t, wild_arguments);
+		tcase_add_test(t, contents_change);
+	}
 	suite_add_tcase(suite, t);
 	return suite;
 }

@@ -2,6 +2,13 @@
 /* All GPU kernels of arax-std: one file, as a module is loaded whole. */
 #include "basic.cu"
 #include "vector.cu"
+#include "reduce.cu"
+#include "scan.cu"
+#include "sort.cu"
+#include "histogram.cu"
+#include "grid.cu"
+#include "cluster.cu"
+#include "fft.cu"
 #include "image.cu"
 #include "blackscholes.cu"
 #include "sparse.cu"

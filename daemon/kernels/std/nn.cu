@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Of conv.c and pool.c, layers of one image: a thread computes one item of the output at a time. */
+/* conv.c and pool.c for GPUs: a thread computes one item of the output at a time. */
 #include "std_gpu.h"
 
 #define MAX_SIZE	15u
@@ -7,29 +7,36 @@
 #define MAX_TAPS	65536u
 
 struct conv {
-	uint64_t channels, height, width, out_height, out_width;
-	uint32_t size, stride;
+	uint64_t channels, height, width, filters, out_height, out_width;
+	uint32_t kernel_h, kernel_w, stride, pad_h, pad_w;
 };
 
-/* Item i of the output, which is filters x out_height x out_width. */
+static __device__ inline int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Item i of the output, which is batch x filters x out_height x out_width. */
 static __device__ float conv_at(const float *src, const float *weights, const conv *c, uint64_t i)
 {
-	int64_t pad = c->size / 2, width = (int64_t)c->width;
-	int64_t left = (int64_t)(i % c->out_width * c->stride) - pad;
-	int64_t top = (int64_t)(i / c->out_width % c->out_height * c->stride) - pad;
-	const float *w = weights + i / c->out_width / c->out_height * c->channels * c->size * c->size;
+	int64_t left = (int64_t)(i % c->out_width * c->stride) - c->pad_w;
+	int64_t top = (int64_t)(i / c->out_width % c->out_height * c->stride) - c->pad_h;
+	uint64_t taps = c->channels * c->kernel_h * c->kernel_w;
+	uint64_t plane = i / c->out_width / c->out_height;
+	const float *w = weights + plane % c->filters * taps;
+	const float *x = src + plane / c->filters * c->channels * c->height * c->width;
 	/* The part of the kernel that lies on the image. */
-	int64_t i0 = left < 0 ? -left : 0, j0 = top < 0 ? -top : 0;
-	int64_t i1 = width - left < c->size ? width - left : c->size;
-	int64_t j1 = (int64_t)c->height - top < c->size ? (int64_t)c->height - top : c->size;
+	int64_t i0 = left < 0 ? -left : 0, i1 = least(c->kernel_w, (int64_t)c->width - left);
+	int64_t j0 = top < 0 ? -top : 0, j1 = least(c->kernel_h, (int64_t)c->height - top);
 	float sum = 0;
 
 	for (uint64_t k = 0; k < c->channels; k++) {
 		for (int64_t j = j0; j < j1; j++)
 			for (int64_t m = i0; m < i1; m++)
-				sum += src[(top + j) * width + left + m] * w[j * c->size + m];
-		src += c->height * c->width;
-		w += c->size * c->size;
+				sum += x[(top + j) * (int64_t)c->width + left + m] *
+				       w[j * c->kernel_w + m];
+		x += c->height * c->width;
+		w += c->kernel_h * c->kernel_w;
 	}
 	return sum;
 }
@@ -50,8 +57,12 @@ ARAX_GPU_KERNEL arax_std_conv_relu(const float *src, uint64_t nsrc, const float 
 	c.channels = channels;
 	c.height = height;
 	c.width = width;
-	c.size = size;
+	c.filters = filters;
+	c.kernel_h = size;
+	c.kernel_w = size;
 	c.stride = stride;
+	c.pad_h = size / 2;
+	c.pad_w = size / 2;
 	c.out_height = ((uint64_t)height + stride - 1) / stride;
 	c.out_width = ((uint64_t)width + stride - 1) / stride;
 	if ((uint64_t)channels * size * size > MAX_TAPS ||
@@ -65,6 +76,47 @@ ARAX_GPU_KERNEL arax_std_conv_relu(const float *src, uint64_t nsrc, const float 
 		float v = conv_at(src, weights, &c, i);
 
 		dst[i] = v < 0 ? 0 : v;
+	}
+}
+
+ARAX_GPU_KERNEL arax_std_conv2d_f32(const float *x, uint64_t nx, const float *weights, uint64_t nweights,
+				    const float *bias, uint64_t nbias, float *y, uint64_t ny,
+				    uint32_t batch, uint32_t channels, uint32_t height, uint32_t width,
+				    uint32_t filters, uint32_t kernel_h, uint32_t kernel_w,
+				    uint32_t stride, uint32_t pad, int32_t *result)
+{
+	uint64_t padded_h = height + 2 * (uint64_t)pad, padded_w = width + 2 * (uint64_t)pad, in, out;
+	conv c;
+
+	if (!channels || !height || !width || !kernel_h || !kernel_w || !stride ||
+	    channels > MAX_TAPS || kernel_h > MAX_TAPS || kernel_w > MAX_TAPS ||
+	    (pad >= kernel_h && pad >= kernel_w) || kernel_h > padded_h || kernel_w > padded_w) {
+		*result = -EINVAL;
+		return;
+	}
+	c.channels = channels;
+	c.height = height;
+	c.width = width;
+	c.filters = filters;
+	c.kernel_h = kernel_h;
+	c.kernel_w = kernel_w;
+	c.stride = stride;
+	c.pad_h = pad;
+	c.pad_w = pad;
+	c.out_height = (padded_h - kernel_h) / stride + 1;
+	c.out_width = (padded_w - kernel_w) / stride + 1;
+	if ((uint64_t)channels * kernel_h * kernel_w > MAX_TAPS ||
+	    SHORT(nweights, (uint64_t)filters * channels * kernel_h * kernel_w) ||
+	    (nbias && SHORT(nbias, filters)) ||
+	    !product(width, height, channels, batch, nx, &in) ||
+	    !product(c.out_width, c.out_height, filters, batch, ny, &out)) {
+		*result = -EINVAL;
+		return;
+	}
+	ARAX_EACH(i, out) {
+		float v = conv_at(x, weights, &c, i);
+
+		y[i] = nbias ? v + bias[i / c.out_width / c.out_height % filters] : v;
 	}
 }
 
@@ -95,6 +147,69 @@ ARAX_GPU_KERNEL arax_std_mean_pool(const float *src, uint64_t nsrc, float *dst, 
 				sum += src[(top + r) * width + left + k];
 		dst[i] = sum * scale;
 	}
+}
+
+/* Where window i begins and ends in a side of n. */
+static __device__ inline uint64_t span_begin(uint64_t i, uint32_t stride, uint32_t pad)
+{
+	return i * stride > pad ? i * stride - pad : 0;
+}
+
+static __device__ inline uint64_t span_end(uint64_t i, uint32_t stride, uint32_t pad, uint32_t size,
+					   uint64_t n)
+{
+	uint64_t end = i * stride + size - pad;
+
+	return end < n ? end : n;
+}
+
+static __device__ void pool(const float *x, uint64_t nx, float *y, uint64_t ny, uint32_t planes,
+			    uint64_t height, uint64_t width, uint32_t size, uint32_t stride,
+			    uint32_t pad, bool most, int32_t *result)
+{
+	uint64_t padded_h = height + 2 * (uint64_t)pad, padded_w = width + 2 * (uint64_t)pad;
+	uint64_t in, out, w, h;
+
+	if (!width || !height || !size || !stride || pad > size / 2 || size > padded_h ||
+	    size > padded_w) {
+		*result = -EINVAL;
+		return;
+	}
+	w = (padded_w - size) / stride + 1;
+	h = (padded_h - size) / stride + 1;
+	if (!product(width, height, planes, nx, &in) || !product(w, h, planes, ny, &out)) {
+		*result = -EINVAL;
+		return;
+	}
+	ARAX_EACH(i, out) {
+		uint64_t top = span_begin(i / w % h, stride, pad), left = span_begin(i % w, stride, pad);
+		uint64_t bottom = span_end(i / w % h, stride, pad, size, height);
+		uint64_t right = span_end(i % w, stride, pad, size, width);
+		const float *plane = x + i / w / h * height * width;
+		float all = most ? plane[top * width + left] : 0;
+
+		for (uint64_t r = top; r < bottom; r++)
+			for (uint64_t k = left; k < right; k++) {
+				float v = plane[r * width + k];
+
+				all = !most ? all + v : v > all ? v : all;
+			}
+		y[i] = most ? all : all / (float)((right - left) * (bottom - top));
+	}
+}
+
+ARAX_GPU_KERNEL arax_std_max_pool_f32(const float *x, uint64_t nx, float *y, uint64_t ny,
+				      uint32_t planes, uint32_t height, uint32_t width, uint32_t size,
+				      uint32_t stride, uint32_t pad, int32_t *result)
+{
+	pool(x, nx, y, ny, planes, height, width, size, stride, pad, true, result);
+}
+
+ARAX_GPU_KERNEL arax_std_avg_pool_f32(const float *x, uint64_t nx, float *y, uint64_t ny,
+				      uint32_t planes, uint32_t height, uint32_t width, uint32_t size,
+				      uint32_t stride, uint32_t pad, int32_t *result)
+{
+	pool(x, nx, y, ny, planes, height, width, size, stride, pad, false, result);
 }
 
 ARAX_GPU_KERNEL arax_std_concat(const float *a, uint64_t na, const float *b, uint64_t nb, float *c,

@@ -8,8 +8,8 @@
 #define SHORT(items, n) ((uint64_t)(n) > (items))
 
 /*
- * Into one number: one block does it, whatever the grid, with at most PARTS of its threads;
- * the first of them puts the parts together.  Threads take turns in the array, so that
+ * Into one number: one block does it, whatever the grid, with at most PARTS of its threads,
+ * whose parts are put together at last.  Threads take turns in the array, so that
  * neighbours read neighbouring memory.
  */
 #define PARTS 256u
@@ -19,18 +19,53 @@ static __device__ inline uint64_t parts_used(void)
 	return arax_items() < PARTS ? arax_items() : PARTS;
 }
 
-/* Of each thread that takes part, one number: their sum, for the first.  All threads call it. */
-static __device__ inline double add_parts(double *parts, double mine)
+/*
+ * Of each thread that takes part, one number: put together by halves, for the first one.  All
+ * threads call it; @parts may be used again when it returns.
+ */
+template <typename T, typename F>
+static __device__ inline T put_together(T *parts, T mine, F put)
 {
-	uint64_t me = arax_item(), used = parts_used();
+	uint64_t me = arax_item(), used = parts_used(), half = 1;
 
+	while (2 * half < used)
+		half *= 2;
 	if (me < used)
 		parts[me] = mine;
+	for (; half; half /= 2) {
+		__syncthreads();
+		if (me < half && me + half < used)
+			parts[me] = put(parts[me], parts[me + half]);
+	}
 	__syncthreads();
-	for (uint64_t i = 1; !me && i < used; i++)
-		mine += parts[i];
+	mine = parts[0];
+	__syncthreads();
 	return mine;
 }
+
+struct plus {
+	template <typename T> __device__ T operator()(T a, T b) const
+	{
+		return a + b;
+	}
+};
+
+/* A NaN is never greater. */
+struct greater {
+	__device__ float operator()(float a, float b) const
+	{
+		return b > a ? b : a;
+	}
+};
+
+/* Their sum. */
+template <typename T> static __device__ inline T add_parts(T *parts, T mine)
+{
+	return put_together(parts, mine, plus());
+}
+
+/* Where part @p of @parts of @n items begins. */
+#define PART(n, parts, p)	((uint64_t)(p) * (n) / (parts))
 
 /* The greatest of sign * x[i], every @step'th from @i on; a NaN is never greater. */
 static __device__ inline float extreme_of(const float *x, uint64_t i, uint64_t end, uint64_t step,
@@ -59,6 +94,31 @@ static __device__ inline bool product(uint64_t a, uint64_t b, uint64_t c, uint64
 		return false;
 	*n *= c;
 	return true;
+}
+
+/* The same of four. */
+static __device__ inline bool product(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t most,
+				      uint64_t *n)
+{
+	if (!d) {
+		*n = 0;
+		return true;
+	}
+	if (!product(a, b, c, most, n) || *n > most / d)
+		return false;
+	*n *= d;
+	return true;
+}
+
+/* The sine and cosine of pi x, exact where these are 0 or 1. */
+static __device__ inline void turn_by(float x, float *c, float *s)
+{
+#if defined(__CUDACC__) || defined(__HIP__)
+	sincospif(x, s, c);
+#else
+	*s = (float)sin(3.14159265358979323846 * (double)x);
+	*c = (float)cos(3.14159265358979323846 * (double)x);
+#endif
 }
 
 #endif /* ARAX_STD_GPU_H */

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+/* grid.c for GPUs: the same sums in the same order. */
+#include "std_gpu.h"
+
+/* At an edge of a side that is `n` long. */
+#define AT_EDGE(i, n)	(!(i) || (i) == (n) - 1)
+
+#define TILE	32u	/* of a transpose: by rows in, by columns out */
+
+ARAX_GPU_KERNEL arax_std_stencil5_f32(const float *x, uint64_t nx, float *y, uint64_t ny,
+				      uint32_t width, uint32_t height, float center, float side,
+				      int32_t *result)
+{
+	uint64_t n = (uint64_t)width * height;
+
+	if (SHORT(nx, n) || SHORT(ny, n)) {
+		*result = -EINVAL;
+		return;
+	}
+	ARAX_EACH(i, n) {
+		uint64_t c = i % width, r = i / width;
+
+		if (AT_EDGE(c, width) || AT_EDGE(r, height)) {
+			y[i] = x[i];
+		} else {
+			float sum = x[i - width] + x[i + width];
+
+			sum = sum + (x[i - 1] + x[i + 1]);
+			y[i] = center * x[i] + side * sum;
+		}
+	}
+}
+
+ARAX_GPU_KERNEL arax_std_stencil7_f32(const float *x, uint64_t nx, float *y, uint64_t ny,
+				      uint32_t width, uint32_t height, uint32_t depth, float center,
+				      float side, int32_t *result)
+{
+	uint64_t plane = (uint64_t)width * height, n;
+
+	if (!product(width, height, depth, nx < ny ? nx : ny, &n)) {
+		*result = -EINVAL;
+		return;
+	}
+	ARAX_EACH(i, n) {
+		uint64_t c = i % width, r = i / width % height, z = i / plane;
+
+		if (AT_EDGE(c, width) || AT_EDGE(r, height) || AT_EDGE(z, depth)) {
+			y[i] = x[i];
+		} else {
+			float sum = x[i - plane] + x[i + plane];
+
+			sum = sum + (x[i - width] + x[i + width]);
+			sum = sum + (x[i - 1] + x[i + 1]);
+			y[i] = center * x[i] + side * sum;
+		}
+	}
+}
+
+/* Neighbouring threads read neighbouring memory, and write it: between these a tile is shared. */
+ARAX_GPU_KERNEL arax_std_transpose_f32(const float *x, uint64_t nx, float *y, uint64_t ny,
+				       uint32_t rows, uint32_t cols, int32_t *result)
+{
+	__shared__ float tile[TILE * (TILE + 1)];
+	uint64_t n = (uint64_t)rows * cols;
+	uint64_t down = ((uint64_t)rows + TILE - 1) / TILE, across = ((uint64_t)cols + TILE - 1) / TILE;
+
+	if (SHORT(nx, n) || SHORT(ny, n)) {
+		*result = -EINVAL;
+		return;
+	}
+	for (uint64_t t = arax_group(); t < down * across; t += arax_groups()) {
+		uint64_t row = t / across * TILE, col = t % across * TILE;
+
+		for (uint32_t i = (uint32_t)arax_item(); i < TILE * TILE; i += (uint32_t)arax_items()) {
+			uint64_t r = row + i / TILE, c = col + i % TILE;
+
+			if (r < rows && c < cols)
+				tile[i / TILE * (TILE + 1) + i % TILE] = x[r * cols + c];
+		}
+		__syncthreads();
+		for (uint32_t i = (uint32_t)arax_item(); i < TILE * TILE; i += (uint32_t)arax_items()) {
+			uint64_t r = row + i % TILE, c = col + i / TILE;
+
+			if (r < rows && c < cols)
+				y[c * rows + r] = tile[i % TILE * (TILE + 1) + i / TILE];
+		}
+		__syncthreads();
+	}
+}

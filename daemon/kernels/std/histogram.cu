@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+/*
+ * histogram.c for GPUs.  A block counts its own share of the bins, of all items: so no block needs
+ * to wait for another to have cleared them.
+ */
+#include "std_gpu.h"
+
+#define BINS_AT_ONCE	1024u	/* that a block counts in its shared memory */
+#define MAX_BINS	65536u
+#define GREATEST	3.402823466e+38f
+
+/* @at(i) is the bin of item i, or one beyond.  All threads of a block call it. */
+template <typename F>
+static __device__ void count_bins(uint64_t n, uint32_t *bin, uint64_t bins, F at, uint32_t *count)
+{
+	const uint64_t end = arax_share(bins, arax_group() + 1);
+
+	for (uint64_t first = arax_share(bins, arax_group()); first < end; first += BINS_AT_ONCE) {
+		uint64_t nr = end - first < BINS_AT_ONCE ? end - first : BINS_AT_ONCE;
+
+		for (uint64_t b = arax_item(); b < nr; b += arax_items())
+			count[b] = 0;
+		__syncthreads();
+		for (uint64_t i = arax_item(); i < n; i += arax_items()) {
+			uint64_t b = at(i) - first;
+
+			if (b < nr)
+				atomicAdd(&count[b], 1u);
+		}
+		__syncthreads();
+		for (uint64_t b = arax_item(); b < nr; b += arax_items())
+			bin[first + b] = count[b];
+		__syncthreads();
+	}
+}
+
+struct bin_of_byte {
+	const uint8_t *x;
+
+	__device__ uint64_t operator()(uint64_t i) const
+	{
+		return x[i];
+	}
+};
+
+ARAX_GPU_KERNEL arax_std_histogram_u8(const uint8_t *x, uint64_t nx, uint32_t *bin, uint64_t nbin,
+				      uint32_t n, int32_t *result)
+{
+	__shared__ uint32_t count[BINS_AT_ONCE];
+
+	if (SHORT(nx, n) || nbin < 256) {
+		*result = -EINVAL;
+		return;
+	}
+	count_bins(n, bin, 256, bin_of_byte{ x }, count);
+}
+
+struct bin_of_float {
+	const float *x;
+	float low, high, scale;
+	uint32_t bins;
+
+	__device__ uint64_t operator()(uint64_t i) const
+	{
+		float v = x[i];
+		uint64_t b;
+
+		if (!(v >= low && v < high))
+			return bins;
+		b = (uint64_t)((v - low) * scale);
+		return b < bins ? b : bins - 1;
+	}
+};
+
+ARAX_GPU_KERNEL arax_std_histogram_f32(const float *x, uint64_t nx, uint32_t *bin, uint64_t nbin,
+				       float low, float high, uint32_t n, uint32_t bins,
+				       int32_t *result)
+{
+	__shared__ uint32_t count[BINS_AT_ONCE];
+	float scale = (float)bins / (high - low);
+
+	if (!bins || bins > MAX_BINS || !(low < high) || high - low > GREATEST || scale > GREATEST ||
+	    SHORT(nx, n) || SHORT(nbin, bins)) {
+		*result = -EINVAL;
+		return;
+	}
+	count_bins(n, bin, bins, bin_of_float{ x, low, high, scale, bins }, count);
+}
