@@ -6,7 +6,8 @@
  * it says.
  *
  * "follows=true": a launch may come before those end that it needs.  "overtaken=true": and has its
- * place in the order from when they have.
+ * place in the order from when they have.  "lose=N": the device is lost at its Nth launch, which
+ * does nothing then.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -41,18 +42,23 @@ static struct {
 	pthread_cond_t changed;
 	pthread_t thread;
 	uint32_t first, nr;
-	uint64_t turns;
+	uint64_t turns, ran;
 	bool stop, refused;
 	struct launch launches[ARAX_LANE_DEPTH];
 } q = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
 static bool follow, overtaken;
+static uint64_t lose;
 
 static int config(const char *key, const char *value)
 {
 	bool *option = !strcmp(key, "follows") ? &follow :
 		       !strcmp(key, "overtaken") ? &overtaken : NULL;
 
+	if (!strcmp(key, "lose")) {
+		lose = strtoull(value, NULL, 10);
+		return 0;
+	}
 	if (!option)
 		return -ENOENT;
 	if (strcmp(value, "true"))
@@ -104,6 +110,12 @@ static void end(struct launch *x)
 	pthread_cond_broadcast(&q.changed);
 }
 
+/* By one at a time: its thread, or a lane's with nothing under way. */
+static bool is_lost(void)
+{
+	return lose && ++q.ran >= lose;
+}
+
 static void *serve(void *arg)
 {
 	pthread_mutex_lock(&q.lock);
@@ -115,7 +127,9 @@ static void *serve(void *arg)
 			continue;
 		}
 		x->result = -ECANCELED;
-		if (!x->failed) {
+		if (!x->failed && is_lost()) {
+			x->result = -ENODEV;
+		} else if (!x->failed) {
 			pthread_mutex_unlock(&q.lock);
 			x->result = x->fn(&x->l);
 			pthread_mutex_lock(&q.lock);
@@ -177,7 +191,7 @@ static int run(void *dev, struct arax_backend_run *run)
 	/* Nothing else may be under way. */
 	if (q.nr)
 		abort();
-	return ((arax_kernel_fn *)run->kernel)(run->launch);
+	return is_lost() ? -ENODEV : ((arax_kernel_fn *)run->kernel)(run->launch);
 }
 
 /* Before @x is one of them. */

@@ -58,7 +58,7 @@ endif
 $(call program,$(SYSTEM)/xrt,plain,selftests/system/xrt.c,$(SYSTEM_LIBS))
 $(SYSTEM)/xrt: $(B)/lib/libarax.so.$(VERSION)
 
-test-system: default $(SYSTEM_FILES)
+test-system: default $(SYSTEM_FILES) $(QUEUED_PLUGIN)
 	@selftests/system/run.sh
 
 test-system-6.1 test-system-6.12 test-system-debug test-system-next: test-system-%: default $(SYSTEM_FILES) \

@@ -6,6 +6,7 @@
 #include "stack.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #define MANY	40
@@ -91,6 +92,96 @@ TEST(one_of_two_is_lost)
 		stack_launch(&s, s.q, "st_add", other, 1, NULL);
 	CHECK_EQ(arax_queue_finish(s.q, arax_deadline(60 * SECOND)), 0);
 	CHECK_EQ(*(uint32_t *)arax_buffer_data(other), MANY);
+	stack_close(&s);
+}
+
+#define CHAINS	3
+#define LINKS	40
+#define NUMBERS	(64u << 10)
+
+/*
+ * Tasks that were started before what they wait for had ended (run.sh has a device that takes
+ * them so): that one runs again on the other device, and they come after it as if nothing had been.
+ */
+TEST(who_was_to_follow_comes_after_what_runs_again)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_kernel vadd = stack_kernel(&s, "vadd");
+	struct arax_buffer *one = stack_buffer(&s, NUMBERS * 4), *by_turns[CHAINS][2];
+	struct arax_event e[CHAINS][LINKS];
+	float *x = arax_buffer_data(one);
+	uint32_t n = NUMBERS;
+	int again, c, i;
+
+	CHECK(is_online(&s, 0) && is_online(&s, 1));
+	for (i = 0; i < (int)NUMBERS; i++)
+		x[i] = 1;
+	for (c = 0; c < CHAINS; c++)
+		for (i = 0; i < 2; i++)
+			by_turns[c][i] = stack_buffer(&s, NUMBERS * 4);
+	for (again = 0; again < 50 && is_online(&s, 1); again++) {
+		memset(e, 0, sizeof(e));
+		for (i = 0; i < LINKS; i++)
+			for (c = 0; c < CHAINS; c++)
+				CHECK_EQ(arax_launch(s.q, &vadd, arax_grid(1, 1, 1), ARAX_ARGS(n),
+						     ARAX_RANGES(arax_in(by_turns[c][i & 1]), arax_in(one),
+								 arax_out(by_turns[c][!(i & 1)])),
+						     &e[c][i]), 0);
+		for (i = 0; i < LINKS; i++)
+			for (c = 0; c < CHAINS; c++)
+				CHECK_EQ(arax_wait(&e[c][i], arax_deadline(60 * SECOND)), 0);
+		for (c = 0; c < CHAINS; c++) {
+			const float *y = arax_buffer_data(by_turns[c][LINKS & 1]);
+
+			CHECK_EQ((int)y[0], (again + 1) * LINKS);
+			CHECK_EQ((int)y[NUMBERS - 1], (again + 1) * LINKS);
+		}
+	}
+	wait_offline(&s, 1);
+	stack_close(&s);
+}
+
+/* What may not run again fails, and what was to follow it does not run. */
+TEST(who_was_to_follow_is_canceled)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_kernel saxpy = stack_kernel(&s, "saxpy");
+	struct arax_buffer *one = stack_buffer(&s, NUMBERS * 4), *sums[CHAINS];
+	struct { float a; uint32_t n; } args = { 1, NUMBERS };
+	struct arax_event e[CHAINS][LINKS];
+	int again, c, i, ended[CHAINS] = { 0 }, lost = 0;
+	float *x = arax_buffer_data(one);
+
+	for (i = 0; i < (int)NUMBERS; i++)
+		x[i] = 1;
+	for (c = 0; c < CHAINS; c++)
+		sums[c] = stack_buffer(&s, NUMBERS * 4);
+	for (again = 0; again < 50 && !lost; again++) {
+		memset(e, 0, sizeof(e));
+		for (i = 0; i < LINKS; i++)
+			for (c = 0; c < CHAINS; c++)
+				CHECK_EQ(arax_launch(s.q, &saxpy, arax_grid(1, 1, 1), ARAX_ARGS(args),
+						     ARAX_RANGES(arax_in(one), arax_inout(sums[c])),
+						     &e[c][i]), 0);
+		for (c = 0; c < CHAINS; c++) {
+			int err = 0;
+
+			for (i = 0; i < LINKS; i++) {
+				int was = err;
+
+				err = arax_wait(&e[c][i], arax_deadline(60 * SECOND));
+				if (!err)
+					ended[c]++;
+				CHECK(!err || err == (was ? -ECANCELED : -ENODEV));
+				CHECK(!was || err);
+				lost += err == -ENODEV;
+			}
+			/* As often as it says that it was done. */
+			CHECK_EQ((int)((float *)arax_buffer_data(sums[c]))[0], ended[c]);
+		}
+	}
+	/* One of each chain may have been on the device. */
+	CHECK(lost >= 1 && lost <= CHAINS);
 	stack_close(&s);
 }
 

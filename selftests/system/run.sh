@@ -24,7 +24,8 @@ araxd="build/bin/araxd --user --no-kernel --config $work/araxd.conf --socket $wo
 export ARAX_LINK=broker:$work/arax.sock
 status=0
 
-# system TALLY CONFIGURATION [PROGRAM TEST]: tests against an araxd of their own
+# system TALLY CONFIGURATION [PROGRAM TEST]: tests against an araxd of their own, whose log has a
+# line with LOGGED; if there is LOGGED_WITH, a kind, where it has such devices
 system() {
 	local before=$status ready
 
@@ -47,7 +48,7 @@ system() {
 		status=1
 	fi
 	[ $status = "$before" ] || tail -n 40 "$work/log" >&2
-	if [ -n "${LOGGED-}" ] && build/bin/arax devices --json | grep -q '"opencl"'; then
+	if [ -n "${LOGGED-}" ] && build/bin/arax devices --json | grep -q "\"${LOGGED_WITH-}"; then
 		kill -USR1 "$daemon"
 		sleep 0.5
 		grep -q "$LOGGED" "$work/log" || { echo "araxd didn't say $LOGGED" >&2; status=1; }
@@ -77,6 +78,16 @@ done
 system system/device-loss-overlap 'cpu { groups = { "0", "1" } }
 	filter "error" { devices = "cpu1" options = { "errno=ENODEV", "kernel=st_lies" } }' \
 	device-loss what_reads_its_own_results_does_not_run_again
+# One that takes tasks before those have ended that they wait for; it has nothing of its own that
+# would be lost with it.
+for after in 30 60 90; do
+	for one in who_was_to_follow_comes_after_what_runs_again who_was_to_follow_is_canceled; do
+		LOGGED='followed=[1-9]' system system/device-loss-followers-$after-$one "loop { inline_us = 0 }
+			cpu { groups = { \"0\" } } filter \"delay\" { devices = \"cpu0\" options = { \"run-ms=10\" } }
+			backend \"queued\" { file = \"$PWD/build/test/plugins/queued.so\"
+			options = { \"follows=true\", \"lose=$after\" } }" device-loss "$one"
+	done
+done
 # Results that stay on the device: it is lost in the midst of a task, the 20th, all of
 # which are on the first one, or between two tasks, which go to both in turn.
 system system/loss-in-a-task 'cpu { memory = "32M" groups = { "0", "1" } } sched { policy = "static" }
@@ -115,7 +126,7 @@ system system/own-opencl-two 'cpu { groups = { "0" } } sched { policy = "rr" } w
 # Tasks that are started before what they wait for has ended; on its own memory that is up to
 # the lane.
 for copies in auto no; do
-	LOGGED='followed=[1-9][0-9][0-9]' system system/followers-zero-copy-$copies 'cpu { enable = false }
+	LOGGED='followed=[1-9][0-9][0-9]' LOGGED_WITH=opencl system system/followers-zero-copy-$copies 'cpu { enable = false }
 		backend "opencl" { options = { "zero-copy='$copies'" } }' followers
 done
 

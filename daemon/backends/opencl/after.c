@@ -20,7 +20,8 @@
 
 /*
  * A driver may call back late, when what waited for it is over as well.  So it brings a token,
- * which names the place by its lowest bits, and counts if it is there still.
+ * which names the place by its lowest bits, and counts if it is there still.  The device stays
+ * until all have come, see opencl_after_close().
  */
 #define TOKEN_PLACE	16
 static _Atomic(struct opencl_device *) devices[OPENCL_MAX_DEVICES];
@@ -45,15 +46,18 @@ static bool take(struct opencl_before *b, uintptr_t token)
 static void CL_CALLBACK ended(cl_event event, cl_int status, void *arg);
 
 /* Calls back at once if that is over already: so without the lock. */
-static void ask(cl_event event, uintptr_t token)
+static void ask(struct opencl_device *d, cl_event event, uintptr_t token)
 {
+	atomic_fetch_add(&d->asked, 1);
 	/* If that fails the lane's thread finds the token. */
-	cl.SetEventCallback(event, CL_COMPLETE, ended, (void *)token);
+	if (cl.SetEventCallback(event, CL_COMPLETE, ended, (void *)token))
+		atomic_fetch_sub(&d->asked, 1);
 	cl.ReleaseEvent(event);
 }
 
 static void enqueue(struct opencl_launch *x, bool deferred)
 {
+	struct opencl_device *d = x->dev;
 	struct opencl_lane *lane = x->lane;
 	uintptr_t behind[ARAX_LANE_DEPTH];
 	cl_command_queue queue = lane->queue;
@@ -80,7 +84,7 @@ static void enqueue(struct opencl_launch *x, bool deferred)
 	pthread_mutex_unlock(&lane->lock);
 	/* From here on it may be another launch. */
 	while (nr)
-		ask(event, behind[--nr]);
+		ask(d, event, behind[--nr]);
 }
 
 /* One of those that it comes after has succeeded, or not. */
@@ -104,12 +108,12 @@ static void CL_CALLBACK ended(cl_event event, cl_int status, void *arg)
 	struct opencl_before *b;
 
 	(void)event;
-	if (!d || status < 0)
-		return;
 	x = &d->lanes[token >> 4 & 0xf].launches[token >> 2 & 3];
 	b = &x->before[token & 3];
-	if (b->token == token && !*(const volatile cl_int *)b->result && take(b, token))
+	if (status >= 0 && b->token == token && !*(const volatile cl_int *)b->result && take(b, token))
 		pass(x, true);
+	/* From here on the device may go. */
+	atomic_fetch_sub(&d->asked, 1);
 }
 
 /* 0: the one that was submitted last. */
@@ -159,7 +163,7 @@ void opencl_after_begin(struct opencl_launch *x, uint32_t after)
 	pthread_mutex_unlock(&x->lane->lock);
 	while (asked) {
 		asked--;
-		ask(events[asked], tokens[asked]);
+		ask(x->dev, events[asked], tokens[asked]);
 	}
 	pass(x, true);
 }
@@ -203,13 +207,23 @@ void opencl_after_open(struct opencl_device *d)
 	devices[d->index] = d;
 }
 
-void opencl_after_close(struct opencl_device *d)
+bool opencl_after_close(struct opencl_device *d)
 {
+	const struct timespec pause = { .tv_nsec = 1000000 };
+
 	if (devices[d->index] != d)
-		return;
+		return true;
+	for (int ms = 0; d->asked && ms < PATIENCE_MS; ms++)
+		nanosleep(&pause, NULL);
+	if (d->asked) {
+		opencl_log(ARAX_LOG_WARNING, "%s: did not tell of %u ends: it is not given back",
+			   d->name, (uint32_t)d->asked);
+		return false;
+	}
 	devices[d->index] = NULL;
 	for (uint32_t i = 0; i < d->nr_lanes; i++)
 		pthread_mutex_destroy(&d->lanes[i].lock);
+	return true;
 }
 
 /* ------------------------------------------------------------------ */

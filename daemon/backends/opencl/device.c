@@ -263,7 +263,8 @@ int opencl_device_open(uint32_t index, struct opencl_device **dev)
 
 void opencl_device_close(struct opencl_device *d)
 {
-	opencl_after_close(d);
+	if (!opencl_after_close(d))
+		return;
 	opencl_memory_close(d);
 	for (uint32_t i = 0; i < d->nr_lanes; i++) {
 		struct opencl_lane *lane = &d->lanes[i];

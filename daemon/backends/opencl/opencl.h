@@ -170,6 +170,7 @@ struct opencl_device {
 	char key[768];		/* platform, device and versions, for the cache */
 	bool has_il, has_arg_info, host_unified, is_gpu;
 	bool follows;		/* see opencl_after_works() */
+	_Atomic uint32_t asked;	/* times that the driver will call back (after.c) */
 	enum opencl_memory memory;
 	uint32_t units, align;	/* of a sub-buffer's origin */
 	uint32_t max_dims;
@@ -245,9 +246,9 @@ void opencl_after_begin(struct opencl_launch *x, uint32_t after);
 bool opencl_after_end(struct opencl_launch *x);
 /* It has not succeeded, which those that come after it have to know. */
 void opencl_after_failed(struct opencl_lane *lane, const struct opencl_launch *x);
-/* Before the first launch, and after the last one. */
+/* Before the first launch, and after the last one.  False: the driver may call back still. */
 void opencl_after_open(struct opencl_device *d);
-void opencl_after_close(struct opencl_device *d);
+bool opencl_after_close(struct opencl_device *d);
 /*
  * Whether the driver lets a command be enqueued when it tells of another one's end, and each sees
  * what the one before it wrote, though through another buffer on the same host pages (@at, a
