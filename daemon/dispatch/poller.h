@@ -114,6 +114,8 @@ struct poller {
 	uint64_t last_tenant;
 	long lost_cpu;			/* times, as last seen by was_preempted() */
 	uint64_t mixed_until;		/* tasks of several tenants came lately */
+	const struct link *last_alone;	/* whose task an idle device got last */
+	uint64_t company_until;		/* others' did lately */
 	uint32_t running;
 	uint32_t cpus, cpus_taken;	/* there are; devices' threads work on */
 

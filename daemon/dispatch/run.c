@@ -27,6 +27,7 @@
 
 #define MAX_LANES	64u
 #define MIXED_US	1000u
+#define ALONE_LONGER	5u
 #define COMPLAIN_US	1000000u
 
 static const char *const opcodes[] = { "marker", "launch", "copy", "fill", "call" };
@@ -683,7 +684,7 @@ static void init_run(struct run *run, struct poller *p, uint32_t device, uint32_
 	aside_init(run);
 }
 
-/* A device with memory of its own that takes tasks ahead, and has nothing else to run. */
+/* A device that orders launches itself, and has nothing else to run. */
 static bool is_idle(const struct run *run, const struct poller_device *pd)
 {
 	uint64_t mine = 1ull << (run - pd->runs);
@@ -731,6 +732,8 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 	run->rt.start_ns = 0;
 	if (launch && unlikely(run->remote))
 		result = run_ready(pd->runner, &run->rt);
+	else if (launch && pd->depth > 1)
+		result = runner_run_ready(pd->runner, &run->rt);
 	else if (launch)
 		result = runner_run_short(pd->runner, &run->rt);
 	else
@@ -765,6 +768,24 @@ static uint64_t inline_limit(const struct poller *p)
 static bool is_of_cores(const struct poller_device *pd, const struct run *run)
 {
 	return pd->dev->info.kind == ARAX_DEVICE_CPU && !run->rt.enter;
+}
+
+/*
+ * Of a launch on a device that is idle.  To hand it to the lane's thread takes that one's waking,
+ * and the poller's when the device is done, while the device's own threads want the processor,
+ * too: much longer than on cores.  If the program does nothing but wait for it, and others have
+ * sent nothing lately, nobody misses the poller meanwhile.  Else it is for copies alone, which
+ * are there, that the poller waits with it.
+ */
+static uint64_t idle_limit(struct poller *p, const struct run *run)
+{
+	if (p->last_alone != run->link) {
+		p->last_alone = run->link;
+		p->company_until = p->now + MIXED_US * p->ticks.per_us;
+	}
+	if (p->running == 1 && graph_live(run->link->graph) == 1 && p->now >= p->company_until)
+		return ALONE_LONGER * p->inline_ns;
+	return run->remote ? p->inline_ns : 0;
 }
 
 /* For what is short, and so not to be taken for long: a time that it does not need. */
@@ -897,10 +918,10 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 	    (!launch || (!run->rt.enter && pd->dev->info.kind == ARAX_DEVICE_CPU)) &&
 	    sched_is_short(p->sched, node, node->device, inline_limit(p)))
 		return run_inline(p, run, pd, launch);
-	/* Unless nothing is: then it is over before a lane's thread would have seen it. */
-	if (launch && run->remote && !p->visitor && is_idle(run, pd) && !sched_queued(p->sched) &&
-	    sched_is_short(p->sched, node, node->device, p->inline_ns) &&
-	    remote_enter_ready(run))
+	/* Unless nothing is, and nothing else runs there. */
+	if (launch && !worker && !p->visitor && is_idle(run, pd) && !sched_queued(p->sched) &&
+	    sched_is_short(p->sched, node, node->device, idle_limit(p, run)) &&
+	    (run->remote ? remote_enter_ready(run) : !(unlikely(p->memory) && remote_is_dirty(node))))
 		return run_inline(p, run, pd, true);
 	/* On the host's pages, but the bytes are on a device alone. */
 	if (unlikely(p->memory) && !(launch && run->remote) && remote_awaits_host(run))

@@ -151,6 +151,50 @@ TEST(two_before_each)
 	stack_close(&s);
 }
 
+/* Nobody follows anybody: a task is sent when the one before it is known to have ended. */
+TEST(one_at_a_time)
+{
+	struct stack s = open_stack(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *b = stack_buffer(&s, 4096);
+	struct arax_kernel k = stack_kernel(&s, "st_add"), bad = stack_kernel(&s, "st_fail");
+	uint32_t i;
+
+	for (i = 1; i <= 3000; i++) {
+		CHECK_EQ(stack_run(&s, &k, 1, b, 1), 0);
+		CHECK_EQ(((uint32_t *)arax_buffer_data(b))[1023], i);
+		if (i % 500 == 0)
+			CHECK_EQ(stack_run(&s, &bad, 1, b, EDOM), -EDOM);
+	}
+	stack_close(&s);
+}
+
+/* Of two programs, by turns and at once. */
+TEST(two_programs_one_at_a_time)
+{
+	struct stack s[2] = { open_stack(ARAX_QUEUE_DATAFLOW), open_stack(ARAX_QUEUE_IN_ORDER) };
+	struct arax_buffer *b[2] = { stack_buffer(&s[0], 4096), stack_buffer(&s[1], 4096) };
+	struct arax_kernel k[2] = { stack_kernel(&s[0], "st_add"), stack_kernel(&s[1], "st_add") };
+	uint32_t i, n[2] = { 0 };
+	int c;
+
+	for (i = 0; i < 500; i++) {
+		struct arax_event e[2] = { { 0 } };
+
+		for (c = 0; c < 2; c++) {
+			CHECK_EQ(stack_run(&s[c], &k[c], 1, b[c], 1), 0);
+			n[c]++;
+		}
+		for (c = 0; c < 2; c++)
+			stack_launch(&s[c], s[c].q, "st_add", b[c], 1, &e[c]);
+		for (c = 0; c < 2; c++) {
+			CHECK_EQ(arax_wait(&e[c], arax_deadline(60 * SECOND)), 0);
+			CHECK_EQ(((uint32_t *)arax_buffer_data(b[c]))[0], ++n[c]);
+		}
+	}
+	stack_close(&s[0]);
+	stack_close(&s[1]);
+}
+
 /* A program that goes leaves nothing behind, however much was on its way. */
 TEST(gone_in_the_middle)
 {

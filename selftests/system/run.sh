@@ -130,6 +130,10 @@ for copies in auto no; do
 		backend "opencl" { options = { "zero-copy='$copies'" } }' followers
 done
 
+# A program that is alone, and waits for each of its tasks, has them run by the poller.
+LOGGED='inline=[1-9][0-9][0-9]' LOGGED_WITH=opencl system system/alone-opencl 'cpu { enable = false }
+	backend "opencl" { }' followers one_at_a_time
+
 # Vendors' libraries are called on such a device in place of kernels.
 for copies in auto no; do
 	system system/vendors-zero-copy-$copies 'cpu { enable = false }
