@@ -25,7 +25,8 @@
  *
  * One of both sees the other's store.  selftests/model/door.pml checks all interleavings.
  *
- * A visitor doesn't block, and runs no kernel: the owner may be waiting.
+ * A visitor doesn't block, and runs no kernel: the owner may be waiting.  It may stay for as long
+ * as the owner would wait awake, and leaves when the owner waits for that.
  */
 #ifndef ARAXD_DISPATCH_DOOR_H
 #define ARAXD_DISPATCH_DOOR_H
@@ -53,5 +54,11 @@ void door_shut(struct door *d);
 bool door_enter(struct door *d);
 /* The caller looks at the queue then, and enters again if there is something. */
 void door_leave(struct door *d);
+
+/* By who is inside: whether the owner waits for the end of it. */
+static inline bool door_is_awaited(const struct door *d)
+{
+	return __atomic_load_n(&d->state, __ATOMIC_RELAXED) == DOOR_AWAITED;
+}
 
 #endif /* ARAXD_DISPATCH_DOOR_H */

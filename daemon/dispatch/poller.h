@@ -114,8 +114,10 @@ struct poller {
 	uint64_t last_tenant;
 	long lost_cpu;			/* times, as last seen by was_preempted() */
 	uint64_t mixed_until;		/* tasks of several tenants came lately */
-	const struct link *last_alone;	/* whose task an idle device got last */
+	const struct link *last_alone;	/* whose task an idle device got last: */
+	uint32_t last_context;		/* of this one's */
 	uint64_t company_until;		/* others' did lately */
+	uint32_t stays, stays_not;	/* of visitors, see visit.c */
 	uint32_t running;
 	uint32_t cpus, cpus_taken;	/* there are; devices' threads work on */
 
@@ -130,6 +132,7 @@ struct poller {
 		uint64_t late;		/* ran past their deadline or target */
 		uint64_t aside;		/* times that a task made way */
 		uint64_t followed;	/* tasks, see follow.h */
+		uint64_t stayed;	/* visitors, and got what they had stayed for */
 		uint64_t tasks, inline_runs, handed, stolen, sleeps, errors, moves, visits;
 	} stats;
 };

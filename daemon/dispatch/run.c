@@ -770,6 +770,11 @@ static bool is_of_cores(const struct poller_device *pd, const struct run *run)
 	return pd->dev->info.kind == ARAX_DEVICE_CPU && !run->rt.enter;
 }
 
+bool run_was_alone(const struct poller *p)
+{
+	return !p->running && p->last_alone && p->now >= p->company_until && !sched_queued(p->sched);
+}
+
 /*
  * Of a launch on a device that is idle.  To hand it to the lane's thread takes that one's waking,
  * and the poller's when the device is done, while the device's own threads want the processor,
@@ -779,8 +784,9 @@ static bool is_of_cores(const struct poller_device *pd, const struct run *run)
  */
 static uint64_t idle_limit(struct poller *p, const struct run *run)
 {
-	if (p->last_alone != run->link) {
+	if (p->last_alone != run->link || p->last_context != run->node->d.context) {
 		p->last_alone = run->link;
+		p->last_context = run->node->d.context;
 		p->company_until = p->now + MIXED_US * p->ticks.per_us;
 	}
 	if (p->running == 1 && graph_live(run->link->graph) == 1 && p->now >= p->company_until)

@@ -81,6 +81,8 @@ int run_refresh(struct poller *p, struct poller_device *pd);
  * with the tickets @after.
  */
 void run_follow(struct poller *p, struct graph_node *node, const uint32_t *after, uint32_t nr);
+/* (poller) Nothing runs now, and what ran lately on a device that orders launches was one program's. */
+bool run_was_alone(const struct poller *p);
 /* (poller) What remote_awaits_host() waited for is there, or can't be had. */
 void run_go_on(struct run *run, int err);
 

@@ -7,11 +7,18 @@
  */
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/race.h"
+#include "daemon/dispatch/run.h"
 #include "daemon/link/wake.h"
 
 /* As long as more comes; then the poller is woken for it. */
 #define TURNS		4
 #define VISITS		8
+
+/* For so many times loop.poll_us: it has to be woken, and to come back from there. */
+#define STAY_SPINS	2
+/* So many stays in vain, and some visits go without. */
+#define STAYS		4
+#define STAYS_NOT	16
 
 /* As the poller does before it sleeps; false: there is something to be done. */
 static bool leave_asleep(struct poller *p)
@@ -29,6 +36,42 @@ static bool leave_asleep(struct poller *p)
 	return true;
 }
 
+/*
+ * A program that is alone, and waits for each of its tasks, is back with the next one soon.
+ * Whoever waits awake for it here spares waking the poller, and the lane's thread, which this is.
+ */
+static bool may_stay(struct poller *p)
+{
+	if (p->visitor->depth == 1 || !p->rest.may_spin || !run_was_alone(p))
+		return false;
+	if (p->stays_not) {
+		p->stays_not--;
+		return false;
+	}
+	return true;
+}
+
+static void stay(struct poller *p)
+{
+	uint64_t since = p->now = ticks_now(&p->ticks);
+	int n = 0;
+
+	if (!may_stay(p))
+		return;
+	while (!n && p->now - since < STAY_SPINS * p->rest.spin_ticks && !door_is_awaited(&p->door)) {
+		cpu_relax();
+		n = poller_turn(p);
+		p->now = ticks_now(&p->ticks);
+	}
+	if (n)
+		POLLER_COUNT(p, stayed);
+	p->stays = n ? 0 : p->stays + 1;
+	if (p->stays == STAYS) {
+		p->stays = 0;
+		p->stays_not = STAYS_NOT;
+	}
+}
+
 static void take_turns(struct poller *p)
 {
 	uint32_t turn, i;
@@ -38,6 +81,8 @@ static void take_turns(struct poller *p)
 		for (i = 0; i < p->nr_links; i++)
 			p->links[i]->ops->awake(p->links[i], p->now);
 		poller_turn(p);
+		if (!turn)
+			stay(p);
 		if (leave_asleep(p))
 			return;
 	}

@@ -198,5 +198,7 @@ void broker_tenant_of(const struct core_tenant *from, struct sched_tenant *t);
 int conn_add_ring(struct conn *c);
 void conn_remove_ring(struct conn *c);
 int conn_consume(struct conn *c, uint32_t max);
+/* (poller, with the core's locks) Its client has been woken, and may have something to send soon. */
+void conn_comes_back(struct conn *c);
 
 #endif /* ARAXD_LINK_BROKER_IMPL_H */

@@ -149,8 +149,10 @@ static void client_wake(struct core_client *cc)
 			__atomic_store_n(&b->look, 1, __ATOMIC_RELEASE);
 			broker_kick(b);
 		}
-		if (poller_is_here())
+		if (poller_is_here()) {
 			rest_woke(b->link.poller, core_read_once(core_ctl(cc)->cq_cpu) - 1);
+			conn_comes_back(c);
+		}
 	}
 	if (core_atomic_read(&cc->sleepers)) {
 		__atomic_store_n(&c->woken, 1, __ATOMIC_RELAXED);

@@ -128,6 +128,12 @@ int conn_consume(struct conn *c, uint32_t max)
 	return n;
 }
 
+void conn_comes_back(struct conn *c)
+{
+	if (c->where == CONN_COLD)
+		make_hot(c, c->broker->link.poller->now);
+}
+
 /* The first line is here; fetch the second while the locks are taken. */
 static void prefetch_entry(const struct core_client *c)
 {

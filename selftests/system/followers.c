@@ -168,6 +168,31 @@ TEST(one_at_a_time)
 	stack_close(&s);
 }
 
+/* Of half a millisecond or more, for which the poller doesn't wait itself. */
+TEST(long_ones_one_at_a_time)
+{
+	enum { N = 1 << 20 };
+	struct stack s = open_stack(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *x = stack_buffer(&s, N * 4), *y = stack_buffer(&s, N * 4);
+	struct arax_kernel k = stack_kernel(&s, "saxpy");
+	struct { float a; uint32_t n; } args = { 1, N };
+	float *in = arax_buffer_data(x), *sum = arax_buffer_data(y);
+	uint32_t i;
+
+	for (i = 0; i < N; i++)
+		in[i] = 1;
+	for (i = 1; i <= 300; i++) {
+		struct arax_event e = { 0 };
+
+		CHECK_EQ(arax_launch(s.q, &k, arax_grid(64, 1, 1), ARAX_ARGS(args),
+				     ARAX_RANGES(arax_in(x), arax_inout(y)), &e), 0);
+		CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), 0);
+		CHECK_EQ((uint32_t)sum[i], i);
+		CHECK_EQ((uint32_t)sum[N - 1], i);
+	}
+	stack_close(&s);
+}
+
 /* Of two programs, by turns and at once. */
 TEST(two_programs_one_at_a_time)
 {

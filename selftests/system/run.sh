@@ -133,6 +133,12 @@ done
 # A program that is alone, and waits for each of its tasks, has them run by the poller.
 LOGGED='inline=[1-9][0-9][0-9]' LOGGED_WITH=opencl system system/alone-opencl 'cpu { enable = false }
 	backend "opencl" { }' followers one_at_a_time
+if [ "$(nproc)" -gt 1 ]; then
+	LOGGED='stayed=[1-9][0-9]' LOGGED_WITH=opencl system system/alone-opencl-long 'cpu { enable = false }
+		backend "opencl" { }' followers long_ones_one_at_a_time
+else
+	scripts/tally add system/alone-opencl-long 0 0 1 'one CPU'
+fi
 
 # Vendors' libraries are called on such a device in place of kernels.
 for copies in auto no; do
