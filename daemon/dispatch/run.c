@@ -780,7 +780,8 @@ bool run_was_alone(const struct poller *p)
  * and the poller's when the device is done, while the device's own threads want the processor,
  * too: much longer than on cores.  If the program does nothing but wait for it, and others have
  * sent nothing lately, nobody misses the poller meanwhile.  Else it is for copies alone, which
- * are there, that the poller waits with it.
+ * are there, that the poller waits with it.  See runner_is_usual() for what takes longer than it
+ * ever did.
  */
 static uint64_t idle_limit(struct poller *p, const struct run *run)
 {
@@ -927,6 +928,7 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 	/* Unless nothing is, and nothing else runs there. */
 	if (launch && !worker && !p->visitor && is_idle(run, pd) && !sched_queued(p->sched) &&
 	    sched_is_short(p->sched, node, node->device, idle_limit(p, run)) &&
+	    runner_is_usual(pd->runner, &run->rt) &&
 	    (run->remote ? remote_enter_ready(run) : !(unlikely(p->memory) && remote_is_dirty(node))))
 		return run_inline(p, run, pd, true);
 	/* On the host's pages, but the bytes are on a device alone. */

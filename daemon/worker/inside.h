@@ -60,6 +60,8 @@ struct handle {
 	_Atomic(void *) loaded;		/* set once, under the runner's lock */
 	void *others[RUNNER_OTHERS];	/* before it; for launches that @loaded is not for */
 	int err;			/* loading failed: don't try again */
+	bool host;			/* its first implementation calls a library */
+	_Atomic uint64_t block;		/* of the last launch that succeeded on a lane; 0: of none */
 	/* For workers with OpenCL, before there are any launches. */
 	int built;			/* a descriptor plus 1; 0: it is not */
 	bool borrowed;			/* that is another kernel's, of the same file */
@@ -127,6 +129,8 @@ static inline int checked(int err)
  * @after: as in struct arax_backend_run.
  */
 int runner_start(struct runner *r, struct runner_task *t, uint32_t after);
+/* It has ended on a lane: see runner_is_usual(). */
+void runner_note(struct runner *r, const struct runner_task *t);
 
 /* pool.c: a worker for this task alone, or an error; and back. */
 int pool_take(struct runner *r, const struct runner_task *t, struct worker **worker);

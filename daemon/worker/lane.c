@@ -238,6 +238,7 @@ static enum started start_next(struct lane *lane, struct runner_task *t, struct 
 	}
 	if (t->leave)
 		t->result = t->leave(t, t->result);
+	runner_note(r, t);
 	account(t, u, u->next_began);
 	return HAS_ENDED;
 }
@@ -286,6 +287,7 @@ static void end_oldest(struct lane *lane, struct under_way *u)
 		t->hold_ns = t->wall_ns = t->device_ns = 0;
 	else
 		count(&lane->runner->runs);
+	runner_note(lane->runner, t);
 	lane->results[t->ticket % RUNNER_LATE] = t->result;
 	u->ended = t;
 }

@@ -75,7 +75,7 @@ static int load_locked(struct runner *r, const struct kernel *k, struct handle *
 {
 	const struct kernel_impl *impl = kernel_impl(k, r->dev->info.kind);
 	void *loaded[1 + RUNNER_OTHERS];
-	bool more = true;
+	bool more = true, host = false;
 	uint32_t nr = 0;
 
 	if (!impl) {
@@ -95,11 +95,13 @@ static int load_locked(struct runner *r, const struct kernel *k, struct handle *
 			continue;
 		}
 		more = impl->host;
+		host |= more;
 		nr++;
 	}
 	if (!nr)
 		return h->err;
 	h->err = 0;
+	h->host = host;
 	for (uint32_t i = 1; i < nr; i++)
 		h->others[i - 1] = loaded[i];
 	/* Release: what the backend made, and others; pairs with the acquire in get_kernel(). */
@@ -413,6 +415,33 @@ int runner_start(struct runner *r, struct runner_task *t, uint32_t after)
 	if (__builtin_expect(err == -EOPNOTSUPP, 0))
 		err = run_other(r, t->kernel, &run, submit_device);
 	return checked(err);
+}
+
+static uint64_t block_of(const struct arax_launch *l)
+{
+	return (uint64_t)l->block[0] | (uint64_t)l->block[1] << 16 | (uint64_t)l->block[2] << 32;
+}
+
+void runner_note(struct runner *r, const struct runner_task *t)
+{
+	uint64_t block = block_of(&t->launch);
+	struct handle *h;
+
+	if (t->result || t->kernel->index >= r->nr_kernels)
+		return;
+	h = &r->handles[t->kernel->index];
+	if (atomic_load_explicit(&h->block, memory_order_relaxed) != block)
+		atomic_store_explicit(&h->block, block, memory_order_relaxed);
+}
+
+bool runner_is_usual(const struct runner *r, const struct runner_task *t)
+{
+	const struct handle *h;
+
+	if (t->kernel->index >= r->nr_kernels)
+		return false;
+	h = &r->handles[t->kernel->index];
+	return !h->host && atomic_load_explicit(&h->block, memory_order_relaxed) == block_of(&t->launch);
 }
 
 void runner_submit(struct runner *r, struct runner_task *t)

@@ -258,6 +258,12 @@ uint32_t runner_depth(const struct runner *r);
 void runner_submit(struct runner *r, struct runner_task *task);
 /* The next task's of @lane. */
 uint32_t runner_ticket(const struct runner *r, uint32_t lane);
+/*
+ * Whether a launch is like the kernel's last one on a lane, so that all that a driver does for a
+ * kernel or a size of its work-groups the first time has been done: compiling takes it as long as a
+ * thousand launches.  Never of what calls a library, which has such first times of its own.
+ */
+bool runner_is_usual(const struct runner *r, const struct runner_task *t);
 
 /*
  * A task with a turn that was submitted and is not done: has it make way soon, which it tells

@@ -168,6 +168,26 @@ TEST(one_at_a_time)
 	stack_close(&s);
 }
 
+/* A size of work-groups that the driver may not have compiled yet: never by the poller. */
+TEST(groups_of_another_size_each_time)
+{
+	struct stack s = open_stack(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *b = stack_buffer(&s, 4096);
+	struct arax_kernel k = stack_kernel(&s, "st_add");
+	uint32_t i, one = 1;
+
+	for (i = 1; i <= 300; i++) {
+		struct arax_grid g = arax_grid(2, 1, 1);
+		struct arax_event e = { 0 };
+
+		g.block[0] = 1 + i % 6;
+		CHECK_EQ(arax_launch(s.q, &k, g, ARAX_ARGS(one), ARAX_RANGES(arax_inout(b)), &e), 0);
+		CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), 0);
+		CHECK_EQ(((uint32_t *)arax_buffer_data(b))[1023], i);
+	}
+	stack_close(&s);
+}
+
 /* Of half a millisecond or more, for which the poller doesn't wait itself. */
 TEST(long_ones_one_at_a_time)
 {

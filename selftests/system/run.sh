@@ -133,6 +133,8 @@ done
 # A program that is alone, and waits for each of its tasks, has them run by the poller.
 LOGGED='inline=[1-9][0-9][0-9]' LOGGED_WITH=opencl system system/alone-opencl 'cpu { enable = false }
 	backend "opencl" { }' followers one_at_a_time
+LOGGED='tasks=300 inline=0 ' LOGGED_WITH=opencl system system/alone-opencl-groups 'cpu { enable = false }
+	backend "opencl" { }' followers groups_of_another_size_each_time
 if [ "$(nproc)" -gt 1 ]; then
 	LOGGED='stayed=[1-9][0-9]' LOGGED_WITH=opencl system system/alone-opencl-long 'cpu { enable = false }
 		backend "opencl" { }' followers long_ones_one_at_a_time
