@@ -814,7 +814,6 @@ static void hand_over(struct run *run, bool launch)
 
 	POLLER_COUNT(p, handed);
 	p->exact = false;
-	run->handed = true;
 	if (launch)
 		run->rt.short_ns = short_ns(p, run->node);
 	if (pd->dev->info.kind == ARAX_DEVICE_CPU)
@@ -822,7 +821,8 @@ static void hand_over(struct run *run, bool launch)
 	p->cpus_taken += run->cpus;
 	if (!launch && !run->load && is_of_cores(pd, run))
 		host_begin(run);
-	if (launch || run->load || run->hosted)
+	run->handed = launch || run->load || run->hosted;
+	if (run->handed)
 		runner_submit(pd->runner, &run->rt);
 	else
 		host_thread_push(pd->host, &run->job);

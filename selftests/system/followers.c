@@ -151,6 +151,37 @@ TEST(two_before_each)
 	stack_close(&s);
 }
 
+/*
+ * What the host does is of no lane, though the device stands for it: nobody begins before it has
+ * ended.
+ */
+TEST(behind_copies_and_fills)
+{
+	enum { BYTES = 4 << 20 };
+	struct stack s = open_stack(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *a = stack_buffer(&s, BYTES), *b = stack_buffer(&s, BYTES);
+	struct arax_kernel k = stack_kernel(&s, "st_add");
+	const uint32_t *y = arax_buffer_data(b);
+	uint32_t i, one = 1;
+
+	for (i = 1; i <= 200; i++) {
+		struct arax_event e[4] = { { 0 } };
+		int n;
+
+		CHECK_EQ(arax_fill(s.q, arax_out(a), &i, 4, &e[0]), 0);
+		CHECK_EQ(arax_launch(s.q, &k, arax_grid(1, 1, 1), ARAX_ARGS(one),
+				     ARAX_RANGES(arax_inout(a)), &e[1]), 0);
+		CHECK_EQ(arax_copy(s.q, arax_out(b), arax_in(a), &e[2]), 0);
+		CHECK_EQ(arax_launch(s.q, &k, arax_grid(1, 1, 1), ARAX_ARGS(one),
+				     ARAX_RANGES(arax_inout(b)), &e[3]), 0);
+		for (n = 0; n < 4; n++)
+			CHECK_EQ(arax_wait(&e[n], arax_deadline(60 * SECOND)), 0);
+		CHECK_EQ(y[0], i + 2);
+		CHECK_EQ(y[BYTES / 4 - 1], i + 2);
+	}
+	stack_close(&s);
+}
+
 /* Nobody follows anybody: a task is sent when the one before it is known to have ended. */
 TEST(one_at_a_time)
 {
