@@ -647,8 +647,6 @@ static void fill_launch(struct run *run, const struct kernel *k, bool worker)
 
 	rt->short_ns = 0;
 	rt->lost_cpu = false;
-	rt->nr_after = 0;
-	rt->skipped = false;
 	la->nr_ranges = d->nr_ranges;
 	for (i = 0; i < 3; i++) {
 		la->grid[i] = d->grid[i];
@@ -888,6 +886,8 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 	run->spent = false;
 	run->handed = false;
 	run->follows = nr_after;
+	run->rt.nr_after = nr_after;
+	run->rt.skipped = false;
 	if (k)
 		worker = runner_needs_worker(pd->runner, k);
 	/* Before hand-over: after our death this task counts as started. */
@@ -909,10 +909,8 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 		aside_begin(run);
 	if (launch)
 		fill_launch(run, k, worker);
-	if (nr_after) {
+	if (nr_after)
 		memcpy(run->rt.after, after, nr_after * sizeof(*after));
-		run->rt.nr_after = nr_after;
-	}
 	if (launch && run->remote) {
 		err = remote_begin(run);
 		if (err) {

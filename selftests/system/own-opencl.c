@@ -136,6 +136,32 @@ TEST(opencl_runs)
 	stack_close(&s);
 }
 
+/* In the places of chains' tasks, of which the last ones were not to run. */
+TEST(opencl_after_chains_that_failed)
+{
+	static const char small[] = "__kernel void add(__global uint *x, ulong n, uint value) { }";
+	static const struct arax_own_kernel one = { .signature = "add(inout u32 x[], u32 value)" };
+	enum { ROUNDS = 8, LENGTH = 12 };
+	struct stack s = open_stack();
+	struct arax_buffer *b = stack_buffer(&s, 4096);
+	struct arax_event e[LENGTH];
+	struct arax_kernel k;
+	int round, i;
+
+	for (round = 0; round < ROUNDS; round++) {
+		for (i = 0; i < LENGTH; i++) {
+			e[i] = (struct arax_event){ 0 };
+			stack_launch(&s, s.q, i == round ? "st_fail" : "st_add", b, 1, &e[i]);
+		}
+		for (i = 0; i < LENGTH; i++)
+			CHECK_EQ(arax_wait(&e[i], arax_deadline(60 * SECOND)),
+				 i < round ? 0 : i == round ? -1 : -ECANCELED);
+		CHECK_EQ(load(&s, small, &one, 1, &k), 0);
+		CHECK_EQ(arax_module_unload(s.ax, &k), 0);
+	}
+	stack_close(&s);
+}
+
 TEST(opencl_that_does_not_compile)
 {
 	static const struct arax_own_kernel one = { .signature = "add(inout u32 x[], u32 value)" },
