@@ -41,7 +41,7 @@ $(foreach v,plain asan tsan,\
 	$(call program,$(B)/unit/daemon-parts-$(v),$(v),$(DAEMON_PARTS_SRCS),$(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-visit-$(v),$(v),$(DAEMON_VISIT_SRCS),$(DAEMON_TEST_LIBS)))
 
-$(addprefix check-daemon-,$(DAEMON_TESTS)): check-daemon-%: $(B)/unit/daemon-% $$(STD_KERNEL)
+$(addprefix check-daemon-,$(DAEMON_TESTS)): check-daemon-%: $(B)/unit/daemon-% $$(STD_KERNEL) $$(QUEUED_PLUGIN)
 	scripts/tally run unit/daemon-$* $<
 CHECK_TARGETS += $(addprefix check-daemon-,$(DAEMON_TESTS))
 .PHONY: $(addprefix check-daemon-,$(DAEMON_TESTS))

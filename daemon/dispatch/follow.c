@@ -58,8 +58,11 @@ static uint32_t find_runs(const struct poller_device *pd, uint32_t lane,
 
 		if (!(pd->runs_busy >> i & 1) || run->lane != lane || !run->node)
 			continue;
-		/* Not on its lane yet, or never: then nobody knows when it will be. */
-		if (!run->handed || run->rt.buffers || n == ARAX_LANE_DEPTH)
+		/*
+		 * Not on its lane yet, or never: then nobody knows when it will be.  Or how a load
+		 * ends is not the lane's to say.
+		 */
+		if (!run->handed || run->load || run->rt.buffers || n == ARAX_LANE_DEPTH)
 			return ARAX_LANE_DEPTH;
 		runs[n++] = run;
 	}
@@ -77,11 +80,18 @@ static bool is_behind(const struct poller_device *pd, uint32_t lane, const struc
 	return b->nr == b->waits && graph_may_follow(b->node, b->nr);
 }
 
+/* By then it is to have begun, or to be told: which nobody does for what is on a device. */
+static bool has_deadline(const struct graph_node *node)
+{
+	return node->d.deadline_ns && node->d.deadline_ns != ARAX_DEADLINE_NONE &&
+	       !(node->d.flags & ARAX_DISPATCH_TARGET);
+}
+
 static bool can_follow(struct poller *p, const struct poller_device *pd, struct graph_node *node)
 {
 	const struct kernel *k;
 
-	if (node->d.opcode != ARAX_OP_LAUNCH || own_is_launch(node))
+	if (node->d.opcode != ARAX_OP_LAUNCH || own_is_launch(node) || has_deadline(node))
 		return false;
 	k = run_kernel(node);
 	return k && !runner_needs_worker(pd->runner, k) && run_can(p, node, pd->dev->index) &&

@@ -446,7 +446,8 @@ static __attribute__((cold)) bool came_early(struct run *run, uint64_t hold_ns, 
 		take_offline(p, pd);
 	settle_accounts(run, node, hold_ns, false);
 	graph_stop(g, node);
-	if (!again)
+	/* What can't be handed over now can't be in a moment: it would be tried without end. */
+	if (!again || !run->handed)
 		graph_doom(g, node, *result ? *result : -ENODEV);
 	else if (!early && sched_push(p->sched, node, poller_ns(p)))
 		run_refuse(p, node, -ENOMEM);

@@ -324,7 +324,9 @@ static void lane_main_ahead(struct lane *lane)
 					end_oldest(lane, &u);
 					tell(&u);
 				}
-				lane->results[t->ticket % RUNNER_LATE] = t->result;
+				/* Of a lane that has another thread now nobody asks for it. */
+				if (this_lane == lane)
+					lane->results[t->ticket % RUNNER_LATE] = t->result;
 				t->done(t);
 			}
 			/* It was in a worker, so nothing else of this thread's is under way. */

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/ticks.h"
 #include "selftests/unit/daemon_client.h"
 
@@ -621,7 +622,7 @@ START_TEST(failed_timelines)
 }
 END_TEST
 
-static void spin_task(uint32_t kernel, uint32_t q, uint32_t h, uint32_t us)
+static struct arax_task *fill_spin(uint32_t kernel, uint32_t q, uint32_t h, uint32_t us)
 {
 	struct arax_task *t = client_entry(&c);
 	uint32_t i;
@@ -635,8 +636,113 @@ static void spin_task(uint32_t kernel, uint32_t q, uint32_t h, uint32_t us)
 		t->grid[i] = t->block[i] = 1;
 	t->arg_len = 4;
 	memcpy(t->args, &us, 4);
+	return t;
+}
+
+static void spin_task(uint32_t kernel, uint32_t q, uint32_t h, uint32_t us)
+{
+	fill_spin(kernel, q, h, us);
 	client_publish(&c);
 }
+
+/* A device whose tasks may follow each other, alone. */
+static void up_queued(void)
+{
+	char conf[5120], cwd[4096];
+
+	down();
+	ck_assert_ptr_nonnull(getcwd(cwd, sizeof(cwd)));
+	snprintf(conf, sizeof(conf), "loop { inline_us = 0 } cpu { enable = false }\n"
+		 "backend \"queued\" { file = \"%s/build/test/plugins/queued.so\"\n"
+		 "options = { \"follows=true\" } }", cwd);
+	d = daemon_up_with(conf);
+	client_open(&c, daemon_path(d));
+	ready(8);
+}
+
+/* So often that it is known how long it takes; the device refuses every other one that is alone. */
+static void spin_often(uint32_t kernel, uint32_t q, uint32_t h)
+{
+	struct arax_completion done;
+
+	for (int i = 0; i < 101; i++) {
+		spin_task(kernel, q, h, 1000);
+		ck_assert(client_completion(&c, &done));
+		ck_assert_int_eq(done.result, 0);
+	}
+}
+
+/*
+ * A task that is to follow another one, and whose buffer can't be had (the kernel link maps it
+ * when it is first used, which a client may have made impossible): it fails in its turn, and
+ * nobody is stuck with it.
+ */
+START_TEST(who_follows_without_its_buffer)
+{
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+	struct arax_buffer_query b = { .size = sizeof(b) };
+	struct mappings *mappings;
+	struct arax_completion done;
+	uint64_t followed;
+	struct mapping *m;
+	struct poller *p;
+	uint32_t q, h;
+
+	up_queued();
+	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	q = client_queue(&c, 0);
+	h = client_buffer(&c, PAGE, NULL, NULL);
+	b.handle = client_buffer(&c, PAGE, NULL, NULL);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_BUFFER_QUERY, &b), 0);
+	spin_often(k.id, q, h);
+	p = daemon_poller(d);
+	mappings = &p->links[0]->mappings;
+	m = mapping_find(mappings, b.id);
+	followed = __atomic_load_n(&p->stats.followed, __ATOMIC_RELAXED);
+	ck_assert_ptr_nonnull(m);
+	mapping_clear(mappings, m->id);
+	spin_task(k.id, q, h, 300000);
+	/* One that may be run again. */
+	fill_spin(k.id, q, b.handle, 1)->flags = ARAX_TASK_IDEMPOTENT;
+	client_publish(&c);
+	ck_assert(client_completion(&c, &done));
+	ck_assert_int_eq(done.result, 0);
+	ck_assert(client_completion(&c, &done));
+	ck_assert_int_eq(done.result, -EFAULT);
+	ck_assert_uint_eq(__atomic_load_n(&p->stats.followed, __ATOMIC_RELAXED), followed + 1);
+	ck_assert_int_eq(mapping_set(mappings, m), 0);
+}
+END_TEST
+
+/* Who waits past its deadline doesn't run, wherever it waits. */
+START_TEST(nobody_follows_past_its_deadline)
+{
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+	struct arax_task_ext *x;
+	struct arax_completion done[2];
+	struct arax_task *t;
+	uint32_t q, h;
+
+	up_queued();
+	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	q = client_queue(&c, 0);
+	h = client_buffer(&c, PAGE, NULL, NULL);
+	spin_often(k.id, q, h);
+	spin_task(k.id, q, h, 300000);
+	x = (void *)(c.region + c.layout.arena_offset);
+	*x = (struct arax_task_ext){
+		.size = sizeof(*x), .deadline_ns = monotonic_ns() + 50000000,
+	};
+	t = fill_spin(k.id, q, h, 1);
+	t->flags = ARAX_TASK_EXT;
+	t->user_data = 1;
+	client_publish(&c);
+	for (int i = 0; i < 2; i++)
+		ck_assert(client_completion(&c, &done[i]));
+	ck_assert_int_eq(done[done[1].user_data].result, -ETIMEDOUT);
+	ck_assert_int_eq(done[!done[1].user_data].result, 0);
+}
+END_TEST
 
 /*
  * A kernel that was always short runs for a second, on the poller's own thread:
@@ -762,6 +868,8 @@ int main(void)
 	tcase_add_test(t, administrators_kill);
 	tcase_add_test(t, deadlines_and_cancel);
 	tcase_add_test(t, failed_timelines);
+	tcase_add_test(t, who_follows_without_its_buffer);
+	tcase_add_test(t, nobody_follows_past_its_deadline);
 	tcase_add_test(t, a_long_task_blocks_nobody);
 	tcase_add_test(t, hostile_eventfd);
 	tcase_add_test(t, stops_with_clients);
