@@ -482,7 +482,9 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 	}
 	if (unlikely(node->d.deadline_ns) && poller_ns(p) > node->d.deadline_ns)
 		POLLER_COUNT(p, late);
-	if (unlikely(p->trace))
+	if (unlikely(p->trace) && info.device == ~0u)
+		record_end(l, node, result, info.origin);
+	else if (unlikely(p->trace))
 		record(run, start_ns, hold_ns, result);
 	if (unlikely(run->module))
 		own_release(run);

@@ -155,15 +155,19 @@ done
 plain=$araxd
 araxd="$araxd --trace $work/trace.jsonl"
 system system/broker-traced '' system one_call_dataflow
+araxd="$plain --trace $work/chains.jsonl"
+system system/followers-traced 'cpu { enable = false }
+	backend "opencl" { }' followers a_chain_by_its_data
 araxd=$plain
 {
 	echo 1..2
-	python3 - "$work/trace.jsonl" <<'END' || status=1
+	python3 - "$work/trace.jsonl" "$work/chains.jsonl" <<'END' || status=1
 import json, sys
-tasks = [json.loads(line) for line in open(sys.argv[1])]
+tasks = [json.loads(line) for path in sys.argv[1:] for line in open(path)]
 tags = {t["tag"] for t in tasks}
 gone = [t for t in tasks if t["device"] == "none"]
 good = gone and all(t["result"] == -125 and t["origin"] in tags for t in gone)
+good = good and all(t["device"] == "none" for t in tasks if t["result"] == -125)
 print("ok 1 - canceled tasks are in the trace, with their origin" if good else "not ok 1 - canceled")
 sys.exit(not good)
 END
