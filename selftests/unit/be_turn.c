@@ -55,9 +55,8 @@ static struct devices *devices;
 static struct registry *registry;
 static struct runner *runner;
 
-static void setup(void)
+static void setup_with(const char *text)
 {
-	static const char text[] = "cpu { groups = { \"0\" } } worker { timeout_ms = 20000 }";
 	char error[256];
 
 	ck_assert_msg(!config_parse(&config, "test", text, strlen(text), error, sizeof(error)), "%s",
@@ -67,6 +66,22 @@ static void setup(void)
 	registry = registry_create();
 	ck_assert_int_ge(registry_load_folder(registry, "build/test/kernels"), 1);
 	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+}
+
+static void setup(void)
+{
+	setup_with("cpu { groups = { \"0\" } } worker { timeout_ms = 20000 }");
+}
+
+/* Of a device that orders launches itself. */
+static void setup_queued(void)
+{
+	char text[4400], here[4096];
+
+	ck_assert_ptr_nonnull(getcwd(here, sizeof(here)));
+	snprintf(text, sizeof(text), "cpu { enable = false } backend \"queued\" { file = \"%s/build/test/plugins/queued.so\" }",
+		 here);
+	setup_with(text);
 }
 
 static char folder[PATH_MAX];
@@ -587,6 +602,45 @@ START_TEST(no_lane_no_way)
 }
 END_TEST
 
+static struct task *parked_one, *follower;
+static _Atomic int first_ended;
+
+/* The one that it follows is not known to have ended before this returns. */
+static void follow(struct runner_task *t)
+{
+	first_ended++;
+	await(&parked_one->done, 1);
+	follower->t.after[0] = t->ticket;
+	follower->t.nr_after = 1;
+	runner_submit(runner, &follower->t);
+	on_done(t);
+}
+
+/* Its lane is another thread's, and so is what is known there of how tasks have ended. */
+START_TEST(ends_apart_from_its_lane)
+{
+	struct task *k = park("test_until"), *first;
+
+	for (uint32_t i = 1; i < RUNNER_LATE; i++)
+		ck_assert_int_eq(finish(begin("test_error", false)), 0);
+	parked_one = k;
+	follower = make_task("test_error");
+	first = make_task("test_error");
+	first->result = -EDOM;
+	first->t.done = follow;
+	runner_submit(runner, &first->t);
+	await(&first_ended, 1);
+	ck_assert_uint_eq(first->t.ticket, k->t.ticket + RUNNER_LATE);
+	stop(k);
+	go_on(k);
+	await(&follower->done, 1);
+	ck_assert(follower->t.skipped);
+	ck_assert_int_eq(finish(follower), -ECANCELED);
+	ck_assert_int_eq(finish(first), -EDOM);
+	ck_assert_int_eq(finish(k), 0);
+}
+END_TEST
+
 #define STORM	60
 #define BESIDE	6
 
@@ -638,7 +692,8 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("turn");
-	TCase *t = tcase_create("one core"), *cg = tcase_create("cgroups");
+	TCase *t = tcase_create("one core"), *cg = tcase_create("cgroups"),
+	      *q = tcase_create("queued");
 
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, setup, teardown);
@@ -656,6 +711,9 @@ int main(void)
 	tcase_add_test(t, no_lane_no_way);
 	tcase_add_test(t, storm);
 	suite_add_tcase(suite, t);
+	tcase_add_checked_fixture(q, setup_queued, teardown);
+	tcase_add_test(q, ends_apart_from_its_lane);
+	suite_add_tcase(suite, q);
 	if (!find_cgroup2()) {
 		be_skip("cgroups", "no cgroup2 that can be written to");
 		return be_main(suite);
