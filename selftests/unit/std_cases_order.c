@@ -275,9 +275,10 @@ static void make_histogram_f32(struct trial *t)
 	set_args(t, &a);
 	x = add_floats(t, a.n, -2.5, 2.5);
 	for (uint32_t i = 0; i < a.n; i += 1 + trial_random(50)) {
-		const float odd[] = { NAN, INFINITY, -INFINITY, a.low, a.high };
+		const float odd[] = { NAN, INFINITY, -INFINITY, a.low, a.high,
+				      nextafterf(a.high, a.low) };
 
-		x[i] = odd[trial_random(5)];
+		x[i] = odd[trial_random(6)];
 	}
 	add_holes(t, 4ull * a.bins);
 }
