@@ -24,8 +24,28 @@ static thread_local index3 threadIdx, blockIdx, blockDim, gridDim;
 static thread_local pthread_barrier_t *barrier;
 static thread_local int trapped;
 
-/* Kernels that have it run one at a time, and so do their blocks: there is one of it. */
+/*
+ * Kernels that have it run one at a time, and so do their blocks: there is one of it.  A block
+ * finds in it what another may have left, and nothing that is of use.  ASan looks at its ends,
+ * which it doesn't in sections of other names.
+ */
+#ifdef __SANITIZE_ADDRESS__
 #define __shared__ static
+
+static void spoil_shared()
+{
+}
+#else
+#define __shared__ static __attribute__((section("shared")))
+
+extern "C" char __start_shared[], __stop_shared[];
+
+static void spoil_shared()
+{
+	memset(__start_shared, 0xa5, __stop_shared - __start_shared);
+}
+#endif
+
 #define __global__
 #define __device__
 
@@ -233,6 +253,9 @@ static void run_team(const kernel &k, const uint64_t *values, uint64_t blocks, u
 			barrier = &all;
 			place(&threadIdx, i, block);
 			for (uint64_t b = 0; b < blocks; b++) {
+				if (!i)
+					spoil_shared();
+				pthread_barrier_wait(&all);
 				place(&blockIdx, b, grid);
 				k.call(values);
 				/* The next block's shared memory is this one's. */
@@ -251,6 +274,8 @@ static void run_turns(const kernel &k, const uint64_t *values, uint64_t blocks, 
 	pthread_barrier_init(&alone, NULL, 1);
 	barrier = &alone;
 	for (uint64_t b = 0; b < blocks; b++) {
+		if (k.barriers)
+			spoil_shared();
 		place(&blockIdx, b, gridDim);
 		for (uint64_t i = 0; i < threads; i++) {
 			place(&threadIdx, i, blockDim);
