@@ -5,8 +5,9 @@
  * and are used in place or copied to memory of the device's own
  *
  * Who includes it defines KIND (ARAX_DEVICE_*), open_kind(options), variants[] of options,
- * BLOCK (threads of a work-group), and VENDORS: whether vendors' libraries, where they are
- * installed, take launches of functions that call them; else these may leave all to others.
+ * BLOCK (threads of a work-group), odd_blocks[] of other sizes, each for one launch of a kernel,
+ * and VENDORS: whether vendors' libraries, where they are installed, take launches of functions
+ * that call them; else these may leave all to others.
  *
  * Each implementation of a kernel is tried, also those that araxd would have for GPUs alone.
  */
@@ -146,6 +147,14 @@ static uint32_t some_grid(void)
 	return trial_random(2) ? 1 : 1 + trial_random(40);
 }
 
+static uint32_t some_block(int round)
+{
+	/* After what is nothing, and one of everything. */
+	size_t i = (size_t)round - SIZE_SOME;
+
+	return i < sizeof(odd_blocks) / sizeof(odd_blocks[0]) ? odd_blocks[i] : BLOCK;
+}
+
 START_TEST(references)
 {
 	struct tried e = { 0 };
@@ -155,8 +164,7 @@ START_TEST(references)
 		/* What leaves some to others takes some. */
 		for (int round = 0; round < ROUNDS ||
 				    (round < 10 * ROUNDS && VENDORS && !e.took); round++) {
-			/* Once without company: no barrier has two sides then. */
-			uint32_t block = round == 2 && !_i ? 1 : BLOCK;
+			uint32_t block = _i ? BLOCK : some_block(round);
 			char what[32];
 			struct trial t;
 

@@ -25,6 +25,12 @@ static int open_kind(const char *options)
 	return open_devices(text);
 }
 
+/*
+ * Without company: no barrier has two sides then; halves that differ; and more than PARTS of
+ * std_gpu.h, the others of which take no part but in barriers.
+ */
+static const uint32_t odd_blocks[] = { 1, 7, 259 };
+
 static const char *const variants[] = { "" };
 
 #include "selftests/unit/be_cases.h"

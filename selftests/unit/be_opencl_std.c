@@ -7,6 +7,9 @@
 #define BLOCK		16	/* PoCL compiles each kernel for each size of a work-group */
 #define VENDORS		true
 
+/* Without company: no barrier has two sides then. */
+static const uint32_t odd_blocks[] = { 1 };
+
 static const char *const variants[] = { "", "\"zero-copy=no\"" };
 
 #include "selftests/unit/be_cases.h"
