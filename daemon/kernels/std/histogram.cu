@@ -7,9 +7,10 @@
 
 #define BINS_AT_ONCE	1024u	/* that a block counts in its shared memory */
 #define MAX_BINS	65536u
+#define READ_AHEAD	8u	/* items of a thread, so that it waits for memory once for all of them */
 #define GREATEST	3.402823466e+38f
 
-/* @at(i) is the bin of item i, or one beyond.  All threads of a block call it. */
+/* @at(i) is the bin of item i, by one reading of it, or one beyond.  All threads of a block call it. */
 template <typename F>
 static __device__ void count_bins(uint64_t n, uint32_t *bin, uint64_t bins, F at, uint32_t *count)
 {
@@ -21,11 +22,14 @@ static __device__ void count_bins(uint64_t n, uint32_t *bin, uint64_t bins, F at
 		for (uint64_t b = arax_item(); b < nr; b += arax_items())
 			count[b] = 0;
 		__syncthreads();
-		for (uint64_t i = arax_item(); i < n; i += arax_items()) {
-			uint64_t b = at(i) - first;
+		for (uint64_t i = arax_item(); i < n; i += READ_AHEAD * arax_items()) {
+			uint64_t b[READ_AHEAD];
 
-			if (b < nr)
-				atomicAdd(&count[b], 1u);
+			for (uint32_t k = 0; k < READ_AHEAD; k++)
+				b[k] = i + k * arax_items() < n ? at(i + k * arax_items()) - first : nr;
+			for (uint32_t k = 0; k < READ_AHEAD; k++)
+				if (b[k] < nr)
+					atomicAdd(&count[b[k]], 1u);
 		}
 		__syncthreads();
 		for (uint64_t b = arax_item(); b < nr; b += arax_items())
@@ -39,7 +43,7 @@ struct bin_of_byte {
 
 	__device__ uint64_t operator()(uint64_t i) const
 	{
-		return x[i];
+		return once(x + i);
 	}
 };
 
@@ -62,7 +66,7 @@ struct bin_of_float {
 
 	__device__ uint64_t operator()(uint64_t i) const
 	{
-		float v = x[i];
+		float v = once(x + i);
 		uint64_t b;
 
 		if (!(v >= low && v < high))

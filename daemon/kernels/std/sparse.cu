@@ -2,12 +2,6 @@
 /* sparse.c for GPUs: a thread a row. */
 #include "std_gpu.h"
 
-/* Read once: its owner may write to it meanwhile. */
-static __device__ inline uint32_t once(const uint32_t *p)
-{
-	return *(const volatile uint32_t *)p;
-}
-
 ARAX_GPU_KERNEL arax_std_spmv(const uint32_t *begin, uint64_t nbegin, const uint32_t *col,
 			      uint64_t ncol, const float *value, uint64_t nvalue, const float *x,
 			      uint64_t nx, float *y, uint64_t ny, uint32_t rows, uint32_t cols,

@@ -7,6 +7,12 @@
 
 #define SHORT(items, n) ((uint64_t)(n) > (items))
 
+/* Read once: its owner may write to it meanwhile. */
+template <typename T> static __device__ inline T once(const T *p)
+{
+	return *(const volatile T *)p;
+}
+
 /*
  * Into one number: one block does it, whatever the grid, with at most PARTS of its threads,
  * whose parts are put together at last.  Threads take turns in the array, so that
