@@ -206,7 +206,7 @@ static const kernel kernels[] = {
 	KERNEL(arax_std_histogram_f32, true), KERNEL(arax_std_transpose_f32, true),
 	KERNEL(arax_std_stencil5_f32, false), KERNEL(arax_std_stencil7_f32, false),
 	KERNEL(arax_std_distances_f32, true), KERNEL(arax_std_kmeans_assign, false),
-	KERNEL(arax_std_kmeans_update, false), KERNEL(arax_std_conv2d_f32, false),
+	KERNEL(arax_std_kmeans_update, true), KERNEL(arax_std_conv2d_f32, false),
 	KERNEL(arax_std_max_pool_f32, false), KERNEL(arax_std_avg_pool_f32, false),
 	KERNEL(arax_std_fft_c32, true),
 	KERNEL(arax_blas_gemm_f32, true), KERNEL(arax_blas_gemm_f64, true),

@@ -91,28 +91,56 @@ ARAX_GPU_KERNEL arax_std_kmeans_assign(const float *x, uint64_t nx, const float 
 	}
 }
 
-/* One number of one center a thread; it looks at all labels, so no label leads anywhere. */
+/*
+ * A block has as many dimensions of a center as it has threads that take part; if the center has
+ * fewer, several threads share one, each with a part of the points.  They look at all labels,
+ * so no label leads anywhere.
+ */
 ARAX_GPU_KERNEL arax_std_kmeans_update(const float *x, uint64_t nx, const uint32_t *label,
 				       uint64_t nlabel, float *center, uint64_t ncenter, uint32_t n,
 				       uint32_t dims, uint32_t k, int32_t *result)
 {
-	uint64_t items = (uint64_t)k * dims;
+	__shared__ double sums[PARTS];
+	__shared__ uint32_t counts[PARTS];
 
-	if (!k || !dims || SHORT(nx, (uint64_t)n * dims) || SHORT(nlabel, n) || SHORT(ncenter, items)) {
+	if (!k || !dims || SHORT(nx, (uint64_t)n * dims) || SHORT(nlabel, n) ||
+	    SHORT(ncenter, (uint64_t)k * dims)) {
 		*result = -EINVAL;
 		return;
 	}
-	ARAX_EACH(i, items) {
-		uint64_t c = i / dims, d = i % dims;
-		double sum = 0;
-		uint32_t count = 0;
 
-		for (uint64_t p = 0; p < n; p++)
-			if (label[p] == c) {
-				sum += x[p * dims + d];
-				count++;
+	const uint64_t me = arax_item(), used = parts_used();
+	const uint64_t wide = dims < used ? dims : used, sharing = used / wide;
+	const uint64_t blocks = (dims + wide - 1) / wide;	/* that a center takes */
+
+	for (uint64_t t = arax_group(); t < k * blocks; t += arax_groups()) {
+		const uint64_t c = t / blocks, d = t % blocks * wide + me % wide;
+		const bool mine = me < sharing * wide && d < dims;
+		uint64_t half = 1;
+
+		if (mine) {
+			double sum = 0;
+			uint32_t count = 0;
+
+			for (uint64_t p = me / wide; p < n; p += sharing)
+				if (label[p] == c) {
+					sum += x[p * dims + d];
+					count++;
+				}
+			sums[me] = sum;
+			counts[me] = count;
+		}
+		while (2 * half < sharing)
+			half *= 2;
+		for (; half; half /= 2) {
+			__syncthreads();
+			if (mine && me / wide < half && me / wide + half < sharing) {
+				sums[me] += sums[me + half * wide];
+				counts[me] += counts[me + half * wide];
 			}
-		if (count)
-			center[i] = (float)(sum / count);
+		}
+		if (mine && me < wide && counts[me])
+			center[c * dims + d] = (float)(sums[me] / counts[me]);
+		__syncthreads();
 	}
 }
