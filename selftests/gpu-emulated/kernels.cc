@@ -205,7 +205,7 @@ static const kernel kernels[] = {
 	KERNEL(arax_std_sort_pairs_u32, true), KERNEL(arax_std_histogram_u8, true),
 	KERNEL(arax_std_histogram_f32, true), KERNEL(arax_std_transpose_f32, true),
 	KERNEL(arax_std_stencil5_f32, false), KERNEL(arax_std_stencil7_f32, false),
-	KERNEL(arax_std_distances_f32, true), KERNEL(arax_std_kmeans_assign, false),
+	KERNEL(arax_std_distances_f32, true), KERNEL(arax_std_kmeans_assign, true),
 	KERNEL(arax_std_kmeans_update, true), KERNEL(arax_std_conv2d_f32, false),
 	KERNEL(arax_std_max_pool_f32, false), KERNEL(arax_std_avg_pool_f32, false),
 	KERNEL(arax_std_fft_c32, true),

@@ -4,6 +4,7 @@
 
 #define NEAR	16u	/* of a tile of distances, a thread each */
 #define DIMS	16u	/* dimensions that are shared at once */
+#define FEW_DIMS 8u
 
 /* Dimensions @at.. of rows @first..; what there is not is 0. */
 static __device__ void load_rows(float *to, const float *x, uint64_t rows, uint64_t dims,
@@ -16,40 +17,57 @@ static __device__ void load_rows(float *to, const float *x, uint64_t rows, uint6
 	}
 }
 
+/* Rows @i0.. of a, @j0.. of b: a pair is a number below NEAR * NEAR. */
+struct tile {
+	const float *a, *b;
+	uint64_t rows_a, rows_b, dims, i0, j0;
+	float *ra, *rb;		/* shared: NEAR * (DIMS + 1) */
+};
+
+/* The distance of pair @mine; none, if there is no such pair.  All threads of a block call it. */
+static __device__ float distance_in(const tile *t, uint32_t mine)
+{
+	const uint32_t i = mine / NEAR * (DIMS + 1), j = mine % NEAR * (DIMS + 1);
+	float sum = 0;
+
+	for (uint64_t at = 0; at < t->dims; at += DIMS) {
+		load_rows(t->ra, t->a, t->rows_a, t->dims, t->i0, at);
+		load_rows(t->rb, t->b, t->rows_b, t->dims, t->j0, at);
+		__syncthreads();
+		for (uint32_t d = 0; mine < NEAR * NEAR && d < DIMS; d++) {
+			float apart = t->ra[i + d] - t->rb[j + d];
+
+			sum += apart * apart;
+		}
+		__syncthreads();
+	}
+	return sum;
+}
+
 /* A block computes tiles; one of few threads goes over the rows again for the others' distances. */
 ARAX_GPU_KERNEL arax_std_distances_f32(const float *a, uint64_t na, const float *b, uint64_t nb,
 				       float *dist, uint64_t ndist, uint32_t rows_a, uint32_t rows_b,
 				       uint32_t dims, int32_t *result)
 {
 	__shared__ float ra[NEAR * (DIMS + 1)], rb[NEAR * (DIMS + 1)];
-	uint64_t n = (uint64_t)rows_a * rows_b, me = arax_item(), items = arax_items();
 	uint64_t down = ((uint64_t)rows_a + NEAR - 1) / NEAR, across = ((uint64_t)rows_b + NEAR - 1) / NEAR;
+	tile t = { a, b, rows_a, rows_b, dims, 0, 0, ra, rb };
 
 	if (SHORT(na, (uint64_t)rows_a * dims) || SHORT(nb, (uint64_t)rows_b * dims) ||
-	    SHORT(ndist, n)) {
+	    SHORT(ndist, (uint64_t)rows_a * rows_b)) {
 		*result = -EINVAL;
 		return;
 	}
-	for (uint64_t t = arax_group(); t < down * across; t += arax_groups()) {
-		uint64_t i0 = t / across * NEAR, j0 = t % across * NEAR;
+	for (uint64_t n = arax_group(); n < down * across; n += arax_groups()) {
+		t.i0 = n / across * NEAR;
+		t.j0 = n % across * NEAR;
+		for (uint64_t p = 0; p < NEAR * NEAR; p += arax_items()) {
+			uint32_t mine = (uint32_t)(p + arax_item());
+			uint64_t i = t.i0 + mine / NEAR, j = t.j0 + mine % NEAR;
+			float sum = distance_in(&t, mine);
 
-		for (uint64_t p = 0; p < NEAR * NEAR; p += items) {
-			uint32_t mine = (uint32_t)(p + me), i = mine / NEAR, j = mine % NEAR;
-			float sum = 0;
-
-			for (uint64_t at = 0; at < dims; at += DIMS) {
-				load_rows(ra, a, rows_a, dims, i0, at);
-				load_rows(rb, b, rows_b, dims, j0, at);
-				__syncthreads();
-				for (uint32_t d = 0; mine < NEAR * NEAR && d < DIMS; d++) {
-					float apart = ra[i * (DIMS + 1) + d] - rb[j * (DIMS + 1) + d];
-
-					sum += apart * apart;
-				}
-				__syncthreads();
-			}
-			if (mine < NEAR * NEAR && i0 + i < rows_a && j0 + j < rows_b)
-				dist[(i0 + i) * rows_b + j0 + j] = sum;
+			if (mine < NEAR * NEAR && i < rows_a && j < rows_b)
+				dist[i * rows_b + j] = sum;
 		}
 	}
 }
@@ -66,15 +84,10 @@ static __device__ inline float distance_of(const float *a, const float *b, uint6
 	return sum;
 }
 
-ARAX_GPU_KERNEL arax_std_kmeans_assign(const float *x, uint64_t nx, const float *center,
-				       uint64_t ncenter, uint32_t *label, uint64_t nlabel, uint32_t n,
-				       uint32_t dims, uint32_t k, int32_t *result)
+/* Of few dimensions, neighbours' points stand close enough together: a thread a point. */
+static __device__ void assign_by_points(const float *x, const float *center, uint32_t *label,
+					uint32_t n, uint32_t dims, uint32_t k)
 {
-	if (!k || !dims || SHORT(nx, (uint64_t)n * dims) || SHORT(ncenter, (uint64_t)k * dims) ||
-	    SHORT(nlabel, n)) {
-		*result = -EINVAL;
-		return;
-	}
 	ARAX_EACH(i, n) {
 		float best = __builtin_huge_valf();
 		uint32_t at = 0;
@@ -89,6 +102,71 @@ ARAX_GPU_KERNEL arax_std_kmeans_assign(const float *x, uint64_t nx, const float 
 		}
 		label[i] = at;
 	}
+}
+
+/*
+ * NEAR points at a time meet all centers.  @best, @at, NEAR * NEAR each: of a point the least
+ * distance from every NEAR'th center on, and which that is.
+ */
+static __device__ void assign_by_tiles(tile *t, uint32_t *label, float *best, uint32_t *at)
+{
+	const uint64_t me = arax_item(), items = arax_items();
+	const uint64_t down = (t->rows_a + NEAR - 1) / NEAR;
+
+	for (uint64_t n = arax_group(); n < down; n += arax_groups()) {
+		t->i0 = n * NEAR;
+		for (uint64_t p = 0; p < NEAR * NEAR; p += items) {
+			const uint32_t mine = (uint32_t)(p + me);
+			float least = __builtin_huge_valf();
+			uint32_t which = 0;
+
+			for (t->j0 = 0; t->j0 < t->rows_b; t->j0 += NEAR) {
+				uint64_t c = t->j0 + mine % NEAR;
+				float d = distance_in(t, mine);
+
+				if (c < t->rows_b && d < least) {
+					least = d;
+					which = (uint32_t)c;
+				}
+			}
+			if (mine < NEAR * NEAR) {
+				best[mine] = least;
+				at[mine] = which;
+			}
+		}
+		__syncthreads();
+		for (uint64_t i = me; i < NEAR && t->i0 + i < t->rows_a; i += items) {
+			uint64_t first = i * NEAR;
+
+			for (uint64_t c = first + 1; c < first + NEAR; c++)
+				if (best[c] < best[first] ||
+				    (!(best[first] < best[c]) && at[c] < at[first])) {
+					best[first] = best[c];
+					at[first] = at[c];
+				}
+			label[t->i0 + i] = at[first];
+		}
+		__syncthreads();
+	}
+}
+
+ARAX_GPU_KERNEL arax_std_kmeans_assign(const float *x, uint64_t nx, const float *center,
+				       uint64_t ncenter, uint32_t *label, uint64_t nlabel, uint32_t n,
+				       uint32_t dims, uint32_t k, int32_t *result)
+{
+	__shared__ float ra[NEAR * (DIMS + 1)], rb[NEAR * (DIMS + 1)], best[NEAR * NEAR];
+	__shared__ uint32_t at[NEAR * NEAR];
+	tile t = { x, center, n, k, dims, 0, 0, ra, rb };
+
+	if (!k || !dims || SHORT(nx, (uint64_t)n * dims) || SHORT(ncenter, (uint64_t)k * dims) ||
+	    SHORT(nlabel, n)) {
+		*result = -EINVAL;
+		return;
+	}
+	if (dims <= FEW_DIMS)
+		assign_by_points(x, center, label, n, dims, k);
+	else
+		assign_by_tiles(&t, label, best, at);
 }
 
 /*
