@@ -169,9 +169,10 @@ static __device__ void transform(const fft_job *j)
 	}
 }
 
-ARAX_GPU_KERNEL arax_std_fft_c32(const float *x, uint64_t nx, float *y, uint64_t ny, float *work,
-				 uint64_t nwork, uint32_t n, uint32_t batch, uint32_t inverse,
-				 int32_t *result)
+/* Compilers would use more registers than a block of all threads that a GPU takes can have. */
+ARAX_GPU_KERNEL __launch_bounds__(1024)
+arax_std_fft_c32(const float *x, uint64_t nx, float *y, uint64_t ny, float *work, uint64_t nwork,
+		 uint32_t n, uint32_t batch, uint32_t inverse, int32_t *result)
 {
 	uint64_t items = 2 * (uint64_t)n * batch, m = n;
 	uint64_t first = arax_share(batch, arax_group()), end = arax_share(batch, arax_group() + 1);
