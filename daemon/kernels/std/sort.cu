@@ -3,104 +3,176 @@
  * sort.c for GPUs: Batcher's bitonic network, in place, by one block, as sort.cl has it.  Which
  * items are compared comes from their number alone, so nothing that is in them leads elsewhere.
  * The first step of each merge compares from both ends, so that all steps go upwards, and what
- * lies beyond n counts as larger than everything.
+ * lies beyond n counts as larger than everything.  Steps between items that are near each other
+ * are done in shared memory, all of a merge at once.
  */
 #include "std_gpu.h"
 
-/* @exchange(a, b) for all pairs a < b < n of all steps. */
-template <typename F> static __device__ void network(uint64_t n, F exchange)
+#define SORT_TILE	2048u	/* items in shared memory */
+
+/*
+ * Pair @i of a step: of a, which stands first in it, bit `step` is 0.  @from_ends: it is a
+ * merge's first.
+ */
+static __device__ inline void pair_at(uint64_t i, uint64_t step, bool from_ends, uint64_t *a,
+				      uint64_t *b)
+{
+	*a = (i & ~(step - 1)) << 1 | (i & (step - 1));
+	*b = from_ends ? *a ^ (2 * step - 1) : *a + step;
+}
+
+/* The steps from @step to 1 of a merge, between @nr items of a tile. */
+template <typename T>
+static __device__ void steps_in_tile(T *tile, uint64_t nr, uint64_t step, bool from_ends)
+{
+	for (; step; step /= 2, from_ends = false) {
+		for (uint64_t i = arax_item(); i < SORT_TILE / 2; i += arax_items()) {
+			uint64_t a, b;
+
+			pair_at(i, step, from_ends, &a, &b);
+			if (b < nr && tile[b] < tile[a]) {
+				T low = tile[b];
+
+				tile[b] = tile[a];
+				tile[a] = low;
+			}
+		}
+		__syncthreads();
+	}
+}
+
+/* Of each tile: all merges that stay in it, or the last steps of one that does not. */
+template <typename T, typename K>
+static __device__ void steps_in_tiles(const K &keys, uint64_t n, T *tile, bool all_merges)
+{
+	for (uint64_t first = 0; first < n; first += SORT_TILE) {
+		const uint64_t nr = n - first < SORT_TILE ? n - first : SORT_TILE;
+
+		for (uint64_t i = arax_item(); i < nr; i += arax_items())
+			tile[i] = keys.get(first + i);
+		__syncthreads();
+		for (uint64_t step = 1; all_merges && step < nr; step *= 2)
+			steps_in_tile(tile, nr, step, true);
+		if (!all_merges)
+			steps_in_tile(tile, nr, SORT_TILE / 2, false);
+		/* Each thread stores what it loads next in the same places. */
+		for (uint64_t i = arax_item(); i < nr; i += arax_items())
+			keys.put(first + i, tile[i]);
+	}
+	__syncthreads();
+}
+
+/* A step between items that may be far from each other. */
+template <typename T, typename K>
+static __device__ void far_step(const K &keys, uint64_t n, uint64_t step, bool from_ends)
 {
 	uint64_t pairs = 1;
 
-	if (arax_group())
-		return;
 	while (2 * pairs < n)
 		pairs *= 2;
-	for (uint64_t merged = 2; merged <= 2 * pairs; merged *= 2)
-		for (uint64_t step = merged / 2; step; step /= 2) {
-			for (uint64_t i = arax_item(); i < pairs; i += arax_items()) {
-				/* Of those that stand first in pairs: bit `step` is 0. */
-				uint64_t a = (i & ~(step - 1)) << 1 | (i & (step - 1));
-				uint64_t b = 2 * step == merged ? a ^ (merged - 1) : a + step;
+	for (uint64_t i = arax_item(); i < pairs; i += arax_items()) {
+		uint64_t a, b;
 
-				if (b < n)
-					exchange(a, b);
-			}
-			__syncthreads();
+		pair_at(i, step, from_ends, &a, &b);
+		if (b < n) {
+			T x = keys.get(a), y = keys.get(b);
+
+			keys.put(a, y < x ? y : x);
+			keys.put(b, y < x ? x : y);
 		}
+	}
+	__syncthreads();
 }
 
-struct exchange_u32 {
+template <typename T, typename K>
+static __device__ void sort(const K &keys, uint64_t n, T *tile)
+{
+	if (arax_group())
+		return;
+	steps_in_tiles(keys, n, tile, true);
+	for (uint64_t half = SORT_TILE; half < n; half *= 2) {
+		for (uint64_t step = half; step >= SORT_TILE; step /= 2)
+			far_step<T>(keys, n, step, step == half);
+		steps_in_tiles(keys, n, tile, false);
+	}
+}
+
+struct keys_u32 {
 	uint32_t *key;
 
-	__device__ void operator()(uint64_t a, uint64_t b) const
+	__device__ uint32_t get(uint64_t i) const
 	{
-		uint32_t x = key[a], y = key[b];
-
-		key[a] = x < y ? x : y;
-		key[b] = x < y ? y : x;
+		return key[i];
+	}
+	__device__ void put(uint64_t i, uint32_t k) const
+	{
+		key[i] = k;
 	}
 };
 
 ARAX_GPU_KERNEL arax_std_sort_u32(uint32_t *key, uint64_t nkey, uint32_t n, int32_t *result)
 {
+	__shared__ uint32_t tile[SORT_TILE];
+
 	if (SHORT(nkey, n)) {
 		*result = -EINVAL;
 		return;
 	}
-	network(n, exchange_u32{ key });
+	sort(keys_u32{ key }, n, tile);
 }
 
-/* The order of numbers as that of integers. */
-static __device__ inline uint32_t of_float(uint32_t x)
-{
-	return x ^ ((uint32_t)((int32_t)x >> 31) | 0x80000000u);
-}
-
-/* As bits: a NaN may have some that a register for floats would not keep. */
-struct exchange_f32 {
+/*
+ * The order of numbers as that of integers.  From bits: a NaN may have some that a register for
+ * floats would not keep.
+ */
+struct keys_f32 {
 	uint32_t *key;
 
-	__device__ void operator()(uint64_t a, uint64_t b) const
+	__device__ uint32_t get(uint64_t i) const
 	{
-		uint32_t x = key[a], y = key[b];
-		bool swap = of_float(y) < of_float(x);
+		uint32_t k = key[i];
 
-		key[a] = swap ? y : x;
-		key[b] = swap ? x : y;
+		return k ^ ((uint32_t)((int32_t)k >> 31) | 0x80000000u);
+	}
+	__device__ void put(uint64_t i, uint32_t k) const
+	{
+		key[i] = k & 0x80000000u ? k ^ 0x80000000u : ~k;
 	}
 };
 
 ARAX_GPU_KERNEL arax_std_sort_f32(float *key, uint64_t nkey, uint32_t n, int32_t *result)
 {
+	__shared__ uint32_t tile[SORT_TILE];
+
 	if (SHORT(nkey, n)) {
 		*result = -EINVAL;
 		return;
 	}
-	network(n, exchange_f32{ (uint32_t *)key });
+	sort(keys_f32{ (uint32_t *)key }, n, tile);
 }
 
-struct exchange_pairs {
+struct keys_pairs {
 	uint32_t *key, *value;
 
-	__device__ void operator()(uint64_t a, uint64_t b) const
+	__device__ uint64_t get(uint64_t i) const
 	{
-		uint64_t x = (uint64_t)key[a] << 32 | value[a], y = (uint64_t)key[b] << 32 | value[b];
-		uint64_t low = x < y ? x : y, high = x < y ? y : x;
-
-		key[a] = (uint32_t)(low >> 32);
-		value[a] = (uint32_t)low;
-		key[b] = (uint32_t)(high >> 32);
-		value[b] = (uint32_t)high;
+		return (uint64_t)key[i] << 32 | value[i];
+	}
+	__device__ void put(uint64_t i, uint64_t k) const
+	{
+		key[i] = (uint32_t)(k >> 32);
+		value[i] = (uint32_t)k;
 	}
 };
 
 ARAX_GPU_KERNEL arax_std_sort_pairs_u32(uint32_t *key, uint64_t nkey, uint32_t *value,
 					uint64_t nvalue, uint32_t n, int32_t *result)
 {
+	__shared__ uint64_t tile[SORT_TILE];
+
 	if (SHORT(nkey, n) || SHORT(nvalue, n)) {
 		*result = -EINVAL;
 		return;
 	}
-	network(n, exchange_pairs{ key, value });
+	sort(keys_pairs{ key, value }, n, tile);
 }
