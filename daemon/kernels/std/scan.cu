@@ -2,56 +2,78 @@
 /* scan.c for GPUs.  One block scans all (scan_*), or a block a part (scan_parts_*). */
 #include "std_gpu.h"
 
+#define EACH	8u	/* items of a thread at a time */
+
+/* Item k in shared memory: threads that look at every EACH'th find them in different banks. */
+#define PLACE(k)	((k) + (k) / EACH)
+
+template <typename W> struct scan_room {
+	W items[PARTS * (EACH + 1)];
+	W sums[PARTS];
+};
+
 /*
- * Items @i .. @end - 1 behind those whose sum is @before, as many at once as there are threads:
- * each adds what stands 1, 2, 4 ... before it.  All threads of a block call it.
+ * Items @i .. @end - 1 behind those whose sum is @before, EACH times as many at once as there are
+ * threads: each adds up its own, and then what stands 1, 2, 4 ... threads before it.  All threads
+ * of a block call it.
  */
 template <typename T, typename W>
 static __device__ void scan_piece(const T *x, T *y, uint64_t i, uint64_t end, W before,
-				  uint32_t exclusive, W *sums)
+				  uint32_t exclusive, scan_room<W> *room)
 {
-	const uint64_t me = arax_item(), used = parts_used();
+	const uint64_t me = arax_item(), used = parts_used(), all = EACH * used;
 
-	for (; i < end; i += used) {
-		const bool mine = me < used && i + me < end;
-		W sum = mine ? x[i + me] : 0;
+	for (; i < end; i += all) {
+		const uint64_t nr = end - i < all ? end - i : all, first = me < used ? me * EACH : nr;
+		W sum = 0;
 
+		for (uint64_t k = me; me < used && k < nr; k += used)
+			room->items[PLACE(k)] = x[i + k];
+		__syncthreads();
+		for (uint64_t k = first; k < nr && k < first + EACH; k++)
+			sum += room->items[PLACE(k)];
 		if (me < used)
-			sums[me] = sum;
+			room->sums[me] = sum;
 		__syncthreads();
 		for (uint64_t apart = 1; apart < used; apart *= 2) {
-			W more = me >= apart && me < used ? sums[me - apart] : 0;
+			W more = me >= apart && me < used ? room->sums[me - apart] : 0;
 
 			__syncthreads();
 			if (me < used)
-				sums[me] += more;
+				room->sums[me] += more;
 			__syncthreads();
 		}
-		if (mine && !exclusive)
-			y[i + me] = (T)(before + sums[me]);
-		else if (mine)
-			y[i + me] = (T)(me ? before + sums[me - 1] : before);
-		before += sums[used - 1];
+		sum = me && me < used ? before + room->sums[me - 1] : before;
+		for (uint64_t k = first; k < nr && k < first + EACH; k++) {
+			W next = sum + room->items[PLACE(k)];
+
+			room->items[PLACE(k)] = exclusive ? sum : next;
+			sum = next;
+		}
+		before += room->sums[used - 1];
+		__syncthreads();
+		for (uint64_t k = me; me < used && k < nr; k += used)
+			y[i + k] = (T)room->items[PLACE(k)];
 		__syncthreads();
 	}
 }
 
 template <typename T, typename W>
 static __device__ void scan(const T *x, uint64_t nx, T *y, uint64_t ny, uint32_t n,
-			    uint32_t exclusive, int32_t *result, W *sums)
+			    uint32_t exclusive, int32_t *result, scan_room<W> *room)
 {
 	if (exclusive > 1 || SHORT(nx, n) || SHORT(ny, n)) {
 		*result = -EINVAL;
 		return;
 	}
 	if (!arax_group())
-		scan_piece(x, y, 0, n, (W)0, exclusive, sums);
+		scan_piece(x, y, 0, n, (W)0, exclusive, room);
 }
 
 template <typename T, typename W>
 static __device__ void scan_parts(const T *x, uint64_t nx, const W *part, uint64_t npart, T *y,
 				  uint64_t ny, uint32_t n, uint32_t parts, uint32_t exclusive,
-				  int32_t *result, W *sums)
+				  int32_t *result, scan_room<W> *room)
 {
 	const uint64_t me = arax_item(), used = parts_used();
 
@@ -64,41 +86,41 @@ static __device__ void scan_parts(const T *x, uint64_t nx, const W *part, uint64
 
 		for (uint64_t i = me; me < used && i < p; i += used)
 			before += part[i];
-		before = add_parts(sums, before);
-		scan_piece(x, y, PART(n, parts, p), PART(n, parts, p + 1), before, exclusive, sums);
+		before = add_parts(room->sums, before);
+		scan_piece(x, y, PART(n, parts, p), PART(n, parts, p + 1), before, exclusive, room);
 	}
 }
 
 ARAX_GPU_KERNEL arax_std_scan_u32(const uint32_t *x, uint64_t nx, uint32_t *y, uint64_t ny,
 				  uint32_t n, uint32_t exclusive, int32_t *result)
 {
-	__shared__ uint32_t sums[PARTS];
+	__shared__ scan_room<uint32_t> room;
 
-	scan(x, nx, y, ny, n, exclusive, result, sums);
+	scan(x, nx, y, ny, n, exclusive, result, &room);
 }
 
 ARAX_GPU_KERNEL arax_std_scan_f32(const float *x, uint64_t nx, float *y, uint64_t ny, uint32_t n,
 				  uint32_t exclusive, int32_t *result)
 {
-	__shared__ double sums[PARTS];
+	__shared__ scan_room<double> room;
 
-	scan(x, nx, y, ny, n, exclusive, result, sums);
+	scan(x, nx, y, ny, n, exclusive, result, &room);
 }
 
 ARAX_GPU_KERNEL arax_std_scan_parts_u32(const uint32_t *x, uint64_t nx, const uint32_t *part,
 					uint64_t npart, uint32_t *y, uint64_t ny, uint32_t n,
 					uint32_t parts, uint32_t exclusive, int32_t *result)
 {
-	__shared__ uint32_t sums[PARTS];
+	__shared__ scan_room<uint32_t> room;
 
-	scan_parts(x, nx, part, npart, y, ny, n, parts, exclusive, result, sums);
+	scan_parts(x, nx, part, npart, y, ny, n, parts, exclusive, result, &room);
 }
 
 ARAX_GPU_KERNEL arax_std_scan_parts_f32(const float *x, uint64_t nx, const double *part,
 					uint64_t npart, float *y, uint64_t ny, uint32_t n,
 					uint32_t parts, uint32_t exclusive, int32_t *result)
 {
-	__shared__ double sums[PARTS];
+	__shared__ scan_room<double> room;
 
-	scan_parts(x, nx, part, npart, y, ny, n, parts, exclusive, result, sums);
+	scan_parts(x, nx, part, npart, y, ny, n, parts, exclusive, result, &room);
 }
