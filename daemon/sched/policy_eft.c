@@ -11,6 +11,10 @@
  * leave it idle for ever.  A device whose run time is unknown, and can't be told
  * from other sizes either, is tried as soon as it is idle, the least known first.
  *
+ * A device whose few first runs were disturbed looks slower than it is, and who has nothing
+ * to run learns nothing.  So one that is little known and idle is tried anew, as long as
+ * that costs no more than a small part of what the kernel has run since.
+ *
  * That looks at one task at a time, and where its results are wanted nobody knows.  So
  * where bringing data takes longer than what is done with it, a program that is spread
  * over devices brings most of it over and over.  A context is gathered, if
@@ -26,6 +30,11 @@
 
 /* Waiting tasks that count, so that what is far slower is still left alone. */
 #define BACKLOG	4
+
+/* Runs after which a device is known; the part of a kernel's time that trials may cost. */
+#define KNOWN		32u
+#define TRIAL_PART	32u
+#define TRIALS		256u
 
 #define BUCKETS		256u
 /* Tasks that the means are of, about. */
@@ -55,8 +64,19 @@ struct course {
 	uint32_t times;
 };
 
+/**
+ * struct trial - what may be spent on devices that are little known
+ * @kind:	of tasks; where two would be, the later one is
+ * @run_ns:	that those were to take elsewhere since the last one, while a device was idle
+ */
+struct trial {
+	uint64_t kind;
+	uint64_t run_ns;
+};
+
 struct state {
 	struct course *buckets[BUCKETS];
+	struct trial trials[TRIALS];
 	uint32_t homes[SCHED_MAX_DEVICES];	/* contexts that are at home there */
 };
 
@@ -215,6 +235,20 @@ static uint32_t only_one(struct sched *s, const struct graph_node *node)
 	return only;
 }
 
+/* Whether one is run where it takes @more_ns longer than @run_ns, to see if it really does. */
+static bool try_anew(struct state *st, uint64_t kind, uint64_t run_ns, uint64_t more_ns)
+{
+	struct trial *t = &st->trials[(kind ^ kind >> 18) % TRIALS];
+
+	if (t->kind != kind)
+		*t = (struct trial){ .kind = kind };
+	t->run_ns += run_ns;
+	if (t->run_ns / TRIAL_PART < more_ns)
+		return false;
+	t->run_ns = 0;
+	return true;
+}
+
 static uint32_t weigh(struct sched *s, const struct graph_node *node, uint64_t now_ns)
 {
 	uint64_t kernel = sched_kernel_key(node), work = sched_work(node);
@@ -225,7 +259,8 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, uint64_t n
 			c->home : SCHED_NO_DEVICE;
 	uint32_t best = SCHED_NO_DEVICE, unknown = SCHED_NO_DEVICE, idle = SCHED_NO_DEVICE;
 	uint32_t others = s->queued < BACKLOG ? s->queued : BACKLOG;
-	uint32_t least = SCHED_MIN_RUNS;
+	uint32_t least = SCHED_MIN_RUNS, doubted = SCHED_NO_DEVICE;
+	uint64_t doubted_ns = UINT64_MAX, doubted_run = 0;
 	bool best_ready = false;
 
 	for (uint32_t i = 0; i < s->nr_devices; i++) {
@@ -266,6 +301,11 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, uint64_t n
 			best = i;
 			best_ready = ready;
 		}
+		if (ready && e.runs - SCHED_MIN_RUNS < KNOWN - SCHED_MIN_RUNS && end < doubted_ns) {
+			doubted_ns = end;
+			doubted_run = e.ns;
+			doubted = i;
+		}
 		if (ready && end < idle_ns) {
 			idle_ns = end;
 			idle_move = move;
@@ -283,6 +323,11 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, uint64_t n
 	}
 	if (!best_ready)
 		return SCHED_NO_DEVICE;
+	if (doubted != SCHED_NO_DEVICE && doubted != best && !s->asking && !node->d.deadline_ns &&
+	    try_anew(s->policy_state, model_kind(kernel, work), run_ns, doubted_ns - best_ns)) {
+		best = doubted;
+		run_ns = doubted_run;
+	}
 	learn(s, c, node, best, run_ns);
 	return best;
 }

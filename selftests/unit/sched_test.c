@@ -294,6 +294,68 @@ START_TEST(eft_takes_the_faster)
 }
 END_TEST
 
+/* How many of @tasks, one after the other, went to the second device. */
+static int one_by_one(int tasks, uint64_t first_ns, uint64_t second_ns, uint64_t deadline_ns)
+{
+	const uint64_t ns[] = { first_ns, second_ns };
+	struct graph_node *n;
+	int second = 0;
+
+	for (int i = 0; i < tasks; i++) {
+		used = 0;
+		n = task(1, 1);
+		n->d.deadline_ns = deadline_ns;
+		ck_assert_int_eq(sched_push(s, n, now), 0);
+		ck_assert_ptr_eq(sched_pick(s, now), n);
+		second += n->device == 1;
+		now += ns[n->device];
+		sched_finish(s, n, ns[n->device], true);
+	}
+	return second;
+}
+
+/* The better of two was measured while it was disturbed, and nobody ever has to wait. */
+START_TEST(eft_doubts_few_runs)
+{
+	sched_device_set(s, 0, 1);
+	sched_device_set(s, 1, 1);
+	learn(1, 0, 2 * MS);
+	learn(1, 1, 10 * MS);
+	ck_assert_int_lt(one_by_one(100, 2 * MS, MS, 0), 1);
+	ck_assert_int_ge(one_by_one(200, 2 * MS, MS, 0), 1);
+	one_by_one(1000, 2 * MS, MS, 0);
+	ck_assert_int_eq(one_by_one(100, 2 * MS, MS, 0), 100);
+}
+END_TEST
+
+/* One that is slower indeed: a small part of the time is lost, and for a while only. */
+START_TEST(eft_tries_with_measure)
+{
+	uint64_t begin = now;
+	int second;
+
+	sched_device_set(s, 0, 1);
+	sched_device_set(s, 1, 1);
+	learn(1, 0, 2 * MS);
+	learn(1, 1, 10 * MS);
+	second = one_by_one(1000, 2 * MS, 10 * MS, 0);
+	ck_assert_int_ge(second, 4);
+	ck_assert_uint_le(now - begin, 1000 * 2 * MS + 1000 * 2 * MS / 32);
+	one_by_one(3000, 2 * MS, 10 * MS, 0);
+	ck_assert_int_eq(one_by_one(1000, 2 * MS, 10 * MS, 0), 0);
+}
+END_TEST
+
+START_TEST(eft_tries_nothing_with_a_deadline)
+{
+	sched_device_set(s, 0, 1);
+	sched_device_set(s, 1, 1);
+	learn(1, 0, 2 * MS);
+	learn(1, 1, 10 * MS);
+	ck_assert_int_eq(one_by_one(1000, 2 * MS, MS, now + 100000 * MS), 0);
+}
+END_TEST
+
 /*
  * The fast one would have to be configured first: 50 + 2 against 10.  For what it is
  * ready for it is the fast one, and where the slow one is slower than that too.
@@ -1213,6 +1275,9 @@ int main(void)
 	tcase_add_test(c, idling_saves_nothing);
 	tcase_add_test(c, inline_runs_are_charged);
 	tcase_add_test(c, eft_takes_the_faster);
+	tcase_add_test(c, eft_doubts_few_runs);
+	tcase_add_test(c, eft_tries_with_measure);
+	tcase_add_test(c, eft_tries_nothing_with_a_deadline);
 	tcase_add_test(c, eft_counts_the_switch);
 	tcase_add_test(c, eft_keeps_a_configuration);
 	tcase_add_test(c, eft_switches_seldom);
