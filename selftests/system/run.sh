@@ -24,12 +24,16 @@ araxd="${ARAXD:-build/bin/araxd} --user --no-kernel --config $work/araxd.conf --
 export ARAX_LINK=broker:$work/arax.sock
 status=0
 
+configure() {
+	{ echo "kernels { path = { \"$work/kernels\" } }"; echo "$1"; } >"$work/araxd.conf"
+}
+
 # system TALLY CONFIGURATION [PROGRAM TEST]: tests against an araxd of their own, whose log has a
 # line with LOGGED; if there is LOGGED_WITH, a kind, where it has such devices
 system() {
 	local before=$status ready
 
-	{ echo "kernels { path = { \"$work/kernels\" } }"; echo "$2"; } >"$work/araxd.conf"
+	configure "$2"
 	rm -f "$work/ready"
 	mkfifo "$work/ready"
 	exec {ready}<>"$work/ready"
@@ -180,6 +184,7 @@ END
 	fi
 } | scripts/tally tap system/broker-trace || status=1
 
+configure ''
 export ARAX_TEST_DAEMON="$araxd"
 "$tests/daemon-death" | scripts/tally tap system/broker-death || status=1
 
