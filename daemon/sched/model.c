@@ -12,6 +12,7 @@
 
 #include "daemon/sched/internal.h"
 
+#define FIRST_RUNS	4	/* of which the quickest counts: who is first finds no pages yet */
 #define STUDY_ALL	64	/* runs, of which each is studied */
 #define STUDY_EACH	16	/* then every so manieth */
 #define SURE_RUNS	16	/* before anything counts as an outlier */
@@ -282,7 +283,9 @@ static __attribute__((cold, noinline)) uint32_t study(struct sched_model *m,
 	uint32_t n = r->runs < 8 ? r->runs + 1 : 8;
 	double off;
 
-	if (r->runs < 8)
+	if (r->runs < FIRST_RUNS && ns < r->ns)
+		r->ns = ns;
+	else if (r->runs < 8)
 		r->ns = (r->ns * r->runs + ns) / (r->runs + 1);
 	else
 		r->ns = r->ns + ns / 8 - r->ns / 8;

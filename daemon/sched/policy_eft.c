@@ -321,12 +321,14 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, uint64_t n
 		learn(s, c, node, idle, idle_run);
 		return idle;
 	}
-	if (!best_ready)
-		return SCHED_NO_DEVICE;
-	if (doubted != SCHED_NO_DEVICE && doubted != best && !s->asking && !node->d.deadline_ns &&
+	/* Of one that looks nearly as fast little is to be learnt. */
+	if (doubted != SCHED_NO_DEVICE && doubted_run / 3 > run_ns / 2 && !s->asking &&
+	    !node->d.deadline_ns &&
 	    try_anew(s->policy_state, model_kind(kernel, work), run_ns, doubted_ns - best_ns)) {
 		best = doubted;
 		run_ns = doubted_run;
+	} else if (!best_ready) {
+		return SCHED_NO_DEVICE;
 	}
 	learn(s, c, node, best, run_ns);
 	return best;
