@@ -19,6 +19,8 @@
 /* So many stays in vain, and some visits go without. */
 #define STAYS		4
 #define STAYS_NOT	16
+/* Between two times that others on a core come first. */
+#define LOOKS		8
 
 /* As the poller does before it sleeps; false: there is something to be done. */
 static bool leave_asleep(struct poller *p)
@@ -42,7 +44,8 @@ static bool leave_asleep(struct poller *p)
  */
 static bool may_stay(struct poller *p)
 {
-	if (p->visitor->depth == 1 || !p->rest.may_spin || !run_was_alone(p))
+	if (!p->rest.may_spin || p->running || sched_queued(p->sched) ||
+	    (p->visitor->depth > 1 && !run_was_alone(p)))
 		return false;
 	if (p->stays_not) {
 		p->stays_not--;
@@ -54,11 +57,15 @@ static bool may_stay(struct poller *p)
 static void stay(struct poller *p)
 {
 	uint64_t since = p->now = ticks_now(&p->ticks);
+	uint32_t looks = 0;
 	int n = 0;
 
 	if (!may_stay(p))
 		return;
 	while (!n && p->now - since < STAY_SPINS * p->rest.spin_ticks && !door_is_awaited(&p->door)) {
+		/* Whoever was woken may have to run on this very core. */
+		if (p->visitor->depth == 1 && !(++looks % LOOKS))
+			sched_yield();
 		cpu_relax();
 		n = poller_turn(p);
 		p->now = ticks_now(&p->ticks);

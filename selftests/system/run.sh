@@ -145,8 +145,10 @@ LOGGED='tasks=300 inline=0 ' LOGGED_WITH=opencl system system/alone-opencl-group
 if [ "$(nproc)" -gt 1 ]; then
 	LOGGED='stayed=[1-9][0-9]' LOGGED_WITH=opencl system system/alone-opencl-long 'cpu { enable = false }
 		backend "opencl" { }' followers long_ones_one_at_a_time
+	LOGGED='stayed=[1-9][0-9]' LOGGED_WITH=cpu system system/alone-cpu-long '' followers long_ones_one_at_a_time
 else
 	scripts/tally add system/alone-opencl-long 0 0 1 'one CPU'
+	scripts/tally add system/alone-cpu-long 0 0 1 'one CPU'
 fi
 
 # Vendors' libraries are called on such a device in place of kernels.
