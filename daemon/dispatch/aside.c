@@ -122,7 +122,7 @@ static void hear_parked(struct work *w)
 	if (err)
 		a->place_ns = ran;
 	pd->lanes_busy &= ~(1ull << run->token);
-	p->cpus_taken -= run->cpus;
+	run_give_cpus(run);
 }
 
 void aside_init(struct run *run)
@@ -160,7 +160,7 @@ void aside_settle(struct run *run, struct graph_node *node, uint64_t all_ns, boo
 		sched_remove(p->sched, node);
 		if (all_ns > a->charged_ns)
 			sched_charge(p->sched, node, run->device, all_ns - a->charged_ns, false);
-		p->cpus_taken += run->cpus;
+		run_take_cpus(run);
 	} else {
 		sched_finish(p->sched, node, all_ns > a->charged_ns ? all_ns - a->charged_ns : 0,
 			     learn && !a->charged_ns);
@@ -187,7 +187,7 @@ bool aside_go_on(struct poller *p, struct graph_node *node)
 	forget_asked(run);
 	run->token = run_free_lane(p, pd);
 	pd->lanes_busy |= 1ull << run->token;
-	p->cpus_taken += run->cpus;
+	run_take_cpus(run);
 	runner_go_on(pd->runner, &run->aside.turn);
 	return true;
 }

@@ -10,6 +10,7 @@
 #define ARAXD_DISPATCH_POLLER_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -49,6 +50,8 @@ struct poller_device {
 	bool copies;			/* and fills, and does services: by its lanes, or by @host */
 	struct host_thread *host;	/* NULL: its lanes are threads on the host's cores */
 	struct gate *gate;		/* if it is configured for what it runs, else NULL */
+	cpu_set_t cpus;			/* of the host's, that its lanes are threads on */
+	uint32_t cpus_taken;		/* of them, by what was handed over */
 	uint32_t lanes;
 	uint32_t lanes_now;		/* of them, in its present configuration */
 	uint32_t depth;			/* tasks that a lane can have */
@@ -119,6 +122,7 @@ struct poller {
 	uint64_t company_until;		/* others' did lately */
 	uint32_t stays, stays_not;	/* of visitors, see visit.c */
 	uint32_t running;
+	const struct poller_device *last_handed;	/* NULL: the last task ran on this thread */
 	uint32_t cpus, cpus_taken;	/* there are; devices' threads work on */
 
 	pthread_mutex_t threads_lock;

@@ -140,13 +140,25 @@ static bool is_in_the_way(const struct rest *r)
 }
 
 /*
+ * The last task was handed to a device that has work for all its CPUs now, and this thread is on
+ * one of them: the task may not even have begun.
+ */
+static bool is_in_a_lanes_way(const struct poller *p)
+{
+	const struct poller_device *pd = p->last_handed;
+
+	return pd && pd->cpus_taken >= pd->dev->info.units && CPU_ISSET(sched_getcpu(), &pd->cpus);
+}
+
+/*
  * Who had to wake its peer sleeps at once (they may share a CPU), unless the
  * peer was seen to come back faster than that.
  */
 static bool worth_spinning(struct poller *p)
 {
-	/* Nor while devices take all CPUs: it would be from one of them. */
-	if (!p->rest.may_spin || p->cpus_taken >= p->cpus)
+	/* Nor while devices take all CPUs, or this one: it would be from one of them. */
+	if (!p->rest.may_spin || p->cpus_taken >= p->cpus ||
+	    is_in_a_lanes_way(p))
 		return false;
 	if (awaits_devices(p))
 		return true;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/backends/cpulist.h"
 #include "daemon/dispatch/aside.h"
 #include "daemon/dispatch/declared.h"
 #include "daemon/dispatch/follow.h"
@@ -250,6 +251,18 @@ static inline void give_place(struct poller_device *pd, const struct run *run)
 		pd->runs_busy &= ~(1ull << place);
 }
 
+void run_take_cpus(struct run *run)
+{
+	run->poller->cpus_taken += run->cpus;
+	run->poller->devs[run->device].cpus_taken += run->cpus;
+}
+
+void run_give_cpus(struct run *run)
+{
+	run->poller->cpus_taken -= run->cpus;
+	run->poller->devs[run->device].cpus_taken -= run->cpus;
+}
+
 /* What the task's end means for those that come after it. */
 static inline void settle_accounts(struct run *run, struct graph_node *node, uint64_t device_ns,
 			    bool learn)
@@ -275,8 +288,10 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 		give_place(pd, run);
 		pd->lanes_busy &= ~(1ull << run->token);
 	}
-	p->cpus_taken -= run->cpus;
-	run->cpus = 0;
+	if (run->cpus) {
+		run_give_cpus(run);
+		run->cpus = 0;
+	}
 	pd->busy_ns += device_ns;
 	pd->tasks++;
 	pd->changed = true;
@@ -728,6 +743,7 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 	int result;
 
 	run->start = start;
+	p->last_handed = NULL;
 	POLLER_COUNT(p, inline_runs);
 	seat = role_lend(&p->role);
 	run->rt.start_ns = 0;
@@ -815,11 +831,12 @@ static void hand_over(struct run *run, bool launch)
 
 	POLLER_COUNT(p, handed);
 	p->exact = false;
+	p->last_handed = pd;
 	if (launch)
 		run->rt.short_ns = short_ns(p, run->node);
 	if (pd->dev->info.kind == ARAX_DEVICE_CPU)
 		run->cpus = launch && run->rt.kernel->split ? pd->dev->info.units : 1;
-	p->cpus_taken += run->cpus;
+	run_take_cpus(run);
 	if (!launch && !run->load && is_of_cores(pd, run))
 		host_begin(run);
 	run->handed = launch || run->load || run->hosted;
@@ -1069,6 +1086,8 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 	init_run(pd->direct, p, dev->index, 0);
 	pd->direct->direct = true;
 	pd->copies = dev->info.kind == ARAX_DEVICE_CPU;
+	if (!dev->info.cpus[0] || cpulist_parse(dev->info.cpus, &pd->cpus))
+		CPU_ZERO(&pd->cpus);
 	if (pd->copies && !is_of_cores(pd, &pd->runs[0])) {
 		err = host_thread_create("arax-host", &pd->host);
 		if (err)
