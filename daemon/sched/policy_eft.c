@@ -5,10 +5,11 @@
  * A busy device counts from when its first lane will be free, and one that has to be
  * configured for the task from when that is done; see stays_until().  If the best is
  * busy the task waits for it, although a slower one is idle: that one is left
- * to tasks which it serves better.  But not where others wait as well and the idle
- * one would be done before the best has done some of them: then the best has enough to
- * do, and what was once measured on a device that lost its CPU for a moment does not
- * leave it idle for ever.  A device whose run time is unknown, and can't be told
+ * to tasks which it serves better.  But not where the idle one would be done only a little
+ * later and nothing has to be moved: what is free soon may be given to what the task there makes
+ * ready.  Nor where others wait as well and the idle one would be done before the best has
+ * done some of them: then the best has enough to do, and what was once measured on a device
+ * that lost its CPU for a moment does not leave it idle for ever.  A device whose run time is unknown, and can't be told
  * from other sizes either, is tried as soon as it is idle, the least known first.
  *
  * A device whose few first runs were disturbed looks slower than it is, and who has nothing
@@ -30,6 +31,8 @@
 
 /* Waiting tasks that count, so that what is far slower is still left alone. */
 #define BACKLOG	4
+/* Of a run: what it may end later by, for being sure of its device. */
+#define SLACK_PART	4
 
 /* Runs after which a device is known; the part of a kernel's time that trials may cost. */
 #define KNOWN		32u
@@ -262,6 +265,7 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, uint64_t n
 	uint32_t least = SCHED_MIN_RUNS, doubted = SCHED_NO_DEVICE;
 	uint64_t doubted_ns = UINT64_MAX, doubted_run = 0;
 	bool best_ready = false;
+	uint64_t slack;
 
 	for (uint32_t i = 0; i < s->nr_devices; i++) {
 		struct sched_device *d = &s->devices[i];
@@ -316,8 +320,9 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, uint64_t n
 	if (unknown != SCHED_NO_DEVICE)
 		return unknown;
 	/* This one is among those queued.  To move data for it would take others' time, too. */
-	if (idle != SCHED_NO_DEVICE && others > 1 && idle_move <= best_move && !best_ready &&
-	    idle_ns < best_ns + (others - 1) * run_ns) {
+	slack = others > 1 ? (others - 1) * run_ns : idle_move ? 0 : run_ns / SLACK_PART;
+	if (idle != SCHED_NO_DEVICE && idle_move <= best_move && !best_ready &&
+	    idle_ns < best_ns + slack) {
 		learn(s, c, node, idle, idle_run);
 		return idle;
 	}

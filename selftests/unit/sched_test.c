@@ -294,6 +294,37 @@ START_TEST(eft_takes_the_faster)
 }
 END_TEST
 
+/* The best is free in a moment, but the other one is now, and hardly slower. */
+START_TEST(eft_waits_for_no_trifle)
+{
+	struct graph_node *n;
+
+	sched_device_set(s, 0, 1);
+	sched_device_set(s, 1, 1);
+	for (uint32_t kernel = 1; kernel <= 3; kernel++) {
+		learn(kernel, 0, kernel == 1 ? 2 * MS : 10 * MS);
+		learn(kernel, 1, kernel == 1 ? 90 * MS : kernel == 2 ? 13 * MS : 15 * MS);
+	}
+	n = push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	ck_assert_uint_eq(n->device, 0);
+	now += MS;
+	/* In 1 ms: 1 + 10 against 15, and a quarter of 10 is less than that. */
+	n = push(1, 3);
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_remove(s, n);
+	/* 13, but for what has to be brought. */
+	n = push(1, 2);
+	transfer[1] = MS / 10;
+	ck_assert_ptr_null(sched_pick(s, now));
+	transfer[1] = 0;
+	sched_remove(s, n);
+	n = push(1, 2);
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	ck_assert_uint_eq(n->device, 1);
+}
+END_TEST
+
 /* How many of @tasks, one after the other, went to the second device. */
 static int one_by_one(int tasks, uint64_t first_ns, uint64_t second_ns, uint64_t deadline_ns)
 {
@@ -1275,6 +1306,7 @@ int main(void)
 	tcase_add_test(c, idling_saves_nothing);
 	tcase_add_test(c, inline_runs_are_charged);
 	tcase_add_test(c, eft_takes_the_faster);
+	tcase_add_test(c, eft_waits_for_no_trifle);
 	tcase_add_test(c, eft_doubts_few_runs);
 	tcase_add_test(c, eft_tries_with_measure);
 	tcase_add_test(c, eft_tries_nothing_with_a_deadline);
