@@ -123,6 +123,7 @@ struct poller {
 	uint32_t stays, stays_not;	/* of visitors, see visit.c */
 	uint32_t running;
 	const struct poller_device *last_handed;	/* NULL: the last task ran on this thread */
+	uint32_t core_lanes;		/* of all devices that are cores of the host's */
 	uint32_t cpus, cpus_taken;	/* there are; devices' threads work on */
 
 	pthread_mutex_t threads_lock;

@@ -139,11 +139,7 @@ static bool is_in_the_way(const struct rest *r)
 	return r->long_sleeps >= LONG_SLEEPS && (int)r->near_cpu == sched_getcpu();
 }
 
-/*
- * The last task was handed to a device that has work for all its CPUs now, and this thread is on
- * one of them: the task may not even have begun.
- */
-static bool is_in_a_lanes_way(const struct poller *p)
+bool rest_in_the_way(const struct poller *p)
 {
 	const struct poller_device *pd = p->last_handed;
 
@@ -158,7 +154,7 @@ static bool worth_spinning(struct poller *p)
 {
 	/* Nor while devices take all CPUs, or this one: it would be from one of them. */
 	if (!p->rest.may_spin || p->cpus_taken >= p->cpus ||
-	    is_in_a_lanes_way(p))
+	    rest_in_the_way(p))
 		return false;
 	if (awaits_devices(p))
 		return true;

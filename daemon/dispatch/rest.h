@@ -41,6 +41,12 @@ void rest_woke(struct poller *p, uint32_t cpu);
 /* Whether to wait awake for a few more turns.  @idle_since: ticks, 0 at first. */
 bool rest_awake(struct poller *p, uint64_t *idle_since);
 
+/*
+ * The last task was handed to a device that has work for all its CPUs now, and this thread is on
+ * one of them: the task may not even have begun.
+ */
+bool rest_in_the_way(const struct poller *p);
+
 /* It has slept since the ticks @since. */
 void rest_slept(struct poller *p, uint64_t since);
 

@@ -29,6 +29,7 @@
 #define MAX_LANES	64u
 #define MIXED_US	1000u
 #define ALONE_LONGER	5u
+#define HANDED_PART	4u	/* of inline_ns: with less a lane's thread would not even have begun */
 #define COMPLAIN_US	1000000u
 
 static const char *const opcodes[] = { "marker", "launch", "copy", "fill", "call" };
@@ -778,7 +779,7 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
  */
 static uint64_t inline_limit(const struct poller *p)
 {
-	return sched_queued(p->sched) ? p->inline_ns / 4 : p->inline_ns;
+	return sched_queued(p->sched) ? p->inline_ns / HANDED_PART : p->inline_ns;
 }
 
 /* Lanes are threads on cores of the host's, and have nothing to do around it. */
@@ -941,6 +942,7 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 	/* What is to be done around a launch is done on the lane's thread. */
 	if (!worker && !run->load && !p->visitor && !(unlikely(p->memory) && remote_is_dirty(node)) &&
 	    (!launch || (!run->rt.enter && pd->dev->info.kind == ARAX_DEVICE_CPU)) &&
+	    !rest_in_the_way(p) &&
 	    sched_is_short(p->sched, node, node->device, inline_limit(p)))
 		return run_inline(p, run, pd, launch);
 	/* Unless nothing is, and nothing else runs there. */
@@ -979,7 +981,7 @@ void run_go_on(struct run *run, int err)
 
 /* One look at what the scheduler would choose among many. */
 static struct poller_device *short_on(struct poller *p, struct graph_node *node,
-				      const struct kernel *k)
+				      const struct kernel *k, uint64_t limit_ns)
 {
 	const uint8_t *runnable = &p->runnable[k->index * p->nr_devs];
 	uint32_t i;
@@ -988,7 +990,7 @@ static struct poller_device *short_on(struct poller *p, struct graph_node *node,
 		struct poller_device *pd = &p->devs[i];
 
 		if (runnable[i] == RUNNABLE_HERE && !pd->direct->node && !pd->lost &&
-		    sched_is_short(p->sched, node, i, p->inline_ns))
+		    sched_is_short(p->sched, node, i, limit_ns))
 			return pd;
 	}
 	return NULL;
@@ -1016,7 +1018,12 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 	    (unlikely(p->memory) && remote_is_dirty(node)))
 		return false;
 	k = run_kernel(node);
-	pd = k && !k->foreign ? short_on(p, node, k) : NULL;
+	if (!k || k->foreign)
+		return false;
+	pd = short_on(p, node, k, p->inline_ns / HANDED_PART);
+	/* What takes a few us is done sooner by several lanes, if there is more of it. */
+	if (!pd && (p->core_lanes < 2 || !graph_has_ready(l->graph)))
+		pd = short_on(p, node, k, p->inline_ns);
 	if (!pd)
 		return false;
 	run = pd->direct;
@@ -1108,6 +1115,8 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 	}
 	p->follow |= follow_on(pd);
 	pd->lanes_now = pd->lanes;
+	if (pd->dev->info.kind == ARAX_DEVICE_CPU)
+		p->core_lanes += pd->lanes;
 	if (!device_is_configured(dev)) {
 		err = sched_device_set(p->sched, dev->index, pd->lanes);
 		return err ? err : sched_device_ahead(p->sched, dev->index, pd->depth - 1);

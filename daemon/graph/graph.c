@@ -816,6 +816,11 @@ struct graph_node *graph_pop_ready(struct graph *g)
 	return &n->pub;
 }
 
+bool graph_has_ready(const struct graph *g)
+{
+	return g->ready != NULL;
+}
+
 void graph_start(struct graph *g, struct graph_node *node)
 {
 	node_of(node)->state = GRAPH_RUNNING;

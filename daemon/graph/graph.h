@@ -174,6 +174,8 @@ uint64_t graph_last_seq(const struct graph *g);
  * submission order.  NULL if there is none.
  */
 struct graph_node *graph_pop_ready(struct graph *g);
+/* Whether that would be one. */
+bool graph_has_ready(const struct graph *g);
 
 /* @node was popped and is handed to a device now: it can't be canceled. */
 void graph_start(struct graph *g, struct graph_node *node);

@@ -744,6 +744,40 @@ START_TEST(nobody_follows_past_its_deadline)
 }
 END_TEST
 
+/* Several tasks of a few us that need nothing of each other: one core is not all there is. */
+START_TEST(short_tasks_are_spread)
+{
+	enum { TASKS = 8, ROUNDS = 200 };
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+	struct arax_completion done;
+	uint32_t q, h[TASKS], on[2] = { 0 };
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		return;
+	down();
+	d = daemon_up_with("cpu { groups = { \"0\", \"1\" } }");
+	client_open(&c, daemon_path(d));
+	ready(TASKS);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	q = client_queue(&c, ARAX_QUEUE_DATAFLOW);
+	for (uint32_t i = 0; i < TASKS; i++)
+		h[i] = client_buffer(&c, PAGE, NULL, NULL);
+	for (int r = 0; r < ROUNDS; r++) {
+		for (uint32_t i = 0; i < TASKS; i++, c.sq_tail++)
+			fill_spin(k.id, q, h[i], 10);
+		client_publish_from(&c, c.sq_tail - TASKS);
+		for (uint32_t i = 0; i < TASKS; i++) {
+			ck_assert(client_completion(&c, &done));
+			ck_assert_int_eq(done.result, 0);
+			ck_assert_uint_lt(done.device, 2);
+			on[done.device]++;
+		}
+	}
+	ck_assert_uint_gt(on[0], TASKS * ROUNDS / 5);
+	ck_assert_uint_gt(on[1], TASKS * ROUNDS / 5);
+}
+END_TEST
+
 /*
  * A kernel that was always short runs for a second, on the poller's own thread:
  * others are served all the same, since the standby takes over.
@@ -870,6 +904,7 @@ int main(void)
 	tcase_add_test(t, failed_timelines);
 	tcase_add_test(t, who_follows_without_its_buffer);
 	tcase_add_test(t, nobody_follows_past_its_deadline);
+	tcase_add_test(t, short_tasks_are_spread);
 	tcase_add_test(t, a_long_task_blocks_nobody);
 	tcase_add_test(t, hostile_eventfd);
 	tcase_add_test(t, stops_with_clients);

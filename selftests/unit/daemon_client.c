@@ -297,18 +297,27 @@ struct arax_task *client_entry(struct client *c)
 	return t;
 }
 
-void client_publish(struct client *c)
+void client_publish_from(struct client *c, uint32_t first)
 {
-	struct arax_task *t = (void *)(c->region + c->layout.sq_offset +
-				       (size_t)(c->sq_tail & (c->depth - 1)) * 128);
 	struct arax_ring_ctl *ctl = (void *)c->region;
 	const uint64_t one = 1;
 
-	__atomic_store_n(&t->seq, ++c->sq_tail, __ATOMIC_RELEASE);
+	/* From the end: whoever finds the first one finds all. */
+	for (uint32_t i = c->sq_tail; i-- != first;) {
+		struct arax_task *t = (void *)(c->region + c->layout.sq_offset +
+					       (size_t)(i & (c->depth - 1)) * 128);
+
+		__atomic_store_n(&t->seq, i + 1, __ATOMIC_RELEASE);
+	}
 	/* Pairs with the poller's before it sleeps. */
 	core_full_barrier();
 	if (__atomic_load_n(&ctl->sq_need_wakeup, __ATOMIC_RELAXED))
 		ck_assert_int_eq(write(c->bell_fd, &one, sizeof(one)), sizeof(one));
+}
+
+void client_publish(struct client *c)
+{
+	client_publish_from(c, c->sq_tail++);
 }
 
 bool client_completion(struct client *c, struct arax_completion *out)
