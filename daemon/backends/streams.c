@@ -82,6 +82,7 @@ int stream_load(struct stream_files *files, const struct arax_backend_kernel *de
 	void *library;
 	int err = 0;
 
+	f->call = NULL;
 	/* As the CPU backend does it, and for its reasons. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", desc->fd);
 	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);

@@ -44,7 +44,8 @@ struct stream_function {
  * @at:	the device, without stream and state
  * @why: of @len bytes: the reason of an error
  *
- * -ENOEXEC: no shared object, -ENOENT: no such function, or what the file's arax_stream_open() says.
+ * -ENOEXEC: no shared object, -ENOENT: no such function, and @f->call is NULL; or what the file's
+ * arax_stream_open() says.
  */
 int stream_load(struct stream_files *files, const struct arax_backend_kernel *desc,
 		const struct arax_stream *at, struct stream_function *f, char *why, size_t len);

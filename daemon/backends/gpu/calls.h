@@ -109,7 +109,17 @@ static int open_library(const char *file, char *why, size_t len)
 	drv.library = &drv;
 	return 0;
 }
+
+static void *drv_library(void)
+{
+	return NULL;
+}
 #else
+static void *drv_library(void)
+{
+	return drv.library;
+}
+
 /* NULL, or the name if there is no such call. */
 static const char *take_call(const char *name, void **call)
 {
@@ -505,7 +515,7 @@ static enum gpu_harm drv_harm(int err)
 }
 
 #define GPU_COMMON_CALLS \
-	.error_code = drv_error_code, .harm = drv_harm, .not_ready = drv_not_ready, \
+	.library = drv_library, .error_code = drv_error_code, .harm = drv_harm, .not_ready = drv_not_ready, \
 	.count = drv_count, .memory_info = drv_memory_info, \
 	.stream_create = drv_stream_create, .stream_destroy = drv_stream_destroy, \
 	.stream_wait = drv_stream_wait, .stream_query = drv_stream_query, \

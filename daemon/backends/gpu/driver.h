@@ -19,7 +19,7 @@
 /* What a device is and allows. */
 struct gpu_limits {
 	char name[128];
-	char arch[64];		/* for people: "8.0", "gfx90a" */
+	char arch[64];		/* for whom code is compiled: "8.0", "gfx90a" */
 	uint64_t bytes;
 	uint32_t units;
 	uint32_t max_group;	/* threads of a block */
@@ -55,6 +55,7 @@ struct gpu_driver {
 	 * what to do.  Once is enough; it stays for as long as the process.
 	 */
 	int (*open)(const char *library, char *why, size_t len);
+	void *(*library)(void);		/* what dlopen() gave for it; NULL: it is linked */
 	const char *(*error_name)(int err);
 	int (*error_code)(int err);	/* a negative errno */
 	enum gpu_harm (*harm)(int err);

@@ -29,7 +29,16 @@
 #define ADDRESS			hipDeviceptr_t
 #define POINTER			void *
 #define HANDLE(index)		(index)
+/* By its symbol: since version 6 the name is a macro. */
+#ifdef GPU_HIP_NVIDIA
+#define GET_PROPERTIES(X)
+#elif HIP_VERSION_MAJOR >= 6
+#define GET_PROPERTIES(X)	X(GetDeviceProperties, -, -, hipGetDevicePropertiesR0600)
+#else
+#define GET_PROPERTIES(X)	X(GetDeviceProperties, -, -, hipGetDeviceProperties)
+#endif
 #define GPU_CALLS_OWN(X); \
+	GET_PROPERTIES(X); \
 	X(GetErrorName, -, -, hipGetErrorName); \
 	X(SetDevice, -, -, hipSetDevice); \
 	X(DeviceReset, -, -, hipDeviceReset); \
@@ -128,17 +137,38 @@ static int open_driver(const char *library, char *why, size_t len)
 	return -ENODEV;
 }
 
+#ifdef GPU_HIP_NVIDIA
+static int describe_arch(int index, struct gpu_limits *l)
+{
+	uint32_t major = 0, minor = 0;
+	int err = drv_attribute(index, hipDeviceAttributeComputeCapabilityMajor, &major);
+
+	if (!err)
+		err = drv_attribute(index, hipDeviceAttributeComputeCapabilityMinor, &minor);
+	snprintf(l->arch, sizeof(l->arch), "%u.%u", major, minor);
+	return err;
+}
+#else
+static int describe_arch(int index, struct gpu_limits *l)
+{
+	hipDeviceProp_t props = { .gcnArchName = "" };
+	int err = drv.GetDeviceProperties(&props, index);
+
+	/* As in "gfx90a:sramecc+:xnack-". */
+	snprintf(l->arch, sizeof(l->arch), "%.*s", (int)strcspn(props.gcnArchName, ":"),
+		 props.gcnArchName);
+	return err;
+}
+#endif
+
 static int describe(int index, struct gpu_limits *l)
 {
-	uint32_t yes = 0, major = 0, minor = 0;
 	uint64_t granule = 0;
+	uint32_t yes = 0;
 	int err = drv_describe(index, l);
 
 	if (!err)
-		err = drv_attribute(index, hipDeviceAttributeComputeCapabilityMajor, &major);
-	if (!err)
-		err = drv_attribute(index, hipDeviceAttributeComputeCapabilityMinor, &minor);
-	snprintf(l->arch, sizeof(l->arch), "gfx%u.%u", major, minor);
+		err = describe_arch(index, l);
 	l->pools = drv_has_pools() &&
 		   !drv_attribute(index, hipDeviceAttributeMemoryPoolsSupported, &yes) && yes;
 	/* No attribute tells in every version; asking for the granule does. */

@@ -8,7 +8,8 @@
 static struct arax_stream place_of(const struct gpu_device *d)
 {
 	return (struct arax_stream){ .size = sizeof(struct arax_stream), .kind = d->driver->kind,
-				     .device = (void *)(intptr_t)d->place, .context = d->context };
+				     .device = (void *)(intptr_t)d->place, .context = d->context,
+				     .driver = d->driver->library(), .arch = d->limits.arch };
 }
 
 static void streams_of(const struct gpu_device *d, void *streams[GPU_MAX_LANES])
@@ -24,8 +25,9 @@ int gpu_stream_load(struct gpu_device *d, const struct arax_backend_kernel *desc
 	char why[256] = "";
 	int err = stream_load(&d->streams, desc, &at, &k->host, why, sizeof(why));
 
+	/* That its library is not here is no fault of the file's. */
 	if (err)
-		gpu_log(d->stack, err == -ENOENT || err == -ENOEXEC ? ARAX_LOG_ERR : ARAX_LOG_INFO,
+		gpu_log(d->stack, k->host.call ? ARAX_LOG_INFO : ARAX_LOG_ERR,
 			"%s: %s: %s: %s", d->name, desc->file, desc->symbol, why);
 	return err;
 }

@@ -21,8 +21,9 @@ int opencl_stream_load(struct opencl_device *d, const struct arax_backend_kernel
 	if (!cl.EnqueueMarkerWithWaitList)
 		return -EOPNOTSUPP;
 	err = stream_load(&d->streams, desc, &at, &k->function, why, sizeof(why));
+	/* That its library is not here is no fault of the file's. */
 	if (err)
-		opencl_log(err == -ENOENT || err == -ENOEXEC ? ARAX_LOG_ERR : ARAX_LOG_INFO,
+		opencl_log(k->function.call ? ARAX_LOG_INFO : ARAX_LOG_ERR,
 			   "%s: %s: %s: %s", d->name, desc->file, desc->symbol, why);
 	return err;
 }

@@ -65,6 +65,9 @@ extern "C" {
  * @stream:	cl_command_queue (in order), CUstream, hipStream_t
  * @state:	of this file on this stream: NULL at first; what the file keeps there, such as a
  *		library's handle, is given to its arax_stream_close()
+ * @driver:	what dlopen() gave for the vendor's driver, whose @stream and @context are; NULL on
+ *		OpenCL devices.  A library that comes with a driver of its own must not be used.
+ * @arch:	for whom code is compiled, as "gfx90a" or "9.0"; NULL on OpenCL devices
  */
 struct arax_stream {
 	uint32_t size;
@@ -73,6 +76,8 @@ struct arax_stream {
 	void *context;
 	void *stream;
 	void **state;
+	void *driver;
+	const char *arch;
 };
 
 /* The type of such a function. */
