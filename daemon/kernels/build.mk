@@ -14,7 +14,8 @@ STD_CU     := $(addprefix daemon/kernels/std/,arax-std.cu std_gpu.h vector.cu ba
 NVCC       ?= $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc))
 HIPCC      ?= $(shell command -v hipcc)
 
-# Functions that call vendors' libraries, which are opened at run time: only headers.
+# Functions that call vendors' libraries, which are opened at run time: only headers; of ROCm's not
+# even these.
 has_header     = $(shell $(CC) $(2) -include $(1) -E -x c /dev/null >/dev/null 2>&1 && echo yes)
 CLBLAST_HEADER := $(call has_header,clblast_c.h)
 CLFFT_HEADER   := $(call has_header,clFFT.h)
@@ -22,7 +23,7 @@ CUBLAS_HEADER  := $(call has_header,cublas_v2.h,$(CUDA_INCLUDE))
 CUFFT_HEADER   := $(call has_header,cufft.h,$(CUDA_INCLUDE))
 
 STD_KERNEL := $(addprefix $(B)/lib/arax/kernels/arax-std.,so json cl \
-		$(if $(NVCC),ptx) $(if $(HIPCC),co)) \
+		$(if $(NVCC),ptx) $(if $(HIPCC),co)) $(B)/lib/arax/kernels/arax-std-hipfft.so \
 	      $(if $(CLFFT_HEADER),$(B)/lib/arax/kernels/arax-std-clfft.so) \
 	      $(if $(CUFFT_HEADER),$(B)/lib/arax/kernels/arax-std-cufft.so)
 # Implementations whose compiler or header is not here are not in the manifest.
@@ -75,6 +76,7 @@ $(B)/lib/arax/kernels/$(1).so: $(call objs,plain,$(2))
 endef
 $(eval $(call vendor_calls,arax-std-clfft,$(addprefix daemon/kernels/std/,clfft.c fft_vendor.c),))
 $(eval $(call vendor_calls,arax-std-cufft,$(addprefix daemon/kernels/std/,cufft.c fft_vendor.c),$(CUDA_INCLUDE)))
+$(eval $(call vendor_calls,arax-std-hipfft,$(addprefix daemon/kernels/std/,hipfft.c fft_vendor.c),))
 
 # Made anew when a compiler or a header comes or goes.
 $(B)/lib/arax/kernels/.absent: FORCE
@@ -139,12 +141,14 @@ BLAS_LIB    := $(firstword $(wildcard /usr/lib/*/openblas-openmp/libopenblas.so.
 BLAS_KERNEL := $(if $(and $(BLAS_HEADER),$(BLAS_LIB)),\
 		 $(addprefix $(B)/lib/arax/kernels/arax-blas.,so json cl \
 			$(if $(NVCC),ptx) $(if $(HIPCC),co)) \
+		 $(B)/lib/arax/kernels/arax-blas-rocblas.so \
 		 $(if $(CLBLAST_HEADER),$(B)/lib/arax/kernels/arax-blas-clblast.so) \
 		 $(if $(CUBLAS_HEADER),$(B)/lib/arax/kernels/arax-blas-cublas.so))
 BLAS_ABSENT := $(if $(NVCC),,arax-blas.ptx) $(if $(HIPCC),,arax-blas.co) \
 	       $(if $(CLBLAST_HEADER),,arax-blas-clblast.so) $(if $(CUBLAS_HEADER),,arax-blas-cublas.so)
 $(eval $(call vendor_calls,arax-blas-clblast,$(addprefix daemon/kernels/blas/,clblast.c vendor.c),))
 $(eval $(call vendor_calls,arax-blas-cublas,$(addprefix daemon/kernels/blas/,cublas.c vendor.c),$(CUDA_INCLUDE)))
+$(eval $(call vendor_calls,arax-blas-rocblas,$(addprefix daemon/kernels/blas/,rocblas.c vendor.c),))
 
 ifneq ($(BLAS_KERNEL),)
 CFLAGS_daemon/kernels/blas/blas := -O3 -isystem $(dir $(BLAS_HEADER))

@@ -44,3 +44,24 @@ $(B)/test/$(1)/libhip-plugin-emulated.so: daemon/backends/gpu/backend.c $(PLUGIN
 	$(Q)chmod go-w $$@ $$(@D)
 endef
 $(foreach v,plain asan tsan,$(eval $(call emulated_plugin_rule,$(v))))
+
+# What puts work onto its streams, under the names that vendors' libraries have; and the file by
+# which AMD's is seen to have kernels for EMULATED_GFX.  $(1): cuda or hip, $(2): variant,
+# $(3): source, $(4): name.
+define emulated_vendor_rule
+$(B)/test/$(2)/vendors-emulated/$(4): selftests/gpu-emulated/$(3) selftests/gpu-emulated/emulated.h \
+		$(wildcard daemon/kernels/*/*_api.h) $(B)/test/$(2)/lib$(1)-emulated.so
+	@mkdir -p $$(@D)/rocblas/library && touch $$(@D)/rocblas/library/TensileLibrary_lazy_gfx90a.dat
+	$(say) LINK $$@
+	$(Q)$$(CC) $$(CFLAGS_BASE) $$(CFLAGS_$(2)) $$(CPPFLAGS_ALL) $$(CUDA_INCLUDE) \
+		$(if $(filter cuda,$(1)),-DEMULATED_CUDA) -fvisibility=hidden -shared $$(LDFLAGS_$(2)) \
+		-o $$@ $$< -L$(B)/test/$(2) -l:lib$(1)-emulated.so -Wl,-rpath,'$$$$ORIGIN/..' -lm
+EMULATED_VENDORS_$(2) += $(B)/test/$(2)/vendors-emulated/$(4)
+endef
+$(foreach v,plain asan tsan,\
+	$(if $(CUBLAS_HEADER),$(eval $(call emulated_vendor_rule,cuda,$(v),blas.c,libcublas.so.13))) \
+	$(if $(CUFFT_HEADER),$(eval $(call emulated_vendor_rule,cuda,$(v),fft.c,libcufft.so.12))) \
+	$(if $(HIP_HEADERS),$(eval $(call emulated_vendor_rule,hip,$(v),blas.c,librocblas.so.4))) \
+	$(if $(HIP_HEADERS),$(eval $(call emulated_vendor_rule,hip,$(v),fft.c,libhipfft.so.0))))
+# $(call with_vendors,VARIANT): a command that finds these.
+with_vendors = env LD_LIBRARY_PATH=$(abspath $(B)/test/$(1)/vendors-emulated)

@@ -72,13 +72,15 @@ struct region {
 
 struct op {
 	struct op *next;
-	enum { COPY_IN, COPY_OUT, COPY_PEER, LAUNCH, RECORD, AWAIT, WRITE } what;
+	enum { COPY_IN, COPY_OUT, COPY_PEER, LAUNCH, RECORD, AWAIT, WRITE, WORK } what;
 	uint64_t to, from, bytes;
 	struct event *event;
 	uint64_t turn;
 	int kernel;
 	uint32_t grid[3], block[3];
 	uint64_t values[MAX_PARAMS];
+	bool (*work)(void *arg);
+	void *arg;
 };
 
 struct stream {
@@ -282,6 +284,16 @@ void *emulated_translate(uint64_t address)
 
 	pthread_mutex_lock(&gpu.lock);
 	p = at(address, 0);
+	pthread_mutex_unlock(&gpu.lock);
+	return p;
+}
+
+EXPORT void *emulated_memory(uint64_t address, uint64_t bytes)
+{
+	void *p;
+
+	pthread_mutex_lock(&gpu.lock);
+	p = at(address, bytes);
 	pthread_mutex_unlock(&gpu.lock);
 	return p;
 }
@@ -625,6 +637,11 @@ static void run_op(struct stream *s, struct op *o)
 			__atomic_store_n((uint32_t *)to, (uint32_t)o->from, __ATOMIC_RELEASE);
 		err = to ? 0 : BAD_ADDRESS;
 		break;
+	case WORK:
+		pthread_mutex_unlock(&gpu.lock);
+		err = o->work(o->arg) ? 0 : BAD_ADDRESS;
+		pthread_mutex_lock(&gpu.lock);
+		break;
 	case AWAIT:
 		while (o->event->done < o->turn && !s->context->error)
 			pthread_cond_wait(&gpu.changed, &gpu.lock);
@@ -653,6 +670,7 @@ static void *stream_main(void *arg)
 		if (!s->context->error)
 			run_op(s, o);
 		s->busy = false;
+		free(o->arg);
 		free(o);
 		pthread_cond_broadcast(&gpu.changed);
 	}
@@ -733,6 +751,21 @@ EXPORT ERROR AS(cuStreamQuery, hipStreamQuery)(STREAM h)
 
 	BEGIN();
 	return end(s->first || s->busy ? NOT_READY : OK);
+}
+
+EXPORT bool emulated_push(void *stream, bool (*work)(void *arg), void *arg)
+{
+	struct stream *s = stream;
+
+	pthread_mutex_lock(&gpu.lock);
+	if (s->context->error) {
+		pthread_mutex_unlock(&gpu.lock);
+		free(arg);
+		return false;
+	}
+	push(s, &(struct op){ .what = WORK, .work = work, .arg = arg });
+	pthread_mutex_unlock(&gpu.lock);
+	return true;
 }
 
 #ifdef EMULATED_CUDA
@@ -1270,6 +1303,15 @@ EXPORT ERROR AS(cuDeviceGetAttribute, hipDeviceGetAttribute)
 	}
 	return OK;
 }
+
+#ifndef EMULATED_CUDA
+EXPORT ERROR hipGetDeviceProperties(hipDeviceProp_t *p, int device)
+{
+	memset(p, 0, sizeof(*p));
+	snprintf(p->gcnArchName, sizeof(p->gcnArchName), "%s:sramecc+:xnack-", emulated_arch());
+	return OK;
+}
+#endif
 
 EXPORT ERROR AS(cuDeviceCanAccessPeer, hipDeviceCanAccessPeer)(int *can, int device, int peer)
 {

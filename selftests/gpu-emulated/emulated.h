@@ -13,6 +13,7 @@
  *				arax-bench cuda makes itself (graphs, one after the other)
  *	libhip-emulated.so	those of hip.c
  *	libnvml-emulated.so	those of nvml.c, see there
+ *	vendors-emulated/	libraries that put work onto its streams, see blas.c and fft.c
  *
  * In the environment, before it is first called:
  *	EMULATED_DEVICES=n	default 2
@@ -20,19 +21,31 @@
  *	EMULATED_OLD=1		no pools, no memory at addresses
  *	EMULATED_FAULT=n:e:m	from the nth on, m launches break their context by error e
  *	EMULATED_FORGIVING=1	a process whose context broke gets new ones
+ *	EMULATED_ARCH=name	of HIP's, default EMULATED_GFX
  *	EMULATED_SHARED=file	what tests set below, and the count of EMULATED_FAULT, hold for
  *				all processes together
  */
 #ifndef ARAX_SELFTESTS_GPU_EMULATED_H
 #define ARAX_SELFTESTS_GPU_EMULATED_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 #define EMULATED_NAME "emulated GPU (software, not hardware)"
+
+#define EMULATED_GFX	"gfx90a"	/* as build.mk has it */
+
+static inline const char *emulated_arch(void)
+{
+	const char *arch = getenv("EMULATED_ARCH");
+
+	return arch ? arch : EMULATED_GFX;
+}
 
 /* Calls that can be made to fail, once: the one after the next @after. */
 enum emulated_call {
@@ -49,6 +62,14 @@ int emulated_waiting(void);
 /* Host memory registered now; bytes of device memory in use, of all devices. */
 int emulated_registered(void);
 uint64_t emulated_used(void);
+
+/*
+ * For vendors' libraries: @work comes to its turn in @stream, and says that an address is none by
+ * returning false.  @arg is of malloc(), and freed afterwards.  False: the context is broken.
+ */
+bool emulated_push(void *stream, bool (*work)(void *arg), void *arg);
+/* Where @bytes at a device address are in this process, NULL if nowhere. */
+void *emulated_memory(uint64_t address, uint64_t bytes);
 
 /* Between driver.c and kernels.cc. */
 int emulated_find(const char *name);

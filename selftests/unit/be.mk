@@ -28,7 +28,7 @@ define be_one
 $(call program,$(B)/test/be_$(1)-$(2),$(2),selftests/unit/be_$(1).c $(BE_SRCS_$(1)),$(B)/test/be-$(2).a $(BE_LIBS))
 $(B)/test/be_$(1)-$(2): $(B)/test/be-$(2).a
 check-be_$(1)-$(2): $(B)/test/be_$(1)-$(2) | $(BE_NEEDS)
-	$(Q)scripts/tally run unit/be_$(1)-$(2) -- $$<
+	$(Q)scripts/tally run unit/be_$(1)-$(2) -- $(call BE_RUN_$(1),$(2)) $$<
 CHECK_TARGETS += check-be_$(1)-$(2)
 .PHONY: check-be_$(1)-$(2)
 endef
@@ -37,6 +37,9 @@ BE_SRCS_std := $(addprefix selftests/unit/std_,case.c $(addprefix cases_,vector.
 BE_SRCS_opencl_std := $(BE_SRCS_std)
 BE_SRCS_gpu_std := $(BE_SRCS_std)
 BE_SRCS_roles := $(addprefix daemon/worker/,sandbox_calls.c sandbox_files.c)
+# Before a program's name, by its variant.
+BE_RUN_gpu_std = $(call with_vendors,$(1))
+BE_RUN_gpu_vendor = $(BE_RUN_gpu_std)
 be_test = $(foreach v,$(2),$(eval $(call be_one,$(1),$(v))))
 
 $(call be_test,signature,plain asan)
@@ -73,18 +76,24 @@ endif
 ifneq ($(EMULATED),)
 GPU_TEST_FLAGS := $(GPU_HAS) -DCUDA_STUBS='"$(CUDA_HOME)"'
 $(foreach v,plain asan tsan,$(eval $(B)/obj/$(v)/selftests/unit/be_gpu.o \
-	$(addprefix $(B)/obj/$(v)/selftests/unit/,be_apart.o be_gpu_std.o be_gpu_stream.o): CPPFLAGS_ALL += $(GPU_TEST_FLAGS) -DVARIANT='"$(v)"'))
+	$(addprefix $(B)/obj/$(v)/selftests/unit/,be_apart.o be_gpu_std.o be_gpu_stream.o be_gpu_vendor.o): CPPFLAGS_ALL += $(GPU_TEST_FLAGS) -DVARIANT='"$(v)"'))
 $(call be_test,gpu,plain asan tsan)
 $(call be_test,apart,plain asan tsan)
 $(foreach v,plain asan tsan,$(eval check-be_apart-$(v): | $(B)/test/$(v)/arax-device \
 	$(patsubst %,$(B)/test/$(v)/lib%-emulated.so,$(EMULATED_PLUGIN))))
 $(call be_test,gpu_std,plain asan tsan)
+# Of each there is.
+ifneq ($(and $(BLAS_KERNEL),$(if $(CUDA_HEADERS),$(CUBLAS_HEADER),yes)),)
+$(call be_test,gpu_vendor,plain asan tsan)
+endif
+$(foreach t,gpu_std gpu_vendor,$(foreach v,plain asan tsan,\
+	$(eval check-be_$(t)-$(v): | $(EMULATED_VENDORS_$(v)))))
 # It needs OpenCL's headers as well.
 ifeq ($(OPENCL_HEADERS),yes)
 $(call be_test,gpu_stream,plain asan tsan)
 $(foreach v,plain asan tsan,$(eval check-be_gpu_stream-$(v): | $(STREAM_FN)))
 endif
-$(foreach t,gpu apart gpu_std gpu_stream,$(foreach v,plain asan tsan,\
+$(foreach t,gpu apart gpu_std gpu_stream gpu_vendor,$(foreach v,plain asan tsan,\
 	$(eval check-be_$(t)-$(v): | $(patsubst %,$(B)/test/$(v)/lib%-emulated.so,$(EMULATED) $(EMULATED_NVML)))))
 # On hardware, where there is any: not for the inner loop, which has no time for it.
 ifneq ($(CUDA_HEADERS),)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * arax-std's GPU kernels, from their CUDA C++ source: on a driver in software (emulated,
- * not hardware; see selftests/gpu-emulated), or, with the argument "hardware", on the first
- * device of the machine's own driver.  See be_cases.h.
+ * arax-std's and arax-blas's GPU kernels, from their CUDA C++ source, and by vendors' libraries:
+ * on a driver, and with libraries, in software (emulated, not hardware; see selftests/gpu-emulated);
+ * or, with the argument "hardware", on the first device of the machine's own driver.  See be_cases.h.
  */
 #include "selftests/unit/be_gpu.h"
 
@@ -12,7 +12,7 @@ static bool hardware;
 #define KIND (which->kind)
 /* In software each is a thread, where a kernel has barriers. */
 #define BLOCK		(hardware ? 256u : 8u)
-#define VENDORS		hardware
+#define VENDORS		true
 
 static int open_kind(const char *options)
 {

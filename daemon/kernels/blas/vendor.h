@@ -3,7 +3,7 @@
  * vendor.h - what of arax-blas a vendor's library computes, on a device's stream
  *
  * vendor.c has the kernels' functions and checks what they are given; clblast.c, cublas.c and
- * what may come have one library's calls each, and are linked with it to a file of their own.
+ * rocblas.c have one library's calls each, and are linked with it to a file of their own.
  * Such a call returns what a function of arax/stream.h does.
  */
 #ifndef ARAX_BLAS_VENDOR_H

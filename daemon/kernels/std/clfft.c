@@ -24,12 +24,13 @@ static struct {
 #undef X
 } fft = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-int vendor_open(char *why, size_t len)
+int vendor_open(const struct arax_stream *s, char *why, size_t len)
 {
 	/* It has exit handlers of its own, and threads may be in it. */
 	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	const char *missing = NULL;
 
+	(void)s;
 	if (!library) {
 		snprintf(why, len, "no clFFT (Debian: libclfft2): %s", dlerror());
 		return -ENOENT;

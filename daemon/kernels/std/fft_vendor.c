@@ -30,10 +30,9 @@ int arax_stream_open(const struct arax_stream *s, char *why, size_t len)
 	static bool is_open;
 	int err = 0;
 
-	(void)s;
 	pthread_mutex_lock(&lock);
 	if (!is_open)
-		err = vendor_open(why, len);
+		err = vendor_open(s, why, len);
 	is_open = !err;
 	pthread_mutex_unlock(&lock);
 	return err;

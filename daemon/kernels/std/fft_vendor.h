@@ -4,7 +4,8 @@
  *
  * A library makes a plan for each shape, which takes long: a stream keeps those that it used
  * last.  fft_vendor.c has the kernel's function, which checks what it is given, and the plans;
- * clfft.c and cufft.c have one library's calls each, and are linked with it to a file of their own.
+ * clfft.c, cufft.c and hipfft.c have one library's calls each, and are linked with it to a file of
+ * their own.
  */
 #ifndef ARAX_STD_FFT_VENDOR_H
 #define ARAX_STD_FFT_VENDOR_H
@@ -34,6 +35,6 @@ void vendor_plan_end(union fft_plan *plan);
 int vendor_transform(const struct arax_stream *s, const union fft_plan *plan, bool inverse, void *x,
 		     void *y);
 /* Once; see arax_stream_open(). */
-int vendor_open(char *why, size_t len);
+int vendor_open(const struct arax_stream *s, char *why, size_t len);
 
 #endif /* ARAX_STD_FFT_VENDOR_H */

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+/*
+ * When vendors' libraries work on a GPU and when not, on a driver and with libraries in software:
+ * emulated, not hardware.  What they compute is tested by be_gpu_std.
+ */
+#include <fcntl.h>
+
+#include "daemon/kernels/blas/blas.h"
+#include "selftests/unit/be_gpu_calls.h"
+
+#define N	3	/* rows and columns */
+
+static struct arax_backend_kernel desc;
+
+static const char *file(void)
+{
+	return which->kind == ARAX_DEVICE_CUDA ? "build/lib/arax/kernels/arax-blas-cublas.so" :
+						 "build/lib/arax/kernels/arax-blas-rocblas.so";
+}
+
+static int load_gemm(void *dev, void **kernel)
+{
+	desc = (struct arax_backend_kernel){
+		.size = sizeof(desc), .flags = ARAX_KERNEL_STREAM,
+		.symbol = "arax_blas_vendor_gemm_f64", .file = file(),
+		.signature = "gemm_f64(in f64 a[], in f64 b[], inout f64 c[], f64 alpha, f64 beta, u32 m, u32 n, u32 k, u32 flags)",
+		.fd = open(file(), O_RDONLY | O_CLOEXEC),
+	};
+	ck_assert_int_ge(desc.fd, 0);
+	return ops->kernel_load(dev, &desc, kernel);
+}
+
+/* c = 2 a a for a full of ones. */
+static int multiply(void *dev, void *gemm, uint32_t lane)
+{
+	const struct blas_gemm args = { .alpha = 2, .m = N, .n = N, .k = N };
+	const uint64_t bytes = N * N * sizeof(double);
+	struct arax_launch_range r[3];
+	double x[N * N];
+	uint64_t at = take_memory(dev, 2048);
+	int err;
+
+	for (int i = 0; i < N * N; i++)
+		x[i] = 1;
+	ck_assert_int_eq(ops->copy_in(dev, lane, at, x, bytes), 0);
+	r[0] = range(at, bytes);
+	r[1] = r[0];
+	r[2] = range(at + 1024, bytes);
+	err = run(dev, gemm, lane, 1, 1, r, 3, &args, sizeof(args));
+	if (!err)
+		ck_assert_int_eq(ops->copy_out(dev, lane, x, at + 1024, bytes), 0);
+	for (int i = 0; !err && i < N * N; i++)
+		ck_assert_double_eq(x[i], 2 * N);
+	ops->free(dev, at);
+	return err;
+}
+
+/* A handle of a broken context is not ended by what would end the process with it. */
+START_TEST(a_new_context)
+{
+	struct arax_launch_range r;
+	void *dev, *gemm, *trap;
+
+	setenv("EMULATED_FORGIVING", "1", 1);
+	dev = open_gpu(_i, NULL);
+	trap = load(dev, TRAP);
+	ck_assert_msg(!load_gemm(dev, &gemm), "%s", take_log());
+	for (uint32_t lane = 0; lane < 3; lane++)
+		ck_assert_int_eq(multiply(dev, gemm, lane), 0);
+	r = range(take_memory(dev, 4), 4);
+	ck_assert_int_eq(run(dev, trap, 0, 1, 1, &r, 1, &bad, 4), -EFAULT);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	for (uint32_t lane = 0; lane < 3; lane++)
+		ck_assert_int_eq(multiply(dev, gemm, lane), 0);
+	ops->kernel_unload(dev, gemm);
+	ops->kernel_unload(dev, trap);
+	close(desc.fd);
+}
+END_TEST
+
+#ifdef GPU_HAS_HIP
+#define HIP	(NR_GPUS - 1)
+
+/* rocBLAS would end the process. */
+START_TEST(no_kernels_for_it)
+{
+	void *dev, *gemm;
+
+	setenv("EMULATED_ARCH", "gfx1035", 1);
+	dev = open_gpu(HIP, NULL);
+	ck_assert_int_eq(load_gemm(dev, &gemm), -EOPNOTSUPP);
+	assert_logged("librocblas.so.4: rocBLAS has no kernels for gfx1035");
+	close(desc.fd);
+	/* Nor on the next device, with the library open by now. */
+	ck_assert_int_eq(load_gemm(devs[1], &gemm), -EOPNOTSUPP);
+	assert_logged("rocBLAS has no kernels for gfx1035");
+	close(desc.fd);
+}
+END_TEST
+
+/* Where rocBLAS is told to look it is looked for them as well. */
+START_TEST(kernels_elsewhere)
+{
+	char path[512];
+	void *dev, *gemm;
+
+	setenv("ROCBLAS_TENSILE_LIBPATH", folder, 1);
+	dev = open_gpu(HIP, NULL);
+	ck_assert_int_eq(load_gemm(dev, &gemm), -EOPNOTSUPP);
+	close(desc.fd);
+	snprintf(path, sizeof(path), "%s/TensileLibrary_" EMULATED_GFX ".dat", folder);
+	close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	ck_assert_msg(!load_gemm(dev, &gemm), "%s", take_log());
+	ck_assert_int_eq(multiply(dev, gemm, 0), 0);
+	ops->kernel_unload(dev, gemm);
+	close(desc.fd);
+}
+END_TEST
+
+/* The backend's driver is another file than that which the library is linked with. */
+START_TEST(another_rocm)
+{
+	char path[512], command[8192];
+	void *dev, *gemm;
+
+	snprintf(path, sizeof(path), "%s/libamdhip64.so.9", folder);
+	snprintf(command, sizeof(command), "cp '%s' '%s'", emulated_path(&gpus[HIP]), path);
+	ck_assert_int_eq(system(command), 0);
+	nr_devs = probe(HIP, path, NULL);
+	ck_assert_int_eq(nr_devs, 2);
+	for (int i = 0; i < nr_devs; i++)
+		ck_assert_int_eq(ops->open((uint32_t)i, &devs[i]), 0);
+	dev = devs[0];
+	ck_assert_int_eq(load_gemm(dev, &gemm), -ENOENT);
+	assert_logged("librocblas.so.4: it is of another version of ROCm");
+	close(desc.fd);
+}
+END_TEST
+#endif
+
+int main(void)
+{
+	Suite *s = suite_create("gpu_vendor");
+	TCase *t = tcase_create("emulated");
+
+	puts("# emulated, not hardware");
+	tcase_set_timeout(t, 60);
+	tcase_add_checked_fixture(t, setup, close_gpu);
+	tcase_add_loop_test(t, a_new_context, 0, NR_GPUS);
+#ifdef GPU_HAS_HIP
+	tcase_add_test(t, no_kernels_for_it);
+	tcase_add_test(t, kernels_elsewhere);
+	tcase_add_test(t, another_rocm);
+#endif
+	suite_add_tcase(s, t);
+	return be_main(s);
+}
