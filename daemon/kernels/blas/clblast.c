@@ -2,15 +2,10 @@
 /* By CLBlast, for OpenCL devices; opened when a device first asks for it. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <clblast_c.h>
-#include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
 
 #include "daemon/kernels/blas/vendor.h"
-
-#define LIBRARY	"libclblast.so.1"
-
-#define OPENCL	"libOpenCL.so.1"	/* which it calls itself */
+#include "daemon/kernels/vendor_library.h"
 
 #define CALLS(X) X(Sgemm) X(Dgemm) X(Sgemv) X(Dgemv) X(Dtrsm) X(Dsyrk) X(ClearCache)
 
@@ -23,43 +18,33 @@ static struct {
 	__typeof__(clEnqueueFillBuffer) *fill;
 } blast = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static int open_library(char *why, size_t len)
+static int open_libraries(const struct arax_stream *s, char *why, size_t len)
 {
-	/* It stays: it has exit handlers of its own. */
-	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-	const char *missing = NULL;
-
-	if (!library) {
-		snprintf(why, len, "no CLBlast (Debian: libclblast1): %s", dlerror());
-		return -ENOENT;
-	}
-#define X(name)									\
-	blast.name = (__typeof__(blast.name))dlsym(library, "CLBlast" #name);	\
-	if (!blast.name)							\
-		missing = "CLBlast" #name;
-	CALLS(X)
+	static const char *const clblast[] = { "libclblast.so.1", NULL };
+	static const char *const opencl[] = { "libOpenCL.so.1", NULL };	/* which it calls itself */
+	static const struct vendor_call calls[] = {
+#define X(name) { "CLBlast" #name, (void **)&blast.name },
+		CALLS(X)
 #undef X
-	if (missing) {
-		snprintf(why, len, LIBRARY " has no %s", missing);
-		return -ENOENT;
-	}
-	library = dlopen(OPENCL, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-	blast.fill = library ? (__typeof__(blast.fill))dlsym(library, "clEnqueueFillBuffer") : NULL;
-	if (!blast.fill) {
-		snprintf(why, len, OPENCL " has no clEnqueueFillBuffer");
-		return -ENOENT;
-	}
-	blast.library = library;
-	return 0;
+		{ NULL, NULL }
+	};
+	static const struct vendor_call fill[] = {
+		{ "clEnqueueFillBuffer", (void **)&blast.fill }, { NULL, NULL }
+	};
+	const struct vendor_library v = { clblast, "no CLBlast (Debian: libclblast1)", calls, NULL };
+	const struct vendor_library cl = { opencl, "no OpenCL", fill, NULL };
+	void *library;
+	int err = vendor_library_open(&v, s, &library, why, len);
+
+	return err ? err : vendor_library_open(&cl, s, &blast.library, why, len);
 }
 
 int arax_stream_open(const struct arax_stream *s, char *why, size_t len)
 {
 	int err;
 
-	(void)s;
 	pthread_mutex_lock(&blast.lock);
-	err = blast.library ? 0 : open_library(why, len);
+	err = blast.library ? 0 : open_libraries(s, why, len);
 	pthread_mutex_unlock(&blast.lock);
 	return err;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* By cuBLAS, for CUDA devices; opened when a device first asks for it. */
 #include <cublas_v2.h>
+#include <stddef.h>
 
 /* Calls of version 2 of its interface, which these versions have alike; the newest first. */
-static const char *const libraries[] = { "libcublas.so.13", "libcublas.so.12", "libcublas.so.11" };
+static const char *const names[] = { "libcublas.so.13", "libcublas.so.12", "libcublas.so.11", NULL };
 
 #define NO_LIBRARY \
 	"no cuBLAS of CUDA 11 to 13 (it comes with the CUDA Toolkit, and has to be where ld.so looks)"
@@ -24,17 +25,10 @@ static const char *const libraries[] = { "libcublas.so.13", "libcublas.so.12", "
 #define UNIT		CUBLAS_DIAG_UNIT
 #define NON_UNIT	CUBLAS_DIAG_NON_UNIT
 
-#include "daemon/kernels/blas/gpu_blas.h"
+/* The driver has one name, for cuBLAS as for araxd. */
+#define LIBRARY_SUITS	NULL
 
-/* The driver is opened by its one name, by cuBLAS as by araxd. */
-static int library_suits(const struct arax_stream *s, void *library, char *why, size_t len)
-{
-	(void)s;
-	(void)library;
-	(void)why;
-	(void)len;
-	return 0;
-}
+#include "daemon/kernels/blas/gpu_blas.h"
 
 static int code_of(STATUS status)
 {

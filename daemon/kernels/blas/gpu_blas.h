@@ -5,22 +5,21 @@
  * Included by cublas.c and rocblas.c, each after
  *
  *	BLAS_CALLS(X)	X(field, symbol) for the fields of `blas` that are used here
- *	libraries[]	names for dlopen(), the newest first; NO_LIBRARY: what to say if there is none
+ *	names, NO_LIBRARY, LIBRARY_SUITS
+ *			as a struct vendor_library has them; asked for each device
  *	HANDLE, STATUS	types of the library's
  *	OP_N, OP_T, UPPER, LOWER, LEFT, RIGHT, UNIT, NON_UNIT
  *
  * and it has
  *
- *	library_suits()	whether the one that was opened can work on the device; -ENOENT: another one
  *	handle_make()	a handle for the stream; -EOPNOTSUPP: there will be none
  *	handle_end()
  *	code_of()	a negative errno
  */
-#include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
 
 #include "daemon/kernels/blas/vendor.h"
+#include "daemon/kernels/vendor_library.h"
 
 static struct {
 	pthread_mutex_t lock;
@@ -30,58 +29,28 @@ static struct {
 #undef X
 } blas = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static int library_suits(const struct arax_stream *s, void *library, char *why, size_t len);
 static int handle_make(const struct arax_stream *s, HANDLE *handle);
 static void handle_end(const struct arax_stream *s, HANDLE handle);
 static int code_of(STATUS status);
 
-static int take_calls(void *library, char *why, size_t len)
-{
-	const char *missing = NULL;
-
-#define X(field, symbol)							\
-	blas.field = (__typeof__(blas.field))dlsym(library, #symbol);		\
-	if (!blas.field)							\
-		missing = #symbol;
+static const struct vendor_call calls[] = {
+#define X(field, symbol) { #symbol, (void **)&blas.field },
 	BLAS_CALLS(X)
 #undef X
-	if (!missing) {
-		blas.library = library;
-		return 0;
-	}
-	snprintf(why, len, "there is no %s in it", missing);
-	return -ENOENT;
-}
+	{ NULL, NULL }
+};
 
-static int open_library(const struct arax_stream *s, char *why, size_t len)
-{
-	int err = -ENOENT;
-
-	why[0] = '\0';
-	for (size_t i = 0; err == -ENOENT && i < sizeof(libraries) / sizeof(libraries[0]); i++) {
-		/* It has runtimes that keep state for threads: it stays. */
-		void *library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-		char text[128];
-
-		if (!library && !why[0])
-			snprintf(why, len, NO_LIBRARY ": %s", dlerror());
-		if (!library)
-			continue;
-		err = library_suits(s, library, text, sizeof(text));
-		if (!err)
-			err = take_calls(library, text, sizeof(text));
-		if (err)
-			snprintf(why, len, "%s: %s", libraries[i], text);
-	}
-	return err;
-}
+static const struct vendor_library the_library = { names, NO_LIBRARY, calls, LIBRARY_SUITS };
 
 int arax_stream_open(const struct arax_stream *s, char *why, size_t len)
 {
-	int err;
+	int err = 0;
 
 	pthread_mutex_lock(&blas.lock);
-	err = blas.library ? library_suits(s, blas.library, why, len) : open_library(s, why, len);
+	if (!blas.library)
+		err = vendor_library_open(&the_library, s, &blas.library, why, len);
+	else if (the_library.suits)
+		err = the_library.suits(s, blas.library, why, len);
 	pthread_mutex_unlock(&blas.lock);
 	return err;
 }

@@ -7,6 +7,7 @@
  */
 #include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +16,7 @@
 #include "daemon/kernels/hip_library.h"
 
 /* Of ROCm 7, 6 and 5, whose calls are alike. */
-static const char *const libraries[] = { "librocblas.so.5", "librocblas.so.4", "librocblas.so.0" };
+static const char *const names[] = { "librocblas.so.5", "librocblas.so.4", "librocblas.so.0", NULL };
 
 #define NO_LIBRARY \
 	"no rocBLAS of ROCm 5 to 7 (it comes with ROCm, and has to be where ld.so looks)"
@@ -36,8 +37,6 @@ static const char *const libraries[] = { "librocblas.so.5", "librocblas.so.4", "
 #define RIGHT		ROCBLAS_RIGHT
 #define UNIT		ROCBLAS_UNIT
 #define NON_UNIT	ROCBLAS_NON_UNIT
-
-#include "daemon/kernels/blas/gpu_blas.h"
 
 /* Where rocBLAS looks for kernels: beside itself, or where it is told to. */
 static bool has_kernels(void *library, const char *arch)
@@ -77,6 +76,10 @@ static int library_suits(const struct arax_stream *s, void *library, char *why, 
 	snprintf(why, len, "rocBLAS has no kernels for %s", s->arch);
 	return -EOPNOTSUPP;
 }
+
+#define LIBRARY_SUITS	library_suits
+
+#include "daemon/kernels/blas/gpu_blas.h"
 
 static int code_of(STATUS status)
 {

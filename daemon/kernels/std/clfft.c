@@ -2,13 +2,10 @@
 /* Fourier transforms by clFFT, for OpenCL devices. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <clFFT.h>
-#include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
 
 #include "daemon/kernels/std/fft_vendor.h"
-
-#define LIBRARY	"libclFFT.so.2"
+#include "daemon/kernels/vendor_library.h"
 
 #define CALLS(X) \
 	X(Setup) X(CreateDefaultPlan) X(SetPlanPrecision) X(SetLayout) X(SetResultLocation) \
@@ -26,26 +23,17 @@ static struct {
 
 int vendor_open(const struct arax_stream *s, char *why, size_t len)
 {
-	/* It has exit handlers of its own, and threads may be in it. */
-	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-	const char *missing = NULL;
-
-	(void)s;
-	if (!library) {
-		snprintf(why, len, "no clFFT (Debian: libclfft2): %s", dlerror());
-		return -ENOENT;
-	}
-#define X(name)									\
-	fft.name = (__typeof__(fft.name))dlsym(library, "clfft" #name);		\
-	if (!fft.name)								\
-		missing = "clfft" #name;
-	CALLS(X)
+	static const char *const names[] = { "libclFFT.so.2", NULL };
+	static const struct vendor_call calls[] = {
+#define X(name) { "clfft" #name, (void **)&fft.name },
+		CALLS(X)
 #undef X
-	if (missing) {
-		snprintf(why, len, LIBRARY " has no %s", missing);
-		return -ENOENT;
-	}
-	return 0;
+		{ NULL, NULL }
+	};
+	const struct vendor_library v = { names, "no clFFT (Debian: libclfft2)", calls, NULL };
+	void *library;
+
+	return vendor_library_open(&v, s, &library, why, len);
 }
 
 static bool begin(void)

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* Fourier transforms by cuFFT, for CUDA devices. */
 #include <cufft.h>
-
-#include <arax/stream.h>
+#include <stddef.h>
 
 /* Of CUDA 13, 12 and 11, whose calls are alike. */
-static const char *const libraries[] = { "libcufft.so.12", "libcufft.so.11", "libcufft.so.10" };
+static const char *const names[] = { "libcufft.so.12", "libcufft.so.11", "libcufft.so.10", NULL };
 
 #define NO_LIBRARY \
 	"no cuFFT of CUDA 11 to 13 (it comes with the CUDA Toolkit, and has to be where ld.so looks)"
@@ -16,14 +15,7 @@ static const char *const libraries[] = { "libcufft.so.12", "libcufft.so.11", "li
 #define FFT_INVERSE	CUFFT_INVERSE
 #define PLAN(plan)	((plan)->integer)
 
-/* The driver is opened by its one name, by cuFFT as by araxd. */
-static int library_suits(const struct arax_stream *s, void *library, char *why, size_t len)
-{
-	(void)s;
-	(void)library;
-	(void)why;
-	(void)len;
-	return 0;
-}
+/* The driver has one name, for cuFFT as for araxd. */
+#define LIBRARY_SUITS	NULL
 
 #include "daemon/kernels/std/gpu_fft.h"

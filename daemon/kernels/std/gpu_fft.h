@@ -7,13 +7,11 @@
  *	FFT(name)	the library's own name for it
  *	FFT_C2C, FFT_FORWARD, FFT_INVERSE
  *	PLAN(plan)	where a union fft_plan keeps it
- *	libraries[]	names for dlopen(), the newest first; NO_LIBRARY: what to say if there is none
- *	library_suits()	whether the one that was opened can work on the device
+ *	names, NO_LIBRARY, LIBRARY_SUITS
+ *			as a struct vendor_library has them
  */
-#include <dlfcn.h>
-#include <stdio.h>
-
 #include "daemon/kernels/std/fft_vendor.h"
+#include "daemon/kernels/vendor_library.h"
 
 #define FFT_CALLS(X) X(Create) X(SetStream) X(MakePlanMany) X(ExecC2C) X(Destroy)
 
@@ -26,42 +24,20 @@ static struct {
 #define TEXT_OF(name)	#name
 #define TEXT(name)	TEXT_OF(name)
 
-static int take_calls(void *library, char *why, size_t len)
-{
-	const char *missing = NULL;
-
-#define X(name)									\
-	fft.name = (__typeof__(fft.name))dlsym(library, TEXT(FFT(name)));	\
-	if (!fft.name)								\
-		missing = TEXT(FFT(name));
+static const struct vendor_call calls[] = {
+#define X(name) { TEXT(FFT(name)), (void **)&fft.name },
 	FFT_CALLS(X)
 #undef X
-	if (!missing)
-		return 0;
-	snprintf(why, len, "there is no %s in it", missing);
-	return -ENOENT;
-}
+	{ NULL, NULL }
+};
+
+static const struct vendor_library the_library = { names, NO_LIBRARY, calls, LIBRARY_SUITS };
 
 int vendor_open(const struct arax_stream *s, char *why, size_t len)
 {
-	int err = -ENOENT;
+	void *library;
 
-	why[0] = '\0';
-	for (size_t i = 0; err == -ENOENT && i < sizeof(libraries) / sizeof(libraries[0]); i++) {
-		void *library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-		char text[128];
-
-		if (!library && !why[0])
-			snprintf(why, len, NO_LIBRARY ": %s", dlerror());
-		if (!library)
-			continue;
-		err = library_suits(s, library, text, sizeof(text));
-		if (!err)
-			err = take_calls(library, text, sizeof(text));
-		if (err)
-			snprintf(why, len, "%s: %s", libraries[i], text);
-	}
-	return err;
+	return vendor_library_open(&the_library, s, &library, why, len);
 }
 
 /* If it fails, for want of memory or of a driver that is new enough, there are others. */

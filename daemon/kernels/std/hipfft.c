@@ -5,7 +5,7 @@
 #include "daemon/kernels/hip_library.h"
 #include "daemon/kernels/std/hipfft_api.h"
 
-static const char *const libraries[] = { "libhipfft.so.0" };
+static const char *const names[] = { "libhipfft.so.0", NULL };
 
 #define NO_LIBRARY "no hipFFT (it comes with ROCm, and has to be where ld.so looks)"
 
@@ -22,5 +22,7 @@ static int library_suits(const struct arax_stream *s, void *library, char *why, 
 	snprintf(why, len, HIP_NOT_OURS);
 	return -ENOENT;
 }
+
+#define LIBRARY_SUITS	library_suits
 
 #include "daemon/kernels/std/gpu_fft.h"
