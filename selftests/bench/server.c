@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -92,51 +93,44 @@ struct setup {
 	bool standard;
 };
 
+/* As @name is now: a manifest without one of its files is refused. */
+static void copy_kernels(const struct server *s, const char *name)
+{
+	char from[4200], path[256], below[128];
+	glob_t found;
+	size_t i;
+
+	snprintf(below, sizeof(below), "lib/arax/%s", name);
+	build_path(from, sizeof(from), below);
+	/* There are none of arax-blas without OpenBLAS. */
+	if (glob(from, 0, NULL, &found) && !strstr(name, "arax-blas"))
+		bench_fail("there is no %s", from);
+	for (i = 0; i < found.gl_pathc; i++) {
+		snprintf(path, sizeof(path), "%s/kernels/%s", s->dir,
+			 strrchr(found.gl_pathv[i], '/') + 1);
+		copy_file(found.gl_pathv[i], path);
+	}
+	globfree(&found);
+}
+
 static void write_config(const struct server *s, const struct setup *setup)
 {
-	static const char *const files[] = {
-		"bench-kernels/arax-bench.so", "bench-kernels/arax-bench.json",
-		/* Where there is OpenBLAS. */
-		"kernels/arax-blas.so", "kernels/arax-blas.json", "kernels/arax-blas.cl",
-		/* Where there were compilers and headers; the manifest knows. */
-		"kernels/arax-blas.ptx", "kernels/arax-blas.co", "kernels/arax-blas-clblast.so",
-		"kernels/arax-blas-cublas.so",
-		/* As far as here without standard kernels. */
-		"kernels/arax-std.so", "kernels/arax-std.json", "kernels/arax-std.cl",
-		"kernels/arax-std.ptx", "kernels/arax-std.co", "kernels/arax-std-clfft.so",
-		"kernels/arax-std-cufft.so",
+	static const char *const all[] = {
+		"bench-kernels/*", "kernels/arax-blas*", "kernels/arax-std*", NULL
 	};
-	const size_t nr_std = 7;
-	static const char *const rodinia[] = {
-		"rodinia-kernels/arax-rodinia.so", "rodinia-kernels/arax-rodinia.json",
-		"rodinia-kernels/arax-rodinia.cl",
-	};
-	static const char *const few[] = {
-		"bench-std/arax-bench-std.json", "bench-std/arax-bench-std.cl",
-		"kernels/arax-std.so",
-	};
-	const char *const *list = setup->standard ? files : setup->config ? few :
-				  setup->kind ? rodinia : files;
-	char path[256], from[4200], name[128];
-	size_t i, n = sizeof(files) / sizeof(*files) - (setup->devices || setup->standard ? 0 : nr_std);
+	static const char *const without_std[] = { "bench-kernels/*", "kernels/arax-blas*", NULL };
+	static const char *const rodinia[] = { "rodinia-kernels/*", NULL };
+	static const char *const few[] = { "bench-std/*", "kernels/arax-std.so", NULL };
+	const char *const *list = setup->standard || setup->devices ? all : setup->config ? few :
+				  setup->kind ? rodinia : without_std;
+	char path[256];
 	FILE *f;
 
-	if (list == few)
-		n = sizeof(few) / sizeof(*few);
-	else if (list == rodinia)
-		n = sizeof(rodinia) / sizeof(*rodinia);
 	snprintf(path, sizeof(path), "%s/kernels", s->dir);
 	if (mkdir(path, 0755) < 0)
 		bench_fail("%s: %s", path, strerror(errno));
-	for (i = 0; i < n; i++) {
-		snprintf(name, sizeof(name), "lib/arax/%s", list[i]);
-		build_path(from, sizeof(from), name);
-		if (access(from, F_OK) && (strstr(name, "arax-blas") || strstr(name, ".ptx") ||
-					   strstr(name, ".co") || strstr(name, "arax-std-")))
-			continue;
-		snprintf(path, sizeof(path), "%s/kernels/%s", s->dir, strchr(list[i], '/') + 1);
-		copy_file(from, path);
-	}
+	for (; *list; list++)
+		copy_kernels(s, *list);
 	snprintf(path, sizeof(path), "%s/araxd.conf", s->dir);
 	f = fopen(path, "w");
 	if (!f)
