@@ -222,8 +222,12 @@ bench_fails() {
 	[ ! -s "$work/bench" ] && grep -q '^arax-bench: ' "$work/err"
 }
 
+# Its own, not those of a library.
 has_kernels() {
-	grep -q "\"kind\": \"$1\"" build/lib/arax/kernels/arax-std.json
+	local ending=co
+
+	[ "$1" != cuda ] || ending=ptx
+	grep -q "\"arax-std.$ending\"" build/lib/arax/kernels/arax-std.json
 }
 
 # try NAME KIND: what is above, on the devices of $work/NAME.conf

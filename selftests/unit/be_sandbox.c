@@ -866,8 +866,8 @@ static void add_case(Suite *suite, const char *name, void (*make)(void), const T
 int main(void)
 {
 	Suite *suite = suite_create("sandbox");
-	TCase *t = tcase_create("sandbox");
 	const char *lacks = sandbox_kernel_lacks();
+	TCase *t;
 
 #ifndef HAVE_SECCOMP
 	lacks = SANDBOX_NO_LIBSECCOMP;
@@ -882,6 +882,7 @@ int main(void)
 	add_case(suite, "two cores", setup_wide, helpers_are_locked_up_too);
 	add_case(suite, "small", setup_small, memory_is_limited);
 	add_case(suite, "one worker", setup_one_worker, both_kinds_are_counted);
+	t = tcase_create("sandbox");
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, hostile_code_gets_nowhere);
