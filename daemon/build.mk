@@ -2,7 +2,7 @@
 # araxd.
 
 # Runners, and araxd's end of workers.
-RUNNER_SRCS := $(addprefix daemon/worker/,cgroup.c idmap.c lane.c pool.c runner.c spawn.c turn.c worker.c)
+RUNNER_SRCS := $(addprefix daemon/worker/,cgroup.c idmap.c lane.c mounts.c pool.c runner.c spawn.c turn.c worker.c)
 
 ARAXD_LIB_SRCS := daemon/cgroups.c daemon/log.c daemon/config.c daemon/options.c daemon/notify.c \
 		  $(sort $(wildcard daemon/dispatch/*.c daemon/graph/*.c daemon/link/*.c \

@@ -25,6 +25,8 @@
 
 #include <linux/capability.h>
 
+#include "daemon/worker/mounts.h"
+
 #define FOREIGN_STACK	(8u << 20)
 
 /* What the child needs as text, made before it exists. */
@@ -285,52 +287,12 @@ static _Noreturn void child(const struct spawn *s, const struct texts *t, pid_t 
 	give_up(socket, STEP_EXEC, errno);
 }
 
-/* Whether no mount of the list is shared, and @root is one of them. */
-static bool nothing_is_shared_in(const char *list, uint64_t root)
-{
-	FILE *f = fopen(list, "re");
-	size_t size = 0;
-	char *line = NULL;
-	bool shared = false, found = false;
-
-	if (!f)
-		return false;
-	/* Of the optional fields, which a lone dash ends. */
-	while (!shared && getline(&line, &size, f) > 0) {
-		const char *field = strstr(line, " shared:"), *dash = strstr(line, " - ");
-
-		found |= strtoull(line, NULL, 10) == root;
-		shared = field && (!dash || field < dash);
-	}
-	free(line);
-	fclose(f);
-	return found && !shared;
-}
-
-/*
- * In a chroot the mount that "/" is in may lie outside, and is not told to who is inside: then
- * the first process's list has it, if that has the same mounts.
- */
-static bool nothing_is_shared(void)
-{
-	struct stat ours, first;
-	struct statx root;
-
-	if (statx(AT_FDCWD, "/", 0, STATX_MNT_ID, &root) || !(root.stx_mask & STATX_MNT_ID))
-		return false;
-	if (nothing_is_shared_in("/proc/self/mountinfo", root.stx_mnt_id))
-		return true;
-	return !stat("/proc/self/ns/mnt", &ours) && !stat("/proc/1/ns/mnt", &first) &&
-	       ours.st_dev == first.st_dev && ours.st_ino == first.st_ino &&
-	       nothing_is_shared_in("/proc/1/mountinfo", root.stx_mnt_id);
-}
-
 static void make_texts(struct texts *t, const struct spawn *s, bool root)
 {
 	/* Who is not root stays who he is, whatever group the task has. */
 	unsigned int uid = root ? s->uid : geteuid(), gid = root ? s->gid : getegid();
 
-	t->nothing_shared = has_scratch(s) && nothing_is_shared();
+	t->nothing_shared = has_scratch(s) && mounts_nothing_shared();
 	snprintf(t->role, sizeof(t->role), "%d", (int)s->role);
 	snprintf(t->uid_map, sizeof(t->uid_map), "%u %u 1", uid, uid);
 	snprintf(t->gid_map, sizeof(t->gid_map), "%u %u 1", gid, gid);

@@ -11,7 +11,7 @@ $(call program,$(SYSTEM)/device-loss,plain,$(SYSTEM_SRCS) selftests/system/devic
 $(call program,$(SYSTEM)/one-group,plain,$(SYSTEM_SRCS) selftests/system/one-group.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/followers,plain,$(SYSTEM_SRCS) selftests/system/followers.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/vendors,plain,$(SYSTEM_SRCS) selftests/system/vendors.c,$(SYSTEM_LIBS))
-$(call program,$(SYSTEM)/own-opencl,plain,$(SYSTEM_SRCS) selftests/system/own-opencl.c,$(SYSTEM_LIBS))
+$(call program,$(SYSTEM)/own-opencl,plain,$(SYSTEM_SRCS) selftests/system/own-opencl.c daemon/worker/mounts.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/stand-aside,plain,$(SYSTEM_SRCS) selftests/system/stand-aside.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/huge-pages,plain,$(SYSTEM_SRCS) selftests/system/huge-pages.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/first-context,plain,selftests/system/first-context.c,$(SYSTEM_LIBS))

@@ -2,6 +2,7 @@
 /* OpenCL C that a program brings itself: run.sh has araxd drive an OpenCL device. */
 #include "stack.h"
 
+#include "daemon/worker/mounts.h"
 #include "daemon/worker/sandbox.h"
 
 #include <errno.h>
@@ -40,11 +41,13 @@ static int namespaces_work(void)
 {
 	struct mount_attr all = { .attr_set = MOUNT_ATTR_RDONLY };
 	int flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC, status = 1;
+	bool nothing_shared = mounts_nothing_shared();
 	pid_t pid = fork();
 
 	if (!pid)
 		_exit(unshare(flags | (geteuid() ? CLONE_NEWUSER : 0)) ||
-		      (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ? errno != EINVAL :
+		      (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ?
+		       errno != EINVAL || (!geteuid() && !nothing_shared) :
 		       syscall(SYS_mount_setattr, -1, "/", AT_RECURSIVE, &all, sizeof(all))) ||
 		      mount("x", "/tmp", "tmpfs", 0, NULL));
 	return pid > 0 && waitpid(pid, &status, 0) == pid && !status;
