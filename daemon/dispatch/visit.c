@@ -23,6 +23,12 @@
 #define FAR_PART	2
 /* Between two times that others on a core come first. */
 #define LOOKS		8
+/*
+ * Who doesn't have it back by then shares the core with somebody who computes, and keeps all others
+ * from the poller's work meanwhile: as many visits then go without.
+ */
+#define LOST_US		500u
+#define LOST_NOT	1000
 
 /* As the poller does before it sleeps; false: there is something to be done. */
 static bool leave_asleep(struct poller *p)
@@ -56,6 +62,16 @@ static bool may_stay(struct poller *p)
 	return true;
 }
 
+/* Whoever was woken may have to run on this very core.  False: so does somebody else. */
+static bool let_others(struct poller *p)
+{
+	sched_yield();
+	if (ticks_now(&p->ticks) - p->now < LOST_US * p->ticks.per_us)
+		return true;
+	p->stays_not = LOST_NOT;
+	return false;
+}
+
 static void stay(struct poller *p)
 {
 	uint64_t since = p->now = ticks_now(&p->ticks);
@@ -65,16 +81,15 @@ static void stay(struct poller *p)
 	if (!may_stay(p))
 		return;
 	while (!n && p->now - since < STAY_SPINS * p->rest.spin_ticks && !door_is_awaited(&p->door)) {
-		/* Whoever was woken may have to run on this very core. */
-		if (p->visitor->depth == 1 && !(++looks % LOOKS))
-			sched_yield();
+		if (p->visitor->depth == 1 && !(++looks % LOOKS) && !let_others(p))
+			break;
 		cpu_relax();
 		n = poller_turn(p);
 		p->now = ticks_now(&p->ticks);
 	}
 	if (n)
 		POLLER_COUNT(p, stayed);
-	p->stays = n ? 0 : p->stays + 1;
+	p->stays = n || p->stays_not ? 0 : p->stays + 1;
 	if (p->stays == STAYS) {
 		p->stays = 0;
 		p->stays_not = STAYS_NOT;

@@ -12,7 +12,7 @@
 
 #include "daemon/sched/internal.h"
 
-#define FIRST_RUNS	4	/* of which the quickest counts: who is first finds no pages yet */
+#define FIRST_RUNS	4	/* where a quicker one counts alone: who is first finds no pages yet */
 #define STUDY_ALL	64	/* runs, of which each is studied */
 #define STUDY_EACH	16	/* then every so manieth */
 #define SURE_RUNS	16	/* before anything counts as an outlier */
