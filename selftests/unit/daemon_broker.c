@@ -15,6 +15,7 @@
 
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/ticks.h"
+#include "daemon/link/broker_impl.h"
 #include "selftests/unit/daemon_client.h"
 
 #define PAGE	4096u
@@ -681,8 +682,8 @@ START_TEST(who_follows_without_its_buffer)
 {
 	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
 	struct arax_buffer_query b = { .size = sizeof(b) };
-	struct mappings *mappings;
 	struct arax_completion done;
+	struct broker *broker;
 	uint64_t followed;
 	struct mapping *m;
 	struct poller *p;
@@ -696,11 +697,14 @@ START_TEST(who_follows_without_its_buffer)
 	ck_assert_int_eq(CALL(&c, ARAX_NR_BUFFER_QUERY, &b), 0);
 	spin_often(k.id, q, h);
 	p = daemon_poller(d);
-	mappings = &p->links[0]->mappings;
-	m = mapping_find(mappings, b.id);
+	broker = (struct broker *)p->links[0];	/* its first member */
 	followed = __atomic_load_n(&p->stats.followed, __ATOMIC_RELAXED);
+	/* As broker_reap() does, whose thread is to see that this one has read the mapping. */
+	pthread_mutex_lock(&broker->ident_lock);
+	m = mapping_find(&broker->link.mappings, b.id);
+	pthread_mutex_unlock(&broker->ident_lock);
 	ck_assert_ptr_nonnull(m);
-	mapping_clear(mappings, m->id);
+	mapping_clear(&broker->link.mappings, (uint32_t)b.id);
 	spin_task(k.id, q, h, 300000);
 	/* One that may be run again. */
 	fill_spin(k.id, q, b.handle, 1)->flags = ARAX_TASK_IDEMPOTENT;
@@ -710,7 +714,9 @@ START_TEST(who_follows_without_its_buffer)
 	ck_assert(client_completion(&c, &done));
 	ck_assert_int_eq(done.result, -EFAULT);
 	ck_assert_uint_eq(__atomic_load_n(&p->stats.followed, __ATOMIC_RELAXED), followed + 1);
-	ck_assert_int_eq(mapping_set(mappings, m), 0);
+	pthread_mutex_lock(&broker->ident_lock);
+	ck_assert_int_eq(mapping_set(&broker->link.mappings, m), 0);
+	pthread_mutex_unlock(&broker->ident_lock);
 }
 END_TEST
 
@@ -744,13 +750,17 @@ START_TEST(nobody_follows_past_its_deadline)
 }
 END_TEST
 
-/* Several tasks of a few us that need nothing of each other: one core is not all there is. */
+/*
+ * Several tasks of a few us that need nothing of each other: one core is not all there is, so
+ * the poller runs none of them but the last.
+ */
 START_TEST(short_tasks_are_spread)
 {
 	enum { TASKS = 8, ROUNDS = 200 };
 	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
 	struct arax_completion done;
-	uint32_t q, h[TASKS], on[2] = { 0 };
+	uint64_t inline_runs;
+	uint32_t q, h[TASKS];
 
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		return;
@@ -769,26 +779,24 @@ START_TEST(short_tasks_are_spread)
 		for (uint32_t i = 0; i < TASKS; i++) {
 			ck_assert(client_completion(&c, &done));
 			ck_assert_int_eq(done.result, 0);
-			ck_assert_uint_lt(done.device, 2);
-			on[done.device]++;
 		}
 	}
-	ck_assert_uint_gt(on[0], TASKS * ROUNDS / 5);
-	ck_assert_uint_gt(on[1], TASKS * ROUNDS / 5);
+	inline_runs = __atomic_load_n(&daemon_poller(d)->stats.inline_runs, __ATOMIC_RELAXED);
+	ck_assert_uint_le(inline_runs, ROUNDS);
 }
 END_TEST
 
 /*
- * A kernel that was always short runs for a second, on the poller's own thread:
- * others are served all the same, since the standby takes over.
+ * A kernel that was always short runs for long, on the poller's own thread: others are
+ * served while it runs, since the standby takes over.
  */
 START_TEST(a_long_task_blocks_nobody)
 {
 	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
 	struct arax_completion done;
 	struct client other;
-	uint64_t start, took;
-	uint32_t q, h, oq, oh, i, tries;
+	uint32_t q, h, oq, oh, i, tries, us = 1000000;
+	bool blocked = true;
 
 	ready(8);
 	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
@@ -800,29 +808,30 @@ START_TEST(a_long_task_blocks_nobody)
 	oh = client_buffer(&other, PAGE, NULL, NULL);
 	/*
 	 * On a busy machine one of the short ones may have seemed long: then the long
-	 * one goes to its device's thread, which blocks nobody either, and is no proof.
+	 * one goes to its device's thread, which blocks nobody either, and is no proof.  Or
+	 * others weren't served in time because nobody was: a longer one leaves more time.
 	 */
-	for (tries = 0; tries < 8 && !daemon_stolen(d); tries++) {
+	for (tries = 0; tries < 8 && (blocked || !daemon_stolen(d)); tries++) {
 		/* The longest run is forgotten by 1/64 a run, on each device. */
 		for (i = 0; i < (tries ? 3000 : 300); i++) {
 			spin_task(k.id, q, h, 1);
 			ck_assert(client_completion(&c, &done));
 			ck_assert_int_eq(done.result, 0);
 		}
-		spin_task(k.id, q, h, 1000000);
+		spin_task(k.id, q, h, us);
 		usleep(2000);
-		start = monotonic_ns();
 		for (i = 0; i < 5; i++) {
 			client_fill(&other, oq, oh, PAGE, i, i);
 			ck_assert(client_completion(&other, &done));
 			ck_assert_int_eq(done.result, 0);
 		}
-		took = monotonic_ns() - start;
-		ck_assert_uint_lt(took, 600000000);
+		blocked = client_has_completion(&c);
 		ck_assert(client_completion(&c, &done));
 		ck_assert_int_eq(done.result, 0);
-		ck_assert_uint_ge(done.device_ns, 900000000);
+		ck_assert_uint_ge(done.device_ns, us * 900ull);
+		us = blocked && us < 4000000 ? 2 * us : us;
 	}
+	ck_assert(!blocked);
 	ck_assert_uint_ge(daemon_stolen(d), 1);
 	client_close(&other);
 }

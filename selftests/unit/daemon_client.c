@@ -320,16 +320,26 @@ void client_publish(struct client *c)
 	client_publish_from(c, c->sq_tail++);
 }
 
+static struct arax_completion *next_completion(const struct client *c)
+{
+	return (void *)(c->region + c->layout.cq_offset +
+			(size_t)(c->cq_head & (c->depth - 1)) * 64);
+}
+
+bool client_has_completion(const struct client *c)
+{
+	return __atomic_load_n(&next_completion(c)->seq, __ATOMIC_ACQUIRE) == c->cq_head + 1;
+}
+
 bool client_completion(struct client *c, struct arax_completion *out)
 {
-	struct arax_completion *e = (void *)(c->region + c->layout.cq_offset +
-					     (size_t)(c->cq_head & (c->depth - 1)) * 64);
+	struct arax_completion *e = next_completion(c);
 	struct arax_ring_ctl *ctl = (void *)c->region;
 	struct timespec nap = { .tv_nsec = 100000 };
 	int i;
 
 	for (i = 0; i < 50000; i++) {
-		if (__atomic_load_n(&e->seq, __ATOMIC_ACQUIRE) == c->cq_head + 1) {
+		if (client_has_completion(c)) {
 			*out = *e;
 			__atomic_store_n(&ctl->cq_head, ++c->cq_head, __ATOMIC_RELEASE);
 			return true;
