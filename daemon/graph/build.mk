@@ -6,18 +6,12 @@ CHECK_LIBS := $(shell $(PKGCONF) --libs check 2>/dev/null)
 
 $(call program,$(B)/tests/graph_test,plain,$(GRAPH_TEST_SRCS),$(CHECK_LIBS))
 $(call program,$(B)/tests/graph_test-asan,asan,$(GRAPH_TEST_SRCS),$(CHECK_LIBS))
-$(call program,$(B)/bin/graph_micro,plain,selftests/bench/graph_micro.c $(GRAPH_SRCS),)
 
 check-graph: $(B)/tests/graph_test $(B)/tests/graph_test-asan
 	scripts/tally run unit/graph -- $(B)/tests/graph_test
 	GRAPH_TEST_SCALE=0.1 scripts/tally run unit/graph-asan -- $(B)/tests/graph_test-asan
 soak-graph: $(B)/tests/graph_test
 	GRAPH_TEST_SCALE=20 scripts/tally run soak/graph -- $(B)/tests/graph_test
-bench-graph: $(B)/bin/graph_micro
-	@mkdir -p $(B)/bench
-	$< --json >$(B)/bench/graph.json
-	$<
-
 # Clang's own instrumentation: compiled apart from the variants.
 $(B)/fuzz/graph: selftests/fuzz/graph_fuzz.c selftests/unit/graph_model.c $(GRAPH_SRCS) \
 		 $(wildcard daemon/graph/*.h)
@@ -29,9 +23,7 @@ fuzz-graph: $(B)/fuzz/graph
 	$(B)/fuzz/graph -max_total_time=$(or $(FUZZ_SECONDS),60) -max_len=2048 \
 		-artifact_prefix=$(B)/fuzz/ $(B)/fuzz/graph-corpus
 
-ALL_TARGETS += $(B)/bin/graph_micro
 CHECK_TARGETS += check-graph
-BENCH_TARGETS += bench-graph
 FUZZ_TARGETS += fuzz-graph
 SOAK_TARGETS += soak-graph
-.PHONY: check-graph soak-graph bench-graph fuzz-graph
+.PHONY: check-graph soak-graph fuzz-graph

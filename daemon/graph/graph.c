@@ -568,6 +568,7 @@ static inline void end_in_context(struct graph *g, struct node *n)
 
 	if (n->flags & NODE_REPORTED && n->flags & NODE_GHOST)
 		c->ghosts--;
+	c->live--;
 	if (n->live_next)
 		n->live_next->live_prev = n->live_prev;
 	else
@@ -771,6 +772,7 @@ int graph_add(struct graph *g, const struct arax_dispatch *d)
 	else
 		c->head = n;
 	c->tail = n;
+	c->live++;
 	if (unlikely(n->flags & NODE_FENCED) && c->head == n) {
 		n->flags &= ~NODE_FENCED;
 		n->waits--;
@@ -794,6 +796,13 @@ int graph_add(struct graph *g, const struct arax_dispatch *d)
 uint64_t graph_live(const struct graph *g)
 {
 	return g->stats.live;
+}
+
+uint32_t graph_live_beside(const struct graph_node *node)
+{
+	const struct node *n = node_of((struct graph_node *)node);
+
+	return n->context ? n->context->live : 0;
 }
 
 uint64_t graph_last_seq(const struct graph *g)

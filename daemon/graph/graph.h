@@ -164,6 +164,9 @@ int graph_add(struct graph *g, const struct arax_dispatch *d);
 /* Tasks that were added and have not ended. */
 uint64_t graph_live(const struct graph *g);
 
+/* The same, of @node's context alone; 0: that is gone. */
+uint32_t graph_live_beside(const struct graph_node *node);
+
 /* graph_node.seq of the task that was added last; 0: none was. */
 uint64_t graph_last_seq(const struct graph *g);
 

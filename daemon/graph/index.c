@@ -389,11 +389,11 @@ static inline struct span *span_find(const struct graph *g, const struct context
 
 /*
  * Makes @n depend on what an access of that shape conflicts with.  @s: its span, or
- * NULL if it is a new one.  Returns the span.
+ * NULL if it is a new one, of that @hash.  Returns the span.
  */
 static __attribute__((noinline))
 struct span *relate(struct graph *g, struct node *n, struct span *s, bool write,
-		    uint64_t buffer, const struct shape *shape)
+		    uint64_t buffer, const struct shape *shape, uint64_t hash)
 {
 	struct search w = {
 		.g = g, .node = n, .write = write, .dataflow = n->flags & NODE_DATAFLOW,
@@ -402,7 +402,7 @@ struct span *relate(struct graph *g, struct node *n, struct span *s, bool write,
 	if (!s) {
 		struct buffer *b = buffer_get(g, n->context, buffer);
 
-		s = span_create(g, b, shape, index_hash(g, n->context, buffer, shape));
+		s = span_create(g, b, shape, hash);
 		w.span = s;
 		if (b->nr_spans > 1)
 			search(&w, true);
@@ -429,13 +429,14 @@ struct span *relate_other(struct graph *g, struct node *n, bool write,
 {
 	struct shape shape;
 	struct span *s;
+	uint64_t hash;
 
 	if (shape_from_range(&shape, r) <= 0)
 		return NULL;
-	s = span_find(g, n->context, r->buffer, &shape,
-		      index_hash(g, n->context, r->buffer, &shape));
+	hash = index_hash(g, n->context, r->buffer, &shape);
+	s = span_find(g, n->context, r->buffer, &shape, hash);
 	if (!s || span_used(s) || s->buffer->mixed)
-		s = relate(g, n, s, write, r->buffer, &shape);
+		s = relate(g, n, s, write, r->buffer, &shape, hash);
 	*recent_place(g, r->buffer) = s;
 	return s;
 }
@@ -458,7 +459,7 @@ static inline void add_range(struct graph *g, struct node *n, struct access *a, 
 		}
 	} else if (span_used(s) || s->buffer->mixed) {
 		/* Else it was kept, and shares no byte with another. */
-		relate(g, n, s, write, r->buffer, &s->shape);
+		relate(g, n, s, write, r->buffer, &s->shape, s->link.hash);
 	}
 	a->span = s;
 	a->write = write;
@@ -478,36 +479,84 @@ static inline void add_range(struct graph *g, struct node *n, struct access *a, 
 /* ------------------------------------------------------------------ */
 /* Calls                                                               */
 
+/*
+ * The lines that the ranges of @n will need, in the order in which they lead to each
+ * other, and each for all ranges before the next: so they come together.
+ */
 static __attribute__((noinline)) void prefetch_ranges(struct graph *g, struct node *n)
 {
-	const struct tree_node *leaves[ARAX_MAX_RANGES];
+	const struct tree_node *at[ARAX_MAX_RANGES];
+	uint8_t height[ARAX_MAX_RANGES], highest = 0;
 	struct shape shapes[ARAX_MAX_RANGES];
-	unsigned int nr = n->pub.d.nr_ranges;
+	uint64_t hashes[ARAX_MAX_RANGES];
+	const struct span *near[NEAR_MAX];
+	unsigned int nr = n->pub.d.nr_ranges, nr_near = 0;
 
 	for (unsigned int i = 0; i < nr; i++) {
 		const struct arax_dispatch_range *r = &n->pub.ranges[i];
-		uint64_t hash;
 
 		if (shape_from_range(&shapes[i], r) <= 0) {
 			shapes[i].count = 0;
 			continue;
 		}
-		hash = index_hash(g, n->context, r->buffer, &shapes[i]);
-		__builtin_prefetch(&g->spans.buckets[hash & g->spans.mask], 1);
+		hashes[i] = index_hash(g, n->context, r->buffer, &shapes[i]);
+		__builtin_prefetch(&g->spans.buckets[hashes[i] & g->spans.mask], 1);
 	}
 	for (unsigned int i = 0; i < nr; i++) {
-		struct buffer *b = NULL;
+		const struct link *first = shapes[i].count ? table_first(&g->spans, hashes[i]) : NULL;
 
-		leaves[i] = NULL;
-		if (shapes[i].count)
-			b = buffer_find(g, n->context, n->pub.ranges[i].buffer);
-		if (b && b->root)
-			leaves[i] = tree_prefetch(b->root, shapes[i].offset);
+		__builtin_prefetch(first, 1);
+		__builtin_prefetch((const char *)first + 64, 1);
 	}
 	for (unsigned int i = 0; i < nr; i++) {
-		if (leaves[i])
-			tree_prefetch_spans(leaves[i], shapes[i].offset,
-					    shape_end(&shapes[i]));
+		const struct span *s = NULL;
+		struct buffer *b;
+
+		at[i] = NULL;
+		height[i] = 0;
+		if (!shapes[i].count)
+			continue;
+		s = span_find(g, n->context, n->pub.ranges[i].buffer, &shapes[i], hashes[i]);
+		if (s && !s->crowded && !s->buffer->mixed) {
+			/* It shares no byte with another: the tree is not asked. */
+			if (nr_near < NEAR_MAX)
+				near[nr_near++] = s;
+			continue;
+		}
+		b = buffer_find(g, n->context, n->pub.ranges[i].buffer);
+		if (!b || !b->root)
+			continue;
+		at[i] = b->root;
+		height[i] = b->root->height;
+		highest = height[i] > highest ? height[i] : highest;
+	}
+	for (; highest; highest--) {
+		for (unsigned int i = 0; i < nr; i++) {
+			if (height[i] != highest)
+				continue;
+			at[i] = tree_step(at[i], shapes[i].offset);
+			height[i]--;
+		}
+	}
+	for (unsigned int i = 0; i < nr; i++) {
+		if (at[i])
+			nr_near += tree_near(at[i], shapes[i].offset, shape_end(&shapes[i]),
+					     near + nr_near, NEAR_MAX - nr_near);
+	}
+	for (unsigned int i = 0; i < nr_near; i++) {
+		__builtin_prefetch(near[i]->writer, 1);
+		__builtin_prefetch(near[i]->readers, 1);
+		__builtin_prefetch(near[i]->ordered, 1);
+	}
+	for (unsigned int i = 0; i < nr_near; i++) {
+		const struct span *s = near[i];
+
+		if (s->writer)
+			__builtin_prefetch(s->writer->node, 1);
+		if (s->readers)
+			__builtin_prefetch(s->readers->node, 1);
+		if (s->ordered)
+			__builtin_prefetch(s->ordered->node, 1);
 	}
 }
 

@@ -178,7 +178,8 @@ static int check_subtree(const struct tree_node *t, uint64_t low, uint64_t *end,
 			EXPECT(s->leaf == t);
 			EXPECT(s->shape.offset == t->start[i]);
 			EXPECT(shape_end(&s->shape) == t->end[i]);
-			EXPECT(t->wend[i] == (s->may_write ? t->end[i] : 0));
+			EXPECT((t->writers >> i & 1) == s->may_write);
+			w = s->may_write ? t->end[i] : 0;
 			EXPECT(s->may_write || !span_has_writer(s));
 		} else {
 			const struct tree_node *child = t->child[i];
@@ -189,8 +190,10 @@ static int check_subtree(const struct tree_node *t, uint64_t low, uint64_t *end,
 			EXPECT(w == t->wend[i]);
 		}
 		*end = t->end[i] > *end ? t->end[i] : *end;
-		*wend = t->wend[i] > *wend ? t->wend[i] : *wend;
+		*wend = w > *wend ? w : *wend;
 	}
+	/* So that what is opened next has none. */
+	EXPECT(!(t->writers >> t->n));
 	return bad;
 }
 
@@ -275,6 +278,7 @@ int graph_check(const struct graph *g)
 		for (struct queue *q = c->queues; q; q = q->next)
 			in_queues += q->live;
 		EXPECT(in_queues == in_context);
+		EXPECT(in_context == c->live);
 		EXPECT(ghosts == c->ghosts);
 		live += in_context;
 		for (struct node *n = c->lingering; n; n = n->next) {

@@ -141,7 +141,7 @@ struct queue {
 
 /**
  * struct context - one client's tasks
- * @head, @tail:	live tasks in order of submission
+ * @head, @tail, @live: live tasks in order of submission; how many
  * @lingering:		failed tasks that tasks to come may depend on
  * @tracks:		ranges are indexed: it has used a dataflow queue
  * @ghosts:		ended tasks that still keep others in order
@@ -156,6 +156,7 @@ struct context {
 	uint32_t ghosts;
 	uint32_t nr_queues;
 	uint32_t queue_limit;
+	uint32_t live;
 	struct node *head, *tail;
 	struct node *lingering, **lingering_tail;
 	struct queue *queues;
@@ -316,24 +317,28 @@ void index_retire(struct graph *g, struct span *s);
 void index_drop_context(struct graph *g, struct context *c);
 
 /* tree.c */
-#define TREE_FAN	16
+#define TREE_FAN	15
 #define TREE_MAX_DEPTH	24
 
 /**
  * struct tree_node - of a B+ tree ordered by start, augmented by largest ends
+ * @writers:	of a leaf: bits of the spans that may have a writer
  * @start:	of the span; of a child: not above any of its spans' starts
  * @end:	of the span; of a child: the largest
- * @wend:	the same of spans that may have a writer, else 0
+ * @wend:	of a child: the largest of spans that may have a writer, or 0
+ *
+ * All that a leaf has is in six cache lines.
  */
 struct tree_node {
-	uint64_t start[TREE_FAN];
-	uint64_t end[TREE_FAN];
-	uint64_t wend[TREE_FAN];
-	void *child[TREE_FAN];
 	struct tree_node *parent;
 	uint16_t n;
+	uint16_t writers;
 	uint8_t height;		/* 0: a leaf */
 	bool leaf;
+	uint64_t start[TREE_FAN];
+	uint64_t end[TREE_FAN];
+	void *child[TREE_FAN];
+	uint64_t wend[TREE_FAN];
 };
 
 /* Needs TREE_MAX_DEPTH objects in the pool. */
@@ -348,13 +353,16 @@ void tree_mark_writer(struct span *s);
  */
 bool tree_walk(struct tree_node *t, uint64_t start, uint64_t end, bool writers,
 	       bool (*visit)(void *arg, struct span *s), void *arg);
-/*
- * Ask for the cache lines of a leaf; of the leaf where @start belongs, which
- * is returned; of the spans in a leaf that share a byte with [start, end).
- */
+/* Asks for the cache lines of a leaf. */
 void tree_prefetch_leaf(const struct tree_node *t);
-const struct tree_node *tree_prefetch(const struct tree_node *t, uint64_t start);
-void tree_prefetch_spans(const struct tree_node *t, uint64_t start, uint64_t end);
+/* One step from @t, which is no leaf, towards @start; asks for what the next one needs. */
+const struct tree_node *tree_step(const struct tree_node *t, uint64_t start);
+/*
+ * The spans in a leaf that share a byte with the hull [start, end), @max at most, whose
+ * lines it asks for.  Returns how many.
+ */
+unsigned int tree_near(const struct tree_node *t, uint64_t start, uint64_t end,
+		       const struct span **near, unsigned int max);
 void tree_free(struct graph *g, struct tree_node *t,
 	       void (*each)(struct graph *g, struct span *s));
 
@@ -385,6 +393,7 @@ static inline void access_detach(struct access *a)
  * for before the first of them is needed, so that they come together.
  */
 #define LARGE_INDEX	4096
+#define NEAR_MAX	16	/* spans that share bytes with a task's ranges: of more, the first */
 
 /* Takes all accesses of @n out. */
 static inline void index_remove(struct graph *g, struct node *n)

@@ -29,6 +29,21 @@ static uint64_t max_of(const uint64_t *v, unsigned int n)
 	return m;
 }
 
+/* The largest end of a span in @t that may have a writer, or 0. */
+static uint64_t max_wend(const struct tree_node *t)
+{
+	uint64_t m = 0;
+
+	if (!t->leaf)
+		return max_of(t->wend, t->n);
+	for (unsigned int hits = t->writers; hits; hits &= hits - 1) {
+		unsigned int i = __builtin_ctz(hits);
+
+		m = t->end[i] > m ? t->end[i] : m;
+	}
+	return m;
+}
+
 static struct tree_node *new_node(struct graph *g, unsigned int height)
 {
 	/* tree_insert()'s callers have reserved a node for each level. */
@@ -36,6 +51,7 @@ static struct tree_node *new_node(struct graph *g, unsigned int height)
 
 	t->parent = NULL;
 	t->n = 0;
+	t->writers = 0;
 	t->height = height;
 	t->leaf = !height;
 	return t;
@@ -49,14 +65,21 @@ static void adopt(struct tree_node *t, unsigned int i)
 		((struct tree_node *)t->child[i])->parent = t;
 }
 
+static unsigned int below(unsigned int at)
+{
+	return (1u << at) - 1;
+}
+
 static void open_slot(struct tree_node *t, unsigned int at)
 {
 	unsigned int n = t->n - at;
 
 	memmove(&t->start[at + 1], &t->start[at], n * sizeof(t->start[0]));
 	memmove(&t->end[at + 1], &t->end[at], n * sizeof(t->end[0]));
-	memmove(&t->wend[at + 1], &t->wend[at], n * sizeof(t->wend[0]));
 	memmove(&t->child[at + 1], &t->child[at], n * sizeof(t->child[0]));
+	if (!t->leaf)
+		memmove(&t->wend[at + 1], &t->wend[at], n * sizeof(t->wend[0]));
+	t->writers = (uint16_t)((t->writers & ~below(at)) << 1 | (t->writers & below(at)));
 	t->n++;
 }
 
@@ -66,18 +89,24 @@ static void close_slot(struct tree_node *t, unsigned int at)
 
 	memmove(&t->start[at], &t->start[at + 1], n * sizeof(t->start[0]));
 	memmove(&t->end[at], &t->end[at + 1], n * sizeof(t->end[0]));
-	memmove(&t->wend[at], &t->wend[at + 1], n * sizeof(t->wend[0]));
 	memmove(&t->child[at], &t->child[at + 1], n * sizeof(t->child[0]));
+	if (!t->leaf)
+		memmove(&t->wend[at], &t->wend[at + 1], n * sizeof(t->wend[0]));
+	t->writers = (uint16_t)((t->writers >> 1 & ~below(at)) | (t->writers & below(at)));
 }
 
+/* @writer: of a leaf's child, a span.  Another's is described afterwards. */
 static void put(struct tree_node *t, unsigned int at, uint64_t start,
-		uint64_t end, uint64_t wend, void *child)
+		uint64_t end, bool writer, void *child)
 {
 	open_slot(t, at);
 	t->start[at] = start;
 	t->end[at] = end;
-	t->wend[at] = wend;
 	t->child[at] = child;
+	if (t->leaf)
+		t->writers |= (uint16_t)((unsigned int)writer << at);
+	else
+		t->wend[at] = 0;
 	adopt(t, at);
 }
 
@@ -90,7 +119,7 @@ static void describe(struct tree_node *t)
 	if (p->start[i] > t->start[0])
 		p->start[i] = t->start[0];
 	p->end[i] = max_of(t->end, t->n);
-	p->wend[i] = max_of(t->wend, t->n);
+	p->wend[i] = max_wend(t);
 }
 
 /* Splits full @t at @at; returns the right part, which its parent has. */
@@ -103,15 +132,18 @@ static struct tree_node *split(struct graph *g, struct buffer *b,
 
 	memcpy(r->start, &t->start[at], n * sizeof(t->start[0]));
 	memcpy(r->end, &t->end[at], n * sizeof(t->end[0]));
-	memcpy(r->wend, &t->wend[at], n * sizeof(t->wend[0]));
 	memcpy(r->child, &t->child[at], n * sizeof(t->child[0]));
+	if (!t->leaf)
+		memcpy(r->wend, &t->wend[at], n * sizeof(t->wend[0]));
+	r->writers = (uint16_t)(t->writers >> at);
+	t->writers = (uint16_t)(t->writers & below(at));
 	r->n = n;
 	t->n = at;
 	for (unsigned int i = 0; i < n; i++)
 		adopt(r, i);
 	if (!p) {
 		p = new_node(g, t->height + 1);
-		put(p, 0, t->start[0], 0, 0, t);
+		put(p, 0, t->start[0], 0, false, t);
 		b->root = p;
 	} else if (p->n == TREE_FAN) {
 		unsigned int i = slot_of(p, t);
@@ -120,7 +152,7 @@ static struct tree_node *split(struct graph *g, struct buffer *b,
 		if (i >= TREE_FAN / 2)
 			p = q;
 	}
-	put(p, slot_of(p, t) + 1, r->start[0], 0, 0, r);
+	put(p, slot_of(p, t) + 1, r->start[0], 0, false, r);
 	describe(t);
 	describe(r);
 	return r;
@@ -168,11 +200,11 @@ void tree_insert(struct graph *g, struct buffer *b, struct span *s)
 			t = r;
 			i -= at;
 		}
-		put(t, i, start, end, wend, s);
+		put(t, i, start, end, s->may_write, s);
 		describe(t);
 		return;
 	}
-	put(t, i, start, end, wend, s);
+	put(t, i, start, end, s->may_write, s);
 }
 
 void tree_remove(struct graph *g, struct buffer *b, struct span *s)
@@ -184,8 +216,12 @@ void tree_remove(struct graph *g, struct buffer *b, struct span *s)
 	for (;;) {
 		struct tree_node *p = t->parent;
 		unsigned int i = slot_of(t, child);
-		uint64_t end = t->end[i], wend = t->wend[i];
+		uint64_t end = t->end[i], wend;
 
+		if (t->leaf)
+			wend = t->writers >> i & 1 ? end : 0;
+		else
+			wend = t->wend[i];
 		close_slot(t, i);
 		if (t->n) {
 			/* Tell upwards while it changes anything. */
@@ -196,7 +232,7 @@ void tree_remove(struct graph *g, struct buffer *b, struct span *s)
 				end = p->end[i];
 				wend = p->wend[i];
 				p->end[i] = max_of(t->end, t->n);
-				p->wend[i] = max_of(t->wend, t->n);
+				p->wend[i] = max_wend(t);
 				if (p->end[i] == end && p->wend[i] == wend)
 					break;
 			}
@@ -222,30 +258,32 @@ void tree_mark_writer(struct span *s)
 {
 	struct tree_node *t = s->leaf;
 	uint64_t end = shape_end(&s->shape);
-	void *child = s;
 
 	s->may_write = true;
-	for (; t; child = t, t = t->parent) {
-		unsigned int i = slot_of(t, child);
+	if (!t)
+		return;
+	t->writers |= (uint16_t)(1u << slot_of(t, s));
+	for (struct tree_node *p = t->parent; p; t = p, p = p->parent) {
+		unsigned int i = slot_of(p, t);
 
-		if (t->wend[i] >= end)
+		if (p->wend[i] >= end)
 			break;
-		t->wend[i] = end;
+		p->wend[i] = end;
 	}
 }
 
 static void unmark_writer(struct span *s, unsigned int i)
 {
 	struct tree_node *t = s->leaf;
-	uint64_t old = t->wend[i];
+	uint64_t old = t->end[i];
 
 	s->may_write = false;
-	t->wend[i] = 0;
+	t->writers &= (uint16_t)~(1u << i);
 	for (struct tree_node *p = t->parent; p; t = p, p = p->parent) {
 		i = slot_of(p, t);
 		if (p->wend[i] != old)
 			break;
-		p->wend[i] = max_of(t->wend, t->n);
+		p->wend[i] = max_wend(t);
 		if (p->wend[i] == old)
 			break;
 	}
@@ -254,11 +292,13 @@ static void unmark_writer(struct span *s, unsigned int i)
 bool tree_walk(struct tree_node *t, uint64_t start, uint64_t end, bool writers,
 	       bool (*visit)(void *arg, struct span *s), void *arg)
 {
-	const uint64_t *ends = writers ? t->wend : t->end;
+	const uint64_t *ends = writers && !t->leaf ? t->wend : t->end;
 	unsigned int hits = 0;
 
 	for (unsigned int i = 0; i < t->n; i++)
 		hits |= (unsigned int)((t->start[i] < end) & (ends[i] > start)) << i;
+	if (writers && t->leaf)
+		hits &= t->writers;
 	for (; hits; hits &= hits - 1) {
 		unsigned int i = __builtin_ctz(hits);
 		struct span *s = t->child[i];
@@ -281,30 +321,38 @@ bool tree_walk(struct tree_node *t, uint64_t start, uint64_t end, bool writers,
 
 void tree_prefetch_leaf(const struct tree_node *t)
 {
-	for (size_t i = 0; i < sizeof(*t); i += 64)
+	for (size_t i = 0; i < offsetof(struct tree_node, wend); i += 64)
 		__builtin_prefetch((const char *)t + i, 1);
 }
 
-void tree_prefetch_spans(const struct tree_node *t, uint64_t start, uint64_t end)
+unsigned int tree_near(const struct tree_node *t, uint64_t start, uint64_t end,
+		       const struct span **near, unsigned int max)
 {
-	for (unsigned int i = 0; i < t->n; i++) {
-		if (t->start[i] < end && t->end[i] > start)
-			__builtin_prefetch(t->child[i], 1);
+	unsigned int hits = 0, n = 0;
+
+	for (unsigned int i = 0; i < t->n; i++)
+		hits |= (unsigned int)((t->start[i] < end) & (t->end[i] > start)) << i;
+	for (; hits && n < max; hits &= hits - 1, n++) {
+		near[n] = t->child[__builtin_ctz(hits)];
+		__builtin_prefetch(near[n], 1);
+		__builtin_prefetch((const char *)near[n] + 64, 1);
 	}
+	return n;
 }
 
-const struct tree_node *tree_prefetch(const struct tree_node *t, uint64_t start)
+const struct tree_node *tree_step(const struct tree_node *t, uint64_t start)
 {
-	while (!t->leaf) {
-		unsigned int i = find_slot(t, start);
-		bool last = t->height == 1;
+	unsigned int i = find_slot(t, start);
+	const struct tree_node *child = t->child[i ? i - 1 : 0];
 
-		t = t->child[i ? i - 1 : 0];
-		if (last)
-			break;	/* @t isn't here yet: don't look at it */
+	if (t->height == 1) {
+		tree_prefetch_leaf(child);
+		return child;
 	}
-	tree_prefetch_leaf(t);
-	return t;
+	for (i = 0; i < offsetof(struct tree_node, end); i += 64)
+		__builtin_prefetch((const char *)child + i);
+	__builtin_prefetch(&child->child[TREE_FAN / 2]);
+	return child;
 }
 
 void tree_free(struct graph *g, struct tree_node *t,

@@ -953,9 +953,11 @@ START_TEST(context_gone_leaves_nothing)
 	n = graph_pop_ready(g);
 	graph_start(g, n);
 	ck_assert(!graph_node_gone(n));
+	ck_assert_uint_eq(graph_live_beside(n), 5000);
 	graph_context_gone(g, 1);
 	graph_context_gone(g, 1);
 	ck_assert(graph_node_gone(n));
+	ck_assert_uint_eq(graph_live_beside(n), 0);
 	ck_assert_ptr_null(graph_pop_ready(g));
 	ck_assert_ptr_null(graph_find(g, tag(17)));
 	ck_assert(!graph_complete(g, n, 0, NULL));
@@ -963,7 +965,13 @@ START_TEST(context_gone_leaves_nothing)
 	ck_assert_uint_eq(st.live + st.spans + st.buffers + st.contexts, 0);
 	/* The id and the slots can be used again. */
 	add(task(17, 1, DF));
-	graph_complete(g, pop(17), 0, NULL);
+	add(task(18, 1, DF));
+	n = pop(17);
+	ck_assert_uint_eq(graph_live_beside(n), 2);
+	graph_complete(g, n, 0, NULL);
+	n = pop(18);
+	ck_assert_uint_eq(graph_live_beside(n), 1);
+	graph_complete(g, n, 0, NULL);
 }
 END_TEST
 
