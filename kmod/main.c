@@ -35,7 +35,7 @@ MODULE_PARM_DESC(user_contexts, "contexts of a user where no limit is set (64)")
 
 unsigned int arax_recovery_ms = 60000;
 module_param_named(recovery_ms, arax_recovery_ms, uint, 0644);
-MODULE_PARM_DESC(recovery_ms, "how long queued tasks wait for a new daemon, ms; 0: for ever (60000)");
+MODULE_PARM_DESC(recovery_ms, "how long tasks wait for a new daemon when the old one has died, ms; 0: for ever (60000)");
 
 struct arax arax;
 
@@ -51,6 +51,7 @@ const struct core_ops arax_core_ops = {
 	.buffer_get	 = arax_buffer_get,
 	.client_wake	 = arax_client_wake,
 	.mediator_wake	 = arax_mediator_wake,
+	.recovery_begin	 = arax_recovery_begin,
 	.mediator_alloc	 = arax_mediator_alloc,
 	.mediator_free	 = arax_mediator_free,
 	.event_get	 = arax_event_get,
@@ -101,7 +102,7 @@ static int __init arax_init(void)
 	struct core_params params = {
 		.link		= ARAX_LINK_KERNEL,
 		.guarantees	= ARAX_GUAR_SURVIVES_DAEMON | ARAX_GUAR_CHARGED_MAPS |
-				  ARAX_GUAR_PINNED,
+				  ARAX_GUAR_PINNED | ARAX_GUAR_OWN_MEMORY,
 		.cells		= cells,
 		.slots		= slots,
 		.max_handles	= max_handles,

@@ -112,6 +112,19 @@ static void expire_work(struct work_struct *work)
 	core_expire(arax.core);
 }
 
+/*
+ * Tasks that come when the time after the last one's death is over have as much again,
+ * from the first of them on.  Nothing is changed if it runs already: an attach, which
+ * ends it, comes after this, for both have been under core->dispatch.
+ */
+void arax_recovery_begin(struct core *core)
+{
+	unsigned int ms = READ_ONCE(arax_recovery_ms);
+
+	if (ms)
+		schedule_delayed_work(&arax.expire, msecs_to_jiffies(ms));
+}
+
 /* ------------------------------------------------------------------ */
 /* The seat                                                            */
 

@@ -44,7 +44,7 @@ struct arax {
 	struct arax_ctl *ctl;			/* attached, or NULL */
 	struct list_head ghosts;		/* mediators that have not wholly gone */
 	struct delayed_work watch;		/* looks after the ghosts */
-	struct delayed_work expire;		/* recovery_ms after the last one */
+	struct delayed_work expire;		/* ends the wait for the next one */
 
 	spinlock_t frames_lock;			/* frames */
 	struct list_head frames;		/* arax_frame.node */
@@ -253,6 +253,7 @@ int arax_mediator_check(struct arax_ctl *ctl);
 int arax_mediator_attach(struct arax_ctl *ctl, struct file *file, struct arax_attach *a);
 int arax_mediator_fetch(struct arax_ctl *ctl, struct arax_fetch *a);
 void arax_mediator_wake(struct core *core);
+void arax_recovery_begin(struct core *core);
 void *arax_mediator_alloc(struct core *core, size_t bytes, bool writable);
 void arax_mediator_free(struct core *core, void *mem, bool writable);
 

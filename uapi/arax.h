@@ -19,7 +19,9 @@
  *   call's first version (EINVAL below that); a longer one is taken if its
  *   tail is zero (E2BIG if not).  The number alone selects a call, the size
  *   bits of the ioctl word are ignored.  All flags and pads must be zero
- *   where nothing is defined for them.  No struct holds a pointer.
+ *   where nothing is defined for them.  No struct holds a pointer: buffers are
+ *   handles.  (The one address is a number, what arax_buffer_import names as the
+ *   caller's own memory.)
  *
  *   Errors, wherever they occur:
  *     ENOTTY       unknown call, or one that this node does not offer
@@ -33,12 +35,15 @@
  *                  timeline's sleepers (1,024) or armed eventfds (128)
  *     ENOMEM       no memory; EMFILE, ENFILE: no room for a new descriptor
  *     EFAULT       a bad address (kernel link)
- *     ENOTCONN     no daemon is attached and the call needs one
+ *     ENOTCONN     the socket has ended, and araxd with it (broker link; no call on
+ *                  the kernel link needs a daemon to be there)
  *     ESTALE       a tag of an older generation, a revoked buffer, a mediator's
  *                  seat that another one took over
  *     EOWNERDEAD   the daemon died holding the task, or the one that came after
- *                  it took none over, or none came in time
- *     EPERM        a forked child's or receiver's use of a context, or no right
+ *                  it took none over, or none came in time, which begins anew for
+ *                  tasks submitted later (no time runs before the first daemon)
+ *     EPERM        a forked child's or receiver's use of a context, or no right; a
+ *                  mediator's call by who is not attached
  *     EPIPE        the context is dead: killed, or its rings were corrupt
  *     ENXIO        ARAX_IOC_CONTEXT_INIT has not been called
  *
@@ -304,6 +309,7 @@ struct arax_ring_ctl {
 #define ARAX_GUAR_CGROUP_TENANT	0x4	/* the tenant is the opener's cgroup */
 #define ARAX_GUAR_PINNED	0x8	/* a buffer's pages can't be taken away */
 #define ARAX_GUAR_DMABUF	0x10	/* dma-buf export and import */
+#define ARAX_GUAR_OWN_MEMORY	0x20	/* ARAX_IMPORT_USER */
 
 #define ARAX_LINK_KERNEL	1
 #define ARAX_LINK_BROKER	2
@@ -431,6 +437,25 @@ struct arax_cancel {
 	__u32 queue;
 	__u32 nr_canceled;
 	__aligned_u64 user_data;
+};
+
+#define ARAX_WHY_LEN		256	/* bytes, the NUL included */
+
+/**
+ * struct arax_task_why - why a task failed, in words for people
+ * @tag:	of the completion, or its @origin
+ * @text:	what was wrong, the limit, what to do.  By ARAX_IOC_TASK_WHY out; by
+ *		ARAX_IOC_TASK_EXPLAIN in, before the task's end is committed (ESTALE if it
+ *		is not the mediator's any more)
+ *
+ * ENOENT: nobody said anything of this task of the caller's context, or too many have failed
+ * since (16).
+ */
+struct arax_task_why {
+	__u32 size;
+	__u32 pad;
+	__aligned_u64 tag;
+	char text[ARAX_WHY_LEN];
 };
 
 /*
@@ -714,7 +739,12 @@ enum arax_device_kind {
 };
 
 #define ARAX_DEVICE_ONLINE	0x1
+#define ARAX_REASON_LEN		512	/* bytes, the NUL included */
 
+/*
+ * A device, or a stack that has none: that one is offline, is called as its backend is, and
+ * @reason says why.
+ */
 struct arax_device {
 	__u32 size;
 	__u32 index;		/* in */
@@ -726,6 +756,7 @@ struct arax_device {
 	__aligned_u64 busy_ns;	/* device time given out so far */
 	__aligned_u64 tasks;	/* completed */
 	char name[ARAX_NAME_LEN];
+	char reason[ARAX_REASON_LEN];	/* for people: why it is offline; else empty */
 };
 
 /* Resources that are counted and limited. */
@@ -1055,6 +1086,7 @@ struct arax_kill {
 #define ARAX_NR_SUBMIT			0x03
 #define ARAX_NR_WAIT			0x04
 #define ARAX_NR_CANCEL			0x05
+#define ARAX_NR_TASK_WHY		0x06
 #define ARAX_NR_BUFFER_CREATE		0x10
 #define ARAX_NR_BUFFER_IMPORT		0x11
 #define ARAX_NR_BUFFER_EXPORT		0x12
@@ -1081,6 +1113,7 @@ struct arax_kill {
 #define ARAX_NR_CHARGE			0x84
 #define ARAX_NR_DEVICE_PUBLISH		0x85
 #define ARAX_NR_KERNEL_PUBLISH		0x86
+#define ARAX_NR_TASK_EXPLAIN		0x87
 #define ARAX_NR_LIMIT_SET		0x90
 #define ARAX_NR_TENANT_QUERY		0x91
 #define ARAX_NR_CONTEXT_QUERY		0x92
@@ -1093,6 +1126,7 @@ struct arax_kill {
 #define ARAX_IOC_SUBMIT		ARAX_IOC(ARAX_NR_SUBMIT, struct arax_submit)
 #define ARAX_IOC_WAIT		ARAX_IOC(ARAX_NR_WAIT, struct arax_wait)
 #define ARAX_IOC_CANCEL		ARAX_IOC(ARAX_NR_CANCEL, struct arax_cancel)
+#define ARAX_IOC_TASK_WHY	ARAX_IOC(ARAX_NR_TASK_WHY, struct arax_task_why)
 #define ARAX_IOC_BUFFER_CREATE	ARAX_IOC(ARAX_NR_BUFFER_CREATE, struct arax_buffer_create)
 #define ARAX_IOC_BUFFER_IMPORT	ARAX_IOC(ARAX_NR_BUFFER_IMPORT, struct arax_buffer_import)
 #define ARAX_IOC_BUFFER_EXPORT	ARAX_IOC(ARAX_NR_BUFFER_EXPORT, struct arax_buffer_export)
@@ -1118,6 +1152,7 @@ struct arax_kill {
 #define ARAX_IOC_CHARGE		ARAX_IOC(ARAX_NR_CHARGE, struct arax_charge)
 #define ARAX_IOC_DEVICE_PUBLISH	ARAX_IOC(ARAX_NR_DEVICE_PUBLISH, struct arax_device)
 #define ARAX_IOC_KERNEL_PUBLISH	ARAX_IOC(ARAX_NR_KERNEL_PUBLISH, struct arax_kernel_publish)
+#define ARAX_IOC_TASK_EXPLAIN	ARAX_IOC(ARAX_NR_TASK_EXPLAIN, struct arax_task_why)
 #define ARAX_IOC_LIMIT_SET	ARAX_IOC(ARAX_NR_LIMIT_SET, struct arax_limit)
 #define ARAX_IOC_TENANT_QUERY	ARAX_IOC(ARAX_NR_TENANT_QUERY, struct arax_tenant)
 #define ARAX_IOC_CONTEXT_QUERY	ARAX_IOC(ARAX_NR_CONTEXT_QUERY, struct arax_context)

@@ -46,6 +46,7 @@ static int call_##name(struct core *core, struct core_client *c, union core_args
 
 CLIENT_CALL(context_init, context_init)
 CLIENT_CALL(cancel, cancel)
+CLIENT_CALL(task_why, task_why)
 CLIENT_CALL(buffer_create, buffer_create)
 CLIENT_CALL(buffer_import, buffer_import)
 CLIENT_CALL(buffer_export, buffer_export)
@@ -68,6 +69,7 @@ CORE_CALL(attach, attach)
 CORE_CALL(commit, commit)
 CORE_CALL(buffer_get, buffer_get)
 CORE_CALL(mediator_charge, charge)
+CORE_CALL(task_explain, task_why)
 CORE_CALL(device_publish, device)
 CORE_CALL(kernel_publish, kernel_publish)
 CORE_CALL(limit_set, limit)
@@ -98,6 +100,7 @@ static const struct core_call calls[] = {
 	CALL(SUBMIT, NULL, arax_submit, deadline_ns, I | L),
 	CALL(WAIT, NULL, arax_wait, points, I | L),
 	CALL(CANCEL, call_cancel, arax_cancel, user_data, I),
+	CALL(TASK_WHY, call_task_why, arax_task_why, text, I),
 	CALL(BUFFER_CREATE, call_buffer_create, arax_buffer_create, map_offset, I),
 	CALL(BUFFER_IMPORT, call_buffer_import, arax_buffer_import, map_offset, I),
 	CALL(BUFFER_EXPORT, call_buffer_export, arax_buffer_export, pad, I),
@@ -123,6 +126,7 @@ static const struct core_call calls[] = {
 	CALL(CHARGE, call_mediator_charge, arax_charge, delta, M),
 	CALL(DEVICE_PUBLISH, call_device_publish, arax_device, name, M),
 	CALL(KERNEL_PUBLISH, call_kernel_publish, arax_kernel_publish, text, M),
+	CALL(TASK_EXPLAIN, call_task_explain, arax_task_why, text, M),
 	CALL(LIMIT_SET, call_limit_set, arax_limit, period_ns, A),
 	CALL(TENANT_QUERY, call_tenant_query, arax_tenant, pad, A),
 	CALL(CONTEXT_QUERY, call_context_query, arax_context, comm, A),

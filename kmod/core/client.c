@@ -70,6 +70,7 @@ void core_client_free(struct core_client *c)
 	core_tenant_put(core, c->user);
 	core_mutex_unlock(&core->lock);
 	core_free(c->tasks);
+	core_free(c->whys);
 	core_handles_destroy(&c->handles);
 	core_mutex_destroy(&c->lock);
 	core_free(c);

@@ -59,6 +59,10 @@ struct core_tenant;
  * @client_wake:  (atomic) wake whoever sleeps for completions or timelines; is
  *		  called only if cq_need_wakeup or client->sleepers is set
  * @mediator_wake: (atomic) wake whoever sleeps in fetch
+ * @recovery_begin: (atomic) tasks wait for a mediator while there is none, though there
+ *		  was one: call core_expire() when the time for that is over, counted from
+ *		  now unless it runs already.  Called whenever a batch is queued so; NULL:
+ *		  they wait for ever
  * @mediator_alloc: zeroed memory that the mediator maps, @writable or not
  * @event_get:	  eventfd by descriptor; @event_signal is atomic
  * @timeline_export: a descriptor for a timeline; takes over one reference,
@@ -88,6 +92,7 @@ struct core_ops {
 	int (*buffer_get)(struct core_buffer *buf, struct arax_buffer_get *arg);
 	void (*client_wake)(struct core_client *c);
 	void (*mediator_wake)(struct core *core);
+	void (*recovery_begin)(struct core *core);
 	void *(*mediator_alloc)(struct core *core, size_t bytes, bool writable);
 	void (*mediator_free)(struct core *core, void *mem, bool writable);
 	void *(*event_get)(struct core_client *c, int fd, int *err);
@@ -397,6 +402,7 @@ struct core_client {
 	u32 nr[CORE_TIMELINE + 1];
 	u64 device_memory;	/* core->lock: charged by the mediator */
 	u64 kept_memory;	/* the same: what it keeps of the client's in pages of its own */
+	struct core_whys *whys;	/* the same; NULL: nothing was explained yet */
 	u32 sq_head;		/* ring positions, private */
 	u32 cq_seen;		/* the client's head, as last believed */
 	u32 submitted;
@@ -824,7 +830,10 @@ void core_detach(struct core *core);
  * Returns true if the seat is free now.
  */
 bool core_mediator_gone(struct core *core, u32 epoch);
-/* No new mediator came: fail what is queued with EOWNERDEAD. */
+/*
+ * No new mediator came: fail what is queued with EOWNERDEAD.  What is queued after that,
+ * or meanwhile, asks for its own time by recovery_begin().
+ */
 void core_expire(struct core *core);
 int core_fetch(struct core *core, struct arax_fetch *a);
 int core_commit(struct core *core, struct arax_commit *a);
@@ -913,6 +922,10 @@ bool core_has_queued(const struct core_client *c);
 
 int core_device_publish(struct core *core, const struct arax_device *a);
 int core_device_query(struct core *core, struct arax_device *a);
+
+/* why.c */
+int core_task_explain(struct core *core, const struct arax_task_why *a);
+int core_task_why(struct core_client *c, struct arax_task_why *a);
 int core_kernel_publish(struct core *core, struct arax_kernel_publish *a);
 int core_kernel_lookup(struct core *core, struct arax_kernel_lookup *a);
 const struct core_kernel *core_kernel_find(struct core *core, u32 id);
@@ -933,6 +946,7 @@ union core_args {
 	struct arax_submit submit;
 	struct arax_wait wait;
 	struct arax_cancel cancel;
+	struct arax_task_why task_why;
 	struct arax_buffer_create buffer_create;
 	struct arax_buffer_import buffer_import;
 	struct arax_buffer_export buffer_export;

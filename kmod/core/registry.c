@@ -14,7 +14,8 @@ int core_device_publish(struct core *core, const struct arax_device *a)
 
 	if (a->index >= CORE_MAX_DEVICES)
 		return -ENOSPC;
-	if (!named(a->name) || a->flags & ~ARAX_DEVICE_ONLINE)
+	if (!named(a->name) || a->flags & ~ARAX_DEVICE_ONLINE ||
+	    strnlen(a->reason, ARAX_REASON_LEN) == ARAX_REASON_LEN)
 		return -EINVAL;
 	spare = core_alloc(sizeof(*spare));
 	if (!spare)

@@ -557,6 +557,17 @@ static void close_refusals(struct core_client *c, const struct prepared *p, u32 
 	core_refusals_close(c);
 }
 
+/*
+ * What is queued while there is no mediator must not wait for ever: the time that
+ * began when the last one died may be over already.  Before the first one nobody has
+ * died, and who starts early waits.
+ */
+static void await_mediator(struct core *core)
+{
+	if (core->state == CORE_DETACHED && core->epoch && core->ops->recovery_begin)
+		core->ops->recovery_begin(core);
+}
+
 /* Returns false if the refusals are not closed yet. */
 static bool enqueue(struct core_client *c, struct prepared *p, u32 n, struct core_garbage *g)
 {
@@ -598,8 +609,11 @@ static bool enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 	/* Those just used are in the cache. */
 	clist_splice(&c->freed, &c->free);
 	/* A refused task may have signalled; and whoever waits for room has a look. */
-	if (!all || core_has_queued(c))
+	if (!all || core_has_queued(c)) {
 		core_dispatch_flush(core, g);
+		if (core_has_queued(c))
+			await_mediator(core);
+	}
 	return looked;
 }
 

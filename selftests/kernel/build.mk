@@ -12,10 +12,12 @@ KTB       := $(B)/selftests/kernel
 KT_SHARED := $(addprefix $(KT)/,ktest.c client.c mediator.c tenant.c) selftests/system/tap.c
 
 # One program per subject; those of one file come with their own frame.
-KT_PROGRAMS := calls fields entries memory rings timeline access quota death trace
+KT_PROGRAMS := calls fields entries memory shuffle rings timeline access quota death trace
 KT_SINGLE   := smoke fail_nth stress
+# Leaves the module full: params.sh runs it between two loads.
+KT_BETWEEN  := full
 # The same structs for a 32-bit program (gcc-multilib), where there is one.
-KT_32       := calls fields entries memory rings timeline access death smoke
+KT_32       := calls fields entries memory shuffle rings timeline access death smoke
 
 # Variants of their own: static, and what a guest's time is too dear for.
 CFLAGS_guest    := -O2
@@ -35,13 +37,13 @@ endef
 kt_program = $(eval $(call kt_rule,$(1),$(2),$(3)))
 
 kt_srcs = $(KT)/$(1).c $(if $(filter $(1),$(KT_SINGLE)),,$(KT_SHARED))
-$(foreach p,$(KT_PROGRAMS) $(KT_SINGLE),$(call kt_program,$(KTB)/$(p),guest,$(call kt_srcs,$(p))))
+$(foreach p,$(KT_PROGRAMS) $(KT_SINGLE) $(KT_BETWEEN),$(call kt_program,$(KTB)/$(p),guest,$(call kt_srcs,$(p))))
 $(foreach p,$(KT_32),$(call kt_program,$(KTB)/$(p)32,guest32,$(call kt_srcs,$(p))))
 
 HAVE_M32 := $(shell echo 'int main(void){return 0;}' | \
 	$(CC) -m32 -static -xc -o /dev/null - 2>/dev/null && echo 1)
 
-KT_BINS := $(patsubst %,$(KTB)/%,$(KT_PROGRAMS) $(KT_SINGLE) $(if $(HAVE_M32),$(KT_32:=32)))
+KT_BINS := $(patsubst %,$(KTB)/%,$(KT_PROGRAMS) $(KT_SINGLE) $(KT_BETWEEN) $(if $(HAVE_M32),$(KT_32:=32)))
 KT_FILES := $(KT_BINS) $(KT)/params.sh $(KT)/load.sh
 
 kernel-tests: $(KT_BINS)
@@ -71,7 +73,7 @@ test-kernel-debug: $(B)/kmod/debug/arax.ko $(KT_BINS)
 
 # So many times the rounds, and more time for each test.
 SOAK_ROUNDS ?= 20
-KT_LONG := $(patsubst %,'TAP_SECONDS=1800 KTEST_SOAK=$(SOAK_ROUNDS) /root/%',entries memory rings quota death)
+KT_LONG := $(patsubst %,'TAP_SECONDS=1800 KTEST_SOAK=$(SOAK_ROUNDS) /root/%',entries memory shuffle rings quota death)
 
 soak-kernel-6.1 soak-kernel-6.12: soak-kernel-%: $(B)/kmod/%/arax.ko $(KT_BINS)
 	@$(call kt_guest,$*,$*-soak,3600,$(KT_LONG) '/root/stress 600' $(call KT_LOADS,1000))

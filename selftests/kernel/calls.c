@@ -21,6 +21,7 @@ static const struct call_row {
 	ROW(SUBMIT, arax_submit, CLIENT | INIT),
 	ROW(WAIT, arax_wait, CLIENT | INIT),
 	ROW(CANCEL, arax_cancel, CLIENT | INIT),
+	ROW(TASK_WHY, arax_task_why, CLIENT | INIT),
 	ROW(BUFFER_CREATE, arax_buffer_create, CLIENT | INIT),
 	ROW(BUFFER_IMPORT, arax_buffer_import, CLIENT | INIT),
 	ROW(BUFFER_EXPORT, arax_buffer_export, CLIENT | INIT),
@@ -44,6 +45,7 @@ static const struct call_row {
 	ROW(COMMIT, arax_commit, MEDIATOR),
 	ROW(BUFFER_GET, arax_buffer_get, MEDIATOR),
 	ROW(CHARGE, arax_charge, MEDIATOR),
+	ROW(TASK_EXPLAIN, arax_task_why, MEDIATOR),
 	ROW(DEVICE_PUBLISH, arax_device, MEDIATOR),
 	ROW(KERNEL_PUBLISH, arax_kernel_publish, MEDIATOR),
 	ROW(LIMIT_SET, arax_limit, ADMIN),
@@ -109,8 +111,14 @@ static void hopeless(const struct call_row *r, void *arg)
 /* What programs of old pass: without what has been added since. */
 static uint32_t least(const struct call_row *r)
 {
-	return r->nr == ARAX_NR_QUEUE_CREATE ? offsetof(struct arax_queue_create, target_ns) :
-	       r->size;
+	switch (r->nr) {
+	case ARAX_NR_QUEUE_CREATE:
+		return offsetof(struct arax_queue_create, target_ns);
+	case ARAX_NR_DEVICE_QUERY:
+	case ARAX_NR_DEVICE_PUBLISH:
+		return offsetof(struct arax_device, reason);
+	}
+	return r->size;
 }
 
 #define EACH(r)	for (const struct call_row *r = rows; r < rows + NR_ROWS; r++)

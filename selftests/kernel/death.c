@@ -725,6 +725,62 @@ KTEST(recovery_expires)
 	client_close(&c);
 }
 
+/* Nobody came in time, and nobody comes: who submits now has to wait as long, no longer. */
+KTEST(what_comes_after_the_expiry_expires)
+{
+	uint64_t was = (uint64_t)read_number("/sys/module/arax/parameters/recovery_ms");
+	struct plan p = { .take = 1 };
+	struct arax_completion e;
+	struct mediator m;
+	struct work w;
+	uint64_t i, start;
+	pid_t pid;
+
+	recovery_ms(200);
+	new_client(ARAX_QUEUE_DATAFLOW);
+	pid = start_mediator(&p);
+	client_marker(&c, queue, 1, 0);
+	meet_hear(&ready);
+	kill_it(pid);
+	CHECK_EQ(client_wait(&c).result, -EOWNERDEAD);
+	for (i = 2; i < 6; i += 2) {
+		start = now_ns();
+		client_marker(&c, queue, i, 0);
+		client_marker(&c, queue, i + 1, ARAX_TASK_IDEMPOTENT);
+		e = client_wait(&c);
+		CHECK_EQ(e.user_data, i);
+		CHECK_EQ(e.result, -EOWNERDEAD);
+		/* Not at once: a daemon that is restarted finds it. */
+		CHECK(now_ns() - start >= 190 * MS);
+		e = client_wait(&c);
+		CHECK_EQ(e.user_data, i + 1);
+		CHECK_EQ(e.result, -EOWNERDEAD);
+	}
+	/* For ever is for ever, until it is changed and somebody comes again. */
+	recovery_ms(0);
+	client_marker(&c, queue, 7, 0);
+	sleep_ms(300);
+	CHECK(!client_reap(&c, &e));
+	recovery_ms(200);
+	client_marker(&c, queue, 8, 0);
+	for (i = 7; i < 9; i++) {
+		e = client_wait(&c);
+		CHECK_EQ(e.user_data, i);
+		CHECK_EQ(e.result, -EOWNERDEAD);
+	}
+	/* Whoever comes within the time runs it. */
+	recovery_ms(60000);
+	client_marker(&c, queue, 9, 0);
+	mediator_open(&m, ARAX_ATTACH_RECOVER);
+	w = mediator_task(&m);
+	CHECK_EQ(w.d.user_data, 9);
+	mediator_done(&m, w.d.tag, 0);
+	CHECK_EQ(client_wait(&c).result, 0);
+	recovery_ms((unsigned int)was);
+	client_close(&c);
+	mediator_close(&m);
+}
+
 KTEST(recovery_does_not_expire_under_a_new_one)
 {
 	uint64_t was = (uint64_t)read_number("/sys/module/arax/parameters/recovery_ms");
@@ -751,20 +807,34 @@ KTEST(recovery_does_not_expire_under_a_new_one)
 	mediator_close(&m);
 }
 
-/* Before the first one there is nobody to have died: tasks wait. */
+/*
+ * Before the first one there is nobody to have died: tasks wait.  There is a first one
+ * where the module has just been loaded (params.sh); else it is one of those above.
+ */
 KTEST(tasks_wait_for_the_first_mediator)
 {
+	uint64_t was = (uint64_t)read_number("/sys/module/arax/parameters/recovery_ms");
+	struct arax_completion e;
 	struct mediator m;
 	struct work w;
 
+	recovery_ms(100);
 	new_client(0);
 	CHECK_EQ(c.ctl->epoch, 0);
 	client_marker(&c, queue, 1, 0);
-	mediator_open(&m, ARAX_ATTACH_RECOVER);
-	w = mediator_task(&m);
-	CHECK_EQ(w.d.user_data, 1);
-	mediator_done(&m, w.d.tag, 0);
-	CHECK_EQ(client_wait(&c).result, 0);
+	sleep_ms(300);
+	if (client_reap(&c, &e)) {
+		CHECK_EQ(e.result, -EOWNERDEAD);
+		mediator_open(&m, 0);
+		CHECK(m.at.epoch > 1);
+	} else {
+		mediator_open(&m, ARAX_ATTACH_RECOVER);
+		w = mediator_task(&m);
+		CHECK_EQ(w.d.user_data, 1);
+		mediator_done(&m, w.d.tag, 0);
+		CHECK_EQ(client_wait(&c).result, 0);
+	}
+	recovery_ms((unsigned int)was);
 	client_close(&c);
 	mediator_close(&m);
 }

@@ -2,6 +2,7 @@
 /* Every call's own checks: each field that can be wrong is wrong once. */
 #include "ktest.h"
 
+#include <stddef.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -32,7 +33,8 @@ KTEST(info)
 	CHECK_EQ(i.abi_version, ARAX_ABI_VERSION);
 	CHECK_EQ(i.link, ARAX_LINK_KERNEL);
 	CHECK_EQ(i.guarantees, ARAX_GUAR_SURVIVES_DAEMON | ARAX_GUAR_CHARGED_MAPS |
-			       ARAX_GUAR_CGROUP_TENANT | ARAX_GUAR_PINNED | ARAX_GUAR_DMABUF);
+			       ARAX_GUAR_CGROUP_TENANT | ARAX_GUAR_PINNED | ARAX_GUAR_DMABUF |
+			       ARAX_GUAR_OWN_MEMORY);
 	CHECK_EQ(i.epoch, 0);
 	CHECK_EQ(i.max_depth, ARAX_MAX_DEPTH);
 	CHECK(i.max_handles > 0);
@@ -433,6 +435,8 @@ KTEST(lookups)
 	memset(k.name, 'x', sizeof(k.name));
 	CHECK_ERR(CALL(c.fd, KERNEL_LOOKUP, &k), EINVAL);
 	BAD(c.fd, DEVICE_QUERY, arax_device, ENOENT, .index = 999);
+	BAD(c.fd, TASK_WHY, arax_task_why, ENOENT, .tag = 1);
+	BAD(c.fd, TASK_WHY, arax_task_why, EINVAL, .tag = 1, .pad = 1);
 	BAD(c.fd, USAGE_QUERY, arax_usage, EOPNOTSUPP, .scope = 3);
 	BAD(c.fd, USAGE_QUERY, arax_usage, EINVAL, .pad = 1);
 	client_close(&c);
@@ -501,6 +505,84 @@ KTEST(mediator_calls)
 	client_close(&c);
 }
 
+/* ------------------------------------------------------------------ */
+/* Descriptors                                                         */
+
+/* The process has no room for one more. */
+KTEST(no_descriptor_left_is_EMFILE)
+{
+	struct rlimit none = { 0, 0 }, was;
+	struct arax_buffer_create b;
+	struct mediator m;
+	struct client c;
+	uint64_t id;
+	uint32_t t;
+
+	client_open(&c, 4, 128, 0);
+	mediator_open(&m, 0);
+	b = buffer_new(&c, PAGE);
+	id = buffer_query(&c, b.handle).id;
+	t = timeline_new(&c, 0);
+	CHECK_SYS(getrlimit(RLIMIT_NOFILE, &was));
+	none.rlim_max = was.rlim_max;
+	CHECK_SYS(setrlimit(RLIMIT_NOFILE, &none));
+	BAD(c.fd, TIMELINE_EXPORT, arax_timeline_share, EMFILE, .handle = t);
+	BAD(m.fd, BUFFER_GET, arax_buffer_get, EMFILE, .id = id);
+	EXPORT(c, EMFILE, .handle = b.handle);
+	EXPORT(c, EMFILE, .handle = b.handle, .type = ARAX_EXPORT_DMABUF);
+	CHECK_SYS(setrlimit(RLIMIT_NOFILE, &was));
+	mediator_close(&m);
+	client_close(&c);
+}
+
+static struct meet ready, full;
+
+/* A user: root's files are not counted against the system's. */
+static int without_files(void *arg)
+{
+	struct arax_buffer_create b, x;
+	struct arax_buffer_import own = { .size = sizeof(own), .type = ARAX_IMPORT_USER,
+					  .fd = -1, .bytes = PAGE };
+	struct client c;
+	uint32_t t;
+
+	(void)arg;
+	become(USER1);
+	client_open(&c, 4, 128, 0);
+	b = buffer_new(&c, PAGE);
+	t = timeline_new(&c, 0);
+	own.address = (uintptr_t)mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	meet_say(&ready);
+	meet_hear(&full);
+	CHECK_ERR(open_node("/dev/arax"), ENFILE);
+	CHECK_ERR(buffer_try(&c, PAGE, &x), ENFILE);
+	CHECK_ERR(CALL(c.fd, BUFFER_IMPORT, &own), ENFILE);
+	EXPORT(c, ENFILE, .handle = b.handle, .type = ARAX_EXPORT_DMABUF);
+	BAD(c.fd, TIMELINE_EXPORT, arax_timeline_share, ENFILE, .handle = t);
+	return 0;
+}
+
+/* The system has none. */
+KTEST(no_file_left_is_ENFILE)
+{
+	long long was = read_number("/proc/sys/fs/file-max");
+	char text[32];
+	pid_t pid;
+	int err;
+
+	meet_init(&ready);
+	meet_init(&full);
+	pid = child_run(without_files, NULL);
+	meet_hear(&ready);
+	CHECK_OK(write_text("/proc/sys/fs/file-max", "0"));
+	meet_say(&full);
+	err = child_wait(pid);
+	snprintf(text, sizeof(text), "%lld", was);
+	CHECK_OK(write_text("/proc/sys/fs/file-max", text));
+	CHECK_OK(err);
+}
+
 KTEST(publishing)
 {
 	struct arax_kernel_publish k = { .size = sizeof(k) };
@@ -521,6 +603,9 @@ KTEST(publishing)
 	DEVICE(EINVAL, .index = 0, .name = "x", .flags = 2);
 	memset(d.name, 'x', sizeof(d.name));
 	CHECK_ERR(CALL(m.fd, DEVICE_PUBLISH, &d), EINVAL);
+	d = (struct arax_device) { .size = sizeof(d), .name = "x" };
+	memset(d.reason, 'x', sizeof(d.reason));
+	CHECK_ERR(CALL(m.fd, DEVICE_PUBLISH, &d), EINVAL);
 	memset(&d, 0, sizeof(d));
 	d = (struct arax_device) { .size = sizeof(d), .index = 0, .name = "test", .lanes = 3,
 				   .flags = ARAX_DEVICE_ONLINE, .memory = 77 };
@@ -530,8 +615,26 @@ KTEST(publishing)
 	q = (struct arax_device) { .size = sizeof(q) };
 	CHECK_OK(CALL(m.fd, DEVICE_QUERY, &q));
 	CHECK_OK(memcmp(&q, &d, sizeof(q)));
+	memset(d.reason, 'x', sizeof(d.reason) - 1);
+	CHECK_OK(CALL(m.fd, DEVICE_PUBLISH, &d));
+	CHECK_OK(CALL(m.fd, DEVICE_QUERY, &q));
+	CHECK_OK(memcmp(&q, &d, sizeof(q)));
+	/* A program of before there were reasons gets what it knows, and no byte more. */
+	memset(&q, 0x5a, sizeof(q));
+	q.size = offsetof(struct arax_device, reason);
+	q.index = 0;
+	memset(&q.kind, 0, q.size - offsetof(struct arax_device, kind));
+	CHECK_OK(CALL(m.fd, DEVICE_QUERY, &q));
+	CHECK_OK(strcmp(q.name, "test"));
+	CHECK(q.reason[0] == 0x5a && q.reason[sizeof(q.reason) - 1] == 0x5a);
 	CHECK_OK(CALL(m.fd, INFO, &i));
 	BAD(m.fd, DEVICE_QUERY, arax_device, ENOENT, .index = i.nr_devices);
+
+#define WHY(err, ...) BAD(m.fd, TASK_EXPLAIN, arax_task_why, err, __VA_ARGS__)
+	WHY(EINVAL, .tag = 1);
+	WHY(EINVAL, .tag = 1, .text = "x", .pad = 1);
+	WHY(ESTALE, .tag = 1, .text = "x");
+	WHY(ESTALE, .tag = ~0ull, .text = "x");
 
 #define KERNEL(err, ...) BAD(m.fd, KERNEL_PUBLISH, arax_kernel_publish, err, .kinds = 1, __VA_ARGS__)
 	KERNEL(EINVAL, .name = "");

@@ -27,6 +27,15 @@ try() {
 	fi
 }
 
+# tells PROGRAM [TEST]: its output only if it fails, as it would be counted
+tells() {
+	if "$@" >/tmp/params.out; then
+		echo passes
+	else
+		sed 's/^/: /' /tmp/params.out
+	fi
+}
+
 # unload: a test's last files are closed a little after it
 unload() {
 	for _ in 1 2 3 4 5 6 7 8 9; do
@@ -36,7 +45,7 @@ unload() {
 	rmmod arax
 }
 
-echo "1..13"
+echo "1..15"
 unload
 check "nodes go with the module" no "$([ -e /dev/arax ] && echo yes || echo no)"
 check "cells must be a power of two" no "$(try cells=100)"
@@ -51,7 +60,11 @@ check "small tables load" yes "$(try cells=256 slots=2 max_handles=1)"
 insmod $ko user_memory=65536 recovery_ms=5
 check "user_memory is as given" 65536 "$(cat /sys/module/arax/parameters/user_memory)"
 check "recovery_ms is as given" 5 "$(cat /sys/module/arax/parameters/recovery_ms)"
-rmmod arax
+# Nobody has ever been attached: who waits for the first one waits as long as it takes.
+check "tasks wait for the first daemon" passes \
+	"$(tells /root/death tasks_wait_for_the_first_mediator)"
+check "a full table of kernels says so" passes "$(tells /root/full)"
+unload
 insmod $ko
 check "nodes come with the module" yes "$([ -c /dev/arax ] && [ -c /dev/arax-ctl ] && echo yes)"
 exit $failed

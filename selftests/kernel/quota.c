@@ -4,6 +4,7 @@
 
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 #include <sys/socket.h>
 
 #define TOP	"ktest-q"
@@ -176,7 +177,7 @@ static int task_racer(void *arg)
 	struct client c;
 	uint32_t q, n;
 
-	cgroup_enter(me & 1 ? LEAF : MID);
+	cgroup_enter(me % 3 == 2 ? LEAF : me % 3 ? MID : TOP);
 	client_open(&c, 64, 128, 0);
 	q = queue_new(&c, 0);
 	starting_line();
@@ -205,30 +206,47 @@ static int task_racer(void *arg)
 KTEST(tasks_hold_to_the_last_under_racers)
 {
 	const uint64_t max = 300;
-	uint64_t sum = 0, refused = 0, used;
+	uint64_t sum = 0, refused = 0, used, below[3] = { 0 };
 	pid_t pid[RACERS];
 	unsigned int i;
 
 	set_up();
 	share();
 	CHECK_OK(limit_set(ctl, top, ARAX_RES_TASKS, max));
+	CHECK_OK(limit_set(ctl, mid, ARAX_RES_TASKS, max / 3));
+	CHECK_OK(limit_set(ctl, leaf, ARAX_RES_TASKS, max / 10));
 	for (i = 0; i < RACERS; i++)
 		pid[i] = child_run(task_racer, (void *)(uintptr_t)i);
 	while (__atomic_load_n(&shared->ready, __ATOMIC_SEQ_CST) < RACERS)
 		sleep_ms(2);
 	__atomic_store_n(&shared->go, true, __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&shared->done, __ATOMIC_SEQ_CST) < RACERS)
+	while (__atomic_load_n(&shared->done, __ATOMIC_SEQ_CST) < RACERS) {
 		CHECK(counter(top, ARAX_RES_TASKS).used <= max);
+		CHECK(counter(mid, ARAX_RES_TASKS).used <= max / 3);
+		CHECK(counter(leaf, ARAX_RES_TASKS).used <= max / 10);
+	}
 	for (i = 0; i < RACERS; i++) {
 		sum += shared->kept[i];
 		refused += shared->refused[i];
+		below[i % 3] += shared->kept[i];
 	}
+	/* Each level counts its own and all below it; none was passed at any time. */
+	CHECK_EQ(counter(leaf, ARAX_RES_TASKS).used, below[2]);
+	CHECK_EQ(counter(mid, ARAX_RES_TASKS).used, below[2] + below[1]);
+	CHECK(counter(leaf, ARAX_RES_TASKS).peak <= max / 10);
+	CHECK(counter(mid, ARAX_RES_TASKS).peak <= max / 3);
+	CHECK_EQ(counter(top, ARAX_RES_TASKS).peak, max);
 	used = counter(top, ARAX_RES_TASKS).used;
 	CHECK_EQ(used, sum);
 	CHECK_EQ(sum + refused, RACERS * 64);
-	/* A batch is refused only in part: all that fits is taken. */
+	/*
+	 * A batch is refused only in part: all that fits is taken.  Those at the top alone
+	 * want more than there is.
+	 */
 	CHECK_EQ(used, max);
-	CHECK(counter(top, ARAX_RES_TASKS).events >= refused);
+	/* Each refusal is counted, at the level that refused. */
+	CHECK_EQ(counter(top, ARAX_RES_TASKS).events + counter(mid, ARAX_RES_TASKS).events +
+		 counter(leaf, ARAX_RES_TASKS).events, refused);
 	__atomic_store_n(&shared->end, true, __ATOMIC_SEQ_CST);
 	for (i = 0; i < RACERS; i++)
 		CHECK_OK(child_wait(pid[i]));
@@ -742,6 +760,14 @@ static uint64_t parameter(const char *name)
 	return (uint64_t)read_number(path);
 }
 
+static uint64_t ram(void)
+{
+	struct sysinfo s;
+
+	CHECK_SYS(sysinfo(&s));
+	return (uint64_t)s.totalram * s.mem_unit;
+}
+
 static int defaults(void *arg)
 {
 	static struct client c[65];
@@ -756,7 +782,8 @@ static int defaults(void *arg)
 	CHECK_EQ(u.counters[ARAX_RES_CONTEXTS].used, 1);
 	CHECK_EQ(u.counters[ARAX_RES_TASKS].max, 4096);
 	max = u.counters[ARAX_RES_MEMORY].max;
-	CHECK(max > 1 << 20 && max < 1ull << 40);
+	/* What the module was loaded with, or an eighth of what the kernel manages. */
+	CHECK_EQ(max, parameter("user_memory") ? parameter("user_memory") : ram() / 8);
 	CHECK_ERR(buffer_try(&c[0], max, &b), EDQUOT);
 	CHECK_EQ(usage(&c[0], ARAX_USAGE_USER).counters[ARAX_RES_MEMORY].events, 1);
 	for (i = 1; i < contexts; i++)

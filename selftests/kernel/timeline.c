@@ -194,6 +194,91 @@ KTEST(destroyed_while_awaited)
 	tear_down();
 }
 
+/* ------------------------------------------------------------------ */
+/* No more than so many                                                */
+
+#define WAITERS	(1024 / ARAX_WAIT_MAX)
+
+struct waiter {
+	pthread_t thread;
+	uint32_t timeline;
+	uint32_t points;
+	volatile pid_t tid;
+	int err;
+};
+
+static int wait_by_points(uint32_t timeline, uint32_t points, uint64_t deadline)
+{
+	struct arax_wait a = { .size = sizeof(a), .count = points, .deadline_ns = deadline };
+	uint32_t i;
+
+	for (i = 0; i < points; i++) {
+		a.points[i].timeline = timeline;
+		a.points[i].value = 1;
+	}
+	return CALL(c.fd, WAIT, &a);
+}
+
+static void *wait_long(void *arg)
+{
+	struct waiter *w = arg;
+
+	w->tid = gettid();
+	w->err = wait_by_points(w->timeline, w->points, ARAX_DEADLINE_NONE);
+	return NULL;
+}
+
+/* It has nothing to sleep for but the call. */
+static bool asleep(const struct waiter *w)
+{
+	char path[64], text[256] = "", *p;
+	int fd;
+
+	if (!w->tid)
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", w->tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (read(fd, text, sizeof(text) - 1) < 0)
+		text[0] = 0;
+	close(fd);
+	p = strrchr(text, ')');
+	return p && p[1] && p[2] == 'S';
+}
+
+/* 1,024 points wait for one timeline; the next one is ENOSPC, and for another it is not. */
+KTEST(too_many_waiters_are_ENOSPC)
+{
+	static struct waiter w[WAITERS];
+	uint32_t t, other;
+	unsigned int i;
+
+	set_up();
+	t = timeline_new(&c, 0);
+	other = timeline_new(&c, 0);
+	for (i = 0; i < WAITERS; i++) {
+		w[i].timeline = t;
+		w[i].points = i ? ARAX_WAIT_MAX : ARAX_WAIT_MAX - 1;
+		CHECK_OK(pthread_create(&w[i].thread, NULL, wait_long, &w[i]));
+	}
+	for (i = 0; i < WAITERS; i++)
+		while (!asleep(&w[i]))
+			sleep_ms(1);
+	CHECK_ERR(wait_by_points(t, 1, 1), ETIMEDOUT);
+	CHECK_ERR(wait_by_points(t, 2, 1), ENOSPC);
+	/* What was refused took no place. */
+	CHECK_ERR(wait_by_points(t, 1, 1), ETIMEDOUT);
+	CHECK_ERR(wait_by_points(other, 2, 1), ETIMEDOUT);
+	advance(&c, t, 1, 0);
+	for (i = 0; i < WAITERS; i++) {
+		CHECK_OK(pthread_join(w[i].thread, NULL));
+		CHECK_OK(w[i].err);
+	}
+	CHECK_OK(wait_by_points(t, 2, 1));
+	tear_down();
+}
+
 static uint64_t events(int fd)
 {
 	uint64_t n = 0;
@@ -233,6 +318,31 @@ KTEST(eventfds)
 	e.handle = timeline_new(&c, 0);
 	CHECK_OK(CALL(c.fd, TIMELINE_EVENTFD, &e));
 	close(fd);
+	tear_down();
+}
+
+KTEST(too_many_eventfds_are_ENOSPC)
+{
+	struct arax_timeline_eventfd e = { .size = sizeof(e), .value = 1 };
+	int i, round;
+
+	set_up();
+	e.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	e.handle = timeline_new(&c, 0);
+	for (round = 0; round < 2; round++) {
+		for (i = 0; i < 128; i++)
+			CHECK_OK(CALL(c.fd, TIMELINE_EVENTFD, &e));
+		CHECK_ERR(CALL(c.fd, TIMELINE_EVENTFD, &e), ENOSPC);
+		CHECK_EQ(events(e.fd), 0);
+		/* What is reached already needs no place. */
+		e.value = 0;
+		CHECK_OK(CALL(c.fd, TIMELINE_EVENTFD, &e));
+		CHECK_EQ(events(e.fd), 1);
+		e.value = (uint64_t)round + 1;
+		advance(&c, e.handle, e.value++, 0);
+		CHECK_EQ(events(e.fd), 128);
+	}
+	close(e.fd);
 	tear_down();
 }
 

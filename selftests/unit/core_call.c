@@ -20,7 +20,7 @@ START_TEST(table)
 		/* The clients' numbers are below 0x80. */
 		ck_assert_int_eq(!!(call->flags & CORE_ROLE_CLIENT), nr < 0x80);
 	}
-	ck_assert_uint_eq(n, 34);
+	ck_assert_uint_eq(n, 36);
 	ck_assert_ptr_null(core_call_find(0));
 	ck_assert_ptr_null(core_call_find(0xffffffff));
 	ck_assert_ptr_null(core_call_find(ARAX_NR_CONTEXT_KILL + 1));
@@ -96,12 +96,16 @@ START_TEST(devices)
 	memset(a.device.name, 'x', ARAX_NAME_LEN);
 	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_DEVICE_PUBLISH, &a), -EINVAL);
 	a.device.name[ARAX_NAME_LEN - 1] = 0;
+	memset(a.device.reason, 'y', ARAX_REASON_LEN);
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_DEVICE_PUBLISH, &a), -EINVAL);
+	a.device.reason[ARAX_REASON_LEN - 1] = 0;
 	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_DEVICE_PUBLISH, &a), 0);
 	a.device.lanes = 3;
 	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_DEVICE_PUBLISH, &a), 0);
 	a = (union core_args){ 0 };
 	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_DEVICE_QUERY, &a), 0);
 	ck_assert_uint_eq(a.device.lanes, 3);
+	ck_assert_uint_eq(strlen(a.device.reason), ARAX_REASON_LEN - 1);
 	ck_assert_uint_eq(fx->core->nr_devices, 1);
 	fx_free(fx);
 }

@@ -41,6 +41,74 @@ START_TEST(contents)
 }
 END_TEST
 
+static int explain(struct fx *fx, u64 tag, const char *text)
+{
+	union core_args a = { .task_why = { .tag = tag } };
+
+	strcpy(a.task_why.text, text);
+	return fx_call(fx, NULL, ARAX_NR_TASK_EXPLAIN, &a);
+}
+
+static int why(struct fx_client *cl, u64 tag, char *text)
+{
+	union core_args a = { .task_why = { .tag = tag } };
+	int err = fx_call(cl->fx, cl, ARAX_NR_TASK_WHY, &a);
+
+	strcpy(text, a.task_why.text);
+	return err;
+}
+
+/* Before the end is committed, for the task's context alone, and as long as few others fail. */
+START_TEST(explained)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx), *other = fx_client_ready(fx);
+	struct arax_task t = fx_marker(cl, 1);
+	union core_args a = { 0 };
+	char text[ARAX_WHY_LEN];
+	u64 tag, later;
+	u32 i;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	ck_assert_int_eq(explain(fx, 0, "none"), -ESTALE);
+	ck_assert_int_eq(explain(fx, (u64)-1, "none"), -ESTALE);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	tag = fx_expect_task(fx, 1);
+	ck_assert_int_eq(why(cl, tag, text), -ENOENT);
+	ck_assert_int_eq(explain(fx, tag, ""), -EINVAL);
+	a.task_why.tag = tag;
+	memset(a.task_why.text, 'x', ARAX_WHY_LEN);
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_TASK_EXPLAIN, &a), -EINVAL);
+	a.task_why.text[ARAX_WHY_LEN - 1] = 0;
+	a.task_why.pad = 1;
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_TASK_EXPLAIN, &a), -EINVAL);
+	ck_assert_int_eq(fx_call(fx, cl, ARAX_NR_TASK_WHY, &a), -EINVAL);
+	ck_assert_int_eq(explain(fx, tag + (1ull << 24), "another generation"), -ESTALE);
+	ck_assert_int_eq(explain(fx, tag, "it is too wide"), 0);
+	fx_commit(fx, tag, -EINVAL);
+	fx_expect(cl, 1, -EINVAL);
+	ck_assert_int_eq(explain(fx, tag, "too late"), -ESTALE);
+	ck_assert_int_eq(why(cl, tag, text), 0);
+	ck_assert_str_eq(text, "it is too wide");
+	ck_assert_int_eq(why(other, tag, text), -ENOENT);
+	ck_assert_int_eq(why(cl, 0, text), -ENOENT);
+	for (i = 0; i < 16; i++) {
+		ck_assert_int_eq(why(cl, tag, text), 0);
+		ck_assert_int_eq(fx_send(cl, &t), 1);
+		later = fx_expect_task(fx, 1);
+		ck_assert_int_eq(explain(fx, later, "another one"), 0);
+		fx_commit(fx, later, -EINVAL);
+		fx_expect(cl, 1, -EINVAL);
+	}
+	ck_assert_int_eq(why(cl, tag, text), -ENOENT);
+	ck_assert_int_eq(why(cl, later, text), 0);
+	ck_assert_str_eq(text, "another one");
+	fx_release(other);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
 /* A wrong tag in each part; a tag twice, in one batch and in two. */
 START_TEST(stale)
 {
@@ -388,6 +456,7 @@ Suite *core_commit_suite(void)
 	TCase *tc = tcase_create("commit");
 
 	tcase_add_test(tc, contents);
+	tcase_add_test(tc, explained);
 	tcase_add_test(tc, stale);
 	tcase_add_test(tc, results);
 	tcase_add_test(tc, order);

@@ -184,6 +184,13 @@ static void mediator_wake(struct core *core)
 	count(&fx->mediator_wakes, 1);
 }
 
+static void recovery_begin(struct core *core)
+{
+	struct fx *fx = core->link;
+
+	count(&fx->recoveries, 1);
+}
+
 static void *mediator_alloc(struct core *core, size_t bytes, bool writable)
 {
 	struct fx *fx = core->link;
@@ -292,6 +299,7 @@ static const struct core_ops ops = {
 	.buffer_get = buffer_get,
 	.client_wake = client_wake,
 	.mediator_wake = mediator_wake,
+	.recovery_begin = recovery_begin,
 	.mediator_alloc = mediator_alloc,
 	.mediator_free = mediator_free,
 	.event_get = event_get,

@@ -47,6 +47,7 @@ struct fx {
 	u32 buffers;		/* atomic: backed now */
 	u32 rings;		/* atomic */
 	u32 mediator_wakes;	/* atomic */
+	u32 recoveries;		/* atomic: tasks were queued with no mediator to come */
 	u32 cgroups;		/* tenants of fx_cgroup() that are there */
 	int fail_ring;		/* errno to return from the next calls, or 0 */
 	int fail_buffer;

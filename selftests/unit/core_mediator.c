@@ -169,6 +169,74 @@ START_TEST(queued_meanwhile)
 }
 END_TEST
 
+/*
+ * Whoever is queued while nobody is attached asks for the time to run in which somebody
+ * has to come, however often it was over before; but for the first mediator all wait.
+ */
+START_TEST(recovery_begins_anew)
+{
+	struct core_params few = fx_params();
+	struct arax_task t, bad;
+	struct fx_client *cl;
+	struct fx *fx;
+	u32 i;
+
+	few.slots = 4;
+	fx = fx_new(&few);
+	cl = fx_client_ready(fx);
+	t = fx_marker(cl, 1);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	ck_assert_uint_eq(fx->recoveries, 0);
+	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_RECOVER), 0);
+	ck_assert_uint_eq(fx_drain(fx), 1);
+	fx_expect(cl, 1, 0);
+	/* More than the mediator takes at once: they wait, but there is one. */
+	for (i = 0; i < 16; i++) {
+		t = fx_marker(cl, i);
+		fx_push(cl, &t);
+	}
+	ck_assert_int_eq(fx_submit(cl, 16), 16);
+	ck_assert_uint_eq(fx_drain(fx), 16);
+	for (i = 0; i < 16; i++)
+		fx_expect(cl, i, 0);
+	ck_assert_uint_eq(fx->recoveries, 0);
+
+	/* It is quiesced: whoever finds it gone lets the time run. */
+	core_detach(fx->core);
+	t = fx_marker(cl, 2);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	ck_assert_uint_eq(fx->recoveries, 0);
+	fx_gone(fx);
+	core_expire(fx->core);
+	fx_expect(cl, 2, -EOWNERDEAD);
+	for (i = 1; i < 4; i++) {
+		t = fx_marker(cl, 2 + i);
+		ck_assert_int_eq(fx_send(cl, &t), 1);
+		ck_assert_uint_eq(fx->recoveries, i);
+		fx_expect_none(cl);
+		core_expire(fx->core);
+		fx_expect(cl, 2 + i, -EOWNERDEAD);
+	}
+	/* A refused task waits for nobody. */
+	bad = fx_marker(cl, 6);
+	bad.queue = 0xbad;
+	ck_assert_int_eq(fx_send(cl, &bad), 1);
+	fx_expect(cl, 6, -EBADF);
+	ck_assert_uint_eq(fx->recoveries, 3);
+	/* One that comes in time has them. */
+	t = fx_marker(cl, 7);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	ck_assert_uint_eq(fx->recoveries, 4);
+	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_RECOVER), 0);
+	core_expire(fx->core);
+	ck_assert_uint_eq(fx_drain(fx), 1);
+	fx_expect(cl, 7, 0);
+	ck_assert_uint_eq(fx->recoveries, 4);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
 /* A stuck mediator's tasks fail at once, what they use stays held till it is gone. */
 START_TEST(takeover)
 {
@@ -501,6 +569,7 @@ Suite *core_mediator_suite(void)
 	tcase_add_test(tc, recover_matrix);
 	tcase_add_test(tc, recover_dependents);
 	tcase_add_test(tc, queued_meanwhile);
+	tcase_add_test(tc, recovery_begins_anew);
 	tcase_add_test(tc, takeover);
 	tcase_add_test(tc, generations);
 	tcase_add_test(tc, cancel_survives);
