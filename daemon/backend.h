@@ -66,6 +66,10 @@
  * @struct_size: of this struct in this araxd
  * @api_version: ARAX_BACKEND_API of this araxd
  * @log:	write a line; text is escaped; from any thread
+ * @explain:	why the call that this thread is in will return an error, for who submitted the
+ *		task: what was wrong, the limit, what to do.  Each time; the last one counts.
+ *		At most 255 bytes of it go on.  Of run, submit and wait; nobody reads it after
+ *		others.  What a device in another process says so is lost
  *
  * It lives as long as the process.
  */
@@ -73,6 +77,7 @@ struct arax_backend_host {
 	uint32_t struct_size;
 	uint32_t api_version;
 	void (*log)(int level, const char *plugin, const char *text);
+	void (*explain)(const char *text);
 };
 
 /**
@@ -219,13 +224,14 @@ struct arax_backend_gauges {
  *		-EINVAL: bad value
  * @config_complete: after the last config
  * @alloc:	device memory; @wanted != 0: at this device address, -EADDRINUSE
- *		or -EOPNOTSUPP if that can't be.  -ENOMEM: no room.  Backends
+ *		or -EOPNOTSUPP if that can't be; araxd always says 0 so far.
+ *		-ENOMEM: no room.  Backends
  *		without real addresses hand out a numbering of their own, in
  *		which ranges inside an allocation are address + offset
  * @free:	the address that alloc gave
  * @copy_in, @copy_out: between host and device memory; synchronous
  * @copy_peer:	from @src_dev to @dev, both of this backend; -EOPNOTSUPP: go
- *		through the host
+ *		through the host.  araxd itself always does, and never calls this so far
  * @host_register, @host_unregister: host memory that copies will use often
  * @submit:	start a launch; poll or wait reports @cookie.  Launch and ranges are
  *		copied before it returns, @args too.  -EAGAIN: lane is busy, or, with nothing

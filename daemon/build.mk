@@ -4,7 +4,7 @@
 # Runners, and araxd's end of workers.
 RUNNER_SRCS := $(addprefix daemon/worker/,cgroup.c idmap.c lane.c mounts.c pool.c runner.c spawn.c turn.c worker.c)
 
-ARAXD_LIB_SRCS := daemon/cgroups.c daemon/log.c daemon/config.c daemon/options.c daemon/notify.c \
+ARAXD_LIB_SRCS := daemon/cgroups.c daemon/log.c daemon/reason.c daemon/config.c daemon/options.c daemon/notify.c \
 		  $(sort $(wildcard daemon/dispatch/*.c daemon/graph/*.c daemon/link/*.c \
 				    daemon/memory/*.c daemon/observe/*.c daemon/sched/*.c \
 				    daemon/tenants/*.c libarax/admin/*.c kmod/core/*.c)) \
@@ -35,7 +35,10 @@ DAEMON_BROKER_SRCS := selftests/unit/daemon_broker.c selftests/unit/daemon_clien
 DAEMON_PARTS_SRCS  := selftests/unit/daemon_parts.c $(ARAXD_LIB_SRCS)
 DAEMON_VISIT_SRCS  := selftests/unit/daemon_visit.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
-DAEMON_TESTS := $(foreach v,plain asan tsan,parts-$(v) broker-$(v) visit-$(v))
+DAEMON_DATA_SRCS   := selftests/unit/daemon_data.c selftests/unit/memory_fake.c $(ARAXD_LIB_SRCS)
+DAEMON_TESTS := $(foreach v,plain asan tsan,parts-$(v) broker-$(v) visit-$(v)) data-plain data-asan
+$(foreach v,plain asan,\
+	$(call program,$(B)/unit/daemon-data-$(v),$(v),$(DAEMON_DATA_SRCS),$(DAEMON_TEST_LIBS)))
 $(foreach v,plain asan tsan,\
 	$(call program,$(B)/unit/daemon-broker-$(v),$(v),$(DAEMON_BROKER_SRCS),$(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-parts-$(v),$(v),$(DAEMON_PARTS_SRCS),$(DAEMON_TEST_LIBS)) \
@@ -84,7 +87,7 @@ fuzz-socket fuzz-ring: fuzz-%: $(B)/fuzz/%
 	@mkdir -p $(B)/fuzz/$*-corpus
 	$< -detect_leaks=$(if $(filter ring,$*),1,0) -max_total_time=$(or $(FUZZ_SECONDS),60) \
 		-max_len=2048 -artifact_prefix=$(B)/fuzz/ \
-		$(B)/fuzz/$*-corpus
+		$(B)/fuzz/$*-corpus selftests/fuzz/corpus/$*
 FUZZ_TARGETS += fuzz-socket fuzz-ring
 .PHONY: fuzz-socket fuzz-ring
 

@@ -586,6 +586,7 @@ int config_kinds(struct config *c, const char *kinds, char *error, size_t len)
 {
 	size_t kept = 0;
 
+	c->kinds = true;
 	for (size_t i = 0; i < c->nr_backends; i++) {
 		if (in_kinds(kinds, c->backends[i].name))
 			c->backends[kept++] = c->backends[i];

@@ -75,6 +75,7 @@ struct config {
 	struct {
 		bool check_access;	/* report kernels that write where they say they read */
 	} debug;
+	bool kinds;			/* --kind has said which ones: others are left out */
 	size_t nr_backends;
 	struct config_plugin *backends;
 	size_t nr_filters;

@@ -5,7 +5,8 @@
 OPENCL_HEADERS := $(shell $(CC) -include CL/cl.h -E -x c /dev/null >/dev/null 2>&1 && echo yes)
 ifeq ($(OPENCL_HEADERS),yes)
 OPENCL_SRCS := $(addprefix daemon/backends/opencl/,api.c backend.c built.c cache.c device.c \
-		 after.c kernel.c memory.c platform.c prelude.c program.c run.c stream.c)
+		 after.c kernel.c memory.c platform.c prelude.c program.c run.c stream.c \
+		 trial.c)
 else
 ABSENT_FLAGS += -DOPENCL_ABSENT
 endif
@@ -68,7 +69,7 @@ ABSENT_SRCS := daemon/backends/absent.c
 CFLAGS_daemon/backends/absent := $(GPU_HAS) $(ABSENT_FLAGS)
 endif
 
-BACKENDS_SRCS := $(addprefix daemon/backends/,addresses.c cpu.c cpulist.c device.c gang.c params.c plugin.c sim.c streams.c) \
+BACKENDS_SRCS := $(addprefix daemon/backends/,addresses.c cpu.c cpulist.c device.c gang.c params.c plugin.c sim.c stacks.c streams.c) \
 		 $(OPENCL_SRCS) $(GPU_SRCS) $(XRT_SRCS) $(ABSENT_SRCS) \
 		 $(addprefix daemon/backends/apart/,apart.c buffers.c calls.c channel.c device.c helper.c lanes.c) \
 		 daemon/libexec.c daemon/memory/hostmap.c daemon/worker/idmap.c \
@@ -76,7 +77,7 @@ BACKENDS_SRCS := $(addprefix daemon/backends/,addresses.c cpu.c cpulist.c device
 
 # What drives a GPU that can't be driven in araxd any more.  For tests in each variant: a
 # sanitizer wants all or nothing.
-DEVICE_SRCS := $(addprefix daemon/backends/apart/,main.c serve.c) daemon/log.c daemon/config.c \
+DEVICE_SRCS := $(addprefix daemon/backends/apart/,main.c serve.c) daemon/log.c daemon/reason.c daemon/config.c \
 	       daemon/memory/guard.c $(sort $(wildcard libarax/admin/*.c)) $(BACKENDS_SRCS)
 DEVICE_LIBS := -lconfuse -ljansson -ldl -lm
 $(call program,$(B)/libexec/arax-device,plain,$(DEVICE_SRCS),$(DEVICE_LIBS))

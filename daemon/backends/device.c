@@ -309,13 +309,12 @@ static int configure_backend(struct backend *b, const struct config_list *option
 	return err;
 }
 
-/* A backend whose stack is absent is no error: the others go on. */
-static int open_backend(struct devices *d, const char *name, const char *file,
+static int load_backend(struct devices *d, const char *name, const char *file,
 			const struct config_list *options, const struct config *cpu)
 {
 	struct backend *b = &d->backends[d->nr_backends];
 	char why[512] = "";
-	int n, err;
+	int err;
 
 	for (uint32_t i = 0; i < d->nr_backends; i++)
 		if (!strcmp(d->backends[i].name, name)) {
@@ -340,15 +339,21 @@ static int open_backend(struct devices *d, const char *name, const char *file,
 	}
 	b->loaded = true;
 	err = configure_backend(b, options, cpu);
-	if (err) {
+	if (err)
 		log_err("backend can't be configured", log_str("backend", name), log_errno(err));
-		return err;
-	}
-	why[0] = '\0';
+	return err;
+}
+
+/* A backend whose stack is absent is no error: the others go on. */
+static int open_backend(struct devices *d, struct backend *b)
+{
+	char why[512] = "";
+	int n, err;
+
 	n = b->plugin.ops.probe(why, sizeof(why));
 	why[sizeof(why) - 1] = '\0';
 	if (n <= 0)
-		return add_absent(d, name, why[0] ? why : n ? strerror(-n) : "no device found");
+		return add_absent(d, b->name, why[0] ? why : n ? strerror(-n) : "no device found");
 	for (int i = 0; i < n; i++) {
 		err = open_device(d, b, (uint32_t)i);
 		if (err == -ENOMEM)
@@ -405,10 +410,13 @@ int devices_open(const struct config *config, struct devices **devices)
 	for (size_t i = 0; !err && i < config->nr_filters; i++)
 		err = open_filter(d, &config->filters[i]);
 	if (!err && config->cpu.enable)
-		err = open_backend(d, "cpu", NULL, NULL, config);
+		err = load_backend(d, "cpu", NULL, NULL, config);
 	for (size_t i = 0; !err && i < config->nr_backends; i++)
-		err = open_backend(d, config->backends[i].name, config->backends[i].file,
+		err = load_backend(d, config->backends[i].name, config->backends[i].file,
 				   &config->backends[i].options, NULL);
+	/* All are configured before the first one opens devices, and with them threads. */
+	for (uint32_t i = 0; !err && i < d->nr_backends; i++)
+		err = open_backend(d, &d->backends[i]);
 	if (!err && !d->nr_devices)
 		err = -ENODEV;
 	if (err) {

@@ -10,6 +10,7 @@
 #include "daemon/backends/apart/apart.h"
 #include "daemon/backends/builtin.h"
 #include "daemon/log.h"
+#include "daemon/reason.h"
 #include "libarax/admin/trusted.h"
 
 static const struct arax_backend *cpu_backend_init(const struct arax_backend_host *h)
@@ -46,10 +47,16 @@ static void host_log(int level, const char *plugin, const char *text)
 	       log_str("text", text));
 }
 
+static void host_explain(const char *text)
+{
+	reason_set("%s", text);
+}
+
 static const struct arax_backend_host host = {
 	.struct_size = sizeof(host),
 	.api_version = ARAX_BACKEND_API,
 	.log = host_log,
+	.explain = host_explain,
 };
 
 /* @fd becomes the library's, or is closed. */

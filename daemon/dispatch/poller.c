@@ -6,18 +6,21 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "daemon/backends/stacks.h"
 #include "daemon/dispatch/aside.h"
 #include "daemon/dispatch/follow.h"
 #include "daemon/dispatch/models.h"
 #include "daemon/dispatch/own.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/race.h"
+#include "daemon/dispatch/recover.h"
 #include "daemon/dispatch/remote.h"
 #include "daemon/dispatch/rest.h"
 #include "daemon/kernels/manifest.h"
@@ -194,7 +197,7 @@ static int take_ready(struct poller *p, struct link *l, uint64_t first)
 				return n;
 			}
 		} else if (!run_anywhere(p, node)) {
-			run_refuse(p, node, run_why_not(p, node));
+			run_refuse_for_good(p, node);
 		} else if (sched_push(p->sched, node, poller_ns(p))) {
 			run_refuse(p, node, -ENOMEM);
 		}
@@ -270,31 +273,61 @@ static void publish_devices(struct poller *p)
 		pd->changed = false;
 		memcpy(a.name, pd->dev->info.name, sizeof(a.name));
 		a.name[sizeof(a.name) - 1] = 0;
+		if (pd->lost)
+			snprintf(a.reason, sizeof(a.reason), "lost while it was in use, %s; araxd's log has more",
+				 recover_expected(pd) ? "and is being rebuilt" :
+							"until araxd is started anew");
 		for (j = 0; j < p->nr_links; j++)
 			p->links[j]->ops->device(p->links[j], &a);
 	}
 }
 
-/*
- * Stacks that were asked for and have no device: people see the reason where they
- * look for the device.  Its whole text is in the log.
- */
+/* The module can't forget those of the daemon before us: they are offline. */
+static void publish_gone(struct link *l, uint32_t first)
+{
+	struct arax_device a = { .size = sizeof(a), .index = first };
+
+	for (; l->ops->device_at && !l->ops->device_at(l, &a); a.index++) {
+		a.flags = 0;
+		a.lanes = 0;
+		snprintf(a.reason, sizeof(a.reason), "an araxd had it that has ended");
+		l->ops->device(l, &a);
+	}
+}
+
+/* Returns whether it took the place of a device. */
+static bool publish_without(struct poller *p, uint32_t index, const char *name, const char *why)
+{
+	struct arax_device a = { .size = sizeof(a), .index = index };
+	uint32_t j;
+
+	/* A name may have a suffix: "opencl.gpus". */
+	if (manifest_kind(name, strcspn(name, "."), &a.kind))
+		return false;
+	snprintf(a.name, sizeof(a.name), "%s", name);
+	snprintf(a.reason, sizeof(a.reason), "%s", why);
+	for (j = 0; j < p->nr_links; j++)
+		p->links[j]->ops->device(p->links[j], &a);
+	return true;
+}
+
+/* Stacks without a device: people see the reason where they look for the device. */
 static void publish_absent(struct poller *p)
 {
+	char why[ARAX_REASON_LEN];
 	uint32_t i, j, n = p->nr_devs;
+	const char *name;
 
 	for (i = 0; i < devices_nr_absent(p->devices); i++) {
 		const struct device_absent *absent = devices_absent(p->devices, i);
-		struct arax_device a = { .size = sizeof(a), .index = n };
 
-		/* A name may have a suffix: "opencl.gpus". */
-		if (manifest_kind(absent->backend, strcspn(absent->backend, "."), &a.kind))
-			continue;
-		snprintf(a.name, sizeof(a.name), "%s", absent->why);
-		for (j = 0; j < p->nr_links; j++)
-			p->links[j]->ops->device(p->links[j], &a);
-		n++;
+		n += publish_without(p, n, absent->backend, absent->why);
 	}
+	for (i = 0; (name = stack_at(i)); i++)
+		if (stack_is_unused(p->config, name, why, sizeof(why)))
+			n += publish_without(p, n, name, why);
+	for (j = 0; j < p->nr_links; j++)
+		publish_gone(p->links[j], n);
 }
 
 /*
@@ -377,6 +410,11 @@ static bool devices_changed(const struct poller *p)
 	return false;
 }
 
+static bool awaits_house(const struct poller *p)
+{
+	return p->running || sched_queued(p->sched) || devices_changed(p);
+}
+
 static uint64_t sleep_limit(struct poller *p)
 {
 	uint64_t now = poller_ns(p), limit = UINT64_MAX;
@@ -393,8 +431,11 @@ static uint64_t sleep_limit(struct poller *p)
 		if (d != UINT64_MAX && (d > now ? d - now : 0) < limit)
 			limit = d > now ? d - now : 0;
 	}
-	/* The last figures are published a little after the last task; visitors change them. */
-	if ((p->running || devices_changed(p)) && limit > SLOW_US * 1000ull && !RACE_TEST)
+	/*
+	 * The last figures are published a little after the last task; visitors change them.
+	 * And who waits for device time may be given some: not every link tells that unasked.
+	 */
+	if (awaits_house(p) && limit > SLOW_US * 1000ull && !RACE_TEST)
 		limit = SLOW_US * 1000ull;
 	return limit;
 }
@@ -429,7 +470,7 @@ static void sleep_with_open_door(struct poller *p, uint64_t limit)
 	if (p->now - p->ticks.anchor > 1000 * p->ticks.per_us)
 		ticks_anchor(&p->ticks);
 	handle_events(p);
-	if ((p->running || devices_changed(p)) && p->now >= p->next_slow)
+	if (awaits_house(p) && p->now >= p->next_slow)
 		keep_house(p);
 }
 
@@ -623,6 +664,12 @@ static bool tenant_of(void *arg, struct sched_tenant *t)
 	return false;
 }
 
+/* Who has much more to come may be later with one task: see sched.h. */
+static uint64_t live_beside(void *arg, const struct graph_node *node)
+{
+	return graph_live_beside(node);
+}
+
 /* A popped task that ends without running: the scheduler forgets it. */
 static void forget(void *arg, struct graph_node *node)
 {
@@ -667,13 +714,9 @@ int poller_create(const struct config *config, const struct registry *registry,
 	if (err)
 		goto fail;
 	sp.arg = p;
-	if (p->memory) {
-		sp.ops.transfer_ns = remote_transfer_ns;
-		sp.ops.resident_bytes = remote_resident_bytes;
-		sp.ops.switch_ns = remote_switch_ns;
-		sp.ops.way = remote_way;
-		sp.ops.tight = remote_tight;
-	}
+	sp.ops.live = live_beside;
+	if (p->memory)
+		remote_answers(&sp.ops);
 	sp.policy = config->sched.policy;
 	p->sched = sched_create(&sp);
 	if (!p->sched) {

@@ -236,8 +236,8 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 void run_refuse(struct poller *p, struct graph_node *node, int result);
 /* A task of link @arg ended in the graph: for the trace, if there is one. */
 void run_record_ended(void *arg, const struct graph_node *node, const struct graph_done *done);
-/* What a task ends with that no device can run. */
-int run_why_not(struct poller *p, const struct graph_node *node);
+/* Ends a task that no device can run, and says why. */
+void run_refuse_for_good(struct poller *p, struct graph_node *node);
 /* Whether any device can run it. */
 bool run_anywhere(struct poller *p, const struct graph_node *node);
 /* Of a launch; NULL: there is none of that number. */

@@ -619,7 +619,7 @@ bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t
 	return true;
 }
 
-uint64_t remote_switch_ns(void *arg, const struct graph_node *node, uint32_t device)
+static uint64_t switch_ns(void *arg, const struct graph_node *node, uint32_t device)
 {
 	const struct poller *p = arg;
 	const struct poller_device *pd = &p->devs[device];
@@ -631,7 +631,7 @@ uint64_t remote_switch_ns(void *arg, const struct graph_node *node, uint32_t dev
 	return k ? runner_switch_ns(pd->runner, k) : 0;
 }
 
-bool remote_tight(void *arg, uint32_t device)
+static bool tight(void *arg, uint32_t device)
 {
 	const struct poller *p = arg;
 
@@ -640,28 +640,57 @@ bool remote_tight(void *arg, uint32_t device)
 	return memory_has_device(p->memory, device) && memory_is_full(p->memory, device);
 }
 
-uint64_t remote_transfer_ns(void *arg, const struct graph_node *node, uint32_t device)
+/* As the task would find them on @device. */
+static void look_up_for(struct poller *p, const struct graph_node *node, uint32_t device,
+			struct memory_range *ranges)
+{
+	uint32_t i;
+
+	look_up(node, ranges);
+	/* What lies there will be gone when the device has been configured. */
+	if (memory_has_device(p->memory, device) && switch_ns(p, node, device))
+		for (i = 0; i < node->d.nr_ranges; i++)
+			ranges[i].buffer = NULL;
+}
+
+static uint64_t transfer_ns(void *arg, const struct graph_node *node, uint32_t device)
 {
 	struct memory_range ranges[ARAX_MAX_RANGES];
-	const struct poller *p = arg;
+	struct poller *p = arg;
 	uint64_t ns = 0;
-	uint32_t i;
 
 	if (!memory_has_device(p->memory, device) && !has_lazy(node))
 		return 0;
-	look_up(node, ranges);
+	look_up_for(p, node, device, ranges);
 	if (!memory_has_device(p->memory, device)) {
 		memory_dirty(p->memory, ranges, node->d.nr_ranges, &ns);
 		return ns;
 	}
-	/* What lies there will be gone when the device has been configured. */
-	if (remote_switch_ns(arg, node, device))
-		for (i = 0; i < node->d.nr_ranges; i++)
-			ranges[i].buffer = NULL;
 	return memory_transfer_ns(p->memory, device, ranges, node->d.nr_ranges, node->seq);
 }
 
-uint64_t remote_resident_bytes(void *arg, const struct graph_node *node, uint32_t device)
+static uint64_t reach_ns(struct poller *p, const struct graph_node *node, uint32_t device,
+			 bool slowest)
+{
+	struct memory_range ranges[ARAX_MAX_RANGES];
+
+	if (!memory_has_device(p->memory, device) && !has_lazy(node))
+		return 0;
+	look_up_for(p, node, device, ranges);
+	return memory_reach_ns(p->memory, device, ranges, node->d.nr_ranges, node->seq, slowest);
+}
+
+static uint64_t transfer_min_ns(void *arg, const struct graph_node *node, uint32_t device)
+{
+	return reach_ns(arg, node, device, false);
+}
+
+static uint64_t transfer_max_ns(void *arg, const struct graph_node *node, uint32_t device)
+{
+	return reach_ns(arg, node, device, true);
+}
+
+static uint64_t resident_bytes(void *arg, const struct graph_node *node, uint32_t device)
 {
 	struct memory_range ranges[ARAX_MAX_RANGES];
 	const struct poller *p = arg;
@@ -684,7 +713,7 @@ uint64_t remote_resident_bytes(void *arg, const struct graph_node *node, uint32_
 	return memory_resident(p->memory, device, ranges, node->d.nr_ranges, node->seq);
 }
 
-void remote_way(void *arg, const struct graph_node *node, uint32_t device, struct sched_way *way)
+static void way(void *arg, const struct graph_node *node, uint32_t device, struct sched_way *way)
 {
 	struct memory_range ranges[ARAX_MAX_RANGES];
 	const struct poller *p = arg;
@@ -692,4 +721,15 @@ void remote_way(void *arg, const struct graph_node *node, uint32_t device, struc
 	look_up(node, ranges);
 	memory_way(p->memory, device, ranges, node->d.nr_ranges, node->seq, &way->again_ns,
 		   &way->all_ns);
+}
+
+void remote_answers(struct sched_ops *ops)
+{
+	ops->transfer_ns = transfer_ns;
+	ops->resident_bytes = resident_bytes;
+	ops->transfer_min_ns = transfer_min_ns;
+	ops->transfer_max_ns = transfer_max_ns;
+	ops->switch_ns = switch_ns;
+	ops->way = way;
+	ops->tight = tight;
 }

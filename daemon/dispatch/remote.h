@@ -67,11 +67,8 @@ uint64_t remote_rows(const struct graph_node *node);
 /* Whether all of the task's data has room on the device at once, in not too many rows. */
 bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t device);
 
-/* As of struct sched_ops. */
-bool remote_tight(void *arg, uint32_t device);
-uint64_t remote_transfer_ns(void *arg, const struct graph_node *node, uint32_t device);
-uint64_t remote_switch_ns(void *arg, const struct graph_node *node, uint32_t device);
-uint64_t remote_resident_bytes(void *arg, const struct graph_node *node, uint32_t device);
-void remote_way(void *arg, const struct graph_node *node, uint32_t device, struct sched_way *way);
+/* What the scheduler asks about data, of a poller that manages some. */
+struct sched_ops;
+void remote_answers(struct sched_ops *ops);
 
 #endif /* ARAXD_DISPATCH_REMOTE_H */

@@ -19,10 +19,12 @@
 #include "daemon/dispatch/recover.h"
 #include "daemon/dispatch/remote.h"
 #include "daemon/dispatch/run.h"
+#include "daemon/dispatch/why.h"
 #include "daemon/log.h"
 #include "daemon/memory/mapping.h"
 #include "daemon/observe/trace.h"
 #include "daemon/preempted.h"
+#include "daemon/reason.h"
 
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 
@@ -115,7 +117,8 @@ bool run_anywhere(struct poller *p, const struct graph_node *node)
 	return false;
 }
 
-int run_why_not(struct poller *p, const struct graph_node *node)
+/* What a task ends with that no device can run; why is this thread's reason. */
+static int why_not(struct poller *p, const struct graph_node *node)
 {
 	const struct kernel *k;
 	uint64_t bytes = 0, most = 0;
@@ -133,13 +136,25 @@ int run_why_not(struct poller *p, const struct graph_node *node)
 		else if (most < p->devs[i].dev->info.memory)
 			most = p->devs[i].dev->info.memory;
 	}
-	if (!most)
+	if (!most) {
+		if (lost)
+			reason_set("every device that could run kernel %s was lost", k->sig.name);
+		else if (k)
+			reason_set("no device that is used here can run kernel %s: see arax devices and arax kernels",
+				   k->sig.name);
 		return lost ? -ENODEV : -ENOEXEC;
+	}
+	for (i = 0; i < node->d.nr_ranges; i++)
+		bytes += (uint64_t)(node->ranges[i].count - 1) * node->ranges[i].stride +
+			 node->ranges[i].length;
+	if (remote_rows(node) > MEMORY_MAX_ROWS)
+		reason_set("its ranges have %llu rows together, a device with its own memory takes %u: give it ranges with fewer rows",
+			   (unsigned long long)remote_rows(node), MEMORY_MAX_ROWS);
+	else
+		reason_set("its data, %llu bytes, does not fit on any device that could run it: the largest has %llu bytes; give it smaller ranges",
+			   (unsigned long long)bytes, (unsigned long long)most);
 	if (p->now >= p->next_complaint) {
 		p->next_complaint = p->now + COMPLAIN_US * p->ticks.per_us;
-		for (i = 0; i < node->d.nr_ranges; i++)
-			bytes += (uint64_t)(node->ranges[i].count - 1) * node->ranges[i].stride +
-				 node->ranges[i].length;
 		if (remote_rows(node) > MEMORY_MAX_ROWS)
 			log_warn("task has more rows than a device with its own memory takes",
 				 log_str("kernel", k->sig.name), log_u64("rows", remote_rows(node)),
@@ -232,6 +247,18 @@ void run_refuse(struct poller *p, struct graph_node *node, int result)
 	poller_commit(p, l, tag, &info);
 }
 
+void run_refuse_for_good(struct poller *p, struct graph_node *node)
+{
+	char reason[REASON_LEN];
+	int result;
+
+	reason_forget();
+	result = why_not(p, node);
+	reason_take(reason);
+	why_tell(node->priv, node, NULL, result, reason);
+	run_refuse(p, node, result);
+}
+
 /* Whether a run of so long has anything to say about the next one. */
 static inline bool teaches(const struct run *run, uint64_t hold_ns)
 {
@@ -308,6 +335,9 @@ static __attribute__((cold)) void finish_failed(struct run *run, struct commit_i
 	struct link *l = run->link;
 	uint64_t tag = node->d.tag;
 
+	if (info.result != -ECANCELED)
+		why_tell(l, node, node->d.opcode == ARAX_OP_LAUNCH ? run_kernel(node) : NULL,
+			 info.result, run->rt.reason);
 	if (p->foresees)
 		remote_has_used(l, node);
 	settle_accounts(run, node, info.device_ns, false);
@@ -361,7 +391,7 @@ void run_refuse_stranded(struct poller *p)
 			    !node->sched.flow || run_anywhere(p, node))
 				continue;
 			sched_remove(p->sched, node);
-			run_refuse(p, node, run_why_not(p, node));
+			run_refuse_for_good(p, node);
 		}
 	}
 }
@@ -538,6 +568,13 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 {
 	end_task(run, device_ns, hold_ns, result);
+}
+
+/* Nothing of it has run; why not, this thread has found out. */
+static __attribute__((cold)) void finish_unrun(struct run *run, int err)
+{
+	reason_take(run->rt.reason);
+	finish(run, 0, 0, err);
 }
 
 static struct run *run_of_work(struct work *w)
@@ -748,6 +785,7 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 	POLLER_COUNT(p, inline_runs);
 	seat = role_lend(&p->role);
 	run->rt.start_ns = 0;
+	reason_forget();
 	if (launch && unlikely(run->remote))
 		result = run_ready(pd->runner, &run->rt);
 	else if (launch && pd->depth > 1)
@@ -756,6 +794,8 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 		result = runner_run_short(pd->runner, &run->rt);
 	else
 		result = host_run(&run->node->d, run->ranges, run->node->args);
+	if (unlikely(result))
+		reason_take(run->rt.reason);
 	if (role_return(&p->role, seat)) {
 		end = ticks_now(&p->ticks);
 		p->now = end;
@@ -907,6 +947,7 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 	run->spent = false;
 	run->handed = false;
 	run->follows = nr_after;
+	run->rt.reason[0] = '\0';
 	run->rt.nr_after = nr_after;
 	run->rt.skipped = false;
 	if (k)
@@ -915,13 +956,14 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 	__atomic_store_n(&l->states[ARAX_TAG_SLOT(node->d.tag)], ARAX_SLOT_STARTED,
 			 __ATOMIC_RELEASE);
 	graph_start(l->graph, node);
+	reason_forget();
 	err = find_ranges(run);
 	if (!err && unlikely(own_is_launch(node)))
 		err = own_hold(run);
 	else if (!err && unlikely(own_is_load(node)))
 		err = own_begin(run);
 	if (err) {
-		finish(run, 0, 0, err);
+		finish_unrun(run, err);
 		return RUN_DONE;
 	}
 	if (worker)
@@ -935,7 +977,7 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 	if (launch && run->remote) {
 		err = remote_begin(run);
 		if (err) {
-			finish(run, 0, 0, err);
+			finish_unrun(run, err);
 			return RUN_DONE;
 		}
 	}
@@ -973,7 +1015,7 @@ void run_follow(struct poller *p, struct graph_node *node, const uint32_t *after
 void run_go_on(struct run *run, int err)
 {
 	if (err) {
-		finish(run, 0, 0, err);
+		finish_unrun(run, err);
 		return;
 	}
 	hand_over(run, run->node->d.opcode == ARAX_OP_LAUNCH);
@@ -1032,12 +1074,13 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 	run->node = node;
 	run->start = p->now;
 	node->device = run->device;
+	run->rt.reason[0] = '\0';
 	__atomic_store_n(&l->states[ARAX_TAG_SLOT(node->d.tag)], ARAX_SLOT_STARTED,
 			 __ATOMIC_RELEASE);
 	graph_start(l->graph, node);
 	err = find_ranges(run);
 	if (err) {
-		finish(run, 0, 0, err);
+		finish_unrun(run, err);
 		*outcome = RUN_DONE;
 		return true;
 	}
@@ -1059,9 +1102,28 @@ int run_refresh(struct poller *p, struct poller_device *pd)
 	return sched_device_set(p->sched, pd->dev->index, pd->lost ? 0 : pd->lanes_now);
 }
 
+/* By a vendor's library that is for such, and by nothing else: no fault of the device. */
+static bool is_for_gpus(const struct kernel *k, uint32_t kind)
+{
+	const struct kernel_impl *impl = kernel_impl(k, kind);
+
+	for (; impl; impl = kernel_impl_next(k, impl))
+		if (!impl->gpus)
+			return false;
+	return true;
+}
+
+static void add_name(char *names, size_t len, const char *name)
+{
+	size_t at = strlen(names);
+
+	snprintf(names + at, len - at, "%s%s", at ? ", " : "", name);
+}
+
 static int device_create(struct poller *p, struct poller_device *pd, struct device *dev)
 {
 	uint32_t i, n = registry_count(p->registry);
+	char for_gpus[256] = "";
 	int err;
 
 	pd->dev = dev;
@@ -1107,12 +1169,17 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 			continue;
 		/* Tasks come with the addresses of host pages: it would find nothing there. */
 		err = runner_prepare(pd->runner, k);
-		if (err)
+		if (err == -EOPNOTSUPP && is_for_gpus(k, dev->info.kind))
+			add_name(for_gpus, sizeof(for_gpus), k->sig.name);
+		else if (err)
 			log_warn("device can't run kernel", log_str("device", dev->info.name),
 				 log_str("kernel", k->sig.name), log_errno(err));
 		p->runnable[k->index * p->nr_devs + dev->index] =
 			err ? RUNNABLE_NOT : runs_here(pd, k) ? RUNNABLE_HERE : RUNNABLE;
 	}
+	if (for_gpus[0])
+		log_info("kernels of this kind are for GPUs alone, which the device is none of",
+			 log_str("device", dev->info.name), log_str("kernels", for_gpus));
 	p->follow |= follow_on(pd);
 	pd->lanes_now = pd->lanes;
 	if (pd->dev->info.kind == ARAX_DEVICE_CPU)

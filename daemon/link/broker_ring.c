@@ -324,6 +324,14 @@ static int broker_device(struct link *l, const struct arax_device *dev)
 	return core_device_publish(broker_of(l)->core, dev);
 }
 
+static void broker_explain(struct link *l, uint64_t tag, const char *text)
+{
+	struct arax_task_why a = { .size = sizeof(a), .tag = tag };
+
+	snprintf(a.text, sizeof(a.text), "%s", text);
+	core_task_explain(broker_of(l)->core, &a);
+}
+
 static int broker_kernel(struct link *l, struct arax_kernel_publish *k)
 {
 	return core_kernel_publish(broker_of(l)->core, k);
@@ -394,6 +402,7 @@ const struct link_ops broker_link_ops = {
 	.charge = broker_charge,
 	.limit = broker_limit,
 	.device = broker_device,
+	.explain = broker_explain,
 	.kernel = broker_kernel,
 	.weights = broker_weights,
 	.tenant = broker_tenant,

@@ -191,13 +191,38 @@ static void kernel_drop(struct link *l, uint64_t buffer)
 static int kernel_device(struct link *l, const struct arax_device *dev)
 {
 	struct arax_device a = *dev;
+	int err = call(of(l), ARAX_IOC_DEVICE_PUBLISH, &a);
 
-	return call(of(l), ARAX_IOC_DEVICE_PUBLISH, &a);
+	/* A module from before there were reasons: people see in the log what it can't keep. */
+	if (err == -E2BIG) {
+		memset(a.reason, 0, sizeof(a.reason));
+		err = call(of(l), ARAX_IOC_DEVICE_PUBLISH, &a);
+	}
+	return err;
+}
+
+/* An older module has no room for it: then the errno has to do. */
+static void kernel_explain(struct link *l, uint64_t tag, const char *text)
+{
+	struct arax_task_why a = { .size = sizeof(a), .tag = tag };
+
+	snprintf(a.text, sizeof(a.text), "%s", text);
+	call(of(l), ARAX_IOC_TASK_EXPLAIN, &a);
+}
+
+static int kernel_device_at(struct link *l, struct arax_device *dev)
+{
+	return call(of(l), ARAX_IOC_DEVICE_QUERY, dev);
 }
 
 static int kernel_kernel(struct link *l, struct arax_kernel_publish *k)
 {
 	return call(of(l), ARAX_IOC_KERNEL_PUBLISH, k);
+}
+
+static int kernel_kernel_next(struct link *l, struct arax_kernel_lookup *k)
+{
+	return call(of(l), ARAX_IOC_KERNEL_LOOKUP, k);
 }
 
 static int kernel_charge(struct link *l, uint32_t resource, uint32_t context, int64_t bytes)
@@ -272,7 +297,10 @@ static const struct link_ops kernel_ops = {
 	.charge = kernel_charge,
 	.limit = kernel_limit,
 	.device = kernel_device,
+	.device_at = kernel_device_at,
+	.explain = kernel_explain,
 	.kernel = kernel_kernel,
+	.kernel_next = kernel_kernel_next,
 	.weights = kernel_weights,
 	.tenant = kernel_tenant,
 };

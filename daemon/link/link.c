@@ -29,6 +29,34 @@ void link_fini(struct link *l)
 	l->graph = NULL;
 }
 
+/*
+ * The module still has those of the daemon before us, under their ids.  Programs shall not
+ * find what nobody here can run, nor launch it.
+ */
+static int withdraw_others(struct link *l)
+{
+	struct arax_kernel_lookup k = { 0 };
+	int err;
+
+	for (;; k.id++) {
+		struct arax_kernel_publish a = { .size = sizeof(a) };
+
+		k.size = sizeof(k);
+		k.name[0] = '\0';
+		err = l->ops->kernel_next(l, &k);
+		if (err)
+			return err == -ENOENT ? 0 : err;
+		if (k.id > CORE_MAX_KERNELS || l->kernels[k.id])
+			continue;
+		a.sig = k.sig;
+		memcpy(a.name, k.name, sizeof(a.name));
+		memcpy(a.text, k.text, sizeof(a.text));
+		err = l->ops->kernel(l, &a);
+		if (err)
+			return err;
+	}
+}
+
 int link_publish(struct link *l, const struct registry *registry)
 {
 	uint32_t i, n = registry_count(registry);
@@ -52,5 +80,9 @@ int link_publish(struct link *l, const struct registry *registry)
 		}
 		l->kernels[a.id] = k;
 	}
-	return 0;
+	err = l->ops->kernel_next ? withdraw_others(l) : 0;
+	if (err)
+		log_err("a former daemon's kernels can't be withdrawn", log_str("link", l->name),
+			log_errno(err));
+	return err;
 }

@@ -40,6 +40,7 @@ struct sched_tenant;
  * @drop:	(poller) a buffer is gone, see ARAX_DISPATCH_BUFFER
  * @device:	publish a device; any thread.  Negative errno
  * @kernel:	publish a kernel; before the poller starts.  Negative errno
+ * @explain:	(poller) what a task's owner is told of its failure, before it is committed
  * @charge:	a context's device memory, or memory (ARAX_RES_*); any thread.  Negative
  *		errno, see struct arax_charge
  * @limit:	least maximum of device memory of a tenant and those above it; any thread
@@ -59,7 +60,10 @@ struct link_ops {
 	struct mapping *(*map)(struct link *l, uint64_t buffer);
 	void (*drop)(struct link *l, uint64_t buffer);
 	int (*device)(struct link *l, const struct arax_device *dev);
+	int (*device_at)(struct link *l, struct arax_device *dev);
 	int (*kernel)(struct link *l, struct arax_kernel_publish *k);
+	int (*kernel_next)(struct link *l, struct arax_kernel_lookup *k);
+	void (*explain)(struct link *l, uint64_t tag, const char *text);
 	int (*charge)(struct link *l, uint32_t resource, uint32_t context, int64_t bytes);
 	uint64_t (*limit)(struct link *l, uint64_t tenant);
 	void (*weights)(struct link *l);

@@ -2,8 +2,9 @@
 # The memory manager's unit tests.  TSan: copies and bookkeeping are many threads'.
 MEMORY_TEST_SRCS := $(addprefix selftests/unit/,memory_test.c memory_coherence.c memory_fake.c \
 				    memory_upcoming.c) \
-		    $(addprefix daemon/memory/,intervals.c extent.c foresee.c hold.c lazy.c memory.c stage.c upcoming.c) \
-		    daemon/log.c $(sort $(wildcard daemon/graph/*.c))
+		    $(addprefix daemon/memory/,intervals.c extent.c foresee.c hold.c lazy.c memory.c reach.c stage.c \
+				  upcoming.c) \
+		    daemon/log.c daemon/reason.c $(sort $(wildcard daemon/graph/*.c))
 $(foreach v,plain asan tsan,\
 	$(call program,$(B)/tests/memory_test-$(v),$(v),$(MEMORY_TEST_SRCS),$(CHECK_LIBS)))
 

@@ -4,6 +4,7 @@
 
 #include "daemon/log.h"
 #include "daemon/memory/internal.h"
+#include "daemon/reason.h"
 
 /*
  * Ranges of one buffer that touch each other must lie in one extent: the kernel
@@ -214,6 +215,8 @@ static void complain(const struct memory_device *d, const struct memory_range *r
 	log_warn("a task does not fit on a device: give it smaller ranges",
 		 log_u64("bytes", bytes), log_u64("device_bytes", d->stats.bytes),
 		 log_u64("ranges", nr));
+	reason_set("its data, %llu bytes, does not fit on a device that has %llu: give it smaller ranges",
+		   (unsigned long long)bytes, (unsigned long long)d->stats.bytes);
 }
 
 /* (locked) */

@@ -3,6 +3,7 @@
  * internal.h - what the memory manager's files share
  *
  *   memory.c	devices, buffers, questions
+ *   reach.c	... how far a task's inputs are
  *   extent.c	room on a device: finding, allocating, evicting
  *   hold.c	a task's extents, all or none
  *   stage.c	a task's ranges in, its results out

@@ -264,6 +264,16 @@ uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memo
 			    uint32_t nr, uint64_t seq);
 
 /**
+ * memory_reach_ns - time until what @device lacks of @ranges' inputs would be there; ns
+ * @slowest: each piece by the slowest way from a place that holds it, not by the quickest
+ *
+ * A piece always comes from the host, after it has come there if it must.  So the quickest way
+ * is from the host where the host has it.  @device may have no memory of its own.
+ */
+uint64_t memory_reach_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
+			 uint32_t nr, uint64_t seq, bool slowest);
+
+/**
  * memory_way - how much of @ranges is worth being near
  * @again_ns: to bring what is missing on @device of their inputs, and is on others
  * @kept_ns: to bring all of them that stays on devices from task to task: of lazy buffers

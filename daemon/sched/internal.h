@@ -3,11 +3,13 @@
  * internal.h - what the scheduler's files share
  *
  *   sched.c	tenants and their turn; devices and their lanes
+ *   program.c	a tenant's programs and their turn
  *   share.c	the tenants' parts: weights and maxima
  *   follow.c	tasks whose data is there, where memory is short
  *   model.c	run times learnt
  *   regress.c	... and what they say of other sizes
  *   policy_*.c	which device: see policy.h
+ *   spare.c	tasks for devices that those next would rather not have
  *   data.c	where a task's data is
  *   streams.c	which stream of a device: see streams.h
  */
@@ -31,11 +33,37 @@ struct sched_cap {
 };
 
 /**
+ * struct sched_program - a context of a tenant: it has tasks here, or had
+ * @vtime:	start tag of its next task among its tenant's programs, ns of device time
+ * @picked_ns:	when a task of it was picked last
+ * @active:	its place among its tenant's programs that have a task queued; else ~0
+ * @gone:	goes with its last task
+ * @tasks:	heap: earliest due, then oldest, first
+ */
+struct sched_program {
+	struct sched_program *hash_next;
+	struct sched_program *flow_next;
+	struct sched_flow *flow;
+	uint64_t vtime;
+	uint64_t picked_ns;
+	uint32_t context;
+	uint32_t active;
+	uint32_t running;
+	uint32_t used, size;
+	bool gone;
+	struct graph_node **tasks;
+};
+
+/**
  * struct sched_flow - a tenant
  * @vtime:	start tag of its next task
  * @scale:	virtual time of one ns, in 2^-SCALE_BITS; valid if @scaled is the tree's
  *		version
- * @tasks:	heap: earliest due, then oldest, first
+ * @first:	the task whose turn it is, while it is in the scheduler's heap
+ * @used:	its tasks that are queued
+ * @programs:	its programs that have some
+ * @all_programs: all that there are; @last_program: the one that was looked up last
+ * @program_vtime: start tag of the latest pick among them
  * @active:	its place in the scheduler's heap; ~0 while it has no task queued
  * @counted:	its weight, while its parent counts it among those that are busy; else 0
  * @child_weights, @busy_children: those below that are busy
@@ -46,7 +74,7 @@ struct sched_cap {
  * @blocked:	its maximum is used up; in the list of those, until then
  */
 struct sched_flow {
-	struct sched_flow *hash_next;
+	const struct graph_node *first;
 	uint64_t tenant;
 	uint64_t vtime;
 	uint64_t device_ns;
@@ -58,8 +86,11 @@ struct sched_flow {
 	bool capped, blocked;
 	uint16_t passed;	/* tasks in a row that went before its first one, see follow.c */
 	/* a cache line so far */
-	struct graph_node **tasks;
-	uint32_t size;
+	struct sched_flow *hash_next;
+	struct sched_program **programs;
+	uint32_t nr_programs, programs_size;
+	uint64_t program_vtime;
+	struct sched_program *all_programs, *last_program;
 	uint32_t busy_children;
 	uint32_t counted;
 	struct sched_flow *parent;
@@ -196,6 +227,8 @@ struct sched {
 	struct sched_flow **buckets;
 	uint32_t nr_flows, flow_limit, bucket_mask;
 	struct sched_flow *last_flow;
+	struct sched_program **programs;
+	uint32_t nr_programs, programs_mask;
 	/* What sched_charge() was told of one that has no maximum, not charged yet. */
 	struct sched_flow *owing;
 	uint64_t owing_ns;
@@ -229,6 +262,52 @@ static inline uint64_t task_kind(struct graph_node *n)
 		n->sched.kind = model_kind(sched_kernel_key(n), sched_work(n));
 	return n->sched.kind;
 }
+
+/* Steps of waiting that a priority costs. */
+static inline uint64_t priority_step(int priority)
+{
+	return priority < -20 ? 0 : priority > 19 ? 39 : (uint64_t)(priority + 20);
+}
+
+/* What a task's turn goes by that came, or was first, at @now_ns. */
+static inline uint64_t sched_due(int priority, uint64_t deadline_ns, uint64_t now_ns)
+{
+	/* Those that are pushed together keep their order: about a millisecond is nothing. */
+	uint64_t at = (now_ns & ~0xfffffull) + SCHED_PATIENCE_NS;
+
+	if (deadline_ns && deadline_ns < at)
+		at = deadline_ns;
+	return at + priority_step(priority) * SCHED_AGE_NS;
+}
+
+static inline bool task_before(const struct graph_node *a, const struct graph_node *b)
+{
+	if (a->sched.due != b->sched.due)
+		return a->sched.due < b->sched.due;
+	return a->seq < b->seq;
+}
+
+/* program.c */
+int programs_init(struct sched *s);
+/* All of @f's, which has no tasks any more. */
+void programs_fini(struct sched *s, struct sched_flow *f);
+/* Made if need be; NULL: no memory */
+struct sched_program *program_get(struct sched *s, struct sched_flow *f, uint32_t context);
+void programs_context_gone(struct sched *s, uint32_t context);
+/* It has one task less; it may be gone after this. */
+void program_left(struct sched *s, struct sched_program *p);
+/* Before a task of @p is put: */
+bool program_room(struct sched_flow *f, struct sched_program *p);
+/* ... if it is a new one: who had none begins where the others are. */
+void program_comes(struct sched_flow *f, struct sched_program *p);
+void program_put(struct sched_flow *f, struct graph_node *n);
+void program_take(struct sched_flow *f, struct graph_node *n);
+/* A task of it was picked, and takes @ns. */
+void program_picked(struct sched_flow *f, struct sched_program *p, uint64_t ns, uint64_t now_ns);
+/* Whose first task is next; @f has some. */
+struct sched_program *program_next(const struct sched_flow *f);
+/* Not @p's, which has some, until a task of it is put. */
+void program_hide(struct sched_flow *f, struct sched_program *p);
 
 /* sched.c: the tenant, made if need be; NULL: no memory */
 struct sched_flow *flow_get(struct sched *s, uint64_t tenant);

@@ -21,6 +21,9 @@
  * @context_gone: a client has left.  May be NULL
  * @leave:	another policy takes over, or the scheduler ends: free what the state
  *		points to.  May be NULL
+ * @spare:	none of the tasks that were asked for has a device, and some device is idle: one
+ *		of these others of a tenant for it, with node->device set; or NULL.  They are a
+ *		heap by their turn.  May be NULL
  * @may_ask:	@choose changes nothing while s->asking: so it can be asked where it would have a
  *		task that can't begin anywhere yet.  Elsewhere such a task is booked only where
  *		no other device could run it
@@ -29,6 +32,8 @@ struct sched_policy {
 	const char *name;
 	size_t state_bytes;
 	uint32_t (*choose)(struct sched *s, const struct graph_node *node, uint64_t now_ns);
+	struct graph_node *(*spare)(struct sched *s, struct graph_node *const *tasks, uint32_t nr,
+				    uint64_t now_ns);
 	void (*context_gone)(struct sched *s, uint32_t context);
 	void (*leave)(struct sched *s);
 	bool may_ask;
@@ -51,6 +56,17 @@ bool holds_enough(struct sched *s, const struct graph_node *node, uint32_t devic
 uint32_t least_transfer(struct sched *s, const struct graph_node *node, uint64_t now_ns,
 			uint64_t (*transfer_ns)(void *arg, const struct graph_node *node,
 						uint32_t device));
+
+/* By so many times a task may be later, see spare.c. */
+#define SPARE_LATE	4
+
+/*
+ * spare.c: one of a heap's tasks for a device that stands idle, but none that is @bound to others;
+ * or NULL.  @run_ns: that it takes there
+ */
+struct graph_node *spare_find(struct sched *s, struct graph_node *const *tasks, uint32_t nr,
+			      bool (*bound)(struct sched *s, const struct graph_node *node),
+			      uint64_t now_ns, uint32_t *device, uint64_t *run_ns);
 
 /* @device, or wait for it. */
 static inline uint32_t when_idle(const struct sched *s, uint32_t device)

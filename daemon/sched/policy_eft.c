@@ -12,6 +12,9 @@
  * that lost its CPU for a moment does not leave it idle for ever.  A device whose run time is unknown, and can't be told
  * from other sizes either, is tried as soon as it is idle, the least known first.
  *
+ * Of those that would wait for long a device that stands idle may take one from behind
+ * (spare.c); that is looked into only if it may be worth it for the tasks that are next.
+ *
  * A device whose few first runs were disturbed looks slower than it is, and who has nothing
  * to run learns nothing.  So one that is little known and idle is tried anew, as long as
  * that costs no more than a small part of what the kernel has run since.
@@ -33,6 +36,10 @@
 #define BACKLOG	4
 /* Of a run: what it may end later by, for being sure of its device. */
 #define SLACK_PART	4
+
+/* After a search in vain: by what part more tasks, or how much later, for the next one. */
+#define SPARE_MORE	8
+#define SPARE_PAUSE_NS	1000000
 
 /* Runs after which a device is known; the part of a kernel's time that trials may cost. */
 #define KNOWN		32u
@@ -77,10 +84,23 @@ struct trial {
 	uint64_t run_ns;
 };
 
+/**
+ * struct spares - when tasks that are further behind are looked at
+ * @worth_ns:	the latest time at which that may have been worth it
+ * @tried_ns:	when nothing was found; then not before there are @queued tasks or @again_ns
+ *		has come
+ */
+struct spares {
+	uint64_t worth_ns;
+	uint64_t tried_ns, again_ns;
+	uint32_t queued;
+};
+
 struct state {
 	struct course *buckets[BUCKETS];
 	struct trial trials[TRIALS];
 	uint32_t homes[SCHED_MAX_DEVICES];	/* contexts that are at home there */
+	struct spares spares;
 };
 
 static struct course **find(struct state *st, uint32_t context)
@@ -252,6 +272,19 @@ static bool try_anew(struct state *st, uint64_t kind, uint64_t run_ns, uint64_t 
 	return true;
 }
 
+/*
+ * A task waits that an idle device would be done with after @idle_ns, the best one after @best_ns.
+ * Could it be worth the search for another one?  That takes a few microseconds.
+ */
+static void consider(struct sched *s, uint64_t idle_ns, uint64_t best_ns, uint64_t run_ns)
+{
+	struct state *st = s->policy_state;
+
+	if (!s->asking && (double)idle_ns <= SPARE_LATE * ((double)best_ns +
+							   (double)s->queued * (double)run_ns))
+		st->spares.worth_ns = s->now_ns;
+}
+
 static uint32_t weigh(struct sched *s, const struct graph_node *node, uint64_t now_ns)
 {
 	uint64_t kernel = sched_kernel_key(node), work = sched_work(node);
@@ -333,10 +366,45 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, uint64_t n
 		best = doubted;
 		run_ns = doubted_run;
 	} else if (!best_ready) {
+		if (idle != SCHED_NO_DEVICE)
+			consider(s, idle_ns - now_ns, best_ns - now_ns, run_ns);
 		return SCHED_NO_DEVICE;
 	}
 	learn(s, c, node, best, run_ns);
 	return best;
+}
+
+static bool at_home(struct sched *s, const struct graph_node *node)
+{
+	const struct course *c = *find(s->policy_state, node->d.context);
+
+	return c && c->home != SCHED_NO_DEVICE;
+}
+
+static struct graph_node *spare(struct sched *s, struct graph_node *const *tasks, uint32_t nr,
+				uint64_t now_ns)
+{
+	struct spares *sp = &((struct state *)s->policy_state)->spares;
+	struct graph_node *n;
+	uint32_t device;
+	uint64_t run_ns = 0;
+
+	if (sp->worth_ns != s->now_ns)
+		return NULL;
+	/* At one time several tenants' are looked at. */
+	if (s->queued < sp->queued && now_ns != sp->tried_ns && now_ns < sp->again_ns)
+		return NULL;
+	n = spare_find(s, tasks, nr, at_home, now_ns, &device, &run_ns);
+	if (n) {
+		n->device = device;
+		sp->queued = 0;
+		learn(s, *find(s->policy_state, n->d.context), n, device, run_ns);
+	} else {
+		sp->tried_ns = now_ns;
+		sp->queued = s->queued + s->queued / SPARE_MORE + 1;
+		sp->again_ns = now_ns + SPARE_PAUSE_NS;
+	}
+	return n;
 }
 
 static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t now_ns)
@@ -382,6 +450,7 @@ const struct sched_policy sched_policy_eft = {
 	.may_ask = true,
 	.state_bytes = sizeof(struct state),
 	.choose = choose,
+	.spare = spare,
 	.context_gone = context_gone,
 	.leave = leave,
 };

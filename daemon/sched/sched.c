@@ -26,6 +26,9 @@
 /* Its own tenant's tasks, for the same. */
 #define LOOK_OWN	1024
 
+/* Tenants, and programs of each, that are looked at for a task that an idle device is good for. */
+#define LOOK_SPARE	4
+
 /* Programs of one tenant that have begun something, of which the others go first. */
 #define LOOK_BEGUN	64
 
@@ -88,6 +91,7 @@ void sched_context_gone(struct sched *s, uint32_t context)
 {
 	if (s->policy->context_gone)
 		s->policy->context_gone(s, context);
+	programs_context_gone(s, context);
 }
 
 struct sched *sched_create(const struct sched_params *params)
@@ -112,7 +116,8 @@ struct sched *sched_create(const struct sched_params *params)
 	s->wake_ns = UINT64_MAX;
 	s->near = SCHED_NO_DEVICE;
 	s->buckets = calloc(s->bucket_mask + 1, sizeof(*s->buckets));
-	if (!s->buckets) {
+	if (!s->buckets || programs_init(s)) {
+		free(s->buckets);
 		policy_leave(s);
 		free(s);
 		return NULL;
@@ -120,9 +125,9 @@ struct sched *sched_create(const struct sched_params *params)
 	return s;
 }
 
-static void flow_free(struct sched_flow *f)
+static void flow_free(struct sched *s, struct sched_flow *f)
 {
-	free(f->tasks);
+	programs_fini(s, f);
 	free(f->cap);
 	free(f);
 }
@@ -136,7 +141,7 @@ void sched_destroy(struct sched *s)
 			struct sched_flow *f = s->buckets[i];
 
 			s->buckets[i] = f->hash_next;
-			flow_free(f);
+			flow_free(s, f);
 		}
 	}
 	policy_leave(s);
@@ -145,6 +150,7 @@ void sched_destroy(struct sched *s)
 	free(s->devices);
 	free(s->active);
 	free(s->buckets);
+	free(s->programs);
 	model_free(&s->model);
 	free(s);
 }
@@ -333,7 +339,7 @@ static void sweep_flows(struct sched *s)
 			*p = f->hash_next;
 			if (f->parent)
 				f->parent->children--;
-			flow_free(f);
+			flow_free(s, f);
 			s->nr_flows--;
 		}
 	}
@@ -454,80 +460,13 @@ static void flow_settled(struct sched *s, const struct sched_flow *f)
 }
 
 /* ------------------------------------------------------------------ */
-/* The heap of a tenant's tasks                                        */
-
-static bool task_before(const struct graph_node *a, const struct graph_node *b)
-{
-	if (a->sched.due != b->sched.due)
-		return a->sched.due < b->sched.due;
-	return a->seq < b->seq;
-}
-
-static void task_place(struct sched_flow *f, uint32_t i, struct graph_node *n)
-{
-	f->tasks[i] = n;
-	n->sched.index = i;
-}
-
-static void task_up(struct sched_flow *f, uint32_t i, struct graph_node *n)
-{
-	for (; i && task_before(n, f->tasks[(i - 1) / 2]); i = (i - 1) / 2)
-		task_place(f, i, f->tasks[(i - 1) / 2]);
-	task_place(f, i, n);
-}
-
-static void task_down(struct sched_flow *f, uint32_t i, struct graph_node *n)
-{
-	uint32_t child;
-
-	for (; (child = 2 * i + 1) < f->used; i = child) {
-		if (child + 1 < f->used &&
-		    task_before(f->tasks[child + 1], f->tasks[child]))
-			child++;
-		if (task_before(n, f->tasks[child]))
-			break;
-		task_place(f, i, f->tasks[child]);
-	}
-	task_place(f, i, n);
-}
-
-static bool task_room(struct sched_flow *f)
-{
-	uint32_t size = f->size ? f->size * 2 : 64;
-	struct graph_node **tasks;
-
-	if (f->used < f->size)
-		return true;
-	tasks = realloc(f->tasks, size * sizeof(*tasks));
-	if (!tasks)
-		return false;
-	f->tasks = tasks;
-	f->size = size;
-	return true;
-}
-
-static void task_take(struct sched_flow *f, struct graph_node *n)
-{
-	uint32_t i = n->sched.index;
-	struct graph_node *last = f->tasks[--f->used];
-
-	n->sched.index = NOT_QUEUED;
-	if (last == n)
-		return;
-	if (i && task_before(last, f->tasks[(i - 1) / 2]))
-		task_up(f, i, last);
-	else
-		task_down(f, i, last);
-}
-
-/* ------------------------------------------------------------------ */
 /* The heap of tenants with tasks                                      */
 
 static bool flow_before(const struct sched_flow *a, const struct sched_flow *b)
 {
 	if (a->vtime != b->vtime)
 		return a->vtime < b->vtime;
-	return task_before(a->tasks[0], b->tasks[0]);
+	return task_before(a->first, b->first);
 }
 
 static void flow_place(struct sched *s, uint32_t i, struct sched_flow *f)
@@ -540,6 +479,7 @@ static void flow_fix(struct sched *s, uint32_t i, struct sched_flow *f)
 {
 	uint32_t child;
 
+	f->first = program_next(f)->tasks[0];
 	for (; i && flow_before(f, s->active[(i - 1) / 2]); i = (i - 1) / 2)
 		flow_place(s, i, s->active[(i - 1) / 2]);
 	for (; (child = 2 * i + 1) < s->nr_active; i = child) {
@@ -608,35 +548,27 @@ static void told_time(struct sched *s, uint64_t now_ns)
 		s->now_ns = now_ns;
 }
 
-static uint64_t due_by(int priority, uint64_t deadline_ns, uint64_t now_ns)
-{
-	int step = priority < -20 ? 0 : priority > 19 ? 39 : priority + 20;
-	/* Those that are pushed together keep their order: about a millisecond is nothing. */
-	uint64_t at = (now_ns & ~0xfffffull) + SCHED_PATIENCE_NS;
-
-	if (deadline_ns && deadline_ns < at)
-		at = deadline_ns;
-	return at + (uint64_t)step * SCHED_AGE_NS;
-}
-
 static uint64_t due(const struct graph_node *n, uint64_t now_ns)
 {
-	return due_by(n->d.priority, n->d.deadline_ns, now_ns);
+	return sched_due(n->d.priority, n->d.deadline_ns, now_ns);
 }
 
 int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)
 {
 	struct sched_flow *f = flow_get(s, node->d.tenant);
+	struct sched_program *p = f ? program_get(s, f, node->d.context) : NULL;
 
-	if (!f || !task_room(f) || !flow_room(s))
+	if (!p || !program_room(f, p) || !flow_room(s))
 		return -ENOMEM;
 	charge_all(s);
 	told_time(s, now_ns);
 	node->sched.flow = f;
+	node->sched.program = p;
 	node->sched.lane = 0;
 	node->sched.push_ns = now_ns;
 	node->sched.due = due(node, now_ns);
-	task_up(f, f->used++, node);
+	program_comes(f, p);
+	program_put(f, node);
 	if (s->ops.tight)
 		follow_queued(s, node);
 	s->queued++;
@@ -660,20 +592,23 @@ int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)
 void sched_remove(struct sched *s, struct graph_node *node)
 {
 	struct sched_flow *f = node->sched.flow;
+	struct sched_program *p = node->sched.program;
 
 	if (!f || node->sched.index == NOT_QUEUED)
 		return;
-	task_take(f, node);
+	program_take(f, node);
 	if (s->follows)
 		follow_gone(s, node);
 	f->started -= is_started(node);
 	node->sched.flow = NULL;
+	node->sched.program = NULL;
 	s->queued--;
 	s->stuck = false;
 	flow_changed(s, f);
 	flow_settled(s, f);
 	if (f->counted)
 		share_uncount(s, f);
+	program_left(s, p);
 }
 
 void sched_near(struct sched *s, uint32_t near, uint64_t ns)
@@ -712,6 +647,28 @@ static uint32_t where_it_was(const struct sched *s, const struct graph_node *n)
 	return has_idle_lane(&s->devices[n->device]) ? n->device : SCHED_NO_DEVICE;
 }
 
+/* Through a tenant's tasks, so many of each of its programs. */
+struct cursor {
+	uint32_t program, task;
+};
+
+static struct graph_node *next_task(const struct sched_flow *f, struct cursor *c, uint32_t each)
+{
+	for (; c->program < f->nr_programs; c->program++, c->task = 0) {
+		const struct sched_program *p = f->programs[c->program];
+
+		if (c->task < p->used && c->task < each)
+			return p->tasks[c->task++];
+	}
+	return NULL;
+}
+
+/* If @all are looked at, of each program of @f so many; one at least. */
+static uint32_t of_each(const struct sched_flow *f, uint32_t all)
+{
+	return f->nr_programs && all > f->nr_programs ? all / f->nr_programs : 1;
+}
+
 /* Contexts that have begun something, of one tenant. */
 struct begun {
 	uint32_t contexts[LOOK_BEGUN];
@@ -720,10 +677,13 @@ struct begun {
 
 static void find_begun(const struct sched_flow *f, struct begun *b)
 {
+	struct graph_node *n;
+	struct cursor at = { 0 };
+
 	b->nr = 0;
-	for (uint32_t i = 0; i < f->used && b->nr < f->started && b->nr < LOOK_BEGUN; i++)
-		if (is_started(f->tasks[i]))
-			b->contexts[b->nr++] = f->tasks[i]->d.context;
+	while (b->nr < f->started && b->nr < LOOK_BEGUN && (n = next_task(f, &at, ~0u)))
+		if (is_started(n))
+			b->contexts[b->nr++] = n->d.context;
 }
 
 static bool has_begun(const struct begun *b, uint32_t context)
@@ -743,12 +703,13 @@ static struct graph_node *next_of_others(struct sched *s, const struct sched_flo
 					 uint32_t context, uint64_t due, uint32_t device,
 					 bool fresh)
 {
-	struct graph_node *best = NULL;
+	uint32_t each = of_each(f, LOOK_OWN);
+	struct graph_node *best = NULL, *n;
+	struct cursor at = { 0 };
 	struct begun begun;
 
 	find_begun(f, &begun);
-	for (uint32_t i = 0; i < f->used && i < LOOK_OWN; i++) {
-		struct graph_node *n = f->tasks[i];
+	while ((n = next_task(f, &at, each))) {
 		bool can;
 
 		if (n->d.context == context || n->sched.due > due ||
@@ -774,7 +735,7 @@ static __attribute__((cold)) struct graph_node *pick_others(struct sched *s, str
 
 	if (now_ns < f->away_until)
 		n = next_of_others(s, f, f->away,
-				   due_by(f->away_priority, f->away_deadline, now_ns),
+				   sched_due(f->away_priority, f->away_deadline, now_ns),
 				   SCHED_NO_DEVICE, f->away_fresh);
 	else
 		f->away_until = 0;
@@ -782,24 +743,23 @@ static __attribute__((cold)) struct graph_node *pick_others(struct sched *s, str
 		n->device = s->policy->choose(s, n, now_ns);
 	if (!n || n->device == SCHED_NO_DEVICE)
 		return NULL;
-	task_take(f, n);
+	program_take(f, n);
 	return n;
 }
 
 static __attribute__((cold)) struct graph_node *pick_started(const struct sched *s,
 							     struct sched_flow *f)
 {
-	struct graph_node *first = NULL;
+	struct graph_node *first = NULL, *n;
+	struct cursor at = { 0 };
 
-	for (uint32_t i = 0; i < f->used; i++) {
-		struct graph_node *n = f->tasks[i];
-
+	while ((n = next_task(f, &at, ~0u))) {
 		if (is_started(n) && where_it_was(s, n) != SCHED_NO_DEVICE &&
 		    (!first || task_before(n, first)))
 			first = n;
 	}
 	if (first)
-		task_take(f, first);
+		program_take(f, first);
 	return first;
 }
 
@@ -812,14 +772,18 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 {
 	struct graph_node *tried[LOOK_AHEAD], *n = NULL;
 	uint32_t nr = 0, device = SCHED_NO_DEVICE;
+	/* So that there are some left for each, also of those that only wait. */
+	uint32_t each = f->nr_programs > 1 ? of_each(f, LOOK_WAITING) : LOOK_AHEAD, left = each;
 
 	if (__builtin_expect(f->away_until != 0, 0) && !s->booking) {
 		n = pick_others(s, f, now_ns);
 		if (n)
 			return n;
 	}
-	while (f->used && nr < LOOK_AHEAD && *waiting) {
-		n = f->tasks[0];
+	while (f->nr_programs && nr < LOOK_AHEAD && *waiting) {
+		struct sched_program *p = program_next(f);
+
+		n = p->tasks[0];
 		if (__builtin_expect(s->booking, 0))
 			find_room(s, n, now_ns);
 		device = is_started(n) ? where_it_was(s, n) :
@@ -827,19 +791,25 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 		if (device != SCHED_NO_DEVICE)
 			break;
 		*waiting -= !is_started(n) && idle_could_run(s, n, now_ns);
-		task_take(f, n);
+		program_take(f, n);
 		tried[nr++] = n;
+		/* Who finds nothing for some of its tasks keeps nobody from finding something. */
+		if (--left)
+			continue;
+		if (p->used)
+			program_hide(f, p);
+		left = each;
 	}
 	if (device != SCHED_NO_DEVICE) {
 		if (__builtin_expect(s->follows && !s->booking, 0))
 			n = follow(s, f, n, device, now_ns);
 		n->device = device;
-		task_take(f, n);
+		program_take(f, n);
 	} else {
 		n = NULL;
 	}
 	while (nr)
-		task_up(f, f->used++, tried[--nr]);
+		program_put(f, tried[--nr]);
 	/* Those that have begun may have to go on for others to begin. */
 	if (__builtin_expect(!n && f->started, 0) && !s->booking)
 		n = pick_started(s, f);
@@ -960,6 +930,30 @@ static struct graph_node *pick(struct sched *s, uint64_t now_ns)
 	return n;
 }
 
+/* Those whose turn it is wait for other devices than those that are idle. */
+static struct graph_node *pick_spare(struct sched *s, uint64_t now_ns)
+{
+	uint32_t looked = 0;
+
+	for (uint32_t i = 0; i < s->nr_active && looked < LOOK_SPARE; i++) {
+		struct sched_flow *f = s->active[i];
+
+		looked++;
+		if (f->capped && cap_until(s, f) > s->now_ns)
+			continue;
+		for (uint32_t j = 0; j < f->nr_programs && j < LOOK_SPARE; j++) {
+			const struct sched_program *p = f->programs[j];
+			struct graph_node *n = s->policy->spare(s, p->tasks, p->used, now_ns);
+
+			if (!n)
+				continue;
+			program_take(f, n);
+			return n;
+		}
+	}
+	return NULL;
+}
+
 /* It was, or booked: what that means for its tenant and its device. */
 static void placed(struct sched *s, struct graph_node *n, uint32_t lane, uint64_t now_ns)
 {
@@ -981,6 +975,7 @@ static void placed(struct sched *s, struct graph_node *n, uint32_t lane, uint64_
 		s->vtime = f->vtime;
 	n->sched.charged = virtual_ns(s, f, predicted);
 	f->vtime += n->sched.charged;
+	program_picked(f, n->sched.program, predicted, now_ns);
 	if (f->capped)
 		cap_charge(s, f, predicted, 0);
 	f->running++;
@@ -1046,14 +1041,19 @@ int sched_book(struct sched *s, struct graph_node *node, uint32_t device, uint32
 	f = flow_find(s, node->d.tenant);
 	if (!f)
 		return -EAGAIN;
+	node->sched.program = program_get(s, f, node->d.context);
+	if (!node->sched.program)
+		return -EAGAIN;
 	charge_all(s);
 	node->sched.flow = f;
 	ns = may_book(s, node, device, lane);
 	if (!ns || (f->capped && cap_until(s, f) > now_ns) ||
 	    !would_choose(s, node, device, now_ns)) {
 		node->sched.flow = NULL;
+		node->sched.program = NULL;
 		return -EAGAIN;
 	}
+	program_comes(f, node->sched.program);
 	node->sched.booked_ns = ns;
 	s->devices[device].lane[lane].booked_ns += ns;
 	node->device = device;
@@ -1080,6 +1080,8 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 	charge_all(s);
 	if (s->idle_lanes)
 		n = pick(s, now_ns);
+	if (!n && s->idle_lanes && s->policy->spare)
+		n = pick_spare(s, now_ns);
 	if (!n && s->ahead) {
 		s->booking = true;
 		n = pick(s, now_ns);
@@ -1098,26 +1100,31 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 /* Replace what was charged at the pick by what it was. */
 static inline void charge_ran(struct sched *s, const struct graph_node *node, uint64_t run_ns)
 {
+	uint64_t guess = node->sched.predicted_ns ? node->sched.predicted_ns : GUESS_NS;
 	struct sched_flow *f = node->sched.flow;
 
 	f->vtime += virtual_ns(s, f, run_ns) - node->sched.charged;
+	node->sched.program->vtime += run_ns - guess;
 	if (f->capped)
-		cap_charge(s, f, run_ns, node->sched.predicted_ns ? node->sched.predicted_ns :
-							       GUESS_NS);
+		cap_charge(s, f, run_ns, guess);
 }
 
 void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 		  bool learn)
 {
+	struct sched_program *p = node->sched.program;
 	struct sched_flow *f = node->sched.flow;
 
 	charge_all(s);
 	lane_give(s, node, run_ns);
 	charge_ran(s, node, run_ns);
 	f->device_ns += run_ns;
+	p->running--;
 	f->running--;
 	s->running--;
 	node->sched.flow = NULL;
+	node->sched.program = NULL;
+	program_left(s, p);
 	flow_changed(s, f);
 	flow_settled(s, f);
 	if (f->counted || f->busy_children)
@@ -1133,12 +1140,13 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 /* Whether one of its first tasks could run on @device; without @room one that has begun. */
 static bool could_use(struct sched *s, const struct sched_flow *g, uint32_t device, bool room)
 {
-	for (uint32_t i = 0; i < g->used && i < LOOK_AHEAD; i++) {
-		const struct graph_node *n = g->tasks[i];
+	uint32_t each = of_each(g, LOOK_AHEAD);
+	const struct graph_node *n;
+	struct cursor at = { 0 };
 
+	while ((n = next_task(g, &at, each)))
 		if (is_started(n) ? n->device == device : room && can_run(s, n, device))
 			return true;
-	}
 	return false;
 }
 
@@ -1210,13 +1218,14 @@ int sched_put_back(struct sched *s, struct graph_node *node, uint64_t ran_ns, ui
 	struct sched_flow *f = node->sched.flow;
 	bool gone = false, fresh = room == SCHED_ROOM_PLENTY;
 
-	if (!task_room(f) || !flow_room(s))
+	if (!program_room(f, node->sched.program) || !flow_room(s))
 		return -ENOMEM;
 	charge_all(s);
 	told_time(s, now_ns);
 	lane_give(s, node, ran_ns);
 	charge_ran(s, node, ran_ns);
 	f->device_ns += ran_ns;
+	node->sched.program->running--;
 	f->running--;
 	s->running--;
 	if (all_ns >= SCHED_LONG_NS &&
@@ -1231,7 +1240,7 @@ int sched_put_back(struct sched *s, struct graph_node *node, uint64_t ran_ns, ui
 	node->sched.lane = SCHED_STARTED;
 	f->started++;
 	node->sched.push_ns = now_ns;
-	task_up(f, f->used++, node);
+	program_put(f, node);
 	s->queued++;
 	s->stuck = false;
 	if (f->active != NOT_QUEUED)

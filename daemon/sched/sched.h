@@ -16,11 +16,15 @@
  * Tenants form a tree: weights share what the parent gets, and a maximum of device time
  * per period holds for all below (share.c).
  *
- * Inside a tenant: each task is due at its deadline or wished-for time (ARAX_DISPATCH_TARGET),
+ * Inside a tenant programs (contexts) take turns in the same way, each with an equal part; a
+ * step of priority is a head start of SCHED_AGE_NS of device time (program.c).
+ *
+ * Inside a program each task is due at its deadline or wished-for time (ARAX_DISPATCH_TARGET),
  * but SCHED_PATIENCE_NS after it was pushed at the latest, and SCHED_AGE_NS later for each
  * step of its priority value; what is due first goes first, then submission order.  So among
  * tasks of one priority the earliest deadline comes first, those without one have a far one,
- * and nobody waits for ever.  Where memory is short a task that finds all of its data on the
+ * and nobody waits for ever.  A program whose next task has a deadline goes by that also beside its
+ * tenant's others.  Where memory is short a task that finds all of its data on the
  * device goes before one of no higher priority that does not (follow.c).  Between tenants a
  * deadline decides only where their virtual times are the same: whoever asked for early ones
  * would take from the others.
@@ -85,9 +89,9 @@ struct sched_way {
  * @transfer_ns: time to make the task's data valid on @device (NULL: 0)
  * @resident_bytes: how many bytes of the task's ranges are valid on @device (NULL: the
  *		policies that follow the data take turns)
- * @transfer_min_ns, @transfer_max_ns: like @transfer_ns, but as if each piece came from
- *		the one of the places that hold it with the fastest or slowest link
- *		(NULL: @transfer_ns)
+ * @transfer_min_ns, @transfer_max_ns: time until what the task reads and @device lacks would
+ *		be there, if each piece came from the one of the places that hold it with the
+ *		quickest or slowest way to @device (NULL: @transfer_ns)
  * @switch_ns:	time until @device can begin with the task at all: it has to be configured
  *		for it, and what lies on it goes meanwhile (NULL: 0).  The default policy
  *		counts it as it counts @transfer_ns
@@ -96,6 +100,8 @@ struct sched_way {
  *		any (NULL: never)
  * @way:	how long the task's bytes would be on links, of which it gets its part: see
  *		struct sched_way (NULL: 0)
+ * @live:	tasks of the node's program that were submitted and have not ended, whether they are
+ *		ready or not (NULL: only those that are ready are known)
  * @tenant:	@t->id has its first task for long: fill in the rest; false: nothing is
  *		known of it (NULL: all weights are equal until sched_tenant_set())
  */
@@ -110,6 +116,7 @@ struct sched_ops {
 	bool (*tight)(void *arg, uint32_t device);
 	void (*way)(void *arg, const struct graph_node *node, uint32_t device,
 		    struct sched_way *way);
+	uint64_t (*live)(void *arg, const struct graph_node *node);
 	bool (*tenant)(void *arg, struct sched_tenant *t);
 };
 

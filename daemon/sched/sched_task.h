@@ -6,15 +6,17 @@
 #include <stdint.h>
 
 struct sched_flow;
+struct sched_program;
 
 #define SCHED_STARTED	(~0u)
 
 /**
  * struct sched_task - the scheduler's part of a graph node
  * @flow:	its tenant, from sched_push() to sched_finish() or sched_remove()
- * @index:	its place in the tenant's heap; ~0 once picked
+ * @program:	which one of its tenant's, for the same time
+ * @index:	its place in its program's heap; ~0 once picked
  * @lane:	of the device, once picked; SCHED_STARTED: it was before, and is queued again
- * @due:	what its turn among its tenant's tasks goes by, ns
+ * @due:	what its turn among its program's tasks goes by, ns
  * @kind:	what is known of its run time is kept under this; 0: not looked up yet
  * @predicted_ns: run time expected on the device chosen, 0 if unknown
  * @push_ns:	when it was pushed
@@ -23,6 +25,7 @@ struct sched_flow;
  */
 struct sched_task {
 	struct sched_flow *flow;
+	struct sched_program *program;
 	uint32_t index;
 	uint32_t lane;
 	uint64_t due;

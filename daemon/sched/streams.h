@@ -8,6 +8,8 @@
  * if tasks that could run side by side share a stream: the rules say how to choose.
  * They are those of GrCUDA (Parravici et al., arXiv 2012.09646).
  *
+ * No backend uses them yet: sched_streams_test is all that calls this.
+ *
  * Plain logic for one thread.  Memory: a small record for each stream; streams are never
  * given up, but see @lanes.
  */

@@ -5,6 +5,10 @@
  * While a kernel runs, what waits for it alone will most likely follow on its device, for the
  * kernel's results are there.  What that task reads besides can come meanwhile, as long as
  * nobody else wants the link and nothing has to go for it.
+ *
+ * araxd does not do that: a task that follows another one on its lane gets its data when that
+ * one has succeeded (look_before() in daemon/worker/lane.c).  So it is asked for
+ * (sim_options.ahead), to see what it would be worth.
  */
 #include "daemon/sim/internal.h"
 
@@ -70,7 +74,8 @@ void run_look_ahead(struct run *run)
 	struct ahead a = { .sim = run->sim, .run = run };
 	struct device *d = run->device;
 
-	if (d->place == PLACE_HOST || d->engines[TO_DEVICE].wire->queued || d->hungry)
+	if (!run->sim->o->ahead || d->place == PLACE_HOST ||
+	    d->engines[TO_DEVICE].wire->queued || d->hungry)
 		return;
 	graph_each_successor(run->node, look_at, &a);
 }

@@ -6,17 +6,25 @@
  * the fastest for its task, and nothing to copy.
  *
  * The area: all tasks cut into pieces at will and spread over the kinds of device so that all
- * end together.  That is a linear program; any prices on the kinds, of which a second of
- * the whole machine costs one, give a bound from below by duality: the work, each task where
- * it is cheapest.  The best prices are searched for two kinds at a time; with two kinds in
- * all they are found, with more the bound may be a little low, but never wrong.
+ * end together (area.h).
+ *
+ * The mixed bound: the same, and the longest way through the graph is one task after the other,
+ * wherever they run.  Not only of all tasks: those that can't begin before an instant, after each
+ * of which there is so much to come, have all of their time between the two.  So it is looked
+ * for over such pairs; a graph that is narrow at its beginning and its end, as a factorisation's
+ * is, leaves devices idle there whatever one does.
  */
 #include <errno.h>
-#include <float.h>
 #include <stdlib.h>
 
+#include "daemon/sim/area.h"
+#include "daemon/sim/dag.h"
 #include "daemon/sim/internal.h"
-#include "daemon/sim/rng.h"
+
+/* Instants of each of the two that are tried; products that all of that may take, and one pair. */
+#define CUTS		32u
+#define EFFORT		4e7
+#define EFFORT_MOST	1e9
 
 /* ------------------------------------------------------------------ */
 /* Path                                                                */
@@ -41,34 +49,16 @@ struct path {
 	struct path_task *tasks;
 	uint32_t *slots, free_slots;
 	uint64_t now, generation;
+	double *began;			/* each task of all programs */
+	uint32_t *first_of;		/* where a program's begin there */
 	int err;
 };
-
-static double fastest_ns(const struct scenario *sc, const struct sim_task *t, uint32_t app,
-			 uint64_t index)
-{
-	double best = 0, ns;
-
-	if (t->kernel == SIM_HOST)
-		return (double)t->work;
-	for (uint32_t k = 0; k < sc->nr_kinds; k++) {
-		ns = scenario_cost_ns(sc, t->kernel, k, t->work);
-		if (ns > 0 && (best <= 0 || ns < best))
-			best = ns;
-	}
-	if (sc->jitter > 0)
-		best *= 1 + sc->jitter * (2 * rng_unit(rng_hash(sc->seed + 1, app, index)) - 1);
-	return best;
-}
 
 static void path_submit(struct path *p, uint32_t app)
 {
 	const struct sim_app *c = &p->sc->work.apps[app];
 	struct path_app *a = &p->apps[app];
-	struct {
-		struct arax_dispatch d;
-		struct arax_dispatch_range r[ARAX_MAX_RANGES];
-	} e;
+	struct dispatch_room e;
 
 	while (a->next < c->nr_tasks && a->outstanding < c->window && a->blocked == SIM_ANY) {
 		const struct sim_task *t = &c->tasks[a->next];
@@ -80,22 +70,7 @@ static void path_submit(struct path *p, uint32_t app)
 			return;
 		}
 		slot = p->slots[--p->free_slots];
-		e.d = (struct arax_dispatch){
-			.type = ARAX_DISPATCH_TASK, .opcode = ARAX_OP_LAUNCH,
-			.cells = (uint16_t)(2 + (t->nr_ranges * sizeof(e.r[0]) + 63) / 64),
-			.tag = 1ull << 48 | (p->generation++ & 0xffffff) << 24 | slot,
-			.context = app + 1, .queue = 1, .queue_flags = ARAX_QUEUE_DATAFLOW,
-			.nr_ranges = t->nr_ranges, .user_data = a->next,
-		};
-		for (uint32_t i = 0; i < t->nr_ranges; i++) {
-			const struct sim_range *r = &c->ranges[t->first_range + i];
-
-			e.d.access |= (uint64_t)r->access << 2 * i;
-			e.r[i] = (struct arax_dispatch_range){
-				.buffer = (uint64_t)app << 32 | (r->buffer + 1),
-				.offset = r->offset, .length = r->length, .count = 1,
-			};
-		}
+		dag_dispatch(&e, c, app, a->next, p->generation++, slot);
 		p->tasks[slot].index = a->next;
 		p->err = graph_add(p->graph, &e.d);
 		if (p->err)
@@ -139,6 +114,7 @@ static void path_start(struct path *p)
 
 		graph_start(p->graph, n);
 		t->node = n;
+		p->began[p->first_of[app] + t->index] = (double)p->now;
 		t->ev.fire = path_task_fire;
 		p->err = event_set(&p->events, &t->ev,
 				   p->now + event_ns(fastest_ns(p->sc, st, app, t->index)));
@@ -181,156 +157,218 @@ static int path_run(struct path *p, uint64_t *ns)
 }
 
 /* ------------------------------------------------------------------ */
-/* Area                                                                */
+/* Mixed                                                               */
 
-/* All tasks of a kernel with the same work; @ns on each kind, of the whole device. */
-struct load {
-	struct load *next;
-	uint64_t work, count;
-	uint16_t kernel;
-	double ns[SIM_MAX_KINDS];
+/**
+ * struct mixed - all tasks
+ * @head:	before this none can begin
+ * @tail:	so long after its end there is more to do
+ * @load:	which it is one of, or SIM_ANY: the host's
+ */
+struct mixed {
+	uint32_t nr;
+	double *head, *tail;
+	uint32_t *load;
+	struct area area;
+	double heads[CUTS], tails[CUTS];
+	uint32_t nr_heads, nr_tails;
+	double *count;			/* by load, tail and head: that many or more */
 };
 
-struct area {
-	const struct scenario *sc;
-	struct load **buckets;
-	uint32_t mask;
-	double size[SIM_MAX_KINDS];	/* devices of each kind */
-	double price[SIM_MAX_KINDS];
-};
-
-static int area_load(struct area *a)
+static int mixed_tasks(struct mixed *m, const struct scenario *sc)
 {
-	const struct scenario *sc = a->sc;
+	double longest = 0;
+	uint32_t chained = 0, n = 0;
+	struct dag d, chain = { .first = SIM_ANY };
+	int err = 0;
 
-	a->mask = (1u << 16) - 1;
-	a->buckets = calloc(a->mask + 1, sizeof(*a->buckets));
-	if (!a->buckets)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < sc->work.nr; i++) {
-		const struct sim_app *app = &sc->work.apps[i];
-
-		for (uint32_t k = 0; k < app->nr_tasks; k++) {
-			const struct sim_task *t = &app->tasks[k];
-			struct load **p, *l;
-
-			if (t->kernel == SIM_HOST)
-				continue;
-			p = &a->buckets[rng_hash(t->work, t->kernel, 0) & a->mask];
-			while (*p && ((*p)->work != t->work || (*p)->kernel != t->kernel))
-				p = &(*p)->next;
-			if (*p) {
-				(*p)->count++;
-				continue;
-			}
-			l = calloc(1, sizeof(*l));
-			if (!l)
-				return -ENOMEM;
-			*l = (struct load){ .work = t->work, .count = 1, .kernel = t->kernel };
-			for (uint32_t d = 0; d < sc->nr_kinds; d++)
-				l->ns[d] = scenario_cost_ns(sc, t->kernel, d, t->work) *
-					   sc->kernels[t->kernel].cost[d].demand *
-					   (1 - sc->jitter);
-			*p = l;
+	for (uint32_t i = 0; !err && i < sc->work.nr; i++) {
+		err = dag_make(sc, &sc->work.apps[i], i, &d);
+		if (err)
+			break;
+		for (uint32_t k = 0; k < d.nr; k++)
+			m->tail[n++] = d.tail[k];
+		if (d.first != SIM_ANY && d.ns[d.first] + d.tail[d.first] > longest) {
+			longest = d.ns[d.first] + d.tail[d.first];
+			dag_fini(&chain);
+			chain = d;
+			chained = n - d.nr;
+		} else {
+			dag_fini(&d);
 		}
 	}
+	for (uint32_t i = chain.first; !err && i != SIM_ANY; i = chain.next[i])
+		m->load[chained + i] = 1;
+	dag_fini(&chain);
+	n = 0;
+	for (uint32_t i = 0; !err && i < sc->work.nr; i++) {
+		const struct sim_app *a = &sc->work.apps[i];
+
+		for (uint32_t k = 0; !err && k < a->nr_tasks; k++, n++) {
+			bool host = a->tasks[k].kernel == SIM_HOST;
+
+			m->load[n] = host ? SIM_ANY : area_load(&m->area, &a->tasks[k], m->load[n]);
+			if (!host && m->load[n] == SIM_ANY)
+				err = -ENOMEM;
+		}
+	}
+	return err;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* 0, and others, closer to each other where they are small. */
+static uint32_t find_cuts(const double *of, uint32_t nr, uint32_t most, double *cuts)
+{
+	double *sorted = malloc((nr + 1ul) * sizeof(*sorted));
+	uint32_t n = 1, different = 0;
+
+	cuts[0] = 0;
+	if (!sorted)
+		return n;
+	for (uint32_t i = 0; i < nr; i++)
+		sorted[i] = of[i];
+	qsort(sorted, nr, sizeof(*sorted), by_value);
+	for (uint32_t i = 0; i < nr; i++)
+		if (!different || sorted[i] > sorted[different - 1])
+			sorted[different++] = sorted[i];
+	for (uint32_t i = 1; i < most; i++) {
+		/* What is narrow is the very beginning, or the end. */
+		uint64_t at = (uint64_t)different * i * i / ((uint64_t)most * most);
+		double cut = different ? sorted[at] : 0;
+
+		if (cut > cuts[n - 1])
+			cuts[n++] = cut;
+	}
+	free(sorted);
+	return n;
+}
+
+/* The last one that is not above @value. */
+static uint32_t cut_of(const double *cuts, uint32_t nr, double value)
+{
+	uint32_t i = nr - 1;
+
+	while (i && cuts[i] > value)
+		i--;
+	return i;
+}
+
+static double *counts_at(const struct mixed *m, uint32_t head, uint32_t tail)
+{
+	return m->count + ((size_t)head * m->nr_tails + tail) * m->area.nr;
+}
+
+/* Of the tasks with at least these heads and tails, by load. */
+static int count_loads(struct mixed *m)
+{
+	uint32_t nr = m->area.nr;
+
+	m->count = calloc((size_t)m->nr_heads * m->nr_tails * nr + 1, sizeof(*m->count));
+	if (!m->count)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < m->nr; i++)
+		if (m->load[i] != SIM_ANY)
+			counts_at(m, cut_of(m->heads, m->nr_heads, m->head[i]),
+				  cut_of(m->tails, m->nr_tails, m->tail[i]))[m->load[i]]++;
+	for (uint32_t h = m->nr_heads; h--;)
+		for (uint32_t t = m->nr_tails; t--;)
+			for (uint32_t l = 0; l < nr; l++) {
+				double *c = counts_at(m, h, t);
+
+				if (h + 1 < m->nr_heads)
+					c[l] += counts_at(m, h + 1, t)[l];
+				if (t + 1 < m->nr_tails)
+					c[l] += counts_at(m, h, t + 1)[l];
+				if (h + 1 < m->nr_heads && t + 1 < m->nr_tails)
+					c[l] -= counts_at(m, h + 1, t + 1)[l];
+			}
 	return 0;
 }
 
-/* What all of the work costs at these prices: a bound in ns. */
-static double area_value(const struct area *a)
+static int mixed_run(struct mixed *m, const struct scenario *sc, struct sim_bound *bound)
 {
-	double sum = 0;
+	double best = 0, area = 0, effort;
+	uint32_t cuts = CUTS;
+	int err = mixed_tasks(m, sc);
 
-	for (uint32_t i = 0; i <= a->mask; i++) {
-		for (const struct load *l = a->buckets[i]; l; l = l->next) {
-			double least = 0;
+	if (err)
+		return err;
+	effort = area_effort(&m->area);
+	while (cuts > 1 && cuts * cuts * effort > EFFORT)
+		cuts--;
+	m->nr_heads = find_cuts(m->head, m->nr, cuts, m->heads);
+	m->nr_tails = find_cuts(m->tail, m->nr, cuts, m->tails);
+	err = count_loads(m);
+	if (err)
+		return err;
+	area = area_least_ns(&m->area, counts_at(m, 0, 0), false);
+	for (uint32_t h = 0; h < m->nr_heads; h++)
+		for (uint32_t t = 0; t < m->nr_tails; t++) {
+			double ns = area_least_ns(&m->area, counts_at(m, h, t),
+						  effort <= EFFORT_MOST);
 
-			for (uint32_t k = 0; k < a->sc->nr_kinds; k++) {
-				double cost = l->ns[k] * a->price[k];
-
-				if (a->size[k] > 0 && l->ns[k] > 0 && (least <= 0 || cost < least))
-					least = cost > 0 ? cost : DBL_MIN;
-			}
-			sum += least * (double)l->count;
+			/* Where there is no such task nothing has to come before or after it. */
+			ns += ns > 0 ? m->heads[h] + m->tails[t] : 0;
+			best = ns > best ? ns : best;
 		}
-	}
-	return sum;
-}
-
-/* Shifts the price between two kinds, their sum as it is. */
-static double area_shift(struct area *a, uint32_t x, uint32_t y)
-{
-	double all = a->price[x] * a->size[x] + a->price[y] * a->size[y];
-	double low = 0, high = 1, left, right;
-
-	for (int i = 0; i < 40; i++) {
-		double m1 = low + (high - low) / 3, m2 = high - (high - low) / 3;
-
-		a->price[x] = all * m1 / a->size[x];
-		a->price[y] = all * (1 - m1) / a->size[y];
-		left = area_value(a);
-		a->price[x] = all * m2 / a->size[x];
-		a->price[y] = all * (1 - m2) / a->size[y];
-		right = area_value(a);
-		if (left < right)
-			low = m1;
-		else
-			high = m2;
-	}
-	return area_value(a);
-}
-
-static double area_best(struct area *a)
-{
-	const struct scenario *sc = a->sc;
-	uint32_t kinds = 0;
-	double best, value;
-
-	for (uint32_t i = 0; i < sc->nr_devices; i++)
-		a->size[sc->devices[i].kind]++;
-	for (uint32_t k = 0; k < sc->nr_kinds; k++)
-		kinds += a->size[k] > 0;
-	for (uint32_t k = 0; k < sc->nr_kinds; k++)
-		a->price[k] = a->size[k] > 0 ? 1 / (a->size[k] * kinds) : 0;
-	best = area_value(a);
-	for (int sweep = 0; sweep < (kinds > 2 ? 4 : 1); sweep++)
-		for (uint32_t x = 0; x < sc->nr_kinds; x++)
-			for (uint32_t y = x + 1; y < sc->nr_kinds; y++) {
-				if (a->size[x] <= 0 || a->size[y] <= 0)
-					continue;
-				value = area_shift(a, x, y);
-				best = value > best ? value : best;
-			}
-	return best;
+	bound->area_ns = event_ns(area);
+	bound->mixed_ns = event_ns(best);
+	return 0;
 }
 
 /* ------------------------------------------------------------------ */
 
+uint64_t sim_bound_best(const struct sim_bound *b, const char **name)
+{
+	uint64_t best = b->path_ns > b->area_ns ? b->path_ns : b->area_ns;
+	const char *which = b->path_ns > b->area_ns ? "critical path" : "area";
+
+	if (b->mixed_ns > best) {
+		best = b->mixed_ns;
+		which = "mixed";
+	}
+	if (name)
+		*name = which;
+	return best;
+}
+
 int sim_bound(const struct scenario *sc, struct sim_bound *bound, char *error, size_t len)
 {
 	struct path path = { .sc = sc };
-	struct area area = { .sc = sc };
-	int err = path_run(&path, &bound->path_ns);
+	struct mixed m = { 0 };
+	int err = -ENOMEM;
 
+	*bound = (struct sim_bound){ 0 };
+	path.first_of = malloc((sc->work.nr + 1ul) * sizeof(*path.first_of));
+	for (uint32_t i = 0; path.first_of && i < sc->work.nr; i++) {
+		path.first_of[i] = m.nr;
+		m.nr += sc->work.apps[i].nr_tasks;
+	}
+	m.head = calloc(m.nr + 1ul, sizeof(*m.head));
+	m.tail = calloc(m.nr + 1ul, sizeof(*m.tail));
+	m.load = calloc(m.nr + 1ul, sizeof(*m.load));
+	path.began = m.head;
+	if (path.first_of && m.head && m.tail && m.load && area_init(&m.area, sc))
+		err = path_run(&path, &bound->path_ns);
 	free(path.apps);
 	free(path.tasks);
 	free(path.slots);
 	free(path.events.heap);
+	free(path.first_of);
 	graph_destroy(path.graph);
 	if (!err)
-		err = area_load(&area);
-	if (!err)
-		bound->area_ns = event_ns(area_best(&area));
-	for (uint32_t i = 0; area.buckets && i <= area.mask; i++) {
-		while (area.buckets[i]) {
-			struct load *next = area.buckets[i]->next;
-
-			free(area.buckets[i]);
-			area.buckets[i] = next;
-		}
-	}
-	free(area.buckets);
+		err = mixed_run(&m, sc, bound);
+	area_fini(&m.area);
+	free(m.head);
+	free(m.tail);
+	free(m.load);
+	free(m.count);
 	if (err)
 		snprintf(error, len, "%s", err == -ENOSPC ?
 			 "more tasks are outstanding than the graph has slots: use smaller windows" :

@@ -45,133 +45,12 @@ static uint64_t wall_ns(void)
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* ------------------------------------------------------------------ */
-/* What the scheduler asks                                             */
-
 struct app *app_of(struct sim *sim, const struct graph_node *n, const struct sim_task **task)
 {
 	struct app *a = &sim->apps[n->d.context - 1];
 
 	*task = &a->conf->tasks[n->d.user_data];
 	return a;
-}
-
-/* A policy asks about one device after the other: what is the same for all is kept. */
-static void ask(struct sim *sim, const struct graph_node *node)
-{
-	const struct sim_task *t;
-	const struct app *a = app_of(sim, node, &t);
-	const struct sim_kernel *k = &sim->sc->kernels[t->kernel];
-
-	sim->asked.seq = node->seq;
-	sim->asked.pin = a->conf->pin;
-	sim->asked.footprint = t->footprint;
-	sim->asked.kinds = 0;
-	for (uint32_t i = 0; i < sim->sc->nr_kinds; i++)
-		sim->asked.kinds |= (uint32_t)(k->cost[i].demand > 0) << i;
-}
-
-bool sim_can_run(void *arg, const struct graph_node *node, uint32_t device)
-{
-	struct sim *sim = arg;
-	const struct brief *b = &sim->briefs[device];
-
-	if (sim->asked.seq != node->seq)
-		ask(sim, node);
-	return sim->asked.kinds & b->kinds && sim->asked.footprint <= b->memory &&
-	       (sim->asked.pin == SIM_ANY || sim->asked.pin == device);
-}
-
-static void add_places(void *arg, uint64_t bytes, const uint64_t *bits)
-{
-	struct sim *sim = arg;
-
-	for (uint32_t w = 0; w * 64 <= sim->sc->nr_devices; w++) {
-		uint64_t left = bits[w];
-
-		for (; left; left &= left - 1)
-			sim->known_at[w * 64 + (uint32_t)__builtin_ctzll(left)] += bytes;
-	}
-	sim->known_bytes += bytes;
-	for (uint32_t w = 0; w * 64 <= sim->sc->nr_devices; w++) {
-		if (w ? bits[w] : bits[w] & ~(1ull << PLACE_HOST)) {
-			sim->known_away += bytes;
-			return;
-		}
-	}
-}
-
-static void know(struct sim *sim, const struct graph_node *node)
-{
-	const struct sim_task *t;
-	const struct app *a = app_of(sim, node, &t);
-	const struct sim_range *r = &a->conf->ranges[t->first_range];
-
-	memset(sim->known_at, 0, (sim->sc->nr_devices + 1) * sizeof(*sim->known_at));
-	sim->known_bytes = 0;
-	sim->known_away = 0;
-	for (uint32_t i = 0; i < t->nr_ranges; i++)
-		if (r[i].access & ARAX_IN)
-			residency_walk(&a->buffers[r[i].buffer].valid, r[i].offset, r[i].length,
-				       add_places, sim);
-	sim->known_seq = node->seq;
-	sim->known_version = sim->version;
-}
-
-static uint64_t transfer_ns(void *arg, const struct graph_node *node, uint32_t device)
-{
-	struct sim *sim = arg;
-	const struct brief *b = &sim->briefs[device];
-	uint64_t missing, elsewhere;
-
-	if (sim->known_seq != node->seq || sim->known_version != sim->version)
-		know(sim, node);
-	missing = sim->known_bytes - sim->known_at[b->place];
-	if (!missing)
-		return 0;
-	/* What the host doesn't have either must come there first. */
-	elsewhere = sim->known_bytes - sim->known_at[PLACE_HOST];
-	if (elsewhere > missing || b->place == PLACE_HOST)
-		elsewhere = b->place == PLACE_HOST ? 0 : missing;
-	/* And behind what is on its way already. */
-	missing += elsewhere + b->wire->queued;
-	return event_ns((double)missing * b->wire->ns_per_byte) +
-	       (elsewhere ? 2 : 1) * b->wire->latency_ns;
-}
-
-/*
- * By its link, of which it has a part alone: if all of its devices fare like this one, that
- * is what they get.
- */
-static void way(void *arg, const struct graph_node *node, uint32_t device, struct sched_way *w)
-{
-	struct sim *sim = arg;
-	const struct brief *b = &sim->briefs[device];
-	uint64_t bytes, hops = 1;
-	double part;
-
-	*w = (struct sched_way){ 0 };
-	if (!b->wire)
-		return;
-	part = b->wire->ns_per_byte * b->wire->devices;
-	if (sim->known_seq != node->seq || sim->known_version != sim->version)
-		know(sim, node);
-	if (b->place == PLACE_HOST) {
-		bytes = sim->known_bytes - sim->known_at[PLACE_HOST];
-	} else {
-		bytes = sim->known_away - sim->known_at[b->place];
-		hops = sim->known_bytes > sim->known_at[PLACE_HOST] ? 2 : 1;
-		w->all_ns = event_ns((double)sched_bytes(node) * part);
-	}
-	if (bytes)
-		w->again_ns = hops * (b->wire->latency_ns + event_ns((double)bytes * part));
-}
-
-static bool tight(void *arg, uint32_t device)
-{
-	const struct sim *sim = arg;
-
-	return device == SCHED_NO_DEVICE ? sim->foresees : device_is_full(&sim->devices[device]);
 }
 
 /* ------------------------------------------------------------------ */
@@ -182,6 +61,8 @@ static void app_end(struct app *a)
 	struct sim *sim = a->sim;
 	uint32_t tenant = a->conf->tenant;
 
+	/* The program has left. */
+	sched_context_gone(sim->sched, a->index + 1);
 	app_buffers_drop(a);
 	sim->apps_left--;
 	if (--sim->app_left[tenant] || sim->first_ended)
@@ -236,7 +117,7 @@ static bool submit_one(struct app *a)
 	e.d.kernel = t->kernel + 1;
 	e.d.nr_ranges = t->nr_ranges;
 	e.d.submit_ns = sim->now;
-	e.d.priority = a->conf->priority;
+	e.d.priority = a->conf->priority + t->priority;
 	if (a->conf->target_ns) {
 		e.d.deadline_ns = sim->now + a->conf->target_ns;
 		e.d.flags |= ARAX_DISPATCH_TARGET;
@@ -581,9 +462,7 @@ static int make_sched(struct sim *sim, const char *policy)
 {
 	const struct scenario *sc = sim->sc;
 	struct sched_params params = {
-		.policy = policy, .arg = sim,
-		.ops = { .can_run = sim_can_run, .transfer_ns = transfer_ns,
-			 .way = way, .tight = tight },
+		.policy = policy, .ops = sim_answers, .arg = sim,
 	};
 
 	sim->sched = sched_create(&params);

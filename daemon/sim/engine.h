@@ -86,6 +86,7 @@ struct sim_seen {
  * @policy:	instead of the scenario's, if not NULL
  * @watch:	called at the end of every task, with @arg; may be NULL
  * @time_picks:	read the clock around the scheduler's calls
+ * @ahead:	inputs of tasks that wait are copied meanwhile, which araxd doesn't: see ahead.c
  * @limit_ns:	time of the CPU after which it stops with -ETIMEDOUT; the result then says how
  *		far it came. 0: none
  */
@@ -94,6 +95,7 @@ struct sim_options {
 	void (*watch)(void *arg, const struct sim_seen *seen);
 	void *arg;
 	bool time_picks;
+	bool ahead;
 	uint64_t limit_ns;
 };
 
@@ -106,11 +108,15 @@ void sim_result_fini(struct sim_result *r);
  * struct sim_bound - no schedule of this machine ends earlier
  * @path_ns:	as many devices as one likes, each task on the fastest, no copies
  * @area_ns:	all work spread over all devices as well as it goes, no order, no copies
+ * @mixed_ns:	both: some of the work spread so, with the longest way through it in its order,
+ *		between what must be before and what must be after it; see bound.c
  */
 struct sim_bound {
-	uint64_t path_ns, area_ns;
+	uint64_t path_ns, area_ns, mixed_ns;
 };
 
 int sim_bound(const struct scenario *sc, struct sim_bound *bound, char *error, size_t len);
+/* The largest of them, in ns; @name, if not NULL: which it is. */
+uint64_t sim_bound_best(const struct sim_bound *b, const char **name);
 
 #endif /* SIM_ENGINE_H */

@@ -3,6 +3,7 @@
  * internal.h - what the engine's files share
  *
  *   engine.c	the loop; programs that submit, graph and scheduler
+ *   ask.c	what the scheduler asks
  *   launch.c	a task from its pick to its end
  *   ahead.c	inputs of tasks that aren't ready yet
  *   store.c	memory of devices: allocations, eviction
@@ -216,9 +217,12 @@ void run_look_ahead(struct run *run);
 /* engine.c: the task's end, for the graph, the scheduler and its program */
 void task_end(struct run *run, int result);
 struct app *app_of(struct sim *sim, const struct graph_node *n, const struct sim_task **task);
-bool sim_can_run(void *arg, const struct graph_node *node, uint32_t device);
 /* Hands a ready task to the scheduler, or ends it if nothing can run it. */
 void task_queue(struct sim *sim, struct graph_node *n);
+
+/* ask.c */
+bool sim_can_run(void *arg, const struct graph_node *node, uint32_t device);
+extern const struct sched_ops sim_answers;
 
 /* store.c */
 void store_init(struct store *s, struct buffer *b, uint32_t place);

@@ -12,7 +12,7 @@
 
 static void usage(FILE *f)
 {
-	fputs("usage: arax sim SCENARIO [--policy P] [--seed N] [--json] [--plot FILE] [--no-bound]\n"
+	fputs("usage: arax sim SCENARIO [--policy P] [--seed N] [--json] [--plot FILE] [--ahead] [--no-bound]\n"
 	      "\n"
 	      "Runs a scenario (a JSON file; -: standard input) through Arax's scheduler on\n"
 	      "simulated devices in virtual time, and says what would happen.\n"
@@ -21,6 +21,7 @@ static void usage(FILE *f)
 	      "  --seed N      instead of the scenario's\n"
 	      "  --json        one object with everything\n"
 	      "  --plot FILE   an SVG of the devices' use and the tenants' shares\n"
+	      "  --ahead       copy inputs of tasks that wait, too, which araxd does not\n"
 	      "  --no-bound    leave out what no schedule could beat: it takes as long as a run\n"
 	      "  --help, --version\n"
 	      "\n"
@@ -64,7 +65,7 @@ static char *read_all(FILE *f, size_t *bytes)
 struct arguments {
 	const char *file, *policy, *plot;
 	uint64_t seed;
-	bool seeded, json, bound;
+	bool seeded, json, ahead, bound;
 };
 
 static int show(const struct scenario *sc, const struct arguments *a, const struct sim_result *r,
@@ -92,7 +93,9 @@ static int show(const struct scenario *sc, const struct arguments *a, const stru
 
 static int simulate(const struct scenario *sc, const struct arguments *a)
 {
-	struct sim_options o = { .policy = a->policy, .time_picks = true };
+	struct sim_options o = {
+		.policy = a->policy, .time_picks = true, .ahead = a->ahead,
+	};
 	struct sim_result r;
 	struct sim_bound bound;
 	char error[512];
@@ -140,6 +143,7 @@ int main(int argc, char **argv)
 		{ "seed", required_argument, NULL, 's' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "plot", required_argument, NULL, 'o' },
+		{ "ahead", no_argument, NULL, 'a' },
 		{ "no-bound", no_argument, NULL, 'b' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
@@ -167,6 +171,9 @@ int main(int argc, char **argv)
 			break;
 		case 'o':
 			a.plot = optarg;
+			break;
+		case 'a':
+			a.ahead = true;
 			break;
 		case 'b':
 			a.bound = false;

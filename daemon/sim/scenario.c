@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/sim/dag.h"
 #include "daemon/sim/event.h"
 #include "daemon/sim/generate.h"
 #include "daemon/sim/reader.h"
@@ -385,6 +386,11 @@ static void read_work(struct build *b, json_t *obj, struct generate *g)
 			    1ull << 40);
 }
 
+static bool is_tiled(const char *type)
+{
+	return !strcmp(type, "cholesky") || !strcmp(type, "lu");
+}
+
 static void read_shape(struct build *b, json_t *obj, const char *type, struct generate *g)
 {
 	static const char *const common[] = {
@@ -399,9 +405,8 @@ static void read_shape(struct build *b, json_t *obj, const char *type, struct ge
 	static const char *const bench[] = { "n", "rounds", NULL };
 	static const char *const trace[] = { "file", NULL };
 	bool is_layered = !strcmp(type, "layered"), is_streams = !strcmp(type, "streams");
-	bool is_tiled = !strcmp(type, "cholesky") || !strcmp(type, "lu");
 	bool is_trace = !strcmp(type, "trace");
-	const char *const *own = is_layered ? layered : is_streams ? streams : is_tiled ? tiled :
+	const char *const *own = is_layered ? layered : is_streams ? streams : is_tiled(type) ? tiled :
 				 is_trace ? trace : bench;
 	const char *known[24];
 	size_t n = sizeof(common) / sizeof(common[0]), i = 0;
@@ -421,7 +426,7 @@ static void read_shape(struct build *b, json_t *obj, const char *type, struct ge
 		g->fan_in = reader_count(&b->r, obj, "fan_in", 0, ARAX_MAX_RANGES - 1, 2);
 	} else if (is_streams) {
 		g->length = reader_count(&b->r, obj, "length", 1, 1u << 24, UINT64_MAX);
-	} else if (is_tiled) {
+	} else if (is_tiled(type)) {
 		g->tiles = reader_count(&b->r, obj, "tiles", 1, 512, UINT64_MAX);
 		g->tile = reader_count(&b->r, obj, "tile", 1, 65536, UINT64_MAX);
 	} else if (!is_trace) {
@@ -489,6 +494,18 @@ static void read_trace(struct build *b, json_t *obj, struct sim_app *a)
 		reader_fail(&b->r, err, "file", "%.200s", error);
 }
 
+/* A number, or "path": @path. */
+static double read_priority(struct build *b, json_t *obj, const char *type, bool *path)
+{
+	const char *text = json_string_value(json_object_get(obj, "priority"));
+
+	*path = text ? !strcmp(text, "path") : !json_object_get(obj, "priority") && is_tiled(type);
+	if (text && !*path)
+		reader_fail(&b->r, -EINVAL, "priority", "'%s' is none: give a number from -20 to 19, or \"path\"",
+			    text);
+	return *path || text ? 0 : reader_number(&b->r, obj, "priority", -20, 19, 0);
+}
+
 static double next_arrival(struct build *b, double now, double every, bool random)
 {
 	if (!random)
@@ -506,7 +523,7 @@ static void read_work_entry(struct build *b, json_t *obj)
 	uint32_t first, tenants, pin;
 	uint64_t apps, window;
 	double at, every, priority, target;
-	bool spread;
+	bool spread, path;
 
 	reader_string(&b->r, obj, "type", type, sizeof(type), NULL);
 	gen = generator_find(type);
@@ -527,7 +544,7 @@ static void read_work_entry(struct build *b, json_t *obj)
 	reader_string(&b->r, obj, "arrival", arrival, sizeof(arrival), "regular");
 	if (strcmp(arrival, "regular") && strcmp(arrival, "random"))
 		reader_fail(&b->r, -EINVAL, "arrival", "must be \"regular\" or \"random\"");
-	priority = reader_number(&b->r, obj, "priority", -20, 19, 0);
+	priority = read_priority(b, obj, type, &path);
 	target = reader_number(&b->r, obj, "target_ms", 0, MAX_MS, 0) * 1e6;
 	read_pin(b, obj, &pin, &spread);
 	need_kernels(b, gen, kernels);
@@ -553,7 +570,7 @@ static void read_work_entry(struct build *b, json_t *obj)
 			gen->make(a, &g, kernels, &rng);
 		else
 			read_trace(b, obj, a);
-		if (!app_done(a))
+		if (!app_done(a) || (path && dag_priorities(b->sc, a)))
 			reader_fail(&b->r, -ENOMEM, NULL, "out of memory");
 		b->nr_tasks += a->nr_tasks;
 	}

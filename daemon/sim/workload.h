@@ -33,6 +33,7 @@ struct sim_range {
  * @after_ns:	not submitted before this, counted from the application's arrival
  * @footprint:	bytes of all its buffers
  * @kernel:	index, or SIM_HOST
+ * @priority:	of the queue that it goes to, beside the program's own
  * @sync:	the program waits for its end before it goes on
  */
 struct sim_task {
@@ -42,6 +43,7 @@ struct sim_task {
 	uint32_t first_range;
 	uint16_t kernel;
 	uint8_t nr_ranges;
+	int8_t priority;
 	bool sync;
 };
 

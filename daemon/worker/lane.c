@@ -67,6 +67,13 @@ static bool lost_cpu(const struct runner_task *t, long *seen)
 	       was_preempted(seen);
 }
 
+/* On this thread, since the last reason_forget(). */
+static void note_reason(struct runner_task *t)
+{
+	if (t->result)
+		reason_take(t->reason);
+}
+
 static void run_staged(struct runner *r, struct runner_task *t)
 {
 	uint64_t start = t->enter ? now_ns() : 0, ran;
@@ -76,6 +83,7 @@ static void run_staged(struct runner *r, struct runner_task *t)
 		was_preempted(&seen);
 	atomic_fetch_add_explicit(&r->busy, 1, memory_order_relaxed);
 	t->flags |= RUNNER_TIMED;
+	reason_forget();
 	t->result = t->enter ? t->enter(t) : 0;
 	t->enter_ns = t->enter ? now_ns() - start : 0;
 	if (!t->result) {
@@ -86,6 +94,7 @@ static void run_staged(struct runner *r, struct runner_task *t)
 			t->result = t->leave(t, t->result);
 		t->leave_ns = t->leave ? now_ns() - ran : 0;
 	}
+	note_reason(t);
 	t->hold_ns = t->enter ? now_ns() - start - turn_paused_ns(t) : t->wall_ns;
 	atomic_fetch_sub_explicit(&r->busy, 1, memory_order_relaxed);
 }
@@ -206,10 +215,12 @@ static enum started start_next(struct lane *lane, struct runner_task *t, struct 
 	uint32_t place = (u->first + u->nr) % ARAX_LANE_DEPTH, after;
 
 	pool_keep_for(t);
+	reason_forget();
 	t->result = look_before(lane, t, u, &after);
 	if (t->result == -EAGAIN)
 		return NOT_YET;
 	if (t->result) {
+		t->reason[0] = '\0';
 		u->entered = false;
 		t->skipped = true;
 		t->hold_ns = t->wall_ns = t->device_ns = 0;
@@ -217,8 +228,10 @@ static enum started start_next(struct lane *lane, struct runner_task *t, struct 
 	}
 	s = u->entered ? STARTED : enter(t, u);
 	if (s != STARTED) {
-		if (s == HAS_ENDED)
+		if (s == HAS_ENDED) {
+			note_reason(t);
 			account(t, u, u->next_began);
+		}
 		return s;
 	}
 	t->result = runner_start(r, t, after);
@@ -238,6 +251,7 @@ static enum started start_next(struct lane *lane, struct runner_task *t, struct 
 	}
 	if (t->leave)
 		t->result = t->leave(t, t->result);
+	note_reason(t);
 	runner_note(r, t);
 	account(t, u, u->next_began);
 	return HAS_ENDED;
@@ -264,8 +278,12 @@ static void end_oldest(struct lane *lane, struct under_way *u)
 	struct runner_task *t = u->tasks[u->first];
 	uint64_t began = u->began[u->first];
 	struct arax_backend_done done = { 0 };
-	int err = device_wait(lane->runner->dev, lane->index, &done);
-	uint64_t now = now_ns();
+	uint64_t now;
+	int err;
+
+	reason_forget();
+	err = device_wait(lane->runner->dev, lane->index, &done);
+	now = now_ns();
 
 	u->first = (u->first + 1) % ARAX_LANE_DEPTH;
 	u->nr--;
@@ -281,6 +299,7 @@ static void end_oldest(struct lane *lane, struct under_way *u)
 	t->skipped = !err && done.flags & ARAX_DONE_NOT_RUN;
 	if (t->leave)
 		t->result = t->leave(t, t->result);
+	note_reason(t);
 	account(t, u, began);
 	t->leave_ns = u->accounted_ns - now;
 	if (t->skipped)

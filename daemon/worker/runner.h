@@ -49,6 +49,7 @@
 #include "daemon/backends/device.h"
 #include "daemon/config.h"
 #include "daemon/kernels/registry.h"
+#include "daemon/reason.h"
 
 /* Where a range lies, for a worker: it maps the buffer itself. */
 struct runner_buffer {
@@ -134,6 +135,7 @@ enum runner_want { RUNNER_WANT_NOTHING, RUNNER_WANT_WAY, RUNNER_WANT_END };
  *		submitted, and less than RUNNER_LATE before it: it runs, and enters, when they
  *		have all succeeded, and is done after them.  For lanes with runner_depth()
  * @skipped:	out: one of them has not, so it did nothing; @result is -ECANCELED
+ * @reason:	out, of a task that fails by runner_submit(): why, or ""
  * @image:	of a foreign kernel that was built for this device (runner_build()): what that
  *		gave, plus 1; else 0, or the runner's
  */
@@ -168,6 +170,7 @@ struct runner_task {
 	uint32_t after[ARAX_LANE_DEPTH - 1];
 	bool skipped;
 	int image;
+	char reason[REASON_LEN];
 };
 
 #define RUNNER_LATE	8u

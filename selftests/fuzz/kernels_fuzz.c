@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: MIT
 /*
- * Any launch of any kernel of arax-std: no argument, no length and no contents lead outside
- * of the ranges, also while another thread, as a client can, writes to them all the time.
+ * Any launch of any kernel of arax-std, or, built with its manifest, of arax-blas: no argument,
+ * no length and no contents lead outside of the ranges, also while another thread, as a client
+ * can, writes to them all the time.
  *
  * Which kernels there are and what they take is read from the manifest.  The first byte
- * chooses one; then come its arguments and the lengths of its ranges.
+ * chooses one; the second how many work-groups, and whether ranges end where a page does with
+ * nothing behind it: what a vendor's library does no sanitizer sees, but a fault.  Then come
+ * the arguments and the lengths of the ranges.
  */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "arax/kernel.h"
 #include "daemon/kernels/manifest.h"
 #include "uapi/arax.h"
 
+#ifndef MANIFEST
 #define MANIFEST	"daemon/kernels/std/arax-std.json"
+#endif
 #define ROOMY		(64u << 10)	/* enough for most small arguments */
+#define PAGE		4096u
 #define REPEATS		4		/* of a launch: so that the writer comes in between */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -131,15 +138,41 @@ static void make_arguments(struct input *in, const char *text, char *args)
 	}
 }
 
+static size_t whole_pages(uint64_t bytes)
+{
+	return (size_t)(bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+static void *end_at_page(uint64_t bytes)
+{
+	size_t whole = whole_pages(bytes);
+	char *p = mmap(NULL, whole + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
+
+	if (p == MAP_FAILED || mprotect(p + whole, PAGE, PROT_NONE))
+		abort();
+	return p + whole - bytes;
+}
+
+static void free_range(const struct arax_launch_range *r, bool paged)
+{
+	size_t whole = whole_pages(r->length);
+
+	if (!paged)
+		free(r->data);
+	else
+		munmap((char *)r->data + r->length - whole, whole + PAGE);
+}
+
 /* Exactly as long as is said, for the sanitizer to see the end of. */
-static void make_range(struct input *in, struct arax_launch_range *r)
+static void make_range(struct input *in, struct arax_launch_range *r, bool paged)
 {
 	uint8_t b = next(in);
 
 	r->length = b < 160 ? ROOMY : b < 250 ? 4ull * (b - 160) : b - 250ull;
 	r->stride = 0;
 	r->count = 1;
-	r->data = malloc(r->length);
+	r->data = paged ? end_at_page(r->length) : malloc(r->length);
 	if (!r->data)
 		abort();
 	/* Numbers that kernels meet: small integers, and floats around 1. */
@@ -162,7 +195,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = { data, size };
 	const struct manifest_kernel *k = &manifest.kernels[next(&in) % manifest.nr_kernels];
-	uint32_t n = k->sig.abi.nr_ranges, groups = 1 + next(&in) % 4;
+	uint8_t how = next(&in);
+	uint32_t n = k->sig.abi.nr_ranges, groups = 1 + how % 4;
+	bool paged = how & 0x40;
 	uint64_t args[16] = { 0 };
 	struct arax_launch l = {
 		.size = sizeof(l), .nr_ranges = n, .grid = { groups, 1, 1 }, .block = { 1, 1, 1 },
@@ -176,7 +211,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	make_arguments(&in, k->sig.text, (char *)args);
 	for (uint32_t i = 0; i < n; i++)
-		make_range(&in, &ranges[i]);
+		make_range(&in, &ranges[i], paged);
 	hand_over(n);
 	for (uint32_t i = 0; i < REPEATS; i++)
 		for (uint32_t g = 0; g < groups; g++) {
@@ -187,6 +222,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 	hand_over(0);
 	for (uint32_t i = 0; i < n; i++)
-		free(ranges[i].data);
+		free_range(&ranges[i], paged);
 	return 0;
 }

@@ -35,7 +35,8 @@ static void fuzz_trace(const char *text, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct sim_options o = { 0 };
+	struct sim_options o = { .ahead = size & 1 };
+	struct sim_bound bound;
 	struct sim_result r;
 	struct scenario sc;
 	char error[512] = "";
@@ -56,6 +57,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 		}
 		sim_result_fini(&r);
+		error[0] = '\0';
+		if (sim_bound(&sc, &bound, error, sizeof(error)) && !error[0])
+			abort();
 	}
 	scenario_fini(&sc);
 	return 0;

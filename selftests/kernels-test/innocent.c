@@ -35,10 +35,16 @@ static void *sum(void *arg)
 	return NULL;
 }
 
-/* innocent(out f64 x[8]): what it could not do is its result */
+/* In this order at x[8] and behind it; -1 for one that could still be raised. */
+static const int limits[] = {
+	RLIMIT_CORE, RLIMIT_FSIZE, RLIMIT_MEMLOCK, RLIMIT_MSGQUEUE, RLIMIT_RTPRIO, RLIMIT_NICE,
+	RLIMIT_NOFILE, RLIMIT_STACK,
+};
+
+/* innocent(out f64 x[16]): what it could not do is its result */
 ARAX_KERNEL int innocent(const struct arax_launch *l)
 {
-	double *x = ARAX_ITEMS(l, 0, 8, double), sums[THREADS];
+	double *x = ARAX_ITEMS(l, 0, 16, double), sums[THREADS];
 	struct timespec ts, ms = { .tv_nsec = 1000000 };
 	volatile double third = 1.0 / 3;
 	size_t big = 16 << 20;
@@ -77,6 +83,11 @@ ARAX_KERNEL int innocent(const struct arax_launch *l)
 	x[5] = (double)sysconf(_SC_NPROCESSORS_ONLN);
 	x[6] = getrlimit(RLIMIT_STACK, &limit);
 	x[7] = pthread_setname_np(pthread_self(), "innocent");
+	for (int i = 0; i < 8; i++) {
+		if (getrlimit(limits[i], &limit))
+			return -errno;
+		x[8 + i] = limit.rlim_cur == limit.rlim_max ? (double)limit.rlim_max : -1;
+	}
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Unit tests of kernels, backends, runners, configuration and log.
 
-BE_LIB := daemon/log.c daemon/config.c daemon/tenants/tenants.c $(ADMIN_SRCS) $(KERNELS_SRCS) $(BACKENDS_SRCS) $(RUNNER_SRCS)
+BE_LIB := daemon/log.c daemon/reason.c daemon/config.c daemon/tenants/tenants.c $(ADMIN_SRCS) $(KERNELS_SRCS) $(BACKENDS_SRCS) $(RUNNER_SRCS)
 BE_LIBS := -lcheck -lsubunit -lrt -lm -ljansson -lconfuse -ldl
 BE_NEEDS := $(STD_KERNEL) $(BLAS_KERNEL) $(TEST_KERNEL) $(FOREIGN_TEST) $(UNLOCKED_WORKER) $(B)/libexec/arax-worker $(OLD_PLUGINS) $(QUEUED_PLUGIN)
 
@@ -12,6 +12,13 @@ $(STREAM_FN): selftests/unit/stream_fn.c selftests/unit/stream_fn.h libarax/incl
 	$(say) LINK $@
 	$(Q)$(CC) $(CFLAGS_BASE) $(CFLAGS_plain) $(CPPFLAGS_ALL) -fPIC -shared $(LDFLAGS_plain) -o $@ $< -ldl
 	$(Q)chmod go-w $@ $(@D)
+
+# An OpenCL driver that araxd had better not let in.
+BAD_ICD := $(B)/test/bad_icd.so
+$(BAD_ICD): selftests/unit/bad_icd.c
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) $(CFLAGS_BASE) $(CFLAGS_plain) -D_GNU_SOURCE -fPIC -shared $(LDFLAGS_plain) -o $@ $<
 
 # The code under test is compiled once per variant, into an archive.
 define be_variant
@@ -61,6 +68,7 @@ $(call be_test,backend,plain asan tsan)
 $(call be_test,std,plain)
 ifeq ($(OPENCL_HEADERS),yes)
 $(call be_test,opencl,plain asan tsan)
+check-be_opencl-plain check-be_opencl-asan check-be_opencl-tsan: | $(BAD_ICD)
 $(call be_test,opencl_std,plain)
 $(call be_test,opencl_stream,plain asan)
 check-be_opencl_stream-plain check-be_opencl_stream-asan: | $(STREAM_FN)
@@ -146,7 +154,15 @@ $(B)/fuzz/xclbin: selftests/fuzz/xclbin_fuzz.c $(addprefix daemon/backends/xrt/,
 endif
 $(B)/fuzz/kernels: selftests/fuzz/kernels_fuzz.c daemon/kernels/manifest.c daemon/kernels/signature.c \
 		   $(STD_SRCS)
-$(B)/fuzz/kernels: FUZZ_MORE := -rdynamic -ldl -lm
+$(B)/fuzz/kernels: FUZZ_MORE := -rdynamic -ldl -lm $(STD_DNN_FLAG)
+ifneq ($(BLAS_KERNEL),)
+BE_FUZZ += kernels-blas
+$(B)/fuzz/kernels-blas: selftests/fuzz/kernels_fuzz.c daemon/kernels/manifest.c daemon/kernels/signature.c \
+			daemon/kernels/blas/blas.c
+$(B)/fuzz/kernels-blas: FUZZ_MORE := -rdynamic $(BLAS_LIB) -lgomp -ldl -lm \
+			-Wl,-rpath,$(patsubst %/,%,$(dir $(BLAS_LIB))) -isystem $(dir $(BLAS_HEADER)) \
+			-DMANIFEST='"daemon/kernels/blas/arax-blas.json"'
+endif
 $(addprefix $(B)/fuzz/,$(BE_FUZZ)):
 	@mkdir -p $(@D)
 	$(say) LINK $@
@@ -177,6 +193,11 @@ check-tally:
 	@scripts/tally run unit/tally selftests/unit/tally.sh
 CHECK_TARGETS += check-tally
 .PHONY: check-tally
+
+check-setup:
+	@scripts/tally run unit/setup selftests/unit/setup.sh
+CHECK_TARGETS += check-setup
+.PHONY: check-setup
 
 check-gpu_images: $(STD_KERNEL)
 	@scripts/tally run unit/gpu_images -- selftests/unit/gpu_images.py $(B)/lib/arax/kernels

@@ -304,6 +304,8 @@ static Suite *case_suite(const char *name, int nr, SFun before)
 	Suite *suite = suite_create(name);
 	TCase *t = tcase_create("all");
 
+	std_cases_here(name);
+
 	tcase_set_timeout(t, 300);
 	tcase_add_checked_fixture(t, setup, teardown);
 	if (before)

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "daemon/backends/opencl/built.h"
+#include "daemon/reason.h"
 #include "selftests/unit/be_opencl.h"
 
 #define PAGE 4096u
@@ -520,6 +521,15 @@ START_TEST(never_on_its_own_memory)
 }
 END_TEST
 
+/* The last call's, for the task's owner: each time, whatever is in the log. */
+static void assert_reason(const char *text)
+{
+	char said[REASON_LEN];
+
+	reason_take(said);
+	ck_assert_msg(strstr(said, text), "'%s' is not in: %s", text, said);
+}
+
 START_TEST(geometry)
 {
 	struct device *dev = open_one("");
@@ -545,15 +555,18 @@ START_TEST(geometry)
 	l.block[0] = 1u << 31;
 	take_log();
 	ck_assert_int_eq(device_run(dev, &run), -EINVAL);
-	assert_logged("groups: geometry: is beyond the device's limits");
+	assert_logged("groups: block: of 2147483648 work-items in dimension 0: this device takes ");
+	assert_reason("groups: block of 2147483648 work-items in dimension 0: this device takes ");
 	l.block[0] = 1024;
 	l.block[1] = 1024;
 	ck_assert_int_eq(device_run(dev, &run), -EINVAL);
+	assert_reason("groups: block of 1048576 work-items: this kernel takes ");
 	l.block[0] = 1;
 	l.block[1] = 1;
 	for (int i = 0; i < 3; i++)
 		l.grid[i] = UINT32_MAX;
 	ck_assert_int_eq(device_run(dev, &run), -EINVAL);
+	assert_reason("groups: grid and block are 4294967295 x 4294967295 x 4294967295 times 1 x 1 x 1 work-items: the limit is 4294967296");
 	l.grid[0] = 0;
 	ck_assert_int_eq(device_run(dev, &run), -EINVAL);
 	ck_assert_str_eq(take_log(), "");	/* said once */
@@ -933,6 +946,7 @@ static const struct {
 	{ "memory=0", -EINVAL }, { "memory=1X", -EINVAL }, { "memory=99999999999T", -EINVAL },
 	{ "platforms=*", 0 }, { "platforms=", -EINVAL }, { "cache=here", -EINVAL },
 	{ "cache=no", 0 }, { "nonsense=1", -ENOENT }, { "devices=", -EINVAL },
+	{ "probe-seconds=600", 0 }, { "probe-seconds=0", -EINVAL }, { "probe-seconds=3601", -EINVAL },
 };
 
 START_TEST(options_are_checked)
@@ -961,6 +975,75 @@ START_TEST(no_driver)
 	setenv("OPENCL_VENDOR_PATH", "/nowhere", 1);
 	ck_assert_int_eq(open_opencl(""), -ENODEV);
 	assert_logged("no OpenCL driver: install one (Debian: pocl-opencl-icd)");
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Drivers that do worse than to say no                                  */
+
+#define BAD_ICD	"build/test/bad_icd.so"
+
+static const struct {
+	const char *does, *why;
+} bad[] = {
+	{ "abort", "bad.icd crashed (Aborted), saying \"bad_icd: out of luck\"" },
+	{ "exit", "bad.icd ended its process (status 7)" },
+	{ "hang", "bad.icd did not answer within 1 s (option probe-seconds)" },
+};
+
+static void install_bad(const char *does)
+{
+	char path[96], *at = realpath(BAD_ICD, NULL);
+
+	ck_assert_ptr_nonnull(at);
+	snprintf(path, sizeof(path), "%s/icd", folder);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	setenv("OCL_ICD_VENDORS", path, 1);
+	setenv("BAD_ICD", does, 1);
+	be_write(path, "bad.icd", at);
+	free(at);
+}
+
+/* With the processor, which goes on. */
+static const char *open_beside(const char *option)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text), "cpu { groups = { \"%d\" } } backend \"opencl\" { options = { \"cache=no\"%s } }",
+		 sched_getcpu(), option);
+	ck_assert_int_eq(open_devices(text), 0);
+	ck_assert_uint_eq(devices_count(devices), 1);
+	ck_assert_uint_eq(devices_nr_absent(devices), 1);
+	ck_assert_str_eq(devices_absent(devices, 0)->backend, "opencl");
+	return devices_absent(devices, 0)->why;
+}
+
+START_TEST(bad_drivers)
+{
+	const char *why;
+
+	install_bad(bad[_i].does);
+	why = open_beside(strcmp(bad[_i].does, "hang") ? "" : ", \"probe-seconds=1\"");
+	ck_assert_msg(strstr(why, bad[_i].why), "%s", why);
+	ck_assert_msg(strstr(why, "remove it, or name others in OCL_ICD_VENDORS"), "%s", why);
+	/* It is not here, nor anything that could have loaded it. */
+	ck_assert_int_ne(system("grep -q -e bad_icd -e libOpenCL /proc/$PPID/maps"), 0);
+}
+END_TEST
+
+/* Beside those that are installed. */
+START_TEST(bad_driver_of_several)
+{
+	char command[160];
+	const char *why;
+
+	install_bad("abort");
+	snprintf(command, sizeof(command), "cp /etc/OpenCL/vendors/*.icd %s/icd", folder);
+	if (system(command))
+		return;		/* they are elsewhere */
+	why = open_beside("");
+	ck_assert_msg(strstr(why, "OpenCL driver /") && strstr(why, "/icd/bad.icd crashed"), "%s", why);
+	ck_assert_ptr_eq(strstr(why, ".icd"), strstr(why, "bad.icd") + 3);	/* and no other */
 }
 END_TEST
 
@@ -1001,5 +1084,7 @@ int main(void)
 	tcase_add_loop_test(t, options_are_checked, 0, sizeof(options) / sizeof(options[0]));
 	tcase_add_loop_test(t, patterns_choose, 0, 2);
 	tcase_add_test(t, no_driver);
+	tcase_add_loop_test(t, bad_drivers, 0, sizeof(bad) / sizeof(bad[0]));
+	tcase_add_test(t, bad_driver_of_several);
 	return run_opencl(suite);
 }

@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -339,7 +341,11 @@ START_TEST(innocent_code_works)
 	int fd = image("innocent");
 	struct kernel k = foreign(fd, (char *)"innocent", 1);
 	const double *x = (const double *)b.data;
+	struct rlimit files, stack;
 
+	/* A worker's own, unless araxd has less itself. */
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &files), 0);
+	ck_assert_int_eq(getrlimit(RLIMIT_STACK, &stack), 0);
 	ck_assert(runner_can_foreign(runner));
 	ck_assert(runner_needs_worker(runner, &k));
 	ck_assert_int_eq(runner_prepare(runner, &k), 0);
@@ -356,6 +362,11 @@ START_TEST(innocent_code_works)
 		ck_assert_double_ge(x[5], 1);
 		ck_assert_double_eq(x[6], 0);
 		ck_assert_double_eq(x[7], 0);
+		/* CORE to NICE: nothing of it at all. */
+		for (int i = 8; i < 14; i++)
+			ck_assert_double_eq(x[i], 0);
+		ck_assert_double_eq(x[14], fmin(4200, (double)files.rlim_max));
+		ck_assert_double_eq(x[15], fmin(8 << 20, (double)stack.rlim_max));
 	}
 	ck_assert_uint_eq(query().worker_starts, 1);
 	close(fd);

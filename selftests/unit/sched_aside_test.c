@@ -198,10 +198,11 @@ START_TEST(for_another_program)
 	now += SCHED_LONG_NS;
 	ck_assert_ptr_eq(sched_pick(s, now), a);
 	sched_finish(s, a, MS, false);
-	ck_assert_ptr_eq(sched_pick(s, now), same);
-	sched_finish(s, same, MS, false);
+	/* What has begun before what comes earlier, but of a program that just had its turn. */
 	ck_assert_ptr_eq(sched_pick(s, now), other);
 	sched_finish(s, other, MS, false);
+	ck_assert_ptr_eq(sched_pick(s, now), same);
+	sched_finish(s, same, MS, false);
 	same = push(1, 1);
 	ck_assert_ptr_eq(sched_pick(s, now), same);
 	sched_finish(s, same, MS, false);

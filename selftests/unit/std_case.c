@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "selftests/unit/std_case.h"
 
+#include <stdio.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "uapi/arax.h"
 
@@ -24,6 +26,22 @@ const struct std_case *std_case_at(size_t i)
 				return c;
 	}
 	return NULL;
+}
+
+size_t std_cases_here(const char *test)
+{
+	size_t nr = 0, blas = 0;
+	char name[96];
+
+	while (std_case_at(nr))
+		nr++;
+	if (!access("build/lib/arax/kernels/arax-blas.so", F_OK))
+		return nr;
+	for (const struct std_case *c = blas_cases; c->name; c++, blas++) {
+		snprintf(name, sizeof(name), "%s: %s", test, c->name);
+		be_skip(name, "arax-blas was not built: no libopenblas-openmp-dev");
+	}
+	return nr - blas;
 }
 
 uint32_t std_case_words(const char *signature, uint32_t at[16])

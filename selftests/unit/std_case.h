@@ -52,6 +52,12 @@ extern const struct std_case vector_cases[], order_cases[], image_cases[], matri
 /* The case at @i of all, NULL behind the last. */
 const struct std_case *std_case_at(size_t i);
 
+/*
+ * How many of them have a kernel in what was built here: those of arax-blas come last, and
+ * where it is not there each is counted as left out of @test.
+ */
+size_t std_cases_here(const char *test);
+
 /* Where the u32 stand among a signature's arguments; how many there are. */
 uint32_t std_case_words(const char *signature, uint32_t at[16]);
 

@@ -24,6 +24,19 @@ void gpu_log(const struct gpu_stack *s, int level, const char *fmt, ...)
 	s->araxd->log(level, s->driver->name, text);
 }
 
+void gpu_explain(const struct gpu_stack *s, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	if (s->araxd->struct_size < sizeof(*s->araxd) || !s->araxd->explain)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	s->araxd->explain(text);
+}
+
 int gpu_check(struct gpu_device *d, int err, const char *what)
 {
 	if (!err)

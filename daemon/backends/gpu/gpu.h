@@ -81,6 +81,9 @@ struct gpu_stack {
 /* printf to araxd's log. */
 void gpu_log(const struct gpu_stack *s, int level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Why this launch fails, for who submitted it. */
+void gpu_explain(const struct gpu_stack *s, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /*
  * What is seen of the end of something.  A word in host memory is there sooner than an event is

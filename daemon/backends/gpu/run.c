@@ -6,6 +6,8 @@
  * which succeeds has nothing to copy.
  */
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "daemon/backends/gpu/gpu.h"
@@ -39,9 +41,10 @@ struct launch {
 	void *params[MAX_PARAMS];
 };
 
-/* Once for each kernel: a client can repeat it as often as it likes. */
+/* In the log once for each kernel: a client can repeat it as often as it likes. */
 static void tell(struct gpu_device *d, struct gpu_kernel *k, const char *what, const char *why)
 {
+	gpu_explain(d->stack, "%s: %s: %s %s", d->name, k->name, what, why);
 	if (!__atomic_exchange_n(&k->told, true, __ATOMIC_RELAXED))
 		gpu_log(d->stack, ARAX_LOG_WARNING, "%s: %s: %s: %s (said once)", d->name, k->name,
 			what, why);
@@ -63,8 +66,15 @@ static int failed(struct gpu_device *d, struct gpu_kernel *k, int err)
 	return code;
 }
 
-static int refuse(struct launch *x, const char *what, const char *why)
+__attribute__((format(printf, 3, 4)))
+static int refuse(struct launch *x, const char *what, const char *fmt, ...)
 {
+	char why[160];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
 	tell(x->dev, x->k, what, why);
 	return -EINVAL;
 }
@@ -79,9 +89,11 @@ static int set_range(struct launch *x, uint32_t i)
 	int err;
 
 	if (r->count != 1)
-		return refuse(x, "range", "is strided: GPU kernels take flat ones");
+		return refuse(x, "range", "%u is strided: GPU kernels take flat ones", i);
 	if ((uintptr_t)r->data % p->type->size)
-		return refuse(x, "range", "is not aligned to its type");
+		return refuse(x, "range", "%u begins %u bytes off a multiple of %u, its type (%s) needs one",
+			      i, (uint32_t)((uintptr_t)r->data % p->type->size), p->type->size,
+			      p->type->name);
 	err = r->length ? gpu_find_memory(x->dev, (uintptr_t)r->data, r->length) : 0;
 	if (err == -EFAULT)
 		tell(x->dev, x->k, "range", "is not in this device's memory");
@@ -122,14 +134,20 @@ static int check_geometry(struct launch *x)
 	for (int i = 0; i < 3; i++) {
 		uint64_t n = (uint64_t)x->l->grid[i] * x->l->block[i];
 
-		if (x->l->block[i] > limits->max_block[i] || x->l->grid[i] > limits->max_grid[i] ||
-		    !n || n > GPU_MAX_THREADS / threads)
-			return refuse(x, "geometry", "is beyond the device's limits");
+		if (x->l->block[i] > limits->max_block[i] || x->l->grid[i] > limits->max_grid[i])
+			return refuse(x, "geometry", "of grid %u, block %u in dimension %d: this device takes %llu and %llu",
+				      x->l->grid[i], x->l->block[i], i,
+				      (unsigned long long)limits->max_grid[i],
+				      (unsigned long long)limits->max_block[i]);
+		if (!n || n > GPU_MAX_THREADS / threads)
+			return refuse(x, "geometry", "of more than %llu threads in all is beyond the limit",
+				      (unsigned long long)GPU_MAX_THREADS);
 		threads *= n;
 		group *= x->l->block[i];	/* at most the product of what it allows */
 	}
 	if (group > x->k->max_group)
-		return refuse(x, "geometry", "has blocks larger than the kernel allows");
+		return refuse(x, "block", "of %llu threads: this kernel takes %llu on this device",
+			      (unsigned long long)group, (unsigned long long)x->k->max_group);
 	return 0;
 }
 

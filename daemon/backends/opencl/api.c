@@ -44,6 +44,11 @@ int opencl_api_open(char *why, size_t len)
 	return -ENOEXEC;
 }
 
+bool opencl_api_is_open(void)
+{
+	return library;
+}
+
 void opencl_api_close(void)
 {
 	if (library)

@@ -44,6 +44,7 @@ extern struct opencl_api cl;
 
 /* Opens libOpenCL.so.1.  -ENOENT, -ENOEXEC: @why says what to do.  Once is enough. */
 int opencl_api_open(char *why, size_t len);
+bool opencl_api_is_open(void);
 void opencl_api_close(void);
 
 /* "CL_OUT_OF_RESOURCES" */

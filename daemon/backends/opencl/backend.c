@@ -20,9 +20,16 @@
 #include "uapi/arax.h"
 
 #define DEFAULT_LANES 2
+#define DEFAULT_PROBE_SECONDS 60
+#define MAX_PROBE_SECONDS 3600
 
 struct opencl_options opencl_options;
 static const struct arax_backend_host *araxd;
+static bool quiet, caches_open;
+static struct {
+	int err;
+	char why[512];
+} trial;
 
 void opencl_log(int level, const char *fmt, ...)
 {
@@ -32,7 +39,27 @@ void opencl_log(int level, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	araxd->log(level, "opencl", text);
+	if (!quiet)
+		araxd->log(level, "opencl", text);
+}
+
+void opencl_explain(const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	/* A worker's has none. */
+	if (araxd->struct_size < sizeof(*araxd) || !araxd->explain)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	araxd->explain(text);
+}
+
+void opencl_say_nothing(void)
+{
+	quiet = true;
 }
 
 /* ------------------------------------------------------------------ */
@@ -42,7 +69,9 @@ static int load(void)
 {
 	opencl_options = (struct opencl_options){
 		.platforms = "*", .devices = "*", .lanes = DEFAULT_LANES, .zero_copy = true,
+		.probe_seconds = DEFAULT_PROBE_SECONDS,
 	};
+	trial.err = 0;
 	return 0;
 }
 
@@ -106,6 +135,8 @@ static int config(const char *key, const char *value)
 		return take_number(&o->sub_devices, OPENCL_MAX_DEVICES, value);
 	if (!strcmp(key, "lanes"))
 		return take_number(&o->lanes, OPENCL_MAX_LANES, value);
+	if (!strcmp(key, "probe-seconds"))
+		return take_number(&o->probe_seconds, MAX_PROBE_SECONDS, value);
 	if (!strcmp(key, "memory"))
 		return take_size(&o->memory, value);
 	if (!strcmp(key, "zero-copy")) {
@@ -155,6 +186,9 @@ static void open_caches(void)
 	const char *path = opencl_options.cache;
 	char why[256];
 
+	if (caches_open)
+		return;
+	caches_open = true;
 	if (!strcmp(path, "no"))
 		cache_close();
 	else if (cache_open(path[0] ? path : NULL, why, sizeof(why)))
@@ -166,11 +200,23 @@ static void open_caches(void)
 /* ------------------------------------------------------------------ */
 /* Operations                                                            */
 
+/* Before araxd has threads. */
+static int config_complete(void)
+{
+	open_caches();	/* before a driver is loaded: it looks at the environment */
+	trial.err = opencl_try(trial.why, sizeof(trial.why));
+	return 0;
+}
+
 static int probe(char *why, uint32_t len)
 {
 	int err;
 
-	open_caches();	/* before a driver is loaded: it looks at the environment */
+	if (trial.err) {
+		snprintf(why, len, "%s", trial.why);
+		return trial.err;
+	}
+	open_caches();
 	err = opencl_api_open(why, len);
 	return err ? err : opencl_find(why, len);
 }
@@ -179,6 +225,7 @@ static void unload(void)
 {
 	opencl_forget();
 	cache_close();
+	caches_open = false;
 	/*
 	 * The library stays: drivers have threads and exit handlers of their own, and
 	 * some don't survive being unmapped.
@@ -273,6 +320,7 @@ static const struct arax_backend backend = {
 	.load = load,
 	.unload = unload,
 	.config = config,
+	.config_complete = config_complete,
 	.probe = probe,
 	.open = open_device,
 	.close = close_device,

@@ -43,6 +43,7 @@ struct opencl_options {
 	uint32_t lanes;
 	bool zero_copy;
 	uint64_t memory;			/* cap; 0: what the device has */
+	uint32_t probe_seconds;			/* that discovery may take */
 	/* No key of araxd.conf, a worker's: files are what opencl_program_save() wrote, and no others. */
 	bool built;
 };
@@ -51,6 +52,10 @@ extern struct opencl_options opencl_options;
 
 /* printf to araxd's log. */
 void opencl_log(int level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Why this launch fails, for who submitted it. */
+void opencl_explain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* From now on in this process. */
+void opencl_say_nothing(void);
 
 /* A context: of one device, or of all sub-devices of one. */
 struct opencl_root {
@@ -67,6 +72,12 @@ struct opencl_place {
 	struct opencl_root *root;
 	cl_device_id id;
 };
+
+/*
+ * trial.c: opencl_find() in a child, as long as no driver is loaded and there are no threads
+ * here.  Negative errno: there is no device, or a driver that can't be let in, see @why.
+ */
+int opencl_try(char *why, size_t len);
 
 /* platform.c: one thread, see backend.h. */
 int opencl_find(char *why, uint32_t len);

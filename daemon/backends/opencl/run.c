@@ -7,13 +7,16 @@
  * be dropped whenever a client's buffer goes and another comes to its address.
  */
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "daemon/backends/opencl/opencl.h"
 
-/* Once for each kernel: a client can repeat it as often as it likes. */
+/* In the log once for each kernel: a client can repeat it as often as it likes. */
 static void tell(struct opencl_launch *x, const char *what, const char *why)
 {
+	opencl_explain("%s: %s: %s %s", x->dev->name, x->k->name, what, why);
 	if (!__atomic_exchange_n(&x->k->told, true, __ATOMIC_RELAXED))
 		opencl_log(ARAX_LOG_WARNING, "%s: %s: %s: %s (said once)", x->dev->name, x->k->name,
 			   what, why);
@@ -27,8 +30,15 @@ static int failed(struct opencl_launch *x, const char *what, cl_int err)
 	return opencl_check(x->dev, err);
 }
 
-static int refuse(struct opencl_launch *x, const char *what, const char *why)
+__attribute__((format(printf, 3, 4)))
+static int refuse(struct opencl_launch *x, const char *what, const char *fmt, ...)
 {
+	char why[160];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
 	tell(x, what, why);
 	return -EINVAL;
 }
@@ -98,11 +108,14 @@ static int host_range(struct opencl_launch *x, uint32_t i, const struct arax_lau
 static int check_range(struct opencl_launch *x, uint32_t i)
 {
 	const struct arax_launch_range *r = &x->l->ranges[i];
+	const struct param_type *type = x->k->params.ranges[i].type;
 
 	if (r->count != 1)
-		return refuse(x, "range", "is strided: OpenCL kernels take flat ones");
-	if ((uintptr_t)r->data % x->k->params.ranges[i].type->size)
-		return refuse(x, "range", "is not aligned to its type");
+		return refuse(x, "range", "%u is strided: OpenCL kernels take flat ones", i);
+	if ((uintptr_t)r->data % type->size)
+		return refuse(x, "range", "%u begins %u bytes off a multiple of %u, its type (%s) needs one",
+			      i, (uint32_t)((uintptr_t)r->data % type->size), type->size,
+			      type->name);
 	return 0;
 }
 
@@ -189,8 +202,14 @@ static int set_geometry(struct opencl_launch *x)
 	for (cl_uint i = 0; i < 3; i++) {
 		uint64_t n = (uint64_t)x->l->grid[i] * x->l->block[i];
 
-		if (x->l->block[i] > d->max_items[i] || !n || n > OPENCL_MAX_ITEMS / items)
-			return refuse(x, "geometry", "is beyond the device's limits");
+		if (x->l->block[i] > d->max_items[i])
+			return refuse(x, "block", "of %u work-items in dimension %u: this device takes %zu",
+				      x->l->block[i], i, d->max_items[i]);
+		if (!n || n > OPENCL_MAX_ITEMS / items)
+			return refuse(x, "grid", "and block are %u x %u x %u times %u x %u x %u work-items: the limit is %llu in all",
+				      x->l->grid[0], x->l->grid[1], x->l->grid[2], x->l->block[0],
+				      x->l->block[1], x->l->block[2],
+				      (unsigned long long)OPENCL_MAX_ITEMS);
 		items *= n;
 		group *= x->l->block[i];	/* at most the product of what it allows */
 		x->global[i] = n;
@@ -199,7 +218,8 @@ static int set_geometry(struct opencl_launch *x)
 			x->dims = i + 1;
 	}
 	if (group > x->k->max_group)
-		return refuse(x, "geometry", "has work-groups larger than the kernel allows");
+		return refuse(x, "block", "of %llu work-items: this kernel takes %zu on this device",
+			      (unsigned long long)group, x->k->max_group);
 	return 0;
 }
 

@@ -34,6 +34,19 @@ void xrt_log(int level, const char *fmt, ...)
 	araxd->log(level, "xrt", text);
 }
 
+void xrt_explain(const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	if (araxd->struct_size < sizeof(*araxd) || !araxd->explain)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	araxd->explain(text);
+}
+
 /* ------------------------------------------------------------------ */
 /* Options                                                               */
 

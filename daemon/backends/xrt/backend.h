@@ -46,6 +46,8 @@ extern struct xrt_options xrt_options;
 
 /* printf to araxd's log. */
 void xrt_log(int level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Why this launch fails, for who submitted it. */
+void xrt_explain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /**
  * struct xrt_image - an .xclbin of which there are kernels

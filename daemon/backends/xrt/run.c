@@ -18,9 +18,10 @@ struct launch {
 	xrtBufferHandle parts[PARAMS_MAX];	/* made for this launch; NULL: not ours */
 };
 
-/* Once for each kernel: a client can repeat it as often as it likes. */
+/* In the log once for each kernel: a client can repeat it as often as it likes. */
 static void tell(struct launch *x, const char *what, const char *why)
 {
+	xrt_explain("%s: %s: %s %s", x->dev->name, x->k->name, what, why);
 	if (!__atomic_exchange_n(&x->k->told, true, __ATOMIC_RELAXED))
 		xrt_log(ARAX_LOG_WARNING, "%s: %s: %s: %s (said once)", x->dev->name, x->k->name, what,
 			why);

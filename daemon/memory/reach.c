@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+/*
+ * reach.c - how far a task's inputs are from a device, by the best and the worst way
+ *
+ * A piece that is missing comes from the host in any case, and goes there first where the host
+ * has an older one.  So the best of several ways begins at the host.  The worst one begins at
+ * the device with the slowest link of those that hold the piece: nobody would take it, but who
+ * counts by it keeps away from data that is spread over slow links.
+ */
+#include "daemon/memory/internal.h"
+
+/* (locked) Whether @e has the byte @at; *@end: up to where it is so or not. */
+static bool has(const struct memory *m, const struct memory_extent *e, uint64_t seq, uint64_t at,
+		uint64_t *end)
+{
+	uint64_t gap, gap_end;
+
+	if (e->lost)
+		return false;
+	if (!intervals_gap(&e->valid, at, *end, seq, trusted_since(m, e->buffer), &gap, &gap_end))
+		return true;
+	*end = gap > at ? gap : gap_end;
+	return gap > at;
+}
+
+/* (locked) Likewise of the host. */
+static bool host_has(const struct memory_buffer *b, uint64_t at, uint64_t *end)
+{
+	const struct memory_extent *e;
+	uint64_t from, to, born;
+	bool yes = true;
+
+	for (e = b->extents; e; e = e->next_of_buffer) {
+		if (!intervals_first(&e->dirty, at, *end, &from, &to, &born))
+			continue;
+		yes &= from > at;
+		*end = from > at ? from : to;
+	}
+	return yes;
+}
+
+/* (locked) Until at..end, which the same places hold, is at the host. */
+static double from_ns(const struct memory *m, const struct memory_buffer *b, uint64_t seq,
+		      uint64_t at, uint64_t end, bool host, bool slowest)
+{
+	const struct memory_extent *e;
+	double ns = host ? 0 : -1, one;
+
+	for (e = b->extents; e; e = e->next_of_buffer) {
+		if (!has(m, e, seq, at, &end))
+			continue;
+		one = rate_ns(&m->devices[e->device].out, end - at);
+		if (ns < 0 || (slowest ? one > ns : one < ns))
+			ns = one;
+	}
+	/* Nobody has it: who reads it fails, wherever. */
+	return ns < 0 ? 0 : ns;
+}
+
+/* (locked) Of at..end, which @device lacks, piece by piece. */
+static double gap_ns(const struct memory *m, uint32_t device, const struct memory_buffer *b,
+		     uint64_t seq, uint64_t at, uint64_t end, bool slowest)
+{
+	const struct memory_device *d = &m->devices[device];
+	const struct memory_extent *e;
+	uint64_t stop;
+	double ns = 0;
+	bool host;
+
+	for (; at < end; at = stop) {
+		stop = end;
+		host = host_has(b, at, &stop);
+		if (!d->present && host)
+			continue;
+		for (e = b->extents; e; e = e->next_of_buffer)
+			has(m, e, seq, at, &stop);
+		ns += from_ns(m, b, seq, at, stop, host, slowest);
+		if (d->present)
+			ns += rate_ns(&d->in, stop - at);
+	}
+	return ns;
+}
+
+/* (locked) */
+static double row_ns(const struct memory *m, uint32_t device, const struct memory_buffer *b,
+		     const struct memory_extent *e, uint64_t seq, uint64_t start, uint64_t end,
+		     bool slowest)
+{
+	uint64_t gap, gap_end;
+	double ns = 0;
+
+	if (!e)
+		return gap_ns(m, device, b, seq, start, end, slowest);
+	for (; intervals_gap(&e->valid, start, end, seq, trusted_since(m, b), &gap, &gap_end);
+	     start = gap_end)
+		ns += gap_ns(m, device, b, seq, gap, gap_end, slowest);
+	return ns;
+}
+
+/* (locked) */
+static double range_ns(const struct memory *m, uint32_t device, const struct memory_range *r,
+		       uint64_t seq, bool slowest)
+{
+	const struct memory_device *d = &m->devices[device];
+	const struct memory_extent *e;
+	uint64_t start, bytes;
+	double ns = 0;
+	uint32_t i;
+
+	if (!r->buffer)
+		return d->present ? rate_ns(&d->in, r->length * r->count) : 0;
+	e = extent_find(r->buffer, device, r->offset, memory_range_end(r));
+	for (i = 0; i < memory_rows(r); i++) {
+		start = memory_row(r, i, &bytes);
+		ns += row_ns(m, device, r->buffer, e, seq, start, start + bytes, slowest);
+	}
+	return ns;
+}
+
+uint64_t memory_reach_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
+			 uint32_t nr, uint64_t seq, bool slowest)
+{
+	double ns = 0;
+	uint32_t i;
+
+	pthread_mutex_lock(&m->lock);
+	for (i = 0; i < nr; i++)
+		if (ranges[i].access & ARAX_IN && ranges[i].length)
+			ns += range_ns(m, device, &ranges[i], seq, slowest);
+	pthread_mutex_unlock(&m->lock);
+	return (uint64_t)ns;
+}

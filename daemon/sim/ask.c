@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+/*
+ * ask.c - what the scheduler asks about tasks and devices
+ *
+ * The daemon's answers to the same questions are in daemon/dispatch/remote.c.
+ */
+#include <string.h>
+
+#include "daemon/sim/internal.h"
+
+/* A policy asks about one device after the other: what is the same for all is kept. */
+static void ask(struct sim *sim, const struct graph_node *node)
+{
+	const struct sim_task *t;
+	const struct app *a = app_of(sim, node, &t);
+	const struct sim_kernel *k = &sim->sc->kernels[t->kernel];
+
+	sim->asked.seq = node->seq;
+	sim->asked.pin = a->conf->pin;
+	sim->asked.footprint = t->footprint;
+	sim->asked.kinds = 0;
+	for (uint32_t i = 0; i < sim->sc->nr_kinds; i++)
+		sim->asked.kinds |= (uint32_t)(k->cost[i].demand > 0) << i;
+}
+
+bool sim_can_run(void *arg, const struct graph_node *node, uint32_t device)
+{
+	struct sim *sim = arg;
+	const struct brief *b = &sim->briefs[device];
+
+	if (sim->asked.seq != node->seq)
+		ask(sim, node);
+	return sim->asked.kinds & b->kinds && sim->asked.footprint <= b->memory &&
+	       (sim->asked.pin == SIM_ANY || sim->asked.pin == device);
+}
+
+static void add_places(void *arg, uint64_t bytes, const uint64_t *bits)
+{
+	struct sim *sim = arg;
+
+	for (uint32_t w = 0; w * 64 <= sim->sc->nr_devices; w++) {
+		uint64_t left = bits[w];
+
+		for (; left; left &= left - 1)
+			sim->known_at[w * 64 + (uint32_t)__builtin_ctzll(left)] += bytes;
+	}
+	sim->known_bytes += bytes;
+	for (uint32_t w = 0; w * 64 <= sim->sc->nr_devices; w++) {
+		if (w ? bits[w] : bits[w] & ~(1ull << PLACE_HOST)) {
+			sim->known_away += bytes;
+			return;
+		}
+	}
+}
+
+static void know(struct sim *sim, const struct graph_node *node)
+{
+	const struct sim_task *t;
+	const struct app *a = app_of(sim, node, &t);
+	const struct sim_range *r = &a->conf->ranges[t->first_range];
+
+	memset(sim->known_at, 0, (sim->sc->nr_devices + 1) * sizeof(*sim->known_at));
+	sim->known_bytes = 0;
+	sim->known_away = 0;
+	for (uint32_t i = 0; i < t->nr_ranges; i++)
+		if (r[i].access & ARAX_IN)
+			residency_walk(&a->buffers[r[i].buffer].valid, r[i].offset, r[i].length,
+				       add_places, sim);
+	sim->known_seq = node->seq;
+	sim->known_version = sim->version;
+}
+
+static uint64_t transfer_ns(void *arg, const struct graph_node *node, uint32_t device)
+{
+	struct sim *sim = arg;
+	const struct brief *b = &sim->briefs[device];
+	uint64_t missing, elsewhere;
+
+	if (sim->known_seq != node->seq || sim->known_version != sim->version)
+		know(sim, node);
+	missing = sim->known_bytes - sim->known_at[b->place];
+	if (!missing)
+		return 0;
+	/* What the host doesn't have either must come there first. */
+	elsewhere = sim->known_bytes - sim->known_at[PLACE_HOST];
+	if (elsewhere > missing || b->place == PLACE_HOST)
+		elsewhere = b->place == PLACE_HOST ? 0 : missing;
+	/* And behind what is on its way already. */
+	missing += elsewhere + b->wire->queued;
+	return event_ns((double)missing * b->wire->ns_per_byte) +
+	       (elsewhere ? 2 : 1) * b->wire->latency_ns;
+}
+
+/*
+ * By its link, of which it has a part alone: if all of its devices fare like this one, that
+ * is what they get.
+ */
+static void way(void *arg, const struct graph_node *node, uint32_t device, struct sched_way *w)
+{
+	struct sim *sim = arg;
+	const struct brief *b = &sim->briefs[device];
+	uint64_t bytes, hops = 1;
+	double part;
+
+	*w = (struct sched_way){ 0 };
+	if (!b->wire)
+		return;
+	part = b->wire->ns_per_byte * b->wire->devices;
+	if (sim->known_seq != node->seq || sim->known_version != sim->version)
+		know(sim, node);
+	if (b->place == PLACE_HOST) {
+		bytes = sim->known_bytes - sim->known_at[PLACE_HOST];
+	} else {
+		bytes = sim->known_away - sim->known_at[b->place];
+		hops = sim->known_bytes > sim->known_at[PLACE_HOST] ? 2 : 1;
+		w->all_ns = event_ns((double)sched_bytes(node) * part);
+	}
+	if (bytes)
+		w->again_ns = hops * (b->wire->latency_ns + event_ns((double)bytes * part));
+}
+
+static uint64_t resident_bytes(void *arg, const struct graph_node *node, uint32_t device)
+{
+	struct sim *sim = arg;
+
+	if (sim->known_seq != node->seq || sim->known_version != sim->version)
+		know(sim, node);
+	return sim->known_at[sim->briefs[device].place];
+}
+
+static double wire_ns(const struct wire *w, uint64_t bytes)
+{
+	return (double)w->latency_ns + (double)bytes * w->ns_per_byte;
+}
+
+/* To a place, each piece from one of those that hold it. */
+struct reach {
+	const struct sim *sim;
+	uint32_t place;
+	bool slowest;
+	double ns;
+};
+
+/* All ways lead by the host: from there nothing comes before it. */
+static double from_ns(const struct reach *r, uint64_t bytes, const uint64_t *bits)
+{
+	double ns = residency_has(bits, PLACE_HOST) ? 0 : -1;
+
+	for (uint32_t w = 0; w * 64 <= r->sim->sc->nr_devices; w++) {
+		uint64_t left = w ? bits[w] : bits[w] & ~(1ull << PLACE_HOST);
+
+		for (; left; left &= left - 1) {
+			uint32_t place = w * 64 + (uint32_t)__builtin_ctzll(left);
+			double from = wire_ns(r->sim->devices[place - 1].engines[TO_HOST].wire,
+					      bytes);
+
+			if (ns < 0 || (r->slowest ? from > ns : from < ns))
+				ns = from;
+		}
+	}
+	/* Nobody has it: who reads it fails, wherever. */
+	return ns < 0 ? 0 : ns;
+}
+
+static void reach_piece(void *arg, uint64_t bytes, const uint64_t *bits)
+{
+	struct reach *r = arg;
+
+	if (residency_has(bits, r->place))
+		return;
+	r->ns += from_ns(r, bytes, bits);
+	if (r->place != PLACE_HOST)
+		r->ns += wire_ns(r->sim->devices[r->place - 1].engines[TO_DEVICE].wire, bytes);
+}
+
+static uint64_t reach_ns(struct sim *sim, const struct graph_node *node, uint32_t device,
+			 bool slowest)
+{
+	struct reach reach = { .sim = sim, .place = sim->briefs[device].place, .slowest = slowest };
+	const struct sim_task *t;
+	const struct app *a = app_of(sim, node, &t);
+	const struct sim_range *r = &a->conf->ranges[t->first_range];
+
+	for (uint32_t i = 0; i < t->nr_ranges; i++)
+		if (r[i].access & ARAX_IN)
+			residency_walk(&a->buffers[r[i].buffer].valid, r[i].offset, r[i].length,
+				       reach_piece, &reach);
+	return event_ns(reach.ns);
+}
+
+static uint64_t transfer_min_ns(void *arg, const struct graph_node *node, uint32_t device)
+{
+	return reach_ns(arg, node, device, false);
+}
+
+static uint64_t transfer_max_ns(void *arg, const struct graph_node *node, uint32_t device)
+{
+	return reach_ns(arg, node, device, true);
+}
+
+static uint64_t live(void *arg, const struct graph_node *node)
+{
+	return graph_live_beside(node);
+}
+
+static bool tight(void *arg, uint32_t device)
+{
+	const struct sim *sim = arg;
+
+	return device == SCHED_NO_DEVICE ? sim->foresees : device_is_full(&sim->devices[device]);
+}
+
+const struct sched_ops sim_answers = {
+	.can_run = sim_can_run,
+	.transfer_ns = transfer_ns,
+	.resident_bytes = resident_bytes,
+	.transfer_min_ns = transfer_min_ns,
+	.transfer_max_ns = transfer_max_ns,
+	.way = way,
+	.live = live,
+	.tight = tight,
+};

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: MIT
+/* sched_spare_test - what eft gives to a device that all of the next tasks would rather not have */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/sched/sched.h"
+
+#define MS	1000000ull
+#define QUICK	0
+#define SLOW	1
+#define OTHER	2
+
+static struct sched *s;
+static struct graph_node pool[1024];
+static struct arax_dispatch_range range;
+static unsigned int used;
+static uint64_t now;
+
+/* The hooks' answers. */
+static uint64_t transfer[3], way_ns, live;
+static uint32_t forbidden;	/* kernel that SLOW can't run */
+
+static bool can_run(void *arg, const struct graph_node *n, uint32_t device)
+{
+	return device != SLOW || n->d.kernel != forbidden;
+}
+
+static uint64_t transfer_ns(void *arg, const struct graph_node *n, uint32_t device)
+{
+	return transfer[device];
+}
+
+static void way(void *arg, const struct graph_node *n, uint32_t device, struct sched_way *w)
+{
+	*w = (struct sched_way){ .all_ns = n->d.context == 7 ? way_ns : 0 };
+}
+
+static uint64_t tasks_live(void *arg, const struct graph_node *n)
+{
+	return live;
+}
+
+static void setup(void)
+{
+	s = sched_create(&(struct sched_params){
+		.ops = {
+			.can_run = can_run, .transfer_ns = transfer_ns, .way = way, .live = tasks_live,
+		},
+	});
+	ck_assert_ptr_nonnull(s);
+	now = 1000 * MS;
+	used = 0;
+	way_ns = 0;
+	live = 0;
+	forbidden = 0;
+	for (int i = 0; i < 3; i++)
+		transfer[i] = 0;
+	range = (struct arax_dispatch_range){ .length = 1000, .count = 1 };
+	ck_assert_int_eq(sched_device_set(s, QUICK, 1), 0);
+	ck_assert_int_eq(sched_device_set(s, SLOW, 1), 0);
+}
+
+static void teardown(void)
+{
+	sched_destroy(s);
+}
+
+static struct graph_node *task(uint64_t tenant, uint32_t kernel, int priority)
+{
+	struct graph_node *n = &pool[used];
+
+	ck_assert_uint_lt(used, sizeof(pool) / sizeof(pool[0]));
+	*n = (struct graph_node){ .seq = ++used, .ranges = &range };
+	n->d.tenant = tenant;
+	n->d.context = (uint32_t)tenant;
+	n->d.opcode = ARAX_OP_LAUNCH;
+	n->d.kernel = kernel;
+	n->d.priority = priority;
+	n->d.grid[0] = 64;
+	n->d.nr_ranges = 1;
+	return n;
+}
+
+static struct graph_node *push(uint64_t tenant, uint32_t kernel, int priority)
+{
+	struct graph_node *n = task(tenant, kernel, priority);
+
+	ck_assert_int_eq(sched_push(s, n, now), 0);
+	return n;
+}
+
+static void push_many(int count)
+{
+	while (count--)
+		push(1, 1, 0);
+}
+
+/* Returns the task before them. */
+static struct graph_node *push_many_of(uint32_t kernel, int count)
+{
+	struct graph_node *n = &pool[used - 1];
+
+	while (count--)
+		push(1, kernel, 0);
+	return n;
+}
+
+/* Each device has run it often enough to be believed. */
+static void learn(uint32_t kernel, uint64_t quick_ns, uint64_t slow_ns)
+{
+	struct graph_node *n = task(1, kernel, 0);
+
+	for (int i = 0; i < 40; i++) {
+		sched_observe(s, sched_kernel_key(n), QUICK, 64, quick_ns);
+		sched_observe(s, sched_kernel_key(n), SLOW, 64, slow_ns);
+		sched_observe(s, sched_kernel_key(n), OTHER, 64, quick_ns);
+	}
+}
+
+/* The quick device has something to do. */
+static void busy(void)
+{
+	struct graph_node *n = push(1, 1, 0);
+
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	ck_assert_uint_eq(n->device, QUICK);
+}
+
+/* Kernel 1: 1 ms and 20 ms. */
+START_TEST(the_last_of_many_is_taken)
+{
+	struct graph_node *n;
+
+	learn(1, MS, 20 * MS);
+	busy();
+	/* The last of 19 is done after 19 ms. */
+	push_many(19);
+	ck_assert_ptr_null(sched_pick(s, now));
+	/* With three more there is one that would be later, but for the last ones' own sake. */
+	push_many(3);
+	n = sched_pick(s, now);
+	ck_assert_ptr_eq(n, &pool[used - 1]);
+	ck_assert_uint_eq(n->device, SLOW);
+	/* Those before it go on in their order. */
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_finish(s, &pool[1], MS, true);
+	n = sched_pick(s, now);
+	ck_assert_ptr_eq(n, &pool[2]);
+	ck_assert_uint_eq(n->device, QUICK);
+}
+END_TEST
+
+/* A device more halves what is waited for. */
+START_TEST(all_that_are_at_work_count)
+{
+	ck_assert_int_eq(sched_device_set(s, OTHER, 1), 0);
+	learn(1, MS, 20 * MS);
+	push(1, 1, 0);
+	push(1, 1, 0);
+	ck_assert_ptr_nonnull(sched_pick(s, now));
+	ck_assert_ptr_nonnull(sched_pick(s, now));
+	push_many(30);
+	ck_assert_ptr_null(sched_pick(s, now));
+	push_many(12);
+	ck_assert_ptr_nonnull(sched_pick(s, now));
+}
+END_TEST
+
+/* Of two kinds that would not be later the one that is slower by less, though not the last. */
+START_TEST(the_least_behind_is_taken)
+{
+	struct graph_node *n, *m;
+
+	learn(1, MS, 20 * MS);
+	learn(2, MS, 10 * MS);
+	busy();
+	push_many(12);
+	m = push(1, 2, 0);
+	push_many(12);
+	n = sched_pick(s, now);
+	ck_assert_ptr_eq(n, m);
+	ck_assert_uint_eq(n->device, SLOW);
+}
+END_TEST
+
+/* It has 2 tasks before it, not 32. */
+START_TEST(the_first_is_left_alone)
+{
+	struct graph_node *n;
+
+	learn(1, MS, 20 * MS);
+	learn(2, MS, 10 * MS);
+	busy();
+	push(1, 2, -5);
+	push(1, 2, -5);
+	push(1, 2, -5);
+	push_many(30);
+	n = sched_pick(s, now);
+	ck_assert_ptr_eq(n, &pool[used - 1]);
+	ck_assert_uint_eq(n->device, SLOW);
+}
+END_TEST
+
+START_TEST(what_it_cannot_run_is_left)
+{
+	struct graph_node *n;
+
+	learn(1, MS, 20 * MS);
+	learn(2, MS, 2 * MS);
+	forbidden = 2;
+	busy();
+	push_many(30);
+	n = push_many_of(2, 30);
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	ck_assert_uint_eq(n->device, SLOW);
+	forbidden = 1;
+	sched_finish(s, n, 20 * MS, true);
+	now += 2 * MS;
+	for (int i = 0; i < 30; i++) {
+		n = sched_pick(s, now);
+		ck_assert(!n || n->d.kernel == 2);
+	}
+}
+END_TEST
+
+START_TEST(the_way_counts)
+{
+	learn(1, MS, 20 * MS);
+	busy();
+	push_many(30);
+	/* 20 + 15 ms; and then more on its way than at work, however many wait. */
+	transfer[SLOW] = 15 * MS;
+	ck_assert_ptr_null(sched_pick(s, now));
+	push_many(10);
+	ck_assert_ptr_nonnull(sched_pick(s, now));
+	sched_finish(s, &pool[used - 1], 20 * MS, true);
+	transfer[SLOW] = 21 * MS;
+	push_many(100);
+	now += 2 * MS;
+	ck_assert_ptr_null(sched_pick(s, now));
+}
+END_TEST
+
+/* A program that is kept together for its data. */
+START_TEST(those_at_home_stay)
+{
+	struct graph_node *n;
+
+	learn(1, MS, 20 * MS);
+	way_ns = 1000 * MS;
+	n = task(1, 1, 0);
+	n->d.context = 7;
+	ck_assert_int_eq(sched_push(s, n, now), 0);
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	push_many(30);
+	n = &pool[used - 1];
+	/* The first ones alone would do. */
+	for (int i = 0; i < 30; i++) {
+		struct graph_node *m = task(1, 1, 0);
+
+		m->d.context = 7;
+		ck_assert_uint_eq(sched_choose(s, m, now), SCHED_NO_DEVICE);
+		ck_assert_int_eq(sched_push(s, m, now), 0);
+	}
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	ck_assert_uint_eq(n->device, SLOW);
+}
+END_TEST
+
+/* 5 tasks wait; the slow one's 20 ms are at most four times what the last one would wait. */
+static struct graph_node *one_of_few(uint64_t all, uint64_t deadline_ns)
+{
+	learn(1, MS, 20 * MS);
+	busy();
+	live = all;
+	for (int i = 0; i < 7; i++) {
+		struct graph_node *n = task(1, 1, 0);
+
+		n->d.deadline_ns = deadline_ns;
+		ck_assert_int_eq(sched_push(s, n, now), 0);
+	}
+	return sched_pick(s, now);
+}
+
+START_TEST(who_has_more_to_come_may_be_later)
+{
+	struct graph_node *n = one_of_few(100, 0);
+
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->device, SLOW);
+}
+END_TEST
+
+/* Of the 30 that live 8 are here; half of the rest takes 11 ms. */
+START_TEST(who_has_little_to_come_may_not)
+{
+	ck_assert_ptr_null(one_of_few(30, 0));
+}
+END_TEST
+
+START_TEST(who_has_a_deadline_may_not)
+{
+	ck_assert_ptr_null(one_of_few(100, now + 100 * MS));
+}
+END_TEST
+
+/* Then it is left idle for where the data is, and not for its speed. */
+START_TEST(one_as_quick_is_left)
+{
+	struct graph_node *n;
+
+	learn(1, 10 * MS, 18 * MS);
+	learn(2, 10 * MS, 22 * MS);
+	busy();
+	transfer[SLOW] = 13 * MS;
+	push_many(100);
+	ck_assert_ptr_null(sched_pick(s, now));
+	push(1, 2, 0);
+	now += 2 * MS;
+	n = sched_pick(s, now);
+	ck_assert_ptr_eq(n, &pool[used - 1]);
+	ck_assert_uint_eq(n->device, SLOW);
+}
+END_TEST
+
+/* Nobody gets more than its maximum by it. */
+START_TEST(maxima_hold)
+{
+	struct sched_tenant t = { .id = 1, .weight = 100, .max_ns = MS, .period_ns = 1000 * MS };
+	struct graph_node *n;
+
+	learn(1, MS, 20 * MS);
+	ck_assert_int_eq(sched_tenant_set(s, &t), 0);
+	busy();
+	/* Its turn comes after all of the other one's, which wait. */
+	push_many(100);
+	for (int i = 0; i < 8; i++)
+		push(2, 1, 0);
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_finish(s, &pool[1], MS, true);
+	n = sched_pick(s, now);
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->d.tenant, 2);
+	ck_assert_uint_eq(n->device, QUICK);
+	ck_assert_ptr_null(sched_pick(s, now));
+}
+END_TEST
+
+/* Who is behind by turns gets nothing out of it, and the first tenant finds nothing. */
+START_TEST(another_tenants_may_be_taken)
+{
+	struct graph_node *n;
+
+	learn(1, MS, 20 * MS);
+	busy();
+	push(2, 1, 0);
+	for (int i = 0; i < 40; i++)
+		push(1, 1, 0);
+	n = sched_pick(s, now);
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->d.tenant, 1);
+	ck_assert_uint_eq(n->device, SLOW);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("sched_spare");
+	TCase *t = tcase_create("all");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, the_last_of_many_is_taken);
+	tcase_add_test(t, all_that_are_at_work_count);
+	tcase_add_test(t, the_least_behind_is_taken);
+	tcase_add_test(t, the_first_is_left_alone);
+	tcase_add_test(t, what_it_cannot_run_is_left);
+	tcase_add_test(t, the_way_counts);
+	tcase_add_test(t, those_at_home_stay);
+	tcase_add_test(t, who_has_more_to_come_may_be_later);
+	tcase_add_test(t, who_has_little_to_come_may_not);
+	tcase_add_test(t, who_has_a_deadline_may_not);
+	tcase_add_test(t, one_as_quick_is_left);
+	tcase_add_test(t, maxima_hold);
+	tcase_add_test(t, another_tenants_may_be_taken);
+	suite_add_tcase(suite, t);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
