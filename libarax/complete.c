@@ -43,10 +43,12 @@ static inline void finish(struct arax *ax, uint32_t slot, const struct arax_comp
 	struct ring_slot *s = &ax->ring.slots[slot];
 	struct arax_queue *q = s->queue;
 
-	if (s->event)
+	if (s->event) {
 		event_finish(s->event, c, after);
-	else if (c->result && !q->error)
+	} else if (c->result && !q->error) {
 		q->error = c->result;
+		q->error_tag = c->origin ? c->origin : c->tag;
+	}
 	ring_slot_put(&ax->ring, slot);
 	/* Pairs with the acquire in queue.c: queue_empty(). */
 	store_release(&q->inflight, q->inflight - 1);

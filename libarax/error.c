@@ -10,7 +10,7 @@
 
 #include "error.h"
 
-static _Thread_local char text[384];
+static _Thread_local char text[640];
 
 static const struct {
 	int error;

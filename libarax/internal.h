@@ -97,6 +97,7 @@ struct arax_queue {
 	uint32_t inflight;		/* ring_lock; atomic reads outside */
 	uint64_t last;			/* ring_lock: ticket of what was submitted last */
 	int error;			/* ring_lock: first of tasks without event */
+	uint64_t error_tag;		/* of the task that failed by itself for it */
 	bool destroyed;			/* ring_lock: freed when inflight is 0 */
 	struct arax_queue *next;
 };
@@ -123,6 +124,9 @@ int not_owner(void) __attribute__((cold));
 int context_new(struct arax **ax, struct link *link, const struct arax_options *o);
 /* A call over the link, with what is common to errors. */
 int context_call(struct arax *ax, const char *what, unsigned int nr, void *arg);
+
+/* wait.c: ": why", or "", of a task that failed; room for ARAX_WHY_LEN + 2 bytes. */
+void task_why(struct arax *ax, uint64_t tag, char *text);
 
 /* complete.c */
 

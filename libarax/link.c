@@ -23,6 +23,7 @@ static const struct link_call calls[] = {
 	CALL(ARAX_NR_SUBMIT, arax_submit),
 	CALL(ARAX_NR_WAIT, arax_wait),
 	CALL(ARAX_NR_CANCEL, arax_cancel),
+	CALL(ARAX_NR_TASK_WHY, arax_task_why),
 	CALL(ARAX_NR_BUFFER_CREATE, arax_buffer_create, IN(arax_buffer_create, fd)),
 	CALL(ARAX_NR_BUFFER_IMPORT, arax_buffer_import, IN(arax_buffer_import, fd)),
 	CALL(ARAX_NR_BUFFER_EXPORT, arax_buffer_export, OUT(arax_buffer_export, fd)),

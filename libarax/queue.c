@@ -95,6 +95,8 @@ static struct wake queue_wake(void *arg)
 int arax_queue_finish(struct arax_queue *queue, uint64_t deadline)
 {
 	struct arax *ax = queue->ax;
+	char why[ARAX_WHY_LEN + 2];
+	uint64_t tag;
 	int ret;
 
 	if (!is_owner(ax))
@@ -105,8 +107,12 @@ int arax_queue_finish(struct arax_queue *queue, uint64_t deadline)
 	lock_take(&ax->ring_lock);
 	ret = queue->error;
 	queue->error = 0;
+	tag = queue->error_tag;
 	lock_drop(&ax->ring_lock);
-	return ret ? error_set(ret, "a task in queue %#x", queue->handle) : 0;
+	if (!ret)
+		return 0;
+	task_why(ax, tag, why);
+	return error_set(ret, "a task in queue %#x%s", queue->handle, why);
 }
 
 int arax_queue_cancel(struct arax_queue *queue)

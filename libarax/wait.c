@@ -8,6 +8,7 @@
  * who look for their own; when the leader leaves, one of them takes its place.
  */
 #include <sched.h>
+#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -331,15 +332,31 @@ static int check_event(const struct arax_event *e)
 	return 0;
 }
 
+/* What the daemon has said of it; what was refused before has no words but the errno's. */
+void task_why(struct arax *ax, uint64_t tag, char *text)
+{
+	struct arax_task_why a = { .size = sizeof(a), .tag = tag };
+
+	text[0] = '\0';
+	if (!ARAX_TAG_EPOCH(tag) || load_acquire(&ax->dead) ||
+	    ax->link->ops->call(ax->link, ARAX_NR_TASK_WHY, &a))
+		return;
+	a.text[sizeof(a.text) - 1] = '\0';
+	snprintf(text, ARAX_WHY_LEN + 2, ": %s", a.text);
+}
+
 static __attribute__((cold)) int failed(const struct arax_event *e)
 {
+	char why[ARAX_WHY_LEN + 2];
+
+	task_why(e->ax, e->origin ? e->origin : e->tag, why);
 	if (e->origin)
-		return error_set(e->result, "task %#llx, because task %#llx failed",
-				 (unsigned long long)e->tag, (unsigned long long)e->origin);
+		return error_set(e->result, "task %#llx, because task %#llx failed%s",
+				 (unsigned long long)e->tag, (unsigned long long)e->origin, why);
 	if (!ARAX_TAG_EPOCH(e->tag))
 		return error_set(e->result, "task %#llx, before a daemon had it",
 				 (unsigned long long)e->tag);
-	return error_set(e->result, "task %#llx", (unsigned long long)e->tag);
+	return error_set(e->result, "task %#llx%s", (unsigned long long)e->tag, why);
 }
 
 static __attribute__((noinline)) int wait_event(struct arax_event *event, uint64_t deadline)

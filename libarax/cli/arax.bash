@@ -34,9 +34,9 @@ _arax()
 				mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 				return
 			fi
-			words='--policy --seed --json --plot --no-bound --help' ;;
+			words='--policy --seed --json --plot --ahead --no-bound --help' ;;
 		kill)
-			words=$(arax ps --json 2>/dev/null | sed -n 's/.*"context": \([0-9]*\).*/\1/p') ;;
+			words="--json $(arax ps --json 2>/dev/null | sed -n 's/.*"context": \([0-9]*\).*/\1/p')" ;;
 		tenant)
 			if [ "$COMP_CWORD" -eq 2 ]; then
 				words='show set unset'
@@ -50,7 +50,7 @@ _arax()
 					device_time.weight device_time.max'
 				[ "${COMP_WORDS[2]}" = set ] && words=${words//max/max=} &&
 					words=${words//weight/weight=}
-				words+=' --save --tenants'
+				words+=' --save --json --tenants'
 			fi
 			# Cgroups, too: behind the verb, or behind its options.
 			if [ "$COMP_CWORD" -eq 3 ] || [[ ${COMP_WORDS[COMP_CWORD-1]} == --save ]]; then

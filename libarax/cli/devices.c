@@ -14,6 +14,7 @@ static const struct column columns[] = {
 	{ "memory_text", "MEMORY", COLUMN_BYTES },
 	{ "busy_ns", "BUSY", COLUMN_NS },
 	{ "tasks", "TASKS", COLUMN_NUMBER },
+	{ "reason", "REASON", COLUMN_TEXT },
 	{ 0 },
 };
 
@@ -35,14 +36,16 @@ static int run(const struct command *self, int argc, char **argv)
 		return cli_fail(NULL);
 	rows = json_array();
 	for (i = 0; !(ret = arax_get_device(ax, i, &d)); i++) {
-		row = json_pack("{si so ss sb si si so so so}", "index", (int)d.index, "name",
+		row = json_pack("{si so ss sb si si so so so so}", "index", (int)d.index, "name",
 				out_string(d.name, sizeof(d.name)), "kind", kind_name(d.kind),
 				"online", !!(d.flags & ARAX_DEVICE_ONLINE), "lanes", (int)d.lanes,
 				"units", (int)d.units, "memory", out_u64(d.memory), "busy_ns",
-				out_u64(d.busy_ns), "tasks", out_u64(d.tasks));
+				out_u64(d.busy_ns), "tasks", out_u64(d.tasks), "reason",
+				d.reason[0] ? out_string(d.reason, sizeof(d.reason)) : json_null());
 		if (!json)
 			json_object_set_new(row, "memory_text",
-					    d.memory ? out_u64(d.memory) : json_string("host"));
+					    d.memory ? out_u64(d.memory) :
+					    json_string(d.lanes ? "host" : "-"));
 		json_array_append_new(rows, row);
 	}
 	arax_close(ax);
@@ -59,6 +62,7 @@ const struct command cmd_devices = {
 	.summary = "list the devices that tasks run on",
 	.help = "LANES: tasks side by side.  UNITS: cores or compute units.  MEMORY host: the\n"
 		"device works on the program's own pages.  BUSY: device time given out.\n"
-		"What was configured and has no device is offline, and NAME says why.\n",
+		"Stacks without a device, and those that araxd was not told to use, are listed as\n"
+		"offline, and REASON says why and what to do.\n",
 	.run = run,
 };

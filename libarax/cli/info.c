@@ -18,6 +18,7 @@ static const struct column columns[] = {
 	{ "guarantees.charged_maps", "mappings stay charged", COLUMN_TEXT },
 	{ "guarantees.cgroup_tenant", "tenants are cgroups", COLUMN_TEXT },
 	{ "guarantees.dmabuf", "dma-buf", COLUMN_TEXT },
+	{ "guarantees.own_memory", "own memory as buffers", COLUMN_TEXT },
 	{ "tenant.memory.current", "tenant's memory", COLUMN_BYTES },
 	{ "tenant.memory.max", "  limit", COLUMN_BYTES },
 	{ "tenant.tasks.current", "tenant's tasks", COLUMN_COUNT },
@@ -39,6 +40,17 @@ static void add_usage(struct arax *ax, json_t *j, const char *key, uint32_t scop
 		json_object_set_new(j, key, out_usage(&u));
 }
 
+/* Those that tasks run on; stacks without any are listed beside them. */
+static int count_devices(struct arax *ax)
+{
+	struct arax_device d;
+	int n = 0;
+
+	for (uint32_t i = 0; !arax_get_device(ax, i, &d); i++)
+		n += d.flags & ARAX_DEVICE_ONLINE;
+	return n;
+}
+
 static int run(const struct command *self, int argc, char **argv)
 {
 	struct arax_options o = { .size = sizeof(o), .flags = ARAX_OPEN_QUERY };
@@ -58,14 +70,14 @@ static int run(const struct command *self, int argc, char **argv)
 		arax_close(ax);
 		return cli_fail(NULL);
 	}
-	j = json_pack("{ss ss so si sb si si si s:{si si s[ii]} s:{sb sb sb sb sb}}",
+	j = json_pack("{ss ss so si sb si si si s:{si si s[ii]} s:{sb sb sb sb sb sb}}",
 		      "link", link_name(i.link),
 		      "library", arax_version(),
 		      "server", out_string(i.version, sizeof(i.version)),
 		      "abi", (int)i.abi_version,
 		      "daemon", i.epoch != 0,
 		      "epoch", (int)i.epoch,
-		      "devices", (int)i.nr_devices,
+		      "devices", count_devices(ax),
 		      "kernels", (int)i.nr_kernels,
 		      "limits",
 		      "depth", (int)i.max_depth,
@@ -76,7 +88,8 @@ static int run(const struct command *self, int argc, char **argv)
 		      "charged_maps", !!(i.guarantees & ARAX_GUAR_CHARGED_MAPS),
 		      "cgroup_tenant", !!(i.guarantees & ARAX_GUAR_CGROUP_TENANT),
 		      "pinned", !!(i.guarantees & ARAX_GUAR_PINNED),
-		      "dmabuf", !!(i.guarantees & ARAX_GUAR_DMABUF));
+		      "dmabuf", !!(i.guarantees & ARAX_GUAR_DMABUF),
+		      "own_memory", !!(i.guarantees & ARAX_GUAR_OWN_MEMORY));
 	add_usage(ax, j, "tenant", ARAX_USAGE_TENANT);
 	add_usage(ax, j, "user", ARAX_USAGE_USER);
 	arax_close(ax);

@@ -20,11 +20,19 @@ static bool parse_context(const char *s, uint32_t *id)
 	return !*end && !errno && n && n <= UINT32_MAX;
 }
 
+static json_t *outcome(uint32_t context, int err)
+{
+	return json_pack("{sI si so}", "context", (json_int_t)context, "result", err, "error",
+			 err ? json_string(arax_strerror(err)) : json_null());
+}
+
 static int run(const struct command *self, int argc, char **argv)
 {
 	struct admin *a;
+	json_t *rows;
 	uint32_t id;
-	int i, err, ret = cli_options(self, &argc, argv, NULL);
+	bool json;
+	int i, err, ret = cli_options(self, &argc, argv, &json);
 
 	if (ret >= 0)
 		return ret;
@@ -39,6 +47,7 @@ static int run(const struct command *self, int argc, char **argv)
 	if (!a)
 		return EXIT_FAILED;
 	ret = EXIT_OK;
+	rows = json_array();
 	for (i = 1; i < argc; i++) {
 		struct arax_kill k = { .size = sizeof(k) };
 
@@ -47,14 +56,19 @@ static int run(const struct command *self, int argc, char **argv)
 		err = admin_call(a, ARAX_NR_CONTEXT_KILL, &k);
 		if (err)
 			ret = admin_fail(err, "killing context %u", k.context);
+		json_array_append_new(rows, outcome(k.context, err));
 	}
 	admin_close(a);
+	if (json && out_rows(rows, NULL, true))
+		ret = EXIT_FAILED;
+	else if (!json)
+		json_decref(rows);
 	return ret;
 }
 
 const struct command cmd_kill = {
 	.name = "kill",
-	.args = "CONTEXT...",
+	.args = "[--json] CONTEXT...",
 	.summary = "kill contexts: their tasks vanish, their calls fail (administrators)",
 	.run = run,
 };

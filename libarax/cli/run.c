@@ -265,25 +265,70 @@ static int take_options(const struct command *self, int argc, char **argv, struc
 	return -1;
 }
 
+enum found {
+	FOUND_NOTHING,		/* arax_error_text() says why */
+	FOUND_MODULE,		/* /dev/arax, and no daemon that would run a task */
+	FOUND_DAEMON,
+};
+
+/* @link: as in arax_options; ARAX_LINK overrides it. */
+static enum found look_for(const char *link)
+{
+	struct arax_options o = { .size = sizeof(o), .flags = ARAX_OPEN_QUERY, .link = link };
+	struct arax_info info = { 0 };
+	enum found found = FOUND_NOTHING;
+	struct arax *ax;
+
+	if (arax_open(&ax, &o))
+		return FOUND_NOTHING;
+	if (!arax_get_info(ax, &info))
+		found = info.epoch ? FOUND_DAEMON : FOUND_MODULE;
+	arax_close(ax);
+	return found;
+}
+
+/* Sets what leads the program to it. */
+static enum found look_for_daemon(bool asked)
+{
+	enum found found = look_for(NULL);
+
+	/* The module may have been loaded under an araxd that serves its socket alone. */
+	if (found != FOUND_MODULE || asked || look_for("broker") != FOUND_DAEMON)
+		return found;
+	fprintf(stderr, "arax: no araxd is attached to /dev/arax: taking the one that serves a socket\n");
+	setenv("ARAX_LINK", "broker", 1);
+	return FOUND_DAEMON;
+}
+
 static int run(const struct command *self, int argc, char **argv)
 {
-	struct arax_options o = { .size = sizeof(o), .flags = ARAX_OPEN_QUERY };
+	const char *link = getenv("ARAX_LINK");
+	bool asked = link && *link;
 	struct private p = { 0 };
-	struct arax *ax;
+	enum found found;
 	int i = 0, ret;
 
 	ret = take_options(self, argc, argv, &p, &i);
 	if (ret >= 0)
 		return ret;
-	if (!p.wanted && !arax_open(&ax, &o)) {
-		arax_close(ax);
+	if (p.wanted)
+		return run_private(argv + i, &p);
+	found = look_for_daemon(asked);
+	if (found == FOUND_DAEMON) {
 		execvp(argv[i], argv + i);
 		fprintf(stderr, "arax: %s: %s\n", argv[i], strerror(errno));
 		return errno == ENOENT ? 127 : 126;
 	}
 	/* Whoever asked for a certain Arax doesn't want another one. */
-	if (!p.wanted && getenv("ARAX_LINK") && *getenv("ARAX_LINK"))
+	if (asked && found == FOUND_MODULE) {
+		fprintf(stderr, "arax: ARAX_LINK=%s: no araxd is attached to /dev/arax: start it as root,\n"
+			"or leave ARAX_LINK out for a private one\n", link);
+		return EXIT_FAILED;
+	}
+	if (asked)
 		return cli_fail(NULL);
+	if (found == FOUND_MODULE)
+		fprintf(stderr, "arax: no araxd is attached to /dev/arax: starting a private one\n");
 	return run_private(argv + i, &p);
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -300,6 +301,29 @@ static int change(const struct tenant_path *p, const char *folder, int argc, cha
 	return ret;
 }
 
+/* For programs: what holds now, also when not all could be set.  Returns the exit status. */
+static int tell(const struct tenant_path *p, const char *folder, int status)
+{
+	struct tenant_files f;
+	struct stat st;
+	char full[PATH_MAX];
+	json_t *saved;
+	int ret;
+
+	snprintf(full, sizeof(full), "%s%s", p->mount, p->cgroup);
+	if (!stat(full, &st)) {
+		ret = show(p->cgroup, folder, true);
+		return status ? status : ret;
+	}
+	if (status)
+		return status;
+	/* It can only have been saved. */
+	files_read(&f, folder);
+	saved = files_of_path(&f, p->cgroup);
+	files_close(&f);
+	return out_object(no_tenant(p->cgroup, saved), one, true);
+}
+
 /* Takes --save and --tenants DIR out of argv.  False: DIR is missing. */
 static bool take_options(int *argc, char **argv, bool *save, const char **folder)
 {
@@ -343,8 +367,6 @@ static int run(const struct command *self, int argc, char **argv)
 		return cli_usage(self, "\"%s\": want show, set or unset", argv[1]);
 	if (shows && save)
 		return cli_usage(self, "--save is for set and unset");
-	if (!shows && json)
-		return cli_usage(self, "--json is for show");
 	argc -= 2;
 	argv += 2;
 	if (argc && (shows || !tenant_is_setting(argv[0]))) {
@@ -361,13 +383,14 @@ static int run(const struct command *self, int argc, char **argv)
 		return ret;
 	if (!name_cgroup(&p, path))
 		return EXIT_FAILED;
-	return change(&p, folder, argc, argv, unset, save);
+	ret = change(&p, folder, argc, argv, unset, save);
+	return json ? tell(&p, folder, ret) : ret;
 }
 
 const struct command cmd_tenant = {
 	.name = "tenant",
-	.args = "show [PATH] [--json] | set [--save] [PATH] KEY=VALUE... |\n"
-		"                   unset [--save] [PATH] KEY...",
+	.args = "show [PATH] [--json] | set [--save] [--json] [PATH] KEY=VALUE... |\n"
+		"                   unset [--save] [--json] [PATH] KEY...",
 	.summary = "show and set what tenants may use (administrators)",
 	.help = "PATH is a cgroup: absolute, or as seen from the mount point; by default the\n"
 		"caller's own for set and unset, all for show.  Keys and values:\n\n"
@@ -377,7 +400,8 @@ const struct command cmd_tenant = {
 		"  device_time.max                \"MAX PERIOD\" in microseconds, or max\n\n"
 		"  --save         keep it across reboots, too, in /etc/arax/tenants.d; the cgroup\n"
 		"                 need not exist yet\n"
-		"  --tenants DIR  instead of /etc/arax/tenants.d\n\n"
+		"  --tenants DIR  instead of /etc/arax/tenants.d\n"
+		"  --json         print the tenant as it is then, as show PATH does\n\n"
 		"A limit below what is in use is allowed: it refuses whatever comes on top.\n",
 	.run = run,
 };

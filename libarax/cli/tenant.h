@@ -26,6 +26,10 @@ struct tenant_files {
 void files_read(struct tenant_files *f, const char *folder);
 /* A JSON array of "KEY=VALUE" of the cgroup with this id; null if there is none. */
 json_t *files_of_tenant(struct tenant_files *f, uint64_t id);
+/* The same by the cgroup's name, which need not be there. */
+json_t *files_of_path(struct tenant_files *f, const char *cgroup);
+/* The row of a cgroup that is not there; takes @saved. */
+json_t *no_tenant(const char *cgroup, json_t *saved);
 /* Adds a row for each cgroup that has saved limits and was not asked for yet. */
 void files_add_others(struct tenant_files *f, json_t *rows);
 

@@ -81,6 +81,22 @@ json_t *files_of_tenant(struct tenant_files *f, uint64_t id)
 	return json_null();
 }
 
+json_t *files_of_path(struct tenant_files *f, const char *cgroup)
+{
+	size_t i;
+
+	for (i = 0; i < f->saved.count; i++)
+		if (!strcmp(f->saved.at[i].cgroup, cgroup))
+			return list_limits(&f->saved, i);
+	return json_null();
+}
+
+json_t *no_tenant(const char *cgroup, json_t *saved)
+{
+	return json_pack("{sn sn so sb sn so}", "id", "parent", "path",
+			 out_string(cgroup, SIZE_MAX), "removed", 0, "usage", "saved", saved);
+}
+
 static bool is_listed(const struct saved *s, size_t i, json_t *rows)
 {
 	json_t *row;
@@ -105,10 +121,7 @@ void files_add_others(struct tenant_files *f, json_t *rows)
 	for (i = 0; i < s->count; i++) {
 		if (is_listed(s, i, rows))
 			continue;
-		json_array_append_new(rows, json_pack("{sn sn so sb sn so}", "id", "parent", "path",
-						      out_string(s->at[i].cgroup, SIZE_MAX),
-						      "removed", 0, "usage", "saved",
-						      list_limits(s, i)));
+		json_array_append_new(rows, no_tenant(s->at[i].cgroup, list_limits(s, i)));
 	}
 }
 

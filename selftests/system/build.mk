@@ -8,16 +8,19 @@ SYSTEM_LIBS := -Wl,-rpath,'$$$$ORIGIN/../../lib' -L$(B)/lib -larax
 $(call program,$(SYSTEM)/system,plain,$(SYSTEM_SRCS) $(sort $(wildcard selftests/system/test-*.c)),$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/daemon-death,plain,$(SYSTEM_SRCS) selftests/system/daemon-death.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/device-loss,plain,$(SYSTEM_SRCS) selftests/system/device-loss.c,$(SYSTEM_LIBS))
+$(call program,$(SYSTEM)/shares,plain,$(SYSTEM_SRCS) selftests/system/shares.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/one-group,plain,$(SYSTEM_SRCS) selftests/system/one-group.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/followers,plain,$(SYSTEM_SRCS) selftests/system/followers.c,$(SYSTEM_LIBS))
+$(call program,$(SYSTEM)/reasons,plain,$(SYSTEM_SRCS) selftests/system/reasons.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/vendors,plain,$(SYSTEM_SRCS) selftests/system/vendors.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/own-opencl,plain,$(SYSTEM_SRCS) selftests/system/own-opencl.c daemon/worker/mounts.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/stand-aside,plain,$(SYSTEM_SRCS) selftests/system/stand-aside.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/huge-pages,plain,$(SYSTEM_SRCS) selftests/system/huge-pages.c,$(SYSTEM_LIBS))
+$(call program,$(SYSTEM)/told,plain,selftests/system/told.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/first-context,plain,selftests/system/first-context.c,$(SYSTEM_LIBS))
 $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/one-group $(SYSTEM)/huge-pages \
 	$(SYSTEM)/first-context $(SYSTEM)/followers $(SYSTEM)/own-opencl $(SYSTEM)/stand-aside \
-	$(SYSTEM)/vendors: $(B)/lib/libarax.so.$(VERSION)
+	$(SYSTEM)/reasons $(SYSTEM)/shares $(SYSTEM)/told $(SYSTEM)/vendors: $(B)/lib/libarax.so.$(VERSION)
 
 $(SYSTEM)/kernels/systest.so: $(call objs,plain,selftests/system/kernels/systest.c)
 	@mkdir -p $(@D)
@@ -44,10 +47,10 @@ $(SYSTEM)/images/%.so: $(B)/obj/plain/selftests/system/images/%.o
 	$(Q)$(CC) -shared $(LDFLAGS_plain) -o $@ $<
 
 SYSTEM_FILES := $(patsubst %,$(SYSTEM)/images/%.so,until hung) $(SYSTEM)/stand-aside \
-		$(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/one-group \
+		$(SYSTEM)/shares $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/one-group \
 		$(SYSTEM)/huge-pages $(SYSTEM)/first-context $(SYSTEM)/own-opencl \
-		$(SYSTEM)/followers $(SYSTEM)/kernels/systest.so $(SYSTEM)/kernels/systest.json \
-		$(SYSTEM)/kernels/systest.cl $(SYSTEM)/vendors $(VENDOR_TEST)
+		$(SYSTEM)/told $(SYSTEM)/followers $(SYSTEM)/kernels/systest.so $(SYSTEM)/kernels/systest.json \
+		$(SYSTEM)/kernels/systest.cl $(SYSTEM)/reasons $(SYSTEM)/vendors $(VENDOR_TEST)
 
 # Without XRT's headers there is none, and its test says so.
 ifeq ($(XRT_HEADERS),yes)
@@ -55,6 +58,8 @@ CFLAGS_selftests/system/xclbin-make += $(XRT_CPPFLAGS)
 $(call program,$(SYSTEM)/xclbin-make,plain,selftests/system/xclbin-make.c,)
 XRT_TEST := $(SYSTEM)/xclbin-make
 endif
+$(call program,$(SYSTEM)/four-times,plain,selftests/system/four-times.c,$(SYSTEM_LIBS))
+$(SYSTEM)/four-times: $(B)/lib/libarax.so.$(VERSION)
 $(call program,$(SYSTEM)/xrt,plain,selftests/system/xrt.c,$(SYSTEM_LIBS))
 $(SYSTEM)/xrt: $(B)/lib/libarax.so.$(VERSION)
 
@@ -79,17 +84,22 @@ test-install: default
 TEST_TARGETS += test-install
 .PHONY: test-install
 
-test-kinds: default
+test-kinds: default $(BAD_ICD)
 	@scripts/tally run system/kinds selftests/system/kinds.sh
 TEST_TARGETS += test-kinds
 .PHONY: test-kinds
 
-test-xrt: default $(SYSTEM)/xrt $(XRT_TEST)
+test-demo: default
+	@scripts/tally run system/demo selftests/system/demo.sh
+TEST_TARGETS += test-demo
+.PHONY: test-demo
+
+test-xrt: default $(SYSTEM)/xrt $(SYSTEM)/four-times $(XRT_TEST)
 	@scripts/tally run system/xrt selftests/system/xrt.sh
 TEST_TARGETS += test-xrt
 .PHONY: test-xrt
 
-test-gpu: default $(patsubst %,$(B)/test/plain/lib%-emulated.so,$(EMULATED) $(EMULATED_NVML))
+test-gpu: default $(SYSTEM)/four-times $(patsubst %,$(B)/test/plain/lib%-emulated.so,$(EMULATED) $(EMULATED_NVML))
 	@scripts/tally run system/gpu selftests/system/gpu-emulated.sh
 TEST_TARGETS += test-gpu
 .PHONY: test-gpu

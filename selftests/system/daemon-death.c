@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static pid_t start_daemon(void)
+static pid_t start_daemon_with(const char *options)
 {
 	const char *command = getenv("ARAX_TEST_DAEMON");
 	char line[1024];
@@ -26,7 +26,7 @@ static pid_t start_daemon(void)
 	pid = fork();
 	if (!pid) {
 		close(fds[0]);
-		snprintf(line, sizeof(line), "exec %s --ready-fd %d", command, fds[1]);
+		snprintf(line, sizeof(line), "exec %s %s --ready-fd %d", command, options, fds[1]);
 		execl("/bin/sh", "sh", "-c", line, NULL);
 		_exit(127);
 	}
@@ -37,6 +37,11 @@ static pid_t start_daemon(void)
 	CHECK_EQ(read(fds[0], &byte, 1), 1);
 	close(fds[0]);
 	return pid;
+}
+
+static pid_t start_daemon(void)
+{
+	return start_daemon_with("");
 }
 
 static void kill_daemon(pid_t pid, int sig)
@@ -107,6 +112,78 @@ TEST(queued_tasks_survive_a_restart)
 	CHECK_EQ(*(uint32_t *)arax_buffer_data(b), 0);
 	arax_close(s.ax);
 	kill_daemon(daemon, SIGTERM);
+}
+
+/* Whatever kernels the module has seen: those that can run are there, under their ids. */
+TEST(kernels_are_those_of_the_daemon)
+{
+	char folder[] = "/tmp/arax-death.XXXXXX", options[64];
+	struct arax_kernel before, after;
+	pid_t daemon = start_daemon();
+	struct stack s = stack_open(ARAX_QUEUE_IN_ORDER);
+	struct arax_event e = { 0 };
+	struct arax_buffer *b;
+	uint32_t one = 1;
+
+	before = stack_kernel(&s, "st_add");
+	CHECK_EQ(arax_kernel_next(s.ax, 0, &after), 0);
+	arax_close(s.ax);
+	kill_daemon(daemon, SIGTERM);
+	CHECK(mkdtemp(folder));
+	snprintf(options, sizeof(options), "--kernels %s", folder);
+	daemon = start_daemon_with(options);
+	s = stack_open(ARAX_QUEUE_IN_ORDER);
+	CHECK_EQ(arax_kernel_find(s.ax, "st_add", 0, &after), -ENOENT);
+	CHECK_EQ(arax_kernel_next(s.ax, 0, &after), -ENOENT);
+	b = stack_buffer(&s, 4096);
+	CHECK_EQ(arax_launch(s.q, &before, arax_grid(1, 1, 1), ARAX_ARGS(one),
+			     ARAX_RANGES(arax_inout(b)), &e), 0);
+	CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), -ENOENT);
+	arax_close(s.ax);
+	kill_daemon(daemon, SIGTERM);
+	CHECK_EQ(rmdir(folder), 0);
+	daemon = start_daemon();
+	s = stack_open(ARAX_QUEUE_IN_ORDER);
+	after = stack_kernel(&s, "st_add");
+	CHECK_EQ(after.id, before.id);
+	b = stack_buffer(&s, 4096);
+	CHECK_EQ(stack_run(&s, &before, 1, b, 1), 0);
+	arax_close(s.ax);
+	kill_daemon(daemon, SIGTERM);
+}
+
+static unsigned int count_online(void)
+{
+	struct stack s = stack_open(ARAX_QUEUE_IN_ORDER);
+	struct arax_device d = { .size = sizeof(d) };
+	unsigned int i, n = 0;
+
+	for (i = 0; !arax_get_device(s.ax, i, &d); i++)
+		n += !!(d.flags & ARAX_DEVICE_ONLINE);
+	arax_close(s.ax);
+	return n;
+}
+
+TEST(devices_are_those_of_the_daemon)
+{
+	char config[] = "/tmp/arax-death.XXXXXX", options[64];
+	int fd = mkstemp(config);
+	pid_t daemon = start_daemon();
+	unsigned int before = count_online();
+
+	kill_daemon(daemon, SIGTERM);
+	CHECK(dprintf(fd, "cpu { groups = { \"0\" } }\n") > 0);
+	CHECK_EQ(close(fd), 0);
+	snprintf(options, sizeof(options), "--config %s", config);
+	daemon = start_daemon_with(options);
+	CHECK_EQ(count_online(), 1);
+	kill_daemon(daemon, SIGTERM);
+	CHECK_EQ(unlink(config), 0);
+	daemon = start_daemon();
+	CHECK_EQ(count_online(), before);
+	kill_daemon(daemon, SIGTERM);
+	if (before < 2)
+		tap_skip("one device at most");
 }
 
 TEST(clean_shutdown)

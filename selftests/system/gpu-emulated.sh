@@ -10,9 +10,13 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 arax=$PWD/build/bin/arax
 examples=$PWD/build/examples
+tests=$PWD/build/selftests/system
 work=$(mktemp -d /tmp/arax-gpu.XXXXXX)
 trap 'rm -rf "$work"' EXIT
 export XDG_STATE_HOME=$work
+
+# shellcheck source=/dev/null
+. selftests/system/served.sh
 
 n=0
 status=0
@@ -40,7 +44,7 @@ on() {
 
 listed() {
 	on "$1" "$arax" devices --json | python3 -c 'import json, sys
-d = json.load(sys.stdin)
+d = [x for x in json.load(sys.stdin) if x["online"]]
 assert d and all(x["kind"] == sys.argv[1] and x["online"] and x["memory"] for x in d), d
 ' "$2"
 }
@@ -60,7 +64,6 @@ pipeline() {
 
 # An uncorrectable error of memory, which is no task's fault, on the only device.
 rebuilt() {
-	has_kernels "${1%-emulated}" || return 0
 	EMULATED_DEVICES=1 EMULATED_FAULT=3:214:1 pipeline "$1"
 	EMULATED_DEVICES=1 EMULATED_FAULT=1:214:1 "$arax" run --verbose --config "$work/$1.conf" \
 		--kernels build/lib/arax/kernels "$examples/quickstart" >"$work/log" 2>&1
@@ -70,7 +73,6 @@ rebuilt() {
 
 # One that fails whatever is done is given up, and its tasks end.
 given_up() {
-	has_kernels "${1%-emulated}" || return 0
 	! EMULATED_DEVICES=1 EMULATED_FAULT=1:214:1000 "$arax" run --verbose \
 		--config "$work/$1.conf" --kernels build/lib/arax/kernels "$examples/quickstart" \
 		>"$work/log" 2>&1 || return 1
@@ -101,17 +103,22 @@ fails_alone() {
 }
 apart='goes on in a process of its own'
 faults() {
-	has_kernels "${1%-emulated}" || return 0
 	fails_alone "$1" && grep -q "$apart" "$work/log"
 }
 faults_forgiven() {
-	has_kernels "${1%-emulated}" || return 0
 	EMULATED_FORGIVING=1 fails_alone "$1" && ! grep -q "$apart" "$work/log"
+}
+
+out_of_core() {
+	local kind=${1%-emulated}
+	echo "cpu { enable = false } backend \"$kind\" { options = { \"memory=2M\",
+		\"library=$PWD/build/test/plain/lib$kind-emulated.so\" } }" >"$work/small.conf"
+	EMULATED_DEVICES=1 served "$work/small.conf" build/lib/arax/kernels "$tests/four-times" saxpy &&
+		evicts
 }
 
 # In the other process a program's data comes and goes as it did in araxd.
 works_apart() {
-	has_kernels "${1%-emulated}" || return 0
 	on cpu "$examples/image-pipeline" examples/data/rocket.jpg "$work/cpu.png"
 	# shellcheck disable=SC2016 # for the inner shell
 	EMULATED_FAULT=1:700:1 logged "$1" sh -c \
@@ -123,7 +130,6 @@ works_apart() {
 
 # Each program's kernel faults: the device is had again three times, in other processes.
 given_up_apart() {
-	has_kernels "${1%-emulated}" || return 0
 	# shellcheck disable=SC2016 # for the inner shell
 	EMULATED_FAULT=1:700:1000 logged "$1" sh -c \
 		'! "$0" && ! "$0" && ! "$0" && ! "$0" && ! "$0"' "$examples/quickstart" || return 1
@@ -134,7 +140,6 @@ given_up_apart() {
 
 # The program is not there: said, and the device is lost.
 no_helper() {
-	has_kernels "${1%-emulated}" || return 0
 	sed 's|options = {|& "helper=/nowhere/arax-device",|' "$work/$1.conf" >"$work/$1-alone.conf"
 	# shellcheck disable=SC2016 # for the inner shell
 	EMULATED_FAULT=1:700:1 logged "$1-alone" sh -c '! "$0" && ! "$0"' "$examples/quickstart" || return 1
@@ -241,6 +246,16 @@ try() {
 	fi
 }
 
+# with_kernels "KIND: NAME" TEST: on the driver in software, where arax-std has kernels for it
+with_kernels() {
+	local kind=${1%%:*}
+	if has_kernels "$kind"; then
+		check "$kind-emulated:${1#*:}" "$2" "$kind-emulated"
+	else
+		skip "$kind-emulated:${1#*:}" "arax-std has none of kind $kind: its compiler was not there"
+	fi
+}
+
 : >"$work/cpu.conf"
 for kind in cuda hip; do
 	driver=$PWD/build/test/plain/lib$kind-emulated.so
@@ -248,15 +263,14 @@ for kind in cuda hip; do
 		echo "cpu { enable = false } backend \"$kind\" { options = { \"library=$driver\" } }" \
 			>"$work/$kind-emulated.conf"
 		try "$kind-emulated" "$kind"
-		check "$kind-emulated: a device that fails is rebuilt, and nobody notices" rebuilt "$kind-emulated"
-		check "$kind-emulated: one that always fails is given up" given_up "$kind-emulated"
-		check "$kind-emulated: a kernel that faults fails its task alone" faults "$kind-emulated"
-		check "$kind-emulated: so it does where the driver gives another context" \
-			faults_forgiven "$kind-emulated"
-		check "$kind-emulated: image-pipeline in the other process" works_apart "$kind-emulated"
-		check "$kind-emulated: a device whose kernels always fault is given up" \
-			given_up_apart "$kind-emulated"
-		check "$kind-emulated: without arax-device it is lost" no_helper "$kind-emulated"
+		with_kernels "$kind: a device that fails is rebuilt, and nobody notices" rebuilt
+		with_kernels "$kind: one that always fails is given up" given_up
+		with_kernels "$kind: a kernel that faults fails its task alone" faults
+		with_kernels "$kind: so it does where the driver gives another context" faults_forgiven
+		with_kernels "$kind: image-pipeline in the other process" works_apart
+		with_kernels "$kind: a device whose kernels always fault is given up" given_up_apart
+		with_kernels "$kind: without arax-device it is lost" no_helper
+		with_kernels "$kind: four times the data that the device has memory for" out_of_core
 		if [ "$kind" = cuda ]; then
 			check "$kind-emulated: SIGUSR1 shows utilisation and power" gauges_shown
 			check "$kind-emulated: or says why it can't" gauges_missing

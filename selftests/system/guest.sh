@@ -24,7 +24,35 @@ for file in "$std"/arax-std[.-]*; do
 	files+=(--file "$file:/arax/kernels/${file##*/}")
 done
 
-exec scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
+# The demonstration is run as it is, from a tree; once, for what it tries is no kernel's matter.
+demo=()
+if [ "$kernel" = 6.12 ]; then
+	demo=('/arax/in-guest.sh demo')
+	for file in build/bin/araxd build/bin/arax build/libexec/arax-worker build/lib/libarax.so.0 \
+		"$std"/arax-std[.-]* build/examples/montecarlo build/examples/image-pipeline \
+		build/examples/kernels/montecarlo.* examples/two-tenants.sh \
+		examples/data/rocket.jpg selftests/system/demo.sh selftests/system/tap.sh; do
+		files+=(--file "$(realpath "$file"):/arax/tree/$file")
+	done
+	files+=(--file "$(command -v bash):/bin/bash"
+		--file "$(command -v setpriv):/arax/bin/setpriv"
+		--file "build/kmod/$kernel/arax.ko:/arax/tree/build/kmod/arax.ko")
+fi
+
+# The benches over the kernel link; a kernel full of checkers has no time for them.
+work=$(mktemp -d "${TMPDIR:-/tmp}/arax-system-guest.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+bench=()
+if [ "$kernel" != debug ]; then
+	bench=('/arax/in-guest.sh bench')
+	files+=(--out "/tmp/bench:$work" --file build/bin/arax-bench:/arax/bin/arax-bench)
+	for file in arax-bench.so arax-bench.json; do
+		files+=(--file "build/lib/arax/bench-kernels/$file:/arax/lib/arax/bench-kernels/$file")
+	done
+fi
+
+rc=0
+scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	--timeout 900 --each 300 --tally "system/kernel-$kernel" \
 	--file build/bin/araxd:/arax/bin/araxd \
 	--file build/bin/arax:/arax/bin/arax \
@@ -35,13 +63,21 @@ exec scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	--file $tests/kernels/systest.json:/arax/kernels/systest.json \
 	--file $tests/kernels/systest.cl:/arax/kernels/systest.cl \
 	--file $tests/system:/arax/tests/system \
+	--file $tests/reasons:/arax/tests/reasons \
 	--file $tests/daemon-death:/arax/tests/daemon-death \
 	--file $tests/huge-pages:/arax/tests/huge-pages \
+	--file $tests/shares:/arax/tests/shares \
 	--file $tests/stand-aside:/arax/tests/stand-aside \
 	--file $tests/images/until.so:/arax/tests/images/until.so \
+	--file $tests/told:/arax/tests/told \
 	--file selftests/system/saved.sh:/arax/tests/saved.sh \
+	--file selftests/system/commands.sh:/arax/tests/commands.sh \
 	--file selftests/system/in-guest.sh:/arax/in-guest.sh \
 	-- '/arax/in-guest.sh system' '/arax/in-guest.sh death' '/arax/in-guest.sh saved' \
+	'/arax/in-guest.sh commands' '/arax/in-guest.sh shares' '/arax/in-guest.sh reasons' ${demo[@]+"${demo[@]}"} \
 	'/arax/in-guest.sh huge' '/arax/in-guest.sh aside other_tenants_go_on' \
 	'/arax/in-guest.sh aside killed_with_a_kernel_that_hangs' \
-	'/arax/in-guest.sh aside threads_are_limited'
+	'/arax/in-guest.sh aside threads_are_limited' "${bench[@]}" || rc=$?
+[ "$kernel" = debug ] ||
+	scripts/tally run "bench/kernel-link-$kernel" selftests/bench/run.sh said "$work" null depth || rc=1
+exit "$rc"

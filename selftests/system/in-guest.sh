@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # Runs inside a guest, see guest.sh.
-# usage: in-guest.sh system|death|saved|huge|aside TEST
+# usage: in-guest.sh system|death|saved|commands|demo|shares|reasons|huge|bench|aside TEST
 
 set -u
 export LD_LIBRARY_PATH=/arax/lib ARAX_LINK=kernel
@@ -11,19 +11,30 @@ echo 'kernels { path = { "/arax/kernels" } }' >$config
 chmod 644 $config
 araxd="/arax/bin/araxd --config $config --no-broker"
 
-case "$1" in
-system)
-	# araxd must survive all tests and then end cleanly.
-	mkfifo /tmp/ready
-	$araxd --ready-fd 9 9<>/tmp/ready 2>/tmp/log &
+# serve ARAXD...: it is ready when this returns
+serve() {
+	ready=$(mktemp -u /tmp/ready-XXXXXX)
+	mkfifo "$ready"
+	"$@" --ready-fd 9 9<>"$ready" 2>/tmp/log &
 	daemon=$!
-	head -c 1 /tmp/ready >/dev/null
-	TAP_UID=1000 /arax/tests/system
-	rc=$?
+	head -c 1 "$ready" >/dev/null
+}
+
+# finish STATUS: it must have survived all tests, and end cleanly
+finish() {
+	rc=$1
 	kill $daemon || rc=1
 	wait $daemon || rc=1
-	[ $rc = 0 ] || sed 's/^/# /' /tmp/log
-	exit $rc
+	[ "$rc" = 0 ] || sed 's/^/# /' /tmp/log
+	exit "$rc"
+}
+
+case "$1" in
+system)
+	# shellcheck disable=SC2086 # the command is words
+	serve $araxd
+	TAP_UID=1000 /arax/tests/system
+	finish $?
 	;;
 death)
 	export ARAX_TEST_DAEMON="$araxd --log-level warning"
@@ -33,36 +44,56 @@ aside)
 	export ARAX_TEST_THREADS=16
 	echo "cpu { groups = { \"0\" } } worker { timeout_ms = 0 threads = $ARAX_TEST_THREADS
 		cgroup = \"/sys/fs/cgroup/arax-workers\" }" >>$config
-	mkfifo "/tmp/ready-$2"
-	$araxd --ready-fd 9 9<>"/tmp/ready-$2" 2>/tmp/log &
-	daemon=$!
-	head -c 1 "/tmp/ready-$2" >/dev/null
+	# shellcheck disable=SC2086 # the command is words
+	serve $araxd
 	/arax/tests/stand-aside "$2"
-	rc=$?
-	kill $daemon || rc=1
-	wait $daemon || rc=1
-	[ $rc = 0 ] || sed 's/^/# /' /tmp/log
-	exit $rc
+	finish $?
+	;;
+shares)
+	export ARAX_TEST_ARAX=/arax/bin/arax
+	echo 'cpu { groups = { "0" } }' >>$config
+	# shellcheck disable=SC2086 # the command is words
+	serve $araxd
+	/arax/tests/shares
+	finish $?
+	;;
+reasons)
+	echo 'cpu { groups = { "0" } memory = "2M" }' >>$config
+	# shellcheck disable=SC2086 # the command is words
+	serve $araxd
+	/arax/tests/reasons
+	finish $?
 	;;
 huge)
 	# The broker link's buffers: the module's are its own.
 	echo advise >/sys/kernel/mm/transparent_hugepage/shmem_enabled || exit 4
 	echo 1 >/proc/sys/vm/compact_memory
-	mkfifo /tmp/ready-huge
-	/arax/bin/araxd --config $config --no-kernel --socket /tmp/arax.sock --ready-fd 9 \
-		9<>/tmp/ready-huge 2>/tmp/log &
-	daemon=$!
-	head -c 1 /tmp/ready-huge >/dev/null
+	serve /arax/bin/araxd --config $config --no-kernel --socket /tmp/arax.sock
 	ARAX_LINK=broker:/tmp/arax.sock /arax/tests/huge-pages
-	rc=$?
-	kill $daemon || rc=1
-	wait $daemon || rc=1
-	[ $rc = 0 ] || sed 's/^/# /' /tmp/log
-	exit $rc
+	finish $?
+	;;
+bench)
+	# For a moment, and no figure is judged; guest.sh looks at what they say.
+	mkdir -p /tmp/bench
+	serve /arax/bin/araxd --kernels /arax/lib/arax/bench-kernels --no-broker
+	rc=0
+	for name in null depth; do
+		ARAX_BENCH_PID=$daemon /arax/bin/arax-bench $name --link kernel --json \
+			--seconds 0.3 --rounds 2 >/tmp/bench/kernel-$name.json || rc=1
+	done
+	finish $rc
 	;;
 saved)
 	# shellcheck disable=SC2086 # the command is words
 	exec /arax/tests/saved.sh /arax/bin/arax $araxd
+	;;
+commands)
+	# shellcheck disable=SC2086 # the command is words
+	exec /arax/tests/commands.sh kernel /arax/bin/arax /arax/tests/told $araxd
+	;;
+demo)
+	export PATH="/arax/bin:$PATH"
+	exec /bin/bash /arax/tree/selftests/system/demo.sh
 	;;
 esac
 exit 2

@@ -48,14 +48,15 @@ listed() {
 	"$arax" run --kind opencl "$arax" devices --json |
 		python3 -c 'import json, sys
 d = json.load(sys.stdin)
-assert d and all(x["kind"] == "opencl" and x["online"] for x in d), d'
+assert d[0]["kind"] == "opencl", d
+assert all((x["kind"] == "opencl") == x["online"] == (x["reason"] is None) for x in d), d'
 }
 check "arax devices lists the OpenCL devices, and only them" listed
 
 both() {
 	on opencl,cpu "$arax" devices --json |
 		python3 -c 'import json, sys
-assert {"cpu", "opencl"} <= {x["kind"] for x in json.load(sys.stdin)}'
+assert {"cpu", "opencl"} == {x["kind"] for x in json.load(sys.stdin) if x["online"]}'
 }
 check "both kinds at once" both
 
@@ -278,11 +279,79 @@ differs() {
 }
 check "another picture is told apart" differs
 
+# What a vendor's library computes for GPUs and nothing else does is no fault of this device.
+for_gpus() {
+	"$arax" run --verbose --kind opencl --kernels build/lib/arax/kernels true 2>"$work/log"
+	cat "$work/log"
+	! grep -q "warning: device can't run kernel" "$work/log" &&
+		{ ! grep -q '"opencl", "file": "arax-blas-clblast.so"' build/lib/arax/kernels/arax-blas.json ||
+		grep -q 'for GPUs alone.*device="opencl0.*kernels="trsm_f64, syrk_f64"' "$work/log"; }
+}
+check "what is for GPUs alone is said once, and no warning" for_gpus
+
 absent() {
 	OCL_ICD_VENDORS=/nowhere OPENCL_VENDOR_PATH=/nowhere on cpu,opencl "$arax" devices |
-		grep -q 'no OpenCL driver: install one'
+		grep -q 'no OpenCL driver: install one (Debian: pocl-opencl-icd): no platform is installed'
 }
 check "arax devices says why there is none" absent
+
+# A driver that ends who asks it for its devices: araxd starts without, and names it.
+bad_driver() {
+	mkdir -p "$work/icd"
+	echo "$PWD/build/test/bad_icd.so" >"$work/icd/bad.icd"
+	OCL_ICD_VENDORS=$work/icd BAD_ICD=abort on cpu,opencl "$arax" devices --json |
+		python3 -c 'import json, sys
+d = json.load(sys.stdin)
+cl, = [x for x in d if x["kind"] == "opencl"]
+assert not cl["online"] and "bad.icd crashed (Aborted), saying \"bad_icd: out of luck\"" in cl["reason"], d
+assert any(x["kind"] == "cpu" and x["online"] for x in d), d'
+}
+check "an OpenCL driver that crashes is kept out, by name" bad_driver
+
+# The OpenCL device is lost at its N-th launch, and the processor does the rest: the program
+# sees nothing of it, nor does the next one.
+cat >"$work/moves.sh" <<'END'
+"$1" --repeat 3 examples/data/rocket.jpg "$2" && "$1" --repeat 1 examples/data/rocket.jpg "$3" || exit 1
+# Figures are published now and then.
+for ((i = 0; i < 100; i++)); do
+	"$4" devices --json >"$5"
+	grep -q '"lost while it was in use' "$5" && break
+	sleep 0.1
+done
+END
+moves() {
+	local kinds=$work/moves
+	cat >"$work/moves.conf" <<END
+cpu { groups = { "0" } }
+sched { policy = "rr" }
+backend "opencl" { options = { "zero-copy=$1" } }
+filter "error" { devices = "opencl*" options = { "errno=ENODEV", "every=$2" } }
+END
+	"$arax" run --verbose --config "$work/moves.conf" --kernels build/lib/arax/kernels \
+		--kernels build/examples/kernels bash "$work/moves.sh" "$examples/image-pipeline" \
+		"$work/moved.png" "$work/after.png" "$arax" "$kinds" 2>"$work/moves.log" || {
+		cat "$work/moves.log"
+		return 1
+	}
+	grep -q 'device is lost device="opencl0' "$work/moves.log" || return 1
+	python3 - "$kinds" "$1" "$2" <<-'END' || return 1
+		import json, sys
+		d = json.load(open(sys.argv[1]))
+		used = {x["kind"]: x for x in d if x["lanes"]}
+		assert used["cpu"]["online"] and used["cpu"]["tasks"] > 0, d
+		cl = used["opencl"]
+		assert not cl["online"] and "until araxd is started anew" in cl["reason"], cl
+		assert (cl["memory"] > 0) == (sys.argv[2] == "no") and cl["tasks"] >= int(sys.argv[3]), cl
+	END
+	"$arax" run --kind cpu --kernels build/lib/arax/kernels "$examples/image-pipeline" \
+		examples/data/rocket.jpg "$work/cpu.png"
+	python3 selftests/system/same-picture.py "$work/cpu.png" "$work/moved.png" 1 &&
+		python3 selftests/system/same-picture.py "$work/cpu.png" "$work/after.png" 1
+}
+for n_th in 1 5; do
+	check "lost at launch $n_th, in place: the processor goes on" moves auto "$n_th"
+	check "lost at launch $n_th, with memory of its own: the processor goes on" moves no "$n_th"
+done
 
 echo "1..$n"
 exit $status

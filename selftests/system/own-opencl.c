@@ -62,9 +62,9 @@ static struct stack open_stack(void)
 	if (sandbox_kernel_lacks())
 		tap_skip(sandbox_kernel_lacks());
 	for (i = 0; !arax_get_device(s.ax, i, &d); i++)
-		if (d.kind == ARAX_DEVICE_OPENCL && !d.memory && !namespaces_work())
+		if (d.kind == ARAX_DEVICE_OPENCL && d.lanes && !d.memory && !namespaces_work())
 			tap_skip("no namespaces may be made here");
-		else if (d.kind == ARAX_DEVICE_OPENCL && !d.memory)
+		else if (d.kind == ARAX_DEVICE_OPENCL && d.lanes && !d.memory)
 			return s;
 	tap_skip("no OpenCL device works on host pages here (Debian: pocl-opencl-icd)");
 }

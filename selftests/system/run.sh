@@ -66,8 +66,10 @@ system() {
 
 # On devices with memory of their own, too small for what some tests use.
 system system/broker-own-memory 'cpu { memory = "32M" }'
-ARAX_TEST_CHECKED=1 system system/broker-checked 'debug { check_access = true }'
-ARAX_TEST_CHECKED=1 system system/broker-checked-copies \
+# Who wrote where it said that it only reads is named.
+lie='kernel wrote to a range that it declares as in.* kernel=st_lies range=0 '
+ARAX_TEST_CHECKED=1 LOGGED=$lie system system/broker-checked 'debug { check_access = true }'
+ARAX_TEST_CHECKED=1 LOGGED=$lie system system/broker-checked-copies \
 	'cpu { memory = "32M" } debug { check_access = true }'
 # A device goes after some launches; on copies nothing is lost with it, but for results
 # that are kept there.
@@ -116,6 +118,9 @@ else
 	scripts/tally add system/one-group 0 0 1 'one CPU'
 fi
 
+# Who has which part of a device's time.
+system system/shares 'cpu { groups = { "0" } }' shares
+
 # Kernels without end, of programs' own, and others who want the same core.
 system system/stand-aside 'cpu { groups = { "0" } } worker { timeout_ms = 0 }' stand-aside
 
@@ -151,6 +156,14 @@ else
 	scripts/tally add system/alone-opencl-long 0 0 1 'one CPU'
 	scripts/tally add system/alone-cpu-long 0 0 1 'one CPU'
 fi
+
+# Who owns a task that fails is told why, wherever it was to run.
+system system/reasons-cpu 'cpu { groups = { "0" } }' reasons
+system system/reasons-cpu-copies 'cpu { groups = { "0" } memory = "2M" }' reasons
+for copies in auto no; do
+	system system/reasons-zero-copy-$copies 'cpu { enable = false }
+		backend "opencl" { options = { "zero-copy='$copies'", "memory=2M" } }' reasons
+done
 
 # Vendors' libraries are called on such a device in place of kernels.
 for copies in auto no; do
@@ -193,4 +206,7 @@ export ARAX_TEST_DAEMON="$araxd"
 
 # shellcheck disable=SC2086 # the command is words
 selftests/system/saved.sh build/bin/arax $araxd | scripts/tally tap system/broker-saved || status=1
+# shellcheck disable=SC2086 # the command is words
+selftests/system/commands.sh broker build/bin/arax "$tests/told" $araxd |
+	scripts/tally tap system/broker-commands || status=1
 exit $status

@@ -53,7 +53,7 @@ static void need_workers(struct stack *s)
 	if (sandbox_kernel_lacks())
 		tap_skip(sandbox_kernel_lacks());
 	for (i = 0; !arax_get_device(s->ax, i, &d); i++)
-		if (d.kind == ARAX_DEVICE_CPU && !d.memory)
+		if (d.kind == ARAX_DEVICE_CPU && d.lanes && !d.memory)
 			return;
 	CHECK_EQ(arax_module_load_file(s->ax, ARAX_DEVICE_CPU, image_path(), own, NR_OWN, k),
 		 -EOPNOTSUPP);

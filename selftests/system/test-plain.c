@@ -299,9 +299,13 @@ TEST(own_memory_as_a_buffer)
 	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
 	struct arax_buffer *b;
 	struct arax_event e = { 0 };
+	struct arax_info info;
 	uint32_t *x = NULL;
 	int err;
 
+	/* It is there where it is said to be. */
+	CHECK_EQ(arax_get_info(s.ax, &info), 0);
+	CHECK_EQ(!!(info.guarantees & ARAX_GUAR_OWN_MEMORY), stack_on_kernel(&s));
 	CHECK_EQ(posix_memalign((void **)&x, 4096, BYTES), 0);
 	CHECK_EQ(arax_buffer_import_user(s.ax, (char *)x + 4, 4096, &b), -EINVAL);
 	err = arax_buffer_import_user(s.ax, x, BYTES, &b);

@@ -19,6 +19,9 @@ if [ ! -x "$tests/xclbin-make" ]; then
 	exit 0
 fi
 
+# shellcheck source=/dev/null
+. selftests/system/served.sh
+
 n=0
 status=0
 check() {
@@ -83,7 +86,7 @@ fi
 listed() {
 	on '"memory=256M"' "$arax" devices --json | python3 -c 'import json, sys
 d = json.load(sys.stdin)
-assert len(d) == 1, d
+assert [x["kind"] for x in d if x["online"]] == ["xrt"], d
 d = d[0]
 assert d["kind"] == "xrt" and d["online"] and d["name"] == "xrt0 noop", d
 assert d["lanes"] == 3 and d["memory"] == 256 << 20, d'
@@ -158,6 +161,13 @@ truncated() {
 	[ "$rc" = 0 ] && grep -q 'b.xclbin: 1000 bytes, its header says .*: it is truncated' "$work/log"
 }
 check "a truncated file is named" truncated
+
+# The flow alone: bytes come and go, and no kernel computes.
+out_of_core() {
+	echo 'cpu { enable = false } backend "xrt" { options = { "emulation=noop", "memory=2M" } }' >"$work/conf"
+	served "$work/conf" "$work/kernels" "$tests/four-times" twice && evicts
+}
+check "four times the data that the card has memory for" out_of_core
 
 no_shim() {
 	XILINX_XRT=/nowhere XCL_EMULATION_MODE=noop "$arax" run --kind xrt,cpu "$arax" devices |

@@ -66,6 +66,7 @@ is 1 'sim wants a scenario in JSON' $arax sim selftests/unit/libarax_cli.sh
 says 'libarax_cli.sh:1: column' 'and says where it is none'
 is 1 'sim wants a policy that there is' $arax sim examples/scenarios/two-tenants.json --policy best
 says 'no such policy: best' 'and says so'
+is 0 'sim takes --ahead' $arax sim examples/scenarios/cholesky.json --no-bound --ahead
 is 0 'sim simulates' $arax sim examples/scenarios/two-tenants.json --json --plot "$tmp/plot.svg"
 says '"completed": 6400' 'and every task comes to its end'
 is 0 'sim draws' grep -q '<rect' "$tmp/plot.svg"
@@ -74,7 +75,7 @@ for c in devices info kernels ps; do
 	says 'unexpected "x"' 'and says so'
 done
 is 2 'show takes one path' $arax tenant show / /
-is 2 'kill prints no JSON' $arax kill --json 1
+is 2 'kill --json wants a context, too' $arax kill --json
 is 2 'kill takes no sign' $arax kill ' -18446744073709551611'
 is 2 'kill takes 32 bits' $arax kill 4294967296
 for c in --help --version 'kill --help'; do
@@ -92,7 +93,7 @@ is 2 'tenant set wants good values' $arax tenant set / memory.max=-1
 is 2 'tenant set wants known keys' $arax tenant set memroy.max=1
 is 2 'tenant unset wants no values' $arax tenant unset memory.max=1
 is 2 'tenant show saves nothing' $arax tenant show --save
-is 2 'tenant set prints no JSON' $arax tenant set / tasks.max=1 --json
+is 2 'tenant set --json wants something to set, too' $arax tenant set / --json
 is 2 'tenant --tenants wants a folder' $arax tenant show --tenants
 is 2 'run wants a program' $arax run --
 is 2 'run prints no JSON' $arax run --json true
@@ -223,6 +224,13 @@ else
 fi
 is 0 'devices are listed' $arax run --private -- $arax devices
 says 'cpu0' 'and are the processor'
+for k in opencl cuda hip xrt; do
+	says "not configured: add backend \"$k\" { } to araxd.conf, or use --kind $k" \
+		"and $k is listed with the reason for none"
+done
+is 0 'as are kinds that were left out' $arax run --private --kind cpu -- $arax devices --json
+says '"reason": "left out by --kind: add hip there"' 'with that reason'
+says '"reason": null' 'and a device has none'
 is 1 'a trace where none can be' $arax run --trace "$tmp/none/t" -- true
 # 13 tasks, of which some wait for others, on whichever devices.
 is 0 'a traced program' $arax run --trace "$tmp/t.jsonl" -- build/examples/image-pipeline \
@@ -270,8 +278,12 @@ if [ "$(id -u)" = 0 ] && unshare -m umount -l /sys/fs/cgroup 2>/dev/null; then
 fi
 is 0 'the link is told' $arax run --private -- $arax info
 says 'broker' 'and is the broker'
+says 'own memory as buffers         no' 'and what it does not guarantee'
 is 1 'kill of no context' $arax run --private -- $arax kill 4000000000
 says 'killing context 4000000000' 'and says which'
+is 1 'kill --json of none of two' $arax run --private -- $arax kill --json 4000000000 4000000001
+says '"context": 4000000001' 'tells of each'
+says '"result": -2' 'by an errno'
 is 1 'a cgroup that is not there' $arax run --private -- $arax tenant show /arax-none
 if grep -q cgroup2 /proc/self/mounts; then
 	is 0 'a limit is set and shown' $arax run --private -- bash -ec \
@@ -280,6 +292,26 @@ if grep -q cgroup2 /proc/self/mounts; then
 	says '3 GiB' 'memory.max in the table'
 	says '"max": 3221225472' 'memory.max in the JSON'
 	says '"max_ns": 5000000' 'device_time.max in nanoseconds'
+	is 0 'tenant set --json' $arax run --private -- \
+		$arax tenant set --json / memory.max=3G tasks.max=77
+	says '"max": 3221225472' 'tells of the new limit'
+	says '"max": 77' 'of each'
+	is 0 'tenant unset --json' $arax run --private -- bash -ec \
+		"$arax tenant set / tasks.max=77; $arax tenant unset --json / tasks.max"
+	says '"max": null' 'tells that there is none any more'
+	n=$((n + 1))
+	if grep -q 77 "$tmp/out"; then
+		failed=1
+		echo "not ok $n - and nothing else"
+	else
+		echo "ok $n - and nothing else"
+	fi
+	is 0 'tenant set --save --json of a cgroup that is not there' $arax run --private -- \
+		$arax tenant set --save --json --tenants "$tmp/j" /arax-none tasks.max=5
+	says '"tasks.max=5"' 'tells what is saved'
+	says '"usage": null' 'and that nothing is used'
+	is 1 'tenant set --json of a cgroup that is not there' $arax run --private -- \
+		$arax tenant set --json /arax-none tasks.max=5
 	is 1 'a path that no cgroup can have' $arax run --private -- \
 		$arax tenant set --save --tenants "$tmp/t" /a/../b tasks.max=1
 	says 'no ..' 'and why'

@@ -12,6 +12,7 @@ struct value_args {
 ARAX_KERNEL int st_add(const struct arax_launch *l);
 ARAX_KERNEL int st_fail(const struct arax_launch *l);
 ARAX_KERNEL int st_spin(const struct arax_launch *l);
+ARAX_KERNEL int st_clock(const struct arax_launch *l);
 ARAX_KERNEL int st_crash(const struct arax_launch *l);
 ARAX_KERNEL int st_gather(const struct arax_launch *l);
 ARAX_KERNEL int st_whoami(const struct arax_launch *l);
@@ -70,6 +71,17 @@ ARAX_KERNEL int st_spin(const struct arax_launch *l)
 		return -EINVAL;
 	while (now_us() - start < v)
 		;
+	return 0;
+}
+
+/* The same, and leave when that was over, in microseconds. */
+ARAX_KERNEL int st_clock(const struct arax_launch *l)
+{
+	uint64_t *at = ARAX_ITEMS(l, 0, 1, uint64_t);
+
+	if (!at || st_spin(l))
+		return -EINVAL;
+	*at = now_us();
 	return 0;
 }
 

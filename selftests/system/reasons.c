@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A task that fails tells its owner why: the thing, the limit, what to do.  run.sh has araxd
+ * drive one kind of devices alone, on the host's pages or with 2 MiB of their own.
+ */
+#include "stack.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ITEMS	1000u
+
+struct args {
+	float a;
+	uint32_t n;
+};
+
+static struct arax_device the_device(struct stack *s)
+{
+	struct arax_device d;
+
+	CHECK_EQ(arax_get_device(s->ax, 0, &d), 0);
+	if (!(d.flags & ARAX_DEVICE_ONLINE))
+		tap_skip("no such device is here");
+	return d;
+}
+
+static void saxpy(struct stack *s, struct arax_range x, struct arax_range y, uint32_t n,
+		  struct arax_grid g, struct arax_event *event)
+{
+	struct arax_kernel k = stack_kernel(s, "saxpy");
+	struct arax_range r[] = { x, y };
+	struct args args = { 1, n };
+
+	CHECK_EQ(arax_launch(s->q, &k, g, ARAX_ARGS(args), r, 2, event), 0);
+}
+
+/* How it ends, and that each of @texts is in what is said of it. */
+static void ends(struct arax_event *e, int result, const char *const texts[])
+{
+	CHECK_EQ(arax_wait(e, arax_deadline(60 * SECOND)), result);
+	for (; *texts; texts++)
+		if (!strstr(arax_error_text(), *texts)) {
+			printf("# no \"%s\" in: %s\n", *texts, arax_error_text());
+			CHECK(0);
+		}
+}
+
+#define ENDS(e, result, ...) ends(e, result, (const char *const[]){ __VA_ARGS__, NULL })
+
+TEST(a_range_that_is_too_short)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *x = stack_buffer(&s, 4 * ITEMS), *y = stack_buffer(&s, 4 * ITEMS);
+	struct arax_event e = { 0 };
+
+	the_device(&s);
+	saxpy(&s, arax_part(x, ARAX_IN, 0, 400), arax_part(y, ARAX_INOUT, 0, 4 * ITEMS), ITEMS,
+	      arax_grid(4, 1, 1), &e);
+	ENDS(&e, -EINVAL, "kernel saxpy itself refuses grid 4 x 1 x 1, block 1 x 1 x 1",
+	     "ranges of 400, 4000 bytes: one may be too short", "can never be right");
+	stack_close(&s);
+}
+
+TEST(a_range_off_its_type)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *x = stack_buffer(&s, 4 * ITEMS + 8), *y = stack_buffer(&s, 4 * ITEMS);
+	struct arax_event e = { 0 };
+
+	the_device(&s);
+	saxpy(&s, arax_part(x, ARAX_IN, 2, 4 * ITEMS), arax_part(y, ARAX_INOUT, 0, 4 * ITEMS),
+	      ITEMS, arax_grid(4, 1, 1), &e);
+	ENDS(&e, -EINVAL, "saxpy", "range 0", "begins", "2", "multiple of 4", "(f32) needs");
+	stack_close(&s);
+}
+
+/* On cores a work-group is a loop, of any size. */
+TEST(a_block_beyond_the_limit)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *x = stack_buffer(&s, 4 * ITEMS), *y = stack_buffer(&s, 4 * ITEMS);
+	struct arax_device d = the_device(&s);
+	struct arax_grid g = arax_grid(1, 1, 1);
+	struct arax_event e = { 0 };
+
+	g.block[0] = 30000;
+	saxpy(&s, arax_in(x), arax_inout(y), ITEMS, g, &e);
+	if (d.kind == ARAX_DEVICE_CPU)
+		CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), 0);
+	else
+		ENDS(&e, -EINVAL, d.name, "block of 30000 work-items", "takes ");
+	stack_close(&s);
+}
+
+TEST(more_data_than_there_is_memory)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_device d = the_device(&s);
+	struct arax_buffer *x, *y;
+	struct arax_event e = { 0 };
+	char needs[64], has[64];
+
+	if (!d.memory)
+		tap_skip("the device works on the host's pages");
+	x = stack_buffer(&s, d.memory);
+	y = stack_buffer(&s, d.memory);
+	saxpy(&s, arax_in(x), arax_inout(y), ITEMS, arax_grid(4, 1, 1), &e);
+	snprintf(needs, sizeof(needs), "its data, %llu bytes, does not fit",
+		 (unsigned long long)(arax_buffer_bytes(x) + arax_buffer_bytes(y)));
+	snprintf(has, sizeof(has), "has %llu bytes; give it smaller ranges",
+		 (unsigned long long)d.memory);
+	ENDS(&e, -ENOMEM, needs, has, "out of memory");
+	/* And less fits, which is no luck: what others left there makes way. */
+	saxpy(&s, arax_part(x, ARAX_IN, 0, d.memory / 4), arax_part(y, ARAX_INOUT, 0, d.memory / 4),
+	      ITEMS, arax_grid(4, 1, 1), &e);
+	CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), 0);
+	stack_close(&s);
+}
+
+/* Who fails because of it, and who waits for a queue, is told the same. */
+TEST(because_of_another_task)
+{
+	struct stack s = stack_open(0);
+	struct arax_buffer *x = stack_buffer(&s, 4 * ITEMS), *y = stack_buffer(&s, 4 * ITEMS);
+	struct arax_event e = { 0 };
+
+	the_device(&s);
+	saxpy(&s, arax_part(x, ARAX_IN, 0, 400), arax_inout(y), ITEMS, arax_grid(4, 1, 1), NULL);
+	saxpy(&s, arax_in(x), arax_inout(y), ITEMS, arax_grid(4, 1, 1), &e);
+	ENDS(&e, -ECANCELED, "because task", "failed: kernel saxpy itself refuses");
+	CHECK_EQ(arax_queue_finish(s.q, arax_deadline(60 * SECOND)), -EINVAL);
+	CHECK(strstr(arax_error_text(), ": kernel saxpy itself refuses"));
+	stack_close(&s);
+}
+
+/* What is right is not explained, nor what fails by a kernel's own errno. */
+TEST(nothing_of_others)
+{
+	struct stack s = stack_open(0);
+	struct arax_buffer *b = stack_buffer(&s, 4096);
+	struct arax_kernel k;
+	struct arax_event e = { 0 };
+	uint32_t value = EDOM;
+
+	the_device(&s);
+	if (arax_kernel_find(s.ax, "st_fail", 0, &k) || !(k.kinds & 1u << the_device(&s).kind))
+		tap_skip("the device has no kernel that fails");
+	CHECK_EQ(arax_launch(s.q, &k, arax_grid(1, 1, 1), ARAX_ARGS(value),
+			     ARAX_RANGES(arax_inout(b)), &e), 0);
+	CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), -EDOM);
+	CHECK(!strstr(arax_error_text(), "kernel"));
+	stack_close(&s);
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Parts of device time, from outside: weights, maxima, programs of one tenant, priorities.
+ *
+ * All tasks are queued while their tenants may not have any device time; then they may.  So it does
+ * not matter how quick anybody is: the order alone does, and each task writes down when it ended.
+ * The device is one core: see run.sh.
+ */
+#include "stack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TASKS	200
+#define TASK_US	1000u
+
+/* ------------------------------------------------------------------ */
+/* Tenants                                                             */
+
+static char groups[3][160];
+static unsigned int nr_groups;
+
+static void remove_groups(void)
+{
+	while (nr_groups)
+		rmdir(groups[--nr_groups]);
+}
+
+static const char *mount_of_cgroup2(void)
+{
+	static const char *const places[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
+	char path[128];
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/cgroup.procs", places[i]);
+		if (!access(path, W_OK))
+			return places[i];
+	}
+	return NULL;
+}
+
+/* A cgroup, below another one or, 0, at the top. */
+static const char *tenant(const char *parent)
+{
+	const char *mount = mount_of_cgroup2();
+	char *path = groups[nr_groups];
+
+	if (!mount)
+		tap_skip("no cgroup2 that can be written to: one tenant");
+	if (parent)
+		snprintf(path, sizeof(groups[0]), "%.100s/below", parent);
+	else
+		snprintf(path, sizeof(groups[0]), "%s/arax-shares-%d-%u", mount, (int)getpid(),
+			 nr_groups);
+	CHECK_EQ(mkdir(path, 0755), 0);
+	if (!nr_groups++)
+		atexit(remove_groups);
+	return path;
+}
+
+static void set(const char *group, const char *setting)
+{
+	const char *arax = getenv("ARAX_TEST_ARAX");
+	char command[512];
+
+	snprintf(command, sizeof(command), "%s tenant set %s '%s'",
+		 arax ? arax : "build/bin/arax", group, setting);
+	CHECK_EQ(system(command), 0);
+}
+
+static void enter(const char *group)
+{
+	char path[192];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", group);
+	fd = open(path, O_WRONLY);
+	CHECK(fd >= 0 && write(fd, "0\n", 2) == 2);
+	close(fd);
+}
+
+/* ------------------------------------------------------------------ */
+/* Programs                                                            */
+
+/* When it ended, and how long it had the device: longer, if others had the CPU meanwhile. */
+struct task {
+	uint64_t end_us;
+	uint64_t device_ns;
+};
+
+/**
+ * struct program - a process with tasks that do not depend on each other
+ * @tasks:	in memory that it shares with the test
+ * @queued:	a byte comes here when all are
+ */
+struct program {
+	const struct task *tasks;
+	int queued;
+	pid_t pid;
+};
+
+/* Until araxd has taken them all in; who has no device time yet begins none of them. */
+static void await_taken(struct stack *s, uint64_t tasks)
+{
+	struct arax_usage usage;
+
+	do {
+		usleep(1000);
+		CHECK_EQ(arax_get_usage(s->ax, ARAX_USAGE_CONTEXT, &usage), 0);
+	} while (usage.counters[ARAX_RES_TASKS].used < tasks);
+}
+
+static void launch_all(struct stack *s, struct arax_queue *q, struct arax_buffer *b, uint32_t from,
+		       uint32_t to, uint32_t us, struct arax_event *events)
+{
+	struct arax_kernel k = stack_kernel(s, "st_clock");
+
+	for (; from < to; from++)
+		CHECK_EQ(arax_launch(q, &k, arax_grid(1, 1, 1), ARAX_ARGS(us),
+				     ARAX_RANGES(arax_part(b, ARAX_OUT, from * sizeof(uint64_t),
+							   sizeof(uint64_t))), &events[from]), 0);
+}
+
+static void run(const char *group, uint32_t us, struct task *tasks, int queued)
+{
+	static struct arax_event events[TASKS];
+	struct arax_buffer *b;
+	struct stack s;
+	uint32_t i;
+
+	enter(group);
+	s = stack_open(ARAX_QUEUE_DATAFLOW);
+	b = stack_buffer(&s, TASKS * sizeof(uint64_t));
+	launch_all(&s, s.q, b, 0, TASKS, us, events);
+	await_taken(&s, TASKS);
+	CHECK_EQ(write(queued, "", 1), 1);
+	for (i = 0; i < TASKS; i++) {
+		CHECK_EQ(arax_wait(&events[i], ARAX_DEADLINE_NONE), 0);
+		tasks[i].device_ns = events[i].device_ns;
+		tasks[i].end_us = ((uint64_t *)arax_buffer_data(b))[i];
+	}
+	stack_close(&s);
+}
+
+static struct program start(const char *group, uint32_t us)
+{
+	struct task *tasks = mmap(NULL, TASKS * sizeof(*tasks), PROT_READ | PROT_WRITE,
+				  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct program p = { .tasks = tasks };
+	int fds[2];
+
+	CHECK(tasks != MAP_FAILED);
+	CHECK_EQ(pipe(fds), 0);
+	p.queued = fds[0];
+	p.pid = fork();
+	CHECK(p.pid >= 0);
+	if (!p.pid) {
+		run(group, us, tasks, fds[1]);
+		fflush(stdout);
+		_exit(0);
+	}
+	close(fds[1]);
+	return p;
+}
+
+static void await_queued(const struct program *p)
+{
+	char byte;
+
+	CHECK_EQ(read(p->queued, &byte, 1), 1);
+}
+
+static void await_end(const struct program *p)
+{
+	int status;
+
+	CHECK_EQ(waitpid(p->pid, &status, 0), p->pid);
+	CHECK_EQ(status, 0);
+}
+
+static uint64_t first_end(const struct program *p)
+{
+	uint64_t first = ~0ull;
+
+	for (int i = 0; i < TASKS; i++)
+		first = p->tasks[i].end_us < first ? p->tasks[i].end_us : first;
+	return first;
+}
+
+static uint64_t last_end(const struct program *p)
+{
+	uint64_t last = 0;
+
+	for (int i = 0; i < TASKS; i++)
+		last = p->tasks[i].end_us > last ? p->tasks[i].end_us : last;
+	return last;
+}
+
+/* Device time of the tasks that ended while @other's did, over that of these. */
+static double part_beside(const struct program *p, const struct program *other)
+{
+	uint64_t from = first_end(other), to = last_end(other), mine = 0, all = 0;
+
+	for (int i = 0; i < TASKS; i++) {
+		all += other->tasks[i].device_ns;
+		if (p->tasks[i].end_us >= from && p->tasks[i].end_us <= to)
+			mine += p->tasks[i].device_ns;
+	}
+	printf("# %.3f\n", (double)mine / (double)all);
+	return (double)mine / (double)all;
+}
+
+/* ------------------------------------------------------------------ */
+
+TEST(weights)
+{
+	const char *light = tenant(NULL), *heavy = tenant(NULL);
+	struct program l, h;
+	double part;
+
+	set(light, "device_time.max=0 100000");
+	set(heavy, "device_time.max=0 100000");
+	set(light, "device_time.weight=50");
+	set(heavy, "device_time.weight=200");
+	l = start(light, TASK_US);
+	h = start(heavy, TASK_US);
+	await_queued(&l);
+	await_queued(&h);
+	/* The heavy one last, so that both are there when it begins. */
+	set(light, "device_time.max=max");
+	set(heavy, "device_time.max=max");
+	await_end(&h);
+	await_end(&l);
+	part = part_beside(&l, &h);
+	CHECK(part > .18 && part < .34);
+}
+
+/* Changed while all is queued: from then on it holds. */
+TEST(weights_change)
+{
+	const char *a = tenant(NULL), *b = tenant(NULL);
+	struct program pa, pb;
+	double part;
+
+	set(a, "device_time.max=0 100000");
+	set(b, "device_time.max=0 100000");
+	pa = start(a, TASK_US);
+	pb = start(b, TASK_US);
+	await_queued(&pa);
+	await_queued(&pb);
+	set(a, "device_time.weight=10");
+	set(a, "device_time.max=max");
+	set(b, "device_time.max=max");
+	await_end(&pb);
+	await_end(&pa);
+	part = part_beside(&pa, &pb);
+	CHECK(part > .04 && part < .2);
+}
+
+/* Of a tenant's maximum all that are below have theirs; for so long it takes at least. */
+TEST(maxima)
+{
+	const char *above = tenant(NULL), *below = tenant(above);
+	const uint64_t total_us = TASKS * TASK_US;
+	struct program p;
+
+	set(above, "device_time.max=0 100000");
+	p = start(below, TASK_US);
+	await_queued(&p);
+	/* 20 ms in each 100 ms: ten periods, of which the first and the last may be short. */
+	set(above, "device_time.max=20000 100000");
+	await_end(&p);
+	printf("# %llu ms of device time took %llu ms\n", (unsigned long long)total_us / 1000,
+	       (unsigned long long)(last_end(&p) - first_end(&p)) / 1000);
+	CHECK(last_end(&p) - first_end(&p) >= (total_us / 20000 - 2) * 100000);
+}
+
+/* Nothing at all, until there is something again. */
+TEST(no_time_at_all)
+{
+	const char *group = tenant(NULL);
+	struct program p;
+	int status;
+
+	set(group, "device_time.max=0 100000");
+	p = start(group, TASK_US);
+	await_queued(&p);
+	usleep(300000);
+	CHECK_EQ(waitpid(p.pid, &status, WNOHANG), 0);
+	set(group, "device_time.max=max");
+	await_end(&p);
+}
+
+TEST(programs_of_a_tenant)
+{
+	const char *group = tenant(NULL);
+	struct program a, b;
+	double part;
+
+	set(group, "device_time.max=0 100000");
+	a = start(group, TASK_US);
+	await_queued(&a);
+	/* All of the first one's tasks came before. */
+	b = start(group, TASK_US);
+	await_queued(&b);
+	set(group, "device_time.max=max");
+	await_end(&a);
+	await_end(&b);
+	/* The last tasks of the second one may come when the first one has no more. */
+	part = part_beside(&b, &a);
+	CHECK(part > .8 && part < 1.2);
+}
+
+/* Of one program's queues the better one goes first, though it came last. */
+TEST(priorities)
+{
+	const char *group = tenant(NULL);
+	uint64_t last_good = 0, first_bad = ~0ull;
+	static struct arax_event events[100];
+	struct arax_queue *good, *bad;
+	struct arax_buffer *b;
+	struct stack s;
+	uint32_t i;
+	uint64_t *at;
+
+	set(group, "device_time.max=0 100000");
+	enter(group);
+	s = stack_open(ARAX_QUEUE_DATAFLOW);
+	CHECK_EQ(arax_queue_create(s.ax, ARAX_QUEUE_DATAFLOW, 19, &bad), 0);
+	CHECK_EQ(arax_queue_create(s.ax, ARAX_QUEUE_DATAFLOW, -20, &good), 0);
+	b = stack_buffer(&s, 100 * sizeof(*at));
+	at = arax_buffer_data(b);
+	launch_all(&s, bad, b, 0, 50, TASK_US, events);
+	launch_all(&s, good, b, 50, 100, TASK_US, events);
+	await_taken(&s, 100);
+	set(group, "device_time.max=max");
+	CHECK_EQ(arax_queue_finish(bad, ARAX_DEADLINE_NONE), 0);
+	CHECK_EQ(arax_queue_finish(good, ARAX_DEADLINE_NONE), 0);
+	for (i = 0; i < 50; i++)
+		first_bad = at[i] < first_bad ? at[i] : first_bad;
+	for (; i < 100; i++)
+		last_good = at[i] > last_good ? at[i] : last_good;
+	CHECK(last_good < first_bad);
+	stack_close(&s);
+	/* Or the cgroup is not empty at the end. */
+	enter(mount_of_cgroup2());
+}
