@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* grcuda: six programs whose order is inferred, beside schedules written by hand. */
+#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #define REST_US		5000	/* OpenMP's threads spin for some milliseconds after a region */
 #define LARGE_SECONDS	2	/* below, the largest size is left out */
 #define FEWEST_ROUNDS	5
+#define GROUP		64	/* work-items of a work-group, on OpenCL */
 
 enum { SEQUENTIAL, SYNCHRONOUS, INFERRED, HAND, WAYS };
 
@@ -186,21 +188,128 @@ static void row_parts(json_t *result, const json_t *rows)
 	}
 }
 
+/* ------------------------------------------------------------------ */
+/* On OpenCL                                                           */
+
+/* NULL: there is some driver of it. */
+static const char *no_opencl(const struct options *o)
+{
+	int (*platforms)(unsigned int max, void *ids, unsigned int *nr);
+	unsigned int nr = 0;
+	void *library;
+
+	if (!strcmp(o->link, "kernel"))
+		return "it starts its own araxd, with OpenCL devices alone: broker link";
+	library = dlopen("libOpenCL.so.1", RTLD_NOW);
+	if (!library)
+		return "no libOpenCL.so.1 (Debian: ocl-icd-libopencl1, pocl-opencl-icd)";
+	*(void **)&platforms = dlsym(library, "clGetPlatformIDs");
+	if (!platforms || platforms(0, NULL, &nr) || !nr)
+		return "no driver of OpenCL (Debian: pocl-opencl-icd)";
+	return NULL;
+}
+
+/* The same kernels in OpenCL C, on the same device: equal to the last bit in both ways. */
+static double opencl_size(json_t *rows, struct flow *f, const struct six *p, int which,
+			  const struct options *o, double seconds)
+{
+	static const int both[] = { SYNCHRONOUS, INFERRED };
+	struct measure m[2] = { 0 }, *all[2];
+	struct way w[2] = { 0 };
+	double ms[2];
+	unsigned int s;
+	int i;
+
+	flow_begin(f);
+	p->make(f, p->size[which]);
+	/* A driver of OpenCL makes vectors of the work-items of a group. */
+	for (s = 0; s < f->nr_steps; s++) {
+		struct arax_grid *g = &f->desc[s].grid;
+
+		g->grid[0] = (g->grid[0] - 1) / GROUP + 1;
+		g->block[0] = GROUP;
+	}
+	flow_keep(f, flow_synchronous);
+	for (i = 0; i < 2; i++) {
+		w[i].f = f;
+		w[i].run = ways[both[i]].run;
+		m[i].name = ways[both[i]].name;
+		m[i].round = round_of;
+		m[i].arg = &w[i];
+		all[i] = &m[i];
+		flow_check(f, w[i].run, m[i].name);
+	}
+	for (i = 0; i < WARM_UP; i++)
+		flow_inferred(f);
+	interleave(all, 2, (size_t)o->rounds < FEWEST_ROUNDS ? (size_t)o->rounds : FEWEST_ROUNDS,
+		   seconds);
+	for (i = 0; i < 2; i++) {
+		flow_check(f, w[i].run, m[i].name);
+		ms[i] = measure_p50(&m[i]) / 1e6;
+	}
+	json_array_append_new(rows, json_pack("{s:s,s:i,s:i,s:f,s:f,s:f,s:b}", "program", p->name,
+					      "size", (int)p->size[which], "tasks",
+					      (int)f->nr_steps, "inferred_ms", ms[1],
+					      "synchronous_ms", ms[0], "speedup", ms[0] / ms[1],
+					      "checked", 1));
+	flow_end(f);
+	return ms[0] / ms[1];
+}
+
+static void open_flow(struct flow *f, const struct server *server)
+{
+	struct arax_options options = { .size = sizeof(options), .link = server->link };
+
+	if (arax_open(&f->ax, &options) < 0)
+		bench_fail("opening a context: %s", arax_error_text());
+	if (arax_queue_create(f->ax, ARAX_QUEUE_DATAFLOW, 0, &f->queue) < 0)
+		bench_fail("creating a queue: %s", arax_error_text());
+}
+
+/* On the machine's OpenCL devices alone; stated. */
+static void on_opencl(json_t *result, const struct options *o)
+{
+	struct part gain = { .name = "OpenCL, speed-up over synchronous", .unit = "times" };
+	struct part least = { .name = "OpenCL, least of them", .unit = "times" };
+	const char *why = no_opencl(o);
+	json_t *rows = json_array();
+	double sum = 0, one;
+	struct server server;
+	static struct flow f;
+	int i, k, n = 0;
+
+	if (why) {
+		result_note(result, "note_opencl", why);
+		json_decref(rows);
+		return;
+	}
+	server_start_standard(&server, "opencl", "");
+	open_flow(&f, &server);
+	for (i = 0; i < SIX; i++)
+		for (k = 0; k < SIX_SIZES - 1; k++, n++) {
+			one = opencl_size(rows, &f, &six[i], k, o,
+					  o->seconds / (SIX * (SIX_SIZES - 1) * 2));
+			sum += log(one);
+			least.value = !n || one < least.value ? one : least.value;
+		}
+	arax_close(f.ax);
+	server_stop(&server);
+	gain.value = exp(sum / n);
+	result_part(result, &gain);
+	result_part(result, &least);
+	json_object_set_new(result, "opencl_rows", rows);
+}
+
 json_t *bench_grcuda(const struct options *o)
 {
 	json_t *result = result_new("grcuda", o->link), *rows = json_array();
 	int sizes = o->seconds < LARGE_SECONDS ? SIX_SIZES - 1 : SIX_SIZES, i, k;
-	struct arax_options options = { .size = sizeof(options) };
 	struct totals t = { 0 };
 	struct server server;
 	static struct flow f;
 
 	server_start_devices(&server, o->link, 2);
-	options.link = server.link;
-	if (arax_open(&f.ax, &options) < 0)
-		bench_fail("opening a context: %s", arax_error_text());
-	if (arax_queue_create(f.ax, ARAX_QUEUE_DATAFLOW, 0, &f.queue) < 0)
-		bench_fail("creating a queue: %s", arax_error_text());
+	open_flow(&f, &server);
 	for (i = 0; i < SIX; i++)
 		for (k = 0; k < sizes; k++)
 			one_size(rows, &t, &f, &six[i], k, o,
@@ -209,6 +318,7 @@ json_t *bench_grcuda(const struct options *o)
 	server_stop(&server);
 	bars(result, &t, o, sizes);
 	row_parts(result, rows);
+	on_opencl(result, o);
 	json_object_set_new(result, "rows", rows);
 	result_note(result, "note_value",
 		    "medians of one run each, submission to end; the floor is the same kernels as "

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include "session.h"
 
 #define APPS		4
+#define WIDE_APPS	2
 /* Of 8 bytes: three arrays of 16 MiB, so that no application has its data in a cache. */
 #define ITEMS		(1u << 21)
 #define GAP_NS		2000000u
@@ -131,15 +133,18 @@ struct share_case {
 	int apps;
 	uint64_t gap_ns;
 	int judged;
+	int wide;			/* on a device of two cores, of which a task uses one */
 	double shared[ROUNDS_MAX];	/* tasks/s of all */
 	double sliced[ROUNDS_MAX];
 	double slowdown[ROUNDS_MAX];	/* of the worst one */
+	double alone_of[APPS][ROUNDS_MAX], shared_of[APPS][ROUNDS_MAX];
 };
 
 static struct share_case cases[] = {
 	{ .name = "1 with gaps", .apps = 1, .gap_ns = GAP_NS },
 	{ .name = "2 with gaps", .apps = 2, .gap_ns = GAP_NS, .judged = 1 },
 	{ .name = "4 with gaps", .apps = 4, .gap_ns = GAP_NS, .judged = 1 },
+	{ .name = "2 on two cores", .apps = 2, .judged = 1, .wide = 1 },
 	{ .name = "2 without", .apps = 2 },
 	{ .name = "4 without", .apps = 4 },
 };
@@ -162,8 +167,26 @@ static void one_round(struct share_case *c, struct app *apps, double seconds, si
 	}
 	together(apps, c->apps, &all, rates);
 	for (i = 0; i < c->apps; i++) {
+		c->alone_of[i][r] = alone[i];
+		c->shared_of[i][r] = rates[i];
 		c->shared[r] += rates[i];
 		c->slowdown[r] = fmax(c->slowdown[r], alone[i] / rates[i]);
+	}
+}
+
+/* Each application of each case. */
+static void add_rows(json_t *rows, const struct share_case *c, size_t rounds)
+{
+	int i;
+
+	for (i = 0; i < c->apps; i++) {
+		double alone = median(c->alone_of[i], rounds);
+		double shared = median(c->shared_of[i], rounds);
+
+		json_array_append_new(rows, json_pack(
+			"{s:s,s:i,s:f,s:f,s:f,s:f}", "case", c->name, "application", i + 1,
+			"alone_per_s", alone, "sliced_per_s", alone / c->apps,
+			"shared_per_s", shared, "slowdown", alone / shared));
 	}
 }
 
@@ -171,12 +194,13 @@ static void report(json_t *result, size_t rounds)
 {
 	struct part gain = { .name = "gain", .unit = "times", .floor = 1, .of = BAR_RATIO,
 			     .at_least = 1, .bar = BAR };
+	json_t *rows = json_array();
 	double sum = 0;
 	size_t i, r;
 	int n = 0;
 
 	for (i = 0; i < NR_CASES; i++) {
-		if (!cases[i].judged)
+		if (!cases[i].judged || !cases[i].shared[0])
 			continue;
 		sum += log(median(cases[i].shared, rounds) / median(cases[i].sliced, rounds));
 		n++;
@@ -186,6 +210,10 @@ static void report(json_t *result, size_t rounds)
 	result_part(result, &gain);
 	for (i = 0; i < NR_CASES; i++) {
 		struct share_case *c = &cases[i];
+
+		if (!c->shared[0])
+			continue;
+		add_rows(rows, c, rounds);
 		struct part p = { .name = c->name, .unit = "tasks/s", .rounds = json_array(),
 				  .of = c->judged ? BAR_RATIO : BAR_NONE, .at_least = 1,
 				  .bar = c->judged ? BAR : 0 };
@@ -202,15 +230,44 @@ static void report(json_t *result, size_t rounds)
 		snprintf(name, sizeof(name), "%s: slowdown of the slowest", c->name);
 		result_peer(result, name, median(c->slowdown, rounds));
 	}
+	json_object_set_new(result, "rows", rows);
+}
+
+/* A device of both CPUs, for applications with tasks for one. */
+static void start_wide(struct server *server, struct app *apps, const struct app_ask *warm_up)
+{
+	char config[64];
+	double rate;
+	int i;
+
+	snprintf(config, sizeof(config), "cpu { groups = { \"%d,%d\" } }", place_cpu[0],
+		 place_cpu[1]);
+	server_start_standard(server, "cpu", config);
+	for (i = 0; i < WIDE_APPS; i++) {
+		app_start(&apps[i], server->link);
+		together(&apps[i], 1, warm_up, &rate);
+	}
+}
+
+static void end_apps(struct app *apps, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++) {
+		close(apps[i].ask[1]);
+		child_end(apps[i].pid);
+		close(apps[i].answer[0]);
+	}
 }
 
 json_t *bench_sharing(const struct options *o)
 {
 	json_t *result = result_new("sharing", o->link);
 	double each = o->seconds / (2.0 * NR_CASES * o->rounds);
+	bool has_wide = place_cpu[0] != place_cpu[1] && strcmp(o->link, "kernel");
 	struct app_ask warm_up = { WARM_UP_S, 0 };
-	struct app apps[APPS];
-	struct server server;
+	struct app apps[APPS], wide_apps[WIDE_APPS];
+	struct server server, wide;
 	double rate;
 	size_t i, r;
 
@@ -222,20 +279,29 @@ json_t *bench_sharing(const struct options *o)
 		app_start(&apps[i], server.link);
 		together(&apps[i], 1, &warm_up, &rate);
 	}
+	place_self(-1);
+	if (has_wide)
+		start_wide(&wide, wide_apps, &warm_up);
 	for (r = 0; r < (size_t)o->rounds; r++)
 		for (i = 0; i < NR_CASES; i++)
-			one_round(&cases[i], apps, each, r);
+			if (!cases[i].wide)
+				one_round(&cases[i], apps, each, r);
+			else if (has_wide)
+				one_round(&cases[i], wide_apps, each, r);
 	report(result, (size_t)o->rounds);
-	for (i = 0; i < APPS; i++) {
-		close(apps[i].ask[1]);
-		child_end(apps[i].pid);
-		close(apps[i].answer[0]);
-	}
+	end_apps(apps, APPS);
 	server_stop(&server);
+	if (has_wide) {
+		end_apps(wide_apps, WIDE_APPS);
+		server_stop(&wide);
+	} else {
+		result_note(result, "note_two_cores",
+			    "without: it takes two CPUs and starts its own araxd");
+	}
 	result_int(result, "gap_ns", GAP_NS);
 	result_note(result, "note_value",
-		    "tasks on 48 MiB of all applications at once; the floor is the same number of applications one after another on the same device; in place of p99 the worst round; gain: geometric mean of the two judged ratios");
+		    "tasks on 48 MiB of all applications at once; the floor is the same number of applications one after another on the same device; in place of p99 the worst round; gain: geometric mean of the judged ratios");
 	result_note(result, "note_placement",
-		    "applications on pinned_cpus[0], araxd and its one device on [1]");
+		    "applications on pinned_cpus[0], araxd and its one device on [1]; on two cores: nobody pinned");
 	return result;
 }

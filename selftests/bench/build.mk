@@ -38,8 +38,11 @@ endif
 
 # Schedules by hand are OpenMP's.
 BENCH_LIBS += -fopenmp
-$(foreach f,flow six_arrays six_layers,$(eval CFLAGS_selftests/bench/$(f) := -fopenmp))
+$(foreach f,flow openmp_peer six_arrays six_layers,$(eval CFLAGS_selftests/bench/$(f) := -fopenmp))
 CFLAGS_selftests/bench/tiles_openmp := -fopenmp
+
+# It is in the program.
+$(B)/obj/plain/selftests/bench/bench_simscale.o: examples/scenarios/million.json
 
 # The triad's loop is the same code in both: so are its flags, and where it lies.  An instruction of
 # it across two cache lines took a third of the rate.

@@ -28,9 +28,12 @@ static const struct {
 	{ "simscale", bench_simscale, "how fast a million tasks are simulated; needs no araxd", 5 },
 	{ "elastic", bench_elastic, "elastic against static assignment, in virtual time; the same", 5 },
 	{ "grcuda-sim", bench_grcuda_sim, "GrCUDA's benchmarks on a simulated P100; the same", 5 },
+	{ "cholesky-sim", bench_cholesky_sim, "tile Cholesky and LU on simulated GPUs and cores; the same", 5 },
 	{ "grcuda", bench_grcuda, "six programs, order inferred, beside schedules by hand", 5 },
 	{ "overhead", bench_overhead, "tasks of 1 us to 10 ms beside calls of their kernels", 5 },
 	{ "cholesky", bench_cholesky, "tile Cholesky and tile LU beside StarPU's dmdas", 25 },
+	{ "graph", bench_graph, "the daemon's graph alone; needs no araxd", 10 },
+	{ "fair", bench_fair, "parts of device time of tenants and of programs", 20 },
 	{ "sharing", bench_sharing, "applications on one device, at once and one after another", 20 },
 	{ "rodinia", bench_rodinia, "nine Rodinia programs on OpenCL, beside OpenCL itself", 90 },
 	{ "opencl", bench_opencl, "null tasks, a kernel and copies beside OpenCL's own calls", 10 },
@@ -51,7 +54,7 @@ static void usage(FILE *f)
 		"                 a private one, started and ended by this program\n"
 		"  --json         one object: name, link, value, unit, p99, floor, ratio, peers, ...\n"
 		"  --seconds N    measure for about so long, 0.1 to 600 (default 5;\n"
-		"                 cholesky 25, sharing 20, rodinia 90, opencl 10,\n"
+		"                 graph 10, cholesky 25, fair 20, sharing 20, rodinia 90, opencl 10,\n"
 		"                 cuda 30, outofcore 30)\n"
 		"  --rounds N     in so many turns, each figure the median of them, 1 to 64\n"
 		"                 (default 9)\n"

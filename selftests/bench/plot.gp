@@ -61,6 +61,44 @@ if (there("outofcore.dat")) {
 		"" using 3 title "the same by hand", \
 		"" using 4 title "bytes moved over the least"
 }
+if (there("sharing.dat")) {
+	set output dir."/sharing.png"
+	set title "Applications on one device: tasks a second of each"
+	set xtics rotate by -35
+	set yrange [0:*]
+	plot dir."/sharing.dat" using 2:xtic(1) title "alone", "" using 3 title "by time slices", \
+		"" using 4 title "at once"
+}
+if (there("fair.dat")) {
+	set output dir."/fair.png"
+	set title "Parts of a device's time: what each should have, and had"
+	set xtics rotate by -35
+	set yrange [0:*]
+	plot dir."/fair.dat" using 2:xtic(1) title "should have, %", "" using 3 title "had, %"
+}
+if (there("graph.dat")) {
+	set output dir."/graph.png"
+	set title "The dependency graph: ns a task, by the ranges that are live"
+	set xtics rotate by -35
+	set yrange [1:*]
+	set logscale y
+	plot dir."/graph.dat" using 2:xtic(1) title "to add it", "" using 3 title "to end it", \
+		"" using 4 title "to copy its entry"
+	unset logscale
+}
+if (there("cholesky-sim.dat")) {
+	set output dir."/cholesky-sim.png"
+	set title "Cholesky and LU on simulated GPUs + cores: makespan over the best bound"
+	set xtics norotate
+	set xlabel "tiles across"
+	set yrange [1:*]
+	set key top right
+	set style data linespoints
+	stats dir."/cholesky-sim.dat" using 1 nooutput
+	plot for [i=0:STATS_blocks-1] dir."/cholesky-sim.dat" index i using 1:2 title columnheader(1), \
+		1.1 with lines dashtype 2 title "bar"
+	unset xlabel
+}
 if (there("overhead.dat")) {
 	set output dir."/overhead.png"
 	set title "Task granularity: share of a task's time that its kernel takes"

@@ -76,7 +76,9 @@ json_t *result_new(const char *name, const char *link)
 	machine(result);
 	json_object_set_new(result, "peers", json_object());
 	json_object_set_new(result, "parts", json_array());
-	json_object_set_new(result, "met", json_true());
+	/* As long as no part has a bar. */
+	json_object_set_new(result, "bar", json_null());
+	json_object_set_new(result, "met", json_null());
 	return result;
 }
 
@@ -84,10 +86,11 @@ void result_part(json_t *result, const struct part *p)
 {
 	json_t *o = json_object(), *parts = json_object_get(result, "parts");
 	double ratio = p->floor ? p->value / p->floor : 0, figure;
+	json_t *all;
 	int met;
 
 	figure = p->of == BAR_RATIO ? ratio : p->of == BAR_P99 ? p->p99 : p->value;
-	met = p->of == BAR_NONE || (p->at_least ? figure >= p->bar : figure <= p->bar);
+	met = p->at_least ? figure >= p->bar : figure <= p->bar;
 	/* No floor, no ratio: a bar that was not looked at is not met. */
 	if (p->of == BAR_RATIO && !p->floor)
 		met = 0;
@@ -99,13 +102,18 @@ void result_part(json_t *result, const struct part *p)
 	json_object_set_new(o, "bar", p->of == BAR_NONE ? json_null() : number(p->bar));
 	json_object_set_new(o, "bar_of", json_string(bar_names[p->of]));
 	json_object_set_new(o, "bar_is", json_string(p->at_least ? "at least" : "at most"));
-	json_object_set_new(o, "met", json_boolean(met));
+	json_object_set_new(o, "met", p->of == BAR_NONE ? json_null() : json_boolean(met));
 	if (p->rounds)
 		json_object_set_new(o, "rounds", p->rounds);
+	/* That of all parts that have one. */
+	all = json_incref(json_object_get(result, "met"));
 	if (!json_array_size(parts))
 		json_object_update(result, o);
-	else if (!met)
-		json_object_set_new(result, "met", json_false());
+	if (p->of != BAR_NONE && !json_is_false(all))
+		json_object_set_new(result, "met", json_boolean(met));
+	else
+		json_object_set(result, "met", all);
+	json_decref(all);
 	json_object_set_new(o, "name", json_string(p->name));
 	json_array_append_new(parts, o);
 }

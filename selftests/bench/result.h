@@ -45,7 +45,7 @@ void part_measured(struct part *p, const struct measure *value, const struct mea
  * object's own as well.
  */
 json_t *result_new(const char *name, const char *link);
-/* Takes p->rounds.  "met" of the object is that of all its parts. */
+/* Takes p->rounds.  "met" is null without a bar; the object's is that of all its parts. */
 void result_part(json_t *result, const struct part *p);
 void result_peer(json_t *result, const char *name, double ns);
 /* Why a peer is missing, or how something was set up. */

@@ -7,6 +7,19 @@
 
 #include "bench.h"
 
+struct sim_bound simulate_bound(const char *text)
+{
+	struct sim_bound bound;
+	struct scenario sc;
+	char error[512];
+
+	if (scenario_load(&sc, "scenario", text, strlen(text), NULL, error, sizeof(error)) ||
+	    sim_bound(&sc, &bound, error, sizeof(error)))
+		bench_fail("%s", error);
+	scenario_fini(&sc);
+	return bound;
+}
+
 struct outcome simulate(const char *text, const char *policy, double limit_s)
 {
 	struct sim_options o = {

@@ -21,6 +21,8 @@ struct outcome {
 	int timed_out;
 };
 
+/* What no schedule of scenario @text can beat. */
+struct sim_bound simulate_bound(const char *text);
 /* Runs scenario @text; what is wrong with it ends the program.  @limit_s 0: none. */
 struct outcome simulate(const char *text, const char *policy, double limit_s);
 

@@ -11,12 +11,12 @@ USAGE = """usage: table.py table FOLDER      table.txt and *.dat from FOLDER/{br
 
 FIELDS = {
     "name": str, "link": str, "value": float, "unit": str, "p99": float,
-    "floor": float, "ratio": float, "peers": dict, "bar_of": str, "met": bool,
+    "floor": float, "ratio": float, "peers": dict, "bar_of": str,
     "parts": list, "machine": dict,
 }
 PARTS = {"floors": 1, "null": 3, "depth": 1, "sleep": 4, "handover": 4, "stream": 1, "starpu": 2,
-         "simscale": 2, "elastic": 6, "grcuda-sim": 11,
-         "grcuda": 15, "overhead": 27, "cholesky": 8, "sharing": 6, "rodinia": 11,
+         "simscale": 2, "elastic": 6, "grcuda-sim": 11, "cholesky-sim": 5,
+         "grcuda": 15, "overhead": 27, "cholesky": 8, "sharing": 7, "graph": 9, "fair": 7, "rodinia": 11,
          "opencl": 5, "cuda": 20, "outofcore": 9}
 # What a bench has besides its parts: the fields of each element.
 LISTS = {
@@ -24,6 +24,12 @@ LISTS = {
                         "sequential_ms", "ratio_by_hand", "ratio_synchronous", "speedup", "checked")),
     "grcuda-sim": ("rows", ("program", "n", "synchronous_ms", "synchronous_copies_ms", "inferred_ms",
                             "least_ms", "authors_scheduled_ms")),
+    "sharing": ("rows", ("case", "application", "alone_per_s", "sliced_per_s", "shared_per_s", "slowdown")),
+    "graph": ("rows", ("case", "live_tasks", "live_ranges", "add_ns", "end_ns", "copy_ns", "mib")),
+    "fair": ("rows", ("case", "program", "task_us", "should_percent", "got_percent", "tasks")),
+    "cholesky-sim": ("rows", ("program", "machine", "tiles", "tasks", "makespan_ms", "bound_ms", "bound",
+                              "path_ms", "area_ms", "mixed_ms", "ratio", "ratio_free_links",
+                              "moved_mb")),
     "rodinia": ("rows", ("program", "size", "steps", "tasks", "arax_ms", "native_ms", "cpu_ms",
                          "ratio", "checked")),
     "cuda": ("rows", ("program", "size", "tasks", "arax_ms", "streams_ms", "graph_ms",
@@ -40,7 +46,7 @@ def check(name, path):
         o = json.load(f)
     # Nothing to measure, and it says why.
     if o.get("name") == name and o.get("parts") == [] and o.get("skipped"):
-        return None
+        return None if o.get("met", True) is None else f"met: {o.get('met')!r} of what was left out"
     for field, kind in FIELDS.items():
         if not isinstance(o.get(field), kind):
             return f"{field}: {o.get(field)!r} is no {kind.__name__}"
@@ -55,7 +61,12 @@ def check(name, path):
         missing = [w for e in o.get(field, [{}]) for w in wanted if not e.get(w)]
         if missing or not o.get(field):
             return f"{field}: no {missing[0] if missing else 'element'}"
+    bars = [part["met"] for part in o["parts"] if part["bar_of"] != "none"]
+    if o.get("met", True) is not (all(bars) if bars else None):
+        return f"met: {o.get('met')!r}, of parts {bars}"
     for part in o["parts"]:
+        if part["met"] not in ((None,) if part["bar_of"] == "none" else (True, False)):
+            return f"part {part['name']}: met {part['met']!r} with bar_of {part['bar_of']}"
         idle = part["name"] == "idle"
         if part["value"] < 0 or (part["value"] == 0 and not idle):
             return f"part {part['name']}: value {part['value']}"
@@ -75,6 +86,16 @@ def verdict(part):
     return f"{part['bar_of']} {sign} {figure(part['bar'])}: {'met' if part['met'] else 'MISSED'}"
 
 
+def curves(f, rows):
+    """A block for each program and machine: tiles and ratio."""
+    for case in sorted({(r["program"], r["machine"]) for r in rows}):
+        f.write(f'"{case[0]}, {case[1]}"\n')
+        for r in rows:
+            if (r["program"], r["machine"]) == case:
+                f.write(f'{r["tiles"]} {r["ratio"]}\n')
+        f.write("\n\n")
+
+
 def columns(folder):
     """The elements as columns for the plots: grcuda.dat and others, of the broker link."""
     for name, (field, _) in LISTS.items():
@@ -91,6 +112,9 @@ def columns(folder):
             continue
         with open(os.path.join(folder, f"{name}.dat"), "w", encoding="utf-8") as f:
             last = None
+            if name == "cholesky-sim":
+                curves(f, elements)
+                continue
             for e in elements:
                 if name == "grcuda":
                     f.write(f'"{e["program"]} {e["size"]:,}" {e["speedup"]} '
@@ -99,6 +123,16 @@ def columns(folder):
                     continue
                 if name == "rodinia":
                     f.write(f'{e["program"]} {e["ratio"]} {e["cpu_ms"] / e["native_ms"]}\n')
+                    continue
+                if name == "graph":
+                    f.write(f'"{e["case"]}" {e["add_ns"]} {e["end_ns"]} {e["copy_ns"]}\n')
+                    continue
+                if name == "fair":
+                    f.write(f'"{e["case"]}: {e["program"]}" {e["should_percent"]} {e["got_percent"]}\n')
+                    continue
+                if name == "sharing":
+                    f.write(f'"{e["case"]}: {e["application"]}" {e["alone_per_s"]} {e["sliced_per_s"]} '
+                            f'{e["shared_per_s"]}\n')
                     continue
                 if name == "outofcore":
                     f.write(f'"{e["program"]} {e["device"]} {e["times"]:g}x" {e["over_fitting"]} '
@@ -114,7 +148,7 @@ def table(folder):
     rows = [("bench", "link", "figure", "ratio", "value", "p99", "floor", "unit", "bar")]
     parts, rounds = [], []
     for name in sorted(os.listdir(folder)):
-        # Others are of the parts' own benches (core.json, graph.json).
+        # Others are of the parts' own benches (core.json, sched.json).
         if not name.endswith(".json") or not name.startswith(("broker-", "kernel-")):
             continue
         with open(os.path.join(folder, name), encoding="utf-8") as f:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A tenant three deep, with limits. */
+/* A tenant three deep, with limits; and some beside each other. */
 #include "tenant.h"
 
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bench.h"
 #include "child.h"
 #include "result.h"
 #include "server.h"
@@ -113,6 +114,7 @@ void tenant_enter(void)
 struct set {
 	const char *link;
 	const char *group;
+	const char *setting[3];	/* or NULL */
 };
 
 static void run_arax(void *arg)
@@ -122,9 +124,8 @@ static void run_arax(void *arg)
 
 	setenv("ARAX_LINK", s->link, 1);
 	build_path(arax, sizeof(arax), "bin/arax");
-	/* High enough never to refuse; what is measured is that they are counted. */
-	execl(arax, "arax", "tenant", "set", s->group, "memory.max=1G", "tasks.max=100000",
-	      "contexts.max=1000", NULL);
+	execl(arax, "arax", "tenant", "set", s->group, s->setting[0], s->setting[1],
+	      s->setting[2], NULL);
 	_exit(127);
 }
 
@@ -134,7 +135,9 @@ void tenant_limit(const char *link)
 
 	limited = 0;
 	for (i = 0; i < depth; i++) {
-		struct set s = { link, groups[i] };
+		/* High enough never to refuse; what is measured is that they are counted. */
+		struct set s = { link, groups[i],
+				 { "memory.max=1G", "tasks.max=100000", "contexts.max=1000" } };
 
 		status = child_join(child_start(run_arax, &s));
 		if (status) {
@@ -143,6 +146,63 @@ void tenant_limit(const char *link)
 		}
 		limited++;
 	}
+}
+
+/* ------------------------------------------------------------------ */
+
+static char siblings[TENANT_SIBLINGS][256];
+static int nr_siblings;
+
+/* They are empty: their processes have ended. */
+static void remove_siblings(void)
+{
+	while (nr_siblings)
+		rmdir(siblings[--nr_siblings]);
+}
+
+int tenant_change(const char *link, int sibling, const char *setting)
+{
+	struct set s = { link, siblings[sibling], { setting } };
+	int status = child_join(child_start(run_arax, &s));
+
+	if (status)
+		snprintf(why, sizeof(why), "`arax tenant set %s` failed (status %#x)", setting,
+			 status);
+	return status ? -1 : 0;
+}
+
+int tenant_sibling(const char *link, const char *setting)
+{
+	int i = nr_siblings;
+
+	if (!find_mount()) {
+		snprintf(why, sizeof(why), "no cgroup2 file system is mounted");
+		return -1;
+	}
+	snprintf(siblings[i], sizeof(siblings[i]), "%s/arax-bench-%d-%d", mount, getpid(), i);
+	if (mkdir(siblings[i], 0755) < 0) {
+		snprintf(why, sizeof(why), "%.200s: %s", siblings[i], strerror(errno));
+		return -1;
+	}
+	if (!nr_siblings++)
+		child_after(remove_siblings);
+	return tenant_change(link, i, setting) ? -1 : i;
+}
+
+void tenant_join(int sibling)
+{
+	char procs[300];
+	int err;
+
+	snprintf(procs, sizeof(procs), "%s/cgroup.procs", siblings[sibling]);
+	err = move_to(procs);
+	if (err)
+		bench_fail("moving into %s: %s", siblings[sibling], strerror(err));
+}
+
+const char *tenant_why(void)
+{
+	return why;
 }
 
 void tenant_report(json_t *result)

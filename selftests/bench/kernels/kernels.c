@@ -8,6 +8,7 @@
 ARAX_KERNEL int bench_null(const struct arax_launch *l);
 ARAX_KERNEL int bench_bump(const struct arax_launch *l);
 ARAX_KERNEL int bench_spin(const struct arax_launch *l);
+ARAX_KERNEL int bench_log(const struct arax_launch *l);
 ARAX_KERNEL int bench_work(const struct arax_launch *l);
 ARAX_KERNEL int bench_triad(const struct arax_launch *l);
 
@@ -33,20 +34,44 @@ ARAX_KERNEL int bench_bump(const struct arax_launch *l)
 	return 0;
 }
 
-ARAX_KERNEL int bench_spin(const struct arax_launch *l)
+static uint64_t now_ns(void)
 {
 	struct timespec t;
-	uint64_t ns, now, end = 0;
 
-	if (arax_launch_args(l, &ns, sizeof(ns)) || ns > 1000000000u)
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Returns when it began; 0: for no longer than a second. */
+static uint64_t spin(uint64_t ns)
+{
+	uint64_t start = now_ns();
+
+	if (ns > 1000000000u)
+		return 0;
+	while (now_ns() - start < ns)
+		;
+	return start;
+}
+
+ARAX_KERNEL int bench_spin(const struct arax_launch *l)
+{
+	uint64_t ns;
+
+	if (arax_launch_args(l, &ns, sizeof(ns)) || !spin(ns))
 		return -EINVAL;
-	do {
-		clock_gettime(CLOCK_MONOTONIC, &t);
-		now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-		if (!end)
-			end = now + ns;
-	} while (now < end);
 	return 0;
+}
+
+/* The same, and leaves when it began. */
+ARAX_KERNEL int bench_log(const struct arax_launch *l)
+{
+	uint64_t ns, *start = ARAX_ITEMS(l, 0, 1, uint64_t);
+
+	if (arax_launch_args(l, &ns, sizeof(ns)) || !start)
+		return -EINVAL;
+	*start = spin(ns);
+	return *start ? 0 : -EINVAL;
 }
 
 /*
