@@ -66,7 +66,7 @@ printf '# a\n# why\nnot ok 1 - b\n# where\nok 2\n# c\nnot ok 3 - d # TODO later\
 ARAX_RESULTS=$work/r scripts/tally add v 0 0 1 '#12, and not ok'
 ARAX_RESULTS=$work/r scripts/tally print >"$work/printed"
 sed -n '/ u$/,$p' "$work/printed" >"$work/out"
-for text in 'passed    2 failed    1 skipped  u' 'skipped: #12' 'failed in u:' '# why' 'not ok 1 - b' '# where' \
+for text in 'passed    2 failed    1 skipped     0 s  u' 'skipped: #12' 'failed in u:' '# why' 'not ok 1 - b' '# where' \
 	'not ok 4 - e' '1 passed, 2 failed, 2 skipped'; do
 	n=$((n + 1))
 	if grep -qF -- "$text" "$work/out"; then
@@ -77,6 +77,16 @@ for text in 'passed    2 failed    1 skipped  u' 'skipped: #12' 'failed in u:' '
 		sed 's/^/# /' "$work/out"
 	fi
 done
+ARAX_RESULTS=$work/r TALLY_SECONDS=61 scripts/tally add w 1 0 0
+ARAX_RESULTS=$work/r scripts/tally print >"$work/printed"
+n=$((n + 1))
+if grep -q '1 passed    0 failed    0 skipped    61 s  w$' "$work/printed"; then
+	echo "ok $n - print says how long it took"
+else
+	failed=1
+	echo "not ok $n - print says how long it took"
+	sed 's/^/# /' "$work/printed"
+fi
 n=$((n + 1))
 if grep -q '# c' "$work/out"; then
 	failed=1
