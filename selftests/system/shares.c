@@ -2,8 +2,9 @@
 /*
  * Parts of device time, from outside: weights, maxima, programs of one tenant, priorities.
  *
- * All tasks are queued while their tenants may not have any device time; then they may.  So it does
- * not matter how quick anybody is: the order alone does, and each task writes down when it ended.
+ * All tasks are queued while their tenants may not have any device time; then they may, all of them
+ * by one call.  So it does not matter how quick anybody is, setting a maximum included: the order
+ * alone does, and each task writes down when it ended.
  * The device is one core: see run.sh.
  */
 #include "stack.h"
@@ -44,7 +45,7 @@ static const char *mount_of_cgroup2(void)
 	return NULL;
 }
 
-/* A cgroup, below another one or, 0, at the top. */
+/* A cgroup, below another one or, NULL, at the top. */
 static const char *tenant(const char *parent)
 {
 	const char *mount = mount_of_cgroup2();
@@ -53,7 +54,7 @@ static const char *tenant(const char *parent)
 	if (!mount)
 		tap_skip("no cgroup2 that can be written to: one tenant");
 	if (parent)
-		snprintf(path, sizeof(groups[0]), "%.100s/below", parent);
+		snprintf(path, sizeof(groups[0]), "%.100s/below-%u", parent, nr_groups);
 	else
 		snprintf(path, sizeof(groups[0]), "%s/arax-shares-%d-%u", mount, (int)getpid(),
 			 nr_groups);
@@ -219,21 +220,18 @@ static double part_beside(const struct program *p, const struct program *other)
 
 TEST(weights)
 {
-	const char *light = tenant(NULL), *heavy = tenant(NULL);
+	const char *above = tenant(NULL), *light = tenant(above), *heavy = tenant(above);
 	struct program l, h;
 	double part;
 
-	set(light, "device_time.max=0 100000");
-	set(heavy, "device_time.max=0 100000");
+	set(above, "device_time.max=0 100000");
 	set(light, "device_time.weight=50");
 	set(heavy, "device_time.weight=200");
 	l = start(light, TASK_US);
 	h = start(heavy, TASK_US);
 	await_queued(&l);
 	await_queued(&h);
-	/* The heavy one last, so that both are there when it begins. */
-	set(light, "device_time.max=max");
-	set(heavy, "device_time.max=max");
+	set(above, "device_time.max=max");
 	await_end(&h);
 	await_end(&l);
 	part = part_beside(&l, &h);
@@ -243,19 +241,17 @@ TEST(weights)
 /* Changed while all is queued: from then on it holds. */
 TEST(weights_change)
 {
-	const char *a = tenant(NULL), *b = tenant(NULL);
+	const char *above = tenant(NULL), *a = tenant(above), *b = tenant(above);
 	struct program pa, pb;
 	double part;
 
-	set(a, "device_time.max=0 100000");
-	set(b, "device_time.max=0 100000");
+	set(above, "device_time.max=0 100000");
 	pa = start(a, TASK_US);
 	pb = start(b, TASK_US);
 	await_queued(&pa);
 	await_queued(&pb);
 	set(a, "device_time.weight=10");
-	set(a, "device_time.max=max");
-	set(b, "device_time.max=max");
+	set(above, "device_time.max=max");
 	await_end(&pb);
 	await_end(&pa);
 	part = part_beside(&pa, &pb);
