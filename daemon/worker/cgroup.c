@@ -17,7 +17,11 @@
 #include "daemon/log.h"
 
 #define PREFIX		"arax-worker-"
-#define END_LOOKS	200	/* a millisecond apart: until what was killed is gone */
+/*
+ * A millisecond apart: until what was killed is gone.  Where more wants to run than there are
+ * CPUs for, it is long until a killed process has a turn to end in.
+ */
+#define END_LOOKS	1000
 
 struct worker_cgroup {
 	char name[32];
