@@ -83,6 +83,14 @@ static int read_options(const struct arax_options *given, struct arax_options *o
 	return 0;
 }
 
+/* Others than we may have made the module, or araxd. */
+static bool takes_short(struct arax *ax)
+{
+	struct arax_info info = { .size = sizeof(info) };
+
+	return !ax->link->ops->call(ax->link, ARAX_NR_INFO, &info) && info.sq_entry_sizes & 64;
+}
+
 static int make_rings(struct arax *ax, const struct arax_options *o)
 {
 	struct arax_context_init *init = &ax->region.init;
@@ -97,6 +105,7 @@ static int make_rings(struct arax *ax, const struct arax_options *o)
 		ret = ring_init(&ax->ring, ax->region.base, init);
 	if (ret)
 		return error_set(ret, "making rings for %u tasks", o->depth);
+	ax->ring.takes_short = takes_short(ax);
 	ax->has_rings = true;
 	return 0;
 }

@@ -38,6 +38,7 @@ struct ring {
 	uint32_t entry_size;
 	uint32_t entry_shift;	/* the same as a power of two */
 	uint32_t max_inline;	/* ranges that an entry holds */
+	bool takes_short;	/* the core knows struct arax_task_short */
 	uint32_t arena_size;
 
 	uint32_t sq_tail;	/* next position to write */

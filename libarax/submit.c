@@ -148,6 +148,51 @@ static inline void put_args(struct arax_task *t, const void *args, size_t len)
 		memcpy(t->args, args, len);
 }
 
+/* Whether the first line of an entry can say it all: see struct arax_task_short. */
+static inline bool is_short(const struct ring *r, const struct arax_desc *d)
+{
+	const struct arax_range *x = d->ranges, *end = x + d->nr_ranges;
+	const struct arax_grid *g = &d->grid;
+	uint64_t more;
+
+	if (!r->takes_short || d->opcode != ARAX_OP_LAUNCH || d->nr_ranges > 2)
+		return false;
+	/* A dimension of 0 or 1 is none. */
+	more = (d->kernel->id & ARAX_KERNEL_OWN) | (g->grid[1] | g->grid[2]) >> 1 |
+	       (uint32_t)(g->block[0] | g->block[1] | g->block[2]) >> 1;
+	for (; x < end; x++)
+		more |= x->offset | x->length >> 32 | (x->count ^ 1) | x->stride;
+	return !more;
+}
+
+static inline void put_short(struct arax_task_short *t, const struct arax_desc *d,
+			     uint64_t ticket, uint32_t known, uint32_t queue)
+{
+	uint32_t buffer[2] = { 0 }, length[2] = { 0 };
+	size_t i;
+
+	for (i = 0; i < d->nr_ranges; i++) {
+		buffer[i] = d->ranges[i].buffer;
+		length[i] = (uint32_t)d->ranges[i].length;
+	}
+	if (likely(d->arg_len == sizeof(t->args)))
+		memcpy(t->args, d->args, sizeof(t->args));
+	else if (d->arg_len)
+		memcpy(t->args, d->args, d->arg_len);
+	t->length[0] = length[0];
+	t->length[1] = length[1];
+	t->buffer[0] = buffer[0];
+	t->buffer[1] = buffer[1];
+	t->known = known;
+	t->grid = d->grid.grid[0] ? d->grid.grid[0] : 1;
+	t->kernel = d->kernel->id;
+	t->queue = queue;
+	t->user_data = ticket;
+	t->flags = (uint16_t)(d->flags | ARAX_TASK_SHORT);
+	t->nr_ranges = (uint8_t)d->nr_ranges;
+	t->opcode = ARAX_OP_LAUNCH;
+}
+
 /*
  * With ring_lock held.  Writes one task's entry; -EAGAIN: no room.
  *
@@ -193,6 +238,11 @@ static inline int put(struct arax *ax, struct arax_queue *q, const struct arax_d
 		store_relaxed(&e->state, EVENT_PENDING);
 		if (unlikely(e->notify))
 			wait_note(ax);
+	}
+	if (!has_ext && likely(is_short(r, d))) {
+		put_short((struct arax_task_short *)t, d, ticket, known, q->handle);
+		ring_sq_push(r);
+		return 0;
 	}
 	if (!long_args && d->arg_len)
 		put_args(t, d->args, d->arg_len);

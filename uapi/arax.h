@@ -89,7 +89,8 @@
  *   A refused task has failed as well: what its client published before it could
  *   see the refusal, and depends on it, is canceled; what it publishes once it
  *   has seen it runs.  If its bytes can't be told (a bad buffer handle, range,
- *   count or extension) it counts as a writer of all bytes of all buffers.  One
+ *   count or extension, or a short entry whose kernel is not there) it counts as
+ *   a writer of all bytes of all buffers.  One
  *   whose queue handle is bad is in no queue, and nothing depends on it.
  *
  *   Bytes whose only copy died with a daemon are lost: who reads them fails with
@@ -131,7 +132,8 @@ enum arax_opcode {
 #define ARAX_TASK_EXT		0x0002	/* `ext` is an arena offset */
 #define ARAX_TASK_SILENT	0x0004	/* no completion if it succeeds */
 #define ARAX_TASK_BARRIER	0x0008	/* after all before it in its queue, before all after */
-#define ARAX_TASK_FLAGS		0x000f
+#define ARAX_TASK_SHORT		0x0010	/* the entry is a struct arax_task_short */
+#define ARAX_TASK_FLAGS		0x001f
 
 #define ARAX_IN			1u
 #define ARAX_OUT		2u
@@ -176,7 +178,8 @@ struct arax_range {
  * @ranges:	in the order of the kernel's signature
  * @args:	plain arguments, packed as the signature says
  *
- * An entry of 256 bytes has four more ranges behind @args.
+ * An entry of 256 bytes has four more ranges behind @args.  One with ARAX_TASK_SHORT is
+ * a struct arax_task_short.
  */
 struct arax_task {
 	__u32 seq;
@@ -200,6 +203,37 @@ struct arax_task {
 struct arax_task256 {
 	struct arax_task base;
 	struct arax_range more[4];
+};
+
+/**
+ * struct arax_task_short - a launch that fits an entry's first line
+ * @seq, @opcode, @nr_ranges, @flags, @user_data, @queue, @kernel: as in struct
+ *		arax_task; ARAX_TASK_SHORT is set, ARAX_TASK_EXT is not
+ * @grid:	work-groups in the first dimension; all others are 1
+ * @known:	as in struct arax_task
+ * @buffer:	handles; 0 where there are fewer ranges
+ * @length:	bytes of each range, which begins with its buffer; 0 where there are fewer
+ * @args:	plain arguments, packed as the signature says
+ *
+ * For ARAX_OP_LAUNCH of a kernel that is not ARAX_KERNEL_OWN, with at most two ranges,
+ * each of one row, and at most ARAX_INLINE_ARGS bytes of arguments: which accesses they
+ * are, and how many bytes, the kernel's signature says.  What lies behind it in the ring
+ * is not read, so it comes with the line that publishes it.  Where sq_entry_sizes of
+ * struct arax_info has bit 64; entries of any size may be of this form.
+ */
+struct arax_task_short {
+	__u32 seq;
+	__u8  opcode;
+	__u8  nr_ranges;
+	__u16 flags;
+	__aligned_u64 user_data;
+	__u32 queue;
+	__u32 kernel;
+	__u32 grid;
+	__u32 known;
+	__u32 buffer[2];
+	__u32 length[2];
+	__u8  args[ARAX_INLINE_ARGS];
 };
 
 /**
@@ -325,7 +359,7 @@ struct arax_info {
 	__u32 max_depth;
 	__u32 max_handles;	/* of one context */
 	__u32 page_size;
-	__u32 sq_entry_sizes;	/* bit mask: 128 | 256 */
+	__u32 sq_entry_sizes;	/* bit mask: 128 | 256, and 64: struct arax_task_short */
 	__u32 pad;
 	char version[32];
 };

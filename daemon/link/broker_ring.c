@@ -107,6 +107,7 @@ int conn_consume(struct conn *c, uint32_t max)
 		return -EPIPE;
 	/* Afresh: from here on its tasks wait. */
 	p->now = ticks_now(&p->ticks);
+	p->exact = true;
 	n = core_submit(c->client, max);
 	if (n > 0) {
 		b->unsettled = true;	/* some may have been refused */
@@ -134,11 +135,16 @@ void conn_comes_back(struct conn *c)
 		make_hot(c, c->broker->link.poller->now);
 }
 
-/* The first line is here; fetch the second while the locks are taken. */
+/* The first line is here; fetch the second, if there is one, while the locks are taken. */
 static void prefetch_entry(const struct core_client *c)
 {
-	__builtin_prefetch(c->region + c->layout.sq_offset +
-			   (size_t)(c->sq_head & (c->depth - 1)) * c->entry_size + 64);
+	const uint8_t *entry = c->region + c->layout.sq_offset +
+			       (size_t)(c->sq_head & (c->depth - 1)) * c->entry_size;
+	const struct arax_task *t = (const void *)entry;
+
+	/* Not to be trusted, nor is it: the core reads it anew. */
+	if (!(__atomic_load_n(&t->flags, __ATOMIC_RELAXED) & ARAX_TASK_SHORT))
+		__builtin_prefetch(entry + 64);
 }
 
 static uint32_t broker_poll(struct link *l, uint64_t ticks)

@@ -20,7 +20,7 @@ static int call_info(struct core *core, struct core_client *c, union core_args *
 	a->max_depth = ARAX_MAX_DEPTH;
 	a->max_handles = core->params.max_handles;
 	a->page_size = 4096;
-	a->sq_entry_sizes = 128 | 256;
+	a->sq_entry_sizes = 64 | 128 | 256;
 	memcpy(a->version, ARAX_VERSION, sizeof(ARAX_VERSION));
 	return 0;
 }

@@ -177,42 +177,54 @@ static struct core_timeline *find_timeline(struct core_client *c, u32 handle, in
 	return tl;
 }
 
-/* What the entry says without its ranges. */
-static inline void fill(const struct core_client *c, struct core_task *t,
-			const struct arax_task *b)
+/* What holds for all that the client submits to this queue. */
+static inline void fill_origin(const struct core_client *c, struct core_task *t)
 {
 	const struct core_queue *q = t->queue;
-	u32 i;
 
 	t->d.type = ARAX_DISPATCH_TASK;
-	t->d.opcode = b->opcode;
 	t->d.tag = 0;
 	t->d.tenant = c->tenant->id;
 	t->d.context = c->id;
 	t->d.queue = q->handle;
+	t->d.queue_flags = (u8)q->flags;
+	t->d.deadline_ns = 0;
+	t->d.uid = c->uid;
+	t->d.priority = q->priority;
+	t->d.error = 0;
+	t->d.gid = c->gid;
+}
+
+static inline void fill_args(struct core_task *t, const u8 *args, u32 len)
+{
+	t->d.arg_len = (u16)len;
+	/* By a constant where it is usual: the compiler knows how to copy that. */
+	if (core_likely(len == sizeof(t->d.args))) {
+		memcpy(t->d.args, args, sizeof(t->d.args));
+	} else {
+		memset(t->d.args, 0, sizeof(t->d.args));
+		memcpy(t->d.args, args, len);
+	}
+}
+
+/* What the entry says without its ranges. */
+static inline void fill(const struct core_client *c, struct core_task *t,
+			const struct arax_task *b)
+{
+	u32 i;
+
+	fill_origin(c, t);
+	t->d.opcode = b->opcode;
 	t->d.kernel = b->kernel;
 	t->d.flags = b->flags & ~ARAX_TASK_EXT;
 	t->d.nr_ranges = b->nr_ranges;
-	t->d.queue_flags = (u8)q->flags;
-	t->d.deadline_ns = 0;
 	for (i = 0; i < 3; i++) {
 		t->d.grid[i] = b->grid[i];
 		t->d.block[i] = b->block[i];
 	}
-	t->d.arg_len = b->arg_len;
-	t->d.uid = c->uid;
-	t->d.priority = q->priority;
-	t->d.error = 0;
 	t->d.user_data = b->user_data;
-	t->d.gid = c->gid;
 	t->d.known = b->known;
-	/* By a constant where it is usual: the compiler knows how to copy that. */
-	if (core_likely(b->arg_len == sizeof(t->d.args))) {
-		memcpy(t->d.args, b->args, sizeof(t->d.args));
-	} else {
-		memset(t->d.args, 0, sizeof(t->d.args));
-		memcpy(t->d.args, b->args, b->arg_len);
-	}
+	fill_args(t, b->args, b->arg_len);
 }
 
 static inline int add_inline_ranges(struct core_client *c, struct core_task *t,
@@ -287,25 +299,78 @@ static core_noinline int prepare_ext(struct core_client *c, struct core_task *t,
 	return handle_err ? handle_err : check_opcode(c->core, t);
 }
 
+static inline int add_short_ranges(struct core_client *c, struct core_task *t,
+				   const struct arax_task_short *s)
+{
+	u32 i;
+
+	for (i = 0; i < s->nr_ranges; i++) {
+		struct core_buffer *buf = core_handle_find(&c->handles, CORE_BUFFER, s->buffer[i]);
+		struct arax_dispatch_range *x = &t->ranges[i];
+
+		if (!buf)
+			return -EBADF;
+		if (s->length[i] > buf->bytes)
+			return -EINVAL;
+		t->buffers[i] = buf;
+		x->buffer = buf->id;
+		x->offset = 0;
+		x->length = s->length[i];
+		x->stride = 0;
+		x->count = 1;
+	}
+	for (; i < 2; i++)
+		if (s->buffer[i] | s->length[i])
+			return -EINVAL;
+	return 0;
+}
+
 /*
- * Fills the task from the private copy of its entry; takes no references yet.  What
- * it allocated is refuse()'s to free.
+ * An entry of one line.  Which bytes it reads and writes only the signature says: where
+ * there is none, it counts as a writer of all, as it does without a good handle.
  */
-static inline int prepare(struct core_client *c, struct core_task *t,
-			  const struct arax_task256 *e)
+static inline int prepare_short(struct core_client *c, struct core_task *t,
+				const struct arax_task_short *s)
+{
+	const struct core_kernel *k;
+	u32 i;
+	int err;
+
+	if (s->opcode != ARAX_OP_LAUNCH || s->flags & ARAX_TASK_EXT || s->nr_ranges > 2 ||
+	    s->kernel & ARAX_KERNEL_OWN)
+		return -EINVAL;
+	k = core_kernel_find(c->core, s->kernel);
+	if (!k || !core_read_once(k->kinds))
+		return -ENOENT;
+	if (k->sig.nr_ranges != s->nr_ranges || k->sig.arg_len > ARAX_INLINE_ARGS || !s->grid)
+		return -EINVAL;
+	fill_origin(c, t);
+	t->d.opcode = ARAX_OP_LAUNCH;
+	t->d.kernel = s->kernel;
+	t->d.flags = s->flags & ~ARAX_TASK_SHORT;
+	t->d.nr_ranges = s->nr_ranges;
+	t->d.access = k->sig.access;
+	for (i = 0; i < 3; i++) {
+		t->d.grid[i] = 1;
+		t->d.block[i] = 1;
+	}
+	t->d.grid[0] = s->grid;
+	t->d.user_data = s->user_data;
+	t->d.known = s->known;
+	fill_args(t, s->args, k->sig.arg_len);
+	err = make_room(t, s->nr_ranges, k->sig.arg_len);
+	if (!err)
+		err = add_short_ranges(c, t, s);
+	t->ranged = !err;
+	return err;
+}
+
+static inline int prepare_full(struct core_client *c, struct core_task *t,
+			       const struct arax_task256 *e)
 {
 	const struct arax_task *b = &e->base;
 	int err;
 
-	t->big = NULL;
-	t->wait = NULL;
-	t->signal = NULL;
-	t->ranged = false;
-	/* Even if it is refused: others may depend on it. */
-	t->d.flags = b->flags;
-	t->queue = find_queue(c, b->queue);
-	if (b->flags & ~ARAX_TASK_FLAGS)
-		return -EOPNOTSUPP;
 	if (b->nr_ranges > 2 && (c->entry_size == 128 || b->nr_ranges > 6))
 		return -EINVAL;
 	if (b->arg_len > ARAX_INLINE_ARGS)
@@ -323,6 +388,53 @@ static inline int prepare(struct core_client *c, struct core_task *t,
 		return err;
 	t->ranged = true;
 	return check_opcode(c->core, t);
+}
+
+/* The private copy of an entry.  Both forms begin alike. */
+union entry {
+	struct arax_task256 full;
+	struct arax_task_short brief;
+};
+
+#define LINE	sizeof(struct arax_task_short)
+
+/*
+ * Copies the entry of @slot, its first line first: it says whether there is more.  By
+ * constants: the compiler knows how to copy those.
+ */
+static inline void copy_entry(union entry *e, const u8 *slot, u32 size)
+{
+	u8 *to = (u8 *)e;
+
+	copy_once(to, slot, LINE);
+	if (e->brief.flags & ARAX_TASK_SHORT)
+		return;
+	if (core_likely(size == sizeof(struct arax_task)))
+		copy_once(to + LINE, slot + LINE, sizeof(struct arax_task) - LINE);
+	else
+		copy_once(to + LINE, slot + LINE, sizeof(struct arax_task256) - LINE);
+}
+
+/*
+ * Fills the task from the private copy of its entry; takes no references yet.  What
+ * it allocated is refuse()'s to free.
+ */
+static inline int prepare(struct core_client *c, struct core_task *t, const union entry *e)
+{
+	const struct arax_task_short *s = &e->brief;
+
+	t->big = NULL;
+	t->wait = NULL;
+	t->signal = NULL;
+	t->ranged = false;
+	/* Even if it is refused: others may depend on it. */
+	t->d.flags = s->flags;
+	t->queue = find_queue(c, s->queue);
+	if (s->flags & ~ARAX_TASK_FLAGS)
+		return -EOPNOTSUPP;
+	if (!(s->flags & ARAX_TASK_SHORT))
+		return prepare_full(c, t, &e->full);
+	return t->queue ? prepare_short(c, t, s) : -EBADF;
 }
 
 /* Some bytes of its buffers have died with a mediator. */
@@ -433,7 +545,7 @@ static u32 gather(struct core_client *c, struct prepared *p, u32 max, bool *corr
 	const u8 *sq = c->region + c->layout.sq_offset;
 	const u32 mask = c->depth - 1, size = c->entry_size;
 	u32 n, pos = c->sq_head, room = 0;
-	struct arax_task256 e;
+	union entry e;
 
 	for (n = 0; n < max; n++, pos++) {
 		const u8 *slot = sq + (size_t)(pos & mask) * size;
@@ -461,13 +573,9 @@ static u32 gather(struct core_client *c, struct prepared *p, u32 max, bool *corr
 		 */
 		__builtin_prefetch(ahead);
 		__builtin_prefetch(ahead + 64);
-		/* By constants: the compiler knows how to copy those. */
-		if (core_likely(size == sizeof(e.base)))
-			copy_once(&e, slot, sizeof(e.base));
-		else
-			copy_once(&e, slot, sizeof(e));
+		copy_entry(&e, slot, size);
 		p[n].task = t;
-		p[n].user_data = e.base.user_data;
+		p[n].user_data = e.brief.user_data;
 		p[n].refused = false;
 		p[n].error = prepare(c, t, &e);
 	}

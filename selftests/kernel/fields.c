@@ -39,7 +39,7 @@ KTEST(info)
 	CHECK_EQ(i.max_depth, ARAX_MAX_DEPTH);
 	CHECK(i.max_handles > 0);
 	CHECK_EQ(i.page_size, PAGE);
-	CHECK_EQ(i.sq_entry_sizes, 128 | 256);
+	CHECK_EQ(i.sq_entry_sizes, 64 | 128 | 256);
 	CHECK_OK(strcmp(i.version, ARAX_VERSION));
 	mediator_open(&m, 0);
 	CHECK_OK(CALL(fd, INFO, &i));

@@ -110,7 +110,7 @@ START_TEST(entry)
 	accepted(&b, &c);
 	REFUSED(&b, m, t.opcode = ARAX_OP_MAX, -EOPNOTSUPP);
 	REFUSED(&b, m, t.opcode = 0xff, -EOPNOTSUPP);
-	REFUSED(&b, m, t.flags = 0x10, -EOPNOTSUPP);
+	REFUSED(&b, m, t.flags = 0x20, -EOPNOTSUPP);
 	REFUSED(&b, m, t.flags = 0x8000, -EOPNOTSUPP);	/* ARAX_DISPATCH_BLOCKED is ours */
 	REFUSED(&b, m, t.flags = 0x4000, -EOPNOTSUPP);	/* so is ARAX_DISPATCH_TARGET */
 	REFUSED(&b, m, t.nr_ranges = 3, -EINVAL);
@@ -192,6 +192,142 @@ START_TEST(launches)
 	ck_assert_int_eq(fx_call(b.fx, NULL, ARAX_NR_KERNEL_PUBLISH, &a), 0);
 	ck_assert_uint_ne(a.kernel_publish.id, b.kernel);
 	REFUSED(&b, l, t.user_data = 2, -ENOENT);
+	tear_down(&b);
+}
+END_TEST
+
+/* One line, and what lies behind it is never looked at. */
+union line {
+	struct arax_task whole;
+	struct arax_task_short s;
+};
+
+static union line short_launch(const struct bench *b)
+{
+	union line l;
+
+	memset(&l, 0xff, sizeof(l));
+	l.s = (struct arax_task_short){
+		.opcode = ARAX_OP_LAUNCH, .nr_ranges = 2, .flags = ARAX_TASK_SHORT,
+		.user_data = 7, .queue = b->cl->queue, .kernel = b->kernel, .grid = 5,
+		.buffer = { b->buf, b->buf }, .length = { 64, 8192 }, .args = "abcdefghijklmno",
+	};
+	return l;
+}
+
+#define SHORT_REFUSED(b, change, error) \
+	do { \
+		union line l = short_launch(b); \
+		change; \
+		refused(b, &l.whole, error); \
+	} while (0)
+
+START_TEST(short_entries)
+{
+	struct bench b = set_up(128);
+	union line l = short_launch(&b);
+	const struct arax_dispatch_range *r;
+	const struct arax_dispatch *d;
+	struct arax_completion e;
+	union core_args a = { 0 };
+	u64 tag;
+	u32 i;
+
+	l.s.flags |= ARAX_TASK_IDEMPOTENT;
+	ck_assert_int_eq(fx_send(b.cl, &l.whole), 1);
+	d = fx_next(b.fx);
+	ck_assert_ptr_nonnull(d);
+	r = (const void *)(d + 1);
+	ck_assert_uint_eq(d->opcode, ARAX_OP_LAUNCH);
+	ck_assert_uint_eq(d->kernel, b.kernel);
+	ck_assert_uint_eq(d->flags, ARAX_TASK_IDEMPOTENT);
+	ck_assert_uint_eq(d->nr_ranges, 2);
+	ck_assert_uint_eq(d->access, ARAX_IN | ARAX_INOUT << 2);
+	ck_assert_uint_eq(d->grid[0], 5);
+	for (i = 0; i < 3; i++) {
+		ck_assert_uint_eq(d->block[i], 1);
+		ck_assert(!i || d->grid[i] == 1);
+	}
+	/* As many bytes as the signature has, and no more. */
+	ck_assert_uint_eq(d->arg_len, 4);
+	ck_assert_int_eq(memcmp(d->args, "abcd\0\0\0\0\0\0\0\0\0\0\0", 16), 0);
+	for (i = 0; i < 2; i++) {
+		ck_assert_uint_eq(r[i].buffer, r[0].buffer);
+		ck_assert_uint_eq(r[i].offset, 0);
+		ck_assert_uint_eq(r[i].length, l.s.length[i]);
+		ck_assert_uint_eq(r[i].stride, 0);
+		ck_assert_uint_eq(r[i].count, 1);
+	}
+	tag = d->tag;
+	ck_assert_uint_eq(fx_commit(b.fx, tag, 0), 0);
+	e = fx_expect(b.cl, 7, 0);
+	ck_assert_uint_eq(e.tag, tag);
+	SHORT_REFUSED(&b, l.s.opcode = ARAX_OP_MARKER, -EINVAL);
+	SHORT_REFUSED(&b, l.s.opcode = ARAX_OP_MAX, -EINVAL);
+	SHORT_REFUSED(&b, l.s.flags |= ARAX_TASK_EXT, -EINVAL);
+	SHORT_REFUSED(&b, l.s.flags |= 0x20, -EOPNOTSUPP);
+	SHORT_REFUSED(&b, l.s.queue = 0, -EBADF);
+	SHORT_REFUSED(&b, l.s.kernel = 0, -ENOENT);
+	SHORT_REFUSED(&b, l.s.kernel++, -ENOENT);
+	SHORT_REFUSED(&b, l.s.kernel = ~ARAX_KERNEL_OWN, -ENOENT);
+	SHORT_REFUSED(&b, l.s.kernel = ARAX_KERNEL_OWN | 1, -EINVAL);
+	SHORT_REFUSED(&b, l.s.grid = 0, -EINVAL);
+	SHORT_REFUSED(&b, l.s.nr_ranges = 1, -EINVAL);
+	SHORT_REFUSED(&b, l.s.nr_ranges = 3, -EINVAL);
+	SHORT_REFUSED(&b, l.s.nr_ranges = 255, -EINVAL);
+	SHORT_REFUSED(&b, l.s.buffer[0] = 0, -EBADF);
+	SHORT_REFUSED(&b, l.s.buffer[1] = b.cl->queue, -EBADF);
+	SHORT_REFUSED(&b, l.s.length[0] = 8193, -EINVAL);
+	SHORT_REFUSED(&b, l.s.length[1] = ~0u, -EINVAL);
+	/* A kernel with less: what it has no use for is zero. */
+	a.kernel_publish = (struct arax_kernel_publish){
+		.kinds = 1, .name = "one", .sig = { .nr_ranges = 1, .access = ARAX_OUT },
+	};
+	ck_assert_int_eq(fx_call(b.fx, NULL, ARAX_NR_KERNEL_PUBLISH, &a), 0);
+	b.kernel = a.kernel_publish.id;
+	SHORT_REFUSED(&b, l.s.nr_ranges = 1, -EINVAL);
+	SHORT_REFUSED(&b, l.s.nr_ranges = 1; l.s.buffer[1] = 0, -EINVAL);
+	SHORT_REFUSED(&b, l.s.nr_ranges = 1; l.s.length[1] = 0, -EINVAL);
+	l = short_launch(&b);
+	l.s.nr_ranges = 1;
+	l.s.buffer[1] = l.s.length[1] = 0;
+	accepted(&b, &l.whole);
+	/* And one with more than fits. */
+	a.kernel_publish = (struct arax_kernel_publish){
+		.kinds = 1, .name = "long", .sig = { .arg_len = 17 },
+	};
+	ck_assert_int_eq(fx_call(b.fx, NULL, ARAX_NR_KERNEL_PUBLISH, &a), 0);
+	b.kernel = a.kernel_publish.id;
+	SHORT_REFUSED(&b, l.s.nr_ranges = 0; memset(l.s.buffer, 0, 16), -EINVAL);
+	tear_down(&b);
+}
+END_TEST
+
+/* Entries of both forms in one batch; and what depends on a refused short one fails with it. */
+START_TEST(short_and_whole)
+{
+	struct bench b = set_up(256);
+	union line l = short_launch(&b);
+	struct arax_task c = fx_copy(b.cl, 2, b.buf, b.buf, 64);
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		fx_push(b.cl, &l.whole);
+		fx_push(b.cl, &c);
+	}
+	ck_assert_int_eq(fx_submit(b.cl, 6), 6);
+	ck_assert_uint_eq(fx_drain(b.fx), 6);
+	for (i = 0; i < 3; i++) {
+		fx_expect(b.cl, 7, 0);
+		fx_expect(b.cl, 2, 0);
+	}
+	/* Which bytes it would have written nobody can tell. */
+	l.s.kernel++;
+	fx_push(b.cl, &l.whole);
+	fx_push(b.cl, &c);
+	ck_assert_int_eq(fx_submit(b.cl, 2), 2);
+	fx_expect(b.cl, 7, -ENOENT);
+	fx_expect(b.cl, 2, -ECANCELED);
 	tear_down(&b);
 }
 END_TEST
@@ -519,6 +655,8 @@ Suite *core_submit_suite(void)
 	tcase_add_test(tc, queue_gone);
 	tcase_add_test(tc, ranges);
 	tcase_add_test(tc, launches);
+	tcase_add_test(tc, short_entries);
+	tcase_add_test(tc, short_and_whole);
 	tcase_add_test(tc, own_kernels);
 	tcase_add_test(tc, extension);
 	tcase_add_test(tc, targets);

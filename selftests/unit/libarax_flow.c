@@ -49,6 +49,7 @@ struct peer {
 #define SLOW_AWAKE_NS	50000u	/* and so long does the peer wait before it sleeps */
 
 static struct peer *P;
+static uint32_t entry_sizes;		/* what the peer says that it takes */
 static struct arax *ax;
 static struct arax_queue *q;
 
@@ -95,6 +96,11 @@ static void peer_take(struct peer *p, const struct arax_task *t)
 	uint8_t *arena = p->region + p->init.arena_offset;
 
 	p->last = *t;
+	if (t->flags & ARAX_TASK_SHORT) {
+		p->known = ((const struct arax_task_short *)t)->known;
+		peer_complete(p, t->user_data, 0);
+		return;
+	}
 	if (t->flags & ARAX_TASK_EXT) {
 		memcpy(&p->ext, arena + t->ext, sizeof(p->ext));
 		memcpy(p->ranges, arena + t->ext + sizeof(p->ext),
@@ -181,6 +187,8 @@ static int peer_call(struct link *l, unsigned int nr, void *arg)
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	struct arax_queue_create *q = arg;
 
+	if (nr == ARAX_NR_INFO)
+		((struct arax_info *)arg)->sq_entry_sizes = entry_sizes;
 	if (nr != ARAX_NR_QUEUE_CREATE)
 		return 0;
 	pthread_mutex_lock(&lock);
@@ -961,6 +969,80 @@ START_TEST(wide_entries)
 }
 END_TEST
 
+static const struct arax_task_short *launched(const struct arax_kernel *k, struct arax_grid g,
+					      const struct arax_range *r, uint32_t len)
+{
+	struct arax_event e = ARAX_EVENT_INIT;
+
+	ck_assert_int_eq(arax_launch(q, k, g, "abcdefghijklmnopqrst", len, r, k->sig.nr_ranges, &e), 0);
+	ck_assert_int_eq(arax_wait(&e, SOON), 0);
+	ck_assert_uint_eq(P->last.kernel, k->id);
+	ck_assert_uint_eq(P->last.queue, 0x100001);
+	return (const void *)&P->last;
+}
+
+#define WHOLE_ENTRY(k, g, r) \
+	ck_assert_uint_eq(launched(&(k), g, r, (k).sig.arg_len)->flags & ARAX_TASK_SHORT, 0)
+
+/* What fits a line is written so, where it is taken; nothing else is. */
+START_TEST(short_entries)
+{
+	struct arax_buffer b = { .bytes = 4096, .handle = 0x77 };
+	struct arax_range r[2] = { arax_in(&b), arax_out(&b) }, bad[2];
+	struct arax_kernel two = {
+		.id = 4, .sig = { .nr_ranges = 2, .arg_len = 16,
+				  .access = ARAX_IN | ARAX_OUT << 2 },
+	};
+	struct arax_kernel none = { .id = 5 }, own = { .id = ARAX_KERNEL_OWN | 5 };
+	struct arax_kernel much = { .id = 6, .sig.arg_len = 17 };
+	const struct arax_task_short *s;
+
+	ck_assert_uint_eq(launched(&two, arax_grid(3, 1, 1), r, 16)->flags, 0);
+	arax_close(ax);
+	entry_sizes = 64 | 128 | 256;
+	start(64, 128, 16384);
+	entry_sizes = 0;
+	s = launched(&two, arax_grid(3, 1, 1), r, 16);
+	ck_assert_uint_eq(s->flags, ARAX_TASK_SHORT);
+	ck_assert_uint_eq(s->opcode, ARAX_OP_LAUNCH);
+	ck_assert_uint_eq(s->nr_ranges, 2);
+	ck_assert_uint_eq(s->grid, 3);
+	ck_assert_uint_eq(s->known, 0);
+	ck_assert_uint_eq(s->buffer[0], 0x77);
+	ck_assert_uint_eq(s->buffer[1], 0x77);
+	ck_assert_uint_eq(s->length[0], 4096);
+	ck_assert_uint_eq(s->length[1], 4096);
+	ck_assert_mem_eq(s->args, "abcdefghijklmnop", 16);
+	s = launched(&none, (struct arax_grid){ 0 }, NULL, 0);
+	ck_assert_uint_eq(s->flags, ARAX_TASK_SHORT);
+	ck_assert_uint_eq(s->nr_ranges, 0);
+	ck_assert_uint_eq(s->grid, 1);
+	ck_assert_uint_eq(s->buffer[0] | s->buffer[1] | s->length[0] | s->length[1], 0);
+	/* Whatever else there is to be said takes a whole one. */
+	WHOLE_ENTRY(two, arax_grid(3, 2, 1), r);
+	WHOLE_ENTRY(two, arax_grid(3, 1, 2), r);
+	WHOLE_ENTRY(two, ((struct arax_grid){ .block = { 2, 1, 1 } }), r);
+	WHOLE_ENTRY(two, ((struct arax_grid){ .block = { 1, 1, 2 } }), r);
+	WHOLE_ENTRY(own, arax_grid(1, 1, 1), NULL);
+	memcpy(bad, r, sizeof(bad));
+	bad[1].offset = 64;
+	WHOLE_ENTRY(two, arax_grid(1, 1, 1), bad);
+	memcpy(bad, r, sizeof(bad));
+	bad[0].length = 1ull << 32;
+	WHOLE_ENTRY(two, arax_grid(1, 1, 1), bad);
+	memcpy(bad, r, sizeof(bad));
+	bad[0].count = 2;
+	bad[0].stride = 4096;
+	WHOLE_ENTRY(two, arax_grid(1, 1, 1), bad);
+	s = launched(&much, arax_grid(1, 1, 1), NULL, 17);
+	ck_assert_uint_eq(s->flags, ARAX_TASK_EXT);
+	/* A failure that it knows of is told. */
+	ck_assert_int_eq(go('e', NULL), 0);
+	ck_assert_int_eq(arax_queue_finish(q, SOON), -EIO);
+	ck_assert_uint_eq(launched(&none, arax_grid(1, 1, 1), NULL, 0)->known, 1);
+}
+END_TEST
+
 START_TEST(refused_at_once)
 {
 	struct arax_buffer b = { .bytes = 4096, .handle = 0x77 };
@@ -1259,6 +1341,7 @@ int main(void)
 	tcase_add_test(t, extension);
 	tcase_add_test(t, arena_backpressure);
 	tcase_add_test(t, wide_entries);
+	tcase_add_test(t, short_entries);
 	tcase_add_test(t, refused_at_once);
 	tcase_add_test(t, queue_options);
 	tcase_add_test(t, link_dies);
