@@ -102,6 +102,12 @@ static inline void ring_slot_put(struct ring *r, uint32_t i)
 	store_relaxed(&r->nr_free, n + 1);
 }
 
+/* Nothing is in flight. */
+static inline bool ring_is_idle(const struct ring *r)
+{
+	return r->nr_free == r->depth;
+}
+
 /* ------------------------------------------------------------------ */
 /* Arena                                                               */
 
