@@ -16,6 +16,7 @@
 #include "daemon/backends/stacks.h"
 #include "daemon/dispatch/aside.h"
 #include "daemon/dispatch/follow.h"
+#include "daemon/dispatch/lone.h"
 #include "daemon/dispatch/models.h"
 #include "daemon/dispatch/own.h"
 #include "daemon/dispatch/poller.h"
@@ -143,23 +144,32 @@ static void take_note(struct poller *p, struct link *l, const struct arax_dispat
 	}
 }
 
-static uint32_t take_entries(struct poller *p, struct link *l)
+/* Returns how many there were, or -1: the role is lost. */
+static int take_entries(struct poller *p, struct link *l)
 {
 	const struct arax_dispatch *d;
+	enum run_outcome outcome;
 	uint32_t n = 0;
 
 	while (n < TAKE_MAX && (d = core_ring_peek(l->ring, l->cells, &l->head))) {
-		if (__builtin_expect(d->type == ARAX_DISPATCH_TASK, 1))
-			add_task(p, l, d);
-		else
-			take_note(p, l, d);
 		l->head += d->cells;
 		n++;
+		if (unlikely(d->type != ARAX_DISPATCH_TASK)) {
+			take_note(p, l, d);
+			continue;
+		}
+		if (n > 1 || !lone_run(p, l, d, &outcome)) {
+			add_task(p, l, d);
+			continue;
+		}
+		if (outcome == RUN_LOST)
+			return -1;
+		break;
 	}
 	/* The cells may be written again; pairs with the core's acquire. */
 	if (n)
 		__atomic_store_n(&l->page->head, l->head, __ATOMIC_RELEASE);
-	return n;
+	return (int)n;
 }
 
 /* ------------------------------------------------------------------ */
@@ -494,7 +504,7 @@ static void go_to_sleep(struct poller *p)
 /* ------------------------------------------------------------------ */
 /* The loop                                                            */
 
-static uint32_t do_work(struct poller *p)
+uint32_t poller_work(struct poller *p)
 {
 	struct work *w, *next;
 	uint32_t n = 0;
@@ -532,16 +542,20 @@ static void check_stopped(struct poller *p)
 int poller_turn(struct poller *p)
 {
 	uint32_t i;
-	int n = 0, started;
+	int n = 0, started, taken;
 
 	if (work_pending(&p->work))
-		n += (int)do_work(p);
+		n += (int)poller_work(p);
 	for (i = 0; i < p->nr_links; i++) {
 		struct link *l = p->links[i];
 
+		p->exact = false;
 		if (l->ops->poll && !p->stopping)
 			n += (int)l->ops->poll(l, p->now);
-		n += (int)take_entries(p, l);
+		taken = take_entries(p, l);
+		if (taken < 0)
+			return -1;
+		n += taken;
 	}
 	if (!n && !p->unfinished && !sched_queued(p->sched)) {
 		poller_settle(p);
@@ -570,6 +584,7 @@ static void loop(struct poller *p)
 	here = true;
 	p->now = ticks_now(&p->ticks);
 	p->unfinished = true;	/* who held the role before may have left in the middle */
+	lone_inherit(p);
 	while (!role_stopped(p)) {
 		unsigned int i;
 		int n = poller_turn(p);

@@ -73,6 +73,19 @@ struct poller_device {
 	uint32_t hasty;
 };
 
+#define LONE_RANGES	2
+
+/**
+ * struct lone - a task that is not in the graph, see lone.h
+ * @node, @ranges: it
+ * @run:	by which it runs, or ran and has not come back; NULL: there is none
+ */
+struct lone {
+	struct graph_node node;
+	struct arax_dispatch_range ranges[LONE_RANGES];
+	struct run *run;
+};
+
 struct poller {
 	struct role role;
 	struct door door;
@@ -122,6 +135,7 @@ struct poller {
 	uint64_t company_until;		/* others' did lately */
 	uint32_t stays, stays_not;	/* of visitors, see visit.c */
 	uint32_t running;
+	struct lone lone;
 	const struct poller_device *last_handed;	/* NULL: the last task ran on this thread */
 	uint32_t core_lanes;		/* of all devices that are cores of the host's */
 	uint32_t cpus, cpus_taken;	/* there are; devices' threads work on */
@@ -138,6 +152,7 @@ struct poller {
 		uint64_t aside;		/* times that a task made way */
 		uint64_t followed;	/* tasks, see follow.h */
 		uint64_t stayed;	/* visitors, and got what they had stayed for */
+		uint64_t lone;		/* tasks, see lone.h */
 		uint64_t tasks, inline_runs, handed, stolen, sleeps, errors, moves, visits;
 	} stats;
 };
@@ -197,6 +212,8 @@ static inline uint64_t poller_ns(const struct poller *p)
 void poller_be_here(bool here);
 /* One turn.  Returns the amount of work found, or -1: the role is lost. */
 int poller_turn(struct poller *p);
+/* What others have brought.  Returns how much. */
+uint32_t poller_work(struct poller *p);
 /* Nothing is to be done for now: wakes whom commits have left asleep. */
 void poller_settle(struct poller *p);
 /*
@@ -228,8 +245,8 @@ void poller_commit_ended(struct poller *p, struct link *l);
 void poller_flush(struct poller *p);
 enum run_outcome run_start(struct poller *p, struct graph_node *node);
 /*
- * Runs a popped task at once and on this thread, past the scheduler's queue, if
- * it is short and nothing else has a claim; false: it was not taken.
+ * Runs a popped task, or a lone one, at once and on this thread, past the scheduler's
+ * queue, if it is short and nothing else has a claim; false: it was not taken.
  */
 bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *outcome);
 /* Ends a task without running it, before sched_push(). */

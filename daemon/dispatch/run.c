@@ -14,6 +14,7 @@
 #include "daemon/dispatch/follow.h"
 #include "daemon/dispatch/gate.h"
 #include "daemon/dispatch/host.h"
+#include "daemon/dispatch/lone.h"
 #include "daemon/dispatch/own.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/recover.h"
@@ -342,7 +343,9 @@ static __attribute__((cold)) void finish_failed(struct run *run, struct commit_i
 		remote_has_used(l, node);
 	settle_accounts(run, node, info.device_ns, false);
 	poller_commit_ended(p, l);
-	graph_complete(l->graph, node, info.result, &info.failure);
+	/* Else without a number: then the core finds who depends on it. */
+	if (!run->lone)
+		graph_complete(l->graph, node, info.result, &info.failure);
 	poller_commit(p, l, tag, &info);
 }
 
@@ -512,7 +515,7 @@ static inline __attribute__((always_inline))
 void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 {
 	struct poller *p = run->poller;
-	struct graph_node *node = run->node;
+	struct graph_node *node;
 	struct link *l = run->link;
 	uint64_t start_ns = ticks_ns(&p->ticks, run->start);
 	struct commit_info info = {
@@ -520,6 +523,9 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 	};
 	bool learn;
 
+	if (unlikely(run->lone && result))
+		lone_enter(run);
+	node = run->node;
 	if (unlikely(run->follows) && came_early(run, hold_ns, &result, &info))
 		return;
 	if (unlikely(run->load)) {
@@ -546,7 +552,7 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 	}
 	if (unlikely(result)) {
 		run->here = false;
-		if (result == -ENODEV && moved(run, hold_ns))
+		if (result == -ENODEV && !run->lone && moved(run, hold_ns))
 			return;
 		finish_failed(run, info);
 		return;
@@ -559,15 +565,17 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 		info.dirty = remote_dirty_ranges(run);
 	put_commit(p, l, node->d.tag, &info);
 	/* Nothing else is on its way: whoever waits for this one comes first. */
-	if (graph_live(l->graph) == 1 && l->commit_count)
+	if ((run->lone || graph_live(l->graph) == 1) && l->commit_count)
 		tell_commits(p, l);
 	settle_accounts(run, node, hold_ns, learn);
-	graph_complete(l->graph, node, 0, NULL);
+	if (!run->lone)
+		graph_complete(l->graph, node, 0, NULL);
 }
 
 static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 {
 	end_task(run, device_ns, hold_ns, result);
+	lone_ended(run->poller, run);
 }
 
 /* Nothing of it has run; why not, this thread has found out. */
@@ -804,6 +812,7 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 		run->rt.hold_ns = ticks_to_ns(&p->ticks, ticks_between(start, end));
 		run->rt.wall_ns = run->rt.device_ns ?: run->rt.hold_ns;
 		end_task(run, run->rt.hold_ns, run->rt.hold_ns, result);
+		lone_ended(p, run);
 		if (unlikely(recover_expected(pd)))
 			recover_begin(p, pd);
 		return RUN_DONE;
@@ -1072,12 +1081,18 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 	p->running++;
 	run->link = l;
 	run->node = node;
+	run->lone = node == &p->lone.node;
+	if (run->lone) {
+		p->lone.run = run;
+		POLLER_COUNT(p, lone);
+	}
 	run->start = p->now;
 	node->device = run->device;
 	run->rt.reason[0] = '\0';
 	__atomic_store_n(&l->states[ARAX_TAG_SLOT(node->d.tag)], ARAX_SLOT_STARTED,
 			 __ATOMIC_RELEASE);
-	graph_start(l->graph, node);
+	if (!run->lone)
+		graph_start(l->graph, node);
 	err = find_ranges(run);
 	if (err) {
 		finish_unrun(run, err);

@@ -46,6 +46,7 @@ struct run {
 	uint32_t device;
 	uint32_t lane;
 	bool direct;		/* by run_direct() */
+	bool lone;		/* its node is none of the graph's: see lone.h */
 	bool here;		/* it ran on the thread that ends it */
 	bool hosted;		/* no launch, but what the host does: by a lane of cores */
 	uint32_t token;		/* its lane, where each has one task: it may get another one */

@@ -190,24 +190,30 @@ static struct queue *queue_create(struct graph *g, const struct arax_dispatch *d
 	return q;
 }
 
+static struct queue *queue_find(const struct graph *g, const struct arax_dispatch *d)
+{
+	struct link *l = table_first(&g->queues, queue_hash(g, d->context, d->queue));
+
+	for (; l; l = l->next) {
+		struct queue *q = (struct queue *)l;
+
+		if (q->handle == d->queue && q->context_id == d->context)
+			return q;
+	}
+	return NULL;
+}
+
 static struct queue *queue_get(struct graph *g, const struct arax_dispatch *d)
 {
 	struct queue *q = g->last_queue;
-	uint64_t hash;
 
 	if (likely(q && q->handle == d->queue && q->context_id == d->context))
 		return q;
-	hash = queue_hash(g, d->context, d->queue);
-	for (struct link *l = table_first(&g->queues, hash); l; l = l->next) {
-		q = (struct queue *)l;
-		if (q->handle == d->queue && q->context_id == d->context)
-			goto out;
-	}
-	q = queue_create(g, d);
+	q = queue_find(g, d);
 	if (!q)
-		return NULL;
-out:
-	g->last_queue = q;
+		q = queue_create(g, d);
+	if (q)
+		g->last_queue = q;
 	return q;
 }
 
@@ -793,6 +799,43 @@ int graph_add(struct graph *g, const struct arax_dispatch *d)
 	return 0;
 }
 
+static struct node *find(const struct graph *g, uint64_t tag)
+{
+	uint32_t slot = ARAX_TAG_SLOT(tag);
+	struct node *n;
+
+	if (slot >= g->nr_slots)
+		return NULL;
+	n = g->slots[slot];
+	return n && n->pub.d.tag == tag ? n : NULL;
+}
+
+bool graph_is_free(const struct graph *g, const struct arax_dispatch *d)
+{
+	const struct queue *q = g->last_queue;
+	const struct context *c;
+
+	if (!likely(q && q->handle == d->queue && q->context_id == d->context)) {
+		q = queue_find(g, d);
+		if (!q)
+			return false;
+	}
+	c = q->context;
+	return !c->live && !c->lingering && known_failures(c, d) >= c->failures && !check(g, d);
+}
+
+struct graph_node *graph_add_running(struct graph *g, const struct arax_dispatch *d)
+{
+	struct node *n = graph_add(g, d) ? NULL : find(g, d->tag);
+
+	if (!n)
+		return NULL;
+	if (n->state == GRAPH_READY)
+		list_unlink(&g->ready, &g->ready_tail, n);
+	n->state = GRAPH_RUNNING;
+	return &n->pub;
+}
+
 uint64_t graph_live(const struct graph *g)
 {
 	return g->stats.live;
@@ -927,17 +970,6 @@ bool graph_pop_done(struct graph *g, struct graph_done *done)
 		g->done_tail = &g->done;
 	pool_put(&g->done_pool, r);
 	return true;
-}
-
-static struct node *find(const struct graph *g, uint64_t tag)
-{
-	uint32_t slot = ARAX_TAG_SLOT(tag);
-	struct node *n;
-
-	if (slot >= g->nr_slots)
-		return NULL;
-	n = g->slots[slot];
-	return n && n->pub.d.tag == tag ? n : NULL;
 }
 
 struct graph_node *graph_find(struct graph *g, uint64_t tag)

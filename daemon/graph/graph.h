@@ -161,6 +161,18 @@ void graph_destroy(struct graph *g);
  */
 int graph_add(struct graph *g, const struct arax_dispatch *d);
 
+/*
+ * Whether a task would wait for nothing: none of its context has been added that has not
+ * ended, nor failed without its client knowing.  False as well where that takes longer to
+ * find out, or where graph_add() would refuse it.
+ */
+bool graph_is_free(const struct graph *g, const struct arax_dispatch *d);
+/*
+ * One for which that holds, and which has been started nevertheless: it is added, and runs.
+ * NULL: it can't be added.
+ */
+struct graph_node *graph_add_running(struct graph *g, const struct arax_dispatch *d);
+
 /* Tasks that were added and have not ended. */
 uint64_t graph_live(const struct graph *g);
 

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+/* Tasks past the graph: see lone.h. */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/dispatch/lone.h"
+#include "daemon/dispatch/run.h"
+
+#define RETRY_NS	1000000
+
+/* As in the ring: what the graph takes. */
+struct entry {
+	struct arax_dispatch d;
+	struct arax_dispatch_range ranges[LONE_RANGES];
+};
+
+/*
+ * The cheapest first.  Whose data may have to be moved, and what is recorded, goes the usual
+ * way, and so does what run_direct() would not take: where tenants take turns, see there.  What
+ * is blocked on a timeline, or late by some time, the graph has to hold.
+ */
+static inline bool is_lone(const struct poller *p, struct link *l, const struct arax_dispatch *d)
+{
+	uint32_t next = l->head;
+
+	if (d->opcode != ARAX_OP_LAUNCH || d->nr_ranges > LONE_RANGES ||
+	    d->arg_len > ARAX_INLINE_ARGS || d->kernel > CORE_MAX_KERNELS || d->deadline_ns ||
+	    d->error || d->flags & ARAX_DISPATCH_BLOCKED)
+		return false;
+	if (p->memory || p->trace || p->visitor || p->stopping || p->lone.run ||
+	    d->tenant != p->last_tenant || p->now < p->mixed_until || !sched_is_idle(p->sched))
+		return false;
+	/* Of several the graph may make more than a row. */
+	return !core_ring_peek(l->ring, l->cells, &next) && !graph_has_ready(l->graph) &&
+	       !graph_has_done(l->graph) && graph_is_free(l->graph, d);
+}
+
+/* As graph_add() would make a node of it; what is only the graph's is left out. */
+static inline void fill(struct lone *lone, struct link *l, const struct arax_dispatch *d)
+{
+	const struct arax_dispatch_range *from = (const void *)(d + 1);
+	struct graph_node *n = &lone->node;
+	uint32_t i;
+
+	n->d = *d;
+	for (i = 0; i < n->d.nr_ranges; i++)
+		lone->ranges[i] = from[i];
+	n->ranges = lone->ranges;
+	n->args = n->d.args;
+	n->sched.flow = NULL;
+	n->sched.kind = 0;
+	n->sched.booked_ns = 0;
+	n->priv = l;
+}
+
+bool lone_run(struct poller *p, struct link *l, const struct arax_dispatch *d,
+	      enum run_outcome *outcome)
+{
+	if (!is_lone(p, l, d))
+		return false;
+	fill(&p->lone, l, d);
+	if (!p->exact) {
+		p->now = ticks_now(&p->ticks);
+		p->exact = true;
+	}
+	return run_direct(p, &p->lone.node, outcome);
+}
+
+int lone_enter(struct run *run)
+{
+	const struct graph_node *n = run->node;
+	struct graph_node *node;
+	struct entry e;
+
+	e.d = n->d;
+	memcpy(e.ranges, n->ranges, n->d.nr_ranges * sizeof(e.ranges[0]));
+	node = graph_add_running(run->link->graph, &e.d);
+	if (!node)
+		return -ENOMEM;
+	node->priv = run->link;
+	node->device = run->device;
+	run->node = node;
+	run->lone = false;
+	return 0;
+}
+
+/*
+ * While it is not in the graph nothing may be added there that could have to wait for it.  So
+ * without memory for it this waits, also for its end: then there is nothing to wait for.
+ */
+void lone_inherit(struct poller *p)
+{
+	const struct timespec t = { .tv_nsec = RETRY_NS };
+
+	while (p->lone.run && p->lone.run->lone && lone_enter(p->lone.run)) {
+		nanosleep(&t, NULL);
+		poller_work(p);
+	}
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lone.h - a task that nothing of its context is before
+ *
+ * Order is inferred inside a context.  So a task whose context has no other in the graph, and
+ * no failure that its client did not know of, waits for nothing; and if it runs here and now
+ * nothing will have had to wait for it.  The graph need not hear of it: it is run out of the
+ * dispatch ring.  That is what a program does which waits for each of its tasks.
+ *
+ * The graph hears of it after all (it enters) if it fails, since its failure is to be numbered, or
+ * if the role goes to another thread while it runs: then others come that have to wait for it.
+ */
+#ifndef ARAXD_DISPATCH_LONE_H
+#define ARAXD_DISPATCH_LONE_H
+
+#include "daemon/dispatch/poller.h"
+
+/*
+ * (poller) Runs the task @d, which has been taken off the ring of @l, at once and on this thread
+ * if it is one, if it is short, and if it is all that there is.  False: it was not taken.
+ */
+bool lone_run(struct poller *p, struct link *l, const struct arax_dispatch *d,
+	      enum run_outcome *outcome);
+
+/*
+ * (poller) It enters the graph, as a task that runs.  0, or -ENOMEM: it has not, and ends
+ * without.
+ */
+int lone_enter(struct run *run);
+
+/* (poller) It has ended, or has come back from where it ran. */
+static inline void lone_ended(struct poller *p, const struct run *run)
+{
+	if (p->lone.run == run)
+		p->lone.run = NULL;
+}
+
+/* (poller) By who has just got the role, before anything else. */
+void lone_inherit(struct poller *p);
+
+#endif /* ARAXD_DISPATCH_LONE_H */

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Tasks that run past the graph (daemon/dispatch/lone.h): which do, and that order, failures and
+ * the end of their context are as if they did not.
+ */
+#include <check.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/dispatch/poller.h"
+#include "selftests/unit/daemon_client.h"
+
+#define PAGE		4096u
+#define SHORT_US	1u
+#define REFUSED_US	UINT32_MAX	/* more than the kernel spins for */
+#define TRIES		8
+
+static struct bench_daemon *d;
+static struct client c;
+static uint32_t kernel, queue, buffer, second;
+
+static void up(void)
+{
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+
+	d = daemon_up();
+	client_open(&c, daemon_path(d));
+	ck_assert_int_eq(client_init(&c, 64), 0);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	kernel = k.id;
+	queue = client_queue(&c, ARAX_QUEUE_DATAFLOW);
+	buffer = client_buffer(&c, PAGE, NULL, NULL);
+	second = client_buffer(&c, PAGE, NULL, NULL);
+}
+
+static void down(void)
+{
+	client_close(&c);
+	daemon_down(d);
+}
+
+static uint64_t nr_lone(void)
+{
+	return __atomic_load_n(&daemon_poller(d)->stats.lone, __ATOMIC_RELAXED);
+}
+
+static struct arax_task *entry(uint32_t handle, uint32_t us)
+{
+	struct arax_task *t = client_entry(&c);
+	uint32_t i;
+
+	t->opcode = ARAX_OP_LAUNCH;
+	t->kernel = kernel;
+	t->queue = queue;
+	t->nr_ranges = 1;
+	t->ranges[0] = whole(handle, ARAX_INOUT, 64);
+	for (i = 0; i < 3; i++)
+		t->grid[i] = t->block[i] = 1;
+	t->arg_len = 4;
+	memcpy(t->args, &us, 4);
+	return t;
+}
+
+static struct arax_completion await(int32_t result)
+{
+	struct arax_completion done;
+
+	ck_assert(client_completion(&c, &done));
+	ck_assert_int_eq(done.result, result);
+	return done;
+}
+
+/* One after the other, so that it is known how short they are. */
+static void run_short(int n)
+{
+	while (n--) {
+		entry(buffer, SHORT_US);
+		client_publish(&c);
+		await(0);
+	}
+}
+
+START_TEST(who_waits_for_each_has_lone_ones)
+{
+	uint64_t before;
+	int i;
+
+	run_short(300);
+	before = nr_lone();
+	run_short(100);
+	/* A busy machine makes some seem long. */
+	ck_assert_uint_gt(nr_lone(), before);
+	ck_assert_uint_le(nr_lone(), before + 100);
+	/* Of two at once none is, whatever they touch. */
+	before = nr_lone();
+	for (i = 0; i < 50; i++) {
+		entry(i & 1 ? second : buffer, SHORT_US);
+		c.sq_tail++;
+		entry(buffer, SHORT_US);
+		c.sq_tail++;
+		client_publish_from(&c, c.sq_tail - 2);
+		await(0);
+		await(0);
+	}
+	/* But the second may come when the first one has ended. */
+	ck_assert_uint_le(nr_lone(), before + 50);
+}
+END_TEST
+
+/*
+ * A failure has a number, and reaches who depends on it and did not know of it when it was
+ * submitted, though nothing of it was in the graph when it failed.
+ */
+START_TEST(failures_have_numbers)
+{
+	struct arax_completion failed, done;
+	uint64_t before;
+	bool lone = false;
+	uint32_t known = 0, tries;
+
+	for (tries = 0; tries < TRIES && !lone; tries++) {
+		for (int i = 0; i < (tries ? 3000 : 300); i++) {
+			entry(buffer, SHORT_US)->known = known;
+			client_publish(&c);
+			await(0);
+		}
+		before = nr_lone();
+		entry(buffer, REFUSED_US)->known = known;
+		client_publish(&c);
+		failed = await(-EINVAL);
+		lone = nr_lone() > before;
+		ck_assert_uint_eq(failed.failure, known + 1);
+		ck_assert_uint_eq(failed.origin, 0);
+		/* Who doesn't know; who doesn't know and needs nothing of it; who knows. */
+		entry(buffer, SHORT_US)->known = known;
+		client_publish(&c);
+		done = await(-ECANCELED);
+		ck_assert_uint_eq(done.origin, failed.tag);
+		entry(second, SHORT_US)->known = known;
+		client_publish(&c);
+		await(0);
+		known = failed.failure;
+		entry(buffer, SHORT_US)->known = known;
+		client_publish(&c);
+		await(0);
+	}
+	ck_assert(lone);
+}
+END_TEST
+
+/* Starts one that takes @us, as one that is known to be short.  Whether the poller ran it. */
+static bool run_long(uint32_t us, int tries)
+{
+	uint64_t before;
+
+	run_short(tries ? 3000 : 300);
+	before = nr_lone();
+	entry(buffer, us)->user_data = 1;
+	client_publish(&c);
+	usleep(2000);
+	return nr_lone() > before;
+}
+
+/*
+ * One that runs on is seen to by another thread: what needs nothing of it passes it, and what
+ * does waits, though the graph did not know of it when it began.
+ */
+START_TEST(others_wait_for_one_that_runs_on)
+{
+	uint64_t stolen = daemon_stolen(d), before;
+	bool proven = false;
+	uint32_t us = 500000;
+	int tries;
+
+	for (tries = 0; tries < TRIES && !proven; tries++) {
+		bool lone = run_long(us, tries), passed;
+
+		entry(buffer, SHORT_US)->user_data = 2;
+		client_publish(&c);
+		entry(second, SHORT_US)->user_data = 3;
+		client_publish(&c);
+		passed = await(0).user_data == 3;
+		if (passed)
+			ck_assert_uint_eq(await(0).user_data, 1);
+		ck_assert_uint_eq(await(0).user_data, 2);
+		if (!passed)
+			ck_assert_uint_eq(await(0).user_data, 3);
+		proven = lone && passed && daemon_stolen(d) > stolen;
+		us = us < 4000000 ? 2 * us : us;
+	}
+	ck_assert(proven);
+	/* And afterwards all is as before. */
+	before = nr_lone();
+	run_short(3000);
+	ck_assert_uint_gt(nr_lone(), before);
+}
+END_TEST
+
+/* A short one that has to wait for another is not lone, though the ring has nothing else. */
+START_TEST(what_the_graph_holds_comes_first)
+{
+	struct arax_timeline_create tl = { .size = sizeof(tl) };
+	struct arax_timeline_point at = { .size = sizeof(at), .value = 1 };
+	struct arax_task_ext *x = (void *)(c.region + c.layout.arena_offset);
+	uint64_t before;
+	struct arax_task *t;
+	int i;
+
+	ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_CREATE, &tl), 0);
+	run_short(300);
+	*x = (struct arax_task_ext){
+		.size = sizeof(*x), .wait_timeline = tl.handle, .wait_value = 1,
+	};
+	t = entry(buffer, SHORT_US);
+	t->flags = ARAX_TASK_EXT;
+	t->user_data = 1;
+	client_publish(&c);
+	usleep(2000);
+	before = nr_lone();
+	for (i = 0; i < 10; i++) {
+		entry(buffer, SHORT_US)->user_data = 2;
+		client_publish(&c);
+		usleep(100);
+	}
+	ck_assert_uint_eq(nr_lone(), before);
+	ck_assert(!client_has_completion(&c));
+	at.handle = tl.handle;
+	ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_ADVANCE, &at), 0);
+	ck_assert_uint_eq(await(0).user_data, 1);
+	for (i = 0; i < 10; i++)
+		ck_assert_uint_eq(await(0).user_data, 2);
+}
+END_TEST
+
+/* Its context goes, with what waits for it. */
+START_TEST(its_context_goes_while_it_runs)
+{
+	struct client other;
+	uint32_t q, h;
+	int tries;
+
+	for (tries = 0; tries < TRIES && !run_long(500000, tries); tries++)
+		await(0);
+	ck_assert_int_lt(tries, TRIES);
+	entry(buffer, SHORT_US);
+	client_publish(&c);
+	client_close(&c);
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 8), 0);
+	q = client_queue(&other, 0);
+	h = client_buffer(&other, PAGE, NULL, NULL);
+	for (uint32_t i = 0; i < 100; i++) {
+		struct arax_completion done;
+
+		client_fill(&other, q, h, PAGE, i, i);
+		ck_assert(client_completion(&other, &done));
+		ck_assert_int_eq(done.result, 0);
+	}
+	c = other;
+}
+END_TEST
+
+/* araxd ends while it runs, and waits for it. */
+START_TEST(the_end_waits_for_it)
+{
+	int tries;
+
+	for (tries = 0; tries < TRIES && !run_long(300000, tries); tries++)
+		await(0);
+	ck_assert_int_lt(tries, TRIES);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("lone tasks");
+	TCase *t = tcase_create("all");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(t, 120);
+	tcase_add_checked_fixture(t, up, down);
+	tcase_add_test(t, who_waits_for_each_has_lone_ones);
+	tcase_add_test(t, failures_have_numbers);
+	tcase_add_test(t, others_wait_for_one_that_runs_on);
+	tcase_add_test(t, what_the_graph_holds_comes_first);
+	tcase_add_test(t, its_context_goes_while_it_runs);
+	tcase_add_test(t, the_end_waits_for_it);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
