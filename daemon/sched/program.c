@@ -241,7 +241,8 @@ void program_take(struct sched_flow *f, struct graph_node *n)
 		else
 			task_down(p, i, last);
 	}
-	if (!p->used)
+	/* It may be hidden: another one's task was about to go when this one was found to follow. */
+	if (!p->used && p->active != NOT_QUEUED)
 		deactivate(f, p);
 }
 

@@ -363,6 +363,71 @@ START_TEST(who_can_use_what_is_idle_does)
 }
 END_TEST
 
+static uint64_t transfer_of(void *arg, const struct graph_node *n, uint32_t device)
+{
+	return n->d.grid[1];
+}
+
+static bool is_tight(void *arg, uint32_t device)
+{
+	return true;
+}
+
+static bool on_its_device(void *arg, const struct graph_node *n, uint32_t device)
+{
+	return !n->d.grid[2] || n->d.grid[2] == device + 1;
+}
+
+/* @device: the only one, plus 1 */
+static struct graph_node *push_one(struct program *p, uint32_t device, uint32_t transfer_ns)
+{
+	struct graph_node *n = task_of(p);
+
+	n->d.grid[1] = transfer_ns;
+	n->d.grid[2] = device;
+	ck_assert_int_eq(sched_push(s, n, now), 0);
+	return n;
+}
+
+/* A task that finds its data goes first, also one of those that had found no device so far. */
+START_TEST(follows_one_that_was_passed_over)
+{
+	struct program *stuck, *other;
+	struct graph_node *n[6];
+
+	begin(2);
+	sched_destroy(s);
+	s = sched_create(&(struct sched_params){ .policy = "rr", .ops = {
+		.can_run = on_its_device, .transfer_ns = transfer_of, .tight = is_tight } });
+	ck_assert_ptr_nonnull(s);
+	for (uint32_t i = 0; i < 2; i++)
+		ck_assert_int_eq(sched_device_set(s, i, 1), 0);
+	stuck = program(MS, 0);
+	other = program(MS, 0);
+	other->priority = 1;
+	n[0] = push_one(stuck, 1, 0);
+	ck_assert_ptr_eq(sched_pick(s, now), n[0]);
+	for (int i = 1; i < 4; i++)
+		n[i] = push_one(stuck, i == 3 ? 2 : 1, 0);
+	n[4] = push_one(other, 2, MS);
+	n[5] = push_one(other, 2, MS);
+	ck_assert_ptr_eq(sched_pick(s, now), n[3]);
+	sched_finish(s, n[0], MS, true);
+	ck_assert_ptr_eq(sched_pick(s, now), n[1]);
+	sched_finish(s, n[3], MS, true);
+	ck_assert_ptr_eq(sched_pick(s, now), n[4]);
+	sched_finish(s, n[1], MS, true);
+	sched_finish(s, n[4], MS, true);
+	for (int i = 0; i < 4; i += 3)
+		ck_assert_ptr_eq(sched_pick(s, now), n[i ? 5 : 2]);
+	sched_finish(s, n[2], MS, true);
+	sched_finish(s, n[5], MS, true);
+	for (int i = 0; i < 6; i++)
+		free(n[i]);
+	end();
+}
+END_TEST
+
 /* Its number may be another one's afterwards, which begins like any other. */
 START_TEST(contexts_go)
 {
@@ -417,6 +482,7 @@ int main(void)
 	tcase_add_test(c, earliest_deadline_first);
 	tcase_add_test(c, deadlines_starve_no_program);
 	tcase_add_test(c, who_can_use_what_is_idle_does);
+	tcase_add_test(c, follows_one_that_was_passed_over);
 	tcase_add_test(c, contexts_go);
 	suite_add_tcase(suite, c);
 	r = srunner_create(suite);
