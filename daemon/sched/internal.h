@@ -63,7 +63,7 @@ struct sched_program {
  * @used:	its tasks that are queued
  * @programs:	its programs that have some
  * @all_programs: all that there are; @last_program: the one that was looked up last
- * @program_vtime: start tag of the latest pick among them
+ * @program_turn: how far their turns have come; @program_step: by whose priority
  * @active:	its place in the scheduler's heap; ~0 while it has no task queued
  * @counted:	its weight, while its parent counts it among those that are busy; else 0
  * @child_weights, @busy_children: those below that are busy
@@ -89,7 +89,8 @@ struct sched_flow {
 	struct sched_flow *hash_next;
 	struct sched_program **programs;
 	uint32_t nr_programs, programs_size;
-	uint64_t program_vtime;
+	uint64_t program_turn;
+	uint32_t program_step;
 	struct sched_program *all_programs, *last_program;
 	uint32_t busy_children;
 	uint32_t counted;
@@ -298,12 +299,14 @@ void programs_context_gone(struct sched *s, uint32_t context);
 void program_left(struct sched *s, struct sched_program *p);
 /* Before a task of @p is put: */
 bool program_room(struct sched_flow *f, struct sched_program *p);
-/* ... if it is a new one: who had none begins where the others are. */
-void program_comes(struct sched_flow *f, struct sched_program *p);
+/* ... if it is a new one, @n: who had none begins where the others are. */
+void program_comes(struct sched_flow *f, struct sched_program *p, const struct graph_node *n);
 void program_put(struct sched_flow *f, struct graph_node *n);
 void program_take(struct sched_flow *f, struct graph_node *n);
-/* A task of it was picked, and takes @ns. */
-void program_picked(struct sched_flow *f, struct sched_program *p, uint64_t ns, uint64_t now_ns);
+/* It is next by turns, and could begin: it does, or lets one go that finds its data. */
+void program_in_turn(struct sched_flow *f, const struct graph_node *n);
+/* @n was picked, and takes @ns. */
+void program_picked(struct sched_flow *f, const struct graph_node *n, uint64_t ns, uint64_t now_ns);
 /* Whose first task is next; @f has some. */
 struct sched_program *program_next(const struct sched_flow *f);
 /* Not @p's, which has some, until a task of it is put. */

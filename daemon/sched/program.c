@@ -8,6 +8,9 @@
  * of priority is worth SCHED_AGE_NS of it.  What has to be done by some time, or was stopped
  * in the middle, goes by when it is due, as within a program, and so before what has to be
  * done by no time until the patience of that ends.
+ *
+ * Who comes begins where turns have come to, by the time that others had in their turn; what
+ * one had out of turn, or before others of lower priority, he alone has had.
  */
 #include <stdlib.h>
 
@@ -107,7 +110,6 @@ static struct sched_program *program_new(struct sched *s, struct sched_flow *f, 
 	p->flow = f;
 	p->context = context;
 	p->active = NOT_QUEUED;
-	p->vtime = f->program_vtime;
 	p->hash_next = *bucket;
 	*bucket = p;
 	p->flow_next = f->all_programs;
@@ -251,30 +253,30 @@ void program_hide(struct sched_flow *f, struct sched_program *p)
 	deactivate(f, p);
 }
 
-void program_comes(struct sched_flow *f, struct sched_program *p)
-{
-	/* Its number may have been another one's that is gone. */
-	p->gone = false;
-	if (!p->used && !p->running && p->vtime < f->program_vtime)
-		p->vtime = f->program_vtime;
-}
-
-void program_picked(struct sched_flow *f, struct sched_program *p, uint64_t ns, uint64_t now_ns)
-{
-	if (f->program_vtime < p->vtime)
-		f->program_vtime = p->vtime;
-	p->vtime += ns;
-	p->picked_ns = now_ns;
-	p->running++;
-}
-
 /* ------------------------------------------------------------------ */
 /* Whose turn                                                          */
 
-/* Of those whose first task has no deadline. */
+/* It was stopped; few stand aside at once if it goes on before others begin. */
+static bool has_begun(const struct graph_node *n)
+{
+	return n->sched.lane == SCHED_STARTED;
+}
+
+/* It goes by when it is due, and not by turns. */
+static bool goes_by_due(const struct graph_node *n)
+{
+	return n->d.deadline_ns || has_begun(n);
+}
+
+/* Of @p, whose next task is @n. */
+static uint64_t turn_with(const struct sched_program *p, const struct graph_node *n)
+{
+	return p->vtime + priority_step(n->d.priority) * SCHED_AGE_NS;
+}
+
 static uint64_t turn(const struct sched_program *p)
 {
-	return p->vtime + priority_step(p->tasks[0]->d.priority) * SCHED_AGE_NS;
+	return turn_with(p, p->tasks[0]);
 }
 
 static bool turn_before(const struct sched_program *a, const struct sched_program *b)
@@ -295,12 +297,6 @@ static uint64_t patient_until(const struct sched_program *p)
 	return sched_due(n->d.priority, 0, since);
 }
 
-/* It was stopped; few stand aside at once if it goes on before others begin. */
-static bool has_begun(const struct graph_node *n)
-{
-	return n->sched.lane == SCHED_STARTED;
-}
-
 static struct sched_program *next_of_many(const struct sched_flow *f)
 {
 	struct sched_program *soon = NULL, *fair = NULL;
@@ -308,7 +304,7 @@ static struct sched_program *next_of_many(const struct sched_flow *f)
 	for (uint32_t i = 0; i < f->nr_programs; i++) {
 		struct sched_program *p = f->programs[i];
 
-		if (p->tasks[0]->d.deadline_ns || has_begun(p->tasks[0])) {
+		if (goes_by_due(p->tasks[0])) {
 			if (!soon || task_before(p->tasks[0], soon->tasks[0]))
 				soon = p;
 		} else if (!fair || turn_before(p, fair)) {
@@ -323,4 +319,93 @@ static struct sched_program *next_of_many(const struct sched_flow *f)
 struct sched_program *program_next(const struct sched_flow *f)
 {
 	return __builtin_expect(f->nr_programs == 1, 1) ? f->programs[0] : next_of_many(f);
+}
+
+/* ------------------------------------------------------------------ */
+/* Who comes                                                           */
+
+static void reached(struct sched_flow *f, uint64_t at, uint64_t step)
+{
+	if (f->program_turn >= at)
+		return;
+	f->program_turn = at;
+	f->program_step = (uint32_t)step;
+}
+
+void program_in_turn(struct sched_flow *f, const struct graph_node *n)
+{
+	if (!goes_by_due(n))
+		reached(f, turn_with(n->sched.program, n), priority_step(n->d.priority));
+}
+
+/*
+ * The virtual time of who comes with a task of that priority step, where turns have come to: that of
+ * who waits with the same one; else of the next lower one, before whom it has its head start.
+ */
+static uint64_t level(const struct sched_flow *f, uint64_t step)
+{
+	uint64_t lower = UINT64_MAX, higher = 0, at;
+	bool waits = false;
+
+	for (uint32_t i = 0; i < f->nr_programs; i++) {
+		const struct graph_node *n = f->programs[i]->tasks[0];
+
+		if (goes_by_due(n))
+			continue;
+		waits = true;
+		at = priority_step(n->d.priority);
+		if (at >= step)
+			lower = at < lower ? at : lower;
+		else
+			higher = at > higher ? at : higher;
+	}
+	at = !waits ? f->program_step : lower != UINT64_MAX ? lower : higher;
+	at *= SCHED_AGE_NS;
+	return f->program_turn > at ? f->program_turn - at : 0;
+}
+
+void program_comes(struct sched_flow *f, struct sched_program *p, const struct graph_node *n)
+{
+	uint64_t at;
+
+	/* Its number may have been another one's that is gone. */
+	p->gone = false;
+	if (p->used || p->running)
+		return;
+	at = level(f, priority_step(n->d.priority));
+	if (p->vtime < at)
+		p->vtime = at;
+}
+
+/*
+ * Who goes out of turn may have had much more than its part.  That is its own debt to those that
+ * wait: who comes must not wait for it as well, so turns have come no further than the first
+ * of them.
+ */
+static void went(struct sched_flow *f, const struct sched_program *p, const struct graph_node *n)
+{
+	uint64_t least = turn_with(p, n), step = priority_step(n->d.priority);
+
+	/* Those that run may be behind as well, and wait again in a moment. */
+	if (f->running != p->running)
+		return;
+	for (uint32_t i = 0; i < f->nr_programs; i++) {
+		const struct sched_program *q = f->programs[i];
+
+		if (turn(q) >= least)
+			continue;
+		least = turn(q);
+		step = priority_step(q->tasks[0]->d.priority);
+	}
+	reached(f, least, step);
+}
+
+void program_picked(struct sched_flow *f, const struct graph_node *n, uint64_t ns, uint64_t now_ns)
+{
+	struct sched_program *p = n->sched.program;
+
+	went(f, p, n);
+	p->vtime += ns;
+	p->picked_ns = now_ns;
+	p->running++;
 }

@@ -567,7 +567,7 @@ int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)
 	node->sched.lane = 0;
 	node->sched.push_ns = now_ns;
 	node->sched.due = due(node, now_ns);
-	program_comes(f, p);
+	program_comes(f, p, node);
 	program_put(f, node);
 	if (s->ops.tight)
 		follow_queued(s, node);
@@ -801,6 +801,7 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 		left = each;
 	}
 	if (device != SCHED_NO_DEVICE) {
+		program_in_turn(f, n);
 		if (__builtin_expect(s->follows && !s->booking, 0))
 			n = follow(s, f, n, device, now_ns);
 		n->device = device;
@@ -975,7 +976,7 @@ static void placed(struct sched *s, struct graph_node *n, uint32_t lane, uint64_
 		s->vtime = f->vtime;
 	n->sched.charged = virtual_ns(s, f, predicted);
 	f->vtime += n->sched.charged;
-	program_picked(f, n->sched.program, predicted, now_ns);
+	program_picked(f, n, predicted, now_ns);
 	if (f->capped)
 		cap_charge(s, f, predicted, 0);
 	f->running++;
@@ -1053,7 +1054,7 @@ int sched_book(struct sched *s, struct graph_node *node, uint32_t device, uint32
 		node->sched.program = NULL;
 		return -EAGAIN;
 	}
-	program_comes(f, node->sched.program);
+	program_comes(f, node->sched.program, node);
 	node->sched.booked_ns = ns;
 	s->devices[device].lane[lane].booked_ns += ns;
 	node->device = device;
@@ -1061,6 +1062,7 @@ int sched_book(struct sched *s, struct graph_node *node, uint32_t device, uint32
 	node->sched.lane = 0;
 	node->sched.push_ns = now_ns;
 	node->sched.due = due(node, now_ns);
+	program_in_turn(f, node);
 	placed(s, node, lane, now_ns);
 	return 0;
 }

@@ -363,6 +363,46 @@ START_TEST(who_can_use_what_is_idle_does)
 }
 END_TEST
 
+/* Who comes when others have had more than their part by deadlines, or in one go, begins with the rest. */
+START_TEST(who_comes_waits_for_nobodys_debt)
+{
+	struct program *urgent, *late;
+
+	begin(1);
+	urgent = program(MS, 10);
+	urgent->deadline_ns = 10 * MS;
+	program(MS, 10);
+	run_for(100 * S);
+	urgent->backlog = 0;
+	run_for(20 * MS);
+	late = program(MS, 1);
+	fill();
+	run_for(20 * MS);
+	ck_assert_uint_ge(late->ran_ns, 9 * MS);
+	end();
+}
+END_TEST
+
+/* Nor for what one of higher priority has had before the rest. */
+START_TEST(who_comes_waits_for_nobodys_head_start)
+{
+	struct program *late;
+
+	begin(1);
+	program(MS, 10)->priority = -20;
+	program(MS, 10);
+	run_for(10 * S);
+	late = program(MS, 1);
+	for (int i = 0; i < 10; i++) {
+		uint64_t before = late->ran_ns;
+
+		run_for(30 * MS);
+		ck_assert_uint_ge(late->ran_ns - before, 9 * MS);
+	}
+	end();
+}
+END_TEST
+
 static uint64_t transfer_of(void *arg, const struct graph_node *n, uint32_t device)
 {
 	return n->d.grid[1];
@@ -482,6 +522,8 @@ int main(void)
 	tcase_add_test(c, earliest_deadline_first);
 	tcase_add_test(c, deadlines_starve_no_program);
 	tcase_add_test(c, who_can_use_what_is_idle_does);
+	tcase_add_test(c, who_comes_waits_for_nobodys_debt);
+	tcase_add_test(c, who_comes_waits_for_nobodys_head_start);
 	tcase_add_test(c, follows_one_that_was_passed_over);
 	tcase_add_test(c, contexts_go);
 	suite_add_tcase(suite, c);
