@@ -309,7 +309,8 @@ assert any(x["kind"] == "cpu" and x["online"] for x in d), d'
 check "an OpenCL driver that crashes is kept out, by name" bad_driver
 
 # The OpenCL device is lost at its N-th launch, and the processor does the rest: the program
-# sees nothing of it, nor does the next one.
+# sees nothing of it, nor does the next one.  Not at "extend", which it may get sooner or later:
+# that one changes what it reads, and in place nobody can run it again.
 cat >"$work/moves.sh" <<'END'
 "$1" --repeat 3 examples/data/rocket.jpg "$2" && "$1" --repeat 1 examples/data/rocket.jpg "$3" || exit 1
 # Figures are published now and then.
@@ -325,7 +326,7 @@ moves() {
 cpu { groups = { "0" } }
 sched { policy = "rr" }
 backend "opencl" { options = { "zero-copy=$1" } }
-filter "error" { devices = "opencl*" options = { "errno=ENODEV", "every=$2" } }
+filter "error" { devices = "opencl*" options = { "errno=ENODEV", "every=$2", "kernel=[!e]*" } }
 END
 	"$arax" run --verbose --config "$work/moves.conf" --kernels build/lib/arax/kernels \
 		--kernels build/examples/kernels bash "$work/moves.sh" "$examples/image-pipeline" \
