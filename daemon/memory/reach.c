@@ -110,6 +110,10 @@ static double range_ns(const struct memory *m, uint32_t device, const struct mem
 	if (!r->buffer)
 		return d->present ? rate_ns(&d->in, r->length * r->count) : 0;
 	e = extent_find(r->buffer, device, r->offset, memory_range_end(r));
+	/* Of as many rows as a task on the host may have: what lies between them, too. */
+	if (memory_rows(r) > MEMORY_MAX_ROWS)
+		return row_ns(m, device, r->buffer, e, seq, r->offset, memory_range_end(r),
+			      slowest);
 	for (i = 0; i < memory_rows(r); i++) {
 		start = memory_row(r, i, &bytes);
 		ns += row_ns(m, device, r->buffer, e, seq, start, start + bytes, slowest);

@@ -216,6 +216,23 @@ START_TEST(a_piece_ends_where_its_places_do)
 }
 END_TEST
 
+/* A task for the host's pages may have as many rows as it likes: nobody waits until they are counted. */
+START_TEST(rows_without_end)
+{
+	const struct arax_dispatch_range r = { .buffer = 1, .length = 1, .stride = 2, .count = ~0u };
+	struct graph_node *n;
+
+	start(true);
+	n = reads(X, 0);
+	n->ranges = &r;
+	n->d.nr_ranges = 1;
+	use(0, 0, ARAX_OUT, X);
+	ck_assert_uint_eq(LEAST(n, HOST), 10 * X);
+	ck_assert_uint_eq(MOST(n, HOST), 10 * X);
+	finish();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("data");
@@ -227,6 +244,7 @@ int main(void)
 	tcase_add_test(t, one_place_has_one_way);
 	tcase_add_test(t, pieces_have_ways_of_their_own);
 	tcase_add_test(t, a_piece_ends_where_its_places_do);
+	tcase_add_test(t, rows_without_end);
 	suite_add_tcase(suite, t);
 	sr = srunner_create(suite);
 	srunner_run_all(sr, CK_ENV);
