@@ -32,11 +32,16 @@ struct sched_cap {
 	uint64_t spent_ns;
 };
 
+/* Priorities, of which each has a head start on the next one. */
+#define SCHED_STEPS	40
+
 /**
  * struct sched_program - a context of a tenant: it has tasks here, or had
  * @vtime:	start tag of its next task among its tenant's programs, ns of device time
  * @picked_ns:	when a task of it was picked last
  * @active:	its place among its tenant's programs that have a task queued; else ~0
+ * @by_due:	among which of them: see program.c
+ * @step:	its first task's priority, then
  * @gone:	goes with its last task
  * @tasks:	heap: earliest due, then oldest, first
  */
@@ -50,8 +55,14 @@ struct sched_program {
 	uint32_t active;
 	uint32_t running;
 	uint32_t used, size;
-	bool gone;
+	bool gone, by_due;
+	uint8_t step;
 	struct graph_node **tasks;
+};
+
+struct program_heap {
+	struct sched_program **v;
+	uint32_t nr;
 };
 
 /**
@@ -61,7 +72,8 @@ struct sched_program {
  *		version
  * @first:	the task whose turn it is, while it is in the scheduler's heap
  * @used:	its tasks that are queued
- * @programs:	its programs that have some
+ * @turns, @dues: its programs that have some; @nr_programs: of both
+ * @waiting:	those of @turns by priority
  * @all_programs: all that there are; @last_program: the one that was looked up last
  * @program_turn: how far their turns have come; @program_step: by whose priority
  * @active:	its place in the scheduler's heap; ~0 while it has no task queued
@@ -87,10 +99,11 @@ struct sched_flow {
 	uint16_t passed;	/* tasks in a row that went before its first one, see follow.c */
 	/* a cache line so far */
 	struct sched_flow *hash_next;
-	struct sched_program **programs;
+	struct program_heap turns, dues;
 	uint32_t nr_programs, programs_size;
 	uint64_t program_turn;
 	uint32_t program_step;
+	uint32_t waiting[SCHED_STEPS];
 	struct sched_program *all_programs, *last_program;
 	uint32_t busy_children;
 	uint32_t counted;
@@ -267,7 +280,7 @@ static inline uint64_t task_kind(struct graph_node *n)
 /* Steps of waiting that a priority costs. */
 static inline uint64_t priority_step(int priority)
 {
-	return priority < -20 ? 0 : priority > 19 ? 39 : (uint64_t)(priority + 20);
+	return priority < -20 ? 0 : priority > 19 ? SCHED_STEPS - 1 : (uint64_t)(priority + 20);
 }
 
 /* What a task's turn goes by that came, or was first, at @now_ns. */
@@ -307,6 +320,10 @@ void program_take(struct sched_flow *f, struct graph_node *n);
 void program_in_turn(struct sched_flow *f, const struct graph_node *n);
 /* @n was picked, and takes @ns. */
 void program_picked(struct sched_flow *f, const struct graph_node *n, uint64_t ns, uint64_t now_ns);
+/* It has run for so much longer than it was charged; or less. */
+void program_charge(struct sched_flow *f, struct sched_program *p, uint64_t ns);
+/* One after the other, those that have tasks. */
+struct sched_program *program_at(const struct sched_flow *f, uint32_t i);
 /* Whose first task is next; @f has some. */
 struct sched_program *program_next(const struct sched_flow *f);
 /* Not @p's, which has some, until a task of it is put. */

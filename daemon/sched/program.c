@@ -173,88 +173,12 @@ void programs_fini(struct sched *s, struct sched_flow *f)
 {
 	while (f->all_programs)
 		program_free(s, f->all_programs);
-	free(f->programs);
+	free(f->turns.v);
+	free(f->dues.v);
 }
 
 /* ------------------------------------------------------------------ */
-/* Tasks                                                               */
-
-bool program_room(struct sched_flow *f, struct sched_program *p)
-{
-	uint32_t size = p->size ? p->size * 2 : 16;
-	struct sched_program **programs;
-	struct graph_node **tasks;
-
-	if (p->used == p->size) {
-		tasks = realloc(p->tasks, size * sizeof(*tasks));
-		if (!tasks)
-			return false;
-		p->tasks = tasks;
-		p->size = size;
-	}
-	if (f->nr_programs < f->programs_size)
-		return true;
-	size = f->programs_size ? f->programs_size * 2 : 4;
-	programs = realloc(f->programs, size * sizeof(*programs));
-	if (!programs)
-		return false;
-	f->programs = programs;
-	f->programs_size = size;
-	return true;
-}
-
-static void activate(struct sched_flow *f, struct sched_program *p)
-{
-	p->active = f->nr_programs;
-	f->programs[f->nr_programs++] = p;
-}
-
-static void deactivate(struct sched_flow *f, struct sched_program *p)
-{
-	struct sched_program *last = f->programs[--f->nr_programs];
-
-	f->programs[p->active] = last;
-	last->active = p->active;
-	p->active = NOT_QUEUED;
-}
-
-void program_put(struct sched_flow *f, struct graph_node *n)
-{
-	struct sched_program *p = n->sched.program;
-
-	/* It had none, or was hidden. */
-	if (p->active == NOT_QUEUED)
-		activate(f, p);
-	task_up(p, p->used++, n);
-	f->used++;
-}
-
-void program_take(struct sched_flow *f, struct graph_node *n)
-{
-	struct sched_program *p = n->sched.program;
-	uint32_t i = n->sched.index;
-	struct graph_node *last = p->tasks[--p->used];
-
-	f->used--;
-	n->sched.index = NOT_QUEUED;
-	if (last != n) {
-		if (i && task_before(last, p->tasks[(i - 1) / 2]))
-			task_up(p, i, last);
-		else
-			task_down(p, i, last);
-	}
-	/* It may be hidden: another one's task was about to go when this one was found to follow. */
-	if (!p->used && p->active != NOT_QUEUED)
-		deactivate(f, p);
-}
-
-void program_hide(struct sched_flow *f, struct sched_program *p)
-{
-	deactivate(f, p);
-}
-
-/* ------------------------------------------------------------------ */
-/* Whose turn                                                          */
+/* The heaps of a tenant's programs: by turns, and by what is due      */
 
 /* It was stopped; few stand aside at once if it goes on before others begin. */
 static bool has_begun(const struct graph_node *n)
@@ -288,6 +212,158 @@ static bool turn_before(const struct sched_program *a, const struct sched_progra
 	return task_before(a->tasks[0], b->tasks[0]);
 }
 
+static bool program_before(const struct sched_program *a, const struct sched_program *b)
+{
+	return a->by_due ? task_before(a->tasks[0], b->tasks[0]) : turn_before(a, b);
+}
+
+static struct program_heap *heap_of(struct sched_flow *f, const struct sched_program *p)
+{
+	return p->by_due ? &f->dues : &f->turns;
+}
+
+static void program_place(struct program_heap *h, uint32_t i, struct sched_program *p)
+{
+	h->v[i] = p;
+	p->active = i;
+}
+
+static void program_fix(struct program_heap *h, uint32_t i, struct sched_program *p)
+{
+	uint32_t child;
+
+	for (; i && program_before(p, h->v[(i - 1) / 2]); i = (i - 1) / 2)
+		program_place(h, i, h->v[(i - 1) / 2]);
+	for (; (child = 2 * i + 1) < h->nr; i = child) {
+		if (child + 1 < h->nr && program_before(h->v[child + 1], h->v[child]))
+			child++;
+		if (program_before(p, h->v[child]))
+			break;
+		program_place(h, i, h->v[child]);
+	}
+	program_place(h, i, p);
+}
+
+static void activate(struct sched_flow *f, struct sched_program *p)
+{
+	struct program_heap *h;
+
+	p->by_due = goes_by_due(p->tasks[0]);
+	p->step = (uint8_t)priority_step(p->tasks[0]->d.priority);
+	f->waiting[p->step] += !p->by_due;
+	f->nr_programs++;
+	h = heap_of(f, p);
+	program_fix(h, h->nr++, p);
+}
+
+static void deactivate(struct sched_flow *f, struct sched_program *p)
+{
+	struct program_heap *h = heap_of(f, p);
+	struct sched_program *last = h->v[--h->nr];
+	uint32_t i = p->active;
+
+	f->waiting[p->step] -= !p->by_due;
+	f->nr_programs--;
+	p->active = NOT_QUEUED;
+	if (last != p)
+		program_fix(h, i, last);
+}
+
+/* @p's first task has, or its virtual time. */
+static void changed(struct sched_flow *f, struct sched_program *p)
+{
+	const struct graph_node *n = p->tasks[0];
+
+	if (p->by_due != goes_by_due(n) || p->step != priority_step(n->d.priority)) {
+		deactivate(f, p);
+		activate(f, p);
+	} else if (f->nr_programs > 1) {
+		program_fix(heap_of(f, p), p->active, p);
+	}
+}
+
+struct sched_program *program_at(const struct sched_flow *f, uint32_t i)
+{
+	return i < f->turns.nr ? f->turns.v[i] : f->dues.v[i - f->turns.nr];
+}
+
+/* ------------------------------------------------------------------ */
+/* Tasks                                                               */
+
+static bool heap_room(struct program_heap *h, uint32_t size)
+{
+	struct sched_program **v = realloc(h->v, size * sizeof(*v));
+
+	h->v = v ? v : h->v;
+	return v;
+}
+
+bool program_room(struct sched_flow *f, struct sched_program *p)
+{
+	uint32_t size = p->size ? p->size * 2 : 16;
+	struct graph_node **tasks;
+
+	if (p->used == p->size) {
+		tasks = realloc(p->tasks, size * sizeof(*tasks));
+		if (!tasks)
+			return false;
+		p->tasks = tasks;
+		p->size = size;
+	}
+	if (f->nr_programs < f->programs_size)
+		return true;
+	size = f->programs_size ? f->programs_size * 2 : 4;
+	/* They go from one to the other. */
+	if (!heap_room(&f->turns, size) || !heap_room(&f->dues, size))
+		return false;
+	f->programs_size = size;
+	return true;
+}
+
+void program_put(struct sched_flow *f, struct graph_node *n)
+{
+	struct sched_program *p = n->sched.program;
+
+	task_up(p, p->used++, n);
+	f->used++;
+	/* It had none, or was hidden. */
+	if (p->active == NOT_QUEUED)
+		activate(f, p);
+	else
+		changed(f, p);
+}
+
+void program_take(struct sched_flow *f, struct graph_node *n)
+{
+	struct sched_program *p = n->sched.program;
+	uint32_t i = n->sched.index;
+	struct graph_node *last = p->tasks[--p->used];
+
+	f->used--;
+	n->sched.index = NOT_QUEUED;
+	if (last != n) {
+		if (i && task_before(last, p->tasks[(i - 1) / 2]))
+			task_up(p, i, last);
+		else
+			task_down(p, i, last);
+	}
+	/* It may be hidden: another one's task was about to go when this one was found to follow. */
+	if (p->active == NOT_QUEUED)
+		return;
+	if (p->used)
+		changed(f, p);
+	else
+		deactivate(f, p);
+}
+
+void program_hide(struct sched_flow *f, struct sched_program *p)
+{
+	deactivate(f, p);
+}
+
+/* ------------------------------------------------------------------ */
+/* Whose turn                                                          */
+
 /* When its first task, which has no deadline, should have begun: it has been first since then. */
 static uint64_t patient_until(const struct sched_program *p)
 {
@@ -297,28 +373,14 @@ static uint64_t patient_until(const struct sched_program *p)
 	return sched_due(n->d.priority, 0, since);
 }
 
-static struct sched_program *next_of_many(const struct sched_flow *f)
+struct sched_program *program_next(const struct sched_flow *f)
 {
-	struct sched_program *soon = NULL, *fair = NULL;
+	struct sched_program *soon = f->dues.nr ? f->dues.v[0] : NULL;
+	struct sched_program *fair = f->turns.nr ? f->turns.v[0] : NULL;
 
-	for (uint32_t i = 0; i < f->nr_programs; i++) {
-		struct sched_program *p = f->programs[i];
-
-		if (goes_by_due(p->tasks[0])) {
-			if (!soon || task_before(p->tasks[0], soon->tasks[0]))
-				soon = p;
-		} else if (!fair || turn_before(p, fair)) {
-			fair = p;
-		}
-	}
 	if (!soon || !fair)
 		return soon ? soon : fair;
 	return patient_until(fair) < soon->tasks[0]->sched.due ? fair : soon;
-}
-
-struct sched_program *program_next(const struct sched_flow *f)
-{
-	return __builtin_expect(f->nr_programs == 1, 1) ? f->programs[0] : next_of_many(f);
 }
 
 /* ------------------------------------------------------------------ */
@@ -342,26 +404,20 @@ void program_in_turn(struct sched_flow *f, const struct graph_node *n)
  * The virtual time of who comes with a task of that priority step, where turns have come to: that of
  * who waits with the same one; else of the next lower one, before whom it has its head start.
  */
-static uint64_t level(const struct sched_flow *f, uint64_t step)
+static uint64_t level(const struct sched_flow *f, uint32_t step)
 {
-	uint64_t lower = UINT64_MAX, higher = 0, at;
-	bool waits = false;
+	uint32_t at = step;
 
-	for (uint32_t i = 0; i < f->nr_programs; i++) {
-		const struct graph_node *n = f->programs[i]->tasks[0];
-
-		if (goes_by_due(n))
-			continue;
-		waits = true;
-		at = priority_step(n->d.priority);
-		if (at >= step)
-			lower = at < lower ? at : lower;
-		else
-			higher = at > higher ? at : higher;
+	if (!f->turns.nr) {
+		at = f->program_step;
+	} else {
+		while (at < SCHED_STEPS && !f->waiting[at])
+			at++;
+		if (at == SCHED_STEPS)
+			for (at = step; at && !f->waiting[at]; at--)
+				;
 	}
-	at = !waits ? f->program_step : lower != UINT64_MAX ? lower : higher;
-	at *= SCHED_AGE_NS;
-	return f->program_turn > at ? f->program_turn - at : 0;
+	return f->program_turn > at * SCHED_AGE_NS ? f->program_turn - at * SCHED_AGE_NS : 0;
 }
 
 void program_comes(struct sched_flow *f, struct sched_program *p, const struct graph_node *n)
@@ -372,9 +428,16 @@ void program_comes(struct sched_flow *f, struct sched_program *p, const struct g
 	p->gone = false;
 	if (p->used || p->running)
 		return;
-	at = level(f, priority_step(n->d.priority));
+	at = level(f, (uint32_t)priority_step(n->d.priority));
 	if (p->vtime < at)
 		p->vtime = at;
+}
+
+void program_charge(struct sched_flow *f, struct sched_program *p, uint64_t ns)
+{
+	p->vtime += ns;
+	if (p->active != NOT_QUEUED)
+		changed(f, p);
 }
 
 /*
@@ -389,13 +452,9 @@ static void went(struct sched_flow *f, const struct sched_program *p, const stru
 	/* Those that run may be behind as well, and wait again in a moment. */
 	if (f->running != p->running)
 		return;
-	for (uint32_t i = 0; i < f->nr_programs; i++) {
-		const struct sched_program *q = f->programs[i];
-
-		if (turn(q) >= least)
-			continue;
-		least = turn(q);
-		step = priority_step(q->tasks[0]->d.priority);
+	if (f->turns.nr && turn(f->turns.v[0]) < least) {
+		least = turn(f->turns.v[0]);
+		step = f->turns.v[0]->step;
 	}
 	reached(f, least, step);
 }
@@ -405,7 +464,7 @@ void program_picked(struct sched_flow *f, const struct graph_node *n, uint64_t n
 	struct sched_program *p = n->sched.program;
 
 	went(f, p, n);
-	p->vtime += ns;
 	p->picked_ns = now_ns;
 	p->running++;
+	program_charge(f, p, ns);
 }

@@ -655,7 +655,7 @@ struct cursor {
 static struct graph_node *next_task(const struct sched_flow *f, struct cursor *c, uint32_t each)
 {
 	for (; c->program < f->nr_programs; c->program++, c->task = 0) {
-		const struct sched_program *p = f->programs[c->program];
+		const struct sched_program *p = program_at(f, c->program);
 
 		if (c->task < p->used && c->task < each)
 			return p->tasks[c->task++];
@@ -943,7 +943,7 @@ static struct graph_node *pick_spare(struct sched *s, uint64_t now_ns)
 		if (f->capped && cap_until(s, f) > s->now_ns)
 			continue;
 		for (uint32_t j = 0; j < f->nr_programs && j < LOOK_SPARE; j++) {
-			const struct sched_program *p = f->programs[j];
+			const struct sched_program *p = program_at(f, j);
 			struct graph_node *n = s->policy->spare(s, p->tasks, p->used, now_ns);
 
 			if (!n)
@@ -1106,7 +1106,7 @@ static inline void charge_ran(struct sched *s, const struct graph_node *node, ui
 	struct sched_flow *f = node->sched.flow;
 
 	f->vtime += virtual_ns(s, f, run_ns) - node->sched.charged;
-	node->sched.program->vtime += run_ns - guess;
+	program_charge(f, node->sched.program, run_ns - guess);
 	if (f->capped)
 		cap_charge(s, f, run_ns, guess);
 }

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/sched/sched.h"
 
@@ -403,6 +404,49 @@ START_TEST(who_comes_waits_for_nobodys_head_start)
 }
 END_TEST
 
+/* CPU time of so many tasks, one picked and one pushed after the other. */
+static uint64_t cost_of(uint32_t tasks)
+{
+	struct timespec from, to;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+	for (uint32_t i = 0; i < tasks; i++) {
+		struct graph_node *n = sched_pick(s, now += US);
+
+		ck_assert_ptr_nonnull(n);
+		sched_finish(s, n, US, true);
+		n->seq = ++seq;
+		n->sched.lane = 0;
+		ck_assert_int_eq(sched_push(s, n, now), 0);
+	}
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
+	return (uint64_t)(to.tv_sec - from.tv_sec) * S + (uint64_t)to.tv_nsec - (uint64_t)from.tv_nsec;
+}
+
+/* One tenant's crowd costs araxd, and so all others, little: of each, not of all together. */
+START_TEST(crowds_cost_little)
+{
+	static const uint32_t crowd = 20000;
+	uint64_t few, many;
+
+	begin(1);
+	for (uint32_t i = 0; i < 2 * crowd; i++) {
+		struct program p = { .context = 1 + i % crowd };
+
+		/* Some go by what is due. */
+		p.deadline_ns = p.context % 8 ? 0 : 1000 * S;
+		p.priority = (int)(p.context % 3);
+		ck_assert_int_eq(sched_push(s, task_of(&p), now), 0);
+		if (i == 3)
+			few = cost_of(1000);
+	}
+	many = cost_of(1000);
+	ck_assert_msg(many < 100 * few, "%llu ns a task, %llu with few", (unsigned long long)many / 1000,
+		      (unsigned long long)few / 1000);
+	end();
+}
+END_TEST
+
 static uint64_t transfer_of(void *arg, const struct graph_node *n, uint32_t device)
 {
 	return n->d.grid[1];
@@ -524,6 +568,7 @@ int main(void)
 	tcase_add_test(c, who_can_use_what_is_idle_does);
 	tcase_add_test(c, who_comes_waits_for_nobodys_debt);
 	tcase_add_test(c, who_comes_waits_for_nobodys_head_start);
+	tcase_add_test(c, crowds_cost_little);
 	tcase_add_test(c, follows_one_that_was_passed_over);
 	tcase_add_test(c, contexts_go);
 	suite_add_tcase(suite, c);
