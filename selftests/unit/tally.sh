@@ -62,11 +62,11 @@ fi
 # What failed is said again at the end, where somebody who has but the end of a log finds it.
 ARAX_RESULTS=$work/r scripts/tally reset
 printf '# a\n# why\nnot ok 1 - b\n# where\nok 2\n# c\nnot ok 3 - d # TODO later\nnot ok 4 - e\n1..4\n' |
-	ARAX_RESULTS=$work/r scripts/tally tap u
+	ARAX_RESULTS=$work/r TALLY_SECONDS=3 scripts/tally tap u
 ARAX_RESULTS=$work/r scripts/tally add v 0 0 1 '#12, and not ok'
 ARAX_RESULTS=$work/r scripts/tally print >"$work/printed"
 sed -n '/ u$/,$p' "$work/printed" >"$work/out"
-for text in 'passed    2 failed    1 skipped     0 s  u' 'skipped: #12' 'failed in u:' '# why' 'not ok 1 - b' '# where' \
+for text in 'passed    2 failed    1 skipped     3 s  u' 'skipped: #12' 'failed in u:' '# why' 'not ok 1 - b' '# where' \
 	'not ok 4 - e' '1 passed, 2 failed, 2 skipped'; do
 	n=$((n + 1))
 	if grep -qF -- "$text" "$work/out"; then
