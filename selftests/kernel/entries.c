@@ -237,6 +237,77 @@ KTEST(launches)
 	tear_down();
 }
 
+/* A launch in one line, with something behind it that nobody is to read. */
+static struct arax_task_short *good_short(void)
+{
+	uint8_t *t = (uint8_t *)client_task(&c);
+	struct arax_task_short *s = (void *)t;
+
+	memset(t + sizeof(*s), 0xff, c.init.entry_size - sizeof(*s));
+	s->opcode = ARAX_OP_LAUNCH;
+	s->flags = ARAX_TASK_SHORT;
+	s->nr_ranges = 1;
+	s->user_data = ++serial;
+	s->queue = queue;
+	s->kernel = kernel;
+	s->grid = 7;
+	s->buffer[0] = buffer;
+	s->length[0] = PAGE;
+	memcpy(s->args, "args", 4);
+	return s;
+}
+
+#define WRONG_SHORT(err, ...) do { \
+	struct arax_task_short *s = good_short(); \
+	__VA_ARGS__; \
+	refused(err); \
+} while (0)
+
+KTEST(short_entries)
+{
+	static const unsigned int sizes[] = { 128, 256 };
+	struct work w;
+	int i, k;
+
+	for (k = 0; k < 2; k++) {
+		set_up(sizes[k]);
+		good_short();
+		w = accepted();
+		CHECK_EQ(w.d.opcode, ARAX_OP_LAUNCH);
+		CHECK_EQ(w.d.kernel, kernel);
+		CHECK_EQ(w.d.flags, 0);
+		CHECK_EQ(w.d.nr_ranges, 1);
+		CHECK_EQ(w.d.access, ARAX_INOUT);
+		CHECK_EQ(w.d.arg_len, 4);
+		CHECK_OK(memcmp(w.d.args, "args\0\0\0\0\0\0\0\0\0\0\0", 16));
+		for (i = 0; i < 3; i++) {
+			CHECK_EQ(w.d.grid[i], i ? 1 : 7);
+			CHECK_EQ(w.d.block[i], 1);
+		}
+		CHECK_EQ(w.ranges[0].offset, 0);
+		CHECK_EQ(w.ranges[0].length, PAGE);
+		CHECK_EQ(w.ranges[0].count, 1);
+		CHECK_EQ(w.ranges[0].stride, 0);
+		WRONG_SHORT(EINVAL, s->opcode = ARAX_OP_MARKER);
+		WRONG_SHORT(EINVAL, s->flags |= ARAX_TASK_EXT);
+		WRONG_SHORT(EOPNOTSUPP, s->flags |= 0x20);
+		WRONG_SHORT(EBADF, s->queue = buffer);
+		WRONG_SHORT(ENOENT, s->kernel = 0);
+		WRONG_SHORT(ENOENT, s->kernel = kernel + 1000);
+		WRONG_SHORT(EINVAL, s->kernel = ARAX_KERNEL_OWN | 1);
+		WRONG_SHORT(EINVAL, s->grid = 0);
+		WRONG_SHORT(EINVAL, s->nr_ranges = 0);
+		WRONG_SHORT(EINVAL, s->nr_ranges = 2);
+		WRONG_SHORT(EINVAL, s->nr_ranges = 3);
+		WRONG_SHORT(EBADF, s->buffer[0] = 0);
+		WRONG_SHORT(EBADF, s->buffer[0] = queue);
+		WRONG_SHORT(EINVAL, s->length[0] = BYTES + 1);
+		WRONG_SHORT(EINVAL, s->buffer[1] = buffer);
+		WRONG_SHORT(EINVAL, s->length[1] = 1);
+		tear_down();
+	}
+}
+
 KTEST(copies_and_fills)
 {
 	unsigned int n;
