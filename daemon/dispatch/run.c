@@ -447,6 +447,23 @@ static bool may_run_again(const struct run *run)
 	return true;
 }
 
+/* The kernel said no more than that its device is gone. */
+static void why_not_again(struct run *run)
+{
+	const char *device = run->poller->devs[run->device].dev->info.name;
+
+	if (run->spent)
+		reason_set("device %s was lost, and with it bytes that the task reads and that nothing else had",
+			   device);
+	else if (!may_run_again(run))
+		reason_set("device %s was lost while it ran the task, which can't be run again, as it writes over what it reads; if it can all the same, submit it with ARAX_TASK_IDEMPOTENT",
+			   device);
+	else
+		reason_set("device %s was lost while it ran the task, and no other device can run it",
+			   device);
+	reason_take(run->rt.reason);
+}
+
 /* Whether the task goes on elsewhere: then it is @run's no longer. */
 static __attribute__((cold)) bool moved(struct run *run, uint64_t hold_ns)
 {
@@ -456,6 +473,8 @@ static __attribute__((cold)) bool moved(struct run *run, uint64_t hold_ns)
 
 	take_offline(p, &p->devs[run->device]);
 	again = may_run_again(run) && run_anywhere(p, node);
+	if (!again)
+		why_not_again(run);
 	if (again) {
 		settle_accounts(run, node, hold_ns, false);
 		graph_stop(run->link->graph, node);
