@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* A task's extents: all of them or none, pinned and paid for. */
 #include <errno.h>
+#include <stdio.h>
 
 #include "daemon/log.h"
 #include "daemon/memory/internal.h"
@@ -205,18 +206,38 @@ void task_refund(struct memory *m, const struct refunds *refunds)
 
 /* ------------------------------------------------------------------ */
 
-static void complain(const struct memory_device *d, const struct memory_range *ranges, uint32_t nr)
+static uint64_t range_bytes(const struct memory_range *ranges, uint32_t nr)
 {
 	uint64_t bytes = 0;
 	uint32_t i;
 
 	for (i = 0; i < nr; i++)
 		bytes += memory_range_end(&ranges[i]) - ranges[i].offset;
+	return bytes;
+}
+
+static void complain(const struct memory_device *d, const struct memory_range *ranges, uint32_t nr)
+{
+	uint64_t bytes = range_bytes(ranges, nr);
+
 	log_warn("a task does not fit on a device: give it smaller ranges",
 		 log_u64("bytes", bytes), log_u64("device_bytes", d->stats.bytes),
 		 log_u64("ranges", nr));
 	reason_set("its data, %llu bytes, does not fit on a device that has %llu: give it smaller ranges",
 		   (unsigned long long)bytes, (unsigned long long)d->stats.bytes);
+}
+
+/* It is the tenant's own affair: no line in the log. */
+static void over_quota(struct memory *m, const struct memory_range *ranges, uint32_t nr,
+		       struct memory_owner owner)
+{
+	uint64_t max = m->limit ? m->limit(m->charge_arg, owner) : UINT64_MAX;
+	char limit[32] = "";
+
+	if (max != UINT64_MAX)
+		snprintf(limit, sizeof(limit), ", %llu bytes", (unsigned long long)max);
+	reason_set("its data, %llu bytes, is more than its tenant's device_memory.max%s, lets it have: give it smaller ranges, or raise that (arax tenant set)",
+		   (unsigned long long)range_bytes(ranges, nr), limit);
 }
 
 /* (locked) */
@@ -326,6 +347,8 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 		return -ECANCELED;
 	if (err == -ENOMEM)
 		complain(d, ranges, nr);
+	if (err == -EDQUOT)
+		over_quota(m, ranges, nr, owner);
 	return err;
 }
 

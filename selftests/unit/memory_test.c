@@ -3,11 +3,13 @@
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/memory/intervals.h"
 #include "daemon/memory/memory.h"
+#include "daemon/reason.h"
 #include "selftests/unit/memory_fake.h"
 #include "uapi/arax.h"
 
@@ -794,13 +796,25 @@ START_TEST(what_is_held_is_paid_for)
 }
 END_TEST
 
+static uint64_t limit_of(void *arg, struct memory_owner owner)
+{
+	return (uint64_t)quota.max[owner.id];
+}
+
 START_TEST(one_byte_more_is_EDQUOT)
 {
+	char why[REASON_LEN], said[REASON_LEN];
 	struct memory_range r = { 0 };
 
 	start_charged(64 * KIB, BYTES - 1);
+	memory_set_limit(m, limit_of);
 	r = range(0, ARAX_IN, 0, BYTES);
+	reason_forget();
 	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1, one), -EDQUOT);
+	reason_take(why);
+	snprintf(said, sizeof(said), "its data, %u bytes, is more than its tenant's device_memory.max, %u bytes, lets",
+		 BYTES, BYTES - 1);
+	ck_assert_ptr_nonnull(strstr(why, said));
 	ck_assert_int_eq(quota.used[1], 0);
 	ck_assert_int_eq(memory_check(m), 0);
 	r.length--;
