@@ -275,7 +275,8 @@ struct arax_task_ext {
  *		the core.  Never 0
  * @origin:	tag of the first failure; 0: this one failed by itself
  * @device_ns:	time that the task held a device; of several short ones in a row each
- *		holds it from the end of the one before it, its own dispatch included
+ *		holds it from the end of the one before it, its own dispatch included, and
+ *		one by itself from when its entry was taken, its submission included
  * @wait_ns:	from submission to start, by the mediator's account
  * @bytes:	moved for the task between memories
  * @device:	index of the device that ran it, ~0 if none did
