@@ -109,12 +109,12 @@ typedef struct core_lock core_mutex;
 #define core_mutex_assert(m)	core_warn_on(!core_lock_taken(m))
 
 /* A lock that only spins would burn a whole time slice when its holder is preempted. */
-typedef struct core_hot_lock core_spin;
-#define core_spin_init(s)	core_hot_init(s)
-#define core_spin_destroy(s)	core_warn_on(core_hot_taken(s))
-#define core_spin_lock(s)	core_hot_lock(s)
-#define core_spin_unlock(s)	core_hot_unlock(s)
-#define core_spin_assert(s)	core_warn_on(!core_hot_taken(s))
+typedef struct core_lock core_spin;
+#define core_spin_init(s)	core_lock_init(s)
+#define core_spin_destroy(s)	core_warn_on(core_lock_taken(s))
+#define core_spin_lock(s)	core_lock_lock(s)
+#define core_spin_unlock(s)	core_lock_unlock(s)
+#define core_spin_assert(s)	core_warn_on(!core_lock_taken(s))
 #define core_releases(s)
 
 typedef struct {

@@ -77,31 +77,11 @@ void core_lock_wait(struct core_lock *l)
 {
 	int err = errno;
 
-	if (look(&l->word))
-		return;
-	/* It is taken as awaited: we can't know whether others still sleep. */
-	while (__atomic_exchange_n(&l->word, CORE_LOCK_AWAITED, __ATOMIC_ACQUIRE))
-		futex(&l->word, FUTEX_WAIT_PRIVATE, CORE_LOCK_AWAITED);
-	errno = err;
-}
-
-void core_lock_wake(struct core_lock *l)
-{
-	int err = errno;
-
-	futex(&l->word, FUTEX_WAKE_PRIVATE, 1);
-	errno = err;
-}
-
-void core_hot_wait(struct core_hot_lock *l)
-{
-	int err = errno;
-
 	if (look(&l->taken))
 		return;
 	__atomic_fetch_add(&l->waiters, 1, __ATOMIC_SEQ_CST);
 	/*
-	 * Pairs with the light one in core_hot_unlock(): an unlock either is seen
+	 * Pairs with the light one in core_lock_unlock(): an unlock either is seen
 	 * here, or sees that somebody waits.
 	 */
 	core_heavy_barrier();
@@ -111,7 +91,7 @@ void core_hot_wait(struct core_hot_lock *l)
 	errno = err;
 }
 
-void core_hot_wake(struct core_hot_lock *l)
+void core_lock_wake(struct core_lock *l)
 {
 	int err = errno;
 
