@@ -323,6 +323,8 @@ static inline struct node *node_create(struct graph *g, const struct arax_dispat
 	n->pub.sched.flow = NULL;
 	n->pub.sched.kind = 0;
 	n->pub.sched.booked_ns = 0;
+	n->pub.sched.part = 0;
+	n->pub.sched.outlook = 0;
 	n->pub.priv = NULL;
 	return n;
 }

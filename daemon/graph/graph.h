@@ -82,7 +82,8 @@ enum graph_state {
  * @ranges:	copies, d.nr_ranges of them
  * @args:	copy, d.arg_len bytes, aligned to 16
  * @seq:	order of addition in this graph, from 1
- * @sched:	belongs to the scheduler from graph_pop_ready() on
+ * @sched:	belongs to the scheduler from graph_pop_ready() on; what it knows of tasks that
+ *		wait (sched_task.h) from graph_add() on
  * @device:	for the caller: where it runs
  * @start_ns, @run_ns, @bytes: for the caller
  * @priv:	for the caller

@@ -9,6 +9,7 @@
  *   model.c	run times learnt
  *   regress.c	... and what they say of other sizes
  *   policy_*.c	which device: see policy.h
+ *   outlook.c	what is to come after them
  *   spare.c	tasks for devices that those next would rather not have
  *   data.c	where a task's data is
  *   streams.c	which stream of a device: see streams.h
@@ -20,6 +21,9 @@
 #include "daemon/sched/sched.h"
 
 #define DEFAULT_WEIGHT	100
+
+/* Of a device, see sched_ops.part. */
+#define SCHED_WHOLE	1024u
 
 /**
  * struct sched_cap - device_time.max of a tenant and all below it
@@ -148,6 +152,9 @@ struct sched_lane {
  * struct sched_device - a device
  * @ahead:	tasks that a lane takes behind the one that runs
  * @room:	while a pick looks for such places: it has one for the task at hand
+ * @parts:	of its capacity, in 1024ths, that all of its tasks take while they run
+ * @full_until:	when its whole capacity would have been enough for them, as predicted
+ * @full_ns:	of it, that those take which have not ended
  * @given_ns:	device time given out so far
  * @switched_ns: when a task was last picked that it had to be configured for
  */
@@ -157,9 +164,13 @@ struct sched_device {
 	uint32_t lanes_size;
 	uint32_t ahead;
 	bool room;
+	uint32_t parts;
 	struct sched_lane *lane;
-	uint64_t given_ns;
+	uint64_t full_until;
 	uint64_t switched_ns;
+	/* seldom needed */
+	uint64_t full_ns;
+	uint64_t given_ns;
 };
 
 /**
@@ -253,6 +264,9 @@ struct sched {
 	struct graph_node *lately[LATELY];
 	uint8_t lately_at;	/* the next place there */
 	bool follows;		/* some of them may not be NULL */
+	/* That were made, and where all of them keep what they have still to look at: outlook.c. */
+	uint32_t outlooks;
+	const struct graph_node **outlook_stack;
 	uint32_t near;		/* see sched_near() */
 	uint64_t far_ns;
 	struct sched_model model;
@@ -369,6 +383,31 @@ void model_free(struct sched_model *m);
 static inline bool has_idle_lane(const struct sched_device *d)
 {
 	return d->busy < d->lanes;
+}
+
+/* When a kernel that it is given now can begin to run there, if its data is there. */
+static inline uint64_t capacity_at(const struct sched_device *d, uint64_t now_ns)
+{
+	return d->parts >= SCHED_WHOLE && d->full_until > now_ns ? d->full_until : now_ns;
+}
+
+/* Kernels like those that it has which run there side by side as if each were alone. */
+static inline double device_rate(const struct sched_device *d)
+{
+	double whole = d->parts ? (double)SCHED_WHOLE * d->busy / d->parts : d->lanes;
+
+	return whole < d->lanes ? whole : d->lanes;
+}
+
+/* For how much longer it has something to do, as predicted. */
+static inline uint64_t busy_for_ns(const struct sched_device *d, uint64_t now_ns)
+{
+	uint64_t until = now_ns;
+
+	for (uint32_t i = 0; i < d->lanes_size; i++)
+		if (d->lane[i].until > until)
+			until = d->lane[i].until;
+	return until - now_ns;
 }
 
 /* Whether it can be given a task now. */

@@ -60,13 +60,17 @@ uint32_t least_transfer(struct sched *s, const struct graph_node *node, uint64_t
 /* By so many times a task may be later, see spare.c. */
 #define SPARE_LATE	4
 
+struct outlook;
+
 /*
  * spare.c: one of a heap's tasks for a device that stands idle, but none that is @bound to others;
- * or NULL.  @run_ns: that it takes there
+ * or NULL.  @o: of their program, NULL: there is none.  @run_ns: that it takes there.
+ * @alike: there is no task that those that are idle are much slower with
  */
-struct graph_node *spare_find(struct sched *s, struct graph_node *const *tasks, uint32_t nr,
+struct graph_node *spare_find(struct sched *s, struct outlook *o,
+			      struct graph_node *const *tasks, uint32_t nr,
 			      bool (*bound)(struct sched *s, const struct graph_node *node),
-			      uint64_t now_ns, uint32_t *device, uint64_t *run_ns);
+			      uint64_t now_ns, uint32_t *device, uint64_t *run_ns, bool *alike);
 
 /* @device, or wait for it. */
 static inline uint32_t when_idle(const struct sched *s, uint32_t device)

@@ -14,6 +14,9 @@
  *
  * Of those that would wait for long a device that stands idle may take one from behind
  * (spare.c); that is looked into only if it may be worth it for the tasks that are next.
+ * From then on it is known what is to come in that program (outlook.c): a task of a kind
+ * that slow devices should do all of is left to them although a quick one is idle, as long as that
+ * one has others and the program ends no later by it.
  *
  * A device whose few first runs were disturbed looks slower than it is, and who has nothing
  * to run learns nothing.  So one that is little known and idle is tried anew, as long as
@@ -30,6 +33,7 @@
  */
 #include <stdlib.h>
 
+#include "daemon/sched/outlook.h"
 #include "daemon/sched/policy.h"
 
 /* Waiting tasks that count, so that what is far slower is still left alone. */
@@ -39,7 +43,10 @@
 
 /* After a search in vain: by what part more tasks, or how much later, for the next one. */
 #define SPARE_MORE	8
-#define SPARE_PAUSE_NS	1000000
+#define SPARE_PAUSE_NS	200000ull
+#define SPARE_DOUBLED	4
+/* Tasks of a program among which one is looked for in place of those that are left to slow devices. */
+#define INSTEAD	512u
 
 /* Runs after which a device is known; the part of a kernel's time that trials may cost. */
 #define KNOWN		32u
@@ -63,6 +70,7 @@
  * @home:	SCHED_NO_DEVICE: it may go anywhere
  * @stay:	tasks until it may again
  * @times:	that it was gathered
+ * @outlook:	NULL: it never had a task that was worth the search for a slow device
  */
 struct course {
 	struct course *next;
@@ -72,6 +80,7 @@ struct course {
 	uint32_t home;
 	uint64_t stay;
 	uint32_t times;
+	struct outlook *outlook;
 };
 
 /**
@@ -86,14 +95,16 @@ struct trial {
 
 /**
  * struct spares - when tasks that are further behind are looked at
- * @worth_ns:	the latest time at which that may have been worth it
+ * @worth_ns:	the latest time at which that may have been worth it; @left_ns: at which a task was
+ *		left to slow devices, though a quick one would have taken it
  * @tried_ns:	when nothing was found; then not before there are @queued tasks or @again_ns
- *		has come
+ *		has come; @alike: such searches on end that found no slow device at all: then only
+ *		that time
  */
 struct spares {
-	uint64_t worth_ns;
+	uint64_t worth_ns, left_ns;
 	uint64_t tried_ns, again_ns;
-	uint32_t queued;
+	uint32_t queued, alike;
 };
 
 struct state {
@@ -195,12 +206,16 @@ static void mean(double *of, uint64_t ns, uint32_t tasks)
 
 /* A task was placed, for @run_ns. */
 static void learn(struct sched *s, struct course *c, const struct graph_node *node,
-		  uint32_t device, uint64_t run_ns)
+		  uint32_t device, uint64_t run_ns, uint64_t end_ns)
 {
 	struct sched_way way;
 
 	/* Who only asks places nothing. */
-	if (!c || !s->ops.way || s->asking)
+	if (!c || s->asking)
+		return;
+	if (c->outlook)
+		outlook_placed(s, c->outlook, node, end_ns);
+	if (!s->ops.way)
 		return;
 	s->ops.way(s->arg, node, device, &way);
 	c->tasks++;
@@ -285,7 +300,21 @@ static void consider(struct sched *s, uint64_t idle_ns, uint64_t best_ns, uint64
 		st->spares.worth_ns = s->now_ns;
 }
 
-static uint32_t weigh(struct sched *s, const struct graph_node *node, uint64_t now_ns)
+/* Whether it should not go to @device, which is the best for it and idle. */
+static bool is_left(struct sched *s, struct outlook *o, const struct graph_node *node,
+		    uint32_t device, uint64_t now_ns)
+{
+	struct state *st = s->policy_state;
+
+	if (!outlook_leaves(s, o, node, now_ns) || !outlook_is_quick(s, o, device, now_ns))
+		return false;
+	if (!s->asking)
+		st->spares.worth_ns = st->spares.left_ns = s->now_ns;
+	return true;
+}
+
+/* @leave: or none, if it is one that is better left to a slow device */
+static uint32_t weigh(struct sched *s, const struct graph_node *node, bool leave, uint64_t now_ns)
 {
 	uint64_t kernel = sched_kernel_key(node), work = sched_work(node);
 	uint64_t best_ns = UINT64_MAX, idle_ns = UINT64_MAX, run_ns = 0;
@@ -304,7 +333,7 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, uint64_t n
 		struct sched_device *d = &s->devices[i];
 		struct sched_estimate e;
 		struct sched_forecast f;
-		uint64_t end, move, stays;
+		uint64_t end, move, stays, full;
 		bool ready;
 
 		if (!can_run(s, node, i))
@@ -330,7 +359,10 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, uint64_t n
 			move += s->ops.transfer_ns(s->arg, node, i);
 		/* Who is busy takes the next one by itself, who is idle has to be woken. */
 		end = free_at(d, now_ns) + (has_idle_lane(d) ? hand_over_ns(s, i) : 0);
-		end = (end > stays ? end : stays) + move + e.ns;
+		end = (end > stays ? end : stays) + move;
+		/* Its data comes while others run. */
+		full = capacity_at(d, now_ns);
+		end = (end > full ? end : full) + e.ns;
 		if (end < best_ns) {
 			best_ns = end;
 			best_move = move;
@@ -356,7 +388,7 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, uint64_t n
 	slack = others > 1 ? (others - 1) * run_ns : idle_move ? 0 : run_ns / SLACK_PART;
 	if (idle != SCHED_NO_DEVICE && idle_move <= best_move && !best_ready &&
 	    idle_ns < best_ns + slack) {
-		learn(s, c, node, idle, idle_run);
+		learn(s, c, node, idle, idle_run, idle_ns);
 		return idle;
 	}
 	/* Of one that looks nearly as fast little is to be learnt. */
@@ -364,13 +396,16 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, uint64_t n
 	    !node->d.deadline_ns &&
 	    try_anew(s->policy_state, model_kind(kernel, work), run_ns, doubted_ns - best_ns)) {
 		best = doubted;
+		best_ns = doubted_ns;
 		run_ns = doubted_run;
 	} else if (!best_ready) {
 		if (idle != SCHED_NO_DEVICE)
 			consider(s, idle_ns - now_ns, best_ns - now_ns, run_ns);
 		return SCHED_NO_DEVICE;
 	}
-	learn(s, c, node, best, run_ns);
+	if (leave && c && c->outlook && is_left(s, c->outlook, node, best, now_ns))
+		return SCHED_NO_DEVICE;
+	learn(s, c, node, best, run_ns, best_ns);
 	return best;
 }
 
@@ -381,28 +416,83 @@ static bool at_home(struct sched *s, const struct graph_node *node)
 	return c && c->home != SCHED_NO_DEVICE;
 }
 
+static struct outlook *outlook_of(struct sched *s, const struct graph_node *n)
+{
+	struct course *c = course_of(s, n);
+
+	if (c && !c->outlook && s->ops.followers)
+		c->outlook = outlook_make();
+	return c ? c->outlook : NULL;
+}
+
+static bool quick_is_idle(struct sched *s, struct outlook *o, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < s->nr_devices; i++)
+		if (has_idle_lane(&s->devices[i]) && outlook_is_quick(s, o, i, now_ns))
+			return true;
+	return false;
+}
+
+/*
+ * Some of the first are left to slow devices: what a quick one takes of those behind them, or, if
+ * it has nothing else, of these.
+ */
+static struct graph_node *instead(struct sched *s, struct outlook *o,
+				  struct graph_node *const *tasks, uint32_t nr, uint64_t now_ns)
+{
+	struct graph_node *first[2] = { NULL, NULL }, *n;
+
+	if (!quick_is_idle(s, o, now_ns))
+		return NULL;
+	for (uint32_t i = 0; i < nr && i < INSTEAD; i++) {
+		bool left;
+
+		if (tasks[i]->sched.lane == SCHED_STARTED)
+			continue;
+		left = outlook_leaves(s, o, tasks[i], now_ns);
+		if (!first[left] || task_before(tasks[i], first[left]))
+			first[left] = tasks[i];
+	}
+	n = first[0] ? first[0] : first[1];
+	if (!n)
+		return NULL;
+	n->device = weigh(s, n, false, now_ns);
+	return n->device == SCHED_NO_DEVICE ? NULL : n;
+}
+
 static struct graph_node *spare(struct sched *s, struct graph_node *const *tasks, uint32_t nr,
 				uint64_t now_ns)
 {
 	struct spares *sp = &((struct state *)s->policy_state)->spares;
 	struct graph_node *n;
+	struct outlook *o;
 	uint32_t device;
 	uint64_t run_ns = 0;
+	bool alike;
 
 	if (sp->worth_ns != s->now_ns)
 		return NULL;
+	o = outlook_of(s, tasks[0]);
+	if (sp->left_ns == s->now_ns && o) {
+		n = instead(s, o, tasks, nr, now_ns);
+		if (n)
+			return n;
+	}
 	/* At one time several tenants' are looked at. */
-	if (s->queued < sp->queued && now_ns != sp->tried_ns && now_ns < sp->again_ns)
+	if (now_ns < sp->again_ns &&
+	    (sp->alike || (s->queued < sp->queued && now_ns != sp->tried_ns)))
 		return NULL;
-	n = spare_find(s, tasks, nr, at_home, now_ns, &device, &run_ns);
+	n = spare_find(s, o, tasks, nr, at_home, now_ns, &device, &run_ns, &alike);
 	if (n) {
 		n->device = device;
 		sp->queued = 0;
-		learn(s, *find(s->policy_state, n->d.context), n, device, run_ns);
+		sp->alike = 0;
+		learn(s, *find(s->policy_state, n->d.context), n, device, run_ns, now_ns + run_ns);
 	} else {
 		sp->tried_ns = now_ns;
 		sp->queued = s->queued + s->queued / SPARE_MORE + 1;
-		sp->again_ns = now_ns + SPARE_PAUSE_NS;
+		sp->alike = !alike ? 0 : sp->alike < SPARE_DOUBLED ? sp->alike + 1 : sp->alike;
+		sp->again_ns = now_ns + (SPARE_PAUSE_NS << sp->alike);
 	}
 	return n;
 }
@@ -414,7 +504,7 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 
 	/* Nothing to be weighed, nor to be learnt. */
 	if (only == SCHED_NO_DEVICE)
-		return weigh(s, node, now_ns);
+		return weigh(s, node, true, now_ns);
 	d = &s->devices[only];
 	return device_idle(d) && !stays_until(d, switch_ns(s, node, only), now_ns) ?
 	       only : SCHED_NO_DEVICE;
@@ -428,6 +518,7 @@ static void context_gone(struct sched *s, uint32_t context)
 		return;
 	let_go(s->policy_state, gone);
 	*c = gone->next;
+	outlook_free(gone->outlook);
 	free(gone);
 }
 
@@ -440,6 +531,7 @@ static void leave(struct sched *s)
 			struct course *c = st->buckets[i];
 
 			st->buckets[i] = c->next;
+			outlook_free(c->outlook);
 			free(c);
 		}
 	}

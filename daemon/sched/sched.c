@@ -151,6 +151,7 @@ void sched_destroy(struct sched *s)
 	free(s->active);
 	free(s->buckets);
 	free(s->programs);
+	free(s->outlook_stack);
 	model_free(&s->model);
 	free(s);
 }
@@ -282,6 +283,15 @@ static void lane_give(struct sched *s, struct graph_node *n, uint64_t run_ns)
 	struct sched_lane *l = &d->lane[n->sched.lane];
 
 	d->given_ns += run_ns;
+	if (n->sched.part) {
+		d->parts -= n->sched.part;
+		d->full_ns -= n->sched.full_ns;
+		d->full_until += run_ns * n->sched.part / SCHED_WHOLE - n->sched.full_ns;
+		/* It may have stood idle in between. */
+		if (d->full_until < s->now_ns + d->full_ns)
+			d->full_until = s->now_ns + d->full_ns;
+		n->sched.part = 0;
+	}
 	l->unsure -= !n->sched.predicted_ns;
 	l->booked_ns -= n->sched.booked_ns;
 	n->sched.booked_ns = 0;
@@ -955,6 +965,30 @@ static struct graph_node *pick_spare(struct sched *s, uint64_t now_ns)
 	return NULL;
 }
 
+/*
+ * The device's capacity is one, however many lanes it has: how much longer the lane is taken than
+ * @lane_ns for what is there already.
+ */
+static uint64_t capacity_take(struct sched *s, struct graph_node *n, uint64_t lane_ns,
+			      uint64_t now_ns)
+{
+	struct sched_device *d = &s->devices[n->device];
+	uint64_t ns = n->sched.predicted_ns ? n->sched.predicted_ns : GUESS_NS, begin, at;
+
+	n->sched.part = s->ops.part(s->arg, n, n->device);
+	if (!n->sched.part)
+		return 0;
+	at = capacity_at(d, now_ns);
+	begin = now_ns + lane_ns - ns;
+	if (!d->parts)
+		d->full_until = now_ns;
+	d->parts += n->sched.part;
+	n->sched.full_ns = ns * n->sched.part / SCHED_WHOLE;
+	d->full_ns += n->sched.full_ns;
+	d->full_until += n->sched.full_ns;
+	return at > begin ? at - begin : 0;
+}
+
 /* It was, or booked: what that means for its tenant and its device. */
 static void placed(struct sched *s, struct graph_node *n, uint32_t lane, uint64_t now_ns)
 {
@@ -986,6 +1020,8 @@ static void placed(struct sched *s, struct graph_node *n, uint32_t lane, uint64_
 		predicted += s->ops.transfer_ns(s->arg, n, n->device);
 	if (s->ops.switch_ns)
 		predicted += switching_for(s, n, now_ns);
+	if (s->ops.part)
+		predicted += capacity_take(s, n, predicted, now_ns);
 	lane_take(s, n, lane, now_ns, predicted);
 	s->stuck = false;
 	flow_changed(s, f);
@@ -1295,6 +1331,11 @@ void sched_charge(struct sched *s, struct graph_node *node, uint32_t device, uin
 		charge_other(s, node->d.tenant, run_ns);
 	if (learn)
 		model_observe(&s->model, model_id(task_kind(node), device), node, run_ns);
+}
+
+bool sched_is_due_before(const struct graph_node *a, const struct graph_node *b)
+{
+	return task_before(a, b);
 }
 
 uint32_t sched_queued(const struct sched *s)

@@ -102,6 +102,11 @@ struct sched_way {
  *		struct sched_way (NULL: 0)
  * @live:	tasks of the node's program that were submitted and have not ended, whether they are
  *		ready or not (NULL: only those that are ready are known)
+ * @part:	which part of @device a task's kernel takes while it runs, in 1024ths. Kernels that
+ *		would take more than all of it wait for each other, so what one is given behind
+ *		others there ends later (NULL: 0, one lane is nothing to another)
+ * @followers:	calls @each for the tasks that wait for @node now (NULL: what is to come is not
+ *		known)
  * @tenant:	@t->id has its first task for long: fill in the rest; false: nothing is
  *		known of it (NULL: all weights are equal until sched_tenant_set())
  */
@@ -117,6 +122,10 @@ struct sched_ops {
 	void (*way)(void *arg, const struct graph_node *node, uint32_t device,
 		    struct sched_way *way);
 	uint64_t (*live)(void *arg, const struct graph_node *node);
+	uint32_t (*part)(void *arg, const struct graph_node *node, uint32_t device);
+	void (*followers)(void *arg, const struct graph_node *node,
+			  void (*each)(void *to, const struct graph_node *node, uint32_t waits),
+			  void *to);
 	bool (*tenant)(void *arg, struct sched_tenant *t);
 };
 
@@ -287,6 +296,12 @@ int sched_put_back(struct sched *s, struct graph_node *node, uint64_t ran_ns, ui
  */
 void sched_charge(struct sched *s, struct graph_node *node, uint32_t device, uint64_t run_ns,
 		  bool learn);
+
+/*
+ * Of two tasks of one program that were picked: whether the turn of @a would come first if they
+ * were not.
+ */
+bool sched_is_due_before(const struct graph_node *a, const struct graph_node *b);
 
 /* Tasks queued, and tasks picked and not finished. */
 uint32_t sched_queued(const struct sched *s);

@@ -22,6 +22,10 @@ struct sched_program;
  * @push_ns:	when it was pushed
  * @charged:	virtual time that its tenant was charged at the pick
  * @booked_ns:	by sched_book(): run time expected then; else 0
+ * @full_ns:	what it is expected to take of its device's whole capacity
+ * @part:	which part of it it takes, in 1024ths; 0: what @full_ns says is not counted
+ * @outlook:	which outlook @way_ns is of (outlook.h); 0: of none
+ * @way_ns:	from its begin to the end of its program, as far as that was submitted
  */
 struct sched_task {
 	struct sched_flow *flow;
@@ -34,6 +38,10 @@ struct sched_task {
 	uint64_t push_ns;
 	uint64_t charged;
 	uint64_t booked_ns;
+	uint64_t full_ns;
+	uint32_t part;
+	uint32_t outlook;
+	float way_ns;
 };
 
 #endif /* ARAXD_SCHED_TASK_H */

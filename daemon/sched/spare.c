@@ -12,19 +12,30 @@
  * Eyraud-Dubois, Kumar, Are static schedules so bad?, IPDPS 2016), and of that kind the one whose
  * turn would come last.
  *
- * What is ready is not all that will come before the last of them.  While a program has much
+ * What is ready is not all that will come before the last of them.  Where the graph can be asked
+ * what is to come (outlook.h), a task may be as late as its program's end allows, if those
+ * that are quick have enough to do meanwhile; and what the slow ones should do of the rest goes by
+ * that as well.  Else, while a program has much
  * more submitted than is ready, a task may be SPARE_LATE times as long until it ends, if that is
  * no more than the quicker devices need for half of what is not ready yet.  Not so if it has a
  * deadline.
  *
  * A device that is hardly slower than those at work is left idle for where the data is and not
- * for its speed.  That has been weighed, so it takes nothing.
+ * for its speed.  That has been weighed, so it takes nothing, but for the kinds of which it should
+ * do some by what is to come.
  */
+#include "daemon/sched/outlook.h"
 #include "daemon/sched/policy.h"
 
 /* Waiting tasks that are looked at, and kinds of them. */
 #define LOOK	256u
 #define KINDS	16u
+
+/*
+ * By what part of the time that a slow device takes the quick ones must have something to do that is
+ * ready.  The rest will be: what they do makes more so.
+ */
+#define READY_PART	4
 
 /* So much slower a device is at least that takes such a task. */
 #define SLOWER	2
@@ -34,19 +45,27 @@
  * @each_ns:	in which the devices that are at work would get through one more
  * @busy_ns:	that one takes on the quickest of these
  * @idle_ns:	that one takes on the quickest idle device; UINT64_MAX: on none
- * @last:	that would have its turn last
+ * @last:	that would have its turn last; @late: it is behind those that were not looked at
  */
 struct kind {
 	uint64_t kind;
 	double each_ns;
 	uint64_t busy_ns, idle_ns;
 	struct graph_node *last;
+	bool late;
 };
 
+/**
+ * struct look - what waits, and kinds of it
+ * @tasks, @nr:	that are looked at; @left_out: others between the first and the second half of them
+ * @of:		each one's kind; NULL: it is none of these
+ */
 struct look {
 	struct kind kinds[KINDS];
-	uint32_t nr;
-	const struct kind *of[LOOK];	/* each task's; NULL: it is none of these */
+	uint32_t nr_kinds;
+	uint32_t nr, left_out;
+	struct graph_node *tasks[LOOK];
+	const struct kind *of[LOOK];
 };
 
 static uint64_t known_ns(struct sched *s, struct graph_node *n, uint32_t device)
@@ -72,7 +91,7 @@ static void weigh_kind(struct sched *s, struct kind *k, struct graph_node *n, ui
 		if (!ns)
 			continue;
 		if (d->busy) {
-			rate += (double)d->lanes / (double)ns;
+			rate += device_rate(d) / (double)ns;
 			k->busy_ns = ns < k->busy_ns ? ns : k->busy_ns;
 		}
 		if (has_idle_lane(d) && !stays_until(d, switch_ns(s, n, i), now_ns))
@@ -91,36 +110,34 @@ static struct kind *kind_of(struct sched *s, struct look *l, struct graph_node *
 	uint64_t kind = task_kind(n);
 	struct kind *k = l->kinds;
 
-	for (uint32_t i = 0; i < l->nr; i++, k++)
+	for (uint32_t i = 0; i < l->nr_kinds; i++, k++)
 		if (k->kind == kind)
 			return k;
-	if (l->nr == KINDS)
+	if (l->nr_kinds == KINDS)
 		return NULL;
 	*k = (struct kind){ .kind = kind, .busy_ns = UINT64_MAX, .idle_ns = UINT64_MAX };
 	weigh_kind(s, k, n, now_ns);
-	l->nr++;
+	l->nr_kinds++;
 	return k;
 }
 
 /* Until the devices at work would be done with @k's last task, behind those before it. */
-static double done_ns(const struct look *l, struct graph_node *const *tasks, uint32_t first,
-		      uint32_t nr, const struct kind *k)
+static double done_ns(const struct look *l, const struct kind *k)
 {
 	double ns = 0, all = 0;
 	uint32_t looked = 0;
 
-	for (uint32_t i = first; i < nr; i++) {
-		const struct kind *of = l->of[i - first];
+	for (uint32_t i = 0; i < l->nr; i++) {
+		const struct kind *of = l->of[i];
 
 		if (!of)
 			continue;
 		looked++;
 		all += of->each_ns;
-		if (turn_after(k->last, tasks[i]))
+		if (turn_after(k->last, l->tasks[i]))
 			ns += of->each_ns;
 	}
-	/* In a heap those before the first that was looked at are hardly the last ones. */
-	return ns + (looked ? all / looked * first : 0) + (double)k->busy_ns;
+	return ns + (looked && k->late ? all / looked * l->left_out : 0) + (double)k->busy_ns;
 }
 
 /* In which a task of @k that the devices at work would have done after @done may be done. */
@@ -135,6 +152,70 @@ static double may_take_ns(struct sched *s, const struct kind *k, double done)
 	half = live > here ? (double)(live - here) * k->each_ns / 2 : 0;
 	late = done * SPARE_LATE < half ? done * SPARE_LATE : half;
 	return late > done ? late : done;
+}
+
+/* What the quick devices have to do before they would stand idle, of what is ready. */
+static double ready_ns(struct sched *s, struct outlook *o, const struct look *l, uint64_t now_ns)
+{
+	uint32_t quick = 0;
+	double begun = 0, ns = 0;
+
+	for (uint32_t i = 0; i < l->nr; i++)
+		ns += l->of[i] ? l->of[i]->each_ns : 0;
+	ns += ns / l->nr * l->left_out;
+	for (uint32_t i = 0; i < s->nr_devices; i++) {
+		if (!s->devices[i].lanes || !outlook_is_quick(s, o, i, now_ns))
+			continue;
+		quick++;
+		begun += (double)busy_for_ns(&s->devices[i], now_ns);
+	}
+	return ns + (quick ? begun / quick : 0);
+}
+
+/*
+ * The same by what is to come: its program must end no later by it, and the quick devices not
+ * stand idle for it.  @ready: what they have to do
+ */
+static double may_by_outlook(struct sched *s, struct outlook *o, const struct kind *k, double done,
+			     double ready, uint64_t now_ns)
+{
+	double tail, late;
+
+	if (k->last->d.deadline_ns || !outlook_tail_ns(s, o, k->last, &tail))
+		return done;
+	late = outlook_left_ns(s, o, now_ns) - tail;
+	late = late < ready * READY_PART ? late : ready * READY_PART;
+	return late > done ? late : done;
+}
+
+/* Whether one of @k may be taken by a device that is so many times slower. */
+static bool is_behind(struct sched *s, struct outlook *o, const struct kind *k, double times,
+		      uint64_t now_ns)
+{
+	return times >= SLOWER || (o && outlook_slow_part(s, o, k->last, now_ns) > 0);
+}
+
+/* Tasks that are @bound to others are in the way of those behind them, and are not taken. */
+static void look_at(struct sched *s, struct look *l, struct graph_node *const *tasks, uint32_t nr,
+		    bool (*bound)(struct sched *s, const struct graph_node *node),
+		    uint64_t now_ns)
+{
+	l->nr_kinds = 0;
+	l->nr = nr < LOOK ? nr : LOOK;
+	l->left_out = nr - l->nr;
+	for (uint32_t i = 0; i < l->nr; i++) {
+		/* In a heap the first ones are the most urgent, and the last ones hardly. */
+		struct graph_node *n = tasks[i < LOOK / 2 ? i : i + l->left_out];
+		struct kind *k = n->sched.lane == SCHED_STARTED ? NULL : kind_of(s, l, n, now_ns);
+
+		l->tasks[i] = n;
+		l->of[i] = k;
+		if (k && k->busy_ns != UINT64_MAX && k->idle_ns != UINT64_MAX &&
+		    (!k->last || turn_after(n, k->last)) && !bound(s, n)) {
+			k->last = n;
+			k->late = i >= LOOK / 2;
+		}
+	}
 }
 
 /* Of those that are idle the one that would be done with it first, within @may. */
@@ -165,31 +246,30 @@ static uint32_t idle_for(struct sched *s, struct graph_node *n, double may, uint
 	return best != SCHED_NO_DEVICE && (double)best_ns <= may ? best : SCHED_NO_DEVICE;
 }
 
-struct graph_node *spare_find(struct sched *s, struct graph_node *const *tasks, uint32_t nr,
+struct graph_node *spare_find(struct sched *s, struct outlook *o,
+			      struct graph_node *const *tasks, uint32_t nr,
 			      bool (*bound)(struct sched *s, const struct graph_node *node),
-			      uint64_t now_ns, uint32_t *device, uint64_t *run_ns)
+			      uint64_t now_ns, uint32_t *device, uint64_t *run_ns, bool *alike)
 {
-	uint32_t first = nr > LOOK ? nr - LOOK : 0;
-	double least = 0, may_best = 0;
+	double least = 0, may_best = 0, ready;
 	struct graph_node *best = NULL;
-	struct look l = { .nr = 0 };
+	struct look l;
 
-	for (uint32_t i = first; i < nr; i++) {
-		struct graph_node *n = tasks[i];
-		struct kind *k = n->sched.lane == SCHED_STARTED ? NULL : kind_of(s, &l, n, now_ns);
-
-		l.of[i - first] = k;
-		if (k && k->busy_ns != UINT64_MAX && k->idle_ns != UINT64_MAX &&
-		    (!k->last || turn_after(n, k->last)) && !bound(s, n))
-			k->last = n;
-	}
-	for (uint32_t i = 0; i < l.nr; i++) {
+	*alike = true;
+	look_at(s, &l, tasks, nr, bound, now_ns);
+	if (o && !outlook_look(s, o, l.tasks, l.nr))
+		o = NULL;
+	ready = o ? ready_ns(s, o, &l, now_ns) : 0;
+	for (uint32_t i = 0; i < l.nr_kinds; i++) {
 		const struct kind *k = &l.kinds[i];
 		double behind = (double)k->idle_ns / (double)k->busy_ns, may;
 
-		if (!k->last || behind < SLOWER || (best && behind >= least))
+		*alike &= behind < SLOWER || k->idle_ns == UINT64_MAX || k->busy_ns == UINT64_MAX;
+		if (!k->last || (best && behind >= least) || !is_behind(s, o, k, behind, now_ns))
 			continue;
-		may = may_take_ns(s, k, done_ns(&l, tasks, first, nr, k));
+		*alike = false;
+		may = done_ns(&l, k);
+		may = o ? may_by_outlook(s, o, k, may, ready, now_ns) : may_take_ns(s, k, may);
 		if ((double)k->idle_ns > may)
 			continue;
 		best = k->last;

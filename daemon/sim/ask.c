@@ -203,6 +203,22 @@ static uint64_t live(void *arg, const struct graph_node *node)
 	return graph_live_beside(node);
 }
 
+static uint32_t part(void *arg, const struct graph_node *node, uint32_t device)
+{
+	struct sim *sim = arg;
+	const struct sim_task *t;
+
+	app_of(sim, node, &t);
+	return (uint32_t)(sim->sc->kernels[t->kernel].cost[sim->devices[device].conf->kind].demand *
+			  1024);
+}
+
+static void followers(void *arg, const struct graph_node *node,
+		      void (*each)(void *to, const struct graph_node *node, uint32_t waits), void *to)
+{
+	graph_each_successor(node, each, to);
+}
+
 static bool tight(void *arg, uint32_t device)
 {
 	const struct sim *sim = arg;
@@ -218,5 +234,7 @@ const struct sched_ops sim_answers = {
 	.transfer_max_ns = transfer_max_ns,
 	.way = way,
 	.live = live,
+	.part = part,
+	.followers = followers,
 	.tight = tight,
 };

@@ -87,6 +87,13 @@ static struct graph_node *task_of(uint64_t tenant, uint32_t context)
 	return n;
 }
 
+static uint32_t part_of_device;
+
+static uint32_t part(void *arg, const struct graph_node *n, uint32_t device)
+{
+	return part_of_device;
+}
+
 /* Where the next task goes; it stays there. */
 static uint32_t next_of(uint64_t tenant, uint32_t context)
 {
@@ -476,6 +483,48 @@ START_TEST(bytes_do_not_overflow)
 }
 END_TEST
 
+/*
+ * Two devices of three lanes each.  A kernel takes 10 ms on the first one, and 15 on the second: if it
+ * takes the whole device the second one there would end after 20 ms, though lanes are idle.
+ */
+START_TEST(a_full_device_is_not_idle)
+{
+	struct graph_node *first, *n;
+
+	part_of_device = _i;
+	s = sched_create(&(struct sched_params){ .policy = "eft", .ops = { .part = part } });
+	ck_assert_ptr_nonnull(s);
+	ck_assert_int_eq(sched_device_set(s, 0, 3), 0);
+	ck_assert_int_eq(sched_device_set(s, 1, 3), 0);
+	n = &(struct graph_node){ .d.opcode = ARAX_OP_LAUNCH, .d.kernel = 1 };
+	for (int i = 0; i < 40; i++) {
+		sched_observe(s, sched_kernel_key(n), 0, 64, 10 * MS);
+		sched_observe(s, sched_kernel_key(n), 1, 64, 15 * MS);
+	}
+	first = task_of(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), first);
+	ck_assert_uint_eq(first->device, 0);
+	n = task_of(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	ck_assert_uint_eq(n->device, _i == 1024);
+	/* When it has ended there is room again; for what began behind it, it is known. */
+	now += 10 * MS;
+	sched_finish(s, first, 10 * MS, true);
+	n = task_of(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	ck_assert_uint_eq(n->device, 0);
+	n = task_of(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	/* 10 + 10 there, or 5 + 15 here. */
+	ck_assert_uint_eq(n->device, 0);
+	n = task_of(1, 1);
+	/* Else the third lane of the first one is free at once, as far as is known. */
+	ck_assert_ptr_eq(sched_pick(s, now), _i ? n : NULL);
+	if (_i)
+		ck_assert_uint_eq(n->device, 1);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("sched_policy");
@@ -499,6 +548,8 @@ int main(void)
 	tcase_add_test(c, who_finds_its_data_goes_first);
 	tcase_add_test(c, nobody_is_passed_over_for_ever);
 	tcase_add_test(c, bytes_do_not_overflow);
+	tcase_add_loop_test(c, a_full_device_is_not_idle, 0, 1);
+	tcase_add_loop_test(c, a_full_device_is_not_idle, 1024, 1025);
 	suite_add_tcase(suite, c);
 	r = srunner_create(suite);
 	srunner_run_all(r, CK_ENV);

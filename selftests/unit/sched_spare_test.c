@@ -3,6 +3,7 @@
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/sched/sched.h"
 
@@ -41,14 +42,33 @@ static uint64_t tasks_live(void *arg, const struct graph_node *n)
 	return live;
 }
 
-static void setup(void)
+/* A task's followers are the next ones of the pool: so many. */
+static uint32_t behind[1024];
+
+static void followers(void *arg, const struct graph_node *n,
+		      void (*each)(void *to, const struct graph_node *n, uint32_t waits), void *to)
+{
+	uint32_t at = (uint32_t)(n - pool);
+
+	for (uint32_t i = 1; i <= behind[at]; i++)
+		each(to, n + i, 1);
+}
+
+static void make(bool graph)
 {
 	s = sched_create(&(struct sched_params){
 		.ops = {
 			.can_run = can_run, .transfer_ns = transfer_ns, .way = way, .live = tasks_live,
+			.followers = graph ? followers : NULL,
 		},
 	});
 	ck_assert_ptr_nonnull(s);
+}
+
+static void setup(void)
+{
+	make(false);
+	memset(behind, 0, sizeof(behind));
 	now = 1000 * MS;
 	used = 0;
 	way_ns = 0;
@@ -364,6 +384,113 @@ START_TEST(another_tenants_may_be_taken)
 }
 END_TEST
 
+/* The same scheduler, but one that can ask the graph. */
+static void ask_the_graph(void)
+{
+	sched_destroy(s);
+	make(true);
+	ck_assert_int_eq(sched_device_set(s, QUICK, 1), 0);
+	ck_assert_int_eq(sched_device_set(s, SLOW, 1), 0);
+}
+
+/*
+ * Seven wait, which the quick one has done in 8 ms; to the last one belong 40 more that it makes
+ * ready, @chain one after the other.  The slow one takes 20 ms for one.
+ */
+static struct graph_node *one_of_a_graph(bool chain, uint64_t deadline_ns)
+{
+	ask_the_graph();
+	learn(1, MS, 20 * MS);
+	busy();
+	push_many(6);
+	task(1, 1, 0)->d.deadline_ns = deadline_ns;
+	behind[used - 1] = chain ? 1 : 40;
+	ck_assert_int_eq(sched_push(s, &pool[used - 1], now), 0);
+	for (int i = 0; i < 40; i++) {
+		task(1, 1, 0);
+		behind[used - 1] = chain && i < 39;
+	}
+	live = 48;
+	return sched_pick(s, now);
+}
+
+/* 20 ms, and 1 ms for the longest way from there: all that is left takes the quick one 45. */
+START_TEST(who_is_no_later_than_the_end_may_be)
+{
+	struct graph_node *n = one_of_a_graph(false, 0);
+
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->device, SLOW);
+}
+END_TEST
+
+/* 20 ms, and 40 ms from there, but all that is left takes about as long as these. */
+START_TEST(who_has_a_long_way_to_go_may_not)
+{
+	struct graph_node *last = &pool[48], *n = one_of_a_graph(true, 0);
+
+	ck_assert_ptr_ne(n, last);
+	ck_assert_ptr_null(n);
+}
+END_TEST
+
+START_TEST(nor_who_has_a_deadline)
+{
+	ck_assert_ptr_null(one_of_a_graph(false, now + 1000000 * MS));
+}
+END_TEST
+
+/*
+ * Of the second kernel the slow device should do all: it is 1.5 times as slow with that, and 20
+ * times with the other one, of which there are many.  The last of these goes there, and the one
+ * of the second kernel comes: with @deadline_ns.
+ */
+static struct graph_node *one_to_be_left(int many, uint64_t deadline_ns)
+{
+	struct graph_node *first, *last, *m;
+
+	ask_the_graph();
+	learn(1, MS, 20 * MS);
+	learn(2, 10 * MS, 15 * MS);
+	live = 1000;
+	busy();
+	first = &pool[used - 1];
+	push_many(many);
+	last = &pool[used - 1];
+	behind[used - 1] = 1;
+	m = task(1, 2, -5);
+	live = (uint64_t)many + 2;
+	ck_assert_ptr_eq(sched_pick(s, now), last);
+	ck_assert_uint_eq(last->device, SLOW);
+	now += MS;
+	sched_finish(s, first, MS, true);
+	m->d.deadline_ns = deadline_ns;
+	ck_assert_int_eq(sched_push(s, m, now), 0);
+	return sched_pick(s, now);
+}
+
+/* The quick one is idle, and m is first; but it can wait for 19 ms, and take 15. */
+START_TEST(one_is_left_to_the_slow)
+{
+	struct graph_node *n = one_to_be_left(60, 0);
+
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->d.kernel, 1);
+	ck_assert_uint_eq(n->device, QUICK);
+}
+END_TEST
+
+/* Where little else is to be done it isn't, nor if it has a deadline. */
+START_TEST(one_that_would_be_late_is_not_left)
+{
+	struct graph_node *n = one_to_be_left(_i ? 60 : 22, _i ? now + 1000000 * MS : 0);
+
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->d.kernel, 2);
+	ck_assert_uint_eq(n->device, QUICK);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("sched_spare");
@@ -385,6 +512,11 @@ int main(void)
 	tcase_add_test(t, one_as_quick_is_left);
 	tcase_add_test(t, maxima_hold);
 	tcase_add_test(t, another_tenants_may_be_taken);
+	tcase_add_test(t, who_is_no_later_than_the_end_may_be);
+	tcase_add_test(t, who_has_a_long_way_to_go_may_not);
+	tcase_add_test(t, nor_who_has_a_deadline);
+	tcase_add_test(t, one_is_left_to_the_slow);
+	tcase_add_loop_test(t, one_that_would_be_late_is_not_left, 0, 2);
 	suite_add_tcase(suite, t);
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: MIT
+/* outlook.c - how long the ways to a program's end are, and how much is left */
+#include "daemon/sched/outlook.h"
+
+#include <stdlib.h>
+
+/* Lines from task to task that one call goes along. */
+#define LINES		8192u
+/* By what part of it more has come, for it to be made anew. */
+#define NEWS		4u
+#define NEWS_LEAST	64u
+
+/* So many times as long as the best a slow device takes for what is left. */
+#define SLOWER		2
+/* Tasks placed until it is seen anew which these are. */
+#define AGAIN		64u
+/* What is left may end so much sooner than it seems: a task that is left to a slow device ends by then. */
+#define LEAVE		0.9
+
+/**
+ * struct ahead - tasks that take equally long
+ * @nr:		that are known, and have no device yet
+ * @least_ns:	that one takes at best
+ * @quick_ns, @slow_ns: in which all devices of one of the two sides get through one more; 0: never
+ * @slow_part:	that the slow side should do of them
+ */
+struct ahead {
+	uint64_t kind;
+	double nr;
+	double least_ns;
+	double quick_ns, slow_ns;
+	double slow_part;
+};
+
+/**
+ * struct outlook - of one program
+ * @number:	unlike all others'; a task's way is of this one if it has its number
+ * @live:	tasks that the program had when it was begun
+ * @placed:	that were given to devices since
+ * @vain:	it can't be finished
+ * @ends_ns:	the latest end of a way whose first task has a device
+ * @quick:	which side each device is on, @nr_slow on the slow one; found when @sides_at tasks had been placed
+ * @left_ns:	at @left_at, when @left_placed tasks had been placed
+ */
+struct outlook {
+	uint32_t number;
+	uint32_t nr;
+	uint64_t live, placed;
+	bool vain;
+	double ends_ns;
+	struct ahead kinds[OUTLOOK_KINDS];
+	bool sides_made;
+	uint32_t nr_devices, nr_slow;
+	uint64_t sides_at;
+	double left_ns;
+	uint64_t left_at, left_placed;
+	bool quick[SCHED_MAX_DEVICES];
+};
+
+/* A new outlook begins; 0 is none. */
+static uint32_t next_number(struct sched *s)
+{
+	if (!++s->outlooks)
+		s->outlooks = 1;
+	return s->outlooks;
+}
+
+struct outlook *outlook_make(void)
+{
+	return calloc(1, sizeof(struct outlook));
+}
+
+void outlook_free(struct outlook *o)
+{
+	free(o);
+}
+
+static uint64_t kind_of(const struct graph_node *n)
+{
+	/* The scheduler's own word in it. */
+	return task_kind((struct graph_node *)n);
+}
+
+static struct ahead *ahead_of(struct sched *s, struct outlook *o, uint64_t kind, bool make)
+{
+	struct ahead *a = o->kinds;
+
+	for (uint32_t i = 0; i < o->nr; i++, a++)
+		if (a->kind == kind)
+			return a;
+	if (!make || o->nr == OUTLOOK_KINDS)
+		return NULL;
+	*a = (struct ahead){ .kind = kind };
+	for (uint32_t i = 0; i < s->nr_devices; i++) {
+		double ns = (double)model_predict_ns(&s->model, model_id(kind, i));
+
+		if (ns > 0 && (a->least_ns <= 0 || ns < a->least_ns))
+			a->least_ns = ns;
+	}
+	o->nr++;
+	o->sides_made = false;
+	return a;
+}
+
+/* ------------------------------------------------------------------ */
+/* Ways                                                                */
+
+/**
+ * struct walk - from a task along what waits for it
+ * @depth:	tasks on the stack
+ * @lines:	that may be gone along yet
+ * @longest:	of the ways of those that wait for the last one
+ * @settled:	tasks whose way is known by this walk
+ */
+struct walk {
+	const struct outlook *o;
+	const struct graph_node **stack;
+	uint32_t depth, lines, settled;
+	float longest;
+};
+
+static void look_at(void *to, const struct graph_node *n, uint32_t waits)
+{
+	struct walk *w = to;
+
+	if (w->lines)
+		w->lines--;
+	if (n->sched.outlook != w->o->number) {
+		if (w->lines && w->depth < LINES)
+			w->stack[w->depth++] = n;
+		else
+			w->lines = 0;
+	} else if (n->sched.way_ns > w->longest) {
+		w->longest = n->sched.way_ns;
+	}
+}
+
+/* All behind it is known. */
+static bool settle(struct sched *s, struct outlook *o, const struct graph_node *n, float longest)
+{
+	struct ahead *a = ahead_of(s, o, kind_of(n), true);
+	struct sched_task *t = &((struct graph_node *)n)->sched;
+
+	if (!a)
+		return false;
+	a->nr++;
+	t->way_ns = longest + (float)a->least_ns;
+	t->outlook = o->number;
+	return true;
+}
+
+/* @n and all that comes after it.  False: there was too much of it for now, or for good. */
+static bool walk(struct sched *s, struct outlook *o, struct walk *w, const struct graph_node *n)
+{
+	w->depth = 0;
+	w->stack[w->depth++] = n;
+	while (w->depth) {
+		uint32_t depth = w->depth;
+
+		n = w->stack[depth - 1];
+		w->longest = 0;
+		if (n->sched.outlook != o->number)
+			s->ops.followers(s->arg, n, look_at, w);
+		if (!w->lines)
+			return false;
+		if (w->depth > depth)
+			continue;
+		if (n->sched.outlook != o->number && !settle(s, o, n, w->longest)) {
+			o->vain = true;
+			return false;
+		}
+		w->settled += n->sched.outlook == o->number;
+		w->depth--;
+	}
+	return true;
+}
+
+/* Whether the program has submitted so much since that it should be made anew. */
+static bool is_old(const struct sched *s, const struct outlook *o, uint64_t live)
+{
+	uint64_t more = o->live / NEWS > NEWS_LEAST ? o->live / NEWS : NEWS_LEAST;
+
+	return !o->number || live + o->placed > o->live + s->running + more;
+}
+
+bool outlook_look(struct sched *s, struct outlook *o, struct graph_node *const *tasks,
+		  uint32_t nr)
+{
+	struct walk w = { .o = o, .lines = LINES };
+	uint64_t live;
+
+	if (!s->outlook_stack)
+		s->outlook_stack = malloc(LINES * sizeof(*s->outlook_stack));
+	w.stack = s->outlook_stack;
+	if (!w.stack || !s->ops.followers || !s->ops.live || !nr)
+		return false;
+	live = s->ops.live(s->arg, tasks[0]);
+	if (is_old(s, o, live)) {
+		o->number = next_number(s);
+		o->nr = 0;
+		o->live = live;
+		o->placed = 0;
+		o->vain = false;
+		o->ends_ns = 0;
+	}
+	for (uint32_t i = 0; i < nr && !o->vain; i++)
+		if (tasks[i]->sched.outlook != o->number && !walk(s, o, &w, tasks[i])) {
+			/* Nothing was settled: nor will it be the next time, which would cost as much. */
+			o->vain |= !w.settled;
+			break;
+		}
+	return !o->vain;
+}
+
+bool outlook_tail_ns(struct sched *s, const struct outlook *o, const struct graph_node *n,
+		     double *ns)
+{
+	const struct ahead *a = ahead_of(s, (struct outlook *)o, kind_of(n), false);
+
+	if (n->sched.outlook != o->number || !a)
+		return false;
+	*ns = n->sched.way_ns - a->least_ns;
+	return true;
+}
+
+void outlook_placed(struct sched *s, struct outlook *o, const struct graph_node *n,
+		    uint64_t end_ns)
+{
+	struct ahead *a = ahead_of(s, o, kind_of(n), false);
+	double end;
+
+	o->placed++;
+	if (n->sched.outlook != o->number || !a)
+		return;
+	if (a->nr > 0)
+		a->nr--;
+	end = (double)end_ns + n->sched.way_ns - a->least_ns;
+	if (end > o->ends_ns)
+		o->ends_ns = end;
+}
+
+/* ------------------------------------------------------------------ */
+/* What is left                                                        */
+
+/* In which device @i alone would do all that is left and that it can do, over what the best would. */
+static double times_slower(struct sched *s, const struct outlook *o, uint32_t i)
+{
+	double ns = 0, least = 0;
+
+	for (uint32_t k = 0; k < o->nr; k++) {
+		const struct ahead *a = &o->kinds[k];
+		uint64_t each = model_predict_ns(&s->model, model_id(a->kind, i));
+
+		if (!each)
+			continue;
+		ns += (a->nr + 1) * (double)each;
+		least += (a->nr + 1) * a->least_ns;
+	}
+	return least > 0 ? ns / least : SLOWER;
+}
+
+static void find_sides(struct sched *s, struct outlook *o)
+{
+	o->nr_slow = 0;
+	for (uint32_t i = 0; i < s->nr_devices; i++) {
+		o->quick[i] = times_slower(s, o, i) < SLOWER;
+		o->nr_slow += !o->quick[i];
+	}
+	for (uint32_t k = 0; k < o->nr; k++) {
+		struct ahead *a = &o->kinds[k];
+		double quick = 0, slow = 0;
+
+		for (uint32_t i = 0; i < s->nr_devices; i++) {
+			uint64_t ns = s->devices[i].lanes ?
+				      model_predict_ns(&s->model, model_id(a->kind, i)) : 0;
+
+			if (ns)
+				*(o->quick[i] ? &quick : &slow) += device_rate(&s->devices[i]) / (double)ns;
+		}
+		a->quick_ns = quick > 0 ? 1 / quick : 0;
+		a->slow_ns = slow > 0 ? 1 / slow : 0;
+	}
+	o->sides_made = true;
+	o->sides_at = o->placed;
+	o->nr_devices = s->nr_devices;
+}
+
+/* What the devices of each side have to do before they can begin with it, on average. */
+static void add_begun(const struct sched *s, const struct outlook *o, uint64_t now_ns,
+		      double *quick, double *slow)
+{
+	uint32_t nr[2] = { 0 };
+	double ns[2] = { 0 };
+
+	for (uint32_t i = 0; i < s->nr_devices; i++) {
+		const struct sched_device *d = &s->devices[i];
+
+		if (!d->lanes)
+			continue;
+		nr[o->quick[i]]++;
+		ns[o->quick[i]] += (double)busy_for_ns(d, now_ns);
+	}
+	*quick += nr[1] ? ns[1] / nr[1] : 0;
+	*slow += nr[0] ? ns[0] / nr[0] : 0;
+}
+
+static void find_left(struct sched *s, struct outlook *o, uint64_t now_ns)
+{
+	double quick = 0, slow = 0, known = 0, scale;
+	uint32_t order[OUTLOOK_KINDS], n = 0;
+
+	if (!o->sides_made || o->nr_devices != s->nr_devices || o->placed - o->sides_at >= AGAIN)
+		find_sides(s, o);
+	for (uint32_t k = 0; k < o->nr; k++)
+		known += o->kinds[k].nr;
+	/* Those that aren't known yet are taken to be like these. */
+	scale = o->live > o->placed && known > 0 ? (double)(o->live - o->placed) / known : 1;
+	add_begun(s, o, now_ns, &quick, &slow);
+	for (uint32_t k = 0; k < o->nr; k++) {
+		struct ahead *a = &o->kinds[k];
+		uint32_t at = n;
+
+		a->slow_part = a->quick_ns <= 0;
+		if (a->quick_ns <= 0) {
+			slow += a->nr * scale * a->slow_ns;
+			continue;
+		}
+		quick += a->nr * scale * a->quick_ns;
+		if (a->slow_ns <= 0)
+			continue;
+		/* First what the slow side is least slow at. */
+		while (at && o->kinds[order[at - 1]].slow_ns * a->quick_ns >
+			     a->slow_ns * o->kinds[order[at - 1]].quick_ns) {
+			order[at] = order[at - 1];
+			at--;
+		}
+		order[at] = k;
+		n++;
+	}
+	for (uint32_t i = 0; i < n && slow < quick; i++) {
+		struct ahead *a = &o->kinds[order[i]];
+		double all = a->nr * scale, moved = (quick - slow) / (a->quick_ns + a->slow_ns);
+
+		a->slow_part = moved < all ? moved / all : 1;
+		moved = moved < all ? moved : all;
+		quick -= moved * a->quick_ns;
+		slow += moved * a->slow_ns;
+	}
+	o->left_ns = quick > slow ? quick : slow;
+	o->left_at = now_ns;
+	o->left_placed = o->placed;
+}
+
+static void update(struct sched *s, struct outlook *o, uint64_t now_ns)
+{
+	if (!o->sides_made || o->left_at != now_ns || o->left_placed != o->placed)
+		find_left(s, o, now_ns);
+}
+
+double outlook_left_ns(struct sched *s, struct outlook *o, uint64_t now_ns)
+{
+	double path = o->ends_ns - (double)now_ns;
+
+	update(s, o, now_ns);
+	return path > o->left_ns ? path : o->left_ns;
+}
+
+bool outlook_is_quick(struct sched *s, struct outlook *o, uint32_t device, uint64_t now_ns)
+{
+	update(s, o, now_ns);
+	return o->quick[device];
+}
+
+double outlook_slow_part(struct sched *s, struct outlook *o, const struct graph_node *n,
+			 uint64_t now_ns)
+{
+	const struct ahead *a = ahead_of(s, o, kind_of(n), false);
+
+	update(s, o, now_ns);
+	return a ? a->slow_part : 0;
+}
+
+/* Where all are alike this is found out now and then. */
+static bool has_slow(struct sched *s, struct outlook *o, uint64_t now_ns)
+{
+	if (!o->sides_made || o->nr_slow || o->placed - o->sides_at >= AGAIN)
+		update(s, o, now_ns);
+	return o->nr_slow;
+}
+
+bool outlook_leaves(struct sched *s, struct outlook *o, const struct graph_node *n,
+		    uint64_t now_ns)
+{
+	double tail, end, first = -1;
+
+	if (!has_slow(s, o, now_ns) || n->d.deadline_ns || !outlook_tail_ns(s, o, n, &tail) ||
+	    outlook_slow_part(s, o, n, now_ns) < 1)
+		return false;
+	for (uint32_t i = 0; i < s->nr_devices; i++) {
+		const struct sched_device *d = &s->devices[i];
+		uint64_t ns, at = UINT64_MAX;
+
+		if (o->quick[i] || !can_run(s, n, i))
+			continue;
+		ns = model_predict_ns(&s->model, model_id(kind_of(n), i));
+		for (uint32_t l = 0; l < d->lanes_size; l++)
+			if (d->lane[l].until < at)
+				at = d->lane[l].until;
+		end = (double)ns + (at > now_ns ? (double)(at - now_ns) : 0);
+		if (ns && (first < 0 || end < first))
+			first = end;
+	}
+	return first >= 0 && first + tail <= outlook_left_ns(s, o, now_ns) * LEAVE;
+}
