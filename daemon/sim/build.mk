@@ -15,14 +15,16 @@ install-sim: $(B)/bin/arax-sim
 INSTALL_TARGETS += install-sim
 .PHONY: install-sim
 
-SIM_TEST_SRCS := selftests/unit/sim_test.c $(SIM_SRCS)
 SIM_TEST_LIBS := $(SIM_LIBS) $(shell $(PKGCONF) --libs check 2>/dev/null)
-$(foreach v,plain asan,$(call program,$(B)/tests/sim_test-$(v),$(v),$(SIM_TEST_SRCS),$(SIM_TEST_LIBS)))
-
-check-sim-plain check-sim-asan: check-sim-%: $(B)/tests/sim_test-%
-	scripts/tally run unit/sim-$* -- $<
-CHECK_TARGETS += check-sim-plain check-sim-asan
-.PHONY: check-sim-plain check-sim-asan
+# $(1): test, $(2): variant
+define sim_test
+$(call program,$(B)/tests/$(1)_test-$(2),$(2),selftests/unit/$(1)_test.c $(SIM_SRCS),$(SIM_TEST_LIBS))
+check-$(1)-$(2): $(B)/tests/$(1)_test-$(2)
+	scripts/tally run unit/$(1)-$(2) -- $$<
+CHECK_TARGETS += check-$(1)-$(2)
+.PHONY: check-$(1)-$(2)
+endef
+$(foreach t,sim sim_bound,$(foreach v,plain asan,$(eval $(call sim_test,$(t),$(v)))))
 
 # As many tasks as a fuzzer has time for.
 $(B)/fuzz/scenario: selftests/fuzz/scenario_fuzz.c $(SIM_SRCS) $(wildcard daemon/sim/*.h)

@@ -51,9 +51,7 @@ void dag_dispatch(struct dispatch_room *room, const struct sim_app *a, uint32_t 
 
 /* Lines in the order in which they were drawn: none leads to a task before another's. */
 struct lines {
-	struct {
-		uint32_t from, to;
-	} *line;
+	struct dag_line *line;
 	size_t nr, size;
 	bool failed;
 };
@@ -94,6 +92,20 @@ static int draw_all(const struct sim_app *a, struct lines *l)
 	}
 	graph_destroy(g);
 	return err;
+}
+
+int dag_lines(const struct sim_app *a, struct dag_line **line, size_t *nr)
+{
+	struct lines l = { 0 };
+	int err = a->nr_tasks ? draw_all(a, &l) : 0;
+
+	if (err) {
+		free(l.line);
+		return err;
+	}
+	*line = l.line;
+	*nr = l.nr;
+	return 0;
 }
 
 int dag_make(const struct scenario *sc, const struct sim_app *a, uint32_t app, struct dag *d)

@@ -23,6 +23,17 @@ struct dag {
 	uint32_t nr, first;
 };
 
+/* @from comes before @to; of the order of the program's tasks, so @from < @to. */
+struct dag_line {
+	uint32_t from, to;
+};
+
+/*
+ * All of them, by @to, by the daemon's own graph; what is behind a fence has none. 0, or -ENOMEM.
+ * The caller frees *@line.
+ */
+int dag_lines(const struct sim_app *a, struct dag_line **line, size_t *nr);
+
 /*
  * By the daemon's own graph.  Ways of which it keeps no line (what is behind a fence) are left
  * out, so a way may be longer than it says, never shorter.  0, or -ENOMEM.

@@ -110,9 +110,10 @@ void sim_result_fini(struct sim_result *r);
  * @area_ns:	all work spread over all devices as well as it goes, no order, no copies
  * @mixed_ns:	both: some of the work spread so, with the longest way through it in its order,
  *		between what must be before and what must be after it; see bound.c
+ * @ways_ns:	of a program that is not too large: all ways through it; see ways.c
  */
 struct sim_bound {
-	uint64_t path_ns, area_ns, mixed_ns;
+	uint64_t path_ns, area_ns, mixed_ns, ways_ns;
 };
 
 int sim_bound(const struct scenario *sc, struct sim_bound *bound, char *error, size_t len);

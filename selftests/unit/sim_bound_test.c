@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT
+/* sim_bound_test - the bound by all ways (ways.h), and the linear program that it solves (least.h) */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/sim/engine.h"
+#include "daemon/sim/least.h"
+#include "daemon/sim/rng.h"
+#include "daemon/sim/ways.h"
+
+#define MS	1000000.0
+
+#define MOST	6
+#define KINDS	2
+
+static char error[512];
+
+/* ------------------------------------------------------------------ */
+/* The linear program                                                  */
+
+#define VARIABLES	7
+#define ROWS		12
+
+static double value_at(const double *constant, double weight[][VARIABLES], const double *x)
+{
+	double most = -HUGE_VAL;
+
+	for (int r = 0; r < ROWS; r++) {
+		double sum = constant[r];
+
+		for (int i = 0; i < VARIABLES; i++)
+			sum += weight[r][i] * x[i];
+		most = fmax(most, sum);
+	}
+	return most;
+}
+
+/* No x has less, and the one that it comes to has that. */
+START_TEST(the_least_is_found)
+{
+	struct rng rng = { .seed = (uint64_t)_i + 1 };
+	double constant[ROWS], weight[ROWS][VARIABLES], x[VARIABLES], least;
+	struct least *l = least_make(VARIABLES, 9);
+
+	ck_assert_ptr_nonnull(l);
+	least_fix(l, 2, 1);
+	for (int r = 0; r < ROWS; r++) {
+		constant[r] = (double)rng_between(&rng, 0, 100);
+		for (int i = 0; i < VARIABLES; i++)
+			weight[r][i] = (double)rng_between(&rng, 0, 100) - 50;
+	}
+	/* One after the other, and those that nothing hangs on make room. */
+	for (int round = 0; round < 30; round++)
+		for (int r = 0; r < ROWS; r++) {
+			double sum = constant[r];
+
+			if (round + r)
+				least_solve(l, 1000, x);
+			else
+				memset(x, 0, sizeof(x));
+			for (int i = 0; i < VARIABLES; i++)
+				sum += weight[r][i] * x[i];
+			if (!(round + r) || sum > least_bound(l) + 1e-9)
+				ck_assert(least_add(l, constant[r], weight[r]));
+		}
+	ck_assert_uint_lt(least_solve(l, 1000, x), 1000);
+	least = least_bound(l);
+	ck_assert_double_eq_tol(value_at(constant, weight, x), least, 1e-6);
+	for (int i = 0; i < VARIABLES; i++)
+		ck_assert(x[i] >= 0 && x[i] <= 1);
+	ck_assert_double_eq(x[2], 1);
+	for (int n = 0; n < 2000; n++) {
+		for (int i = 0; i < VARIABLES; i++)
+			x[i] = n & 1 ? (double)rng_between(&rng, 0, 1) : rng_unit(rng_next(&rng));
+		x[2] = 1;
+		ck_assert_double_ge(value_at(constant, weight, x), least - 1e-6);
+	}
+	least_free(l);
+}
+END_TEST
+
+/* Stopped before its end it says less, not more. */
+START_TEST(a_search_that_ends_early_is_a_bound)
+{
+	static const double weight[2][VARIABLES] = {
+		{ -1, -2, -3, -4, -5, -6, -7 }, { 7, 6, 5, 4, 3, 2, 1 },
+	};
+	struct least *l = least_make(VARIABLES, 2);
+	double x[VARIABLES], early, last;
+
+	ck_assert(least_add(l, 28, weight[0]));
+	early = least_bound(l);
+	ck_assert_double_eq_tol(early, 0, 1e-9);
+	ck_assert(least_add(l, 0, weight[1]));
+	ck_assert_uint_eq(least_solve(l, 0, x), 0);
+	ck_assert_double_eq_tol(least_bound(l), early, 1e-9);
+	least_solve(l, 100, x);
+	last = least_bound(l);
+	/* Those that help most first: 7, 6, 5 and half of 4 make 28 - 20 = 8 of both. */
+	ck_assert_double_eq_tol(last, 8, 1e-9);
+	/* There is no place for a third one, as both count. */
+	ck_assert(!least_add(l, 100, weight[0]));
+	least_free(l);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Small graphs                                                        */
+
+/**
+ * struct small - a program of few tasks on few devices
+ * @ms:		that a task takes on each kind; 0: it can't run there
+ * @after:	bit for each earlier task that it waits for
+ */
+struct small {
+	int nr, devices[KINDS];
+	double ms[MOST][KINDS];
+	uint32_t after[MOST];
+};
+
+/* Each task is the only one of its kernel. */
+static void load(struct scenario *sc, const struct small *g)
+{
+	char path[] = "/tmp/arax-bound-XXXXXX", text[4096], line[512];
+	int fd = mkstemp(path), err;
+
+	ck_assert_int_ge(fd, 0);
+	for (int i = 0; i < g->nr; i++) {
+		size_t len = (size_t)sprintf(line, "{\"kernel\": \"k%d\", \"work\": 1, \"ranges\": [[\"b%d\", 0, 8, \"out\"]", i, i);
+
+		for (int j = 0; j < i; j++)
+			if (g->after[i] >> j & 1)
+				len += (size_t)sprintf(line + len, ", [\"b%d\", 0, 8, \"in\"]", j);
+		len += (size_t)sprintf(line + len, "]}\n");
+		ck_assert_int_eq(write(fd, line, len), (ssize_t)len);
+	}
+	close(fd);
+	sprintf(text, "{ \"machine\": { \"devices\": [ { \"name\": \"f\", \"count\": %d, \"lanes\": 2 }, { \"name\": \"s\", \"count\": %d, \"lanes\": 1 } ] }, \"tenants\": [ { \"name\": \"t\" } ], \"kernels\": [",
+		g->devices[0], g->devices[1]);
+	for (int i = 0; i < g->nr; i++) {
+		sprintf(text + strlen(text), "%s{ \"name\": \"k%d\", \"cost\": {", i ? "," : "", i);
+		for (int k = 0, n = 0; k < KINDS; k++)
+			if (g->ms[i][k] > 0)
+				sprintf(text + strlen(text), "%s \"%c\": { \"base_us\": %g }",
+					n++ ? "," : "", "fs"[k], g->ms[i][k] * 1000);
+		strcat(text, " } }");
+	}
+	sprintf(text + strlen(text), " ], \"workload\": [ { \"type\": \"trace\", \"file\": \"%s\", \"priority\": \"path\" } ] }",
+		path);
+	err = scenario_load(sc, "test.json", text, strlen(text), NULL, error, sizeof(error));
+	unlink(path);
+	ck_assert_msg(!err, "%s", error);
+}
+
+/* Tasks in this order, each as early as it goes. */
+static double schedule(const struct small *g, const int *order, uint32_t kinds)
+{
+	double free_at[KINDS][4] = { { 0 } }, end[MOST], last = 0;
+
+	for (int n = 0; n < g->nr; n++) {
+		int i = order[n], k = kinds >> i & 1, d = 0;
+		double begin = 0;
+
+		for (int j = 0; j < i; j++)
+			if (g->after[i] >> j & 1)
+				begin = fmax(begin, end[j]);
+		for (int c = 1; c < g->devices[k]; c++)
+			if (free_at[k][c] < free_at[k][d])
+				d = c;
+		end[i] = fmax(begin, free_at[k][d]) + g->ms[i][k];
+		free_at[k][d] = end[i];
+		last = fmax(last, end[i]);
+	}
+	return last;
+}
+
+/* Of all orders, with all kinds for each task. */
+static double best_of(const struct small *g, int *order, int placed, uint32_t done)
+{
+	double best = HUGE_VAL;
+
+	if (placed == g->nr) {
+		for (uint32_t kinds = 0; kinds < 1u << g->nr; kinds++) {
+			bool can = true;
+
+			for (int i = 0; i < g->nr; i++)
+				can &= g->ms[i][kinds >> i & 1] > 0;
+			if (can)
+				best = fmin(best, schedule(g, order, kinds));
+		}
+		return best;
+	}
+	for (int i = 0; i < g->nr; i++) {
+		if (done >> i & 1 || (g->after[i] & ~done))
+			continue;
+		order[placed] = i;
+		best = fmin(best, best_of(g, order, placed + 1, done | 1u << i));
+	}
+	return best;
+}
+
+static double ways_ms(const struct small *g, struct sim_bound *all, double *makespan)
+{
+	struct sim_options o = { .policy = NULL };
+	struct sim_result result;
+	struct scenario sc;
+	double ns;
+
+	load(&sc, g);
+	ck_assert_int_eq(ways_least_ns(&sc, 0, &ns), 0);
+	ck_assert_int_eq(sim_bound(&sc, all, error, sizeof(error)), 0);
+	ck_assert_int_eq(sim_run(&sc, &o, &result, error, sizeof(error)), 0);
+	*makespan = (double)result.makespan_ns / MS;
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+	return ns / MS;
+}
+
+static struct small random_graph(struct rng *rng)
+{
+	struct small g = { .nr = (int)rng_between(rng, 2, MOST) };
+
+	g.devices[0] = (int)rng_between(rng, 1, 2);
+	g.devices[1] = (int)rng_between(rng, 1, 3);
+	for (int i = 0; i < g.nr; i++) {
+		g.ms[i][0] = (double)rng_between(rng, 1, 20);
+		g.ms[i][1] = g.ms[i][0] * (double)rng_between(rng, 1, 8);
+		if (!rng_between(rng, 0, 5))
+			g.ms[i][rng_between(rng, 0, 1)] = 0;
+		for (int j = 0; j < i; j++)
+			g.after[i] |= (uint32_t)!rng_between(rng, 0, 2) << j;
+	}
+	return g;
+}
+
+/* Nor is it below the older ones, which its ways include. */
+START_TEST(no_schedule_of_a_small_graph_beats_it)
+{
+	struct rng rng = { .seed = (uint64_t)_i + 100 };
+	int order[MOST], sharper = 0;
+
+	for (int n = 0; n < 40; n++) {
+		struct small g = random_graph(&rng);
+		double best = best_of(&g, order, 0, 0), makespan, ways;
+		struct sim_bound all;
+
+		ways = ways_ms(&g, &all, &makespan);
+		ck_assert_double_le(ways, best * (1 + 1e-9));
+		ck_assert_double_le(ways, makespan * (1 + 1e-9));
+		ck_assert_double_ge(ways, (double)all.path_ns / MS * 0.999);
+		ck_assert_double_ge(ways, (double)all.area_ns / MS * 0.999);
+		ck_assert_uint_ge(sim_bound_best(&all, NULL), all.mixed_ns);
+		sharper += ways > (double)all.mixed_ns / MS * 1.001 && ways > (double)all.path_ns / MS * 1.001;
+	}
+	ck_assert_int_gt(sharper, 0);
+}
+END_TEST
+
+/* Hand-computed: what is between two narrow places must fit there, twice. */
+START_TEST(gaps_are_crossed)
+{
+	struct small g = { .nr = 6, .devices = { 1, 1 } };
+	struct sim_bound all;
+	double makespan;
+
+	/* 0; 1 and 2; 3; 4; 5.  Each takes 2 ms here, 6 there: 1 and 2 have 3 ms together at least. */
+	for (int i = 0; i < 6; i++) {
+		g.ms[i][0] = 2;
+		g.ms[i][1] = 6;
+	}
+	g.after[1] = g.after[2] = 1;
+	g.after[3] = 6;
+	g.after[4] = 8;
+	g.after[5] = 16;
+	/* 1 on one way, 2 on another, and x of both there: 2 (2 - 2 x) = 6 * 2 x, but then 2 + 4 x. */
+	ck_assert_double_eq_tol(ways_ms(&g, &all, &makespan), 2 + 3 + 2 + 2 + 2, 0.01);
+	ck_assert_double_ge(makespan, 11);
+	/* With nothing else to run on there are four. */
+	for (int i = 0; i < 6; i++)
+		g.ms[i][1] = 0;
+	ck_assert_double_eq_tol(ways_ms(&g, &all, &makespan), 12, 0.01);
+	ck_assert_double_eq_tol(makespan, 12, 0.01);
+	/* Without the line from the first to the third, that may be beside anything. */
+	g.after[2] = 0;
+	g.after[3] = 2;
+	g.devices[0] = 2;
+	ck_assert_double_eq_tol(ways_ms(&g, &all, &makespan), 10, 0.01);
+}
+END_TEST
+
+/* Of three kinds it says nothing, and of too many tasks. */
+START_TEST(what_it_cannot_tell_of)
+{
+	static const char three[] =
+		"{ \"machine\": { \"devices\": [ { \"name\": \"a\" }, { \"name\": \"b\" }, { \"name\": \"c\" } ] },"
+		"  \"kernels\": [ { \"name\": \"k\", \"cost\": { \"a\": { \"base_us\": 1000 } } } ],"
+		"  \"tenants\": [ { \"name\": \"t\" } ], \"workload\": [ { \"type\": \"streams\", \"kernels\": [ \"k\" ],"
+		"  \"width\": 2, \"length\": 2, \"work\": 1, \"mb\": 1 } ] }";
+	struct scenario sc;
+	double ns = 1;
+
+	ck_assert_int_eq(scenario_load(&sc, "test.json", three, strlen(three), NULL, error,
+				       sizeof(error)), 0);
+	ck_assert_int_eq(ways_least_ns(&sc, 0, &ns), 0);
+	ck_assert_double_eq(ns, 0);
+	scenario_fini(&sc);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("sim_bound");
+	TCase *t = tcase_create("all");
+	SRunner *runner;
+	int failed;
+
+	tcase_set_timeout(t, 60);
+	tcase_add_loop_test(t, the_least_is_found, 0, 50);
+	tcase_add_test(t, a_search_that_ends_early_is_a_bound);
+	tcase_add_loop_test(t, no_schedule_of_a_small_graph_beats_it, 0, 10);
+	tcase_add_test(t, gaps_are_crossed);
+	tcase_add_test(t, what_it_cannot_tell_of);
+	suite_add_tcase(suite, t);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
