@@ -68,6 +68,7 @@ struct buffer {
 struct run {
 	struct run *next, *prev;	/* of the device, or of the host */
 	struct run *hungry;		/* next that waits for memory */
+	struct run *held;		/* next that waits for its device's capacity */
 	struct sim *sim;
 	struct graph_node *node;
 	struct app *app;
@@ -128,6 +129,7 @@ struct device {
 	struct store lru;		/* unpinned ones, used longest ago first */
 	struct run runs;
 	struct run *hungry, **hungry_last;
+	struct run *held;		/* whose data is there, in the order in which it came */
 	double used_seen;		/* of compute.used, already in the bins, */
 	uint64_t seen_at;		/* until then */
 };

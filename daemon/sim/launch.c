@@ -130,6 +130,49 @@ static void compute(struct run *run)
 	run_look_ahead(run);
 }
 
+/* Less than a demand that can be told from none. */
+#define FULL_NEARLY	1e-6
+
+/*
+ * Of a program's runs the one that is due first.  Programs go in the order in which their first ones
+ * came: whose turn it is among them has been decided, and no priority gets one more than that.
+ */
+static struct run **next_held(struct device *d)
+{
+	struct run **first = &d->held;
+
+	for (struct run **p = first; *p; p = &(*p)->held)
+		if ((*p)->app == (*first)->app &&
+		    sched_is_due_before((*p)->node, (*first)->node))
+			first = p;
+	return first;
+}
+
+/*
+ * What a kernel would gain that begins on a full device the others would lose.  So it waits, as it does
+ * in araxd (daemon/backends/line.c), and one that is more urgent may come before it.
+ */
+static void begin_held(struct device *d)
+{
+	while (d->held && d->compute.load < 1 - FULL_NEARLY) {
+		struct run **first = next_held(d), *run = *first;
+
+		*first = run->held;
+		compute(run);
+	}
+}
+
+static void hold(struct run *run)
+{
+	struct run **last = &run->device->held;
+
+	while (*last)
+		last = &(*last)->held;
+	run->held = NULL;
+	*last = run;
+	begin_held(run->device);
+}
+
 static void host_fire(void *arg, struct event *e)
 {
 	task_end(owner_of(e, struct run, ev), 0);
@@ -150,6 +193,7 @@ static void device_fire(void *arg, struct event *e)
 		sim->r->devices[d->index].tasks++;
 		task_end(run, failed ? -EIO : 0);
 	}
+	begin_held(d);
 	device_set(d);
 }
 
@@ -201,7 +245,7 @@ void run_stage(struct run *run)
 	if (run->pending)
 		return;
 	if (run->device) {
-		compute(run);
+		hold(run);
 		return;
 	}
 	run->start_ns = run->sim->now;
@@ -291,6 +335,7 @@ void device_lose(void *arg, struct event *e)
 	sched_device_set(sim->sched, d->index, 0);
 	event_cancel(&sim->events, &d->done);
 	d->hungry = NULL;
+	d->held = NULL;
 	d->hungry_last = &d->hungry;
 	for (run = d->runs.next; run != &d->runs; run = run->next) {
 		wait_no_more(run);

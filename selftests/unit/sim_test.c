@@ -232,9 +232,86 @@ START_TEST(kernels_share_a_device)
 	ck_assert_uint_eq(makespan(simple("", device, 1, STREAM(1, 1, 1, ""))), MS);
 	ck_assert_uint_eq(makespan(simple("", device, 1, STREAM(2, 1, 1, ""))), 2 * MS);
 	ck_assert_uint_eq(makespan(simple("", device, 0.5, STREAM(2, 1, 1, ""))), MS);
-	ck_assert_uint_eq(makespan(simple("", device, 0.5, STREAM(3, 1, 1, ""))), 3 * MS / 2);
+	/* Two of these take all of it, so the third one waits; of those it begins, and all are slower. */
+	ck_assert_uint_eq(makespan(simple("", device, 0.5, STREAM(3, 1, 1, ""))), 2 * MS);
+	ck_assert_uint_eq(makespan(simple("", device, 0.4, STREAM(3, 1, 1, ""))), 6 * MS / 5);
 	/* Four on three lanes: three at 4/3 of the time, and the last one alone. */
 	ck_assert_uint_eq(makespan(simple("", device, 0.25, STREAM(4, 1, 1, ""))), 2 * MS);
+}
+END_TEST
+
+/* A file with @trace, for the caller to remove, and the load that it is. */
+static const char *trace_of(const char *trace, char *path)
+{
+	static char work[128];
+	int fd;
+
+	strcpy(path, "/tmp/arax-sim-XXXXXX");
+	fd = mkstemp(path);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, trace, strlen(trace)), (ssize_t)strlen(trace));
+	close(fd);
+	snprintf(work, sizeof(work), "{ \"type\": \"trace\", \"file\": \"%s\" }", path);
+	return work;
+}
+
+static void note_end(void *arg, const struct sim_seen *seen)
+{
+	uint64_t (*ends)[8] = arg;
+
+	ends[seen->app][seen->task] = seen->end_ns;
+}
+
+/* When each task of @work ends on one device of 3 lanes that each kernel fills for 1 ms. */
+static void ends_of(const char *work, uint64_t (*ends)[8])
+{
+	load(simple("", "{ \"name\": \"d\", \"lanes\": 3 }", 1, work));
+	run_watched(note_end, ends);
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+}
+
+#define ALONE(name)	"{\"kernel\": \"k\", \"work\": 1, \"ranges\": [[\"" name "\", 0, 8, \"out\"]]}\n"
+#define NEXT(name)	"{\"kernel\": \"k\", \"work\": 1, \"ranges\": [[\"" name "\", 0, 8, \"inout\"]]}\n"
+
+/* Three that nothing waits for, and a chain of three, which is submitted last. */
+START_TEST(the_urgent_one_begins_first)
+{
+	static const char trace[] = ALONE("a") ALONE("b") ALONE("c") ALONE("x") NEXT("x") NEXT("x");
+	uint64_t ends[1][8] = { { 0 } };
+	char path[64], work[512], *end;
+
+	snprintf(work, sizeof(work), "%s", trace_of(trace, path));
+	end = strrchr(work, '}');
+	strcpy(end, ", \"priority\": \"path\" }");
+	ends_of(work, ends);
+	/* x first; then a, for x's second is not there yet; it passes b, which is. */
+	ck_assert_uint_eq(ends[0][3], MS);
+	ck_assert_uint_eq(ends[0][0], 2 * MS);
+	ck_assert_uint_eq(ends[0][4], 3 * MS);
+	ck_assert_uint_eq(ends[0][1], 4 * MS);
+	/* The last one is as urgent as c, which came before. */
+	ck_assert_uint_eq(ends[0][5], 6 * MS);
+	/* Without priorities all go as they came. */
+	strcpy(end, "}");
+	ends_of(work, ends);
+	unlink(path);
+	ck_assert_uint_eq(ends[0][2], 3 * MS);
+	ck_assert_uint_eq(ends[0][5], 6 * MS);
+}
+END_TEST
+
+/* Whose turn it is among programs is the scheduler's matter, and was decided at the pick. */
+START_TEST(priority_passes_no_other_program)
+{
+	uint64_t ends[2][8] = { { 0 } };
+
+	ends_of(STREAM(3, 1, 1, ", \"priority\": 19") ", "
+		STREAM(1, 2, 1, ", \"priority\": -20, \"arrive_ms\": 0.5"), ends);
+	/* It has the lane that is free at 1 ms, and is behind the two that had theirs before. */
+	ck_assert_uint_eq(ends[0][2], 3 * MS);
+	ck_assert_uint_eq(ends[1][0], 4 * MS);
+	ck_assert_uint_eq(ends[1][1], 5 * MS);
 }
 END_TEST
 
@@ -266,21 +343,6 @@ START_TEST(devices_share_a_link)
 	ck_assert_uint_eq(makespan(simple(LINK(1, ""), DEVICE(2, 1), 1, later)), 3 * MS);
 }
 END_TEST
-
-/* A file with @trace, for the caller to remove, and the load that it is. */
-static const char *trace_of(const char *trace, char *path)
-{
-	static char work[128];
-	int fd;
-
-	strcpy(path, "/tmp/arax-sim-XXXXXX");
-	fd = mkstemp(path);
-	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(write(fd, trace, strlen(trace)), (ssize_t)strlen(trace));
-	close(fd);
-	snprintf(work, sizeof(work), "{ \"type\": \"trace\", \"file\": \"%s\" }", path);
-	return work;
-}
 
 static uint64_t traced(const char *device, const char *trace)
 {
@@ -943,6 +1005,7 @@ START_TEST(nothing_beats_its_bound)
 	ck_assert_uint_ge(result.makespan_ns, bound.path_ns);
 	ck_assert_uint_ge(result.makespan_ns, bound.area_ns);
 	ck_assert_uint_ge(result.makespan_ns, bound.mixed_ns);
+	ck_assert_uint_ge(result.makespan_ns, bound.ways_ns);
 	ck_assert_uint_ge(bound.mixed_ns, bound.area_ns);
 	sim_result_fini(&result);
 	scenario_fini(&sc);
@@ -1218,6 +1281,8 @@ int main(void)
 	tcase_add_test(t, small_demands_disturb_nobody);
 	tcase_add_test(t, residency_is_exact);
 	tcase_add_test(t, kernels_share_a_device);
+	tcase_add_test(t, the_urgent_one_begins_first);
+	tcase_add_test(t, priority_passes_no_other_program);
 	tcase_add_test(t, copies_overlap_kernels);
 	tcase_add_test(t, devices_share_a_link);
 	tcase_add_test(t, bytes_between_devices_go_by_the_host);
