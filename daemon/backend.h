@@ -92,6 +92,8 @@ struct arax_backend_host {
  * @cpus:	for host devices: CPU list ("0-3,8") that its threads run on
  * @bus:	its PCI address, "0000:a0:00.0"; empty: it has none, or nobody knows.  Devices of
  *		several backends at one address are the same one, of which araxd warns
+ * @turns:	1: its launches run one at a time, and lanes only let copies go on beside them.  Of
+ *		those that wait it runs the one first that @due_ns of struct arax_backend_run says
  */
 struct arax_backend_info {
 	uint32_t size;
@@ -102,6 +104,8 @@ struct arax_backend_info {
 	char name[64];
 	char cpus[128];
 	char bus[16];
+	uint32_t turns;
+	uint32_t pad;
 };
 
 /* How a kernel may be run, for kernel_load. */
@@ -149,6 +153,9 @@ struct arax_backend_kernel {
  *		its lane.  It is to begin when these have ended, and only if they all succeed,
  *		see ARAX_DONE_NOT_RUN.  Others behind it need not wait for it.  Not 0 only where
  *		@follows said so, and of launches that have not been reported
+ * @program, @due_ns: of those of one program that wait for the device the one that is due first had
+ *		better begin first.  Programs go in the order in which they come: which of them is
+ *		next has been decided.  0, 0: nothing is said
  */
 struct arax_backend_run {
 	uint32_t size;
@@ -161,7 +168,8 @@ struct arax_backend_run {
 	uint64_t deadline_ns;
 	uint64_t device_ns;
 	uint32_t after;
-	uint32_t reserved;
+	uint32_t program;
+	uint64_t due_ns;
 };
 
 /* Launches on a lane that were submitted and have not ended, see @wait below. */

@@ -69,7 +69,7 @@ ABSENT_SRCS := daemon/backends/absent.c
 CFLAGS_daemon/backends/absent := $(GPU_HAS) $(ABSENT_FLAGS)
 endif
 
-BACKENDS_SRCS := $(addprefix daemon/backends/,addresses.c cpu.c cpulist.c device.c gang.c params.c plugin.c sim.c stacks.c streams.c) \
+BACKENDS_SRCS := $(addprefix daemon/backends/,addresses.c cpu.c cpulist.c device.c gang.c line.c params.c plugin.c sim.c stacks.c streams.c) \
 		 $(OPENCL_SRCS) $(GPU_SRCS) $(XRT_SRCS) $(ABSENT_SRCS) \
 		 $(addprefix daemon/backends/apart/,apart.c buffers.c calls.c channel.c device.c helper.c lanes.c) \
 		 daemon/libexec.c daemon/memory/hostmap.c daemon/worker/idmap.c \

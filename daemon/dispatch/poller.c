@@ -685,6 +685,13 @@ static uint64_t live_beside(void *arg, const struct graph_node *node)
 	return graph_live_beside(node);
 }
 
+/* ... and how late, if it is known what is to come. */
+static void followers(void *arg, const struct graph_node *node,
+		      void (*each)(void *to, const struct graph_node *node, uint32_t waits), void *to)
+{
+	graph_each_successor(node, each, to);
+}
+
 /* A popped task that ends without running: the scheduler forgets it. */
 static void forget(void *arg, struct graph_node *node)
 {
@@ -730,8 +737,9 @@ int poller_create(const struct config *config, const struct registry *registry,
 		goto fail;
 	sp.arg = p;
 	sp.ops.live = live_beside;
+	sp.ops.followers = followers;
 	if (p->memory)
-		remote_answers(&sp.ops);
+		remote_answers(p, &sp.ops);
 	sp.policy = config->sched.policy;
 	p->sched = sched_create(&sp);
 	if (!p->sched) {

@@ -264,6 +264,8 @@ int remote_begin(struct run *run)
 		fill_range(&run->remote[i], m->copies, node, i);
 	}
 	run->seq = node->seq;
+	run->rt.program = node->d.context;
+	run->rt.due_ns = node->sched.due;
 	run->held = false;
 	run->stored = false;
 	return 0;
@@ -723,8 +725,26 @@ static void way(void *arg, const struct graph_node *node, uint32_t device, struc
 		   &way->all_ns);
 }
 
-void remote_answers(struct sched_ops *ops)
+static uint32_t part(void *arg, const struct graph_node *node, uint32_t device)
 {
+	const struct poller *p = arg;
+
+	return p->devs[device].dev->info.turns ? 1024 : 0;
+}
+
+static bool some_take_turns(const struct poller *p)
+{
+	for (uint32_t i = 0; i < p->nr_devs; i++)
+		if (p->devs[i].dev->info.turns)
+			return true;
+	return false;
+}
+
+void remote_answers(const struct poller *p, struct sched_ops *ops)
+{
+	/* It is asked for each task that is placed. */
+	if (some_take_turns(p))
+		ops->part = part;
 	ops->transfer_ns = transfer_ns;
 	ops->resident_bytes = resident_bytes;
 	ops->transfer_min_ns = transfer_min_ns;

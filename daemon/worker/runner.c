@@ -145,6 +145,8 @@ static inline int fill_run(struct runner *r, const struct runner_task *t, uint32
 		.launch = &t->launch,
 		.name = t->kernel->sig.name,
 		.deadline_ns = t->deadline_ns,
+		.program = t->program,
+		.due_ns = t->due_ns,
 	};
 	return get_kernel(r, t->kernel, &run->kernel);
 }

@@ -109,6 +109,7 @@ enum runner_want { RUNNER_WANT_NOTHING, RUNNER_WANT_WAY, RUNNER_WANT_END };
  * @flags:	RUNNER_*
  * @lane:	0 .. lanes - 1
  * @deadline_ns: CLOCK_MONOTONIC, 0: none
+ * @program, @due_ns: as of struct arax_backend_run; of runner_submit()
  * @enter, @leave: on the lane's thread around a run by runner_submit(): @enter
  *		returns 0 or a negative errno, then the task does not run; @leave is
  *		given the kernel's result and returns the task's.  NULL: none
@@ -148,6 +149,8 @@ struct runner_task {
 	uint32_t flags;
 	uint32_t lane;
 	uint64_t deadline_ns;
+	uint64_t due_ns;
+	uint32_t program;
 	int32_t result;
 	uint64_t device_ns;
 	uint64_t wall_ns;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* be_sim - simulated devices in real time: what they say, and that nothing is too early */
 #include <errno.h>
+#include <pthread.h>
 #include <time.h>
 
 #include "daemon/backends/builtin.h"
@@ -81,6 +82,7 @@ START_TEST(devices_are_as_told)
 	ck_assert_int_eq(b->info(dev, &info), 0);
 	ck_assert_uint_eq(info.kind, ARAX_DEVICE_SIM);
 	ck_assert_uint_eq(info.lanes, 5);
+	ck_assert_uint_eq(info.turns, 1);
 	ck_assert_uint_eq(info.memory, 2097152);
 	ck_assert_str_eq(info.name, "sim2");
 	b->close(dev);
@@ -201,6 +203,89 @@ START_TEST(launches_take_their_time_and_chance)
 }
 END_TEST
 
+#define LAUNCHES	4
+
+static struct {
+	pthread_mutex_t lock;
+	uint64_t order[LAUNCHES];
+	int nr;
+} seen = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static int32_t note_run(const struct arax_launch *l)
+{
+	pthread_mutex_lock(&seen.lock);
+	seen.order[seen.nr++] = l->ranges[0].length;
+	pthread_mutex_unlock(&seen.lock);
+	return 0;
+}
+
+struct launcher {
+	void *dev;
+	uint32_t program, lane;
+	uint64_t due_ns, name, device_ns;
+	pthread_t thread;
+};
+
+static void *launch_one(void *arg)
+{
+	struct launcher *me = arg;
+	struct arax_launch_range range = { .length = me->name, .count = 1 };
+	struct arax_launch launch = {
+		.size = sizeof(launch), .nr_ranges = 1, .ranges = &range,
+		.grid = { 1, 1, 1 }, .block = { 1, 1, 1 }, .group_end = 1,
+	};
+	struct loaded k = { .fn = note_run };
+	struct arax_backend_run run = {
+		.size = sizeof(run), .kernel = &k, .launch = &launch, .name = "long",
+		.lane = me->lane, .program = me->program, .due_ns = me->due_ns,
+	};
+
+	ck_assert_int_eq(b->run(me->dev, &run), 0);
+	me->device_ns = run.device_ns;
+	return NULL;
+}
+
+/* While the first one runs the others come, each well after the one before it. */
+START_TEST(who_is_due_first_begins_first)
+{
+	struct launcher l[LAUNCHES] = {
+		{ .program = 1, .name = 1 }, { .program = 1, .due_ns = 20, .name = 2 },
+		{ .program = 2, .due_ns = 1, .name = 3 }, { .program = 1, .due_ns = 10, .name = 4 },
+	};
+	const struct timespec pause = { .tv_nsec = 50000000 };
+	uint64_t start;
+	void *dev;
+
+	ck_assert_int_eq(b->config("lanes", "4"), 0);
+	ck_assert_int_eq(b->config("cost", "long:300000:0"), 0);
+	dev = open_device(0);
+	seen.nr = 0;
+	start = now_ns();
+	for (uint32_t i = 0; i < LAUNCHES; i++) {
+		l[i].dev = dev;
+		l[i].lane = i;
+		ck_assert_int_eq(pthread_create(&l[i].thread, NULL, launch_one, &l[i]), 0);
+		nanosleep(&pause, NULL);
+	}
+	for (int i = 0; i < LAUNCHES; i++)
+		pthread_join(l[i].thread, NULL);
+	/*
+	 * The first one that waits is of program 1, of which another one is due before it.  Then it
+	 * is still first itself, and program 2 after it, whenever that was due.
+	 */
+	ck_assert_int_eq(seen.nr, LAUNCHES);
+	ck_assert_uint_eq(seen.order[0], 1);
+	ck_assert_uint_eq(seen.order[1], 4);
+	ck_assert_uint_eq(seen.order[2], 2);
+	ck_assert_uint_eq(seen.order[3], 3);
+	/* One at a time, and what is said of each is its own time. */
+	ck_assert_uint_ge(now_ns() - start, 4 * 300000000ull);
+	for (int i = 0; i < LAUNCHES; i++)
+		ck_assert_uint_lt(l[i].device_ns, 2 * 300000000ull);
+	b->close(dev);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("be_sim");
@@ -213,6 +298,7 @@ int main(void)
 	tcase_add_test(c, devices_are_as_told);
 	tcase_add_test(c, memory_is_the_devices_own);
 	tcase_add_test(c, copies_take_their_time);
+	tcase_add_test(c, who_is_due_first_begins_first);
 	tcase_add_test(c, a_lost_device_says_so);
 	tcase_add_test(c, launches_take_their_time_and_chance);
 	suite_add_tcase(suite, c);
