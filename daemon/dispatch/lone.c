@@ -51,6 +51,8 @@ static inline void fill(struct lone *lone, struct link *l, const struct arax_dis
 	n->sched.flow = NULL;
 	n->sched.kind = 0;
 	n->sched.booked_ns = 0;
+	n->sched.part = 0;
+	n->sched.outlook = 0;
 	n->priv = l;
 }
 
