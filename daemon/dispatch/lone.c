@@ -94,7 +94,13 @@ int lone_enter(struct run *run)
 void lone_inherit(struct poller *p)
 {
 	const struct timespec t = { .tv_nsec = RETRY_NS };
+	struct link *l;
 
+	if (!p->lone.run)
+		return;
+	/* It was taken off the ring, which nobody has said yet: the core would see one that is ready. */
+	l = p->lone.run->link;
+	__atomic_store_n(&l->page->head, l->head, __ATOMIC_RELEASE);
 	while (p->lone.run && p->lone.run->lone && lone_enter(p->lone.run)) {
 		nanosleep(&t, NULL);
 		poller_work(p);

@@ -197,6 +197,25 @@ START_TEST(others_wait_for_one_that_runs_on)
 }
 END_TEST
 
+/* It was taken off the ring, though who took it did not come to say so: nothing keeps anybody awake. */
+START_TEST(nobody_stays_awake_for_one_that_ran_on)
+{
+	uint64_t stolen = daemon_stolen(d);
+	bool proven = false;
+	int tries;
+
+	for (tries = 0; tries < TRIES && !proven; tries++) {
+		bool lone = run_long(200000, tries);
+
+		await(0);
+		proven = lone && daemon_stolen(d) > stolen;
+		if (proven)
+			daemon_await_sleep(d);
+	}
+	ck_assert(proven);
+}
+END_TEST
+
 /* A short one that has to wait for another is not lone, though the ring has nothing else. */
 START_TEST(what_the_graph_holds_comes_first)
 {
@@ -284,6 +303,7 @@ int main(void)
 	tcase_add_test(t, who_waits_for_each_has_lone_ones);
 	tcase_add_test(t, failures_have_numbers);
 	tcase_add_test(t, others_wait_for_one_that_runs_on);
+	tcase_add_test(t, nobody_stays_awake_for_one_that_ran_on);
 	tcase_add_test(t, what_the_graph_holds_comes_first);
 	tcase_add_test(t, its_context_goes_while_it_runs);
 	tcase_add_test(t, the_end_waits_for_it);
