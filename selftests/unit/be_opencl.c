@@ -1039,8 +1039,10 @@ START_TEST(bad_driver_of_several)
 
 	install_bad("abort");
 	snprintf(command, sizeof(command), "cp /etc/OpenCL/vendors/*.icd %s/icd", folder);
-	if (system(command))
-		return;		/* they are elsewhere */
+	if (system(command)) {
+		be_skip("bad_driver_of_several", "no driver is registered in /etc/OpenCL/vendors");
+		return;
+	}
 	why = open_beside("");
 	ck_assert_msg(strstr(why, "OpenCL driver /") && strstr(why, "/icd/bad.icd crashed"), "%s", why);
 	ck_assert_ptr_eq(strstr(why, ".icd"), strstr(why, "bad.icd") + 3);	/* and no other */
