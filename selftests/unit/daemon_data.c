@@ -21,6 +21,7 @@
 
 static struct poller *p;
 static struct link *l;
+static struct device devices[DEVICES];
 static struct fake_device fake[2];
 static uint8_t host[2][Y];
 static struct mapping map[2];
@@ -42,6 +43,8 @@ static void start(bool lazy)
 	p->nr_devs = DEVICES;
 	p->devs = calloc(DEVICES, sizeof(*p->devs));
 	ck_assert_ptr_nonnull(p->devs);
+	for (uint32_t i = 0; i < DEVICES; i++)
+		p->devs[i].dev = &devices[i];
 	ck_assert_int_eq(memory_create(DEVICES, &p->memory), 0);
 	for (uint32_t i = 0; i < 2; i++) {
 		ck_assert_int_eq(memory_add_device(p->memory, i, &fake_ops, &fake[i], 1 << 20), 0);
@@ -56,7 +59,7 @@ static void start(bool lazy)
 	}
 	l->poller = p;
 	p->links[p->nr_links++] = l;
-	remote_answers(&ops);
+	remote_answers(p, &ops);
 }
 
 static void finish(void)
