@@ -8,6 +8,7 @@
 #include "daemon/dispatch/run.h"
 
 #define RETRY_NS	1000000
+#define COMPANY_US	1000u
 
 /* As in the ring: what the graph takes. */
 struct entry {
@@ -29,7 +30,8 @@ static inline bool is_lone(const struct poller *p, struct link *l, const struct 
 	    d->error || d->flags & ARAX_DISPATCH_BLOCKED)
 		return false;
 	if (p->memory || p->trace || p->visitor || p->stopping || p->lone.run ||
-	    d->tenant != p->last_tenant || p->now < p->mixed_until || !sched_is_idle(p->sched))
+	    d->tenant != p->last_tenant || p->now < p->mixed_until ||
+	    p->now < p->lone.company_until || !sched_is_idle(p->sched))
 		return false;
 	/* Of several the graph may make more than a row. */
 	return !core_ring_peek(l->ring, l->cells, &next) && !graph_has_ready(l->graph) &&
@@ -67,6 +69,11 @@ bool lone_run(struct poller *p, struct link *l, const struct arax_dispatch *d,
 		p->exact = true;
 	}
 	return run_direct(p, &p->lone.node, outcome);
+}
+
+void lone_had_company(struct poller *p)
+{
+	p->lone.company_until = p->now + COMPANY_US * p->ticks.per_us;
 }
 
 int lone_enter(struct run *run)

@@ -35,6 +35,13 @@ static inline void lone_ended(struct poller *p, const struct run *run)
 		p->lone.run = NULL;
 }
 
+/*
+ * (poller) Several came at once.  On the kernel link the first one can be seen before the others
+ * are published: to run it and to tell of it at once would keep that waiting, and be one more
+ * system call.
+ */
+void lone_had_company(struct poller *p);
+
 /* (poller) By who has just got the role, before anything else. */
 void lone_inherit(struct poller *p);
 

@@ -166,6 +166,8 @@ static int take_entries(struct poller *p, struct link *l)
 			return -1;
 		break;
 	}
+	if (n > 1)
+		lone_had_company(p);
 	/* The cells may be written again; pairs with the core's acquire. */
 	if (n)
 		__atomic_store_n(&l->page->head, l->head, __ATOMIC_RELEASE);

@@ -79,11 +79,13 @@ struct poller_device {
  * struct lone - a task that is not in the graph, see lone.h
  * @node, @ranges: it
  * @run:	by which it runs, or ran and has not come back; NULL: there is none
+ * @company_until: ticks: several came at once lately
  */
 struct lone {
 	struct graph_node node;
 	struct arax_dispatch_range ranges[LONE_RANGES];
 	struct run *run;
+	uint64_t company_until;
 };
 
 struct poller {
