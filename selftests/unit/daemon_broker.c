@@ -625,19 +625,7 @@ END_TEST
 
 static struct arax_task *fill_spin(uint32_t kernel, uint32_t q, uint32_t h, uint32_t us)
 {
-	struct arax_task *t = client_entry(&c);
-	uint32_t i;
-
-	t->opcode = ARAX_OP_LAUNCH;
-	t->kernel = kernel;
-	t->queue = q;
-	t->nr_ranges = 1;
-	t->ranges[0] = whole(h, ARAX_INOUT, 64);
-	for (i = 0; i < 3; i++)
-		t->grid[i] = t->block[i] = 1;
-	t->arg_len = 4;
-	memcpy(t->args, &us, 4);
-	return t;
+	return client_spin(&c, kernel, q, h, us);
 }
 
 static void spin_task(uint32_t kernel, uint32_t q, uint32_t h, uint32_t us)

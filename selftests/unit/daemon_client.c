@@ -315,6 +315,24 @@ void client_publish_from(struct client *c, uint32_t first)
 		ck_assert_int_eq(write(c->bell_fd, &one, sizeof(one)), sizeof(one));
 }
 
+struct arax_task *client_spin(struct client *c, uint32_t kernel, uint32_t queue, uint32_t handle,
+			      uint32_t us)
+{
+	struct arax_task *t = client_entry(c);
+	uint32_t i;
+
+	t->opcode = ARAX_OP_LAUNCH;
+	t->kernel = kernel;
+	t->queue = queue;
+	t->nr_ranges = 1;
+	t->ranges[0] = whole(handle, ARAX_INOUT, 64);
+	for (i = 0; i < 3; i++)
+		t->grid[i] = t->block[i] = 1;
+	t->arg_len = 4;
+	memcpy(t->args, &us, 4);
+	return t;
+}
+
 void client_publish(struct client *c)
 {
 	client_publish_from(c, c->sq_tail++);

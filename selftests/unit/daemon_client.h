@@ -64,6 +64,9 @@ uint32_t client_queue(struct client *c, uint32_t flags);
 struct arax_range whole(uint32_t handle, uint32_t access, uint64_t bytes);
 
 struct arax_task *client_entry(struct client *c);
+/* The same, filled: a launch of the kernel "spin", whose id is @kernel. */
+struct arax_task *client_spin(struct client *c, uint32_t kernel, uint32_t queue, uint32_t handle,
+			      uint32_t us);
 void client_publish(struct client *c);	/* and rings if it must */
 /* Entries from @first on, at once; each was followed by ++@c->sq_tail. */
 void client_publish_from(struct client *c, uint32_t first);

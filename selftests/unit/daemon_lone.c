@@ -47,19 +47,7 @@ static uint64_t nr_lone(void)
 
 static struct arax_task *entry(uint32_t handle, uint32_t us)
 {
-	struct arax_task *t = client_entry(&c);
-	uint32_t i;
-
-	t->opcode = ARAX_OP_LAUNCH;
-	t->kernel = kernel;
-	t->queue = queue;
-	t->nr_ranges = 1;
-	t->ranges[0] = whole(handle, ARAX_INOUT, 64);
-	for (i = 0; i < 3; i++)
-		t->grid[i] = t->block[i] = 1;
-	t->arg_len = 4;
-	memcpy(t->args, &us, 4);
-	return t;
+	return client_spin(&c, kernel, queue, handle, us);
 }
 
 static struct arax_completion await(int32_t result)
