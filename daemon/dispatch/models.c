@@ -112,7 +112,7 @@ static bool is_device(const struct device *dev, const struct store_key *key)
 static bool import(struct poller *p, const struct store_entry *e)
 {
 	struct sched_known k = {
-		.runs = e->runs, .ns = e->ns, .max_ns = e->max_ns, .work = e->work,
+		.runs = e->runs, .ns = e->ns, .all_ns = e->all_ns, .work = e->work,
 		.deviation = e->deviation, .day = e->day,
 	};
 	bool used = false;
@@ -209,7 +209,7 @@ static bool collect(struct models *m)
 
 		*e = (struct store_entry){
 			.work = k[i].work, .deviation = k[i].deviation, .ns = k[i].ns,
-			.max_ns = k[i].max_ns, .runs = k[i].runs,
+			.all_ns = k[i].all_ns, .runs = k[i].runs,
 			.day = k[i].day ? k[i].day : today(),
 		};
 		m->out.count += name_of(m->poller, &k[i], &e->key);

@@ -177,7 +177,7 @@ struct sched_device {
  * struct model_record - one size class of a kernel on a device
  * @id:		model_id(); 0: free
  * @ns:		moving average of run times
- * @max_ns:	longest seen lately, outliers too
+ * @all_ns:	moving average over some more of them, outliers too
  * @limit_ns:	longer is an outlier
  * @work:	mean
  * @deviation:	mean, absolute, ns
@@ -188,7 +188,7 @@ struct sched_device {
 struct model_record {
 	uint64_t id;
 	uint64_t ns;
-	uint64_t max_ns;
+	uint64_t all_ns;
 	uint64_t limit_ns;
 	uint32_t runs;
 	uint32_t outliers;

@@ -15,6 +15,7 @@
 #define FIRST_RUNS	4	/* where a quicker one counts alone: who is first finds no pages yet */
 #define STUDY_ALL	64	/* runs, of which each is studied */
 #define STUDY_EACH	16	/* then every so manieth */
+#define ALL_PART	32	/* of a run in the mean that has outliers, too */
 #define SURE_RUNS	16	/* before anything counts as an outlier */
 #define OUTLIERS	3	/* between two studies: it is a change */
 #define OWN_RECORDS	64	/* that kernels of programs share */
@@ -107,7 +108,7 @@ static struct sched_estimate estimate(struct sched_model *m, uint64_t id)
 	r = slot(m, id);
 	return (struct sched_estimate){
 		.ns = r->runs < SCHED_MIN_RUNS ? 0 : r->ns,
-		.max_ns = r->max_ns,
+		.all_ns = r->all_ns,
 		.runs = r->runs,
 	};
 }
@@ -289,6 +290,8 @@ static __attribute__((cold, noinline)) uint32_t study(struct sched_model *m,
 		r->ns = (r->ns * r->runs + ns) / (r->runs + 1);
 	else
 		r->ns = r->ns + ns / 8 - r->ns / 8;
+	if (r->runs < FIRST_RUNS)
+		r->all_ns = r->ns;
 	if (r->runs < UINT32_MAX - STUDY_EACH)
 		r->runs++;
 	off = (double)ns - (double)r->ns;
@@ -317,9 +320,7 @@ static inline void observe(struct sched_model *m, uint64_t id, const struct grap
 	/* 0 means unknown, and sums must not overflow. */
 	ns = ns ? ns : 1;
 	ns = ns < LONGEST ? ns : LONGEST;
-	r->max_ns -= r->max_ns / 32;
-	if (r->max_ns < ns)
-		r->max_ns = ns;
+	r->all_ns = r->all_ns + ns / ALL_PART - r->all_ns / ALL_PART;
 	if (__builtin_expect(ns > r->limit_ns, 0) && reject(m, r))
 		return;
 	if (__builtin_expect(!r->pass, 0)) {
@@ -347,9 +348,7 @@ void model_observe(struct sched_model *m, uint64_t id, const struct graph_node *
 		observe_node(m, id, node, ns);
 		return;
 	}
-	r->max_ns -= r->max_ns / 32;
-	if (r->max_ns < ns)
-		r->max_ns = ns;
+	r->all_ns = r->all_ns + ns / ALL_PART - r->all_ns / ALL_PART;
 	r->pass--;
 	r->runs++;
 	r->ns = r->ns + ns / 8 - r->ns / 8;
@@ -377,7 +376,7 @@ struct sched_known *sched_export(struct sched *s, size_t *nr)
 			continue;
 		k[(*nr)++] = (struct sched_known){
 			.kernel = r->id >> 18, .device = r->id >> 8 & (SCHED_MAX_DEVICES - 1),
-			.runs = r->runs, .ns = r->ns, .max_ns = r->max_ns, .work = r->work,
+			.runs = r->runs, .ns = r->ns, .all_ns = r->all_ns, .work = r->work,
 			.deviation = r->deviation, .day = r->day,
 		};
 	}
@@ -402,7 +401,7 @@ void sched_import(struct sched *s, const struct sched_known *k)
 	if (!r)
 		return;
 	r->ns = k->ns;
-	r->max_ns = k->max_ns;
+	r->all_ns = k->all_ns;
 	/* Studied again from the first run on. */
 	r->runs = k->runs < SURE_RUNS ? k->runs : SURE_RUNS;
 	r->work = k->work;
@@ -436,5 +435,5 @@ bool sched_is_short(struct sched *s, struct graph_node *node, uint32_t device,
 	if (!s->model.records)
 		return false;
 	r = slot(&s->model, model_id(task_kind(node), device));
-	return r->runs >= SCHED_MIN_RUNS && r->ns < threshold_ns && r->max_ns < threshold_ns;
+	return r->runs >= SCHED_MIN_RUNS && r->ns < threshold_ns && r->all_ns < threshold_ns;
 }

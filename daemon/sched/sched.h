@@ -324,12 +324,12 @@ uint64_t sched_bytes(const struct graph_node *node);
 /**
  * struct sched_estimate - what is known about a run time
  * @ns:		expected (moving average); 0 if @runs < SCHED_MIN_RUNS
- * @max_ns:	longest seen lately: a peak is forgotten by 1/64 a run
+ * @all_ns:	the same with outliers, by 1/32 a run: what a run costs who waits beside it
  * @runs:	observations
  */
 struct sched_estimate {
 	uint64_t ns;
-	uint64_t max_ns;
+	uint64_t all_ns;
 	uint32_t runs;
 };
 
@@ -376,7 +376,7 @@ struct sched_known {
 	uint64_t kernel;
 	uint32_t device;
 	uint32_t runs;
-	uint64_t ns, max_ns;
+	uint64_t ns, all_ns;
 	double work, deviation;
 	uint32_t day;
 };
@@ -392,8 +392,9 @@ void sched_import(struct sched *s, const struct sched_known *k);
  * sched_is_short - may the poller run this task itself?
  * @threshold_ns: what handing over would cost
  *
- * True if enough runs were seen and both the mean and the longest recent one
- * stay below @threshold_ns.  ARAX_OP_MARKER is always short.
+ * True if enough runs were seen and both means, that without outliers and that with them,
+ * stay below @threshold_ns: a run that was disturbed once in a while changes nothing, for
+ * a kernel that often takes long the poller has no time.  ARAX_OP_MARKER is always short.
  */
 bool sched_is_short(struct sched *s, struct graph_node *node, uint32_t device,
 		    uint64_t threshold_ns);

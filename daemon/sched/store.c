@@ -67,14 +67,16 @@ static int take_key(struct store_key *k, json_t *m)
 static int take_size(struct store_entry *e, json_t *j)
 {
 	json_t *deviation = json_object_get(j, "deviation"), *work = json_object_get(j, "work");
+	json_t *all = json_object_get(j, "all_ns");	/* not in files of before */
 	uint64_t runs, day;
 
 	if (take_integer(&e->ns, 1, 1ull << 50, json_object_get(j, "ns")) ||
-	    take_integer(&e->max_ns, 1, 1ull << 50, json_object_get(j, "max_ns")) ||
+	    (all && take_integer(&e->all_ns, 1, 1ull << 50, all)) ||
 	    take_integer(&runs, 1, UINT32_MAX, json_object_get(j, "runs")) ||
 	    take_integer(&day, 1, 1u << 24, json_object_get(j, "day")) ||
 	    !json_is_number(work) || !json_is_number(deviation))
 		return -EINVAL;
+	e->all_ns = all ? e->all_ns : e->ns;
 	e->work = json_number_value(work);
 	e->deviation = json_number_value(deviation);
 	e->runs = (uint32_t)runs;
@@ -213,7 +215,7 @@ static json_t *model_of(const struct store_entry *e, size_t nr)
 	for (size_t i = 0; sizes && i < nr; i++)
 		json_array_append_new(sizes, json_pack("{sf sI sf sI sI sI}",
 			"work", e[i].work, "ns", (json_int_t)e[i].ns, "deviation", e[i].deviation,
-			"max_ns", (json_int_t)e[i].max_ns, "runs", (json_int_t)e[i].runs,
+			"all_ns", (json_int_t)e[i].all_ns, "runs", (json_int_t)e[i].runs,
 			"day", (json_int_t)e[i].day));
 	snprintf(abi, sizeof(abi), "%016" PRIx64, e->key.abi);
 	return json_pack("{ss ss ss ss sI so so}", "kernel", e->key.kernel, "abi", abi, "device",

@@ -38,7 +38,7 @@ struct store_entry {
 	struct store_key key;
 	double work;
 	double deviation;
-	uint64_t ns, max_ns;
+	uint64_t ns, all_ns;
 	uint32_t runs;
 	uint32_t day;
 };
