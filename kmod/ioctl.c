@@ -32,7 +32,7 @@ static int copy_in(const struct core_call *call, union core_args *a, const void 
 		return -EINVAL;
 	if (*size > PAGE_SIZE)
 		return -E2BIG;
-	memset(a, 0, sizeof(*a));
+	/* What the caller does not have is zero then. */
 	err = copy_struct_from_user(a, call->size, user, *size);
 	if (err)
 		return err;

@@ -40,7 +40,8 @@ struct arax {
 	struct core *core;
 
 	wait_queue_head_t mediator_wait;	/* sleepers in fetch and poll */
-	struct rw_semaphore seat;		/* the next block */
+	/* The next block.  Written by each commit: not on a line that submissions read. */
+	struct rw_semaphore seat ____cacheline_aligned_in_smp;
 	struct arax_ctl *ctl;			/* attached, or NULL */
 	struct list_head ghosts;		/* mediators that have not wholly gone */
 	struct delayed_work watch;		/* looks after the ghosts */

@@ -945,7 +945,7 @@ struct arax_dispatch {
 
 /**
  * struct arax_mediator_page - first page of the mediator's writable region
- * @head:	cells consumed; read by the core at each commit and fetch
+ * @head:	cells consumed; the core looks at it when, by its last look, there is no room
  * @need_wakeup: the mediator sleeps in ARAX_IOC_FETCH or poll, or is about to
  * @states_offset, @commits_offset: where in the region; written by the core
  */

@@ -156,19 +156,25 @@ struct core_counter {
  * times and task counts below them belong to core->dispatch.
  */
 struct core_tenant {
-	u64 id;
+	/* Two to a line: that of tasks in flight is written by submissions and commits. */
+	struct core_counter res[ARAX_RES_MAX] ____cacheline_aligned;
+
+	/* What they only read. */
+	u64 id ____cacheline_aligned;
 	struct core_tenant *parent;	/* reference held */
-	u64 refs;			/* core->lock */
-	struct core_counter res[ARAX_RES_MAX];
-	u64 device_ns;
-	u64 wait_ns;
-	u64 tasks_done;
-	u64 tasks_failed;
 	u64 max_ns;
 	u64 period_ns;
 	u32 weight;
 	bool is_user;
 	struct core_tenant *below[2];	/* in the tree of ids, see tenant_tree.c */
+
+	/* By commits alone. */
+	u64 device_ns ____cacheline_aligned;
+	u64 wait_ns;
+	u64 tasks_done;
+	u64 tasks_failed;
+
+	u64 refs ____cacheline_aligned;		/* core->lock */
 	struct clist idle;		/* core->idle, while it has no reference */
 	void *link;			/* the link's own, see tenant_gone */
 	char path[256];
@@ -341,29 +347,32 @@ enum core_task_state {
 #define CORE_NOTE_UNBLOCK	0x2
 
 struct core_task {
+	/* What a commit looks at is here and in @d's first line. */
 	struct clist node;	/* client->free, ->freed, ->queued, ->exam, ->dispatched */
-	struct clist note;	/* core->task_notes */
 	struct core_client *client;
 	struct core_queue *queue;
-	struct core_timeline *wait;
-	struct core_timeline *signal;
+	struct core_buffer *inline_buffers[2];
+	void *big;		/* allocation behind @buffers, @ranges, @args, or NULL */
 	u8 state;
 	u8 notes;		/* CORE_NOTE_* that are pending */
 	bool started;		/* seen at detach */
 	bool blocked;
 	bool canceled;		/* the client asked while it was dispatched */
 	bool ranged;		/* its ranges are known */
-	u32 promised;		/* bit per range, see lost.c */
-	u32 promise_era;
-	u64 order;		/* among those that were queued */
-	struct core_buffer **buffers;
+
+	struct arax_dispatch d ____cacheline_aligned;	/* as it is, or will be, in the dispatch ring */
+
+	struct core_buffer **buffers ____cacheline_aligned;
 	struct arax_dispatch_range *ranges;
 	u8 *args;
-	void *big;		/* allocation behind the three, or NULL */
-	struct core_buffer *inline_buffers[2];
+	struct core_timeline *wait;
+	struct core_timeline *signal;
+	struct clist note;	/* core->task_notes */
+	u32 promised;		/* bit per range, see lost.c */
+	u32 promise_era;
 	struct arax_dispatch_range inline_ranges[2];
-	struct arax_dispatch d;	/* as it is, or will be, in the dispatch ring */
 	/* Tasks without timelines touch nothing from here on. */
+	u64 order;		/* among those that were queued */
 	union {
 		u64 wait_value;
 		u64 origin;	/* of a refused task: why */
@@ -375,78 +384,90 @@ struct core_task {
 /* ------------------------------------------------------------------ */
 /* Clients                                                             */
 
+/*
+ * Where the mediator is another process, one CPU submits and another one commits: what both
+ * write is one line of it (and the fewer there are of those the sooner a task is back),
+ * what one of them writes is not on a line with what the other one reads.
+ */
 struct core_client {
+	/* Read by both: set once, or seldom. */
 	struct core *core;
-	struct clist node;	/* core->clients, ordered by id; core->lock */
-	u32 id;
-	u32 uid;
-	u32 gid;
-	s32 pid;
-	char comm[16];
 	struct core_tenant *tenant;	/* set before init, reference held */
 	struct core_tenant *user;
-	void *link;		/* the link's own, e.g. its open file */
-	void *link_ring;
+	u8 *region;
+	struct arax_layout layout;
+	u32 depth;
+	u32 entry_size;
+	u32 id;
+	u32 uid;
+
+	struct clist queued;	/* core->dispatch, as the next four */
+	struct clist exam;	/* behind those, to be looked at by a cancel or settle() */
+	u32 failures;		/* the last one that it was told of */
+	u32 failures_before;	/* the last one of earlier mediators */
+	bool gone;		/* released by its link */
+	bool noted;		/* the mediator knows, or need not; core->dispatch */
+	bool ready;		/* context-init is done; written under core->dispatch */
+	u32 dead;		/* 0 or errno; core->dispatch */
+	u32 gid;
 	/*
 	 * Calls of this client that sleep in the link, which adds to it, issues
 	 * a full barrier and looks once more before it sleeps (see core.c: wake).
 	 */
 	core_atomic sleepers;
-	core_atomic memory;	/* bytes of the buffers it made and has, and its region */
-	struct core_buffer *ring_buf;	/* what the region is charged as */
-	bool ready;		/* context-init is done; written under core->dispatch */
-	u32 dead;		/* 0 or errno; core->dispatch */
 
-	core_mutex lock;	/* the next block */
+	/* Written by both; core->dispatch. */
+	struct clist freed ____cacheline_aligned;	/* tasks on their way back to free */
+	struct clist dispatched; /* in submission order */
+	u32 cq_tail;
+	u32 cq_looked;		/* so far completions were compared with ctl->cq_wake_for */
+	u32 silent;		/* tasks that completed without an entry */
+	u32 nr_tasks;		/* queued, dispatched or zombie */
+	u32 peak_tasks;
+
+	/* By commits; core->dispatch. */
+	struct clist wake ____cacheline_aligned;	/* in a core_garbage */
+	u64 device_ns;
+	u64 wait_ns;
+	u64 tasks_done;
+	u64 tasks_failed;
+
+	/* By submissions: the next block is client->lock's. */
+	core_mutex lock ____cacheline_aligned;
+	u32 sq_head;		/* ring positions, private */
+	u32 cq_seen;		/* the client's head, as last believed */
+	u32 submitted;
+	u32 arena_size;
+	struct clist free;	/* tasks */
+	struct core_queue *last_queue;	/* that a task was submitted to, or NULL */
 	struct core_handles handles;
 	u32 nr[CORE_TIMELINE + 1];
 	u64 device_memory;	/* core->lock: charged by the mediator */
 	u64 kept_memory;	/* the same: what it keeps of the client's in pages of its own */
 	struct core_whys *whys;	/* the same; NULL: nothing was explained yet */
-	u32 sq_head;		/* ring positions, private */
-	u32 cq_seen;		/* the client's head, as last believed */
-	u32 submitted;
-	struct clist free;	/* tasks */
-	struct core_refusals refusals;
-	struct core_queue *last_queue;	/* that a task was submitted to, or NULL */
-
 	struct core_task *tasks;
-	struct arax_layout layout;
-	u32 depth;
-	u32 entry_size;
-	u32 arena_size;
-	u8 *region;
+	struct core_refusals refusals;
+
+	struct clist node ____cacheline_aligned;	/* core->clients, ordered by id; core->lock */
+	s32 pid;
+	char comm[16];
+	void *link;		/* the link's own, e.g. its open file */
+	void *link_ring;
+	core_atomic memory;	/* bytes of the buffers it made and has, and its region */
+	struct core_buffer *ring_buf;	/* what the region is charged as */
 
 	/* core->dispatch: */
-	struct clist freed;	/* tasks on their way back to free */
-	struct clist queued;
-	struct clist exam;	/* behind those, to be looked at by a cancel or settle() */
-	struct clist dispatched; /* in submission order */
 	struct clist cursor;	/* of a cancel, in dispatched; no task */
 	const struct arax_cancel *cancel;
 	const struct core_queue *cancel_queue;
 	u32 nr_canceled;
 	u64 queue_order;	/* of the last task that was queued */
 	struct clist backlog;	/* in core->backlog while queued is not empty */
-	struct clist wake;	/* in a core_garbage */
 	struct clist note;	/* core->gone_notes */
-	u32 cq_looked;		/* so far completions were compared with ctl->cq_wake_for */
-	u32 cq_tail;
-	u32 silent;		/* tasks that completed without an entry */
-	u32 nr_tasks;		/* queued, dispatched or zombie */
-	u32 peak_tasks;
-	bool gone;		/* released by its link */
-	bool noted;		/* the mediator knows, or need not */
 	u64 fail_mark;		/* see fail.c; 0: no failure to pass on */
 	u64 fail_origin;
 	u64 fail_last;		/* order of the last task that it may concern */
 	struct core_poison fail_any;	/* any bytes */
-	u64 device_ns;
-	u64 wait_ns;
-	u64 tasks_done;
-	u64 tasks_failed;
-	u32 failures;		/* the last one that it was told of */
-	u32 failures_before;	/* the last one of earlier mediators */
 };
 
 struct core_kernel {
@@ -487,18 +508,20 @@ struct core {
 	struct core_kernel *kernels[CORE_MAX_KERNELS];	/* published by release */
 	u32 nr_kernels;
 
-	core_spin dispatch;	/* the next block */
-	u32 state;		/* enum core_mediator_state */
+	core_spin dispatch ____cacheline_aligned;	/* the next block */
+	u32 tail;		/* cells, for ever */
+	u32 head_seen;		/* the mediator's, as last looked at */
+	u32 slot_free;		/* first come, first served: a tag comes back late */
+	u32 slot_last;
+	u32 slots_used;
+
+	u32 state ____cacheline_aligned;	/* enum core_mediator_state */
 	u32 epoch;
 	u8 *ring;		/* dispatch ring; the mediator maps it read-only */
-	u32 tail;		/* cells, for ever */
 	struct arax_mediator_page *page;
 	u32 *states;
 	struct arax_commit_entry *commits;
 	struct core_slot *slots;
-	u32 slot_free;		/* first come, first served: a tag comes back late */
-	u32 slot_last;
-	u32 slots_used;
 	struct clist backlog;
 	struct clist task_notes;
 	struct clist drop_notes;

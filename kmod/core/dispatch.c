@@ -30,24 +30,34 @@ static inline void publish(struct core *core, struct arax_dispatch *d, u32 cells
 	core->tail = next;
 }
 
+/* Written by the mediator; out of range it only starves itself. */
+static core_noinline bool look_for_room(struct core *core, u32 cells)
+{
+	/* Pairs with the mediator's release when it has read the cells before. */
+	u32 head = core_load_acquire(&core->page->head), used = core->tail - head;
+
+	if (used > core->params.cells)
+		return false;
+	core->head_seen = head;
+	return used + cells <= core->params.cells;
+}
+
 /* Room for an entry of so many cells in one piece, or NULL. */
 static inline struct arax_dispatch *reserve(struct core *core, u32 cells)
 {
-	u32 total = core->params.cells, tail = core->tail, used, to_end;
+	u32 total = core->params.cells, tail = core->tail, to_end, need;
 	struct arax_dispatch *d;
 
 	if (core->state != CORE_LIVE)
 		return NULL;
-	/* Written by the mediator; out of range it only starves itself. */
-	used = tail - core_load_acquire(&core->page->head);
-	if (used > total)
+	to_end = total - (tail & (total - 1));
+	need = (core_likely(to_end >= cells) ? cells : to_end + cells) + 1;
+	/* Its line is the mediator's, who writes it for each task: only if we must. */
+	if (!core_likely(tail - core->head_seen + need <= total) && !look_for_room(core, need))
 		return NULL;
 	d = cell(core, tail);
-	to_end = total - (tail & (total - 1));
 	if (core_likely(to_end >= cells))
-		return used + cells + 1 > total ? NULL : d;
-	if (used + to_end + cells + 1 > total)
-		return NULL;
+		return d;
 	d->type = ARAX_DISPATCH_PAD;
 	d->cells = (u16)to_end;
 	publish(core, d, to_end);

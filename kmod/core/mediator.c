@@ -165,6 +165,7 @@ int core_attach(struct core *core, struct arax_attach *a)
 	core->page->states_offset = 4096;
 	core->page->commits_offset = (u32)(4096 + states);
 	core->tail = 0;
+	core->head_seen = 0;
 	core_write_once(core->epoch, core->epoch == 0xffff ? 1 : core->epoch + 1);
 	core_write_once(core->state, CORE_LIVE);
 	core_dispatch_flush(core, &g);

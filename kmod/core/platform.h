@@ -139,6 +139,8 @@ static inline bool core_atomic_try_cmpxchg(core_atomic *a, u64 *old, u64 new)
 #define core_likely(c)		__builtin_expect(!!(c), 1)
 #define core_cold		__attribute__((cold))
 #define core_noinline		__attribute__((noinline))
+#define CORE_LINE		64
+#define ____cacheline_aligned	__attribute__((aligned(CORE_LINE)))
 
 static inline void core_prefetch_write(const void *p)
 {
@@ -185,7 +187,10 @@ static inline u64 core_now_ns(void)
 
 static inline void *core_alloc(size_t n)
 {
-	return calloc(1, n);
+	size_t bytes = (n + CORE_LINE - 1) & ~(size_t)(CORE_LINE - 1);
+	void *p = bytes < n ? NULL : aligned_alloc(CORE_LINE, bytes);
+
+	return p ? memset(p, 0, n) : NULL;
 }
 
 static inline void core_free(const void *p)

@@ -250,18 +250,37 @@ END_TEST
 /* A mediator that writes nonsense into its head starves itself alone. */
 START_TEST(corrupt_head)
 {
-	struct fx *fx = fx_new(NULL);
-	struct fx_client *cl = fx_client_ready(fx);
-	struct arax_task t = fx_marker(cl, 1);
+	struct core_params p = fx_params();
+	const u32 cells = p.cells = 256;
+	struct fx *fx = fx_new(&p);
+	struct fx_client *cl = fx_client(fx, 1000, 0);
+	u32 i, tail;
 
+	ck_assert_int_eq(fx_init(cl, cells, 128, 0), 0);
+	cl->queue = fx_queue(cl, ARAX_QUEUE_IN_ORDER);
 	ck_assert_int_eq(fx_attach(fx, 0), 0);
 	fx->core->page->head = 0x80000000;
-	ck_assert_int_eq(fx_send(cl, &t), 1);
-	ck_assert_ptr_null(fx_next(fx));
-	fx->core->page->head = 0;
+	/* It is looked at where what was there before is full. */
+	for (i = 0; i < cells; i++) {
+		struct arax_task t = fx_marker(cl, i);
+
+		fx_push(cl, &t);
+	}
+	ck_assert_int_eq(fx_submit(cl, cells), (int)cells);
+	tail = fx->core->tail;
+	ck_assert_uint_gt(tail, 0);
+	ck_assert_uint_lt(tail, cells);
 	ck_assert_int_eq(core_fetch(fx->core, &(struct arax_fetch){ 0 }), 0);
-	fx_commit(fx, fx_expect_task(fx, 1), 0);
-	fx_expect(cl, 1, 0);
+	ck_assert_uint_eq(fx->core->tail, tail);
+	/* Nor does it get over its own cells by one that is ahead of all. */
+	fx->core->page->head = tail + 1;
+	ck_assert_int_eq(core_fetch(fx->core, &(struct arax_fetch){ 0 }), 0);
+	ck_assert_uint_eq(fx->core->tail, tail);
+	fx->core->page->head = 0;
+	for (i = 0; i < cells; i++) {
+		fx_commit(fx, fx_expect_task(fx, i), 0);
+		fx_expect(cl, i, 0);
+	}
 	fx_release(cl);
 	fx_free(fx);
 }
