@@ -94,6 +94,8 @@ struct arax_backend_host {
  *		several backends at one address are the same one, of which araxd warns
  * @turns:	1: its launches run one at a time, and lanes only let copies go on beside them.  Of
  *		those that wait it runs the one first that @due_ns of struct arax_backend_run says
+ * @make:	devices of one backend with the same one, which is not empty, run everything equally
+ *		fast: what is learnt of one holds for the others until they have runs of their own
  */
 struct arax_backend_info {
 	uint32_t size;
@@ -106,6 +108,7 @@ struct arax_backend_info {
 	char bus[16];
 	uint32_t turns;
 	uint32_t pad;
+	char make[64];
 };
 
 /* How a kernel may be run, for kernel_load. */

@@ -187,6 +187,26 @@ static void cpu_close(void *dev)
 	free(d);
 }
 
+/* Cores of one kind are equally fast; 0: the machine doesn't say how fast. */
+static unsigned long max_khz(const cpu_set_t *cpus)
+{
+	unsigned long khz = 0;
+	char path[80];
+	int cpu = 0;
+	FILE *f;
+
+	while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(cpu, cpus))
+		cpu++;
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/cpufreq/cpuinfo_max_freq", cpu);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	if (fscanf(f, "%lu", &khz) != 1)
+		khz = 0;
+	fclose(f);
+	return khz;
+}
+
 static int cpu_info(void *dev, struct arax_backend_info *info)
 {
 	struct cpu_device *d = dev;
@@ -197,6 +217,8 @@ static int cpu_info(void *dev, struct arax_backend_info *info)
 	info->lanes = own_memory ? 2 : info->units < MAX_LANES ? info->units : MAX_LANES;
 	info->memory = own_memory;
 	snprintf(info->name, sizeof(info->name), "cpu%u", d->index);
+	snprintf(info->make, sizeof(info->make), "%u cores of %lu kHz", info->units,
+		 max_khz(&d->cpus));
 	cpulist_format(&d->cpus, info->cpus, sizeof(info->cpus));
 	return 0;
 }

@@ -219,6 +219,7 @@ static int open_device(struct devices *d, struct backend *b, uint32_t index)
 	dev->info.name[sizeof(dev->info.name) - 1] = '\0';
 	dev->info.cpus[sizeof(dev->info.cpus) - 1] = '\0';
 	dev->info.bus[sizeof(dev->info.bus) - 1] = '\0';
+	dev->info.make[sizeof(dev->info.make) - 1] = '\0';
 	if (!dev->info.lanes)
 		dev->info.lanes = 1;
 	err = add_layers(d, dev);
@@ -464,6 +465,12 @@ void devices_close(struct devices *d)
 
 /* ------------------------------------------------------------------ */
 /* Using                                                                 */
+
+bool device_is_alike(const struct device *a, const struct device *b)
+{
+	return a->info.make[0] && !strcmp(a->info.make, b->info.make) &&
+	       !strcmp(a->backend, b->backend) && !a->stack->nr_layers && !b->stack->nr_layers;
+}
 
 uint32_t devices_count(const struct devices *d)
 {

@@ -44,6 +44,9 @@ struct device_absent {
 int devices_open(const struct config *config, struct devices **devices);
 void devices_close(struct devices *d);
 
+/* Whether both run everything equally fast.  With filters on top nobody knows. */
+bool device_is_alike(const struct device *a, const struct device *b);
+
 uint32_t devices_count(const struct devices *d);
 struct device *devices_at(struct devices *d, uint32_t index);
 uint32_t devices_nr_absent(const struct devices *d);

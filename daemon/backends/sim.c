@@ -303,6 +303,8 @@ static int sim_info(void *dev, struct arax_backend_info *info)
 	info->turns = 1;
 	info->memory = d->machine->memory;
 	snprintf(info->name, sizeof(info->name), "sim%u", d->index);
+	/* All of a section's. */
+	snprintf(info->make, sizeof(info->make), "sim");
 	return 0;
 }
 

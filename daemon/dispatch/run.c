@@ -1154,6 +1154,16 @@ static void add_name(char *names, size_t len, const char *name)
 	snprintf(names + at, len - at, "%s%s", at ? ", " : "", name);
 }
 
+/* By the first one that it is like, which may be itself. */
+static int tell_alike(const struct poller *p, const struct device *dev)
+{
+	uint32_t i = 0;
+
+	while (i < dev->index && !device_is_alike(p->devs[i].dev, dev))
+		i++;
+	return sched_device_alike(p->sched, dev->index, i + 1);
+}
+
 static int device_create(struct poller *p, struct poller_device *pd, struct device *dev)
 {
 	uint32_t i, n = registry_count(p->registry);
@@ -1220,7 +1230,9 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 		p->core_lanes += pd->lanes;
 	if (!device_is_configured(dev)) {
 		err = sched_device_set(p->sched, dev->index, pd->lanes);
-		return err ? err : sched_device_ahead(p->sched, dev->index, pd->depth - 1);
+		if (!err)
+			err = sched_device_ahead(p->sched, dev->index, pd->depth - 1);
+		return err ? err : tell_alike(p, dev);
 	}
 	err = gate_create(&pd->gate);
 	return err ? err : run_refresh(p, pd);

@@ -212,6 +212,9 @@ struct model_series {
 
 #define MODEL_LASTS	4
 
+/* In the id of a record that devices which are alike share; its device is the first of them. */
+#define MODEL_SHARED	(1ull << 63)
+
 struct sched_model {
 	struct model_record *records;
 	struct {
@@ -223,6 +226,8 @@ struct sched_model {
 	uint32_t series_mask, nr_series;
 	uint64_t outliers;
 	bool news;			/* since it was last saved */
+	uint64_t alike[SCHED_MAX_DEVICES];	/* as it was told; 0: like no other */
+	uint16_t shares[SCHED_MAX_DEVICES];	/* the first one like it, and 1; 0: there is no other */
 };
 
 struct sched_policy;

@@ -6,7 +6,11 @@
  * (mean work, deviation, what counts as an outlier) is studied in its first runs and
  * then in every 16th, so that it costs a short task nothing.  Sizes without a history
  * are predicted from those that have one (regress.c).
+ *
+ * Devices that are alike share a further record for each: what is studied on one of them is
+ * put down there as well, and tells of those that have little history of their own.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,13 +103,41 @@ static inline struct model_record *slot(struct sched_model *m, uint64_t id)
 	return m->last[i].record;
 }
 
+/* Of the record that its device shares with those that are like it; 0: there is none. */
+static uint64_t shared_id(const struct sched_model *m, uint64_t id)
+{
+	uint32_t device = id >> 8 & (SCHED_MAX_DEVICES - 1);
+
+	if (id & MODEL_SHARED || !m->shares[device])
+		return 0;
+	return model_id(id & ~model_id(0, SCHED_MAX_DEVICES - 1), m->shares[device] - 1u) | MODEL_SHARED;
+}
+
+/* Who has run it little, less than others like it, is taken to be like them. */
+static __attribute__((noinline))
+const struct model_record *of_others(struct sched_model *m, const struct model_record *own,
+				     uint64_t id)
+{
+	uint64_t shared = shared_id(m, id);
+	const struct model_record *r = shared ? search(m, shared) : own;
+
+	return r->runs > own->runs ? r : own;
+}
+
+static inline const struct model_record *best_known(struct sched_model *m, uint64_t id)
+{
+	const struct model_record *r = slot(m, id);
+
+	return __builtin_expect(r->runs < SURE_RUNS, 0) ? of_others(m, r, id) : r;
+}
+
 static struct sched_estimate estimate(struct sched_model *m, uint64_t id)
 {
 	const struct model_record *r;
 
 	if (!m->records)
 		return (struct sched_estimate){ 0 };
-	r = slot(m, id);
+	r = best_known(m, id);
 	return (struct sched_estimate){
 		.ns = r->runs < SCHED_MIN_RUNS ? 0 : r->ns,
 		.all_ns = r->all_ns,
@@ -249,10 +281,14 @@ struct sched_forecast sched_forecast(struct sched *s, uint64_t kernel, uint32_t 
 	struct sched_forecast f = { 0 };
 	const struct model_record *r;
 
-	r = s->model.records ? slot(&s->model, id) : NULL;
+	r = s->model.records ? best_known(&s->model, id) : NULL;
 	f.runs = r ? r->runs : 0;
 	if (f.runs < SCHED_MIN_RUNS) {
+		uint64_t shared = shared_id(&s->model, id);
+
 		f.ns = model_forecast_ns(&s->model, id, work, &f.confidence);
+		if (f.confidence < SCHED_CONFIDENT && shared)
+			f.ns = model_forecast_ns(&s->model, shared, work, &f.confidence);
 		f.regression = f.ns;
 		return f;
 	}
@@ -308,6 +344,19 @@ static __attribute__((cold, noinline)) uint32_t study(struct sched_model *m,
 }
 
 static inline void observe(struct sched_model *m, uint64_t id, const struct graph_node *node,
+			   uint64_t work, uint64_t ns);
+
+/* What was just studied of @id. */
+static __attribute__((cold, noinline)) void share(struct sched_model *m, uint64_t id,
+						  uint64_t work, uint64_t ns)
+{
+	uint64_t shared = shared_id(m, id);
+
+	if (shared)
+		observe(m, shared, NULL, work, ns);
+}
+
+static inline void observe(struct sched_model *m, uint64_t id, const struct graph_node *node,
 			   uint64_t work, uint64_t ns)
 {
 	struct model_record *r = m->records ? slot(m, id) : NULL;
@@ -324,7 +373,9 @@ static inline void observe(struct sched_model *m, uint64_t id, const struct grap
 	if (__builtin_expect(ns > r->limit_ns, 0) && reject(m, r))
 		return;
 	if (__builtin_expect(!r->pass, 0)) {
-		r->pass = study(m, r, ns, node ? sched_work(node) : work);
+		work = node ? sched_work(node) : work;
+		r->pass = study(m, r, ns, work);
+		share(m, id, work, ns);
 		return;
 	}
 	r->pass--;
@@ -372,7 +423,7 @@ struct sched_known *sched_export(struct sched *s, size_t *nr)
 	for (uint32_t i = 0; k && i <= m->mask; i++) {
 		const struct model_record *r = &m->records[i];
 
-		if (!r->id || !r->runs || r->work < 1)
+		if (!r->id || r->id & MODEL_SHARED || !r->runs || r->work < 1)
 			continue;
 		k[(*nr)++] = (struct sched_known){
 			.kernel = r->id >> 18, .device = r->id >> 8 & (SCHED_MAX_DEVICES - 1),
@@ -384,17 +435,10 @@ struct sched_known *sched_export(struct sched *s, size_t *nr)
 	return k;
 }
 
-void sched_import(struct sched *s, const struct sched_known *k)
+static void import(struct sched_model *m, uint64_t id, const struct sched_known *k)
 {
-	struct sched_model *m = &s->model;
-	struct model_record *r;
-	uint64_t id;
+	struct model_record *r = m->records ? slot(m, id) : NULL;
 
-	if (k->device >= SCHED_MAX_DEVICES || !k->kernel || !k->runs || !k->ns || k->work < 1)
-		return;
-	id = model_id(model_kind(k->kernel, k->work < 0x1p64 ? (uint64_t)k->work : UINT64_MAX),
-		      k->device);
-	r = m->records ? slot(m, id) : NULL;
 	if (r && r->id)
 		return;
 	r = record_new(m, id);
@@ -411,6 +455,38 @@ void sched_import(struct sched *s, const struct sched_known *k)
 		r->limit_ns = 4 * r->ns + 8 * (uint64_t)r->deviation;
 	if (r->runs >= SCHED_MIN_RUNS)
 		series_add(m, id);
+}
+
+void sched_import(struct sched *s, const struct sched_known *k)
+{
+	uint64_t id, shared;
+
+	if (k->device >= SCHED_MAX_DEVICES || !k->kernel || !k->runs || !k->ns || k->work < 1)
+		return;
+	id = model_id(model_kind(k->kernel, k->work < 0x1p64 ? (uint64_t)k->work : UINT64_MAX),
+		      k->device);
+	import(&s->model, id, k);
+	shared = shared_id(&s->model, id);
+	if (shared)
+		import(&s->model, shared, k);
+}
+
+int sched_device_alike(struct sched *s, uint32_t device, uint64_t alike)
+{
+	struct sched_model *m = &s->model;
+
+	if (device >= s->nr_devices)
+		return -EINVAL;
+	m->alike[device] = alike;
+	for (uint32_t i = 0; alike && i < s->nr_devices; i++) {
+		if (i == device || m->alike[i] != alike)
+			continue;
+		if (!m->shares[i])
+			m->shares[i] = (uint16_t)(i + 1);
+		m->shares[device] = m->shares[i];
+		break;
+	}
+	return 0;
 }
 
 void model_free(struct sched_model *m)
@@ -434,6 +510,6 @@ bool sched_is_short(struct sched *s, struct graph_node *node, uint32_t device,
 		return true;
 	if (!s->model.records)
 		return false;
-	r = slot(&s->model, model_id(task_kind(node), device));
+	r = best_known(&s->model, model_id(task_kind(node), device));
 	return r->runs >= SCHED_MIN_RUNS && r->ns < threshold_ns && r->all_ns < threshold_ns;
 }

@@ -176,6 +176,15 @@ int sched_device_set(struct sched *s, uint32_t device, uint32_t lanes);
  * much later others get their turn by it.  -EINVAL: there is no such device.
  */
 int sched_device_ahead(struct sched *s, uint32_t device, uint32_t tasks);
+
+/**
+ * sched_device_alike - say what a device is like
+ * @alike: devices that have the same one, which is not 0, run everything equally fast
+ *
+ * So what is learnt of one holds for the others until they have runs of their own.  Before
+ * sched_import(), and once for each device.  -EINVAL: there is no such device.
+ */
+int sched_device_alike(struct sched *s, uint32_t device, uint64_t alike);
 #define SCHED_AHEAD_NS	200000
 
 /**

@@ -471,7 +471,8 @@ static int make_sched(struct sim *sim, const char *policy)
 		return -errno;
 	}
 	for (uint32_t i = 0; i < sc->nr_devices; i++)
-		if (sched_device_set(sim->sched, i, sc->devices[i].lanes))
+		if (sched_device_set(sim->sched, i, sc->devices[i].lanes) ||
+		    sched_device_alike(sim->sched, i, sc->devices[i].kind + 1u))
 			return -ENOMEM;
 	for (uint32_t i = 0; i < sc->nr_tenants; i++)
 		if (sched_tenant_weight(sim->sched, i + 1, sc->tenants[i].weight))

@@ -255,6 +255,78 @@ START_TEST(what_is_exported_can_be_imported)
 }
 END_TEST
 
+/* Three of a make, and one of another. */
+static void make_alike(void)
+{
+	ck_assert_int_eq(sched_device_alike(s, 0, 1), -EINVAL);
+	for (uint32_t d = 0; d < 4; d++) {
+		sched_device_set(s, d, 1);
+		ck_assert_int_eq(sched_device_alike(s, d, d == 1 ? 9 : 7), 0);
+	}
+}
+
+START_TEST(what_one_learns_holds_for_those_that_are_like_it)
+{
+	struct graph_node n = { .d = { .opcode = ARAX_OP_LAUNCH, .kernel = 1, .grid = { 64, 1, 1 },
+				       .block = { 1, 1, 1 } } };
+	struct sched_forecast f;
+
+	make_alike();
+	observe(0, 64, 1000, 40);
+	ck_assert_uint_eq(sched_predict_ns(s, KERNEL, 2, 64), 1000);
+	ck_assert_uint_eq(sched_predict_ns(s, KERNEL, 3, 64), 1000);
+	ck_assert_uint_ge(sched_estimate(s, KERNEL, 3, 64).runs, 32);
+	ck_assert(sched_is_short(s, &n, 3, 2000));
+	ck_assert_uint_eq(sched_predict_ns(s, KERNEL, 1, 64), 0);
+	ck_assert(!sched_is_short(s, &n, 1, 2000));
+	/* So do sizes that none of them has run. */
+	observe(2, 1 << 10, 10000, 20);
+	observe(3, 1 << 14, 160000, 20);
+	f = sched_forecast(s, KERNEL, 0, 1 << 12);
+	ck_assert_uint_ge(f.confidence, SCHED_CONFIDENT);
+	near(f.ns, 40000, 0.2);
+	ck_assert_uint_eq(sched_forecast(s, KERNEL, 1, 1 << 12).ns, 0);
+}
+END_TEST
+
+START_TEST(who_is_not_like_the_others_learns_it)
+{
+	make_alike();
+	observe(0, 64, 1000, 100);
+	/* A few runs say little. */
+	observe(3, 64, 5000, 2);
+	ck_assert_uint_eq(sched_predict_ns(s, KERNEL, 3, 64), 1000);
+	observe(3, 64, 5000, 20);
+	ck_assert_uint_eq(sched_predict_ns(s, KERNEL, 3, 64), 5000);
+	ck_assert_uint_eq(sched_predict_ns(s, KERNEL, 0, 64), 1000);
+	/* And more than nothing, which is what the others have. */
+	observe(2, 128, 7000, 5);
+	ck_assert_uint_eq(sched_predict_ns(s, KERNEL, 2, 128), 7000);
+	ck_assert_uint_eq(sched_predict_ns(s, KERNEL, 0, 128), 7000);
+}
+END_TEST
+
+START_TEST(what_is_shared_is_kept_by_device)
+{
+	struct sched_known *k;
+	size_t nr;
+
+	make_alike();
+	observe(0, 64, 1000, 40);
+	observe(3, 64, 1100, 40);
+	k = sched_export(s, &nr);
+	ck_assert_uint_eq(nr, 2);
+	ck_assert_uint_eq(k[0].device + k[1].device, 3);
+	sched_destroy(s);
+	setup();
+	make_alike();
+	sched_import(s, &k[0]);
+	near(sched_predict_ns(s, KERNEL, 2, 64), 1050, 0.06);
+	ck_assert_uint_eq(sched_predict_ns(s, KERNEL, 1, 64), 0);
+	free(k);
+}
+END_TEST
+
 static void entry(struct store *st, const char *kernel, double work, uint64_t ns)
 {
 	struct store_entry *e;
@@ -403,6 +475,9 @@ int main(void)
 	tcase_add_test(c, eft_needs_no_trial_of_what_it_can_tell);
 	tcase_add_test(c, links_are_measured);
 	tcase_add_test(c, what_is_exported_can_be_imported);
+	tcase_add_test(c, what_one_learns_holds_for_those_that_are_like_it);
+	tcase_add_test(c, who_is_not_like_the_others_learns_it);
+	tcase_add_test(c, what_is_shared_is_kept_by_device);
 	tcase_add_test(c, store_keeps_all);
 	tcase_add_loop_test(c, store_refuses_what_is_wrong, 0,
 			    sizeof(wrong) / sizeof(wrong[0]));

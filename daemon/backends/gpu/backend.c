@@ -147,6 +147,7 @@ static int info(void *dev, struct arax_backend_info *info)
 	info->memory = d->bytes;
 	snprintf(info->name, sizeof(info->name), "%s", d->name);
 	snprintf(info->bus, sizeof(info->bus), "%s", d->bus);
+	snprintf(info->make, sizeof(info->make), "%.40s, %u units", d->limits.name, info->units);
 	info->cpus[0] = '\0';
 	return 0;
 }

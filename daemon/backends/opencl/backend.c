@@ -252,6 +252,7 @@ static int info(void *dev, struct arax_backend_info *info)
 	info->memory = d->memory == OPENCL_OWN ? d->bytes : 0;
 	snprintf(info->name, sizeof(info->name), "%s", d->name);
 	snprintf(info->bus, sizeof(info->bus), "%s", d->bus);
+	snprintf(info->make, sizeof(info->make), "%s", d->make);
 	info->cpus[0] = '\0';
 	return 0;
 }

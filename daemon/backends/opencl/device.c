@@ -210,6 +210,7 @@ static void learn(struct opencl_device *d)
 		cl.GetDeviceInfo(d->id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof(d->max_items),
 				 d->max_items, NULL);
 	snprintf(d->name, sizeof(d->name), "opencl%u %.48s", d->index, name);
+	snprintf(d->make, sizeof(d->make), "%.40s, %u units", name, units);
 	snprintf(d->key, sizeof(d->key), "%s|%s|%s|%s", platform, name, version, driver);
 	d->units = units;
 	d->align = align / 8 ? align / 8 : 1;

@@ -177,6 +177,7 @@ struct opencl_device {
 	cl_device_id id;
 	cl_context context;
 	char name[64];
+	char make[64];
 	char bus[16];		/* its PCI address; empty: not known */
 	char key[768];		/* platform, device and versions, for the cache */
 	bool has_il, has_arg_info, host_unified, is_gpu;
