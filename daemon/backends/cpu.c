@@ -329,6 +329,12 @@ static int cpu_copy_out(void *dev, uint32_t lane, void *to, uint64_t from, uint6
 	return 0;
 }
 
+static int cpu_copy_peer(void *dev, uint64_t to, void *src, uint64_t from, uint64_t bytes)
+{
+	memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
+	return 0;
+}
+
 const struct arax_backend cpu_backend = {
 	.struct_size = sizeof(cpu_backend),
 	.api_version = ARAX_BACKEND_API,
@@ -348,4 +354,5 @@ const struct arax_backend cpu_backend = {
 	.free = cpu_free,
 	.copy_in = cpu_copy_in,
 	.copy_out = cpu_copy_out,
+	.copy_peer = cpu_copy_peer,
 };

@@ -600,14 +600,22 @@ void device_host_unregister(struct device *dev, void *host)
 	dev->stack->ops->host_unregister(dev->stack->dev, host);
 }
 
+const void *device_peers(const struct device *dev)
+{
+	const struct device_top *t = dev->stack;
+
+	/* Filters are to see all copies. */
+	return dev->info.memory && t->ops->copy_peer && !t->nr_layers ? t->ops : NULL;
+}
+
 int device_copy_peer(struct device *dev, uint64_t to, struct device *src, uint64_t from,
 		     uint64_t bytes)
 {
-	const struct arax_backend *ops = dev->stack->ops;
+	const void *peers = device_peers(dev);
 
-	if (!dev->info.memory || !src->info.memory || ops != src->stack->ops || !ops->copy_peer)
+	if (!peers || peers != device_peers(src))
 		return -EOPNOTSUPP;
-	return ops->copy_peer(dev->stack->dev, to, src->stack->dev, from, bytes);
+	return dev->stack->ops->copy_peer(dev->stack->dev, to, src->stack->dev, from, bytes);
 }
 
 bool device_is_configured(const struct device *dev)

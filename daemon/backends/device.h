@@ -80,6 +80,8 @@ int device_copy_out(struct device *dev, uint32_t lane, void *to, uint64_t from,
 int device_host_register(struct device *dev, void *host, uint64_t bytes);
 void device_host_unregister(struct device *dev, void *host);
 
+/* Devices that have the same one, not NULL, may be able to copy from each other. */
+const void *device_peers(const struct device *dev);
 /* From @src; -EOPNOTSUPP: go through the host. */
 int device_copy_peer(struct device *dev, uint64_t to, struct device *src, uint64_t from,
 		     uint64_t bytes);

@@ -37,6 +37,11 @@ static int do_copy_out(void *dev, uint32_t lane, void *to, uint64_t from, uint64
 	return device_copy_out(dev, lane, to, from, bytes);
 }
 
+static int do_copy_peer(void *dev, uint64_t to, void *src, uint64_t from, uint64_t bytes)
+{
+	return device_copy_peer(dev, to, src, from, bytes);
+}
+
 static int do_register(void *dev, void *host, uint64_t bytes)
 {
 	return device_host_register(dev, host, bytes);
@@ -79,8 +84,10 @@ static struct memory_owner owner_of(const struct run *run)
 int remote_create(struct poller *p, struct devices *devices)
 {
 	struct memory_ops ops = {
-		p->config->debug.check_access ? do_alloc_apart : do_alloc, do_free, do_copy_in,
-		do_copy_out, do_register, do_unregister, false,
+		.alloc = p->config->debug.check_access ? do_alloc_apart : do_alloc,
+		.free = do_free, .copy_in = do_copy_in, .copy_out = do_copy_out,
+		.host_register = do_register, .host_unregister = do_unregister,
+		.copy_peer = do_copy_peer,
 	};
 	uint32_t i, n = devices_count(devices);
 	int err;
@@ -92,6 +99,7 @@ int remote_create(struct poller *p, struct devices *devices)
 			continue;
 		err = p->memory ? 0 : memory_create(n, &p->memory);
 		ops.moves = !device_alloc_stays(dev);
+		ops.peers = device_peers(dev);
 		if (!err)
 			err = memory_add_device(p->memory, dev->index, &ops, dev,
 						dev->info.memory);

@@ -157,12 +157,33 @@ static int evict_one(struct memory *m, struct memory_device *d, uint64_t bytes, 
 	return ONE_IS_GONE;
 }
 
+/* (locked) What is dirty in @from and has been copied to @to is dirty there instead. */
+static void hand_on(struct memory *m, struct memory_extent *from, struct memory_extent *to)
+{
+	uint64_t at, end, begin, stop, born;
+
+	for (at = from->start; intervals_first(&from->dirty, at, from->end, &begin, &end, &born);
+	     at = end) {
+		for (; intervals_first(&to->valid, begin, end, &begin, &stop, &born); begin = stop) {
+			if (to->dirty.nr + 2 > MAX_DIRTY || !intervals_room(&to->dirty, 2))
+				return;
+			intervals_set(&to->dirty, begin, stop, FOREVER, ++m->clock);
+			intervals_clear(&from->dirty, begin, stop);
+		}
+	}
+}
+
 /* (locked, for a while not) */
 static void lose(struct memory *m, struct memory_extent *e)
 {
 	struct memory_device *d = &m->devices[e->device];
 	uint64_t address = e->address;
+	struct memory_extent *o;
 
+	/* Other devices may have copied from it. */
+	for (o = e->buffer->extents; o; o = o->next_of_buffer)
+		if (o != e && !o->lost && !o->leaving)
+			hand_on(m, e, o);
 	leave_device(m, e);
 	e->lost = true;
 	/* Its buffer may go meanwhile, and takes it along. */

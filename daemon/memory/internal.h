@@ -56,7 +56,7 @@ struct rate {
 
 /**
  * struct memory_extent - bytes @start .. @end - 1 of a buffer on a device
- * @valid:	they are the same as the host's
+ * @valid:	they are the buffer's: the same as the host's, or as where they are dirty
  * @filled:	they were the buffer's at some time
  * @dirty:	they are the buffer's, and the host's are not: of one extent at most
  * @pins:	tasks that use it
@@ -126,6 +126,7 @@ struct memory_buffer {
  * @inflation:	worth of the last extent that had to go
  * @tight:	see memory_is_tight()
  * @full:	it has been full since it is tight
+ * @strangers:	devices (bits) that it could not copy from; those behind the 64th count as such
  */
 struct memory_device {
 	bool present;
@@ -137,7 +138,8 @@ struct memory_device {
 	uint32_t freeing;
 	bool tight, full;
 	double inflation;
-	struct rate in, out;
+	uint64_t strangers;
+	struct rate in, out, peer;
 	struct memory_stats stats;
 };
 
@@ -233,6 +235,15 @@ void task_refund(struct memory *m, const struct refunds *refunds);
 /* Between an extent and the host.  0, or what the device returned. */
 int extent_copy(struct memory *m, const struct memory_extent *e, uint32_t lane, bool in,
 		uint64_t start, uint64_t end);
+/* (locked) Whether @device can copy from @from itself. */
+static inline bool are_peers(const struct memory *m, uint32_t device, uint32_t from)
+{
+	const struct memory_device *d = &m->devices[device], *f = &m->devices[from];
+
+	return device != from && from < 64 && d->ops.copy_peer && d->ops.peers &&
+	       d->ops.peers == f->ops.peers && !(d->strangers >> from & 1);
+}
+
 /* (locked) Room to note what a task has written; -ENOMEM. */
 int dirty_reserve(const struct memory_range *r);
 /* (entering) All that is dirty of an extent that is @busy, to the host. */

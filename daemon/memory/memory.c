@@ -103,7 +103,7 @@ int memory_add_device(struct memory *m, uint32_t device, const struct memory_ops
 	d->dev = dev;
 	d->stats.bytes = bytes;
 	d->in = (struct rate){ LATENCY_NS, NS_PER_BYTE };
-	d->out = d->in;
+	d->out = d->peer = d->in;
 	pthread_mutex_init(&d->entering, NULL);
 	return 0;
 }
@@ -114,7 +114,8 @@ void memory_set_rates(struct memory *m, uint32_t device, double in_latency_ns,
 	struct memory_device *d = &m->devices[device];
 
 	pthread_mutex_lock(&m->lock);
-	d->in = (struct rate){ in_latency_ns, in_ns_per_byte };
+	/* What is shared by two is hardly quicker than one's own. */
+	d->in = d->peer = (struct rate){ in_latency_ns, in_ns_per_byte };
 	d->out = (struct rate){ out_latency_ns, out_ns_per_byte };
 	pthread_mutex_unlock(&m->lock);
 }
@@ -248,16 +249,23 @@ static uint64_t missing(const struct memory *m, uint32_t device, const struct me
 	return sum;
 }
 
-/* (locked) What has to come to the host first, from another device. */
-static double elsewhere_ns(const struct memory *m, uint32_t device, const struct memory_range *r)
+/* (locked) So many of an input, which come from the host, or from another device. */
+static double bring_ns(const struct memory *m, uint32_t device, const struct memory_range *r,
+		       uint64_t bytes)
 {
+	const struct memory_device *d = &m->devices[device];
 	const struct memory_extent *where = NULL;
-	uint64_t bytes = 0;
+	uint64_t dirty = 0;
 
 	if (r->buffer && r->buffer->lazy)
-		bytes = dirty_bytes(r->buffer, NULL, r->offset, memory_range_end(r), &where);
-	return bytes && where->device != device ?
-	       rate_ns(&m->devices[where->device].out, bytes) : 0;
+		dirty = dirty_bytes(r->buffer, NULL, r->offset, memory_range_end(r), &where);
+	if (!dirty || where->device == device)
+		return rate_ns(&d->in, bytes);
+	if (!are_peers(m, device, where->device))
+		return rate_ns(&d->in, bytes) + rate_ns(&m->devices[where->device].out, dirty);
+	if (dirty >= bytes)
+		return rate_ns(&d->peer, bytes);
+	return rate_ns(&d->peer, dirty) + rate_ns(&d->in, bytes - dirty);
 }
 
 uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
@@ -274,7 +282,7 @@ uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memo
 		if (ranges[i].access & 1)
 			bytes = missing(m, device, &ranges[i], seq);
 		if (bytes)
-			ns += rate_ns(&d->in, bytes) + elsewhere_ns(m, device, &ranges[i]);
+			ns += bring_ns(m, device, &ranges[i], bytes);
 		if (ranges[i].access & 2 && !(ranges[i].buffer && ranges[i].buffer->lazy))
 			ns += rate_ns(&d->out, ranges[i].length * ranges[i].count);
 	}
@@ -317,8 +325,7 @@ void memory_way(struct memory *m, uint32_t device, const struct memory_range *ra
 			continue;
 		bytes = ranges[i].access & 1 ? missing_near(m, device, &ranges[i], seq) : 0;
 		if (bytes)
-			*again_ns += (uint64_t)(rate_ns(&d->in, bytes) +
-						elsewhere_ns(m, device, &ranges[i]));
+			*again_ns += (uint64_t)bring_ns(m, device, &ranges[i], bytes);
 		if (ranges[i].buffer->lazy)
 			*kept_ns += (uint64_t)rate_ns(&d->in, ranges[i].length * ranges[i].count);
 	}

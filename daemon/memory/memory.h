@@ -23,8 +23,9 @@
  *   (ARAX_BUFFER_EXPLICIT).  Its copies are trusted for as long as they are there, and
  *   what a task writes stays where it was written, alone, until somebody needs it at
  *   the host: memory_flush() for a host access or a task on the host's pages, another
- *   extent that needs those bytes, or an extent that has to go.  What is overwritten
- *   before that is never copied.  After a task failed, what it was to write is undefined.
+ *   extent that needs those bytes and can't copy them from there, or an extent that has
+ *   to go.  What is overwritten before that is never copied.  After a task failed, what
+ *   it was to write is undefined.
  *
  * WHERE
  *
@@ -72,7 +73,10 @@ struct memory_extent;
  * struct memory_ops - a device's memory; as of backend.h
  * @alloc:	for a copy of what is at @host: all copies between the two are at the same
  *		offset in both
+ * @copy_peer:	from another device with the same @peers; -EOPNOTSUPP: these two never can.
+ *		After an error it goes by way of the host
  * @moves:	an allocation may later be for a copy of what is elsewhere on the host
+ * @peers:	NULL: it has none
  */
 struct memory_ops {
 	int (*alloc)(void *dev, uint64_t bytes, void *host, uint64_t *address);
@@ -82,7 +86,9 @@ struct memory_ops {
 	/* May be NULL: prepare a buffer's host memory for copies, once.  Failing does no harm. */
 	int (*host_register)(void *dev, void *host, uint64_t bytes);
 	void (*host_unregister)(void *dev, void *host);
+	int (*copy_peer)(void *dev, uint64_t to, void *src, uint64_t from, uint64_t bytes);
 	bool moves;
+	const void *peers;
 };
 
 /**
@@ -267,8 +273,9 @@ uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memo
  * memory_reach_ns - time until what @device lacks of @ranges' inputs would be there; ns
  * @slowest: each piece by the slowest way from a place that holds it, not by the quickest
  *
- * A piece always comes from the host, after it has come there if it must.  So the quickest way
- * is from the host where the host has it.  @device may have no memory of its own.
+ * A piece that the host has comes from there, and that is the quickest way.  Else it comes from a
+ * device that has it: directly, where the two are peers, or by way of the host.  @device may have
+ * no memory of its own.
  */
 uint64_t memory_reach_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
 			 uint32_t nr, uint64_t seq, bool slowest);
@@ -290,7 +297,7 @@ uint64_t memory_resident(struct memory *m, uint32_t device, const struct memory_
 /**
  * struct memory_stats - of a device, since the start
  * @used:	bytes allocated now
- * @copied_in, @copied_out: bytes
+ * @copied_in, @copied_out, @copied_peer: bytes from the host, to it, from other devices
  * @evictions:	extents that had to go for others
  * @waits:	times that a task waited for room or for its quota
  */
@@ -300,6 +307,7 @@ struct memory_stats {
 	uint64_t extents;
 	uint64_t copied_in;
 	uint64_t copied_out;
+	uint64_t copied_peer;
 	uint64_t evictions;
 	uint64_t waits;
 };

@@ -2,10 +2,10 @@
 /*
  * reach.c - how far a task's inputs are from a device, by the best and the worst way
  *
- * A piece that is missing comes from the host in any case, and goes there first where the host
- * has an older one.  So the best of several ways begins at the host.  The worst one begins at
- * the device with the slowest link of those that hold the piece: nobody would take it, but who
- * counts by it keeps away from data that is spread over slow links.
+ * A piece that is missing comes from the host where that has it, else directly from a device that
+ * is a peer, or by way of the host from one that is not.  The worst of several ways begins at the
+ * device with the slowest link of those that hold the piece: nobody would take it, but who counts
+ * by it keeps away from data that is spread over slow links.
  */
 #include "daemon/memory/internal.h"
 
@@ -39,22 +39,27 @@ static bool host_has(const struct memory_buffer *b, uint64_t at, uint64_t *end)
 	return yes;
 }
 
-/* (locked) Until at..end, which the same places hold, is at the host. */
-static double from_ns(const struct memory *m, const struct memory_buffer *b, uint64_t seq,
-		      uint64_t at, uint64_t end, bool host, bool slowest)
+/* (locked) Until at..end, which the same places hold, is there. */
+static double from_ns(const struct memory *m, uint32_t device, const struct memory_buffer *b,
+		      uint64_t seq, uint64_t at, uint64_t end, bool host, bool slowest)
 {
+	const struct memory_device *d = &m->devices[device];
+	double in = d->present ? rate_ns(&d->in, end - at) : 0;
+	double ns = host ? in : -1, one;
 	const struct memory_extent *e;
-	double ns = host ? 0 : -1, one;
 
 	for (e = b->extents; e; e = e->next_of_buffer) {
 		if (!has(m, e, seq, at, &end))
 			continue;
-		one = rate_ns(&m->devices[e->device].out, end - at);
+		if (!host && are_peers(m, device, e->device))
+			one = rate_ns(&d->peer, end - at);
+		else
+			one = rate_ns(&m->devices[e->device].out, end - at) + in;
 		if (ns < 0 || (slowest ? one > ns : one < ns))
 			ns = one;
 	}
 	/* Nobody has it: who reads it fails, wherever. */
-	return ns < 0 ? 0 : ns;
+	return ns < 0 ? in : ns;
 }
 
 /* (locked) Of at..end, which @device lacks, piece by piece. */
@@ -74,9 +79,7 @@ static double gap_ns(const struct memory *m, uint32_t device, const struct memor
 			continue;
 		for (e = b->extents; e; e = e->next_of_buffer)
 			has(m, e, seq, at, &stop);
-		ns += from_ns(m, b, seq, at, stop, host, slowest);
-		if (d->present)
-			ns += rate_ns(&d->in, stop - at);
+		ns += from_ns(m, device, b, seq, at, stop, host, slowest);
 	}
 	return ns;
 }

@@ -2,6 +2,7 @@
 /* A task's ranges in, its results out. */
 #include <errno.h>
 
+#include "daemon/log.h"
 #include "daemon/memory/internal.h"
 #include "uapi/arax.h"
 
@@ -59,6 +60,85 @@ static void trust_readers(struct memory_extent *e, uint64_t start, uint64_t end,
 	}
 }
 
+/*
+ * (locked) The first dirty bytes in start..end of an extent that @e's device can copy from
+ * itself; NULL: there are none.  One that goes is on its way to the host already, and nobody
+ * keeps it from going after that.
+ */
+static struct memory_extent *find_peer(const struct memory *m, const struct memory_extent *e,
+				       uint64_t start, uint64_t end, uint64_t *from, uint64_t *to)
+{
+	struct memory_extent *o, *first = NULL;
+	uint64_t begin, stop, born;
+
+	*from = end;
+	for (o = e->buffer->extents; o; o = o->next_of_buffer) {
+		if (o->lost || o->leaving || !are_peers(m, e->device, o->device) ||
+		    !intervals_first(&o->dirty, start, end, &begin, &stop, &born) || begin >= *from)
+			continue;
+		first = o;
+		*from = begin;
+		*to = stop;
+	}
+	return first;
+}
+
+/*
+ * What begins at @start and is on another device alone, from there; the host goes on without it.
+ * False: it has to come by way of the host.  @end: up to where that is done, or holds.
+ */
+static bool copy_peer(struct memory *m, struct memory_extent *e, uint64_t start, uint64_t *end)
+{
+	struct memory_device *d = &m->devices[e->device];
+	uint64_t from, to = *end, began, ns;
+	struct memory_extent *o;
+	int err;
+
+	if (!d->ops.copy_peer || !e->buffer->lazy)
+		return false;
+	pthread_mutex_lock(&m->lock);
+	o = find_peer(m, e, start, *end, &from, &to);
+	if (!o || from > start) {
+		*end = from;
+		pthread_mutex_unlock(&m->lock);
+		return false;
+	}
+	*end = to;
+	o->busy++;
+	pthread_mutex_unlock(&m->lock);
+	began = memory_now_ns();
+	err = d->ops.copy_peer(d->dev, e->address + (start - e->start), m->devices[o->device].dev,
+			       o->address + (start - o->start), to - start);
+	ns = memory_now_ns() - began;
+	pthread_mutex_lock(&m->lock);
+	o->busy--;
+	pthread_cond_broadcast(&m->settled);
+	if (err) {
+		if (err == -EOPNOTSUPP)
+			d->strangers |= 1ull << o->device;
+		log_info("no copy from device to device, but by way of the host",
+			 log_u64("from", o->device), log_u64("to", e->device), log_errno(err));
+	} else {
+		rate_learn(&d->peer, to - start, ns);
+		d->stats.copied_peer += to - start;
+	}
+	pthread_mutex_unlock(&m->lock);
+	return !err;
+}
+
+/* To start..@*end of @e, from wherever they are. */
+static int bring(struct memory *m, struct memory_extent *e, uint32_t lane, uint64_t start,
+		 uint64_t *end, bool input)
+{
+	int err;
+
+	if (copy_peer(m, e, start, end))
+		return 0;
+	/* Who only writes there makes good what was lost. */
+	err = buffer_flush(m, e->buffer, start, *end, input);
+	return err ? err : extent_copy(m, e, lane, true, start, *end);
+}
+
 /* Copy in what of a row is not there: as an input, or for the first time. */
 static int load_row(struct memory *m, struct memory_range *r, uint32_t lane, uint64_t start,
 		    uint64_t end, uint64_t seq)
@@ -78,10 +158,7 @@ static int load_row(struct memory *m, struct memory_range *r, uint32_t lane, uin
 		pthread_mutex_unlock(&m->lock);
 		if (!gap)
 			return 0;
-		/* Who only writes there makes good what was lost. */
-		err = buffer_flush(m, e->buffer, gap_start, gap_end, input);
-		if (!err)
-			err = extent_copy(m, e, lane, true, gap_start, gap_end);
+		err = bring(m, e, lane, gap_start, &gap_end, input);
 		if (err)
 			return err;
 		r->moved += gap_end - gap_start;

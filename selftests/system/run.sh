@@ -83,6 +83,9 @@ system() {
 
 # On devices with memory of their own, too small for what some tests use.
 system system/broker-own-memory 'cpu { memory = "32M" }'
+# What one of them wrote alone another one has from it, and not by way of the host.
+LOGGED='device memory device=1 .* copied_peer=[1-9]' system system/broker-peers \
+	'cpu { memory = "32M" groups = { "0", "1" } } sched { policy = "rr" }' system explicit_chain
 # Who wrote where it said that it only reads is named.
 lie='kernel wrote to a range that it declares as in.* kernel=st_lies range=0 '
 ARAX_TEST_CHECKED=1 LOGGED=$lie system system/broker-checked 'debug { check_access = true }'

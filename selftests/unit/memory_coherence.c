@@ -505,9 +505,9 @@ static void client_writes(void)
 
 static void fail_once(struct fake_device *f)
 {
-	int *what[] = { &f->fail_in, &f->fail_out, &f->fail_alloc };
+	int *what[] = { &f->fail_in, &f->fail_out, &f->fail_alloc, &f->fail_peer };
 
-	__atomic_store_n(what[draw(3)], 1, __ATOMIC_RELAXED);
+	__atomic_store_n(what[draw(4)], 1, __ATOMIC_RELAXED);
 }
 
 static void start_ready(void)
@@ -645,7 +645,7 @@ static uint32_t lose_bytes(void)
 	__atomic_store_n(&f->fail_out, 1 + (int)draw(3), __ATOMIC_RELAXED);
 	memory_lose(m, d);
 	for (uint32_t i = 0; i < DEVICES; i++)
-		fake[i].fail_in = fake[i].fail_out = fake[i].fail_alloc = 0;
+		fake[i].fail_in = fake[i].fail_out = fake[i].fail_alloc = fake[i].fail_peer = 0;
 	for (uint32_t i = 0; i < BUFFERS; i++) {
 		struct memory_range all = {
 			.buffer = buffers[i], .length = buffer_bytes[i], .count = 1,
@@ -682,7 +682,7 @@ START_TEST(never_a_wrong_byte)
 {
 	const char *env = getenv("MEMORY_TASKS");
 	uint64_t goal = env ? strtoull(env, NULL, 10) : 20000;
-	uint64_t evictions = 0, moved = 0, flushed = 0, lost = 0;
+	uint64_t evictions = 0, moved = 0, peer = 0, flushed = 0, lost = 0;
 	int level = log_max_level;
 	pthread_t threads[THREADS];
 	struct memory_stats s;
@@ -698,7 +698,7 @@ START_TEST(never_a_wrong_byte)
 	ck_assert_ptr_nonnull(g);
 	ck_assert_int_eq(memory_create(DEVICES, &m), 0);
 	for (uint32_t i = 0; i < DEVICES; i++) {
-		struct memory_ops ops = fake_ops;
+		struct memory_ops ops = i ? fake_peer_ops : fake_ops;
 
 		ops.moves = i % 2;
 		ck_assert_int_eq(memory_add_device(m, i, &ops, &fake[i], device_bytes[i]), 0);
@@ -743,12 +743,14 @@ START_TEST(never_a_wrong_byte)
 		memory_query(m, i, &s);
 		evictions += s.evictions;
 		moved += s.copied_in;
+		peer += s.copied_peer;
 		ck_assert_uint_le(fake[i].largest, device_bytes[i]);
 	}
 	/* Or else it has shown little. */
 	ck_assert_uint_gt(evictions, goal / 100);
 	ck_assert_uint_gt(atomic_load(&ready), goal / 100);
 	ck_assert_uint_gt(moved, goal);
+	ck_assert_uint_gt(peer, goal);
 	ck_assert_uint_ge(flushed, goal / 5000);
 	ck_assert_uint_gt(lost, 0);
 	ck_assert_uint_gt(emptied, goal / 500);

@@ -93,6 +93,27 @@ static void fake_unregister(void *dev, void *host)
 	__atomic_sub_fetch(&f->registered, 1, __ATOMIC_RELAXED);
 }
 
+static int fake_copy_peer(void *dev, uint64_t to, void *src, uint64_t from, uint64_t bytes)
+{
+	struct fake_device *f = dev;
+
+	ck_assert_ptr_ne(dev, src);
+	__atomic_add_fetch(&f->peer_copies, 1, __ATOMIC_RELAXED);
+	if (f->strange)
+		return -EOPNOTSUPP;
+	if (fails(&f->fail_peer))
+		return -EIO;
+	memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
+	return 0;
+}
+
 const struct memory_ops fake_ops = {
-	fake_alloc, fake_free, fake_copy_in, fake_copy_out, fake_register, fake_unregister, false,
+	.alloc = fake_alloc, .free = fake_free, .copy_in = fake_copy_in, .copy_out = fake_copy_out,
+	.host_register = fake_register, .host_unregister = fake_unregister,
+};
+
+const struct memory_ops fake_peer_ops = {
+	.alloc = fake_alloc, .free = fake_free, .copy_in = fake_copy_in, .copy_out = fake_copy_out,
+	.host_register = fake_register, .host_unregister = fake_unregister,
+	.copy_peer = fake_copy_peer, .peers = &fake_ops,
 };

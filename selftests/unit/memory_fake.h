@@ -26,6 +26,9 @@
  * @registered:	buffers registered now
  * @asked:	times that it was asked to
  * @fail_register: the next so many are refused
+ * @fail_peer:	the next so many copies from other devices return -EIO
+ * @strange:	all of them return -EOPNOTSUPP
+ * @peer_copies: that it was asked for
  */
 struct fake_device {
 	int pass_in, fail_in, fail_out, fail_alloc;
@@ -33,9 +36,11 @@ struct fake_device {
 	uint64_t bytes, largest;
 	const void *host;
 	int registered, asked, fail_register;
+	int fail_peer, strange, peer_copies;
 };
 
-extern const struct memory_ops fake_ops;
+/* The second one's copy from each other. */
+extern const struct memory_ops fake_ops, fake_peer_ops;
 
 /* Where it does not matter who pays. */
 static const struct memory_owner nobody __attribute__((unused)) = { 1, 1 };

@@ -1343,6 +1343,151 @@ START_TEST(lazy_results_follow_their_readers)
 }
 END_TEST
 
+static void start_peers(void)
+{
+	start_with(&fake_peer_ops, 64 * KIB);
+	memory_buffer_lazy(buffer[0]);
+}
+
+static uint64_t copied_peer(unsigned int device)
+{
+	struct memory_stats s;
+
+	memory_query(m, device, &s);
+	return s.copied_peer;
+}
+
+/* From one device to the other, without the host, which has its own bytes still. */
+START_TEST(peers_copy_from_each_other)
+{
+	struct memory_range all;
+
+	start_peers();
+	all = range(0, ARAX_IN, 0, BYTES);
+	run(0, range(0, ARAX_OUT, 100, 50), 'x', 1, 1);
+	ck_assert_uint_eq(copied_in(0), 50);
+	run(1, all, 0, 2, 2);
+	ck_assert_uint_eq(copied_peer(1), 50);
+	ck_assert_uint_eq(copied_in(1), BYTES - 50);
+	ck_assert_uint_eq(copied_out(0), 0);
+	ck_assert_int_eq(host[0][100], 'a');
+	expect_byte(1, 0, 99, 'a');
+	expect_byte(1, 0, 100, 'x');
+	expect_byte(1, 0, 150, 'a');
+	ck_assert_int_eq(memory_check(m), 0);
+	/* What is written anew there is there alone. */
+	run(1, range(0, ARAX_INOUT, 120, 10), 'y', 3, 3);
+	expect_byte(0, 0, 119, 'x');
+	run(0, all, 0, 4, 4);
+	expect_byte(0, 0, 125, 'y');
+	ck_assert_uint_eq(copied_peer(0), 10);
+	ck_assert_int_eq(memory_flush(m, &all), 0);
+	ck_assert_uint_eq(copied_out(0) + copied_out(1), 50);
+	ck_assert_int_eq(host[0][100], 'x');
+	ck_assert_int_eq(host[0][125], 'y');
+	/* The host has it now, and it comes from there. */
+	run(0, range(0, ARAX_OUT, 0, BYTES), 'z', 5, 5);
+	ck_assert_int_eq(memory_flush(m, &all), 0);
+	run(1, all, 0, 6, 6);
+	ck_assert_uint_eq(copied_peer(1), 50);
+	/* Nothing of it is known of a plain buffer. */
+	run(0, range(2, ARAX_INOUT, 0, BYTES), 'p', 7, 9);
+	run(1, range(2, ARAX_IN, 0, BYTES), 0, 8, 9);
+	ck_assert_uint_eq(copied_peer(1), 50);
+	finish();
+}
+END_TEST
+
+START_TEST(who_is_no_peer_goes_by_the_host)
+{
+	start_peers();
+	fake[1].strange = 1;
+	run(0, range(0, ARAX_OUT, 0, BYTES), 'x', 1, 1);
+	run(1, range(0, ARAX_INOUT, 0, BYTES), 0, 2, 2);
+	ck_assert_uint_eq(copied_out(0), BYTES);
+	expect_byte(1, 0, 7, 'x');
+	/* That is known now, and is no matter of the other way round. */
+	run(0, range(0, ARAX_OUT, 0, BYTES), 'y', 3, 3);
+	run(1, range(0, ARAX_IN, 0, BYTES), 0, 4, 4);
+	ck_assert_int_eq(fake[1].peer_copies, 1);
+	expect_byte(1, 0, 7, 'y');
+	run(1, range(0, ARAX_OUT, 0, BYTES), 'z', 5, 5);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 6, 6);
+	ck_assert_uint_eq(copied_peer(0), BYTES);
+	finish();
+	/* A copy that fails once says nothing of the next. */
+	start_peers();
+	fake[1].fail_peer = 1;
+	for (int i = 0; i < 2; i++) {
+		run(0, range(0, ARAX_OUT, 0, BYTES), (char)('x' + i), 2 * i, 9);
+		run(1, range(0, ARAX_IN, 0, BYTES), 0, 2 * i + 1, 9);
+		expect_byte(1, 0, 7, (char)('x' + i));
+	}
+	ck_assert_int_eq(fake[1].peer_copies, 2);
+	ck_assert_uint_eq(copied_peer(1), BYTES);
+	finish();
+	/* Devices of two backends. */
+	start(64 * KIB);
+	ck_assert_int_eq(memory_add_device(m, 2, &fake_peer_ops, &fake[1], BYTES), 0);
+	memory_buffer_lazy(buffer[0]);
+	run(0, range(0, ARAX_OUT, 0, BYTES), 'x', 1, 1);
+	run(2, range(0, ARAX_IN, 0, BYTES), 0, 2, 2);
+	ck_assert_int_eq(fake[1].peer_copies, 0);
+	expect_byte(2, 0, 7, 'x');
+	finish();
+}
+END_TEST
+
+/* Who has copied from a device that is lost has what others want. */
+START_TEST(a_peers_copy_outlives_the_device)
+{
+	struct memory_range part, rest;
+
+	start_peers();
+	part = range(0, ARAX_IN, 0, 100);
+	rest = range(0, ARAX_IN, 100, 100);
+	run(0, range(0, ARAX_OUT, 0, 200), 'x', 1, 1);
+	run(1, part, 0, 2, 2);
+	fake[0].fail_out = 1;
+	memory_lose(m, 0);
+	ck_assert_int_eq(memory_check(m), 0);
+	ck_assert_int_eq(memory_flush(m, &part), 0);
+	ck_assert_int_eq(host[0][0], 'x');
+	ck_assert_int_eq(memory_flush(m, &rest), -EIO);
+	finish();
+}
+END_TEST
+
+START_TEST(copies_from_peers_are_estimated)
+{
+	struct memory_range r;
+	uint64_t ns, all;
+
+	start_peers();
+	r = range(0, ARAX_IN, 0, 1000);
+	run(0, range(0, ARAX_OUT, 0, 1000), 'x', 1, 1);
+	memory_set_rates(m, 0, 0, 1, 0, 2);
+	memory_set_rates(m, 1, 0, 4, 0, 8);
+	ck_assert_uint_eq(memory_transfer_ns(m, 1, &r, 1, 2), 4000);
+	ck_assert_uint_eq(memory_reach_ns(m, 1, &r, 1, 2, false), 4000);
+	ck_assert_uint_eq(memory_reach_ns(m, 1, &r, 1, 2, true), 4000);
+	memory_way(m, 1, &r, 1, 2, &ns, &all);
+	ck_assert_uint_eq(ns, 4000);
+	/* Half of it is at the host alone. */
+	r.length = 2000;
+	ck_assert_uint_eq(memory_transfer_ns(m, 1, &r, 1, 2), 8000);
+	fake[1].strange = 1;
+	run(1, range(0, ARAX_IN, 0, 10), 0, 3, 3);
+	run(0, range(0, ARAX_OUT, 0, 1000), 'x', 4, 4);
+	memory_set_rates(m, 0, 0, 1, 0, 2);
+	memory_set_rates(m, 1, 0, 4, 0, 8);
+	r.length = 1000;
+	ck_assert_uint_eq(memory_transfer_ns(m, 1, &r, 1, 5), 4000 + 2000);
+	ck_assert_uint_eq(memory_reach_ns(m, 1, &r, 1, 5, false), 4000 + 2000);
+	finish();
+}
+END_TEST
+
 /* Two extents of one device: what one has, the other gets by the host as well. */
 START_TEST(lazy_extents_that_overlap)
 {
@@ -1658,6 +1803,10 @@ int main(void)
 	tcase_add_test(c, overwritten_results_are_never_copied);
 	tcase_add_test(c, lazy_results_follow_their_readers);
 	tcase_add_test(c, lazy_extents_that_overlap);
+	tcase_add_test(c, peers_copy_from_each_other);
+	tcase_add_test(c, who_is_no_peer_goes_by_the_host);
+	tcase_add_test(c, a_peers_copy_outlives_the_device);
+	tcase_add_test(c, copies_from_peers_are_estimated);
 	tcase_add_test(c, who_has_to_go_is_saved);
 	tcase_add_test(c, a_failed_flush_loses_nothing);
 	tcase_add_test(c, a_failed_lazy_task_leaves_its_buffer);
