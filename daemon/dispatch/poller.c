@@ -506,7 +506,8 @@ static void go_to_sleep(struct poller *p)
 /* ------------------------------------------------------------------ */
 /* The loop                                                            */
 
-uint32_t poller_work(struct poller *p)
+/* What others have brought.  Returns how much. */
+static uint32_t do_work(struct poller *p)
 {
 	struct work *w, *next;
 	uint32_t n = 0;
@@ -547,7 +548,7 @@ int poller_turn(struct poller *p)
 	int n = 0, started, taken;
 
 	if (work_pending(&p->work))
-		n += (int)poller_work(p);
+		n += (int)do_work(p);
 	for (i = 0; i < p->nr_links; i++) {
 		struct link *l = p->links[i];
 

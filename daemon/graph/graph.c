@@ -743,6 +743,13 @@ static bool fails_late(const struct arax_dispatch *d)
 	       !(d->flags & ARAX_DISPATCH_TARGET);
 }
 
+/* A new queue takes an epoch, and a barrier another one. */
+static inline bool reserve(struct graph *g, const struct arax_dispatch *d)
+{
+	return index_reserve(g, d->nr_ranges) && pool_reserve(&g->epoch_pool, 2) &&
+	       pool_reserve(&g->done_pool, g->stats.live + 1);
+}
+
 int graph_add(struct graph *g, const struct arax_dispatch *d)
 {
 	const bool late = unlikely(fails_late(d));
@@ -756,8 +763,7 @@ int graph_add(struct graph *g, const struct arax_dispatch *d)
 	if (unlikely(g->slots[ARAX_TAG_SLOT(d->tag)]))
 		return -EEXIST;
 	/* All that can fail comes first. */
-	if (!index_reserve(g, d->nr_ranges) || !pool_reserve(&g->epoch_pool, 1) ||
-	    !pool_reserve(&g->done_pool, g->stats.live + 1) || (late && !heap_reserve(g)))
+	if (!reserve(g, d) || (late && !heap_reserve(g)))
 		return -ENOMEM;
 	q = queue_get(g, d);
 	if (!q)
@@ -825,7 +831,7 @@ static struct node *find(const struct graph *g, uint64_t tag)
 	return n && n->pub.d.tag == tag ? n : NULL;
 }
 
-bool graph_is_free(const struct graph *g, const struct arax_dispatch *d)
+bool graph_is_free(struct graph *g, const struct arax_dispatch *d)
 {
 	const struct queue *q = g->last_queue;
 	const struct context *c;
@@ -836,7 +842,8 @@ bool graph_is_free(const struct graph *g, const struct arax_dispatch *d)
 			return false;
 	}
 	c = q->context;
-	return !c->live && !c->lingering && known_failures(c, d) >= c->failures && !check(g, d);
+	return !c->live && !c->lingering && known_failures(c, d) >= c->failures &&
+	       !check(g, d) && reserve(g, d) && pool_reserve(&g->node_pool, 1);
 }
 
 struct graph_node *graph_add_running(struct graph *g, const struct arax_dispatch *d)

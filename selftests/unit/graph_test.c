@@ -537,6 +537,32 @@ START_TEST(handles_are_given_again)
 }
 END_TEST
 
+/* Who is free enters without fail, so without new memory, whatever pool others have used up. */
+START_TEST(who_is_free_has_room)
+{
+	struct graph_stats before, after;
+	struct graph_node *n;
+	struct entry *t;
+
+	add(task(0, 1, DF));
+	graph_complete(g, pop(0), 0, NULL);
+	for (uint32_t i = 1; i < 5000; i++) {
+		t = task(i, 1, DF);
+		t->d.context = 2;
+		add(t);
+		t = task(0, 1, DF);
+		range(t, ARAX_INOUT, i % 100, i * 16, 8);
+		ck_assert(graph_is_free(g, &t->d));
+		graph_stats(g, &before);
+		n = graph_add_running(g, &t->d);
+		ck_assert_ptr_nonnull(n);
+		graph_stats(g, &after);
+		ck_assert_uint_eq(after.memory, before.memory);
+		graph_complete(g, n, 0, NULL);
+	}
+}
+END_TEST
+
 /* A client that never says that it knows can't fill our memory; it fails more. */
 START_TEST(failed_tasks_kept_are_limited)
 {
@@ -1049,6 +1075,7 @@ int main(void)
 	tcase_add_test(example, dependents_of_a_later_failure);
 	tcase_add_test(example, failures_are_counted_by_context);
 	tcase_add_test(example, handles_are_given_again);
+	tcase_add_test(example, who_is_free_has_room);
 	tcase_add_test(example, failed_tasks_kept_are_limited);
 	tcase_add_test(example, timeline_error_ends_the_waiter);
 	tcase_add_test(example, timeline_error_came_first);
