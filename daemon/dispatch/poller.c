@@ -576,6 +576,9 @@ int poller_turn(struct poller *p)
 	n += started;
 	poller_flush(p);
 	check_stopped(p);
+	/* What is queued may have to wait for long, and so would whoever is asleep. */
+	if (!n)
+		poller_settle(p);
 	return n;
 }
 

@@ -230,6 +230,48 @@ START_TEST(sleepers_are_woken)
 }
 END_TEST
 
+/* Though tasks wait for a device, and the poller awake for something to come. */
+START_TEST(woken_while_others_queue)
+{
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+	struct timespec gap = { .tv_nsec = 2000000 };
+	struct arax_completion done;
+	struct arax_ring_ctl *ctl;
+	struct client other;
+	uint32_t q, i;
+	uint64_t count;
+
+	down();
+	d = daemon_up_with("loop { poll_us = 1000000 } cpu { enable = false }\n"
+			   "backend \"sim\" { options = { \"lanes=1\", \"base-us=1000000\" } }");
+	client_open(&c, daemon_path(d));
+	ready(8);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 8), 0);
+	q = client_queue(&other, 0);
+	ctl = (void *)other.region;
+	for (i = 0; i < 4; i++) {
+		client_spin(&c, k.id, client_queue(&c, 0), client_buffer(&c, PAGE, NULL, NULL), 1);
+		client_publish(&c);
+	}
+	for (i = 0; i < 3; i++) {
+		struct pollfd p = { .fd = other.wake_fd, .events = POLLIN };
+
+		nanosleep(&gap, NULL);
+		__atomic_store_n(&ctl->cq_need_wakeup, 1, __ATOMIC_SEQ_CST);
+		client_entry(&other)->queue = q;
+		client_publish(&other);
+		ck_assert_int_eq(poll(&p, 1, 300), 1);
+		ck_assert_int_eq(read(p.fd, &count, sizeof(count)), sizeof(count));
+		__atomic_store_n(&ctl->cq_need_wakeup, 0, __ATOMIC_RELAXED);
+		ck_assert(client_completion(&other, &done));
+	}
+	ck_assert(!client_has_completion(&c));
+	client_close(&other);
+}
+END_TEST
+
 START_TEST(submit_call)
 {
 	struct arax_submit s = { .size = sizeof(s), .to_submit = 1, .min_complete = 1,
@@ -887,6 +929,7 @@ int main(void)
 	tcase_add_test(t, fill_and_copy);
 	tcase_add_test(t, bad_tasks_complete_with_errors);
 	tcase_add_test(t, sleepers_are_woken);
+	tcase_add_test(t, woken_while_others_queue);
 	tcase_add_test(t, submit_call);
 	tcase_add_test(t, timelines);
 	tcase_add_test(t, buffers_are_shared);
