@@ -109,8 +109,9 @@ int conn_consume(struct conn *c, uint32_t max)
 	p->now = ticks_now(&p->ticks);
 	p->exact = true;
 	n = core_submit(c->client, max);
+	/* Refused ones may have reached timelines, even before the ring was found corrupt. */
+	b->unsettled = true;
 	if (n > 0) {
-		b->unsettled = true;	/* some may have been refused */
 		if (c->where != CONN_HOT)
 			make_hot(c, p->now);
 		c->active = p->now;

@@ -482,6 +482,65 @@ START_TEST(corrupt_ring_ends_the_context)
 }
 END_TEST
 
+/* The same behind a task that is refused, and signals a timeline that another context waits for. */
+START_TEST(corrupt_ring_keeps_nobody_asleep)
+{
+	struct arax_timeline_create tc = { .size = sizeof(tc) };
+	struct arax_timeline_share ts = { .size = sizeof(ts) };
+	struct arax_wait w = { .size = sizeof(w), .count = 1,
+			       .deadline_ns = ARAX_DEADLINE_NONE };
+	struct arax_ring_ctl *ctl;
+	struct arax_task_ext *x;
+	struct arax_task *t;
+	struct client other;
+	struct pollfd p;
+	uint32_t q;
+	int fd;
+
+	ready(2);
+	ctl = (void *)c.region;
+	q = client_queue(&c, 0);
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 2), 0);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_CREATE, &tc), 0);
+	ts.handle = tc.handle;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_TIMELINE_EXPORT, &ts, sizeof(ts), NULL, 0, &fd),
+			 0);
+	ts.handle = 0;
+	ts.fd = 0;
+	ck_assert_int_eq(client_call(&other, ARAX_NR_TIMELINE_IMPORT, &ts, sizeof(ts), &fd, 1,
+				     NULL), 0);
+	w.points[0].timeline = ts.handle;
+	w.points[0].value = 1;
+	client_send(&other, ARAX_NR_WAIT, &w, sizeof(w), NULL, 0);
+	/* Unread, it leaves credit for one more. */
+	client_entry(&c)->queue = q;
+	client_publish(&c);
+	while (!client_has_completion(&c))
+		usleep(1000);
+	daemon_await_sleep(d);
+	x = (void *)(c.region + c.layout.arena_offset);
+	*x = (struct arax_task_ext){
+		.size = sizeof(*x), .signal_timeline = tc.handle, .signal_value = 1,
+	};
+	t = client_entry(&c);
+	t->opcode = ARAX_OP_LAUNCH;
+	t->kernel = CORE_MAX_KERNELS;	/* there is none */
+	t->queue = q;
+	t->flags = ARAX_TASK_EXT;
+	c.sq_tail++;
+	client_entry(&c)->queue = q;
+	c.sq_tail++;
+	__atomic_store_n(&ctl->cq_head, 1000, __ATOMIC_SEQ_CST);
+	client_publish_from(&c, c.sq_tail - 2);
+	p = (struct pollfd){ .fd = other.fd, .events = POLLIN };
+	ck_assert_int_eq(poll(&p, 1, 5000), 1);
+	ck_assert_int_eq(client_receive(&other, &w, sizeof(w), NULL), 0);
+	close(fd);
+	client_close(&other);
+}
+END_TEST
+
 /* Published without credit: served again as soon as completions are read. */
 START_TEST(greed_is_survived)
 {
@@ -936,6 +995,7 @@ int main(void)
 	tcase_add_test(t, forked_child_is_refused);
 	tcase_add_test(t, garbage_ends_the_connection);
 	tcase_add_test(t, corrupt_ring_ends_the_context);
+	tcase_add_test(t, corrupt_ring_keeps_nobody_asleep);
 	tcase_add_test(t, greed_is_survived);
 	tcase_add_test(t, calls_come_after_entries);
 	tcase_add_test(t, sudden_end);
