@@ -165,7 +165,7 @@ static uint32_t broker_poll(struct link *l, uint64_t ticks)
 		got = conn_consume(c, TAKE_PER_TURN);
 		if (got > 0)
 			n += (uint32_t)got;
-		else
+		else if (c->where != CONN_HOT)
 			i--;	/* another took its place */
 	}
 	for (i = 0; i < WARM_PER_TURN && i < b->warm.n; i++) {
