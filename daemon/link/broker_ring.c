@@ -108,7 +108,10 @@ int conn_consume(struct conn *c, uint32_t max)
 	/* Afresh: from here on its tasks wait. */
 	p->now = ticks_now(&p->ticks);
 	p->exact = true;
-	n = core_submit(c->client, max);
+	/* A cancel of many tasks takes milliseconds, which are the client's own and nobody else's. */
+	n = core_submit_try(c->client, max);
+	if (n == -EBUSY)
+		return n;
 	/* Refused ones may have reached timelines, even before the ring was found corrupt. */
 	b->unsettled = true;
 	if (n > 0) {

@@ -686,6 +686,58 @@ START_TEST(deadlines_and_cancel)
 }
 END_TEST
 
+static struct core_client *core_client_of(const struct client *of)
+{
+	struct core *core = ((struct broker *)daemon_poller(d)->links[0])->core;
+	struct clist *pos, *tmp;
+	struct core_client *found = NULL;
+
+	core_mutex_lock(&core->lock);
+	clist_for_each_safe(pos, tmp, &core->clients)
+		if (clist_entry(pos, struct core_client, node)->id == of->context)
+			found = clist_entry(pos, struct core_client, node);
+	core_mutex_unlock(&core->lock);
+	ck_assert_ptr_nonnull(found);
+	return found;
+}
+
+/* As while it cancels: its entries and its calls wait, and nobody else does. */
+START_TEST(a_busy_client_blocks_nobody)
+{
+	struct arax_handle a = { .size = sizeof(a) };
+	struct arax_completion done;
+	bool served, waits = true;
+	struct core_client *cc;
+	struct client other;
+	uint32_t q, oq, i;
+
+	ready(8);
+	q = client_queue(&c, 0);
+	a.handle = client_queue(&c, 0);
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 8), 0);
+	oq = client_queue(&other, 0);
+	cc = core_client_of(&c);
+	core_mutex_lock(&cc->lock);
+	client_entry(&c)->queue = q;
+	client_publish(&c);
+	client_send(&c, ARAX_NR_QUEUE_DESTROY, &a, sizeof(a), NULL, 0);
+	for (i = 0, served = true; i < 100 && served; i++) {
+		client_entry(&other)->queue = oq;
+		client_publish(&other);
+		served = client_completion(&other, &done);
+		waits &= !client_has_completion(&c);
+	}
+	core_mutex_unlock(&cc->lock);
+	ck_assert(served);
+	ck_assert(waits);
+	ck_assert_int_eq(client_receive(&c, &a, sizeof(a), NULL), 0);
+	ck_assert(client_completion(&c, &done));
+	ck_assert_int_eq(done.result, 0);
+	client_close(&other);
+}
+END_TEST
+
 /* Whether its timeline failed before or after it came, a task doesn't run then. */
 START_TEST(failed_timelines)
 {
@@ -1001,6 +1053,7 @@ int main(void)
 	tcase_add_test(t, sudden_end);
 	tcase_add_test(t, administrators_kill);
 	tcase_add_test(t, deadlines_and_cancel);
+	tcase_add_test(t, a_busy_client_blocks_nobody);
 	tcase_add_test(t, failed_timelines);
 	tcase_add_test(t, who_follows_without_its_buffer);
 	tcase_add_test(t, nobody_follows_past_its_deadline);
