@@ -771,6 +771,7 @@ int poller_add_link(struct poller *p, struct link *l)
 	err = link_init(l, p, l->slots, forget, p, run_record_ended);
 	if (err)
 		return err;
+	l->place = p->nr_links;
 	p->links[p->nr_links++] = l;
 	return link_publish(l, p->registry);
 }

@@ -978,6 +978,43 @@ START_TEST(a_long_task_blocks_nobody)
 }
 END_TEST
 
+/* Contexts of two links have the same numbers, and are two programs to a device all the same. */
+START_TEST(links_count_for_themselves)
+{
+	struct arax_queue_create late = { .size = sizeof(late), .priority = 19 };
+	struct arax_queue_create soon = { .size = sizeof(soon), .priority = -20 };
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+	const struct timespec pause = { .tv_nsec = 50000000 };
+	struct arax_completion done;
+	struct client other;
+	int i;
+
+	down();
+	d = daemon_up_twice("cpu { enable = false }\n"
+			    "backend \"sim\" { options = { \"lanes=4\", \"base-us=300000\" } }");
+	client_open(&c, daemon_path(d));
+	ready(8);
+	client_open(&other, daemon_second_path(d));
+	ck_assert_int_eq(client_init(&other, 8), 0);
+	ck_assert_uint_eq(other.context, c.context);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	for (i = 0; i < 2; i++) {
+		ck_assert_int_eq(CALL(&c, ARAX_NR_QUEUE_CREATE, &late), 0);
+		spin_task(k.id, late.handle, client_buffer(&c, PAGE, NULL, NULL), 1);
+		nanosleep(&pause, NULL);
+	}
+	ck_assert_int_eq(CALL(&other, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	ck_assert_int_eq(CALL(&other, ARAX_NR_QUEUE_CREATE, &soon), 0);
+	client_spin(&other, k.id, soon.handle, client_buffer(&other, PAGE, NULL, NULL), 1);
+	client_publish(&other);
+	/* However urgent it is, it is not before those that came first. */
+	ck_assert(client_completion(&other, &done));
+	ck_assert(client_completion(&c, &done));
+	ck_assert(client_has_completion(&c));
+	client_close(&other);
+}
+END_TEST
+
 /* It fills its eventfd and makes it block: that is the end of it, of nobody else. */
 START_TEST(hostile_eventfd)
 {
@@ -1059,6 +1096,7 @@ int main(void)
 	tcase_add_test(t, nobody_follows_past_its_deadline);
 	tcase_add_test(t, short_tasks_are_spread);
 	tcase_add_test(t, a_long_task_blocks_nobody);
+	tcase_add_test(t, links_count_for_themselves);
 	tcase_add_test(t, hostile_eventfd);
 	tcase_add_test(t, stops_with_clients);
 	suite_add_tcase(s, t);
