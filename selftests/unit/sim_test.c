@@ -631,7 +631,9 @@ END_TEST
 START_TEST(eft_on_the_examples)
 {
 	static const char *const files[] = { "two-tenants", "cholesky", "device-loss", "replay" };
+	const uint64_t seeds = 8;
 	char path[128], *text;
+	double sum = 0;
 	size_t bytes;
 	FILE *f;
 
@@ -641,22 +643,24 @@ START_TEST(eft_on_the_examples)
 	text = calloc(1, 1 << 16);
 	bytes = fread(text, 1, 1 << 16, f);
 	fclose(f);
-	ck_assert_int_eq(scenario_load(&sc, path, text, bytes, NULL, error, sizeof(error)), 0);
-	free(text);
-	/* Where devices die, chance decides who was on them. */
-	if (sc.fail > 0) {
-		sc.fail = 0;
-		for (uint32_t i = 0; i < sc.nr_devices; i++)
-			sc.devices[i].lost_ns = UINT64_MAX;
+	for (uint64_t seed = 1; seed <= seeds; seed++) {
+		ck_assert_int_eq(scenario_load(&sc, path, text, bytes, &seed, error,
+					       sizeof(error)), 0);
+		/* Where devices die, chance decides who was on them. */
+		if (sc.fail > 0) {
+			sc.fail = 0;
+			for (uint32_t i = 0; i < sc.nr_devices; i++)
+				sc.devices[i].lost_ns = UINT64_MAX;
+		}
+		sum += log(makespan_by("eft") / makespan_by("static"));
+		scenario_fini(&sc);
 	}
+	free(text);
 	/*
 	 * With three programs pinned to each device, which take turns there, nothing is moved
-	 * and hardly anything stands idle: eft, which spreads them, is a little behind.  By the
-	 * seed that is 0.95 to 1.23, and 1.06 in the mean.
+	 * and hardly anything stands idle: eft, which spreads them, is a little behind.
 	 */
-	ck_assert_double_le(makespan_by("eft"),
-			    (_i == 2 ? 1.2 : 1.08) * makespan_by("static"));
-	scenario_fini(&sc);
+	ck_assert_double_le(exp(sum / (double)seeds), _i == 2 ? 1.12 : 1.08);
 }
 END_TEST
 
