@@ -45,19 +45,18 @@ static bool is_done(void *arg)
 	return !load_acquire(&a->left);
 }
 
-/* Is none of the context's tasks in flight, by what has completed so far? */
+/*
+ * Is none of the context's tasks in flight, by what has completed so far?  That may be one of a
+ * queue that has been destroyed.
+ */
 static bool nothing_runs(struct arax *ax)
 {
-	struct arax_queue *q;
-	bool idle = true;
+	bool idle;
 
-	if (complete_all(ax) < 0)
-		return false;
-	pthread_mutex_lock(&ax->object_lock);
-	/* Pairs with the release in complete.c: finish(). */
-	for (q = ax->queues; q && idle; q = q->next)
-		idle = !load_acquire(&q->inflight);
-	pthread_mutex_unlock(&ax->object_lock);
+	complete_all(ax);
+	lock_take(&ax->ring_lock);
+	idle = ring_is_idle(&ax->ring);
+	lock_drop(&ax->ring_lock);
 	return idle;
 }
 

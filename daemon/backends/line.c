@@ -23,6 +23,25 @@ void line_destroy(struct line *l)
 	pthread_cond_destroy(&l->cond);
 }
 
+/*
+ * Each place is used once, or a program whose launches become ever more urgent would pass the
+ * others with all of them: @me goes by the first one, and that one waits on in the place of @me.
+ */
+static void leave_line(struct line *l, const struct line_place *me)
+{
+	struct line_place *first = l->first, **p = &l->first;
+
+	while (*p != me)
+		p = &(*p)->next;
+	if (first == me || first->next == me) {
+		*p = me->next;
+		return;
+	}
+	l->first = first->next;
+	*p = first;
+	first->next = me->next;
+}
+
 static const struct line_place *next_in(const struct line *l)
 {
 	const struct line_place *next = l->first;
@@ -44,9 +63,7 @@ uint64_t line_enter(struct line *l, uint32_t program, uint64_t due_ns, uint64_t 
 	*p = &me;
 	while (l->taken || next_in(l) != &me)
 		pthread_cond_wait(&l->cond, &l->lock);
-	for (p = &l->first; *p != &me; p = &(*p)->next)
-		;
-	*p = me.next;
+	leave_line(l, &me);
 	l->taken = true;
 	begin = l->free_at > now_ns ? l->free_at : now_ns;
 	pthread_mutex_unlock(&l->lock);

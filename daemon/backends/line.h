@@ -2,8 +2,9 @@
 /*
  * line.h - whose launch a device runs next, if it runs one at a time
  *
- * Of one program's launches that wait the one that is due first; programs go in the order in which
- * their first ones came.  `arax sim` has the same rule (daemon/sim/launch.c).
+ * Each launch that comes is a turn of its program, in the order in which they come; of those of the
+ * program that wait the one that is due first has it.  `arax sim` has the same rule
+ * (daemon/sim/launch.c).
  */
 #ifndef ARAX_DAEMON_BACKENDS_LINE_H
 #define ARAX_DAEMON_BACKENDS_LINE_H
@@ -16,7 +17,7 @@ struct line_place;
 
 /**
  * struct line - those that wait
- * @first:	in the order in which they came
+ * @first:	in the order of their turns
  * @taken:	one runs
  * @free_at:	when the last one was, or is to be, over
  */

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* Tasks past the graph: see lone.h. */
-#include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "daemon/dispatch/lone.h"
 #include "daemon/dispatch/run.h"
 
-#define RETRY_NS	1000000
 #define COMPANY_US	1000u
 
 /* As in the ring: what the graph takes. */
@@ -76,7 +73,7 @@ void lone_had_company(struct poller *p)
 	p->lone.company_until = p->now + COMPANY_US * p->ticks.per_us;
 }
 
-int lone_enter(struct run *run)
+void lone_enter(struct run *run)
 {
 	const struct graph_node *n = run->node;
 	struct graph_node *node;
@@ -86,21 +83,16 @@ int lone_enter(struct run *run)
 	memcpy(e.ranges, n->ranges, n->d.nr_ranges * sizeof(e.ranges[0]));
 	node = graph_add_running(run->link->graph, &e.d);
 	if (!node)
-		return -ENOMEM;
+		return;
 	node->priv = run->link;
 	node->device = run->device;
 	run->node = node;
 	run->lone = false;
-	return 0;
 }
 
-/*
- * While it is not in the graph nothing may be added there that could have to wait for it.  So
- * without memory for it this waits, also for its end: then there is nothing to wait for.
- */
+/* While it is not in the graph nothing may be added there that could have to wait for it. */
 void lone_inherit(struct poller *p)
 {
-	const struct timespec t = { .tv_nsec = RETRY_NS };
 	struct link *l;
 
 	if (!p->lone.run)
@@ -108,8 +100,6 @@ void lone_inherit(struct poller *p)
 	/* It was taken off the ring, which nobody has said yet: the core would see one that is ready. */
 	l = p->lone.run->link;
 	__atomic_store_n(&l->page->head, l->head, __ATOMIC_RELEASE);
-	while (p->lone.run && p->lone.run->lone && lone_enter(p->lone.run)) {
-		nanosleep(&t, NULL);
-		poller_work(p);
-	}
+	if (p->lone.run->lone)
+		lone_enter(p->lone.run);
 }

@@ -23,10 +23,10 @@ bool lone_run(struct poller *p, struct link *l, const struct arax_dispatch *d,
 	      enum run_outcome *outcome);
 
 /*
- * (poller) It enters the graph, as a task that runs.  0, or -ENOMEM: it has not, and ends
- * without.
+ * (poller) It enters the graph, as a task that runs.  graph_is_free() has made room for it: only
+ * if the core gave its tag to another one as well it ends without.
  */
-int lone_enter(struct run *run);
+void lone_enter(struct run *run);
 
 /* (poller) It has ended, or has come back from where it ran. */
 static inline void lone_ended(struct poller *p, const struct run *run)

@@ -506,7 +506,8 @@ static void go_to_sleep(struct poller *p)
 /* ------------------------------------------------------------------ */
 /* The loop                                                            */
 
-uint32_t poller_work(struct poller *p)
+/* What others have brought.  Returns how much. */
+static uint32_t do_work(struct poller *p)
 {
 	struct work *w, *next;
 	uint32_t n = 0;
@@ -547,7 +548,7 @@ int poller_turn(struct poller *p)
 	int n = 0, started, taken;
 
 	if (work_pending(&p->work))
-		n += (int)poller_work(p);
+		n += (int)do_work(p);
 	for (i = 0; i < p->nr_links; i++) {
 		struct link *l = p->links[i];
 
@@ -575,6 +576,9 @@ int poller_turn(struct poller *p)
 	n += started;
 	poller_flush(p);
 	check_stopped(p);
+	/* What is queued may have to wait for long, and so would whoever is asleep. */
+	if (!n)
+		poller_settle(p);
 	return n;
 }
 
@@ -767,6 +771,7 @@ int poller_add_link(struct poller *p, struct link *l)
 	err = link_init(l, p, l->slots, forget, p, run_record_ended);
 	if (err)
 		return err;
+	l->place = p->nr_links;
 	p->links[p->nr_links++] = l;
 	return link_publish(l, p->registry);
 }

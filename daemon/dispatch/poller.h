@@ -214,8 +214,6 @@ static inline uint64_t poller_ns(const struct poller *p)
 void poller_be_here(bool here);
 /* One turn.  Returns the amount of work found, or -1: the role is lost. */
 int poller_turn(struct poller *p);
-/* What others have brought.  Returns how much. */
-uint32_t poller_work(struct poller *p);
 /* Nothing is to be done for now: wakes whom commits have left asleep. */
 void poller_settle(struct poller *p);
 /*

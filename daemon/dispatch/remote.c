@@ -71,13 +71,9 @@ static uint64_t limit(void *arg, struct memory_owner owner)
 
 static struct memory_owner owner_of(const struct run *run)
 {
-	const struct poller *p = run->poller;
-	uint64_t link = 0;
-
-	while (p->links[link] != run->link)
-		link++;
 	return (struct memory_owner){
-		.id = link << 32 | run->node->d.context, .tenant = run->node->d.tenant,
+		.id = (uint64_t)run->link->place << 32 | run->node->d.context,
+		.tenant = run->node->d.tenant,
 	};
 }
 
@@ -272,7 +268,8 @@ int remote_begin(struct run *run)
 		fill_range(&run->remote[i], m->copies, node, i);
 	}
 	run->seq = node->seq;
-	run->rt.program = node->d.context;
+	/* Contexts are numbered one after the other: of each link 2^31 have one of their own here. */
+	run->rt.program = node->d.context * POLLER_LINKS + run->link->place;
 	run->rt.due_ns = node->sched.due;
 	run->held = false;
 	run->stored = false;

@@ -116,6 +116,11 @@ static struct context *context_get(struct graph *g, uint32_t id)
 	return c;
 }
 
+static inline bool is_dataflow(const struct arax_dispatch *d)
+{
+	return d->queue_flags & ARAX_QUEUE_DATAFLOW;
+}
+
 static uint64_t queue_hash(const struct graph *g, uint32_t context, uint32_t handle)
 {
 	return mix(((uint64_t)context << 32 | handle) ^ g->key[2], g->key[3]);
@@ -173,7 +178,7 @@ static struct queue *queue_create(struct graph *g, const struct arax_dispatch *d
 	*q = (struct queue){
 		.context = c, .handle = d->queue, .context_id = d->context
 	};
-	if (d->queue_flags & ARAX_QUEUE_DATAFLOW) {
+	if (is_dataflow(d)) {
 		q->epoch = pool_get(&g->epoch_pool);
 		if (!q->epoch) {
 			pool_put(&g->queue_pool, q);
@@ -190,6 +195,16 @@ static struct queue *queue_create(struct graph *g, const struct arax_dispatch *d
 	return q;
 }
 
+/*
+ * Handles are given again, perhaps for a queue of the other kind while tasks of the first one
+ * are still there: those two are not one queue.
+ */
+static inline bool queue_is(const struct queue *q, const struct arax_dispatch *d)
+{
+	return q->handle == d->queue && q->context_id == d->context &&
+	       !q->epoch == !is_dataflow(d);
+}
+
 static struct queue *queue_find(const struct graph *g, const struct arax_dispatch *d)
 {
 	struct link *l = table_first(&g->queues, queue_hash(g, d->context, d->queue));
@@ -197,7 +212,7 @@ static struct queue *queue_find(const struct graph *g, const struct arax_dispatc
 	for (; l; l = l->next) {
 		struct queue *q = (struct queue *)l;
 
-		if (q->handle == d->queue && q->context_id == d->context)
+		if (queue_is(q, d))
 			return q;
 	}
 	return NULL;
@@ -207,7 +222,7 @@ static struct queue *queue_get(struct graph *g, const struct arax_dispatch *d)
 {
 	struct queue *q = g->last_queue;
 
-	if (likely(q && q->handle == d->queue && q->context_id == d->context))
+	if (likely(q && queue_is(q, d)))
 		return q;
 	q = queue_find(g, d);
 	if (!q)
@@ -311,7 +326,7 @@ static inline struct node *node_create(struct graph *g, const struct arax_dispat
 	/* One wait is our own, until all others are known. */
 	n->waits = 1;
 	n->state = GRAPH_WAITING;
-	n->flags = (d->queue_flags & ARAX_QUEUE_DATAFLOW ? NODE_DATAFLOW : 0) |
+	n->flags = (is_dataflow(d) ? NODE_DATAFLOW : 0) |
 		   (d->queue_flags & ARAX_QUEUE_CONTINUE ? NODE_CONTINUE : 0);
 	n->nr_access = 0;
 	n->nr_succs = 0;
@@ -728,6 +743,13 @@ static bool fails_late(const struct arax_dispatch *d)
 	       !(d->flags & ARAX_DISPATCH_TARGET);
 }
 
+/* A new queue takes an epoch, and a barrier another one. */
+static inline bool reserve(struct graph *g, const struct arax_dispatch *d)
+{
+	return index_reserve(g, d->nr_ranges) && pool_reserve(&g->epoch_pool, 2) &&
+	       pool_reserve(&g->done_pool, g->stats.live + 1);
+}
+
 int graph_add(struct graph *g, const struct arax_dispatch *d)
 {
 	const bool late = unlikely(fails_late(d));
@@ -741,14 +763,11 @@ int graph_add(struct graph *g, const struct arax_dispatch *d)
 	if (unlikely(g->slots[ARAX_TAG_SLOT(d->tag)]))
 		return -EEXIST;
 	/* All that can fail comes first. */
-	if (!index_reserve(g, d->nr_ranges) || !pool_reserve(&g->epoch_pool, 1) ||
-	    !pool_reserve(&g->done_pool, g->stats.live + 1) || (late && !heap_reserve(g)))
+	if (!reserve(g, d) || (late && !heap_reserve(g)))
 		return -ENOMEM;
 	q = queue_get(g, d);
 	if (!q)
 		return -ENOMEM;
-	if (unlikely(!q->epoch != !(d->queue_flags & ARAX_QUEUE_DATAFLOW)))
-		return -EINVAL;
 	n = node_create(g, d);
 	if (unlikely(!n))
 		return -ENOMEM;
@@ -812,18 +831,19 @@ static struct node *find(const struct graph *g, uint64_t tag)
 	return n && n->pub.d.tag == tag ? n : NULL;
 }
 
-bool graph_is_free(const struct graph *g, const struct arax_dispatch *d)
+bool graph_is_free(struct graph *g, const struct arax_dispatch *d)
 {
 	const struct queue *q = g->last_queue;
 	const struct context *c;
 
-	if (!likely(q && q->handle == d->queue && q->context_id == d->context)) {
+	if (!likely(q && queue_is(q, d))) {
 		q = queue_find(g, d);
 		if (!q)
 			return false;
 	}
 	c = q->context;
-	return !c->live && !c->lingering && known_failures(c, d) >= c->failures && !check(g, d);
+	return !c->live && !c->lingering && known_failures(c, d) >= c->failures &&
+	       !check(g, d) && reserve(g, d) && pool_reserve(&g->node_pool, 1);
 }
 
 struct graph_node *graph_add_running(struct graph *g, const struct arax_dispatch *d)

@@ -163,14 +163,15 @@ void graph_destroy(struct graph *g);
 int graph_add(struct graph *g, const struct arax_dispatch *d);
 
 /*
- * Whether a task would wait for nothing: none of its context has been added that has not
- * ended, nor failed without its client knowing.  False as well where that takes longer to
- * find out, or where graph_add() would refuse it.
+ * Whether a task without a deadline, with ranges and arguments that a node holds, would wait for
+ * nothing: none of its context has been added that has not ended, nor failed without its client
+ * knowing.  False as well where that takes longer to find out, where the entry contradicts itself
+ * and where there is no memory: until something else is added there is room for it.
  */
-bool graph_is_free(const struct graph *g, const struct arax_dispatch *d);
+bool graph_is_free(struct graph *g, const struct arax_dispatch *d);
 /*
  * One for which that holds, and which has been started nevertheless: it is added, and runs.
- * NULL: it can't be added.
+ * NULL: its tag's slot is in use.
  */
 struct graph_node *graph_add_running(struct graph *g, const struct arax_dispatch *d);
 

@@ -122,7 +122,7 @@ struct epoch {
 };
 
 /**
- * struct queue - a queue that had a task lately
+ * struct queue - a queue that had a task lately, known by its handle and its kind
  * @tail:	in-order: last live task; dataflow: last live barrier
  * @fail_origin, @fail: of that one, if it failed and is gone
  */

@@ -197,6 +197,7 @@ extern const struct link_ops broker_link_ops;
 void broker_tenant_of(const struct core_tenant *from, struct sched_tenant *t);
 int conn_add_ring(struct conn *c);
 void conn_remove_ring(struct conn *c);
+/* (poller) As core_submit_try(): after -EBUSY the entries are still there. */
 int conn_consume(struct conn *c, uint32_t max);
 /* (poller, with the core's locks) Its client has been woken, and may have something to send soon. */
 void conn_comes_back(struct conn *c);

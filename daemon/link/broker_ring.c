@@ -108,9 +108,13 @@ int conn_consume(struct conn *c, uint32_t max)
 	/* Afresh: from here on its tasks wait. */
 	p->now = ticks_now(&p->ticks);
 	p->exact = true;
-	n = core_submit(c->client, max);
+	/* A cancel of many tasks takes milliseconds, which are the client's own and nobody else's. */
+	n = core_submit_try(c->client, max);
+	if (n == -EBUSY)
+		return n;
+	/* Refused ones may have reached timelines, even before the ring was found corrupt. */
+	b->unsettled = true;
 	if (n > 0) {
-		b->unsettled = true;	/* some may have been refused */
 		if (c->where != CONN_HOT)
 			make_hot(c, p->now);
 		c->active = p->now;
@@ -164,7 +168,7 @@ static uint32_t broker_poll(struct link *l, uint64_t ticks)
 		got = conn_consume(c, TAKE_PER_TURN);
 		if (got > 0)
 			n += (uint32_t)got;
-		else
+		else if (c->where != CONN_HOT)
 			i--;	/* another took its place */
 	}
 	for (i = 0; i < WARM_PER_TURN && i < b->warm.n; i++) {

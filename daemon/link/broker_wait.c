@@ -124,6 +124,10 @@ static void submit_now(struct work *w)
 						 p->conn->client->depth;
 
 	p->result = b->quiet ? -ENOTCONN : conn_consume(p->conn, max);
+	if (p->result == -EBUSY) {
+		poller_post(b->link.poller, w);
+		return;
+	}
 	p->work.run = submitted;
 	broker_reply_later(b, &p->work);
 }

@@ -80,6 +80,7 @@ struct watch {
 
 /**
  * struct link - common part; the poller's
+ * @place:	in poller->links; with it a context's number is the poller's own, of all links
  * @ring, @cells: the dispatch ring
  * @head:	our position in it, private; page->head is what the core sees
  * @commits:	ring of CORE_COMMIT_ENTRIES entries
@@ -91,6 +92,7 @@ struct link {
 	const struct link_ops *ops;
 	const char *name;
 	struct poller *poller;
+	uint32_t place;
 	const uint8_t *ring;
 	uint32_t cells;
 	uint32_t head;

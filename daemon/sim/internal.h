@@ -129,7 +129,7 @@ struct device {
 	struct store lru;		/* unpinned ones, used longest ago first */
 	struct run runs;
 	struct run *hungry, **hungry_last;
-	struct run *held;		/* whose data is there, in the order in which it came */
+	struct run *held;		/* whose data is there, in the order of their turns */
 	double used_seen;		/* of compute.used, already in the bins, */
 	uint64_t seen_at;		/* until then */
 };

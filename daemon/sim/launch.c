@@ -134,18 +134,25 @@ static void compute(struct run *run)
 #define FULL_NEARLY	1e-6
 
 /*
- * Of a program's runs the one that is due first.  Programs go in the order in which their first ones
- * came: whose turn it is among them has been decided, and no priority gets one more than that.
+ * Of the first one's program the run that is due first, and it goes by that one, which waits on in
+ * its place.  Whose turn it is among programs has been decided, and no priority gets one more than that.
  */
-static struct run **next_held(struct device *d)
+static struct run *take_held(struct device *d)
 {
-	struct run **first = &d->held;
+	struct run *first = d->held, **at = &d->held, *run;
 
-	for (struct run **p = first; *p; p = &(*p)->held)
-		if ((*p)->app == (*first)->app &&
-		    sched_is_due_before((*p)->node, (*first)->node))
-			first = p;
-	return first;
+	for (struct run **p = at; *p; p = &(*p)->held)
+		if ((*p)->app == first->app && sched_is_due_before((*p)->node, (*at)->node))
+			at = p;
+	run = *at;
+	if (first == run || first->held == run) {
+		*at = run->held;
+		return run;
+	}
+	d->held = first->held;
+	*at = first;
+	first->held = run->held;
+	return run;
 }
 
 /*
@@ -154,12 +161,8 @@ static struct run **next_held(struct device *d)
  */
 static void begin_held(struct device *d)
 {
-	while (d->held && d->compute.load < 1 - FULL_NEARLY) {
-		struct run **first = next_held(d), *run = *first;
-
-		*first = run->held;
-		compute(run);
-	}
+	while (d->held && d->compute.load < 1 - FULL_NEARLY)
+		compute(take_held(d));
 }
 
 static void hold(struct run *run)

@@ -801,6 +801,8 @@ void core_timeline_release(struct core *core, u32 max);
  * credit), -EINVAL (not published), -EPIPE, -ENXIO if none was.
  */
 int core_submit(struct core_client *c, u32 max);
+/* The same without waiting for the client's lock: -EBUSY, a call of its own has it. */
+int core_submit_try(struct core_client *c, u32 max);
 /* Is the entry at that position published?  One load. */
 static inline bool core_entry_ready(const struct core_client *c, u32 pos)
 {

@@ -29,6 +29,7 @@ typedef struct mutex core_mutex;
 #define core_mutex_init(m)	mutex_init(m)
 #define core_mutex_destroy(m)	mutex_destroy(m)
 #define core_mutex_lock(m)	mutex_lock(m)
+#define core_mutex_trylock(m)	mutex_trylock(m)
 #define core_mutex_unlock(m)	mutex_unlock(m)
 #define core_mutex_assert(m)	lockdep_assert_held(m)
 
@@ -105,6 +106,7 @@ typedef struct core_lock core_mutex;
 #define core_mutex_init(m)	core_lock_init(m)
 #define core_mutex_destroy(m)	core_warn_on(core_lock_taken(m))
 #define core_mutex_lock(m)	core_lock_lock(m)
+#define core_mutex_trylock(m)	core_lock_trylock(m)
 #define core_mutex_unlock(m)	core_lock_unlock(m)
 #define core_mutex_assert(m)	core_warn_on(!core_lock_taken(m))
 

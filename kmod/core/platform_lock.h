@@ -12,6 +12,7 @@
 #ifndef ARAX_CORE_PLATFORM_LOCK_H
 #define ARAX_CORE_PLATFORM_LOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "platform_barrier.h"
@@ -38,6 +39,15 @@ static inline void core_lock_lock(struct core_lock *l)
 	if (__builtin_expect(!__atomic_compare_exchange_n(&l->taken, &taken, 1, false,
 							  __ATOMIC_ACQUIRE, __ATOMIC_RELAXED), 0))
 		core_lock_wait(l);
+}
+
+static inline bool core_lock_trylock(struct core_lock *l)
+{
+	uint32_t taken = 0;
+
+	/* Acquire: as above. */
+	return __atomic_compare_exchange_n(&l->taken, &taken, 1, false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
 }
 
 static inline void core_lock_unlock(struct core_lock *l)

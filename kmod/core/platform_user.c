@@ -3,7 +3,12 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -27,6 +32,19 @@ static __attribute__((constructor)) void register_process(void)
 	errno = err;
 }
 
+/* Whether what membarrier(2) has just failed for may go. */
+static bool may_succeed(void)
+{
+	/* After a fork the child has to register anew. */
+	if (errno == EPERM && !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
+		return true;
+	/* The kernel makes a list of processors. */
+	if (errno != ENOMEM)
+		return false;
+	sched_yield();
+	return true;
+}
+
 void core_heavy_barrier(void)
 {
 	int err = errno;
@@ -34,10 +52,13 @@ void core_heavy_barrier(void)
 	core_full_barrier();
 	if (!core_barriers_unequal)
 		return;
-	/* A forked child has to register anew. */
-	while (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) && errno == EPERM &&
-	       !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
-		;
+	while (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) {
+		if (may_succeed())
+			continue;
+		/* Those who take the light one rely on it: a wake-up would be lost some day. */
+		fprintf(stderr, "arax core: membarrier: %s\n", strerror(errno));
+		abort();
+	}
 	errno = err;
 }
 

@@ -725,7 +725,8 @@ static bool enqueue(struct core_client *c, struct prepared *p, u32 n, struct cor
 	return looked;
 }
 
-int core_submit(struct core_client *c, u32 max)
+/* With client->lock held, which it gives back. */
+static int submit_locked(struct core_client *c, u32 max)
 {
 	struct core *core = c->core;
 	struct prepared p[BATCH];
@@ -734,7 +735,6 @@ int core_submit(struct core_client *c, u32 max)
 	u32 done = 0, n, want;
 	int why = 0;
 
-	core_mutex_lock(&c->lock);
 	if (!c->ready) {
 		core_mutex_unlock(&c->lock);
 		return -ENXIO;
@@ -771,4 +771,15 @@ int core_submit(struct core_client *c, u32 max)
 		return -EPIPE;
 	}
 	return done ? (int)done : why;
+}
+
+int core_submit(struct core_client *c, u32 max)
+{
+	core_mutex_lock(&c->lock);
+	return submit_locked(c, max);
+}
+
+int core_submit_try(struct core_client *c, u32 max)
+{
+	return core_mutex_trylock(&c->lock) ? submit_locked(c, max) : -EBUSY;
 }

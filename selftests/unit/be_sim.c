@@ -203,7 +203,7 @@ START_TEST(launches_take_their_time_and_chance)
 }
 END_TEST
 
-#define LAUNCHES	4
+#define LAUNCHES	5
 
 static struct {
 	pthread_mutex_t lock;
@@ -251,12 +251,13 @@ START_TEST(who_is_due_first_begins_first)
 	struct launcher l[LAUNCHES] = {
 		{ .program = 1, .name = 1 }, { .program = 1, .due_ns = 20, .name = 2 },
 		{ .program = 2, .due_ns = 1, .name = 3 }, { .program = 1, .due_ns = 10, .name = 4 },
+		{ .program = 1, .due_ns = 5, .name = 5 },
 	};
 	const struct timespec pause = { .tv_nsec = 50000000 };
 	uint64_t start;
 	void *dev;
 
-	ck_assert_int_eq(b->config("lanes", "4"), 0);
+	ck_assert_int_eq(b->config("lanes", "5"), 0);
 	ck_assert_int_eq(b->config("cost", "long:300000:0"), 0);
 	dev = open_device(0);
 	seen.nr = 0;
@@ -270,16 +271,18 @@ START_TEST(who_is_due_first_begins_first)
 	for (int i = 0; i < LAUNCHES; i++)
 		pthread_join(l[i].thread, NULL);
 	/*
-	 * The first one that waits is of program 1, of which another one is due before it.  Then it
-	 * is still first itself, and program 2 after it, whenever that was due.
+	 * The first one that waits is of program 1, of which others are due before it, and the last
+	 * one before all.  That one takes its turn, and then it is that of program 2, whenever that was
+	 * due: the urgent ones take the turns of program 1, and no others'.
 	 */
 	ck_assert_int_eq(seen.nr, LAUNCHES);
 	ck_assert_uint_eq(seen.order[0], 1);
-	ck_assert_uint_eq(seen.order[1], 4);
-	ck_assert_uint_eq(seen.order[2], 2);
-	ck_assert_uint_eq(seen.order[3], 3);
+	ck_assert_uint_eq(seen.order[1], 5);
+	ck_assert_uint_eq(seen.order[2], 3);
+	ck_assert_uint_eq(seen.order[3], 4);
+	ck_assert_uint_eq(seen.order[4], 2);
 	/* One at a time, and what is said of each is its own time. */
-	ck_assert_uint_ge(now_ns() - start, 4 * 300000000ull);
+	ck_assert_uint_ge(now_ns() - start, LAUNCHES * 300000000ull);
 	for (int i = 0; i < LAUNCHES; i++)
 		ck_assert_uint_lt(l[i].device_ns, 2 * 300000000ull);
 	b->close(dev);

@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* The core under many threads; what TSan is to look at. */
+#include <dlfcn.h>
+#include <linux/membarrier.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "core_fixture.h"
 
 #define CHARGERS	16
@@ -364,6 +371,63 @@ static void *locker(void *arg)
 	return NULL;
 }
 
+/* So many calls of membarrier(2) fail from now on, and so many were made after those. */
+static u32 barriers_failing, barriers_made;
+static int barriers_error;
+
+/* Instead of the C library's. */
+long syscall(long nr, ...)
+{
+	static long (*libc)(long nr, ...);
+	long a[6];
+	va_list ap;
+	int i;
+
+	va_start(ap, nr);
+	for (i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	if (nr == SYS_membarrier && barriers_failing) {
+		barriers_failing--;
+		errno = barriers_error;
+		return -1;
+	}
+	if (nr == SYS_membarrier && a[0] == MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+		__atomic_fetch_add(&barriers_made, 1, __ATOMIC_RELAXED);
+	/* First by a constructor, while there is one thread. */
+	if (!libc)
+		*(void **)&libc = dlsym(RTLD_NEXT, "syscall");
+	return libc(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+START_TEST(barrier_after_failures)
+{
+	ck_assert(core_barriers_unequal);
+	barriers_error = ENOMEM;
+	barriers_failing = 3;
+	barriers_made = 0;
+	errno = EDOM;
+	core_heavy_barrier();
+	ck_assert_int_eq(errno, EDOM);
+	ck_assert_uint_eq(barriers_failing, 0);
+	ck_assert_uint_eq(barriers_made, 1);
+	/* As after a fork: once more it has to be asked for. */
+	barriers_error = EPERM;
+	barriers_failing = 1;
+	core_heavy_barrier();
+	ck_assert_uint_eq(barriers_made, 2);
+}
+END_TEST
+
+/* Without it nothing holds any more. */
+START_TEST(no_barrier_at_all)
+{
+	barriers_error = ENOSYS;
+	barriers_failing = 1;
+	core_heavy_barrier();
+}
+END_TEST
+
 /* _i: with barriers of unequal price, or without membarrier(2) */
 START_TEST(hot_lock)
 {
@@ -393,6 +457,8 @@ Suite *core_threads_suite(void)
 	tcase_add_test(tc, to_the_byte);
 	tcase_add_loop_test(tc, everything, 0, 2);
 	tcase_add_loop_test(tc, hot_lock, 0, 2);
+	tcase_add_test(tc, barrier_after_failures);
+	tcase_add_test_raise_signal(tc, no_barrier_at_all, SIGABRT);
 	suite_add_tcase(s, tc);
 	return s;
 }

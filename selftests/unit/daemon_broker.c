@@ -230,6 +230,48 @@ START_TEST(sleepers_are_woken)
 }
 END_TEST
 
+/* Though tasks wait for a device, and the poller awake for something to come. */
+START_TEST(woken_while_others_queue)
+{
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+	struct timespec gap = { .tv_nsec = 2000000 };
+	struct arax_completion done;
+	struct arax_ring_ctl *ctl;
+	struct client other;
+	uint32_t q, i;
+	uint64_t count;
+
+	down();
+	d = daemon_up_with("loop { poll_us = 1000000 } cpu { enable = false }\n"
+			   "backend \"sim\" { options = { \"lanes=1\", \"base-us=1000000\" } }");
+	client_open(&c, daemon_path(d));
+	ready(8);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 8), 0);
+	q = client_queue(&other, 0);
+	ctl = (void *)other.region;
+	for (i = 0; i < 4; i++) {
+		client_spin(&c, k.id, client_queue(&c, 0), client_buffer(&c, PAGE, NULL, NULL), 1);
+		client_publish(&c);
+	}
+	for (i = 0; i < 3; i++) {
+		struct pollfd p = { .fd = other.wake_fd, .events = POLLIN };
+
+		nanosleep(&gap, NULL);
+		__atomic_store_n(&ctl->cq_need_wakeup, 1, __ATOMIC_SEQ_CST);
+		client_entry(&other)->queue = q;
+		client_publish(&other);
+		ck_assert_int_eq(poll(&p, 1, 300), 1);
+		ck_assert_int_eq(read(p.fd, &count, sizeof(count)), sizeof(count));
+		__atomic_store_n(&ctl->cq_need_wakeup, 0, __ATOMIC_RELAXED);
+		ck_assert(client_completion(&other, &done));
+	}
+	ck_assert(!client_has_completion(&c));
+	client_close(&other);
+}
+END_TEST
+
 START_TEST(submit_call)
 {
 	struct arax_submit s = { .size = sizeof(s), .to_submit = 1, .min_complete = 1,
@@ -440,6 +482,65 @@ START_TEST(corrupt_ring_ends_the_context)
 }
 END_TEST
 
+/* The same behind a task that is refused, and signals a timeline that another context waits for. */
+START_TEST(corrupt_ring_keeps_nobody_asleep)
+{
+	struct arax_timeline_create tc = { .size = sizeof(tc) };
+	struct arax_timeline_share ts = { .size = sizeof(ts) };
+	struct arax_wait w = { .size = sizeof(w), .count = 1,
+			       .deadline_ns = ARAX_DEADLINE_NONE };
+	struct arax_ring_ctl *ctl;
+	struct arax_task_ext *x;
+	struct arax_task *t;
+	struct client other;
+	struct pollfd p;
+	uint32_t q;
+	int fd;
+
+	ready(2);
+	ctl = (void *)c.region;
+	q = client_queue(&c, 0);
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 2), 0);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_CREATE, &tc), 0);
+	ts.handle = tc.handle;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_TIMELINE_EXPORT, &ts, sizeof(ts), NULL, 0, &fd),
+			 0);
+	ts.handle = 0;
+	ts.fd = 0;
+	ck_assert_int_eq(client_call(&other, ARAX_NR_TIMELINE_IMPORT, &ts, sizeof(ts), &fd, 1,
+				     NULL), 0);
+	w.points[0].timeline = ts.handle;
+	w.points[0].value = 1;
+	client_send(&other, ARAX_NR_WAIT, &w, sizeof(w), NULL, 0);
+	/* Unread, it leaves credit for one more. */
+	client_entry(&c)->queue = q;
+	client_publish(&c);
+	while (!client_has_completion(&c))
+		usleep(1000);
+	daemon_await_sleep(d);
+	x = (void *)(c.region + c.layout.arena_offset);
+	*x = (struct arax_task_ext){
+		.size = sizeof(*x), .signal_timeline = tc.handle, .signal_value = 1,
+	};
+	t = client_entry(&c);
+	t->opcode = ARAX_OP_LAUNCH;
+	t->kernel = CORE_MAX_KERNELS;	/* there is none */
+	t->queue = q;
+	t->flags = ARAX_TASK_EXT;
+	c.sq_tail++;
+	client_entry(&c)->queue = q;
+	c.sq_tail++;
+	__atomic_store_n(&ctl->cq_head, 1000, __ATOMIC_SEQ_CST);
+	client_publish_from(&c, c.sq_tail - 2);
+	p = (struct pollfd){ .fd = other.fd, .events = POLLIN };
+	ck_assert_int_eq(poll(&p, 1, 5000), 1);
+	ck_assert_int_eq(client_receive(&other, &w, sizeof(w), NULL), 0);
+	close(fd);
+	client_close(&other);
+}
+END_TEST
+
 /* Published without credit: served again as soon as completions are read. */
 START_TEST(greed_is_survived)
 {
@@ -582,6 +683,58 @@ START_TEST(deadlines_and_cancel)
 	ck_assert_int_eq(CALL(&c, ARAX_NR_CANCEL, &cn), 0);
 	ck_assert(client_completion(&c, &done));
 	ck_assert_int_eq(done.result, -ECANCELED);
+}
+END_TEST
+
+static struct core_client *core_client_of(const struct client *of)
+{
+	struct core *core = ((struct broker *)daemon_poller(d)->links[0])->core;
+	struct clist *pos, *tmp;
+	struct core_client *found = NULL;
+
+	core_mutex_lock(&core->lock);
+	clist_for_each_safe(pos, tmp, &core->clients)
+		if (clist_entry(pos, struct core_client, node)->id == of->context)
+			found = clist_entry(pos, struct core_client, node);
+	core_mutex_unlock(&core->lock);
+	ck_assert_ptr_nonnull(found);
+	return found;
+}
+
+/* As while it cancels: its entries and its calls wait, and nobody else does. */
+START_TEST(a_busy_client_blocks_nobody)
+{
+	struct arax_handle a = { .size = sizeof(a) };
+	struct arax_completion done;
+	bool served, waits = true;
+	struct core_client *cc;
+	struct client other;
+	uint32_t q, oq, i;
+
+	ready(8);
+	q = client_queue(&c, 0);
+	a.handle = client_queue(&c, 0);
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 8), 0);
+	oq = client_queue(&other, 0);
+	cc = core_client_of(&c);
+	core_mutex_lock(&cc->lock);
+	client_entry(&c)->queue = q;
+	client_publish(&c);
+	client_send(&c, ARAX_NR_QUEUE_DESTROY, &a, sizeof(a), NULL, 0);
+	for (i = 0, served = true; i < 100 && served; i++) {
+		client_entry(&other)->queue = oq;
+		client_publish(&other);
+		served = client_completion(&other, &done);
+		waits &= !client_has_completion(&c);
+	}
+	core_mutex_unlock(&cc->lock);
+	ck_assert(served);
+	ck_assert(waits);
+	ck_assert_int_eq(client_receive(&c, &a, sizeof(a), NULL), 0);
+	ck_assert(client_completion(&c, &done));
+	ck_assert_int_eq(done.result, 0);
+	client_close(&other);
 }
 END_TEST
 
@@ -825,6 +978,43 @@ START_TEST(a_long_task_blocks_nobody)
 }
 END_TEST
 
+/* Contexts of two links have the same numbers, and are two programs to a device all the same. */
+START_TEST(links_count_for_themselves)
+{
+	struct arax_queue_create late = { .size = sizeof(late), .priority = 19 };
+	struct arax_queue_create soon = { .size = sizeof(soon), .priority = -20 };
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+	const struct timespec pause = { .tv_nsec = 50000000 };
+	struct arax_completion done;
+	struct client other;
+	int i;
+
+	down();
+	d = daemon_up_twice("cpu { enable = false }\n"
+			    "backend \"sim\" { options = { \"lanes=4\", \"base-us=300000\" } }");
+	client_open(&c, daemon_path(d));
+	ready(8);
+	client_open(&other, daemon_second_path(d));
+	ck_assert_int_eq(client_init(&other, 8), 0);
+	ck_assert_uint_eq(other.context, c.context);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	for (i = 0; i < 2; i++) {
+		ck_assert_int_eq(CALL(&c, ARAX_NR_QUEUE_CREATE, &late), 0);
+		spin_task(k.id, late.handle, client_buffer(&c, PAGE, NULL, NULL), 1);
+		nanosleep(&pause, NULL);
+	}
+	ck_assert_int_eq(CALL(&other, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	ck_assert_int_eq(CALL(&other, ARAX_NR_QUEUE_CREATE, &soon), 0);
+	client_spin(&other, k.id, soon.handle, client_buffer(&other, PAGE, NULL, NULL), 1);
+	client_publish(&other);
+	/* However urgent it is, it is not before those that came first. */
+	ck_assert(client_completion(&other, &done));
+	ck_assert(client_completion(&c, &done));
+	ck_assert(client_has_completion(&c));
+	client_close(&other);
+}
+END_TEST
+
 /* It fills its eventfd and makes it block: that is the end of it, of nobody else. */
 START_TEST(hostile_eventfd)
 {
@@ -887,22 +1077,26 @@ int main(void)
 	tcase_add_test(t, fill_and_copy);
 	tcase_add_test(t, bad_tasks_complete_with_errors);
 	tcase_add_test(t, sleepers_are_woken);
+	tcase_add_test(t, woken_while_others_queue);
 	tcase_add_test(t, submit_call);
 	tcase_add_test(t, timelines);
 	tcase_add_test(t, buffers_are_shared);
 	tcase_add_test(t, forked_child_is_refused);
 	tcase_add_test(t, garbage_ends_the_connection);
 	tcase_add_test(t, corrupt_ring_ends_the_context);
+	tcase_add_test(t, corrupt_ring_keeps_nobody_asleep);
 	tcase_add_test(t, greed_is_survived);
 	tcase_add_test(t, calls_come_after_entries);
 	tcase_add_test(t, sudden_end);
 	tcase_add_test(t, administrators_kill);
 	tcase_add_test(t, deadlines_and_cancel);
+	tcase_add_test(t, a_busy_client_blocks_nobody);
 	tcase_add_test(t, failed_timelines);
 	tcase_add_test(t, who_follows_without_its_buffer);
 	tcase_add_test(t, nobody_follows_past_its_deadline);
 	tcase_add_test(t, short_tasks_are_spread);
 	tcase_add_test(t, a_long_task_blocks_nobody);
+	tcase_add_test(t, links_count_for_themselves);
 	tcase_add_test(t, hostile_eventfd);
 	tcase_add_test(t, stops_with_clients);
 	suite_add_tcase(s, t);

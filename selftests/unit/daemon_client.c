@@ -20,29 +20,37 @@
 #include "daemon/kernels/registry.h"
 #include "selftests/unit/daemon_client.h"
 
+#define BROKERS	2
+
 struct bench_daemon {
 	struct config config;
 	struct registry *registry;
 	struct devices *devices;
-	struct broker *broker;
+	struct broker *brokers[BROKERS];
 	struct poller *poller;
 	int stopped;
-	char path[64];
+	char paths[BROKERS][64];
+	uint32_t nr_brokers;
 };
 
-struct bench_daemon *daemon_up(void)
+/* As link.kind = auto does with the module and the broker, of which a test has the latter. */
+static void add_broker(struct bench_daemon *d)
 {
-	return daemon_up_with("");
+	uint32_t i = d->nr_brokers++;
+	struct broker_params bp = { .config = &d->config, .path = d->paths[i], .mode = 0600 };
+
+	snprintf(d->paths[i], sizeof(d->paths[i]), "/tmp/arax-unit-%d.%u.sock", (int)getpid(), i);
+	ck_assert_int_eq(broker_create(&bp, &d->brokers[i]), 0);
+	ck_assert_int_eq(poller_add_link(d->poller, broker_link(d->brokers[i])), 0);
 }
 
-struct bench_daemon *daemon_up_with(const char *conf)
+static struct bench_daemon *up(const char *conf, uint32_t brokers)
 {
 	struct bench_daemon *d = calloc(1, sizeof(*d));
 	char error[256] = "";
-	struct broker_params bp = { .config = &d->config, .path = d->path, .mode = 0600 };
+	uint32_t i;
 
 	log_init(STDERR_FILENO, LOG_LEVEL_ERR, LOG_FORMAT_PLAIN);
-	snprintf(d->path, sizeof(d->path), "/tmp/arax-unit-%d.sock", (int)getpid());
 	ck_assert_msg(!config_parse(&d->config, "test", conf, strlen(conf), error, sizeof(error)),
 		      "%s", error);
 	ck_assert_int_eq(guard_init(), 0);
@@ -50,12 +58,28 @@ struct bench_daemon *daemon_up_with(const char *conf)
 	/* Made by the build; a prerequisite of these tests. */
 	ck_assert_int_gt(registry_load_folder(d->registry, "build/lib/arax/kernels"), 0);
 	ck_assert_int_eq(devices_open(&d->config, &d->devices), 0);
-	ck_assert_int_eq(broker_create(&bp, &d->broker), 0);
 	ck_assert_int_eq(poller_create(&d->config, d->registry, d->devices, &d->poller), 0);
-	ck_assert_int_eq(poller_add_link(d->poller, broker_link(d->broker)), 0);
+	while (d->nr_brokers < brokers)
+		add_broker(d);
 	ck_assert_int_eq(poller_start(d->poller), 0);
-	ck_assert_int_eq(broker_start(d->broker), 0);
+	for (i = 0; i < brokers; i++)
+		ck_assert_int_eq(broker_start(d->brokers[i]), 0);
 	return d;
+}
+
+struct bench_daemon *daemon_up(void)
+{
+	return up("", 1);
+}
+
+struct bench_daemon *daemon_up_with(const char *conf)
+{
+	return up(conf, 1);
+}
+
+struct bench_daemon *daemon_up_twice(const char *conf)
+{
+	return up(conf, 2);
 }
 
 static void stopped(void *arg)
@@ -69,22 +93,28 @@ void daemon_down(struct bench_daemon *d)
 {
 	struct timespec ms = { .tv_nsec = 1000000 };
 	char lock[80];
+	uint32_t b;
 	int i;
 
-	broker_refuse(d->broker);
+	for (b = 0; b < d->nr_brokers; b++)
+		broker_refuse(d->brokers[b]);
 	poller_stop(d->poller, stopped, d);
 	for (i = 0; i < 10000 && !__atomic_load_n(&d->stopped, __ATOMIC_ACQUIRE); i++)
 		nanosleep(&ms, NULL);
 	ck_assert(__atomic_load_n(&d->stopped, __ATOMIC_ACQUIRE));
-	broker_stop(d->broker);
+	for (b = 0; b < d->nr_brokers; b++)
+		broker_stop(d->brokers[b]);
 	poller_destroy(d->poller);
-	broker_destroy(d->broker);
+	for (b = 0; b < d->nr_brokers; b++)
+		broker_destroy(d->brokers[b]);
 	devices_close(d->devices);
 	registry_destroy(d->registry);
 	config_free(&d->config);
 	guard_exit();
-	snprintf(lock, sizeof(lock), "%s.lock", d->path);
-	unlink(lock);
+	for (b = 0; b < d->nr_brokers; b++) {
+		snprintf(lock, sizeof(lock), "%s.lock", d->paths[b]);
+		unlink(lock);
+	}
 	free(d);
 }
 
@@ -136,7 +166,12 @@ struct poller *daemon_poller(struct bench_daemon *d)
 
 const char *daemon_path(const struct bench_daemon *d)
 {
-	return d->path;
+	return d->paths[0];
+}
+
+const char *daemon_second_path(const struct bench_daemon *d)
+{
+	return d->paths[1];
 }
 
 /* ------------------------------------------------------------------ */

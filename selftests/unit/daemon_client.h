@@ -17,6 +17,8 @@ struct bench_daemon;
 struct bench_daemon *daemon_up(void);
 /* With lines of araxd.conf. */
 struct bench_daemon *daemon_up_with(const char *conf);
+/* With a second broker, of the same poller. */
+struct bench_daemon *daemon_up_twice(const char *conf);
 void daemon_down(struct bench_daemon *d);
 /* How often the standby had to take the polling over. */
 uint64_t daemon_stolen(const struct bench_daemon *d);
@@ -28,6 +30,7 @@ void daemon_await_sleep(const struct bench_daemon *d);
 void daemon_show(const struct bench_daemon *d);
 struct poller *daemon_poller(struct bench_daemon *d);
 const char *daemon_path(const struct bench_daemon *d);
+const char *daemon_second_path(const struct bench_daemon *d);
 
 struct client {
 	int fd;

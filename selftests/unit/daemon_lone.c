@@ -240,6 +240,51 @@ START_TEST(what_the_graph_holds_comes_first)
 }
 END_TEST
 
+/* A queue that has the handle of an earlier one, of the other kind: the graph had a task of that. */
+static void give_handle_again(void)
+{
+	struct arax_handle a = { .size = sizeof(a) };
+	const uint32_t first = queue;
+
+	run_short(1);
+	do {
+		a.handle = queue;
+		ck_assert_int_eq(CALL(&c, ARAX_NR_QUEUE_DESTROY, &a), 0);
+		queue = client_queue(&c, 0);
+	} while (queue != first);
+}
+
+START_TEST(a_handle_is_given_again)
+{
+	struct arax_completion done;
+	bool proven = false;
+	struct client other;
+	uint64_t before;
+	uint32_t q, h;
+	int tries;
+
+	give_handle_again();
+	before = nr_lone();
+	run_short(300);
+	ck_assert_uint_gt(nr_lone(), before);
+	/* One that runs on keeps nobody else waiting. */
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 8), 0);
+	q = client_queue(&other, 0);
+	h = client_buffer(&other, PAGE, NULL, NULL);
+	for (tries = 0; tries < TRIES && !proven; tries++) {
+		bool lone = run_long(500000, tries);
+
+		client_fill(&other, q, h, PAGE, 1, 1);
+		ck_assert(client_completion(&other, &done));
+		proven = lone && !client_has_completion(&c);
+		await(0);
+	}
+	ck_assert(proven);
+	client_close(&other);
+}
+END_TEST
+
 /* Its context goes, with what waits for it. */
 START_TEST(its_context_goes_while_it_runs)
 {
@@ -293,6 +338,7 @@ int main(void)
 	tcase_add_test(t, others_wait_for_one_that_runs_on);
 	tcase_add_test(t, nobody_stays_awake_for_one_that_ran_on);
 	tcase_add_test(t, what_the_graph_holds_comes_first);
+	tcase_add_test(t, a_handle_is_given_again);
 	tcase_add_test(t, its_context_goes_while_it_runs);
 	tcase_add_test(t, the_end_waits_for_it);
 	suite_add_tcase(s, t);

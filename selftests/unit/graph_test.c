@@ -317,8 +317,6 @@ START_TEST(refuses_bad_entries)
 	/* None of these left anything behind. */
 	add(task(1, 1, DF));
 	ck_assert_int_eq(graph_add(g, &task(1, 1, DF)->d), -EEXIST);
-	/* A queue doesn't change its kind. */
-	ck_assert_int_eq(graph_add(g, &task(2, 1, 0)->d), -EINVAL);
 	graph_complete(g, pop(1), 0, NULL);
 	ck_assert_ptr_null(graph_pop_ready(g));
 	ck_assert_ptr_null(graph_create(&(struct graph_params){ .slots = 0 }));
@@ -507,6 +505,61 @@ START_TEST(failures_are_counted_by_context)
 	t->d.context = 3;
 	add_knowing(t, 5);	/* that can't be, so it knows of none */
 	expect_done(3, -ECANCELED, tag(2), 0);
+}
+END_TEST
+
+/* Of two queues that had one handle, each of its own kind, neither is the other. */
+START_TEST(handles_are_given_again)
+{
+	struct graph_node *first, *second;
+
+	add(task(1, 7, DF));
+	graph_complete(g, pop(1), 0, NULL);
+	/* The second one is not known yet. */
+	ck_assert(!graph_is_free(g, &task(2, 7, 0)->d));
+	add(task(1, 7, DF));
+	first = pop(1);
+	add(task(2, 7, 0));
+	add(task(3, 7, 0));
+	second = pop(2);
+	graph_complete(g, first, 0, NULL);
+	ck_assert_ptr_null(graph_pop_ready(g));
+	graph_complete(g, second, 0, NULL);
+	graph_complete(g, pop(3), 0, NULL);
+	for (uint32_t i = 0; i < 4; i++) {
+		struct entry *t = task(4, 7, i & 1 ? DF : 0);
+
+		ck_assert(graph_is_free(g, &t->d));
+		first = graph_add_running(g, &t->d);
+		ck_assert_ptr_nonnull(first);
+		graph_complete(g, first, 0, NULL);
+	}
+}
+END_TEST
+
+/* Who is free enters without fail, so without new memory, whatever pool others have used up. */
+START_TEST(who_is_free_has_room)
+{
+	struct graph_stats before, after;
+	struct graph_node *n;
+	struct entry *t;
+
+	add(task(0, 1, DF));
+	graph_complete(g, pop(0), 0, NULL);
+	for (uint32_t i = 1; i < 5000; i++) {
+		t = task(i, 1, DF);
+		t->d.context = 2;
+		add(t);
+		t = task(0, 1, DF);
+		range(t, ARAX_INOUT, i % 100, i * 16, 8);
+		ck_assert(graph_is_free(g, &t->d));
+		graph_stats(g, &before);
+		n = graph_add_running(g, &t->d);
+		ck_assert_ptr_nonnull(n);
+		graph_stats(g, &after);
+		ck_assert_uint_eq(after.memory, before.memory);
+		graph_complete(g, n, 0, NULL);
+	}
 }
 END_TEST
 
@@ -1021,6 +1074,8 @@ int main(void)
 	tcase_add_test(example, dependents_of_a_known_failure);
 	tcase_add_test(example, dependents_of_a_later_failure);
 	tcase_add_test(example, failures_are_counted_by_context);
+	tcase_add_test(example, handles_are_given_again);
+	tcase_add_test(example, who_is_free_has_room);
 	tcase_add_test(example, failed_tasks_kept_are_limited);
 	tcase_add_test(example, timeline_error_ends_the_waiter);
 	tcase_add_test(example, timeline_error_came_first);

@@ -1163,6 +1163,29 @@ START_TEST(context_killed)
 }
 END_TEST
 
+/* An access waits for tasks whose queue is gone, as for others: a marker asks for them. */
+START_TEST(access_after_a_queue)
+{
+	const struct arax_range range = {
+		.buffer = 1, .access = ARAX_IN, .length = 8, .count = 1,
+	};
+	struct arax_event e = ARAX_EVENT_INIT;
+	struct arax_queue *other;
+
+	ck_assert_int_eq(arax_queue_create(ax, 0, 0, &other), 0);
+	ck_assert_int_eq(arax_access_begin(other, range, SOON), 0);
+	ck_assert_uint_eq(ax->ring.sq_tail, 0);
+	ck_assert_int_eq(go('h', &e), 0);
+	arax_queue_destroy(q);
+	ck_assert_int_eq(arax_access_begin(other, range, SOON), 0);
+	ck_assert_uint_eq(ax->ring.sq_tail, 2);
+	P->release = true;
+	ck_assert_int_eq(arax_wait(&e, SOON), 0);
+	ck_assert_int_eq(arax_access_begin(other, range, SOON), 0);
+	ck_assert_uint_eq(ax->ring.sq_tail, 2);
+}
+END_TEST
+
 START_TEST(close_with_work)
 {
 	struct arax_event e = ARAX_EVENT_INIT;
@@ -1347,6 +1370,7 @@ int main(void)
 	tcase_add_test(t, link_dies);
 	tcase_add_test(t, link_dies_while_testing);
 	tcase_add_test(t, context_killed);
+	tcase_add_test(t, access_after_a_queue);
 	tcase_add_test(t, close_with_work);
 	tcase_add_test(t, after_fork);
 	tcase_add_test(t, many_threads);

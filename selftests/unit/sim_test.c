@@ -262,10 +262,13 @@ static void note_end(void *arg, const struct sim_seen *seen)
 	ends[seen->app][seen->task] = seen->end_ns;
 }
 
-/* When each task of @work ends on one device of 3 lanes that each kernel fills for 1 ms. */
-static void ends_of(const char *work, uint64_t (*ends)[8])
+/* When each task of @work ends on one device of so many lanes that each kernel fills for 1 ms. */
+static void ends_of(const char *work, int lanes, uint64_t (*ends)[8])
 {
-	load(simple("", "{ \"name\": \"d\", \"lanes\": 3 }", 1, work));
+	char device[64];
+
+	snprintf(device, sizeof(device), "{ \"name\": \"d\", \"lanes\": %d }", lanes);
+	load(simple("", device, 1, work));
 	run_watched(note_end, ends);
 	sim_result_fini(&result);
 	scenario_fini(&sc);
@@ -284,7 +287,7 @@ START_TEST(the_urgent_one_begins_first)
 	snprintf(work, sizeof(work), "%s", trace_of(trace, path));
 	end = strrchr(work, '}');
 	strcpy(end, ", \"priority\": \"path\" }");
-	ends_of(work, ends);
+	ends_of(work, 3, ends);
 	/* x first; then a, for x's second is not there yet; it passes b, which is. */
 	ck_assert_uint_eq(ends[0][3], MS);
 	ck_assert_uint_eq(ends[0][0], 2 * MS);
@@ -294,7 +297,7 @@ START_TEST(the_urgent_one_begins_first)
 	ck_assert_uint_eq(ends[0][5], 6 * MS);
 	/* Without priorities all go as they came. */
 	strcpy(end, "}");
-	ends_of(work, ends);
+	ends_of(work, 3, ends);
 	unlink(path);
 	ck_assert_uint_eq(ends[0][2], 3 * MS);
 	ck_assert_uint_eq(ends[0][5], 6 * MS);
@@ -307,11 +310,31 @@ START_TEST(priority_passes_no_other_program)
 	uint64_t ends[2][8] = { { 0 } };
 
 	ends_of(STREAM(3, 1, 1, ", \"priority\": 19") ", "
-		STREAM(1, 2, 1, ", \"priority\": -20, \"arrive_ms\": 0.5"), ends);
+		STREAM(1, 2, 1, ", \"priority\": -20, \"arrive_ms\": 0.5"), 3, ends);
 	/* It has the lane that is free at 1 ms, and is behind the two that had theirs before. */
 	ck_assert_uint_eq(ends[0][2], 3 * MS);
 	ck_assert_uint_eq(ends[1][0], 4 * MS);
 	ck_assert_uint_eq(ends[1][1], 5 * MS);
+}
+END_TEST
+
+/* Nor do urgent ones that come by and by: each has the turn of another one of its program. */
+START_TEST(the_urgent_ones_have_no_more_turns)
+{
+	static const char trace[] = ALONE("a") ALONE("b") ALONE("x") NEXT("x") NEXT("x");
+	uint64_t ends[2][8] = { { 0 } };
+	char path[64], work[512], *end;
+
+	snprintf(work, sizeof(work), "%s", trace_of(trace, path));
+	end = strrchr(work, '}');
+	strcpy(end, ", \"priority\": \"path\" }, " STREAM(1, 1, 1, ", \"arrive_ms\": 0.5"));
+	ends_of(work, 8, ends);
+	unlink(path);
+	/* x, a, and x again, which b has let pass, and so is behind the other program. */
+	ck_assert_uint_eq(ends[0][2], MS);
+	ck_assert_uint_eq(ends[0][0], 2 * MS);
+	ck_assert_uint_eq(ends[0][3], 3 * MS);
+	ck_assert_uint_eq(ends[1][0], 4 * MS);
 }
 END_TEST
 
@@ -1288,6 +1311,7 @@ int main(void)
 	tcase_add_test(t, kernels_share_a_device);
 	tcase_add_test(t, the_urgent_one_begins_first);
 	tcase_add_test(t, priority_passes_no_other_program);
+	tcase_add_test(t, the_urgent_ones_have_no_more_turns);
 	tcase_add_test(t, copies_overlap_kernels);
 	tcase_add_test(t, devices_share_a_link);
 	tcase_add_test(t, bytes_between_devices_go_by_the_host);
