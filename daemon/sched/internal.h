@@ -245,6 +245,7 @@ struct sched {
 	uint64_t now_ns;	/* the latest time that was told */
 	uint64_t tree_version;	/* changes with the parts of device time; from 1 on */
 	bool capped;		/* some tenant has a maximum */
+	const struct graph_node *chosen; /* whose place the policy wants to be told of */
 	struct sched_flow *blocked;
 	uint64_t wake_ns;	/* the first of these may go on; UINT64_MAX: there is none */
 	struct sched_flow **active;

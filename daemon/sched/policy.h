@@ -24,6 +24,8 @@
  * @spare:	none of the tasks that were asked for has a device, and some device is idle: one
  *		of these others of a tenant for it, with node->device set; or NULL.  They are a
  *		heap by their turn.  May be NULL
+ * @placed:	@node was given the device that the policy chose, and the policy had set s->chosen
+ *		to it.  May be NULL
  * @may_ask:	@choose changes nothing while s->asking: so it can be asked where it would have a
  *		task that can't begin anywhere yet.  Elsewhere such a task is booked only where
  *		no other device could run it
@@ -34,6 +36,7 @@ struct sched_policy {
 	uint32_t (*choose)(struct sched *s, const struct graph_node *node, uint64_t now_ns);
 	struct graph_node *(*spare)(struct sched *s, struct graph_node *const *tasks, uint32_t nr,
 				    uint64_t now_ns);
+	void (*placed)(struct sched *s, struct graph_node *node);
 	void (*context_gone)(struct sched *s, uint32_t context);
 	void (*leave)(struct sched *s);
 	bool may_ask;

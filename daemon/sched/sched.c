@@ -77,6 +77,7 @@ int sched_policy_set(struct sched *s, const char *name)
 	policy_leave(s);
 	s->policy = policy;
 	s->policy_state = state;
+	s->chosen = NULL;
 	s->stuck = false;
 	return 0;
 }
@@ -1025,6 +1026,9 @@ static void placed(struct sched *s, struct graph_node *n, uint32_t lane, uint64_
 	lane_take(s, n, lane, now_ns, predicted);
 	s->stuck = false;
 	flow_changed(s, f);
+	if (s->chosen == n)
+		s->policy->placed(s, n);
+	s->chosen = NULL;
 }
 
 static void picked(struct sched *s, struct graph_node *n, uint64_t now_ns)

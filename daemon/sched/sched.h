@@ -47,6 +47,8 @@
 
 #define SCHED_MAX_DEVICES	1024
 #define SCHED_MIN_RUNS		3	/* fewer observations predict nothing */
+/* After so many a run time is not doubted any more, and something may count as an outlier. */
+#define SCHED_SURE_RUNS		16
 #define SCHED_NO_DEVICE		(~0u)
 
 /* Of waiting make up for one step of priority. */

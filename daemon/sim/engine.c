@@ -448,7 +448,7 @@ static bool teach(struct sim *sim)
 				double ns = scenario_cost_ns(sc, t->kernel, sc->devices[d].kind,
 							     t->work);
 
-				for (int run = 0; ns > 0 && run < SCHED_MIN_RUNS; run++)
+				for (int run = 0; ns > 0 && run < SCHED_SURE_RUNS; run++)
 					sched_observe(sim->sched, sched_kernel_key(&n), d, t->work,
 						      event_ns(ns));
 			}

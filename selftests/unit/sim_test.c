@@ -1181,6 +1181,20 @@ START_TEST(who_is_slow_helps)
 }
 END_TEST
 
+/* Where run times are known beforehand nothing is run to find them out. */
+START_TEST(what_is_known_is_not_tried)
+{
+	load("{ \"machine\": { \"devices\": [ { \"name\": \"g\" }, { \"name\": \"c\" } ] },\n"
+	     " \"tenants\": [ { \"name\": \"t\" } ], \"kernels\": [\n"
+	     "  { \"name\": \"k\", \"cost\": { \"g\": { \"base_us\": 2000 }, \"c\": { \"base_us\": 10000 } } } ],\n"
+	     " \"workload\": [ " STREAM(1, 1000, 1, "") " ] }");
+	run_watched(NULL, NULL);
+	ck_assert_uint_eq(result.devices[1].tasks, 0);
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+}
+END_TEST
+
 static int priority_of(const char *more, uint32_t task)
 {
 	int priority;
@@ -1310,6 +1324,7 @@ int main(void)
 	tcase_add_test(t, factorisations_have_their_tasks);
 	tcase_add_test(t, long_ways_go_first);
 	tcase_add_test(t, who_is_slow_helps);
+	tcase_add_test(t, what_is_known_is_not_tried);
 	tcase_add_loop_test(t, reads_traces, 0, sizeof(lines) / sizeof(lines[0]));
 	suite_add_tcase(suite, t);
 	sr = srunner_create(suite);
