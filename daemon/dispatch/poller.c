@@ -694,6 +694,12 @@ static void followers(void *arg, const struct graph_node *node,
 	graph_each_successor(node, each, to);
 }
 
+static bool look_back(void *arg, const struct graph_node *node, bool anew,
+		      bool (*each)(void *to, struct graph_node *node), void *to)
+{
+	return graph_look_back(node, anew, each, to);
+}
+
 /* A popped task that ends without running: the scheduler forgets it. */
 static void forget(void *arg, struct graph_node *node)
 {
@@ -740,6 +746,7 @@ int poller_create(const struct config *config, const struct registry *registry,
 	sp.arg = p;
 	sp.ops.live = live_beside;
 	sp.ops.followers = followers;
+	sp.ops.look_back = look_back;
 	if (p->memory)
 		remote_answers(p, &sp.ops);
 	sp.policy = config->sched.policy;

@@ -577,6 +577,8 @@ static inline void end_in_context(struct graph *g, struct node *n)
 	if (n->flags & NODE_REPORTED && n->flags & NODE_GHOST)
 		c->ghosts--;
 	c->live--;
+	if (unlikely(c->look == n))
+		c->look = n->live_prev;
 	if (n->live_next)
 		n->live_next->live_prev = n->live_prev;
 	else

@@ -298,6 +298,14 @@ void graph_each_successor(const struct graph_node *node,
 			  void (*each)(void *arg, const struct graph_node *node, uint32_t waits),
 			  void *arg);
 
+/*
+ * Calls @each for the tasks of @node's context that have not ended, the newest first: those that
+ * wait for one come before it.  Stops when @each returns false, and goes on there the next
+ * time, unless @anew.  Returns whether that was all; what is added meanwhile is left out.
+ */
+bool graph_look_back(const struct graph_node *node, bool anew,
+		     bool (*each)(void *arg, struct graph_node *node), void *arg);
+
 /* Calls @each for all that were added and have not ended; of a context in their order. */
 void graph_each_live(struct graph *g, void (*each)(void *arg, struct graph_node *node),
 		     void *arg);

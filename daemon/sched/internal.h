@@ -265,9 +265,7 @@ struct sched {
 	struct graph_node *lately[LATELY];
 	uint8_t lately_at;	/* the next place there */
 	bool follows;		/* some of them may not be NULL */
-	/* That were made, and where all of them keep what they have still to look at: outlook.c. */
-	uint32_t outlooks;
-	const struct graph_node **outlook_stack;
+	uint32_t outlooks;	/* that were made: outlook.c */
 	uint32_t near;		/* see sched_near() */
 	uint64_t far_ns;
 	struct sched_model model;

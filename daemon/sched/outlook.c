@@ -4,9 +4,9 @@
 
 #include <stdlib.h>
 
-/* Lines from task to task that one call goes along. */
+/* Tasks, and lines from one to another, that one call looks at. */
 #define LINES		8192u
-/* By what part of it more has come, for it to be made anew. */
+/* By what part of it more is not known, for it to be made anew. */
 #define NEWS		4u
 #define NEWS_LEAST	64u
 
@@ -35,9 +35,9 @@ struct ahead {
 /**
  * struct outlook - of one program
  * @number:	unlike all others'; a task's way is of this one if it has its number
- * @live:	tasks that the program had when it was begun
- * @placed:	that were given to devices since
- * @vain:	it can't be finished
+ * @live:	tasks that it has seen
+ * @placed:	of them that were given to devices since
+ * @all:	it has seen all that there were; @vain: it can't be finished
  * @ends_ns:	the latest end of a way whose first task has a device
  * @quick:	which side each device is on, @nr_slow on the slow one; found when @sides_at tasks had been placed
  * @left_ns:	at @left_at, when @left_placed tasks had been placed
@@ -46,7 +46,7 @@ struct outlook {
 	uint32_t number;
 	uint32_t nr;
 	uint64_t live, placed;
-	bool vain;
+	bool all, vain;
 	double ends_ns;
 	struct ahead kinds[OUTLOOK_KINDS];
 	bool sides_made;
@@ -106,73 +106,68 @@ static struct ahead *ahead_of(struct sched *s, struct outlook *o, uint64_t kind,
 /* Ways                                                                */
 
 /**
- * struct walk - from a task along what waits for it
- * @depth:	tasks on the stack
- * @lines:	that may be gone along yet
- * @longest:	of the ways of those that wait for the last one
- * @settled:	tasks whose way is known by this walk
+ * struct walk - from a program's newest task to its oldest
+ * @lines:	that may be looked at yet
+ * @longest:	of the ways of those that wait for the task at hand
  */
 struct walk {
-	const struct outlook *o;
-	const struct graph_node **stack;
-	uint32_t depth, lines, settled;
+	struct sched *s;
+	struct outlook *o;
+	uint32_t lines;
 	float longest;
 };
 
-static void look_at(void *to, const struct graph_node *n, uint32_t waits)
+static void look_behind(void *to, const struct graph_node *n, uint32_t waits)
 {
 	struct walk *w = to;
 
-	if (w->lines)
-		w->lines--;
-	if (n->sched.outlook != w->o->number) {
-		if (w->lines && w->depth < LINES)
-			w->stack[w->depth++] = n;
-		else
-			w->lines = 0;
-	} else if (n->sched.way_ns > w->longest) {
+	w->lines -= w->lines > 0;
+	/* Those that are not known came after it was begun. */
+	if (n->sched.outlook == w->o->number && n->sched.way_ns > w->longest)
 		w->longest = n->sched.way_ns;
-	}
+}
+
+/* It was given to a device, or booked. */
+static bool is_placed(const struct graph_node *n)
+{
+	return n->sched.flow && n->sched.index == ~0u;
+}
+
+/* A way has begun on a device.  Where others are booked, nobody knows which one ends when. */
+static void on_its_way(struct sched *s, struct outlook *o, const struct graph_node *n,
+		       float longest)
+{
+	const struct sched_lane *l = &s->devices[n->device].lane[n->sched.lane];
+
+	if (l->tasks == 1 && (double)l->until + longest > o->ends_ns)
+		o->ends_ns = (double)l->until + longest;
 }
 
 /* All behind it is known. */
-static bool settle(struct sched *s, struct outlook *o, const struct graph_node *n, float longest)
+static bool look_at(void *to, struct graph_node *n)
 {
-	struct ahead *a = ahead_of(s, o, kind_of(n), true);
-	struct sched_task *t = &((struct graph_node *)n)->sched;
+	struct walk *w = to;
+	struct outlook *o = w->o;
+	struct ahead *a;
 
-	if (!a)
-		return false;
-	a->nr++;
-	t->way_ns = longest + (float)a->least_ns;
-	t->outlook = o->number;
-	return true;
-}
-
-/* @n and all that comes after it.  False: there was too much of it for now, or for good. */
-static bool walk(struct sched *s, struct outlook *o, struct walk *w, const struct graph_node *n)
-{
-	w->depth = 0;
-	w->stack[w->depth++] = n;
-	while (w->depth) {
-		uint32_t depth = w->depth;
-
-		n = w->stack[depth - 1];
-		w->longest = 0;
-		if (n->sched.outlook != o->number)
-			s->ops.followers(s->arg, n, look_at, w);
-		if (!w->lines)
-			return false;
-		if (w->depth > depth)
-			continue;
-		if (n->sched.outlook != o->number && !settle(s, o, n, w->longest)) {
-			o->vain = true;
-			return false;
-		}
-		w->settled += n->sched.outlook == o->number;
-		w->depth--;
+	w->lines -= w->lines > 0;
+	w->longest = 0;
+	w->s->ops.followers(w->s->arg, n, look_behind, w);
+	o->live++;
+	if (is_placed(n)) {
+		o->placed++;
+		on_its_way(w->s, o, n, w->longest);
+		return w->lines;
 	}
-	return true;
+	a = ahead_of(w->s, o, kind_of(n), true);
+	if (!a) {
+		o->vain = true;
+		return false;
+	}
+	a->nr++;
+	n->sched.way_ns = w->longest + (float)a->least_ns;
+	n->sched.outlook = o->number;
+	return w->lines;
 }
 
 /* Whether the program has submitted so much since that it should be made anew. */
@@ -183,33 +178,40 @@ static bool is_old(const struct sched *s, const struct outlook *o, uint64_t live
 	return !o->number || live + o->placed > o->live + s->running + more;
 }
 
-bool outlook_look(struct sched *s, struct outlook *o, struct graph_node *const *tasks,
-		  uint32_t nr)
+static void begin(struct sched *s, struct outlook *o)
 {
-	struct walk w = { .o = o, .lines = LINES };
-	uint64_t live;
+	o->number = next_number(s);
+	o->nr = 0;
+	o->sides_made = false;
+	o->live = 0;
+	o->placed = 0;
+	o->all = false;
+	o->vain = false;
+	o->ends_ns = 0;
+}
 
-	if (!s->outlook_stack)
-		s->outlook_stack = malloc(LINES * sizeof(*s->outlook_stack));
-	w.stack = s->outlook_stack;
-	if (!w.stack || !s->ops.followers || !s->ops.live || !nr)
+bool outlook_is_known(const struct outlook *o)
+{
+	return o->all && !o->vain;
+}
+
+bool outlook_look(struct sched *s, struct outlook *o, const struct graph_node *n)
+{
+	struct walk w = { .s = s, .o = o, .lines = LINES };
+	bool done = o->all || o->vain, anew;
+
+	if (!s->ops.followers || !s->ops.look_back || !s->ops.live)
 		return false;
-	live = s->ops.live(s->arg, tasks[0]);
-	if (is_old(s, o, live)) {
-		o->number = next_number(s);
-		o->nr = 0;
-		o->live = live;
-		o->placed = 0;
-		o->vain = false;
-		o->ends_ns = 0;
-	}
-	for (uint32_t i = 0; i < nr && !o->vain; i++)
-		if (tasks[i]->sched.outlook != o->number && !walk(s, o, &w, tasks[i])) {
-			/* Nothing was settled: nor will it be the next time, which would cost as much. */
-			o->vain |= !w.settled;
-			break;
-		}
-	return !o->vain;
+	anew = !o->number || (done && is_old(s, o, s->ops.live(s->arg, n)));
+	if (done && !anew)
+		return outlook_is_known(o);
+	if (anew)
+		begin(s, o);
+	o->all = s->ops.look_back(s->arg, n, anew, look_at, &w);
+	/* As many kinds would be found again, until there is as much more. */
+	if (o->vain)
+		o->live = s->ops.live(s->arg, n);
+	return outlook_is_known(o);
 }
 
 bool outlook_tail_ns(struct sched *s, const struct outlook *o, const struct graph_node *n,
@@ -217,7 +219,7 @@ bool outlook_tail_ns(struct sched *s, const struct outlook *o, const struct grap
 {
 	const struct ahead *a = ahead_of(s, (struct outlook *)o, kind_of(n), false);
 
-	if (n->sched.outlook != o->number || !a)
+	if (!outlook_is_known(o) || n->sched.outlook != o->number || !a)
 		return false;
 	*ns = n->sched.way_ns - a->least_ns;
 	return true;
@@ -306,15 +308,11 @@ static void add_begun(const struct sched *s, const struct outlook *o, uint64_t n
 
 static void find_left(struct sched *s, struct outlook *o, uint64_t now_ns)
 {
-	double quick = 0, slow = 0, known = 0, scale;
+	double quick = 0, slow = 0;
 	uint32_t order[OUTLOOK_KINDS], n = 0;
 
 	if (!o->sides_made || o->nr_devices != s->nr_devices || o->placed - o->sides_at >= AGAIN)
 		find_sides(s, o);
-	for (uint32_t k = 0; k < o->nr; k++)
-		known += o->kinds[k].nr;
-	/* Those that aren't known yet are taken to be like these. */
-	scale = o->live > o->placed && known > 0 ? (double)(o->live - o->placed) / known : 1;
 	add_begun(s, o, now_ns, &quick, &slow);
 	for (uint32_t k = 0; k < o->nr; k++) {
 		struct ahead *a = &o->kinds[k];
@@ -322,10 +320,10 @@ static void find_left(struct sched *s, struct outlook *o, uint64_t now_ns)
 
 		a->slow_part = a->quick_ns <= 0;
 		if (a->quick_ns <= 0) {
-			slow += a->nr * scale * a->slow_ns;
+			slow += a->nr * a->slow_ns;
 			continue;
 		}
-		quick += a->nr * scale * a->quick_ns;
+		quick += a->nr * a->quick_ns;
 		if (a->slow_ns <= 0)
 			continue;
 		/* First what the slow side is least slow at. */
@@ -339,7 +337,7 @@ static void find_left(struct sched *s, struct outlook *o, uint64_t now_ns)
 	}
 	for (uint32_t i = 0; i < n && slow < quick; i++) {
 		struct ahead *a = &o->kinds[order[i]];
-		double all = a->nr * scale, moved = (quick - slow) / (a->quick_ns + a->slow_ns);
+		double all = a->nr, moved = (quick - slow) / (a->quick_ns + a->slow_ns);
 
 		a->slow_part = moved < all ? moved / all : 1;
 		moved = moved < all ? moved : all;
@@ -393,7 +391,7 @@ bool outlook_leaves(struct sched *s, struct outlook *o, const struct graph_node 
 {
 	double tail, end, first = -1;
 
-	if (!has_slow(s, o, now_ns) || n->d.deadline_ns || !outlook_tail_ns(s, o, n, &tail) ||
+	if (!outlook_is_known(o) || !has_slow(s, o, now_ns) || n->d.deadline_ns || !outlook_tail_ns(s, o, n, &tail) ||
 	    outlook_slow_part(s, o, n, now_ns) < 1)
 		return false;
 	for (uint32_t i = 0; i < s->nr_devices; i++) {

@@ -8,7 +8,8 @@
  * counts, and of run times what was learnt.
  *
  * It is made of a few tasks at a time, for one call must not keep others waiting; until all are
- * known it says too little, never too much.
+ * known nothing is said.  Of what is submitted later, and of run times that nobody knows, it says too
+ * little, never too much.
  */
 #ifndef ARAXD_SCHED_OUTLOOK_H
 #define ARAXD_SCHED_OUTLOOK_H
@@ -24,9 +25,9 @@ struct outlook;
 struct outlook *outlook_make(void);
 void outlook_free(struct outlook *o);
 
-/* @tasks are ready, of one program.  False: nothing is known of what is to come. */
-bool outlook_look(struct sched *s, struct outlook *o, struct graph_node *const *tasks,
-		  uint32_t nr);
+/* Goes on with it; @n is of its program.  False: nothing is known of what is to come. */
+bool outlook_look(struct sched *s, struct outlook *o, const struct graph_node *n);
+bool outlook_is_known(const struct outlook *o);
 
 /* From @n's end to its program's; false: that is not known. */
 bool outlook_tail_ns(struct sched *s, const struct outlook *o, const struct graph_node *n,

@@ -461,7 +461,7 @@ static struct outlook *outlook_of(struct sched *s, const struct graph_node *n)
 {
 	struct course *c = course_of(s, n);
 
-	if (c && !c->outlook && s->ops.followers)
+	if (c && !c->outlook && s->ops.look_back)
 		c->outlook = outlook_make();
 	return c ? c->outlook : NULL;
 }
@@ -514,7 +514,7 @@ static struct graph_node *spare(struct sched *s, struct graph_node *const *tasks
 	if (sp->worth_ns != s->now_ns)
 		return NULL;
 	o = outlook_of(s, tasks[0]);
-	if (sp->left_ns == s->now_ns && o) {
+	if (sp->left_ns == s->now_ns && o && outlook_is_known(o)) {
 		n = instead(s, o, tasks, nr, now_ns);
 		if (n)
 			return n;

@@ -152,7 +152,6 @@ void sched_destroy(struct sched *s)
 	free(s->active);
 	free(s->buckets);
 	free(s->programs);
-	free(s->outlook_stack);
 	model_free(&s->model);
 	free(s);
 }

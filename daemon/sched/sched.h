@@ -109,6 +109,9 @@ struct sched_way {
  *		others there ends later (NULL: 0, one lane is nothing to another)
  * @followers:	calls @each for the tasks that wait for @node now (NULL: what is to come is not
  *		known)
+ * @look_back:	calls @each for the tasks of @node's program that have not ended, those that wait
+ *		for one before it, until it returns false; then goes on there the next time, unless
+ *		@anew.  Returns whether that was all (NULL: what is to come is not known)
  * @tenant:	@t->id has its first task for long: fill in the rest; false: nothing is
  *		known of it (NULL: all weights are equal until sched_tenant_set())
  */
@@ -128,6 +131,8 @@ struct sched_ops {
 	void (*followers)(void *arg, const struct graph_node *node,
 			  void (*each)(void *to, const struct graph_node *node, uint32_t waits),
 			  void *to);
+	bool (*look_back)(void *arg, const struct graph_node *node, bool anew,
+			  bool (*each)(void *to, struct graph_node *node), void *to);
 	bool (*tenant)(void *arg, struct sched_tenant *t);
 };
 

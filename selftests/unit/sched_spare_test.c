@@ -54,12 +54,32 @@ static void followers(void *arg, const struct graph_node *n,
 		each(to, n + i, 1);
 }
 
+/* What has ended, or never was submitted; and where the next look back begins. */
+static bool over[1024];
+static uint32_t look;
+
+static bool look_back(void *arg, const struct graph_node *node, bool anew,
+		      bool (*each)(void *to, struct graph_node *n), void *to)
+{
+	bool more = true;
+
+	if (anew)
+		look = used;
+	while (look && more) {
+		look--;
+		if (!over[look] && pool[look].d.context == node->d.context)
+			more = each(to, &pool[look]);
+	}
+	return !look;
+}
+
 static void make(bool graph)
 {
 	s = sched_create(&(struct sched_params){
 		.ops = {
 			.can_run = can_run, .transfer_ns = transfer_ns, .way = way, .live = tasks_live,
 			.followers = graph ? followers : NULL,
+			.look_back = graph ? look_back : NULL,
 		},
 	});
 	ck_assert_ptr_nonnull(s);
@@ -69,6 +89,8 @@ static void setup(void)
 {
 	make(false);
 	memset(behind, 0, sizeof(behind));
+	memset(over, 0, sizeof(over));
+	look = 0;
 	now = 1000 * MS;
 	used = 0;
 	way_ns = 0;
@@ -131,11 +153,18 @@ static void learn(uint32_t kernel, uint64_t quick_ns, uint64_t slow_ns)
 {
 	struct graph_node *n = task(1, kernel, 0);
 
+	over[n - pool] = true;
 	for (int i = 0; i < 40; i++) {
 		sched_observe(s, sched_kernel_key(n), QUICK, 64, quick_ns);
 		sched_observe(s, sched_kernel_key(n), SLOW, 64, slow_ns);
 		sched_observe(s, sched_kernel_key(n), OTHER, 64, quick_ns);
 	}
+}
+
+static void finish(struct graph_node *n, uint64_t run_ns)
+{
+	sched_finish(s, n, run_ns, true);
+	over[n - pool] = true;
 }
 
 /* The quick device has something to do. */
@@ -463,7 +492,7 @@ static struct graph_node *one_to_be_left(int many, uint64_t deadline_ns)
 	ck_assert_ptr_eq(sched_pick(s, now), last);
 	ck_assert_uint_eq(last->device, SLOW);
 	now += MS;
-	sched_finish(s, first, MS, true);
+	finish(first, MS);
 	m->d.deadline_ns = deadline_ns;
 	ck_assert_int_eq(sched_push(s, m, now), 0);
 	return sched_pick(s, now);

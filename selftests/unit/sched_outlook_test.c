@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT
+/* sched_outlook_test - what is said of what is to come in a program */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/sched/outlook.h"
+
+#define MS	1000000ull
+#define QUICK	0
+#define SLOW	1
+#define TASKS	16384u
+
+static struct sched *s;
+static struct outlook *o;
+static struct graph_node pool[TASKS];
+static uint32_t used, look;
+static uint64_t now;
+static bool over[TASKS];
+static bool quick_only[64];	/* kernels */
+
+/* A task's followers are so many of the pool, from so many behind it on. */
+static uint32_t behind[TASKS], apart[TASKS];
+
+static bool may_run(void *arg, const struct graph_node *n, uint32_t device)
+{
+	return device == QUICK || !quick_only[n->d.kernel];
+}
+
+static uint64_t tasks_live(void *arg, const struct graph_node *n)
+{
+	uint64_t live = 0;
+
+	for (uint32_t i = 0; i < used; i++)
+		live += !over[i];
+	return live;
+}
+
+static void followers(void *arg, const struct graph_node *n,
+		      void (*each)(void *to, const struct graph_node *n, uint32_t waits), void *to)
+{
+	uint32_t at = (uint32_t)(n - pool);
+
+	for (uint32_t i = 0; i < behind[at]; i++)
+		if (at + apart[at] + i < used)
+			each(to, n + apart[at] + i, 1);
+}
+
+static bool look_back(void *arg, const struct graph_node *node, bool anew,
+		      bool (*each)(void *to, struct graph_node *n), void *to)
+{
+	bool more = true;
+
+	if (anew)
+		look = used;
+	while (look && more)
+		if (!over[--look])
+			more = each(to, &pool[look]);
+	return !look;
+}
+
+static void setup(void)
+{
+	s = sched_create(&(struct sched_params){
+		.ops = {
+			.can_run = may_run, .live = tasks_live, .followers = followers,
+			.look_back = look_back,
+		},
+	});
+	ck_assert_ptr_nonnull(s);
+	o = outlook_make();
+	ck_assert_ptr_nonnull(o);
+	used = 0;
+	look = 0;
+	now = 1000 * MS;
+	memset(over, 0, sizeof(over));
+	memset(quick_only, 0, sizeof(quick_only));
+	memset(behind, 0, sizeof(behind));
+	memset(apart, 0, sizeof(apart));
+	ck_assert_int_eq(sched_device_set(s, QUICK, 1), 0);
+	ck_assert_int_eq(sched_device_set(s, SLOW, 1), 0);
+}
+
+static void teardown(void)
+{
+	outlook_free(o);
+	sched_destroy(s);
+}
+
+/* Submitted, with so many of those that come right after it behind it. */
+static struct graph_node *task(uint32_t kernel, uint32_t nr_behind)
+{
+	struct graph_node *n = &pool[used];
+
+	ck_assert_uint_lt(used, TASKS);
+	behind[used] = nr_behind;
+	apart[used] = 1;
+	*n = (struct graph_node){ .seq = ++used };
+	n->d.tenant = 1;
+	n->d.context = 1;
+	n->d.opcode = ARAX_OP_LAUNCH;
+	n->d.kernel = kernel;
+	n->d.grid[0] = 64;
+	return n;
+}
+
+static void tasks(uint32_t kernel, uint32_t nr)
+{
+	while (nr--)
+		task(kernel, 0);
+}
+
+static void learn(uint32_t kernel, uint32_t device, uint64_t ns)
+{
+	struct graph_node n = { .d = { .opcode = ARAX_OP_LAUNCH, .kernel = kernel } };
+
+	for (int i = 0; i < SCHED_SURE_RUNS; i++)
+		sched_observe(s, sched_kernel_key(&n), device, 64, ns);
+}
+
+/* @slow_ns: 0: it can't run there. */
+static void costs(uint32_t kernel, uint64_t quick_ns, uint64_t slow_ns)
+{
+	learn(kernel, QUICK, quick_ns);
+	if (slow_ns)
+		learn(kernel, SLOW, slow_ns);
+	else
+		quick_only[kernel] = true;
+}
+
+/* Until it is known: so many times.  0: it is not. */
+static int look_until_known(void)
+{
+	for (int i = 1; i < 100; i++)
+		if (outlook_look(s, o, &pool[0]))
+			return i;
+	return 0;
+}
+
+/* It runs on the quick device. */
+static struct graph_node *begun(uint32_t kernel, uint32_t nr_behind)
+{
+	struct graph_node *n = task(kernel, nr_behind);
+
+	ck_assert_int_eq(sched_push(s, n, now), 0);
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	ck_assert_uint_eq(n->device, QUICK);
+	return n;
+}
+
+static double tail_ms(const struct graph_node *n)
+{
+	double ns = -1;
+
+	return outlook_tail_ns(s, o, n, &ns) ? ns / MS : -1;
+}
+
+static double left_ms(void)
+{
+	return outlook_left_ns(s, o, now) / MS;
+}
+
+/* ------------------------------------------------------------------ */
+/* Ways                                                                */
+
+START_TEST(ways_are_the_longest)
+{
+	costs(1, MS, 0);
+	costs(2, 10 * MS, 0);
+	/* 1 and 2 behind the first one, and one behind each of these. */
+	task(1, 2);
+	apart[0] = 1;
+	task(1, 1);
+	apart[1] = 2;
+	task(2, 1);
+	apart[2] = 2;
+	task(2, 0);
+	task(1, 0);
+	ck_assert_int_eq(look_until_known(), 1);
+	ck_assert_double_eq_tol(tail_ms(&pool[0]), 11, 0.001);
+	ck_assert_double_eq_tol(tail_ms(&pool[1]), 10, 0.001);
+	ck_assert_double_eq_tol(tail_ms(&pool[2]), 1, 0.001);
+	ck_assert_double_eq_tol(tail_ms(&pool[3]), 0, 0.001);
+}
+END_TEST
+
+/* Each layer waits for all of the one before; each task for the 60 before it. */
+START_TEST(deep_and_wide_graphs_are_known)
+{
+	static const struct {
+		uint32_t nr, wide, lines, length;
+	} graphs[] = { { 9000, 8, 8, 9000 / 8 }, { 9000, 60, 60, 9000 / 60 }, { 9000, 1, 60, 9000 } };
+	int looks;
+
+	costs(1, MS, 0);
+	for (uint32_t i = 0; i < graphs[_i].nr; i++) {
+		task(1, graphs[_i].lines);
+		apart[i] = graphs[_i].wide - i % graphs[_i].wide;
+	}
+	looks = look_until_known();
+	ck_assert_int_ge(looks, 1);
+	/* All lines, of which each call looks at some. */
+	ck_assert_int_le(looks, (int)(graphs[_i].nr * (graphs[_i].lines + 1) / 8192) + 1);
+	ck_assert_double_eq_tol(tail_ms(&pool[0]), graphs[_i].length - 1, 1);
+}
+END_TEST
+
+/* Nor is any of it taken for known before all is. */
+START_TEST(too_many_kinds_say_nothing)
+{
+	costs(1, MS, 20 * MS);
+	for (uint32_t i = 0; i < OUTLOOK_KINDS + 1; i++)
+		task(i + 2, 0);
+	tasks(1, 100);
+	ck_assert_int_eq(look_until_known(), 0);
+	ck_assert(!outlook_is_known(o));
+	ck_assert_double_lt(tail_ms(&pool[used - 1]), 0);
+	ck_assert(!outlook_leaves(s, o, &pool[used - 1], now));
+	/* One less is not too many. */
+	over[0] = over[1] = true;
+	for (uint32_t i = 0; i < 200; i++)
+		task(1, 0);
+	ck_assert_int_eq(look_until_known(), 1);
+}
+END_TEST
+
+START_TEST(nothing_is_said_too_early)
+{
+	costs(1, 10 * MS, 15 * MS);
+	costs(2, MS, 20 * MS);
+	for (uint32_t i = 0; i < 9000; i++)
+		task(i % 100 ? 2 : 1, 0);
+	ck_assert(!outlook_look(s, o, &pool[0]));
+	ck_assert_double_lt(tail_ms(&pool[used - 100]), 0);
+	ck_assert(!outlook_leaves(s, o, &pool[used - 100], now));
+	ck_assert_int_eq(look_until_known(), 1);
+	ck_assert_double_ge(tail_ms(&pool[used - 100]), 0);
+	ck_assert(outlook_leaves(s, o, &pool[used - 100], now));
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* What is left                                                        */
+
+/*
+ * 300 short ones wait for one that runs for 100 ms, and six of 10 ms are ready: what waits is not
+ * like what is ready.
+ */
+START_TEST(what_waits_is_as_it_is)
+{
+	costs(1, 100 * MS, 0);
+	costs(2, 10 * MS, 0);
+	costs(3, MS / 100, 0);
+	begun(1, 300);
+	tasks(3, 300);
+	tasks(2, 6);
+	ck_assert_int_ge(look_until_known(), 1);
+	ck_assert_double_eq_tol(left_ms(), 100 + 60 + 3, 0.01);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("sched_outlook");
+	TCase *t = tcase_create("all");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, ways_are_the_longest);
+	tcase_add_loop_test(t, deep_and_wide_graphs_are_known, 0, 3);
+	tcase_add_test(t, too_many_kinds_say_nothing);
+	tcase_add_test(t, nothing_is_said_too_early);
+	tcase_add_test(t, what_waits_is_as_it_is);
+	suite_add_tcase(suite, t);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
