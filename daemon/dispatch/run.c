@@ -57,6 +57,7 @@ void run_record_ended(void *arg, const struct graph_node *node, const struct gra
 {
 	struct link *l = arg;
 
+	sched_ended(l->poller->sched, node);
 	if (unlikely(l->poller->foresees))
 		remote_has_used(l, node);
 	if (unlikely(l->poller->trace))

@@ -36,7 +36,7 @@ struct ahead {
  * struct outlook - of one program
  * @number:	unlike all others'; a task's way is of this one if it has its number
  * @live:	tasks that it has seen
- * @placed:	of them that were given to devices since
+ * @placed:	of them that have a device, or need none any more
  * @all:	it has seen all that there were; @vain: it can't be finished
  * @ends_ns:	the latest end of a way whose first task has a device
  * @quick:	which side each device is on, @nr_slow on the slow one; found when @sides_at tasks had been placed
@@ -225,17 +225,19 @@ bool outlook_tail_ns(struct sched *s, const struct outlook *o, const struct grap
 	return true;
 }
 
-void outlook_placed(struct sched *s, struct outlook *o, const struct graph_node *n,
-		    uint64_t end_ns)
+void outlook_left(struct sched *s, struct outlook *o, const struct graph_node *n,
+		  uint64_t end_ns)
 {
 	struct ahead *a = ahead_of(s, o, kind_of(n), false);
 	double end;
 
-	o->placed++;
 	if (n->sched.outlook != o->number || !a)
 		return;
+	o->placed++;
 	if (a->nr > 0)
 		a->nr--;
+	if (!end_ns)
+		return;
 	end = (double)end_ns + n->sched.way_ns - a->least_ns;
 	if (end > o->ends_ns)
 		o->ends_ns = end;

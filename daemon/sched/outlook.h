@@ -53,8 +53,11 @@ double outlook_slow_part(struct sched *s, struct outlook *o, const struct graph_
 bool outlook_leaves(struct sched *s, struct outlook *o, const struct graph_node *n,
 		    uint64_t now_ns);
 
-/* @n was given to a device, which is done with it at @end_ns, as expected. */
-void outlook_placed(struct sched *s, struct outlook *o, const struct graph_node *n,
+/*
+ * @n, which may have been counted, was given to a device, which is done with it at @end_ns, as
+ * expected; 0: it has ended.
+ */
+void outlook_left(struct sched *s, struct outlook *o, const struct graph_node *n,
 		    uint64_t end_ns);
 
 #endif /* ARAXD_SCHED_OUTLOOK_H */

@@ -26,6 +26,8 @@
  *		heap by their turn.  May be NULL
  * @placed:	@node was given the device that the policy chose, and the policy had set s->chosen
  *		to it.  May be NULL
+ * @left:	@node, of which an outlook counts that it has no device (sched_task.h), was given one,
+ *		which is done with it at @end_ns, as expected; 0: it has ended without.  May be NULL
  * @may_ask:	@choose changes nothing while s->asking: so it can be asked where it would have a
  *		task that can't begin anywhere yet.  Elsewhere such a task is booked only where
  *		no other device could run it
@@ -37,6 +39,7 @@ struct sched_policy {
 	struct graph_node *(*spare)(struct sched *s, struct graph_node *const *tasks, uint32_t nr,
 				    uint64_t now_ns);
 	void (*placed)(struct sched *s, struct graph_node *node);
+	void (*left)(struct sched *s, const struct graph_node *node, uint64_t end_ns);
 	void (*context_gone)(struct sched *s, uint32_t context);
 	void (*leave)(struct sched *s);
 	bool may_ask;

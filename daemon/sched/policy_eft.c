@@ -112,7 +112,7 @@ struct spares {
  * @doubts:	a device that is little known stood idle; @tries: this is that one
  */
 struct chosen {
-	uint64_t run_ns, end_ns;
+	uint64_t run_ns;
 	uint32_t device;
 	bool doubts, tries;
 };
@@ -311,8 +311,6 @@ static void placed(struct sched *s, struct graph_node *node)
 	struct course *c = *find(st, node->d.context);
 	struct trial *t;
 
-	if (c && c->outlook)
-		outlook_placed(s, c->outlook, node, chosen->end_ns);
 	if (c && s->ops.way)
 		learn(s, c, node, chosen->device, chosen->run_ns);
 	if (!chosen->doubts)
@@ -423,9 +421,7 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, bool leave
 	slack = others > 1 ? (others - 1) * run_ns : idle_move ? 0 : run_ns / SLACK_PART;
 	if (idle != SCHED_NO_DEVICE && idle_move <= best_move && !best_ready &&
 	    idle_ns < best_ns + slack) {
-		note(s, node, (struct chosen){
-			.device = idle, .run_ns = idle_run, .end_ns = idle_ns,
-		});
+		note(s, node, (struct chosen){ .device = idle, .run_ns = idle_run });
 		return idle;
 	}
 	/* Of one that looks nearly as fast little is to be learnt. */
@@ -434,7 +430,6 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, bool leave
 	tries = doubts && may_try(s->policy_state, model_kind(kernel, work), doubted_ns - best_ns);
 	if (tries) {
 		best = doubted;
-		best_ns = doubted_ns;
 		run_ns = doubted_run;
 	} else if (!best_ready) {
 		if (idle != SCHED_NO_DEVICE)
@@ -444,8 +439,7 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, bool leave
 	if (leave && c && c->outlook && is_left(s, c->outlook, node, best, now_ns))
 		return SCHED_NO_DEVICE;
 	note(s, node, (struct chosen){
-		.device = best, .run_ns = run_ns, .end_ns = best_ns, .doubts = doubts,
-		.tries = tries,
+		.device = best, .run_ns = run_ns, .doubts = doubts, .tries = tries,
 	});
 	return best;
 }
@@ -528,9 +522,7 @@ static struct graph_node *spare(struct sched *s, struct graph_node *const *tasks
 		n->device = device;
 		sp->queued = 0;
 		sp->alike = 0;
-		note(s, n, (struct chosen){
-			.device = device, .run_ns = run_ns, .end_ns = now_ns + run_ns,
-		});
+		note(s, n, (struct chosen){ .device = device, .run_ns = run_ns });
 	} else {
 		sp->tried_ns = now_ns;
 		sp->queued = s->queued + s->queued / SPARE_MORE + 1;
@@ -551,6 +543,14 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 	d = &s->devices[only];
 	return device_idle(d) && !stays_until(d, switch_ns(s, node, only), now_ns) ?
 	       only : SCHED_NO_DEVICE;
+}
+
+static void left(struct sched *s, const struct graph_node *node, uint64_t end_ns)
+{
+	struct course *c = *find(s->policy_state, node->d.context);
+
+	if (c && c->outlook)
+		outlook_left(s, c->outlook, node, end_ns);
 }
 
 static void context_gone(struct sched *s, uint32_t context)
@@ -587,6 +587,7 @@ const struct sched_policy sched_policy_eft = {
 	.choose = choose,
 	.spare = spare,
 	.placed = placed,
+	.left = left,
 	.context_gone = context_gone,
 	.leave = leave,
 };

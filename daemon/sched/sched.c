@@ -599,11 +599,28 @@ int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)
 	return 0;
 }
 
+/* What counts @n as to come does no longer. */
+static __attribute__((cold, noinline)) void leave_outlook(struct sched *s, struct graph_node *n,
+							   uint64_t end_ns)
+{
+	if (s->policy->left)
+		s->policy->left(s, n, end_ns);
+	n->sched.outlook = 0;
+}
+
+void sched_ended(struct sched *s, const struct graph_node *node)
+{
+	if (node->sched.outlook && s->policy->left)
+		s->policy->left(s, node, 0);
+}
+
 void sched_remove(struct sched *s, struct graph_node *node)
 {
 	struct sched_flow *f = node->sched.flow;
 	struct sched_program *p = node->sched.program;
 
+	if (__builtin_expect(node->sched.outlook != 0, 0))
+		leave_outlook(s, node, 0);
 	if (!f || node->sched.index == NOT_QUEUED)
 		return;
 	program_take(f, node);
@@ -1025,6 +1042,8 @@ static void placed(struct sched *s, struct graph_node *n, uint32_t lane, uint64_
 	lane_take(s, n, lane, now_ns, predicted);
 	s->stuck = false;
 	flow_changed(s, f);
+	if (__builtin_expect(n->sched.outlook != 0, 0))
+		leave_outlook(s, n, s->devices[n->device].lane[lane].until);
 	if (s->chosen == n)
 		s->policy->placed(s, n);
 	s->chosen = NULL;
@@ -1328,6 +1347,8 @@ static __attribute__((noinline)) void charge_other(struct sched *s, uint64_t ten
 void sched_charge(struct sched *s, struct graph_node *node, uint32_t device, uint64_t run_ns,
 		  bool learn)
 {
+	if (__builtin_expect(node->sched.outlook != 0, 0))
+		leave_outlook(s, node, 0);
 	if (__builtin_expect(s->owing && s->owing->tenant == node->d.tenant, 1))
 		s->owing_ns += run_ns;
 	else

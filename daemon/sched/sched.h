@@ -224,6 +224,8 @@ void sched_near(struct sched *s, uint32_t near, uint64_t ns);
 
 /* Takes a task out that was not picked; nothing if it is not queued. */
 void sched_remove(struct sched *s, struct graph_node *node);
+/* A task that was never queued has ended without having run: it is not to come any more. */
+void sched_ended(struct sched *s, const struct graph_node *node);
 
 /**
  * sched_pick - the next task to start

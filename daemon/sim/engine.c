@@ -225,6 +225,7 @@ static void ended(void *arg, const struct graph_node *node, const struct graph_d
 	const struct sim_task *t;
 	struct app *a = app_of(sim, node, &t);
 
+	sched_ended(sim->sched, node);
 	if (sim->foresees)
 		stores_have_used(a, t, node->seq);
 }

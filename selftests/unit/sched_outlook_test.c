@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/sched/outlook.h"
+#include "daemon/sched/policy.h"
 
 #define MS	1000000ull
 #define QUICK	0
@@ -259,6 +260,60 @@ START_TEST(what_waits_is_as_it_is)
 }
 END_TEST
 
+/* The quick device, and what is left is told. */
+static uint32_t to_the_quick(struct sched *sched, const struct graph_node *node, uint64_t now_ns)
+{
+	return when_idle(sched, QUICK);
+}
+
+static void left(struct sched *sched, const struct graph_node *node, uint64_t end_ns)
+{
+	outlook_left(sched, o, node, end_ns);
+}
+
+static const struct sched_policy telling = {
+	.name = "telling", .choose = to_the_quick, .left = left, .may_ask = true,
+};
+
+/* Whatever becomes of a task, it is to come no more; and is counted so once. */
+START_TEST(what_has_left_is_not_left)
+{
+	struct graph_node *first, *booked, *n;
+
+	s->policy = &telling;
+	ck_assert_int_eq(sched_device_ahead(s, QUICK, 1), 0);
+	costs(1, MS, 0);
+	first = task(1, 0);
+	booked = task(1, 0);
+	tasks(1, 8);
+	ck_assert_int_eq(look_until_known(), 1);
+	ck_assert_double_eq_tol(left_ms(), 10, 0.001);
+	/* One runs, one is booked behind it: what these take is left, and not counted twice. */
+	ck_assert_int_eq(sched_push(s, first, now), 0);
+	ck_assert_ptr_eq(sched_pick(s, now), first);
+	ck_assert_double_eq_tol(left_ms(), 10, 0.001);
+	ck_assert_int_eq(sched_book(s, booked, QUICK, 0, now), 0);
+	ck_assert_double_eq_tol(left_ms(), 10, 0.001);
+	/* One was canceled in the queue, one before; and one ran past the queue. */
+	n = &pool[2];
+	ck_assert_int_eq(sched_push(s, n, now), 0);
+	sched_remove(s, n);
+	sched_ended(s, n);
+	ck_assert_double_eq_tol(left_ms(), 9, 0.001);
+	sched_ended(s, &pool[3]);
+	ck_assert_double_eq_tol(left_ms(), 8, 0.001);
+	sched_charge(s, &pool[4], QUICK, MS, false);
+	ck_assert_double_eq_tol(left_ms(), 7, 0.001);
+	/* Stopped, and goes on. */
+	now += 2 * MS;
+	sched_finish(s, booked, MS, true);
+	ck_assert_int_ge(sched_put_back(s, first, MS, MS, MS, SCHED_ROOM_NONE, now), 0);
+	ck_assert_ptr_eq(sched_pick(s, now), first);
+	sched_finish(s, first, MS, false);
+	ck_assert_double_eq_tol(left_ms(), 5, 0.001);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("sched_outlook");
@@ -272,6 +327,7 @@ int main(void)
 	tcase_add_test(t, too_many_kinds_say_nothing);
 	tcase_add_test(t, nothing_is_said_too_early);
 	tcase_add_test(t, what_waits_is_as_it_is);
+	tcase_add_test(t, what_has_left_is_not_left);
 	suite_add_tcase(suite, t);
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);
