@@ -20,14 +20,15 @@
 /**
  * struct ahead - tasks that take equally long
  * @nr:		that are known, and have no device yet
- * @least_ns:	that one takes at best
+ * @way_ns:	that one takes at best, as the ways have it: for they were added up once
+ * @best_ns:	the same when the sides were found
  * @quick_ns, @slow_ns: in which all devices of one of the two sides get through one more; 0: never
  * @slow_part:	that the slow side should do of them
  */
 struct ahead {
 	uint64_t kind;
 	double nr;
-	double least_ns;
+	double way_ns, best_ns;
 	double quick_ns, slow_ns;
 	double slow_part;
 };
@@ -39,7 +40,8 @@ struct ahead {
  * @placed:	of them that have a device, or need none any more
  * @all:	it has seen all that there were; @vain: it can't be finished
  * @ends_ns:	the latest end of a way whose first task has a device
- * @quick:	which side each device is on, @nr_slow on the slow one; found when @sides_at tasks had been placed
+ * @quick:	which side each device is on, @nr_slow on the slow one; found when @sides_at tasks had been
+ *		placed, for so many @lanes of all devices
  * @left_ns:	at @left_at, when @left_placed tasks had been placed
  */
 struct outlook {
@@ -50,7 +52,7 @@ struct outlook {
 	double ends_ns;
 	struct ahead kinds[OUTLOOK_KINDS];
 	bool sides_made;
-	uint32_t nr_devices, nr_slow;
+	uint32_t lanes, nr_slow;
 	uint64_t sides_at;
 	double left_ns;
 	uint64_t left_at, left_placed;
@@ -81,6 +83,21 @@ static uint64_t kind_of(const struct graph_node *n)
 	return task_kind((struct graph_node *)n);
 }
 
+/* 0: nobody knows. */
+static double best_ns(struct sched *s, uint64_t kind)
+{
+	double best = 0;
+
+	for (uint32_t i = 0; i < s->nr_devices; i++) {
+		double ns = s->devices[i].lanes ?
+			    (double)model_predict_ns(&s->model, model_id(kind, i)) : 0;
+
+		if (ns > 0 && (best <= 0 || ns < best))
+			best = ns;
+	}
+	return best;
+}
+
 static struct ahead *ahead_of(struct sched *s, struct outlook *o, uint64_t kind, bool make)
 {
 	struct ahead *a = o->kinds;
@@ -90,13 +107,7 @@ static struct ahead *ahead_of(struct sched *s, struct outlook *o, uint64_t kind,
 			return a;
 	if (!make || o->nr == OUTLOOK_KINDS)
 		return NULL;
-	*a = (struct ahead){ .kind = kind };
-	for (uint32_t i = 0; i < s->nr_devices; i++) {
-		double ns = (double)model_predict_ns(&s->model, model_id(kind, i));
-
-		if (ns > 0 && (a->least_ns <= 0 || ns < a->least_ns))
-			a->least_ns = ns;
-	}
+	*a = (struct ahead){ .kind = kind, .way_ns = best_ns(s, kind) };
 	o->nr++;
 	o->sides_made = false;
 	return a;
@@ -165,7 +176,7 @@ static bool look_at(void *to, struct graph_node *n)
 		return false;
 	}
 	a->nr++;
-	n->sched.way_ns = w->longest + (float)a->least_ns;
+	n->sched.way_ns = w->longest + (float)a->way_ns;
 	n->sched.outlook = o->number;
 	return w->lines;
 }
@@ -221,7 +232,7 @@ bool outlook_tail_ns(struct sched *s, const struct outlook *o, const struct grap
 
 	if (!outlook_is_known(o) || n->sched.outlook != o->number || !a)
 		return false;
-	*ns = n->sched.way_ns - a->least_ns;
+	*ns = n->sched.way_ns - a->way_ns;
 	return true;
 }
 
@@ -238,7 +249,7 @@ void outlook_left(struct sched *s, struct outlook *o, const struct graph_node *n
 		a->nr--;
 	if (!end_ns)
 		return;
-	end = (double)end_ns + n->sched.way_ns - a->least_ns;
+	end = (double)end_ns + n->sched.way_ns - a->way_ns;
 	if (end > o->ends_ns)
 		o->ends_ns = end;
 }
@@ -258,16 +269,28 @@ static double times_slower(struct sched *s, const struct outlook *o, uint32_t i)
 		if (!each)
 			continue;
 		ns += (a->nr + 1) * (double)each;
-		least += (a->nr + 1) * a->least_ns;
+		least += (a->nr + 1) * a->best_ns;
 	}
 	return least > 0 ? ns / least : SLOWER;
+}
+
+/* It changes where a device comes or is lost. */
+static uint32_t all_lanes(const struct sched *s)
+{
+	uint32_t lanes = 0;
+
+	for (uint32_t i = 0; i < s->nr_devices; i++)
+		lanes += s->devices[i].lanes;
+	return lanes;
 }
 
 static void find_sides(struct sched *s, struct outlook *o)
 {
 	o->nr_slow = 0;
+	for (uint32_t k = 0; k < o->nr; k++)
+		o->kinds[k].best_ns = best_ns(s, o->kinds[k].kind);
 	for (uint32_t i = 0; i < s->nr_devices; i++) {
-		o->quick[i] = times_slower(s, o, i) < SLOWER;
+		o->quick[i] = !s->devices[i].lanes || times_slower(s, o, i) < SLOWER;
 		o->nr_slow += !o->quick[i];
 	}
 	for (uint32_t k = 0; k < o->nr; k++) {
@@ -286,7 +309,7 @@ static void find_sides(struct sched *s, struct outlook *o)
 	}
 	o->sides_made = true;
 	o->sides_at = o->placed;
-	o->nr_devices = s->nr_devices;
+	o->lanes = all_lanes(s);
 }
 
 /* What the devices of each side have to do before they can begin with it, on average. */
@@ -313,7 +336,7 @@ static void find_left(struct sched *s, struct outlook *o, uint64_t now_ns)
 	double quick = 0, slow = 0;
 	uint32_t order[OUTLOOK_KINDS], n = 0;
 
-	if (!o->sides_made || o->nr_devices != s->nr_devices || o->placed - o->sides_at >= AGAIN)
+	if (!o->sides_made || o->lanes != all_lanes(s) || o->placed - o->sides_at >= AGAIN)
 		find_sides(s, o);
 	add_begun(s, o, now_ns, &quick, &slow);
 	for (uint32_t k = 0; k < o->nr; k++) {

@@ -260,6 +260,36 @@ START_TEST(what_waits_is_as_it_is)
 }
 END_TEST
 
+/* Of one kind nothing was known at first. */
+START_TEST(sides_go_by_what_is_known_now)
+{
+	costs(1, MS, MS);
+	tasks(1, 10);
+	tasks(2, 10);
+	ck_assert_int_eq(look_until_known(), 1);
+	costs(2, MS, 9 * MS);
+	ck_assert(outlook_is_quick(s, o, QUICK, now));
+	ck_assert(!outlook_is_quick(s, o, SLOW, now));
+}
+END_TEST
+
+/* It was ten times as quick as the others. */
+START_TEST(what_was_lost_is_nobodys_measure)
+{
+	ck_assert_int_eq(sched_device_set(s, 2, 1), 0);
+	costs(1, MS, 3 * MS);
+	learn(1, 2, MS / 10);
+	tasks(1, 10);
+	ck_assert_int_eq(look_until_known(), 1);
+	ck_assert(!outlook_is_quick(s, o, QUICK, now));
+	ck_assert_int_eq(sched_device_set(s, 2, 0), 0);
+	now++;
+	ck_assert(outlook_is_quick(s, o, QUICK, now));
+	ck_assert(!outlook_is_quick(s, o, SLOW, now));
+	ck_assert_double_eq_tol(outlook_left_ns(s, o, now) / MS, 7.5, 0.01);
+}
+END_TEST
+
 /* The quick device, and what is left is told. */
 static uint32_t to_the_quick(struct sched *sched, const struct graph_node *node, uint64_t now_ns)
 {
@@ -327,6 +357,8 @@ int main(void)
 	tcase_add_test(t, too_many_kinds_say_nothing);
 	tcase_add_test(t, nothing_is_said_too_early);
 	tcase_add_test(t, what_waits_is_as_it_is);
+	tcase_add_test(t, sides_go_by_what_is_known_now);
+	tcase_add_test(t, what_was_lost_is_nobodys_measure);
 	tcase_add_test(t, what_has_left_is_not_left);
 	suite_add_tcase(suite, t);
 	srunner_run_all(runner, CK_NORMAL);
