@@ -115,7 +115,7 @@ static void context_gone(struct poller *p, struct link *l, uint32_t context)
 	graph_cancel_all(l->graph, context);
 	poller_commit_ended(p, l);
 	graph_context_gone(l->graph, context);
-	sched_context_gone(p->sched, context);
+	sched_context_gone(p->sched, l->place, context);
 	own_context_gone(l, context);
 	aside_context_gone(l, context);
 }
@@ -771,6 +771,7 @@ int poller_add_link(struct poller *p, struct link *l)
 
 	if (p->nr_links == POLLER_LINKS)
 		return -ENOSPC;
+	l->place = p->nr_links;
 	err = link_init(l, p, l->slots, forget, p, run_record_ended);
 	if (err)
 		return err;

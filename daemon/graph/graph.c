@@ -325,6 +325,7 @@ static inline struct node *node_create(struct graph *g, const struct arax_dispat
 	n->pub.sched.booked_ns = 0;
 	n->pub.sched.part = 0;
 	n->pub.sched.outlook = 0;
+	n->pub.sched.place = g->params.place;
 	n->pub.priv = NULL;
 	return n;
 }

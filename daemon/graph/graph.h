@@ -131,6 +131,7 @@ struct graph_done {
  *		it is behind without a line of its own (a barrier's epoch, a fence).  May be
  *		NULL
  * @edge_arg:	handed to @edge
+ * @place:	of one of several graphs, for the scheduler (sched_task.h)
  */
 struct graph_params {
 	uint32_t slots;
@@ -140,6 +141,7 @@ struct graph_params {
 	void *ended_arg;
 	void (*edge)(void *arg, struct graph_node *parent, struct graph_node *node);
 	void *edge_arg;
+	uint32_t place;
 };
 
 /* NULL with errno set: EINVAL (@slots), ENOMEM.  graph_destroy(NULL) is fine. */

@@ -41,6 +41,7 @@ struct sched_cap {
 
 /**
  * struct sched_program - a context of a tenant: it has tasks here, or had
+ * @context:	task_context()
  * @vtime:	start tag of its next task among its tenant's programs, ns of device time
  * @picked_ns:	when a task of it was picked last
  * @active:	its place among its tenant's programs that have a task queued; else ~0
@@ -55,7 +56,7 @@ struct sched_program {
 	struct sched_flow *flow;
 	uint64_t vtime;
 	uint64_t picked_ns;
-	uint32_t context;
+	uint64_t context;
 	uint32_t active;
 	uint32_t running;
 	uint32_t used, size;
@@ -116,8 +117,8 @@ struct sched_flow {
 	uint32_t told;		/* round in which the weight was told */
 	uint32_t children;
 	uint32_t started;	/* of its tasks that are queued again */
-	uint32_t away;
 	int32_t away_priority;
+	uint64_t away;
 	bool away_fresh;
 	uint64_t away_until, away_deadline;
 	uint64_t child_weights;
@@ -142,7 +143,7 @@ struct sched_flow {
 struct sched_lane {
 	uint64_t until;
 	struct sched_flow *flow;
-	uint32_t context;
+	uint64_t context;
 	uint32_t tasks;
 	uint32_t unsure;
 	uint64_t booked_ns;
@@ -290,6 +291,17 @@ static inline uint64_t task_kind(struct graph_node *n)
 	return n->sched.kind;
 }
 
+/* Two links may have a context of the same number. */
+static inline uint64_t context_at(uint32_t place, uint32_t context)
+{
+	return (uint64_t)place << 32 | context;
+}
+
+static inline uint64_t task_context(const struct graph_node *n)
+{
+	return context_at(n->sched.place, n->d.context);
+}
+
 /* Steps of waiting that a priority costs. */
 static inline uint64_t priority_step(int priority)
 {
@@ -319,8 +331,8 @@ int programs_init(struct sched *s);
 /* All of @f's, which has no tasks any more. */
 void programs_fini(struct sched *s, struct sched_flow *f);
 /* Made if need be; NULL: no memory */
-struct sched_program *program_get(struct sched *s, struct sched_flow *f, uint32_t context);
-void programs_context_gone(struct sched *s, uint32_t context);
+struct sched_program *program_get(struct sched *s, struct sched_flow *f, uint64_t context);
+void programs_context_gone(struct sched *s, uint64_t context);
 /* It has one task less; it may be gone after this. */
 void program_left(struct sched *s, struct sched_program *p);
 /* Before a task of @p is put: */

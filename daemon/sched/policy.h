@@ -18,7 +18,7 @@
  * @state_bytes: of s->policy_state, which is zero when the policy takes over
  * @choose:	returns a device that can_run() the task and is device_idle(), or
  *		SCHED_NO_DEVICE: the task waits, and later ones are looked at
- * @context_gone: a client has left.  May be NULL
+ * @context_gone: a client has left, whose tasks have this task_context().  May be NULL
  * @leave:	another policy takes over, or the scheduler ends: free what the state
  *		points to.  May be NULL
  * @spare:	none of the tasks that were asked for has a device, and some device is idle: one
@@ -40,7 +40,7 @@ struct sched_policy {
 				    uint64_t now_ns);
 	void (*placed)(struct sched *s, struct graph_node *node);
 	void (*left)(struct sched *s, const struct graph_node *node, uint64_t end_ns);
-	void (*context_gone)(struct sched *s, uint32_t context);
+	void (*context_gone)(struct sched *s, uint64_t context);
 	void (*leave)(struct sched *s);
 	bool may_ask;
 };

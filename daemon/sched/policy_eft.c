@@ -73,7 +73,7 @@
  */
 struct course {
 	struct course *next;
-	uint32_t context;
+	uint64_t context;
 	uint32_t tasks;
 	double way_ns, all_ns, run_ns;
 	uint32_t home;
@@ -125,7 +125,7 @@ struct state {
 	struct spares spares;
 };
 
-static struct course **find(struct state *st, uint32_t context)
+static struct course **find(struct state *st, uint64_t context)
 {
 	struct course **c = &st->buckets[context % BUCKETS];
 
@@ -189,14 +189,14 @@ static void expect(struct sched *s, struct course *c, const struct graph_node *n
 /* NULL: no memory, and it goes anywhere. */
 static struct course *course_of(struct sched *s, const struct graph_node *node)
 {
-	struct course **c = find(s->policy_state, node->d.context);
+	struct course **c = find(s->policy_state, task_context(node));
 
 	if (*c)
 		return *c;
 	*c = calloc(1, sizeof(**c));
 	if (!*c)
 		return NULL;
-	(*c)->context = node->d.context;
+	(*c)->context = task_context(node);
 	(*c)->home = SCHED_NO_DEVICE;
 	expect(s, *c, node);
 	return *c;
@@ -308,7 +308,7 @@ static void placed(struct sched *s, struct graph_node *node)
 {
 	struct state *st = s->policy_state;
 	const struct chosen *chosen = &st->chosen;
-	struct course *c = *find(st, node->d.context);
+	struct course *c = *find(st, task_context(node));
 	struct trial *t;
 
 	if (c && s->ops.way)
@@ -446,7 +446,7 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, bool leave
 
 static bool at_home(struct sched *s, const struct graph_node *node)
 {
-	const struct course *c = *find(s->policy_state, node->d.context);
+	const struct course *c = *find(s->policy_state, task_context(node));
 
 	return c && c->home != SCHED_NO_DEVICE;
 }
@@ -547,13 +547,13 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 
 static void left(struct sched *s, const struct graph_node *node, uint64_t end_ns)
 {
-	struct course *c = *find(s->policy_state, node->d.context);
+	struct course *c = *find(s->policy_state, task_context(node));
 
 	if (c && c->outlook)
 		outlook_left(s, c->outlook, node, end_ns);
 }
 
-static void context_gone(struct sched *s, uint32_t context)
+static void context_gone(struct sched *s, uint64_t context)
 {
 	struct course **c = find(s->policy_state, context), *gone = *c;
 

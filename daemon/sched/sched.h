@@ -161,8 +161,11 @@ const char *sched_policy_name(const struct sched *s);
  */
 uint32_t sched_choose(struct sched *s, struct graph_node *node, uint64_t now_ns);
 
-/* A client has left: its context may be forgotten, and its number given to another. */
-void sched_context_gone(struct sched *s, uint32_t context);
+/*
+ * A client has left: its context, of the graph of that place (struct graph_params), may be forgotten, and
+ * its number given to another.
+ */
+void sched_context_gone(struct sched *s, uint32_t place, uint32_t context);
 
 /**
  * sched_device_set - add a device or change it

@@ -62,7 +62,7 @@ static void app_end(struct app *a)
 	uint32_t tenant = a->conf->tenant;
 
 	/* The program has left. */
-	sched_context_gone(sim->sched, a->index + 1);
+	sched_context_gone(sim->sched, 0, a->index + 1);
 	app_buffers_drop(a);
 	sim->apps_left--;
 	if (--sim->app_left[tenant] || sim->first_ended)

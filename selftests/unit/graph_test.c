@@ -213,7 +213,7 @@ static struct entry e;
 
 static void setup(void)
 {
-	g = graph_create(&(struct graph_params){ .slots = 70000 });
+	g = graph_create(&(struct graph_params){ .slots = 70000, .place = 3 });
 	ck_assert_ptr_nonnull(g);
 }
 
@@ -892,6 +892,7 @@ START_TEST(looks_back)
 	for (uint32_t i = 1; i < 3; i++)
 		pop(i);
 	fourth = pop(3);
+	ck_assert_uint_eq(first->sched.place, 3);
 	check_back(first, true, 16, true, "6 5 4 3 2 1 ");
 	check_back(first, false, 16, true, "");
 	check_back(first, true, 2, false, "6 5 ");
