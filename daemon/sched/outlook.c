@@ -406,19 +406,19 @@ double outlook_slow_part(struct sched *s, struct outlook *o, const struct graph_
 /* Where all are alike this is found out now and then. */
 static bool has_slow(struct sched *s, struct outlook *o, uint64_t now_ns)
 {
+	if (!outlook_is_known(o))
+		return false;
 	if (!o->sides_made || o->nr_slow || o->placed - o->sides_at >= AGAIN)
 		update(s, o, now_ns);
 	return o->nr_slow;
 }
 
-bool outlook_leaves(struct sched *s, struct outlook *o, const struct graph_node *n,
-		    uint64_t now_ns)
+/* When a slow device would be done with @n first, from now on; negative: none can run it. */
+static double slow_end_ns(struct sched *s, struct outlook *o, const struct graph_node *n,
+			  uint64_t now_ns)
 {
-	double tail, end, first = -1;
+	double end, first = -1;
 
-	if (!outlook_is_known(o) || !has_slow(s, o, now_ns) || n->d.deadline_ns || !outlook_tail_ns(s, o, n, &tail) ||
-	    outlook_slow_part(s, o, n, now_ns) < 1)
-		return false;
 	for (uint32_t i = 0; i < s->nr_devices; i++) {
 		const struct sched_device *d = &s->devices[i];
 		uint64_t ns, at = UINT64_MAX;
@@ -433,5 +433,23 @@ bool outlook_leaves(struct sched *s, struct outlook *o, const struct graph_node 
 		if (ns && (first < 0 || end < first))
 			first = end;
 	}
-	return first >= 0 && first + tail <= outlook_left_ns(s, o, now_ns) * LEAVE;
+	return first;
+}
+
+bool outlook_leaves(struct sched *s, struct outlook *o, struct leaving *of,
+		    const struct graph_node *n, uint64_t now_ns)
+{
+	const struct ahead *a = ahead_of(s, o, kind_of(n), false);
+	double tail, *end;
+	uint32_t kind;
+
+	if (!has_slow(s, o, now_ns) || n->d.deadline_ns || !outlook_tail_ns(s, o, n, &tail))
+		return false;
+	kind = (uint32_t)(a - o->kinds);
+	end = &of->end_ns[kind];
+	if (!(of->found >> kind & 1)) {
+		of->found |= 1u << kind;
+		*end = outlook_slow_part(s, o, n, now_ns) < 1 ? -1 : slow_end_ns(s, o, n, now_ns);
+	}
+	return *end >= 0 && *end + tail <= outlook_left_ns(s, o, now_ns) * LEAVE;
 }

@@ -46,12 +46,22 @@ bool outlook_is_quick(struct sched *s, struct outlook *o, uint32_t device, uint6
 double outlook_slow_part(struct sched *s, struct outlook *o, const struct graph_node *n,
 			 uint64_t now_ns);
 
+/**
+ * struct leaving - what holds for all tasks of a kind, as long as nothing is given to a device
+ * @found:	of which kinds it is known; at first 0
+ * @end_ns:	when a slow device would be done with one; negative: none should do it
+ */
+struct leaving {
+	uint32_t found;
+	double end_ns[OUTLOOK_KINDS];
+};
+
 /*
  * Whether @n had better wait for a slow device than go to a quick one: those have enough to do
  * that they are better at, and the program ends no later.
  */
-bool outlook_leaves(struct sched *s, struct outlook *o, const struct graph_node *n,
-		    uint64_t now_ns);
+bool outlook_leaves(struct sched *s, struct outlook *o, struct leaving *of,
+		    const struct graph_node *n, uint64_t now_ns);
 
 /*
  * @n, which may have been counted, was given to a device, which is done with it at @end_ns, as

@@ -337,8 +337,10 @@ static bool is_left(struct sched *s, struct outlook *o, const struct graph_node 
 		    uint32_t device, uint64_t now_ns)
 {
 	struct state *st = s->policy_state;
+	struct leaving of;
 
-	if (!outlook_leaves(s, o, node, now_ns) || !outlook_is_quick(s, o, device, now_ns))
+	of.found = 0;
+	if (!outlook_leaves(s, o, &of, node, now_ns) || !outlook_is_quick(s, o, device, now_ns))
 		return false;
 	if (!s->asking)
 		st->spares.worth_ns = st->spares.left_ns = s->now_ns;
@@ -476,15 +478,17 @@ static struct graph_node *instead(struct sched *s, struct outlook *o,
 				  struct graph_node *const *tasks, uint32_t nr, uint64_t now_ns)
 {
 	struct graph_node *first[2] = { NULL, NULL }, *n;
+	struct leaving of;
 
 	if (!quick_is_idle(s, o, now_ns))
 		return NULL;
+	of.found = 0;
 	for (uint32_t i = 0; i < nr && i < INSTEAD; i++) {
 		bool left;
 
 		if (tasks[i]->sched.lane == SCHED_STARTED)
 			continue;
-		left = outlook_leaves(s, o, tasks[i], now_ns);
+		left = outlook_leaves(s, o, &of, tasks[i], now_ns);
 		if (!first[left] || task_before(tasks[i], first[left]))
 			first[left] = tasks[i];
 	}

@@ -21,9 +21,11 @@ static uint64_t now;
 /* The hooks' answers. */
 static uint64_t transfer[3], way_ns, live;
 static uint32_t forbidden;	/* kernel that SLOW can't run */
+static uint32_t asked;		/* how often whether one can */
 
 static bool can_run(void *arg, const struct graph_node *n, uint32_t device)
 {
+	asked++;
 	return device != SLOW || n->d.kernel != forbidden;
 }
 
@@ -472,36 +474,41 @@ END_TEST
 /*
  * Of the second kernel the slow device should do all: it is 1.5 times as slow with that, and 20
  * times with the other one, of which there are many.  The last of these goes there, and the one
- * of the second kernel comes: with @deadline_ns.
+ * of the second kernel comes: with @deadline_ns, and @more of the same, which are
+ * as much shorter.
  */
-static struct graph_node *one_to_be_left(int many, uint64_t deadline_ns)
+static struct graph_node *one_to_be_left(int many, uint64_t deadline_ns, uint32_t more)
 {
 	struct graph_node *first, *last, *m;
 
 	ask_the_graph();
 	learn(1, MS, 20 * MS);
-	learn(2, 10 * MS, 15 * MS);
+	learn(2, 10 * MS / (more + 1), 15 * MS / (more + 1));
 	live = 1000;
 	busy();
 	first = &pool[used - 1];
 	push_many(many);
 	last = &pool[used - 1];
-	behind[used - 1] = 1;
+	behind[used - 1] = more + 1;
 	m = task(1, 2, -5);
-	live = (uint64_t)many + 2;
+	for (uint32_t i = 0; i < more; i++)
+		task(1, 2, -5);
+	live = (uint64_t)many + 2 + more;
 	ck_assert_ptr_eq(sched_pick(s, now), last);
 	ck_assert_uint_eq(last->device, SLOW);
 	now += MS;
 	finish(first, MS);
 	m->d.deadline_ns = deadline_ns;
-	ck_assert_int_eq(sched_push(s, m, now), 0);
+	for (uint32_t i = 0; i <= more; i++)
+		ck_assert_int_eq(sched_push(s, m + i, now), 0);
+	asked = 0;
 	return sched_pick(s, now);
 }
 
 /* The quick one is idle, and m is first; but it can wait for 19 ms, and take 15. */
 START_TEST(one_is_left_to_the_slow)
 {
-	struct graph_node *n = one_to_be_left(60, 0);
+	struct graph_node *n = one_to_be_left(60, 0, 0);
 
 	ck_assert_ptr_nonnull(n);
 	ck_assert_uint_eq(n->d.kernel, 1);
@@ -509,10 +516,22 @@ START_TEST(one_is_left_to_the_slow)
 }
 END_TEST
 
+/* What holds for one of them is not found out for each. */
+START_TEST(many_are_left_at_little_cost)
+{
+	struct graph_node *n = one_to_be_left(240, 0, 400);
+
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->d.kernel, 1);
+	ck_assert_uint_eq(n->device, QUICK);
+	ck_assert_uint_le(asked, 60);
+}
+END_TEST
+
 /* Where little else is to be done it isn't, nor if it has a deadline. */
 START_TEST(one_that_would_be_late_is_not_left)
 {
-	struct graph_node *n = one_to_be_left(_i ? 60 : 22, _i ? now + 1000000 * MS : 0);
+	struct graph_node *n = one_to_be_left(_i ? 60 : 22, _i ? now + 1000000 * MS : 0, 0);
 
 	ck_assert_ptr_nonnull(n);
 	ck_assert_uint_eq(n->d.kernel, 2);
@@ -545,6 +564,7 @@ int main(void)
 	tcase_add_test(t, who_has_a_long_way_to_go_may_not);
 	tcase_add_test(t, nor_who_has_a_deadline);
 	tcase_add_test(t, one_is_left_to_the_slow);
+	tcase_add_test(t, many_are_left_at_little_cost);
 	tcase_add_loop_test(t, one_that_would_be_late_is_not_left, 0, 2);
 	suite_add_tcase(suite, t);
 	srunner_run_all(runner, CK_NORMAL);
