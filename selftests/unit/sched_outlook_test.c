@@ -217,7 +217,8 @@ END_TEST
 START_TEST(too_many_kinds_say_nothing)
 {
 	costs(1, MS, 20 * MS);
-	for (uint32_t i = 0; i < OUTLOOK_KINDS + 1; i++)
+	/* The last one is found last. */
+	for (uint32_t i = 0; i < OUTLOOK_KINDS; i++)
 		task(i + 2, 0);
 	tasks(1, 100);
 	ck_assert_int_eq(look_until_known(), 0);
@@ -225,7 +226,7 @@ START_TEST(too_many_kinds_say_nothing)
 	ck_assert_double_lt(tail_ms(&pool[used - 1]), 0);
 	ck_assert(!is_left(&pool[used - 1]));
 	/* One less is not too many. */
-	over[0] = over[1] = true;
+	over[0] = true;
 	for (uint32_t i = 0; i < 200; i++)
 		task(1, 0);
 	ck_assert_int_eq(look_until_known(), 1);
@@ -294,6 +295,130 @@ START_TEST(what_was_lost_is_nobodys_measure)
 	ck_assert(outlook_is_quick(s, o, QUICK, now));
 	ck_assert(!outlook_is_quick(s, o, SLOW, now));
 	ck_assert_double_eq_tol(outlook_left_ns(s, o, now) / MS, 7.5, 0.01);
+}
+END_TEST
+
+/* Now and then. */
+START_TEST(sides_are_found_again)
+{
+	costs(1, MS, 3 * MS / 2);
+	tasks(1, 300);
+	ck_assert_int_eq(look_until_known(), 1);
+	ck_assert(outlook_is_quick(s, o, SLOW, now));
+	for (int i = 0; i < 10; i++)
+		learn(1, SLOW, 20 * MS);
+	now++;
+	ck_assert(outlook_is_quick(s, o, SLOW, now));
+	for (int i = 0; i < 64; i++)
+		outlook_left(s, o, &pool[i], 0);
+	ck_assert(!outlook_is_quick(s, o, SLOW, now));
+}
+END_TEST
+
+/* Two at once, and a chain of six: that is longer than all work. */
+START_TEST(ways_that_have_begun_are_left)
+{
+	struct graph_node *first;
+
+	ck_assert_int_eq(sched_device_set(s, QUICK, 2), 0);
+	costs(1, 100 * MS, 0);
+	costs(2, 10 * MS, 0);
+	first = begun(1, 1);
+	for (int i = 0; i < 6; i++)
+		task(2, i < 5);
+	ck_assert_int_eq(look_until_known(), 1);
+	ck_assert_double_eq_tol(left_ms(), 160, 0.01);
+	now += 40 * MS;
+	ck_assert_double_eq_tol(left_ms(), 120, 0.01);
+	/* It goes on so when the next one is placed. */
+	now += 60 * MS;
+	sched_finish(s, first, 100 * MS, true);
+	outlook_left(s, o, &pool[1], now + 15 * MS);
+	ck_assert_double_eq_tol(left_ms(), 65, 0.01);
+	/* Not when one has ended. */
+	outlook_left(s, o, &pool[2], 0);
+	ck_assert_double_eq_tol(left_ms(), 65, 0.01);
+}
+END_TEST
+
+/* Behind the one that runs another is booked: when the first one ends its lane doesn't say. */
+START_TEST(who_is_before_others_ends_sooner)
+{
+	struct graph_node *booked;
+
+	ck_assert_int_eq(sched_device_set(s, QUICK, 2), 0);
+	ck_assert_int_eq(sched_device_ahead(s, QUICK, 1), 0);
+	costs(1, 4 * MS, 0);
+	costs(2, 10 * MS, 0);
+	begun(1, 1);
+	task(2, 0);
+	booked = task(1, 0);
+	ck_assert_int_eq(sched_book(s, booked, QUICK, 0, now), 0);
+	ck_assert_int_eq(look_until_known(), 1);
+	/* 4 and 10 ms; or 8 ms, and 10 on both lanes. */
+	ck_assert_double_le(left_ms(), 14.01);
+}
+END_TEST
+
+/* The slow one takes 15 ms; @quick short ones are left for the quick one, and @tail behind. */
+static bool is_one_left(uint32_t quick, uint32_t tail)
+{
+	struct graph_node *n;
+
+	costs(1, MS, 60 * MS);
+	costs(2, 10 * MS, 15 * MS);
+	n = task(2, tail > 0);
+	for (uint32_t i = 0; i < tail; i++)
+		task(1, i + 1 < tail);
+	tasks(1, quick);
+	ck_assert_int_eq(look_until_known(), 1);
+	return is_left(n);
+}
+
+/* All that is left takes 17 ms, of which one in ten may be an error. */
+START_TEST(who_would_end_late_is_not_left)
+{
+	static const struct {
+		uint32_t quick, tail;
+		bool left;
+	} cases[] = { { 17, 0, true }, { 16, 0, false }, { 7, 10, false }, { 27, 10, true } };
+
+	ck_assert_int_eq(is_one_left(cases[_i].quick, cases[_i].tail), cases[_i].left);
+}
+END_TEST
+
+/* It is done with what it has first. */
+START_TEST(slow_devices_have_to_be_waited_for)
+{
+	struct graph_node *n;
+
+	ck_assert(is_one_left(82, 0));
+	n = task(1, 0);
+	ck_assert_int_eq(sched_device_set(s, QUICK, 0), 0);
+	ck_assert_int_eq(sched_push(s, n, now), 0);
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	ck_assert_uint_eq(n->device, SLOW);
+	ck_assert_int_eq(sched_device_set(s, QUICK, 1), 0);
+	/* 60 and 15 ms, of 82. */
+	now++;
+	ck_assert(!is_left(&pool[0]));
+	now += 50 * MS;
+	ck_assert(is_left(&pool[0]));
+}
+END_TEST
+
+/* Of these the quick one should do the most. */
+START_TEST(what_both_should_do_is_not_left)
+{
+	costs(1, MS, 60 * MS);
+	costs(2, 10 * MS, 15 * MS);
+	tasks(2, 20);
+	tasks(1, 5);
+	ck_assert_int_eq(look_until_known(), 1);
+	ck_assert_double_gt(outlook_slow_part(s, o, &pool[0], now), 0.1);
+	ck_assert_double_lt(outlook_slow_part(s, o, &pool[0], now), 0.9);
+	ck_assert_double_lt(outlook_slow_part(s, o, &pool[20], now), 0.001);
+	ck_assert(!is_left(&pool[0]));
 }
 END_TEST
 
@@ -366,6 +491,12 @@ int main(void)
 	tcase_add_test(t, what_waits_is_as_it_is);
 	tcase_add_test(t, sides_go_by_what_is_known_now);
 	tcase_add_test(t, what_was_lost_is_nobodys_measure);
+	tcase_add_test(t, sides_are_found_again);
+	tcase_add_test(t, ways_that_have_begun_are_left);
+	tcase_add_test(t, who_is_before_others_ends_sooner);
+	tcase_add_loop_test(t, who_would_end_late_is_not_left, 0, 4);
+	tcase_add_test(t, slow_devices_have_to_be_waited_for);
+	tcase_add_test(t, what_both_should_do_is_not_left);
 	tcase_add_test(t, what_has_left_is_not_left);
 	suite_add_tcase(suite, t);
 	srunner_run_all(runner, CK_NORMAL);

@@ -547,6 +547,29 @@ START_TEST(contexts_go)
 }
 END_TEST
 
+/*
+ * What goes by when it is due goes out of turn.  Nobody waited for it, so turns have come as far, and
+ * who comes then does not have as much before the other.
+ */
+START_TEST(who_was_alone_out_of_turn_owes_nothing)
+{
+	struct program *a, *b;
+	uint64_t before;
+
+	begin(1);
+	a = program(MS, 2);
+	a->deadline_ns = 100 * MS;
+	run_for(S);
+	a->deadline_ns = 0;
+	before = a->ran_ns;
+	b = program(MS, 2);
+	run_for(100 * MS);
+	ck_assert_uint_ge(a->ran_ns - before, 40 * MS);
+	ck_assert_uint_ge(b->ran_ns, 40 * MS);
+	end();
+}
+END_TEST
+
 /* On two links contexts have the same numbers, and are two programs. */
 START_TEST(links_number_contexts_alike)
 {
@@ -607,6 +630,7 @@ int main(void)
 	tcase_add_test(c, crowds_cost_little);
 	tcase_add_test(c, follows_one_that_was_passed_over);
 	tcase_add_test(c, contexts_go);
+	tcase_add_test(c, who_was_alone_out_of_turn_owes_nothing);
 	tcase_add_test(c, links_number_contexts_alike);
 	suite_add_tcase(suite, c);
 	r = srunner_create(suite);
