@@ -11,6 +11,7 @@
 #include "daemon/sim/least.h"
 #include "daemon/sim/rng.h"
 #include "daemon/sim/ways.h"
+#include "selftests/bench/sirocco.h"
 
 #define MS	1000000.0
 
@@ -381,6 +382,36 @@ START_TEST(one_way_crosses_all_gaps)
 }
 END_TEST
 
+/*
+ * A graph so large that the search ends by its effort, here after a way was taken in: without that
+ * one it is 144.83 ms.
+ */
+START_TEST(the_last_way_counts)
+{
+	char text[4096];
+	struct scenario sc;
+	double ns;
+
+	strcpy(text, "{ \"machine\": { \"devices\": [ { \"name\": \"g\", \"count\": 4 }, { \"name\": \"c\", \"count\": 20 } ] },"
+	       " \"tenants\": [ { \"name\": \"t\" } ], \"kernels\": [");
+	for (size_t k = 0; k < sizeof(sirocco_kernels) / sizeof(sirocco_kernels[0]); k++) {
+		double item_ns = sirocco_kernels[k].operations / SIROCCO_CORE_PER_NS;
+
+		sprintf(text + strlen(text),
+			"%s { \"name\": \"%s\", \"cost\": { \"g\": { \"ns_per_item\": %.12g }, \"c\": { \"ns_per_item\": %.12g } } }",
+			k ? "," : "", sirocco_kernels[k].name,
+			item_ns / sirocco_kernels[k].faster, item_ns);
+	}
+	sprintf(text + strlen(text), " ], \"workload\": [ { \"type\": \"cholesky\", \"tiles\": 13, \"tile\": %d } ] }",
+		SIROCCO_TILE);
+	ck_assert_int_eq(scenario_load(&sc, "test.json", text, strlen(text), NULL, error,
+				       sizeof(error)), 0);
+	ck_assert_int_eq(ways_least_ns(&sc, 0, &ns), 0);
+	ck_assert_double_ge(ns, 145 * MS);
+	scenario_fini(&sc);
+}
+END_TEST
+
 /* Of three kinds it says nothing, and of too many tasks. */
 START_TEST(what_it_cannot_tell_of)
 {
@@ -414,6 +445,7 @@ int main(void)
 	tcase_add_loop_test(t, no_schedule_of_an_odd_graph_beats_it, 0, 10);
 	tcase_add_test(t, gaps_are_crossed);
 	tcase_add_test(t, one_way_crosses_all_gaps);
+	tcase_add_test(t, the_last_way_counts);
 	tcase_add_test(t, what_it_cannot_tell_of);
 	suite_add_tcase(suite, t);
 	runner = srunner_create(suite);
