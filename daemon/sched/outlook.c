@@ -8,7 +8,7 @@
 #define LINES		8192u
 /* By what part of it more is not known, for it to be made anew. */
 #define NEWS		4u
-#define NEWS_LEAST	64u
+#define NEWS_LEAST	16u
 
 /* So many times as long as the best a slow device takes for what is left. */
 #define SLOWER		2
@@ -182,11 +182,13 @@ static bool look_at(void *to, struct graph_node *n)
 }
 
 /* Whether the program has submitted so much since that it should be made anew. */
-static bool is_old(const struct sched *s, const struct outlook *o, uint64_t live)
+static bool is_old(struct sched *s, const struct outlook *o, const struct graph_node *n)
 {
-	uint64_t more = o->live / NEWS > NEWS_LEAST ? o->live / NEWS : NEWS_LEAST;
+	uint64_t live = s->ops.live(s->arg, n), known = o->live - o->placed;
+	uint64_t more = live / NEWS > NEWS_LEAST ? live / NEWS : NEWS_LEAST;
 
-	return !o->number || live + o->placed > o->live + s->running + more;
+	known += n->sched.program ? n->sched.program->running : 0;
+	return live > known + more;
 }
 
 static void begin(struct sched *s, struct outlook *o)
@@ -213,15 +215,17 @@ bool outlook_look(struct sched *s, struct outlook *o, const struct graph_node *n
 
 	if (!s->ops.followers || !s->ops.look_back || !s->ops.live)
 		return false;
-	anew = !o->number || (done && is_old(s, o, s->ops.live(s->arg, n)));
+	anew = !o->number || (done && is_old(s, o, n));
 	if (done && !anew)
 		return outlook_is_known(o);
 	if (anew)
 		begin(s, o);
 	o->all = s->ops.look_back(s->arg, n, anew, look_at, &w);
 	/* As many kinds would be found again, until there is as much more. */
-	if (o->vain)
+	if (o->vain) {
 		o->live = s->ops.live(s->arg, n);
+		o->placed = 0;
+	}
 	return outlook_is_known(o);
 }
 

@@ -248,6 +248,25 @@ START_TEST(nothing_is_said_too_early)
 }
 END_TEST
 
+/* A window of 64 tasks: as old ones end new ones come. */
+START_TEST(what_has_come_since_is_looked_at)
+{
+	costs(1, MS, 0);
+	tasks(1, 64);
+	ck_assert_int_eq(look_until_known(), 1);
+	for (int i = 0; i < 17; i++) {
+		ck_assert(outlook_look(s, o, &pool[63]));
+		ck_assert_double_lt(i ? tail_ms(&pool[63 + i]) : -1, 0);
+		outlook_left(s, o, &pool[i], 0);
+		over[i] = true;
+		task(1, 0);
+	}
+	ck_assert(outlook_look(s, o, &pool[63]));
+	ck_assert_double_ge(tail_ms(&pool[used - 1]), 0);
+	ck_assert_double_eq_tol(left_ms(), 64, 0.01);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* What is left                                                        */
 
@@ -488,6 +507,7 @@ int main(void)
 	tcase_add_loop_test(t, deep_and_wide_graphs_are_known, 0, 3);
 	tcase_add_test(t, too_many_kinds_say_nothing);
 	tcase_add_test(t, nothing_is_said_too_early);
+	tcase_add_test(t, what_has_come_since_is_looked_at);
 	tcase_add_test(t, what_waits_is_as_it_is);
 	tcase_add_test(t, sides_go_by_what_is_known_now);
 	tcase_add_test(t, what_was_lost_is_nobodys_measure);
