@@ -52,6 +52,7 @@ static inline void fill(struct lone *lone, struct link *l, const struct arax_dis
 	n->sched.booked_ns = 0;
 	n->sched.part = 0;
 	n->sched.outlook = 0;
+	n->sched.place = l->place;
 	n->priv = l;
 }
 

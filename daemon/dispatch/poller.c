@@ -115,7 +115,7 @@ static void context_gone(struct poller *p, struct link *l, uint32_t context)
 	graph_cancel_all(l->graph, context);
 	poller_commit_ended(p, l);
 	graph_context_gone(l->graph, context);
-	sched_context_gone(p->sched, context);
+	sched_context_gone(p->sched, l->place, context);
 	own_context_gone(l, context);
 	aside_context_gone(l, context);
 }
@@ -698,6 +698,12 @@ static void followers(void *arg, const struct graph_node *node,
 	graph_each_successor(node, each, to);
 }
 
+static bool look_back(void *arg, const struct graph_node *node, bool anew,
+		      bool (*each)(void *to, struct graph_node *node), void *to)
+{
+	return graph_look_back(node, anew, each, to);
+}
+
 /* A popped task that ends without running: the scheduler forgets it. */
 static void forget(void *arg, struct graph_node *node)
 {
@@ -744,6 +750,7 @@ int poller_create(const struct config *config, const struct registry *registry,
 	sp.arg = p;
 	sp.ops.live = live_beside;
 	sp.ops.followers = followers;
+	sp.ops.look_back = look_back;
 	if (p->memory)
 		remote_answers(p, &sp.ops);
 	sp.policy = config->sched.policy;
@@ -768,6 +775,7 @@ int poller_add_link(struct poller *p, struct link *l)
 
 	if (p->nr_links == POLLER_LINKS)
 		return -ENOSPC;
+	l->place = p->nr_links;
 	err = link_init(l, p, l->slots, forget, p, run_record_ended);
 	if (err)
 		return err;

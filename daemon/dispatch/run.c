@@ -57,6 +57,7 @@ void run_record_ended(void *arg, const struct graph_node *node, const struct gra
 {
 	struct link *l = arg;
 
+	sched_ended(l->poller->sched, node);
 	if (unlikely(l->poller->foresees))
 		remote_has_used(l, node);
 	if (unlikely(l->poller->trace))
@@ -464,7 +465,10 @@ static void why_not_again(struct run *run)
 	reason_take(run->rt.reason);
 }
 
-/* Whether the task goes on elsewhere: then it is @run's no longer. */
+/*
+ * Whether the task goes on elsewhere: then it is @run's no longer.  Of a context that is gone nobody
+ * waits for it, and the scheduler would keep a program for a number that doesn't come again.
+ */
 static __attribute__((cold)) bool moved(struct run *run, uint64_t hold_ns)
 {
 	struct graph_node *node = run->node;
@@ -472,7 +476,7 @@ static __attribute__((cold)) bool moved(struct run *run, uint64_t hold_ns)
 	bool again;
 
 	take_offline(p, &p->devs[run->device]);
-	again = may_run_again(run) && run_anywhere(p, node);
+	again = !graph_node_gone(node) && may_run_again(run) && run_anywhere(p, node);
 	if (!again)
 		why_not_again(run);
 	if (again) {

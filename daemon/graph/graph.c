@@ -340,6 +340,7 @@ static inline struct node *node_create(struct graph *g, const struct arax_dispat
 	n->pub.sched.booked_ns = 0;
 	n->pub.sched.part = 0;
 	n->pub.sched.outlook = 0;
+	n->pub.sched.place = g->params.place;
 	n->pub.priv = NULL;
 	return n;
 }
@@ -592,6 +593,8 @@ static inline void end_in_context(struct graph *g, struct node *n)
 	if (n->flags & NODE_REPORTED && n->flags & NODE_GHOST)
 		c->ghosts--;
 	c->live--;
+	if (unlikely(c->look == n))
+		c->look = n->live_prev;
 	if (n->live_next)
 		n->live_next->live_prev = n->live_prev;
 	else

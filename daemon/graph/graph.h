@@ -131,6 +131,7 @@ struct graph_done {
  *		it is behind without a line of its own (a barrier's epoch, a fence).  May be
  *		NULL
  * @edge_arg:	handed to @edge
+ * @place:	of one of several graphs, for the scheduler (sched_task.h)
  */
 struct graph_params {
 	uint32_t slots;
@@ -140,6 +141,7 @@ struct graph_params {
 	void *ended_arg;
 	void (*edge)(void *arg, struct graph_node *parent, struct graph_node *node);
 	void *edge_arg;
+	uint32_t place;
 };
 
 /* NULL with errno set: EINVAL (@slots), ENOMEM.  graph_destroy(NULL) is fine. */
@@ -298,6 +300,14 @@ uint32_t graph_successors(const struct graph_node *node, uint64_t *seqs, uint32_
 void graph_each_successor(const struct graph_node *node,
 			  void (*each)(void *arg, const struct graph_node *node, uint32_t waits),
 			  void *arg);
+
+/*
+ * Calls @each for the tasks of @node's context that have not ended, the newest first: those that
+ * wait for one come before it.  Stops when @each returns false, and goes on there the next
+ * time, unless @anew.  Returns whether that was all; what is added meanwhile is left out.
+ */
+bool graph_look_back(const struct graph_node *node, bool anew,
+		     bool (*each)(void *arg, struct graph_node *node), void *arg);
 
 /* Calls @each for all that were added and have not ended; of a context in their order. */
 void graph_each_live(struct graph *g, void (*each)(void *arg, struct graph_node *node),

@@ -88,6 +88,26 @@ void graph_each_successor(const struct graph_node *node,
 	}
 }
 
+bool graph_look_back(const struct graph_node *node, bool anew,
+		     bool (*each)(void *arg, struct graph_node *node), void *arg)
+{
+	struct context *c = node_of((struct graph_node *)node)->context;
+	bool more = true;
+
+	if (!c)
+		return true;
+	if (anew)
+		c->look = c->tail;
+	while (c->look && more) {
+		struct node *n = c->look;
+
+		c->look = n->live_prev;
+		if (!(n->flags & NODE_REPORTED))
+			more = each(arg, &n->pub);
+	}
+	return !c->look;
+}
+
 void graph_each_live(struct graph *g, void (*each)(void *arg, struct graph_node *node),
 		     void *arg)
 {

@@ -142,6 +142,7 @@ struct queue {
 /**
  * struct context - one client's tasks
  * @head, @tail, @live: live tasks in order of submission; how many
+ * @look:		where graph_look_back() goes on; NULL: it has been at all of them
  * @lingering:		failed tasks that tasks to come may depend on
  * @tracks:		ranges are indexed: it has used a dataflow queue
  * @ghosts:		ended tasks that still keep others in order
@@ -157,7 +158,7 @@ struct context {
 	uint32_t nr_queues;
 	uint32_t queue_limit;
 	uint32_t live;
-	struct node *head, *tail;
+	struct node *head, *tail, *look;
 	struct node *lingering, **lingering_tail;
 	struct queue *queues;
 	struct buffer *buffers;

@@ -14,6 +14,7 @@ int link_init(struct link *l, struct poller *p, uint32_t slots,
 {
 	struct graph_params gp = {
 		.slots = slots, .drop = drop, .drop_arg = drop_arg, .ended = ended, .ended_arg = l,
+		.place = l->place,
 	};
 
 	l->poller = p;

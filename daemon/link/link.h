@@ -92,7 +92,7 @@ struct link {
 	const struct link_ops *ops;
 	const char *name;
 	struct poller *poller;
-	uint32_t place;
+	uint32_t place;		/* among the poller's */
 	const uint8_t *ring;
 	uint32_t cells;
 	uint32_t head;

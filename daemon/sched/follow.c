@@ -33,6 +33,18 @@ void follow_gone(struct sched *s, const struct graph_node *node)
 			s->lately[i] = NULL;
 }
 
+/* Of those that are asked for one is taken: the policy learns from that one alone. */
+static bool would_choose(struct sched *s, struct graph_node *node, uint32_t device,
+			 uint64_t now_ns)
+{
+	bool would;
+
+	s->asking = s->policy->may_ask;
+	would = s->policy->choose(s, node, now_ns) == device;
+	s->asking = false;
+	return would && (!s->policy->may_ask || s->policy->choose(s, node, now_ns) == device);
+}
+
 /* Whether @node may go to @device before @first, which has to wait for its data there. */
 static bool may_follow(struct sched *s, struct graph_node *node, const struct sched_flow *f,
 		       const struct graph_node *first, uint32_t device, uint64_t now_ns)
@@ -40,7 +52,7 @@ static bool may_follow(struct sched *s, struct graph_node *node, const struct sc
 	return node && node != first && node->sched.flow == f && node->sched.index != ~0u &&
 	       node->d.priority <= first->d.priority && can_run(s, node, device) &&
 	       !switch_ns(s, node, device) && !s->ops.transfer_ns(s->arg, node, device) &&
-	       s->policy->choose(s, node, now_ns) == device;
+	       would_choose(s, node, device, now_ns);
 }
 
 struct graph_node *follow(struct sched *s, struct sched_flow *f, struct graph_node *first,

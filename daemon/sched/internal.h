@@ -41,6 +41,7 @@ struct sched_cap {
 
 /**
  * struct sched_program - a context of a tenant: it has tasks here, or had
+ * @context:	task_context()
  * @vtime:	start tag of its next task among its tenant's programs, ns of device time
  * @picked_ns:	when a task of it was picked last
  * @active:	its place among its tenant's programs that have a task queued; else ~0
@@ -55,7 +56,7 @@ struct sched_program {
 	struct sched_flow *flow;
 	uint64_t vtime;
 	uint64_t picked_ns;
-	uint32_t context;
+	uint64_t context;
 	uint32_t active;
 	uint32_t running;
 	uint32_t used, size;
@@ -116,8 +117,8 @@ struct sched_flow {
 	uint32_t told;		/* round in which the weight was told */
 	uint32_t children;
 	uint32_t started;	/* of its tasks that are queued again */
-	uint32_t away;
 	int32_t away_priority;
+	uint64_t away;
 	bool away_fresh;
 	uint64_t away_until, away_deadline;
 	uint64_t child_weights;
@@ -142,7 +143,7 @@ struct sched_flow {
 struct sched_lane {
 	uint64_t until;
 	struct sched_flow *flow;
-	uint32_t context;
+	uint64_t context;
 	uint32_t tasks;
 	uint32_t unsure;
 	uint64_t booked_ns;
@@ -250,6 +251,7 @@ struct sched {
 	uint64_t now_ns;	/* the latest time that was told */
 	uint64_t tree_version;	/* changes with the parts of device time; from 1 on */
 	bool capped;		/* some tenant has a maximum */
+	const struct graph_node *chosen; /* whose place the policy wants to be told of */
 	struct sched_flow *blocked;
 	uint64_t wake_ns;	/* the first of these may go on; UINT64_MAX: there is none */
 	struct sched_flow **active;
@@ -269,9 +271,7 @@ struct sched {
 	struct graph_node *lately[LATELY];
 	uint8_t lately_at;	/* the next place there */
 	bool follows;		/* some of them may not be NULL */
-	/* That were made, and where all of them keep what they have still to look at: outlook.c. */
-	uint32_t outlooks;
-	const struct graph_node **outlook_stack;
+	uint32_t outlooks;	/* that were made: outlook.c */
 	uint32_t near;		/* see sched_near() */
 	uint64_t far_ns;
 	struct sched_model model;
@@ -294,6 +294,17 @@ static inline uint64_t task_kind(struct graph_node *n)
 	if (!n->sched.kind)
 		n->sched.kind = model_kind(sched_kernel_key(n), sched_work(n));
 	return n->sched.kind;
+}
+
+/* Two links may have a context of the same number. */
+static inline uint64_t context_at(uint32_t place, uint32_t context)
+{
+	return (uint64_t)place << 32 | context;
+}
+
+static inline uint64_t task_context(const struct graph_node *n)
+{
+	return context_at(n->sched.place, n->d.context);
 }
 
 /* Steps of waiting that a priority costs. */
@@ -325,8 +336,8 @@ int programs_init(struct sched *s);
 /* All of @f's, which has no tasks any more. */
 void programs_fini(struct sched *s, struct sched_flow *f);
 /* Made if need be; NULL: no memory */
-struct sched_program *program_get(struct sched *s, struct sched_flow *f, uint32_t context);
-void programs_context_gone(struct sched *s, uint32_t context);
+struct sched_program *program_get(struct sched *s, struct sched_flow *f, uint64_t context);
+void programs_context_gone(struct sched *s, uint64_t context);
 /* It has one task less; it may be gone after this. */
 void program_left(struct sched *s, struct sched_program *p);
 /* Before a task of @p is put: */

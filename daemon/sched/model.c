@@ -20,7 +20,6 @@
 #define STUDY_ALL	64	/* runs, of which each is studied */
 #define STUDY_EACH	16	/* then every so manieth */
 #define ALL_PART	32	/* of a run in the mean that has outliers, too */
-#define SURE_RUNS	16	/* before anything counts as an outlier */
 #define OUTLIERS	3	/* between two studies: it is a change */
 #define OWN_RECORDS	64	/* that kernels of programs share */
 #define LONGEST		(1ull << 50)	/* ns that a run counts as, so that sums don't overflow */
@@ -128,7 +127,7 @@ static inline const struct model_record *best_known(struct sched_model *m, uint6
 {
 	const struct model_record *r = slot(m, id);
 
-	return __builtin_expect(r->runs < SURE_RUNS, 0) ? of_others(m, r, id) : r;
+	return __builtin_expect(r->runs < SCHED_SURE_RUNS, 0) ? of_others(m, r, id) : r;
 }
 
 static struct sched_estimate estimate(struct sched_model *m, uint64_t id)
@@ -259,7 +258,7 @@ struct regress_fit model_fit(const struct sched_model *m, uint64_t id)
 
 		p[nr++] = (struct regress_point){
 			.work = r->work, .ns = r->ns,
-			.weight = r->runs < SURE_RUNS ? r->runs : SURE_RUNS,
+			.weight = r->runs < SCHED_SURE_RUNS ? r->runs : SCHED_SURE_RUNS,
 		};
 	}
 	return regress(p, nr);
@@ -334,7 +333,7 @@ static __attribute__((cold, noinline)) uint32_t study(struct sched_model *m,
 	r->work += ((double)work - r->work) / n;
 	r->deviation += ((off < 0 ? -off : off) - r->deviation) / n;
 	r->outliers = 0;
-	if (r->runs >= SURE_RUNS)
+	if (r->runs >= SCHED_SURE_RUNS)
 		r->limit_ns = 4 * r->ns + 8 * (uint64_t)r->deviation;
 	if (r->runs == SCHED_MIN_RUNS)
 		series_add(m, r->id);
@@ -447,11 +446,11 @@ static void import(struct sched_model *m, uint64_t id, const struct sched_known 
 	r->ns = k->ns;
 	r->all_ns = k->all_ns;
 	/* Studied again from the first run on. */
-	r->runs = k->runs < SURE_RUNS ? k->runs : SURE_RUNS;
+	r->runs = k->runs < SCHED_SURE_RUNS ? k->runs : SCHED_SURE_RUNS;
 	r->work = k->work;
 	r->deviation = k->deviation;
 	r->day = k->day;
-	if (r->runs >= SURE_RUNS)
+	if (r->runs >= SCHED_SURE_RUNS)
 		r->limit_ns = 4 * r->ns + 8 * (uint64_t)r->deviation;
 	if (r->runs >= SCHED_MIN_RUNS)
 		series_add(m, id);

@@ -4,11 +4,11 @@
 
 #include <stdlib.h>
 
-/* Lines from task to task that one call goes along. */
+/* Tasks, and lines from one to another, that one call looks at. */
 #define LINES		8192u
-/* By what part of it more has come, for it to be made anew. */
+/* By what part of it more is not known, for it to be made anew. */
 #define NEWS		4u
-#define NEWS_LEAST	64u
+#define NEWS_LEAST	16u
 
 /* So many times as long as the best a slow device takes for what is left. */
 #define SLOWER		2
@@ -20,14 +20,15 @@
 /**
  * struct ahead - tasks that take equally long
  * @nr:		that are known, and have no device yet
- * @least_ns:	that one takes at best
+ * @way_ns:	that one takes at best, as the ways have it: for they were added up once
+ * @best_ns:	the same when the sides were found
  * @quick_ns, @slow_ns: in which all devices of one of the two sides get through one more; 0: never
  * @slow_part:	that the slow side should do of them
  */
 struct ahead {
 	uint64_t kind;
 	double nr;
-	double least_ns;
+	double way_ns, best_ns;
 	double quick_ns, slow_ns;
 	double slow_part;
 };
@@ -35,22 +36,23 @@ struct ahead {
 /**
  * struct outlook - of one program
  * @number:	unlike all others'; a task's way is of this one if it has its number
- * @live:	tasks that the program had when it was begun
- * @placed:	that were given to devices since
- * @vain:	it can't be finished
+ * @live:	tasks that it has seen
+ * @placed:	of them that have a device, or need none any more
+ * @all:	it has seen all that there were; @vain: it can't be finished
  * @ends_ns:	the latest end of a way whose first task has a device
- * @quick:	which side each device is on, @nr_slow on the slow one; found when @sides_at tasks had been placed
+ * @quick:	which side each device is on, @nr_slow on the slow one; found when @sides_at tasks had been
+ *		placed, for so many @lanes of all devices
  * @left_ns:	at @left_at, when @left_placed tasks had been placed
  */
 struct outlook {
 	uint32_t number;
 	uint32_t nr;
 	uint64_t live, placed;
-	bool vain;
+	bool all, vain;
 	double ends_ns;
 	struct ahead kinds[OUTLOOK_KINDS];
 	bool sides_made;
-	uint32_t nr_devices, nr_slow;
+	uint32_t lanes, nr_slow;
 	uint64_t sides_at;
 	double left_ns;
 	uint64_t left_at, left_placed;
@@ -81,6 +83,21 @@ static uint64_t kind_of(const struct graph_node *n)
 	return task_kind((struct graph_node *)n);
 }
 
+/* 0: nobody knows. */
+static double best_ns(struct sched *s, uint64_t kind)
+{
+	double best = 0;
+
+	for (uint32_t i = 0; i < s->nr_devices; i++) {
+		double ns = s->devices[i].lanes ?
+			    (double)model_predict_ns(&s->model, model_id(kind, i)) : 0;
+
+		if (ns > 0 && (best <= 0 || ns < best))
+			best = ns;
+	}
+	return best;
+}
+
 static struct ahead *ahead_of(struct sched *s, struct outlook *o, uint64_t kind, bool make)
 {
 	struct ahead *a = o->kinds;
@@ -90,13 +107,7 @@ static struct ahead *ahead_of(struct sched *s, struct outlook *o, uint64_t kind,
 			return a;
 	if (!make || o->nr == OUTLOOK_KINDS)
 		return NULL;
-	*a = (struct ahead){ .kind = kind };
-	for (uint32_t i = 0; i < s->nr_devices; i++) {
-		double ns = (double)model_predict_ns(&s->model, model_id(kind, i));
-
-		if (ns > 0 && (a->least_ns <= 0 || ns < a->least_ns))
-			a->least_ns = ns;
-	}
+	*a = (struct ahead){ .kind = kind, .way_ns = best_ns(s, kind) };
 	o->nr++;
 	o->sides_made = false;
 	return a;
@@ -106,110 +117,116 @@ static struct ahead *ahead_of(struct sched *s, struct outlook *o, uint64_t kind,
 /* Ways                                                                */
 
 /**
- * struct walk - from a task along what waits for it
- * @depth:	tasks on the stack
- * @lines:	that may be gone along yet
- * @longest:	of the ways of those that wait for the last one
- * @settled:	tasks whose way is known by this walk
+ * struct walk - from a program's newest task to its oldest
+ * @lines:	that may be looked at yet
+ * @longest:	of the ways of those that wait for the task at hand
  */
 struct walk {
-	const struct outlook *o;
-	const struct graph_node **stack;
-	uint32_t depth, lines, settled;
+	struct sched *s;
+	struct outlook *o;
+	uint32_t lines;
 	float longest;
 };
 
-static void look_at(void *to, const struct graph_node *n, uint32_t waits)
+static void look_behind(void *to, const struct graph_node *n, uint32_t waits)
 {
 	struct walk *w = to;
 
-	if (w->lines)
-		w->lines--;
-	if (n->sched.outlook != w->o->number) {
-		if (w->lines && w->depth < LINES)
-			w->stack[w->depth++] = n;
-		else
-			w->lines = 0;
-	} else if (n->sched.way_ns > w->longest) {
+	w->lines -= w->lines > 0;
+	/* Those that are not known came after it was begun. */
+	if (n->sched.outlook == w->o->number && n->sched.way_ns > w->longest)
 		w->longest = n->sched.way_ns;
-	}
+}
+
+/* It was given to a device, or booked. */
+static bool is_placed(const struct graph_node *n)
+{
+	return n->sched.flow && n->sched.index == ~0u;
+}
+
+/* A way has begun on a device.  Where others are booked, nobody knows which one ends when. */
+static void on_its_way(struct sched *s, struct outlook *o, const struct graph_node *n,
+		       float longest)
+{
+	const struct sched_lane *l = &s->devices[n->device].lane[n->sched.lane];
+
+	if (l->tasks == 1 && (double)l->until + longest > o->ends_ns)
+		o->ends_ns = (double)l->until + longest;
 }
 
 /* All behind it is known. */
-static bool settle(struct sched *s, struct outlook *o, const struct graph_node *n, float longest)
+static bool look_at(void *to, struct graph_node *n)
 {
-	struct ahead *a = ahead_of(s, o, kind_of(n), true);
-	struct sched_task *t = &((struct graph_node *)n)->sched;
+	struct walk *w = to;
+	struct outlook *o = w->o;
+	struct ahead *a;
 
-	if (!a)
-		return false;
-	a->nr++;
-	t->way_ns = longest + (float)a->least_ns;
-	t->outlook = o->number;
-	return true;
-}
-
-/* @n and all that comes after it.  False: there was too much of it for now, or for good. */
-static bool walk(struct sched *s, struct outlook *o, struct walk *w, const struct graph_node *n)
-{
-	w->depth = 0;
-	w->stack[w->depth++] = n;
-	while (w->depth) {
-		uint32_t depth = w->depth;
-
-		n = w->stack[depth - 1];
-		w->longest = 0;
-		if (n->sched.outlook != o->number)
-			s->ops.followers(s->arg, n, look_at, w);
-		if (!w->lines)
-			return false;
-		if (w->depth > depth)
-			continue;
-		if (n->sched.outlook != o->number && !settle(s, o, n, w->longest)) {
-			o->vain = true;
-			return false;
-		}
-		w->settled += n->sched.outlook == o->number;
-		w->depth--;
+	w->lines -= w->lines > 0;
+	w->longest = 0;
+	w->s->ops.followers(w->s->arg, n, look_behind, w);
+	o->live++;
+	if (is_placed(n)) {
+		o->placed++;
+		on_its_way(w->s, o, n, w->longest);
+		return w->lines;
 	}
-	return true;
+	a = ahead_of(w->s, o, kind_of(n), true);
+	if (!a) {
+		o->vain = true;
+		return false;
+	}
+	a->nr++;
+	n->sched.way_ns = w->longest + (float)a->way_ns;
+	n->sched.outlook = o->number;
+	return w->lines;
 }
 
 /* Whether the program has submitted so much since that it should be made anew. */
-static bool is_old(const struct sched *s, const struct outlook *o, uint64_t live)
+static bool is_old(struct sched *s, const struct outlook *o, const struct graph_node *n)
 {
-	uint64_t more = o->live / NEWS > NEWS_LEAST ? o->live / NEWS : NEWS_LEAST;
+	uint64_t live = s->ops.live(s->arg, n), known = o->live - o->placed;
+	uint64_t more = live / NEWS > NEWS_LEAST ? live / NEWS : NEWS_LEAST;
 
-	return !o->number || live + o->placed > o->live + s->running + more;
+	known += n->sched.program ? n->sched.program->running : 0;
+	return live > known + more;
 }
 
-bool outlook_look(struct sched *s, struct outlook *o, struct graph_node *const *tasks,
-		  uint32_t nr)
+static void begin(struct sched *s, struct outlook *o)
 {
-	struct walk w = { .o = o, .lines = LINES };
-	uint64_t live;
+	o->number = next_number(s);
+	o->nr = 0;
+	o->sides_made = false;
+	o->live = 0;
+	o->placed = 0;
+	o->all = false;
+	o->vain = false;
+	o->ends_ns = 0;
+}
 
-	if (!s->outlook_stack)
-		s->outlook_stack = malloc(LINES * sizeof(*s->outlook_stack));
-	w.stack = s->outlook_stack;
-	if (!w.stack || !s->ops.followers || !s->ops.live || !nr)
+bool outlook_is_known(const struct outlook *o)
+{
+	return o->all && !o->vain;
+}
+
+bool outlook_look(struct sched *s, struct outlook *o, const struct graph_node *n)
+{
+	struct walk w = { .s = s, .o = o, .lines = LINES };
+	bool done = o->all || o->vain, anew;
+
+	if (!s->ops.followers || !s->ops.look_back || !s->ops.live)
 		return false;
-	live = s->ops.live(s->arg, tasks[0]);
-	if (is_old(s, o, live)) {
-		o->number = next_number(s);
-		o->nr = 0;
-		o->live = live;
+	anew = !o->number || (done && is_old(s, o, n));
+	if (done && !anew)
+		return outlook_is_known(o);
+	if (anew)
+		begin(s, o);
+	o->all = s->ops.look_back(s->arg, n, anew, look_at, &w);
+	/* As many kinds would be found again, until there is as much more. */
+	if (o->vain) {
+		o->live = s->ops.live(s->arg, n);
 		o->placed = 0;
-		o->vain = false;
-		o->ends_ns = 0;
 	}
-	for (uint32_t i = 0; i < nr && !o->vain; i++)
-		if (tasks[i]->sched.outlook != o->number && !walk(s, o, &w, tasks[i])) {
-			/* Nothing was settled: nor will it be the next time, which would cost as much. */
-			o->vain |= !w.settled;
-			break;
-		}
-	return !o->vain;
+	return outlook_is_known(o);
 }
 
 bool outlook_tail_ns(struct sched *s, const struct outlook *o, const struct graph_node *n,
@@ -217,24 +234,26 @@ bool outlook_tail_ns(struct sched *s, const struct outlook *o, const struct grap
 {
 	const struct ahead *a = ahead_of(s, (struct outlook *)o, kind_of(n), false);
 
-	if (n->sched.outlook != o->number || !a)
+	if (!outlook_is_known(o) || n->sched.outlook != o->number || !a)
 		return false;
-	*ns = n->sched.way_ns - a->least_ns;
+	*ns = n->sched.way_ns - a->way_ns;
 	return true;
 }
 
-void outlook_placed(struct sched *s, struct outlook *o, const struct graph_node *n,
-		    uint64_t end_ns)
+void outlook_left(struct sched *s, struct outlook *o, const struct graph_node *n,
+		  uint64_t end_ns)
 {
 	struct ahead *a = ahead_of(s, o, kind_of(n), false);
 	double end;
 
-	o->placed++;
 	if (n->sched.outlook != o->number || !a)
 		return;
+	o->placed++;
 	if (a->nr > 0)
 		a->nr--;
-	end = (double)end_ns + n->sched.way_ns - a->least_ns;
+	if (!end_ns)
+		return;
+	end = (double)end_ns + n->sched.way_ns - a->way_ns;
 	if (end > o->ends_ns)
 		o->ends_ns = end;
 }
@@ -254,16 +273,28 @@ static double times_slower(struct sched *s, const struct outlook *o, uint32_t i)
 		if (!each)
 			continue;
 		ns += (a->nr + 1) * (double)each;
-		least += (a->nr + 1) * a->least_ns;
+		least += (a->nr + 1) * a->best_ns;
 	}
 	return least > 0 ? ns / least : SLOWER;
+}
+
+/* It changes where a device comes or is lost. */
+static uint32_t all_lanes(const struct sched *s)
+{
+	uint32_t lanes = 0;
+
+	for (uint32_t i = 0; i < s->nr_devices; i++)
+		lanes += s->devices[i].lanes;
+	return lanes;
 }
 
 static void find_sides(struct sched *s, struct outlook *o)
 {
 	o->nr_slow = 0;
+	for (uint32_t k = 0; k < o->nr; k++)
+		o->kinds[k].best_ns = best_ns(s, o->kinds[k].kind);
 	for (uint32_t i = 0; i < s->nr_devices; i++) {
-		o->quick[i] = times_slower(s, o, i) < SLOWER;
+		o->quick[i] = !s->devices[i].lanes || times_slower(s, o, i) < SLOWER;
 		o->nr_slow += !o->quick[i];
 	}
 	for (uint32_t k = 0; k < o->nr; k++) {
@@ -282,7 +313,7 @@ static void find_sides(struct sched *s, struct outlook *o)
 	}
 	o->sides_made = true;
 	o->sides_at = o->placed;
-	o->nr_devices = s->nr_devices;
+	o->lanes = all_lanes(s);
 }
 
 /* What the devices of each side have to do before they can begin with it, on average. */
@@ -306,15 +337,11 @@ static void add_begun(const struct sched *s, const struct outlook *o, uint64_t n
 
 static void find_left(struct sched *s, struct outlook *o, uint64_t now_ns)
 {
-	double quick = 0, slow = 0, known = 0, scale;
+	double quick = 0, slow = 0;
 	uint32_t order[OUTLOOK_KINDS], n = 0;
 
-	if (!o->sides_made || o->nr_devices != s->nr_devices || o->placed - o->sides_at >= AGAIN)
+	if (!o->sides_made || o->lanes != all_lanes(s) || o->placed - o->sides_at >= AGAIN)
 		find_sides(s, o);
-	for (uint32_t k = 0; k < o->nr; k++)
-		known += o->kinds[k].nr;
-	/* Those that aren't known yet are taken to be like these. */
-	scale = o->live > o->placed && known > 0 ? (double)(o->live - o->placed) / known : 1;
 	add_begun(s, o, now_ns, &quick, &slow);
 	for (uint32_t k = 0; k < o->nr; k++) {
 		struct ahead *a = &o->kinds[k];
@@ -322,10 +349,10 @@ static void find_left(struct sched *s, struct outlook *o, uint64_t now_ns)
 
 		a->slow_part = a->quick_ns <= 0;
 		if (a->quick_ns <= 0) {
-			slow += a->nr * scale * a->slow_ns;
+			slow += a->nr * a->slow_ns;
 			continue;
 		}
-		quick += a->nr * scale * a->quick_ns;
+		quick += a->nr * a->quick_ns;
 		if (a->slow_ns <= 0)
 			continue;
 		/* First what the slow side is least slow at. */
@@ -339,7 +366,7 @@ static void find_left(struct sched *s, struct outlook *o, uint64_t now_ns)
 	}
 	for (uint32_t i = 0; i < n && slow < quick; i++) {
 		struct ahead *a = &o->kinds[order[i]];
-		double all = a->nr * scale, moved = (quick - slow) / (a->quick_ns + a->slow_ns);
+		double all = a->nr, moved = (quick - slow) / (a->quick_ns + a->slow_ns);
 
 		a->slow_part = moved < all ? moved / all : 1;
 		moved = moved < all ? moved : all;
@@ -383,19 +410,19 @@ double outlook_slow_part(struct sched *s, struct outlook *o, const struct graph_
 /* Where all are alike this is found out now and then. */
 static bool has_slow(struct sched *s, struct outlook *o, uint64_t now_ns)
 {
+	if (!outlook_is_known(o))
+		return false;
 	if (!o->sides_made || o->nr_slow || o->placed - o->sides_at >= AGAIN)
 		update(s, o, now_ns);
 	return o->nr_slow;
 }
 
-bool outlook_leaves(struct sched *s, struct outlook *o, const struct graph_node *n,
-		    uint64_t now_ns)
+/* When a slow device would be done with @n first, from now on; negative: none can run it. */
+static double slow_end_ns(struct sched *s, struct outlook *o, const struct graph_node *n,
+			  uint64_t now_ns)
 {
-	double tail, end, first = -1;
+	double end, first = -1;
 
-	if (!has_slow(s, o, now_ns) || n->d.deadline_ns || !outlook_tail_ns(s, o, n, &tail) ||
-	    outlook_slow_part(s, o, n, now_ns) < 1)
-		return false;
 	for (uint32_t i = 0; i < s->nr_devices; i++) {
 		const struct sched_device *d = &s->devices[i];
 		uint64_t ns, at = UINT64_MAX;
@@ -410,5 +437,23 @@ bool outlook_leaves(struct sched *s, struct outlook *o, const struct graph_node 
 		if (ns && (first < 0 || end < first))
 			first = end;
 	}
-	return first >= 0 && first + tail <= outlook_left_ns(s, o, now_ns) * LEAVE;
+	return first;
+}
+
+bool outlook_leaves(struct sched *s, struct outlook *o, struct leaving *of,
+		    const struct graph_node *n, uint64_t now_ns)
+{
+	const struct ahead *a = ahead_of(s, o, kind_of(n), false);
+	double tail, *end;
+	uint32_t kind;
+
+	if (!has_slow(s, o, now_ns) || n->d.deadline_ns || !outlook_tail_ns(s, o, n, &tail))
+		return false;
+	kind = (uint32_t)(a - o->kinds);
+	end = &of->end_ns[kind];
+	if (!(of->found >> kind & 1)) {
+		of->found |= 1u << kind;
+		*end = outlook_slow_part(s, o, n, now_ns) < 1 ? -1 : slow_end_ns(s, o, n, now_ns);
+	}
+	return *end >= 0 && *end + tail <= outlook_left_ns(s, o, now_ns) * LEAVE;
 }

@@ -8,7 +8,8 @@
  * counts, and of run times what was learnt.
  *
  * It is made of a few tasks at a time, for one call must not keep others waiting; until all are
- * known it says too little, never too much.
+ * known nothing is said.  Of what is submitted later, and of run times that nobody knows, it says too
+ * little, never too much.
  */
 #ifndef ARAXD_SCHED_OUTLOOK_H
 #define ARAXD_SCHED_OUTLOOK_H
@@ -24,9 +25,9 @@ struct outlook;
 struct outlook *outlook_make(void);
 void outlook_free(struct outlook *o);
 
-/* @tasks are ready, of one program.  False: nothing is known of what is to come. */
-bool outlook_look(struct sched *s, struct outlook *o, struct graph_node *const *tasks,
-		  uint32_t nr);
+/* Goes on with it; @n is of its program.  False: nothing is known of what is to come. */
+bool outlook_look(struct sched *s, struct outlook *o, const struct graph_node *n);
+bool outlook_is_known(const struct outlook *o);
 
 /* From @n's end to its program's; false: that is not known. */
 bool outlook_tail_ns(struct sched *s, const struct outlook *o, const struct graph_node *n,
@@ -45,15 +46,28 @@ bool outlook_is_quick(struct sched *s, struct outlook *o, uint32_t device, uint6
 double outlook_slow_part(struct sched *s, struct outlook *o, const struct graph_node *n,
 			 uint64_t now_ns);
 
+/**
+ * struct leaving - what holds for all tasks of a kind, as long as nothing is given to a device
+ * @found:	of which kinds it is known; at first 0
+ * @end_ns:	when a slow device would be done with one; negative: none should do it
+ */
+struct leaving {
+	uint32_t found;
+	double end_ns[OUTLOOK_KINDS];
+};
+
 /*
  * Whether @n had better wait for a slow device than go to a quick one: those have enough to do
  * that they are better at, and the program ends no later.
  */
-bool outlook_leaves(struct sched *s, struct outlook *o, const struct graph_node *n,
-		    uint64_t now_ns);
+bool outlook_leaves(struct sched *s, struct outlook *o, struct leaving *of,
+		    const struct graph_node *n, uint64_t now_ns);
 
-/* @n was given to a device, which is done with it at @end_ns, as expected. */
-void outlook_placed(struct sched *s, struct outlook *o, const struct graph_node *n,
+/*
+ * @n, which may have been counted, was given to a device, which is done with it at @end_ns, as
+ * expected; 0: it has ended.
+ */
+void outlook_left(struct sched *s, struct outlook *o, const struct graph_node *n,
 		    uint64_t end_ns);
 
 #endif /* ARAXD_SCHED_OUTLOOK_H */

@@ -18,12 +18,16 @@
  * @state_bytes: of s->policy_state, which is zero when the policy takes over
  * @choose:	returns a device that can_run() the task and is device_idle(), or
  *		SCHED_NO_DEVICE: the task waits, and later ones are looked at
- * @context_gone: a client has left.  May be NULL
+ * @context_gone: a client has left, whose tasks have this task_context().  May be NULL
  * @leave:	another policy takes over, or the scheduler ends: free what the state
  *		points to.  May be NULL
  * @spare:	none of the tasks that were asked for has a device, and some device is idle: one
  *		of these others of a tenant for it, with node->device set; or NULL.  They are a
  *		heap by their turn.  May be NULL
+ * @placed:	@node was given the device that the policy chose, and the policy had set s->chosen
+ *		to it.  May be NULL
+ * @left:	@node, of which an outlook counts that it has no device (sched_task.h), was given one,
+ *		which is done with it at @end_ns, as expected; 0: it has ended without.  May be NULL
  * @may_ask:	@choose changes nothing while s->asking: so it can be asked where it would have a
  *		task that can't begin anywhere yet.  Elsewhere such a task is booked only where
  *		no other device could run it
@@ -34,7 +38,9 @@ struct sched_policy {
 	uint32_t (*choose)(struct sched *s, const struct graph_node *node, uint64_t now_ns);
 	struct graph_node *(*spare)(struct sched *s, struct graph_node *const *tasks, uint32_t nr,
 				    uint64_t now_ns);
-	void (*context_gone)(struct sched *s, uint32_t context);
+	void (*placed)(struct sched *s, struct graph_node *node);
+	void (*left)(struct sched *s, const struct graph_node *node, uint64_t end_ns);
+	void (*context_gone)(struct sched *s, uint64_t context);
 	void (*leave)(struct sched *s);
 	bool may_ask;
 };

@@ -48,8 +48,7 @@
 /* Tasks of a program among which one is looked for in place of those that are left to slow devices. */
 #define INSTEAD	512u
 
-/* Runs after which a device is known; the part of a kernel's time that trials may cost. */
-#define KNOWN		32u
+/* The part of a kernel's time that trials may cost, on devices that are not known well. */
 #define TRIAL_PART	32u
 #define TRIALS		256u
 
@@ -74,7 +73,7 @@
  */
 struct course {
 	struct course *next;
-	uint32_t context;
+	uint64_t context;
 	uint32_t tasks;
 	double way_ns, all_ns, run_ns;
 	uint32_t home;
@@ -86,7 +85,8 @@ struct course {
 /**
  * struct trial - what may be spent on devices that are little known
  * @kind:	of tasks; where two would be, the later one is
- * @run_ns:	that those were to take elsewhere since the last one, while a device was idle
+ * @run_ns:	that those which were placed elsewhere since the last one were to take, while a device
+ *		was idle
  */
 struct trial {
 	uint64_t kind;
@@ -107,14 +107,25 @@ struct spares {
 	uint32_t queued, alike;
 };
 
+/**
+ * struct chosen - what is learnt from a task as soon as it is placed
+ * @doubts:	a device that is little known stood idle; @tries: this is that one
+ */
+struct chosen {
+	uint64_t run_ns;
+	uint32_t device;
+	bool doubts, tries;
+};
+
 struct state {
+	struct chosen chosen;			/* for s->chosen */
 	struct course *buckets[BUCKETS];
 	struct trial trials[TRIALS];
 	uint32_t homes[SCHED_MAX_DEVICES];	/* contexts that are at home there */
 	struct spares spares;
 };
 
-static struct course **find(struct state *st, uint32_t context)
+static struct course **find(struct state *st, uint64_t context)
 {
 	struct course **c = &st->buckets[context % BUCKETS];
 
@@ -178,14 +189,14 @@ static void expect(struct sched *s, struct course *c, const struct graph_node *n
 /* NULL: no memory, and it goes anywhere. */
 static struct course *course_of(struct sched *s, const struct graph_node *node)
 {
-	struct course **c = find(s->policy_state, node->d.context);
+	struct course **c = find(s->policy_state, task_context(node));
 
 	if (*c)
 		return *c;
 	*c = calloc(1, sizeof(**c));
 	if (!*c)
 		return NULL;
-	(*c)->context = node->d.context;
+	(*c)->context = task_context(node);
 	(*c)->home = SCHED_NO_DEVICE;
 	expect(s, *c, node);
 	return *c;
@@ -204,19 +215,12 @@ static void mean(double *of, uint64_t ns, uint32_t tasks)
 	*of += ((double)ns - *of) / (tasks < MEMORY ? tasks : MEMORY);
 }
 
-/* A task was placed, for @run_ns. */
+/* A task was placed on @device, for @run_ns. */
 static void learn(struct sched *s, struct course *c, const struct graph_node *node,
-		  uint32_t device, uint64_t run_ns, uint64_t end_ns)
+		  uint32_t device, uint64_t run_ns)
 {
 	struct sched_way way;
 
-	/* Who only asks places nothing. */
-	if (!c || s->asking)
-		return;
-	if (c->outlook)
-		outlook_placed(s, c->outlook, node, end_ns);
-	if (!s->ops.way)
-		return;
 	s->ops.way(s->arg, node, device, &way);
 	c->tasks++;
 	mean(&c->run_ns, run_ns, c->tasks);
@@ -235,6 +239,18 @@ static void learn(struct sched *s, struct course *c, const struct graph_node *no
 	}
 	if (c->tasks >= MEMORY && c->way_ns > WAY * c->run_ns)
 		gather(s, c, find_home(s, node, device, &run_ns));
+}
+
+/* To be learnt from, if it is taken: a task is chosen for, and may go elsewhere after all. */
+static void note(struct sched *s, const struct graph_node *node, struct chosen chosen)
+{
+	struct state *st = s->policy_state;
+
+	/* Who only asks places nothing. */
+	if (s->asking)
+		return;
+	st->chosen = chosen;
+	s->chosen = node;
 }
 
 /* Whether a task of @run_ns may go to @device although it is at home on @home. */
@@ -273,18 +289,34 @@ static uint32_t only_one(struct sched *s, const struct graph_node *node)
 	return only;
 }
 
-/* Whether one is run where it takes @more_ns longer than @run_ns, to see if it really does. */
-static bool try_anew(struct state *st, uint64_t kind, uint64_t run_ns, uint64_t more_ns)
+static struct trial *trial_of(struct state *st, uint64_t kind)
 {
 	struct trial *t = &st->trials[(kind ^ kind >> 18) % TRIALS];
 
 	if (t->kind != kind)
 		*t = (struct trial){ .kind = kind };
-	t->run_ns += run_ns;
-	if (t->run_ns / TRIAL_PART < more_ns)
-		return false;
-	t->run_ns = 0;
-	return true;
+	return t;
+}
+
+/* Whether one is run where it takes @more_ns longer, to see if it really does. */
+static bool may_try(struct state *st, uint64_t kind, uint64_t more_ns)
+{
+	return trial_of(st, kind)->run_ns / TRIAL_PART >= more_ns;
+}
+
+static void placed(struct sched *s, struct graph_node *node)
+{
+	struct state *st = s->policy_state;
+	const struct chosen *chosen = &st->chosen;
+	struct course *c = *find(st, task_context(node));
+	struct trial *t;
+
+	if (c && s->ops.way)
+		learn(s, c, node, chosen->device, chosen->run_ns);
+	if (!chosen->doubts)
+		return;
+	t = trial_of(st, task_kind(node));
+	t->run_ns = chosen->tries ? 0 : t->run_ns + chosen->run_ns;
 }
 
 /*
@@ -305,8 +337,10 @@ static bool is_left(struct sched *s, struct outlook *o, const struct graph_node 
 		    uint32_t device, uint64_t now_ns)
 {
 	struct state *st = s->policy_state;
+	struct leaving of;
 
-	if (!outlook_leaves(s, o, node, now_ns) || !outlook_is_quick(s, o, device, now_ns))
+	of.found = 0;
+	if (!outlook_leaves(s, o, &of, node, now_ns) || !outlook_is_quick(s, o, device, now_ns))
 		return false;
 	if (!s->asking)
 		st->spares.worth_ns = st->spares.left_ns = s->now_ns;
@@ -326,7 +360,7 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, bool leave
 	uint32_t others = s->queued < BACKLOG ? s->queued : BACKLOG;
 	uint32_t least = SCHED_MIN_RUNS, doubted = SCHED_NO_DEVICE;
 	uint64_t doubted_ns = UINT64_MAX, doubted_run = 0;
-	bool best_ready = false;
+	bool best_ready = false, doubts, tries;
 	uint64_t slack;
 
 	for (uint32_t i = 0; i < s->nr_devices; i++) {
@@ -370,7 +404,8 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, bool leave
 			best = i;
 			best_ready = ready;
 		}
-		if (ready && e.runs - SCHED_MIN_RUNS < KNOWN - SCHED_MIN_RUNS && end < doubted_ns) {
+		if (ready && e.runs >= SCHED_MIN_RUNS && e.runs < SCHED_SURE_RUNS &&
+		    end < doubted_ns) {
 			doubted_ns = end;
 			doubted_run = e.ns;
 			doubted = i;
@@ -388,15 +423,15 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, bool leave
 	slack = others > 1 ? (others - 1) * run_ns : idle_move ? 0 : run_ns / SLACK_PART;
 	if (idle != SCHED_NO_DEVICE && idle_move <= best_move && !best_ready &&
 	    idle_ns < best_ns + slack) {
-		learn(s, c, node, idle, idle_run, idle_ns);
+		note(s, node, (struct chosen){ .device = idle, .run_ns = idle_run });
 		return idle;
 	}
 	/* Of one that looks nearly as fast little is to be learnt. */
-	if (doubted != SCHED_NO_DEVICE && doubted_run / 3 > run_ns / 2 && !s->asking &&
-	    !node->d.deadline_ns &&
-	    try_anew(s->policy_state, model_kind(kernel, work), run_ns, doubted_ns - best_ns)) {
+	doubts = doubted != SCHED_NO_DEVICE && doubted_run / 3 > run_ns / 2 && !s->asking &&
+		 !node->d.deadline_ns;
+	tries = doubts && may_try(s->policy_state, model_kind(kernel, work), doubted_ns - best_ns);
+	if (tries) {
 		best = doubted;
-		best_ns = doubted_ns;
 		run_ns = doubted_run;
 	} else if (!best_ready) {
 		if (idle != SCHED_NO_DEVICE)
@@ -405,13 +440,15 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, bool leave
 	}
 	if (leave && c && c->outlook && is_left(s, c->outlook, node, best, now_ns))
 		return SCHED_NO_DEVICE;
-	learn(s, c, node, best, run_ns, best_ns);
+	note(s, node, (struct chosen){
+		.device = best, .run_ns = run_ns, .doubts = doubts, .tries = tries,
+	});
 	return best;
 }
 
 static bool at_home(struct sched *s, const struct graph_node *node)
 {
-	const struct course *c = *find(s->policy_state, node->d.context);
+	const struct course *c = *find(s->policy_state, task_context(node));
 
 	return c && c->home != SCHED_NO_DEVICE;
 }
@@ -420,7 +457,7 @@ static struct outlook *outlook_of(struct sched *s, const struct graph_node *n)
 {
 	struct course *c = course_of(s, n);
 
-	if (c && !c->outlook && s->ops.followers)
+	if (c && !c->outlook && s->ops.look_back)
 		c->outlook = outlook_make();
 	return c ? c->outlook : NULL;
 }
@@ -441,15 +478,17 @@ static struct graph_node *instead(struct sched *s, struct outlook *o,
 				  struct graph_node *const *tasks, uint32_t nr, uint64_t now_ns)
 {
 	struct graph_node *first[2] = { NULL, NULL }, *n;
+	struct leaving of;
 
 	if (!quick_is_idle(s, o, now_ns))
 		return NULL;
+	of.found = 0;
 	for (uint32_t i = 0; i < nr && i < INSTEAD; i++) {
 		bool left;
 
 		if (tasks[i]->sched.lane == SCHED_STARTED)
 			continue;
-		left = outlook_leaves(s, o, tasks[i], now_ns);
+		left = outlook_leaves(s, o, &of, tasks[i], now_ns);
 		if (!first[left] || task_before(tasks[i], first[left]))
 			first[left] = tasks[i];
 	}
@@ -473,7 +512,7 @@ static struct graph_node *spare(struct sched *s, struct graph_node *const *tasks
 	if (sp->worth_ns != s->now_ns)
 		return NULL;
 	o = outlook_of(s, tasks[0]);
-	if (sp->left_ns == s->now_ns && o) {
+	if (sp->left_ns == s->now_ns && o && outlook_is_known(o)) {
 		n = instead(s, o, tasks, nr, now_ns);
 		if (n)
 			return n;
@@ -487,7 +526,7 @@ static struct graph_node *spare(struct sched *s, struct graph_node *const *tasks
 		n->device = device;
 		sp->queued = 0;
 		sp->alike = 0;
-		learn(s, *find(s->policy_state, n->d.context), n, device, run_ns, now_ns + run_ns);
+		note(s, n, (struct chosen){ .device = device, .run_ns = run_ns });
 	} else {
 		sp->tried_ns = now_ns;
 		sp->queued = s->queued + s->queued / SPARE_MORE + 1;
@@ -510,7 +549,15 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 	       only : SCHED_NO_DEVICE;
 }
 
-static void context_gone(struct sched *s, uint32_t context)
+static void left(struct sched *s, const struct graph_node *node, uint64_t end_ns)
+{
+	struct course *c = *find(s->policy_state, task_context(node));
+
+	if (c && c->outlook)
+		outlook_left(s, c->outlook, node, end_ns);
+}
+
+static void context_gone(struct sched *s, uint64_t context)
 {
 	struct course **c = find(s->policy_state, context), *gone = *c;
 
@@ -543,6 +590,8 @@ const struct sched_policy sched_policy_eft = {
 	.state_bytes = sizeof(struct state),
 	.choose = choose,
 	.spare = spare,
+	.placed = placed,
+	.left = left,
 	.context_gone = context_gone,
 	.leave = leave,
 };

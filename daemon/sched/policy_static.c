@@ -15,7 +15,7 @@
 
 struct pin {
 	struct pin *next;
-	uint32_t context;
+	uint64_t context;
 	uint32_t device;
 };
 
@@ -24,7 +24,7 @@ struct state {
 	uint32_t contexts[SCHED_MAX_DEVICES];	/* pinned to each device */
 };
 
-static struct pin **find(struct state *st, uint32_t context)
+static struct pin **find(struct state *st, uint64_t context)
 {
 	struct pin **p = &st->buckets[context % BUCKETS];
 
@@ -36,7 +36,7 @@ static struct pin **find(struct state *st, uint32_t context)
 static struct pin *pin(struct sched *s, const struct graph_node *node)
 {
 	struct state *st = s->policy_state;
-	struct pin **p = find(st, node->d.context);
+	struct pin **p = find(st, task_context(node));
 	uint32_t best = SCHED_NO_DEVICE;
 
 	if (*p)
@@ -50,7 +50,7 @@ static struct pin *pin(struct sched *s, const struct graph_node *node)
 	*p = calloc(1, sizeof(**p));
 	if (!*p)
 		return NULL;
-	(*p)->context = node->d.context;
+	(*p)->context = task_context(node);
 	(*p)->device = best;
 	st->contexts[best]++;
 	return *p;
@@ -74,7 +74,7 @@ static void unpin(struct state *st, struct pin **p)
 	free(gone);
 }
 
-static void context_gone(struct sched *s, uint32_t context)
+static void context_gone(struct sched *s, uint64_t context)
 {
 	struct state *st = s->policy_state;
 	struct pin **p = find(st, context);

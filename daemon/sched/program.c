@@ -53,9 +53,9 @@ static void task_down(struct sched_program *p, uint32_t i, struct graph_node *n)
 /* ------------------------------------------------------------------ */
 /* A tenant's programs                                                 */
 
-static uint32_t bucket_of(const struct sched *s, uint32_t context)
+static uint32_t bucket_of(const struct sched *s, uint64_t context)
 {
-	return context * 0x9e3779b1u >> 7 & s->programs_mask;
+	return (context ^ context >> 32) * 0x9e3779b1u >> 7 & s->programs_mask;
 }
 
 /* Longer chains do no harm where there is no memory. */
@@ -89,7 +89,7 @@ int programs_init(struct sched *s)
 }
 
 static struct sched_program *find(const struct sched *s, const struct sched_flow *f,
-				  uint32_t context)
+				  uint64_t context)
 {
 	struct sched_program *p = s->programs[bucket_of(s, context)];
 
@@ -98,7 +98,7 @@ static struct sched_program *find(const struct sched *s, const struct sched_flow
 	return p;
 }
 
-static struct sched_program *program_new(struct sched *s, struct sched_flow *f, uint32_t context)
+static struct sched_program *program_new(struct sched *s, struct sched_flow *f, uint64_t context)
 {
 	struct sched_program *p = calloc(1, sizeof(*p)), **bucket;
 
@@ -118,7 +118,7 @@ static struct sched_program *program_new(struct sched *s, struct sched_flow *f, 
 	return p;
 }
 
-struct sched_program *program_get(struct sched *s, struct sched_flow *f, uint32_t context)
+struct sched_program *program_get(struct sched *s, struct sched_flow *f, uint64_t context)
 {
 	struct sched_program *p = f->last_program;
 
@@ -156,7 +156,7 @@ void program_left(struct sched *s, struct sched_program *p)
 		program_free(s, p);
 }
 
-void programs_context_gone(struct sched *s, uint32_t context)
+void programs_context_gone(struct sched *s, uint64_t context)
 {
 	struct sched_program *p = s->programs[bucket_of(s, context)], *next;
 

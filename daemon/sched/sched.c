@@ -77,6 +77,7 @@ int sched_policy_set(struct sched *s, const char *name)
 	policy_leave(s);
 	s->policy = policy;
 	s->policy_state = state;
+	s->chosen = NULL;
 	s->stuck = false;
 	return 0;
 }
@@ -87,11 +88,11 @@ const char *sched_policy_name(const struct sched *s)
 }
 
 
-void sched_context_gone(struct sched *s, uint32_t context)
+void sched_context_gone(struct sched *s, uint32_t place, uint32_t context)
 {
 	if (s->policy->context_gone)
-		s->policy->context_gone(s, context);
-	programs_context_gone(s, context);
+		s->policy->context_gone(s, context_at(place, context));
+	programs_context_gone(s, context_at(place, context));
 }
 
 struct sched *sched_create(const struct sched_params *params)
@@ -151,7 +152,6 @@ void sched_destroy(struct sched *s)
 	free(s->active);
 	free(s->buckets);
 	free(s->programs);
-	free(s->outlook_stack);
 	model_free(&s->model);
 	free(s);
 }
@@ -212,7 +212,7 @@ static bool lane_has_room(const struct sched_device *d, uint32_t lane, const str
 	const struct sched_lane *l = &d->lane[lane];
 
 	return l->tasks && l->tasks <= d->ahead && !l->unsure && l->flow == n->sched.flow &&
-	       l->context == n->d.context &&
+	       l->context == task_context(n) &&
 	       l->until > now_ns && l->until - now_ns <= SCHED_AHEAD_NS;
 }
 
@@ -271,7 +271,7 @@ static void lane_take(struct sched *s, struct graph_node *n, uint32_t lane, uint
 	if (!l->until)
 		l->until = 1;
 	l->flow = n->sched.flow;
-	l->context = n->d.context;
+	l->context = task_context(n);
 	l->tasks++;
 	l->unsure += !n->sched.predicted_ns;
 	n->sched.lane = lane;
@@ -566,7 +566,7 @@ static uint64_t due(const struct graph_node *n, uint64_t now_ns)
 int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)
 {
 	struct sched_flow *f = flow_get(s, node->d.tenant);
-	struct sched_program *p = f ? program_get(s, f, node->d.context) : NULL;
+	struct sched_program *p = f ? program_get(s, f, task_context(node)) : NULL;
 
 	if (!p || !program_room(f, p) || !flow_room(s))
 		return -ENOMEM;
@@ -599,11 +599,28 @@ int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)
 	return 0;
 }
 
+/* What counts @n as to come does no longer. */
+static __attribute__((cold, noinline)) void leave_outlook(struct sched *s, struct graph_node *n,
+							   uint64_t end_ns)
+{
+	if (s->policy->left)
+		s->policy->left(s, n, end_ns);
+	n->sched.outlook = 0;
+}
+
+void sched_ended(struct sched *s, const struct graph_node *node)
+{
+	if (node->sched.outlook && s->policy->left)
+		s->policy->left(s, node, 0);
+}
+
 void sched_remove(struct sched *s, struct graph_node *node)
 {
 	struct sched_flow *f = node->sched.flow;
 	struct sched_program *p = node->sched.program;
 
+	if (__builtin_expect(node->sched.outlook != 0, 0))
+		leave_outlook(s, node, 0);
 	if (!f || node->sched.index == NOT_QUEUED)
 		return;
 	program_take(f, node);
@@ -681,7 +698,7 @@ static uint32_t of_each(const struct sched_flow *f, uint32_t all)
 
 /* Contexts that have begun something, of one tenant. */
 struct begun {
-	uint32_t contexts[LOOK_BEGUN];
+	uint64_t contexts[LOOK_BEGUN];
 	uint32_t nr;
 };
 
@@ -693,10 +710,10 @@ static void find_begun(const struct sched_flow *f, struct begun *b)
 	b->nr = 0;
 	while (b->nr < f->started && b->nr < LOOK_BEGUN && (n = next_task(f, &at, ~0u)))
 		if (is_started(n))
-			b->contexts[b->nr++] = n->d.context;
+			b->contexts[b->nr++] = task_context(n);
 }
 
-static bool has_begun(const struct begun *b, uint32_t context)
+static bool has_begun(const struct begun *b, uint64_t context)
 {
 	for (uint32_t i = 0; i < b->nr; i++)
 		if (b->contexts[i] == context)
@@ -710,7 +727,7 @@ static bool has_begun(const struct begun *b, uint32_t context)
  * SCHED_NO_DEVICE: on some device, now.  @fresh: or could begin.
  */
 static struct graph_node *next_of_others(struct sched *s, const struct sched_flow *f,
-					 uint32_t context, uint64_t due, uint32_t device,
+					 uint64_t context, uint64_t due, uint32_t device,
 					 bool fresh)
 {
 	uint32_t each = of_each(f, LOOK_OWN);
@@ -722,14 +739,14 @@ static struct graph_node *next_of_others(struct sched *s, const struct sched_flo
 	while ((n = next_task(f, &at, each))) {
 		bool can;
 
-		if (n->d.context == context || n->sched.due > due ||
+		if (task_context(n) == context || n->sched.due > due ||
 		    (best && n->sched.push_ns >= best->sched.push_ns))
 			continue;
 		if (is_started(n))
 			can = device == SCHED_NO_DEVICE ? has_idle_lane(&s->devices[n->device]) :
 							  n->device == device;
 		else
-			can = fresh && !has_begun(&begun, n->d.context) &&
+			can = fresh && !has_begun(&begun, task_context(n)) &&
 			      (device == SCHED_NO_DEVICE || can_run(s, n, device));
 		if (can)
 			best = n;
@@ -1025,6 +1042,11 @@ static void placed(struct sched *s, struct graph_node *n, uint32_t lane, uint64_
 	lane_take(s, n, lane, now_ns, predicted);
 	s->stuck = false;
 	flow_changed(s, f);
+	if (__builtin_expect(n->sched.outlook != 0, 0))
+		leave_outlook(s, n, s->devices[n->device].lane[lane].until);
+	if (s->chosen == n)
+		s->policy->placed(s, n);
+	s->chosen = NULL;
 }
 
 static void picked(struct sched *s, struct graph_node *n, uint64_t now_ns)
@@ -1044,7 +1066,7 @@ static uint64_t may_book(struct sched *s, struct graph_node *n, uint32_t device,
 	uint64_t behind = l->tasks > 1 ? l->booked_ns : 0;
 
 	if (!l->tasks || l->tasks > d->ahead || l->flow != n->sched.flow ||
-	    l->context != n->d.context || behind + ns > SCHED_BOOK_NS)
+	    l->context != task_context(n) || behind + ns > SCHED_BOOK_NS)
 		return 0;
 	return ns;
 }
@@ -1078,7 +1100,7 @@ int sched_book(struct sched *s, struct graph_node *node, uint32_t device, uint32
 	f = flow_find(s, node->d.tenant);
 	if (!f)
 		return -EAGAIN;
-	node->sched.program = program_get(s, f, node->d.context);
+	node->sched.program = program_get(s, f, task_context(node));
 	if (!node->sched.program)
 		return -EAGAIN;
 	charge_all(s);
@@ -1246,7 +1268,7 @@ bool sched_makes_way(struct sched *s, const struct graph_node *node, uint64_t al
 	if (others_turn(s, node, room != SCHED_ROOM_NONE))
 		return true;
 	return all_ns >= SCHED_LONG_NS &&
-	       next_of_others(s, f, node->d.context, due(node, now_ns), node->device,
+	       next_of_others(s, f, task_context(node), due(node, now_ns), node->device,
 			      room == SCHED_ROOM_PLENTY);
 }
 
@@ -1267,10 +1289,10 @@ int sched_put_back(struct sched *s, struct graph_node *node, uint64_t ran_ns, ui
 	f->running--;
 	s->running--;
 	if (all_ns >= SCHED_LONG_NS &&
-	    next_of_others(s, f, node->d.context, due(node, now_ns), node->device, fresh)) {
+	    next_of_others(s, f, task_context(node), due(node, now_ns), node->device, fresh)) {
 		gone = true;
 		f->away_fresh = fresh;
-		f->away = node->d.context;
+		f->away = task_context(node);
 		f->away_priority = node->d.priority;
 		f->away_deadline = node->d.deadline_ns;
 		f->away_until = now_ns + (own_ns < SCHED_LONG_NS ? own_ns : SCHED_LONG_NS);
@@ -1325,6 +1347,8 @@ static __attribute__((noinline)) void charge_other(struct sched *s, uint64_t ten
 void sched_charge(struct sched *s, struct graph_node *node, uint32_t device, uint64_t run_ns,
 		  bool learn)
 {
+	if (__builtin_expect(node->sched.outlook != 0, 0))
+		leave_outlook(s, node, 0);
 	if (__builtin_expect(s->owing && s->owing->tenant == node->d.tenant, 1))
 		s->owing_ns += run_ns;
 	else

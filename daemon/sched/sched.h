@@ -47,6 +47,8 @@
 
 #define SCHED_MAX_DEVICES	1024
 #define SCHED_MIN_RUNS		3	/* fewer observations predict nothing */
+/* After so many a run time is not doubted any more, and something may count as an outlier. */
+#define SCHED_SURE_RUNS		16
 #define SCHED_NO_DEVICE		(~0u)
 
 /* Of waiting make up for one step of priority. */
@@ -107,6 +109,9 @@ struct sched_way {
  *		others there ends later (NULL: 0, one lane is nothing to another)
  * @followers:	calls @each for the tasks that wait for @node now (NULL: what is to come is not
  *		known)
+ * @look_back:	calls @each for the tasks of @node's program that have not ended, those that wait
+ *		for one before it, until it returns false; then goes on there the next time, unless
+ *		@anew.  Returns whether that was all (NULL: what is to come is not known)
  * @tenant:	@t->id has its first task for long: fill in the rest; false: nothing is
  *		known of it (NULL: all weights are equal until sched_tenant_set())
  */
@@ -126,6 +131,8 @@ struct sched_ops {
 	void (*followers)(void *arg, const struct graph_node *node,
 			  void (*each)(void *to, const struct graph_node *node, uint32_t waits),
 			  void *to);
+	bool (*look_back)(void *arg, const struct graph_node *node, bool anew,
+			  bool (*each)(void *to, struct graph_node *node), void *to);
 	bool (*tenant)(void *arg, struct sched_tenant *t);
 };
 
@@ -154,8 +161,11 @@ const char *sched_policy_name(const struct sched *s);
  */
 uint32_t sched_choose(struct sched *s, struct graph_node *node, uint64_t now_ns);
 
-/* A client has left: its context may be forgotten, and its number given to another. */
-void sched_context_gone(struct sched *s, uint32_t context);
+/*
+ * A client has left: its context, of the graph of that place (struct graph_params), may be forgotten, and
+ * its number given to another.
+ */
+void sched_context_gone(struct sched *s, uint32_t place, uint32_t context);
 
 /**
  * sched_device_set - add a device or change it
@@ -226,6 +236,8 @@ void sched_near(struct sched *s, uint32_t near, uint64_t ns);
 
 /* Takes a task out that was not picked; nothing if it is not queued. */
 void sched_remove(struct sched *s, struct graph_node *node);
+/* A task that was never queued has ended without having run: it is not to come any more. */
+void sched_ended(struct sched *s, const struct graph_node *node);
 
 /**
  * sched_pick - the next task to start

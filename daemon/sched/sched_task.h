@@ -25,6 +25,7 @@ struct sched_program;
  * @full_ns:	what it is expected to take of its device's whole capacity
  * @part:	which part of it it takes, in 1024ths; 0: what @full_ns says is not counted
  * @outlook:	which outlook @way_ns is of (outlook.h); 0: of none
+ * @place:	which one of several graphs it is in: contexts are numbered in each
  * @way_ns:	from its begin to the end of its program, as far as that was submitted
  */
 struct sched_task {
@@ -42,6 +43,7 @@ struct sched_task {
 	uint32_t part;
 	uint32_t outlook;
 	float way_ns;
+	uint32_t place;
 };
 
 #endif /* ARAXD_SCHED_TASK_H */

@@ -257,7 +257,7 @@ struct graph_node *spare_find(struct sched *s, struct outlook *o,
 
 	*alike = true;
 	look_at(s, &l, tasks, nr, bound, now_ns);
-	if (o && !outlook_look(s, o, l.tasks, l.nr))
+	if (o && !outlook_look(s, o, tasks[0]))
 		o = NULL;
 	ready = o ? ready_ns(s, o, &l, now_ns) : 0;
 	for (uint32_t i = 0; i < l.nr_kinds; i++) {

@@ -219,6 +219,12 @@ static void followers(void *arg, const struct graph_node *node,
 	graph_each_successor(node, each, to);
 }
 
+static bool look_back(void *arg, const struct graph_node *node, bool anew,
+		      bool (*each)(void *to, struct graph_node *node), void *to)
+{
+	return graph_look_back(node, anew, each, to);
+}
+
 static bool tight(void *arg, uint32_t device)
 {
 	const struct sim *sim = arg;
@@ -236,5 +242,6 @@ const struct sched_ops sim_answers = {
 	.live = live,
 	.part = part,
 	.followers = followers,
+	.look_back = look_back,
 	.tight = tight,
 };

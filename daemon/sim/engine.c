@@ -62,7 +62,7 @@ static void app_end(struct app *a)
 	uint32_t tenant = a->conf->tenant;
 
 	/* The program has left. */
-	sched_context_gone(sim->sched, a->index + 1);
+	sched_context_gone(sim->sched, 0, a->index + 1);
 	app_buffers_drop(a);
 	sim->apps_left--;
 	if (--sim->app_left[tenant] || sim->first_ended)
@@ -225,6 +225,7 @@ static void ended(void *arg, const struct graph_node *node, const struct graph_d
 	const struct sim_task *t;
 	struct app *a = app_of(sim, node, &t);
 
+	sched_ended(sim->sched, node);
 	if (sim->foresees)
 		stores_have_used(a, t, node->seq);
 }
@@ -448,7 +449,7 @@ static bool teach(struct sim *sim)
 				double ns = scenario_cost_ns(sc, t->kernel, sc->devices[d].kind,
 							     t->work);
 
-				for (int run = 0; ns > 0 && run < SCHED_MIN_RUNS; run++)
+				for (int run = 0; ns > 0 && run < SCHED_SURE_RUNS; run++)
 					sched_observe(sim->sched, sched_kernel_key(&n), d, t->work,
 						      event_ns(ns));
 			}

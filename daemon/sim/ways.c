@@ -259,6 +259,16 @@ static double add_way(struct ways *w, uint32_t to)
 	}
 }
 
+/* By the ways that were taken in so far.  Returns how many steps it took. */
+static uint32_t improve(struct ways *w, struct least *l, double *best)
+{
+	uint32_t steps = least_solve(l, STEPS, w->x);
+	double bound = least_bound(l);
+
+	*best = bound > *best ? bound : *best;
+	return steps;
+}
+
 static int solve(struct ways *w, struct least *l, double *ns)
 {
 	double effort = 0, best = 0, gap;
@@ -270,16 +280,16 @@ static int solve(struct ways *w, struct least *l, double *ns)
 	memset(w->weight, 0, w->nr * sizeof(*w->weight));
 	least_add(l, add_gap(w, NULL, NULL, SECOND), w->weight);
 	while (!done && effort < EFFORT) {
-		uint32_t steps = least_solve(l, STEPS, w->x);
-		double bound;
+		uint32_t steps = improve(w, l, &best);
 
 		effort += (double)w->nr * ((steps + 1.0) * WAYS + w->nr_reach * w->nr_reach / 4.0);
-		bound = least_bound(l);
-		best = bound > best ? bound : best;
 		find_longest(w);
 		done = w->steps[w->nr].at <= best * (1 + ENOUGH) ||
 		       !least_add(l, add_way(w, w->nr), w->weight);
 	}
+	/* The last one that was taken in counts as well. */
+	if (!done)
+		improve(w, l, &best);
 	*ns = best;
 	return 0;
 }

@@ -213,7 +213,7 @@ static struct entry e;
 
 static void setup(void)
 {
-	g = graph_create(&(struct graph_params){ .slots = 70000 });
+	g = graph_create(&(struct graph_params){ .slots = 70000, .place = 3 });
 	ck_assert_ptr_nonnull(g);
 }
 
@@ -908,6 +908,56 @@ START_TEST(successors_are_all_seen)
 }
 END_TEST
 
+/* What look_back() has given; it stops after @most. */
+struct back {
+	uint64_t seqs[16];
+	uint32_t nr, most;
+};
+
+static bool see_back(void *arg, struct graph_node *node)
+{
+	struct back *b = arg;
+
+	b->seqs[b->nr++] = node->seq;
+	return b->nr < b->most;
+}
+
+static void check_back(struct graph_node *n, bool anew, uint32_t most, bool all, const char *seqs)
+{
+	struct back b = { .most = most };
+	char text[64] = "";
+
+	ck_assert_int_eq(graph_look_back(n, anew, see_back, &b), all);
+	for (uint32_t i = 0; i < b.nr; i++)
+		sprintf(text + strlen(text), "%u ", (unsigned int)b.seqs[i]);
+	ck_assert_str_eq(text, seqs);
+}
+
+/* The newest first, one part after the other, whatever ends or comes in between. */
+START_TEST(looks_back)
+{
+	struct graph_node *first, *fourth;
+	uint32_t failure;
+
+	for (uint32_t i = 0; i < 6; i++)
+		add(task(i, 1, ARAX_QUEUE_DATAFLOW));
+	first = pop(0);
+	for (uint32_t i = 1; i < 3; i++)
+		pop(i);
+	fourth = pop(3);
+	ck_assert_uint_eq(first->sched.place, 3);
+	check_back(first, true, 16, true, "6 5 4 3 2 1 ");
+	check_back(first, false, 16, true, "");
+	check_back(first, true, 2, false, "6 5 ");
+	/* It would have been next. */
+	graph_complete(g, fourth, 0, &failure);
+	add(task(6, 1, ARAX_QUEUE_DATAFLOW));
+	check_back(first, false, 1, false, "3 ");
+	check_back(first, false, 16, true, "2 1 ");
+	check_back(first, true, 16, true, "7 6 5 3 2 1 ");
+}
+END_TEST
+
 /* However many ranges two tasks share, they are related once. */
 START_TEST(edges_are_recorded_once)
 {
@@ -1087,6 +1137,7 @@ int main(void)
 	tcase_add_test(example, deadlines_come_in_order);
 	tcase_add_test(example, targets_never_fail);
 	tcase_add_test(example, successors_are_all_seen);
+	tcase_add_test(example, looks_back);
 	tcase_add_test(example, edges_are_recorded_once);
 	tcase_add_test(example, crowds_dissolve);
 	tcase_add_test(example, stream_runs_in_constant_memory);

@@ -15,6 +15,7 @@ static struct sched *s;
 static struct graph_node pool[256];
 static struct arax_dispatch_range range;
 static unsigned int used;
+static uint32_t place;	/* the link that tasks come by */
 static uint64_t now;
 
 /* The hooks' answers for each device. */
@@ -60,6 +61,7 @@ static void setup(void)
 {
 	s = NULL;
 	used = 0;
+	place = 0;
 	now = 1000 * MS;
 	allowed = ~0u;
 	for (int i = 0; i < DEVICES; i++)
@@ -83,6 +85,7 @@ static struct graph_node *task_of(uint64_t tenant, uint32_t context)
 	n->d.kernel = 1;
 	n->d.grid[0] = 64;
 	n->d.nr_ranges = 1;
+	n->sched.place = place;
 	ck_assert_int_eq(sched_push(s, n, now), 0);
 	return n;
 }
@@ -274,13 +277,28 @@ START_TEST(static_pins_contexts)
 	ck_assert_uint_eq(next_of(1, 101), 1);
 	/* One goes: the next one takes its place. */
 	sched_finish(s, &pool[3], MS, true);
-	sched_context_gone(s, 103);
-	sched_context_gone(s, 999);
+	sched_context_gone(s, 0, 103);
+	sched_context_gone(s, 0, 999);
 	ck_assert_uint_eq(next_of(1, 104), 3);
 	/* What its device can't run doesn't wait for ever. */
 	sched_finish(s, &pool[0], MS, true);
 	allowed = 1;
 	ck_assert_uint_eq(next_of(1, 104), 0);
+}
+END_TEST
+
+/* One number, two links: the one that leaves is not the other one. */
+START_TEST(static_pins_by_link)
+{
+	make("static", 2);
+	ck_assert_uint_eq(next_of(1, 100), 0);
+	place = 1;
+	ck_assert_uint_eq(next_of(1, 100), 1);
+	ck_assert_uint_eq(next_of(1, 101), 2);
+	sched_context_gone(s, 0, 100);
+	ck_assert_uint_eq(next_of(1, 100), 1);
+	place = 0;
+	ck_assert_uint_eq(next_of(1, 100), 0);
 }
 END_TEST
 
@@ -291,7 +309,7 @@ START_TEST(static_forgets_contexts)
 		used = 0;
 		ck_assert_uint_eq(next_of(1, c * 7), 0);
 		sched_finish(s, &pool[0], MS, true);
-		sched_context_gone(s, c * 7);
+		sched_context_gone(s, 0, c * 7);
 	}
 }
 END_TEST
@@ -541,6 +559,7 @@ int main(void)
 	tcase_add_test(c, transfer_times_follow_the_links);
 	tcase_add_test(c, hooks_may_be_missing);
 	tcase_add_test(c, static_pins_contexts);
+	tcase_add_test(c, static_pins_by_link);
 	tcase_add_test(c, static_forgets_contexts);
 	tcase_add_test(c, fair_takes_the_least_load);
 	tcase_add_test(c, fair_counts_the_shares);

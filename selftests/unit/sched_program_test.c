@@ -524,10 +524,10 @@ START_TEST(contexts_go)
 	run_for(S);
 	/* While a task of it is queued or runs it is only marked. */
 	p->backlog = 0;
-	sched_context_gone(s, p->context);
+	sched_context_gone(s, 0, p->context);
 	run_for(100 * MS);
-	sched_context_gone(s, p->context);
-	sched_context_gone(s, 12345);
+	sched_context_gone(s, 0, p->context);
+	sched_context_gone(s, 0, 12345);
 	run_for(S);
 	before = p->ran_ns;
 	p->backlog = 10;
@@ -540,9 +540,68 @@ START_TEST(contexts_go)
 		sched_remove(s, n);
 		free(n);
 		if (i % 2)
-			sched_context_gone(s, 100 + i);
+			sched_context_gone(s, 0, 100 + i);
 	}
 	shares_are_equal(S, 0.01);
+	end();
+}
+END_TEST
+
+/*
+ * What goes by when it is due goes out of turn.  Nobody waited for it, so turns have come as far, and
+ * who comes then does not have as much before the other.
+ */
+START_TEST(who_was_alone_out_of_turn_owes_nothing)
+{
+	struct program *a, *b;
+	uint64_t before;
+
+	begin(1);
+	a = program(MS, 2);
+	a->deadline_ns = 100 * MS;
+	run_for(S);
+	a->deadline_ns = 0;
+	before = a->ran_ns;
+	b = program(MS, 2);
+	run_for(100 * MS);
+	ck_assert_uint_ge(a->ran_ns - before, 40 * MS);
+	ck_assert_uint_ge(b->ran_ns, 40 * MS);
+	end();
+}
+END_TEST
+
+/* On two links contexts have the same numbers, and are two programs. */
+START_TEST(links_number_contexts_alike)
+{
+	struct program p = { .context = 1 };
+	struct graph_node *n[10], *other, *picked;
+
+	begin(1);
+	for (int i = 0; i < 10; i++) {
+		n[i] = task_of(&p);
+		ck_assert_int_eq(sched_push(s, n[i], now), 0);
+	}
+	other = task_of(&p);
+	other->sched.place = 1;
+	for (int i = 0; i < 5; i++) {
+		ck_assert_ptr_eq(sched_pick(s, now), n[i]);
+		if (i == 4)
+			ck_assert_int_eq(sched_push(s, other, now), 0);
+		sched_finish(s, n[i], MS, true);
+	}
+	/* Its turn comes before those of who has had five. */
+	picked = sched_pick(s, now);
+	ck_assert_ptr_eq(picked, other);
+	sched_finish(s, other, MS, true);
+	/* The one that leaves takes nothing with it that is the other's. */
+	sched_context_gone(s, 1, 1);
+	for (int i = 5; i < 10; i++) {
+		ck_assert_ptr_eq(sched_pick(s, now), n[i]);
+		sched_finish(s, n[i], MS, true);
+	}
+	for (int i = 0; i < 10; i++)
+		free(n[i]);
+	free(other);
 	end();
 }
 END_TEST
@@ -571,6 +630,8 @@ int main(void)
 	tcase_add_test(c, crowds_cost_little);
 	tcase_add_test(c, follows_one_that_was_passed_over);
 	tcase_add_test(c, contexts_go);
+	tcase_add_test(c, who_was_alone_out_of_turn_owes_nothing);
+	tcase_add_test(c, links_number_contexts_alike);
 	suite_add_tcase(suite, c);
 	r = srunner_create(suite);
 	srunner_run_all(r, CK_ENV);

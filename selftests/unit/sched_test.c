@@ -377,6 +377,40 @@ START_TEST(eft_tries_with_measure)
 }
 END_TEST
 
+/* Who is asked for again and again, and waits, has run nothing. */
+START_TEST(eft_tries_by_what_has_run)
+{
+	sched_device_set(s, 0, 1);
+	sched_device_set(s, 1, 1);
+	learn(1, 0, 10 * MS);
+	learn(1, 1, 500 * MS);
+	push(1, 1);
+	ck_assert_ptr_nonnull(sched_pick(s, now));
+	push(1, 1);
+	for (int i = 0; i < 5000; i++) {
+		now += 1000;
+		/* As each task of others that comes or goes. */
+		sched_near(s, SCHED_NO_DEVICE, 0);
+		ck_assert_ptr_null(sched_pick(s, now));
+	}
+}
+END_TEST
+
+/* What was known well before a restart is so after it. */
+START_TEST(eft_tries_nothing_that_it_was_told)
+{
+	struct sched_known k = { .kernel = sched_kernel_key(task(1, 1)), .runs = 40, .work = 64 };
+
+	sched_device_set(s, 0, 1);
+	sched_device_set(s, 1, 1);
+	for (k.device = 0; k.device < 2; k.device++) {
+		k.ns = k.all_ns = k.device ? 10 * MS : 2 * MS;
+		sched_import(s, &k);
+	}
+	ck_assert_int_eq(one_by_one(1000, 2 * MS, 10 * MS, 0), 0);
+}
+END_TEST
+
 START_TEST(eft_tries_nothing_with_a_deadline)
 {
 	sched_device_set(s, 0, 1);
@@ -1317,6 +1351,8 @@ int main(void)
 	tcase_add_test(c, eft_waits_for_no_trifle);
 	tcase_add_test(c, eft_doubts_few_runs);
 	tcase_add_test(c, eft_tries_with_measure);
+	tcase_add_test(c, eft_tries_by_what_has_run);
+	tcase_add_test(c, eft_tries_nothing_that_it_was_told);
 	tcase_add_test(c, eft_tries_nothing_with_a_deadline);
 	tcase_add_test(c, eft_counts_the_switch);
 	tcase_add_test(c, eft_keeps_a_configuration);

@@ -1209,6 +1209,78 @@ START_TEST(who_is_slow_helps)
 }
 END_TEST
 
+/*
+ * What 2,000 short tasks wait for runs for 100 ms, and six are ready of which a slow device takes
+ * 500 ms for one.  What is to come is short, so these are not left to it.
+ */
+START_TEST(what_is_to_come_is_not_like_what_is_ready)
+{
+	static char trace[2048 * 128], text[1024];
+	size_t len = (size_t)sprintf(trace, "{ \"kernel\": \"r\", \"work\": 1, \"ranges\": [ [ \"r\", 0, 8, \"out\" ] ] }\n");
+	char path[32];
+
+	for (int i = 0; i < 2006; i++)
+		len += (size_t)sprintf(trace + len,
+				       "{ \"kernel\": \"%s\", \"work\": 1, \"ranges\": [ %s[ \"b%d\", 0, 8, \"out\" ] ] }\n",
+				       i < 2000 ? "short" : "big",
+				       i < 2000 ? "[ \"r\", 0, 8, \"in\" ], " : "", i);
+	trace_of(trace, path);
+	snprintf(text, sizeof(text),
+		 "{ \"machine\": { \"devices\": [ { \"name\": \"g\", \"lanes\": 1 }, { \"name\": \"c\", \"lanes\": 1, \"count\": 4 } ] },\n"
+		 " \"tenants\": [ { \"name\": \"t\" } ], \"kernels\": [\n"
+		 "  { \"name\": \"r\", \"cost\": { \"g\": { \"base_us\": 100000 } } },\n"
+		 "  { \"name\": \"short\", \"cost\": { \"g\": { \"base_us\": 10 }, \"c\": { \"base_us\": 200 } } },\n"
+		 "  { \"name\": \"big\", \"cost\": { \"g\": { \"base_us\": 10000 }, \"c\": { \"base_us\": 500000 } } } ],\n"
+		 " \"workload\": [ { \"type\": \"trace\", \"file\": \"%s\", \"window\": 4096 } ] }", path);
+	/* On the quick one alone 180 ms. */
+	ck_assert_uint_le(makespan(text), 180 * MS);
+	unlink(path);
+}
+END_TEST
+
+/*
+ * 200 tasks that only the quick device can run, the last of which makes two of 10 ms ready, that a
+ * slow one takes 30 ms for: when they are, nothing else is left.
+ */
+START_TEST(what_only_one_can_run_is_done_as_well)
+{
+	static char trace[256 * 128], text[1024];
+	char path[32];
+	size_t len = 0;
+
+	for (int i = 0; i < 214; i++)
+		len += (size_t)sprintf(trace + len,
+				       "{ \"kernel\": \"%s\", \"work\": 1, \"ranges\": [ %s[ \"x%d\", 0, 8, \"out\" ] ] }\n",
+				       i < 12 ? "c" : i < 212 ? "g" : "b",
+				       i < 212 ? "" : "[ \"x211\", 0, 8, \"in\" ], ", i);
+	trace_of(trace, path);
+	snprintf(text, sizeof(text),
+		 "{ \"machine\": { \"devices\": [ { \"name\": \"g\", \"lanes\": 1 }, { \"name\": \"c\", \"lanes\": 1, \"count\": 4 } ] },\n"
+		 " \"tenants\": [ { \"name\": \"t\" } ], \"kernels\": [\n"
+		 "  { \"name\": \"c\", \"cost\": { \"g\": { \"base_us\": 1000 }, \"c\": { \"base_us\": 15000 } } },\n"
+		 "  { \"name\": \"g\", \"cost\": { \"g\": { \"base_us\": 100 } } },\n"
+		 "  { \"name\": \"b\", \"cost\": { \"g\": { \"base_us\": 10000 }, \"c\": { \"base_us\": 30000 } } } ],\n"
+		 " \"workload\": [ { \"type\": \"trace\", \"file\": \"%s\", \"window\": 4096 } ] }", path);
+	/* On the quick one alone 52 ms. */
+	ck_assert_uint_le(makespan(text), 52 * MS);
+	unlink(path);
+}
+END_TEST
+
+/* Where run times are known beforehand nothing is run to find them out. */
+START_TEST(what_is_known_is_not_tried)
+{
+	load("{ \"machine\": { \"devices\": [ { \"name\": \"g\" }, { \"name\": \"c\" } ] },\n"
+	     " \"tenants\": [ { \"name\": \"t\" } ], \"kernels\": [\n"
+	     "  { \"name\": \"k\", \"cost\": { \"g\": { \"base_us\": 2000 }, \"c\": { \"base_us\": 10000 } } } ],\n"
+	     " \"workload\": [ " STREAM(1, 1000, 1, "") " ] }");
+	run_watched(NULL, NULL);
+	ck_assert_uint_eq(result.devices[1].tasks, 0);
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+}
+END_TEST
+
 static int priority_of(const char *more, uint32_t task)
 {
 	int priority;
@@ -1339,6 +1411,9 @@ int main(void)
 	tcase_add_test(t, factorisations_have_their_tasks);
 	tcase_add_test(t, long_ways_go_first);
 	tcase_add_test(t, who_is_slow_helps);
+	tcase_add_test(t, what_is_known_is_not_tried);
+	tcase_add_test(t, what_only_one_can_run_is_done_as_well);
+	tcase_add_test(t, what_is_to_come_is_not_like_what_is_ready);
 	tcase_add_loop_test(t, reads_traces, 0, sizeof(lines) / sizeof(lines[0]));
 	suite_add_tcase(suite, t);
 	sr = srunner_create(suite);
