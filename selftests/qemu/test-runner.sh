@@ -74,5 +74,34 @@ check 'an old one with no other to be had runs the CPUs in turns' \
 	"$([ "$(emulator 8.1.5)" = 'qemu-system-x86_64 -accel tcg,thread=single ' ] &&
 		grep -q 'CPUs in turns' "$work/log" && echo 0 || echo 1)"
 
+# KVM is believed when a kernel came to its end by it, and asked once for each kernel.
+cp "$top/scripts/qemu-kvm" "$work/scripts/"
+touch "$work/node"
+# kvm KERNEL STATUS LAST-WORDS [NODE]: what qemu-kvm makes of a guest like that; asked counts its boots
+kvm() {
+	mkdir -p "$work/$1"
+	echo "$1" >"$work/$1/vmlinuz"
+	cat >"$work/bin/qemu-system-x86_64" <<-END
+		#!/bin/sh
+		echo >>"$work/asked"
+		for arg; do case \$arg in file:*) echo "$3" >"\${arg#file:}" ;; esac; done
+		exit $2
+	END
+	env -u ARAX_KVM PATH="$work/bin:$PATH" "$work/scripts/qemu-kvm" \
+		--node "${4:-$work/node}" "$work/$1" 2>"$work/log"
+}
+asked() {
+	wc -l <"$work/asked"
+}
+words='Kernel panic - not syncing: VFS: Unable to mount root fs'
+check 'KVM that brings a kernel up is used' "$(kvm up 0 "$words" && echo 0 || echo 1)"
+check 'and not asked again' "$(kvm up 1 '' && [ "$(asked)" = 1 ] && echo 0 || echo 1)"
+check 'but for another kernel' "$(! kvm reset 0 '' && [ "$(asked)" = 2 ] && echo 0 || echo 1)"
+check 'KVM in which a kernel hangs is not used' \
+	"$(! kvm hangs 124 'early words' && grep -q 'status 124, 1 lines' "$work/log" && echo 0 || echo 1)"
+check 'and not asked again, either' "$(! kvm hangs 0 "$words" && [ "$(asked)" = 3 ] && echo 0 || echo 1)"
+check 'no device, no KVM' \
+	"$(! kvm up 0 "$words" "$work/none" && grep -q 'none is not there' "$work/log" && echo 0 || echo 1)"
+
 echo "1..$n"
 exit "$bad"
