@@ -729,6 +729,8 @@ START_TEST(a_busy_client_blocks_nobody)
 		waits &= !client_has_completion(&c);
 	}
 	core_mutex_unlock(&cc->lock);
+	/* Who frees it takes the core's lock for that: by then this unlock has returned. */
+	ck_assert_ptr_eq(core_client_of(&c), cc);
 	ck_assert(served);
 	ck_assert(waits);
 	ck_assert_int_eq(client_receive(&c, &a, sizeof(a), NULL), 0);
