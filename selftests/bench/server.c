@@ -325,6 +325,20 @@ long server_cpu_ticks(const struct server *s)
 	return (long)(user + sys);
 }
 
+/* False: @line has no @key, which a space comes before and '=' behind. */
+static bool counter_of(const char *line, const char *key, uint64_t *value)
+{
+	size_t len = strlen(key);
+	const char *at = line;
+
+	while ((at = strstr(at, key)) != NULL) {
+		if (at > line && at[-1] == ' ' && at[len] == '=')
+			return sscanf(at + len + 1, "%" SCNu64, value) == 1;
+		at += len;
+	}
+	return false;
+}
+
 /* How many lines of the log tell of a device's memory; sums of those behind the first @skip. */
 static int memory_lines(const struct server *s, int skip, struct server_memory *m)
 {
@@ -341,10 +355,9 @@ static int memory_lines(const struct server *s, int skip, struct server_memory *
 		at = strstr(line, "notice: device memory ");
 		if (!at || !strchr(line, '\n'))
 			continue;
-		at = strstr(at, "copied_in=");
-		if (!at || sscanf(at, "copied_in=%" SCNu64 " copied_out=%" SCNu64 " evictions=%" SCNu64
-				  " waits=%" SCNu64, &one.copied_in, &one.copied_out,
-				  &one.evictions, &one.waits) != 4)
+		if (!counter_of(at, "copied_in", &one.copied_in) ||
+		    !counter_of(at, "copied_out", &one.copied_out) ||
+		    !counter_of(at, "evictions", &one.evictions) || !counter_of(at, "waits", &one.waits))
 			bench_fail("araxd's statistics can't be read: %s", line);
 		if (n++ < skip)
 			continue;
