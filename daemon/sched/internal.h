@@ -426,6 +426,14 @@ static inline uint64_t busy_for_ns(const struct sched_device *d, uint64_t now_ns
 	return until - now_ns;
 }
 
+/* The same as far as it is known: one whose kernels are overdue will hardly be free this very instant. */
+static inline uint64_t capacity_likely(const struct sched_device *d, uint64_t now_ns)
+{
+	bool overdue = d->parts >= SCHED_WHOLE && d->full_until < now_ns;
+
+	return overdue ? now_ns + (now_ns - d->full_until) : capacity_at(d, now_ns);
+}
+
 /* Whether it can be given a task now. */
 static inline bool device_idle(const struct sched_device *d)
 {

@@ -395,7 +395,7 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, bool leave
 		end = free_at(d, now_ns) + (has_idle_lane(d) ? hand_over_ns(s, i) : 0);
 		end = (end > stays ? end : stays) + move;
 		/* Its data comes while others run. */
-		full = capacity_at(d, now_ns);
+		full = capacity_likely(d, now_ns);
 		end = (end > full ? end : full) + e.ns;
 		if (end < best_ns) {
 			best_ns = end;

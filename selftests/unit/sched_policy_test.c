@@ -502,26 +502,35 @@ START_TEST(bytes_do_not_overflow)
 END_TEST
 
 /*
- * Two devices of three lanes each.  A kernel takes 10 ms on the first one, and 15 on the second: if it
- * takes the whole device the second one there would end after 20 ms, though lanes are idle.
+ * Two devices of three lanes each.  A kernel takes 10 ms on the first one, where a task of it
+ * begins, and 15 on the second.
  */
-START_TEST(a_full_device_is_not_idle)
+static struct graph_node *begin_on_the_first(uint32_t takes)
 {
-	struct graph_node *first, *n;
+	struct graph_node *n = &(struct graph_node){ .d.opcode = ARAX_OP_LAUNCH, .d.kernel = 1 };
 
-	part_of_device = _i;
+	part_of_device = takes;
 	s = sched_create(&(struct sched_params){ .policy = "eft", .ops = { .part = part } });
 	ck_assert_ptr_nonnull(s);
 	ck_assert_int_eq(sched_device_set(s, 0, 3), 0);
 	ck_assert_int_eq(sched_device_set(s, 1, 3), 0);
-	n = &(struct graph_node){ .d.opcode = ARAX_OP_LAUNCH, .d.kernel = 1 };
 	for (int i = 0; i < 40; i++) {
 		sched_observe(s, sched_kernel_key(n), 0, 64, 10 * MS);
 		sched_observe(s, sched_kernel_key(n), 1, 64, 15 * MS);
 	}
-	first = task_of(1, 1);
-	ck_assert_ptr_eq(sched_pick(s, now), first);
-	ck_assert_uint_eq(first->device, 0);
+	n = task_of(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	ck_assert_uint_eq(n->device, 0);
+	return n;
+}
+
+/*
+ * If it takes the whole device a second one there would end after 20 ms, though lanes are idle.
+ */
+START_TEST(a_full_device_is_not_idle)
+{
+	struct graph_node *first = begin_on_the_first(_i), *n;
+
 	n = task_of(1, 1);
 	ck_assert_ptr_eq(sched_pick(s, now), n);
 	ck_assert_uint_eq(n->device, _i == 1024);
@@ -540,6 +549,19 @@ START_TEST(a_full_device_is_not_idle)
 	ck_assert_ptr_eq(sched_pick(s, now), _i ? n : NULL);
 	if (_i)
 		ck_assert_uint_eq(n->device, 1);
+}
+END_TEST
+
+/* What should have ended long ago may take as long again: its device is not taken for an empty one. */
+START_TEST(an_overdue_device_is_not_idle)
+{
+	static const struct {
+		uint32_t late_ms, device;
+	} cases[] = { { 1, 0 }, { 20, 1 } };
+
+	begin_on_the_first(1024);
+	now += (10 + cases[_i].late_ms) * MS;
+	ck_assert_uint_eq(next(), cases[_i].device);
 }
 END_TEST
 
@@ -569,6 +591,7 @@ int main(void)
 	tcase_add_test(c, bytes_do_not_overflow);
 	tcase_add_loop_test(c, a_full_device_is_not_idle, 0, 1);
 	tcase_add_loop_test(c, a_full_device_is_not_idle, 1024, 1025);
+	tcase_add_loop_test(c, an_overdue_device_is_not_idle, 0, 2);
 	suite_add_tcase(suite, c);
 	r = srunner_create(suite);
 	srunner_run_all(r, CK_ENV);
