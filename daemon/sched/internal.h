@@ -407,6 +407,14 @@ static inline uint64_t capacity_at(const struct sched_device *d, uint64_t now_ns
 	return d->parts >= SCHED_WHOLE && d->full_until > now_ns ? d->full_until : now_ns;
 }
 
+/* The same, but one whose kernels are overdue will hardly be free this very instant. */
+static inline uint64_t capacity_likely(const struct sched_device *d, uint64_t now_ns)
+{
+	bool overdue = d->parts >= SCHED_WHOLE && d->full_until < now_ns;
+
+	return overdue ? now_ns + (now_ns - d->full_until) : capacity_at(d, now_ns);
+}
+
 /* Kernels like those that it has which run there side by side as if each were alone. */
 static inline double device_rate(const struct sched_device *d)
 {
@@ -424,14 +432,6 @@ static inline uint64_t busy_for_ns(const struct sched_device *d, uint64_t now_ns
 		if (d->lane[i].until > until)
 			until = d->lane[i].until;
 	return until - now_ns;
-}
-
-/* The same as far as it is known: one whose kernels are overdue will hardly be free this very instant. */
-static inline uint64_t capacity_likely(const struct sched_device *d, uint64_t now_ns)
-{
-	bool overdue = d->parts >= SCHED_WHOLE && d->full_until < now_ns;
-
-	return overdue ? now_ns + (now_ns - d->full_until) : capacity_at(d, now_ns);
 }
 
 /* Whether it can be given a task now. */
