@@ -127,6 +127,7 @@ struct memory_buffer {
  * @tight:	see memory_is_tight()
  * @full:	it has been full since it is tight
  * @strangers:	devices (bits) that it could not copy from; those behind the 64th count as such
+ * @lent:	other devices copy from it so many times just now
  */
 struct memory_device {
 	bool present;
@@ -139,6 +140,7 @@ struct memory_device {
 	bool tight, full;
 	double inflation;
 	uint64_t strangers;
+	uint32_t lent;
 	struct rate in, out, peer;
 	struct memory_stats stats;
 };

@@ -347,6 +347,38 @@ uint64_t memory_resident(struct memory *m, uint32_t device, const struct memory_
 	return sum;
 }
 
+uint32_t memory_lies_at(struct memory *m, const struct memory_range *r)
+{
+	const struct memory_extent *where = NULL;
+	uint64_t end = memory_range_end(r);
+	uint32_t device = MEMORY_NOWHERE;
+
+	if (!r->buffer)
+		return MEMORY_NOWHERE;
+	pthread_mutex_lock(&m->lock);
+	if (r->buffer->lazy &&
+	    dirty_bytes(r->buffer, NULL, r->offset, end, &where) == end - r->offset && where)
+		device = where->device;
+	pthread_mutex_unlock(&m->lock);
+	return device;
+}
+
+bool memory_link(struct memory *m, uint32_t device, struct memory_link *link)
+{
+	const struct memory_device *d = &m->devices[device];
+
+	if (!memory_has_device(m, device))
+		return false;
+	pthread_mutex_lock(&m->lock);
+	*link = (struct memory_link){
+		.in_latency_ns = d->in.latency_ns, .in_byte_ns = d->in.ns_per_byte,
+		.out_latency_ns = d->out.latency_ns, .out_byte_ns = d->out.ns_per_byte,
+		.peers = d->ops.copy_peer ? d->ops.peers : NULL,
+	};
+	pthread_mutex_unlock(&m->lock);
+	return true;
+}
+
 void memory_query(struct memory *m, uint32_t device, struct memory_stats *stats)
 {
 	pthread_mutex_lock(&m->lock);

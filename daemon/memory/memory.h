@@ -294,6 +294,26 @@ void memory_way(struct memory *m, uint32_t device, const struct memory_range *ra
 uint64_t memory_resident(struct memory *m, uint32_t device, const struct memory_range *ranges,
 			 uint32_t nr, uint64_t seq);
 
+/*
+ * The device that has a range of which the host has nothing, one of them if it is spread over several;
+ * MEMORY_NOWHERE: the host has some of it.
+ */
+uint32_t memory_lies_at(struct memory *m, const struct memory_range *range);
+#define MEMORY_NOWHERE	(~0u)
+
+/**
+ * struct memory_link - what copies take, as learnt
+ * @in_latency_ns, @in_byte_ns: from the host; @out_...: to it
+ * @peers:	as of its memory_ops
+ */
+struct memory_link {
+	double in_latency_ns, in_byte_ns, out_latency_ns, out_byte_ns;
+	const void *peers;
+};
+
+/* False: @device has no memory of its own. */
+bool memory_link(struct memory *m, uint32_t device, struct memory_link *link);
+
 /**
  * struct memory_stats - of a device, since the start
  * @used:	bytes allocated now

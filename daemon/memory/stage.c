@@ -84,27 +84,61 @@ static struct memory_extent *find_peer(const struct memory *m, const struct memo
 }
 
 /*
+ * (locked) Those bytes are dirty in @dirty, and other devices may have copied them: from which one
+ * to copy, so that as few as can be share a link.
+ */
+static struct memory_extent *least_lent(struct memory *m, const struct memory_extent *e,
+					struct memory_extent *dirty, uint64_t start, uint64_t end,
+					uint64_t seq)
+{
+	struct memory_extent *o, *best = dirty;
+	uint64_t gap_start, gap_end;
+
+	for (o = e->buffer->extents; o; o = o->next_of_buffer) {
+		if (o == dirty || o->lost || o->leaving || !are_peers(m, e->device, o->device) ||
+		    m->devices[o->device].lent >= m->devices[best->device].lent ||
+		    intervals_gap(&o->valid, start, end, seq, trusted_since(m, e->buffer),
+				  &gap_start, &gap_end))
+			continue;
+		best = o;
+	}
+	return best;
+}
+
+/*
  * What begins at @start and is on another device alone, from there; the host goes on without it.
  * False: it has to come by way of the host.  @end: up to where that is done, or holds.
+ *
+ * From one device one copy goes at a time: several at once would share its link, and all be late.
+ * So the first one is there when the second one begins, which has two devices to copy from then.
  */
-static bool copy_peer(struct memory *m, struct memory_extent *e, uint64_t start, uint64_t *end)
+static bool copy_peer(struct memory *m, struct memory_extent *e, uint64_t start, uint64_t *end,
+		      uint64_t seq)
 {
 	struct memory_device *d = &m->devices[e->device];
-	uint64_t from, to = *end, began, ns;
+	uint64_t from, to, began, ns;
 	struct memory_extent *o;
 	int err;
 
 	if (!d->ops.copy_peer || !e->buffer->lazy)
 		return false;
 	pthread_mutex_lock(&m->lock);
-	o = find_peer(m, e, start, *end, &from, &to);
-	if (!o || from > start) {
-		*end = from;
-		pthread_mutex_unlock(&m->lock);
-		return false;
+	for (;;) {
+		to = *end;
+		o = find_peer(m, e, start, *end, &from, &to);
+		if (!o || from > start) {
+			*end = from;
+			pthread_mutex_unlock(&m->lock);
+			return false;
+		}
+		o = least_lent(m, e, o, start, to, seq);
+		if (!m->devices[o->device].lent)
+			break;
+		pthread_cond_wait(&m->settled, &m->lock);
 	}
 	*end = to;
 	o->busy++;
+	m->devices[o->device].lent++;
 	pthread_mutex_unlock(&m->lock);
 	began = memory_now_ns();
 	err = d->ops.copy_peer(d->dev, e->address + (start - e->start), m->devices[o->device].dev,
@@ -112,6 +146,7 @@ static bool copy_peer(struct memory *m, struct memory_extent *e, uint64_t start,
 	ns = memory_now_ns() - began;
 	pthread_mutex_lock(&m->lock);
 	o->busy--;
+	m->devices[o->device].lent--;
 	pthread_cond_broadcast(&m->settled);
 	if (err) {
 		if (err == -EOPNOTSUPP)
@@ -128,11 +163,11 @@ static bool copy_peer(struct memory *m, struct memory_extent *e, uint64_t start,
 
 /* To start..@*end of @e, from wherever they are. */
 static int bring(struct memory *m, struct memory_extent *e, uint32_t lane, uint64_t start,
-		 uint64_t *end, bool input)
+		 uint64_t *end, uint64_t seq, bool input)
 {
 	int err;
 
-	if (copy_peer(m, e, start, end))
+	if (copy_peer(m, e, start, end, seq))
 		return 0;
 	/* Who only writes there makes good what was lost. */
 	err = buffer_flush(m, e->buffer, start, *end, input);
@@ -158,7 +193,7 @@ static int load_row(struct memory *m, struct memory_range *r, uint32_t lane, uin
 		pthread_mutex_unlock(&m->lock);
 		if (!gap)
 			return 0;
-		err = bring(m, e, lane, gap_start, &gap_end, input);
+		err = bring(m, e, lane, gap_start, &gap_end, seq, input);
 		if (err)
 			return err;
 		r->moved += gap_end - gap_start;
@@ -166,6 +201,9 @@ static int load_row(struct memory *m, struct memory_range *r, uint32_t lane, uin
 		err = intervals_set(&e->filled, gap_start, gap_end, FOREVER, FOREVER);
 		if (!err && input)
 			err = intervals_set(&e->valid, gap_start, gap_end, FOREVER, born);
+		/* Others may copy it from here. */
+		if (e->buffer->lazy)
+			pthread_cond_broadcast(&m->settled);
 		pthread_mutex_unlock(&m->lock);
 		if (err)
 			return err;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* One less of them. */
 static bool fails(int *left)
@@ -93,11 +94,27 @@ static void fake_unregister(void *dev, void *host)
 	__atomic_sub_fetch(&f->registered, 1, __ATOMIC_RELAXED);
 }
 
+static void meet(void)
+{
+	static int begun;
+	int mine = __atomic_add_fetch(&begun, 1, __ATOMIC_RELAXED);
+
+	for (int i = 0; mine > 1 && i < 10000 && __atomic_load_n(&begun, __ATOMIC_RELAXED) < 3; i++)
+		usleep(1000);
+}
+
 static int fake_copy_peer(void *dev, uint64_t to, void *src, uint64_t from, uint64_t bytes)
 {
-	struct fake_device *f = dev;
+	struct fake_device *f = dev, *s = src;
+	int lent = __atomic_add_fetch(&s->lent, 1, __ATOMIC_RELAXED);
 
 	ck_assert_ptr_ne(dev, src);
+	__atomic_add_fetch(&s->lends, 1, __ATOMIC_RELAXED);
+	if (lent > s->lent_most)
+		s->lent_most = lent;
+	if (f->meets)
+		meet();
+	__atomic_sub_fetch(&s->lent, 1, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&f->peer_copies, 1, __ATOMIC_RELAXED);
 	if (f->strange)
 		return -EOPNOTSUPP;

@@ -29,6 +29,10 @@
  * @fail_peer:	the next so many copies from other devices return -EIO
  * @strange:	all of them return -EOPNOTSUPP
  * @peer_copies: that it was asked for
+ * @lent, @lent_most: copies from it to others, at once
+ * @lends:	and ever
+ * @meets:	of copies to such ones the second doesn't end before the third has begun, unless
+ *		that takes some seconds
  */
 struct fake_device {
 	int pass_in, fail_in, fail_out, fail_alloc;
@@ -37,6 +41,8 @@ struct fake_device {
 	const void *host;
 	int registered, asked, fail_register;
 	int fail_peer, strange, peer_copies;
+	int lent, lent_most, lends;
+	bool meets;
 };
 
 /* The second one's copy from each other. */

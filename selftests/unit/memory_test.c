@@ -108,7 +108,7 @@ static struct memory_buffer *buffer[4];
 static void start_with(const struct memory_ops *ops, uint64_t bytes)
 {
 	memset(fake, 0, sizeof(fake));
-	ck_assert_int_eq(memory_create(3, &m), 0);
+	ck_assert_int_eq(memory_create(4, &m), 0);
 	for (unsigned int i = 0; i < 2; i++)
 		ck_assert_int_eq(memory_add_device(m, i, ops, &fake[i], bytes), 0);
 	for (unsigned int i = 0; i < 4; i++) {
@@ -183,7 +183,7 @@ START_TEST(bad_devices_are_refused)
 	struct memory_ops none = fake_ops;
 
 	start(64 * KIB);
-	ck_assert_int_eq(memory_add_device(m, 3, &fake_ops, NULL, 1), -EINVAL);
+	ck_assert_int_eq(memory_add_device(m, 4, &fake_ops, NULL, 1), -EINVAL);
 	ck_assert_int_eq(memory_add_device(m, 2, &fake_ops, NULL, 0), -EINVAL);
 	ck_assert_int_eq(memory_add_device(m, 1, &fake_ops, NULL, 1), -EINVAL);
 	none.copy_out = NULL;
@@ -1458,8 +1458,64 @@ START_TEST(a_peers_copy_outlives_the_device)
 }
 END_TEST
 
+static struct memory_range wanted[4];
+
+static void *enter_peer(void *arg)
+{
+	struct memory_range *r = arg;
+	uint32_t device = (uint32_t)(r - wanted);
+
+	return (void *)(intptr_t)memory_enter(m, device, 0, r, 1, 2, nobody);
+}
+
+/*
+ * Three want what one has: its link carries one copy at a time, and who has got it has it for
+ * others.
+ */
+START_TEST(one_copy_at_a_time_from_a_peer)
+{
+	static struct fake_device more[2];
+	struct fake_device *of[4] = { &fake[0], &fake[1], &more[0], &more[1] };
+	pthread_t thread[4];
+	int lends = 0;
+	void *err;
+
+	memset(more, 0, sizeof(more));
+	start_peers();
+	for (uint32_t i = 0; i < 4; i++) {
+		if (i >= 2)
+			ck_assert_int_eq(memory_add_device(m, i, &fake_peer_ops, of[i], 64 * KIB), 0);
+		of[i]->meets = true;
+		wanted[i] = range(0, ARAX_IN, 0, BYTES);
+	}
+	run(0, range(0, ARAX_OUT, 0, BYTES), 'x', 1, 1);
+	ck_assert_uint_eq(memory_lies_at(m, &wanted[0]), 0);
+	for (int i = 1; i < 4; i++)
+		ck_assert_int_eq(pthread_create(&thread[i], NULL, enter_peer, &wanted[i]), 0);
+	for (int i = 1; i < 4; i++) {
+		pthread_join(thread[i], &err);
+		ck_assert_int_eq((intptr_t)err, 0);
+		ck_assert_int_eq(at(&wanted[i])[7], 'x');
+		ck_assert_int_eq(of[i]->peer_copies, 1);
+	}
+	for (uint32_t i = 0; i < 4; i++) {
+		ck_assert_int_le(of[i]->lent_most, 1);
+		lends += of[i]->lends;
+	}
+	ck_assert_int_eq(lends, 3);
+	/* The second one went from there, and the third from whom that had come to. */
+	ck_assert_int_eq(of[0]->lends, 2);
+	for (uint32_t i = 1; i < 4; i++) {
+		ck_assert_int_eq(memory_leave(m, i, 0, &wanted[i], 1, 0), 0);
+		memory_settle(m, i, &wanted[i], 1, 9);
+	}
+	finish();
+}
+END_TEST
+
 START_TEST(copies_from_peers_are_estimated)
 {
+	struct memory_link link;
 	struct memory_range r;
 	uint64_t ns, all;
 
@@ -1468,6 +1524,10 @@ START_TEST(copies_from_peers_are_estimated)
 	run(0, range(0, ARAX_OUT, 0, 1000), 'x', 1, 1);
 	memory_set_rates(m, 0, 0, 1, 0, 2);
 	memory_set_rates(m, 1, 0, 4, 0, 8);
+	ck_assert(memory_link(m, 1, &link));
+	ck_assert(link.in_byte_ns == 4 && link.out_byte_ns == 8 && link.peers == &fake_ops);
+	ck_assert(!memory_link(m, 2, &link));
+	ck_assert_uint_eq(memory_lies_at(m, &r), 0);
 	ck_assert_uint_eq(memory_transfer_ns(m, 1, &r, 1, 2), 4000);
 	ck_assert_uint_eq(memory_reach_ns(m, 1, &r, 1, 2, false), 4000);
 	ck_assert_uint_eq(memory_reach_ns(m, 1, &r, 1, 2, true), 4000);
@@ -1475,6 +1535,7 @@ START_TEST(copies_from_peers_are_estimated)
 	ck_assert_uint_eq(ns, 4000);
 	/* Half of it is at the host alone. */
 	r.length = 2000;
+	ck_assert_uint_eq(memory_lies_at(m, &r), MEMORY_NOWHERE);
 	ck_assert_uint_eq(memory_transfer_ns(m, 1, &r, 1, 2), 8000);
 	fake[1].strange = 1;
 	run(1, range(0, ARAX_IN, 0, 10), 0, 3, 3);
@@ -1806,6 +1867,7 @@ int main(void)
 	tcase_add_test(c, peers_copy_from_each_other);
 	tcase_add_test(c, who_is_no_peer_goes_by_the_host);
 	tcase_add_test(c, a_peers_copy_outlives_the_device);
+	tcase_add_test(c, one_copy_at_a_time_from_a_peer);
 	tcase_add_test(c, copies_from_peers_are_estimated);
 	tcase_add_test(c, who_has_to_go_is_saved);
 	tcase_add_test(c, a_failed_flush_loses_nothing);
