@@ -698,10 +698,28 @@ static void followers(void *arg, const struct graph_node *node,
 	graph_each_successor(node, each, to);
 }
 
+/* Of a program's tasks, which all come by one link. */
+struct back {
+	void *link;
+	bool (*each)(void *to, struct graph_node *node);
+	void *to;
+};
+
+static bool look_at(void *arg, struct graph_node *node)
+{
+	const struct back *b = arg;
+
+	/* One that waits has not been taken yet, and the scheduler may ask about it. */
+	node->priv = b->link;
+	return b->each(b->to, node);
+}
+
 static bool look_back(void *arg, const struct graph_node *node, bool anew,
 		      bool (*each)(void *to, struct graph_node *node), void *to)
 {
-	return graph_look_back(node, anew, each, to);
+	struct back b = { .link = node->priv, .each = each, .to = to };
+
+	return graph_look_back(node, anew, look_at, &b);
 }
 
 /* A popped task that ends without running: the scheduler forgets it. */

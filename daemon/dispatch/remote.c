@@ -730,6 +730,32 @@ static void way(void *arg, const struct graph_node *node, uint32_t device, struc
 		   &way->all_ns);
 }
 
+static bool link_of(void *arg, uint32_t device, struct sched_link *link)
+{
+	const struct poller *p = arg;
+	struct memory_link l;
+
+	if (!memory_link(p->memory, device, &l))
+		return false;
+	*link = (struct sched_link){
+		.in_latency_ns = l.in_latency_ns, .in_byte_ns = l.in_byte_ns,
+		.out_latency_ns = l.out_latency_ns, .out_byte_ns = l.out_byte_ns,
+		.peers = (uintptr_t)l.peers,
+	};
+	return true;
+}
+
+static uint32_t lies_at(void *arg, const struct graph_node *node, uint32_t i)
+{
+	const struct link *l = node->priv;
+	const struct mapping *m = mapping_find(&l->mappings, node->ranges[i].buffer);
+	const struct poller *p = arg;
+	struct memory_range range;
+
+	fill_range(&range, m ? m->copies : NULL, node, i);
+	return memory_lies_at(p->memory, &range);
+}
+
 static uint32_t part(void *arg, const struct graph_node *node, uint32_t device)
 {
 	const struct poller *p = arg;
@@ -756,5 +782,7 @@ void remote_answers(const struct poller *p, struct sched_ops *ops)
 	ops->transfer_max_ns = transfer_max_ns;
 	ops->switch_ns = switch_ns;
 	ops->way = way;
+	ops->link = link_of;
+	ops->lies_at = lies_at;
 	ops->tight = tight;
 }

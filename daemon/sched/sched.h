@@ -86,6 +86,16 @@ struct sched_way {
 };
 
 /**
+ * struct sched_link - of a device with memory of its own, to the host
+ * @in_latency_ns, @in_byte_ns: what a copy there takes, and each of its bytes; @out_...: back
+ * @peers:	devices with the same one, not 0, copy from one another directly
+ */
+struct sched_link {
+	double in_latency_ns, in_byte_ns, out_latency_ns, out_byte_ns;
+	uint64_t peers;
+};
+
+/**
  * struct sched_ops - what the scheduler asks of others; each may be NULL
  * @can_run:	whether @device has an implementation of the task (NULL: all do)
  * @transfer_ns: time to make the task's data valid on @device (NULL: 0)
@@ -109,9 +119,13 @@ struct sched_way {
  *		others there ends later (NULL: 0, one lane is nothing to another)
  * @followers:	calls @each for the tasks that wait for @node now (NULL: what is to come is not
  *		known)
- * @look_back:	calls @each for the tasks of @node's program that have not ended, those that wait
+ * @look_back:	(of which the other hooks may be asked) calls @each for the tasks of @node's program that have not ended, those that wait
  *		for one before it, until it returns false; then goes on there the next time, unless
  *		@anew.  Returns whether that was all (NULL: what is to come is not known)
+ * @link:	false: the device works in the host's memory (NULL: not known, and nothing is
+ *		planned: plan.h)
+ * @lies_at:	the one device that has all of the task's range @i, which the host hasn't; else
+ *		SCHED_NO_DEVICE.  The task may be one that waits for others (NULL: the host has all)
  * @tenant:	@t->id has its first task for long: fill in the rest; false: nothing is
  *		known of it (NULL: all weights are equal until sched_tenant_set())
  */
@@ -133,6 +147,8 @@ struct sched_ops {
 			  void *to);
 	bool (*look_back)(void *arg, const struct graph_node *node, bool anew,
 			  bool (*each)(void *to, struct graph_node *node), void *to);
+	bool (*link)(void *arg, uint32_t device, struct sched_link *link);
+	uint32_t (*lies_at)(void *arg, const struct graph_node *node, uint32_t i);
 	bool (*tenant)(void *arg, struct sched_tenant *t);
 };
 

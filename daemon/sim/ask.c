@@ -34,6 +34,24 @@ bool sim_can_run(void *arg, const struct graph_node *node, uint32_t device)
 	       (sim->asked.pin == SIM_ANY || sim->asked.pin == device);
 }
 
+/* What the host hasn't: where it is, and to which kinds it comes without. */
+static void add_away(struct sim *sim, uint64_t bytes, const uint64_t *bits)
+{
+	uint32_t kinds = 0;
+
+	for (uint32_t w = 0; w * 64 <= sim->sc->nr_devices; w++) {
+		for (uint64_t left = bits[w]; left; left &= left - 1) {
+			uint32_t place = w * 64 + (uint32_t)__builtin_ctzll(left);
+			const struct sim_device *d = sim->devices[place - 1].conf;
+
+			sim->known_off[place] += bytes;
+			kinds |= (uint32_t)d->peers << d->kind;
+		}
+	}
+	for (; kinds; kinds &= kinds - 1)
+		sim->known_direct[__builtin_ctz(kinds)] += bytes;
+}
+
 static void add_places(void *arg, uint64_t bytes, const uint64_t *bits)
 {
 	struct sim *sim = arg;
@@ -45,6 +63,8 @@ static void add_places(void *arg, uint64_t bytes, const uint64_t *bits)
 			sim->known_at[w * 64 + (uint32_t)__builtin_ctzll(left)] += bytes;
 	}
 	sim->known_bytes += bytes;
+	if (!residency_has(bits, PLACE_HOST))
+		add_away(sim, bytes, bits);
 	for (uint32_t w = 0; w * 64 <= sim->sc->nr_devices; w++) {
 		if (w ? bits[w] : bits[w] & ~(1ull << PLACE_HOST)) {
 			sim->known_away += bytes;
@@ -60,8 +80,10 @@ static void know(struct sim *sim, const struct graph_node *node)
 	const struct sim_range *r = &a->conf->ranges[t->first_range];
 
 	memset(sim->known_at, 0, (sim->sc->nr_devices + 1) * sizeof(*sim->known_at));
+	memset(sim->known_off, 0, (sim->sc->nr_devices + 1) * sizeof(*sim->known_off));
 	sim->known_bytes = 0;
 	sim->known_away = 0;
+	memset(sim->known_direct, 0, sim->sc->nr_kinds * sizeof(*sim->known_direct));
 	for (uint32_t i = 0; i < t->nr_ranges; i++)
 		if (r[i].access & ARAX_IN)
 			residency_walk(&a->buffers[r[i].buffer].valid, r[i].offset, r[i].length,
@@ -74,6 +96,7 @@ static uint64_t transfer_ns(void *arg, const struct graph_node *node, uint32_t d
 {
 	struct sim *sim = arg;
 	const struct brief *b = &sim->briefs[device];
+	const struct sim_device *conf = sim->devices[device].conf;
 	uint64_t missing, elsewhere;
 
 	if (sim->known_seq != node->seq || sim->known_version != sim->version)
@@ -81,10 +104,11 @@ static uint64_t transfer_ns(void *arg, const struct graph_node *node, uint32_t d
 	missing = sim->known_bytes - sim->known_at[b->place];
 	if (!missing)
 		return 0;
-	/* What the host doesn't have either must come there first. */
-	elsewhere = sim->known_bytes - sim->known_at[PLACE_HOST];
-	if (elsewhere > missing || b->place == PLACE_HOST)
-		elsewhere = b->place == PLACE_HOST ? 0 : missing;
+	/* What neither it nor the host has must come there first, but from peers. */
+	elsewhere = 0;
+	if (b->place != PLACE_HOST)
+		elsewhere = sim->known_bytes - sim->known_at[PLACE_HOST] -
+			    (conf->peers ? sim->known_direct[conf->kind] : sim->known_off[b->place]);
 	/* And behind what is on its way already. */
 	missing += elsewhere + b->wire->queued;
 	return event_ns((double)missing * b->wire->ns_per_byte) +
@@ -99,6 +123,7 @@ static void way(void *arg, const struct graph_node *node, uint32_t device, struc
 {
 	struct sim *sim = arg;
 	const struct brief *b = &sim->briefs[device];
+	const struct sim_device *conf = sim->devices[device].conf;
 	uint64_t bytes, hops = 1;
 	double part;
 
@@ -112,7 +137,10 @@ static void way(void *arg, const struct graph_node *node, uint32_t device, struc
 		bytes = sim->known_bytes - sim->known_at[PLACE_HOST];
 	} else {
 		bytes = sim->known_away - sim->known_at[b->place];
-		hops = sim->known_bytes > sim->known_at[PLACE_HOST] ? 2 : 1;
+		if (sim->known_bytes > sim->known_at[PLACE_HOST] +
+				       (conf->peers ? sim->known_direct[conf->kind] :
+						      sim->known_off[b->place]))
+			hops = 2;
 		w->all_ns = event_ns((double)sched_bytes(node) * part);
 	}
 	if (bytes)
@@ -141,10 +169,13 @@ struct reach {
 	double ns;
 };
 
-/* All ways lead by the host: from there nothing comes before it. */
+/* By way of the host, from where nothing comes before it, or directly where that has it not. */
 static double from_ns(const struct reach *r, uint64_t bytes, const uint64_t *bits)
 {
-	double ns = residency_has(bits, PLACE_HOST) ? 0 : -1;
+	const struct device *to = r->place == PLACE_HOST ? NULL : &r->sim->devices[r->place - 1];
+	double in = to ? wire_ns(to->engines[TO_DEVICE].wire, bytes) : 0;
+	bool host = residency_has(bits, PLACE_HOST);
+	double ns = host ? in : -1;
 
 	for (uint32_t w = 0; w * 64 <= r->sim->sc->nr_devices; w++) {
 		uint64_t left = w ? bits[w] : bits[w] & ~(1ull << PLACE_HOST);
@@ -154,12 +185,16 @@ static double from_ns(const struct reach *r, uint64_t bytes, const uint64_t *bit
 			double from = wire_ns(r->sim->devices[place - 1].engines[TO_HOST].wire,
 					      bytes);
 
+			if (!host && to && are_peers(r->sim, to, place))
+				from = from > in ? from : in;
+			else
+				from += in;
 			if (ns < 0 || (r->slowest ? from > ns : from < ns))
 				ns = from;
 		}
 	}
 	/* Nobody has it: who reads it fails, wherever. */
-	return ns < 0 ? 0 : ns;
+	return ns < 0 ? in : ns;
 }
 
 static void reach_piece(void *arg, uint64_t bytes, const uint64_t *bits)
@@ -169,8 +204,6 @@ static void reach_piece(void *arg, uint64_t bytes, const uint64_t *bits)
 	if (residency_has(bits, r->place))
 		return;
 	r->ns += from_ns(r, bytes, bits);
-	if (r->place != PLACE_HOST)
-		r->ns += wire_ns(r->sim->devices[r->place - 1].engines[TO_DEVICE].wire, bytes);
 }
 
 static uint64_t reach_ns(struct sim *sim, const struct graph_node *node, uint32_t device,
@@ -225,6 +258,37 @@ static bool look_back(void *arg, const struct graph_node *node, bool anew,
 	return graph_look_back(node, anew, each, to);
 }
 
+static bool link_of(void *arg, uint32_t device, struct sched_link *l)
+{
+	const struct sim *sim = arg;
+	const struct device *d = &sim->devices[device];
+	const struct wire *in = d->engines[TO_DEVICE].wire, *out = d->engines[TO_HOST].wire;
+
+	if (d->place == PLACE_HOST)
+		return false;
+	*l = (struct sched_link){
+		.in_latency_ns = (double)in->latency_ns, .in_byte_ns = in->ns_per_byte,
+		.out_latency_ns = (double)out->latency_ns, .out_byte_ns = out->ns_per_byte,
+		.peers = d->conf->peers ? d->conf->kind + 1u : 0,
+	};
+	return true;
+}
+
+static uint32_t lies_at(void *arg, const struct graph_node *node, uint32_t i)
+{
+	const struct sim_task *t;
+	const struct app *a = app_of(arg, node, &t);
+	const struct sim_range *r = &a->conf->ranges[t->first_range + i];
+	uint64_t start, end;
+	uint32_t source;
+
+	if (!residency_missing(&a->buffers[r->buffer].valid, r->offset, r->length, PLACE_HOST,
+			       &start, &end, &source) ||
+	    source == PLACE_NONE || start != r->offset || end != start + r->length)
+		return SCHED_NO_DEVICE;
+	return source - 1;
+}
+
 static bool tight(void *arg, uint32_t device)
 {
 	const struct sim *sim = arg;
@@ -243,5 +307,7 @@ const struct sched_ops sim_answers = {
 	.part = part,
 	.followers = followers,
 	.look_back = look_back,
+	.link = link_of,
+	.lies_at = lies_at,
 	.tight = tight,
 };

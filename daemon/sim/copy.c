@@ -21,16 +21,32 @@ static void engine_next(struct sim *sim, struct engine *e)
 		sim_set(sim, &e->latency, sim->now + e->wire->latency_ns);
 }
 
+static bool is_direct(const struct copy *c)
+{
+	return c->from->place != PLACE_HOST && c->to->place != PLACE_HOST;
+}
+
+static void flow_begin(struct sim *sim, struct flow *f, struct wire *w, uint64_t bytes)
+{
+	f->wire = w;
+	share_add(&w->share, &f->job, (double)bytes * w->ns_per_byte, 1, sim->now);
+	wire_set(sim, w);
+}
+
 static void latency_fire(void *arg, struct event *ev)
 {
 	struct engine *e = owner_of(ev, struct engine, latency);
 	const struct copy *c = e->first;
 	struct sim *sim = arg;
 
-	e->flowing = true;
-	share_add(&e->wire->share, &e->job, (double)(c->end - c->start) * e->wire->ns_per_byte, 1,
-		  sim->now);
-	wire_set(sim, e->wire);
+	flow_begin(sim, &e->flows[0], e->wire, c->end - c->start);
+	if (is_direct(c)) {
+		struct wire *w = sim->devices[c->from->place - 1].engines[TO_HOST].wire;
+
+		/* It is as quick as the slower one of the two; a bus has it once. */
+		if (w != e->wire)
+			flow_begin(sim, &e->flows[1], w, c->end - c->start);
+	}
 }
 
 static void copy_free(struct sim *sim, struct copy *c)
@@ -64,8 +80,31 @@ static void arrived(struct sim *sim, struct copy *c)
 	if (to->waiters.next == &to->waiters)
 		store_settle(to);
 	else if (!to->arriving)
-		run_wake(to);
+		run_wake(&to->waiters);
 	copy_free(sim, c);
+}
+
+static void engine_done(struct sim *sim, struct engine *e)
+{
+	struct sim_device_result *r = &sim->r->devices[e->device->index];
+	struct copy *c = e->first;
+	struct device *source = is_direct(c) ? &sim->devices[c->from->place - 1] : NULL;
+	uint64_t bytes = c->end - c->start;
+
+	if (source)
+		r->bytes_peer += bytes;
+	else if (c->to->place)
+		r->bytes_in += bytes;
+	else
+		r->bytes_out += bytes;
+	e->wire->queued -= bytes;
+	e->first = c->next;
+	if (!e->first)
+		e->last = &e->first;
+	arrived(sim, c);
+	engine_next(sim, e);
+	if (source && !--source->lent)
+		run_wake(&source->borrowers);
 }
 
 static void wire_fire(void *arg, struct event *ev)
@@ -75,21 +114,12 @@ static void wire_fire(void *arg, struct event *ev)
 	struct share_job *j;
 
 	while ((j = share_pop(&w->share, sim->now))) {
-		struct engine *e = owner_of(j, struct engine, job);
-		struct sim_device_result *r = &sim->r->devices[e->device->index];
-		struct copy *c = e->first;
+		struct flow *f = owner_of(j, struct flow, job);
+		struct engine *e = f->engine;
 
-		if (c->to->place)
-			r->bytes_in += c->end - c->start;
-		else
-			r->bytes_out += c->end - c->start;
-		w->queued -= c->end - c->start;
-		e->flowing = false;
-		e->first = c->next;
-		if (!e->first)
-			e->last = &e->first;
-		arrived(sim, c);
-		engine_next(sim, e);
+		f->wire = NULL;
+		if (!e->flows[0].wire && !e->flows[1].wire)
+			engine_done(sim, e);
 	}
 	wire_set(sim, w);
 }
@@ -107,6 +137,8 @@ void engine_init(struct engine *e, struct device *d, struct wire *w)
 	e->wire = w;
 	e->last = &e->first;
 	e->latency.fire = latency_fire;
+	for (uint32_t i = 0; i < 2; i++)
+		e->flows[i].engine = e;
 }
 
 void copy_start(struct sim *sim, struct store *from, struct store *to, uint64_t start,
@@ -128,6 +160,8 @@ void copy_start(struct sim *sim, struct store *from, struct store *to, uint64_t 
 	*c = (struct copy){
 		.buffer = from->buffer, .from = from, .to = to, .start = start, .end = end,
 	};
+	if (is_direct(c))
+		sim->devices[from->place - 1].lent++;
 	from->leaving++;
 	to->arriving++;
 	c->buffer->app->copies++;
@@ -138,37 +172,98 @@ void copy_start(struct sim *sim, struct store *from, struct store *to, uint64_t 
 		engine_next(sim, e);
 }
 
-struct copy *engine_clear(struct engine *e)
+bool are_peers(const struct sim *sim, const struct device *d, uint32_t place)
 {
-	struct sim *sim = e->device->sim;
-	struct copy *first = e->first;
+	const struct sim_device *from;
 
-	event_cancel(&sim->events, &e->latency);
-	if (e->flowing) {
-		share_remove(&e->wire->share, &e->job, sim->now);
-		wire_set(sim, e->wire);
-	}
-	e->flowing = false;
-	e->first = NULL;
-	e->last = &e->first;
-	for (struct copy *c = first; c; c = c->next) {
-		e->wire->queued -= c->end - c->start;
-		c->from->leaving--;
-		c->to->arriving--;
-	}
-	return first;
+	if (place == PLACE_HOST || place == PLACE_NONE || !d->conf->peers)
+		return false;
+	from = sim->devices[place - 1].conf;
+	return from->peers && from->kind == d->conf->kind;
 }
 
-void copy_lost(struct sim *sim, struct copy *c)
+static void engine_stop(struct engine *e)
+{
+	struct sim *sim = e->device->sim;
+
+	event_cancel(&sim->events, &e->latency);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct flow *f = &e->flows[i];
+
+		if (!f->wire)
+			continue;
+		share_remove(&f->wire->share, &f->job, sim->now);
+		wire_set(sim, f->wire);
+		f->wire = NULL;
+	}
+}
+
+/* Those from @place alone, or all if that is PLACE_NONE; to *@to, and returns where others go. */
+static struct copy **engine_clear(struct engine *e, uint32_t place, struct copy **to)
+{
+	struct copy **p = &e->first, *c;
+	struct sim *sim = e->device->sim;
+	bool first = true;
+
+	while ((c = *p)) {
+		if (place != PLACE_NONE && c->from->place != place) {
+			p = &c->next;
+			first = false;
+			continue;
+		}
+		if (first)
+			engine_stop(e);
+		*p = c->next;
+		e->wire->queued -= c->end - c->start;
+		if (is_direct(c))
+			sim->devices[c->from->place - 1].lent--;
+		c->from->leaving--;
+		c->to->arriving--;
+		*to = c;
+		to = &c->next;
+	}
+	e->last = p;
+	*to = NULL;
+	return to;
+}
+
+struct copy *copies_take(struct device *d)
+{
+	struct sim *sim = d->sim;
+	struct copy *taken = NULL, **to = &taken;
+
+	for (uint32_t i = 0; i < 2; i++)
+		to = engine_clear(&d->engines[i], PLACE_NONE, to);
+	for (uint32_t i = 0; d->conf->peers && i < sim->sc->nr_devices; i++) {
+		struct engine *e = &sim->devices[i].engines[TO_DEVICE];
+		const struct copy *first = e->first;
+
+		if (i == d->index || !first)
+			continue;
+		to = engine_clear(e, d->place, to);
+		if (e->first != first)
+			engine_next(sim, e);
+	}
+	/* Its own stores are going. */
+	for (struct copy *c = taken; c; c = c->next)
+		if (c->to->place == d->place)
+			c->to = NULL;
+	return taken;
+}
+
+void copies_lost(struct sim *sim, struct copy *c)
 {
 	while (c) {
 		struct copy *next = c->next;
-		struct store *host = &c->buffer->host;
 
-		/* Only those who wait at the host are not on the lost device. */
-		if (!host->arriving)
-			run_wake(host);
+		/* Who waits on the lost device doesn't any more. */
+		if (c->to && !c->to->arriving)
+			run_wake(&c->to->waiters);
 		copy_free(sim, c);
 		c = next;
 	}
+	/* Who waits for a place to copy from may find none any more. */
+	for (uint32_t i = 0; i < sim->sc->nr_devices; i++)
+		if (!sim->devices[i].lent)
+			run_wake(&sim->devices[i].borrowers);
 }

@@ -347,6 +347,9 @@ static void start_ready(struct sim *sim)
 			return;
 		n = pick(sim);
 		if (!n) {
+			/* It asks for more of its time, which is none here. */
+			if (sched_next_wake(sim->sched) <= sim->now)
+				continue;
 			sim->changed = false;
 			return;
 		}
@@ -498,9 +501,11 @@ static int prepare(struct sim *sim)
 	sim->app_left = calloc(sc->nr_tenants + 1, sizeof(*sim->app_left));
 	/* A place's bit may lie in a word that the devices don't fill. */
 	sim->known_at = calloc(sc->nr_devices + 65, sizeof(*sim->known_at));
+	sim->known_off = calloc(sc->nr_devices + 65, sizeof(*sim->known_off));
 	sim->briefs = calloc(sc->nr_devices + 1, sizeof(*sim->briefs));
 	if (!r->devices || !r->tenants || !r->apps || !sim->devices || !sim->wires ||
-	    !sim->apps || !sim->app_left || !sim->known_at || !sim->briefs || !make_slots(sim))
+	    !sim->apps || !sim->app_left || !sim->known_at || !sim->known_off ||
+	    !sim->briefs || !make_slots(sim))
 		return -ENOMEM;
 	err = make_sched(sim, *policy ? policy : NULL);
 	if (err)
@@ -586,6 +591,7 @@ static void clean_up(struct sim *sim)
 	free(sim->apps);
 	free(sim->app_left);
 	free(sim->known_at);
+	free(sim->known_off);
 	free(sim->briefs);
 	free(sim->slots);
 	free(sim->task_of);

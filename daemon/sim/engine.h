@@ -23,7 +23,7 @@
 struct sim_device_result {
 	double used_ns;
 	uint64_t tasks;
-	uint64_t bytes_in, bytes_out;
+	uint64_t bytes_in, bytes_out, bytes_peer;	/* from the host, to it, from other devices */
 	uint64_t evicted;		/* bytes */
 	uint64_t peak_bytes;
 	double bins[SIM_BINS];		/* used_ns by time, see sim_result.bin_ns */

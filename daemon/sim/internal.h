@@ -95,14 +95,25 @@ struct copy {
 
 enum { TO_DEVICE, TO_HOST };
 
-/* One of a device's two copy engines: one copy at a time, in order. */
+/* Over a wire; NULL: nothing flows. */
+struct flow {
+	struct share_job job;
+	struct engine *engine;
+	struct wire *wire;
+};
+
+/**
+ * struct engine - one of a device's two copy engines: one copy at a time, in order
+ * @first:	is at work
+ * @latency:	then the bytes flow
+ * @flows:	over its own wire; and over another device's, if they come from there directly
+ */
 struct engine {
 	struct device *device;
 	struct wire *wire;
-	struct copy *first, **last;	/* the first is at work */
-	struct share_job job;
-	struct event latency;		/* then the bytes flow */
-	bool flowing;
+	struct copy *first, **last;
+	struct event latency;
+	struct flow flows[2];
 };
 
 /* A link's direction, or both. */
@@ -124,6 +135,8 @@ struct device {
 	struct event loss;
 	struct event feed;		/* memory was given back */
 	struct engine engines[2];
+	struct waiter borrowers;	/* who would copy from it, one after the other */
+	uint32_t lent;			/* copies from it to other devices, on their way */
 	uint64_t used, evicting;	/* bytes */
 	bool full;			/* something had to go */
 	struct store lru;		/* unpinned ones, used longest ago first */
@@ -195,7 +208,8 @@ struct sim {
 	uint64_t known_version, version; /* while nothing has moved */
 	uint64_t known_bytes;
 	uint64_t known_away;		/* of them on any device */
-	uint64_t *known_at;		/* bytes by place */
+	uint64_t known_direct[SIM_MAX_KINDS]; /* not at the host; comes to the kind directly */
+	uint64_t *known_at, *known_off;	/* bytes by place; that the host hasn't */
 };
 
 /* Ends the simulation with @err: it cannot go on. */
@@ -206,8 +220,8 @@ void sim_set(struct sim *sim, struct event *e, uint64_t time);
 void run_begin(struct sim *sim, struct graph_node *node, struct device *d);
 /* Memory is there for it: what does it wait for, or can it run? */
 void run_stage(struct run *run);
-/* What arrived at the store is complete, or lost. */
-void run_wake(struct store *s);
+/* What arrived at the store, or whatever they wait for, is complete, or lost. */
+void run_wake(struct waiter *list);
 void device_init(struct sim *sim, struct device *d, uint32_t index);
 void device_lose(void *sim, struct event *e);
 /* Books what the device did until now. */
@@ -259,10 +273,12 @@ void copy_start(struct sim *sim, struct store *from, struct store *to, uint64_t 
 		uint64_t end);
 void wire_init(struct wire *w, const struct sim_link *l);
 void engine_init(struct engine *e, struct device *d, struct wire *w);
-/* The device is gone: takes all of its copies out, which are to be given to copy_lost(). */
-struct copy *engine_clear(struct engine *e);
+/* Whether what @place has can come to @device by no way through the host. */
+bool are_peers(const struct sim *sim, const struct device *d, uint32_t place);
+/* @d is gone: takes all copies out that it has a part in, which are to be given to copies_lost(). */
+struct copy *copies_take(struct device *d);
 /* Stores must be as they are without the device. */
-void copy_lost(struct sim *sim, struct copy *c);
+void copies_lost(struct sim *sim, struct copy *c);
 
 #define owner_of(ptr, type, member)	((type *)((char *)(ptr) - offsetof(type, member)))
 

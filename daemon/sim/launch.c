@@ -9,17 +9,17 @@
 /* ------------------------------------------------------------------ */
 /* Waiting                                                             */
 
-static void wait_for(struct run *run, uint32_t i, struct store *s)
+static void wait_for(struct run *run, uint32_t i, struct waiter *list)
 {
 	struct waiter *w = &run->waits[i];
 
 	if (w->next)
 		return;
 	w->run = run;
-	w->next = &s->waiters;
-	w->prev = s->waiters.prev;
+	w->next = list;
+	w->prev = list->prev;
 	w->prev->next = w;
-	s->waiters.prev = w;
+	list->prev = w;
 	run->pending++;
 }
 
@@ -38,19 +38,19 @@ static void wait_no_more(struct run *run)
 	run->pending = 0;
 }
 
-void run_wake(struct store *s)
+void run_wake(struct waiter *list)
 {
 	struct waiter woken = { .next = &woken, .prev = &woken };
 
-	if (s->waiters.next == &s->waiters)
+	if (list->next == list)
 		return;
-	/* Who looks anew may come back to the store's list: so not from there. */
-	woken.next = s->waiters.next;
-	woken.prev = s->waiters.prev;
+	/* Who looks anew may come back to the list: so not from there. */
+	woken.next = list->next;
+	woken.prev = list->prev;
 	woken.next->prev = &woken;
 	woken.prev->next = &woken;
-	s->waiters.next = &s->waiters;
-	s->waiters.prev = &s->waiters;
+	list->next = list;
+	list->prev = list;
 	while (woken.next != &woken) {
 		struct run *run = woken.next->run;
 
@@ -200,6 +200,25 @@ static void device_fire(void *arg, struct event *e)
 	device_set(d);
 }
 
+/*
+ * One of the peers that hold the piece; if it can be, one that no other copies from: as in araxd, where
+ * two that want the same don't halve a link, but the second one has two to copy from.
+ */
+static struct device *find_peer(const struct run *run, const struct residency *r, uint64_t start)
+{
+	struct device *best = NULL;
+
+	for (uint32_t i = 0; run->device && run->device->conf->peers &&
+			     i < run->sim->sc->nr_devices; i++) {
+		struct device *d = &run->sim->devices[i];
+
+		if (are_peers(run->sim, run->device, d->place) &&
+		    residency_valid(r, start, 1, d->place) && (!best || d->lent < best->lent))
+			best = d;
+	}
+	return best;
+}
+
 /* False: bytes are lost. */
 static bool fetch(struct run *run, uint32_t i)
 {
@@ -207,6 +226,7 @@ static bool fetch(struct run *run, uint32_t i)
 	struct store *to = run->stores[i], *host = &to->buffer->host;
 	uint64_t at = r->offset, last = r->offset + r->length, start, end;
 	bool host_busy = host->arriving;
+	struct device *peer;
 	uint32_t source;
 
 	while (residency_missing(&to->buffer->valid, at, last - at, to->place, &start, &end,
@@ -216,13 +236,23 @@ static bool fetch(struct run *run, uint32_t i)
 			return false;
 		if (source == PLACE_HOST) {
 			copy_start(run->sim, host, to, start, end);
-			wait_for(run, i, to);
+			wait_for(run, i, &to->waiters);
+			continue;
+		}
+		peer = find_peer(run, &to->buffer->valid, start);
+		if (peer && peer->lent) {
+			wait_for(run, i, &peer->borrowers);
+			continue;
+		}
+		if (peer) {
+			copy_start(run->sim, store_find(to->buffer, peer->place), to, start, end);
+			wait_for(run, i, &to->waiters);
 			continue;
 		}
 		/* By way of the host; what is on its way there may be just this. */
 		if (!host_busy)
 			copy_start(run->sim, store_find(to->buffer, source), host, start, end);
-		wait_for(run, i, host);
+		wait_for(run, i, &host->waiters);
 	}
 	return true;
 }
@@ -238,7 +268,7 @@ void run_stage(struct run *run)
 		if (!(run->ranges[i].access & ARAX_IN))
 			continue;
 		if (busy[i]) {
-			wait_for(run, i, run->stores[i]);
+			wait_for(run, i, &run->stores[i]->waiters);
 		} else if (!fetch(run, i)) {
 			wait_no_more(run);
 			task_end(run, -EIO);
@@ -329,7 +359,7 @@ void device_lose(void *arg, struct event *e)
 {
 	struct device *d = owner_of(e, struct device, loss);
 	struct sim *sim = arg;
-	struct copy *copies[2] = { NULL, NULL };
+	struct copy *copies = NULL;
 	struct run *run;
 
 	device_book(d);
@@ -346,8 +376,7 @@ void device_lose(void *arg, struct event *e)
 			share_remove(&d->compute, &run->job, sim->now);
 	}
 	if (d->place != PLACE_HOST) {
-		for (uint32_t i = 0; i < 2; i++)
-			copies[i] = engine_clear(&d->engines[i]);
+		copies = copies_take(d);
 		drop_stores(d);
 	}
 	while ((run = d->runs.next) != &d->runs) {
@@ -359,8 +388,7 @@ void device_lose(void *arg, struct event *e)
 		run->next = sim->free_runs;
 		sim->free_runs = run;
 	}
-	for (uint32_t i = 0; i < 2; i++)
-		copy_lost(sim, copies[i]);
+	copies_lost(sim, copies);
 }
 
 void device_init(struct sim *sim, struct device *d, uint32_t index)
@@ -379,6 +407,8 @@ void device_init(struct sim *sim, struct device *d, uint32_t index)
 	d->runs.next = &d->runs;
 	d->runs.prev = &d->runs;
 	d->hungry_last = &d->hungry;
+	d->borrowers.next = &d->borrowers;
+	d->borrowers.prev = &d->borrowers;
 	if (d->place != PLACE_HOST) {
 		struct wire *w = &sim->wires[2 * d->conf->link];
 

@@ -61,7 +61,7 @@ static json_t *turnaround(const struct scenario *sc, const struct sim_result *r)
 
 static void devices(json_t *o, const struct scenario *sc, const struct sim_result *r)
 {
-	double total = (double)r->makespan_ns, used = 0, in = 0, out = 0, evicted = 0;
+	double total = (double)r->makespan_ns, used = 0, in = 0, out = 0, peer = 0, evicted = 0;
 	json_t *list = json_array(), *d;
 
 	for (uint32_t i = 0; i < sc->nr_devices; i++) {
@@ -73,17 +73,20 @@ static void devices(json_t *o, const struct scenario *sc, const struct sim_resul
 		count(d, "tasks", dr->tasks);
 		count(d, "bytes_in", dr->bytes_in);
 		count(d, "bytes_out", dr->bytes_out);
+		count(d, "bytes_peer", dr->bytes_peer);
 		count(d, "bytes_evicted", dr->evicted);
 		count(d, "bytes_peak", dr->peak_bytes);
 		json_array_append_new(list, d);
 		used += dr->used_ns;
 		in += (double)dr->bytes_in;
 		out += (double)dr->bytes_out;
+		peer += (double)dr->bytes_peer;
 		evicted += (double)dr->evicted;
 	}
 	set(o, "used", total > 0 ? used / total / sc->nr_devices : 0);
 	count(o, "bytes_in", (uint64_t)in);
 	count(o, "bytes_out", (uint64_t)out);
+	count(o, "bytes_peer", (uint64_t)peer);
 	count(o, "bytes_evicted", (uint64_t)evicted);
 	json_object_set_new(o, "devices", list);
 }
@@ -178,15 +181,15 @@ static void print_devices(const json_t *list, FILE *out)
 {
 	size_t n = json_array_size(list);
 
-	fprintf(out, "\n  %-16s %-12s %8s %6s %12s %12s %12s\n", "device", "kind", "tasks", "used",
-		"MB in", "MB out", "MB evicted");
+	fprintf(out, "\n  %-16s %-12s %8s %6s %12s %12s %12s %12s\n", "device", "kind", "tasks",
+		"used", "MB in", "MB out", "MB of peers", "MB evicted");
 	for (size_t i = 0; i < n && i < ROWS; i++) {
 		const json_t *d = json_array_get(list, i);
 
-		fprintf(out, "  %-16s %-12s %8.0f %5.1f%% %12.1f %12.1f %12.1f\n", string(d, "name"),
+		fprintf(out, "  %-16s %-12s %8.0f %5.1f%% %12.1f %12.1f %12.1f %12.1f\n", string(d, "name"),
 			string(d, "kind"), real(d, "tasks"), 100 * real(d, "used"),
 			real(d, "bytes_in") / 1e6, real(d, "bytes_out") / 1e6,
-			real(d, "bytes_evicted") / 1e6);
+			real(d, "bytes_peer") / 1e6, real(d, "bytes_evicted") / 1e6);
 	}
 	if (n > ROWS)
 		fprintf(out, "  and %zu more: --json has them all\n", n - ROWS);
@@ -229,9 +232,9 @@ void report_print(const json_t *o, FILE *out)
 		real(t, "p50"), real(t, "p99"), real(t, "max"));
 	fprintf(out, "  devices      %.1f%% used\n", 100 * real(o, "used"));
 	fprintf(out, "  fairness     Jain's index %.4f while all tenants ran\n", real(o, "jain"));
-	fprintf(out, "  moved        %.1f MB to devices, %.1f MB back, %.1f MB evicted, %.1f MB lost\n",
+	fprintf(out, "  moved        %.1f MB to devices, %.1f MB back, %.1f MB between them, %.1f MB evicted, %.1f MB lost\n",
 		real(o, "bytes_in") / 1e6, real(o, "bytes_out") / 1e6,
-		real(o, "bytes_evicted") / 1e6, real(o, "bytes_lost") / 1e6);
+		real(o, "bytes_peer") / 1e6, real(o, "bytes_evicted") / 1e6, real(o, "bytes_lost") / 1e6);
 	fprintf(out, "  simulation   %.3f s, %.0f tasks/s; %.0f%% of it in sched_pick()\n",
 		real(s, "seconds"), real(s, "tasks_per_s"),
 		real(s, "seconds") > 0 ? 100 * real(s, "pick_seconds") / real(s, "seconds") : 0);

@@ -172,11 +172,21 @@ static void read_losses(struct build *b, json_t *obj, struct sim_device *d, uint
 	}
 }
 
+static void refuse_without_link(struct build *b, json_t *obj)
+{
+	static const char *const keys[] = { "memory_gb", "per_link", "peers" };
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (json_object_get(obj, keys[i]))
+			reader_fail(&b->r, -EINVAL, keys[i],
+				    "a device without a link works in the host's memory: give it a link, or leave this out");
+}
+
 static void read_device(struct build *b, json_t *obj)
 {
 	static const char *const known[] = {
-		"name", "count", "kind", "link", "per_link", "memory_gb", "lanes", "lost_at_ms",
-		NULL,
+		"name", "count", "kind", "link", "per_link", "memory_gb", "peers", "lanes",
+		"lost_at_ms", NULL,
 	};
 	struct scenario *sc = b->sc;
 	char name[SIM_NAME], kind[SIM_NAME], link[SIM_NAME];
@@ -196,9 +206,9 @@ static void read_device(struct build *b, json_t *obj)
 			reader_fail(&b->r, -EINVAL, "link", "no link is named '%s': add it to machine.links",
 				    link);
 		d.memory = (uint64_t)(1e9 * reader_number(&b->r, obj, "memory_gb", LEAST, 1e6, NAN));
-	} else if (json_object_get(obj, "memory_gb") || json_object_get(obj, "per_link")) {
-		reader_fail(&b->r, -EINVAL, json_object_get(obj, "memory_gb") ? "memory_gb" : "per_link",
-			    "a device without a link works in the host's memory: give it a link, or leave this out");
+		d.peers = reader_bool(&b->r, obj, "peers", false);
+	} else {
+		refuse_without_link(b, obj);
 	}
 	per = links ? (count + links - 1) / links : 1;
 	per = reader_count(&b->r, obj, "per_link", 1, SIM_MAX_DEVICES, per);

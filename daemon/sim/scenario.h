@@ -37,12 +37,14 @@ struct sim_link {
  * @kind:	index of the column of costs that it has
  * @link:	index, or SIM_ANY: it works in the host's memory
  * @memory:	bytes; of no meaning without a link
+ * @peers:	others of its kind with this copy from it directly, and it from them
  * @lost_ns:	when it dies; UINT64_MAX: never
  */
 struct sim_device {
 	char name[SIM_NAME];
 	uint32_t kind, link, lanes;
 	uint64_t memory;
+	bool peers;
 	uint64_t lost_ns;
 };
 

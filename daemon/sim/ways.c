@@ -6,7 +6,9 @@
  * second one, else 0.  Then how long a task takes is known, the sum for each kind is, and
  *
  * - from a task's begin to the begin of one that waits for it at least the first one's time goes
- *   by;
+ *   by, and if one of the two runs at the host and the other on a device that has a link, what
+ *   the second one reads of the first one's results is on that link for a time;
+ * - so is what a task reads that has been at the host from the beginning, before it begins;
  * - from a task's end to the begin of another all those go by that wait for the first and are
  *   waited for by the second: what each kind has of them, over its devices, is not longer.  The
  *   same holds from the program's begin on, and to its end;
@@ -59,19 +61,23 @@ enum { FROM_BEGIN, BY_LINE, BY_GAP };
  * @from:	task; not FROM_BEGIN
  * @kind:	whose gap it is; BY_GAP, or FROM_BEGIN with a gap
  * @gap:	FROM_BEGIN: there is one
+ * @carry:	BY_LINE: what is carried then takes so long; negative: it goes from the second kind
+ *		to the first
  */
 struct step {
 	double at;
 	uint32_t from;
 	uint8_t by, kind;
 	bool gap;
+	double carry;
 };
 
 /**
  * struct ways - a program
  * @ns, @part:	of each kind, each task: how long it takes; what it takes of all devices of the kind
  * @x:		part of each task on the second kind
- * @lines:	by their ends
+ * @lines:	by their ends; @carry: of each, what is carried takes if its tasks are of two kinds
+ * @fetch:	of each task, what comes from the host before it, on a kind that is @away
  * @reach:	@nr_reach tasks, in their order; @reach_of: each task's, or SIM_ANY
  */
 struct ways {
@@ -80,6 +86,8 @@ struct ways {
 	struct step *steps;
 	struct dag_line *lines;
 	size_t nr_lines;
+	double *carry, *fetch;
+	bool away[2];
 	struct reach *reach;
 	uint32_t nr_reach, *reach_of;
 	uint64_t *bits;
@@ -136,6 +144,136 @@ static void set_task(struct ways *w, const struct scenario *sc, const struct sim
 	else if (can[FIRST] <= 0)
 		least_fix(l, i, 1);
 }
+
+/* ------------------------------------------------------------------ */
+/* Copies                                                              */
+
+/**
+ * struct toll - the least that bytes take to or from a kind's devices
+ * @byte_ns:	0: its devices work in the host's memory
+ */
+struct toll {
+	double latency_ns, byte_ns;
+};
+
+static struct toll find_toll(const struct scenario *sc, uint32_t kind)
+{
+	struct toll t = { 0 };
+	bool first = true;
+
+	for (uint32_t i = 0; i < sc->nr_devices; i++) {
+		const struct sim_device *d = &sc->devices[i];
+		const struct sim_link *l;
+
+		if (d->kind != kind)
+			continue;
+		/* Of one that has none nobody knows which of them is taken. */
+		if (d->link == SIM_ANY)
+			return (struct toll){ 0 };
+		l = &sc->links[d->link];
+		if (first || (double)l->latency_ns < t.latency_ns)
+			t.latency_ns = (double)l->latency_ns;
+		if (first || l->ns_per_byte < t.byte_ns)
+			t.byte_ns = l->ns_per_byte;
+		first = false;
+	}
+	return t;
+}
+
+/* Bytes that @to reads of what @from writes.  What the host itself does is on neither kind. */
+static double handed_on(const struct sim_app *a, uint32_t from, uint32_t to)
+{
+	const struct sim_task *f = &a->tasks[from], *t = &a->tasks[to];
+	uint64_t bytes = 0;
+
+	if (f->kernel == SIM_HOST || t->kernel == SIM_HOST)
+		return 0;
+
+	for (uint32_t i = 0; i < t->nr_ranges; i++) {
+		const struct sim_range *r = &a->ranges[t->first_range + i];
+
+		for (uint32_t k = 0; r->access & ARAX_IN && k < f->nr_ranges; k++) {
+			const struct sim_range *o = &a->ranges[f->first_range + k];
+			uint64_t start = r->offset > o->offset ? r->offset : o->offset;
+			uint64_t end = r->offset + r->length < o->offset + o->length ?
+				       r->offset + r->length : o->offset + o->length;
+
+			if (o->access & ARAX_OUT && o->buffer == r->buffer && start < end &&
+			    end - start > bytes)
+				bytes = end - start;
+		}
+	}
+	return (double)bytes;
+}
+
+/* The largest of its inputs that are in buffers which nobody before it writes to. */
+static double from_host(const struct sim_app *a, const bool *written, uint32_t task)
+{
+	const struct sim_task *t = &a->tasks[task];
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; t->kernel != SIM_HOST && i < t->nr_ranges; i++) {
+		const struct sim_range *r = &a->ranges[t->first_range + i];
+
+		if (r->access & ARAX_IN && !written[r->buffer] && r->length > bytes)
+			bytes = r->length;
+	}
+	return (double)bytes;
+}
+
+static void note_written(const struct sim_app *a, bool *written, uint32_t task)
+{
+	const struct sim_task *t = &a->tasks[task];
+
+	for (uint32_t i = 0; i < t->nr_ranges; i++) {
+		const struct sim_range *r = &a->ranges[t->first_range + i];
+
+		if (r->access & ARAX_OUT)
+			written[r->buffer] = true;
+	}
+}
+
+/*
+ * One of two kinds has to be the host's: between two devices of different kinds bytes may be on a
+ * link that is neither's.
+ */
+static int find_copies(struct ways *w, const struct scenario *sc, const struct sim_app *a,
+		       const uint32_t *kinds)
+{
+	struct toll toll[2] = { find_toll(sc, kinds[0]), find_toll(sc, kinds[1]) };
+	const struct toll *t = toll[0].byte_ns > 0 ? &toll[0] : &toll[1];
+	bool *written = calloc(a->nr_buffers + 1ul, sizeof(*written));
+
+	w->carry = calloc(w->nr_lines + 1, sizeof(*w->carry));
+	w->fetch = calloc(w->nr + 1ul, sizeof(*w->fetch));
+	if (!written || !w->carry || !w->fetch) {
+		free(written);
+		return -ENOMEM;
+	}
+	for (int k = 0; k < 2; k++)
+		w->away[k] = toll[k].byte_ns > 0;
+	for (size_t i = 0; w->away[0] != w->away[1] && i < w->nr_lines; i++) {
+		double bytes = handed_on(a, w->lines[i].from, w->lines[i].to);
+
+		w->carry[i] = bytes > 0 ? t->latency_ns + bytes * t->byte_ns : 0;
+	}
+	for (uint32_t i = 0; i < w->nr; i++) {
+		double bytes = from_host(a, written, i);
+
+		w->fetch[i] = bytes > 0 ? t->latency_ns + bytes * t->byte_ns : 0;
+		note_written(a, written, i);
+	}
+	free(written);
+	return 0;
+}
+
+/* From when on @i can run at all. */
+static double fetch_ns(const struct ways *w, uint32_t i)
+{
+	return w->fetch[i] * (w->away[FIRST] * (1 - w->x[i]) + w->away[SECOND] * w->x[i]);
+}
+
+/* ------------------------------------------------------------------ */
 
 static double task_ns(const struct ways *w, uint32_t i)
 {
@@ -198,12 +336,15 @@ static void find_longest(struct ways *w)
 
 	*end = (struct step){ .by = FROM_BEGIN };
 	for (uint32_t i = 0; i < w->nr; i++) {
-		w->steps[i] = (struct step){ .by = FROM_BEGIN };
+		w->steps[i] = (struct step){ .by = FROM_BEGIN, .at = fetch_ns(w, i) };
 		for (; line < w->nr_lines && w->lines[line].to == i; line++) {
 			uint32_t from = w->lines[line].from;
+			double more = w->x[i] - w->x[from], carry = w->carry[line];
 
-			take(&w->steps[i], w->steps[from].at + task_ns(w, from),
-			     (struct step){ .by = BY_LINE, .from = from });
+			if (more < 0)
+				carry = -carry;
+			take(&w->steps[i], w->steps[from].at + task_ns(w, from) + carry * more,
+			     (struct step){ .by = BY_LINE, .from = from, .carry = carry });
 		}
 		if (w->reach_of[i] != SIM_ANY)
 			cross_gaps(w, w->reach_of[i]);
@@ -238,6 +379,14 @@ static double add_gap(struct ways *w, const uint64_t *a, const uint64_t *b, uint
 	return constant;
 }
 
+static double add_fetch(struct ways *w, uint32_t to)
+{
+	double first = w->away[FIRST] * w->fetch[to], second = w->away[SECOND] * w->fetch[to];
+
+	w->weight[to] += second - first;
+	return first;
+}
+
 /* How long the longest way to @to is for any x: what doesn't depend on it, and @weight. */
 static double add_way(struct ways *w, uint32_t to)
 {
@@ -249,10 +398,16 @@ static double add_way(struct ways *w, uint32_t to)
 		const uint64_t *before = to < w->nr && w->reach_of[to] != SIM_ANY ?
 					 w->reach[w->reach_of[to]].before : NULL;
 
+		if (s->by == FROM_BEGIN && s->gap)
+			return constant + add_gap(w, NULL, before, s->kind);
 		if (s->by == FROM_BEGIN)
-			return constant + (s->gap ? add_gap(w, NULL, before, s->kind) : 0);
+			return constant + (to < w->nr ? add_fetch(w, to) : 0);
 		if (s->by == BY_GAP)
 			constant += add_gap(w, w->reach[w->reach_of[s->from]].after, before, s->kind);
+		if (s->by == BY_LINE && to < w->nr) {
+			w->weight[to] += s->carry;
+			w->weight[s->from] -= s->carry;
+		}
 		constant += w->ns[FIRST][s->from];
 		w->weight[s->from] += w->ns[SECOND][s->from] - w->ns[FIRST][s->from];
 		to = s->from;
@@ -366,6 +521,8 @@ int ways_least_ns(const struct scenario *sc, uint32_t app, double *ns)
 	if (w.ns[0] && w.ns[1] && w.part[0] && w.part[1] && w.x && w.weight && w.steps && l)
 		err = dag_lines(a, &w.lines, &w.nr_lines);
 	if (!err)
+		err = find_copies(&w, sc, a, kinds);
+	if (!err)
 		err = make_reach(&w, sc, app);
 	for (uint32_t i = 0; !err && i < w.nr; i++)
 		set_task(&w, sc, &a->tasks[i], i, kinds, devices, l);
@@ -380,6 +537,8 @@ int ways_least_ns(const struct scenario *sc, uint32_t app, double *ns)
 	free(w.weight);
 	free(w.steps);
 	free(w.lines);
+	free(w.carry);
+	free(w.fetch);
 	free(w.reach);
 	free(w.reach_of);
 	free(w.bits);

@@ -29,7 +29,7 @@ static const char *scenario(const char *type, size_t machine, int n, double link
 		"{ \"name\": \"%s\", \"models\": \"%s\", \"machine\": {\n"
 		"  \"links\": [ { \"name\": \"pcie\", \"count\": %d, \"gb_per_s\": %g, \"latency_us\": %d } ],\n"
 		"  \"devices\": [\n"
-		"   { \"name\": \"gpu\", \"count\": %d, \"link\": \"pcie\", \"memory_gb\": %d, \"lanes\": %d },\n"
+		"   { \"name\": \"gpu\", \"count\": %d, \"link\": \"pcie\", \"peers\": true, \"memory_gb\": %d, \"lanes\": %d },\n"
 		"   { \"name\": \"core\", \"count\": %d, \"lanes\": 1 } ] },\n"
 		" \"tenants\": [ { \"name\": \"t\" } ], \"kernels\": [",
 		type, models, sirocco_machines[machine].gpus, link, SIROCCO_LINK_US,

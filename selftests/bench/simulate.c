@@ -48,7 +48,8 @@ struct outcome simulate(const char *text, const char *policy, double limit_s)
 	out.cpu_s = (double)r.cpu_ns / 1e9;
 	out.pick_s = (double)r.pick_ns / 1e9;
 	for (uint32_t i = 0; i < sc.nr_devices; i++) {
-		out.bytes += (double)(r.devices[i].bytes_in + r.devices[i].bytes_out);
+		out.bytes += (double)(r.devices[i].bytes_in + r.devices[i].bytes_out +
+				      r.devices[i].bytes_peer);
 		if (!err && r.makespan_ns)
 			out.used += r.devices[i].used_ns / (double)r.makespan_ns / sc.nr_devices;
 	}

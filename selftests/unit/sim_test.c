@@ -386,6 +386,50 @@ START_TEST(bytes_between_devices_go_by_the_host)
 }
 END_TEST
 
+/* What a kernel takes 1 ms to write so many others read then, one on each device: 100 kB are 0.1 ms. */
+static uint64_t handed_on(const char *links, const char *peers, int readers, uint64_t *direct)
+{
+	char trace[1024], devices[256], path[32];
+	uint64_t ns;
+
+	strcpy(trace, "{ \"kernel\": \"k\", \"ranges\": [ [ \"x\", 0, 100000, \"out\" ] ] }\n");
+	for (int i = 0; i < readers; i++)
+		sprintf(trace + strlen(trace), "{ \"kernel\": \"k\", \"ranges\": [ [ \"x\", 0, 100000, \"in\" ], [ \"y%d\", 0, 8, \"out\" ] ] }\n",
+			i);
+	sprintf(devices, "{ \"name\": \"d\", \"count\": %d, \"lanes\": 1, \"link\": \"l\", \"memory_gb\": 1 %s }",
+		readers, peers);
+	load(simple(links, devices, 1, trace_of(trace, path)));
+	run_watched(NULL, NULL);
+	ck_assert_uint_eq(result.completed, result.submitted);
+	*direct = 0;
+	for (uint32_t i = 0; i < sc.nr_devices; i++)
+		*direct += result.devices[i].bytes_peer;
+	ns = result.makespan_ns;
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+	unlink(path);
+	return ns;
+}
+
+START_TEST(peers_copy_from_each_other)
+{
+	static const char peers[] = ", \"peers\": true";
+	uint64_t direct;
+
+	/* Out and in, or both at once; on a bus that goes one way at a time it is there once. */
+	ck_assert_uint_eq(handed_on(LINK(2, ""), "", 2, &direct), 2 * MS + 200 * US);
+	ck_assert_uint_eq(direct, 0);
+	ck_assert_uint_eq(handed_on(LINK(2, ""), peers, 2, &direct), 2 * MS + 100 * US);
+	ck_assert_uint_eq(direct, 100000);
+	ck_assert_uint_eq(handed_on(LINK(1, ""), peers, 2, &direct), 2 * MS + 100 * US);
+	ck_assert_uint_eq(handed_on(LINK(1, ", \"duplex\": false"), peers, 2, &direct),
+			  2 * MS + 100 * US);
+	/* The second one waits for the first, then there are two to copy from; not 300 us for each. */
+	ck_assert_uint_eq(handed_on(LINK(4, ""), peers, 4, &direct), 2 * MS + 200 * US);
+	ck_assert_uint_eq(direct, 300000);
+}
+END_TEST
+
 /* v and its kernel, then x, and then w is needed as well as x. */
 static const char joined[] =
 	"{ \"kernel\": \"k\", \"ranges\": [ [ \"v\", 0, 1000000, \"in\" ] ] }\n"
@@ -679,7 +723,7 @@ END_TEST
 static const char mixed[] =
 	"{ \"seed\": 5, \"jitter\": 0.2, \"task_failure\": %g, \"models\": \"%s\", \"policy\": \"%s\",\n"
 	" \"machine\": { \"links\": [ { \"name\": \"l\", \"count\": 2, \"gb_per_s\": 10, \"latency_us\": 5, \"duplex\": false } ],\n"
-	"  \"devices\": [ { \"name\": \"g\", \"count\": 4, \"link\": \"l\", \"memory_gb\": 0.02, \"lanes\": 3 %s },\n"
+	"  \"devices\": [ { \"name\": \"g\", \"count\": 4, \"link\": \"l\", \"memory_gb\": 0.02, \"lanes\": 3, \"peers\": true %s },\n"
 	"                 { \"name\": \"c\", \"lanes\": 2 } ] },\n"
 	" \"kernels\": [ { \"name\": \"a\", \"cost\": { \"g\": { \"base_us\": 3, \"ns_per_item\": 0.1 }, \"c\": { \"ns_per_item\": 1 } } },\n"
 	"                { \"name\": \"b\", \"cost\": { \"g\": { \"base_us\": 9, \"ns_per_item\": 0.2, \"demand\": 0.4 } } } ],\n"
@@ -858,6 +902,29 @@ START_TEST(what_only_a_lost_device_had_is_lost)
 	ck_assert_uint_eq(result.failed, 1);
 	ck_assert_uint_eq(result.canceled, 7);
 	ck_assert_uint_eq(result.rerun, 1);
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+}
+END_TEST
+
+/* It is lost while another one copies from it: the writer had ended, both readers have nothing to read. */
+START_TEST(who_copies_from_a_lost_device_is_told)
+{
+	char path[32];
+
+	load(simple(LINK(2, ""),
+		    "{ \"name\": \"d\", \"count\": 2, \"lanes\": 1, \"link\": \"l\", \"memory_gb\": 1, \"peers\": true, \"lost_at_ms\": [ 1.5 ] }",
+		    1, trace_of("{ \"kernel\": \"k\", \"ranges\": [ [ \"x\", 0, 900000, \"out\" ] ] }\n"
+				"{ \"kernel\": \"k\", \"ranges\": [ [ \"x\", 0, 900000, \"in\" ], [ \"y\", 0, 8, \"out\" ] ] }\n"
+				"{ \"kernel\": \"k\", \"ranges\": [ [ \"x\", 0, 900000, \"in\" ], [ \"z\", 0, 8, \"out\" ] ] }\n",
+				path)));
+	run_watched(NULL, NULL);
+	unlink(path);
+	ck_assert_uint_eq(result.completed, 1);
+	ck_assert_uint_eq(result.failed, 2);
+	ck_assert_uint_eq(result.rerun, 1);
+	ck_assert_uint_eq(result.lost_bytes, 900000);
+	ck_assert_uint_eq(result.devices[1].bytes_peer, 0);
 	sim_result_fini(&result);
 	scenario_fini(&sc);
 }
@@ -1082,6 +1149,8 @@ static const struct {
 	{ "\"per_link\": 1", "\"per_link\": 0", "per_link: 0 is not within", 5 },
 	{ "\"count\": 2, \"kind\"", "\"count\": 3, \"kind\"", "3 devices need more than the 2 links", 5 },
 	{ "\"memory_gb\": 1, ", "", "memory_gb: is missing", 5 },
+	{ "\"memory_gb\": 1, ", "\"memory_gb\": 1, \"peers\": 1, ", "peers: must be true or false", 5 },
+	{ "\"link\": \"l\", \"per_link\": 1, \"memory_gb\": 1", "\"peers\": true", "peers: a device without a link", 5 },
 	{ "\"lanes\": 1", "\"lanes\": 65", "lanes: 65 is not within 1 to 64", 5 },
 	{ "[ 9 ]", "[ -9 ]", "lost_at_ms: element 0 is no number", 5 },
 	{ "[ 9 ]", "[ 1, 2, 3 ]", "lost_at_ms: must be an array of 1 to 2", 5 },
@@ -1387,6 +1456,7 @@ int main(void)
 	tcase_add_test(t, copies_overlap_kernels);
 	tcase_add_test(t, devices_share_a_link);
 	tcase_add_test(t, bytes_between_devices_go_by_the_host);
+	tcase_add_test(t, peers_copy_from_each_other);
 	tcase_add_test(t, inputs_come_ahead);
 	tcase_add_test(t, who_is_needed_last_goes);
 	tcase_add_test(t, memory_is_never_passed);
@@ -1400,6 +1470,7 @@ int main(void)
 	tcase_add_loop_test(t, a_seed_is_a_run, 0, POLICIES);
 	tcase_add_loop_test(t, failures_are_counted, 0, 2 * POLICIES);
 	tcase_add_test(t, what_only_a_lost_device_had_is_lost);
+	tcase_add_test(t, who_copies_from_a_lost_device_is_told);
 	tcase_add_loop_test(t, time_has_an_end, 0, sizeof(endless) / sizeof(endless[0]));
 	tcase_add_test(t, nowhere_to_run_is_said);
 	tcase_add_test(t, bounds_are_right);
