@@ -10,6 +10,8 @@
  *   regress.c	... and what they say of other sizes
  *   policy_*.c	which device: see policy.h
  *   outlook.c	what is to come after them
+ *   plan.c	all tasks of a program that is alone, in advance
+ *   list.c	... by list schedules
  *   spare.c	tasks for devices that those next would rather not have
  *   data.c	where a task's data is
  *   streams.c	which stream of a device: see streams.h
@@ -271,7 +273,8 @@ struct sched {
 	struct graph_node *lately[LATELY];
 	uint8_t lately_at;	/* the next place there */
 	bool follows;		/* some of them may not be NULL */
-	uint32_t outlooks;	/* that were made: outlook.c */
+	uint32_t outlooks;	/* that were made, and plans: outlook_number() */
+	bool thinking;		/* a pick found nothing, for a plan is being made: see plan.h */
 	uint32_t near;		/* see sched_near() */
 	uint64_t far_ns;
 	struct sched_model model;
@@ -383,6 +386,9 @@ void share_uncount(struct sched *s, struct sched_flow *f);
 void cap_charge(struct sched *s, struct sched_flow *f, uint64_t add, uint64_t take);
 /* When @f may start a task again; 0, or not later than now: now. */
 uint64_t cap_until(const struct sched *s, const struct sched_flow *f);
+
+/* outlook.c: unlike all others that tasks may have (sched_task.outlook) */
+uint32_t outlook_number(struct sched *s);
 
 #define MODEL_CLASSES	63
 

@@ -59,8 +59,7 @@ struct outlook {
 	bool quick[SCHED_MAX_DEVICES];
 };
 
-/* A new outlook begins; 0 is none. */
-static uint32_t next_number(struct sched *s)
+uint32_t outlook_number(struct sched *s)
 {
 	if (!++s->outlooks)
 		s->outlooks = 1;
@@ -193,7 +192,7 @@ static bool is_old(struct sched *s, const struct outlook *o, const struct graph_
 
 static void begin(struct sched *s, struct outlook *o)
 {
-	o->number = next_number(s);
+	o->number = outlook_number(s);
 	o->nr = 0;
 	o->sides_made = false;
 	o->live = 0;

@@ -34,6 +34,7 @@
 #include <stdlib.h>
 
 #include "daemon/sched/outlook.h"
+#include "daemon/sched/plan.h"
 #include "daemon/sched/policy.h"
 
 /* Waiting tasks that count, so that what is far slower is still left alone. */
@@ -70,6 +71,7 @@
  * @stay:	tasks until it may again
  * @times:	that it was gathered
  * @outlook:	NULL: it never had a task that was worth the search for a slow device
+ * @plan:	NULL: none was ever made
  */
 struct course {
 	struct course *next;
@@ -80,6 +82,7 @@ struct course {
 	uint64_t stay;
 	uint32_t times;
 	struct outlook *outlook;
+	struct plan *plan;
 };
 
 /**
@@ -117,12 +120,19 @@ struct chosen {
 	bool doubts, tries;
 };
 
+/**
+ * struct state - the policy's
+ * @chosen:	for s->chosen
+ * @homes:	contexts that are at home on each device
+ * @planned:	whose tasks go by a plan; NULL: nobody's
+ */
 struct state {
-	struct chosen chosen;			/* for s->chosen */
+	struct chosen chosen;
 	struct course *buckets[BUCKETS];
 	struct trial trials[TRIALS];
-	uint32_t homes[SCHED_MAX_DEVICES];	/* contexts that are at home there */
+	uint32_t homes[SCHED_MAX_DEVICES];
 	struct spares spares;
+	struct course *planned;
 };
 
 static struct course **find(struct state *st, uint64_t context)
@@ -347,6 +357,25 @@ static bool is_left(struct sched *s, struct outlook *o, const struct graph_node 
 	return true;
 }
 
+/* All of its program's tasks will be placed together. */
+static bool begins_plan(struct sched *s, struct course *c, const struct graph_node *node,
+			uint64_t run_ns, uint64_t now_ns)
+{
+	struct state *st = s->policy_state;
+
+	if (s->asking || c->home != SCHED_NO_DEVICE || !plan_is_worth(s, node, run_ns))
+		return false;
+	if (!c->plan)
+		c->plan = plan_make();
+	if (!c->plan || !plan_begin(s, c->plan, node, now_ns))
+		return false;
+	/* Its tasks are the plan's. */
+	st->planned = c;
+	outlook_free(c->outlook);
+	c->outlook = NULL;
+	return true;
+}
+
 /* @leave: or none, if it is one that is better left to a slow device */
 static uint32_t weigh(struct sched *s, const struct graph_node *node, bool leave, uint64_t now_ns)
 {
@@ -438,6 +467,8 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, bool leave
 			consider(s, idle_ns - now_ns, best_ns - now_ns, run_ns);
 		return SCHED_NO_DEVICE;
 	}
+	if (c && begins_plan(s, c, node, run_ns, now_ns))
+		return SCHED_NO_DEVICE;
 	if (leave && c && c->outlook && is_left(s, c->outlook, node, best, now_ns))
 		return SCHED_NO_DEVICE;
 	note(s, node, (struct chosen){
@@ -499,16 +530,60 @@ static struct graph_node *instead(struct sched *s, struct outlook *o,
 	return n->device == SCHED_NO_DEVICE ? NULL : n;
 }
 
+/* One of the program's whose tasks go by a plan; or that is dropped, and NULL. */
+static struct graph_node *planned(struct sched *s, struct graph_node *const *tasks, uint32_t nr,
+				  uint64_t now_ns)
+{
+	struct state *st = s->policy_state;
+	struct plan *p = st->planned->plan;
+	struct graph_node *n = NULL;
+	uint32_t device;
+	uint64_t run_ns;
+
+	if (plan_go_on(s, p, tasks[0], now_ns))
+		n = plan_next(s, p, tasks, nr, now_ns, &device, &run_ns);
+	if (!plan_is_on(p)) {
+		st->planned = NULL;
+		/* They find places of their own at once. */
+		s->thinking = true;
+	}
+	if (!n)
+		return NULL;
+	n->device = device;
+	note(s, n, (struct chosen){ .device = device, .run_ns = run_ns });
+	return n;
+}
+
+/* False: it goes by none. */
+static bool is_planned(struct sched *s, const struct graph_node *n, uint64_t now_ns)
+{
+	struct state *st = s->policy_state;
+
+	if (__builtin_expect(!st->planned, 1))
+		return false;
+	if (st->planned->context == task_context(n))
+		return plan_has(st->planned->plan, n);
+	/* Somebody else has come; or may come. */
+	if (s->asking)
+		return false;
+	plan_drop(st->planned->plan, now_ns);
+	st->planned = NULL;
+	return false;
+}
+
 static struct graph_node *spare(struct sched *s, struct graph_node *const *tasks, uint32_t nr,
 				uint64_t now_ns)
 {
-	struct spares *sp = &((struct state *)s->policy_state)->spares;
+	struct state *st = s->policy_state;
+	struct spares *sp = &st->spares;
 	struct graph_node *n;
 	struct outlook *o;
 	uint32_t device;
 	uint64_t run_ns = 0;
 	bool alike;
 
+	if (st->planned && st->planned->context == task_context(tasks[0]))
+		return planned(s, tasks, nr, now_ns);
 	if (sp->worth_ns != s->now_ns)
 		return NULL;
 	o = outlook_of(s, tasks[0]);
@@ -538,9 +613,13 @@ static struct graph_node *spare(struct sched *s, struct graph_node *const *tasks
 
 static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t now_ns)
 {
-	uint32_t only = only_one(s, node);
 	struct sched_device *d;
+	uint32_t only;
 
+	/* It has its place, and its turn comes by that. */
+	if (is_planned(s, node, now_ns))
+		return SCHED_NO_DEVICE;
+	only = only_one(s, node);
 	/* Nothing to be weighed, nor to be learnt. */
 	if (only == SCHED_NO_DEVICE)
 		return weigh(s, node, true, now_ns);
@@ -551,21 +630,28 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 
 static void left(struct sched *s, const struct graph_node *node, uint64_t end_ns)
 {
+	const struct state *st = s->policy_state;
 	struct course *c = *find(s->policy_state, task_context(node));
 
+	if (st->planned && st->planned == c)
+		plan_left(c->plan, node);
 	if (c && c->outlook)
 		outlook_left(s, c->outlook, node, end_ns);
 }
 
 static void context_gone(struct sched *s, uint64_t context)
 {
-	struct course **c = find(s->policy_state, context), *gone = *c;
+	struct state *st = s->policy_state;
+	struct course **c = find(st, context), *gone = *c;
 
 	if (!gone)
 		return;
-	let_go(s->policy_state, gone);
+	let_go(st, gone);
+	if (st->planned == gone)
+		st->planned = NULL;
 	*c = gone->next;
 	outlook_free(gone->outlook);
+	plan_free(gone->plan);
 	free(gone);
 }
 
@@ -579,6 +665,7 @@ static void leave(struct sched *s)
 
 			st->buckets[i] = c->next;
 			outlook_free(c->outlook);
+			plan_free(c->plan);
 			free(c);
 		}
 	}

@@ -905,7 +905,9 @@ void sched_wake_all(struct sched *s)
 uint64_t sched_next_wake(const struct sched *s)
 {
 	/* Whose tasks are gone waits for nothing: nobody would call sched_pick(). */
-	return s->queued ? s->wake_ns : UINT64_MAX;
+	if (!s->queued)
+		return UINT64_MAX;
+	return s->thinking ? 0 : s->wake_ns;
 }
 
 bool sched_may_skip(struct sched *s, uint64_t tenant)
@@ -1138,6 +1140,7 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 	    (s->stuck && now_ns - s->stuck_ns < STUCK_NS))
 		return NULL;
 	charge_all(s);
+	s->thinking = false;
 	if (s->idle_lanes)
 		n = pick(s, now_ns);
 	if (!n && s->idle_lanes && s->policy->spare)
@@ -1151,7 +1154,7 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 	if (n) {
 		picked(s, n, now_ns);
 	} else {
-		s->stuck = true;
+		s->stuck = !s->thinking;
 		s->stuck_ns = now_ns;
 	}
 	return n;

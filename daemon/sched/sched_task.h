@@ -27,6 +27,7 @@ struct sched_program;
  * @outlook:	which outlook @way_ns is of (outlook.h); 0: of none
  * @place:	which one of several graphs it is in: contexts are numbered in each
  * @way_ns:	from its begin to the end of its program, as far as that was submitted
+ * @seat:	the same word if @outlook is a plan's: which of its tasks it is (plan.h)
  */
 struct sched_task {
 	struct sched_flow *flow;
@@ -42,7 +43,10 @@ struct sched_task {
 	uint64_t full_ns;
 	uint32_t part;
 	uint32_t outlook;
-	float way_ns;
+	union {
+		float way_ns;
+		uint32_t seat;
+	};
 	uint32_t place;
 };
 

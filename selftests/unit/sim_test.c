@@ -1279,6 +1279,46 @@ START_TEST(who_is_slow_helps)
 END_TEST
 
 /*
+ * 120 tasks of a Cholesky: one after the other, each where it ends first, takes 1.5 times the bound.  Run
+ * times that are not as expected, or a core that is lost, cost some of what a plan gains.
+ */
+START_TEST(a_program_is_planned_as_a_whole)
+{
+	static const char form[] =
+		"{ \"jitter\": %g, \"machine\": { \"links\": [ { \"name\": \"l\", \"gb_per_s\": 12, \"latency_us\": 10 } ], \"devices\": [\n"
+		"   { \"name\": \"g\", \"lanes\": 3, \"link\": \"l\", \"memory_gb\": 12 },\n"
+		"   { \"name\": \"c\", \"count\": 8, \"lanes\": 1 %s } ] }, \"tenants\": [ { \"name\": \"t\" } ], \"kernels\": [\n"
+		"  { \"name\": \"potrf\", \"cost\": { \"g\": { \"base_us\": 4286 }, \"c\": { \"base_us\": 7373 } } },\n"
+		"  { \"name\": \"trsm\", \"cost\": { \"g\": { \"base_us\": 2537 }, \"c\": { \"base_us\": 22118 } } },\n"
+		"  { \"name\": \"syrk\", \"cost\": { \"g\": { \"base_us\": 820 }, \"c\": { \"base_us\": 22118 } } },\n"
+		"  { \"name\": \"gemm\", \"cost\": { \"g\": { \"base_us\": 1536 }, \"c\": { \"base_us\": 44237 } } } ],\n"
+		" \"workload\": [ { \"type\": \"cholesky\", \"tiles\": 8, \"tile\": 960, \"window\": 4096 } %s ] }";
+	static const struct {
+		double jitter, most;
+		const char *lost, *more;
+	} cases[] = {
+		{ 0, 1.26, "", "" },
+		{ 0.15, 1.5, "", "" },
+		{ 0, 1.45, ", \"lost_at_ms\": [ 30 ]", "" },
+		/* It is not alone from 20 ms on. */
+		{ 0, 1.5, "", ", { \"type\": \"streams\", \"arrive_ms\": 20, \"width\": 1, \"length\": 5, \"kernels\": [ \"gemm\" ], \"work\": 1, \"mb\": 1 }" },
+	};
+	struct sim_bound bound;
+	char text[4096];
+
+	snprintf(text, sizeof(text), form, cases[_i].jitter, cases[_i].lost, cases[_i].more);
+	load(text);
+	run_watched(NULL, NULL);
+	ck_assert_uint_eq(result.completed, result.submitted);
+	ck_assert_int_eq(sim_bound(&sc, &bound, error, sizeof(error)), 0);
+	ck_assert_double_le((double)result.makespan_ns,
+			    cases[_i].most * (double)sim_bound_best(&bound, NULL));
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+}
+END_TEST
+
+/*
  * What 2,000 short tasks wait for runs for 100 ms, and six are ready of which a slow device takes
  * 500 ms for one.  What is to come is short, so these are not left to it.
  */
@@ -1482,6 +1522,7 @@ int main(void)
 	tcase_add_test(t, factorisations_have_their_tasks);
 	tcase_add_test(t, long_ways_go_first);
 	tcase_add_test(t, who_is_slow_helps);
+	tcase_add_loop_test(t, a_program_is_planned_as_a_whole, 0, 4);
 	tcase_add_test(t, what_is_known_is_not_tried);
 	tcase_add_test(t, what_only_one_can_run_is_done_as_well);
 	tcase_add_test(t, what_is_to_come_is_not_like_what_is_ready);
