@@ -35,6 +35,7 @@ struct busy {
  * @ready:	heap, the longest way first
  * @from:	of each task: all that it waits for has ended
  * @quickest, @slowest: of each kind
+ * @hope:	of each machine: when the task at hand would end there at best
  */
 struct list {
 	const struct list_program *p;
@@ -44,7 +45,7 @@ struct list {
 	uint32_t *ready, *waits;
 	uint32_t nr_ready, left;
 	struct list_seat *seats;
-	double quickest[LIST_KINDS], slowest[LIST_KINDS];
+	double quickest[LIST_KINDS], slowest[LIST_KINDS], *hope;
 	double end_ns;
 };
 
@@ -369,31 +370,94 @@ static void ended(struct list *l, uint32_t t, double end)
 	}
 }
 
-/* Of all machines the one where it ends first, as the rule has it; LIST_NONE: nothing can run it. */
-static uint32_t choose(const struct list *l, uint32_t t)
+/*
+ * What is there of @t's inputs, and what would have to come if links were free: not later than
+ * gather_ns(), and *@copies no more.
+ */
+static double hope_ns(const struct list *l, uint32_t t, uint32_t to, double *copies)
+{
+	const struct list_task *task = &l->p->tasks[t];
+	const struct list_place *place = &l->p->places[to];
+	double all = l->from[t];
+
+	*copies = 0;
+	for (uint32_t u = task->uses; u < task[1].uses; u++) {
+		const struct list_use *use = &l->p->uses[u];
+		double at = at_of(l, use->item)[to];
+
+		if (!use->reads)
+			continue;
+		if (at < INFINITY)
+			all = at > all ? at : all;
+		else if (to)
+			*copies += place->in_latency_ns +
+				   l->p->items[use->item].bytes * place->in_byte_ns;
+	}
+	return all > l->from[t] + *copies ? all : l->from[t] + *copies;
+}
+
+/* What it may be later for being on a slow machine, as the rule has it. */
+static double bonus_ns(const struct list *l, uint32_t kind, double ns)
+{
+	return l->rule.later[kind] * (ns - l->quickest[kind]);
+}
+
+/* When it ends on a machine, as the rule counts. */
+static double end_ns(const struct list *l, uint32_t t, uint32_t m, double there, double copies)
+{
+	uint32_t kind = l->p->tasks[t].kind;
+	double ns = l->p->ns[kind * l->p->nr_machines + m];
+
+	return fit(&l->machines[m], there, ns) + ns - bonus_ns(l, kind, ns) + l->rule.near * copies;
+}
+
+/*
+ * Of all machines the one where it ends first, as the rule has it; LIST_NONE: nothing can run it.  To
+ * see what copies take is most of the work: so first it is found out for the most hopeful one, and
+ * then only for those that may be better.
+ */
+static uint32_t choose(struct list *l, uint32_t t)
 {
 	const struct list_program *p = l->p;
-	uint32_t kind = p->tasks[t].kind, best = LIST_NONE, known = LIST_NONE;
-	double least = INFINITY, there = 0, copies = 0, ns, more, end;
+	uint32_t kind = p->tasks[t].kind, best = LIST_NONE, first = LIST_NONE, known = LIST_NONE;
+	double least = INFINITY, there = 0, copies = 0, end;
 
 	for (uint32_t m = 0; m < p->nr_machines; m++) {
-		ns = p->ns[kind * p->nr_machines + m];
+		double ns = p->ns[kind * p->nr_machines + m];
+
+		l->hope[m] = INFINITY;
 		if (ns <= 0)
 			continue;
-		more = l->rule.later[kind] * (ns - l->quickest[kind]);
-		if (l->from[t] + ns - more >= least - CLOSE)
-			continue;
 		/* Machines of one place are beside each other. */
+		if (p->machines[m].place != known)
+			there = hope_ns(l, t, p->machines[m].place, &copies);
+		known = p->machines[m].place;
+		l->hope[m] = there + ns - bonus_ns(l, kind, ns) + l->rule.near * copies;
+		if (l->hope[m] >= least)
+			continue;
+		l->hope[m] = end_ns(l, t, m, there, copies);
+		if (l->hope[m] < least) {
+			least = l->hope[m];
+			first = m;
+		}
+	}
+	if (first == LIST_NONE)
+		return LIST_NONE;
+	known = LIST_NONE;
+	least = INFINITY;
+	for (uint32_t i = 0; i <= p->nr_machines; i++) {
+		uint32_t m = i ? i - 1 : first;
+
+		if (l->hope[m] == INFINITY || l->hope[m] > least + CLOSE ||
+		    (i && m == first))
+			continue;
 		if (p->machines[m].place != known) {
 			copies = 0;
 			there = gather_ns(l, t, p->machines[m].place, l->from[t], &copies);
 		}
 		known = p->machines[m].place;
-		end = there + ns - more + l->rule.near * copies;
-		if (end >= least - CLOSE)
-			continue;
-		end += fit(&l->machines[m], there, ns) - there;
-		if (end < least - CLOSE) {
+		end = end_ns(l, t, m, there, copies);
+		if (end < least - CLOSE || (end < least + CLOSE && m < best)) {
 			least = end;
 			best = m;
 		}
@@ -443,11 +507,8 @@ void list_begin(struct list *l, const struct list_rule *rule)
 	l->left = p->nr_tasks;
 	l->nr_ready = 0;
 	l->end_ns = 0;
-	for (uint32_t m = 0; m < p->nr_machines; m++) {
+	for (uint32_t m = 0; m < p->nr_machines; m++)
 		l->machines[m].nr = 0;
-		if (p->machines[m].free_ns > 0)
-			put(&l->machines[m], 0, p->machines[m].free_ns);
-	}
 	for (uint32_t i = 0; i < p->nr_places; i++)
 		l->in[i].nr = l->out[i].nr = 0;
 	for (uint32_t i = 0; i < p->nr_items; i++) {
@@ -455,11 +516,11 @@ void list_begin(struct list *l, const struct list_rule *rule)
 
 		for (uint32_t k = 0; k < p->nr_places; k++)
 			at[k] = INFINITY;
-		at[p->items[i].place] = p->items[i].since_ns;
+		at[p->items[i].place] = 0;
 	}
 	find_ways(l);
 	for (uint32_t t = 0; t < p->nr_tasks; t++) {
-		l->from[t] = p->tasks[t].from_ns;
+		l->from[t] = 0;
 		l->waits[t] = p->tasks[t].waits;
 		if (!l->waits[t])
 			push(l, t);
@@ -552,7 +613,8 @@ struct list *list_make(const struct list_program *p)
 	l->ready = calloc(p->nr_tasks + 1ul, sizeof(*l->ready));
 	l->waits = calloc(p->nr_tasks + 1ul, sizeof(*l->waits));
 	l->seats = calloc(p->nr_tasks + 1ul, sizeof(*l->seats));
-	if (!l->machines || !l->in || !l->out || !l->at || !l->way || !l->from || !l->ready ||
+	l->hope = calloc(p->nr_machines + 1ul, sizeof(*l->hope));
+	if (!l->hope || !l->machines || !l->in || !l->out || !l->at || !l->way || !l->from || !l->ready ||
 	    !l->waits || !l->seats) {
 		list_free(l);
 		return NULL;
@@ -582,5 +644,6 @@ void list_free(struct list *l)
 	free(l->ready);
 	free(l->waits);
 	free(l->seats);
+	free(l->hope);
 	free(l);
 }

@@ -29,11 +29,9 @@
 /**
  * struct list_machine - what runs one task at a time
  * @place:	where its data is: 0 the host's memory, or that of a device, from 1 on
- * @free_ns:	it has something to do until then
  */
 struct list_machine {
 	uint32_t device, place;
-	double free_ns;
 };
 
 /**
@@ -49,12 +47,10 @@ struct list_place {
 /**
  * struct list_item - bytes that tasks use together
  * @place:	where they are at first
- * @since_ns:	from then on
  */
 struct list_item {
 	double bytes;
 	uint32_t place;
-	double since_ns;
 };
 
 struct list_use {
@@ -68,12 +64,10 @@ struct list_use {
  * @uses, @nexts: its first ones; they end where the next task's begin
  * @waits:	of how many tasks it is a next
  * @priority:	those of a lower one go first, however long their ways are
- * @from_ns:	it can't begin before
  */
 struct list_task {
 	uint32_t kind, uses, nexts, waits;
 	int32_t priority;
-	double from_ns;
 };
 
 /**

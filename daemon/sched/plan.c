@@ -17,8 +17,8 @@
 #define LOOKS		2048u
 #define PLACES		256u
 /* About what placing one takes for each place, and the part of the program's time that all of that may. */
-#define PLACE_NS	160u
-#define PART		16u
+#define PLACE_NS	100u
+#define PART		48u
 #define RULES_MOST	64u
 /* Some kind's best device is so many times as quick as its worst, and that of the next task. */
 #define UNLIKE		2
@@ -215,14 +215,12 @@ static bool room(void *at, uint32_t nr, uint32_t *size, size_t each)
 /**
  * struct look - one call's
  * @left:	to be looked at
- * @from:	the task at hand, or LIST_NONE: it has a device, and ends at @until_ns
+ * @from:	the task at hand
  */
 struct look {
 	struct sched *s;
 	struct plan *p;
-	uint64_t now_ns;
 	uint32_t left, from;
-	double until_ns;
 	bool vain;
 };
 
@@ -230,23 +228,17 @@ static void note_line(void *to, const struct graph_node *n, uint32_t waits)
 {
 	struct look *l = to;
 	struct graph_seen *g = &l->p->seen;
-	struct list_task *t;
 
 	l->left -= l->left > 0;
 	/* What is not known came after it was begun. */
 	if (n->sched.outlook != l->p->number)
 		return;
-	t = &g->tasks[n->sched.seat];
-	if (l->from == LIST_NONE) {
-		t->from_ns = t->from_ns > l->until_ns ? t->from_ns : l->until_ns;
-		return;
-	}
 	if (!room(&g->lines, g->nr_lines, &g->lines_size, sizeof(*g->lines))) {
 		l->vain = true;
 		return;
 	}
 	g->lines[g->nr_lines++] = (struct line){ .from = l->from, .to = n->sched.seat };
-	t->waits++;
+	g->tasks[n->sched.seat].waits++;
 }
 
 static bool grow_table(struct graph_seen *g)
@@ -356,20 +348,13 @@ static bool look_at(void *to, struct graph_node *n)
 
 	l->left -= l->left > 0;
 	l->from = g->nr_tasks;
-	if (has_device(n)) {
-		const struct sched_lane *lane = &l->s->devices[n->device].lane[n->sched.lane];
-
-		l->from = LIST_NONE;
-		l->until_ns = lane->until > l->now_ns ? (double)(lane->until - l->now_ns) : 0;
-		l->s->ops.followers(l->s->arg, n, note_line, l);
-		return l->left && !l->vain;
-	}
 	if (n->d.opcode == ARAX_OP_LAUNCH) {
 		t.kind = kind_number(l, n);
 		/* Who has to be there in time can't be told to wait for the others' sake. */
 		l->vain |= t.kind == LIST_NONE || n->d.deadline_ns;
 	}
-	if (l->vain || g->nr_tasks == TASKS_MOST || !note_uses(l, n) ||
+	/* Nothing of it had begun. */
+	if (l->vain || has_device(n) || g->nr_tasks == TASKS_MOST || !note_uses(l, n) ||
 	    !room(&g->tasks, g->nr_tasks, &g->tasks_size, sizeof(*g->tasks))) {
 		l->vain = true;
 		return false;
@@ -410,8 +395,7 @@ static void note_place(struct sched *s, struct plan *p, uint32_t device)
 	p->place_of[device] = p->program.nr_places++;
 }
 
-static bool note_machines(struct sched *s, struct plan *p, const struct graph_node *n,
-			  uint64_t now_ns)
+static bool note_machines(struct sched *s, struct plan *p, const struct graph_node *n)
 {
 	struct list_program *to = &p->program;
 
@@ -422,10 +406,9 @@ static bool note_machines(struct sched *s, struct plan *p, const struct graph_no
 		return false;
 	to->nr_places = 1;
 	for (uint32_t i = 0; i < s->nr_devices; i++) {
-		const struct sched_device *d = &s->devices[i];
 		uint32_t slots = slots_of(s, n, i);
 
-		if (!d->lanes)
+		if (!s->devices[i].lanes)
 			continue;
 		note_place(s, p, i);
 		for (uint32_t k = 0; k < slots; k++) {
@@ -433,7 +416,6 @@ static bool note_machines(struct sched *s, struct plan *p, const struct graph_no
 				return false;
 			p->machines[to->nr_machines++] = (struct list_machine){
 				.device = i, .place = p->place_of[i],
-				.free_ns = d->busy ? (double)busy_for_ns(d, now_ns) : 0,
 			};
 		}
 	}
@@ -628,6 +610,7 @@ static bool begin_trials(struct sched *s, struct plan *p)
 {
 	const struct graph_seen *g = &p->seen;
 
+
 	/* Ways are known better than in steps. */
 	for (uint32_t i = 0, by_ways = is_by_ways(g); by_ways && i < g->nr_tasks; i++)
 		g->tasks[i].priority = 0;
@@ -786,7 +769,7 @@ bool plan_begin(struct sched *s, struct plan *p, const struct graph_node *n, uin
 	p->context = task_context(n);
 	p->lanes = all_lanes(s);
 	s->thinking = true;
-	if (note_machines(s, p, n, now_ns))
+	if (note_machines(s, p, n))
 		return true;
 	plan_drop(p, now_ns);
 	return false;
@@ -806,9 +789,9 @@ bool plan_has(const struct plan *p, const struct graph_node *n)
 	return p->stage != OFF;
 }
 
-static bool look_on(struct sched *s, struct plan *p, const struct graph_node *n, uint64_t now_ns)
+static bool look_on(struct sched *s, struct plan *p, const struct graph_node *n)
 {
-	struct look l = { .s = s, .p = p, .now_ns = now_ns, .left = LOOKS };
+	struct look l = { .s = s, .p = p, .left = LOOKS };
 	bool all = s->ops.look_back(s->arg, n, p->fresh, look_at, &l);
 
 	p->fresh = false;
@@ -832,7 +815,7 @@ bool plan_go_on(struct sched *s, struct plan *p, const struct graph_node *n, uin
 		  !is_tight(s);
 
 	if (on && p->stage == LOOKING)
-		on = look_on(s, p, n, now_ns);
+		on = look_on(s, p, n);
 	else if (on && p->stage == TRYING)
 		on = try_on(s, p, now_ns);
 	if (!on) {
