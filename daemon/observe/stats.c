@@ -65,6 +65,7 @@ void stats_log(const struct poller *p)
 		   log_u64("followed", READ(p->stats.followed)),
 		   log_u64("stayed", READ(p->stats.stayed)),
 		   log_u64("lone", READ(p->stats.lone)),
+		   log_u64("plans", sched_plans(p->sched)),
 		   log_u64("handed", READ(p->stats.handed)),
 		   log_u64("stolen", READ(p->stats.stolen)),
 		   log_u64("sleeps", READ(p->stats.sleeps)),

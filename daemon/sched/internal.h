@@ -274,6 +274,7 @@ struct sched {
 	uint8_t lately_at;	/* the next place there */
 	bool follows;		/* some of them may not be NULL */
 	uint32_t outlooks;	/* that were made, and plans: outlook_number() */
+	uint64_t plans;		/* that were followed */
 	bool thinking;		/* a pick found nothing, for a plan is being made: see plan.h */
 	uint32_t near;		/* see sched_near() */
 	uint64_t far_ns;

@@ -23,8 +23,8 @@
 /* Some kind's best device is so many times as quick as its worst, and that of the next task. */
 #define UNLIKE		2
 #define UNLIKE_NEXT	1.25
-/* What a task takes at least. */
-#define LEAST_NS	20000u
+/* What a task takes at least: to take one in is about 1 us, and four devices may share them. */
+#define LEAST_NS	200000u
 /* After one that came to nothing, at first and at most. */
 #define PAUSE_NS	(10ull << 20)
 #define PAUSE_MOST_NS	(2000ull << 20)
@@ -705,6 +705,7 @@ static bool set_out(struct sched *s, struct plan *p, uint64_t now_ns)
 		p->order[q->begin + seat->place] = turns[i];
 	}
 	free(turns);
+	__atomic_store_n(&s->plans, s->plans + 1, __ATOMIC_RELAXED);
 	p->left = nr;
 	p->begun_ns = now_ns;
 	p->stage = FOLLOWED;

@@ -646,6 +646,11 @@ void sched_near(struct sched *s, uint32_t near, uint64_t ns)
 	s->stuck = false;
 }
 
+uint64_t sched_plans(const struct sched *s)
+{
+	return __atomic_load_n(&s->plans, __ATOMIC_RELAXED);
+}
+
 uint32_t sched_choose(struct sched *s, struct graph_node *node, uint64_t now_ns)
 {
 	struct sched_flow *before = node->sched.flow;
@@ -907,7 +912,8 @@ uint64_t sched_next_wake(const struct sched *s)
 	/* Whose tasks are gone waits for nothing: nobody would call sched_pick(). */
 	if (!s->queued)
 		return UINT64_MAX;
-	return s->thinking ? 0 : s->wake_ns;
+	/* While all devices are gone there is nothing to think of. */
+	return s->thinking && s->idle_lanes ? 0 : s->wake_ns;
 }
 
 bool sched_may_skip(struct sched *s, uint64_t tenant)

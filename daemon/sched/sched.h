@@ -171,6 +171,9 @@ void sched_destroy(struct sched *s);
 int sched_policy_set(struct sched *s, const char *name);
 const char *sched_policy_name(const struct sched *s);
 
+/* Programs that were planned as a whole (plan.h) since the start; from any thread. */
+uint64_t sched_plans(const struct sched *s);
+
 /*
  * Where the policy would have @node, a task that was pushed or is about to be, run now;
  * SCHED_NO_DEVICE: it would wait.  Takes no lane; a turn counts as taken.
