@@ -745,7 +745,7 @@ static bool link_of(void *arg, uint32_t device, struct sched_link *link)
 	return true;
 }
 
-static uint32_t lies_at(void *arg, const struct graph_node *node, uint32_t i)
+static bool holds(void *arg, const struct graph_node *node, uint32_t i, uint32_t device)
 {
 	const struct link *l = node->priv;
 	const struct mapping *m = mapping_find(&l->mappings, node->ranges[i].buffer);
@@ -753,7 +753,8 @@ static uint32_t lies_at(void *arg, const struct graph_node *node, uint32_t i)
 	struct memory_range range;
 
 	fill_range(&range, m ? m->copies : NULL, node, i);
-	return memory_lies_at(p->memory, &range);
+	return memory_holds(p->memory, device == SCHED_NO_DEVICE ? MEMORY_HOST : device, &range,
+			    node->seq);
 }
 
 static uint32_t part(void *arg, const struct graph_node *node, uint32_t device)
@@ -783,6 +784,6 @@ void remote_answers(const struct poller *p, struct sched_ops *ops)
 	ops->switch_ns = switch_ns;
 	ops->way = way;
 	ops->link = link_of;
-	ops->lies_at = lies_at;
+	ops->holds = holds;
 	ops->tight = tight;
 }

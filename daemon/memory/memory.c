@@ -347,20 +347,22 @@ uint64_t memory_resident(struct memory *m, uint32_t device, const struct memory_
 	return sum;
 }
 
-uint32_t memory_lies_at(struct memory *m, const struct memory_range *r)
+bool memory_holds(struct memory *m, uint32_t device, const struct memory_range *r, uint64_t seq)
 {
 	const struct memory_extent *where = NULL;
-	uint64_t end = memory_range_end(r);
-	uint32_t device = MEMORY_NOWHERE;
+	bool yes;
 
+	/* Nothing has been copied of it yet. */
 	if (!r->buffer)
-		return MEMORY_NOWHERE;
+		return device == MEMORY_HOST;
 	pthread_mutex_lock(&m->lock);
-	if (r->buffer->lazy &&
-	    dirty_bytes(r->buffer, NULL, r->offset, end, &where) == end - r->offset && where)
-		device = where->device;
+	if (device == MEMORY_HOST)
+		yes = !r->buffer->lazy ||
+		      !dirty_bytes(r->buffer, NULL, r->offset, memory_range_end(r), &where);
+	else
+		yes = !missing(m, device, r, seq);
 	pthread_mutex_unlock(&m->lock);
-	return device;
+	return yes;
 }
 
 bool memory_link(struct memory *m, uint32_t device, struct memory_link *link)

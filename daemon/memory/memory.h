@@ -294,12 +294,11 @@ void memory_way(struct memory *m, uint32_t device, const struct memory_range *ra
 uint64_t memory_resident(struct memory *m, uint32_t device, const struct memory_range *ranges,
 			 uint32_t nr, uint64_t seq);
 
-/*
- * The device that has a range of which the host has nothing, one of them if it is spread over several;
- * MEMORY_NOWHERE: the host has some of it.
- */
-uint32_t memory_lies_at(struct memory *m, const struct memory_range *range);
-#define MEMORY_NOWHERE	(~0u)
+#define MEMORY_HOST	(~0u)
+
+/* Whether all of a range, of a task @seq, is valid on @device, or at the host. */
+bool memory_holds(struct memory *m, uint32_t device, const struct memory_range *range,
+		  uint64_t seq);
 
 /**
  * struct memory_link - what copies take, as learnt

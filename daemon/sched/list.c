@@ -507,20 +507,22 @@ void list_begin(struct list *l, const struct list_rule *rule)
 	l->left = p->nr_tasks;
 	l->nr_ready = 0;
 	l->end_ns = 0;
-	for (uint32_t m = 0; m < p->nr_machines; m++)
+	for (uint32_t m = 0; m < p->nr_machines; m++) {
 		l->machines[m].nr = 0;
+		if (p->machines[m].free_ns > 0)
+			put(&l->machines[m], 0, p->machines[m].free_ns);
+	}
 	for (uint32_t i = 0; i < p->nr_places; i++)
 		l->in[i].nr = l->out[i].nr = 0;
 	for (uint32_t i = 0; i < p->nr_items; i++) {
 		double *at = at_of(l, i);
 
 		for (uint32_t k = 0; k < p->nr_places; k++)
-			at[k] = INFINITY;
-		at[p->items[i].place] = 0;
+			at[k] = p->items[i].places >> k & 1 ? p->items[i].since_ns : INFINITY;
 	}
 	find_ways(l);
 	for (uint32_t t = 0; t < p->nr_tasks; t++) {
-		l->from[t] = 0;
+		l->from[t] = p->tasks[t].from_ns;
 		l->waits[t] = p->tasks[t].waits;
 		if (!l->waits[t])
 			push(l, t);

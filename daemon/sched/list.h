@@ -24,14 +24,17 @@
 #include <stdint.h>
 
 #define LIST_KINDS	16u
+#define LIST_PLACES	64u
 #define LIST_NONE	(~0u)
 
 /**
  * struct list_machine - what runs one task at a time
  * @place:	where its data is: 0 the host's memory, or that of a device, from 1 on
+ * @free_ns:	it has something to do until then
  */
 struct list_machine {
 	uint32_t device, place;
+	double free_ns;
 };
 
 /**
@@ -46,11 +49,12 @@ struct list_place {
 
 /**
  * struct list_item - bytes that tasks use together
- * @place:	where they are at first
+ * @places:	where they are at first, bits
+ * @since_ns:	from then on
  */
 struct list_item {
-	double bytes;
-	uint32_t place;
+	double bytes, since_ns;
+	uint64_t places;
 };
 
 struct list_use {
@@ -63,11 +67,13 @@ struct list_use {
  * @kind:	LIST_NONE: it runs nowhere and takes no time
  * @uses, @nexts: its first ones; they end where the next task's begin
  * @waits:	of how many tasks it is a next
+ * @from_ns:	it can't begin before
  * @priority:	those of a lower one go first, however long their ways are
  */
 struct list_task {
 	uint32_t kind, uses, nexts, waits;
 	int32_t priority;
+	double from_ns;
 };
 
 /**

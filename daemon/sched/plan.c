@@ -63,6 +63,7 @@ struct graph_seen {
 	uint32_t tasks_size, uses_size, lines_size, items_size;
 	struct item_slot *table;
 	uint32_t table_size;
+	uint64_t newest_seq;
 };
 
 /**
@@ -98,6 +99,8 @@ struct queue {
  * @context:	task_context() of them
  * @begun_ns:	when it is followed, from then on
  * @again_ns:	not before; @pause_ns after the next one that comes to nothing
+ * @large_seq:	nor for tasks up to this one, of which there were too many: what is left of them goes
+ *		on as it was
  * @lanes:	of all devices
  */
 struct plan {
@@ -105,7 +108,7 @@ struct plan {
 	bool fresh;
 	uint32_t number;
 	uint64_t context;
-	uint64_t begun_ns, again_ns, pause_ns;
+	uint64_t begun_ns, again_ns, pause_ns, large_seq;
 	uint32_t lanes;
 	struct graph_seen seen;
 	struct list_program program;
@@ -146,7 +149,9 @@ static void clear(struct plan *p)
 	free(p->seats);
 	free(p->order);
 	free(p->queues);
-	*p = (struct plan){ .again_ns = p->again_ns, .pause_ns = p->pause_ns };
+	*p = (struct plan){
+		.again_ns = p->again_ns, .pause_ns = p->pause_ns, .large_seq = p->large_seq,
+	};
 }
 
 void plan_free(struct plan *p)
@@ -215,30 +220,39 @@ static bool room(void *at, uint32_t nr, uint32_t *size, size_t each)
 /**
  * struct look - one call's
  * @left:	to be looked at
- * @from:	the task at hand
+ * @from:	the task at hand, or LIST_NONE: it has a device, and ends at @until_ns
+ * @vain:	there can't be a plan; @large: for there are too many tasks
  */
 struct look {
 	struct sched *s;
 	struct plan *p;
+	uint64_t now_ns;
 	uint32_t left, from;
-	bool vain;
+	double until_ns;
+	bool vain, large;
 };
 
 static void note_line(void *to, const struct graph_node *n, uint32_t waits)
 {
 	struct look *l = to;
 	struct graph_seen *g = &l->p->seen;
+	struct list_task *t;
 
 	l->left -= l->left > 0;
 	/* What is not known came after it was begun. */
 	if (n->sched.outlook != l->p->number)
 		return;
+	t = &g->tasks[n->sched.seat];
+	if (l->from == LIST_NONE) {
+		t->from_ns = t->from_ns > l->until_ns ? t->from_ns : l->until_ns;
+		return;
+	}
 	if (!room(&g->lines, g->nr_lines, &g->lines_size, sizeof(*g->lines))) {
 		l->vain = true;
 		return;
 	}
 	g->lines[g->nr_lines++] = (struct line){ .from = l->from, .to = n->sched.seat };
-	g->tasks[n->sched.seat].waits++;
+	t->waits++;
 }
 
 static bool grow_table(struct graph_seen *g)
@@ -265,13 +279,26 @@ static bool grow_table(struct graph_seen *g)
 	return true;
 }
 
+static uint64_t places_of(const struct look *l, const struct graph_node *n, uint32_t range)
+{
+	const struct sched *s = l->s;
+	uint64_t places = 0;
+
+	if (!s->ops.holds || s->ops.holds(s->arg, n, range, SCHED_NO_DEVICE))
+		places = 1;
+	for (uint32_t i = 0; s->ops.holds && i < s->nr_devices; i++)
+		if (l->p->place_of[i] && s->ops.holds(s->arg, n, range, i))
+			places |= 1ull << l->p->place_of[i];
+	/* What is in pieces here and there comes by the host. */
+	return places ? places : 1;
+}
+
 static struct list_item *item_of(struct look *l, const struct graph_node *n, uint32_t range)
 {
 	const struct arax_dispatch_range *r = &n->ranges[range];
 	struct graph_seen *g = &l->p->seen;
 	uint64_t length = r->length * r->count;
 	uint32_t k = (uint32_t)((r->buffer * 31 + r->offset / 64) * 0x9e3779b97f4a7c15ull >> 32);
-	uint32_t device = SCHED_NO_DEVICE;
 	struct item_slot *at;
 
 	if (2 * (g->nr_items + 1) > g->table_size && !grow_table(g))
@@ -281,11 +308,8 @@ static struct list_item *item_of(struct look *l, const struct graph_node *n, uin
 			return &g->items[at->number - 1];
 	if (!room(&g->items, g->nr_items, &g->items_size, sizeof(*g->items)))
 		return NULL;
-	if (l->s->ops.lies_at)
-		device = l->s->ops.lies_at(l->s->arg, n, range);
 	g->items[g->nr_items++] = (struct list_item){
-		.bytes = (double)length,
-		.place = device < l->s->nr_devices ? l->p->place_of[device] : 0,
+		.bytes = (double)length, .places = places_of(l, n, range),
 	};
 	*at = (struct item_slot){
 		.buffer = r->buffer, .offset = r->offset, .length = length, .number = g->nr_items,
@@ -338,6 +362,26 @@ static bool has_device(const struct graph_node *n)
 	return n->sched.flow && n->sched.index == ~0u;
 }
 
+/* Who waits for it can't begin before, and finds its results there. */
+static bool look_at_running(struct look *l, const struct graph_node *n)
+{
+	const struct sched_lane *lane = &l->s->devices[n->device].lane[n->sched.lane];
+
+	l->from = LIST_NONE;
+	l->until_ns = lane->until > l->now_ns ? (double)(lane->until - l->now_ns) : 0;
+	for (uint32_t i = 0; i < n->d.nr_ranges; i++) {
+		struct list_item *item = item_of(l, n, i);
+
+		l->vain |= !item;
+		if (!item || !(access_of(n, i) & ARAX_OUT))
+			continue;
+		item->places = 1ull << l->p->place_of[n->device];
+		item->since_ns = l->until_ns;
+	}
+	l->s->ops.followers(l->s->arg, n, note_line, l);
+	return l->left && !l->vain;
+}
+
 static bool look_at(void *to, struct graph_node *n)
 {
 	struct look *l = to;
@@ -347,18 +391,22 @@ static bool look_at(void *to, struct graph_node *n)
 	};
 
 	l->left -= l->left > 0;
+	if (has_device(n))
+		return look_at_running(l, n);
 	l->from = g->nr_tasks;
 	if (n->d.opcode == ARAX_OP_LAUNCH) {
 		t.kind = kind_number(l, n);
 		/* Who has to be there in time can't be told to wait for the others' sake. */
 		l->vain |= t.kind == LIST_NONE || n->d.deadline_ns;
 	}
-	/* Nothing of it had begun. */
-	if (l->vain || has_device(n) || g->nr_tasks == TASKS_MOST || !note_uses(l, n) ||
+	l->large |= g->nr_tasks == TASKS_MOST;
+	if (l->vain || l->large || !note_uses(l, n) ||
 	    !room(&g->tasks, g->nr_tasks, &g->tasks_size, sizeof(*g->tasks))) {
 		l->vain = true;
 		return false;
 	}
+	if (!g->nr_tasks)
+		g->newest_seq = n->seq;
 	g->tasks[g->nr_tasks] = t;
 	n->sched.outlook = l->p->number;
 	n->sched.seat = g->nr_tasks++;
@@ -410,6 +458,8 @@ static bool note_machines(struct sched *s, struct plan *p, const struct graph_no
 
 		if (!s->devices[i].lanes)
 			continue;
+		if (to->nr_places == LIST_PLACES)
+			return false;
 		note_place(s, p, i);
 		for (uint32_t k = 0; k < slots; k++) {
 			if (to->nr_machines == MACHINES)
@@ -606,9 +656,13 @@ static bool is_by_ways(const struct graph_seen *g)
 	return true;
 }
 
-static bool begin_trials(struct sched *s, struct plan *p)
+static bool begin_trials(struct sched *s, struct plan *p, uint64_t now_ns)
 {
 	const struct graph_seen *g = &p->seen;
+
+	for (uint32_t m = 0; m < p->program.nr_machines; m++)
+		p->machines[m].free_ns =
+			(double)busy_for_ns(&s->devices[p->machines[m].device], now_ns);
 
 
 	/* Ways are known better than in steps. */
@@ -755,14 +809,14 @@ static bool is_unlike(struct sched *s, const struct graph_node *n, uint64_t run_
 
 bool plan_is_worth(struct sched *s, const struct graph_node *n, uint64_t run_ns)
 {
-	return !s->running && run_ns >= LEAST_NS && s->ops.link && s->ops.look_back &&
+	return run_ns >= LEAST_NS && s->ops.link && s->ops.look_back &&
 	       s->ops.followers && s->ops.live && is_alone(s, n) && s->ops.live(s->arg, n) >= TASKS_LEAST &&
 	       is_unlike(s, n, run_ns) && !is_tight(s);
 }
 
 bool plan_begin(struct sched *s, struct plan *p, const struct graph_node *n, uint64_t now_ns)
 {
-	if (now_ns < p->again_ns)
+	if (now_ns < p->again_ns || n->seq <= p->large_seq)
 		return false;
 	p->stage = LOOKING;
 	p->fresh = true;
@@ -790,24 +844,25 @@ bool plan_has(const struct plan *p, const struct graph_node *n)
 	return p->stage != OFF;
 }
 
-static bool look_on(struct sched *s, struct plan *p, const struct graph_node *n)
+static bool look_on(struct sched *s, struct plan *p, const struct graph_node *n, uint64_t now_ns)
 {
-	struct look l = { .s = s, .p = p, .left = LOOKS };
+	struct look l = { .s = s, .p = p, .now_ns = now_ns, .left = LOOKS };
 	bool all = s->ops.look_back(s->arg, n, p->fresh, look_at, &l);
 
 	p->fresh = false;
-	if (l.vain)
+	if (l.large)
+		p->large_seq = p->seen.newest_seq;
+	if (l.vain || l.large)
 		return false;
-	return !all || begin_trials(s, p);
+	return !all || begin_trials(s, p, now_ns);
 }
 
-/* It has submitted so much since that all should be planned anew. */
+/* It has submitted as much again since, so that all should be planned anew. */
 static bool is_old(struct sched *s, const struct plan *p, const struct graph_node *n)
 {
 	uint64_t known = p->left + n->sched.program->running;
-	uint64_t more = p->left / 4 > TASKS_LEAST ? p->left / 4 : TASKS_LEAST;
 
-	return s->ops.live(s->arg, n) > known + more;
+	return s->ops.live(s->arg, n) > known + (known > TASKS_LEAST ? known : TASKS_LEAST);
 }
 
 bool plan_go_on(struct sched *s, struct plan *p, const struct graph_node *n, uint64_t now_ns)
@@ -816,7 +871,7 @@ bool plan_go_on(struct sched *s, struct plan *p, const struct graph_node *n, uin
 		  !is_tight(s);
 
 	if (on && p->stage == LOOKING)
-		on = look_on(s, p, n);
+		on = look_on(s, p, n, now_ns);
 	else if (on && p->stage == TRYING)
 		on = try_on(s, p, now_ns);
 	if (!on) {

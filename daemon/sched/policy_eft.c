@@ -363,7 +363,8 @@ static bool begins_plan(struct sched *s, struct course *c, const struct graph_no
 {
 	struct state *st = s->policy_state;
 
-	if (s->asking || c->home != SCHED_NO_DEVICE || !plan_is_worth(s, node, run_ns))
+	/* What came after one was made goes beside it, until it is made anew. */
+	if (st->planned || s->asking || c->home != SCHED_NO_DEVICE || !plan_is_worth(s, node, run_ns))
 		return false;
 	if (!c->plan)
 		c->plan = plan_make();

@@ -124,8 +124,8 @@ struct sched_link {
  *		@anew.  Returns whether that was all (NULL: what is to come is not known)
  * @link:	false: the device works in the host's memory (NULL: not known, and nothing is
  *		planned: plan.h)
- * @lies_at:	the one device that has all of the task's range @i, which the host hasn't; else
- *		SCHED_NO_DEVICE.  The task may be one that waits for others (NULL: the host has all)
+ * @holds:	whether all of the task's range @i is valid on @device, which has memory of its own, or,
+ *		if that is SCHED_NO_DEVICE, at the host (NULL: the host has all)
  * @tenant:	@t->id has its first task for long: fill in the rest; false: nothing is
  *		known of it (NULL: all weights are equal until sched_tenant_set())
  */
@@ -148,7 +148,7 @@ struct sched_ops {
 	bool (*look_back)(void *arg, const struct graph_node *node, bool anew,
 			  bool (*each)(void *to, struct graph_node *node), void *to);
 	bool (*link)(void *arg, uint32_t device, struct sched_link *link);
-	uint32_t (*lies_at)(void *arg, const struct graph_node *node, uint32_t i);
+	bool (*holds)(void *arg, const struct graph_node *node, uint32_t i, uint32_t device);
 	bool (*tenant)(void *arg, struct sched_tenant *t);
 };
 

@@ -274,19 +274,16 @@ static bool link_of(void *arg, uint32_t device, struct sched_link *l)
 	return true;
 }
 
-static uint32_t lies_at(void *arg, const struct graph_node *node, uint32_t i)
+static bool holds(void *arg, const struct graph_node *node, uint32_t i, uint32_t device)
 {
+	const struct sim *sim = arg;
 	const struct sim_task *t;
 	const struct app *a = app_of(arg, node, &t);
 	const struct sim_range *r = &a->conf->ranges[t->first_range + i];
-	uint64_t start, end;
-	uint32_t source;
+	uint32_t place = device == SCHED_NO_DEVICE ? PLACE_HOST : sim->devices[device].place;
 
-	if (!residency_missing(&a->buffers[r->buffer].valid, r->offset, r->length, PLACE_HOST,
-			       &start, &end, &source) ||
-	    source == PLACE_NONE || start != r->offset || end != start + r->length)
-		return SCHED_NO_DEVICE;
-	return source - 1;
+	return residency_valid(&a->buffers[r->buffer].valid, r->offset, r->length, place) ==
+	       r->length;
 }
 
 static bool tight(void *arg, uint32_t device)
@@ -308,6 +305,6 @@ const struct sched_ops sim_answers = {
 	.followers = followers,
 	.look_back = look_back,
 	.link = link_of,
-	.lies_at = lies_at,
+	.holds = holds,
 	.tight = tight,
 };

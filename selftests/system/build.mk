@@ -10,6 +10,7 @@ $(call program,$(SYSTEM)/daemon-death,plain,$(SYSTEM_SRCS) selftests/system/daem
 $(call program,$(SYSTEM)/device-loss,plain,$(SYSTEM_SRCS) selftests/system/device-loss.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/shares,plain,$(SYSTEM_SRCS) selftests/system/shares.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/one-group,plain,$(SYSTEM_SRCS) selftests/system/one-group.c,$(SYSTEM_LIBS))
+$(call program,$(SYSTEM)/planned,plain,$(SYSTEM_SRCS) selftests/system/planned.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/followers,plain,$(SYSTEM_SRCS) selftests/system/followers.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/reasons,plain,$(SYSTEM_SRCS) selftests/system/reasons.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/vendors,plain,$(SYSTEM_SRCS) selftests/system/vendors.c,$(SYSTEM_LIBS))
@@ -20,7 +21,7 @@ $(call program,$(SYSTEM)/told,plain,selftests/system/told.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/first-context,plain,selftests/system/first-context.c,$(SYSTEM_LIBS))
 $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/one-group $(SYSTEM)/huge-pages \
 	$(SYSTEM)/first-context $(SYSTEM)/followers $(SYSTEM)/own-opencl $(SYSTEM)/stand-aside \
-	$(SYSTEM)/reasons $(SYSTEM)/shares $(SYSTEM)/told $(SYSTEM)/vendors: $(B)/lib/libarax.so.$(VERSION)
+	$(SYSTEM)/planned $(SYSTEM)/reasons $(SYSTEM)/shares $(SYSTEM)/told $(SYSTEM)/vendors: $(B)/lib/libarax.so.$(VERSION)
 
 $(SYSTEM)/kernels/systest.so: $(call objs,plain,selftests/system/kernels/systest.c)
 	@mkdir -p $(@D)
@@ -49,7 +50,7 @@ $(SYSTEM)/images/%.so: $(B)/obj/plain/selftests/system/images/%.o
 SYSTEM_FILES := $(patsubst %,$(SYSTEM)/images/%.so,until hung) $(SYSTEM)/stand-aside \
 		$(SYSTEM)/shares $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/one-group \
 		$(SYSTEM)/huge-pages $(SYSTEM)/first-context $(SYSTEM)/own-opencl \
-		$(SYSTEM)/told $(SYSTEM)/followers $(SYSTEM)/kernels/systest.so $(SYSTEM)/kernels/systest.json \
+		$(SYSTEM)/told $(SYSTEM)/planned $(SYSTEM)/followers $(SYSTEM)/kernels/systest.so $(SYSTEM)/kernels/systest.json \
 		$(SYSTEM)/kernels/systest.cl $(SYSTEM)/reasons $(SYSTEM)/vendors $(VENDOR_TEST)
 
 # Without XRT's headers there is none, and its test says so.

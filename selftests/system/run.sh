@@ -128,6 +128,11 @@ system system/loss-between-tasks 'cpu { enable = false } sched { policy = "rr" }
 sim='backend "sim" { options = { "devices=4", "links=2", "memory=33554432",
 	"ns-per-item=0.1", "base-us=1", "latency-us=1" } }'
 system system/broker-sim-mixed "cpu { groups = { \"0\" } } $sim"
+# A program that is alone where one device is quicker than the others is planned.
+LOGGED='plans=[1-9]' system system/planned 'cpu { groups = { "0" } }
+	filter "delay" { devices = "cpu0" options = { "run-ms=1" } }
+	backend "sim" { options = { "devices=2", "memory=33554432", "ns-per-item=0.1",
+	"base-us=4000", "latency-us=1" } }' planned
 system system/broker ''
 # One device with several lanes, as a node of a larger machine is.
 if [ "$(nproc)" -gt 1 ]; then

@@ -1489,7 +1489,7 @@ START_TEST(one_copy_at_a_time_from_a_peer)
 		wanted[i] = range(0, ARAX_IN, 0, BYTES);
 	}
 	run(0, range(0, ARAX_OUT, 0, BYTES), 'x', 1, 1);
-	ck_assert_uint_eq(memory_lies_at(m, &wanted[0]), 0);
+	ck_assert(memory_holds(m, 0, &wanted[0], 2) && !memory_holds(m, MEMORY_HOST, &wanted[0], 2));
 	for (int i = 1; i < 4; i++)
 		ck_assert_int_eq(pthread_create(&thread[i], NULL, enter_peer, &wanted[i]), 0);
 	for (int i = 1; i < 4; i++) {
@@ -1527,7 +1527,8 @@ START_TEST(copies_from_peers_are_estimated)
 	ck_assert(memory_link(m, 1, &link));
 	ck_assert(link.in_byte_ns == 4 && link.out_byte_ns == 8 && link.peers == &fake_ops);
 	ck_assert(!memory_link(m, 2, &link));
-	ck_assert_uint_eq(memory_lies_at(m, &r), 0);
+	ck_assert(memory_holds(m, 0, &r, 2) && !memory_holds(m, 1, &r, 2));
+	ck_assert(!memory_holds(m, MEMORY_HOST, &r, 2));
 	ck_assert_uint_eq(memory_transfer_ns(m, 1, &r, 1, 2), 4000);
 	ck_assert_uint_eq(memory_reach_ns(m, 1, &r, 1, 2, false), 4000);
 	ck_assert_uint_eq(memory_reach_ns(m, 1, &r, 1, 2, true), 4000);
@@ -1535,7 +1536,12 @@ START_TEST(copies_from_peers_are_estimated)
 	ck_assert_uint_eq(ns, 4000);
 	/* Half of it is at the host alone. */
 	r.length = 2000;
-	ck_assert_uint_eq(memory_lies_at(m, &r), MEMORY_NOWHERE);
+	ck_assert(!memory_holds(m, 0, &r, 2) && !memory_holds(m, MEMORY_HOST, &r, 2));
+	r.offset = 1000;
+	r.length = 1000;
+	ck_assert(!memory_holds(m, 0, &r, 2) && memory_holds(m, MEMORY_HOST, &r, 2));
+	r.offset = 0;
+	r.length = 2000;
 	ck_assert_uint_eq(memory_transfer_ns(m, 1, &r, 1, 2), 8000);
 	fake[1].strange = 1;
 	run(1, range(0, ARAX_IN, 0, 10), 0, 3, 3);

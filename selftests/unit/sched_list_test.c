@@ -65,7 +65,7 @@ static void use(uint32_t item, bool reads, bool writes)
 	if (p.nr_items <= item)
 		p.nr_items = item + 1;
 	if (items[item].bytes <= 0)
-		items[item].bytes = 90;
+		items[item] = (struct list_item){ .bytes = 90, .places = 1 };
 }
 
 /* The last task comes before that one. */
@@ -156,6 +156,13 @@ START_TEST(gaps_are_filled)
 	cost(1, 0, 110);
 	ck_assert_double_eq_tol(schedule(&heft), 410, 0.01);
 	expect(1, 11, 300);
+	/* Nor while the machine has something of before to do; nor before it may. */
+	cost(1, 0, 90);
+	machines[1].free_ns = 50;
+	ck_assert_double_eq_tol(schedule(&heft), 390, 0.01);
+	machines[1].free_ns = 0;
+	tasks[1].from_ns = 20;
+	ck_assert_double_eq_tol(schedule(&heft), 390, 0.01);
 }
 END_TEST
 
@@ -210,13 +217,17 @@ START_TEST(data_goes_along)
 	ck_assert_double_eq_tol(schedule(&heft), 1300, 0.01);
 	expect(2, 12, 200);
 	expect(3, 13, 300);
-	/* From where it lies at first. */
-	items[0].place = 2;
+	/* From where it lies at first, and since when. */
+	items[0].places = 4;
+	items[0].since_ns = 70;
 	tasks[0].kind = LIST_NONE;
 	for (uint32_t u = 0; u < tasks[4].uses; u++)
 		uses[u].writes = uses[u].writes && uses[u].item;
-	ck_assert_double_eq_tol(schedule(&heft), 1200, 0.01);
-	expect(1, 12, 0);
+	ck_assert_double_eq_tol(schedule(&heft), 1270, 0.01);
+	expect(1, 12, 70);
+	/* In three places at once: nothing has to come. */
+	items[0].places = 2 | 4 | 8;
+	ck_assert_double_eq_tol(schedule(&heft), 1070, 0.01);
 }
 END_TEST
 
