@@ -394,7 +394,7 @@ static bool look_at(void *to, struct graph_node *n)
 	if (has_device(n))
 		return look_at_running(l, n);
 	l->from = g->nr_tasks;
-	if (n->d.opcode == ARAX_OP_LAUNCH) {
+	if (n->d.opcode != ARAX_OP_MARKER) {
 		t.kind = kind_number(l, n);
 		/* Who has to be there in time can't be told to wait for the others' sake. */
 		l->vain |= t.kind == LIST_NONE || n->d.deadline_ns;
@@ -839,9 +839,12 @@ static struct seat *seat_of(const struct plan *p, const struct graph_node *n)
 
 bool plan_has(const struct plan *p, const struct graph_node *n)
 {
-	if (p->stage == FOLLOWED)
-		return n->sched.outlook == p->number;
-	return p->stage != OFF;
+	const struct seat *seat;
+
+	if (p->stage != FOLLOWED)
+		return p->stage != OFF;
+	seat = seat_of(p, n);
+	return seat && seat->device != LIST_NONE;
 }
 
 static bool look_on(struct sched *s, struct plan *p, const struct graph_node *n, uint64_t now_ns)
@@ -905,20 +908,25 @@ struct graph_node *plan_next(struct sched *s, struct plan *p, struct graph_node 
 {
 	struct graph_node *first = NULL;
 	const struct seat *best = NULL;
+	bool late = false;
 
 	if (p->stage != FOLLOWED)
 		return NULL;
 	for (uint32_t i = 0; i < nr; i++) {
 		const struct seat *seat = seat_of(p, tasks[i]);
 
-		if (!seat || tasks[i]->sched.lane == SCHED_STARTED ||
-		    (best && seat->turn > best->turn) || !may_go(s, p, seat))
+		if (!seat || seat->device == LIST_NONE ||
+		    tasks[i]->sched.lane == SCHED_STARTED)
+			continue;
+		/* Also one that would be behind others which don't come. */
+		late |= is_late(p, seat, now_ns);
+		if ((best && seat->turn > best->turn) || !may_go(s, p, seat))
 			continue;
 		best = seat;
 		first = tasks[i];
 	}
 	/* Without anything that runs none would have its turn ever. */
-	if (best ? is_late(p, best, now_ns) || !can_run(s, first, best->device) : !s->running) {
+	if (late || (best ? !can_run(s, first, best->device) : !s->running)) {
 		plan_drop(p, now_ns);
 		s->thinking = true;
 		return NULL;

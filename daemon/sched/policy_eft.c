@@ -468,7 +468,8 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, bool leave
 			consider(s, idle_ns - now_ns, best_ns - now_ns, run_ns);
 		return SCHED_NO_DEVICE;
 	}
-	if (c && begins_plan(s, c, node, run_ns, now_ns))
+	/* Who has an outlook in his hands keeps it. */
+	if (leave && c && begins_plan(s, c, node, run_ns, now_ns))
 		return SCHED_NO_DEVICE;
 	if (leave && c && c->outlook && is_left(s, c->outlook, node, best, now_ns))
 		return SCHED_NO_DEVICE;

@@ -18,7 +18,7 @@ static struct sched *s;
 static struct graph_node pool[TASKS];
 static struct arax_dispatch_range ranges[TASKS];
 static int after[TASKS];		/* which it waits for; -1: none */
-static uint64_t took[TASKS][2];		/* ns, on each device */
+static uint64_t took[TASKS][3];		/* ns, on each device */
 static uint64_t ends[TASKS];		/* 0: it has no device */
 static bool over[TASKS], pushed[TASKS];
 static uint32_t used, look, waited;
@@ -116,7 +116,7 @@ static struct graph_node *task_of(uint32_t context, uint32_t kernel, int of, uin
 	n->d.grid[0] = 64;
 	after[used] = of;
 	took[used][QUICK] = quick_ns;
-	took[used][SLOW] = slow_ns;
+	took[used][SLOW] = took[used][SLOW + 1] = slow_ns;
 	used++;
 	return n;
 }
@@ -442,6 +442,67 @@ START_TEST(it_waits_for_nothing_for_ever)
 }
 END_TEST
 
+/*
+ * Every other chain waits for something that is no task, and what runs beside takes for ever: the rest
+ * does not wait for that.
+ */
+START_TEST(nor_for_what_runs_for_ever)
+{
+	struct graph_node *n;
+
+	ck_assert_int_eq(sched_device_set(s, 2, 1), 0);
+	chains();
+	learn(1, 2, 5 * MS);
+	learn(2, 2, 30 * MS);
+	n = task_of(1, 1, -1, 0, 0);
+	pushed[40] = true;
+	for (uint32_t i = 0; i < 40; i += 4)
+		pushed[i] = true;
+	ck_assert_int_eq(sched_push(s, n, now), 0);
+	ck_assert_ptr_eq(pick(), n);
+	begin_all();
+	while (go_on())
+		;
+	for (int i = 0; i < 40; i++) {
+		now += 50 * MS;
+		begin_all();
+		while (go_on())
+			;
+	}
+	for (uint32_t i = 0; i < 40; i++)
+		ck_assert(over[i] == (i % 4 > 1));
+}
+END_TEST
+
+/* Copies and fills run on devices as kernels do; a marker runs nowhere. */
+START_TEST(all_kinds_of_tasks_are_planned)
+{
+	struct graph_node *copy;
+
+	chains();
+	for (int i = 0; i < 8; i++) {
+		struct graph_node *n = task_of(1, 0, 2 * i, MS, 2 * MS);
+
+		n->d.opcode = i % 2 ? ARAX_OP_COPY : ARAX_OP_MARKER;
+		/* Who has the graph ends it himself. */
+		if (i % 2)
+			continue;
+		pushed[used - 1] = true;
+	}
+	copy = &pool[used - 1];
+	for (int i = 0; i < SCHED_SURE_RUNS; i++) {
+		sched_observe(s, sched_kernel_key(copy), QUICK, sched_work(copy), MS);
+		sched_observe(s, sched_kernel_key(copy), SLOW, sched_work(copy), 2 * MS);
+	}
+	begin_all();
+	ck_assert_uint_eq(sched_plans(s), 1);
+	while (go_on())
+		;
+	for (uint32_t i = 0; i < used; i++)
+		ck_assert(over[i] == (pool[i].d.opcode != ARAX_OP_MARKER));
+}
+END_TEST
+
 /* Whatever tasks there are, each runs once. */
 START_TEST(all_run)
 {
@@ -490,7 +551,9 @@ int main(void)
 	tcase_add_test(t, few_or_short_or_alike_are_not);
 	tcase_add_loop_test(t, plans_are_dropped, 0, 3);
 	tcase_add_test(t, it_waits_for_nothing_for_ever);
-	tcase_add_loop_test(t, all_run, 0, 60);
+	tcase_add_test(t, nor_for_what_runs_for_ever);
+	tcase_add_test(t, all_kinds_of_tasks_are_planned);
+	tcase_add_loop_test(t, all_run, 0, 200);
 	suite_add_tcase(suite, t);
 	sr = srunner_create(suite);
 	srunner_run_all(sr, CK_ENV);
