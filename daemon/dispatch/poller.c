@@ -239,8 +239,11 @@ static int start_ready(struct poller *p)
 		if (p->stopping)
 			return n;
 		node = sched_pick(p->sched, poller_ns(p));
-		if (!node)
+		if (!node) {
+			/* It makes a plan, a piece at a time. */
+			p->unfinished = !sched_next_wake(p->sched);
 			return n + (p->follow ? follow_start(p) : 0);
+		}
 		n++;
 		if (run_start(p, node) == RUN_LOST)
 			return -1;
@@ -434,7 +437,7 @@ static uint64_t sleep_limit(struct poller *p)
 	uint32_t i;
 
 	/* Of a tenant that has used up its device time. */
-	if (wake != UINT64_MAX)
+	if (wake != UINT64_MAX && !p->stopping)
 		limit = wake > now ? wake - now : 0;
 
 	for (i = 0; i < p->nr_links; i++) {

@@ -245,6 +245,7 @@ void run_refuse(struct poller *p, struct graph_node *node, int result)
 		record_end(l, node, result, 0);
 	if (unlikely(p->foresees))
 		remote_has_used(l, node);
+	sched_ended(p->sched, node);
 	graph_complete(l->graph, node, result, &info.failure);
 	poller_commit(p, l, tag, &info);
 }

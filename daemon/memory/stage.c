@@ -105,6 +105,19 @@ static struct memory_extent *least_lent(struct memory *m, const struct memory_ex
 	return best;
 }
 
+/**
+ * struct bringing - a task's inputs, to a device
+ * @lane:	whose thread does it
+ * @seq:	the task's, in its graph
+ * @input:	it reads the range at hand; else bytes are brought that it leaves as they are
+ * @patient:	it may wait for others' copies
+ */
+struct bringing {
+	uint32_t lane;
+	uint64_t seq;
+	bool input, patient;
+};
+
 /*
  * What begins at @start and is on another device alone, from there; the host goes on without it.
  * False: it has to come by way of the host.  @end: up to where that is done, or holds.
@@ -112,8 +125,8 @@ static struct memory_extent *least_lent(struct memory *m, const struct memory_ex
  * From one device one copy goes at a time: several at once would share its link, and all be late.
  * So the first one is there when the second one begins, which has two devices to copy from then.
  */
-static bool copy_peer(struct memory *m, struct memory_extent *e, uint64_t start, uint64_t *end,
-		      uint64_t seq)
+static bool copy_peer(struct memory *m, struct memory_extent *e, const struct bringing *b,
+		      uint64_t start, uint64_t *end)
 {
 	struct memory_device *d = &m->devices[e->device];
 	uint64_t from, to, began, ns;
@@ -131,8 +144,8 @@ static bool copy_peer(struct memory *m, struct memory_extent *e, uint64_t start,
 			pthread_mutex_unlock(&m->lock);
 			return false;
 		}
-		o = least_lent(m, e, o, start, to, seq);
-		if (!m->devices[o->device].lent)
+		o = least_lent(m, e, o, start, to, b->seq);
+		if (!b->patient || !m->devices[o->device].lent)
 			break;
 		pthread_cond_wait(&m->settled, &m->lock);
 	}
@@ -162,23 +175,23 @@ static bool copy_peer(struct memory *m, struct memory_extent *e, uint64_t start,
 }
 
 /* To start..@*end of @e, from wherever they are. */
-static int bring(struct memory *m, struct memory_extent *e, uint32_t lane, uint64_t start,
-		 uint64_t *end, uint64_t seq, bool input)
+static int bring(struct memory *m, struct memory_extent *e, const struct bringing *b,
+		 uint64_t start, uint64_t *end)
 {
 	int err;
 
-	if (copy_peer(m, e, start, end, seq))
+	if (copy_peer(m, e, b, start, end))
 		return 0;
 	/* Who only writes there makes good what was lost. */
-	err = buffer_flush(m, e->buffer, start, *end, input);
-	return err ? err : extent_copy(m, e, lane, true, start, *end);
+	err = buffer_flush(m, e->buffer, start, *end, b->input);
+	return err ? err : extent_copy(m, e, b->lane, true, start, *end);
 }
 
 /* Copy in what of a row is not there: as an input, or for the first time. */
-static int load_row(struct memory *m, struct memory_range *r, uint32_t lane, uint64_t start,
-		    uint64_t end, uint64_t seq)
+static int load_row(struct memory *m, struct memory_range *r, const struct bringing *b,
+		    uint64_t start, uint64_t end)
 {
-	bool input = r->access & ARAX_IN, gap;
+	bool gap;
 	uint64_t born, gap_start, gap_end;
 	struct memory_extent *e = r->extent;
 	int err;
@@ -187,19 +200,19 @@ static int load_row(struct memory *m, struct memory_range *r, uint32_t lane, uin
 		pthread_mutex_lock(&m->lock);
 		born = ++m->clock;
 		trust_readers(e, start, end, born);
-		gap = input ? intervals_gap(&e->valid, start, end, seq,
+		gap = b->input ? intervals_gap(&e->valid, start, end, b->seq,
 					    trusted_since(m, e->buffer), &gap_start, &gap_end)
 			    : intervals_gap(&e->filled, start, end, 0, 0, &gap_start, &gap_end);
 		pthread_mutex_unlock(&m->lock);
 		if (!gap)
 			return 0;
-		err = bring(m, e, lane, gap_start, &gap_end, seq, input);
+		err = bring(m, e, b, gap_start, &gap_end);
 		if (err)
 			return err;
 		r->moved += gap_end - gap_start;
 		pthread_mutex_lock(&m->lock);
 		err = intervals_set(&e->filled, gap_start, gap_end, FOREVER, FOREVER);
-		if (!err && input)
+		if (!err && b->input)
 			err = intervals_set(&e->valid, gap_start, gap_end, FOREVER, born);
 		/* Others may copy it from here. */
 		if (e->buffer->lazy)
@@ -210,7 +223,7 @@ static int load_row(struct memory *m, struct memory_range *r, uint32_t lane, uin
 	}
 }
 
-static int load(struct memory *m, struct memory_range *r, uint32_t lane, uint64_t seq)
+static int load(struct memory *m, struct memory_range *r, const struct bringing *b)
 {
 	uint64_t start, bytes;
 	uint32_t i;
@@ -219,7 +232,7 @@ static int load(struct memory *m, struct memory_range *r, uint32_t lane, uint64_
 	pthread_mutex_lock(&r->extent->load);
 	for (i = 0; i < memory_rows(r) && !err; i++) {
 		start = memory_row(r, i, &bytes);
-		err = load_row(m, r, lane, start, start + bytes, seq);
+		err = load_row(m, r, b, start, start + bytes);
 	}
 	if (!err) {
 		pthread_mutex_lock(&m->lock);
@@ -291,6 +304,7 @@ static void register_host(struct memory *m, uint32_t device, struct memory_buffe
 static int enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
 		 uint32_t nr, uint64_t seq, struct memory_owner owner, bool patient)
 {
+	struct bringing b = { .lane = lane, .seq = seq, .patient = patient };
 	struct refunds refunds;
 	uint32_t i;
 	int err;
@@ -300,7 +314,8 @@ static int enter(struct memory *m, uint32_t device, uint32_t lane, struct memory
 		return err;
 	for (i = 0; i < nr && !err; i++) {
 		register_host(m, device, ranges[i].buffer);
-		err = load(m, &ranges[i], lane, seq);
+		b.input = ranges[i].access & ARAX_IN;
+		err = load(m, &ranges[i], &b);
 	}
 	if (!err)
 		return 0;

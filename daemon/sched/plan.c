@@ -12,10 +12,13 @@
 #define TASKS_MOST	2048u
 #define MACHINES	256u
 /* Of what tasks use, at each place. */
-#define CELLS		(1u << 20)
-/* Tasks, lines between them and what they use that one call looks at; that one places. */
+#define CELLS		(1u << 16)
+/*
+ * Tasks, lines between them and what they use that one call looks at, where that is, too; that one
+ * places, times memories.
+ */
 #define LOOKS		2048u
-#define PLACES		256u
+#define PLACES		512u
 /* About what placing one takes for each place, and the part of the program's time that all of that may. */
 #define PLACE_NS	100u
 #define PART		48u
@@ -102,6 +105,7 @@ struct queue {
  * @large_seq:	nor for tasks up to this one, of which there were too many: what is left of them goes
  *		on as it was
  * @lanes:	of all devices
+ * @left:	tasks that have no device yet; @nowhere: markers, of which nobody tells that they end
  */
 struct plan {
 	enum stage stage;
@@ -122,7 +126,7 @@ struct plan {
 	struct seat *seats;
 	uint32_t *order;		/* of seats, by device */
 	struct queue *queues;
-	uint32_t left;
+	uint32_t left, nowhere;
 	double length_ns;
 };
 
@@ -167,13 +171,20 @@ bool plan_is_on(const struct plan *p)
 	return p->stage != OFF;
 }
 
-void plan_drop(struct plan *p, uint64_t now_ns)
+/* It can't be made, or not be followed: so will the next one, most likely. */
+static void give_up(struct plan *p, uint64_t now_ns)
 {
 	clear(p);
 	p->pause_ns = p->pause_ns ? 2 * p->pause_ns : PAUSE_NS;
 	if (p->pause_ns > PAUSE_MOST_NS)
 		p->pause_ns = PAUSE_MOST_NS;
 	p->again_ns = now_ns + p->pause_ns;
+}
+
+void plan_drop(struct plan *p, uint64_t now_ns)
+{
+	clear(p);
+	p->again_ns = now_ns + PAUSE_NS;
 }
 
 static uint32_t all_lanes(const struct sched *s)
@@ -279,11 +290,13 @@ static bool grow_table(struct graph_seen *g)
 	return true;
 }
 
-static uint64_t places_of(const struct look *l, const struct graph_node *n, uint32_t range)
+static uint64_t places_of(struct look *l, const struct graph_node *n, uint32_t range)
 {
 	const struct sched *s = l->s;
+	uint32_t asked = s->ops.holds ? l->p->program.nr_places : 0;
 	uint64_t places = 0;
 
+	l->left -= l->left < asked ? l->left : asked;
 	if (!s->ops.holds || s->ops.holds(s->arg, n, range, SCHED_NO_DEVICE))
 		places = 1;
 	for (uint32_t i = 0; s->ops.holds && i < s->nr_devices; i++)
@@ -616,6 +629,8 @@ static bool turn_round(struct plan *p)
 	free(g->uses);
 	g->tasks = tasks;
 	g->uses = uses;
+	g->tasks_size = g->nr_tasks + 1;
+	g->uses_size = g->nr_uses + 1;
 	to->nr_items = g->nr_items;
 	to->nr_tasks = nr;
 	to->items = g->items;
@@ -623,6 +638,27 @@ static bool turn_round(struct plan *p)
 	to->nexts = p->nexts;
 	to->tasks = tasks;
 	return true;
+}
+
+/* Until when machines have something to do: each a lane's, if there is one for each. */
+static void find_free(const struct sched *s, struct plan *p, uint64_t now_ns)
+{
+	uint32_t nr = p->program.nr_machines, slots, first;
+
+	for (first = 0; first < nr; first += slots) {
+		const struct sched_device *d = &s->devices[p->machines[first].device];
+
+		for (slots = 1; first + slots < nr &&
+				p->machines[first + slots].device == p->machines[first].device;)
+			slots++;
+		for (uint32_t k = 0; k < slots; k++) {
+			uint64_t until = d->lane[k].until;
+
+			p->machines[first + k].free_ns =
+				slots < d->lanes ? (double)busy_for_ns(d, now_ns) :
+				until > now_ns ? (double)(until - now_ns) : 0;
+		}
+	}
 }
 
 /*
@@ -660,9 +696,7 @@ static bool begin_trials(struct sched *s, struct plan *p, uint64_t now_ns)
 {
 	const struct graph_seen *g = &p->seen;
 
-	for (uint32_t m = 0; m < p->program.nr_machines; m++)
-		p->machines[m].free_ns =
-			(double)busy_for_ns(&s->devices[p->machines[m].device], now_ns);
+	find_free(s, p, now_ns);
 
 
 	/* Ways are known better than in steps. */
@@ -740,6 +774,12 @@ static bool set_out(struct sched *s, struct plan *p, uint64_t now_ns)
 		turns[t] = t;
 		if (p->seats[t].device != LIST_NONE)
 			p->queues[p->seats[t].device].nr++;
+		else
+			p->nowhere++;
+	}
+	if (p->nowhere == nr) {
+		free(turns);
+		return false;
 	}
 	qsort_r(turns, nr, sizeof(*turns), by_begin, p);
 	for (uint32_t i = 0; i < s->nr_devices; i++) {
@@ -760,7 +800,7 @@ static bool set_out(struct sched *s, struct plan *p, uint64_t now_ns)
 	}
 	free(turns);
 	__atomic_store_n(&s->plans, s->plans + 1, __ATOMIC_RELAXED);
-	p->left = nr;
+	p->left = at;
 	p->begun_ns = now_ns;
 	p->stage = FOLLOWED;
 	return true;
@@ -770,7 +810,7 @@ static bool set_out(struct sched *s, struct plan *p, uint64_t now_ns)
 static bool try_on(struct sched *s, struct plan *p, uint64_t now_ns)
 {
 	struct trials *t = &p->trials;
-	uint32_t left = PLACES;
+	uint32_t left = PLACES / p->program.nr_places + 1;
 	int r;
 
 	while (left) {
@@ -818,6 +858,7 @@ bool plan_begin(struct sched *s, struct plan *p, const struct graph_node *n, uin
 {
 	if (now_ns < p->again_ns || n->seq <= p->large_seq)
 		return false;
+	clear(p);
 	p->stage = LOOKING;
 	p->fresh = true;
 	p->number = outlook_number(s);
@@ -826,7 +867,7 @@ bool plan_begin(struct sched *s, struct plan *p, const struct graph_node *n, uin
 	s->thinking = true;
 	if (note_machines(s, p, n))
 		return true;
-	plan_drop(p, now_ns);
+	give_up(p, now_ns);
 	return false;
 }
 
@@ -863,26 +904,30 @@ static bool look_on(struct sched *s, struct plan *p, const struct graph_node *n,
 /* It has submitted as much again since, so that all should be planned anew. */
 static bool is_old(struct sched *s, const struct plan *p, const struct graph_node *n)
 {
-	uint64_t known = p->left + n->sched.program->running;
+	uint64_t known = p->left + p->nowhere + n->sched.program->running;
 
 	return s->ops.live(s->arg, n) > known + (known > TASKS_LEAST ? known : TASKS_LEAST);
 }
 
 bool plan_go_on(struct sched *s, struct plan *p, const struct graph_node *n, uint64_t now_ns)
 {
-	bool on = is_alone(s, n) && task_context(n) == p->context && all_lanes(s) == p->lanes &&
-		  !is_tight(s);
+	bool on = true;
 
-	if (on && p->stage == LOOKING)
-		on = look_on(s, p, n, now_ns);
-	else if (on && p->stage == TRYING)
-		on = try_on(s, p, now_ns);
-	if (!on) {
+	if (!is_alone(s, n) || task_context(n) != p->context || all_lanes(s) != p->lanes ||
+	    is_tight(s)) {
 		plan_drop(p, now_ns);
 		return false;
 	}
-	s->thinking = p->stage == LOOKING || p->stage == TRYING;
-	if (p->stage != FOLLOWED || (p->left && !is_old(s, p, n)))
+	if (p->stage == LOOKING)
+		on = look_on(s, p, n, now_ns);
+	else if (p->stage == TRYING)
+		on = try_on(s, p, now_ns);
+	if (!on) {
+		give_up(p, now_ns);
+		return false;
+	}
+	s->thinking = p->stage != FOLLOWED;
+	if (p->stage != FOLLOWED || !is_old(s, p, n))
 		return true;
 	clear(p);
 	return false;
@@ -927,7 +972,7 @@ struct graph_node *plan_next(struct sched *s, struct plan *p, struct graph_node 
 	}
 	/* Without anything that runs none would have its turn ever. */
 	if (late || (best ? !can_run(s, first, best->device) : !s->running)) {
-		plan_drop(p, now_ns);
+		give_up(p, now_ns);
 		s->thinking = true;
 		return NULL;
 	}
@@ -940,27 +985,29 @@ struct graph_node *plan_next(struct sched *s, struct plan *p, struct graph_node 
 	return first;
 }
 
-void plan_left(struct plan *p, const struct graph_node *n)
+bool plan_left(struct plan *p, const struct graph_node *n)
 {
 	struct seat *seat;
 	struct queue *q;
 
 	if (p->stage == OFF || n->sched.outlook != p->number)
-		return;
+		return false;
 	if (p->stage != FOLLOWED) {
 		/* What is known of it is in its place in the graph. */
-		p->program.nr_tasks = 0;
 		p->lanes = 0;
-		return;
+		return false;
 	}
 	seat = seat_of(p, n);
-	if (seat->gone)
-		return;
+	if (seat->gone || seat->device == LIST_NONE)
+		return false;
 	seat->gone = true;
-	p->left--;
-	if (seat->device == LIST_NONE)
-		return;
 	q = &p->queues[seat->device];
 	while (q->first < q->nr && p->seats[p->order[q->begin + q->first]].gone)
 		q->first++;
+	if (--p->left)
+		return false;
+	/* It was good for something. */
+	clear(p);
+	p->pause_ns = 0;
+	return true;
 }

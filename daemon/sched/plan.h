@@ -36,7 +36,7 @@ bool plan_is_on(const struct plan *p);
 bool plan_is_worth(struct sched *s, const struct graph_node *n, uint64_t run_ns);
 /* It is on from now; false: a while has to go by since the last one came to nothing. */
 bool plan_begin(struct sched *s, struct plan *p, const struct graph_node *n, uint64_t now_ns);
-/* It comes to nothing. */
+/* For somebody else has come. */
 void plan_drop(struct plan *p, uint64_t now_ns);
 
 /* @n is one of those that it says something of, or may be. */
@@ -49,7 +49,7 @@ bool plan_go_on(struct sched *s, struct plan *p, const struct graph_node *n, uin
 struct graph_node *plan_next(struct sched *s, struct plan *p, struct graph_node *const *tasks,
 			     uint32_t nr, uint64_t now_ns, uint32_t *device, uint64_t *run_ns);
 
-/* @n was given to a device, by the plan or not; or it has ended without. */
-void plan_left(struct plan *p, const struct graph_node *n);
+/* @n was given to a device, by the plan or not; or it has ended without.  True: that was all. */
+bool plan_left(struct plan *p, const struct graph_node *n);
 
 #endif /* ARAXD_SCHED_PLAN_H */

@@ -632,11 +632,11 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 
 static void left(struct sched *s, const struct graph_node *node, uint64_t end_ns)
 {
-	const struct state *st = s->policy_state;
-	struct course *c = *find(s->policy_state, task_context(node));
+	struct state *st = s->policy_state;
+	struct course *c = *find(st, task_context(node));
 
-	if (st->planned && st->planned == c)
-		plan_left(c->plan, node);
+	if (st->planned && st->planned == c && plan_left(c->plan, node))
+		st->planned = NULL;
 	if (c && c->outlook)
 		outlook_left(s, c->outlook, node, end_ns);
 }

@@ -77,7 +77,7 @@ struct step {
  * @ns, @part:	of each kind, each task: how long it takes; what it takes of all devices of the kind
  * @x:		part of each task on the second kind
  * @lines:	by their ends; @carry: of each, what is carried takes if its tasks are of two kinds
- * @fetch:	of each task, what comes from the host before it, on a kind that is @away
+ * @fetch:	of each kind, each task: what has to come from the host before it takes
  * @reach:	@nr_reach tasks, in their order; @reach_of: each task's, or SIM_ANY
  */
 struct ways {
@@ -86,8 +86,7 @@ struct ways {
 	struct step *steps;
 	struct dag_line *lines;
 	size_t nr_lines;
-	double *carry, *fetch;
-	bool away[2];
+	double *carry, *fetch[2];
 	struct reach *reach;
 	uint32_t nr_reach, *reach_of;
 	uint64_t *bits;
@@ -180,19 +179,24 @@ static struct toll find_toll(const struct scenario *sc, uint32_t kind)
 	return t;
 }
 
-/* Bytes that @to reads of what @from writes.  What the host itself does is on neither kind. */
-static double handed_on(const struct sim_app *a, uint32_t from, uint32_t to)
+/*
+ * Bytes that @to reads of what @from writes, and nobody after it.  @writers: of each range, who wrote
+ * to its buffer last before its task; SIM_ANY: nobody.  What the host itself does is on neither kind.
+ */
+static double handed_on(const struct sim_app *a, const uint32_t *writers, uint32_t from,
+			uint32_t to)
 {
 	const struct sim_task *f = &a->tasks[from], *t = &a->tasks[to];
 	uint64_t bytes = 0;
 
 	if (f->kernel == SIM_HOST || t->kernel == SIM_HOST)
 		return 0;
-
 	for (uint32_t i = 0; i < t->nr_ranges; i++) {
 		const struct sim_range *r = &a->ranges[t->first_range + i];
 
-		for (uint32_t k = 0; r->access & ARAX_IN && k < f->nr_ranges; k++) {
+		if (!(r->access & ARAX_IN) || writers[t->first_range + i] != from)
+			continue;
+		for (uint32_t k = 0; k < f->nr_ranges; k++) {
 			const struct sim_range *o = &a->ranges[f->first_range + k];
 			uint64_t start = r->offset > o->offset ? r->offset : o->offset;
 			uint64_t end = r->offset + r->length < o->offset + o->length ?
@@ -207,7 +211,7 @@ static double handed_on(const struct sim_app *a, uint32_t from, uint32_t to)
 }
 
 /* The largest of its inputs that are in buffers which nobody before it writes to. */
-static double from_host(const struct sim_app *a, const bool *written, uint32_t task)
+static double from_host(const struct sim_app *a, const uint32_t *writers, uint32_t task)
 {
 	const struct sim_task *t = &a->tasks[task];
 	uint64_t bytes = 0;
@@ -215,62 +219,80 @@ static double from_host(const struct sim_app *a, const bool *written, uint32_t t
 	for (uint32_t i = 0; t->kernel != SIM_HOST && i < t->nr_ranges; i++) {
 		const struct sim_range *r = &a->ranges[t->first_range + i];
 
-		if (r->access & ARAX_IN && !written[r->buffer] && r->length > bytes)
+		if (r->access & ARAX_IN && writers[t->first_range + i] == SIM_ANY &&
+		    r->length > bytes)
 			bytes = r->length;
 	}
 	return (double)bytes;
 }
 
-static void note_written(const struct sim_app *a, bool *written, uint32_t task)
+/* Of all ranges, by what wrote to their buffers before; NULL: no memory. */
+static uint32_t *find_writers(const struct sim_app *a)
 {
-	const struct sim_task *t = &a->tasks[task];
+	const struct sim_task *last = &a->tasks[a->nr_tasks - 1];
+	uint32_t *writers = malloc((last->first_range + last->nr_ranges + 1ul) * sizeof(*writers));
+	uint32_t *latest = malloc((a->nr_buffers + 1ul) * sizeof(*latest));
 
-	for (uint32_t i = 0; i < t->nr_ranges; i++) {
-		const struct sim_range *r = &a->ranges[t->first_range + i];
-
-		if (r->access & ARAX_OUT)
-			written[r->buffer] = true;
+	if (!writers || !latest) {
+		free(writers);
+		free(latest);
+		return NULL;
 	}
+	for (uint32_t i = 0; i < a->nr_buffers; i++)
+		latest[i] = SIM_ANY;
+	for (uint32_t t = 0; t < a->nr_tasks; t++) {
+		const struct sim_range *r = &a->ranges[a->tasks[t].first_range];
+		uint32_t nr = a->tasks[t].nr_ranges;
+
+		for (uint32_t i = 0; i < nr; i++)
+			writers[a->tasks[t].first_range + i] = latest[r[i].buffer];
+		for (uint32_t i = 0; i < nr; i++)
+			if (r[i].access & ARAX_OUT)
+				latest[r[i].buffer] = t;
+	}
+	free(latest);
+	return writers;
 }
 
 /*
- * One of two kinds has to be the host's: between two devices of different kinds bytes may be on a
- * link that is neither's.
+ * One of two kinds has to be the host's for what goes between them: between two devices that both
+ * have links bytes may be on one that is neither's.
  */
 static int find_copies(struct ways *w, const struct scenario *sc, const struct sim_app *a,
 		       const uint32_t *kinds)
 {
 	struct toll toll[2] = { find_toll(sc, kinds[0]), find_toll(sc, kinds[1]) };
 	const struct toll *t = toll[0].byte_ns > 0 ? &toll[0] : &toll[1];
-	bool *written = calloc(a->nr_buffers + 1ul, sizeof(*written));
+	bool one = (toll[0].byte_ns > 0) != (toll[1].byte_ns > 0);
+	uint32_t *writers = find_writers(a);
 
 	w->carry = calloc(w->nr_lines + 1, sizeof(*w->carry));
-	w->fetch = calloc(w->nr + 1ul, sizeof(*w->fetch));
-	if (!written || !w->carry || !w->fetch) {
-		free(written);
+	for (int k = 0; k < 2; k++)
+		w->fetch[k] = calloc(w->nr + 1ul, sizeof(double));
+	if (!writers || !w->carry || !w->fetch[FIRST] || !w->fetch[SECOND]) {
+		free(writers);
 		return -ENOMEM;
 	}
-	for (int k = 0; k < 2; k++)
-		w->away[k] = toll[k].byte_ns > 0;
-	for (size_t i = 0; w->away[0] != w->away[1] && i < w->nr_lines; i++) {
-		double bytes = handed_on(a, w->lines[i].from, w->lines[i].to);
+	for (size_t i = 0; one && i < w->nr_lines; i++) {
+		double bytes = handed_on(a, writers, w->lines[i].from, w->lines[i].to);
 
 		w->carry[i] = bytes > 0 ? t->latency_ns + bytes * t->byte_ns : 0;
 	}
 	for (uint32_t i = 0; i < w->nr; i++) {
-		double bytes = from_host(a, written, i);
+		double bytes = from_host(a, writers, i);
 
-		w->fetch[i] = bytes > 0 ? t->latency_ns + bytes * t->byte_ns : 0;
-		note_written(a, written, i);
+		for (int k = 0; bytes > 0 && k < 2; k++)
+			if (toll[k].byte_ns > 0)
+				w->fetch[k][i] = toll[k].latency_ns + bytes * toll[k].byte_ns;
 	}
-	free(written);
+	free(writers);
 	return 0;
 }
 
 /* From when on @i can run at all. */
 static double fetch_ns(const struct ways *w, uint32_t i)
 {
-	return w->fetch[i] * (w->away[FIRST] * (1 - w->x[i]) + w->away[SECOND] * w->x[i]);
+	return w->fetch[FIRST][i] * (1 - w->x[i]) + w->fetch[SECOND][i] * w->x[i];
 }
 
 /* ------------------------------------------------------------------ */
@@ -381,10 +403,8 @@ static double add_gap(struct ways *w, const uint64_t *a, const uint64_t *b, uint
 
 static double add_fetch(struct ways *w, uint32_t to)
 {
-	double first = w->away[FIRST] * w->fetch[to], second = w->away[SECOND] * w->fetch[to];
-
-	w->weight[to] += second - first;
-	return first;
+	w->weight[to] += w->fetch[SECOND][to] - w->fetch[FIRST][to];
+	return w->fetch[FIRST][to];
 }
 
 /* How long the longest way to @to is for any x: what doesn't depend on it, and @weight. */
@@ -538,7 +558,8 @@ int ways_least_ns(const struct scenario *sc, uint32_t app, double *ns)
 	free(w.steps);
 	free(w.lines);
 	free(w.carry);
-	free(w.fetch);
+	free(w.fetch[FIRST]);
+	free(w.fetch[SECOND]);
 	free(w.reach);
 	free(w.reach_of);
 	free(w.bits);

@@ -314,6 +314,38 @@ START_TEST(what_comes_later_is_planned_with_the_rest)
 }
 END_TEST
 
+/* One batch after the other, the next when the last one has ended; markers are told of, or not. */
+START_TEST(each_batch_has_its_plan)
+{
+	for (int batch = 1; batch < 6; batch++) {
+		uint32_t first = used;
+
+		if (batch == 1) {
+			chains();
+		} else {
+			for (int i = 0; i < 20; i++) {
+				task_of(1, 1, -1, 4 * MS, 5 * MS);
+				task_of(1, 2, (int)used - 1, MS, 30 * MS);
+			}
+		}
+		for (int i = 0; i < 4; i++) {
+			task_of(1, 0, (int)first, 0, 0)->d.opcode = ARAX_OP_MARKER;
+			pushed[used - 1] = true;
+		}
+		begin_all();
+		while (go_on())
+			;
+		for (uint32_t i = used - 4; i < used; i++) {
+			over[i] = true;
+			if (_i)
+				sched_ended(s, &pool[i]);
+		}
+		ck_assert_uint_eq(sched_plans(s), batch);
+	}
+	run();
+}
+END_TEST
+
 /* A plan leaves a device idle, and what is not in it finds that: it begins none of its own. */
 START_TEST(what_goes_beside_it_begins_no_other)
 {
@@ -545,6 +577,7 @@ int main(void)
 	tcase_add_test(t, without_devices_it_sleeps);
 	tcase_add_test(t, what_is_not_known_is_tried);
 	tcase_add_test(t, what_comes_later_is_planned_with_the_rest);
+	tcase_add_loop_test(t, each_batch_has_its_plan, 0, 2);
 	tcase_add_test(t, what_goes_beside_it_begins_no_other);
 	tcase_add_test(t, what_only_one_can_run_is_planned_for);
 	tcase_add_loop_test(t, urgent_ones_stay_urgent, 0, 3);

@@ -471,6 +471,60 @@ START_TEST(the_last_way_counts)
 }
 END_TEST
 
+/* @tasks: of kernels "a", on devices with a link of 1 GB/s, and "c", on cores; each takes 1 ms. */
+static double linked_ms(const char *tasks, const char *second, double *makespan)
+{
+	char path[] = "/tmp/arax-bound-XXXXXX", text[2048];
+	struct sim_options o = { .policy = NULL };
+	int fd = mkstemp(path), err;
+	struct sim_result result;
+	struct scenario sc;
+	double ns;
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, tasks, strlen(tasks)), (ssize_t)strlen(tasks));
+	close(fd);
+	snprintf(text, sizeof(text),
+		 "{ \"machine\": { \"links\": [ { \"name\": \"l\", \"gb_per_s\": 1 }, { \"name\": \"q\", \"gb_per_s\": 100 } ],"
+		 "  \"devices\": [ { \"name\": \"a\", \"link\": \"l\", \"memory_gb\": 4 }, { \"name\": \"c\" %s } ] },"
+		 " \"tenants\": [ { \"name\": \"t\" } ], \"kernels\": [ { \"name\": \"a\", \"cost\": { \"a\": { \"base_us\": 1000 } } },"
+		 "  { \"name\": \"c\", \"cost\": { \"c\": { \"base_us\": 1000 } } } ],"
+		 " \"workload\": [ { \"type\": \"trace\", \"file\": \"%s\" } ] }", second, path);
+	err = scenario_load(&sc, "test.json", text, strlen(text), NULL, error, sizeof(error));
+	unlink(path);
+	ck_assert_msg(!err, "%s", error);
+	ck_assert_int_eq(ways_least_ns(&sc, 0, &ns), 0);
+	ck_assert_int_eq(sim_run(&sc, &o, &result, error, sizeof(error)), 0);
+	ck_assert_uint_eq(result.completed, result.submitted);
+	*makespan = (double)result.makespan_ns / MS;
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+	return ns / MS;
+}
+
+/* What a third one has written since is not carried, nor what another kind's link brings. */
+START_TEST(only_what_is_carried_counts)
+{
+	double makespan;
+
+	/* 1 MB is 1 ms: there, 1 ms, back, 1 ms. */
+	ck_assert_double_eq_tol(linked_ms("{\"kernel\": \"a\", \"ranges\": [[\"x\", 0, 1000000, \"inout\"]]}\n"
+					  "{\"kernel\": \"c\", \"ranges\": [[\"x\", 0, 1000000, \"in\"]]}\n",
+					  "", &makespan), 4, 0.01);
+	ck_assert_double_eq_tol(makespan, 4, 0.01);
+	/* Between them nearly all of it is overwritten on the other side. */
+	ck_assert_double_le(linked_ms("{\"kernel\": \"a\", \"ranges\": [[\"x\", 0, 1000000, \"out\"]]}\n"
+				      "{\"kernel\": \"c\", \"ranges\": [[\"x\", 0, 999992, \"out\"]]}\n"
+				      "{\"kernel\": \"c\", \"ranges\": [[\"x\", 0, 1000000, \"in\"]]}\n",
+				      "", &makespan), makespan);
+	ck_assert_double_le(makespan, 3.1);
+	/* Two links, of which it has the quick one. */
+	ck_assert_double_eq_tol(linked_ms("{\"kernel\": \"c\", \"ranges\": [[\"x\", 0, 1000000, \"in\"]]}\n",
+					  ", \"link\": \"q\", \"memory_gb\": 4", &makespan), 1.01, 0.001);
+	ck_assert_double_eq_tol(makespan, 1.01, 0.001);
+}
+END_TEST
+
 /* Of three kinds it says nothing, and of too many tasks. */
 START_TEST(what_it_cannot_tell_of)
 {
@@ -503,6 +557,7 @@ int main(void)
 	tcase_add_loop_test(t, no_schedule_of_a_small_graph_beats_it, 0, 10);
 	tcase_add_loop_test(t, no_schedule_of_an_odd_graph_beats_it, 0, 10);
 	tcase_add_loop_test(t, no_schedule_with_copies_beats_it, 0, 10);
+	tcase_add_test(t, only_what_is_carried_counts);
 	tcase_add_test(t, gaps_are_crossed);
 	tcase_add_test(t, one_way_crosses_all_gaps);
 	tcase_add_test(t, the_last_way_counts);
