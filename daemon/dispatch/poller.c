@@ -241,7 +241,7 @@ static int start_ready(struct poller *p)
 		node = sched_pick(p->sched, poller_ns(p));
 		if (!node) {
 			/* It makes a plan, a piece at a time. */
-			p->unfinished = !sched_next_wake(p->sched);
+			p->unfinished |= !sched_next_wake(p->sched);
 			return n + (p->follow ? follow_start(p) : 0);
 		}
 		n++;
