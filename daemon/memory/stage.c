@@ -191,18 +191,20 @@ static int bring(struct memory *m, struct memory_extent *e, const struct bringin
 static int load_row(struct memory *m, struct memory_range *r, const struct bringing *b,
 		    uint64_t start, uint64_t end)
 {
-	bool gap;
 	uint64_t born, gap_start, gap_end;
 	struct memory_extent *e = r->extent;
+	bool gap;
 	int err;
 
 	for (;;) {
 		pthread_mutex_lock(&m->lock);
 		born = ++m->clock;
 		trust_readers(e, start, end, born);
-		gap = b->input ? intervals_gap(&e->valid, start, end, b->seq,
-					    trusted_since(m, e->buffer), &gap_start, &gap_end)
-			    : intervals_gap(&e->filled, start, end, 0, 0, &gap_start, &gap_end);
+		if (b->input)
+			gap = intervals_gap(&e->valid, start, end, b->seq,
+					    trusted_since(m, e->buffer), &gap_start, &gap_end);
+		else
+			gap = intervals_gap(&e->filled, start, end, 0, 0, &gap_start, &gap_end);
 		pthread_mutex_unlock(&m->lock);
 		if (!gap)
 			return 0;

@@ -408,6 +408,22 @@ static inline bool has_idle_lane(const struct sched_device *d)
 	return d->busy < d->lanes;
 }
 
+/* It changes where a device comes or is lost. */
+static inline uint32_t all_lanes(const struct sched *s)
+{
+	uint32_t lanes = 0;
+
+	for (uint32_t i = 0; i < s->nr_devices; i++)
+		lanes += s->devices[i].lanes;
+	return lanes;
+}
+
+/* It was given to a device, or booked. */
+static inline bool is_placed(const struct graph_node *n)
+{
+	return n->sched.flow && n->sched.index == ~0u;
+}
+
 /* When a kernel that it is given now can begin to run there, if its data is there. */
 static inline uint64_t capacity_at(const struct sched_device *d, uint64_t now_ns)
 {

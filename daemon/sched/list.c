@@ -499,7 +499,7 @@ static int place(struct list *l, uint32_t t)
 /* ------------------------------------------------------------------ */
 /* Calls                                                               */
 
-void list_begin(struct list *l, const struct list_rule *rule)
+bool list_begin(struct list *l, const struct list_rule *rule)
 {
 	const struct list_program *p = l->p;
 
@@ -509,8 +509,9 @@ void list_begin(struct list *l, const struct list_rule *rule)
 	l->end_ns = 0;
 	for (uint32_t m = 0; m < p->nr_machines; m++) {
 		l->machines[m].nr = 0;
-		if (p->machines[m].free_ns > 0)
-			put(&l->machines[m], 0, p->machines[m].free_ns);
+		if (p->machines[m].free_ns > 0 &&
+		    !put(&l->machines[m], 0, p->machines[m].free_ns))
+			return false;
 	}
 	for (uint32_t i = 0; i < p->nr_places; i++)
 		l->in[i].nr = l->out[i].nr = 0;
@@ -527,6 +528,7 @@ void list_begin(struct list *l, const struct list_rule *rule)
 		if (!l->waits[t])
 			push(l, t);
 	}
+	return true;
 }
 
 int list_go_on(struct list *l, uint32_t tasks)

@@ -115,8 +115,8 @@ struct list;
 struct list *list_make(const struct list_program *p);
 void list_free(struct list *l);
 
-/* By another rule from now on. */
-void list_begin(struct list *l, const struct list_rule *rule);
+/* By another rule from now on.  False: no memory. */
+bool list_begin(struct list *l, const struct list_rule *rule);
 /*
  * So many tasks more.  0: some are left; 1: that is all; -ENOMEM; -EINVAL: there is one that
  * nothing can run, or a circle.

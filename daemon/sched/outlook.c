@@ -137,12 +137,6 @@ static void look_behind(void *to, const struct graph_node *n, uint32_t waits)
 		w->longest = n->sched.way_ns;
 }
 
-/* It was given to a device, or booked. */
-static bool is_placed(const struct graph_node *n)
-{
-	return n->sched.flow && n->sched.index == ~0u;
-}
-
 /* A way has begun on a device.  Where others are booked, nobody knows which one ends when. */
 static void on_its_way(struct sched *s, struct outlook *o, const struct graph_node *n,
 		       float longest)
@@ -275,16 +269,6 @@ static double times_slower(struct sched *s, const struct outlook *o, uint32_t i)
 		least += (a->nr + 1) * a->best_ns;
 	}
 	return least > 0 ? ns / least : SLOWER;
-}
-
-/* It changes where a device comes or is lost. */
-static uint32_t all_lanes(const struct sched *s)
-{
-	uint32_t lanes = 0;
-
-	for (uint32_t i = 0; i < s->nr_devices; i++)
-		lanes += s->devices[i].lanes;
-	return lanes;
 }
 
 static void find_sides(struct sched *s, struct outlook *o)

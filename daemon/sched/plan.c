@@ -14,12 +14,12 @@
 /* Of what tasks use, at each place. */
 #define CELLS		(1u << 16)
 /*
- * Tasks, lines between them and what they use that one call looks at, where that is, too; that one
- * places, times memories.
+ * What one call does: tasks, lines between them, what they use and places where that may be that it
+ * looks at; tasks, times memories, that it places.
  */
 #define LOOKS		2048u
 #define PLACES		512u
-/* About what placing one takes for each place, and the part of the program's time that all of that may. */
+/* About what placing one takes for each memory; the part of the program's time that all may take. */
 #define PLACE_NS	100u
 #define PART		48u
 #define RULES_MOST	64u
@@ -187,15 +187,6 @@ void plan_drop(struct plan *p, uint64_t now_ns)
 	p->again_ns = now_ns + PAUSE_NS;
 }
 
-static uint32_t all_lanes(const struct sched *s)
-{
-	uint32_t lanes = 0;
-
-	for (uint32_t i = 0; i < s->nr_devices; i++)
-		lanes += s->devices[i].lanes;
-	return lanes;
-}
-
 /* Nobody else has anything here. */
 static bool is_alone(const struct sched *s, const struct graph_node *n)
 {
@@ -266,6 +257,11 @@ static void note_line(void *to, const struct graph_node *n, uint32_t waits)
 	t->waits++;
 }
 
+static uint32_t item_hash(uint64_t buffer, uint64_t offset)
+{
+	return (uint32_t)((buffer * 31 + offset / 64) * 0x9e3779b97f4a7c15ull >> 32);
+}
+
 static bool grow_table(struct graph_seen *g)
 {
 	uint32_t size = g->table_size ? 2 * g->table_size : 1024;
@@ -279,7 +275,7 @@ static bool grow_table(struct graph_seen *g)
 
 		if (!from->number)
 			continue;
-		k = (uint32_t)((from->buffer * 31 + from->offset / 64) * 0x9e3779b97f4a7c15ull >> 32);
+		k = item_hash(from->buffer, from->offset);
 		while (table[k & (size - 1)].number)
 			k++;
 		table[k & (size - 1)] = *from;
@@ -311,7 +307,7 @@ static struct list_item *item_of(struct look *l, const struct graph_node *n, uin
 	const struct arax_dispatch_range *r = &n->ranges[range];
 	struct graph_seen *g = &l->p->seen;
 	uint64_t length = r->length * r->count;
-	uint32_t k = (uint32_t)((r->buffer * 31 + r->offset / 64) * 0x9e3779b97f4a7c15ull >> 32);
+	uint32_t k = item_hash(r->buffer, r->offset);
 	struct item_slot *at;
 
 	if (2 * (g->nr_items + 1) > g->table_size && !grow_table(g))
@@ -369,12 +365,6 @@ static uint32_t kind_number(struct look *l, struct graph_node *n)
 	return g->nr_kinds++;
 }
 
-/* It was given to a device, or booked. */
-static bool has_device(const struct graph_node *n)
-{
-	return n->sched.flow && n->sched.index == ~0u;
-}
-
 /* Who waits for it can't begin before, and finds its results there. */
 static bool look_at_running(struct look *l, const struct graph_node *n)
 {
@@ -404,7 +394,7 @@ static bool look_at(void *to, struct graph_node *n)
 	};
 
 	l->left -= l->left > 0;
-	if (has_device(n))
+	if (is_placed(n))
 		return look_at_running(l, n);
 	l->from = g->nr_tasks;
 	if (n->d.opcode != ARAX_OP_MARKER) {
@@ -488,8 +478,8 @@ static bool note_machines(struct sched *s, struct plan *p, const struct graph_no
 }
 
 /*
- * False: all are about as quick; or of some kind it is not known how long it takes on a device that can run it,
- * which has to be tried first.
+ * False: all are about as quick; or of some kind it is not known how long it takes on a device that
+ * can run it, which has to be tried first.
  */
 static bool note_times(struct sched *s, struct plan *p)
 {
@@ -819,7 +809,8 @@ static bool try_on(struct sched *s, struct plan *p, uint64_t now_ns)
 		if (!t->begun) {
 			if (!rule_next(t, p->program.nr_kinds))
 				return set_out(s, p, now_ns);
-			list_begin(p->list, &t->rule);
+			if (!list_begin(p->list, &t->rule))
+				return false;
 			t->begun = true;
 		}
 		r = list_go_on(p->list, left);
@@ -850,8 +841,9 @@ static bool is_unlike(struct sched *s, const struct graph_node *n, uint64_t run_
 bool plan_is_worth(struct sched *s, const struct graph_node *n, uint64_t run_ns)
 {
 	return run_ns >= LEAST_NS && s->ops.link && s->ops.look_back &&
-	       s->ops.followers && s->ops.live && is_alone(s, n) && s->ops.live(s->arg, n) >= TASKS_LEAST &&
-	       is_unlike(s, n, run_ns) && !is_tight(s);
+	       s->ops.followers && s->ops.live && is_alone(s, n) &&
+	       s->ops.live(s->arg, n) >= TASKS_LEAST && is_unlike(s, n, run_ns) &&
+	       !is_tight(s);
 }
 
 bool plan_begin(struct sched *s, struct plan *p, const struct graph_node *n, uint64_t now_ns)
@@ -896,7 +888,7 @@ static bool look_on(struct sched *s, struct plan *p, const struct graph_node *n,
 	p->fresh = false;
 	if (l.large)
 		p->large_seq = p->seen.newest_seq;
-	if (l.vain || l.large)
+	if (l.vain)
 		return false;
 	return !all || begin_trials(s, p, now_ns);
 }

@@ -3,14 +3,14 @@
  * plan.h - where a program's tasks go, and in which order, decided for all of them together
  *
  * Where some devices are much quicker than others, at some kinds of tasks more than at others, what
- * is best for one task after the other may be far from the best for the program: a panel's tasks on the slow
- * devices leave the quick one to what follows, if there are not too many of them.  So for a
- * program that is alone, with all of its run times known, list schedules are made (list.h) of all
- * that it has submitted, by one rule after the other, and the best one is followed: each
- * device has its tasks in their order there.
+ * is best for one task after the other may be far from the best for the program: a panel's tasks on
+ * the slow devices leave the quick one to what follows, if there are not too many of them.  So for
+ * a program that is alone, with all of its run times known, list schedules are made (list.h) of all
+ * that it has submitted, by one rule after the other, and the best one is followed: each device has
+ * its tasks in their order there.
  *
- * That takes time: of what the program is expected to take a small part at most, and
- * of one call so little that nobody else is kept waiting for long.  Until it is done the program's tasks wait.
+ * That takes time: of what the program is expected to take a small part at most, and of one call so
+ * little that nobody else is kept waiting for long.  Until it is done the program's tasks wait.
  *
  * Priorities of a program's queues hold in a plan, too, unless they only say how long the ways to
  * its end are, which is known better here.  Where a task has a deadline nothing is planned.

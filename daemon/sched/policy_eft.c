@@ -18,6 +18,9 @@
  * that slow devices should do all of is left to them although a quick one is idle, as long as that
  * one has others and the program ends no later by it.
  *
+ * All of that is for one task at a time.  A program that is alone on devices of unlike speed is
+ * planned as a whole (plan.c); then its tasks find their devices by that.
+ *
  * A device whose few first runs were disturbed looks slower than it is, and who has nothing
  * to run learns nothing.  So one that is little known and idle is tried anew, as long as
  * that costs no more than a small part of what the kernel has run since.

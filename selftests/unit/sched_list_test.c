@@ -83,7 +83,7 @@ static double schedule(const struct list_rule *rule)
 	list_free(l);
 	l = list_make(&p);
 	ck_assert_ptr_nonnull(l);
-	list_begin(l, rule);
+	ck_assert(list_begin(l, rule));
 	ck_assert_int_eq(list_go_on(l, p.nr_tasks), 1);
 	return list_ns(l);
 }
@@ -260,7 +260,7 @@ START_TEST(what_cannot_be_is_said)
 	task(1);
 	tasks[1].waits = 1;
 	l = list_make(&p);
-	list_begin(l, &heft);
+	ck_assert(list_begin(l, &heft));
 	/* Nothing runs the second kind. */
 	ck_assert_int_eq(list_go_on(l, 1), 0);
 	ck_assert_int_eq(list_go_on(l, 1), -EINVAL);
@@ -268,14 +268,14 @@ START_TEST(what_cannot_be_is_said)
 	/* Who waits for nobody that there is. */
 	tasks[1] = (struct list_task){ .kind = 0, .waits = 2, .nexts = tasks[1].nexts };
 	l = list_make(&p);
-	list_begin(l, &heft);
+	ck_assert(list_begin(l, &heft));
 	ck_assert_int_eq(list_go_on(l, 5), -EINVAL);
 	list_free(l);
 	/* Nothing at all is soon done. */
 	p.nr_tasks = 0;
 	tasks[0] = (struct list_task){ 0 };
 	l = list_make(&p);
-	list_begin(l, &heft);
+	ck_assert(list_begin(l, &heft));
 	ck_assert_int_eq(list_go_on(l, 1), 1);
 	ck_assert_double_eq(list_ns(l), 0);
 }
@@ -332,7 +332,7 @@ START_TEST(schedules_are_possible)
 					  end <= whole[o].begin_ns + 1.01);
 	}
 	ck_assert_double_eq_tol(all, last, 0.01);
-	list_begin(l, &rule);
+	ck_assert(list_begin(l, &rule));
 	do {
 		err = list_go_on(l, (uint32_t)rng_between(&rng, 1, 7));
 	} while (!err);

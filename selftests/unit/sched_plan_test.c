@@ -200,7 +200,7 @@ static void chains(void)
 	learn(2, SLOW, 30 * MS);
 	for (int i = 0; i < 20; i++) {
 		task_of(1, 1, -1, 4 * MS, 5 * MS);
-		task_of(1, 2, 2 * i, MS, 30 * MS);
+		task_of(1, 2, (int)used - 1, MS, 30 * MS);
 	}
 }
 
@@ -320,14 +320,7 @@ START_TEST(each_batch_has_its_plan)
 	for (int batch = 1; batch < 6; batch++) {
 		uint32_t first = used;
 
-		if (batch == 1) {
-			chains();
-		} else {
-			for (int i = 0; i < 20; i++) {
-				task_of(1, 1, -1, 4 * MS, 5 * MS);
-				task_of(1, 2, (int)used - 1, MS, 30 * MS);
-			}
-		}
+		chains();
 		for (int i = 0; i < 4; i++) {
 			task_of(1, 0, (int)first, 0, 0)->d.opcode = ARAX_OP_MARKER;
 			pushed[used - 1] = true;
