@@ -119,9 +119,10 @@ struct sched_link {
  *		others there ends later (NULL: 0, one lane is nothing to another)
  * @followers:	calls @each for the tasks that wait for @node now (NULL: what is to come is not
  *		known)
- * @look_back:	calls @each for the tasks of @node's program that have not ended, of which the other
- *		hooks may be asked then, those that wait for one before it, until it returns false;
- *		then goes on there the next time, unless @anew.  Returns whether that was all (NULL: what is to come is not known)
+ * @look_back:	calls @each for the tasks of @node's program that have not ended, of which the
+ *		other hooks may be asked then, those that wait for one before it, until it returns
+ *		false; then goes on there the next time, unless @anew.  Returns whether that was all
+ *		(NULL: what is to come is not known)
  * @link:	false: the device works in the host's memory (NULL: not known, and nothing is
  *		planned: plan.h)
  * @holds:	whether all of the task's range @i is valid on @device, which has memory of its own, or,
