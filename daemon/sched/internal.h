@@ -11,6 +11,7 @@
  *   policy_*.c	which device: see policy.h
  *   outlook.c	what is to come after them
  *   plan.c	all tasks of a program that is alone, in advance
+ *   plan_*.c	... its graph, and what is tried: see plan_impl.h
  *   list.c	... by list schedules
  *   spare.c	tasks for devices that those next would rather not have
  *   data.c	where a task's data is

@@ -14,7 +14,7 @@
  *   part of the difference, which each kind of task has of its own.  For the quick device then
  *   does what the slow ones are worst at.
  *
- * Which rule is best depends on the graph: plan.c tries some.  Times are in ns, from the
+ * Which rule is best depends on the graph: plan_trials.c tries some.  Times are in ns, from the
  * beginning; one thread at a time.
  */
 #ifndef ARAXD_SCHED_LIST_H
