@@ -212,6 +212,8 @@ static int check_subtree(const struct tree_node *t, uint64_t low, uint64_t *end,
 		*end = t->end[i] > *end ? t->end[i] : *end;
 		*wend = w > *wend ? w : *wend;
 	}
+	for (unsigned int i = t->n; i < TREE_FAN; i++)
+		EXPECT(t->start[i] == UINT64_MAX && !t->end[i] && (t->leaf || !t->wend[i]));
 	/* So that what is opened next has none. */
 	EXPECT(!(t->writers >> t->n));
 	return bad;

@@ -328,7 +328,8 @@ void index_drop_context(struct graph *g, struct context *c);
  * @end:	of the span; of a child: the largest
  * @wend:	of a child: the largest of spans that may have a writer, or 0
  *
- * All that a leaf has is in six cache lines.
+ * All that a leaf has is in six cache lines.  Places from @n on have the largest start
+ * there is and ends of 0: no search finds them.
  */
 struct tree_node {
 	struct tree_node *parent;

@@ -2,7 +2,9 @@
 /*
  * tree.c - the spans of one buffer, ordered by their start
  *
- * Nodes are wide so that a search touches few cache lines.  Spans know their
+ * Nodes are wide so that a search touches few cache lines, and what is looked at is
+ * always a whole node: how many it has is not foreseen by the processor, that there are
+ * TREE_FAN is.  Places that are not in use hold what is never found.  Spans know their
  * leaf, so removing needs no search.  Nodes are never merged, only freed when
  * empty: the tree is as deep as the largest it once was, and goes when the
  * buffer's last span does.
@@ -11,20 +13,23 @@
 
 #include "daemon/graph/internal.h"
 
+#define NOWHERE		UINT64_MAX	/* start of a place not in use; its end is 0 */
+
+/* The first one: what a place not in use points to may be elsewhere in @t as well. */
 static unsigned int slot_of(const struct tree_node *t, const void *child)
 {
-	unsigned int i = 0;
+	unsigned int at = TREE_FAN;
 
-	while (t->child[i] != child)
-		i++;
-	return i;
+	for (unsigned int i = TREE_FAN; i-- > 0;)
+		at = t->child[i] == child ? i : at;
+	return at;
 }
 
-static uint64_t max_of(const uint64_t *v, unsigned int n)
+static uint64_t max_of(const uint64_t *v)
 {
 	uint64_t m = 0;
 
-	for (unsigned int i = 0; i < n; i++)
+	for (unsigned int i = 0; i < TREE_FAN; i++)
 		m = v[i] > m ? v[i] : m;
 	return m;
 }
@@ -35,13 +40,24 @@ static uint64_t max_wend(const struct tree_node *t)
 	uint64_t m = 0;
 
 	if (!t->leaf)
-		return max_of(t->wend, t->n);
+		return max_of(t->wend);
 	for (unsigned int hits = t->writers; hits; hits &= hits - 1) {
 		unsigned int i = __builtin_ctz(hits);
 
 		m = t->end[i] > m ? t->end[i] : m;
 	}
 	return m;
+}
+
+/* @n places from @at on are not in use any more. */
+static void vacate(struct tree_node *t, unsigned int at, unsigned int n)
+{
+	for (; n--; at++) {
+		t->start[at] = NOWHERE;
+		t->end[at] = 0;
+		if (!t->leaf)
+			t->wend[at] = 0;
+	}
 }
 
 static struct tree_node *new_node(struct graph *g, unsigned int height)
@@ -54,6 +70,8 @@ static struct tree_node *new_node(struct graph *g, unsigned int height)
 	t->writers = 0;
 	t->height = height;
 	t->leaf = !height;
+	memset(t->child, 0, sizeof(t->child));
+	vacate(t, 0, TREE_FAN);
 	return t;
 }
 
@@ -93,6 +111,7 @@ static void close_slot(struct tree_node *t, unsigned int at)
 	if (!t->leaf)
 		memmove(&t->wend[at], &t->wend[at + 1], n * sizeof(t->wend[0]));
 	t->writers = (uint16_t)((t->writers >> 1 & ~below(at)) | (t->writers & below(at)));
+	vacate(t, t->n, 1);
 }
 
 /* @writer: of a leaf's child, a span.  Another's is described afterwards. */
@@ -118,7 +137,7 @@ static void describe(struct tree_node *t)
 
 	if (p->start[i] > t->start[0])
 		p->start[i] = t->start[0];
-	p->end[i] = max_of(t->end, t->n);
+	p->end[i] = max_of(t->end);
 	p->wend[i] = max_wend(t);
 }
 
@@ -139,6 +158,7 @@ static struct tree_node *split(struct graph *g, struct buffer *b,
 	t->writers = (uint16_t)(t->writers & below(at));
 	r->n = n;
 	t->n = at;
+	vacate(t, at, n);
 	for (unsigned int i = 0; i < n; i++)
 		adopt(r, i);
 	if (!p) {
@@ -163,9 +183,21 @@ static unsigned int find_slot(const struct tree_node *t, uint64_t start)
 	unsigned int i = 0;
 
 	/* How many begin at or before @start; no early exit, no branch. */
-	for (unsigned int k = 0; k < t->n; k++)
+	for (unsigned int k = 0; k < TREE_FAN; k++)
 		i += t->start[k] <= start;
 	return i;
+}
+
+/* Bits of those that share a byte with the hull [start, end), going by @ends. */
+static unsigned int within(const struct tree_node *t, const uint64_t *ends, uint64_t start,
+			   uint64_t end)
+{
+	unsigned int hits = 0;
+
+	for (unsigned int i = TREE_FAN; i-- > 0;)
+		hits += hits + (ends[i] > start);
+	/* They are in the order of their starts. */
+	return hits & below(find_slot(t, end - 1));
 }
 
 void tree_insert(struct graph *g, struct buffer *b, struct span *s)
@@ -231,7 +263,7 @@ void tree_remove(struct graph *g, struct buffer *b, struct span *s)
 					break;
 				end = p->end[i];
 				wend = p->wend[i];
-				p->end[i] = max_of(t->end, t->n);
+				p->end[i] = max_of(t->end);
 				p->wend[i] = max_wend(t);
 				if (p->end[i] == end && p->wend[i] == wend)
 					break;
@@ -293,10 +325,8 @@ bool tree_walk(struct tree_node *t, uint64_t start, uint64_t end, bool writers,
 	       bool (*visit)(void *arg, struct span *s), void *arg)
 {
 	const uint64_t *ends = writers && !t->leaf ? t->wend : t->end;
-	unsigned int hits = 0;
+	unsigned int hits = within(t, ends, start, end);
 
-	for (unsigned int i = 0; i < t->n; i++)
-		hits |= (unsigned int)((t->start[i] < end) & (ends[i] > start)) << i;
 	if (writers && t->leaf)
 		hits &= t->writers;
 	for (; hits; hits &= hits - 1) {
@@ -328,10 +358,8 @@ void tree_prefetch_leaf(const struct tree_node *t)
 unsigned int tree_near(const struct tree_node *t, uint64_t start, uint64_t end,
 		       const struct span **near, unsigned int max)
 {
-	unsigned int hits = 0, n = 0;
+	unsigned int hits = within(t, t->end, start, end), n = 0;
 
-	for (unsigned int i = 0; i < t->n; i++)
-		hits |= (unsigned int)((t->start[i] < end) & (t->end[i] > start)) << i;
 	for (; hits && n < max; hits &= hits - 1, n++) {
 		near[n] = t->child[__builtin_ctz(hits)];
 		__builtin_prefetch(near[n], 1);
