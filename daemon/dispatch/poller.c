@@ -144,14 +144,32 @@ static void take_note(struct poller *p, struct link *l, const struct arax_dispat
 	}
 }
 
+/* Tells the graph of the tasks at the ring's head; returns of how many. */
+static unsigned int expect_tasks(struct link *l)
+{
+	const struct arax_dispatch *d[GRAPH_EXPECT];
+	uint32_t head = l->head;
+	unsigned int n = 0;
+
+	while (n < GRAPH_EXPECT && (d[n] = core_ring_peek(l->ring, l->cells, &head)) &&
+	       d[n]->type == ARAX_DISPATCH_TASK)
+		head += d[n++]->cells;
+	graph_expect(l->graph, d, n);
+	return n;
+}
+
 /* Returns how many there were, or -1: the role is lost. */
 static int take_entries(struct poller *p, struct link *l)
 {
+	const bool large = graph_is_large(l->graph);
 	const struct arax_dispatch *d;
 	enum run_outcome outcome;
+	unsigned int expected = 0;
 	uint32_t n = 0;
 
 	while (n < TAKE_MAX && (d = core_ring_peek(l->ring, l->cells, &l->head))) {
+		if (unlikely(large) && !expected--)
+			expected = expect_tasks(l);
 		l->head += d->cells;
 		n++;
 		if (unlikely(d->type != ARAX_DISPATCH_TASK)) {

@@ -232,6 +232,13 @@ static struct queue *queue_get(struct graph *g, const struct arax_dispatch *d)
 	return q;
 }
 
+struct context *context_of(const struct graph *g, const struct arax_dispatch *d)
+{
+	const struct queue *q = g->last_queue;
+
+	return likely(q && q->context_id == d->context) ? q->context : context_find(g, d->context);
+}
+
 /* ------------------------------------------------------------------ */
 /* Nodes                                                               */
 
@@ -751,6 +758,16 @@ static inline bool reserve(struct graph *g, const struct arax_dispatch *d)
 {
 	return index_reserve(g, d->nr_ranges) && pool_reserve(&g->epoch_pool, 2) &&
 	       pool_reserve(&g->done_pool, g->stats.live + 1);
+}
+
+bool graph_is_large(const struct graph *g)
+{
+	return g->spans.used > LARGE_INDEX;
+}
+
+void graph_expect(struct graph *g, const struct arax_dispatch *const *d, unsigned int n)
+{
+	g->expected = graph_is_large(g) ? expect_entries(g, d, n) : 0;
 }
 
 int graph_add(struct graph *g, const struct arax_dispatch *d)

@@ -164,6 +164,18 @@ void graph_destroy(struct graph *g);
  */
 int graph_add(struct graph *g, const struct arax_dispatch *d);
 
+/**
+ * graph_expect - these are the next to be added
+ * @d, @n: as graph_add() will be called with, GRAPH_EXPECT of them or fewer
+ *
+ * A hint, which changes nothing but that memory that the tasks need comes for all of them together.
+ * They need not be sound, and may be added in part, or not at all.
+ */
+#define GRAPH_EXPECT	8
+/* Whether a hint is of any use. */
+bool graph_is_large(const struct graph *g);
+void graph_expect(struct graph *g, const struct arax_dispatch *const *d, unsigned int n);
+
 /*
  * Whether a task without a deadline, with ranges and arguments that a node holds, would wait for
  * nothing: none of its context has been added that has not ended, nor failed without its client

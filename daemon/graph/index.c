@@ -23,12 +23,6 @@ static void list_add(struct access **head, struct access *a)
 /* ------------------------------------------------------------------ */
 /* Buffers and spans                                                   */
 
-static uint64_t buffer_hash(const struct graph *g, const struct context *c,
-			    uint64_t id)
-{
-	return mix(id ^ g->key[0], (uint64_t)c->id ^ g->key[3]);
-}
-
 uint64_t index_hash(const struct graph *g, const struct context *c,
 		    uint64_t buffer, const struct shape *s)
 {
@@ -45,20 +39,6 @@ bool index_make_room(struct graph *g, unsigned int ranges)
 		return false;
 	g->room = ranges;
 	return true;
-}
-
-static struct buffer *buffer_find(const struct graph *g, const struct context *c,
-				  uint64_t id)
-{
-	struct link *l = table_first(&g->buffers, buffer_hash(g, c, id));
-
-	for (; l; l = l->next) {
-		struct buffer *b = (struct buffer *)l;
-
-		if (b->id == id && b->context == c)
-			return b;
-	}
-	return NULL;
 }
 
 static struct buffer *buffer_get(struct graph *g, struct context *c, uint64_t id)
@@ -369,24 +349,6 @@ static void supersede_ordered(const struct node *n, struct span *s, bool write)
 		access_detach(a);
 }
 
-static inline bool span_is(const struct span *s, const struct context *c, uint64_t buffer,
-			   const struct shape *shape)
-{
-	return shape_equal(&s->shape, shape) && s->buffer->id == buffer && s->buffer->context == c;
-}
-
-static inline struct span *span_find(const struct graph *g, const struct context *c,
-				     uint64_t buffer, const struct shape *shape, uint64_t hash)
-{
-	for (struct link *l = table_first(&g->spans, hash); l; l = l->next) {
-		struct span *s = (struct span *)l;
-
-		if (l->hash == hash && likely(span_is(s, c, buffer, shape)))
-			return s;
-	}
-	return NULL;
-}
-
 /*
  * Makes @n depend on what an access of that shape conflicts with.  @s: its span, or
  * NULL if it is a new one, of that @hash.  Returns the span.
@@ -479,113 +441,21 @@ static inline void add_range(struct graph *g, struct node *n, struct access *a, 
 /* ------------------------------------------------------------------ */
 /* Calls                                                               */
 
-/*
- * The lines that the ranges of @n will need, in the order in which they lead to each
- * other, and each for all ranges before the next: so they come together.
- */
-static __attribute__((noinline)) void prefetch_ranges(struct graph *g, struct node *n)
-{
-	const struct tree_node *at[ARAX_MAX_RANGES];
-	uint8_t height[ARAX_MAX_RANGES], highest = 0;
-	struct shape shapes[ARAX_MAX_RANGES];
-	uint64_t hashes[ARAX_MAX_RANGES];
-	const struct span *near[NEAR_MAX];
-	unsigned int nr = n->pub.d.nr_ranges, nr_near = 0;
-
-	for (unsigned int i = 0; i < nr; i++) {
-		const struct arax_dispatch_range *r = &n->pub.ranges[i];
-
-		if (shape_from_range(&shapes[i], r) <= 0) {
-			shapes[i].count = 0;
-			continue;
-		}
-		hashes[i] = index_hash(g, n->context, r->buffer, &shapes[i]);
-		__builtin_prefetch(&g->spans.buckets[hashes[i] & g->spans.mask], 1);
-	}
-	for (unsigned int i = 0; i < nr; i++) {
-		const struct link *first = shapes[i].count ? table_first(&g->spans, hashes[i]) : NULL;
-
-		__builtin_prefetch(first, 1);
-		__builtin_prefetch((const char *)first + 64, 1);
-	}
-	for (unsigned int i = 0; i < nr; i++) {
-		const struct span *s = NULL;
-		struct buffer *b;
-
-		at[i] = NULL;
-		height[i] = 0;
-		if (!shapes[i].count)
-			continue;
-		s = span_find(g, n->context, n->pub.ranges[i].buffer, &shapes[i], hashes[i]);
-		if (s && !s->crowded && !s->buffer->mixed) {
-			/* It shares no byte with another: the tree is not asked. */
-			if (nr_near < NEAR_MAX)
-				near[nr_near++] = s;
-			continue;
-		}
-		b = buffer_find(g, n->context, n->pub.ranges[i].buffer);
-		if (!b || !b->root)
-			continue;
-		at[i] = b->root;
-		height[i] = b->root->height;
-		highest = height[i] > highest ? height[i] : highest;
-	}
-	for (; highest; highest--) {
-		for (unsigned int i = 0; i < nr; i++) {
-			if (height[i] != highest)
-				continue;
-			at[i] = tree_step(at[i], shapes[i].offset);
-			height[i]--;
-		}
-	}
-	for (unsigned int i = 0; i < nr; i++) {
-		if (at[i])
-			nr_near += tree_near(at[i], shapes[i].offset, shape_end(&shapes[i]),
-					     near + nr_near, NEAR_MAX - nr_near);
-	}
-	for (unsigned int i = 0; i < nr_near; i++) {
-		__builtin_prefetch(near[i]->writer, 1);
-		__builtin_prefetch(near[i]->readers, 1);
-		__builtin_prefetch(near[i]->ordered, 1);
-	}
-	for (unsigned int i = 0; i < nr_near; i++) {
-		const struct span *s = near[i];
-
-		if (s->writer)
-			__builtin_prefetch(s->writer->node, 1);
-		if (s->readers)
-			__builtin_prefetch(s->readers->node, 1);
-		if (s->ordered)
-			__builtin_prefetch(s->ordered->node, 1);
-	}
-}
-
 void index_add(struct graph *g, struct node *n)
 {
 	const struct arax_dispatch_range *r = n->pub.ranges, *end = r + n->pub.d.nr_ranges;
 	uint64_t access = n->pub.d.access;
 	struct access *a = n->access;
 
-	if (unlikely(g->spans.used > LARGE_INDEX))
-		prefetch_ranges(g, n);
+	if (unlikely(g->spans.used > LARGE_INDEX)) {
+		if (g->expected)
+			g->expected--;
+		else
+			expect_node(g, n);
+	}
 	for (; r < end; r++, a++, access >>= 2)
 		add_range(g, n, a, access & ARAX_OUT, r);
 	n->nr_access = n->pub.d.nr_ranges;
-}
-
-void index_prefetch(struct graph *g, struct node *n)
-{
-	for (unsigned int i = 0; i < n->nr_access; i++)
-		__builtin_prefetch(n->access[i].span);
-	for (unsigned int i = 0; i < n->nr_access; i++) {
-		struct span *s = n->access[i].span;
-
-		if (!s)
-			continue;
-		__builtin_prefetch(&g->spans.buckets[s->link.hash & g->spans.mask], 1);
-		if (s->leaf)
-			tree_prefetch_leaf(s->leaf);
-	}
 }
 
 static void forget_span(struct graph *g, struct span *s)

@@ -249,6 +249,7 @@ struct graph {
 	struct node **slots;
 	struct span *recent[RECENT_SPANS];	/* the last one used, by its buffer; see index.c */
 	uint64_t key[4];
+	uint32_t expected;		/* tasks to come whose lines have been asked for */
 	uint32_t room;			/* ranges for which the index' pools have room, or more */
 	struct span *kept, *kept_tail;	/* those first that came first */
 	uint32_t nr_kept;
@@ -276,6 +277,8 @@ static inline uint64_t mix(uint64_t a, uint64_t b)
 
 /* graph.c: makes @n wait for @pred, or fail with it; a node once only. */
 void node_depend(struct graph *g, struct node *n, struct node *pred);
+/* graph.c: the context of an entry that has not been added; NULL: it has none yet. */
+struct context *context_of(const struct graph *g, const struct arax_dispatch *d);
 /* graph.c: makes @n, which is being added, wait for all earlier ones. */
 void node_fence(struct graph *g, struct node *n);
 
@@ -303,6 +306,44 @@ static inline void table_insert(struct table *t, struct link *l, uint64_t hash)
 /* index.c */
 uint64_t index_hash(const struct graph *g, const struct context *c,
 		    uint64_t buffer, const struct shape *s);
+
+static inline uint64_t buffer_hash(const struct graph *g, const struct context *c, uint64_t id)
+{
+	return mix(id ^ g->key[0], (uint64_t)c->id ^ g->key[3]);
+}
+
+static inline struct buffer *buffer_find(const struct graph *g, const struct context *c,
+					 uint64_t id)
+{
+	struct link *l = table_first(&g->buffers, buffer_hash(g, c, id));
+
+	for (; l; l = l->next) {
+		struct buffer *b = (struct buffer *)l;
+
+		if (b->id == id && b->context == c)
+			return b;
+	}
+	return NULL;
+}
+
+static inline bool span_is(const struct span *s, const struct context *c, uint64_t buffer,
+			   const struct shape *shape)
+{
+	return shape_equal(&s->shape, shape) && s->buffer->id == buffer && s->buffer->context == c;
+}
+
+static inline struct span *span_find(const struct graph *g, const struct context *c,
+				     uint64_t buffer, const struct shape *shape, uint64_t hash)
+{
+	for (struct link *l = table_first(&g->spans, hash); l; l = l->next) {
+		struct span *s = (struct span *)l;
+
+		if (l->hash == hash && likely(span_is(s, c, buffer, shape)))
+			return s;
+	}
+	return NULL;
+}
+
 bool index_make_room(struct graph *g, unsigned int ranges);
 static inline bool index_reserve(struct graph *g, unsigned int ranges)
 {
@@ -311,8 +352,6 @@ static inline bool index_reserve(struct graph *g, unsigned int ranges)
 
 /* Adds the ranges of @n and makes @n depend on what they conflict with. */
 void index_add(struct graph *g, struct node *n);
-/* Asks for the lines that index_remove() needs. */
-void index_prefetch(struct graph *g, struct node *n);
 /* The last access has left @s, which is not just kept for the next one. */
 void index_retire(struct graph *g, struct span *s);
 void index_drop_context(struct graph *g, struct context *c);
@@ -395,7 +434,14 @@ static inline void access_detach(struct access *a)
  * for before the first of them is needed, so that they come together.
  */
 #define LARGE_INDEX	4096
-#define NEAR_MAX	16	/* spans that share bytes with a task's ranges: of more, the first */
+
+/* expect.c: lines for @n, which is being added; in place of what graph_expect() asks for. */
+void expect_node(struct graph *g, const struct node *n);
+/* For the first of these: returns how many, at most EXPECT_RANGES ranges in all. */
+#define EXPECT_RANGES	ARAX_MAX_RANGES
+unsigned int expect_entries(struct graph *g, const struct arax_dispatch *const *d, unsigned int n);
+/* For @n, which is taken out. */
+void expect_removal(struct graph *g, const struct node *n);
 
 /* Takes all accesses of @n out. */
 static inline void index_remove(struct graph *g, struct node *n)
@@ -403,7 +449,7 @@ static inline void index_remove(struct graph *g, struct node *n)
 	struct access *a = n->access, *end = a + n->nr_access;
 
 	if (unlikely(g->spans.used > LARGE_INDEX))
-		index_prefetch(g, n);
+		expect_removal(g, n);
 	for (; a < end; a++) {
 		struct span *s = a->span;
 

@@ -81,6 +81,50 @@ TEST(strided_copy)
 	stack_close(&s);
 }
 
+/*
+ * Pieces change places, and then others overlap two of those each: more ranges are in use at
+ * once than the daemon looks up one by one.
+ */
+TEST(thousands_of_ranges)
+{
+	enum { PIECES = 1500, PIECE = 64 };
+	struct arax_options o = { .size = sizeof(o), .depth = 4096 };
+	struct stack s = { .ax = NULL };
+	struct arax_buffer *a, *b, *c;
+	uint32_t *x, *z, i, k;
+
+	CHECK_EQ(arax_open(&s.ax, &o), 0);
+	CHECK_EQ(arax_queue_create(s.ax, ARAX_QUEUE_DATAFLOW, 0, &s.q), 0);
+	a = stack_buffer(&s, PIECES * PIECE);
+	b = stack_buffer(&s, PIECES * PIECE);
+	c = stack_buffer(&s, PIECES * PIECE);
+	x = arax_buffer_data(a);
+	z = arax_buffer_data(c);
+	for (i = 0; i < PIECES * PIECE / 4; i++)
+		x[i] = i;
+	/* So that all are there before the first one runs. */
+	stack_launch(&s, s.q, "st_spin", a, 200000, NULL);
+	for (i = 0; i < PIECES; i++)
+		CHECK_EQ(arax_copy(s.q, arax_part(b, ARAX_OUT, i * 7 % PIECES * PIECE, PIECE),
+				   arax_part(a, ARAX_IN, i * PIECE, PIECE), NULL), 0);
+	for (i = 0; i < PIECES - 1; i++)
+		CHECK_EQ(arax_copy(s.q, arax_part(c, ARAX_OUT, i * PIECE, PIECE),
+				   arax_part(b, ARAX_IN, i * PIECE + PIECE / 2, PIECE), NULL), 0);
+	CHECK_EQ(arax_queue_finish(s.q, arax_deadline(60 * SECOND)), 0);
+	for (i = 0; i < PIECES; i++) {
+		uint32_t at = i * 7 % PIECES * (PIECE / 4), words = PIECE / 4;
+
+		/* Its second half begins a piece of @c, its first one ends the piece before. */
+		for (k = 0; k < words; k++) {
+			uint32_t to = at + k - words / 2;
+
+			if (at + k >= words / 2 && to < (PIECES - 1) * words)
+				CHECK_EQ(z[to], i * words + k);
+		}
+	}
+	stack_close(&s);
+}
+
 /* On the host's pages they cost nobody but their task anything. */
 TEST(many_rows)
 {

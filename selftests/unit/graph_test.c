@@ -977,6 +977,91 @@ START_TEST(edges_are_recorded_once)
 }
 END_TEST
 
+/* All dependencies there were, in their order. */
+static void fold(void *arg, struct graph_node *parent, struct graph_node *node)
+{
+	uint64_t *sum = arg;
+
+	*sum = (*sum + parent->seq) * 0x9e3779b97f4a7c15ull + node->seq;
+}
+
+/* An entry at a random place, perhaps of no use: of rows that wrap round, or of too many ranges. */
+static void scatter(struct entry *t, uint32_t slot)
+{
+	static const uint64_t spaces[] = { 4u << 20, 1u << 20, 64 };
+
+	*t = *task(slot, 1, draw(NULL, 5) ? DF : 0);
+	t->d.context = 1 + draw(NULL, 3);
+	t->d.queue = t->d.queue_flags;
+	for (uint32_t k = draw(NULL, 6); k; k--) {
+		uint32_t b = draw(NULL, 40) ? draw(NULL, 2) : 2;
+
+		range(t, 1 + draw(NULL, 3), b, draw(NULL, spaces[b]), draw(NULL, 512));
+		if (draw(NULL, 8))
+			continue;
+		t->r[t->d.nr_ranges - 1].stride = 512;
+		t->r[t->d.nr_ranges - 1].count = draw(NULL, 4);
+	}
+	if (!draw(NULL, 50))
+		t->d.nr_ranges = ARAX_MAX_RANGES + draw(NULL, 2);
+}
+
+/* Thousands of live ranges, whose tasks come in groups that the graph is told of, or not. */
+static uint64_t edges_of(bool told, struct graph_stats *st)
+{
+	enum { GROUPS = 1500, LIVE = 600 };
+	uint64_t sum = 0;
+	struct graph *own = graph_create(&(struct graph_params){
+		.slots = GROUPS * GRAPH_EXPECT, .edge = fold, .edge_arg = &sum,
+	});
+	static struct entry t[GRAPH_EXPECT];
+	const struct arax_dispatch *d[GRAPH_EXPECT];
+	struct graph_node *n;
+	bool was_large = false;
+
+	ck_assert_ptr_nonnull(own);
+	rng = 0x9e3779b97f4a7c15ull;
+	for (uint32_t i = 0; i < GROUPS; i++) {
+		/* What is told need not be what comes. */
+		uint32_t left_out = draw(NULL, 3 * GRAPH_EXPECT);
+
+		for (uint32_t k = 0; k < GRAPH_EXPECT; k++) {
+			scatter(&t[k], i * GRAPH_EXPECT + k);
+			d[k] = &t[k].d;
+		}
+		if (told)
+			graph_expect(own, d, 1 + i % GRAPH_EXPECT);
+		for (uint32_t k = 0; k < GRAPH_EXPECT; k++) {
+			if (k != left_out)
+				sum += (uint64_t)graph_add(own, d[k]);
+			if (graph_live(own) > 2 * LIVE && (n = graph_pop_ready(own)))
+				graph_complete(own, n, 0, NULL);
+		}
+		was_large |= graph_is_large(own);
+		if (i % 500 == 250)
+			graph_context_gone(own, 1);
+		while (graph_live(own) > 2 * LIVE && (n = graph_pop_ready(own)))
+			graph_complete(own, n, 0, NULL);
+	}
+	graph_stats(own, st);
+	ck_assert(was_large);
+	ck_assert_int_eq(graph_check(own), 0);
+	graph_destroy(own);
+	return sum;
+}
+
+START_TEST(what_is_expected_changes_nothing)
+{
+	struct graph_stats told, untold;
+
+	ck_assert_uint_eq(edges_of(true, &told), edges_of(false, &untold));
+	ck_assert_uint_eq(told.edges, untold.edges);
+	ck_assert_uint_eq(told.added, untold.added);
+	ck_assert_uint_eq(told.searches, untold.searches);
+	ck_assert_uint_gt(told.edges, 1000);
+}
+END_TEST
+
 /* Tiles that an overlapping task has crowded are found by their hash again. */
 START_TEST(crowds_dissolve)
 {
@@ -1139,6 +1224,7 @@ int main(void)
 	tcase_add_test(example, successors_are_all_seen);
 	tcase_add_test(example, looks_back);
 	tcase_add_test(example, edges_are_recorded_once);
+	tcase_add_test(example, what_is_expected_changes_nothing);
 	tcase_add_test(example, crowds_dissolve);
 	tcase_add_test(example, stream_runs_in_constant_memory);
 	tcase_add_test(example, context_gone_leaves_nothing);
