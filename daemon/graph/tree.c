@@ -377,9 +377,9 @@ const struct tree_node *tree_step(const struct tree_node *t, uint64_t start)
 		tree_prefetch_leaf(child);
 		return child;
 	}
-	for (i = 0; i < offsetof(struct tree_node, end); i += 64)
-		__builtin_prefetch((const char *)child + i);
-	__builtin_prefetch(&child->child[TREE_FAN / 2]);
+	/* All of it: whoever inserts looks at @end and @wend as well. */
+	for (i = 0; i < sizeof(*child); i += 64)
+		__builtin_prefetch((const char *)child + i, 1);
 	return child;
 }
 

@@ -1006,6 +1006,18 @@ static void scatter(struct entry *t, uint32_t slot)
 		t->d.nr_ranges = ARAX_MAX_RANGES + draw(NULL, 2);
 }
 
+/* Ends those that are ready, @most of them, until @live are left. */
+static void end_beyond(struct graph *of, uint64_t live, uint32_t most)
+{
+	while (graph_live(of) > live && most--) {
+		struct graph_node *n = graph_pop_ready(of);
+
+		if (!n)
+			break;
+		graph_complete(of, n, 0, NULL);
+	}
+}
+
 /* Thousands of live ranges, whose tasks come in groups that the graph is told of, or not. */
 static uint64_t edges_of(bool told, struct graph_stats *st)
 {
@@ -1016,7 +1028,6 @@ static uint64_t edges_of(bool told, struct graph_stats *st)
 	});
 	static struct entry t[GRAPH_EXPECT];
 	const struct arax_dispatch *d[GRAPH_EXPECT];
-	struct graph_node *n;
 	bool was_large = false;
 
 	ck_assert_ptr_nonnull(own);
@@ -1034,14 +1045,12 @@ static uint64_t edges_of(bool told, struct graph_stats *st)
 		for (uint32_t k = 0; k < GRAPH_EXPECT; k++) {
 			if (k != left_out)
 				sum += (uint64_t)graph_add(own, d[k]);
-			if (graph_live(own) > 2 * LIVE && (n = graph_pop_ready(own)))
-				graph_complete(own, n, 0, NULL);
+			end_beyond(own, 2 * LIVE, 1);
 		}
 		was_large |= graph_is_large(own);
 		if (i % 500 == 250)
 			graph_context_gone(own, 1);
-		while (graph_live(own) > 2 * LIVE && (n = graph_pop_ready(own)))
-			graph_complete(own, n, 0, NULL);
+		end_beyond(own, 2 * LIVE, UINT32_MAX);
 	}
 	graph_stats(own, st);
 	ck_assert(was_large);
