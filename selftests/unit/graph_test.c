@@ -1002,8 +1002,11 @@ static void scatter(struct entry *t, uint32_t slot)
 		t->r[t->d.nr_ranges - 1].stride = 512;
 		t->r[t->d.nr_ranges - 1].count = draw(NULL, 4);
 	}
-	if (!draw(NULL, 50))
-		t->d.nr_ranges = ARAX_MAX_RANGES + draw(NULL, 2);
+	if (draw(NULL, 50))
+		return;
+	while (t->d.nr_ranges < ARAX_MAX_RANGES)
+		range(t, ARAX_IN, 0, draw(NULL, spaces[0]), 512);
+	t->d.nr_ranges += draw(NULL, 2);
 }
 
 /* Ends those that are ready, @most of them, until @live are left. */
