@@ -144,7 +144,7 @@ static void take_note(struct poller *p, struct link *l, const struct arax_dispat
 	}
 }
 
-/* Tells the graph of the tasks at the ring's head; returns of how many. */
+/* Tells the graph of the tasks at the ring's head; returns for how many of them that does. */
 static unsigned int expect_tasks(struct link *l)
 {
 	const struct arax_dispatch *d[GRAPH_EXPECT];
@@ -154,8 +154,7 @@ static unsigned int expect_tasks(struct link *l)
 	while (n < GRAPH_EXPECT && (d[n] = core_ring_peek(l->ring, l->cells, &head)) &&
 	       d[n]->type == ARAX_DISPATCH_TASK)
 		head += d[n++]->cells;
-	graph_expect(l->graph, d, n);
-	return n;
+	return graph_expect(l->graph, d, n);
 }
 
 /* Returns how many there were, or -1: the role is lost. */
@@ -168,8 +167,11 @@ static int take_entries(struct poller *p, struct link *l)
 	uint32_t n = 0;
 
 	while (n < TAKE_MAX && (d = core_ring_peek(l->ring, l->cells, &l->head))) {
-		if (unlikely(large) && !expected--)
-			expected = expect_tasks(l);
+		if (unlikely(large)) {
+			if (!expected)
+				expected = expect_tasks(l);
+			expected -= expected > 0;	/* 0: none was told of */
+		}
 		l->head += d->cells;
 		n++;
 		if (unlikely(d->type != ARAX_DISPATCH_TASK)) {

@@ -765,9 +765,10 @@ bool graph_is_large(const struct graph *g)
 	return g->spans.used > LARGE_INDEX;
 }
 
-void graph_expect(struct graph *g, const struct arax_dispatch *const *d, unsigned int n)
+unsigned int graph_expect(struct graph *g, const struct arax_dispatch *const *d, unsigned int n)
 {
 	g->expected = graph_is_large(g) ? expect_entries(g, d, n) : 0;
+	return g->expected;
 }
 
 int graph_add(struct graph *g, const struct arax_dispatch *d)

@@ -169,12 +169,13 @@ int graph_add(struct graph *g, const struct arax_dispatch *d);
  * @d, @n: as graph_add() will be called with, GRAPH_EXPECT of them or fewer
  *
  * A hint, which changes nothing but that memory that the tasks need comes for all of them together.
- * They need not be sound, and may be added in part, or not at all.
+ * They need not be sound, and may be added in part, or not at all.  Returns for how many of them it
+ * was one: for the others it can be given when those have been added.
  */
 #define GRAPH_EXPECT	8
 /* Whether a hint is of any use. */
 bool graph_is_large(const struct graph *g);
-void graph_expect(struct graph *g, const struct arax_dispatch *const *d, unsigned int n);
+unsigned int graph_expect(struct graph *g, const struct arax_dispatch *const *d, unsigned int n);
 
 /*
  * Whether a task without a deadline, with ranges and arguments that a node holds, would wait for
