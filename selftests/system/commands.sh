@@ -107,7 +107,10 @@ ok $? 'so does its JSON'
 # ------------------------------------------------------------------
 # A program at work
 
-mkdir "$mount/$group" 2>/dev/null && place=/$group || place=
+place=
+if [ -n "$mount" ] && mkdir "$mount/$group" 2>/dev/null; then
+	place=/$group
+fi
 mkfifo "$work/tell" "$work/hear"
 (
 	[ -z "$place" ] || sh -c 'echo $PPID' >"$mount/$group/cgroup.procs"
