@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 GRAPH_SRCS := $(sort $(wildcard daemon/graph/*.c))
-# As in araxd (daemon/build.mk), so that who measures the graph alone measures that one.
-$(foreach f,$(GRAPH_SRCS:.c=),$(eval CFLAGS_$(f) := -O3 $(CFLAGS_SMALL)))
+# Nearly as in araxd (daemon/build.mk), so that who measures the graph alone measures that one.
+$(call objs,plain,$(GRAPH_SRCS)): CFLAGS_plain += -O3 $(CFLAGS_SMALL)
 GRAPH_TEST_SRCS := selftests/unit/graph_test.c selftests/unit/graph_model.c \
 		   $(GRAPH_SRCS)
 CHECK_LIBS := $(shell $(PKGCONF) --libs check 2>/dev/null)

@@ -56,6 +56,8 @@ static unsigned int find_roots(struct expectation *x)
 	for (unsigned int i = 0; i < x->nr; i++) {
 		const struct link *first = table_first(&x->g->spans, x->ranges[i].hash);
 
+		if (!first)
+			continue;
 		__builtin_prefetch(first, 1);
 		__builtin_prefetch((const char *)first + 64, 1);
 	}

@@ -164,6 +164,10 @@ void graph_destroy(struct graph *g);
  */
 int graph_add(struct graph *g, const struct arax_dispatch *d);
 
+/* Whether a hint is of any use. */
+bool graph_is_large(const struct graph *g);
+
+#define GRAPH_EXPECT	8
 /**
  * graph_expect - these are the next to be added
  * @d, @n: as graph_add() will be called with, GRAPH_EXPECT of them or fewer
@@ -172,9 +176,6 @@ int graph_add(struct graph *g, const struct arax_dispatch *d);
  * They need not be sound, and may be added in part, or not at all.  Returns for how many of them it
  * was one: for the others it can be given when those have been added.
  */
-#define GRAPH_EXPECT	8
-/* Whether a hint is of any use. */
-bool graph_is_large(const struct graph *g);
 unsigned int graph_expect(struct graph *g, const struct arax_dispatch *const *d, unsigned int n);
 
 /*

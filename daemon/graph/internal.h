@@ -4,6 +4,7 @@
  *
  *   graph.c	nodes, their life and their dependencies
  *   index.c	which ranges of which buffers are in use, and by whom
+ *   expect.c	asks for the memory that tasks will need
  *   tree.c	the ranges of one buffer, found by overlap
  *   table.c	hash tables
  *   deadline.c	the heap of deadlines
@@ -396,7 +397,7 @@ bool tree_walk(struct tree_node *t, uint64_t start, uint64_t end, bool writers,
 	       bool (*visit)(void *arg, struct span *s), void *arg);
 /* Asks for the cache lines of a leaf. */
 void tree_prefetch_leaf(const struct tree_node *t);
-/* One step from @t, which is no leaf, towards @start; asks for what the next one needs. */
+/* One step from @t, which is no leaf, towards @start; asks for all of where it leads. */
 const struct tree_node *tree_step(const struct tree_node *t, uint64_t start);
 /*
  * The spans in a leaf that share a byte with the hull [start, end), @max at most, whose

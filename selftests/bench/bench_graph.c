@@ -171,7 +171,8 @@ static void add(struct graph *g, const struct arax_dispatch *d)
 		bench_fail("a task of the graph: %s", strerror(-err));
 }
 
-/* As araxd adds what it finds in its ring. */
+/* As araxd adds what it finds in its ring, where so many are told of at once. */
+_Static_assert(GRAPH_EXPECT * RANGES <= ARAX_MAX_RANGES, "a group is expected in part");
 static void add_all(struct graph *g, const struct arax_dispatch *const *d, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
