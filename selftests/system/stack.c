@@ -61,6 +61,20 @@ void stack_launch(struct stack *s, struct arax_queue *q, const char *kernel,
 	CHECK_EQ(err, 0);
 }
 
+void stack_hold(struct stack *s, struct arax_queue *q, struct arax_timeline *gate,
+		const struct arax_range *r, struct arax_event *event)
+{
+	struct arax_kernel k = stack_kernel(s, "st_add");
+	uint32_t one = 1;
+	struct arax_desc d = {
+		.opcode = ARAX_OP_LAUNCH, .kernel = &k, .grid = arax_grid(1, 1, 1), .args = &one,
+		.arg_len = sizeof(one), .ranges = r, .nr_ranges = 1, .wait = gate,
+		.wait_value = 1, .event = event,
+	};
+
+	CHECK_EQ(arax_submit(q, &d, 1, 0), 1);
+}
+
 int stack_run(struct stack *s, const struct arax_kernel *k, uint32_t groups, struct arax_buffer *b,
 	      uint32_t value)
 {

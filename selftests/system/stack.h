@@ -25,7 +25,10 @@ struct arax_buffer *stack_buffer(struct stack *s, size_t bytes);
 /* Launch a kernel with one inout range (the whole buffer) and a u32. */
 void stack_launch(struct stack *s, struct arax_queue *q, const char *kernel,
 		  struct arax_buffer *b, uint32_t value, struct arax_event *event);
-/* The same for a kernel at hand, in some work-groups: how it ends. */
+/* A task that adds 1 to what is in @r, once @gate has come to 1. */
+void stack_hold(struct stack *s, struct arax_queue *q, struct arax_timeline *gate,
+		const struct arax_range *r, struct arax_event *event);
+/* As stack_launch(), a kernel at hand in some work-groups: how it ends. */
 int stack_run(struct stack *s, const struct arax_kernel *k, uint32_t groups, struct arax_buffer *b,
 	      uint32_t value);
 /* Is this the kernel link? */

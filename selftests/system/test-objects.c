@@ -8,21 +8,6 @@
 
 #define LONG	(60 * SECOND)
 
-/* A task on @r that waits for 1 on @gate. */
-static void hold(struct stack *s, struct arax_queue *q, struct arax_timeline *gate,
-		 const struct arax_range *r, struct arax_event *event)
-{
-	struct arax_kernel k = stack_kernel(s, "st_add");
-	uint32_t one = 1;
-	struct arax_desc d = {
-		.opcode = ARAX_OP_LAUNCH, .kernel = &k, .grid = arax_grid(1, 1, 1), .args = &one,
-		.arg_len = sizeof(one), .ranges = r, .nr_ranges = 1, .wait = gate,
-		.wait_value = 1, .event = event,
-	};
-
-	CHECK_EQ(arax_submit(q, &d, 1, 0), 1);
-}
-
 TEST(cancel_takes_a_task_back)
 {
 	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
@@ -33,8 +18,8 @@ TEST(cancel_takes_a_task_back)
 	int ret;
 
 	CHECK_EQ(arax_timeline_create(s.ax, 0, &gate), 0);
-	hold(&s, s.q, gate, &ra, &canceled);
-	hold(&s, s.q, gate, &rb, &beside);
+	stack_hold(&s, s.q, gate, &ra, &canceled);
+	stack_hold(&s, s.q, gate, &rb, &beside);
 	stack_launch(&s, s.q, "st_add", a, 10, &behind);
 	ret = arax_cancel(&canceled);
 	CHECK(ret == 0 || ret == 1);
@@ -65,7 +50,7 @@ TEST(cancel_in_a_queue_that_goes_on)
 	struct arax_timeline *gate;
 
 	CHECK_EQ(arax_timeline_create(s.ax, 0, &gate), 0);
-	hold(&s, s.q, gate, &r, &canceled);
+	stack_hold(&s, s.q, gate, &r, &canceled);
 	stack_launch(&s, s.q, "st_add", a, 10, &behind);
 	CHECK(arax_cancel(&canceled) >= 0);
 	CHECK_EQ(arax_wait(&canceled, arax_deadline(LONG)), -ECANCELED);
@@ -140,7 +125,7 @@ TEST(tasks_outlive_their_queue)
 
 	CHECK_EQ(arax_timeline_create(s.ax, 0, &gate), 0);
 	CHECK_EQ(arax_queue_create(s.ax, ARAX_QUEUE_IN_ORDER, 0, &q), 0);
-	hold(&s, q, gate, &r, &first);
+	stack_hold(&s, q, gate, &r, &first);
 	for (i = 0; i < 10; i++)
 		stack_launch(&s, q, "st_add", a, 1, i == 9 ? &last : NULL);
 	arax_queue_destroy(q);
