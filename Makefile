@@ -63,7 +63,10 @@ LDFLAGS_tsan  := -fsanitize=thread
 # What the build.mk files fill in.
 ALL_TARGETS   :=	# built by plain `make`
 CHECK_TARGETS :=	# phony targets that `make check` runs
-TEST_TARGETS  :=	# phony targets that `make test` runs besides
+TEST_TARGETS  :=	# phony targets that `make test` runs besides, in any order
+FIRST_TARGETS :=	# those of them that take longest
+ALONE_TARGETS :=	# and those that none of their own kind may run beside
+TEST_FILES    :=	# what several of all these need
 BENCH_TARGETS :=
 INSTALL_TARGETS :=
 FUZZ_TARGETS  :=
@@ -100,11 +103,22 @@ default: $(ALL_TARGETS)
 check:
 	@$(MAKE) --no-print-directory -j$$(nproc) --output-sync=target check-all
 check-all: $(CHECK_TARGETS)
-# The rest of it, guests and whole daemons, one by one: their tests have time limits.
+# The rest of it.  A guest has one CPU's worth to do for most of the time: so as many targets as
+# there are CPUs, but whole daemons, which use all there is, one after the other.
+TEST_LANES ?= $$(( $$(nproc) < 4 ? $$(nproc) : 4 ))
 test: setup
-	@rc=0; $(MAKE) --no-print-directory -j$$(nproc) --output-sync=target default check-all || rc=1; \
-	$(MAKE) --no-print-directory test-all || rc=1; exit $$rc
-test-all: default $$(TEST_TARGETS)
+	@rc=0; $(MAKE) --no-print-directory -j$$(nproc) --output-sync=target default check-all \
+		test-files || rc=1; \
+	$(MAKE) --no-print-directory -j$(TEST_LANES) --output-sync=target test-all || rc=1; exit $$rc
+test-files: $$(TEST_FILES)
+# In this order they begin.
+test-all: test-alone $$(FIRST_TARGETS) $$(TEST_TARGETS)
+test-alone: default $$(TEST_FILES)
+	@$(MAKE) --no-print-directory ALONE=1 alone-all
+alone-all: $$(ALONE_TARGETS)
+ifeq ($(ALONE),1)
+.NOTPARALLEL:
+endif
 # What setup brings decides what is built: so another make looks for it.
 bench: setup
 	@$(MAKE) --no-print-directory bench-all
@@ -125,4 +139,4 @@ setup:
 clean:
 	rm -rf $(B)
 
-.PHONY: all default check check-all test test-all test-fuzz bench bench-all install fuzz soak setup clean run
+.PHONY: all default check check-all test test-files test-all test-alone alone-all test-fuzz bench bench-all install fuzz soak setup clean run

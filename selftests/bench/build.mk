@@ -115,6 +115,6 @@ BENCH_TARGETS += bench-native bench-guest bench-report
 
 bench-smoke: $(BENCH_FILES) $(B)/bin/araxd $(B)/bin/arax
 	@scripts/tally run bench/smoke selftests/bench/run.sh smoke
-TEST_TARGETS += bench-smoke
+ALONE_TARGETS += bench-smoke
 
 .PHONY: bench-native bench-guest bench-report bench-smoke

@@ -75,37 +75,39 @@ test-system-6.1 test-system-6.12 test-system-debug test-system-next: test-system
 soak-system-asan soak-system-tsan: soak-system-%: default $(SYSTEM_FILES) $(QUEUED_PLUGIN) $(B)/%/araxd
 	ASAN_OPTIONS=detect_leaks=0 ARAXD=$(B)/$*/araxd ARAX_RESULTS=$(B)/results-$* selftests/system/run.sh
 
-TEST_TARGETS += test-system test-system-6.1 test-system-6.12 test-system-debug
+ALONE_TARGETS += test-system
+FIRST_TARGETS += test-system-debug test-system-6.12 test-system-6.1
+TEST_FILES += $(SYSTEM_FILES) $(QUEUED_PLUGIN)
 SOAK_TARGETS += test-system-next soak-system-asan soak-system-tsan
 .PHONY: test-system test-system-6.1 test-system-6.12 test-system-debug test-system-next \
 	soak-system-asan soak-system-tsan
 
 test-install: default
 	@scripts/tally run system/install selftests/system/install.sh
-TEST_TARGETS += test-install
+ALONE_TARGETS += test-install
 .PHONY: test-install
 
 test-kinds: default $(BAD_ICD)
 	@scripts/tally run system/kinds selftests/system/kinds.sh
-TEST_TARGETS += test-kinds
+ALONE_TARGETS += test-kinds
 .PHONY: test-kinds
 
 test-demo: default
 	@scripts/tally run system/demo selftests/system/demo.sh
-TEST_TARGETS += test-demo
+ALONE_TARGETS += test-demo
 .PHONY: test-demo
 
 test-xrt: default $(SYSTEM)/xrt $(SYSTEM)/four-times $(XRT_TEST)
 	@scripts/tally run system/xrt selftests/system/xrt.sh
-TEST_TARGETS += test-xrt
+ALONE_TARGETS += test-xrt
 .PHONY: test-xrt
 
 test-gpu: default $(SYSTEM)/four-times $(patsubst %,$(B)/test/plain/lib%-emulated.so,$(EMULATED) $(EMULATED_NVML))
 	@scripts/tally run system/gpu selftests/system/gpu-emulated.sh
-TEST_TARGETS += test-gpu
+ALONE_TARGETS += test-gpu
 .PHONY: test-gpu
 
 test-rodinia: default
 	@scripts/tally run system/rodinia selftests/system/rodinia.sh
-TEST_TARGETS += test-rodinia
+ALONE_TARGETS += test-rodinia
 .PHONY: test-rodinia

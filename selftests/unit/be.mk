@@ -109,7 +109,7 @@ $(eval $(B)/obj/plain/selftests/unit/be_gpu_hardware.o: CPPFLAGS_ALL += $(GPU_TE
 $(call be_test,gpu_hardware,plain)
 check-be_gpu_hardware-plain: | $(HARDWARE_TEST) $(B)/libexec/arax-device
 CHECK_TARGETS := $(filter-out check-be_gpu_hardware-%,$(CHECK_TARGETS))
-TEST_TARGETS  += check-be_gpu_hardware-plain check-be_gpu_std-hardware
+ALONE_TARGETS += check-be_gpu_hardware-plain check-be_gpu_std-hardware
 check-be_gpu_std-hardware: $(B)/test/be_gpu_std-plain | $(BE_NEEDS)
 	$(Q)scripts/tally run unit/be_gpu_std-hardware -- $< hardware
 .PHONY: check-be_gpu_std-hardware
