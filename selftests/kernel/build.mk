@@ -59,16 +59,16 @@ kt_32 = $(if $(HAVE_M32),$(patsubst %,/root/%32,$(1)),\
 KT_32_UNTIMED := calls fields entries access smoke
 KT_LOADS     = '/root/load.sh $(1) /root/calls bad_addresses_are_EFAULT'
 
-# $(call kt_guest,KERNEL,TALLY,SECONDS,COMMANDS)
-kt_guest = scripts/qemu-run --kernel $(1) --module $(B)/kmod/$(1)/arax.ko \
+# $(call kt_guest,KERNEL,TALLY,SECONDS,COMMANDS).  kmemleak's scans take the longer the more memory there is.
+kt_guest = scripts/qemu-run --kernel $(1) $(if $(filter debug,$(1)),--mem 768M) --module $(B)/kmod/$(1)/arax.ko \
 	$(patsubst %,--file %,$(KT_FILES)) --tally kernel/$(2) --timeout $(3) --each $(3) -- $(4)
 
 test-kernel-6.1 test-kernel-6.12 test-kernel-next: test-kernel-%: $(B)/kmod/%/arax.ko $(KT_BINS)
-	@$(call kt_guest,$*,$*,400,$(KT_COMMANDS) $(call kt_32,$(KT_32)) '/root/stress 10' \
+	@$(call kt_guest,$*,$*,1200,$(KT_COMMANDS) $(call kt_32,$(KT_32)) '/root/stress 10' \
 		$(KT_SMALL) $(call KT_LOADS,100))
 
 test-kernel-debug: $(B)/kmod/debug/arax.ko $(KT_BINS)
-	@$(call kt_guest,debug,debug,900,$(KT_COMMANDS) $(call kt_32,$(KT_32_UNTIMED)) /root/fail_nth \
+	@$(call kt_guest,debug,debug,2400,$(KT_COMMANDS) $(call kt_32,$(KT_32_UNTIMED)) /root/fail_nth \
 		'/root/stress 20' $(KT_SMALL) $(call KT_LOADS,10))
 
 # So many times the rounds, and more time for each test.
@@ -89,7 +89,9 @@ test-sparse: $(B)/kernels/6.12/stamp
 		scripts/tally add style/sparse 0 0 1 'no sparse (apt install sparse)'; \
 	fi
 
-TEST_TARGETS += test-kernel-6.1 test-kernel-6.12 test-kernel-debug test-sparse
+FIRST_TARGETS += test-kernel-debug
+TEST_TARGETS += test-kernel-6.1 test-kernel-6.12 test-sparse
+TEST_FILES += $(KT_BINS)
 SOAK_TARGETS += soak-kernel-6.1 soak-kernel-6.12 soak-kernel-debug test-kernel-next
 .PHONY: kernel-tests test-kernel-6.1 test-kernel-6.12 test-kernel-debug test-kernel-next test-sparse \
 	soak-kernel-6.1 soak-kernel-6.12 soak-kernel-debug

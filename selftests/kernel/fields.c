@@ -260,6 +260,9 @@ KTEST(handles_run_out)
 	uint32_t n = 0;
 	int err;
 
+	/* A table is a table. */
+	if (sizeof(long) == 4 && ktest_debug_kernel())
+		tap_skip("the debug kernel fills a table for 64-bit programs alone: it takes long");
 	client_open(&c, 4, 128, 0);
 	CHECK_OK(CALL(c.fd, INFO, &i));
 	while (!(err = CALL(c.fd, TIMELINE_CREATE, &t)))

@@ -33,7 +33,8 @@ guest() {
 	for fault; do
 		commands+=("echo $fault >/sys/module/faulty/parameters/fault")
 	done
-	"$top/scripts/qemu-run" --kernel debug --module "$work/faulty.ko" \
+	# kmemleak's scans take as long as there is memory.
+	"$top/scripts/qemu-run" --kernel debug --mem 384M --module "$work/faulty.ko" \
 		-- "${commands[@]}" >"$work/log" 2>&1 || rc=$?
 	n=$((n + 1))
 	if [ "$rc" = "$want" ]; then

@@ -39,6 +39,10 @@ if [ "$kernel" = 6.12 ]; then
 		--file "build/kmod/$kernel/arax.ko:/arax/tree/build/kmod/arax.ko")
 fi
 
+# kmemleak's scans take the longer the more memory there is.
+mem=1024M
+[ "$kernel" != debug ] || mem=768M
+
 # The benches over the kernel link; a kernel full of checkers has no time for them.
 work=$(mktemp -d "${TMPDIR:-/tmp}/arax-system-guest.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -53,7 +57,7 @@ fi
 
 rc=0
 scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
-	--timeout 900 --each 300 --tally "system/kernel-$kernel" \
+	--mem "$mem" --timeout 2400 --each 900 --tally "system/kernel-$kernel" \
 	--file build/bin/araxd:/arax/bin/araxd \
 	--file build/bin/arax:/arax/bin/arax \
 	--file build/libexec/arax-worker:/arax/libexec/arax/arax-worker \
