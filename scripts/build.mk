@@ -68,7 +68,6 @@ test-qemu-detectors: $(B)/kernels/debug/stamp
 	@scripts/tally run qemu/detectors selftests/qemu/test-detectors.sh
 
 TEST_TARGETS += shellcheck checkpatch test-kmod-next test-qemu-runner test-qemu-detectors
-TEST_FILES += $(foreach k,6.1 6.12 debug,$(B)/kernels/$(k)/stamp $(B)/kmod/$(k)/arax.ko)
 
 .PHONY: kmod shellcheck checkpatch test-kmod-next test-qemu-runner test-qemu-detectors
 

@@ -91,7 +91,6 @@ test-sparse: $(B)/kernels/6.12/stamp
 
 FIRST_TARGETS += test-kernel-debug
 TEST_TARGETS += test-kernel-6.1 test-kernel-6.12 test-sparse
-TEST_FILES += $(KT_BINS)
 SOAK_TARGETS += soak-kernel-6.1 soak-kernel-6.12 soak-kernel-debug test-kernel-next
 .PHONY: kernel-tests test-kernel-6.1 test-kernel-6.12 test-kernel-debug test-kernel-next test-sparse \
 	soak-kernel-6.1 soak-kernel-6.12 soak-kernel-debug
