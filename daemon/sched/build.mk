@@ -7,11 +7,12 @@ SCHED_LIBS := $(CHECK_LIBS) -ljansson -lm
 SCHED_EXTRA_sched_model := $(SCHED_STORE)
 SCHED_TESTS := sched sched_policy sched_program sched_list sched_plan sched_spare sched_outlook sched_streams sched_model sched_fair sched_aside
 SCHED_EXTRA_sched_streams := $(GRAPH_SRCS)
+SCHED_FLAGS_sched_plan := -Wl,--wrap=calloc,--wrap=realloc
 
 # $(1): test, $(2): variant
 define sched_test
 $(call program,$(B)/tests/$(1)_test-$(2),$(2),selftests/unit/$(1)_test.c $(SCHED_SRCS) \
-	$(SCHED_EXTRA_$(1)),$(SCHED_LIBS))
+	$(SCHED_EXTRA_$(1)),$(SCHED_FLAGS_$(1)) $(SCHED_LIBS))
 check-$(1)-$(2): $(B)/tests/$(1)_test-$(2)
 	scripts/tally run unit/$(1)-$(2) -- $$<
 CHECK_TARGETS += check-$(1)-$(2)

@@ -25,6 +25,33 @@ static uint32_t used, look, waited;
 static uint64_t now;
 static bool quick_only[64];		/* kernels */
 
+/* Of those while something is picked, which one finds no memory, or is the first; 0: none. */
+static uint32_t asked_for, fails_at;
+static bool picking, for_ever;
+
+void *__real_calloc(size_t nr, size_t size);
+void *__real_realloc(void *at, size_t size);
+void *__wrap_calloc(size_t nr, size_t size);
+void *__wrap_realloc(void *at, size_t size);
+
+static bool has_memory(void)
+{
+	if (!picking)
+		return true;
+	asked_for++;
+	return !fails_at || asked_for < fails_at || (asked_for > fails_at && !for_ever);
+}
+
+void *__wrap_calloc(size_t nr, size_t size)
+{
+	return has_memory() ? __real_calloc(nr, size) : NULL;
+}
+
+void *__wrap_realloc(void *at, size_t size)
+{
+	return has_memory() ? __real_realloc(at, size) : NULL;
+}
+
 static bool may_run(void *arg, const struct graph_node *n, uint32_t device)
 {
 	return device == QUICK || !quick_only[n->d.kernel];
@@ -76,6 +103,7 @@ static void setup(void)
 	});
 	ck_assert_ptr_nonnull(s);
 	used = waited = 0;
+	asked_for = 0;
 	now = 1000 * MS;
 	memset(over, 0, sizeof(over));
 	memset(pushed, 0, sizeof(pushed));
@@ -137,7 +165,9 @@ static struct graph_node *pick(void)
 	struct graph_node *n;
 
 	for (int i = 0; i < 10000; i++) {
+		picking = true;
 		n = sched_pick(s, now);
+		picking = false;
 		if (n || sched_next_wake(s) > now)
 			return n;
 		waited++;
@@ -528,6 +558,33 @@ START_TEST(all_kinds_of_tasks_are_planned)
 }
 END_TEST
 
+/* Another one of its allocations fails each time: there is a plan later; or all from then on: none. */
+START_TEST(without_memory_all_run)
+{
+	uint64_t planned, ns;
+
+	chains();
+	planned = run();
+	fails_at = 0;
+	for_ever = _i;
+	for (;;) {
+		teardown();
+		setup();
+		fails_at++;
+		chains();
+		ns = run();
+		if (asked_for < fails_at)
+			break;
+		ck_assert_uint_eq(sched_plans(s), !for_ever);
+		ck_assert_uint_le(ns, planned + 20 * MS);
+	}
+	/* A plan takes so many at least; and the last run had them all. */
+	ck_assert_uint_gt(fails_at, 25);
+	ck_assert_uint_eq(ns, planned);
+	fails_at = 0;
+}
+END_TEST
+
 /* Whatever tasks there are, each runs once. */
 START_TEST(all_run)
 {
@@ -579,6 +636,7 @@ int main(void)
 	tcase_add_test(t, it_waits_for_nothing_for_ever);
 	tcase_add_test(t, nor_for_what_runs_for_ever);
 	tcase_add_test(t, all_kinds_of_tasks_are_planned);
+	tcase_add_loop_test(t, without_memory_all_run, 0, 2);
 	tcase_add_loop_test(t, all_run, 0, 200);
 	suite_add_tcase(suite, t);
 	sr = srunner_create(suite);
