@@ -98,18 +98,21 @@ program = $(eval $(call program_rule,$(1),$(2),$(3),$(4)))
 all: default
 include $(sort $(wildcard */build.mk */*/build.mk))
 
-default: $(ALL_TARGETS)
+# With BUILT=1 it has been made.
+default: $(if $(BUILT),,$(ALL_TARGETS))
 # Side by side, each one's output in one piece.
 check:
 	@$(MAKE) --no-print-directory -j$$(nproc) --output-sync=target check-all
 check-all: $(CHECK_TARGETS)
 # The rest of it.  A guest has one CPU's worth to do for most of the time: so as many targets as
-# there are CPUs, but whole daemons, which use all there is, one after the other.
+# there are CPUs, but whole daemons, which use all there is, one after the other.  What has to wait
+# for a file, or anything else that is made, begins after all that has not: hence BUILT.
 TEST_LANES ?= $$(( $$(nproc) < 4 ? $$(nproc) : 4 ))
 test: setup
 	@rc=0; $(MAKE) --no-print-directory -j$$(nproc) --output-sync=target default check-all \
 		test-files || rc=1; \
-	$(MAKE) --no-print-directory -j$(TEST_LANES) --output-sync=target test-all || rc=1; exit $$rc
+	$(MAKE) --no-print-directory -j$(TEST_LANES) --output-sync=target BUILT=1 test-all || rc=1; \
+	exit $$rc
 test-files: $$(TEST_FILES)
 # In this order they begin.
 test-all: test-alone $$(FIRST_TARGETS) $$(TEST_TARGETS)
