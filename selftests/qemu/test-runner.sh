@@ -66,7 +66,9 @@ until grep -qx early "$work/log" || ! kill -0 $! 2>/dev/null; do
 	sleep 0.2
 done
 check 'output comes before the end' "$(! grep -q '^qemu-run:' "$work/log" && echo 0 || echo 1)"
-check 'and then the end' "$(wait $! && echo 0 || echo 1)"
+rc=0
+wait $! || rc=1
+check 'and then the end' "$rc"
 guest 124 'no end after 8 s' 'a guest that hangs' --timeout 8 -- 'sleep 60'
 guest 2 'no kernel in' 'a kernel that is not there' --kernel none -- true
 
