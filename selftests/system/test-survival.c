@@ -128,21 +128,30 @@ TEST(worker_is_the_caller)
 	stack_close(&s);
 }
 
-/* A long task on one device must not hold up another context's short ones. */
+/*
+ * A long task on one device must not hold up another context's short ones.  However slow the machine
+ * is: one of them that waits for the long one's end takes as long as all that there is time for.
+ */
 TEST(long_task_blocks_nobody)
 {
 	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW), t = stack_open(ARAX_QUEUE_DATAFLOW);
 	struct arax_buffer *a = stack_buffer(&s, 4096), *b = stack_buffer(&t, 4096);
 	struct arax_event slow = { 0 }, quick = { 0 };
+	uint64_t longest = 0, ns;
 	int i;
 
 	stack_launch(&s, s.q, "st_spin", a, 2000000, &slow);
-	for (i = 0; i < 100; i++) {
+	for (i = 0; i < 100 && !arax_test(&slow); i++) {
+		ns = arax_deadline(0);
 		stack_launch(&t, t.q, "st_add", b, 1, &quick);
 		CHECK_EQ(arax_wait(&quick, arax_deadline(60 * SECOND)), 0);
+		ns = arax_deadline(0) - ns;
+		longest = ns > longest ? ns : longest;
 	}
-	CHECK_EQ(arax_test(&slow), 0);
 	CHECK_EQ(arax_wait(&slow, arax_deadline(60 * SECOND)), 0);
+	printf("# %d beside it, the longest took %llu us; devices %u, %u\n", i,
+	       (unsigned long long)longest / 1000, slow.device, quick.device);
+	CHECK(longest < SECOND);
 	stack_close(&s);
 	stack_close(&t);
 }
