@@ -77,7 +77,6 @@ soak-system-asan soak-system-tsan: soak-system-%: default $(SYSTEM_FILES) $(QUEU
 
 ALONE_TARGETS += test-system
 FIRST_TARGETS += test-system-debug test-system-6.12 test-system-6.1
-TEST_FILES += $(SYSTEM_FILES) $(QUEUED_PLUGIN)
 SOAK_TARGETS += test-system-next soak-system-asan soak-system-tsan
 .PHONY: test-system test-system-6.1 test-system-6.12 test-system-debug test-system-next \
 	soak-system-asan soak-system-tsan

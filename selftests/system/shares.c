@@ -105,17 +105,6 @@ struct program {
 	pid_t pid;
 };
 
-/* Until araxd has taken them all in; who has no device time yet begins none of them. */
-static void await_taken(struct stack *s, uint64_t tasks)
-{
-	struct arax_usage usage;
-
-	do {
-		usleep(1000);
-		CHECK_EQ(arax_get_usage(s->ax, ARAX_USAGE_CONTEXT, &usage), 0);
-	} while (usage.counters[ARAX_RES_TASKS].used < tasks);
-}
-
 static void launch_all(struct stack *s, struct arax_queue *q, struct arax_buffer *b, uint32_t from,
 		       uint32_t to, uint32_t us, struct arax_event *events)
 {
@@ -138,7 +127,7 @@ static void run(const char *group, uint32_t us, struct task *tasks, int queued)
 	s = stack_open(ARAX_QUEUE_DATAFLOW);
 	b = stack_buffer(&s, TASKS * sizeof(uint64_t));
 	launch_all(&s, s.q, b, 0, TASKS, us, events);
-	await_taken(&s, TASKS);
+	stack_await_taken(&s, TASKS);
 	CHECK_EQ(write(queued, "", 1), 1);
 	for (i = 0; i < TASKS; i++) {
 		CHECK_EQ(arax_wait(&events[i], ARAX_DEADLINE_NONE), 0);
@@ -202,14 +191,8 @@ static uint64_t last_end(const struct program *p)
 	return last;
 }
 
-static uint64_t longest(const struct program *p)
-{
-	uint64_t ns = 0;
-
-	for (int i = 0; i < TASKS; i++)
-		ns = p->tasks[i].device_ns > ns ? p->tasks[i].device_ns : ns;
-	return ns;
-}
+/* Of the device's time that tasks may have lost to the machine, what no part can be told by. */
+#define TOO_LONG	0.2
 
 /*
  * Device time of the tasks that ended while @other's did, over that of these.  Where the machine
@@ -219,18 +202,24 @@ static uint64_t longest(const struct program *p)
 static void check_part(const struct program *p, const struct program *other, double least,
 		       double most)
 {
-	uint64_t from = first_end(other), to = last_end(other), mine = 0, all = 0;
+	uint64_t from = first_end(other), to = last_end(other), mine = 0, all = 0, longest = 0;
 	double part, edge;
 
 	for (int i = 0; i < TASKS; i++) {
-		all += other->tasks[i].device_ns;
-		if (p->tasks[i].end_us >= from && p->tasks[i].end_us <= to)
-			mine += p->tasks[i].device_ns;
+		const struct task *a = &p->tasks[i], *b = &other->tasks[i];
+
+		all += b->device_ns;
+		longest = b->device_ns > longest ? b->device_ns : longest;
+		if (a->end_us < from || a->end_us > to)
+			continue;
+		mine += a->device_ns;
+		longest = a->device_ns > longest ? a->device_ns : longest;
 	}
 	part = (double)mine / (double)all;
-	edge = 2.0 * (double)(longest(p) > longest(other) ? longest(p) : longest(other)) /
-	       (double)all;
+	edge = 2.0 * (double)longest / (double)all;
 	printf("# %.3f, the longest tasks are %.3f\n", part, edge);
+	if (edge > TOO_LONG)
+		tap_skip("the machine was away for too long in the midst of a task");
 	CHECK(part > least - edge && part < most + edge);
 }
 
@@ -345,7 +334,7 @@ TEST(priorities)
 	at = arax_buffer_data(b);
 	launch_all(&s, bad, b, 0, 50, TASK_US, events);
 	launch_all(&s, good, b, 50, 100, TASK_US, events);
-	await_taken(&s, 100);
+	stack_await_taken(&s, 100);
 	set(group, "device_time.max=max");
 	CHECK_EQ(arax_queue_finish(bad, ARAX_DEADLINE_NONE), 0);
 	CHECK_EQ(arax_queue_finish(good, ARAX_DEADLINE_NONE), 0);

@@ -75,6 +75,16 @@ void stack_hold(struct stack *s, struct arax_queue *q, struct arax_timeline *gat
 	CHECK_EQ(arax_submit(q, &d, 1, 0), 1);
 }
 
+void stack_await_taken(struct stack *s, uint64_t tasks)
+{
+	struct arax_usage usage;
+
+	do {
+		usleep(1000);
+		CHECK_EQ(arax_get_usage(s->ax, ARAX_USAGE_CONTEXT, &usage), 0);
+	} while (usage.counters[ARAX_RES_TASKS].used < tasks);
+}
+
 int stack_run(struct stack *s, const struct arax_kernel *k, uint32_t groups, struct arax_buffer *b,
 	      uint32_t value)
 {

@@ -28,6 +28,11 @@ void stack_launch(struct stack *s, struct arax_queue *q, const char *kernel,
 /* A task that adds 1 to what is in @r, once @gate has come to 1. */
 void stack_hold(struct stack *s, struct arax_queue *q, struct arax_timeline *gate,
 		const struct arax_range *r, struct arax_event *event);
+/*
+ * Until araxd has taken in so many of its tasks, none of which ends: they wait for a gate, or for
+ * device time.
+ */
+void stack_await_taken(struct stack *s, uint64_t tasks);
 /* As stack_launch(), a kernel at hand in some work-groups: how it ends. */
 int stack_run(struct stack *s, const struct arax_kernel *k, uint32_t groups, struct arax_buffer *b,
 	      uint32_t value);

@@ -114,6 +114,7 @@ TEST(thousands_of_ranges)
 	for (i = 0; i < PIECES - 1; i++)
 		CHECK_EQ(arax_copy(s.q, arax_part(c, ARAX_OUT, i * PIECE, PIECE),
 				   arax_part(b, ARAX_IN, i * PIECE + PIECE / 2, PIECE), NULL), 0);
+	stack_await_taken(&s, 2 * PIECES);
 	CHECK_EQ(arax_timeline_advance(gate, 1, 0), 0);
 	CHECK_EQ(arax_queue_finish(s.q, arax_deadline(60 * SECOND)), 0);
 	for (i = 0; i < PIECES; i++) {
