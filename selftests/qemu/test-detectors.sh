@@ -34,7 +34,7 @@ guest() {
 		commands+=("echo $fault >/sys/module/faulty/parameters/fault")
 	done
 	# kmemleak's scans take as long as there is memory.
-	"$top/scripts/qemu-run" --kernel debug --mem 384M --module "$work/faulty.ko" \
+	"$top/scripts/qemu-run" --kernel debug --mem 384M --timeout 900 --each 300 --module "$work/faulty.ko" \
 		-- "${commands[@]}" >"$work/log" 2>&1 || rc=$?
 	n=$((n + 1))
 	if [ "$rc" = "$want" ]; then

@@ -26,7 +26,7 @@ check() {
 guest() {
 	local want=$1 regex=$2 name=$3 rc=0
 	shift 3
-	"$top/scripts/qemu-run" --kernel "$kernel" --timeout 90 "$@" >"$work/log" 2>&1 || rc=$?
+	"$top/scripts/qemu-run" --kernel "$kernel" --timeout 300 "$@" >"$work/log" 2>&1 || rc=$?
 	if [ "$rc" = "$want" ] && grep -Eq -- "$regex" "$work/log"; then
 		check "$name" 0
 	else
@@ -61,7 +61,7 @@ guest 1 '^# \| .*BUG: far above' 'what it complained of first is shown' -- \
 	'echo on >/proc/sys/kernel/printk_devkmsg; say() { echo "<2>$*" >/dev/kmsg; }; say BUG: far above; for i in $(seq 80); do say $i; done; echo c >/proc/sysrq-trigger; sleep 30'
 guest 1 '1 faults' 'a tainted kernel' -- 'echo 64 >/proc/sys/kernel/tainted'
 # Whoever waits for a guest sees how far it is.
-"$top/scripts/qemu-run" --kernel "$kernel" --timeout 90 -- 'echo early; sleep 5' >"$work/log" 2>&1 &
+"$top/scripts/qemu-run" --kernel "$kernel" --timeout 300 -- 'echo early; sleep 5' >"$work/log" 2>&1 &
 until grep -qx early "$work/log" || ! kill -0 $! 2>/dev/null; do
 	sleep 0.2
 done
