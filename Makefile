@@ -65,8 +65,7 @@ ALL_TARGETS   :=	# built by plain `make`
 CHECK_TARGETS :=	# phony targets that `make check` runs
 TEST_TARGETS  :=	# phony targets that `make test` runs besides, in any order
 FIRST_TARGETS :=	# those of them that take longest
-ALONE_TARGETS :=	# and those that none of their own kind may run beside
-TEST_FILES    :=	# what both of these need: two makes at once would make it twice
+ALONE_TARGETS :=	# and those that nothing may run beside
 BENCH_TARGETS :=
 INSTALL_TARGETS :=
 FUZZ_TARGETS  :=
@@ -98,30 +97,20 @@ program = $(eval $(call program_rule,$(1),$(2),$(3),$(4)))
 all: default
 include $(sort $(wildcard */build.mk */*/build.mk))
 
-# With BUILT=1 it has been made.
-default: $(if $(BUILT),,$(ALL_TARGETS))
+default: $(ALL_TARGETS)
 # Side by side, each one's output in one piece.
 check:
 	@$(MAKE) --no-print-directory -j$$(nproc) --output-sync=target check-all
 check-all: $(CHECK_TARGETS)
 # The rest of it.  A guest has one CPU's worth to do for most of the time: so as many targets as
-# there are CPUs, but whole daemons, which use all there is, one after the other.  What has to wait
-# for a file, or anything else that is made, begins after all that has not: hence BUILT.
+# there are CPUs.  Then whole daemons, which have the machine to themselves.
 TEST_LANES ?= $$(( $$(nproc) < 4 ? $$(nproc) : 4 ))
 test: setup
-	@rc=0; $(MAKE) --no-print-directory -j$$(nproc) --output-sync=target default check-all \
-		test-files || rc=1; \
-	$(MAKE) --no-print-directory -j$(TEST_LANES) --output-sync=target BUILT=1 test-all || rc=1; \
-	exit $$rc
-test-files: $$(TEST_FILES)
-# In this order they begin.
-test-all: test-alone $$(FIRST_TARGETS) $$(TEST_TARGETS)
-test-alone: default $$(TEST_FILES)
-	@$(MAKE) --no-print-directory ALONE=1 alone-all
-alone-all: $$(ALONE_TARGETS)
-ifeq ($(ALONE),1)
-.NOTPARALLEL:
-endif
+	@rc=0; $(MAKE) --no-print-directory -j$$(nproc) --output-sync=target default check-all || rc=1; \
+	$(MAKE) --no-print-directory -j$(or $(TEST_LANES),1) --output-sync=target test-all || rc=1; \
+	$(MAKE) --no-print-directory test-alone || rc=1; exit $$rc
+test-all: default $$(FIRST_TARGETS) $$(TEST_TARGETS)
+test-alone: default $$(ALONE_TARGETS)
 # What setup brings decides what is built: so another make looks for it.
 bench: setup
 	@$(MAKE) --no-print-directory bench-all
@@ -142,4 +131,4 @@ setup:
 clean:
 	rm -rf $(B)
 
-.PHONY: all default check check-all test test-files test-all test-alone alone-all test-fuzz bench bench-all install fuzz soak setup clean run
+.PHONY: all default check check-all test test-all test-alone test-fuzz bench bench-all install fuzz soak setup clean run

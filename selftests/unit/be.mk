@@ -110,7 +110,6 @@ $(call be_test,gpu_hardware,plain)
 check-be_gpu_hardware-plain: | $(HARDWARE_TEST) $(B)/libexec/arax-device
 CHECK_TARGETS := $(filter-out check-be_gpu_hardware-%,$(CHECK_TARGETS))
 ALONE_TARGETS += check-be_gpu_hardware-plain check-be_gpu_std-hardware
-TEST_FILES += $(B)/test/be_gpu_std-plain
 check-be_gpu_std-hardware: $(B)/test/be_gpu_std-plain | $(BE_NEEDS)
 	$(Q)scripts/tally run unit/be_gpu_std-hardware -- $< hardware
 .PHONY: check-be_gpu_std-hardware
