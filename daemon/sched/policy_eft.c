@@ -169,7 +169,10 @@ static uint64_t wait_ns(const struct sched_device *d, uint64_t now_ns)
 	return (lane > full ? lane : full) - now_ns;
 }
 
-/* The fewest contexts for its speed, and nothing in its way; @near counts as having one less. */
+/*
+ * The fewest contexts for its speed, and nothing in its way.  @near counts as having one less, and
+ * what is in its way there is @node.
+ */
 static uint32_t find_home(struct sched *s, const struct graph_node *node, uint32_t near,
 			  uint64_t *run_ns)
 {
@@ -182,7 +185,8 @@ static uint32_t find_home(struct sched *s, const struct graph_node *node, uint32
 			continue;
 		ns = sched_forecast(s, kernel, i, work).ns;
 		if (!ns || __builtin_mul_overflow(ns, st->homes[i] + 1u + (i != near), &ns) ||
-		    __builtin_add_overflow(ns, wait_ns(&s->devices[i], s->now_ns), &ns) ||
+		    __builtin_add_overflow(ns, i == near ? 0 : wait_ns(&s->devices[i], s->now_ns),
+					   &ns) ||
 		    ns >= least)
 			continue;
 		least = ns;
