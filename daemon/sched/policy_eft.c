@@ -147,32 +147,7 @@ static struct course **find(struct state *st, uint64_t context)
 	return c;
 }
 
-static uint64_t free_at(const struct sched_device *d, uint64_t now_ns)
-{
-	uint64_t first = UINT64_MAX;
-
-	if (has_idle_lane(d))
-		return now_ns;
-	for (uint32_t i = 0; i < d->lanes_size; i++) {
-		if (d->lane[i].until && d->lane[i].until < first)
-			first = d->lane[i].until;
-	}
-	/* One that is overdue will hardly end this very instant. */
-	return first > now_ns ? first : now_ns + (now_ns - first) + 1;
-}
-
-/* Until a kernel can begin there. */
-static uint64_t wait_ns(const struct sched_device *d, uint64_t now_ns)
-{
-	uint64_t lane = free_at(d, now_ns), full = capacity_likely(d, now_ns);
-
-	return (lane > full ? lane : full) - now_ns;
-}
-
-/*
- * The fewest contexts for its speed, and nothing in its way.  @near counts as having one less, and
- * what is in its way there is @node.
- */
+/* The fewest contexts for its speed; @near counts as having one less. */
 static uint32_t find_home(struct sched *s, const struct graph_node *node, uint32_t near,
 			  uint64_t *run_ns)
 {
@@ -185,8 +160,6 @@ static uint32_t find_home(struct sched *s, const struct graph_node *node, uint32
 			continue;
 		ns = sched_forecast(s, kernel, i, work).ns;
 		if (!ns || __builtin_mul_overflow(ns, st->homes[i] + 1u + (i != near), &ns) ||
-		    __builtin_add_overflow(ns, i == near ? 0 : wait_ns(&s->devices[i], s->now_ns),
-					   &ns) ||
 		    ns >= least)
 			continue;
 		least = ns;
@@ -298,6 +271,20 @@ static bool may_go(const struct course *c, uint32_t home, uint32_t device, uint6
 {
 	return home == SCHED_NO_DEVICE || home == device ||
 	       (double)run_ns > WAY * (c->way_ns > c->all_ns ? c->way_ns : c->all_ns);
+}
+
+static uint64_t free_at(const struct sched_device *d, uint64_t now_ns)
+{
+	uint64_t first = UINT64_MAX;
+
+	if (has_idle_lane(d))
+		return now_ns;
+	for (uint32_t i = 0; i < d->lanes_size; i++) {
+		if (d->lane[i].until && d->lane[i].until < first)
+			first = d->lane[i].until;
+	}
+	/* One that is overdue will hardly end this very instant. */
+	return first > now_ns ? first : now_ns + (now_ns - first) + 1;
 }
 
 /* The only one that can run it, or SCHED_NO_DEVICE: there are several, or none. */

@@ -323,50 +323,6 @@ START_TEST(those_at_home_stay)
 }
 END_TEST
 
-/* Not where a long task of somebody else's runs: all of it would wait for that. */
-START_TEST(home_is_where_it_can_begin)
-{
-	struct graph_node *n;
-
-	learn(1, MS, MS);
-	learn(2, 50 * MS, 100 * MS);
-	way_ns = 1000 * MS;
-	n = task(2, 1, 0);
-	ck_assert_int_eq(sched_push(s, n, now), 0);
-	ck_assert_ptr_eq(sched_pick(s, now), n);
-	ck_assert_uint_eq(n->device, QUICK);
-	for (int i = 0; i < 3; i++) {
-		n = task(1, 1, 0);
-		n->d.context = 7;
-		ck_assert_int_eq(sched_push(s, n, now), 0);
-		ck_assert_ptr_eq(sched_pick(s, now), n);
-		ck_assert_uint_eq(n->device, SLOW);
-		now += MS;
-		sched_finish(s, n, MS, true);
-	}
-}
-END_TEST
-
-/* What was placed last is there, and not in the way of those that follow. */
-START_TEST(home_is_where_the_last_one_went)
-{
-	learn(1, MS, MS);
-	transfer[QUICK] = transfer[SLOW] = 5 * MS;
-	for (int i = 0; i < 3; i++) {
-		struct graph_node *n = task(1, 1, 0);
-
-		n->d.context = 7;
-		ck_assert_int_eq(sched_push(s, n, now), 0);
-		ck_assert_ptr_eq(sched_pick(s, now), n);
-		ck_assert_uint_eq(n->device, QUICK);
-		now += 6 * MS;
-		sched_finish(s, n, MS, true);
-		/* From the second one on it is kept together. */
-		way_ns = 1000 * MS;
-	}
-}
-END_TEST
-
 /* 5 tasks wait; the slow one's 20 ms are at most four times what the last one would wait. */
 static struct graph_node *one_of_few(uint64_t all, uint64_t deadline_ns)
 {
@@ -769,8 +725,6 @@ int main(void)
 	tcase_add_test(t, what_it_cannot_run_is_left);
 	tcase_add_test(t, the_way_counts);
 	tcase_add_test(t, those_at_home_stay);
-	tcase_add_test(t, home_is_where_it_can_begin);
-	tcase_add_test(t, home_is_where_the_last_one_went);
 	tcase_add_test(t, what_was_stopped_stays_there);
 	tcase_add_test(t, those_between_count_as_well);
 	tcase_add_test(t, who_has_more_to_come_may_be_later);
