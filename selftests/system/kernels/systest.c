@@ -12,6 +12,7 @@ struct value_args {
 ARAX_KERNEL int st_add(const struct arax_launch *l);
 ARAX_KERNEL int st_fail(const struct arax_launch *l);
 ARAX_KERNEL int st_spin(const struct arax_launch *l);
+ARAX_KERNEL int st_begin(const struct arax_launch *l);
 ARAX_KERNEL int st_clock(const struct arax_launch *l);
 ARAX_KERNEL int st_crash(const struct arax_launch *l);
 ARAX_KERNEL int st_gather(const struct arax_launch *l);
@@ -74,7 +75,18 @@ ARAX_KERNEL int st_spin(const struct arax_launch *l)
 	return 0;
 }
 
-/* The same, and leave when that was over, in microseconds. */
+/* The same, having said in the first word that it has begun. */
+ARAX_KERNEL int st_begin(const struct arax_launch *l)
+{
+	uint32_t *x = ARAX_ITEMS(l, 0, 1, uint32_t);
+
+	if (!x)
+		return -EINVAL;
+	__atomic_store_n(x, 1, __ATOMIC_RELEASE);
+	return st_spin(l);
+}
+
+/* As st_spin(), and leave when that was over, in microseconds. */
 ARAX_KERNEL int st_clock(const struct arax_launch *l)
 {
 	uint64_t *at = ARAX_ITEMS(l, 0, 1, uint64_t);
