@@ -793,7 +793,10 @@ int poller_create(const struct config *config, const struct registry *registry,
 	sp.ops.followers = followers;
 	sp.ops.look_back = look_back;
 	if (p->memory)
-		remote_answers(p, &sp.ops);
+		remote_answers(&sp.ops);
+	/* It is asked for each task that is placed. */
+	if (run_takes_turns(devices))
+		sp.ops.part = run_part;
 	sp.policy = config->sched.policy;
 	p->sched = sched_create(&sp);
 	if (!p->sched) {

@@ -262,6 +262,9 @@ const struct kernel *run_kernel(const struct graph_node *node);
 /* Ends what waits for a device and will find none any more. */
 void run_refuse_stranded(struct poller *p);
 bool run_can(void *arg, const struct graph_node *node, uint32_t device);
+/* Does any device run one launch at a time?  Then: what part of @device a task takes. */
+bool run_takes_turns(struct devices *devices);
+uint32_t run_part(void *arg, const struct graph_node *node, uint32_t device);
 int runs_create(struct poller *p, struct devices *devices);
 void runs_destroy(struct poller *p);
 

@@ -757,26 +757,8 @@ static bool holds(void *arg, const struct graph_node *node, uint32_t i, uint32_t
 			    node->seq);
 }
 
-static uint32_t part(void *arg, const struct graph_node *node, uint32_t device)
+void remote_answers(struct sched_ops *ops)
 {
-	const struct poller *p = arg;
-
-	return p->devs[device].dev->info.turns ? 1024 : 0;
-}
-
-static bool some_take_turns(const struct poller *p)
-{
-	for (uint32_t i = 0; i < p->nr_devs; i++)
-		if (p->devs[i].dev->info.turns)
-			return true;
-	return false;
-}
-
-void remote_answers(const struct poller *p, struct sched_ops *ops)
-{
-	/* It is asked for each task that is placed. */
-	if (some_take_turns(p))
-		ops->part = part;
 	ops->transfer_ns = transfer_ns;
 	ops->resident_bytes = resident_bytes;
 	ops->transfer_min_ns = transfer_min_ns;

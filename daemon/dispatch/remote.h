@@ -69,6 +69,6 @@ bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t
 
 /* What the scheduler asks about data, of a poller that manages some. */
 struct sched_ops;
-void remote_answers(const struct poller *p, struct sched_ops *ops);
+void remote_answers(struct sched_ops *ops);
 
 #endif /* ARAXD_DISPATCH_REMOTE_H */

@@ -108,6 +108,22 @@ bool run_can(void *arg, const struct graph_node *node, uint32_t device)
 	return suits(p, node, device);
 }
 
+bool run_takes_turns(struct devices *devices)
+{
+	for (uint32_t i = 0; i < devices_count(devices); i++)
+		if (devices_at(devices, i)->info.turns)
+			return true;
+	return false;
+}
+
+uint32_t run_part(void *arg, const struct graph_node *node, uint32_t device)
+{
+	const struct poller *p = arg;
+
+	/* What the host does takes nothing of the device. */
+	return node->d.opcode == ARAX_OP_LAUNCH && p->devs[device].dev->info.turns ? SCHED_WHOLE : 0;
+}
+
 /* Or, by and by, on a device that is being rebuilt. */
 bool run_anywhere(struct poller *p, const struct graph_node *node)
 {

@@ -25,9 +25,6 @@
 
 #define DEFAULT_WEIGHT	100
 
-/* Of a device, see sched_ops.part. */
-#define SCHED_WHOLE	1024u
-
 /**
  * struct sched_cap - device_time.max of a tenant and all below it
  * @start_ns:	of the present period

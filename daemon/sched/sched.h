@@ -95,6 +95,9 @@ struct sched_link {
 	uint64_t peers;
 };
 
+/* All of a device, in parts of it; see sched_ops.part. */
+#define SCHED_WHOLE	1024u
+
 /**
  * struct sched_ops - what the scheduler asks of others; each may be NULL
  * @can_run:	whether @device has an implementation of the task (NULL: all do)

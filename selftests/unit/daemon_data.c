@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "daemon/dispatch/remote.h"
+#include "daemon/sched/internal.h"
 #include "daemon/link/link.h"
 #include "selftests/unit/memory_fake.h"
 
@@ -59,7 +60,7 @@ static void start(bool lazy)
 	}
 	l->poller = p;
 	p->links[p->nr_links++] = l;
-	remote_answers(p, &ops);
+	remote_answers(&ops);
 }
 
 static void finish(void)
@@ -236,6 +237,40 @@ START_TEST(rows_without_end)
 }
 END_TEST
 
+/* A whole one: what does the scheduler take a launch on its only device for? */
+static void taken_for(const char *text, uint32_t launch)
+{
+	struct graph_node node = { .d.opcode = ARAX_OP_LAUNCH };
+	struct registry *registry = registry_create();
+	const struct sched_ops *asks;
+	struct devices *opened;
+	struct poller *whole;
+	struct config c;
+	char error[256];
+
+	ck_assert_ptr_nonnull(registry);
+	ck_assert_msg(!config_parse(&c, "test", text, strlen(text), error, sizeof(error)), "%s", error);
+	ck_assert_int_eq(devices_open(&c, &opened), 0);
+	ck_assert_uint_eq(devices_count(opened), 1);
+	ck_assert_int_eq(poller_create(&c, registry, opened, &whole), 0);
+	asks = &whole->sched->ops;
+	ck_assert_uint_eq(asks->part ? asks->part(whole, &node, 0) : 0, launch);
+	node.d.opcode = ARAX_OP_COPY;
+	ck_assert_uint_eq(asks->part ? asks->part(whole, &node, 0) : 0, 0);
+	poller_destroy(whole);
+	devices_close(opened);
+	registry_destroy(registry);
+	config_free(&c);
+}
+
+/* Who runs one launch at a time is full with it, however many lanes there are. */
+START_TEST(one_at_a_time)
+{
+	taken_for("cpu { enable = false }\nbackend \"sim\" { options = { \"lanes=2\" } }", SCHED_WHOLE);
+	taken_for("cpu { groups = { \"0\" } }", 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("data");
@@ -248,6 +283,7 @@ int main(void)
 	tcase_add_test(t, pieces_have_ways_of_their_own);
 	tcase_add_test(t, a_piece_ends_where_its_places_do);
 	tcase_add_test(t, rows_without_end);
+	tcase_add_test(t, one_at_a_time);
 	suite_add_tcase(suite, t);
 	sr = srunner_create(suite);
 	srunner_run_all(sr, CK_ENV);
