@@ -9,12 +9,14 @@
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/delay.h>
+#include <linux/wait.h>
 
 static DEFINE_MUTEX(first);
 static DEFINE_MUTEX(second);
 static DEFINE_SPINLOCK(spin);
 static int __rcu *guarded;
 static void *volatile sink;
+static volatile int width = 40;
 
 static int fault_set(const char *name, const struct kernel_param *kp)
 {
@@ -33,6 +35,18 @@ static int fault_set(const char *name, const struct kernel_param *kp)
 		if (p)
 			p[101] = 1;
 		kfree((void *)p);
+	} else if (sysfs_streq(name, "dangling")) {
+		/* It is the kernel that comes upon it. */
+		wait_queue_head_t *queue = kmalloc(sizeof(*queue), GFP_KERNEL);
+
+		if (!queue)
+			return -ENOMEM;
+		init_waitqueue_head(queue);
+		sink = queue;
+		kfree(queue);
+		wake_up((wait_queue_head_t *)sink);
+	} else if (sysfs_streq(name, "shift")) {
+		width = 1 << width;
 	} else if (sysfs_streq(name, "sleep")) {
 		spin_lock(&spin);
 		might_sleep();
