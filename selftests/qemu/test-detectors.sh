@@ -47,10 +47,9 @@ guest() {
 }
 
 guest 0 none
-guest 1 sleep rcu shift deadlock leak
+guest 1 sleep rcu deadlock leak
 expect 'sleeping in atomic context' '^# kernel: BUG: sleeping function called'
 expect 'RCU without a read lock' '^# kernel: WARNING: suspicious RCU usage'
-expect 'a shift that is too wide' '^# kernel: UBSAN: shift-out-of-bounds'
 expect 'a lock order that can deadlock' '^# kernel: WARNING: possible circular locking'
 expect 'lockdep turned off' '^# FAULT: lockdep has turned itself off'
 expect 'memory that leaked' '^# FAULT: kmemleak found something'
@@ -58,6 +57,8 @@ expect 'the taint of a warning' '^# FAULT: the kernel is tainted'
 guest 1 overflow
 expect 'a write past the end' 'KASAN: slab-out-of-bounds'
 expect 'and its panic' ': the kernel panicked'
+guest 1 shift
+expect 'a shift that is too wide' 'UBSAN: shift-out-of-bounds'
 guest 1 dangling
 expect 'freed memory that the kernel is given' 'KASAN: use-after-free'
 
