@@ -31,23 +31,24 @@ int arax_ring_alloc(struct core_client *c, struct arax_context_init *init, u32 b
 	err = arax_buffer_alloc(c->ring_buf, "arax-ring", ring->pages);
 	if (err)
 		goto free;
-	err = arax_client_map_add(c->link, 0, c->ring_buf->link, true);
-	if (err)
-		goto discard;
 	ring->address = vmap(ring->pages, nr, VM_MAP, PAGE_KERNEL);
 	if (!ring->address) {
 		err = -ENOMEM;
-		goto unmap;
+		goto discard;
 	}
+	/* Last: from here on another thread of the client's may map it. */
+	err = arax_client_map_add(c->link, 0, c->ring_buf->link, true);
+	if (err)
+		goto unmap;
 	c->link_ring = ring;
 	c->region = ring->address;
 	init->doorbell_fd = -1;
 	return 0;
 unmap:
-	arax_client_map_remove(c->link, 0);
+	vunmap(ring->address);
 discard:
-	arax_buffer_discard(c->ring_buf);
 	arax_pages_put(ring->pages, nr);
+	arax_buffer_discard(c->ring_buf);
 free:
 	kvfree(ring);
 	return err;
