@@ -51,7 +51,7 @@ void arax_buffer_discard(struct core_buffer *buf)
 	trace_arax_buffer_free(buf->id, buf->bytes);
 	buf->link = NULL;
 	arax_pages_set_owner(ab->file, NULL);
-	fput(ab->file);
+	arax_pages_discard(ab->file);
 	kfree(ab);
 }
 

@@ -158,6 +158,8 @@ int arax_pages_get(struct file *file, struct page **pages, unsigned long nr);
 void arax_pages_put(struct page **pages, unsigned long nr);
 /* Every later access faults with SIGBUS. */
 void arax_pages_revoke(struct file *file);
+/* Drops the caller's reference; the pages are free when this returns. */
+void arax_pages_discard(struct file *file);
 
 /* ------------------------------------------------------------------ */
 /* buffer.c                                                            */

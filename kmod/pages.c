@@ -40,8 +40,11 @@ static int pages_release(struct inode *inode, struct file *file)
 	inode->i_fop = shmem_fops;
 	if (shmem_fops->release)
 		ret = shmem_fops->release(inode, file);
-	if (ab)
+	if (ab) {
+		/* Not with the inode: others may take the bytes as soon as they are given back. */
+		shmem_truncate_range(inode, 0, (loff_t)-1);
 		arax_buffer_released(ab);
+	}
 	return ret;
 }
 
@@ -137,6 +140,27 @@ put:
 	return err;
 }
 
+void arax_pages_revoke(struct file *file)
+{
+	struct inode *inode = file_inode(file);
+
+	/*
+	 * The size goes first: a fault that runs meanwhile looks at it again
+	 * under the page's lock, which the truncation takes too.
+	 */
+	inode_lock(inode);
+	i_size_write(inode, 0);
+	shmem_truncate_range(inode, 0, (loff_t)-1);
+	inode_unlock(inode);
+}
+
+/* Of a buffer that is not to be after all: fput() may come to it much later. */
+void arax_pages_discard(struct file *file)
+{
+	arax_pages_revoke(file);
+	fput(file);
+}
+
 struct file *arax_pages_create(const char *name, u64 bytes, struct page **pages)
 {
 	struct file *file;
@@ -162,7 +186,7 @@ struct file *arax_pages_create(const char *name, u64 bytes, struct page **pages)
 
 	err = pages_read(file, bytes >> PAGE_SHIFT, pages);
 	if (err) {
-		fput(file);
+		arax_pages_discard(file);
 		return ERR_PTR(err);
 	}
 	return file;
@@ -183,18 +207,4 @@ void arax_pages_put(struct page **pages, unsigned long nr)
 {
 	while (nr--)
 		put_page(pages[nr]);
-}
-
-void arax_pages_revoke(struct file *file)
-{
-	struct inode *inode = file_inode(file);
-
-	/*
-	 * The size goes first: a fault that runs meanwhile looks at it again
-	 * under the page's lock, which the truncation takes too.
-	 */
-	inode_lock(inode);
-	i_size_write(inode, 0);
-	shmem_truncate_range(inode, 0, (loff_t)-1);
-	inode_unlock(inode);
 }
