@@ -21,11 +21,30 @@ bool arax_client_mine(const struct arax_client *ac)
 	return current->mm == ac->mm;
 }
 
+#define WAKE_AT_ONCE	16	/* sleeping calls that are woken under core->dispatch */
+
+static void client_wake(struct work_struct *work)
+{
+	struct arax_client *ac = container_of(work, struct arax_client, wake);
+
+	wake_up(&ac->wait);
+	wake_up_poll(&ac->polled, EPOLLIN | EPOLLRDNORM);
+}
+
+/*
+ * One file may have any number of pollers, and a process as many threads as it likes:
+ * they are not walked through with core->dispatch held, nor by who commits.
+ */
 void arax_client_wake(struct core_client *c)
 {
 	struct arax_client *ac = c->link;
+	bool few = core_atomic_read(&c->sleepers) <= WAKE_AT_ONCE;
 
-	wake_up_poll(&ac->wait, EPOLLIN | EPOLLRDNORM);
+	if (few)
+		wake_up(&ac->wait);
+	/* The full barrier in core.c: wake() pairs with that in client_poll(). */
+	if (!few || waitqueue_active(&ac->polled))
+		queue_work(arax.wakes, &ac->wake);
 }
 
 /* ------------------------------------------------------------------ */
@@ -203,7 +222,8 @@ static __poll_t client_poll(struct file *file, struct poll_table_struct *wait)
 	__poll_t events = 0;
 	bool unread;
 
-	poll_wait(file, &ac->wait, wait);
+	poll_wait(file, &ac->polled, wait);
+	smp_mb();	/* with wake(): it sees us waiting, or we what it is about */
 	/* Pairs with the release in core_context_init(). */
 	if (smp_load_acquire(&c->ready)) {
 		unread = core_client_unread(c);
@@ -242,6 +262,8 @@ static int client_open(struct inode *inode, struct file *file)
 	if (!ac)
 		return -ENOMEM;
 	init_waitqueue_head(&ac->wait);
+	init_waitqueue_head(&ac->polled);
+	INIT_WORK(&ac->wake, client_wake);
 	mutex_init(&ac->calls);
 	xa_init_flags(&ac->maps, XA_FLAGS_ACCOUNT);
 	err = arax_tenant_current(core, &tenant);
@@ -277,6 +299,7 @@ static int client_release(struct inode *inode, struct file *file)
 	trace_arax_context_release(ac->core->id);
 	/* It may live on until its tasks are committed, but wakes nobody. */
 	core_client_release(ac->core);
+	cancel_work_sync(&ac->wake);
 	xa_for_each(&ac->maps, index, m)
 		arax_client_map_remove(ac, index);
 	xa_destroy(&ac->maps);

@@ -55,8 +55,7 @@ const struct core_ops arax_core_ops = {
 	.mediator_alloc	 = arax_mediator_alloc,
 	.mediator_free	 = arax_mediator_free,
 	.event_get	 = arax_event_get,
-	.event_signal	 = arax_event_signal,
-	.event_put	 = arax_event_put,
+	.event_end	 = arax_event_end,
 	.timeline_export = arax_timeline_export,
 	.timeline_import = arax_timeline_import,
 	.tenant_by_fd	 = arax_tenant_by_fd,
@@ -128,9 +127,12 @@ static int __init arax_init(void)
 	err = arax_pages_init();
 	if (err)
 		return err;
+	arax.wakes = alloc_workqueue("arax-wakes", WQ_UNBOUND, 0);
+	if (!arax.wakes)
+		return -ENOMEM;
 	arax.core = core_create(&arax_core_ops, &params, &arax, &err);
 	if (!arax.core)
-		return err;
+		goto no_wakes;
 	err = misc_register(&ctl_device);
 	if (err)
 		goto destroy;
@@ -143,6 +145,8 @@ deregister:
 	misc_deregister(&ctl_device);
 destroy:
 	core_destroy(arax.core);
+no_wakes:
+	destroy_workqueue(arax.wakes);
 	return err;
 }
 
@@ -153,6 +157,8 @@ static void __exit arax_exit(void)
 	misc_deregister(&ctl_device);
 	arax_mediator_exit();
 	core_destroy(arax.core);
+	/* Eventfds may still have to be signalled. */
+	destroy_workqueue(arax.wakes);
 	WARN_ON(!list_empty(&arax.frames));
 }
 

@@ -47,6 +47,8 @@ struct arax {
 	struct delayed_work watch;		/* looks after the ghosts */
 	struct delayed_work expire;		/* ends the wait for the next one */
 
+	struct workqueue_struct *wakes;		/* of who waits in numbers of its own choice */
+
 	spinlock_t frames_lock;			/* frames */
 	struct list_head frames;		/* arax_frame.node */
 };
@@ -113,7 +115,9 @@ void arax_sleep_end(struct arax_sleep *s);
 struct arax_client {
 	struct core_client *core;
 	struct mm_struct *mm;		/* the opener's, mm_count held */
-	wait_queue_head_t wait;
+	wait_queue_head_t wait;		/* calls that sleep */
+	wait_queue_head_t polled;	/* pollers, of any number */
+	struct work_struct wake;	/* of those, and of very many calls */
 	struct mutex calls;		/* see LOCKS */
 	struct xarray maps;		/* page offset -> struct arax_map */
 };
@@ -229,8 +233,7 @@ void arax_ring_free(struct core_client *c);
 /* timeline.c                                                          */
 
 void *arax_event_get(struct core_client *c, int fd, int *err);
-void arax_event_signal(void *event);
-void arax_event_put(void *event);
+void arax_event_end(void *event, bool fired);
 int arax_timeline_export(struct core_client *c, struct core_timeline *tl);
 struct core_timeline *arax_timeline_import(struct core_client *c, int fd, int *err);
 

@@ -3,6 +3,8 @@
 #include <linux/anon_inodes.h>
 #include <linux/eventfd.h>
 #include <linux/file.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
 
 #include "compat.h"
 #include "module.h"
@@ -60,23 +62,64 @@ struct core_timeline *arax_timeline_import(struct core_client *c, int fd, int *e
 	return tl;
 }
 
+/* An eventfd that is armed; @mm: whose, mm_count held. */
+struct arax_event {
+	struct eventfd_ctx *ctx;
+	struct mm_struct *mm;
+	struct work_struct work;
+};
+
+static void event_free(struct arax_event *e)
+{
+	eventfd_ctx_put(e->ctx);
+	mmdrop(e->mm);
+	kfree(e);
+}
+
+static void event_signal(struct arax_event *e)
+{
+	compat_eventfd_signal(e->ctx);
+	event_free(e);
+}
+
+static void event_work(struct work_struct *work)
+{
+	event_signal(container_of(work, struct arax_event, work));
+}
+
 void *arax_event_get(struct core_client *c, int fd, int *err)
 {
-	struct eventfd_ctx *ctx = eventfd_ctx_fdget(fd);
+	struct arax_event *e = kzalloc(sizeof(*e), GFP_KERNEL_ACCOUNT);
 
-	if (IS_ERR(ctx)) {
-		*err = PTR_ERR(ctx);
+	*err = -ENOMEM;
+	if (!e)
+		return NULL;
+	e->ctx = eventfd_ctx_fdget(fd);
+	if (IS_ERR(e->ctx)) {
+		*err = PTR_ERR(e->ctx);
+		kfree(e);
 		return NULL;
 	}
-	return ctx;
+	e->mm = current->mm;
+	mmgrab(e->mm);
+	INIT_WORK(&e->work, event_work);
+	*err = 0;
+	return e;
 }
 
-void arax_event_signal(void *event)
+/*
+ * An eventfd may have any number of waiters, and signalling it walks through all of them.
+ * That is time of the process that armed it, or of nobody's: not of whoever commits tasks
+ * of all tenants.
+ */
+void arax_event_end(void *event, bool fired)
 {
-	compat_eventfd_signal(event);
-}
+	struct arax_event *e = event;
 
-void arax_event_put(void *event)
-{
-	eventfd_ctx_put(event);
+	if (!fired)
+		event_free(e);
+	else if (current->mm == e->mm)
+		event_signal(e);
+	else
+		queue_work(arax.wakes, &e->work);
 }

@@ -388,7 +388,6 @@ static int buffer_get(struct core_buffer *buf, struct arax_buffer_get *arg)
 
 struct event {
 	int fd;
-	bool hostile;
 };
 
 static void *event_get(struct core_client *c, int fd, int *err)
@@ -408,18 +407,15 @@ static void *event_get(struct core_client *c, int fd, int *err)
 	return e;
 }
 
-static void event_signal(void *event)
+static void event_end(void *event, bool fired)
 {
 	struct event *e = event;
 
-	if (!e->hostile)
-		e->hostile = !wake_write(e->fd);
-}
-
-static void event_put(void *event)
-{
-	close(((struct event *)event)->fd);
-	free(event);
+	/* What is full, or waits for no reader, is its client's affair. */
+	if (fired)
+		wake_write(e->fd);
+	close(e->fd);
+	free(e);
 }
 
 /*
@@ -554,8 +550,7 @@ const struct core_ops broker_ops = {
 	.mediator_alloc = mediator_alloc,
 	.mediator_free = mediator_free,
 	.event_get = event_get,
-	.event_signal = event_signal,
-	.event_put = event_put,
+	.event_end = event_end,
 	.timeline_export = timeline_export,
 	.timeline_import = timeline_import,
 	.tenant_by_fd = tenant_by_fd,

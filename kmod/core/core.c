@@ -182,7 +182,7 @@ static core_noinline void collect(struct core *core, struct core_garbage *g)
 	while ((n = garbage_take(&g->events))) {
 		struct core_event *e = clist_entry(n, struct core_event, node);
 
-		core->ops->event_put(e->event);
+		core->ops->event_end(e->event, e->fired);
 		core_free(e);
 	}
 	while ((n = garbage_take(&g->timelines)))

@@ -64,7 +64,9 @@ struct core_tenant;
  *		  now unless it runs already.  Called whenever a batch is queued so; NULL:
  *		  they wait for ever
  * @mediator_alloc: zeroed memory that the mediator maps, @writable or not
- * @event_get:	  eventfd by descriptor; @event_signal is atomic
+ * @event_get:	  eventfd by descriptor; *err says why not
+ * @event_end:	  let go of it, and signal it before if @fired: here or later, for who waits
+ *		  for it, and how many do, is the client's to choose
  * @timeline_export: a descriptor for a timeline; takes over one reference,
  *		  dropped by core_timeline_put() when the descriptor is gone
  * @timeline_import: the timeline of a descriptor, reference taken
@@ -96,8 +98,7 @@ struct core_ops {
 	void *(*mediator_alloc)(struct core *core, size_t bytes, bool writable);
 	void (*mediator_free)(struct core *core, void *mem, bool writable);
 	void *(*event_get)(struct core_client *c, int fd, int *err);
-	void (*event_signal)(void *event);
-	void (*event_put)(void *event);
+	void (*event_end)(void *event, bool fired);
 	int (*timeline_export)(struct core_client *c, struct core_timeline *tl);
 	struct core_timeline *(*timeline_import)(struct core_client *c, int fd, int *err);
 	int (*tenant_by_fd)(struct core *core, int fd, struct core_tenant **out);
@@ -348,6 +349,7 @@ enum core_task_state {
 
 struct core_task {
 	/* What a commit looks at is here and in @d's first line. */
+	bool fired;
 	struct clist node;	/* client->free, ->freed, ->queued, ->exam, ->dispatched */
 	struct core_client *client;
 	struct core_queue *queue;

@@ -141,7 +141,7 @@ void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value,
 
 		if (!reached(tl, e->value))
 			continue;
-		core->ops->event_signal(e->event);
+		e->fired = true;
 		clist_del(&e->node);
 		tl->nr_events--;
 		core_garbage_throw(&g->events, &e->node);
@@ -208,7 +208,7 @@ int core_timeline_eventfd(struct core_client *c, const struct arax_timeline_even
 		goto free;
 	tl = get(c, a->handle);
 	if (!tl) {
-		core->ops->event_put(e->event);
+		core->ops->event_end(e->event, false);
 		err = -EBADF;
 		goto free;
 	}
@@ -216,7 +216,7 @@ int core_timeline_eventfd(struct core_client *c, const struct arax_timeline_even
 	core_garbage_init(&g);
 	core_spin_lock(&core->dispatch);
 	if (reached(tl, e->value)) {
-		core->ops->event_signal(e->event);
+		e->fired = true;
 		core_garbage_throw(&g.events, &e->node);
 	} else if (tl->nr_events == CORE_MAX_EVENTS) {
 		core_garbage_throw(&g.events, &e->node);

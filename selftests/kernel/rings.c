@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/time.h>
 
@@ -744,6 +745,56 @@ KTEST(a_client_polls)
 	CHECK_OK(client_submit(&c, 1, &n));
 	CHECK_EQ(serve_all(0), 1);
 	CHECK_EQ(epoll_wait(ep, &got, 1, 20000), 1);
+	tear_down();
+}
+
+#define POLLERS		300
+#define SLEEPERS	40
+
+static atomic_uint awake;
+
+static void *sleep_for_one(void *arg)
+{
+	struct arax_submit s = { .size = sizeof(s), .min_complete = 1,
+				 .deadline_ns = ARAX_DEADLINE_NONE };
+
+	(void)arg;
+	CHECK_OK(CALL(c.fd, SUBMIT, &s));
+	atomic_fetch_add(&awake, 1);
+	return NULL;
+}
+
+/* However many wait for a context, by descriptors and by threads, all are woken. */
+KTEST(a_crowd_waits)
+{
+	struct epoll_event ev = { .events = EPOLLIN }, got[POLLERS];
+	int ep = epoll_create1(EPOLL_CLOEXEC), fd[POLLERS];
+	pthread_t thread[SLEEPERS];
+	uint32_t i, n;
+
+	set_up(4, 128);
+	for (i = 0; i < POLLERS; i++) {
+		fd[i] = dup(c.fd);
+		CHECK_SYS(fd[i]);
+		CHECK_SYS(epoll_ctl(ep, EPOLL_CTL_ADD, fd[i], &ev));
+	}
+	atomic_store(&awake, 0);
+	for (i = 0; i < SLEEPERS; i++)
+		CHECK_OK(pthread_create(&thread[i], NULL, sleep_for_one, NULL));
+	sleep_ms(100);
+	CHECK_EQ(atomic_load(&awake), 0);
+	markers(&c, queue, 1, 0);
+	CHECK_OK(client_submit(&c, 1, &n));
+	CHECK_EQ(serve_all(0), 1);
+	for (i = 0; i < SLEEPERS; i++)
+		CHECK_OK(pthread_join(thread[i], NULL));
+	for (n = 0; n < POLLERS; sleep_ms(1)) {
+		n = (uint32_t)epoll_wait(ep, got, POLLERS, 20000);
+		CHECK(n > 0 && n <= POLLERS);
+	}
+	for (i = 0; i < POLLERS; i++)
+		close(fd[i]);
+	close(ep);
 	tear_down();
 }
 

@@ -321,6 +321,40 @@ KTEST(eventfds)
 	tear_down();
 }
 
+static int advance_from_outside(void *arg)
+{
+	struct arax_timeline_share i = { .size = sizeof(i), .fd = *(int *)arg };
+	struct client other;
+
+	client_open(&other, 4, 128, 0);
+	CHECK_OK(CALL(other.fd, TIMELINE_IMPORT, &i));
+	advance(&other, i.handle, 1, 0);
+	client_close(&other);
+	return 0;
+}
+
+/* By whoever reaches the value, an eventfd is signalled: here by another process. */
+KTEST(eventfds_of_another_process)
+{
+	struct arax_timeline_eventfd e = { .size = sizeof(e), .value = 1 };
+	struct arax_timeline_share s = { .size = sizeof(s) };
+	struct pollfd p = { .events = POLLIN };
+
+	p.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	set_up();
+	e.handle = timeline_new(&c, 0);
+	e.fd = p.fd;
+	CHECK_OK(CALL(c.fd, TIMELINE_EVENTFD, &e));
+	s.handle = e.handle;
+	CHECK_OK(CALL(c.fd, TIMELINE_EXPORT, &s));
+	CHECK_OK(child_wait(child_run(advance_from_outside, &s.fd)));
+	CHECK_EQ(poll(&p, 1, 20000), 1);
+	CHECK_EQ(events(p.fd), 1);
+	close(s.fd);
+	close(p.fd);
+	tear_down();
+}
+
 KTEST(too_many_eventfds_are_ENOSPC)
 {
 	struct arax_timeline_eventfd e = { .size = sizeof(e), .value = 1 };

@@ -222,14 +222,10 @@ static void *event_get(struct core_client *c, int fd, int *err)
 	return &cl->fx->events[fd];
 }
 
-static void event_signal(void *event)
-{
-	__atomic_fetch_add((u64 *)event, 1, __ATOMIC_RELAXED);
-}
+static struct fx *only;		/* event_end is told no more than the event */
 
-static struct fx *only;		/* event_put is told no more than the event */
-
-static void event_put(void *event)
+/* Takes as long as its client likes: no lock of the core may be held. */
+static void event_end(void *event, bool fired)
 {
 	count(&only->events_held, -1);
 }
@@ -303,8 +299,7 @@ static const struct core_ops ops = {
 	.mediator_alloc = mediator_alloc,
 	.mediator_free = mediator_free,
 	.event_get = event_get,
-	.event_signal = event_signal,
-	.event_put = event_put,
+	.event_end = event_end,
 	.timeline_export = timeline_export,
 	.timeline_import = timeline_import,
 	.tenant_by_fd = tenant_by_fd,
