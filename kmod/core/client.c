@@ -5,6 +5,40 @@
  */
 #include "core.h"
 
+/* Ids are 32 bits: their upper ones are the first that the tree looks at. */
+static u64 context_key(u32 id)
+{
+	return (u64)id << 32;
+}
+
+static struct core_client *context_from(struct core *core, u32 id)
+{
+	struct core_node *n = core_tree_from(core->contexts, context_key(id));
+
+	core_mutex_assert(&core->lock);
+	return n ? core_node_entry(n, struct core_client) : NULL;
+}
+
+struct core_client *core_context_find(struct core *core, u32 id)
+{
+	struct core_client *c = context_from(core, id);
+
+	return c && c->id == id ? c : NULL;
+}
+
+/*
+ * An id says whose buffers and tasks something is, here and at the mediator: who opens and
+ * closes for hours until the counter has come round gets nobody else's.
+ */
+static void give_id(struct core *core, struct core_client *c)
+{
+	do
+		c->id = core->next_client++;
+	while (!c->id || core_context_find(core, c->id));
+	c->by_id.id = context_key(c->id);
+	*core_tree_place(&core->contexts, c->by_id.id) = &c->by_id;
+}
+
 struct core_client *core_client_create(struct core *core, void *link, u32 uid, u32 gid,
 				       s32 pid, const char *comm, struct core_tenant *tenant,
 				       int *err)
@@ -38,7 +72,7 @@ struct core_client *core_client_create(struct core *core, void *link, u32 uid, u
 	if (!c->user)
 		goto unlock;
 	c->tenant = tenant;
-	c->id = core->next_client++;
+	give_id(core, c);
 	core->nr_clients++;
 	clist_add_tail(&c->node, &core->clients);
 	core_mutex_unlock(&core->lock);
@@ -65,6 +99,7 @@ void core_client_free(struct core_client *c)
 	core_uncharge(c->tenant, c->user, ARAX_RES_DEVICE_MEMORY, c->device_memory);
 	core_uncharge(c->tenant, c->user, ARAX_RES_MEMORY, c->kept_memory);
 	clist_del(&c->node);
+	core_tree_unlink(&core->contexts, &c->by_id);
 	core->nr_clients--;
 	core_tenant_put(core, c->tenant);
 	core_tenant_put(core, c->user);
@@ -330,16 +365,10 @@ int core_usage_query(struct core_client *c, struct arax_usage *a)
 /* core->lock keeps the client from being freed meanwhile. */
 int core_context_query(struct core *core, struct arax_context *a)
 {
-	struct core_client *c = NULL;
-	struct clist *pos, *tmp;
+	struct core_client *c;
 
 	core_mutex_lock(&core->lock);
-	clist_for_each_safe(pos, tmp, &core->clients) {
-		c = clist_entry(pos, struct core_client, node);
-		if (c->id >= a->id)
-			break;
-		c = NULL;
-	}
+	c = context_from(core, a->id);
 	if (!c) {
 		core_mutex_unlock(&core->lock);
 		return -ENOENT;
@@ -366,9 +395,8 @@ int core_context_query(struct core *core, struct arax_context *a)
 int core_context_kill(struct core *core, u32 id)
 {
 	struct core_garbage g;
-	struct clist *pos, *tmp;
-	bool more;
-	int err = -ENOENT;
+	struct core_client *c;
+	bool more = false;
 
 	/*
 	 * The garbage is collected only after core->lock, which keeps the client:
@@ -376,26 +404,22 @@ int core_context_kill(struct core *core, u32 id)
 	 */
 	core_garbage_init(&g);
 	core_mutex_lock(&core->lock);
-	clist_for_each_safe(pos, tmp, &core->clients) {
-		struct core_client *c = clist_entry(pos, struct core_client, node);
-
-		if (c->id != id)
-			continue;
+	c = core_context_find(core, id);
+	if (c) {
 		core_spin_lock(&core->dispatch);
 		more = !c->dead;
 		if (more)
 			die(c, EPIPE, &g);
 		core_spin_unlock(&core->dispatch);
-		while (more) {
-			core_spin_lock(&core->dispatch);
-			more = drop_step(c, &g);
-			core_spin_unlock(&core->dispatch);
-			core_resched();
-		}
-		err = 0;
+	}
+	while (more) {
+		core_spin_lock(&core->dispatch);
+		more = drop_step(c, &g);
+		core_spin_unlock(&core->dispatch);
+		core_resched();
 	}
 	core_mutex_unlock(&core->lock);
 	core_spin_lock(&core->dispatch);
 	core_unlock_collect(core, &g);
-	return err;
+	return c ? 0 : -ENOENT;
 }

@@ -153,6 +153,15 @@ struct core_counter {
 };
 
 /*
+/* Of an object that is found by its id, see id_tree.c; it may be found once. */
+struct core_node {
+	u64 id;
+	struct core_node *below[2];
+};
+
+#define core_node_entry(n, type) \
+	((type *)((u8 *)(n) - __builtin_offsetof(type, by_id)))
+
  * A cgroup, or (outside the tree) a user.  Counters are lock-free; the
  * times and task counts below them belong to core->dispatch.
  */
@@ -161,13 +170,15 @@ struct core_tenant {
 	struct core_counter res[ARAX_RES_MAX] ____cacheline_aligned;
 
 	/* What they only read. */
-	u64 id ____cacheline_aligned;
+	union {
+		u64 id;
+		struct core_node by_id;
+	} ____cacheline_aligned;
 	struct core_tenant *parent;	/* reference held */
 	u64 max_ns;
 	u64 period_ns;
 	u32 weight;
 	bool is_user;
-	struct core_tenant *below[2];	/* in the tree of ids, see tenant_tree.c */
 
 	/* By commits alone. */
 	u64 device_ns ____cacheline_aligned;
@@ -450,7 +461,8 @@ struct core_client {
 	struct core_task *tasks;
 	struct core_refusals refusals;
 
-	struct clist node ____cacheline_aligned;	/* core->clients, ordered by id; core->lock */
+	struct clist node ____cacheline_aligned;	/* core->clients; core->lock, as the next */
+	struct core_node by_id;	/* core->contexts, by context_key() */
 	s32 pid;
 	char comm[16];
 	void *link;		/* the link's own, e.g. its open file */
@@ -506,6 +518,9 @@ struct core {
 	struct clist idle;	/* tenants with limits alone; the longest unlooked at first */
 	struct core_handles buffers;	/* ids of all buffers */
 	struct arax_device *devices[CORE_MAX_DEVICES];
+	struct core_node *contexts;	/* trees, by id */
+	struct core_node *tenants;
+	struct core_node *users;
 	u32 nr_devices;
 	struct core_kernel *kernels[CORE_MAX_KERNELS];	/* published by release */
 	u32 nr_kernels;
@@ -622,6 +637,8 @@ int core_usage_query(struct core_client *c, struct arax_usage *a);
 static inline bool core_client_ready(const struct core_client *c)
 {
 	/* Pairs with the release in core_context_init(). */
+/* core->lock held. */
+struct core_client *core_context_find(struct core *core, u32 id);
 	return core_load_acquire(&c->ready);
 }
 
@@ -699,13 +716,23 @@ void core_tenant_usage(struct core *core, struct core_tenant *t, struct arax_usa
 void core_tenants_destroy(struct core *core);
 
 /* ------------------------------------------------------------------ */
-/* tenant_tree.c: core->tenants or core->users; core->lock held        */
+/* id_tree.c: core->tenants, ->users or ->contexts; core->lock held    */
 
-/* Where the tenant with this id is, or the empty place where it would be. */
-struct core_tenant **core_tenant_place(struct core_tenant **root, u64 id);
-void core_tenant_unlink(struct core_tenant **root, struct core_tenant *t);
+/* Where the node with this id is, or the empty place where it would be. */
+struct core_node **core_tree_place(struct core_node **root, u64 id);
+void core_tree_unlink(struct core_node **root, struct core_node *n);
 /* The one with the least id that is not less than @id, or NULL. */
-struct core_tenant *core_tenant_from(struct core_tenant *root, u64 id);
+struct core_node *core_tree_from(struct core_node *root, u64 id);
+
+static inline struct core_tenant *core_tenant_of(struct core_node *n)
+{
+	return n ? core_node_entry(n, struct core_tenant) : NULL;
+}
+
+static inline struct core_tenant *core_tenant_from(struct core_node *root, u64 id)
+{
+	return core_tenant_of(core_tree_from(root, id));
+}
 
 /* ------------------------------------------------------------------ */
 /* buffer.c                                                            */

@@ -466,8 +466,7 @@ int core_fetch(struct core *core, struct arax_fetch *a)
 
 int core_mediator_charge(struct core *core, const struct arax_charge *a)
 {
-	struct core_client *c = NULL;
-	struct clist *pos, *tmp;
+	struct core_client *c;
 	int err = -ENOENT;
 	u64 *held;
 
@@ -476,12 +475,7 @@ int core_mediator_charge(struct core *core, const struct arax_charge *a)
 	if (a->resource != ARAX_RES_DEVICE_MEMORY && a->resource != ARAX_RES_MEMORY)
 		return -EOPNOTSUPP;
 	core_mutex_lock(&core->lock);
-	clist_for_each_safe(pos, tmp, &core->clients) {
-		c = clist_entry(pos, struct core_client, node);
-		if (c->id == a->context)
-			break;
-		c = NULL;
-	}
+	c = core_context_find(core, a->context);
 	if (!c)
 		goto unlock;
 	held = a->resource == ARAX_RES_MEMORY ? &c->kept_memory : &c->device_memory;

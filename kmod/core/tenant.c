@@ -67,7 +67,7 @@ static void tenant_free(struct core *core, struct core_tenant *t)
 
 	for (i = 0; i < ARAX_RES_MAX; i++)
 		core_warn_on(core_atomic_read(&t->res[i].used));
-	core_tenant_unlink(t->is_user ? &core->users : &core->tenants, t);
+	core_tree_unlink(t->is_user ? &core->users : &core->tenants, &t->by_id);
 	clist_del(&t->idle);
 	if (t->link)
 		core->ops->tenant_free(core, t);
@@ -128,7 +128,7 @@ struct core_tenant *core_tenant_get(struct core *core, u64 id, struct core_tenan
 	struct core_tenant *t;
 
 	core_mutex_assert(&core->lock);
-	t = *core_tenant_place(&core->tenants, id);
+	t = core_tenant_of(*core_tree_place(&core->tenants, id));
 	if (t)
 		return hold(t);
 	sweep(core);
@@ -138,18 +138,19 @@ struct core_tenant *core_tenant_get(struct core *core, u64 id, struct core_tenan
 	if (parent)
 		t->parent = hold(parent);
 	memcpy(t->path, path, strnlen(path, sizeof(t->path) - 1));
-	*core_tenant_place(&core->tenants, id) = t;
+	*core_tree_place(&core->tenants, id) = &t->by_id;
 	return t;
 }
 
 struct core_tenant *core_user_get(struct core *core, u32 uid)
 {
-	struct core_tenant **place, *t;
+	struct core_node **place;
+	struct core_tenant *t;
 
 	core_mutex_assert(&core->lock);
-	place = core_tenant_place(&core->users, uid);
+	place = core_tree_place(&core->users, uid);
 	if (*place)
-		return hold(*place);
+		return hold(core_tenant_of(*place));
 	t = tenant_new(uid);
 	if (!t)
 		return NULL;
@@ -157,7 +158,7 @@ struct core_tenant *core_user_get(struct core *core, u32 uid)
 	counter_init(&t->res[ARAX_RES_MEMORY], core->params.user_memory);
 	counter_init(&t->res[ARAX_RES_TASKS], core->params.user_tasks);
 	counter_init(&t->res[ARAX_RES_CONTEXTS], core->params.user_contexts);
-	*place = t;
+	*place = &t->by_id;
 	return t;
 }
 
@@ -177,9 +178,9 @@ void core_tenant_put(struct core *core, struct core_tenant *t)
 void core_tenants_destroy(struct core *core)
 {
 	while (core->tenants)
-		tenant_free(core, core->tenants);
+		tenant_free(core, core_tenant_of(core->tenants));
 	while (core->users)
-		tenant_free(core, core->users);
+		tenant_free(core, core_tenant_of(core->users));
 }
 
 /* ------------------------------------------------------------------ */

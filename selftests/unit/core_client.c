@@ -251,6 +251,37 @@ START_TEST(context_query)
 }
 END_TEST
 
+/* When the counter has come round no id is given out twice, and they are found in order. */
+START_TEST(ids_come_round)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl[5];
+	struct arax_context q = { 0 };
+	static const u32 id[5] = { 1, 2, 0xffffffff, 3, 4 }, order[5] = { 1, 2, 3, 4, 0xffffffff };
+	u32 i;
+
+	for (i = 0; i < 5; i++) {
+		if (i == 2)
+			fx->core->next_client = 0xffffffff;
+		cl[i] = fx_client(fx, 1000, 2);
+		ck_assert_uint_eq(cl[i]->c->id, id[i]);
+	}
+	for (i = 0; i < 5; i++, q.id++) {
+		ck_assert_int_eq(core_context_query(fx->core, &q), 0);
+		ck_assert_uint_eq(q.id, order[i]);
+	}
+	ck_assert_int_eq(core_context_kill(fx->core, 5), -ENOENT);
+	ck_assert_int_eq(core_context_kill(fx->core, 0), -ENOENT);
+	ck_assert_int_eq(core_context_kill(fx->core, 3), 0);
+	for (i = 0; i < 5; i++)
+		ck_assert_uint_eq(cl[i]->c->dead, id[i] == 3 ? EPIPE : 0);
+	for (i = 0; i < 5; i++)
+		fx_release(cl[i]);
+	ck_assert_ptr_null(fx->core->contexts);
+	fx_free(fx);
+}
+END_TEST
+
 START_TEST(usage)
 {
 	struct fx *fx = fx_new(NULL);
@@ -297,6 +328,7 @@ Suite *core_client_suite(void)
 	tcase_add_test(tc, kill_with_mediated_buffers);
 	tcase_add_test(tc, death_leaves_nothing);
 	tcase_add_test(tc, context_query);
+	tcase_add_test(tc, ids_come_round);
 	tcase_add_test(tc, usage);
 	suite_add_tcase(s, tc);
 	return s;

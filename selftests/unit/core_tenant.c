@@ -250,7 +250,7 @@ static u32 nr_tenants(struct fx *fx)
 	return n;
 }
 
-static u32 in_tree(const struct core_tenant *t)
+static u32 in_tree(const struct core_node *t)
 {
 	return t ? 1 + in_tree(t->below[0]) + in_tree(t->below[1]) : 0;
 }
@@ -391,7 +391,7 @@ END_TEST
 /* ------------------------------------------------------------------ */
 /* The tree of ids                                                     */
 
-static u32 height(const struct core_tenant *t)
+static u32 height(const struct core_node *t)
 {
 	u32 a, b;
 
@@ -419,7 +419,7 @@ START_TEST(tree)
 	enum { N = 300 };
 	static struct core_tenant t[N];
 	static bool in[N];
-	struct core_tenant *root = NULL, **place;
+	struct core_node *root = NULL, **place;
 	u32 round, i, nr = 0;
 	u64 id;
 
@@ -430,13 +430,13 @@ START_TEST(tree)
 	}
 	for (round = 0; round < 20000; round++) {
 		i = (u32)rand() % N;
-		place = core_tenant_place(&root, t[i].id);
-		ck_assert_ptr_eq(*place, in[i] ? &t[i] : NULL);
+		place = core_tree_place(&root, t[i].id);
+		ck_assert_ptr_eq(*place, in[i] ? &t[i].by_id : NULL);
 		if (in[i]) {
-			core_tenant_unlink(&root, &t[i]);
+			core_tree_unlink(&root, &t[i].by_id);
 		} else {
-			t[i].below[0] = t[i].below[1] = NULL;
-			*place = &t[i];
+			t[i].by_id.below[0] = t[i].by_id.below[1] = NULL;
+			*place = &t[i].by_id;
 		}
 		nr += in[i] ? -1u : 1;
 		in[i] = !in[i];

@@ -161,10 +161,10 @@ START_TEST(limits_go_with_the_folder)
 		/* Held, though gone; and not by that name any more. */
 		ck_assert_int_eq(by_fd(fd, &t), -ENOENT);
 		close(fd);
-		t = *core_tenant_place(&core->tenants, id);
+		t = core_tenant_of(*core_tree_place(&core->tenants, id));
 		ck_assert_ptr_nonnull(t);
 		tenant_put(t);
-		ck_assert_ptr_null(*core_tenant_place(&core->tenants, id));
+		ck_assert_ptr_null(*core_tree_place(&core->tenants, id));
 	}
 	ck_assert_ptr_null(core->tenants);
 	cgroup_drop("/a");
