@@ -426,6 +426,7 @@ struct core_client {
 	/*
 	 * Calls of this client that sleep in the link, which adds to it, issues
 	 * a full barrier and looks once more before it sleeps (see core.c: wake).
+	bool judged;		/* since the last detach, see lost.c; core->dispatch */
 	 */
 	core_atomic sleepers;
 

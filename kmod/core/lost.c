@@ -9,8 +9,9 @@
  * readers fail until its writer is done.
  *
  * Between a mediator's detach and its end nothing is judged: settle() will, all
- * tasks in their order.  It begins a new era, so that what was promised before,
- * perhaps by tasks that come later, is of no use to those that it judges.
+ * tasks of a client in their order, and what comes when it has done so (there may be
+ * many clients) is judged at once again.  It begins a new era, so that what was promised
+ * before, perhaps by tasks that come later, is of no use to those that it judges.
  */
 #include "core.h"
 

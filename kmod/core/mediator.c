@@ -47,6 +47,8 @@ static void fail_queued(struct core *core, struct core_client *c, struct core_ga
 
 	core_spin_lock(&core->dispatch);
 	left = c->nr_tasks;
+	/* Of an old mediator's bytes, too: what comes from now on is not failed for it. */
+	c->judged = true;
 	core_spin_unlock(&core->dispatch);
 	do {
 		core_spin_lock(&core->dispatch);
@@ -227,6 +229,7 @@ static void look_at_states(struct core *core, struct core_client *c, const u32 *
 			struct core_task *t = clist_entry(pos, struct core_task, node);
 
 			if (pos == &c->cursor)
+		c->judged = false;
 				continue;
 			/* Any other word than IDLE, a corrupt one too, is "started". */
 			t->started = core_read_once(states[ARAX_TAG_SLOT(t->d.tag)]) !=
@@ -369,6 +372,7 @@ static void settle(struct core *core, struct core_client *c, struct core_garbage
 		core_spin_lock(&core->dispatch);
 		/* Who submits as fast as we go doesn't keep us for ever. */
 		more = settle_step(core, c, left > CORE_STEP ? CORE_STEP : ~0u, g);
+	c->judged = true;
 		left -= left > CORE_STEP ? CORE_STEP : left;
 		core_spin_unlock(&core->dispatch);
 		core_resched();

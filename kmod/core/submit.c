@@ -440,8 +440,10 @@ static inline int prepare(struct core_client *c, struct core_task *t, const unio
 /* Some bytes of its buffers have died with a mediator. */
 static core_cold int recheck_lost(struct core_task *t)
 {
-	/* What comes while its client is being settled is judged now, like the others. */
-	if (t->client->core->state == CORE_QUIESCED && clist_empty(&t->client->exam))
+	const struct core_client *c = t->client;
+
+	/* settle() is still to come, or under way: behind all that were before it. */
+	if (c->core->state == CORE_QUIESCED && (!c->judged || !clist_empty(&c->exam)))
 		return 0;
 	if (core_reads_lost(t))
 		return -EIO;

@@ -346,6 +346,79 @@ START_TEST(everything)
 }
 END_TEST
 
+struct lost_job {
+	struct fx_client *cl;
+	u32 lost, other;
+};
+
+static void *read_lost(void *arg)
+{
+	struct lost_job *j = arg;
+	struct arax_completion e;
+	struct arax_task t;
+
+	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
+		t = fx_copy(j->cl, 7, j->lost, j->other, 4096);
+		fx_push(j->cl, &t);
+		if (fx_submit(j->cl, 1) != 1)
+			j->cl->sq_tail--;
+		while (fx_pop(j->cl, &e))
+			must(e.result == -EIO);
+	}
+	return NULL;
+}
+
+/*
+ * Bytes have died with a mediator, and while one context after the other is settled somebody
+ * goes on to ask for them, whose own context was the first.
+ */
+START_TEST(lost_while_others_are_settled)
+{
+	enum { QUEUED = 20000 };
+	struct core_params p = fx_params();
+	struct fx_client *a, *b;
+	struct lost_job job;
+	struct arax_task t;
+	pthread_t th;
+	struct fx *fx;
+	u32 i, left;
+
+	p.user_tasks = 1000000;
+	fx = fx_new(&p);
+	a = fx_client(fx, 1000, 2);
+	must(!fx_init(a, 65536, 128, 0));
+	a->queue = fx_queue(a, 0);
+	job = (struct lost_job){ a, fx_buffer(a, 8192), fx_buffer(a, 8192) };
+	b = fx_client(fx, 1000, 2);
+	must(!fx_init(b, 65536, 128, 0));
+	b->queue = fx_queue(b, 0);
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	t = fx_copy(a, 1000, job.other, job.lost, 4096);
+	ck_assert_int_eq(fx_send(a, &t), 1);
+	fx_commit_dirty(fx, fx_expect_task(fx, 1000), 2);
+	fx_expect(a, 1000, 0);
+	for (i = 0; i < QUEUED; i++) {
+		t = fx_marker(b, i);
+		fx_push(b, &t);
+	}
+	ck_assert_int_eq(fx_submit(b, QUEUED), QUEUED);
+	core_detach(fx->core);
+	__atomic_store_n(&stop, false, __ATOMIC_RELEASE);
+	pthread_create(&th, NULL, read_lost, &job);
+	usleep(300);
+	fx_gone(fx);
+	__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
+	pthread_join(th, NULL);
+	core_spin_lock(&fx->core->dispatch);
+	left = a->c->nr_tasks;
+	core_spin_unlock(&fx->core->dispatch);
+	ck_assert_uint_eq(left, 0);
+	fx_release(a);
+	fx_release(b);
+	fx_free(fx);
+}
+END_TEST
+
 /*
  * The lock that is given back by a plain store: what it guards is a plain counter,
  * and the holder now and then sleeps, so that others wait for it in the kernel.
@@ -456,6 +529,7 @@ Suite *core_threads_suite(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, to_the_byte);
 	tcase_add_loop_test(tc, everything, 0, 2);
+	tcase_add_loop_test(tc, lost_while_others_are_settled, 0, 5);
 	tcase_add_loop_test(tc, hot_lock, 0, 2);
 	tcase_add_test(tc, barrier_after_failures);
 	tcase_add_test_raise_signal(tc, no_barrier_at_all, SIGABRT);
