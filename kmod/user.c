@@ -3,7 +3,9 @@
  * A client's own memory as a buffer (ARAX_IMPORT_USER).
  *
  * Its pages are pinned for as long as the buffer, or a mediator's mapping of it, lasts,
- * and charged to its tenant for just as long; its memory cgroup has them anyway.  The
+ * and charged to its tenant for just as long; its memory cgroup has them anyway.  A pin
+ * in a huge page keeps all of it, whatever else its owner discards: so all of it is
+ * charged, by each piece of the buffer that lies in it.  The
  * mediator can't map another process' anonymous pages as such, so it gets a file whose
  * mmap() maps them by frame numbers.  Such a mapping does for a CPU; what wants pages
  * behind an address (get_user_pages: RDMA, io_uring, O_DIRECT) finds none there.
@@ -51,6 +53,26 @@ static int user_pin(struct arax_buffer *ab, unsigned long address, unsigned long
 		cond_resched();
 	}
 	return 0;
+}
+
+/* What the huge pages have around our own ones.  Pages of one in a row are one piece. */
+static u64 user_surroundings(const struct arax_buffer *ab)
+{
+	struct page **pages = ab->pins;
+	struct folio *folio;
+	unsigned long i, n;
+	u64 bytes = 0;
+
+	for (i = 0; i < ab->nr_pins; i += n) {
+		folio = page_folio(pages[i]);
+		for (n = 1; i + n < ab->nr_pins; n++)
+			if (page_folio(pages[i + n]) != folio)
+				break;
+		/* A page that is mapped twice could make a piece longer than its folio. */
+		if (folio_nr_pages(folio) > n)
+			bytes += (u64)(folio_nr_pages(folio) - n) << PAGE_SHIFT;
+	}
+	return bytes;
 }
 
 /* As many pages as lie in one piece at a time. */
@@ -109,6 +131,11 @@ int arax_user_import(struct arax_buffer *ab, u64 address, u64 bytes)
 	err = user_pin(ab, (unsigned long)address, bytes >> PAGE_SHIFT);
 	if (err)
 		return err;
+	err = core_buffer_charge_more(ab->core, user_surroundings(ab));
+	if (err) {
+		user_unpin(ab);
+		return err;
+	}
 	file = anon_inode_getfile("[arax-user]", &user_fops, ab, O_RDWR);
 	if (IS_ERR(file)) {
 		user_unpin(ab);

@@ -24,6 +24,7 @@ struct core_buffer *core_buffer_new(struct core_client *c, u64 bytes, u32 type, 
 	}
 	buf->core = core;
 	buf->bytes = bytes;
+	buf->charged = bytes;
 	buf->type = type;
 	buf->context = c->id;
 	buf->uid = c->uid;
@@ -33,8 +34,10 @@ struct core_buffer *core_buffer_new(struct core_client *c, u64 bytes, u32 type, 
 	clist_init(&buf->note);
 	clist_init(&buf->garbage);
 	core_mutex_lock(&core->lock);
-	*err = core_handle_add(&core->buffers, CORE_BUFFER, buf, &buf->id);
+	*err = c->user->buffers < core->params.user_buffers ?
+	       core_handle_add(&core->buffers, CORE_BUFFER, buf, &buf->id) : -ENOSPC;
 	if (!*err) {
+		c->user->buffers++;
 		core_tenant_hold(core, buf->tenant);
 		core_tenant_hold(core, buf->user);
 	}
@@ -47,17 +50,25 @@ uncharge:
 	return NULL;
 }
 
+/* What it takes besides, before it has a handle. */
+int core_buffer_charge_more(struct core_buffer *buf, u64 bytes)
+{
+	int err = core_charge(buf->tenant, buf->user, ARAX_RES_MEMORY, bytes);
+
+	if (!err)
+		buf->charged += bytes;
+	return err;
+}
+
 void core_buffer_free(struct core_buffer *buf)
 {
 	struct core *core = buf->core;
 
 	core_mutex_lock(&core->lock);
 	core_handle_remove(&core->buffers, CORE_BUFFER, buf->id);
-	/* The note may still be pending where no mediator could take it. */
-	core_spin_lock(&core->dispatch);
-	clist_del(&buf->note);
-	core_spin_unlock(&core->dispatch);
-	core_uncharge(buf->tenant, buf->user, ARAX_RES_MEMORY, buf->bytes);
+	core_warn_on(!clist_empty(&buf->note));
+	core_uncharge(buf->tenant, buf->user, ARAX_RES_MEMORY, buf->charged);
+	buf->user->buffers--;
 	core_tenant_put(core, buf->tenant);
 	core_tenant_put(core, buf->user);
 	core_mutex_unlock(&core->lock);
@@ -115,7 +126,7 @@ static int add_handle(struct core_client *c, struct core_buffer *buf, u32 *handl
 	if (!err) {
 		core_client_count(c, CORE_BUFFER, 1);
 		if (buf->context == c->id)
-			core_atomic_add(&c->memory, buf->bytes);
+			core_atomic_add(&c->memory, buf->charged);
 	}
 	core_mutex_unlock(&c->lock);
 	if (err)
@@ -234,7 +245,7 @@ int core_buffer_destroy(struct core_client *c, u32 handle)
 	if (buf) {
 		core_client_count(c, CORE_BUFFER, -1);
 		if (buf->context == c->id)
-			core_atomic_add(&c->memory, -buf->bytes);
+			core_atomic_add(&c->memory, -buf->charged);
 	}
 	core_mutex_unlock(&c->lock);
 	if (!buf)

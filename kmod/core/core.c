@@ -23,6 +23,8 @@ struct core *core_create(const struct core_ops *ops, const struct core_params *p
 		goto free;
 	core->ops = ops;
 	core->params = *params;
+	if (!core->params.user_buffers)
+		core->params.user_buffers = CORE_USER_BUFFERS;
 	core->link = link;
 	core_mutex_init(&core->lock);
 	core_spin_init(&core->dispatch);

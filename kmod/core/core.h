@@ -114,6 +114,7 @@ struct core_params {
 	u32 cells;		/* of the dispatch ring: power of two, CORE_MIN.._MAX_CELLS */
 	u32 slots;		/* 2..CORE_MAX_SLOTS; the mediator may hold one task less */
 	u32 max_handles;	/* of one context */
+	u32 user_buffers;	/* of one user, imports too; 0: CORE_USER_BUFFERS */
 	/*
 	 * Who submits and commits is the mediator itself.  It looks at the ring
 	 * without being woken, and calls core_wake_deferred() before it waits for
@@ -186,7 +187,8 @@ struct core_tenant {
 	u64 tasks_done;
 	u64 tasks_failed;
 
-	u64 refs ____cacheline_aligned;		/* core->lock */
+	u64 refs ____cacheline_aligned;		/* core->lock, as the next */
+	u32 buffers;			/* of a user: their ids, which are few for all */
 	struct clist idle;		/* core->idle, while it has no reference */
 	void *link;			/* the link's own, see tenant_gone */
 	char path[256];
@@ -203,6 +205,8 @@ enum core_type {
 };
 
 #define CORE_HANDLE_BITS	20
+/* Ids of buffers are handles of one table for all: so much of it may be one user's. */
+#define CORE_USER_BUFFERS	(1u << (CORE_HANDLE_BITS - 3))
 #define CORE_HANDLE_INDEX(h)	((h) & ((1u << CORE_HANDLE_BITS) - 1))
 #define CORE_HANDLE_GEN(h)	((h) >> CORE_HANDLE_BITS)
 
@@ -261,6 +265,7 @@ struct core_buffer {
 	bool mediated;		/* the mediator may have it mapped */
 	u64 users;		/* handles and tasks */
 
+	u64 charged;		/* no less than bytes */
 	struct core *core;
 	u32 type;		/* 0 created, else 1 + enum arax_import */
 	u32 context;		/* creator */
@@ -746,6 +751,8 @@ int core_buffer_query(struct core_client *c, struct arax_buffer_query *a);
 int core_buffer_revoke(struct core_client *c, u32 handle);
 int core_buffer_get(struct core *core, struct arax_buffer_get *a);
 /* By the link, when nothing can reach the pages any more. */
+/* By the link, while it backs a buffer that holds more than its own bytes. */
+int core_buffer_charge_more(struct core_buffer *buf, u64 bytes);
 void core_buffer_free(struct core_buffer *buf);
 /* Takes a reference unless the buffer is revoked. */
 bool core_buffer_use(struct core_buffer *buf);

@@ -619,6 +619,8 @@ static void *anonymous(size_t pages)
 		       -1, 0);
 
 	CHECK(p != MAP_FAILED);
+	/* Whose surroundings would be charged as well. */
+	madvise(p, pages * PAGE, MADV_NOHUGEPAGE);
 	return p;
 }
 
@@ -713,6 +715,74 @@ KTEST(own_memory_is_used_in_place)
 	CHECK_EQ(pinned(), before);
 	mediator_close(&m);
 	client_close(&c);
+}
+
+#define HUGE	((size_t)2 << 20)
+
+/* A huge page, or NULL if there is none to be had. */
+static uint8_t *huge_page(void)
+{
+	uint8_t *p = mmap(NULL, 2 * HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t i;
+
+	CHECK(p != MAP_FAILED);
+	p = (uint8_t *)(((uintptr_t)p + HUGE - 1) & ~(uintptr_t)(HUGE - 1));
+	if (madvise(p, HUGE, MADV_HUGEPAGE))
+		return NULL;
+	fill(p, HUGE, 1);
+	for (i = 0; i < HUGE; i += PAGE)
+		if (frame(p) % (HUGE / PAGE) || frame(p + i) != frame(p) + i / PAGE)
+			return NULL;
+	return p;
+}
+
+/* A pin in a huge page keeps all of it, whatever its owner discards: so all of it is charged. */
+KTEST(own_memory_in_a_huge_page)
+{
+	struct arax_buffer_import i, two;
+	struct client c;
+	uint8_t *p;
+	int ctl = open_node("/dev/arax-ctl"), tenant;
+
+	p = huge_page();
+	if (!p) {
+		tap_skip("no huge page was to be had: memory is in pieces, or this kernel gives none");
+		return;
+	}
+	client_open(&c, 4, 128, 0);
+	CHECK_OK(import_user(&c, p + 7 * PAGE, PAGE, &i));
+	CHECK_EQ(buffer_query(&c, i.handle).bytes, PAGE);
+	CHECK_SYS(madvise(p + 64 * PAGE, HUGE / 2, MADV_DONTNEED));
+	CHECK_EQ(charged(&c), c.init.region_size + HUGE);
+	CHECK_OK(import_user(&c, p, 3 * PAGE, &two));
+	CHECK_EQ(charged(&c), c.init.region_size + 2 * HUGE);
+	CHECK_OK(buffer_destroy(&c, two.handle));
+	CHECK_OK(buffer_destroy(&c, i.handle));
+	CHECK_EQ(charged(&c), c.init.region_size);
+	client_close(&c);
+
+	p = huge_page();
+	if (!p) {
+		tap_skip("no second huge page was to be had");
+		return;
+	}
+	tenant = cgroup_new("/arax-huge");
+	cgroup_enter("/arax-huge");
+	client_open(&c, 4, 128, 0);
+	/* The whole of it is no more than it is. */
+	CHECK_OK(import_user(&c, p, HUGE, &i));
+	CHECK_EQ(charged(&c), c.init.region_size + HUGE);
+	CHECK_OK(buffer_destroy(&c, i.handle));
+	CHECK_OK(limit_set(ctl, tenant, ARAX_RES_MEMORY, c.init.region_size + HUGE - 1));
+	CHECK_ERR(import_user(&c, p, PAGE, &i), EDQUOT);
+	CHECK_EQ(charged(&c), c.init.region_size);
+	CHECK_OK(limit_set(ctl, tenant, ARAX_RES_MEMORY, ARAX_LIMIT_MAX));
+	CHECK_OK(import_user(&c, p, PAGE, &i));
+	client_close(&c);
+	cgroup_enter("");
+	cgroup_remove("/arax-huge");
+	close(tenant);
+	close(ctl);
 }
 
 KTEST(own_memory_that_can_not_be_pinned)
