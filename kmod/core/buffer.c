@@ -97,12 +97,17 @@ void core_buffer_put_last(struct core_buffer *buf, struct core_garbage *g)
 
 	core_warn_on(buf->users);
 	buf->idle = true;
-	/* Not flushed here: the caller may be walking a list of queued tasks. */
-	if (buf->mediated && core->state == CORE_LIVE && clist_empty(&buf->note)) {
+	/*
+	 * What the mediator may have mapped lasts until it has been told: else its id
+	 * could be given out anew, and would be found mapped there.
+	 */
+	if (buf->mediated && core->state == CORE_LIVE) {
 		clist_add_tail(&buf->note, &core->drop_notes);
+		/* Not flushed here: the caller may be walking a list of queued tasks. */
 		g->flush = true;
+	} else {
+		core_garbage_throw(&g->buffers, &buf->garbage);
 	}
-	core_garbage_throw(&g->buffers, &buf->garbage);
 }
 
 void core_buffer_put(struct core_buffer *buf)
@@ -134,6 +139,15 @@ static int add_handle(struct core_client *c, struct core_buffer *buf, u32 *handl
 	return err;
 }
 
+/* Gives a new buffer, which has its pages now, a handle, or drops it. */
+static int add_new(struct core_client *c, struct core_buffer *buf, u32 *handle)
+{
+	core_spin_lock(&buf->core->dispatch);
+	buf->backed = true;
+	core_spin_unlock(&buf->core->dispatch);
+	return add_handle(c, buf, handle);
+}
+
 int core_buffer_create(struct core_client *c, struct arax_buffer_create *a)
 {
 	struct core_buffer *buf;
@@ -153,7 +167,7 @@ int core_buffer_create(struct core_client *c, struct arax_buffer_create *a)
 		core_buffer_free(buf);
 		return err;
 	}
-	return add_handle(c, buf, &a->handle);
+	return add_new(c, buf, &a->handle);
 }
 
 int core_buffer_import(struct core_client *c, struct arax_buffer_import *a)
@@ -193,7 +207,7 @@ int core_buffer_import(struct core_client *c, struct arax_buffer_import *a)
 		core_buffer_free(buf);
 		return err;
 	}
-	return add_handle(c, buf, &a->handle);
+	return add_new(c, buf, &a->handle);
 }
 
 /* The buffer of a handle, with a reference of the caller's own. */
@@ -301,7 +315,7 @@ int core_buffer_get(struct core *core, struct arax_buffer_get *a)
 	core_mutex_lock(&core->lock);
 	buf = a->id >> 32 ? NULL : core_handle_find(&core->buffers, CORE_BUFFER, (u32)a->id);
 	core_spin_lock(&core->dispatch);
-	if (buf && !buf->idle && buf->type != CORE_BUFFER_RING) {
+	if (buf && buf->backed && !buf->idle && buf->type != CORE_BUFFER_RING) {
 		buf->users++;
 		buf->mediated = true;
 		err = 0;

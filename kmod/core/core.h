@@ -153,7 +153,6 @@ struct core_counter {
 	core_atomic events;
 };
 
-/*
 /* Of an object that is found by its id, see id_tree.c; it may be found once. */
 struct core_node {
 	u64 id;
@@ -163,6 +162,7 @@ struct core_node {
 #define core_node_entry(n, type) \
 	((type *)((u8 *)(n) - __builtin_offsetof(type, by_id)))
 
+/*
  * A cgroup, or (outside the tree) a user.  Counters are lock-free; the
  * times and task counts below them belong to core->dispatch.
  */
@@ -263,9 +263,10 @@ struct core_buffer {
 	u8 flags;		/* ARAX_BUFFER_*, as it was created */
 	bool idle;		/* buffer_idle() has been called */
 	bool mediated;		/* the mediator may have it mapped */
+	bool backed;		/* it has pages: the mediator may ask for it */
 	u64 users;		/* handles and tasks */
-
 	u64 charged;		/* no less than bytes */
+
 	struct core *core;
 	u32 type;		/* 0 created, else 1 + enum arax_import */
 	u32 context;		/* creator */
@@ -348,6 +349,7 @@ struct core_event {
 	struct clist node;
 	u64 value;
 	void *event;
+	bool fired;
 };
 
 /* ------------------------------------------------------------------ */
@@ -365,7 +367,6 @@ enum core_task_state {
 
 struct core_task {
 	/* What a commit looks at is here and in @d's first line. */
-	bool fired;
 	struct clist node;	/* client->free, ->freed, ->queued, ->exam, ->dispatched */
 	struct core_client *client;
 	struct core_queue *queue;
@@ -425,13 +426,13 @@ struct core_client {
 	u32 failures_before;	/* the last one of earlier mediators */
 	bool gone;		/* released by its link */
 	bool noted;		/* the mediator knows, or need not; core->dispatch */
+	bool judged;		/* since the last detach, see lost.c; core->dispatch */
 	bool ready;		/* context-init is done; written under core->dispatch */
 	u32 dead;		/* 0 or errno; core->dispatch */
 	u32 gid;
 	/*
 	 * Calls of this client that sleep in the link, which adds to it, issues
 	 * a full barrier and looks once more before it sleeps (see core.c: wake).
-	bool judged;		/* since the last detach, see lost.c; core->dispatch */
 	 */
 	core_atomic sleepers;
 
@@ -517,16 +518,14 @@ struct core {
 
 	core_mutex lock;	/* the next block */
 	struct clist clients;
-	u32 next_client;
-	u32 nr_clients;
-	struct core_tenant *tenants;	/* trees, by id */
-	struct core_tenant *users;
-	struct clist idle;	/* tenants with limits alone; the longest unlooked at first */
-	struct core_handles buffers;	/* ids of all buffers */
-	struct arax_device *devices[CORE_MAX_DEVICES];
 	struct core_node *contexts;	/* trees, by id */
 	struct core_node *tenants;
 	struct core_node *users;
+	u32 next_client;
+	u32 nr_clients;
+	struct clist idle;	/* tenants with limits alone; the longest unlooked at first */
+	struct core_handles buffers;	/* ids of all buffers */
+	struct arax_device *devices[CORE_MAX_DEVICES];
 	u32 nr_devices;
 	struct core_kernel *kernels[CORE_MAX_KERNELS];	/* published by release */
 	u32 nr_kernels;
@@ -638,13 +637,13 @@ void core_client_check_free(struct core_client *c, struct core_garbage *g);
 void core_client_free(struct core_client *c);
 int core_context_query(struct core *core, struct arax_context *a);
 int core_context_kill(struct core *core, u32 id);
+/* core->lock held. */
+struct core_client *core_context_find(struct core *core, u32 id);
 int core_usage_query(struct core_client *c, struct arax_usage *a);
 /* Has context-init been done?  Then the region and the geometry stand. */
 static inline bool core_client_ready(const struct core_client *c)
 {
 	/* Pairs with the release in core_context_init(). */
-/* core->lock held. */
-struct core_client *core_context_find(struct core *core, u32 id);
 	return core_load_acquire(&c->ready);
 }
 
@@ -751,9 +750,9 @@ int core_buffer_query(struct core_client *c, struct arax_buffer_query *a);
 int core_buffer_revoke(struct core_client *c, u32 handle);
 int core_buffer_get(struct core *core, struct arax_buffer_get *a);
 /* By the link, when nothing can reach the pages any more. */
+void core_buffer_free(struct core_buffer *buf);
 /* By the link, while it backs a buffer that holds more than its own bytes. */
 int core_buffer_charge_more(struct core_buffer *buf, u64 bytes);
-void core_buffer_free(struct core_buffer *buf);
 /* Takes a reference unless the buffer is revoked. */
 bool core_buffer_use(struct core_buffer *buf);
 void core_buffer_put(struct core_buffer *buf);

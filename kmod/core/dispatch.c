@@ -267,7 +267,7 @@ static bool flush_notes(struct core *core, u32 *max, struct core_garbage *g)
 		if (!send_note(core, ARAX_DISPATCH_BUFFER, 0, buf->context, buf->id, 0, g))
 			return false;
 		clist_del(&buf->note);
-		buf->mediated = false;
+		core_garbage_throw(&g->buffers, &buf->garbage);
 	}
 	clist_for_each_safe(pos, tmp, &core->gone_notes) {
 		struct core_client *c = clist_entry(pos, struct core_client, note);

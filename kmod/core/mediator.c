@@ -201,8 +201,13 @@ static bool drop_notes_step(struct core *core, struct core_garbage *g)
 {
 	u32 n;
 
-	for (n = 0; n < CORE_STEP && !clist_empty(&core->drop_notes); n++)
-		clist_del(core->drop_notes.next);
+	for (n = 0; n < CORE_STEP && !clist_empty(&core->drop_notes); n++) {
+		struct core_buffer *buf = clist_first(&core->drop_notes, struct core_buffer,
+						      note);
+
+		clist_del(&buf->note);
+		core_garbage_throw(&g->buffers, &buf->garbage);
+	}
 	for (; n < CORE_STEP && !clist_empty(&core->gone_notes); n++) {
 		struct core_client *c = clist_first(&core->gone_notes, struct core_client, note);
 
@@ -224,12 +229,12 @@ static void look_at_states(struct core *core, struct core_client *c, const u32 *
 
 	do {
 		core_spin_lock(&core->dispatch);
+		c->judged = false;
 		pos = pos ? pos : c->dispatched.next;
 		for (n = 0; n < CORE_STEP && pos != &c->dispatched; pos = pos->next) {
 			struct core_task *t = clist_entry(pos, struct core_task, node);
 
 			if (pos == &c->cursor)
-		c->judged = false;
 				continue;
 			/* Any other word than IDLE, a corrupt one too, is "started". */
 			t->started = core_read_once(states[ARAX_TAG_SLOT(t->d.tag)]) !=
@@ -367,12 +372,12 @@ static void settle(struct core *core, struct core_client *c, struct core_garbage
 	clist_splice_tail(&c->dispatched, &c->exam);
 	clist_splice_tail(&c->queued, &c->exam);
 	left = c->nr_tasks;
+	c->judged = true;
 	core_spin_unlock(&core->dispatch);
 	do {
 		core_spin_lock(&core->dispatch);
 		/* Who submits as fast as we go doesn't keep us for ever. */
 		more = settle_step(core, c, left > CORE_STEP ? CORE_STEP : ~0u, g);
-	c->judged = true;
 		left -= left > CORE_STEP ? CORE_STEP : left;
 		core_spin_unlock(&core->dispatch);
 		core_resched();

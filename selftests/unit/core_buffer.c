@@ -229,6 +229,130 @@ START_TEST(mediated)
 }
 END_TEST
 
+static u32 drop_notes(struct fx *fx)
+{
+	const struct arax_dispatch *d;
+	u32 n = 0;
+
+	while ((d = fx_next(fx)))
+		n += d->type == ARAX_DISPATCH_BUFFER;
+	return n;
+}
+
+/* What the link holds for no mediator, as a memfd. */
+static void import_mediated(struct fx *fx, struct fx_client *cl)
+{
+	union core_args a = { 0 }, g = { 0 };
+	struct core_buffer *buf;
+
+	a.buffer_import.type = ARAX_IMPORT_MEMFD;
+	a.buffer_import.fd = 1;
+	ck_assert_int_eq(fx_call(fx, cl, ARAX_NR_BUFFER_IMPORT, &a), 0);
+	buf = lookup(cl, a.buffer_import.handle);
+	g.buffer_get.id = buf->id;
+	ck_assert_int_eq(fx_call(fx, NULL, ARAX_NR_BUFFER_GET, &g), 0);
+	fx_close_buffer(fx, buf);
+}
+
+/*
+ * However many end at once, and whether or not there is room: each is there, and so is its
+ * id, until the mediator is told that it goes, or is no more (_i).
+ */
+START_TEST(told_before_they_go)
+{
+	struct core_params p = fx_params();
+	struct arax_fetch fetch;
+	struct fx_client *cl;
+	struct fx *fx;
+	u32 told, i;
+
+	p.max_handles = 4000;
+	fx = fx_new(&p);
+	cl = fx_client_ready(fx);
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	for (i = 0; i < 1000; i++)
+		import_mediated(fx, cl);
+	fx_release(cl);
+	for (told = drop_notes(fx); !_i && told < 1000; told += i) {
+		ck_assert_uint_eq(fx->buffers, 1000 - told);
+		ck_assert_uint_eq(fx_used(fx->tenants[0], ARAX_RES_MEMORY), (1000 - told) * 4096);
+		fetch = (struct arax_fetch){ 0 };
+		ck_assert_int_eq(core_fetch(fx->core, &fetch), 0);
+		i = drop_notes(fx);
+		ck_assert_uint_ne(i, 0);
+	}
+	if (_i) {
+		ck_assert_uint_eq(fx->buffers, 1000 - told);
+		fx_die(fx);
+	}
+	ck_assert_uint_eq(fx->buffers, 0);
+	ck_assert_uint_eq(fx_used(fx->tenants[0], ARAX_RES_MEMORY), 0);
+	fx_free(fx);
+}
+END_TEST
+
+static struct fx *asking;
+static int asked;
+
+static void ask(struct core_buffer *buf)
+{
+	union core_args a = { .buffer_get.id = buf->id };
+
+	asked = fx_call(asking, NULL, ARAX_NR_BUFFER_GET, &a);
+}
+
+/* A mediator that guesses ids gets nothing that has no pages yet, or never gets any. */
+START_TEST(not_without_pages)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	union core_args a = { 0 };
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	asking = fx;
+	fx->backing = ask;
+	fx_buffer(cl, 4096);
+	ck_assert_int_eq(asked, -ENOENT);
+	fx->fail_buffer = -ENOMEM;
+	asked = 0;
+	ck_assert_int_eq(create(cl, 4096, 0, &a), -ENOMEM);
+	ck_assert_int_eq(asked, -ENOENT);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/* Ids are few for all: one user, in however many contexts, leaves some. */
+START_TEST(a_users_share)
+{
+	struct core_params p = fx_params();
+	struct fx_client *a, *b, *other;
+	union core_args args = { 0 };
+	struct fx *fx;
+	u32 h;
+
+	p.user_buffers = 6;	/* two of them are regions */
+	fx = fx_new(&p);
+	a = fx_client_ready(fx);
+	b = fx_client_ready(fx);
+	other = fx_client(fx, 2000, 2);
+	ck_assert_int_eq(fx_init(other, 16, 128, 0), 0);
+	h = fx_buffer(a, 4096);
+	fx_buffer(a, 4096);
+	fx_buffer(b, 4096);
+	fx_buffer(b, 4096);
+	ck_assert_int_eq(create(a, 4096, 0, &args), -ENOSPC);
+	ck_assert_uint_eq(used(fx), 4 * 4096 + 2 * a->init.region_size + other->init.region_size);
+	fx_buffer(other, 4096);
+	ck_assert_int_eq(core_buffer_destroy(a->c, h), 0);
+	fx_buffer(b, 4096);
+	fx_release(a);
+	fx_release(b);
+	fx_release(other);
+	fx_free(fx);
+}
+END_TEST
+
 /* The mediator is told of it, and nobody else gets it. */
 START_TEST(explicit)
 {
@@ -325,6 +449,9 @@ Suite *core_buffer_suite(void)
 	tcase_add_test(tc, import);
 	tcase_add_test(tc, revoke_it);
 	tcase_add_test(tc, mediated);
+	tcase_add_loop_test(tc, told_before_they_go, 0, 2);
+	tcase_add_test(tc, not_without_pages);
+	tcase_add_test(tc, a_users_share);
 	tcase_add_test(tc, explicit);
 	tcase_add_test(tc, tasks_hold);
 	tcase_add_test(tc, extents);

@@ -43,6 +43,8 @@ static int back(struct core_client *c, struct core_buffer *buf)
 	struct fx_client *cl = c->link;
 	struct fx_pages *p;
 
+	if (cl->fx->backing)
+		cl->fx->backing(buf);
 	if (cl->fx->fail_buffer)
 		return cl->fx->fail_buffer;
 	p = calloc(1, sizeof(*p));
@@ -227,6 +229,12 @@ static struct fx *only;		/* event_end is told no more than the event */
 /* Takes as long as its client likes: no lock of the core may be held. */
 static void event_end(void *event, bool fired)
 {
+	core_mutex_lock(&only->core->lock);
+	core_spin_lock(&only->core->dispatch);
+	core_spin_unlock(&only->core->dispatch);
+	core_mutex_unlock(&only->core->lock);
+	if (fired)
+		__atomic_fetch_add((u64 *)event, 1, __ATOMIC_RELAXED);
 	count(&only->events_held, -1);
 }
 
