@@ -721,6 +721,11 @@ static inline int find_ranges(struct run *run)
 		to->length = r->length;
 		to->stride = r->stride;
 		to->count = r->count;
+		/* Rows of nothing may be four billion, and who works on them walks them. */
+		if (unlikely(!r->length)) {
+			to->stride = 0;
+			to->count = 1;
+		}
 	}
 	return 0;
 }
