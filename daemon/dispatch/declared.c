@@ -91,9 +91,14 @@ static int compare(const struct run *run, uint32_t i)
 {
 	struct device *dev = run->poller->devs[run->device].dev;
 	const struct arax_dispatch_range *r = &run->node->ranges[i];
-	uint8_t *copy = malloc(r->length ? r->length : 1);
-	int err = copy ? 0 : -ENOMEM;
+	uint8_t *copy;
+	int err;
 
+	/* However many rows of nothing there are. */
+	if (!r->length)
+		return 0;
+	copy = malloc(r->length);
+	err = copy ? 0 : -ENOMEM;
 	for (uint32_t j = 0; !err && j < r->count; j++) {
 		uint64_t row = (uint64_t)j * r->stride;
 

@@ -66,6 +66,9 @@ static int fill(const struct arax_launch_range *r, const void *args, uint32_t wi
 {
 	uint32_t i;
 
+	/* As many rows of nothing as a program likes are a valid range. */
+	if (!r->length)
+		return 0;
 	for (i = 0; i < r->count; i++)
 		fill_row((uint8_t *)r->data + (uint64_t)i * r->stride, r->length, args, width);
 	return 0;

@@ -114,7 +114,9 @@ static void context_gone(struct poller *p, struct link *l, uint32_t context)
 {
 	graph_cancel_all(l->graph, context);
 	poller_commit_ended(p, l);
+	/* Tells of those that wait and are more than may keep their place when canceled. */
 	graph_context_gone(l->graph, context);
+	poller_commit_ended(p, l);
 	sched_context_gone(p->sched, l->place, context);
 	own_context_gone(l, context);
 	aside_context_gone(l, context);

@@ -67,8 +67,9 @@ struct poller_device {
 	bool configured;		/* atomic: anew, and its lanes may be others now */
 	bool changed;			/* since it was last published */
 	bool lost;			/* it said ENODEV: nothing is given to it any more */
-	/* Lost, and being rebuilt: see recover.h. */
+	/* Lost, and what that leaves to be done, which may be to rebuild it: see recover.h. */
 	struct recovery *recovery;
+	bool rebuilt;
 	uint64_t tasks_at_loss;
 	uint32_t hasty;
 };

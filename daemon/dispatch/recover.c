@@ -21,10 +21,8 @@ struct recovery {
 	int err;
 };
 
-bool recover_plan(struct poller *p, struct poller_device *pd)
+static bool is_worth_it(struct poller_device *pd)
 {
-	struct recovery *r;
-
 	if (!device_can_reset(pd->dev))
 		return false;
 	pd->hasty = pd->tasks - pd->tasks_at_loss < HASTY_TASKS ? pd->hasty + 1 : 1;
@@ -34,13 +32,23 @@ bool recover_plan(struct poller *p, struct poller_device *pd)
 			log_u64("losses", pd->hasty));
 		return false;
 	}
+	return true;
+}
+
+bool recover_plan(struct poller *p, struct poller_device *pd)
+{
+	struct recovery *r;
+
+	pd->rebuilt = is_worth_it(pd);
+	if (!pd->rebuilt && !memory_has_device(p->memory, pd->dev->index))
+		return false;
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return false;
 	r->poller = p;
 	r->pd = pd;
 	pd->recovery = r;
-	return true;
+	return pd->rebuilt;
 }
 
 /* Back on the poller's thread. */
@@ -52,6 +60,10 @@ static void ended(struct work *w)
 	int err = r->err;
 
 	recover_stop(pd);
+	if (!pd->rebuilt) {
+		log_info("memory of a lost device is given up", log_str("device", pd->dev->info.name));
+		return;
+	}
 	if (!err)
 		err = sched_device_set(p->sched, pd->dev->index, pd->lanes);
 	if (err) {
@@ -72,7 +84,8 @@ static void *rebuild(void *arg)
 	/* Results that are on it alone are lost with it, and must not be taken for the host's. */
 	if (memory_has_device(p->memory, r->pd->dev->index))
 		memory_lose(p->memory, r->pd->dev->index);
-	r->err = device_reset(r->pd->dev);
+	if (r->pd->rebuilt)
+		r->err = device_reset(r->pd->dev);
 	poller_post(p, &r->work);
 	return NULL;
 }
@@ -83,7 +96,7 @@ void recover_begin(struct poller *p, struct poller_device *pd)
 	uint64_t idle = pd->nr_runs == 64 ? 0 : ~0ull << pd->nr_runs;
 	int err;
 
-	if (r->begun || pd->runs_busy != idle || pd->spares_busy)
+	if (r->begun || pd->runs_busy != idle || pd->spares_busy || pd->direct->node)
 		return;
 	r->work.run = ended;
 	/* From here on r->err is the thread's. */

@@ -6,6 +6,9 @@
  * wait for it.  What was on the device is gone; the host has every byte, but for those of
  * explicit buffers that were there alone: who reads these gets EIO.  A device that
  * is lost again before it has done much is given up after a few times.
+ *
+ * Of one that can't be rebuilt, or is given up, these bytes are lost all the same, and
+ * have to be known as lost: else nobody could write them anew.
  */
 #ifndef ARAXD_DISPATCH_RECOVER_H
 #define ARAXD_DISPATCH_RECOVER_H
@@ -16,12 +19,17 @@
 
 /* All on the poller's thread.  A device was lost: is it worth waiting for? */
 bool recover_plan(struct poller *p, struct poller_device *pd);
+/* There is something to be done for it once nothing runs there. */
+static inline bool recover_pending(const struct poller_device *pd)
+{
+	return pd->recovery;
+}
 /* Nothing runs on it any more?  Then begin, on a thread of its own. */
 void recover_begin(struct poller *p, struct poller_device *pd);
 /* Tasks may wait for it. */
 static inline bool recover_expected(const struct poller_device *pd)
 {
-	return pd->recovery;
+	return pd->recovery && pd->rebuilt;
 }
 
 /* At the end: waits for what is under way. */

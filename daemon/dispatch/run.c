@@ -586,7 +586,7 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 		if (run->held) {
 			info.bytes = remote_moved(run);
 			remote_settle(run);
-		} else if (!run->remote || node->d.opcode != ARAX_OP_LAUNCH) {
+		} else if (!run->unrun && (!run->remote || node->d.opcode != ARAX_OP_LAUNCH)) {
 			remote_host_wrote(l, node);
 		}
 	}
@@ -622,6 +622,7 @@ static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int re
 static __attribute__((cold)) void finish_unrun(struct run *run, int err)
 {
 	reason_take(run->rt.reason);
+	run->unrun = true;
 	finish(run, 0, 0, err);
 }
 
@@ -677,7 +678,7 @@ static void came_back(struct work *w)
 	/* It may only have been seen now that such code can't be run here; others wait to. */
 	if (unlikely(nobody))
 		run_refuse_stranded(p);
-	if (unlikely(recover_expected(pd)))
+	if (unlikely(recover_pending(pd)))
 		recover_begin(p, pd);
 }
 
@@ -721,6 +722,11 @@ static inline int find_ranges(struct run *run)
 		to->length = r->length;
 		to->stride = r->stride;
 		to->count = r->count;
+		/* Rows of nothing may be four billion, and who works on them walks them. */
+		if (unlikely(!r->length)) {
+			to->stride = 0;
+			to->count = 1;
+		}
 	}
 	return 0;
 }
@@ -853,7 +859,7 @@ static enum run_outcome run_inline(struct poller *p, struct run *run, struct pol
 		run->rt.wall_ns = run->rt.device_ns ?: run->rt.hold_ns;
 		end_task(run, run->rt.hold_ns, run->rt.hold_ns, result);
 		lone_ended(p, run);
-		if (unlikely(recover_expected(pd)))
+		if (unlikely(recover_pending(pd)))
 			recover_begin(p, pd);
 		return RUN_DONE;
 	}
@@ -994,6 +1000,7 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 	run->start = p->now;
 	run->lazy = false;
 	run->spent = false;
+	run->unrun = false;
 	run->handed = false;
 	run->follows = nr_after;
 	run->rt.reason[0] = '\0';
@@ -1127,6 +1134,7 @@ bool run_direct(struct poller *p, struct graph_node *node, enum run_outcome *out
 		POLLER_COUNT(p, lone);
 	}
 	run->start = p->now;
+	run->unrun = false;
 	node->device = run->device;
 	run->rt.reason[0] = '\0';
 	__atomic_store_n(&l->states[ARAX_TAG_SLOT(node->d.tag)], ARAX_SLOT_STARTED,

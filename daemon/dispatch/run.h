@@ -63,6 +63,7 @@ struct run {
 	bool stored;			/* results may have reached the host's pages */
 	bool spent;			/* some of its input is nowhere any more */
 	bool lazy;			/* it has a range of a lazy buffer, see memory.h */
+	bool unrun;			/* nothing of it has run: its ranges are as they were */
 	bool held;			/* between memory_enter() and memory_settle() */
 	bool handed;			/* it has a ticket of its lane */
 	bool follows;			/* started before what it waits for had ended: follow.h */

@@ -954,16 +954,20 @@ int graph_fate(const struct graph_node *node, uint64_t *origin)
 	return n->result;
 }
 
-void graph_doom(struct graph *g, struct graph_node *node, int result)
+/* @n ends from outside: that is not subject to ARAX_QUEUE_CONTINUE. */
+static void doom_alone(struct node *n, int result)
 {
-	struct node *n = node_of(node);
-
-	(void)g;
 	if (n->flags & NODE_DOOMED)
 		return;
 	n->flags |= NODE_DOOMED;
 	n->result = result;
 	n->origin = 0;
+}
+
+void graph_doom(struct graph *g, struct graph_node *node, int result)
+{
+	(void)g;
+	doom_alone(node_of(node), result);
 }
 
 bool graph_complete(struct graph *g, struct graph_node *node, int result, uint32_t *failure)
@@ -1055,12 +1059,7 @@ int graph_unblock(struct graph *g, uint64_t tag, int error)
 /* Ends @n, which has not started, though it would be free to run. */
 static void end_early(struct graph *g, struct node *n, int result)
 {
-	/* Its own end is not subject to ARAX_QUEUE_CONTINUE. */
-	if (!(n->flags & NODE_DOOMED)) {
-		n->flags |= NODE_DOOMED;
-		n->result = result;
-		n->origin = 0;
-	}
+	doom_alone(n, result);
 	switch (n->state) {
 	case GRAPH_POPPED:
 		if (g->params.drop)
@@ -1139,20 +1138,22 @@ void graph_context_gone(struct graph *g, uint32_t id)
 		n->nr_access = 0;
 		if (e && !--e->live && e != n->queue->epoch)
 			pool_put(&g->epoch_pool, e);
-		if (!(n->flags & NODE_REPORTED))
-			g->slots[ARAX_TAG_SLOT(n->pub.d.tag)] = NULL;
 		if (n->state == GRAPH_RUNNING) {
+			g->slots[ARAX_TAG_SLOT(n->pub.d.tag)] = NULL;
 			n->flags |= NODE_GONE;
 			n->queue = NULL;
 			n->context = NULL;
 			continue;
 		}
-		if (n->flags & NODE_HEAPED)
-			heap_remove(g, n);
 		if (n->state == GRAPH_READY)
 			list_unlink(&g->ready, &g->ready_tail, n);
 		else if (n->state == GRAPH_POPPED && g->params.drop)
 			g->params.drop(g->params.drop_arg, &n->pub);
+		/* Of most that wait nobody was told before: see MAX_GHOSTS. */
+		if (!(n->flags & NODE_REPORTED)) {
+			doom_alone(n, -ECANCELED);
+			report(g, n);
+		}
 		node_free(g, n);
 		g->stats.live--;
 	}

@@ -278,8 +278,9 @@ void graph_cancel_all(struct graph *g, uint32_t context);
 /**
  * graph_context_gone - forget a context
  *
- * Its tasks that have not started vanish; graph_complete() of a running one
- * returns false.  Time: linear in its live tasks.
+ * Its tasks that have not started end with -ECANCELED (graph_pop_done()), each that
+ * was not told of before; graph_complete() of a running one returns false.  Time:
+ * linear in its live tasks.
  */
 void graph_context_gone(struct graph *g, uint32_t context);
 

@@ -25,7 +25,7 @@ static struct broker *broker_of_client(struct core_client *c)
 
 /*
  * Size and identity of a memfd that has the seals and is writable for ever.
- * EINVAL: not a memfd, or other seals; EBADF: no descriptor.
+ * EINVAL: not a memfd, one of huge pages, or other seals; EBADF: no descriptor.
  */
 static int inspect(int fd, int seals, struct stat *st)
 {
@@ -37,7 +37,8 @@ static int inspect(int fd, int seals, struct stat *st)
 	if (got < 0 || !S_ISREG(st->st_mode) || (got & seals) != seals ||
 	    got & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
 		return -EINVAL;
-	return 0;
+	/* The pool may be empty when we touch a hole in it, and that would be our end. */
+	return guard_may_map(fd) ? 0 : -EINVAL;
 }
 
 static bool is_eventfd(int fd)

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* The table of guarded regions and the handler that reads it. */
 #include <errno.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "daemon/memory/guard.h"
@@ -116,6 +118,13 @@ void guard_exit(void)
 	free(free_slots);
 	free_slots = NULL;
 	nr_slots = nr_free = cap_free = 0;
+}
+
+bool guard_may_map(int fd)
+{
+	struct statfs fs;
+
+	return !fstatfs(fd, &fs) && fs.f_type != HUGETLBFS_MAGIC;
 }
 
 static int take_slot(uint32_t *slot)

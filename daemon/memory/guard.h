@@ -3,9 +3,13 @@
  * guard.h - survive a client's memory
  *
  * A mapping of memory that a client made can fault although its size is sealed
- * (no page to be had, a huge page pool run dry, an I/O error).  Guarded regions
- * turn SIGBUS into a page of zeros in our mapping and a mark against the
- * region; whoever owns it asks for the marks and ends that context.
+ * (no page to be had, an I/O error).  Guarded regions turn SIGBUS into a page of
+ * zeros in our mapping and a mark against the region; whoever owns it asks for the
+ * marks and ends that context.
+ *
+ * Not so where a mapping consists of pages of a huge page pool, which may run dry:
+ * no smaller page can be put into that.  So such files are refused before they are
+ * mapped, see guard_may_map().
  *
  * The handler is async-signal-safe: it reads a table that only grows.
  * Thread-safe.
@@ -23,6 +27,9 @@ int guard_init(void);
 void guard_notify(int event_fd);
 /* Back to the default; every region must have been removed. */
 void guard_exit(void);
+
+/* Whether a mapping of @fd could be guarded: not of a huge page pool's file, or of none. */
+bool guard_may_map(int fd);
 
 /*
  * A region in the handler's table; @owner is what guard_next_marked() returns,

@@ -64,6 +64,7 @@ struct rate {
  *		by nobody
  * @lost:	its device has forgotten it: it is the buffer's alone, to know what @dirty bytes
  *		nobody has
+ * @silent:	its device said that it is lost, and is still asked by who needs the bytes
  * @users:	their ranges, once all of the task's are there
  * @charged:	who pays for it, if @is_charged
  * @worth:	see extent_used()
@@ -79,6 +80,7 @@ struct memory_extent {
 	uint32_t busy;
 	bool leaving;
 	bool lost;
+	bool silent;
 	struct memory_owner charged;
 	bool is_charged;
 	uint64_t start, end;
@@ -253,7 +255,7 @@ int extent_flush(struct memory *m, struct memory_extent *e);
 /* (locked) Of start..end, in extents but @but. */
 uint64_t dirty_bytes(const struct memory_buffer *b, const struct memory_extent *but,
 		     uint64_t start, uint64_t end, const struct memory_extent **where);
-/* start..end, wherever it is dirty.  @lost: as memory_flush(); else without what nobody has. */
+/* start..end, wherever it is dirty.  @lost: they are needed; else without what nobody has. */
 int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end,
 		 bool lost);
 

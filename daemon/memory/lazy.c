@@ -47,6 +47,7 @@ static int flush_piece(struct memory *m, struct memory_extent *e, uint64_t from,
 	/* Copies may come beside what the lanes do, from any thread. */
 	err = extent_copy(m, e, 0, false, from, to);
 	pthread_mutex_lock(&m->lock);
+	e->silent = err == -ENODEV;
 	/* Whoever writes there now is not the one whose bytes were wanted. */
 	if (!err)
 		intervals_clear_old(&e->dirty, from, to, born);
@@ -80,7 +81,7 @@ int extent_flush(struct memory *m, struct memory_extent *e)
 	return err;
 }
 
-/* (locked) @lost: bytes that nobody has are among them. */
+/* (locked) @lost: bytes that nobody has, or a lost device, are among them. */
 static struct memory_extent *find_dirty(const struct memory_buffer *b, uint64_t start,
 					uint64_t end, bool lost)
 {
@@ -88,7 +89,7 @@ static struct memory_extent *find_dirty(const struct memory_buffer *b, uint64_t 
 	struct memory_extent *e;
 
 	for (e = b->extents; e; e = e->next_of_buffer)
-		if ((lost || !e->lost) &&
+		if ((lost || !(e->lost || e->silent)) &&
 		    intervals_first(&e->dirty, start, end, &from, &to, &born))
 			return e;
 	return NULL;
@@ -108,6 +109,9 @@ int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint
 	while (!err && (e = find_dirty(b, start, end, lost))) {
 		e->busy++;
 		err = flush_from(m, e, start, end);
+		/* Its device is lost: whoever is to write over them can do without. */
+		if (!lost && e->silent)
+			err = 0;
 		e->busy--;
 		pthread_cond_broadcast(&m->settled);
 	}
@@ -119,15 +123,17 @@ int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint
 
 int memory_flush(struct memory *m, const struct memory_range *r)
 {
+	const bool needed = r->access & ARAX_IN;
 	uint64_t start, bytes;
 	uint32_t i;
 	int err = 0;
 
+	/* What lies between so many rows stays lost, and memory_host_wrote() can't tell it apart. */
 	if (r->buffer && memory_rows(r) > MEMORY_MAX_ROWS)
 		return buffer_flush(m, r->buffer, r->offset, memory_range_end(r), true);
 	for (i = 0; r->buffer && !err && i < memory_rows(r); i++) {
 		start = memory_row(r, i, &bytes);
-		err = buffer_flush(m, r->buffer, start, start + bytes, true);
+		err = buffer_flush(m, r->buffer, start, start + bytes, needed);
 	}
 	return err;
 }

@@ -221,6 +221,8 @@ uint64_t memory_dirty(struct memory *m, const struct memory_range *ranges, uint3
 /*
  * Have the range's bytes at the host, for who is next to use them there.  Of a lazy
  * buffer; for others there is nothing to do.  0, or -EIO: a device doesn't give them.
+ * What went with a device is no error to who only writes there, unless in more rows than
+ * MEMORY_MAX_ROWS.
  */
 int memory_flush(struct memory *m, const struct memory_range *r);
 

@@ -124,6 +124,11 @@ system system/loss-in-a-task 'cpu { memory = "32M" groups = { "0", "1" } } sched
 system system/loss-between-tasks 'cpu { enable = false } sched { policy = "rr" }
 	backend "sim" { options = { "devices=2", "memory=33554432", "ns-per-item=0.1", "base-us=1",
 	"latency-us=1", "lose=1:500" } }' device-loss never_an_older_byte
+# It can't be rebuilt: what it had alone is lost until somebody writes it.
+LOGGED='memory of a lost device is given up device=sim1' system system/loss-for-good 'cpu { enable = false }
+	sched { policy = "rr" } backend "sim" { options = { "devices=2", "memory=33554432",
+	"ns-per-item=0.1", "base-us=1", "latency-us=1", "lose=1:4000" } }' \
+	device-loss lost_bytes_are_written_anew
 # On simulated ones, beside cores that work on the pages in place.
 sim='backend "sim" { options = { "devices=4", "links=2", "memory=33554432",
 	"ns-per-item=0.1", "base-us=1", "latency-us=1" } }'

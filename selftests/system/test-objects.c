@@ -3,7 +3,9 @@
 #include "stack.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define LONG	(60 * SECOND)
@@ -194,5 +196,26 @@ TEST(kernels_one_by_one)
 	CHECK(n > 1);
 	CHECK_EQ(arax_kernel_next(s.ax, UINT32_MAX, &k), -ENOENT);
 	CHECK_EQ(arax_kernel_find(s.ax, "st_none", 0, &k), -ENOENT);
+	stack_close(&s);
+}
+
+/* A memfd becomes a buffer; one of huge pages, whose pool may run dry, on neither link. */
+TEST(memfds_of_huge_pages_are_refused)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *b;
+	int fd = memfd_create("small", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	CHECK(fd >= 0);
+	CHECK_EQ(ftruncate(fd, 2 << 20), 0);
+	CHECK_EQ(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	CHECK_EQ(arax_buffer_import(s.ax, ARAX_IMPORT_MEMFD, fd, &b), 0);
+	arax_buffer_destroy(b);
+	close(fd);
+	fd = memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+	if (fd < 0 || ftruncate(fd, 2 << 20) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))
+		tap_skip("no memfd of huge pages can be made");
+	CHECK_EQ(arax_buffer_import(s.ax, ARAX_IMPORT_MEMFD, fd, &b), -EINVAL);
+	close(fd);
 	stack_close(&s);
 }

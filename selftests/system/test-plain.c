@@ -297,6 +297,37 @@ TEST(lies_about_access_are_found)
 	stack_close(&s);
 }
 
+/* Four billion rows without a byte are nothing to do: nobody walks them. */
+TEST(rows_of_nothing)
+{
+	struct stack s = stack_open(ARAX_QUEUE_IN_ORDER);
+	struct arax_buffer *a = stack_buffer(&s, 4096), *b = stack_buffer(&s, 4096);
+	struct arax_kernel add = stack_kernel(&s, "st_add"), lies = stack_kernel(&s, "st_lies");
+	struct arax_range in = arax_rows(a, ARAX_IN, 8, 0, 0, UINT32_MAX);
+	struct arax_range out = arax_rows(b, ARAX_OUT, 8, 0, 0, UINT32_MAX);
+	struct arax_range both = arax_rows(a, ARAX_INOUT, 8, 0, 0, UINT32_MAX);
+	uint32_t one = 1, *x = arax_buffer_data(a), *y = arax_buffer_data(b);
+	struct arax_event e = { 0 }, refused = { 0 };
+	int i;
+
+	x[2] = y[2] = 7;
+	for (i = 0; i < 20; i++) {
+		CHECK_EQ(arax_fill(s.q, out, &one, 4, NULL), 0);
+		CHECK_EQ(arax_copy(s.q, out, in, NULL), 0);
+		CHECK_EQ(arax_launch(s.q, &add, arax_grid(1, 1, 1), ARAX_ARGS(one),
+				     ARAX_RANGES(both), i == 19 ? &e : NULL), 0);
+	}
+	/* One walk takes some seconds. */
+	CHECK_EQ(arax_wait(&e, arax_deadline(20 * SECOND)), 0);
+	CHECK_EQ(x[2], 7);
+	CHECK_EQ(y[2], 7);
+	/* It wants two words, and checked ones are looked at before. */
+	CHECK_EQ(arax_launch(s.q, &lies, arax_grid(1, 1, 1), ARAX_NO_ARGS, ARAX_RANGES(in, out),
+			     &refused), 0);
+	CHECK_EQ(arax_wait(&refused, arax_deadline(20 * SECOND)), -EINVAL);
+	stack_close(&s);
+}
+
 /* The program's own memory: on the kernel link alone, and no copy is seen. */
 TEST(own_memory_as_a_buffer)
 {

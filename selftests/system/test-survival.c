@@ -55,6 +55,41 @@ TEST(client_killed_with_work)
 	stack_close(&s);
 }
 
+/* More wait for what runs than the graph tells of before that has ended. */
+#define BEHIND	3000
+
+static void patient_client(void)
+{
+	struct arax_options o = { .size = sizeof(o), .depth = 4096 };
+	struct arax_buffer *b;
+	struct stack s;
+	int i;
+
+	CHECK_EQ(arax_open(&s.ax, &o), 0);
+	CHECK_EQ(arax_queue_create(s.ax, ARAX_QUEUE_IN_ORDER, 0, &s.q), 0);
+	b = stack_buffer(&s, 65536);
+	stack_launch(&s, s.q, "st_spin", b, 2000000, NULL);
+	for (i = 0; i < BEHIND; i++)
+		stack_launch(&s, s.q, "st_add", b, 1, NULL);
+	stack_await_taken(&s, BEHIND);
+}
+
+TEST(client_gone_before_many_that_wait)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_usage before = stack_user(&s);
+	int status;
+
+	CHECK_EQ(waitpid(start(patient_client), &status, 0) > 0, 1);
+	CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
+	/* Else they were not behind it. */
+	CHECK(stack_user(&s).counters[ARAX_RES_TASKS].used > 0);
+	stack_wait_books(&s, before.counters[ARAX_RES_MEMORY].used,
+			 before.counters[ARAX_RES_TASKS].used,
+			 before.counters[ARAX_RES_CONTEXTS].used);
+	stack_close(&s);
+}
+
 TEST(close_gives_everything_back)
 {
 	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW), t;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -384,6 +385,27 @@ START_TEST(buffers_are_shared)
 	close(fd);
 	close(own);
 	client_close(&other);
+}
+END_TEST
+
+/* Where the pool is empty when they are touched, no smaller page could take their place. */
+START_TEST(huge_pages_are_refused)
+{
+	struct arax_buffer_import im = { .size = sizeof(im), .type = ARAX_IMPORT_MEMFD, .fd = 0 };
+	struct arax_buffer_create cr = { .size = sizeof(cr), .bytes = 2u << 20, .fd = 0 };
+	int fd = memfd_create("unit", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+
+	if (fd < 0 || ftruncate(fd, 2 << 20)) {
+		printf("skipped: no memfd of huge pages can be made here: %s\n", strerror(errno));
+		return;
+	}
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, SEALS), 0);
+	ready(4);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1, NULL),
+			 -EINVAL);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &fd, 1, NULL),
+			 -EINVAL);
+	close(fd);
 }
 END_TEST
 
@@ -1083,6 +1105,7 @@ int main(void)
 	tcase_add_test(t, submit_call);
 	tcase_add_test(t, timelines);
 	tcase_add_test(t, buffers_are_shared);
+	tcase_add_test(t, huge_pages_are_refused);
 	tcase_add_test(t, forked_child_is_refused);
 	tcase_add_test(t, garbage_ends_the_connection);
 	tcase_add_test(t, corrupt_ring_ends_the_context);

@@ -406,6 +406,21 @@ START_TEST(host_fills)
 }
 END_TEST
 
+/* The core lets as many rows of nothing pass as can be said. */
+START_TEST(host_fills_nothing_at_once)
+{
+	uint8_t pattern = 1, to = 7;
+	struct arax_launch_range r = { &to, 0, 0, UINT32_MAX };
+	struct arax_dispatch d = { .opcode = ARAX_OP_FILL, .arg_len = 1 };
+	int i;
+
+	/* Each would take some seconds. */
+	for (i = 0; i < 1000; i++)
+		ck_assert_int_eq(host_run(&d, &r, &pattern), 0);
+	ck_assert_uint_eq(to, 7);
+}
+END_TEST
+
 START_TEST(host_services)
 {
 	uint8_t a[8] = "1234567", b[8] = "";
@@ -822,6 +837,7 @@ int main(void)
 	tcase_add_test(t, mappings);
 	tcase_add_test(t, host_copies);
 	tcase_add_test(t, host_fills);
+	tcase_add_test(t, host_fills_nothing_at_once);
 	tcase_add_test(t, host_services);
 	tcase_add_test(t, ticks_follow_the_clock);
 	tcase_add_loop_test(t, ticks_are_steered, 0, 7 * 5);

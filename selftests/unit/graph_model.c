@@ -676,8 +676,17 @@ static void context_gone(struct model *m)
 {
 	uint32_t c = draw(m, m->p->contexts);
 	uint32_t id = m->context_id[c];
+	struct graph_done done;
 
 	graph_context_gone(m->g, id);
+	while (graph_pop_done(m->g, &done)) {
+		struct model_task *t = by_tag(m, done.tag);
+
+		EXPECT(m, t && !t->reported && t->context == id, "%llx",
+		       (unsigned long long)done.tag);
+		if (t)
+			ended_early(m, t, &done, -ECANCELED);
+	}
 	for (unsigned int i = 0; i < m->submitted; i++) {
 		struct model_task *t = &m->t[i];
 
@@ -687,10 +696,7 @@ static void context_gone(struct model *m)
 			t->context += 1000;	/* as if the next one's */
 			t->known = 0;
 		} else {
-			if (t->state == POPPED)
-				EXPECT(m, !t->node, "task %u was not dropped", i);
-			if (!t->node && !t->reported)
-				free_slot(m, t);
+			EXPECT(m, t->node || t->reported, "task %u is forgotten", i);
 			t->state = VANISHED;
 		}
 	}

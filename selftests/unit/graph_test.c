@@ -1141,9 +1141,43 @@ START_TEST(stream_runs_in_constant_memory)
 }
 END_TEST
 
+/* More wait than are told of before what they wait for has ended: each tag comes once all the same. */
+START_TEST(context_gone_tells_of_all)
+{
+	enum { TASKS = 5000 };
+	static unsigned int told[TASKS];
+	struct graph_node *slow;
+	struct graph_stats st;
+	struct graph_done done;
+	uint32_t last = 0;
+
+	memset(told, 0, sizeof(told));
+	for (unsigned int i = 0; i < TASKS; i++)
+		add(task(i, 1, 0));
+	slow = pop(0);
+	graph_start(g, slow);
+	graph_cancel_all(g, 1);
+	graph_context_gone(g, 1);
+	while (graph_pop_done(g, &done)) {
+		ck_assert_int_eq(done.result, -ECANCELED);
+		ck_assert_uint_eq(done.failure, ++last);
+		told[ARAX_TAG_SLOT(done.tag)]++;
+	}
+	for (unsigned int i = 0; i < TASKS; i++)
+		ck_assert_uint_eq(told[ARAX_TAG_SLOT(tag(i))], i > 0);
+	ck_assert_int_eq(graph_check(g), 0);
+	ck_assert(!graph_complete(g, slow, 0, NULL));
+	ck_assert(!graph_has_done(g));
+	graph_stats(g, &st);
+	ck_assert_uint_eq(st.live + st.contexts, 0);
+	ck_assert_uint_eq(st.canceled, TASKS - 1);
+}
+END_TEST
+
 START_TEST(context_gone_leaves_nothing)
 {
 	struct graph_stats st;
+	struct graph_done done;
 	struct graph_node *n;
 
 	for (unsigned int i = 0; i < 5000; i++) {
@@ -1159,6 +1193,12 @@ START_TEST(context_gone_leaves_nothing)
 	ck_assert_uint_eq(graph_live_beside(n), 5000);
 	graph_context_gone(g, 1);
 	graph_context_gone(g, 1);
+	for (unsigned int i = 1; i < 5000; i++) {
+		ck_assert(graph_pop_done(g, &done));
+		ck_assert_uint_eq(done.tag, tag(i));
+		ck_assert_int_eq(done.result, -ECANCELED);
+	}
+	ck_assert(!graph_has_done(g));
 	ck_assert(graph_node_gone(n));
 	ck_assert_uint_eq(graph_live_beside(n), 0);
 	ck_assert_ptr_null(graph_pop_ready(g));
@@ -1242,6 +1282,7 @@ int main(void)
 	tcase_add_test(example, what_is_expected_changes_nothing);
 	tcase_add_test(example, crowds_dissolve);
 	tcase_add_test(example, stream_runs_in_constant_memory);
+	tcase_add_test(example, context_gone_tells_of_all);
 	tcase_add_test(example, context_gone_leaves_nothing);
 	tcase_add_test(example, dot_names_every_task);
 	suite_add_tcase(s, model);

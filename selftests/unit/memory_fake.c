@@ -56,6 +56,8 @@ static int fake_copy_in(void *dev, uint32_t lane, uint64_t to, const void *from,
 	struct fake_device *f = dev;
 
 	(void)lane;
+	if (f->dead)
+		return -ENODEV;
 	if (!fails(&f->pass_in) && fails(&f->fail_in))
 		return -EIO;
 	memcpy((void *)(uintptr_t)to, from, bytes);
@@ -67,6 +69,8 @@ static int fake_copy_out(void *dev, uint32_t lane, void *to, uint64_t from, uint
 	struct fake_device *f = dev;
 
 	(void)lane;
+	if (f->dead)
+		return -ENODEV;
 	if (fails(&f->fail_out))
 		return -EIO;
 	memcpy(to, (void *)(uintptr_t)from, bytes);

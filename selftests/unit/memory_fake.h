@@ -18,6 +18,7 @@
  * struct fake_device - one of them
  * @pass_in:	so many copies in are not counted for @fail_in
  * @fail_in, @fail_out: the next so many copies return -EIO
+ * @dead:	copies return -ENODEV
  * @fail_alloc: the next so many allocations return -ENOMEM, as if memory had gaps
  * @allocations: not freed
  * @ever:	allocations, freed or not
@@ -43,6 +44,7 @@ struct fake_device {
 	int fail_peer, strange, peer_copies;
 	int lent, lent_most, lends;
 	bool meets;
+	bool dead;
 };
 
 /* The second one's copy from each other. */

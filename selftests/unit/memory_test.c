@@ -1663,6 +1663,73 @@ START_TEST(a_lost_device_is_empty)
 }
 END_TEST
 
+/*
+ * What a device took with it is not needed by who writes it anew, all of it or a part, at the
+ * host or elsewhere; it is known as lost already (@_i), or the device has not been given up yet.
+ */
+START_TEST(lost_bytes_are_written_anew)
+{
+	struct memory_range all, half, r;
+
+	start_lazy(64 * KIB);
+	run(0, range(0, ARAX_OUT, 0, BYTES), 'x', 1, 1);
+	fake[0].dead = true;
+	if (_i)
+		memory_lose(m, 0);
+	all = range(0, ARAX_IN, 0, BYTES);
+	half = range(0, ARAX_OUT, 0, BYTES / 2);
+	ck_assert_int_eq(memory_flush(m, &all), -EIO);
+	all.access = ARAX_INOUT;
+	ck_assert_int_eq(memory_flush(m, &all), -EIO);
+	/* Half of it by the host: the other half is as lost as it was. */
+	ck_assert_int_eq(memory_flush(m, &half), 0);
+	ck_assert_int_eq(memory_flush(m, &all), -EIO);
+	memset(host[0], 'h', BYTES / 2);
+	memory_host_wrote(m, buffer[0], 0, BYTES / 2, 0, 1);
+	half.access = ARAX_IN;
+	ck_assert_int_eq(memory_flush(m, &half), 0);
+	ck_assert_int_eq(memory_flush(m, &all), -EIO);
+	r = range(0, ARAX_IN, BYTES / 2 - 10, 20);
+	ck_assert_int_eq(memory_flush(m, &r), -EIO);
+	ck_assert_int_eq(memory_enter(m, 1, 0, &r, 1, 2, nobody), -EIO);
+	/* Rows of it on another device: what lies between them is lost still. */
+	r = range(0, ARAX_OUT, BYTES / 2, 10);
+	r.stride = 20;
+	r.count = 3;
+	run(1, r, 'r', 3, 3);
+	expect_byte(1, 0, BYTES / 2 + 9, 'r');
+	r = range(0, ARAX_IN, BYTES / 2 + 10, 10);
+	ck_assert_int_eq(memory_flush(m, &r), -EIO);
+	/* And the rest. */
+	run(1, range(0, ARAX_OUT, BYTES / 2 + 10, BYTES / 2 - 10), 'y', 4, 4);
+	all.access = ARAX_IN;
+	ck_assert_int_eq(memory_flush(m, &all), 0);
+	ck_assert_int_eq(memory_check(m), 0);
+	ck_assert_int_eq(host[0][0], 'h');
+	ck_assert_int_eq(host[0][BYTES / 2 + 9], 'r');
+	ck_assert_int_eq(host[0][BYTES - 1], 'y');
+	finish();
+}
+END_TEST
+
+/* Who is to write many rows is told that he reads: between them nothing could be told apart. */
+START_TEST(many_rows_of_lost_bytes)
+{
+	struct memory_range r;
+
+	start_lazy(64 * KIB);
+	run(0, range(0, ARAX_OUT, 0, BYTES), 'x', 1, 1);
+	fake[0].fail_out = 1;
+	memory_lose(m, 0);
+	r = range(0, ARAX_OUT, 0, 0);
+	r.length = 1;
+	r.stride = 2;
+	r.count = MEMORY_MAX_ROWS + 1;
+	ck_assert_int_eq(memory_flush(m, &r), -EIO);
+	finish();
+}
+END_TEST
+
 #define ROWS	2048u
 #define WIDE	(16 * ROWS)
 
@@ -1879,6 +1946,8 @@ int main(void)
 	tcase_add_test(c, a_failed_flush_loses_nothing);
 	tcase_add_test(c, a_failed_lazy_task_leaves_its_buffer);
 	tcase_add_test(c, a_lost_device_is_empty);
+	tcase_add_loop_test(c, lost_bytes_are_written_anew, 0, 2);
+	tcase_add_test(c, many_rows_of_lost_bytes);
 	tcase_add_test(c, many_rows_on_the_host);
 	tcase_add_test(c, what_a_lazy_task_consumes);
 	tcase_add_test(c, lazy_transfers_are_estimated);

@@ -256,6 +256,11 @@ static int serve_map(const struct slot *s)
 
 	if (!b)
 		_exit(1);
+	if (!guard_may_map(fd)) {
+		close(fd);
+		err = -EINVAL;
+		goto free;
+	}
 	b->bytes = s->call.bytes;
 	b->base = mmap(NULL, b->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	err = b->base == MAP_FAILED ? -errno : 0;
