@@ -39,7 +39,7 @@ struct worker {
 	struct worker_link link;
 	struct worker_key key;
 	pid_t pid;
-	int pidfd, socket, request, reply;
+	int pidfd, socket, reply;
 	bool reaped;
 	bool spin;			/* in the present launch */
 	cpu_set_t cpus;
@@ -232,7 +232,7 @@ static void kill_and_reap(struct worker *w)
 
 static void close_all(struct worker *w)
 {
-	const int fds[] = { w->pidfd, w->socket, w->request, w->reply };
+	const int fds[] = { w->pidfd, w->socket, w->reply };
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
@@ -409,10 +409,8 @@ static int start(struct worker *w, const struct worker_options *o)
 	slot = make_slot(w);
 	if (slot < 0)
 		return slot;
-	w->request = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	w->reply = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (w->request < 0 || w->reply < 0 ||
-	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
+	if (w->reply < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
 		err = -errno;
 		close(slot);
 		return err;
@@ -420,7 +418,6 @@ static int start(struct worker *w, const struct worker_options *o)
 	w->socket = pair[0];
 	s.fds[WORKER_FD_SOCKET] = pair[1];
 	s.fds[WORKER_FD_SLOT] = slot;
-	s.fds[WORKER_FD_REQUEST] = w->request;
 	s.fds[WORKER_FD_REPLY] = w->reply;
 	s.fds[WORKER_FD_PROGRAM] = o->program;
 	s.cgroup = worker_cgroup_procs(w->cgroup);
@@ -458,7 +455,7 @@ int worker_start(const struct worker_options *o, const struct worker_key *key,
 		return -ENOMEM;
 	w->key = *key;
 	w->reaped = true;
-	w->pidfd = w->socket = w->request = w->reply = -1;
+	w->pidfd = w->socket = w->reply = -1;
 	pthread_mutex_init(&w->lock, NULL);
 	err = start(w, o);
 	if (err) {
@@ -554,11 +551,26 @@ static int supply(struct worker *w, const struct runner_task *t)
 	return err;
 }
 
-static void post(struct worker *w, const struct runner_task *t, uint32_t cores, uint32_t messages)
+/*
+ * Never waits, whatever the worker, or who took its end of the socket from it, does: this end's
+ * flags are nobody else's, and with MSG_DONTWAIT they don't matter.  A socket that is full wakes
+ * the worker by itself.
+ */
+static int wake(const struct worker *w)
+{
+	const uint32_t type = WORKER_MSG_WAKE;
+	ssize_t n;
+
+	do {
+		n = send(w->socket, &type, sizeof(type), MSG_NOSIGNAL | MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 && errno != EAGAIN ? -errno : 0;
+}
+
+static int post(struct worker *w, const struct runner_task *t, uint32_t cores, uint32_t messages)
 {
 	const struct arax_launch *l = &t->launch;
 	struct worker_slot *s = w->slot;
-	const uint64_t one = 1;
 	int cpu = sched_getcpu();
 
 	/* Two that spin on one core only keep each other from working. */
@@ -586,10 +598,7 @@ static void post(struct worker *w, const struct runner_task *t, uint32_t cores, 
 	 * opposite order in the worker's wait_for_request().
 	 */
 	atomic_store(&s->request, ++w->seq);
-	/* EAGAIN: it has been woken as often as can be counted, or counted up itself. */
-	if (atomic_load(&s->worker_sleeps) && write(w->request, &one, sizeof(one)) < 0 &&
-	    errno != EAGAIN)
-		log_err("worker can't be woken", log_i64("pid", w->pid), log_errno(errno));
+	return atomic_load(&s->worker_sleeps) ? wake(w) : 0;
 }
 
 bool worker_answered(const struct worker *w)
@@ -725,10 +734,11 @@ int worker_run(struct worker *w, const struct runner_task *t, uint32_t cores,
 	if (err == -ENOEXEC)
 		return err;
 	if (!err) {
-		post(w, t, cores, messages);
+		err = post(w, t, cores, messages);
 		time->began_ns = now_ns();
 		time->look_ns = time->turn ? time->began_ns + time->turn->slice_ns : 0;
-		err = await(w, time);
+		if (!err)
+			err = await(w, time);
 	}
 	if (!err) {
 		result = atomic_load_explicit(&w->slot->result, memory_order_relaxed);
