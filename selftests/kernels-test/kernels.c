@@ -20,6 +20,7 @@ int test_until(const struct arax_launch *l);
 int test_child(const struct arax_launch *l);
 int test_groups(const struct arax_launch *l);
 int test_clog(const struct arax_launch *l);
+int test_deaf(const struct arax_launch *l);
 
 /* test_crash(inout u32 x[]) */
 ARAX_KERNEL int test_crash(const struct arax_launch *l)
@@ -197,4 +198,23 @@ ARAX_KERNEL int test_clog(const struct arax_launch *l)
 	atomic_store(&s->reply, atomic_load(&s->request));
 	for (;;)
 		nanosleep(&hour, NULL);
+}
+
+/*
+ * test_deaf(inout u32 x[]): says of every launch that it is done, takes no message any more, and
+ * is ahead of what it is asked by x[1]
+ */
+ARAX_KERNEL int test_deaf(const struct arax_launch *l)
+{
+	uint32_t *x = ARAX_ITEMS(l, 0, 2, uint32_t);
+	struct worker_slot *s = find_slot();
+
+	if (!s || !x)
+		return -EIO;
+	atomic_store(&s->result, 0);
+	for (;;) {
+		atomic_store(&s->reply, atomic_load(&s->request) +
+			     __atomic_load_n(&x[1], __ATOMIC_RELAXED));
+		usleep(50);
+	}
 }

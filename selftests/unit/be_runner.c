@@ -73,7 +73,7 @@ static void setup_with(const char *text)
 	log_max_level = LOG_LEVEL_WARNING;
 	ck_assert_int_eq(devices_open(&config, &devices), 0);
 	registry = registry_create();
-	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 13);
+	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 14);
 	ck_assert_int_ge(registry_load_folder(registry, "build/lib/arax/kernels"), 33);
 	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
 }
@@ -263,6 +263,33 @@ START_TEST(waking_never_waits)
 	ck_assert_uint_eq(query().workers, 0);
 	ck_assert_int_eq(run("test_error_data", &b, 1, &zero, 4), 0);
 	free_buffer(&b);
+}
+END_TEST
+
+/* Its limit holds for what it has to be told first, too. */
+START_TEST(what_it_is_told_takes_its_time)
+{
+	struct buffer deaf = make_buffer(64), b[32];
+	int32_t zero = 0;
+	struct task k;
+	uint64_t start;
+	int err = 0;
+
+	ck_assert_int_eq(run("test_deaf", &deaf, 1, NULL, 0), 0);
+	for (int i = 0; i < 1000 && !err; i++) {
+		for (int j = 0; j < 32; j++)
+			b[j] = make_buffer(64);
+		make_task(&k, "test_error_data", b, 32, &zero, 4);
+		start = now_ns();
+		k.t.most_ns = 300000000;
+		err = runner_run(runner, &k.t);
+		for (int j = 0; j < 32; j++)
+			free_buffer(&b[j]);
+	}
+	ck_assert_int_eq(err, -ETIMEDOUT);
+	ck_assert_uint_lt(now_ns() - start, 4000000000u);
+	ck_assert_uint_eq(query().workers, 0);
+	free_buffer(&deaf);
 }
 END_TEST
 
@@ -861,6 +888,7 @@ int main(void)
 	tcase_add_test(t, deadline_ends_a_hang);
 	tcase_add_test(t, timeout_ends_a_hang);
 	tcase_add_test(t, waking_never_waits);
+	tcase_add_test(t, what_it_is_told_takes_its_time);
 	tcase_add_test(t, late_tasks_do_not_start);
 	tcase_add_test(t, worker_has_the_tenants_rights_only);
 	if (geteuid() == 0) {
