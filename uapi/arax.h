@@ -30,7 +30,8 @@
  *     EOPNOTSUPP   a flag, type or mode that this Arax or link doesn't know
  *     EBADF        no such handle or file descriptor
  *     ENOENT       no such kernel, device, context, tenant or buffer id
- *     EDQUOT       a tenant's or user's limit (see ARAX_RES_*) would be passed
+ *     EDQUOT       a tenant's or user's limit (see ARAX_RES_*) would be passed, or (broker
+ *                  link) the user's part of araxd's descriptors or mappings
  *     ENOSPC       a table of fixed size is full: handles, devices, kernels, a
  *                  timeline's sleepers (1,024) or armed eventfds (128)
  *     ENOMEM       no memory; EMFILE, ENFILE: no room for a new descriptor

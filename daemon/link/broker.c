@@ -61,6 +61,7 @@ static void conn_free(struct conn *c)
 	broker_tokens_forget(b, c);
 	core_client_release(c->client);
 	close(c->fd);
+	holder_give(c->holder, CONN_FDS, CONN_MAPS);
 	clist_del(&c->node);
 	b->nr_conns--;
 	free(c);
@@ -136,26 +137,31 @@ static int conn_create(struct broker *b, int fd)
 	c->admin = !peer.uid || peer.uid == b->own_uid;
 	c->wake_fd = c->bell_fd = -1;
 	clist_init(&c->pending);
-	err = identity_tenant(b->identity, b->core, peer.cgroup, &tenant);
+	err = holdings_take(b->holdings, peer.uid, c->admin, CONN_FDS, CONN_MAPS, &c->holder);
 	if (err)
 		goto free;
+	err = identity_tenant(b->identity, b->core, peer.cgroup, &tenant);
+	if (err)
+		goto give;
 	c->client = core_client_create(b->core, c, peer.uid, peer.gid, peer.pid, peer.comm,
 				       tenant, &err);
 	if (!c->client) {
 		core_mutex_lock(&b->core->lock);
 		core_tenant_put(b->core, tenant);
 		core_mutex_unlock(&b->core->lock);
-		goto free;
+		goto give;
 	}
 	ev.data.ptr = &c->source;
 	if (epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
 		err = -errno;
 		core_client_release(c->client);
-		goto free;
+		goto give;
 	}
 	clist_add_tail(&c->node, &b->conns);
 	b->nr_conns++;
 	return 0;
+give:
+	holder_give(c->holder, CONN_FDS, CONN_MAPS);
 free:
 	free(c);
 	return err;
@@ -421,6 +427,7 @@ int broker_create(const struct broker_params *params, struct broker **out)
 		.user_contexts = params->config->limits.contexts,
 	};
 	struct broker *b = aligned_alloc(64, (sizeof(*b) + 63) & ~(size_t)63);
+	struct holdings_limits limits;
 	uint32_t i;
 	int err;
 
@@ -447,6 +454,10 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	err = -ENOMEM;
 	b->identity = identity_create();
 	if (!b->identity)
+		goto fail;
+	holdings_limits(&limits);
+	b->holdings = holdings_create(&limits);
+	if (!b->holdings)
 		goto fail;
 	err = take_socket(b, params->path, params->mode);
 	if (err)
@@ -549,6 +560,7 @@ void broker_destroy(struct broker *b)
 		close(b->lock_fd);
 	mappings_destroy(&b->link.mappings);
 	identity_destroy(b->identity);
+	holdings_destroy(b->holdings);
 	free(b->hot.at);
 	free(b->warm.at);
 	pthread_mutex_destroy(&b->ident_lock);

@@ -10,6 +10,7 @@
 #include "daemon/config.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/link/broker.h"
+#include "daemon/link/holdings.h"
 #include "daemon/link/identity.h"
 #include "daemon/link/link.h"
 #include "daemon/memory/mapping.h"
@@ -17,6 +18,10 @@
 
 #define CONN_MAX_PENDING	256u	/* calls that wait, of one connection */
 #define CONN_MAX_TOKENS		256u	/* exported timelines of one connection */
+
+/* What a connection has: its socket, the eventfds of its rings and these. */
+#define CONN_FDS		3u
+#define CONN_MAPS		1u
 
 struct conn;
 
@@ -68,6 +73,7 @@ struct conn {
 	struct core_client *client;
 	struct clist pending;
 	uint32_t nr_pending;
+	struct holder *holder;
 	uint32_t nr_tokens;	/* exported timelines that still live */
 	uint8_t *region;	/* as client->region while that lives */
 	size_t region_bytes;
@@ -90,6 +96,7 @@ struct conn {
 struct bbuf {
 	struct mapping map;
 	struct core_buffer *buf;
+	struct holder *holder;
 	struct bbuf *reap;	/* broker->reap */
 	dev_t dev;
 	ino_t ino;
@@ -103,6 +110,7 @@ struct token {
 	struct clist node;	/* broker->tokens */
 	struct core_timeline *tl;
 	struct conn *conn;	/* NULL once that is gone */
+	struct holder *holder;
 	int fd;
 	dev_t dev;
 	ino_t ino;
@@ -124,6 +132,7 @@ struct broker {
 	char path[108];
 	size_t ring_bytes, shared_bytes;	/* of the mediator's memory */
 	struct identity *identity;
+	struct holdings *holdings;
 	uid_t own_uid;
 
 	/* The service thread's. */

@@ -209,13 +209,22 @@ static struct bbuf *find_ident(struct broker *b, const struct stat *st)
 	return NULL;
 }
 
-static int map_buffer(struct broker *b, struct core_buffer *buf, int fd, const struct stat *st)
+/* What one has of ours. */
+#define BUFFER_FDS	1u
+#define BUFFER_MAPS	1u
+
+static int map_buffer(struct conn *c, struct core_buffer *buf, int fd, const struct stat *st)
 {
+	struct broker *b = c->broker;
 	struct bbuf *bb = calloc(1, sizeof(*bb));
 	int err;
 
 	if (!bb)
 		return -ENOMEM;
+	err = holder_take(c->holder, BUFFER_FDS, BUFFER_MAPS);
+	if (err)
+		goto free;
+	bb->holder = c->holder;
 	clist_init(&bb->ident);
 	bb->buf = buf;
 	bb->dev = st->st_dev;
@@ -227,7 +236,7 @@ static int map_buffer(struct broker *b, struct core_buffer *buf, int fd, const s
 	bb->map.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (bb->map.fd < 0) {
 		err = -errno;
-		goto free;
+		goto give;
 	}
 	bb->map.base = mmap(NULL, buf->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (bb->map.base == MAP_FAILED) {
@@ -256,6 +265,8 @@ unmap:
 	munmap(bb->map.base, buf->bytes);
 close:
 	close(bb->map.fd);
+give:
+	holder_give(c->holder, BUFFER_FDS, BUFFER_MAPS);
 free:
 	free(bb);
 	return err;
@@ -272,7 +283,7 @@ static int buffer_create(struct core_client *c, struct core_buffer *buf,
 	if ((u64)st.st_size != buf->bytes)
 		return -EINVAL;
 	arg->map_offset = 0;
-	return map_buffer(broker_of_client(c), buf, arg->fd, &st);
+	return map_buffer(c->link, buf, arg->fd, &st);
 }
 
 static int buffer_inspect(struct core_client *c, struct arax_buffer_import *arg,
@@ -315,7 +326,7 @@ static int buffer_import(struct core_client *c, struct core_buffer *buf,
 	if ((u64)st.st_size < buf->bytes)
 		return -EINVAL;
 	arg->map_offset = 0;
-	return map_buffer(broker_of_client(c), buf, arg->fd, &st);
+	return map_buffer(c->link, buf, arg->fd, &st);
 }
 
 static int buffer_export(struct core_client *c, struct core_buffer *buf,
@@ -368,6 +379,7 @@ void broker_reap(struct broker *b)
 		guard_remove(bb->map.guard);
 		munmap(bb->map.base, bb->map.bytes);
 		close(bb->map.fd);
+		holder_give(bb->holder, BUFFER_FDS, BUFFER_MAPS);
 		core_buffer_free(bb->buf);
 		free(bb);
 		bb = next;
@@ -388,24 +400,34 @@ static int buffer_get(struct core_buffer *buf, struct arax_buffer_get *arg)
 /* Events and timelines                                                */
 
 struct event {
+	struct holder *holder;
 	int fd;
 };
 
 static void *event_get(struct core_client *c, int fd, int *err)
 {
 	struct event *e = calloc(1, sizeof(*e));
+	struct conn *conn = c->link;
 
 	if (!e) {
 		*err = -ENOMEM;
 		return NULL;
 	}
+	*err = holder_take(conn->holder, 1, 0);
+	if (*err)
+		goto free;
+	e->holder = conn->holder;
 	e->fd = take_eventfd(fd);
 	if (e->fd < 0) {
 		*err = e->fd;
-		free(e);
-		return NULL;
+		goto give;
 	}
 	return e;
+give:
+	holder_give(e->holder, 1, 0);
+free:
+	free(e);
+	return NULL;
 }
 
 static void event_end(void *event, bool fired)
@@ -416,6 +438,7 @@ static void event_end(void *event, bool fired)
 	if (fired)
 		wake_write(e->fd);
 	close(e->fd);
+	holder_give(e->holder, 1, 0);
 	free(e);
 }
 
@@ -431,39 +454,51 @@ static int timeline_export(struct core_client *cc, struct core_timeline *tl)
 	struct epoll_event ev = { 0 };
 	struct token *t;
 	struct stat st;
-	int fds[2];
+	int fds[2], err;
 
 	if (c->nr_tokens >= CONN_MAX_TOKENS)
 		return -ENOSPC;
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return -ENOMEM;
+	/* Until the last read end is closed: that may be long after the connection. */
+	err = holder_take(c->holder, 1, 0);
+	if (err)
+		goto free;
 	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK)) {
-		free(t);
-		return -errno;
+		err = -errno;
+		goto give;
 	}
 	t->source.kind = SOURCE_TOKEN;
 	ev.data.ptr = &t->source;
 	if (fstat(fds[0], &st) || epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, fds[1], &ev)) {
-		close(fds[0]);
-		close(fds[1]);
-		free(t);
-		return -ENOMEM;
+		err = -ENOMEM;
+		goto close;
 	}
 	t->fd = fds[1];
 	t->dev = st.st_dev;
 	t->ino = st.st_ino;
 	t->tl = tl;
 	t->conn = c;
+	t->holder = c->holder;
 	c->nr_tokens++;
 	clist_add_tail(&t->node, &b->tokens);
 	return fds[0];
+close:
+	close(fds[0]);
+	close(fds[1]);
+give:
+	holder_give(c->holder, 1, 0);
+free:
+	free(t);
+	return err;
 }
 
 void broker_token_gone(struct broker *b, struct token *t)
 {
 	epoll_ctl(b->epoll_fd, EPOLL_CTL_DEL, t->fd, NULL);
 	close(t->fd);
+	holder_give(t->holder, 1, 0);
 	if (t->conn)
 		t->conn->nr_tokens--;
 	clist_del(&t->node);

@@ -130,6 +130,8 @@ static bool receive(bool wait)
 	} while (n < 0 && errno == EINTR);
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return false;
+	if (n == sizeof(msg.type) && msg.type == WORKER_MSG_WAKE)
+		return true;
 	if (n != sizeof(msg))
 		_exit(0);
 	c = CMSG_FIRSTHDR(&h);
@@ -217,10 +219,8 @@ static int run(const struct worker_slot *s)
 /* Until there is a launch beyond `done`. */
 static void wait_for_request(uint32_t done)
 {
-	struct pollfd p[2] = { { .fd = WORKER_FD_REQUEST, .events = POLLIN },
-			       { .fd = WORKER_FD_SOCKET, .events = POLLIN } };
+	struct pollfd p = { .fd = WORKER_FD_SOCKET, .events = POLLIN };
 	int rounds = atomic_load_explicit(&w.slot->spin, memory_order_relaxed) ? SPIN_ROUNDS : 0;
-	uint64_t count;
 
 	/* Acquire: the launch; pairs with araxd's release of `request`. */
 	while (atomic_load_explicit(&w.slot->request, memory_order_acquire) == done) {
@@ -234,10 +234,8 @@ static void wait_for_request(uint32_t done)
 		 */
 		atomic_store(&w.slot->worker_sleeps, 1);
 		if (atomic_load(&w.slot->request) == done)
-			poll(p, 2, -1);
+			poll(&p, 1, -1);
 		atomic_store(&w.slot->worker_sleeps, 0);
-		if (p[0].revents && read(WORKER_FD_REQUEST, &count, sizeof(count)) < 0)
-			(void)errno;	/* non-blocking: somebody's left-over wake */
 		while (receive(false))
 			;
 	}

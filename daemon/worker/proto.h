@@ -6,7 +6,9 @@
  *
  *   The socket (SOCK_SEQPACKET) carries what comes with a descriptor, or must
  *   reach a worker that is busy: kernels, buffers, drops.  One way, no replies,
- *   but for the worker's first message, which says that it is ready.
+ *   but for the worker's first message, which says that it is ready.  A wake-up
+ *   comes this way, too: what others can do to a descriptor that they share, or
+ *   took from the worker, does not make a send without waiting wait.
  *
  *   The slot (one memfd, mapped by both) carries launches.  araxd fills the
  *   request, counts `request` up, and wakes the worker if it sleeps; the worker
@@ -27,7 +29,7 @@
 
 #include "uapi/arax.h"
 
-#define WORKER_VERSION		6
+#define WORKER_VERSION		7
 
 /**
  * enum worker_role - what a worker is for; its number is what it is started with
@@ -54,10 +56,9 @@ enum worker_role {
 /* Descriptors that a worker is started with; all others are closed. */
 #define WORKER_FD_SOCKET	3
 #define WORKER_FD_SLOT		4
-#define WORKER_FD_REQUEST	5	/* eventfd: araxd wakes the worker */
-#define WORKER_FD_REPLY		6	/* eventfd: the worker wakes araxd */
-#define WORKER_FD_PROGRAM	7	/* close-on-exec */
-#define WORKER_NR_FDS		8
+#define WORKER_FD_REPLY		5	/* eventfd: the worker wakes araxd */
+#define WORKER_FD_PROGRAM	6	/* close-on-exec */
+#define WORKER_NR_FDS		7
 
 enum worker_msg_type {
 	WORKER_MSG_READY	= 0x100,	/* worker to araxd: .id is WORKER_VERSION */
@@ -74,6 +75,7 @@ enum worker_msg_type {
 	WORKER_MSG_OPTION	= 5,
 	WORKER_MSG_DEVICE	= 6,
 	WORKER_MSG_OUTPUT	= 7,	/* a descriptor: what is built is written to it */
+	WORKER_MSG_WAKE		= 8,	/* .type alone, and not counted: look into the slot */
 };
 
 /* .flags of WORKER_MSG_FAILED by the program itself; smaller ones are spawn.c's. */

@@ -30,7 +30,7 @@
 
 #define START_TIMEOUT_MS	10000
 #define KILL_TIMEOUT_MS		2000
-#define SEND_TIMEOUT_MS		5000
+#define SEND_TIMEOUT_NS		5000000000u
 #define SPIN_ROUNDS		4000	/* about 20 us */
 #define RESULT_MIN		(-4095)
 #define FOREIGN_MAY_KEEP	(256ull << 20)	/* a new worker costs less than to fill that */
@@ -39,7 +39,7 @@ struct worker {
 	struct worker_link link;
 	struct worker_key key;
 	pid_t pid;
-	int pidfd, socket, request, reply;
+	int pidfd, socket, reply;
 	bool reaped;
 	bool spin;			/* in the present launch */
 	cpu_set_t cpus;
@@ -95,21 +95,91 @@ static int send_msg(struct worker *w, const struct worker_msg *msg, int fd)
 	return 0;
 }
 
+/* ------------------------------------------------------------------ */
+/* Limits of a launch                                                    */
+
+bool worker_answered(const struct worker *w)
+{
+	/* Acquire: the result, and what the kernel wrote; see the worker's serve(). */
+	return atomic_load_explicit(&w->slot->reply, memory_order_acquire) == w->seq;
+}
+
+/* What comes first; 0: nothing will. */
+static uint64_t next_look(const struct worker_time *t)
+{
+	uint64_t at = t->turn ? t->look_ns : 0;
+	const uint64_t ends[] = {
+		t->deadline_ns, t->most_ns ? t->began_ns + t->paused_ns + t->most_ns : 0,
+	};
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (ends[i] && (!at || ends[i] < at))
+			at = ends[i];
+	return at;
+}
+
+static int look(struct worker *w, struct worker_time *t, uint64_t now)
+{
+	if ((t->deadline_ns && now >= t->deadline_ns) ||
+	    (t->most_ns && now - t->began_ns - t->paused_ns >= t->most_ns))
+		return -ETIMEDOUT;
+	return t->turn ? turn_look(t, w) : 0;
+}
+
+static struct timespec span(uint64_t ns)
+{
+	return (struct timespec){ (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
+}
+
+/* Until there is room in its socket: in the time of @launch, where what is sent is for one. */
+static int await_room(struct worker *w, struct worker_time *launch)
+{
+	struct pollfd p = { .fd = w->socket, .events = POLLOUT };
+	struct worker_time none = { .began_ns = now_ns() };
+	struct worker_time *t = launch ?: &none;
+
+	for (;;) {
+		uint64_t now = now_ns(), at = next_look(t);
+		uint64_t end = t->began_ns + t->paused_ns + SEND_TIMEOUT_NS;
+		struct timespec left;
+		int n;
+
+		if (now >= end)
+			return -ETIME;
+		/* Before it was asked: who seems to have ended is not made to make way. */
+		if (launch && worker_answered(w))
+			return -EPROTO;
+		if (at && now >= at) {
+			int err = look(w, t, now);
+
+			if (err)
+				return err;
+			continue;
+		}
+		left = span((at && at < end ? at : end) - now);
+		n = ppoll(&p, 1, &left, NULL);
+		if (n > 0)
+			return 0;
+		if (n < 0 && errno != EINTR)
+			return -errno;
+	}
+}
+
 /*
  * Wait for room, but not under the lock: a worker that reads nothing must not
  * hold up those who drop a buffer.
  */
-static int send_waiting(struct worker *w, const struct worker_msg *msg, int fd)
+static int send_waiting(struct worker *w, const struct worker_msg *msg, int fd,
+			struct worker_time *t)
 {
-	struct pollfd p = { .fd = w->socket, .events = POLLOUT };
-	int err, ready;
+	int err;
 
 	while ((err = send_msg(w, msg, fd)) == -EAGAIN) {
 		pthread_mutex_unlock(&w->lock);
-		ready = poll(&p, 1, SEND_TIMEOUT_MS);
+		err = await_room(w, t);
 		pthread_mutex_lock(&w->lock);
-		if (ready != 1)
-			return -ETIME;
+		if (err)
+			return err;
 	}
 	return err;
 }
@@ -232,7 +302,7 @@ static void kill_and_reap(struct worker *w)
 
 static void close_all(struct worker *w)
 {
-	const int fds[] = { w->pidfd, w->socket, w->request, w->reply };
+	const int fds[] = { w->pidfd, w->socket, w->reply };
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
@@ -379,14 +449,14 @@ static int send_device(struct worker *w, const struct worker_device *d)
 		memset(&msg, 0, sizeof(msg));
 		msg.type = WORKER_MSG_OPTION;
 		set_words(msg.symbol, sizeof(msg.symbol), d->options->items[i]);
-		err = send_waiting(w, &msg, -1);
+		err = send_waiting(w, &msg, -1, NULL);
 	}
 	memset(&msg, 0, sizeof(msg));
 	msg.type = WORKER_MSG_DEVICE;
 	msg.id = d->index;
 	set_words(msg.symbol, sizeof(msg.symbol), d->name);
 	if (!err)
-		err = send_waiting(w, &msg, -1);
+		err = send_waiting(w, &msg, -1, NULL);
 	pthread_mutex_unlock(&w->lock);
 	return err;
 }
@@ -409,10 +479,8 @@ static int start(struct worker *w, const struct worker_options *o)
 	slot = make_slot(w);
 	if (slot < 0)
 		return slot;
-	w->request = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	w->reply = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (w->request < 0 || w->reply < 0 ||
-	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
+	if (w->reply < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
 		err = -errno;
 		close(slot);
 		return err;
@@ -420,7 +488,6 @@ static int start(struct worker *w, const struct worker_options *o)
 	w->socket = pair[0];
 	s.fds[WORKER_FD_SOCKET] = pair[1];
 	s.fds[WORKER_FD_SLOT] = slot;
-	s.fds[WORKER_FD_REQUEST] = w->request;
 	s.fds[WORKER_FD_REPLY] = w->reply;
 	s.fds[WORKER_FD_PROGRAM] = o->program;
 	s.cgroup = worker_cgroup_procs(w->cgroup);
@@ -458,7 +525,7 @@ int worker_start(const struct worker_options *o, const struct worker_key *key,
 		return -ENOMEM;
 	w->key = *key;
 	w->reaped = true;
-	w->pidfd = w->socket = w->request = w->reply = -1;
+	w->pidfd = w->socket = w->reply = -1;
 	pthread_mutex_init(&w->lock, NULL);
 	err = start(w, o);
 	if (err) {
@@ -509,7 +576,7 @@ static int check_ranges(const struct runner_task *t)
 }
 
 /* See that the worker has the kernel and the buffers.  Under the lock. */
-static int supply(struct worker *w, const struct runner_task *t)
+static int supply(struct worker *w, const struct runner_task *t, struct worker_time *time)
 {
 	const struct kernel *k = t->kernel;
 	struct worker_msg msg;
@@ -534,7 +601,8 @@ static int supply(struct worker *w, const struct runner_task *t)
 		if (!err)
 			err = idmap_put(&w->images, msg.bytes, w);
 		if (!err)
-			err = send_waiting(w, &msg, known ? -1 : t->image ? t->image - 1 : impl->fd);
+			err = send_waiting(w, &msg, known ? -1 : t->image ? t->image - 1 : impl->fd,
+					   time);
 	}
 	for (uint32_t i = 0; !err && i < t->launch.nr_ranges; i++) {
 		const struct runner_buffer *b = &t->buffers[i];
@@ -547,18 +615,33 @@ static int supply(struct worker *w, const struct runner_task *t)
 		msg.bytes = b->bytes;
 		err = idmap_put(&w->buffers, b->id, (void *)(uintptr_t)(b->bytes ?: 1));
 		if (!err)
-			err = send_waiting(w, &msg, b->fd);
+			err = send_waiting(w, &msg, b->fd, time);
 	}
 	if (err)
 		atomic_store(&w->stale, true);
 	return err;
 }
 
-static void post(struct worker *w, const struct runner_task *t, uint32_t cores, uint32_t messages)
+/*
+ * Never waits, whatever the worker, or who took its end of the socket from it, does: this end's
+ * flags are nobody else's, and with MSG_DONTWAIT they don't matter.  A socket that is full wakes
+ * the worker by itself.
+ */
+static int wake(const struct worker *w)
+{
+	const uint32_t type = WORKER_MSG_WAKE;
+	ssize_t n;
+
+	do {
+		n = send(w->socket, &type, sizeof(type), MSG_NOSIGNAL | MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 && errno != EAGAIN ? -errno : 0;
+}
+
+static int post(struct worker *w, const struct runner_task *t, uint32_t cores, uint32_t messages)
 {
 	const struct arax_launch *l = &t->launch;
 	struct worker_slot *s = w->slot;
-	const uint64_t one = 1;
 	int cpu = sched_getcpu();
 
 	/* Two that spin on one core only keep each other from working. */
@@ -585,17 +668,8 @@ static void post(struct worker *w, const struct runner_task *t, uint32_t cores, 
 	 * seq_cst: `request` before the look at `worker_sleeps`; pairs with the
 	 * opposite order in the worker's wait_for_request().
 	 */
-	atomic_store(&s->request, ++w->seq);
-	/* EAGAIN: it has been woken as often as can be counted, or counted up itself. */
-	if (atomic_load(&s->worker_sleeps) && write(w->request, &one, sizeof(one)) < 0 &&
-	    errno != EAGAIN)
-		log_err("worker can't be woken", log_i64("pid", w->pid), log_errno(errno));
-}
-
-bool worker_answered(const struct worker *w)
-{
-	/* Acquire: the result, and what the kernel wrote; see the worker's serve(). */
-	return atomic_load_explicit(&w->slot->reply, memory_order_acquire) == w->seq;
+	atomic_store(&s->request, w->seq);
+	return atomic_load(&s->worker_sleeps) ? wake(w) : 0;
 }
 
 /*
@@ -608,28 +682,6 @@ static ssize_t take_count(int fd, uint64_t *count)
 	ssize_t n = preadv2(fd, &iov, 1, -1, RWF_NOWAIT);
 
 	return n < 0 && errno == EOPNOTSUPP ? read(fd, count, sizeof(*count)) : n;
-}
-
-/* What comes first; 0: nothing will. */
-static uint64_t next_look(const struct worker_time *t)
-{
-	uint64_t at = t->turn ? t->look_ns : 0;
-	const uint64_t ends[] = {
-		t->deadline_ns, t->most_ns ? t->began_ns + t->paused_ns + t->most_ns : 0,
-	};
-
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-		if (ends[i] && (!at || ends[i] < at))
-			at = ends[i];
-	return at;
-}
-
-static int look(struct worker *w, struct worker_time *t, uint64_t now)
-{
-	if ((t->deadline_ns && now >= t->deadline_ns) ||
-	    (t->most_ns && now - t->began_ns - t->paused_ns >= t->most_ns))
-		return -ETIMEDOUT;
-	return t->turn ? turn_look(t, w) : 0;
 }
 
 /* Until the reply, the worker's end (-EPIPE), or that of its time: -ETIMEDOUT, -ECANCELED. */
@@ -658,8 +710,7 @@ static int await(struct worker *w, struct worker_time *t)
 			continue;
 		}
 		if (at) {
-			left.tv_sec = (time_t)((at - now) / 1000000000u);
-			left.tv_nsec = (long)((at - now) % 1000000000u);
+			left = span(at - now);
 			timeout = &left;
 		}
 		/*
@@ -718,18 +769,22 @@ int worker_run(struct worker *w, const struct runner_task *t, uint32_t cores,
 	err = check_ranges(t);
 	if (err)
 		return err;
+	/* Now: what it is told before it is asked can take long, too. */
+	time->began_ns = now_ns();
+	time->look_ns = time->turn ? time->began_ns + time->turn->slice_ns : 0;
+	w->seq++;
 	pthread_mutex_lock(&w->lock);
-	err = supply(w, t);
+	err = supply(w, t, time);
 	messages = w->messages;
 	pthread_mutex_unlock(&w->lock);
-	if (err == -ENOEXEC)
+	if (err == -ENOEXEC) {
+		w->seq--;	/* it is not asked */
 		return err;
-	if (!err) {
-		post(w, t, cores, messages);
-		time->began_ns = now_ns();
-		time->look_ns = time->turn ? time->began_ns + time->turn->slice_ns : 0;
-		err = await(w, time);
 	}
+	if (!err)
+		err = post(w, t, cores, messages);
+	if (!err)
+		err = await(w, time);
 	if (!err) {
 		result = atomic_load_explicit(&w->slot->result, memory_order_relaxed);
 		if (t->flags & RUNNER_TRY && result)
@@ -786,7 +841,7 @@ static int give_output(struct worker *w, int fd)
 	int err;
 
 	pthread_mutex_lock(&w->lock);
-	err = send_waiting(w, &msg, fd);
+	err = send_waiting(w, &msg, fd, NULL);
 	pthread_mutex_unlock(&w->lock);
 	return err;
 }

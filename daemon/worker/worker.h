@@ -61,7 +61,8 @@ struct worker;
  * @most_ns:	that it may run; 0: for ever
  * @turn:	NULL: nobody is told, and it never makes way
  * @may_wait:	it may: the worker is of the device whose lane the task has
- * @began_ns, @paused_ns: out: when it did, and how long it has stood still since
+ * @began_ns, @paused_ns: out: when it did, with what its worker has to be told first, and how
+ *		long it has stood still since
  * @look_ns:	when turn_look() is to be called next
  * @told:	turn_look()'s
  */

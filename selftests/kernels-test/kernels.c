@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* Kernels that misbehave on purpose; never installed. */
 #include <arax/kernel.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "daemon/worker/proto.h"
 
 int test_crash(const struct arax_launch *l);
 int test_error(const struct arax_launch *l);
@@ -16,6 +19,8 @@ int test_identity(const struct arax_launch *l);
 int test_until(const struct arax_launch *l);
 int test_child(const struct arax_launch *l);
 int test_groups(const struct arax_launch *l);
+int test_clog(const struct arax_launch *l);
+int test_deaf(const struct arax_launch *l);
 
 /* test_crash(inout u32 x[]) */
 ARAX_KERNEL int test_crash(const struct arax_launch *l)
@@ -144,4 +149,72 @@ ARAX_KERNEL int test_groups(const struct arax_launch *l)
 	for (uint64_t g = l->group_begin; g < l->group_end; g++)
 		__atomic_fetch_add(&x[g], 1, __ATOMIC_RELAXED);
 	return 0;
+}
+
+static struct worker_slot *find_slot(void)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	unsigned long at = 0;
+	char line[512];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (strstr(line, "memfd:arax-worker"))
+			at = strtoul(line, NULL, 16);
+	if (f)
+		fclose(f);
+	return (struct worker_slot *)at;
+}
+
+/* So that whoever writes to it waits, unless he sees to it that he does not. */
+static void fill_eventfd(int fd)
+{
+	const uint64_t most = UINT64_MAX - 1;
+	char path[32], name[32] = "";
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (readlink(path, name, sizeof(name) - 1) < 0 || strcmp(name, "anon_inode:[eventfd]"))
+		return;
+	/* Once for what is in it already. */
+	while (write(fd, &most, sizeof(most)) > 0)
+		;
+	fcntl(fd, F_SETFL, 0);
+}
+
+/*
+ * test_clog(inout u32 x[]): has what it shares with araxd so that it is hard to wake, says that
+ * it is done and asleep, and goes on.
+ */
+ARAX_KERNEL int test_clog(const struct arax_launch *l)
+{
+	struct worker_slot *s = find_slot();
+	const struct timespec hour = { .tv_sec = 3600 };
+
+	if (!s)
+		return -EIO;
+	for (int fd = 3; fd < 64; fd++)
+		fill_eventfd(fd);
+	atomic_store(&s->worker_sleeps, 1);
+	atomic_store(&s->result, 0);
+	atomic_store(&s->reply, atomic_load(&s->request));
+	for (;;)
+		nanosleep(&hour, NULL);
+}
+
+/*
+ * test_deaf(inout u32 x[]): says of every launch that it is done, takes no message any more, and
+ * is ahead of what it is asked by x[1]
+ */
+ARAX_KERNEL int test_deaf(const struct arax_launch *l)
+{
+	uint32_t *x = ARAX_ITEMS(l, 0, 2, uint32_t);
+	struct worker_slot *s = find_slot();
+
+	if (!s || !x)
+		return -EIO;
+	atomic_store(&s->result, 0);
+	for (;;) {
+		atomic_store(&s->reply, atomic_load(&s->request) +
+			     __atomic_load_n(&x[1], __ATOMIC_RELAXED));
+		usleep(50);
+	}
 }

@@ -73,7 +73,7 @@ static void setup_with(const char *text)
 	log_max_level = LOG_LEVEL_WARNING;
 	ck_assert_int_eq(devices_open(&config, &devices), 0);
 	registry = registry_create();
-	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 12);
+	ck_assert_int_eq(registry_load_folder(registry, "build/test/kernels"), 14);
 	ck_assert_int_ge(registry_load_folder(registry, "build/lib/arax/kernels"), 33);
 	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
 }
@@ -246,6 +246,53 @@ START_TEST(timeout_ends_a_hang)
 }
 END_TEST
 
+/* Whatever it has done to what it shares with us: its limits hold. */
+START_TEST(waking_never_waits)
+{
+	struct buffer b = make_buffer(64);
+	int32_t zero = 0;
+	struct task k;
+	uint64_t start;
+
+	ck_assert_int_eq(run("test_clog", &b, 1, NULL, 0), 0);
+	make_task(&k, "test_error_data", &b, 1, &zero, 4);
+	start = now_ns();
+	k.t.deadline_ns = start + 100000000;
+	ck_assert_int_eq(runner_run(runner, &k.t), -ETIMEDOUT);
+	ck_assert_uint_lt(now_ns() - start, 4000000000u);
+	ck_assert_uint_eq(query().workers, 0);
+	ck_assert_int_eq(run("test_error_data", &b, 1, &zero, 4), 0);
+	free_buffer(&b);
+}
+END_TEST
+
+/* Its limit holds for what it has to be told first, too. */
+START_TEST(what_it_is_told_takes_its_time)
+{
+	struct buffer deaf = make_buffer(64), b[32];
+	int32_t zero = 0;
+	struct task k;
+	uint64_t start;
+	int err = 0;
+
+	ck_assert_int_eq(run("test_deaf", &deaf, 1, NULL, 0), 0);
+	for (int i = 0; i < 1000 && !err; i++) {
+		for (int j = 0; j < 32; j++)
+			b[j] = make_buffer(64);
+		make_task(&k, "test_error_data", b, 32, &zero, 4);
+		start = now_ns();
+		k.t.most_ns = 300000000;
+		err = runner_run(runner, &k.t);
+		for (int j = 0; j < 32; j++)
+			free_buffer(&b[j]);
+	}
+	ck_assert_int_eq(err, -ETIMEDOUT);
+	ck_assert_uint_lt(now_ns() - start, 4000000000u);
+	ck_assert_uint_eq(query().workers, 0);
+	free_buffer(&deaf);
+}
+END_TEST
+
 START_TEST(late_tasks_do_not_start)
 {
 	struct buffer b = make_buffer(64);
@@ -271,8 +318,8 @@ START_TEST(worker_has_the_tenants_rights_only)
 	ck_assert_uint_eq(b.data[1], TENANT);
 	ck_assert_uint_eq(b.data[2], TENANT_GID);
 	ck_assert_uint_eq(b.data[3], 1);	/* no_new_privs */
-	/* 0..2, socket, two eventfds, this library; the slot is closed. */
-	ck_assert_uint_eq(b.data[4], 7);
+	/* 0..2, socket, eventfd, this library; the slot is closed. */
+	ck_assert_uint_eq(b.data[4], 6);
 	ck_assert_uint_eq(b.data[5], 0);	/* capabilities */
 	ck_assert_uint_eq(b.data[6], 0);	/* environment */
 	ck_assert_uint_eq(b.data[7], 0);	/* dumpable: nobody traces it */
@@ -840,6 +887,8 @@ int main(void)
 	tcase_add_test(t, crash_and_exit_differ);
 	tcase_add_test(t, deadline_ends_a_hang);
 	tcase_add_test(t, timeout_ends_a_hang);
+	tcase_add_test(t, waking_never_waits);
+	tcase_add_test(t, what_it_is_told_takes_its_time);
 	tcase_add_test(t, late_tasks_do_not_start);
 	tcase_add_test(t, worker_has_the_tenants_rights_only);
 	if (geteuid() == 0) {

@@ -418,6 +418,61 @@ START_TEST(time_stands_still_as_well)
 }
 END_TEST
 
+/* A task whose worker takes no messages and has been sent too many. */
+static struct task *begin_unheard(struct task **deaf)
+{
+	struct task *k;
+
+	*deaf = begin("test_deaf", false);
+	await(&(*deaf)->done, 1);
+	for (int i = 0; i < 10000; i++) {
+		/* Each has a buffer that is new to it. */
+		k = begin("test_error_data", false);
+		while (!k->done && k->slices < 250)
+			usleep(500);
+		if (!k->done)
+			return k;
+		ck_assert_int_eq(finish(k), 0);
+	}
+	ck_abort_msg("there is always room");
+}
+
+/* For what holds for its launch that is not before it, either. */
+START_TEST(unheard_it_makes_way)
+{
+	struct task *deaf, *k = begin_unheard(&deaf);
+
+	k->way = true;
+	await_parked(k, 1);
+	ck_assert_int_eq(finish(begin("test_error_data", false)), 0);
+	ck_assert_int_eq(finish(begin("test_error", false)), 0);
+	ck_assert_int_eq(k->done, 0);
+	go_on(k);
+	k->slices = 0;
+	await(&k->slices, 10);
+	ck_assert_int_eq(k->done, 0);
+	runner_end(runner, &k->turn);
+	ck_assert_int_eq(finish(k), -ECANCELED);
+	ck_assert_int_eq(finish(deaf), 0);
+}
+END_TEST
+
+/* One that would have been over before it began does not keep its lane by that. */
+START_TEST(unheard_it_can_not_have_ended)
+{
+	struct task *deaf, *k = begin_unheard(&deaf);
+	int slices;
+
+	slices = k->slices;
+	__atomic_store_n(&deaf->b.data[1], 1, __ATOMIC_RELAXED);
+	await(&k->done, 1);
+	/* Not at the end of the time for messages, which is some seconds. */
+	ck_assert_int_lt(k->slices - slices, 1000);
+	ck_assert_int_eq(finish(k), -EIO);
+	ck_assert_int_eq(finish(deaf), 0);
+}
+END_TEST
+
 /* Its worker, which the tenant can reach, too. */
 START_TEST(killed_while_parked)
 {
@@ -704,6 +759,8 @@ int main(void)
 	tcase_add_test(t, ends_running);
 	tcase_add_test(t, deadline_passes_while_parked);
 	tcase_add_test(t, time_stands_still_as_well);
+	tcase_add_test(t, unheard_it_makes_way);
+	tcase_add_test(t, unheard_it_can_not_have_ended);
 	tcase_add_test(t, killed_while_parked);
 	tcase_add_test(t, destroyed_while_parked);
 	tcase_add_test(t, no_thread_no_way);
@@ -724,6 +781,7 @@ int main(void)
 	tcase_add_test(cg, nobody_else_lets_it_go_on);
 	tcase_add_test(cg, what_it_starts_is_its_own);
 	tcase_add_test(cg, ends_parked);
+	tcase_add_test(cg, unheard_it_makes_way);
 	tcase_add_test(cg, killed_while_parked);
 	tcase_add_test(cg, cgroups_go_with_their_workers);
 	tcase_add_test(cg, what_others_left_is_ended);

@@ -9,7 +9,10 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +20,7 @@
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/ticks.h"
 #include "daemon/link/broker_impl.h"
+#include "daemon/log.h"
 #include "selftests/unit/daemon_client.h"
 
 #define PAGE	4096u
@@ -1085,10 +1089,186 @@ START_TEST(stops_with_clients)
 }
 END_TEST
 
+/* ------------------------------------------------------------------ */
+/* What one user may have of araxd's                                   */
+
+#define FILES	2000u
+#define PART	(FILES / 4)	/* of them, one user's */
+#define GREEDY	12345u
+
+static struct rlimit files;
+
+static void up_short_of_files(void)
+{
+	struct rlimit few;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &files), 0);
+	few = (struct rlimit){ FILES, files.rlim_max };
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	up();
+	log_max_level = 0;
+	ck_assert_int_eq(chmod(daemon_path(d), 0666), 0);
+	ready(4);
+}
+
+static void down_short_of_files(void)
+{
+	down();
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+}
+
+/* This thread alone: the C library would change all of them. */
+static void be(uid_t uid)
+{
+	ck_assert_int_eq(syscall(SYS_setresuid, -1, uid, -1), 0);
+}
+
+static void open_greedy(struct client *one)
+{
+	be(GREEDY);
+	client_open(one, daemon_path(d));
+	be(0);
+	ck_assert_int_eq(client_init(one, 4), 0);
+}
+
+static uint32_t new_timeline(struct client *of)
+{
+	struct arax_timeline_create a = { .size = sizeof(a) };
+
+	ck_assert_int_eq(CALL(of, ARAX_NR_TIMELINE_CREATE, &a), 0);
+	return a.handle;
+}
+
+/* A descriptor or an error. */
+static int export(struct client *of, uint32_t handle)
+{
+	struct arax_timeline_share a = { .size = sizeof(a), .handle = handle };
+	int fd, err;
+
+	err = client_call(of, ARAX_NR_TIMELINE_EXPORT, &a, sizeof(a), NULL, 0, &fd);
+	return err ? err : fd;
+}
+
+static int new_buffer(struct client *of, uint32_t *handle)
+{
+	struct arax_buffer_create a = { .size = sizeof(a), .bytes = PAGE };
+	int fd = memfd_sealed(PAGE, SEALS), err;
+
+	err = client_call(of, ARAX_NR_BUFFER_CREATE, &a, sizeof(a), &fd, 1, NULL);
+	close(fd);
+	*handle = a.handle;
+	return err;
+}
+
+/* They outlive connections, so they count for longer, too. */
+START_TEST(exported_timelines_are_their_users)
+{
+	static int fds[2 * PART];
+	uint32_t n = 0, closed, handle;
+	struct client one, two;
+	int fd = 0;
+
+	open_greedy(&two);
+	while (fd != -EDQUOT && n < 2 * PART) {
+		open_greedy(&one);
+		handle = new_timeline(&one);
+		while (n < 2 * PART && (fd = export(&one, handle)) >= 0)
+			fds[n++] = fd;
+		ck_assert(n == 2 * PART || fd == -ENOSPC || fd == -EDQUOT);
+		client_close(&one);
+	}
+	ck_assert_int_eq(fd, -EDQUOT);
+	ck_assert_uint_ge(n, PART - 10);
+	ck_assert_uint_le(n, PART);
+	/* Nobody else is the worse for it. */
+	fd = export(&c, new_timeline(&c));
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	/* Nor the same user, once he has closed some. */
+	for (closed = 0; closed < 20; closed++)
+		close(fds[--n]);
+	handle = new_timeline(&two);
+	while ((fd = export(&two, handle)) < 0)
+		usleep(1000);
+	close(fd);
+	while (n)
+		close(fds[--n]);
+	client_close(&two);
+}
+END_TEST
+
+START_TEST(buffers_are_their_users)
+{
+	uint32_t n = 0, m = 0, handle, last = 0, other;
+	struct client one, two;
+	struct arax_handle hd = { .size = sizeof(hd) };
+	int err;
+
+	open_greedy(&one);
+	open_greedy(&two);
+	while (n < PART / 2 && !new_buffer(&one, &handle))
+		n++;
+	while (m < PART && !(err = new_buffer(&two, &handle))) {
+		last = handle;
+		m++;
+	}
+	ck_assert_uint_eq(n, PART / 2);
+	ck_assert_int_eq(err, -EDQUOT);
+	ck_assert_uint_ge(n + m, PART - 10);
+	ck_assert_int_eq(new_buffer(&c, &other), 0);
+	hd.handle = last;
+	ck_assert_int_eq(CALL(&two, ARAX_NR_BUFFER_DESTROY, &hd), 0);
+	while (new_buffer(&one, &handle))
+		usleep(1000);
+	client_close(&one);
+	/* All of a connection's go with it. */
+	for (m = 0; m < PART / 3;) {
+		if (new_buffer(&two, &handle))
+			usleep(1000);
+		else
+			m++;
+	}
+	client_close(&two);
+}
+END_TEST
+
+START_TEST(armed_eventfds_are_their_users)
+{
+	struct arax_timeline_eventfd a = { .size = sizeof(a), .value = 1 };
+	int fd = eventfd(0, 0), err = 0;
+	struct client one, two;
+	uint32_t n;
+
+	open_greedy(&one);
+	open_greedy(&two);
+	for (n = 0; n < 2 * PART; n++) {
+		if (n % 100 == 0)
+			a.handle = new_timeline(&one);
+		a.fd = 0;
+		err = client_call(&one, ARAX_NR_TIMELINE_EVENTFD, &a, sizeof(a), &fd, 1, NULL);
+		if (err)
+			break;
+	}
+	ck_assert_int_eq(err, -EDQUOT);
+	ck_assert_uint_ge(n, PART - 10);
+	ck_assert_uint_le(n, PART);
+	client_close(&one);
+	/* They go with their timelines. */
+	a.handle = new_timeline(&two);
+	a.fd = 0;
+	while (client_call(&two, ARAX_NR_TIMELINE_EVENTFD, &a, sizeof(a), &fd, 1, NULL)) {
+		a.fd = 0;
+		usleep(1000);
+	}
+	client_close(&two);
+	close(fd);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("daemon broker");
-	TCase *t = tcase_create("all");
+	TCase *t = tcase_create("all"), *few = tcase_create("few descriptors");
 	SRunner *r;
 	int failed;
 
@@ -1125,6 +1305,15 @@ int main(void)
 	tcase_add_test(t, hostile_eventfd);
 	tcase_add_test(t, stops_with_clients);
 	suite_add_tcase(s, t);
+	/* Whose limits there are: root and araxd's own user have none of their own. */
+	if (!geteuid()) {
+		tcase_set_timeout(few, 120);
+		tcase_add_checked_fixture(few, up_short_of_files, down_short_of_files);
+		tcase_add_test(few, exported_timelines_are_their_users);
+		tcase_add_test(few, buffers_are_their_users);
+		tcase_add_test(few, armed_eventfds_are_their_users);
+		suite_add_tcase(s, few);
+	}
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
 	failed = srunner_ntests_failed(r);

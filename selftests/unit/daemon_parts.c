@@ -18,6 +18,7 @@
 #include "daemon/dispatch/role.h"
 #include "daemon/dispatch/ticks.h"
 #include "daemon/dispatch/work.h"
+#include "daemon/link/holdings.h"
 #include "daemon/link/identity.h"
 #include "daemon/link/wake.h"
 #include "daemon/memory/guard.h"
@@ -37,6 +38,39 @@ START_TEST(cgroup_line)
 			 -ENOENT);
 	ck_assert_int_eq(identity_parse_cgroup("", path, sizeof(path)), -ENOENT);
 	ck_assert_int_eq(identity_parse_cgroup("0::/abcdef", path, 6), -ENAMETOOLONG);
+}
+END_TEST
+
+START_TEST(holdings_are_parted)
+{
+	const struct holdings_limits l = { .fds = 40, .maps = 20 };
+	struct holdings *h = holdings_create(&l);
+	struct holder *a, *b, *root, *c;
+
+	ck_assert_int_eq(holdings_take(h, 1, false, 11, 0, &a), -EDQUOT);
+	ck_assert_int_eq(holdings_take(h, 1, false, 3, 1, &a), 0);
+	ck_assert_int_eq(holder_take(a, 7, 0), 0);
+	ck_assert_int_eq(holder_take(a, 1, 0), -EDQUOT);
+	ck_assert_int_eq(holder_take(a, 0, 4), 0);
+	ck_assert_int_eq(holder_take(a, 0, 1), -EDQUOT);
+	/* The same user's, by another connection; and it stays when the first one goes. */
+	ck_assert_int_eq(holdings_take(h, 1, false, 1, 0, &b), -EDQUOT);
+	holder_give(a, 3, 1);
+	ck_assert_int_eq(holdings_take(h, 1, false, 3, 1, &b), 0);
+	ck_assert_ptr_eq(a, b);
+	/* Others have theirs, until all have three quarters; root and ours in one go. */
+	ck_assert_int_eq(holdings_take(h, 2, false, 10, 5, &b), 0);
+	ck_assert_int_eq(holdings_take(h, 0, true, 11, 0, &root), -EMFILE);
+	ck_assert_int_eq(holdings_take(h, 0, true, 10, 5, &root), 0);
+	ck_assert_int_eq(holdings_take(h, 3, false, 1, 0, &c), -EMFILE);
+	ck_assert_int_eq(holdings_take(h, 3, false, 0, 1, &c), -ENOMEM);
+	holder_give(b, 10, 5);
+	ck_assert_int_eq(holder_take(root, 10, 5), 0);
+	holder_give(root, 20, 10);
+	holder_give(a, 10, 5);
+	ck_assert_int_eq(holdings_take(h, 0, true, 30, 15, &root), 0);
+	holder_give(root, 30, 15);
+	holdings_destroy(h);
 }
 END_TEST
 
@@ -824,6 +858,7 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, cgroup_line);
+	tcase_add_test(t, holdings_are_parted);
 	tcase_add_test(t, limits_go_with_the_folder);
 	tcase_add_test(t, the_name_is_anothers);
 	tcase_add_test(t, no_escape_by_path);

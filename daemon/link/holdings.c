@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+#include "daemon/link/holdings.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "daemon/log.h"
+#include "kmod/core/list.h"
+
+#define USUAL_MAPS	65530u	/* the kernel's own default */
+
+enum kind { FDS, MAPS, NR_KINDS };
+
+/* What there is of a kind, what is had, and whether it has been said that it is too much. */
+struct count {
+	uint64_t most[NR_KINDS], used[NR_KINDS];
+	bool said[NR_KINDS];
+};
+
+struct holder {
+	struct clist node;
+	struct holdings *set;
+	uid_t uid;
+	struct count count;
+};
+
+struct holdings {
+	pthread_mutex_t lock;		/* all that follows, and holders */
+	struct clist holders;
+	struct count count;
+	uint64_t of_one[NR_KINDS];
+};
+
+void holdings_limits(struct holdings_limits *l)
+{
+	FILE *f = fopen("/proc/sys/vm/max_map_count", "re");
+	unsigned long long maps;
+	struct rlimit r;
+
+	l->fds = getrlimit(RLIMIT_NOFILE, &r) ? 1024 : r.rlim_cur;
+	l->maps = f && fscanf(f, "%llu", &maps) == 1 ? maps : USUAL_MAPS;
+	if (f)
+		fclose(f);
+}
+
+struct holdings *holdings_create(const struct holdings_limits *l)
+{
+	const uint64_t all[NR_KINDS] = { l->fds, l->maps };
+	struct holdings *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	pthread_mutex_init(&h->lock, NULL);
+	clist_init(&h->holders);
+	for (int i = 0; i < NR_KINDS; i++) {
+		h->of_one[i] = all[i] / 4;
+		h->count.most[i] = all[i] - all[i] / 4;
+	}
+	return h;
+}
+
+void holdings_destroy(struct holdings *h)
+{
+	if (!h)
+		return;
+	pthread_mutex_destroy(&h->lock);
+	free(h);
+}
+
+/* Once, until there is less again: who is refused comes back at once. */
+static bool is_news(struct count *c, enum kind kind)
+{
+	bool said = c->said[kind];
+
+	c->said[kind] = true;
+	return !said;
+}
+
+static const char *remedy_of(enum kind kind)
+{
+	return kind == FDS ? "a higher LimitNOFILE= of araxd's unit, or fewer connections, buffers, exported timelines and armed eventfds" :
+			     "a higher vm.max_map_count (sysctl), or fewer connections and buffers";
+}
+
+/* (locked) */
+static int refuse_one(struct holder *o, enum kind kind)
+{
+	if (is_news(&o->count, kind))
+		log_warn(kind == FDS ? "a user has as many of araxd's descriptors as one may have" :
+				       "a user has as many of araxd's mappings as one may have",
+			 log_u64("uid", o->uid), log_u64("limit", o->count.most[kind]),
+			 log_str("remedy", remedy_of(kind)));
+	return -EDQUOT;
+}
+
+/* (locked) */
+static int refuse_all(struct holdings *h, enum kind kind)
+{
+	if (is_news(&h->count, kind))
+		log_warn(kind == FDS ? "clients have as many of araxd's descriptors as they may have" :
+				       "clients have as many of araxd's mappings as they may have",
+			 log_u64("limit", h->count.most[kind]),
+			 log_str("remedy", remedy_of(kind)));
+	return kind == FDS ? -EMFILE : -ENOMEM;
+}
+
+static bool is_over(const struct count *c, enum kind kind, uint32_t more)
+{
+	return more && (c->used[kind] >= c->most[kind] || more > c->most[kind] - c->used[kind]);
+}
+
+static void add(struct count *c, const uint32_t *n)
+{
+	for (int i = 0; i < NR_KINDS; i++)
+		c->used[i] += n[i];
+}
+
+static void sub(struct count *c, const uint32_t *n)
+{
+	for (int i = 0; i < NR_KINDS; i++) {
+		c->used[i] -= n[i];
+		if (c->used[i] <= c->most[i] / 2)
+			c->said[i] = false;
+	}
+}
+
+/* (locked) */
+static int take(struct holder *o, const uint32_t *n)
+{
+	for (int i = 0; i < NR_KINDS; i++) {
+		if (is_over(&o->count, (enum kind)i, n[i]))
+			return refuse_one(o, (enum kind)i);
+		if (is_over(&o->set->count, (enum kind)i, n[i]))
+			return refuse_all(o->set, (enum kind)i);
+	}
+	add(&o->count, n);
+	add(&o->set->count, n);
+	return 0;
+}
+
+/* (locked) */
+static void end_if_empty(struct holder *o)
+{
+	for (int i = 0; i < NR_KINDS; i++)
+		if (o->count.used[i])
+			return;
+	clist_del(&o->node);
+	free(o);
+}
+
+/* (locked) */
+static struct holder *find(struct holdings *h, uid_t uid, bool unlimited)
+{
+	struct clist *pos, *tmp;
+	struct holder *o;
+
+	clist_for_each_safe(pos, tmp, &h->holders) {
+		o = clist_entry(pos, struct holder, node);
+		if (o->uid == uid)
+			return o;
+	}
+	o = calloc(1, sizeof(*o));
+	if (!o)
+		return NULL;
+	o->set = h;
+	o->uid = uid;
+	for (int i = 0; i < NR_KINDS; i++)
+		o->count.most[i] = unlimited ? h->count.most[i] : h->of_one[i];
+	clist_add_tail(&o->node, &h->holders);
+	return o;
+}
+
+int holdings_take(struct holdings *h, uid_t uid, bool unlimited, uint32_t fds, uint32_t maps,
+		  struct holder **holder)
+{
+	const uint32_t n[NR_KINDS] = { fds, maps };
+	int err = -ENOMEM;
+	struct holder *o;
+
+	pthread_mutex_lock(&h->lock);
+	o = find(h, uid, unlimited);
+	if (o) {
+		err = take(o, n);
+		if (err)
+			end_if_empty(o);
+		else
+			*holder = o;
+	}
+	pthread_mutex_unlock(&h->lock);
+	return err;
+}
+
+int holder_take(struct holder *holder, uint32_t fds, uint32_t maps)
+{
+	const uint32_t n[NR_KINDS] = { fds, maps };
+	int err;
+
+	pthread_mutex_lock(&holder->set->lock);
+	err = take(holder, n);
+	pthread_mutex_unlock(&holder->set->lock);
+	return err;
+}
+
+void holder_give(struct holder *holder, uint32_t fds, uint32_t maps)
+{
+	const uint32_t n[NR_KINDS] = { fds, maps };
+	struct holdings *h = holder->set;
+
+	pthread_mutex_lock(&h->lock);
+	sub(&holder->count, n);
+	sub(&h->count, n);
+	end_if_empty(holder);
+	pthread_mutex_unlock(&h->lock);
+}

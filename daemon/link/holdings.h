@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * holdings.h - what araxd holds for its clients: descriptors and mappings
+ *
+ * Memory is a tenant's; these are araxd's own, and without any it can serve nobody.
+ * So they are counted by user until they are given back, whatever has become of the
+ * connection: no user has more than a quarter of what there is, and all together have
+ * three, so that araxd has one.  Root and araxd's own user may have as much as all.
+ */
+#ifndef ARAXD_LINK_HOLDINGS_H
+#define ARAXD_LINK_HOLDINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct holder;
+struct holdings;
+
+/* What there is. */
+struct holdings_limits {
+	uint64_t fds, maps;
+};
+
+/* As they are for this process: RLIMIT_NOFILE and vm.max_map_count. */
+void holdings_limits(struct holdings_limits *l);
+
+/* NULL: no memory. */
+struct holdings *holdings_create(const struct holdings_limits *l);
+/* All has been given back. */
+void holdings_destroy(struct holdings *h);
+
+/*
+ * For @uid, which is *@holder from then on, until all is given back.  -EDQUOT: that user has
+ * its part; -EMFILE, -ENOMEM: users together have theirs, of descriptors or mappings.  Logged.
+ */
+int holdings_take(struct holdings *h, uid_t uid, bool unlimited, uint32_t fds, uint32_t maps,
+		  struct holder **holder);
+
+/* More, for one who has something. */
+int holder_take(struct holder *holder, uint32_t fds, uint32_t maps);
+/* Any thread. */
+void holder_give(struct holder *holder, uint32_t fds, uint32_t maps);
+
+#endif /* ARAXD_LINK_HOLDINGS_H */
