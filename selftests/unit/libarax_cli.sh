@@ -134,6 +134,7 @@ models=selftests/fuzz/corpus/models/every
 is 0 'models' $arax models --file $models
 says 'vadd' 'shows a kernel'
 says '900 ns' 'and its time'
+says '11.0 us' 'and that with outliers'
 is 0 'models --json' $arax models --json --file $models
 says '"runs": 70' 'is what the file says'
 is 0 'models --plot' $arax models --file $models --plot "$tmp/plot.svg"
