@@ -159,6 +159,7 @@ ARAX_LINK=broker:$tmp/none is 0 'run --kernels starts one whatever there is' \
 	$arax run --kernels build/examples/kernels --kernels build/lib/arax/kernels -- $arax kernels
 says 'mc_pi' 'which has one folder'
 says 'vadd' 'and the other'
+is 0 'a program in C++' $arax run --private -- build/unit/libarax-cxx
 is 137 'run tells of a signal' $arax run --private -- sh -c 'kill -9 $$'
 is 127 'run of what is not there' $arax run --private -- "$tmp/none"
 is 126 'run of what is no program' $arax run --private -- "$tmp"

@@ -46,6 +46,8 @@
 #include <arax/uapi.h>
 
 #ifdef __cplusplus
+#include <arax/arax.hpp>
+
 extern "C" {
 #endif
 
