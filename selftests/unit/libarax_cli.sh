@@ -121,6 +121,7 @@ ARAX_LINK=nonsense is 1 'a wrong ARAX_LINK' $arax info
 says 'want kernel, broker or broker:PATH' 'and the remedy'
 ARAX_LINK=broker:$tmp/none is 1 'no daemon' $arax info
 says 'is araxd running?' 'and the remedy'
+says 'arax run PROGRAM' 'of which one needs no rights'
 for c in devices kernels ps 'kill 1' 'tenant show' 'tenant show /' 'tenant set / tasks.max=1'; do
 	[ "$c" = "${c#tenant * /}" ] || grep -q cgroup2 /proc/self/mounts || continue
 	# shellcheck disable=SC2086 # words
