@@ -2,7 +2,8 @@
 # The client library: shared, static and its pkg-config file.
 
 LIBARAX_SRC := $(addprefix libarax/,access.c awake.c buffer.c complete.c context.c error.c ffi.c \
-	link.c link_broker.c link_kernel.c lock.c module.c query.c queue.c ring.c submit.c timeline.c wait.c)
+	link.c link_broker.c link_kernel.c lock.c module.c query.c queue.c quota.c refusal.c \
+	ring.c submit.c timeline.c wait.c)
 LIBARAX_SO  := $(B)/lib/libarax.so.$(VERSION)
 LIBARAX_A   := $(B)/lib/libarax.a
 $(foreach f,submit complete wait,$(eval CFLAGS_libarax/$(f) := $(CFLAGS_SMALL)))

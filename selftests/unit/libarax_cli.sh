@@ -295,6 +295,18 @@ if grep -q cgroup2 /proc/self/mounts; then
 	says '3 GiB' 'memory.max in the table'
 	says '"max": 3221225472' 'memory.max in the JSON'
 	says '"max_ns": 5000000' 'device_time.max in nanoseconds'
+	# A program is told which limit it was, and what it can do itself.
+	is 1 'a buffer beyond memory.max' $arax run --private -- bash -ec \
+		"$arax tenant set memory.max=1M
+		build/examples/image-pipeline examples/data/rocket.jpg $tmp/o.png"
+	says "memory.max of the program's cgroup is 1048576, of which" 'and which limit it was'
+	says 'destroy buffers' 'and what to do'
+	is 1 'tasks beyond tasks.max' $arax run --kernels build/examples/kernels -- bash -ec \
+		"$arax tenant set tasks.max=1; build/examples/montecarlo"
+	says "tasks.max of the program's cgroup is 1, of which" 'and which limit it was'
+	is 1 'a context beyond contexts.max' $arax run --kernels build/examples/kernels -- bash -ec \
+		"$arax tenant set contexts.max=0; build/examples/montecarlo"
+	says "contexts.max of the program's cgroup is 0" 'and which limit it was'
 	is 0 'tenant set --json' $arax run --private -- \
 		$arax tenant set --json / memory.max=3G tasks.max=77
 	says '"max": 3221225472' 'tells of the new limit'
