@@ -164,6 +164,16 @@ is 0 'a program in C++' $arax run --private -- build/unit/libarax-cxx
 is 137 'run tells of a signal' $arax run --private -- sh -c 'kill -9 $$'
 is 127 'run of what is not there' $arax run --private -- "$tmp/none"
 is 126 'run of what is no program' $arax run --private -- "$tmp"
+mkdir "$tmp/refused"
+echo '{ "library": 1 }' >"$tmp/refused/a.json"
+is 0 'run with a wrong kernel library' $arax run --kernels "$tmp/refused" -- true
+says 'warning: kernel library refused' 'passes the warning on'
+# shellcheck disable=SC2016 # for the shell inside
+is 3 'run with an araxd that dies' bash -c 'ulimit -c 0; exec "$@"' - \
+	$arax run --private -- sh -c 'kill -SEGV $(pgrep -P $PPID -x araxd); exit 3'
+says 'the private araxd died of signal 11' 'says of what'
+says 'araxd is ready' 'and what it said last'
+says '"addressing": "data"' 'and what contains it'
 is 1 'run with a wrong configuration' $arax run --private --config "$tmp/none" -- true
 n=$((n + 1))
 left=$(find "$tmp" -name 'arax-run-*')
