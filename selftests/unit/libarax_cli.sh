@@ -168,6 +168,28 @@ mkdir "$tmp/refused"
 echo '{ "library": 1 }' >"$tmp/refused/a.json"
 is 0 'run with a wrong kernel library' $arax run --kernels "$tmp/refused" -- true
 says 'warning: kernel library refused' 'passes the warning on'
+unfit() { # WHAT REASON ADDRESSING KIND SYMBOL [CONFIGURATION]: of a vadd like that
+	local what=$1 reason=$2
+	echo "${6-}" >"$tmp/unfit/araxd.conf"
+	cat >"$tmp/unfit/unfit.json" <<-END
+		{ "library": "unfit", "version": "1", "kernels": [ { "addressing": "$3",
+		"signature": "vadd(in f32 a[], in f32 b[], out f32 c[], u32 n)",
+		"implementations": [ { "kind": "$4", "file": "unfit.so", "symbol": "$5" } ] } ] }
+	END
+	is 1 "$what" $arax run --config "$tmp/unfit/araxd.conf" --kernels "$tmp/unfit" -- \
+		build/examples/quickstart
+	says "$reason" 'and its owner is told why'
+}
+mkdir "$tmp/unfit"
+cp build/examples/kernels/montecarlo.so "$tmp/unfit/unfit.so"
+unfit 'a kernel that is not in its file' 'unfit.so has no function add_up' launch cpu add_up
+says ': no device can run kernel vadd, as it is in unfit 1: cpu0: ' 'and of which one'
+unfit 'one that needs a process, and a device with memory' 'its "addressing" is "data"' \
+	data cpu mc_pi 'cpu { memory = "64M" }'
+unfit 'one for other devices' 'it is there for opencl, the devices are of kind cpu' \
+	launch opencl mc_pi
+echo 'int no_more;' >"$tmp/unfit/unfit.so"
+unfit 'one in a file that is none' 'unfit.so: file too short' launch cpu mc_pi
 # shellcheck disable=SC2016 # for the shell inside
 is 3 'run with an araxd that dies' bash -c 'ulimit -c 0; exec "$@"' - \
 	$arax run --private -- sh -c 'kill -SEGV $(pgrep -P $PPID -x araxd); exit 3'
