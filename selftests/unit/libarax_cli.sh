@@ -65,7 +65,7 @@ is 2 'sim takes no seed below 0' $arax sim x.json --seed -1
 is 1 'sim wants a scenario in JSON' $arax sim selftests/unit/libarax_cli.sh
 says 'libarax_cli.sh:1: column' 'and says where it is none'
 is 1 'sim wants a policy that there is' $arax sim examples/scenarios/two-tenants.json --policy best
-says 'no such policy: best' 'and says so'
+says 'no such policy: best; there are eft, fair' 'and which there are'
 is 0 'sim takes --ahead' $arax sim examples/scenarios/cholesky.json --no-bound --ahead
 is 0 'sim simulates' $arax sim examples/scenarios/two-tenants.json --json --plot "$tmp/plot.svg"
 says '"completed": 6400' 'and every task comes to its end'
@@ -91,6 +91,7 @@ is 2 'tenant wants a known verb' $arax tenant get
 is 2 'tenant set wants something to set' $arax tenant set
 is 2 'tenant set wants good values' $arax tenant set / memory.max=-1
 is 2 'tenant set wants known keys' $arax tenant set memroy.max=1
+says 'there are memory.max, tasks.max' 'and lists them'
 is 2 'tenant unset wants no values' $arax tenant unset memory.max=1
 is 2 'tenant show saves nothing' $arax tenant show --save
 is 2 'tenant set --json wants something to set, too' $arax tenant set / --json
@@ -168,6 +169,19 @@ mkdir "$tmp/refused"
 echo '{ "library": 1 }' >"$tmp/refused/a.json"
 is 0 'run with a wrong kernel library' $arax run --kernels "$tmp/refused" -- true
 says 'warning: kernel library refused' 'passes the warning on'
+configured() { # WHAT REASON CONFIGURATION: no araxd starts with it
+	echo "$3" >"$tmp/wrong.conf"
+	is 1 "$1" $arax run --config "$tmp/wrong.conf" -- true
+	says "$2" 'and why'
+}
+configured 'run with an unknown key' "no such option 'enabel'; there are enable, groups, memory" \
+	'cpu { enabel = false }'
+configured 'run without a device' 'there is no device to run tasks on' 'cpu { enable = false }'
+configured 'run with too many lanes' 'want a number from 1 to 16' \
+	'backend "opencl" { options = { "lanes=99" } }'
+configured 'run with a size where a number is wanted' \
+	'want a whole number from 1048576 to 281474976710656, without a suffix' \
+	'backend "sim" { options = { "memory=64M" } }'
 unfit() { # WHAT REASON ADDRESSING KIND SYMBOL [CONFIGURATION]: of a vadd like that
 	local what=$1 reason=$2
 	echo "${6-}" >"$tmp/unfit/araxd.conf"
