@@ -115,6 +115,7 @@ is 1 'a trace of something else' $arax trace "$tmp/t.jsonl"
 says 'not a task' 'and says so'
 : >"$tmp/t.jsonl"
 is 0 'an empty trace' $arax trace --perfetto "$tmp/t.jsonl"
+says 'no task is in it' 'and says so'
 # shellcheck disable=SC2046 # words
 is 2 'run takes so many folders of kernels' $arax run $(printf -- '--kernels /tmp %.0s' {1..17}) true
 says 'more than 16' 'and says how many'
@@ -314,6 +315,13 @@ END
 for f in perfetto dot tasks; do
 	is 0 "the trace as $f" bash -o pipefail -c "$arax trace --$f $tmp/t.jsonl | python3 $tmp/check.py $f"
 done
+head -c 2000 "$tmp/t.jsonl" >"$tmp/cut.jsonl"
+is 0 'a trace that is cut off' $arax trace "$tmp/cut.jsonl"
+says 'the last line has no end' 'and says so'
+XDG_STATE_HOME=$tmp/no/such is 0 'run where nothing was learnt yet' $arax run --private -- \
+	build/examples/quickstart
+XDG_STATE_HOME=$tmp/no/such is 0 'what was learnt is kept in a folder that is new' $arax models
+says vadd 'and shown'
 echo 'cpu { memory = "64M" }' >"$tmp/memory.conf"
 is 0 'the trace of devices with memory' $arax run --config "$tmp/memory.conf" --trace "$tmp/t.jsonl" -- \
 	build/examples/image-pipeline examples/data/rocket.jpg "$tmp/o.png"
