@@ -32,7 +32,8 @@ static int find_kernel(struct arax *ax, const char *image, struct arax_kernel *k
 
 static int run(struct arax *ax, uint32_t samples, const char *image, const char *report)
 {
-	struct arax_event events[TASKS] = { 0 };
+	/* Not on the stack: arax_close() ends those that are pending when a task has failed. */
+	static struct arax_event events[TASKS];
 	struct arax_buffer *hits;
 	struct arax_kernel kernel;
 	struct arax_queue *queue;

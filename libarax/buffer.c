@@ -36,6 +36,7 @@ int arax_buffer_create(struct arax *ax, uint64_t bytes, uint32_t flags,
 		.bytes = bytes,
 		.fd = -1,
 	};
+	char why[WHY_LEN];
 	struct buffer *b;
 	int ret;
 
@@ -51,6 +52,11 @@ int arax_buffer_create(struct arax *ax, uint64_t bytes, uint32_t flags,
 		ret = ax->link->ops->buffer_create(ax->link, &a, &b->pub.data);
 	if (ret) {
 		free(b);
+		if (ret == -EDQUOT) {
+			quota_text(ax, ARAX_RES_MEMORY, page_round(bytes), why, sizeof(why));
+			return error_set(ret, "creating a buffer of %llu bytes: %s",
+					 (unsigned long long)bytes, why);
+		}
 		return error_set(ret, "creating a buffer of %llu bytes",
 				 (unsigned long long)bytes);
 	}

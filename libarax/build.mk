@@ -2,7 +2,8 @@
 # The client library: shared, static and its pkg-config file.
 
 LIBARAX_SRC := $(addprefix libarax/,access.c awake.c buffer.c complete.c context.c error.c ffi.c \
-	link.c link_broker.c link_kernel.c lock.c module.c query.c queue.c ring.c submit.c timeline.c wait.c)
+	link.c link_broker.c link_kernel.c lock.c module.c query.c queue.c quota.c refusal.c \
+	ring.c submit.c timeline.c wait.c)
 LIBARAX_SO  := $(B)/lib/libarax.so.$(VERSION)
 LIBARAX_A   := $(B)/lib/libarax.a
 $(foreach f,submit complete wait,$(eval CFLAGS_libarax/$(f) := $(CFLAGS_SMALL)))
@@ -31,7 +32,8 @@ install-libarax: $(LIBARAX_SO) $(LIBARAX_A)
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' libarax/arax.pc.in \
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/arax.pc
 	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/arax.pc
-	install -m 644 libarax/include/arax/arax.h $(DESTDIR)$(PREFIX)/include/arax/
+	install -m 644 libarax/include/arax/arax.h libarax/include/arax/arax.hpp \
+		$(DESTDIR)$(PREFIX)/include/arax/
 	install -m 644 uapi/arax.h $(DESTDIR)$(PREFIX)/include/arax/uapi.h
 	@# The loader finds it by its cache only; in a package that is its trigger's work.
 	if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
@@ -78,9 +80,17 @@ check-libarax-man: $(LIBARAX_SO)
 $(call program,$(B)/unit/libarax-tenant-asan,asan,selftests/unit/libarax_tenant.c \
 	libarax/admin/setting.c,$(shell $(PKGCONF) --libs check))
 
+# What the header gives to C++, by the oldest one for which it does.
+$(B)/unit/libarax-cxx: selftests/unit/libarax_cxx.cc $(LIBARAX_SO)
+	@mkdir -p $(@D)
+	$(say) CXX $<
+	$(Q)$(CXX) -std=c++11 -O2 -g -Wall -Wextra -Werror -pedantic -Ilibarax/include -MMD -MP \
+		-o $@ $< -Wl,-rpath,'$$ORIGIN/../lib' -L$(B)/lib -larax
+-include $(B)/unit/libarax-cxx.d
+
 # The command's own ways; with a private araxd, kernels and examples: as one finds them
 # behind `make`.
-check-libarax-cli: $$(ALL_TARGETS)
+check-libarax-cli: $$(ALL_TARGETS) $(B)/unit/libarax-cxx
 	scripts/tally run unit/libarax-cli selftests/unit/libarax_cli.sh
 CHECK_TARGETS += check-libarax-man check-libarax-cli
 .PHONY: install-libarax-man check-libarax-man check-libarax-cli

@@ -68,7 +68,10 @@ static inline void take_all(struct arax *ax, struct aftermath *after)
 		/* Once: what is checked is what is used. */
 		uint64_t ticket = load_relaxed(&c->user_data);
 
-		ring_cq_learn(&ax->ring, c);
+		if (unlikely(c->result)) {
+			ring_cq_learn(&ax->ring, c);
+			refusal_note(ax, c);
+		}
 		if (likely(ring_slot_find(&ax->ring, ticket)))
 			finish(ax, (uint32_t)ticket, c, after);
 		head++;

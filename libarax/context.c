@@ -27,6 +27,15 @@ int not_owner(void)
 	return error_set(-EPERM, "a context from before fork(): the child must open its own");
 }
 
+/* How much it would have been isn't known here: 1 is no less than needed. */
+static __attribute__((cold)) int over_quota(struct arax *ax, const char *what)
+{
+	char why[WHY_LEN];
+
+	quota_text(ax, ARAX_RES_MEMORY, 1, why, sizeof(why));
+	return error_set(-EDQUOT, "%s: %s", what, why);
+}
+
 int context_call(struct arax *ax, const char *what, unsigned int nr, void *arg)
 {
 	int ret;
@@ -39,6 +48,8 @@ int context_call(struct arax *ax, const char *what, unsigned int nr, void *arg)
 	/* The socket's end is the tasks' end too. */
 	if (ret == -ENOTCONN && ax->link->type == ARAX_LINK_BROKER && ax->has_rings)
 		complete_dead(ax, ret);
+	if (unlikely(ret == -EDQUOT))
+		return over_quota(ax, what);
 	return ret ? error_set(ret, "%s", what) : 0;
 }
 
@@ -94,6 +105,7 @@ static bool takes_short(struct arax *ax)
 static int make_rings(struct arax *ax, const struct arax_options *o)
 {
 	struct arax_context_init *init = &ax->region.init;
+	char why[WHY_LEN];
 	int ret;
 
 	init->size = sizeof(*init);
@@ -103,10 +115,16 @@ static int make_rings(struct arax *ax, const struct arax_options *o)
 	ret = ax->link->ops->region(ax->link, &ax->region);
 	if (!ret)
 		ret = ring_init(&ax->ring, ax->region.base, init);
+	if (ret == -EDQUOT) {
+		quota_text(ax, ARAX_RES_CONTEXTS, 1, why, sizeof(why));
+		return error_set(ret, "making rings for %u tasks: %s", o->depth, why);
+	}
 	if (ret)
 		return error_set(ret, "making rings for %u tasks", o->depth);
 	ax->ring.takes_short = takes_short(ax);
 	ax->has_rings = true;
+	/* Without them all works as well, with fewer words. */
+	refusals_init(ax);
 	return 0;
 }
 
@@ -132,6 +150,7 @@ static void context_free(struct arax *ax, bool forked)
 	if (ax->link)
 		ax->link->ops->close(ax->link, forked);
 	ring_destroy(&ax->ring);
+	refusals_destroy(ax);
 	if (!forked) {
 		/* A lock that another thread held at fork() can't be destroyed. */
 		pthread_mutex_destroy(&ax->sleep_lock);

@@ -10,7 +10,7 @@
 
 #include "error.h"
 
-static _Thread_local char text[640];
+static _Thread_local char text[896];
 
 static const struct {
 	int error;
@@ -22,7 +22,7 @@ static const struct {
 	{ E2BIG, "too big, or made for a newer Arax" },
 	{ EOPNOTSUPP, "this Arax, link or backend doesn't support it" },
 	{ EBADF, "no such handle or file descriptor" },
-	{ EDQUOT, "over a limit of the tenant or user (see `arax tenant show`)" },
+	{ EDQUOT, "over a limit of the tenant or user" },
 	{ ENOSPC, "a table of fixed size is full" },
 	{ ENOTCONN, "the daemon is not there" },
 	{ ESTALE, "a handle of something that is gone" },

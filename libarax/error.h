@@ -8,4 +8,7 @@
  */
 int error_set(int err, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
+/* Where none answers, and what there is to be done. */
+#define ERROR_NO_DAEMON	"is araxd running? `arax run PROGRAM` starts one for a program, `araxd --user` one of your own, `systemctl start araxd` the system's"
+
 #endif /* LIBARAX_ERROR_H */

@@ -81,6 +81,7 @@ struct arax {
 	struct arax_timeline *timelines;
 
 	struct link_region region;
+	struct refusals *refusals;	/* ring_lock; NULL: none are kept */
 };
 
 struct buffer {
@@ -125,8 +126,24 @@ int context_new(struct arax **ax, struct link *link, const struct arax_options *
 /* A call over the link, with what is common to errors. */
 int context_call(struct arax *ax, const char *what, unsigned int nr, void *arg);
 
-/* wait.c: ": why", or "", of a task that failed; room for ARAX_WHY_LEN + 2 bytes. */
-void task_why(struct arax *ax, uint64_t tag, char *text);
+#define WHY_LEN		(ARAX_WHY_LEN + 256)
+
+/* wait.c: ": why", or "", of a task that failed with @result; room for WHY_LEN bytes. */
+void task_why(struct arax *ax, uint64_t tag, int result, char *text);
+
+/* refusal.c: what was refused; without memory for them none are kept. */
+int refusals_init(struct arax *ax);
+void refusals_destroy(struct arax *ax);
+/* (ring_lock) A failure has come back, its ticket is not free yet. */
+void refusal_note(struct arax *ax, const struct arax_completion *c) __attribute__((cold));
+/* What was wrong with it.  false: there is nothing to be said. */
+bool refusal_text(struct arax *ax, uint64_t tag, int result, char *text, size_t len);
+
+/* quota.c: which limit of @resource, of which @amount was wanted, stood in the way. */
+void quota_text(struct arax *ax, uint32_t resource, uint64_t amount, char *text, size_t len);
+
+/* query.c: the first kernel with an id of at least @id.  Sets no error text. */
+int kernel_by_id(struct arax *ax, uint32_t id, struct arax_kernel *kernel);
 
 /* complete.c */
 

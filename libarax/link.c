@@ -82,7 +82,7 @@ static int open_named(struct link **l, const char *want, bool admin)
 	}
 	dir = secure_getenv("XDG_RUNTIME_DIR");
 	if (!dir)
-		return error_set(-ENOENT, "no socket at %s and XDG_RUNTIME_DIR is not set (is araxd running?)",
+		return error_set(-ENOENT, "no socket at %s and XDG_RUNTIME_DIR is not set (" ERROR_NO_DAEMON ")",
 				 LINK_SYSTEM_SOCKET);
 	snprintf(path, sizeof(path), "%s/%s", dir, LINK_USER_SOCKET);
 	return link_broker_open(l, path, getuid(), false);

@@ -564,7 +564,7 @@ static int connect_to(const char *path, uint32_t uid, bool any_uid)
 	if (fd < 0)
 		return error_set(-errno, "making a socket");
 	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr))) {
-		err = error_set(-errno, "connecting to %s (is araxd running?)", path);
+		err = error_set(-errno, "connecting to %s (" ERROR_NO_DAEMON ")", path);
 		goto fail;
 	}
 	/* Of the process that called listen(). */

@@ -50,6 +50,11 @@ static int lookup(struct arax *ax, const char *name, uint32_t id, struct arax_ke
 	return 0;
 }
 
+int kernel_by_id(struct arax *ax, uint32_t id, struct arax_kernel *kernel)
+{
+	return lookup(ax, "", id, kernel);
+}
+
 int arax_kernel_find(struct arax *ax, const char *name, uint64_t deadline,
 		     struct arax_kernel *kernel)
 {

@@ -95,7 +95,7 @@ static struct wake queue_wake(void *arg)
 int arax_queue_finish(struct arax_queue *queue, uint64_t deadline)
 {
 	struct arax *ax = queue->ax;
-	char why[ARAX_WHY_LEN + 2];
+	char why[WHY_LEN];
 	uint64_t tag;
 	int ret;
 
@@ -111,7 +111,7 @@ int arax_queue_finish(struct arax_queue *queue, uint64_t deadline)
 	lock_drop(&ax->ring_lock);
 	if (!ret)
 		return 0;
-	task_why(ax, tag, why);
+	task_why(ax, tag, ret, why);
 	return error_set(ret, "a task in queue %#x%s", queue->handle, why);
 }
 

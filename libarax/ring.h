@@ -191,7 +191,7 @@ static inline const struct arax_completion *ring_cq_at(const struct ring *r, uin
 	return load_acquire(&c->seq) == pos + 1 ? c : NULL;
 }
 
-/* What is submitted from now on doesn't fail with it. */
+/* Of a failure.  What is submitted from now on doesn't fail with it. */
 static inline void ring_cq_learn(struct ring *r, const struct arax_completion *c)
 {
 	if (unlikely(c->failure))

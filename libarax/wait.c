@@ -332,30 +332,37 @@ static int check_event(const struct arax_event *e)
 	return 0;
 }
 
-/* What the daemon has said of it; what was refused before has no words but the errno's. */
-void task_why(struct arax *ax, uint64_t tag, char *text)
+/* What the daemon has said of it, or what it was that was refused before. */
+void task_why(struct arax *ax, uint64_t tag, int result, char *text)
 {
 	struct arax_task_why a = { .size = sizeof(a), .tag = tag };
 
 	text[0] = '\0';
-	if (!ARAX_TAG_EPOCH(tag) || load_acquire(&ax->dead) ||
-	    ax->link->ops->call(ax->link, ARAX_NR_TASK_WHY, &a))
+	if (load_acquire(&ax->dead))
+		return;
+	if (!ARAX_TAG_EPOCH(tag)) {
+		memcpy(text, ": ", 3);
+		if (!refusal_text(ax, tag, result, text + 2, WHY_LEN - 2))
+			text[0] = '\0';
+		return;
+	}
+	if (ax->link->ops->call(ax->link, ARAX_NR_TASK_WHY, &a))
 		return;
 	a.text[sizeof(a.text) - 1] = '\0';
-	snprintf(text, ARAX_WHY_LEN + 2, ": %s", a.text);
+	snprintf(text, WHY_LEN, ": %s", a.text);
 }
 
 static __attribute__((cold)) int failed(const struct arax_event *e)
 {
-	char why[ARAX_WHY_LEN + 2];
+	char why[WHY_LEN];
 
-	task_why(e->ax, e->origin ? e->origin : e->tag, why);
+	task_why(e->ax, e->origin ? e->origin : e->tag, e->result, why);
 	if (e->origin)
 		return error_set(e->result, "task %#llx, because task %#llx failed%s",
 				 (unsigned long long)e->tag, (unsigned long long)e->origin, why);
 	if (!ARAX_TAG_EPOCH(e->tag))
-		return error_set(e->result, "task %#llx, before a daemon had it",
-				 (unsigned long long)e->tag);
+		return error_set(e->result, "task %#llx, before a daemon had it%s",
+				 (unsigned long long)e->tag, why);
 	return error_set(e->result, "task %#llx%s", (unsigned long long)e->tag, why);
 }
 

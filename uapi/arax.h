@@ -242,8 +242,9 @@ struct arax_task_short {
  * @size:	of this struct
  * @nr_ranges:	ranges that follow this struct, after the inline ones
  * @arg_len:	argument bytes that follow those ranges; replaces inline ones
- * @deadline_ns: CLOCK_MONOTONIC; the task fails with ETIMEDOUT after it;
- *		ARAX_DEADLINE_NONE or 0 for none
+ * @deadline_ns: CLOCK_MONOTONIC; the task fails with ETIMEDOUT if it has not begun by then, or
+ *		is stopped where the daemon can do that; what it can't stop ends with its own
+ *		result; ARAX_DEADLINE_NONE or 0 for none
  * @wait_timeline, @wait_value: not before this timeline has this value; 0: none.
  *		If its error is set the task completes with that, without running,
  *		unless its queue has ARAX_QUEUE_CONTINUE

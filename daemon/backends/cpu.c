@@ -23,6 +23,7 @@
 #include "daemon/backends/builtin.h"
 #include "daemon/backends/cpulist.h"
 #include "daemon/backends/gang.h"
+#include "daemon/reason.h"
 #include "uapi/arax.h"
 
 #define MAX_GROUPS 256
@@ -223,6 +224,18 @@ static int cpu_info(void *dev, struct arax_backend_info *info)
 	return 0;
 }
 
+/* What the loader calls by @path has a name for people. */
+static void say_why(const struct arax_backend_kernel *desc, const char *path)
+{
+	const char *text = dlerror() ?: "it can't be loaded";
+	size_t n = strlen(path);
+
+	if (!strncmp(text, path, n) && text[n] == ':')
+		reason_set("%s%s", desc->file, text + n);
+	else
+		reason_set("%s: %s", desc->file, text);
+}
+
 static int cpu_kernel_load(void *dev, const struct arax_backend_kernel *desc, void **kernel)
 {
 	struct cpu_kernel *k = calloc(1, sizeof(*k));
@@ -238,12 +251,17 @@ static int cpu_kernel_load(void *dev, const struct arax_backend_kernel *desc, vo
 	 */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", desc->fd);
 	k->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!k->library)
+	if (!k->library) {
+		say_why(desc, path);
 		goto fail;
+	}
 	k->fn = (arax_kernel_fn *)dlsym(k->library, desc->symbol);
 	err = -ENOENT;
-	if (!k->fn)
+	if (!k->fn) {
+		reason_set("%s has no function %s, or does not show it to others", desc->file,
+			   desc->symbol);
 		goto fail;
+	}
 	k->flags = desc->flags;
 	*kernel = k;
 	return 0;

@@ -15,6 +15,7 @@
 
 #include "daemon/backends/plugin.h"
 #include "daemon/log.h"
+#include "daemon/reason.h"
 #include "uapi/arax.h"
 
 #define DUMP_MAX (1u << 20)
@@ -257,10 +258,11 @@ static int add_absent(struct devices *d, const char *backend, const char *why)
 static int set_option(const char *option, int (*set)(void *arg, const char *key, const char *value),
 		      void *arg, const char *what, const char *name)
 {
-	char key[64];
+	char key[64], reason[REASON_LEN];
 	size_t n = strcspn(option, "=");
 	int err;
 
+	reason_forget();
 	if (n >= sizeof(key)) {
 		err = -ENOENT;
 	} else {
@@ -268,11 +270,14 @@ static int set_option(const char *option, int (*set)(void *arg, const char *key,
 		key[n] = '\0';
 		err = set(arg, key, option[n] ? option + n + 1 : "");
 	}
+	reason_take(reason);
 	if (err)
 		log_err("bad option", log_str(what, name), log_str("option", option),
-			log_str("reason", err == -ENOENT ? "there is no such key" :
+			log_str("reason", reason[0] ? reason :
+					  err == -ENOENT ? "there is no such key" :
 					  err == -EINVAL ? "the value can't be" :
-							   strerror(-err)));
+							   strerror(-err)),
+			log_str("remedy", "araxd.conf(5) has the keys of each, and what they take"));
 	return err;
 }
 
@@ -418,8 +423,11 @@ int devices_open(const struct config *config, struct devices **devices)
 	/* All are configured before the first one opens devices, and with them threads. */
 	for (uint32_t i = 0; !err && i < d->nr_backends; i++)
 		err = open_backend(d, &d->backends[i]);
-	if (!err && !d->nr_devices)
+	if (!err && !d->nr_devices) {
+		log_err("there is no device to run tasks on",
+			log_str("remedy", "cpu { enable = true }, or a backend that finds some: arax devices and the log say why one has none"));
 		err = -ENODEV;
+	}
 	if (err) {
 		devices_close(d);
 		return err;

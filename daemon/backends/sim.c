@@ -30,6 +30,7 @@
 
 #include "daemon/backends/builtin.h"
 #include "daemon/backends/line.h"
+#include "daemon/reason.h"
 #include "uapi/arax.h"
 
 #define MAX_DEVICES	256u
@@ -160,15 +161,21 @@ static bool number(const char *text, double least, double most, double *out)
 	char *end;
 
 	*out = strtod(text, &end);
-	return end != text && !*end && *out >= least && *out <= most;
+	if (end != text && !*end && *out >= least && *out <= most)
+		return true;
+	reason_set("want a number from %g to %g", least, most);
+	return false;
 }
 
 static bool count(const char *text, uint64_t least, uint64_t most, uint64_t *out)
 {
 	double v;
 
-	if (!number(text, (double)least, (double)most, &v) || v != (double)(uint64_t)v)
+	if (!number(text, (double)least, (double)most, &v) || v != (double)(uint64_t)v) {
+		reason_set("want a whole number from %llu to %llu, without a suffix",
+			   (unsigned long long)least, (unsigned long long)most);
 		return false;
+	}
 	*out = (uint64_t)v;
 	return true;
 }

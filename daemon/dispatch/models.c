@@ -31,6 +31,21 @@ static const struct {
 	{ ARAX_OP_FILL, "(fill)" },
 };
 
+/* With those above it, as the XDG base directories have it; what fails shows when it is used. */
+static void make_folder(const char *path)
+{
+	char part[4096];
+
+	if ((size_t)snprintf(part, sizeof(part), "%s", path) >= sizeof(part))
+		return;
+	for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		mkdir(part, 0700);
+		*slash = '/';
+	}
+	mkdir(part, 0700);
+}
+
 bool models_default_path(bool user, char *path, size_t len)
 {
 	const char *state = secure_getenv("XDG_STATE_HOME"), *home = secure_getenv("HOME");
@@ -38,18 +53,17 @@ bool models_default_path(bool user, char *path, size_t len)
 
 	if (!user)
 		return (size_t)snprintf(path, len, "/var/lib/arax/models.json") < len;
-	if (state && state[0] == '/')
-		return (size_t)snprintf(path, len, "%s/arax/models.json", state) < len;
-	if (!home || home[0] != '/')
-		return false;
 	/* The last folder is made by whoever writes the file. */
-	n = (size_t)snprintf(path, len, "%s/.local", home);
-	if (n < len)
-		mkdir(path, 0700);
-	n = (size_t)snprintf(path, len, "%s/.local/state", home);
-	if (n < len)
-		mkdir(path, 0700);
-	return (size_t)snprintf(path, len, "%s/.local/state/arax/models.json", home) < len;
+	if (state && state[0] == '/')
+		n = (size_t)snprintf(path, len, "%s", state);
+	else if (home && home[0] == '/')
+		n = (size_t)snprintf(path, len, "%s/.local/state", home);
+	else
+		return false;
+	if (n >= len)
+		return false;
+	make_folder(path);
+	return n + (size_t)snprintf(path + n, len - n, "/arax/models.json") < len;
 }
 
 static uint32_t today(void)

@@ -116,6 +116,7 @@ struct poller {
 	uint32_t nr_devs;
 	struct host_thread *undertaker;	/* of modules, see own.c */
 	uint8_t *runnable;		/* [kernel index * nr_devs + device]: RUNNABLE_* */
+	char **unfit;			/* [kernel index]: see unfit.h; NULL: all devices run all */
 	bool exact;			/* now was read for the task that comes next */
 	/* Of the thread that has the state now, if that visits; and its lane, if it has one. */
 	const struct poller_device *visitor;

@@ -20,6 +20,7 @@
 #include "daemon/dispatch/recover.h"
 #include "daemon/dispatch/remote.h"
 #include "daemon/dispatch/run.h"
+#include "daemon/dispatch/unfit.h"
 #include "daemon/dispatch/why.h"
 #include "daemon/log.h"
 #include "daemon/memory/mapping.h"
@@ -158,8 +159,7 @@ static int why_not(struct poller *p, const struct graph_node *node)
 		if (lost)
 			reason_set("every device that could run kernel %s was lost", k->sig.name);
 		else if (k)
-			reason_set("no device that is used here can run kernel %s: see arax devices and arax kernels",
-				   k->sig.name);
+			unfit_tell(p, k);
 		return lost ? -ENODEV : -ENOEXEC;
 	}
 	for (i = 0; i < node->d.nr_ranges; i++)
@@ -274,7 +274,7 @@ void run_refuse_for_good(struct poller *p, struct graph_node *node)
 	reason_forget();
 	result = why_not(p, node);
 	reason_take(reason);
-	why_tell(node->priv, node, NULL, result, reason);
+	why_tell(node->priv, node, NULL, NULL, result, reason);
 	run_refuse(p, node, result);
 }
 
@@ -356,7 +356,7 @@ static __attribute__((cold)) void finish_failed(struct run *run, struct commit_i
 
 	if (info.result != -ECANCELED)
 		why_tell(l, node, node->d.opcode == ARAX_OP_LAUNCH ? run_kernel(node) : NULL,
-			 info.result, run->rt.reason);
+			 p->devs[run->device].dev->info.name, info.result, run->rt.reason);
 	if (p->foresees)
 		remote_has_used(l, node);
 	settle_accounts(run, node, info.device_ns, false);
@@ -1196,7 +1196,7 @@ static int tell_alike(const struct poller *p, const struct device *dev)
 static int device_create(struct poller *p, struct poller_device *pd, struct device *dev)
 {
 	uint32_t i, n = registry_count(p->registry);
-	char for_gpus[256] = "";
+	char for_gpus[256] = "", reason[REASON_LEN];
 	int err;
 
 	pd->dev = dev;
@@ -1241,12 +1241,17 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 		if (!kernel_impl(k, dev->info.kind))
 			continue;
 		/* Tasks come with the addresses of host pages: it would find nothing there. */
+		reason_forget();
 		err = runner_prepare(pd->runner, k);
+		reason_take(reason);
+		if (err)
+			unfit_note(p, k, dev, err, reason);
 		if (err == -EOPNOTSUPP && is_for_gpus(k, dev->info.kind))
 			add_name(for_gpus, sizeof(for_gpus), k->sig.name);
 		else if (err)
 			log_warn("device can't run kernel", log_str("device", dev->info.name),
-				 log_str("kernel", k->sig.name), log_errno(err));
+				 log_str("kernel", k->sig.name), log_errno(err),
+				 log_str("reason", reason));
 		p->runnable[k->index * p->nr_devs + dev->index] =
 			err ? RUNNABLE_NOT : runs_here(pd, k) ? RUNNABLE_HERE : RUNNABLE;
 	}
@@ -1405,6 +1410,7 @@ void runs_destroy(struct poller *p)
 	remote_destroy(p);
 	free(p->devs);
 	free(p->runnable);
+	unfit_free(p);
 	p->devs = NULL;
 	p->runnable = NULL;
 }

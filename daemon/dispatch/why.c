@@ -54,15 +54,17 @@ static void by_kernel(const struct graph_node *node, const struct kernel *k, cha
 	snprintf(text + at, REASON_LEN - at, " bytes: one may be too short");
 }
 
-void why_tell(struct link *l, const struct graph_node *node, const struct kernel *k, int result,
-	      const char *reason)
+void why_tell(struct link *l, const struct graph_node *node, const struct kernel *k,
+	      const char *device, int result, const char *reason)
 {
 	char text[REASON_LEN];
 
 	if (!reason[0]) {
-		if (result != -EINVAL || node->d.opcode != ARAX_OP_LAUNCH || !k)
+		if (node->d.opcode != ARAX_OP_LAUNCH || !k)
 			return;
-		if (!odd_range(node, k, text))
+		if (result != -EINVAL)
+			snprintf(text, sizeof(text), "kernel %s failed on %s", k->sig.name, device);
+		else if (!odd_range(node, k, text))
 			by_kernel(node, k, text);
 		reason = text;
 	}

@@ -2,7 +2,7 @@
 /*
  * model.c - run times learnt for each (kernel, device, size class)
  *
- * Each run costs a moving average and a maximum.  What else is to be known of a class
+ * Each run costs two moving averages, one of them with outliers.  What else is to be known of a class
  * (mean work, deviation, what counts as an outlier) is studied in its first runs and
  * then in every 16th, so that it costs a short task nothing.  Sizes without a history
  * are predicted from those that have one (regress.c).

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "daemon/sched/policies.h"
 #include "daemon/sim/internal.h"
 
 #define BIN_NS	1000u
@@ -471,7 +472,7 @@ static int make_sched(struct sim *sim, const char *policy)
 
 	sim->sched = sched_create(&params);
 	if (!sim->sched) {
-		sim->why = errno == EINVAL ? "no such policy" : "out of memory";
+		sim->why = "out of memory";	/* or see no_such_policy() */
 		return -errno;
 	}
 	for (uint32_t i = 0; i < sc->nr_devices; i++)
@@ -597,6 +598,20 @@ static void clean_up(struct sim *sim)
 	free(sim->task_of);
 }
 
+static void no_such_policy(char *error, size_t len, const char *policy)
+{
+#define NAME(c_name, name) name,
+	static const char *const names[] = { SCHED_POLICIES(NAME) };
+#undef NAME
+	size_t used;
+
+	snprintf(error, len, "no such policy: %s; there are", policy);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		used = strlen(error);
+		snprintf(error + used, len - used, "%s %s", i ? "," : "", names[i]);
+	}
+}
+
 int sim_run(const struct scenario *sc, const struct sim_options *o, struct sim_result *result,
 	    char *error, size_t len)
 {
@@ -613,9 +628,10 @@ int sim_run(const struct scenario *sc, const struct sim_options *o, struct sim_r
 		err = sim.err;
 	}
 	if (err) {
-		snprintf(error, len, "%s%s%s", sim.why ? sim.why : "out of memory",
-			 err == -EINVAL ? ": " : "", err == -EINVAL && o->policy ? o->policy :
-			 err == -EINVAL ? sc->policy : "");
+		if (err == -EINVAL)
+			no_such_policy(error, len, o->policy ? o->policy : sc->policy);
+		else
+			snprintf(error, len, "%s", sim.why ? sim.why : "out of memory");
 	} else {
 		for (uint32_t i = 0; i < sc->nr_devices; i++) {
 			device_book(&sim.devices[i]);

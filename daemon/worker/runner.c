@@ -15,6 +15,7 @@
 #include "daemon/backends/cpulist.h"
 #include "daemon/libexec.h"
 #include "daemon/log.h"
+#include "daemon/reason.h"
 #include "daemon/worker/inside.h"
 #include "daemon/worker/sandbox.h"
 
@@ -51,8 +52,10 @@ static int load_impl(struct runner *r, const struct kernel *k, const struct kern
 		.symbol = impl->symbol,
 		.signature = k->sig.text,
 	};
-	int err = device_kernel_load(r->dev, &desc, loaded);
+	int err;
 
+	reason_forget();
+	err = device_kernel_load(r->dev, &desc, loaded);
 	if (!err)
 		return 0;
 	/* The backend has said why; or it is meant for other devices. */
@@ -62,11 +65,12 @@ static int load_impl(struct runner *r, const struct kernel *k, const struct kern
 	else if (kernel_impl_next(k, impl))
 		log_info("kernel goes without an implementation", log_str("kernel", k->sig.name),
 			 log_str("device", r->dev->info.name), log_str("file", impl->file),
-			 log_errno(err));
+			 log_errno(err), log_str("reason", reason_text));
 	else
 		log_err("kernel can't be loaded", log_str("kernel", k->sig.name),
 			log_str("device", r->dev->info.name), log_str("file", impl->file),
-			log_str("symbol", impl->symbol), log_errno(err));
+			log_str("symbol", impl->symbol), log_errno(err),
+			log_str("reason", reason_text));
 	return err;
 }
 
@@ -84,6 +88,7 @@ static int load_locked(struct runner *r, const struct kernel *k, struct handle *
 	}
 	/* It would have other tenants' memory, or ours, within its reach. */
 	if (k->addressing == KERNEL_ADDRESSING_DATA) {
+		reason_set("its \"addressing\" is \"data\", which needs a process of its own: a device with its own memory runs \"launch\" alone");
 		h->err = -EOPNOTSUPP;
 		return h->err;
 	}
@@ -280,6 +285,26 @@ static struct worker_time time_of(const struct runner *r, const struct runner_ta
 	};
 }
 
+/* What a launch in a worker ended with that is no result of its kernel. */
+static __attribute__((cold)) void say_fate(const struct runner *r, const struct runner_task *t,
+					   const struct worker_time *time, int err)
+{
+	const char *name = t->kernel->sig.name, *device = r->dev->info.name;
+
+	if (err == -ETIMEDOUT && time->deadline_ns && now_ns() >= time->deadline_ns)
+		reason_set("kernel %s was stopped on %s: the deadline that its task was given passed",
+			   name, device);
+	else if (err == -ETIMEDOUT)
+		reason_set("kernel %s was stopped on %s: it had run for longer than %llu ms%s", name,
+			   device, (unsigned long long)time->most_ns / 1000000,
+			   time->most_ns == r->timeout_ns ? ", which is worker.timeout_ms" : "");
+	else if (err == -EFAULT)
+		reason_set("kernel %s crashed on %s, in a process of its own: a bad access, most likely",
+			   name, device);
+	else if (err == -EIO)
+		reason_set("the process in which kernel %s ran on %s has ended", name, device);
+}
+
 static int run_in_worker(struct runner *r, struct runner_task *t)
 {
 	struct worker_time time = time_of(r, t);
@@ -306,6 +331,8 @@ static int run_in_worker(struct runner *r, struct runner_task *t)
 		count(&r->worker_crashes);
 	if (fate == WORKER_KILLED && err == -ETIMEDOUT)
 		count(&r->worker_timeouts);
+	if (fate != WORKER_ALIVE)
+		say_fate(r, t, &time, err);
 	pool_give(r, w, fate);
 	/* Only a device says that it is lost. */
 	return err == -ENODEV ? -EIO : err;

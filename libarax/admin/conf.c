@@ -15,6 +15,22 @@ static struct {
 	size_t len;
 } sink;
 
+/* Those that there are, for who meant one of them. */
+static void list_keys(const cfg_t *cfg)
+{
+	const char *before = "; there are ";
+	const cfg_opt_t *o;
+	size_t used;
+
+	for (o = cfg->opts; o && o->name; o++) {
+		used = strlen(sink.text);
+		if (!strcmp(o->name, CONF_SENTINEL))
+			continue;
+		snprintf(sink.text + used, sink.len - used, "%s%s", before, o->name);
+		before = ", ";
+	}
+}
+
 /* The first error is the cause; what follows it is noise. */
 static void on_error(cfg_t *cfg, const char *fmt, va_list ap)
 {
@@ -25,6 +41,8 @@ static void on_error(cfg_t *cfg, const char *fmt, va_list ap)
 	snprintf(sink.text, sink.len, "%s:%d: ", sink.name, cfg ? cfg->line : 0);
 	used = strlen(sink.text);
 	vsnprintf(sink.text + used, sink.len - used, fmt, ap);
+	if (cfg && !strncmp(fmt, "no such option", 14))
+		list_keys(cfg);
 	for (char *p = sink.text; *p; p++)
 		if ((unsigned char)*p < ' ' || (unsigned char)*p >= 0x7f)
 			*p = '?';

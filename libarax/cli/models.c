@@ -20,7 +20,7 @@ static const struct column columns[] = {
 	{ "runs", "RUNS", COLUMN_NUMBER },
 	{ "ns", "MEAN", COLUMN_NS },
 	{ "deviation", "DEVIATION", COLUMN_NS },
-	{ "max_ns", "LONGEST", COLUMN_NS },
+	{ "all_ns", "WITH OUTLIERS", COLUMN_NS },
 	{ "curve", "REGRESSION", COLUMN_TEXT },
 	{ 0 },
 };

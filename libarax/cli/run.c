@@ -19,7 +19,10 @@
 #include "cli.h"
 
 #define START_SECONDS	240	/* OpenCL kernels may have to be compiled, on a busy machine */
+#define PATIENCE_MS	3000	/* then it is said what is waited for */
 #define STOP_SECONDS	5
+#define LAST_LINES	4	/* of the log of an araxd that died */
+#define MAX_COMPLAINTS	32
 #define MAX_KERNELS	16	/* as many as araxd takes */
 
 static volatile sig_atomic_t child;
@@ -45,6 +48,52 @@ static void show_log(const char *path)
 
 	while (f && (n = fread(buf, 1, sizeof(buf), f)))
 		fwrite(buf, 1, n, stderr);
+	if (f)
+		fclose(f);
+}
+
+/* Behind what the log's format puts in front: a time, or the level's number. */
+static bool is_complaint(const char *line)
+{
+	if (*line == '<')
+		line += strcspn(line, ">") + 1;
+	else if (*line >= '0' && *line <= '9')
+		line += strcspn(line, " ") + 1;
+	return !strncmp(line, "err: ", 5) || !strncmp(line, "warning: ", 9);
+}
+
+/* What is wrong shall be seen without --verbose.  From @at, where the next one goes on. */
+static void show_complaints(const char *path, long *at)
+{
+	FILE *f = fopen(path, "re");
+	size_t size = 0, shown = 0;
+	char *line = NULL;
+
+	if (f && !fseek(f, *at, SEEK_SET)) {
+		while (getline(&line, &size, f) > 0)
+			if (is_complaint(line) && ++shown <= MAX_COMPLAINTS)
+				fprintf(stderr, "araxd: %s", line);
+		*at = ftell(f);
+	}
+	if (shown > MAX_COMPLAINTS)
+		fprintf(stderr, "araxd: %zu more; --verbose shows them\n", shown - MAX_COMPLAINTS);
+	free(line);
+	if (f)
+		fclose(f);
+}
+
+static void show_last_lines(const char *path)
+{
+	char *lines[LAST_LINES] = { NULL };
+	size_t size[LAST_LINES] = { 0 }, n = 0, i;
+	FILE *f = fopen(path, "re");
+
+	while (f && getline(&lines[n % LAST_LINES], &size[n % LAST_LINES], f) > 0)
+		n++;
+	for (i = n > LAST_LINES ? n - LAST_LINES : 0; i < n; i++)
+		fprintf(stderr, "araxd: %s", lines[i % LAST_LINES]);
+	for (i = 0; i < LAST_LINES; i++)
+		free(lines[i]);
 	if (f)
 		fclose(f);
 }
@@ -108,24 +157,61 @@ static pid_t start_daemon(const struct private *p, int ready_fd)
 static bool wait_ready(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int n = poll(&p, 1, PATIENCE_MS);
 	char byte;
 
-	return poll(&p, 1, START_SECONDS * 1000) == 1 && read(fd, &byte, 1) == 1;
+	if (!n) {
+		fprintf(stderr, "arax: araxd is starting: the first time that it meets a device or new kernels it compiles them, which may take a minute\n");
+		n = poll(&p, 1, START_SECONDS * 1000 - PATIENCE_MS);
+	}
+	return n == 1 && read(fd, &byte, 1) == 1;
 }
 
-static void stop_daemon(pid_t pid)
+/* Nobody but us has stopped it. */
+static void tell_of_death(int status, const struct private *p)
 {
-	int ms, status;
+	if (WIFSIGNALED(status))
+		fprintf(stderr, "arax: the private araxd died of signal %d (%s)\n", WTERMSIG(status),
+			strsignal(WTERMSIG(status)));
+	else
+		fprintf(stderr, "arax: the private araxd ended with exit status %d\n",
+			WEXITSTATUS(status));
+	if (!p->verbose)
+		show_last_lines(p->log);
+	if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL && WTERMSIG(status) != SIGTERM)
+		fprintf(stderr, "arax: a kernel whose manifest says \"addressing\": \"launch\" runs in araxd itself, and so does a\n"
+			"device's driver; \"addressing\": \"data\" gives a kernel a process of its own, which contains such a crash\n");
+}
+
+/* Returns how it ended. */
+static int stop_daemon(pid_t pid)
+{
+	int ms, status = 0;
 
 	kill(pid, SIGTERM);
 	for (ms = 0; ms < STOP_SECONDS * 1000; ms += 5) {
 		if (waitpid(pid, &status, WNOHANG))
-			return;
+			return status;
 		pause_ms(5);
 	}
 	fprintf(stderr, "arax: the private araxd does not stop: killing it\n");
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
+	return 0;
+}
+
+/* After the program: it may be gone, or be writing its core still. */
+static void end_daemon(pid_t pid, const struct private *p)
+{
+	int status;
+
+	if (waitpid(pid, &status, WNOHANG) == pid) {
+		tell_of_death(status, p);
+		return;
+	}
+	status = stop_daemon(pid);
+	if (WIFSIGNALED(status))
+		tell_of_death(status, p);
 }
 
 /* Runs the program as a child.  Returns the exit status to pass on. */
@@ -183,6 +269,7 @@ static int run_private(char **argv, struct private *p)
 	/* A socket's path has 107 bytes at most. */
 	char dir[90], socket_path[108], log[108], value[120];
 	int ready[2], ret = EXIT_FAILED;
+	long shown = 0;
 	pid_t pid;
 
 	if (!base || access(base, W_OK) || strlen(base) > 64)
@@ -207,9 +294,13 @@ static int run_private(char **argv, struct private *p)
 		show_log(log);
 		stop_daemon(pid);
 	} else {
+		if (!p->verbose)
+			show_complaints(log, &shown);
 		setenv("ARAX_LINK", value, 1);
 		ret = run_child(argv);
-		stop_daemon(pid);
+		end_daemon(pid, p);
+		if (!p->verbose)
+			show_complaints(log, &shown);
 	}
 	close(ready[0]);
 	remove_folder(dir);
@@ -337,7 +428,7 @@ const struct command cmd_run = {
 	.args = "[--private] [--verbose] [--config FILE] [--kernels DIR] [--kind KIND] [--trace FILE] [--] PROGRAM [ARGUMENTS]",
 	.summary = "run a program with Arax: the system's, or else a private one",
 	.help = "  --private      start a private araxd even if the system has one\n"
-		"  --verbose      show what the private araxd prints\n"
+		"  --verbose      show all that the private araxd prints, not only what is wrong\n"
 		"  --config FILE  the private araxd's configuration; implies --private\n"
 		"  --kernels DIR  its folder of kernel libraries, instead of the installed ones;\n"
 		"                 may be given several times; implies --private\n"

@@ -84,9 +84,11 @@ static int read_lines(struct trace *t, FILE *f, const char *path)
 		json_t *task;
 
 		number_of++;
-		/* araxd may be writing the last one just now. */
-		if (line[n - 1] != '\n')
+		if (line[n - 1] != '\n') {
+			fprintf(stderr, "arax: %s:%zu: the last line has no end and is left out: araxd is writing it, or did not come to its end\n",
+				path, number_of);
 			break;
+		}
 		task = json_loadb(line, (size_t)n, 0, &error);
 		if (!task || !is_task(task)) {
 			fprintf(stderr, "arax: %s:%zu: %s\n", path, number_of,
@@ -107,7 +109,11 @@ static int read_lines(struct trace *t, FILE *f, const char *path)
 		perror(path);
 		return -1;
 	}
-	qsort(t->tasks, t->nr, sizeof(t->tasks[0]), by_seq);
+	if (!t->nr)
+		fprintf(stderr, "arax: %s: no task is in it: none has run, or araxd has not written them yet, which it does at its end at the latest\n",
+			path);
+	else
+		qsort(t->tasks, t->nr, sizeof(t->tasks[0]), by_seq);
 	return 0;
 }
 

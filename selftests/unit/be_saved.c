@@ -92,7 +92,7 @@ static const struct {
 	{ "tenant /. { tasks.max = 1 }", "must have no .", 0 },
 	/* What stands before it holds. */
 	{ "tenant /b { tasks.max = 1 }\ntenant /a { memroy.max = 1 }\ntenant /c { tasks.max = 1 }",
-	  "x:2: no such option 'memroy.max'; the rest of the file is left out", 1 },
+	  "x:2: no such option 'memroy.max'; there are memory.max, tasks.max, contexts.max, device_memory.max, device_time.weight, device_time.max; the rest of the file is left out", 1 },
 	{ "tasks.max = 1", "x:1: no such option 'tasks.max'", 0 },
 	{ "tenant { tasks.max = 1 }", "x:1: ", 0 },
 	{ "tenant /a { tasks.max = 1 }\ntenant /a { memory.max = 1 }", "x:2: ", 1 },

@@ -65,7 +65,7 @@ is 2 'sim takes no seed below 0' $arax sim x.json --seed -1
 is 1 'sim wants a scenario in JSON' $arax sim selftests/unit/libarax_cli.sh
 says 'libarax_cli.sh:1: column' 'and says where it is none'
 is 1 'sim wants a policy that there is' $arax sim examples/scenarios/two-tenants.json --policy best
-says 'no such policy: best' 'and says so'
+says 'no such policy: best; there are eft, fair' 'and which there are'
 is 0 'sim takes --ahead' $arax sim examples/scenarios/cholesky.json --no-bound --ahead
 is 0 'sim simulates' $arax sim examples/scenarios/two-tenants.json --json --plot "$tmp/plot.svg"
 says '"completed": 6400' 'and every task comes to its end'
@@ -91,6 +91,7 @@ is 2 'tenant wants a known verb' $arax tenant get
 is 2 'tenant set wants something to set' $arax tenant set
 is 2 'tenant set wants good values' $arax tenant set / memory.max=-1
 is 2 'tenant set wants known keys' $arax tenant set memroy.max=1
+says 'there are memory.max, tasks.max' 'and lists them'
 is 2 'tenant unset wants no values' $arax tenant unset memory.max=1
 is 2 'tenant show saves nothing' $arax tenant show --save
 is 2 'tenant set --json wants something to set, too' $arax tenant set / --json
@@ -114,6 +115,7 @@ is 1 'a trace of something else' $arax trace "$tmp/t.jsonl"
 says 'not a task' 'and says so'
 : >"$tmp/t.jsonl"
 is 0 'an empty trace' $arax trace --perfetto "$tmp/t.jsonl"
+says 'no task is in it' 'and says so'
 # shellcheck disable=SC2046 # words
 is 2 'run takes so many folders of kernels' $arax run $(printf -- '--kernels /tmp %.0s' {1..17}) true
 says 'more than 16' 'and says how many'
@@ -121,6 +123,7 @@ ARAX_LINK=nonsense is 1 'a wrong ARAX_LINK' $arax info
 says 'want kernel, broker or broker:PATH' 'and the remedy'
 ARAX_LINK=broker:$tmp/none is 1 'no daemon' $arax info
 says 'is araxd running?' 'and the remedy'
+says 'arax run PROGRAM' 'of which one needs no rights'
 for c in devices kernels ps 'kill 1' 'tenant show' 'tenant show /' 'tenant set / tasks.max=1'; do
 	[ "$c" = "${c#tenant * /}" ] || grep -q cgroup2 /proc/self/mounts || continue
 	# shellcheck disable=SC2086 # words
@@ -134,6 +137,7 @@ models=selftests/fuzz/corpus/models/every
 is 0 'models' $arax models --file $models
 says 'vadd' 'shows a kernel'
 says '900 ns' 'and its time'
+says '11.0 us' 'and that with outliers'
 is 0 'models --json' $arax models --json --file $models
 says '"runs": 70' 'is what the file says'
 is 0 'models --plot' $arax models --file $models --plot "$tmp/plot.svg"
@@ -158,9 +162,55 @@ ARAX_LINK=broker:$tmp/none is 0 'run --kernels starts one whatever there is' \
 	$arax run --kernels build/examples/kernels --kernels build/lib/arax/kernels -- $arax kernels
 says 'mc_pi' 'which has one folder'
 says 'vadd' 'and the other'
+is 0 'a program in C++' $arax run --private -- build/unit/libarax-cxx
 is 137 'run tells of a signal' $arax run --private -- sh -c 'kill -9 $$'
 is 127 'run of what is not there' $arax run --private -- "$tmp/none"
 is 126 'run of what is no program' $arax run --private -- "$tmp"
+mkdir "$tmp/refused"
+echo '{ "library": 1 }' >"$tmp/refused/a.json"
+is 0 'run with a wrong kernel library' $arax run --kernels "$tmp/refused" -- true
+says 'warning: kernel library refused' 'passes the warning on'
+configured() { # WHAT REASON CONFIGURATION: no araxd starts with it
+	echo "$3" >"$tmp/wrong.conf"
+	is 1 "$1" $arax run --config "$tmp/wrong.conf" -- true
+	says "$2" 'and why'
+}
+configured 'run with an unknown key' "no such option 'enabel'; there are enable, groups, memory" \
+	'cpu { enabel = false }'
+configured 'run without a device' 'there is no device to run tasks on' 'cpu { enable = false }'
+configured 'run with too many lanes' 'want a number from 1 to 16' \
+	'backend "opencl" { options = { "lanes=99" } }'
+configured 'run with a size where a number is wanted' \
+	'want a whole number from 1048576 to 281474976710656, without a suffix' \
+	'backend "sim" { options = { "memory=64M" } }'
+unfit() { # WHAT REASON ADDRESSING KIND SYMBOL [CONFIGURATION]: of a vadd like that
+	local what=$1 reason=$2
+	echo "${6-}" >"$tmp/unfit/araxd.conf"
+	cat >"$tmp/unfit/unfit.json" <<-END
+		{ "library": "unfit", "version": "1", "kernels": [ { "addressing": "$3",
+		"signature": "vadd(in f32 a[], in f32 b[], out f32 c[], u32 n)",
+		"implementations": [ { "kind": "$4", "file": "unfit.so", "symbol": "$5" } ] } ] }
+	END
+	is 1 "$what" $arax run --config "$tmp/unfit/araxd.conf" --kernels "$tmp/unfit" -- \
+		build/examples/quickstart
+	says "$reason" 'and its owner is told why'
+}
+mkdir "$tmp/unfit"
+cp build/examples/kernels/montecarlo.so "$tmp/unfit/unfit.so"
+unfit 'a kernel that is not in its file' 'unfit.so has no function add_up' launch cpu add_up
+says ': no device can run kernel vadd, as it is in unfit 1: cpu0: ' 'and of which one'
+unfit 'one that needs a process, and a device with memory' 'its "addressing" is "data"' \
+	data cpu mc_pi 'cpu { memory = "64M" }'
+unfit 'one for other devices' 'it is there for opencl, the devices are of kind cpu' \
+	launch opencl mc_pi
+echo 'int no_more;' >"$tmp/unfit/unfit.so"
+unfit 'one in a file that is none' 'unfit.so: file too short' launch cpu mc_pi
+# shellcheck disable=SC2016 # for the shell inside
+is 3 'run with an araxd that dies' bash -c 'ulimit -c 0; exec "$@"' - \
+	$arax run --private -- sh -c 'kill -SEGV $(pgrep -P $PPID -x araxd); exit 3'
+says 'the private araxd died of signal 11' 'says of what'
+says 'araxd is ready' 'and what it said last'
+says '"addressing": "data"' 'and what contains it'
 is 1 'run with a wrong configuration' $arax run --private --config "$tmp/none" -- true
 n=$((n + 1))
 left=$(find "$tmp" -name 'arax-run-*')
@@ -265,6 +315,13 @@ END
 for f in perfetto dot tasks; do
 	is 0 "the trace as $f" bash -o pipefail -c "$arax trace --$f $tmp/t.jsonl | python3 $tmp/check.py $f"
 done
+head -c 2000 "$tmp/t.jsonl" >"$tmp/cut.jsonl"
+is 0 'a trace that is cut off' $arax trace "$tmp/cut.jsonl"
+says 'the last line has no end' 'and says so'
+XDG_STATE_HOME=$tmp/no/such is 0 'run where nothing was learnt yet' $arax run --private -- \
+	build/examples/quickstart
+XDG_STATE_HOME=$tmp/no/such is 0 'what was learnt is kept in a folder that is new' $arax models
+says vadd 'and shown'
 echo 'cpu { memory = "64M" }' >"$tmp/memory.conf"
 is 0 'the trace of devices with memory' $arax run --config "$tmp/memory.conf" --trace "$tmp/t.jsonl" -- \
 	build/examples/image-pipeline examples/data/rocket.jpg "$tmp/o.png"
@@ -292,6 +349,18 @@ if grep -q cgroup2 /proc/self/mounts; then
 	says '3 GiB' 'memory.max in the table'
 	says '"max": 3221225472' 'memory.max in the JSON'
 	says '"max_ns": 5000000' 'device_time.max in nanoseconds'
+	# A program is told which limit it was, and what it can do itself.
+	is 1 'a buffer beyond memory.max' $arax run --private -- bash -ec \
+		"$arax tenant set memory.max=1M
+		build/examples/image-pipeline examples/data/rocket.jpg $tmp/o.png"
+	says "memory.max of the program's cgroup is 1048576, of which" 'and which limit it was'
+	says 'destroy buffers' 'and what to do'
+	is 1 'tasks beyond tasks.max' $arax run --kernels build/examples/kernels -- bash -ec \
+		"$arax tenant set tasks.max=1; build/examples/montecarlo"
+	says "tasks.max of the program's cgroup is 1, of which" 'and which limit it was'
+	is 1 'a context beyond contexts.max' $arax run --kernels build/examples/kernels -- bash -ec \
+		"$arax tenant set contexts.max=0; build/examples/montecarlo"
+	says "contexts.max of the program's cgroup is 0" 'and which limit it was'
 	is 0 'tenant set --json' $arax run --private -- \
 		$arax tenant set --json / memory.max=3G tasks.max=77
 	says '"max": 3221225472' 'tells of the new limit'

@@ -88,8 +88,10 @@ static int take_number(uint32_t *out, uint32_t max, const char *value)
 	char *end;
 	unsigned long v = strtoul(value, &end, 10);
 
-	if (value[0] < '0' || value[0] > '9' || *end || !v || v > max)
+	if (value[0] < '0' || value[0] > '9' || *end || !v || v > max) {
+		opencl_explain("want a number from 1 to %u", max);
 		return -EINVAL;
+	}
 	*out = (uint32_t)v;
 	return 0;
 }
