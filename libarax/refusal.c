@@ -91,6 +91,13 @@ static void take_ext(struct ring *r, struct refused *f, uint32_t place)
 		f->task.arg_len = x.arg_len;
 }
 
+/* There may be as many others as the ring holds, whose entries are long gone, when a daemon dies. */
+static bool can_explain(int result)
+{
+	return result == -EINVAL || result == -EBADF || result == -ENOENT || result == -ESTALE ||
+	       result == -EDQUOT;
+}
+
 void refusal_note(struct arax *ax, const struct arax_completion *c)
 {
 	struct refusals *all = ax->refusals;
@@ -99,7 +106,7 @@ void refusal_note(struct arax *ax, const struct arax_completion *c)
 	struct refused *f;
 	uint32_t i;
 
-	if (!all || ARAX_TAG_EPOCH(c->tag) || c->origin)
+	if (!all || ARAX_TAG_EPOCH(c->tag) || c->origin || !can_explain(c->result))
 		return;
 	t = find_entry(r, &all->hint, c->user_data);
 	if (!t)
