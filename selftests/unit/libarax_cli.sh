@@ -319,9 +319,10 @@ head -c 2000 "$tmp/t.jsonl" >"$tmp/cut.jsonl"
 is 0 'a trace that is cut off' $arax trace "$tmp/cut.jsonl"
 says 'the last line has no end' 'and says so'
 XDG_STATE_HOME=$tmp/no/such is 0 'run where nothing was learnt yet' $arax run --private -- \
-	build/examples/quickstart
-XDG_STATE_HOME=$tmp/no/such is 0 'what was learnt is kept in a folder that is new' $arax models
-says vadd 'and shown'
+	build/examples/image-pipeline --repeat 5 examples/data/rocket.jpg "$tmp/o.png"
+is 0 'what was learnt is kept in a folder that is new' \
+	$arax models --file "$tmp/no/such/arax/models.json"
+says unsharp 'and shown'
 echo 'cpu { memory = "64M" }' >"$tmp/memory.conf"
 is 0 'the trace of devices with memory' $arax run --config "$tmp/memory.conf" --trace "$tmp/t.jsonl" -- \
 	build/examples/image-pipeline examples/data/rocket.jpg "$tmp/o.png"
