@@ -15,9 +15,14 @@ araxd="/arax/bin/araxd --config $config --no-broker"
 serve() {
 	ready=$(mktemp -u /tmp/ready-XXXXXX)
 	mkfifo "$ready"
-	"$@" --ready-fd 9 9<>"$ready" 2>/tmp/log &
+	# A reader is there before araxd may write and close it.
+	exec 6<>"$ready"
+	exec 5<"$ready"
+	"$@" --ready-fd 9 9>&6 6>&- 5<&- 2>/tmp/log &
 	daemon=$!
-	head -c 1 "$ready" >/dev/null
+	exec 6>&-
+	head -c 1 <&5 >/dev/null
+	exec 5<&-
 }
 
 # finish STATUS: it must have survived all tests, and end cleanly

@@ -48,9 +48,14 @@ ok() { # STATUS WHAT
 start() { # OPTIONS...
 	rm -f "$work/ready"
 	mkfifo "$work/ready"
-	"$@" --tenants "$folder" --ready-fd 9 9<>"$work/ready" 2>"$work/log" &
+	# A reader is there before araxd may write and close it.
+	exec 6<>"$work/ready"
+	exec 5<"$work/ready"
+	"$@" --tenants "$folder" --ready-fd 9 9>&6 6>&- 5<&- 2>"$work/log" &
 	daemon=$!
-	head -c 1 "$work/ready" >/dev/null
+	exec 6>&-
+	head -c 1 <&5 >/dev/null
+	exec 5<&-
 }
 
 stop() {
