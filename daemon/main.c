@@ -19,6 +19,7 @@
 #include "daemon/dispatch/poller.h"
 #include "daemon/kernels/registry.h"
 #include "daemon/link/broker.h"
+#include "daemon/link/holdings.h"
 #include "daemon/link/kernel.h"
 #include "daemon/log.h"
 #include "daemon/memory/guard.h"
@@ -40,6 +41,7 @@ struct daemon {
 	bool configured;
 	struct devices *devices;
 	struct registry *registry;
+	struct holdings *holdings;
 	struct poller *poller;
 	struct broker *broker;
 	struct kernel_link *kernel;
@@ -122,7 +124,8 @@ static void on_arriving(void *arg)
 
 static int open_broker(struct daemon *d)
 {
-	struct broker_params bp = { .config = &d->config, .arriving = on_arriving, .arg = d };
+	struct broker_params bp = { .config = &d->config, .holdings = d->holdings,
+				    .arriving = on_arriving, .arg = d };
 	char path[256];
 	int err;
 
@@ -149,7 +152,7 @@ static int open_kernel(struct daemon *d)
 	if (d->options.no_kernel || d->options.user ||
 	    d->config.link.kind == CONFIG_LINK_BROKER)
 		return 0;
-	err = kernel_link_open(CONTROL_DEVICE, &d->kernel);
+	err = kernel_link_open(CONTROL_DEVICE, d->holdings, &d->kernel);
 	if (err == -ENOENT && d->broker && d->config.link.kind == CONFIG_LINK_AUTO) {
 		log_info("no module: serving the socket only", log_str("path", CONTROL_DEVICE));
 		return 0;
@@ -245,8 +248,13 @@ static int keep_models(struct daemon *d)
 
 static int open_all(struct daemon *d)
 {
+	struct holdings_limits limits;
 	int err;
 
+	holdings_limits(&limits);
+	d->holdings = holdings_create(&limits);
+	if (!d->holdings)
+		return -ENOMEM;
 	/* First what another instance would hold. */
 	err = open_broker(d);
 	if (!err)
@@ -290,6 +298,7 @@ static void close_all(struct daemon *d)
 		broker_destroy(d->broker);
 	if (d->kernel)
 		kernel_link_close(d->kernel);
+	holdings_destroy(d->holdings);
 	if (d->devices)
 		devices_close(d->devices);
 	worker_cgroups_close();

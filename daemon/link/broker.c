@@ -455,8 +455,11 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	b->identity = identity_create();
 	if (!b->identity)
 		goto fail;
-	holdings_limits(&limits);
-	b->holdings = holdings_create(&limits);
+	if (!params->holdings) {
+		holdings_limits(&limits);
+		b->own_holdings = holdings_create(&limits);
+	}
+	b->holdings = params->holdings ?: b->own_holdings;
 	if (!b->holdings)
 		goto fail;
 	err = take_socket(b, params->path, params->mode);
@@ -560,7 +563,7 @@ void broker_destroy(struct broker *b)
 		close(b->lock_fd);
 	mappings_destroy(&b->link.mappings);
 	identity_destroy(b->identity);
-	holdings_destroy(b->holdings);
+	holdings_destroy(b->own_holdings);
 	free(b->hot.at);
 	free(b->warm.at);
 	pthread_mutex_destroy(&b->ident_lock);

@@ -28,6 +28,7 @@
 struct arax_limit;
 struct broker;
 struct config;
+struct holdings;
 struct link;
 struct poller;
 
@@ -36,6 +37,8 @@ struct poller;
  * @config:	limits, socket mode and number of clients
  * @path:	of the socket
  * @mode:	of the socket
+ * @holdings:	what clients have of the process' descriptors and mappings, with those of other
+ *		links; it outlives the broker.  NULL: the broker's own
  * @arriving:	called before each new client; by the service thread.  May be NULL
  * @arg:	its argument
  */
@@ -43,6 +46,7 @@ struct broker_params {
 	const struct config *config;
 	const char *path;
 	unsigned int mode;
+	struct holdings *holdings;
 	void (*arriving)(void *arg);
 	void *arg;
 };

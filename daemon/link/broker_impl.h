@@ -132,7 +132,7 @@ struct broker {
 	char path[108];
 	size_t ring_bytes, shared_bytes;	/* of the mediator's memory */
 	struct identity *identity;
-	struct holdings *holdings;
+	struct holdings *holdings, *own_holdings;
 	uid_t own_uid;
 
 	/* The service thread's. */

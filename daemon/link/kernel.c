@@ -13,12 +13,14 @@
 #include <unistd.h>
 
 #include "daemon/dispatch/poller.h"
+#include "daemon/link/holdings.h"
 #include "daemon/link/kernel.h"
 #include "daemon/link/link.h"
 #include "daemon/log.h"
 #include "daemon/memory/guard.h"
 #include "daemon/memory/hostmap.h"
 #include "daemon/memory/mapping.h"
+#include "daemon/reason.h"
 
 #define WEIGHTS_NS	1000000000u
 #define OWNER_KERNEL	0x80000000u	/* guard owners that are no broker context */
@@ -31,6 +33,7 @@ struct kernel_link {
 	void *shared;
 	size_t shared_bytes;
 	struct clist mapped;
+	struct holdings *holdings;
 	uint64_t weights_due;
 	struct watch watch;
 	bool watched;
@@ -41,7 +44,11 @@ struct kernel_link {
 struct kernel_buffer {
 	struct mapping map;
 	struct clist node;
+	struct holder *holder;
 };
+
+#define BUFFER_FDS	1u
+#define BUFFER_MAPS	1u
 
 static struct kernel_link *of(struct link *l)
 {
@@ -129,6 +136,15 @@ static struct mapping *map_buffer(struct kernel_link *k, uint64_t id)
 	kb = calloc(1, sizeof(*kb));
 	if (!kb)
 		goto close;
+	/* By who made it, whoever uses it. */
+	err = holdings_take(k->holdings, a.uid, !a.uid, BUFFER_FDS, BUFFER_MAPS, &kb->holder);
+	if (err) {
+		reason_set(err == -EDQUOT ?
+			   "araxd has as many buffers of user %u mapped as one user may have: destroy some" :
+			   "araxd has as many buffers mapped as users may have together, those of user %u among them",
+			   a.uid);
+		goto free;
+	}
 	kb->map.id = (uint32_t)id;
 	kb->map.fd = a.fd;
 	kb->map.bytes = a.bytes;
@@ -137,7 +153,7 @@ static struct mapping *map_buffer(struct kernel_link *k, uint64_t id)
 	kb->map.base = mmap(NULL, a.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, a.fd, 0);
 	if (kb->map.base == MAP_FAILED) {
 		log_warn("buffer can't be mapped", log_u64("buffer", id), log_errno(errno));
-		goto free;
+		goto give;
 	}
 	/* A revoked buffer has no pages any more: a late reader sees zeros. */
 	if (guard_add(kb->map.base, a.bytes, a.context | OWNER_KERNEL, &kb->map.guard))
@@ -154,6 +170,8 @@ unguard:
 	guard_remove(kb->map.guard);
 unmap:
 	munmap(kb->map.base, a.bytes);
+give:
+	holder_give(kb->holder, BUFFER_FDS, BUFFER_MAPS);
 free:
 	free(kb);
 close:
@@ -173,6 +191,7 @@ static void unmap_buffer(struct kernel_link *k, struct kernel_buffer *kb)
 	guard_remove(kb->map.guard);
 	munmap(kb->map.base, kb->map.bytes);
 	close(kb->map.fd);
+	holder_give(kb->holder, BUFFER_FDS, BUFFER_MAPS);
 	clist_del(&kb->node);
 	free(kb);
 }
@@ -332,7 +351,7 @@ static int map_areas(struct kernel_link *k, const struct arax_attach *a)
 	return 0;
 }
 
-int kernel_link_open(const char *path, struct kernel_link **out)
+int kernel_link_open(const char *path, struct holdings *holdings, struct kernel_link **out)
 {
 	struct arax_attach a = { .size = sizeof(a), .flags = ARAX_ATTACH_RECOVER };
 	struct kernel_link *k = calloc(1, sizeof(*k));
@@ -341,6 +360,7 @@ int kernel_link_open(const char *path, struct kernel_link **out)
 	if (!k)
 		return -ENOMEM;
 	clist_init(&k->mapped);
+	k->holdings = holdings;
 	k->link.ops = &kernel_ops;
 	k->link.name = "kernel";
 	k->fd = open(path, O_RDWR | O_CLOEXEC);

@@ -4,15 +4,17 @@
 #define ARAXD_LINK_KERNEL_H
 
 struct arax_limit;
+struct holdings;
 struct kernel_link;
 struct link;
 
 /*
  * Becomes the module's mediator and takes over what a predecessor left queued.
  * -ENOENT: no module; -EBUSY: another araxd is attached, or has not wholly
- * gone; -EPERM: not root.  Errors but ENOENT are logged.
+ * gone; -EPERM: not root.  Errors but ENOENT are logged.  @holdings: what clients have
+ * of the process' descriptors and mappings, by all links; it outlives this one.
  */
-int kernel_link_open(const char *path, struct kernel_link **out);
+int kernel_link_open(const char *path, struct holdings *holdings, struct kernel_link **out);
 struct link *kernel_link_link(struct kernel_link *k);
 /* ARAX_IOC_LIMIT_SET; any thread. */
 int kernel_link_limit_set(struct kernel_link *k, const struct arax_limit *a);

@@ -17,11 +17,12 @@ $(call program,$(SYSTEM)/vendors,plain,$(SYSTEM_SRCS) selftests/system/vendors.c
 $(call program,$(SYSTEM)/own-opencl,plain,$(SYSTEM_SRCS) selftests/system/own-opencl.c daemon/worker/mounts.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/stand-aside,plain,$(SYSTEM_SRCS) selftests/system/stand-aside.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/huge-pages,plain,$(SYSTEM_SRCS) selftests/system/huge-pages.c,$(SYSTEM_LIBS))
+$(call program,$(SYSTEM)/many-mapped,plain,$(SYSTEM_SRCS) selftests/system/many-mapped.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/told,plain,selftests/system/told.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/first-context,plain,selftests/system/first-context.c,$(SYSTEM_LIBS))
 $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/one-group $(SYSTEM)/huge-pages \
 	$(SYSTEM)/first-context $(SYSTEM)/followers $(SYSTEM)/own-opencl $(SYSTEM)/stand-aside \
-	$(SYSTEM)/planned $(SYSTEM)/reasons $(SYSTEM)/shares $(SYSTEM)/told $(SYSTEM)/vendors: $(B)/lib/libarax.so.$(VERSION)
+	$(SYSTEM)/many-mapped $(SYSTEM)/planned $(SYSTEM)/reasons $(SYSTEM)/shares $(SYSTEM)/told $(SYSTEM)/vendors: $(B)/lib/libarax.so.$(VERSION)
 
 $(SYSTEM)/kernels/systest.so: $(call objs,plain,selftests/system/kernels/systest.c)
 	@mkdir -p $(@D)
@@ -49,7 +50,7 @@ $(SYSTEM)/images/%.so: $(B)/obj/plain/selftests/system/images/%.o
 
 SYSTEM_FILES := $(patsubst %,$(SYSTEM)/images/%.so,until hung) $(SYSTEM)/stand-aside \
 		$(SYSTEM)/shares $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/one-group \
-		$(SYSTEM)/huge-pages $(SYSTEM)/first-context $(SYSTEM)/own-opencl \
+		$(SYSTEM)/huge-pages $(SYSTEM)/many-mapped $(SYSTEM)/first-context $(SYSTEM)/own-opencl \
 		$(SYSTEM)/told $(SYSTEM)/planned $(SYSTEM)/followers $(SYSTEM)/kernels/systest.so $(SYSTEM)/kernels/systest.json \
 		$(SYSTEM)/kernels/systest.cl $(SYSTEM)/reasons $(SYSTEM)/vendors $(VENDOR_TEST)
 

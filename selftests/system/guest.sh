@@ -70,6 +70,7 @@ scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	--file $tests/reasons:/arax/tests/reasons \
 	--file $tests/daemon-death:/arax/tests/daemon-death \
 	--file $tests/huge-pages:/arax/tests/huge-pages \
+	--file $tests/many-mapped:/arax/tests/many-mapped \
 	--file $tests/shares:/arax/tests/shares \
 	--file $tests/stand-aside:/arax/tests/stand-aside \
 	--file $tests/images/until.so:/arax/tests/images/until.so \
@@ -79,7 +80,7 @@ scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	--file selftests/system/in-guest.sh:/arax/in-guest.sh \
 	-- '/arax/in-guest.sh system' '/arax/in-guest.sh death' '/arax/in-guest.sh saved' \
 	'/arax/in-guest.sh commands' '/arax/in-guest.sh shares' '/arax/in-guest.sh reasons' ${demo[@]+"${demo[@]}"} \
-	'/arax/in-guest.sh huge' '/arax/in-guest.sh aside other_tenants_go_on' \
+	'/arax/in-guest.sh mapped' '/arax/in-guest.sh huge' '/arax/in-guest.sh aside other_tenants_go_on' \
 	'/arax/in-guest.sh aside killed_with_a_kernel_that_hangs' \
 	'/arax/in-guest.sh aside threads_are_limited' "${bench[@]}" || rc=$?
 [ "$kernel" = debug ] ||

@@ -69,6 +69,14 @@ reasons)
 	/arax/tests/reasons
 	finish $?
 	;;
+mapped)
+	# shellcheck disable=SC3045 # busybox has it
+	ulimit -n 512
+	# shellcheck disable=SC2086 # the command is words
+	serve $araxd
+	TAP_UID=1000 /arax/tests/many-mapped
+	finish $?
+	;;
 huge)
 	# The broker link's buffers: the module's are its own.
 	echo advise >/sys/kernel/mm/transparent_hugepage/shmem_enabled || exit 4
