@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Buffers.  Handles and tasks are users; when the last user goes the link is
- * told (buffer_idle), and when the last mapping or descriptor goes the link
- * calls core_buffer_free(), which gives the bytes back to the tenant.
+ * Buffers.  Handles and tasks are users; when the last user goes, and the mediator knows
+ * that it does if it had the buffer, the link is told (buffer_idle), and when the last
+ * mapping or descriptor goes the link calls core_buffer_free(), which gives the bytes back
+ * to the tenant.
  */
 #include "core.h"
 

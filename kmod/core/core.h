@@ -53,7 +53,7 @@ struct core_tenant;
  * @buffer_inspect: size of what import names, or an existing buffer with a
  *		  reference taken by core_buffer_use() in *existing
  * @buffer_export, @buffer_revoke, @buffer_get: as the calls of these names
- * @buffer_idle:  no handle or task refers to @buf any more.  The link calls
+ * @buffer_idle:  no handle or task refers to @buf any more, nor a note.  The link calls
  *		  core_buffer_free() when its last mapping and fd are gone,
  *		  from here or later
  * @client_wake:  (atomic) wake whoever sleeps for completions or timelines; is
