@@ -52,6 +52,10 @@ void quota_text(struct arax *ax, uint32_t resource, uint64_t amount, char *text,
 			 resources[resource].name, whose, c.max, c.used, resources[resource].used,
 			 resources[resource].remedy);
 	else
-		snprintf(text, len, "%s of the program's cgroup, of one above it or of the user: %s, or have root raise it (`arax tenant set`)",
-			 resources[resource].name, resources[resource].remedy);
+		snprintf(text, len, "%s of the program's cgroup, of one above it or of the user%s: %s, or have root raise it (`arax tenant set`)",
+			 resources[resource].name,
+			 /* Which a buffer or a context takes, too. */
+			 ax->link->type == ARAX_LINK_BROKER && resource == ARAX_RES_MEMORY ?
+			 ", or the user's part of araxd's descriptors and mappings (its log says)" : "",
+			 resources[resource].remedy);
 }
