@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -21,6 +22,7 @@
 
 #include "daemon/backends/relax.h"
 #include "daemon/log.h"
+#include "daemon/reason.h"
 #include "daemon/worker/cgroup.h"
 #include "daemon/worker/idmap.h"
 #include "daemon/worker/inside.h"
@@ -29,6 +31,7 @@
 #include "daemon/worker/spawn.h"
 
 #define START_TIMEOUT_MS	10000
+#define START_LOOK_MS		20	/* several times as long as most take */
 #define KILL_TIMEOUT_MS		2000
 #define SEND_TIMEOUT_NS		5000000000u
 #define SPIN_ROUNDS		4000	/* about 20 us */
@@ -401,19 +404,56 @@ static int cannot(struct worker_msg *msg)
 	return -EOPNOTSUPP;
 }
 
+/* Its user may stop it, by a signal or as a debugger does. */
+static bool stands_still(const struct worker *w)
+{
+	char path[32], text[128] = "", *state;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)w->pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	/* PID (NAME) STATE, and any character may be in the name. */
+	text[n > 0 ? n : 0] = '\0';
+	state = strrchr(text, ')');
+	return state && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
+}
+
+/* A lane waits, and with it others' tasks: none of that time is given to who stops his worker. */
+static bool await_message(struct worker *w)
+{
+	struct pollfd p = { .fd = w->socket, .events = POLLIN };
+	int ms;
+
+	for (ms = 0; ms < START_TIMEOUT_MS; ms += START_LOOK_MS) {
+		if (poll(&p, 1, START_LOOK_MS) == 1)
+			return true;
+		if (stands_still(w)) {
+			reason_set("the process for the kernel was stopped by somebody as it started");
+			log_err("worker stopped as it starts", log_i64("pid", w->pid),
+				log_u64("uid", w->key.uid));
+			return false;
+		}
+	}
+	reason_set("the process for the kernel did not start within %d ms", START_TIMEOUT_MS);
+	log_err("worker does not start", log_u64("uid", w->key.uid),
+		log_u64("waited_ms", START_TIMEOUT_MS));
+	return false;
+}
+
 /* The first message says that the program runs, or what stopped it. */
 static int await_ready(struct worker *w)
 {
-	struct pollfd p = { .fd = w->socket, .events = POLLIN };
 	struct worker_msg msg;
 	ssize_t n;
 	int err;
 
-	if (poll(&p, 1, START_TIMEOUT_MS) != 1) {
-		log_err("worker does not start", log_u64("uid", w->key.uid),
-			log_u64("waited_ms", START_TIMEOUT_MS));
+	if (!await_message(w))
 		return -EAGAIN;
-	}
 	n = recv(w->socket, &msg, sizeof(msg), MSG_DONTWAIT);
 	if (n == sizeof(msg) && msg.type == WORKER_MSG_READY && msg.id == WORKER_VERSION)
 		return 0;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -11,6 +12,7 @@
 #include "daemon/backends/device.h"
 #include "daemon/kernels/registry.h"
 #include "daemon/log.h"
+#include "daemon/reason.h"
 #include "daemon/worker/runner.h"
 #include "selftests/unit/be_runner.h"
 #include "selftests/unit/be_test.h"
@@ -596,6 +598,24 @@ START_TEST(no_program)
 }
 END_TEST
 
+/* Nor does its lane wait for it until it has run out of time. */
+START_TEST(stopped_as_it_starts)
+{
+	struct buffer b = make_buffer(64);
+	char why[REASON_LEN];
+
+	log_max_level = 0;
+	runner_destroy(runner);
+	config.worker.program = strdup("/proc/self/exe");	/* see main() */
+	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	reason_forget();
+	ck_assert_int_eq(run("test_crash", &b, 1, NULL, 0), -EAGAIN);
+	reason_take(why);
+	ck_assert_str_eq(why, "the process for the kernel was stopped by somebody as it started");
+	free_buffer(&b);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 
 static pthread_mutex_t done_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -871,12 +891,14 @@ START_TEST(split_visits_each_group_once)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
 	Suite *suite = suite_create("runner");
 	TCase *t = tcase_create("one core"), *wide = tcase_create("two cores");
 	TCase *own = tcase_create("own memory");
 
+	if (argc > 0 && !strcmp(argv[0], "arax-worker"))
+		raise(SIGSTOP);
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, runs_here);
@@ -909,6 +931,7 @@ int main(void)
 	tcase_add_test(t, ranges_must_fit_their_buffers);
 	tcase_add_test(t, a_buffer_that_cannot_be_mapped);
 	tcase_add_test(t, no_program);
+	tcase_add_test(t, stopped_as_it_starts);
 	tcase_add_test(t, lanes_run_what_is_submitted);
 	tcase_add_test(t, lanes_enter_and_leave);
 	tcase_add_test(t, a_short_one_loses_its_cpu);
