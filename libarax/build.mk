@@ -88,9 +88,12 @@ $(B)/unit/libarax-cxx: selftests/unit/libarax_cxx.cc $(LIBARAX_SO)
 		-o $@ $< -Wl,-rpath,'$$ORIGIN/../lib' -L$(B)/lib -larax
 -include $(B)/unit/libarax-cxx.d
 
+$(call program,$(B)/unit/libarax-second,plain,selftests/unit/libarax_second.c $(LIBARAX_SRC),)
+
 # The command's own ways; with a private araxd, kernels and examples: as one finds them
 # behind `make`.
-check-libarax-cli: $$(ALL_TARGETS) $(B)/unit/libarax-cxx
+check-libarax-cli: $$(ALL_TARGETS) $(B)/unit/libarax-cxx \
+		$(B)/unit/libarax-second
 	scripts/tally run unit/libarax-cli selftests/unit/libarax_cli.sh
 CHECK_TARGETS += check-libarax-man check-libarax-cli
 .PHONY: install-libarax-man check-libarax-man check-libarax-cli

@@ -25,6 +25,7 @@ static const struct {
 	{ EDQUOT, "over a limit of the tenant or user" },
 	{ ENOSPC, "a table of fixed size is full" },
 	{ ENOTCONN, "the daemon is not there" },
+	{ EUSERS, "there are as many connections as one user, or all together, may have" },
 	{ ESTALE, "a handle of something that is gone" },
 	{ EOWNERDEAD, "the daemon died while it held the task" },
 	{ EPERM, "not allowed, or a context that another process opened" },

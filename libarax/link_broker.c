@@ -52,7 +52,7 @@ struct link_broker {
 	struct pending *pending;
 	uint32_t next_id;
 	bool reading;
-	bool dead;
+	int dead;			/* what calls return from then on: a negative errno */
 };
 
 static struct link_broker *to_broker(struct link *l)
@@ -127,13 +127,15 @@ static ssize_t recv_reply(struct link_broker *b, struct arax_msg *msg, void *arg
 		.msg_control = &control,
 		.msg_controllen = sizeof(control),
 	};
+	unsigned int reset = 0;
 	struct cmsghdr *c;
 	ssize_t n;
 
 	*nr_fds = 0;
 	do {
 		n = recvmsg(b->sock, &h, MSG_CMSG_CLOEXEC);
-	} while (n < 0 && errno == EINTR);
+		/* That ours was not read comes before what had been sent to us, and once. */
+	} while (n < 0 && (errno == EINTR || (errno == ECONNRESET && !reset++)));
 	if (n < 0)
 		return errno == ECONNRESET ? -ENOTCONN : -errno;
 	for (c = CMSG_FIRSTHDR(&h); c; c = CMSG_NXTHDR(&h, c)) {
@@ -174,6 +176,20 @@ static void deliver(struct link_broker *b, const struct arax_msg *msg, const voi
 	p->done = true;
 }
 
+/* With b->lock held: nobody gets a reply any more. */
+static void end_all(struct link_broker *b, int result)
+{
+	struct pending *p;
+
+	b->dead = result == -EPROTO ? -ENOTCONN : result;
+	for (p = b->pending; p; p = p->next) {
+		if (p->done)
+			continue;
+		p->done = true;
+		p->result = result;
+	}
+}
+
 /* With b->lock held, which it drops to read: reads one reply, for whomever. */
 static void read_one(struct link_broker *b)
 {
@@ -181,7 +197,6 @@ static void read_one(struct link_broker *b)
 	int fds[ARAX_MSG_FDS];
 	unsigned int nr_fds;
 	struct arax_msg msg;
-	struct pending *p;
 	ssize_t n;
 
 	b->reading = true;
@@ -189,17 +204,12 @@ static void read_one(struct link_broker *b)
 	n = recv_reply(b, &msg, arg, sizeof(arg), fds, &nr_fds);
 	pthread_mutex_lock(&b->lock);
 	b->reading = false;
-	if (n >= 0) {
+	if (n >= 0 && msg.id == ARAX_MSG_REFUSED && msg.result < 0)
+		end_all(b, msg.result);
+	else if (n >= 0)
 		deliver(b, &msg, arg, (size_t)n, fds, nr_fds);
-	} else {
-		b->dead = true;
-		for (p = b->pending; p; p = p->next) {
-			if (p->done)
-				continue;
-			p->done = true;
-			p->result = n == -EPROTO ? -EPROTO : -ENOTCONN;
-		}
-	}
+	else
+		end_all(b, n == -EPROTO ? -EPROTO : -ENOTCONN);
 	pthread_cond_broadcast(&b->cond);
 }
 
@@ -207,11 +217,12 @@ static void exchange(struct link_broker *b, struct pending *p, struct arax_msg *
 		     const void *arg, size_t bytes, const int *fds)
 {
 	struct pending **at;
-	bool dead;
-	int ret;
+	int dead, ret;
 
 	pthread_mutex_lock(&b->lock);
-	p->id = msg->id = ++b->next_id;
+	if (++b->next_id == ARAX_MSG_REFUSED)
+		b->next_id++;
+	p->id = msg->id = b->next_id;
 	p->done = false;
 	p->bytes = 0;
 	p->nr_fds = 0;
@@ -220,10 +231,11 @@ static void exchange(struct link_broker *b, struct pending *p, struct arax_msg *
 	dead = b->dead;
 	pthread_mutex_unlock(&b->lock);
 
-	ret = dead ? -ENOTCONN : send_request(b, msg, arg, bytes, fds);
+	ret = dead ? dead : send_request(b, msg, arg, bytes, fds);
 
 	pthread_mutex_lock(&b->lock);
-	if (ret) {
+	/* Why there is nobody to send to may have been said before. */
+	if (dead || (ret && ret != -ENOTCONN)) {
 		p->result = ret;
 		p->done = true;
 	}

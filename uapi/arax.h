@@ -1200,12 +1200,15 @@ struct arax_kill {
 
 #define ARAX_MSG_MAX		1024	/* bytes of a message, header included */
 #define ARAX_MSG_FDS		3
+#define ARAX_MSG_REFUSED	0	/* an @id that is no request's */
 
 /**
  * struct arax_msg - header of every message on the broker's socket
  * @nr:		ARAX_NR_*
  * @result:	reply: 0 or negative errno; request: 0
- * @id:		request: the client's choice; reply: the same
+ * @id:		request: the client's choice, but not ARAX_MSG_REFUSED; reply: the same.
+ *		ARAX_MSG_REFUSED: the broker does not take the connection, @result says why,
+ *		and it is closed
  * @nr_fds:	descriptors attached: a struct's fd fields say -1 or an index
  */
 struct arax_msg {

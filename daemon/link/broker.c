@@ -120,6 +120,9 @@ static int conn_create(struct broker *b, int fd)
 	err = identity_peer(fd, &peer);
 	if (err)
 		return err;
+	if (peer.uid && peer.uid != b->own_uid &&
+	    patience_is_over(&b->patience, peer.uid, monotonic_ns()))
+		return -EACCES;
 	if (b->nr_conns >= b->config->link.max_clients)
 		return -EUSERS;
 	if (peer.uid && peer.uid != b->own_uid &&
@@ -177,6 +180,14 @@ static void listen_on(struct broker *b, bool on)
 	epoll_ctl(b->epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, b->listen_fd, &ev);
 }
 
+static void refuse(int fd, int err)
+{
+	struct arax_msg msg = { .result = err, .id = ARAX_MSG_REFUSED };
+
+	send(fd, &msg, sizeof(msg), MSG_DONTWAIT | MSG_NOSIGNAL);
+	log_notice("client refused", log_errno(err));
+}
+
 static void accept_some(struct broker *b)
 {
 	int i, fd, err;
@@ -195,7 +206,7 @@ static void accept_some(struct broker *b)
 			b->arriving(b->arriving_arg);
 		err = conn_create(b, fd);
 		if (err) {
-			log_notice("client refused", log_errno(err));
+			refuse(fd, err);
 			close(fd);
 		}
 	}
@@ -229,6 +240,19 @@ static void kill_marked(struct broker *b)
 	}
 }
 
+static bool is_harmful(struct conn *c, uint64_t now)
+{
+	const char *why = NULL;
+
+	if (__atomic_load_n(&c->hostile, __ATOMIC_RELAXED))
+		why = "eventfd of a client blocks: context killed";
+	else if (!c->admin && patience_is_over(&c->broker->patience, c->uid, now))
+		why = "a user's eventfds take long to write to, many watch them: context killed, no more for some seconds";
+	if (why)
+		log_warn(why, log_u64("context", c->client->id), log_u64("uid", c->uid));
+	return why;
+}
+
 static void look_at_pending(struct broker *b, bool all)
 {
 	uint64_t now = monotonic_ns();
@@ -237,9 +261,7 @@ static void look_at_pending(struct broker *b, bool all)
 	clist_for_each_safe(pos, tmp, &b->conns) {
 		struct conn *c = clist_entry(pos, struct conn, node);
 
-		if (__atomic_load_n(&c->hostile, __ATOMIC_RELAXED) && !c->closing) {
-			log_warn("eventfd of a client blocks: context killed",
-				 log_u64("context", c->client->id), log_u64("uid", c->uid));
+		if (!c->closing && is_harmful(c, now)) {
 			core_client_kill(c->client, EPIPE);
 			conn_close(c);
 		}
@@ -446,6 +468,7 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	for (i = 0; i < IDENT_BUCKETS; i++)
 		clist_init(&b->idents[i]);
 	pthread_mutex_init(&b->ident_lock, NULL);
+	patience_init(&b->patience);
 	if (!cp.user_memory)
 		cp.user_memory = eighth_of_ram();
 	err = wake_init();
@@ -567,5 +590,6 @@ void broker_destroy(struct broker *b)
 	free(b->hot.at);
 	free(b->warm.at);
 	pthread_mutex_destroy(&b->ident_lock);
+	patience_destroy(&b->patience);
 	free(b);
 }

@@ -13,6 +13,8 @@
 #include "daemon/link/holdings.h"
 #include "daemon/link/identity.h"
 #include "daemon/link/link.h"
+#include "daemon/link/patience.h"
+#include "daemon/link/wake.h"
 #include "daemon/memory/mapping.h"
 #include "kmod/core/core.h"
 
@@ -78,6 +80,7 @@ struct conn {
 	uint8_t *region;	/* as client->region while that lives */
 	size_t region_bytes;
 	int wake_fd;
+	struct wake_watch wake;
 	int bell_fd;
 	struct work add;
 	struct work remove;
@@ -133,6 +136,7 @@ struct broker {
 	size_t ring_bytes, shared_bytes;	/* of the mediator's memory */
 	struct identity *identity;
 	struct holdings *holdings, *own_holdings;
+	struct patience patience;
 	uid_t own_uid;
 
 	/* The service thread's. */

@@ -136,6 +136,16 @@ static void ring_free(struct core_client *cc)
 	c->wake_fd = c->bell_fd = -1;
 }
 
+/* Of the poller's or of who else it is, by a user's eventfd.  With locks held nobody can be killed. */
+static void time_taken(struct broker *b, uid_t uid, bool admin, uint64_t ns)
+{
+	if (!admin)
+		patience_spend(&b->patience, uid, ns == WAKE_BLOCKED ? WAKE_TICK_NS : ns,
+			       monotonic_ns());
+	__atomic_store_n(&b->look, 1, __ATOMIC_RELEASE);
+	broker_kick(b);
+}
+
 static void client_wake(struct core_client *cc)
 {
 	struct conn *c = cc->link;
@@ -144,11 +154,12 @@ static void client_wake(struct core_client *cc)
 	if (cc->region && c->wake_fd >= 0 &&
 	    !__atomic_load_n(&c->hostile, __ATOMIC_RELAXED) &&
 	    core_read_once(core_ctl(cc)->cq_need_wakeup)) {
-		if (!wake_write(c->wake_fd)) {
-			/* With locks held nobody can be killed: later. */
-			__atomic_store_n(&c->hostile, 1, __ATOMIC_RELAXED);
-			__atomic_store_n(&b->look, 1, __ATOMIC_RELEASE);
-			broker_kick(b);
+		uint64_t ns = wake_write(c->wake_fd, &c->wake);
+
+		if (ns) {
+			if (ns == WAKE_BLOCKED)
+				__atomic_store_n(&c->hostile, 1, __ATOMIC_RELAXED);
+			time_taken(b, c->uid, c->admin, ns);
 		}
 		if (poller_is_here()) {
 			rest_woke(b->link.poller, core_read_once(core_ctl(cc)->cq_cpu) - 1);
@@ -401,6 +412,9 @@ static int buffer_get(struct core_buffer *buf, struct arax_buffer_get *arg)
 
 struct event {
 	struct holder *holder;
+	struct broker *broker;
+	uid_t uid;
+	bool admin;
 	int fd;
 };
 
@@ -417,6 +431,9 @@ static void *event_get(struct core_client *c, int fd, int *err)
 	if (*err)
 		goto free;
 	e->holder = conn->holder;
+	e->broker = conn->broker;
+	e->uid = conn->uid;
+	e->admin = conn->admin;
 	e->fd = take_eventfd(fd);
 	if (e->fd < 0) {
 		*err = e->fd;
@@ -433,10 +450,12 @@ free:
 static void event_end(void *event, bool fired)
 {
 	struct event *e = event;
+	struct wake_watch each = { .looks = 1 };
+	uint64_t ns = fired ? wake_write(e->fd, &each) : 0;
 
 	/* What is full, or waits for no reader, is its client's affair. */
-	if (fired)
-		wake_write(e->fd);
+	if (ns)
+		time_taken(e->broker, e->uid, e->admin, ns);
 	close(e->fd);
 	holder_give(e->holder, 1, 0);
 	free(e);

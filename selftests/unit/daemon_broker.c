@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -1265,6 +1266,68 @@ START_TEST(armed_eventfds_are_their_users)
 }
 END_TEST
 
+#define SETS		100u
+#define COPIES		200u
+
+/* A write to @fd looks at so many that watch it; a set watches any number of its copies. */
+static void watch_much(int fd, int *sets, int *copies)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	for (uint32_t i = 0; i < SETS; i++)
+		sets[i] = epoll_create1(EPOLL_CLOEXEC);
+	for (uint32_t c = 0; c < COPIES; c++) {
+		copies[c] = dup(fd);
+		for (uint32_t i = 0; i < SETS; i++)
+			ck_assert_int_eq(epoll_ctl(sets[i], EPOLL_CTL_ADD, copies[c], &ev), 0);
+	}
+}
+
+static void close_fds(const int *fds, uint32_t n)
+{
+	while (n--)
+		close(fds[n]);
+}
+
+/* Its words end what it is, and are told whoever of that user comes next: but nobody else. */
+START_TEST(watched_eventfd)
+{
+	int sets[SETS], copies[COPIES];
+	struct arax_completion done;
+	struct arax_ring_ctl *ctl;
+	struct arax_msg msg;
+	struct client one;
+	uint32_t q;
+
+	open_greedy(&one);
+	ctl = (void *)one.region;
+	q = client_queue(&one, 0);
+	watch_much(one.wake_fd, sets, copies);
+	while (!__atomic_load_n(&ctl->dead, __ATOMIC_RELAXED)) {
+		__atomic_store_n(&ctl->cq_need_wakeup, 1, __ATOMIC_SEQ_CST);
+		client_entry(&one)->queue = q;
+		client_publish(&one);
+		while (!client_has_completion(&one) && !__atomic_load_n(&ctl->dead, __ATOMIC_RELAXED))
+			usleep(100);
+		if (client_has_completion(&one))
+			client_completion(&one, &done);
+	}
+	ck_assert_uint_eq(__atomic_load_n(&ctl->dead, __ATOMIC_RELAXED), EPIPE);
+	client_close(&one);
+	be(GREEDY);
+	client_open(&one, daemon_path(d));
+	be(0);
+	ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), sizeof(msg));
+	ck_assert_uint_eq(msg.id, ARAX_MSG_REFUSED);
+	ck_assert_int_eq(msg.result, -EACCES);
+	ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), 0);
+	close(one.fd);
+	still_serves();
+	close_fds(sets, SETS);
+	close_fds(copies, COPIES);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("daemon broker");
@@ -1312,6 +1375,7 @@ int main(void)
 		tcase_add_test(few, exported_timelines_are_their_users);
 		tcase_add_test(few, buffers_are_their_users);
 		tcase_add_test(few, armed_eventfds_are_their_users);
+		tcase_add_test(few, watched_eventfd);
 		suite_add_tcase(s, few);
 	}
 	r = srunner_create(s);

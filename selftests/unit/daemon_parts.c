@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -19,6 +20,7 @@
 #include "daemon/dispatch/ticks.h"
 #include "daemon/dispatch/work.h"
 #include "daemon/link/holdings.h"
+#include "daemon/link/patience.h"
 #include "daemon/link/identity.h"
 #include "daemon/link/wake.h"
 #include "daemon/memory/guard.h"
@@ -782,15 +784,92 @@ END_TEST
 START_TEST(wake_blocks_bounded)
 {
 	const uint64_t full = UINT64_MAX - 1;
+	struct wake_watch w = { 0 };
 	int fd = eventfd(0, EFD_CLOEXEC);
-	uint64_t start;
 
 	ck_assert_int_eq(wake_init(), 0);
 	ck_assert_int_eq(write(fd, &full, sizeof(full)), sizeof(full));
-	start = monotonic_ns();
-	ck_assert(!wake_write(fd));
-	ck_assert_uint_lt(monotonic_ns() - start, 2000000000u);
+	ck_assert_uint_eq(wake_write(fd, &w), WAKE_BLOCKED);
+	/* And where it is measured. */
+	w.looks = 1;
+	ck_assert_uint_eq(wake_write(fd, &w), WAKE_BLOCKED);
 	close(fd);
+}
+END_TEST
+
+/* Adds @n epoll sets to those that watch @fd. */
+static void watch(int fd, int *sets, int n)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	for (int i = 0; i < n; i++) {
+		sets[i] = epoll_create1(EPOLL_CLOEXEC);
+		ck_assert_int_ge(sets[i], 0);
+		ck_assert_int_eq(epoll_ctl(sets[i], EPOLL_CTL_ADD, fd, &ev), 0);
+	}
+}
+
+/* The timer comes in the midst of them, and then they are measured. */
+START_TEST(wake_measures_what_takes_long)
+{
+	enum { SETS = 900, COPIES = 20 };
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), copy[COPIES], sets[SETS];
+	struct wake_watch w = { 0 }, none = { .looks = 255 };
+	struct epoll_event ev = { .events = EPOLLIN };
+	uint64_t ns = 0;
+	int much = 0;
+
+	ck_assert_int_eq(wake_init(), 0);
+	/* A host that is shared may take its time from any of them, but not from most. */
+	for (int i = 0; i < 64; i++)
+		much += wake_write(fd, &none) > 0;
+	ck_assert_int_lt(much, 32);
+	watch(fd, sets, SETS);
+	/* A set watches a descriptor once, but any number of its copies. */
+	for (int c = 0; c < COPIES; c++) {
+		copy[c] = dup(fd);
+		for (int i = 0; i < SETS; i++)
+			ck_assert_int_eq(epoll_ctl(sets[i], EPOLL_CTL_ADD, copy[c], &ev), 0);
+	}
+	while (!ns)
+		ns = wake_write(fd, &w);
+	ck_assert_uint_ne(ns, WAKE_BLOCKED);
+	for (int i = 0; i < SETS; i++)
+		close(sets[i]);
+	for (int c = 0; c < COPIES; c++)
+		close(copy[c]);
+	close(fd);
+}
+END_TEST
+
+START_TEST(patience_is_each_users)
+{
+	const uint64_t s = 1000000000u;
+	struct patience p;
+
+	patience_init(&p);
+	ck_assert(!patience_is_over(&p, 1, s));
+	ck_assert(patience_spend(&p, 1, PATIENCE_NS, s));
+	ck_assert(patience_spend(&p, 2, 1, s));
+	ck_assert(!patience_is_over(&p, 1, s));
+	ck_assert(!patience_spend(&p, 1, 1, s));
+	ck_assert(patience_is_over(&p, 1, s));
+	ck_assert(!patience_is_over(&p, 2, s));
+	ck_assert(!patience_is_over(&p, 3, s));
+	/* Until half of it is regained, and not only what was too much. */
+	ck_assert(patience_is_over(&p, 1, s + s));
+	ck_assert(patience_is_over(&p, 1, s + PATIENCE_NS / 2 * PATIENCE_SHARE));
+	ck_assert(!patience_is_over(&p, 1, s + (PATIENCE_NS / 2 + 1) * PATIENCE_SHARE));
+	/* Time that did not come from one clock in order gives nothing back twice. */
+	ck_assert(!patience_is_over(&p, 1, s));
+	ck_assert(patience_spend(&p, 1, PATIENCE_NS / 2, s));
+	ck_assert(!patience_spend(&p, 1, UINT64_MAX, s));
+	ck_assert(patience_is_over(&p, 1, 40 * s));
+	/* Who has spent nothing is no longer known. */
+	ck_assert(!patience_is_over(&p, 1, 4000 * s));
+	ck_assert_uint_eq(p.nr, 0);
+	ck_assert(patience_spend(&p, 7, 1, s));
+	patience_destroy(&p);
 }
 END_TEST
 
@@ -799,16 +878,17 @@ START_TEST(wake_rests)
 {
 	const struct timespec tenth = { .tv_nsec = 100000000 };
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct wake_watch w = { 0 };
 
 	ck_assert_int_eq(wake_init(), 0);
-	ck_assert(wake_write(fd));
+	ck_assert_uint_ne(wake_write(fd, &w), WAKE_BLOCKED);
 	ck_assert_int_eq(nanosleep(&tenth, NULL), -1);
-	ck_assert(wake_write(fd));
+	ck_assert_uint_ne(wake_write(fd, &w), WAKE_BLOCKED);
 	wake_rest();
 	ck_assert_int_eq(nanosleep(&tenth, NULL), 0);
 	wake_rest();
 	/* And again, as if nothing had been. */
-	ck_assert(wake_write(fd));
+	ck_assert_uint_ne(wake_write(fd, &w), WAKE_BLOCKED);
 	ck_assert_int_eq(nanosleep(&tenth, NULL), -1);
 	close(fd);
 }
@@ -884,6 +964,8 @@ int main(void)
 	tcase_add_test(t, role_stops);
 	tcase_add_test(t, wake_blocks_bounded);
 	tcase_add_test(t, wake_rests);
+	tcase_add_test(t, wake_measures_what_takes_long);
+	tcase_add_test(t, patience_is_each_users);
 	tcase_add_test(t, options);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

@@ -205,6 +205,11 @@ unfit 'one for other devices' 'it is there for opencl, the devices are of kind c
 	launch opencl mc_pi
 echo 'int no_more;' >"$tmp/unfit/unfit.so"
 unfit 'one in a file that is none' 'unfit.so: file too short' launch cpu mc_pi
+# That is not "no daemon".
+echo 'link { max_clients = 1 }' >"$tmp/one.conf"
+is 0 'more connections than there may be' $arax run --private --config "$tmp/one.conf" -- \
+	build/unit/libarax-second
+says 'as many connections as one user, or all together, may have' 'and its owner is told so'
 # shellcheck disable=SC2016 # for the shell inside
 is 3 'run with an araxd that dies' bash -c 'ulimit -c 0; exec "$@"' - \
 	$arax run --private -- sh -c 'kill -SEGV $(pgrep -P $PPID -x araxd); exit 3'

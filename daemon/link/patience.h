@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * patience.h - how much of araxd's time users may take by what it has to wake them with
+ *
+ * A write to an eventfd walks through all who watch it, and it is the client's choice how many
+ * those are.  What goes beyond what a write usually takes is counted by user, and a user regains
+ * SHARE of the time that passes.  Whoever has used up what there is has to wait for half of it.
+ */
+#ifndef ARAXD_LINK_PATIENCE_H
+#define ARAXD_LINK_PATIENCE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "kmod/core/list.h"
+
+#define PATIENCE_NS	100000000ull	/* that a user may take at once */
+#define PATIENCE_SHARE	100ull		/* and one in so many of the time that passes */
+
+struct patience {
+	pthread_mutex_t lock;
+	struct clist spenders;		/* those of whom something is known */
+	uint32_t nr;			/* atomic: how many they are */
+};
+
+void patience_init(struct patience *p);
+void patience_destroy(struct patience *p);
+
+/* @uid has taken @ns until @now_ns.  Any thread.  False: that is too much. */
+bool patience_spend(struct patience *p, uid_t uid, uint64_t ns, uint64_t now_ns);
+
+/* Any thread. */
+bool patience_is_over(struct patience *p, uid_t uid, uint64_t now_ns);
+
+#endif /* ARAXD_LINK_PATIENCE_H */
