@@ -12,15 +12,20 @@
 #define GRAIN		(64ull << 10)
 #define GRAIN_PART	256
 
-struct memory_extent *extent_find(const struct memory_buffer *b, uint32_t device,
-				  uint64_t start, uint64_t end)
+/* (locked) The first one from @e on. */
+static struct memory_extent *extent_next(struct memory_extent *e, uint32_t device, uint64_t start,
+					 uint64_t end)
 {
-	struct memory_extent *e;
-
-	for (e = b->extents; e; e = e->next_of_buffer)
+	for (; e; e = e->next_of_buffer)
 		if (e->device == device && !e->leaving && !e->lost && extent_covers(e, start, end))
 			return e;
 	return NULL;
+}
+
+struct memory_extent *extent_find(const struct memory_buffer *b, uint32_t device,
+				  uint64_t start, uint64_t end)
+{
+	return extent_next(b->extents, device, start, end);
 }
 
 /*
@@ -242,22 +247,25 @@ void memory_lose(struct memory *m, uint32_t device)
 	drop(m, device, true);
 }
 
-/* The device may be full before its size says so: there are gaps, and others. */
+/*
+ * The device may be full before its size says so: there are gaps, and others.  And what
+ * memory_buffer_gone() frees counts no longer, but is there until it has been freed: nobody else
+ * has to go for that, see wait_for_room().
+ */
 static int alloc(struct memory *m, struct memory_device *d, uint64_t bytes, void *host,
 		 uint64_t *address)
 {
 	int err, gone;
 
 	for (;;) {
-		uint64_t used;
+		bool room, freeing;
 
 		pthread_mutex_lock(&m->lock);
-		used = d->stats.used;
+		room = bytes <= d->stats.bytes && d->stats.used <= d->stats.bytes - bytes;
+		freeing = d->freeing;
 		pthread_mutex_unlock(&m->lock);
-		err = -ENOMEM;
-		if (bytes <= d->stats.bytes && used <= d->stats.bytes - bytes)
-			err = d->ops.alloc(d->dev, bytes, host, address);
-		if (err != -ENOMEM || bytes > d->stats.bytes)
+		err = room ? d->ops.alloc(d->dev, bytes, host, address) : -ENOMEM;
+		if (err != -ENOMEM || bytes > d->stats.bytes || (room && freeing))
 			return err;
 		gone = evict_one(m, d, bytes, address);
 		if (gone == TAKEN_OVER)
@@ -319,27 +327,40 @@ static int extent_create(struct memory *m, struct memory_buffer *b, uint32_t dev
 	return 0;
 }
 
-/* Using it keeps nothing from going that the task has no need of. */
-static bool is_tight(const struct memory_extent *e, uint64_t bytes)
+/* (locked) Using it keeps nothing from going, or costs nothing, that the task has no need of. */
+static bool is_fit(const struct memory_extent *e, uint64_t bytes, enum extent_fit fit,
+		   uint64_t payer)
 {
-	return e->pins || e->end - e->start <= bytes;
+	return fit == FIT_WIDE || e->end - e->start <= bytes ||
+	       (fit == FIT_ROOM && e->pins) || (fit == FIT_QUOTA && extent_holder(e, payer, true));
+}
+
+/* (locked) */
+static struct memory_extent *find_fit(const struct memory_buffer *b, uint32_t device,
+				      uint64_t start, uint64_t end, enum extent_fit fit,
+				      uint64_t payer)
+{
+	struct memory_extent *e = extent_find(b, device, start, end);
+
+	for (; e && !is_fit(e, end - start, fit, payer);
+	     e = extent_next(e->next_of_buffer, device, start, end))
+		;
+	return e;
 }
 
 int extent_get(struct memory *m, struct memory_buffer *b, uint32_t device, uint64_t start,
-	       uint64_t end, bool tight, struct memory_extent **out)
+	       uint64_t end, enum extent_fit fit, uint64_t payer, struct memory_extent **out)
 {
 	struct memory_device *d = &m->devices[device];
 
 	pthread_mutex_lock(&m->lock);
-	*out = extent_find(b, device, start, end);
-	if (*out && tight && !is_tight(*out, end - start))
-		*out = NULL;
+	*out = find_fit(b, device, start, end, fit, payer);
 	if (*out)
 		(*out)->pins++;
 	pthread_mutex_unlock(&m->lock);
 	if (*out)
 		return 0;
-	if (!tight)
+	if (fit == FIT_WIDE)
 		widen(d, b, &start, &end);
 	return extent_create(m, b, device, start, end, out);
 }

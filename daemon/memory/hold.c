@@ -34,13 +34,37 @@ static void hull(const struct memory_range *ranges, uint32_t nr, uint32_t of, ui
 	}
 }
 
-/* (locked) One task less; who pays for it pays no longer if that was the last. */
-static void unpin(struct memory_extent *e, struct refunds *refunds)
+struct memory_range *extent_holder(const struct memory_extent *e, uint64_t payer, bool pays)
 {
-	if (--e->pins || !e->is_charged)
+	struct memory_range *r;
+
+	for (r = e->holders; r; r = r->next_holder)
+		if (r->payer == payer && (r->pays || !pays))
+			return r;
+	return NULL;
+}
+
+/* (locked) One task less; its owner pays no longer if that was its last. */
+static void unpin(struct memory_extent *e, struct memory_range *r, struct refunds *refunds)
+{
+	struct memory_range **p = &e->holders, *heir;
+
+	e->pins--;
+	if (!r->holds)
 		return;
-	e->is_charged = false;
-	refunds->v[refunds->nr].id = e->charged.id;
+	while (*p != r)
+		p = &(*p)->next_holder;
+	*p = r->next_holder;
+	r->holds = false;
+	if (!r->pays)
+		return;
+	r->pays = false;
+	heir = extent_holder(e, r->payer, false);
+	if (heir) {
+		heir->pays = true;
+		return;
+	}
+	refunds->v[refunds->nr].id = r->payer;
 	refunds->v[refunds->nr++].bytes = e->end - e->start;
 }
 
@@ -52,7 +76,7 @@ static void let_go(struct memory *m, struct memory_range *ranges, uint32_t nr)
 
 	pthread_mutex_lock(&m->lock);
 	for (i = 0; i < nr; i++) {
-		unpin(ranges[i].extent, &refunds);
+		unpin(ranges[i].extent, &ranges[i], &refunds);
 		ranges[i].extent = NULL;
 	}
 	m->refunding += !!refunds.nr;
@@ -63,7 +87,7 @@ static void let_go(struct memory *m, struct memory_range *ranges, uint32_t nr)
 
 /* (entering) All of them, or none. */
 static int take_extents(struct memory *m, uint32_t device, struct memory_range *ranges,
-			uint32_t nr, bool tight)
+			uint32_t nr, enum extent_fit fit, uint64_t payer)
 {
 	uint64_t start, end;
 	uint32_t i;
@@ -78,8 +102,9 @@ static int take_extents(struct memory *m, uint32_t device, struct memory_range *
 			end = ranges[i].buffer->bytes;
 			start = end - 1;
 		}
-		err = extent_get(m, ranges[i].buffer, device, start, end, tight,
-				 &ranges[i].extent);
+		ranges[i].holds = ranges[i].pays = false;
+		err = extent_get(m, ranges[i].buffer, device, start, end, fit,
+				 payer, &ranges[i].extent);
 		if (err) {
 			let_go(m, ranges, i);
 			return err;
@@ -100,47 +125,53 @@ static int take_extents(struct memory *m, uint32_t device, struct memory_range *
 static bool somebody_holds(const struct memory *m, uint64_t tenant, bool any)
 {
 	const struct memory_extent *e;
+	const struct memory_range *r;
 	uint32_t i;
 
 	if (m->refunding)
 		return true;
 	for (i = 0; i < m->nr_devices; i++)
 		for (e = m->devices[i].extents; e; e = e->next)
-			if (e->is_charged && (any || e->charged.tenant == tenant))
-				return true;
+			for (r = e->holders; r; r = r->next_holder)
+				if (r->pays && (any || r->tenant == tenant))
+					return true;
 	return false;
 }
 
-/* (locked, entering) What nobody pays for yet, each extent but once. */
-static uint64_t unpaid(const struct memory_range *ranges, uint32_t nr)
+/*
+ * (locked, entering) The task holds its extents for @owner, so that what another one of the
+ * same owner pays comes to it when that ends.  Returns what the owner does not pay for yet, and
+ * @asked, the ranges (bits) that are marked as if it did.
+ */
+static uint64_t add_holders(struct memory_range *ranges, uint32_t nr, struct memory_owner owner,
+			    uint32_t *asked)
 {
 	uint64_t bytes = 0;
-	uint32_t i, j;
+	uint32_t i;
 
+	*asked = 0;
 	for (i = 0; i < nr; i++) {
-		const struct memory_extent *e = ranges[i].extent;
+		struct memory_extent *e = ranges[i].extent;
 
-		for (j = 0; j < i && ranges[j].extent != e; j++)
-			;
-		if (j == i && !e->is_charged)
-			bytes += e->end - e->start;
+		ranges[i].payer = owner.id;
+		ranges[i].tenant = owner.tenant;
+		ranges[i].pays = !extent_holder(e, owner.id, true);
+		ranges[i].holds = true;
+		ranges[i].next_holder = e->holders;
+		e->holders = &ranges[i];
+		if (!ranges[i].pays)
+			continue;
+		*asked |= 1u << i;
+		bytes += e->end - e->start;
 	}
 	return bytes;
 }
 
-/* (locked) */
-static void mark_paid(struct memory_range *ranges, uint32_t nr, struct memory_owner owner)
+/* (locked, charging) It was refused, or its context is gone. */
+static void pay_nothing(struct memory_range *ranges, uint32_t asked)
 {
-	uint32_t i;
-
-	for (i = 0; i < nr; i++) {
-		struct memory_extent *e = ranges[i].extent;
-
-		if (e->is_charged)
-			continue;
-		e->is_charged = true;
-		e->charged = owner;
-	}
+	for (; asked; asked &= asked - 1)
+		ranges[__builtin_ctz(asked)].pays = false;
 }
 
 /**
@@ -161,6 +192,7 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 		  struct memory_owner owner, struct refusal *refusal)
 {
 	bool fits = false, worth;
+	uint32_t asked;
 	uint64_t bytes;
 	int err = 0;
 
@@ -168,7 +200,7 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 		return 0;
 	pthread_mutex_lock(&m->charging);
 	pthread_mutex_lock(&m->lock);
-	bytes = unpaid(ranges, nr);
+	bytes = add_holders(ranges, nr, owner, &asked);
 	refusal->settles = m->settles;
 	pthread_mutex_unlock(&m->lock);
 	if (bytes)
@@ -177,8 +209,8 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 	if (err == -EDQUOT && m->limit)
 		fits = bytes <= m->limit(m->charge_arg, owner);
 	pthread_mutex_lock(&m->lock);
-	if (!err && bytes)
-		mark_paid(ranges, nr, owner);
+	if (err)
+		pay_nothing(ranges, asked);
 	/* Or has paid back meanwhile what was in the way: then there is no waiting, but again. */
 	worth = m->settles != refusal->settles;
 	if (m->limit)
@@ -253,9 +285,9 @@ static void add_users(struct memory_range *ranges, uint32_t nr)
 }
 
 static int take_paid(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
-		     struct memory_owner owner, struct refusal *refusal, bool tight)
+		     struct memory_owner owner, struct refusal *refusal, enum extent_fit fit)
 {
-	int err = take_extents(m, device, ranges, nr, tight);
+	int err = take_extents(m, device, ranges, nr, fit, owner.id);
 
 	if (err)
 		return err;
@@ -272,9 +304,11 @@ static int take(struct memory *m, uint32_t device, struct memory_range *ranges, 
 	int err;
 
 	/* A larger part of one buffer is no reason to do without another, or to pay for. */
-	err = take_paid(m, device, ranges, nr, owner, refusal, false);
-	if (err == -ENOMEM || err == -EDQUOT)
-		err = take_paid(m, device, ranges, nr, owner, refusal, true);
+	err = take_paid(m, device, ranges, nr, owner, refusal, FIT_WIDE);
+	if (err == -ENOMEM)
+		err = take_paid(m, device, ranges, nr, owner, refusal, FIT_ROOM);
+	if (err == -EDQUOT)
+		err = take_paid(m, device, ranges, nr, owner, refusal, FIT_QUOTA);
 	return err;
 }
 
@@ -284,7 +318,7 @@ static int take(struct memory *m, uint32_t device, struct memory_range *ranges, 
  */
 static bool wait_for_room(struct memory *m, struct memory_device *d, uint64_t settles)
 {
-	if (m->settles == settles && !d->held && !m->refunding)
+	if (m->settles == settles && !d->held && !d->freeing && !m->refunding)
 		return false;
 	d->stats.waits++;
 	while (m->settles == settles && !m->stopped)
@@ -403,25 +437,26 @@ static bool find_whole(struct memory *m, uint32_t device, struct memory_range *r
 static int hold_whole(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		      struct memory_owner owner)
 {
+	uint32_t asked = 0, i;
 	uint64_t bytes;
 	int err = 0;
-	uint32_t i;
 
 	for (i = 0; i < nr; i++) {
+		ranges[i].holds = ranges[i].pays = false;
 		ranges[i].extent->pins++;
 		ranges[i].address = ranges[i].extent->address +
 				    (ranges[i].offset - ranges[i].extent->start);
 	}
-	bytes = m->charge ? unpaid(ranges, nr) : 0;
+	bytes = m->charge ? add_holders(ranges, nr, owner, &asked) : 0;
 	if (bytes) {
 		pthread_mutex_unlock(&m->lock);
 		err = m->charge(m->charge_arg, owner.id, (int64_t)bytes);
 		pthread_mutex_lock(&m->lock);
 	}
+	if (err)
+		pay_nothing(ranges, asked);
 	if (err == -EDQUOT)
 		return err;
-	if (bytes && !err)
-		mark_paid(ranges, nr, owner);
 	m->devices[device].held++;
 	add_users(ranges, nr);
 	for (i = 0; i < nr; i++)
@@ -475,7 +510,7 @@ void task_release(struct memory *m, uint32_t device, struct memory_range *ranges
 		*p = ranges[i].next_user;
 		ranges[i].extent = NULL;
 		extent_used(m, e);
-		unpin(e, refunds);
+		unpin(e, &ranges[i], refunds);
 		forget_pieces(e);
 	}
 	m->devices[device].held--;

@@ -66,7 +66,7 @@ struct rate {
  *		nobody has
  * @silent:	its device said that it is lost, and is still asked by who needs the bytes
  * @users:	their ranges, once all of the task's are there
- * @charged:	who pays for it, if @is_charged
+ * @holders:	ranges of those tasks whose owners are asked to pay, as soon as they are pinned
  * @worth:	see extent_used()
  * @next_use, @next_adds: what foresee_next() said, and buffer.adds at that time
  * @load:	held by whoever copies in
@@ -81,8 +81,6 @@ struct memory_extent {
 	bool leaving;
 	bool lost;
 	bool silent;
-	struct memory_owner charged;
-	bool is_charged;
 	uint64_t start, end;
 	uint64_t address;
 	double worth;
@@ -91,6 +89,7 @@ struct memory_extent {
 	struct intervals filled;
 	struct intervals dirty;
 	struct memory_range *users;
+	struct memory_range *holders;
 	pthread_mutex_t load;
 };
 
@@ -153,7 +152,7 @@ struct memory {
 	uint64_t clock;			/* counts what happens to copies */
 	uint64_t distrusted;		/* copies born before this are not trusted */
 	pthread_cond_t settled;		/* signalled when a task settles */
-	uint64_t settles;		/* tasks that have settled, refunds and all */
+	uint64_t settles;		/* tasks that have settled, refunds and all; and devices' frees */
 	uint32_t refunding;		/* tasks settled whose refunds are on their way */
 	int (*charge)(void *arg, uint64_t id, int64_t bytes);
 	uint64_t (*limit)(void *arg, struct memory_owner owner);
@@ -201,12 +200,18 @@ static inline bool extent_covers(const struct memory_extent *e, uint64_t start, 
 /* (locked) One that holds all of it, or NULL. */
 struct memory_extent *extent_find(const struct memory_buffer *b, uint32_t device,
 				  uint64_t start, uint64_t end);
+/* FIT_ROOM: what takes the least room more; FIT_QUOTA: what costs its owner least. */
+enum extent_fit { FIT_WIDE, FIT_ROOM, FIT_QUOTA };
+
 /*
- * (entering) One that holds start..end of @b, pinned; @tight: and nothing else.
+ * (entering) One that holds start..end of @b, pinned; but for FIT_WIDE no more than that, unless
+ * a task has it anyhow (FIT_ROOM), or @payer pays for it (FIT_QUOTA).
  * -ENOMEM: there is no room that could be made now.
  */
 int extent_get(struct memory *m, struct memory_buffer *b, uint32_t device, uint64_t start,
-	       uint64_t end, bool tight, struct memory_extent **out);
+	       uint64_t end, enum extent_fit fit, uint64_t payer, struct memory_extent **out);
+/* (locked) A range that pays for @e, or at least holds it, for @payer. */
+struct memory_range *extent_holder(const struct memory_extent *e, uint64_t payer, bool pays);
 /* (locked) It was used: it is worth what it would cost to have it back. */
 void extent_used(struct memory *m, struct memory_extent *e);
 /* (locked) Out of the lists; then extent_free() without the lock. */

@@ -170,8 +170,10 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 		pthread_mutex_unlock(&m->lock);
 		extent_free(m, e);
 		pthread_mutex_lock(&m->lock);
-		if (!--d->freeing)
-			pthread_cond_broadcast(&m->settled);
+		if (--d->freeing)
+			continue;
+		m->settles++;
+		pthread_cond_broadcast(&m->settled);
 	}
 	pthread_mutex_unlock(&m->lock);
 	for (i = 0; b->registered; i++, b->registered >>= 1)
@@ -450,7 +452,7 @@ int memory_check(struct memory *m)
 			used += e->end - e->start;
 			pins += e->pins;
 			n++;
-			if (e->is_charged && !e->pins) {
+			if (e->holders && !e->pins) {
 				fprintf(stderr, "memory: device %u: somebody pays for nothing\n", i);
 				bad++;
 			}

@@ -97,8 +97,8 @@ struct memory_ops {
  * @offset, @length, @stride, @count, @access: as in struct arax_dispatch_range
  * @address:	out: of its first byte on the device
  * @moved:	out, added to: bytes copied between host and device for it
- * @extent, @next_user, @loaded: the manager's, who reads them from memory_enter() to
- *		memory_settle(): the range stays in its place
+ * @extent ... @pays: the manager's, who reads them from memory_enter() to memory_settle(): the
+ *		range stays in its place
  */
 struct memory_range {
 	struct memory_buffer *buffer;
@@ -111,11 +111,19 @@ struct memory_range {
 	uint64_t moved;
 	struct memory_extent *extent;
 	struct memory_range *next_user;
+	struct memory_range *next_holder;
+	uint64_t payer, tenant;
 	bool loaded;
+	bool holds;
+	bool pays;
 };
 
 /**
  * struct memory_owner - who pays for what a task holds
+ *
+ * However many of its tasks hold the same, it pays once for it.  Another one that holds it too
+ * pays as well: whose it is may go at any time.
+ *
  * @id:		for the function that charges
  * @tenant:	whose quota it is
  */

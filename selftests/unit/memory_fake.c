@@ -26,6 +26,8 @@ static int fake_alloc(void *dev, uint64_t bytes, void *host, uint64_t *address)
 
 	if (fails(&f->fail_alloc))
 		return -ENOMEM;
+	if (f->most && __atomic_load_n(&f->bytes, __ATOMIC_RELAXED) + bytes > f->most)
+		return -ENOMEM;
 	p = malloc(bytes + 16);
 	if (!p)
 		return -ENOMEM;
@@ -46,6 +48,10 @@ static void fake_free(void *dev, uint64_t address)
 	struct fake_device *f = dev;
 	uint64_t *p = (uint64_t *)(uintptr_t)address - 2;
 
+	__atomic_add_fetch(&f->frees, 1, __ATOMIC_RELAXED);
+	while (__atomic_load_n(&f->slow_free, __ATOMIC_RELAXED))
+		usleep(100);
+	__atomic_sub_fetch(&f->frees, 1, __ATOMIC_RELAXED);
 	__atomic_sub_fetch(&f->allocations, 1, __ATOMIC_RELAXED);
 	__atomic_sub_fetch(&f->bytes, *p, __ATOMIC_RELAXED);
 	free(p);

@@ -20,6 +20,9 @@
  * @fail_in, @fail_out: the next so many copies return -EIO
  * @dead:	copies return -ENODEV
  * @fail_alloc: the next so many allocations return -ENOMEM, as if memory had gaps
+ * @most:	and those beyond so many bytes at once; 0: there is no end
+ * @slow_free:	atomic: bytes are freed only when it is false again
+ * @frees:	atomic: how many are being freed
  * @allocations: not freed
  * @ever:	allocations, freed or not
  * @largest:	bytes allocated at once, ever
@@ -37,6 +40,9 @@
  */
 struct fake_device {
 	int pass_in, fail_in, fail_out, fail_alloc;
+	uint64_t most;
+	bool slow_free;
+	int frees;
 	uint64_t allocations, ever;
 	uint64_t bytes, largest;
 	const void *host;

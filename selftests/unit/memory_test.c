@@ -736,6 +736,50 @@ START_TEST(a_task_waits_for_room)
 }
 END_TEST
 
+static void *let_buffer_go(void *buffer)
+{
+	memory_buffer_gone(m, buffer);
+	return NULL;
+}
+
+/* What is on its way back counts no longer, and the device has not got it yet. */
+START_TEST(a_task_waits_for_what_is_freed)
+{
+	static uint8_t host[BYTES];
+	struct memory_buffer *old;
+	struct memory_range r[2];
+	struct memory_stats s;
+	pthread_t goes, comes;
+	void *err;
+
+	start(BYTES + 100);
+	fake[0].most = BYTES + 100;
+	old = memory_buffer_create(m, host, BYTES);
+	r[0] = (struct memory_range){ .buffer = old, .length = BYTES, .count = 1, .access = ARAX_IN };
+	r[1] = range(1, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r[0], 1, 1, nobody), 0);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r[0], 1, 0), 0);
+	memory_settle(m, 0, &r[0], 1, 2);
+	__atomic_store_n(&fake[0].slow_free, true, __ATOMIC_RELAXED);
+	ck_assert_int_eq(pthread_create(&goes, NULL, let_buffer_go, old), 0);
+	while (!__atomic_load_n(&fake[0].frees, __ATOMIC_RELAXED))
+		sched_yield();
+	ck_assert_int_eq(memory_try_enter(m, 0, 0, &r[1], 1, 2, nobody), -EAGAIN);
+	ck_assert_int_eq(pthread_create(&comes, NULL, enter_late, &r[1]), 0);
+	do {
+		memory_query(m, 0, &s);
+	} while (!s.waits);
+	__atomic_store_n(&fake[0].slow_free, false, __ATOMIC_RELAXED);
+	pthread_join(comes, &err);
+	ck_assert_int_eq((intptr_t)err, 0);
+	pthread_join(goes, NULL);
+	ck_assert_int_eq(memory_leave(m, 0, 1, &r[1], 1, 0), 0);
+	memory_settle(m, 0, &r[1], 1, 2);
+	fake[0].most = 0;
+	finish();
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* Quotas                                                              */
 
@@ -783,15 +827,49 @@ START_TEST(what_is_held_is_paid_for)
 	r[2] = range(1, ARAX_OUT, 0, 100);
 	ck_assert_int_eq(memory_enter(m, 0, 0, r, 3, 1, one), 0);
 	ck_assert_int_eq(quota.used[1], BYTES + 100);
-	/* Nobody pays twice for the same. */
+	/* Nobody pays twice for the same, but each who holds it. */
 	s = range(0, ARAX_IN, 0, 10);
-	ck_assert_int_eq(memory_enter(m, 0, 1, &s, 1, 2, two), 0);
-	ck_assert_int_eq(quota.used[2], 0);
+	ck_assert_int_eq(memory_enter(m, 0, 1, &s, 1, 2, one), 0);
+	ck_assert_int_eq(quota.used[1], BYTES + 100);
 	ck_assert_int_eq(memory_leave(m, 0, 1, &s, 1, 0), 0);
 	memory_settle(m, 0, &s, 1, 9);
+	ck_assert_int_eq(quota.used[1], BYTES + 100);
+	ck_assert_int_eq(memory_enter(m, 0, 1, &s, 1, 2, two), 0);
+	ck_assert_int_eq(quota.used[2], BYTES);
+	ck_assert_int_eq(memory_leave(m, 0, 1, &s, 1, 0), 0);
+	memory_settle(m, 0, &s, 1, 9);
+	ck_assert_int_eq(quota.used[2], 0);
 	ck_assert_int_eq(memory_leave(m, 0, 0, r, 3, 0), 0);
 	memory_settle(m, 0, r, 3, 9);
 	ck_assert_int_eq(quota.used[1], 0);
+	finish();
+}
+END_TEST
+
+/* Who pays for what two hold ends first: the other one goes on paying, its own or the same's. */
+START_TEST(who_stays_pays)
+{
+	const struct memory_owner second = _i ? two : one;
+	struct memory_range r, s, t;
+
+	start_charged(64 * KIB, BYTES);
+	r = range(0, ARAX_IN, 0, BYTES);
+	s = range(0, ARAX_IN, 0, BYTES);
+	t = range(1, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1, one), 0);
+	ck_assert_int_eq(memory_enter(m, 0, 1, &s, 1, 2, second), 0);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
+	memory_settle(m, 0, &r, 1, 9);
+	ck_assert_int_eq(quota.used[second.id], BYTES);
+	ck_assert_int_eq(quota.used[3 - second.id], 0);
+	ck_assert_int_eq(memory_try_enter(m, 0, 2, &t, 1, 3, second), -EAGAIN);
+	ck_assert_int_eq(memory_leave(m, 0, 1, &s, 1, 0), 0);
+	memory_settle(m, 0, &s, 1, 9);
+	ck_assert_int_eq(quota.used[second.id], 0);
+	ck_assert_int_eq(memory_enter(m, 0, 2, &t, 1, 3, second), 0);
+	ck_assert_int_eq(memory_leave(m, 0, 2, &t, 1, 0), 0);
+	memory_settle(m, 0, &t, 1, 9);
+	ck_assert_int_eq(quota.used[second.id], 0);
 	finish();
 }
 END_TEST
@@ -800,6 +878,28 @@ static uint64_t limit_of(void *arg, struct memory_owner owner)
 {
 	return (uint64_t)quota.max[owner.id];
 }
+
+/* What another one's task has is larger than what it may have: a piece of its own will do. */
+START_TEST(who_needs_little_pays_little)
+{
+	struct memory_range r, s;
+
+	start_charged(64 * KIB, BYTES);
+	quota.max[2] = 10;
+	r = range(0, ARAX_IN, 0, BYTES);
+	s = range(0, ARAX_IN, 50, 10);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1, one), 0);
+	ck_assert_int_eq(memory_enter(m, 0, 1, &s, 1, 2, two), 0);
+	ck_assert_int_eq(quota.used[1], BYTES);
+	ck_assert_int_eq(quota.used[2], 10);
+	ck_assert_int_eq(memcmp(at(&s), at(&r) + 50, 10), 0);
+	ck_assert_int_eq(memory_leave(m, 0, 1, &s, 1, 0), 0);
+	memory_settle(m, 0, &s, 1, 9);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
+	memory_settle(m, 0, &r, 1, 9);
+	finish();
+}
+END_TEST
 
 START_TEST(one_byte_more_is_EDQUOT)
 {
@@ -1918,7 +2018,10 @@ int main(void)
 	tcase_add_test(c, memory_with_gaps_is_made_room_in);
 	tcase_add_test(c, too_much_is_ENOMEM);
 	tcase_add_test(c, a_task_waits_for_room);
+	tcase_add_test(c, a_task_waits_for_what_is_freed);
 	tcase_add_test(c, what_is_held_is_paid_for);
+	tcase_add_loop_test(c, who_stays_pays, 0, 2);
+	tcase_add_test(c, who_needs_little_pays_little);
 	tcase_add_test(c, one_byte_more_is_EDQUOT);
 	tcase_add_test(c, a_failed_copy_pays_nothing);
 	tcase_add_test(c, who_tries_does_not_wait);
