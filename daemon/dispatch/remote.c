@@ -215,7 +215,7 @@ static int leave(struct runner_task *rt, int result)
 	struct run *run = (struct run *)((char *)rt - offsetof(struct run, rt));
 
 	run->stored = !result;
-	run->spent = run->lazy && memory_consumes(run->poller->memory, run->remote,
+	run->spent = run->lazy && memory_consumes(run->poller->memory, run->device, run->remote,
 						  rt->launch.nr_ranges);
 	return memory_leave(run->poller->memory, run->device, run->lane, run->remote,
 			    rt->launch.nr_ranges, result);

@@ -85,6 +85,15 @@ void extent_free(struct memory *m, struct memory_extent *e)
 	extent_forget(e);
 }
 
+/* (locked) */
+static bool goes_before(const struct memory_extent *e, uint64_t next,
+			const struct memory_extent *victim, uint64_t last)
+{
+	if (e->stuck != victim->stuck)
+		return victim->stuck;
+	return next > last || (next == last && e->worth < victim->worth);
+}
+
 /* (locked) The one to go; NULL: all are in use. */
 static struct memory_extent *choose_victim(struct memory *m, struct memory_device *d, bool *busy)
 {
@@ -97,7 +106,7 @@ static struct memory_extent *choose_victim(struct memory *m, struct memory_devic
 		if (e->pins || e->busy)
 			continue;
 		next = foresee_next(m, e);
-		if (!victim || next > last || (next == last && e->worth < victim->worth)) {
+		if (!victim || goes_before(e, next, victim, last)) {
 			victim = e;
 			last = next;
 		}
@@ -125,6 +134,30 @@ static int save(struct memory *m, struct memory_extent *e)
 	return err;
 }
 
+/*
+ * (locked) One that has been saved, or NULL with the error, if it is one.  What can't be saved is
+ * in the way of others' tasks only where nothing else can go.
+ */
+static struct memory_extent *save_one(struct memory *m, struct memory_device *d, int *err)
+{
+	struct memory_extent *victim;
+	bool busy;
+
+	*err = 0;
+	for (;;) {
+		while (!(victim = choose_victim(m, d, &busy)) && busy)
+			pthread_cond_wait(&m->settled, &m->lock);
+		if (!victim || (*err && victim->stuck))
+			return NULL;
+		*err = save(m, victim);
+		if (!*err)
+			return victim;
+		if (*err == -ENODEV || victim->stuck)
+			return NULL;
+		victim->stuck = true;
+	}
+}
+
 enum evicted { NONE_CAN_GO, ONE_IS_GONE, TAKEN_OVER };
 
 /*
@@ -135,15 +168,11 @@ enum evicted { NONE_CAN_GO, ONE_IS_GONE, TAKEN_OVER };
 static int evict_one(struct memory *m, struct memory_device *d, uint64_t bytes, uint64_t *address)
 {
 	struct memory_extent *victim;
-	bool busy;
-	int err = 0;
+	int err;
 
 	pthread_mutex_lock(&m->lock);
-	while (!(victim = choose_victim(m, d, &busy)) && busy)
-		pthread_cond_wait(&m->settled, &m->lock);
-	if (victim)
-		err = save(m, victim);
-	if (victim && !err) {
+	victim = save_one(m, d, &err);
+	if (victim) {
 		if (d->inflation < victim->worth)
 			d->inflation = victim->worth;
 		d->stats.evictions++;
@@ -151,7 +180,7 @@ static int evict_one(struct memory *m, struct memory_device *d, uint64_t bytes, 
 		foresee_overflow(m, d);
 	}
 	pthread_mutex_unlock(&m->lock);
-	if (!victim || err)
+	if (!victim)
 		return err;
 	if (d->ops.moves && victim->end - victim->start == bytes) {
 		*address = victim->address;

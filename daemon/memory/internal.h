@@ -65,6 +65,7 @@ struct rate {
  * @lost:	its device has forgotten it: it is the buffer's alone, to know what @dirty bytes
  *		nobody has
  * @silent:	its device said that it is lost, and is still asked by who needs the bytes
+ * @stuck:	it was to go, and could not be saved
  * @users:	their ranges, once all of the task's are there
  * @holders:	ranges of those tasks whose owners are asked to pay, as soon as they are pinned
  * @worth:	see extent_used()
@@ -81,6 +82,7 @@ struct memory_extent {
 	bool leaving;
 	bool lost;
 	bool silent;
+	bool stuck;
 	uint64_t start, end;
 	uint64_t address;
 	double worth;

@@ -48,6 +48,7 @@ static int flush_piece(struct memory *m, struct memory_extent *e, uint64_t from,
 	err = extent_copy(m, e, 0, false, from, to);
 	pthread_mutex_lock(&m->lock);
 	e->silent = err == -ENODEV;
+	e->stuck &= !!err;
 	/* Whoever writes there now is not the one whose bytes were wanted. */
 	if (!err)
 		intervals_clear_old(&e->dirty, from, to, born);
@@ -150,18 +151,33 @@ bool memory_is_dirty(struct memory *m, const struct memory_range *r)
 	return dirty;
 }
 
+/* (locked) */
+static bool is_dirty_on(const struct memory_buffer *b, uint32_t device, uint64_t start,
+			uint64_t end)
+{
+	const struct memory_extent *e;
+	uint64_t from, to, born;
+
+	for (e = b->extents; e; e = e->next_of_buffer)
+		if (e->device == device && intervals_first(&e->dirty, start, end, &from, &to, &born))
+			return true;
+	return false;
+}
+
 /* (locked) By their hulls: rows of one may lie between those of the other. */
-static bool consumes(const struct memory_range *out, const struct memory_range *in)
+static bool consumes(const struct memory_range *out, const struct memory_range *in,
+		     uint32_t device)
 {
 	uint64_t start = out->offset > in->offset ? out->offset : in->offset;
 	uint64_t end = memory_range_end(out), in_end = memory_range_end(in);
 
 	end = end < in_end ? end : in_end;
 	return out->access & ARAX_OUT && in->access & ARAX_IN && out->buffer == in->buffer &&
-	       start < end && find_dirty(out->buffer, start, end, true);
+	       start < end && is_dirty_on(out->buffer, device, start, end);
 }
 
-bool memory_consumes(struct memory *m, const struct memory_range *ranges, uint32_t nr)
+bool memory_consumes(struct memory *m, uint32_t device, const struct memory_range *ranges,
+		     uint32_t nr)
 {
 	bool yes = false;
 	uint32_t i, j;
@@ -169,7 +185,7 @@ bool memory_consumes(struct memory *m, const struct memory_range *ranges, uint32
 	pthread_mutex_lock(&m->lock);
 	for (i = 0; i < nr && !yes; i++)
 		for (j = 0; ranges[i].buffer->lazy && j < nr && !yes; j++)
-			yes = consumes(&ranges[i], &ranges[j]);
+			yes = consumes(&ranges[i], &ranges[j], device);
 	pthread_mutex_unlock(&m->lock);
 	return yes;
 }

@@ -215,10 +215,11 @@ void memory_settle(struct memory *m, uint32_t device, struct memory_range *range
 		   uint64_t seq);
 
 /*
- * Whether the task writes over bytes that it reads and that are on a device alone: if it
- * fails nobody has them any more, and it can't be run again.  Before memory_leave().
+ * Whether the task writes over bytes that it reads and that are on @device, where it runs, alone:
+ * if it fails nobody has them any more, and it can't be run again.  Before memory_leave().
  */
-bool memory_consumes(struct memory *m, const struct memory_range *ranges, uint32_t nr);
+bool memory_consumes(struct memory *m, uint32_t device, const struct memory_range *ranges,
+		     uint32_t nr);
 
 /* Whether bytes of the range are on a device alone. */
 bool memory_is_dirty(struct memory *m, const struct memory_range *r);

@@ -247,9 +247,10 @@ static int load(struct memory *m, struct memory_range *r, const struct bringing 
 
 /*
  * (locked) The rows of @r are as they should be in @keep, and at the host if the buffer is
- * not lazy; nowhere else.
+ * not lazy; nowhere else, but that of a lazy one only devices @from to @to have changed.
  */
-static void wrote(struct memory *m, const struct memory_range *r, struct memory_extent *keep)
+static void wrote(struct memory *m, const struct memory_range *r, struct memory_extent *keep,
+		  uint32_t from, uint32_t to)
 {
 	uint64_t born = ++m->clock, start, bytes;
 	bool lazy = r->buffer->lazy;
@@ -257,6 +258,8 @@ static void wrote(struct memory *m, const struct memory_range *r, struct memory_
 	uint32_t i;
 
 	for (e = r->buffer->extents; e; e = e->next_of_buffer) {
+		if (lazy && (e->device < from || e->device > to))
+			continue;
 		for (i = 0; i < memory_rows(r); i++) {
 			start = memory_row(r, i, &bytes);
 			if (e != keep)
@@ -362,12 +365,14 @@ static int store(struct memory *m, struct memory_range *r, uint32_t lane)
 int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
 		 uint32_t nr, int result)
 {
-	uint32_t i;
+	uint32_t i, from = 0, to = UINT32_MAX;
 
-	(void)device;
 	for (i = 0; i < nr && !result; i++)
 		if (ranges[i].access & ARAX_OUT && !ranges[i].buffer->lazy)
 			result = store(m, &ranges[i], lane);
+	/* What the device that is lost has written is nowhere else, and it may run again on another. */
+	if (result == -ENODEV)
+		from = to = device;
 	pthread_mutex_lock(&m->lock);
 	for (i = 0; i < nr; i++) {
 		if (!(ranges[i].access & ARAX_OUT))
@@ -378,7 +383,7 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
 			continue;
 		}
 		/* Half of it may have reached the host. */
-		wrote(m, &ranges[i], result ? NULL : ranges[i].extent);
+		wrote(m, &ranges[i], result ? NULL : ranges[i].extent, from, to);
 	}
 	pthread_mutex_unlock(&m->lock);
 	return result;

@@ -1558,6 +1558,31 @@ START_TEST(a_peers_copy_outlives_the_device)
 }
 END_TEST
 
+/* Its task had come from another device, which still has what it read. */
+START_TEST(a_lost_task_leaves_its_input)
+{
+	struct memory_range r;
+
+	start_peers();
+	run(0, range(0, ARAX_OUT, 0, BYTES), 'n', 1, 1);
+	r = range(0, ARAX_INOUT, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 1, 0, &r, 1, 2, nobody), 0);
+	ck_assert_int_eq(fake[1].peer_copies, 1);
+	memset(at(&r), 'h', 100);
+	ck_assert(!memory_consumes(m, 1, &r, 1));
+	fake[1].dead = true;
+	ck_assert_int_eq(memory_leave(m, 1, 0, &r, 1, -ENODEV), -ENODEV);
+	memory_settle(m, 1, &r, 1, 2);
+	memory_lose(m, 1);
+	ck_assert_int_eq(memory_check(m), 0);
+	expect_byte(0, 0, 7, 'n');
+	r = range(0, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_flush(m, &r), 0);
+	ck_assert_int_eq(host[0][0], 'n');
+	finish();
+}
+END_TEST
+
 static struct memory_range wanted[4];
 
 static void *enter_peer(void *arg)
@@ -1682,6 +1707,30 @@ START_TEST(who_has_to_go_is_saved)
 	ck_assert_int_eq(host[1][77], 'y');
 	r = range(0, ARAX_IN, 0, BYTES);
 	ck_assert(!memory_is_dirty(m, &r));
+	finish();
+}
+END_TEST
+
+/* Another one goes, so nobody else fails, and it is not asked again and again. */
+START_TEST(who_cannot_be_saved_stays)
+{
+	struct memory_range r = { 0 };
+
+	start_lazy(2 * BYTES + 100);
+	run(0, range(0, ARAX_OUT, 0, BYTES), 'x', 1, 1);
+	run(0, range(1, ARAX_IN, 0, BYTES), 0, 2, 2);
+	fake[0].fail_out = 100;
+	for (uint64_t i = 0; i < 10; i++)
+		run(0, range(2 - i % 2, ARAX_IN, 0, BYTES), 0, 3 + i, 3 + i);
+	ck_assert_int_ge(fake[0].fail_out, 99);
+	/* If nothing else can it is. */
+	r = range(1, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 20, nobody), 0);
+	fake[0].fail_out = 0;
+	run(0, range(2, ARAX_IN, 0, BYTES), 0, 21, 21);
+	ck_assert_int_eq(host[0][0], 'x');
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
+	memory_settle(m, 0, &r, 1, 22);
 	finish();
 }
 END_TEST
@@ -1908,22 +1957,24 @@ START_TEST(what_a_lazy_task_consumes)
 	start_lazy(64 * KIB);
 	r[0] = range(0, ARAX_INOUT, 0, BYTES);
 	r[1] = range(2, ARAX_INOUT, 0, BYTES);
-	ck_assert(!memory_consumes(m, r, 2));
+	ck_assert(!memory_consumes(m, 0, r, 2));
 	run(0, range(0, ARAX_OUT, 500, 100), 'x', 1, 1);
-	ck_assert(memory_consumes(m, r, 2));
+	ck_assert(memory_consumes(m, 0, r, 2));
+	/* Where another device has it that one isn't lost. */
+	ck_assert(!memory_consumes(m, 1, r, 2));
 	/* By another range, but not where it reads. */
 	r[0] = range(0, ARAX_IN, 0, BYTES);
 	r[1] = range(0, ARAX_OUT, 599, 10);
-	ck_assert(memory_consumes(m, r, 2));
+	ck_assert(memory_consumes(m, 0, r, 2));
 	r[1].offset = 600;
-	ck_assert(!memory_consumes(m, r, 2));
-	ck_assert(!memory_consumes(m, &r[0], 1));
+	ck_assert(!memory_consumes(m, 0, r, 2));
+	ck_assert(!memory_consumes(m, 0, &r[0], 1));
 	r[0] = range(0, ARAX_OUT, 0, BYTES);
-	ck_assert(!memory_consumes(m, r, 1));
+	ck_assert(!memory_consumes(m, 0, r, 1));
 	/* The host has it. */
 	ck_assert_int_eq(memory_flush(m, r), 0);
 	r[0].access = ARAX_INOUT;
-	ck_assert(!memory_consumes(m, r, 1));
+	ck_assert(!memory_consumes(m, 0, r, 1));
 	finish();
 }
 END_TEST
@@ -2043,9 +2094,11 @@ int main(void)
 	tcase_add_test(c, peers_copy_from_each_other);
 	tcase_add_test(c, who_is_no_peer_goes_by_the_host);
 	tcase_add_test(c, a_peers_copy_outlives_the_device);
+	tcase_add_test(c, a_lost_task_leaves_its_input);
 	tcase_add_test(c, one_copy_at_a_time_from_a_peer);
 	tcase_add_test(c, copies_from_peers_are_estimated);
 	tcase_add_test(c, who_has_to_go_is_saved);
+	tcase_add_test(c, who_cannot_be_saved_stays);
 	tcase_add_test(c, a_failed_flush_loses_nothing);
 	tcase_add_test(c, a_failed_lazy_task_leaves_its_buffer);
 	tcase_add_test(c, a_lost_device_is_empty);
