@@ -607,9 +607,26 @@ uint64_t remote_rows(const struct graph_node *node)
 	return rows;
 }
 
+uint64_t remote_bytes(const struct graph_node *node)
+{
+	struct memory_range ranges[ARAX_MAX_RANGES];
+	uint32_t i;
+
+	for (i = 0; i < node->d.nr_ranges; i++) {
+		const struct arax_dispatch_range *r = &node->ranges[i];
+
+		ranges[i] = (struct memory_range){
+			.buffer = (struct memory_buffer *)(uintptr_t)r->buffer,	/* a name */
+			.offset = r->offset, .length = r->length, .stride = r->stride,
+			.count = r->count,
+		};
+	}
+	return memory_bytes(ranges, node->d.nr_ranges);
+}
+
 bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t device)
 {
-	uint64_t room = p->devs[device].dev->info.memory;
+	uint64_t room = p->devs[device].dev->info.memory, left = room;
 	uint32_t i;
 
 	if (remote_rows(node) > MEMORY_MAX_ROWS)
@@ -619,9 +636,10 @@ bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t
 		const struct arax_dispatch_range *r = &node->ranges[i];
 		uint64_t bytes = (uint64_t)(r->count - 1) * r->stride + r->length;
 
-		if (bytes > room)
-			return false;
-		room -= bytes;
+		/* Unless they share some. */
+		if (bytes > left)
+			return remote_bytes(node) <= room;
+		left -= bytes;
 	}
 	return true;
 }

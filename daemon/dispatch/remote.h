@@ -64,6 +64,8 @@ void remote_has_used(struct link *l, const struct graph_node *node);
 uint64_t remote_moved(const struct run *run);
 /* As memory.h counts them. */
 uint64_t remote_rows(const struct graph_node *node);
+/* What its ranges take on a device: as memory_bytes(). */
+uint64_t remote_bytes(const struct graph_node *node);
 /* Whether all of the task's data has room on the device at once, in not too many rows. */
 bool remote_fits(const struct poller *p, const struct graph_node *node, uint32_t device);
 

@@ -140,7 +140,7 @@ bool run_anywhere(struct poller *p, const struct graph_node *node)
 static int why_not(struct poller *p, const struct graph_node *node)
 {
 	const struct kernel *k;
-	uint64_t bytes = 0, most = 0;
+	uint64_t bytes, most = 0;
 	bool lost = false;
 	uint32_t i;
 
@@ -162,9 +162,7 @@ static int why_not(struct poller *p, const struct graph_node *node)
 			unfit_tell(p, k);
 		return lost ? -ENODEV : -ENOEXEC;
 	}
-	for (i = 0; i < node->d.nr_ranges; i++)
-		bytes += (uint64_t)(node->ranges[i].count - 1) * node->ranges[i].stride +
-			 node->ranges[i].length;
+	bytes = remote_bytes(node);
 	if (remote_rows(node) > MEMORY_MAX_ROWS)
 		reason_set("its ranges have %llu rows together, a device with its own memory takes %u: give it ranges with fewer rows",
 			   (unsigned long long)remote_rows(node), MEMORY_MAX_ROWS);

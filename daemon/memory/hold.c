@@ -238,19 +238,25 @@ void task_refund(struct memory *m, const struct refunds *refunds)
 
 /* ------------------------------------------------------------------ */
 
-static uint64_t range_bytes(const struct memory_range *ranges, uint32_t nr)
+uint64_t memory_bytes(const struct memory_range *ranges, uint32_t nr)
 {
-	uint64_t bytes = 0;
-	uint32_t i;
+	uint64_t bytes = 0, start, end;
+	uint32_t i, j;
 
-	for (i = 0; i < nr; i++)
-		bytes += memory_range_end(&ranges[i]) - ranges[i].offset;
+	for (i = 0; i < nr; i++) {
+		hull(ranges, nr, i, &start, &end);
+		for (j = 0; j < i; j++)
+			if (ranges[j].buffer == ranges[i].buffer && ranges[j].offset < end &&
+			    memory_range_end(&ranges[j]) > start)
+				break;
+		bytes += j == i ? end - start : 0;
+	}
 	return bytes;
 }
 
 static void complain(const struct memory_device *d, const struct memory_range *ranges, uint32_t nr)
 {
-	uint64_t bytes = range_bytes(ranges, nr);
+	uint64_t bytes = memory_bytes(ranges, nr);
 
 	log_warn("a task does not fit on a device: give it smaller ranges",
 		 log_u64("bytes", bytes), log_u64("device_bytes", d->stats.bytes),
@@ -269,7 +275,7 @@ static void over_quota(struct memory *m, const struct memory_range *ranges, uint
 	if (max != UINT64_MAX)
 		snprintf(limit, sizeof(limit), ", %llu bytes", (unsigned long long)max);
 	reason_set("its data, %llu bytes, is more than its tenant's device_memory.max%s, lets it have: give it smaller ranges, or raise that (arax tenant set)",
-		   (unsigned long long)range_bytes(ranges, nr), limit);
+		   (unsigned long long)memory_bytes(ranges, nr), limit);
 }
 
 /* (locked) */

@@ -226,19 +226,26 @@ void memory_distrust(struct memory *m)
 	pthread_mutex_unlock(&m->lock);
 }
 
-/* (locked) Bytes of an input that have to come from the host. */
+/*
+ * (locked) Bytes of an input that have to come from the host.  Of more rows than a device takes,
+ * which only a host's task has, as if there were no gaps between them.
+ */
 static uint64_t missing(const struct memory *m, uint32_t device, const struct memory_range *r,
 			uint64_t seq)
 {
+	const uint64_t all = r->length * r->count;
 	const struct memory_extent *e = NULL;
 	uint64_t sum = 0, start, bytes, end, gap_start, gap_end;
-	uint32_t i;
+	uint32_t rows = memory_rows(r), i;
+	bool many = rows > MEMORY_MAX_ROWS;
 
 	if (r->buffer)
 		e = extent_find(r->buffer, device, r->offset, memory_range_end(r));
 
-	for (i = 0; i < memory_rows(r); i++) {
+	for (i = 0; i < (many ? 1 : rows); i++) {
 		start = memory_row(r, i, &bytes);
+		if (many)
+			bytes = memory_range_end(r) - start;
 		if (!e) {
 			sum += bytes;
 			continue;
@@ -248,7 +255,7 @@ static uint64_t missing(const struct memory *m, uint32_t device, const struct me
 							&gap_start, &gap_end); start = gap_end)
 			sum += gap_end - gap_start;
 	}
-	return sum;
+	return sum < all ? sum : all;
 }
 
 /* (locked) So many of an input, which come from the host, or from another device. */

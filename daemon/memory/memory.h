@@ -214,6 +214,9 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
 void memory_settle(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		   uint64_t seq);
 
+/* What they take on a device: bytes between rows count, and those that several have but once. */
+uint64_t memory_bytes(const struct memory_range *ranges, uint32_t nr);
+
 /*
  * Whether the task writes over bytes that it reads and that are on @device, where it runs, alone:
  * if it fails nobody has them any more, and it can't be run again.  Before memory_leave().

@@ -1979,6 +1979,53 @@ START_TEST(what_a_lazy_task_consumes)
 }
 END_TEST
 
+/* What several ranges have is there once. */
+START_TEST(shared_bytes_count_once)
+{
+	struct memory_range r[4];
+
+	start(64 * KIB);
+	r[0] = range(0, ARAX_IN, 0, 100);
+	r[1] = range(0, ARAX_IN, 200, 100);
+	r[2] = range(1, ARAX_IN, 0, 100);
+	ck_assert_uint_eq(memory_bytes(r, 3), 300);
+	/* By way of a third one they are together. */
+	r[3] = range(0, ARAX_OUT, 50, 200);
+	ck_assert_uint_eq(memory_bytes(r, 4), 400);
+	r[3] = range(0, ARAX_OUT, 100, 100);
+	ck_assert_uint_eq(memory_bytes(r, 4), 400);
+	r[3] = r[2];
+	ck_assert_uint_eq(memory_bytes(r, 4), 300);
+	r[3].stride = 1000;
+	r[3].count = 3;
+	ck_assert_uint_eq(memory_bytes(r, 4), 200 + 2100);
+	ck_assert_uint_eq(memory_bytes(r, 0), 0);
+	finish();
+}
+END_TEST
+
+/* A host's task may have as many rows as it likes, and is asked for in each plan. */
+START_TEST(rows_without_end_are_estimated)
+{
+	struct memory_range r = { .length = 1, .stride = 2, .count = UINT32_MAX, .access = ARAX_IN };
+	struct memory_range here;
+
+	start(64 * KIB);
+	memory_set_rates(m, 0, 0, 1, 0, 1);
+	here = range(0, ARAX_IN, 0, 1);
+	/* One by one they would take more than an hour. */
+	for (int i = 0; i < 1000; i++)
+		ck_assert_uint_eq(memory_transfer_ns(m, 0, &r, 1, 1), UINT32_MAX);
+	here.stride = 2;
+	here.count = MEMORY_MAX_ROWS + 1;
+	ck_assert_uint_eq(memory_transfer_ns(m, 0, &here, 1, 1), MEMORY_MAX_ROWS + 1);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 1, 1);
+	memory_set_rates(m, 0, 0, 1, 0, 1);
+	ck_assert_uint_eq(memory_transfer_ns(m, 0, &here, 1, 1), 0);
+	finish();
+}
+END_TEST
+
 START_TEST(lazy_transfers_are_estimated)
 {
 	struct memory_range r[2];
@@ -2106,6 +2153,8 @@ int main(void)
 	tcase_add_test(c, many_rows_of_lost_bytes);
 	tcase_add_test(c, many_rows_on_the_host);
 	tcase_add_test(c, what_a_lazy_task_consumes);
+	tcase_add_test(c, shared_bytes_count_once);
+	tcase_add_test(c, rows_without_end_are_estimated);
 	tcase_add_test(c, lazy_transfers_are_estimated);
 	tcase_add_test(c, transfers_are_estimated);
 	suite_add_tcase(suite, c);
