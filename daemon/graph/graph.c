@@ -486,14 +486,41 @@ static void add_dataflow(struct graph *g, struct node *n)
 	}
 }
 
-/* From now on the context's ranges matter: index what is there already. */
-static void start_tracking(struct graph *g, struct context *c)
+static bool index_old(struct graph *g, struct node *n)
 {
-	c->tracks = true;
-	for (struct node *n = c->lingering; n; n = n->next)
-		index_add(g, n);
-	for (struct node *n = c->head; n; n = n->live_next)
-		index_add(g, n);
+	if (!index_reserve(g, n->pub.d.nr_ranges))
+		return false;
+	index_add(g, n);
+	return true;
+}
+
+static void index_none(struct graph *g, struct context *c)
+{
+	for (struct node *n = c->lingering; n; n = n->next) {
+		index_remove(g, n);
+		n->nr_access = 0;
+	}
+	for (struct node *n = c->head; n; n = n->live_next) {
+		index_remove(g, n);
+		n->nr_access = 0;
+	}
+}
+
+/* From now on the context's ranges matter: index what is there already.  False: no memory. */
+static bool start_tracking(struct graph *g, struct context *c)
+{
+	bool ok = true;
+
+	/* For all of them together: where they were not compared they count as mixed. */
+	g->rows_left = GRAPH_MAX_ROWS;
+	for (struct node *n = c->lingering; n && ok; n = n->next)
+		ok = index_old(g, n);
+	for (struct node *n = c->head; n && ok; n = n->live_next)
+		ok = index_old(g, n);
+	c->tracks = ok;
+	if (!ok)
+		index_none(g, c);
+	return ok;
 }
 
 /* ------------------------------------------------------------------ */
@@ -639,6 +666,7 @@ static __attribute__((noinline)) void linger(struct graph *g, struct node *n)
 {
 	struct context *c = n->context;
 
+	n->queue = NULL;	/* which may go before it */
 	n->next = NULL;
 	*c->lingering_tail = n;
 	c->lingering_tail = &n->next;
@@ -794,16 +822,20 @@ int graph_add(struct graph *g, const struct arax_dispatch *d)
 		return -ENOMEM;
 
 	c = q->context;
+	n->known = known_failures(c, d);
+	if (unlikely(n->known > c->known))
+		settle(g, c, n->known);
+	if (unlikely(n->flags & NODE_DATAFLOW && !c->tracks) &&
+	    (!start_tracking(g, c) || !index_reserve(g, d->nr_ranges))) {
+		node_free(g, n);
+		return -ENOMEM;
+	}
 	n->pub.seq = ++g->seq;
 	n->queue = q;
 	n->context = c;
 	q->live++;
-	n->known = known_failures(c, d);
-	if (unlikely(n->known > c->known))
-		settle(g, c, n->known);
-	if (unlikely(n->flags & NODE_DATAFLOW && !c->tracks))
-		start_tracking(g, c);
 
+	g->rows_left = GRAPH_MAX_ROWS;
 	g->adding = n;
 	if (n->flags & NODE_DATAFLOW)
 		add_dataflow(g, n);
@@ -1100,6 +1132,10 @@ int graph_cancel(struct graph *g, uint64_t tag)
 
 void graph_cancel_all(struct graph *g, uint32_t context)
 {
+	const struct context *c = context_find(g, context);
+
+	if (!c || !c->live)
+		return;
 	for (uint32_t i = 0; i < g->nr_slots; i++) {
 		struct node *n = g->slots[i];
 

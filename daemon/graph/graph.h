@@ -44,11 +44,14 @@
  *
  * COST
  *
- *   Adding a task looks at no more than GRAPH_MAX_VISITS ranges besides those
- *   that it supersedes (of which each is superseded only once).  A task that
- *   would need more gets a fence: it waits for all earlier tasks of its
+ *   Adding a task looks, for each of its ranges, at no more than
+ *   GRAPH_MAX_VISITS others besides those that it supersedes (of which each is
+ *   superseded only once), and for all of them at GRAPH_MAX_ROWS rows.  A task
+ *   that would need more gets a fence: it waits for all earlier tasks of its
  *   context, and is canceled if any task of its context fails meanwhile.  So
- *   neither time nor memory of a hostile context grows faster than its tasks.
+ *   neither time nor memory of a hostile context grows faster than its tasks'
+ *   ranges.  The first dataflow task of a context puts the ranges of all that
+ *   came before it into the index, and compares no more of them than that.
  *   Nothing is allocated per task once the graph has been as large before.
  */
 #ifndef ARAXD_GRAPH_H
@@ -63,6 +66,7 @@
 #include "daemon/sched/sched_task.h"
 
 #define GRAPH_MAX_VISITS	256
+#define GRAPH_MAX_ROWS		(8 * GRAPH_MAX_VISITS)
 #define GRAPH_KEEP_FAILED	1024
 #define GRAPH_MAX_FAILED	(1u << 17)
 
@@ -332,7 +336,8 @@ struct graph_stats {
 	uint64_t added, completed, canceled;
 	uint64_t edges;			/* dependencies recorded so far */
 	uint64_t searches;		/* ranges not just found by their hash so far */
-	uint64_t fences;		/* tasks that passed GRAPH_MAX_VISITS */
+	uint64_t rows;			/* that were compared so far */
+	uint64_t fences;		/* tasks that passed GRAPH_MAX_VISITS, or GRAPH_MAX_ROWS */
 	uint64_t live;			/* tasks not ended */
 	uint64_t lingering;		/* failures kept for tasks to come */
 	uint64_t contexts, buffers, spans; /* live index entries */

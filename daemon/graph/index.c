@@ -256,11 +256,15 @@ static void discard(struct search *w, struct span *s)
 static bool visit(void *arg, struct span *s)
 {
 	struct search *w = arg;
+	uint32_t rows;
 
 	if (s == w->span)
 		return true;
-	if (--w->left < 0)
+	rows = shape_rows_compared(&s->shape, &w->span->shape);
+	if (--w->left < 0 || unlikely(w->g->rows_left < rows))
 		return false;
+	w->g->rows_left -= rows;
+	w->g->stats.rows += rows;
 	if (!shape_overlap(&s->shape, &w->span->shape))
 		return true;
 	if (!span_used(s)) {
@@ -343,9 +347,11 @@ static void supersede_ordered(const struct node *n, struct span *s, bool write)
 
 	/*
 	 * Whoever has to wait for a waits for @n as well, which is after a in
-	 * their queue; unless a writes and @n doesn't.
+	 * their queue; unless a writes and @n doesn't.  And fails with it, where
+	 * @n does.
 	 */
-	if (a && a->node != n && a->node->queue == n->queue && a->write <= write)
+	if (a && a->node != n && n->queue && a->node->queue == n->queue && a->write <= write &&
+	    !(n->flags & NODE_CONTINUE))
 		access_detach(a);
 }
 

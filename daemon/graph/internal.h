@@ -246,6 +246,7 @@ struct graph {
 	struct node *ready, *ready_tail;
 	uint64_t seq;
 	struct node *adding;
+	uint32_t rows_left;		/* that may be looked at for it */
 	struct table spans;
 	struct node **slots;
 	struct span *recent[RECENT_SPANS];	/* the last one used, by its buffer; see index.c */

@@ -31,6 +31,16 @@ static inline bool shape_equal(const struct shape *a, const struct shape *b)
 		 (a->stride ^ b->stride) | (a->count ^ b->count));
 }
 
+/* Rows that it takes to see whether they overlap, or more. */
+static inline uint32_t shape_rows_compared(const struct shape *a, const struct shape *b)
+{
+	uint32_t rows = a->count < b->count ? a->count : b->count;
+
+	if (__builtin_expect(rows == 1 || a->stride == b->stride, 1))
+		return 1;
+	return rows < SHAPE_EXACT_ROWS ? rows : SHAPE_EXACT_ROWS;
+}
+
 /* One past the last byte. */
 static inline uint64_t shape_end(const struct shape *s)
 {

@@ -87,6 +87,11 @@ START_TEST(model_continue)
 		.barriers = true, .failures = true, .continues = true,
 		.exact_failures = true,
 	}, 2000);
+	rounds((struct graph_model_params){
+		.tasks = 80, .inflight = 32, .contexts = 1, .queues = 3,
+		.in_order = true, .barriers = true, .failures = true, .continues = true,
+		.exact_failures = true,
+	}, 1000);
 }
 END_TEST
 
@@ -770,6 +775,120 @@ START_TEST(hostile_overlap_is_bounded)
 }
 END_TEST
 
+/* 32 ranges that are compared row by row with all others. */
+static void add_strided(uint32_t slot, uint32_t queue, uint8_t queue_flags)
+{
+	struct entry *t = task(slot, queue, queue_flags);
+
+	for (unsigned int i = 0; i < ARAX_MAX_RANGES; i++) {
+		unsigned int id = slot * ARAX_MAX_RANGES + i;
+
+		range(t, ARAX_OUT, 7, id % 1024, 1);
+		t->r[i].stride = 2048 + id / 1024;
+		t->r[i].count = 64;
+	}
+	add(t);
+}
+
+static uint64_t rows_compared(void)
+{
+	struct graph_stats st;
+
+	graph_stats(g, &st);
+	return st.rows;
+}
+
+/* However many ranges a task has, or those before the first that looks at ranges. */
+START_TEST(hostile_ranges_are_bounded)
+{
+	uint32_t queue_flags = _i ? DF : 0, i;
+	struct graph_node *n;
+	uint64_t rows;
+
+	for (i = 0; i < 400; i++) {
+		rows = rows_compared();
+		add_strided(i, 1, (uint8_t)queue_flags);
+		ck_assert_uint_le(rows_compared() - rows, GRAPH_MAX_ROWS);
+	}
+	rows = rows_compared();
+	add_strided(400, 2, DF);
+	ck_assert_uint_le(rows_compared() - rows, 2 * GRAPH_MAX_ROWS);
+	ck_assert_int_eq(graph_check(g), 0);
+	for (i = 0; (n = graph_pop_ready(g)); i++)
+		graph_complete(g, n, 0, NULL);
+	ck_assert_uint_eq(i, 401);
+	ck_assert_int_eq(graph_check(g), 0);
+}
+END_TEST
+
+/*
+ * Who goes on in its queue after a failure has not made it good, wherever it writes: whoever reads
+ * there, and doesn't know, fails.
+ */
+START_TEST(going_on_hides_no_failure)
+{
+	struct graph_done done;
+	uint32_t number;
+	struct entry *t;
+
+	t = task(1, 1, DF);
+	range(t, ARAX_IN, 7, 4096, 8);
+	add(t);
+	t = task(2, 2, ARAX_QUEUE_CONTINUE);
+	range(t, ARAX_OUT, 7, 0, 64);
+	add(t);
+	t = task(3, 2, ARAX_QUEUE_CONTINUE);
+	range(t, ARAX_INOUT, 7, 0, _i ? 65 : 64);
+	add(t);
+	t = task(4, 1, DF);
+	range(t, ARAX_IN, 7, 0, 64);
+	add(t);
+	graph_complete(g, pop(1), 0, NULL);
+	graph_complete(g, pop(2), -EIO, &number);
+	graph_complete(g, pop(3), 0, NULL);
+	ck_assert_ptr_null(graph_pop_ready(g));
+	ck_assert(graph_pop_done(g, &done));
+	ck_assert_uint_eq(done.tag, tag(4));
+	ck_assert_int_eq(done.result, -ECANCELED);
+}
+END_TEST
+
+/* A failure whose queue has gone is not another queue's that has its place. */
+START_TEST(failures_outlive_their_queues)
+{
+	struct graph_done done;
+	uint32_t number;
+	struct entry *t;
+	uint32_t i;
+
+	t = task(1, 1, DF);
+	range(t, ARAX_IN, 7, 4096, 8);
+	add(t);
+	graph_complete(g, pop(1), 0, NULL);
+	t = task(2, 2, ARAX_QUEUE_CONTINUE);
+	range(t, ARAX_OUT, 7, 0, 64);
+	add(t);
+	graph_complete(g, pop(2), -EIO, &number);
+	add(task(3, 2, ARAX_QUEUE_CONTINUE));
+	graph_complete(g, pop(3), 0, NULL);
+	for (i = 0; i < 58 + (uint32_t)_i; i++) {
+		add(task(4, 100 + i, 0));
+		graph_complete(g, pop(4), 0, NULL);
+	}
+	t = task(5, 1000, 0);
+	range(t, ARAX_OUT, 7, 0, 64);
+	add(t);
+	graph_complete(g, pop(5), 0, NULL);
+	t = task(6, 1, DF);
+	range(t, ARAX_IN, 7, 0, 64);
+	add(t);
+	ck_assert_ptr_null(graph_pop_ready(g));
+	ck_assert(graph_pop_done(g, &done));
+	ck_assert_uint_eq(done.tag, tag(6));
+	ck_assert_int_eq(done.result, -ECANCELED);
+}
+END_TEST
+
 /* A fenced task fails with whatever failed while it waited. */
 START_TEST(fences_fail)
 {
@@ -1273,6 +1392,9 @@ int main(void)
 	tcase_add_test(example, ghosts_are_limited);
 	tcase_add_test(example, long_chain_fails);
 	tcase_add_test(example, hostile_overlap_is_bounded);
+	tcase_add_loop_test(example, hostile_ranges_are_bounded, 0, 2);
+	tcase_add_loop_test(example, going_on_hides_no_failure, 0, 2);
+	tcase_add_loop_test(example, failures_outlive_their_queues, 0, 10);
 	tcase_add_test(example, fences_fail);
 	tcase_add_test(example, deadlines_come_in_order);
 	tcase_add_test(example, targets_never_fail);
