@@ -619,9 +619,15 @@ static void finish(struct run *run, uint64_t device_ns, uint64_t hold_ns, int re
 /* Nothing of it has run; why not, this thread has found out. */
 static __attribute__((cold)) void finish_unrun(struct run *run, int err)
 {
+	struct poller_device *pd = &run->poller->devs[run->device];
+	struct poller *p = run->poller;
+
 	reason_take(run->rt.reason);
 	run->unrun = true;
 	finish(run, 0, 0, err);
+	/* It may be the last one that a lost device has waited for. */
+	if (unlikely(recover_pending(pd)))
+		recover_begin(p, pd);
 }
 
 static struct run *run_of_work(struct work *w)

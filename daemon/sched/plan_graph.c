@@ -3,6 +3,7 @@
 #include "daemon/sched/plan_impl.h"
 
 #include <stdlib.h>
+#include <sys/random.h>
 
 /* Tasks of a program: more take too long. */
 #define TASKS_MOST	2048u
@@ -81,9 +82,14 @@ static void note_line(void *to, const struct graph_node *n, uint32_t waits)
 	t->waits++;
 }
 
-static uint32_t item_hash(uint64_t buffer, uint64_t offset)
+/* Keyed: programs choose the ranges. */
+static uint32_t item_hash(const struct graph_seen *g, uint64_t buffer, uint64_t offset,
+			  uint64_t length)
 {
-	return (uint32_t)((buffer * 31 + offset / 64) * 0x9e3779b97f4a7c15ull >> 32);
+	unsigned __int128 m = (unsigned __int128)((buffer * 0x9e3779b97f4a7c15ull + offset) ^ g->key[0]) *
+			      ((length * 0x9e3779b97f4a7c15ull) ^ g->key[1]);
+
+	return (uint32_t)((uint64_t)m ^ (uint64_t)(m >> 64));
 }
 
 static bool grow_table(struct graph_seen *g)
@@ -93,13 +99,15 @@ static bool grow_table(struct graph_seen *g)
 
 	if (!table)
 		return false;
+	if (!g->table && getrandom(g->key, sizeof(g->key), GRND_NONBLOCK) < 0)
+		g->key[0] = g->key[1] = (uintptr_t)table;
 	for (uint32_t i = 0; i < g->table_size; i++) {
 		const struct item_slot *from = &g->table[i];
 		uint32_t k;
 
 		if (!from->number)
 			continue;
-		k = item_hash(from->buffer, from->offset);
+		k = item_hash(g, from->buffer, from->offset, from->length);
 		while (table[k & (size - 1)].number)
 			k++;
 		table[k & (size - 1)] = *from;
@@ -131,11 +139,12 @@ static struct list_item *item_of(struct look *l, const struct graph_node *n, uin
 	const struct arax_dispatch_range *r = &n->ranges[range];
 	struct graph_seen *g = &l->p->seen;
 	uint64_t length = r->length * r->count;
-	uint32_t k = item_hash(r->buffer, r->offset);
 	struct item_slot *at;
+	uint32_t k;
 
 	if (2 * (g->nr_items + 1) > g->table_size && !grow_table(g))
 		return NULL;
+	k = item_hash(g, r->buffer, r->offset, length);
 	for (; at = &g->table[k & (g->table_size - 1)], at->number; k++)
 		if (at->buffer == r->buffer && at->offset == r->offset && at->length == length)
 			return &g->items[at->number - 1];

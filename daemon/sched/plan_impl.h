@@ -36,6 +36,7 @@ struct graph_seen {
 	uint32_t tasks_size, uses_size, lines_size, items_size;
 	struct item_slot *table;
 	uint32_t table_size;
+	uint64_t key[2];		/* of its hash, from the first table on */
 	uint64_t newest_seq;
 };
 

@@ -9,10 +9,11 @@
  */
 #include "daemon/sched/policy.h"
 
-/* 2^-10 ns: load / share. */
+/* 2^-10 ns: load / share; never the largest number there is. */
 static uint64_t claim(const struct sched_device *d, const struct sched_flow *f, uint64_t now_ns)
 {
 	uint64_t left = 0, others = 0;
+	unsigned __int128 load;
 
 	for (uint32_t i = 0; i < d->lanes_size; i++) {
 		const struct sched_lane *l = &d->lane[i];
@@ -26,7 +27,8 @@ static uint64_t claim(const struct sched_device *d, const struct sched_flow *f, 
 	}
 	/* A prediction is below 2^50, so 2^13 would have to add up. */
 	left = left / d->lanes < 1ull << 40 ? left / d->lanes : 1ull << 40;
-	return (left << 10) / f->weight * (f->weight + others);
+	load = (unsigned __int128)((left << 10) / f->weight) * (f->weight + others);
+	return load < UINT64_MAX ? (uint64_t)load : UINT64_MAX - 1;
 }
 
 static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t now_ns)
