@@ -492,11 +492,40 @@ unlock:
 	return err ? -EAGAIN : 0;
 }
 
+/* (locked) Whether the piece is of a task's rows, or dirty. */
+static bool is_needed(void *arg, uint64_t start, uint64_t end)
+{
+	const struct memory_extent *e = arg;
+	uint64_t from, to, born, bytes;
+	const struct memory_range *u;
+	uint32_t row;
+
+	for (u = e->users; u; u = u->next_user) {
+		row = memory_row_behind(u, start);
+		if (row < memory_rows(u) && memory_row(u, row, &bytes) < end)
+			return true;
+	}
+	return intervals_first(&e->dirty, start, end, &from, &to, &born);
+}
+
 /* (locked) Of very many it is not worth to know which are the host's, too. */
 static void forget_pieces(struct memory_extent *e)
 {
-	if (e->pins || e->valid.nr + e->filled.nr <= MAX_KNOWN + 2 * e->dirty.nr)
+	uint64_t most = MAX_KNOWN + 2 * (uint64_t)e->dirty.nr;
+	const struct memory_range *u;
+
+	/* Whoever uses it may have as many again, before each piece is looked at once more. */
+	for (u = e->users; u; u = u->next_user)
+		most += 2 * (uint64_t)memory_rows(u);
+	if (e->valid.nr + e->filled.nr <= (e->pins && e->many > most ? e->many : most))
 		return;
+	if (e->pins) {
+		intervals_filter(&e->valid, is_needed, e);
+		intervals_filter(&e->filled, is_needed, e);
+		e->many = 2 * ((uint64_t)e->valid.nr + e->filled.nr);
+		return;
+	}
+	e->many = 0;
 	intervals_copy(&e->valid, &e->dirty);
 	intervals_copy(&e->filled, &e->dirty);
 }

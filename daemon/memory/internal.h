@@ -66,6 +66,7 @@ struct rate {
  *		nobody has
  * @silent:	its device said that it is lost, and is still asked by who needs the bytes
  * @stuck:	it was to go, and could not be saved
+ * @many:	pieces that are worth to look at again, while somebody uses it
  * @users:	their ranges, once all of the task's are there
  * @holders:	ranges of those tasks whose owners are asked to pay, as soon as they are pinned
  * @worth:	see extent_used()
@@ -87,6 +88,7 @@ struct memory_extent {
 	uint64_t address;
 	double worth;
 	uint64_t next_use, next_adds;
+	uint64_t many;
 	struct intervals valid;
 	struct intervals filled;
 	struct intervals dirty;
@@ -181,6 +183,19 @@ static inline uint64_t memory_row(const struct memory_range *r, uint32_t i, uint
 static inline uint32_t memory_rows(const struct memory_range *r)
 {
 	return r->stride == r->length || !r->length ? 1 : r->count;
+}
+
+/* The first row that ends behind @at; memory_rows(): none. */
+static inline uint32_t memory_row_behind(const struct memory_range *r, uint64_t at)
+{
+	uint64_t bytes, start = memory_row(r, 0, &bytes), i;
+
+	if (start + bytes > at)
+		return 0;
+	if (memory_rows(r) == 1)
+		return 1;
+	i = (at - start - bytes) / r->stride + 1;
+	return i < r->count ? (uint32_t)i : r->count;
 }
 
 static inline uint64_t memory_range_end(const struct memory_range *r)

@@ -138,6 +138,101 @@ int intervals_set(struct intervals *s, uint64_t start, uint64_t end, uint64_t un
 	return 0;
 }
 
+/* Fewer than these are faster one by one. */
+#define MANY_ROWS	16
+
+struct rows {
+	uint64_t start, bytes, stride;
+	uint32_t count;
+};
+
+static void append(struct intervals *s, struct interval n)
+{
+	struct interval *last = s->nr ? &s->v[s->nr - 1] : NULL;
+
+	if (n.start >= n.end)
+		return;
+	if (last && agree(last, &n))
+		last->end = n.end;
+	else
+		s->v[s->nr++] = n;
+}
+
+/* What of @s is no row's, and, if @row is not NULL, the rows as it.  False: no memory. */
+static bool merge_rows(struct intervals *s, const struct rows *r, const struct interval *row)
+{
+	struct intervals to = { 0 };
+	struct interval left;
+	uint32_t i, at = 0;
+
+	/* Each may cut one in two. */
+	if (!intervals_room(&to, s->nr + 2 * r->count))
+		return false;
+	for (i = 0; i < r->count; i++) {
+		uint64_t start = r->start + i * r->stride, end = start + r->bytes;
+
+		for (; at < s->nr && s->v[at].end <= start; at++)
+			append(&to, s->v[at]);
+		if (at < s->nr && s->v[at].start < start) {
+			left = s->v[at];
+			left.end = start;
+			append(&to, left);
+		}
+		if (row)
+			append(&to, (struct interval){ start, end, row->until, row->born });
+		for (; at < s->nr && s->v[at].end <= end; at++)
+			;
+		/* The next row may begin in what is left of it. */
+		if (at < s->nr && s->v[at].start < end)
+			s->v[at].start = end;
+	}
+	for (; at < s->nr; at++)
+		append(&to, s->v[at]);
+	free(s->v);
+	*s = to;
+	return true;
+}
+
+int intervals_set_rows(struct intervals *s, uint64_t start, uint64_t bytes, uint64_t stride,
+		       uint32_t count, uint64_t until, uint64_t born)
+{
+	const struct rows rows = { start, bytes, stride, count };
+	const struct interval row = { .until = until, .born = born };
+	int err = 0, one;
+
+	if (count >= MANY_ROWS && bytes && merge_rows(s, &rows, &row))
+		return 0;
+	for (uint32_t i = 0; i < count; i++, start += stride) {
+		one = intervals_set(s, start, start + bytes, until, born);
+		err = err ? err : one;
+	}
+	return err;
+}
+
+void intervals_clear_rows(struct intervals *s, uint64_t start, uint64_t bytes, uint64_t stride,
+			  uint32_t count)
+{
+	const struct rows rows = { start, bytes, stride, count };
+
+	if (!s->nr)
+		return;
+	if (count >= MANY_ROWS && bytes && merge_rows(s, &rows, NULL))
+		return;
+	for (uint32_t i = 0; i < count; i++, start += stride)
+		intervals_clear(s, start, start + bytes);
+}
+
+void intervals_filter(struct intervals *s, bool (*keep)(void *arg, uint64_t start, uint64_t end),
+		      void *arg)
+{
+	uint32_t i, nr = 0;
+
+	for (i = 0; i < s->nr; i++)
+		if (keep(arg, s->v[i].start, s->v[i].end))
+			s->v[nr++] = s->v[i];
+	s->nr = nr;
+}
+
 /* @born: NULL: as it was */
 static void change(struct intervals *s, uint64_t start, uint64_t end, uint64_t until,
 		   const uint64_t *born)

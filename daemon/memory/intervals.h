@@ -37,6 +37,19 @@ int intervals_set(struct intervals *s, uint64_t start, uint64_t end, uint64_t un
 		  uint64_t born);
 void intervals_clear(struct intervals *s, uint64_t start, uint64_t end);
 
+/*
+ * The same for @count pieces of @bytes, each @stride behind the one before it; and to take the
+ * property from them.  One walk through all there are, not one for each.
+ */
+int intervals_set_rows(struct intervals *s, uint64_t start, uint64_t bytes, uint64_t stride,
+		       uint32_t count, uint64_t until, uint64_t born);
+void intervals_clear_rows(struct intervals *s, uint64_t start, uint64_t bytes, uint64_t stride,
+			  uint32_t count);
+
+/* Those that @keep says no to go. */
+void intervals_filter(struct intervals *s, bool (*keep)(void *arg, uint64_t start, uint64_t end),
+		      void *arg);
+
 /* Room for @more of them.  False: no memory. */
 bool intervals_room(struct intervals *s, uint32_t more);
 /*

@@ -52,8 +52,10 @@ static void trust_readers(struct memory_extent *e, uint64_t start, uint64_t end,
 		if (!u->loaded || !(u->access & ARAX_IN) || u->offset >= end ||
 		    memory_range_end(u) <= start)
 			continue;
-		for (i = 0; i < memory_rows(u); i++) {
+		for (i = memory_row_behind(u, start); i < memory_rows(u); i++) {
 			from = memory_row(u, i, &bytes);
+			if (from >= end)
+				break;
 			intervals_renew(&e->valid, from > start ? from : start,
 					from + bytes < end ? from + bytes : end, FOREVER, born);
 		}
@@ -109,12 +111,13 @@ static struct memory_extent *least_lent(struct memory *m, const struct memory_ex
  * struct bringing - a task's inputs, to a device
  * @lane:	whose thread does it
  * @seq:	the task's, in its graph
+ * @born:	when that began: of all rows, so that they can become one
  * @input:	it reads the range at hand; else bytes are brought that it leaves as they are
  * @patient:	it may wait for others' copies
  */
 struct bringing {
 	uint32_t lane;
-	uint64_t seq;
+	uint64_t seq, born;
 	bool input, patient;
 };
 
@@ -188,7 +191,7 @@ static int bring(struct memory *m, struct memory_extent *e, const struct bringin
 }
 
 /* Copy in what of a row is not there: as an input, or for the first time. */
-static int load_row(struct memory *m, struct memory_range *r, const struct bringing *b,
+static int load_row(struct memory *m, struct memory_range *r, struct bringing *b,
 		    uint64_t start, uint64_t end)
 {
 	uint64_t born, gap_start, gap_end;
@@ -198,7 +201,10 @@ static int load_row(struct memory *m, struct memory_range *r, const struct bring
 
 	for (;;) {
 		pthread_mutex_lock(&m->lock);
-		born = ++m->clock;
+		/* What came before that is not trusted. */
+		if (!b->born || b->born < m->distrusted)
+			b->born = ++m->clock;
+		born = b->born;
 		trust_readers(e, start, end, born);
 		if (b->input)
 			gap = intervals_gap(&e->valid, start, end, b->seq,
@@ -225,7 +231,7 @@ static int load_row(struct memory *m, struct memory_range *r, const struct bring
 	}
 }
 
-static int load(struct memory *m, struct memory_range *r, const struct bringing *b)
+static int load(struct memory *m, struct memory_range *r, struct bringing *b)
 {
 	uint64_t start, bytes;
 	uint32_t i;
@@ -252,25 +258,22 @@ static int load(struct memory *m, struct memory_range *r, const struct bringing 
 static void wrote(struct memory *m, const struct memory_range *r, struct memory_extent *keep,
 		  uint32_t from, uint32_t to)
 {
-	uint64_t born = ++m->clock, start, bytes;
+	uint64_t born = ++m->clock, bytes, start = memory_row(r, 0, &bytes);
+	uint32_t rows = memory_rows(r);
 	bool lazy = r->buffer->lazy;
 	struct memory_extent *e;
-	uint32_t i;
 
 	for (e = r->buffer->extents; e; e = e->next_of_buffer) {
 		if (lazy && (e->device < from || e->device > to))
 			continue;
-		for (i = 0; i < memory_rows(r); i++) {
-			start = memory_row(r, i, &bytes);
-			if (e != keep)
-				intervals_clear(&e->valid, start, start + bytes);
-			else
-				intervals_set(&e->valid, start, start + bytes, FOREVER, born);
-			if (e != keep && lazy)
-				intervals_clear(&e->dirty, start, start + bytes);
-			else if (lazy)
-				intervals_set(&e->dirty, start, start + bytes, FOREVER, born);
-		}
+		if (e != keep)
+			intervals_clear_rows(&e->valid, start, bytes, r->stride, rows);
+		else
+			intervals_set_rows(&e->valid, start, bytes, r->stride, rows, FOREVER, born);
+		if (e != keep && lazy)
+			intervals_clear_rows(&e->dirty, start, bytes, r->stride, rows);
+		else if (lazy)
+			intervals_set_rows(&e->dirty, start, bytes, r->stride, rows, FOREVER, born);
 	}
 }
 

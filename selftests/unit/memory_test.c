@@ -29,8 +29,25 @@ START_TEST(intervals_like_a_table)
 		uint64_t until = 1 + rand_r(&seed) % 5, born = rand_r(&seed) % 3;
 		uint64_t seq = rand_r(&seed) % 5, gap_start = 0, gap_end = 0, i, n;
 
+		uint64_t bytes = 1 + rand_r(&seed) % 5, stride = bytes + rand_r(&seed) % 3;
+		uint32_t rows = (uint32_t)((SPACE - start) / stride);
+
+		rows = rows ? 1 + rand_r(&seed) % rows : 0;
 		end = end > SPACE ? SPACE : end;
-		switch (rand_r(&seed) % 5) {
+		switch (rand_r(&seed) % 7) {
+		case 4:
+			ck_assert_int_eq(intervals_set_rows(&s, start, bytes, stride, rows, until, born),
+					 0);
+			for (i = 0; i < rows * bytes; i++) {
+				model[start + i / bytes * stride + i % bytes].until = until;
+				model[start + i / bytes * stride + i % bytes].born = born;
+			}
+			break;
+		case 5:
+			intervals_clear_rows(&s, start, bytes, stride, rows);
+			for (i = 0; i < rows * bytes; i++)
+				model[start + i / bytes * stride + i % bytes].until = 0;
+			break;
 		case 3:
 			intervals_renew(&s, start, end, until, born);
 			for (i = start; i < end; i++) {
@@ -1882,20 +1899,29 @@ END_TEST
 #define ROWS	2048u
 #define WIDE	(16 * ROWS)
 
-/* Of a buffer that is written piece by piece nothing is known in the end but what has to be. */
+/*
+ * Of a buffer that is written piece by piece nothing is known in the end but what has to be, and
+ * what a task uses still.
+ */
 START_TEST(too_many_pieces_are_forgotten)
 {
 	static uint8_t wide[WIDE], want[WIDE];
 	struct memory_range all = { .offset = 0, .length = WIDE, .count = 1, .access = ARAX_IN };
-	struct memory_range r;
+	bool lazy = _i & 1, pinned = _i & 2;
+	struct memory_range r, pin;
 
 	start(16 * WIDE);
 	memset(wide, 'h', sizeof(wide));
 	for (unsigned int i = 0; i < WIDE; i++)
 		want[i] = i % 4 || i % 16 == 12 ? 'h' : 'x';
 	all.buffer = memory_buffer_create(m, wide, WIDE);
-	if (_i)
+	if (lazy)
 		memory_buffer_lazy(all.buffer);
+	pin = all;
+	pin.offset = WIDE - 1;
+	pin.length = 1;
+	if (pinned)
+		ck_assert_int_eq(memory_enter(m, 0, 1, &pin, 1, 0, nobody), 0);
 	for (unsigned int k = 0; k < 3; k++) {
 		r = all;
 		r.access = ARAX_INOUT;
@@ -1910,7 +1936,12 @@ START_TEST(too_many_pieces_are_forgotten)
 		memory_settle(m, 0, &r, 1, 10);
 		ck_assert_int_eq(memory_check(m), 0);
 		ck_assert_uint_eq(memory_resident(m, 0, &all, 1, 9),
-				  k < 2 || _i ? (k + 1) * ROWS : 0);
+				  (k < 2 || lazy ? (k + 1) * ROWS : 0) + pinned);
+	}
+	if (pinned) {
+		ck_assert_int_eq(*at(&pin), 'h');
+		ck_assert_int_eq(memory_leave(m, 0, 1, &pin, 1, 0), 0);
+		memory_settle(m, 0, &pin, 1, 10);
 	}
 	for (unsigned int device = 0; device < 2; device++) {
 		ck_assert_int_eq(memory_enter(m, device, 0, &all, 1, 11, nobody), 0);
@@ -2161,7 +2192,7 @@ int main(void)
 	/* Thousands of pieces, moved under TSan. */
 	c = tcase_create("pieces");
 	tcase_set_timeout(c, 60);
-	tcase_add_loop_test(c, too_many_pieces_are_forgotten, 0, 2);
+	tcase_add_loop_test(c, too_many_pieces_are_forgotten, 0, 4);
 	suite_add_tcase(suite, c);
 	suite_add_tcase(suite, upcoming_case());
 	suite_add_tcase(suite, coherence_case());
