@@ -6,12 +6,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/dispatch/host.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/link/holdings.h"
 #include "daemon/link/kernel.h"
@@ -45,6 +47,8 @@ struct kernel_buffer {
 	struct mapping map;
 	struct clist node;
 	struct holder *holder;
+	struct host_job job;
+	struct poller *poller;
 };
 
 #define BUFFER_FDS	1u
@@ -184,27 +188,45 @@ static struct mapping *kernel_map(struct link *l, uint64_t buffer)
 	return map_buffer(of(l), buffer);
 }
 
-static void unmap_buffer(struct kernel_link *k, struct kernel_buffer *kb)
+/* (poller) Nobody finds it any more. */
+static void take_out(struct kernel_link *k, struct kernel_buffer *kb)
 {
 	mapping_clear(&k->link.mappings, kb->map.id);
+	clist_del(&kb->node);
+}
+
+/* Any thread. */
+static void unmap_buffer(struct kernel_buffer *kb)
+{
 	hostmap_remove(&kb->map);
 	guard_remove(kb->map.guard);
 	munmap(kb->map.base, kb->map.bytes);
 	close(kb->map.fd);
 	holder_give(kb->holder, BUFFER_FDS, BUFFER_MAPS);
-	clist_del(&kb->node);
 	free(kb);
 }
 
+static void bury(struct host_job *job)
+{
+	struct kernel_buffer *kb = (struct kernel_buffer *)((char *)job -
+							    offsetof(struct kernel_buffer, job));
+
+	poller_buffer_gone(kb->poller, &kb->map);
+	unmap_buffer(kb);
+}
+
+/* A second for some GiB, of which nobody else's task is to wait for any. */
 static void kernel_drop(struct link *l, uint64_t buffer)
 {
-	struct kernel_link *k = of(l);
 	struct mapping *m = mapping_find(&l->mappings, buffer);
+	struct kernel_buffer *kb = (struct kernel_buffer *)m;
 
 	if (!m)
 		return;
-	poller_buffer_gone(l->poller, m);
-	unmap_buffer(k, (struct kernel_buffer *)m);
+	take_out(of(l), kb);
+	kb->poller = l->poller;
+	kb->job.run = bury;
+	host_thread_push(l->poller->undertaker, &kb->job);
 }
 
 static int kernel_device(struct link *l, const struct arax_device *dev)
@@ -411,8 +433,12 @@ void kernel_link_close(struct kernel_link *k)
 {
 	struct clist *pos, *tmp;
 
-	clist_for_each_safe(pos, tmp, &k->mapped)
-		unmap_buffer(k, clist_entry(pos, struct kernel_buffer, node));
+	clist_for_each_safe(pos, tmp, &k->mapped) {
+		struct kernel_buffer *kb = clist_entry(pos, struct kernel_buffer, node);
+
+		take_out(k, kb);
+		unmap_buffer(kb);
+	}
 	mappings_destroy(&k->link.mappings);
 	munmap(k->shared, k->shared_bytes);
 	munmap(k->ring, k->ring_bytes);
