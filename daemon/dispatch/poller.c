@@ -130,7 +130,7 @@ static void take_note(struct poller *p, struct link *l, const struct arax_dispat
 		break;
 	case ARAX_DISPATCH_UNBLOCK:
 		if (p->memory)
-			memory_distrust(p->memory);
+			remote_distrust(p, l, graph_find(l->graph, d->tag));
 		graph_unblock(l->graph, d->tag, d->error);
 		break;
 	case ARAX_DISPATCH_BUFFER:

@@ -231,14 +231,28 @@ int remote_prepare(struct run *run)
 	return 0;
 }
 
+/* Context numbers are each link's own. */
+static uint32_t trust_of(const struct link *l, const struct graph_node *node)
+{
+	return memory_trust(l->poller->memory, (uint64_t)l->place << 32 | node->d.context);
+}
+
+void remote_distrust(struct poller *p, const struct link *l, const struct graph_node *node)
+{
+	/* Who has ended meanwhile learns nothing from it, nor does anybody after him. */
+	if (node)
+		memory_distrust(p->memory, trust_of(l, node));
+}
+
 static void fill_range(struct memory_range *to, struct memory_buffer *buffer,
-		       const struct graph_node *node, uint32_t i)
+		       const struct link *l, const struct graph_node *node, uint32_t i)
 {
 	const struct arax_dispatch_range *r = &node->ranges[i];
 
 	*to = (struct memory_range){
 		.buffer = buffer, .offset = r->offset, .length = r->length, .stride = r->stride,
 		.count = r->count, .access = node->d.access >> 2 * i & ARAX_INOUT,
+		.trust = trust_of(l, node),
 	};
 }
 
@@ -265,7 +279,7 @@ int remote_begin(struct run *run)
 		if (!copies_of(p, m))
 			return -ENOMEM;
 		run->lazy |= m->lazy;
-		fill_range(&run->remote[i], m->copies, node, i);
+		fill_range(&run->remote[i], m->copies, run->link, node, i);
 	}
 	run->seq = node->seq;
 	/* Contexts are numbered one after the other: of each link 2^31 have one of their own here. */
@@ -321,7 +335,7 @@ static void fill_ranges(const struct link *l, const struct graph_node *node,
 	for (i = 0; i < node->d.nr_ranges; i++) {
 		const struct mapping *m = mapping_find(&l->mappings, node->ranges[i].buffer);
 
-		fill_range(&ranges[i], m ? m->copies : NULL, node, i);
+		fill_range(&ranges[i], m ? m->copies : NULL, l, node, i);
 	}
 }
 
@@ -361,7 +375,7 @@ void remote_foresee(struct link *l, struct graph_node *node)
 	for (i = 0; i < node->d.nr_ranges; i++) {
 		struct mapping *m = link_find(l, node->ranges[i].buffer);
 
-		fill_range(&ranges[i], m ? copies_of(p, m) : NULL, node, i);
+		fill_range(&ranges[i], m ? copies_of(p, m) : NULL, l, node, i);
 	}
 	memory_will_use(p->memory, ranges, node->d.nr_ranges, node->seq);
 }
@@ -770,7 +784,7 @@ static bool holds(void *arg, const struct graph_node *node, uint32_t i, uint32_t
 	const struct poller *p = arg;
 	struct memory_range range;
 
-	fill_range(&range, m ? m->copies : NULL, node, i);
+	fill_range(&range, m ? m->copies : NULL, l, node, i);
 	return memory_holds(p->memory, device == SCHED_NO_DEVICE ? MEMORY_HOST : device, &range,
 			    node->seq);
 }

@@ -62,6 +62,9 @@ void remote_has_used(struct link *l, const struct graph_node *node);
 
 /* (poller) Of a launch that has ended: bytes copied between host and device for it. */
 uint64_t remote_moved(const struct run *run);
+/* (poller) It waited for a timeline, and goes on.  NULL: it is no more. */
+void remote_distrust(struct poller *p, const struct link *l, const struct graph_node *node);
+
 /* As memory.h counts them. */
 uint64_t remote_rows(const struct graph_node *node);
 /* What its ranges take on a device: as memory_bytes(). */

@@ -410,7 +410,7 @@ static struct memory_extent *whole(struct memory *m, uint32_t device, const stru
 	if (!e)
 		return NULL;
 	if (r->access & ARAX_IN)
-		gap = intervals_gap(&e->valid, r->offset, end, seq, trusted_since(m, r->buffer),
+		gap = intervals_gap(&e->valid, r->offset, end, seq, trusted_since(m, r),
 				    &gap_start, &gap_end);
 	else
 		gap = intervals_gap(&e->filled, r->offset, end, 0, 0, &gap_start, &gap_end);

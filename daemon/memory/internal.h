@@ -42,6 +42,9 @@
 #define TIGHT_UNTIL	8
 #define FULL_FROM	15
 
+/* Contexts are told apart so far. */
+#define TRUSTS		1024u
+
 /* Pieces of an extent that are dirty; that are known at all, once nobody uses it. */
 #define MAX_DIRTY	(1u << 14)
 #define MAX_KNOWN	(1u << 13)
@@ -154,7 +157,7 @@ struct memory {
 	pthread_mutex_t charging;	/* see hold.c */
 	pthread_mutex_t lock;		/* all that changes, but what the copies copy */
 	uint64_t clock;			/* counts what happens to copies */
-	uint64_t distrusted;		/* copies born before this are not trusted */
+	uint64_t distrusted[TRUSTS];	/* by memory_range.trust: copies born before are not trusted */
 	pthread_cond_t settled;		/* signalled when a task settles */
 	uint64_t settles;		/* tasks that have settled, refunds and all; and devices' frees */
 	uint32_t refunding;		/* tasks settled whose refunds are on their way */
@@ -204,9 +207,9 @@ static inline uint64_t memory_range_end(const struct memory_range *r)
 }
 
 /* Copies born before this don't count. */
-static inline uint64_t trusted_since(const struct memory *m, const struct memory_buffer *b)
+static inline uint64_t trusted_since(const struct memory *m, const struct memory_range *r)
 {
-	return b->lazy ? 0 : m->distrusted;
+	return r->buffer->lazy ? 0 : m->distrusted[r->trust % TRUSTS];
 }
 
 static inline bool extent_covers(const struct memory_extent *e, uint64_t start, uint64_t end)

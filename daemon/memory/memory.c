@@ -219,10 +219,16 @@ void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offse
 	pthread_mutex_unlock(&m->lock);
 }
 
-void memory_distrust(struct memory *m)
+/* Keyed, so that nobody can choose whom to share it with. */
+uint32_t memory_trust(const struct memory *m, uint64_t context)
+{
+	return (uint32_t)(((context ^ m->random) * 0x9e3779b97f4a7c15ull) >> 40) % TRUSTS;
+}
+
+void memory_distrust(struct memory *m, uint32_t trust)
 {
 	pthread_mutex_lock(&m->lock);
-	m->distrusted = ++m->clock;
+	m->distrusted[trust % TRUSTS] = ++m->clock;
 	pthread_mutex_unlock(&m->lock);
 }
 
@@ -251,7 +257,7 @@ static uint64_t missing(const struct memory *m, uint32_t device, const struct me
 			continue;
 		}
 		for (end = start + bytes; intervals_gap(&e->valid, start, end, seq,
-							trusted_since(m, r->buffer),
+							trusted_since(m, r),
 							&gap_start, &gap_end); start = gap_end)
 			sum += gap_end - gap_start;
 	}

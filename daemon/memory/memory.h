@@ -16,8 +16,8 @@
  *   submitted them by then could not yet have seen that task's end, and to write
  *   to memory that a task is using was an error.  A chain of tasks submitted
  *   together so moves its data once; a program that waits after each task gets
- *   its inputs copied afresh.  Waiting for a timeline ends all trust (see
- *   memory_distrust()): others may have written before they signalled it.
+ *   its inputs copied afresh.  Waiting for a timeline ends all trust of who waited
+ *   (see memory_distrust()): others may have written before they signalled it.
  *
  *   A lazy buffer is one that its program touches only where it has said so first
  *   (ARAX_BUFFER_EXPLICIT).  Its copies are trusted for as long as they are there, and
@@ -95,6 +95,7 @@ struct memory_ops {
  * struct memory_range - a task's range
  * @buffer:	from memory_buffer_create()
  * @offset, @length, @stride, @count, @access: as in struct arax_dispatch_range
+ * @trust:	memory_trust() of the task's context
  * @address:	out: of its first byte on the device
  * @moved:	out, added to: bytes copied between host and device for it
  * @extent ... @pays: the manager's, who reads them from memory_enter() to memory_settle(): the
@@ -107,6 +108,7 @@ struct memory_range {
 	uint32_t stride;
 	uint32_t count;
 	uint32_t access;
+	uint32_t trust;
 	uint64_t address;
 	uint64_t moved;
 	struct memory_extent *extent;
@@ -273,8 +275,12 @@ void memory_forget_uses(struct memory *m);
 /* Uses known of: how many there can be at most, of all buffers together. */
 #define MEMORY_MAX_USES	(1u << 16)
 
-/* A task that waited for a timeline goes on: no copy made before now is trusted. */
-void memory_distrust(struct memory *m);
+/*
+ * A task of a context that waited for a timeline goes on: no copy made before now is trusted by
+ * tasks with that memory_range.trust.  A few contexts share each.
+ */
+void memory_distrust(struct memory *m, uint32_t trust);
+uint32_t memory_trust(const struct memory *m, uint64_t context);
 
 /*
  * Time to bring what is missing of @ranges to @device and take the results back, by

@@ -10,14 +10,14 @@
 #include "daemon/memory/internal.h"
 
 /* (locked) Whether @e has the byte @at; *@end: up to where it is so or not. */
-static bool has(const struct memory *m, const struct memory_extent *e, uint64_t seq, uint64_t at,
-		uint64_t *end)
+static bool has(const struct memory *m, const struct memory_range *r,
+		const struct memory_extent *e, uint64_t seq, uint64_t at, uint64_t *end)
 {
 	uint64_t gap, gap_end;
 
 	if (e->lost)
 		return false;
-	if (!intervals_gap(&e->valid, at, *end, seq, trusted_since(m, e->buffer), &gap, &gap_end))
+	if (!intervals_gap(&e->valid, at, *end, seq, trusted_since(m, r), &gap, &gap_end))
 		return true;
 	*end = gap > at ? gap : gap_end;
 	return gap > at;
@@ -40,7 +40,7 @@ static bool host_has(const struct memory_buffer *b, uint64_t at, uint64_t *end)
 }
 
 /* (locked) Until at..end, which the same places hold, is there. */
-static double from_ns(const struct memory *m, uint32_t device, const struct memory_buffer *b,
+static double from_ns(const struct memory *m, uint32_t device, const struct memory_range *r,
 		      uint64_t seq, uint64_t at, uint64_t end, bool host, bool slowest)
 {
 	const struct memory_device *d = &m->devices[device];
@@ -48,8 +48,8 @@ static double from_ns(const struct memory *m, uint32_t device, const struct memo
 	double ns = host ? in : -1, one;
 	const struct memory_extent *e;
 
-	for (e = b->extents; e; e = e->next_of_buffer) {
-		if (!has(m, e, seq, at, &end))
+	for (e = r->buffer->extents; e; e = e->next_of_buffer) {
+		if (!has(m, r, e, seq, at, &end))
 			continue;
 		if (!host && are_peers(m, device, e->device))
 			one = rate_ns(&d->peer, end - at);
@@ -63,7 +63,7 @@ static double from_ns(const struct memory *m, uint32_t device, const struct memo
 }
 
 /* (locked) Of at..end, which @device lacks, piece by piece. */
-static double gap_ns(const struct memory *m, uint32_t device, const struct memory_buffer *b,
+static double gap_ns(const struct memory *m, uint32_t device, const struct memory_range *r,
 		     uint64_t seq, uint64_t at, uint64_t end, bool slowest)
 {
 	const struct memory_device *d = &m->devices[device];
@@ -74,18 +74,18 @@ static double gap_ns(const struct memory *m, uint32_t device, const struct memor
 
 	for (; at < end; at = stop) {
 		stop = end;
-		host = host_has(b, at, &stop);
+		host = host_has(r->buffer, at, &stop);
 		if (!d->present && host)
 			continue;
-		for (e = b->extents; e; e = e->next_of_buffer)
-			has(m, e, seq, at, &stop);
-		ns += from_ns(m, device, b, seq, at, stop, host, slowest);
+		for (e = r->buffer->extents; e; e = e->next_of_buffer)
+			has(m, r, e, seq, at, &stop);
+		ns += from_ns(m, device, r, seq, at, stop, host, slowest);
 	}
 	return ns;
 }
 
 /* (locked) */
-static double row_ns(const struct memory *m, uint32_t device, const struct memory_buffer *b,
+static double row_ns(const struct memory *m, uint32_t device, const struct memory_range *r,
 		     const struct memory_extent *e, uint64_t seq, uint64_t start, uint64_t end,
 		     bool slowest)
 {
@@ -93,10 +93,10 @@ static double row_ns(const struct memory *m, uint32_t device, const struct memor
 	double ns = 0;
 
 	if (!e)
-		return gap_ns(m, device, b, seq, start, end, slowest);
-	for (; intervals_gap(&e->valid, start, end, seq, trusted_since(m, b), &gap, &gap_end);
+		return gap_ns(m, device, r, seq, start, end, slowest);
+	for (; intervals_gap(&e->valid, start, end, seq, trusted_since(m, r), &gap, &gap_end);
 	     start = gap_end)
-		ns += gap_ns(m, device, b, seq, gap, gap_end, slowest);
+		ns += gap_ns(m, device, r, seq, gap, gap_end, slowest);
 	return ns;
 }
 
@@ -115,11 +115,11 @@ static double range_ns(const struct memory *m, uint32_t device, const struct mem
 	e = extent_find(r->buffer, device, r->offset, memory_range_end(r));
 	/* Of as many rows as a task on the host may have: what lies between them, too. */
 	if (memory_rows(r) > MEMORY_MAX_ROWS)
-		return row_ns(m, device, r->buffer, e, seq, r->offset, memory_range_end(r),
+		return row_ns(m, device, r, e, seq, r->offset, memory_range_end(r),
 			      slowest);
 	for (i = 0; i < memory_rows(r); i++) {
 		start = memory_row(r, i, &bytes);
-		ns += row_ns(m, device, r->buffer, e, seq, start, start + bytes, slowest);
+		ns += row_ns(m, device, r, e, seq, start, start + bytes, slowest);
 	}
 	return ns;
 }

@@ -99,8 +99,7 @@ static struct memory_extent *least_lent(struct memory *m, const struct memory_ex
 	for (o = e->buffer->extents; o; o = o->next_of_buffer) {
 		if (o == dirty || o->lost || o->leaving || !are_peers(m, e->device, o->device) ||
 		    m->devices[o->device].lent >= m->devices[best->device].lent ||
-		    intervals_gap(&o->valid, start, end, seq, trusted_since(m, e->buffer),
-				  &gap_start, &gap_end))
+		    intervals_gap(&o->valid, start, end, seq, 0, &gap_start, &gap_end))
 			continue;
 		best = o;
 	}
@@ -202,13 +201,13 @@ static int load_row(struct memory *m, struct memory_range *r, struct bringing *b
 	for (;;) {
 		pthread_mutex_lock(&m->lock);
 		/* What came before that is not trusted. */
-		if (!b->born || b->born < m->distrusted)
+		if (!b->born || b->born < trusted_since(m, r))
 			b->born = ++m->clock;
 		born = b->born;
 		trust_readers(e, start, end, born);
 		if (b->input)
 			gap = intervals_gap(&e->valid, start, end, b->seq,
-					    trusted_since(m, e->buffer), &gap_start, &gap_end);
+					    trusted_since(m, r), &gap_start, &gap_end);
 		else
 			gap = intervals_gap(&e->filled, start, end, 0, 0, &gap_start, &gap_end);
 		pthread_mutex_unlock(&m->lock);

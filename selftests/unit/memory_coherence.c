@@ -475,7 +475,7 @@ static void unblock(struct task *t, uint32_t slot)
 	if (in_use(r, t, t->seq))
 		return;
 	memset(host[t->of[0]] + r->offset, t->other, r->length);
-	memory_distrust(m);
+	memory_distrust(m, 0);
 	ck_assert_int_eq(graph_unblock(g, 1ull << 48 | 1ull << 24 | slot, 0), 0);
 	t->blocked = false;
 }

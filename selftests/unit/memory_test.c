@@ -339,7 +339,7 @@ START_TEST(readers_side_by_side)
 	/* Task 3 came after task 2's end, but task 1 still uses the bytes. */
 	run(0, range(0, ARAX_IN, 0, 300), 0, 3, 3);
 	ck_assert_uint_eq(copied_in(0), BYTES);
-	memory_distrust(m);
+	memory_distrust(m, 0);
 	run(0, range(0, ARAX_IN, 0, 300), 0, 3, 3);
 	ck_assert_uint_eq(copied_in(0), BYTES);
 	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
@@ -370,13 +370,28 @@ END_TEST
 /* Others write and signal; then a task that was submitted long ago goes on. */
 START_TEST(a_timeline_ends_trust)
 {
+	struct memory_range other;
+
 	start(64 * KIB);
 	run(0, range(0, ARAX_IN, 0, BYTES), 0, 1, 9);
-	memory_distrust(m);
+	memory_distrust(m, 0);
 	run(0, range(0, ARAX_IN, 0, BYTES), 0, 2, 9);
 	ck_assert_uint_eq(copied_in(0), 2 * BYTES);
 	run(0, range(0, ARAX_IN, 0, BYTES), 0, 3, 9);
 	ck_assert_uint_eq(copied_in(0), 2 * BYTES);
+	/* Another context has not waited for it. */
+	other = range(0, ARAX_IN, 0, BYTES);
+	other.trust = 1;
+	memory_distrust(m, 0);
+	run(0, other, 0, 4, 9);
+	ck_assert_uint_eq(copied_in(0), 2 * BYTES);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 5, 9);
+	ck_assert_uint_eq(copied_in(0), 3 * BYTES);
+	memory_distrust(m, 1);
+	run(0, range(0, ARAX_IN, 0, BYTES), 0, 6, 9);
+	ck_assert_uint_eq(copied_in(0), 3 * BYTES);
+	run(0, other, 0, 7, 9);
+	ck_assert_uint_eq(copied_in(0), 4 * BYTES);
 	finish();
 }
 END_TEST
@@ -1341,7 +1356,7 @@ START_TEST(who_is_ready_has_no_results_to_bring)
 	ck_assert_int_eq(enter_ready(range(2, ARAX_IN, 0, BYTES), 2, nobody), 0);
 	ck_assert_int_eq(enter_ready(range(2, ARAX_OUT, 0, BYTES), 3, nobody), -EAGAIN);
 	ck_assert_int_eq(enter_ready(range(2, ARAX_INOUT, 0, BYTES), 3, nobody), -EAGAIN);
-	memory_distrust(m);
+	memory_distrust(m, 0);
 	ck_assert_int_eq(enter_ready(range(2, ARAX_IN, 0, BYTES), 4, nobody), -EAGAIN);
 	finish();
 }
@@ -1384,7 +1399,7 @@ START_TEST(lazy_results_stay)
 	start_lazy(64 * KIB);
 	for (int i = 1; i < 10; i++)
 		run(0, range(0, ARAX_INOUT, 0, BYTES), '0' + i, i, i);
-	memory_distrust(m);
+	memory_distrust(m, 0);
 	run(0, range(0, ARAX_INOUT, 0, BYTES), 'z', 20, 20);
 	ck_assert_uint_eq(copied_in(0), BYTES);
 	ck_assert_uint_eq(copied_out(0), 0);
