@@ -43,6 +43,9 @@ $(UNLOCKED_WORKER): $(B)/obj/plain/selftests/kernels-test/unlocked.o \
 	$(say) LINK $@
 	$(Q)$(CC) $(LDFLAGS_plain) -pie -pthread -o $@ $^
 
+STOPPED_WORKER := $(B)/test/worker-stops
+$(call program,$(STOPPED_WORKER),plain,selftests/kernels-test/stops.c,)
+
 # Plug-ins as they were, and as they must not be; see selftests/old-plugins/README.
 OLD_PLUGINS := $(B)/test/plugins/first-today.so \
 	       $(foreach n,0 1 2 3 4 5 6 7 8,$(B)/test/plugins/variant$(n).so)
