@@ -4,7 +4,7 @@
 
 _arax()
 {
-	local cur=${COMP_WORDS[COMP_CWORD]} words='' i
+	local cur=${COMP_WORDS[COMP_CWORD]} words='' i root dir groups=()
 
 	if [ "$COMP_CWORD" -eq 1 ]; then
 		words='devices info kernels models run ps kill tenant trace bench sim --help --version'
@@ -54,9 +54,13 @@ _arax()
 			fi
 			# Cgroups, too: behind the verb, or behind its options.
 			if [ "$COMP_CWORD" -eq 3 ] || [[ ${COMP_WORDS[COMP_CWORD-1]} == --save ]]; then
-				local root
 				root=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/self/mounts)
-				words+=" $(compgen -d -- "$root/${cur#/}" | sed "s|^$root||")"
+				# Users name some of them: compgen -W would expand what is in a name.
+				while IFS= read -r dir; do
+					[[ $dir == "$root"/* && $dir != *[[:cntrl:]]* ]] || continue
+					printf -v dir %q "${dir#"$root"}"
+					groups+=("$dir")
+				done < <(compgen -d -- "$root/${cur#/}")
 			fi ;;
 		run)
 			for ((i = 2; i < COMP_CWORD; i++)); do
@@ -73,6 +77,7 @@ _arax()
 		esac
 	fi
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+	COMPREPLY+=("${groups[@]}")
 	[[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
 	return 0
 }

@@ -150,6 +150,27 @@ says 'of version 1' 'and says so'
 is 1 'a plot that has no place' $arax models --file $models --plot "$tmp/no/where.svg"
 is 2 '--plot wants a file' $arax models --plot
 
+# A user may name a cgroup as he likes, and root completes it.
+mkdir -p "$tmp/groups/plain" "$tmp/groups/with space" "$tmp/groups/"$'in\e[31mcolor' \
+	"$tmp/groups/x\$(touch\${IFS}expanded)"
+cat >"$tmp/complete" <<'END'
+. "$1/libarax/cli/arax.bash"
+fake=$2/groups
+awk() { echo "$fake"; }
+cd "$2" || exit
+COMP_WORDS=(arax tenant show /)
+COMP_CWORD=3
+_arax
+printf '%s\n' "${COMPREPLY[@]}"
+[ ! -e expanded ]
+END
+is 0 'completion of cgroups runs no name' bash "$tmp/complete" "$PWD" "$tmp"
+says '/plain' 'has a plain one'
+says '/with\ space' 'and one with a blank, quoted'
+says '/x\$\(touch' 'and one that would be a command, quoted'
+# shellcheck disable=SC2016 # for the shell inside
+is 0 'but none that a terminal would take for more' sh -c '! grep color "$1"' - "$tmp/out"
+
 if [ ! -x build/bin/araxd ]; then
 	echo "ok $((n + 1)) - with a daemon # SKIP there is no build/bin/araxd"
 	echo "1..$((n + 1))"
