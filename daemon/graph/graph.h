@@ -15,7 +15,7 @@
  *   - both are in the same dataflow queue and one has ARAX_TASK_BARRIER;
  *   - at least one of them is in a dataflow queue, and they touch a common
  *     byte of a buffer which one of them writes.  Strided ranges are compared
- *     exactly.
+ *     exactly, but for those of different strides and many rows: see shape.h.
  *   Two in-order queues are not related by their ranges: programs relate them
  *   by timelines, and may submit a wait before its signal.
  *

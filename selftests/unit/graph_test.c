@@ -821,53 +821,53 @@ START_TEST(hostile_ranges_are_bounded)
 }
 END_TEST
 
+/* With one range, of buffer 7. */
+static void add_with(uint32_t slot, uint32_t queue, uint8_t queue_flags, unsigned int access,
+		     uint64_t offset, uint64_t length)
+{
+	struct entry *t = task(slot, queue, queue_flags);
+
+	range(t, access, 7, offset, length);
+	add(t);
+}
+
+static void expect_canceled(uint32_t slot)
+{
+	struct graph_done done;
+
+	ck_assert_ptr_null(graph_pop_ready(g));
+	ck_assert(graph_pop_done(g, &done));
+	ck_assert_uint_eq(done.tag, tag(slot));
+	ck_assert_int_eq(done.result, -ECANCELED);
+}
+
 /*
  * Who goes on in its queue after a failure has not made it good, wherever it writes: whoever reads
  * there, and doesn't know, fails.
  */
 START_TEST(going_on_hides_no_failure)
 {
-	struct graph_done done;
 	uint32_t number;
-	struct entry *t;
 
-	t = task(1, 1, DF);
-	range(t, ARAX_IN, 7, 4096, 8);
-	add(t);
-	t = task(2, 2, ARAX_QUEUE_CONTINUE);
-	range(t, ARAX_OUT, 7, 0, 64);
-	add(t);
-	t = task(3, 2, ARAX_QUEUE_CONTINUE);
-	range(t, ARAX_INOUT, 7, 0, _i ? 65 : 64);
-	add(t);
-	t = task(4, 1, DF);
-	range(t, ARAX_IN, 7, 0, 64);
-	add(t);
+	add_with(1, 1, DF, ARAX_IN, 4096, 8);
+	add_with(2, 2, ARAX_QUEUE_CONTINUE, ARAX_OUT, 0, 64);
+	add_with(3, 2, ARAX_QUEUE_CONTINUE, ARAX_INOUT, 0, _i ? 65 : 64);
+	add_with(4, 1, DF, ARAX_IN, 0, 64);
 	graph_complete(g, pop(1), 0, NULL);
 	graph_complete(g, pop(2), -EIO, &number);
 	graph_complete(g, pop(3), 0, NULL);
-	ck_assert_ptr_null(graph_pop_ready(g));
-	ck_assert(graph_pop_done(g, &done));
-	ck_assert_uint_eq(done.tag, tag(4));
-	ck_assert_int_eq(done.result, -ECANCELED);
+	expect_canceled(4);
 }
 END_TEST
 
 /* A failure whose queue has gone is not another queue's that has its place. */
 START_TEST(failures_outlive_their_queues)
 {
-	struct graph_done done;
-	uint32_t number;
-	struct entry *t;
-	uint32_t i;
+	uint32_t number, i;
 
-	t = task(1, 1, DF);
-	range(t, ARAX_IN, 7, 4096, 8);
-	add(t);
+	add_with(1, 1, DF, ARAX_IN, 4096, 8);
 	graph_complete(g, pop(1), 0, NULL);
-	t = task(2, 2, ARAX_QUEUE_CONTINUE);
-	range(t, ARAX_OUT, 7, 0, 64);
-	add(t);
+	add_with(2, 2, ARAX_QUEUE_CONTINUE, ARAX_OUT, 0, 64);
 	graph_complete(g, pop(2), -EIO, &number);
 	add(task(3, 2, ARAX_QUEUE_CONTINUE));
 	graph_complete(g, pop(3), 0, NULL);
@@ -875,17 +875,10 @@ START_TEST(failures_outlive_their_queues)
 		add(task(4, 100 + i, 0));
 		graph_complete(g, pop(4), 0, NULL);
 	}
-	t = task(5, 1000, 0);
-	range(t, ARAX_OUT, 7, 0, 64);
-	add(t);
+	add_with(5, 1000, 0, ARAX_OUT, 0, 64);
 	graph_complete(g, pop(5), 0, NULL);
-	t = task(6, 1, DF);
-	range(t, ARAX_IN, 7, 0, 64);
-	add(t);
-	ck_assert_ptr_null(graph_pop_ready(g));
-	ck_assert(graph_pop_done(g, &done));
-	ck_assert_uint_eq(done.tag, tag(6));
-	ck_assert_int_eq(done.result, -ECANCELED);
+	add_with(6, 1, DF, ARAX_IN, 0, 64);
+	expect_canceled(6);
 }
 END_TEST
 

@@ -2139,6 +2139,8 @@ int main(void)
 	tcase_add_test(c, neighbours_that_agree_are_one);
 	suite_add_tcase(suite, c);
 	c = tcase_create("manager");
+	/* Under a sanitizer, beside other builds, some take longer than libcheck's 4 s. */
+	tcase_set_timeout(c, 60);
 	tcase_add_test(c, bad_devices_are_refused);
 	tcase_add_test(c, results_reach_the_host);
 	tcase_add_test(c, chains_move_data_once);
