@@ -192,6 +192,7 @@ void index_retire(struct graph *g, struct span *s)
 /**
  * struct search - an access on its way into the index
  * @left:	visits that it may still make
+ * @rows_left:	rows that it may still look at
  * @writers_only: it reads, and the crowd is known
  * @mark:	its span is new: tell others that it crowds them
  * @crowd:	spans found that share bytes with it
@@ -203,6 +204,7 @@ struct search {
 	struct span *span;
 	bool write, dataflow, mark;
 	int left;
+	uint32_t rows_left;
 	uint32_t crowd;
 	struct span *unused;
 };
@@ -261,10 +263,9 @@ static bool visit(void *arg, struct span *s)
 	if (s == w->span)
 		return true;
 	rows = shape_rows_compared(&s->shape, &w->span->shape);
-	if (--w->left < 0 || unlikely(w->g->rows_left < rows))
+	if (--w->left < 0 || unlikely(w->rows_left < rows))
 		return false;
-	w->g->rows_left -= rows;
-	w->g->stats.rows += rows;
+	w->rows_left -= rows;
 	if (!shape_overlap(&s->shape, &w->span->shape))
 		return true;
 	if (!span_used(s)) {
@@ -318,6 +319,7 @@ static void search(struct search *w, bool fresh)
 	struct buffer *b = w->span->buffer;
 
 	w->g->stats.searches++;
+	w->rows_left = w->g->rows_left;
 	w->mark = fresh && !b->mixed;
 	w->crowd = 0;
 	w->left = GRAPH_MAX_VISITS;
@@ -337,6 +339,8 @@ static void search(struct search *w, bool fresh)
 		else if (all && !w->crowd && !b->mixed)
 			w->span->crowded = false;
 	}
+	w->g->stats.rows += w->g->rows_left - w->rows_left;
+	w->g->rows_left = w->rows_left;
 	free_unused(w);
 }
 
