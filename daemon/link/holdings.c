@@ -14,9 +14,12 @@
 
 enum kind { FDS, MAPS, NR_KINDS };
 
-/* What there is of a kind, what is had, and whether it has been said that it is too much. */
+/*
+ * What there is of a kind, what is had, how much of it is on its way back, and whether it has
+ * been said that it is too much.
+ */
 struct count {
-	uint64_t most[NR_KINDS], used[NR_KINDS];
+	uint64_t most[NR_KINDS], used[NR_KINDS], going[NR_KINDS];
 	bool said[NR_KINDS];
 };
 
@@ -107,9 +110,12 @@ static int refuse_all(struct holdings *h, enum kind kind)
 	return kind == FDS ? -EMFILE : -ENOMEM;
 }
 
+/* Of all users' together nothing is on its way back: it is there, or not. */
 static bool is_over(const struct count *c, enum kind kind, uint32_t more)
 {
-	return more && (c->used[kind] >= c->most[kind] || more > c->most[kind] - c->used[kind]);
+	uint64_t most = c->most[kind], going = c->going[kind], used = c->used[kind] + more;
+
+	return more && (used - going > most || used > most + most / 2);
 }
 
 static void add(struct count *c, const uint32_t *n)
@@ -204,14 +210,30 @@ int holder_take(struct holder *holder, uint32_t fds, uint32_t maps)
 	return err;
 }
 
-void holder_give(struct holder *holder, uint32_t fds, uint32_t maps)
+void holder_give_later(struct holder *holder, uint32_t fds, uint32_t maps)
+{
+	pthread_mutex_lock(&holder->set->lock);
+	holder->count.going[FDS] += fds;
+	holder->count.going[MAPS] += maps;
+	pthread_mutex_unlock(&holder->set->lock);
+}
+
+void holder_given(struct holder *holder, uint32_t fds, uint32_t maps)
 {
 	const uint32_t n[NR_KINDS] = { fds, maps };
 	struct holdings *h = holder->set;
 
 	pthread_mutex_lock(&h->lock);
+	holder->count.going[FDS] -= fds;
+	holder->count.going[MAPS] -= maps;
 	sub(&holder->count, n);
 	sub(&h->count, n);
 	end_if_empty(holder);
 	pthread_mutex_unlock(&h->lock);
+}
+
+void holder_give(struct holder *holder, uint32_t fds, uint32_t maps)
+{
+	holder_give_later(holder, fds, maps);
+	holder_given(holder, fds, maps);
 }

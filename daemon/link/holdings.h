@@ -4,8 +4,8 @@
  *
  * Memory is a tenant's; these are araxd's own, and without any it can serve nobody.
  * So they are counted by user until they are given back, whatever has become of the
- * connection: no user has more than a quarter of what there is, and all together have
- * three, so that araxd has one.  Root and araxd's own user may have as much as all.
+ * connection: no user has more than a quarter of what there is (what takes time to be given
+ * back aside), and all together have three, so that araxd has one.  Root and araxd's own user may have as much as all.
  */
 #ifndef ARAXD_LINK_HOLDINGS_H
 #define ARAXD_LINK_HOLDINGS_H
@@ -39,7 +39,14 @@ int holdings_take(struct holdings *h, uid_t uid, bool unlimited, uint32_t fds, u
 
 /* More, for one who has something. */
 int holder_take(struct holder *holder, uint32_t fds, uint32_t maps);
-/* Any thread. */
+/*
+ * What is on its way back, which may take some time, is no part of that user's any more: who
+ * destroyed a buffer may have another one at once.  But it is still there, so only half as much
+ * again as the part may be on its way.  Ends by holder_given(); any thread.
+ */
+void holder_give_later(struct holder *holder, uint32_t fds, uint32_t maps);
+void holder_given(struct holder *holder, uint32_t fds, uint32_t maps);
+/* Both at once.  Any thread. */
 void holder_give(struct holder *holder, uint32_t fds, uint32_t maps);
 
 #endif /* ARAXD_LINK_HOLDINGS_H */

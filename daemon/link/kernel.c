@@ -193,6 +193,7 @@ static void take_out(struct kernel_link *k, struct kernel_buffer *kb)
 {
 	mapping_clear(&k->link.mappings, kb->map.id);
 	clist_del(&kb->node);
+	holder_give_later(kb->holder, BUFFER_FDS, BUFFER_MAPS);
 }
 
 /* Any thread. */
@@ -202,7 +203,7 @@ static void unmap_buffer(struct kernel_buffer *kb)
 	guard_remove(kb->map.guard);
 	munmap(kb->map.base, kb->map.bytes);
 	close(kb->map.fd);
-	holder_give(kb->holder, BUFFER_FDS, BUFFER_MAPS);
+	holder_given(kb->holder, BUFFER_FDS, BUFFER_MAPS);
 	free(kb);
 }
 

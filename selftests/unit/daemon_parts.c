@@ -76,6 +76,40 @@ START_TEST(holdings_are_parted)
 }
 END_TEST
 
+START_TEST(what_is_given_back_later_makes_room_at_once)
+{
+	const struct holdings_limits l = { .fds = 40, .maps = 80 };
+	struct holdings *h = holdings_create(&l);
+	struct holder *a, *b, *root;
+
+	ck_assert_int_eq(holdings_take(h, 1, false, 10, 20, &a), 0);
+	holder_give_later(a, 1, 1);
+	ck_assert_int_eq(holder_take(a, 1, 1), 0);
+	/* But only for half as much again, */
+	holder_give_later(a, 5, 5);
+	ck_assert_int_eq(holder_take(a, 4, 5), 0);
+	ck_assert_int_eq(holder_take(a, 1, 0), -EDQUOT);
+	/* and it counts to all users' together, for it is still there. */
+	ck_assert_int_eq(holdings_take(h, 2, false, 10, 0, &b), 0);
+	ck_assert_int_eq(holdings_take(h, 0, true, 6, 0, &root), -EMFILE);
+	ck_assert_int_eq(holdings_take(h, 0, true, 5, 0, &root), 0);
+	holder_given(a, 6, 6);
+	ck_assert_int_eq(holder_take(a, 1, 0), 0);
+	ck_assert_int_eq(holder_take(a, 1, 0), -EDQUOT);
+	holder_give(root, 5, 0);
+	holder_give(b, 10, 0);
+	holder_give(a, 10, 20);
+	/* The last that is given ends it. */
+	ck_assert_int_eq(holdings_take(h, 1, false, 10, 0, &a), 0);
+	holder_give_later(a, 10, 0);
+	ck_assert_int_eq(holdings_take(h, 1, false, 5, 0, &b), 0);
+	ck_assert_ptr_eq(a, b);
+	holder_given(a, 10, 0);
+	holder_give(a, 5, 0);
+	holdings_destroy(h);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* Cgroups, as folders elsewhere                                       */
 
@@ -939,6 +973,7 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, cgroup_line);
 	tcase_add_test(t, holdings_are_parted);
+	tcase_add_test(t, what_is_given_back_later_makes_room_at_once);
 	tcase_add_test(t, limits_go_with_the_folder);
 	tcase_add_test(t, the_name_is_anothers);
 	tcase_add_test(t, no_escape_by_path);
