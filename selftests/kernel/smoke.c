@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>
+#include <poll.h>
 #include <sys/syscall.h>
 
 #include "common.h"
@@ -596,6 +597,7 @@ static void test_timeline(void)
 	struct arax_timeline_eventfd e = { .size = sizeof(e), .value = 5 };
 	struct itimerval timer = { .it_value.tv_usec = 20000, .it_interval.tv_usec = 20000 }, off = { 0 };
 	struct sigaction sa = { .sa_handler = on_alarm };
+	struct pollfd signalled = { .events = POLLIN };
 	struct client c;
 	uint64_t start, count;
 	uint32_t tl;
@@ -624,6 +626,9 @@ static void test_timeline(void)
 	pid = in_child(advancer, &s.fd);
 	CHECK(!wait_for(c.fd, tl, 5, now() + 5000 * MS));
 	CHECK(child_passed(pid));
+	/* Another process's advance has a worker of the kernel signal it. */
+	signalled.fd = e.fd;
+	CHECK(poll(&signalled, 1, 20000) == 1);
 	CHECK(read(e.fd, &count, 8) == 8 && count == 1);
 	CHECK_ERR(advance(c.fd, tl, 4), EINVAL);
 	s.fd = 0;
