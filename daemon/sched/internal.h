@@ -13,6 +13,7 @@
  *   plan.c	all tasks of a program that is alone, in advance
  *   plan_*.c	... its graph, and what is tried: see plan_impl.h
  *   list.c	... by list schedules
+ *   only.c	tasks that no busy device can run, behind others
  *   spare.c	tasks for devices that those next would rather not have
  *   data.c	where a task's data is
  *   streams.c	which stream of a device: see streams.h
@@ -233,6 +234,16 @@ struct sched_model {
 
 struct sched_policy;
 
+/**
+ * struct sched_only - when tasks are looked for that no busy device can run
+ * @queued, @again_ns:	after a search in vain: not before there are so many tasks, or that time
+ * @times:		such searches on end
+ */
+struct sched_only {
+	uint32_t queued, times;
+	uint64_t again_ns;
+};
+
 struct sched {
 	const struct sched_policy *policy;
 	void *policy_state;
@@ -267,6 +278,7 @@ struct sched {
 	/* The last pick found nothing, and nothing changed since. */
 	bool stuck;
 	uint64_t stuck_ns;
+	struct sched_only only;
 	uint32_t next_device;	/* round robin's */
 	struct graph_node *lately[LATELY];
 	uint8_t lately_at;	/* the next place there */
@@ -374,6 +386,9 @@ void follow_queued(struct sched *s, struct graph_node *node);
 void follow_gone(struct sched *s, const struct graph_node *node);
 struct graph_node *follow(struct sched *s, struct sched_flow *f, struct graph_node *first,
 			  uint32_t device, uint64_t now_ns);
+
+/* only.c: taken, its device set; or NULL */
+struct graph_node *only_pick(struct sched *s, uint64_t now_ns);
 
 /* share.c */
 int share_set(struct sched *s, struct sched_flow *f, const struct sched_tenant *t);

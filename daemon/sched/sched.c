@@ -1149,6 +1149,8 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 	s->thinking = false;
 	if (s->idle_lanes)
 		n = pick(s, now_ns);
+	if (!n && s->idle_lanes)
+		n = only_pick(s, now_ns);
 	if (!n && s->idle_lanes && s->policy->spare)
 		n = pick_spare(s, now_ns);
 	if (!n && s->ahead) {

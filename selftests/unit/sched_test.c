@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/sched/policies.h"
 #include "daemon/sched/sched.h"
 
 #define MS	1000000ull
@@ -17,12 +18,17 @@ static uint64_t now;
 static uint64_t transfer[4];
 static uint32_t configured[4];	/* the kernel that a device is ready for; 0: all */
 static uint64_t switching;
+#define POLICY_NAME(c_name, name) name,
+static const char *const policy_names[] = { SCHED_POLICIES(POLICY_NAME) };
 static uint32_t allowed[64];	/* by kernel: bit per device; 0: all */
+
+static unsigned int asked;	/* how often whether one can */
 
 static bool can_run(void *arg, const struct graph_node *n, uint32_t device)
 {
 	uint32_t mask = allowed[n->d.kernel];
 
+	asked++;
 	return !mask || mask >> device & 1;
 }
 
@@ -50,6 +56,7 @@ static void make(const char *policy)
 static void setup(void)
 {
 	make(NULL);
+	memset(allowed, 0, sizeof(allowed));
 	now = 1000 * MS;
 	used = 0;
 }
@@ -128,6 +135,87 @@ START_TEST(priority_then_order)
 	}
 	ck_assert(sched_is_idle(s));
 	ck_assert_ptr_null(sched_pick(s, now));
+}
+END_TEST
+
+/* A hundred of kernel 1 for device 0, and then one of kernel 2 for device 1. */
+static struct graph_node *last_of_many(void)
+{
+	struct graph_node *n;
+
+	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
+	ck_assert_int_eq(sched_device_set(s, 1, 1), 0);
+	allowed[2] = 2;
+	for (int i = 0; i < 100; i++)
+		push(1, 1);
+	n = push(1, 2);
+	push(1, 2);
+	return n;
+}
+
+/* Whatever chooses, nobody waits for a device on which it can't run. */
+START_TEST(only_busy_devices_have_those_waiting_that_need_them)
+{
+	struct graph_node *n;
+
+	sched_destroy(s);
+	make(policy_names[_i]);
+	allowed[1] = 1;
+	n = last_of_many();
+	ck_assert_uint_eq(sched_pick(s, now)->d.kernel, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	ck_assert_uint_eq(n->device, 1);
+	/* There is no other lane for the second one. */
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_finish(s, n, MS, true);
+	ck_assert_ptr_eq(sched_pick(s, now), n + 1);
+	sched_finish(s, n + 1, MS, true);
+	/* Who could run on the busy device as well is left to the policy. */
+	allowed[3] = 3;
+	n = push(1, 3);
+	ck_assert_ptr_null(sched_pick(s, now));
+}
+END_TEST
+
+/* The same behind tasks that could run on the idle device, but would rather wait. */
+START_TEST(none_waits_for_those_that_would_rather_wait)
+{
+	struct graph_node *n;
+
+	learn(1, 0, MS);
+	learn(1, 1, 100000 * MS);
+	n = last_of_many();
+	ck_assert_uint_eq(sched_pick(s, now)->device, 0);
+	ck_assert_ptr_eq(sched_pick(s, now), n);
+	ck_assert_uint_eq(n->device, 1);
+}
+END_TEST
+
+/* A search in vain costs as much as one with success: it is not repeated for nothing. */
+START_TEST(tasks_for_idle_devices_are_looked_for_now_and_then)
+{
+	unsigned int before;
+
+	learn(1, 0, MS);
+	learn(1, 1, 100000 * MS);
+	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
+	ck_assert_int_eq(sched_device_set(s, 1, 1), 0);
+	for (uint32_t i = 0; i < 16; i++)
+		allowed[16 + i] = 1;
+	for (uint32_t i = 0; i < 512; i++)
+		push(1, 16 + i % 16);
+	sched_pick(s, now);
+	ck_assert_ptr_null(sched_pick(s, now));
+	before = asked;
+	push(1, 16);
+	ck_assert_ptr_null(sched_pick(s, now));
+	ck_assert_uint_lt(asked - before, 100);
+	/* In time it is. */
+	now += 10 * MS;
+	ck_assert_int_eq(sched_device_set(s, 2, 1), 0);
+	allowed[40] = 2;
+	push(1, 40);
+	ck_assert_ptr_eq(sched_pick(s, now), &pool[used - 1]);
 }
 END_TEST
 
@@ -1340,6 +1428,10 @@ int main(void)
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c, refuses_bad_values);
 	tcase_add_test(c, priority_then_order);
+	tcase_add_loop_test(c, only_busy_devices_have_those_waiting_that_need_them, 0,
+			    sizeof(policy_names) / sizeof(policy_names[0]));
+	tcase_add_test(c, none_waits_for_those_that_would_rather_wait);
+	tcase_add_test(c, tasks_for_idle_devices_are_looked_for_now_and_then);
 	tcase_add_test(c, equal_weights_share_equally);
 	tcase_add_test(c, long_tasks_gain_nothing);
 	tcase_add_test(c, wrong_predictions_gain_nothing);
