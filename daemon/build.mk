@@ -36,12 +36,13 @@ DAEMON_PARTS_SRCS  := selftests/unit/daemon_parts.c $(ARAXD_LIB_SRCS)
 DAEMON_VISIT_SRCS  := selftests/unit/daemon_visit.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
 DAEMON_DATA_SRCS   := selftests/unit/daemon_data.c selftests/unit/memory_fake.c $(ARAXD_LIB_SRCS)
+DAEMON_DATA_FLAGS  := $(addprefix -Wl$(comma)--wrap=,host_thread_push poller_post run_refuse graph_start clock_gettime)
 DAEMON_LONE_SRCS   := selftests/unit/daemon_lone.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
 DAEMON_TESTS := $(foreach v,plain asan tsan,parts-$(v) broker-$(v) visit-$(v) lone-$(v)) \
 		data-plain data-asan
 $(foreach v,plain asan,\
-	$(call program,$(B)/unit/daemon-data-$(v),$(v),$(DAEMON_DATA_SRCS),$(DAEMON_TEST_LIBS)))
+	$(call program,$(B)/unit/daemon-data-$(v),$(v),$(DAEMON_DATA_SRCS),$(DAEMON_DATA_FLAGS) $(DAEMON_TEST_LIBS)))
 $(foreach v,plain asan tsan,\
 	$(call program,$(B)/unit/daemon-broker-$(v),$(v),$(DAEMON_BROKER_SRCS),$(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-parts-$(v),$(v),$(DAEMON_PARTS_SRCS),$(DAEMON_TEST_LIBS)) \

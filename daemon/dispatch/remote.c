@@ -339,7 +339,7 @@ static void fill_ranges(const struct link *l, const struct graph_node *node,
 	}
 }
 
-static void look_up(const struct graph_node *node, struct memory_range *ranges)
+void remote_look_up(const struct graph_node *node, struct memory_range *ranges)
 {
 	fill_ranges(node->priv, node, ranges);
 }
@@ -412,7 +412,7 @@ void remote_look_ahead(struct poller *p)
 /* ------------------------------------------------------------------ */
 /* Bytes that are on a device alone                                    */
 
-static bool has_lazy(const struct graph_node *node)
+bool remote_has_lazy(const struct graph_node *node)
 {
 	const struct link *l = node->priv;
 	uint32_t i;
@@ -432,159 +432,13 @@ bool remote_is_dirty(const struct graph_node *node)
 	const struct link *l = node->priv;
 	uint32_t i;
 
-	if (!has_lazy(node))
+	if (!remote_has_lazy(node))
 		return false;
-	look_up(node, ranges);
+	remote_look_up(node, ranges);
 	for (i = 0; i < node->d.nr_ranges; i++)
 		if (memory_is_dirty(l->poller->memory, &ranges[i]))
 			return true;
 	return false;
-}
-
-/*
- * One of them at work.  It is @run that goes on, or, without one, a marker that ends.
- */
-struct fetch {
-	struct host_job job;
-	struct work work;
-	struct poller *poller;
-	struct graph_node *node;
-	struct run *run;
-	int result;
-	struct memory_range ranges[ARAX_MAX_RANGES];
-};
-
-/* Copies can be long: on a thread that has nothing else to do. */
-static struct host_thread *host_of(const struct poller *p)
-{
-	uint32_t i;
-
-	for (i = 0; i < p->nr_devs; i++)
-		if (p->devs[i].host)
-			return p->devs[i].host;
-	return NULL;
-}
-
-/* The program is going to write there; whoever had a copy has it no longer. */
-static void host_will_write(const struct graph_node *node)
-{
-	remote_host_wrote(node->priv, node);
-}
-
-static void fetched(struct work *w)
-{
-	struct fetch *f = (struct fetch *)((char *)w - offsetof(struct fetch, work));
-	struct poller *p = f->poller;
-
-	if (f->run) {
-		run_go_on(f->run, f->result);
-	} else {
-		p->running--;
-		if (!f->result)
-			host_will_write(f->node);
-		run_refuse(p, f->node, f->result);
-	}
-	free(f);
-}
-
-static void flush(struct fetch *f)
-{
-	uint32_t i;
-
-	for (i = 0; i < f->node->d.nr_ranges && !f->result; i++)
-		f->result = memory_flush(f->poller->memory, &f->ranges[i]);
-}
-
-/* On the host thread. */
-static void do_fetch(struct host_job *job)
-{
-	struct fetch *f = (struct fetch *)((char *)job - offsetof(struct fetch, job));
-
-	flush(f);
-	poller_post(f->poller, &f->work);
-}
-
-/* It takes about as long as to wake another thread for it. */
-static bool is_quick(const struct fetch *f)
-{
-	const struct poller *p = f->poller;
-	uint64_t ns;
-
-	memory_dirty(p->memory, f->ranges, f->node->d.nr_ranges, &ns);
-	return ns <= p->inline_ns && p->running == 1 && !sched_queued(p->sched) && !p->visitor &&
-	       !p->stopping;
-}
-
-/* As a short kernel is run, see run.c: with the role lent out. */
-static enum run_outcome fetch_here(struct fetch *f)
-{
-	struct poller *p = f->poller;
-	struct role_seat *seat = role_lend(&p->role);
-
-	flush(f);
-	if (!role_return(&p->role, seat)) {
-		poller_post(p, &f->work);
-		return RUN_LOST;
-	}
-	p->now = ticks_now(&p->ticks);
-	p->exact = true;
-	fetched(&f->work);
-	return RUN_DONE;
-}
-
-/* NULL: no memory. */
-static struct fetch *fetch_create(struct poller *p, struct graph_node *node, struct run *run)
-{
-	struct fetch *f = calloc(1, sizeof(*f));
-
-	if (!f)
-		return NULL;
-	f->job.run = do_fetch;
-	f->work.run = fetched;
-	f->poller = p;
-	f->node = node;
-	f->run = run;
-	look_up(node, f->ranges);
-	return f;
-}
-
-bool remote_awaits_host(struct run *run)
-{
-	struct fetch *f;
-
-	if (!remote_is_dirty(run->node))
-		return false;
-	f = fetch_create(run->poller, run->node, run);
-	if (f)
-		host_thread_push(host_of(run->poller), &f->job);
-	else
-		run_go_on(run, -ENOMEM);
-	return true;
-}
-
-enum run_outcome remote_host_access(struct poller *p, struct graph_node *node)
-{
-	struct link *l = node->priv;
-	struct fetch *f;
-
-	if (!has_lazy(node) || !remote_is_dirty(node)) {
-		if (has_lazy(node))
-			host_will_write(node);
-		run_refuse(p, node, 0);
-		return RUN_DONE;
-	}
-	/* From now on it can't be canceled. */
-	graph_start(l->graph, node);
-	f = fetch_create(p, node, NULL);
-	if (!f) {
-		run_refuse(p, node, -ENOMEM);
-		return RUN_DONE;
-	}
-	p->running++;
-	if (is_quick(f))
-		return fetch_here(f);
-	host_thread_push(host_of(p), &f->job);
-	return RUN_DONE;
 }
 
 uint32_t remote_dirty_ranges(const struct run *run)
@@ -685,7 +539,7 @@ static void look_up_for(struct poller *p, const struct graph_node *node, uint32_
 {
 	uint32_t i;
 
-	look_up(node, ranges);
+	remote_look_up(node, ranges);
 	/* What lies there will be gone when the device has been configured. */
 	if (memory_has_device(p->memory, device) && switch_ns(p, node, device))
 		for (i = 0; i < node->d.nr_ranges; i++)
@@ -698,7 +552,7 @@ static uint64_t transfer_ns(void *arg, const struct graph_node *node, uint32_t d
 	struct poller *p = arg;
 	uint64_t ns = 0;
 
-	if (!memory_has_device(p->memory, device) && !has_lazy(node))
+	if (!memory_has_device(p->memory, device) && !remote_has_lazy(node))
 		return 0;
 	look_up_for(p, node, device, ranges);
 	if (!memory_has_device(p->memory, device)) {
@@ -713,7 +567,7 @@ static uint64_t reach_ns(struct poller *p, const struct graph_node *node, uint32
 {
 	struct memory_range ranges[ARAX_MAX_RANGES];
 
-	if (!memory_has_device(p->memory, device) && !has_lazy(node))
+	if (!memory_has_device(p->memory, device) && !remote_has_lazy(node))
 		return 0;
 	look_up_for(p, node, device, ranges);
 	return memory_reach_ns(p->memory, device, ranges, node->d.nr_ranges, node->seq, slowest);
@@ -741,14 +595,14 @@ static uint64_t resident_bytes(void *arg, const struct graph_node *node, uint32_
 		for (i = 0; i < node->d.nr_ranges; i++)
 			if (node->d.access >> 2 * i & ARAX_IN)
 				all += node->ranges[i].length * node->ranges[i].count;
-		if (has_lazy(node)) {
-			look_up(node, ranges);
+		if (remote_has_lazy(node)) {
+			remote_look_up(node, ranges);
 			dirty = memory_dirty(p->memory, ranges, node->d.nr_ranges, &ns);
 			all = dirty < all ? all - dirty : 0;
 		}
 		return all;
 	}
-	look_up(node, ranges);
+	remote_look_up(node, ranges);
 	return memory_resident(p->memory, device, ranges, node->d.nr_ranges, node->seq);
 }
 
@@ -757,7 +611,7 @@ static void way(void *arg, const struct graph_node *node, uint32_t device, struc
 	struct memory_range ranges[ARAX_MAX_RANGES];
 	const struct poller *p = arg;
 
-	look_up(node, ranges);
+	remote_look_up(node, ranges);
 	memory_way(p->memory, device, ranges, node->d.nr_ranges, node->seq, &way->again_ns,
 		   &way->all_ns);
 }

@@ -11,6 +11,7 @@
 
 #include "daemon/dispatch/poller.h"
 
+struct memory_range;
 struct run;
 
 /* Manage the memory of those devices that have some.  0 or negative errno. */
@@ -38,15 +39,10 @@ void remote_host_wrote(struct link *l, const struct graph_node *node);
 
 /* (poller) Whether bytes that the task uses are on a device alone. */
 bool remote_is_dirty(const struct graph_node *node);
-/*
- * (poller) Before a run on the host's pages: if so they are on their way now, and
- * run_go_on() follows when they are there.
- */
-bool remote_awaits_host(struct run *run);
-/*
- * (poller) A marker: the program is about to use its ranges.  It ends when the bytes are there.
- */
-enum run_outcome remote_host_access(struct poller *p, struct graph_node *node);
+/* (poller) Whether it uses an explicit buffer of which some device has had bytes. */
+bool remote_has_lazy(const struct graph_node *node);
+/* (poller) Its ranges, for daemon/memory; of a buffer that no device has had, without one. */
+void remote_look_up(const struct graph_node *node, struct memory_range *ranges);
 /* (poller) The ranges of a task that ended well whose results are not at the host. */
 uint32_t remote_dirty_ranges(const struct run *run);
 

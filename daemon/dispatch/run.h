@@ -88,7 +88,17 @@ int run_refresh(struct poller *p, struct poller_device *pd);
 void run_follow(struct poller *p, struct graph_node *node, const uint32_t *after, uint32_t nr);
 /* (poller) Nothing runs now, and what ran lately on a device that orders launches was one program's. */
 bool run_was_alone(const struct poller *p);
-/* (poller) What remote_awaits_host() waited for is there, or can't be had. */
+/* fetch.c: */
+/*
+ * (poller) Before a run on the host's pages: if bytes that it uses are on a device alone they
+ * are on their way now, and run_go_on() follows when they are there.
+ */
+bool fetch_for_run(struct run *run);
+/*
+ * (poller) A marker: the program is about to use its ranges.  It ends when the bytes are there.
+ */
+enum run_outcome fetch_for_host(struct poller *p, struct graph_node *node);
+/* (poller) What fetch_for_run() waited for is there, or can't be had. */
 void run_go_on(struct run *run, int err);
 
 #endif /* ARAXD_DISPATCH_RUN_H */

@@ -239,6 +239,12 @@ uint64_t memory_dirty(struct memory *m, const struct memory_range *ranges, uint3
  * MEMORY_MAX_ROWS.
  */
 int memory_flush(struct memory *m, const struct memory_range *r);
+/*
+ * The next piece of @r for memory_flush(), of @bytes or a row.  @at: 0 for the first one, then
+ * where the last one ended.  False: there is none any more.
+ */
+bool memory_piece(const struct memory_range *r, uint64_t bytes, uint64_t *at,
+		  struct memory_range *piece);
 
 /* A task on the host wrote these rows: every copy of them is stale. */
 void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offset,

@@ -8,8 +8,10 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/dispatch/remote.h"
+#include "daemon/dispatch/run.h"
 #include "daemon/sched/internal.h"
 #include "daemon/link/link.h"
 #include "selftests/unit/memory_fake.h"
@@ -19,6 +21,8 @@
 #define X	4000u
 #define Y	5000u
 #define LAST	100
+#define RESULT	0x5a
+#define MEMORY	(64u << 20)
 
 static struct poller *p;
 static struct link *l;
@@ -48,7 +52,7 @@ static void start(bool lazy)
 		p->devs[i].dev = &devices[i];
 	ck_assert_int_eq(memory_create(DEVICES, &p->memory), 0);
 	for (uint32_t i = 0; i < 2; i++) {
-		ck_assert_int_eq(memory_add_device(p->memory, i, &fake_ops, &fake[i], 1 << 20), 0);
+		ck_assert_int_eq(memory_add_device(p->memory, i, &fake_ops, &fake[i], MEMORY), 0);
 		map[i] = (struct mapping){
 			.base = host[i], .bytes = sizeof(host[i]), .id = i + 1, .lazy = lazy,
 			.copies = memory_buffer_create(p->memory, host[i], sizeof(host[i])),
@@ -75,17 +79,24 @@ static void finish(void)
 }
 
 /* A task on @device uses the first @bytes of a buffer, before all that ask here. */
-static void use(uint32_t device, uint32_t buffer, uint32_t access, uint64_t bytes)
+static void use_of(uint32_t device, struct mapping *m, uint32_t access, uint64_t bytes)
 {
 	struct memory_range r = {
-		.buffer = map[buffer].copies, .length = bytes, .stride = (uint32_t)bytes,
+		.buffer = m->copies, .length = bytes, .stride = (uint32_t)bytes,
 		.count = 1, .access = access,
 	};
 
 	ck_assert_int_eq(memory_enter(p->memory, device, 0, &r, 1, 1, nobody), 0);
+	if (access & ARAX_OUT)
+		memset((void *)(uintptr_t)r.address, RESULT, bytes);
 	ck_assert_int_eq(memory_leave(p->memory, device, 0, &r, 1, 0), 0);
 	memory_settle(p->memory, device, &r, 1, LAST);
 	set_rates();
+}
+
+static void use(uint32_t device, uint32_t buffer, uint32_t access, uint64_t bytes)
+{
+	use_of(device, &map[buffer], access, bytes);
 }
 
 /* Reads the first @x and @y bytes of the two. */
@@ -271,6 +282,222 @@ START_TEST(one_at_a_time)
 }
 END_TEST
 
+/* ------------------------------------------------------------------ */
+/* Whose bytes come to the host first: with the test in place of the threads */
+
+#define LARGE	(40u << 20)
+
+static bool by_hand;
+static struct host_job *jobs[16];
+static struct work *posted;
+static const struct graph_node *ended[16];
+static uint32_t nr_jobs, jobs_done, nr_ended;
+/* Seconds that the clock is put forward by each time it is looked at. */
+static time_t late;
+
+void __real_host_thread_push(struct host_thread *t, struct host_job *job);
+void __wrap_host_thread_push(struct host_thread *t, struct host_job *job);
+void __wrap_host_thread_push(struct host_thread *t, struct host_job *job)
+{
+	if (by_hand)
+		jobs[nr_jobs++] = job;
+	else
+		__real_host_thread_push(t, job);
+}
+
+void __real_poller_post(struct poller *to, struct work *w);
+void __wrap_poller_post(struct poller *to, struct work *w);
+void __wrap_poller_post(struct poller *to, struct work *w)
+{
+	if (by_hand)
+		posted = w;
+	else
+		__real_poller_post(to, w);
+}
+
+void __real_run_refuse(struct poller *of, struct graph_node *n, int result);
+void __wrap_run_refuse(struct poller *of, struct graph_node *n, int result);
+void __wrap_run_refuse(struct poller *of, struct graph_node *n, int result)
+{
+	if (!by_hand) {
+		__real_run_refuse(of, n, result);
+		return;
+	}
+	ck_assert_int_eq(result, 0);
+	ended[nr_ended++] = n;
+}
+
+void __real_graph_start(struct graph *g, struct graph_node *n);
+void __wrap_graph_start(struct graph *g, struct graph_node *n);
+void __wrap_graph_start(struct graph *g, struct graph_node *n)
+{
+	if (!by_hand)
+		__real_graph_start(g, n);
+}
+
+int __real_clock_gettime(clockid_t clock, struct timespec *ts);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
+{
+	static time_t ahead;
+	int ret = __real_clock_gettime(clock, ts);
+
+	ahead += late;
+	ts->tv_sec += ahead;
+	return ret;
+}
+
+static struct mapping big;
+static struct graph_node markers[16];
+static struct arax_dispatch_range marked[16];
+static uint32_t nr_markers;
+
+static void start_by_hand(void)
+{
+	start(true);
+	big = (struct mapping){
+		.base = calloc(1, LARGE), .bytes = LARGE, .id = 3, .lazy = true,
+	};
+	ck_assert_ptr_nonnull(big.base);
+	big.copies = memory_buffer_create(p->memory, big.base, LARGE);
+	ck_assert_ptr_nonnull(big.copies);
+	memory_buffer_lazy(big.copies);
+	ck_assert_int_eq(mapping_set(&l->mappings, &big), 0);
+	p->running = 1;		/* so that none is fetched at once */
+	by_hand = true;
+}
+
+static void finish_by_hand(void)
+{
+	by_hand = false;
+	memory_buffer_gone(p->memory, big.copies);
+	free(big.base);
+	finish();
+}
+
+/* @tenant's program wants all of a buffer, which is on a device alone. */
+static const struct graph_node *wants(uint64_t tenant, uint64_t buffer, uint64_t bytes)
+{
+	struct graph_node *n = &markers[nr_markers];
+
+	marked[nr_markers] = (struct arax_dispatch_range){
+		.buffer = buffer, .length = bytes, .stride = (uint32_t)bytes, .count = 1,
+	};
+	*n = (struct graph_node){ .ranges = &marked[nr_markers], .priv = l };
+	n->d.tenant = tenant;
+	n->d.opcode = ARAX_OP_MARKER;
+	n->d.nr_ranges = 1;
+	n->d.access = ARAX_INOUT;
+	nr_markers++;
+	fetch_for_host(p, n);
+	return n;
+}
+
+/* What the thread has had for longest, and then the poller's part. */
+static void go_on(void)
+{
+	struct work *w;
+
+	ck_assert_uint_lt(jobs_done, nr_jobs);
+	posted = NULL;
+	jobs[jobs_done]->run(jobs[jobs_done]);
+	jobs_done++;
+	w = posted;
+	ck_assert_ptr_nonnull(w);
+	w->run(w);
+}
+
+/* All of it once, in order: by bytes, by rows, or, where these are too many, as a whole. */
+START_TEST(ranges_in_pieces)
+{
+	struct memory_range r = { .offset = 7, .length = 250, .stride = 250, .count = 4 }, piece;
+	uint64_t at = 0, end = 7;
+
+	for (; memory_piece(&r, 300, &at, &piece); end += piece.length) {
+		ck_assert_uint_eq(piece.offset, end);
+		ck_assert_uint_eq(piece.count, 1);
+		ck_assert_uint_le(piece.length, 300);
+	}
+	ck_assert_uint_eq(end, 1007);
+	r.stride = 400;
+	r.count = 10;
+	for (at = 0, end = 0; memory_piece(&r, 1300, &at, &piece); end += piece.count) {
+		ck_assert_uint_eq(piece.offset, 7 + 400 * end);
+		ck_assert_uint_eq(piece.count, end < 9 ? 3 : 1);
+		ck_assert_uint_eq(piece.length, 250);
+	}
+	ck_assert_uint_eq(end, 10);
+	at = 9;
+	ck_assert(memory_piece(&r, 10, &at, &piece));
+	ck_assert_uint_eq(piece.count, 1);
+	ck_assert(!memory_piece(&r, 10, &at, &piece));
+	r.count = MEMORY_MAX_ROWS + 1;
+	r.access = ARAX_OUT;
+	at = 0;
+	ck_assert(memory_piece(&r, UINT64_MAX, &at, &piece));
+	ck_assert_uint_eq(piece.length, 400ull * MEMORY_MAX_ROWS + 250);
+	ck_assert_uint_eq(piece.access, ARAX_INOUT);
+	ck_assert(!memory_piece(&r, UINT64_MAX, &at, &piece));
+	r.length = 0;
+	at = 0;
+	ck_assert(!memory_piece(&r, 10, &at, &piece));
+}
+END_TEST
+
+START_TEST(fetches_go_by_tenants)
+{
+	const struct graph_node *n[8];
+
+	start_by_hand();
+	for (uint32_t i = 0; i < 2; i++)
+		use(0, i, ARAX_OUT, X);
+	for (uint32_t i = 0; i < 6; i++)
+		n[i] = wants(1, 1, X);
+	n[6] = wants(2, 2, X);
+	n[7] = wants(3, 2, X);
+	while (nr_ended < 8)
+		go_on();
+	/* Two were with the thread when the others came. */
+	ck_assert_ptr_eq(ended[0], n[0]);
+	ck_assert_ptr_eq(ended[1], n[1]);
+	ck_assert(ended[2] == n[6] || ended[2] == n[7] || ended[3] == n[6] || ended[3] == n[7]);
+	for (uint32_t i = 2, at = 2; i < 8; i++)
+		if (ended[i] != n[6] && ended[i] != n[7])
+			ck_assert_ptr_eq(ended[i], n[at++]);
+	for (uint32_t i = 5; i < 8; i++)
+		ck_assert_ptr_eq(ended[i], n[i - 2]);
+	finish_by_hand();
+}
+END_TEST
+
+/* What is on its way for long lets others' go before the rest of it, and is not begun anew. */
+START_TEST(a_long_fetch_makes_way)
+{
+	const struct graph_node *n[2];
+
+	start_by_hand();
+	use(0, 0, ARAX_OUT, X);
+	use_of(0, &big, ARAX_OUT, LARGE);
+	n[0] = wants(1, 3, LARGE);
+	n[1] = wants(2, 1, X);
+	late = 1;
+	go_on();
+	ck_assert_uint_eq(nr_ended, 0);
+	ck_assert_int_eq(big.base[0], RESULT);
+	ck_assert_int_eq(big.base[LARGE - 1], 0);
+	go_on();
+	ck_assert_uint_eq(nr_ended, 1);
+	ck_assert_ptr_eq(ended[0], n[1]);
+	/* Nobody else is there any more. */
+	go_on();
+	ck_assert_uint_eq(nr_ended, 2);
+	ck_assert_ptr_eq(ended[1], n[0]);
+	ck_assert_int_eq(big.base[LARGE - 1], RESULT);
+	ck_assert_uint_eq(jobs_done, nr_jobs);
+	finish_by_hand();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("data");
@@ -284,6 +511,9 @@ int main(void)
 	tcase_add_test(t, a_piece_ends_where_its_places_do);
 	tcase_add_test(t, rows_without_end);
 	tcase_add_test(t, one_at_a_time);
+	tcase_add_test(t, ranges_in_pieces);
+	tcase_add_test(t, fetches_go_by_tenants);
+	tcase_add_test(t, a_long_fetch_makes_way);
 	suite_add_tcase(suite, t);
 	sr = srunner_create(suite);
 	srunner_run_all(sr, CK_ENV);

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT
+#include "daemon/dispatch/fetch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/dispatch/remote.h"
+#include "daemon/dispatch/run.h"
+
+/* What is fetched at once, and for how long by one while others wait. */
+#define PIECE_BYTES	(16u << 20)
+#define GO_NS		5000000u
+
+/* With the thread at a time: it has the next one before the poller hears of the last one's end. */
+#define OUT	2
+
+/**
+ * struct fetch - one of them
+ * @run:	that goes on; NULL: @node is a marker that ends
+ * @piece:	that is next, of the range @range; @at: where in it is the one behind
+ */
+struct fetch {
+	struct host_job job;
+	struct work work;
+	struct fetch *next;
+	struct poller *poller;
+	struct graph_node *node;
+	struct run *run;
+	int result;
+	uint32_t range;
+	uint64_t at;
+	struct memory_range piece;
+	struct memory_range ranges[ARAX_MAX_RANGES];
+};
+
+static struct host_thread *host_of(const struct poller *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->nr_devs; i++)
+		if (p->devs[i].host)
+			return p->devs[i].host;
+	return NULL;
+}
+
+static uint32_t turn_of(const struct fetch *f)
+{
+	return (uint32_t)(f->node->d.tenant * 0x9e3779b97f4a7c15ull >> 58);
+}
+
+static void put(struct fetch_turns *t, struct fetch *f, bool first)
+{
+	uint32_t turn = turn_of(f);
+	struct fetch **at = &t->of[turn].first;
+
+	if (!first && *at)
+		at = &t->of[turn].last->next;
+	f->next = *at;
+	*at = f;
+	if (!f->next)
+		t->of[turn].last = f;
+	t->some |= 1ull << turn;
+}
+
+static struct fetch *take(struct fetch_turns *t)
+{
+	/* Those behind the last one, or from the first one on. */
+	uint64_t behind = t->last == FETCH_TURNS - 1 ? 0 : t->some & ~0ull << (t->last + 1);
+	struct fetch *f;
+
+	t->last = (uint32_t)__builtin_ctzll(behind ? behind : t->some);
+	f = t->of[t->last].first;
+	t->of[t->last].first = f->next;
+	if (!f->next)
+		t->some &= ~(1ull << t->last);
+	return f;
+}
+
+static void hand_out(struct poller *p)
+{
+	struct fetch_turns *t = &p->fetches;
+
+	while (t->some && t->out < OUT) {
+		t->out++;
+		host_thread_push(host_of(p), &take(t)->job);
+	}
+}
+
+static void add(struct poller *p, struct fetch *f)
+{
+	__atomic_store_n(&p->fetches.live, p->fetches.live + 1, __ATOMIC_RELAXED);
+	put(&p->fetches, f, false);
+	hand_out(p);
+}
+
+static void end(struct fetch *f)
+{
+	struct poller *p = f->poller;
+
+	if (f->run) {
+		run_go_on(f->run, f->result);
+	} else {
+		p->running--;
+		/* The program is going to write there; whoever had a copy has it no longer. */
+		if (!f->result)
+			remote_host_wrote(f->node->priv, f->node);
+		run_refuse(p, f->node, f->result);
+	}
+	free(f);
+}
+
+static bool is_over(const struct fetch *f)
+{
+	return f->result || f->range == f->node->d.nr_ranges;
+}
+
+static struct fetch *of_work(struct work *w)
+{
+	return (struct fetch *)((char *)w - offsetof(struct fetch, work));
+}
+
+/* It never had a turn. */
+static void fetched_here(struct work *w)
+{
+	end(of_work(w));
+}
+
+static void fetched(struct work *w)
+{
+	struct fetch *f = of_work(w);
+	struct poller *p = f->poller;
+	bool over = is_over(f);
+
+	p->fetches.out--;
+	if (over)
+		__atomic_store_n(&p->fetches.live, p->fetches.live - 1, __ATOMIC_RELAXED);
+	else
+		put(&p->fetches, f, true);
+	hand_out(p);
+	if (over)
+		end(f);
+}
+
+/* Which one is next, if any is left. */
+static void find_piece(struct fetch *f)
+{
+	for (; f->range < f->node->d.nr_ranges; f->range++, f->at = 0) {
+		const struct memory_range *r = &f->ranges[f->range];
+
+		if (r->buffer && memory_piece(r, PIECE_BYTES, &f->at, &f->piece))
+			return;
+	}
+}
+
+static void fetch_piece(struct fetch *f)
+{
+	f->result = memory_flush(f->poller->memory, &f->piece);
+	find_piece(f);
+}
+
+static bool is_alone(const struct fetch *f)
+{
+	return __atomic_load_n(&f->poller->fetches.live, __ATOMIC_RELAXED) == 1;
+}
+
+/* On the host thread. */
+static void do_fetch(struct host_job *job)
+{
+	struct fetch *f = (struct fetch *)((char *)job - offsetof(struct fetch, job));
+	uint64_t until = monotonic_ns() + GO_NS;
+
+	if (!is_over(f))
+		fetch_piece(f);
+	while (!is_over(f) && (monotonic_ns() < until || is_alone(f)))
+		fetch_piece(f);
+	poller_post(f->poller, &f->work);
+}
+
+/* It takes about as long as to wake another thread for it. */
+static bool is_quick(const struct fetch *f)
+{
+	const struct poller *p = f->poller;
+	uint64_t ns;
+
+	memory_dirty(p->memory, f->ranges, f->node->d.nr_ranges, &ns);
+	return ns <= p->inline_ns && p->running == 1 && !sched_queued(p->sched) && !p->visitor &&
+	       !p->stopping;
+}
+
+/* As a short kernel is run, see run.c: with the role lent out. */
+static enum run_outcome fetch_here(struct fetch *f)
+{
+	struct poller *p = f->poller;
+	struct role_seat *seat = role_lend(&p->role);
+
+	while (!is_over(f))
+		fetch_piece(f);
+	if (!role_return(&p->role, seat)) {
+		f->work.run = fetched_here;
+		poller_post(p, &f->work);
+		return RUN_LOST;
+	}
+	p->now = ticks_now(&p->ticks);
+	p->exact = true;
+	end(f);
+	return RUN_DONE;
+}
+
+/* NULL: no memory. */
+static struct fetch *create(struct poller *p, struct graph_node *node, struct run *run)
+{
+	struct fetch *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->job.run = do_fetch;
+	f->work.run = fetched;
+	f->poller = p;
+	f->node = node;
+	f->run = run;
+	remote_look_up(node, f->ranges);
+	find_piece(f);
+	return f;
+}
+
+bool fetch_for_run(struct run *run)
+{
+	struct fetch *f;
+
+	if (!remote_is_dirty(run->node))
+		return false;
+	f = create(run->poller, run->node, run);
+	if (f)
+		add(run->poller, f);
+	else
+		run_go_on(run, -ENOMEM);
+	return true;
+}
+
+enum run_outcome fetch_for_host(struct poller *p, struct graph_node *node)
+{
+	struct link *l = node->priv;
+	struct fetch *f;
+
+	if (!remote_has_lazy(node) || !remote_is_dirty(node)) {
+		if (remote_has_lazy(node))
+			remote_host_wrote(l, node);
+		run_refuse(p, node, 0);
+		return RUN_DONE;
+	}
+	/* From now on it can't be canceled. */
+	graph_start(l->graph, node);
+	f = create(p, node, NULL);
+	if (!f) {
+		run_refuse(p, node, -ENOMEM);
+		return RUN_DONE;
+	}
+	p->running++;
+	if (is_quick(f))
+		return fetch_here(f);
+	add(p, f);
+	return RUN_DONE;
+}

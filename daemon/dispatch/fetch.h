@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fetch.h - bytes that are on a device alone come to the host, for who is next to use them there
+ *
+ * Copies can be long, and are made on a thread that has nothing else to do.  There are tasks of
+ * many tenants that wait for some: these have turns, and a fetch of much makes way after some
+ * milliseconds.  Within a tenant they begin in the order in which they came.
+ */
+#ifndef ARAXD_DISPATCH_FETCH_H
+#define ARAXD_DISPATCH_FETCH_H
+
+#include <stdint.h>
+
+struct fetch;
+
+/* Tenants with a turn each; where there are more, some share one. */
+#define FETCH_TURNS	64u
+
+/**
+ * struct fetch_turns - whose fetch is next
+ * @of:		in order; all zero: none
+ * @some:	which of these have some
+ * @last:	the turn that was served last
+ * @out:	that are with the thread, which has work while the poller is on its way
+ * @live:	these and those that wait; that thread reads it, too
+ */
+struct fetch_turns {
+	struct {
+		struct fetch *first, *last;
+	} of[FETCH_TURNS];
+	uint64_t some;
+	uint32_t last;
+	uint32_t out;
+	uint32_t live;
+};
+
+#endif /* ARAXD_DISPATCH_FETCH_H */
