@@ -23,6 +23,7 @@
 #include "daemon/dispatch/race.h"
 #include "daemon/dispatch/recover.h"
 #include "daemon/dispatch/remote.h"
+#include "daemon/dispatch/run.h"
 #include "daemon/dispatch/rest.h"
 #include "daemon/kernels/manifest.h"
 #include "daemon/log.h"
@@ -219,7 +220,7 @@ static int take_ready(struct poller *p, struct link *l, uint64_t first)
 		if (node->d.opcode == ARAX_OP_MARKER) {
 			if (!p->memory)
 				run_refuse(p, node, 0);
-			else if (remote_host_access(p, node) == RUN_LOST)
+			else if (fetch_for_host(p, node) == RUN_LOST)
 				return -1;
 		} else if (own_is_unload(node)) {
 			run_refuse(p, node, own_unload(node));
@@ -825,7 +826,6 @@ int poller_add_link(struct poller *p, struct link *l)
 	err = link_init(l, p, l->slots, forget, p, run_record_ended);
 	if (err)
 		return err;
-	l->place = p->nr_links;
 	p->links[p->nr_links++] = l;
 	return link_publish(l, p->registry);
 }

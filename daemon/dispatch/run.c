@@ -136,6 +136,14 @@ bool run_anywhere(struct poller *p, const struct graph_node *node)
 	return false;
 }
 
+static bool could_have(const struct poller *p, const struct graph_node *node)
+{
+	for (uint32_t i = 0; i < p->nr_devs; i++)
+		if (p->devs[i].lost && suits(p, node, i))
+			return true;
+	return false;
+}
+
 /* What a task ends with that no device can run; why is this thread's reason. */
 static int why_not(struct poller *p, const struct graph_node *node)
 {
@@ -144,8 +152,12 @@ static int why_not(struct poller *p, const struct graph_node *node)
 	bool lost = false;
 	uint32_t i;
 
-	if (node->d.opcode != ARAX_OP_LAUNCH || own_is_launch(node))
-		return p->devs[0].lost ? -ENODEV : -EOPNOTSUPP;
+	if (node->d.opcode != ARAX_OP_LAUNCH || own_is_launch(node)) {
+		if (!could_have(p, node))
+			return -EOPNOTSUPP;
+		reason_set("every device that could do it was lost");
+		return -ENODEV;
+	}
 	k = run_kernel(node);
 	for (i = 0; k && i < p->nr_devs; i++) {
 		if (!p->runnable[k->index * p->nr_devs + i])
@@ -1054,7 +1066,7 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 	    (run->remote ? remote_enter_ready(run) : !(unlikely(p->memory) && remote_is_dirty(node))))
 		return run_inline(p, run, pd, true);
 	/* On the host's pages, but the bytes are on a device alone. */
-	if (unlikely(p->memory) && !(launch && run->remote) && remote_awaits_host(run))
+	if (unlikely(p->memory) && !(launch && run->remote) && fetch_for_run(run))
 		return RUN_DONE;
 	hand_over(run, launch);
 	return RUN_DONE;

@@ -100,11 +100,6 @@ static void weigh_kind(struct sched *s, struct kind *k, struct graph_node *n, ui
 	k->each_ns = rate > 0 ? 1 / rate : 0;
 }
 
-static bool turn_after(const struct graph_node *a, const struct graph_node *b)
-{
-	return a->sched.due != b->sched.due ? a->sched.due > b->sched.due : a->seq > b->seq;
-}
-
 static struct kind *kind_of(struct sched *s, struct look *l, struct graph_node *n, uint64_t now_ns)
 {
 	uint64_t kind = task_kind(n);
@@ -134,7 +129,7 @@ static double done_ns(const struct look *l, const struct kind *k)
 			continue;
 		looked++;
 		all += of->each_ns;
-		if (turn_after(k->last, l->tasks[i]))
+		if (task_before(l->tasks[i], k->last))
 			ns += of->each_ns;
 	}
 	return ns + (looked && k->late ? all / looked * l->left_out : 0) + (double)k->busy_ns;
@@ -211,7 +206,7 @@ static void look_at(struct sched *s, struct look *l, struct graph_node *const *t
 		l->tasks[i] = n;
 		l->of[i] = k;
 		if (k && k->busy_ns != UINT64_MAX && k->idle_ns != UINT64_MAX &&
-		    (!k->last || turn_after(n, k->last)) && !bound(s, n)) {
+		    (!k->last || task_before(k->last, n)) && !bound(s, n)) {
 			k->last = n;
 			k->late = i >= LOOK / 2;
 		}
