@@ -21,6 +21,8 @@ static const char kernels[] =
 	"{ out[0] = a; out[1] = b; out[2] = c; out[3] = (ulong)d; }\n"
 	"__kernel void fail(__global int *x, ulong n, int err, __global int *result)\n"
 	"{ x[0]++; if (err) *result = err; }\n"
+	"__kernel void two(__global int *a, ulong na, __global int *b, ulong nb)\n"
+	"{ a[0] = 1; b[nb - 1] = 2; }\n"
 	"__kernel void groups(__global uint *out, ulong n)\n"
 	"{ ulong i = arax_item() + arax_items() * arax_group(); if (i < n)\n"
 	"  out[i] = get_global_id(0) + 100 * get_global_id(1) + 10000 * get_global_id(2); }\n";
@@ -32,6 +34,7 @@ static const char kernels[] =
 #define PLAIN	"plain(i8 a, out u64 out[], u64 b, u16 c, f64 d)"
 #define FAIL	"fail(inout i32 x[], i32 err)"
 #define GROUPS	"groups(out u32 out[])"
+#define TWO	"two(out i32 a[], out i32 b[])"
 
 static struct device *open_one(const char *options)
 {
@@ -233,6 +236,71 @@ START_TEST(device_ranges)
 	device_kernel_unload(dev, add);
 	free(host);
 	free(want);
+}
+END_TEST
+
+/* Wherever a range begins, and however little of it a kernel writes. */
+START_TEST(what_no_kernel_wrote_stays)
+{
+	struct device *dev = open_one("\"zero-copy=no\", \"memory=8M\"");
+	void *add = load(dev, "add", ADD);
+	const uint32_t bytes = 60 << 10;
+	uint32_t *host = malloc(bytes + 8), *got = calloc(1, bytes + 8);
+	struct arax_launch_range r[2];
+	int32_t by = 7;
+	uint64_t a;
+
+	for (uint32_t i = 0; i < bytes / 4 + 2; i++)
+		host[i] = i ^ 0x5ec2e700;
+	ck_assert_int_eq(device_alloc(dev, bytes + 8, 0, &a), 0);
+	ck_assert_int_eq(device_copy_in(dev, 0, a, host, bytes + 8), 0);
+	r[0] = device_range(a, 4);
+	r[1] = device_range(a + 4, bytes);
+	ck_assert_int_eq(launch(dev, add, 0, 1, 1, r, 2, &by, 4), 0);
+	host[1] = host[0] + 7;
+	/* In its own place, too. */
+	r[0] = device_range(a + 8, bytes - 8);
+	r[1] = device_range(a + 8, 4);
+	ck_assert_int_eq(launch(dev, add, 0, 1, 1, r, 2, &by, 4), 0);
+	host[2] += 7;
+	ck_assert_int_eq(device_copy_out(dev, 0, got, a, bytes + 8), 0);
+	for (uint32_t i = 0; i < bytes / 4 + 2; i++)
+		ck_assert_msg(got[i] == host[i], "%u: %x, not %x", i, got[i], host[i]);
+	device_free(dev, a);
+	device_kernel_unload(dev, add);
+	free(host);
+	free(got);
+}
+END_TEST
+
+/* Neither can have both's results where buffers have to be put together from copies. */
+START_TEST(odd_ranges_that_overlap)
+{
+	struct device *dev = open_one("\"zero-copy=no\", \"memory=8M\"");
+	void *two = load(dev, "two", TWO);
+	struct arax_launch_range r[2];
+	int32_t got[4] = { 0 };
+	uint64_t a;
+
+	ck_assert_int_eq(device_alloc(dev, 8192, 0, &a), 0);
+	ck_assert_int_eq(device_copy_in(dev, 0, a + 4, got, 16), 0);
+	r[0] = device_range(a + 4, 8);
+	r[1] = device_range(a + 8, 8);
+	ck_assert_int_eq(launch(dev, two, 0, 1, 1, r, 2, NULL, 0), -EINVAL);
+	assert_logged("overlaps range");
+	r[1] = device_range(a + 12, 8);
+	ck_assert_int_eq(launch(dev, two, 0, 1, 1, r, 2, NULL, 0), 0);
+	ck_assert_int_eq(device_copy_out(dev, 0, got, a + 4, 16), 0);
+	ck_assert(got[0] == 1 && got[1] == 0 && got[2] == 0 && got[3] == 2);
+	/* The same place is one buffer. */
+	memset(got, 0, sizeof(got));
+	ck_assert_int_eq(device_copy_in(dev, 0, a + 4, got, 16), 0);
+	r[1] = device_range(a + 4, 16);
+	ck_assert_int_eq(launch(dev, two, 0, 1, 1, r, 2, NULL, 0), 0);
+	ck_assert_int_eq(device_copy_out(dev, 0, got, a + 4, 16), 0);
+	ck_assert(got[0] == 1 && got[1] == 0 && got[2] == 0 && got[3] == 2);
+	device_free(dev, a);
+	device_kernel_unload(dev, two);
 }
 END_TEST
 
@@ -1066,6 +1134,8 @@ int main(void)
 	tcase_add_test(t, pages_change_behind_an_address);
 	tcase_add_test(t, device_memory);
 	tcase_add_test(t, device_ranges);
+	tcase_add_test(t, what_no_kernel_wrote_stays);
+	tcase_add_test(t, odd_ranges_that_overlap);
 	tcase_add_test(t, sub_devices);
 	tcase_add_test(t, too_many_sub_devices);
 	tcase_add_loop_test(t, arguments, 0, 2);

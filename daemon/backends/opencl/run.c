@@ -46,22 +46,65 @@ static int refuse(struct opencl_launch *x, const char *what, const char *fmt, ..
 /* ------------------------------------------------------------------ */
 /* Ranges                                                                */
 
-static int stage(struct opencl_launch *x, uint32_t i, cl_mem own, uint64_t offset, uint64_t bytes)
+/* Ranges of one launch that begin at the same place have one buffer: the longest's. */
+static uint64_t longest_at(const struct opencl_launch *x, const void *data)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < x->k->params.nr_ranges; i++)
+		if (x->l->ranges[i].data == data && x->l->ranges[i].length > bytes)
+			bytes = x->l->ranges[i].length;
+	return bytes;
+}
+
+/* Of two that are written the later one would take back what the other one wrote. */
+static int check_apart(struct opencl_launch *x, uint32_t i)
+{
+	const struct arax_launch_range *r = &x->l->ranges[i];
+
+	for (uint32_t j = 0; x->k->params.ranges[i].out && j < x->k->params.nr_ranges; j++) {
+		const struct arax_launch_range *o = &x->l->ranges[j];
+
+		if (x->k->params.ranges[j].out && o->data != r->data &&
+		    (char *)o->data < (char *)r->data + r->length &&
+		    (char *)r->data < (char *)o->data + o->length)
+			return refuse(x, "range", "%u overlaps range %u, which is written, too, and begins off a multiple of %u bytes, as buffers of this device can't: move it",
+				      i, j, x->dev->align);
+	}
+	return 0;
+}
+
+/*
+ * Comes along whole, and goes back so: a range is as long as its client says, however much of
+ * it the kernel writes, and nobody else's bytes may get into the rest.
+ */
+static int stage(struct opencl_launch *x, uint32_t i, cl_mem own, uint64_t offset, cl_mem *mem)
 {
 	const struct param *p = &x->k->params.ranges[i];
-	cl_int err;
+	struct opencl_staged *s = x->staged;
+	int err = check_apart(x, i);
+	cl_int cerr;
 
-	x->mems[i] = cl.CreateBuffer(x->dev->context, CL_MEM_READ_WRITE, bytes, NULL, &err);
-	if (err) {
-		x->mems[i] = NULL;
-		return failed(x, "buffer for a misaligned range", err);
+	if (err)
+		return err;
+	for (; s < x->staged + x->nr_staged; s++) {
+		if (s->own != own || s->offset != offset)
+			continue;
+		s->back |= p->out;
+		*mem = s->temporary;
+		return 0;
 	}
-	x->staged[x->nr_staged++] =
-		(struct opencl_staged){ own, x->mems[i], offset, bytes, p->out };
-	if (p->in)
-		err = cl.EnqueueCopyBuffer(x->lane->queue, own, x->mems[i], offset, 0, bytes, 0, NULL,
-					   NULL);
-	return failed(x, "copy of a misaligned range", err);
+	*s = (struct opencl_staged){
+		.own = own, .offset = offset, .back = p->out,
+		.bytes = longest_at(x, x->l->ranges[i].data),
+	};
+	s->temporary = cl.CreateBuffer(x->dev->context, CL_MEM_READ_WRITE, s->bytes, NULL, &cerr);
+	if (cerr)
+		return failed(x, "buffer for a misaligned range", cerr);
+	x->mems[i] = *mem = s->temporary;
+	x->nr_staged++;
+	cerr = cl.EnqueueCopyBuffer(x->lane->queue, own, *mem, offset, 0, s->bytes, 0, NULL, NULL);
+	return failed(x, "copy of a misaligned range", cerr);
 }
 
 static int own_range(struct opencl_launch *x, uint32_t i, const struct arax_launch_range *r, cl_mem *mem)
@@ -77,11 +120,8 @@ static int own_range(struct opencl_launch *x, uint32_t i, const struct arax_laun
 	}
 	if (!offset)
 		return 0;
-	if (offset % x->dev->align) {
-		err = stage(x, i, *mem, offset, r->length);
-		*mem = x->mems[i];
-		return err;
-	}
+	if (offset % x->dev->align)
+		return stage(x, i, *mem, offset, mem);
 	region.origin = offset;
 	x->mems[i] = cl.CreateSubBuffer(*mem, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &cerr);
 	if (cerr) {
