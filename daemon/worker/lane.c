@@ -235,8 +235,11 @@ static enum started start_next(struct lane *lane, struct runner_task *t, struct 
 		return s;
 	}
 	t->result = runner_start(r, t, after);
-	/* Nothing is before it: the device wants this one run by itself. */
-	u->entered = t->result == -EAGAIN && u->nr;
+	/*
+	 * With nothing before it the device wants this one run by itself, which may take long: what
+	 * has ended shall not be told of late.
+	 */
+	u->entered = t->result == -EAGAIN && (u->nr || u->ended);
 	if (u->entered)
 		return NOT_YET;
 	if (!t->result) {

@@ -744,6 +744,27 @@ START_TEST(storm)
 }
 END_TEST
 
+/* On the device's own queue and behind it in a worker, where it makes way and may not come back. */
+START_TEST(what_ended_is_told_before_the_next_one_runs)
+{
+	for (int round = 0; round < 8; round++) {
+		struct task *ended = begin("test_error", false), *next = begin("test_until", round % 2);
+
+		await(&ended->done, 1);
+		if (round % 2) {
+			await_parked(next, 1);
+			/* The lane is another's meanwhile. */
+			ck_assert_int_eq(finish(begin("test_error", false)), 0);
+		}
+		stop(next);
+		if (round % 2)
+			go_on(next);
+		ck_assert_int_eq(finish(next), 0);
+		ck_assert_int_eq(finish(ended), 0);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("turn");
@@ -768,7 +789,9 @@ int main(void)
 	tcase_add_test(t, storm);
 	suite_add_tcase(suite, t);
 	tcase_add_checked_fixture(q, setup_queued, teardown);
+	tcase_set_timeout(q, 60);
 	tcase_add_test(q, ends_apart_from_its_lane);
+	tcase_add_test(q, what_ended_is_told_before_the_next_one_runs);
 	suite_add_tcase(suite, q);
 	if (!find_cgroup2()) {
 		be_skip("cgroups", "no cgroup2 that can be written to");
