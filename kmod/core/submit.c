@@ -437,13 +437,24 @@ static inline int prepare(struct core_client *c, struct core_task *t, const unio
 	return t->queue ? prepare_short(c, t, s) : -EBADF;
 }
 
-/* Some bytes of its buffers have died with a mediator. */
-static core_cold int recheck_lost(struct core_task *t)
+static bool touches_lost(const struct core_task *t)
+{
+	u32 i;
+
+	for (i = 0; i < t->d.nr_ranges; i++)
+		if (t->buffers[i]->nr_lost)
+			return true;
+	return false;
+}
+
+/* Some bytes of its buffers may have died with a mediator. */
+static int judge_lost(struct core_task *t)
 {
 	const struct core_client *c = t->client;
 
 	/* settle() is still to come, or under way: behind all that were before it. */
-	if (c->core->state == CORE_QUIESCED && (!c->judged || !clist_empty(&c->exam)))
+	if (!touches_lost(t) ||
+	    (c->core->state == CORE_QUIESCED && (!c->judged || !clist_empty(&c->exam))))
 		return 0;
 	if (core_reads_lost(t))
 		return -EIO;
@@ -452,17 +463,16 @@ static core_cold int recheck_lost(struct core_task *t)
 }
 
 /* Under core->dispatch: what may have changed since prepare() looked. */
-static inline int recheck(struct core_task *t)
+static inline int recheck(struct core_task *t, u32 *lost)
 {
 	struct core_buffer **b = t->buffers, **end = b + t->d.nr_ranges;
-	u32 lost = 0;
 
 	for (; b < end; b++) {
 		if ((*b)->revoked)
 			return -ESTALE;
-		lost |= (*b)->nr_lost;
+		*lost |= (*b)->nr_lost;
 	}
-	return core_likely(!lost) ? 0 : recheck_lost(t);
+	return 0;
 }
 
 static inline void take_references(struct core_task *t)
@@ -590,8 +600,11 @@ static u32 gather(struct core_client *c, struct prepared *p, u32 max, bool *corr
  * Refused tasks get their tags, and fail who comes behind and depends on them.
  * @reach: else only marks are left, by those whose charge was refused: all behind
  * the first of them were refused as well.
+ * @lost: some have buffers of which bytes are lost.  They are judged here, each when it is known
+ * that those before it go on: one that is refused rewrites nothing.
  */
-static void refuse_dependents(struct core_client *c, struct prepared *p, u32 n, bool reach)
+static core_cold void refuse_dependents(struct core_client *c, struct prepared *p, u32 n,
+					bool reach, bool lost)
 {
 	u64 pos = c->refusals.at;
 	u32 i;
@@ -601,12 +614,14 @@ static void refuse_dependents(struct core_client *c, struct prepared *p, u32 n, 
 
 		if (p[i].refused)
 			continue;
-		if (!p[i].error) {
-			if (!reach || !core_refusal_reaches(c, t, pos))
-				continue;
+		if (!p[i].error && reach && core_refusal_reaches(c, t, pos)) {
 			p[i].error = -ECANCELED;
 			core_tag_undispatched(c->core, t);
 		} else {
+			if (!p[i].error && lost)
+				p[i].error = judge_lost(t);
+			if (!p[i].error)
+				continue;
 			t->origin = 0;
 			core_tag_undispatched(c->core, t);
 			core_refusal_add(c, t, pos);
@@ -637,20 +652,20 @@ static bool charge(struct core_client *c, struct prepared *p, u32 n, u32 good)
 static bool admit(struct core_client *c, struct prepared *p, u32 n)
 {
 	bool marks = core_refusals_hold(c, c->sq_head - n);
-	u32 i, good = 0;
+	u32 i, good = 0, lost = 0;
 
 	for (i = 0; i < n; i++) {
 		if (!p[i].error)
-			p[i].error = c->dead ? -(s32)c->dead : recheck(p[i].task);
+			p[i].error = c->dead ? -(s32)c->dead : recheck(p[i].task, &lost);
 		good += !p[i].error;
 	}
-	if (good < n || marks) {
-		refuse_dependents(c, p, n, true);
+	if (good < n || marks || lost) {
+		refuse_dependents(c, p, n, true, lost);
 		for (i = 0, good = 0; i < n; i++)
 			good += !p[i].error;
 	}
 	if (!charge(c, p, n, good)) {
-		refuse_dependents(c, p, n, false);
+		refuse_dependents(c, p, n, false, false);
 		return false;
 	}
 	return good == n;

@@ -268,6 +268,37 @@ START_TEST(brought_back)
 }
 END_TEST
 
+/* A writer that is canceled by a refusal before it: at once, or @_i tasks to a submission. */
+START_TEST(a_refused_writer_promises_nothing)
+{
+	struct bench b = set_up_lost();
+	struct arax_completion e;
+	struct arax_task t = fx_marker(b.cl, 10);
+	u32 got = 0;
+
+	t.opcode = 99;
+	fx_push(b.cl, &t);
+	t = fx_copy(b.cl, 11, b.a, b.b, 4096);
+	fx_push(b.cl, &t);
+	ck_assert_int_eq(fx_submit(b.cl, 1), 1);
+	fx_expect(b.cl, 10, -EOPNOTSUPP);
+	if (_i)
+		ck_assert_int_eq(fx_submit(b.cl, 1), 1);
+	/* By bytes it comes behind the writer. */
+	t = fx_copy(b.cl, 12, b.b, b.c, 4096);
+	t.queue = b.flow;
+	fx_push(b.cl, &t);
+	ck_assert_int_eq(fx_submit(b.cl, 2 - _i), 2 - _i);
+	while (fx_pop(b.cl, &e)) {
+		ck_assert_int_eq(e.result, e.user_data == 11 ? -ECANCELED : -EIO);
+		got++;
+	}
+	ck_assert_uint_eq(got, 2);
+	ck_assert_ptr_null(fx_next(b.fx));
+	tear_down(&b);
+}
+END_TEST
+
 /* A promise that finds no place is not made. */
 START_TEST(many_writers)
 {
@@ -304,6 +335,7 @@ Suite *core_lost_suite(void)
 	tcase_add_test(tc, later_promises);
 	tcase_add_test(tc, writer_dies);
 	tcase_add_test(tc, brought_back);
+	tcase_add_loop_test(tc, a_refused_writer_promises_nothing, 0, 2);
 	tcase_add_test(tc, many_writers);
 	suite_add_tcase(s, tc);
 	return s;
