@@ -29,7 +29,8 @@ static bool ask_step(struct core *core, struct core_client *c)
 		if (pos == &c->dispatched)
 			break;
 		clist_add(&c->cursor, pos);
-		if (!matches(c, t))
+		/* Once: notes come before other clients' tasks, and it has been told of this one. */
+		if (t->canceled || !matches(c, t))
 			continue;
 		t->canceled = true;
 		core_note_task(core, t, CORE_NOTE_CANCEL);

@@ -290,6 +290,11 @@ static bool flush_client(struct core *core, struct core_client *c, u32 *max,
 {
 	u32 turn = 0;
 
+	/* The mediator was told that it is gone; whoever killed it drops what is queued. */
+	if (c->dead) {
+		clist_del(&c->backlog);
+		return true;
+	}
 	while (turn < BACKLOG_TURN && *max && !clist_empty(&c->queued)) {
 		struct core_task *t = clist_first(&c->queued, struct core_task, node);
 

@@ -314,6 +314,61 @@ START_TEST(generations)
 }
 END_TEST
 
+/* Notes come before other clients' tasks: who asks again and again is told of once. */
+START_TEST(a_cancel_is_told_once)
+{
+	struct arax_cancel c = { .user_data = 1 };
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	struct arax_task t;
+	u64 tag;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	t = fx_marker(cl, 1);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	tag = fx_expect_task(fx, 1);
+	for (int i = 0; i < 3; i++) {
+		const struct arax_dispatch *d;
+
+		ck_assert_int_eq(core_cancel(cl->c, &c), 0);
+		d = fx_next(fx);
+		ck_assert(i ? !d : d && d->type == ARAX_DISPATCH_CANCEL && d->tag == tag);
+	}
+	fx_commit(fx, tag, 0);
+	fx_expect(cl, 1, 0);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+/*
+ * Between the moments in which a client is marked dead and its queue is dropped others may put its
+ * tasks back among those that wait.
+ */
+START_TEST(the_dead_send_nothing)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	struct core_garbage g;
+	struct arax_task t;
+
+	t = fx_marker(cl, 1);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	ck_assert(core_has_queued(cl->c));
+	cl->c->dead = EPIPE;
+	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_RECOVER), 0);
+	core_garbage_init(&g);
+	core_spin_lock(&fx->core->dispatch);
+	core_dispatch_flush(fx->core, &g);
+	core_unlock_collect(fx->core, &g);
+	ck_assert_ptr_null(fx_next(fx));
+	ck_assert(core_has_queued(cl->c));
+	cl->c->dead = 0;
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
 /* A cancel that the old mediator never answered isn't forgotten by the replay. */
 START_TEST(cancel_survives)
 {
@@ -572,6 +627,8 @@ Suite *core_mediator_suite(void)
 	tcase_add_test(tc, recovery_begins_anew);
 	tcase_add_test(tc, takeover);
 	tcase_add_test(tc, generations);
+	tcase_add_test(tc, a_cancel_is_told_once);
+	tcase_add_test(tc, the_dead_send_nothing);
 	tcase_add_test(tc, cancel_survives);
 	tcase_add_test(tc, device_memory);
 	tcase_add_test(tc, kept_memory);
