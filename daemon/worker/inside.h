@@ -86,7 +86,7 @@ struct runner {
 	pthread_t keeper;
 	pthread_cond_t keep;		/* something for the keeper to do */
 	bool has_keeper, stop;
-	struct worker *leaving;		/* for it to end */
+	struct worker *leaving, *staying; /* for it to end; that don't, for a while */
 
 	_Atomic uint64_t runs, worker_runs, worker_starts, worker_crashes, worker_timeouts;
 	_Atomic uint32_t awake;		/* lanes that wait so */

@@ -97,6 +97,17 @@ static void rest(struct runner *r, struct worker *w)
 	wake_up(r, w);
 }
 
+/*
+ * (locked) By the keeper: what it has mapped may take long to go, and is not the next one's
+ * time.  There is a keeper, as there was a worker.
+ */
+static void let_end(struct runner *r, struct worker *w)
+{
+	worker_link(w)->next = r->leaving;
+	r->leaving = w;
+	pthread_cond_signal(&r->keep);
+}
+
 static void return_worker(struct runner *r, struct worker *w, enum worker_fate fate)
 {
 	pthread_mutex_lock(&r->lock);
@@ -106,11 +117,10 @@ static void return_worker(struct runner *r, struct worker *w, enum worker_fate f
 		worker_link(w)->last_used_ns = now_ns();
 		link_worker(r, w);
 		rest(r, w);
-		w = NULL;
+	} else {
+		let_end(r, w);
 	}
 	pthread_mutex_unlock(&r->lock);
-	if (w)
-		worker_stop(w);
 }
 
 /*
@@ -160,17 +170,6 @@ static struct worker *take_kept(const struct runner *r, const struct worker_key 
 	}
 	this_lane->kept = NULL;
 	return w;
-}
-
-/*
- * (locked) By the keeper: what it has mapped may take long to go, and is not the next one's
- * time.  There is a keeper, as there was a worker.
- */
-static void let_end(struct runner *r, struct worker *w)
-{
-	worker_link(w)->next = r->leaving;
-	r->leaving = w;
-	pthread_cond_signal(&r->keep);
 }
 
 /* (locked) An idle one of that key; those of it that are of no use any more go. */
@@ -317,17 +316,37 @@ static void end_idle(struct runner *r, enum end which, uint32_t uid)
 	}
 }
 
-/* (locked) The same with those that are no longer in the pool. */
+/*
+ * (locked) The same with those that are no longer in the pool.  Who hangs in the kernel, or is
+ * traced, is asked again later: nobody else would reap it.
+ */
 static void end_leaving(struct runner *r)
 {
-	struct worker *w;
+	struct worker *w, *stay = NULL;
+	bool gone;
 
 	while ((w = r->leaving)) {
 		r->leaving = worker_link(w)->next;
 		pthread_mutex_unlock(&r->lock);
-		worker_stop(w);
+		gone = worker_end(w);
 		pthread_mutex_lock(&r->lock);
+		if (gone)
+			continue;
+		worker_link(w)->next = stay;
+		stay = w;
 	}
+	r->staying = stay;
+}
+
+/* (locked) */
+static void look_again(struct runner *r)
+{
+	struct worker **end = &r->leaving;
+
+	while (*end)
+		end = &worker_link(*end)->next;
+	*end = r->staying;
+	r->staying = NULL;
 }
 
 /* (locked) Whether some are awake still; pause who is done, or has had its time. */
@@ -369,18 +388,19 @@ static void *keeper_main(void *arg)
 			pthread_mutex_lock(&r->lock);
 			continue;
 		}
+		look_again(r);
 		end_leaving(r);
 		end_idle(r, END_OLD, 0);
 		if (r->stop || pause_awake(r))
 			continue;
 		if (r->leaving)
 			continue;
-		if (!r->workers) {
+		if (!r->workers && !r->staying) {
 			pthread_cond_wait(&r->keep, &r->lock);
 			continue;
 		}
 		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_sec += (time_t)(r->idle_ns / 1000000000u) + 1;
+		until.tv_sec += r->staying ? 1 : (time_t)(r->idle_ns / 1000000000u) + 1;
 		pthread_cond_timedwait(&r->keep, &r->lock, &until);
 	}
 	pthread_mutex_unlock(&r->lock);
@@ -442,7 +462,14 @@ void pool_end(struct runner *r)
 	if (r->has_keeper)
 		pthread_join(r->keeper, NULL);
 	pthread_mutex_lock(&r->lock);
+	look_again(r);
 	end_leaving(r);
 	end_idle(r, END_ALL, 0);
 	pthread_mutex_unlock(&r->lock);
+	while (r->staying) {
+		struct worker *w = r->staying;
+
+		r->staying = worker_link(w)->next;
+		worker_stop(w);
+	}
 }

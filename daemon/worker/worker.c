@@ -44,6 +44,7 @@ struct worker {
 	pid_t pid;
 	int pidfd, socket, reply;
 	bool reaped;
+	bool hangs;			/* it was waited for in vain */
 	bool spin;			/* in the present launch */
 	cpu_set_t cpus;
 	uint32_t kind;
@@ -204,7 +205,8 @@ static enum worker_fate reap(struct worker *w, int *signal)
 
 	memset(&info, 0, sizeof(info));
 	*signal = 0;
-	if (w->reaped || waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED))
+	/* One that somebody traces is there as long as he wants. */
+	if (w->reaped || waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG) || !info.si_pid)
 		return WORKER_GONE;
 	w->reaped = true;
 	if (info.si_code == CLD_EXITED)
@@ -296,11 +298,13 @@ static void kill_and_reap(struct worker *w)
 	if (w->reaped)
 		return;
 	worker_kill(w);
-	if (wait_exit(w, KILL_TIMEOUT_MS))
+	/* Once is enough to wait for it; afterwards it has ended, or not. */
+	if (wait_exit(w, w->hangs ? 0 : KILL_TIMEOUT_MS))
 		reap(w, &signal);
-	else
-		log_err("worker can't be killed: it hangs in the kernel",
+	if (!w->reaped && !w->hangs)
+		log_err("worker can't be killed: it hangs in the kernel, or is traced",
 			log_i64("pid", w->pid), log_u64("uid", w->key.uid));
+	w->hangs = !w->reaped;
 }
 
 static void close_all(struct worker *w)
@@ -324,6 +328,15 @@ void worker_stop(struct worker *w)
 {
 	kill_and_reap(w);
 	close_all(w);
+}
+
+bool worker_end(struct worker *w)
+{
+	kill_and_reap(w);
+	if (!w->reaped)
+		return false;
+	close_all(w);
+	return true;
 }
 
 static int make_slot(struct worker *w)

@@ -97,6 +97,8 @@ int worker_build(const struct worker_options *o, const struct worker_key *key,
 
 /* Kill if alive, reap, free. */
 void worker_stop(struct worker *w);
+/* The same, unless it is still there after some seconds: false, and to be tried again. */
+bool worker_end(struct worker *w);
 
 /* The worker may be busy. */
 void worker_kill(struct worker *w);
