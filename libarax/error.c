@@ -37,6 +37,7 @@ static const struct {
 	{ EBUSY, "in use" },
 	{ ENOENT, "no such thing" },
 	{ ENOMEM, "out of memory" },
+	{ EMFILE, "no room for another file descriptor: raise this program's limit (ulimit -n), or araxd's users have all that it gives them together" },
 };
 
 int error_set(int err, const char *format, ...)

@@ -32,7 +32,17 @@ struct pending {
 	size_t bytes;			/* of @arg, then of the reply's */
 	int fds[ARAX_MSG_FDS];
 	unsigned int nr_fds;
+	bool fds_lost;			/* this process had no room for all of them */
 	unsigned char reply[ARAX_MSG_MAX];
+};
+
+/* What recv_reply() reads. */
+struct reply {
+	struct arax_msg msg;
+	unsigned char arg[ARAX_MSG_MAX];
+	int fds[ARAX_MSG_FDS];
+	unsigned int nr_fds;
+	bool fds_lost;
 };
 
 struct link_broker {
@@ -109,17 +119,38 @@ static void close_all(const int *fds, unsigned int n)
 	}
 }
 
+static void take_fds(struct reply *r, struct msghdr *h)
+{
+	struct cmsghdr *c;
+	size_t n, i;
+	int fd;
+
+	r->nr_fds = 0;
+	for (c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (i = 0; i < n; i++) {
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+			/* The control buffer is rounded up: there may be more than we take. */
+			if (r->nr_fds < ARAX_MSG_FDS)
+				r->fds[r->nr_fds++] = fd;
+			else
+				close(fd);
+		}
+	}
+}
+
 /* Reads one reply.  Returns its bytes behind the header, or a negative errno. */
-static ssize_t recv_reply(struct link_broker *b, struct arax_msg *msg, void *arg, size_t size,
-			  int fds[ARAX_MSG_FDS], unsigned int *nr_fds)
+static ssize_t recv_reply(struct link_broker *b, struct reply *r)
 {
 	union {
 		struct cmsghdr header;
 		char space[CMSG_SPACE(sizeof(int) * ARAX_MSG_FDS)];
 	} control;
 	struct iovec iov[2] = {
-		{ .iov_base = msg, .iov_len = sizeof(*msg) },
-		{ .iov_base = arg, .iov_len = size },
+		{ .iov_base = &r->msg, .iov_len = sizeof(r->msg) },
+		{ .iov_base = r->arg, .iov_len = sizeof(r->arg) },
 	};
 	struct msghdr h = {
 		.msg_iov = iov,
@@ -128,51 +159,42 @@ static ssize_t recv_reply(struct link_broker *b, struct arax_msg *msg, void *arg
 		.msg_controllen = sizeof(control),
 	};
 	unsigned int reset = 0;
-	struct cmsghdr *c;
 	ssize_t n;
 
-	*nr_fds = 0;
 	do {
 		n = recvmsg(b->sock, &h, MSG_CMSG_CLOEXEC);
 		/* That ours was not read comes before what had been sent to us, and once. */
 	} while (n < 0 && (errno == EINTR || (errno == ECONNRESET && !reset++)));
 	if (n < 0)
 		return errno == ECONNRESET ? -ENOTCONN : -errno;
-	for (c = CMSG_FIRSTHDR(&h); c; c = CMSG_NXTHDR(&h, c)) {
-		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-			*nr_fds = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-			memcpy(fds, CMSG_DATA(c), *nr_fds * sizeof(int));
-		}
-	}
-	if (!n)
-		return -ENOTCONN;
-	if ((size_t)n < sizeof(*msg) || (h.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
-		close_all(fds, *nr_fds);
-		*nr_fds = 0;
-		return -EPROTO;
-	}
-	return n - (ssize_t)sizeof(*msg);
+	take_fds(r, &h);
+	/* Where descriptors are lost the rest is as good: one call fails for it, no other. */
+	r->fds_lost = h.msg_flags & MSG_CTRUNC;
+	if (n >= (ssize_t)sizeof(r->msg) && !(h.msg_flags & MSG_TRUNC))
+		return n - (ssize_t)sizeof(r->msg);
+	close_all(r->fds, r->nr_fds);
+	return n ? -EPROTO : -ENOTCONN;
 }
 
 /* With b->lock held: give a reply to the thread that waits for it. */
-static void deliver(struct link_broker *b, const struct arax_msg *msg, const void *arg,
-		    size_t bytes, const int *fds, unsigned int nr_fds)
+static void deliver(struct link_broker *b, const struct reply *r, size_t bytes)
 {
 	struct pending *p;
 
 	for (p = b->pending; p; p = p->next) {
-		if (p->id == msg->id && !p->done)
+		if (p->id == r->msg.id && !p->done)
 			break;
 	}
 	if (!p) {
-		close_all(fds, nr_fds);
+		close_all(r->fds, r->nr_fds);
 		return;
 	}
-	p->result = msg->result;
+	p->result = r->msg.result;
 	p->bytes = bytes;
-	memcpy(p->reply, arg, bytes);
-	memcpy(p->fds, fds, nr_fds * sizeof(*fds));
-	p->nr_fds = nr_fds;
+	memcpy(p->reply, r->arg, bytes);
+	memcpy(p->fds, r->fds, r->nr_fds * sizeof(*r->fds));
+	p->nr_fds = r->nr_fds;
+	p->fds_lost = r->fds_lost;
 	p->done = true;
 }
 
@@ -190,24 +212,30 @@ static void end_all(struct link_broker *b, int result)
 	}
 }
 
+static void forget(struct link_broker *b, const struct pending *p)
+{
+	struct pending **at;
+
+	for (at = &b->pending; *at != p; at = &(*at)->next)
+		;
+	*at = p->next;
+}
+
 /* With b->lock held, which it drops to read: reads one reply, for whomever. */
 static void read_one(struct link_broker *b)
 {
-	unsigned char arg[ARAX_MSG_MAX];
-	int fds[ARAX_MSG_FDS];
-	unsigned int nr_fds;
-	struct arax_msg msg;
+	struct reply r;
 	ssize_t n;
 
 	b->reading = true;
 	pthread_mutex_unlock(&b->lock);
-	n = recv_reply(b, &msg, arg, sizeof(arg), fds, &nr_fds);
+	n = recv_reply(b, &r);
 	pthread_mutex_lock(&b->lock);
 	b->reading = false;
-	if (n >= 0 && msg.id == ARAX_MSG_REFUSED && msg.result < 0)
-		end_all(b, msg.result);
+	if (n >= 0 && r.msg.id == ARAX_MSG_REFUSED && r.msg.result < 0)
+		end_all(b, r.msg.result);
 	else if (n >= 0)
-		deliver(b, &msg, arg, (size_t)n, fds, nr_fds);
+		deliver(b, &r, (size_t)n);
 	else
 		end_all(b, n == -EPROTO ? -EPROTO : -ENOTCONN);
 	pthread_cond_broadcast(&b->cond);
@@ -216,7 +244,6 @@ static void read_one(struct link_broker *b)
 static void exchange(struct link_broker *b, struct pending *p, struct arax_msg *msg,
 		     const void *arg, size_t bytes, const int *fds)
 {
-	struct pending **at;
 	int dead, ret;
 
 	pthread_mutex_lock(&b->lock);
@@ -226,6 +253,7 @@ static void exchange(struct link_broker *b, struct pending *p, struct arax_msg *
 	p->done = false;
 	p->bytes = 0;
 	p->nr_fds = 0;
+	p->fds_lost = false;
 	p->next = b->pending;
 	b->pending = p;
 	dead = b->dead;
@@ -245,9 +273,7 @@ static void exchange(struct link_broker *b, struct pending *p, struct arax_msg *
 		else
 			read_one(b);
 	}
-	for (at = &b->pending; *at != p; at = &(*at)->next)
-		;
-	*at = p->next;
+	forget(b, p);
 	pthread_mutex_unlock(&b->lock);
 }
 
@@ -288,7 +314,7 @@ static int broker_call(struct link *l, unsigned int nr, void *arg)
 			p.fds[i] = -1;
 		} else {
 			*field = -1;
-			p.result = -EPROTO;
+			p.result = p.fds_lost ? -EMFILE : -EPROTO;
 		}
 	}
 	close_all(p.fds, p.nr_fds);
