@@ -366,6 +366,30 @@ static bool fits_in_memory(size_t bytes)
 	return bytes <= INT64_MAX && (sysinfo(&s) || bytes / s.mem_unit <= s.totalram);
 }
 
+#define PIECE_MAX	((size_t)16 << 20)
+#define PIECE_MIN	((size_t)64 << 10)
+
+/*
+ * Where a signal comes, many a kernel gives back all that the call has brought so far.  So under
+ * a timer, a profiler's say, no call may be longer than what comes from one signal to the next.
+ */
+static int bring_pages(int fd, size_t bytes)
+{
+	size_t at, n, piece = PIECE_MAX;
+
+	for (at = 0; at < bytes; at += n) {
+		n = bytes - at < piece ? bytes - at : piece;
+		while (fallocate(fd, 0, (off_t)at, (off_t)n)) {
+			if (errno != EINTR)
+				return -1;
+			if (piece > PIECE_MIN)
+				piece /= 2;
+			n = n < piece ? n : piece;
+		}
+	}
+	return 0;
+}
+
 /*
  * A memory file whose size can't change any more and whose pages are there.
  * Returns its descriptor.
@@ -385,14 +409,14 @@ static int make_memory(const char *name, size_t bytes, void **data)
 	if (ftruncate(fd, (off_t)bytes))
 		goto fail;
 	/* Huge ones come by being touched; what comes by fallocate() is small. */
-	if (!huge && fallocate(fd, 0, 0, (off_t)bytes))
+	if (!huge && bring_pages(fd, bytes))
 		goto fail;
 	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (huge ? 0 : MAP_POPULATE), fd, 0);
 	if (p == MAP_FAILED)
 		goto fail;
 	if (huge && !madvise(p, huge, MADV_HUGEPAGE))
 		madvise(p, huge, MADV_POPULATE_WRITE);
-	if (huge && fallocate(fd, 0, 0, (off_t)bytes))
+	if (huge && bring_pages(fd, bytes))
 		goto fail;
 	if (huge)
 		madvise(p, bytes, MADV_POPULATE_WRITE);

@@ -7,9 +7,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 #include "libarax/internal.h"
@@ -155,6 +157,34 @@ START_TEST(too_many_descriptors)
 }
 END_TEST
 
+static unsigned int interrupted;
+static size_t uninterrupted_bytes;
+
+/* As under a timer: what takes too long never comes to its end. */
+int fallocate(int fd, int mode, off_t at, off_t bytes)
+{
+	if ((size_t)bytes > uninterrupted_bytes || interrupted++ % 3 == 0) {
+		errno = EINTR;
+		return -1;
+	}
+	return (int)syscall(SYS_fallocate, fd, mode, at, bytes);
+}
+
+START_TEST(buffer_under_a_timer)
+{
+	struct arax_buffer_create a = {
+		.size = sizeof(a), .bytes = (40 << 20) + 4096, .fd = -1,
+	};
+	void *data;
+
+	uninterrupted_bytes = 1 << 20;
+	ck_assert_int_eq(l->ops->buffer_create(l, &a, &data), 0);
+	ck_assert_uint_ge(interrupted, 40);
+	memset(data, 1, a.bytes);
+	munmap(data, a.bytes);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("libarax-broker");
@@ -164,6 +194,7 @@ int main(void)
 	tcase_set_timeout(t, 30);
 	tcase_add_test(t, no_descriptor_left);
 	tcase_add_test(t, too_many_descriptors);
+	tcase_add_test(t, buffer_under_a_timer);
 	suite_add_tcase(s, t);
 	return be_main(s);
 }
