@@ -11,6 +11,7 @@
 
 #include "barrier.h"
 #include "error.h"
+#include "eventfd.h"
 #include "link.h"
 #include "lock.h"
 #include "ring.h"

@@ -20,6 +20,7 @@
 
 #include "barrier.h"
 #include "error.h"
+#include "eventfd.h"
 #include "kmod/core/layout.h"
 #include "link.h"
 
@@ -221,14 +222,72 @@ static void forget(struct link_broker *b, const struct pending *p)
 	*at = p->next;
 }
 
+/* ------------------------------------------------------------------ */
+/* Calls that sleep: their threads may be cancelled there              */
+
+struct sleeper {
+	struct link_broker *b;
+	struct pending *p;
+};
+
+/* With b->lock held. */
+static void waiter_gone(void *arg)
+{
+	struct sleeper *s = arg;
+
+	forget(s->b, s->p);
+	pthread_mutex_unlock(&s->b->lock);
+}
+
+/* With b->reading set by this thread. */
+static void reader_gone(void *arg)
+{
+	struct sleeper *s = arg;
+
+	pthread_mutex_lock(&s->b->lock);
+	s->b->reading = false;
+	pthread_cond_broadcast(&s->b->cond);
+	waiter_gone(s);
+}
+
+static void await_reader(struct link_broker *b, struct pending *p, int cancel)
+{
+	struct sleeper s = { b, p };
+
+	pthread_cleanup_push(waiter_gone, &s);
+	pthread_setcancelstate(cancel, NULL);
+	pthread_cond_wait(&b->cond, &b->lock);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_cleanup_pop(0);
+}
+
+/* Not in recvmsg() itself: a thread that ends there may take another's reply with it. */
+static void await_message(struct link_broker *b, struct pending *p, int cancel)
+{
+	struct pollfd fd = { .fd = b->sock, .events = POLLIN };
+	struct sleeper s = { b, p };
+
+	pthread_cleanup_push(reader_gone, &s);
+	pthread_setcancelstate(cancel, NULL);
+	while (poll(&fd, 1, -1) < 0 && errno == EINTR)
+		;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_cleanup_pop(0);
+}
+
+/* ------------------------------------------------------------------ */
+/* Calls                                                               */
+
 /* With b->lock held, which it drops to read: reads one reply, for whomever. */
-static void read_one(struct link_broker *b)
+static void read_one(struct link_broker *b, struct pending *p, int cancel)
 {
 	struct reply r;
 	ssize_t n;
 
 	b->reading = true;
 	pthread_mutex_unlock(&b->lock);
+	if (cancel == PTHREAD_CANCEL_ENABLE)
+		await_message(b, p, cancel);
 	n = recv_reply(b, &r);
 	pthread_mutex_lock(&b->lock);
 	b->reading = false;
@@ -241,8 +300,9 @@ static void read_one(struct link_broker *b)
 	pthread_cond_broadcast(&b->cond);
 }
 
+/* @cancel: whether the thread may be cancelled while it waits; else it is not, here. */
 static void exchange(struct link_broker *b, struct pending *p, struct arax_msg *msg,
-		     const void *arg, size_t bytes, const int *fds)
+		     const void *arg, size_t bytes, const int *fds, int cancel)
 {
 	int dead, ret;
 
@@ -269,9 +329,9 @@ static void exchange(struct link_broker *b, struct pending *p, struct arax_msg *
 	}
 	while (!p->done) {
 		if (b->reading)
-			pthread_cond_wait(&b->cond, &b->lock);
+			await_reader(b, p, cancel);
 		else
-			read_one(b);
+			read_one(b, p, cancel);
 	}
 	forget(b, p);
 	pthread_mutex_unlock(&b->lock);
@@ -286,7 +346,7 @@ static int broker_call(struct link *l, unsigned int nr, void *arg)
 	struct arax_msg msg = { .nr = nr };
 	struct pending p;
 	unsigned int i;
-	int *field;
+	int *field, cancel;
 
 	if (!c)
 		return -ENOTTY;
@@ -300,7 +360,10 @@ static int broker_call(struct link *l, unsigned int nr, void *arg)
 		*field = (int)msg.nr_fds++;
 	}
 
-	exchange(b, &p, &msg, request, c->size, fds);
+	/* The others are short, and have more to lose than they gain by it. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	exchange(b, &p, &msg, request, c->size, fds,
+		 nr == ARAX_NR_WAIT ? cancel : PTHREAD_CANCEL_DISABLE);
 
 	if (p.result != -ENOTCONN && p.result != -EPROTO && p.bytes >= c->size)
 		memcpy(arg, p.reply, c->size);
@@ -318,6 +381,7 @@ static int broker_call(struct link *l, unsigned int nr, void *arg)
 		}
 	}
 	close_all(p.fds, p.nr_fds);
+	pthread_setcancelstate(cancel, NULL);
 	return p.result;
 }
 
@@ -512,18 +576,13 @@ static int broker_buffer_map(struct link *l, const struct arax_buffer_import *a,
 
 static int broker_kick(struct link *l, uint32_t count, bool *woke)
 {
-	const uint64_t one = 1;
-
 	/*
 	 * Orders the entries' seq words before the read below.  Pairs with the
 	 * barrier of the broker between setting sq_need_wakeup and its last look.
 	 */
 	full_barrier();
 	*woke = load_relaxed(&l->ctl->sq_need_wakeup);
-	if (*woke && write(to_broker(l)->doorbell_fd, &one, sizeof(one)) < 0 &&
-	    errno != EAGAIN)
-		return -errno;
-	return 0;
+	return *woke ? eventfd_ring(to_broker(l)->doorbell_fd) : 0;
 }
 
 static bool broker_peer_awake(struct link *l)

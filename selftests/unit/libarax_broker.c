@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The client's end of the broker's socket, against a server that does as a test says: what comes
- * may be cut, too much, or late.
+ * may be cut, too much, or late, and who waits for it may be cancelled.
  */
 #include <check.h>
 #include <dirent.h>
@@ -157,6 +157,71 @@ START_TEST(too_many_descriptors)
 }
 END_TEST
 
+static void *wait_long(void *arg)
+{
+	struct arax_wait a = { .size = sizeof(a), .count = 1, .deadline_ns = ARAX_DEADLINE_NONE };
+
+	return (void *)(intptr_t)l->ops->call(l, ARAX_NR_WAIT, &a);
+}
+
+/* The one that reads for all, or one that it reads for: the others get what is theirs. */
+START_TEST(cancelled_while_waiting)
+{
+	struct arax_wait body = { .size = sizeof(body) };
+	unsigned int gone = _i, i;
+	pthread_t t[3];
+	void *result;
+
+	for (i = 0; i < 3; i++) {
+		ck_assert_int_eq(pthread_create(&t[i], NULL, wait_long, NULL), 0);
+		while (nr_held <= i)
+			usleep(100);
+		usleep(5000);
+	}
+	ck_assert_int_eq(pthread_cancel(t[gone]), 0);
+	pthread_join(t[gone], &result);
+	ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+	ck_assert_int_eq(other_call(), 0);
+	for (i = 0; i < 3; i++)
+		answer(held[i], &body, sizeof(body), 0);
+	for (i = 0; i < 3; i++) {
+		if (i == gone)
+			continue;
+		pthread_join(t[i], &result);
+		ck_assert_ptr_null(result);
+	}
+	ck_assert_int_eq(other_call(), 0);
+}
+END_TEST
+
+static atomic_bool enough;
+
+static void *call_often(void *arg)
+{
+	int ret = 0;
+
+	while (!enough && !ret)
+		ret = other_call();
+	return (void *)(intptr_t)ret;
+}
+
+/* Short calls are no cancellation points. */
+START_TEST(cancelled_in_a_call)
+{
+	pthread_t t;
+	void *result;
+
+	ck_assert_int_eq(pthread_create(&t, NULL, call_often, NULL), 0);
+	usleep(5000);
+	ck_assert_int_eq(pthread_cancel(t), 0);
+	usleep(5000);
+	ck_assert_int_eq(other_call(), 0);
+	enough = true;
+	pthread_join(t, &result);
+	ck_assert_ptr_null(result);
+}
+END_TEST
+
 static unsigned int interrupted;
 static size_t uninterrupted_bytes;
 
@@ -194,6 +259,8 @@ int main(void)
 	tcase_set_timeout(t, 30);
 	tcase_add_test(t, no_descriptor_left);
 	tcase_add_test(t, too_many_descriptors);
+	tcase_add_loop_test(t, cancelled_while_waiting, 0, 3);
+	tcase_add_test(t, cancelled_in_a_call);
 	tcase_add_test(t, buffer_under_a_timer);
 	suite_add_tcase(s, t);
 	return be_main(s);

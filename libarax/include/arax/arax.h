@@ -27,6 +27,13 @@
  *		nothing may use an object while or after it is destroyed.
  *		Nothing is async-signal-safe.  Waits go on over signals.
  *
+ * CANCELLATION	A thread may be cancelled (pthread_cancel()) while it waits: for tasks, for
+ *		timelines, for a kernel to be published, or for room in a full ring.
+ *		All others go on, and so do its tasks: its events must stay in place until
+ *		they are done.  No thread is cancelled within a notify.  One that is
+ *		cancelled in a call that makes something may leave that behind: hold
+ *		cancellation off there (pthread_setcancelstate()).
+ *
  * FORK		A context belongs to the process that opened it.  In a forked
  *		child its calls return -EPERM; arax_close() frees what is left.
  *
