@@ -10,7 +10,7 @@
 
 /**
  * struct access - markers under way
- * @left:	that have not ended; atomic
+ * @left:	that have not ended; atomic, written under ring_lock
  * @owners:	events that are pending, and the caller; atomic.  The events can outlive the
  *		call, which may run out of time: who comes last frees it
  */
@@ -29,13 +29,17 @@ static void put(struct access *a, uint32_t owners)
 		free(a);
 }
 
-static void ended(struct arax_event *event)
+void access_count(struct arax_event *event)
 {
 	struct access *a = event->data;
 
 	/* Pairs with the acquire in is_done(). */
-	__atomic_sub_fetch(&a->left, 1, __ATOMIC_RELEASE);
-	put(a, 1);
+	store_release(&a->left, a->left - 1);
+}
+
+void access_ended(struct arax_event *event)
+{
+	put(event->data, 1);
 }
 
 static bool is_done(void *arg)
@@ -96,7 +100,7 @@ static size_t submit(struct arax_queue *queue, struct access *a, const struct ar
 		n = nr - done < MARKERS ? nr - done : MARKERS;
 		memset(d, 0, n * sizeof(*d));
 		for (i = 0; i < n; i++) {
-			a->events[done + i].notify = ended;
+			a->events[done + i].notify = access_ended;
 			a->events[done + i].data = a;
 			d[i].opcode = ARAX_OP_MARKER;
 			d[i].ranges = &ranges[done + i];

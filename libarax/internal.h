@@ -154,6 +154,15 @@ int complete_all(struct arax *ax);
 void complete_dead(struct arax *ax, int err);
 /* ctl->dead as a negative errno, noting it; 0 while alive. */
 int context_dead(struct arax *ax);
+/* Calls what this thread still has to, also from within a notify. */
+void notify_noted(void);
+
+/*
+ * access.c: the notify of an access's markers, and what has to be done with ring_lock held,
+ * before: there who waits for them looks before he sleeps.
+ */
+void access_ended(struct arax_event *event);
+void access_count(struct arax_event *event);
 
 /* wait.c */
 

@@ -293,7 +293,8 @@ ARAX_INLINE struct arax_range arax_inout(const struct arax_buffer *buffer)
  *		that tag failed, and this one depended on it
  * @notify:	if set, called once by whichever thread of the program learns of
  *		the end (it makes an Arax call at that time).  The event is the
- *		program's again from then on.  It may submit, but not wait.
+ *		program's again from then on.  It may submit, but not wait; those that
+ *		its own calls make due are called after it.
  * @data:	for the program
  * @tag:	of the task; ARAX_TAG_EPOCH() of it is 0 if no daemon ever had it
  * @device:	index of the device that ran it, ~0 if none did
