@@ -1138,7 +1138,7 @@ START_TEST(refused_at_once)
 	struct arax_desc d = { .opcode = ARAX_OP_CALL };
 	static uint8_t args[ARAX_MAX_ARGS + 1];
 	struct arax_event e = ARAX_EVENT_INIT;
-	int a = 0;
+	int a = 0, i;
 
 	ck_assert_int_eq(arax_launch(q, &k, arax_grid(1, 1, 1), ARAX_ARGS(a), r, 2, &e), 0);
 	ck_assert_int_eq(arax_wait(&e, SOON), 0);
@@ -1162,6 +1162,13 @@ START_TEST(refused_at_once)
 	ck_assert_int_eq(arax_submit(q, &d, 1, 0x80), -EOPNOTSUPP);
 	d.opcode = ARAX_OP_MAX;
 	ck_assert_int_eq(arax_submit(q, &d, 1, 0), -EINVAL);
+	d.opcode = ARAX_OP_MARKER;
+	for (i = 0; i < 2; i++) {
+		d.reserved[i] = 1ull << 40;
+		ck_assert_int_eq(arax_submit(q, &d, 1, 0), -EINVAL);
+		ck_assert_ptr_nonnull(strstr(arax_error_text(), "arax_desc.reserved"));
+		d.reserved[i] = 0;
+	}
 	/* The event is as good as unused after all that. */
 	ck_assert_int_eq(go(0, &e), 0);
 	ck_assert_int_eq(arax_wait(&e, SOON), 0);

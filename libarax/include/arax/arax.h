@@ -490,6 +490,7 @@ int arax_access_end(struct arax_queue *queue, struct arax_range range);
  * @wait, @wait_value: not before this timeline has that value
  * @signal, @signal_value: reached when the task ends
  * @event:	may be NULL
+ * @reserved:	0
  */
 struct arax_desc {
 	uint32_t opcode;
