@@ -280,7 +280,11 @@ int submit_kick(struct arax *ax, uint32_t count)
 	ret = ax->link->ops->kick(ax->link, count, &woke);
 	if (woke != load_relaxed(&ax->woke))
 		store_relaxed(&ax->woke, woke);
-	if (unlikely(ret == -EPIPE || ret == -ENOTCONN))
+	/*
+	 * The entries are published, so that they can't be taken back, and nobody knows of
+	 * them: those tasks end as a dead context's do.
+	 */
+	if (unlikely(ret))
 		complete_dead(ax, ret);
 	return ret;
 }
@@ -376,9 +380,8 @@ again:
 	lock_drop(&ax->ring_lock);
 	err = submit_kick(ax, (uint32_t)(i - kicked));
 	kicked = i;
-	if (unlikely(err))
-		return error_set(err, "submitting to queue %#x", queue->handle);
-	if (likely(!ret))
+	/* Some were submitted, or there would have been nothing to kick; their ends tell why. */
+	if (likely(!ret) || unlikely(err))
 		return (int)i;
 
 	if (ret == -EAGAIN && !(flags & ARAX_SUBMIT_NOWAIT)) {

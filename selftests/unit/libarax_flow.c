@@ -231,6 +231,9 @@ static int peer_kick(struct link *l, uint32_t count, bool *woke)
 {
 	const uint64_t one = 1;
 
+	*woke = false;
+	if (((struct peer *)l)->kick_error)
+		return ((struct peer *)l)->kick_error;
 	full_barrier();
 	*woke = load_relaxed(&l->ctl->sq_need_wakeup);
 	if (*woke)
@@ -1253,6 +1256,46 @@ START_TEST(context_killed)
 }
 END_TEST
 
+/* What was published before it showed that nobody is there has been submitted, and ends. */
+START_TEST(kick_fails)
+{
+	static const int errors[] = { -EPIPE, -ENOTCONN, -EBADF };
+	struct arax_event e[3] = { ARAX_EVENT_INIT };
+	struct arax_desc d[3] = { { 0 } };
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		d[i].opcode = ARAX_OP_MARKER;
+		d[i].event = &e[i];
+	}
+	P->hold_all = true;
+	P->kick_error = errors[_i];
+	ck_assert_int_eq(arax_submit(q, d, 3, 0), 3);
+	for (i = 0; i < 3; i++)
+		ck_assert_int_eq(arax_wait(&e[i], SOON),
+				 errors[_i] == -ENOTCONN ? -EOWNERDEAD : errors[_i]);
+	ck_assert_int_eq(arax_submit(q, d, 3, 0), errors[_i]);
+}
+END_TEST
+
+/* Some of its markers are submitted, and tell of their ends, the others are not. */
+START_TEST(kick_fails_in_an_access)
+{
+	const struct arax_range r = { .buffer = 1, .access = ARAX_IN, .length = 8, .count = 1 };
+	struct arax_range all[40];
+	struct arax_event e = ARAX_EVENT_INIT;
+	int i;
+
+	for (i = 0; i < 40; i++)
+		all[i] = r;
+	P->hold_all = true;
+	ck_assert_int_eq(go('h', &e), 0);
+	P->kick_error = -EPIPE;
+	ck_assert_int_eq(arax_access_begin_all(q, all, 40, SOON), -EPIPE);
+	ck_assert_int_eq(arax_wait(&e, SOON), -EPIPE);
+}
+END_TEST
+
 /* An access waits for tasks whose queue is gone, as for others: a marker asks for them. */
 START_TEST(access_after_a_queue)
 {
@@ -1588,6 +1631,8 @@ int main(void)
 	tcase_add_test(t, link_dies);
 	tcase_add_test(t, link_dies_while_testing);
 	tcase_add_test(t, context_killed);
+	tcase_add_loop_test(t, kick_fails, 0, 3);
+	tcase_add_test(t, kick_fails_in_an_access);
 	tcase_add_test(t, access_after_a_queue);
 	tcase_add_test(t, close_with_work);
 	tcase_add_test(t, after_fork);

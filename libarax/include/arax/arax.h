@@ -517,7 +517,8 @@ struct arax_desc {
  * Submit @count tasks, in order, at the cost of one wake-up at most.  Returns how
  * many were taken: fewer only if one of them is wrong or, with NOWAIT, there is
  * no room; or the error if that is the first.  Tasks wrong in ways that only the
- * server can see complete with their error.
+ * server can see complete with their error; so do those that had been taken when it
+ * showed that the context is dead.
  */
 int arax_submit(struct arax_queue *queue, const struct arax_desc *tasks, size_t count,
 		uint32_t flags);
