@@ -405,6 +405,8 @@ static __attribute__((cold)) int failed(const struct arax_event *e)
 	if (e->origin)
 		return error_set(e->result, "task %#llx, because task %#llx failed%s",
 				 (unsigned long long)e->tag, (unsigned long long)e->origin, why);
+	if (!e->tag)
+		return error_set(e->result, "a task that was in flight when its context ended");
 	if (!ARAX_TAG_EPOCH(e->tag))
 		return error_set(e->result, "task %#llx, before a daemon had it%s",
 				 (unsigned long long)e->tag, why);

@@ -1224,6 +1224,9 @@ START_TEST(link_dies)
 	ck_assert_int_eq(go('x', &last), 0);
 	ck_assert_int_eq(arax_wait(&last, SOON), -EOWNERDEAD);
 	ck_assert_int_eq(arax_wait(&held, SOON), -EOWNERDEAD);
+	/* A daemon may have had it, and it has no tag by which anybody would know. */
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "in flight"));
+	ck_assert_ptr_null(strstr(arax_error_text(), "before a daemon"));
 	ck_assert_int_eq(go(0, &held), -ENOTCONN);
 	ck_assert_int_eq(arax_queue_create(ax, 0, 0, &q), -ENOTCONN);
 }

@@ -296,7 +296,8 @@ ARAX_INLINE struct arax_range arax_inout(const struct arax_buffer *buffer)
  *		program's again from then on.  It may submit, but not wait; those that
  *		its own calls make due are called after it.
  * @data:	for the program
- * @tag:	of the task; ARAX_TAG_EPOCH() of it is 0 if no daemon ever had it
+ * @tag:	of the task; ARAX_TAG_EPOCH() of it is 0 if no daemon ever had it.  0: it was
+ *		in flight when its context ended, and nobody knows whether one had it
  * @device:	index of the device that ran it, ~0 if none did
  * @device_ns, @wait_ns, @bytes: time on the device, time before it, bytes moved
  *
