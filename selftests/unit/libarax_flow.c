@@ -1554,6 +1554,26 @@ START_TEST(cancelled_while_asleep)
 }
 END_TEST
 
+/* What an access left is freed by whoever comes last. */
+START_TEST(cancelled_in_an_access)
+{
+	struct arax_event e = ARAX_EVENT_INIT;
+	pthread_t t;
+	void *result;
+
+	P->hold_all = true;
+	ck_assert_int_eq(go(0, &e), 0);
+	ck_assert_int_eq(pthread_create(&t, NULL, begin_access, NULL), 0);
+	until_asleep(2);
+	pthread_cancel(t);
+	join_soon(t, &result);
+	ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+	P->release = true;
+	ck_assert_int_eq(arax_wait(&e, SOON), 0);
+	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+}
+END_TEST
+
 /* One who polls sees what comes after the one that slept is gone. */
 START_TEST(cancelled_beside_a_poll)
 {
@@ -1645,6 +1665,7 @@ int main(void)
 	tcase_add_test(t, access_beside_a_notify);
 	if (!UNDER_TSAN) {
 		tcase_add_loop_test(t, cancelled_while_asleep, 0, 3);
+		tcase_add_test(t, cancelled_in_an_access);
 		tcase_add_test(t, cancelled_beside_a_poll);
 	}
 	tcase_add_test(t, link_dies_under_threads);
