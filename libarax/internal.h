@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include <arax/arax.h>
 
@@ -15,6 +16,9 @@
 #include "link.h"
 #include "lock.h"
 #include "ring.h"
+
+_Static_assert(sizeof(off_t) == 8 && sizeof(time_t) == 8,
+	       "compile with -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64");
 
 #define SPIN_FIRST_NS	20000u	/* what a context begins with, see awake.c */
 #define PROBE_FIRST	16u

@@ -427,7 +427,7 @@ static bool fits_in_memory(size_t bytes)
 {
 	struct sysinfo s;
 
-	return bytes <= INT64_MAX && (sysinfo(&s) || bytes / s.mem_unit <= s.totalram);
+	return bytes <= PTRDIFF_MAX && (sysinfo(&s) || bytes / s.mem_unit <= s.totalram);
 }
 
 #define PIECE_MAX	((size_t)16 << 20)
@@ -563,8 +563,13 @@ static int broker_buffer_create(struct link *l, struct arax_buffer_create *a, vo
 static int broker_buffer_map(struct link *l, const struct arax_buffer_import *a, int fd,
 			     void **data)
 {
-	void *p = mmap(NULL, page_round(a->bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	size_t bytes = page_round(a->bytes);
+	void *p;
 
+	/* More than an address has bits for. */
+	if (bytes < a->bytes)
+		return -ENOMEM;
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED)
 		return -errno;
 	*data = p;

@@ -53,8 +53,12 @@ static int kernel_call_sleeping(struct link *l, unsigned int nr, void *arg)
 
 static int kernel_map(struct link_kernel *k, uint64_t bytes, uint64_t offset, void **data)
 {
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, k->fd, (off_t)offset);
+	void *p;
 
+	/* More than an address has bits for. */
+	if ((size_t)bytes != bytes)
+		return -ENOMEM;
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, k->fd, (off_t)offset);
 	if (p == MAP_FAILED)
 		return -errno;
 	*data = p;

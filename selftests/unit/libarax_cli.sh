@@ -184,6 +184,17 @@ ARAX_LINK=broker:$tmp/none is 0 'run --kernels starts one whatever there is' \
 says 'mc_pi' 'which has one folder'
 says 'vadd' 'and the other'
 is 0 'a program in C++' $arax run --private -- build/unit/libarax-cxx
+if echo 'int main(void) { return 0; }' | gcc -m32 -pthread -o "$tmp/m32" -x c - 2>/dev/null; then
+	is 0 'libarax for 32 bits' gcc -m32 -std=gnu11 -O2 -pthread -Wall -Wextra -Werror \
+		-Wno-unused-parameter -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 \
+		-DARAX_VERSION='"32"' -I. -Iuapi -Ilibarax/include -o "$tmp/m32" \
+		examples/quickstart.c libarax/*.c
+	is 0 'a program with 32 bits' $arax run --private -- "$tmp/m32"
+	says 'sum[999999] = 2999997' 'computes the same'
+else
+	n=$((n + 1))
+	echo "ok $n - a program with 32 bits # SKIP the compiler makes none"
+fi
 is 137 'run tells of a signal' $arax run --private -- sh -c 'kill -9 $$'
 is 127 'run of what is not there' $arax run --private -- "$tmp/none"
 is 126 'run of what is no program' $arax run --private -- "$tmp"
