@@ -249,6 +249,26 @@ says 'the private araxd died of signal 11' 'says of what'
 says 'araxd is ready' 'and what it said last'
 says '"addressing": "data"' 'and what contains it'
 is 1 'run with a wrong configuration' $arax run --private --config "$tmp/none" -- true
+# While one starts that takes its time.
+mkdir "$tmp/slow"
+cp $arax "$tmp/slow/arax"
+printf '#!/bin/sh\nexec sleep 60\n' >"$tmp/slow/araxd"
+chmod +x "$tmp/slow/araxd"
+cat >"$tmp/interrupt" <<'END'
+env --default-signal "$2/slow/arax" run --private -- true &
+for i in $(seq 100); do
+	[ -z "$(find "$2" -name 'arax-run-*')" ] || break
+	sleep 0.05
+done
+[ "$i" -lt 100 ] || exit 9
+sleep 0.1
+kill "-$1" $!
+wait $!
+END
+for s in 2 3 15 1; do
+	is $((128 + s)) "run that signal $s ends before there is a daemon" bash "$tmp/interrupt" $s "$tmp"
+	is 0 'leaves nothing behind' sh -c "[ -z \"\$(find $tmp -name 'arax-run-*')\" ]"
+done
 n=$((n + 1))
 left=$(find "$tmp" -name 'arax-run-*')
 if [ -z "$left" ]; then
