@@ -777,6 +777,16 @@ START_TEST(any_of_some)
 }
 END_TEST
 
+START_TEST(texts)
+{
+	ck_assert_str_eq(arax_strerror(0), "success");
+	ck_assert_str_eq(arax_strerror(-EBUSY), "in use");
+	ck_assert_str_eq(arax_strerror(EBUSY), "in use");
+	ck_assert_str_eq(arax_strerror(INT32_MIN), "unknown error");
+	ck_assert_str_eq(arax_strerror(INT32_MAX), "unknown error");
+}
+END_TEST
+
 START_TEST(wrong_events)
 {
 	struct arax_event e = ARAX_EVENT_INIT;
@@ -1638,6 +1648,7 @@ int main(void)
 	tcase_add_test(t, more_than_fits);
 	tcase_add_test(t, no_room_no_wait);
 	tcase_add_test(t, any_of_some);
+	tcase_add_test(t, texts);
 	tcase_add_test(t, wrong_events);
 	tcase_add_test(t, failures_without_an_event);
 	tcase_add_test(t, notify_by_poll);
