@@ -116,6 +116,25 @@ says "t.jsonl:1:" 'and says where'
 echo '{"seq": 1}' >"$tmp/t.jsonl"
 is 1 'a trace of something else' $arax trace "$tmp/t.jsonl"
 says 'not a task' 'and says so'
+# Whatever a driver calls its device, and who else may write such a file.
+task() { # SEQ KERNEL DEVICE
+	echo "{\"seq\":$1,\"link\":\"l\\\\\",\"context\":1,\"kernel\":\"$2\",\"work\":1,\"submit_us\":1,\"start_us\":2,\"enter_us\":0,\"run_us\":3,\"leave_us\":0,\"device\":\"$3\",\"lane\":0,\"result\":0,\"ranges\":[],\"then\":[2]}"
+}
+long=$(printf '\303\244%.0s' {1..100})
+{
+	task 1 'x\"]; evil [label=\"' 'G\"P\\U\u001b[31m'
+	task 2 "$long" 'none'
+	task 3 "x$long" "none"
+} >"$tmp/t.jsonl"
+is 0 'names in a graph' $arax trace --dot "$tmp/t.jsonl"
+says 'label="x\"]; evil [label=\"\n' 'stay in their strings'
+says 'G\"P\\U?[31m lane' 'and say nothing to a terminal'
+says '"l\\1" -> "l\\2"' 'also that of the link'
+! command -v dot >/dev/null || is 0 'dot reads it' dot -o /dev/null "$tmp/out"
+if command -v python3 >/dev/null; then
+	is 0 'names of any length for perfetto' bash -o pipefail -c \
+		"$arax trace --perfetto $tmp/t.jsonl | python3 -m json.tool"
+fi
 : >"$tmp/t.jsonl"
 is 0 'an empty trace' $arax trace --perfetto "$tmp/t.jsonl"
 says 'no task is in it' 'and says so'
