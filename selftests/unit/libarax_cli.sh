@@ -538,6 +538,18 @@ else
 		# shellcheck disable=SC2086 # words
 		is 0 "$c is for all" "${other[@]}" $arax $c
 	done
+	# A user may have any number of 32 bits.
+	mkfifo "$tmp/hold"
+	exec 9<>"$tmp/hold"
+	setpriv --reuid=3000000000 --regid=65534 --clear-groups build/unit/libarax-second hold <&9 &
+	holder=$!
+	for _ in {1..100}; do
+		$arax ps | grep -q 3000000000 && break
+		sleep 0.05
+	done
+	is 0 'ps of a user with a large number' $arax ps --json
+	says '"uid": 3000000000' 'and that is it'
+	kill $holder
 	for c in ps 'kill 1' 'tenant show' "tenant show /" "tenant set / tasks.max=1"; do
 		[ -n "$CGROUP2" ] || [ "$c" = "${c#tenant * /}" ] || continue
 		# shellcheck disable=SC2086 # words
