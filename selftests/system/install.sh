@@ -167,9 +167,11 @@ else
 	skip 'the sources for DKMS build' 'no build/kernels/6.1'
 fi
 
-try 'another prefix later' make --no-print-directory install DESTDIR="$work/other" PREFIX=/usr
-grep -q '^prefix=/usr$' "$work/other/usr/lib/pkgconfig/arax.pc" &&
-	grep -q '^ExecStart=/usr/bin/araxd' "$work/other/usr/lib/systemd/system/araxd.service"
+other="$work/another root"
+try 'another prefix later, and a folder with a blank' \
+	make --no-print-directory install DESTDIR="$other" PREFIX=/usr
+grep -q '^prefix=/usr$' "$other/usr/lib/pkgconfig/arax.pc" &&
+	grep -q '^ExecStart=/usr/bin/araxd' "$other/usr/lib/systemd/system/araxd.service"
 ok $? 'is in the files'
 
 echo "1..$n"
