@@ -144,6 +144,8 @@ if command -v systemd-analyze >/dev/null; then
 else
 	skip 'the systemd unit is right' 'no systemd-analyze'
 fi
+grep -qx arax "$root/usr/lib/modules-load.d/arax.conf"
+ok $? 'the module is loaded at boot'
 try 'completion is bash' bash -n "$at/share/bash-completion/completions/arax"
 # shellcheck disable=SC2016 # for that shell
 try 'and completes' bash -c '. "$1"
