@@ -100,13 +100,16 @@ static _Thread_local struct {
 	bool calling;
 } noted;
 
-static void note_all(struct aftermath *after)
+/* Out of the way of those that have none. */
+static __attribute__((noinline)) void note_all(struct aftermath *after)
 {
 	if (noted.first)
 		*noted.end = after->notify;
 	else
 		noted.first = after->notify;
 	noted.end = after->notify_end;
+	if (!noted.calling)
+		notify_noted();
 }
 
 void notify_noted(void)
@@ -146,11 +149,8 @@ static int settle(struct arax *ax, struct aftermath *after)
 	/* Somebody polls, and what he polls for may just have been taken. */
 	if (unlikely(load_acquire(&ax->armed)))
 		eventfd_ring(ax->nudge_fd);
-	if (unlikely(after->notify)) {
+	if (unlikely(after->notify))
 		note_all(after);
-		if (!noted.calling)
-			notify_noted();
-	}
 	return (int)after->count;
 }
 
