@@ -41,13 +41,13 @@ INSTALL_TARGETS += install-libarax
 .PHONY: install-libarax
 
 # Unit tests: pure ring logic, and the flow against a consumer thread.
-LIBARAX_TESTS := ring-asan flow-asan flow-tsan broker-asan tenant-asan
+LIBARAX_TESTS := ring-asan flow-plain flow-asan flow-tsan broker-plain broker-asan tenant-asan
 $(call program,$(B)/unit/libarax-ring-asan,asan,selftests/unit/libarax_ring.c libarax/ring.c,\
 	$(shell $(PKGCONF) --libs check))
-$(foreach v,asan tsan,$(call program,$(B)/unit/libarax-flow-$(v),$(v),\
+$(foreach v,plain asan tsan,$(call program,$(B)/unit/libarax-flow-$(v),$(v),\
 	selftests/unit/libarax_flow.c $(LIBARAX_SRC),$(shell $(PKGCONF) --libs check)))
-$(call program,$(B)/unit/libarax-broker-asan,asan,selftests/unit/libarax_broker.c $(LIBARAX_SRC),\
-	$(shell $(PKGCONF) --libs check))
+$(foreach v,plain asan,$(call program,$(B)/unit/libarax-broker-$(v),$(v),\
+	selftests/unit/libarax_broker.c $(LIBARAX_SRC),$(shell $(PKGCONF) --libs check)))
 
 $(addprefix check-libarax-,$(LIBARAX_TESTS)): check-libarax-%: $(B)/unit/libarax-%
 	scripts/tally run unit/libarax-$* $<

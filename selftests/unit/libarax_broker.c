@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -222,6 +223,51 @@ START_TEST(cancelled_in_a_call)
 }
 END_TEST
 
+/* As in the module, until a signal comes. */
+int ioctl(int fd, unsigned long request, ...)
+{
+	nr_held++;
+	return (int)syscall(SYS_ppoll, NULL, 0, NULL, NULL, 0);
+}
+
+static void *sleep_in_the_module(void *arg)
+{
+	struct link *kernel = arg;
+
+	return (void *)(intptr_t)kernel->ops->sleep(kernel, ARAX_DEADLINE_NONE, 0);
+}
+
+static void *wait_in_the_module(void *arg)
+{
+	struct arax_wait a = { .size = sizeof(a), .count = 1, .deadline_ns = ARAX_DEADLINE_NONE };
+	struct link *kernel = arg;
+
+	return (void *)(intptr_t)kernel->ops->call(kernel, ARAX_NR_WAIT, &a);
+}
+
+/* On the other link a thread sleeps in a system call that is no cancellation point. */
+START_TEST(cancelled_in_the_module)
+{
+	struct timespec end;
+	struct link *kernel;
+	pthread_t t;
+	void *result;
+
+	ck_assert_int_eq(link_kernel_open(&kernel, "/dev/null"), 0);
+	ck_assert_int_eq(pthread_create(&t, NULL, _i ? sleep_in_the_module : wait_in_the_module,
+					kernel), 0);
+	while (!nr_held)
+		usleep(100);
+	usleep(5000);
+	ck_assert_int_eq(pthread_cancel(t), 0);
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += 5;
+	ck_assert_int_eq(pthread_timedjoin_np(t, &result, &end), 0);
+	ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+	kernel->ops->close(kernel, false);
+}
+END_TEST
+
 static unsigned int interrupted;
 static size_t uninterrupted_bytes;
 
@@ -259,8 +305,11 @@ int main(void)
 	tcase_set_timeout(t, 30);
 	tcase_add_test(t, no_descriptor_left);
 	tcase_add_test(t, too_many_descriptors);
-	tcase_add_loop_test(t, cancelled_while_waiting, 0, 3);
-	tcase_add_test(t, cancelled_in_a_call);
+	if (BE_CANCELS) {
+		tcase_add_loop_test(t, cancelled_while_waiting, 0, 3);
+		tcase_add_test(t, cancelled_in_a_call);
+		tcase_add_loop_test(t, cancelled_in_the_module, 0, 2);
+	}
 	tcase_add_test(t, buffer_under_a_timer);
 	suite_add_tcase(s, t);
 	return be_main(s);

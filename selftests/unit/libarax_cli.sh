@@ -118,6 +118,7 @@ is 1 'a trace of something else' $arax trace "$tmp/t.jsonl"
 says 'not a task' 'and says so'
 # Whatever a driver calls its device, and who else may write such a file.
 task() { # SEQ KERNEL DEVICE
+	# shellcheck disable=SC2028 # as it is
 	echo "{\"seq\":$1,\"link\":\"l\\\\\",\"context\":1,\"kernel\":\"$2\",\"work\":1,\"submit_us\":1,\"start_us\":2,\"enter_us\":0,\"run_us\":3,\"leave_us\":0,\"device\":\"$3\",\"lane\":0,\"result\":0,\"ranges\":[],\"then\":[2]}"
 }
 long=$(printf '\303\244%.0s' {1..100})

@@ -47,13 +47,6 @@ struct peer {
 	uint32_t known, known_max;	/* the last task's; the most that any knew */
 };
 
-/* It sees no lock that a thread takes which was cancelled in a call that it watches. */
-#ifdef __SANITIZE_THREAD__
-#define UNDER_TSAN	true
-#else
-#define UNDER_TSAN	false
-#endif
-
 /* More than waiting awake is worth at first. */
 #define SLOW_TO_WAKE_US	150
 #define SLOW_AWAKE_NS	50000u	/* and so long does the peer wait before it sleeps */
@@ -247,8 +240,6 @@ static bool peer_awake(struct link *l)
 	return ((struct peer *)l)->slow_to_wake || !load_relaxed(&l->ctl->sq_need_wakeup);
 }
 
-/* A thread that is cancelled here leaves no trace for the sanitizer, who would trip over it. */
-__attribute__((no_sanitize("address")))
 static int peer_sleep(struct link *l, uint64_t deadline, uint32_t seen)
 {
 	struct peer *p = (struct peer *)l;
@@ -1674,7 +1665,7 @@ int main(void)
 	tcase_add_test(t, sleepers_for_less);
 	tcase_add_test(t, sleepers_hand_over);
 	tcase_add_test(t, access_beside_a_notify);
-	if (!UNDER_TSAN) {
+	if (BE_CANCELS) {
 		tcase_add_loop_test(t, cancelled_while_asleep, 0, 3);
 		tcase_add_test(t, cancelled_in_an_access);
 		tcase_add_test(t, cancelled_beside_a_poll);
