@@ -33,7 +33,10 @@ CXX      := g++
 CLANG    ?= clang
 PKGCONF  ?= pkg-config
 
-CPPFLAGS_ALL := -D_GNU_SOURCE -DARAX_VERSION='"$(VERSION)"' -I. -Iuapi -Ilibarax/include
+# Where a long has 32 bits files and times have more only if one asks for it.
+WIDE         := $(shell $(CC) -dM -E -x c /dev/null | grep -q __LP64__ || \
+		  echo -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64)
+CPPFLAGS_ALL := -D_GNU_SOURCE $(WIDE) -DARAX_VERSION='"$(VERSION)"' -I. -Iuapi -Ilibarax/include
 CFLAGS_WARN  := -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes \
 		-Wvla -Wno-unused-parameter
 CFLAGS_HARD  := -fstack-protector-strong -fstack-clash-protection \

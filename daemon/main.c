@@ -391,6 +391,10 @@ int main(int argc, char **argv)
 	int ret;
 
 	ret = options_parse(&d.options, argc, argv);
+	if (ret > 0 && (fflush(stdout) || ferror(stdout))) {
+		perror("araxd: standard output");
+		return 1;
+	}
 	if (ret)
 		return ret > 0 ? 0 : 2;
 	if (load_config(&d))

@@ -10,13 +10,15 @@
 
 /**
  * struct access - markers under way
- * @left:	that have not ended; atomic
+ * @left:	that have not ended; atomic, written under ring_lock
  * @owners:	events that are pending, and the caller; atomic.  The events can outlive the
  *		call, which may run out of time: who comes last frees it
+ * @caller:	how many of them the caller is: one, and one for each that is not submitted
  */
 struct access {
 	uint32_t left;
 	uint32_t owners;
+	uint32_t caller;
 	struct arax_event events[];
 };
 
@@ -25,17 +27,21 @@ struct access {
 
 static void put(struct access *a, uint32_t owners)
 {
-	if (owners && __atomic_sub_fetch(&a->owners, owners, __ATOMIC_ACQ_REL) == 0)
+	if (__atomic_sub_fetch(&a->owners, owners, __ATOMIC_ACQ_REL) == 0)
 		free(a);
 }
 
-static void ended(struct arax_event *event)
+void access_count(struct arax_event *event)
 {
 	struct access *a = event->data;
 
 	/* Pairs with the acquire in is_done(). */
-	__atomic_sub_fetch(&a->left, 1, __ATOMIC_RELEASE);
-	put(a, 1);
+	store_release(&a->left, a->left - 1);
+}
+
+void access_ended(struct arax_event *event)
+{
+	put(event->data, 1);
 }
 
 static bool is_done(void *arg)
@@ -96,7 +102,7 @@ static size_t submit(struct arax_queue *queue, struct access *a, const struct ar
 		n = nr - done < MARKERS ? nr - done : MARKERS;
 		memset(d, 0, n * sizeof(*d));
 		for (i = 0; i < n; i++) {
-			a->events[done + i].notify = ended;
+			a->events[done + i].notify = access_ended;
 			a->events[done + i].data = a;
 			d[i].opcode = ARAX_OP_MARKER;
 			d[i].ranges = &ranges[done + i];
@@ -111,6 +117,24 @@ static size_t submit(struct arax_queue *queue, struct access *a, const struct ar
 		done += (size_t)ret;
 	}
 	return done;
+}
+
+static void caller_gone(void *arg)
+{
+	struct access *a = arg;
+
+	put(a, a->caller);
+}
+
+/* The thread may be cancelled while it waits. */
+static int await(struct arax *ax, struct access *a, uint64_t deadline)
+{
+	int ret;
+
+	pthread_cleanup_push(caller_gone, a);
+	ret = wait_until(ax, is_done, NULL, a, deadline);
+	pthread_cleanup_pop(0);
+	return ret;
 }
 
 static int say_range(const struct arax_range *r, int err, const char *what, uint64_t origin)
@@ -152,8 +176,8 @@ int arax_access_begin_all(struct arax_queue *queue, const struct arax_range *ran
 {
 	bool needed = false;
 	struct access *a;
-	size_t i, sent;
-	int ret = 0;
+	int ret = 0, cancel;
+	size_t i;
 
 	if (nr > UINT32_MAX - 1)
 		return error_set(-EINVAL, "%zu ranges: at most 2^32 - 2 at a time", nr);
@@ -168,13 +192,15 @@ int arax_access_begin_all(struct arax_queue *queue, const struct arax_range *ran
 		return error_set(-ENOMEM, "arax_access_begin");
 	a->owners = (uint32_t)nr + 1;
 	a->left = (uint32_t)nr;
-	sent = submit(queue, a, ranges, nr, &ret);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	a->caller = (uint32_t)(nr - submit(queue, a, ranges, nr, &ret)) + 1;
+	pthread_setcancelstate(cancel, NULL);
 	if (!ret) {
-		ret = wait_until(queue->ax, is_done, NULL, a, deadline);
+		ret = await(queue->ax, a, deadline);
 		ret = ret ? say_range(first_missing(a, ranges, nr), ret, "waiting for", 0) :
 			    result_of(a, ranges, nr);
 	}
-	put(a, (uint32_t)(nr - sent) + 1);
+	put(a, a->caller);
 	return ret;
 }
 

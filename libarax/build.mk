@@ -24,28 +24,30 @@ $(LIBARAX_A): $(call objs,plain,$(LIBARAX_SRC))
 ALL_TARGETS += $(LIBARAX_SO) $(LIBARAX_A)
 
 install-libarax: $(LIBARAX_SO) $(LIBARAX_A)
-	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/arax
-	install -m 755 $(LIBARAX_SO) $(DESTDIR)$(PREFIX)/lib/
-	ln -sf libarax.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libarax.so.0
-	ln -sf libarax.so.0 $(DESTDIR)$(PREFIX)/lib/libarax.so
-	install -m 644 $(LIBARAX_A) $(DESTDIR)$(PREFIX)/lib/
+	install -d "$(DESTDIR)$(PREFIX)/lib/pkgconfig" "$(DESTDIR)$(PREFIX)/include/arax"
+	install -m 755 $(LIBARAX_SO) "$(DESTDIR)$(PREFIX)/lib/"
+	ln -sf libarax.so.$(VERSION) "$(DESTDIR)$(PREFIX)/lib/libarax.so.0"
+	ln -sf libarax.so.0 "$(DESTDIR)$(PREFIX)/lib/libarax.so"
+	install -m 644 $(LIBARAX_A) "$(DESTDIR)$(PREFIX)/lib/"
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' libarax/arax.pc.in \
-		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/arax.pc
-	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/arax.pc
+		> "$(DESTDIR)$(PREFIX)/lib/pkgconfig/arax.pc"
+	chmod 644 "$(DESTDIR)$(PREFIX)/lib/pkgconfig/arax.pc"
 	install -m 644 libarax/include/arax/arax.h libarax/include/arax/arax.hpp \
-		$(DESTDIR)$(PREFIX)/include/arax/
-	install -m 644 uapi/arax.h $(DESTDIR)$(PREFIX)/include/arax/uapi.h
+		"$(DESTDIR)$(PREFIX)/include/arax/"
+	install -m 644 uapi/arax.h "$(DESTDIR)$(PREFIX)/include/arax/uapi.h"
 	@# The loader finds it by its cache only; in a package that is its trigger's work.
 	if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 INSTALL_TARGETS += install-libarax
 .PHONY: install-libarax
 
 # Unit tests: pure ring logic, and the flow against a consumer thread.
-LIBARAX_TESTS := ring-asan flow-asan flow-tsan tenant-asan
+LIBARAX_TESTS := ring-asan flow-plain flow-asan flow-tsan broker-plain broker-asan tenant-asan
 $(call program,$(B)/unit/libarax-ring-asan,asan,selftests/unit/libarax_ring.c libarax/ring.c,\
 	$(shell $(PKGCONF) --libs check))
-$(foreach v,asan tsan,$(call program,$(B)/unit/libarax-flow-$(v),$(v),\
+$(foreach v,plain asan tsan,$(call program,$(B)/unit/libarax-flow-$(v),$(v),\
 	selftests/unit/libarax_flow.c $(LIBARAX_SRC),$(shell $(PKGCONF) --libs check)))
+$(foreach v,plain asan,$(call program,$(B)/unit/libarax-broker-$(v),$(v),\
+	selftests/unit/libarax_broker.c $(LIBARAX_SRC),$(shell $(PKGCONF) --libs check)))
 
 $(addprefix check-libarax-,$(LIBARAX_TESTS)): check-libarax-%: $(B)/unit/libarax-%
 	scripts/tally run unit/libarax-$* $<
@@ -60,17 +62,17 @@ $(call program,$(B)/bin/arax,plain,$(ARAX_CLI_SRC) $(LIBARAX_SRC),\
 ALL_TARGETS += $(B)/bin/arax
 
 install-arax-cli: $(B)/bin/arax
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	install -m 755 $(B)/bin/arax $(DESTDIR)$(PREFIX)/bin/
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/bash-completion/completions"
+	install -m 755 $(B)/bin/arax "$(DESTDIR)$(PREFIX)/bin/"
 	install -m 644 libarax/cli/arax.bash \
-		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/arax
+		"$(DESTDIR)$(PREFIX)/share/bash-completion/completions/arax"
 INSTALL_TARGETS += install-arax-cli
 .PHONY: install-arax-cli
 
 install-libarax-man:
 	for s in 1 3 5 7; do \
-		install -d $(DESTDIR)$(PREFIX)/share/man/man$$s && \
-		install -m 644 libarax/man/man$$s/* $(DESTDIR)$(PREFIX)/share/man/man$$s/ || exit 1; \
+		install -d "$(DESTDIR)$(PREFIX)/share/man/man$$s" && \
+		install -m 644 libarax/man/man$$s/* "$(DESTDIR)$(PREFIX)/share/man/man$$s/" || exit 1; \
 	done
 INSTALL_TARGETS += install-libarax-man
 

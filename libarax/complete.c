@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* From completion entries to events. */
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "internal.h"
 
@@ -25,6 +24,8 @@ static inline void event_finish(struct arax_event *e, const struct arax_completi
 	e->device = c->device;
 	if (unlikely(e->notify)) {
 		wait_noted(e->ax);
+		if (e->notify == access_ended)
+			access_count(e);
 		e->next = NULL;
 		*after->notify_end = e;
 		after->notify_end = &e->next;
@@ -88,20 +89,57 @@ static inline void take_all(struct arax *ax, struct aftermath *after)
 		ring_cq_credit(&ax->ring);
 }
 
+/*
+ * Of one thread: what it still has to call.  A notify may take completions itself, as it does
+ * where it submits to a full ring: what is to be called for those waits until it has returned,
+ * or the stack would grow with the number of tasks.
+ */
+static _Thread_local struct {
+	struct arax_event *first;
+	struct arax_event **end;
+	bool calling;
+} noted;
+
+/* Out of the way of those that have none. */
+static __attribute__((noinline)) void note_all(struct aftermath *after)
+{
+	if (noted.first)
+		*noted.end = after->notify;
+	else
+		noted.first = after->notify;
+	noted.end = after->notify_end;
+	if (!noted.calling)
+		notify_noted();
+}
+
+void notify_noted(void)
+{
+	bool outermost = !noted.calling;
+	struct arax_event *e;
+	int cancel;
+
+	/* A thread that ended in one would never call the others. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	noted.calling = true;
+	while ((e = noted.first)) {
+		void (*notify)(struct arax_event *) = e->notify;
+
+		noted.first = e->next;
+		/* Who looks for the end may take the event for his own from here on. */
+		store_release(&e->state, EVENT_DONE);
+		notify(e);
+	}
+	noted.calling = !outermost;
+	pthread_setcancelstate(cancel, NULL);
+}
+
+/* The notifies come last: one of them may take as long as it likes, and others wait. */
 static int settle(struct arax *ax, struct aftermath *after)
 {
-	const uint64_t one = 1;
 	struct arax_queue *q;
-	struct arax_event *e;
 
 	if (!after->count)
 		return 0;
-	while (unlikely(after->notify)) {
-		e = after->notify;
-		after->notify = e->next;
-		store_release(&e->state, EVENT_DONE);
-		e->notify(e);
-	}
 	while (unlikely(after->queues)) {
 		q = after->queues;
 		after->queues = q->next;
@@ -109,9 +147,10 @@ static int settle(struct arax *ax, struct aftermath *after)
 	}
 	wait_wake_followers(ax);
 	/* Somebody polls, and what he polls for may just have been taken. */
-	if (unlikely(load_relaxed(&ax->armed)) &&
-	    write(ax->nudge_fd, &one, sizeof(one)) < 0)
-		return (int)after->count;
+	if (unlikely(load_acquire(&ax->armed)))
+		eventfd_ring(ax->nudge_fd);
+	if (unlikely(after->notify))
+		note_all(after);
 	return (int)after->count;
 }
 
@@ -145,8 +184,8 @@ void complete_dead(struct arax *ax, int err)
 	if (!ax->dead)
 		store_release(&ax->dead, err);
 	lock_drop(&ax->ring_lock);
-	settle(ax, &after);
 	wait_wake_followers(ax);
+	settle(ax, &after);
 }
 
 int context_dead(struct arax *ax)

@@ -208,8 +208,11 @@ void arax_close(struct arax *ax)
 	if (!ax)
 		return;
 	forked = !is_owner(ax);
-	if (!forked && ax->has_rings)
+	if (!forked && ax->has_rings) {
 		complete_dead(ax, -ECANCELED);
+		/* The caller may free the events next, also if he is a notify himself. */
+		notify_noted();
+	}
 	while (ax->buffers) {
 		struct buffer *b = ax->buffers;
 

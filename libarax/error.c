@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* What errors mean, in words. */
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <arax/arax.h>
@@ -37,6 +37,7 @@ static const struct {
 	{ EBUSY, "in use" },
 	{ ENOENT, "no such thing" },
 	{ ENOMEM, "out of memory" },
+	{ EMFILE, "no room for another file descriptor: raise this program's limit (ulimit -n), or araxd's users have all that it gives them together" },
 };
 
 int error_set(int err, const char *format, ...)
@@ -57,7 +58,9 @@ const char *arax_strerror(int error)
 	const char *s;
 	size_t i;
 
-	error = abs(error);
+	/* The least int has no opposite. */
+	if (error < 0)
+		error = error < -INT_MAX ? INT_MAX : -error;
 	for (i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
 		if (meanings[i].error == error)
 			return meanings[i].text;

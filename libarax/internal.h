@@ -6,14 +6,19 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include <arax/arax.h>
 
 #include "barrier.h"
 #include "error.h"
+#include "eventfd.h"
 #include "link.h"
 #include "lock.h"
 #include "ring.h"
+
+_Static_assert(sizeof(off_t) == 8 && sizeof(time_t) == 8,
+	       "compile with -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64");
 
 #define SPIN_FIRST_NS	20000u	/* what a context begins with, see awake.c */
 #define PROBE_FIRST	16u
@@ -153,6 +158,15 @@ int complete_all(struct arax *ax);
 void complete_dead(struct arax *ax, int err);
 /* ctl->dead as a negative errno, noting it; 0 while alive. */
 int context_dead(struct arax *ax);
+/* Calls what this thread still has to, also from within a notify. */
+void notify_noted(void);
+
+/*
+ * access.c: the notify of an access's markers, and what has to be done with ring_lock held,
+ * before: there who waits for them looks before he sleeps.
+ */
+void access_ended(struct arax_event *event);
+void access_count(struct arax_event *event);
 
 /* wait.c */
 

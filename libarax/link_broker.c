@@ -20,6 +20,7 @@
 
 #include "barrier.h"
 #include "error.h"
+#include "eventfd.h"
 #include "kmod/core/layout.h"
 #include "link.h"
 
@@ -32,7 +33,17 @@ struct pending {
 	size_t bytes;			/* of @arg, then of the reply's */
 	int fds[ARAX_MSG_FDS];
 	unsigned int nr_fds;
+	bool fds_lost;			/* this process had no room for all of them */
 	unsigned char reply[ARAX_MSG_MAX];
+};
+
+/* What recv_reply() reads. */
+struct reply {
+	struct arax_msg msg;
+	unsigned char arg[ARAX_MSG_MAX];
+	int fds[ARAX_MSG_FDS];
+	unsigned int nr_fds;
+	bool fds_lost;
 };
 
 struct link_broker {
@@ -109,17 +120,38 @@ static void close_all(const int *fds, unsigned int n)
 	}
 }
 
+static void take_fds(struct reply *r, struct msghdr *h)
+{
+	struct cmsghdr *c;
+	size_t n, i;
+	int fd;
+
+	r->nr_fds = 0;
+	for (c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (i = 0; i < n; i++) {
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+			/* The control buffer is rounded up: there may be more than we take. */
+			if (r->nr_fds < ARAX_MSG_FDS)
+				r->fds[r->nr_fds++] = fd;
+			else
+				close(fd);
+		}
+	}
+}
+
 /* Reads one reply.  Returns its bytes behind the header, or a negative errno. */
-static ssize_t recv_reply(struct link_broker *b, struct arax_msg *msg, void *arg, size_t size,
-			  int fds[ARAX_MSG_FDS], unsigned int *nr_fds)
+static ssize_t recv_reply(struct link_broker *b, struct reply *r)
 {
 	union {
 		struct cmsghdr header;
 		char space[CMSG_SPACE(sizeof(int) * ARAX_MSG_FDS)];
 	} control;
 	struct iovec iov[2] = {
-		{ .iov_base = msg, .iov_len = sizeof(*msg) },
-		{ .iov_base = arg, .iov_len = size },
+		{ .iov_base = &r->msg, .iov_len = sizeof(r->msg) },
+		{ .iov_base = r->arg, .iov_len = sizeof(r->arg) },
 	};
 	struct msghdr h = {
 		.msg_iov = iov,
@@ -128,51 +160,42 @@ static ssize_t recv_reply(struct link_broker *b, struct arax_msg *msg, void *arg
 		.msg_controllen = sizeof(control),
 	};
 	unsigned int reset = 0;
-	struct cmsghdr *c;
 	ssize_t n;
 
-	*nr_fds = 0;
 	do {
 		n = recvmsg(b->sock, &h, MSG_CMSG_CLOEXEC);
 		/* That ours was not read comes before what had been sent to us, and once. */
 	} while (n < 0 && (errno == EINTR || (errno == ECONNRESET && !reset++)));
 	if (n < 0)
 		return errno == ECONNRESET ? -ENOTCONN : -errno;
-	for (c = CMSG_FIRSTHDR(&h); c; c = CMSG_NXTHDR(&h, c)) {
-		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-			*nr_fds = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-			memcpy(fds, CMSG_DATA(c), *nr_fds * sizeof(int));
-		}
-	}
-	if (!n)
-		return -ENOTCONN;
-	if ((size_t)n < sizeof(*msg) || (h.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
-		close_all(fds, *nr_fds);
-		*nr_fds = 0;
-		return -EPROTO;
-	}
-	return n - (ssize_t)sizeof(*msg);
+	take_fds(r, &h);
+	/* Where descriptors are lost the rest is as good: one call fails for it, no other. */
+	r->fds_lost = h.msg_flags & MSG_CTRUNC;
+	if (n >= (ssize_t)sizeof(r->msg) && !(h.msg_flags & MSG_TRUNC))
+		return n - (ssize_t)sizeof(r->msg);
+	close_all(r->fds, r->nr_fds);
+	return n ? -EPROTO : -ENOTCONN;
 }
 
 /* With b->lock held: give a reply to the thread that waits for it. */
-static void deliver(struct link_broker *b, const struct arax_msg *msg, const void *arg,
-		    size_t bytes, const int *fds, unsigned int nr_fds)
+static void deliver(struct link_broker *b, const struct reply *r, size_t bytes)
 {
 	struct pending *p;
 
 	for (p = b->pending; p; p = p->next) {
-		if (p->id == msg->id && !p->done)
+		if (p->id == r->msg.id && !p->done)
 			break;
 	}
 	if (!p) {
-		close_all(fds, nr_fds);
+		close_all(r->fds, r->nr_fds);
 		return;
 	}
-	p->result = msg->result;
+	p->result = r->msg.result;
 	p->bytes = bytes;
-	memcpy(p->reply, arg, bytes);
-	memcpy(p->fds, fds, nr_fds * sizeof(*fds));
-	p->nr_fds = nr_fds;
+	memcpy(p->reply, r->arg, bytes);
+	memcpy(p->fds, r->fds, r->nr_fds * sizeof(*r->fds));
+	p->nr_fds = r->nr_fds;
+	p->fds_lost = r->fds_lost;
 	p->done = true;
 }
 
@@ -190,33 +213,97 @@ static void end_all(struct link_broker *b, int result)
 	}
 }
 
-/* With b->lock held, which it drops to read: reads one reply, for whomever. */
-static void read_one(struct link_broker *b)
+static void forget(struct link_broker *b, const struct pending *p)
 {
-	unsigned char arg[ARAX_MSG_MAX];
-	int fds[ARAX_MSG_FDS];
-	unsigned int nr_fds;
-	struct arax_msg msg;
+	struct pending **at;
+
+	for (at = &b->pending; *at != p; at = &(*at)->next)
+		;
+	*at = p->next;
+}
+
+/* ------------------------------------------------------------------ */
+/* Calls that sleep: their threads may be cancelled there              */
+
+struct sleeper {
+	struct link_broker *b;
+	struct pending *p;
+};
+
+/* With b->lock held. */
+static void waiter_gone(void *arg)
+{
+	struct sleeper *s = arg;
+
+	forget(s->b, s->p);
+	pthread_mutex_unlock(&s->b->lock);
+}
+
+/* With b->reading set by this thread. */
+static void reader_gone(void *arg)
+{
+	struct sleeper *s = arg;
+
+	pthread_mutex_lock(&s->b->lock);
+	s->b->reading = false;
+	pthread_cond_broadcast(&s->b->cond);
+	waiter_gone(s);
+}
+
+static void await_reader(struct link_broker *b, struct pending *p, int cancel)
+{
+	struct sleeper s = { b, p };
+
+	pthread_cleanup_push(waiter_gone, &s);
+	pthread_setcancelstate(cancel, NULL);
+	pthread_cond_wait(&b->cond, &b->lock);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_cleanup_pop(0);
+}
+
+/* Not in recvmsg() itself: a thread that ends there may take another's reply with it. */
+static void await_message(struct link_broker *b, struct pending *p, int cancel)
+{
+	struct pollfd fd = { .fd = b->sock, .events = POLLIN };
+	struct sleeper s = { b, p };
+
+	pthread_cleanup_push(reader_gone, &s);
+	pthread_setcancelstate(cancel, NULL);
+	while (poll(&fd, 1, -1) < 0 && errno == EINTR)
+		;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_cleanup_pop(0);
+}
+
+/* ------------------------------------------------------------------ */
+/* Calls                                                               */
+
+/* With b->lock held, which it drops to read: reads one reply, for whomever. */
+static void read_one(struct link_broker *b, struct pending *p, int cancel)
+{
+	struct reply r;
 	ssize_t n;
 
 	b->reading = true;
 	pthread_mutex_unlock(&b->lock);
-	n = recv_reply(b, &msg, arg, sizeof(arg), fds, &nr_fds);
+	if (cancel == PTHREAD_CANCEL_ENABLE)
+		await_message(b, p, cancel);
+	n = recv_reply(b, &r);
 	pthread_mutex_lock(&b->lock);
 	b->reading = false;
-	if (n >= 0 && msg.id == ARAX_MSG_REFUSED && msg.result < 0)
-		end_all(b, msg.result);
+	if (n >= 0 && r.msg.id == ARAX_MSG_REFUSED && r.msg.result < 0)
+		end_all(b, r.msg.result);
 	else if (n >= 0)
-		deliver(b, &msg, arg, (size_t)n, fds, nr_fds);
+		deliver(b, &r, (size_t)n);
 	else
 		end_all(b, n == -EPROTO ? -EPROTO : -ENOTCONN);
 	pthread_cond_broadcast(&b->cond);
 }
 
+/* @cancel: whether the thread may be cancelled while it waits; else it is not, here. */
 static void exchange(struct link_broker *b, struct pending *p, struct arax_msg *msg,
-		     const void *arg, size_t bytes, const int *fds)
+		     const void *arg, size_t bytes, const int *fds, int cancel)
 {
-	struct pending **at;
 	int dead, ret;
 
 	pthread_mutex_lock(&b->lock);
@@ -226,6 +313,7 @@ static void exchange(struct link_broker *b, struct pending *p, struct arax_msg *
 	p->done = false;
 	p->bytes = 0;
 	p->nr_fds = 0;
+	p->fds_lost = false;
 	p->next = b->pending;
 	b->pending = p;
 	dead = b->dead;
@@ -241,13 +329,11 @@ static void exchange(struct link_broker *b, struct pending *p, struct arax_msg *
 	}
 	while (!p->done) {
 		if (b->reading)
-			pthread_cond_wait(&b->cond, &b->lock);
+			await_reader(b, p, cancel);
 		else
-			read_one(b);
+			read_one(b, p, cancel);
 	}
-	for (at = &b->pending; *at != p; at = &(*at)->next)
-		;
-	*at = p->next;
+	forget(b, p);
 	pthread_mutex_unlock(&b->lock);
 }
 
@@ -260,7 +346,7 @@ static int broker_call(struct link *l, unsigned int nr, void *arg)
 	struct arax_msg msg = { .nr = nr };
 	struct pending p;
 	unsigned int i;
-	int *field;
+	int *field, cancel;
 
 	if (!c)
 		return -ENOTTY;
@@ -274,7 +360,10 @@ static int broker_call(struct link *l, unsigned int nr, void *arg)
 		*field = (int)msg.nr_fds++;
 	}
 
-	exchange(b, &p, &msg, request, c->size, fds);
+	/* The others are short, and have more to lose than they gain by it. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	exchange(b, &p, &msg, request, c->size, fds,
+		 nr == ARAX_NR_WAIT ? cancel : PTHREAD_CANCEL_DISABLE);
 
 	if (p.result != -ENOTCONN && p.result != -EPROTO && p.bytes >= c->size)
 		memcpy(arg, p.reply, c->size);
@@ -288,10 +377,11 @@ static int broker_call(struct link *l, unsigned int nr, void *arg)
 			p.fds[i] = -1;
 		} else {
 			*field = -1;
-			p.result = -EPROTO;
+			p.result = p.fds_lost ? -EMFILE : -EPROTO;
 		}
 	}
 	close_all(p.fds, p.nr_fds);
+	pthread_setcancelstate(cancel, NULL);
 	return p.result;
 }
 
@@ -337,7 +427,31 @@ static bool fits_in_memory(size_t bytes)
 {
 	struct sysinfo s;
 
-	return bytes <= INT64_MAX && (sysinfo(&s) || bytes / s.mem_unit <= s.totalram);
+	return bytes <= PTRDIFF_MAX && (sysinfo(&s) || bytes / s.mem_unit <= s.totalram);
+}
+
+#define PIECE_MAX	((size_t)16 << 20)
+#define PIECE_MIN	((size_t)64 << 10)
+
+/*
+ * Where a signal comes, many a kernel gives back all that the call has brought so far.  So under
+ * a timer, a profiler's say, no call may be longer than what comes from one signal to the next.
+ */
+static int bring_pages(int fd, size_t bytes)
+{
+	size_t at, n, piece = PIECE_MAX;
+
+	for (at = 0; at < bytes; at += n) {
+		n = bytes - at < piece ? bytes - at : piece;
+		while (fallocate(fd, 0, (off_t)at, (off_t)n)) {
+			if (errno != EINTR)
+				return -1;
+			if (piece > PIECE_MIN)
+				piece /= 2;
+			n = n < piece ? n : piece;
+		}
+	}
+	return 0;
 }
 
 /*
@@ -359,14 +473,14 @@ static int make_memory(const char *name, size_t bytes, void **data)
 	if (ftruncate(fd, (off_t)bytes))
 		goto fail;
 	/* Huge ones come by being touched; what comes by fallocate() is small. */
-	if (!huge && fallocate(fd, 0, 0, (off_t)bytes))
+	if (!huge && bring_pages(fd, bytes))
 		goto fail;
 	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (huge ? 0 : MAP_POPULATE), fd, 0);
 	if (p == MAP_FAILED)
 		goto fail;
 	if (huge && !madvise(p, huge, MADV_HUGEPAGE))
 		madvise(p, huge, MADV_POPULATE_WRITE);
-	if (huge && fallocate(fd, 0, 0, (off_t)bytes))
+	if (huge && bring_pages(fd, bytes))
 		goto fail;
 	if (huge)
 		madvise(p, bytes, MADV_POPULATE_WRITE);
@@ -449,8 +563,13 @@ static int broker_buffer_create(struct link *l, struct arax_buffer_create *a, vo
 static int broker_buffer_map(struct link *l, const struct arax_buffer_import *a, int fd,
 			     void **data)
 {
-	void *p = mmap(NULL, page_round(a->bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	size_t bytes = page_round(a->bytes);
+	void *p;
 
+	/* More than an address has bits for. */
+	if (bytes < a->bytes)
+		return -ENOMEM;
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED)
 		return -errno;
 	*data = p;
@@ -462,18 +581,13 @@ static int broker_buffer_map(struct link *l, const struct arax_buffer_import *a,
 
 static int broker_kick(struct link *l, uint32_t count, bool *woke)
 {
-	const uint64_t one = 1;
-
 	/*
 	 * Orders the entries' seq words before the read below.  Pairs with the
 	 * barrier of the broker between setting sq_need_wakeup and its last look.
 	 */
 	full_barrier();
 	*woke = load_relaxed(&l->ctl->sq_need_wakeup);
-	if (*woke && write(to_broker(l)->doorbell_fd, &one, sizeof(one)) < 0 &&
-	    errno != EAGAIN)
-		return -errno;
-	return 0;
+	return *woke ? eventfd_ring(to_broker(l)->doorbell_fd) : 0;
 }
 
 static bool broker_peer_awake(struct link *l)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -36,10 +37,28 @@ static int kernel_call(struct link *l, unsigned int nr, void *arg)
 	return 0;
 }
 
+/*
+ * A call that sleeps.  An ioctl() is no cancellation point, but there is nothing in it that a
+ * thread which ends anywhere in it would leave undone.
+ */
+static int kernel_call_sleeping(struct link *l, unsigned int nr, void *arg)
+{
+	int type, ret;
+
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	ret = kernel_call(l, nr, arg);
+	pthread_setcanceltype(type, NULL);
+	return ret;
+}
+
 static int kernel_map(struct link_kernel *k, uint64_t bytes, uint64_t offset, void **data)
 {
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, k->fd, (off_t)offset);
+	void *p;
 
+	/* More than an address has bits for. */
+	if ((size_t)bytes != bytes)
+		return -ENOMEM;
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, k->fd, (off_t)offset);
 	if (p == MAP_FAILED)
 		return -errno;
 	*data = p;
@@ -128,11 +147,11 @@ static int kernel_sleep(struct link *l, uint64_t deadline, uint32_t seen)
 	int ret = -EOPNOTSUPP;
 
 	if (!to_kernel(l)->no_seen)
-		ret = kernel_call(l, ARAX_NR_SUBMIT, &s);
+		ret = kernel_call_sleeping(l, ARAX_NR_SUBMIT, &s);
 	if (ret == -EOPNOTSUPP) {
 		to_kernel(l)->no_seen = true;
 		s.flags = s.seen = 0;
-		ret = kernel_call(l, ARAX_NR_SUBMIT, &s);
+		ret = kernel_call_sleeping(l, ARAX_NR_SUBMIT, &s);
 	}
 	return ret == -EINTR ? 0 : ret;
 }
@@ -161,8 +180,13 @@ static void kernel_close(struct link *l, bool forked)
 	free(k);
 }
 
+static int kernel_call_any(struct link *l, unsigned int nr, void *arg)
+{
+	return nr == ARAX_NR_WAIT ? kernel_call_sleeping(l, nr, arg) : kernel_call(l, nr, arg);
+}
+
 static const struct link_ops kernel_ops = {
-	.call = kernel_call,
+	.call = kernel_call_any,
 	.region = kernel_region,
 	.buffer_create = kernel_buffer_create,
 	.buffer_map = kernel_buffer_map,

@@ -105,8 +105,8 @@ int arax_module_load(struct arax *ax, uint32_t kind, const void *image, uint64_t
 		     const struct arax_own_kernel *kernels, uint32_t nr, struct arax_kernel *loaded)
 {
 	struct loading l = { .ax = ax, .nr = nr };
+	int err, cancel;
 	uint32_t i;
-	int err;
 
 	if (!nr || nr > ARAX_MODULE_MAX_KERNELS)
 		return error_set(nr ? -E2BIG : -EINVAL, "a module with %u kernels: 1 to %u can be",
@@ -115,6 +115,8 @@ int arax_module_load(struct arax *ax, uint32_t kind, const void *image, uint64_t
 		return error_set(bytes ? -E2BIG : -EINVAL,
 				 "a module of %llu bytes: 1 to %u can be", (unsigned long long)bytes,
 				 ARAX_MODULE_MAX_BYTES);
+	/* Its event is here on the stack. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	err = begin(&l, image, bytes, kernels);
 	if (!err)
 		err = call(&l, kind);
@@ -126,6 +128,7 @@ int arax_module_load(struct arax *ax, uint32_t kind, const void *image, uint64_t
 		memcpy(loaded[i].text, l.table[i].text, sizeof(loaded[i].text));
 	}
 	finish(&l);
+	pthread_setcancelstate(cancel, NULL);
 	return err;
 }
 
@@ -166,10 +169,12 @@ int arax_module_unload(struct arax *ax, const struct arax_kernel *kernel)
 	struct arax_module_unload a = { .size = sizeof(a), .id = kernel->id };
 	struct arax_event event = ARAX_EVENT_INIT;
 	struct arax_queue *queue;
-	int err = arax_queue_create(ax, 0, 0, &queue);
+	int err = arax_queue_create(ax, 0, 0, &queue), cancel;
 
 	if (err)
 		return err;
+	/* Its event is here on the stack. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	err = arax_call(queue, ARAX_SERVICE_UNLOAD, &a, sizeof(a), NULL, 0, &event);
 	if (!err)
 		err = arax_wait(&event, ARAX_DEADLINE_NONE);
@@ -177,5 +182,6 @@ int arax_module_unload(struct arax *ax, const struct arax_kernel *kernel)
 		error_set(err, "unloading kernel %s, which is none of this context's own",
 			  kernel->name);
 	arax_queue_destroy(queue);
+	pthread_setcancelstate(cancel, NULL);
 	return err;
 }

@@ -147,12 +147,18 @@ static bool buffer_bytes(struct arax *ax, uint32_t handle, unsigned long long *b
 	return b;
 }
 
+static bool is_beyond(const struct arax_range *r, uint64_t bytes)
+{
+	uint64_t end = (uint64_t)(r->count ? r->count - 1 : 0) * r->stride;
+
+	return __builtin_add_overflow(end, r->offset, &end) ||
+	       __builtin_add_overflow(end, r->length, &end) || end > bytes;
+}
+
 static bool wrong_range(struct arax *ax, const struct refused *f, uint32_t i, const char *whose,
 			char *text, size_t len)
 {
 	const struct arax_range *r = &f->ranges[i];
-	unsigned __int128 end = (unsigned __int128)r->offset + r->length +
-				(unsigned __int128)(r->count ? r->count - 1 : 0) * r->stride;
 	unsigned long long bytes = 0, most = 0;
 
 	if (!buffer_bytes(ax, r->buffer, &bytes, &most)) {
@@ -168,10 +174,10 @@ static bool wrong_range(struct arax *ax, const struct refused *f, uint32_t i, co
 		snprintf(text, len, "range %u of %s: %u rows of %llu bytes with a stride of %u: want %s",
 			 i, whose, r->count, r->length, r->stride,
 			 r->count > 1 ? "at least a row's bytes" : "0 for one row");
-	else if (end > most && r->count > 1)
+	else if (is_beyond(r, most) && r->count > 1)
 		snprintf(text, len, "range %u of %s, %u rows of %llu bytes from byte %llu on, %u from one's start to the next's, is beyond its buffer, which has %llu",
 			 i, whose, r->count, r->length, r->offset, r->stride, bytes);
-	else if (end > most)
+	else if (is_beyond(r, most))
 		snprintf(text, len, "range %u of %s, %llu bytes from byte %llu on, is beyond its buffer, which has %llu",
 			 i, whose, r->length, r->offset, bytes);
 	else
@@ -186,12 +192,11 @@ static unsigned long long bytes_of(const struct arax_range *r)
 
 static bool too_many_items(const struct arax_task *t)
 {
-	unsigned __int128 n = 1;
+	uint64_t n = 1;
 	int i;
 
 	for (i = 0; i < 3; i++) {
-		n *= (uint64_t)t->grid[i] * t->block[i];
-		if (n >> 63)
+		if (__builtin_mul_overflow(n, (uint64_t)t->grid[i] * t->block[i], &n) || n >> 63)
 			return true;
 	}
 	return false;

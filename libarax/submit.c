@@ -46,12 +46,19 @@ static inline int check_launch(const struct arax_desc *d)
 	return unlikely(wrong | access) ? wrong_signature(d) : 0;
 }
 
+static __attribute__((cold)) int wrong_fields(const struct arax_desc *d)
+{
+	if (d->flags & ~(uint32_t)TASK_FLAGS)
+		return error_set(-EOPNOTSUPP, "task flags %#x", d->flags);
+	return error_set(-EINVAL, "arax_desc.reserved is not zero: zero a task before you fill it in");
+}
+
 static inline int check(const struct arax_desc *d)
 {
 	if (unlikely(d->opcode >= ARAX_OP_MAX))
 		return error_set(-EINVAL, "task of unknown kind %u", d->opcode);
-	if (unlikely(d->flags & ~(uint32_t)TASK_FLAGS))
-		return error_set(-EOPNOTSUPP, "task flags %#x", d->flags);
+	if (unlikely((d->flags & ~(uint32_t)TASK_FLAGS) | d->reserved[0] | d->reserved[1]))
+		return wrong_fields(d);
 	if (unlikely(d->event && load_relaxed(&d->event->state) == EVENT_PENDING))
 		return error_set(-EBUSY, "the event belongs to a task that is not done");
 	return d->opcode == ARAX_OP_LAUNCH ? check_launch(d) : 0;
@@ -273,7 +280,11 @@ int submit_kick(struct arax *ax, uint32_t count)
 	ret = ax->link->ops->kick(ax->link, count, &woke);
 	if (woke != load_relaxed(&ax->woke))
 		store_relaxed(&ax->woke, woke);
-	if (unlikely(ret == -EPIPE || ret == -ENOTCONN))
+	/*
+	 * The entries are published, so that they can't be taken back, and nobody knows of
+	 * them: those tasks end as a dead context's do.
+	 */
+	if (unlikely(ret))
 		complete_dead(ax, ret);
 	return ret;
 }
@@ -369,9 +380,8 @@ again:
 	lock_drop(&ax->ring_lock);
 	err = submit_kick(ax, (uint32_t)(i - kicked));
 	kicked = i;
-	if (unlikely(err))
-		return error_set(err, "submitting to queue %#x", queue->handle);
-	if (likely(!ret))
+	/* Some were submitted, or there would have been nothing to kick; their ends tell why. */
+	if (likely(!ret) || unlikely(err))
 		return (int)i;
 
 	if (ret == -EAGAIN && !(flags & ARAX_SUBMIT_NOWAIT)) {

@@ -6,6 +6,10 @@
  * link; the others, followers, on a condition.  Whoever takes completions
  * (leader, spinner or passer-by) hands out all of them and wakes the followers,
  * who look for their own; when the leader leaves, one of them takes its place.
+ *
+ * A thread may be cancelled while it sleeps, so it leaves in order there as well.  Where
+ * it has something to hand over, and on its way to sleep, nothing is a cancellation
+ * point: see eventfd.h.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -148,17 +152,58 @@ void wait_noted(struct arax *ax)
 /* Somebody has begun to poll, and the leader has just taken back his word with its own. */
 static __attribute__((cold)) void poll_goes_on(struct arax *ax)
 {
-	const uint64_t one = 1;
-
 	store_relaxed(&ax->ring.ctl->cq_need_wakeup, ARAX_WAKE_ANY);
 	/* Pairs with the core's. */
 	full_barrier();
-	/* Full: it is readable anyway. */
-	if (ring_cq_ready(&ax->ring) && write(ax->nudge_fd, &one, sizeof(one)) < 0)
+	if (ring_cq_ready(&ax->ring))
+		eventfd_ring(ax->nudge_fd);
+}
+
+static void want_no_wake(struct arax *ax)
+{
+	/* Not even for a moment if somebody polls: what came in it would wake nobody. */
+	if (unlikely(load_relaxed(&ax->armed)))
 		return;
+	store_relaxed(&ax->ring.ctl->cq_need_wakeup, 0);
+	/* Pairs with those in arax_poll_fd(): its store comes last, or we see that it was there. */
+	full_barrier();
+	if (unlikely(load_acquire(&ax->armed)))
+		poll_goes_on(ax);
+}
+
+static void leave_lead(struct arax *ax)
+{
+	pthread_mutex_lock(&ax->sleep_lock);
+	ax->leader = false;
+	if (ax->followers)
+		pthread_cond_broadcast(&ax->sleep_cond);
+	pthread_mutex_unlock(&ax->sleep_lock);
+}
+
+static void leader_gone(void *arg)
+{
+	struct arax *ax = arg;
+
+	/* It may have taken what woke it, too, before anybody else who polls saw that. */
+	if (load_acquire(&ax->armed))
+		poll_goes_on(ax);
+	else
+		want_no_wake(ax);
+	leave_lead(ax);
 }
 
 /* With ax->leader set by this thread. */
+static int sleep_on_link(struct arax *ax, uint64_t deadline, uint32_t seen)
+{
+	int ret;
+
+	pthread_cleanup_push(leader_gone, ax);
+	ret = ax->link->ops->sleep(ax->link, deadline, seen);
+	pthread_cleanup_pop(0);
+	return ret;
+}
+
+/* The same. */
 static int sleep_as_leader(struct arax *ax, bool (*done)(void *), struct wake (*wake)(void *),
 			   void *arg, uint64_t deadline)
 {
@@ -178,34 +223,38 @@ static int sleep_as_leader(struct arax *ax, bool (*done)(void *), struct wake (*
 	       load_relaxed(&ax->ring.ctl->dead);
 	lock_drop(&ax->ring_lock);
 	if (!look)
-		ret = ax->link->ops->sleep(ax->link, deadline, seen);
-	/* Not even for a moment if somebody polls: what came in it would wake nobody. */
-	if (unlikely(load_relaxed(&ax->armed)))
-		return ret;
-	store_relaxed(&ax->ring.ctl->cq_need_wakeup, 0);
-	/* Pairs with those in arax_poll_fd(): its store comes last, or we see that it was there. */
-	full_barrier();
-	if (unlikely(load_relaxed(&ax->armed)))
-		poll_goes_on(ax);
+		ret = sleep_on_link(ax, deadline, seen);
+	want_no_wake(ax);
 	return ret;
 }
 
-static void leave_lead(struct arax *ax)
+static void follower_gone(void *arg)
 {
-	pthread_mutex_lock(&ax->sleep_lock);
-	ax->leader = false;
-	if (ax->followers)
-		pthread_cond_broadcast(&ax->sleep_cond);
+	struct arax *ax = arg;
+
+	store_relaxed(&ax->followers, ax->followers - 1);
 	pthread_mutex_unlock(&ax->sleep_lock);
+}
+
+static int sleep_on_condition(struct arax *ax, uint64_t deadline)
+{
+	const struct timespec t = {
+		.tv_sec = (time_t)(deadline / 1000000000u),
+		.tv_nsec = (long)(deadline % 1000000000u),
+	};
+	int err;
+
+	pthread_cleanup_push(follower_gone, ax);
+	err = deadline == ARAX_DEADLINE_NONE ?
+		pthread_cond_wait(&ax->sleep_cond, &ax->sleep_lock) :
+		pthread_cond_timedwait(&ax->sleep_cond, &ax->sleep_lock, &t);
+	pthread_cleanup_pop(0);
+	return -err;
 }
 
 /* With sleep_lock held, which it keeps. */
 static int sleep_as_follower(struct arax *ax, bool (*done)(void *), void *arg, uint64_t deadline)
 {
-	struct timespec t = {
-		.tv_sec = (time_t)(deadline / 1000000000u),
-		.tv_nsec = (long)(deadline % 1000000000u),
-	};
 	int ret = 0;
 
 	store_relaxed(&ax->followers, ax->followers + 1);
@@ -217,12 +266,8 @@ static int sleep_as_follower(struct arax *ax, bool (*done)(void *), void *arg, u
 		/* Pairs with the core's, as the leader's does: so look at the ring. */
 		full_barrier();
 	}
-	if (!done(arg) && !load_acquire(&ax->dead) && !ring_cq_ready(&ax->ring)) {
-		if (deadline == ARAX_DEADLINE_NONE)
-			pthread_cond_wait(&ax->sleep_cond, &ax->sleep_lock);
-		else
-			ret = -pthread_cond_timedwait(&ax->sleep_cond, &ax->sleep_lock, &t);
-	}
+	if (!done(arg) && !load_acquire(&ax->dead) && !ring_cq_ready(&ax->ring))
+		ret = sleep_on_condition(ax, deadline);
 	store_relaxed(&ax->followers, ax->followers - 1);
 	return ret;
 }
@@ -360,6 +405,8 @@ static __attribute__((cold)) int failed(const struct arax_event *e)
 	if (e->origin)
 		return error_set(e->result, "task %#llx, because task %#llx failed%s",
 				 (unsigned long long)e->tag, (unsigned long long)e->origin, why);
+	if (!e->tag)
+		return error_set(e->result, "a task that was in flight when its context ended");
 	if (!ARAX_TAG_EPOCH(e->tag))
 		return error_set(e->result, "task %#llx, before a daemon had it%s",
 				 (unsigned long long)e->tag, why);
@@ -477,7 +524,8 @@ int arax_process(struct arax *ax)
 		return not_owner();
 	if (!ax->has_rings)
 		return error_set(-ENXIO, "arax_process");
-	if (load_relaxed(&ax->armed)) {
+	/* Pairs with the release in arax_poll_fd(): so is nudge_fd there. */
+	if (load_acquire(&ax->armed)) {
 		/* A sleeping leader must see what woke it: leave that alone. */
 		pthread_mutex_lock(&ax->sleep_lock);
 		if (!ax->leader)
@@ -487,14 +535,14 @@ int arax_process(struct arax *ax)
 			count = 0;
 	}
 	if (lead) {
-		ret = ax->link->ops->sleep(ax->link, 0, load_relaxed(&ax->ring.cq_head));
+		ret = sleep_on_link(ax, 0, load_relaxed(&ax->ring.cq_head));
 		leave_lead(ax);
 	}
 	if (ret == -ENOTCONN || ret == -EPIPE)
 		complete_dead(ax, ret);
 	n = complete_all(ax);
 	/* That nudge was for others than the caller. */
-	if (n && load_relaxed(&ax->armed) && read(ax->nudge_fd, &count, sizeof(count)) < 0)
+	if (n && load_acquire(&ax->armed) && read(ax->nudge_fd, &count, sizeof(count)) < 0)
 		count = 0;
 	ret = context_dead(ax);
 	return n ? n : ret;

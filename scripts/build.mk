@@ -71,21 +71,23 @@ TEST_TARGETS += shellcheck checkpatch test-kmod-next test-qemu-runner test-qemu-
 
 .PHONY: kmod shellcheck checkpatch test-kmod-next test-qemu-runner test-qemu-detectors
 
-# The module's sources for DKMS, and the nodes' modes.  Where the system looks
+# The module's sources for DKMS, its loading at boot and the nodes' modes.  Where the system looks
 # for them does not depend on PREFIX.
 DKMS_DIR := $(DESTDIR)/usr/src/arax-$(VERSION)
 install-kmod:
 ifeq ($(DESTDIR)$(filter 0,$(shell id -u)),)
-	@echo "not root: the module's sources (dkms) and the udev rule are left out"
+	@echo "not root: the module's sources (dkms), its loading at boot and the udev rule are left out"
 else
-	install -d $(DKMS_DIR)/kmod/core $(DKMS_DIR)/uapi $(DESTDIR)/usr/lib/udev/rules.d
-	install -m 644 Kbuild $(DKMS_DIR)/
-	sed 's/@VERSION@/$(VERSION)/' scripts/dkms.conf > $(DKMS_DIR)/dkms.conf
-	chmod 644 $(DKMS_DIR)/dkms.conf
-	install -m 644 kmod/*.[ch] $(DKMS_DIR)/kmod/
-	install -m 644 kmod/core/*.[ch] $(DKMS_DIR)/kmod/core/
-	install -m 644 uapi/arax.h $(DKMS_DIR)/uapi/
-	install -m 644 scripts/99-arax.rules $(DESTDIR)/usr/lib/udev/rules.d/
+	install -d "$(DKMS_DIR)/kmod/core" "$(DKMS_DIR)/uapi" "$(DESTDIR)/usr/lib/udev/rules.d" \
+		"$(DESTDIR)/usr/lib/modules-load.d"
+	install -m 644 Kbuild "$(DKMS_DIR)/"
+	sed 's/@VERSION@/$(VERSION)/' scripts/dkms.conf > "$(DKMS_DIR)/dkms.conf"
+	chmod 644 "$(DKMS_DIR)/dkms.conf"
+	install -m 644 kmod/*.[ch] "$(DKMS_DIR)/kmod/"
+	install -m 644 kmod/core/*.[ch] "$(DKMS_DIR)/kmod/core/"
+	install -m 644 uapi/arax.h "$(DKMS_DIR)/uapi/"
+	install -m 644 scripts/99-arax.rules "$(DESTDIR)/usr/lib/udev/rules.d/"
+	install -m 644 scripts/modules-load.conf "$(DESTDIR)/usr/lib/modules-load.d/arax.conf"
 endif
 INSTALL_TARGETS += install-kmod
 .PHONY: install-kmod

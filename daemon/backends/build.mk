@@ -85,7 +85,7 @@ $(foreach v,plain asan tsan,$(call program,$(B)/test/$(v)/arax-device,$(v),$(DEV
 ALL_TARGETS += $(B)/libexec/arax-device
 
 install-device: $(B)/libexec/arax-device
-	install -d $(DESTDIR)$(PREFIX)/libexec/arax
-	install -m 755 $(B)/libexec/arax-device $(DESTDIR)$(PREFIX)/libexec/arax/
+	install -d "$(DESTDIR)$(PREFIX)/libexec/arax"
+	install -m 755 $(B)/libexec/arax-device "$(DESTDIR)$(PREFIX)/libexec/arax/"
 INSTALL_TARGETS += install-device
 .PHONY: install-device

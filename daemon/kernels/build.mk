@@ -179,9 +179,9 @@ no-blas:
 ALL_TARGETS += $(BLAS_KERNEL)
 
 install-kernels: $(STD_KERNEL) $(BLAS_KERNEL)
-	install -d -m 755 $(DESTDIR)$(PREFIX)/lib/arax/kernels $(DESTDIR)$(PREFIX)/include/arax
-	install -m 644 $(STD_KERNEL) $(BLAS_KERNEL) $(DESTDIR)$(PREFIX)/lib/arax/kernels/
-	install -m 644 $(addprefix libarax/include/arax/,kernel.h gpu.h stream.h) $(DESTDIR)$(PREFIX)/include/arax/
+	install -d -m 755 "$(DESTDIR)$(PREFIX)/lib/arax/kernels" "$(DESTDIR)$(PREFIX)/include/arax"
+	install -m 644 $(STD_KERNEL) $(BLAS_KERNEL) "$(DESTDIR)$(PREFIX)/lib/arax/kernels/"
+	install -m 644 $(addprefix libarax/include/arax/,kernel.h gpu.h stream.h) "$(DESTDIR)$(PREFIX)/include/arax/"
 INSTALL_TARGETS += install-kernels
 .PHONY: install-kernels
 

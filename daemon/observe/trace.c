@@ -100,9 +100,27 @@ static double since(const struct trace *t, uint64_t ns)
 	return ns > t->start_ns ? (double)(ns - t->start_ns) / 1e3 : 0;
 }
 
+/* What a driver calls its device goes into a string of JSON: what is not ASCII as '?'. */
+static const char *quoted(char *to, size_t size, const char *name)
+{
+	size_t n = 0;
+
+	for (; *name && n + sizeof("\\u0000") <= size; name++) {
+		unsigned char c = (unsigned char)*name;
+
+		if (c < ' ' || c == '"' || c == '\\')
+			n += (size_t)snprintf(to + n, size - n, "\\u%04x", c);
+		else
+			to[n++] = c < 0x7f ? *name : '?';
+	}
+	to[n] = '\0';
+	return to;
+}
+
 void trace_task(struct trace *t, const struct graph_node *node, const struct trace_task *task)
 {
 	const struct arax_dispatch *d = &node->d;
+	char device[6 * ARAX_NAME_LEN];
 	int n;
 
 	if (t->full)
@@ -121,7 +139,8 @@ void trace_task(struct trace *t, const struct graph_node *node, const struct tra
 		    node->seq, task->link, d->context, d->queue, d->tenant, d->tag, task->kernel,
 		    sched_work(node), since(t, d->submit_ns), since(t, task->start_ns),
 		    (double)task->enter_ns / 1e3, (double)task->run_ns / 1e3,
-		    (double)task->leave_ns / 1e3, task->device, task->lane, task->result);
+		    (double)task->leave_ns / 1e3, quoted(device, sizeof(device), task->device),
+		    task->lane, task->result);
 	if (task->late_ns)
 		n += fprintf(t->file, ",\"late_us\":%.3f", (double)task->late_ns / 1e3);
 	if (task->origin)

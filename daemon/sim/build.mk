@@ -10,8 +10,8 @@ ALL_TARGETS += $(B)/bin/arax-sim
 
 # `arax sim` looks for it beside itself.
 install-sim: $(B)/bin/arax-sim
-	install -d $(DESTDIR)$(PREFIX)/bin
-	install -m 755 $< $(DESTDIR)$(PREFIX)/bin/
+	install -d "$(DESTDIR)$(PREFIX)/bin"
+	install -m 755 $< "$(DESTDIR)$(PREFIX)/bin/"
 INSTALL_TARGETS += install-sim
 .PHONY: install-sim
 

@@ -68,6 +68,15 @@ struct arguments {
 	bool seeded, json, ahead, bound;
 };
 
+/* What didn't arrive was not said. */
+static int said(void)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return 0;
+	perror("arax-sim: standard output");
+	return 1;
+}
+
 static int show(const struct scenario *sc, const struct arguments *a, const struct sim_result *r,
 		const struct sim_bound *bound)
 {
@@ -81,10 +90,8 @@ static int show(const struct scenario *sc, const struct arguments *a, const stru
 		report_print(report, stdout);
 	}
 	json_decref(report);
-	if (fflush(stdout) || ferror(stdout)) {
-		perror("arax-sim: standard output");
+	if (said())
 		return 1;
-	}
 	err = a->plot ? report_plot(sc, r, a->plot) : 0;
 	if (err)
 		fprintf(stderr, "arax-sim: %s: %s\n", a->plot, strerror(-err));
@@ -180,10 +187,10 @@ int main(int argc, char **argv)
 			break;
 		case 'h':
 			usage(stdout);
-			return fflush(stdout) ? 1 : 0;
+			return said();
 		case 'V':
 			puts("arax-sim " ARAX_VERSION);
-			return fflush(stdout) ? 1 : 0;
+			return said();
 		default:
 			usage(stderr);
 			return 2;

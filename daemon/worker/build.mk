@@ -25,17 +25,17 @@ ALL_TARGETS += $(B)/libexec/arax-worker
 
 # Who can't read it can't look into it while it begins, either.
 install-worker: $(B)/libexec/arax-worker
-	install -d $(DESTDIR)$(PREFIX)/libexec/arax
-	install -m 711 $(B)/libexec/arax-worker $(DESTDIR)$(PREFIX)/libexec/arax/
+	install -d "$(DESTDIR)$(PREFIX)/libexec/arax"
+	install -m 711 $(B)/libexec/arax-worker "$(DESTDIR)$(PREFIX)/libexec/arax/"
 INSTALL_TARGETS += install-worker
 .PHONY: install-worker
 
 # The daemon's pages and its sample configuration.
 install-daemon-docs:
-	install -d $(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/man/man8 \
-		$(DESTDIR)$(PREFIX)/share/doc/arax
-	install -m 644 daemon/man/araxd.conf.5 $(DESTDIR)$(PREFIX)/share/man/man5/
-	install -m 644 daemon/man/araxd.8 $(DESTDIR)$(PREFIX)/share/man/man8/
-	install -m 644 daemon/araxd.conf.sample $(DESTDIR)$(PREFIX)/share/doc/arax/
+	install -d "$(DESTDIR)$(PREFIX)/share/man/man5" "$(DESTDIR)$(PREFIX)/share/man/man8" \
+		"$(DESTDIR)$(PREFIX)/share/doc/arax"
+	install -m 644 daemon/man/araxd.conf.5 "$(DESTDIR)$(PREFIX)/share/man/man5/"
+	install -m 644 daemon/man/araxd.8 "$(DESTDIR)$(PREFIX)/share/man/man8/"
+	install -m 644 daemon/araxd.conf.sample "$(DESTDIR)$(PREFIX)/share/doc/arax/"
 INSTALL_TARGETS += install-daemon-docs
 .PHONY: install-daemon-docs

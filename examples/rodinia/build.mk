@@ -11,8 +11,8 @@ $(B)/bin/arax-rodinia: $(B)/lib/libarax.a
 ALL_TARGETS += $(B)/bin/arax-rodinia
 
 install-rodinia: $(B)/bin/arax-rodinia
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 755 $(B)/bin/arax-rodinia $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 examples/rodinia/arax-rodinia.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/man/man1"
+	install -m 755 $(B)/bin/arax-rodinia "$(DESTDIR)$(PREFIX)/bin/"
+	install -m 644 examples/rodinia/arax-rodinia.1 "$(DESTDIR)$(PREFIX)/share/man/man1/"
 INSTALL_TARGETS += install-rodinia
 .PHONY: install-rodinia

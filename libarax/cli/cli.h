@@ -58,6 +58,8 @@ struct column {
 
 /* A JSON integer; null for what doesn't fit, above all ARAX_LIMIT_MAX. */
 json_t *out_u64(uint64_t n);
+/* The same, but what doesn't fit as in a trace: a string, "0x...". */
+json_t *out_id(uint64_t id);
 /* At most @size bytes of @s, which need not end; wrong UTF-8 becomes '?'. */
 json_t *out_string(const char *s, size_t size);
 json_t *out_usage(const struct arax_usage *u);

@@ -36,10 +36,10 @@ static int run(const struct command *self, int argc, char **argv)
 		return cli_fail(NULL);
 	rows = json_array();
 	for (i = 0; !(ret = arax_get_device(ax, i, &d)); i++) {
-		row = json_pack("{si so ss sb si si so so so so}", "index", (int)d.index, "name",
+		row = json_pack("{so so ss sb so so so so so so}", "index", out_u64(d.index), "name",
 				out_string(d.name, sizeof(d.name)), "kind", kind_name(d.kind),
-				"online", !!(d.flags & ARAX_DEVICE_ONLINE), "lanes", (int)d.lanes,
-				"units", (int)d.units, "memory", out_u64(d.memory), "busy_ns",
+				"online", !!(d.flags & ARAX_DEVICE_ONLINE), "lanes", out_u64(d.lanes),
+				"units", out_u64(d.units), "memory", out_u64(d.memory), "busy_ns",
 				out_u64(d.busy_ns), "tasks", out_u64(d.tasks), "reason",
 				d.reason[0] ? out_string(d.reason, sizeof(d.reason)) : json_null());
 		if (!json)

@@ -35,10 +35,10 @@ static int run(const struct command *self, int argc, char **argv)
 		for (i = 0; i < k.sig.nr_ranges && i < ARAX_MAX_RANGES; i++)
 			json_array_append_new(access, json_string(
 				access_names[k.sig.access >> (2 * i) & 3]));
-		json_array_append_new(rows, json_pack("{si so so so so si}", "id", (int)k.id,
+		json_array_append_new(rows, json_pack("{so so so so so so}", "id", out_u64(k.id),
 			"name", out_string(k.name, sizeof(k.name)), "kinds", kind_list(k.kinds),
 			"text", out_string(k.text, sizeof(k.text)), "ranges", access,
-			"arg_bytes", (int)k.sig.arg_len));
+			"arg_bytes", out_u64(k.sig.arg_len)));
 		id = k.id + 1;
 		if (!id)
 			break;

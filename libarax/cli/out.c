@@ -11,6 +11,16 @@ json_t *out_u64(uint64_t n)
 	return n > INT64_MAX ? json_null() : json_integer((json_int_t)n);
 }
 
+json_t *out_id(uint64_t id)
+{
+	char text[24];
+
+	if (id <= INT64_MAX)
+		return json_integer((json_int_t)id);
+	snprintf(text, sizeof(text), "%#llx", (unsigned long long)id);
+	return json_string(text);
+}
+
 json_t *out_string(const char *s, size_t size)
 {
 	size_t i, n = strnlen(s, size);

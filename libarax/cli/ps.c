@@ -64,12 +64,13 @@ static int run(const struct command *self, int argc, char **argv)
 		if (ret)
 			break;
 		json_array_append_new(rows, json_pack(
-			"{si si so si so ss si si si si so sI so}",
-			"context", (int)c.id, "uid", (int)c.uid, "user", user_name(c.uid), "pid",
+			"{so so so si so ss so so so so so so so}",
+			"context", out_u64(c.id), "uid", out_u64(c.uid), "user", user_name(c.uid), "pid",
 			c.pid, "command", out_string(c.comm, sizeof(c.comm)), "state",
-			c.flags & 1 ? "dead" : "live", "queues", (int)c.nr_queues, "buffers",
-			(int)c.nr_buffers, "timelines", (int)c.nr_timelines, "depth", (int)c.depth,
-			"tenant", tenant_path(a, c.tenant), "tenant_id", (json_int_t)c.tenant,
+			c.flags & 1 ? "dead" : "live", "queues", out_u64(c.nr_queues), "buffers",
+			out_u64(c.nr_buffers), "timelines", out_u64(c.nr_timelines), "depth",
+			out_u64(c.depth),
+			"tenant", tenant_path(a, c.tenant), "tenant_id", out_id(c.tenant),
 			"usage", out_usage(&c.usage)));
 		if (!++c.id)
 			break;

@@ -19,7 +19,7 @@
 #include "cli.h"
 
 #define START_SECONDS	240	/* OpenCL kernels may have to be compiled, on a busy machine */
-#define PATIENCE_MS	3000	/* then it is said what is waited for */
+#define PATIENCE_SECONDS 3	/* then it is said what is waited for */
 #define STOP_SECONDS	5
 #define LAST_LINES	4	/* of the log of an araxd that died */
 #define MAX_COMPLAINTS	32
@@ -31,6 +31,66 @@ static void forward(int sig)
 {
 	if (child > 0)
 		kill(child, sig);
+}
+
+/*
+ * While the private araxd starts: what would end this process waits until it has been noted
+ * here, so that nothing is left behind.
+ */
+static const int endings[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP };
+
+#define NR_ENDINGS	(sizeof(endings) / sizeof(endings[0]))
+
+static volatile sig_atomic_t ending;
+
+struct signals {
+	sigset_t mask;			/* as they were */
+	struct sigaction actions[NR_ENDINGS];
+};
+
+static void note_ending(int sig)
+{
+	ending = sig;
+}
+
+static void hold_endings(struct signals *s)
+{
+	struct sigaction note = { .sa_handler = note_ending };
+	sigset_t held;
+	size_t i;
+
+	sigemptyset(&held);
+	for (i = 0; i < NR_ENDINGS; i++) {
+		sigaction(endings[i], NULL, &s->actions[i]);
+		/* Of nohup, and what a shell leaves running. */
+		if (s->actions[i].sa_handler == SIG_IGN)
+			continue;
+		sigaction(endings[i], &note, NULL);
+		sigaddset(&held, endings[i]);
+	}
+	sigprocmask(SIG_BLOCK, &held, &s->mask);
+}
+
+static void release_endings(const struct signals *s)
+{
+	size_t i;
+
+	for (i = 0; i < NR_ENDINGS; i++)
+		sigaction(endings[i], &s->actions[i], NULL);
+	sigprocmask(SIG_SETMASK, &s->mask, NULL);
+}
+
+/* One has come, or waits to. */
+static bool is_ending(void)
+{
+	sigset_t pending;
+	size_t i;
+
+	sigpending(&pending);
+	for (i = 0; i < NR_ENDINGS && !ending; i++)
+		if (sigismember(&pending, endings[i]) == 1)
+			ending = endings[i];
+	return ending;
 }
 
 static void pause_ms(int ms)
@@ -110,7 +170,7 @@ struct private {
 	bool verbose;
 };
 
-static pid_t start_daemon(const struct private *p, int ready_fd)
+static pid_t start_daemon(const struct private *p, const struct signals *s, int ready_fd)
 {
 	char number[16], *argv[16 + 2 * MAX_KERNELS] = { "araxd", "--user", "--no-kernel", "--socket",
 				       (char *)p->socket_path, "--ready-fd", number };
@@ -140,6 +200,7 @@ static pid_t start_daemon(const struct private *p, int ready_fd)
 		return pid;
 	/* Outlives a ^C that is meant for the program, but not this process. */
 	setpgid(0, 0);
+	release_endings(s);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		_exit(EXIT_FAILED);
@@ -154,15 +215,17 @@ static pid_t start_daemon(const struct private *p, int ready_fd)
 }
 
 /* The daemon writes a byte when it serves, and closes the pipe however it ends. */
-static bool wait_ready(int fd)
+static bool wait_ready(int fd, const struct signals *s)
 {
+	const struct timespec patience = { .tv_sec = PATIENCE_SECONDS };
+	const struct timespec more = { .tv_sec = START_SECONDS - PATIENCE_SECONDS };
 	struct pollfd p = { .fd = fd, .events = POLLIN };
-	int n = poll(&p, 1, PATIENCE_MS);
+	int n = ppoll(&p, 1, &patience, &s->mask);
 	char byte;
 
 	if (!n) {
 		fprintf(stderr, "arax: araxd is starting: the first time that it meets a device or new kernels it compiles them, which may take a minute\n");
-		n = poll(&p, 1, START_SECONDS * 1000 - PATIENCE_MS);
+		n = ppoll(&p, 1, &more, &s->mask);
 	}
 	return n == 1 && read(fd, &byte, 1) == 1;
 }
@@ -215,23 +278,21 @@ static void end_daemon(pid_t pid, const struct private *p)
 }
 
 /* Runs the program as a child.  Returns the exit status to pass on. */
-static int run_child(char **argv)
+static int run_child(char **argv, const struct signals *s)
 {
 	static const int passed_on[] = { SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
 	struct sigaction handler = { .sa_handler = forward };
 	struct sigaction ignore = { .sa_handler = SIG_IGN };
-	struct sigaction old_int, old_quit;
 	int status;
 	size_t i;
 	pid_t pid;
 
 	/* From the keyboard, these go to the program as well. */
-	sigaction(SIGINT, &ignore, &old_int);
-	sigaction(SIGQUIT, &ignore, &old_quit);
+	sigaction(SIGINT, &ignore, NULL);
+	sigaction(SIGQUIT, &ignore, NULL);
 	pid = fork();
 	if (!pid) {
-		sigaction(SIGINT, &old_int, NULL);
-		sigaction(SIGQUIT, &old_quit, NULL);
+		release_endings(s);
 		execvp(argv[0], argv);
 		fprintf(stderr, "arax: %s: %s\n", argv[0], strerror(errno));
 		_exit(errno == ENOENT ? 127 : 126);
@@ -243,6 +304,7 @@ static int run_child(char **argv)
 	child = pid;
 	for (i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++)
 		sigaction(passed_on[i], &handler, NULL);
+	sigprocmask(SIG_SETMASK, &s->mask, NULL);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	child = 0;
@@ -269,12 +331,14 @@ static int run_private(char **argv, struct private *p)
 	/* A socket's path has 107 bytes at most. */
 	char dir[90], socket_path[108], log[108], value[120];
 	int ready[2], ret = EXIT_FAILED;
+	struct signals signals;
 	long shown = 0;
 	pid_t pid;
 
 	if (!base || access(base, W_OK) || strlen(base) > 64)
 		base = "/tmp";
 	snprintf(dir, sizeof(dir), "%s/arax-run-XXXXXX", base);
+	hold_endings(&signals);
 	if (!mkdtemp(dir) || pipe(ready)) {
 		perror(dir);
 		return EXIT_FAILED;
@@ -285,25 +349,31 @@ static int run_private(char **argv, struct private *p)
 	snprintf(value, sizeof(value), "broker:%s", socket_path);
 	p->socket_path = socket_path;
 	p->log = log;
-	pid = start_daemon(p, ready[1]);
+	pid = start_daemon(p, &signals, ready[1]);
 	close(ready[1]);
 	if (pid < 0) {
 		perror("arax: fork");
-	} else if (!wait_ready(ready[0])) {
+	} else if (!wait_ready(ready[0], &signals) && !is_ending()) {
 		fprintf(stderr, "arax: a private araxd did not start:\n");
 		show_log(log);
+		stop_daemon(pid);
+	} else if (is_ending()) {
 		stop_daemon(pid);
 	} else {
 		if (!p->verbose)
 			show_complaints(log, &shown);
 		setenv("ARAX_LINK", value, 1);
-		ret = run_child(argv);
+		ret = run_child(argv, &signals);
 		end_daemon(pid, p);
 		if (!p->verbose)
 			show_complaints(log, &shown);
 	}
 	close(ready[0]);
 	remove_folder(dir);
+	if (ending) {
+		release_endings(&signals);
+		raise(ending);
+	}
 	return ret;
 }
 

@@ -167,8 +167,8 @@ static json_t *to_json(const struct arax_tenant *t, json_t *saved, bool json)
 
 	snprintf(path, sizeof(path), "%.*s%s", (int)sizeof(t->path), t->path,
 		 removed && !json ? " (removed)" : "");
-	return json_pack("{sI sI so sb so so}", "id", (json_int_t)t->id, "parent",
-			 (json_int_t)t->parent, "path", out_string(path, sizeof(path)),
+	return json_pack("{so so so sb so so}", "id", out_id(t->id), "parent",
+			 out_id(t->parent), "path", out_string(path, sizeof(path)),
 			 "removed", removed, "usage", out_usage(&t->usage), "saved", saved);
 }
 

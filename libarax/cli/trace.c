@@ -33,6 +33,11 @@ static const char *text(const json_t *task, const char *key)
 	return json_string_value(json_object_get(task, key));
 }
 
+static bool is_within(const json_t *task, const char *key, double least, double most)
+{
+	return number(task, key) >= least && number(task, key) <= most;
+}
+
 static bool is_task(const json_t *task)
 {
 	static const char *const numbers[] = {
@@ -44,7 +49,8 @@ static bool is_task(const json_t *task)
 	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		if (!json_is_number(json_object_get(task, numbers[i])))
 			return false;
-	return text(task, "kernel") && text(task, "device") && text(task, "link") &&
+	return is_within(task, "lane", 0, UINT32_MAX) &&
+	       is_within(task, "result", INT32_MIN, INT32_MAX) && text(task, "kernel") && text(task, "device") && text(task, "link") &&
 	       json_is_array(json_object_get(task, "ranges")) &&
 	       json_is_array(json_object_get(task, "then"));
 }
@@ -157,6 +163,9 @@ static size_t place_of(json_t *names, const char *name)
 
 static void put(json_t *event, bool *first)
 {
+	/* Times that no number holds, in what nobody's araxd wrote. */
+	if (!event)
+		return;
 	fputs(*first ? "\n" : ",\n", stdout);
 	*first = false;
 	json_dumpf(event, stdout, JSON_COMPACT | JSON_REAL_PRECISION(15));
@@ -181,9 +190,9 @@ static void put_slice(const json_t *t, const char *name, const char *category, s
 static void put_arrow(const char *phase, const json_t *t, size_t device, double at,
 		      const char *id, bool *first)
 {
-	put(json_pack("{ss ss ss sf sI sI ss ss}", "ph", phase, "name", "after", "cat", "graph",
+	put(json_pack("{ss ss ss sf sI sI ss+ ss}", "ph", phase, "name", "after", "cat", "graph",
 		      "ts", at, "pid", (json_int_t)device + 1, "tid",
-		      (json_int_t)number(t, "lane") + 1, "id", id, "bp", "e"), first);
+		      (json_int_t)number(t, "lane") + 1, "id", text(t, "link"), id, "bp", "e"), first);
 }
 
 static const json_t *find(const struct trace *t, const json_t *from, double seq)
@@ -203,13 +212,10 @@ static bool ran(const json_t *task)
 /* One that no device ran: when that was clear, on a line of its own. */
 static void put_end(const json_t *t, size_t place, bool *first)
 {
-	char name[128];
-
-	snprintf(name, sizeof(name), "%.80s: %s", text(t, "kernel"),
-		 arax_strerror((int)number(t, "result")));
-	put(json_pack("{ss ss ss ss sf sI si s{sO sO sO}}", "ph", "i", "s", "t", "name", name,
-		      "cat", "ended", "ts", number(t, "start_us"), "pid", (json_int_t)place + 1, "tid", 1,
-		      "args", "seq", json_object_get(t, "seq"), "context",
+	put(json_pack("{ss ss ss++ ss sf sI si s{sO sO sO}}", "ph", "i", "s", "t", "name",
+		      text(t, "kernel"), ": ", arax_strerror((int)number(t, "result")),
+		      "cat", "ended", "ts", number(t, "start_us"), "pid", (json_int_t)place + 1,
+		      "tid", 1, "args", "seq", json_object_get(t, "seq"), "context",
 		      json_object_get(t, "context"), "result", json_object_get(t, "result")),
 	    first);
 }
@@ -222,12 +228,11 @@ static void put_arrows(const struct trace *t, const json_t *from, json_t *device
 
 	json_array_foreach(then, i, seq) {
 		const json_t *to = find(t, from, json_number_value(seq));
-		char id[96];
+		char id[64];
 
 		if (!to || !ran(to))
 			continue;
-		snprintf(id, sizeof(id), "%.16s-%.0f-%.0f", text(from, "link"),
-			 number(from, "seq"), json_number_value(seq));
+		snprintf(id, sizeof(id), "-%.20g-%.20g", number(from, "seq"), json_number_value(seq));
 		put_arrow("s", from, place_of(devices, text(from, "device")), end, id, first);
 		put_arrow("f", to, place_of(devices, text(to, "device")),
 			  number(to, "start_us") + number(to, "enter_us"), id, first);
@@ -268,6 +273,23 @@ static int perfetto(const struct trace *t)
 	return EXIT_OK;
 }
 
+/* Into a string of dot's; what a terminal or dot would take for more is not written. */
+static void put_quoted(const char *s)
+{
+	for (; *s; s++) {
+		if (*s == '"' || *s == '\\')
+			putchar('\\');
+		putchar((unsigned char)*s < ' ' || *s == 0x7f ? '?' : *s);
+	}
+}
+
+static void put_node(const json_t *task, double seq)
+{
+	putchar('"');
+	put_quoted(text(task, "link"));
+	printf("%.0f\"", seq);
+}
+
 static int dot(const struct trace *t)
 {
 	static const char *const colours[] = {
@@ -281,19 +303,27 @@ static int dot(const struct trace *t)
 		const json_t *n = t->tasks[i];
 		size_t device = place_of(devices, text(n, "device"));
 
-		if (!ran(n))
-			printf("\t\"%s%.0f\" [label=\"%s\\n%s\", style=dashed];\n",
-			       text(n, "link"), number(n, "seq"), text(n, "kernel"),
-			       arax_strerror((int)number(n, "result")));
-		else
-			printf("\t\"%s%.0f\" [label=\"%s\\n%s lane %.0f\\n%.1f us%s\", fillcolor=%s];\n",
-			       text(n, "link"), number(n, "seq"), text(n, "kernel"),
-			       text(n, "device"), number(n, "lane"), number(n, "run_us"),
-			       number(n, "result") < 0 ? "\\nfailed" : "",
+		putchar('\t');
+		put_node(n, number(n, "seq"));
+		fputs(" [label=\"", stdout);
+		put_quoted(text(n, "kernel"));
+		fputs("\\n", stdout);
+		if (!ran(n)) {
+			put_quoted(arax_strerror((int)number(n, "result")));
+			fputs("\", style=dashed];\n", stdout);
+		} else {
+			put_quoted(text(n, "device"));
+			printf(" lane %.0f\\n%.1f us%s\", fillcolor=%s];\n", number(n, "lane"),
+			       number(n, "run_us"), number(n, "result") < 0 ? "\\nfailed" : "",
 			       colours[device % (sizeof(colours) / sizeof(colours[0]))]);
-		json_array_foreach(json_object_get(n, "then"), j, seq)
-			printf("\t\"%s%.0f\" -> \"%s%.0f\";\n", text(n, "link"), number(n, "seq"),
-			       text(n, "link"), json_number_value(seq));
+		}
+		json_array_foreach(json_object_get(n, "then"), j, seq) {
+			putchar('\t');
+			put_node(n, number(n, "seq"));
+			fputs(" -> ", stdout);
+			put_node(n, json_number_value(seq));
+			fputs(";\n", stdout);
+		}
 	}
 	puts("}");
 	json_decref(devices);

@@ -83,14 +83,14 @@ ALL_TARGETS += $(BENCH_FILES)
 
 # `arax bench` looks for it beside itself, and it for its kernels above itself.
 install-bench: $(BENCH_FILES)
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/arax/bench-kernels \
-		$(DESTDIR)$(PREFIX)/lib/arax/bench-std \
-		$(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 755 $(B)/bin/arax-bench $(DESTDIR)$(PREFIX)/bin/
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/lib/arax/bench-kernels" \
+		"$(DESTDIR)$(PREFIX)/lib/arax/bench-std" \
+		"$(DESTDIR)$(PREFIX)/share/man/man1"
+	install -m 755 $(B)/bin/arax-bench "$(DESTDIR)$(PREFIX)/bin/"
 	install -m 644 $(filter-out $(BENCH_STD),$(filter %.so %.json,$(BENCH_FILES))) \
-		$(DESTDIR)$(PREFIX)/lib/arax/bench-kernels/
-	install -m 644 $(BENCH_STD) $(DESTDIR)$(PREFIX)/lib/arax/bench-std/
-	install -m 644 selftests/bench/arax-bench.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+		"$(DESTDIR)$(PREFIX)/lib/arax/bench-kernels/"
+	install -m 644 $(BENCH_STD) "$(DESTDIR)$(PREFIX)/lib/arax/bench-std/"
+	install -m 644 selftests/bench/arax-bench.1 "$(DESTDIR)$(PREFIX)/share/man/man1/"
 INSTALL_TARGETS += install-bench
 .PHONY: install-bench
 

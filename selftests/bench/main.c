@@ -106,7 +106,7 @@ static int list(int json)
 	return 0;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	static const struct option longs[] = {
 		{ "link", required_argument, NULL, 'l' },
@@ -175,4 +175,16 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	return wrong("no bench", argv[optind]);
+}
+
+int main(int argc, char **argv)
+{
+	int ret = run(argc, argv);
+
+	/* A result that did not arrive is none. */
+	if (!ret && (fflush(stdout) || ferror(stdout) || fclose(stdout))) {
+		perror("arax-bench: standard output");
+		ret = 1;
+	}
+	return ret;
 }

@@ -144,6 +144,8 @@ if command -v systemd-analyze >/dev/null; then
 else
 	skip 'the systemd unit is right' 'no systemd-analyze'
 fi
+grep -qx arax "$root/usr/lib/modules-load.d/arax.conf"
+ok $? 'the module is loaded at boot'
 try 'completion is bash' bash -n "$at/share/bash-completion/completions/arax"
 # shellcheck disable=SC2016 # for that shell
 try 'and completes' bash -c '. "$1"
@@ -167,9 +169,11 @@ else
 	skip 'the sources for DKMS build' 'no build/kernels/6.1'
 fi
 
-try 'another prefix later' make --no-print-directory install DESTDIR="$work/other" PREFIX=/usr
-grep -q '^prefix=/usr$' "$work/other/usr/lib/pkgconfig/arax.pc" &&
-	grep -q '^ExecStart=/usr/bin/araxd' "$work/other/usr/lib/systemd/system/araxd.service"
+other="$work/another root"
+try 'another prefix later, and a folder with a blank' \
+	make --no-print-directory install DESTDIR="$other" PREFIX=/usr
+grep -q '^prefix=/usr$' "$other/usr/lib/pkgconfig/arax.pc" &&
+	grep -q '^ExecStart=/usr/bin/araxd' "$other/usr/lib/systemd/system/araxd.service"
 ok $? 'is in the files'
 
 echo "1..$n"

@@ -3,6 +3,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,12 +20,14 @@
 #include "daemon/dispatch/role.h"
 #include "daemon/dispatch/ticks.h"
 #include "daemon/dispatch/work.h"
+#include "daemon/graph/internal.h"
 #include "daemon/link/holdings.h"
 #include "daemon/link/patience.h"
 #include "daemon/link/identity.h"
 #include "daemon/link/wake.h"
 #include "daemon/memory/guard.h"
 #include "daemon/memory/mapping.h"
+#include "daemon/observe/trace.h"
 #include "daemon/options.h"
 #include "kmod/core/core.h"
 
@@ -963,6 +966,45 @@ START_TEST(options)
 }
 END_TEST
 
+/* A driver may call its device anything. */
+START_TEST(trace_quotes_names)
+{
+	struct node node = { .pub.d.opcode = ARAX_OP_MARKER };
+	struct trace_task task = {
+		.link = "broker", .kernel = "copy", .device = "G\"P\\U\n\303\033[0m",
+	};
+	char path[] = "/tmp/arax-trace-XXXXXX", text[1024] = "";
+	json_t *line, *device;
+	struct trace *t;
+	FILE *f;
+	int i;
+
+	close(mkstemp(path));
+	ck_assert_int_eq(trace_open(path, &t), 0);
+	for (i = 0; i < 2; i++) {
+		trace_task(t, &node.pub, &task);
+		/* As long as one can be, and each takes six bytes. */
+		task.device = "\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1"
+			      "\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1";
+	}
+	trace_close(t);
+	f = fopen(path, "re");
+	for (i = 0; i < 2; i++) {
+		ck_assert_ptr_nonnull(fgets(text, sizeof(text), f));
+		line = json_loads(text, 0, NULL);
+		ck_assert_ptr_nonnull(line);
+		device = json_object_get(line, "device");
+		if (i)
+			ck_assert_uint_eq(json_string_length(device), strlen(task.device));
+		else
+			ck_assert_str_eq(json_string_value(device), "G\"P\\U\n?\033[0m");
+		json_decref(line);
+	}
+	fclose(f);
+	unlink(path);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("daemon parts");
@@ -1002,6 +1044,7 @@ int main(void)
 	tcase_add_test(t, wake_measures_what_takes_long);
 	tcase_add_test(t, patience_is_each_users);
 	tcase_add_test(t, options);
+	tcase_add_test(t, trace_quotes_names);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -78,9 +78,12 @@ is 2 'show takes one path' $arax tenant show / /
 is 2 'kill --json wants a context, too' $arax kill --json
 is 2 'kill takes no sign' $arax kill ' -18446744073709551611'
 is 2 'kill takes 32 bits' $arax kill 4294967296
-for c in --help --version 'kill --help'; do
+for c in 'arax --help' 'arax --version' 'arax kill --help' 'arax sim --help' \
+	'arax sim examples/scenarios/two-tenants.json' 'arax-bench --help' 'arax-bench list' \
+	'arax-bench list --json' 'arax-rodinia --version' 'araxd --version' 'araxd --help'; do
+	[ -x "build/bin/${c%% *}" ] || continue
 	# shellcheck disable=SC2086,SC2016 # words; for that shell
-	is 1 "$c that nobody gets" sh -c '"$@" >/dev/full' - $arax $c
+	is 1 "$c that nobody gets" sh -c '"$@" >/dev/full' - build/bin/$c
 	says 'standard output' 'and says so'
 done
 is 2 'kill wants a context' $arax kill
@@ -113,6 +116,26 @@ says "t.jsonl:1:" 'and says where'
 echo '{"seq": 1}' >"$tmp/t.jsonl"
 is 1 'a trace of something else' $arax trace "$tmp/t.jsonl"
 says 'not a task' 'and says so'
+# Whatever a driver calls its device, and who else may write such a file.
+task() { # SEQ KERNEL DEVICE
+	# shellcheck disable=SC2028 # as it is
+	echo "{\"seq\":$1,\"link\":\"l\\\\\",\"context\":1,\"kernel\":\"$2\",\"work\":1,\"submit_us\":1,\"start_us\":2,\"enter_us\":0,\"run_us\":3,\"leave_us\":0,\"device\":\"$3\",\"lane\":0,\"result\":0,\"ranges\":[],\"then\":[2]}"
+}
+long=$(printf '\303\244%.0s' {1..100})
+{
+	task 1 'x\"]; evil [label=\"' 'G\"P\\U\u001b[31m'
+	task 2 "$long" 'none'
+	task 3 "x$long" "none"
+} >"$tmp/t.jsonl"
+is 0 'names in a graph' $arax trace --dot "$tmp/t.jsonl"
+says 'label="x\"]; evil [label=\"\n' 'stay in their strings'
+says 'G\"P\\U?[31m lane' 'and say nothing to a terminal'
+says '"l\\1" -> "l\\2"' 'also that of the link'
+! command -v dot >/dev/null || is 0 'dot reads it' dot -o /dev/null "$tmp/out"
+if command -v python3 >/dev/null; then
+	is 0 'names of any length for perfetto' bash -o pipefail -c \
+		"$arax trace --perfetto $tmp/t.jsonl | python3 -m json.tool"
+fi
 : >"$tmp/t.jsonl"
 is 0 'an empty trace' $arax trace --perfetto "$tmp/t.jsonl"
 says 'no task is in it' 'and says so'
@@ -184,6 +207,17 @@ ARAX_LINK=broker:$tmp/none is 0 'run --kernels starts one whatever there is' \
 says 'mc_pi' 'which has one folder'
 says 'vadd' 'and the other'
 is 0 'a program in C++' $arax run --private -- build/unit/libarax-cxx
+if echo 'int main(void) { return 0; }' | gcc -m32 -pthread -o "$tmp/m32" -x c - 2>/dev/null; then
+	is 0 'libarax for 32 bits' gcc -m32 -std=gnu11 -O2 -pthread -Wall -Wextra -Werror \
+		-Wno-unused-parameter -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 \
+		-DARAX_VERSION='"32"' -I. -Iuapi -Ilibarax/include -o "$tmp/m32" \
+		examples/quickstart.c libarax/*.c
+	is 0 'a program with 32 bits' $arax run --private -- "$tmp/m32"
+	says 'sum[999999] = 2999997' 'computes the same'
+else
+	n=$((n + 1))
+	echo "ok $n - a program with 32 bits # SKIP the compiler makes none"
+fi
 is 137 'run tells of a signal' $arax run --private -- sh -c 'kill -9 $$'
 is 127 'run of what is not there' $arax run --private -- "$tmp/none"
 is 126 'run of what is no program' $arax run --private -- "$tmp"
@@ -238,6 +272,26 @@ says 'the private araxd died of signal 11' 'says of what'
 says 'araxd is ready' 'and what it said last'
 says '"addressing": "data"' 'and what contains it'
 is 1 'run with a wrong configuration' $arax run --private --config "$tmp/none" -- true
+# While one starts that takes its time.
+mkdir "$tmp/slow"
+cp $arax "$tmp/slow/arax"
+printf '#!/bin/sh\nexec sleep 60\n' >"$tmp/slow/araxd"
+chmod +x "$tmp/slow/araxd"
+cat >"$tmp/interrupt" <<'END'
+env --default-signal "$2/slow/arax" run --private -- true &
+for i in $(seq 100); do
+	[ -z "$(find "$2" -name 'arax-run-*')" ] || break
+	sleep 0.05
+done
+[ "$i" -lt 100 ] || exit 9
+sleep 0.1
+kill "-$1" $!
+wait $!
+END
+for s in 2 3 15 1; do
+	is $((128 + s)) "run that signal $s ends before there is a daemon" bash "$tmp/interrupt" $s "$tmp"
+	is 0 'leaves nothing behind' sh -c "[ -z \"\$(find $tmp -name 'arax-run-*')\" ]"
+done
 n=$((n + 1))
 left=$(find "$tmp" -name 'arax-run-*')
 if [ -z "$left" ]; then
@@ -485,6 +539,18 @@ else
 		# shellcheck disable=SC2086 # words
 		is 0 "$c is for all" "${other[@]}" $arax $c
 	done
+	# A user may have any number of 32 bits.
+	mkfifo "$tmp/hold"
+	exec 9<>"$tmp/hold"
+	setpriv --reuid=3000000000 --regid=65534 --clear-groups build/unit/libarax-second hold <&9 &
+	holder=$!
+	for _ in {1..100}; do
+		$arax ps | grep -q 3000000000 && break
+		sleep 0.05
+	done
+	is 0 'ps of a user with a large number' $arax ps --json
+	says '"uid": 3000000000' 'and that is it'
+	kill $holder
 	for c in ps 'kill 1' 'tenant show' "tenant show /" "tenant set / tasks.max=1"; do
 		[ -n "$CGROUP2" ] || [ "$c" = "${c#tenant * /}" ] || continue
 		# shellcheck disable=SC2086 # words

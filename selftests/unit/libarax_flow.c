@@ -29,9 +29,12 @@ struct peer {
 	uint32_t sq_head, cq_tail;
 	int wake_fd, bell_fd, hup[2];
 	atomic_bool stop, release;
+	atomic_bool hold_all;		/* as if each were an 'h' */
+	atomic_bool mute;		/* wakes nobody; the test does */
+	atomic_int kick_error;		/* what a kick returns */
 	atomic_uint sleeps, wakes, quiet;
 	uint64_t held[64];
-	unsigned int nr_held;
+	atomic_uint nr_held;
 	atomic_uint lag_us;		/* at each entry, before it is taken */
 	atomic_bool slow_to_wake;	/* both sides, and the client isn't told who sleeps */
 	/* The last extension seen, for the tests that look at it. */
@@ -82,7 +85,7 @@ static void peer_complete(struct peer *p, uint64_t user_data, int result)
 	c->failure = result ? ++p->failures : 0;
 	store_release(&c->seq, ++p->cq_tail);
 	full_barrier();
-	if (peer_wakes(p, ctl, user_data)) {
+	if (!p->mute && peer_wakes(p, ctl, user_data)) {
 		p->wakes++;
 		ck_assert_int_eq(write(p->wake_fd, &one, 8), 8);
 	} else {
@@ -92,7 +95,7 @@ static void peer_complete(struct peer *p, uint64_t user_data, int result)
 
 static void peer_take(struct peer *p, const struct arax_task *t)
 {
-	uint8_t how = t->arg_len ? t->args[0] : 0;
+	uint8_t how = p->hold_all ? 'h' : t->arg_len ? t->args[0] : 0;
 	uint8_t *arena = p->region + p->init.arena_offset;
 
 	p->last = *t;
@@ -221,6 +224,9 @@ static int peer_kick(struct link *l, uint32_t count, bool *woke)
 {
 	const uint64_t one = 1;
 
+	*woke = false;
+	if (((struct peer *)l)->kick_error)
+		return ((struct peer *)l)->kick_error;
 	full_barrier();
 	*woke = load_relaxed(&l->ctl->sq_need_wakeup);
 	if (*woke)
@@ -762,6 +768,16 @@ START_TEST(any_of_some)
 }
 END_TEST
 
+START_TEST(texts)
+{
+	ck_assert_str_eq(arax_strerror(0), "success");
+	ck_assert_str_eq(arax_strerror(-EBUSY), "in use");
+	ck_assert_str_eq(arax_strerror(EBUSY), "in use");
+	ck_assert_str_eq(arax_strerror(INT32_MIN), "unknown error");
+	ck_assert_str_eq(arax_strerror(INT32_MAX), "unknown error");
+}
+END_TEST
+
 START_TEST(wrong_events)
 {
 	struct arax_event e = ARAX_EVENT_INIT;
@@ -821,6 +837,77 @@ START_TEST(notify_by_poll)
 	while ((n = arax_process(ax)) > 0)
 		;
 	ck_assert_int_eq(n, -ENOTCONN);
+}
+END_TEST
+
+static unsigned int notes_deep, notes_made, notes_wanted;
+
+static void on_end_submit(struct arax_event *e)
+{
+	/* One behind the other: else the stack would grow with the number of tasks. */
+	ck_assert_uint_eq(++notes_deep, 1);
+	if (notes_made < notes_wanted) {
+		notes_made++;
+		ck_assert_int_eq(go(0, e), 0);
+		ck_assert_int_eq(go(0, NULL), 0);
+	}
+	notes_deep--;
+}
+
+/* What submits for each that ends, to a ring that is full, takes the ends of others there. */
+START_TEST(notify_by_notify)
+{
+	static struct arax_event e[64];
+	unsigned int i;
+
+	arax_close(ax);
+	start(16, 128, 4096);
+	notes_made = notes_deep = 0;
+	notes_wanted = 20000;
+	for (i = 0; i < 64; i++) {
+		e[i] = (struct arax_event){ .notify = on_end_submit };
+		ck_assert_int_eq(go(0, &e[i]), 0);
+	}
+	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+	ck_assert_uint_eq(notes_made, notes_wanted);
+}
+END_TEST
+
+static struct arax *closed_by_a_notify;
+static int notes_at_close;
+
+static void on_end_count(struct arax_event *e)
+{
+	notes_at_close++;
+	free(e);
+}
+
+static void on_end_close(struct arax_event *e)
+{
+	arax_close(closed_by_a_notify);
+	/* None is left that would be called when the rest is gone. */
+	ck_assert_int_eq(notes_at_close, 4);
+}
+
+START_TEST(close_in_a_notify)
+{
+	struct arax_event closes = { .notify = on_end_close }, *e;
+	struct arax *mine;
+	unsigned int i;
+
+	closed_by_a_notify = ax;
+	notes_at_close = 0;
+	for (i = 0; i < 4; i++) {
+		e = calloc(1, sizeof(*e));
+		e->notify = on_end_count;
+		ck_assert_int_eq(go('h', e), 0);
+	}
+	start(64, 128, 16384);
+	mine = ax;
+	ck_assert_int_eq(go(0, &closes), 0);
+	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+	ck_assert_int_eq(notes_at_close, 4);
+	ax = mine;
 }
 END_TEST
 
@@ -1055,7 +1142,7 @@ START_TEST(refused_at_once)
 	struct arax_desc d = { .opcode = ARAX_OP_CALL };
 	static uint8_t args[ARAX_MAX_ARGS + 1];
 	struct arax_event e = ARAX_EVENT_INIT;
-	int a = 0;
+	int a = 0, i;
 
 	ck_assert_int_eq(arax_launch(q, &k, arax_grid(1, 1, 1), ARAX_ARGS(a), r, 2, &e), 0);
 	ck_assert_int_eq(arax_wait(&e, SOON), 0);
@@ -1079,6 +1166,13 @@ START_TEST(refused_at_once)
 	ck_assert_int_eq(arax_submit(q, &d, 1, 0x80), -EOPNOTSUPP);
 	d.opcode = ARAX_OP_MAX;
 	ck_assert_int_eq(arax_submit(q, &d, 1, 0), -EINVAL);
+	d.opcode = ARAX_OP_MARKER;
+	for (i = 0; i < 2; i++) {
+		d.reserved[i] = 1ull << 40;
+		ck_assert_int_eq(arax_submit(q, &d, 1, 0), -EINVAL);
+		ck_assert_ptr_nonnull(strstr(arax_error_text(), "arax_desc.reserved"));
+		d.reserved[i] = 0;
+	}
 	/* The event is as good as unused after all that. */
 	ck_assert_int_eq(go(0, &e), 0);
 	ck_assert_int_eq(arax_wait(&e, SOON), 0);
@@ -1131,6 +1225,9 @@ START_TEST(link_dies)
 	ck_assert_int_eq(go('x', &last), 0);
 	ck_assert_int_eq(arax_wait(&last, SOON), -EOWNERDEAD);
 	ck_assert_int_eq(arax_wait(&held, SOON), -EOWNERDEAD);
+	/* A daemon may have had it, and it has no tag by which anybody would know. */
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "in flight"));
+	ck_assert_ptr_null(strstr(arax_error_text(), "before a daemon"));
 	ck_assert_int_eq(go(0, &held), -ENOTCONN);
 	ck_assert_int_eq(arax_queue_create(ax, 0, 0, &q), -ENOTCONN);
 }
@@ -1160,6 +1257,46 @@ START_TEST(context_killed)
 	ck_assert_int_eq(write(P->wake_fd, &one, 8), 8);
 	ck_assert_int_eq(arax_wait(&e, SOON), -EPIPE);
 	ck_assert_int_eq(go(0, &e), -EPIPE);
+}
+END_TEST
+
+/* What was published before it showed that nobody is there has been submitted, and ends. */
+START_TEST(kick_fails)
+{
+	static const int errors[] = { -EPIPE, -ENOTCONN, -EBADF };
+	struct arax_event e[3] = { ARAX_EVENT_INIT };
+	struct arax_desc d[3] = { { 0 } };
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		d[i].opcode = ARAX_OP_MARKER;
+		d[i].event = &e[i];
+	}
+	P->hold_all = true;
+	P->kick_error = errors[_i];
+	ck_assert_int_eq(arax_submit(q, d, 3, 0), 3);
+	for (i = 0; i < 3; i++)
+		ck_assert_int_eq(arax_wait(&e[i], SOON),
+				 errors[_i] == -ENOTCONN ? -EOWNERDEAD : errors[_i]);
+	ck_assert_int_eq(arax_submit(q, d, 3, 0), errors[_i]);
+}
+END_TEST
+
+/* Some of its markers are submitted, and tell of their ends, the others are not. */
+START_TEST(kick_fails_in_an_access)
+{
+	const struct arax_range r = { .buffer = 1, .access = ARAX_IN, .length = 8, .count = 1 };
+	struct arax_range all[40];
+	struct arax_event e = ARAX_EVENT_INIT;
+	int i;
+
+	for (i = 0; i < 40; i++)
+		all[i] = r;
+	P->hold_all = true;
+	ck_assert_int_eq(go('h', &e), 0);
+	P->kick_error = -EPIPE;
+	ck_assert_int_eq(arax_access_begin_all(q, all, 40, SOON), -EPIPE);
+	ck_assert_int_eq(arax_wait(&e, SOON), -EPIPE);
 }
 END_TEST
 
@@ -1315,6 +1452,152 @@ START_TEST(sleepers_hand_over)
 }
 END_TEST
 
+static atomic_int slow_note;
+
+static void on_end_slowly(struct arax_event *e)
+{
+	slow_note = 1;
+	while (slow_note == 1)
+		usleep(100);
+}
+
+static void *process_until_noted(void *arg)
+{
+	while (!slow_note)
+		arax_process(ax);
+	return NULL;
+}
+
+static void *begin_access(void *arg)
+{
+	const struct arax_range r = { .buffer = 1, .access = ARAX_IN, .length = 8, .count = 1 };
+
+	return (void *)(intptr_t)arax_access_begin(q, r, SOON);
+}
+
+/* Before the deadline of what it waits for could have helped it. */
+static void join_soon(pthread_t t, void **result)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += 5;
+	ck_assert_int_eq(pthread_timedjoin_np(t, result, &end), 0);
+}
+
+/* Tasks are under way and someone sleeps. */
+static void until_asleep(uint32_t tasks)
+{
+	while (P->nr_held < tasks || !load_relaxed(&ax->ring.ctl->cq_need_wakeup))
+		usleep(100);
+	usleep(2000);
+}
+
+/*
+ * What an access waits for may be taken by another thread, which is still in some notify when
+ * the one with the access looks a last time before it sleeps.
+ */
+START_TEST(access_beside_a_notify)
+{
+	struct arax_event e = ARAX_EVENT_INIT, slow = { .notify = on_end_slowly };
+	const uint64_t one = 1;
+	pthread_t a, b;
+	void *result;
+
+	slow_note = 0;
+	P->hold_all = P->mute = true;
+	ck_assert_int_eq(go(0, &e), 0);
+	ck_assert_int_eq(pthread_create(&a, NULL, begin_access, NULL), 0);
+	until_asleep(2);
+	/* It comes first: the last one that is held is the first to be let go. */
+	ck_assert_int_eq(go(0, &slow), 0);
+	until_asleep(3);
+	ck_assert_int_eq(pthread_create(&b, NULL, process_until_noted, NULL), 0);
+	P->release = true;
+	while (!slow_note)
+		usleep(100);
+	/* Now it sees that nothing is there, and sleeps again. */
+	ck_assert_int_eq(write(P->wake_fd, &one, 8), 8);
+	usleep(20000);
+	slow_note = 2;
+	join_soon(a, &result);
+	ck_assert_ptr_null(result);
+	pthread_join(b, NULL);
+}
+END_TEST
+
+/* One that sleeps, for all or behind another, ends; what others wait for comes to them. */
+START_TEST(cancelled_while_asleep)
+{
+	struct arax_event *e = calloc(3, sizeof(*e));
+	unsigned int gone = _i, i;
+	pthread_t t[3];
+	void *result;
+
+	for (i = 0; i < 3; i++) {
+		ck_assert_int_eq(go('h', &e[i]), 0);
+		ck_assert_int_eq(pthread_create(&t[i], NULL, wait_one, &e[i]), 0);
+		until_asleep(i + 1);
+	}
+	ck_assert_int_eq(pthread_cancel(t[gone]), 0);
+	join_soon(t[gone], &result);
+	ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+	P->release = true;
+	for (i = 0; i < 3; i++) {
+		if (i == gone)
+			continue;
+		join_soon(t[i], &result);
+		ck_assert_ptr_null(result);
+	}
+	/* Its event is as any other's. */
+	ck_assert_int_eq(arax_wait(&e[gone], SOON), 0);
+	free(e);
+}
+END_TEST
+
+/* What an access left is freed by whoever comes last. */
+START_TEST(cancelled_in_an_access)
+{
+	struct arax_event e = ARAX_EVENT_INIT;
+	pthread_t t;
+	void *result;
+
+	P->hold_all = true;
+	ck_assert_int_eq(go(0, &e), 0);
+	ck_assert_int_eq(pthread_create(&t, NULL, begin_access, NULL), 0);
+	until_asleep(2);
+	pthread_cancel(t);
+	join_soon(t, &result);
+	ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+	P->release = true;
+	ck_assert_int_eq(arax_wait(&e, SOON), 0);
+	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+}
+END_TEST
+
+/* One who polls sees what comes after the one that slept is gone. */
+START_TEST(cancelled_beside_a_poll)
+{
+	struct pollfd fd = { .fd = arax_poll_fd(ax), .events = POLLIN };
+	struct arax_event waited = ARAX_EVENT_INIT, polled = ARAX_EVENT_INIT;
+	pthread_t t;
+	void *result;
+
+	ck_assert_int_eq(go('h', &waited), 0);
+	ck_assert_int_eq(go('h', &polled), 0);
+	ck_assert_int_eq(pthread_create(&t, NULL, wait_one, &waited), 0);
+	until_asleep(2);
+	P->release = true;
+	pthread_cancel(t);
+	pthread_join(t, &result);
+	ck_assert(!result || result == PTHREAD_CANCELED);
+	while (!arax_event_done(&waited) || !arax_event_done(&polled)) {
+		ck_assert_int_eq(poll(&fd, 1, 5000), 1);
+		ck_assert_int_ge(arax_process(ax), 0);
+	}
+}
+END_TEST
+
 START_TEST(link_dies_under_threads)
 {
 	struct arax_event e[8] = { ARAX_EVENT_INIT };
@@ -1356,9 +1639,12 @@ int main(void)
 	tcase_add_test(t, more_than_fits);
 	tcase_add_test(t, no_room_no_wait);
 	tcase_add_test(t, any_of_some);
+	tcase_add_test(t, texts);
 	tcase_add_test(t, wrong_events);
 	tcase_add_test(t, failures_without_an_event);
 	tcase_add_test(t, notify_by_poll);
+	tcase_add_test(t, notify_by_notify);
+	tcase_add_test(t, close_in_a_notify);
 	tcase_add_test(t, poll_beside_wait);
 	tcase_add_test(t, poll_wakes_always);
 	tcase_add_test(t, extension);
@@ -1370,12 +1656,20 @@ int main(void)
 	tcase_add_test(t, link_dies);
 	tcase_add_test(t, link_dies_while_testing);
 	tcase_add_test(t, context_killed);
+	tcase_add_loop_test(t, kick_fails, 0, 3);
+	tcase_add_test(t, kick_fails_in_an_access);
 	tcase_add_test(t, access_after_a_queue);
 	tcase_add_test(t, close_with_work);
 	tcase_add_test(t, after_fork);
 	tcase_add_test(t, many_threads);
 	tcase_add_test(t, sleepers_for_less);
 	tcase_add_test(t, sleepers_hand_over);
+	tcase_add_test(t, access_beside_a_notify);
+	if (BE_CANCELS) {
+		tcase_add_loop_test(t, cancelled_while_asleep, 0, 3);
+		tcase_add_test(t, cancelled_in_an_access);
+		tcase_add_test(t, cancelled_beside_a_poll);
+	}
 	tcase_add_test(t, link_dies_under_threads);
 	suite_add_tcase(s, t);
 	return be_main(s);

@@ -31,7 +31,7 @@ $(B)/lib/arax/rodinia-kernels/arax-rodinia.cl: $(RODINIA_CL)
 ALL_TARGETS += $(RODINIA_KERNEL)
 
 install-rodinia-kernels: $(RODINIA_KERNEL)
-	install -d -m 755 $(DESTDIR)$(PREFIX)/lib/arax/rodinia-kernels
-	install -m 644 $(RODINIA_KERNEL) $(DESTDIR)$(PREFIX)/lib/arax/rodinia-kernels/
+	install -d -m 755 "$(DESTDIR)$(PREFIX)/lib/arax/rodinia-kernels"
+	install -m 644 $(RODINIA_KERNEL) "$(DESTDIR)$(PREFIX)/lib/arax/rodinia-kernels/"
 INSTALL_TARGETS += install-rodinia-kernels
 .PHONY: install-rodinia-kernels

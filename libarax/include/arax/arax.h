@@ -27,6 +27,13 @@
  *		nothing may use an object while or after it is destroyed.
  *		Nothing is async-signal-safe.  Waits go on over signals.
  *
+ * CANCELLATION	A thread may be cancelled (pthread_cancel()) while it waits: for tasks, for
+ *		timelines, for a kernel to be published, or for room in a full ring.
+ *		All others go on, and so do its tasks: its events must stay in place until
+ *		they are done.  No thread is cancelled within a notify.  One that is
+ *		cancelled in a call that makes something may leave that behind: hold
+ *		cancellation off there (pthread_setcancelstate()).
+ *
  * FORK		A context belongs to the process that opened it.  In a forked
  *		child its calls return -EPERM; arax_close() frees what is left.
  *
@@ -286,9 +293,11 @@ ARAX_INLINE struct arax_range arax_inout(const struct arax_buffer *buffer)
  *		that tag failed, and this one depended on it
  * @notify:	if set, called once by whichever thread of the program learns of
  *		the end (it makes an Arax call at that time).  The event is the
- *		program's again from then on.  It may submit, but not wait.
+ *		program's again from then on.  It may submit, but not wait; those that
+ *		its own calls make due are called after it.
  * @data:	for the program
- * @tag:	of the task; ARAX_TAG_EPOCH() of it is 0 if no daemon ever had it
+ * @tag:	of the task; ARAX_TAG_EPOCH() of it is 0 if no daemon ever had it.  0: it was
+ *		in flight when its context ended, and nobody knows whether one had it
  * @device:	index of the device that ran it, ~0 if none did
  * @device_ns, @wait_ns, @bytes: time on the device, time before it, bytes moved
  *
@@ -482,6 +491,7 @@ int arax_access_end(struct arax_queue *queue, struct arax_range range);
  * @wait, @wait_value: not before this timeline has that value
  * @signal, @signal_value: reached when the task ends
  * @event:	may be NULL
+ * @reserved:	0
  */
 struct arax_desc {
 	uint32_t opcode;
@@ -508,7 +518,8 @@ struct arax_desc {
  * Submit @count tasks, in order, at the cost of one wake-up at most.  Returns how
  * many were taken: fewer only if one of them is wrong or, with NOWAIT, there is
  * no room; or the error if that is the first.  Tasks wrong in ways that only the
- * server can see complete with their error.
+ * server can see complete with their error; so do those that had been taken when it
+ * showed that the context is dead.
  */
 int arax_submit(struct arax_queue *queue, const struct arax_desc *tasks, size_t count,
 		uint32_t flags);

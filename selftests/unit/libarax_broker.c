@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The client's end of the broker's socket, against a server that does as a test says: what comes
+ * may be cut, too much, or late, and who waits for it may be cancelled.
+ */
+#include <check.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+
+#include "libarax/internal.h"
+#include "selftests/unit/be_test.h"
+
+static char folder[64], path[96];
+static int server, peer;
+static pthread_t serving;
+static struct link *l;
+static unsigned int attached;		/* descriptors that come with what is exported */
+static uint32_t held[8];		/* the waits that have no answer yet */
+static atomic_uint nr_held;
+
+static void answer(uint32_t id, const void *body, size_t bytes, unsigned int nr_fds)
+{
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(sizeof(int) * 8)];
+	} control = { 0 };
+	struct arax_msg msg = { .id = id, .nr_fds = nr_fds };
+	struct iovec iov[2] = {
+		{ .iov_base = &msg, .iov_len = sizeof(msg) },
+		{ .iov_base = (void *)body, .iov_len = bytes },
+	};
+	struct msghdr h = { .msg_iov = iov, .msg_iovlen = 2 };
+	unsigned int i;
+
+	if (nr_fds) {
+		h.msg_control = &control;
+		h.msg_controllen = CMSG_SPACE(sizeof(int) * nr_fds);
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(sizeof(int) * nr_fds);
+		for (i = 0; i < nr_fds; i++)
+			memcpy(CMSG_DATA(&control.header) + i * sizeof(int), &peer, sizeof(int));
+	}
+	ck_assert_int_eq(sendmsg(peer, &h, 0), (ssize_t)(sizeof(msg) + bytes));
+}
+
+static void *serve(void *arg)
+{
+	unsigned char m[ARAX_MSG_MAX];
+	struct arax_msg msg;
+	ssize_t n;
+
+	while ((n = recv(peer, m, sizeof(m), 0)) > 0) {
+		memcpy(&msg, m, sizeof(msg));
+		if (msg.nr == ARAX_NR_WAIT)
+			held[nr_held++] = msg.id;
+		else
+			answer(msg.id, m + sizeof(msg), (size_t)n - sizeof(msg),
+			       msg.nr == ARAX_NR_TIMELINE_EXPORT ? attached : 0);
+	}
+	return NULL;
+}
+
+static void setup(void)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+
+	be_mkdir(folder);
+	snprintf(path, sizeof(path), "%s/s", folder);
+	strcpy(addr.sun_path, path);
+	server = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	ck_assert_int_eq(bind(server, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	ck_assert_int_eq(listen(server, 1), 0);
+	ck_assert_int_eq(link_broker_open(&l, path, getuid(), false), 0);
+	peer = accept(server, NULL, NULL);
+	ck_assert_int_ge(peer, 0);
+	nr_held = 0;
+	ck_assert_int_eq(pthread_create(&serving, NULL, serve, NULL), 0);
+}
+
+static void teardown(void)
+{
+	l->ops->close(l, false);
+	pthread_join(serving, NULL);
+	close(peer);
+	close(server);
+	be_rmdir(folder);
+}
+
+static unsigned int open_files(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned int n = 0;
+
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+static int export(struct arax_timeline_share *a)
+{
+	*a = (struct arax_timeline_share){ .size = sizeof(*a), .handle = 1 };
+	return l->ops->call(l, ARAX_NR_TIMELINE_EXPORT, a);
+}
+
+static int other_call(void)
+{
+	struct arax_info a = { .size = sizeof(a) };
+
+	return l->ops->call(l, ARAX_NR_INFO, &a);
+}
+
+/* A program that has no descriptor left loses the call that needs one, and nothing else. */
+START_TEST(no_descriptor_left)
+{
+	struct arax_timeline_share a;
+	struct rlimit limit, none;
+	int lowest = dup(0);
+
+	attached = 1;
+	close(lowest);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = (rlim_t)lowest;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	ck_assert_int_eq(export(&a), -EMFILE);
+	ck_assert_int_eq(a.fd, -1);
+	ck_assert_int_eq(other_call(), 0);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_int_eq(export(&a), 0);
+	ck_assert_int_ge(a.fd, 0);
+	close(a.fd);
+	ck_assert_ptr_nonnull(strstr(arax_strerror(-EMFILE), "ulimit -n"));
+}
+END_TEST
+
+/* More than any reply has: the control buffer holds them, since it is rounded up. */
+START_TEST(too_many_descriptors)
+{
+	struct arax_timeline_share a;
+	unsigned int before = open_files();
+
+	for (attached = 4; attached <= 8; attached++) {
+		ck_assert_int_eq(export(&a), 0);
+		close(a.fd);
+		ck_assert_uint_eq(open_files(), before);
+		ck_assert_int_eq(other_call(), 0);
+	}
+}
+END_TEST
+
+static void *wait_long(void *arg)
+{
+	struct arax_wait a = { .size = sizeof(a), .count = 1, .deadline_ns = ARAX_DEADLINE_NONE };
+
+	return (void *)(intptr_t)l->ops->call(l, ARAX_NR_WAIT, &a);
+}
+
+/* The one that reads for all, or one that it reads for: the others get what is theirs. */
+START_TEST(cancelled_while_waiting)
+{
+	struct arax_wait body = { .size = sizeof(body) };
+	unsigned int gone = _i, i;
+	pthread_t t[3];
+	void *result;
+
+	for (i = 0; i < 3; i++) {
+		ck_assert_int_eq(pthread_create(&t[i], NULL, wait_long, NULL), 0);
+		while (nr_held <= i)
+			usleep(100);
+		usleep(5000);
+	}
+	ck_assert_int_eq(pthread_cancel(t[gone]), 0);
+	pthread_join(t[gone], &result);
+	ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+	ck_assert_int_eq(other_call(), 0);
+	for (i = 0; i < 3; i++)
+		answer(held[i], &body, sizeof(body), 0);
+	for (i = 0; i < 3; i++) {
+		if (i == gone)
+			continue;
+		pthread_join(t[i], &result);
+		ck_assert_ptr_null(result);
+	}
+	ck_assert_int_eq(other_call(), 0);
+}
+END_TEST
+
+static atomic_bool enough;
+
+static void *call_often(void *arg)
+{
+	int ret = 0;
+
+	while (!enough && !ret)
+		ret = other_call();
+	return (void *)(intptr_t)ret;
+}
+
+/* Short calls are no cancellation points. */
+START_TEST(cancelled_in_a_call)
+{
+	pthread_t t;
+	void *result;
+
+	ck_assert_int_eq(pthread_create(&t, NULL, call_often, NULL), 0);
+	usleep(5000);
+	ck_assert_int_eq(pthread_cancel(t), 0);
+	usleep(5000);
+	ck_assert_int_eq(other_call(), 0);
+	enough = true;
+	pthread_join(t, &result);
+	ck_assert_ptr_null(result);
+}
+END_TEST
+
+/* As in the module, until a signal comes. */
+int ioctl(int fd, unsigned long request, ...)
+{
+	nr_held++;
+	return (int)syscall(SYS_ppoll, NULL, 0, NULL, NULL, 0);
+}
+
+static void *sleep_in_the_module(void *arg)
+{
+	struct link *kernel = arg;
+
+	return (void *)(intptr_t)kernel->ops->sleep(kernel, ARAX_DEADLINE_NONE, 0);
+}
+
+static void *wait_in_the_module(void *arg)
+{
+	struct arax_wait a = { .size = sizeof(a), .count = 1, .deadline_ns = ARAX_DEADLINE_NONE };
+	struct link *kernel = arg;
+
+	return (void *)(intptr_t)kernel->ops->call(kernel, ARAX_NR_WAIT, &a);
+}
+
+/* On the other link a thread sleeps in a system call that is no cancellation point. */
+START_TEST(cancelled_in_the_module)
+{
+	struct timespec end;
+	struct link *kernel;
+	pthread_t t;
+	void *result;
+
+	ck_assert_int_eq(link_kernel_open(&kernel, "/dev/null"), 0);
+	ck_assert_int_eq(pthread_create(&t, NULL, _i ? sleep_in_the_module : wait_in_the_module,
+					kernel), 0);
+	while (!nr_held)
+		usleep(100);
+	usleep(5000);
+	ck_assert_int_eq(pthread_cancel(t), 0);
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += 5;
+	ck_assert_int_eq(pthread_timedjoin_np(t, &result, &end), 0);
+	ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+	kernel->ops->close(kernel, false);
+}
+END_TEST
+
+static unsigned int interrupted;
+static size_t uninterrupted_bytes;
+
+/* As under a timer: what takes too long never comes to its end. */
+int fallocate(int fd, int mode, off_t at, off_t bytes)
+{
+	if ((size_t)bytes > uninterrupted_bytes || interrupted++ % 3 == 0) {
+		errno = EINTR;
+		return -1;
+	}
+	return (int)syscall(SYS_fallocate, fd, mode, at, bytes);
+}
+
+START_TEST(buffer_under_a_timer)
+{
+	struct arax_buffer_create a = {
+		.size = sizeof(a), .bytes = (40 << 20) + 4096, .fd = -1,
+	};
+	void *data;
+
+	uninterrupted_bytes = 1 << 20;
+	ck_assert_int_eq(l->ops->buffer_create(l, &a, &data), 0);
+	ck_assert_uint_ge(interrupted, 40);
+	memset(data, 1, a.bytes);
+	munmap(data, a.bytes);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("libarax-broker");
+	TCase *t = tcase_create("broker");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 30);
+	tcase_add_test(t, no_descriptor_left);
+	tcase_add_test(t, too_many_descriptors);
+	if (BE_CANCELS) {
+		tcase_add_loop_test(t, cancelled_while_waiting, 0, 3);
+		tcase_add_test(t, cancelled_in_a_call);
+		tcase_add_loop_test(t, cancelled_in_the_module, 0, 2);
+	}
+	tcase_add_test(t, buffer_under_a_timer);
+	suite_add_tcase(s, t);
+	return be_main(s);
+}
