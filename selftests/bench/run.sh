@@ -129,10 +129,14 @@ smoke() {
 	sleep 1
 	kill -TERM $!
 	wait $! || :
-	left=$(find "$work" -mindepth 1 -name 'arax-bench.*' | wc -l)
-	# Processes that name its folder, but for this one's own grep.
-	left=$((left + $({ grep -laF -f <(echo "$work/arax-bench") \
-		/proc/[0-9]*/cmdline 2>/dev/null || :; } | wc -l)))
+	for _ in $(seq 600); do
+		left=$(find "$work" -mindepth 1 -name 'arax-bench.*' | wc -l)
+		# Processes that name its folder, but for this one's own grep.
+		left=$((left + $({ grep -laF -f <(echo "$work/arax-bench") \
+			/proc/[0-9]*/cmdline 2>/dev/null || :; } | wc -l)))
+		[ "$left" != 0 ] || break
+		sleep 0.1
+	done
 	check 'nothing is left behind after SIGTERM' "$left"
 	refused 'an unknown bench' nonsense
 	refused 'an unknown link' null --link pigeon

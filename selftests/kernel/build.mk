@@ -44,14 +44,14 @@ HAVE_M32 := $(shell echo 'int main(void){return 0;}' | \
 	$(CC) -m32 -static -xc -o /dev/null - 2>/dev/null && echo 1)
 
 KT_BINS := $(patsubst %,$(KTB)/%,$(KT_PROGRAMS) $(KT_SINGLE) $(KT_BETWEEN) $(if $(HAVE_M32),$(KT_32:=32)))
-KT_FILES := $(KT_BINS) $(KT)/params.sh $(KT)/load.sh
+KT_FILES := $(KT_BINS) $(addprefix $(KT)/,params.sh load.sh unload.sh)
 
 kernel-tests: $(KT_BINS)
 
 # All subjects with the module's defaults; the rings again with hardly any room,
 # then what 32-bit programs see.
 KT_COMMANDS := $(patsubst %,/root/%,$(KT_PROGRAMS) smoke) /root/params.sh
-KT_SMALL    := 'sleep 1; rmmod arax && insmod /lib/arax/arax.ko cells=256 slots=40' \
+KT_SMALL    := '/root/unload.sh && insmod /lib/arax/arax.ko cells=256 slots=40' \
 	       /root/rings /root/death
 kt_32 = $(if $(HAVE_M32),$(patsubst %,/root/%32,$(1)),\
 	'echo "1..0 \# SKIP no 32-bit libc to build with (gcc-multilib)"')

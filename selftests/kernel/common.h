@@ -33,6 +33,7 @@
 #include "kmod/core/layout.h"
 
 #define MS	1000000ull
+#define PATIENCE	(30000 * MS)	/* after which nothing comes any more */
 #define PAGE	4096ul
 
 enum { PASS, FAIL, SKIP = 4 };
@@ -64,6 +65,15 @@ static inline uint64_t now(void)
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
+
+/* Whether it comes to be within that time. */
+#define COMES(cond) ({ \
+	uint64_t end_ = now() + PATIENCE; \
+	bool came_; \
+	while (!(came_ = (cond)) && now() < end_) \
+		usleep(10000); \
+	came_; \
+})
 
 /* ------------------------------------------------------------------ */
 /* A client                                                            */
@@ -214,11 +224,14 @@ static inline uint64_t all_memory(int ctl)
 /* Files are closed a little after their process: what must come, comes soon. */
 static inline bool settles_to(int ctl, uint64_t bytes)
 {
-	int i;
+	return COMES(all_memory(ctl) == bytes);
+}
 
-	for (i = 0; i < 200 && all_memory(ctl) != bytes; i++)
-		usleep(10000);
-	return all_memory(ctl) == bytes;
+static inline bool contexts_are_gone(int ctl)
+{
+	struct arax_context c = { .size = sizeof(c) };
+
+	return ioctl(ctl, ARAX_IOC_CONTEXT_QUERY, &c) && errno == ENOENT;
 }
 
 /* ------------------------------------------------------------------ */
@@ -254,17 +267,9 @@ static inline int attach_to(struct mediator *m, uint32_t flags)
 /* Where another test's mediator has only just died, it takes a moment. */
 static inline void attach(struct mediator *m, uint32_t flags)
 {
-	int i;
-
 	memset(m, 0, sizeof(*m));
 	m->fd = ctl_node();
-	for (i = 0; i < 200; i++) {
-		if (!attach_to(m, flags))
-			return;
-		CHECK(errno == EBUSY);
-		usleep(10000);
-	}
-	CHECK(!"no seat");
+	CHECK(COMES(!attach_to(m, flags) || errno != EBUSY) && m->page);
 }
 
 static inline const struct arax_dispatch *next_entry(struct mediator *m)

@@ -62,6 +62,14 @@ bool ktest_debug_kernel(void);
 
 uint64_t now_ns(void);
 void sleep_ms(unsigned int ms);
+/* Whether it comes to be: what has not within 60 s never does. */
+#define COMES(cond) ({ \
+	uint64_t end_ = now_ns() + 60000 * MS; \
+	bool came_; \
+	while (!(came_ = (cond)) && now_ns() < end_) \
+		sleep_ms(5); \
+	came_; \
+})
 /* 0 or -errno */
 int call(int fd, unsigned long request, void *arg);
 #define CALL(fd, NR, ...)	call(fd, ARAX_IOC_##NR, __VA_ARGS__)

@@ -36,17 +36,8 @@ tells() {
 	fi
 }
 
-# unload: a test's last files are closed a little after it
-unload() {
-	for _ in 1 2 3 4 5 6 7 8 9; do
-		rmmod arax 2>/dev/null && return
-		sleep 0.2
-	done
-	rmmod arax
-}
-
 echo "1..15"
-unload
+/root/unload.sh
 check "nodes go with the module" no "$([ -e /dev/arax ] && echo yes || echo no)"
 check "cells must be a power of two" no "$(try cells=100)"
 check "cells has a least value" no "$(try cells=128)"
@@ -64,7 +55,7 @@ check "recovery_ms is as given" 5 "$(cat /sys/module/arax/parameters/recovery_ms
 check "tasks wait for the first daemon" passes \
 	"$(tells /root/death tasks_wait_for_the_first_mediator)"
 check "a full table of kernels says so" passes "$(tells /root/full)"
-unload
+/root/unload.sh
 insmod $ko
 check "nodes come with the module" yes "$([ -c /dev/arax ] && [ -c /dev/arax-ctl ] && echo yes)"
 exit $failed

@@ -55,7 +55,7 @@ static struct shared {
 	uint64_t kept[RACERS];
 	uint64_t refused[RACERS];
 	uint32_t ready, done;
-	bool go, end;
+	bool go, end, named;
 } *shared;
 
 static void share(void)
@@ -572,15 +572,6 @@ static long long dying(void)
 	return cgroup_read(TOP, "cgroup.stat", "nr_dying_descendants");
 }
 
-static bool dying_settle_to(long long most)
-{
-	int i;
-
-	for (i = 0; i < 400 && dying() > most; i++)
-		sleep_ms(5);
-	return dying() <= most;
-}
-
 /* A limit is set on a cgroup each time that it appears: as saved limits are. */
 KTEST(recreated_cgroups_leave_no_tenants)
 {
@@ -596,9 +587,9 @@ KTEST(recreated_cgroups_leave_no_tenants)
 		cgroup_remove(TOP "/again");
 	}
 	/* Without any look at the list. */
-	CHECK(dying_settle_to(3));
+	CHECK(COMES(dying() <= 3));
 	CHECK_EQ(nr_tenants(), before);
-	CHECK(dying_settle_to(0));
+	CHECK(COMES(!dying()));
 	tear_down();
 }
 
@@ -621,7 +612,7 @@ KTEST(limits_of_unused_cgroups_stay)
 		close(k);
 		cgroup_remove(TOP "/brief");
 	}
-	CHECK(dying_settle_to(LIVE + 8));
+	CHECK(COMES(dying() <= LIVE + 8));
 	CHECK_EQ(nr_tenants() - before, LIVE);
 	for (i = 0; i < LIVE; i++) {
 		CHECK_EQ(counter(fd[i], ARAX_RES_TASKS).max, 100 + i);
@@ -630,7 +621,7 @@ KTEST(limits_of_unused_cgroups_stay)
 		cgroup_remove(path);
 	}
 	CHECK_EQ(nr_tenants(), before);
-	CHECK(dying_settle_to(0));
+	CHECK(COMES(!dying()));
 	tear_down();
 }
 
@@ -664,7 +655,7 @@ KTEST(a_removed_cgroup_is_charged_to_the_last)
 	while (counter(top, ARAX_RES_MEMORY).used)
 		sleep_ms(1);
 	/* It and the one above went by themselves, with nobody looking. */
-	CHECK(dying_settle_to(0));
+	CHECK(COMES(!dying()));
 	CHECK_EQ(nr_tenants(), before);
 	CHECK_OK(limit_set(ctl, top, ARAX_SET_WEIGHT, 100));
 	cgroup_remove(TOP);
@@ -672,10 +663,13 @@ KTEST(a_removed_cgroup_is_charged_to_the_last)
 
 static int removes_and_makes(void *arg)
 {
+	uint64_t patience = now_ns() + 60000 * MS;
 	int rounds = ktest_rounds(300);
 
 	(void)arg;
-	while (rounds--) {
+	/* Until it was named once: whoever names it may have had no turn so far. */
+	while (rounds-- > 0 || (!__atomic_load_n(&shared->named, __ATOMIC_SEQ_CST) &&
+				now_ns() < patience)) {
 		close(cgroup_new(TOP "/race"));
 		cgroup_enter(TOP "/race");
 		close(open_node("/dev/arax"));
@@ -690,7 +684,7 @@ static int removes_and_makes(void *arg)
 KTEST(naming_races_with_removal)
 {
 	unsigned int before;
-	int fd, err, named = 0;
+	int fd, err;
 	pid_t pid;
 
 	before = set_up_known();
@@ -702,13 +696,14 @@ KTEST(naming_races_with_removal)
 			continue;
 		err = limit_set(ctl, fd, ARAX_RES_TASKS, 5);
 		CHECK(!err || err == -ENOENT);
-		named += !err;
+		if (!err)
+			__atomic_store_n(&shared->named, true, __ATOMIC_SEQ_CST);
 		close(fd);
 	}
-	CHECK(named);
+	CHECK(shared->named);
 	CHECK_OK(child_wait(pid));
 	CHECK_EQ(nr_tenants(), before);
-	CHECK(dying_settle_to(0));
+	CHECK(COMES(!dying()));
 	tear_down();
 }
 
@@ -739,13 +734,10 @@ static int wide(void *arg)
 KTEST(many_cgroups)
 {
 	unsigned int before = set_up_known();
-	int i;
 
 	CHECK_OK(child_wait(child_run(wide, &before)));
-	for (i = 0; i < 400 && nr_tenants() != before; i++)
-		sleep_ms(5);
-	CHECK_EQ(nr_tenants(), before);
-	CHECK(dying_settle_to(0));
+	CHECK(COMES(nr_tenants() == before));
+	CHECK(COMES(!dying()));
 	tear_down();
 }
 

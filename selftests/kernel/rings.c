@@ -733,7 +733,7 @@ KTEST(a_client_polls)
 	CHECK_EQ(poll(&p, 1, 20000), 1);
 	CHECK_EQ(p.revents, POLLIN);
 	CHECK_OK(pthread_join(thread, NULL));
-	CHECK_EQ(epoll_wait(ep, &got, 1, 1000), 1);
+	CHECK_EQ(epoll_wait(ep, &got, 1, 20000), 1);
 	CHECK_EQ(got.events, EPOLLIN);
 	/* An edge is seen once; the level until it is read. */
 	CHECK_EQ(epoll_wait(ep, &got, 1, 0), 0);

@@ -260,20 +260,6 @@ static pid_t start(int who, const int *sockets, unsigned int seed)
 	_exit(PASS);
 }
 
-static bool contexts_gone(int ctl)
-{
-	int i;
-
-	for (i = 0; i < 500; i++) {
-		struct arax_context c = { .size = sizeof(c) };
-
-		if (ioctl(ctl, ARAX_IOC_CONTEXT_QUERY, &c))
-			return errno == ENOENT;
-		usleep(10000);
-	}
-	return false;
-}
-
 int main(int argc, char **argv)
 {
 	unsigned int seconds = argc > 1 ? atoi(argv[1]) : 10;
@@ -306,7 +292,7 @@ int main(int argc, char **argv)
 	close(sockets[1]);
 	printf("%sok 1 nobody failed # %u deaths\n", failed ? "not " : "", deaths);
 	ctl = ctl_node();
-	good = settles_to(ctl, 0) && contexts_gone(ctl);
+	good = settles_to(ctl, 0) && COMES(contexts_are_gone(ctl));
 	printf("%sok 2 nothing is left # %llu bytes\n", good ? "" : "not ",
 	       (unsigned long long)all_memory(ctl));
 	return failed || !good;

@@ -29,11 +29,9 @@ int cgroup_new(const char *path)
 void cgroup_remove(const char *path)
 {
 	char full[PATH_MAX];
-	int i;
 
 	path_of(full, path, NULL);
-	for (i = 0; i < 1000 && rmdir(full) && errno == EBUSY; i++)
-		sleep_ms(5);
+	CHECK(COMES(!rmdir(full) || errno != EBUSY));
 }
 
 void cgroup_write(const char *path, const char *file, const char *text)

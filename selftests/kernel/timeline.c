@@ -171,11 +171,33 @@ KTEST(waiters_wake)
 	tear_down();
 }
 
-static void *destroy_later(void *arg)
+/* Who is known to have nothing to sleep for but the call. */
+static bool asleep(pid_t tid)
+{
+	char path[64], text[256] = "", *p;
+	int fd;
+
+	if (!tid)
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (read(fd, text, sizeof(text) - 1) < 0)
+		text[0] = 0;
+	close(fd);
+	p = strrchr(text, ')');
+	return p && p[1] && p[2] == 'S';
+}
+
+static volatile pid_t waits;
+
+static void *destroy_awaited(void *arg)
 {
 	struct arax_handle h = { .size = sizeof(h), .handle = *(uint32_t *)arg };
 
-	sleep_ms(20);
+	while (!asleep(waits))
+		sleep_ms(1);
 	CHECK_OK(CALL(c.fd, TIMELINE_DESTROY, &h));
 	return NULL;
 }
@@ -188,8 +210,9 @@ KTEST(destroyed_while_awaited)
 
 	set_up();
 	t = timeline_new(&c, 0);
-	CHECK_OK(pthread_create(&thread, NULL, destroy_later, &t));
-	CHECK_ERR(wait_for(0, t, 1, 0, 0, 100, NULL), ETIMEDOUT);
+	CHECK_OK(pthread_create(&thread, NULL, destroy_awaited, &t));
+	waits = gettid();
+	CHECK_ERR(wait_for(0, t, 1, 0, 0, 500, NULL), ETIMEDOUT);
 	CHECK_OK(pthread_join(thread, NULL));
 	tear_down();
 }
@@ -228,25 +251,6 @@ static void *wait_long(void *arg)
 	return NULL;
 }
 
-/* It has nothing to sleep for but the call. */
-static bool asleep(const struct waiter *w)
-{
-	char path[64], text[256] = "", *p;
-	int fd;
-
-	if (!w->tid)
-		return false;
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", w->tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	if (read(fd, text, sizeof(text) - 1) < 0)
-		text[0] = 0;
-	close(fd);
-	p = strrchr(text, ')');
-	return p && p[1] && p[2] == 'S';
-}
-
 /* 1,024 points wait for one timeline; the next one is ENOSPC, and for another it is not. */
 KTEST(too_many_waiters_are_ENOSPC)
 {
@@ -263,7 +267,7 @@ KTEST(too_many_waiters_are_ENOSPC)
 		CHECK_OK(pthread_create(&w[i].thread, NULL, wait_long, &w[i]));
 	}
 	for (i = 0; i < WAITERS; i++)
-		while (!asleep(&w[i]))
+		while (!asleep(w[i].tid))
 			sleep_ms(1);
 	CHECK_ERR(wait_by_points(t, 1, 1), ETIMEDOUT);
 	CHECK_ERR(wait_by_points(t, 2, 1), ENOSPC);

@@ -6,6 +6,7 @@
 #include "stack.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -128,9 +129,9 @@ TEST(one_of_two_is_lost)
 }
 
 /*
- * A device that can't be rebuilt is lost some seconds after araxd's start (run.sh), with buffers'
- * only bytes.  Who reads these fails, in whatever state araxd has found the device to be; who
- * writes does not, on the host or on the other one.
+ * A device that can't be rebuilt is lost some seconds after araxd's start, with buffers' only bytes;
+ * run.sh has it lost later where the test was.  Who reads these fails, in whatever state araxd has
+ * found the device to be; who writes does not, on the host or on the other one.
  */
 TEST(lost_bytes_are_written_anew)
 {
@@ -139,9 +140,11 @@ TEST(lost_bytes_are_written_anew)
 	struct arax_buffer *x = stack_buffer(&s, WORDS * 4), *y[MANY], *lost[MANY];
 	float *in = arax_buffer_data(x), *sum;
 	struct arax_event e = { 0 };
-	uint32_t n = WORDS, one = 1;
+	uint32_t n = WORDS, one = 1, ms;
 	int i, nr = 0;
 
+	CHECK(getenv("ARAX_TEST_LOST_MS"));
+	ms = (uint32_t)atoi(getenv("ARAX_TEST_LOST_MS"));
 	in[0] = 2;
 	for (i = 0; i < MANY && nr < 3; i++) {
 		CHECK_EQ(arax_buffer_create(s.ax, WORDS * 4, ARAX_BUFFER_EXPLICIT, &y[i]), 0);
@@ -151,8 +154,10 @@ TEST(lost_bytes_are_written_anew)
 		if (e.device == 1)
 			lost[nr++] = y[i];
 	}
+	if (nr < 3 && ms < 16000)
+		tap_skip("the device was lost before it had bytes that nobody else has");
 	CHECK_EQ(nr, 3);
-	usleep(4000000);
+	usleep(ms * 1000);
 	for (i = 0; i < nr; i++)
 		CHECK_EQ(begin(&s, arax_in(lost[i])), -EIO);
 	/* A task that could not begin has written nothing. */

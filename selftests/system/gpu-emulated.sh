@@ -157,15 +157,9 @@ gauges() {
 	build/bin/araxd --user --config "$work/nvml.conf" --socket "$work/nvml.sock" \
 		>>"$work/log" 2>&1 &
 	pid=$!
-	for _ in $(seq 100); do
-		grep -q 'araxd is ready' "$work/log" && break
-		sleep 0.05
-	done
+	await_line 'araxd is ready' "$work/log"
 	kill -USR1 "$pid"
-	for _ in $(seq 100); do
-		grep -q 'device gauges device=1' "$work/log" && break
-		sleep 0.05
-	done
+	await_line 'device gauges device=1' "$work/log"
 	kill "$pid"
 	wait "$pid"
 	cat "$work/log"

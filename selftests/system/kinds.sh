@@ -314,7 +314,7 @@ check "an OpenCL driver that crashes is kept out, by name" bad_driver
 cat >"$work/moves.sh" <<'END'
 "$1" --repeat 3 examples/data/rocket.jpg "$2" && "$1" --repeat 1 examples/data/rocket.jpg "$3" || exit 1
 # Figures are published now and then.
-for ((i = 0; i < 100; i++)); do
+for ((i = 0; i < 600; i++)); do
 	"$4" devices --json >"$5"
 	grep -q '"lost while it was in use' "$5" && break
 	sleep 0.1

@@ -75,14 +75,26 @@ void stack_hold(struct stack *s, struct arax_queue *q, struct arax_timeline *gat
 	CHECK_EQ(arax_submit(q, &d, 1, 0), 1);
 }
 
+static struct arax_usage usage_of(struct stack *s, uint32_t scope)
+{
+	struct arax_usage u;
+
+	CHECK_EQ(arax_get_usage(s->ax, scope, &u), 0);
+	return u;
+}
+
 void stack_await_taken(struct stack *s, uint64_t tasks)
 {
-	struct arax_usage usage;
+	struct arax_event last = { 0 };
+	struct arax_queue *q;
 
-	do {
+	while (usage_of(s, ARAX_USAGE_CONTEXT).counters[ARAX_RES_TASKS].used < tasks)
 		usleep(1000);
-		CHECK_EQ(arax_get_usage(s->ax, ARAX_USAGE_CONTEXT, &usage), 0);
-	} while (usage.counters[ARAX_RES_TASKS].used < tasks);
+	/* The core has counted them; araxd has read them when it has done what came after. */
+	CHECK_EQ(arax_queue_create(s->ax, ARAX_QUEUE_DATAFLOW, 0, &q), 0);
+	CHECK_EQ(arax_marker(q, &last), 0);
+	CHECK_EQ(arax_wait(&last, arax_deadline(60 * SECOND)), 0);
+	arax_queue_destroy(q);
 }
 
 int stack_run(struct stack *s, const struct arax_kernel *k, uint32_t groups, struct arax_buffer *b,
@@ -105,15 +117,38 @@ int stack_on_kernel(struct stack *s)
 
 struct arax_usage stack_user(struct stack *s)
 {
-	struct arax_usage u;
-
-	CHECK_EQ(arax_get_usage(s->ax, ARAX_USAGE_USER, &u), 0);
-	return u;
+	return usage_of(s, ARAX_USAGE_USER);
 }
 
 uint64_t stack_memory(struct stack *s)
 {
 	return stack_user(s).counters[ARAX_RES_MEMORY].used;
+}
+
+void stack_wait_memory(struct stack *s, uint64_t bytes)
+{
+	int i;
+
+	for (i = 0; stack_memory(s) > bytes && i < 2000; i++)
+		usleep(10000);
+	CHECK_EQ(stack_memory(s), bytes);
+}
+
+uint64_t stack_settled_memory(struct stack *s, struct stack *other)
+{
+	uint64_t bytes = 0;
+	int i;
+
+	for (i = 0; i < 2000; i++) {
+		bytes = usage_of(s, ARAX_USAGE_CONTEXT).counters[ARAX_RES_MEMORY].used;
+		if (other)
+			bytes += usage_of(other, ARAX_USAGE_CONTEXT).counters[ARAX_RES_MEMORY].used;
+		if (stack_memory(s) == bytes)
+			return bytes;
+		usleep(10000);
+	}
+	CHECK_EQ(stack_memory(s), bytes);
+	return bytes;
 }
 
 void stack_wait_books(struct stack *s, uint64_t bytes, uint64_t tasks, uint64_t contexts)

@@ -12,11 +12,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ADD, SPIN, CRASH, WHOAMI, FAIL, NR_OWN };
+enum { ADD, SPIN, BEGIN, CRASH, WHOAMI, FAIL, NR_OWN };
 
 static const struct arax_own_kernel own[NR_OWN] = {
 	[ADD] = { .signature = "mine(inout u32 x[], u32 value)", .symbol = "st_add" },
 	[SPIN] = { .signature = "st_spin(inout u32 x[], u32 value)" },
+	[BEGIN] = { .signature = "st_begin(inout u32 x[], u32 value)" },
 	[CRASH] = { .signature = "st_crash(inout u32 x[], u32 value)" },
 	[WHOAMI] = { .signature = "st_whoami(out u32 who[])" },
 	[FAIL] = { .signature = "st_fail(inout u32 x[], u32 value)" },
@@ -71,31 +72,6 @@ static struct stack open_with(struct arax_kernel k[NR_OWN])
 		printf("# arax_module_load_file: %d, %s\n", err, arax_error_text());
 	CHECK_EQ(err, 0);
 	return s;
-}
-
-/* What is unloaded goes soon, not at once. */
-static void wait_memory(struct stack *s, uint64_t bytes)
-{
-	int i;
-
-	for (i = 0; stack_memory(s) > bytes && i < 2000; i++)
-		usleep(10000);
-	CHECK_EQ(stack_memory(s), bytes);
-}
-
-/* What was handed over goes soon, too: once it changes no more. */
-static uint64_t settled_memory(struct stack *s)
-{
-	uint64_t now = stack_memory(s), before = 0;
-	int same = 0, i;
-
-	for (i = 0; same < 50 && i < 2000; i++) {
-		usleep(10000);
-		before = now;
-		now = stack_memory(s);
-		same = now == before ? same + 1 : 0;
-	}
-	return now;
 }
 
 TEST(own_kernels_run)
@@ -209,13 +185,15 @@ TEST(own_kernels_are_unloaded)
 	struct arax_kernel k[NR_OWN], again[NR_OWN];
 	struct stack s = open_with(k);
 	struct arax_buffer *b = stack_buffer(&s, 4096);
+	volatile uint32_t *begun = arax_buffer_data(b);
 	struct arax_event e = { 0 };
 	uint32_t us = 300000;
 
 	/* What runs is not disturbed. */
-	CHECK_EQ(arax_launch(s.q, &k[SPIN], arax_grid(1, 1, 1), ARAX_ARGS(us),
+	CHECK_EQ(arax_launch(s.q, &k[BEGIN], arax_grid(1, 1, 1), ARAX_ARGS(us),
 			     ARAX_RANGES(arax_inout(b)), &e), 0);
-	usleep(100000);
+	while (!*begun)
+		usleep(1000);
 	CHECK_EQ(arax_module_unload(s.ax, &k[WHOAMI]), 0);
 	CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), 0);
 	CHECK_EQ(stack_run(&s, &k[ADD], 1, b, 1), -ENOEXEC);
@@ -270,7 +248,7 @@ TEST(own_kernels_calls_that_are_wrong)
 {
 	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
 	struct arax_buffer *b = stack_buffer(&s, 65536);
-	uint64_t before = stack_memory(&s);
+	uint64_t before = stack_settled_memory(&s, NULL);
 	struct arax_module_load a = { .size = sizeof(a), .nr_kernels = 1 };
 	struct arax_range ranges[3] = {
 		arax_part(b, ARAX_IN, 0, 4096), arax_part(b, ARAX_INOUT, 4096, 4096),
@@ -302,7 +280,7 @@ TEST(own_kernels_calls_that_are_wrong)
 	}
 	CHECK_EQ(arax_call(s.q, ARAX_SERVICE_UNLOAD, &a, 4, NULL, 0, &e), 0);
 	CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), -EINVAL);
-	wait_memory(&s, before);
+	stack_wait_memory(&s, before);
 	stack_close(&s);
 }
 
@@ -317,19 +295,19 @@ TEST(own_kernels_are_counted)
 
 	need_workers(&s);
 	CHECK_EQ(stat(image_path(), &st), 0);
-	empty = settled_memory(&other);
+	empty = stack_settled_memory(&other, &s);
 	CHECK_EQ(arax_module_load_file(s.ax, ARAX_DEVICE_CPU, image_path(), own, 1, &more), 0);
-	one = settled_memory(&other) - empty;
+	one = stack_settled_memory(&other, &s) - empty;
 	/* And some for what is known of its kernels. */
 	CHECK(one > (uint64_t)st.st_size && one < (uint64_t)st.st_size + 65536);
 	for (i = 1, err = 0; !err; i++)
 		err = arax_module_load_file(s.ax, ARAX_DEVICE_CPU, image_path(), own, 1, &more);
 	CHECK_EQ(err, -ENOSPC);
 	CHECK_EQ(i, ARAX_MAX_MODULES + 1);
-	wait_memory(&other, empty + ARAX_MAX_MODULES * one);
+	stack_wait_memory(&other, empty + ARAX_MAX_MODULES * one);
 	more.id--;
 	CHECK_EQ(arax_module_unload(s.ax, &more), 0);
-	wait_memory(&other, empty + (ARAX_MAX_MODULES - 1) * one);
+	stack_wait_memory(&other, empty + (ARAX_MAX_MODULES - 1) * one);
 	CHECK_EQ(arax_module_load_file(s.ax, ARAX_DEVICE_CPU, image_path(), own, 1, &more), 0);
 	stack_close(&s);
 	for (i = 0; stack_memory(&other) >= empty && i < 2000; i++)

@@ -36,10 +36,13 @@ static void busy_client(void)
 TEST(client_killed_with_work)
 {
 	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
-	struct arax_usage before = stack_user(&s);
+	struct arax_usage before;
 	int round, status;
 	pid_t pid;
 
+	/* Or what others leave may outweigh what this one is seen to begin by. */
+	stack_settled_memory(&s, NULL);
+	before = stack_user(&s);
 	for (round = 0; round < 5; round++) {
 		pid = start(busy_client);
 		while (stack_user(&s).counters[ARAX_RES_MEMORY].used <=
@@ -183,22 +186,18 @@ TEST(worker_is_the_caller)
 	stack_close(&s);
 }
 
-/*
- * A long task on one device must not hold up another context's short ones.  However slow the machine
- * is: one of them that waits for the long one's end takes as long as all that there is time for.
- */
-TEST(long_task_blocks_nobody)
+/* Whether there were short ones beside one of so many seconds, and none took half as long. */
+static bool quick_beside(struct stack *s, struct stack *t, uint32_t seconds)
 {
-	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW), t = stack_open(ARAX_QUEUE_DATAFLOW);
-	struct arax_buffer *a = stack_buffer(&s, 4096), *b = stack_buffer(&t, 4096);
+	struct arax_buffer *a = stack_buffer(s, 4096), *b = stack_buffer(t, 4096);
 	struct arax_event slow = { 0 }, quick = { 0 };
 	uint64_t longest = 0, ns;
 	int i;
 
-	stack_launch(&s, s.q, "st_spin", a, 2000000, &slow);
+	stack_launch(s, s->q, "st_spin", a, seconds * 1000000, &slow);
 	for (i = 0; i < 100 && !arax_test(&slow); i++) {
 		ns = arax_deadline(0);
-		stack_launch(&t, t.q, "st_add", b, 1, &quick);
+		stack_launch(t, t->q, "st_add", b, 1, &quick);
 		CHECK_EQ(arax_wait(&quick, arax_deadline(60 * SECOND)), 0);
 		ns = arax_deadline(0) - ns;
 		longest = ns > longest ? ns : longest;
@@ -206,7 +205,22 @@ TEST(long_task_blocks_nobody)
 	CHECK_EQ(arax_wait(&slow, arax_deadline(60 * SECOND)), 0);
 	printf("# %d beside it, the longest took %llu us; devices %u, %u\n", i,
 	       (unsigned long long)longest / 1000, slow.device, quick.device);
-	CHECK(longest < SECOND);
+	return i && longest < seconds * SECOND / 2;
+}
+
+/*
+ * A long task on one device must not hold up another context's short ones.  The machine itself may
+ * stand still for a while; but who waits for the long one's end does so however long that is.
+ */
+TEST(long_task_blocks_nobody)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW), t = stack_open(ARAX_QUEUE_DATAFLOW);
+	uint32_t seconds = 2;
+
+	while (!quick_beside(&s, &t, seconds)) {
+		CHECK(seconds < 16);
+		seconds *= 2;
+	}
 	stack_close(&s);
 	stack_close(&t);
 }

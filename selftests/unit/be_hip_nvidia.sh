@@ -8,6 +8,8 @@
 set -uo pipefail
 
 cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=/dev/null
+. selftests/system/served.sh
 plugin=${1-} runtime=${2-}
 echo 1..4
 if [ ! -e "$plugin" ] || [ ! -e "$runtime" ]; then
@@ -49,12 +51,9 @@ echo "cpu { groups = { \"0\" } } backend \"hip\" { file = \"$work/hip.so\" }" >"
 # start PATH: araxd until it is ready, with the libraries of PATH
 start() {
 	: >"$work/out"
-	XDG_STATE_HOME=$work LD_LIBRARY_PATH=$1 timeout 20 build/bin/araxd --user \
+	XDG_STATE_HOME=$work LD_LIBRARY_PATH=$1 timeout 120 build/bin/araxd --user \
 		--config "$work/conf" --socket "$work/sock" >>"$work/out" 2>&1 &
-	for _ in $(seq 100); do
-		grep -q "araxd is ready\|can't start" "$work/out" && break
-		sleep 0.05
-	done
+	await_line "araxd is ready\|can't start" "$work/out"
 	kill $! 2>/dev/null
 	wait $!
 }

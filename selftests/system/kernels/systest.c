@@ -148,7 +148,7 @@ ARAX_KERNEL int st_lies(const struct arax_launch *l)
 	return 0;
 }
 
-/* Come to an end when so many of it run at once; at most 10 s. */
+/* Come to an end when so many of it run at once; at most 30 s. */
 ARAX_KERNEL int st_meet(const struct arax_launch *l)
 {
 	static uint32_t came;
@@ -159,7 +159,7 @@ ARAX_KERNEL int st_meet(const struct arax_launch *l)
 		return -EINVAL;
 	me = __atomic_fetch_add(&came, 1, __ATOMIC_RELAXED);
 	while (__atomic_load_n(&came, __ATOMIC_RELAXED) / all <= me / all) {
-		if (now_us() - start > 10000000)
+		if (now_us() - start > 30000000)
 			return -ETIME;
 		usleep(100);
 	}
