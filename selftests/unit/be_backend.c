@@ -13,6 +13,7 @@
 #include "daemon/backends/gang.h"
 #include "daemon/log.h"
 #include "selftests/unit/be_test.h"
+#include "selftests/unit/wait.h"
 #include "uapi/arax.h"
 
 static struct config config;
@@ -589,7 +590,7 @@ static bool crowd_is_there(const struct crowd *c)
 	return c->threads >= c->wanted && (!c->other || c->other->threads >= c->other->wanted);
 }
 
-/* Each span stays until as many threads are in as are wanted, at most 10 s. */
+/* Each span stays until as many threads are in as are wanted, at most WAIT_S. */
 static int gather(const struct arax_launch *l)
 {
 	const struct caller *caller = *(struct caller *const *)l->args;
@@ -598,14 +599,9 @@ static int gather(const struct arax_launch *l)
 	c->spans++;
 	c->helped += !pthread_equal(pthread_self(), caller->self);
 	c->threads++;
-	if (c->released && pthread_equal(pthread_self(), caller->self)) {
-		for (int ms = 0; ms < 10000 && c->helped < c->released; ms++)
-			usleep(1000);
-		return c->helped < c->released ? -ETIME : 0;
-	}
-	for (int ms = 0; ms < 10000 && !crowd_is_there(c); ms++)
-		usleep(1000);
-	if (!crowd_is_there(c))
+	if (c->released && pthread_equal(pthread_self(), caller->self))
+		return comes_true(c->helped >= c->released, 1000) ? 0 : -ETIME;
+	if (!comes_true(crowd_is_there(c), 1000))
 		return -ETIME;
 	/* Nobody leaves before all have seen it. */
 	usleep(20000);
@@ -795,7 +791,7 @@ int main(void)
 	TCase *t = tcase_create("all");
 	int nr_old = (int)(sizeof(old_files) / sizeof(old_files[0]));
 
-	tcase_set_timeout(t, 60);
+	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, cpu_lists);
 	tcase_add_test(t, cpu_default_has_devices);
