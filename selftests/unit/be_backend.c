@@ -585,9 +585,16 @@ struct caller {
 	int err;
 };
 
+/* Its caller came too late to have a span itself: others have them all. */
+static bool is_late(const struct crowd *c)
+{
+	return c->released && c->helped > c->released;
+}
+
 static bool crowd_is_there(const struct crowd *c)
 {
-	return c->threads >= c->wanted && (!c->other || c->other->threads >= c->other->wanted);
+	return is_late(c) || (c->threads >= c->wanted &&
+			      (!c->other || c->other->threads >= c->other->wanted));
 }
 
 /* Each span stays until as many threads are in as are wanted, at most WAIT_S. */
@@ -705,11 +712,10 @@ START_TEST(gang_helps_with_free_cores)
 }
 END_TEST
 
-/* Who waits for helpers to end has no use for a core: another launch has. */
-START_TEST(gang_waits_without_a_core)
+/* Whether it was seen: not where all helpers help the one that is to wait. */
+static bool waits_without_a_core(struct gang *g)
 {
 	struct crowd b = { .wanted = 2 }, a = { .wanted = 3, .released = 2, .other = &b };
-	struct gang *g = gang_of_four();
 	struct caller c[2];
 
 	/* Its two helpers wait for the other's two threads: five, but for the caller that waits. */
@@ -720,7 +726,20 @@ START_TEST(gang_waits_without_a_core)
 	start_caller(&c[1], g, &b, 2, true);
 	end_caller(&c[0]);
 	end_caller(&c[1]);
+	if (is_late(&a))
+		return false;
 	ck_assert_uint_eq(b.helped, 1);
+	return true;
+}
+
+/* Who waits for helpers to end has no use for a core: another launch has. */
+START_TEST(gang_waits_without_a_core)
+{
+	struct gang *g = gang_of_four();
+	int tries = 0;
+
+	while (!waits_without_a_core(g))
+		ck_assert_int_lt(tries++, 20);
 	gang_destroy(g);
 }
 END_TEST
