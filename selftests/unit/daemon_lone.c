@@ -335,7 +335,7 @@ int main(void)
 	SRunner *r;
 	int failed;
 
-	tcase_set_timeout(t, 120);
+	tcase_set_timeout(t, 300);
 	tcase_add_checked_fixture(t, up, down);
 	tcase_add_test(t, who_waits_for_each_has_lone_ones);
 	tcase_add_test(t, failures_have_numbers);
