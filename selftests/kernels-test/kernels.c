@@ -202,11 +202,11 @@ ARAX_KERNEL int test_clog(const struct arax_launch *l)
 
 /*
  * test_deaf(inout u32 x[]): says of every launch that it is done, takes no message any more, and
- * is ahead of what it is asked by x[1]
+ * is ahead of what it is asked by x[1]; counts in x[2] how often it has said so
  */
 ARAX_KERNEL int test_deaf(const struct arax_launch *l)
 {
-	uint32_t *x = ARAX_ITEMS(l, 0, 2, uint32_t);
+	uint32_t *x = ARAX_ITEMS(l, 0, 3, uint32_t);
 	struct worker_slot *s = find_slot();
 
 	if (!s || !x)
@@ -215,6 +215,7 @@ ARAX_KERNEL int test_deaf(const struct arax_launch *l)
 	for (;;) {
 		atomic_store(&s->reply, atomic_load(&s->request) +
 			     __atomic_load_n(&x[1], __ATOMIC_RELAXED));
+		__atomic_fetch_add(&x[2], 1, __ATOMIC_RELEASE);
 		usleep(50);
 	}
 }

@@ -20,10 +20,12 @@
 #include "daemon/worker/runner.h"
 #include "selftests/unit/be_runner.h"
 #include "selftests/unit/be_test.h"
+#include "selftests/unit/wait.h"
 
 #define MS	1000000ull
 
 enum { COUNT, STOP, SEEN, CHILD };	/* what test_until() and test_child() have in their buffer */
+enum { ANSWERS = 2 };			/* and test_deaf() */
 
 struct task {
 	struct runner_task t;
@@ -385,38 +387,82 @@ START_TEST(ends_running)
 }
 END_TEST
 
+/*
+ * A task that hangs and is parked, whose time or deadline is @ms: twice that as often as it is
+ * over before it could be parked, and that is said in *@ms.
+ */
+static struct task *park_within(uint64_t *ms, bool deadline)
+{
+	for (;; *ms *= 2) {
+		struct task *k = make_task("test_hang");
+
+		if (deadline)
+			k->t.deadline_ns = wait_now_ns() + *ms * MS;
+		else
+			k->t.most_ns = *ms * MS;
+		k->way = true;
+		runner_submit(runner, &k->t);
+		while (!k->parked && !k->done)
+			usleep(500);
+		if (k->parked)
+			return k;
+		ck_assert_int_eq(finish(k), -ETIMEDOUT);
+		ck_assert_uint_lt(*ms, 20000);
+	}
+}
+
 START_TEST(deadline_passes_while_parked)
 {
-	struct task *k = make_task("test_hang");
-	struct timespec ts;
+	uint64_t ms = 2000;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	k->t.deadline_ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec + 2000 * MS;
-	k->way = true;
-	runner_submit(runner, &k->t);
-	await_parked(k, 1);
-	ck_assert_int_eq(finish(k), -ETIMEDOUT);
+	ck_assert_int_eq(finish(park_within(&ms, true)), -ETIMEDOUT);
 	ck_assert_uint_eq(query().workers, 0);
 }
 END_TEST
 
 START_TEST(time_stands_still_as_well)
 {
-	struct task *k = make_task("test_hang");
+	uint64_t ms = 500, timeouts;
+	struct task *k = park_within(&ms, false);
 
-	k->t.most_ns = 500 * MS;
-	k->way = true;
-	runner_submit(runner, &k->t);
-	await_parked(k, 1);
-	usleep(800000);
+	timeouts = query().worker_timeouts;
+	usleep((useconds_t)(ms + 300) * 1000);
 	ck_assert_int_eq(k->done, 0);
 	go_on(k);
 	await(&k->done, 1);
-	ck_assert_uint_ge(k->turn.ran_ns, 500 * MS);
+	ck_assert_uint_ge(k->turn.ran_ns, ms * MS);
 	ck_assert_int_eq(finish(k), -ETIMEDOUT);
-	ck_assert_uint_eq(query().worker_timeouts, 1);
+	ck_assert_uint_eq(query().worker_timeouts, timeouts + 1);
 }
 END_TEST
+
+/* Until a deaf worker has answered what it was asked before this. */
+static void await_answer(const struct task *deaf)
+{
+	const uint32_t *answers = &deaf->b.data[ANSWERS];
+	uint32_t before = __atomic_load_n(answers, __ATOMIC_RELAXED);
+
+	while (__atomic_load_n(answers, __ATOMIC_ACQUIRE) - before < 2)
+		usleep(100);
+}
+
+/*
+ * Whether it was never asked: its lane waits for something, an answer by now would be known to
+ * the lane, and it waits on.
+ */
+static bool is_unheard(struct task *k, const struct task *deaf)
+{
+	int slices;
+
+	while (!k->done && !k->slices)
+		usleep(100);
+	if (!k->done)
+		await_answer(deaf);
+	slices = k->slices;
+	while (!k->done && k->slices < slices + 2)
+		usleep(100);
+	return !k->done;
+}
 
 /* A task whose worker takes no messages and has been sent too many. */
 static struct task *begin_unheard(struct task **deaf)
@@ -428,9 +474,7 @@ static struct task *begin_unheard(struct task **deaf)
 	for (int i = 0; i < 10000; i++) {
 		/* Each has a buffer that is new to it. */
 		k = begin("test_error_data", false);
-		while (!k->done && k->slices < 250)
-			usleep(500);
-		if (!k->done)
+		if (is_unheard(k, *deaf))
 			return k;
 		ck_assert_int_eq(finish(k), 0);
 	}
@@ -463,8 +507,9 @@ START_TEST(unheard_it_can_not_have_ended)
 	struct task *deaf, *k = begin_unheard(&deaf);
 	int slices;
 
-	slices = k->slices;
 	__atomic_store_n(&deaf->b.data[1], 1, __ATOMIC_RELAXED);
+	await_answer(deaf);
+	slices = k->slices;
 	await(&k->done, 1);
 	/* Not at the end of the time for messages, which is some seconds. */
 	ck_assert_int_lt(k->slices - slices, 1000);
@@ -645,15 +690,21 @@ END_TEST
 /* Others than lanes' threads have no lane to give. */
 START_TEST(no_lane_no_way)
 {
-	struct task *k = make_task("test_hang");
+	int slices = 0;
 
-	k->t.most_ns = 50 * MS;
-	k->way = true;
-	ck_assert_int_eq(runner_run(runner, &k->t), -ETIMEDOUT);
-	ck_assert_int_eq(k->parked, 0);
-	ck_assert_int_ge(k->slices, 1);
-	k->done = 1;
-	finish(k);
+	/* Whose time is over when it is looked at for the first time has no slice. */
+	for (uint64_t ms = 50; !slices && ms <= 12800; ms *= 2) {
+		struct task *k = make_task("test_hang");
+
+		k->t.most_ns = ms * MS;
+		k->way = true;
+		ck_assert_int_eq(runner_run(runner, &k->t), -ETIMEDOUT);
+		ck_assert_int_eq(k->parked, 0);
+		slices = k->slices;
+		k->done = 1;
+		finish(k);
+	}
+	ck_assert_int_ge(slices, 1);
 }
 END_TEST
 
@@ -770,7 +821,7 @@ int main(void)
 	Suite *suite = suite_create("turn");
 	TCase *t = tcase_create("one core"), *q = tcase_create("queued"), *cg;
 
-	tcase_set_timeout(t, 60);
+	tcase_set_timeout(t, 180);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, stands_still_and_goes_on);
 	tcase_add_test(t, only_what_runs_counts);
@@ -798,7 +849,7 @@ int main(void)
 		return be_main(suite);
 	}
 	cg = tcase_create("cgroups");
-	tcase_set_timeout(cg, 60);
+	tcase_set_timeout(cg, 180);
 	tcase_add_checked_fixture(cg, setup_cgroups, teardown_cgroups);
 	tcase_add_test(cg, stands_still_and_goes_on);
 	tcase_add_test(cg, nobody_else_lets_it_go_on);

@@ -19,6 +19,7 @@
 #include "daemon/memory/guard.h"
 #include "daemon/kernels/registry.h"
 #include "selftests/unit/daemon_client.h"
+#include "selftests/unit/wait.h"
 
 #define BROKERS	2
 
@@ -91,17 +92,13 @@ static void stopped(void *arg)
 
 void daemon_down(struct bench_daemon *d)
 {
-	struct timespec ms = { .tv_nsec = 1000000 };
 	char lock[80];
 	uint32_t b;
-	int i;
 
 	for (b = 0; b < d->nr_brokers; b++)
 		broker_refuse(d->brokers[b]);
 	poller_stop(d->poller, stopped, d);
-	for (i = 0; i < 10000 && !__atomic_load_n(&d->stopped, __ATOMIC_ACQUIRE); i++)
-		nanosleep(&ms, NULL);
-	ck_assert(__atomic_load_n(&d->stopped, __ATOMIC_ACQUIRE));
+	ck_assert(comes_true(__atomic_load_n(&d->stopped, __ATOMIC_ACQUIRE), 1000));
 	for (b = 0; b < d->nr_brokers; b++)
 		broker_stop(d->brokers[b]);
 	poller_destroy(d->poller);
@@ -388,18 +385,12 @@ bool client_completion(struct client *c, struct arax_completion *out)
 {
 	struct arax_completion *e = next_completion(c);
 	struct arax_ring_ctl *ctl = (void *)c->region;
-	struct timespec nap = { .tv_nsec = 100000 };
-	int i;
 
-	for (i = 0; i < 50000; i++) {
-		if (client_has_completion(c)) {
-			*out = *e;
-			__atomic_store_n(&ctl->cq_head, ++c->cq_head, __ATOMIC_RELEASE);
-			return true;
-		}
-		nanosleep(&nap, NULL);
-	}
-	return false;
+	if (!comes_true(client_has_completion(c), 100))
+		return false;
+	*out = *e;
+	__atomic_store_n(&ctl->cq_head, ++c->cq_head, __ATOMIC_RELEASE);
+	return true;
 }
 
 void client_fill(struct client *c, uint32_t queue, uint32_t handle, uint64_t bytes,

@@ -74,7 +74,7 @@ void client_publish(struct client *c);	/* and rings if it must */
 /* Entries from @first on, at once; each was followed by ++@c->sq_tail. */
 void client_publish_from(struct client *c, uint32_t first);
 bool client_has_completion(const struct client *c);
-/* Waits up to 5 s; false: none came. */
+/* Waits for long (see wait.h); false: none came. */
 bool client_completion(struct client *c, struct arax_completion *out);
 void client_fill(struct client *c, uint32_t queue, uint32_t handle, uint64_t bytes,
 		 uint32_t pattern, uint64_t user_data);

@@ -69,17 +69,26 @@ static void run_short(int n)
 	}
 }
 
+/* Whether there are lone ones of @n.  A busy machine makes some seem long: it may take more. */
+static bool has_lone(int n)
+{
+	uint64_t before = nr_lone();
+	int runs = n;
+
+	run_short(n);
+	for (int tries = 0; tries < TRIES && nr_lone() == before; tries++, runs += 3000)
+		run_short(3000);
+	ck_assert_uint_le(nr_lone(), before + (uint64_t)runs);
+	return nr_lone() > before;
+}
+
 START_TEST(who_waits_for_each_has_lone_ones)
 {
 	uint64_t before;
 	int i;
 
 	run_short(300);
-	before = nr_lone();
-	run_short(100);
-	/* A busy machine makes some seem long. */
-	ck_assert_uint_gt(nr_lone(), before);
-	ck_assert_uint_le(nr_lone(), before + 100);
+	ck_assert(has_lone(100));
 	/* Of two at once none is, whatever they touch. */
 	before = nr_lone();
 	for (i = 0; i < 50; i++) {
@@ -156,7 +165,7 @@ static bool run_long(uint32_t us, int tries)
  */
 START_TEST(others_wait_for_one_that_runs_on)
 {
-	uint64_t stolen = daemon_stolen(d), before;
+	uint64_t stolen = daemon_stolen(d), first, next;
 	bool proven = false;
 	uint32_t us = 500000;
 	int tries;
@@ -168,20 +177,18 @@ START_TEST(others_wait_for_one_that_runs_on)
 		client_publish(&c);
 		entry(second, SHORT_US)->user_data = 3;
 		client_publish(&c);
-		passed = await(0).user_data == 3;
-		if (passed)
-			ck_assert_uint_eq(await(0).user_data, 1);
-		ck_assert_uint_eq(await(0).user_data, 2);
-		if (!passed)
-			ck_assert_uint_eq(await(0).user_data, 3);
+		first = await(0).user_data;
+		next = await(0).user_data;
+		passed = first == 3;
+		/* Where it is over before they come, they have a device each: either may end first. */
+		ck_assert(passed ? next == 1 : first == 1 && (next == 2 || next == 3));
+		ck_assert_uint_eq(await(0).user_data, 6 - first - next);
 		proven = lone && passed && daemon_stolen(d) > stolen;
 		us = us < 4000000 ? 2 * us : us;
 	}
 	ck_assert(proven);
 	/* And afterwards all is as before. */
-	before = nr_lone();
-	run_short(3000);
-	ck_assert_uint_gt(nr_lone(), before);
+	ck_assert(has_lone(3000));
 }
 END_TEST
 
@@ -259,14 +266,11 @@ START_TEST(a_handle_is_given_again)
 	struct arax_completion done;
 	bool proven = false;
 	struct client other;
-	uint64_t before;
 	uint32_t q, h;
 	int tries;
 
 	give_handle_again();
-	before = nr_lone();
-	run_short(300);
-	ck_assert_uint_gt(nr_lone(), before);
+	ck_assert(has_lone(300));
 	/* One that runs on keeps nobody else waiting. */
 	client_open(&other, daemon_path(d));
 	ck_assert_int_eq(client_init(&other, 8), 0);
@@ -331,7 +335,7 @@ int main(void)
 	SRunner *r;
 	int failed;
 
-	tcase_set_timeout(t, 120);
+	tcase_set_timeout(t, 300);
 	tcase_add_checked_fixture(t, up, down);
 	tcase_add_test(t, who_waits_for_each_has_lone_ones);
 	tcase_add_test(t, failures_have_numbers);

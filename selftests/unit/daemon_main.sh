@@ -34,7 +34,7 @@ start() {	# [OPTION...]
 	mkfifo "$dir/ready"
 	"$araxd" --user --socket "$sock" --ready-fd 7 "$@" 7>"$dir/ready" 2>"$dir/log" &
 	pid=$!
-	byte=$(timeout 20 head -c 1 "$dir/ready")
+	byte=$(timeout 60 head -c 1 "$dir/ready")
 	rm "$dir/ready"
 }
 
@@ -46,6 +46,25 @@ stop() {	# SIGNAL
 }
 
 ticks() { awk '{ print $14 + $15 }' "/proc/$pid/stat"; }
+
+# Nothing is left to do some time after the start: how long that takes is the machine's affair.
+idles() {
+	for _ in $(seq 20); do
+		before=$(ticks)
+		sleep 2
+		[ $(($(ticks) - before)) -gt 1 ] || return 0
+	done
+	return 1
+}
+
+# A line of the log that a signal brings, in its own time.
+logs() {	# PATTERN
+	for _ in $(seq 600); do
+		grep -q "$1" "$dir/log" && return 0
+		sleep 0.1
+	done
+	return 1
+}
 
 "$araxd" --help >"$dir/out" 2>&1 && grep -q '^usage: araxd' "$dir/out"
 ok $? "--help"
@@ -69,19 +88,16 @@ start
 ok $? "--ready-fd tells when it serves"
 [ "$(stat -c %a "$sock")" = 600 ]
 ok $? "a private socket is its owner's"
-timeout 20 "$araxd" --user --socket "$sock" 2>"$dir/second"
+timeout 60 "$araxd" --user --socket "$sock" 2>"$dir/second"
 [ $? = 1 ] && grep -q 'another araxd' "$dir/second"
 ok $? "a second instance is refused"
 [ -S "$sock" ]
 ok $? "and leaves the first one's socket"
 sleep 1.5
-before=$(ticks)
-sleep 2
-[ $(($(ticks) - before)) -le 1 ]
+idles
 ok $? "no processor time while idle"
 kill -USR1 "$pid"
-sleep 0.3
-grep -q statistics "$dir/log"
+logs statistics
 ok $? "SIGUSR1 writes statistics"
 stop TERM
 [ "$status" = 0 ]
@@ -98,15 +114,6 @@ ok $? "starts over a killed one's socket"
 stop INT
 [ "$status" = 0 ]
 ok $? "SIGINT ends it with 0"
-
-# A line of the log that a signal brings, in its own time.
-logs() {	# PATTERN
-	for _ in $(seq 100); do
-		grep -q "$1" "$dir/log" && return 0
-		sleep 0.1
-	done
-	return 1
-}
 
 mkdir -p "$dir/state/arax"
 echo '{"version": 1, "models": [{' >"$dir/state/arax/models.json"

@@ -533,7 +533,7 @@ else
 	build/bin/araxd --no-kernel --config "$tmp/empty.conf" --tenants "$tmp/all.d" \
 		--socket "$tmp/all.sock" --ready-fd 8 2>"$tmp/log" &
 	daemon=$!
-	read -r -t 20 -n 1 -u 8 _
+	read -r -t 60 -n 1 -u 8 _
 	export ARAX_LINK=broker:$tmp/all.sock
 	for c in devices info kernels 'run true'; do
 		# shellcheck disable=SC2086 # words
