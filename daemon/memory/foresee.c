@@ -131,7 +131,7 @@ void memory_has_used(struct memory *m, const struct memory_range *ranges, uint32
 				     seq))
 			continue;
 		m->nr_uses--;
-		if (!b->upcoming.root)
+		if (!b->upcoming.pieces.top)
 			list_remove(b);
 	}
 	pthread_mutex_unlock(&m->lock);
