@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Room on a device: finding, allocating, evicting. */
+/* Room on a device: allocating, evicting. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -11,22 +11,6 @@
 /* Pieces of larger ones begin and end at multiples of this, where that is little. */
 #define GRAIN		(64ull << 10)
 #define GRAIN_PART	256
-
-/* (locked) The first one from @e on. */
-static struct memory_extent *extent_next(struct memory_extent *e, uint32_t device, uint64_t start,
-					 uint64_t end)
-{
-	for (; e; e = e->next_of_buffer)
-		if (e->device == device && !e->leaving && !e->lost && extent_covers(e, start, end))
-			return e;
-	return NULL;
-}
-
-struct memory_extent *extent_find(const struct memory_buffer *b, uint32_t device,
-				  uint64_t start, uint64_t end)
-{
-	return extent_next(b->extents, device, start, end);
-}
 
 /*
  * GreedyDual-Size: worth is the cost of having it back for each byte of room, and of saving
@@ -55,13 +39,9 @@ static void leave_device(struct memory *m, struct memory_extent *e)
 	d->stats.extents--;
 }
 
-void extent_unlink(struct memory *m, struct memory_extent *e)
+void extent_remove(struct memory *m, struct memory_extent *e)
 {
-	struct memory_extent **p = &e->buffer->extents;
-
-	while (*p != e)
-		p = &(*p)->next_of_buffer;
-	*p = e->next_of_buffer;
+	extent_unlink(e);
 	if (!e->lost)
 		leave_device(m, e);
 }
@@ -176,7 +156,7 @@ static int evict_one(struct memory *m, struct memory_device *d, uint64_t bytes, 
 		if (d->inflation < victim->worth)
 			d->inflation = victim->worth;
 		d->stats.evictions++;
-		extent_unlink(m, victim);
+		extent_remove(m, victim);
 		foresee_overflow(m, d);
 	}
 	pthread_mutex_unlock(&m->lock);
@@ -203,6 +183,8 @@ static void hand_on(struct memory *m, struct memory_extent *from, struct memory_
 				return;
 			intervals_set(&to->dirty, begin, stop, FOREVER, ++m->clock);
 			intervals_clear(&from->dirty, begin, stop);
+			extent_dirtied(to);
+			extent_dirtied(from);
 		}
 	}
 }
@@ -211,11 +193,12 @@ static void hand_on(struct memory *m, struct memory_extent *from, struct memory_
 static void lose(struct memory *m, struct memory_extent *e)
 {
 	struct memory_device *d = &m->devices[e->device];
+	const struct look l = look_bytes(e->buffer, e->start, e->end);
 	uint64_t address = e->address;
 	struct memory_extent *o;
 
 	/* Other devices may have copied from it. */
-	for (o = e->buffer->extents; o; o = o->next_of_buffer)
+	for (o = look_first(&l); o; o = look_next(&l, o))
 		if (o != e && !o->lost && !o->leaving)
 			hand_on(m, e, o);
 	leave_device(m, e);
@@ -253,7 +236,7 @@ static int drop(struct memory *m, uint32_t device, bool all)
 		}
 		if (err)
 			break;
-		extent_unlink(m, e);
+		extent_remove(m, e);
 		pthread_mutex_unlock(&m->lock);
 		extent_free(m, e);
 		pthread_mutex_lock(&m->lock);
@@ -341,8 +324,8 @@ static int extent_create(struct memory *m, struct memory_buffer *b, uint32_t dev
 	e->end = end;
 	pthread_mutex_init(&e->load, NULL);
 	pthread_mutex_lock(&m->lock);
-	e->next_of_buffer = b->extents;
-	b->extents = e;
+	e->number = ++m->created;
+	extent_link(m, e);
 	e->next = d->extents;
 	e->prev = &d->extents;
 	if (e->next)
@@ -356,34 +339,30 @@ static int extent_create(struct memory *m, struct memory_buffer *b, uint32_t dev
 	return 0;
 }
 
+struct need {
+	uint64_t bytes;
+	enum extent_fit fit;
+	uint64_t payer;
+};
+
 /* (locked) Using it keeps nothing from going, or costs nothing, that the task has no need of. */
-static bool is_fit(const struct memory_extent *e, uint64_t bytes, enum extent_fit fit,
-		   uint64_t payer)
+static bool is_fit(const struct memory_extent *e, const void *arg)
 {
-	return fit == FIT_WIDE || e->end - e->start <= bytes ||
-	       (fit == FIT_ROOM && e->pins) || (fit == FIT_QUOTA && extent_holder(e, payer, true));
-}
+	const struct need *n = arg;
 
-/* (locked) */
-static struct memory_extent *find_fit(const struct memory_buffer *b, uint32_t device,
-				      uint64_t start, uint64_t end, enum extent_fit fit,
-				      uint64_t payer)
-{
-	struct memory_extent *e = extent_find(b, device, start, end);
-
-	for (; e && !is_fit(e, end - start, fit, payer);
-	     e = extent_next(e->next_of_buffer, device, start, end))
-		;
-	return e;
+	return n->fit == FIT_WIDE || e->end - e->start <= n->bytes ||
+	       (n->fit == FIT_ROOM && e->pins) ||
+	       (n->fit == FIT_QUOTA && extent_holder(e, n->payer, true));
 }
 
 int extent_get(struct memory *m, struct memory_buffer *b, uint32_t device, uint64_t start,
 	       uint64_t end, enum extent_fit fit, uint64_t payer, struct memory_extent **out)
 {
+	const struct need need = { end - start, fit, payer };
 	struct memory_device *d = &m->devices[device];
 
 	pthread_mutex_lock(&m->lock);
-	*out = find_fit(b, device, start, end, fit, payer);
+	*out = extent_newest(b, device, start, end, is_fit, &need);
 	if (*out)
 		(*out)->pins++;
 	pthread_mutex_unlock(&m->lock);

@@ -75,11 +75,12 @@ static void list_remove(struct memory_buffer *b)
 
 void foresee_gone(struct memory *m, struct memory_buffer *b)
 {
+	const struct look l = look_bytes(b, 0, b->bytes);
 	struct memory_extent *e;
 
 	if (!b->foreseen_prev)
 		return;
-	for (e = b->extents; e; e = e->next_of_buffer)
+	for (e = look_first(&l); e; e = look_next(&l, e))
 		e->next_adds = 0;
 	m->nr_uses -= (uint32_t)upcoming_clear(&b->upcoming);
 	list_remove(b);

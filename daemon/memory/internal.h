@@ -4,12 +4,14 @@
  *
  *   memory.c	devices, buffers, questions
  *   reach.c	... how far a task's inputs are
- *   extent.c	room on a device: finding, allocating, evicting
+ *   extent.c	room on a device: allocating, evicting
+ *   find.c	the extents that have certain bytes
  *   hold.c	a task's extents, all or none
  *   stage.c	a task's ranges in, its results out
  *   lazy.c	results that stay where they are, until somebody needs them
  *   foresee.c	what tasks to come will use
  *   upcoming.c	... of one buffer
+ *   treap.c	ordered trees
  *
  * LOCKS
  *
@@ -29,6 +31,7 @@
 
 #include "daemon/memory/intervals.h"
 #include "daemon/memory/memory.h"
+#include "daemon/memory/treap.h"
 #include "daemon/memory/upcoming.h"
 #include "uapi/arax.h"
 
@@ -67,6 +70,10 @@ struct rate {
  *		by nobody
  * @lost:	its device has forgotten it: it is the buffer's alone, to know what @dirty bytes
  *		nobody has
+ * @place:	in the tree of its buffer on its device, by @start
+ * @number:	the newer, the larger
+ * @any_dirty:	as that tree knows it; @reach, @dirty_reach: the furthest end of all from here on
+ *		down, and of those with dirty bytes
  * @silent:	its device said that it is lost, and is still asked by who needs the bytes
  * @stuck:	it was to go, and could not be saved
  * @many:	pieces that are worth to look at again, while somebody uses it
@@ -77,7 +84,9 @@ struct rate {
  * @load:	held by whoever copies in
  */
 struct memory_extent {
-	struct memory_extent *next_of_buffer;
+	struct treap place;
+	uint64_t number;
+	uint64_t reach, dirty_reach;
 	struct memory_extent *next, **prev;	/* of the device */
 	struct memory_buffer *buffer;
 	uint32_t device;
@@ -87,6 +96,7 @@ struct memory_extent {
 	bool lost;
 	bool silent;
 	bool stuck;
+	bool any_dirty;
 	uint64_t start, end;
 	uint64_t address;
 	double worth;
@@ -106,6 +116,7 @@ struct memory_extent {
  * @registered: of these, those that did
  * @copies:	of parts of it, either way; as far as anybody counts
  * @leaving:	extents of it that are
+ * @on:	its extents, by device
  * @flushing:	held by whoever copies from its extents to the host
  * @upcoming:	what tasks to come will use of it
  * @adds:	times that something was added to that; from 1 on
@@ -121,7 +132,7 @@ struct memory_buffer {
 	bool lazy;
 	uint32_t leaving;
 	pthread_mutex_t flushing;
-	struct memory_extent *extents;
+	struct treap_root *on;
 	struct upcoming upcoming;
 	uint64_t adds;
 	struct memory_buffer *foreseen_next, **foreseen_prev;
@@ -170,6 +181,8 @@ struct memory {
 	uint64_t latest_used;		/* the largest seq of those that are no longer */
 	struct memory_buffer *foreseen;	/* buffers with uses to come */
 	uint64_t random;		/* nobody outside knows it */
+	uint64_t weights;		/* of trees; likewise */
+	uint64_t created;		/* extents, ever */
 	uint32_t nr_devices;
 	struct memory_device devices[];
 };
@@ -201,6 +214,21 @@ static inline uint32_t memory_row_behind(const struct memory_range *r, uint64_t 
 	return i < r->count ? (uint32_t)i : r->count;
 }
 
+/* The rows that share bytes with start..end: the first one, and how many. */
+static inline uint32_t memory_rows_in(const struct memory_range *r, uint64_t start, uint64_t end,
+				      uint32_t *first)
+{
+	uint64_t bytes, at = memory_row(r, 0, &bytes), before;
+
+	*first = memory_row_behind(r, start);
+	if (memory_rows(r) == 1)
+		before = at < end;
+	else
+		before = at < end ? (end - at - 1) / r->stride + 1 : 0;
+	before = before < memory_rows(r) ? before : memory_rows(r);
+	return before > *first ? (uint32_t)(before - *first) : 0;
+}
+
 static inline uint64_t memory_range_end(const struct memory_range *r)
 {
 	return r->offset + (uint64_t)(r->count - 1) * r->stride + r->length;
@@ -217,9 +245,62 @@ static inline bool extent_covers(const struct memory_extent *e, uint64_t start, 
 	return e->start <= start && e->end >= end;
 }
 
-/* (locked) One that holds all of it, or NULL. */
+/* (locked) The newest that holds all of it, or NULL; of those that @is_fit says yes to. */
 struct memory_extent *extent_find(const struct memory_buffer *b, uint32_t device,
 				  uint64_t start, uint64_t end);
+struct memory_extent *extent_newest(const struct memory_buffer *b, uint32_t device,
+				    uint64_t start, uint64_t end,
+				    bool (*is_fit)(const struct memory_extent *e, const void *arg),
+				    const void *arg);
+/* (locked) Into the buffer's tree, and out of it. */
+void extent_link(struct memory *m, struct memory_extent *e);
+void extent_unlink(struct memory_extent *e);
+/* (locked) Its dirty bytes have changed. */
+void extent_dirtied(struct memory_extent *e);
+
+/**
+ * struct look - for extents that have bytes start..end of a buffer
+ * @rows:	only for those of its rows; may be NULL
+ * @from, @to:	on these devices
+ * @dirty:	only for extents with dirty bytes, wherever
+ *
+ * Found by device, then by where they begin, in O(log n) and as much again for each.  The end may
+ * be brought nearer meanwhile; no extent may come or go.
+ */
+struct look {
+	const struct memory_buffer *buffer;
+	const struct memory_range *rows;
+	uint64_t start, end;
+	uint32_t from, to;
+	bool dirty;
+};
+
+/* (locked) */
+struct memory_extent *look_first(const struct look *l);
+struct memory_extent *look_next(const struct look *l, struct memory_extent *e);
+
+static inline struct look look_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end)
+{
+	return (struct look){ .buffer = b, .start = start, .end = end, .to = UINT32_MAX };
+}
+
+static inline struct look look_dirty(const struct memory_buffer *b, uint64_t start, uint64_t end)
+{
+	struct look l = look_bytes(b, start, end);
+
+	l.dirty = true;
+	return l;
+}
+
+/* Lives as long as @r does. */
+static inline struct look look_rows(const struct memory_buffer *b, const struct memory_range *r)
+{
+	struct look l = look_bytes(b, r->offset, memory_range_end(r));
+
+	l.rows = memory_rows(r) > 1 ? r : NULL;
+	return l;
+}
+
 /* FIT_ROOM: what takes the least room more; FIT_QUOTA: what costs its owner least. */
 enum extent_fit { FIT_WIDE, FIT_ROOM, FIT_QUOTA };
 
@@ -234,8 +315,8 @@ int extent_get(struct memory *m, struct memory_buffer *b, uint32_t device, uint6
 struct memory_range *extent_holder(const struct memory_extent *e, uint64_t payer, bool pays);
 /* (locked) It was used: it is worth what it would cost to have it back. */
 void extent_used(struct memory *m, struct memory_extent *e);
-/* (locked) Out of the lists; then extent_free() without the lock. */
-void extent_unlink(struct memory *m, struct memory_extent *e);
+/* (locked) Nobody finds it any more; then extent_free() without the lock. */
+void extent_remove(struct memory *m, struct memory_extent *e);
 void extent_free(struct memory *m, struct memory_extent *e);
 
 /**
@@ -277,9 +358,9 @@ static inline bool are_peers(const struct memory *m, uint32_t device, uint32_t f
 int dirty_reserve(const struct memory_range *r);
 /* (entering) All that is dirty of an extent that is @busy, to the host. */
 int extent_flush(struct memory *m, struct memory_extent *e);
-/* (locked) Of start..end, in extents but @but. */
-uint64_t dirty_bytes(const struct memory_buffer *b, const struct memory_extent *but,
-		     uint64_t start, uint64_t end, const struct memory_extent **where);
+/* (locked) Of start..end; the oldest extent that has any, if there are. */
+uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end,
+		     const struct memory_extent **where);
 /* start..end, wherever it is dirty.  @lost: they are needed; else without what nobody has. */
 int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end,
 		 bool lost);

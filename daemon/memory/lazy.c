@@ -5,33 +5,46 @@
 #include "daemon/log.h"
 #include "daemon/memory/internal.h"
 
+/* (locked) Each row may cut one in two. */
+static bool reserve(struct memory_extent *e, const struct memory_range *r)
+{
+	uint32_t first, rows = memory_rows_in(r, e->start, e->end, &first);
+
+	return e->dirty.nr + rows + 1 <= MAX_DIRTY && intervals_room(&e->dirty, rows + 1);
+}
+
 int dirty_reserve(const struct memory_range *r)
 {
 	struct memory_extent *e;
+	struct look l;
 
 	if (!r->buffer->lazy)
 		return 0;
-	/* Each row may cut one in two. */
-	for (e = r->buffer->extents; e; e = e->next_of_buffer)
-		if (e->dirty.nr + memory_rows(r) + 1 > MAX_DIRTY ||
-		    !intervals_room(&e->dirty, memory_rows(r) + 1))
+	l = look_rows(r->buffer, r);
+	l.dirty = true;
+	for (e = look_first(&l); e; e = look_next(&l, e))
+		if (e != r->extent && !reserve(e, r))
 			return -ENOMEM;
-	return 0;
+	return reserve(r->extent, r) ? 0 : -ENOMEM;
 }
 
-uint64_t dirty_bytes(const struct memory_buffer *b, const struct memory_extent *but,
-		     uint64_t start, uint64_t end, const struct memory_extent **where)
+uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end,
+		     const struct memory_extent **where)
 {
-	const struct memory_extent *e;
+	const struct look l = look_dirty(b, start, end);
+	const struct memory_extent *oldest = NULL;
 	uint64_t sum = 0, from, to, at, born;
+	struct memory_extent *e;
 
-	for (e = b->extents; e; e = e->next_of_buffer) {
-		for (at = start; e != but && intervals_first(&e->dirty, at, end, &from, &to, &born);
-		     at = to) {
+	for (e = look_first(&l); e; e = look_next(&l, e)) {
+		for (at = start; intervals_first(&e->dirty, at, end, &from, &to, &born); at = to) {
 			sum += to - from;
-			*where = e;
+			if (!oldest || e->number < oldest->number)
+				oldest = e;
 		}
 	}
+	if (oldest)
+		*where = oldest;
 	return sum;
 }
 
@@ -52,7 +65,8 @@ static int flush_piece(struct memory *m, struct memory_extent *e, uint64_t from,
 	/* Whoever writes there now is not the one whose bytes were wanted. */
 	if (!err)
 		intervals_clear_old(&e->dirty, from, to, born);
-	else
+	extent_dirtied(e);
+	if (err)
 		log_err("bytes of a buffer can't be had from a device: who reads them fails",
 			log_u64("device", e->device), log_u64("offset", from),
 			log_u64("bytes", to - from), log_errno(err));
@@ -86,10 +100,11 @@ int extent_flush(struct memory *m, struct memory_extent *e)
 static struct memory_extent *find_dirty(const struct memory_buffer *b, uint64_t start,
 					uint64_t end, bool lost)
 {
+	const struct look l = look_dirty(b, start, end);
 	uint64_t from, to, born;
 	struct memory_extent *e;
 
-	for (e = b->extents; e; e = e->next_of_buffer)
+	for (e = look_first(&l); e; e = look_next(&l, e))
 		if ((lost || !(e->lost || e->silent)) &&
 		    intervals_first(&e->dirty, start, end, &from, &to, &born))
 			return e;
@@ -155,11 +170,13 @@ bool memory_is_dirty(struct memory *m, const struct memory_range *r)
 static bool is_dirty_on(const struct memory_buffer *b, uint32_t device, uint64_t start,
 			uint64_t end)
 {
-	const struct memory_extent *e;
+	struct look l = look_dirty(b, start, end);
 	uint64_t from, to, born;
+	struct memory_extent *e;
 
-	for (e = b->extents; e; e = e->next_of_buffer)
-		if (e->device == device && intervals_first(&e->dirty, start, end, &from, &to, &born))
+	l.from = l.to = device;
+	for (e = look_first(&l); e; e = look_next(&l, e))
+		if (intervals_first(&e->dirty, start, end, &from, &to, &born))
 			return true;
 	return false;
 }
@@ -202,7 +219,7 @@ uint64_t memory_dirty(struct memory *m, const struct memory_range *ranges, uint3
 	for (i = 0; i < nr; i++) {
 		if (!ranges[i].buffer || !ranges[i].buffer->lazy)
 			continue;
-		bytes = dirty_bytes(ranges[i].buffer, NULL, ranges[i].offset,
+		bytes = dirty_bytes(ranges[i].buffer, ranges[i].offset,
 				    memory_range_end(&ranges[i]), &where);
 		if (bytes)
 			*ns += (uint64_t)rate_ns(&m->devices[where->device].out, bytes);

@@ -50,6 +50,7 @@ int memory_create(uint32_t nr_devices, struct memory **out)
 	m->nr_devices = nr_devices;
 	if (getrandom(&m->random, sizeof(m->random), GRND_NONBLOCK) < 0)
 		m->random = (uint64_t)(uintptr_t)m ^ memory_now_ns();
+	m->weights = ~m->random;
 	*out = m;
 	return 0;
 }
@@ -127,10 +128,11 @@ bool memory_has_device(const struct memory *m, uint32_t device)
 
 struct memory_buffer *memory_buffer_create(struct memory *m, uint8_t *host, uint64_t bytes)
 {
-	struct memory_buffer *b = calloc(1, sizeof(*b));
+	struct memory_buffer *b = calloc(1, sizeof(*b) + m->nr_devices * sizeof(b->on[0]));
 
 	if (!b)
 		return NULL;
+	b->on = (struct treap_root *)(b + 1);
 	b->memory = m;
 	b->host = host;
 	b->bytes = bytes;
@@ -151,6 +153,7 @@ bool memory_is_lazy(const struct memory_buffer *b)
 
 void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 {
+	const struct look all = look_bytes(b, 0, UINT64_MAX);
 	struct memory_extent *e;
 	struct memory_device *d;
 	uint32_t i;
@@ -160,11 +163,11 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 	for (;;) {
 		while (b->leaving)
 			pthread_cond_wait(&m->settled, &m->lock);
-		e = b->extents;
+		e = look_first(&all);
 		if (!e)
 			break;
 		d = &m->devices[e->device];
-		extent_unlink(m, e);
+		extent_remove(m, e);
 		foresee_room(m, d);
 		d->freeing++;
 		pthread_mutex_unlock(&m->lock);
@@ -193,28 +196,36 @@ static void forget_hull(struct memory_extent *e, uint64_t start, uint64_t end)
 	intervals_clear(&e->valid, start, end);
 }
 
+/* (locked) */
+static void forget_rows(struct memory_extent *e, const struct memory_range *r)
+{
+	uint32_t first, rows = memory_rows_in(r, e->start, e->end, &first);
+	uint64_t bytes, start = memory_row(r, first, &bytes);
+
+	intervals_clear_rows(&e->valid, start, bytes, r->stride, rows);
+	/* Nothing, but where they could not be had. */
+	intervals_clear_rows(&e->dirty, start, bytes, r->stride, rows);
+	extent_dirtied(e);
+}
+
 void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offset,
 		       uint64_t length, uint32_t stride, uint32_t count)
 {
 	const struct memory_range r = {
 		.offset = offset, .length = length, .stride = stride, .count = count,
 	};
+	const bool many = memory_rows(&r) > MEMORY_MAX_ROWS;
+	struct look l = look_rows(b, &r);
 	struct memory_extent *e;
-	uint64_t start, bytes;
-	uint32_t i;
 
+	if (many)
+		l.rows = NULL;
 	pthread_mutex_lock(&m->lock);
-	for (e = b->extents; e; e = e->next_of_buffer) {
-		if (memory_rows(&r) > MEMORY_MAX_ROWS) {
+	for (e = look_first(&l); e; e = look_next(&l, e)) {
+		if (many)
 			forget_hull(e, offset, memory_range_end(&r));
-			continue;
-		}
-		for (i = 0; i < memory_rows(&r); i++) {
-			start = memory_row(&r, i, &bytes);
-			intervals_clear(&e->valid, start, start + bytes);
-			/* Nothing, but where they could not be had. */
-			intervals_clear(&e->dirty, start, start + bytes);
-		}
+		else
+			forget_rows(e, &r);
 	}
 	pthread_mutex_unlock(&m->lock);
 }
@@ -273,7 +284,7 @@ static double bring_ns(const struct memory *m, uint32_t device, const struct mem
 	uint64_t dirty = 0;
 
 	if (r->buffer && r->buffer->lazy)
-		dirty = dirty_bytes(r->buffer, NULL, r->offset, memory_range_end(r), &where);
+		dirty = dirty_bytes(r->buffer, r->offset, memory_range_end(r), &where);
 	if (!dirty || where->device == device)
 		return rate_ns(&d->in, bytes);
 	if (!are_peers(m, device, where->device))
@@ -373,7 +384,7 @@ bool memory_holds(struct memory *m, uint32_t device, const struct memory_range *
 	pthread_mutex_lock(&m->lock);
 	if (device == MEMORY_HOST)
 		yes = !r->buffer->lazy ||
-		      !dirty_bytes(r->buffer, NULL, r->offset, memory_range_end(r), &where);
+		      !dirty_bytes(r->buffer, r->offset, memory_range_end(r), &where);
 	else
 		yes = !missing(m, device, r, seq);
 	pthread_mutex_unlock(&m->lock);
@@ -403,6 +414,18 @@ void memory_query(struct memory *m, uint32_t device, struct memory_stats *stats)
 	pthread_mutex_unlock(&m->lock);
 }
 
+uint64_t memory_steps(struct memory *m, const struct memory_buffer *b)
+{
+	uint64_t sum = 0;
+	uint32_t i;
+
+	pthread_mutex_lock(&m->lock);
+	for (i = 0; i < m->nr_devices; i++)
+		sum += b->on[i].steps;
+	pthread_mutex_unlock(&m->lock);
+	return sum;
+}
+
 static int check_intervals(const struct memory_extent *e, const struct intervals *s,
 			   const char *what)
 {
@@ -424,8 +447,9 @@ static int check_intervals(const struct memory_extent *e, const struct intervals
 /* What is here alone is valid here, and nowhere else. */
 static int check_dirty(const struct memory_extent *e)
 {
-	const struct memory_extent *o;
+	struct memory_extent *o;
 	uint64_t from, to, born, start, end;
+	struct look l;
 	uint32_t i;
 
 	if (e->dirty.nr && !e->buffer->lazy) {
@@ -439,7 +463,8 @@ static int check_dirty(const struct memory_extent *e)
 			fprintf(stderr, "memory: dirty bytes are not valid\n");
 			return 1;
 		}
-		for (o = e->buffer->extents; o; o = o->next_of_buffer) {
+		l = look_dirty(e->buffer, v->start, v->end);
+		for (o = look_first(&l); o; o = look_next(&l, o)) {
 			if (o == e || !intervals_first(&o->dirty, v->start, v->end, &from, &to,
 						       &born))
 				continue;
@@ -448,6 +473,23 @@ static int check_dirty(const struct memory_extent *e)
 		}
 	}
 	return 0;
+}
+
+/* It is found, as what it is. */
+static int check_place(const struct memory_extent *e)
+{
+	struct look l = look_bytes(e->buffer, e->start, e->end);
+	struct memory_extent *o;
+
+	l.from = l.to = e->device;
+	l.dirty = e->dirty.nr;
+	for (o = look_first(&l); o && o != e; o = look_next(&l, o))
+		;
+	if (o && e->any_dirty == l.dirty)
+		return 0;
+	fprintf(stderr, "memory: extent %llu..%llu is not in its place\n",
+		(unsigned long long)e->start, (unsigned long long)e->end);
+	return 1;
 }
 
 int memory_check(struct memory *m)
@@ -473,6 +515,7 @@ int memory_check(struct memory *m)
 			bad += check_intervals(e, &e->filled, "filled");
 			bad += check_intervals(e, &e->dirty, "dirty");
 			bad += check_dirty(e);
+			bad += check_place(e);
 			if (!foresee_check(m, e)) {
 				fprintf(stderr, "memory: device %u: the next use is not as noted\n", i);
 				bad++;

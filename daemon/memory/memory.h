@@ -353,6 +353,8 @@ struct memory_stats {
 
 void memory_query(struct memory *m, uint32_t device, struct memory_stats *stats);
 
+/* For tests: extents that were looked at, ever, to find some of the buffer's or one to go. */
+uint64_t memory_steps(struct memory *m, const struct memory_buffer *b);
 /* For tests: violations of what must hold, each printed to stderr. */
 int memory_check(struct memory *m);
 

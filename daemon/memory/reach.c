@@ -26,15 +26,16 @@ static bool has(const struct memory *m, const struct memory_range *r,
 /* (locked) Likewise of the host. */
 static bool host_has(const struct memory_buffer *b, uint64_t at, uint64_t *end)
 {
-	const struct memory_extent *e;
+	struct look l = look_dirty(b, at, *end);
 	uint64_t from, to, born;
+	struct memory_extent *e;
 	bool yes = true;
 
-	for (e = b->extents; e; e = e->next_of_buffer) {
+	for (e = look_first(&l); e; e = look_next(&l, e)) {
 		if (!intervals_first(&e->dirty, at, *end, &from, &to, &born))
 			continue;
 		yes &= from > at;
-		*end = from > at ? from : to;
+		*end = l.end = from > at ? from : to;
 	}
 	return yes;
 }
@@ -45,10 +46,11 @@ static double from_ns(const struct memory *m, uint32_t device, const struct memo
 {
 	const struct memory_device *d = &m->devices[device];
 	double in = d->present ? rate_ns(&d->in, end - at) : 0;
+	const struct look l = look_bytes(r->buffer, at, end);
 	double ns = host ? in : -1, one;
-	const struct memory_extent *e;
+	struct memory_extent *e;
 
-	for (e = r->buffer->extents; e; e = e->next_of_buffer) {
+	for (e = look_first(&l); e; e = look_next(&l, e)) {
 		if (!has(m, r, e, seq, at, &end))
 			continue;
 		if (!host && are_peers(m, device, e->device))
@@ -67,7 +69,8 @@ static double gap_ns(const struct memory *m, uint32_t device, const struct memor
 		     uint64_t seq, uint64_t at, uint64_t end, bool slowest)
 {
 	const struct memory_device *d = &m->devices[device];
-	const struct memory_extent *e;
+	struct memory_extent *e;
+	struct look l;
 	uint64_t stop;
 	double ns = 0;
 	bool host;
@@ -77,8 +80,11 @@ static double gap_ns(const struct memory *m, uint32_t device, const struct memor
 		host = host_has(r->buffer, at, &stop);
 		if (!d->present && host)
 			continue;
-		for (e = r->buffer->extents; e; e = e->next_of_buffer)
+		l = look_bytes(r->buffer, at, stop);
+		for (e = look_first(&l); e; e = look_next(&l, e)) {
 			has(m, r, e, seq, at, &stop);
+			l.end = stop;
+		}
 		ns += from_ns(m, device, r, seq, at, stop, host, slowest);
 	}
 	return ns;

@@ -70,35 +70,46 @@ static void trust_readers(struct memory_extent *e, uint64_t start, uint64_t end,
 static struct memory_extent *find_peer(const struct memory *m, const struct memory_extent *e,
 				       uint64_t start, uint64_t end, uint64_t *from, uint64_t *to)
 {
+	struct look l = look_dirty(e->buffer, start, end);
 	struct memory_extent *o, *first = NULL;
 	uint64_t begin, stop, born;
 
 	*from = end;
-	for (o = e->buffer->extents; o; o = o->next_of_buffer) {
+	for (o = look_first(&l); o; o = look_next(&l, o)) {
 		if (o->lost || o->leaving || !are_peers(m, e->device, o->device) ||
 		    !intervals_first(&o->dirty, start, end, &begin, &stop, &born) || begin >= *from)
 			continue;
 		first = o;
-		*from = begin;
+		*from = l.end = begin;
 		*to = stop;
 	}
 	return first;
 }
 
+/* (locked) */
+static bool is_less_lent(const struct memory *m, const struct memory_extent *e,
+			 const struct memory_extent *than, const struct memory_extent *dirty)
+{
+	uint32_t one = m->devices[e->device].lent, other = m->devices[than->device].lent;
+
+	return one < other || (one == other && than != dirty && e->number > than->number);
+}
+
 /*
  * (locked) Those bytes are dirty in @dirty, and other devices may have copied them: from which one
- * to copy, so that as few as can be share a link.
+ * to copy, so that as few as can be share a link.  Of several the newest.
  */
 static struct memory_extent *least_lent(struct memory *m, const struct memory_extent *e,
 					struct memory_extent *dirty, uint64_t start, uint64_t end,
 					uint64_t seq)
 {
+	const struct look l = look_bytes(e->buffer, start, start + 1);
 	struct memory_extent *o, *best = dirty;
 	uint64_t gap_start, gap_end;
 
-	for (o = e->buffer->extents; o; o = o->next_of_buffer) {
+	for (o = look_first(&l); o; o = look_next(&l, o)) {
 		if (o == dirty || o->lost || o->leaving || !are_peers(m, e->device, o->device) ||
-		    m->devices[o->device].lent >= m->devices[best->device].lent ||
+		    !is_less_lent(m, o, best, dirty) ||
 		    intervals_gap(&o->valid, start, end, seq, 0, &gap_start, &gap_end))
 			continue;
 		best = o;
@@ -250,6 +261,23 @@ static int load(struct memory *m, struct memory_range *r, struct bringing *b)
 	return err;
 }
 
+/* (locked) @kept: they are as they should be in @e, and nowhere else. */
+static void wrote_in(struct memory_extent *e, const struct memory_range *r, bool kept,
+		     uint64_t born)
+{
+	uint32_t first, rows = memory_rows_in(r, e->start, e->end, &first);
+	uint64_t bytes, start = memory_row(r, first, &bytes);
+	struct intervals *which[] = { &e->valid, r->buffer->lazy ? &e->dirty : NULL };
+
+	for (uint32_t i = 0; i < 2 && which[i]; i++) {
+		if (kept)
+			intervals_set_rows(which[i], start, bytes, r->stride, rows, FOREVER, born);
+		else
+			intervals_clear_rows(which[i], start, bytes, r->stride, rows);
+	}
+	extent_dirtied(e);
+}
+
 /*
  * (locked) The rows of @r are as they should be in @keep, and at the host if the buffer is
  * not lazy; nowhere else, but that of a lazy one only devices @from to @to have changed.
@@ -257,23 +285,16 @@ static int load(struct memory *m, struct memory_range *r, struct bringing *b)
 static void wrote(struct memory *m, const struct memory_range *r, struct memory_extent *keep,
 		  uint32_t from, uint32_t to)
 {
-	uint64_t born = ++m->clock, bytes, start = memory_row(r, 0, &bytes);
-	uint32_t rows = memory_rows(r);
-	bool lazy = r->buffer->lazy;
+	struct look l = look_rows(r->buffer, r);
+	uint64_t born = ++m->clock;
 	struct memory_extent *e;
 
-	for (e = r->buffer->extents; e; e = e->next_of_buffer) {
-		if (lazy && (e->device < from || e->device > to))
-			continue;
-		if (e != keep)
-			intervals_clear_rows(&e->valid, start, bytes, r->stride, rows);
-		else
-			intervals_set_rows(&e->valid, start, bytes, r->stride, rows, FOREVER, born);
-		if (e != keep && lazy)
-			intervals_clear_rows(&e->dirty, start, bytes, r->stride, rows);
-		else if (lazy)
-			intervals_set_rows(&e->dirty, start, bytes, r->stride, rows, FOREVER, born);
+	if (r->buffer->lazy) {
+		l.from = from;
+		l.to = to;
 	}
+	for (e = look_first(&l); e; e = look_next(&l, e))
+		wrote_in(e, r, e == keep, born);
 }
 
 /* (locked) Nobody trusts what a task has brought, unless somebody is reading it. */

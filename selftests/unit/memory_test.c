@@ -2128,6 +2128,57 @@ START_TEST(transfers_are_estimated)
 }
 END_TEST
 
+#define PIECE	64u
+#define PIECES	4096u
+
+/* No task, and no question, looks at more than a few of a buffer's pieces for each of its own. */
+START_TEST(many_pieces_are_found_quickly)
+{
+	static uint8_t wide[PIECES * PIECE];
+	struct memory_range r = { .length = PIECE, .count = 1, .access = ARAX_INOUT };
+	uint64_t steps, ns;
+
+	start(4 * sizeof(wide));
+	r.buffer = memory_buffer_create(m, wide, sizeof(wide));
+	memory_buffer_lazy(r.buffer);
+	for (unsigned int i = 0; i < PIECES; i++) {
+		r.offset = i * PIECE;
+		run(0, r, 'x', i, i);
+	}
+	steps = memory_steps(m, r.buffer);
+	ck_assert_uint_lt(steps, 100 * PIECES);
+	for (unsigned int i = 0; i < 64; i++) {
+		r.offset = (i * 37 % PIECES) * PIECE;
+		ck_assert(memory_is_dirty(m, &r));
+		ck_assert(memory_consumes(m, 0, &r, 1));
+		ck_assert(memory_holds(m, 0, &r, PIECES));
+		ck_assert(!memory_holds(m, MEMORY_HOST, &r, PIECES));
+		ck_assert_uint_eq(memory_dirty(m, &r, 1, &ns), PIECE);
+		ck_assert_uint_gt(memory_reach_ns(m, 1, &r, 1, PIECES, false), 0);
+		ck_assert_uint_gt(memory_transfer_ns(m, 1, &r, 1, PIECES), 0);
+		run(0, r, 'y', PIECES, PIECES);
+	}
+	ck_assert_uint_lt(memory_steps(m, r.buffer) - steps, 64 * 500);
+	/* Many rows, each of which is in one of them or two. */
+	steps = memory_steps(m, r.buffer);
+	r.offset = 3 * PIECE / 4;
+	r.length = PIECE / 2;
+	r.stride = 4 * PIECE;
+	r.count = PIECES / 4 - 1;
+	ck_assert_int_eq(memory_enter(m, 1, 0, &r, 1, PIECES, nobody), 0);
+	for (unsigned int i = 0; i < r.count; i++)
+		memset(at(&r) + i * r.stride, 'z', r.length);
+	ck_assert_int_eq(memory_leave(m, 1, 0, &r, 1, 0), 0);
+	memory_settle(m, 1, &r, 1, PIECES);
+	memory_host_wrote(m, r.buffer, r.offset, r.length, r.stride, r.count);
+	ck_assert_uint_lt(memory_steps(m, r.buffer) - steps, 200 * r.count);
+	ck_assert_int_eq(memory_check(m), 0);
+	ck_assert(!memory_holds(m, 0, &r, PIECES));
+	memory_buffer_gone(m, r.buffer);
+	finish();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("memory");
@@ -2210,6 +2261,7 @@ int main(void)
 	c = tcase_create("pieces");
 	tcase_set_timeout(c, 60);
 	tcase_add_loop_test(c, too_many_pieces_are_forgotten, 0, 4);
+	tcase_add_test(c, many_pieces_are_found_quickly);
 	suite_add_tcase(suite, c);
 	suite_add_tcase(suite, upcoming_case());
 	suite_add_tcase(suite, coherence_case());
