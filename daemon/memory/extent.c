@@ -32,6 +32,7 @@ static void leave_device(struct memory *m, struct memory_extent *e)
 {
 	struct memory_device *d = &m->devices[e->device];
 
+	victim_never(e);
 	*e->prev = e->next;
 	if (e->next)
 		e->next->prev = e->prev;
@@ -65,35 +66,6 @@ void extent_free(struct memory *m, struct memory_extent *e)
 	extent_forget(e);
 }
 
-/* (locked) */
-static bool goes_before(const struct memory_extent *e, uint64_t next,
-			const struct memory_extent *victim, uint64_t last)
-{
-	if (e->stuck != victim->stuck)
-		return victim->stuck;
-	return next > last || (next == last && e->worth < victim->worth);
-}
-
-/* (locked) The one to go; NULL: all are in use. */
-static struct memory_extent *choose_victim(struct memory *m, struct memory_device *d, bool *busy)
-{
-	struct memory_extent *e, *victim = NULL;
-	uint64_t next, last = 0;
-
-	*busy = false;
-	for (e = d->extents; e; e = e->next) {
-		*busy |= e->busy && !e->pins;
-		if (e->pins || e->busy)
-			continue;
-		next = foresee_next(m, e);
-		if (!victim || goes_before(e, next, victim, last)) {
-			victim = e;
-			last = next;
-		}
-	}
-	return victim;
-}
-
 /* (locked) What is there alone goes to the host first.  Then it can be let go, or an error. */
 static int save(struct memory *m, struct memory_extent *e)
 {
@@ -101,13 +73,13 @@ static int save(struct memory *m, struct memory_extent *e)
 
 	if (!e->dirty.nr)
 		return 0;
-	e->busy++;
+	extent_busy(e);
 	e->leaving = true;
 	e->buffer->leaving++;
 	pthread_mutex_unlock(&m->lock);
 	err = extent_flush(m, e);
 	pthread_mutex_lock(&m->lock);
-	e->busy--;
+	extent_idle(e);
 	e->leaving = false;
 	e->buffer->leaving--;
 	pthread_cond_broadcast(&m->settled);
@@ -125,7 +97,7 @@ static struct memory_extent *save_one(struct memory *m, struct memory_device *d,
 
 	*err = 0;
 	for (;;) {
-		while (!(victim = choose_victim(m, d, &busy)) && busy)
+		while (!(victim = victim_choose(m, d, &busy)) && busy)
 			pthread_cond_wait(&m->settled, &m->lock);
 		if (!victim || (*err && victim->stuck))
 			return NULL;
@@ -134,7 +106,7 @@ static struct memory_extent *save_one(struct memory *m, struct memory_device *d,
 			return victim;
 		if (*err == -ENODEV || victim->stuck)
 			return NULL;
-		victim->stuck = true;
+		extent_stuck(victim);
 	}
 }
 
@@ -219,7 +191,7 @@ static int drop(struct memory *m, uint32_t device, bool all)
 
 	pthread_mutex_lock(&m->lock);
 	while (!err && d->extents) {
-		e = choose_victim(m, d, &busy);
+		e = victim_choose(m, d, &busy);
 		if (!e && busy) {
 			pthread_cond_wait(&m->settled, &m->lock);
 			continue;
@@ -364,7 +336,7 @@ int extent_get(struct memory *m, struct memory_buffer *b, uint32_t device, uint6
 	pthread_mutex_lock(&m->lock);
 	*out = extent_newest(b, device, start, end, is_fit, &need);
 	if (*out)
-		(*out)->pins++;
+		extent_pin(*out);
 	pthread_mutex_unlock(&m->lock);
 	if (*out)
 		return 0;

@@ -49,7 +49,7 @@ static void unpin(struct memory_extent *e, struct memory_range *r, struct refund
 {
 	struct memory_range **p = &e->holders, *heir;
 
-	e->pins--;
+	extent_unpin(e);
 	if (!r->holds)
 		return;
 	while (*p != r)
@@ -449,7 +449,7 @@ static int hold_whole(struct memory *m, uint32_t device, struct memory_range *ra
 
 	for (i = 0; i < nr; i++) {
 		ranges[i].holds = ranges[i].pays = false;
-		ranges[i].extent->pins++;
+		extent_pin(ranges[i].extent);
 		ranges[i].address = ranges[i].extent->address +
 				    (ranges[i].offset - ranges[i].extent->start);
 	}

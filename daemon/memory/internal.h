@@ -6,6 +6,7 @@
  *   reach.c	... how far a task's inputs are
  *   extent.c	room on a device: allocating, evicting
  *   find.c	the extents that have certain bytes
+ *   victim.c	the extent that goes next
  *   hold.c	a task's extents, all or none
  *   stage.c	a task's ranges in, its results out
  *   lazy.c	results that stay where they are, until somebody needs them
@@ -79,14 +80,17 @@ struct rate {
  * @many:	pieces that are worth to look at again, while somebody uses it
  * @users:	their ranges, once all of the task's are there
  * @holders:	ranges of those tasks whose owners are asked to pay, as soon as they are pinned
- * @worth:	see extent_used()
- * @next_use, @next_adds: what foresee_next() said, and buffer.adds at that time
+ * @turn:	among those that may go; if it is @ranked
+ * @counted:	in device.busy
+ * @worth:	see extent_used(); while it is @ranked, neither it nor @stuck changes
+ * @next_use, @next_adds: what foresee_next() said since it is @ranked, and buffer.adds then
  * @load:	held by whoever copies in
  */
 struct memory_extent {
 	struct treap place;
 	uint64_t number;
 	uint64_t reach, dirty_reach;
+	struct treap turn;
 	struct memory_extent *next, **prev;	/* of the device */
 	struct memory_buffer *buffer;
 	uint32_t device;
@@ -97,6 +101,7 @@ struct memory_extent {
 	bool silent;
 	bool stuck;
 	bool any_dirty;
+	bool ranked, counted;
 	uint64_t start, end;
 	uint64_t address;
 	double worth;
@@ -140,6 +145,8 @@ struct memory_buffer {
 
 /**
  * struct memory_device - a device
+ * @victims:	extents that nobody uses, by who goes first
+ * @busy:	of those that no task uses, how many are copied from
  * @held:	tasks between memory_enter() and memory_settle()
  * @freeing:	extents of buffers that are gone, on their way to ops.free
  * @inflation:	worth of the last extent that had to go
@@ -154,6 +161,8 @@ struct memory_device {
 	void *dev;
 	pthread_mutex_t entering;
 	struct memory_extent *extents;
+	struct treap_root victims;
+	uint32_t busy;
 	uint32_t held;
 	uint32_t freeing;
 	bool tight, full;
@@ -178,7 +187,6 @@ struct memory {
 	bool stopped;
 	uint32_t tight;			/* devices that are */
 	uint32_t nr_uses;		/* that are known of */
-	uint64_t latest_used;		/* the largest seq of those that are no longer */
 	struct memory_buffer *foreseen;	/* buffers with uses to come */
 	uint64_t random;		/* nobody outside knows it */
 	uint64_t weights;		/* of trees; likewise */
@@ -370,11 +378,30 @@ void foresee_room(struct memory *m, struct memory_device *d);
 /* foresee.c (locked): something had to go. */
 void foresee_overflow(struct memory *m, struct memory_device *d);
 /* foresee.c (locked): the first seq of a task that will use bytes of it; UPCOMING_NEVER: none */
-uint64_t foresee_next(const struct memory *m, struct memory_extent *e);
-/* foresee.c (locked), for tests: whether that is what it would be if it were found anew. */
-bool foresee_check(const struct memory *m, struct memory_extent *e);
-/* foresee.c (locked): the buffer is going. */
+uint64_t foresee_next(const struct memory_extent *e);
+/* foresee.c (locked): whether it is what was noted with the extent, which is ranked. */
+bool foresee_is_known(const struct memory_extent *e);
+/* foresee.c (locked, for a while not): the buffer is going. */
 void foresee_gone(struct memory *m, struct memory_buffer *b);
+
+/*
+ * victim.c (locked, for a while not): the extent to go; NULL: all are in use.  @busy: some only
+ * until a copy from them has ended.
+ */
+struct memory_extent *victim_choose(struct memory *m, struct memory_device *d, bool *busy);
+/* victim.c (locked): tasks use it, or copies from it are made; and no longer. */
+void extent_pin(struct memory_extent *e);
+void extent_unpin(struct memory_extent *e);
+void extent_busy(struct memory_extent *e);
+void extent_idle(struct memory_extent *e);
+/* victim.c (locked): it could not be saved. */
+void extent_stuck(struct memory_extent *e);
+/* victim.c (locked): it is not on its device any more. */
+void victim_never(struct memory_extent *e);
+/* victim.c (locked, for a while not): what is needed next at @from to @to may not be any more. */
+void victims_look_again(struct memory *m, struct memory_device *d, uint64_t from, uint64_t to);
+/* victim.c (locked, for a while not), for tests: whether it is who it is by looking at all. */
+bool victim_check(struct memory *m, struct memory_device *d);
 
 uint64_t memory_now_ns(void);
 void rate_learn(struct rate *r, uint64_t bytes, uint64_t ns);

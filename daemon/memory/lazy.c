@@ -123,12 +123,12 @@ int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint
 	pthread_mutex_lock(&b->flushing);
 	pthread_mutex_lock(&m->lock);
 	while (!err && (e = find_dirty(b, start, end, lost))) {
-		e->busy++;
+		extent_busy(e);
 		err = flush_from(m, e, start, end);
 		/* Its device is lost: whoever is to write over them can do without. */
 		if (!lost && e->silent)
 			err = 0;
-		e->busy--;
+		extent_idle(e);
 		pthread_cond_broadcast(&m->settled);
 	}
 	pthread_mutex_unlock(&m->lock);

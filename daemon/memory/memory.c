@@ -421,7 +421,7 @@ uint64_t memory_steps(struct memory *m, const struct memory_buffer *b)
 
 	pthread_mutex_lock(&m->lock);
 	for (i = 0; i < m->nr_devices; i++)
-		sum += b->on[i].steps;
+		sum += b->on[i].steps + m->devices[i].victims.steps;
 	pthread_mutex_unlock(&m->lock);
 	return sum;
 }
@@ -499,7 +499,7 @@ int memory_check(struct memory *m)
 
 	pthread_mutex_lock(&m->lock);
 	for (i = 0; i < m->nr_devices; i++) {
-		const struct memory_device *d = &m->devices[i];
+		struct memory_device *d = &m->devices[i];
 		uint64_t used = 0, n = 0, pins = 0;
 		struct memory_extent *e;
 
@@ -516,15 +516,15 @@ int memory_check(struct memory *m)
 			bad += check_intervals(e, &e->dirty, "dirty");
 			bad += check_dirty(e);
 			bad += check_place(e);
-			if (!foresee_check(m, e)) {
-				fprintf(stderr, "memory: device %u: the next use is not as noted\n", i);
-				bad++;
-			}
 		}
 		if (used != d->stats.used || n != d->stats.extents || used > d->stats.bytes) {
 			fprintf(stderr, "memory: device %u: %llu bytes in %llu extents, counted %llu\n",
 				i, (unsigned long long)used, (unsigned long long)n,
 				(unsigned long long)d->stats.used);
+			bad++;
+		}
+		if (!victim_check(m, d)) {
+			fprintf(stderr, "memory: device %u: another one is to go\n", i);
 			bad++;
 		}
 		if (!d->held && pins) {

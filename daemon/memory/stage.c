@@ -163,7 +163,7 @@ static bool copy_peer(struct memory *m, struct memory_extent *e, const struct br
 		pthread_cond_wait(&m->settled, &m->lock);
 	}
 	*end = to;
-	o->busy++;
+	extent_busy(o);
 	m->devices[o->device].lent++;
 	pthread_mutex_unlock(&m->lock);
 	began = memory_now_ns();
@@ -171,7 +171,7 @@ static bool copy_peer(struct memory *m, struct memory_extent *e, const struct br
 			       o->address + (start - o->start), to - start);
 	ns = memory_now_ns() - began;
 	pthread_mutex_lock(&m->lock);
-	o->busy--;
+	extent_idle(o);
 	m->devices[o->device].lent--;
 	pthread_cond_broadcast(&m->settled);
 	if (err) {

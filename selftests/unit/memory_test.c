@@ -2179,6 +2179,58 @@ START_TEST(many_pieces_are_found_quickly)
 }
 END_TEST
 
+static void steps_of(unsigned int i, uint64_t seq, struct memory_range *r, bool used)
+{
+	struct memory_range use = *r;
+
+	r->offset = use.offset = i * PIECE;
+	memory_will_use(m, &use, 1, seq);
+	run(0, *r, 0, seq, seq);
+	if (used)
+		memory_has_used(m, &use, 1, seq);
+}
+
+/* Nor does who has to make room: whether nothing is known of uses, or of some, or of all pieces. */
+START_TEST(who_goes_is_found_quickly)
+{
+	static uint8_t wide[2 * PIECES * PIECE];
+	struct memory_range r = { .length = PIECE, .count = 1, .access = ARAX_IN }, all;
+	uint64_t steps, seq = 0;
+	struct memory_stats s;
+
+	start(sizeof(wide) / 2);
+	r.buffer = memory_buffer_create(m, wide, sizeof(wide));
+	all = r;
+	all.length = sizeof(wide);
+	for (unsigned int i = 0; i < 2 * PIECES; i++) {
+		r.offset = i * PIECE;
+		run(0, r, 0, seq, seq);
+		seq++;
+	}
+	memory_query(m, 0, &s);
+	ck_assert_uint_eq(s.evictions, PIECES);
+	ck_assert_int_eq(memory_check(m), 0);
+	steps = memory_steps(m, r.buffer);
+	ck_assert_uint_lt(steps, 2 * PIECES * 400ull);
+	for (unsigned int i = 0; i < PIECES; i++)
+		steps_of(i, seq++, &r, i % 2);
+	ck_assert_uint_lt(memory_steps(m, r.buffer) - steps, PIECES * 600ull);
+	ck_assert_int_eq(memory_check(m), 0);
+	/* What is needed by all of them is looked up once for each. */
+	memory_will_use(m, &all, 1, seq);
+	steps = memory_steps(m, r.buffer);
+	for (unsigned int i = 0; i < 64; i++)
+		steps_of(PIECES + i, seq + 1 + i, &r, true);
+	ck_assert_uint_lt(memory_steps(m, r.buffer) - steps, PIECES * 200ull);
+	memory_has_used(m, &all, 1, seq);
+	ck_assert_int_eq(memory_check(m), 0);
+	memory_forget_uses(m);
+	ck_assert_int_eq(memory_check(m), 0);
+	memory_buffer_gone(m, r.buffer);
+	finish();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("memory");
@@ -2262,6 +2314,7 @@ int main(void)
 	tcase_set_timeout(c, 60);
 	tcase_add_loop_test(c, too_many_pieces_are_forgotten, 0, 4);
 	tcase_add_test(c, many_pieces_are_found_quickly);
+	tcase_add_test(c, who_goes_is_found_quickly);
 	suite_add_tcase(suite, c);
 	suite_add_tcase(suite, upcoming_case());
 	suite_add_tcase(suite, coherence_case());
