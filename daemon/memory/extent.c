@@ -78,7 +78,7 @@ static int save(struct memory *m, struct memory_extent *e)
 	e->buffer->leaving++;
 	pthread_mutex_unlock(&m->lock);
 	err = extent_flush(m, e);
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	extent_idle(e);
 	e->leaving = false;
 	e->buffer->leaving--;
@@ -122,7 +122,7 @@ static int evict_one(struct memory *m, struct memory_device *d, uint64_t bytes, 
 	struct memory_extent *victim;
 	int err;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	victim = save_one(m, d, &err);
 	if (victim) {
 		if (d->inflation < victim->worth)
@@ -178,7 +178,7 @@ static void lose(struct memory *m, struct memory_extent *e)
 	/* Its buffer may go meanwhile, and takes it along. */
 	pthread_mutex_unlock(&m->lock);
 	d->ops.free(d->dev, address);
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 }
 
 /* @all: what the device doesn't give any more is lost. */
@@ -189,7 +189,7 @@ static int drop(struct memory *m, uint32_t device, bool all)
 	bool busy;
 	int err = 0;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	while (!err && d->extents) {
 		e = victim_choose(m, d, &busy);
 		if (!e && busy) {
@@ -211,7 +211,7 @@ static int drop(struct memory *m, uint32_t device, bool all)
 		extent_remove(m, e);
 		pthread_mutex_unlock(&m->lock);
 		extent_free(m, e);
-		pthread_mutex_lock(&m->lock);
+		memory_lock(m);
 	}
 	/* memory_buffer_gone() takes some of them at any time. */
 	while (d->freeing)
@@ -244,7 +244,7 @@ static int alloc(struct memory *m, struct memory_device *d, uint64_t bytes, void
 	for (;;) {
 		bool room, freeing;
 
-		pthread_mutex_lock(&m->lock);
+		memory_lock(m);
 		room = bytes <= d->stats.bytes && d->stats.used <= d->stats.bytes - bytes;
 		freeing = d->freeing;
 		pthread_mutex_unlock(&m->lock);
@@ -295,7 +295,7 @@ static int extent_create(struct memory *m, struct memory_buffer *b, uint32_t dev
 	e->start = start;
 	e->end = end;
 	pthread_mutex_init(&e->load, NULL);
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	e->number = ++m->created;
 	extent_link(m, e);
 	e->next = d->extents;
@@ -333,7 +333,7 @@ int extent_get(struct memory *m, struct memory_buffer *b, uint32_t device, uint6
 	const struct need need = { end - start, fit, payer };
 	struct memory_device *d = &m->devices[device];
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	*out = extent_newest(b, device, start, end, is_fit, &need);
 	if (*out)
 		extent_pin(*out);

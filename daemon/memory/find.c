@@ -5,6 +5,8 @@
  * Those of one device may overlap, so each knows the furthest end of all below it in the tree:
  * where that is not far enough nothing is looked at.
  */
+#include <errno.h>
+
 #include "daemon/memory/internal.h"
 
 static struct memory_extent *extent_of(const struct treap *t)
@@ -184,4 +186,49 @@ struct memory_extent *look_next(const struct look *l, struct memory_extent *e)
 			next = first_below(l, root, p->right, next->start);
 	}
 	return next ? next : first_from(l, e->device + 1);
+}
+
+struct memory_extent *look_on(const struct look *l, struct memory_extent *e, uint32_t *done)
+{
+	const struct memory_extent key = { .start = e->start, .number = e->number + 1 };
+	const uint32_t device = e->device;
+
+	if (*done < MEMORY_AT_ONCE)
+		return look_next(l, e);
+	*done = 0;
+	if (!memory_let_others(l->buffer->memory))
+		return look_next(l, e);
+	/* That one may be gone. */
+	e = extent_of(treap_from(&l->buffer->on[device], &key.place, &by_start));
+	if (!e)
+		return first_from(l, device + 1);
+	return is_wanted(l, e) ? e : look_next(l, e);
+}
+
+static void clear_rows(struct memory_extent *e, const struct memory_range *r, uint32_t first,
+		       uint32_t rows)
+{
+	uint64_t bytes, start = memory_row(r, first, &bytes);
+
+	intervals_clear_rows(&e->valid, start, bytes, r->stride, rows);
+	intervals_clear_rows(&e->dirty, start, bytes, r->stride, rows);
+	extent_dirtied(e);
+}
+
+int look_clear_rows(const struct look *l, const struct memory_range *r,
+		    const struct memory_extent *keep, bool reserve)
+{
+	uint32_t first, rows, done = 0;
+	struct memory_extent *e;
+
+	for (e = look_first(l); e; e = look_on(l, e, &done)) {
+		rows = memory_rows_in(r, e->start, e->end, &first);
+		done += 1 + rows;
+		if (e == keep)
+			continue;
+		if (reserve && e->any_dirty && !dirty_reserve(e, rows))
+			return -ENOMEM;
+		clear_rows(e, r, first, rows);
+	}
+	return 0;
 }

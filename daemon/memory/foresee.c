@@ -73,7 +73,7 @@ void foresee_gone(struct memory *m, struct memory_buffer *b)
 	/* As many as there can be of all buffers. */
 	pthread_mutex_unlock(&m->lock);
 	nr = upcoming_clear(&uses);
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	m->nr_uses -= (uint32_t)nr;
 }
 
@@ -99,7 +99,7 @@ void memory_will_use(struct memory *m, const struct memory_range *ranges, uint32
 {
 	uint32_t i;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr; i++)
 		if (ranges[i].buffer)
 			add(m, ranges[i].buffer, ranges[i].offset, memory_range_end(&ranges[i]),
@@ -126,7 +126,7 @@ void memory_has_used(struct memory *m, const struct memory_range *ranges, uint32
 	bool any = false;
 	uint32_t i;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr; i++)
 		any |= remove_use(m, ranges[i].buffer, &ranges[i], seq);
 	for (i = 0; any && i < m->nr_devices; i++)
@@ -138,7 +138,7 @@ void memory_forget_uses(struct memory *m)
 {
 	uint32_t i;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	while (m->foreseen)
 		foresee_gone(m, m->foreseen);
 	for (i = 0; i < m->nr_devices; i++)

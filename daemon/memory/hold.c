@@ -74,7 +74,7 @@ static void let_go(struct memory *m, struct memory_range *ranges, uint32_t nr)
 	struct refunds refunds = { 0 };
 	uint32_t i;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr; i++) {
 		unpin(ranges[i].extent, &ranges[i], &refunds);
 		ranges[i].extent = NULL;
@@ -199,7 +199,7 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 	if (!m->charge)
 		return 0;
 	pthread_mutex_lock(&m->charging);
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	bytes = add_holders(ranges, nr, owner, &asked);
 	refusal->settles = m->settles;
 	pthread_mutex_unlock(&m->lock);
@@ -208,7 +208,7 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 	/* Who shares a limit with this tenant is theirs to say; what is held goes again. */
 	if (err == -EDQUOT && m->limit)
 		fits = bytes <= m->limit(m->charge_arg, owner);
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	if (err)
 		pay_nothing(ranges, asked);
 	/* Or has paid back meanwhile what was in the way: then there is no waiting, but again. */
@@ -229,7 +229,7 @@ void task_refund(struct memory *m, const struct refunds *refunds)
 
 	for (i = 0; i < refunds->nr; i++)
 		m->charge(m->charge_arg, refunds->v[i].id, -(int64_t)refunds->v[i].bytes);
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	m->refunding--;
 	m->settles++;
 	pthread_cond_broadcast(&m->settled);
@@ -344,7 +344,7 @@ static bool wait_for_quota(struct memory *m, struct memory_device *d, const stru
 	/* In the order in which they are taken elsewhere. */
 	pthread_mutex_unlock(&m->lock);
 	pthread_mutex_lock(&d->entering);
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	return !m->stopped;
 }
 
@@ -363,11 +363,11 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 	else if (pthread_mutex_trylock(&d->entering))
 		return -EAGAIN;
 	do {
-		pthread_mutex_lock(&m->lock);
+		memory_lock(m);
 		settles = m->settles;
 		pthread_mutex_unlock(&m->lock);
 		err = take(m, device, ranges, nr, owner, &refusal);
-		pthread_mutex_lock(&m->lock);
+		memory_lock(m);
 		again = false;
 		if (!err) {
 			d->held++;
@@ -457,7 +457,7 @@ static int hold_whole(struct memory *m, uint32_t device, struct memory_range *ra
 	if (bytes) {
 		pthread_mutex_unlock(&m->lock);
 		err = m->charge(m->charge_arg, owner.id, (int64_t)bytes);
-		pthread_mutex_lock(&m->lock);
+		memory_lock(m);
 	}
 	if (err)
 		pay_nothing(ranges, asked);
@@ -480,7 +480,7 @@ int memory_enter_ready(struct memory *m, uint32_t device, struct memory_range *r
 		return -EAGAIN;
 	if (pthread_mutex_trylock(&m->charging))
 		goto unlock;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	if (find_whole(m, device, ranges, nr, seq))
 		err = hold_whole(m, device, ranges, nr, owner);
 	pthread_mutex_unlock(&m->lock);

@@ -23,7 +23,8 @@
  *   extent.load, then memory.lock: who copies into an extent.
  *   device.entering or extent.load, then buffer.flushing, then memory.lock: who has
  *   bytes of a lazy buffer brought to the host, one at a time for a buffer.
- *   memory.lock is never held over a call of a backend, nor over a charge.
+ *   memory.lock is never held over a call of a backend, nor over a charge; and who has much to do
+ *   with it lets others have it in between, see memory_let_others().
  */
 #ifndef ARAXD_MEMORY_INTERNAL_H
 #define ARAXD_MEMORY_INTERNAL_H
@@ -176,6 +177,8 @@ struct memory_device {
 struct memory {
 	pthread_mutex_t charging;	/* see hold.c */
 	pthread_mutex_t lock;		/* all that changes, but what the copies copy */
+	uint32_t waiting;		/* atomic: threads that wait for it */
+	uint32_t turns;			/* atomic: times that one did, and got it */
 	uint64_t clock;			/* counts what happens to copies */
 	uint64_t distrusted[TRUSTS];	/* by memory_range.trust: copies born before are not trusted */
 	pthread_cond_t settled;		/* signalled when a task settles */
@@ -194,6 +197,25 @@ struct memory {
 	uint32_t nr_devices;
 	struct memory_device devices[];
 };
+
+/* Rows, or extents, that are gone through before others may have the lock. */
+#define MEMORY_AT_ONCE	64u
+
+static inline void memory_lock(struct memory *m)
+{
+	if (!pthread_mutex_trylock(&m->lock))
+		return;
+	__atomic_add_fetch(&m->waiting, 1, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&m->lock);
+	__atomic_sub_fetch(&m->waiting, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&m->turns, 1, __ATOMIC_RELAXED);
+}
+
+/*
+ * (locked) If somebody waits for it, one who does has the lock meanwhile: a mutex that is let go
+ * and taken again at once would be nobody else's.  True: extents may have come and gone.
+ */
+bool memory_let_others(struct memory *m);
 
 /* One row, or all of them where they lie without gaps. */
 static inline uint64_t memory_row(const struct memory_range *r, uint32_t i, uint64_t *bytes)
@@ -273,7 +295,7 @@ void extent_dirtied(struct memory_extent *e);
  * @dirty:	only for extents with dirty bytes, wherever
  *
  * Found by device, then by where they begin, in O(log n) and as much again for each.  The end may
- * be brought nearer meanwhile; no extent may come or go.
+ * be brought nearer meanwhile; no extent may come or go, but in look_on().
  */
 struct look {
 	const struct memory_buffer *buffer;
@@ -286,6 +308,17 @@ struct look {
 /* (locked) */
 struct memory_extent *look_first(const struct look *l);
 struct memory_extent *look_next(const struct look *l, struct memory_extent *e);
+/*
+ * (locked, for a while not) The same, but that others may have the lock meanwhile; @done: rows or
+ * extents that have been gone through since they could.
+ */
+struct memory_extent *look_on(const struct look *l, struct memory_extent *e, uint32_t *done);
+/*
+ * (locked, for a while not) Of the rows of @r these extents, but @keep, have nothing any more.
+ * @reserve: -ENOMEM where there is no room to note it; else what lies beside them may be lost.
+ */
+int look_clear_rows(const struct look *l, const struct memory_range *r,
+		    const struct memory_extent *keep, bool reserve);
 
 static inline struct look look_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end)
 {
@@ -362,13 +395,13 @@ static inline bool are_peers(const struct memory *m, uint32_t device, uint32_t f
 	       d->ops.peers == f->ops.peers && !(d->strangers >> from & 1);
 }
 
-/* (locked) Room to note what a task has written; -ENOMEM. */
-int dirty_reserve(const struct memory_range *r);
+/* (locked) Room to note in @e that rows were written; false: no memory, or too many pieces. */
+bool dirty_reserve(struct memory_extent *e, uint32_t rows);
 /* (entering) All that is dirty of an extent that is @busy, to the host. */
 int extent_flush(struct memory *m, struct memory_extent *e);
-/* (locked) Of start..end; the oldest extent that has any, if there are. */
+/* (locked, for a while not) Of start..end; the device of the oldest extent that has any. */
 uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end,
-		     const struct memory_extent **where);
+		     uint32_t *device);
 /* start..end, wherever it is dirty.  @lost: they are needed; else without what nobody has. */
 int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end,
 		 bool lost);

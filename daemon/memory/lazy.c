@@ -5,46 +5,30 @@
 #include "daemon/log.h"
 #include "daemon/memory/internal.h"
 
-/* (locked) Each row may cut one in two. */
-static bool reserve(struct memory_extent *e, const struct memory_range *r)
+bool dirty_reserve(struct memory_extent *e, uint32_t rows)
 {
-	uint32_t first, rows = memory_rows_in(r, e->start, e->end, &first);
-
+	/* Each row may cut one in two. */
 	return e->dirty.nr + rows + 1 <= MAX_DIRTY && intervals_room(&e->dirty, rows + 1);
 }
 
-int dirty_reserve(const struct memory_range *r)
-{
-	struct memory_extent *e;
-	struct look l;
-
-	if (!r->buffer->lazy)
-		return 0;
-	l = look_rows(r->buffer, r);
-	l.dirty = true;
-	for (e = look_first(&l); e; e = look_next(&l, e))
-		if (e != r->extent && !reserve(e, r))
-			return -ENOMEM;
-	return reserve(r->extent, r) ? 0 : -ENOMEM;
-}
-
 uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end,
-		     const struct memory_extent **where)
+		     uint32_t *device)
 {
 	const struct look l = look_dirty(b, start, end);
-	const struct memory_extent *oldest = NULL;
-	uint64_t sum = 0, from, to, at, born;
+	uint64_t sum = 0, oldest = UINT64_MAX, from, to, at, born;
 	struct memory_extent *e;
+	uint32_t done = 0;
 
-	for (e = look_first(&l); e; e = look_next(&l, e)) {
+	for (e = look_first(&l); e; e = look_on(&l, e, &done)) {
+		done++;
 		for (at = start; intervals_first(&e->dirty, at, end, &from, &to, &born); at = to) {
 			sum += to - from;
-			if (!oldest || e->number < oldest->number)
-				oldest = e;
+			if (oldest < e->number)
+				continue;
+			oldest = e->number;
+			*device = e->device;
 		}
 	}
-	if (oldest)
-		*where = oldest;
 	return sum;
 }
 
@@ -59,7 +43,7 @@ static int flush_piece(struct memory *m, struct memory_extent *e, uint64_t from,
 	pthread_mutex_unlock(&m->lock);
 	/* Copies may come beside what the lanes do, from any thread. */
 	err = extent_copy(m, e, 0, false, from, to);
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	e->silent = err == -ENODEV;
 	e->stuck &= !!err;
 	/* Whoever writes there now is not the one whose bytes were wanted. */
@@ -89,7 +73,7 @@ int extent_flush(struct memory *m, struct memory_extent *e)
 	int err;
 
 	pthread_mutex_lock(&e->buffer->flushing);
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	err = flush_from(m, e, e->start, e->end);
 	pthread_mutex_unlock(&m->lock);
 	pthread_mutex_unlock(&e->buffer->flushing);
@@ -121,7 +105,7 @@ int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint
 		return 0;
 	/* Who is at it already may be bringing just these bytes. */
 	pthread_mutex_lock(&b->flushing);
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	while (!err && (e = find_dirty(b, start, end, lost))) {
 		extent_busy(e);
 		err = flush_from(m, e, start, end);
@@ -160,7 +144,7 @@ bool memory_is_dirty(struct memory *m, const struct memory_range *r)
 
 	if (!r->buffer || !r->buffer->lazy)
 		return false;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	dirty = find_dirty(r->buffer, r->offset, memory_range_end(r), true);
 	pthread_mutex_unlock(&m->lock);
 	return dirty;
@@ -199,7 +183,7 @@ bool memory_consumes(struct memory *m, uint32_t device, const struct memory_rang
 	bool yes = false;
 	uint32_t i, j;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr && !yes; i++)
 		for (j = 0; ranges[i].buffer->lazy && j < nr && !yes; j++)
 			yes = consumes(&ranges[i], &ranges[j], device);
@@ -210,19 +194,18 @@ bool memory_consumes(struct memory *m, uint32_t device, const struct memory_rang
 uint64_t memory_dirty(struct memory *m, const struct memory_range *ranges, uint32_t nr,
 		      uint64_t *ns)
 {
-	const struct memory_extent *where = NULL;
 	uint64_t sum = 0, bytes;
-	uint32_t i;
+	uint32_t i, where;
 
 	*ns = 0;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr; i++) {
 		if (!ranges[i].buffer || !ranges[i].buffer->lazy)
 			continue;
 		bytes = dirty_bytes(ranges[i].buffer, ranges[i].offset,
 				    memory_range_end(&ranges[i]), &where);
 		if (bytes)
-			*ns += (uint64_t)rate_ns(&m->devices[where->device].out, bytes);
+			*ns += (uint64_t)rate_ns(&m->devices[where].out, bytes);
 		sum += bytes;
 	}
 	pthread_mutex_unlock(&m->lock);

@@ -3,6 +3,7 @@
 #include "daemon/memory/memory.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -67,9 +68,23 @@ void memory_set_limit(struct memory *m, uint64_t (*limit)(void *arg, struct memo
 	m->limit = limit;
 }
 
+bool memory_let_others(struct memory *m)
+{
+	uint32_t turns = __atomic_load_n(&m->turns, __ATOMIC_RELAXED);
+
+	if (!__atomic_load_n(&m->waiting, __ATOMIC_RELAXED))
+		return false;
+	pthread_mutex_unlock(&m->lock);
+	/* Soon: whoever waits is woken up by that. */
+	while (__atomic_load_n(&m->turns, __ATOMIC_RELAXED) == turns)
+		sched_yield();
+	memory_lock(m);
+	return true;
+}
+
 void memory_stop(struct memory *m)
 {
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	m->stopped = true;
 	pthread_cond_broadcast(&m->settled);
 	pthread_mutex_unlock(&m->lock);
@@ -114,7 +129,7 @@ void memory_set_rates(struct memory *m, uint32_t device, double in_latency_ns,
 {
 	struct memory_device *d = &m->devices[device];
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	/* What is shared by two is hardly quicker than one's own. */
 	d->in = d->peer = (struct rate){ in_latency_ns, in_ns_per_byte };
 	d->out = (struct rate){ out_latency_ns, out_ns_per_byte };
@@ -158,7 +173,7 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 	struct memory_device *d;
 	uint32_t i;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	foresee_gone(m, b);
 	for (;;) {
 		while (b->leaving)
@@ -172,7 +187,7 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 		d->freeing++;
 		pthread_mutex_unlock(&m->lock);
 		extent_free(m, e);
-		pthread_mutex_lock(&m->lock);
+		memory_lock(m);
 		if (--d->freeing)
 			continue;
 		m->settles++;
@@ -187,25 +202,17 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 }
 
 /* (locked) Of as many rows as a task on the host may have: what lies between them, too. */
-static void forget_hull(struct memory_extent *e, uint64_t start, uint64_t end)
+static void forget_hull(const struct memory_buffer *b, uint64_t start, uint64_t end)
 {
-	uint64_t from, to, born;
+	const struct look l = look_bytes(b, start, end);
+	uint64_t at, from, to, born;
+	struct memory_extent *e;
 
-	for (; intervals_first(&e->dirty, start, end, &from, &to, &born); start = to)
-		intervals_clear(&e->valid, start, from);
-	intervals_clear(&e->valid, start, end);
-}
-
-/* (locked) */
-static void forget_rows(struct memory_extent *e, const struct memory_range *r)
-{
-	uint32_t first, rows = memory_rows_in(r, e->start, e->end, &first);
-	uint64_t bytes, start = memory_row(r, first, &bytes);
-
-	intervals_clear_rows(&e->valid, start, bytes, r->stride, rows);
-	/* Nothing, but where they could not be had. */
-	intervals_clear_rows(&e->dirty, start, bytes, r->stride, rows);
-	extent_dirtied(e);
+	for (e = look_first(&l); e; e = look_next(&l, e)) {
+		for (at = start; intervals_first(&e->dirty, at, end, &from, &to, &born); at = to)
+			intervals_clear(&e->valid, at, from);
+		intervals_clear(&e->valid, at, end);
+	}
 }
 
 void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offset,
@@ -214,19 +221,14 @@ void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offse
 	const struct memory_range r = {
 		.offset = offset, .length = length, .stride = stride, .count = count,
 	};
-	const bool many = memory_rows(&r) > MEMORY_MAX_ROWS;
-	struct look l = look_rows(b, &r);
-	struct memory_extent *e;
+	const struct look l = look_rows(b, &r);
 
-	if (many)
-		l.rows = NULL;
-	pthread_mutex_lock(&m->lock);
-	for (e = look_first(&l); e; e = look_next(&l, e)) {
-		if (many)
-			forget_hull(e, offset, memory_range_end(&r));
-		else
-			forget_rows(e, &r);
-	}
+	memory_lock(m);
+	/* Of what is dirty they have nothing, but where it could not be had. */
+	if (memory_rows(&r) > MEMORY_MAX_ROWS)
+		forget_hull(b, offset, memory_range_end(&r));
+	else
+		look_clear_rows(&l, &r, NULL, false);
 	pthread_mutex_unlock(&m->lock);
 }
 
@@ -238,7 +240,7 @@ uint32_t memory_trust(const struct memory *m, uint64_t context)
 
 void memory_distrust(struct memory *m, uint32_t trust)
 {
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	m->distrusted[trust % TRUSTS] = ++m->clock;
 	pthread_mutex_unlock(&m->lock);
 }
@@ -280,15 +282,15 @@ static double bring_ns(const struct memory *m, uint32_t device, const struct mem
 		       uint64_t bytes)
 {
 	const struct memory_device *d = &m->devices[device];
-	const struct memory_extent *where = NULL;
 	uint64_t dirty = 0;
+	uint32_t where = 0;
 
 	if (r->buffer && r->buffer->lazy)
 		dirty = dirty_bytes(r->buffer, r->offset, memory_range_end(r), &where);
-	if (!dirty || where->device == device)
+	if (!dirty || where == device)
 		return rate_ns(&d->in, bytes);
-	if (!are_peers(m, device, where->device))
-		return rate_ns(&d->in, bytes) + rate_ns(&m->devices[where->device].out, dirty);
+	if (!are_peers(m, device, where))
+		return rate_ns(&d->in, bytes) + rate_ns(&m->devices[where].out, dirty);
 	if (dirty >= bytes)
 		return rate_ns(&d->peer, bytes);
 	return rate_ns(&d->peer, dirty) + rate_ns(&d->in, bytes - dirty);
@@ -301,7 +303,7 @@ uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memo
 	double ns = 0;
 	uint32_t i;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr; i++) {
 		uint64_t bytes = 0;
 
@@ -345,7 +347,7 @@ void memory_way(struct memory *m, uint32_t device, const struct memory_range *ra
 		memory_dirty(m, ranges, nr, again_ns);
 		return;
 	}
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr; i++) {
 		if (!ranges[i].buffer)
 			continue;
@@ -364,7 +366,7 @@ uint64_t memory_resident(struct memory *m, uint32_t device, const struct memory_
 	uint64_t sum = 0;
 	uint32_t i;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr; i++)
 		if (ranges[i].access & 1)
 			sum += ranges[i].length * ranges[i].count -
@@ -375,13 +377,13 @@ uint64_t memory_resident(struct memory *m, uint32_t device, const struct memory_
 
 bool memory_holds(struct memory *m, uint32_t device, const struct memory_range *r, uint64_t seq)
 {
-	const struct memory_extent *where = NULL;
+	uint32_t where;
 	bool yes;
 
 	/* Nothing has been copied of it yet. */
 	if (!r->buffer)
 		return device == MEMORY_HOST;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	if (device == MEMORY_HOST)
 		yes = !r->buffer->lazy ||
 		      !dirty_bytes(r->buffer, r->offset, memory_range_end(r), &where);
@@ -397,7 +399,7 @@ bool memory_link(struct memory *m, uint32_t device, struct memory_link *link)
 
 	if (!memory_has_device(m, device))
 		return false;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	*link = (struct memory_link){
 		.in_latency_ns = d->in.latency_ns, .in_byte_ns = d->in.ns_per_byte,
 		.out_latency_ns = d->out.latency_ns, .out_byte_ns = d->out.ns_per_byte,
@@ -409,7 +411,7 @@ bool memory_link(struct memory *m, uint32_t device, struct memory_link *link)
 
 void memory_query(struct memory *m, uint32_t device, struct memory_stats *stats)
 {
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	*stats = m->devices[device].stats;
 	pthread_mutex_unlock(&m->lock);
 }
@@ -419,7 +421,7 @@ uint64_t memory_steps(struct memory *m, const struct memory_buffer *b)
 	uint64_t sum = 0;
 	uint32_t i;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < m->nr_devices; i++)
 		sum += b->on[i].steps + m->devices[i].victims.steps;
 	pthread_mutex_unlock(&m->lock);
@@ -497,7 +499,7 @@ int memory_check(struct memory *m)
 	int bad = 0;
 	uint32_t i;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < m->nr_devices; i++) {
 		struct memory_device *d = &m->devices[i];
 		uint64_t used = 0, n = 0, pins = 0;

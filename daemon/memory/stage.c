@@ -28,7 +28,7 @@ int extent_copy(struct memory *m, const struct memory_extent *e, uint32_t lane, 
 	if (err)
 		return err < 0 ? err : -EIO;
 	ns = memory_now_ns() - began;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	if (e->buffer->copies < MANY_COPIES)
 		e->buffer->copies++;
 	rate_learn(in ? &d->in : &d->out, end - start, ns);
@@ -148,7 +148,7 @@ static bool copy_peer(struct memory *m, struct memory_extent *e, const struct br
 
 	if (!d->ops.copy_peer || !e->buffer->lazy)
 		return false;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (;;) {
 		to = *end;
 		o = find_peer(m, e, start, *end, &from, &to);
@@ -170,7 +170,7 @@ static bool copy_peer(struct memory *m, struct memory_extent *e, const struct br
 	err = d->ops.copy_peer(d->dev, e->address + (start - e->start), m->devices[o->device].dev,
 			       o->address + (start - o->start), to - start);
 	ns = memory_now_ns() - began;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	extent_idle(o);
 	m->devices[o->device].lent--;
 	pthread_cond_broadcast(&m->settled);
@@ -210,7 +210,7 @@ static int load_row(struct memory *m, struct memory_range *r, struct bringing *b
 	int err;
 
 	for (;;) {
-		pthread_mutex_lock(&m->lock);
+		memory_lock(m);
 		/* What came before that is not trusted. */
 		if (!b->born || b->born < trusted_since(m, r))
 			b->born = ++m->clock;
@@ -228,7 +228,7 @@ static int load_row(struct memory *m, struct memory_range *r, struct bringing *b
 		if (err)
 			return err;
 		r->moved += gap_end - gap_start;
-		pthread_mutex_lock(&m->lock);
+		memory_lock(m);
 		err = intervals_set(&e->filled, gap_start, gap_end, FOREVER, FOREVER);
 		if (!err && b->input)
 			err = intervals_set(&e->valid, gap_start, gap_end, FOREVER, born);
@@ -253,7 +253,7 @@ static int load(struct memory *m, struct memory_range *r, struct bringing *b)
 		err = load_row(m, r, b, start, start + bytes);
 	}
 	if (!err) {
-		pthread_mutex_lock(&m->lock);
+		memory_lock(m);
 		r->loaded = true;
 		pthread_mutex_unlock(&m->lock);
 	}
@@ -261,40 +261,39 @@ static int load(struct memory *m, struct memory_range *r, struct bringing *b)
 	return err;
 }
 
-/* (locked) @kept: they are as they should be in @e, and nowhere else. */
-static void wrote_in(struct memory_extent *e, const struct memory_range *r, bool kept,
-		     uint64_t born)
+/* (locked) -ENOMEM */
+static int set_rows(struct memory *m, const struct memory_range *r, struct memory_extent *e)
 {
-	uint32_t first, rows = memory_rows_in(r, e->start, e->end, &first);
-	uint64_t bytes, start = memory_row(r, first, &bytes);
-	struct intervals *which[] = { &e->valid, r->buffer->lazy ? &e->dirty : NULL };
+	uint64_t born = ++m->clock, bytes, start = memory_row(r, 0, &bytes);
+	uint32_t rows = memory_rows(r);
 
-	for (uint32_t i = 0; i < 2 && which[i]; i++) {
-		if (kept)
-			intervals_set_rows(which[i], start, bytes, r->stride, rows, FOREVER, born);
-		else
-			intervals_clear_rows(which[i], start, bytes, r->stride, rows);
-	}
+	if (r->buffer->lazy && !dirty_reserve(e, rows))
+		return -ENOMEM;
+	intervals_set_rows(&e->valid, start, bytes, r->stride, rows, FOREVER, born);
+	if (!r->buffer->lazy)
+		return 0;
+	intervals_set_rows(&e->dirty, start, bytes, r->stride, rows, FOREVER, born);
 	extent_dirtied(e);
+	return 0;
 }
 
 /*
- * (locked) The rows of @r are as they should be in @keep, and at the host if the buffer is
- * not lazy; nowhere else, but that of a lazy one only devices @from to @to have changed.
+ * (locked, for a while not) The rows of @r are as they should be in @keep, and at the host if the
+ * buffer is not lazy; nowhere else, but that of a lazy one only devices @from to @to have changed.
+ * At no time two extents have them for themselves alone.  After -ENOMEM, as if the task had failed.
  */
-static void wrote(struct memory *m, const struct memory_range *r, struct memory_extent *keep,
-		  uint32_t from, uint32_t to)
+static int wrote(struct memory *m, const struct memory_range *r, struct memory_extent *keep,
+		 uint32_t from, uint32_t to)
 {
 	struct look l = look_rows(r->buffer, r);
-	uint64_t born = ++m->clock;
-	struct memory_extent *e;
+	int err;
 
 	if (r->buffer->lazy) {
 		l.from = from;
 		l.to = to;
 	}
-	for (e = look_first(&l); e; e = look_next(&l, e))
-		wrote_in(e, r, e == keep, born);
+	err = look_clear_rows(&l, r, keep, true);
+	return err || !keep ? err : set_rows(m, r, keep);
 }
 
 /* (locked) Nobody trusts what a task has brought, unless somebody is reading it. */
@@ -318,13 +317,13 @@ static void register_host(struct memory *m, uint32_t device, struct memory_buffe
 
 	if (!d->ops.host_register || device > 63)
 		return;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	mine = !(b->seen & bit) && (b->bytes >= WORTH_REGISTERING || b->copies >= MANY_COPIES);
 	b->seen |= mine ? bit : 0;
 	pthread_mutex_unlock(&m->lock);
 	if (!mine || d->ops.host_register(d->dev, b->host, b->bytes))
 		return;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	b->registered |= bit;
 	pthread_mutex_unlock(&m->lock);
 }
@@ -348,7 +347,7 @@ static int enter(struct memory *m, uint32_t device, uint32_t lane, struct memory
 	if (!err)
 		return 0;
 	/* What was loaded is valid until this task settles, which it never will. */
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr; i++)
 		if (!ranges[i].buffer->lazy)
 			forget(&ranges[i]);
@@ -389,6 +388,7 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
 		 uint32_t nr, int result)
 {
 	uint32_t i, from = 0, to = UINT32_MAX;
+	int err;
 
 	for (i = 0; i < nr && !result; i++)
 		if (ranges[i].access & ARAX_OUT && !ranges[i].buffer->lazy)
@@ -396,17 +396,13 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
 	/* What the device that is lost has written is nowhere else, and it may run again on another. */
 	if (result == -ENODEV)
 		from = to = device;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr; i++) {
 		if (!(ranges[i].access & ARAX_OUT))
 			continue;
-		if (dirty_reserve(&ranges[i])) {
-			/* As if it had failed: what it wrote is undefined. */
-			result = result ? result : -ENOMEM;
-			continue;
-		}
-		/* Half of it may have reached the host. */
-		wrote(m, &ranges[i], result ? NULL : ranges[i].extent, from, to);
+		/* If it failed, half of it may have reached the host. */
+		err = wrote(m, &ranges[i], result ? NULL : ranges[i].extent, from, to);
+		result = result ? result : err;
 	}
 	pthread_mutex_unlock(&m->lock);
 	return result;
@@ -419,7 +415,7 @@ void memory_settle(struct memory *m, uint32_t device, struct memory_range *range
 	uint64_t start, bytes;
 	uint32_t i, j;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr; i++) {
 		for (j = 0; !ranges[i].buffer->lazy && j < memory_rows(&ranges[i]); j++) {
 			start = memory_row(&ranges[i], j, &bytes);

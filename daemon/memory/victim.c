@@ -6,12 +6,7 @@
  * looked up before it matters: until then it counts as never, so that it comes too early, is
  * looked at, and goes where it belongs.
  */
-#include <time.h>
-
 #include "daemon/memory/internal.h"
-
-/* Extents that are looked at before others may have the lock. */
-#define LOOKS		256u
 
 static struct memory_extent *extent_of(const struct treap *t)
 {
@@ -114,16 +109,6 @@ void victim_never(struct memory_extent *e)
 	rank(e, false, false);
 }
 
-/* (locked, for a while not) A mutex that is taken again at once is nobody else's meanwhile. */
-static void let_others(struct memory *m)
-{
-	const struct timespec moment = { .tv_nsec = 1000 };
-
-	pthread_mutex_unlock(&m->lock);
-	nanosleep(&moment, NULL);
-	pthread_mutex_lock(&m->lock);
-}
-
 /* (locked) It is noted anew when it is needed. */
 static void move(struct memory_extent *e, uint64_t next)
 {
@@ -143,8 +128,8 @@ struct memory_extent *victim_choose(struct memory *m, struct memory_device *d, b
 		e->next_adds = e->buffer->adds;
 		if (next != e->next_use)
 			move(e, next);
-		if (++looks % LOOKS == 0)
-			let_others(m);
+		if (++looks % MEMORY_AT_ONCE == 0)
+			memory_let_others(m);
 	}
 	*busy = d->busy;
 	return e;
@@ -169,8 +154,8 @@ void victims_look_again(struct memory *m, struct memory_device *d, uint64_t from
 	while ((e = needed(d, from, to, false)) || (e = needed(d, from, to, true))) {
 		e->next_adds = 0;
 		move(e, UPCOMING_NEVER);
-		if (++looks % LOOKS == 0)
-			let_others(m);
+		if (++looks % MEMORY_AT_ONCE == 0)
+			memory_let_others(m);
 	}
 }
 

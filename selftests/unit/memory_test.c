@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "daemon/memory/intervals.h"
-#include "daemon/memory/memory.h"
+#include "daemon/memory/internal.h"
 #include "daemon/reason.h"
 #include "selftests/unit/memory_fake.h"
 #include "uapi/arax.h"
@@ -2128,6 +2128,36 @@ START_TEST(transfers_are_estimated)
 }
 END_TEST
 
+static void *have_lock(void *had)
+{
+	memory_lock(m);
+	*(bool *)had = true;
+	pthread_mutex_unlock(&m->lock);
+	return NULL;
+}
+
+/* Who has much to do lets go of the lock so that it is another's, and not at once its own again. */
+START_TEST(who_waits_has_the_lock)
+{
+	pthread_t thread;
+	bool had = false;
+
+	start(64 * KIB);
+	memory_lock(m);
+	ck_assert(!memory_let_others(m));
+	ck_assert_int_eq(pthread_create(&thread, NULL, have_lock, &had), 0);
+	while (!__atomic_load_n(&m->waiting, __ATOMIC_RELAXED))
+		usleep(100);
+	ck_assert(!had);
+	ck_assert(memory_let_others(m));
+	ck_assert(had);
+	ck_assert(!memory_let_others(m));
+	pthread_mutex_unlock(&m->lock);
+	pthread_join(thread, NULL);
+	finish();
+}
+END_TEST
+
 #define PIECE	64u
 #define PIECES	4096u
 
@@ -2308,6 +2338,7 @@ int main(void)
 	tcase_add_test(c, rows_without_end_are_estimated);
 	tcase_add_test(c, lazy_transfers_are_estimated);
 	tcase_add_test(c, transfers_are_estimated);
+	tcase_add_test(c, who_waits_has_the_lock);
 	suite_add_tcase(suite, c);
 	/* Thousands of pieces, moved under TSan. */
 	c = tcase_create("pieces");
