@@ -44,18 +44,48 @@ struct memory_range *extent_holder(const struct memory_extent *e, uint64_t payer
 	return NULL;
 }
 
-/* (locked) One task less; its owner pays no longer if that was its last. */
-static void unpin(struct memory_extent *e, struct memory_range *r, struct refunds *refunds)
+/* (locked) */
+static void add_holder(struct memory_extent *e, struct memory_range *r)
 {
-	struct memory_range **p = &e->holders, *heir;
+	struct memory *m = e->buffer->memory;
 
-	extent_unpin(e);
-	if (!r->holds)
+	r->holds = true;
+	r->next_holder = e->holders;
+	e->holders = r;
+	if (r->next_holder)
 		return;
+	e->held_next = m->held;
+	e->held_prev = &m->held;
+	if (e->held_next)
+		e->held_next->held_prev = &e->held_next;
+	m->held = e;
+}
+
+/* (locked) */
+static void remove_holder(struct memory_extent *e, struct memory_range *r)
+{
+	struct memory_range **p = &e->holders;
+
 	while (*p != r)
 		p = &(*p)->next_holder;
 	*p = r->next_holder;
 	r->holds = false;
+	if (e->holders)
+		return;
+	*e->held_prev = e->held_next;
+	if (e->held_next)
+		e->held_next->held_prev = e->held_prev;
+}
+
+/* (locked) One task less; its owner pays no longer if that was its last. */
+static void unpin(struct memory_extent *e, struct memory_range *r, struct refunds *refunds)
+{
+	struct memory_range *heir;
+
+	extent_unpin(e);
+	if (!r->holds)
+		return;
+	remove_holder(e, r);
 	if (!r->pays)
 		return;
 	r->pays = false;
@@ -126,15 +156,13 @@ static bool somebody_holds(const struct memory *m, uint64_t tenant, bool any)
 {
 	const struct memory_extent *e;
 	const struct memory_range *r;
-	uint32_t i;
 
 	if (m->refunding)
 		return true;
-	for (i = 0; i < m->nr_devices; i++)
-		for (e = m->devices[i].extents; e; e = e->next)
-			for (r = e->holders; r; r = r->next_holder)
-				if (r->pays && (any || r->tenant == tenant))
-					return true;
+	for (e = m->held; e; e = e->held_next)
+		for (r = e->holders; r; r = r->next_holder)
+			if (r->pays && (any || r->tenant == tenant))
+				return true;
 	return false;
 }
 
@@ -156,9 +184,7 @@ static uint64_t add_holders(struct memory_range *ranges, uint32_t nr, struct mem
 		ranges[i].payer = owner.id;
 		ranges[i].tenant = owner.tenant;
 		ranges[i].pays = !extent_holder(e, owner.id, true);
-		ranges[i].holds = true;
-		ranges[i].next_holder = e->holders;
-		e->holders = &ranges[i];
+		add_holder(e, &ranges[i]);
 		if (!ranges[i].pays)
 			continue;
 		*asked |= 1u << i;

@@ -81,6 +81,7 @@ struct rate {
  * @many:	pieces that are worth to look at again, while somebody uses it
  * @users:	their ranges, once all of the task's are there
  * @holders:	ranges of those tasks whose owners are asked to pay, as soon as they are pinned
+ * @held_next, @held_prev: in the manager's list, if there are any of these
  * @turn:	among those that may go; if it is @ranked
  * @counted:	in device.busy
  * @worth:	see extent_used(); while it is @ranked, neither it nor @stuck changes
@@ -113,6 +114,7 @@ struct memory_extent {
 	struct intervals dirty;
 	struct memory_range *users;
 	struct memory_range *holders;
+	struct memory_extent *held_next, **held_prev;
 	pthread_mutex_t load;
 };
 
@@ -191,6 +193,7 @@ struct memory {
 	uint32_t tight;			/* devices that are */
 	uint32_t nr_uses;		/* that are known of */
 	struct memory_buffer *foreseen;	/* buffers with uses to come */
+	struct memory_extent *held;	/* extents with holders */
 	uint64_t random;		/* nobody outside knows it */
 	uint64_t weights;		/* of trees; likewise */
 	uint64_t created;		/* extents, ever */
