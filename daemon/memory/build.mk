@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 # The memory manager's unit tests.  TSan: copies and bookkeeping are many threads'.
+MEMORY_SRCS := $(addprefix daemon/memory/,intervals.c extent.c find.c foresee.c hold.c lazy.c memory.c \
+			reach.c stage.c treap.c upcoming.c victim.c) \
+	       daemon/log.c daemon/reason.c
 MEMORY_TEST_SRCS := $(addprefix selftests/unit/,memory_test.c memory_coherence.c memory_fake.c \
 				    memory_upcoming.c) \
-		    $(addprefix daemon/memory/,intervals.c extent.c foresee.c hold.c lazy.c memory.c reach.c stage.c \
-				  upcoming.c) \
-		    daemon/log.c daemon/reason.c $(sort $(wildcard daemon/graph/*.c))
+		    $(MEMORY_SRCS) $(sort $(wildcard daemon/graph/*.c))
 $(foreach v,plain asan tsan,\
 	$(call program,$(B)/tests/memory_test-$(v),$(v),$(MEMORY_TEST_SRCS),$(CHECK_LIBS)))
 
@@ -18,6 +19,14 @@ $(addprefix check-memory-,plain asan tsan): check-memory-%: $(B)/tests/memory_te
 soak-memory: $(B)/tests/memory_test-plain
 	MEMORY_TASKS=20000000 CK_DEFAULT_TIMEOUT=7200 scripts/tally run soak/memory -- $<
 
+$(call program,$(B)/bin/memory_micro,plain,selftests/bench/memory_micro.c $(MEMORY_SRCS))
+bench-memory: $(B)/bin/memory_micro
+	@mkdir -p $(B)/bench
+	$< --json >$(B)/bench/memory.json
+	$<
+
+ALL_TARGETS += $(B)/bin/memory_micro
+BENCH_TARGETS += bench-memory
 CHECK_TARGETS += $(addprefix check-memory-,plain asan tsan)
 SOAK_TARGETS += soak-memory
-.PHONY: $(addprefix check-memory-,plain asan tsan) soak-memory
+.PHONY: $(addprefix check-memory-,plain asan tsan) soak-memory bench-memory

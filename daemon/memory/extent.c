@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Room on a device: finding, allocating, evicting. */
+/* Room on a device: allocating, evicting. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -11,22 +11,6 @@
 /* Pieces of larger ones begin and end at multiples of this, where that is little. */
 #define GRAIN		(64ull << 10)
 #define GRAIN_PART	256
-
-/* (locked) The first one from @e on. */
-static struct memory_extent *extent_next(struct memory_extent *e, uint32_t device, uint64_t start,
-					 uint64_t end)
-{
-	for (; e; e = e->next_of_buffer)
-		if (e->device == device && !e->leaving && !e->lost && extent_covers(e, start, end))
-			return e;
-	return NULL;
-}
-
-struct memory_extent *extent_find(const struct memory_buffer *b, uint32_t device,
-				  uint64_t start, uint64_t end)
-{
-	return extent_next(b->extents, device, start, end);
-}
 
 /*
  * GreedyDual-Size: worth is the cost of having it back for each byte of room, and of saving
@@ -48,6 +32,7 @@ static void leave_device(struct memory *m, struct memory_extent *e)
 {
 	struct memory_device *d = &m->devices[e->device];
 
+	victim_never(e);
 	*e->prev = e->next;
 	if (e->next)
 		e->next->prev = e->prev;
@@ -55,13 +40,9 @@ static void leave_device(struct memory *m, struct memory_extent *e)
 	d->stats.extents--;
 }
 
-void extent_unlink(struct memory *m, struct memory_extent *e)
+void extent_remove(struct memory *m, struct memory_extent *e)
 {
-	struct memory_extent **p = &e->buffer->extents;
-
-	while (*p != e)
-		p = &(*p)->next_of_buffer;
-	*p = e->next_of_buffer;
+	extent_unlink(e);
 	if (!e->lost)
 		leave_device(m, e);
 }
@@ -85,35 +66,6 @@ void extent_free(struct memory *m, struct memory_extent *e)
 	extent_forget(e);
 }
 
-/* (locked) */
-static bool goes_before(const struct memory_extent *e, uint64_t next,
-			const struct memory_extent *victim, uint64_t last)
-{
-	if (e->stuck != victim->stuck)
-		return victim->stuck;
-	return next > last || (next == last && e->worth < victim->worth);
-}
-
-/* (locked) The one to go; NULL: all are in use. */
-static struct memory_extent *choose_victim(struct memory *m, struct memory_device *d, bool *busy)
-{
-	struct memory_extent *e, *victim = NULL;
-	uint64_t next, last = 0;
-
-	*busy = false;
-	for (e = d->extents; e; e = e->next) {
-		*busy |= e->busy && !e->pins;
-		if (e->pins || e->busy)
-			continue;
-		next = foresee_next(m, e);
-		if (!victim || goes_before(e, next, victim, last)) {
-			victim = e;
-			last = next;
-		}
-	}
-	return victim;
-}
-
 /* (locked) What is there alone goes to the host first.  Then it can be let go, or an error. */
 static int save(struct memory *m, struct memory_extent *e)
 {
@@ -121,13 +73,13 @@ static int save(struct memory *m, struct memory_extent *e)
 
 	if (!e->dirty.nr)
 		return 0;
-	e->busy++;
+	extent_busy(e);
 	e->leaving = true;
 	e->buffer->leaving++;
 	pthread_mutex_unlock(&m->lock);
 	err = extent_flush(m, e);
-	pthread_mutex_lock(&m->lock);
-	e->busy--;
+	memory_lock(m);
+	extent_idle(e);
 	e->leaving = false;
 	e->buffer->leaving--;
 	pthread_cond_broadcast(&m->settled);
@@ -145,7 +97,7 @@ static struct memory_extent *save_one(struct memory *m, struct memory_device *d,
 
 	*err = 0;
 	for (;;) {
-		while (!(victim = choose_victim(m, d, &busy)) && busy)
+		while (!(victim = victim_choose(m, d, &busy)) && busy)
 			pthread_cond_wait(&m->settled, &m->lock);
 		if (!victim || (*err && victim->stuck))
 			return NULL;
@@ -154,7 +106,7 @@ static struct memory_extent *save_one(struct memory *m, struct memory_device *d,
 			return victim;
 		if (*err == -ENODEV || victim->stuck)
 			return NULL;
-		victim->stuck = true;
+		extent_stuck(victim);
 	}
 }
 
@@ -170,13 +122,13 @@ static int evict_one(struct memory *m, struct memory_device *d, uint64_t bytes, 
 	struct memory_extent *victim;
 	int err;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	victim = save_one(m, d, &err);
 	if (victim) {
 		if (d->inflation < victim->worth)
 			d->inflation = victim->worth;
 		d->stats.evictions++;
-		extent_unlink(m, victim);
+		extent_remove(m, victim);
 		foresee_overflow(m, d);
 	}
 	pthread_mutex_unlock(&m->lock);
@@ -203,6 +155,8 @@ static void hand_on(struct memory *m, struct memory_extent *from, struct memory_
 				return;
 			intervals_set(&to->dirty, begin, stop, FOREVER, ++m->clock);
 			intervals_clear(&from->dirty, begin, stop);
+			extent_dirtied(to);
+			extent_dirtied(from);
 		}
 	}
 }
@@ -211,11 +165,12 @@ static void hand_on(struct memory *m, struct memory_extent *from, struct memory_
 static void lose(struct memory *m, struct memory_extent *e)
 {
 	struct memory_device *d = &m->devices[e->device];
+	const struct look l = look_bytes(e->buffer, e->start, e->end);
 	uint64_t address = e->address;
 	struct memory_extent *o;
 
 	/* Other devices may have copied from it. */
-	for (o = e->buffer->extents; o; o = o->next_of_buffer)
+	for (o = look_first(&l); o; o = look_next(&l, o))
 		if (o != e && !o->lost && !o->leaving)
 			hand_on(m, e, o);
 	leave_device(m, e);
@@ -223,7 +178,7 @@ static void lose(struct memory *m, struct memory_extent *e)
 	/* Its buffer may go meanwhile, and takes it along. */
 	pthread_mutex_unlock(&m->lock);
 	d->ops.free(d->dev, address);
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 }
 
 /* @all: what the device doesn't give any more is lost. */
@@ -234,9 +189,9 @@ static int drop(struct memory *m, uint32_t device, bool all)
 	bool busy;
 	int err = 0;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	while (!err && d->extents) {
-		e = choose_victim(m, d, &busy);
+		e = victim_choose(m, d, &busy);
 		if (!e && busy) {
 			pthread_cond_wait(&m->settled, &m->lock);
 			continue;
@@ -253,10 +208,10 @@ static int drop(struct memory *m, uint32_t device, bool all)
 		}
 		if (err)
 			break;
-		extent_unlink(m, e);
+		extent_remove(m, e);
 		pthread_mutex_unlock(&m->lock);
 		extent_free(m, e);
-		pthread_mutex_lock(&m->lock);
+		memory_lock(m);
 	}
 	/* memory_buffer_gone() takes some of them at any time. */
 	while (d->freeing)
@@ -289,7 +244,7 @@ static int alloc(struct memory *m, struct memory_device *d, uint64_t bytes, void
 	for (;;) {
 		bool room, freeing;
 
-		pthread_mutex_lock(&m->lock);
+		memory_lock(m);
 		room = bytes <= d->stats.bytes && d->stats.used <= d->stats.bytes - bytes;
 		freeing = d->freeing;
 		pthread_mutex_unlock(&m->lock);
@@ -340,9 +295,9 @@ static int extent_create(struct memory *m, struct memory_buffer *b, uint32_t dev
 	e->start = start;
 	e->end = end;
 	pthread_mutex_init(&e->load, NULL);
-	pthread_mutex_lock(&m->lock);
-	e->next_of_buffer = b->extents;
-	b->extents = e;
+	memory_lock(m);
+	e->number = ++m->created;
+	extent_link(m, e);
 	e->next = d->extents;
 	e->prev = &d->extents;
 	if (e->next)
@@ -356,36 +311,32 @@ static int extent_create(struct memory *m, struct memory_buffer *b, uint32_t dev
 	return 0;
 }
 
+struct need {
+	uint64_t bytes;
+	enum extent_fit fit;
+	uint64_t payer;
+};
+
 /* (locked) Using it keeps nothing from going, or costs nothing, that the task has no need of. */
-static bool is_fit(const struct memory_extent *e, uint64_t bytes, enum extent_fit fit,
-		   uint64_t payer)
+static bool is_fit(const struct memory_extent *e, const void *arg)
 {
-	return fit == FIT_WIDE || e->end - e->start <= bytes ||
-	       (fit == FIT_ROOM && e->pins) || (fit == FIT_QUOTA && extent_holder(e, payer, true));
-}
+	const struct need *n = arg;
 
-/* (locked) */
-static struct memory_extent *find_fit(const struct memory_buffer *b, uint32_t device,
-				      uint64_t start, uint64_t end, enum extent_fit fit,
-				      uint64_t payer)
-{
-	struct memory_extent *e = extent_find(b, device, start, end);
-
-	for (; e && !is_fit(e, end - start, fit, payer);
-	     e = extent_next(e->next_of_buffer, device, start, end))
-		;
-	return e;
+	return n->fit == FIT_WIDE || e->end - e->start <= n->bytes ||
+	       (n->fit == FIT_ROOM && e->pins) ||
+	       (n->fit == FIT_QUOTA && extent_holder(e, n->payer, true));
 }
 
 int extent_get(struct memory *m, struct memory_buffer *b, uint32_t device, uint64_t start,
 	       uint64_t end, enum extent_fit fit, uint64_t payer, struct memory_extent **out)
 {
+	const struct need need = { end - start, fit, payer };
 	struct memory_device *d = &m->devices[device];
 
-	pthread_mutex_lock(&m->lock);
-	*out = find_fit(b, device, start, end, fit, payer);
+	memory_lock(m);
+	*out = extent_newest(b, device, start, end, is_fit, &need);
 	if (*out)
-		(*out)->pins++;
+		extent_pin(*out);
 	pthread_mutex_unlock(&m->lock);
 	if (*out)
 		return 0;

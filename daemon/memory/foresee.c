@@ -36,33 +36,21 @@ bool memory_is_full(const struct memory *m, uint32_t device)
 }
 
 /*
- * What was found once stays right as long as that use is to come, since later ones have
- * larger seqs; that there is none, until one is added.
+ * What was found once stays right until that use has been, see memory_has_used(), since later ones
+ * have larger seqs; that there is none, until one is added.
  */
-static bool is_known(const struct memory *m, const struct memory_extent *e)
-{
-	if (!e->next_adds || e->next_use <= m->latest_used)
-		return false;
-	return e->next_use != UPCOMING_NEVER || e->next_adds == e->buffer->adds;
-}
-
-uint64_t foresee_next(const struct memory *m, struct memory_extent *e)
+bool foresee_is_known(const struct memory_extent *e)
 {
 	const struct memory_buffer *b = e->buffer;
 
-	if (!b->foreseen_prev)
-		return UPCOMING_NEVER;
-	if (!is_known(m, e)) {
-		e->next_use = upcoming_next(&b->upcoming, e->start, e->end);
-		e->next_adds = b->adds;
-	}
-	return e->next_use;
+	if (e->next_use != UPCOMING_NEVER)
+		return b->foreseen_prev;
+	return !b->foreseen_prev || e->next_adds == b->adds;
 }
 
-bool foresee_check(const struct memory *m, struct memory_extent *e)
+uint64_t foresee_next(const struct memory_extent *e)
 {
-	return !e->buffer->foreseen_prev || !is_known(m, e) ||
-	       e->next_use == upcoming_next(&e->buffer->upcoming, e->start, e->end);
+	return upcoming_next(&e->buffer->upcoming, e->start, e->end);
 }
 
 static void list_remove(struct memory_buffer *b)
@@ -75,14 +63,18 @@ static void list_remove(struct memory_buffer *b)
 
 void foresee_gone(struct memory *m, struct memory_buffer *b)
 {
-	struct memory_extent *e;
+	struct upcoming uses = b->upcoming;
+	uint64_t nr;
 
 	if (!b->foreseen_prev)
 		return;
-	for (e = b->extents; e; e = e->next_of_buffer)
-		e->next_adds = 0;
-	m->nr_uses -= (uint32_t)upcoming_clear(&b->upcoming);
 	list_remove(b);
+	b->upcoming.pieces.top = NULL;
+	/* As many as there can be of all buffers. */
+	pthread_mutex_unlock(&m->lock);
+	nr = upcoming_clear(&uses);
+	memory_lock(m);
+	m->nr_uses -= (uint32_t)nr;
 }
 
 /* (locked) */
@@ -107,7 +99,7 @@ void memory_will_use(struct memory *m, const struct memory_range *ranges, uint32
 {
 	uint32_t i;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr; i++)
 		if (ranges[i].buffer)
 			add(m, ranges[i].buffer, ranges[i].offset, memory_range_end(&ranges[i]),
@@ -115,32 +107,41 @@ void memory_will_use(struct memory *m, const struct memory_range *ranges, uint32
 	pthread_mutex_unlock(&m->lock);
 }
 
+/* (locked) */
+static bool remove_use(struct memory *m, struct memory_buffer *b, const struct memory_range *r,
+		       uint64_t seq)
+{
+	if (!b || !b->foreseen_prev ||
+	    !upcoming_remove(&b->upcoming, r->offset, memory_range_end(r), seq))
+		return false;
+	m->nr_uses--;
+	if (!b->upcoming.pieces.top)
+		list_remove(b);
+	return true;
+}
+
 void memory_has_used(struct memory *m, const struct memory_range *ranges, uint32_t nr,
 		     uint64_t seq)
 {
+	bool any = false;
 	uint32_t i;
 
-	pthread_mutex_lock(&m->lock);
-	if (m->latest_used < seq)
-		m->latest_used = seq;
-	for (i = 0; i < nr; i++) {
-		struct memory_buffer *b = ranges[i].buffer;
-
-		if (!b || !b->foreseen_prev ||
-		    !upcoming_remove(&b->upcoming, ranges[i].offset, memory_range_end(&ranges[i]),
-				     seq))
-			continue;
-		m->nr_uses--;
-		if (!b->upcoming.root)
-			list_remove(b);
-	}
+	memory_lock(m);
+	for (i = 0; i < nr; i++)
+		any |= remove_use(m, ranges[i].buffer, &ranges[i], seq);
+	for (i = 0; any && i < m->nr_devices; i++)
+		victims_look_again(m, &m->devices[i], seq, seq);
 	pthread_mutex_unlock(&m->lock);
 }
 
 void memory_forget_uses(struct memory *m)
 {
-	pthread_mutex_lock(&m->lock);
+	uint32_t i;
+
+	memory_lock(m);
 	while (m->foreseen)
 		foresee_gone(m, m->foreseen);
+	for (i = 0; i < m->nr_devices; i++)
+		victims_look_again(m, &m->devices[i], 0, UPCOMING_NEVER - 1);
 	pthread_mutex_unlock(&m->lock);
 }

@@ -44,18 +44,48 @@ struct memory_range *extent_holder(const struct memory_extent *e, uint64_t payer
 	return NULL;
 }
 
-/* (locked) One task less; its owner pays no longer if that was its last. */
-static void unpin(struct memory_extent *e, struct memory_range *r, struct refunds *refunds)
+/* (locked) */
+static void add_holder(struct memory_extent *e, struct memory_range *r)
 {
-	struct memory_range **p = &e->holders, *heir;
+	struct memory *m = e->buffer->memory;
 
-	e->pins--;
-	if (!r->holds)
+	r->holds = true;
+	r->next_holder = e->holders;
+	e->holders = r;
+	if (r->next_holder)
 		return;
+	e->held_next = m->held;
+	e->held_prev = &m->held;
+	if (e->held_next)
+		e->held_next->held_prev = &e->held_next;
+	m->held = e;
+}
+
+/* (locked) */
+static void remove_holder(struct memory_extent *e, struct memory_range *r)
+{
+	struct memory_range **p = &e->holders;
+
 	while (*p != r)
 		p = &(*p)->next_holder;
 	*p = r->next_holder;
 	r->holds = false;
+	if (e->holders)
+		return;
+	*e->held_prev = e->held_next;
+	if (e->held_next)
+		e->held_next->held_prev = e->held_prev;
+}
+
+/* (locked) One task less; its owner pays no longer if that was its last. */
+static void unpin(struct memory_extent *e, struct memory_range *r, struct refunds *refunds)
+{
+	struct memory_range *heir;
+
+	extent_unpin(e);
+	if (!r->holds)
+		return;
+	remove_holder(e, r);
 	if (!r->pays)
 		return;
 	r->pays = false;
@@ -74,7 +104,7 @@ static void let_go(struct memory *m, struct memory_range *ranges, uint32_t nr)
 	struct refunds refunds = { 0 };
 	uint32_t i;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr; i++) {
 		unpin(ranges[i].extent, &ranges[i], &refunds);
 		ranges[i].extent = NULL;
@@ -126,15 +156,13 @@ static bool somebody_holds(const struct memory *m, uint64_t tenant, bool any)
 {
 	const struct memory_extent *e;
 	const struct memory_range *r;
-	uint32_t i;
 
 	if (m->refunding)
 		return true;
-	for (i = 0; i < m->nr_devices; i++)
-		for (e = m->devices[i].extents; e; e = e->next)
-			for (r = e->holders; r; r = r->next_holder)
-				if (r->pays && (any || r->tenant == tenant))
-					return true;
+	for (e = m->held; e; e = e->held_next)
+		for (r = e->holders; r; r = r->next_holder)
+			if (r->pays && (any || r->tenant == tenant))
+				return true;
 	return false;
 }
 
@@ -156,9 +184,7 @@ static uint64_t add_holders(struct memory_range *ranges, uint32_t nr, struct mem
 		ranges[i].payer = owner.id;
 		ranges[i].tenant = owner.tenant;
 		ranges[i].pays = !extent_holder(e, owner.id, true);
-		ranges[i].holds = true;
-		ranges[i].next_holder = e->holders;
-		e->holders = &ranges[i];
+		add_holder(e, &ranges[i]);
 		if (!ranges[i].pays)
 			continue;
 		*asked |= 1u << i;
@@ -199,7 +225,7 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 	if (!m->charge)
 		return 0;
 	pthread_mutex_lock(&m->charging);
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	bytes = add_holders(ranges, nr, owner, &asked);
 	refusal->settles = m->settles;
 	pthread_mutex_unlock(&m->lock);
@@ -208,7 +234,7 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 	/* Who shares a limit with this tenant is theirs to say; what is held goes again. */
 	if (err == -EDQUOT && m->limit)
 		fits = bytes <= m->limit(m->charge_arg, owner);
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	if (err)
 		pay_nothing(ranges, asked);
 	/* Or has paid back meanwhile what was in the way: then there is no waiting, but again. */
@@ -229,7 +255,7 @@ void task_refund(struct memory *m, const struct refunds *refunds)
 
 	for (i = 0; i < refunds->nr; i++)
 		m->charge(m->charge_arg, refunds->v[i].id, -(int64_t)refunds->v[i].bytes);
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	m->refunding--;
 	m->settles++;
 	pthread_cond_broadcast(&m->settled);
@@ -344,7 +370,7 @@ static bool wait_for_quota(struct memory *m, struct memory_device *d, const stru
 	/* In the order in which they are taken elsewhere. */
 	pthread_mutex_unlock(&m->lock);
 	pthread_mutex_lock(&d->entering);
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	return !m->stopped;
 }
 
@@ -363,11 +389,11 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 	else if (pthread_mutex_trylock(&d->entering))
 		return -EAGAIN;
 	do {
-		pthread_mutex_lock(&m->lock);
+		memory_lock(m);
 		settles = m->settles;
 		pthread_mutex_unlock(&m->lock);
 		err = take(m, device, ranges, nr, owner, &refusal);
-		pthread_mutex_lock(&m->lock);
+		memory_lock(m);
 		again = false;
 		if (!err) {
 			d->held++;
@@ -449,7 +475,7 @@ static int hold_whole(struct memory *m, uint32_t device, struct memory_range *ra
 
 	for (i = 0; i < nr; i++) {
 		ranges[i].holds = ranges[i].pays = false;
-		ranges[i].extent->pins++;
+		extent_pin(ranges[i].extent);
 		ranges[i].address = ranges[i].extent->address +
 				    (ranges[i].offset - ranges[i].extent->start);
 	}
@@ -457,7 +483,7 @@ static int hold_whole(struct memory *m, uint32_t device, struct memory_range *ra
 	if (bytes) {
 		pthread_mutex_unlock(&m->lock);
 		err = m->charge(m->charge_arg, owner.id, (int64_t)bytes);
-		pthread_mutex_lock(&m->lock);
+		memory_lock(m);
 	}
 	if (err)
 		pay_nothing(ranges, asked);
@@ -480,7 +506,7 @@ int memory_enter_ready(struct memory *m, uint32_t device, struct memory_range *r
 		return -EAGAIN;
 	if (pthread_mutex_trylock(&m->charging))
 		goto unlock;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	if (find_whole(m, device, ranges, nr, seq))
 		err = hold_whole(m, device, ranges, nr, owner);
 	pthread_mutex_unlock(&m->lock);

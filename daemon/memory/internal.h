@@ -4,12 +4,15 @@
  *
  *   memory.c	devices, buffers, questions
  *   reach.c	... how far a task's inputs are
- *   extent.c	room on a device: finding, allocating, evicting
+ *   extent.c	room on a device: allocating, evicting
+ *   find.c	the extents that have certain bytes
+ *   victim.c	the extent that goes next
  *   hold.c	a task's extents, all or none
  *   stage.c	a task's ranges in, its results out
  *   lazy.c	results that stay where they are, until somebody needs them
  *   foresee.c	what tasks to come will use
  *   upcoming.c	... of one buffer
+ *   treap.c	ordered trees
  *
  * LOCKS
  *
@@ -20,7 +23,8 @@
  *   extent.load, then memory.lock: who copies into an extent.
  *   device.entering or extent.load, then buffer.flushing, then memory.lock: who has
  *   bytes of a lazy buffer brought to the host, one at a time for a buffer.
- *   memory.lock is never held over a call of a backend, nor over a charge.
+ *   memory.lock is never held over a call of a backend, nor over a charge; and who has much to do
+ *   with it lets others have it in between, see memory_let_others().
  */
 #ifndef ARAXD_MEMORY_INTERNAL_H
 #define ARAXD_MEMORY_INTERNAL_H
@@ -29,6 +33,7 @@
 
 #include "daemon/memory/intervals.h"
 #include "daemon/memory/memory.h"
+#include "daemon/memory/treap.h"
 #include "daemon/memory/upcoming.h"
 #include "uapi/arax.h"
 
@@ -67,17 +72,27 @@ struct rate {
  *		by nobody
  * @lost:	its device has forgotten it: it is the buffer's alone, to know what @dirty bytes
  *		nobody has
+ * @place:	in the tree of its buffer on its device, by @start
+ * @number:	the newer, the larger
+ * @any_dirty:	as that tree knows it; @reach, @dirty_reach: the furthest end of all from here on
+ *		down, and of those with dirty bytes
  * @silent:	its device said that it is lost, and is still asked by who needs the bytes
  * @stuck:	it was to go, and could not be saved
  * @many:	pieces that are worth to look at again, while somebody uses it
  * @users:	their ranges, once all of the task's are there
  * @holders:	ranges of those tasks whose owners are asked to pay, as soon as they are pinned
- * @worth:	see extent_used()
- * @next_use, @next_adds: what foresee_next() said, and buffer.adds at that time
+ * @held_next, @held_prev: in the manager's list, if there are any of these
+ * @turn:	among those that may go; if it is @ranked
+ * @counted:	in device.busy
+ * @worth:	see extent_used(); while it is @ranked, neither it nor @stuck changes
+ * @next_use, @next_adds: what foresee_next() said since it is @ranked, and buffer.adds then
  * @load:	held by whoever copies in
  */
 struct memory_extent {
-	struct memory_extent *next_of_buffer;
+	struct treap place;
+	uint64_t number;
+	uint64_t reach, dirty_reach;
+	struct treap turn;
 	struct memory_extent *next, **prev;	/* of the device */
 	struct memory_buffer *buffer;
 	uint32_t device;
@@ -87,6 +102,8 @@ struct memory_extent {
 	bool lost;
 	bool silent;
 	bool stuck;
+	bool any_dirty;
+	bool ranked, counted;
 	uint64_t start, end;
 	uint64_t address;
 	double worth;
@@ -97,6 +114,7 @@ struct memory_extent {
 	struct intervals dirty;
 	struct memory_range *users;
 	struct memory_range *holders;
+	struct memory_extent *held_next, **held_prev;
 	pthread_mutex_t load;
 };
 
@@ -106,6 +124,7 @@ struct memory_extent {
  * @registered: of these, those that did
  * @copies:	of parts of it, either way; as far as anybody counts
  * @leaving:	extents of it that are
+ * @on:	its extents, by device
  * @flushing:	held by whoever copies from its extents to the host
  * @upcoming:	what tasks to come will use of it
  * @adds:	times that something was added to that; from 1 on
@@ -121,7 +140,7 @@ struct memory_buffer {
 	bool lazy;
 	uint32_t leaving;
 	pthread_mutex_t flushing;
-	struct memory_extent *extents;
+	struct treap_root *on;
 	struct upcoming upcoming;
 	uint64_t adds;
 	struct memory_buffer *foreseen_next, **foreseen_prev;
@@ -129,6 +148,8 @@ struct memory_buffer {
 
 /**
  * struct memory_device - a device
+ * @victims:	extents that nobody uses, by who goes first
+ * @busy:	of those that no task uses, how many are copied from
  * @held:	tasks between memory_enter() and memory_settle()
  * @freeing:	extents of buffers that are gone, on their way to ops.free
  * @inflation:	worth of the last extent that had to go
@@ -143,6 +164,8 @@ struct memory_device {
 	void *dev;
 	pthread_mutex_t entering;
 	struct memory_extent *extents;
+	struct treap_root victims;
+	uint32_t busy;
 	uint32_t held;
 	uint32_t freeing;
 	bool tight, full;
@@ -156,6 +179,8 @@ struct memory_device {
 struct memory {
 	pthread_mutex_t charging;	/* see hold.c */
 	pthread_mutex_t lock;		/* all that changes, but what the copies copy */
+	uint32_t waiting;		/* atomic: threads that wait for it */
+	uint32_t turns;			/* atomic: times that one did, and got it */
 	uint64_t clock;			/* counts what happens to copies */
 	uint64_t distrusted[TRUSTS];	/* by memory_range.trust: copies born before are not trusted */
 	pthread_cond_t settled;		/* signalled when a task settles */
@@ -167,12 +192,33 @@ struct memory {
 	bool stopped;
 	uint32_t tight;			/* devices that are */
 	uint32_t nr_uses;		/* that are known of */
-	uint64_t latest_used;		/* the largest seq of those that are no longer */
 	struct memory_buffer *foreseen;	/* buffers with uses to come */
+	struct memory_extent *held;	/* extents with holders */
 	uint64_t random;		/* nobody outside knows it */
+	uint64_t weights;		/* of trees; likewise */
+	uint64_t created;		/* extents, ever */
 	uint32_t nr_devices;
 	struct memory_device devices[];
 };
+
+/* Rows, or extents, that are gone through before others may have the lock. */
+#define MEMORY_AT_ONCE	64u
+
+static inline void memory_lock(struct memory *m)
+{
+	if (!pthread_mutex_trylock(&m->lock))
+		return;
+	__atomic_add_fetch(&m->waiting, 1, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&m->lock);
+	__atomic_sub_fetch(&m->waiting, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&m->turns, 1, __ATOMIC_RELAXED);
+}
+
+/*
+ * (locked) If somebody waits for it, one who does has the lock meanwhile: a mutex that is let go
+ * and taken again at once would be nobody else's.  True: extents may have come and gone.
+ */
+bool memory_let_others(struct memory *m);
 
 /* One row, or all of them where they lie without gaps. */
 static inline uint64_t memory_row(const struct memory_range *r, uint32_t i, uint64_t *bytes)
@@ -201,6 +247,21 @@ static inline uint32_t memory_row_behind(const struct memory_range *r, uint64_t 
 	return i < r->count ? (uint32_t)i : r->count;
 }
 
+/* The rows that share bytes with start..end: the first one, and how many. */
+static inline uint32_t memory_rows_in(const struct memory_range *r, uint64_t start, uint64_t end,
+				      uint32_t *first)
+{
+	uint64_t bytes, at = memory_row(r, 0, &bytes), before;
+
+	*first = memory_row_behind(r, start);
+	if (memory_rows(r) == 1)
+		before = at < end;
+	else
+		before = at < end ? (end - at - 1) / r->stride + 1 : 0;
+	before = before < memory_rows(r) ? before : memory_rows(r);
+	return before > *first ? (uint32_t)(before - *first) : 0;
+}
+
 static inline uint64_t memory_range_end(const struct memory_range *r)
 {
 	return r->offset + (uint64_t)(r->count - 1) * r->stride + r->length;
@@ -217,9 +278,73 @@ static inline bool extent_covers(const struct memory_extent *e, uint64_t start, 
 	return e->start <= start && e->end >= end;
 }
 
-/* (locked) One that holds all of it, or NULL. */
+/* (locked) The newest that holds all of it, or NULL; of those that @is_fit says yes to. */
 struct memory_extent *extent_find(const struct memory_buffer *b, uint32_t device,
 				  uint64_t start, uint64_t end);
+struct memory_extent *extent_newest(const struct memory_buffer *b, uint32_t device,
+				    uint64_t start, uint64_t end,
+				    bool (*is_fit)(const struct memory_extent *e, const void *arg),
+				    const void *arg);
+/* (locked) Into the buffer's tree, and out of it. */
+void extent_link(struct memory *m, struct memory_extent *e);
+void extent_unlink(struct memory_extent *e);
+/* (locked) Its dirty bytes have changed. */
+void extent_dirtied(struct memory_extent *e);
+
+/**
+ * struct look - for extents that have bytes start..end of a buffer
+ * @rows:	only for those of its rows; may be NULL
+ * @from, @to:	on these devices
+ * @dirty:	only for extents with dirty bytes, wherever
+ *
+ * Found by device, then by where they begin, in O(log n) and as much again for each.  The end may
+ * be brought nearer meanwhile; no extent may come or go, but in look_on().
+ */
+struct look {
+	const struct memory_buffer *buffer;
+	const struct memory_range *rows;
+	uint64_t start, end;
+	uint32_t from, to;
+	bool dirty;
+};
+
+/* (locked) */
+struct memory_extent *look_first(const struct look *l);
+struct memory_extent *look_next(const struct look *l, struct memory_extent *e);
+/*
+ * (locked, for a while not) The same, but that others may have the lock meanwhile; @done: rows or
+ * extents that have been gone through since they could.
+ */
+struct memory_extent *look_on(const struct look *l, struct memory_extent *e, uint32_t *done);
+/*
+ * (locked, for a while not) Of the rows of @r these extents, but @keep, have nothing any more.
+ * @reserve: -ENOMEM where there is no room to note it; else what lies beside them may be lost.
+ */
+int look_clear_rows(const struct look *l, const struct memory_range *r,
+		    const struct memory_extent *keep, bool reserve);
+
+static inline struct look look_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end)
+{
+	return (struct look){ .buffer = b, .start = start, .end = end, .to = UINT32_MAX };
+}
+
+static inline struct look look_dirty(const struct memory_buffer *b, uint64_t start, uint64_t end)
+{
+	struct look l = look_bytes(b, start, end);
+
+	l.dirty = true;
+	return l;
+}
+
+/* Lives as long as @r does. */
+static inline struct look look_rows(const struct memory_buffer *b, const struct memory_range *r)
+{
+	struct look l = look_bytes(b, r->offset, memory_range_end(r));
+
+	l.rows = memory_rows(r) > 1 ? r : NULL;
+	return l;
+}
+
 /* FIT_ROOM: what takes the least room more; FIT_QUOTA: what costs its owner least. */
 enum extent_fit { FIT_WIDE, FIT_ROOM, FIT_QUOTA };
 
@@ -234,8 +359,8 @@ int extent_get(struct memory *m, struct memory_buffer *b, uint32_t device, uint6
 struct memory_range *extent_holder(const struct memory_extent *e, uint64_t payer, bool pays);
 /* (locked) It was used: it is worth what it would cost to have it back. */
 void extent_used(struct memory *m, struct memory_extent *e);
-/* (locked) Out of the lists; then extent_free() without the lock. */
-void extent_unlink(struct memory *m, struct memory_extent *e);
+/* (locked) Nobody finds it any more; then extent_free() without the lock. */
+void extent_remove(struct memory *m, struct memory_extent *e);
 void extent_free(struct memory *m, struct memory_extent *e);
 
 /**
@@ -273,13 +398,13 @@ static inline bool are_peers(const struct memory *m, uint32_t device, uint32_t f
 	       d->ops.peers == f->ops.peers && !(d->strangers >> from & 1);
 }
 
-/* (locked) Room to note what a task has written; -ENOMEM. */
-int dirty_reserve(const struct memory_range *r);
+/* (locked) Room to note in @e that rows were written; false: no memory, or too many pieces. */
+bool dirty_reserve(struct memory_extent *e, uint32_t rows);
 /* (entering) All that is dirty of an extent that is @busy, to the host. */
 int extent_flush(struct memory *m, struct memory_extent *e);
-/* (locked) Of start..end, in extents but @but. */
-uint64_t dirty_bytes(const struct memory_buffer *b, const struct memory_extent *but,
-		     uint64_t start, uint64_t end, const struct memory_extent **where);
+/* (locked, for a while not) Of start..end; the device of the oldest extent that has any. */
+uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end,
+		     uint32_t *device);
 /* start..end, wherever it is dirty.  @lost: they are needed; else without what nobody has. */
 int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end,
 		 bool lost);
@@ -289,11 +414,30 @@ void foresee_room(struct memory *m, struct memory_device *d);
 /* foresee.c (locked): something had to go. */
 void foresee_overflow(struct memory *m, struct memory_device *d);
 /* foresee.c (locked): the first seq of a task that will use bytes of it; UPCOMING_NEVER: none */
-uint64_t foresee_next(const struct memory *m, struct memory_extent *e);
-/* foresee.c (locked), for tests: whether that is what it would be if it were found anew. */
-bool foresee_check(const struct memory *m, struct memory_extent *e);
-/* foresee.c (locked): the buffer is going. */
+uint64_t foresee_next(const struct memory_extent *e);
+/* foresee.c (locked): whether it is what was noted with the extent, which is ranked. */
+bool foresee_is_known(const struct memory_extent *e);
+/* foresee.c (locked, for a while not): the buffer is going. */
 void foresee_gone(struct memory *m, struct memory_buffer *b);
+
+/*
+ * victim.c (locked, for a while not): the extent to go; NULL: all are in use.  @busy: some only
+ * until a copy from them has ended.
+ */
+struct memory_extent *victim_choose(struct memory *m, struct memory_device *d, bool *busy);
+/* victim.c (locked): tasks use it, or copies from it are made; and no longer. */
+void extent_pin(struct memory_extent *e);
+void extent_unpin(struct memory_extent *e);
+void extent_busy(struct memory_extent *e);
+void extent_idle(struct memory_extent *e);
+/* victim.c (locked): it could not be saved. */
+void extent_stuck(struct memory_extent *e);
+/* victim.c (locked): it is not on its device any more. */
+void victim_never(struct memory_extent *e);
+/* victim.c (locked, for a while not): what is needed next at @from to @to may not be any more. */
+void victims_look_again(struct memory *m, struct memory_device *d, uint64_t from, uint64_t to);
+/* victim.c (locked, for a while not), for tests: whether it is who it is by looking at all. */
+bool victim_check(struct memory *m, struct memory_device *d);
 
 uint64_t memory_now_ns(void);
 void rate_learn(struct rate *r, uint64_t bytes, uint64_t ns);

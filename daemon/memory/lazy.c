@@ -5,31 +5,28 @@
 #include "daemon/log.h"
 #include "daemon/memory/internal.h"
 
-int dirty_reserve(const struct memory_range *r)
+bool dirty_reserve(struct memory_extent *e, uint32_t rows)
 {
-	struct memory_extent *e;
-
-	if (!r->buffer->lazy)
-		return 0;
 	/* Each row may cut one in two. */
-	for (e = r->buffer->extents; e; e = e->next_of_buffer)
-		if (e->dirty.nr + memory_rows(r) + 1 > MAX_DIRTY ||
-		    !intervals_room(&e->dirty, memory_rows(r) + 1))
-			return -ENOMEM;
-	return 0;
+	return e->dirty.nr + rows + 1 <= MAX_DIRTY && intervals_room(&e->dirty, rows + 1);
 }
 
-uint64_t dirty_bytes(const struct memory_buffer *b, const struct memory_extent *but,
-		     uint64_t start, uint64_t end, const struct memory_extent **where)
+uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end,
+		     uint32_t *device)
 {
-	const struct memory_extent *e;
-	uint64_t sum = 0, from, to, at, born;
+	const struct look l = look_dirty(b, start, end);
+	uint64_t sum = 0, oldest = UINT64_MAX, from, to, at, born;
+	struct memory_extent *e;
+	uint32_t done = 0;
 
-	for (e = b->extents; e; e = e->next_of_buffer) {
-		for (at = start; e != but && intervals_first(&e->dirty, at, end, &from, &to, &born);
-		     at = to) {
+	for (e = look_first(&l); e; e = look_on(&l, e, &done)) {
+		done++;
+		for (at = start; intervals_first(&e->dirty, at, end, &from, &to, &born); at = to) {
 			sum += to - from;
-			*where = e;
+			if (oldest < e->number)
+				continue;
+			oldest = e->number;
+			*device = e->device;
 		}
 	}
 	return sum;
@@ -46,13 +43,14 @@ static int flush_piece(struct memory *m, struct memory_extent *e, uint64_t from,
 	pthread_mutex_unlock(&m->lock);
 	/* Copies may come beside what the lanes do, from any thread. */
 	err = extent_copy(m, e, 0, false, from, to);
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	e->silent = err == -ENODEV;
 	e->stuck &= !!err;
 	/* Whoever writes there now is not the one whose bytes were wanted. */
 	if (!err)
 		intervals_clear_old(&e->dirty, from, to, born);
-	else
+	extent_dirtied(e);
+	if (err)
 		log_err("bytes of a buffer can't be had from a device: who reads them fails",
 			log_u64("device", e->device), log_u64("offset", from),
 			log_u64("bytes", to - from), log_errno(err));
@@ -75,7 +73,7 @@ int extent_flush(struct memory *m, struct memory_extent *e)
 	int err;
 
 	pthread_mutex_lock(&e->buffer->flushing);
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	err = flush_from(m, e, e->start, e->end);
 	pthread_mutex_unlock(&m->lock);
 	pthread_mutex_unlock(&e->buffer->flushing);
@@ -86,10 +84,11 @@ int extent_flush(struct memory *m, struct memory_extent *e)
 static struct memory_extent *find_dirty(const struct memory_buffer *b, uint64_t start,
 					uint64_t end, bool lost)
 {
+	const struct look l = look_dirty(b, start, end);
 	uint64_t from, to, born;
 	struct memory_extent *e;
 
-	for (e = b->extents; e; e = e->next_of_buffer)
+	for (e = look_first(&l); e; e = look_next(&l, e))
 		if ((lost || !(e->lost || e->silent)) &&
 		    intervals_first(&e->dirty, start, end, &from, &to, &born))
 			return e;
@@ -106,14 +105,14 @@ int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint
 		return 0;
 	/* Who is at it already may be bringing just these bytes. */
 	pthread_mutex_lock(&b->flushing);
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	while (!err && (e = find_dirty(b, start, end, lost))) {
-		e->busy++;
+		extent_busy(e);
 		err = flush_from(m, e, start, end);
 		/* Its device is lost: whoever is to write over them can do without. */
 		if (!lost && e->silent)
 			err = 0;
-		e->busy--;
+		extent_idle(e);
 		pthread_cond_broadcast(&m->settled);
 	}
 	pthread_mutex_unlock(&m->lock);
@@ -145,7 +144,7 @@ bool memory_is_dirty(struct memory *m, const struct memory_range *r)
 
 	if (!r->buffer || !r->buffer->lazy)
 		return false;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	dirty = find_dirty(r->buffer, r->offset, memory_range_end(r), true);
 	pthread_mutex_unlock(&m->lock);
 	return dirty;
@@ -155,11 +154,13 @@ bool memory_is_dirty(struct memory *m, const struct memory_range *r)
 static bool is_dirty_on(const struct memory_buffer *b, uint32_t device, uint64_t start,
 			uint64_t end)
 {
-	const struct memory_extent *e;
+	struct look l = look_dirty(b, start, end);
 	uint64_t from, to, born;
+	struct memory_extent *e;
 
-	for (e = b->extents; e; e = e->next_of_buffer)
-		if (e->device == device && intervals_first(&e->dirty, start, end, &from, &to, &born))
+	l.from = l.to = device;
+	for (e = look_first(&l); e; e = look_next(&l, e))
+		if (intervals_first(&e->dirty, start, end, &from, &to, &born))
 			return true;
 	return false;
 }
@@ -182,7 +183,7 @@ bool memory_consumes(struct memory *m, uint32_t device, const struct memory_rang
 	bool yes = false;
 	uint32_t i, j;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr && !yes; i++)
 		for (j = 0; ranges[i].buffer->lazy && j < nr && !yes; j++)
 			yes = consumes(&ranges[i], &ranges[j], device);
@@ -193,19 +194,18 @@ bool memory_consumes(struct memory *m, uint32_t device, const struct memory_rang
 uint64_t memory_dirty(struct memory *m, const struct memory_range *ranges, uint32_t nr,
 		      uint64_t *ns)
 {
-	const struct memory_extent *where = NULL;
 	uint64_t sum = 0, bytes;
-	uint32_t i;
+	uint32_t i, where;
 
 	*ns = 0;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr; i++) {
 		if (!ranges[i].buffer || !ranges[i].buffer->lazy)
 			continue;
-		bytes = dirty_bytes(ranges[i].buffer, NULL, ranges[i].offset,
+		bytes = dirty_bytes(ranges[i].buffer, ranges[i].offset,
 				    memory_range_end(&ranges[i]), &where);
 		if (bytes)
-			*ns += (uint64_t)rate_ns(&m->devices[where->device].out, bytes);
+			*ns += (uint64_t)rate_ns(&m->devices[where].out, bytes);
 		sum += bytes;
 	}
 	pthread_mutex_unlock(&m->lock);

@@ -3,6 +3,7 @@
 #include "daemon/memory/memory.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -50,6 +51,7 @@ int memory_create(uint32_t nr_devices, struct memory **out)
 	m->nr_devices = nr_devices;
 	if (getrandom(&m->random, sizeof(m->random), GRND_NONBLOCK) < 0)
 		m->random = (uint64_t)(uintptr_t)m ^ memory_now_ns();
+	m->weights = ~m->random;
 	*out = m;
 	return 0;
 }
@@ -66,9 +68,23 @@ void memory_set_limit(struct memory *m, uint64_t (*limit)(void *arg, struct memo
 	m->limit = limit;
 }
 
+bool memory_let_others(struct memory *m)
+{
+	uint32_t turns = __atomic_load_n(&m->turns, __ATOMIC_RELAXED);
+
+	if (!__atomic_load_n(&m->waiting, __ATOMIC_RELAXED))
+		return false;
+	pthread_mutex_unlock(&m->lock);
+	/* Soon: whoever waits is woken up by that. */
+	while (__atomic_load_n(&m->turns, __ATOMIC_RELAXED) == turns)
+		sched_yield();
+	memory_lock(m);
+	return true;
+}
+
 void memory_stop(struct memory *m)
 {
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	m->stopped = true;
 	pthread_cond_broadcast(&m->settled);
 	pthread_mutex_unlock(&m->lock);
@@ -113,7 +129,7 @@ void memory_set_rates(struct memory *m, uint32_t device, double in_latency_ns,
 {
 	struct memory_device *d = &m->devices[device];
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	/* What is shared by two is hardly quicker than one's own. */
 	d->in = d->peer = (struct rate){ in_latency_ns, in_ns_per_byte };
 	d->out = (struct rate){ out_latency_ns, out_ns_per_byte };
@@ -127,10 +143,11 @@ bool memory_has_device(const struct memory *m, uint32_t device)
 
 struct memory_buffer *memory_buffer_create(struct memory *m, uint8_t *host, uint64_t bytes)
 {
-	struct memory_buffer *b = calloc(1, sizeof(*b));
+	struct memory_buffer *b = calloc(1, sizeof(*b) + m->nr_devices * sizeof(b->on[0]));
 
 	if (!b)
 		return NULL;
+	b->on = (struct treap_root *)(b + 1);
 	b->memory = m;
 	b->host = host;
 	b->bytes = bytes;
@@ -151,25 +168,26 @@ bool memory_is_lazy(const struct memory_buffer *b)
 
 void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 {
+	const struct look all = look_bytes(b, 0, UINT64_MAX);
 	struct memory_extent *e;
 	struct memory_device *d;
 	uint32_t i;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	foresee_gone(m, b);
 	for (;;) {
 		while (b->leaving)
 			pthread_cond_wait(&m->settled, &m->lock);
-		e = b->extents;
+		e = look_first(&all);
 		if (!e)
 			break;
 		d = &m->devices[e->device];
-		extent_unlink(m, e);
+		extent_remove(m, e);
 		foresee_room(m, d);
 		d->freeing++;
 		pthread_mutex_unlock(&m->lock);
 		extent_free(m, e);
-		pthread_mutex_lock(&m->lock);
+		memory_lock(m);
 		if (--d->freeing)
 			continue;
 		m->settles++;
@@ -184,13 +202,17 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 }
 
 /* (locked) Of as many rows as a task on the host may have: what lies between them, too. */
-static void forget_hull(struct memory_extent *e, uint64_t start, uint64_t end)
+static void forget_hull(const struct memory_buffer *b, uint64_t start, uint64_t end)
 {
-	uint64_t from, to, born;
+	const struct look l = look_bytes(b, start, end);
+	uint64_t at, from, to, born;
+	struct memory_extent *e;
 
-	for (; intervals_first(&e->dirty, start, end, &from, &to, &born); start = to)
-		intervals_clear(&e->valid, start, from);
-	intervals_clear(&e->valid, start, end);
+	for (e = look_first(&l); e; e = look_next(&l, e)) {
+		for (at = start; intervals_first(&e->dirty, at, end, &from, &to, &born); at = to)
+			intervals_clear(&e->valid, at, from);
+		intervals_clear(&e->valid, at, end);
+	}
 }
 
 void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offset,
@@ -199,23 +221,14 @@ void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offse
 	const struct memory_range r = {
 		.offset = offset, .length = length, .stride = stride, .count = count,
 	};
-	struct memory_extent *e;
-	uint64_t start, bytes;
-	uint32_t i;
+	const struct look l = look_rows(b, &r);
 
-	pthread_mutex_lock(&m->lock);
-	for (e = b->extents; e; e = e->next_of_buffer) {
-		if (memory_rows(&r) > MEMORY_MAX_ROWS) {
-			forget_hull(e, offset, memory_range_end(&r));
-			continue;
-		}
-		for (i = 0; i < memory_rows(&r); i++) {
-			start = memory_row(&r, i, &bytes);
-			intervals_clear(&e->valid, start, start + bytes);
-			/* Nothing, but where they could not be had. */
-			intervals_clear(&e->dirty, start, start + bytes);
-		}
-	}
+	memory_lock(m);
+	/* Of what is dirty they have nothing, but where it could not be had. */
+	if (memory_rows(&r) > MEMORY_MAX_ROWS)
+		forget_hull(b, offset, memory_range_end(&r));
+	else
+		look_clear_rows(&l, &r, NULL, false);
 	pthread_mutex_unlock(&m->lock);
 }
 
@@ -227,7 +240,7 @@ uint32_t memory_trust(const struct memory *m, uint64_t context)
 
 void memory_distrust(struct memory *m, uint32_t trust)
 {
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	m->distrusted[trust % TRUSTS] = ++m->clock;
 	pthread_mutex_unlock(&m->lock);
 }
@@ -269,15 +282,15 @@ static double bring_ns(const struct memory *m, uint32_t device, const struct mem
 		       uint64_t bytes)
 {
 	const struct memory_device *d = &m->devices[device];
-	const struct memory_extent *where = NULL;
 	uint64_t dirty = 0;
+	uint32_t where = 0;
 
 	if (r->buffer && r->buffer->lazy)
-		dirty = dirty_bytes(r->buffer, NULL, r->offset, memory_range_end(r), &where);
-	if (!dirty || where->device == device)
+		dirty = dirty_bytes(r->buffer, r->offset, memory_range_end(r), &where);
+	if (!dirty || where == device)
 		return rate_ns(&d->in, bytes);
-	if (!are_peers(m, device, where->device))
-		return rate_ns(&d->in, bytes) + rate_ns(&m->devices[where->device].out, dirty);
+	if (!are_peers(m, device, where))
+		return rate_ns(&d->in, bytes) + rate_ns(&m->devices[where].out, dirty);
 	if (dirty >= bytes)
 		return rate_ns(&d->peer, bytes);
 	return rate_ns(&d->peer, dirty) + rate_ns(&d->in, bytes - dirty);
@@ -290,7 +303,7 @@ uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memo
 	double ns = 0;
 	uint32_t i;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr; i++) {
 		uint64_t bytes = 0;
 
@@ -334,7 +347,7 @@ void memory_way(struct memory *m, uint32_t device, const struct memory_range *ra
 		memory_dirty(m, ranges, nr, again_ns);
 		return;
 	}
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr; i++) {
 		if (!ranges[i].buffer)
 			continue;
@@ -353,7 +366,7 @@ uint64_t memory_resident(struct memory *m, uint32_t device, const struct memory_
 	uint64_t sum = 0;
 	uint32_t i;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr; i++)
 		if (ranges[i].access & 1)
 			sum += ranges[i].length * ranges[i].count -
@@ -364,16 +377,16 @@ uint64_t memory_resident(struct memory *m, uint32_t device, const struct memory_
 
 bool memory_holds(struct memory *m, uint32_t device, const struct memory_range *r, uint64_t seq)
 {
-	const struct memory_extent *where = NULL;
+	uint32_t where;
 	bool yes;
 
 	/* Nothing has been copied of it yet. */
 	if (!r->buffer)
 		return device == MEMORY_HOST;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	if (device == MEMORY_HOST)
 		yes = !r->buffer->lazy ||
-		      !dirty_bytes(r->buffer, NULL, r->offset, memory_range_end(r), &where);
+		      !dirty_bytes(r->buffer, r->offset, memory_range_end(r), &where);
 	else
 		yes = !missing(m, device, r, seq);
 	pthread_mutex_unlock(&m->lock);
@@ -386,7 +399,7 @@ bool memory_link(struct memory *m, uint32_t device, struct memory_link *link)
 
 	if (!memory_has_device(m, device))
 		return false;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	*link = (struct memory_link){
 		.in_latency_ns = d->in.latency_ns, .in_byte_ns = d->in.ns_per_byte,
 		.out_latency_ns = d->out.latency_ns, .out_byte_ns = d->out.ns_per_byte,
@@ -398,9 +411,21 @@ bool memory_link(struct memory *m, uint32_t device, struct memory_link *link)
 
 void memory_query(struct memory *m, uint32_t device, struct memory_stats *stats)
 {
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	*stats = m->devices[device].stats;
 	pthread_mutex_unlock(&m->lock);
+}
+
+uint64_t memory_steps(struct memory *m, const struct memory_buffer *b)
+{
+	uint64_t sum = 0;
+	uint32_t i;
+
+	memory_lock(m);
+	for (i = 0; i < m->nr_devices; i++)
+		sum += b->on[i].steps + m->devices[i].victims.steps;
+	pthread_mutex_unlock(&m->lock);
+	return sum;
 }
 
 static int check_intervals(const struct memory_extent *e, const struct intervals *s,
@@ -424,8 +449,9 @@ static int check_intervals(const struct memory_extent *e, const struct intervals
 /* What is here alone is valid here, and nowhere else. */
 static int check_dirty(const struct memory_extent *e)
 {
-	const struct memory_extent *o;
+	struct memory_extent *o;
 	uint64_t from, to, born, start, end;
+	struct look l;
 	uint32_t i;
 
 	if (e->dirty.nr && !e->buffer->lazy) {
@@ -439,7 +465,8 @@ static int check_dirty(const struct memory_extent *e)
 			fprintf(stderr, "memory: dirty bytes are not valid\n");
 			return 1;
 		}
-		for (o = e->buffer->extents; o; o = o->next_of_buffer) {
+		l = look_dirty(e->buffer, v->start, v->end);
+		for (o = look_first(&l); o; o = look_next(&l, o)) {
 			if (o == e || !intervals_first(&o->dirty, v->start, v->end, &from, &to,
 						       &born))
 				continue;
@@ -450,14 +477,31 @@ static int check_dirty(const struct memory_extent *e)
 	return 0;
 }
 
+/* It is found, as what it is. */
+static int check_place(const struct memory_extent *e)
+{
+	struct look l = look_bytes(e->buffer, e->start, e->end);
+	struct memory_extent *o;
+
+	l.from = l.to = e->device;
+	l.dirty = e->dirty.nr;
+	for (o = look_first(&l); o && o != e; o = look_next(&l, o))
+		;
+	if (o && e->any_dirty == l.dirty)
+		return 0;
+	fprintf(stderr, "memory: extent %llu..%llu is not in its place\n",
+		(unsigned long long)e->start, (unsigned long long)e->end);
+	return 1;
+}
+
 int memory_check(struct memory *m)
 {
 	int bad = 0;
 	uint32_t i;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < m->nr_devices; i++) {
-		const struct memory_device *d = &m->devices[i];
+		struct memory_device *d = &m->devices[i];
 		uint64_t used = 0, n = 0, pins = 0;
 		struct memory_extent *e;
 
@@ -473,15 +517,16 @@ int memory_check(struct memory *m)
 			bad += check_intervals(e, &e->filled, "filled");
 			bad += check_intervals(e, &e->dirty, "dirty");
 			bad += check_dirty(e);
-			if (!foresee_check(m, e)) {
-				fprintf(stderr, "memory: device %u: the next use is not as noted\n", i);
-				bad++;
-			}
+			bad += check_place(e);
 		}
 		if (used != d->stats.used || n != d->stats.extents || used > d->stats.bytes) {
 			fprintf(stderr, "memory: device %u: %llu bytes in %llu extents, counted %llu\n",
 				i, (unsigned long long)used, (unsigned long long)n,
 				(unsigned long long)d->stats.used);
+			bad++;
+		}
+		if (!victim_check(m, d)) {
+			fprintf(stderr, "memory: device %u: another one is to go\n", i);
 			bad++;
 		}
 		if (!d->held && pins) {

@@ -48,6 +48,12 @@
  *   extent.  Extents that no task uses are the manager's cache: whoever needs the
  *   room gets it.
  *
+ * COST
+ *
+ *   A buffer may be in very many extents.  Those that have certain bytes, and the one that goes
+ *   next, are found in O(log n): what a call takes grows with its rows and the extents that have
+ *   bytes of them.  Who has much to do lets others go on in between.
+ *
  * THREADS
  *
  *   Any, one call at a time for one task.  memory_buffer_gone(): no task uses
@@ -359,6 +365,8 @@ struct memory_stats {
 
 void memory_query(struct memory *m, uint32_t device, struct memory_stats *stats);
 
+/* For tests: extents that were looked at, ever, to find some of the buffer's or one to go. */
+uint64_t memory_steps(struct memory *m, const struct memory_buffer *b);
 /* For tests: violations of what must hold, each printed to stderr. */
 int memory_check(struct memory *m);
 

@@ -9,15 +9,42 @@
  */
 #include "daemon/memory/internal.h"
 
+/**
+ * struct question - how far an input is from a device
+ * @here:	what is there of it is in this extent; NULL: nothing is
+ * @pieces:	gone through so far
+ */
+struct question {
+	struct memory *m;
+	uint32_t device;
+	const struct memory_range *r;
+	uint64_t seq;
+	bool slowest;
+	const struct memory_extent *here;
+	uint32_t pieces;
+};
+
+/* (locked) */
+static void find_here(struct question *q)
+{
+	q->here = extent_find(q->r->buffer, q->device, q->r->offset, memory_range_end(q->r));
+}
+
+/* (locked, for a while not) After each piece. */
+static void let_others(struct question *q)
+{
+	if (++q->pieces % MEMORY_AT_ONCE == 0 && memory_let_others(q->m))
+		find_here(q);
+}
+
 /* (locked) Whether @e has the byte @at; *@end: up to where it is so or not. */
-static bool has(const struct memory *m, const struct memory_range *r,
-		const struct memory_extent *e, uint64_t seq, uint64_t at, uint64_t *end)
+static bool has(const struct question *q, const struct memory_extent *e, uint64_t at, uint64_t *end)
 {
 	uint64_t gap, gap_end;
 
 	if (e->lost)
 		return false;
-	if (!intervals_gap(&e->valid, at, *end, seq, trusted_since(m, r), &gap, &gap_end))
+	if (!intervals_gap(&e->valid, at, *end, q->seq, trusted_since(q->m, q->r), &gap, &gap_end))
 		return true;
 	*end = gap > at ? gap : gap_end;
 	return gap > at;
@@ -26,100 +53,110 @@ static bool has(const struct memory *m, const struct memory_range *r,
 /* (locked) Likewise of the host. */
 static bool host_has(const struct memory_buffer *b, uint64_t at, uint64_t *end)
 {
-	const struct memory_extent *e;
+	struct look l = look_dirty(b, at, *end);
 	uint64_t from, to, born;
+	struct memory_extent *e;
 	bool yes = true;
 
-	for (e = b->extents; e; e = e->next_of_buffer) {
+	for (e = look_first(&l); e; e = look_next(&l, e)) {
 		if (!intervals_first(&e->dirty, at, *end, &from, &to, &born))
 			continue;
 		yes &= from > at;
-		*end = from > at ? from : to;
+		*end = l.end = from > at ? from : to;
 	}
 	return yes;
 }
 
 /* (locked) Until at..end, which the same places hold, is there. */
-static double from_ns(const struct memory *m, uint32_t device, const struct memory_range *r,
-		      uint64_t seq, uint64_t at, uint64_t end, bool host, bool slowest)
+static double from_ns(const struct question *q, uint64_t at, uint64_t end, bool host)
 {
-	const struct memory_device *d = &m->devices[device];
+	const struct memory_device *d = &q->m->devices[q->device];
 	double in = d->present ? rate_ns(&d->in, end - at) : 0;
+	const struct look l = look_bytes(q->r->buffer, at, end);
 	double ns = host ? in : -1, one;
-	const struct memory_extent *e;
+	struct memory_extent *e;
 
-	for (e = r->buffer->extents; e; e = e->next_of_buffer) {
-		if (!has(m, r, e, seq, at, &end))
+	for (e = look_first(&l); e; e = look_next(&l, e)) {
+		if (!has(q, e, at, &end))
 			continue;
-		if (!host && are_peers(m, device, e->device))
+		if (!host && are_peers(q->m, q->device, e->device))
 			one = rate_ns(&d->peer, end - at);
 		else
-			one = rate_ns(&m->devices[e->device].out, end - at) + in;
-		if (ns < 0 || (slowest ? one > ns : one < ns))
+			one = rate_ns(&q->m->devices[e->device].out, end - at) + in;
+		if (ns < 0 || (q->slowest ? one > ns : one < ns))
 			ns = one;
 	}
 	/* Nobody has it: who reads it fails, wherever. */
 	return ns < 0 ? in : ns;
 }
 
-/* (locked) Of at..end, which @device lacks, piece by piece. */
-static double gap_ns(const struct memory *m, uint32_t device, const struct memory_range *r,
-		     uint64_t seq, uint64_t at, uint64_t end, bool slowest)
+/* (locked) Of at..end, which the device lacks, one piece; *@end: of that. */
+static double piece_ns(const struct question *q, uint64_t at, uint64_t *end)
 {
-	const struct memory_device *d = &m->devices[device];
-	const struct memory_extent *e;
+	bool host = host_has(q->r->buffer, at, end);
+	struct memory_extent *e;
+	struct look l;
+
+	if (!q->m->devices[q->device].present && host)
+		return 0;
+	l = look_bytes(q->r->buffer, at, *end);
+	for (e = look_first(&l); e; e = look_next(&l, e)) {
+		has(q, e, at, end);
+		l.end = *end;
+	}
+	return from_ns(q, at, *end, host);
+}
+
+/* (locked, for a while not) */
+static double gap_ns(struct question *q, uint64_t at, uint64_t end)
+{
 	uint64_t stop;
 	double ns = 0;
-	bool host;
 
 	for (; at < end; at = stop) {
 		stop = end;
-		host = host_has(r->buffer, at, &stop);
-		if (!d->present && host)
-			continue;
-		for (e = r->buffer->extents; e; e = e->next_of_buffer)
-			has(m, r, e, seq, at, &stop);
-		ns += from_ns(m, device, r, seq, at, stop, host, slowest);
+		ns += piece_ns(q, at, &stop);
+		let_others(q);
 	}
 	return ns;
 }
 
-/* (locked) */
-static double row_ns(const struct memory *m, uint32_t device, const struct memory_range *r,
-		     const struct memory_extent *e, uint64_t seq, uint64_t start, uint64_t end,
-		     bool slowest)
+/* (locked, for a while not) */
+static double row_ns(struct question *q, uint64_t start, uint64_t end)
 {
 	uint64_t gap, gap_end;
 	double ns = 0;
 
-	if (!e)
-		return gap_ns(m, device, r, seq, start, end, slowest);
-	for (; intervals_gap(&e->valid, start, end, seq, trusted_since(m, r), &gap, &gap_end);
-	     start = gap_end)
-		ns += gap_ns(m, device, r, seq, gap, gap_end, slowest);
+	for (; start < end; start = gap_end) {
+		gap = start;
+		gap_end = end;
+		if (q->here && !intervals_gap(&q->here->valid, start, end, q->seq,
+					      trusted_since(q->m, q->r), &gap, &gap_end))
+			break;
+		ns += gap_ns(q, gap, gap_end);
+	}
+	let_others(q);
 	return ns;
 }
 
-/* (locked) */
-static double range_ns(const struct memory *m, uint32_t device, const struct memory_range *r,
-		       uint64_t seq, bool slowest)
+/* (locked, for a while not) */
+static double range_ns(struct question *q)
 {
-	const struct memory_device *d = &m->devices[device];
-	const struct memory_extent *e;
+	const struct memory_device *d = &q->m->devices[q->device];
+	const struct memory_range *r = q->r;
 	uint64_t start, bytes;
 	double ns = 0;
 	uint32_t i;
 
 	if (!r->buffer)
 		return d->present ? rate_ns(&d->in, r->length * r->count) : 0;
-	e = extent_find(r->buffer, device, r->offset, memory_range_end(r));
+	find_here(q);
 	/* Of as many rows as a task on the host may have: what lies between them, too. */
 	if (memory_rows(r) > MEMORY_MAX_ROWS)
-		return row_ns(m, device, r, e, seq, r->offset, memory_range_end(r),
-			      slowest);
+		return row_ns(q, r->offset, memory_range_end(r));
 	for (i = 0; i < memory_rows(r); i++) {
 		start = memory_row(r, i, &bytes);
-		ns += row_ns(m, device, r, e, seq, start, start + bytes, slowest);
+		ns += row_ns(q, start, start + bytes);
 	}
 	return ns;
 }
@@ -130,10 +167,15 @@ uint64_t memory_reach_ns(struct memory *m, uint32_t device, const struct memory_
 	double ns = 0;
 	uint32_t i;
 
-	pthread_mutex_lock(&m->lock);
-	for (i = 0; i < nr; i++)
+	memory_lock(m);
+	for (i = 0; i < nr; i++) {
+		struct question q = {
+			.m = m, .device = device, .r = &ranges[i], .seq = seq, .slowest = slowest,
+		};
+
 		if (ranges[i].access & ARAX_IN && ranges[i].length)
-			ns += range_ns(m, device, &ranges[i], seq, slowest);
+			ns += range_ns(&q);
+	}
 	pthread_mutex_unlock(&m->lock);
 	return (uint64_t)ns;
 }

@@ -28,7 +28,7 @@ int extent_copy(struct memory *m, const struct memory_extent *e, uint32_t lane, 
 	if (err)
 		return err < 0 ? err : -EIO;
 	ns = memory_now_ns() - began;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	if (e->buffer->copies < MANY_COPIES)
 		e->buffer->copies++;
 	rate_learn(in ? &d->in : &d->out, end - start, ns);
@@ -70,35 +70,46 @@ static void trust_readers(struct memory_extent *e, uint64_t start, uint64_t end,
 static struct memory_extent *find_peer(const struct memory *m, const struct memory_extent *e,
 				       uint64_t start, uint64_t end, uint64_t *from, uint64_t *to)
 {
+	struct look l = look_dirty(e->buffer, start, end);
 	struct memory_extent *o, *first = NULL;
 	uint64_t begin, stop, born;
 
 	*from = end;
-	for (o = e->buffer->extents; o; o = o->next_of_buffer) {
+	for (o = look_first(&l); o; o = look_next(&l, o)) {
 		if (o->lost || o->leaving || !are_peers(m, e->device, o->device) ||
 		    !intervals_first(&o->dirty, start, end, &begin, &stop, &born) || begin >= *from)
 			continue;
 		first = o;
-		*from = begin;
+		*from = l.end = begin;
 		*to = stop;
 	}
 	return first;
 }
 
+/* (locked) */
+static bool is_less_lent(const struct memory *m, const struct memory_extent *e,
+			 const struct memory_extent *than, const struct memory_extent *dirty)
+{
+	uint32_t one = m->devices[e->device].lent, other = m->devices[than->device].lent;
+
+	return one < other || (one == other && than != dirty && e->number > than->number);
+}
+
 /*
  * (locked) Those bytes are dirty in @dirty, and other devices may have copied them: from which one
- * to copy, so that as few as can be share a link.
+ * to copy, so that as few as can be share a link.  Of several the newest.
  */
 static struct memory_extent *least_lent(struct memory *m, const struct memory_extent *e,
 					struct memory_extent *dirty, uint64_t start, uint64_t end,
 					uint64_t seq)
 {
+	const struct look l = look_bytes(e->buffer, start, start + 1);
 	struct memory_extent *o, *best = dirty;
 	uint64_t gap_start, gap_end;
 
-	for (o = e->buffer->extents; o; o = o->next_of_buffer) {
+	for (o = look_first(&l); o; o = look_next(&l, o)) {
 		if (o == dirty || o->lost || o->leaving || !are_peers(m, e->device, o->device) ||
-		    m->devices[o->device].lent >= m->devices[best->device].lent ||
+		    !is_less_lent(m, o, best, dirty) ||
 		    intervals_gap(&o->valid, start, end, seq, 0, &gap_start, &gap_end))
 			continue;
 		best = o;
@@ -137,7 +148,7 @@ static bool copy_peer(struct memory *m, struct memory_extent *e, const struct br
 
 	if (!d->ops.copy_peer || !e->buffer->lazy)
 		return false;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (;;) {
 		to = *end;
 		o = find_peer(m, e, start, *end, &from, &to);
@@ -152,15 +163,15 @@ static bool copy_peer(struct memory *m, struct memory_extent *e, const struct br
 		pthread_cond_wait(&m->settled, &m->lock);
 	}
 	*end = to;
-	o->busy++;
+	extent_busy(o);
 	m->devices[o->device].lent++;
 	pthread_mutex_unlock(&m->lock);
 	began = memory_now_ns();
 	err = d->ops.copy_peer(d->dev, e->address + (start - e->start), m->devices[o->device].dev,
 			       o->address + (start - o->start), to - start);
 	ns = memory_now_ns() - began;
-	pthread_mutex_lock(&m->lock);
-	o->busy--;
+	memory_lock(m);
+	extent_idle(o);
 	m->devices[o->device].lent--;
 	pthread_cond_broadcast(&m->settled);
 	if (err) {
@@ -199,7 +210,7 @@ static int load_row(struct memory *m, struct memory_range *r, struct bringing *b
 	int err;
 
 	for (;;) {
-		pthread_mutex_lock(&m->lock);
+		memory_lock(m);
 		/* What came before that is not trusted. */
 		if (!b->born || b->born < trusted_since(m, r))
 			b->born = ++m->clock;
@@ -217,7 +228,7 @@ static int load_row(struct memory *m, struct memory_range *r, struct bringing *b
 		if (err)
 			return err;
 		r->moved += gap_end - gap_start;
-		pthread_mutex_lock(&m->lock);
+		memory_lock(m);
 		err = intervals_set(&e->filled, gap_start, gap_end, FOREVER, FOREVER);
 		if (!err && b->input)
 			err = intervals_set(&e->valid, gap_start, gap_end, FOREVER, born);
@@ -242,7 +253,7 @@ static int load(struct memory *m, struct memory_range *r, struct bringing *b)
 		err = load_row(m, r, b, start, start + bytes);
 	}
 	if (!err) {
-		pthread_mutex_lock(&m->lock);
+		memory_lock(m);
 		r->loaded = true;
 		pthread_mutex_unlock(&m->lock);
 	}
@@ -250,30 +261,39 @@ static int load(struct memory *m, struct memory_range *r, struct bringing *b)
 	return err;
 }
 
-/*
- * (locked) The rows of @r are as they should be in @keep, and at the host if the buffer is
- * not lazy; nowhere else, but that of a lazy one only devices @from to @to have changed.
- */
-static void wrote(struct memory *m, const struct memory_range *r, struct memory_extent *keep,
-		  uint32_t from, uint32_t to)
+/* (locked) -ENOMEM */
+static int set_rows(struct memory *m, const struct memory_range *r, struct memory_extent *e)
 {
 	uint64_t born = ++m->clock, bytes, start = memory_row(r, 0, &bytes);
 	uint32_t rows = memory_rows(r);
-	bool lazy = r->buffer->lazy;
-	struct memory_extent *e;
 
-	for (e = r->buffer->extents; e; e = e->next_of_buffer) {
-		if (lazy && (e->device < from || e->device > to))
-			continue;
-		if (e != keep)
-			intervals_clear_rows(&e->valid, start, bytes, r->stride, rows);
-		else
-			intervals_set_rows(&e->valid, start, bytes, r->stride, rows, FOREVER, born);
-		if (e != keep && lazy)
-			intervals_clear_rows(&e->dirty, start, bytes, r->stride, rows);
-		else if (lazy)
-			intervals_set_rows(&e->dirty, start, bytes, r->stride, rows, FOREVER, born);
+	if (r->buffer->lazy && !dirty_reserve(e, rows))
+		return -ENOMEM;
+	intervals_set_rows(&e->valid, start, bytes, r->stride, rows, FOREVER, born);
+	if (!r->buffer->lazy)
+		return 0;
+	intervals_set_rows(&e->dirty, start, bytes, r->stride, rows, FOREVER, born);
+	extent_dirtied(e);
+	return 0;
+}
+
+/*
+ * (locked, for a while not) The rows of @r are as they should be in @keep, and at the host if the
+ * buffer is not lazy; nowhere else, but that of a lazy one only devices @from to @to have changed.
+ * At no time two extents have them for themselves alone.  After -ENOMEM, as if the task had failed.
+ */
+static int wrote(struct memory *m, const struct memory_range *r, struct memory_extent *keep,
+		 uint32_t from, uint32_t to)
+{
+	struct look l = look_rows(r->buffer, r);
+	int err;
+
+	if (r->buffer->lazy) {
+		l.from = from;
+		l.to = to;
 	}
+	err = look_clear_rows(&l, r, keep, true);
+	return err || !keep ? err : set_rows(m, r, keep);
 }
 
 /* (locked) Nobody trusts what a task has brought, unless somebody is reading it. */
@@ -297,13 +317,13 @@ static void register_host(struct memory *m, uint32_t device, struct memory_buffe
 
 	if (!d->ops.host_register || device > 63)
 		return;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	mine = !(b->seen & bit) && (b->bytes >= WORTH_REGISTERING || b->copies >= MANY_COPIES);
 	b->seen |= mine ? bit : 0;
 	pthread_mutex_unlock(&m->lock);
 	if (!mine || d->ops.host_register(d->dev, b->host, b->bytes))
 		return;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	b->registered |= bit;
 	pthread_mutex_unlock(&m->lock);
 }
@@ -327,7 +347,7 @@ static int enter(struct memory *m, uint32_t device, uint32_t lane, struct memory
 	if (!err)
 		return 0;
 	/* What was loaded is valid until this task settles, which it never will. */
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr; i++)
 		if (!ranges[i].buffer->lazy)
 			forget(&ranges[i]);
@@ -368,6 +388,7 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
 		 uint32_t nr, int result)
 {
 	uint32_t i, from = 0, to = UINT32_MAX;
+	int err;
 
 	for (i = 0; i < nr && !result; i++)
 		if (ranges[i].access & ARAX_OUT && !ranges[i].buffer->lazy)
@@ -375,17 +396,13 @@ int memory_leave(struct memory *m, uint32_t device, uint32_t lane, struct memory
 	/* What the device that is lost has written is nowhere else, and it may run again on another. */
 	if (result == -ENODEV)
 		from = to = device;
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr; i++) {
 		if (!(ranges[i].access & ARAX_OUT))
 			continue;
-		if (dirty_reserve(&ranges[i])) {
-			/* As if it had failed: what it wrote is undefined. */
-			result = result ? result : -ENOMEM;
-			continue;
-		}
-		/* Half of it may have reached the host. */
-		wrote(m, &ranges[i], result ? NULL : ranges[i].extent, from, to);
+		/* If it failed, half of it may have reached the host. */
+		err = wrote(m, &ranges[i], result ? NULL : ranges[i].extent, from, to);
+		result = result ? result : err;
 	}
 	pthread_mutex_unlock(&m->lock);
 	return result;
@@ -398,7 +415,7 @@ void memory_settle(struct memory *m, uint32_t device, struct memory_range *range
 	uint64_t start, bytes;
 	uint32_t i, j;
 
-	pthread_mutex_lock(&m->lock);
+	memory_lock(m);
 	for (i = 0; i < nr; i++) {
 		for (j = 0; !ranges[i].buffer->lazy && j < memory_rows(&ranges[i]); j++) {
 			start = memory_row(&ranges[i], j, &bytes);

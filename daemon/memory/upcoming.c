@@ -2,38 +2,50 @@
 /*
  * upcoming.c - when bytes of a buffer are going to be used next
  *
- * A treap of the pieces that tasks name, by their start and end; each knows the furthest end
- * and the first use of all below it.  Pieces are mostly the same few again and again: their
- * uses form a queue in the order of seqs.
+ * A tree of the pieces that tasks name, by their start and end; each knows the furthest end
+ * and the first use of all below it.  Pieces are mostly the same few again and again: the uses
+ * of each are a tree by their seqs, since tasks may end in any order.
  */
 #include "daemon/memory/upcoming.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 
 struct use {
-	struct use *next, *prev;
+	struct treap place;
 	uint64_t seq;
 };
 
 /**
  * struct piece - bytes @start .. @end - 1
- * @first, @last: its uses; at least one
+ * @uses:	at least one
+ * @first:	the least seq of them
  * @reach, @soonest: of all pieces from here on down: the largest end, the least seq
  */
 struct piece {
-	struct piece *left, *right;
-	uint64_t weight;
+	struct treap place;
 	uint64_t start, end;
-	struct use *first, *last;
+	struct treap_root uses;
+	uint64_t first;
 	uint64_t reach, soonest;
 };
 
-static int compare(uint64_t start, uint64_t end, const struct piece *p)
+static struct piece *piece_of(const struct treap *t)
 {
-	if (start != p->start)
-		return start < p->start ? -1 : 1;
-	return end < p->end ? -1 : end > p->end;
+	return t ? treap_entry(t, struct piece, place) : NULL;
+}
+
+static struct use *use_of(const struct treap *t)
+{
+	return t ? treap_entry(t, struct use, place) : NULL;
+}
+
+static int compare_pieces(const struct treap *a, const struct treap *b)
+{
+	const struct piece *p = piece_of(a), *q = piece_of(b);
+
+	if (p->start != q->start)
+		return p->start < q->start ? -1 : 1;
+	return p->end < q->end ? -1 : p->end > q->end;
 }
 
 static void pull(struct piece *p, const struct piece *child)
@@ -46,112 +58,65 @@ static void pull(struct piece *p, const struct piece *child)
 		p->soonest = child->soonest;
 }
 
-static void refresh(struct piece *p)
+static void refresh_piece(struct treap *t)
 {
+	struct piece *p = piece_of(t);
+
 	p->reach = p->end;
-	p->soonest = p->first ? p->first->seq : UPCOMING_NEVER;
-	pull(p, p->left);
-	pull(p, p->right);
+	p->soonest = p->first;
+	pull(p, piece_of(t->left));
+	pull(p, piece_of(t->right));
 }
 
-static struct piece *merge(struct piece *a, struct piece *b)
+static int compare_uses(const struct treap *a, const struct treap *b)
 {
-	if (!a || !b)
-		return a ? a : b;
-	if (a->weight > b->weight) {
-		a->right = merge(a->right, b);
-		refresh(a);
-		return a;
-	}
-	b->left = merge(a, b->left);
-	refresh(b);
-	return b;
+	const struct use *u = use_of(a), *v = use_of(b);
+
+	return u->seq < v->seq ? -1 : u->seq > v->seq;
 }
 
-/* Those before start..end, and the others. */
-static void split(struct piece *p, uint64_t start, uint64_t end, struct piece **before,
-		  struct piece **after)
+static const struct treap_order pieces = { compare_pieces, refresh_piece };
+static const struct treap_order uses = { compare_uses, NULL };
+
+static struct piece *find(struct upcoming *u, uint64_t start, uint64_t end)
 {
-	if (!p) {
-		*before = NULL;
-		*after = NULL;
-	} else if (compare(start, end, p) > 0) {
-		split(p->right, start, end, &p->right, after);
-		*before = p;
-		refresh(p);
-	} else {
-		split(p->left, start, end, before, &p->left);
-		*after = p;
-		refresh(p);
-	}
-}
+	const struct piece key = { .start = start, .end = end };
 
-static struct piece *find(struct piece *p, uint64_t start, uint64_t end)
-{
-	while (p) {
-		int c = compare(start, end, p);
-
-		if (!c)
-			return p;
-		p = c < 0 ? p->left : p->right;
-	}
-	return NULL;
-}
-
-/* The uses of start..end have changed. */
-static void refresh_to(struct piece *p, uint64_t start, uint64_t end)
-{
-	int c = compare(start, end, p);
-
-	if (c)
-		refresh_to(c < 0 ? p->left : p->right, start, end);
-	refresh(p);
-}
-
-/* Of splitmix64. */
-static uint64_t draw(struct upcoming *u)
-{
-	uint64_t z = u->random += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return z ^ z >> 31;
+	return piece_of(treap_find(&u->pieces, &key.place, &pieces));
 }
 
 static struct piece *make(struct upcoming *u, uint64_t start, uint64_t end)
 {
-	struct piece *p = calloc(1, sizeof(*p)), *before, *after;
+	struct piece *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return NULL;
-	p->weight = draw(u);
 	p->start = start;
 	p->end = end;
-	refresh(p);
-	split(u->root, start, end, &before, &after);
-	u->root = merge(merge(before, p), after);
+	p->first = UPCOMING_NEVER;
+	treap_insert(&u->pieces, &p->place, treap_weight(&u->random), &pieces);
 	return p;
 }
 
-/* What is left of @p and those below it without @gone, which is among them. */
-static struct piece *without(struct piece *p, const struct piece *gone)
+static void set_first(struct piece *p, uint64_t seq)
 {
-	int c = compare(gone->start, gone->end, p);
+	if (p->first == seq)
+		return;
+	p->first = seq;
+	treap_changed(&p->place, &pieces);
+}
 
-	if (!c)
-		return merge(p->left, p->right);
-	if (c < 0)
-		p->left = without(p->left, gone);
-	else
-		p->right = without(p->right, gone);
-	refresh(p);
-	return p;
+/* Of all its trees together. */
+static void count_steps(struct upcoming *u, struct piece *p)
+{
+	u->pieces.steps += p->uses.steps;
+	p->uses.steps = 0;
 }
 
 bool upcoming_add(struct upcoming *u, uint64_t start, uint64_t end, uint64_t seq)
 {
-	struct piece *p = find(u->root, start, end);
-	struct use *new = malloc(sizeof(*new)), *before;
+	struct piece *p = find(u, start, end);
+	struct use *new = malloc(sizeof(*new));
 
 	if (!p && new)
 		p = make(u, start, end);
@@ -159,71 +124,68 @@ bool upcoming_add(struct upcoming *u, uint64_t start, uint64_t end, uint64_t seq
 		free(new);
 		return false;
 	}
-	before = p->last;
-	while (before && before->seq > seq)
-		before = before->prev;
 	new->seq = seq;
-	new->prev = before;
-	new->next = before ? before->next : p->first;
-	*(new->prev ? &new->prev->next : &p->first) = new;
-	*(new->next ? &new->next->prev : &p->last) = new;
-	if (p->first == new)
-		refresh_to(u->root, start, end);
+	treap_insert(&p->uses, &new->place, treap_weight(&u->random), &uses);
+	count_steps(u, p);
+	set_first(p, seq < p->first ? seq : p->first);
 	return true;
 }
 
 bool upcoming_remove(struct upcoming *u, uint64_t start, uint64_t end, uint64_t seq)
 {
-	struct piece *p = find(u->root, start, end);
-	struct use *gone = p ? p->first : NULL;
-	bool was_first;
+	const struct use key = { .seq = seq };
+	struct piece *p = find(u, start, end);
+	struct use *gone = p ? use_of(treap_find(&p->uses, &key.place, &uses)) : NULL;
 
-	while (gone && gone->seq != seq)
-		gone = gone->next;
 	if (!gone)
 		return false;
-	was_first = p->first == gone;
-	*(gone->prev ? &gone->prev->next : &p->first) = gone->next;
-	*(gone->next ? &gone->next->prev : &p->last) = gone->prev;
+	treap_remove(&p->uses, &gone->place, &uses);
 	free(gone);
-	if (!p->first) {
-		u->root = without(u->root, p);
+	if (p->uses.top)
+		set_first(p, use_of(treap_first(&p->uses))->seq);
+	count_steps(u, p);
+	if (!p->uses.top) {
+		treap_remove(&u->pieces, &p->place, &pieces);
 		free(p);
-	} else if (was_first) {
-		refresh_to(u->root, start, end);
 	}
 	return true;
 }
 
-static uint64_t clear(struct piece *p)
+static uint64_t clear_uses(struct treap *t)
 {
-	uint64_t nr = 0;
+	uint64_t nr;
 
-	if (!p)
+	if (!t)
 		return 0;
-	nr = clear(p->left) + clear(p->right);
-	while (p->first) {
-		struct use *next = p->first->next;
+	nr = 1 + clear_uses(t->left) + clear_uses(t->right);
+	free(use_of(t));
+	return nr;
+}
 
-		free(p->first);
-		p->first = next;
-		nr++;
-	}
-	free(p);
+static uint64_t clear_pieces(struct treap *t)
+{
+	uint64_t nr;
+
+	if (!t)
+		return 0;
+	nr = clear_pieces(t->left) + clear_pieces(t->right) + clear_uses(piece_of(t)->uses.top);
+	free(piece_of(t));
 	return nr;
 }
 
 uint64_t upcoming_clear(struct upcoming *u)
 {
-	uint64_t nr = clear(u->root);
+	uint64_t nr = clear_pieces(u->pieces.top);
 
-	u->root = NULL;
+	u->pieces.top = NULL;
 	return nr;
 }
 
-static void look(const struct piece *p, uint64_t start, uint64_t end, uint32_t *visits,
+static void look(const struct treap *t, uint64_t start, uint64_t end, uint32_t *visits,
 		 uint64_t *soonest)
 {
+	const struct piece *p = piece_of(t);
+
 	/* Nothing here shares a byte, or none of it comes sooner. */
 	if (!p || p->reach <= start || p->soonest >= *soonest)
 		return;
@@ -232,11 +194,11 @@ static void look(const struct piece *p, uint64_t start, uint64_t end, uint32_t *
 		return;
 	}
 	--*visits;
-	if (p->start < end && p->end > start && p->first->seq < *soonest)
-		*soonest = p->first->seq;
-	look(p->left, start, end, visits, soonest);
+	if (p->start < end && p->end > start && p->first < *soonest)
+		*soonest = p->first;
+	look(t->left, start, end, visits, soonest);
 	if (p->start < end)
-		look(p->right, start, end, visits, soonest);
+		look(t->right, start, end, visits, soonest);
 }
 
 uint64_t upcoming_next(const struct upcoming *u, uint64_t start, uint64_t end)
@@ -244,6 +206,6 @@ uint64_t upcoming_next(const struct upcoming *u, uint64_t start, uint64_t end)
 	uint32_t visits = UPCOMING_VISITS;
 	uint64_t soonest = UPCOMING_NEVER;
 
-	look(u->root, start, end, &visits, &soonest);
+	look(u->pieces.top, start, end, &visits, &soonest);
 	return soonest;
 }

@@ -11,25 +11,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/memory/treap.h"
+
 #define UPCOMING_NEVER	UINT64_MAX
 
 /* Pieces that one question looks at; what lies beyond counts as used as soon as any of it is. */
 #define UPCOMING_VISITS	64u
-
-struct piece;
 
 /**
  * struct upcoming - the uses of a buffer; all zero: none
  * @random:	begins as a number that clients don't know, or they could make the search long
  */
 struct upcoming {
-	struct piece *root;
+	struct treap_root pieces;
 	uint64_t random;
 };
 
 /*
  * A task will use bytes @start .. @end - 1; what has a lower @seq comes first.  False: no
- * memory, and it is not known of it.  O(log n) for n different pieces, if seqs come in order.
+ * memory, and it is not known of it.  O(log n) for n different pieces, and uses of each.
  */
 bool upcoming_add(struct upcoming *u, uint64_t start, uint64_t end, uint64_t seq);
 /* It has begun, or never will.  False: nothing is known of it. */

@@ -148,7 +148,7 @@ def table(folder):
     rows = [("bench", "link", "figure", "ratio", "value", "p99", "floor", "unit", "bar")]
     parts, rounds = [], []
     for name in sorted(os.listdir(folder)):
-        # Others are of the parts' own benches (core.json, sched.json).
+        # Others are of the parts' own benches (core.json, sched.json, memory.json).
         if not name.endswith(".json") or not name.startswith(("broker-", "kernel-")):
             continue
         with open(os.path.join(folder, name), encoding="utf-8") as f:

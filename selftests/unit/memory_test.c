@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "daemon/memory/intervals.h"
-#include "daemon/memory/memory.h"
+#include "daemon/memory/internal.h"
 #include "daemon/reason.h"
 #include "selftests/unit/memory_fake.h"
 #include "uapi/arax.h"
@@ -2128,6 +2128,139 @@ START_TEST(transfers_are_estimated)
 }
 END_TEST
 
+static void *have_lock(void *had)
+{
+	memory_lock(m);
+	*(bool *)had = true;
+	pthread_mutex_unlock(&m->lock);
+	return NULL;
+}
+
+/* Who has much to do lets go of the lock so that it is another's, and not at once its own again. */
+START_TEST(who_waits_has_the_lock)
+{
+	pthread_t thread;
+	bool had = false;
+
+	start(64 * KIB);
+	memory_lock(m);
+	ck_assert(!memory_let_others(m));
+	ck_assert_int_eq(pthread_create(&thread, NULL, have_lock, &had), 0);
+	while (!__atomic_load_n(&m->waiting, __ATOMIC_RELAXED))
+		usleep(100);
+	ck_assert(!had);
+	ck_assert(memory_let_others(m));
+	ck_assert(had);
+	ck_assert(!memory_let_others(m));
+	pthread_mutex_unlock(&m->lock);
+	pthread_join(thread, NULL);
+	finish();
+}
+END_TEST
+
+#define PIECE	64u
+#define PIECES	4096u
+
+/* No task, and no question, looks at more than a few of a buffer's pieces for each of its own. */
+START_TEST(many_pieces_are_found_quickly)
+{
+	static uint8_t wide[PIECES * PIECE];
+	struct memory_range r = { .length = PIECE, .count = 1, .access = ARAX_INOUT };
+	uint64_t steps, ns;
+
+	start(4 * sizeof(wide));
+	r.buffer = memory_buffer_create(m, wide, sizeof(wide));
+	memory_buffer_lazy(r.buffer);
+	for (unsigned int i = 0; i < PIECES; i++) {
+		r.offset = i * PIECE;
+		run(0, r, 'x', i, i);
+	}
+	steps = memory_steps(m, r.buffer);
+	ck_assert_uint_lt(steps, 100 * PIECES);
+	for (unsigned int i = 0; i < 64; i++) {
+		r.offset = (i * 37 % PIECES) * PIECE;
+		ck_assert(memory_is_dirty(m, &r));
+		ck_assert(memory_consumes(m, 0, &r, 1));
+		ck_assert(memory_holds(m, 0, &r, PIECES));
+		ck_assert(!memory_holds(m, MEMORY_HOST, &r, PIECES));
+		ck_assert_uint_eq(memory_dirty(m, &r, 1, &ns), PIECE);
+		ck_assert_uint_gt(memory_reach_ns(m, 1, &r, 1, PIECES, false), 0);
+		ck_assert_uint_gt(memory_transfer_ns(m, 1, &r, 1, PIECES), 0);
+		run(0, r, 'y', PIECES, PIECES);
+	}
+	ck_assert_uint_lt(memory_steps(m, r.buffer) - steps, 64 * 500);
+	/* Many rows, each of which is in one of them or two. */
+	steps = memory_steps(m, r.buffer);
+	r.offset = 3 * PIECE / 4;
+	r.length = PIECE / 2;
+	r.stride = 4 * PIECE;
+	r.count = PIECES / 4 - 1;
+	ck_assert_int_eq(memory_enter(m, 1, 0, &r, 1, PIECES, nobody), 0);
+	for (unsigned int i = 0; i < r.count; i++)
+		memset(at(&r) + i * r.stride, 'z', r.length);
+	ck_assert_int_eq(memory_leave(m, 1, 0, &r, 1, 0), 0);
+	memory_settle(m, 1, &r, 1, PIECES);
+	memory_host_wrote(m, r.buffer, r.offset, r.length, r.stride, r.count);
+	ck_assert_uint_lt(memory_steps(m, r.buffer) - steps, 200 * r.count);
+	ck_assert_int_eq(memory_check(m), 0);
+	ck_assert(!memory_holds(m, 0, &r, PIECES));
+	memory_buffer_gone(m, r.buffer);
+	finish();
+}
+END_TEST
+
+static void steps_of(unsigned int i, uint64_t seq, struct memory_range *r, bool used)
+{
+	struct memory_range use = *r;
+
+	r->offset = use.offset = i * PIECE;
+	memory_will_use(m, &use, 1, seq);
+	run(0, *r, 0, seq, seq);
+	if (used)
+		memory_has_used(m, &use, 1, seq);
+}
+
+/* Nor does who has to make room: whether nothing is known of uses, or of some, or of all pieces. */
+START_TEST(who_goes_is_found_quickly)
+{
+	static uint8_t wide[2 * PIECES * PIECE];
+	struct memory_range r = { .length = PIECE, .count = 1, .access = ARAX_IN }, all;
+	uint64_t steps, seq = 0;
+	struct memory_stats s;
+
+	start(sizeof(wide) / 2);
+	r.buffer = memory_buffer_create(m, wide, sizeof(wide));
+	all = r;
+	all.length = sizeof(wide);
+	for (unsigned int i = 0; i < 2 * PIECES; i++) {
+		r.offset = i * PIECE;
+		run(0, r, 0, seq, seq);
+		seq++;
+	}
+	memory_query(m, 0, &s);
+	ck_assert_uint_eq(s.evictions, PIECES);
+	ck_assert_int_eq(memory_check(m), 0);
+	steps = memory_steps(m, r.buffer);
+	ck_assert_uint_lt(steps, 2 * PIECES * 400ull);
+	for (unsigned int i = 0; i < PIECES; i++)
+		steps_of(i, seq++, &r, i % 2);
+	ck_assert_uint_lt(memory_steps(m, r.buffer) - steps, PIECES * 600ull);
+	ck_assert_int_eq(memory_check(m), 0);
+	/* What is needed by all of them is looked up once for each. */
+	memory_will_use(m, &all, 1, seq);
+	steps = memory_steps(m, r.buffer);
+	for (unsigned int i = 0; i < 64; i++)
+		steps_of(PIECES + i, seq + 1 + i, &r, true);
+	ck_assert_uint_lt(memory_steps(m, r.buffer) - steps, PIECES * 200ull);
+	memory_has_used(m, &all, 1, seq);
+	ck_assert_int_eq(memory_check(m), 0);
+	memory_forget_uses(m);
+	ck_assert_int_eq(memory_check(m), 0);
+	memory_buffer_gone(m, r.buffer);
+	finish();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("memory");
@@ -2205,11 +2338,14 @@ int main(void)
 	tcase_add_test(c, rows_without_end_are_estimated);
 	tcase_add_test(c, lazy_transfers_are_estimated);
 	tcase_add_test(c, transfers_are_estimated);
+	tcase_add_test(c, who_waits_has_the_lock);
 	suite_add_tcase(suite, c);
 	/* Thousands of pieces, moved under TSan. */
 	c = tcase_create("pieces");
 	tcase_set_timeout(c, 60);
 	tcase_add_loop_test(c, too_many_pieces_are_forgotten, 0, 4);
+	tcase_add_test(c, many_pieces_are_found_quickly);
+	tcase_add_test(c, who_goes_is_found_quickly);
 	suite_add_tcase(suite, c);
 	suite_add_tcase(suite, upcoming_case());
 	suite_add_tcase(suite, coherence_case());

@@ -100,7 +100,38 @@ START_TEST(many_pieces_are_quick)
 	}
 	for (i = 50000; i-- > 0;)
 		ck_assert(upcoming_remove(&u, 10 * i, 10 * i + 10, i));
-	ck_assert_ptr_null(u.root);
+	ck_assert_ptr_null(u.pieces.top);
+}
+END_TEST
+
+#define MANY	(1u << 16)
+
+static uint64_t nth(uint32_t i, int order)
+{
+	/* Backwards, or in leaps. */
+	return order == 1 ? MANY - 1 - i : order == 2 ? i * 40503ull % MANY : i;
+}
+
+/* A piece may have all uses there can be: whichever comes or ends, few others are looked at. */
+START_TEST(many_uses_are_quick)
+{
+	struct upcoming u = { .random = 1 };
+	uint64_t left;
+
+	for (uint32_t i = 0; i < MANY; i++)
+		ck_assert(upcoming_add(&u, 0, 10, 1 + nth(i, _i % 3)));
+	for (uint32_t i = 0; i < MANY; i++) {
+		ck_assert(upcoming_remove(&u, 0, 10, 1 + nth(i, _i / 3)));
+		left = upcoming_next(&u, 9, 10);
+		ck_assert_uint_ge(left, 1);
+		if (_i / 3 == 0 && i + 1 < MANY)
+			ck_assert_uint_eq(left, 2 + i);
+		if (_i / 3 == 1 && i + 1 < MANY)
+			ck_assert_uint_eq(left, 1);
+	}
+	ck_assert_ptr_null(u.pieces.top);
+	/* A tree of so many is some twenty deep for most, and is gone through three times. */
+	ck_assert_uint_lt(u.pieces.steps, 150ull * MANY);
 }
 END_TEST
 
@@ -111,5 +142,6 @@ TCase *upcoming_case(void)
 	tcase_set_timeout(c, 60);
 	tcase_add_loop_test(c, next_uses_like_a_list, 0, 2);
 	tcase_add_test(c, many_pieces_are_quick);
+	tcase_add_loop_test(c, many_uses_are_quick, 0, 9);
 	return c;
 }
