@@ -22,6 +22,8 @@
 #define SLOTS		16384u
 #define EVENTS		32
 #define PER_UID_SPARE	64u	/* connections of one user beside its contexts */
+#define FOREIGN_SHARE	16	/* of our descriptors those of a user that may wait to be closed */
+#define FOREIGN_MOST	4096u
 
 void broker_kick(struct broker *b)
 {
@@ -35,6 +37,15 @@ void broker_reply_later(struct broker *b, struct work *w)
 {
 	if (work_push(&b->replies, w))
 		broker_kick(b);
+}
+
+void broker_close_foreign(struct broker *b, uid_t uid, bool admin, int fd)
+{
+	struct holder *holder = holdings_owe(b->holdings, uid, admin, 1);
+
+	/* Without memory it stays open: better than to wait for it. */
+	if (holder)
+		closer_close(b->closer, holder, CLOSER_FOREIGN, fd);
 }
 
 /* ------------------------------------------------------------------ */
@@ -53,6 +64,23 @@ void conn_close(struct conn *c)
 		conn_remove_ring(c);
 }
 
+/*
+ * After shutdown(), when nothing more comes: has it a message that was not read?  The kernel
+ * would close what it carries, on the thread that closes the socket.
+ */
+static bool has_unread(int fd)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(struct ucred))];
+	} control;
+	struct msghdr mh = { .msg_control = &control, .msg_controllen = sizeof(control) };
+
+	/* The end has no sender; a message has one, even if it is empty. */
+	return recvmsg(fd, &mh, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) >= 0 &&
+	       mh.msg_controllen;
+}
+
 static void conn_free(struct conn *c)
 {
 	struct broker *b = c->broker;
@@ -60,8 +88,13 @@ static void conn_free(struct conn *c)
 	conn_drop_pending(c);
 	broker_tokens_forget(b, c);
 	core_client_release(c->client);
-	close(c->fd);
-	holder_give(c->holder, CONN_FDS, CONN_MAPS);
+	if (has_unread(c->fd)) {
+		closer_close(b->closer, c->holder, CLOSER_FOREIGN, c->fd);
+		c->nr_fds--;
+	} else {
+		close(c->fd);
+	}
+	holder_give(c->holder, c->nr_fds, CONN_MAPS);
 	clist_del(&c->node);
 	b->nr_conns--;
 	free(c);
@@ -123,6 +156,8 @@ static int conn_create(struct broker *b, int fd)
 	if (peer.uid && peer.uid != b->own_uid &&
 	    patience_is_over(&b->patience, peer.uid, monotonic_ns()))
 		return -EACCES;
+	if (peer.uid && peer.uid != b->own_uid && closer_is_full(b->closer, peer.uid))
+		return -EDQUOT;
 	if (b->nr_conns >= b->config->link.max_clients)
 		return -EUSERS;
 	if (peer.uid && peer.uid != b->own_uid &&
@@ -137,6 +172,7 @@ static int conn_create(struct broker *b, int fd)
 	c->fd = fd;
 	c->pid = peer.pid;
 	c->uid = peer.uid;
+	c->nr_fds = CONN_FDS;
 	c->admin = !peer.uid || peer.uid == b->own_uid;
 	c->wake_fd = c->bell_fd = -1;
 	clist_init(&c->pending);
@@ -180,12 +216,22 @@ static void listen_on(struct broker *b, bool on)
 	epoll_ctl(b->epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, b->listen_fd, &ev);
 }
 
-static void refuse(int fd, int err)
+static void refuse(struct broker *b, int fd, int err)
 {
 	struct arax_msg msg = { .result = err, .id = ARAX_MSG_REFUSED };
+	struct ucred cred = { .uid = b->own_uid };
+	socklen_t len = sizeof(cred);
 
 	send(fd, &msg, sizeof(msg), MSG_DONTWAIT | MSG_NOSIGNAL);
 	log_notice("client refused", log_errno(err));
+	/* It may have sent something before it was accepted. */
+	shutdown(fd, SHUT_RDWR);
+	if (!has_unread(fd)) {
+		close(fd);
+		return;
+	}
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
+	broker_close_foreign(b, cred.uid, !cred.uid || cred.uid == b->own_uid, fd);
 }
 
 static void accept_some(struct broker *b)
@@ -205,10 +251,8 @@ static void accept_some(struct broker *b)
 		if (b->arriving)
 			b->arriving(b->arriving_arg);
 		err = conn_create(b, fd);
-		if (err) {
-			refuse(fd, err);
-			close(fd);
-		}
+		if (err)
+			refuse(b, fd, err);
 	}
 }
 
@@ -301,6 +345,7 @@ static void on_event(struct broker *b)
 	take_replies(b);
 	kill_marked(b);
 	broker_reap(b);
+	broker_close_ended(b);
 	if (__atomic_exchange_n(&b->look, 0, __ATOMIC_ACQUIRE))
 		look_at_pending(b, false);
 }
@@ -420,6 +465,14 @@ static uint64_t eighth_of_ram(void)
 	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 8;
 }
 
+/* Far less than a user's part, far more than is ever sent in earnest within the time of a close. */
+static uint32_t foreign_most(const struct holdings_limits *l)
+{
+	uint64_t n = l->fds / FOREIGN_SHARE;
+
+	return n < FOREIGN_MOST ? (uint32_t)n : FOREIGN_MOST;
+}
+
 static int add_sources(struct broker *b)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
@@ -478,12 +531,14 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	b->identity = identity_create();
 	if (!b->identity)
 		goto fail;
-	if (!params->holdings) {
-		holdings_limits(&limits);
+	holdings_limits(&limits);
+	if (!params->holdings)
 		b->own_holdings = holdings_create(&limits);
-	}
 	b->holdings = params->holdings ?: b->own_holdings;
 	if (!b->holdings)
+		goto fail;
+	b->closer = closer_create(foreign_most(&limits));
+	if (!b->closer)
 		goto fail;
 	err = take_socket(b, params->path, params->mode);
 	if (err)
@@ -553,6 +608,7 @@ static void end_clients(struct broker *b)
 	clist_for_each_safe(pos, tmp, &b->tokens)
 		broker_token_gone(b, clist_entry(pos, struct token, node));
 	broker_reap(b);
+	broker_close_ended(b);
 }
 
 void broker_stop(struct broker *b)
@@ -565,6 +621,16 @@ void broker_stop(struct broker *b)
 	b->started = false;
 }
 
+/* In its queue are sockets that nobody has accepted, with what was sent on them. */
+static void close_listener(struct broker *b)
+{
+	if (b->listen_fd >= 0 && b->closer)
+		broker_close_foreign(b, b->own_uid, true, b->listen_fd);
+	else if (b->listen_fd >= 0)
+		close(b->listen_fd);
+	closer_end(b->closer);
+}
+
 void broker_destroy(struct broker *b)
 {
 	broker_stop(b);
@@ -572,12 +638,12 @@ void broker_destroy(struct broker *b)
 	if (b->core) {
 		end_clients(b);
 		core_destroy(b->core);
+		broker_close_ended(b);
 	}
 	if (b->path[0] && !b->refuse)
 		unlink(b->path);
 	guard_notify(-1);
-	if (b->listen_fd >= 0)
-		close(b->listen_fd);
+	close_listener(b);
 	if (b->epoll_fd >= 0)
 		close(b->epoll_fd);
 	if (b->event_fd >= 0)

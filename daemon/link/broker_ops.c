@@ -29,29 +29,41 @@ static struct broker *broker_of_client(struct core_client *c)
  */
 static int inspect(int fd, int seals, struct stat *st)
 {
-	int got;
+	/* First: it asks no file system, and after it none but those in memory is asked. */
+	int got = fcntl(fd, F_GET_SEALS);
 
-	if (fd < 0 || fstat(fd, st))
-		return -EBADF;
-	got = fcntl(fd, F_GET_SEALS);
-	if (got < 0 || !S_ISREG(st->st_mode) || (got & seals) != seals ||
+	if (got < 0)
+		return errno == EBADF ? -EBADF : -EINVAL;
+	if (fstat(fd, st) || !S_ISREG(st->st_mode) || (got & seals) != seals ||
 	    got & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
 		return -EINVAL;
 	/* The pool may be empty when we touch a hole in it, and that would be our end. */
 	return guard_may_map(fd) ? 0 : -EINVAL;
 }
 
-static bool is_eventfd(int fd)
+/* What of the kernel's own it is, without asking whoever serves it. */
+static bool is_called(int fd, const char *name, size_t len)
 {
-	char path[32], name[32];
+	char path[32], found[32];
 	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	n = readlink(path, name, sizeof(name) - 1);
-	if (n <= 0)
-		return false;
-	name[n] = 0;
-	return !strcmp(name, "anon_inode:[eventfd]");
+	n = readlink(path, found, sizeof(found));
+	return n >= (ssize_t)len && !memcmp(found, name, len);
+}
+
+static bool is_eventfd(int fd)
+{
+	static const char name[] = "anon_inode:[eventfd]";
+
+	return is_called(fd, name, sizeof(name) - 1);
+}
+
+static bool is_pipe(int fd)
+{
+	static const char name[] = "pipe:[";
+
+	return is_called(fd, name, sizeof(name) - 1);
 }
 
 /* A descriptor of our own to the client's eventfd, which must not block us. */
@@ -122,6 +134,13 @@ close_wake:
 	return err;
 }
 
+/* Its client may have an epoll set watch it, and keep that busy. */
+static void close_polled(struct conn *c, int fd)
+{
+	closer_close(c->broker->closer, c->holder, CLOSER_OURS, fd);
+	c->nr_fds--;
+}
+
 /* client->region is NULL by now; only the connection knows where it was. */
 static void ring_free(struct core_client *cc)
 {
@@ -131,8 +150,8 @@ static void ring_free(struct core_client *cc)
 		guard_remove(c->guard);
 	c->guarded = false;
 	munmap(c->region, c->region_bytes);
-	close(c->wake_fd);
-	close(c->bell_fd);
+	close_polled(c, c->wake_fd);
+	close_polled(c, c->bell_fd);
 	c->wake_fd = c->bell_fd = -1;
 }
 
@@ -307,8 +326,9 @@ static int buffer_inspect(struct core_client *c, struct arax_buffer_import *arg,
 
 	switch (arg->type) {
 	case ARAX_IMPORT_ARAX:
-		if (arg->fd < 0 || fstat(arg->fd, &st))
-			return -EBADF;
+		err = inspect(arg->fd, 0, &st);
+		if (err)
+			return err;
 		pthread_mutex_lock(&b->ident_lock);
 		bb = find_ident(b, &st);
 		err = !bb ? -EINVAL : core_buffer_use(bb->buf) ? 0 : -ESTALE;
@@ -410,14 +430,6 @@ static int buffer_get(struct core_buffer *buf, struct arax_buffer_get *arg)
 /* ------------------------------------------------------------------ */
 /* Events and timelines                                                */
 
-struct event {
-	struct holder *holder;
-	struct broker *broker;
-	uid_t uid;
-	bool admin;
-	int fd;
-};
-
 static void *event_get(struct core_client *c, int fd, int *err)
 {
 	struct event *e = calloc(1, sizeof(*e));
@@ -456,9 +468,23 @@ static void event_end(void *event, bool fired)
 	/* What is full, or waits for no reader, is its client's affair. */
 	if (ns)
 		time_taken(e->broker, e->uid, e->admin, ns);
-	close(e->fd);
-	holder_give(e->holder, 1, 0);
-	free(e);
+	/* On any thread, the poller's too: what closes it is the service thread's affair. */
+	e->next = __atomic_load_n(&e->broker->ended, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&e->broker->ended, &e->next, e, true,
+					    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		;
+	broker_kick(e->broker);
+}
+
+void broker_close_ended(struct broker *b)
+{
+	struct event *e = __atomic_exchange_n(&b->ended, NULL, __ATOMIC_ACQUIRE), *next;
+
+	for (; e; e = next) {
+		next = e->next;
+		closer_close(b->closer, e->holder, CLOSER_OURS, e->fd);
+		free(e);
+	}
 }
 
 /*
@@ -543,10 +569,9 @@ static struct core_timeline *timeline_import(struct core_client *cc, int fd, int
 	struct clist *pos, *tmp;
 	struct stat st;
 
-	*err = -EBADF;
-	if (fd < 0 || fstat(fd, &st))
+	*err = fd < 0 ? -EBADF : -EINVAL;
+	if (fd < 0 || !is_pipe(fd) || fstat(fd, &st))
 		return NULL;
-	*err = -EINVAL;
 	clist_for_each_safe(pos, tmp, &b->tokens) {
 		struct token *t = clist_entry(pos, struct token, node);
 

@@ -67,8 +67,12 @@ struct holdings *holdings_create(const struct holdings_limits *l)
 
 void holdings_destroy(struct holdings *h)
 {
+	struct clist *pos, *tmp;
+
 	if (!h)
 		return;
+	clist_for_each_safe(pos, tmp, &h->holders)
+		free(clist_entry(pos, struct holder, node));
 	pthread_mutex_destroy(&h->lock);
 	free(h);
 }
@@ -197,6 +201,26 @@ int holdings_take(struct holdings *h, uid_t uid, bool unlimited, uint32_t fds, u
 	}
 	pthread_mutex_unlock(&h->lock);
 	return err;
+}
+
+struct holder *holdings_owe(struct holdings *h, uid_t uid, bool unlimited, uint32_t fds)
+{
+	const uint32_t n[NR_KINDS] = { fds, 0 };
+	struct holder *o;
+
+	pthread_mutex_lock(&h->lock);
+	o = find(h, uid, unlimited);
+	if (o) {
+		add(&o->count, n);
+		add(&h->count, n);
+	}
+	pthread_mutex_unlock(&h->lock);
+	return o;
+}
+
+uid_t holder_uid(const struct holder *holder)
+{
+	return holder->uid;
 }
 
 int holder_take(struct holder *holder, uint32_t fds, uint32_t maps)

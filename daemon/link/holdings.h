@@ -27,7 +27,7 @@ void holdings_limits(struct holdings_limits *l);
 
 /* NULL: no memory. */
 struct holdings *holdings_create(const struct holdings_limits *l);
-/* All has been given back. */
+/* All has been given back, or nobody will. */
 void holdings_destroy(struct holdings *h);
 
 /*
@@ -36,6 +36,14 @@ void holdings_destroy(struct holdings *h);
  */
 int holdings_take(struct holdings *h, uid_t uid, bool unlimited, uint32_t fds, uint32_t maps,
 		  struct holder **holder);
+
+/*
+ * What has come without being asked for, and is here already: no limit refuses it, but it counts
+ * for what is.  NULL: no memory.
+ */
+struct holder *holdings_owe(struct holdings *h, uid_t uid, bool unlimited, uint32_t fds);
+
+uid_t holder_uid(const struct holder *holder);
 
 /* More, for one who has something. */
 int holder_take(struct holder *holder, uint32_t fds, uint32_t maps);

@@ -407,13 +407,14 @@ int identity_tenant_by_fd(struct identity *id, struct core *core, int fd,
 		find_mount(id);
 	if (!id->mounted)
 		return -EOPNOTSUPP;
+	/* The name first, which asks no file system: others might not answer. */
+	err = cgroup_of_fd(id, fd, cgroup, sizeof(cgroup));
+	if (err)
+		return err;
 	if (fstat(fd, &st) || fstatfs(fd, &fs))
 		return -EBADF;
 	if (!S_ISDIR(st.st_mode) || (unsigned long)fs.f_type != id->magic)
 		return -EBADF;
-	err = cgroup_of_fd(id, fd, cgroup, sizeof(cgroup));
-	if (err)
-		return err;
 	err = tenant_locked(id, core, cgroup, &t);
 	if (err)
 		return err;

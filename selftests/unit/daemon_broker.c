@@ -3,12 +3,16 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -1091,6 +1095,215 @@ START_TEST(stops_with_clients)
 END_TEST
 
 /* ------------------------------------------------------------------ */
+/* Descriptors whose closing has no end                                */
+
+/* A socket, the first, whose last close waits for its peer to read what was sent. */
+static void lingering(int *fds)
+{
+	static const uint8_t noise[65536];
+	struct linger l = { .l_onoff = 1, .l_linger = 1000000 };
+	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(sa);
+	int door = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	ck_assert_int_eq(bind(door, (struct sockaddr *)&sa, len), 0);
+	ck_assert_int_eq(listen(door, 1), 0);
+	ck_assert_int_eq(getsockname(door, (struct sockaddr *)&sa, &len), 0);
+	fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(connect(fds[0], (struct sockaddr *)&sa, len), 0);
+	fds[1] = accept4(door, NULL, NULL, SOCK_CLOEXEC);
+	ck_assert_int_ge(fds[1], 0);
+	while (send(fds[0], noise, sizeof(noise), MSG_DONTWAIT) > 0)
+		;
+	ck_assert_int_eq(setsockopt(fds[0], SOL_SOCKET, SO_LINGER, &l, sizeof(l)), 0);
+	close(door);
+}
+
+static void send_info(struct client *by, const int *fds, uint32_t n)
+{
+	struct arax_info a = { .size = sizeof(a) };
+
+	client_send(by, ARAX_NR_INFO, &a, sizeof(a), fds, n);
+}
+
+static struct core *the_core(void)
+{
+	return ((struct broker *)daemon_poller(d)->links[0])->core;
+}
+
+/* The service thread takes no message until the lock is given back: it takes @by in. */
+static void stop_service(struct client *by)
+{
+	core_mutex_lock(&the_core()->lock);
+	client_open(by, daemon_path(d));
+	usleep(50000);
+}
+
+static void go_on_service(struct client *by)
+{
+	core_mutex_unlock(&the_core()->lock);
+	client_close(by);
+}
+
+/* The daemon's descriptor of it, in a message of @by's, is the last. */
+static void send_last(struct client *by, uint32_t nr, const void *arg, size_t bytes, uint32_t n)
+{
+	struct client stopper;
+	int fds[8], pair[2];
+
+	lingering(pair);
+	for (uint32_t i = 0; i < n; i++)
+		fds[i] = pair[i != n - 1];
+	stop_service(&stopper);
+	client_send(by, nr, arg, bytes, fds, n);
+	close(pair[0]);
+	go_on_service(&stopper);
+	/* The peer stays open for good: not even the daemon's end waits for it. */
+}
+
+START_TEST(what_lingers_keeps_nobody)
+{
+	struct arax_buffer_import im = { .size = sizeof(im), .type = ARAX_IMPORT_ARAX };
+	struct arax_timeline_share ts = { .size = sizeof(ts) };
+	struct arax_info a = { .size = sizeof(a) };
+	struct client one;
+
+	ready(4);
+	/* Beside a call that has no use for it. */
+	client_open(&one, daemon_path(d));
+	ck_assert_int_eq(CALL(&one, ARAX_NR_INFO, &a), 0);
+	send_last(&one, ARAX_NR_INFO, &a, sizeof(a), 1);
+	ck_assert_int_eq(client_receive(&one, NULL, 0, NULL), 0);
+	still_serves();
+	/* More than a message may have. */
+	send_last(&one, ARAX_NR_INFO, &a, sizeof(a), 8);
+	ck_assert_int_eq(client_receive(&one, NULL, 0, NULL), -ECONNRESET);
+	client_close(&one);
+	still_serves();
+	/* In place of a timeline, of a memfd. */
+	send_last(&c, ARAX_NR_TIMELINE_IMPORT, &ts, sizeof(ts), 1);
+	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), -EINVAL);
+	send_last(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), 1);
+	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), -EINVAL);
+	still_serves();
+}
+END_TEST
+
+/* On a connection that ends before it is read, as the message before is none. */
+START_TEST(what_lingers_unread_keeps_nobody)
+{
+	struct client one, stopper;
+	int pair[2];
+
+	lingering(pair);
+	client_open(&one, daemon_path(d));
+	stop_service(&stopper);
+	ck_assert_int_gt(send(one.fd, "x", 1, MSG_NOSIGNAL), 0);
+	send_info(&one, pair, 1);
+	close(pair[0]);
+	go_on_service(&stopper);
+	ck_assert_int_eq(client_receive(&one, NULL, 0, NULL), -ECONNRESET);
+	client_close(&one);
+	still_serves();
+}
+END_TEST
+
+/* On one that nobody accepts. */
+START_TEST(what_lingers_unaccepted_keeps_nobody)
+{
+	struct broker *b = (struct broker *)daemon_poller(d)->links[0];
+	struct client one;
+	int pair[2];
+
+	lingering(pair);
+	__atomic_store_n(&b->refuse, 1, __ATOMIC_RELEASE);
+	broker_kick(b);
+	usleep(50000);
+	client_open(&one, daemon_path(d));
+	send_info(&one, pair, 1);
+	close(pair[0]);
+}
+END_TEST
+
+struct held_set {
+	int epoll, uffd;
+	struct epoll_event *page;
+	pthread_t thread;
+};
+
+/* Holds the set's lock while the kernel waits for a page to put the event on. */
+static void *hold(void *arg)
+{
+	struct held_set *h = arg;
+
+	epoll_wait(h->epoll, h->page, 1, -1);
+	return NULL;
+}
+
+static bool hold_set(struct held_set *h)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct pollfd p = { .events = POLLIN };
+
+	h->uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	if (h->uffd < 0 || ioctl(h->uffd, UFFDIO_API, &api))
+		return false;
+	h->page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(h->page, MAP_FAILED);
+	reg.range.start = (uintptr_t)h->page;
+	reg.range.len = PAGE;
+	ck_assert_int_eq(ioctl(h->uffd, UFFDIO_REGISTER, &reg), 0);
+	ck_assert_int_eq(pthread_create(&h->thread, NULL, hold, h), 0);
+	p.fd = h->uffd;
+	ck_assert_int_eq(poll(&p, 1, 10000), 1);
+	return true;
+}
+
+static void release_set(struct held_set *h)
+{
+	struct uffdio_zeropage z = { .range = { (uintptr_t)h->page, PAGE } };
+
+	ck_assert_int_eq(ioctl(h->uffd, UFFDIO_ZEROPAGE, &z), 0);
+	pthread_join(h->thread, NULL);
+	munmap(h->page, PAGE);
+	close(h->uffd);
+	close(h->epoll);
+}
+
+/* The end of what an epoll set watches waits for whoever is at work on that set. */
+START_TEST(what_is_watched_keeps_nobody)
+{
+	struct arax_timeline_eventfd a = { .size = sizeof(a), .value = 1 };
+	struct arax_timeline_create tc = { .size = sizeof(tc) };
+	struct epoll_event ev = { .events = EPOLLIN };
+	struct held_set h = { .epoll = epoll_create1(EPOLL_CLOEXEC) };
+	const uint64_t one = 1;
+	int armed = eventfd(0, EFD_CLOEXEC);
+
+	ready(4);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_CREATE, &tc), 0);
+	a.handle = tc.handle;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_TIMELINE_EVENTFD, &a, sizeof(a), &armed, 1, NULL),
+			 0);
+	ck_assert_int_eq(epoll_ctl(h.epoll, EPOLL_CTL_ADD, armed, &ev), 0);
+	ck_assert_int_eq(epoll_ctl(h.epoll, EPOLL_CTL_ADD, c.wake_fd, &ev), 0);
+	ck_assert_int_eq(epoll_ctl(h.epoll, EPOLL_CTL_ADD, c.bell_fd, &ev), 0);
+	ck_assert_int_eq(write(c.wake_fd, &one, sizeof(one)), sizeof(one));
+	if (!hold_set(&h)) {
+		printf("skipped: no userfaultfd can be made here: %s\n", strerror(errno));
+		return;
+	}
+	close(armed);
+	client_close(&c);
+	client_open(&c, daemon_path(d));
+	usleep(50000);
+	still_serves();
+	release_set(&h);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
 /* What one user may have of araxd's                                   */
 
 #define FILES	2000u
@@ -1266,6 +1479,57 @@ START_TEST(armed_eventfds_are_their_users)
 }
 END_TEST
 
+/* What can't be closed counts for whose it is, and he has no more of it than a few. */
+START_TEST(stuck_descriptors_are_their_users)
+{
+	struct client one, two, stopper;
+	struct arax_msg msg = { .nr = ARAX_NR_INFO, .id = 1 };
+	int pair[2], null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	uint32_t n;
+
+	lingering(pair);
+	open_greedy(&one);
+	open_greedy(&two);
+	stop_service(&stopper);
+	send_info(&one, pair, 1);
+	close(pair[0]);
+	go_on_service(&stopper);
+	ck_assert_int_eq(client_receive(&one, NULL, 0, NULL), 0);
+	for (n = 1; n < FILES / 16; n++) {
+		send_info(&one, &null, 1);
+		ck_assert_int_eq(client_receive(&one, NULL, 0, NULL), 0);
+	}
+	/* No more, neither here nor there. */
+	ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), 0);
+	send(two.fd, &msg, sizeof(msg), MSG_NOSIGNAL);
+	ck_assert_int_le(recv(two.fd, &msg, sizeof(msg), 0), 0);
+	client_close(&one);
+	client_close(&two);
+	be(GREEDY);
+	client_open(&one, daemon_path(d));
+	be(0);
+	ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), sizeof(msg));
+	ck_assert_uint_eq(msg.id, ARAX_MSG_REFUSED);
+	ck_assert_int_eq(msg.result, -EDQUOT);
+	client_close(&one);
+	still_serves();
+	/* Reset, it lingers no more, and the others follow. */
+	close(pair[1]);
+	do {
+		usleep(1000);
+		be(GREEDY);
+		client_open(&one, daemon_path(d));
+		be(0);
+		/* Answered, with an error, or refused before. */
+		msg = (struct arax_msg){ .nr = ARAX_NR_INFO, .id = 1 };
+		send(one.fd, &msg, sizeof(msg), MSG_NOSIGNAL);
+		ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), sizeof(msg));
+		client_close(&one);
+	} while (msg.id == ARAX_MSG_REFUSED);
+	close(null);
+}
+END_TEST
+
 #define SETS		100u
 #define COPIES		200u
 
@@ -1367,6 +1631,10 @@ int main(void)
 	tcase_add_test(t, links_count_for_themselves);
 	tcase_add_test(t, hostile_eventfd);
 	tcase_add_test(t, stops_with_clients);
+	tcase_add_test(t, what_lingers_keeps_nobody);
+	tcase_add_test(t, what_lingers_unread_keeps_nobody);
+	tcase_add_test(t, what_lingers_unaccepted_keeps_nobody);
+	tcase_add_test(t, what_is_watched_keeps_nobody);
 	suite_add_tcase(s, t);
 	/* Whose limits there are: root and araxd's own user have none of their own. */
 	if (!geteuid()) {
@@ -1376,6 +1644,7 @@ int main(void)
 		tcase_add_test(few, buffers_are_their_users);
 		tcase_add_test(few, armed_eventfds_are_their_users);
 		tcase_add_test(few, watched_eventfd);
+		tcase_add_test(few, stuck_descriptors_are_their_users);
 		suite_add_tcase(s, few);
 	}
 	r = srunner_create(s);
