@@ -132,13 +132,17 @@ struct conn *broker_conn_by_context(struct broker *b, uint32_t context)
 	return NULL;
 }
 
+/* But administrators'. */
 static uint32_t conns_of(struct broker *b, uid_t uid)
 {
 	struct clist *pos, *tmp;
 	uint32_t n = 0;
 
-	clist_for_each_safe(pos, tmp, &b->conns)
-		n += clist_entry(pos, struct conn, node)->uid == uid;
+	clist_for_each_safe(pos, tmp, &b->conns) {
+		struct conn *c = clist_entry(pos, struct conn, node);
+
+		n += c->uid == uid && !c->admin;
+	}
 	return n;
 }
 
@@ -148,20 +152,20 @@ static int conn_create(struct broker *b, int fd)
 	struct core_tenant *tenant;
 	struct peer peer;
 	struct conn *c;
+	bool admin;
 	int err;
 
 	err = identity_peer(fd, &peer);
 	if (err)
 		return err;
-	if (peer.uid && peer.uid != b->own_uid &&
-	    patience_is_over(&b->patience, peer.uid, monotonic_ns()))
+	admin = peer.root || (b->own_admin && peer.uid == b->own_uid);
+	if (!admin && patience_is_over(&b->patience, peer.uid, monotonic_ns()))
 		return -EACCES;
-	if (peer.uid && peer.uid != b->own_uid && closer_is_full(b->closer, peer.uid))
+	if (!admin && closer_is_full(b->closer, peer.uid))
 		return -EDQUOT;
 	if (b->nr_conns >= b->config->link.max_clients)
 		return -EUSERS;
-	if (peer.uid && peer.uid != b->own_uid &&
-	    conns_of(b, peer.uid) >= b->config->limits.contexts + PER_UID_SPARE)
+	if (!admin && conns_of(b, peer.uid) >= b->config->limits.contexts + PER_UID_SPARE)
 		return -EUSERS;
 	c = aligned_alloc(64, (sizeof(*c) + 63) & ~(size_t)63);
 	if (!c)
@@ -173,7 +177,7 @@ static int conn_create(struct broker *b, int fd)
 	c->pid = peer.pid;
 	c->uid = peer.uid;
 	c->nr_fds = CONN_FDS;
-	c->admin = !peer.uid || peer.uid == b->own_uid;
+	c->admin = admin;
 	c->wake_fd = c->bell_fd = -1;
 	clist_init(&c->pending);
 	err = holdings_take(b->holdings, peer.uid, c->admin, CONN_FDS, CONN_MAPS, &c->holder);
@@ -231,7 +235,7 @@ static void refuse(struct broker *b, int fd, int err)
 		return;
 	}
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
-	broker_close_foreign(b, cred.uid, !cred.uid || cred.uid == b->own_uid, fd);
+	broker_close_foreign(b, cred.uid, false, fd);
 }
 
 static void accept_some(struct broker *b)
@@ -514,6 +518,7 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	b->arriving = params->arriving;
 	b->arriving_arg = params->arg;
 	b->own_uid = geteuid();
+	b->own_admin = params->own_admin;
 	b->link.ops = &broker_link_ops;
 	b->link.name = "broker";
 	clist_init(&b->conns);

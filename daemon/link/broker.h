@@ -37,6 +37,8 @@ struct poller;
  * @config:	limits, socket mode and number of clients
  * @path:	of the socket
  * @mode:	of the socket
+ * @own_admin:	who has araxd's own uid administrates it, whatever else he may: it is his own.  Root
+ *		does in any case, if it is that of this user namespace and has CAP_SYS_ADMIN
  * @holdings:	what clients have of the process' descriptors and mappings, with those of other
  *		links; it outlives the broker.  NULL: the broker's own
  * @arriving:	called before each new client; by the service thread.  May be NULL
@@ -46,6 +48,7 @@ struct broker_params {
 	const struct config *config;
 	const char *path;
 	unsigned int mode;
+	bool own_admin;
 	struct holdings *holdings;
 	void (*arriving)(void *arg);
 	void *arg;

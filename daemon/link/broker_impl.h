@@ -151,6 +151,7 @@ struct broker {
 	struct closer *closer;
 	struct patience patience;
 	uid_t own_uid;
+	bool own_admin;
 
 	/* The service thread's. */
 	pthread_t thread;

@@ -11,7 +11,7 @@
 #include "daemon/log.h"
 #include "kmod/core/list.h"
 
-#define MAX_THREADS	1024u	/* of all users; root has his own in any case */
+#define MAX_THREADS	1024u	/* of all users; administrators have theirs in any case */
 #define LINGER_S	1	/* so long a thread waits for more to close */
 #define STACK_BYTES	(128u * 1024)
 
@@ -27,6 +27,7 @@ struct closer_user {
 	struct clist node;
 	struct closer *set;
 	uid_t uid;
+	bool unlimited;
 	struct item *first, **last;
 	uint32_t foreign;	/* waiting, and being closed */
 	bool has_thread;
@@ -63,18 +64,21 @@ static void user_free(struct closer_user *u)
 }
 
 /* (locked) */
-static struct closer_user *find(struct closer *cl, uid_t uid)
+static struct closer_user *find(struct closer *cl, uid_t uid, bool unlimited)
 {
 	struct clist *pos, *tmp;
 
-	clist_for_each_safe(pos, tmp, &cl->users)
-		if (clist_entry(pos, struct closer_user, node)->uid == uid)
-			return clist_entry(pos, struct closer_user, node);
+	clist_for_each_safe(pos, tmp, &cl->users) {
+		struct closer_user *u = clist_entry(pos, struct closer_user, node);
+
+		if (u->uid == uid && u->unlimited == unlimited)
+			return u;
+	}
 	return NULL;
 }
 
 /* (locked) */
-static struct closer_user *begin(struct closer *cl, uid_t uid)
+static struct closer_user *begin(struct closer *cl, uid_t uid, bool unlimited)
 {
 	struct closer_user *u = calloc(1, sizeof(*u));
 	pthread_condattr_t a;
@@ -83,6 +87,7 @@ static struct closer_user *begin(struct closer *cl, uid_t uid)
 		return NULL;
 	u->set = cl;
 	u->uid = uid;
+	u->unlimited = unlimited;
 	u->last = &u->first;
 	pthread_condattr_init(&a);
 	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
@@ -182,7 +187,7 @@ static void start_thread(struct closer_user *u)
 	pthread_attr_t a;
 	pthread_t t;
 
-	if (cl->threads >= MAX_THREADS && u->uid)
+	if (cl->threads >= MAX_THREADS && !u->unlimited)
 		return;
 	pthread_attr_init(&a);
 	pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
@@ -199,7 +204,8 @@ static void start_thread(struct closer_user *u)
 static bool add(struct closer *cl, struct holder *holder, enum closer_kind kind, int fd)
 {
 	uid_t uid = holder_uid(holder);
-	struct closer_user *u = find(cl, uid) ?: begin(cl, uid);
+	bool unlimited = holder_is_unlimited(holder);
+	struct closer_user *u = find(cl, uid, unlimited) ?: begin(cl, uid, unlimited);
 	struct item *it = u ? calloc(1, sizeof(*it)) : NULL;
 
 	if (!it) {
@@ -244,7 +250,7 @@ bool closer_is_full(struct closer *cl, uid_t uid)
 	if (__atomic_load_n(&cl->foreign, __ATOMIC_RELAXED) < cl->most)
 		return false;
 	pthread_mutex_lock(&cl->lock);
-	u = find(cl, uid);
+	u = find(cl, uid, false);
 	full = u && u->foreign >= cl->most;
 	news = full && !u->said;
 	if (full)

@@ -27,6 +27,7 @@ struct holder {
 	struct clist node;
 	struct holdings *set;
 	uid_t uid;
+	bool unlimited;
 	struct count count;
 };
 
@@ -161,7 +162,7 @@ static void end_if_empty(struct holder *o)
 	free(o);
 }
 
-/* (locked) */
+/* (locked) A uid may be two: 0 is root of this machine, and of containers. */
 static struct holder *find(struct holdings *h, uid_t uid, bool unlimited)
 {
 	struct clist *pos, *tmp;
@@ -169,7 +170,7 @@ static struct holder *find(struct holdings *h, uid_t uid, bool unlimited)
 
 	clist_for_each_safe(pos, tmp, &h->holders) {
 		o = clist_entry(pos, struct holder, node);
-		if (o->uid == uid)
+		if (o->uid == uid && o->unlimited == unlimited)
 			return o;
 	}
 	o = calloc(1, sizeof(*o));
@@ -177,6 +178,7 @@ static struct holder *find(struct holdings *h, uid_t uid, bool unlimited)
 		return NULL;
 	o->set = h;
 	o->uid = uid;
+	o->unlimited = unlimited;
 	for (int i = 0; i < NR_KINDS; i++)
 		o->count.most[i] = unlimited ? h->count.most[i] : h->of_one[i];
 	clist_add_tail(&o->node, &h->holders);
@@ -221,6 +223,11 @@ struct holder *holdings_owe(struct holdings *h, uid_t uid, bool unlimited, uint3
 uid_t holder_uid(const struct holder *holder)
 {
 	return holder->uid;
+}
+
+bool holder_is_unlimited(const struct holder *holder)
+{
+	return holder->unlimited;
 }
 
 int holder_take(struct holder *holder, uint32_t fds, uint32_t maps)

@@ -5,7 +5,7 @@
  * Memory is a tenant's; these are araxd's own, and without any it can serve nobody.
  * So they are counted by user until they are given back, whatever has become of the
  * connection: no user has more than a quarter of what there is (what takes time to be given
- * back aside), and all together have three, so that araxd has one.  Root and araxd's own user may have as much as all.
+ * back aside), and all together have three, so that araxd has one.  Administrators may have as much as all.
  */
 #ifndef ARAXD_LINK_HOLDINGS_H
 #define ARAXD_LINK_HOLDINGS_H
@@ -44,6 +44,7 @@ int holdings_take(struct holdings *h, uid_t uid, bool unlimited, uint32_t fds, u
 struct holder *holdings_owe(struct holdings *h, uid_t uid, bool unlimited, uint32_t fds);
 
 uid_t holder_uid(const struct holder *holder);
+bool holder_is_unlimited(const struct holder *holder);
 
 /* More, for one who has something. */
 int holder_take(struct holder *holder, uint32_t fds, uint32_t maps);

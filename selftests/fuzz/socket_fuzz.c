@@ -51,7 +51,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	static struct broker *broker;
 	static struct poller *poller;
-	struct broker_params bp = { .config = &config, .mode = 0600 };
+	struct broker_params bp = { .config = &config, .mode = 0600, .own_admin = true };
 	struct arax_layout l;
 	static struct devices *devices;
 

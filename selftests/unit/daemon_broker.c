@@ -3,10 +3,12 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/userfaultfd.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -677,6 +679,74 @@ START_TEST(administrators_kill)
 	ck_assert_int_eq(CALL(&other, ARAX_NR_INFO, &a), -EPIPE);
 	client_close(&other);
 	ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &a), 0);
+}
+END_TEST
+
+enum root { ROOT, ROOT_WITHOUT_CAPABILITY, ROOT_OF_A_NAMESPACE };
+
+static bool become(enum root kind)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2];
+	int fd;
+
+	switch (kind) {
+	case ROOT:
+		return true;
+	case ROOT_WITHOUT_CAPABILITY:
+		if (syscall(SYS_capget, &h, caps))
+			return false;
+		caps[0].effective &= ~(1u << CAP_SYS_ADMIN);
+		return !syscall(SYS_capset, &h, caps);
+	case ROOT_OF_A_NAMESPACE:
+		if (unshare(CLONE_NEWUSER))
+			return false;
+		fd = open("/proc/self/uid_map", O_WRONLY);
+		return write(fd, "0 0 1", 5) == 5 && !geteuid();
+	}
+	return false;
+}
+
+#define CANT_BECOME	255
+
+/* As another process of uid 0. */
+static int kill_as(enum root kind, uint32_t context)
+{
+	struct arax_kill k = { .size = sizeof(k), .context = context };
+	struct client own;
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (!become(kind))
+			_exit(CANT_BECOME);
+		client_open(&own, daemon_path(d));
+		_exit(-CALL(&own, ARAX_NR_CONTEXT_KILL, &k));
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status));
+	return -WEXITSTATUS(status);
+}
+
+/* Of a container's root the uid is 0 as well, and no more than that. */
+START_TEST(root_is_more_than_a_uid)
+{
+	struct arax_info a = { .size = sizeof(a) };
+	int err;
+
+	down();
+	d = daemon_up_public();
+	client_open(&c, daemon_path(d));
+	ready(4);
+	ck_assert_int_eq(kill_as(ROOT_WITHOUT_CAPABILITY, c.context), -EPERM);
+	err = kill_as(ROOT_OF_A_NAMESPACE, c.context);
+	if (err == -CANT_BECOME)
+		printf("skipped: no user namespace can be made here\n");
+	else
+		ck_assert_int_eq(err, -EPERM);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &a), 0);
+	ck_assert_int_eq(kill_as(ROOT, c.context), 0);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &a), -EPIPE);
 }
 END_TEST
 
@@ -1644,6 +1714,7 @@ int main(void)
 		tcase_add_test(few, buffers_are_their_users);
 		tcase_add_test(few, armed_eventfds_are_their_users);
 		tcase_add_test(few, watched_eventfd);
+		tcase_add_test(t, root_is_more_than_a_uid);
 		tcase_add_test(few, stuck_descriptors_are_their_users);
 		suite_add_tcase(s, few);
 	}
