@@ -22,6 +22,9 @@
 #define SLOTS		16384u
 #define EVENTS		32
 #define PER_UID_SPARE	64u	/* connections of one user beside its contexts */
+#define ADMIN_SHARE	16	/* of max_clients, one part is administrators' alone */
+#define IDLE_NS		5000000000u	/* so long one may be without rings where places are few */
+#define IDLE_LOOK_NS	500000000u
 #define FOREIGN_SHARE	16	/* of our descriptors those of a user that may wait to be closed */
 #define FOREIGN_MOST	4096u
 
@@ -146,24 +149,53 @@ static uint32_t conns_of(struct broker *b, uid_t uid)
 	return n;
 }
 
+/*
+ * Who has no rings is no tenant's context, and counts by uid alone, of which one user may have
+ * thousands.  So where places are few, others need those more.
+ */
+static void close_idle(struct broker *b, uint64_t now)
+{
+	struct clist *pos, *tmp;
+
+	if (b->nr_conns <= b->config->link.max_clients / 2 ||
+	    now - b->looked_idle_ns < IDLE_LOOK_NS)
+		return;
+	b->looked_idle_ns = now;
+	clist_for_each_safe(pos, tmp, &b->conns) {
+		struct conn *c = clist_entry(pos, struct conn, node);
+
+		if (!c->admin && !core_read_once(c->client->ready) && now - c->since_ns > IDLE_NS)
+			conn_close(c);
+	}
+}
+
+static uint32_t places(const struct broker *b, bool admin)
+{
+	uint32_t all = b->config->link.max_clients;
+
+	return admin ? all : all - all / ADMIN_SHARE;
+}
+
 static int conn_create(struct broker *b, int fd)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
 	struct core_tenant *tenant;
 	struct peer peer;
 	struct conn *c;
+	uint64_t now = monotonic_ns();
 	bool admin;
 	int err;
 
+	close_idle(b, now);
 	err = identity_peer(fd, &peer);
 	if (err)
 		return err;
 	admin = peer.root || (b->own_admin && peer.uid == b->own_uid);
-	if (!admin && patience_is_over(&b->patience, peer.uid, monotonic_ns()))
+	if (!admin && patience_is_over(&b->patience, peer.uid, now))
 		return -EACCES;
 	if (!admin && closer_is_full(b->closer, peer.uid))
 		return -EDQUOT;
-	if (b->nr_conns >= b->config->link.max_clients)
+	if (b->nr_conns >= places(b, admin))
 		return -EUSERS;
 	if (!admin && conns_of(b, peer.uid) >= b->config->limits.contexts + PER_UID_SPARE)
 		return -EUSERS;
@@ -178,6 +210,7 @@ static int conn_create(struct broker *b, int fd)
 	c->uid = peer.uid;
 	c->nr_fds = CONN_FDS;
 	c->admin = admin;
+	c->since_ns = now;
 	c->wake_fd = c->bell_fd = -1;
 	clist_init(&c->pending);
 	err = holdings_take(b->holdings, peer.uid, c->admin, CONN_FDS, CONN_MAPS, &c->holder);

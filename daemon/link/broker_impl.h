@@ -69,6 +69,7 @@ struct conn {
 	pid_t pid;
 	uid_t uid;
 	bool admin;
+	uint64_t since_ns;	/* connected */
 	bool closing;
 	bool at_poller;		/* ring added and not removed */
 	uint32_t guard;
@@ -165,6 +166,7 @@ struct broker {
 	bool any_closing;
 	struct clist conns;
 	uint32_t nr_conns;
+	uint64_t looked_idle_ns;	/* last search for connections without rings */
 	struct clist tokens;
 	uint32_t refuse;	/* atomic */
 	uint32_t stop;		/* atomic */

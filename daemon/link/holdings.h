@@ -5,7 +5,8 @@
  * Memory is a tenant's; these are araxd's own, and without any it can serve nobody.
  * So they are counted by user until they are given back, whatever has become of the
  * connection: no user has more than a quarter of what there is (what takes time to be given
- * back aside), and all together have three, so that araxd has one.  Administrators may have as much as all.
+ * back aside), and all together have three, so that araxd has one.  Administrators have no
+ * part of their own, and half of araxd's beside: whatever users do, they can be served.
  */
 #ifndef ARAXD_LINK_HOLDINGS_H
 #define ARAXD_LINK_HOLDINGS_H

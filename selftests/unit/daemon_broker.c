@@ -1549,6 +1549,24 @@ START_TEST(armed_eventfds_are_their_users)
 }
 END_TEST
 
+static void open_as(struct client *one, uid_t uid)
+{
+	be(uid);
+	client_open(one, daemon_path(d));
+	be(0);
+}
+
+/* What it is told when it calls, and 0 if nothing is wrong. */
+static int told(struct client *of)
+{
+	struct arax_msg msg = { .nr = ARAX_NR_INFO, .id = 1 };
+
+	send(of->fd, &msg, sizeof(msg), MSG_NOSIGNAL);
+	if (recv(of->fd, &msg, sizeof(msg), 0) != sizeof(msg))
+		return -ECONNRESET;
+	return msg.id == ARAX_MSG_REFUSED ? msg.result : 0;
+}
+
 /* What can't be closed counts for whose it is, and he has no more of it than a few. */
 START_TEST(stuck_descriptors_are_their_users)
 {
@@ -1556,6 +1574,7 @@ START_TEST(stuck_descriptors_are_their_users)
 	struct arax_msg msg = { .nr = ARAX_NR_INFO, .id = 1 };
 	int pair[2], null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	uint32_t n;
+	int err;
 
 	lingering(pair);
 	open_greedy(&one);
@@ -1575,9 +1594,7 @@ START_TEST(stuck_descriptors_are_their_users)
 	ck_assert_int_le(recv(two.fd, &msg, sizeof(msg), 0), 0);
 	client_close(&one);
 	client_close(&two);
-	be(GREEDY);
-	client_open(&one, daemon_path(d));
-	be(0);
+	open_as(&one, GREEDY);
 	ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), sizeof(msg));
 	ck_assert_uint_eq(msg.id, ARAX_MSG_REFUSED);
 	ck_assert_int_eq(msg.result, -EDQUOT);
@@ -1587,16 +1604,55 @@ START_TEST(stuck_descriptors_are_their_users)
 	close(pair[1]);
 	do {
 		usleep(1000);
-		be(GREEDY);
-		client_open(&one, daemon_path(d));
-		be(0);
-		/* Answered, with an error, or refused before. */
-		msg = (struct arax_msg){ .nr = ARAX_NR_INFO, .id = 1 };
-		send(one.fd, &msg, sizeof(msg), MSG_NOSIGNAL);
-		ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), sizeof(msg));
+		open_as(&one, GREEDY);
+		err = told(&one);
 		client_close(&one);
-	} while (msg.id == ARAX_MSG_REFUSED);
+	} while (err);
 	close(null);
+}
+END_TEST
+
+/* A few users, or one of many uids, take all places: but administrators'. */
+START_TEST(places_are_left)
+{
+	enum { PLACES = 32, USERS = PLACES - PLACES / 16 };
+	struct client idle[USERS], root, more;
+	uint32_t i;
+	int err;
+
+	client_close(&c);
+	daemon_down(d);
+	d = daemon_up_with("link { max_clients = 32 }");
+	log_max_level = 0;
+	ck_assert_int_eq(chmod(daemon_path(d), 0666), 0);
+	open_as(&c, GREEDY);
+	ck_assert_int_eq(client_init(&c, 4), 0);
+	for (i = 0; i < USERS - 1; i++) {
+		open_as(&idle[i], GREEDY + i);
+		ck_assert_int_eq(told(&idle[i]), 0);
+	}
+	open_as(&more, GREEDY + i);
+	ck_assert_int_lt(told(&more), 0);
+	client_close(&more);
+	client_open(&root, daemon_path(d));
+	ck_assert_int_eq(told(&root), 0);
+	/* Nor do those stay who have made nothing of theirs. */
+	sleep(6);
+	open_as(&more, GREEDY + i);
+	told(&more);
+	client_close(&more);
+	for (i = 0; i < USERS - 1; i++) {
+		ck_assert_int_eq(told(&idle[i]), -ECONNRESET);
+		client_close(&idle[i]);
+	}
+	/* Their places are free a moment later. */
+	for (err = -1; err; client_close(&more)) {
+		open_as(&more, GREEDY + i);
+		err = told(&more);
+	}
+	ck_assert_int_eq(told(&root), 0);
+	ck_assert_int_eq(told(&c), 0);
+	client_close(&root);
 }
 END_TEST
 
@@ -1715,6 +1771,7 @@ int main(void)
 		tcase_add_test(few, armed_eventfds_are_their_users);
 		tcase_add_test(few, watched_eventfd);
 		tcase_add_test(t, root_is_more_than_a_uid);
+		tcase_add_test(few, places_are_left);
 		tcase_add_test(few, stuck_descriptors_are_their_users);
 		suite_add_tcase(s, few);
 	}
