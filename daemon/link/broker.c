@@ -430,6 +430,18 @@ static void *serve(void *arg)
 /* ------------------------------------------------------------------ */
 /* Life                                                                */
 
+/* A socket that was left behind is replaced, nothing else is. */
+static int look_at_path(const char *path)
+{
+	struct stat st;
+
+	if (lstat(path, &st) || S_ISSOCK(st.st_mode))
+		return 0;
+	log_err("there is something else in the socket's place", log_str("path", path),
+		log_str("remedy", "remove it, or give another path by --socket or link.socket"));
+	return -EEXIST;
+}
+
 /*
  * The lock beside the socket says whether somebody serves it: a socket's file
  * outlives its server, a lock doesn't.
@@ -447,6 +459,9 @@ static int take_socket(struct broker *b, const char *path, unsigned int mode)
 			log_u64("limit", sizeof(sa.sun_path) - 1));
 		return -ENAMETOOLONG;
 	}
+	err = look_at_path(path);
+	if (err)
+		return err;
 	strcpy(sa.sun_path, path);
 	snprintf(lock, sizeof(lock), "%s.lock", path);
 	b->lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -787,6 +787,32 @@ START_TEST(deadlines_and_cancel)
 }
 END_TEST
 
+/* What is in its place and no socket is somebody's. */
+START_TEST(no_file_is_replaced)
+{
+	char path[64], lock[80], name[] = "/tmp/arax-unit-XXXXXX";
+	struct config config;
+	struct broker_params bp = { .config = &config, .path = path, .mode = 0600 };
+	int fd = mkstemp(name);
+	struct broker *b;
+
+	ck_assert_int_eq(config_init(&config), 0);
+	snprintf(path, sizeof(path), "%s", name);
+	log_max_level = 0;
+	ck_assert_int_eq(broker_create(&bp, &b), -EEXIST);
+	ck_assert_int_eq(access(path, F_OK), 0);
+	snprintf(lock, sizeof(lock), "%s.lock", path);
+	ck_assert_int_ne(access(lock, F_OK), 0);
+	close(fd);
+	unlink(path);
+	/* A link is none either, wherever it leads. */
+	ck_assert_int_eq(symlink(daemon_path(d), path), 0);
+	ck_assert_int_eq(broker_create(&bp, &b), -EEXIST);
+	unlink(path);
+	config_free(&config);
+}
+END_TEST
+
 static struct core_client *core_client_of(const struct client *of)
 {
 	struct core *core = ((struct broker *)daemon_poller(d)->links[0])->core;
@@ -1757,6 +1783,7 @@ int main(void)
 	tcase_add_test(t, links_count_for_themselves);
 	tcase_add_test(t, hostile_eventfd);
 	tcase_add_test(t, stops_with_clients);
+	tcase_add_test(t, no_file_is_replaced);
 	tcase_add_test(t, what_lingers_keeps_nobody);
 	tcase_add_test(t, what_lingers_unread_keeps_nobody);
 	tcase_add_test(t, what_lingers_unaccepted_keeps_nobody);
