@@ -25,6 +25,7 @@
 #define ADMIN_SHARE	16	/* of max_clients, one part is administrators' alone */
 #define IDLE_NS		5000000000u	/* so long one may be without rings where places are few */
 #define IDLE_LOOK_NS	500000000u
+#define LISTEN_AGAIN_NS	100000000u	/* after descriptors or memory gave out */
 #define FOREIGN_SHARE	16	/* of our descriptors those of a user that may wait to be closed */
 #define FOREIGN_MOST	4096u
 
@@ -282,6 +283,7 @@ static void accept_some(struct broker *b)
 			if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
 				log_warn("no new client can be taken", log_errno(errno));
 				listen_on(b, false);
+				b->listen_ns = monotonic_ns() + LISTEN_AGAIN_NS;
 			}
 			return;
 		}
@@ -365,12 +367,32 @@ static int next_timeout(struct broker *b)
 			next = d;
 	}
 	if (next == ARAX_DEADLINE_NONE)
-		return b->listening ? -1 : 100;
+		return -1;
 	now = monotonic_ns();
 	if (next <= now)
 		return 0;
 	next = (next - now + 999999) / 1000000;
 	return next > 1000000 ? 1000000 : (int)next;
+}
+
+/* Whatever else goes on meanwhile: without an event, too. */
+static int until_listening(const struct broker *b, int timeout)
+{
+	uint64_t now = monotonic_ns(), ms;
+
+	ms = b->listen_ns > now ? (b->listen_ns - now + 999999) / 1000000 : 0;
+	return timeout < 0 || ms < (uint64_t)timeout ? (int)ms : timeout;
+}
+
+static void listen_again(struct broker *b)
+{
+	if (__atomic_load_n(&b->refuse, __ATOMIC_ACQUIRE)) {
+		listen_on(b, false);
+		b->listen_ns = 0;
+	} else if (b->listen_ns && monotonic_ns() >= b->listen_ns) {
+		b->listen_ns = 0;
+		listen_on(b, true);
+	}
 }
 
 static void on_event(struct broker *b)
@@ -395,6 +417,8 @@ static void *serve(void *arg)
 
 	while (!__atomic_load_n(&b->stop, __ATOMIC_ACQUIRE)) {
 		timeout = next_timeout(b);
+		if (b->listen_ns)
+			timeout = until_listening(b, timeout);
 		n = epoll_wait(b->epoll_fd, ev, EVENTS, timeout);
 		for (i = 0; i < n; i++) {
 			struct source *s = ev[i].data.ptr;
@@ -419,10 +443,7 @@ static void *serve(void *arg)
 			look_at_pending(b, true);
 		free_closed(b);
 		broker_reap(b);
-		if (__atomic_load_n(&b->refuse, __ATOMIC_ACQUIRE))
-			listen_on(b, false);
-		else if (n == 0)
-			listen_on(b, true);
+		listen_again(b);
 	}
 	return NULL;
 }

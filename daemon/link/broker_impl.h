@@ -163,6 +163,7 @@ struct broker {
 	int event_fd;
 	struct source listen_source, event_source;
 	bool listening;
+	uint64_t listen_ns;	/* not before; 0: not by itself */
 	bool any_closing;
 	struct clist conns;
 	uint32_t nr_conns;

@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -1575,6 +1576,33 @@ START_TEST(armed_eventfds_are_their_users)
 }
 END_TEST
 
+/* The one who waits is taken when there is a descriptor again, though others call all the time. */
+START_TEST(accepting_goes_on)
+{
+	struct rlimit none = { 0, files.rlim_max }, some = { FILES, files.rlim_max };
+	struct arax_info a = { .size = sizeof(a) };
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	struct pollfd p = { .events = POLLIN };
+	struct client late = { .fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0) };
+	int i;
+
+	strcpy(sa.sun_path, daemon_path(d));
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	ck_assert_int_eq(connect(late.fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	client_send(&late, ARAX_NR_INFO, &a, sizeof(a), NULL, 0);
+	for (i = 0; i < 100; i++) {
+		if (i == 10)
+			ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &some), 0);
+		ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &a), 0);
+		usleep(10000);
+	}
+	p.fd = late.fd;
+	ck_assert_int_eq(poll(&p, 1, 0), 1);
+	ck_assert_int_eq(client_receive(&late, &a, sizeof(a), NULL), 0);
+	close(late.fd);
+}
+END_TEST
+
 static void open_as(struct client *one, uid_t uid)
 {
 	be(uid);
@@ -1799,6 +1827,7 @@ int main(void)
 		tcase_add_test(few, watched_eventfd);
 		tcase_add_test(t, root_is_more_than_a_uid);
 		tcase_add_test(few, places_are_left);
+		tcase_add_test(few, accepting_goes_on);
 		tcase_add_test(few, stuck_descriptors_are_their_users);
 		suite_add_tcase(s, few);
 	}
