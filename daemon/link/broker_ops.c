@@ -23,19 +23,31 @@ static struct broker *broker_of_client(struct core_client *c)
 	return c->core->link;
 }
 
+/* Its seals, or EINVAL: not a memfd; EBADF: no descriptor. */
+static int identify(int fd, struct stat *st)
+{
+	/* First: it asks no file system, and after it none but those in memory is asked. */
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (seals < 0)
+		return errno == EBADF ? -EBADF : -EINVAL;
+	return fstat(fd, st) || !S_ISREG(st->st_mode) ? -EINVAL : seals;
+}
+
 /*
  * Size and identity of a memfd that has the seals and is writable for ever.
- * EINVAL: not a memfd, one of huge pages, or other seals; EBADF: no descriptor.
+ * EINVAL: not a memfd, one of huge pages or with holes, or other seals; EBADF: no descriptor.
  */
 static int inspect(int fd, int seals, struct stat *st)
 {
-	/* First: it asks no file system, and after it none but those in memory is asked. */
-	int got = fcntl(fd, F_GET_SEALS);
+	int got = identify(fd, st);
 
 	if (got < 0)
-		return errno == EBADF ? -EBADF : -EINVAL;
-	if (fstat(fd, st) || !S_ISREG(st->st_mode) || (got & seals) != seals ||
-	    got & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
+		return got;
+	if ((got & seals) != seals || got & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
+		return -EINVAL;
+	/* What we touch first is charged to our cgroup, not to its owner's. */
+	if ((u64)st->st_blocks * 512 < (u64)st->st_size)
 		return -EINVAL;
 	/* The pool may be empty when we touch a hole in it, and that would be our end. */
 	return guard_may_map(fd) ? 0 : -EINVAL;
@@ -326,8 +338,8 @@ static int buffer_inspect(struct core_client *c, struct arax_buffer_import *arg,
 
 	switch (arg->type) {
 	case ARAX_IMPORT_ARAX:
-		err = inspect(arg->fd, 0, &st);
-		if (err)
+		err = identify(arg->fd, &st);
+		if (err < 0)
 			return err;
 		pthread_mutex_lock(&b->ident_lock);
 		bb = find_ident(b, &st);

@@ -421,6 +421,38 @@ START_TEST(huge_pages_are_refused)
 }
 END_TEST
 
+/* Whoever touches a page first is charged for it: that must be the client. */
+START_TEST(holes_are_refused)
+{
+	struct arax_buffer_import im = { .size = sizeof(im), .type = ARAX_IMPORT_MEMFD, .fd = 0 };
+	struct arax_buffer_create cr = { .size = sizeof(cr), .bytes = 4 * PAGE, .fd = 0 };
+	struct arax_context_init init = { .size = sizeof(init), .depth = 4, .entry_size = 128,
+					  .ring_fd = 0, .wake_fd = 1, .doorbell_fd = -1 };
+	struct arax_layout l;
+	int fds[2] = { -1, eventfd(0, EFD_CLOEXEC) }, fd = memfd_sealed(4 * PAGE, SEALS);
+	uint8_t one = 1;
+
+	arax_layout(4, 128, 0, &l);
+	fds[0] = memfd_sealed(l.region_size, SEALS);
+	ck_assert_int_eq(fallocate(fds[0], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGE), 0);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &init, sizeof(init), fds, 2, NULL),
+			 -EINVAL);
+	ready(4);
+	ck_assert_int_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, PAGE, PAGE), 0);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1, NULL),
+			 -EINVAL);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &fd, 1, NULL),
+			 -EINVAL);
+	ck_assert_int_eq(pwrite(fd, &one, 1, PAGE), 1);
+	im.fd = cr.fd = 0;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1, NULL), 0);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &fd, 1, NULL), 0);
+	close(fd);
+	close(fds[0]);
+	close(fds[1]);
+}
+END_TEST
+
 /* The socket in other hands is worth nothing. */
 START_TEST(forked_child_is_refused)
 {
@@ -1793,6 +1825,7 @@ int main(void)
 	tcase_add_test(t, timelines);
 	tcase_add_test(t, buffers_are_shared);
 	tcase_add_test(t, huge_pages_are_refused);
+	tcase_add_test(t, holes_are_refused);
 	tcase_add_test(t, forked_child_is_refused);
 	tcase_add_test(t, garbage_ends_the_connection);
 	tcase_add_test(t, corrupt_ring_ends_the_context);

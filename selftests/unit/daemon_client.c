@@ -272,6 +272,7 @@ int memfd_sealed(uint64_t bytes, int seals)
 
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(ftruncate(fd, (off_t)bytes), 0);
+	ck_assert_int_eq(fallocate(fd, 0, 0, (off_t)bytes), 0);
 	if (seals)
 		ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, seals), 0);
 	return fd;
