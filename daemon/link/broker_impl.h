@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "daemon/config.h"
@@ -128,8 +129,7 @@ struct token {
 	struct conn *conn;	/* NULL once that is gone */
 	struct holder *holder;
 	int fd;
-	dev_t dev;
-	ino_t ino;
+	struct stat st;		/* as it was made */
 };
 
 struct conn_set {

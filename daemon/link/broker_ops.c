@@ -510,7 +510,6 @@ static int timeline_export(struct core_client *cc, struct core_timeline *tl)
 	struct broker *b = c->broker;
 	struct epoll_event ev = { 0 };
 	struct token *t;
-	struct stat st;
 	int fds[2], err;
 
 	if (c->nr_tokens >= CONN_MAX_TOKENS)
@@ -528,13 +527,11 @@ static int timeline_export(struct core_client *cc, struct core_timeline *tl)
 	}
 	t->source.kind = SOURCE_TOKEN;
 	ev.data.ptr = &t->source;
-	if (fstat(fds[0], &st) || epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, fds[1], &ev)) {
+	if (fstat(fds[0], &t->st) || epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, fds[1], &ev)) {
 		err = -ENOMEM;
 		goto close;
 	}
 	t->fd = fds[1];
-	t->dev = st.st_dev;
-	t->ino = st.st_ino;
 	t->tl = tl;
 	t->conn = c;
 	t->holder = c->holder;
@@ -575,6 +572,18 @@ void broker_tokens_forget(struct broker *b, struct conn *c)
 	}
 }
 
+/*
+ * The numbers of pipes come again after 2^32 others, and who makes those can choose.  But the
+ * time at which ours was made comes no more, nor can a program set the change time of his to what
+ * is past, and whose they are is another's.
+ */
+static bool is_token(const struct token *t, const struct stat *st)
+{
+	return t->st.st_dev == st->st_dev && t->st.st_ino == st->st_ino &&
+	       t->st.st_uid == st->st_uid && t->st.st_ctim.tv_sec == st->st_ctim.tv_sec &&
+	       t->st.st_ctim.tv_nsec == st->st_ctim.tv_nsec;
+}
+
 static struct core_timeline *timeline_import(struct core_client *cc, int fd, int *err)
 {
 	struct broker *b = broker_of_client(cc);
@@ -587,7 +596,7 @@ static struct core_timeline *timeline_import(struct core_client *cc, int fd, int
 	clist_for_each_safe(pos, tmp, &b->tokens) {
 		struct token *t = clist_entry(pos, struct token, node);
 
-		if (t->dev != st.st_dev || t->ino != st.st_ino)
+		if (!is_token(t, &st))
 			continue;
 		core_spin_lock(&b->core->dispatch);
 		t->tl->refs++;

@@ -355,6 +355,54 @@ START_TEST(timelines)
 }
 END_TEST
 
+/* A pipe that has the number of the one that was exported is another one all the same. */
+START_TEST(a_pipe_of_that_number_is_no_timeline)
+{
+	struct broker *b = (struct broker *)daemon_poller(d)->links[0];
+	struct arax_timeline_create tc = { .size = sizeof(tc) };
+	struct arax_timeline_share ts = { .size = sizeof(ts) };
+	struct client other;
+	struct token *t;
+	struct stat st;
+	int fd, own[2];
+	ino_t ino;
+
+	ready(4);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_CREATE, &tc), 0);
+	ts.handle = tc.handle;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_TIMELINE_EXPORT, &ts, sizeof(ts), NULL, 0, &fd),
+			 0);
+	usleep(50000);	/* longer than the tick that times are told by */
+	ck_assert_int_eq(pipe(own), 0);
+	ck_assert_int_eq(fstat(own[0], &st), 0);
+	/* As after as many pipes as there are numbers; taking a client in, the service comes after. */
+	core_mutex_lock(&b->core->lock);
+	t = clist_entry(b->tokens.next, struct token, node);
+	ino = t->st.st_ino;
+	t->st.st_ino = st.st_ino;
+	core_mutex_unlock(&b->core->lock);
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 4), 0);
+	ts.fd = 0;
+	ts.handle = 0;
+	ck_assert_int_eq(client_call(&other, ARAX_NR_TIMELINE_IMPORT, &ts, sizeof(ts), own, 1,
+				     NULL), -EINVAL);
+	client_close(&other);
+	core_mutex_lock(&b->core->lock);
+	t->st.st_ino = ino;
+	core_mutex_unlock(&b->core->lock);
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 4), 0);
+	ts.fd = 0;
+	ck_assert_int_eq(client_call(&other, ARAX_NR_TIMELINE_IMPORT, &ts, sizeof(ts), &fd, 1,
+				     NULL), 0);
+	client_close(&other);
+	close(own[0]);
+	close(own[1]);
+	close(fd);
+}
+END_TEST
+
 START_TEST(buffers_are_shared)
 {
 	struct arax_buffer_export ex = { .size = sizeof(ex) };
@@ -1823,6 +1871,7 @@ int main(void)
 	tcase_add_test(t, woken_while_others_queue);
 	tcase_add_test(t, submit_call);
 	tcase_add_test(t, timelines);
+	tcase_add_test(t, a_pipe_of_that_number_is_no_timeline);
 	tcase_add_test(t, buffers_are_shared);
 	tcase_add_test(t, huge_pages_are_refused);
 	tcase_add_test(t, holes_are_refused);
