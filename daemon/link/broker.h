@@ -11,7 +11,8 @@
  *   The service thread owns the connections: it accepts, runs calls, answers,
  *   and releases clients.  The poller's thread consumes the rings.  They
  *   exchange struct work (to the poller) and struct reply (to the service);
- *   neither waits for the other.
+ *   neither waits for the other.  What came from a client, or is shared with one, is closed
+ *   by threads of the closer: that may have no end.
  *
  * CONNECTIONS
  *

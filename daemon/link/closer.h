@@ -30,10 +30,13 @@ struct closer *closer_create(uint32_t most);
  */
 void closer_end(struct closer *cl);
 
-/* @fd is one of @holder's descriptors until it is closed.  Any thread; blocks on nothing but memory. */
+/* @fd is one of @holder's descriptors until it is closed.  Any thread; waits for nobody. */
 void closer_close(struct closer *cl, struct holder *holder, enum closer_kind kind, int fd);
 
-/* @uid's foreign ones, its holder being a limited one, are as many as may wait: no more of them are to be taken. */
+/*
+ * @uid's foreign ones are as many as may wait: no more of them are to be taken.  Those of a
+ * holder without limits don't count.
+ */
 bool closer_is_full(struct closer *cl, uid_t uid);
 
 #endif /* ARAXD_LINK_CLOSER_H */

@@ -82,6 +82,26 @@ START_TEST(holdings_are_parted)
 }
 END_TEST
 
+/* Nobody was asked, so nobody refuses it; but it takes room like what was. */
+START_TEST(what_came_unasked_counts)
+{
+	const struct holdings_limits l = { .fds = 40, .maps = 20 };
+	struct holdings *h = holdings_create(&l);
+	struct holder *a, *b;
+
+	a = holdings_owe(h, 1, false, 12);
+	ck_assert_ptr_nonnull(a);
+	ck_assert_uint_eq(holder_uid(a), 1);
+	ck_assert(!holder_is_unlimited(a));
+	ck_assert_int_eq(holdings_take(h, 1, false, 1, 0, &b), -EDQUOT);
+	holder_give(a, 3, 0);
+	ck_assert_int_eq(holdings_take(h, 1, false, 1, 0, &b), 0);
+	ck_assert_ptr_eq(a, b);
+	/* What nobody gives back ends with all. */
+	holdings_destroy(h);
+}
+END_TEST
+
 START_TEST(what_is_given_back_later_makes_room_at_once)
 {
 	const struct holdings_limits l = { .fds = 40, .maps = 80 };
@@ -979,6 +999,7 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, cgroup_line);
 	tcase_add_test(t, holdings_are_parted);
+	tcase_add_test(t, what_came_unasked_counts);
 	tcase_add_test(t, what_is_given_back_later_makes_room_at_once);
 	tcase_add_test(t, limits_go_with_the_folder);
 	tcase_add_test(t, the_name_is_anothers);
