@@ -92,6 +92,8 @@ static void conn_free(struct conn *c)
 	conn_drop_pending(c);
 	broker_tokens_forget(b, c);
 	core_client_release(c->client);
+	/* At the broker's end it is still open. */
+	shutdown(c->fd, SHUT_RDWR);
 	if (has_unread(c->fd)) {
 		closer_close(b->closer, c->holder, CLOSER_FOREIGN, c->fd);
 		c->nr_fds--;
