@@ -52,7 +52,6 @@ struct limits {
 };
 
 static const struct limits limits[] = {
-	{ "socket_mode", 0, 0777 },
 	{ "max_clients", 1, 65536 },
 	{ "poll_us", 0, 1000000 },
 	{ "inline_us", 0, 1000000 },
@@ -152,6 +151,32 @@ static int check_size(cfg_t *cfg, cfg_opt_t *opt)
 	if (s && !parse_size(s, &v))
 		return 0;
 	cfg_error(cfg, "%s = \"%s\": must be bytes, or a number with K, M, G or T", opt->name,
+		  s ? s : "");
+	return -1;
+}
+
+/* Octal, with a 0 before it or not: -1: no mode. */
+static int parse_mode(const char *s, unsigned int *out)
+{
+	unsigned int v = 0;
+
+	for (*out = 0; *s; s++) {
+		if (*s < '0' || *s > '7' || v > 077)
+			return -1;
+		v = v * 8 + (unsigned int)(*s - '0');
+		*out = v;
+	}
+	return 0;
+}
+
+static int check_mode(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, cfg_opt_size(opt) - 1);
+	unsigned int v;
+
+	if (s && *s && !parse_mode(s, &v))
+		return 0;
+	cfg_error(cfg, "%s = %s: must be an octal mode, 0 to 0777, such as 0660", opt->name,
 		  s ? s : "");
 	return -1;
 }
@@ -302,7 +327,7 @@ static int read_out(struct config *c, cfg_t *cfg)
 
 	s = cfg_getsec(cfg, "link");
 	c->link.kind = (enum config_link)word_index(link_words, cfg_getstr(s, "kind"));
-	c->link.socket_mode = (unsigned int)cfg_getint(s, "socket_mode");
+	parse_mode(cfg_getstr(s, "socket_mode"), &c->link.socket_mode);
 	c->link.max_clients = (unsigned int)cfg_getint(s, "max_clients");
 	err = copy_string(s, "socket", &c->link.socket);
 
@@ -355,7 +380,7 @@ static int read_out(struct config *c, cfg_t *cfg)
 static void set_checks(cfg_t *cfg)
 {
 	static const char *const ints[] = {
-		"link|socket_mode", "link|max_clients", "loop|poll_us", "loop|inline_us",
+		"link|max_clients", "loop|poll_us", "loop|inline_us",
 		"worker|timeout_ms", "worker|slice_ms", "worker|idle_s", "worker|max",
 		"worker|threads",
 		"limits|tasks", "limits|contexts", "limits|handles",
@@ -369,6 +394,7 @@ static void set_checks(cfg_t *cfg)
 	cfg_set_validate_func(cfg, "sched|policy", check_word);
 	cfg_set_validate_func(cfg, "sched|models", check_path_or_none);
 	cfg_set_validate_func(cfg, "link|socket", check_path);
+	cfg_set_validate_func(cfg, "link|socket_mode", check_mode);
 	cfg_set_validate_func(cfg, "kernels|path", check_path);
 	cfg_set_validate_func(cfg, "worker|program", check_path);
 	cfg_set_validate_func(cfg, "worker|cgroup", check_path_or_word);
@@ -396,7 +422,7 @@ int config_parse(struct config *c, const char *name, const char *text, size_t by
 	cfg_opt_t link_opts[] = {
 		CFG_STR("kind", "auto", CFGF_NONE),
 		CFG_STR("socket", NULL, CFGF_NODEFAULT),
-		CFG_INT("socket_mode", 0666, CFGF_NONE),
+		CFG_STR("socket_mode", "0666", CFGF_NONE),
 		CFG_INT("max_clients", 4096, CFGF_NONE),
 		CFG_END()
 	};

@@ -138,6 +138,8 @@ static int open_broker(struct daemon *d)
 		return err;
 	}
 	bp.path = path;
+	/* One that isn't root's has no other user that it could be for. */
+	bp.own_admin = d->options.user || geteuid();
 	bp.mode = d->options.user ? 0600 : d->config.link.socket_mode;
 	err = broker_create(&bp, &d->broker);
 	if (!err)

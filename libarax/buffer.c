@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -70,6 +71,13 @@ int arax_buffer_create(struct arax *ax, uint64_t bytes, uint32_t flags,
 	return 0;
 }
 
+static bool has_holes(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && st.st_blocks * 512 < st.st_size;
+}
+
 static int import(struct arax *ax, struct arax_buffer_import *a, int fd, struct buffer **out)
 {
 	struct arax_handle h = { .size = sizeof(h) };
@@ -82,6 +90,9 @@ static int import(struct arax *ax, struct arax_buffer_import *a, int fd, struct 
 	if (!b)
 		return error_set(-ENOMEM, "importing a buffer");
 	ret = context_call(ax, "importing a buffer", ARAX_NR_BUFFER_IMPORT, a);
+	if (ret == -EINVAL && a->type == ARAX_IMPORT_MEMFD && has_holes(fd))
+		error_set(ret, "importing descriptor %d: it has holes, which only the module would fill: fallocate() them",
+			  fd);
 	if (ret)
 		goto fail;
 	if (a->type == ARAX_IMPORT_USER) {

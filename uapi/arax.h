@@ -376,7 +376,7 @@ struct arax_info {
  * @entry_size: in: 128 or 256
  * @arena_size: in: bytes, multiple of the page size, may be 0
  * @ring_fd:	broker link: the memfd that holds the region (sealed SHRINK|GROW|SEAL,
- *		region_size bytes); kernel link: must be -1
+ *		region_size bytes, without holes); kernel link: must be -1
  * @wake_fd:	broker link: eventfd written when cq_need_wakeup is set; else -1
  * @doorbell_fd: broker link: out, eventfd to write when sq_need_wakeup is set
  * @sq_offset, @cq_offset, @arena_offset, @region_size: out; on the broker link
@@ -511,7 +511,8 @@ struct arax_task_why {
 /**
  * struct arax_buffer_create - pinned, zeroed, shared pages
  * @bytes:	1 or more; rounded up to pages, and out: the rounded size
- * @fd:		broker link: the memfd (sealed SHRINK|GROW|SEAL); else -1
+ * @fd:		broker link: the memfd (sealed SHRINK|GROW|SEAL, its pages there: holes
+ *		are EINVAL); else -1
  * @handle:	out
  * @map_offset:	out: for mmap() of /dev/arax (kernel link)
  *
@@ -528,7 +529,7 @@ struct arax_buffer_create {
 
 enum arax_import {
 	ARAX_IMPORT_ARAX	= 0,	/* an fd from ARAX_IOC_BUFFER_EXPORT */
-	ARAX_IMPORT_MEMFD	= 1,	/* sealed SHRINK, not WRITE */
+	ARAX_IMPORT_MEMFD	= 1,	/* sealed SHRINK, not WRITE; broker link: no holes */
 	ARAX_IMPORT_USER	= 2,	/* the caller's memory at @address; kernel link only */
 	ARAX_IMPORT_DMABUF	= 3,
 };

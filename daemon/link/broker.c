@@ -22,6 +22,12 @@
 #define SLOTS		16384u
 #define EVENTS		32
 #define PER_UID_SPARE	64u	/* connections of one user beside its contexts */
+#define ADMIN_SHARE	16	/* of max_clients, one part is administrators' alone */
+#define IDLE_NS		5000000000u	/* so long one may be without rings where places are few */
+#define IDLE_LOOK_NS	500000000u
+#define LISTEN_AGAIN_NS	100000000u	/* after descriptors or memory gave out */
+#define FOREIGN_SHARE	16	/* of our descriptors those of a user that may wait to be closed */
+#define FOREIGN_MOST	4096u
 
 void broker_kick(struct broker *b)
 {
@@ -35,6 +41,15 @@ void broker_reply_later(struct broker *b, struct work *w)
 {
 	if (work_push(&b->replies, w))
 		broker_kick(b);
+}
+
+void broker_close_foreign(struct broker *b, uid_t uid, bool admin, int fd)
+{
+	struct holder *holder = holdings_owe(b->holdings, uid, admin, 1);
+
+	/* Without memory it stays open: better than to wait for it. */
+	if (holder)
+		closer_close(b->closer, holder, CLOSER_FOREIGN, fd);
 }
 
 /* ------------------------------------------------------------------ */
@@ -53,6 +68,23 @@ void conn_close(struct conn *c)
 		conn_remove_ring(c);
 }
 
+/*
+ * After shutdown(), when nothing more comes: has it a message that was not read?  The kernel
+ * would close what it carries, on the thread that closes the socket.
+ */
+static bool has_unread(int fd)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(struct ucred))];
+	} control;
+	struct msghdr mh = { .msg_control = &control, .msg_controllen = sizeof(control) };
+
+	/* The end has no sender; a message has one, even if it is empty. */
+	return recvmsg(fd, &mh, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) >= 0 &&
+	       mh.msg_controllen;
+}
+
 static void conn_free(struct conn *c)
 {
 	struct broker *b = c->broker;
@@ -60,8 +92,15 @@ static void conn_free(struct conn *c)
 	conn_drop_pending(c);
 	broker_tokens_forget(b, c);
 	core_client_release(c->client);
-	close(c->fd);
-	holder_give(c->holder, CONN_FDS, CONN_MAPS);
+	/* At the broker's end it is still open. */
+	shutdown(c->fd, SHUT_RDWR);
+	if (has_unread(c->fd)) {
+		closer_close(b->closer, c->holder, CLOSER_FOREIGN, c->fd);
+		c->nr_fds--;
+	} else {
+		close(c->fd);
+	}
+	holder_give(c->holder, c->nr_fds, CONN_MAPS);
 	clist_del(&c->node);
 	b->nr_conns--;
 	free(c);
@@ -99,14 +138,45 @@ struct conn *broker_conn_by_context(struct broker *b, uint32_t context)
 	return NULL;
 }
 
+/* But administrators'. */
 static uint32_t conns_of(struct broker *b, uid_t uid)
 {
 	struct clist *pos, *tmp;
 	uint32_t n = 0;
 
-	clist_for_each_safe(pos, tmp, &b->conns)
-		n += clist_entry(pos, struct conn, node)->uid == uid;
+	clist_for_each_safe(pos, tmp, &b->conns) {
+		struct conn *c = clist_entry(pos, struct conn, node);
+
+		n += c->uid == uid && !c->admin;
+	}
 	return n;
+}
+
+/*
+ * Who has no rings is no tenant's context, and counts by uid alone, of which one user may have
+ * thousands.  So where places are few, others need those more.
+ */
+static void close_idle(struct broker *b, uint64_t now)
+{
+	struct clist *pos, *tmp;
+
+	if (b->nr_conns <= b->config->link.max_clients / 2 ||
+	    now - b->looked_idle_ns < IDLE_LOOK_NS)
+		return;
+	b->looked_idle_ns = now;
+	clist_for_each_safe(pos, tmp, &b->conns) {
+		struct conn *c = clist_entry(pos, struct conn, node);
+
+		if (!c->admin && !core_read_once(c->client->ready) && now - c->since_ns > IDLE_NS)
+			conn_close(c);
+	}
+}
+
+static uint32_t places(const struct broker *b, bool admin)
+{
+	uint32_t all = b->config->link.max_clients;
+
+	return admin ? all : all - all / ADMIN_SHARE;
 }
 
 static int conn_create(struct broker *b, int fd)
@@ -115,18 +185,22 @@ static int conn_create(struct broker *b, int fd)
 	struct core_tenant *tenant;
 	struct peer peer;
 	struct conn *c;
+	uint64_t now = monotonic_ns();
+	bool admin;
 	int err;
 
+	close_idle(b, now);
 	err = identity_peer(fd, &peer);
 	if (err)
 		return err;
-	if (peer.uid && peer.uid != b->own_uid &&
-	    patience_is_over(&b->patience, peer.uid, monotonic_ns()))
+	admin = peer.root || (b->own_admin && peer.uid == b->own_uid);
+	if (!admin && patience_is_over(&b->patience, peer.uid, now))
 		return -EACCES;
-	if (b->nr_conns >= b->config->link.max_clients)
+	if (!admin && closer_is_full(b->closer, peer.uid))
+		return -EDQUOT;
+	if (b->nr_conns >= places(b, admin))
 		return -EUSERS;
-	if (peer.uid && peer.uid != b->own_uid &&
-	    conns_of(b, peer.uid) >= b->config->limits.contexts + PER_UID_SPARE)
+	if (!admin && conns_of(b, peer.uid) >= b->config->limits.contexts + PER_UID_SPARE)
 		return -EUSERS;
 	c = aligned_alloc(64, (sizeof(*c) + 63) & ~(size_t)63);
 	if (!c)
@@ -137,7 +211,9 @@ static int conn_create(struct broker *b, int fd)
 	c->fd = fd;
 	c->pid = peer.pid;
 	c->uid = peer.uid;
-	c->admin = !peer.uid || peer.uid == b->own_uid;
+	c->nr_fds = CONN_FDS;
+	c->admin = admin;
+	c->since_ns = now;
 	c->wake_fd = c->bell_fd = -1;
 	clist_init(&c->pending);
 	err = holdings_take(b->holdings, peer.uid, c->admin, CONN_FDS, CONN_MAPS, &c->holder);
@@ -180,12 +256,22 @@ static void listen_on(struct broker *b, bool on)
 	epoll_ctl(b->epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, b->listen_fd, &ev);
 }
 
-static void refuse(int fd, int err)
+static void refuse(struct broker *b, int fd, int err)
 {
 	struct arax_msg msg = { .result = err, .id = ARAX_MSG_REFUSED };
+	struct ucred cred = { .uid = b->own_uid };
+	socklen_t len = sizeof(cred);
 
 	send(fd, &msg, sizeof(msg), MSG_DONTWAIT | MSG_NOSIGNAL);
 	log_notice("client refused", log_errno(err));
+	/* It may have sent something before it was accepted. */
+	shutdown(fd, SHUT_RDWR);
+	if (!has_unread(fd)) {
+		close(fd);
+		return;
+	}
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
+	broker_close_foreign(b, cred.uid, false, fd);
 }
 
 static void accept_some(struct broker *b)
@@ -199,16 +285,15 @@ static void accept_some(struct broker *b)
 			if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
 				log_warn("no new client can be taken", log_errno(errno));
 				listen_on(b, false);
+				b->listen_ns = monotonic_ns() + LISTEN_AGAIN_NS;
 			}
 			return;
 		}
 		if (b->arriving)
 			b->arriving(b->arriving_arg);
 		err = conn_create(b, fd);
-		if (err) {
-			refuse(fd, err);
-			close(fd);
-		}
+		if (err)
+			refuse(b, fd, err);
 	}
 }
 
@@ -284,12 +369,32 @@ static int next_timeout(struct broker *b)
 			next = d;
 	}
 	if (next == ARAX_DEADLINE_NONE)
-		return b->listening ? -1 : 100;
+		return -1;
 	now = monotonic_ns();
 	if (next <= now)
 		return 0;
 	next = (next - now + 999999) / 1000000;
 	return next > 1000000 ? 1000000 : (int)next;
+}
+
+/* Whatever else goes on meanwhile: without an event, too. */
+static int until_listening(const struct broker *b, int timeout)
+{
+	uint64_t now = monotonic_ns(), ms;
+
+	ms = b->listen_ns > now ? (b->listen_ns - now + 999999) / 1000000 : 0;
+	return timeout < 0 || ms < (uint64_t)timeout ? (int)ms : timeout;
+}
+
+static void listen_again(struct broker *b)
+{
+	if (__atomic_load_n(&b->refuse, __ATOMIC_ACQUIRE)) {
+		listen_on(b, false);
+		b->listen_ns = 0;
+	} else if (b->listen_ns && monotonic_ns() >= b->listen_ns) {
+		b->listen_ns = 0;
+		listen_on(b, true);
+	}
 }
 
 static void on_event(struct broker *b)
@@ -301,6 +406,7 @@ static void on_event(struct broker *b)
 	take_replies(b);
 	kill_marked(b);
 	broker_reap(b);
+	broker_close_ended(b);
 	if (__atomic_exchange_n(&b->look, 0, __ATOMIC_ACQUIRE))
 		look_at_pending(b, false);
 }
@@ -313,6 +419,8 @@ static void *serve(void *arg)
 
 	while (!__atomic_load_n(&b->stop, __ATOMIC_ACQUIRE)) {
 		timeout = next_timeout(b);
+		if (b->listen_ns)
+			timeout = until_listening(b, timeout);
 		n = epoll_wait(b->epoll_fd, ev, EVENTS, timeout);
 		for (i = 0; i < n; i++) {
 			struct source *s = ev[i].data.ptr;
@@ -337,16 +445,25 @@ static void *serve(void *arg)
 			look_at_pending(b, true);
 		free_closed(b);
 		broker_reap(b);
-		if (__atomic_load_n(&b->refuse, __ATOMIC_ACQUIRE))
-			listen_on(b, false);
-		else if (n == 0)
-			listen_on(b, true);
+		listen_again(b);
 	}
 	return NULL;
 }
 
 /* ------------------------------------------------------------------ */
 /* Life                                                                */
+
+/* A socket that was left behind is replaced, nothing else is. */
+static int look_at_path(const char *path)
+{
+	struct stat st;
+
+	if (lstat(path, &st) || S_ISSOCK(st.st_mode))
+		return 0;
+	log_err("there is something else in the socket's place", log_str("path", path),
+		log_str("remedy", "remove it, or give another path by --socket or link.socket"));
+	return -EEXIST;
+}
 
 /*
  * The lock beside the socket says whether somebody serves it: a socket's file
@@ -365,6 +482,9 @@ static int take_socket(struct broker *b, const char *path, unsigned int mode)
 			log_u64("limit", sizeof(sa.sun_path) - 1));
 		return -ENAMETOOLONG;
 	}
+	err = look_at_path(path);
+	if (err)
+		return err;
 	strcpy(sa.sun_path, path);
 	snprintf(lock, sizeof(lock), "%s.lock", path);
 	b->lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -420,6 +540,14 @@ static uint64_t eighth_of_ram(void)
 	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 8;
 }
 
+/* Far less than a user's part, far more than is ever sent in earnest within the time of a close. */
+static uint32_t foreign_most(const struct holdings_limits *l)
+{
+	uint64_t n = l->fds / FOREIGN_SHARE;
+
+	return n < FOREIGN_MOST ? (uint32_t)n : FOREIGN_MOST;
+}
+
 static int add_sources(struct broker *b)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
@@ -461,6 +589,7 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	b->arriving = params->arriving;
 	b->arriving_arg = params->arg;
 	b->own_uid = geteuid();
+	b->own_admin = params->own_admin;
 	b->link.ops = &broker_link_ops;
 	b->link.name = "broker";
 	clist_init(&b->conns);
@@ -478,12 +607,14 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	b->identity = identity_create();
 	if (!b->identity)
 		goto fail;
-	if (!params->holdings) {
-		holdings_limits(&limits);
+	holdings_limits(&limits);
+	if (!params->holdings)
 		b->own_holdings = holdings_create(&limits);
-	}
 	b->holdings = params->holdings ?: b->own_holdings;
 	if (!b->holdings)
+		goto fail;
+	b->closer = closer_create(foreign_most(&limits));
+	if (!b->closer)
 		goto fail;
 	err = take_socket(b, params->path, params->mode);
 	if (err)
@@ -553,6 +684,7 @@ static void end_clients(struct broker *b)
 	clist_for_each_safe(pos, tmp, &b->tokens)
 		broker_token_gone(b, clist_entry(pos, struct token, node));
 	broker_reap(b);
+	broker_close_ended(b);
 }
 
 void broker_stop(struct broker *b)
@@ -565,6 +697,16 @@ void broker_stop(struct broker *b)
 	b->started = false;
 }
 
+/* In its queue are sockets that nobody has accepted, with what was sent on them. */
+static void close_listener(struct broker *b)
+{
+	if (b->listen_fd >= 0 && b->closer)
+		broker_close_foreign(b, b->own_uid, true, b->listen_fd);
+	else if (b->listen_fd >= 0)
+		close(b->listen_fd);
+	closer_end(b->closer);
+}
+
 void broker_destroy(struct broker *b)
 {
 	broker_stop(b);
@@ -572,12 +714,12 @@ void broker_destroy(struct broker *b)
 	if (b->core) {
 		end_clients(b);
 		core_destroy(b->core);
+		broker_close_ended(b);
 	}
 	if (b->path[0] && !b->refuse)
 		unlink(b->path);
 	guard_notify(-1);
-	if (b->listen_fd >= 0)
-		close(b->listen_fd);
+	close_listener(b);
 	if (b->epoll_fd >= 0)
 		close(b->epoll_fd);
 	if (b->event_fd >= 0)

@@ -11,7 +11,8 @@
  *   The service thread owns the connections: it accepts, runs calls, answers,
  *   and releases clients.  The poller's thread consumes the rings.  They
  *   exchange struct work (to the poller) and struct reply (to the service);
- *   neither waits for the other.
+ *   neither waits for the other.  What came from a client, or is shared with one, is closed
+ *   by threads of the closer: that may have no end.
  *
  * CONNECTIONS
  *
@@ -37,6 +38,8 @@ struct poller;
  * @config:	limits, socket mode and number of clients
  * @path:	of the socket
  * @mode:	of the socket
+ * @own_admin:	who has araxd's own uid administrates it, whatever else he may: it is his own.  Root
+ *		does in any case, if it is that of this user namespace and has CAP_SYS_ADMIN
  * @holdings:	what clients have of the process' descriptors and mappings, with those of other
  *		links; it outlives the broker.  NULL: the broker's own
  * @arriving:	called before each new client; by the service thread.  May be NULL
@@ -46,6 +49,7 @@ struct broker_params {
 	const struct config *config;
 	const char *path;
 	unsigned int mode;
+	bool own_admin;
 	struct holdings *holdings;
 	void (*arriving)(void *arg);
 	void *arg;

@@ -11,20 +11,29 @@
 #include "daemon/log.h"
 
 #define MESSAGES_PER_TURN	16
+#define MAX_FDS			253	/* of a message, by the kernel */
 
+/* Room for all that can come: what has none is closed by the kernel, on our thread. */
 struct request {
 	struct arax_msg msg;
 	uint8_t body[ARAX_MSG_MAX - sizeof(struct arax_msg) + 1];
 	size_t bytes;		/* of body */
-	int fds[ARAX_MSG_FDS];
+	int fds[MAX_FDS];
 	uint32_t nr_fds;
 	pid_t sender;
+	bool kept;	/* the call has what the descriptors stand for by others */
 };
 
-static void close_fds(struct request *r)
+static void close_fds(struct conn *c, struct request *r)
 {
-	while (r->nr_fds)
-		close(r->fds[--r->nr_fds]);
+	for (; r->nr_fds; r->nr_fds--) {
+		int fd = r->fds[r->nr_fds - 1];
+
+		if (r->kept)
+			close(fd);
+		else
+			broker_close_foreign(c->broker, c->uid, c->admin, fd);
+	}
 }
 
 static void take_control(struct msghdr *mh, struct request *r)
@@ -48,10 +57,8 @@ static void take_control(struct msghdr *mh, struct request *r)
 				int fd;
 
 				memcpy(&fd, CMSG_DATA(cm) + i * sizeof(int), sizeof(fd));
-				if (r->nr_fds < ARAX_MSG_FDS)
+				if (r->nr_fds < MAX_FDS)
 					r->fds[r->nr_fds++] = fd;
-				else
-					close(fd);
 			}
 		}
 	}
@@ -63,7 +70,7 @@ static int receive(struct conn *c, struct request *r)
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(sizeof(struct ucred)) +
-			   CMSG_SPACE(sizeof(int) * ARAX_MSG_FDS)];
+			   CMSG_SPACE(sizeof(int) * MAX_FDS)];
 	} control;
 	struct iovec iov[2] = {
 		{ &r->msg, sizeof(r->msg) }, { r->body, sizeof(r->body) },
@@ -76,6 +83,7 @@ static int receive(struct conn *c, struct request *r)
 
 	r->nr_fds = 0;
 	r->sender = 0;
+	r->kept = false;
 	n = recvmsg(c->fd, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -EPIPE;
@@ -84,8 +92,8 @@ static int receive(struct conn *c, struct request *r)
 		return -EPIPE;
 	if ((size_t)n < sizeof(r->msg) || n > ARAX_MSG_MAX ||
 	    mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || r->msg.nr_fds != r->nr_fds ||
-	    r->msg.result) {
-		close_fds(r);
+	    r->nr_fds > ARAX_MSG_FDS || r->msg.result) {
+		close_fds(c, r);
 		return -EPROTO;
 	}
 	r->bytes = (size_t)n - sizeof(r->msg);
@@ -294,7 +302,17 @@ static bool after_submitted(uint32_t nr)
 	return false;
 }
 
-static void run_call(struct conn *c, const struct request *r, const struct core_call *call)
+/*
+ * Of what these take there is a mapping, or another descriptor of ours, when they have succeeded:
+ * the ones that came are not the last.
+ */
+static bool keeps(uint32_t nr)
+{
+	return nr == ARAX_NR_CONTEXT_INIT || nr == ARAX_NR_BUFFER_CREATE ||
+	       nr == ARAX_NR_BUFFER_IMPORT;
+}
+
+static void run_call(struct conn *c, struct request *r, const struct core_call *call)
 {
 	struct broker *b = c->broker;
 	int32_t *field[2], sent[2] = { -1, -1 };
@@ -328,6 +346,8 @@ static void run_call(struct conn *c, const struct request *r, const struct core_
 	}
 	if (!err)
 		err = core_call_run(call, b->core, c->client, &a);
+	/* No more than it names: one beside them is anything. */
+	r->kept = !err && keeps(call->nr) && r->nr_fds == n;
 	if (!err && call->nr == ARAX_NR_CONTEXT_INIT)
 		err = conn_add_ring(c);
 	if (!err && call->nr == ARAX_NR_LIMIT_SET)
@@ -337,8 +357,9 @@ static void run_call(struct conn *c, const struct request *r, const struct core_
 	for (i = 0; i < n; i++)
 		*field[i] = sent[i];
 	conn_answer(c, r->msg.nr, r->msg.id, err, &a, size, fd);
+	/* Its receiver may have polled and closed his copy by now. */
 	if (own && fd >= 0)
-		close(fd);
+		broker_close_foreign(c->broker, c->uid, c->admin, fd);
 }
 
 static void handle(struct conn *c, struct request *r)
@@ -355,7 +376,7 @@ static void handle(struct conn *c, struct request *r)
 		conn_answer(c, r->msg.nr, r->msg.id, err, NULL, 0, -1);
 	else
 		run_call(c, r, call);
-	close_fds(r);
+	close_fds(c, r);
 }
 
 void conn_readable(struct conn *c)
@@ -364,6 +385,10 @@ void conn_readable(struct conn *c)
 	int i, got;
 
 	for (i = 0; i < MESSAGES_PER_TURN && !c->closing; i++) {
+		if (!c->admin && closer_is_full(c->broker->closer, c->uid)) {
+			conn_close(c);
+			return;
+		}
 		got = receive(c, &r);
 		if (!got)
 			return;

@@ -5,11 +5,13 @@
 
 #include <pthread.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "daemon/config.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/link/broker.h"
+#include "daemon/link/closer.h"
 #include "daemon/link/holdings.h"
 #include "daemon/link/identity.h"
 #include "daemon/link/link.h"
@@ -68,6 +70,7 @@ struct conn {
 	pid_t pid;
 	uid_t uid;
 	bool admin;
+	uint64_t since_ns;	/* connected */
 	bool closing;
 	bool at_poller;		/* ring added and not removed */
 	uint32_t guard;
@@ -76,6 +79,7 @@ struct conn {
 	struct clist pending;
 	uint32_t nr_pending;
 	struct holder *holder;
+	uint32_t nr_fds;	/* of CONN_FDS: the others have been handed to the closer */
 	uint32_t nr_tokens;	/* exported timelines that still live */
 	uint8_t *region;	/* as client->region while that lives */
 	size_t region_bytes;
@@ -107,6 +111,16 @@ struct bbuf {
 	struct clist ident;	/* broker->idents[hash]; ident_lock */
 };
 
+/* A client's eventfd that a timeline signals. */
+struct event {
+	struct holder *holder;
+	struct broker *broker;
+	struct event *next;	/* broker->ended */
+	uid_t uid;
+	bool admin;
+	int fd;
+};
+
 /* A timeline that somebody may import: the write end of a pipe. */
 struct token {
 	struct source source;	/* first */
@@ -115,8 +129,7 @@ struct token {
 	struct conn *conn;	/* NULL once that is gone */
 	struct holder *holder;
 	int fd;
-	dev_t dev;
-	ino_t ino;
+	struct stat st;		/* as it was made */
 };
 
 struct conn_set {
@@ -136,8 +149,10 @@ struct broker {
 	size_t ring_bytes, shared_bytes;	/* of the mediator's memory */
 	struct identity *identity;
 	struct holdings *holdings, *own_holdings;
+	struct closer *closer;
 	struct patience patience;
 	uid_t own_uid;
+	bool own_admin;
 
 	/* The service thread's. */
 	pthread_t thread;
@@ -148,14 +163,17 @@ struct broker {
 	int event_fd;
 	struct source listen_source, event_source;
 	bool listening;
+	uint64_t listen_ns;	/* not before; 0: not by itself */
 	bool any_closing;
 	struct clist conns;
 	uint32_t nr_conns;
+	uint64_t looked_idle_ns;	/* last search for connections without rings */
 	struct clist tokens;
 	uint32_t refuse;	/* atomic */
 	uint32_t stop;		/* atomic */
 	struct work_queue replies;	/* from the poller */
 	struct bbuf *reap;	/* atomic stack: buffers without users */
+	struct event *ended;	/* atomic stack: eventfds to be closed */
 	uint32_t look;		/* atomic: some conn->woken is set */
 	bool unsettled;		/* the poller's: see broker_settle() */
 
@@ -176,6 +194,8 @@ void broker_kick(struct broker *b);
 void broker_reply_later(struct broker *b, struct work *w);
 struct conn *broker_conn_by_context(struct broker *b, uint32_t context);
 void conn_close(struct conn *c);
+/* Of that user, who can make closing it wait; not counted yet. */
+void broker_close_foreign(struct broker *b, uid_t uid, bool admin, int fd);
 
 /* broker_call.c: a readable socket */
 void conn_readable(struct conn *c);
@@ -201,6 +221,7 @@ bool conn_at_poller(const struct conn *c);
 /* broker_ops.c */
 extern const struct core_ops broker_ops;
 void broker_reap(struct broker *b);
+void broker_close_ended(struct broker *b);
 void broker_token_gone(struct broker *b, struct token *t);
 void broker_tokens_forget(struct broker *b, struct conn *c);
 

@@ -23,35 +23,59 @@ static struct broker *broker_of_client(struct core_client *c)
 	return c->core->link;
 }
 
+/* Its seals, or EINVAL: not a memfd; EBADF: no descriptor. */
+static int identify(int fd, struct stat *st)
+{
+	/* First: it asks no file system, and after it none but those in memory is asked. */
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (seals < 0)
+		return errno == EBADF ? -EBADF : -EINVAL;
+	return fstat(fd, st) || !S_ISREG(st->st_mode) ? -EINVAL : seals;
+}
+
 /*
  * Size and identity of a memfd that has the seals and is writable for ever.
- * EINVAL: not a memfd, one of huge pages, or other seals; EBADF: no descriptor.
+ * EINVAL: not a memfd, one of huge pages or with holes, or other seals; EBADF: no descriptor.
  */
 static int inspect(int fd, int seals, struct stat *st)
 {
-	int got;
+	int got = identify(fd, st);
 
-	if (fd < 0 || fstat(fd, st))
-		return -EBADF;
-	got = fcntl(fd, F_GET_SEALS);
-	if (got < 0 || !S_ISREG(st->st_mode) || (got & seals) != seals ||
-	    got & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
+	if (got < 0)
+		return got;
+	if ((got & seals) != seals || got & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
+		return -EINVAL;
+	/* What we touch first is charged to our cgroup, not to its owner's. */
+	if ((u64)st->st_blocks * 512 < (u64)st->st_size)
 		return -EINVAL;
 	/* The pool may be empty when we touch a hole in it, and that would be our end. */
 	return guard_may_map(fd) ? 0 : -EINVAL;
 }
 
-static bool is_eventfd(int fd)
+/* What of the kernel's own it is, without asking whoever serves it. */
+static bool is_called(int fd, const char *name, size_t len)
 {
-	char path[32], name[32];
+	char path[32], found[32];
 	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	n = readlink(path, name, sizeof(name) - 1);
-	if (n <= 0)
-		return false;
-	name[n] = 0;
-	return !strcmp(name, "anon_inode:[eventfd]");
+	n = readlink(path, found, sizeof(found));
+	return n >= (ssize_t)len && !memcmp(found, name, len);
+}
+
+static bool is_eventfd(int fd)
+{
+	static const char name[] = "anon_inode:[eventfd]";
+
+	return is_called(fd, name, sizeof(name) - 1);
+}
+
+static bool is_pipe(int fd)
+{
+	static const char name[] = "pipe:[";
+
+	return is_called(fd, name, sizeof(name) - 1);
 }
 
 /* A descriptor of our own to the client's eventfd, which must not block us. */
@@ -122,6 +146,13 @@ close_wake:
 	return err;
 }
 
+/* Its client may have an epoll set watch it, and keep that busy. */
+static void close_polled(struct conn *c, int fd)
+{
+	closer_close(c->broker->closer, c->holder, CLOSER_OURS, fd);
+	c->nr_fds--;
+}
+
 /* client->region is NULL by now; only the connection knows where it was. */
 static void ring_free(struct core_client *cc)
 {
@@ -131,8 +162,8 @@ static void ring_free(struct core_client *cc)
 		guard_remove(c->guard);
 	c->guarded = false;
 	munmap(c->region, c->region_bytes);
-	close(c->wake_fd);
-	close(c->bell_fd);
+	close_polled(c, c->wake_fd);
+	close_polled(c, c->bell_fd);
 	c->wake_fd = c->bell_fd = -1;
 }
 
@@ -307,8 +338,9 @@ static int buffer_inspect(struct core_client *c, struct arax_buffer_import *arg,
 
 	switch (arg->type) {
 	case ARAX_IMPORT_ARAX:
-		if (arg->fd < 0 || fstat(arg->fd, &st))
-			return -EBADF;
+		err = identify(arg->fd, &st);
+		if (err < 0)
+			return err;
 		pthread_mutex_lock(&b->ident_lock);
 		bb = find_ident(b, &st);
 		err = !bb ? -EINVAL : core_buffer_use(bb->buf) ? 0 : -ESTALE;
@@ -410,14 +442,6 @@ static int buffer_get(struct core_buffer *buf, struct arax_buffer_get *arg)
 /* ------------------------------------------------------------------ */
 /* Events and timelines                                                */
 
-struct event {
-	struct holder *holder;
-	struct broker *broker;
-	uid_t uid;
-	bool admin;
-	int fd;
-};
-
 static void *event_get(struct core_client *c, int fd, int *err)
 {
 	struct event *e = calloc(1, sizeof(*e));
@@ -456,9 +480,23 @@ static void event_end(void *event, bool fired)
 	/* What is full, or waits for no reader, is its client's affair. */
 	if (ns)
 		time_taken(e->broker, e->uid, e->admin, ns);
-	close(e->fd);
-	holder_give(e->holder, 1, 0);
-	free(e);
+	/* On any thread, the poller's too: what closes it is the service thread's affair. */
+	e->next = __atomic_load_n(&e->broker->ended, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&e->broker->ended, &e->next, e, true,
+					    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		;
+	broker_kick(e->broker);
+}
+
+void broker_close_ended(struct broker *b)
+{
+	struct event *e = __atomic_exchange_n(&b->ended, NULL, __ATOMIC_ACQUIRE), *next;
+
+	for (; e; e = next) {
+		next = e->next;
+		closer_close(b->closer, e->holder, CLOSER_OURS, e->fd);
+		free(e);
+	}
 }
 
 /*
@@ -472,7 +510,6 @@ static int timeline_export(struct core_client *cc, struct core_timeline *tl)
 	struct broker *b = c->broker;
 	struct epoll_event ev = { 0 };
 	struct token *t;
-	struct stat st;
 	int fds[2], err;
 
 	if (c->nr_tokens >= CONN_MAX_TOKENS)
@@ -490,13 +527,11 @@ static int timeline_export(struct core_client *cc, struct core_timeline *tl)
 	}
 	t->source.kind = SOURCE_TOKEN;
 	ev.data.ptr = &t->source;
-	if (fstat(fds[0], &st) || epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, fds[1], &ev)) {
+	if (fstat(fds[0], &t->st) || epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, fds[1], &ev)) {
 		err = -ENOMEM;
 		goto close;
 	}
 	t->fd = fds[1];
-	t->dev = st.st_dev;
-	t->ino = st.st_ino;
 	t->tl = tl;
 	t->conn = c;
 	t->holder = c->holder;
@@ -537,20 +572,31 @@ void broker_tokens_forget(struct broker *b, struct conn *c)
 	}
 }
 
+/*
+ * The numbers of pipes come again after 2^32 others, and who makes those can choose.  But the
+ * time at which ours was made comes no more, nor can a program set the change time of his to what
+ * is past, and whose they are is another's.
+ */
+static bool is_token(const struct token *t, const struct stat *st)
+{
+	return t->st.st_dev == st->st_dev && t->st.st_ino == st->st_ino &&
+	       t->st.st_uid == st->st_uid && t->st.st_ctim.tv_sec == st->st_ctim.tv_sec &&
+	       t->st.st_ctim.tv_nsec == st->st_ctim.tv_nsec;
+}
+
 static struct core_timeline *timeline_import(struct core_client *cc, int fd, int *err)
 {
 	struct broker *b = broker_of_client(cc);
 	struct clist *pos, *tmp;
 	struct stat st;
 
-	*err = -EBADF;
-	if (fd < 0 || fstat(fd, &st))
+	*err = fd < 0 ? -EBADF : -EINVAL;
+	if (fd < 0 || !is_pipe(fd) || fstat(fd, &st))
 		return NULL;
-	*err = -EINVAL;
 	clist_for_each_safe(pos, tmp, &b->tokens) {
 		struct token *t = clist_entry(pos, struct token, node);
 
-		if (t->dev != st.st_dev || t->ino != st.st_ino)
+		if (!is_token(t, &st))
 			continue;
 		core_spin_lock(&b->core->dispatch);
 		t->tl->refs++;

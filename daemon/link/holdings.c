@@ -27,6 +27,7 @@ struct holder {
 	struct clist node;
 	struct holdings *set;
 	uid_t uid;
+	bool unlimited;
 	struct count count;
 };
 
@@ -35,6 +36,7 @@ struct holdings {
 	struct clist holders;
 	struct count count;
 	uint64_t of_one[NR_KINDS];
+	uint64_t more[NR_KINDS];	/* of all together, for those without a limit of their own */
 };
 
 void holdings_limits(struct holdings_limits *l)
@@ -60,6 +62,7 @@ struct holdings *holdings_create(const struct holdings_limits *l)
 	clist_init(&h->holders);
 	for (int i = 0; i < NR_KINDS; i++) {
 		h->of_one[i] = all[i] / 4;
+		h->more[i] = all[i] / 8;
 		h->count.most[i] = all[i] - all[i] / 4;
 	}
 	return h;
@@ -67,8 +70,12 @@ struct holdings *holdings_create(const struct holdings_limits *l)
 
 void holdings_destroy(struct holdings *h)
 {
+	struct clist *pos, *tmp;
+
 	if (!h)
 		return;
+	clist_for_each_safe(pos, tmp, &h->holders)
+		free(clist_entry(pos, struct holder, node));
 	pthread_mutex_destroy(&h->lock);
 	free(h);
 }
@@ -110,7 +117,6 @@ static int refuse_all(struct holdings *h, enum kind kind)
 	return kind == FDS ? -EMFILE : -ENOMEM;
 }
 
-/* Of all users' together nothing is on its way back: it is there, or not. */
 static bool is_over(const struct count *c, enum kind kind, uint32_t more)
 {
 	uint64_t most = c->most[kind], going = c->going[kind], used = c->used[kind] + more;
@@ -133,13 +139,22 @@ static void sub(struct count *c, const uint32_t *n)
 	}
 }
 
+/* Of all users' together nothing is on its way back: it is there, or not. */
+static bool all_are_over(const struct holder *o, enum kind kind, uint32_t more)
+{
+	const struct holdings *h = o->set;
+	uint64_t most = h->count.most[kind] + (o->unlimited ? h->more[kind] : 0);
+
+	return more && h->count.used[kind] + more > most;
+}
+
 /* (locked) */
 static int take(struct holder *o, const uint32_t *n)
 {
 	for (int i = 0; i < NR_KINDS; i++) {
 		if (is_over(&o->count, (enum kind)i, n[i]))
 			return refuse_one(o, (enum kind)i);
-		if (is_over(&o->set->count, (enum kind)i, n[i]))
+		if (all_are_over(o, (enum kind)i, n[i]))
 			return refuse_all(o->set, (enum kind)i);
 	}
 	add(&o->count, n);
@@ -157,7 +172,7 @@ static void end_if_empty(struct holder *o)
 	free(o);
 }
 
-/* (locked) */
+/* (locked) A uid may be two: 0 is root of this machine, and of containers. */
 static struct holder *find(struct holdings *h, uid_t uid, bool unlimited)
 {
 	struct clist *pos, *tmp;
@@ -165,7 +180,7 @@ static struct holder *find(struct holdings *h, uid_t uid, bool unlimited)
 
 	clist_for_each_safe(pos, tmp, &h->holders) {
 		o = clist_entry(pos, struct holder, node);
-		if (o->uid == uid)
+		if (o->uid == uid && o->unlimited == unlimited)
 			return o;
 	}
 	o = calloc(1, sizeof(*o));
@@ -173,8 +188,9 @@ static struct holder *find(struct holdings *h, uid_t uid, bool unlimited)
 		return NULL;
 	o->set = h;
 	o->uid = uid;
+	o->unlimited = unlimited;
 	for (int i = 0; i < NR_KINDS; i++)
-		o->count.most[i] = unlimited ? h->count.most[i] : h->of_one[i];
+		o->count.most[i] = unlimited ? h->count.most[i] + h->more[i] : h->of_one[i];
 	clist_add_tail(&o->node, &h->holders);
 	return o;
 }
@@ -197,6 +213,31 @@ int holdings_take(struct holdings *h, uid_t uid, bool unlimited, uint32_t fds, u
 	}
 	pthread_mutex_unlock(&h->lock);
 	return err;
+}
+
+struct holder *holdings_owe(struct holdings *h, uid_t uid, bool unlimited, uint32_t fds)
+{
+	const uint32_t n[NR_KINDS] = { fds, 0 };
+	struct holder *o;
+
+	pthread_mutex_lock(&h->lock);
+	o = find(h, uid, unlimited);
+	if (o) {
+		add(&o->count, n);
+		add(&h->count, n);
+	}
+	pthread_mutex_unlock(&h->lock);
+	return o;
+}
+
+uid_t holder_uid(const struct holder *holder)
+{
+	return holder->uid;
+}
+
+bool holder_is_unlimited(const struct holder *holder)
+{
+	return holder->unlimited;
 }
 
 int holder_take(struct holder *holder, uint32_t fds, uint32_t maps)

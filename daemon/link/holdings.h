@@ -5,7 +5,8 @@
  * Memory is a tenant's; these are araxd's own, and without any it can serve nobody.
  * So they are counted by user until they are given back, whatever has become of the
  * connection: no user has more than a quarter of what there is (what takes time to be given
- * back aside), and all together have three, so that araxd has one.  Root and araxd's own user may have as much as all.
+ * back aside), and all together have three, so that araxd has one.  Administrators have no
+ * part of their own, and half of araxd's beside: whatever users do, they can be served.
  */
 #ifndef ARAXD_LINK_HOLDINGS_H
 #define ARAXD_LINK_HOLDINGS_H
@@ -27,7 +28,7 @@ void holdings_limits(struct holdings_limits *l);
 
 /* NULL: no memory. */
 struct holdings *holdings_create(const struct holdings_limits *l);
-/* All has been given back. */
+/* All has been given back, or nobody will. */
 void holdings_destroy(struct holdings *h);
 
 /*
@@ -36,6 +37,15 @@ void holdings_destroy(struct holdings *h);
  */
 int holdings_take(struct holdings *h, uid_t uid, bool unlimited, uint32_t fds, uint32_t maps,
 		  struct holder **holder);
+
+/*
+ * What has come without being asked for, and is here already: no limit refuses it, but it counts
+ * for what is.  NULL: no memory.
+ */
+struct holder *holdings_owe(struct holdings *h, uid_t uid, bool unlimited, uint32_t fds);
+
+uid_t holder_uid(const struct holder *holder);
+bool holder_is_unlimited(const struct holder *holder);
 
 /* More, for one who has something. */
 int holder_take(struct holder *holder, uint32_t fds, uint32_t maps);

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/magic.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -207,6 +208,31 @@ static int read_comm(pid_t pid, struct peer *peer)
 	return 0;
 }
 
+/* Root of a container has the uid as well; what it has not is the capability, or not here. */
+static int read_root(pid_t pid, struct peer *peer)
+{
+	const unsigned long long admin = 1ull << CAP_SYS_ADMIN;
+	unsigned long long caps = 0;
+	struct stat own, its;
+	char path[64], line[256];
+	FILE *f;
+
+	if (peer->uid)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	f = fopen(path, "re");
+	if (!f)
+		return -errno;
+	while (fgets(line, sizeof(line), f) && sscanf(line, "CapEff: %llx", &caps) != 1)
+		;
+	fclose(f);
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+	/* What we can't look into is in another one. */
+	peer->root = caps & admin && !stat("/proc/self/ns/user", &own) && !stat(path, &its) &&
+		     own.st_dev == its.st_dev && own.st_ino == its.st_ino;
+	return 0;
+}
+
 /* A descriptor of the very process that connected. */
 static int peer_pidfd(int fd, pid_t pid)
 {
@@ -244,6 +270,8 @@ int identity_peer(int fd, struct peer *peer)
 		err = read_cgroup(cred.pid, peer);
 	if (!err)
 		err = read_comm(cred.pid, peer);
+	if (!err)
+		err = read_root(cred.pid, peer);
 	/* If it lives still, what was read by number was its own. */
 	if (!err && syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) && errno == ESRCH)
 		err = -ESRCH;
@@ -407,13 +435,14 @@ int identity_tenant_by_fd(struct identity *id, struct core *core, int fd,
 		find_mount(id);
 	if (!id->mounted)
 		return -EOPNOTSUPP;
+	/* The name first, which asks no file system: others might not answer. */
+	err = cgroup_of_fd(id, fd, cgroup, sizeof(cgroup));
+	if (err)
+		return err;
 	if (fstat(fd, &st) || fstatfs(fd, &fs))
 		return -EBADF;
 	if (!S_ISDIR(st.st_mode) || (unsigned long)fs.f_type != id->magic)
 		return -EBADF;
-	err = cgroup_of_fd(id, fd, cgroup, sizeof(cgroup));
-	if (err)
-		return err;
 	err = tenant_locked(id, core, cgroup, &t);
 	if (err)
 		return err;

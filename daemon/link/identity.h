@@ -20,6 +20,7 @@ struct peer {
 	pid_t pid;
 	uid_t uid;
 	gid_t gid;
+	bool root;	/* uid 0 with CAP_SYS_ADMIN, in our user namespace: not a container's */
 	char comm[16];
 	char cgroup[4096];	/* path in the v2 hierarchy, "/" if unknown */
 };

@@ -41,7 +41,7 @@ static int memfd(size_t bytes)
 {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	if (fd < 0 || ftruncate(fd, (off_t)bytes) ||
+	if (fd < 0 || ftruncate(fd, (off_t)bytes) || fallocate(fd, 0, 0, (off_t)bytes) ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		die("memfd");
 	return fd;
@@ -51,7 +51,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	static struct broker *broker;
 	static struct poller *poller;
-	struct broker_params bp = { .config = &config, .mode = 0600 };
+	struct broker_params bp = { .config = &config, .mode = 0600, .own_admin = true };
 	struct arax_layout l;
 	static struct devices *devices;
 

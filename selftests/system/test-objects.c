@@ -208,6 +208,7 @@ TEST(memfds_of_huge_pages_are_refused)
 
 	CHECK(fd >= 0);
 	CHECK_EQ(ftruncate(fd, 2 << 20), 0);
+	CHECK_EQ(fallocate(fd, 0, 0, 2 << 20), 0);
 	CHECK_EQ(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
 	CHECK_EQ(arax_buffer_import(s.ax, ARAX_IMPORT_MEMFD, fd, &b), 0);
 	arax_buffer_destroy(b);

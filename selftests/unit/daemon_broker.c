@@ -3,17 +3,24 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/userfaultfd.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -375,6 +382,54 @@ START_TEST(timelines)
 }
 END_TEST
 
+/* A pipe that has the number of the one that was exported is another one all the same. */
+START_TEST(a_pipe_of_that_number_is_no_timeline)
+{
+	struct broker *b = (struct broker *)daemon_poller(d)->links[0];
+	struct arax_timeline_create tc = { .size = sizeof(tc) };
+	struct arax_timeline_share ts = { .size = sizeof(ts) };
+	struct client other;
+	struct token *t;
+	struct stat st;
+	int fd, own[2];
+	ino_t ino;
+
+	ready(4);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_CREATE, &tc), 0);
+	ts.handle = tc.handle;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_TIMELINE_EXPORT, &ts, sizeof(ts), NULL, 0, &fd),
+			 0);
+	usleep(50000);	/* longer than the tick that times are told by */
+	ck_assert_int_eq(pipe(own), 0);
+	ck_assert_int_eq(fstat(own[0], &st), 0);
+	/* As after as many pipes as there are numbers; taking a client in, the service comes after. */
+	core_mutex_lock(&b->core->lock);
+	t = clist_entry(b->tokens.next, struct token, node);
+	ino = t->st.st_ino;
+	t->st.st_ino = st.st_ino;
+	core_mutex_unlock(&b->core->lock);
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 4), 0);
+	ts.fd = 0;
+	ts.handle = 0;
+	ck_assert_int_eq(client_call(&other, ARAX_NR_TIMELINE_IMPORT, &ts, sizeof(ts), own, 1,
+				     NULL), -EINVAL);
+	client_close(&other);
+	core_mutex_lock(&b->core->lock);
+	t->st.st_ino = ino;
+	core_mutex_unlock(&b->core->lock);
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 4), 0);
+	ts.fd = 0;
+	ck_assert_int_eq(client_call(&other, ARAX_NR_TIMELINE_IMPORT, &ts, sizeof(ts), &fd, 1,
+				     NULL), 0);
+	client_close(&other);
+	close(own[0]);
+	close(own[1]);
+	close(fd);
+}
+END_TEST
+
 START_TEST(buffers_are_shared)
 {
 	struct arax_buffer_export ex = { .size = sizeof(ex) };
@@ -438,6 +493,38 @@ START_TEST(huge_pages_are_refused)
 	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &fd, 1, NULL),
 			 -EINVAL);
 	close(fd);
+}
+END_TEST
+
+/* Whoever touches a page first is charged for it: that must be the client. */
+START_TEST(holes_are_refused)
+{
+	struct arax_buffer_import im = { .size = sizeof(im), .type = ARAX_IMPORT_MEMFD, .fd = 0 };
+	struct arax_buffer_create cr = { .size = sizeof(cr), .bytes = 4 * PAGE, .fd = 0 };
+	struct arax_context_init init = { .size = sizeof(init), .depth = 4, .entry_size = 128,
+					  .ring_fd = 0, .wake_fd = 1, .doorbell_fd = -1 };
+	struct arax_layout l;
+	int fds[2] = { -1, eventfd(0, EFD_CLOEXEC) }, fd = memfd_sealed(4 * PAGE, SEALS);
+	uint8_t one = 1;
+
+	arax_layout(4, 128, 0, &l);
+	fds[0] = memfd_sealed(l.region_size, SEALS);
+	ck_assert_int_eq(fallocate(fds[0], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGE), 0);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &init, sizeof(init), fds, 2, NULL),
+			 -EINVAL);
+	ready(4);
+	ck_assert_int_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, PAGE, PAGE), 0);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1, NULL),
+			 -EINVAL);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &fd, 1, NULL),
+			 -EINVAL);
+	ck_assert_int_eq(pwrite(fd, &one, 1, PAGE), 1);
+	im.fd = cr.fd = 0;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1, NULL), 0);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &fd, 1, NULL), 0);
+	close(fd);
+	close(fds[0]);
+	close(fds[1]);
 }
 END_TEST
 
@@ -705,6 +792,74 @@ START_TEST(administrators_kill)
 }
 END_TEST
 
+enum root { ROOT, ROOT_WITHOUT_CAPABILITY, ROOT_OF_A_NAMESPACE };
+
+static bool become(enum root kind)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2];
+	int fd;
+
+	switch (kind) {
+	case ROOT:
+		return true;
+	case ROOT_WITHOUT_CAPABILITY:
+		if (syscall(SYS_capget, &h, caps))
+			return false;
+		caps[0].effective &= ~(1u << CAP_SYS_ADMIN);
+		return !syscall(SYS_capset, &h, caps);
+	case ROOT_OF_A_NAMESPACE:
+		if (unshare(CLONE_NEWUSER))
+			return false;
+		fd = open("/proc/self/uid_map", O_WRONLY);
+		return write(fd, "0 0 1", 5) == 5 && !geteuid();
+	}
+	return false;
+}
+
+#define CANT_BECOME	255
+
+/* As another process of uid 0. */
+static int kill_as(enum root kind, uint32_t context)
+{
+	struct arax_kill k = { .size = sizeof(k), .context = context };
+	struct client own;
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (!become(kind))
+			_exit(CANT_BECOME);
+		client_open(&own, daemon_path(d));
+		_exit(-CALL(&own, ARAX_NR_CONTEXT_KILL, &k));
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status));
+	return -WEXITSTATUS(status);
+}
+
+/* Of a container's root the uid is 0 as well, and no more than that. */
+START_TEST(root_is_more_than_a_uid)
+{
+	struct arax_info a = { .size = sizeof(a) };
+	int err;
+
+	down();
+	d = daemon_up_public();
+	client_open(&c, daemon_path(d));
+	ready(4);
+	ck_assert_int_eq(kill_as(ROOT_WITHOUT_CAPABILITY, c.context), -EPERM);
+	err = kill_as(ROOT_OF_A_NAMESPACE, c.context);
+	if (err == -CANT_BECOME)
+		printf("skipped: no user namespace can be made here\n");
+	else
+		ck_assert_int_eq(err, -EPERM);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &a), 0);
+	ck_assert_int_eq(kill_as(ROOT, c.context), 0);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &a), -EPIPE);
+}
+END_TEST
+
 START_TEST(deadlines_and_cancel)
 {
 	struct arax_timeline_create tc = { .size = sizeof(tc) };
@@ -739,6 +894,32 @@ START_TEST(deadlines_and_cancel)
 	ck_assert_int_eq(CALL(&c, ARAX_NR_CANCEL, &cn), 0);
 	ck_assert(client_completion(&c, &done));
 	ck_assert_int_eq(done.result, -ECANCELED);
+}
+END_TEST
+
+/* What is in its place and no socket is somebody's. */
+START_TEST(no_file_is_replaced)
+{
+	char path[64], lock[80], name[] = "/tmp/arax-unit-XXXXXX";
+	struct config config;
+	struct broker_params bp = { .config = &config, .path = path, .mode = 0600 };
+	int fd = mkstemp(name);
+	struct broker *b;
+
+	ck_assert_int_eq(config_init(&config), 0);
+	snprintf(path, sizeof(path), "%s", name);
+	log_max_level = 0;
+	ck_assert_int_eq(broker_create(&bp, &b), -EEXIST);
+	ck_assert_int_eq(access(path, F_OK), 0);
+	snprintf(lock, sizeof(lock), "%s.lock", path);
+	ck_assert_int_ne(access(lock, F_OK), 0);
+	close(fd);
+	unlink(path);
+	/* A link is none either, wherever it leads. */
+	ck_assert_int_eq(symlink(daemon_path(d), path), 0);
+	ck_assert_int_eq(broker_create(&bp, &b), -EEXIST);
+	unlink(path);
+	config_free(&config);
 }
 END_TEST
 
@@ -1133,6 +1314,215 @@ START_TEST(stops_with_clients)
 END_TEST
 
 /* ------------------------------------------------------------------ */
+/* Descriptors whose closing has no end                                */
+
+/* A socket, the first, whose last close waits for its peer to read what was sent. */
+static void lingering(int *fds)
+{
+	static const uint8_t noise[65536];
+	struct linger l = { .l_onoff = 1, .l_linger = 1000000 };
+	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(sa);
+	int door = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	ck_assert_int_eq(bind(door, (struct sockaddr *)&sa, len), 0);
+	ck_assert_int_eq(listen(door, 1), 0);
+	ck_assert_int_eq(getsockname(door, (struct sockaddr *)&sa, &len), 0);
+	fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(connect(fds[0], (struct sockaddr *)&sa, len), 0);
+	fds[1] = accept4(door, NULL, NULL, SOCK_CLOEXEC);
+	ck_assert_int_ge(fds[1], 0);
+	while (send(fds[0], noise, sizeof(noise), MSG_DONTWAIT) > 0)
+		;
+	ck_assert_int_eq(setsockopt(fds[0], SOL_SOCKET, SO_LINGER, &l, sizeof(l)), 0);
+	close(door);
+}
+
+static void send_info(struct client *by, const int *fds, uint32_t n)
+{
+	struct arax_info a = { .size = sizeof(a) };
+
+	client_send(by, ARAX_NR_INFO, &a, sizeof(a), fds, n);
+}
+
+static struct core *the_core(void)
+{
+	return ((struct broker *)daemon_poller(d)->links[0])->core;
+}
+
+/* The service thread takes no message until the lock is given back: it takes @by in. */
+static void stop_service(struct client *by)
+{
+	core_mutex_lock(&the_core()->lock);
+	client_open(by, daemon_path(d));
+	usleep(50000);
+}
+
+static void go_on_service(struct client *by)
+{
+	core_mutex_unlock(&the_core()->lock);
+	client_close(by);
+}
+
+/* The daemon's descriptor of it, in a message of @by's, is the last. */
+static void send_last(struct client *by, uint32_t nr, const void *arg, size_t bytes, uint32_t n)
+{
+	struct client stopper;
+	int fds[8], pair[2];
+
+	lingering(pair);
+	for (uint32_t i = 0; i < n; i++)
+		fds[i] = pair[i != n - 1];
+	stop_service(&stopper);
+	client_send(by, nr, arg, bytes, fds, n);
+	close(pair[0]);
+	go_on_service(&stopper);
+	/* The peer stays open for good: not even the daemon's end waits for it. */
+}
+
+START_TEST(what_lingers_keeps_nobody)
+{
+	struct arax_buffer_import im = { .size = sizeof(im), .type = ARAX_IMPORT_ARAX };
+	struct arax_timeline_share ts = { .size = sizeof(ts) };
+	struct arax_info a = { .size = sizeof(a) };
+	struct client one;
+
+	ready(4);
+	/* Beside a call that has no use for it. */
+	client_open(&one, daemon_path(d));
+	ck_assert_int_eq(CALL(&one, ARAX_NR_INFO, &a), 0);
+	send_last(&one, ARAX_NR_INFO, &a, sizeof(a), 1);
+	ck_assert_int_eq(client_receive(&one, NULL, 0, NULL), 0);
+	still_serves();
+	/* More than a message may have. */
+	send_last(&one, ARAX_NR_INFO, &a, sizeof(a), 8);
+	ck_assert_int_eq(client_receive(&one, NULL, 0, NULL), -ECONNRESET);
+	client_close(&one);
+	still_serves();
+	/* In place of a timeline, of a memfd. */
+	send_last(&c, ARAX_NR_TIMELINE_IMPORT, &ts, sizeof(ts), 1);
+	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), -EINVAL);
+	send_last(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), 1);
+	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), -EINVAL);
+	still_serves();
+}
+END_TEST
+
+/* On a connection that ends before it is read, as the message before is none. */
+START_TEST(what_lingers_unread_keeps_nobody)
+{
+	struct client one, stopper;
+	int pair[2];
+
+	lingering(pair);
+	client_open(&one, daemon_path(d));
+	stop_service(&stopper);
+	ck_assert_int_gt(send(one.fd, "x", 1, MSG_NOSIGNAL), 0);
+	send_info(&one, pair, 1);
+	close(pair[0]);
+	go_on_service(&stopper);
+	ck_assert_int_eq(client_receive(&one, NULL, 0, NULL), -ECONNRESET);
+	client_close(&one);
+	still_serves();
+}
+END_TEST
+
+/* On one that nobody accepts. */
+START_TEST(what_lingers_unaccepted_keeps_nobody)
+{
+	struct broker *b = (struct broker *)daemon_poller(d)->links[0];
+	struct client one;
+	int pair[2];
+
+	lingering(pair);
+	__atomic_store_n(&b->refuse, 1, __ATOMIC_RELEASE);
+	broker_kick(b);
+	usleep(50000);
+	client_open(&one, daemon_path(d));
+	send_info(&one, pair, 1);
+	close(pair[0]);
+}
+END_TEST
+
+struct held_set {
+	int epoll, uffd;
+	struct epoll_event *page;
+	pthread_t thread;
+};
+
+/* Holds the set's lock while the kernel waits for a page to put the event on. */
+static void *hold(void *arg)
+{
+	struct held_set *h = arg;
+
+	epoll_wait(h->epoll, h->page, 1, -1);
+	return NULL;
+}
+
+static bool hold_set(struct held_set *h)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct pollfd p = { .events = POLLIN };
+
+	h->uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	if (h->uffd < 0 || ioctl(h->uffd, UFFDIO_API, &api))
+		return false;
+	h->page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(h->page, MAP_FAILED);
+	reg.range.start = (uintptr_t)h->page;
+	reg.range.len = PAGE;
+	ck_assert_int_eq(ioctl(h->uffd, UFFDIO_REGISTER, &reg), 0);
+	ck_assert_int_eq(pthread_create(&h->thread, NULL, hold, h), 0);
+	p.fd = h->uffd;
+	ck_assert_int_eq(poll(&p, 1, 10000), 1);
+	return true;
+}
+
+static void release_set(struct held_set *h)
+{
+	struct uffdio_zeropage z = { .range = { (uintptr_t)h->page, PAGE } };
+
+	ck_assert_int_eq(ioctl(h->uffd, UFFDIO_ZEROPAGE, &z), 0);
+	pthread_join(h->thread, NULL);
+	munmap(h->page, PAGE);
+	close(h->uffd);
+	close(h->epoll);
+}
+
+/* The end of what an epoll set watches waits for whoever is at work on that set. */
+START_TEST(what_is_watched_keeps_nobody)
+{
+	struct arax_timeline_eventfd a = { .size = sizeof(a), .value = 1 };
+	struct arax_timeline_create tc = { .size = sizeof(tc) };
+	struct epoll_event ev = { .events = EPOLLIN };
+	struct held_set h = { .epoll = epoll_create1(EPOLL_CLOEXEC) };
+	const uint64_t one = 1;
+	int armed = eventfd(0, EFD_CLOEXEC);
+
+	ready(4);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_CREATE, &tc), 0);
+	a.handle = tc.handle;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_TIMELINE_EVENTFD, &a, sizeof(a), &armed, 1, NULL),
+			 0);
+	ck_assert_int_eq(epoll_ctl(h.epoll, EPOLL_CTL_ADD, armed, &ev), 0);
+	ck_assert_int_eq(epoll_ctl(h.epoll, EPOLL_CTL_ADD, c.wake_fd, &ev), 0);
+	ck_assert_int_eq(epoll_ctl(h.epoll, EPOLL_CTL_ADD, c.bell_fd, &ev), 0);
+	ck_assert_int_eq(write(c.wake_fd, &one, sizeof(one)), sizeof(one));
+	if (!hold_set(&h)) {
+		printf("skipped: no userfaultfd can be made here: %s\n", strerror(errno));
+		return;
+	}
+	close(armed);
+	client_close(&c);
+	client_open(&c, daemon_path(d));
+	usleep(50000);
+	still_serves();
+	release_set(&h);
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
 /* What one user may have of araxd's                                   */
 
 #define FILES	2000u
@@ -1308,6 +1698,140 @@ START_TEST(armed_eventfds_are_their_users)
 }
 END_TEST
 
+/* The one who waits is taken when there is a descriptor again, though others call all the time. */
+START_TEST(accepting_goes_on)
+{
+	struct rlimit none = { 0, files.rlim_max }, some = { FILES, files.rlim_max };
+	struct arax_info a = { .size = sizeof(a) };
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	struct pollfd p = { .events = POLLIN };
+	struct client late = { .fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0) };
+	int i;
+
+	strcpy(sa.sun_path, daemon_path(d));
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	ck_assert_int_eq(connect(late.fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	client_send(&late, ARAX_NR_INFO, &a, sizeof(a), NULL, 0);
+	for (i = 0; i < 100; i++) {
+		if (i == 10)
+			ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &some), 0);
+		ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &a), 0);
+		usleep(10000);
+	}
+	p.fd = late.fd;
+	ck_assert_int_eq(poll(&p, 1, 0), 1);
+	ck_assert_int_eq(client_receive(&late, &a, sizeof(a), NULL), 0);
+	close(late.fd);
+}
+END_TEST
+
+static void open_as(struct client *one, uid_t uid)
+{
+	be(uid);
+	client_open(one, daemon_path(d));
+	be(0);
+}
+
+/* What it is told when it calls, and 0 if nothing is wrong. */
+static int told(struct client *of)
+{
+	struct arax_msg msg = { .nr = ARAX_NR_INFO, .id = 1 };
+
+	send(of->fd, &msg, sizeof(msg), MSG_NOSIGNAL);
+	if (recv(of->fd, &msg, sizeof(msg), 0) != sizeof(msg))
+		return -ECONNRESET;
+	return msg.id == ARAX_MSG_REFUSED ? msg.result : 0;
+}
+
+/* What can't be closed counts for whose it is, and he has no more of it than a few. */
+START_TEST(stuck_descriptors_are_their_users)
+{
+	struct client one, two, stopper;
+	struct arax_msg msg = { .nr = ARAX_NR_INFO, .id = 1 };
+	int pair[2], null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	uint32_t n;
+	int err;
+
+	lingering(pair);
+	open_greedy(&one);
+	open_greedy(&two);
+	stop_service(&stopper);
+	send_info(&one, pair, 1);
+	close(pair[0]);
+	go_on_service(&stopper);
+	ck_assert_int_eq(client_receive(&one, NULL, 0, NULL), 0);
+	for (n = 1; n < FILES / 16; n++) {
+		send_info(&one, &null, 1);
+		ck_assert_int_eq(client_receive(&one, NULL, 0, NULL), 0);
+	}
+	/* No more, neither here nor there. */
+	ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), 0);
+	send(two.fd, &msg, sizeof(msg), MSG_NOSIGNAL);
+	ck_assert_int_le(recv(two.fd, &msg, sizeof(msg), 0), 0);
+	client_close(&one);
+	client_close(&two);
+	open_as(&one, GREEDY);
+	ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), sizeof(msg));
+	ck_assert_uint_eq(msg.id, ARAX_MSG_REFUSED);
+	ck_assert_int_eq(msg.result, -EDQUOT);
+	client_close(&one);
+	still_serves();
+	/* Reset, it lingers no more, and the others follow. */
+	close(pair[1]);
+	do {
+		usleep(1000);
+		open_as(&one, GREEDY);
+		err = told(&one);
+		client_close(&one);
+	} while (err);
+	close(null);
+}
+END_TEST
+
+/* A few users, or one of many uids, take all places: but administrators'. */
+START_TEST(places_are_left)
+{
+	enum { PLACES = 32, USERS = PLACES - PLACES / 16 };
+	struct client idle[USERS], root, more;
+	uint32_t i;
+	int err;
+
+	client_close(&c);
+	daemon_down(d);
+	d = daemon_up_with("link { max_clients = 32 }");
+	log_max_level = 0;
+	ck_assert_int_eq(chmod(daemon_path(d), 0666), 0);
+	open_as(&c, GREEDY);
+	ck_assert_int_eq(client_init(&c, 4), 0);
+	for (i = 0; i < USERS - 1; i++) {
+		open_as(&idle[i], GREEDY + i);
+		ck_assert_int_eq(told(&idle[i]), 0);
+	}
+	open_as(&more, GREEDY + i);
+	ck_assert_int_lt(told(&more), 0);
+	client_close(&more);
+	client_open(&root, daemon_path(d));
+	ck_assert_int_eq(told(&root), 0);
+	/* Nor do those stay who have made nothing of theirs. */
+	sleep(6);
+	open_as(&more, GREEDY + i);
+	told(&more);
+	client_close(&more);
+	for (i = 0; i < USERS - 1; i++) {
+		ck_assert_int_eq(told(&idle[i]), -ECONNRESET);
+		client_close(&idle[i]);
+	}
+	/* Their places are free a moment later. */
+	for (err = -1; err; client_close(&more)) {
+		open_as(&more, GREEDY + i);
+		err = told(&more);
+	}
+	ck_assert_int_eq(told(&root), 0);
+	ck_assert_int_eq(told(&c), 0);
+	client_close(&root);
+}
+END_TEST
+
 #define SETS		100u
 #define COPIES		200u
 
@@ -1389,8 +1913,10 @@ int main(void)
 	tcase_add_test(t, woken_while_others_queue);
 	tcase_add_test(t, submit_call);
 	tcase_add_test(t, timelines);
+	tcase_add_test(t, a_pipe_of_that_number_is_no_timeline);
 	tcase_add_test(t, buffers_are_shared);
 	tcase_add_test(t, huge_pages_are_refused);
+	tcase_add_test(t, holes_are_refused);
 	tcase_add_test(t, forked_child_is_refused);
 	tcase_add_test(t, garbage_ends_the_connection);
 	tcase_add_test(t, corrupt_ring_ends_the_context);
@@ -1409,6 +1935,11 @@ int main(void)
 	tcase_add_test(t, links_count_for_themselves);
 	tcase_add_test(t, hostile_eventfd);
 	tcase_add_test(t, stops_with_clients);
+	tcase_add_test(t, no_file_is_replaced);
+	tcase_add_test(t, what_lingers_keeps_nobody);
+	tcase_add_test(t, what_lingers_unread_keeps_nobody);
+	tcase_add_test(t, what_lingers_unaccepted_keeps_nobody);
+	tcase_add_test(t, what_is_watched_keeps_nobody);
 	suite_add_tcase(s, t);
 	/* Whose limits there are: root and araxd's own user have none of their own. */
 	if (!geteuid()) {
@@ -1418,6 +1949,10 @@ int main(void)
 		tcase_add_test(few, buffers_are_their_users);
 		tcase_add_test(few, armed_eventfds_are_their_users);
 		tcase_add_test(few, watched_eventfd);
+		tcase_add_test(t, root_is_more_than_a_uid);
+		tcase_add_test(few, places_are_left);
+		tcase_add_test(few, accepting_goes_on);
+		tcase_add_test(few, stuck_descriptors_are_their_users);
 		suite_add_tcase(s, few);
 	}
 	r = srunner_create(s);

@@ -32,25 +32,28 @@ struct bench_daemon {
 	int stopped;
 	char paths[BROKERS][64];
 	uint32_t nr_brokers;
+	bool public;
 };
 
 /* As link.kind = auto does with the module and the broker, of which a test has the latter. */
 static void add_broker(struct bench_daemon *d)
 {
 	uint32_t i = d->nr_brokers++;
-	struct broker_params bp = { .config = &d->config, .path = d->paths[i], .mode = 0600 };
+	struct broker_params bp = { .config = &d->config, .path = d->paths[i], .mode = 0600,
+				    .own_admin = !d->public };
 
 	snprintf(d->paths[i], sizeof(d->paths[i]), "/tmp/arax-unit-%d.%u.sock", (int)getpid(), i);
 	ck_assert_int_eq(broker_create(&bp, &d->brokers[i]), 0);
 	ck_assert_int_eq(poller_add_link(d->poller, broker_link(d->brokers[i])), 0);
 }
 
-static struct bench_daemon *up(const char *conf, uint32_t brokers)
+static struct bench_daemon *up(const char *conf, uint32_t brokers, bool public)
 {
 	struct bench_daemon *d = calloc(1, sizeof(*d));
 	char error[256] = "";
 	uint32_t i;
 
+	d->public = public;
 	log_init(STDERR_FILENO, LOG_LEVEL_ERR, LOG_FORMAT_PLAIN);
 	ck_assert_msg(!config_parse(&d->config, "test", conf, strlen(conf), error, sizeof(error)),
 		      "%s", error);
@@ -70,17 +73,22 @@ static struct bench_daemon *up(const char *conf, uint32_t brokers)
 
 struct bench_daemon *daemon_up(void)
 {
-	return up("", 1);
+	return up("", 1, false);
 }
 
 struct bench_daemon *daemon_up_with(const char *conf)
 {
-	return up(conf, 1);
+	return up(conf, 1, false);
 }
 
 struct bench_daemon *daemon_up_twice(const char *conf)
 {
-	return up(conf, 2);
+	return up(conf, 2, false);
+}
+
+struct bench_daemon *daemon_up_public(void)
+{
+	return up("", 1, true);
 }
 
 static void stopped(void *arg)
@@ -261,6 +269,7 @@ int memfd_sealed(uint64_t bytes, int seals)
 
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(ftruncate(fd, (off_t)bytes), 0);
+	ck_assert_int_eq(fallocate(fd, 0, 0, (off_t)bytes), 0);
 	if (seals)
 		ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, seals), 0);
 	return fd;

@@ -64,18 +64,44 @@ START_TEST(holdings_are_parted)
 	holder_give(a, 3, 1);
 	ck_assert_int_eq(holdings_take(h, 1, false, 3, 1, &b), 0);
 	ck_assert_ptr_eq(a, b);
-	/* Others have theirs, until all have three quarters; root and ours in one go. */
+	/* Others have theirs, until all have three quarters; administrators in one go. */
 	ck_assert_int_eq(holdings_take(h, 2, false, 10, 5, &b), 0);
-	ck_assert_int_eq(holdings_take(h, 0, true, 11, 0, &root), -EMFILE);
+	ck_assert_int_eq(holdings_take(h, 0, true, 16, 0, &root), -EMFILE);
 	ck_assert_int_eq(holdings_take(h, 0, true, 10, 5, &root), 0);
 	ck_assert_int_eq(holdings_take(h, 3, false, 1, 0, &c), -EMFILE);
 	ck_assert_int_eq(holdings_take(h, 3, false, 0, 1, &c), -ENOMEM);
+	/* An eighth is administrators' alone; a uid may be one, and another's, too. */
+	ck_assert_int_eq(holder_take(root, 5, 2), 0);
+	ck_assert_int_eq(holder_take(root, 1, 0), -EMFILE);
+	ck_assert_int_eq(holder_take(root, 0, 1), -ENOMEM);
+	holder_give(root, 5, 2);
+	ck_assert_int_eq(holdings_take(h, 0, false, 1, 0, &c), -EMFILE);
 	holder_give(b, 10, 5);
 	ck_assert_int_eq(holder_take(root, 10, 5), 0);
 	holder_give(root, 20, 10);
 	holder_give(a, 10, 5);
 	ck_assert_int_eq(holdings_take(h, 0, true, 30, 15, &root), 0);
 	holder_give(root, 30, 15);
+	holdings_destroy(h);
+}
+END_TEST
+
+/* Nobody was asked, so nobody refuses it; but it takes room like what was. */
+START_TEST(what_came_unasked_counts)
+{
+	const struct holdings_limits l = { .fds = 40, .maps = 20 };
+	struct holdings *h = holdings_create(&l);
+	struct holder *a, *b;
+
+	a = holdings_owe(h, 1, false, 12);
+	ck_assert_ptr_nonnull(a);
+	ck_assert_uint_eq(holder_uid(a), 1);
+	ck_assert(!holder_is_unlimited(a));
+	ck_assert_int_eq(holdings_take(h, 1, false, 1, 0, &b), -EDQUOT);
+	holder_give(a, 3, 0);
+	ck_assert_int_eq(holdings_take(h, 1, false, 1, 0, &b), 0);
+	ck_assert_ptr_eq(a, b);
+	/* What nobody gives back ends with all. */
 	holdings_destroy(h);
 }
 END_TEST
@@ -95,12 +121,12 @@ START_TEST(what_is_given_back_later_makes_room_at_once)
 	ck_assert_int_eq(holder_take(a, 1, 0), -EDQUOT);
 	/* and it counts to all users' together, for it is still there. */
 	ck_assert_int_eq(holdings_take(h, 2, false, 10, 0, &b), 0);
-	ck_assert_int_eq(holdings_take(h, 0, true, 6, 0, &root), -EMFILE);
-	ck_assert_int_eq(holdings_take(h, 0, true, 5, 0, &root), 0);
+	ck_assert_int_eq(holdings_take(h, 0, true, 11, 0, &root), -EMFILE);
+	ck_assert_int_eq(holdings_take(h, 0, true, 10, 0, &root), 0);
 	holder_given(a, 6, 6);
 	ck_assert_int_eq(holder_take(a, 1, 0), 0);
 	ck_assert_int_eq(holder_take(a, 1, 0), -EDQUOT);
-	holder_give(root, 5, 0);
+	holder_give(root, 10, 0);
 	holder_give(b, 10, 0);
 	holder_give(a, 10, 20);
 	/* The last that is given ends it. */
@@ -1023,6 +1049,7 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, cgroup_line);
 	tcase_add_test(t, holdings_are_parted);
+	tcase_add_test(t, what_came_unasked_counts);
 	tcase_add_test(t, what_is_given_back_later_makes_room_at_once);
 	tcase_add_test(t, limits_go_with_the_folder);
 	tcase_add_test(t, the_name_is_anothers);

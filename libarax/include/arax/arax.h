@@ -211,7 +211,8 @@ int arax_buffer_create(struct arax *ax, uint64_t bytes, uint32_t flags,
 		       struct arax_buffer **buffer);
 /*
  * @type: ARAX_IMPORT_ARAX, _MEMFD or _DMABUF.  @fd stays the caller's.  The data
- * is mapped in place, but for a dma-buf that can't be (data is NULL then).
+ * is mapped in place, but for a dma-buf that can't be (data is NULL then).  EINVAL:
+ * seals are missing, or, on the broker link, pages: fallocate() what ftruncate() made.
  * EOPNOTSUPP: no backend or not this link can use such memory.
  */
 int arax_buffer_import(struct arax *ax, uint32_t type, int fd, struct arax_buffer **buffer);

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: MIT
+#include "daemon/link/closer.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/link/holdings.h"
+#include "daemon/log.h"
+#include "kmod/core/list.h"
+
+#define MAX_THREADS	1024u	/* of all users; administrators have theirs in any case */
+#define LINGER_S	1	/* so long a thread waits for more to close */
+#define STACK_BYTES	(128u * 1024)
+
+struct item {
+	struct item *next;
+	struct holder *holder;
+	enum closer_kind kind;
+	int fd;
+};
+
+/* A user of whom something is to be closed, or was a moment ago. */
+struct closer_user {
+	struct clist node;
+	struct closer *set;
+	uid_t uid;
+	bool unlimited;
+	struct item *first, **last;
+	uint32_t foreign;	/* waiting, and being closed */
+	bool has_thread;
+	bool said;
+	pthread_cond_t more;
+};
+
+struct closer {
+	pthread_mutex_t lock;	/* all that follows, and users */
+	struct clist users;
+	uint32_t most;
+	uint32_t threads;
+	bool ended;
+	uint32_t foreign;	/* of all; atomic */
+};
+
+struct closer *closer_create(uint32_t most)
+{
+	struct closer *cl = calloc(1, sizeof(*cl));
+
+	if (!cl)
+		return NULL;
+	pthread_mutex_init(&cl->lock, NULL);
+	clist_init(&cl->users);
+	cl->most = most ?: 1;
+	return cl;
+}
+
+static void user_free(struct closer_user *u)
+{
+	clist_del(&u->node);
+	pthread_cond_destroy(&u->more);
+	free(u);
+}
+
+/* (locked) */
+static struct closer_user *find(struct closer *cl, uid_t uid, bool unlimited)
+{
+	struct clist *pos, *tmp;
+
+	clist_for_each_safe(pos, tmp, &cl->users) {
+		struct closer_user *u = clist_entry(pos, struct closer_user, node);
+
+		if (u->uid == uid && u->unlimited == unlimited)
+			return u;
+	}
+	return NULL;
+}
+
+/* (locked) */
+static struct closer_user *begin(struct closer *cl, uid_t uid, bool unlimited)
+{
+	struct closer_user *u = calloc(1, sizeof(*u));
+	pthread_condattr_t a;
+
+	if (!u)
+		return NULL;
+	u->set = cl;
+	u->uid = uid;
+	u->unlimited = unlimited;
+	u->last = &u->first;
+	pthread_condattr_init(&a);
+	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+	pthread_cond_init(&u->more, &a);
+	pthread_condattr_destroy(&a);
+	clist_add_tail(&u->node, &cl->users);
+	return u;
+}
+
+static struct item *take_first(struct closer_user *u)
+{
+	struct item *it = u->first;
+
+	u->first = it->next;
+	if (!u->first)
+		u->last = &u->first;
+	return it;
+}
+
+/* (locked, but not while it closes) */
+static void close_first(struct closer_user *u)
+{
+	struct closer *cl = u->set;
+	struct item *it = take_first(u);
+
+	pthread_mutex_unlock(&cl->lock);
+	close(it->fd);
+	pthread_mutex_lock(&cl->lock);
+	if (it->kind == CLOSER_FOREIGN) {
+		u->foreign--;
+		__atomic_fetch_sub(&cl->foreign, 1, __ATOMIC_RELAXED);
+		if (u->foreign < cl->most / 2)
+			u->said = false;
+	}
+	if (!cl->ended && it->kind == CLOSER_FOREIGN)
+		holder_give(it->holder, 1, 0);
+	else if (!cl->ended)
+		holder_given(it->holder, 1, 0);
+	free(it);
+}
+
+/* (locked) False: nothing came. */
+static bool await_more(struct closer_user *u)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += LINGER_S;
+	while (!u->first && !u->set->ended)
+		if (pthread_cond_timedwait(&u->more, &u->set->lock, &until))
+			break;
+	return u->first;
+}
+
+/* (locked) One who has waited for a thread. */
+static struct closer_user *without_thread(struct closer *cl)
+{
+	struct clist *pos, *tmp;
+
+	clist_for_each_safe(pos, tmp, &cl->users)
+		if (!clist_entry(pos, struct closer_user, node)->has_thread)
+			return clist_entry(pos, struct closer_user, node);
+	return NULL;
+}
+
+static void *close_all(void *arg)
+{
+	struct closer_user *u = arg;
+	struct closer *cl = u->set;
+	bool last;
+
+	pthread_mutex_lock(&cl->lock);
+	while (u) {
+		do {
+			while (u->first)
+				close_first(u);
+		} while (await_more(u));
+		user_free(u);
+		u = without_thread(cl);
+		if (u)
+			u->has_thread = true;
+	}
+	cl->threads--;
+	last = cl->ended && !cl->threads;
+	pthread_mutex_unlock(&cl->lock);
+	if (last) {
+		pthread_mutex_destroy(&cl->lock);
+		free(cl);
+	}
+	return NULL;
+}
+
+/* (locked) Where none is to be had what there is to close waits, for another thread or another try. */
+static void start_thread(struct closer_user *u)
+{
+	struct closer *cl = u->set;
+	pthread_attr_t a;
+	pthread_t t;
+
+	if (cl->threads >= MAX_THREADS && !u->unlimited)
+		return;
+	pthread_attr_init(&a);
+	pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&a, STACK_BYTES);
+	if (!pthread_create(&t, &a, close_all, u)) {
+		pthread_setname_np(t, "arax-closer");
+		u->has_thread = true;
+		cl->threads++;
+	}
+	pthread_attr_destroy(&a);
+}
+
+/* (locked) */
+static bool add(struct closer *cl, struct holder *holder, enum closer_kind kind, int fd)
+{
+	uid_t uid = holder_uid(holder);
+	bool unlimited = holder_is_unlimited(holder);
+	struct closer_user *u = find(cl, uid, unlimited) ?: begin(cl, uid, unlimited);
+	struct item *it = u ? calloc(1, sizeof(*it)) : NULL;
+
+	if (!it) {
+		if (u && !u->has_thread && !u->first)
+			user_free(u);
+		return false;
+	}
+	*it = (struct item){ .holder = holder, .kind = kind, .fd = fd };
+	*u->last = it;
+	u->last = &it->next;
+	if (kind == CLOSER_FOREIGN) {
+		u->foreign++;
+		__atomic_fetch_add(&cl->foreign, 1, __ATOMIC_RELAXED);
+	} else {
+		holder_give_later(holder, 1, 0);
+	}
+	if (u->has_thread)
+		pthread_cond_signal(&u->more);
+	else
+		start_thread(u);
+	return true;
+}
+
+void closer_close(struct closer *cl, struct holder *holder, enum closer_kind kind, int fd)
+{
+	bool added;
+
+	pthread_mutex_lock(&cl->lock);
+	added = add(cl, holder, kind, fd);
+	pthread_mutex_unlock(&cl->lock);
+	if (!added)
+		log_warn("no memory to close a descriptor: it stays open",
+			 log_u64("uid", holder_uid(holder)));
+}
+
+bool closer_is_full(struct closer *cl, uid_t uid)
+{
+	struct closer_user *u;
+	bool full, news;
+
+	/* All together have fewer: at every message, so without the lock. */
+	if (__atomic_load_n(&cl->foreign, __ATOMIC_RELAXED) < cl->most)
+		return false;
+	pthread_mutex_lock(&cl->lock);
+	u = find(cl, uid, false);
+	full = u && u->foreign >= cl->most;
+	news = full && !u->said;
+	if (full)
+		u->said = true;
+	pthread_mutex_unlock(&cl->lock);
+	if (news)
+		log_warn("a user has sent descriptors that take long to close: connections ended, no more until they are closed",
+			 log_u64("uid", uid), log_u64("limit", cl->most),
+			 log_str("remedy", "end that user's programs, or what serves their files"));
+	return full;
+}
+
+void closer_end(struct closer *cl)
+{
+	struct clist *pos, *tmp;
+	bool last;
+
+	if (!cl)
+		return;
+	pthread_mutex_lock(&cl->lock);
+	cl->ended = true;
+	clist_for_each_safe(pos, tmp, &cl->users) {
+		struct closer_user *u = clist_entry(pos, struct closer_user, node);
+
+		if (u->has_thread) {
+			pthread_cond_signal(&u->more);
+			continue;
+		}
+		while (u->first)
+			free(take_first(u));
+		user_free(u);
+	}
+	last = !cl->threads;
+	pthread_mutex_unlock(&cl->lock);
+	if (last) {
+		pthread_mutex_destroy(&cl->lock);
+		free(cl);
+	}
+}
