@@ -532,16 +532,28 @@ static void go_to_sleep(struct poller *p)
 /* ------------------------------------------------------------------ */
 /* The loop                                                            */
 
-/* What others have brought.  Returns how much. */
+/*
+ * What others have brought, for as long as a turn may take: the rest is kept for the next one, and
+ * what comes meanwhile is behind it.  Returns how much.
+ */
 static uint32_t do_work(struct poller *p)
 {
-	struct work *w, *next;
+	struct work *w = p->kept ?: work_take(&p->work), *next;
+	uint64_t first = 0;
 	uint32_t n = 0;
 
-	for (w = work_take(&p->work); w; w = next) {
+	p->kept = NULL;
+	for (; w; w = next) {
 		next = w->next;
+		/* Mostly there is one: it needs no clock. */
+		if (next && !first)
+			first = ticks_now(&p->ticks);
 		w->run(w);
 		n++;
+		if (next && ticks_now(&p->ticks) - first > turn_limit(p)) {
+			p->kept = next;
+			break;
+		}
 	}
 	return n;
 }
@@ -573,7 +585,7 @@ int poller_turn(struct poller *p)
 	uint32_t i;
 	int n = 0, started, taken;
 
-	if (work_pending(&p->work))
+	if (p->kept || work_pending(&p->work))
 		n += (int)do_work(p);
 	for (i = 0; i < p->nr_links; i++) {
 		struct link *l = p->links[i];

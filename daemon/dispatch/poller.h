@@ -110,6 +110,7 @@ struct poller {
 	const struct registry *registry;
 	const struct devices *devices;
 	struct poller_device *devs;
+	struct work *kept;		/* of @work, for the next turn: see do_work() */
 	struct trace *trace;		/* NULL: nobody wants to know */
 	struct memory *memory;		/* of devices that have their own; NULL: none has */
 	bool follow;			/* there are devices for follow.c */

@@ -20,6 +20,7 @@
 
 #define CONN_MAX_PENDING	256u	/* calls that wait, of one connection */
 #define CONN_MAX_TOKENS		256u	/* exported timelines of one connection */
+#define TAKE_PER_TURN	16u	/* of one client: what then is worked on stays in the first cache */
 
 /* What a connection has: its socket, the eventfds of its rings and these. */
 #define CONN_FDS		3u
@@ -45,6 +46,8 @@ struct pending {
 	struct work work;	/* SUBMIT: to the poller and back */
 	int result;
 	bool at_poller;
+	bool begun;		/* the poller's: @from is known */
+	uint32_t from;		/* where the ring's head was then */
 	bool waiting;		/* counted in client->sleepers */
 	struct core_wait wait;
 };
@@ -84,6 +87,9 @@ struct conn {
 	int bell_fd;
 	struct work add;
 	struct work remove;
+	struct work_queue calls;	/* for the poller: SUBMITs, and what comes after entries */
+	uint32_t nr_calls;	/* atomic: in it, and taken from it but not done */
+	struct work take;	/* at the poller while there are any */
 	bool removed;
 	uint32_t hostile;	/* atomic: its eventfd made us wait */
 	uint32_t woken;		/* atomic: look at the pending calls */
@@ -92,6 +98,7 @@ struct conn {
 	uint32_t index;
 	bool starved;		/* published without credit */
 	uint64_t active;	/* ticks of the last task */
+	struct work *taken;	/* from @calls, oldest first */
 	struct watch bell;
 };
 

@@ -18,7 +18,6 @@
 #define WARM_US		100u	/* without work: from hot to warm */
 #define COLD_US		10000u	/* and to cold */
 #define WARM_PER_TURN	4u
-#define TAKE_PER_TURN	16u	/* of one client: what then is worked on stays in the first cache */
 #define STARVED_NS	1000000u
 
 static struct broker *broker_of(struct link *l)

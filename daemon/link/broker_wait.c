@@ -114,22 +114,91 @@ static void submitted(struct work *w)
 		settle(p, monotonic_ns());
 }
 
-/* On the poller's thread. */
-static void submit_now(struct work *w)
+/*
+ * (poller) Consumes at most *@room entries for a call and takes them off *@room; false: there is
+ * more for it to do.  Entries that broker_poll() takes meanwhile are the call's as well.
+ */
+static bool consume_for(struct pending *p, uint32_t *room)
 {
-	struct pending *p = (struct pending *)((char *)w - offsetof(struct pending, work));
-	struct broker *b = p->conn->broker;
+	const struct core_client *cc = p->conn->client;
+	uint32_t max = cc->depth, done, some;
+	int n;
 
-	uint32_t max = p->nr == ARAX_NR_SUBMIT ? p->args.submit.to_submit :
-						 p->conn->client->depth;
-
-	p->result = b->quiet ? -ENOTCONN : conn_consume(p->conn, max);
-	if (p->result == -EBUSY) {
-		poller_post(b->link.poller, w);
-		return;
+	if (p->conn->broker->quiet) {
+		p->result = -ENOTCONN;
+		return true;
 	}
-	p->work.run = submitted;
-	broker_reply_later(b, &p->work);
+	if (p->nr == ARAX_NR_SUBMIT && p->args.submit.to_submit < max)
+		max = p->args.submit.to_submit;
+	if (!p->begun)
+		p->from = cc->sq_head;
+	p->begun = true;
+	done = cc->sq_head - p->from;
+	if (done >= max) {
+		p->result = (int)max;
+		return true;
+	}
+	some = max - done < *room ? max - done : *room;
+	if (!some)
+		return false;
+	n = conn_consume(p->conn, some);
+	if (n == -EBUSY)
+		return false;
+	if (n > 0) {
+		done += (uint32_t)n;
+		*room -= (uint32_t)n;
+	}
+	p->result = done ? (int)done : n;
+	return n < (int)some || done == max;
+}
+
+/* (poller) The oldest of those that are there. */
+static struct pending *first_call(struct conn *c)
+{
+	if (!c->taken)
+		c->taken = work_take(&c->calls);
+	return (struct pending *)((char *)c->taken - offsetof(struct pending, work));
+}
+
+/*
+ * (poller) So many entries of a client at each turn, whatever it asks for and however often: what
+ * others have published or brought waits for no more than that.
+ */
+static void take_calls(struct work *w)
+{
+	struct conn *c = (struct conn *)((char *)w - offsetof(struct conn, take));
+	struct broker *b = c->broker;
+	uint32_t room = TAKE_PER_TURN;
+	bool last = false;
+
+	while (!last) {
+		struct pending *p = first_call(c);
+
+		if (!consume_for(p, &room)) {
+			poller_post(b->link.poller, w);
+			return;
+		}
+		c->taken = p->work.next;
+		p->work.run = submitted;
+		/*
+		 * Before the answer: with the last of them the connection may go.  Pairs with
+		 * post_call(), which may post @w again from here on.
+		 */
+		last = !__atomic_sub_fetch(&c->nr_calls, 1, __ATOMIC_ACQ_REL);
+		broker_reply_later(b, &p->work);
+	}
+}
+
+static void post_call(struct pending *p)
+{
+	struct conn *c = p->conn;
+
+	p->at_poller = true;
+	work_push(&c->calls, &p->work);
+	if (__atomic_fetch_add(&c->nr_calls, 1, __ATOMIC_ACQ_REL))
+		return;
+	c->take.run = take_calls;
+	poller_post(c->broker->link.poller, &c->take);
 }
 
 int conn_submit(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,
@@ -148,9 +217,7 @@ int conn_submit(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,
 		settle(p, monotonic_ns());
 		return 0;
 	}
-	p->work.run = submit_now;
-	p->at_poller = true;
-	poller_post(c->broker->link.poller, &p->work);
+	post_call(p);
 	return 0;
 }
 
@@ -161,9 +228,7 @@ int conn_after_submitted(struct conn *c, uint32_t nr, uint32_t id, uint32_t size
 
 	if (!p)
 		return -ENOSPC;
-	p->work.run = submit_now;
-	p->at_poller = true;
-	poller_post(c->broker->link.poller, &p->work);
+	post_call(p);
 	return 0;
 }
 

@@ -620,6 +620,173 @@ START_TEST(calls_come_after_entries)
 }
 END_TEST
 
+/* Keeps the poller until it may go on: what comes meanwhile is there when it does. */
+struct held {
+	struct work work;
+	int inside, go;
+};
+
+static void hold_now(struct work *w)
+{
+	struct held *h = (struct held *)w;
+
+	__atomic_store_n(&h->inside, 1, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&h->go, __ATOMIC_ACQUIRE))
+		sched_yield();
+}
+
+static void hold(struct held *h)
+{
+	*h = (struct held){ .work.run = hold_now };
+	poller_post(daemon_poller(d), &h->work);
+	while (!__atomic_load_n(&h->inside, __ATOMIC_ACQUIRE))
+		sched_yield();
+}
+
+static void let_go(struct held *h)
+{
+	__atomic_store_n(&h->go, 1, __ATOMIC_RELEASE);
+}
+
+/* On the poller's thread: how many entries of a client have been taken. */
+struct glance {
+	struct work work;
+	const struct arax_ring_ctl *ctl;
+	uint32_t head;
+	int seen;
+};
+
+static void glance_now(struct work *w)
+{
+	struct glance *g = (struct glance *)w;
+
+	g->head = __atomic_load_n(&g->ctl->sq_head, __ATOMIC_RELAXED);
+	__atomic_store_n(&g->seen, 1, __ATOMIC_RELEASE);
+}
+
+static void glance_post(struct glance *g, const struct client *at)
+{
+	*g = (struct glance){ .work.run = glance_now, .ctl = (void *)at->region };
+	poller_post(daemon_poller(d), &g->work);
+}
+
+static uint32_t glance_await(struct glance *g)
+{
+	while (!__atomic_load_n(&g->seen, __ATOMIC_ACQUIRE))
+		sched_yield();
+	return g->head;
+}
+
+#define MANY		4096u
+#define FEW_TURNS	(4 * TAKE_PER_TURN)	/* rings are polled at each turn, too */
+
+static void publish_many(uint32_t queue, uint32_t n)
+{
+	uint32_t first = c.sq_tail;
+
+	for (uint32_t i = 0; i < n; i++) {
+		client_entry(&c)->queue = queue;
+		c.sq_tail++;
+	}
+	client_publish_from(&c, first);
+}
+
+/* What others bring to the poller is not behind all of it, and all of it is submitted. */
+START_TEST(a_large_submit_blocks_nobody)
+{
+	struct arax_submit s = { .size = sizeof(s), .to_submit = MANY,
+				 .deadline_ns = ARAX_DEADLINE_NONE };
+	struct arax_info info = { .size = sizeof(info) };
+	struct glance g;
+	struct held h;
+
+	ready(MANY);
+	hold(&h);
+	publish_many(client_queue(&c, 0), MANY);
+	client_send(&c, ARAX_NR_SUBMIT, &s, sizeof(s), NULL, 0);
+	/* Who answers has read what came before. */
+	ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &info), 0);
+	glance_post(&g, &c);
+	let_go(&h);
+	ck_assert_uint_le(glance_await(&g), FEW_TURNS);
+	c.next_id--;
+	ck_assert_int_eq(client_receive(&c, &s, sizeof(s), NULL), 0);
+	ck_assert_uint_eq(s.submitted, MANY);
+	consumed(MANY);
+}
+END_TEST
+
+/* Nor behind many small ones, and each of them gets what it asked for, in turn. */
+START_TEST(many_submits_block_nobody)
+{
+	struct arax_submit s = { .size = sizeof(s), .to_submit = TAKE_PER_TURN,
+				 .deadline_ns = ARAX_DEADLINE_NONE };
+	struct arax_handle none = { .size = sizeof(none), .handle = 1u << 20 };
+	struct arax_info info = { .size = sizeof(info) };
+	const uint32_t calls = 100;
+	struct glance g;
+	struct held h;
+	uint32_t i, q, first;
+
+	ready(MANY);
+	q = client_queue(&c, 0);
+	hold(&h);
+	publish_many(q, MANY);
+	first = c.next_id;
+	for (i = 0; i < calls; i++)
+		client_send(&c, ARAX_NR_SUBMIT, &s, sizeof(s), NULL, 0);
+	client_send(&c, ARAX_NR_QUEUE_DESTROY, &none, sizeof(none), NULL, 0);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &info), 0);
+	glance_post(&g, &c);
+	let_go(&h);
+	ck_assert_uint_le(glance_await(&g), FEW_TURNS);
+	c.next_id = first;
+	for (i = 0; i < calls; i++) {
+		c.next_id++;
+		ck_assert_int_eq(client_receive(&c, &s, sizeof(s), NULL), 0);
+		ck_assert_uint_eq(s.submitted, TAKE_PER_TURN);
+	}
+	c.next_id++;
+	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), -EBADF);
+	c.next_id++;
+	consumed(MANY);
+}
+END_TEST
+
+static void be_long(struct work *w)
+{
+	uint64_t until = monotonic_ns() + 200000;
+
+	while (monotonic_ns() < until)
+		;
+}
+
+/* However much is brought at once, rings are looked at in between. */
+START_TEST(work_takes_turns)
+{
+	struct work works[100];
+	struct client other;
+	struct glance g;
+	struct held h;
+	uint32_t q;
+
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 4), 0);
+	q = client_queue(&other, 0);
+	hold(&h);
+	for (uint32_t i = 0; i < 100; i++) {
+		works[i].run = be_long;
+		poller_post(daemon_poller(d), &works[i]);
+	}
+	glance_post(&g, &other);
+	client_entry(&other)->queue = q;
+	client_publish(&other);
+	let_go(&h);
+	ck_assert_uint_eq(glance_await(&g), 1);
+	client_close(&other);
+}
+END_TEST
+
 /* A client that dies with work under way leaves nothing behind. */
 START_TEST(sudden_end)
 {
@@ -1355,6 +1522,9 @@ int main(void)
 	tcase_add_test(t, corrupt_ring_keeps_nobody_asleep);
 	tcase_add_test(t, greed_is_survived);
 	tcase_add_test(t, calls_come_after_entries);
+	tcase_add_test(t, a_large_submit_blocks_nobody);
+	tcase_add_test(t, many_submits_block_nobody);
+	tcase_add_test(t, work_takes_turns);
 	tcase_add_test(t, sudden_end);
 	tcase_add_test(t, administrators_kill);
 	tcase_add_test(t, deadlines_and_cancel);
