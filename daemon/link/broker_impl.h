@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "daemon/config.h"
+#include "daemon/dispatch/host.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/link/broker.h"
 #include "daemon/link/holdings.h"
@@ -108,6 +109,8 @@ struct bbuf {
 	struct core_buffer *buf;
 	struct holder *holder;
 	struct bbuf *reap;	/* broker->reap */
+	struct host_job job;	/* when it goes */
+	struct poller *poller;
 	dev_t dev;
 	ino_t ino;
 	bool exported;
