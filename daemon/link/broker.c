@@ -253,7 +253,8 @@ static bool is_harmful(struct conn *c, uint64_t now)
 	return why;
 }
 
-static void look_at_pending(struct broker *b, bool all)
+/* At those of whom something has happened; deadlines are seen by broker_settle_due(). */
+static void look_at_woken(struct broker *b)
 {
 	uint64_t now = monotonic_ns();
 	struct clist *pos, *tmp;
@@ -266,25 +267,18 @@ static void look_at_pending(struct broker *b, bool all)
 			conn_close(c);
 		}
 		if (c->nr_pending && !c->closing &&
-		    (__atomic_exchange_n(&c->woken, 0, __ATOMIC_ACQUIRE) || all))
+		    __atomic_exchange_n(&c->woken, 0, __ATOMIC_ACQUIRE))
 			conn_check_pending(c, now);
 	}
 }
 
 static int next_timeout(struct broker *b)
 {
-	uint64_t next = ARAX_DEADLINE_NONE, now;
-	struct clist *pos, *tmp;
+	uint64_t next, now;
 
-	clist_for_each_safe(pos, tmp, &b->conns) {
-		struct conn *c = clist_entry(pos, struct conn, node);
-		uint64_t d = c->nr_pending ? conn_next_deadline(c) : next;
-
-		if (d < next)
-			next = d;
-	}
-	if (next == ARAX_DEADLINE_NONE)
+	if (!b->due)
 		return b->listening ? -1 : 100;
+	next = b->due->key;
 	now = monotonic_ns();
 	if (next <= now)
 		return 0;
@@ -302,18 +296,17 @@ static void on_event(struct broker *b)
 	kill_marked(b);
 	broker_reap(b);
 	if (__atomic_exchange_n(&b->look, 0, __ATOMIC_ACQUIRE))
-		look_at_pending(b, false);
+		look_at_woken(b);
 }
 
 static void *serve(void *arg)
 {
 	struct broker *b = arg;
 	struct epoll_event ev[EVENTS];
-	int i, n, timeout;
+	int i, n;
 
 	while (!__atomic_load_n(&b->stop, __ATOMIC_ACQUIRE)) {
-		timeout = next_timeout(b);
-		n = epoll_wait(b->epoll_fd, ev, EVENTS, timeout);
+		n = epoll_wait(b->epoll_fd, ev, EVENTS, next_timeout(b));
 		for (i = 0; i < n; i++) {
 			struct source *s = ev[i].data.ptr;
 
@@ -333,8 +326,7 @@ static void *serve(void *arg)
 				break;
 			}
 		}
-		if (timeout >= 0)
-			look_at_pending(b, true);
+		broker_settle_due(b);
 		free_closed(b);
 		broker_reap(b);
 		if (__atomic_load_n(&b->refuse, __ATOMIC_ACQUIRE))

@@ -18,6 +18,7 @@
 #include "daemon/link/wake.h"
 #include "daemon/memory/mapping.h"
 #include "kmod/core/core.h"
+#include "kmod/core/heap.h"
 
 #define CONN_MAX_PENDING	256u	/* calls that wait, of one connection */
 #define CONN_MAX_TOKENS		256u	/* exported timelines of one connection */
@@ -50,6 +51,8 @@ struct pending {
 	bool begun;		/* the poller's: @from is known */
 	uint32_t from;		/* where the ring's head was then */
 	bool waiting;		/* counted in client->sleepers */
+	bool timed;		/* it has a deadline: @due is in broker->due */
+	struct cheap due;
 	struct core_wait wait;
 };
 
@@ -161,6 +164,7 @@ struct broker {
 	bool any_closing;
 	struct clist conns;
 	uint32_t nr_conns;
+	struct cheap *due;		/* waiting calls by their deadlines */
 	struct clist tokens;
 	uint32_t refuse;	/* atomic */
 	uint32_t stop;		/* atomic */
@@ -204,8 +208,8 @@ int conn_after_submitted(struct conn *c, uint32_t nr, uint32_t id, uint32_t size
 int conn_wait(struct conn *c, uint32_t id, uint32_t size, const union core_args *a);
 void conn_check_pending(struct conn *c, uint64_t now_ns);
 void conn_drop_pending(struct conn *c);
-/* The earliest deadline of its waiting calls. */
-uint64_t conn_next_deadline(const struct conn *c);
+/* Answers those whose deadline has come, of all connections. */
+void broker_settle_due(struct broker *b);
 bool conn_at_poller(const struct conn *c);
 
 /* broker_ops.c */

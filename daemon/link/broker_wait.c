@@ -35,6 +35,8 @@ static void pending_free(struct pending *p)
 
 	if (p->waiting)
 		core_atomic_sub_return(&c->client->sleepers, 1);
+	if (p->timed)
+		cheap_remove(&c->broker->due, &p->due);
 	if (p->wait.count)
 		core_wait_end(&p->wait);
 	clist_del(&p->node);
@@ -72,6 +74,15 @@ static int look(struct pending *p)
 	return CORE_WAIT_PENDING;
 }
 
+/* Once: it does not change. */
+static void await_deadline(struct pending *p)
+{
+	if (p->timed || deadline_of(p) == ARAX_DEADLINE_NONE)
+		return;
+	p->timed = true;
+	cheap_insert(&p->conn->broker->due, &p->due, deadline_of(p));
+}
+
 /* Answers it, or leaves it waiting. */
 static void settle(struct pending *p, uint64_t now_ns)
 {
@@ -85,8 +96,10 @@ static void settle(struct pending *p, uint64_t now_ns)
 	}
 	result = look(p);
 	if (result == CORE_WAIT_PENDING) {
-		if (deadline_of(p) > now_ns)
+		if (deadline_of(p) > now_ns) {
+			await_deadline(p);
 			return;
+		}
 		result = -ETIMEDOUT;
 	}
 	pending_answer(p, result);
@@ -273,18 +286,16 @@ void conn_drop_pending(struct conn *c)
 	}
 }
 
-uint64_t conn_next_deadline(const struct conn *c)
+void broker_settle_due(struct broker *b)
 {
-	uint64_t next = ARAX_DEADLINE_NONE;
-	struct clist *pos, *tmp;
+	uint64_t now;
 
-	clist_for_each_safe(pos, tmp, &c->pending) {
-		struct pending *p = clist_entry(pos, struct pending, node);
-
-		if (!p->at_poller && deadline_of(p) < next)
-			next = deadline_of(p);
-	}
-	return next;
+	if (!b->due)
+		return;
+	now = monotonic_ns();
+	/* It is answered, and so is no longer the first. */
+	while (b->due && b->due->key <= now)
+		settle(cheap_entry(b->due, struct pending, due), now);
 }
 
 bool conn_at_poller(const struct conn *c)
