@@ -180,12 +180,37 @@ static void listen_on(struct broker *b, bool on)
 	epoll_ctl(b->epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, b->listen_fd, &ev);
 }
 
-static void refuse(int fd, int err)
+/* Which limit it was, and what helps. */
+static void say_limit(const struct broker *b, int err, char *text, size_t bytes)
+{
+	if (err == -EUSERS && b->nr_conns >= b->config->link.max_clients)
+		snprintf(text, bytes, "link.max_clients: %u connections; a higher one in araxd.conf helps",
+			 b->config->link.max_clients);
+	else if (err == -EUSERS)
+		snprintf(text, bytes, "limits.contexts, and %u: %llu connections of a user; a higher one in araxd.conf helps",
+			 PER_UID_SPARE,
+			 (unsigned long long)b->config->limits.contexts + PER_UID_SPARE);
+	else if (err == -EACCES)
+		snprintf(text, bytes, "the time that a user's eventfds may take to write to; it comes back in some seconds");
+	else
+		snprintf(text, bytes, "none of users' connections");
+}
+
+static void refuse(struct broker *b, int fd, int err)
 {
 	struct arax_msg msg = { .result = err, .id = ARAX_MSG_REFUSED };
+	struct ucred peer = { .uid = (uid_t)-1 };
+	socklen_t size = sizeof(peer);
+	uint64_t unsaid;
+	char limit[160];
 
 	send(fd, &msg, sizeof(msg), MSG_DONTWAIT | MSG_NOSIGNAL);
-	log_notice("client refused", log_errno(err));
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+	if (!complaints_say(&b->refused, peer.uid, monotonic_ns(), &unsaid))
+		return;
+	say_limit(b, err, limit, sizeof(limit));
+	log_notice("client refused", log_u64("uid", peer.uid), log_i64("pid", peer.pid),
+		   log_errno(err), log_str("limit", limit), log_u64("unsaid", unsaid));
 }
 
 static void accept_some(struct broker *b)
@@ -206,7 +231,7 @@ static void accept_some(struct broker *b)
 			b->arriving(b->arriving_arg);
 		err = conn_create(b, fd);
 		if (err) {
-			refuse(fd, err);
+			refuse(b, fd, err);
 			close(fd);
 		}
 	}
@@ -229,12 +254,14 @@ static void take_replies(struct broker *b)
 static void kill_marked(struct broker *b)
 {
 	uint32_t context;
+	uint64_t unsaid;
 
 	while ((context = guard_next_marked())) {
 		struct conn *c = broker_conn_by_context(b, context);
 
-		log_warn("a client's memory could not be read: context killed",
-			 log_u64("context", context));
+		if (complaints_say(&b->killed, c ? c->uid : 0, monotonic_ns(), &unsaid))
+			log_warn("a client's memory could not be read: context killed",
+				 log_u64("context", context), log_u64("unsaid", unsaid));
 		if (c)
 			core_client_kill(c->client, EFAULT);
 	}
@@ -243,13 +270,15 @@ static void kill_marked(struct broker *b)
 static bool is_harmful(struct conn *c, uint64_t now)
 {
 	const char *why = NULL;
+	uint64_t unsaid;
 
 	if (__atomic_load_n(&c->hostile, __ATOMIC_RELAXED))
 		why = "eventfd of a client blocks: context killed";
 	else if (!c->admin && patience_is_over(&c->broker->patience, c->uid, now))
 		why = "a user's eventfds take long to write to, many watch them: context killed, no more for some seconds";
-	if (why)
-		log_warn(why, log_u64("context", c->client->id), log_u64("uid", c->uid));
+	if (why && complaints_say(&c->broker->killed, c->uid, now, &unsaid))
+		log_warn(why, log_u64("context", c->client->id), log_u64("uid", c->uid),
+			 log_u64("unsaid", unsaid));
 	return why;
 }
 

@@ -11,6 +11,7 @@
 #include "daemon/dispatch/host.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/link/broker.h"
+#include "daemon/link/complaints.h"
 #include "daemon/link/holdings.h"
 #include "daemon/link/identity.h"
 #include "daemon/link/link.h"
@@ -162,6 +163,7 @@ struct broker {
 	struct source listen_source, event_source;
 	bool listening;
 	bool any_closing;
+	struct complaints refused, malformed, killed;
 	struct clist conns;
 	uint32_t nr_conns;
 	struct cheap *due;		/* waiting calls by their deadlines */
