@@ -370,9 +370,9 @@ static void publish_absent(struct poller *p)
 
 /*
  * Till there is an event, which stays where it is: what it belongs to may be gone by
- * the time that the door is shut again.
+ * the time that the door is shut again.  False: none came.
  */
-static void await_events(struct poller *p, uint64_t limit_ns)
+static bool await_events(struct poller *p, uint64_t limit_ns)
 {
 	struct pollfd fd = { .fd = p->epoll_fd, .events = POLLIN };
 	struct timespec t = {
@@ -381,8 +381,7 @@ static void await_events(struct poller *p, uint64_t limit_ns)
 	};
 
 	/* Which one, or whether a signal came, is seen afterwards. */
-	if (ppoll(&fd, 1, limit_ns == UINT64_MAX ? NULL : &t, NULL) < 0)
-		return;
+	return ppoll(&fd, 1, limit_ns == UINT64_MAX ? NULL : &t, NULL);
 }
 
 static void handle_events(struct poller *p)
@@ -493,15 +492,16 @@ bool poller_sleep_links(struct poller *p, uint64_t *limit)
 static void sleep_with_open_door(struct poller *p, uint64_t limit)
 {
 	uint64_t slept = p->now, now = poller_ns(p);
+	bool alone;
 
 	POLLER_COUNT(p, sleeps);
 	role_sleep(&p->role);
 	p->sleep_until = limit < UINT64_MAX - now ? now + limit : UINT64_MAX;
 	door_open(&p->door);
 	/* door_open() has the barrier: see poller_bring(). */
-	if (!work_pending(&p->work))
-		await_events(p, limit);
+	alone = !work_pending(&p->work) && !await_events(p, limit);
 	door_shut(&p->door);
+	p->rest.alone = alone;
 	role_wake(&p->role);
 	__atomic_store_n(&p->asleep, 0, __ATOMIC_RELAXED);
 	rest_slept(p, slept);
@@ -526,7 +526,8 @@ static void go_to_sleep(struct poller *p)
 	__atomic_store_n(&p->asleep, 0, __ATOMIC_RELAXED);
 	for (i = 0; i < p->nr_links; i++)
 		p->links[i]->ops->awake(p->links[i], p->now);
-	p->next_house = p->now + HOUSE_US * p->ticks.per_us;
+	/* It is for what the house looks at that it wakes by itself. */
+	p->next_house = p->rest.alone ? p->now : p->now + HOUSE_US * p->ticks.per_us;
 }
 
 /* ------------------------------------------------------------------ */

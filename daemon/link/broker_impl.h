@@ -183,6 +183,7 @@ struct broker {
 	uint32_t warm_next;
 	uint64_t warm_ticks, cold_ticks;
 	uint32_t nr_starved;
+	uint64_t starved_ns;		/* until they are looked at again */
 	uint32_t weights_asked;
 	bool quiet;		/* take in nothing */
 };
