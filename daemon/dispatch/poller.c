@@ -370,9 +370,9 @@ static void publish_absent(struct poller *p)
 
 /*
  * Till there is an event, which stays where it is: what it belongs to may be gone by
- * the time that the door is shut again.
+ * the time that the door is shut again.  False: none came.
  */
-static void await_events(struct poller *p, uint64_t limit_ns)
+static bool await_events(struct poller *p, uint64_t limit_ns)
 {
 	struct pollfd fd = { .fd = p->epoll_fd, .events = POLLIN };
 	struct timespec t = {
@@ -381,8 +381,7 @@ static void await_events(struct poller *p, uint64_t limit_ns)
 	};
 
 	/* Which one, or whether a signal came, is seen afterwards. */
-	if (ppoll(&fd, 1, limit_ns == UINT64_MAX ? NULL : &t, NULL) < 0)
-		return;
+	return ppoll(&fd, 1, limit_ns == UINT64_MAX ? NULL : &t, NULL);
 }
 
 static void handle_events(struct poller *p)
@@ -493,15 +492,16 @@ bool poller_sleep_links(struct poller *p, uint64_t *limit)
 static void sleep_with_open_door(struct poller *p, uint64_t limit)
 {
 	uint64_t slept = p->now, now = poller_ns(p);
+	bool alone;
 
 	POLLER_COUNT(p, sleeps);
 	role_sleep(&p->role);
 	p->sleep_until = limit < UINT64_MAX - now ? now + limit : UINT64_MAX;
 	door_open(&p->door);
 	/* door_open() has the barrier: see poller_bring(). */
-	if (!work_pending(&p->work))
-		await_events(p, limit);
+	alone = !work_pending(&p->work) && !await_events(p, limit);
 	door_shut(&p->door);
+	p->rest.alone = alone;
 	role_wake(&p->role);
 	__atomic_store_n(&p->asleep, 0, __ATOMIC_RELAXED);
 	rest_slept(p, slept);
@@ -526,22 +526,35 @@ static void go_to_sleep(struct poller *p)
 	__atomic_store_n(&p->asleep, 0, __ATOMIC_RELAXED);
 	for (i = 0; i < p->nr_links; i++)
 		p->links[i]->ops->awake(p->links[i], p->now);
-	p->next_house = p->now + HOUSE_US * p->ticks.per_us;
+	/* It is for what the house looks at that it wakes by itself. */
+	p->next_house = p->rest.alone ? p->now : p->now + HOUSE_US * p->ticks.per_us;
 }
 
 /* ------------------------------------------------------------------ */
 /* The loop                                                            */
 
-/* What others have brought.  Returns how much. */
+/*
+ * What others have brought, for as long as a turn may take: the rest is kept for the next one, and
+ * what comes meanwhile is behind it.  Returns how much.
+ */
 static uint32_t do_work(struct poller *p)
 {
-	struct work *w, *next;
+	struct work *w = p->kept ?: work_take(&p->work), *next;
+	uint64_t first = 0;
 	uint32_t n = 0;
 
-	for (w = work_take(&p->work); w; w = next) {
+	p->kept = NULL;
+	for (; w; w = next) {
 		next = w->next;
+		/* Mostly there is one: it needs no clock. */
+		if (next && !first)
+			first = ticks_now(&p->ticks);
 		w->run(w);
 		n++;
+		if (next && ticks_now(&p->ticks) - first > turn_limit(p)) {
+			p->kept = next;
+			break;
+		}
 	}
 	return n;
 }
@@ -573,7 +586,7 @@ int poller_turn(struct poller *p)
 	uint32_t i;
 	int n = 0, started, taken;
 
-	if (work_pending(&p->work))
+	if (p->kept || work_pending(&p->work))
 		n += (int)do_work(p);
 	for (i = 0; i < p->nr_links; i++) {
 		struct link *l = p->links[i];

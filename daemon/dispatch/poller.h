@@ -110,13 +110,14 @@ struct poller {
 	const struct registry *registry;
 	const struct devices *devices;
 	struct poller_device *devs;
+	struct work *kept;		/* of @work, for the next turn: see do_work() */
 	struct trace *trace;		/* NULL: nobody wants to know */
 	struct memory *memory;		/* of devices that have their own; NULL: none has */
 	bool follow;			/* there are devices for follow.c */
 	bool foresees;			/* the memory is told what tasks to come will use */
 	uint32_t nr_devs;
 	struct fetch_turns fetches;
-	struct host_thread *undertaker;	/* of modules, see own.c, and of buffers, see link/kernel.c */
+	struct host_thread *undertaker;	/* of modules, see own.c, and of buffers, see link/ */
 	uint8_t *runnable;		/* [kernel index * nr_devs + device]: RUNNABLE_* */
 	char **unfit;			/* [kernel index]: see unfit.h; NULL: all devices run all */
 	bool exact;			/* now was read for the task that comes next */

@@ -177,7 +177,8 @@ static bool spin(struct poller *p, uint64_t *idle_since)
 	uint64_t now;
 	int i;
 
-	if (!worth_spinning(p))
+	/* Nobody has come, so nobody is about to come back. */
+	if (p->rest.alone || !worth_spinning(p))
 		return false;
 	now = ticks_now(&p->ticks);
 	p->rest.spun = true;
@@ -210,7 +211,7 @@ bool rest_awake(struct poller *p, uint64_t *idle_since)
 
 void rest_over(struct poller *p)
 {
-	p->rest.tried = p->rest.spun = false;
+	p->rest.tried = p->rest.spun = p->rest.alone = false;
 }
 
 void rest_woke(struct poller *p, uint32_t cpu)

@@ -19,6 +19,7 @@ struct rest {
 	bool woke_peer;			/* the last commit woke a sleeper */
 	bool tried;			/* spinning in spite of that */
 	bool spun;			/* before this sleep, in vain */
+	bool alone;			/* it woke by itself, and has found nothing yet */
 	uint32_t short_sleeps;		/* in a row: it would have paid to spin */
 	uint32_t long_sleeps;		/* in a row: it would not */
 	uint32_t spin_pause;		/* sleeps until spinning is tried again */

@@ -35,6 +35,8 @@ static bool leave_asleep(struct poller *p)
 {
 	uint64_t limit, now;
 
+	if (p->kept)
+		return false;
 	poller_settle(p);
 	if (!poller_sleep_links(p, &limit))
 		return false;

@@ -256,22 +256,52 @@ static void listen_on(struct broker *b, bool on)
 	epoll_ctl(b->epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, b->listen_fd, &ev);
 }
 
+/* Which limit it was, and what helps. */
+static void say_limit(const struct broker *b, int err, char *text, size_t bytes)
+{
+	if (err == -EUSERS && b->nr_conns >= places(b, false))
+		snprintf(text, bytes, "link.max_clients: %u connections, %u of them administrators' alone; a higher one in araxd.conf helps",
+			 b->config->link.max_clients,
+			 b->config->link.max_clients - places(b, false));
+	else if (err == -EUSERS)
+		snprintf(text, bytes, "limits.contexts, and %u: %llu connections of a user; a higher one in araxd.conf helps",
+			 PER_UID_SPARE,
+			 (unsigned long long)b->config->limits.contexts + PER_UID_SPARE);
+	else if (err == -EACCES)
+		snprintf(text, bytes, "the time that a user's eventfds may take to write to; it comes back in some seconds");
+	else if (err == -EDQUOT)
+		snprintf(text, bytes, "that user's part of araxd's descriptors and mappings, those that it sent and that are still to be closed among them; fewer connections and buffers help");
+	else
+		snprintf(text, bytes, "none of users' connections");
+}
+
+static void complain_refused(struct broker *b, const struct ucred *peer, int err)
+{
+	uint64_t unsaid;
+	char limit[160];
+
+	if (!complaints_say(&b->refused, peer->uid, monotonic_ns(), &unsaid))
+		return;
+	say_limit(b, err, limit, sizeof(limit));
+	log_notice("client refused", log_u64("uid", peer->uid), log_i64("pid", peer->pid),
+		   log_errno(err), log_str("limit", limit), log_u64("unsaid", unsaid));
+}
+
 static void refuse(struct broker *b, int fd, int err)
 {
 	struct arax_msg msg = { .result = err, .id = ARAX_MSG_REFUSED };
-	struct ucred cred = { .uid = b->own_uid };
-	socklen_t len = sizeof(cred);
+	struct ucred peer = { .uid = b->own_uid };
+	socklen_t size = sizeof(peer);
 
 	send(fd, &msg, sizeof(msg), MSG_DONTWAIT | MSG_NOSIGNAL);
-	log_notice("client refused", log_errno(err));
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+	complain_refused(b, &peer, err);
 	/* It may have sent something before it was accepted. */
 	shutdown(fd, SHUT_RDWR);
-	if (!has_unread(fd)) {
+	if (!has_unread(fd))
 		close(fd);
-		return;
-	}
-	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
-	broker_close_foreign(b, cred.uid, false, fd);
+	else
+		broker_close_foreign(b, peer.uid, false, fd);
 }
 
 static void accept_some(struct broker *b)
@@ -314,12 +344,14 @@ static void take_replies(struct broker *b)
 static void kill_marked(struct broker *b)
 {
 	uint32_t context;
+	uint64_t unsaid;
 
 	while ((context = guard_next_marked())) {
 		struct conn *c = broker_conn_by_context(b, context);
 
-		log_warn("a client's memory could not be read: context killed",
-			 log_u64("context", context));
+		if (complaints_say(&b->killed, c ? c->uid : 0, monotonic_ns(), &unsaid))
+			log_warn("a client's memory could not be read: context killed",
+				 log_u64("context", context), log_u64("unsaid", unsaid));
 		if (c)
 			core_client_kill(c->client, EFAULT);
 	}
@@ -328,17 +360,20 @@ static void kill_marked(struct broker *b)
 static bool is_harmful(struct conn *c, uint64_t now)
 {
 	const char *why = NULL;
+	uint64_t unsaid;
 
 	if (__atomic_load_n(&c->hostile, __ATOMIC_RELAXED))
 		why = "eventfd of a client blocks: context killed";
 	else if (!c->admin && patience_is_over(&c->broker->patience, c->uid, now))
 		why = "a user's eventfds take long to write to, many watch them: context killed, no more for some seconds";
-	if (why)
-		log_warn(why, log_u64("context", c->client->id), log_u64("uid", c->uid));
+	if (why && complaints_say(&c->broker->killed, c->uid, now, &unsaid))
+		log_warn(why, log_u64("context", c->client->id), log_u64("uid", c->uid),
+			 log_u64("unsaid", unsaid));
 	return why;
 }
 
-static void look_at_pending(struct broker *b, bool all)
+/* At those of whom something has happened; deadlines are seen by broker_settle_due(). */
+static void look_at_woken(struct broker *b)
 {
 	uint64_t now = monotonic_ns();
 	struct clist *pos, *tmp;
@@ -351,25 +386,18 @@ static void look_at_pending(struct broker *b, bool all)
 			conn_close(c);
 		}
 		if (c->nr_pending && !c->closing &&
-		    (__atomic_exchange_n(&c->woken, 0, __ATOMIC_ACQUIRE) || all))
+		    __atomic_exchange_n(&c->woken, 0, __ATOMIC_ACQUIRE))
 			conn_check_pending(c, now);
 	}
 }
 
 static int next_timeout(struct broker *b)
 {
-	uint64_t next = ARAX_DEADLINE_NONE, now;
-	struct clist *pos, *tmp;
+	uint64_t next, now;
 
-	clist_for_each_safe(pos, tmp, &b->conns) {
-		struct conn *c = clist_entry(pos, struct conn, node);
-		uint64_t d = c->nr_pending ? conn_next_deadline(c) : next;
-
-		if (d < next)
-			next = d;
-	}
-	if (next == ARAX_DEADLINE_NONE)
+	if (!b->due)
 		return -1;
+	next = b->due->key;
 	now = monotonic_ns();
 	if (next <= now)
 		return 0;
@@ -408,7 +436,7 @@ static void on_event(struct broker *b)
 	broker_reap(b);
 	broker_close_ended(b);
 	if (__atomic_exchange_n(&b->look, 0, __ATOMIC_ACQUIRE))
-		look_at_pending(b, false);
+		look_at_woken(b);
 }
 
 static void *serve(void *arg)
@@ -441,8 +469,7 @@ static void *serve(void *arg)
 				break;
 			}
 		}
-		if (timeout >= 0)
-			look_at_pending(b, true);
+		broker_settle_due(b);
 		free_closed(b);
 		broker_reap(b);
 		listen_again(b);

@@ -379,6 +379,16 @@ static void handle(struct conn *c, struct request *r)
 	close_fds(c, r);
 }
 
+static void complain(struct conn *c)
+{
+	uint64_t unsaid;
+
+	if (complaints_say(&c->broker->malformed, c->uid, monotonic_ns(), &unsaid))
+		log_warn("malformed message: connection ended", log_u64("context", c->client->id),
+			 log_i64("pid", c->pid), log_u64("uid", c->uid),
+			 log_u64("unsaid", unsaid));
+}
+
 void conn_readable(struct conn *c)
 {
 	struct request r;
@@ -394,9 +404,7 @@ void conn_readable(struct conn *c)
 			return;
 		if (got < 0) {
 			if (got == -EPROTO)
-				log_warn("malformed message: connection ended",
-					 log_u64("context", c->client->id),
-					 log_i64("pid", c->pid), log_u64("uid", c->uid));
+				complain(c);
 			conn_close(c);
 			return;
 		}

@@ -9,9 +9,11 @@
 #include <sys/types.h>
 
 #include "daemon/config.h"
+#include "daemon/dispatch/host.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/link/broker.h"
 #include "daemon/link/closer.h"
+#include "daemon/link/complaints.h"
 #include "daemon/link/holdings.h"
 #include "daemon/link/identity.h"
 #include "daemon/link/link.h"
@@ -19,9 +21,11 @@
 #include "daemon/link/wake.h"
 #include "daemon/memory/mapping.h"
 #include "kmod/core/core.h"
+#include "kmod/core/heap.h"
 
 #define CONN_MAX_PENDING	256u	/* calls that wait, of one connection */
 #define CONN_MAX_TOKENS		256u	/* exported timelines of one connection */
+#define TAKE_PER_TURN	16u	/* of one client: what then is worked on stays in the first cache */
 
 /* What a connection has: its socket, the eventfds of its rings and these. */
 #define CONN_FDS		3u
@@ -47,7 +51,11 @@ struct pending {
 	struct work work;	/* SUBMIT: to the poller and back */
 	int result;
 	bool at_poller;
+	bool begun;		/* the poller's: @from is known */
+	uint32_t from;		/* where the ring's head was then */
 	bool waiting;		/* counted in client->sleepers */
+	bool timed;		/* it has a deadline: @due is in broker->due */
+	struct cheap due;
 	struct core_wait wait;
 };
 
@@ -88,6 +96,9 @@ struct conn {
 	int bell_fd;
 	struct work add;
 	struct work remove;
+	struct work_queue calls;	/* for the poller: SUBMITs, and what comes after entries */
+	uint32_t nr_calls;	/* atomic: in it, and taken from it but not done */
+	struct work take;	/* at the poller while there are any */
 	bool removed;
 	uint32_t hostile;	/* atomic: its eventfd made us wait */
 	uint32_t woken;		/* atomic: look at the pending calls */
@@ -96,6 +107,7 @@ struct conn {
 	uint32_t index;
 	bool starved;		/* published without credit */
 	uint64_t active;	/* ticks of the last task */
+	struct work *taken;	/* from @calls, oldest first */
 	struct watch bell;
 };
 
@@ -105,6 +117,8 @@ struct bbuf {
 	struct core_buffer *buf;
 	struct holder *holder;
 	struct bbuf *reap;	/* broker->reap */
+	struct host_job job;	/* when it goes */
+	struct poller *poller;
 	dev_t dev;
 	ino_t ino;
 	bool exported;
@@ -165,9 +179,11 @@ struct broker {
 	bool listening;
 	uint64_t listen_ns;	/* not before; 0: not by itself */
 	bool any_closing;
+	struct complaints refused, malformed, killed;
 	struct clist conns;
 	uint32_t nr_conns;
 	uint64_t looked_idle_ns;	/* last search for connections without rings */
+	struct cheap *due;		/* waiting calls by their deadlines */
 	struct clist tokens;
 	uint32_t refuse;	/* atomic */
 	uint32_t stop;		/* atomic */
@@ -185,6 +201,7 @@ struct broker {
 	uint32_t warm_next;
 	uint64_t warm_ticks, cold_ticks;
 	uint32_t nr_starved;
+	uint64_t starved_ns;		/* until they are looked at again */
 	uint32_t weights_asked;
 	bool quiet;		/* take in nothing */
 };
@@ -214,8 +231,8 @@ int conn_after_submitted(struct conn *c, uint32_t nr, uint32_t id, uint32_t size
 int conn_wait(struct conn *c, uint32_t id, uint32_t size, const union core_args *a);
 void conn_check_pending(struct conn *c, uint64_t now_ns);
 void conn_drop_pending(struct conn *c);
-/* The earliest deadline of its waiting calls. */
-uint64_t conn_next_deadline(const struct conn *c);
+/* Answers those whose deadline has come, of all connections. */
+void broker_settle_due(struct broker *b);
 bool conn_at_poller(const struct conn *c);
 
 /* broker_ops.c */

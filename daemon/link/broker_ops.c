@@ -387,7 +387,7 @@ static int buffer_export(struct core_client *c, struct core_buffer *buf,
 	return 0;
 }
 
-/* From any thread, the poller's too: unmapping is the service thread's work. */
+/* From any thread, the poller's too. */
 static void buffer_idle(struct core_buffer *buf)
 {
 	struct broker *b = buf->core->link;
@@ -404,6 +404,37 @@ static void buffer_idle(struct core_buffer *buf)
 	broker_kick(b);
 }
 
+/* Nobody finds it any more, and its bytes are no tenant's: who destroyed it may have others. */
+static void take_out(struct broker *b, struct bbuf *bb)
+{
+	pthread_mutex_lock(&b->ident_lock);
+	clist_del(&bb->ident);
+	pthread_mutex_unlock(&b->ident_lock);
+	mapping_clear(&b->link.mappings, bb->map.id);
+	holder_give_later(bb->holder, BUFFER_FDS, BUFFER_MAPS);
+	core_buffer_free(bb->buf);
+}
+
+/* Any thread. */
+static void unmap(struct bbuf *bb)
+{
+	hostmap_remove(&bb->map);
+	guard_remove(bb->map.guard);
+	munmap(bb->map.base, bb->map.bytes);
+	close(bb->map.fd);
+	holder_given(bb->holder, BUFFER_FDS, BUFFER_MAPS);
+	free(bb);
+}
+
+static void bury(struct host_job *job)
+{
+	struct bbuf *bb = (struct bbuf *)((char *)job - offsetof(struct bbuf, job));
+
+	poller_buffer_gone(bb->poller, &bb->map);
+	unmap(bb);
+}
+
+/* To unmap takes half a second for some GiB, of which nobody else's call is to wait for any. */
 void broker_reap(struct broker *b)
 {
 	struct bbuf *bb = __atomic_exchange_n(&b->reap, NULL, __ATOMIC_ACQUIRE);
@@ -412,19 +443,14 @@ void broker_reap(struct broker *b)
 	while (bb) {
 		struct bbuf *next = bb->reap;
 
-		pthread_mutex_lock(&b->ident_lock);
-		clist_del(&bb->ident);
-		pthread_mutex_unlock(&b->ident_lock);
-		mapping_clear(&b->link.mappings, bb->map.id);
-		if (p)
-			poller_buffer_gone(p, &bb->map);
-		hostmap_remove(&bb->map);
-		guard_remove(bb->map.guard);
-		munmap(bb->map.base, bb->map.bytes);
-		close(bb->map.fd);
-		holder_give(bb->holder, BUFFER_FDS, BUFFER_MAPS);
-		core_buffer_free(bb->buf);
-		free(bb);
+		take_out(b, bb);
+		if (p) {
+			bb->poller = p;
+			bb->job.run = bury;
+			host_thread_push(p->undertaker, &bb->job);
+		} else {
+			unmap(bb);
+		}
 		bb = next;
 	}
 }

@@ -18,8 +18,8 @@
 #define WARM_US		100u	/* without work: from hot to warm */
 #define COLD_US		10000u	/* and to cold */
 #define WARM_PER_TURN	4u
-#define TAKE_PER_TURN	16u	/* of one client: what then is worked on stays in the first cache */
-#define STARVED_NS	1000000u
+#define STARVED_NS	1000000u	/* until those that starve are looked at again, */
+#define STARVED_MAX_NS	64000000u	/* and twice as long each time, up to this */
 
 static struct broker *broker_of(struct link *l)
 {
@@ -127,6 +127,7 @@ int conn_consume(struct conn *c, uint32_t max)
 		make_warm(c);
 		c->starved = true;
 		b->nr_starved++;
+		b->starved_ns = STARVED_NS;
 	} else if (n != -EAGAIN && n != -EINVAL) {
 		leave(c);
 	}
@@ -250,8 +251,10 @@ static bool broker_sleep(struct link *l, uint64_t *timeout_ns)
 		leave(c);
 		c->where = CONN_COLD;
 	}
-	if (b->nr_starved && *timeout_ns > STARVED_NS)
-		*timeout_ns = STARVED_NS;
+	if (b->nr_starved && *timeout_ns > b->starved_ns) {
+		*timeout_ns = b->starved_ns;
+		b->starved_ns = b->starved_ns < STARVED_MAX_NS ? 2 * b->starved_ns : b->starved_ns;
+	}
 	return true;
 }
 

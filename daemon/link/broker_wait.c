@@ -35,6 +35,8 @@ static void pending_free(struct pending *p)
 
 	if (p->waiting)
 		core_atomic_sub_return(&c->client->sleepers, 1);
+	if (p->timed)
+		cheap_remove(&c->broker->due, &p->due);
 	if (p->wait.count)
 		core_wait_end(&p->wait);
 	clist_del(&p->node);
@@ -72,6 +74,15 @@ static int look(struct pending *p)
 	return CORE_WAIT_PENDING;
 }
 
+/* Once: it does not change. */
+static void await_deadline(struct pending *p)
+{
+	if (p->timed || deadline_of(p) == ARAX_DEADLINE_NONE)
+		return;
+	p->timed = true;
+	cheap_insert(&p->conn->broker->due, &p->due, deadline_of(p));
+}
+
 /* Answers it, or leaves it waiting. */
 static void settle(struct pending *p, uint64_t now_ns)
 {
@@ -85,8 +96,10 @@ static void settle(struct pending *p, uint64_t now_ns)
 	}
 	result = look(p);
 	if (result == CORE_WAIT_PENDING) {
-		if (deadline_of(p) > now_ns)
+		if (deadline_of(p) > now_ns) {
+			await_deadline(p);
 			return;
+		}
 		result = -ETIMEDOUT;
 	}
 	pending_answer(p, result);
@@ -114,22 +127,91 @@ static void submitted(struct work *w)
 		settle(p, monotonic_ns());
 }
 
-/* On the poller's thread. */
-static void submit_now(struct work *w)
+/*
+ * (poller) Consumes at most *@room entries for a call and takes them off *@room; false: there is
+ * more for it to do.  Entries that broker_poll() takes meanwhile are the call's as well.
+ */
+static bool consume_for(struct pending *p, uint32_t *room)
 {
-	struct pending *p = (struct pending *)((char *)w - offsetof(struct pending, work));
-	struct broker *b = p->conn->broker;
+	const struct core_client *cc = p->conn->client;
+	uint32_t max = cc->depth, done, some;
+	int n;
 
-	uint32_t max = p->nr == ARAX_NR_SUBMIT ? p->args.submit.to_submit :
-						 p->conn->client->depth;
-
-	p->result = b->quiet ? -ENOTCONN : conn_consume(p->conn, max);
-	if (p->result == -EBUSY) {
-		poller_post(b->link.poller, w);
-		return;
+	if (p->conn->broker->quiet) {
+		p->result = -ENOTCONN;
+		return true;
 	}
-	p->work.run = submitted;
-	broker_reply_later(b, &p->work);
+	if (p->nr == ARAX_NR_SUBMIT && p->args.submit.to_submit < max)
+		max = p->args.submit.to_submit;
+	if (!p->begun)
+		p->from = cc->sq_head;
+	p->begun = true;
+	done = cc->sq_head - p->from;
+	if (done >= max) {
+		p->result = (int)max;
+		return true;
+	}
+	some = max - done < *room ? max - done : *room;
+	if (!some)
+		return false;
+	n = conn_consume(p->conn, some);
+	if (n == -EBUSY)
+		return false;
+	if (n > 0) {
+		done += (uint32_t)n;
+		*room -= (uint32_t)n;
+	}
+	p->result = done ? (int)done : n;
+	return n < (int)some || done == max;
+}
+
+/* (poller) The oldest of those that are there. */
+static struct pending *first_call(struct conn *c)
+{
+	if (!c->taken)
+		c->taken = work_take(&c->calls);
+	return (struct pending *)((char *)c->taken - offsetof(struct pending, work));
+}
+
+/*
+ * (poller) So many entries of a client at each turn, whatever it asks for and however often: what
+ * others have published or brought waits for no more than that.
+ */
+static void take_calls(struct work *w)
+{
+	struct conn *c = (struct conn *)((char *)w - offsetof(struct conn, take));
+	struct broker *b = c->broker;
+	uint32_t room = TAKE_PER_TURN;
+	bool last = false;
+
+	while (!last) {
+		struct pending *p = first_call(c);
+
+		if (!consume_for(p, &room)) {
+			poller_post(b->link.poller, w);
+			return;
+		}
+		c->taken = p->work.next;
+		p->work.run = submitted;
+		/*
+		 * Before the answer: with the last of them the connection may go.  Pairs with
+		 * post_call(), which may post @w again from here on.
+		 */
+		last = !__atomic_sub_fetch(&c->nr_calls, 1, __ATOMIC_ACQ_REL);
+		broker_reply_later(b, &p->work);
+	}
+}
+
+static void post_call(struct pending *p)
+{
+	struct conn *c = p->conn;
+
+	p->at_poller = true;
+	work_push(&c->calls, &p->work);
+	if (__atomic_fetch_add(&c->nr_calls, 1, __ATOMIC_ACQ_REL))
+		return;
+	c->take.run = take_calls;
+	poller_post(c->broker->link.poller, &c->take);
 }
 
 int conn_submit(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,
@@ -148,9 +230,7 @@ int conn_submit(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,
 		settle(p, monotonic_ns());
 		return 0;
 	}
-	p->work.run = submit_now;
-	p->at_poller = true;
-	poller_post(c->broker->link.poller, &p->work);
+	post_call(p);
 	return 0;
 }
 
@@ -161,9 +241,7 @@ int conn_after_submitted(struct conn *c, uint32_t nr, uint32_t id, uint32_t size
 
 	if (!p)
 		return -ENOSPC;
-	p->work.run = submit_now;
-	p->at_poller = true;
-	poller_post(c->broker->link.poller, &p->work);
+	post_call(p);
 	return 0;
 }
 
@@ -208,18 +286,16 @@ void conn_drop_pending(struct conn *c)
 	}
 }
 
-uint64_t conn_next_deadline(const struct conn *c)
+void broker_settle_due(struct broker *b)
 {
-	uint64_t next = ARAX_DEADLINE_NONE;
-	struct clist *pos, *tmp;
+	uint64_t now;
 
-	clist_for_each_safe(pos, tmp, &c->pending) {
-		struct pending *p = clist_entry(pos, struct pending, node);
-
-		if (!p->at_poller && deadline_of(p) < next)
-			next = deadline_of(p);
-	}
-	return next;
+	if (!b->due)
+		return;
+	now = monotonic_ns();
+	/* It is answered, and so is no longer the first. */
+	while (b->due && b->due->key <= now)
+		settle(cheap_entry(b->due, struct pending, due), now);
 }
 
 bool conn_at_poller(const struct conn *c)

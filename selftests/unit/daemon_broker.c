@@ -745,6 +745,441 @@ static bool nothing_left(struct arax_tenant *t)
 	       !t->usage.counters[ARAX_RES_CONTEXTS].used;
 }
 
+/* Keeps the poller until it may go on: what comes meanwhile is there when it does. */
+struct held {
+	struct work work;
+	int inside, go;
+};
+
+static void hold_now(struct work *w)
+{
+	struct held *h = (struct held *)w;
+
+	__atomic_store_n(&h->inside, 1, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&h->go, __ATOMIC_ACQUIRE))
+		sched_yield();
+}
+
+static void hold(struct held *h)
+{
+	*h = (struct held){ .work.run = hold_now };
+	poller_post(daemon_poller(d), &h->work);
+	while (!__atomic_load_n(&h->inside, __ATOMIC_ACQUIRE))
+		sched_yield();
+}
+
+static void let_go(struct held *h)
+{
+	__atomic_store_n(&h->go, 1, __ATOMIC_RELEASE);
+}
+
+/* On the poller's thread: how many entries of a client have been taken. */
+struct glance {
+	struct work work;
+	const struct arax_ring_ctl *ctl;
+	uint32_t head;
+	int seen;
+};
+
+static void glance_now(struct work *w)
+{
+	struct glance *g = (struct glance *)w;
+
+	g->head = __atomic_load_n(&g->ctl->sq_head, __ATOMIC_RELAXED);
+	__atomic_store_n(&g->seen, 1, __ATOMIC_RELEASE);
+}
+
+static void glance_post(struct glance *g, const struct client *at)
+{
+	*g = (struct glance){ .work.run = glance_now, .ctl = (void *)at->region };
+	poller_post(daemon_poller(d), &g->work);
+}
+
+static uint32_t glance_await(struct glance *g)
+{
+	while (!__atomic_load_n(&g->seen, __ATOMIC_ACQUIRE))
+		sched_yield();
+	return g->head;
+}
+
+#define MANY		4096u
+#define FEW_TURNS	(4 * TAKE_PER_TURN)	/* rings are polled at each turn, too */
+
+static void publish_many(uint32_t queue, uint32_t n)
+{
+	uint32_t first = c.sq_tail;
+
+	for (uint32_t i = 0; i < n; i++) {
+		client_entry(&c)->queue = queue;
+		c.sq_tail++;
+	}
+	client_publish_from(&c, first);
+}
+
+/* What others bring to the poller is not behind all of it, and all of it is submitted. */
+START_TEST(a_large_submit_blocks_nobody)
+{
+	struct arax_submit s = { .size = sizeof(s), .to_submit = MANY,
+				 .deadline_ns = ARAX_DEADLINE_NONE };
+	struct arax_info info = { .size = sizeof(info) };
+	struct glance g;
+	struct held h;
+
+	ready(MANY);
+	hold(&h);
+	publish_many(client_queue(&c, 0), MANY);
+	client_send(&c, ARAX_NR_SUBMIT, &s, sizeof(s), NULL, 0);
+	/* Who answers has read what came before. */
+	ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &info), 0);
+	glance_post(&g, &c);
+	let_go(&h);
+	ck_assert_uint_le(glance_await(&g), FEW_TURNS);
+	c.next_id--;
+	ck_assert_int_eq(client_receive(&c, &s, sizeof(s), NULL), 0);
+	/* But for what polling had taken when its turn came. */
+	ck_assert_uint_ge(s.submitted, MANY - FEW_TURNS);
+	consumed(MANY);
+}
+END_TEST
+
+/* Nor behind many small ones, and each of them gets what it asked for, in turn. */
+START_TEST(many_submits_block_nobody)
+{
+	struct arax_submit s = { .size = sizeof(s), .to_submit = TAKE_PER_TURN,
+				 .deadline_ns = ARAX_DEADLINE_NONE };
+	struct arax_handle none = { .size = sizeof(none), .handle = 1u << 20 };
+	struct arax_info info = { .size = sizeof(info) };
+	const uint32_t calls = 100;
+	struct glance g;
+	struct held h;
+	uint32_t i, q, first;
+
+	ready(MANY);
+	q = client_queue(&c, 0);
+	hold(&h);
+	publish_many(q, MANY);
+	first = c.next_id;
+	for (i = 0; i < calls; i++)
+		client_send(&c, ARAX_NR_SUBMIT, &s, sizeof(s), NULL, 0);
+	client_send(&c, ARAX_NR_QUEUE_DESTROY, &none, sizeof(none), NULL, 0);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &info), 0);
+	glance_post(&g, &c);
+	let_go(&h);
+	ck_assert_uint_le(glance_await(&g), FEW_TURNS);
+	c.next_id = first;
+	for (i = 0; i < calls; i++) {
+		c.next_id++;
+		ck_assert_int_eq(client_receive(&c, &s, sizeof(s), NULL), 0);
+		ck_assert_uint_eq(s.submitted, TAKE_PER_TURN);
+	}
+	c.next_id++;
+	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), -EBADF);
+	c.next_id++;
+	consumed(MANY);
+}
+END_TEST
+
+static void be_long(struct work *w)
+{
+	uint64_t until = monotonic_ns() + 200000;
+
+	while (monotonic_ns() < until)
+		;
+}
+
+/* However much is brought at once, rings are looked at in between. */
+START_TEST(work_takes_turns)
+{
+	struct work works[100];
+	struct client other;
+	struct glance g;
+	struct held h;
+	uint32_t q;
+
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 4), 0);
+	q = client_queue(&other, 0);
+	hold(&h);
+	for (uint32_t i = 0; i < 100; i++) {
+		works[i].run = be_long;
+		poller_post(daemon_poller(d), &works[i]);
+	}
+	glance_post(&g, &other);
+	client_entry(&other)->queue = q;
+	client_publish(&other);
+	let_go(&h);
+	ck_assert_uint_eq(glance_await(&g), 1);
+	client_close(&other);
+}
+END_TEST
+
+/* Where buffers are unmapped. */
+struct held_job {
+	struct host_job job;
+	int go;
+};
+
+static void hold_job(struct host_job *job)
+{
+	struct held_job *h = (struct held_job *)job;
+
+	while (!__atomic_load_n(&h->go, __ATOMIC_ACQUIRE))
+		sched_yield();
+}
+
+/* In this process, which is araxd as well. */
+static bool is_mapped(ino_t ino)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	unsigned long long at;
+	bool found = false;
+	char line[512];
+
+	ck_assert_ptr_nonnull(f);
+	while (!found && fgets(line, sizeof(line), f))
+		found = sscanf(line, "%*s %*s %*s %*s %llu", &at) == 1 && at == ino;
+	fclose(f);
+	return found;
+}
+
+static uint64_t memory_used(void)
+{
+	struct arax_tenant t = { .size = sizeof(t), .cgroup_fd = -1 };
+
+	ck_assert_int_eq(CALL(&c, ARAX_NR_TENANT_QUERY, &t), 0);
+	return t.usage.counters[ARAX_RES_MEMORY].used;
+}
+
+/* What takes long is not done by who answers calls, and the bytes come back at once. */
+START_TEST(buffers_are_unmapped_aside)
+{
+	struct held_job h = { .job.run = hold_job };
+	struct arax_handle a = { .size = sizeof(a) };
+	uint64_t before;
+	struct stat st;
+	int fd;
+
+	ready(4);
+	before = memory_used();
+	a.handle = client_buffer(&c, 16 * PAGE, NULL, &fd);
+	ck_assert_uint_gt(memory_used(), before);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	host_thread_push(daemon_poller(d)->undertaker, &h.job);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_BUFFER_DESTROY, &a), 0);
+	/* By the second answer the first call has been done with. */
+	memory_used();
+	ck_assert_uint_eq(memory_used(), before);
+	ck_assert(is_mapped(st.st_ino));
+	__atomic_store_n(&h.go, 1, __ATOMIC_RELEASE);
+	while (is_mapped(st.st_ino))
+		usleep(1000);
+	close(fd);
+}
+END_TEST
+
+static uint32_t a_timeline(struct client *of)
+{
+	struct arax_timeline_create a = { .size = sizeof(a) };
+
+	ck_assert_int_eq(CALL(of, ARAX_NR_TIMELINE_CREATE, &a), 0);
+	return a.handle;
+}
+
+/* For @n points, all of them and all the same. */
+static void send_wait(struct client *of, uint32_t timeline, uint32_t n, uint64_t deadline)
+{
+	struct arax_wait w = { .size = sizeof(w), .count = n, .flags = ARAX_WAIT_ALL,
+			       .deadline_ns = deadline };
+
+	for (uint32_t i = 0; i < n; i++) {
+		w.points[i].timeline = timeline;
+		w.points[i].value = 1;
+	}
+	client_send(of, ARAX_NR_WAIT, &w, sizeof(w), NULL, 0);
+}
+
+/* However they were asked for, and however late they are seen. */
+START_TEST(waits_end_by_deadline)
+{
+	static const uint32_t order[] = { 3, 1, 4, 0, 2 };	/* of ms, and of answers */
+	uint32_t timeline, i, first;
+	uint64_t now;
+
+	ready(4);
+	timeline = a_timeline(&c);
+	now = monotonic_ns();
+	first = c.next_id + 1;
+	for (i = 0; i < 5; i++)
+		send_wait(&c, timeline, 1, now + 50000000 + order[i] * 1000000);
+	send_wait(&c, timeline, 1, ARAX_DEADLINE_NONE);
+	for (uint32_t nth = 0; nth < 5; nth++) {
+		for (i = 0; order[i] != nth; i++)
+			;
+		c.next_id = first + i;
+		ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), -ETIMEDOUT);
+	}
+	ck_assert_uint_ge(monotonic_ns(), now + 54000000);
+	c.next_id = first + 5;
+	still_serves();
+}
+END_TEST
+
+/* The least of some rounds: what else the machine does is in none of it. */
+static uint64_t time_of_calls(void)
+{
+	struct arax_info a = { .size = sizeof(a) };
+	uint64_t best = UINT64_MAX;
+
+	for (int round = 0; round < 20; round++) {
+		uint64_t ns = monotonic_ns();
+
+		for (int i = 0; i < 20; i++)
+			ck_assert_int_eq(CALL(&c, ARAX_NR_INFO, &a), 0);
+		ns = monotonic_ns() - ns;
+		best = ns < best ? ns : best;
+	}
+	return best;
+}
+
+/* A call costs the same, whoever waits for what meanwhile. */
+START_TEST(waits_cost_others_nothing)
+{
+	enum { OTHERS = 40, TIMES = 5, TRIES = 20 };
+	static struct client others[OTHERS];
+	uint64_t alone, beside = UINT64_MAX;
+	uint32_t i, k, timeline = 0;
+
+	ready(4);
+	alone = time_of_calls();
+	for (i = 0; i < OTHERS; i++) {
+		client_open(&others[i], daemon_path(d));
+		ck_assert_int_eq(client_init(&others[i], 4), 0);
+		for (k = 0; k < CONN_MAX_PENDING; k++) {
+			if (k % 32 == 0)
+				timeline = a_timeline(&others[i]);
+			send_wait(&others[i], timeline, ARAX_WAIT_MAX,
+				  monotonic_ns() + 3600000000000);
+		}
+	}
+	for (i = 0; i < TRIES && beside > TIMES * alone; i++)
+		beside = time_of_calls();
+	ck_assert_uint_le(beside, TIMES * alone);
+	for (i = 0; i < OTHERS; i++)
+		client_close(&others[i]);
+}
+END_TEST
+
+static int lines_to(void)
+{
+	int fd = memfd_create("log", MFD_CLOEXEC);
+
+	ck_assert_int_ge(fd, 0);
+	log_init(fd, LOG_LEVEL_NOTICE, LOG_FORMAT_PLAIN);
+	return fd;
+}
+
+/* How many there are with @words; the last of them. */
+static uint32_t lines_with(int fd, const char *words, char *last, size_t bytes)
+{
+	FILE *f = fdopen(fd, "r");
+	uint32_t n = 0;
+	char line[512];
+
+	ck_assert_ptr_nonnull(f);
+	rewind(f);
+	while (fgets(line, sizeof(line), f)) {
+		if (!strstr(line, words))
+			continue;
+		snprintf(last, bytes, "%s", line);
+		n++;
+	}
+	log_init(STDERR_FILENO, LOG_LEVEL_ERR, LOG_FORMAT_PLAIN);
+	fclose(f);
+	return n;
+}
+
+#define REFUSALS	300u
+
+/* Whoever comes back at once is told each time, and the log now and then. */
+START_TEST(refusals_dont_fill_the_log)
+{
+	uint64_t began = monotonic_ns();
+	struct client other;
+	struct arax_msg msg;
+	char line[512];
+	uint32_t n;
+	int fd;
+
+	down();
+	d = daemon_up_with("link { max_clients = 1 }");
+	fd = lines_to();
+	client_open(&c, daemon_path(d));
+	ready(4);
+	for (uint32_t i = 0; i < REFUSALS; i++) {
+		client_open(&other, daemon_path(d));
+		ck_assert_int_eq(recv(other.fd, &msg, sizeof(msg), 0), sizeof(msg));
+		ck_assert_uint_eq(msg.id, ARAX_MSG_REFUSED);
+		close(other.fd);
+	}
+	/* What was written before this answer is there. */
+	memory_used();
+	n = lines_with(fd, "client refused", line, sizeof(line));
+	ck_assert_uint_ge(n, 1);
+	ck_assert_uint_le(n, 2 + (monotonic_ns() - began) / 1000000000);
+	ck_assert_ptr_nonnull(strstr(line, "uid="));
+	ck_assert_ptr_nonnull(strstr(line, "link.max_clients: 1 "));
+}
+END_TEST
+
+START_TEST(malformed_messages_dont_fill_the_log)
+{
+	uint64_t began = monotonic_ns();
+	struct client other;
+	char line[512];
+	int fd = lines_to();
+	uint32_t n;
+
+	ready(4);
+	for (uint32_t i = 0; i < REFUSALS; i++) {
+		client_open(&other, daemon_path(d));
+		ck_assert_int_gt(send(other.fd, "no", 2, MSG_NOSIGNAL), 0);
+		ck_assert_int_eq(client_receive(&other, NULL, 0, NULL), -ECONNRESET);
+		close(other.fd);
+	}
+	memory_used();
+	n = lines_with(fd, "malformed message", line, sizeof(line));
+	ck_assert_uint_ge(n, 1);
+	ck_assert_uint_le(n, 2 + (monotonic_ns() - began) / 1000000000);
+}
+END_TEST
+
+/* Published without credit, and left so: the poller sleeps for ever longer, and serves it still. */
+START_TEST(who_starves_keeps_nobody_awake)
+{
+	struct arax_completion done;
+	uint64_t before;
+	uint32_t q, i;
+
+	ready(2);
+	q = client_queue(&c, 0);
+	for (i = 0; i < 3; i++) {
+		if (i == 2)
+			consumed(2);
+		client_entry(&c)->queue = q;
+		client_publish(&c);
+	}
+	before = __atomic_load_n(&daemon_poller(d)->stats.sleeps, __ATOMIC_RELAXED);
+	usleep(2000000);
+	/* A busy machine makes it fewer; looking each millisecond would be some 1,800. */
+	ck_assert_uint_le(__atomic_load_n(&daemon_poller(d)->stats.sleeps, __ATOMIC_RELAXED) -
+			  before, 100);
+	for (i = 0; i < 3; i++) {
+		ck_assert(client_completion(&c, &done));
+		ck_assert_int_eq(done.result, 0);
+	}
+}
+END_TEST
+
 /* A client that dies with work under way leaves nothing behind. */
 START_TEST(sudden_end)
 {
@@ -1923,6 +2358,15 @@ int main(void)
 	tcase_add_test(t, corrupt_ring_keeps_nobody_asleep);
 	tcase_add_test(t, greed_is_survived);
 	tcase_add_test(t, calls_come_after_entries);
+	tcase_add_test(t, a_large_submit_blocks_nobody);
+	tcase_add_test(t, many_submits_block_nobody);
+	tcase_add_test(t, work_takes_turns);
+	tcase_add_test(t, buffers_are_unmapped_aside);
+	tcase_add_test(t, waits_end_by_deadline);
+	tcase_add_test(t, waits_cost_others_nothing);
+	tcase_add_test(t, refusals_dont_fill_the_log);
+	tcase_add_test(t, malformed_messages_dont_fill_the_log);
+	tcase_add_test(t, who_starves_keeps_nobody_awake);
 	tcase_add_test(t, sudden_end);
 	tcase_add_test(t, administrators_kill);
 	tcase_add_test(t, deadlines_and_cancel);

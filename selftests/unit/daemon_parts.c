@@ -21,6 +21,7 @@
 #include "daemon/dispatch/ticks.h"
 #include "daemon/dispatch/work.h"
 #include "daemon/graph/internal.h"
+#include "daemon/link/complaints.h"
 #include "daemon/link/holdings.h"
 #include "daemon/link/patience.h"
 #include "daemon/link/identity.h"
@@ -137,6 +138,24 @@ START_TEST(what_is_given_back_later_makes_room_at_once)
 	holder_given(a, 10, 0);
 	holder_give(a, 5, 0);
 	holdings_destroy(h);
+}
+END_TEST
+
+START_TEST(complaints_are_a_line_a_second)
+{
+	struct complaints all = { 0 };
+	uint64_t unsaid = 7;
+
+	ck_assert(complaints_say(&all, 1, 5, &unsaid));
+	ck_assert_uint_eq(unsaid, 0);
+	ck_assert(!complaints_say(&all, 1, 6, &unsaid));
+	ck_assert(!complaints_say(&all, 1, 4 + COMPLAINTS_NS, &unsaid));
+	/* Nobody else's are kept back by that. */
+	ck_assert(complaints_say(&all, 2, 7, &unsaid));
+	ck_assert_uint_eq(unsaid, 0);
+	ck_assert(complaints_say(&all, 1, 5 + COMPLAINTS_NS, &unsaid));
+	ck_assert_uint_eq(unsaid, 2);
+	ck_assert(!complaints_say(&all, 1, 6 + COMPLAINTS_NS, &unsaid));
 }
 END_TEST
 
@@ -1051,6 +1070,7 @@ int main(void)
 	tcase_add_test(t, holdings_are_parted);
 	tcase_add_test(t, what_came_unasked_counts);
 	tcase_add_test(t, what_is_given_back_later_makes_room_at_once);
+	tcase_add_test(t, complaints_are_a_line_a_second);
 	tcase_add_test(t, limits_go_with_the_folder);
 	tcase_add_test(t, the_name_is_anothers);
 	tcase_add_test(t, no_escape_by_path);

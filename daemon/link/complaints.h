@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * complaints.h - what is said of users in the log, a line a second each
+ *
+ * Whoever is refused may come back at once, and a line is written by the thread that serves all.
+ */
+#ifndef ARAXD_LINK_COMPLAINTS_H
+#define ARAXD_LINK_COMPLAINTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define COMPLAINTS_NS		1000000000ull
+#define COMPLAINTS_PLACES	64u	/* users beyond these share them: lines of all have a limit */
+
+/* Of one kind.  All zero: nothing has been said. */
+struct complaints {
+	struct {
+		uint64_t next_ns;
+		uint64_t unsaid;
+	} of[COMPLAINTS_PLACES];
+};
+
+/* Whether one of @uid is to be said now, and how many were not since the last that was. */
+bool complaints_say(struct complaints *c, uid_t uid, uint64_t now_ns, uint64_t *unsaid);
+
+#endif /* ARAXD_LINK_COMPLAINTS_H */
