@@ -36,15 +36,23 @@ static int pages_release(struct inode *inode, struct file *file)
 	struct arax_buffer *ab = file->private_data;
 	int ret = 0;
 
-	/* The inode is evicted after the module may be gone. */
-	inode->i_fop = shmem_fops;
+	/*
+	 * Not with the inode, which a descriptor of O_PATH may keep: others may take the
+	 * bytes as soon as they are given back.  A file without a buffer was discarded.
+	 */
+	if (ab)
+		arax_pages_revoke(file);
+	/*
+	 * The inode is evicted after the module may be gone.  And from here on it can be
+	 * opened by that descriptor: release, so that whoever finds shmem's operations also
+	 * finds no size, and by the seals there is none to come.  Pairs with the locks that
+	 * an opener takes before it can get at a page, mmap_lock or the inode's.
+	 */
+	smp_store_release(&inode->i_fop, shmem_fops);
 	if (shmem_fops->release)
 		ret = shmem_fops->release(inode, file);
-	if (ab) {
-		/* Not with the inode: others may take the bytes as soon as they are given back. */
-		shmem_truncate_range(inode, 0, (loff_t)-1);
+	if (ab)
 		arax_buffer_released(ab);
-	}
 	return ret;
 }
 

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -607,6 +608,49 @@ KTEST(a_memfd_becomes_a_buffer)
 	CHECK_OK(buffer_destroy(&c, i.handle));
 	CHECK_EQ(charged(&c), c.init.region_size);
 	mediator_close(&m);
+	client_close(&c);
+}
+
+/*
+ * /proc opens a file anew by a descriptor that has nothing but its name.  The buffer's own
+ * operations are gone with its last user, and so must be all that could be had by others.
+ */
+KTEST(a_name_of_pages_that_are_gone)
+{
+	struct arax_buffer_create b;
+	char path[64];
+	struct client c;
+	struct stat st;
+	int fd, name;
+	uint8_t *p;
+
+	client_open(&c, 4, 128, 0);
+	b = buffer_new(&c, 4 * PAGE);
+	fd = buffer_export(&c, b.handle, ARAX_EXPORT_ARAX);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	name = open(path, O_PATH | O_CLOEXEC);
+	CHECK(name >= 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", name);
+	CHECK_SYS_ERR(open(path, O_RDWR | O_CLOEXEC), EACCES);
+	CHECK_SYS(close(fd));
+	CHECK_OK(buffer_destroy(&c, b.handle));
+	CHECK_EQ(charged(&c), c.init.region_size);
+
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	CHECK(fd >= 0);
+	CHECK_SYS(fstat(fd, &st));
+	CHECK_EQ(st.st_size, 0);
+	CHECK_SYS_ERR(ftruncate(fd, PAGE), EPERM);
+	CHECK_SYS_ERR(fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, PAGE), EPERM);
+	CHECK_SYS_ERR(pwrite(fd, "x", 1, 0), EPERM);
+	p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(p != MAP_FAILED);
+	CHECK(faults(p, true));
+	CHECK_SYS(fstat(fd, &st));
+	CHECK_EQ(st.st_blocks, 0);
+	CHECK_SYS(munmap(p, 4 * PAGE));
+	CHECK_SYS(close(fd));
+	CHECK_SYS(close(name));
 	client_close(&c);
 }
 
