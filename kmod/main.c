@@ -121,8 +121,7 @@ static int __init arax_init(void)
 	if (!params.user_memory)
 		params.user_memory = ((u64)totalram_pages() << PAGE_SHIFT) / 8;
 
-	spin_lock_init(&arax.frames_lock);
-	INIT_LIST_HEAD(&arax.frames);
+	arax_frames_init();
 	arax_mediator_init();
 	err = arax_pages_init();
 	if (err)
@@ -159,7 +158,7 @@ static void __exit arax_exit(void)
 	core_destroy(arax.core);
 	/* Eventfds may still have to be signalled. */
 	destroy_workqueue(arax.wakes);
-	WARN_ON(!list_empty(&arax.frames));
+	arax_frames_exit();
 }
 
 module_init(arax_init);

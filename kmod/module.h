@@ -11,7 +11,7 @@
  *                       node takes it under mmap_lock, so nothing that faults
  *                       on user memory may run under it.
  *   core's own          see core/core.h.
- *   maps.xa_lock, arax->frames_lock, wait queues' locks: innermost.
+ *   maps.xa_lock, the lists' of frames, wait queues' locks: innermost.
  *
  *   mmap of the clients' node takes only maps.xa_lock.
  */
@@ -48,9 +48,6 @@ struct arax {
 	struct delayed_work expire;		/* ends the wait for the next one */
 
 	struct workqueue_struct *wakes;		/* of who waits in numbers of its own choice */
-
-	spinlock_t frames_lock;			/* frames */
-	struct list_head frames;		/* arax_frame.node */
 };
 
 extern struct arax arax;
@@ -68,7 +65,7 @@ extern unsigned int arax_recovery_ms;
  * @buffer:	the buffer that the call made or found
  */
 struct arax_frame {
-	struct list_head node;
+	struct hlist_node node;
 	struct task_struct *task;
 	struct file *file;
 	int fd;
@@ -76,13 +73,18 @@ struct arax_frame {
 	union core_args args;
 };
 
+void arax_frames_init(void);
+void arax_frames_exit(void);
+void arax_frame_init(struct arax_frame *f);
+/* Around the call itself: where it waits for others, or for user memory, it is not found. */
 void arax_frame_begin(struct arax_frame *f);
+void arax_frame_end(struct arax_frame *f);
 /* Of the calling task, which must be in a call; never fails there. */
 struct arax_frame *arax_frame_current(void);
 /* Takes over the caller's reference of @file, also on error; fd or -errno. */
 int arax_frame_publish(struct file *file);
 /* Installs what was published, or drops it if @err. */
-void arax_frame_end(struct arax_frame *f, int err);
+void arax_frame_settle(struct arax_frame *f, int err);
 
 /* ------------------------------------------------------------------ */
 /* ioctl.c                                                             */
