@@ -266,9 +266,13 @@ static int client_open(struct inode *inode, struct file *file)
 	INIT_WORK(&ac->wake, client_wake);
 	mutex_init(&ac->calls);
 	xa_init_flags(&ac->maps, XA_FLAGS_ACCOUNT);
+	err = -ENOMEM;
+	ac->signals = arax_signals_new();
+	if (!ac->signals)
+		goto free;
 	err = arax_tenant_current(core, &tenant);
 	if (err)
-		goto free;
+		goto put_signals;
 	get_task_comm(comm, current);
 	ac->core = core_client_create(core, ac, from_kuid(&init_user_ns, current_uid()),
 				      from_kgid(&init_user_ns, current_gid()),
@@ -284,6 +288,8 @@ put_tenant:
 	mutex_lock(&core->lock);
 	core_tenant_put(core, tenant);
 	mutex_unlock(&core->lock);
+put_signals:
+	arax_signals_put(ac->signals);
 free:
 	mutex_destroy(&ac->calls);
 	kfree(ac);
@@ -303,6 +309,7 @@ static int client_release(struct inode *inode, struct file *file)
 	xa_for_each(&ac->maps, index, m)
 		arax_client_map_remove(ac, index);
 	xa_destroy(&ac->maps);
+	arax_signals_put(ac->signals);
 	mmdrop(ac->mm);
 	mutex_destroy(&ac->calls);
 	kfree(ac);

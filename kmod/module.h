@@ -11,7 +11,8 @@
  *                       node takes it under mmap_lock, so nothing that faults
  *                       on user memory may run under it.
  *   core's own          see core/core.h.
- *   maps.xa_lock, the lists' of frames, wait queues' locks: innermost.
+ *   maps.xa_lock, the lists' of frames, arax_signals.lock, wait queues' locks:
+ *                       innermost.
  *
  *   mmap of the clients' node takes only maps.xa_lock.
  */
@@ -30,6 +31,7 @@
 #include "core/core.h"
 
 struct arax_ctl;
+struct arax_signals;
 struct dma_buf;
 
 /* ------------------------------------------------------------------ */
@@ -47,7 +49,12 @@ struct arax {
 	struct delayed_work watch;		/* looks after the ghosts */
 	struct delayed_work expire;		/* ends the wait for the next one */
 
-	struct workqueue_struct *wakes;		/* of who waits in numbers of its own choice */
+	/*
+	 * Of who waits in numbers of its own choice, a work to each context.  Apart, so
+	 * that no wake-up has to wait for a worker until eventfds are signalled.
+	 */
+	struct workqueue_struct *wakes;		/* arax_client.wake */
+	struct workqueue_struct *events;	/* arax_signals.work */
 };
 
 extern struct arax arax;
@@ -117,6 +124,7 @@ void arax_sleep_end(struct arax_sleep *s);
 struct arax_client {
 	struct core_client *core;
 	struct mm_struct *mm;		/* the opener's, mm_count held */
+	struct arax_signals *signals;	/* of its eventfds; reference held */
 	wait_queue_head_t wait;		/* calls that sleep */
 	wait_queue_head_t polled;	/* pollers, of any number */
 	struct work_struct wake;	/* of those, and of very many calls */
@@ -235,6 +243,9 @@ void arax_ring_free(struct core_client *c);
 /* ------------------------------------------------------------------ */
 /* timeline.c                                                          */
 
+/* Of the calling process; NULL: no memory. */
+struct arax_signals *arax_signals_new(void);
+void arax_signals_put(struct arax_signals *s);
 void *arax_event_get(struct core_client *c, int fd, int *err);
 void arax_event_end(void *event, bool fired);
 int arax_timeline_export(struct core_client *c, struct core_timeline *tl);
