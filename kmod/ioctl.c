@@ -138,6 +138,8 @@ static int run_client(struct arax_client *ac, const struct core_call *call,
 			return -ENXIO;
 	}
 	switch (call->nr) {
+	case ARAX_NR_CONTEXT_INIT:
+		return arax_client_init(ac, call, &f->args);
 	case ARAX_NR_SUBMIT:
 		return arax_client_submit(ac, &f->args.submit);
 	case ARAX_NR_WAIT:

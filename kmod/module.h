@@ -144,6 +144,8 @@ extern const struct file_operations arax_client_fops;
 
 /* Is the calling task one of the process that opened the file? */
 bool arax_client_mine(const struct arax_client *ac);
+int arax_client_init(struct arax_client *ac, const struct core_call *call,
+		     union core_args *a);
 int arax_client_submit(struct arax_client *ac, struct arax_submit *a);
 int arax_client_wait(struct arax_client *ac, struct arax_wait *a);
 int arax_client_map_add(struct arax_client *ac, unsigned long index, struct arax_buffer *ab,
