@@ -113,6 +113,8 @@ static int memfd_check(struct file *file, u64 *bytes)
 
 #ifdef COMPAT_HAVE_MEMFD_PIN
 
+#define MEMFD_CHUNK	256	/* folios between two looks at the scheduler */
+
 static int memfd_pin(struct arax_buffer *ab, u64 bytes)
 {
 	unsigned long nr = bytes >> PAGE_SHIFT;
@@ -135,8 +137,14 @@ static int memfd_pin(struct arax_buffer *ab, u64 bytes)
 
 static void memfd_unpin(struct arax_buffer *ab)
 {
-	unpin_folios(ab->pins, ab->nr_pins);
-	kvfree(ab->pins);
+	struct folio **folios = ab->pins;
+	unsigned long i;
+
+	for (i = 0; i < ab->nr_pins; i += MEMFD_CHUNK) {
+		unpin_folios(folios + i, min_t(unsigned long, ab->nr_pins - i, MEMFD_CHUNK));
+		cond_resched();
+	}
+	kvfree(folios);
 }
 
 #else

@@ -273,6 +273,9 @@ u64 arax_pages_surplus(struct file *file, u64 bytes)
 /* Also between the pages, of which there may be millions. */
 void arax_pages_put(struct page **pages, unsigned long nr)
 {
-	while (nr--)
+	while (nr--) {
 		put_page(pages[nr]);
+		if (nr % PAGES_CHUNK == 0)
+			cond_resched();
+	}
 }

@@ -517,7 +517,7 @@ struct core {
 	void *link;
 
 	core_mutex lock;	/* the next block */
-	struct clist clients;
+	struct clist clients;	/* the initialised ones */
 	struct core_node *contexts;	/* trees, by id */
 	struct core_node *tenants;
 	struct core_node *users;

@@ -17,6 +17,7 @@
 static void set_epoch(struct core *core, u32 epoch)
 {
 	struct clist *pos, *tmp;
+	u32 n = 0;
 
 	clist_for_each_safe(pos, tmp, &core->clients) {
 		struct core_client *c = clist_entry(pos, struct core_client, node);
@@ -31,6 +32,8 @@ static void set_epoch(struct core *core, u32 epoch)
 			core->ops->client_wake(c);
 		}
 		core_spin_unlock(&core->dispatch);
+		if (++n % CORE_STEP == 0)
+			core_resched();
 	}
 }
 
@@ -108,6 +111,7 @@ static void abandon(struct core *core, struct core_client *c, struct core_garbag
 static void uncharge_devices(struct core *core)
 {
 	struct clist *pos, *tmp;
+	u32 n = 0;
 
 	clist_for_each_safe(pos, tmp, &core->clients) {
 		struct core_client *c = clist_entry(pos, struct core_client, node);
@@ -116,6 +120,8 @@ static void uncharge_devices(struct core *core)
 		core_write_once(c->device_memory, 0);
 		core_uncharge(c->tenant, c->user, ARAX_RES_MEMORY, c->kept_memory);
 		core_write_once(c->kept_memory, 0);
+		if (++n % CORE_STEP == 0)
+			core_resched();
 	}
 }
 
@@ -303,7 +309,7 @@ static void lose_bytes(struct core *core)
 {
 	enum core_type type;
 	void *object;
-	u32 i, k;
+	u32 i, k, n = 0;
 
 	for (i = 0; (object = core_handle_next(&core->buffers, &i, &type)); i++) {
 		struct core_buffer *buf = object;
@@ -315,6 +321,8 @@ static void lose_bytes(struct core *core)
 					buf->dirty[k].end);
 		buf->nr_dirty = 0;
 		core_spin_unlock(&core->dispatch);
+		if (++n % CORE_STEP == 0)
+			core_resched();
 	}
 }
 
