@@ -27,14 +27,18 @@ int arax_buffer_alloc(struct core_buffer *buf, const char *name, struct page **p
 {
 	struct arax_buffer *ab = kzalloc(sizeof(*ab), GFP_KERNEL_ACCOUNT);
 	struct file *file;
+	int err;
 
 	if (!ab)
 		return -ENOMEM;
 	file = arax_pages_create(name, buf->bytes, pages);
 	if (IS_ERR(file)) {
-		kfree(ab);
-		return PTR_ERR(file);
+		err = PTR_ERR(file);
+		goto free;
 	}
+	err = core_buffer_charge_more(buf, arax_pages_surplus(file, buf->bytes));
+	if (err)
+		goto discard;
 	ab->core = buf;
 	ab->backing = ARAX_BACKING_PAGES;
 	ab->file = file;
@@ -42,6 +46,13 @@ int arax_buffer_alloc(struct core_buffer *buf, const char *name, struct page **p
 	arax_pages_set_owner(file, ab);
 	trace_arax_buffer_create(buf->context, buf->id, buf->bytes, buf->type);
 	return 0;
+discard:
+	if (pages)
+		arax_pages_put(pages, buf->bytes >> PAGE_SHIFT);
+	arax_pages_discard(file);
+free:
+	kfree(ab);
+	return err;
 }
 
 void arax_buffer_discard(struct core_buffer *buf)
@@ -102,6 +113,8 @@ static int memfd_check(struct file *file, u64 *bytes)
 
 #ifdef COMPAT_HAVE_MEMFD_PIN
 
+#define MEMFD_CHUNK	256	/* folios between two looks at the scheduler */
+
 static int memfd_pin(struct arax_buffer *ab, u64 bytes)
 {
 	unsigned long nr = bytes >> PAGE_SHIFT;
@@ -124,8 +137,14 @@ static int memfd_pin(struct arax_buffer *ab, u64 bytes)
 
 static void memfd_unpin(struct arax_buffer *ab)
 {
-	unpin_folios(ab->pins, ab->nr_pins);
-	kvfree(ab->pins);
+	struct folio **folios = ab->pins;
+	unsigned long i;
+
+	for (i = 0; i < ab->nr_pins; i += MEMFD_CHUNK) {
+		unpin_folios(folios + i, min_t(unsigned long, ab->nr_pins - i, MEMFD_CHUNK));
+		cond_resched();
+	}
+	kvfree(folios);
 }
 
 #else
@@ -185,6 +204,11 @@ static int memfd_import(struct arax_buffer *ab, int fd, u64 bytes)
 		err = -EINVAL;
 	if (!err)
 		err = memfd_pin(ab, bytes);
+	if (!err) {
+		err = core_buffer_charge_more(ab->core, arax_pages_surplus(ab->file, bytes));
+		if (err)
+			memfd_unpin(ab);
+	}
 	inode_unlock_shared(file_inode(ab->file));
 	if (err)
 		fput(ab->file);

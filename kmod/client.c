@@ -28,7 +28,8 @@ static void client_wake(struct work_struct *work)
 	struct arax_client *ac = container_of(work, struct arax_client, wake);
 
 	wake_up(&ac->wait);
-	wake_up_poll(&ac->polled, EPOLLIN | EPOLLRDNORM);
+	/* The core can't be asked any more what there is: whoever waits for any of it looks. */
+	wake_up_poll(&ac->polled, EPOLLIN | EPOLLRDNORM | EPOLLERR | EPOLLHUP);
 }
 
 /*
@@ -220,28 +221,40 @@ static __poll_t client_poll(struct file *file, struct poll_table_struct *wait)
 	struct arax_client *ac = file->private_data;
 	struct core_client *c = ac->core;
 	__poll_t events = 0;
-	bool unread;
+	bool ready;
 
 	poll_wait(file, &ac->polled, wait);
-	smp_mb();	/* with wake(): it sees us waiting, or we what it is about */
 	/* Pairs with the release in core_context_init(). */
-	if (smp_load_acquire(&c->ready)) {
-		unread = core_client_unread(c);
-		if (!unread) {
-			/*
-			 * For pollers that didn't: pairs with core.c: wake(),
-			 * like every sleeper's.
-			 */
-			WRITE_ONCE(core_ctl(c)->cq_need_wakeup, 1);
-			smp_mb();	/* with wake(), see above */
-			unread = core_client_unread(c);
-		}
-		if (unread)
-			events |= EPOLLIN | EPOLLRDNORM;
-	}
+	ready = smp_load_acquire(&c->ready);
+	/*
+	 * For pollers that didn't.  Also if there is something to read: an edge-triggered one
+	 * comes again only when it is woken, and one that waits for EPOLLHUP sleeps on.
+	 */
+	if (ready)
+		WRITE_ONCE(core_ctl(c)->cq_need_wakeup, ARAX_WAKE_ANY);
+	/*
+	 * With core.c: wake(): it sees the word and us waiting, or we what it is about.  And
+	 * with arax_client_init(): it sees us waiting, or we have seen a ready context.
+	 */
+	smp_mb();
+	if (ready && core_client_unread(c))
+		events |= EPOLLIN | EPOLLRDNORM;
 	if (READ_ONCE(c->dead))
 		events |= EPOLLERR | EPOLLHUP;
 	return events;
+}
+
+int arax_client_init(struct arax_client *ac, const struct core_call *call, union core_args *a)
+{
+	int err = core_call_run(call, arax.core, ac->core, a);
+
+	if (err)
+		return err;
+	smp_mb();	/* with client_poll(), see there */
+	/* Who polled before there was a word to set looks again. */
+	if (waitqueue_active(&ac->polled))
+		queue_work(arax.wakes, &ac->wake);
+	return 0;
 }
 
 /* ------------------------------------------------------------------ */
@@ -266,9 +279,13 @@ static int client_open(struct inode *inode, struct file *file)
 	INIT_WORK(&ac->wake, client_wake);
 	mutex_init(&ac->calls);
 	xa_init_flags(&ac->maps, XA_FLAGS_ACCOUNT);
+	err = -ENOMEM;
+	ac->signals = arax_signals_new();
+	if (!ac->signals)
+		goto free;
 	err = arax_tenant_current(core, &tenant);
 	if (err)
-		goto free;
+		goto put_signals;
 	get_task_comm(comm, current);
 	ac->core = core_client_create(core, ac, from_kuid(&init_user_ns, current_uid()),
 				      from_kgid(&init_user_ns, current_gid()),
@@ -284,6 +301,8 @@ put_tenant:
 	mutex_lock(&core->lock);
 	core_tenant_put(core, tenant);
 	mutex_unlock(&core->lock);
+put_signals:
+	arax_signals_put(ac->signals);
 free:
 	mutex_destroy(&ac->calls);
 	kfree(ac);
@@ -303,6 +322,7 @@ static int client_release(struct inode *inode, struct file *file)
 	xa_for_each(&ac->maps, index, m)
 		arax_client_map_remove(ac, index);
 	xa_destroy(&ac->maps);
+	arax_signals_put(ac->signals);
 	mmdrop(ac->mm);
 	mutex_destroy(&ac->calls);
 	kfree(ac);

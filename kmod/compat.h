@@ -60,6 +60,21 @@ static inline int compat_mmap_file(struct file *file, struct vm_area_struct *vma
 #endif
 }
 
+/*
+ * 6.18 has shmem decide on a mapping before there is one; 7.0 made the flags an array.
+ */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0)
+#define COMPAT_HAVE_MMAP_PREPARE
+static inline void compat_desc_dont_expand(struct vm_area_desc *desc)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
+	vma_desc_set_flags(desc, VMA_DONTEXPAND_BIT);
+#else
+	desc->vm_flags |= VM_DONTEXPAND;
+#endif
+}
+#endif
+
 /* 7.0 gave the flags a type of their own. */
 static inline struct file *compat_shmem_file_setup(const char *name, loff_t size)
 {

@@ -47,6 +47,33 @@ static int copy_out(const struct core_call *call, const union core_args *a, void
 	return copy_to_user(user, a, min(size, call->size)) ? -EFAULT : 0;
 }
 
+/* Calls whose handlers leave something in their frame. */
+static bool needs_frame(u32 nr)
+{
+	switch (nr) {
+	case ARAX_NR_BUFFER_CREATE:
+	case ARAX_NR_BUFFER_IMPORT:
+	case ARAX_NR_BUFFER_EXPORT:
+	case ARAX_NR_TIMELINE_EXPORT:
+	case ARAX_NR_BUFFER_GET:
+		return true;
+	}
+	return false;
+}
+
+static int run_framed(const struct core_call *call, struct core_client *c,
+		      struct arax_frame *f)
+{
+	int err;
+
+	if (!needs_frame(call->nr))
+		return core_call_run(call, arax.core, c, &f->args);
+	arax_frame_begin(f);
+	err = core_call_run(call, arax.core, c, &f->args);
+	arax_frame_end(f);
+	return err;
+}
+
 /* ------------------------------------------------------------------ */
 /* Clients                                                             */
 
@@ -74,7 +101,10 @@ static int make_mappable(struct arax_client *ac, struct arax_frame *f, u32 handl
 	return 0;
 }
 
-/* The handle's table and ours change as one under ->calls. */
+/*
+ * The handle's table and ours change as one under ->calls.  Nor has a client more than one
+ * frame of such calls, however many of its threads wait here.
+ */
 static int run_mapping_call(struct arax_client *ac, const struct core_call *call,
 			    struct arax_frame *f)
 {
@@ -82,7 +112,7 @@ static int run_mapping_call(struct arax_client *ac, const struct core_call *call
 	int err;
 
 	mutex_lock(&ac->calls);
-	err = core_call_run(call, arax.core, ac->core, a);
+	err = run_framed(call, ac->core, f);
 	if (!err && call->nr == ARAX_NR_BUFFER_CREATE)
 		err = make_mappable(ac, f, a->buffer_create.handle,
 				    &a->buffer_create.map_offset);
@@ -108,6 +138,8 @@ static int run_client(struct arax_client *ac, const struct core_call *call,
 			return -ENXIO;
 	}
 	switch (call->nr) {
+	case ARAX_NR_CONTEXT_INIT:
+		return arax_client_init(ac, call, &f->args);
 	case ARAX_NR_SUBMIT:
 		return arax_client_submit(ac, &f->args.submit);
 	case ARAX_NR_WAIT:
@@ -117,21 +149,7 @@ static int run_client(struct arax_client *ac, const struct core_call *call,
 	case ARAX_NR_BUFFER_DESTROY:
 		return run_mapping_call(ac, call, f);
 	}
-	return core_call_run(call, arax.core, c, &f->args);
-}
-
-/* Calls whose handlers leave something in their frame. */
-static bool needs_frame(u32 nr)
-{
-	switch (nr) {
-	case ARAX_NR_BUFFER_CREATE:
-	case ARAX_NR_BUFFER_IMPORT:
-	case ARAX_NR_BUFFER_EXPORT:
-	case ARAX_NR_TIMELINE_EXPORT:
-	case ARAX_NR_BUFFER_GET:
-		return true;
-	}
-	return false;
+	return run_framed(call, c, f);
 }
 
 long arax_client_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
@@ -151,12 +169,10 @@ long arax_client_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	err = copy_in(call, &f.args, user, &size);
 	if (err)
 		return err;
-	if (needs_frame(call->nr))
-		arax_frame_begin(&f);
+	arax_frame_init(&f);
 	err = run_client(ac, call, &f);
 	copied = copy_out(call, &f.args, user, size);
-	if (needs_frame(call->nr))
-		arax_frame_end(&f, err ?: copied);
+	arax_frame_settle(&f, err ?: copied);
 	return err ?: copied;
 }
 
@@ -164,14 +180,15 @@ long arax_client_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 /* The mediator and administrators                                     */
 
 /* The seat is held: what the mediator maps stays while its call runs. */
-static int run_mediator(struct arax_ctl *ctl, const struct core_call *call, union core_args *a)
+static int run_mediator(struct arax_ctl *ctl, const struct core_call *call,
+			struct arax_frame *f)
 {
 	int err;
 
 	down_read(&arax.seat);
 	err = arax_mediator_check(ctl);
 	if (!err)
-		err = core_call_run(call, arax.core, NULL, a);
+		err = run_framed(call, NULL, f);
 	up_read(&arax.seat);
 	return err;
 }
@@ -191,8 +208,7 @@ long arax_ctl_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	err = copy_in(call, &f.args, user, &size);
 	if (err)
 		return err;
-	if (needs_frame(call->nr))
-		arax_frame_begin(&f);
+	arax_frame_init(&f);
 	if (call->nr == ARAX_NR_ATTACH)
 		err = arax_mediator_attach(ctl, file, &f.args.attach);
 	else if (call->nr == ARAX_NR_FETCH)
@@ -200,11 +216,10 @@ long arax_ctl_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	else if (call->flags & CORE_ROLE_ADMIN)
 		err = core_call_run(call, arax.core, NULL, &f.args);
 	else
-		err = run_mediator(ctl, call, &f.args);
+		err = run_mediator(ctl, call, &f);
 	if (call->nr == ARAX_NR_COMMIT && !err)
 		trace_arax_commit(f.args.commit.count, f.args.commit.done, f.args.commit.stale);
 	copied = copy_out(call, &f.args, user, size);
-	if (needs_frame(call->nr))
-		arax_frame_end(&f, err ?: copied);
+	arax_frame_settle(&f, err ?: copied);
 	return err ?: copied;
 }

@@ -121,18 +121,21 @@ static int __init arax_init(void)
 	if (!params.user_memory)
 		params.user_memory = ((u64)totalram_pages() << PAGE_SHIFT) / 8;
 
-	spin_lock_init(&arax.frames_lock);
-	INIT_LIST_HEAD(&arax.frames);
+	arax_frames_init();
 	arax_mediator_init();
 	err = arax_pages_init();
 	if (err)
 		return err;
+	err = -ENOMEM;
 	arax.wakes = alloc_workqueue("arax-wakes", WQ_UNBOUND, 0);
 	if (!arax.wakes)
-		return -ENOMEM;
+		return err;
+	arax.events = alloc_workqueue("arax-events", WQ_UNBOUND, 0);
+	if (!arax.events)
+		goto no_events;
 	arax.core = core_create(&arax_core_ops, &params, &arax, &err);
 	if (!arax.core)
-		goto no_wakes;
+		goto no_core;
 	err = misc_register(&ctl_device);
 	if (err)
 		goto destroy;
@@ -145,7 +148,9 @@ deregister:
 	misc_deregister(&ctl_device);
 destroy:
 	core_destroy(arax.core);
-no_wakes:
+no_core:
+	destroy_workqueue(arax.events);
+no_events:
 	destroy_workqueue(arax.wakes);
 	return err;
 }
@@ -158,8 +163,9 @@ static void __exit arax_exit(void)
 	arax_mediator_exit();
 	core_destroy(arax.core);
 	/* Eventfds may still have to be signalled. */
+	destroy_workqueue(arax.events);
 	destroy_workqueue(arax.wakes);
-	WARN_ON(!list_empty(&arax.frames));
+	arax_frames_exit();
 }
 
 module_init(arax_init);

@@ -154,21 +154,27 @@ int arax_mediator_check(struct arax_ctl *ctl)
 
 static int attach(struct arax_ctl *ctl, struct arax_ghost *ghost, struct arax_attach *a)
 {
+	struct core_attachment at;
 	int err;
 
 	lockdep_assert_held_write(&arax.seat);
 	if (arax.ctl == ctl)
 		return -EBUSY;
 	sweep_ghosts(ghost->tgid);
+	err = core_attach_prepare(arax.core, a, &at);
+	if (err)
+		return err;
+	/* It takes over, or this would have been EBUSY. */
 	if (arax.ctl) {
-		if (!(a->flags & ARAX_ATTACH_TAKEOVER))
-			return -EBUSY;
 		arax.ctl->replaced = true;
 		leave_seat(arax.ctl);
 	}
-	err = core_attach(arax.core, a);
-	if (err)
+	err = core_attach_with(arax.core, a, &at);
+	/* Who holds the seat holds all that could have changed in between. */
+	if (WARN_ON_ONCE(err)) {
+		core_attach_drop(arax.core, &at);
 		return err;
+	}
 	cancel_delayed_work(&arax.expire);
 	arax.ctl = ctl;
 	ctl->ghost = ghost;

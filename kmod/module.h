@@ -11,7 +11,8 @@
  *                       node takes it under mmap_lock, so nothing that faults
  *                       on user memory may run under it.
  *   core's own          see core/core.h.
- *   maps.xa_lock, arax->frames_lock, wait queues' locks: innermost.
+ *   maps.xa_lock, the lists' of frames, arax_signals.lock, wait queues' locks:
+ *                       innermost.
  *
  *   mmap of the clients' node takes only maps.xa_lock.
  */
@@ -30,6 +31,7 @@
 #include "core/core.h"
 
 struct arax_ctl;
+struct arax_signals;
 struct dma_buf;
 
 /* ------------------------------------------------------------------ */
@@ -47,10 +49,12 @@ struct arax {
 	struct delayed_work watch;		/* looks after the ghosts */
 	struct delayed_work expire;		/* ends the wait for the next one */
 
-	struct workqueue_struct *wakes;		/* of who waits in numbers of its own choice */
-
-	spinlock_t frames_lock;			/* frames */
-	struct list_head frames;		/* arax_frame.node */
+	/*
+	 * Of who waits in numbers of its own choice, a work to each context.  Apart, so
+	 * that no wake-up has to wait for a worker until eventfds are signalled.
+	 */
+	struct workqueue_struct *wakes;		/* arax_client.wake */
+	struct workqueue_struct *events;	/* arax_signals.work */
 };
 
 extern struct arax arax;
@@ -68,7 +72,7 @@ extern unsigned int arax_recovery_ms;
  * @buffer:	the buffer that the call made or found
  */
 struct arax_frame {
-	struct list_head node;
+	struct hlist_node node;
 	struct task_struct *task;
 	struct file *file;
 	int fd;
@@ -76,13 +80,18 @@ struct arax_frame {
 	union core_args args;
 };
 
+void arax_frames_init(void);
+void arax_frames_exit(void);
+void arax_frame_init(struct arax_frame *f);
+/* Around the call itself: where it waits for others, or for user memory, it is not found. */
 void arax_frame_begin(struct arax_frame *f);
+void arax_frame_end(struct arax_frame *f);
 /* Of the calling task, which must be in a call; never fails there. */
 struct arax_frame *arax_frame_current(void);
 /* Takes over the caller's reference of @file, also on error; fd or -errno. */
 int arax_frame_publish(struct file *file);
 /* Installs what was published, or drops it if @err. */
-void arax_frame_end(struct arax_frame *f, int err);
+void arax_frame_settle(struct arax_frame *f, int err);
 
 /* ------------------------------------------------------------------ */
 /* ioctl.c                                                             */
@@ -115,6 +124,7 @@ void arax_sleep_end(struct arax_sleep *s);
 struct arax_client {
 	struct core_client *core;
 	struct mm_struct *mm;		/* the opener's, mm_count held */
+	struct arax_signals *signals;	/* of its eventfds; reference held */
 	wait_queue_head_t wait;		/* calls that sleep */
 	wait_queue_head_t polled;	/* pollers, of any number */
 	struct work_struct wake;	/* of those, and of very many calls */
@@ -134,6 +144,8 @@ extern const struct file_operations arax_client_fops;
 
 /* Is the calling task one of the process that opened the file? */
 bool arax_client_mine(const struct arax_client *ac);
+int arax_client_init(struct arax_client *ac, const struct core_call *call,
+		     union core_args *a);
 int arax_client_submit(struct arax_client *ac, struct arax_submit *a);
 int arax_client_wait(struct arax_client *ac, struct arax_wait *a);
 int arax_client_map_add(struct arax_client *ac, unsigned long index, struct arax_buffer *ab,
@@ -157,6 +169,7 @@ struct arax_buffer *arax_pages_owner(struct file *file);
 /* Is it one of ours?  Is it any shmem file that is not ours? */
 bool arax_pages_is(struct file *file);
 bool arax_pages_is_memfd(struct file *file);
+u64 arax_pages_surplus(struct file *file, u64 bytes);
 /* References to all pages; -ESTALE if they were taken away. */
 int arax_pages_get(struct file *file, struct page **pages, unsigned long nr);
 void arax_pages_put(struct page **pages, unsigned long nr);
@@ -232,6 +245,9 @@ void arax_ring_free(struct core_client *c);
 /* ------------------------------------------------------------------ */
 /* timeline.c                                                          */
 
+/* Of the calling process; NULL: no memory. */
+struct arax_signals *arax_signals_new(void);
+void arax_signals_put(struct arax_signals *s);
 void *arax_event_get(struct core_client *c, int fd, int *err);
 void arax_event_end(void *event, bool fired);
 int arax_timeline_export(struct core_client *c, struct core_timeline *tl);

@@ -4,9 +4,10 @@
  *
  * Shmem is the one backing that long-term pins, O_DIRECT, io_uring and futexes
  * all accept.  Each of our files has other file operations than shmem's, for
- * three reasons: without .fallocate nobody punches holes below a pinned page
- * (madvise(MADV_REMOVE) goes the same way); .release tells us of the last
- * mapping; .owner keeps the module as long as there is a file.  The inode's
+ * four reasons: without .fallocate nobody punches holes below a pinned page
+ * (madvise(MADV_REMOVE) goes the same way); .mmap sees to it that the pages stay
+ * those that they are; .release tells us of the last mapping; .owner keeps the
+ * module as long as there is a file.  The inode's
  * own operations refuse open, or /proc/PID/fd would give out a second file
  * that has all that we took away.  Seals keep the size.
  */
@@ -36,15 +37,23 @@ static int pages_release(struct inode *inode, struct file *file)
 	struct arax_buffer *ab = file->private_data;
 	int ret = 0;
 
-	/* The inode is evicted after the module may be gone. */
-	inode->i_fop = shmem_fops;
+	/*
+	 * Not with the inode, which a descriptor of O_PATH may keep: others may take the
+	 * bytes as soon as they are given back.  A file without a buffer was discarded.
+	 */
+	if (ab)
+		arax_pages_revoke(file);
+	/*
+	 * The inode is evicted after the module may be gone.  And from here on it can be
+	 * opened by that descriptor: release, so that whoever finds shmem's operations also
+	 * finds no size, and by the seals there is none to come.  Pairs with the locks that
+	 * an opener takes before it can get at a page, mmap_lock or the inode's.
+	 */
+	smp_store_release(&inode->i_fop, shmem_fops);
 	if (shmem_fops->release)
 		ret = shmem_fops->release(inode, file);
-	if (ab) {
-		/* Not with the inode: others may take the bytes as soon as they are given back. */
-		shmem_truncate_range(inode, 0, (loff_t)-1);
+	if (ab)
 		arax_buffer_released(ab);
-	}
 	return ret;
 }
 
@@ -52,6 +61,52 @@ static int pages_reopen(struct inode *inode, struct file *file)
 {
 	return -EACCES;
 }
+
+/* Who can get at the file has its buffer, if it was ever given out: it has an owner. */
+static bool pages_cover(struct file *file, unsigned long pgoff, unsigned long nr)
+{
+	unsigned long have = arax_pages_owner(file)->core->bytes >> PAGE_SHIFT;
+
+	return pgoff <= have && nr <= have - pgoff;
+}
+
+/*
+ * VM_DONTEXPAND is for more than its name: khugepaged and madvise(MADV_COLLAPSE) keep off
+ * such mappings (VM_NO_KHUGEPAGED).  They would move the pages into movable memory, and
+ * fill what lies behind the file's end with pages that are charged to nobody, for seals
+ * don't bind them.
+ */
+#ifdef COMPAT_HAVE_MMAP_PREPARE
+
+static int pages_mmap_prepare(struct vm_area_desc *desc)
+{
+	if (!pages_cover(desc->file, desc->pgoff, (desc->end - desc->start) >> PAGE_SHIFT))
+		return -EINVAL;
+	compat_desc_dont_expand(desc);
+	return shmem_fops->mmap_prepare(desc);
+}
+
+static void pages_wrap_mmap(void)
+{
+	pages_fops.mmap_prepare = pages_mmap_prepare;
+}
+
+#else
+
+static int pages_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	if (!pages_cover(file, vma->vm_pgoff, vma_pages(vma)))
+		return -EINVAL;
+	compat_vm_flags_set(vma, VM_DONTEXPAND);
+	return shmem_fops->mmap(file, vma);
+}
+
+static void pages_wrap_mmap(void)
+{
+	pages_fops.mmap = pages_mmap;
+}
+
+#endif
 
 /*
  * Shmem takes it ill (CONFIG_DEBUG_VM) if a file of a huge page's size or more is not of
@@ -82,6 +137,7 @@ int arax_pages_init(void)
 	pages_fops.owner = THIS_MODULE;
 	pages_fops.fallocate = NULL;
 	pages_fops.release = pages_release;
+	pages_wrap_mmap();
 	if (shmem_fops->get_unmapped_area)
 		pages_fops.get_unmapped_area = pages_get_unmapped_area;
 	fput(file);
@@ -203,8 +259,23 @@ int arax_pages_get(struct file *file, struct page **pages, unsigned long nr)
 	return err == -EINVAL ? -ESTALE : err;
 }
 
+/*
+ * What a file takes beyond its own @bytes: a huge page may reach behind its end.  Nothing
+ * is added there while the pages within are pinned, or are ours.
+ */
+u64 arax_pages_surplus(struct file *file, u64 bytes)
+{
+	u64 held = inode_get_bytes(file_inode(file));
+
+	return held > bytes ? held - bytes : 0;
+}
+
+/* Also between the pages, of which there may be millions. */
 void arax_pages_put(struct page **pages, unsigned long nr)
 {
-	while (nr--)
+	while (nr--) {
 		put_page(pages[nr]);
+		if (nr % PAGES_CHUNK == 0)
+			cond_resched();
+	}
 }

@@ -3,8 +3,11 @@
 #include <linux/anon_inodes.h>
 #include <linux/eventfd.h>
 #include <linux/file.h>
+#include <linux/refcount.h>
+#include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
+#include <linux/workqueue.h>
 
 #include "compat.h"
 #include "module.h"
@@ -62,17 +65,38 @@ struct core_timeline *arax_timeline_import(struct core_client *c, int fd, int *e
 	return tl;
 }
 
-/* An eventfd that is armed; @mm: whose, mm_count held. */
+/*
+ * The eventfds that one context has armed.  Those that others fire are signalled by one
+ * work of its own, one after the other: however many they are, the context has no more
+ * than one of the queue's workers.
+ */
+struct arax_signals {
+	refcount_t refs;		/* the context, its events, the work that is queued */
+	struct mm_struct *mm;		/* the context's process, mm_count held */
+	struct work_struct work;
+	spinlock_t lock;		/* innermost: fired */
+	struct list_head fired;		/* arax_event.node */
+};
+
+/* An eventfd that is armed. */
 struct arax_event {
 	struct eventfd_ctx *ctx;
-	struct mm_struct *mm;
-	struct work_struct work;
+	struct arax_signals *signals;	/* reference held */
+	struct list_head node;
 };
+
+void arax_signals_put(struct arax_signals *s)
+{
+	if (!refcount_dec_and_test(&s->refs))
+		return;
+	mmdrop(s->mm);
+	kfree(s);
+}
 
 static void event_free(struct arax_event *e)
 {
 	eventfd_ctx_put(e->ctx);
-	mmdrop(e->mm);
+	arax_signals_put(e->signals);
 	kfree(e);
 }
 
@@ -82,13 +106,48 @@ static void event_signal(struct arax_event *e)
 	event_free(e);
 }
 
-static void event_work(struct work_struct *work)
+static struct arax_event *take_fired(struct arax_signals *s)
 {
-	event_signal(container_of(work, struct arax_event, work));
+	struct arax_event *e;
+
+	spin_lock(&s->lock);
+	e = list_first_entry_or_null(&s->fired, struct arax_event, node);
+	if (e)
+		list_del(&e->node);
+	spin_unlock(&s->lock);
+	return e;
+}
+
+static void signals_work(struct work_struct *work)
+{
+	struct arax_signals *s = container_of(work, struct arax_signals, work);
+	struct arax_event *e;
+
+	while ((e = take_fired(s))) {
+		event_signal(e);
+		cond_resched();
+	}
+	arax_signals_put(s);
+}
+
+struct arax_signals *arax_signals_new(void)
+{
+	struct arax_signals *s = kzalloc(sizeof(*s), GFP_KERNEL_ACCOUNT);
+
+	if (!s)
+		return NULL;
+	refcount_set(&s->refs, 1);
+	s->mm = current->mm;
+	mmgrab(s->mm);
+	INIT_WORK(&s->work, signals_work);
+	spin_lock_init(&s->lock);
+	INIT_LIST_HEAD(&s->fired);
+	return s;
 }
 
 void *arax_event_get(struct core_client *c, int fd, int *err)
 {
+	struct arax_client *ac = c->link;
 	struct arax_event *e = kzalloc(sizeof(*e), GFP_KERNEL_ACCOUNT);
 
 	*err = -ENOMEM;
@@ -100,17 +159,30 @@ void *arax_event_get(struct core_client *c, int fd, int *err)
 		kfree(e);
 		return NULL;
 	}
-	e->mm = current->mm;
-	mmgrab(e->mm);
-	INIT_WORK(&e->work, event_work);
+	e->signals = ac->signals;
+	refcount_inc(&e->signals->refs);
 	*err = 0;
 	return e;
+}
+
+static void signal_later(struct arax_event *e)
+{
+	struct arax_signals *s = e->signals;
+
+	/* The work's, and before it can find the event, which may hold the last one. */
+	refcount_inc(&s->refs);
+	spin_lock(&s->lock);
+	list_add_tail(&e->node, &s->fired);
+	spin_unlock(&s->lock);
+	/* A work that runs already is queued anew: it may have seen the list empty. */
+	if (!queue_work(arax.events, &s->work))
+		arax_signals_put(s);
 }
 
 /*
  * An eventfd may have any number of waiters, and signalling it walks through all of them.
  * That is time of the process that armed it, or of nobody's: not of whoever commits tasks
- * of all tenants.
+ * of all tenants.  Who drops a context's timelines comes here millions of times in a row.
  */
 void arax_event_end(void *event, bool fired)
 {
@@ -118,8 +190,9 @@ void arax_event_end(void *event, bool fired)
 
 	if (!fired)
 		event_free(e);
-	else if (current->mm == e->mm)
+	else if (current->mm == e->signals->mm)
 		event_signal(e);
 	else
-		queue_work(arax.wakes, &e->work);
+		signal_later(e);
+	cond_resched();
 }

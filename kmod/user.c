@@ -27,9 +27,17 @@
 
 static void user_unpin(struct arax_buffer *ab)
 {
-	/* Nobody can tell whether a device wrote: all of them may be dirty. */
-	unpin_user_pages_dirty_lock(ab->pins, ab->nr_pins, true);
-	kvfree(ab->pins);
+	struct page **pages = ab->pins;
+	unsigned long i;
+
+	for (i = 0; i < ab->nr_pins; i += USER_CHUNK) {
+		/* Nobody can tell whether a device wrote: all of them may be dirty. */
+		unpin_user_pages_dirty_lock(pages + i,
+					    min_t(unsigned long, ab->nr_pins - i, USER_CHUNK),
+					    true);
+		cond_resched();
+	}
+	kvfree(pages);
 }
 
 static int user_pin(struct arax_buffer *ab, unsigned long address, unsigned long nr)
@@ -64,6 +72,7 @@ static u64 user_surroundings(const struct arax_buffer *ab)
 	u64 bytes = 0;
 
 	for (i = 0; i < ab->nr_pins; i += n) {
+		cond_resched();
 		folio = page_folio(pages[i]);
 		for (n = 1; i + n < ab->nr_pins; n++)
 			if (page_folio(pages[i + n]) != folio)

@@ -33,7 +33,8 @@
  *     EDQUOT       a tenant's or user's limit (see ARAX_RES_*) would be passed, or (broker
  *                  link) the user's part of araxd's descriptors or mappings
  *     ENOSPC       a table of fixed size is full: handles, devices, kernels, a
- *                  timeline's sleepers (1,024) or armed eventfds (128)
+ *                  timeline's awaited points (1,024 of all calls that sleep in
+ *                  ARAX_IOC_WAIT, 16 each at most) or armed eventfds (128)
  *     ENOMEM       no memory; EMFILE, ENFILE: no room for a new descriptor
  *     EFAULT       a bad address (kernel link)
  *     ENOTCONN     the socket has ended, and araxd with it (broker link; no call on
@@ -272,7 +273,8 @@ struct arax_task_ext {
  * @result:	0 or a negative errno; ECANCELED with @origin set means that the
  *		task named by @origin failed and this one depended on it
  * @user_data:	of the task
- * @tag:	of the task: unique while the module is loaded.  Its epoch is 0 if the
+ * @tag:	of the task: it comes again after 2^24 tasks of one slot under one daemon at
+ *		the earliest, or when 65,535 daemons have attached.  Its epoch is 0 if the
  *		task ended before a daemon had it: refused, canceled, or failed in
  *		the core.  Never 0
  * @origin:	tag of the first failure; 0: this one failed by itself

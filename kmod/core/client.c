@@ -66,6 +66,7 @@ struct core_client *core_client_create(struct core *core, void *link, u32 uid, u
 	clist_init(&c->backlog);
 	clist_init(&c->wake);
 	clist_init(&c->note);
+	clist_init(&c->node);
 
 	core_mutex_lock(&core->lock);
 	c->user = core_user_get(core, uid);
@@ -74,7 +75,6 @@ struct core_client *core_client_create(struct core *core, void *link, u32 uid, u
 	c->tenant = tenant;
 	give_id(core, c);
 	core->nr_clients++;
-	clist_add_tail(&c->node, &core->clients);
 	core_mutex_unlock(&core->lock);
 	*err = 0;
 	return c;
@@ -270,13 +270,19 @@ int core_context_init(struct core_client *c, struct arax_context_init *a)
 		clist_init(&tasks[i].note);
 		clist_add_tail(&tasks[i].node, &c->free);
 	}
-	/* From here on attach, detach and kill see the region. */
+	/*
+	 * From here on attach, detach and kill see the region.  Before that it is not among
+	 * those whom they go through: no limit says how often a node is opened.
+	 */
+	core_mutex_lock(&core->lock);
+	clist_add_tail(&c->node, &core->clients);
 	core_spin_lock(&core->dispatch);
 	core_write_once(core_ctl(c)->epoch, core->state == CORE_LIVE ? core->epoch : 0);
 	core_write_once(core_ctl(c)->dead, c->dead);
 	/* Pairs with the acquire in core_client_ready(). */
 	core_store_release(&c->ready, true);
 	core_spin_unlock(&core->dispatch);
+	core_mutex_unlock(&core->lock);
 	core_atomic_add(&c->memory, l.region_size);
 	a->sq_offset = l.sq_offset;
 	a->cq_offset = l.cq_offset;

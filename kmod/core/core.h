@@ -517,7 +517,7 @@ struct core {
 	void *link;
 
 	core_mutex lock;	/* the next block */
-	struct clist clients;
+	struct clist clients;	/* the initialised ones */
 	struct core_node *contexts;	/* trees, by id */
 	struct core_node *tenants;
 	struct core_node *users;
@@ -881,6 +881,22 @@ bool core_cancel_step(struct core *core, struct core_client *c, u32 max, struct 
 /* ------------------------------------------------------------------ */
 /* mediator.c, dispatch.c, commit.c                                    */
 
+/*
+ * A mediator that takes over must not lose the old one its seat, and then have no memory:
+ * what it needs is made before that.
+ */
+struct core_attachment {
+	u8 *ring;
+	u8 *shared;
+};
+
+/* May it attach, once a mediator that it takes over from is detached?  Nothing is held then. */
+int core_attach_prepare(struct core *core, const struct arax_attach *a,
+			struct core_attachment *at);
+/* Takes the memory; an error leaves it to core_attach_drop(). */
+int core_attach_with(struct core *core, struct arax_attach *a, struct core_attachment *at);
+void core_attach_drop(struct core *core, struct core_attachment *at);
+/* All of it, where there is none to take over from. */
 int core_attach(struct core *core, struct arax_attach *a);
 /* The mediator's file is closed: it commits nothing any more. */
 void core_detach(struct core *core);

@@ -17,6 +17,7 @@
 static void set_epoch(struct core *core, u32 epoch)
 {
 	struct clist *pos, *tmp;
+	u32 n = 0;
 
 	clist_for_each_safe(pos, tmp, &core->clients) {
 		struct core_client *c = clist_entry(pos, struct core_client, node);
@@ -31,6 +32,8 @@ static void set_epoch(struct core *core, u32 epoch)
 			core->ops->client_wake(c);
 		}
 		core_spin_unlock(&core->dispatch);
+		if (++n % CORE_STEP == 0)
+			core_resched();
 	}
 }
 
@@ -108,6 +111,7 @@ static void abandon(struct core *core, struct core_client *c, struct core_garbag
 static void uncharge_devices(struct core *core)
 {
 	struct clist *pos, *tmp;
+	u32 n = 0;
 
 	clist_for_each_safe(pos, tmp, &core->clients) {
 		struct core_client *c = clist_entry(pos, struct core_client, node);
@@ -116,37 +120,90 @@ static void uncharge_devices(struct core *core)
 		core_write_once(c->device_memory, 0);
 		core_uncharge(c->tenant, c->user, ARAX_RES_MEMORY, c->kept_memory);
 		core_write_once(c->kept_memory, 0);
+		if (++n % CORE_STEP == 0)
+			core_resched();
 	}
 }
 
-int core_attach(struct core *core, struct arax_attach *a)
+static size_t ring_bytes(const struct core *core)
 {
-	size_t states = ((size_t)core->params.slots * sizeof(u32) + 4095) & ~(size_t)4095;
-	size_t commits = CORE_COMMIT_ENTRIES * sizeof(struct arax_commit_entry);
-	size_t ring_bytes = (size_t)core->params.cells * ARAX_CELL_SIZE;
-	size_t shared_bytes = 4096 + states + commits;
-	struct clist *pos, *tmp;
-	struct core_garbage g;
-	u8 *ring, *shared;
-	int err = 0;
+	return (size_t)core->params.cells * ARAX_CELL_SIZE;
+}
+
+/* The mediator's page and what follows it: the slots' states and the commit area. */
+static size_t states_bytes(const struct core *core)
+{
+	return ((size_t)core->params.slots * sizeof(u32) + 4095) & ~(size_t)4095;
+}
+
+static size_t shared_bytes(const struct core *core)
+{
+	return 4096 + states_bytes(core) +
+	       CORE_COMMIT_ENTRIES * sizeof(struct arax_commit_entry);
+}
+
+int core_attach_prepare(struct core *core, const struct arax_attach *a,
+			struct core_attachment *at)
+{
 	u32 i;
 
+	at->ring = NULL;
+	at->shared = NULL;
 	if (a->flags & ~ARAX_ATTACH_FLAGS)
 		return -EOPNOTSUPP;
 	if (a->flags == ARAX_ATTACH_FLAGS)
 		return -EINVAL;		/* take over and replay exclude each other */
+	/* Only to save the trouble: it is looked at again. */
+	if (core_read_once(core->state) != CORE_DETACHED && !(a->flags & ARAX_ATTACH_TAKEOVER))
+		return -EBUSY;
+	at->ring = core->ops->mediator_alloc(core, ring_bytes(core), false);
+	at->shared = core->ops->mediator_alloc(core, shared_bytes(core), true);
+	if (!at->ring || !at->shared) {
+		core_attach_drop(core, at);
+		return -ENOMEM;
+	}
+	/* No word of the empty ring may look published: the first is 1. */
+	for (i = 0; i < core->params.cells; i++)
+		((struct arax_dispatch *)(at->ring + (size_t)i * ARAX_CELL_SIZE))->seq = i;
+	return 0;
+}
+
+void core_attach_drop(struct core *core, struct core_attachment *at)
+{
+	if (at->ring)
+		core->ops->mediator_free(core, at->ring, false);
+	if (at->shared)
+		core->ops->mediator_free(core, at->shared, true);
+	at->ring = NULL;
+	at->shared = NULL;
+}
+
+/* The memory becomes the core's, which shows it from here on. */
+static void take_memory(struct core *core, struct core_attachment *at)
+{
+	size_t states = states_bytes(core);
+
+	core->ring = at->ring;
+	core->page = (void *)at->shared;
+	core->states = (void *)(at->shared + 4096);
+	core->commits = (void *)(at->shared + 4096 + states);
+	core->page->states_offset = 4096;
+	core->page->commits_offset = (u32)(4096 + states);
+	at->ring = NULL;
+	at->shared = NULL;
+}
+
+int core_attach_with(struct core *core, struct arax_attach *a, struct core_attachment *at)
+{
+	struct clist *pos, *tmp;
+	struct core_garbage g;
+
 	core_garbage_init(&g);
 	core_mutex_lock(&core->lock);
 	if (core->state == CORE_LIVE ||
 	    (core->state == CORE_QUIESCED && !(a->flags & ARAX_ATTACH_TAKEOVER))) {
 		core_mutex_unlock(&core->lock);
 		return -EBUSY;
-	}
-	ring = core->ops->mediator_alloc(core, ring_bytes, false);
-	shared = core->ops->mediator_alloc(core, shared_bytes, true);
-	if (!ring || !shared) {
-		err = -ENOMEM;
-		goto free;
 	}
 	if (core->state == CORE_QUIESCED) {
 		clist_for_each_safe(pos, tmp, &core->clients)
@@ -156,16 +213,8 @@ int core_attach(struct core *core, struct arax_attach *a)
 	if (!(a->flags & ARAX_ATTACH_RECOVER))
 		fail_all_queued(core, &g);
 
-	/* No word of the empty ring may look published: the first is 1. */
-	for (i = 0; i < core->params.cells; i++)
-		((struct arax_dispatch *)(ring + (size_t)i * ARAX_CELL_SIZE))->seq = i;
 	core_spin_lock(&core->dispatch);
-	core->ring = ring;
-	core->page = (void *)shared;
-	core->states = (void *)(shared + 4096);
-	core->commits = (void *)(shared + 4096 + states);
-	core->page->states_offset = 4096;
-	core->page->commits_offset = (u32)(4096 + states);
+	take_memory(core, at);
 	core->tail = 0;
 	core->head_seen = 0;
 	core_write_once(core->epoch, core->epoch == 0xffff ? 1 : core->epoch + 1);
@@ -178,18 +227,24 @@ int core_attach(struct core *core, struct arax_attach *a)
 	a->slots = core->params.slots;
 	a->commit_entries = CORE_COMMIT_ENTRIES;
 	a->dispatch_offset = 0;
-	a->dispatch_bytes = ring_bytes;
-	a->shared_offset = (ring_bytes + 4095) & ~(u64)4095;
-	a->shared_bytes = shared_bytes;
+	a->dispatch_bytes = ring_bytes(core);
+	a->shared_offset = (a->dispatch_bytes + 4095) & ~(u64)4095;
+	a->shared_bytes = shared_bytes(core);
 	core_mutex_unlock(&core->lock);
 	collect_unlocked(core, &g);
 	return 0;
-free:
-	if (ring)
-		core->ops->mediator_free(core, ring, false);
-	if (shared)
-		core->ops->mediator_free(core, shared, true);
-	core_mutex_unlock(&core->lock);
+}
+
+int core_attach(struct core *core, struct arax_attach *a)
+{
+	struct core_attachment at;
+	int err = core_attach_prepare(core, a, &at);
+
+	if (err)
+		return err;
+	err = core_attach_with(core, a, &at);
+	if (err)
+		core_attach_drop(core, &at);
 	return err;
 }
 
@@ -254,7 +309,7 @@ static void lose_bytes(struct core *core)
 {
 	enum core_type type;
 	void *object;
-	u32 i, k;
+	u32 i, k, n = 0;
 
 	for (i = 0; (object = core_handle_next(&core->buffers, &i, &type)); i++) {
 		struct core_buffer *buf = object;
@@ -266,6 +321,8 @@ static void lose_bytes(struct core *core)
 					buf->dirty[k].end);
 		buf->nr_dirty = 0;
 		core_spin_unlock(&core->dispatch);
+		if (++n % CORE_STEP == 0)
+			core_resched();
 	}
 }
 

@@ -332,6 +332,22 @@ static void run_recovery(void)
 	CHECK(e && e->user_data == 7 && !e->result);
 }
 
+/* Who takes over and has no memory for it leaves the seat to whom it found there. */
+static void run_takeover(void)
+{
+	struct arax_attach a = { .flags = ARAX_ATTACH_TAKEOVER };
+	struct arax_fetch f = { .size = sizeof(f) };
+	struct mediator old;
+	int ctl, err, seat;
+
+	attach(&old, 0);
+	ctl = ctl_node();
+	err = try_attach(ctl, &a) ? errno : 0;
+	seat = ioctl(old.fd, ARAX_IOC_FETCH, &f) ? errno : 0;
+	/* A bad address comes before it, or after. */
+	CHECK(err == EFAULT || seat == (err ? 0 : ESTALE));
+}
+
 static void run_catalogue(void)
 {
 	struct arax_kernel_publish k = { .kinds = 1, .name = "fail-nth" };
@@ -387,6 +403,7 @@ static const struct {
 	{ "submit", run_submit },
 	{ "mediator", run_mediator },
 	{ "recovery", run_recovery },
+	{ "takeover", run_takeover },
 	{ "catalogue", run_catalogue },
 	{ "administrator", run_administrator },
 };

@@ -10,9 +10,13 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE	25
+#endif
 #ifndef MADV_PAGEOUT
 #define MADV_PAGEOUT	21
 #endif
@@ -610,6 +614,176 @@ KTEST(a_memfd_becomes_a_buffer)
 	client_close(&c);
 }
 
+/*
+ * /proc opens a file anew by a descriptor that has nothing but its name.  The buffer's own
+ * operations are gone with its last user, and so must be all that could be had by others.
+ */
+KTEST(a_name_of_pages_that_are_gone)
+{
+	struct arax_buffer_create b;
+	char path[64];
+	struct client c;
+	struct stat st;
+	int fd, name;
+	uint8_t *p;
+
+	client_open(&c, 4, 128, 0);
+	b = buffer_new(&c, 4 * PAGE);
+	fd = buffer_export(&c, b.handle, ARAX_EXPORT_ARAX);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	name = open(path, O_PATH | O_CLOEXEC);
+	CHECK(name >= 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", name);
+	CHECK_SYS_ERR(open(path, O_RDWR | O_CLOEXEC), EACCES);
+	CHECK_SYS(close(fd));
+	CHECK_OK(buffer_destroy(&c, b.handle));
+	CHECK_EQ(charged(&c), c.init.region_size);
+
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	CHECK(fd >= 0);
+	CHECK_SYS(fstat(fd, &st));
+	CHECK_EQ(st.st_size, 0);
+	CHECK_SYS_ERR(ftruncate(fd, PAGE), EPERM);
+	CHECK_SYS_ERR(fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, PAGE), EPERM);
+	CHECK_SYS_ERR(pwrite(fd, "x", 1, 0), EPERM);
+	p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(p != MAP_FAILED);
+	CHECK(faults(p, true));
+	CHECK_SYS(fstat(fd, &st));
+	CHECK_EQ(st.st_blocks, 0);
+	CHECK_SYS(munmap(p, 4 * PAGE));
+	CHECK_SYS(close(fd));
+	CHECK_SYS(close(name));
+	client_close(&c);
+}
+
+/* ------------------------------------------------------------------ */
+/* Huge pages                                                          */
+
+#define HUGE	((size_t)2 << 20)
+
+/* Addresses for a huge page, and some behind it, where nothing is. */
+static uint8_t *huge_place(void)
+{
+	uint8_t *p = mmap(NULL, 3 * HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(p != MAP_FAILED);
+	CHECK_SYS(munmap(p, 3 * HUGE));
+	return (uint8_t *)(((uintptr_t)p + HUGE - 1) & ~(uintptr_t)(HUGE - 1));
+}
+
+static uint64_t bytes_held(int fd)
+{
+	struct stat st;
+
+	CHECK_SYS(fstat(fd, &st));
+	return (uint64_t)st.st_blocks * 512;
+}
+
+/*
+ * madvise(MADV_COLLAPSE) makes a huge page of any file's pages, and of holes behind its
+ * end, whatever seals say: a buffer has what was charged for it, and in place.
+ */
+KTEST(a_buffer_collapses_into_no_huge_page)
+{
+	struct arax_buffer_create b;
+	uint8_t *at = huge_place();
+	struct client c;
+	int fd;
+
+	client_open(&c, 4, 128, 0);
+	b = buffer_new(&c, PAGE);
+	fd = buffer_export(&c, b.handle, ARAX_EXPORT_ARAX);
+	/* Neither at once nor by and by. */
+	CHECK_SYS_ERR((intptr_t)mmap(at, HUGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0),
+		      EINVAL);
+	CHECK_SYS_ERR((intptr_t)mmap(at, HUGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0), EINVAL);
+	CHECK_SYS_ERR((intptr_t)mmap(at, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, fd, PAGE), EINVAL);
+	CHECK(mmap(at, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == at);
+	CHECK_SYS_ERR((intptr_t)mremap(at, PAGE, HUGE, 0), EFAULT);
+	CHECK_SYS(munmap(at, PAGE));
+	CHECK(mmap(at, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, c.fd,
+		   (off_t)b.map_offset) == at);
+	CHECK_SYS_ERR((intptr_t)mremap(at, PAGE, HUGE, 0), EFAULT);
+	CHECK_SYS(munmap(at, PAGE));
+	CHECK_EQ(bytes_held(fd), PAGE);
+	CHECK_SYS(close(fd));
+
+	/* One that would have room for it is not moved to other pages either. */
+	b = buffer_new(&c, HUGE);
+	CHECK(mmap(at, HUGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, c.fd,
+		   (off_t)b.map_offset) == at);
+	fill(at, HUGE, 1);
+	CHECK_SYS_ERR(madvise(at, HUGE, MADV_COLLAPSE), EINVAL);
+	CHECK(filled(at, HUGE, 1));
+	CHECK_SYS(munmap(at, HUGE));
+	client_close(&c);
+}
+
+/* A pin keeps all of a huge page, and so what it has behind the file's end. */
+KTEST(a_memfd_with_more_behind_its_end)
+{
+	struct arax_buffer_import i;
+	uint8_t *at = huge_place();
+	struct client c;
+	int ctl = open_node("/dev/arax-ctl"), tenant, fd;
+
+	fd = memfd_sealed(PAGE, F_SEAL_SHRINK | F_SEAL_GROW);
+	CHECK(mmap(at, HUGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == at);
+	at[0] = 1;
+	if (madvise(at, HUGE, MADV_COLLAPSE) || bytes_held(fd) == PAGE) {
+		tap_skip("no huge page was to be had: memory is in pieces, or this kernel gives none");
+		return;
+	}
+	tenant = cgroup_new("/arax-behind");
+	cgroup_enter("/arax-behind");
+	client_open(&c, 4, 128, 0);
+	CHECK_OK(buffer_import(&c, ARAX_IMPORT_MEMFD, fd, &i));
+	CHECK_EQ(i.bytes, PAGE);
+	CHECK_EQ(buffer_query(&c, i.handle).bytes, PAGE);
+	CHECK_EQ(charged(&c), c.init.region_size + HUGE);
+	CHECK_OK(buffer_destroy(&c, i.handle));
+	CHECK_EQ(charged(&c), c.init.region_size);
+	CHECK_OK(limit_set(ctl, tenant, ARAX_RES_MEMORY, c.init.region_size + HUGE - 1));
+	CHECK_ERR(buffer_import(&c, ARAX_IMPORT_MEMFD, fd, &i), EDQUOT);
+	CHECK_EQ(charged(&c), c.init.region_size);
+	CHECK_OK(limit_set(ctl, tenant, ARAX_RES_MEMORY, ARAX_LIMIT_MAX));
+	client_close(&c);
+	cgroup_enter("");
+	cgroup_remove("/arax-behind");
+	CHECK_SYS(munmap(at, HUGE));
+	close(tenant);
+	close(ctl);
+}
+
+#define SHMEM_HUGE	"/sys/kernel/mm/transparent_hugepage/shmem_enabled"
+
+/* Where an administrator wants huge pages for all shmem, a small buffer gets one, too. */
+KTEST(a_huge_page_is_charged_whole)
+{
+	struct arax_buffer_create b;
+	struct client c;
+	uint64_t before;
+	int fd;
+
+	client_open(&c, 4, 128, 0);
+	if (write_text(SHMEM_HUGE, "always")) {
+		tap_skip("this kernel has no huge pages for shmem");
+		client_close(&c);
+		return;
+	}
+	before = charged(&c);
+	b = buffer_new(&c, PAGE);
+	fd = buffer_export(&c, b.handle, ARAX_EXPORT_ARAX);
+	CHECK_OK(write_text(SHMEM_HUGE, "never"));
+	CHECK_EQ(buffer_query(&c, b.handle).bytes, PAGE);
+	CHECK_EQ(charged(&c), before + bytes_held(fd));
+	CHECK_SYS(close(fd));
+	CHECK_OK(buffer_destroy(&c, b.handle));
+	CHECK_EQ(charged(&c), before);
+	client_close(&c);
+}
+
 /* ------------------------------------------------------------------ */
 /* A client's own memory                                               */
 
@@ -716,8 +890,6 @@ KTEST(own_memory_is_used_in_place)
 	mediator_close(&m);
 	client_close(&c);
 }
-
-#define HUGE	((size_t)2 << 20)
 
 /* A huge page, or NULL if there is none to be had. */
 static uint8_t *huge_page(void)

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 
 static struct client c;
@@ -746,6 +747,70 @@ KTEST(a_client_polls)
 	CHECK_EQ(serve_all(0), 1);
 	CHECK_EQ(epoll_wait(ep, &got, 1, 20000), 1);
 	tear_down();
+}
+
+/* Whoever is told only once must be told of the next one, whatever there was to read then. */
+KTEST(an_edge_armed_while_something_is_unread)
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET }, got;
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+
+	set_up(4, 128);
+	client_marker(&c, queue, 1, 0);
+	CHECK_EQ(serve_all(0), 1);
+	CHECK_SYS(epoll_ctl(ep, EPOLL_CTL_ADD, c.fd, &ev));
+	CHECK_EQ(epoll_wait(ep, &got, 1, 0), 1);
+	client_wait(&c);
+	client_marker(&c, queue, 2, 0);
+	CHECK_EQ(serve_all(0), 1);
+	CHECK_EQ(epoll_wait(ep, &got, 1, 5000), 1);
+	close(ep);
+	tear_down();
+}
+
+KTEST(a_hangup_alone_is_awaited)
+{
+	struct pollfd p = { .events = 0 };
+	pthread_t thread;
+	uint64_t until;
+
+	set_up(4, 128);
+	client_marker(&c, queue, 1, 0);
+	CHECK_EQ(serve_all(0), 1);
+	CHECK_OK(pthread_create(&thread, NULL, kill_later, NULL));
+	p.fd = c.fd;
+	until = now_ns() + 5000 * MS;
+	/* It looks once more when its time is over: that is too late. */
+	CHECK_EQ(poll(&p, 1, 6000), 1);
+	CHECK(p.revents & POLLHUP);
+	CHECK(now_ns() < until);
+	CHECK_OK(pthread_join(thread, NULL));
+	tear_down();
+}
+
+/* An event loop may have the descriptor before there is a ring to read from. */
+KTEST(an_edge_armed_before_there_is_a_ring)
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET }, got;
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+	struct client late = { .fd = open_node("/dev/arax"), .init = NO_INIT(4, 128, 0) };
+
+	mediator_open(&m, 0);
+	CHECK_SYS(epoll_ctl(ep, EPOLL_CTL_ADD, late.fd, &ev));
+	CHECK_EQ(epoll_wait(ep, &got, 1, 0), 0);
+	CHECK_OK(CALL(late.fd, CONTEXT_INIT, &late.init));
+	late.region = mmap(NULL, late.init.region_size, PROT_READ | PROT_WRITE, MAP_SHARED, late.fd,
+			   0);
+	CHECK(late.region != MAP_FAILED);
+	late.ctl = (void *)late.region;
+	/* It looks by itself, and finds nothing yet. */
+	CHECK_EQ(epoll_wait(ep, &got, 1, 100), 0);
+	client_marker(&late, queue_new(&late, 0), 1, 0);
+	CHECK_EQ(serve_all(0), 1);
+	CHECK_EQ(epoll_wait(ep, &got, 1, 5000), 1);
+	close(ep);
+	mediator_close(&m);
+	client_close(&late);
 }
 
 #define POLLERS		300

@@ -4,7 +4,10 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 static struct client c;
 static struct mediator m;
@@ -356,6 +359,99 @@ KTEST(eventfds_of_another_process)
 	CHECK_EQ(events(p.fd), 1);
 	close(s.fd);
 	close(p.fd);
+	tear_down();
+}
+
+#define FULL		10	/* timelines with as many eventfds as they take */
+#define ARMED		(FULL * 128u)
+
+static struct {
+	int fd;				/* the eventfd */
+	int shared[FULL];		/* timelines */
+	struct meet armed, over;
+	uint64_t *early;		/* signals that had come when the other one woke */
+} crowd;
+
+/* Each signal of the eventfd has so many to tell. */
+static int arm_for_a_crowd(void *arg)
+{
+	struct arax_timeline_eventfd e = { .size = sizeof(e), .value = 1, .fd = crowd.fd };
+	struct epoll_event ev = { .events = EPOLLIN };
+	struct rlimit many = { 8192, 8192 };
+	int i, k, n = ktest_rounds(2000), ep = epoll_create1(EPOLL_CLOEXEC);
+	struct client other;
+
+	(void)arg;
+	CHECK_SYS(setrlimit(RLIMIT_NOFILE, &many));
+	for (i = 0; i < n; i++)
+		CHECK_SYS(epoll_ctl(ep, EPOLL_CTL_ADD, dup(crowd.fd), &ev));
+	client_open(&other, 4, 128, 0);
+	for (i = 0; i < FULL; i++) {
+		struct arax_timeline_share s = { .size = sizeof(s), .fd = crowd.shared[i] };
+
+		CHECK_OK(CALL(other.fd, TIMELINE_IMPORT, &s));
+		e.handle = s.handle;
+		for (k = 0; k < 128; k++)
+			CHECK_OK(CALL(other.fd, TIMELINE_EVENTFD, &e));
+	}
+	meet_say(&crowd.armed);
+	meet_hear(&crowd.over);
+	client_close(&other);
+	return 0;
+}
+
+static int poll_for_one(void *arg)
+{
+	struct pollfd p = { .fd = c.fd, .events = POLLIN };
+
+	(void)arg;
+	CHECK_EQ(poll(&p, 1, 60000), 1);
+	*crowd.early = events(crowd.fd);
+	return 0;
+}
+
+/* One client's eventfds, however many and awaited by however many, hold up nobody's wake-up. */
+KTEST(eventfds_hold_up_no_poller)
+{
+	pid_t armer, poller;
+	uint32_t t[FULL];
+	uint64_t total;
+	struct work w;
+	int i;
+
+	set_up();
+	crowd.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	crowd.early = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(crowd.early != MAP_FAILED);
+	meet_init(&crowd.armed);
+	meet_init(&crowd.over);
+	for (i = 0; i < FULL; i++) {
+		struct arax_timeline_share s = { .size = sizeof(s) };
+
+		s.handle = t[i] = timeline_new(&c, 0);
+		CHECK_OK(CALL(c.fd, TIMELINE_EXPORT, &s));
+		crowd.shared[i] = s.fd;
+	}
+	armer = child_run(arm_for_a_crowd, NULL);
+	meet_hear(&crowd.armed);
+	poller = child_run(poll_for_one, NULL);
+	client_marker(&c, queue, 5, 0);
+	w = mediator_task(&m);
+	sleep_ms(100);
+	for (i = 0; i < FULL; i++)
+		advance(&c, t[i], 1, 0);
+	mediator_done(&m, w.d.tag, 0);
+	CHECK_OK(child_wait(poller));
+	CHECK(*crowd.early < ARMED / 2);
+	/* None of them is lost for that. */
+	for (total = *crowd.early; total < ARMED; sleep_ms(1))
+		total += events(crowd.fd);
+	CHECK_EQ(total, ARMED);
+	meet_say(&crowd.over);
+	CHECK_OK(child_wait(armer));
+	for (i = 0; i < FULL; i++)
+		close(crowd.shared[i]);
+	close(crowd.fd);
 	tear_down();
 }
 

@@ -2,6 +2,24 @@
 /* Contexts: init, death at any moment, queries; every counter back at zero. */
 #include "core_fixture.h"
 
+/* What goes through all clients, with core->lock held, goes through those that count. */
+START_TEST(not_gone_through_before_init)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client(fx, 5, 2), *idle = fx_client(fx, 5, 2);
+
+	ck_assert_uint_eq(fx->core->nr_clients, 2);
+	ck_assert(clist_empty(&fx->core->clients));
+	ck_assert_int_eq(fx_init(cl, 8, 128, 0), 0);
+	ck_assert_ptr_eq(clist_first(&fx->core->clients, struct core_client, node), cl->c);
+	fx_release(idle);
+	ck_assert(!clist_empty(&fx->core->clients));
+	fx_release(cl);
+	ck_assert(clist_empty(&fx->core->clients));
+	fx_free(fx);
+}
+END_TEST
+
 /*
  * The last reference to a buffer that the mediator has: a note is sent, and the
  * room in the ring must not be used to dispatch what is being dropped.
@@ -324,6 +342,7 @@ Suite *core_client_suite(void)
 
 	tcase_add_test(tc, init_errors);
 	tcase_add_test(tc, greatest);
+	tcase_add_test(tc, not_gone_through_before_init);
 	tcase_add_test(tc, dead_before_init);
 	tcase_add_test(tc, kill_with_mediated_buffers);
 	tcase_add_test(tc, death_leaves_nothing);

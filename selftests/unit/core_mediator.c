@@ -25,6 +25,34 @@ START_TEST(attach_errors)
 }
 END_TEST
 
+/* Who takes over has all that it needs before the old one loses its seat. */
+START_TEST(prepared_before_a_takeover)
+{
+	struct arax_attach a = { .size = sizeof(a) };
+	struct fx *fx = fx_new(NULL);
+	struct core_attachment at;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	ck_assert_int_eq(core_attach_prepare(fx->core, &a, &at), -EBUSY);
+	a.flags = ARAX_ATTACH_TAKEOVER;
+	fx->fail_mediator = true;
+	ck_assert_int_eq(core_attach_prepare(fx->core, &a, &at), -ENOMEM);
+	ck_assert_ptr_null(at.ring);
+	ck_assert_ptr_null(at.shared);
+	fx->fail_mediator = false;
+	ck_assert_int_eq(core_attach_prepare(fx->core, &a, &at), 0);
+	/* So far nothing has happened to the old one. */
+	ck_assert_uint_eq(fx->core->state, CORE_LIVE);
+	ck_assert_int_eq(core_attach_with(fx->core, &a, &at), -EBUSY);
+	core_detach(fx->core);
+	ck_assert_int_eq(core_attach_with(fx->core, &a, &at), 0);
+	ck_assert_ptr_null(at.ring);
+	ck_assert_uint_eq(a.epoch, 2);
+	fx_gone(fx);
+	fx_free(fx);
+}
+END_TEST
+
 /* 16 bits of epoch; 0 means that there is none. */
 START_TEST(epoch_wrap)
 {
@@ -619,6 +647,7 @@ Suite *core_mediator_suite(void)
 	TCase *tc = tcase_create("mediator");
 
 	tcase_add_test(tc, attach_errors);
+	tcase_add_test(tc, prepared_before_a_takeover);
 	tcase_add_test(tc, epoch_wrap);
 	tcase_add_test(tc, epoch_word);
 	tcase_add_test(tc, recover_matrix);
