@@ -314,13 +314,21 @@ static int run_in_worker(struct runner *r, struct runner_task *t)
 
 	if (!kernel_impl(t->kernel, r->dev->info.kind))
 		return -ENOEXEC;
-	if ((t->kernel->foreign || r->opencl) && !runner_can_foreign(r))
+	if ((t->kernel->foreign || r->opencl) && !runner_can_foreign(r)) {
+		reason_set("code that programs bring can't be locked up here: araxd's log says what is missing");
 		return -EOPNOTSUPP;
-	if (r->options.program < 0)
+	}
+	if (r->options.program < 0) {
+		reason_set("kernel %s needs a process of its own, and the program for it is not there: see worker.program",
+			   t->kernel->sig.name);
 		return -EAGAIN;
+	}
 	if (r->opencl && !t->kernel->foreign)
 		t->image = r->handles[t->kernel->index].built;
 	err = pool_take(r, t, &w);
+	if (err == -ETIMEDOUT)
+		reason_set("kernel %s got no process on %s in its time: all of its %u (worker.max) were busy",
+			   t->kernel->sig.name, r->dev->info.name, r->max_workers);
 	if (err)
 		return not_had(err);
 	err = worker_run(w, t, cores_for_one(r), &time, &fate);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -398,6 +399,7 @@ struct caller {
 	pthread_t thread;
 	struct task k;
 	int result;
+	char why[REASON_LEN];
 };
 
 static void *call_runner(void *arg)
@@ -405,6 +407,7 @@ static void *call_runner(void *arg)
 	struct caller *c = arg;
 
 	c->result = runner_run(runner, &c->k.t);
+	reason_take(c->why);
 	return NULL;
 }
 
@@ -436,6 +439,7 @@ START_TEST(launches_wait_for_a_worker)
 	}
 	pthread_join(waits[5].thread, NULL);
 	ck_assert_int_eq(waits[5].result, -ETIMEDOUT);
+	ck_assert_msg(strstr(waits[5].why, "worker.max"), "%s", waits[5].why);
 	ck_assert_uint_eq(query().worker_starts, 1);
 	pthread_join(hangs.thread, NULL);
 	ck_assert_int_eq(hangs.result, -ETIMEDOUT);
@@ -579,6 +583,15 @@ START_TEST(a_buffer_that_cannot_be_mapped)
 }
 END_TEST
 
+/* Who waits for the task is told, and not the log alone. */
+static void assert_reason(const char *words)
+{
+	char why[REASON_LEN];
+
+	reason_take(why);
+	ck_assert_msg(strstr(why, words), "\"%s\" in: %s", words, why);
+}
+
 START_TEST(no_program)
 {
 	struct buffer b = make_buffer(64);
@@ -588,11 +601,13 @@ START_TEST(no_program)
 	config.worker.program = strdup("/nonexistent/arax-worker");
 	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
 	ck_assert_int_eq(run("test_crash", &b, 1, NULL, 0), -EAGAIN);
+	assert_reason("worker.program");
 	runner_destroy(runner);
 	free(config.worker.program);
 	config.worker.program = strdup("/bin/true");	/* does not say that it is ready */
 	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
 	ck_assert_int_eq(run("test_crash", &b, 1, NULL, 0), -EAGAIN);
+	assert_reason("ended as it started");
 	free_buffer(&b);
 }
 END_TEST
@@ -866,6 +881,39 @@ static void setup_wide(void)
 	setup_with("cpu { groups = { \"0-1\" } }");
 }
 
+/* The memory that a worker may have is for what it runs: its threads' stacks come on top. */
+START_TEST(stacks_do_not_count)
+{
+	struct buffer b = make_buffer(4096);
+	struct task k;
+
+	runner_destroy(runner);
+	config.worker.memory = 6 << 20;		/* less than one stack */
+	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	make_task(&k, "test_groups_data", &b, 1, NULL, 0);
+	ck_assert_int_eq(runner_run(runner, &k.t), 0);
+	ck_assert_uint_eq(b.data[0], 1);
+	free_buffer(&b);
+}
+END_TEST
+
+START_TEST(no_threads_for_a_worker)
+{
+	const struct rlimit one = { 1, 1 };
+	struct buffer b = make_buffer(4096);
+	struct task k;
+
+	log_max_level = 0;
+	make_task(&k, "test_groups_data", &b, 1, NULL, 0);
+	k.t.uid = 23456;			/* who has no other process */
+	ck_assert_int_eq(setrlimit(RLIMIT_NPROC, &one), 0);
+	reason_forget();
+	ck_assert_int_eq(runner_run(runner, &k.t), -EAGAIN);
+	assert_reason("worker.threads");
+	free_buffer(&b);
+}
+END_TEST
+
 START_TEST(split_visits_each_group_once)
 {
 	static const char *const names[] = { "test_groups", "test_groups_data" };
@@ -939,6 +987,11 @@ int main(void)
 	tcase_set_timeout(wide, 60);
 	tcase_add_checked_fixture(wide, setup_wide, teardown);
 	tcase_add_loop_test(wide, split_visits_each_group_once, 0, 2);
+	tcase_add_test(wide, stacks_do_not_count);
+	if (geteuid() == 0)
+		tcase_add_test(wide, no_threads_for_a_worker);
+	else
+		be_skip("no_threads_for_a_worker", "not root: workers have our uid");
 	suite_add_tcase(suite, wide);
 
 	tcase_add_checked_fixture(own, setup_own_memory, teardown);
