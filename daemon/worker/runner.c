@@ -13,6 +13,7 @@
 
 #include "daemon/awake.h"
 #include "daemon/backends/cpulist.h"
+#include "daemon/kernels/work.h"
 #include "daemon/libexec.h"
 #include "daemon/log.h"
 #include "daemon/reason.h"
@@ -143,6 +144,8 @@ static inline int get_kernel(struct runner *r, const struct kernel *k, void **lo
 static inline int fill_run(struct runner *r, const struct runner_task *t, uint32_t flags,
 			   struct arax_backend_run *run)
 {
+	int err;
+
 	*run = (struct arax_backend_run){
 		.size = sizeof(*run),
 		.flags = flags,
@@ -153,7 +156,9 @@ static inline int fill_run(struct runner *r, const struct runner_task *t, uint32
 		.program = t->program,
 		.due_ns = t->due_ns,
 	};
-	return get_kernel(r, t->kernel, &run->kernel);
+	err = get_kernel(r, t->kernel, &run->kernel);
+	/* Last: where it can't be run at all that is the reason. */
+	return err ? err : work_check(t->kernel, &t->launch);
 }
 
 /* How the next implementation is run, if there is one. */

@@ -194,6 +194,37 @@ START_TEST(wild_index_hits_the_worker_alone)
 }
 END_TEST
 
+/* In araxd nothing would end it: days of work are not begun. */
+START_TEST(work_is_bounded)
+{
+	static const struct {
+		const char *name;
+		uint32_t args[3];
+	} hogs[] = {
+		{ "kmeans_assign", { 8u << 20, 1, 8u << 20 } },
+		{ "kmeans_update", { 8u << 20, 1, 8u << 20 } },
+		{ "distances_f32", { 1u << 13, 1u << 20, 1u << 13 } },
+		{ "scan_parts_u32", { 8u << 20, 8u << 20, 0 } },
+		{ "scan_parts_f32", { 8u << 20, 8u << 20, 0 } },
+	};
+	struct buffer b[3] = { make_buffer(64), make_buffer(64), make_buffer(64) };
+	const uint32_t some[3] = { 4, 2, 2 };
+	char why[REASON_LEN];
+
+	for (size_t i = 0; i < sizeof(hogs) / sizeof(hogs[0]); i++) {
+		reason_forget();
+		ck_assert_int_eq(run(hogs[i].name, b, 3, hogs[i].args, sizeof(hogs[i].args)),
+				 -EINVAL);
+		reason_take(why);
+		ck_assert_msg(strstr(why, hogs[i].name) && strstr(why, "smaller ranges"), "%s", why);
+		ck_assert_int_eq(run(hogs[i].name, b, 3, some, sizeof(some)),
+				 hogs[i].name[0] == 's' ? -EINVAL : 0);	/* exclusive is 2 */
+	}
+	for (int i = 0; i < 3; i++)
+		free_buffer(&b[i]);
+}
+END_TEST
+
 START_TEST(crash_and_exit_differ)
 {
 	struct buffer b = make_buffer(64);
@@ -951,6 +982,7 @@ int main(void)
 	tcase_add_test(t, missing_symbol);
 	tcase_add_test(t, gathers_in_a_worker);
 	tcase_add_test(t, wild_index_hits_the_worker_alone);
+	tcase_add_test(t, work_is_bounded);
 	tcase_add_test(t, crash_and_exit_differ);
 	tcase_add_test(t, deadline_ends_a_hang);
 	tcase_add_test(t, timeout_ends_a_hang);
