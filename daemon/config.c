@@ -410,6 +410,14 @@ static void set_checks(cfg_t *cfg)
 	cfg_set_validate_func(cfg, "filter|options", check_option);
 }
 
+/* A worker has a thread for each CPU, and what it runs may start some. */
+static long default_threads(void)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+
+	return 2 * cpus > 512 ? 2 * cpus : 512;
+}
+
 int config_parse(struct config *c, const char *name, const char *text, size_t bytes, char *error,
 		 size_t len)
 {
@@ -452,7 +460,7 @@ int config_parse(struct config *c, const char *name, const char *text, size_t by
 		CFG_INT("timeout_ms", 60000, CFGF_NONE),
 		CFG_INT("slice_ms", 50, CFGF_NONE),
 		CFG_STR("cgroup", "auto", CFGF_NONE),
-		CFG_INT("threads", 512, CFGF_NONE),
+		CFG_INT("threads", default_threads(), CFGF_NONE),
 		CFG_INT("idle_s", 30, CFGF_NONE),
 		CFG_INT("max", 0, CFGF_NONE),
 		CFG_END()

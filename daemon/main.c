@@ -269,6 +269,9 @@ static int open_all(struct daemon *d)
 		err = devices_open(&d->config, &d->devices);
 	if (!err)
 		err = poller_create(&d->config, d->registry, d->devices, &d->poller);
+	/* Drivers have been opened, and kernels compiled: a compiler brings handlers along. */
+	if (!err)
+		err = guard_init();
 	if (!err && d->options.trace)
 		err = start_trace(d);
 	if (!err && d->broker)

@@ -62,7 +62,10 @@ void why_tell(struct link *l, const struct graph_node *node, const struct kernel
 	if (!reason[0]) {
 		if (node->d.opcode != ARAX_OP_LAUNCH || !k)
 			return;
-		if (result != -EINVAL)
+		if (result == -ENOMEM)
+			snprintf(text, sizeof(text), "kernel %s found no memory to work in on %s: it needs more than all launches may have together, or others have it now; try smaller ranges, or again",
+				 k->sig.name, device);
+		else if (result != -EINVAL)
 			snprintf(text, sizeof(text), "kernel %s failed on %s", k->sig.name, device);
 		else if (!odd_range(node, k, text))
 			by_kernel(node, k, text);

@@ -153,9 +153,58 @@ static int parse_impl(struct where *w, struct manifest_kernel *k, json_t *obj)
 	return err;
 }
 
+static int add_factor(struct where *w, struct manifest_kernel *k, const char *name)
+{
+	struct kernel_work *work = &k->work;
+	size_t used = strlen(work->text), left = sizeof(work->text) - used;
+	int at = name ? signature_u32(&k->sig, name) : -ENOENT;
+
+	if (at < 0)
+		return fail(w, -EINVAL, "%s: work: 'product' must name plain arguments of type u32",
+			    k->sig.name);
+	if (work->nr == KERNEL_WORK_FACTORS)
+		return fail(w, -E2BIG, "%s: work: more than %d factors", k->sig.name,
+			    KERNEL_WORK_FACTORS);
+	work->at[work->nr] = (uint16_t)at;
+	if ((size_t)snprintf(work->text + used, left, "%s%s", work->nr++ ? " * " : "",
+			     name) >= left)
+		return fail(w, -E2BIG, "%s: work: names of more than %zu bytes together",
+			    k->sig.name, sizeof(work->text) - 1);
+	return 0;
+}
+
+/* What a launch may be at most, where nothing could end it. */
+static int parse_work(struct where *w, struct manifest_kernel *k, json_t *obj)
+{
+	static const char *const known[] = { "product", "most", NULL };
+	json_t *product, *most, *name;
+	size_t i;
+	int err = obj ? check_keys(w, "work", obj, known) : 0;
+
+	if (!obj || err)
+		return err;
+	if (k->addressing != KERNEL_ADDRESSING_LAUNCH)
+		return fail(w, -EINVAL, "%s: \"work\" needs \"addressing\": \"launch\": in a worker a launch ends by its time",
+			    k->sig.name);
+	product = json_object_get(obj, "product");
+	most = json_object_get(obj, "most");
+	if (!json_is_array(product) || !json_array_size(product))
+		return fail(w, -EINVAL, "%s: work needs an array 'product'", k->sig.name);
+	if (!json_is_integer(most) || json_integer_value(most) < 1)
+		return fail(w, -EINVAL, "%s: work needs an integer 'most' of at least 1",
+			    k->sig.name);
+	k->work.most = (uint64_t)json_integer_value(most);
+	json_array_foreach(product, i, name) {
+		err = add_factor(w, k, json_string_value(name));
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
 static int parse_kernel(struct where *w, struct manifest *m, size_t index, json_t *obj)
 {
-	static const char *const known[] = { "signature", "addressing", "split",
+	static const char *const known[] = { "signature", "addressing", "split", "work",
 					     "implementations", NULL };
 	struct manifest_kernel *k = &m->kernels[index];
 	int data = 1, split = 0, err;
@@ -183,6 +232,9 @@ static int parse_kernel(struct where *w, struct manifest *m, size_t index, json_
 		return err;
 	k->addressing = data ? KERNEL_ADDRESSING_DATA : KERNEL_ADDRESSING_LAUNCH;
 	k->split = split;
+	err = parse_work(w, k, json_object_get(obj, "work"));
+	if (err)
+		return err;
 
 	impls = json_object_get(obj, "implementations");
 	if (!json_is_array(impls) || !json_array_size(impls))

@@ -8,6 +8,8 @@
  *	    { "signature": "vadd(in f32 a[], in f32 b[], out f32 c[], u32 n)",
  *	      "addressing": "launch",		default: "data"
  *	      "split": "groups",		default: "none"
+ *	      "work": { "product": [ "n" ],	default: no bound
+ *			"most": 1000000 },
  *	      "implementations": [
  *	        { "kind": "cpu", "file": "arax-std.so", "symbol": "arax_vadd" },
  *	        { "kind": "opencl", "file": "arax-vendor.so", "symbol": "vendor_vadd",
@@ -40,6 +42,7 @@ struct manifest_kernel {
 	struct signature sig;
 	enum kernel_addressing addressing;
 	bool split;
+	struct kernel_work work;
 	uint32_t nr_impls;
 	struct manifest_impl impls[MANIFEST_MAX_IMPLS];
 };

@@ -186,6 +186,7 @@ static int add_kernel(struct loading *ld, const struct manifest *m,
 	k->addressing = mk->addressing;
 	k->split = mk->split;
 	k->sig = mk->sig;
+	k->work = mk->work;
 	if (asprintf(&k->library, "%s %s", m->library, m->version) < 0)
 		k->library = NULL;
 	err = k->library ? 0 : -ENOMEM;

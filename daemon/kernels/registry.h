@@ -30,6 +30,19 @@ enum kernel_addressing {
 	KERNEL_ADDRESSING_DATA,		/* buffer contents too: only in a worker */
 };
 
+#define KERNEL_WORK_FACTORS	8
+
+/*
+ * What a launch may be at most: the product of @nr u32 arguments, which stand at @at.  None: its
+ * work goes by its ranges' lengths, or it can be ended.
+ */
+struct kernel_work {
+	uint32_t nr;
+	uint16_t at[KERNEL_WORK_FACTORS];
+	uint64_t most;
+	char text[128];		/* the product, for people */
+};
+
 struct kernel_impl {
 	uint32_t kind;		/* ARAX_DEVICE_* */
 	int fd;			/* open as long as the registry */
@@ -52,6 +65,7 @@ struct kernel {
 	uint64_t owner;		/* of foreign: only those of one owner share a process; 0: none do */
 	struct signature sig;	/* name, canonical text, arax_signature */
 	char *library;		/* name and version, for people */
+	struct kernel_work work;
 	uint32_t nr_impls;
 	struct kernel_impl impls[MANIFEST_MAX_IMPLS];
 };

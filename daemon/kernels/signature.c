@@ -225,6 +225,32 @@ static int parse(struct parser *ps)
 	return emit(ps, ")", 1);
 }
 
+int signature_u32(const struct signature *s, const char *name)
+{
+	struct parser ps = { .p = strchr(s->text, '(') };
+	uint32_t at = 0;
+
+	do {
+		struct word type;
+
+		ps.p++;
+		type = next_word(&ps);
+		if (access_of(type)) {
+			next_word(&ps);
+			next_word(&ps);
+			ps.p += strlen("[]");
+		} else if (type.len) {
+			uint32_t size = type_size(type);
+
+			at = (at + size - 1) / size * size;
+			if (word_is(next_word(&ps), name))
+				return word_is(type, "u32") ? (int)at : -ENOENT;
+			at += size;
+		}
+	} while (*ps.p == ',');
+	return -ENOENT;
+}
+
 uint64_t signature_hash(const char *text)
 {
 	uint64_t h = 0xcbf29ce484222325ull;	/* FNV-1a, 64 bits */

@@ -40,6 +40,9 @@ struct signature {
  */
 int signature_parse(struct signature *s, const char *text, char *error, size_t len);
 
+/* Where the plain argument @name, a u32, stands among a launch's; -ENOENT: there is none such. */
+int signature_u32(const struct signature *s, const char *name);
+
 uint64_t signature_hash(const char *text);
 
 #endif /* ARAX_DAEMON_KERNELS_SIGNATURE_H */

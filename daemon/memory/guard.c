@@ -35,6 +35,7 @@ static int notify_fd = -1;
 static size_t page_size;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sigaction before;
+static bool installed;
 
 static struct region *region(uint32_t slot)
 {
@@ -96,13 +97,17 @@ void guard_notify(int event_fd)
 int guard_init(void)
 {
 	struct sigaction sa;
+	int err;
 
 	page_size = (size_t)sysconf(_SC_PAGESIZE);
 	memset(&sa, 0, sizeof(sa));
 	sa.sa_sigaction = on_sigbus;
 	sa.sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER;
 	sigemptyset(&sa.sa_mask);
-	return sigaction(SIGBUS, &sa, &before) ? -errno : 0;
+	/* What was there the first time is what guard_exit() brings back. */
+	err = sigaction(SIGBUS, &sa, installed ? NULL : &before) ? -errno : 0;
+	installed |= !err;
+	return err;
 }
 
 void guard_exit(void)
@@ -110,6 +115,7 @@ void guard_exit(void)
 	uint32_t i;
 
 	sigaction(SIGBUS, &before, NULL);
+	installed = false;
 	guard_notify(-1);
 	for (i = 0; i < MAX_CHUNKS; i++) {
 		free(chunks[i]);

@@ -21,7 +21,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Install the handler.  Negative errno. */
+/*
+ * Install the handler.  Negative errno.  To be called again after what may have put its own in
+ * front of it: compilers within drivers do, and theirs may end the process.
+ */
 int guard_init(void);
 /* An eventfd that is written at each mark; -1: none. */
 void guard_notify(int event_fd);

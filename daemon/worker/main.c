@@ -277,8 +277,10 @@ static void prepare(void)
 
 	if (err)
 		give_up(WORKER_STEP_SANDBOX, err, missing);
-	if (w.engine->open())
-		_exit(1);
+	err = w.engine->open();
+	if (err)
+		give_up(WORKER_STEP_ENGINE, err,
+			"threads or memory: worker.memory, worker.threads");
 	while (w.engine->device && !w.has_device)
 		receive(true);
 	err = w.role == WORKER_PLAIN ? 0 : sandbox_calls(w.role, &missing);

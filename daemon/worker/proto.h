@@ -82,6 +82,7 @@ enum worker_msg_type {
 #define WORKER_STEP_PLACE	99	/* it can have no files of its own: spawn.c's, too */
 #define WORKER_STEP_SANDBOX	100
 #define WORKER_STEP_DEVICE	101	/* the stack shows a worker no such device */
+#define WORKER_STEP_ENGINE	102	/* what runs kernels can't be had: threads, memory */
 
 #define WORKER_KERNEL_SPLIT	0x1
 

@@ -13,6 +13,7 @@
 
 #include "daemon/awake.h"
 #include "daemon/backends/cpulist.h"
+#include "daemon/kernels/work.h"
 #include "daemon/libexec.h"
 #include "daemon/log.h"
 #include "daemon/reason.h"
@@ -143,6 +144,8 @@ static inline int get_kernel(struct runner *r, const struct kernel *k, void **lo
 static inline int fill_run(struct runner *r, const struct runner_task *t, uint32_t flags,
 			   struct arax_backend_run *run)
 {
+	int err;
+
 	*run = (struct arax_backend_run){
 		.size = sizeof(*run),
 		.flags = flags,
@@ -153,7 +156,9 @@ static inline int fill_run(struct runner *r, const struct runner_task *t, uint32
 		.program = t->program,
 		.due_ns = t->due_ns,
 	};
-	return get_kernel(r, t->kernel, &run->kernel);
+	err = get_kernel(r, t->kernel, &run->kernel);
+	/* Last: where it can't be run at all that is the reason. */
+	return err ? err : work_check(t->kernel, &t->launch);
 }
 
 /* How the next implementation is run, if there is one. */
@@ -314,13 +319,21 @@ static int run_in_worker(struct runner *r, struct runner_task *t)
 
 	if (!kernel_impl(t->kernel, r->dev->info.kind))
 		return -ENOEXEC;
-	if ((t->kernel->foreign || r->opencl) && !runner_can_foreign(r))
+	if ((t->kernel->foreign || r->opencl) && !runner_can_foreign(r)) {
+		reason_set("code that programs bring can't be locked up here: araxd's log says what is missing");
 		return -EOPNOTSUPP;
-	if (r->options.program < 0)
+	}
+	if (r->options.program < 0) {
+		reason_set("kernel %s needs a process of its own, and the program for it is not there: see worker.program",
+			   t->kernel->sig.name);
 		return -EAGAIN;
+	}
 	if (r->opencl && !t->kernel->foreign)
 		t->image = r->handles[t->kernel->index].built;
 	err = pool_take(r, t, &w);
+	if (err == -ETIMEDOUT)
+		reason_set("kernel %s got no process on %s in its time: all of its %u (worker.max) were busy",
+			   t->kernel->sig.name, r->dev->info.name, r->max_workers);
 	if (err)
 		return not_had(err);
 	err = worker_run(w, t, cores_for_one(r), &time, &fate);

@@ -137,6 +137,25 @@ static int set_limit(int what, rlim_t value)
 	return setrlimit((__rlimit_resource_t)what, &now) ? errno : 0;
 }
 
+/*
+ * RLIMIT_DATA counts the stacks of all threads but the first, and a worker has threads for all of
+ * its CPUs: of many, their stacks alone would be more than a launch is to have.
+ */
+static uint64_t with_stacks(const struct spawn *s)
+{
+	struct rlimit stack;
+	uint64_t bytes;
+
+	/* The C library's own size, where there is no limit, is less. */
+	if (getrlimit(RLIMIT_STACK, &stack) || stack.rlim_cur == RLIM_INFINITY)
+		stack.rlim_cur = FOREIGN_STACK;
+	if (__builtin_mul_overflow((uint64_t)stack.rlim_cur, (uint64_t)CPU_COUNT(&s->cpus),
+				   &bytes) ||
+	    __builtin_add_overflow(bytes, s->memory, &bytes))
+		return RLIM_INFINITY;
+	return bytes;
+}
+
 static int set_limits(const struct spawn *s)
 {
 	int err = set_limit(RLIMIT_CORE, 0);
@@ -153,11 +172,11 @@ static int set_limits(const struct spawn *s)
 		err = set_limit(RLIMIT_NICE, 0);
 	if (!err)
 		err = set_limit(RLIMIT_NOFILE, 4200);
-	if (!err && s->memory)
-		err = set_limit(RLIMIT_DATA, s->memory);
 	/* RLIMIT_DATA does not count the first thread's stack. */
 	if (!err && is_foreign(s))
 		err = set_limit(RLIMIT_STACK, FOREIGN_STACK);
+	if (!err && s->memory)
+		err = set_limit(RLIMIT_DATA, with_stacks(s));
 	return err;
 }
 

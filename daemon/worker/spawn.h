@@ -15,7 +15,7 @@
 struct spawn {
 	int fds[WORKER_NR_FDS];	/* what becomes descriptor 3.. ; 0..2 are unused */
 	uint32_t uid, gid;
-	uint64_t memory;	/* RLIMIT_DATA, 0: as it is */
+	uint64_t memory;	/* RLIMIT_DATA beside a stack for each CPU, 0: as it is */
 	cpu_set_t cpus;
 	enum worker_role role;
 	int cgroup;		/* its cgroup.procs; -1: it stays in ours */

@@ -385,11 +385,13 @@ static void worker_log_no_scratch(void)
 static int no_namespaces(uint64_t err)
 {
 	if (err == EPERM || err == EACCES || err == EINVAL || err == ENOSYS) {
+		reason_set("the process for the kernel can't have files of its own: %s", SANDBOX_NO_SCRATCH);
 		worker_log_no_scratch();
 		return -EOPNOTSUPP;
 	}
 	if (err != ENOSPC && err != EUSERS)
 		return 0;
+	reason_set("the process for the kernel gets no namespace: there are too many");
 	log_warn("a worker gets no namespace", log_str("missing", SANDBOX_NO_SCRATCH),
 		 log_errno((int)err));
 	return -ENODEV;
@@ -405,6 +407,7 @@ static int cannot(struct worker_msg *msg)
 		return 0;
 	msg->symbol[sizeof(msg->symbol) - 1] = '\0';
 	if (msg->flags == WORKER_STEP_DEVICE) {
+		reason_set("the process for the kernel does not get its OpenCL device: %s", msg->symbol);
 		log_warn("a worker does not get its OpenCL device", log_str("why", msg->symbol),
 			 log_errno((int)msg->id));
 		return -ENODEV;
@@ -413,8 +416,30 @@ static int cannot(struct worker_msg *msg)
 		return no_namespaces(msg->id);
 	if (msg->flags != WORKER_STEP_SANDBOX || msg->id != EOPNOTSUPP)
 		return 0;
+	reason_set("the process for the kernel can't be locked up: %s", msg->symbol);
 	worker_log_no_sandbox(msg->symbol);
 	return -EOPNOTSUPP;
+}
+
+/* Why it did not come to be ready, for who waits for it and for the log. */
+static void say_start(const struct worker *w, struct worker_msg *msg, bool whole)
+{
+	if (whole && msg->type == WORKER_MSG_FAILED) {
+		msg->symbol[sizeof(msg->symbol) - 1] = '\0';
+		reason_set("the process for the kernel can't be started: %s%s%s (step %u)",
+			   msg->symbol, msg->symbol[0] ? ": " : "", strerror((int)msg->id),
+			   msg->flags);
+		log_err("worker can't be started", log_u64("uid", w->key.uid),
+			log_u64("gid", w->key.gid), log_u64("step", msg->flags),
+			log_str("missing", msg->symbol), log_errno((int)msg->id));
+	} else if (whole && msg->type == WORKER_MSG_READY) {
+		reason_set("arax-worker is of another build than araxd: see worker.program");
+		log_err("worker program is of another build", log_u64("version", msg->id),
+			log_u64("wanted", WORKER_VERSION));
+	} else {
+		reason_set("the process for the kernel ended as it started: it may have too little memory (worker.memory)");
+		log_err("worker ends at once", log_u64("uid", w->key.uid));
+	}
 }
 
 /* Its user may stop it, by a signal or as a debugger does. */
@@ -473,15 +498,7 @@ static int await_ready(struct worker *w)
 	err = n == sizeof(msg) ? cannot(&msg) : 0;
 	if (err)
 		return err;
-	if (n == sizeof(msg) && msg.type == WORKER_MSG_FAILED)
-		log_err("worker can't be started", log_u64("uid", w->key.uid),
-			log_u64("gid", w->key.gid), log_u64("step", msg.flags),
-			log_errno((int)msg.id));
-	else if (n == sizeof(msg) && msg.type == WORKER_MSG_READY)
-		log_err("worker program is of another build", log_u64("version", msg.id),
-			log_u64("wanted", WORKER_VERSION));
-	else
-		log_err("worker ends at once", log_u64("uid", w->key.uid));
+	say_start(w, &msg, n == sizeof(msg));
 	return -EAGAIN;
 }
 
@@ -582,8 +599,10 @@ int worker_start(const struct worker_options *o, const struct worker_key *key,
 	pthread_mutex_init(&w->lock, NULL);
 	err = start(w, o);
 	if (err) {
-		if (err != -EAGAIN && err != -EOPNOTSUPP && err != -ENODEV)
+		if (err != -EAGAIN && err != -EOPNOTSUPP && err != -ENODEV) {
+			reason_set("the process for the kernel can't be started: %s", strerror(-err));
 			log_err("worker can't be started", log_u64("uid", key->uid), log_errno(err));
+		}
 		worker_stop(w);
 		return err == -EOPNOTSUPP || err == -ENODEV ? err : -EAGAIN;
 	}

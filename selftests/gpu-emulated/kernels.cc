@@ -190,7 +190,7 @@ static const kernel kernels[] = {
 	KERNEL(arax_std_combine, false),
 	KERNEL(arax_std_sum_diff, true), KERNEL(arax_std_dot_f32, true),
 	KERNEL(arax_std_divide, false), KERNEL(arax_std_black_scholes, false),
-	KERNEL(arax_std_spmv, false), KERNEL(arax_std_matmul_i32, false),
+	KERNEL(arax_std_spmv, true), KERNEL(arax_std_matmul_i32, false),
 	KERNEL(arax_std_matmul_f32, false), KERNEL(arax_std_row_max, false),
 	KERNEL(arax_std_log_sum_exp, false), KERNEL(arax_std_exp_rows, false),
 	KERNEL(arax_std_softmax, false), KERNEL(arax_std_zscore, true),

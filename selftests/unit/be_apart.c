@@ -4,6 +4,7 @@
  * over: emulated, not hardware.  Each test runs once for each backend that is built in.
  */
 #include <dirent.h>
+#include <sched.h>
 #include <signal.h>
 
 #include "daemon/backends/gpu/gpu.h"
@@ -526,6 +527,63 @@ START_TEST(submitted_there)
 	ck_assert_int_eq(x[0], ARAX_LANE_DEPTH);
 	ck_assert_int_eq(x[1], 11);
 	ops->kernel_unload(dev, gate);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+#define POLLED		2000u
+#define POLL_ROUNDS	20000u		/* of a millisecond, without anything */
+
+struct polled {
+	void *dev;
+	_Atomic uint32_t nr;
+	_Atomic bool late;
+};
+
+static void *poll_all(void *arg)
+{
+	struct polled *p = arg;
+	struct arax_backend_done done[4];
+
+	for (uint32_t rounds = 0; p->nr < POLLED && !p->late;) {
+		int n = ops->poll(p->dev, done, 4, 1000000);
+
+		for (int i = 0; i < n; i++)
+			if (done[i].cookie != p->nr + (uint32_t)i || done[i].result)
+				p->late = true;
+		p->nr += n > 0 ? (uint32_t)n : 0;
+		rounds = n > 0 ? 0 : rounds + 1;
+		if (rounds == POLL_ROUNDS)
+			p->late = true;
+	}
+	return NULL;
+}
+
+/* However soon it is done: no end that another thread is told comes before its beginning. */
+START_TEST(polled_by_another)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	struct polled p = { .dev = dev };
+	struct arax_launch_range r;
+	pthread_t thread;
+	struct job j;
+
+	move(dev, trap);
+	r = range(take_memory(dev, 4), 4);
+	be_careful(dev, trap, &r);
+	fill(&j, trap, 0, 1, 1, &r, 1, &fine, 4);
+	ck_assert_int_eq(pthread_create(&thread, NULL, poll_all, &p), 0);
+	for (uint32_t i = 0; i < POLLED && !p.late;) {
+		int err = ops->submit(dev, &j.run, i);
+
+		ck_assert(!err || err == -EAGAIN);
+		i += !err;
+		if (err)
+			sched_yield();
+	}
+	pthread_join(thread, NULL);
+	ck_assert(!p.late);
+	ck_assert_uint_eq(p.nr, POLLED);
 	ops->kernel_unload(dev, trap);
 }
 END_TEST
@@ -1073,6 +1131,7 @@ int main(void)
 	ALL(one_at_a_time);
 	tcase_add_test(t, gauges_there);
 	ALL(submitted_there);
+	ALL(polled_by_another);
 	ALL(submitted_before_a_reset);
 	ALL(killed_while_idle);
 	ALL(asked_to_end);

@@ -298,6 +298,40 @@ START_TEST(contents_change)
 }
 END_TEST
 
+/*
+ * Rows that say, every other one, that all items are theirs: no more are done than one for each of
+ * the two work-groups, or a launch would take rows times items.
+ */
+START_TEST(rows_share_the_items)
+{
+	struct tried e = { 0 };
+
+	open_all(variants[0]);
+	while (next_case(&e)) {
+		for (int round = 0; round < 10 && !strcmp(e.c->name, "spmv"); round++) {
+			uint32_t rows, nnz, done = 0;
+			struct trial t;
+
+			trial_open(&t, e.c, SIZE_SOME);
+			rows = ((uint32_t *)t.args)[0];
+			nnz = ((uint32_t *)t.args)[2];
+			for (uint32_t i = 0; i <= rows; i++)
+				((uint32_t *)t.r[0].data)[i] = i % 2 ? nnz : 0;
+			trial_keep(&t);
+			ck_assert_int_eq(run(&t, e.kernel, 2, BLOCK),
+					 rows > 1 && nnz ? -EINVAL : 0);
+			for (uint32_t i = 0; i < rows; i++)
+				done += RANGE(&t, 4, uint32_t)[i] != WAS(&t, 4, uint32_t)[i];
+			ck_assert_msg(!nnz || done <= 2, "%s: %u of %u rows have all %u items",
+				      e.impl->symbol, done, rows, nnz);
+			trial_close(&t);
+		}
+		unload(&e);
+	}
+	close_all();
+}
+END_TEST
+
 /* @nr: variants; @before: of each test, may be NULL */
 static Suite *case_suite(const char *name, int nr, SFun before)
 {
@@ -311,6 +345,7 @@ static Suite *case_suite(const char *name, int nr, SFun before)
 	if (before)
 		tcase_add_checked_fixture(t, before, NULL);
 	tcase_add_loop_test(t, references, 0, nr);
+	tcase_add_test(t, rows_share_the_items);
 	if (WITH_RACES) {
 		tcase_add_loop_test(t, lengths_are_checked, 0, nr);
 		tcase_add_test(t, wild_arguments);

@@ -232,6 +232,8 @@ START_TEST(sample_is_right)
 	ck_assert_uint_eq(c.worker.slice_ms, d.worker.slice_ms);
 	ck_assert_str_eq(c.worker.cgroup, d.worker.cgroup);
 	ck_assert_uint_eq(c.worker.threads, d.worker.threads);
+	ck_assert_uint_ge(c.worker.threads, 512);
+	ck_assert_uint_ge(c.worker.threads, 2 * (unsigned int)sysconf(_SC_NPROCESSORS_CONF));
 	ck_assert_uint_eq(c.worker.idle_s, d.worker.idle_s);
 	ck_assert_uint_eq(c.worker.max, d.worker.max);
 	ck_assert_uint_eq(c.limits.memory, d.limits.memory);

@@ -588,6 +588,29 @@ START_TEST(a_kernel_that_faults_alone)
 }
 END_TEST
 
+/* It is registered in the first one's context, and leaves that though the last one's is broken. */
+START_TEST(host_memory_of_another_context)
+{
+	static char pages[4096] __attribute__((aligned(4096)));
+	void *dev = open_gpu(_i, NULL);
+	void *trap = load(devs[1], TRAP);
+	uint64_t a;
+	struct arax_launch_range r;
+
+	ck_assert_int_eq(ops->alloc(devs[1], 4, 0, &a), 0);
+	r = range(a, 4);
+	ck_assert_int_eq(ops->host_register(dev, pages, 4096), 0);
+	ck_assert_int_eq(ops->host_register(devs[1], pages, 4096), 0);
+	ops->host_unregister(dev, pages);
+	take_log();
+	ck_assert_int_eq(run(devs[1], trap, 1, 1, 1, &r, 1, &bad, 4), -EFAULT);
+	assert_logged("its context is broken");
+	ops->host_unregister(devs[1], pages);
+	ck_assert_int_eq(emu_registered(), 0);
+	ops->kernel_unload(devs[1], trap);
+}
+END_TEST
+
 /* With no process that it could go on in it is as lost as it was. */
 START_TEST(a_device_that_fails)
 {
@@ -938,6 +961,7 @@ int main(void)
 	ALL(lanes);
 	ALL(submitted);
 	ALL(a_kernel_that_faults_alone);
+	ALL(host_memory_of_another_context);
 	ALL(a_device_that_fails);
 	ALL(a_kernel_that_faults_in_company);
 	ALL(one_at_a_time_after_a_fault);

@@ -6,7 +6,9 @@
 
 #include "daemon/kernels/manifest.h"
 #include "daemon/kernels/registry.h"
+#include "daemon/kernels/work.h"
 #include "daemon/log.h"
+#include "daemon/reason.h"
 #include "libarax/admin/trusted.h"
 #include "selftests/unit/be_test.h"
 
@@ -99,6 +101,46 @@ START_TEST(loads)
 	ck_assert_ptr_null(kernel_impl(k, ARAX_DEVICE_CUDA));
 	/* One manifest's kernels share the descriptor. */
 	ck_assert_int_eq(k->impls[0].fd, registry_at(r, 2)->impls[0].fd);
+}
+END_TEST
+
+#define WORK(more) \
+	MANIFEST("{ \"signature\": \"f(in u8 x[], u64 a, u32 n, u32 k)\", \"addressing\": \"launch\", " \
+		 "\"work\": { " more " }, " \
+		 "\"implementations\": [ { \"kind\": \"cpu\", \"file\": \"l.so\", \"symbol\": \"f\" } ] }")
+
+/* Whatever the factors are: nothing, the most, more, and more than 64 bits hold. */
+START_TEST(work_has_a_bound)
+{
+	static const struct { uint32_t n, k; int err; } cases[] = {
+		{ 0, UINT32_MAX, 0 }, { 1000, 1, 0 }, { 1001, 1, -EINVAL }, { 30, 2, -EINVAL },
+		{ UINT32_MAX, 0, 0 }, { UINT32_MAX, UINT32_MAX, -EINVAL },
+	};
+	struct { uint64_t a; uint32_t n, k; } args = { .a = UINT64_MAX };
+	struct arax_launch l = { .args = &args, .arg_len = sizeof(args) };
+	const struct kernel *k;
+	char why[REASON_LEN];
+
+	be_write(folder, "a.json", WORK("\"product\": [ \"n\", \"k\", \"k\", \"k\", \"k\", \"k\", \"k\" ], "
+					"\"most\": 1000"));
+	ck_assert_int_eq(registry_load_folder(r, folder), 1);
+	k = registry_find(r, "f");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		args.n = cases[i].n;
+		args.k = cases[i].k;
+		reason_forget();
+		ck_assert_int_eq(work_check(k, &l), cases[i].err);
+		reason_take(why);
+		ck_assert_int_eq(!!why[0], !!cases[i].err);
+	}
+	args.n = 30;
+	args.k = 2;
+	ck_assert_int_eq(work_check(k, &l), -EINVAL);
+	reason_take(why);
+	ck_assert_str_eq(why, "kernel f would be n * k * k * k * k * k * k = 1920 steps, and nothing could end it: it does at most 1000 in a launch; launch it on smaller ranges");
+	/* Those that the kernel itself refuses. */
+	l.arg_len = 8;
+	ck_assert_int_eq(work_check(k, &l), 0);
 }
 END_TEST
 
@@ -293,6 +335,19 @@ static const struct {
 	{ MANIFEST("{ \"signature\": \"f()\", \"implementations\": [] }"), "needs an array" },
 	{ MANIFEST("{ \"signature\": \"f()\", \"addressing\": \"x\" }"), "must be \"launch\" or" },
 	{ MANIFEST("{ \"signature\": \"f()\", \"split\": true }"), "must be \"none\" or" },
+	{ MANIFEST("{ \"signature\": \"f()\", \"work\": {} }"), "\"work\" needs \"addressing\"" },
+	{ WORK("\"least\": 1"), "work has an unknown key 'least'" },
+	{ WORK("\"most\": 1"), "work needs an array 'product'" },
+	{ WORK("\"product\": []"), "work needs an array 'product'" },
+	{ WORK("\"product\": [ \"n\" ]"), "work needs an integer 'most'" },
+	{ WORK("\"product\": [ \"n\" ], \"most\": 0"), "work needs an integer 'most'" },
+	{ WORK("\"product\": [ \"n\" ], \"most\": 1.5"), "work needs an integer 'most'" },
+	{ WORK("\"product\": [ 1 ], \"most\": 1"), "must name plain arguments of type u32" },
+	{ WORK("\"product\": [ \"x\" ], \"most\": 1"), "must name plain arguments of type u32" },
+	{ WORK("\"product\": [ \"a\" ], \"most\": 1"), "must name plain arguments of type u32" },
+	{ WORK("\"product\": [ \"f\" ], \"most\": 1"), "must name plain arguments of type u32" },
+	{ WORK("\"product\": [ \"n\",\"n\",\"n\",\"n\",\"n\",\"n\",\"n\",\"n\",\"n\" ], \"most\": 1"),
+	  "work: more than 8 factors" },
 	{ MANIFEST("{ \"signature\": \"f()\", \"implementations\": [ { \"kind\": \"cpu\", "
 		   "\"file\": \"../l.so\", \"symbol\": \"f\" } ] }"), "not a plain name" },
 	{ MANIFEST("{ \"signature\": \"f()\", \"implementations\": [ { \"kind\": \"cpu\", "
@@ -363,6 +418,7 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, loads);
+	tcase_add_test(t, work_has_a_bound);
 	tcase_add_test(t, several_of_a_kind);
 	tcase_add_test(t, folder_must_be_trusted);
 	tcase_add_loop_test(t, files_must_be_trusted, 0, 2);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -192,6 +193,37 @@ START_TEST(wild_index_hits_the_worker_alone)
 	ck_assert_int_eq(run("test_gather", b, 3, &n, sizeof(n)), 0);	/* a new worker */
 	ck_assert_uint_eq(b[2].data[0], 7);
 	ck_assert_uint_eq(query().worker_starts, 2);
+	for (int i = 0; i < 3; i++)
+		free_buffer(&b[i]);
+}
+END_TEST
+
+/* In araxd nothing would end it: days of work are not begun. */
+START_TEST(work_is_bounded)
+{
+	static const struct {
+		const char *name;
+		uint32_t args[3];
+	} hogs[] = {
+		{ "kmeans_assign", { 8u << 20, 1, 8u << 20 } },
+		{ "kmeans_update", { 8u << 20, 1, 8u << 20 } },
+		{ "distances_f32", { 1u << 13, 1u << 20, 1u << 13 } },
+		{ "scan_parts_u32", { 8u << 20, 8u << 20, 0 } },
+		{ "scan_parts_f32", { 8u << 20, 8u << 20, 0 } },
+	};
+	struct buffer b[3] = { make_buffer(64), make_buffer(64), make_buffer(64) };
+	const uint32_t some[3] = { 4, 2, 2 };
+	char why[REASON_LEN];
+
+	for (size_t i = 0; i < sizeof(hogs) / sizeof(hogs[0]); i++) {
+		reason_forget();
+		ck_assert_int_eq(run(hogs[i].name, b, 3, hogs[i].args, sizeof(hogs[i].args)),
+				 -EINVAL);
+		reason_take(why);
+		ck_assert_msg(strstr(why, hogs[i].name) && strstr(why, "smaller ranges"), "%s", why);
+		ck_assert_int_eq(run(hogs[i].name, b, 3, some, sizeof(some)),
+				 hogs[i].name[0] == 's' ? -EINVAL : 0);	/* exclusive is 2 */
+	}
 	for (int i = 0; i < 3; i++)
 		free_buffer(&b[i]);
 }
@@ -409,6 +441,7 @@ struct caller {
 	pthread_t thread;
 	struct task k;
 	int result;
+	char why[REASON_LEN];
 };
 
 static void *call_runner(void *arg)
@@ -416,6 +449,7 @@ static void *call_runner(void *arg)
 	struct caller *c = arg;
 
 	c->result = runner_run(runner, &c->k.t);
+	reason_take(c->why);
 	return NULL;
 }
 
@@ -452,6 +486,7 @@ static bool wait_for_a_worker(uint64_t ms)
 	}
 	pthread_join(waits[5].thread, NULL);
 	ck_assert_int_eq(waits[5].result, -ETIMEDOUT);
+	ck_assert_msg(strstr(waits[5].why, "worker.max"), "%s", waits[5].why);
 	in_time = query().worker_starts == 1;
 	ck_assert(in_time || now_ns() - start >= ms * 1000000);
 	pthread_join(hangs.thread, NULL);
@@ -619,6 +654,15 @@ START_TEST(a_buffer_that_cannot_be_mapped)
 }
 END_TEST
 
+/* Who waits for the task is told, and not the log alone. */
+static void assert_reason(const char *words)
+{
+	char why[REASON_LEN];
+
+	reason_take(why);
+	ck_assert_msg(strstr(why, words), "\"%s\" in: %s", words, why);
+}
+
 START_TEST(no_program)
 {
 	struct buffer b = make_buffer(64);
@@ -628,11 +672,13 @@ START_TEST(no_program)
 	config.worker.program = strdup("/nonexistent/arax-worker");
 	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
 	ck_assert_int_eq(run("test_crash", &b, 1, NULL, 0), -EAGAIN);
+	assert_reason("worker.program");
 	runner_destroy(runner);
 	free(config.worker.program);
 	config.worker.program = strdup("/bin/true");	/* does not say that it is ready */
 	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
 	ck_assert_int_eq(run("test_crash", &b, 1, NULL, 0), -EAGAIN);
+	assert_reason("ended as it started");
 	free_buffer(&b);
 }
 END_TEST
@@ -921,6 +967,39 @@ static void setup_wide(void)
 	setup_with("cpu { groups = { \"0-1\" } }");
 }
 
+/* The memory that a worker may have is for what it runs: its threads' stacks come on top. */
+START_TEST(stacks_do_not_count)
+{
+	struct buffer b = make_buffer(4096);
+	struct task k;
+
+	runner_destroy(runner);
+	config.worker.memory = 6 << 20;		/* less than one stack */
+	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+	make_task(&k, "test_groups_data", &b, 1, NULL, 0);
+	ck_assert_int_eq(runner_run(runner, &k.t), 0);
+	ck_assert_uint_eq(b.data[0], 1);
+	free_buffer(&b);
+}
+END_TEST
+
+START_TEST(no_threads_for_a_worker)
+{
+	const struct rlimit one = { 1, 1 };
+	struct buffer b = make_buffer(4096);
+	struct task k;
+
+	log_max_level = 0;
+	make_task(&k, "test_groups_data", &b, 1, NULL, 0);
+	k.t.uid = 23456;			/* who has no other process */
+	ck_assert_int_eq(setrlimit(RLIMIT_NPROC, &one), 0);
+	reason_forget();
+	ck_assert_int_eq(runner_run(runner, &k.t), -EAGAIN);
+	assert_reason("worker.threads");
+	free_buffer(&b);
+}
+END_TEST
+
 START_TEST(split_visits_each_group_once)
 {
 	static const char *const names[] = { "test_groups", "test_groups_data" };
@@ -958,6 +1037,7 @@ int main(void)
 	tcase_add_test(t, missing_symbol);
 	tcase_add_test(t, gathers_in_a_worker);
 	tcase_add_test(t, wild_index_hits_the_worker_alone);
+	tcase_add_test(t, work_is_bounded);
 	tcase_add_test(t, crash_and_exit_differ);
 	tcase_add_test(t, deadline_ends_a_hang);
 	tcase_add_test(t, timeout_ends_a_hang);
@@ -994,6 +1074,11 @@ int main(void)
 	tcase_set_timeout(wide, 60);
 	tcase_add_checked_fixture(wide, setup_wide, teardown);
 	tcase_add_loop_test(wide, split_visits_each_group_once, 0, 2);
+	tcase_add_test(wide, stacks_do_not_count);
+	if (geteuid() == 0)
+		tcase_add_test(wide, no_threads_for_a_worker);
+	else
+		be_skip("no_threads_for_a_worker", "not root: workers have our uid");
 	suite_add_tcase(suite, wide);
 
 	tcase_add_checked_fixture(own, setup_own_memory, teardown);

@@ -141,6 +141,24 @@ START_TEST(all_32_may_be_ranges)
 END_TEST
 
 /* What backends read out of a canonical text is what the parser put in. */
+START_TEST(finds_words)
+{
+	static const struct { const char *name; int at; } cases[] = {
+		{ "n", 4 }, { "last", 20 }, { "b", -ENOENT }, { "wide", -ENOENT }, { "x", -ENOENT },
+		{ "", -ENOENT }, { "u32", -ENOENT }, { "las", -ENOENT }, { "f", -ENOENT },
+	};
+	struct signature s;
+	char error[256];
+
+	ck_assert_int_eq(signature_parse(&s, "f(u8 b, in u32 x[], u32 n, u64 wide, u8 c, inout f32 y[], u32 last)",
+					 error, sizeof(error)), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		ck_assert_int_eq(signature_u32(&s, cases[i].name), cases[i].at);
+	ck_assert_int_eq(signature_parse(&s, "f()", error, sizeof(error)), 0);
+	ck_assert_int_eq(signature_u32(&s, "n"), -ENOENT);
+}
+END_TEST
+
 START_TEST(params_agree)
 {
 	static const char *const good[] = {
@@ -198,6 +216,7 @@ int main(void)
 	tcase_add_test(t, holds_32_parameters_and_no_more);
 	tcase_add_test(t, all_32_may_be_ranges);
 	tcase_add_test(t, params_agree);
+	tcase_add_test(t, finds_words);
 	tcase_add_test(t, params_refuse);
 	suite_add_tcase(suite, t);
 	return be_main(suite);

@@ -7,9 +7,11 @@
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "daemon/kernels/registry.h"
+#include "daemon/kernels/std/scratch.h"
 #include "daemon/log.h"
 #include "selftests/unit/std_case.h"
 #include "uapi/arax.h"
@@ -295,6 +297,51 @@ START_TEST(spmv_contents)
 }
 END_TEST
 
+/* All launches together have a part of the machine's memory, whoever has the lanes. */
+START_TEST(scratch_is_limited)
+{
+	size_t half = std_scratch_most() / 2;
+	char *one = std_scratch(half / 8, 8), *two;
+
+	ck_assert_ptr_nonnull(one);
+	ck_assert_ptr_null(std_scratch(half / 8 + 8, 8));
+	ck_assert_ptr_null(std_scratch_zeros(UINT64_MAX, 8));
+	ck_assert_ptr_null(std_scratch(UINT64_MAX, 1));
+	two = std_scratch_zeros(half / 16, 8);
+	ck_assert_ptr_nonnull(two);
+	for (size_t i = 0; i < 4096; i++)
+		ck_assert_int_eq(two[i], 0);
+	ck_assert_uint_eq((uintptr_t)two % 16, 0);
+	ck_assert_ptr_null(std_scratch(half / 16 + 8, 8));
+	std_scratch_free(one);
+	one = std_scratch(half / 8, 8);
+	ck_assert_ptr_nonnull(one);
+	std_scratch_free(one);
+	std_scratch_free(two);
+	std_scratch_free(NULL);
+}
+END_TEST
+
+/* And kernels take theirs from it: one that would need more does nothing. */
+START_TEST(kernels_have_scratch_only)
+{
+	uint64_t items = std_scratch_most() / sizeof(double) + 4096;
+	struct { uint32_t n, dims, k; } a = { 0, 4096, (uint32_t)(items / 4096) };
+	uint64_t bytes = (uint64_t)a.k * a.dims * sizeof(float);
+	struct arax_launch_range r[3] = { { &a, 0, 0, 1 }, { &a, 0, 0, 1 }, { NULL, bytes, 0, 1 } };
+	struct arax_launch l = { .size = sizeof(l), .nr_ranges = 3, .grid = { 1, 1, 1 },
+				 .block = { 1, 1, 1 }, .group_end = 1, .ranges = r, .args = &a,
+				 .arg_len = sizeof(a) };
+
+	/* Address space alone: nothing touches it. */
+	r[2].data = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	ck_assert_ptr_ne(r[2].data, MAP_FAILED);
+	ck_assert_int_eq(function_of("kmeans_update")(&l), -ENOMEM);
+	munmap(r[2].data, bytes);
+}
+END_TEST
+
 START_TEST(prices_at_the_ends)
 {
 	double ends[] = { 0, -1, 1e-320, NAN, 1e300 }, y[5];
@@ -571,6 +618,8 @@ int main(void)
 	tcase_add_loop_test(t, wild_arguments, 0, nr);
 	tcase_add_loop_test(t, bad_arguments, 0, NR_BAD);
 	tcase_add_test(t, spmv_contents);
+	tcase_add_test(t, scratch_is_limited);
+	tcase_add_test(t, kernels_have_scratch_only);
 	tcase_add_test(t, prices_at_the_ends);
 	tcase_add_test(t, each_kernel_has_a_case);
 	tcase_add_test(t, spin);

@@ -760,7 +760,7 @@ static void hold_now(struct work *w)
 		sched_yield();
 }
 
-static void hold(struct held *h)
+static void hold_poller(struct held *h)
 {
 	*h = (struct held){ .work.run = hold_now };
 	poller_post(daemon_poller(d), &h->work);
@@ -826,7 +826,7 @@ START_TEST(a_large_submit_blocks_nobody)
 	struct held h;
 
 	ready(MANY);
-	hold(&h);
+	hold_poller(&h);
 	publish_many(client_queue(&c, 0), MANY);
 	client_send(&c, ARAX_NR_SUBMIT, &s, sizeof(s), NULL, 0);
 	/* Who answers has read what came before. */
@@ -856,7 +856,7 @@ START_TEST(many_submits_block_nobody)
 
 	ready(MANY);
 	q = client_queue(&c, 0);
-	hold(&h);
+	hold_poller(&h);
 	publish_many(q, MANY);
 	first = c.next_id;
 	for (i = 0; i < calls; i++)
@@ -899,7 +899,7 @@ START_TEST(work_takes_turns)
 	client_open(&other, daemon_path(d));
 	ck_assert_int_eq(client_init(&other, 4), 0);
 	q = client_queue(&other, 0);
-	hold(&h);
+	hold_poller(&h);
 	for (uint32_t i = 0; i < 100; i++) {
 		works[i].run = be_long;
 		poller_post(daemon_poller(d), &works[i]);

@@ -431,6 +431,36 @@ START_TEST(guard_survives)
 }
 END_TEST
 
+static void on_bus(int sig)
+{
+	(void)sig;
+	_exit(3);
+}
+
+/* A compiler within a driver has put its own handler in front. */
+START_TEST(guard_comes_back)
+{
+	struct sigaction theirs = { .sa_handler = on_bus }, former = { .sa_handler = SIG_IGN }, now;
+	int fd = memfd_create("short", MFD_CLOEXEC);
+	volatile uint8_t *map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+	uint32_t slot;
+
+	ck_assert_int_eq(sigaction(SIGBUS, &former, NULL), 0);
+	ck_assert_int_eq(guard_init(), 0);
+	ck_assert_int_eq(sigaction(SIGBUS, &theirs, NULL), 0);
+	ck_assert_int_eq(guard_init(), 0);
+	ck_assert_int_eq(guard_add((void *)map, 4096, 9, &slot), 0);
+	ck_assert_uint_eq(map[0], 0);
+	ck_assert_uint_eq(guard_next_marked(), 9);
+	guard_remove(slot);
+	guard_exit();
+	ck_assert_int_eq(sigaction(SIGBUS, NULL, &now), 0);
+	ck_assert(now.sa_handler == SIG_IGN);
+	munmap((void *)map, 4096);
+	close(fd);
+}
+END_TEST
+
 /* Outside every region SIGBUS is what it was; the sanitizers have their own. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 START_TEST(guard_is_not_deaf)
@@ -1077,6 +1107,7 @@ int main(void)
 	tcase_add_test(t, outside_of_the_mount);
 	tcase_add_test(t, ids_are_secret);
 	tcase_add_test(t, guard_survives);
+	tcase_add_test(t, guard_comes_back);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 	tcase_add_test_raise_signal(t, guard_is_not_deaf, SIGBUS);
 #endif

@@ -27,6 +27,19 @@ static void pop(struct apart_lane *l)
 	l->nr--;
 }
 
+/* The last one, which was not submitted after all; false: it has been reported as lost. */
+static bool take_back(struct apart_device *d, struct apart_lane *l, uint64_t cookie)
+{
+	bool last;
+
+	pthread_mutex_lock(&d->lanes_lock);
+	last = l->nr && l->pending[(l->first + l->nr - 1) % ARAX_LANE_DEPTH].cookie == cookie;
+	if (last)
+		l->nr--;
+	pthread_mutex_unlock(&d->lanes_lock);
+	return last;
+}
+
 static void set_lost(struct arax_backend_done *done, uint64_t cookie)
 {
 	*done = (struct arax_backend_done){ .cookie = cookie, .result = -ENODEV };
@@ -50,19 +63,21 @@ int apart_lane_submit(struct apart_device *d, struct channel *c,
 	bool full;
 	int err;
 
-	/* No other thread submits on this lane. */
+	/*
+	 * Before the helper has it: another thread may be told at once that it is done, and finds
+	 * it here.  No other thread submits on this lane, so it is the last one still if it fails.
+	 */
 	pthread_mutex_lock(&d->lanes_lock);
 	full = l->nr == ARAX_LANE_DEPTH;
+	if (!full)
+		push(l, cookie, d->turn);
 	pthread_mutex_unlock(&d->lanes_lock);
 	if (full)
 		return -EAGAIN;
 	err = apart_submit(c, run, cookie);
-	if (err)
-		return err;
-	pthread_mutex_lock(&d->lanes_lock);
-	push(l, cookie, d->turn);
-	pthread_mutex_unlock(&d->lanes_lock);
-	return 0;
+	if (err && !take_back(d, l, cookie))
+		err = 0;
+	return err;
 }
 
 int apart_lane_wait(struct apart_device *d, struct channel *c, uint32_t lane,

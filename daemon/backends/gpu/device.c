@@ -49,16 +49,26 @@ int gpu_check(struct gpu_device *d, int err, const char *what)
 	return -ENODEV;
 }
 
-int gpu_enter(struct gpu_device *d)
+/* (context_lock) */
+static int use_context(struct gpu_device *d)
 {
-	int err;
+	int err = __atomic_load_n(&d->broken, __ATOMIC_ACQUIRE) ? -ENODEV :
+		  gpu_check(d, d->driver->context_use(d->place, d->context), "context");
 
-	pthread_rwlock_rdlock(&d->context_lock);
-	err = __atomic_load_n(&d->broken, __ATOMIC_ACQUIRE) ? -ENODEV :
-	      gpu_check(d, d->driver->context_use(d->place, d->context), "context");
 	if (err)
 		pthread_rwlock_unlock(&d->context_lock);
 	return err;
+}
+
+int gpu_enter(struct gpu_device *d)
+{
+	pthread_rwlock_rdlock(&d->context_lock);
+	return use_context(d);
+}
+
+bool gpu_enter_now(struct gpu_device *d)
+{
+	return !pthread_rwlock_tryrdlock(&d->context_lock) && !use_context(d);
 }
 
 void gpu_leave(struct gpu_device *d)
@@ -292,6 +302,7 @@ void gpu_device_close(struct gpu_device *d)
 	d->driver->context_use(d->place, d->context);
 	gpu_memory_drop(d);
 	gpu_stream_close(d);
+	gpu_hosts_gone(d);
 	close_context(d);
 	pthread_rwlock_destroy(&d->context_lock);
 	pthread_mutex_destroy(&d->alone);
@@ -343,10 +354,11 @@ int gpu_device_reset(struct gpu_device *d)
 	close_context(d);
 	err = gpu_check(d, open_context(d), "new context");
 	if (!err)
-		gpu_hosts_again(d);
-	if (!err)
 		err = reload(d);
 	pthread_mutex_unlock(&d->modules_lock);
+	/* Last: who looks whether it is entered again may take them away at once. */
+	if (!err)
+		gpu_hosts_again(d);
 	if (err) {
 		__atomic_store_n(&d->broken, 1, __ATOMIC_RELEASE);
 		gpu_log(d->stack, ARAX_LOG_ERR, "%s: no new context: %s", d->name, strerror(-err));

@@ -191,6 +191,8 @@ int gpu_device_reset(struct gpu_device *d);
  * twice by one thread: whoever rebuilds may be waiting in between.
  */
 int gpu_enter(struct gpu_device *d);
+/* Without waiting for who rebuilds it: false then, too. */
+bool gpu_enter_now(struct gpu_device *d);
 void gpu_leave(struct gpu_device *d);
 /*
  * The errno for a driver's error.  Marks the device as broken if the context is, says so
@@ -282,6 +284,8 @@ int gpu_host_register(struct gpu_device *d, void *host, uint64_t bytes);
 void gpu_host_unregister(struct gpu_device *d, void *host);
 /* (context held alone) What was registered in the old context is anew. */
 void gpu_hosts_again(struct gpu_device *d);
+/* What its context has goes with it now. */
+void gpu_hosts_gone(struct gpu_device *d);
 /* (entered) -EFAULT: it is not inside one allocation. */
 int gpu_find_memory(struct gpu_device *d, uint64_t address, uint64_t bytes);
 /* (context held alone) Whatever is allocated goes. */

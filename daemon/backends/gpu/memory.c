@@ -340,6 +340,7 @@ struct gpu_host {
 	void *host;
 	uint64_t bytes;
 	uint32_t users;
+	struct gpu_device *owner;	/* in whose context it is; NULL: it went with that */
 };
 
 static struct gpu_host **find_host(struct gpu_stack *s, const void *host)
@@ -363,7 +364,7 @@ static int add_host(struct gpu_device *d, void *host, uint64_t bytes)
 		free(h);
 		return err;
 	}
-	*h = (struct gpu_host){ d->stack->hosts, host, bytes, 1 };
+	*h = (struct gpu_host){ d->stack->hosts, host, bytes, 1, d };
 	d->stack->hosts = h;
 	return 0;
 }
@@ -393,21 +394,24 @@ void gpu_host_unregister(struct gpu_device *d, void *host)
 {
 	struct gpu_stack *s = d->stack;
 	struct gpu_host **link, *h;
-	int err = gpu_enter(d);
 
 	pthread_mutex_lock(&s->hosts_lock);
 	link = find_host(s, host);
 	h = *link;
 	if (h && !--h->users) {
 		*link = h->next;
-		/* An error: it went with the context in which it was registered. */
-		if (!err)
+		/*
+		 * Whatever became of @d's.  A context that can't be entered is broken, or being
+		 * replaced, and what is registered there goes with it.  Its owner's reset waits for
+		 * hosts_lock: so it is not waited for.
+		 */
+		if (h->owner && gpu_enter_now(h->owner)) {
 			d->driver->host_unregister(host);
+			gpu_leave(h->owner);
+		}
 		free(h);
 	}
 	pthread_mutex_unlock(&s->hosts_lock);
-	if (!err)
-		gpu_leave(d);
 }
 
 /* Another device's context may have it still: that is as good. */
@@ -417,6 +421,18 @@ void gpu_hosts_again(struct gpu_device *d)
 
 	pthread_mutex_lock(&s->hosts_lock);
 	for (struct gpu_host *h = s->hosts; h; h = h->next)
-		d->driver->host_register(h->host, h->bytes);
+		if (!d->driver->host_register(h->host, h->bytes))
+			h->owner = d;
+	pthread_mutex_unlock(&s->hosts_lock);
+}
+
+void gpu_hosts_gone(struct gpu_device *d)
+{
+	struct gpu_stack *s = d->stack;
+
+	pthread_mutex_lock(&s->hosts_lock);
+	for (struct gpu_host *h = s->hosts; h; h = h->next)
+		if (h->owner == d)
+			h->owner = NULL;
 	pthread_mutex_unlock(&s->hosts_lock);
 }

@@ -3,8 +3,7 @@
  * Points of `dims` f32, one after the other: how far apart they are, and k-means.
  * Distances are squared: the sum of the squared differences.
  */
-#include <stdlib.h>
-
+#include "daemon/kernels/std/scratch.h"
 #include "daemon/kernels/std/std.h"
 
 int arax_std_distances_f32(const struct arax_launch *l);
@@ -168,7 +167,7 @@ static void add_up(double *sum, uint32_t *count, const float *x, const uint32_t 
 
 		if (c < begin || c >= end)
 			continue;
-		c -= begin;
+		c = arax_index(c - begin, end - begin);
 		count[c]++;
 		for (uint64_t d = 0; d < s->dims; d++)
 			sum[c * s->dims + d] += (double)x[i * s->dims + d];
@@ -201,18 +200,18 @@ ARAX_KERNEL int arax_std_kmeans_update(const struct arax_launch *l)
 	if (begin == end)
 		return 0;
 	items = (end - begin) * s.dims;
-	sum = calloc(items, sizeof(*sum));
-	count = calloc(end - begin, sizeof(*count));
+	sum = std_scratch_zeros(items, sizeof(*sum));
+	count = std_scratch_zeros(end - begin, sizeof(*count));
 	if (!sum || !count) {
-		free(count);
-		free(sum);
+		std_scratch_free(count);
+		std_scratch_free(sum);
 		return -ENOMEM;
 	}
 	add_up(sum, count, x, label, &s, begin, end);
 	for (uint64_t i = 0; i < items; i++)
 		if (count[i / s.dims])
 			center[begin * s.dims + i] = (float)(sum[i] / count[i / s.dims]);
-	free(count);
-	free(sum);
+	std_scratch_free(count);
+	std_scratch_free(sum);
 	return 0;
 }

@@ -6,9 +6,8 @@
  * What the weights of a filter meet is gathered for a span of pixels, and then weighed
  * once for each filter: a product of matrices whose one side stays in the cache.
  */
-#include <stdlib.h>
-
 #include "daemon/kernels/std/conv2d.h"
+#include "daemon/kernels/std/scratch.h"
 
 int arax_std_conv_relu(const struct arax_launch *l);
 int arax_std_conv2d_f32(const struct arax_launch *l);
@@ -164,12 +163,12 @@ static int conv_run(const struct arax_launch *l, struct conv *c, uint32_t nr_ran
 		return -EINVAL;
 	if (!out)
 		return 0;
-	c->part = malloc(c->taps * SPAN * sizeof(float));
+	c->part = std_scratch(c->taps * SPAN, sizeof(float));
 	if (!c->part)
 		return -ENOMEM;
 	arax_launch_share(l, c->out_height * c->batch, &begin, &end);
 	conv_rows(c, begin, end);
-	free(c->part);
+	std_scratch_free(c->part);
 	return 0;
 }
 
@@ -268,11 +267,11 @@ int std_conv2d_block(const struct conv2d *c, const struct conv2d_block *b)
 	own.weights = c->weights + b->filter * own.taps;
 	own.bias = c->bias ? c->bias + b->filter : NULL;
 	own.dst = c->y + (b->image * c->filters + b->filter) * c->out_height * c->out_width;
-	own.part = malloc(own.taps * SPAN * sizeof(float));
+	own.part = std_scratch(own.taps * SPAN, sizeof(float));
 	if (!own.part)
 		return -ENOMEM;
 	conv_rows(&own, b->row, b->row + b->rows);
-	free(own.part);
+	std_scratch_free(own.part);
 	return 0;
 }
 

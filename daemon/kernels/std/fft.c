@@ -6,8 +6,7 @@
  * Inside, real and imaginary parts lie apart, so that what is done to one number is done
  * to a vector of them.  The inverse is the same transform with the two parts exchanged.
  */
-#include <stdlib.h>
-
+#include "daemon/kernels/std/scratch.h"
 #include "daemon/kernels/std/vmath.h"
 
 int arax_std_fft_c32(const struct arax_launch *l);
@@ -82,7 +81,7 @@ static void make_twiddles(struct plan *p)
 
 static void plan_free(struct plan *p)
 {
-	free(p->memory);
+	std_scratch_free(p->memory);
 }
 
 /* n is 1 or has no prime factor over 7. */
@@ -93,7 +92,7 @@ static int plan_make(struct plan *p, uint64_t n)
 	p->n = n;
 	factorize(p, n);
 	/* Twiddles are fewer than 2 * n: at most n * 6 / 7 * (1 + 1 / 2 + 1 / 4 ...). */
-	p->memory = malloc((4 + 4) * n * sizeof(float));
+	p->memory = std_scratch((4 + 4) * n, sizeof(float));
 	at = p->memory;
 	if (!at)
 		return -ENOMEM;
@@ -305,7 +304,7 @@ struct chirp {
 
 static void chirp_free(struct chirp *c)
 {
-	free(c->memory);
+	std_scratch_free(c->memory);
 	plan_free(&c->plan);
 }
 
@@ -327,7 +326,7 @@ static int chirp_make(struct chirp *c, uint64_t n)
 	if (plan_make(&c->plan, m))
 		return -ENOMEM;
 	c->n = n;
-	c->memory = malloc((2 * n + 2 * m) * sizeof(float));
+	c->memory = std_scratch(2 * n + 2 * m, sizeof(float));
 	if (!c->memory) {
 		plan_free(&c->plan);
 		return -ENOMEM;

@@ -4,8 +4,7 @@
  * a byte has a bin for each of its values, and a bin's number is made from one reading of
  * the item, in registers, and cut to what there is.
  */
-#include <stdlib.h>
-
+#include "daemon/kernels/std/scratch.h"
 #include "daemon/kernels/std/std.h"
 
 int arax_std_histogram_u8(const struct arax_launch *l);
@@ -81,7 +80,7 @@ ARAX_KERNEL int arax_std_histogram_f32(const struct arax_launch *l)
 	bin = ARAX_ITEMS(l, 1, a.bins, uint32_t);
 	if (!x || !bin)
 		return -EINVAL;
-	count = calloc(a.bins + 1, sizeof(*count));
+	count = std_scratch_zeros(a.bins + 1, sizeof(*count));
 	if (!count)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < a.n; i += BATCH) {
@@ -93,6 +92,6 @@ ARAX_KERNEL int arax_std_histogram_f32(const struct arax_launch *l)
 			count[at[k]]++;
 	}
 	memcpy(bin, count, a.bins * sizeof(*bin));
-	free(count);
+	std_scratch_free(count);
 	return 0;
 }

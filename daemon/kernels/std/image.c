@@ -4,8 +4,7 @@
  * is dealt to work-groups by rows.
  */
 #include <math.h>
-#include <stdlib.h>
-
+#include "daemon/kernels/std/scratch.h"
 #include "daemon/kernels/std/std.h"
 
 #define BLUR_MAX_SIZE 129u
@@ -134,7 +133,7 @@ ARAX_KERNEL int arax_std_blur(const struct arax_launch *l)
 	if (!src || !dst)
 		return -EINVAL;
 	gauss(weights, (uint32_t)radius, args.sigma);
-	padded = malloc((width + 2 * radius) * sizeof(float));
+	padded = std_scratch(width + 2 * radius, sizeof(float));
 	if (!padded)
 		return -ENOMEM;
 	line = padded + radius;
@@ -147,7 +146,7 @@ ARAX_KERNEL int arax_std_blur(const struct arax_launch *l)
 		}
 		blur_across(dst + y * width, line, width, weights, radius);
 	}
-	free(padded);
+	std_scratch_free(padded);
 	return 0;
 }
 

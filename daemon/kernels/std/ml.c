@@ -4,8 +4,7 @@
  * them; work is dealt to work-groups by rows, but for zscore, where it is by columns.
  */
 #include <math.h>
-#include <stdlib.h>
-
+#include "daemon/kernels/std/scratch.h"
 #include "daemon/kernels/std/vmath.h"
 
 int arax_std_matmul_i32(const struct arax_launch *l);
@@ -463,7 +462,7 @@ ARAX_KERNEL int arax_std_zscore(const struct arax_launch *l)
 	n = end - begin;
 	if (!args.rows || !n)
 		return 0;
-	k.first = malloc(3 * n * sizeof(*k.first));
+	k.first = std_scratch(3 * n, sizeof(*k.first));
 	if (!k.first)
 		return -ENOMEM;
 	k.sum = k.first + n;
@@ -471,6 +470,6 @@ ARAX_KERNEL int arax_std_zscore(const struct arax_launch *l)
 	add_up(&k, x + begin, args.rows, args.cols, n);
 	settle(&k, args.rows, n);
 	standardise(z + begin, &k, x + begin, args.rows, args.cols, n);
-	free(k.first);
+	std_scratch_free(k.first);
 	return 0;
 }

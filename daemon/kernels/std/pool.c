@@ -4,8 +4,7 @@
  * f32, one a channel (of an image, of a batch), each rows without padding.  Work is dealt
  * to work-groups by rows of the output.
  */
-#include <stdlib.h>
-
+#include "daemon/kernels/std/scratch.h"
 #include "daemon/kernels/std/std.h"
 
 int arax_std_mean_pool(const struct arax_launch *l);
@@ -48,7 +47,7 @@ ARAX_KERNEL int arax_std_mean_pool(const struct arax_launch *l)
 	dst = ARAX_ITEMS(l, 1, rows * width, float);
 	if (!src || !dst)
 		return -EINVAL;
-	line = malloc(a.width * sizeof(*line));
+	line = std_scratch(a.width, sizeof(*line));
 	if (!line)
 		return -ENOMEM;
 	scale = 1 / ((float)a.size * (float)a.size);
@@ -65,7 +64,7 @@ ARAX_KERNEL int arax_std_mean_pool(const struct arax_launch *l)
 			dst[y * width + x] = sum * scale;
 		}
 	}
-	free(line);
+	std_scratch_free(line);
 	return 0;
 }
 
@@ -160,11 +159,11 @@ static int pool(const struct arax_launch *l, bool most)
 	/* Without a plane there is no limit to how wide it would be. */
 	if (begin == end)
 		return 0;
-	line = malloc(w.a.width * sizeof(*line) + 1);
+	line = std_scratch(w.a.width, sizeof(*line));
 	if (!line)
 		return -ENOMEM;
 	pool_rows(&w, line, most, begin, end);
-	free(line);
+	std_scratch_free(line);
 	return 0;
 }
 

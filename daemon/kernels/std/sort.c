@@ -6,8 +6,7 @@
  * kernel's own, and sorted there: no address comes from what a client can still change.
  * That memory is twice the keys'.
  */
-#include <stdlib.h>
-
+#include "daemon/kernels/std/scratch.h"
 #include "daemon/kernels/std/std.h"
 
 int arax_std_sort_u32(const struct arax_launch *l);
@@ -79,7 +78,7 @@ static int take_keys(const struct arax_launch *l, uint32_t **key, uint32_t **own
 	*key = ARAX_ITEMS(l, 0, *n, uint32_t);
 	if (!*key)
 		return -EINVAL;
-	*own = malloc((2 * *n + 1) * sizeof(**own));
+	*own = std_scratch(2 * *n + 1, sizeof(**own));
 	return *own ? 0 : -ENOMEM;
 }
 
@@ -95,7 +94,7 @@ ARAX_KERNEL int arax_std_sort_u32(const struct arax_launch *l)
 	memcpy(own, key, n * sizeof(*own));
 	std_settled(own);
 	memcpy(key, sort_u32(own, own + n, n), n * sizeof(*own));
-	free(own);
+	std_scratch_free(own);
 	return 0;
 }
 
@@ -129,7 +128,7 @@ ARAX_KERNEL int arax_std_sort_f32(const struct arax_launch *l)
 	from_floats(own, key, n);
 	std_settled(own);
 	to_floats(key, sort_u32(own, own + n, n), n);
-	free(own);
+	std_scratch_free(own);
 	return 0;
 }
 
@@ -146,7 +145,7 @@ ARAX_KERNEL int arax_std_sort_pairs_u32(const struct arax_launch *l)
 	value = ARAX_ITEMS(l, 1, n, uint32_t);
 	if (!key || !value)
 		return -EINVAL;
-	own = malloc((2 * n + 1) * sizeof(*own));
+	own = std_scratch(2 * n + 1, sizeof(*own));
 	if (!own)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < n; i++)
@@ -157,6 +156,6 @@ ARAX_KERNEL int arax_std_sort_pairs_u32(const struct arax_launch *l)
 		key[i] = (uint32_t)(sorted[i] >> 32);
 		value[i] = (uint32_t)sorted[i];
 	}
-	free(own);
+	std_scratch_free(own);
 	return 0;
 }

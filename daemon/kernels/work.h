@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * work.h - how much one launch of an installed kernel may be
+ *
+ * In araxd, or on a device, nothing ends a launch but itself: no deadline, no cancel, not its
+ * client's death.  Where its work is a product of its arguments, small buffers can make days of it.
+ * So its manifest gives that product a bound, which holds for all of its implementations.
+ */
+#ifndef ARAX_DAEMON_KERNELS_WORK_H
+#define ARAX_DAEMON_KERNELS_WORK_H
+
+#include "arax/kernel.h"
+#include "daemon/kernels/registry.h"
+
+/* -EINVAL, and the reason (reason.h): it would be more than @k's most. */
+int work_refuse(const struct kernel *k, const struct arax_launch *l);
+
+static inline int work_check(const struct kernel *k, const struct arax_launch *l)
+{
+	return __builtin_expect(k->work.nr != 0, 0) ? work_refuse(k, l) : 0;
+}
+
+#endif /* ARAX_DAEMON_KERNELS_WORK_H */
