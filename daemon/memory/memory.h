@@ -246,8 +246,9 @@ uint64_t memory_dirty(struct memory *m, const struct memory_range *ranges, uint3
  */
 int memory_flush(struct memory *m, const struct memory_range *r);
 /*
- * The next piece of @r for memory_flush(), of @bytes or a row.  @at: 0 for the first one, then
- * where the last one ended.  False: there is none any more.
+ * The next piece of @r for memory_flush(), at most @bytes of it or, at a stride, rows with what lies
+ * between them.  @at: 0 for the first one, then where the last one ended.  False: there is none
+ * any more.
  */
 bool memory_piece(const struct memory_range *r, uint64_t bytes, uint64_t *at,
 		  struct memory_range *piece);

@@ -18,6 +18,15 @@ bool memory_piece(const struct memory_range *r, uint64_t bytes, uint64_t *at,
 		piece->length = n;
 		piece->count = 1;
 		piece->access |= rows > 1 ? ARAX_IN : 0;
+	} else if (r->length > bytes) {
+		/* @at counts rows' bytes, for each is more than a piece. */
+		if (*at / r->length >= rows)
+			return false;
+		n = r->length - *at % r->length;
+		n = n < bytes ? n : bytes;
+		piece->offset += *at / r->length * r->stride + *at % r->length;
+		piece->length = n;
+		piece->count = 1;
 	} else {
 		if (*at >= rows)
 			return false;

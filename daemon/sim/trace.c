@@ -48,7 +48,8 @@ static void read_range(struct reader *r, struct sim_app *a, json_t *buffers, jso
 	for (uint32_t i = ARAX_IN; word && i <= ARAX_INOUT; i++)
 		if (!strcmp(word, words[i]))
 			access = i;
-	if (json_array_size(v) != 4 || !access)
+	if (json_array_size(v) != 4 || !access || !json_is_integer(json_array_get(v, 1)) ||
+	    !json_is_integer(json_array_get(v, 2)))
 		reader_fail(r, -EINVAL, NULL, "a range is [buffer, offset, length, \"in\", \"out\" or \"inout\"]");
 	else if (offset < 0 || length < 1 || (uint64_t)offset > MAX_BYTES ||
 		 (uint64_t)length > MAX_BYTES)

@@ -427,10 +427,13 @@ START_TEST(ranges_in_pieces)
 		ck_assert_uint_eq(piece.length, 250);
 	}
 	ck_assert_uint_eq(end, 10);
-	at = 9;
-	ck_assert(memory_piece(&r, 10, &at, &piece));
-	ck_assert_uint_eq(piece.count, 1);
-	ck_assert(!memory_piece(&r, 10, &at, &piece));
+	/* Rows that are larger than a piece are cut, too. */
+	for (at = 0, end = 0; memory_piece(&r, 100, &at, &piece); end++) {
+		ck_assert_uint_eq(piece.offset, 7 + 400 * (end / 3) + 100 * (end % 3));
+		ck_assert_uint_eq(piece.length, end % 3 == 2 ? 50 : 100);
+		ck_assert_uint_eq(piece.count, 1);
+	}
+	ck_assert_uint_eq(end, 30);
 	r.count = MEMORY_MAX_ROWS + 1;
 	r.access = ARAX_OUT;
 	at = 0;

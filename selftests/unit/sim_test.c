@@ -1437,6 +1437,8 @@ static const struct {
 	{ "{ \"kernel\": \"k\" }", "t:3: ranges: is missing" },
 	{ "{ \"kernel\": \"k\", \"ranges\": [ [ \"a\", 0, 5 ] ] }", "a range is [buffer" },
 	{ "{ \"kernel\": \"k\", \"ranges\": [ [ \"a\", 0, 5, \"read\" ] ] }", "a range is [buffer" },
+	{ "{ \"kernel\": \"k\", \"ranges\": [ [ \"a\", \"4k\", 5, \"in\" ] ] }", "a range is [buffer" },
+	{ "{ \"kernel\": \"k\", \"ranges\": [ [ \"a\", 0, 5.0, \"in\" ] ] }", "a range is [buffer" },
 	{ "{ \"kernel\": \"k\", \"ranges\": [ [ \"a\", -1, 5, \"in\" ] ] }", "offset and length" },
 	{ "{ \"kernel\": \"k\", \"ranges\": [ [ \"a\", 0, 0, \"in\" ] ] }", "offset and length" },
 	{ "{ \"kernel\": \"k\", \"ranges\": [ [ 1.5, 0, 1, \"in\" ] ] }", "begins with its buffer" },
