@@ -44,6 +44,8 @@
 #define BACKLOG	4
 /* Of a run: what it may end later by, for being sure of its device. */
 #define SLACK_PART	4
+/* Of a run: what it is taken to last longer beside others on all lanes, where nobody knows. */
+#define BESIDE_PART	8
 
 /* After a search in vain: by what part more tasks, or how much later, for the next one. */
 #define SPARE_MORE	8
@@ -287,6 +289,15 @@ static uint64_t free_at(const struct sched_device *d, uint64_t now_ns)
 	return first > now_ns ? first : now_ns + (now_ns - first) + 1;
 }
 
+/* So that of two devices which are as quick the one with less to do has it. */
+static uint64_t beside_ns(const struct sched_device *d, uint64_t run_ns)
+{
+	/* It has the lane of one of them, if it has to wait. */
+	uint32_t others = d->busy - !has_idle_lane(d);
+
+	return others && !d->parts ? run_ns / BESIDE_PART * others / d->lanes : 0;
+}
+
 /* The only one that can run it, or SCHED_NO_DEVICE: there are several, or none. */
 static uint32_t only_one(struct sched *s, const struct graph_node *node)
 {
@@ -429,7 +440,7 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, bool leave
 		end = (end > stays ? end : stays) + move;
 		/* Its data comes while others run. */
 		full = capacity_likely(d, now_ns);
-		end = (end > full ? end : full) + e.ns;
+		end = (end > full ? end : full) + e.ns + beside_ns(d, e.ns);
 		if (end < best_ns) {
 			best_ns = end;
 			best_move = move;

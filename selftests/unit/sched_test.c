@@ -138,6 +138,28 @@ START_TEST(priority_then_order)
 }
 END_TEST
 
+/* However many lanes they have. */
+START_TEST(equal_devices_have_equally_much)
+{
+	uint32_t has[4] = { 0 };
+
+	for (uint32_t i = 0; i < 4; i++) {
+		ck_assert_int_eq(sched_device_set(s, i, 4), 0);
+		learn(1, i, MS);
+	}
+	for (uint32_t i = 0; i < 16; i++)
+		push(1, 1);
+	for (uint32_t i = 0; i < 16; i++) {
+		struct graph_node *n = sched_pick(s, now);
+
+		ck_assert_ptr_nonnull(n);
+		has[n->device]++;
+		for (uint32_t k = 0; k < 4; k++)
+			ck_assert_uint_le(has[n->device], has[k] + 1);
+	}
+}
+END_TEST
+
 /* A hundred of kernel 1 for device 0, and then one of kernel 2 for device 1. */
 static struct graph_node *last_of_many(void)
 {
@@ -1430,6 +1452,7 @@ int main(void)
 	tcase_add_test(c, priority_then_order);
 	tcase_add_loop_test(c, only_busy_devices_have_those_waiting_that_need_them, 0,
 			    sizeof(policy_names) / sizeof(policy_names[0]));
+	tcase_add_test(c, equal_devices_have_equally_much);
 	tcase_add_test(c, none_waits_for_those_that_would_rather_wait);
 	tcase_add_test(c, tasks_for_idle_devices_are_looked_for_now_and_then);
 	tcase_add_test(c, equal_weights_share_equally);
