@@ -33,16 +33,6 @@ struct fetch {
 	struct memory_range ranges[ARAX_MAX_RANGES];
 };
 
-static struct host_thread *host_of(const struct poller *p)
-{
-	uint32_t i;
-
-	for (i = 0; i < p->nr_devs; i++)
-		if (p->devs[i].host)
-			return p->devs[i].host;
-	return NULL;
-}
-
 static uint32_t turn_of(const struct fetch *f)
 {
 	return (uint32_t)(f->node->d.tenant * 0x9e3779b97f4a7c15ull >> 58);
@@ -82,7 +72,7 @@ static void hand_out(struct poller *p)
 
 	while (t->some && t->out < OUT) {
 		t->out++;
-		host_thread_push(host_of(p), &take(t)->job);
+		host_thread_push(t->thread, &take(t)->job);
 	}
 }
 
@@ -163,7 +153,7 @@ static bool is_alone(const struct fetch *f)
 	return __atomic_load_n(&f->poller->fetches.live, __ATOMIC_RELAXED) == 1;
 }
 
-/* On the host thread. */
+/* On the thread. */
 static void do_fetch(struct host_job *job)
 {
 	struct fetch *f = (struct fetch *)((char *)job - offsetof(struct fetch, job));

@@ -12,12 +12,15 @@
 #include <stdint.h>
 
 struct fetch;
+struct host_thread;
 
 /* Tenants with a turn each; where there are more, some share one. */
 #define FETCH_TURNS	64u
 
 /**
  * struct fetch_turns - whose fetch is next
+ * @thread:	of its own, for what lanes have the host do may be longer than any turn; NULL: no
+ *		device has memory
  * @of:		in order; all zero: none
  * @some:	which of these have some
  * @last:	the turn that was served last
@@ -25,6 +28,7 @@ struct fetch;
  * @live:	these and those that wait; that thread reads it, too
  */
 struct fetch_turns {
+	struct host_thread *thread;
 	struct {
 		struct fetch *first, *last;
 	} of[FETCH_TURNS];

@@ -1376,13 +1376,14 @@ int runs_create(struct poller *p, struct devices *devices)
 		host |= p->devs[i].host != NULL;
 	}
 	err = host_thread_create("arax-own", &p->undertaker);
+	if (!err && p->memory)
+		err = host_thread_create("arax-fetch", &p->fetches.thread);
 	if (err)
 		return err;
 	if (!p->nr_devs)
 		return 0;
 	/* Copies and fills are on the host's pages: some device has to stand for them. */
 	p->devs[0].copies |= !copies;
-	/* And remote.c fetches by such a thread, whoever has it. */
 	return host ? 0 : host_thread_create("arax-host", &p->devs[0].host);
 }
 
@@ -1409,6 +1410,8 @@ void runs_destroy(struct poller *p)
 		own_all_gone(p->links[i]);
 	host_thread_destroy(p->undertaker);
 	p->undertaker = NULL;
+	host_thread_destroy(p->fetches.thread);
+	p->fetches.thread = NULL;
 	for (i = 0; p->devs && i < p->nr_devs; i++) {
 		if (p->devs[i].gate)
 			gate_stop(p->devs[i].gate);
