@@ -19,7 +19,7 @@ $(addprefix check-memory-,plain asan tsan): check-memory-%: $(B)/tests/memory_te
 soak-memory: $(B)/tests/memory_test-plain
 	MEMORY_TASKS=20000000 CK_DEFAULT_TIMEOUT=7200 scripts/tally run soak/memory -- $<
 
-$(call program,$(B)/bin/memory_micro,plain,selftests/bench/memory_micro.c $(MEMORY_SRCS))
+$(call program,$(B)/bin/memory_micro,plain,selftests/bench/memory_micro.c selftests/bench/micro.c $(MEMORY_SRCS))
 bench-memory: $(B)/bin/memory_micro
 	@mkdir -p $(B)/bench
 	$< --json >$(B)/bench/memory.json

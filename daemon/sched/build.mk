@@ -22,7 +22,7 @@ $(foreach t,$(SCHED_TESTS),$(foreach v,plain asan,$(eval $(call sched_test,$(t),
 check-sched-all: $(foreach t,$(SCHED_TESTS),$(foreach v,plain asan,check-$(t)-$(v)))
 .PHONY: check-sched-all
 
-$(call program,$(B)/bin/sched_micro,plain,selftests/bench/sched_micro.c $(SCHED_SRCS),-lm)
+$(call program,$(B)/bin/sched_micro,plain,selftests/bench/sched_micro.c selftests/bench/micro.c $(SCHED_SRCS),-lm)
 bench-sched: $(B)/bin/sched_micro
 	@mkdir -p $(B)/bench
 	$< --json >$(B)/bench/sched.json

@@ -7,13 +7,13 @@
  * Devices whose copies do nothing: what is left are the manager's own steps, most of which nobody
  * else can do meanwhile.  Each figure is the least of several rounds.
  */
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "daemon/memory/memory.h"
+#include "selftests/bench/micro.h"
 #include "uapi/arax.h"
 
 #define PIECE		(64ull << 10)
@@ -22,9 +22,6 @@
 #define MORE		(1ull << 20)			/* that a buffer has, as yet nowhere */
 #define HOST		((uint8_t *)(1ull << 40))	/* nobody looks what is there */
 
-static bool json;
-static bool first = true;
-static double budget_s = 0.3;
 static uint64_t seed = 88172645463325252ull;
 
 static struct memory *m;
@@ -38,17 +35,6 @@ static uint64_t now_ns(void)
 	/* Of the CPU: it waits for nobody. */
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
-
-static void show(const char *name, double ns)
-{
-	if (json)
-		printf("%s\n  {\"name\": \"%s\", \"value\": %.1f, \"unit\": \"ns\"}",
-		       first ? "" : ",", name, ns);
-	else
-		printf("%-60s %12.1f ns\n", name, ns);
-	fflush(stdout);
-	first = false;
 }
 
 static void must(int err, const char *what)
@@ -153,7 +139,7 @@ static void finish(void)
 static void measure(const char *name, uint32_t n, void (*call)(uint32_t extents),
 		    uint32_t extents)
 {
-	uint64_t stop = now_ns() + (uint64_t)(budget_s * 1e9);
+	uint64_t stop = now_ns() + (uint64_t)(micro_budget_s * 1e9);
 	double best = 1e18;
 
 	do {
@@ -165,7 +151,7 @@ static void measure(const char *name, uint32_t n, void (*call)(uint32_t extents)
 		if ((double)t / n < best)
 			best = (double)t / n;
 	} while (now_ns() < stop);
-	show(name, best);
+	micro_show(name, best);
 }
 
 static void ask_reach(uint32_t extents)
@@ -280,9 +266,9 @@ static void many_rows(void)
 		t = now_ns() - t;
 		wrote = (double)t < wrote ? (double)t : wrote;
 	}
-	show("4096 rows, 52000 extents: where from", reach);
-	show("4096 rows, 52000 extents: leave", leave);
-	show("4096 rows, 52000 extents: a host's task wrote", wrote);
+	micro_show("4096 rows, 52000 extents: where from", reach);
+	micro_show("4096 rows, 52000 extents: leave", leave);
+	micro_show("4096 rows, 52000 extents: a host's task wrote", wrote);
 	finish();
 }
 
@@ -321,36 +307,15 @@ static void uses_of_one(void)
 	finish();
 }
 
-int main(int argc, char **argv)
+static void measure_all(void)
 {
-	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
-		{ "seconds", required_argument, NULL, 's' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
-	};
-	int c;
-
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 'j':
-			json = true;
-			break;
-		case 's':
-			budget_s = atof(optarg);
-			break;
-		default:
-			printf("usage: memory_micro [--json] [--seconds N]\n");
-			return c == 'h' ? 0 : 2;
-		}
-	}
-	if (json)
-		printf("[");
 	pieces_of(FEW);
 	pieces_of(MANY);
 	many_rows();
 	uses_of_one();
-	if (json)
-		printf("\n]\n");
-	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	return micro_run(argc, argv, measure_all);
 }

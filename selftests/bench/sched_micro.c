@@ -6,7 +6,6 @@
  *
  * Each figure is the least of several rounds: the cost without disturbance.
  */
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,13 +13,11 @@
 #include <time.h>
 
 #include "daemon/sched/sched.h"
+#include "selftests/bench/micro.h"
 
 #define TASKS	4096u
 
 static struct graph_node nodes[TASKS];
-static bool json;
-static bool first = true;
-static double budget_s = 0.3;
 
 static uint64_t now_ns(void)
 {
@@ -28,16 +25,6 @@ static uint64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
-
-static void show(const char *name, double ns)
-{
-	if (json)
-		printf("%s\n  {\"name\": \"%s\", \"value\": %.1f, \"unit\": \"ns\"}",
-		       first ? "" : ",", name, ns);
-	else
-		printf("%-52s %8.1f ns\n", name, ns);
-	first = false;
 }
 
 static struct sched *make(const char *policy, unsigned int devices, unsigned int lanes)
@@ -78,7 +65,7 @@ static void queued(const char *name, const char *policy, unsigned int devices, u
 		   unsigned int tenants, unsigned int depth)
 {
 	struct sched *s = make(policy, devices, lanes);
-	uint64_t stop = now_ns() + (uint64_t)(budget_s * 1e9), now = 1;
+	uint64_t stop = now_ns() + (uint64_t)(micro_budget_s * 1e9), now = 1;
 	double best = 1e9;
 	unsigned int seq = 0;
 
@@ -101,14 +88,14 @@ static void queued(const char *name, const char *policy, unsigned int devices, u
 			best = (double)t / n;
 	} while (now_ns() < stop);
 	sched_destroy(s);
-	show(name, best);
+	micro_show(name, best);
 }
 
 /* The poller runs the task itself. */
 static void direct(const char *name, unsigned int tenants)
 {
 	struct sched *s = make("eft", 1, 1);
-	uint64_t stop = now_ns() + (uint64_t)(budget_s * 1e9);
+	uint64_t stop = now_ns() + (uint64_t)(micro_budget_s * 1e9);
 	double best = 1e9;
 	unsigned int seq = 0;
 
@@ -130,34 +117,11 @@ static void direct(const char *name, unsigned int tenants)
 			best = (double)t / n;
 	} while (now_ns() < stop);
 	sched_destroy(s);
-	show(name, best);
+	micro_show(name, best);
 }
 
-int main(int argc, char **argv)
+static void measure_all(void)
 {
-	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
-		{ "seconds", required_argument, NULL, 's' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
-	};
-	int c;
-
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 'j':
-			json = true;
-			break;
-		case 's':
-			budget_s = atof(optarg);
-			break;
-		default:
-			printf("usage: sched_micro [--json] [--seconds N]\n");
-			return c == 'h' ? 0 : 2;
-		}
-	}
-	if (json)
-		printf("[");
 	direct("is_short + charge, 1 tenant", 1);
 	direct("is_short + charge, 16 tenants", 16);
 	queued("push + pick + finish, eft, 1 device, 1 tenant", "eft", 1, 1, 1, 1);
@@ -165,7 +129,9 @@ int main(int argc, char **argv)
 	queued("push + pick + finish, eft, 4 devices, 16 tenants", "eft", 4, 2, 16, 256);
 	queued("push + pick + finish, eft, 256 devices, 1000 tenants", "eft", 256, 1, 1000, 2000);
 	queued("push + pick + finish, rr, 4 devices, 16 tenants", "rr", 4, 2, 16, 256);
-	if (json)
-		printf("\n]\n");
-	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	return micro_run(argc, argv, measure_all);
 }
