@@ -25,6 +25,7 @@
 #define ADMIN_SHARE	16	/* of max_clients, one part is administrators' alone */
 #define IDLE_NS		5000000000u	/* so long one may be without rings where places are few */
 #define IDLE_LOOK_NS	500000000u
+#define PAUSE_MS	5		/* between two looks whether it is over */
 #define LISTEN_AGAIN_NS	100000000u	/* after descriptors or memory gave out */
 #define FOREIGN_SHARE	16	/* of our descriptors those of a user that may wait to be closed */
 #define FOREIGN_MOST	4096u
@@ -62,10 +63,47 @@ void conn_close(struct conn *c)
 		return;
 	c->closing = true;
 	c->broker->any_closing = true;
+	c->broker->nr_paused -= c->paused;
+	c->paused = false;
 	epoll_ctl(c->broker->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
 	shutdown(c->fd, SHUT_RDWR);
 	if (c->at_poller)
 		conn_remove_ring(c);
+}
+
+void conn_pause(struct conn *c)
+{
+	if (c->paused)
+		return;
+	c->paused = true;
+	c->broker->nr_paused++;
+	epoll_ctl(c->broker->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
+}
+
+/* Those of users who have too much to be closed: until it is, or is seen to have no end. */
+static void look_at_paused(struct broker *b)
+{
+	struct clist *pos, *tmp;
+
+	if (!b->nr_paused)
+		return;
+	clist_for_each_safe(pos, tmp, &b->conns) {
+		struct conn *c = clist_entry(pos, struct conn, node);
+		struct epoll_event ev = { .events = EPOLLIN, .data.ptr = &c->source };
+		enum closer_state state;
+
+		if (!c->paused)
+			continue;
+		state = closer_state(b->closer, c->uid);
+		if (state == CLOSER_FULL)
+			continue;
+		if (state == CLOSER_STUCK || epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, c->fd, &ev)) {
+			conn_close(c);
+			continue;
+		}
+		c->paused = false;
+		b->nr_paused--;
+	}
 }
 
 /*
@@ -196,7 +234,7 @@ static int conn_create(struct broker *b, int fd)
 	admin = peer.root || (b->own_admin && peer.uid == b->own_uid);
 	if (!admin && patience_is_over(&b->patience, peer.uid, now))
 		return -EACCES;
-	if (!admin && closer_is_full(b->closer, peer.uid))
+	if (!admin && closer_state(b->closer, peer.uid) == CLOSER_STUCK)
 		return -EDQUOT;
 	if (b->nr_conns >= places(b, admin))
 		return -EUSERS;
@@ -449,6 +487,8 @@ static void *serve(void *arg)
 		timeout = next_timeout(b);
 		if (b->listen_ns)
 			timeout = until_listening(b, timeout);
+		if (b->nr_paused && (timeout < 0 || timeout > PAUSE_MS))
+			timeout = PAUSE_MS;
 		n = epoll_wait(b->epoll_fd, ev, EVENTS, timeout);
 		for (i = 0; i < n; i++) {
 			struct source *s = ev[i].data.ptr;
@@ -470,6 +510,7 @@ static void *serve(void *arg)
 			}
 		}
 		broker_settle_due(b);
+		look_at_paused(b);
 		free_closed(b);
 		broker_reap(b);
 		listen_again(b);

@@ -309,7 +309,7 @@ static bool after_submitted(uint32_t nr)
 static bool keeps(uint32_t nr)
 {
 	return nr == ARAX_NR_CONTEXT_INIT || nr == ARAX_NR_BUFFER_CREATE ||
-	       nr == ARAX_NR_BUFFER_IMPORT;
+	       nr == ARAX_NR_BUFFER_IMPORT || nr == ARAX_NR_TIMELINE_EVENTFD;
 }
 
 static void run_call(struct conn *c, struct request *r, const struct core_call *call)
@@ -395,8 +395,9 @@ void conn_readable(struct conn *c)
 	int i, got;
 
 	for (i = 0; i < MESSAGES_PER_TURN && !c->closing; i++) {
-		if (!c->admin && closer_is_full(c->broker->closer, c->uid)) {
-			conn_close(c);
+		/* What came before is still to be closed: that takes its time, or has no end. */
+		if (!c->admin && closer_state(c->broker->closer, c->uid) != CLOSER_ROOM) {
+			conn_pause(c);
 			return;
 		}
 		got = receive(c, &r);

@@ -80,6 +80,7 @@ struct conn {
 	bool admin;
 	uint64_t since_ns;	/* connected */
 	bool closing;
+	bool paused;
 	bool at_poller;		/* ring added and not removed */
 	uint32_t guard;
 	bool guarded;
@@ -178,6 +179,7 @@ struct broker {
 	struct source listen_source, event_source;
 	bool listening;
 	uint64_t listen_ns;	/* not before; 0: not by itself */
+	uint32_t nr_paused;	/* connections from which nothing is read for now */
 	bool any_closing;
 	struct complaints refused, malformed, killed;
 	struct clist conns;
@@ -211,6 +213,8 @@ void broker_kick(struct broker *b);
 void broker_reply_later(struct broker *b, struct work *w);
 struct conn *broker_conn_by_context(struct broker *b, uint32_t context);
 void conn_close(struct conn *c);
+/* Nothing is read from it until its user's descriptors are closed. */
+void conn_pause(struct conn *c);
 /* Of that user, who can make closing it wait; not counted yet. */
 void broker_close_foreign(struct broker *b, uid_t uid, bool admin, int fd);
 

@@ -13,6 +13,7 @@
 
 #define MAX_THREADS	1024u	/* of all users; administrators have theirs in any case */
 #define LINGER_S	1	/* so long a thread waits for more to close */
+#define STUCK_NS	1000000000u
 #define STACK_BYTES	(128u * 1024)
 
 struct item {
@@ -30,6 +31,7 @@ struct closer_user {
 	bool unlimited;
 	struct item *first, **last;
 	uint32_t foreign;	/* waiting, and being closed */
+	uint64_t since_ns;	/* one is being closed, or waits for a thread; 0: none */
 	bool has_thread;
 	bool said;
 	pthread_cond_t more;
@@ -54,6 +56,14 @@ struct closer *closer_create(uint32_t most)
 	clist_init(&cl->users);
 	cl->most = most ?: 1;
 	return cl;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 static void user_free(struct closer_user *u)
@@ -113,18 +123,18 @@ static void close_first(struct closer_user *u)
 	struct closer *cl = u->set;
 	struct item *it = take_first(u);
 
+	u->since_ns = now_ns();
 	pthread_mutex_unlock(&cl->lock);
 	close(it->fd);
 	pthread_mutex_lock(&cl->lock);
+	u->since_ns = u->first ? now_ns() : 0;
 	if (it->kind == CLOSER_FOREIGN) {
 		u->foreign--;
 		__atomic_fetch_sub(&cl->foreign, 1, __ATOMIC_RELAXED);
 		if (u->foreign < cl->most / 2)
 			u->said = false;
 	}
-	if (!cl->ended && it->kind == CLOSER_FOREIGN)
-		holder_give(it->holder, 1, 0);
-	else if (!cl->ended)
+	if (!cl->ended)
 		holder_given(it->holder, 1, 0);
 	free(it);
 }
@@ -214,13 +224,14 @@ static bool add(struct closer *cl, struct holder *holder, enum closer_kind kind,
 		return false;
 	}
 	*it = (struct item){ .holder = holder, .kind = kind, .fd = fd };
+	if (!u->since_ns)
+		u->since_ns = now_ns();
 	*u->last = it;
 	u->last = &it->next;
+	holder_give_later(holder, 1, 0);
 	if (kind == CLOSER_FOREIGN) {
 		u->foreign++;
 		__atomic_fetch_add(&cl->foreign, 1, __ATOMIC_RELAXED);
-	} else {
-		holder_give_later(holder, 1, 0);
 	}
 	if (u->has_thread)
 		pthread_cond_signal(&u->more);
@@ -241,26 +252,29 @@ void closer_close(struct closer *cl, struct holder *holder, enum closer_kind kin
 			 log_u64("uid", holder_uid(holder)));
 }
 
-bool closer_is_full(struct closer *cl, uid_t uid)
+enum closer_state closer_state(struct closer *cl, uid_t uid)
 {
+	enum closer_state state = CLOSER_ROOM;
 	struct closer_user *u;
-	bool full, news;
+	bool news = false;
 
 	/* All together have fewer: at every message, so without the lock. */
 	if (__atomic_load_n(&cl->foreign, __ATOMIC_RELAXED) < cl->most)
-		return false;
+		return CLOSER_ROOM;
 	pthread_mutex_lock(&cl->lock);
 	u = find(cl, uid, false);
-	full = u && u->foreign >= cl->most;
-	news = full && !u->said;
-	if (full)
+	if (u && u->foreign >= cl->most)
+		state = u->since_ns && now_ns() - u->since_ns > STUCK_NS ? CLOSER_STUCK : CLOSER_FULL;
+	if (state == CLOSER_STUCK) {
+		news = !u->said;
 		u->said = true;
+	}
 	pthread_mutex_unlock(&cl->lock);
 	if (news)
 		log_warn("a user has sent descriptors that take long to close: connections ended, no more until they are closed",
 			 log_u64("uid", uid), log_u64("limit", cl->most),
 			 log_str("remedy", "end that user's programs, or what serves their files"));
-	return full;
+	return state;
 }
 
 void closer_end(struct closer *cl)

@@ -33,10 +33,13 @@ void closer_end(struct closer *cl);
 /* @fd is one of @holder's descriptors until it is closed.  Any thread; waits for nobody. */
 void closer_close(struct closer *cl, struct holder *holder, enum closer_kind kind, int fd);
 
-/*
- * @uid's foreign ones are as many as may wait: no more of them are to be taken.  Those of a
- * holder without limits don't count.
- */
-bool closer_is_full(struct closer *cl, uid_t uid);
+enum closer_state {
+	CLOSER_ROOM,
+	CLOSER_FULL,	/* as many foreign ones as may wait: no more of them are to be taken */
+	CLOSER_STUCK,	/* and the one that is being closed has been for a second, or longer */
+};
+
+/* Of @uid.  Those of a holder without limits don't count. */
+enum closer_state closer_state(struct closer *cl, uid_t uid);
 
 #endif /* ARAXD_LINK_CLOSER_H */
