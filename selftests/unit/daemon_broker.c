@@ -2178,27 +2178,66 @@ static int told(struct client *of)
 	return msg.id == ARAX_MSG_REFUSED ? msg.result : 0;
 }
 
+/* As many as may wait, behind one whose end the test has in @pair[1]. */
+static void fill_closer(struct client *by, int *pair, int null)
+{
+	struct client stopper;
+
+	lingering(pair);
+	stop_service(&stopper);
+	send_info(by, pair, 1);
+	close(pair[0]);
+	go_on_service(&stopper);
+	ck_assert_int_eq(client_receive(by, NULL, 0, NULL), 0);
+	for (uint32_t n = 1; n < FILES / 16; n++) {
+		send_info(by, &null, 1);
+		ck_assert_int_eq(client_receive(by, NULL, 0, NULL), 0);
+	}
+}
+
+/* False: the machine has stood still for so long that it has been taken for one without end. */
+static bool is_only_paused(int null)
+{
+	struct pollfd answer = { .events = POLLIN };
+	struct arax_msg msg;
+	struct client one;
+	int pair[2];
+	bool paused;
+
+	open_greedy(&one);
+	fill_closer(&one, pair, null);
+	send_info(&one, &null, 1);
+	answer.fd = one.fd;
+	ck_assert(poll(&answer, 1, 50) == 0 || recv(one.fd, &msg, sizeof(msg), MSG_PEEK) <= 0);
+	close(pair[1]);
+	paused = recv(one.fd, &msg, sizeof(msg), MSG_PEEK) > 0;
+	client_close(&one);
+	return paused;
+}
+
+/* Nothing is lost, but time. */
+START_TEST(who_sends_quickly_waits)
+{
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), tries = 20;
+
+	while (!is_only_paused(null) && --tries)
+		usleep(100000);
+	ck_assert_int_gt(tries, 0);
+	close(null);
+}
+END_TEST
+
 /* What can't be closed counts for whose it is, and he has no more of it than a few. */
 START_TEST(stuck_descriptors_are_their_users)
 {
-	struct client one, two, stopper;
+	struct client one, two;
 	struct arax_msg msg = { .nr = ARAX_NR_INFO, .id = 1 };
 	int pair[2], null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	uint32_t n;
 	int err;
 
-	lingering(pair);
 	open_greedy(&one);
 	open_greedy(&two);
-	stop_service(&stopper);
-	send_info(&one, pair, 1);
-	close(pair[0]);
-	go_on_service(&stopper);
-	ck_assert_int_eq(client_receive(&one, NULL, 0, NULL), 0);
-	for (n = 1; n < FILES / 16; n++) {
-		send_info(&one, &null, 1);
-		ck_assert_int_eq(client_receive(&one, NULL, 0, NULL), 0);
-	}
+	fill_closer(&one, pair, null);
 	/* No more, neither here nor there. */
 	ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), 0);
 	send(two.fd, &msg, sizeof(msg), MSG_NOSIGNAL);
@@ -2396,6 +2435,7 @@ int main(void)
 		tcase_add_test(t, root_is_more_than_a_uid);
 		tcase_add_test(few, places_are_left);
 		tcase_add_test(few, accepting_goes_on);
+		tcase_add_test(few, who_sends_quickly_waits);
 		tcase_add_test(few, stuck_descriptors_are_their_users);
 		suite_add_tcase(s, few);
 	}
