@@ -435,7 +435,7 @@ static int next_timeout(struct broker *b)
 
 	if (!b->due)
 		return -1;
-	next = b->due->key;
+	next = cheap_first(b->due)->key;
 	now = monotonic_ns();
 	if (next <= now)
 		return 0;

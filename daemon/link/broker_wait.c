@@ -288,14 +288,15 @@ void conn_drop_pending(struct conn *c)
 
 void broker_settle_due(struct broker *b)
 {
+	struct cheap *first;
 	uint64_t now;
 
 	if (!b->due)
 		return;
 	now = monotonic_ns();
 	/* It is answered, and so is no longer the first. */
-	while (b->due && b->due->key <= now)
-		settle(cheap_entry(b->due, struct pending, due), now);
+	while ((first = cheap_first(b->due)) && first->key <= now)
+		settle(cheap_entry(first, struct pending, due), now);
 }
 
 bool conn_at_poller(const struct conn *c)

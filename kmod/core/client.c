@@ -91,7 +91,7 @@ void core_client_free(struct core_client *c)
 {
 	struct core *core = c->core;
 
-	core_warn_on(c->nr_tasks || core_atomic_read(&c->sleepers));
+	core_warn_on(c->nr_tasks || c->nr_zombies || core_atomic_read(&c->sleepers));
 	core_warn_on(core_has_queued(c) || !clist_empty(&c->dispatched) || c->fail_mark);
 	if (c->ready)
 		core_uncharge(c->tenant, c->user, ARAX_RES_CONTEXTS, 1);
@@ -104,6 +104,12 @@ void core_client_free(struct core_client *c)
 	core_tenant_put(core, c->tenant);
 	core_tenant_put(core, c->user);
 	core_mutex_unlock(&core->lock);
+	while (c->more_tasks) {
+		struct core_more_tasks *more = c->more_tasks;
+
+		c->more_tasks = more->next;
+		core_free(more);
+	}
 	core_free(c->tasks);
 	core_free(c->whys);
 	core_handles_destroy(&c->handles);
@@ -113,7 +119,7 @@ void core_client_free(struct core_client *c)
 
 void core_client_check_free(struct core_client *c, struct core_garbage *g)
 {
-	if (!c->gone || c->nr_tasks || !c->noted)
+	if (!c->gone || c->nr_tasks || c->nr_zombies || !c->noted)
 		return;
 	core_fail_end(c->core, c);
 	clist_del(&c->wake);
@@ -225,6 +231,36 @@ void core_client_release(struct core_client *c)
 	core_unlock_collect(core, &g);
 }
 
+static void tasks_init(struct core_client *c, struct core_task *tasks, u32 n, struct clist *list)
+{
+	u32 i;
+
+	for (i = 0; i < n; i++) {
+		tasks[i].client = c;
+		clist_init(&tasks[i].node);
+		clist_init(&tasks[i].note);
+		clist_add_tail(&tasks[i].node, list);
+	}
+}
+
+void core_client_more_tasks(struct core_client *c, u32 n)
+{
+	struct core_more_tasks *more;
+	struct clist fresh;
+
+	core_mutex_assert(&c->core->lock);
+	more = core_alloc(sizeof(*more) + sizeof(*more->tasks) * (size_t)n);
+	if (!more)
+		return;
+	clist_init(&fresh);
+	tasks_init(c, more->tasks, n, &fresh);
+	more->next = c->more_tasks;
+	c->more_tasks = more;
+	core_spin_lock(&c->core->dispatch);
+	clist_splice_tail(&fresh, &c->freed);
+	core_spin_unlock(&c->core->dispatch);
+}
+
 int core_context_init(struct core_client *c, struct arax_context_init *a)
 {
 	struct core *core = c->core;
@@ -232,7 +268,6 @@ int core_context_init(struct core_client *c, struct arax_context_init *a)
 	struct core_task *tasks = NULL;
 	struct core_buffer *ring;
 	int err;
-	u32 i;
 
 	if (a->flags || a->pad)
 		return a->flags ? -EOPNOTSUPP : -EINVAL;
@@ -264,12 +299,7 @@ int core_context_init(struct core_client *c, struct arax_context_init *a)
 	core_write_once(c->depth, a->depth);	/* read by usage queries at any time */
 	c->entry_size = a->entry_size;
 	c->arena_size = a->arena_size;
-	for (i = 0; i < a->depth; i++) {
-		tasks[i].client = c;
-		clist_init(&tasks[i].node);
-		clist_init(&tasks[i].note);
-		clist_add_tail(&tasks[i].node, &c->free);
-	}
+	tasks_init(c, tasks, a->depth, &c->free);
 	/*
 	 * From here on attach, detach and kill see the region.  Before that it is not among
 	 * those whom they go through: no limit says how often a node is opened.
@@ -308,15 +338,19 @@ u32 core_client_unread(struct core_client *c)
 
 int core_submit_check(const struct core_client *c, const struct arax_submit *a)
 {
-	if (a->flags & ~ARAX_SUBMIT_SEEN)
+	if (a->flags & ~ARAX_SUBMIT_FLAGS)
 		return -EOPNOTSUPP;
-	if (a->min_complete > c->depth || (a->seen && !(a->flags & ARAX_SUBMIT_SEEN)))
+	if (a->min_complete > c->depth)
 		return -EINVAL;
-	return 0;
+	if (a->flags & ARAX_SUBMIT_SEEN)
+		return 0;
+	return a->seen || a->flags & ARAX_SUBMIT_AS_ASKED ? -EINVAL : 0;
 }
 
 bool core_submit_done(struct core_client *c, const struct arax_submit *a)
 {
+	if (a->flags & ARAX_SUBMIT_AS_ASKED)
+		return core_asked_for(c, a->seen);
 	if (core_client_unread(c) >= a->min_complete)
 		return true;
 	return a->flags & ARAX_SUBMIT_SEEN && core_client_ready(c) && c->region &&

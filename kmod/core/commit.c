@@ -162,18 +162,21 @@ static inline void released(struct core_client *c, u32 n, struct core_garbage *g
 		core_client_check_free(c, g);
 }
 
-void core_task_release(struct core *core, struct core_task *t, struct core_garbage *g)
+void core_zombie_release(struct core_task *t, struct core_garbage *g)
 {
 	release(t, g);
-	released(t->client, 1, g);
+	t->client->nr_zombies--;
+	released(t->client, 0, g);
 }
 
 /* What its end means to others; it stays in its list. */
 static inline void finish(struct core *core, struct core_task *t, s32 result, u32 dirty,
 			  struct core_garbage *g)
 {
-	if (t->state == CORE_TASK_DISPATCHED)
+	if (core_likely(t->state == CORE_TASK_DISPATCHED))
 		core_slot_free(core, t);
+	else
+		core_share_queued(core, t->client->user, -1);
 	if (!clist_empty(&t->note))
 		clist_del(&t->note);
 	if (t->blocked)
@@ -221,6 +224,8 @@ void core_complete_held(struct core *core, struct core_task *t, const struct cor
 	post_and_finish(core, t, r, g);
 	clist_del(&t->node);
 	t->state = CORE_TASK_ZOMBIE;
+	t->client->nr_zombies++;
+	t->client->nr_tasks--;
 }
 
 void core_complete(struct core *core, struct core_task *t, const struct core_result *r,
@@ -228,7 +233,8 @@ void core_complete(struct core *core, struct core_task *t, const struct core_res
 {
 	settle_books(t, r);
 	post_and_finish(core, t, r, g);
-	core_task_release(core, t, g);
+	release(t, g);
+	released(t->client, 1, g);
 }
 
 /* Out of its slot: the same tag a second time is stale. */

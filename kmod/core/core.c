@@ -73,11 +73,11 @@ void core_destroy(struct core *core)
 }
 
 /* Has it been posted since @from?  The entries are the client's to spoil, for itself. */
-static bool posted(const struct core_client *c, u32 from, u64 user_data)
+static bool posted(const struct core_client *c, u32 from, u32 to, u64 user_data)
 {
 	const struct arax_completion *e;
 
-	for (; from != c->cq_tail; from++) {
+	for (; from != to; from++) {
 		e = (void *)(c->region + c->layout.cq_offset +
 			     (size_t)(from & (c->depth - 1)) * sizeof(*e));
 		if (core_read_once(e->user_data) == user_data)
@@ -86,31 +86,54 @@ static bool posted(const struct core_client *c, u32 from, u64 user_data)
 	return false;
 }
 
+/* Is anything of what was posted in these places what a client asks to be woken for? */
+static bool is_wanted(const struct core_client *c, u32 why, u32 from, u32 to)
+{
+	const struct arax_ring_ctl *ctl = core_ctl(c);
+
+	if (why & ~(u32)(ARAX_WAKE_AT | ARAX_WAKE_FOR))
+		return true;
+	if ((why & ARAX_WAKE_AT) && (s32)(to - core_read_once(ctl->cq_wake_at)) >= 0)
+		return true;
+	/* More than a ring full have been posted: no need to look. */
+	if (to - from > c->depth)
+		return true;
+	return (why & ARAX_WAKE_FOR) && posted(c, from, to, core_read_once(ctl->cq_wake_for));
+}
+
 /*
  * What is posted by now is looked at once: if it was before the client asked for it, the
  * client finds it by its own look.
  */
 static bool wants_wake(struct core_client *c)
 {
-	const struct arax_ring_ctl *ctl;
 	u32 why, from = c->cq_looked;
 
 	c->cq_looked = c->cq_tail;
-	if (!c->ready || !c->region)
+	/* Who polls before it has a ring hears of its end. */
+	if (!c->ready)
+		return c->dead && !c->gone;
+	if (!c->region)
 		return false;
-	ctl = core_ctl(c);
 	/* Acquire: pairs with the client's release, after the words that go with it. */
-	why = core_load_acquire(&ctl->cq_need_wakeup);
+	why = core_load_acquire(&core_ctl(c)->cq_need_wakeup);
 	if (core_likely(!why))
 		return false;
-	if (c->dead || (why & ~(u32)(ARAX_WAKE_AT | ARAX_WAKE_FOR)))
-		return true;
-	if ((why & ARAX_WAKE_AT) && (s32)(c->cq_tail - core_read_once(ctl->cq_wake_at)) >= 0)
-		return true;
-	/* More than a ring full have been posted: no need to look. */
-	if (c->cq_tail - from > c->depth)
-		return true;
-	return (why & ARAX_WAKE_FOR) && posted(c, from, core_read_once(ctl->cq_wake_for));
+	return c->dead || is_wanted(c, why, from, c->cq_tail);
+}
+
+bool core_asked_for(struct core_client *c, u32 seen)
+{
+	u32 why, tail;
+
+	if (!core_client_ready(c) || !c->region)
+		return false;
+	tail = core_read_once(c->cq_tail);
+	if (tail == seen)
+		return false;
+	/* As above. */
+	why = core_load_acquire(&core_ctl(c)->cq_need_wakeup);
+	return !why || is_wanted(c, why, seen, tail);
 }
 
 /*
@@ -169,6 +192,7 @@ static struct clist *garbage_take(struct clist **heap)
 	return n;
 }
 
+/* There may be as much of it as a client has tasks. */
 static core_noinline void collect(struct core *core, struct core_garbage *g)
 {
 	struct clist *n;
@@ -178,6 +202,7 @@ static core_noinline void collect(struct core *core, struct core_garbage *g)
 
 		g->bigs = *(void **)big;
 		core_free(big);
+		core_resched();
 	}
 	while ((n = garbage_take(&g->queues)))
 		core_free(clist_entry(n, struct core_queue, garbage));

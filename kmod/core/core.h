@@ -136,7 +136,7 @@ struct core_params {
 #define CORE_MAX_SLOTS		(1u << 20)
 #define CORE_TENANT_DEPTH	32	/* cgroups nest no deeper for us */
 #define CORE_DIRTY_RANGES	8
-/* Of one timeline: each advance looks at all of them. */
+/* Of one timeline: an advance may reach all of them. */
 #define CORE_MAX_WAITERS	1024
 #define CORE_MAX_EVENTS		128
 /* Tasks that one hold of core->dispatch looks at, where there may be many. */
@@ -186,6 +186,11 @@ struct core_tenant {
 	u64 wait_ns;
 	u64 tasks_done;
 	u64 tasks_failed;
+	/* Of a user, see share.c: */
+	u32 nr_queued;			/* tasks in flight that have no slot */
+	bool waits_for_share;		/* @by_held is in core->sharers */
+	struct clist waiting;		/* core_client.backlog: those that may not have more now */
+	struct cheap by_held;
 
 	u64 refs ____cacheline_aligned;		/* core->lock, as the next */
 	u32 buffers;			/* of a user: their ids, which are few for all */
@@ -335,8 +340,8 @@ struct core_timeline {
 	u64 value;
 	s32 error;
 	struct cheap *tasks;	/* core_task.tl_node by wait_value: those blocked */
-	struct clist waiters;	/* core_wait_point.node */
-	struct clist events;	/* core_event.node */
+	struct cheap *waiters;	/* core_wait_point.by_value: those not reached */
+	struct cheap *events;	/* core_event.by_value */
 	struct clist reached;	/* in core->reached: tasks are still to be released */
 	u32 nr_waiters;
 	u32 nr_events;
@@ -346,8 +351,8 @@ struct core_timeline {
 
 /* An eventfd armed on a timeline. */
 struct core_event {
-	struct clist node;
-	u64 value;
+	struct cheap by_value;
+	struct clist node;	/* in a core_garbage */
 	void *event;
 	bool fired;
 };
@@ -400,6 +405,12 @@ struct core_task {
 	struct cheap tl_node;	/* wait->tasks, while blocked */
 };
 
+/* In place of those that a stuck mediator holds. */
+struct core_more_tasks {
+	struct core_more_tasks *next;
+	struct core_task tasks[];
+};
+
 /* ------------------------------------------------------------------ */
 /* Clients                                                             */
 
@@ -442,7 +453,7 @@ struct core_client {
 	u32 cq_tail;
 	u32 cq_looked;		/* so far completions were compared with ctl->cq_wake_for */
 	u32 silent;		/* tasks that completed without an entry */
-	u32 nr_tasks;		/* queued, dispatched or zombie */
+	u32 nr_tasks;		/* queued or dispatched */
 	u32 peak_tasks;
 
 	/* By commits; core->dispatch. */
@@ -466,6 +477,7 @@ struct core_client {
 	u64 kept_memory;	/* the same: what it keeps of the client's in pages of its own */
 	struct core_whys *whys;	/* the same; NULL: nothing was explained yet */
 	struct core_task *tasks;
+	struct core_more_tasks *more_tasks;	/* core->lock */
 	struct core_refusals refusals;
 
 	struct clist node ____cacheline_aligned;	/* core->clients; core->lock, as the next */
@@ -482,8 +494,9 @@ struct core_client {
 	const struct arax_cancel *cancel;
 	const struct core_queue *cancel_queue;
 	u32 nr_canceled;
+	u32 nr_zombies;		/* of its tasks */
 	u64 queue_order;	/* of the last task that was queued */
-	struct clist backlog;	/* in core->backlog while queued is not empty */
+	struct clist backlog;	/* in core->backlog or user->waiting while queued is not empty */
 	struct clist note;	/* core->gone_notes */
 	u64 fail_mark;		/* see fail.c; 0: no failure to pass on */
 	u64 fail_origin;
@@ -545,6 +558,7 @@ struct core {
 	struct arax_commit_entry *commits;
 	struct core_slot *slots;
 	struct clist backlog;
+	struct cheap *sharers;	/* users whose clients wait for their share, see share.c */
 	struct clist task_notes;
 	struct clist drop_notes;
 	struct clist gone_notes;
@@ -632,6 +646,11 @@ struct core_client *core_client_create(struct core *core, void *link, u32 uid, u
 void core_client_release(struct core_client *c);
 void core_client_kill(struct core_client *c, u32 error);
 int core_context_init(struct core_client *c, struct arax_context_init *a);
+/*
+ * So many tasks may be under way besides those that were there; core->lock held.  Without
+ * memory there are none.
+ */
+void core_client_more_tasks(struct core_client *c, u32 n);
 /* core->dispatch held: is nothing left that points to it? */
 void core_client_check_free(struct core_client *c, struct core_garbage *g);
 void core_client_free(struct core_client *c);
@@ -657,6 +676,11 @@ static inline void core_client_count(struct core_client *c, enum core_type type,
 u32 core_client_unread(struct core_client *c);
 /* 0, -EINVAL or -EOPNOTSUPP. */
 int core_submit_check(const struct core_client *c, const struct arax_submit *a);
+/*
+ * Of what came after its first @seen completions, is any what the client asks to be woken for?
+ * Any thread of the client's own calls.
+ */
+bool core_asked_for(struct core_client *c, u32 seen);
 /* Whether the wait in ARAX_IOC_SUBMIT is over; any thread, likewise. */
 bool core_submit_done(struct core_client *c, const struct arax_submit *a);
 
@@ -794,10 +818,10 @@ void core_queue_put_locked(struct core_queue *q, struct core_garbage *g);
 #define CORE_WAIT_PENDING	1
 
 struct core_wait_point {
-	struct clist node;
+	struct cheap by_value;	/* its key is the value; in tl->waiters if @waits */
 	struct core_client *client;
 	struct core_timeline *tl;
-	u64 value;
+	bool waits;
 };
 
 struct core_wait {
@@ -962,6 +986,33 @@ void core_slot_free(struct core *core, struct core_task *t);
 void core_tag_undispatched(struct core *core, struct core_task *t);
 void core_note_task(struct core *core, struct core_task *t, u8 note);
 
+/*
+ * share.c; core->dispatch held.  May the user have one more of the mediator's slots?  If not, a
+ * client of its waits, and comes back to the backlog some time.
+ */
+static inline u32 core_slots_free(const struct core *core)
+{
+	return core->params.slots - 1 - core->slots_used;
+}
+
+bool core_share_left(const struct core *core, const struct core_tenant *user);
+static inline bool core_share_allows(const struct core *core, const struct core_tenant *user)
+{
+	/* Mostly so, and nothing need be known of the user. */
+	return core_likely(core_slots_free(core) > core->params.slots / 2) ||
+	       core_share_left(core, user);
+}
+
+void core_share_wait(struct core *core, struct core_client *c);
+/* One of those that wait comes back; false: none may. */
+bool core_share_return(struct core *core);
+/* So many more of the user's tasks are in flight without a slot. */
+void core_share_queued(struct core *core, struct core_tenant *user, int by);
+/* What it holds may have changed. */
+void core_share_changed(struct core *core, struct core_tenant *user);
+/* It has no client any more. */
+void core_share_leave(struct core *core, struct core_tenant *user);
+
 /* commit.c; core->dispatch held */
 struct core_result {
 	s32 result;
@@ -980,10 +1031,10 @@ void core_complete(struct core *core, struct core_task *t, const struct core_res
 /* Posts one entry; also for tasks that were refused. */
 void core_post(struct core_client *c, u64 user_data, u64 tag, const struct core_result *r,
 	       struct core_garbage *g);
-/* As complete, but the buffers stay held until core_task_release(). */
+/* As complete, but the buffers stay held until core_zombie_release(). */
 void core_complete_held(struct core *core, struct core_task *t, const struct core_result *r,
 			struct core_garbage *g);
-void core_task_release(struct core *core, struct core_task *t, struct core_garbage *g);
+void core_zombie_release(struct core_task *t, struct core_garbage *g);
 
 /* fail.c; core->dispatch held */
 void core_fail_mark(struct core *core, struct core_task *t);

@@ -184,7 +184,7 @@ void core_dispatch_requeue(struct core *core, struct core_task *t)
 
 bool core_dispatch_is_free(const struct core_client *c)
 {
-	return nobody_waits(c->core) && clist_empty(&c->exam);
+	return nobody_waits(c->core) && clist_empty(&c->exam) && clist_empty(&c->queued);
 }
 
 bool core_dispatch_queue(struct core *core, struct core_task *t, bool is_free,
@@ -194,9 +194,10 @@ bool core_dispatch_queue(struct core *core, struct core_task *t, bool is_free,
 
 	t->notes = 0;
 	t->canceled = false;
-	if (is_free && try_dispatch(core, t, g))
+	if (is_free && core_share_allows(core, c->user) && try_dispatch(core, t, g))
 		return true;
 	t->state = CORE_TASK_QUEUED;
+	core_share_queued(core, c->user, 1);
 	t->order = ++c->queue_order;
 	if (clist_empty(&c->exam))
 		core_dispatch_requeue(core, t);
@@ -303,6 +304,10 @@ static bool flush_client(struct core *core, struct core_client *c, u32 *max,
 			core_fail_end(core, c);
 		if (core_fail_reaches(core, t, g))
 			continue;
+		if (core->slot_free && !core_share_allows(core, c->user)) {
+			core_share_wait(core, c);
+			return true;
+		}
 		clist_del(&t->node);
 		if (!try_dispatch(core, t, g)) {
 			clist_add(&t->node, &c->queued);
@@ -316,6 +321,7 @@ static bool flush_client(struct core *core, struct core_client *c, u32 *max,
 			}
 			return false;
 		}
+		core_share_queued(core, c->user, -1);
 		turn++;
 	}
 	clist_del(&c->backlog);
@@ -335,11 +341,14 @@ bool core_dispatch_flush(struct core *core, struct core_garbage *g)
 	core_timeline_release(core, CORE_STEP);
 	if (core->state != CORE_LIVE)
 		return false;
-	if (flush_notes(core, &max, g))
-		while (max && !clist_empty(&core->backlog))
+	if (flush_notes(core, &max, g)) {
+		/* Also while others keep us busy. */
+		core_share_return(core);
+		while (max && (!clist_empty(&core->backlog) || core_share_return(core)))
 			if (!flush_client(core, clist_first(&core->backlog, struct core_client,
 							    backlog), &max, g))
 				break;
+	}
 	/* The rest is for its fetch. */
 	more = !max || !clist_empty(&core->reached);
 	g->mediator |= more;

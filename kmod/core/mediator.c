@@ -83,14 +83,15 @@ static void collect_unlocked(struct core *core, struct core_garbage *g)
 }
 
 /*
- * The old mediator is stuck: its tasks fail, what they use stays held.  Nothing
- * else takes from these lists, or adds to them, until there is a new one.
+ * The old mediator is stuck: its tasks fail, what they use stays held, but not their
+ * places in the client's window.  Nothing else takes from these lists, or adds to them,
+ * until there is a new one.
  */
 static void abandon(struct core *core, struct core_client *c, struct core_garbage *g)
 {
 	struct core_result r = { .result = -EOWNERDEAD, .device = ~0u };
+	u32 n, all = 0;
 	bool more;
-	u32 n;
 
 	do {
 		core_spin_lock(&core->dispatch);
@@ -101,10 +102,13 @@ static void abandon(struct core *core, struct core_client *c, struct core_garbag
 			core_complete_held(core, t, &r, g);
 			clist_add_tail(&t->node, &core->zombies);
 		}
+		all += n;
 		more = !clist_empty(&c->dispatched);
 		core_spin_unlock(&core->dispatch);
 		core_resched();
 	} while (more);
+	if (all && !c->dead)
+		core_client_more_tasks(c, all);
 }
 
 /* With core->lock held: its device memory died with the mediator, as did what that kept. */
@@ -393,6 +397,7 @@ static bool settle_step(struct core *core, struct core_client *c, u32 max,
 			core_slot_free(core, t);
 			t->d.tag = 0;
 			t->state = CORE_TASK_QUEUED;
+			core_share_queued(core, c->user, 1);
 			/* It will be dispatched as it is then: notes came too late. */
 			clist_del(&t->note);
 			t->notes = 0;
@@ -461,7 +466,7 @@ static void release_zombies(struct core *core, u32 epoch, struct core_garbage *g
 
 			clist_del(&t->node);
 			if (ARAX_TAG_EPOCH(t->d.tag) == epoch)
-				core_task_release(core, t, g);
+				core_zombie_release(t, g);
 			else
 				clist_add_tail(&t->node, &core->zombies);
 		}

@@ -30,6 +30,7 @@ static struct core_tenant *tenant_new(u64 id)
 	for (i = 0; i < ARAX_RES_MAX; i++)
 		counter_init(&t->res[i], ARAX_LIMIT_MAX);
 	clist_init(&t->idle);
+	clist_init(&t->waiting);
 	return t;
 }
 
@@ -67,6 +68,10 @@ static void tenant_free(struct core *core, struct core_tenant *t)
 
 	for (i = 0; i < ARAX_RES_MAX; i++)
 		core_warn_on(core_atomic_read(&t->res[i].used));
+	core_warn_on(t->nr_queued);
+	core_spin_lock(&core->dispatch);
+	core_share_leave(core, t);
+	core_spin_unlock(&core->dispatch);
 	core_tree_unlink(t->is_user ? &core->users : &core->tenants, &t->by_id);
 	clist_del(&t->idle);
 	if (t->link)
@@ -346,6 +351,7 @@ void core_uncharge_tasks(struct core *core, struct core_tenant *leaf, struct cor
 	for (t = leaf; t; t = t->parent)
 		sub_tasks(&t->res[ARAX_RES_TASKS], n);
 	sub_tasks(&user->res[ARAX_RES_TASKS], n);
+	core_share_changed(core, user);
 }
 
 /* ------------------------------------------------------------------ */

@@ -19,8 +19,6 @@ int core_timeline_create(struct core_client *c, struct arax_timeline_create *a)
 		return -ENOMEM;
 	tl->refs = 1;
 	tl->value = a->value;
-	clist_init(&tl->waiters);
-	clist_init(&tl->events);
 	clist_init(&tl->reached);
 	core_mutex_lock(&c->lock);
 	err = core_handle_add(&c->handles, CORE_TIMELINE, tl, &a->handle);
@@ -38,16 +36,16 @@ int core_timeline_create(struct core_client *c, struct arax_timeline_create *a)
  */
 void core_timeline_put_locked(struct core_timeline *tl, struct core_garbage *g)
 {
-	struct clist *pos, *tmp;
-
 	core_warn_on(!tl->refs);
 	if (--tl->refs)
 		return;
-	core_warn_on(tl->tasks || !clist_empty(&tl->waiters));
+	core_warn_on(tl->tasks || tl->waiters);
 	clist_del(&tl->reached);
-	clist_for_each_safe(pos, tmp, &tl->events) {
-		clist_del(pos);
-		core_garbage_throw(&g->events, pos);
+	while (tl->events) {
+		struct core_event *e = cheap_entry(tl->events, struct core_event, by_value);
+
+		cheap_remove(&tl->events, &e->by_value);
+		core_garbage_throw(&g->events, &e->node);
 	}
 	core_garbage_throw(&g->timelines, &tl->garbage);
 }
@@ -92,6 +90,14 @@ int core_timeline_destroy(struct core_client *c, u32 handle)
 	return 0;
 }
 
+/* The first of them if its value is reached, or NULL. */
+static struct cheap *first_reached(const struct core_timeline *tl, struct cheap *waiting)
+{
+	struct cheap *n = cheap_first(waiting);
+
+	return n && reached(tl, n->key) ? n : NULL;
+}
+
 /* Those at the mediator are released by a note, see dispatch.c. */
 void core_timeline_release(struct core *core, u32 max)
 {
@@ -100,8 +106,10 @@ void core_timeline_release(struct core *core, u32 max)
 		struct core_timeline *tl = clist_first(&core->reached, struct core_timeline,
 						       reached);
 
-		for (; max && tl->tasks && reached(tl, tl->tasks->key); max--) {
-			struct core_task *t = cheap_entry(tl->tasks, struct core_task, tl_node);
+		struct cheap *n;
+
+		for (; max && (n = first_reached(tl, tl->tasks)); max--) {
+			struct core_task *t = cheap_entry(n, struct core_task, tl_node);
 
 			cheap_remove(&tl->tasks, &t->tl_node);
 			t->blocked = false;
@@ -111,7 +119,7 @@ void core_timeline_release(struct core *core, u32 max)
 		}
 		/* The next one has its turn first. */
 		clist_del(&tl->reached);
-		if (tl->tasks && reached(tl, tl->tasks->key))
+		if (first_reached(tl, tl->tasks))
 			clist_add_tail(&tl->reached, &core->reached);
 	}
 }
@@ -119,30 +127,31 @@ void core_timeline_release(struct core *core, u32 max)
 void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value, s32 error,
 			 struct core_garbage *g)
 {
-	struct clist *pos, *tmp;
+	struct cheap *n;
 
 	core_spin_assert(&core->dispatch);
 	if (value > tl->value)
 		tl->value = value;
 	if (error && !tl->error)
 		tl->error = error;
-	if (tl->tasks && reached(tl, tl->tasks->key) && clist_empty(&tl->reached)) {
+	if (first_reached(tl, tl->tasks) && clist_empty(&tl->reached)) {
 		clist_add_tail(&tl->reached, &core->reached);
 		g->flush = true;
 	}
-	clist_for_each_safe(pos, tmp, &tl->waiters) {
-		struct core_wait_point *p = clist_entry(pos, struct core_wait_point, node);
+	/* A point that is reached stays so: whoever waits need not be woken for it again. */
+	while ((n = first_reached(tl, tl->waiters))) {
+		struct core_wait_point *p = cheap_entry(n, struct core_wait_point, by_value);
 
-		if (reached(tl, p->value) && clist_empty(&p->client->wake))
+		cheap_remove(&tl->waiters, n);
+		p->waits = false;
+		if (clist_empty(&p->client->wake))
 			clist_add_tail(&p->client->wake, &g->wake);
 	}
-	clist_for_each_safe(pos, tmp, &tl->events) {
-		struct core_event *e = clist_entry(pos, struct core_event, node);
+	while ((n = first_reached(tl, tl->events))) {
+		struct core_event *e = cheap_entry(n, struct core_event, by_value);
 
-		if (!reached(tl, e->value))
-			continue;
 		e->fired = true;
-		clist_del(&e->node);
+		cheap_remove(&tl->events, n);
 		tl->nr_events--;
 		core_garbage_throw(&g->events, &e->node);
 	}
@@ -212,17 +221,16 @@ int core_timeline_eventfd(struct core_client *c, const struct arax_timeline_even
 		err = -EBADF;
 		goto free;
 	}
-	e->value = a->value;
 	core_garbage_init(&g);
 	core_spin_lock(&core->dispatch);
-	if (reached(tl, e->value)) {
+	if (reached(tl, a->value)) {
 		e->fired = true;
 		core_garbage_throw(&g.events, &e->node);
 	} else if (tl->nr_events == CORE_MAX_EVENTS) {
 		core_garbage_throw(&g.events, &e->node);
 		err = -ENOSPC;
 	} else {
-		clist_add_tail(&e->node, &tl->events);
+		cheap_insert(&tl->events, &e->by_value, a->value);
 		tl->nr_events++;
 	}
 	core_timeline_put_locked(tl, &g);
@@ -292,14 +300,16 @@ int core_wait_begin(struct core_client *c, const struct arax_wait *a, struct cor
 		struct core_wait_point *p = &w->points[i];
 
 		p->client = c;
-		p->value = a->points[i].value;
 		p->tl = get(c, a->points[i].timeline);
 		if (!p->tl) {
 			core_wait_end(w);
 			return -EBADF;
 		}
 		core_spin_lock(&core->dispatch);
-		clist_add_tail(&p->node, &p->tl->waiters);
+		p->by_value.key = a->points[i].value;
+		p->waits = !reached(p->tl, p->by_value.key);
+		if (p->waits)
+			cheap_insert(&p->tl->waiters, &p->by_value, p->by_value.key);
 		full = ++p->tl->nr_waiters > CORE_MAX_WAITERS;
 		core_spin_unlock(&core->dispatch);
 		w->count++;
@@ -319,7 +329,7 @@ int core_wait_poll(struct core_wait *w, u32 *index)
 
 	core_spin_lock(&core->dispatch);
 	for (i = 0; i < w->count; i++) {
-		if (!reached(w->points[i].tl, w->points[i].value))
+		if (!reached(w->points[i].tl, w->points[i].by_value.key))
 			continue;
 		if (!n++)
 			*index = i;
@@ -341,9 +351,12 @@ void core_wait_end(struct core_wait *w)
 	core_garbage_init(&g);
 	core_spin_lock(&core->dispatch);
 	for (i = 0; i < w->count; i++) {
-		clist_del(&w->points[i].node);
-		w->points[i].tl->nr_waiters--;
-		core_timeline_put_locked(w->points[i].tl, &g);
+		struct core_wait_point *p = &w->points[i];
+
+		if (p->waits)
+			cheap_remove(&p->tl->waiters, &p->by_value);
+		p->tl->nr_waiters--;
+		core_timeline_put_locked(p->tl, &g);
 	}
 	core_unlock_collect(core, &g);
 	w->count = 0;

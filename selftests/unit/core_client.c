@@ -154,6 +154,8 @@ START_TEST(dead_before_init)
 
 	ck_assert_int_eq(core_context_kill(fx->core, cl->c->id + 1), -ENOENT);
 	ck_assert_int_eq(core_context_kill(fx->core, cl->c->id), 0);
+	/* It may poll already. */
+	ck_assert_uint_eq(cl->wakes, 1);
 	ck_assert_int_eq(init(cl, i), -EPIPE);
 	/* The race: the call had begun. */
 	ck_assert_int_eq(core_context_init(cl->c, &i), 0);

@@ -136,6 +136,7 @@ struct Suite *core_tenant_suite(void);
 struct Suite *core_buffer_suite(void);
 struct Suite *core_submit_suite(void);
 struct Suite *core_refuse_suite(void);
+struct Suite *core_share_suite(void);
 struct Suite *core_steps_suite(void);
 struct Suite *core_lost_suite(void);
 struct Suite *core_dispatch_suite(void);

@@ -301,6 +301,47 @@ START_TEST(takeover)
 }
 END_TEST
 
+/* A full window that a stuck mediator holds is the client's again, with the next one. */
+START_TEST(takeover_with_a_full_window)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	struct arax_task t;
+	u32 i, round;
+
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	for (round = 0; round < 3; round++) {
+		for (i = 0; i < 16; i++) {
+			t = fx_marker(cl, i);
+			ck_assert_int_eq(fx_send(cl, &t), 1);
+			fx_expect_task(fx, i);
+		}
+		core_detach(fx->core);
+		ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_TAKEOVER), 0);
+		for (i = 0; i < 16; i++)
+			fx_expect(cl, i, -EOWNERDEAD);
+	}
+	t = fx_marker(cl, 99);
+	ck_assert_int_eq(fx_send(cl, &t), 1);
+	ck_assert_uint_eq(fx_drain(fx), 1);
+	fx_expect(cl, 99, 0);
+	/* They come back one after the other, and are all of use. */
+	for (round = 1; round < 4; round++) {
+		core_mediator_gone(fx->core, round);
+		for (i = 0; i < 16; i++) {
+			t = fx_marker(cl, i);
+			fx_push(cl, &t);
+		}
+		ck_assert_int_eq(fx_submit(cl, 16), 16);
+		ck_assert_uint_eq(fx_drain(fx), 16);
+		for (i = 0; i < 16; i++)
+			fx_expect(cl, i, 0);
+	}
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
 /* Each mediator is settled by itself: one that is stuck holds up no other. */
 START_TEST(generations)
 {
@@ -655,6 +696,7 @@ Suite *core_mediator_suite(void)
 	tcase_add_test(tc, queued_meanwhile);
 	tcase_add_test(tc, recovery_begins_anew);
 	tcase_add_test(tc, takeover);
+	tcase_add_test(tc, takeover_with_a_full_window);
 	tcase_add_test(tc, generations);
 	tcase_add_test(tc, a_cancel_is_told_once);
 	tcase_add_test(tc, the_dead_send_nothing);

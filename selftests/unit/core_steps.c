@@ -185,7 +185,7 @@ END_TEST
 
 START_TEST(cancel_all)
 {
-	struct bench b = set_up(512, true);
+	struct bench b = set_up(1024, true);
 	const struct arax_dispatch *d;
 	u32 i, other = fx_queue(b.cl, ARAX_QUEUE_IN_ORDER), asked = 0;
 	static u64 tags[512];
@@ -218,7 +218,7 @@ END_TEST
 /* At the mediator and queued: replayed as they came, but for what had started. */
 START_TEST(settled)
 {
-	struct bench b = set_up(512, true);
+	struct bench b = set_up(1024, true);
 	u32 i, done = 0;
 	u64 tag;
 
@@ -247,7 +247,7 @@ END_TEST
 
 START_TEST(taken_over)
 {
-	struct bench b = set_up(512, true);
+	struct bench b = set_up(1024, true);
 	u32 i;
 
 	send(&b, b.cl->queue, 0, MANY);
@@ -262,7 +262,7 @@ END_TEST
 
 START_TEST(expired)
 {
-	struct bench b = set_up(512, false);
+	struct bench b = set_up(1024, false);
 	u32 i;
 
 	send(&b, b.cl->queue, 0, MANY);
@@ -288,7 +288,7 @@ END_TEST
 /* Who waits for a timeline is told, all of them, by fetching alone. */
 START_TEST(reached)
 {
-	struct bench b = set_up(1024, true);
+	struct bench b = set_up(2048, true);
 	struct arax_task_ext x = { .size = sizeof(x), .wait_value = 1 };
 	struct arax_timeline_point p = { .value = 1 };
 	const struct arax_dispatch *d;

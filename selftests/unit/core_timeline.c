@@ -366,7 +366,7 @@ START_TEST(heap)
 			cheap_remove(&root, &n[i]);
 			have--;
 		} else {
-			struct cheap *top = root;
+			struct cheap *top = cheap_first(root);
 			u32 k;
 
 			for (k = 0; k < N; k++)
