@@ -39,7 +39,7 @@ static void client_wake(struct work_struct *work)
 void arax_client_wake(struct core_client *c)
 {
 	struct arax_client *ac = c->link;
-	bool few = core_atomic_read(&c->sleepers) <= WAKE_AT_ONCE;
+	bool few = atomic_read(&ac->asleep) <= WAKE_AT_ONCE;
 
 	if (few)
 		wake_up(&ac->wait);
@@ -133,20 +133,27 @@ put:
 /*
  * Who sleeps adds itself to the sleepers and then looks; pairs with the full
  * barrier in core.c: wake(), between the completion and the look at sleepers.
+ * @any: whatever comes; else the control page says for what, and has said so
+ * for longer than we sleep.
  */
-static void sleeper_add(struct core_client *c)
+static void sleeper_add(struct arax_client *ac, bool any)
 {
-	core_atomic_add(&c->sleepers, 1);
+	atomic_inc(&ac->asleep);
+	if (any)
+		core_atomic_add(&ac->core->sleepers, 1);
 	smp_mb();	/* with wake(), see above */
 }
 
-static void sleeper_remove(struct core_client *c)
+static void sleeper_remove(struct arax_client *ac, bool any)
 {
-	core_atomic_add(&c->sleepers, -1);
+	if (any)
+		core_atomic_add(&ac->core->sleepers, -1);
+	atomic_dec(&ac->asleep);
 }
 
 static int wait_completions(struct arax_client *ac, const struct arax_submit *a)
 {
+	bool any = !(a->flags & ARAX_SUBMIT_AS_ASKED);
 	struct core_client *c = ac->core;
 	struct arax_sleep s;
 	int err = 0;
@@ -154,7 +161,7 @@ static int wait_completions(struct arax_client *ac, const struct arax_submit *a)
 	if (core_submit_done(c, a))
 		return 0;
 	arax_sleep_begin(&s, &ac->wait, a->deadline_ns);
-	sleeper_add(c);
+	sleeper_add(ac, any);
 	while (!core_submit_done(c, a)) {
 		if (READ_ONCE(c->dead)) {
 			err = -(int)READ_ONCE(c->dead);
@@ -165,7 +172,7 @@ static int wait_completions(struct arax_client *ac, const struct arax_submit *a)
 			break;
 		arax_sleep(&s);
 	}
-	sleeper_remove(c);
+	sleeper_remove(ac, any);
 	arax_sleep_end(&s);
 	return err;
 }
@@ -200,7 +207,7 @@ int arax_client_wait(struct arax_client *ac, struct arax_wait *a)
 	if (err)
 		return err;
 	arax_sleep_begin(&s, &ac->wait, a->deadline_ns);
-	sleeper_add(c);
+	sleeper_add(ac, true);
 	for (;;) {
 		err = core_wait_poll(&w, &a->index);
 		if (err != CORE_WAIT_PENDING)
@@ -210,7 +217,7 @@ int arax_client_wait(struct arax_client *ac, struct arax_wait *a)
 			break;
 		arax_sleep(&s);
 	}
-	sleeper_remove(c);
+	sleeper_remove(ac, true);
 	arax_sleep_end(&s);
 	core_wait_end(&w);
 	return err;

@@ -126,6 +126,7 @@ struct arax_client {
 	struct mm_struct *mm;		/* the opener's, mm_count held */
 	struct arax_signals *signals;	/* of its eventfds; reference held */
 	wait_queue_head_t wait;		/* calls that sleep */
+	atomic_t asleep;		/* how many */
 	wait_queue_head_t polled;	/* pollers, of any number */
 	struct work_struct wake;	/* of those, and of very many calls */
 	struct mutex calls;		/* see LOCKS */

@@ -18,7 +18,7 @@ struct link_kernel {
 	int fd;
 	void *region;
 	size_t region_size;
-	bool no_seen;			/* the module is older than ARAX_SUBMIT_SEEN */
+	uint32_t sleep_flags;		/* those of SUBMIT that the module knows */
 };
 
 static struct link_kernel *to_kernel(struct link *l)
@@ -135,24 +135,30 @@ static bool kernel_peer_awake(struct link *l)
 	return true;
 }
 
+/* The younger one goes first.  Only one thread sleeps here at a time. */
+static bool older_flags(uint32_t *flags)
+{
+	uint32_t had = *flags;
+
+	*flags = had & ARAX_SUBMIT_AS_ASKED ? ARAX_SUBMIT_SEEN : 0;
+	return had;
+}
+
 static int kernel_sleep(struct link *l, uint64_t deadline, uint32_t seen)
 {
 	struct arax_submit s = {
 		.size = sizeof(s),
-		.flags = ARAX_SUBMIT_SEEN,
 		.min_complete = 1,
-		.seen = seen,
 		.deadline_ns = deadline,
 	};
-	int ret = -EOPNOTSUPP;
+	uint32_t *flags = &to_kernel(l)->sleep_flags;
+	int ret;
 
-	if (!to_kernel(l)->no_seen)
+	do {
+		s.flags = *flags;
+		s.seen = s.flags ? seen : 0;
 		ret = kernel_call_sleeping(l, ARAX_NR_SUBMIT, &s);
-	if (ret == -EOPNOTSUPP) {
-		to_kernel(l)->no_seen = true;
-		s.flags = s.seen = 0;
-		ret = kernel_call_sleeping(l, ARAX_NR_SUBMIT, &s);
-	}
+	} while (ret == -EOPNOTSUPP && older_flags(flags));
 	return ret == -EINTR ? 0 : ret;
 }
 
@@ -213,6 +219,7 @@ int link_kernel_open(struct link **l, const char *path)
 	}
 	k->link.ops = &kernel_ops;
 	k->link.type = ARAX_LINK_KERNEL;
+	k->sleep_flags = ARAX_SUBMIT_FLAGS;
 	*l = &k->link;
 	return 0;
 }

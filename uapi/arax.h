@@ -410,11 +410,14 @@ struct arax_context_init {
  * @to_submit:	entries that the caller published and wants consumed
  * @submitted:	out: how many were (the prefix); a bad entry counts as consumed
  *		and completes with its error, so only a lack of credit stops it
- * @flags:	ARAX_SUBMIT_SEEN
+ * @flags:	ARAX_SUBMIT_SEEN; ARAX_SUBMIT_AS_ASKED with it
  * @min_complete: wait until that many completions are unread (0: don't wait)
  * @seen:	with ARAX_SUBMIT_SEEN: so many completions had been posted when the caller
  *		looked (modulo 2^32).  The wait is over as well once there are others: another
  *		thread may have read the one that is waited for.  Else 0
+ *		With ARAX_SUBMIT_AS_ASKED, too: it is over once there are others of which
+ *		one is what cq_need_wakeup of the control page asks for, or once that is 0,
+ *		whatever is unread.  Who waits for the last of many sleeps on until then
  * @deadline_ns: CLOCK_MONOTONIC, absolute; ARAX_DEADLINE_NONE
  *
  * Returns 0 if anything was consumed or nothing was asked for; EAGAIN if the
@@ -432,6 +435,8 @@ struct arax_submit {
 };
 
 #define ARAX_SUBMIT_SEEN	0x1
+#define ARAX_SUBMIT_AS_ASKED	0x2
+#define ARAX_SUBMIT_FLAGS	0x3
 
 /* What ARAX_IOC_WAIT waits for. */
 #define ARAX_WAIT_ANY		0x0

@@ -661,6 +661,51 @@ KTEST(another_thread_has_read_it)
 	tear_down();
 }
 
+/* Who waits for the last of many is not woken for each of them, and is for that one. */
+KTEST(sleeps_until_what_was_asked_for)
+{
+	struct arax_submit s = { .size = sizeof(s), .min_complete = 1,
+				 .flags = ARAX_SUBMIT_SEEN | ARAX_SUBMIT_AS_ASKED };
+	pthread_t thread;
+
+	set_up(8, 128);
+	markers(&c, queue, 4, 10);
+	CHECK_OK(client_submit(&c, 4, NULL));
+	c.ctl->cq_wake_at = 4;
+	__atomic_store_n(&c.ctl->cq_need_wakeup, ARAX_WAKE_AT, __ATOMIC_RELEASE);
+	mediator_done(&m, mediator_task(&m).d.tag, 0);
+	mediator_done(&m, mediator_task(&m).d.tag, 0);
+	s.deadline_ns = now_ns() + 30 * MS;
+	CHECK_ERR(CALL(c.fd, SUBMIT, &s), ETIMEDOUT);
+	/* By its name, and it may have come before the call. */
+	c.ctl->cq_wake_for = 11;
+	__atomic_store_n(&c.ctl->cq_need_wakeup, ARAX_WAKE_AT | ARAX_WAKE_FOR, __ATOMIC_RELEASE);
+	CHECK_OK(CALL(c.fd, SUBMIT, &s));
+	s.seen = 2;
+	s.deadline_ns = now_ns() + 30 * MS;
+	CHECK_ERR(CALL(c.fd, SUBMIT, &s), ETIMEDOUT);
+	/* Two more, each of which wakes nobody or is what is waited for. */
+	mediator_done(&m, mediator_task(&m).d.tag, 0);
+	s.deadline_ns = now_ns() + 30 * MS;
+	CHECK_ERR(CALL(c.fd, SUBMIT, &s), ETIMEDOUT);
+	CHECK_OK(pthread_create(&thread, NULL, commit_later, NULL));
+	s.deadline_ns = ARAX_DEADLINE_NONE;
+	CHECK_OK(CALL(c.fd, SUBMIT, &s));
+	CHECK_OK(pthread_join(thread, NULL));
+	/* Somebody has taken it back, and somebody else has begun to wait for anything. */
+	s.seen = 3;
+	__atomic_store_n(&c.ctl->cq_need_wakeup, 0, __ATOMIC_RELEASE);
+	CHECK_OK(CALL(c.fd, SUBMIT, &s));
+	__atomic_store_n(&c.ctl->cq_need_wakeup, ARAX_WAKE_ANY, __ATOMIC_RELEASE);
+	CHECK_OK(CALL(c.fd, SUBMIT, &s));
+	/* It says what else has come only to who says what it has seen. */
+	s.flags = ARAX_SUBMIT_AS_ASKED;
+	CHECK_ERR(CALL(c.fd, SUBMIT, &s), EINVAL);
+	s.flags = ARAX_SUBMIT_AS_ASKED << 1;
+	CHECK_ERR(CALL(c.fd, SUBMIT, &s), EOPNOTSUPP);
+	tear_down();
+}
+
 static void on_signal(int sig)
 {
 	(void)sig;
