@@ -143,7 +143,8 @@ KTEST(submit)
 	uint32_t n;
 
 	client_open(&c, 4, 128, 0);
-	BAD(c.fd, SUBMIT, arax_submit, EOPNOTSUPP, .flags = 2);
+	BAD(c.fd, SUBMIT, arax_submit, EOPNOTSUPP, .flags = ARAX_SUBMIT_FLAGS + 1);
+	BAD(c.fd, SUBMIT, arax_submit, EINVAL, .flags = ARAX_SUBMIT_AS_ASKED);
 	BAD(c.fd, SUBMIT, arax_submit, EINVAL, .seen = 1);
 	BAD(c.fd, SUBMIT, arax_submit, EINVAL, .min_complete = 5);
 	BAD(c.fd, SUBMIT, arax_submit, EINVAL, .to_submit = 1);
