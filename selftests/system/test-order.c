@@ -3,6 +3,7 @@
 #include "stack.h"
 
 #include <errno.h>
+#include <sys/resource.h>
 
 #define WORDS	1024
 
@@ -172,6 +173,27 @@ TEST(failure_cancels_dependents)
 	CHECK(bad.tag != 0);
 	CHECK_EQ(after.origin, bad.tag);
 	CHECK_EQ(x[0], 0);
+	stack_close(&s);
+}
+
+/* Who waits for the last of many tasks isn't woken for each of them. */
+TEST(sleeps_until_the_last)
+{
+	struct stack s = stack_open(ARAX_QUEUE_IN_ORDER);
+	struct arax_buffer *b = stack_buffer(&s, WORDS * 4);
+	struct arax_event e[32] = { 0 };
+	struct rusage before, after;
+	unsigned int i;
+
+	for (i = 0; i < 32; i++)
+		stack_launch(&s, s.q, "st_spin", b, 3000, &e[i]);
+	getrusage(RUSAGE_THREAD, &before);
+	CHECK_EQ(arax_wait(&e[31], arax_deadline(60 * SECOND)), 0);
+	getrusage(RUSAGE_THREAD, &after);
+	for (i = 0; i < 32; i++)
+		CHECK(arax_event_done(&e[i]));
+	/* Once; and some where it tries for how long to wait awake. */
+	CHECK(after.ru_nvcsw - before.ru_nvcsw < 16);
 	stack_close(&s);
 }
 
