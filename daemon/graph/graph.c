@@ -1133,13 +1133,14 @@ int graph_cancel(struct graph *g, uint64_t tag)
 void graph_cancel_all(struct graph *g, uint32_t context)
 {
 	const struct context *c = context_find(g, context);
+	struct node *before;
 
-	if (!c || !c->live)
+	if (!c)
 		return;
-	for (uint32_t i = 0; i < g->nr_slots; i++) {
-		struct node *n = g->slots[i];
-
-		if (n && n->pub.d.context == context && n->state != GRAPH_RUNNING)
+	/* From the newest on: with a task only those end that came after it. */
+	for (struct node *n = c->tail; n; n = before) {
+		before = n->live_prev;
+		if (n->state != GRAPH_RUNNING && !(n->flags & NODE_REPORTED))
 			end_early(g, n, -ECANCELED);
 	}
 }

@@ -1268,6 +1268,8 @@ START_TEST(context_gone_tells_of_all)
 		add(task(i, 1, 0));
 	slow = pop(0);
 	graph_start(g, slow);
+	/* It was told of then, and is there. */
+	ck_assert_int_eq(graph_cancel(g, tag(TASKS - 1)), 0);
 	graph_cancel_all(g, 1);
 	graph_context_gone(g, 1);
 	while (graph_pop_done(g, &done)) {
