@@ -194,8 +194,11 @@ bool core_dispatch_queue(struct core *core, struct core_task *t, bool is_free,
 
 	t->notes = 0;
 	t->canceled = false;
-	if (is_free && core_share_allows(core, c->user) && try_dispatch(core, t, g))
+	if (is_free && core_share_allows(core, c->user) && try_dispatch(core, t, g)) {
+		if (core->sharers)
+			core_share_changed(core, c->user);
 		return true;
+	}
 	t->state = CORE_TASK_QUEUED;
 	core_share_queued(core, c->user, 1);
 	t->order = ++c->queue_order;

@@ -218,12 +218,25 @@ static u32 zombies(struct model *m, const struct core_client *c)
 	return n;
 }
 
+/* So many of its tasks are in flight and have no slot. */
+static u32 queued(const struct core_client *c)
+{
+	struct clist *pos, *tmp;
+	u32 n = 0;
+
+	clist_for_each_safe(pos, tmp, &c->queued)
+		n++;
+	clist_for_each_safe(pos, tmp, &c->exam)
+		n += clist_entry(pos, struct core_task, node)->state == CORE_TASK_QUEUED;
+	return n;
+}
+
 /* The books: memory and contexts by what lives, tasks by what has not completed. */
 static void check_books(struct model *m)
 {
 	struct fx *fx = m->fx;
+	u32 i, k, waiting[3] = { 0 };
 	u64 tasks = 0, done = 0;
-	u32 i, k;
 
 	for (i = 0; i < CLIENTS; i++)
 		tasks += m->c[i].cl->c->nr_tasks;
@@ -232,12 +245,18 @@ static void check_books(struct model *m)
 
 		ck_assert_uint_le(c->nr_tasks, DEPTH);
 		done += core_client_unread(c);
+		waiting[c->uid] += queued(c);
 		ck_assert_uint_eq(c->submitted, m->c[i].next);
 		ck_assert_uint_eq(c->nr_zombies, zombies(m, c));
 		ck_assert_uint_eq(m->c[i].posted + core_client_unread(c) + c->silent + c->nr_tasks,
 				  m->c[i].next);
 	}
 	(void)done;
+	for (i = 0; i < CLIENTS; i++) {
+		struct core_client *c = m->c[i].cl->c;
+
+		ck_assert_uint_eq(c->user->nr_queued, waiting[c->uid]);
+	}
 	ck_assert_uint_ge(fx_used(fx->tenants[0], ARAX_RES_TASKS), tasks);
 	for (i = 0, k = 0; i < 2; i++)
 		k += (u32)fx_used(fx->tenants[2 + i], ARAX_RES_TASKS);

@@ -60,6 +60,18 @@ static u32 take_all(struct fx *fx, struct fx_client **users, u32 n, u32 *held, u
 	return nr;
 }
 
+/* Who waits has its place by what it holds. */
+static void check_places(struct fx_client **users, u32 n)
+{
+	while (n--) {
+		struct core_tenant *u = users[n]->c->user;
+
+		if (u->waits_for_share)
+			ck_assert_uint_eq(u->by_held.key,
+					  fx_used(u, ARAX_RES_TASKS) - u->nr_queued);
+	}
+}
+
 static void release_all(struct fx *fx, struct fx_client **users, u32 n)
 {
 	while (n--)
@@ -138,6 +150,7 @@ START_TEST(all_come)
 		done[have[i].user]++;
 		have[i] = have[--nr];
 		total++;
+		check_places(users, USERS + 2);
 	}
 	ck_assert_uint_eq(nr, 0);
 	/* They didn't have less than there was for five users with many. */
