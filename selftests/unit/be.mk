@@ -195,6 +195,11 @@ check-tally:
 CHECK_TARGETS += check-tally
 .PHONY: check-tally
 
+check-alone:
+	@scripts/tally run unit/alone selftests/unit/alone.sh
+CHECK_TARGETS += check-alone
+.PHONY: check-alone
+
 check-setup:
 	@scripts/tally run unit/setup selftests/unit/setup.sh
 CHECK_TARGETS += check-setup
