@@ -55,6 +55,29 @@ refused() {
 	check "$what is refused" "$rc"
 }
 
+# A tree like build/ whose bench kernels return at once.
+make_idle() {
+	local lib=$work/idle/lib/arax/bench-kernels/arax-bench.so
+	mkdir -p "$work/idle/bin" "$work/idle/lib"
+	cp "$bench" "$work/idle/bin/"
+	ln -s "$top/build/bin/araxd" "$top/build/bin/arax" "$work/idle/bin/"
+	cp -rs "$top/build/lib/arax" "$work/idle/lib/"
+	rm "$lib"
+	{
+		echo '#include <arax/kernel.h>'
+		sed -n '/^ARAX_KERNEL.*;$/s/;$/ { return 0; }/p' "$top/selftests/bench/kernels/kernels.c"
+	} | gcc -D_GNU_SOURCE -I"$top/uapi" -I"$top/libarax/include" -shared -fPIC -x c -o "$lib" -
+}
+
+# idle NAME WHAT: a bench that measures nothing has no figure, and says WHAT
+idle() {
+	local rc=0
+	timeout 120 "$work/idle/bin/arax-bench" "$1" --json --seconds 0.3 --rounds 2 \
+		>"$work/out" 2>"$work/err" || rc=$?
+	[ "$rc" = 1 ] && [ ! -s "$work/out" ] && grep -q "$2" "$work/err" && rc=0 || rc=1
+	check "$1 fails if its kernel does nothing" "$rc"
+}
+
 # said DIR NAME...: over the module, see selftests/system/guest.sh
 said() {
 	local dir=$1 name rc
@@ -124,6 +147,10 @@ smoke() {
 		n=$((n + 1))
 		echo "ok $n - null runs for an unprivileged user # SKIP not root, or others can't run $bench"
 	fi
+	make_idle
+	idle stream "the kernel's result is wrong"
+	idle handover "did not work on the client's pages"
+	idle sharing "application's result is wrong"
 	# What it starts and makes, it ends and takes away: also when it is killed.
 	"$bench" null --seconds 30 >"$work/out" 2>"$work/err" &
 	sleep 1
