@@ -155,6 +155,8 @@ smoke() {
 	make_idle
 	idle stream "the kernel's result is wrong"
 	idle fair 'a program failed'
+	idle overhead 'bench_work: calls do nothing'
+	idle null 'the other clients did not'
 	idle handover "did not work on the client's pages"
 	idle sharing "application's result is wrong"
 	# What it starts and makes, it ends and takes away: also when it is killed.
