@@ -159,6 +159,22 @@ smoke() {
 	idle null 'the other clients did not'
 	idle handover "did not work on the client's pages"
 	idle sharing "application's result is wrong"
+	# An araxd that serves, and comes to a bad end.
+	cat >"$work/araxd" <<-END
+		#!/bin/bash
+		trap 'kill \$pid' TERM
+		"$top/build/bin/araxd" "\$@" &
+		pid=\$!
+		wait \$pid
+		wait \$pid
+		exit 7
+	END
+	chmod +x "$work/araxd"
+	rc=0
+	ARAX_BENCH_ARAXD=$work/araxd timeout 120 "$bench" handover --seconds 0.3 --rounds 2 \
+		>"$work/out" 2>"$work/err" || rc=$?
+	[ "$rc" = 1 ] && grep -q 'araxd exited with 7' "$work/err" && rc=0 || rc=1
+	check 'an araxd that fails at its end fails the bench' "$rc"
 	# What it starts and makes, it ends and takes away: also when it is killed.
 	"$bench" null --seconds 30 >"$work/out" 2>"$work/err" &
 	sleep 1
