@@ -148,8 +148,11 @@ static void bars(json_t *result, const struct totals *t, const struct options *o
 	};
 	double inferred = 0, by_hand = 0;
 	int k;
-	/* In a guest's emulation the two ways have different instructions: stated only. */
-	enum bar_of of = strcmp(o->link, "kernel") ? BAR_RATIO : BAR_NONE;
+	/*
+	 * In a guest's emulation the two ways have different instructions: stated only.  So are
+	 * means without the largest size, which are of other programs than the bar's.
+	 */
+	enum bar_of of = strcmp(o->link, "kernel") && sizes == SIX_SIZES ? BAR_RATIO : BAR_NONE;
 	struct part hand = { .name = "beside by hand", .unit = "ms", .of = of, .bar = BAR_HAND };
 	struct part sync = { .name = "beside synchronous, worst", .unit = "ms", .of = of,
 			     .bar = BAR_SYNC };
