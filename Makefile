@@ -107,17 +107,18 @@ check:
 	@$(MAKE) --no-print-directory -j$$(nproc) --output-sync=target check-all
 check-all: $(CHECK_TARGETS)
 # The rest of it.  A guest has one CPU's worth to do for most of the time: so as many targets as
-# there are CPUs.  Then whole daemons, which have the machine to themselves.
+# there are CPUs.  Then whole daemons, which have the machine to themselves, whatever -j says.
 TEST_LANES ?= $$(( $$(nproc) < 4 ? $$(nproc) : 4 ))
 test: setup
 	@rc=0; $(MAKE) --no-print-directory -j$$(nproc) --output-sync=target default check-all || rc=1; \
 	$(MAKE) --no-print-directory -j$(or $(TEST_LANES),1) --output-sync=target test-all || rc=1; \
-	$(MAKE) --no-print-directory test-alone || rc=1; exit $$rc
+	$(MAKE) --no-print-directory -j1 test-alone || rc=1; exit $$rc
 test-all: default $$(FIRST_TARGETS) $$(TEST_TARGETS)
 test-alone: default $$(ALONE_TARGETS)
-# What setup brings decides what is built: so another make looks for it.
+# What setup brings decides what is built: so another make looks for it.  And one bench at a time.
 bench: setup
-	@$(MAKE) --no-print-directory bench-all
+	@$(MAKE) --no-print-directory default
+	@$(MAKE) --no-print-directory -j1 bench-all
 bench-all: default $(BENCH_TARGETS)
 install: default $(INSTALL_TARGETS)
 fuzz: $(FUZZ_TARGETS)

@@ -152,7 +152,8 @@ static void sleep_till_end(struct ro_arax *a)
 {
 	struct arax_point end = { a->timeline, ++a->ends };
 	struct arax_desc marker = {
-		.opcode = ARAX_OP_MARKER, .signal = a->timeline, .signal_value = end.value,
+		.opcode = ARAX_OP_MARKER, .flags = ARAX_TASK_BARRIER,
+		.signal = a->timeline, .signal_value = end.value,
 	};
 
 	if (arax_submit(a->queue, &marker, 1, 0) == 1)

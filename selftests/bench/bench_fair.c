@@ -28,8 +28,9 @@
 #define QUEUED_NS	(1000 * MS)
 #define JUDGED_S	9	/* below that windows are too short to judge them */
 #define LEAST_S		0.4	/* for each case, however short the whole */
+#define LONGEST_S	20	/* and however long it is: a log then has room for all tasks */
 #define BATCH		8
-#define RUNS_MAX	(1u << 20)
+#define RUNS_MAX	(1u << 20)	/* of 20 us and longer */
 #define MS		1000000ull
 #define US		1000ull
 #define WINDOW_TASKS	100	/* of the longest */
@@ -72,7 +73,7 @@ struct tasks {
 	struct arax_range range[QUEUED_MAX];
 	int nr;
 	uint64_t ns;
-	const uint64_t *start;	/* of each, in a buffer */
+	uint64_t *start;	/* of each, in a buffer */
 };
 
 static void make_tasks(struct tasks *t, struct session *s, struct arax_kernel *kernel, uint64_t ns)
@@ -103,14 +104,18 @@ static void make_tasks(struct tasks *t, struct session *s, struct arax_kernel *k
 
 static void submit(struct session *s, struct tasks *t, int first)
 {
+	memset(&t->start[first], 0, BATCH * sizeof(*t->start));
 	if (arax_submit(s->queue, &t->desc[first], BATCH, 0) != BATCH)
 		bench_fail("submitting: %s", arax_error_text());
 }
 
 static void note(const struct tasks *t, int i, struct log *log)
 {
-	if (log->nr < RUNS_MAX)
-		log->runs[log->nr++] = (struct run){ t->start[i], t->event[i].device_ns };
+	if (!t->start[i])
+		bench_fail("a task did nothing");
+	if (log->nr == RUNS_MAX)
+		bench_fail("more tasks than there could be");
+	log->runs[log->nr++] = (struct run){ t->start[i], t->event[i].device_ns };
 }
 
 static void await(struct tasks *t, int first, struct log *log)
@@ -202,8 +207,11 @@ static void run_programs(struct program *p, int n)
 
 	for (i = 0; i < n; i++)
 		program_start(&p[i]);
-	for (i = 0; i < n; i++)
-		child_join(p[i].pid);
+	/* What one was alone for is nobody's part. */
+	for (i = 0; i < n; i++) {
+		if (child_join(p[i].pid))
+			bench_fail("a program failed");
+	}
 }
 
 static void forget(struct program *p, int n)
@@ -275,7 +283,7 @@ static uint64_t run_ns(double seconds, double share)
 {
 	double s = share * seconds / 20;
 
-	return (uint64_t)((s > LEAST_S ? s : LEAST_S) * 1e9);
+	return (uint64_t)(fmin(fmax(s, LEAST_S), LONGEST_S) * 1e9);
 }
 
 static void run_case(json_t *result, json_t *rows, const struct share_case *c, const char *link,

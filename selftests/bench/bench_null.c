@@ -2,7 +2,9 @@
 /* null: one task at a time, there and back, both sides awake. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -63,8 +65,11 @@ static void be_busy(void *arg)
 	if (arax_queue_create(s.ax, ARAX_QUEUE_IN_ORDER, 0, &queue) < 0)
 		bench_fail("creating a queue: %s", arax_error_text());
 	for (i = 0; !err; i ^= 1) {
-		if (events[i].ax)
+		if (events[i].ax) {
 			err = arax_wait(&events[i], ARAX_DEADLINE_NONE);
+			if (!err && events[i].device_ns < LONG_TASK_NS / 2)
+				bench_fail("the long task is none");
+		}
 		if (!err)
 			err = arax_launch(queue, &spin, arax_grid(1, 1, 1), ARAX_ARGS(ns),
 					  ARAX_NO_RANGES, &events[i]);
@@ -91,9 +96,13 @@ static pid_t company_start(struct company *c, const char *link, void (*run)(void
 	return pid;
 }
 
+/* Of company that left by itself what was measured is in doubt. */
 static void company_end(struct company *c, pid_t pid)
 {
-	child_end(pid);
+	int status = child_end(pid);
+
+	if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGTERM)
+		bench_fail("the other clients did not stay");
 	close(c->ready[0]);
 }
 

@@ -213,6 +213,8 @@ static void check(struct load *l)
 		for (i = 0; i < l->tasks; i++)
 			call_once(l);
 		memcpy(&wanted, arax_buffer_data(l->buffers[0]), sizeof(wanted));
+		if (!wanted)
+			bench_fail("%s: calls do nothing", l->name);
 		memset(arax_buffer_data(l->buffers[0]), 0, sizeof(x));
 		for (i = 0; i < l->tasks; i++)
 			submit(l, 1);

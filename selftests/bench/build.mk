@@ -2,7 +2,7 @@
 #
 # The benches: build/bin/arax-bench, its kernels, `make bench`.
 #
-#   make bench          everything, on both links: build/bench/{table.txt,*.json,*.png}
+#   make bench          all over the broker, six over the module: build/bench/{table.txt,*.json,*.png}
 #   make bench-native   on this machine, over the broker
 #   make bench-guest    in a guest, over the module
 #   make bench-smoke    that each bench runs and says what it should; times nothing

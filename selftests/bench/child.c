@@ -124,10 +124,15 @@ int child_join(pid_t pid)
 
 int child_end(pid_t pid)
 {
+	return child_end_within(pid, 3);
+}
+
+int child_end_within(pid_t pid, int seconds)
+{
 	int status = -1, i;
 
 	kill(pid, SIGTERM);
-	for (i = 0; i < 300; i++) {
+	for (i = 0; i < 100 * seconds; i++) {
 		if (waitpid(pid, &status, WNOHANG) == pid) {
 			forget(pid);
 			return status;

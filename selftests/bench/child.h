@@ -20,6 +20,8 @@ void child_after(void (*run)(void));
 int child_here(void);
 /* SIGTERM, then after 3 s SIGKILL; returns the wait status. */
 int child_end(pid_t pid);
+/* The same after @seconds. */
+int child_end_within(pid_t pid, int seconds);
 /* Wait for its own end. */
 int child_join(pid_t pid);
 

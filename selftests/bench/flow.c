@@ -154,18 +154,17 @@ void flow_hand(struct flow *f)
 	static __thread int bound;
 	int cpus = place_cpu[0] == place_cpu[1] ? 1 : 2;
 
-	/* The caller is one of them, and free again after it. */
+	/* The caller is one of them, and places itself: it is free when it does something else. */
 #pragma omp parallel num_threads(cpus)
 	{
 		int me = omp_get_thread_num();
 
-		if (!me || !bound)
+		if (me && !bound)
 			place_self(place_cpu[me]);
 		bound = 1;
 #pragma omp single
 		f->hand(f);
 	}
-	place_self(-1);
 }
 
 static void done(struct flow *f, unsigned int i)

@@ -67,7 +67,11 @@ void flow_call(struct flow *f, unsigned int i);
 
 /* The four ways. */
 void flow_sequential(struct flow *f);	/* calls, one after the other */
-void flow_hand(struct flow *f);		/* @hand, on as many threads as CPUs are pinned */
+/*
+ * @hand, on as many threads as CPUs are pinned.  The caller is the first: it should be on
+ * place_cpu[0], before the clock runs.
+ */
+void flow_hand(struct flow *f);
 void flow_synchronous(struct flow *f);	/* each task submitted when the one before is done */
 void flow_submit(struct flow *f);	/* all of them */
 void flow_finish(struct flow *f);

@@ -9,9 +9,9 @@ usage() {
 	cat <<'END'
 usage: selftests/bench/guest.sh OUT [KERNEL] [SECONDS]
 
-Boots KERNEL (default 6.1) with arax.ko, araxd and arax-bench, runs every bench
-over the kernel link for about SECONDS (default 10) each, and leaves
-OUT/kernel-NAME.json.
+Boots KERNEL (default 6.1) with arax.ko, araxd and arax-bench, runs the benches of
+tasks' way there and back (null depth sleep handover stream starpu) over the kernel
+link for about SECONDS (default 10) each, and leaves OUT/kernel-NAME.json.
 END
 }
 

@@ -55,6 +55,77 @@ refused() {
 	check "$what is refused" "$rc"
 }
 
+# below PID: what there is of a bench's folders, the processes in them, and its cgroups
+below() {
+	find "$work" -mindepth 1 -maxdepth 1 -name 'arax-bench.*'
+	# Processes that name its folder, but for this one's own grep.
+	grep -laF -f <(echo "$work/arax-bench") /proc/[0-9]*/cmdline 2>/dev/null || :
+	[ -z "$cgroups" ] || find "$cgroups" -maxdepth 1 -name "arax-bench-$1*"
+}
+
+# killed NAME: what a bench starts and makes, it ends and takes away, also when it is killed
+killed() {
+	local pid rc=0 in=()
+	cgroups=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
+	"$bench" "$1" --seconds 60 >"$work/out" 2>"$work/err" &
+	pid=$!
+	# Until somebody serves, and somebody is in a cgroup if there is one.
+	while kill -0 "$pid" 2>/dev/null; do
+		sleep 0.1
+		ls "$work"/arax-bench.*/arax.sock >/dev/null 2>&1 || continue
+		mapfile -t in < <([ -z "$cgroups" ] ||
+			find "$cgroups"/arax-bench-"$pid"* -name cgroup.procs 2>/dev/null)
+		if [ ${#in[@]} -eq 0 ]; then
+			[ "$1" != null ] || break
+		elif [ -n "$(cat "${in[@]}" 2>/dev/null)" ]; then
+			break
+		fi
+	done
+	kill -TERM "$pid" 2>/dev/null || :
+	wait "$pid" || rc=$?
+	if [ "$rc" = 0 ] && grep -q 'skipped:' "$work/out"; then
+		n=$((n + 1))
+		echo "ok $n - nothing is left of $1 after SIGTERM # SKIP $1 is left out here"
+		return
+	fi
+	[ "$rc" = 143 ] || echo "exit status $rc" >>"$work/err"
+	for _ in $(seq 600); do
+		[ -n "$(below "$pid")" ] || break
+		sleep 0.1
+	done
+	below "$pid" >>"$work/err"
+	[ "$rc" = 143 ] && [ -z "$(below "$pid")" ] && rc=0 || rc=1
+	check "nothing is left of $1 after SIGTERM" "$rc"
+}
+
+# A tree like build/ whose bench kernels return at once.
+make_idle() {
+	local lib=$work/idle/lib/arax/bench-kernels/arax-bench.so
+	mkdir -p "$work/idle/bin" "$work/idle/lib"
+	cp "$bench" "$work/idle/bin/"
+	ln -s "$top/build/bin/araxd" "$top/build/bin/arax" "$work/idle/bin/"
+	cp -rs "$top/build/lib/arax" "$work/idle/lib/"
+	rm "$lib"
+	{
+		echo '#include <arax/kernel.h>'
+		sed -n '/^ARAX_KERNEL.*;$/s/;$/ { return 0; }/p' "$top/selftests/bench/kernels/kernels.c"
+	} | gcc -D_GNU_SOURCE -I"$top/uapi" -I"$top/libarax/include" -shared -fPIC -x c -o "$lib" -
+}
+
+# idle NAME WHAT: a bench that measures nothing has no figure, and says WHAT; or it was left out
+idle() {
+	local rc=0
+	timeout 120 "$work/idle/bin/arax-bench" "$1" --json --seconds 0.3 --rounds 2 \
+		>"$work/out" 2>"$work/err" || rc=$?
+	if grep -q '"skipped"' "$work/out"; then
+		n=$((n + 1))
+		echo "ok $n - $1 fails if its kernel does nothing # SKIP $1 is left out here"
+		return
+	fi
+	[ "$rc" = 1 ] && [ ! -s "$work/out" ] && grep -q "$2" "$work/err" && rc=0 || rc=1
+	check "$1 fails if its kernel does nothing" "$rc"
+}
+
 # said DIR NAME...: over the module, see selftests/system/guest.sh
 said() {
 	local dir=$1 name rc
@@ -73,7 +144,7 @@ said() {
 }
 
 smoke() {
-	local name rc left
+	local name rc
 	work=$(mktemp -d "${TMPDIR:-/tmp}/arax-smoke.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
 	export TMPDIR=$work
@@ -87,6 +158,9 @@ smoke() {
 		check "$name runs and says all it should" "$rc"
 		cp "$work/out" "$work/report/broker-$name.json"
 	done
+	rc=0
+	! grep -E '"met": (true|false)' "$work/report/broker-grcuda.json" >"$work/out" || rc=1
+	check 'grcuda is not judged without its largest programs' "$rc"
 	# The core's own bench leaves another file there.
 	echo '{"name": "core"}' >"$work/report/core.json"
 	rc=0
@@ -124,20 +198,31 @@ smoke() {
 		n=$((n + 1))
 		echo "ok $n - null runs for an unprivileged user # SKIP not root, or others can't run $bench"
 	fi
-	# What it starts and makes, it ends and takes away: also when it is killed.
-	"$bench" null --seconds 30 >"$work/out" 2>"$work/err" &
-	sleep 1
-	kill -TERM $!
-	wait $! || :
-	for _ in $(seq 600); do
-		left=$(find "$work" -mindepth 1 -name 'arax-bench.*' | wc -l)
-		# Processes that name its folder, but for this one's own grep.
-		left=$((left + $({ grep -laF -f <(echo "$work/arax-bench") \
-			/proc/[0-9]*/cmdline 2>/dev/null || :; } | wc -l)))
-		[ "$left" != 0 ] || break
-		sleep 0.1
-	done
-	check 'nothing is left behind after SIGTERM' "$left"
+	make_idle
+	idle stream "the kernel's result is wrong"
+	idle fair 'a program failed'
+	idle overhead 'bench_work: calls do nothing'
+	idle null 'the other clients did not'
+	idle handover "did not work on the client's pages"
+	idle sharing "application's result is wrong"
+	# An araxd that serves, and comes to a bad end.
+	cat >"$work/araxd" <<-END
+		#!/bin/bash
+		trap 'kill \$pid' TERM
+		"$top/build/bin/araxd" "\$@" &
+		pid=\$!
+		wait \$pid
+		wait \$pid
+		exit 7
+	END
+	chmod +x "$work/araxd"
+	rc=0
+	ARAX_BENCH_ARAXD=$work/araxd timeout 120 "$bench" handover --seconds 0.3 --rounds 2 \
+		>"$work/out" 2>"$work/err" || rc=$?
+	[ "$rc" = 1 ] && grep -q 'araxd exited with 7' "$work/err" && rc=0 || rc=1
+	check 'an araxd that fails at its end fails the bench' "$rc"
+	killed null
+	killed fair
 	refused 'an unknown bench' nonsense
 	refused 'an unknown link' null --link pigeon
 	refused 'a time of no length' null --seconds 0

@@ -23,6 +23,7 @@
 
 #define READY_MS	20000
 #define COMPILE_MS	240000	/* of kernels, the first time */
+#define STOP_S		30
 
 void build_path(char *path, size_t size, const char *name)
 {
@@ -290,12 +291,16 @@ void server_stop(struct server *s)
 
 	if (!s->pid || !s->dir[0])
 		return;
-	status = child_end(s->pid);
+	status = child_end_within(s->pid, STOP_S);
 	s->pid = 0;
-	if (status) {
-		show_log(s);
-		fprintf(stderr, "arax-bench: araxd ended with status %#x\n", status);
-	}
+	if (!status)
+		return;
+	show_log(s);
+	if (WIFEXITED(status))
+		bench_fail("araxd exited with %d", WEXITSTATUS(status));
+	if (WTERMSIG(status) == SIGKILL)
+		bench_fail("araxd was killed, or did not end within %d s", STOP_S);
+	bench_fail("araxd was ended by signal %d", WTERMSIG(status));
 }
 
 void server_place(const struct server *s, int cpu)

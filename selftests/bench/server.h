@@ -36,6 +36,7 @@ void server_start_kind(struct server *s, const char *kind);
 void server_start_config(struct server *s, const char *kind, const char *config);
 /* Likewise with all of the standard kernels. */
 void server_start_standard(struct server *s, const char *kind, const char *config);
+/* One that comes to a bad end, or to none, fails the bench. */
 void server_stop(struct server *s);
 
 /**

@@ -68,6 +68,15 @@ static int move_to(const char *procs)
 	return err;
 }
 
+/* Who was in it has been waited for, but what an araxd left that was killed ends by itself. */
+static void remove_group(const char *path)
+{
+	int i;
+
+	for (i = 0; rmdir(path) && errno == EBUSY && i < 300; i++)
+		usleep(10000);
+}
+
 static void leave(void)
 {
 	int i;
@@ -75,7 +84,7 @@ static void leave(void)
 	if (!depth || move_to(origin))
 		return;
 	for (i = depth; i--;)
-		rmdir(groups[i]);
+		remove_group(groups[i]);
 	depth = 0;
 }
 
@@ -157,7 +166,7 @@ static int nr_siblings;
 static void remove_siblings(void)
 {
 	while (nr_siblings)
-		rmdir(siblings[--nr_siblings]);
+		remove_group(siblings[--nr_siblings]);
 }
 
 int tenant_change(const char *link, int sibling, const char *setting)

@@ -603,9 +603,11 @@ static void run_command(unsigned int n, char *command, unsigned int seconds, int
 		bad = true;
 	if (bad && !run.notok) {
 		run.notok = 1;		/* it failed without saying which test */
+	} else if (WEXITSTATUS(status) == KSFT_SKIP && !run.notok && !run.skip) {
+		run.skip = 1;
 	} else if (!run.ok && !run.notok && !run.skip) {
-		if (WEXITSTATUS(status) == KSFT_SKIP)
-			run.skip = 1;
+		if (run.plans)
+			run.notok = 1;	/* who has a plan of no tests was to have some */
 		else
 			run.ok = 1;	/* no TAP: the command is the test */
 	}

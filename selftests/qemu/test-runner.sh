@@ -37,15 +37,17 @@ guest() {
 
 mkdir -p "$work/out"
 # The first guest passes, or none of the others proves a thing.
-guest 0 'qemu-run: .*: 3 ok, 0 not ok, 2 skipped$' 'a guest that passes' \
+guest 0 'qemu-run: .*: 4 ok, 0 not ok, 4 skipped$' 'a guest that passes' \
 	--out "/tmp/out:$work/out" -- 'echo 1..2; echo ok 1 a; echo "ok 2 b # SKIP none"' \
-	'mkdir /tmp/out; echo 42 >/tmp/out/x' 'exit 4' true
+	'mkdir /tmp/out; echo 42 >/tmp/out/x' 'exit 4' true \
+	'echo ok 1; exit 4' 'echo "1..0 # SKIP none"'
 check 'a file comes back' "$([ "$(cat "$work/out/x" 2>/dev/null)" = 42 ] && echo 0 || echo 1)"
 
 # One guest, many ways to fail: all of them are counted, none stops the rest.
-guest 1 ': 5 ok, 7 not ok, 0 skipped: 7 of 8 commands failed' 'commands that fail' \
+guest 1 ': 5 ok, 9 not ok, 0 skipped: 9 of 10 commands failed' 'commands that fail' \
 	-- 'exit 3' 'echo ok 1; echo not ok 2 b; echo ok 3' 'echo 1..3; echo ok 1; echo ok 2' \
-	'kill -9 $$' '@1 sleep 60' 'echo Bail out!; exit 0' /nonexistent 'echo ok 1 last'
+	'kill -9 $$' '@1 sleep 60' 'echo Bail out!; exit 0' /nonexistent 'echo 1..0' \
+	'echo not ok 1; exit 4' 'echo ok 1 last'
 
 # Text on the console, or from a test, is not a verdict.
 forge='T 0123 commands=1 failed=0 ok=1 notok=0 skip=0 faults=0'

@@ -124,10 +124,18 @@ endif
 RODINIA_TEST := selftests/unit/be_rodinia.c $(RODINIA_KERNEL_SRCS) $(filter-out %/arax.c,$(RODINIA_SRCS))
 $(foreach v,plain asan,\
 	$(call program,$(B)/test/be_rodinia-$(v),$(v),$(RODINIA_TEST),-lcheck -lsubunit -lrt -lm))
-check-be_rodinia-plain check-be_rodinia-asan: check-%: $(B)/test/%
+# How they wait, with a queue of the test's own in place of libarax.
+RODINIA_WAIT_TEST := selftests/unit/be_rodinia_wait.c $(RODINIA_SRCS)
+$(foreach v,plain asan,\
+	$(call program,$(B)/test/be_rodinia_wait-$(v),$(v),$(RODINIA_WAIT_TEST),\
+		-lcheck -lsubunit -lrt -lm))
+check-be_rodinia-plain check-be_rodinia-asan check-be_rodinia_wait-plain \
+check-be_rodinia_wait-asan: check-%: $(B)/test/%
 	$(Q)scripts/tally run unit/$* -- $<
-CHECK_TARGETS += check-be_rodinia-plain check-be_rodinia-asan
-.PHONY: check-be_rodinia-plain check-be_rodinia-asan
+CHECK_TARGETS += check-be_rodinia-plain check-be_rodinia-asan check-be_rodinia_wait-plain \
+	check-be_rodinia_wait-asan
+.PHONY: check-be_rodinia-plain check-be_rodinia-asan check-be_rodinia_wait-plain \
+	check-be_rodinia_wait-asan
 $(call be_test,sim,plain asan)
 # No sanitizer: what does the work is not ours, and LeakSanitizer dies of its libgomp.
 $(call be_test,blas,plain)
@@ -194,6 +202,11 @@ check-tally:
 	@scripts/tally run unit/tally selftests/unit/tally.sh
 CHECK_TARGETS += check-tally
 .PHONY: check-tally
+
+check-alone:
+	@scripts/tally run unit/alone selftests/unit/alone.sh
+CHECK_TARGETS += check-alone
+.PHONY: check-alone
 
 check-setup:
 	@scripts/tally run unit/setup selftests/unit/setup.sh

@@ -40,15 +40,29 @@ tap '1 passed, 1 failed, 0 skipped' 1 'one is missing' '1..2\nok 1\n'
 tap '0 passed, 1 failed, 0 skipped' 1 'no test at all' 'hello\n'
 tap '1 passed, 1 failed, 0 skipped' 1 'all pass but the program fails' '1..1\nok 1\n' 1
 tap '1 passed, 1 failed, 0 skipped' 1 'bail out' '1..1\nok 1\nBail out!\n'
+tap '0 passed, 1 failed, 0 skipped' 1 'a plan of no tests' '1..0\n'
+tap '0 passed, 0 failed, 1 skipped' 0 'but for a reason' '1..0 # SKIP no y\n'
+tap '1 passed, 0 failed, 1 skipped' 0 'status 4 with a reason' '1..2\nok 1\nok 2 # SKIP no y\n' 4
+tap '1 passed, 0 failed, 1 skipped' 0 'status 4 without one' '1..1\nok 1\n' 4
+tap '0 passed, 1 failed, 0 skipped' 1 'status 4 of what failed' '1..1\nnot ok 1\n' 4
 counts '1 passed, 0 failed, 0 skipped' 0 'a program without TAP' run t true
+counts '0 passed, 1 failed, 0 skipped' 1 'that has a plan of no tests' run t echo 1..0
+counts '0 passed, 0 failed, 1 skipped' 0 'but for a reason' run t echo '1..0 # SKIP no y'
 counts '0 passed, 1 failed, 0 skipped' 1 'that fails' run t false
 counts '0 passed, 0 failed, 1 skipped' 0 'or skips' run t sh -c 'echo no such thing; exit 4'
+counts '0 passed, 1 failed, 0 skipped' 1 'or fails, and then skips' run t sh -c \
+	'echo not ok 1; echo 1..1; exit 4'
+counts '1 passed, 0 failed, 1 skipped' 0 'or passes, and then skips' run t sh -c \
+	'echo ok 1; echo 1..1; exit 4'
 # As libcheck does, which leaves its TAP in a file.
 # shellcheck disable=SC2016
 check='printf "ok 1 - a\nok 2 - b\n1..2\n" >"$CK_TAP_LOG_FILE_NAME"; '
 counts '2 passed, 0 failed, 0 skipped' 0 'libcheck' run t sh -c "$check"
 counts '2 passed, 0 failed, 2 skipped' 0 'libcheck with tests left out' run t sh -c \
 	"$check printf 'ok - c # SKIP not root\nok - d # SKIP not root\n'"
+# shellcheck disable=SC2016
+counts '0 passed, 1 failed, 0 skipped' 1 'libcheck without a test' run t sh -c \
+	'echo 1..0 >"$CK_TAP_LOG_FILE_NAME"'
 counts '2 passed, 1 failed, 0 skipped' 1 'libcheck that dies' run t sh -c "$check exit 1"
 # libcheck's own limit is 4 s, in which a busy machine may not run a program at all.
 # shellcheck disable=SC2016

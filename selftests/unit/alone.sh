@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# What measures, or needs the machine, runs by itself, however many jobs make was given.  TAP.
+
+set -uo pipefail
+
+cd "$(dirname "$0")/../.." || exit 1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+n=0
+failed=0
+
+# In place of each inner make: says what it was asked for, and with what jobs.
+cat >"$work/model.mk" <<'END'
+default check-all test-all test-alone bench-all:
+	@echo "$@: $(MAKEFLAGS)"
+END
+cat >"$work/make" <<END
+#!/bin/sh
+exec make -f "$work/model.mk" "\$@"
+END
+chmod +x "$work/make"
+
+# alone OUTER INNER: make OUTER runs INNER with one job
+alone() {
+	n=$((n + 1))
+	# Nothing is to be installed for it: the target "setup" counts as done.
+	if env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s -j3 -o setup MAKE="$work/make" "$1" \
+			>"$work/out" 2>&1 &&
+		grep -q "^$2:.* -j1\( \|$\)" "$work/out" && ! grep -q "^$2:.*jobserver" "$work/out"; then
+		echo "ok $n - make -j3 $1 runs $2 one after the other"
+	else
+		failed=1
+		echo "not ok $n - make -j3 $1 runs $2 one after the other"
+		sed 's/^/# /' "$work/out"
+	fi
+}
+
+alone test test-alone
+alone bench bench-all
+echo "1..$n"
+exit $failed
