@@ -185,8 +185,13 @@ int arax_access_begin_all(struct arax_queue *queue, const struct arax_range *ran
 		ret = check(queue, &ranges[i]);
 		needed = needed || (!ret && is_explicit(queue->ax, ranges[i].buffer));
 	}
-	if (ret || !nr || (!needed && nothing_runs(queue->ax)))
+	if (ret || !nr)
 		return ret;
+	if (!needed && nothing_runs(queue->ax)) {
+		/* So it looks as well when all have ended because the context has. */
+		ret = context_dead(queue->ax);
+		return ret ? error_set(ret, "arax_access_begin") : 0;
+	}
 	a = calloc(1, sizeof(*a) + nr * sizeof(a->events[0]));
 	if (!a)
 		return error_set(-ENOMEM, "arax_access_begin");

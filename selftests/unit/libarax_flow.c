@@ -1280,6 +1280,22 @@ START_TEST(context_killed)
 }
 END_TEST
 
+/* What was to be written has not been, though nothing is in flight any more. */
+START_TEST(access_to_what_is_dead)
+{
+	const struct arax_range range = {
+		.buffer = 1, .access = ARAX_IN, .length = 8, .count = 1,
+	};
+	struct arax_event e = ARAX_EVENT_INIT;
+
+	ck_assert_int_eq(go('h', &e), 0);
+	store_relaxed(&((struct arax_ring_ctl *)P->region)->dead, EPIPE);
+	ck_assert_int_eq(arax_wait(&e, SOON), -EPIPE);
+	ck_assert_int_eq(arax_access_begin(q, range, SOON), -EPIPE);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "the context is dead"));
+}
+END_TEST
+
 /* What was published before it showed that nobody is there has been submitted, and ends. */
 START_TEST(kick_fails)
 {
@@ -1676,6 +1692,7 @@ int main(void)
 	tcase_add_test(t, link_dies);
 	tcase_add_test(t, link_dies_while_testing);
 	tcase_add_test(t, context_killed);
+	tcase_add_test(t, access_to_what_is_dead);
 	tcase_add_loop_test(t, kick_fails, 0, 3);
 	tcase_add_test(t, kick_fails_in_an_access);
 	tcase_add_test(t, access_after_a_queue);
