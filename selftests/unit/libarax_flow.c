@@ -1611,6 +1611,49 @@ START_TEST(cancelled_in_an_access)
 }
 END_TEST
 
+/* Where it waits for room to be submitted: it is in time, and may be cancelled, there as well. */
+START_TEST(access_without_room)
+{
+	const struct arax_range range = {
+		.buffer = 1, .access = ARAX_IN, .length = 8, .count = 1,
+	};
+	struct arax_range all[40];
+	pthread_t t;
+	void *result;
+	int i;
+
+	for (i = 0; i < 40; i++)
+		all[i] = range;
+	P->hold_all = true;
+	for (i = 0; i < 64; i++)
+		ck_assert_int_eq(go(0, NULL), 0);
+	ck_assert_int_eq(arax_access_begin(q, range, 0), -ETIMEDOUT);
+	ck_assert_int_eq(arax_access_begin_all(q, all, 40, arax_deadline(1000000)), -ETIMEDOUT);
+	ck_assert_uint_eq(ax->ring.sq_tail, 64);
+	if (BE_CANCELS) {
+		ck_assert_int_eq(pthread_create(&t, NULL, begin_access, NULL), 0);
+		until_asleep(64);
+		pthread_cancel(t);
+		join_soon(t, &result);
+		ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+	}
+	P->hold_all = false;
+	P->release = true;
+	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+	/* Of these some are submitted, and end when nobody waits for them any more. */
+	P->hold_all = true;
+	P->release = false;
+	for (i = 0; i < 40; i++)
+		ck_assert_int_eq(go(0, NULL), 0);
+	ck_assert_int_eq(arax_access_begin_all(q, all, 40, arax_deadline(1000000)), -ETIMEDOUT);
+	ck_assert_uint_eq(ax->ring.nr_free, 0);
+	P->hold_all = false;
+	P->release = true;
+	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+	ck_assert_int_eq(arax_access_begin_all(q, all, 40, SOON), 0);
+}
+END_TEST
+
 /* One who polls sees what comes after the one that slept is gone. */
 START_TEST(cancelled_beside_a_poll)
 {
@@ -1702,6 +1745,7 @@ int main(void)
 	tcase_add_test(t, sleepers_for_less);
 	tcase_add_test(t, sleepers_hand_over);
 	tcase_add_test(t, access_beside_a_notify);
+	tcase_add_test(t, access_without_room);
 	if (BE_CANCELS) {
 		tcase_add_loop_test(t, cancelled_while_asleep, 0, 3);
 		tcase_add_test(t, cancelled_in_an_access);
