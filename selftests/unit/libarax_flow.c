@@ -793,6 +793,8 @@ START_TEST(texts)
 	ck_assert_str_eq(arax_strerror(0), "success");
 	ck_assert_str_eq(arax_strerror(-EBUSY), "in use");
 	ck_assert_str_eq(arax_strerror(EBUSY), "in use");
+	ck_assert_ptr_nonnull(strstr(arax_strerror(-ENOEXEC), "no device has this kernel"));
+	ck_assert_ptr_nonnull(strstr(arax_strerror(-EIO), "lost with a device"));
 	ck_assert_str_eq(arax_strerror(INT32_MIN), "unknown error");
 	ck_assert_str_eq(arax_strerror(INT32_MAX), "unknown error");
 }
@@ -1296,6 +1298,26 @@ START_TEST(access_to_what_is_dead)
 }
 END_TEST
 
+START_TEST(process_what_is_dead)
+{
+	store_relaxed(&((struct arax_ring_ctl *)P->region)->dead, EPIPE);
+	ck_assert_int_eq(arax_process(ax), -EPIPE);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "the context is dead"));
+}
+END_TEST
+
+/* What is said of a kernel that is not the context's is not said of other errors. */
+START_TEST(unload_in_what_is_dead)
+{
+	const struct arax_kernel mine = { .id = ARAX_KERNEL_OWN | 1, .name = "mine" };
+
+	P->kick_error = -ENOTCONN;
+	ck_assert_int_eq(arax_module_unload(ax, &mine), -EOWNERDEAD);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "unloading kernel mine"));
+	ck_assert_ptr_null(strstr(arax_error_text(), "none of this context's own"));
+}
+END_TEST
+
 /* What was published before it showed that nobody is there has been submitted, and ends. */
 START_TEST(kick_fails)
 {
@@ -1736,6 +1758,8 @@ int main(void)
 	tcase_add_test(t, link_dies_while_testing);
 	tcase_add_test(t, context_killed);
 	tcase_add_test(t, access_to_what_is_dead);
+	tcase_add_test(t, process_what_is_dead);
+	tcase_add_test(t, unload_in_what_is_dead);
 	tcase_add_loop_test(t, kick_fails, 0, 3);
 	tcase_add_test(t, kick_fails_in_an_access);
 	tcase_add_test(t, access_after_a_queue);
