@@ -138,6 +138,8 @@ done
 
 grep -q "^ExecStart=$prefix/bin/araxd" "$at/lib/systemd/system/araxd.service"
 ok $? 'the systemd unit starts the installed araxd'
+grep -qx 'ConfigurationDirectory=arax arax/tenants.d' "$at/lib/systemd/system/araxd.service"
+ok $? 'and has the folder of saved limits made, which araxd could not'
 if command -v systemd-analyze >/dev/null; then
 	sed "s|$prefix|$at|" "$at/lib/systemd/system/araxd.service" >"$work/araxd.service"
 	try 'and is right' systemd-analyze verify --man=no "$work/araxd.service"
