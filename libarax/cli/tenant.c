@@ -374,6 +374,9 @@ static int run(const struct command *self, int argc, char **argv)
 		argc--;
 		argv++;
 	}
+	/* A script's variable that is not set must not mean the whole machine. */
+	if (path && !*path)
+		return cli_usage(self, "the PATH is empty: \"/\" is the whole machine");
 	if (shows && argc)
 		return cli_usage(self, "unexpected \"%s\"", argv[0]);
 	if (shows)

@@ -92,6 +92,10 @@ is 2 'kill wants a possible number' $arax kill 0
 is 2 'tenant wants a verb' $arax tenant
 is 2 'tenant wants a known verb' $arax tenant get
 is 2 'tenant set wants something to set' $arax tenant set
+is 2 'tenant set takes no empty path' $arax tenant set '' tasks.max=1
+says 'the PATH is empty' 'and says so'
+is 2 'nor does tenant unset' $arax tenant unset --save '' tasks.max
+is 2 'nor does tenant show' $arax tenant show ''
 is 2 'tenant set wants good values' $arax tenant set / memory.max=-1
 is 2 'tenant set wants known keys' $arax tenant set memroy.max=1
 says 'there are memory.max, tasks.max' 'and lists them'
