@@ -488,6 +488,16 @@ assert t[\"current\"] == 0 and 4000 << 10 < t[\"peak\"] <= 4400 << 10, t'"
 		"$arax tenant set --save --tenants $tmp/t / memory.max=3G
 		$arax tenant show / --json --tenants $tmp/t"
 	says '"memory.max=3G"' 'as saved'
+	echo 'tenant / { tasks.max = 50 }' >"$tmp/t/10.conf"
+	is 0 'what is saved is taken back' $arax run --private -- bash -ec \
+		"$arax tenant set --save --tenants $tmp/t / tasks.max=70
+		$arax tenant unset --save --tenants $tmp/t / tasks.max
+		$arax tenant show / --json --tenants $tmp/t"
+	says '"tasks.max=50"' 'and what an earlier file says holds again'
+	says '"max": 50' 'for the tenant, too'
+	is 1 'what an earlier file says is not' $arax run --private -- \
+		$arax tenant unset --save --tenants "$tmp/t" / tasks.max
+	says '10.conf:1: change it there' 'and that file is named'
 	echo 'tenant / { tasks.max = -1 }' >"$tmp/t/10.conf"
 	is 0 'a wrong file stops no show' $arax run --private -- $arax tenant show --tenants "$tmp/t"
 	says '10.conf:1: tasks.max = "-1"' 'and is told'
