@@ -205,6 +205,10 @@ if [ ! -x build/bin/araxd ]; then
 fi
 
 is 0 'run starts a private daemon' $arax run --private -- true
+for closed in '>&-' '2>&-' '>&- 2>&-' '<&- >&-' '<&- 2>&-' '<&- >&- 2>&-'; do
+	is 0 "run with $closed" sh -c "$arax run --private -- true $closed"
+	is 0 "run --verbose with $closed" sh -c "$arax run --private --verbose -- true $closed"
+done
 is 7 'run passes the exit status on' $arax run --private -- sh -c 'exit 7'
 ARAX_LINK=broker:$tmp/none is 0 'run --kernels starts one whatever there is' \
 	$arax run --kernels build/examples/kernels --kernels build/lib/arax/kernels -- $arax kernels
