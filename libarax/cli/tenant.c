@@ -398,8 +398,9 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command cmd_tenant = {
 	.name = "tenant",
-	.args = "show [PATH] [--json] | set [--save] [--json] [PATH] KEY=VALUE... |\n"
-		"                   unset [--save] [--json] [PATH] KEY...",
+	.args = "show [--tenants DIR] [--json] [PATH] |\n"
+		"                   set [--save] [--tenants DIR] [--json] [PATH] KEY=VALUE... |\n"
+		"                   unset [--save] [--tenants DIR] [--json] [PATH] KEY...",
 	.summary = "show and set what tenants may use (administrators)",
 	.help = "PATH is a cgroup: absolute, or as seen from the mount point; by default the\n"
 		"caller's own for set and unset, all for show.  Keys and values:\n\n"

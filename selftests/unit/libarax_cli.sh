@@ -90,6 +90,9 @@ is 2 'kill wants a context' $arax kill
 is 2 'kill wants a number' $arax kill 1x
 is 2 'kill wants a possible number' $arax kill 0
 is 2 'tenant wants a verb' $arax tenant
+says '[--tenants DIR]' 'and its usage has all options'
+is 1 'trace wants a file that is there' $arax trace /nonexistent
+says 'arax: /nonexistent: ' 'and says who says so'
 is 2 'tenant wants a known verb' $arax tenant get
 is 2 'tenant set wants something to set' $arax tenant set
 is 2 'tenant set takes no empty path' $arax tenant set '' tasks.max=1
@@ -191,6 +194,29 @@ _arax
 printf '%s\n' "${COMPREPLY[@]}"
 [ ! -e expanded ]
 END
+cat >"$tmp/values" <<'END'
+. "$1/libarax/cli/arax.bash"
+cd "$2" || exit
+COMP_WORDS=(arax run --kind cu)
+COMP_CWORD=3
+_arax
+[ "${COMPREPLY[*]}" = cuda ] || exit
+COMP_WORDS=(arax run --kind cuda --kernels gro)
+COMP_CWORD=5
+_arax
+[ "${COMPREPLY[*]}" = groups ] || exit
+COMP_WORDS=(arax run --kind cuda tru)
+COMP_CWORD=4
+_arax
+[[ " ${COMPREPLY[*]} " == *' true '* ]] || exit
+COMP_WORDS=(arax bench '')
+COMP_CWORD=2
+_arax
+for b in $("$1/build/bin/arax-bench" list | cut -d' ' -f1); do
+	[[ " ${COMPREPLY[*]} " == *" $b "* ]] || exit
+done
+END
+is 0 'completion of options' bash "$tmp/values" "$PWD" "$tmp"
 is 0 'completion of cgroups runs no name' bash "$tmp/complete" "$PWD" "$tmp"
 says '/plain' 'has a plain one'
 says '/with\ space' 'and one with a blank, quoted'
