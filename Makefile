@@ -9,13 +9,14 @@
 #   make test     everything
 #   make bench    the benches, on both links
 #   make install  DESTDIR= PREFIX=
+#   make uninstall  with the same two: what make install would put there
 #   make soak / make fuzz   the long sweeps
 
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 .SECONDEXPANSION:
 
-VERSION  := 0.1.0
+VERSION  := $(shell sed -n 's/^ARAX_VERSION := //p' Kbuild)
 B        := build
 
 # V=1 shows every command.
@@ -121,6 +122,14 @@ bench: setup
 	@$(MAKE) --no-print-directory -j1 bench-all
 bench-all: default $(BENCH_TARGETS)
 install: default $(INSTALL_TARGETS)
+# The rules above are the only list of files.  Folders that are Arax's own go with them.
+uninstall:
+	@stage=$$(mktemp -d) && trap 'rm -rf "$$stage"' EXIT && \
+	$(MAKE) --no-print-directory -s install DESTDIR="$$stage" PREFIX="$(PREFIX)" >/dev/null && \
+	cd "$$stage" && find . ! -type d -printf '%P\0' | (cd "$(DESTDIR)/" && xargs -0 rm -f) && \
+	find . -depth -type d -path '*/arax*' -printf '%P\0' | \
+		(cd "$(DESTDIR)/" && xargs -0r rmdir --ignore-fail-on-non-empty 2>/dev/null || :)
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 fuzz: $(FUZZ_TARGETS)
 # The bounded share of `make test`.
 test-fuzz:
@@ -136,4 +145,4 @@ setup:
 clean:
 	rm -rf $(B)
 
-.PHONY: all default check check-all test test-all test-alone test-fuzz bench bench-all install fuzz soak setup clean run
+.PHONY: all default check check-all test test-all test-alone test-fuzz bench bench-all install uninstall fuzz soak setup clean run

@@ -97,14 +97,12 @@ FUZZ_TARGETS += fuzz-socket fuzz-ring
 .PHONY: fuzz-socket fuzz-ring
 
 SYSTEMD_DIR  ?= $(PREFIX)/lib/systemd/system
-TMPFILES_DIR ?= $(PREFIX)/lib/tmpfiles.d
 install-araxd: $(B)/bin/araxd
-	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(SYSTEMD_DIR)" "$(DESTDIR)$(TMPFILES_DIR)"
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(SYSTEMD_DIR)"
 	install -m 755 $(B)/bin/araxd "$(DESTDIR)$(PREFIX)/bin/"
 	sed -e 's|@PREFIX@|$(PREFIX)|' daemon/systemd/araxd.service.in \
 		> "$(DESTDIR)$(SYSTEMD_DIR)/araxd.service"
 	chmod 644 "$(DESTDIR)$(SYSTEMD_DIR)/araxd.service"
-	install -m 644 daemon/systemd/arax-tmpfiles.conf "$(DESTDIR)$(TMPFILES_DIR)/arax.conf"
 INSTALL_TARGETS += install-araxd
 .PHONY: install-araxd
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* araxd: reads its configuration, opens devices and links, polls, and ends well. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -390,11 +391,24 @@ static void run(struct daemon *d)
 	}
 }
 
+/* What is closed would be given to a socket or a device, and the log be written into that. */
+static void open_standard(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	struct daemon d = { .signal_fd = -1, .stopped_fd = -1 };
 	int ret;
 
+	open_standard();
 	ret = options_parse(&d.options, argc, argv);
 	if (ret > 0 && (fflush(stdout) || ferror(stdout))) {
 		perror("araxd: standard output");

@@ -90,33 +90,35 @@ static int check(const struct arax_queue *queue, const struct arax_range *range)
 	return 0;
 }
 
-/* Returns how many markers were submitted, all or those before the one with *@err. */
-static size_t submit(struct arax_queue *queue, struct access *a, const struct arax_range *ranges,
-		     size_t nr, int *err)
+/*
+ * Markers for the ranges from *@done on, while there is room for them.  0: for all of them;
+ * -EAGAIN: the ring is full.
+ */
+static int submit_some(struct arax_queue *queue, struct access *a, const struct arax_range *ranges,
+		       size_t nr, size_t *done)
 {
 	struct arax_desc d[MARKERS];
-	size_t done = 0, n, i;
+	size_t n, i;
 	int ret;
 
-	while (done < nr) {
-		n = nr - done < MARKERS ? nr - done : MARKERS;
+	while (*done < nr) {
+		n = nr - *done < MARKERS ? nr - *done : MARKERS;
 		memset(d, 0, n * sizeof(*d));
 		for (i = 0; i < n; i++) {
-			a->events[done + i].notify = access_ended;
-			a->events[done + i].data = a;
+			a->events[*done + i].notify = access_ended;
+			a->events[*done + i].data = a;
 			d[i].opcode = ARAX_OP_MARKER;
-			d[i].ranges = &ranges[done + i];
+			d[i].ranges = &ranges[*done + i];
 			d[i].nr_ranges = 1;
-			d[i].event = &a->events[done + i];
+			d[i].event = &a->events[*done + i];
 		}
-		ret = arax_submit(queue, d, n, 0);
-		if (ret <= 0) {
-			*err = ret < 0 ? ret : -EAGAIN;
-			break;
-		}
-		done += (size_t)ret;
+		ret = arax_submit(queue, d, n, ARAX_SUBMIT_NOWAIT);
+		if (ret <= 0)
+			return ret < 0 ? ret : -EAGAIN;
+		*done += (size_t)ret;
+		a->caller -= (uint32_t)ret;
 	}
-	return done;
+	return 0;
 }
 
 static void caller_gone(void *arg)
@@ -124,17 +126,6 @@ static void caller_gone(void *arg)
 	struct access *a = arg;
 
 	put(a, a->caller);
-}
-
-/* The thread may be cancelled while it waits. */
-static int await(struct arax *ax, struct access *a, uint64_t deadline)
-{
-	int ret;
-
-	pthread_cleanup_push(caller_gone, a);
-	ret = wait_until(ax, is_done, NULL, a, deadline);
-	pthread_cleanup_pop(0);
-	return ret;
 }
 
 static int say_range(const struct arax_range *r, int err, const char *what, uint64_t origin)
@@ -171,12 +162,39 @@ static const struct arax_range *first_missing(const struct access *a,
 	return &ranges[i];
 }
 
+/*
+ * Submits all and waits until they have ended.  The thread may be cancelled while it waits, also
+ * for room: in between what it has submitted is counted.
+ */
+static int submit_and_wait(struct arax_queue *queue, struct access *a,
+			   const struct arax_range *ranges, size_t nr, uint64_t deadline)
+{
+	int ret, err, cancel;
+	size_t done = 0;
+
+	pthread_cleanup_push(caller_gone, a);
+	do {
+		err = 0;
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+		ret = submit_some(queue, a, ranges, nr, &done);
+		pthread_setcancelstate(cancel, NULL);
+		if (ret == -EAGAIN)
+			err = submit_room(queue->ax, deadline);
+	} while (ret == -EAGAIN && !err);
+	if (!ret)
+		err = wait_until(queue->ax, is_done, NULL, a, deadline);
+	if (err)
+		ret = say_range(first_missing(a, ranges, nr), err, "waiting for", 0);
+	pthread_cleanup_pop(0);
+	return ret;
+}
+
 int arax_access_begin_all(struct arax_queue *queue, const struct arax_range *ranges, size_t nr,
 			  uint64_t deadline)
 {
 	bool needed = false;
 	struct access *a;
-	int ret = 0, cancel;
+	int ret = 0;
 	size_t i;
 
 	if (nr > UINT32_MAX - 1)
@@ -185,21 +203,22 @@ int arax_access_begin_all(struct arax_queue *queue, const struct arax_range *ran
 		ret = check(queue, &ranges[i]);
 		needed = needed || (!ret && is_explicit(queue->ax, ranges[i].buffer));
 	}
-	if (ret || !nr || (!needed && nothing_runs(queue->ax)))
+	if (ret || !nr)
 		return ret;
+	if (!needed && nothing_runs(queue->ax)) {
+		/* So it looks as well when all have ended because the context has. */
+		ret = context_dead(queue->ax);
+		return ret ? error_set(ret, "arax_access_begin") : 0;
+	}
 	a = calloc(1, sizeof(*a) + nr * sizeof(a->events[0]));
 	if (!a)
 		return error_set(-ENOMEM, "arax_access_begin");
 	a->owners = (uint32_t)nr + 1;
 	a->left = (uint32_t)nr;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	a->caller = (uint32_t)(nr - submit(queue, a, ranges, nr, &ret)) + 1;
-	pthread_setcancelstate(cancel, NULL);
-	if (!ret) {
-		ret = await(queue->ax, a, deadline);
-		ret = ret ? say_range(first_missing(a, ranges, nr), ret, "waiting for", 0) :
-			    result_of(a, ranges, nr);
-	}
+	a->caller = a->owners;
+	ret = submit_and_wait(queue, a, ranges, nr, deadline);
+	if (!ret)
+		ret = result_of(a, ranges, nr);
 	put(a, a->caller);
 	return ret;
 }

@@ -37,6 +37,8 @@ static const struct {
 	{ EBUSY, "in use" },
 	{ ENOENT, "no such thing" },
 	{ ENOMEM, "out of memory" },
+	{ ENOEXEC, "no device has this kernel, the context has not brought it, or its image can't be loaded" },
+	{ EIO, "bytes that were lost with a device or daemon, or a device that failed" },
 	{ EMFILE, "no room for another file descriptor: raise this program's limit (ulimit -n), or araxd's users have all that it gives them together" },
 };
 

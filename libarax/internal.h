@@ -193,5 +193,7 @@ uint64_t now_ns(void);
 
 /* submit.c: entries are published, @count since the last: ring if need be. */
 int submit_kick(struct arax *ax, uint32_t count);
+/* Waits until a task may be in flight besides those that are.  Returns as wait_until() does. */
+int submit_room(struct arax *ax, uint64_t deadline);
 
 #endif /* LIBARAX_INTERNAL_H */

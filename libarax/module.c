@@ -179,8 +179,8 @@ int arax_module_unload(struct arax *ax, const struct arax_kernel *kernel)
 	if (!err)
 		err = arax_wait(&event, ARAX_DEADLINE_NONE);
 	if (err)
-		error_set(err, "unloading kernel %s, which is none of this context's own",
-			  kernel->name);
+		error_set(err, "unloading kernel %s%s", kernel->name,
+			  err == -ENOENT ? ", which is none of this context's own" : "");
 	arax_queue_destroy(queue);
 	pthread_setcancelstate(cancel, NULL);
 	return err;

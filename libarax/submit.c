@@ -319,20 +319,28 @@ static struct wake room_wake(void *arg)
 	return (struct wake){ .why = ARAX_WAKE_AT, .more = room(ax) - ax->ring.nr_free };
 }
 
+int submit_room(struct arax *ax, uint64_t deadline)
+{
+	uint64_t end;
+	int ret;
+
+	if (has_slot(ax))
+		return 0;
+	end = now_ns() + ROOM_NS;
+	ret = wait_until(ax, has_room, room_wake, ax, end < deadline ? end : deadline);
+	if (ret != -ETIMEDOUT)
+		return ret;
+	/* What is in flight may wait for the very task that finds no room. */
+	return has_slot(ax) ? 0 : wait_until(ax, has_slot, NULL, ax, deadline);
+}
+
 /* Everything is kicked: wait for free tickets, or for room in the arena. */
 static int wait_for_room(struct arax *ax)
 {
 	const struct timespec pause = { .tv_nsec = 20000 };
-	int ret;
 
-	if (!has_slot(ax)) {
-		ret = wait_until(ax, has_room, room_wake, ax, now_ns() + ROOM_NS);
-		if (ret != -ETIMEDOUT)
-			return ret;
-		/* What is in flight may wait for the very task that finds no room. */
-		return has_slot(ax) ? 0 :
-			wait_until(ax, has_slot, NULL, ax, ARAX_DEADLINE_NONE);
-	}
+	if (!has_slot(ax))
+		return submit_room(ax, ARAX_DEADLINE_NONE);
 	/*
 	 * The consumer copies entries without waiting for tasks to run, so this
 	 * is short; nothing wakes who waits for it.

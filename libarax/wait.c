@@ -545,7 +545,9 @@ int arax_process(struct arax *ax)
 	if (n && load_acquire(&ax->armed) && read(ax->nudge_fd, &count, sizeof(count)) < 0)
 		count = 0;
 	ret = context_dead(ax);
-	return n ? n : ret;
+	if (n || !ret)
+		return n;
+	return error_set(ret, "arax_process");
 }
 
 static int make_poll_fd(struct arax *ax)

@@ -381,8 +381,12 @@ struct arax_info {
  *		region_size bytes, without holes); kernel link: must be -1
  * @wake_fd:	broker link: eventfd written when cq_need_wakeup is set; else -1
  * @doorbell_fd: broker link: out, eventfd to write when sq_need_wakeup is set
- * @sq_offset, @cq_offset, @arena_offset, @region_size: out; on the broker link
- *		they follow from arax_layout() and are checked
+ * @sq_offset, @cq_offset, @arena_offset, @region_size: out.  They follow from the
+ *		geometry, since on the broker link it is the client who makes the region:
+ *		  sq_offset = 4096
+ *		  cq_offset = sq_offset + depth * entry_size
+ *		  arena_offset = cq_offset + depth * 64, up to the next multiple of 4096
+ *		  region_size = arena_offset + arena_size
  * @context:	out: the context's id, as `arax ps` shows it
  *
  * Once per file: EBUSY after that.  On the kernel link the region is mapped

@@ -206,6 +206,19 @@ static uint64_t turn_limit(const struct poller *p)
 	return TURN_NS / 1000 * p->ticks.per_us;
 }
 
+static void expire(struct poller *p, struct link *l)
+{
+	uint64_t now = poller_ns(p);
+
+	if (graph_next_deadline(l->graph) > now)
+		return;
+	/* What runs in a worker has its deadline there; a thread can't be stopped. */
+	while (graph_expire(l->graph, now))
+		;
+	p->unfinished = true;	/* others may have become ready */
+	poller_commit_ended(p, l);
+}
+
 /* Returns how many tasks were popped, or -1: the role is lost. */
 static int take_ready(struct poller *p, struct link *l, uint64_t first)
 {
@@ -213,6 +226,9 @@ static int take_ready(struct poller *p, struct link *l, uint64_t first)
 	enum run_outcome outcome;
 	int n = 0;
 
+	/* Not only when the house is kept: what is late already would be started before. */
+	if (unlikely(graph_next_deadline(l->graph) != UINT64_MAX))
+		expire(p, l);
 	poller_commit_ended(p, l);
 	while ((node = graph_pop_ready(l->graph))) {
 		node->priv = l;
@@ -279,19 +295,6 @@ static int start_ready(struct poller *p)
 
 /* ------------------------------------------------------------------ */
 /* Now and then                                                        */
-
-static void expire(struct poller *p, struct link *l)
-{
-	uint64_t now = poller_ns(p);
-
-	if (graph_next_deadline(l->graph) > now)
-		return;
-	/* What runs in a worker has its deadline there; a thread can't be stopped. */
-	while (graph_expire(l->graph, now))
-		;
-	p->unfinished = true;	/* others may have become ready */
-	poller_commit_ended(p, l);
-}
 
 static void publish_devices(struct poller *p)
 {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 
 #define PATH_BYTES	8192	/* mount point and cgroup */
 #define FOLDER_EVENTS	(IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB)
+#define PARENT_EVENTS	(IN_CREATE | IN_MOVED_TO)
 
 struct tenants {
 	pthread_mutex_t lock;	/* all below */
@@ -25,6 +27,7 @@ struct tenants {
 	void *arg;
 	int notify;		/* inotify, or -1 */
 	int folder_watch;	/* -1: the folder is not there */
+	int parent_watch;	/* then of the nearest one above it that is, or -1 */
 	bool warned;
 	struct saved saved;
 };
@@ -67,14 +70,57 @@ static void watch_above(struct tenants *t, const char *cgroup)
 	}
 }
 
+/* Watches the nearest folder above that of the files which is there. */
+static int watch_parent(struct tenants *t)
+{
+	char path[PATH_BYTES];
+	char *at = path;
+	int wd;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s", t->folder) >= sizeof(path)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	do {
+		at = dirname(at);
+		wd = inotify_add_watch(t->notify, at, PARENT_EVENTS | IN_ONLYDIR);
+	} while (wd < 0 && errno == ENOENT && strcmp(at, ".") && strcmp(at, "/"));
+	return wd;
+}
+
+static void leave_parent(struct tenants *t, int wd)
+{
+	if (wd >= 0)
+		inotify_rm_watch(t->notify, wd);
+}
+
 static void watch_folder(struct tenants *t)
 {
+	int before;
+
 	if (t->notify < 0)
 		return;
-	t->folder_watch = inotify_add_watch(t->notify, t->folder, FOLDER_EVENTS | IN_ONLYDIR);
-	if (t->folder_watch < 0 && errno != ENOENT)
+	for (;;) {
+		t->folder_watch = inotify_add_watch(t->notify, t->folder,
+						    FOLDER_EVENTS | IN_ONLYDIR);
+		if (t->folder_watch >= 0 || errno != ENOENT)
+			break;
+		before = t->parent_watch;
+		t->parent_watch = watch_parent(t);
+		if (t->parent_watch < 0)
+			break;
+		/* It was watched before this look: what has come since will be told. */
+		if (t->parent_watch == before)
+			return;
+		leave_parent(t, before);
+	}
+	if (t->folder_watch < 0) {
 		log_warn("can't watch the folder of saved limits: send SIGHUP after changes",
 			 log_str("folder", t->folder), log_errno(-errno));
+		return;
+	}
+	leave_parent(t, t->parent_watch);
+	t->parent_watch = -1;
 }
 
 /* Was there anything?  *folder: about the files. */
@@ -94,7 +140,7 @@ static bool take_events(struct tenants *t, bool *folder)
 			/* Hidden: half-written files. */
 			if (e->wd == t->folder_watch && !(e->len && e->name[0] == '.'))
 				*folder = true;
-			if (e->mask & IN_Q_OVERFLOW)
+			if (e->wd == t->parent_watch || e->mask & IN_Q_OVERFLOW)
 				*folder = true;
 		}
 	}
@@ -288,6 +334,7 @@ struct tenants *tenants_create(const char *folder, const char *mount, tenants_se
 	t->folder = strdup(folder);
 	t->mount = strdup(mount);
 	t->notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	t->parent_watch = -1;
 	if (!t->folder || !t->mount) {
 		tenants_destroy(t);
 		return NULL;

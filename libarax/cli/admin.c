@@ -43,7 +43,7 @@ int admin_fail(int err, const char *format, ...)
 	vfprintf(stderr, format, args);
 	va_end(args);
 	if (err == -EPERM || err == -ENOTTY)
-		fputs(": only for root, or the user whose daemon it is\n", stderr);
+		fputs(": only for root, or of a private araxd for its own user alone\n", stderr);
 	else
 		fprintf(stderr, ": %s\n", arax_strerror(err));
 	return EXIT_FAILED;

@@ -19,8 +19,9 @@ _arax()
 			fi
 			words='--json --plot --file --help' ;;
 		bench)
-			words='null depth sleep handover stream starpu simscale elastic grcuda-sim grcuda
-				overhead cholesky sharing rodinia opencl cuda outofcore floors list
+			words='null depth sleep handover stream starpu simscale elastic grcuda-sim
+				cholesky-sim grcuda overhead cholesky graph fair sharing rodinia
+				opencl cuda outofcore floors list
 				--link --json --seconds --rounds --help' ;;
 		trace)
 			mapfile -t COMPREPLY < <(compgen -W '--perfetto --dot --tasks --json --help' -- "$cur"; compgen -f -- "$cur")
@@ -64,9 +65,19 @@ _arax()
 			fi ;;
 		run)
 			for ((i = 2; i < COMP_CWORD; i++)); do
-				[[ ${COMP_WORDS[i]} == -* ]] || break
+				case ${COMP_WORDS[i]} in
+				--config|--kernels|--kind|--trace) i=$((i + 1)) ;;
+				-*) ;;
+				*) break ;;
+				esac
 			done
-			if [ "$i" -lt "$COMP_CWORD" ]; then
+			if [ "$i" -gt "$COMP_CWORD" ]; then	# the word is an option's value
+				case ${COMP_WORDS[COMP_CWORD-1]} in
+				--kind) mapfile -t COMPREPLY < <(compgen -W 'cpu opencl cuda hip xrt' -- "$cur") ;;
+				--kernels) mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
+				*) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+				esac
+			elif [ "$i" -lt "$COMP_CWORD" ]; then
 				mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 			elif [[ $cur == -* ]]; then
 				mapfile -t COMPREPLY < <(compgen -W '--private --verbose --config --kernels --kind --trace --help --' -- "$cur")

@@ -205,9 +205,12 @@ static pid_t start_daemon(const struct private *p, const struct signals *s, int 
 	if (getppid() != parent)
 		_exit(EXIT_FAILED);
 	if (!p->verbose) {
-		fd = open(p->log, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-		if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0)
+		fd = open(p->log, O_WRONLY | O_CREAT | O_EXCL, 0600);
+		if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
 			_exit(EXIT_FAILED);
+		/* It is one of the two already if they were closed. */
+		if (fd > STDERR_FILENO)
+			close(fd);
 	}
 	cli_exec(argv[0], argv);
 	fprintf(stderr, "araxd: %s\n", strerror(errno));
@@ -322,7 +325,24 @@ static void remove_folder(const char *path)
 	if (d)
 		closedir(d);
 	if (rmdir(path))
-		perror(path);
+		fprintf(stderr, "arax: %s: %s\n", path, strerror(errno));
+}
+
+/*
+ * Above what the daemon writes its log to, which may be closed here and so be given to the pipe.
+ * The daemon has the second.
+ */
+static bool make_pipe(int ready[2])
+{
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC))
+		return false;
+	ready[0] = fcntl(fds[0], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	ready[1] = fcntl(fds[1], F_DUPFD, STDERR_FILENO + 1);
+	close(fds[0]);
+	close(fds[1]);
+	return ready[0] >= 0 && ready[1] >= 0;
 }
 
 static int run_private(char **argv, struct private *p)
@@ -339,11 +359,10 @@ static int run_private(char **argv, struct private *p)
 		base = "/tmp";
 	snprintf(dir, sizeof(dir), "%s/arax-run-XXXXXX", base);
 	hold_endings(&signals);
-	if (!mkdtemp(dir) || pipe(ready)) {
-		perror(dir);
+	if (!mkdtemp(dir) || !make_pipe(ready)) {
+		fprintf(stderr, "arax: %s: %s\n", dir, strerror(errno));
 		return EXIT_FAILED;
 	}
-	fcntl(ready[0], F_SETFD, FD_CLOEXEC);
 	snprintf(socket_path, sizeof(socket_path), "%s/arax.sock", dir);
 	snprintf(log, sizeof(log), "%s/araxd.log", dir);
 	snprintf(value, sizeof(value), "broker:%s", socket_path);

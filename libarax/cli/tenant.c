@@ -250,8 +250,11 @@ static int check_settings(const struct command *self, int argc, char **argv, boo
 	return EXIT_OK;
 }
 
-static int set_live(const struct tenant_path *p, int fd, int argc, char **argv, bool unset)
+/* @f: what is saved from now on, or NULL: that holds again where nothing else is to. */
+static int set_live(const struct tenant_path *p, const struct tenant_files *f, int fd, int argc,
+		    char **argv, bool unset)
 {
+	const struct saved_limit *saved;
 	int i, err, ret = EXIT_OK;
 	struct tenant_setting s;
 	struct admin *a;
@@ -263,6 +266,9 @@ static int set_live(const struct tenant_path *p, int fd, int argc, char **argv, 
 		struct arax_limit l = { .size = sizeof(l), .cgroup_fd = fd };
 
 		tenant_parse(argv[i], unset, &s);
+		saved = f && unset ? saved_find(&f->saved, p->cgroup, argv[i]) : NULL;
+		if (saved)
+			s = saved->setting;
 		l.what = s.what;
 		l.value = s.value;
 		l.period_ns = s.period_ns;
@@ -285,7 +291,7 @@ static int change(const struct tenant_path *p, const char *folder, int argc, cha
 		return EXIT_FAILED;
 	fd = open_cgroup(p);
 	if (fd >= 0)
-		ret = set_live(p, fd, argc, argv, unset);
+		ret = set_live(p, save ? &f : NULL, fd, argc, argv, unset);
 	else if (save && errno == ENOENT)
 		fprintf(stderr, "arax: there is no cgroup %s now: araxd will know when there is\n",
 			p->cgroup);
@@ -374,6 +380,9 @@ static int run(const struct command *self, int argc, char **argv)
 		argc--;
 		argv++;
 	}
+	/* A script's variable that is not set must not mean the whole machine. */
+	if (path && !*path)
+		return cli_usage(self, "the PATH is empty: \"/\" is the whole machine");
 	if (shows && argc)
 		return cli_usage(self, "unexpected \"%s\"", argv[0]);
 	if (shows)
@@ -389,8 +398,9 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command cmd_tenant = {
 	.name = "tenant",
-	.args = "show [PATH] [--json] | set [--save] [--json] [PATH] KEY=VALUE... |\n"
-		"                   unset [--save] [--json] [PATH] KEY...",
+	.args = "show [--tenants DIR] [--json] [PATH] |\n"
+		"                   set [--save] [--tenants DIR] [--json] [PATH] KEY=VALUE... |\n"
+		"                   unset [--save] [--tenants DIR] [--json] [PATH] KEY...",
 	.summary = "show and set what tenants may use (administrators)",
 	.help = "PATH is a cgroup: absolute, or as seen from the mount point; by default the\n"
 		"caller's own for set and unset, all for show.  Keys and values:\n\n"

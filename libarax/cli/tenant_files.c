@@ -160,23 +160,16 @@ static bool lock_folder(struct tenant_files *f)
 	return true;
 }
 
-/* Does another file stand in the way? */
+/* Not if what holds, the last one, stands in another file that ours doesn't override. */
 static bool is_ours(const struct tenant_files *f, const char *cgroup, const char *key, bool unset)
 {
-	size_t i;
+	const struct saved_limit *l = saved_find(&f->saved, cgroup, key);
 
-	for (i = 0; i < f->saved.count; i++) {
-		const struct saved_limit *l = &f->saved.at[i];
-
-		if (strcmp(l->cgroup, cgroup) || strcmp(l->key, key))
-			continue;
-		if (unset ? !strcmp(l->file, f->own) : strcmp(l->file, f->own) <= 0)
-			continue;
-		fprintf(stderr, "arax: %s of tenant %s stands in %s:%d: change it there\n", key,
-			cgroup, l->file, l->line);
-		return false;
-	}
-	return true;
+	if (!l || (unset ? !strcmp(l->file, f->own) : strcmp(l->file, f->own) <= 0))
+		return true;
+	fprintf(stderr, "arax: %s of tenant %s stands in %s:%d: change it there\n", key, cgroup,
+		l->file, l->line);
+	return false;
 }
 
 static int change_one(struct tenant_files *f, const char *cgroup, const char *word, bool unset)

@@ -112,7 +112,7 @@ static int read_lines(struct trace *t, FILE *f, const char *path)
 	}
 	free(line);
 	if (ferror(f)) {
-		perror(path);
+		fprintf(stderr, "arax: %s: %s\n", path, strerror(errno));
 		return -1;
 	}
 	if (!t->nr)
@@ -129,7 +129,7 @@ static int read_trace(struct trace *t, const char *path)
 	int ret;
 
 	if (!f) {
-		perror(path);
+		fprintf(stderr, "arax: %s: %s\n", path, strerror(errno));
 		return -1;
 	}
 	ret = read_lines(t, f, path);

@@ -138,6 +138,8 @@ done
 
 grep -q "^ExecStart=$prefix/bin/araxd" "$at/lib/systemd/system/araxd.service"
 ok $? 'the systemd unit starts the installed araxd'
+grep -qx 'ConfigurationDirectory=arax arax/tenants.d' "$at/lib/systemd/system/araxd.service"
+ok $? 'and has the folder of saved limits made, which araxd could not'
 if command -v systemd-analyze >/dev/null; then
 	sed "s|$prefix|$at|" "$at/lib/systemd/system/araxd.service" >"$work/araxd.service"
 	try 'and is right' systemd-analyze verify --man=no "$work/araxd.service"
@@ -157,9 +159,13 @@ try 'and completes' bash -c '. "$1"
 try 'the sample configuration is right' "$at/bin/arax" run --private \
 	--config "$at/share/doc/arax/araxd.conf.sample" -- true
 
+version=$("$at/bin/arax" --version)
+src=$(echo "$root"/usr/src/arax-*)
+[ "$version" = "arax ${src##*/arax-}" ] && grep -qx "ARAX_VERSION := ${version#arax }" "$src/Kbuild"
+ok $? 'one version is everywhere'
+
 kdir=build/kernels/6.1/build
 if [ -e build/kernels/6.1/stamp ]; then
-	src=$(echo "$root"/usr/src/arax-*)
 	# As dkms does, which knows nothing of the outer make.
 	try 'the sources for DKMS build' env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL \
 		make -s -C "$(realpath $kdir)" M="$src" CC=gcc modules
@@ -175,6 +181,13 @@ try 'another prefix later, and a folder with a blank' \
 grep -q '^prefix=/usr$' "$other/usr/lib/pkgconfig/arax.pc" &&
 	grep -q '^ExecStart=/usr/bin/araxd' "$other/usr/lib/systemd/system/araxd.service"
 ok $? 'is in the files'
+touch "$other/usr/lib/arax/kernels/mine.json"
+try 'make uninstall' make --no-print-directory uninstall DESTDIR="$other" PREFIX=/usr
+find "$other" >"$work/out"
+[ "$(cd "$other" && find . ! -type d)" = ./usr/lib/arax/kernels/mine.json ]
+ok $? 'leaves what it did not install'
+[ "$(cd "$other" && find . -path '*/arax*' -type d | sort | tr '\n' ' ')" = './usr/lib/arax ./usr/lib/arax/kernels ' ]
+ok $? 'and no other folder of its own'
 
 echo "1..$n"
 exit $failed

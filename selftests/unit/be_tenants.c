@@ -214,22 +214,39 @@ START_TEST(refused_is_tried_again)
 }
 END_TEST
 
+/* It, and folders above it, come later, go, and come again: all of it is told. */
 START_TEST(no_folder)
 {
+	char above[96];
+
 	ck_assert_int_eq(rmdir(files), 0);
 	make("/a");
+	snprintf(above, sizeof(above), "%s", files);
+	strcat(files, "/x/tenants.d");
 	create();
 	tenants_event(t);
+	ck_assert_int_eq(mkdir(above, 0755), 0);
+	tenants_event(t);
+	strcat(above, "/x");
+	ck_assert_int_eq(mkdir(above, 0755), 0);
 	ck_assert_int_eq(mkdir(files, 0755), 0);
 	be_write(files, "1.conf", "tenant /a { tasks.max = 5 }\n");
-	tenants_event(t);
 	expect("");
-	tenants_reload(t);
+	tenants_event(t);
 	expect("/a 1=5;");
-	/* From now on it is watched. */
 	be_write(files, "1.conf", "tenant /a { tasks.max = 6 }\n");
 	tenants_event(t);
 	expect("/a 1=6;");
+	be_rmdir(above);
+	tenants_event(t);
+	expect("/a 1=max;");
+	ck_assert_int_eq(mkdir(above, 0755), 0);
+	tenants_event(t);
+	ck_assert_int_eq(mkdir(files, 0755), 0);
+	tenants_event(t);
+	be_write(files, "1.conf", "tenant /a { tasks.max = 7 }\n");
+	tenants_event(t);
+	expect("/a 1=7;");
 }
 END_TEST
 

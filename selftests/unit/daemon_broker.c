@@ -1332,6 +1332,42 @@ START_TEST(deadlines_and_cancel)
 }
 END_TEST
 
+/* Though it could at once: a fill, and a marker. */
+START_TEST(what_is_late_does_not_begin)
+{
+	struct arax_completion done;
+	struct arax_task_ext *x;
+	struct arax_task *t;
+	uint8_t *data;
+	uint32_t b, q, i;
+
+	ready(8);
+	q = client_queue(&c, ARAX_QUEUE_CONTINUE);
+	b = client_buffer(&c, PAGE, &data, NULL);
+	x = (void *)(c.region + c.layout.arena_offset);
+	memset(x, 0, sizeof(*x));
+	x->size = sizeof(*x);
+	x->deadline_ns = 1;
+	for (i = 0; i < 2; i++) {
+		t = client_entry(&c);
+		t->queue = q;
+		t->flags = ARAX_TASK_EXT;
+		t->opcode = i ? ARAX_OP_MARKER : ARAX_OP_FILL;
+		if (!i) {
+			t->nr_ranges = 1;
+			t->ranges[0] = whole(b, ARAX_OUT, PAGE);
+			t->args[0] = 0x2a;
+			t->arg_len = 1;
+		}
+		client_publish(&c);
+		ck_assert(client_completion(&c, &done));
+		ck_assert_int_eq(done.result, -ETIMEDOUT);
+	}
+	ck_assert_uint_eq(data[0], 0);
+	munmap(data, PAGE);
+}
+END_TEST
+
 /* What is in its place and no socket is somebody's. */
 START_TEST(no_file_is_replaced)
 {
@@ -2409,6 +2445,7 @@ int main(void)
 	tcase_add_test(t, sudden_end);
 	tcase_add_test(t, administrators_kill);
 	tcase_add_test(t, deadlines_and_cancel);
+	tcase_add_test(t, what_is_late_does_not_begin);
 	tcase_add_test(t, a_busy_client_blocks_nobody);
 	tcase_add_test(t, failed_timelines);
 	tcase_add_test(t, who_follows_without_its_buffer);

@@ -90,8 +90,15 @@ is 2 'kill wants a context' $arax kill
 is 2 'kill wants a number' $arax kill 1x
 is 2 'kill wants a possible number' $arax kill 0
 is 2 'tenant wants a verb' $arax tenant
+says '[--tenants DIR]' 'and its usage has all options'
+is 1 'trace wants a file that is there' $arax trace /nonexistent
+says 'arax: /nonexistent: ' 'and says who says so'
 is 2 'tenant wants a known verb' $arax tenant get
 is 2 'tenant set wants something to set' $arax tenant set
+is 2 'tenant set takes no empty path' $arax tenant set '' tasks.max=1
+says 'the PATH is empty' 'and says so'
+is 2 'nor does tenant unset' $arax tenant unset --save '' tasks.max
+is 2 'nor does tenant show' $arax tenant show ''
 is 2 'tenant set wants good values' $arax tenant set / memory.max=-1
 is 2 'tenant set wants known keys' $arax tenant set memroy.max=1
 says 'there are memory.max, tasks.max' 'and lists them'
@@ -187,6 +194,29 @@ _arax
 printf '%s\n' "${COMPREPLY[@]}"
 [ ! -e expanded ]
 END
+cat >"$tmp/values" <<'END'
+. "$1/libarax/cli/arax.bash"
+cd "$2" || exit
+COMP_WORDS=(arax run --kind cu)
+COMP_CWORD=3
+_arax
+[ "${COMPREPLY[*]}" = cuda ] || exit
+COMP_WORDS=(arax run --kind cuda --kernels gro)
+COMP_CWORD=5
+_arax
+[ "${COMPREPLY[*]}" = groups ] || exit
+COMP_WORDS=(arax run --kind cuda tru)
+COMP_CWORD=4
+_arax
+[[ " ${COMPREPLY[*]} " == *' true '* ]] || exit
+COMP_WORDS=(arax bench '')
+COMP_CWORD=2
+_arax
+for b in $("$1/build/bin/arax-bench" list | cut -d' ' -f1); do
+	[[ " ${COMPREPLY[*]} " == *" $b "* ]] || exit
+done
+END
+is 0 'completion of options' bash "$tmp/values" "$PWD" "$tmp"
 is 0 'completion of cgroups runs no name' bash "$tmp/complete" "$PWD" "$tmp"
 says '/plain' 'has a plain one'
 says '/with\ space' 'and one with a blank, quoted'
@@ -201,6 +231,10 @@ if [ ! -x build/bin/araxd ]; then
 fi
 
 is 0 'run starts a private daemon' $arax run --private -- true
+for closed in '>&-' '2>&-' '>&- 2>&-' '<&- >&-' '<&- 2>&-' '<&- >&- 2>&-'; do
+	is 0 "run with $closed" sh -c "$arax run --private -- true $closed"
+	is 0 "run --verbose with $closed" sh -c "$arax run --private --verbose -- true $closed"
+done
 is 7 'run passes the exit status on' $arax run --private -- sh -c 'exit 7'
 ARAX_LINK=broker:$tmp/none is 0 'run --kernels starts one whatever there is' \
 	$arax run --kernels build/examples/kernels --kernels build/lib/arax/kernels -- $arax kernels
@@ -484,6 +518,16 @@ assert t[\"current\"] == 0 and 4000 << 10 < t[\"peak\"] <= 4400 << 10, t'"
 		"$arax tenant set --save --tenants $tmp/t / memory.max=3G
 		$arax tenant show / --json --tenants $tmp/t"
 	says '"memory.max=3G"' 'as saved'
+	echo 'tenant / { tasks.max = 50 }' >"$tmp/t/10.conf"
+	is 0 'what is saved is taken back' $arax run --private -- bash -ec \
+		"$arax tenant set --save --tenants $tmp/t / tasks.max=70
+		$arax tenant unset --save --tenants $tmp/t / tasks.max
+		$arax tenant show / --json --tenants $tmp/t"
+	says '"tasks.max=50"' 'and what an earlier file says holds again'
+	says '"max": 50' 'for the tenant, too'
+	is 1 'what an earlier file says is not' $arax run --private -- \
+		$arax tenant unset --save --tenants "$tmp/t" / tasks.max
+	says '10.conf:1: change it there' 'and that file is named'
 	echo 'tenant / { tasks.max = -1 }' >"$tmp/t/10.conf"
 	is 0 'a wrong file stops no show' $arax run --private -- $arax tenant show --tenants "$tmp/t"
 	says '10.conf:1: tasks.max = "-1"' 'and is told'

@@ -793,6 +793,8 @@ START_TEST(texts)
 	ck_assert_str_eq(arax_strerror(0), "success");
 	ck_assert_str_eq(arax_strerror(-EBUSY), "in use");
 	ck_assert_str_eq(arax_strerror(EBUSY), "in use");
+	ck_assert_ptr_nonnull(strstr(arax_strerror(-ENOEXEC), "no device has this kernel"));
+	ck_assert_ptr_nonnull(strstr(arax_strerror(-EIO), "lost with a device"));
 	ck_assert_str_eq(arax_strerror(INT32_MIN), "unknown error");
 	ck_assert_str_eq(arax_strerror(INT32_MAX), "unknown error");
 }
@@ -1280,6 +1282,42 @@ START_TEST(context_killed)
 }
 END_TEST
 
+/* What was to be written has not been, though nothing is in flight any more. */
+START_TEST(access_to_what_is_dead)
+{
+	const struct arax_range range = {
+		.buffer = 1, .access = ARAX_IN, .length = 8, .count = 1,
+	};
+	struct arax_event e = ARAX_EVENT_INIT;
+
+	ck_assert_int_eq(go('h', &e), 0);
+	store_relaxed(&((struct arax_ring_ctl *)P->region)->dead, EPIPE);
+	ck_assert_int_eq(arax_wait(&e, SOON), -EPIPE);
+	ck_assert_int_eq(arax_access_begin(q, range, SOON), -EPIPE);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "the context is dead"));
+}
+END_TEST
+
+START_TEST(process_what_is_dead)
+{
+	store_relaxed(&((struct arax_ring_ctl *)P->region)->dead, EPIPE);
+	ck_assert_int_eq(arax_process(ax), -EPIPE);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "the context is dead"));
+}
+END_TEST
+
+/* What is said of a kernel that is not the context's is not said of other errors. */
+START_TEST(unload_in_what_is_dead)
+{
+	const struct arax_kernel mine = { .id = ARAX_KERNEL_OWN | 1, .name = "mine" };
+
+	P->kick_error = -ENOTCONN;
+	ck_assert_int_eq(arax_module_unload(ax, &mine), -EOWNERDEAD);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "unloading kernel mine"));
+	ck_assert_ptr_null(strstr(arax_error_text(), "none of this context's own"));
+}
+END_TEST
+
 /* What was published before it showed that nobody is there has been submitted, and ends. */
 START_TEST(kick_fails)
 {
@@ -1595,6 +1633,49 @@ START_TEST(cancelled_in_an_access)
 }
 END_TEST
 
+/* Where it waits for room to be submitted: it is in time, and may be cancelled, there as well. */
+START_TEST(access_without_room)
+{
+	const struct arax_range range = {
+		.buffer = 1, .access = ARAX_IN, .length = 8, .count = 1,
+	};
+	struct arax_range all[40];
+	pthread_t t;
+	void *result;
+	int i;
+
+	for (i = 0; i < 40; i++)
+		all[i] = range;
+	P->hold_all = true;
+	for (i = 0; i < 64; i++)
+		ck_assert_int_eq(go(0, NULL), 0);
+	ck_assert_int_eq(arax_access_begin(q, range, 0), -ETIMEDOUT);
+	ck_assert_int_eq(arax_access_begin_all(q, all, 40, arax_deadline(1000000)), -ETIMEDOUT);
+	ck_assert_uint_eq(ax->ring.sq_tail, 64);
+	if (BE_CANCELS) {
+		ck_assert_int_eq(pthread_create(&t, NULL, begin_access, NULL), 0);
+		until_asleep(64);
+		pthread_cancel(t);
+		join_soon(t, &result);
+		ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+	}
+	P->hold_all = false;
+	P->release = true;
+	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+	/* Of these some are submitted, and end when nobody waits for them any more. */
+	P->hold_all = true;
+	P->release = false;
+	for (i = 0; i < 40; i++)
+		ck_assert_int_eq(go(0, NULL), 0);
+	ck_assert_int_eq(arax_access_begin_all(q, all, 40, arax_deadline(1000000)), -ETIMEDOUT);
+	ck_assert_uint_eq(ax->ring.nr_free, 0);
+	P->hold_all = false;
+	P->release = true;
+	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
+	ck_assert_int_eq(arax_access_begin_all(q, all, 40, SOON), 0);
+}
+END_TEST
+
 /* One who polls sees what comes after the one that slept is gone. */
 START_TEST(cancelled_beside_a_poll)
 {
@@ -1676,6 +1757,9 @@ int main(void)
 	tcase_add_test(t, link_dies);
 	tcase_add_test(t, link_dies_while_testing);
 	tcase_add_test(t, context_killed);
+	tcase_add_test(t, access_to_what_is_dead);
+	tcase_add_test(t, process_what_is_dead);
+	tcase_add_test(t, unload_in_what_is_dead);
 	tcase_add_loop_test(t, kick_fails, 0, 3);
 	tcase_add_test(t, kick_fails_in_an_access);
 	tcase_add_test(t, access_after_a_queue);
@@ -1685,6 +1769,7 @@ int main(void)
 	tcase_add_test(t, sleepers_for_less);
 	tcase_add_test(t, sleepers_hand_over);
 	tcase_add_test(t, access_beside_a_notify);
+	tcase_add_test(t, access_without_room);
 	if (BE_CANCELS) {
 		tcase_add_loop_test(t, cancelled_while_asleep, 0, 3);
 		tcase_add_test(t, cancelled_in_an_access);

@@ -294,7 +294,8 @@ ARAX_INLINE struct arax_range arax_inout(const struct arax_buffer *buffer)
  *		that tag failed, and this one depended on it
  * @notify:	if set, called once by whichever thread of the program learns of
  *		the end (it makes an Arax call at that time).  The event is the
- *		program's again from then on.  It may submit, but not wait; those that
+ *		program's again from then on, and not before, whatever arax_event_done() or
+ *		arax_queue_finish() say.  It may submit, but not wait; those that
  *		its own calls make due are called after it.
  * @data:	for the program
  * @tag:	of the task; ARAX_TAG_EPOCH() of it is 0 if no daemon ever had it.  0: it was
@@ -393,7 +394,8 @@ int arax_queue_create_with(struct arax *ax, const struct arax_queue_options *opt
 			   struct arax_queue **queue);
 /*
  * Wait till the queue is empty.  Returns the first failure since the last call
- * among tasks submitted without an event.
+ * among tasks submitted without an event.  Notifies of its tasks that another thread
+ * calls may still be under way then, or about to be.
  */
 int arax_queue_finish(struct arax_queue *queue, uint64_t deadline);
 /* Tasks that have not started end with ECANCELED.  Returns how many at once. */
@@ -465,7 +467,8 @@ int arax_call(struct arax_queue *queue, uint32_t service, const void *args, size
  * brings the bytes.
  *
  * 0; -ECANCELED: what the bytes were to come from has failed, while it was waited
- * for; -ETIMEDOUT; -EINVAL: a bad access, or a range beyond its buffer.
+ * for; -ETIMEDOUT; -EINVAL: a bad access, or a range beyond its buffer, which is only
+ * looked at where something is in flight.
  */
 int arax_access_begin(struct arax_queue *queue, struct arax_range range, uint64_t deadline);
 /*
