@@ -31,8 +31,9 @@ struct sim_device_result {
 
 /**
  * struct sim_tenant_result - what a tenant got
- * @used_ns:	of devices' capacity
- * @shared_ns:	the same, until the first tenant had ended all of its applications
+ * @used_ns:	of devices' capacity, with that of devices that were lost
+ * @shared_ns:	the same, until the first tenant had ended all of its applications; of kernels
+ *		that still ran then the part that they had had
  */
 struct sim_tenant_result {
 	double used_ns, shared_ns;

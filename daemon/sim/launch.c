@@ -107,6 +107,12 @@ void device_book(struct device *d)
 	}
 }
 
+double run_used(const struct run *run)
+{
+	return run->job.demand *
+	       share_had(&run->device->compute, &run->job, run->alone_ns, run->sim->now);
+}
+
 static uint64_t draw(const struct run *run, uint64_t what)
 {
 	return rng_hash(run->sim->sc->seed + what, run->app->index,
@@ -372,8 +378,12 @@ void device_lose(void *arg, struct event *e)
 	d->hungry_last = &d->hungry;
 	for (run = d->runs.next; run != &d->runs; run = run->next) {
 		wait_no_more(run);
-		if (run->running)
-			share_remove(&d->compute, &run->job, sim->now);
+		if (!run->running)
+			continue;
+		/* In vain, but the tenant had it. */
+		sim->r->tenants[run->app->conf->tenant].used_ns += run_used(run);
+		run->running = false;
+		share_remove(&d->compute, &run->job, sim->now);
 	}
 	if (d->place != PLACE_HOST) {
 		copies = copies_take(d);

@@ -102,6 +102,8 @@ START_TEST(small_demands_disturb_nobody)
 	ck_assert_ptr_eq(share_pop(&s, 130), &a);
 	ck_assert_ptr_eq(share_pop(&s, 130), &b);
 	ck_assert_uint_eq(share_next(&s), 170);
+	ck_assert_double_eq_tol(share_had(&s, &c, 100, 150), 80, 0.000001);
+	ck_assert_double_eq_tol(share_had(&s, &c, 100, 171), 100, 0.000001);
 	share_remove(&s, &c, 150);
 	ck_assert_uint_eq(share_next(&s), UINT64_MAX);
 	ck_assert_double_eq_tol(s.used, 130 + 10, 0.000001);
@@ -863,6 +865,7 @@ END_TEST
 
 START_TEST(failures_are_counted)
 {
+	double devices = 0, tenants = 0;
 	struct books b;
 	uint64_t failed = 0;
 
@@ -877,6 +880,13 @@ START_TEST(failures_are_counted)
 	for (uint32_t i = 0; i < sc.work.nr; i++)
 		failed += result.apps[i].failed;
 	ck_assert_uint_eq(failed, result.failed + result.canceled);
+	/* Somebody had what devices did, though it was in vain; but for the rounding of ends. */
+	for (uint32_t i = 0; i < sc.nr_devices; i++)
+		devices += result.devices[i].used_ns;
+	for (uint32_t i = 0; i < sc.nr_tenants; i++)
+		tenants += result.tenants[i].used_ns;
+	ck_assert_double_ge(devices, tenants - 1);
+	ck_assert_double_le(devices, tenants + (double)result.submitted);
 	/* None ran on a device that was gone. */
 	for (uint32_t i = 0; i < sc.work.nr; i++)
 		for (uint32_t t = 0; t < sc.work.apps[i].nr_tasks; t++) {
@@ -887,6 +897,25 @@ START_TEST(failures_are_counted)
 		}
 	check_order(&b);
 	close_books(&b);
+}
+END_TEST
+
+/* A tenant of short kernels ends while the other one's only kernel runs: both had a device of two. */
+START_TEST(shares_count_what_runs)
+{
+	load("{ \"machine\": { \"devices\": [ { \"name\": \"d\", \"count\": 2, \"lanes\": 1 } ] },\n"
+	     "  \"kernels\": [ { \"name\": \"k\", \"cost\": { \"d\": { \"base_us\": 1000, \"ns_per_item\": 1 } } } ],\n"
+	     "  \"tenants\": [ { \"name\": \"t\" }, { \"name\": \"u\" } ],\n"
+	     "  \"workload\": [\n"
+	     "    { \"type\": \"streams\", \"tenant\": \"t\", \"width\": 1, \"length\": 9, \"kernels\": [ \"k\" ], \"work\": 1, \"mb\": 1, \"pin\": \"d0\" },\n"
+	     "    { \"type\": \"streams\", \"tenant\": \"u\", \"width\": 1, \"length\": 1, \"kernels\": [ \"k\" ], \"work\": 99000000, \"mb\": 1, \"pin\": \"d1\" } ] }\n");
+	run_watched(NULL, NULL);
+	ck_assert_double_eq_tol(result.tenants[0].shared_ns, 9000009, 1);
+	ck_assert_double_eq_tol(result.tenants[1].shared_ns, 9000009, 1);
+	ck_assert_double_eq_tol(result.tenants[1].used_ns, 100000000, 1);
+	ck_assert_double_eq_tol(result.jain, 1, 0.000001);
+	sim_result_fini(&result);
+	scenario_fini(&sc);
 }
 END_TEST
 
@@ -1511,6 +1540,7 @@ int main(void)
 	tcase_add_loop_test(t, every_task_ends_once, 0, 3 * POLICIES);
 	tcase_add_loop_test(t, a_seed_is_a_run, 0, POLICIES);
 	tcase_add_loop_test(t, failures_are_counted, 0, 2 * POLICIES);
+	tcase_add_test(t, shares_count_what_runs);
 	tcase_add_test(t, what_only_a_lost_device_had_is_lost);
 	tcase_add_test(t, who_copies_from_a_lost_device_is_told);
 	tcase_add_loop_test(t, time_has_an_end, 0, sizeof(endless) / sizeof(endless[0]));
