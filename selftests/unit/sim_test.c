@@ -1508,6 +1508,26 @@ START_TEST(reads_traces)
 }
 END_TEST
 
+/* Counted when the first of the programs has been read, and not when memory is gone. */
+START_TEST(tasks_of_traces_count)
+{
+	char trace[20 * sizeof("{\"kernel\": \"k\", \"ranges\": []}\n")] = "", path[64], work[512];
+	const char *text;
+	int err;
+
+	for (int i = 0; i < 20; i++)
+		strcat(trace, "{\"kernel\": \"k\", \"ranges\": []}\n");
+	snprintf(work, sizeof(work), "%s", trace_of(trace, path));
+	strcpy(strrchr(work, '}'), ", \"apps\": 1048576 }");
+	text = simple("", "{ \"name\": \"d\" }", 1, work);
+	error[0] = '\0';
+	err = scenario_load(&sc, "test.json", text, strlen(text), NULL, error, sizeof(error));
+	unlink(path);
+	ck_assert_int_eq(err, -E2BIG);
+	ck_assert_msg(strstr(error, "there are more than 16777216 tasks in all"), "%s", error);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("sim");
@@ -1558,6 +1578,7 @@ int main(void)
 	tcase_add_test(t, what_is_known_is_not_tried);
 	tcase_add_test(t, what_only_one_can_run_is_done_as_well);
 	tcase_add_test(t, what_is_to_come_is_not_like_what_is_ready);
+	tcase_add_test(t, tasks_of_traces_count);
 	tcase_add_loop_test(t, reads_traces, 0, sizeof(lines) / sizeof(lines[0]));
 	suite_add_tcase(suite, t);
 	sr = srunner_create(suite);
