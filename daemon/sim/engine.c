@@ -371,6 +371,8 @@ static void start_ready(struct sim *sim)
 		/* It has started before if its device was lost. */
 		if (graph_node_state(n) == GRAPH_POPPED)
 			graph_start(sim->graph, n);
+		else
+			sim->r->rerun++;
 		run_begin(sim, n, &sim->devices[n->device]);
 	}
 }

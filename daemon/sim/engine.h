@@ -49,7 +49,7 @@ struct sim_app_result {
 /**
  * struct sim_result - what happened
  * @submitted:	tasks, of them @completed, @failed by themselves, @canceled for others
- * @rerun:	tasks that had begun on a device that was lost, and began anew
+ * @rerun:	tasks that had a lane of a device that was lost, and were given one of another
  * @lost_bytes:	that were valid on a lost device alone
  * @makespan_ns: end of the last task
  * @jain:	of the shares per weight until the first tenant had ended (1: fair)

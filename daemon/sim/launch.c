@@ -393,7 +393,6 @@ void device_lose(void *arg, struct event *e)
 		run->next->prev = &d->runs;
 		d->runs.next = run->next;
 		sched_finish(sim->sched, run->node, sim->now - run->start_ns, false);
-		sim->r->rerun++;
 		task_queue(sim, run->node);
 		run->next = sim->free_runs;
 		sim->free_runs = run;
