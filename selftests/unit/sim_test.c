@@ -388,6 +388,26 @@ START_TEST(bytes_between_devices_go_by_the_host)
 }
 END_TEST
 
+#define IN(offset, length)	"[ \"x\", " #offset ", " #length ", \"in\" ]"
+#define READS(ranges)		"{ \"kernel\": \"k\", \"ranges\": [ " ranges " ] }\n"
+
+/* Twice the same, parts of it, or pieces with holes and then all: 1 MB is 1 ms, and nothing is missing. */
+START_TEST(what_ranges_share_comes_once)
+{
+	ck_assert_uint_eq(traced(DEVICE(1, 1), READS(IN(0, 1000000) ", " IN(0, 1000000) ", "
+						     IN(500000, 500000))), 2 * MS);
+	ck_assert_uint_eq(traced(DEVICE(1, 1), READS(IN(200000, 300000) ", " IN(600000, 100000) ", "
+						     IN(650000, 250000) ", " IN(0, 1000000))),
+			  2 * MS);
+	ck_assert_uint_eq(traced(DEVICE(1, 1), READS(IN(300000, 700000) ", " IN(0, 600000))), 2 * MS);
+	/* Back to the host as well: kernel, copy, access. */
+	ck_assert_uint_eq(traced(DEVICE(1, 1),
+		"{ \"kernel\": \"k\", \"ranges\": [ [ \"x\", 0, 1000000, \"out\" ] ] }\n"
+		"{ \"kernel\": \"host\", \"work\": 1000, \"ranges\": [ " IN(0, 600000) ", " IN(400000, 600000) " ] }\n"),
+		2 * MS + US);
+}
+END_TEST
+
 /* What a kernel takes 1 ms to write so many others read then, one on each device: 100 kB are 0.1 ms. */
 static uint64_t handed_on(const char *links, const char *peers, int readers, uint64_t *direct)
 {
@@ -1547,6 +1567,7 @@ int main(void)
 	tcase_add_test(t, copies_overlap_kernels);
 	tcase_add_test(t, devices_share_a_link);
 	tcase_add_test(t, bytes_between_devices_go_by_the_host);
+	tcase_add_test(t, what_ranges_share_comes_once);
 	tcase_add_test(t, peers_copy_from_each_other);
 	tcase_add_test(t, inputs_come_ahead);
 	tcase_add_test(t, who_is_needed_last_goes);
