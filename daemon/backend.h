@@ -138,6 +138,12 @@ struct arax_backend_kernel {
 
 /* How to run. */
 #define ARAX_RUN_INLINE		0x1	/* in the calling thread alone: it is short */
+/*
+ * Filters see it alone: a worker process runs it, and not the device.  @kernel is nothing that a
+ * backend gave, and ranges have no addresses.  One that makes way for others while it runs has no
+ * lane any more, so several may be under way on one.
+ */
+#define ARAX_RUN_WORKER		0x2
 
 /**
  * struct arax_backend_run - one launch
@@ -348,7 +354,8 @@ struct arax_next {
  * @config_complete: after the last key
  * @open:	a device gets this layer; *@dev is given to the calls below
  * @close:	the layer goes
- * @run, @copy_in, @copy_out: do something and call @next's, or don't
+ * @run, @copy_in, @copy_out: do something and call @next's, or don't.  @run comes for launches in
+ *		worker processes, too: ARAX_RUN_WORKER
  * @dump:	JSON text about this instance, at most @len bytes with its NUL;
  *		returns what it would need, as snprintf.  From any thread
  */

@@ -33,9 +33,10 @@ struct filter {
 	void *instance;
 };
 
-/* A filter on one device; `next` is what the filter is given. */
+/* A filter on one device; `next` or `elsewhere` is what the filter is given. */
 struct layer {
-	struct arax_next next;		/* first: the layer is found from it */
+	struct arax_next next;		/* the layer is found from either */
+	struct arax_next elsewhere;	/* of launches that the device doesn't run */
 	const struct arax_filter *ops;
 	void *instance;
 	void *dev;			/* the filter's */
@@ -90,6 +91,37 @@ static int next_run(const struct arax_next *next, struct arax_backend_run *run)
 	if (l->below)
 		return layer_run(l->below, run);
 	return l->stack->ops->run(l->stack->dev, run);
+}
+
+static int layer_elsewhere(struct layer *l, struct arax_backend_run *run)
+{
+	const struct arax_next *next = &l->elsewhere;
+
+	return l->ops->run ? l->ops->run(l->dev, next, run) : next->run(next, run);
+}
+
+/* What is below all layers comes with the launch. */
+static int next_elsewhere(const struct arax_next *next, struct arax_backend_run *run)
+{
+	const struct layer *l = (const struct layer *)((const char *)next -
+						       offsetof(struct layer, elsewhere));
+	struct device_elsewhere *e = run->kernel;
+
+	return l->below ? layer_elsewhere(l->below, run) : e->run(e, run);
+}
+
+bool device_has_filters(const struct device *dev)
+{
+	return dev->stack->nr_layers;
+}
+
+int device_run_elsewhere(struct device *dev, struct device_elsewhere *e,
+			 struct arax_backend_run *run)
+{
+	struct device_top *t = dev->stack;
+
+	run->kernel = e;
+	return t->nr_layers ? layer_elsewhere(&t->layers[t->nr_layers - 1], run) : e->run(e, run);
 }
 
 static int next_copy_in(const struct arax_next *next, uint32_t lane, uint64_t to,
@@ -153,6 +185,10 @@ static int add_layers(struct devices *d, struct device *dev)
 			.run = next_run,
 			.copy_in = copies ? next_copy_in : NULL,
 			.copy_out = copies ? next_copy_out : NULL,
+		};
+		/* Where there are copies launches are the device's. */
+		l->elsewhere = (struct arax_next){
+			.struct_size = sizeof(l->elsewhere), .run = next_elsewhere,
 		};
 		l->ops = &f->plugin.ops;
 		l->instance = f->instance;

@@ -61,6 +61,19 @@ static inline int device_run(struct device *dev, struct arax_backend_run *run)
 	return dev->run(dev->top, run);
 }
 
+/**
+ * struct device_elsewhere - runs launches of a device that the device itself doesn't run
+ * @run:	a launch that has come through the filters
+ */
+struct device_elsewhere {
+	int (*run)(struct device_elsewhere *elsewhere, struct arax_backend_run *run);
+};
+
+bool device_has_filters(const struct device *dev);
+/* Through the filters as device_run(), and then to @e; @run->kernel is not the caller's. */
+int device_run_elsewhere(struct device *dev, struct device_elsewhere *e,
+			 struct arax_backend_run *run);
+
 int device_kernel_load(struct device *dev, const struct arax_backend_kernel *k, void **kernel);
 void device_kernel_unload(struct device *dev, void *kernel);
 

@@ -57,6 +57,23 @@ struct app *app_of(struct sim *sim, const struct graph_node *n, const struct sim
 /* ------------------------------------------------------------------ */
 /* Programs                                                            */
 
+/* With what kernels have had that still run: they may run for long after it. */
+static void first_tenant_ended(struct sim *sim)
+{
+	struct sim_tenant_result *t = sim->r->tenants;
+
+	sim->first_ended = true;
+	for (uint32_t i = 0; i < sim->sc->nr_tenants; i++)
+		t[i].shared_ns = t[i].used_ns;
+	for (uint32_t i = 0; i < sim->sc->nr_devices; i++) {
+		const struct run *runs = &sim->devices[i].runs;
+
+		for (const struct run *r = runs->next; r != runs; r = r->next)
+			if (r->running)
+				t[r->app->conf->tenant].shared_ns += run_used(r);
+	}
+}
+
 static void app_end(struct app *a)
 {
 	struct sim *sim = a->sim;
@@ -66,11 +83,8 @@ static void app_end(struct app *a)
 	sched_context_gone(sim->sched, 0, a->index + 1);
 	app_buffers_drop(a);
 	sim->apps_left--;
-	if (--sim->app_left[tenant] || sim->first_ended)
-		return;
-	sim->first_ended = true;
-	for (uint32_t i = 0; i < sim->sc->nr_tenants; i++)
-		sim->r->tenants[i].shared_ns = sim->r->tenants[i].used_ns;
+	if (!--sim->app_left[tenant] && !sim->first_ended)
+		first_tenant_ended(sim);
 }
 
 /* The product is what the scheduler takes for its work. */
@@ -357,6 +371,8 @@ static void start_ready(struct sim *sim)
 		/* It has started before if its device was lost. */
 		if (graph_node_state(n) == GRAPH_POPPED)
 			graph_start(sim->graph, n);
+		else
+			sim->r->rerun++;
 		run_begin(sim, n, &sim->devices[n->device]);
 	}
 }

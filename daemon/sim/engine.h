@@ -31,8 +31,9 @@ struct sim_device_result {
 
 /**
  * struct sim_tenant_result - what a tenant got
- * @used_ns:	of devices' capacity
- * @shared_ns:	the same, until the first tenant had ended all of its applications
+ * @used_ns:	of devices' capacity, with that of devices that were lost
+ * @shared_ns:	the same, until the first tenant had ended all of its applications; of kernels
+ *		that still ran then the part that they had had
  */
 struct sim_tenant_result {
 	double used_ns, shared_ns;
@@ -48,7 +49,7 @@ struct sim_app_result {
 /**
  * struct sim_result - what happened
  * @submitted:	tasks, of them @completed, @failed by themselves, @canceled for others
- * @rerun:	tasks that had begun on a device that was lost, and began anew
+ * @rerun:	tasks that had a lane of a device that was lost, and were given one of another
  * @lost_bytes:	that were valid on a lost device alone
  * @makespan_ns: end of the last task
  * @jain:	of the shares per weight until the first tenant had ended (1: fair)

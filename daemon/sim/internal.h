@@ -226,6 +226,8 @@ void device_init(struct sim *sim, struct device *d, uint32_t index);
 void device_lose(void *sim, struct event *e);
 /* Books what the device did until now. */
 void device_book(struct device *d);
+/* Capacity that its kernel, which runs, has had until now. */
+double run_used(const struct run *run);
 
 /* ahead.c: its kernel runs; what comes after it may need bytes, too. */
 void run_look_ahead(struct run *run);

@@ -107,6 +107,12 @@ void device_book(struct device *d)
 	}
 }
 
+double run_used(const struct run *run)
+{
+	return run->job.demand *
+	       share_had(&run->device->compute, &run->job, run->alone_ns, run->sim->now);
+}
+
 static uint64_t draw(const struct run *run, uint64_t what)
 {
 	return rng_hash(run->sim->sc->seed + what, run->app->index,
@@ -219,14 +225,15 @@ static struct device *find_peer(const struct run *run, const struct residency *r
 	return best;
 }
 
-/* False: bytes are lost. */
-static bool fetch(struct run *run, uint32_t i)
+/*
+ * What isn't there of [@at, @last) of range @i; False: bytes are lost.  @host_busy: copies to the host
+ * were on their way already, and may bring just this.
+ */
+static bool fetch(struct run *run, uint32_t i, uint64_t at, uint64_t last, bool host_busy)
 {
-	const struct sim_range *r = &run->ranges[i];
 	struct store *to = run->stores[i], *host = &to->buffer->host;
-	uint64_t at = r->offset, last = r->offset + r->length, start, end;
-	bool host_busy = host->arriving;
 	struct device *peer;
+	uint64_t start, end;
 	uint32_t source;
 
 	while (residency_missing(&to->buffer->valid, at, last - at, to->place, &start, &end,
@@ -249,7 +256,7 @@ static bool fetch(struct run *run, uint32_t i)
 			wait_for(run, i, &to->waiters);
 			continue;
 		}
-		/* By way of the host; what is on its way there may be just this. */
+		/* By way of the host. */
 		if (!host_busy)
 			copy_start(run->sim, store_find(to->buffer, source), host, start, end);
 		wait_for(run, i, &host->waiters);
@@ -257,19 +264,45 @@ static bool fetch(struct run *run, uint32_t i)
 	return true;
 }
 
+/*
+ * The same but for what the ranges before @k cover, which is on its way for them: a task may read bytes
+ * by several ranges, and they come once.
+ */
+static bool fetch_rest(struct run *run, uint32_t i, uint32_t k, uint64_t at, uint64_t last,
+		       bool host_busy)
+{
+	while (k--) {
+		const struct sim_range *r = &run->ranges[k];
+		uint64_t end = r->offset + r->length;
+
+		if (!(r->access & ARAX_IN) || r->buffer != run->ranges[i].buffer ||
+		    r->offset >= last || end <= at)
+			continue;
+		return (at >= r->offset || fetch_rest(run, i, k, at, r->offset, host_busy)) &&
+		       (end >= last || fetch_rest(run, i, k, end, last, host_busy));
+	}
+	return fetch(run, i, at, last, host_busy);
+}
+
 void run_stage(struct run *run)
 {
-	bool busy[ARAX_MAX_RANGES];
+	bool busy[ARAX_MAX_RANGES], host_busy[ARAX_MAX_RANGES];
 	uint32_t n = run->task->nr_ranges;
 
-	for (uint32_t i = 0; i < n; i++)
-		busy[i] = run->stores[i]->arriving;
+	/* Before its own copies begin: those are no reason for it to wait with others. */
 	for (uint32_t i = 0; i < n; i++) {
-		if (!(run->ranges[i].access & ARAX_IN))
+		busy[i] = run->stores[i]->arriving;
+		host_busy[i] = run->stores[i]->buffer->host.arriving;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		const struct sim_range *r = &run->ranges[i];
+
+		if (!(r->access & ARAX_IN))
 			continue;
 		if (busy[i]) {
 			wait_for(run, i, &run->stores[i]->waiters);
-		} else if (!fetch(run, i)) {
+		} else if (!fetch_rest(run, i, i, r->offset, r->offset + r->length,
+				       host_busy[i])) {
 			wait_no_more(run);
 			task_end(run, -EIO);
 			return;
@@ -372,8 +405,12 @@ void device_lose(void *arg, struct event *e)
 	d->hungry_last = &d->hungry;
 	for (run = d->runs.next; run != &d->runs; run = run->next) {
 		wait_no_more(run);
-		if (run->running)
-			share_remove(&d->compute, &run->job, sim->now);
+		if (!run->running)
+			continue;
+		/* In vain, but the tenant had it. */
+		sim->r->tenants[run->app->conf->tenant].used_ns += run_used(run);
+		run->running = false;
+		share_remove(&d->compute, &run->job, sim->now);
 	}
 	if (d->place != PLACE_HOST) {
 		copies = copies_take(d);
@@ -383,7 +420,6 @@ void device_lose(void *arg, struct event *e)
 		run->next->prev = &d->runs;
 		d->runs.next = run->next;
 		sched_finish(sim->sched, run->node, sim->now - run->start_ns, false);
-		sim->r->rerun++;
 		task_queue(sim, run->node);
 		run->next = sim->free_runs;
 		sim->free_runs = run;

@@ -36,6 +36,12 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* The least value that so many of a hundred are not above. */
+static double percentile(const double *sorted, uint32_t n, uint32_t percent)
+{
+	return sorted[((uint64_t)n * percent + 99) / 100 - 1];
+}
+
 /* From an application's arrival to the end of its last task. */
 static json_t *turnaround(const struct scenario *sc, const struct sim_result *r)
 {
@@ -51,25 +57,32 @@ static json_t *turnaround(const struct scenario *sc, const struct sim_result *r)
 		qsort(ms, n, sizeof(*ms), by_value);
 		set(o, "total", sum);
 		set(o, "mean", sum / n);
-		set(o, "p50", ms[(n - 1) / 2]);
-		set(o, "p99", ms[(uint64_t)(n - 1) * 99 / 100]);
+		set(o, "p50", percentile(ms, n, 50));
+		set(o, "p99", percentile(ms, n, 99));
 		set(o, "max", ms[n - 1]);
 	}
 	free(ms);
 	return o;
 }
 
+/* What a device could have done; one that was lost: until then. */
+static double capacity_ns(const struct sim_device *d, const struct sim_result *r)
+{
+	return (double)(d->lost_ns < r->makespan_ns ? d->lost_ns : r->makespan_ns);
+}
+
 static void devices(json_t *o, const struct scenario *sc, const struct sim_result *r)
 {
-	double total = (double)r->makespan_ns, used = 0, in = 0, out = 0, peer = 0, evicted = 0;
+	double total = 0, used = 0, in = 0, out = 0, peer = 0, evicted = 0;
 	json_t *list = json_array(), *d;
 
 	for (uint32_t i = 0; i < sc->nr_devices; i++) {
 		const struct sim_device_result *dr = &r->devices[i];
+		double capacity = capacity_ns(&sc->devices[i], r);
 
 		d = json_pack("{s:s,s:s}", "name", sc->devices[i].name, "kind",
 			      sc->kinds[sc->devices[i].kind]);
-		set(d, "used", total > 0 ? dr->used_ns / total : 0);
+		set(d, "used", capacity > 0 ? dr->used_ns / capacity : 0);
 		count(d, "tasks", dr->tasks);
 		count(d, "bytes_in", dr->bytes_in);
 		count(d, "bytes_out", dr->bytes_out);
@@ -77,13 +90,14 @@ static void devices(json_t *o, const struct scenario *sc, const struct sim_resul
 		count(d, "bytes_evicted", dr->evicted);
 		count(d, "bytes_peak", dr->peak_bytes);
 		json_array_append_new(list, d);
+		total += capacity;
 		used += dr->used_ns;
 		in += (double)dr->bytes_in;
 		out += (double)dr->bytes_out;
 		peer += (double)dr->bytes_peer;
 		evicted += (double)dr->evicted;
 	}
-	set(o, "used", total > 0 ? used / total / sc->nr_devices : 0);
+	set(o, "used", total > 0 ? used / total : 0);
 	count(o, "bytes_in", (uint64_t)in);
 	count(o, "bytes_out", (uint64_t)out);
 	count(o, "bytes_peer", (uint64_t)peer);
@@ -218,8 +232,9 @@ void report_print(const json_t *o, FILE *out)
 	const json_t *t = json_object_get(o, "turnaround_ms"), *b = json_object_get(o, "bound");
 	const json_t *s = json_object_get(o, "simulation");
 
-	fprintf(out, "%s: policy %s, seed %.0f\n", string(o, "name"), string(o, "policy"),
-		real(o, "seed"));
+	/* Not by way of a double: with another seed it would not be the same run. */
+	fprintf(out, "%s: policy %s, seed %lld\n", string(o, "name"), string(o, "policy"),
+		(long long)json_integer_value(json_object_get(o, "seed")));
 	fprintf(out, "  tasks        %.0f completed, %.0f failed, %.0f canceled, %.0f rerun, %.0f late\n",
 		real(o, "completed"), real(o, "failed"), real(o, "canceled"), real(o, "rerun"),
 		real(o, "late"));

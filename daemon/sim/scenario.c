@@ -524,6 +524,14 @@ static double next_arrival(struct build *b, double now, double every, bool rando
 	return now - every * log(1 - rng_unit(rng_next(&b->rng)));
 }
 
+/* So many @more than there are so far. */
+static void check_tasks(struct build *b, double more)
+{
+	if (!b->r.err && more + (double)b->nr_tasks > SIM_MAX_TASKS)
+		reader_fail(&b->r, -E2BIG, "type", "there are more than %u tasks in all: make it smaller",
+			    SIM_MAX_TASKS);
+}
+
 static void read_work_entry(struct build *b, json_t *obj)
 {
 	char type[SIM_NAME], tenant[SIM_NAME], arrival[SIM_NAME];
@@ -558,9 +566,7 @@ static void read_work_entry(struct build *b, json_t *obj)
 	target = reader_number(&b->r, obj, "target_ms", 0, MAX_MS, 0) * 1e6;
 	read_pin(b, obj, &pin, &spread);
 	need_kernels(b, gen, kernels);
-	if (!b->r.err && (double)apps * expected(type, &g) + (double)b->nr_tasks > SIM_MAX_TASKS)
-		reader_fail(&b->r, -E2BIG, "type", "there are more than %u tasks in all: make it smaller",
-			    SIM_MAX_TASKS);
+	check_tasks(b, (double)apps * expected(type, &g));
 	for (uint64_t i = 0; i < apps && !b->r.err; i++) {
 		struct rng rng = { .seed = rng_next(&b->rng) };
 		struct sim_app *a = workload_app(&b->sc->work);
@@ -580,6 +586,8 @@ static void read_work_entry(struct build *b, json_t *obj)
 			gen->make(a, &g, kernels, &rng);
 		else
 			read_trace(b, obj, a);
+		/* A trace says only now how many it has; the others to come will be alike. */
+		check_tasks(b, (double)(apps - i) * a->nr_tasks);
 		if (!app_done(a) || (path && dag_priorities(b->sc, a)))
 			reader_fail(&b->r, -ENOMEM, NULL, "out of memory");
 		b->nr_tasks += a->nr_tasks;

@@ -60,6 +60,15 @@ void share_remove(struct share *s, struct share_job *j, uint64_t now)
 	weigh(s);
 }
 
+double share_had(const struct share *s, const struct share_job *j, double work_ns, uint64_t now)
+{
+	double left = j->end - s->clock - (double)(now - s->at) * rate(s);
+
+	/* It ends with the ns that its end is in. */
+	left = left > 0 ? left : 0;
+	return left < work_ns ? work_ns - left : 0;
+}
+
 uint64_t share_next(const struct share *s)
 {
 	double left;

@@ -41,6 +41,8 @@ void share_advance(struct share *s, uint64_t now);
 void share_add(struct share *s, struct share_job *j, double work_ns, double demand, uint64_t now);
 /* Takes out one that has not ended. */
 void share_remove(struct share *s, struct share_job *j, uint64_t now);
+/* What @j, which began with @work_ns, has had of that by @now. */
+double share_had(const struct share *s, const struct share_job *j, double work_ns, uint64_t now);
 /* When the first of its jobs ends if nobody comes or goes; UINT64_MAX: it is idle. */
 uint64_t share_next(const struct share *s);
 /* Takes out a job that has ended by @now, in the order of their ends; NULL: none. */

@@ -351,6 +351,47 @@ static int run_in_worker(struct runner *r, struct runner_task *t)
 	return err == -ENODEV ? -EIO : err;
 }
 
+struct in_worker {
+	struct device_elsewhere elsewhere;
+	struct runner *runner;
+	struct runner_task *task;
+};
+
+static int below_filters(struct device_elsewhere *e, struct arax_backend_run *run)
+{
+	const struct in_worker *w = (const struct in_worker *)e;
+
+	return run_in_worker(w->runner, w->task);
+}
+
+/* Around all of it: what a filter fails needs no worker, and what it delays keeps none waiting. */
+static __attribute__((cold)) int run_filtered(struct runner *r, struct runner_task *t)
+{
+	struct in_worker w = { .elsewhere.run = below_filters, .runner = r, .task = t };
+	struct arax_launch_range ranges[ARAX_MAX_RANGES];
+	struct arax_launch launch = t->launch;
+	struct arax_backend_run run = {
+		.size = sizeof(run),
+		.flags = ARAX_RUN_WORKER,
+		.lane = t->lane,
+		.launch = &launch,
+		.name = t->kernel->sig.name,
+		.deadline_ns = t->deadline_ns,
+		.program = t->program,
+		.due_ns = t->due_ns,
+	};
+
+	if (launch.nr_ranges > ARAX_MAX_RANGES)
+		return -EINVAL;
+	/* Only the worker maps them. */
+	for (uint32_t i = 0; i < launch.nr_ranges; i++) {
+		ranges[i] = t->launch.ranges[i];
+		ranges[i].data = NULL;
+	}
+	launch.ranges = ranges;
+	return checked(device_run_elsewhere(r->dev, &w.elsewhere, &run));
+}
+
 /* ------------------------------------------------------------------ */
 /* Tasks                                                                 */
 
@@ -412,7 +453,7 @@ int runner_run(struct runner *r, struct runner_task *t)
 	if (t->deadline_ns && start >= t->deadline_ns)
 		t->result = -ETIMEDOUT;
 	else if (runner_needs_worker(r, t->kernel))
-		t->result = run_in_worker(r, t);
+		t->result = device_has_filters(r->dev) ? run_filtered(r, t) : run_in_worker(r, t);
 	else
 		t->result = run_counted(r, t);
 	if (timed) {

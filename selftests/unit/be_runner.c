@@ -857,6 +857,36 @@ START_TEST(a_short_one_loses_its_cpu)
 }
 END_TEST
 
+static void setup_filters(void)
+{
+	setup_with("filter \"stats\" { } filter \"error\" { options = { \"errno=ENOSPC\", \"every=3\" } }");
+}
+
+/* Launches in workers and in this process alike; what a filter fails does not come to a worker. */
+START_TEST(filters_see_workers)
+{
+	static const char *const names[] = { "test_error", "test_error_data" };
+	struct buffer b = make_buffer(8);
+	char says[64], *text;
+	int32_t result = -ENXIO;
+
+	ck_assert(runner_needs_worker(runner, registry_find(registry, names[1])));
+	ck_assert(!runner_needs_worker(runner, registry_find(registry, names[0])));
+	for (int i = 1; i <= 12; i++)
+		ck_assert_int_eq(run(names[i % 2], &b, 1, &result, sizeof(result)),
+				 i % 3 ? -ENXIO : -ENOSPC);
+	ck_assert_uint_eq(query().worker_runs, 4);
+	text = devices_dump(devices);
+	ck_assert_ptr_nonnull(text);
+	for (int i = 0; i < 2; i++) {
+		snprintf(says, sizeof(says), "\"%s\": {\"count\": 6, \"errors\": 6", names[i]);
+		ck_assert_msg(strstr(text, says), "%s", text);
+	}
+	free(text);
+	free_buffer(&b);
+}
+END_TEST
+
 static void setup_own_memory(void)
 {
 	setup_with("cpu { memory = \"1M\" }");
@@ -1028,7 +1058,7 @@ int main(void)
 {
 	Suite *suite = suite_create("runner");
 	TCase *t = tcase_create("one core"), *wide = tcase_create("two cores");
-	TCase *own = tcase_create("own memory");
+	TCase *own = tcase_create("own memory"), *filtered = tcase_create("filters");
 
 	tcase_set_timeout(t, 180);
 	tcase_add_checked_fixture(t, setup, teardown);
@@ -1084,5 +1114,10 @@ int main(void)
 	tcase_add_checked_fixture(own, setup_own_memory, teardown);
 	tcase_add_test(own, no_worker_for_own_memory);
 	suite_add_tcase(suite, own);
+
+	tcase_set_timeout(filtered, 60);
+	tcase_add_checked_fixture(filtered, setup_filters, teardown);
+	tcase_add_test(filtered, filters_see_workers);
+	suite_add_tcase(suite, filtered);
 	return be_main(suite);
 }

@@ -102,6 +102,8 @@ START_TEST(small_demands_disturb_nobody)
 	ck_assert_ptr_eq(share_pop(&s, 130), &a);
 	ck_assert_ptr_eq(share_pop(&s, 130), &b);
 	ck_assert_uint_eq(share_next(&s), 170);
+	ck_assert_double_eq_tol(share_had(&s, &c, 100, 150), 80, 0.000001);
+	ck_assert_double_eq_tol(share_had(&s, &c, 100, 171), 100, 0.000001);
 	share_remove(&s, &c, 150);
 	ck_assert_uint_eq(share_next(&s), UINT64_MAX);
 	ck_assert_double_eq_tol(s.used, 130 + 10, 0.000001);
@@ -382,6 +384,26 @@ START_TEST(bytes_between_devices_go_by_the_host)
 	ck_assert_uint_eq(traced(DEVICE(1, 1),
 		"{ \"kernel\": \"k\", \"ranges\": [ [ \"x\", 0, 1000000, \"out\" ] ] }\n"
 		"{ \"kernel\": \"host\", \"work\": 1000, \"ranges\": [ [ \"x\", 0, 1000000, \"in\" ] ] }\n"),
+		2 * MS + US);
+}
+END_TEST
+
+#define IN(offset, length)	"[ \"x\", " #offset ", " #length ", \"in\" ]"
+#define READS(ranges)		"{ \"kernel\": \"k\", \"ranges\": [ " ranges " ] }\n"
+
+/* Twice the same, parts of it, or pieces with holes and then all: 1 MB is 1 ms, and nothing is missing. */
+START_TEST(what_ranges_share_comes_once)
+{
+	ck_assert_uint_eq(traced(DEVICE(1, 1), READS(IN(0, 1000000) ", " IN(0, 1000000) ", "
+						     IN(500000, 500000))), 2 * MS);
+	ck_assert_uint_eq(traced(DEVICE(1, 1), READS(IN(200000, 300000) ", " IN(600000, 100000) ", "
+						     IN(650000, 250000) ", " IN(0, 1000000))),
+			  2 * MS);
+	ck_assert_uint_eq(traced(DEVICE(1, 1), READS(IN(300000, 700000) ", " IN(0, 600000))), 2 * MS);
+	/* Back to the host as well: kernel, copy, access. */
+	ck_assert_uint_eq(traced(DEVICE(1, 1),
+		"{ \"kernel\": \"k\", \"ranges\": [ [ \"x\", 0, 1000000, \"out\" ] ] }\n"
+		"{ \"kernel\": \"host\", \"work\": 1000, \"ranges\": [ " IN(0, 600000) ", " IN(400000, 600000) " ] }\n"),
 		2 * MS + US);
 }
 END_TEST
@@ -863,6 +885,7 @@ END_TEST
 
 START_TEST(failures_are_counted)
 {
+	double devices = 0, tenants = 0;
 	struct books b;
 	uint64_t failed = 0;
 
@@ -877,6 +900,13 @@ START_TEST(failures_are_counted)
 	for (uint32_t i = 0; i < sc.work.nr; i++)
 		failed += result.apps[i].failed;
 	ck_assert_uint_eq(failed, result.failed + result.canceled);
+	/* Somebody had what devices did, though it was in vain; but for the rounding of ends. */
+	for (uint32_t i = 0; i < sc.nr_devices; i++)
+		devices += result.devices[i].used_ns;
+	for (uint32_t i = 0; i < sc.nr_tenants; i++)
+		tenants += result.tenants[i].used_ns;
+	ck_assert_double_ge(devices, tenants - 1);
+	ck_assert_double_le(devices, tenants + (double)result.submitted);
 	/* None ran on a device that was gone. */
 	for (uint32_t i = 0; i < sc.work.nr; i++)
 		for (uint32_t t = 0; t < sc.work.apps[i].nr_tasks; t++) {
@@ -887,6 +917,25 @@ START_TEST(failures_are_counted)
 		}
 	check_order(&b);
 	close_books(&b);
+}
+END_TEST
+
+/* A tenant of short kernels ends while the other one's only kernel runs: both had a device of two. */
+START_TEST(shares_count_what_runs)
+{
+	load("{ \"machine\": { \"devices\": [ { \"name\": \"d\", \"count\": 2, \"lanes\": 1 } ] },\n"
+	     "  \"kernels\": [ { \"name\": \"k\", \"cost\": { \"d\": { \"base_us\": 1000, \"ns_per_item\": 1 } } } ],\n"
+	     "  \"tenants\": [ { \"name\": \"t\" }, { \"name\": \"u\" } ],\n"
+	     "  \"workload\": [\n"
+	     "    { \"type\": \"streams\", \"tenant\": \"t\", \"width\": 1, \"length\": 9, \"kernels\": [ \"k\" ], \"work\": 1, \"mb\": 1, \"pin\": \"d0\" },\n"
+	     "    { \"type\": \"streams\", \"tenant\": \"u\", \"width\": 1, \"length\": 1, \"kernels\": [ \"k\" ], \"work\": 99000000, \"mb\": 1, \"pin\": \"d1\" } ] }\n");
+	run_watched(NULL, NULL);
+	ck_assert_double_eq_tol(result.tenants[0].shared_ns, 9000009, 1);
+	ck_assert_double_eq_tol(result.tenants[1].shared_ns, 9000009, 1);
+	ck_assert_double_eq_tol(result.tenants[1].used_ns, 100000000, 1);
+	ck_assert_double_eq_tol(result.jain, 1, 0.000001);
+	sim_result_fini(&result);
+	scenario_fini(&sc);
 }
 END_TEST
 
@@ -1479,6 +1528,26 @@ START_TEST(reads_traces)
 }
 END_TEST
 
+/* Counted when the first of the programs has been read, and not when memory is gone. */
+START_TEST(tasks_of_traces_count)
+{
+	char trace[20 * sizeof("{\"kernel\": \"k\", \"ranges\": []}\n")] = "", path[64], work[512];
+	const char *text;
+	int err;
+
+	for (int i = 0; i < 20; i++)
+		strcat(trace, "{\"kernel\": \"k\", \"ranges\": []}\n");
+	snprintf(work, sizeof(work), "%s", trace_of(trace, path));
+	strcpy(strrchr(work, '}'), ", \"apps\": 1048576 }");
+	text = simple("", "{ \"name\": \"d\" }", 1, work);
+	error[0] = '\0';
+	err = scenario_load(&sc, "test.json", text, strlen(text), NULL, error, sizeof(error));
+	unlink(path);
+	ck_assert_int_eq(err, -E2BIG);
+	ck_assert_msg(strstr(error, "there are more than 16777216 tasks in all"), "%s", error);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("sim");
@@ -1498,6 +1567,7 @@ int main(void)
 	tcase_add_test(t, copies_overlap_kernels);
 	tcase_add_test(t, devices_share_a_link);
 	tcase_add_test(t, bytes_between_devices_go_by_the_host);
+	tcase_add_test(t, what_ranges_share_comes_once);
 	tcase_add_test(t, peers_copy_from_each_other);
 	tcase_add_test(t, inputs_come_ahead);
 	tcase_add_test(t, who_is_needed_last_goes);
@@ -1511,6 +1581,7 @@ int main(void)
 	tcase_add_loop_test(t, every_task_ends_once, 0, 3 * POLICIES);
 	tcase_add_loop_test(t, a_seed_is_a_run, 0, POLICIES);
 	tcase_add_loop_test(t, failures_are_counted, 0, 2 * POLICIES);
+	tcase_add_test(t, shares_count_what_runs);
 	tcase_add_test(t, what_only_a_lost_device_had_is_lost);
 	tcase_add_test(t, who_copies_from_a_lost_device_is_told);
 	tcase_add_loop_test(t, time_has_an_end, 0, sizeof(endless) / sizeof(endless[0]));
@@ -1528,6 +1599,7 @@ int main(void)
 	tcase_add_test(t, what_is_known_is_not_tried);
 	tcase_add_test(t, what_only_one_can_run_is_done_as_well);
 	tcase_add_test(t, what_is_to_come_is_not_like_what_is_ready);
+	tcase_add_test(t, tasks_of_traces_count);
 	tcase_add_loop_test(t, reads_traces, 0, sizeof(lines) / sizeof(lines[0]));
 	suite_add_tcase(suite, t);
 	sr = srunner_create(suite);

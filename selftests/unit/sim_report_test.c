@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+/* sim_report_test - what a simulated run is said to have been like */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/sim/report.h"
+
+#define MS	1000000ull
+
+static struct scenario sc;
+
+static json_t *run(const char *text)
+{
+	struct sim_options o = { 0 };
+	struct sim_result r;
+	char error[512] = "";
+	json_t *report;
+	int err;
+
+	err = scenario_load(&sc, "test.json", text, strlen(text), NULL, error, sizeof(error));
+	ck_assert_msg(!err, "%s", error);
+	err = sim_run(&sc, &o, &r, error, sizeof(error));
+	ck_assert_msg(!err, "%s", error);
+	report = report_json(&sc, sc.policy, &r, NULL);
+	sim_result_fini(&r);
+	return report;
+}
+
+static double number(const json_t *o, const char *key)
+{
+	return json_number_value(json_object_get(o, key));
+}
+
+#define KERNEL(name, kind) \
+	"{ \"name\": \"" name "\", \"cost\": { \"" kind "\": { \"base_us\": 1000 } } }"
+#define STREAM(kernel, width, length) \
+	"{ \"type\": \"streams\", \"width\": " #width ", \"length\": " #length \
+	", \"kernels\": [ \"" kernel "\" ], \"work\": 1, \"mb\": 1 }"
+
+/* Of @nr applications the first takes 1 ms, the next one 2 ms, and so on. */
+static json_t *turnaround(uint32_t nr)
+{
+	char text[512], error[512] = "";
+	struct sim_app_result *apps = calloc(nr, sizeof(*apps));
+	struct sim_result r = { .apps = apps };
+	json_t *report;
+
+	snprintf(text, sizeof(text),
+		 "{ \"machine\": { \"devices\": [ { \"name\": \"d\" } ] }, \"tenants\": [ { \"name\": \"t\" } ], \"kernels\": [ "
+		 KERNEL("k", "d") " ], \"workload\": [ { \"apps\": %u, \"type\": \"streams\", \"width\": 1, \"length\": 1, \"kernels\": [ \"k\" ], \"work\": 1, \"mb\": 1 } ] }",
+		 nr);
+	ck_assert_int_eq(scenario_load(&sc, "test.json", text, strlen(text), NULL, error,
+				       sizeof(error)), 0);
+	r.devices = calloc(1, sizeof(*r.devices));
+	r.tenants = calloc(1, sizeof(*r.tenants));
+	for (uint32_t i = 0; i < nr; i++)
+		apps[i].end_ns = (nr - i) * MS;
+	report = report_json(&sc, "eft", &r, NULL);
+	sim_result_fini(&r);
+	scenario_fini(&sc);
+	return report;
+}
+
+static const struct {
+	uint32_t nr;
+	double p50, p99;
+} ranks[] = { { 1, 1, 1 }, { 2, 1, 2 }, { 99, 50, 99 }, { 100, 50, 99 }, { 101, 51, 100 },
+	      { 200, 100, 198 } };
+
+/* One application in a hundred at most took longer than what p99 says. */
+START_TEST(few_take_longer_than_p99)
+{
+	json_t *report = turnaround(ranks[_i].nr), *t = json_object_get(report, "turnaround_ms");
+
+	ck_assert_double_eq(number(t, "p50"), ranks[_i].p50);
+	ck_assert_double_eq(number(t, "p99"), ranks[_i].p99);
+	ck_assert_double_eq(number(t, "max"), ranks[_i].nr);
+	json_decref(report);
+}
+END_TEST
+
+/* The only device that can run one program's kernels is lost in the first one. */
+START_TEST(what_is_lost_is_no_capacity_and_no_rerun)
+{
+	json_t *report = run("{ \"machine\": { \"devices\": [ { \"name\": \"a\", \"lanes\": 4, \"lost_at_ms\": [ 0.5 ] },\n"
+			     "  { \"name\": \"b\", \"lanes\": 1 } ] }, \"tenants\": [ { \"name\": \"t\" } ],\n"
+			     "  \"kernels\": [ " KERNEL("s", "a") ", " KERNEL("k", "b") " ],\n"
+			     "  \"workload\": [ " STREAM("s", 4, 9) ", " STREAM("k", 4, 9) " ] }");
+	const json_t *devices = json_object_get(report, "devices");
+
+	ck_assert_double_eq(number(report, "failed"), 4);
+	ck_assert_double_eq(number(report, "canceled"), 32);
+	ck_assert_double_eq(number(report, "rerun"), 0);
+	ck_assert_double_eq(number(report, "makespan_ms"), 36);
+	ck_assert_double_eq_tol(number(json_array_get(devices, 0), "used"), 1, 0.00001);
+	ck_assert_double_eq_tol(number(json_array_get(devices, 1), "used"), 1, 0.00001);
+	ck_assert_double_eq_tol(number(report, "used"), 1, 0.00001);
+	json_decref(report);
+	scenario_fini(&sc);
+}
+END_TEST
+
+/* By it the run can be had again. */
+START_TEST(the_seed_is_exact)
+{
+	json_t *report = run("{ \"seed\": 9223372036854775807, \"machine\": { \"devices\": [ { \"name\": \"d\" } ] },\n"
+			     "  \"tenants\": [ { \"name\": \"t\" } ], \"kernels\": [ " KERNEL("k", "d") " ],\n"
+			     "  \"workload\": [ " STREAM("k", 1, 1) " ] }");
+	char *text = NULL;
+	size_t bytes;
+	FILE *f = open_memstream(&text, &bytes);
+
+	ck_assert_ptr_nonnull(f);
+	report_print(report, f);
+	fclose(f);
+	ck_assert_msg(strstr(text, "seed 9223372036854775807\n"), "%s", text);
+	free(text);
+	json_decref(report);
+	scenario_fini(&sc);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("sim_report");
+	TCase *t = tcase_create("all");
+	SRunner *r;
+	int failed;
+
+	tcase_add_loop_test(t, few_take_longer_than_p99, 0, sizeof(ranks) / sizeof(ranks[0]));
+	tcase_add_test(t, what_is_lost_is_no_capacity_and_no_rerun);
+	tcase_add_test(t, the_seed_is_exact);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
