@@ -92,7 +92,7 @@ $(foreach v,plain asan tsan,$(eval check-be_apart-$(v): | $(B)/test/$(v)/arax-de
 	$(patsubst %,$(B)/test/$(v)/lib%-emulated.so,$(EMULATED_PLUGIN))))
 $(call be_test,gpu_std,plain asan tsan)
 # Of each there is.
-ifneq ($(and $(BLAS_KERNEL),$(if $(CUDA_HEADERS),$(CUBLAS_HEADER),yes)),)
+ifneq ($(and $(BLAS_KERNEL),$(if $(CUDA_HEADERS),$(and $(CUBLAS_HEADER),$(CUFFT_HEADER)),yes)),)
 $(call be_test,gpu_vendor,plain asan tsan)
 endif
 $(foreach t,gpu_std gpu_vendor,$(foreach v,plain asan tsan,\
