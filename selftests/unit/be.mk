@@ -43,7 +43,7 @@ BE_SRCS_std := $(addprefix selftests/unit/std_,case.c $(addprefix cases_,vector.
 			matrix.c point.c nn.c fft.c blas.c))
 BE_SRCS_opencl_std := $(BE_SRCS_std)
 BE_SRCS_gpu_std := $(BE_SRCS_std)
-BE_SRCS_std += daemon/kernels/std/scratch.c
+BE_SRCS_std += $(addprefix daemon/kernels/std/,memory_limit.c scratch.c)
 BE_SRCS_roles := $(addprefix daemon/worker/,sandbox_calls.c sandbox_files.c)
 # Before a program's name, by its variant.
 BE_RUN_gpu_std = $(call with_vendors,$(1))
