@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 # Manifests, signatures, the registry; and the kernels that come with Arax.
 
-KERNELS_SRCS := $(addprefix daemon/kernels/,manifest.c module.c registry.c signature.c work.c)
+KERNELS_SRCS := $(addprefix daemon/kernels/,manifest.c module.c overlap.c registry.c signature.c work.c)
 
 STD_SRCS   := $(addprefix daemon/kernels/std/,basic.c blackscholes.c cluster.c conv.c conv_dnn.c \
-			fft.c grid.c histogram.c image.c ml.c pool.c reduce.c scan.c scratch.c sort.c sparse.c vector.c)
+			fft.c grid.c histogram.c image.c memory_limit.c ml.c pool.c reduce.c scan.c scratch.c sort.c sparse.c vector.c)
 STD_CL     := $(addprefix daemon/kernels/std/,vector.cl basic.cl blackscholes.cl image.cl reduce.cl \
 			scan.cl sort.cl histogram.cl grid.cl fft.cl ml.cl cluster.cl nn.cl sparse.cl)
 STD_CU     := $(addprefix daemon/kernels/std/,arax-std.cu std_gpu.h vector.cu basic.cu image.cu \

@@ -204,10 +204,10 @@ static int parse_work(struct where *w, struct manifest_kernel *k, json_t *obj)
 
 static int parse_kernel(struct where *w, struct manifest *m, size_t index, json_t *obj)
 {
-	static const char *const known[] = { "signature", "addressing", "split", "work",
-					     "implementations", NULL };
+	static const char *const known[] = { "signature", "addressing", "split", "overlap",
+					     "work", "implementations", NULL };
 	struct manifest_kernel *k = &m->kernels[index];
-	int data = 1, split = 0, err;
+	int data = 1, split = 0, apart = 0, err;
 	const char *text;
 	char what[32], why[256];
 	json_t *impls, *impl;
@@ -228,10 +228,16 @@ static int parse_kernel(struct where *w, struct manifest *m, size_t index, json_
 	err = get_choice(w, k->sig.name, obj, "addressing", "launch", "data", &data);
 	if (!err)
 		err = get_choice(w, k->sig.name, obj, "split", "none", "groups", &split);
+	if (!err)
+		err = get_choice(w, k->sig.name, obj, "overlap", "any", "none", &apart);
 	if (err)
 		return err;
 	k->addressing = data ? KERNEL_ADDRESSING_DATA : KERNEL_ADDRESSING_LAUNCH;
 	k->split = split;
+	k->apart = apart;
+	if (apart && data)
+		return fail(w, -EINVAL, "%s: \"overlap\" needs \"addressing\": \"launch\": of a worker's ranges araxd compares no addresses",
+			    k->sig.name);
 	err = parse_work(w, k, json_object_get(obj, "work"));
 	if (err)
 		return err;

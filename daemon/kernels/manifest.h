@@ -8,6 +8,7 @@
  *	    { "signature": "vadd(in f32 a[], in f32 b[], out f32 c[], u32 n)",
  *	      "addressing": "launch",		default: "data"
  *	      "split": "groups",		default: "none"
+ *	      "overlap": "none",		default: "any"
  *	      "work": { "product": [ "n" ],	default: no bound
  *			"most": 1000000 },
  *	      "implementations": [
@@ -41,7 +42,7 @@ struct manifest_impl {
 struct manifest_kernel {
 	struct signature sig;
 	enum kernel_addressing addressing;
-	bool split;
+	bool split, apart;
 	struct kernel_work work;
 	uint32_t nr_impls;
 	struct manifest_impl impls[MANIFEST_MAX_IMPLS];

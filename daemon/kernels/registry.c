@@ -185,6 +185,7 @@ static int add_kernel(struct loading *ld, const struct manifest *m,
 	k->serial = r->count;
 	k->addressing = mk->addressing;
 	k->split = mk->split;
+	k->apart = mk->apart;
 	k->sig = mk->sig;
 	k->work = mk->work;
 	if (asprintf(&k->library, "%s %s", m->library, m->version) < 0)

@@ -65,6 +65,7 @@ struct kernel {
 	uint64_t owner;		/* of foreign: only those of one owner share a process; 0: none do */
 	struct signature sig;	/* name, canonical text, arax_signature */
 	char *library;		/* name and version, for people */
+	bool apart;		/* what is written overlaps no other range */
 	struct kernel_work work;
 	uint32_t nr_impls;
 	struct kernel_impl impls[MANIFEST_MAX_IMPLS];

@@ -13,6 +13,7 @@
 
 #include "daemon/awake.h"
 #include "daemon/backends/cpulist.h"
+#include "daemon/kernels/overlap.h"
 #include "daemon/kernels/work.h"
 #include "daemon/libexec.h"
 #include "daemon/log.h"
@@ -158,7 +159,9 @@ static inline int fill_run(struct runner *r, const struct runner_task *t, uint32
 	};
 	err = get_kernel(r, t->kernel, &run->kernel);
 	/* Last: where it can't be run at all that is the reason. */
-	return err ? err : work_check(t->kernel, &t->launch);
+	if (!err)
+		err = work_check(t->kernel, &t->launch);
+	return err ? err : overlap_check(t->kernel, &t->launch);
 }
 
 /* How the next implementation is run, if there is one. */

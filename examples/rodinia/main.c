@@ -210,14 +210,29 @@ static int run(const char *name, const struct options *o)
 
 /* ------------------------------------------------------------------ */
 
-/* The same again at a private araxd; by the place of this program. */
-static int run_private(const char *kind, char **argv)
+/* An option with its number, unless that is 0; how many arguments it takes. */
+static int add_number(char *args[2], const char *option, uint64_t value, char text[24])
 {
-	char self[4096], arax[4200], kernels[4200], *args[32] = { arax, "run", "--kind", (char *)kind,
-		"--kernels", kernels, "--", self };
+	if (!value)
+		return 0;
+	snprintf(text, 24, "%" PRIu64, value);
+	args[0] = (char *)option;
+	args[1] = text;
+	return 2;
+}
+
+/*
+ * The same again at a private araxd; by the place of this program.  From what was understood, not
+ * from how it was written: the one there must not start another.
+ */
+static int run_private(const char *name, const struct options *o)
+{
+	char self[4096], arax[4200], kernels[4200], size[24], steps[24], seed[24];
+	char *args[20] = { arax, "run", "--kind", (char *)o->kind, "--kernels", kernels, "--", self,
+			   (char *)name };
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	char *slash;
-	int i, k = 8;
+	int k = 9;
 
 	if (n < 0) {
 		perror("arax-rodinia: /proc/self/exe");
@@ -228,12 +243,15 @@ static int run_private(const char *kind, char **argv)
 	snprintf(arax, sizeof(arax), "%.*s/arax", (int)(slash - self), self);
 	snprintf(kernels, sizeof(kernels), "%.*s/../lib/arax/rodinia-kernels", (int)(slash - self),
 		 self);
-	for (i = 1; argv[i] && k < 31; i++) {
-		if (!strcmp(argv[i], "--kind"))
-			i++;
-		else if (strncmp(argv[i], "--kind=", 7))
-			args[k++] = argv[i];
-	}
+	k += add_number(args + k, "--size", o->params.size, size);
+	k += add_number(args + k, "--steps", o->params.steps, steps);
+	args[k++] = "--seed";
+	snprintf(seed, sizeof(seed), "%" PRIu64, o->params.seed);
+	args[k++] = seed;
+	if (o->check)
+		args[k++] = "--check";
+	if (o->json)
+		args[k++] = "--json";
 	execv(arax, args);
 	fprintf(stderr, "arax-rodinia: %s: %s\n", arax, strerror(errno));
 	return 1;
@@ -292,14 +310,8 @@ static int run_command(int argc, char **argv)
 	};
 	struct options o = { .params.seed = 1 };
 	uint64_t value;
-	char **all;
 	int c, rc;
 
-	/* getopt_long() moves what it reads. */
-	all = calloc((size_t)argc + 1, sizeof(*all));
-	if (!all)
-		return 1;
-	memcpy(all, argv, (size_t)argc * sizeof(*all));
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		switch (c) {
 		case 's':
@@ -343,10 +355,9 @@ static int run_command(int argc, char **argv)
 	if (strcmp(argv[optind], "all") && !ro_find(argv[optind]))
 		return wrong("no program '%s': see arax-rodinia list", argv[optind]);
 	rc = check_sizes(argv[optind], &o);
-	if (!rc)
-		rc = o.kind ? run_private(o.kind, all) : run(argv[optind], &o);
-	free(all);
-	return rc;
+	if (rc)
+		return rc;
+	return o.kind ? run_private(argv[optind], &o) : run(argv[optind], &o);
 }
 
 int main(int argc, char **argv)

@@ -97,14 +97,18 @@ static void transform(const float *x, size_t step, double complex *y, int n, int
 	free(sub);
 }
 
+/* As the libraries', which load a complex number at once, it can't begin in the middle of one. */
 static bool work(void *arg)
 {
 	const struct job *j = arg;
 	const uint64_t items = (uint64_t)j->n * (uint64_t)j->batch;
 	float *in = emulated_memory(j->in, items * 2 * sizeof(float));
 	float *out = emulated_memory(j->out, items * 2 * sizeof(float));
-	double complex *y = malloc((size_t)j->n * sizeof(*y));
+	double complex *y;
 
+	if ((j->in | j->out) % (2 * sizeof(float)))
+		return false;
+	y = malloc((size_t)j->n * sizeof(*y));
 	for (int i = 0; in && out && i < j->batch; i++) {
 		size_t at = 2 * (size_t)i * (size_t)j->n;
 

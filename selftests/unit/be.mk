@@ -43,7 +43,7 @@ BE_SRCS_std := $(addprefix selftests/unit/std_,case.c $(addprefix cases_,vector.
 			matrix.c point.c nn.c fft.c blas.c))
 BE_SRCS_opencl_std := $(BE_SRCS_std)
 BE_SRCS_gpu_std := $(BE_SRCS_std)
-BE_SRCS_std += daemon/kernels/std/scratch.c
+BE_SRCS_std += $(addprefix daemon/kernels/std/,memory_limit.c scratch.c)
 BE_SRCS_roles := $(addprefix daemon/worker/,sandbox_calls.c sandbox_files.c)
 # Before a program's name, by its variant.
 BE_RUN_gpu_std = $(call with_vendors,$(1))
@@ -92,7 +92,7 @@ $(foreach v,plain asan tsan,$(eval check-be_apart-$(v): | $(B)/test/$(v)/arax-de
 	$(patsubst %,$(B)/test/$(v)/lib%-emulated.so,$(EMULATED_PLUGIN))))
 $(call be_test,gpu_std,plain asan tsan)
 # Of each there is.
-ifneq ($(and $(BLAS_KERNEL),$(if $(CUDA_HEADERS),$(CUBLAS_HEADER),yes)),)
+ifneq ($(and $(BLAS_KERNEL),$(if $(CUDA_HEADERS),$(and $(CUBLAS_HEADER),$(CUFFT_HEADER)),yes)),)
 $(call be_test,gpu_vendor,plain asan tsan)
 endif
 $(foreach t,gpu_std gpu_vendor,$(foreach v,plain asan tsan,\

@@ -12,22 +12,35 @@
 
 static struct arax_backend_kernel desc;
 
-static const char *file(void)
+static int load_vendor(void *dev, const char *file, const char *symbol, const char *signature,
+		       void **kernel)
 {
-	return which->kind == ARAX_DEVICE_CUDA ? "build/lib/arax/kernels/arax-blas-cublas.so" :
-						 "build/lib/arax/kernels/arax-blas-rocblas.so";
+	desc = (struct arax_backend_kernel){
+		.size = sizeof(desc), .flags = ARAX_KERNEL_STREAM, .symbol = symbol, .file = file,
+		.signature = signature, .fd = open(file, O_RDONLY | O_CLOEXEC),
+	};
+	ck_assert_int_ge(desc.fd, 0);
+	return ops->kernel_load(dev, &desc, kernel);
 }
 
 static int load_gemm(void *dev, void **kernel)
 {
-	desc = (struct arax_backend_kernel){
-		.size = sizeof(desc), .flags = ARAX_KERNEL_STREAM,
-		.symbol = "arax_blas_vendor_gemm_f64", .file = file(),
-		.signature = "gemm_f64(in f64 a[], in f64 b[], inout f64 c[], f64 alpha, f64 beta, u32 m, u32 n, u32 k, u32 flags)",
-		.fd = open(file(), O_RDONLY | O_CLOEXEC),
-	};
-	ck_assert_int_ge(desc.fd, 0);
-	return ops->kernel_load(dev, &desc, kernel);
+	return load_vendor(dev, which->kind == ARAX_DEVICE_CUDA ?
+				"build/lib/arax/kernels/arax-blas-cublas.so" :
+				"build/lib/arax/kernels/arax-blas-rocblas.so",
+			   "arax_blas_vendor_gemm_f64",
+			   "gemm_f64(in f64 a[], in f64 b[], inout f64 c[], f64 alpha, f64 beta, u32 m, u32 n, u32 k, u32 flags)",
+			   kernel);
+}
+
+static int load_fft(void *dev, void **kernel)
+{
+	return load_vendor(dev, which->kind == ARAX_DEVICE_CUDA ?
+				"build/lib/arax/kernels/arax-std-cufft.so" :
+				"build/lib/arax/kernels/arax-std-hipfft.so",
+			   "arax_std_vendor_fft_c32",
+			   "fft_c32(in f32 x[], out f32 y[], out f32 work[], u32 n, u32 batch, u32 inverse)",
+			   kernel);
 }
 
 /* c = 2 a a for a full of ones. */
@@ -74,6 +87,35 @@ START_TEST(a_new_context)
 		ck_assert_int_eq(multiply(dev, gemm, lane), 0);
 	ops->kernel_unload(dev, gemm);
 	ops->kernel_unload(dev, trap);
+	close(desc.fd);
+}
+END_TEST
+
+/*
+ * A range of floats may begin in the middle of a library's complex number: such a launch it is not
+ * given, as it would break the context, and everybody's memory with it.
+ */
+START_TEST(misaligned_numbers)
+{
+	static const struct { uint64_t x, y; int err; } cases[] = {
+		{ 0, 0, 0 }, { 4, 0, -EOPNOTSUPP }, { 0, 4, -EOPNOTSUPP }, { 4, 4, -EOPNOTSUPP },
+		{ 8, 8, 0 },
+	};
+	const struct { uint32_t n, batch, inverse; } args = { 4, 2, 0 };
+	const uint64_t bytes = 2 * sizeof(float) * 4 * 2;
+	void *dev = open_gpu(_i, NULL), *fft;
+	uint64_t at = take_memory(dev, 4096);
+
+	ck_assert_msg(!load_fft(dev, &fft), "%s", take_log());
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct arax_launch_range r[3] = { range(at + cases[i].x, bytes),
+						  range(at + 1024 + cases[i].y, bytes),
+						  range(at, 0) };
+
+		ck_assert_int_eq(run(dev, fft, 0, 1, 1, r, 3, &args, sizeof(args)), cases[i].err);
+	}
+	ops->free(dev, at);
+	ops->kernel_unload(dev, fft);
 	close(desc.fd);
 }
 END_TEST
@@ -147,6 +189,7 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, setup, close_gpu);
 	tcase_add_loop_test(t, a_new_context, 0, NR_GPUS);
+	tcase_add_loop_test(t, misaligned_numbers, 0, NR_GPUS);
 #ifdef GPU_HAS_HIP
 	tcase_add_test(t, no_kernels_for_it);
 	tcase_add_test(t, kernels_elsewhere);

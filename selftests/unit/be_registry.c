@@ -6,6 +6,7 @@
 
 #include "daemon/kernels/manifest.h"
 #include "daemon/kernels/registry.h"
+#include "daemon/kernels/overlap.h"
 #include "daemon/kernels/work.h"
 #include "daemon/log.h"
 #include "daemon/reason.h"
@@ -141,6 +142,68 @@ START_TEST(work_has_a_bound)
 	/* Those that the kernel itself refuses. */
 	l.arg_len = 8;
 	ck_assert_int_eq(work_check(k, &l), 0);
+}
+END_TEST
+
+#define APART(addressing, overlap) \
+	MANIFEST("{ \"signature\": \"f(in u8 x[], in u8 y[], out u8 z[], inout u8 w[])\", " \
+		 "\"addressing\": \"" addressing "\", \"overlap\": " overlap ", " \
+		 "\"implementations\": [ { \"kind\": \"cpu\", \"file\": \"l.so\", \"symbol\": \"f\" } ] }")
+
+/* What is written overlaps nothing; what is only read may. */
+START_TEST(written_apart)
+{
+	char bytes[100], why[REASON_LEN];
+	struct arax_launch_range ranges[4];
+	const struct arax_launch l = { .ranges = ranges, .nr_ranges = 4 };
+	const struct {
+		struct arax_launch_range r[4];
+		const char *which;
+	} cases[] = {
+		/* Side by side. */
+		{ { { bytes, 10, 0, 1 }, { bytes + 10, 10, 0, 1 }, { bytes + 20, 10, 0, 1 },
+		    { bytes + 30, 10, 0, 1 } }, NULL },
+		{ { { bytes, 10, 0, 1 }, { bytes, 10, 0, 1 }, { bytes + 20, 10, 0, 1 },
+		    { bytes + 30, 10, 0, 1 } }, NULL },
+		/* Nothing has no place. */
+		{ { { bytes + 5, 0, 0, 1 }, { NULL, 0, 0, 1 }, { bytes, 10, 0, 1 },
+		    { bytes + 5, 0, 0, 1 } }, NULL },
+		{ { { bytes, 10, 0, 1 }, { bytes + 10, 10, 0, 1 }, { bytes, 10, 0, 1 },
+		    { bytes + 30, 10, 0, 1 } }, "0 and 2" },
+		{ { { bytes, 10, 0, 1 }, { bytes + 10, 10, 0, 1 }, { bytes + 19, 1, 0, 1 },
+		    { bytes + 30, 10, 0, 1 } }, "1 and 2" },
+		{ { { bytes, 10, 0, 1 }, { bytes + 10, 10, 0, 1 }, { bytes + 20, 11, 0, 1 },
+		    { bytes + 30, 10, 0, 1 } }, "2 and 3" },
+		/* Rows from 0, 40 and 80 on. */
+		{ { { bytes, 10, 40, 3 }, { bytes, 10, 0, 1 }, { bytes + 90, 10, 0, 1 },
+		    { bytes + 89, 1, 0, 1 } }, "0 and 3" },
+	};
+	const struct kernel *k;
+
+	be_write(folder, "a.json", APART("launch", "\"none\""));
+	ck_assert_int_eq(registry_load_folder(r, folder), 1);
+	k = registry_find(r, "f");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		memcpy(ranges, cases[i].r, sizeof(ranges));
+		reason_forget();
+		ck_assert_int_eq(overlap_check(k, &l), cases[i].which ? -EINVAL : 0);
+		reason_take(why);
+		ck_assert_msg(cases[i].which ? !!strstr(why, cases[i].which) : !why[0], "%zu: %s", i, why);
+	}
+}
+END_TEST
+
+/* Most kernels work in place, and whoever says nothing of it may. */
+START_TEST(written_anywhere)
+{
+	char byte;
+	const struct arax_launch_range ranges[4] = { { &byte, 1, 0, 1 }, { &byte, 1, 0, 1 },
+						     { &byte, 1, 0, 1 }, { &byte, 1, 0, 1 } };
+	const struct arax_launch l = { .ranges = ranges, .nr_ranges = 4 };
+
+	be_write(folder, "a.json", APART("launch", "\"any\""));
+	ck_assert_int_eq(registry_load_folder(r, folder), 1);
+	ck_assert_int_eq(overlap_check(registry_find(r, "f"), &l), 0);
 }
 END_TEST
 
@@ -335,6 +398,8 @@ static const struct {
 	{ MANIFEST("{ \"signature\": \"f()\", \"implementations\": [] }"), "needs an array" },
 	{ MANIFEST("{ \"signature\": \"f()\", \"addressing\": \"x\" }"), "must be \"launch\" or" },
 	{ MANIFEST("{ \"signature\": \"f()\", \"split\": true }"), "must be \"none\" or" },
+	{ APART("launch", "true"), "must be \"any\" or \"none\"" },
+	{ APART("data", "\"none\""), "\"overlap\" needs \"addressing\"" },
 	{ MANIFEST("{ \"signature\": \"f()\", \"work\": {} }"), "\"work\" needs \"addressing\"" },
 	{ WORK("\"least\": 1"), "work has an unknown key 'least'" },
 	{ WORK("\"most\": 1"), "work needs an array 'product'" },
@@ -419,6 +484,8 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, loads);
 	tcase_add_test(t, work_has_a_bound);
+	tcase_add_test(t, written_apart);
+	tcase_add_test(t, written_anywhere);
 	tcase_add_test(t, several_of_a_kind);
 	tcase_add_test(t, folder_must_be_trusted);
 	tcase_add_loop_test(t, files_must_be_trusted, 0, 2);

@@ -229,6 +229,28 @@ START_TEST(work_is_bounded)
 }
 END_TEST
 
+/* A transform would go by who is first, where the device's transforms read and write at once. */
+START_TEST(no_transform_in_place)
+{
+	const struct { uint32_t n, batch, inverse; } args = { 4, 2, 0 };
+	struct buffer two = make_buffer(128), work = make_buffer(64);
+	struct buffer b[3] = { two, two, work };
+	char why[REASON_LEN];
+
+	b[0].bytes = 64;
+	b[1].bytes = 64;
+	for (uint32_t apart = 0; apart <= 64; apart += 32) {
+		b[1].data = two.data + apart / sizeof(*two.data);
+		reason_forget();
+		ck_assert_int_eq(run("fft_c32", b, 3, &args, sizeof(args)), apart == 64 ? 0 : -EINVAL);
+		reason_take(why);
+		ck_assert_int_eq(!!strstr(why, "can't work in place"), apart < 64);
+	}
+	free_buffer(&two);
+	free_buffer(&work);
+}
+END_TEST
+
 START_TEST(crash_and_exit_differ)
 {
 	struct buffer b = make_buffer(64);
@@ -1068,6 +1090,7 @@ int main(void)
 	tcase_add_test(t, gathers_in_a_worker);
 	tcase_add_test(t, wild_index_hits_the_worker_alone);
 	tcase_add_test(t, work_is_bounded);
+	tcase_add_test(t, no_transform_in_place);
 	tcase_add_test(t, crash_and_exit_differ);
 	tcase_add_test(t, deadline_ends_a_hang);
 	tcase_add_test(t, timeout_ends_a_hang);

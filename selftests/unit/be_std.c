@@ -8,9 +8,11 @@
 #include <math.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "daemon/kernels/registry.h"
+#include "daemon/kernels/std/memory_limit.h"
 #include "daemon/kernels/std/scratch.h"
 #include "daemon/log.h"
 #include "selftests/unit/std_case.h"
@@ -297,14 +299,14 @@ START_TEST(spmv_contents)
 }
 END_TEST
 
-/* All launches together have a part of the machine's memory, whoever has the lanes. */
+/* All launches together have a part of the memory, whoever has the lanes: each half of the rest. */
 START_TEST(scratch_is_limited)
 {
 	size_t half = std_scratch_most() / 2;
 	char *one = std_scratch(half / 8, 8), *two;
 
 	ck_assert_ptr_nonnull(one);
-	ck_assert_ptr_null(std_scratch(half / 8 + 8, 8));
+	ck_assert_ptr_null(std_scratch(half / 16 + 8, 8));
 	ck_assert_ptr_null(std_scratch_zeros(UINT64_MAX, 8));
 	ck_assert_ptr_null(std_scratch(UINT64_MAX, 1));
 	two = std_scratch_zeros(half / 16, 8);
@@ -312,13 +314,76 @@ START_TEST(scratch_is_limited)
 	for (size_t i = 0; i < 4096; i++)
 		ck_assert_int_eq(two[i], 0);
 	ck_assert_uint_eq((uintptr_t)two % 16, 0);
-	ck_assert_ptr_null(std_scratch(half / 16 + 8, 8));
+	ck_assert_ptr_null(std_scratch(half / 32 + 8, 8));
 	std_scratch_free(one);
+	ck_assert_ptr_null(std_scratch(half / 8, 8));
+	std_scratch_free(two);
 	one = std_scratch(half / 8, 8);
 	ck_assert_ptr_nonnull(one);
 	std_scratch_free(one);
-	std_scratch_free(two);
 	std_scratch_free(NULL);
+}
+END_TEST
+
+/* Whatever others hold, and for however long: what is small there is, and is given back as such. */
+START_TEST(small_scratch_is_for_all)
+{
+	void *large[64], *small[64];
+	size_t bytes = std_scratch_most() / 2;
+	uint32_t nr = 0;
+
+	for (; bytes > STD_SCRATCH_SMALL; bytes /= 2) {
+		void *p = std_scratch(bytes, 1);
+
+		if (p)
+			large[nr++] = p;
+	}
+	ck_assert_uint_gt(nr, 0);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 64; i++) {
+			small[i] = std_scratch(STD_SCRATCH_SMALL, 1);
+			ck_assert_ptr_nonnull(small[i]);
+		}
+		for (int i = 0; i < 64; i++)
+			std_scratch_free(small[i]);
+	}
+	ck_assert_ptr_null(std_scratch(std_scratch_most() / 4, 1));
+	while (nr)
+		std_scratch_free(large[--nr]);
+	large[0] = std_scratch(std_scratch_most() / 2, 1);
+	ck_assert_ptr_nonnull(large[0]);
+	std_scratch_free(large[0]);
+}
+END_TEST
+
+/* The least of all cgroups that the process is in, one below the other. */
+START_TEST(memory_of_a_cgroup)
+{
+	char top[64], middle[80], low[96], self[80];
+
+	be_mkdir(top);
+	snprintf(middle, sizeof(middle), "%s/a.slice", top);
+	snprintf(low, sizeof(low), "%s/b.service", middle);
+	snprintf(self, sizeof(self), "%s/self", top);
+	ck_assert_int_eq(mkdir(middle, 0700), 0);
+	ck_assert_int_eq(mkdir(low, 0700), 0);
+	ck_assert_uint_eq(std_cgroup_limit(self, top), UINT64_MAX);
+	be_write(top, "self", "1:memory:/a.slice\n");
+	ck_assert_uint_eq(std_cgroup_limit(self, top), UINT64_MAX);
+	be_write(top, "self", "1:name=systemd:/\n0::/a.slice/b.service\n");
+	ck_assert_uint_eq(std_cgroup_limit(self, top), UINT64_MAX);
+	be_write(low, "memory.max", "max\n");
+	ck_assert_uint_eq(std_cgroup_limit(self, top), UINT64_MAX);
+	be_write(middle, "memory.max", "3000000000\n");
+	ck_assert_uint_eq(std_cgroup_limit(self, top), 3000000000);
+	be_write(low, "memory.max", "1000000\n");
+	ck_assert_uint_eq(std_cgroup_limit(self, top), 1000000);
+	/* As seen from inside a container. */
+	be_write(top, "memory.max", "2000000\n");
+	be_write(top, "self", "0::/\n");
+	ck_assert_uint_eq(std_cgroup_limit(self, top), 2000000);
+	ck_assert_uint_le(std_scratch_most(), std_memory_limit() / 4);
+	be_rmdir(top);
 }
 END_TEST
 
@@ -619,6 +684,8 @@ int main(void)
 	tcase_add_loop_test(t, bad_arguments, 0, NR_BAD);
 	tcase_add_test(t, spmv_contents);
 	tcase_add_test(t, scratch_is_limited);
+	tcase_add_test(t, small_scratch_is_for_all);
+	tcase_add_test(t, memory_of_a_cgroup);
 	tcase_add_test(t, kernels_have_scratch_only);
 	tcase_add_test(t, prices_at_the_ends);
 	tcase_add_test(t, each_kernel_has_a_case);

@@ -86,6 +86,20 @@ for c in 'arax --help' 'arax --version' 'arax kill --help' 'arax sim --help' \
 	is 1 "$c that nobody gets" sh -c '"$@" >/dev/full' - build/bin/$c
 	says 'standard output' 'and says so'
 done
+# However its options are written, what it starts there is told of none to start another.
+if [ -x build/bin/arax-rodinia ]; then
+	mkdir "$tmp/bin"
+	cp build/bin/arax-rodinia "$tmp/bin"
+	printf '#!/bin/sh\nshift 7\necho "there: $*"\n' >"$tmp/bin/arax"
+	chmod +x "$tmp/bin/arax"
+	for c in '--kind cpu' '--kin=cpu' '--ki cpu' '--k=cpu --kind opencl'; do
+		# shellcheck disable=SC2086 # words
+		is 0 "rodinia $c" "$tmp/bin/arax-rodinia" bfs $c --siz 99 --che
+		says "there: bfs --size 99 --seed 1 --check" 'and with what'
+	done
+	is 0 'rodinia with everything' "$tmp/bin/arax-rodinia" --js --kind=cpu --se=0 --step 2 --size=7 hotspot
+	says "there: hotspot --size 7 --steps 2 --seed 0 --json" 'and with what'
+fi
 is 2 'kill wants a context' $arax kill
 is 2 'kill wants a number' $arax kill 1x
 is 2 'kill wants a possible number' $arax kill 0

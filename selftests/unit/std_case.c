@@ -198,6 +198,17 @@ uint32_t *add_words(struct trial *t, uint64_t n)
 	return p;
 }
 
+void add_nans(const struct trial *t, float *x, uint64_t n)
+{
+	uint32_t one_of = 1 + trial_random(8);
+
+	if (t->size < SIZE_SOME || trial_random(2))
+		return;
+	for (uint64_t i = 0; i < n; i++)
+		if (!trial_random(one_of))
+			x[i] = NAN;
+}
+
 void add_holes(struct trial *t, uint64_t bytes)
 {
 	memset(add_bytes(t, bytes), 0xff, bytes);

@@ -92,6 +92,8 @@ void *add_bytes(struct trial *t, uint64_t bytes);
 float *add_floats(struct trial *t, uint64_t n, double low, double high);
 double *add_doubles(struct trial *t, uint64_t n, double low, double high);
 uint32_t *add_words(struct trial *t, uint64_t n);
+/* NaN among them, in every other trial; at times there is nothing else. */
+void add_nans(const struct trial *t, float *x, uint64_t n);
 /* Full of what no result is, so that a hole shows. */
 void add_holes(struct trial *t, uint64_t bytes);
 

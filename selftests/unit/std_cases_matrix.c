@@ -77,6 +77,7 @@ static struct matrix_args matrix(struct trial *t)
 	return a;
 }
 
+/* fmax() leaves NaN out. */
 static double greatest(const struct trial *t, uint32_t range, uint64_t at, uint64_t n)
 {
 	double most = -INFINITY;
@@ -89,8 +90,9 @@ static double greatest(const struct trial *t, uint32_t range, uint64_t at, uint6
 static void make_row_max(struct trial *t)
 {
 	struct matrix_args a = matrix(t);
+	uint64_t n = (uint64_t)a.rows * a.cols;
 
-	add_floats(t, (uint64_t)a.rows * a.cols, -30, 30);
+	add_nans(t, add_floats(t, n, -30, 30), n);
 	add_holes(t, 4ull * a.rows);
 }
 
@@ -102,11 +104,23 @@ static void check_row_max(const struct trial *t)
 		same(t, r, f32_at(t, 1, r), greatest(t, 0, r * a->cols, a->cols));
 }
 
+/* As a mask is added to what attention makes: of each row something is left, in every other trial. */
+static void add_masks(const struct trial *t, const struct matrix_args *a, float *x)
+{
+	if (t->size < SIZE_SOME || trial_random(2))
+		return;
+	for (uint64_t i = 0; i < (uint64_t)a->rows * a->cols; i++)
+		if (i % a->cols && !trial_random(3))
+			x[i] = trial_random(2) ? -INFINITY : (float)uniform(-1000, -60);
+}
+
 static void make_log_sum_exp(struct trial *t)
 {
 	struct matrix_args a = matrix(t);
 	float *x = add_floats(t, (uint64_t)a.rows * a.cols, -30, 30);
 	float *most = add_bytes(t, 4ull * a.rows);
+
+	add_masks(t, &a, x);
 
 	for (uint64_t r = 0; r < a.rows; r++) {
 		most[r] = -INFINITY;
@@ -131,21 +145,34 @@ static void check_log_sum_exp(const struct trial *t)
 
 static void make_exp_rows(struct trial *t)
 {
+	static const float ends[] = { -INFINITY, INFINITY, -1e30f, 1e30f, -90, -87, -80, 80, 87, 88,
+				      89, 90, 110 };
 	struct matrix_args a = matrix(t);
+	float *x;
 
 	add_floats(t, a.rows, -20, 20);
-	add_floats(t, (uint64_t)a.rows * a.cols, -30, 30);
+	x = add_floats(t, (uint64_t)a.rows * a.cols, -30, 30);
+	for (uint64_t i = 0; t->size >= SIZE_SOME && i < (uint64_t)a.rows * a.cols; i++)
+		if (!trial_random(10))
+			x[i] = ends[trial_random(sizeof(ends) / sizeof(ends[0]))];
 }
 
-/* The difference is rounded to f32 first: up to 50, so its error is up to 2e-6. */
+/*
+ * The difference is rounded to f32 first: up to 110, so its error is up to 4e-6.  Where that decides
+ * between the greatest float and infinity it may be either.
+ */
 static void check_exp_rows(const struct trial *t)
 {
 	const struct matrix_args *a = ARGS_OF(t, struct matrix_args);
 
 	for (uint64_t i = 0; i < (uint64_t)a->rows * a->cols; i++) {
 		double wanted = exp(WAS(t, 1, float)[i] - f32_at(t, 0, i / a->cols));
+		double got = f32_at(t, 1, i);
 
-		near(t, i, f32_at(t, 1, i), wanted, 1e-5 * wanted);
+		if (wanted < 0x1p128 * (1 - 1e-5) || (wanted < 0x1p128 * (1 + 1e-5) && !isinf(got)))
+			near(t, i, got, wanted, 1e-5 * wanted + 2e-38);
+		else
+			same(t, i, got, INFINITY);
 	}
 }
 
@@ -153,7 +180,7 @@ static void make_softmax(struct trial *t)
 {
 	struct matrix_args a = matrix(t);
 
-	add_floats(t, (uint64_t)a.rows * a.cols, -30, 30);
+	add_masks(t, &a, add_floats(t, (uint64_t)a.rows * a.cols, -30, 30));
 }
 
 static void check_softmax(const struct trial *t)
@@ -169,7 +196,8 @@ static void check_softmax(const struct trial *t)
 		for (uint64_t i = 0; i < a->cols; i++) {
 			double share = exp((double)x[i] - most) / sum;
 
-			near(t, i, f32_at(t, 0, r * a->cols + i), share, 1e-5 * share + 1e-35);
+			near(t, i, f32_at(t, 0, r * a->cols + i), share,
+			     share > 0 ? 1e-5 * share + 2e-38 : 0);
 		}
 	}
 }
@@ -198,6 +226,7 @@ static void make_argmax_sum(struct trial *t)
 
 	for (uint64_t i = 0; i < (uint64_t)a.rows * a.cols; i++)
 		x[i] = rintf(x[i]);	/* equals among them */
+	add_nans(t, x, (uint64_t)a.rows * a.cols);
 	x = add_floats(t, (uint64_t)a.rows * a.cols, -3, 3);
 	for (uint64_t i = 0; i < (uint64_t)a.rows * a.cols; i++)
 		x[i] = rintf(x[i]);
@@ -210,11 +239,16 @@ static void check_argmax_sum(const struct trial *t)
 
 	for (uint64_t r = 0; r < a->rows; r++) {
 		uint64_t at = r * a->cols, first = 0;
+		double best = -INFINITY;
 
-		for (uint64_t i = 1; i < a->cols; i++)
-			if (f32_at(t, 0, at + i) + f32_at(t, 1, at + i) >
-			    f32_at(t, 0, at + first) + f32_at(t, 1, at + first))
+		for (uint64_t i = 0; i < a->cols; i++) {
+			double sum = f32_at(t, 0, at + i) + f32_at(t, 1, at + i);
+
+			if (sum > best) {
+				best = sum;
 				first = i;
+			}
+		}
 		same(t, r, RANGE(t, 2, uint32_t)[r], (double)first);
 	}
 }

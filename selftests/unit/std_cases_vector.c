@@ -200,10 +200,11 @@ static void make_extreme(struct trial *t)
 
 	a.n = a.n ? a.n : 1;
 	set_args(t, &a);
-	add_floats(t, a.n, -2, 2);
+	add_nans(t, add_floats(t, a.n, -2, 2), a.n);
 	add_holes(t, 4);
 }
 
+/* fmax() leaves NaN out. */
 static double extreme(const struct trial *t, uint64_t i, uint64_t end, double sign)
 {
 	double best = -INFINITY;
@@ -253,7 +254,7 @@ static void make_extreme_parts(struct trial *t)
 	struct parts_args a = parts_args(t);
 
 	set_args(t, &a);
-	add_floats(t, a.n, -2, 2);
+	add_nans(t, add_floats(t, a.n, -2, 2), a.n);
 	add_holes(t, 4ull * a.parts);
 }
 

@@ -130,7 +130,8 @@ int arax_std_vendor_fft_c32(const struct arax_launch *l, const struct arax_strea
 	if (!a.batch)
 		return 0;
 	/* One number is a copy, for which no library has a plan. */
-	if (a.n == 1 || (uint64_t)a.n * a.batch >= MAX_ITEMS)
+	if (a.n == 1 || (uint64_t)a.n * a.batch >= MAX_ITEMS ||
+	    !vendor_can_at(l->ranges[0].data, l->ranges[1].data))
 		return -EOPNOTSUPP;
 	shape = (struct fft_shape){ a.n, a.batch };
 	err = find_plan(s, &shape, &plan);

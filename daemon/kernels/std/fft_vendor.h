@@ -31,6 +31,8 @@ union fft_plan {
 /* -EOPNOTSUPP: not of this shape. */
 int vendor_plan(const struct arax_stream *s, const struct fft_shape *shape, union fft_plan *plan);
 void vendor_plan_end(union fft_plan *plan);
+/* Whether it computes where these are, of which araxd knows that they are aligned to a float. */
+bool vendor_can_at(const void *x, const void *y);
 /* Not in place; both are cl_mem or addresses.  -EOPNOTSUPP: nothing was put onto the stream. */
 int vendor_transform(const struct arax_stream *s, const union fft_plan *plan, bool inverse, void *x,
 		     void *y);

@@ -62,6 +62,15 @@ void vendor_plan_end(union fft_plan *plan)
 	fft.Destroy(PLAN(plan));
 }
 
+/*
+ * It reads and writes a complex number at once.  A misaligned access breaks the context, and with it
+ * what all users have on the device.
+ */
+bool vendor_can_at(const void *x, const void *y)
+{
+	return !(((uintptr_t)x | (uintptr_t)y) % (2 * sizeof(float)));
+}
+
 int vendor_transform(const struct arax_stream *s, const union fft_plan *plan, bool inverse, void *x,
 		     void *y)
 {

@@ -180,7 +180,7 @@ static void pool(__global const float *x, ulong nx, __global float *y, ulong ny,
 		ulong bottom = span_end(i / w % h, stride, pad, size, height);
 		ulong right = span_end(i % w, stride, pad, size, width);
 		__global const float *plane = x + i / w / h * height * width;
-		float all = most ? plane[top * width + left] : 0;
+		float all = most ? -INFINITY : 0;
 
 		for (ulong r = top; r < bottom; r++)
 			for (ulong k = left; k < right; k++) {

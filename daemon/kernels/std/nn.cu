@@ -186,7 +186,7 @@ static __device__ void pool(const float *x, uint64_t nx, float *y, uint64_t ny, 
 		uint64_t bottom = span_end(i / w % h, stride, pad, size, height);
 		uint64_t right = span_end(i % w, stride, pad, size, width);
 		const float *plane = x + i / w / h * height * width;
-		float all = most ? plane[top * width + left] : 0;
+		float all = most ? -__builtin_huge_valf() : 0;
 
 		for (uint64_t r = top; r < bottom; r++)
 			for (uint64_t k = left; k < right; k++) {

@@ -110,10 +110,11 @@ STD_INLINE void span_of(const struct window_args *a, uint64_t i, uint64_t n, uin
 	*end = stop < n ? stop : n;
 }
 
-/* The columns of a window's rows, put together: line[x]. */
+/* The columns of a window's rows, put together: line[x].  A NaN is never greater. */
 STD_INLINE void squeeze(float *line, const float *x, uint64_t width, uint64_t rows, bool most)
 {
-	memcpy(line, x, width * sizeof(*line));
+	for (uint64_t i = 0; i < width; i++)
+		line[i] = !most || x[i] > -__builtin_inff() ? x[i] : -__builtin_inff();
 	for (uint64_t r = 1; r < rows; r++)
 		for (uint64_t i = 0; i < width; i++) {
 			float v = x[r * width + i];
@@ -171,7 +172,8 @@ static int pool(const struct arax_launch *l, bool most)
  * max_pool_f32(in f32 x[], out f32 y[], u32 planes, u32 height, u32 width, u32 size, u32 stride,
  *		u32 pad):
  * the greatest of each window of size x size, the first one `pad` (at most size / 2) beyond the
- * edges; what lies beyond them does not count.  y is planes x out_height x out_width,
+ * edges; what lies beyond them does not count, and a NaN is never greater: a window of these alone
+ * has -infinity.  y is planes x out_height x out_width,
  * out = (side + 2 * pad - size) / stride + 1
  */
 ARAX_KERNEL int arax_std_max_pool_f32(const struct arax_launch *l)

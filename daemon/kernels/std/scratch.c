@@ -3,9 +3,10 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/sysinfo.h>
 
-/* In front of what is given; as malloc() aligns. */
+#include "daemon/kernels/std/memory_limit.h"
+
+/* In front of what is given; as malloc() aligns.  @bytes: those that count. */
 struct block {
 	_Alignas(16) size_t bytes;
 };
@@ -16,22 +17,21 @@ size_t std_scratch_most(void)
 {
 	static _Atomic size_t most;
 	size_t bytes = atomic_load_explicit(&most, memory_order_relaxed);
-	struct sysinfo s;
 
-	if (!bytes && !sysinfo(&s)) {
-		/* What a user may pin by default is an eighth, and a sort takes twice that. */
-		bytes = (size_t)((uint64_t)s.totalram * s.mem_unit / 4);
+	if (!bytes) {
+		bytes = (size_t)(std_memory_limit() / 4);
 		atomic_store_explicit(&most, bytes, memory_order_relaxed);
 	}
 	return bytes;
 }
 
+/* Half of what is left at most: the next one finds as much. */
 static bool charge(size_t bytes)
 {
 	size_t most = std_scratch_most(), now = atomic_load_explicit(&taken, memory_order_relaxed);
 
 	do {
-		if (bytes > most || now > most - bytes)
+		if (bytes > (most - now) / 2)
 			return false;
 	} while (!atomic_compare_exchange_weak_explicit(&taken, &now, now + bytes,
 							memory_order_relaxed,
@@ -41,18 +41,21 @@ static bool charge(size_t bytes)
 
 static void *take(uint64_t items, size_t size, bool zero)
 {
+	size_t bytes, counted;
 	struct block *b;
-	size_t bytes;
 
-	if (__builtin_mul_overflow(items, size, &bytes) ||
-	    __builtin_add_overflow(bytes, sizeof(*b), &bytes) || !charge(bytes))
+	if (__builtin_mul_overflow(items, size, &bytes))
 		return NULL;
-	b = zero ? calloc(1, bytes) : malloc(bytes);
+	counted = bytes > STD_SCRATCH_SMALL ? bytes : 0;
+	if (counted && !charge(counted))
+		return NULL;
+	/* What counts is less than all memory: the sum doesn't wrap around. */
+	b = zero ? calloc(1, sizeof(*b) + bytes) : malloc(sizeof(*b) + bytes);
 	if (!b) {
-		atomic_fetch_sub_explicit(&taken, bytes, memory_order_relaxed);
+		atomic_fetch_sub_explicit(&taken, counted, memory_order_relaxed);
 		return NULL;
 	}
-	b->bytes = bytes;
+	b->bytes = counted;
 	return b + 1;
 }
 
@@ -75,5 +78,6 @@ void std_scratch_free(void *p)
 		return;
 	bytes = (--b)->bytes;
 	free(b);
-	atomic_fetch_sub_explicit(&taken, bytes, memory_order_relaxed);
+	if (bytes)
+		atomic_fetch_sub_explicit(&taken, bytes, memory_order_relaxed);
 }

@@ -15,28 +15,32 @@
 #define ROUND_F32	0x1.8p23f
 #define ROUND_F64	0x1.8p52
 
-/* Within 2 ulp.  Below -87 it stays at about 1e-38, above 88 at about 2e38; NaN is NaN. */
+/*
+ * Within 2 ulp, and infinity above what there is.  From about -87 on down it is 0; NaN is NaN.
+ * It is twice the polynomial, times 2^(n - 1): so n reaches as far up as floats do, and at the low
+ * end the bits are those of 0.
+ */
 STD_INLINE float std_expf(float x)
 {
 	float shifted, n, r, p, scale;
 	uint32_t bits;
 
 	x = x < -87.0f ? -87.0f : x;
-	x = x > 88.0f ? 88.0f : x;
+	x = x > 89.0f ? 89.0f : x;
 	shifted = x * 0x1.715476p0f + ROUND_F32;
 	n = shifted - ROUND_F32;
 	/* ln 2 in two parts: the first has so few bits that its product is exact. */
 	r = x - n * 0.693145751953125f;
 	r = r - n * 1.428606765330187e-06f;
-	p = 1.0f / 720;
-	p = p * r + 1.0f / 120;
-	p = p * r + 1.0f / 24;
-	p = p * r + 1.0f / 6;
-	p = p * r + 0.5f;
+	p = 1.0f / 360;
+	p = p * r + 1.0f / 60;
+	p = p * r + 1.0f / 12;
+	p = p * r + 1.0f / 3;
 	p = p * r + 1;
-	p = p * r + 1;
+	p = p * r + 2;
+	p = p * r + 2;
 	memcpy(&bits, &shifted, sizeof(bits));
-	bits = (bits << 23) + (127u << 23);
+	bits = (bits << 23) + (126u << 23);
 	memcpy(&scale, &bits, sizeof(scale));
 	return p * scale;
 }

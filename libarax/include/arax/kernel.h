@@ -32,6 +32,7 @@
  *   - Plain arguments are laid out as the members of a C struct of the
  *     signature's types in the signature's order (natural alignment, size
  *     rounded up to the largest alignment).  They are a private copy.
+ *   - Ranges may overlap, unless the manifest says "overlap": "none".
  *   - "split": "groups" in the manifest lets a device call the kernel several
  *     times at once, each time for the work-groups group_begin..group_end-1.
  *     Group g has the coordinates x = g % grid[0], y = g / grid[0] % grid[1],
