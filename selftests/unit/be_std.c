@@ -287,6 +287,15 @@ static const struct {
 	{ "conv2d_f32", { 4096, 4096, 1, 1, 4096, 1, 1, 1, 0 }, true, true, 1 << 24 },
 	{ "conv_relu", { 16384, 16384, 16, 64, 15, 16 }, true, true, 1 << 24 },
 	{ "conv_relu", { 16384, 16384, 64, 1024, 15, 1 }, false, false, 1 << 24 },
+	/* Of windows as large as the image there may be as many as pixels. */
+	{ "max_pool_f32", { 1, 512, 512, 512, 1, 256 }, true, true, 1 << 24 },
+	{ "max_pool_f32", { 1, 1024, 1024, 1024, 1, 512 }, false, true, 1 << 24 },
+	{ "avg_pool_f32", { 1, 2048, 2048, 2048, 1, 1024 }, false, false, 1 << 24 },
+	{ "max_pool_f32", { 64 * 64, 112, 112, 3, 2, 1 }, true, true, 1 << 24 },
+	{ "avg_pool_f32", { 256 * 2048, 7, 7, 7, 1, 0 }, true, true, 1 << 24 },
+	{ "avg_pool_f32", { 1, 16384, 16384, 16384, 1, 0 }, true, true, 1 << 24 },
+	{ "blur", { 4096, 4096, 129, 0x3f800000 }, true, true, 1 << 24 },
+	{ "blur", { 16384, 16384, 129, 0x3f800000 }, false, true, 1 << 24 },
 	/* A GPU has no more for one of its threads than a core. */
 	{ "matmul_f32", { 8192, 8192, 8192 }, true, true, 1 << 16 },
 	{ "matmul_f32", { 16384, 16384, 16384 }, false, true, 1 << 16 },
