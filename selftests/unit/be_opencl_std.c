@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The kernels that come with Arax, on OpenCL: see be_cases.h. */
+#include <math.h>
+
 #include "selftests/unit/be_opencl.h"
 
 #define KIND		ARAX_DEVICE_OPENCL
@@ -61,6 +63,27 @@ START_TEST(idle_groups_histogram)
 }
 END_TEST
 
+START_TEST(idle_groups_blur)
+{
+	struct { uint32_t width, height, size; float sigma; } args = { 1, 1, 129, 10 };
+	struct trial t;
+	void *kernel;
+
+	open_all(variants[0]);
+	kernel = load_one("blur");
+	trial_open(&t, NULL, SIZE_NONE);
+	*(float *)add_bytes(&t, sizeof(float)) = 3;
+	add_bytes(&t, sizeof(float));
+	memcpy(t.args, &args, sizeof(args));
+	t.arg_len = sizeof(args);
+	ck_assert_int_eq(run(&t, kernel, 1u << 24, BLOCK), 0);
+	ck_assert(fabsf(*(float *)t.r[1].data - 3) < 1e-4f);
+	trial_close(&t);
+	device_kernel_unload(dev, kernel);
+	close_all();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = case_suite("opencl_std", 2, NULL);
@@ -69,6 +92,7 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, idle_groups_histogram);
+	tcase_add_test(t, idle_groups_blur);
 	suite_add_tcase(suite, t);
 	return run_opencl(suite);
 }
