@@ -94,6 +94,7 @@ struct arax_backend_host {
  *		several backends at one address are the same one, of which araxd warns
  * @turns:	1: its launches run one at a time, and lanes only let copies go on beside them.  Of
  *		those that wait it runs the one first that @due_ns of struct arax_backend_run says
+ * @gpu:	1: it is a GPU, which may have more work in one launch (manifests' "work")
  * @make:	devices of one backend with the same one, which is not empty, run everything equally
  *		fast: what is learnt of one holds for the others until they have runs of their own
  */
@@ -107,7 +108,7 @@ struct arax_backend_info {
 	char cpus[128];
 	char bus[16];
 	uint32_t turns;
-	uint32_t pad;
+	uint32_t gpu;
 	char make[64];
 };
 

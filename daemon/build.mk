@@ -9,7 +9,7 @@ ARAXD_LIB_SRCS := daemon/cgroups.c daemon/log.c daemon/reason.c daemon/config.c 
 				    daemon/memory/*.c daemon/observe/*.c daemon/sched/*.c \
 				    daemon/tenants/*.c libarax/admin/*.c kmod/core/*.c)) \
 		  $(BACKENDS_SRCS) \
-		  $(addprefix daemon/kernels/,manifest.c module.c overlap.c registry.c signature.c work.c) \
+		  $(addprefix daemon/kernels/,manifest.c module.c overlap.c registry.c signature.c steps.c work.c) \
 		  $(RUNNER_SRCS)
 ARAXD_SRCS := daemon/main.c $(ARAXD_LIB_SRCS)
 ARAXD_LIBS := -lconfuse -ljansson -ldl -lm

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Manifests, signatures, the registry; and the kernels that come with Arax.
 
-KERNELS_SRCS := $(addprefix daemon/kernels/,manifest.c module.c overlap.c registry.c signature.c work.c)
+KERNELS_SRCS := $(addprefix daemon/kernels/,manifest.c module.c overlap.c registry.c signature.c steps.c work.c)
 
 STD_SRCS   := $(addprefix daemon/kernels/std/,basic.c blackscholes.c cluster.c conv.c conv_dnn.c \
 			fft.c grid.c histogram.c image.c memory_limit.c ml.c pool.c reduce.c scan.c scratch.c sort.c sparse.c vector.c)

@@ -153,31 +153,35 @@ static int parse_impl(struct where *w, struct manifest_kernel *k, json_t *obj)
 	return err;
 }
 
-static int add_factor(struct where *w, struct manifest_kernel *k, const char *name)
+static int add_factor(struct where *w, struct manifest_kernel *k, json_t *factor)
 {
-	struct kernel_work *work = &k->work;
-	size_t used = strlen(work->text), left = sizeof(work->text) - used;
-	int at = name ? signature_u32(&k->sig, name) : -ENOENT;
+	const char *text = json_string_value(factor);
+	char why[128];
+	int err;
 
-	if (at < 0)
-		return fail(w, -EINVAL, "%s: work: 'product' must name plain arguments of type u32",
-			    k->sig.name);
-	if (work->nr == KERNEL_WORK_FACTORS)
-		return fail(w, -E2BIG, "%s: work: more than %d factors", k->sig.name,
-			    KERNEL_WORK_FACTORS);
-	work->at[work->nr] = (uint16_t)at;
-	if ((size_t)snprintf(work->text + used, left, "%s%s", work->nr++ ? " * " : "",
-			     name) >= left)
-		return fail(w, -E2BIG, "%s: work: names of more than %zu bytes together",
-			    k->sig.name, sizeof(work->text) - 1);
+	if (!text)
+		return fail(w, -EINVAL, "%s: work: 'product' is of strings", k->sig.name);
+	err = steps_times(&k->work.steps, &k->sig, text, why, sizeof(why));
+	return err ? fail(w, err, "%s: work: 'product' %s", k->sig.name, why) : 0;
+}
+
+static int get_most(struct where *w, struct manifest_kernel *k, json_t *obj, const char *key,
+		    uint64_t *most)
+{
+	json_t *value = json_object_get(obj, key);
+
+	if (!json_is_integer(value) || json_integer_value(value) < 1)
+		return fail(w, -EINVAL, "%s: work needs an integer '%s' of at least 1",
+			    k->sig.name, key);
+	*most = (uint64_t)json_integer_value(value);
 	return 0;
 }
 
 /* What a launch may be at most, where nothing could end it. */
 static int parse_work(struct where *w, struct manifest_kernel *k, json_t *obj)
 {
-	static const char *const known[] = { "product", "most", NULL };
-	json_t *product, *most, *name;
+	static const char *const known[] = { "product", "most", "gpus", NULL };
+	json_t *product, *factor;
 	size_t i;
 	int err = obj ? check_keys(w, "work", obj, known) : 0;
 
@@ -187,15 +191,16 @@ static int parse_work(struct where *w, struct manifest_kernel *k, json_t *obj)
 		return fail(w, -EINVAL, "%s: \"work\" needs \"addressing\": \"launch\": in a worker a launch ends by its time",
 			    k->sig.name);
 	product = json_object_get(obj, "product");
-	most = json_object_get(obj, "most");
 	if (!json_is_array(product) || !json_array_size(product))
 		return fail(w, -EINVAL, "%s: work needs an array 'product'", k->sig.name);
-	if (!json_is_integer(most) || json_integer_value(most) < 1)
-		return fail(w, -EINVAL, "%s: work needs an integer 'most' of at least 1",
-			    k->sig.name);
-	k->work.most = (uint64_t)json_integer_value(most);
-	json_array_foreach(product, i, name) {
-		err = add_factor(w, k, json_string_value(name));
+	err = get_most(w, k, obj, "most", &k->work.most);
+	k->work.most_gpu = k->work.most;
+	if (!err && json_object_get(obj, "gpus"))
+		err = get_most(w, k, obj, "gpus", &k->work.most_gpu);
+	if (err)
+		return err;
+	json_array_foreach(product, i, factor) {
+		err = add_factor(w, k, factor);
 		if (err)
 			return err;
 	}

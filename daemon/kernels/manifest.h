@@ -10,7 +10,8 @@
  *	      "split": "groups",		default: "none"
  *	      "overlap": "none",		default: "any"
  *	      "work": { "product": [ "n" ],	default: no bound
- *			"most": 1000000 },
+ *			"most": 1000000,
+ *			"gpus": 5000000 },	default: as "most"
  *	      "implementations": [
  *	        { "kind": "cpu", "file": "arax-std.so", "symbol": "arax_vadd" },
  *	        { "kind": "opencl", "file": "arax-vendor.so", "symbol": "vendor_vadd",

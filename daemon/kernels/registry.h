@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "daemon/kernels/signature.h"
+#include "daemon/kernels/steps.h"
 
 #define REGISTRY_MAX_KERNELS	4096
 #define MANIFEST_MAX_BYTES	(1u << 20)
@@ -30,17 +31,13 @@ enum kernel_addressing {
 	KERNEL_ADDRESSING_DATA,		/* buffer contents too: only in a worker */
 };
 
-#define KERNEL_WORK_FACTORS	8
-
 /*
- * What a launch may be at most: the product of @nr u32 arguments, which stand at @at.  None: its
- * work goes by its ranges' lengths, or it can be ended.
+ * What a launch may be at most, and on a GPU.  Nothing is said of its steps: its work goes by its
+ * ranges' lengths, or it can be ended.
  */
 struct kernel_work {
-	uint32_t nr;
-	uint16_t at[KERNEL_WORK_FACTORS];
-	uint64_t most;
-	char text[128];		/* the product, for people */
+	struct steps steps;
+	uint64_t most, most_gpu;
 };
 
 struct kernel_impl {

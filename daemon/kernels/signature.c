@@ -237,14 +237,15 @@ int signature_u32(const struct signature *s, const char *name)
 		type = next_word(&ps);
 		if (access_of(type)) {
 			next_word(&ps);
-			next_word(&ps);
+			if (word_is(next_word(&ps), name))
+				return -EINVAL;
 			ps.p += strlen("[]");
 		} else if (type.len) {
 			uint32_t size = type_size(type);
 
 			at = (at + size - 1) / size * size;
 			if (word_is(next_word(&ps), name))
-				return word_is(type, "u32") ? (int)at : -ENOENT;
+				return word_is(type, "u32") ? (int)at : -EINVAL;
 			at += size;
 		}
 	} while (*ps.p == ',');

@@ -40,7 +40,10 @@ struct signature {
  */
 int signature_parse(struct signature *s, const char *text, char *error, size_t len);
 
-/* Where the plain argument @name, a u32, stands among a launch's; -ENOENT: there is none such. */
+/*
+ * Where the plain argument @name, a u32, stands among a launch's; -EINVAL: that is something else;
+ * -ENOENT: there is no such name.
+ */
 int signature_u32(const struct signature *s, const char *name);
 
 uint64_t signature_hash(const char *text);

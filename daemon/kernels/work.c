@@ -2,38 +2,36 @@
 #include "daemon/kernels/work.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "daemon/reason.h"
 
-/* UINT64_MAX: that many, or more. */
-static uint64_t steps_of(const struct kernel_work *w, const struct arax_launch *l)
+/* Of a launch on a GPU for each of its threads: alone, one is slower than a core. */
+#define THREAD_MOST	(1ull << 32)
+
+static uint64_t of_threads(const struct arax_launch *l)
 {
-	uint64_t steps = 1;
-	bool none = false;
+	uint64_t n = arax_launch_groups(l);
 
-	for (uint32_t i = 0; i < w->nr; i++) {
-		uint32_t factor;
-
-		/* Too few bytes of arguments the kernel itself refuses. */
-		if (w->at[i] + sizeof(factor) > l->arg_len)
-			return 0;
-		memcpy(&factor, (const char *)l->args + w->at[i], sizeof(factor));
-		none |= !factor;
-		if (__builtin_mul_overflow(steps, (uint64_t)factor, &steps))
-			steps = UINT64_MAX;
-	}
-	return none ? 0 : steps;
+	for (int i = 0; i < 3; i++)
+		if (__builtin_mul_overflow(n, (uint64_t)l->block[i], &n))
+			return UINT64_MAX;
+	return __builtin_mul_overflow(n, THREAD_MOST, &n) ? UINT64_MAX : n;
 }
 
-int work_refuse(const struct kernel *k, const struct arax_launch *l)
+int work_refuse(const struct kernel *k, const struct arax_launch *l, bool gpu)
 {
-	uint64_t steps = steps_of(&k->work, l);
+	uint64_t steps = steps_of(&k->work.steps, l), most = gpu ? k->work.most_gpu : k->work.most;
+	bool few = gpu && of_threads(l) < most;
 
-	if (steps <= k->work.most)
+	if (few)
+		most = of_threads(l);
+	if (steps <= most)
 		return 0;
-	reason_set("kernel %s would be %s = %s%llu steps, and nothing could end it: it does at most %llu in a launch; launch it on smaller ranges",
-		   k->sig.name, k->work.text, steps == UINT64_MAX ? "more than " : "",
-		   (unsigned long long)steps, (unsigned long long)k->work.most);
+	/* What may be long stands last. */
+	reason_set("kernel %s would take %s%llu steps, and nothing could end it: it does at most %llu in a launch%s; launch it on smaller ranges%s (steps are %s)",
+		   k->sig.name, steps == STEPS_TOO_MANY ? "more than " : "",
+		   (unsigned long long)steps, (unsigned long long)most,
+		   few ? " of so few threads" : "", few ? ", or a larger grid" : "",
+		   k->work.steps.text);
 	return -EINVAL;
 }

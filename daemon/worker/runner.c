@@ -160,7 +160,7 @@ static inline int fill_run(struct runner *r, const struct runner_task *t, uint32
 	err = get_kernel(r, t->kernel, &run->kernel);
 	/* Last: where it can't be run at all that is the reason. */
 	if (!err)
-		err = work_check(t->kernel, &t->launch);
+		err = work_check(t->kernel, &t->launch, r->dev->info.gpu);
 	return err ? err : overlap_check(t->kernel, &t->launch);
 }
 

@@ -86,6 +86,19 @@ montecarlo() {
 }
 check "montecarlo: the same digits" montecarlo
 
+# Nothing could end it, on any kind.
+too_many() {
+	local kind
+	for kind in cpu opencl; do
+		if on "$kind" "$examples/montecarlo" --samples $((1 << 30 | 1)) 2>"$work/many"; then
+			return 1
+		fi
+		cat "$work/many"
+		grep -q 'an argument that can never be right' "$work/many" || return 1
+	done
+}
+check "montecarlo: more samples than a launch may take" too_many
+
 pipeline() {
 	local kind
 	for kind in cpu opencl; do
@@ -209,10 +222,11 @@ closed_in() {
 	fi
 }
 
-# The same library without its promise: in processes of the user, compiled when it is wanted.
+# The same library without its promise: in processes of the user, compiled when it is wanted, where
+# its launches end by their time.
 followed() {
 	mkdir "$work/data" && cp "$work/one"/logistic.* "$work/data/" &&
-		sed 's/"addressing": "launch"/"addressing": "data"/' "$work/one/logistic.json" \
+		sed -e 's/"addressing": "launch"/"addressing": "data"/' -e '/"work":/d' "$work/one/logistic.json" \
 			>"$work/data/logistic.json" && chmod 755 "$work/data" || return 1
 	local kind
 	for kind in cpu opencl; do

@@ -149,7 +149,7 @@ $(call be_test,tenants,plain asan tsan)
 
 # Fuzzing: see test-fuzz in the top Makefile for the share of `make test`.
 BE_FUZZ := manifest signature module config saved kernels
-$(B)/fuzz/manifest: selftests/fuzz/manifest_fuzz.c daemon/kernels/manifest.c daemon/kernels/signature.c
+$(B)/fuzz/manifest: selftests/fuzz/manifest_fuzz.c $(addprefix daemon/kernels/,manifest.c signature.c steps.c)
 $(B)/fuzz/signature: selftests/fuzz/manifest_signature_fuzz.c daemon/kernels/signature.c
 $(B)/fuzz/module: selftests/fuzz/module_fuzz.c daemon/kernels/module.c daemon/kernels/signature.c
 $(B)/fuzz/config: selftests/fuzz/config_fuzz.c daemon/config.c daemon/log.c \
@@ -161,12 +161,12 @@ BE_FUZZ += xclbin
 $(B)/fuzz/xclbin: CPPFLAGS_ALL += $(XRT_CPPFLAGS)
 $(B)/fuzz/xclbin: selftests/fuzz/xclbin_fuzz.c $(addprefix daemon/backends/xrt/,xclbin.c xml.c)
 endif
-$(B)/fuzz/kernels: selftests/fuzz/kernels_fuzz.c daemon/kernels/manifest.c daemon/kernels/signature.c \
+$(B)/fuzz/kernels: selftests/fuzz/kernels_fuzz.c $(addprefix daemon/kernels/,manifest.c signature.c steps.c) \
 		   $(STD_SRCS)
 $(B)/fuzz/kernels: FUZZ_MORE := -rdynamic -ldl -lm $(STD_DNN_FLAG)
 ifneq ($(BLAS_KERNEL),)
 BE_FUZZ += kernels-blas
-$(B)/fuzz/kernels-blas: selftests/fuzz/kernels_fuzz.c daemon/kernels/manifest.c daemon/kernels/signature.c \
+$(B)/fuzz/kernels-blas: selftests/fuzz/kernels_fuzz.c $(addprefix daemon/kernels/,manifest.c signature.c steps.c) \
 			daemon/kernels/blas/blas.c
 $(B)/fuzz/kernels-blas: FUZZ_MORE := -rdynamic $(BLAS_LIB) -lgomp -ldl -lm \
 			-Wl,-rpath,$(patsubst %/,%,$(dir $(BLAS_LIB))) -isystem $(dir $(BLAS_HEADER)) \

@@ -442,6 +442,11 @@ START_TEST(geometry)
 	j.l.grid[1] = 1;
 	j.l.grid[0] = UINT32_MAX;
 	ck_assert_int_eq(ops->run(dev, &j.run), -EINVAL);
+	j.l.grid[0] = INT32_MAX;		/* of each no more than a device takes, but in all */
+	j.l.grid[2] = 3;
+	j.l.block[1] = 1;
+	ck_assert_int_eq(ops->run(dev, &j.run), -EINVAL);
+	j.l.grid[2] = 1;
 	j.l.grid[0] = 0;
 	ck_assert_int_eq(ops->run(dev, &j.run), -EINVAL);
 	ck_assert_str_eq(take_log(), "");	/* said once */

@@ -635,6 +635,12 @@ START_TEST(geometry)
 		l.grid[i] = UINT32_MAX;
 	ck_assert_int_eq(device_run(dev, &run), -EINVAL);
 	assert_reason("groups: grid and block are 4294967295 x 4294967295 x 4294967295 times 1 x 1 x 1 work-items: the limit is 4294967296");
+	/* They would be begun one by one, whether they have anything to do or not. */
+	l.grid[0] = 1u << 20;
+	l.grid[1] = 1u << 9;
+	l.grid[2] = 1;
+	ck_assert_int_eq(device_run(dev, &run), -EINVAL);
+	assert_reason("groups: grid of 536870912 work-groups: the limit is 268435456");
 	l.grid[0] = 0;
 	ck_assert_int_eq(device_run(dev, &run), -EINVAL);
 	ck_assert_str_eq(take_log(), "");	/* said once */

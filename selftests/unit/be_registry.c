@@ -130,18 +130,101 @@ START_TEST(work_has_a_bound)
 		args.n = cases[i].n;
 		args.k = cases[i].k;
 		reason_forget();
-		ck_assert_int_eq(work_check(k, &l), cases[i].err);
+		ck_assert_int_eq(work_check(k, &l, false), cases[i].err);
 		reason_take(why);
 		ck_assert_int_eq(!!why[0], !!cases[i].err);
 	}
 	args.n = 30;
 	args.k = 2;
-	ck_assert_int_eq(work_check(k, &l), -EINVAL);
+	ck_assert_int_eq(work_check(k, &l, false), -EINVAL);
 	reason_take(why);
-	ck_assert_str_eq(why, "kernel f would be n * k * k * k * k * k * k = 1920 steps, and nothing could end it: it does at most 1000 in a launch; launch it on smaller ranges");
+	ck_assert_str_eq(why, "kernel f would take 1920 steps, and nothing could end it: it does at most 1000 in a launch; launch it on smaller ranges (steps are n * k * k * k * k * k * k)");
 	/* Those that the kernel itself refuses. */
 	l.arg_len = 8;
-	ck_assert_int_eq(work_check(k, &l), 0);
+	ck_assert_int_eq(work_check(k, &l, false), 0);
+}
+END_TEST
+
+#define PRODUCT(one)	WORK("\"product\": [ \"" one "\" ], \"most\": 1")
+#define N16	"n+n+n+n+n+n+n+n+n+n+n+n+n+n+n+n"
+#define BLANK	"                                                                        "
+#define LONG	"n " BLANK BLANK BLANK "                                     "
+
+/* As long and as deep as they may be. */
+START_TEST(products_at_their_ends)
+{
+	static const char *const texts[] = {
+		PRODUCT("((((((((n))))))))"), PRODUCT("n-(n-(n-(n-(n-(n-(n-n))))))"),
+		PRODUCT(N16 "+" N16), PRODUCT(LONG), PRODUCT("4294967295"),
+	};
+
+	ck_assert_uint_eq(sizeof(LONG), 256);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct registry *one = registry_create();
+
+		be_write(folder, "a.json", texts[i]);
+		ck_assert_msg(registry_load_folder(one, folder) == 1, "%s", texts[i]);
+		registry_destroy(one);
+	}
+}
+END_TEST
+
+/* Factors are sums of products, counted upwards from 0; what has no room is too much. */
+START_TEST(steps_are_counted)
+{
+	static const struct { const char *product; uint32_t n, k; uint64_t steps; } cases[] = {
+		{ "\"7\"", 0, 0, 7 },
+		{ "\" ( n + 2 * 3 - k ) / 2 + 1 \"", 10, 3, 7 },
+		{ "\"n - k - 1\", \"2\"", 10, 3, 12 }, { "\"n - k\"", 3, 10, 0 },
+		{ "\"n / k / 2\"", 100, 7, 7 }, { "\"n / 2 % 2 * k\"", 6, 9, 9 },
+		{ "\"n / 2 % 2 * k\"", 5, 9, 0 }, { "\"n\", \"k + 1\", \"(n) - 2\"", 5, 1, 30 },
+		{ "\"groups\", \"n\"", 5, 0, 30 }, { "\"n / k\"", 5, 0, UINT64_MAX },
+		{ "\"n % k\"", 5, 0, UINT64_MAX }, { "\"n * n * n / n\"", UINT32_MAX, 0, UINT64_MAX },
+		{ "\"n * n * n - n\"", UINT32_MAX, 0, UINT64_MAX },
+		{ "\"n * n * n + 1\"", UINT32_MAX, 0, UINT64_MAX },
+		{ "\"n * n * n % 7\"", UINT32_MAX, 0, UINT64_MAX },
+		{ "\"n\", \"n\", \"n\", \"k\"", UINT32_MAX, 0, 0 },
+	};
+	struct { uint64_t a; uint32_t n, k; } args = { 0, 0, 0 };
+	struct arax_launch l = { .args = &args, .arg_len = sizeof(args), .grid = { 3, 1, 2 } };
+	char text[512];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct registry *one = registry_create();
+
+		snprintf(text, sizeof(text), WORK("\"product\": [ %s ], \"most\": 1"),
+			 cases[i].product);
+		be_write(folder, "a.json", text);
+		ck_assert_int_eq(registry_load_folder(one, folder), 1);
+		args.n = cases[i].n;
+		args.k = cases[i].k;
+		ck_assert_msg(steps_of(&registry_find(one, "f")->work.steps, &l) == cases[i].steps,
+			      "%s: %llu", cases[i].product, (unsigned long long)
+			      steps_of(&registry_find(one, "f")->work.steps, &l));
+		registry_destroy(one);
+	}
+}
+END_TEST
+
+/* A GPU may have more of it. */
+START_TEST(gpus_have_a_bound_of_their_own)
+{
+	struct { uint64_t a; uint32_t n, k; } args = { 0, 5000, 1 };
+	struct arax_launch l = { .args = &args, .arg_len = sizeof(args), .grid = { 1, 1, 1 },
+				 .block = { 1, 1, 1 } };
+	const struct kernel *k;
+	char why[REASON_LEN];
+
+	be_write(folder, "a.json", WORK("\"product\": [ \"n\", \"k - 0\" ], \"most\": 1000, "
+					"\"gpus\": 5000"));
+	ck_assert_int_eq(registry_load_folder(r, folder), 1);
+	k = registry_find(r, "f");
+	ck_assert_int_eq(work_check(k, &l, true), 0);
+	ck_assert_int_eq(work_check(k, &l, false), -EINVAL);
+	args.n++;
+	ck_assert_int_eq(work_check(k, &l, true), -EINVAL);
+	reason_take(why);
+	ck_assert_str_eq(why, "kernel f would take 5001 steps, and nothing could end it: it does at most 5000 in a launch; launch it on smaller ranges (steps are n * (k - 0))");
 }
 END_TEST
 
@@ -407,12 +490,22 @@ static const struct {
 	{ WORK("\"product\": [ \"n\" ]"), "work needs an integer 'most'" },
 	{ WORK("\"product\": [ \"n\" ], \"most\": 0"), "work needs an integer 'most'" },
 	{ WORK("\"product\": [ \"n\" ], \"most\": 1.5"), "work needs an integer 'most'" },
-	{ WORK("\"product\": [ 1 ], \"most\": 1"), "must name plain arguments of type u32" },
-	{ WORK("\"product\": [ \"x\" ], \"most\": 1"), "must name plain arguments of type u32" },
-	{ WORK("\"product\": [ \"a\" ], \"most\": 1"), "must name plain arguments of type u32" },
-	{ WORK("\"product\": [ \"f\" ], \"most\": 1"), "must name plain arguments of type u32" },
-	{ WORK("\"product\": [ \"n\",\"n\",\"n\",\"n\",\"n\",\"n\",\"n\",\"n\",\"n\" ], \"most\": 1"),
-	  "work: more than 8 factors" },
+	{ WORK("\"product\": [ \"n\" ], \"most\": 1, \"gpus\": 0"), "work needs an integer 'gpus'" },
+	{ WORK("\"product\": [ 1 ], \"most\": 1"), "'product' is of strings" },
+	{ PRODUCT("x"), "may name plain arguments of type u32, and not 'x'" },
+	{ PRODUCT("a"), "may name plain arguments of type u32, and not 'a'" },
+	{ PRODUCT("f"), "may name plain arguments of type u32, and not 'f'" },
+	{ PRODUCT(""), "has no number or name at byte 1" },
+	{ PRODUCT("n +"), "has no number or name at byte 4" },
+	{ PRODUCT("-n"), "has no number or name at byte 1" },
+	{ PRODUCT("(n + k"), "has no ')' at byte 7" },
+	{ PRODUCT("n + k)"), "goes on at byte 6" },
+	{ PRODUCT("n k"), "goes on at byte 3" },
+	{ PRODUCT("4294967296"), "a number of more than 32 bits" },
+	{ PRODUCT("(((((((((n)))))))))"), "is too deep" },
+	{ PRODUCT("n-(n-(n-(n-(n-(n-(n-(n-n)))))))"), "too long, or too deep" },
+	{ PRODUCT(N16 "+" N16 "+n"), "too long, or too deep" },
+	{ PRODUCT(LONG " "), "more than 255 bytes" },
 	{ MANIFEST("{ \"signature\": \"f()\", \"implementations\": [ { \"kind\": \"cpu\", "
 		   "\"file\": \"../l.so\", \"symbol\": \"f\" } ] }"), "not a plain name" },
 	{ MANIFEST("{ \"signature\": \"f()\", \"implementations\": [ { \"kind\": \"cpu\", "
@@ -486,6 +579,9 @@ int main(void)
 	tcase_add_test(t, work_has_a_bound);
 	tcase_add_test(t, written_apart);
 	tcase_add_test(t, written_anywhere);
+	tcase_add_test(t, products_at_their_ends);
+	tcase_add_test(t, steps_are_counted);
+	tcase_add_test(t, gpus_have_a_bound_of_their_own);
 	tcase_add_test(t, several_of_a_kind);
 	tcase_add_test(t, folder_must_be_trusted);
 	tcase_add_loop_test(t, files_must_be_trusted, 0, 2);

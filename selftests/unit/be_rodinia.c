@@ -342,6 +342,43 @@ START_TEST(test_garbage)
 }
 END_TEST
 
+/*
+ * Rows that say, each by itself rightly, that all neighbours are theirs: those of one call, or a
+ * level would take nodes times neighbours.  Rows between them, which would end before they begin,
+ * are not of this level.
+ */
+START_TEST(test_rows_share_the_neighbours)
+{
+	enum { NODES = 512, EDGES = 64 };
+	struct { uint32_t nodes, edges, most, level, slot; } args = { NODES, EDGES, EDGES, 0, 0 };
+	uint32_t first[NODES + 1], to[EDGES] = { 0 }, found[2] = { 1, 0 };
+	int32_t cost[NODES];
+	struct arax_launch_range r[] = {
+		{ first, sizeof(first), 0, 1 }, { to, sizeof(to), 0, 1 },
+		{ cost, sizeof(cost), 0, 1 }, { found, sizeof(found), 0, 1 },
+	};
+	struct arax_launch l = {
+		.size = sizeof(l), .nr_ranges = 4, .ranges = r, .args = &args, .arg_len = sizeof(args),
+		.grid = { NODES / RO_BFS_ITEMS, 1, 1 }, .block = { RO_BFS_ITEMS, 1, 1 },
+		.group_end = NODES / RO_BFS_ITEMS,
+	};
+
+	for (uint32_t v = 0; v <= NODES; v++)
+		first[v] = v % 2 ? EDGES : 0;
+	for (uint32_t v = 0; v < NODES; v++)
+		cost[v] = v % 2 ? -1 : 0;
+	ck_assert_int_eq(rodinia_bfs_level(&l), -EINVAL);
+	/* One such row is none too many, and neither are rows that lie one behind the other. */
+	for (uint32_t v = 1; v < NODES; v++)
+		cost[v] = -1;
+	ck_assert_int_eq(rodinia_bfs_level(&l), 0);
+	for (uint32_t v = 0; v <= NODES; v++)
+		first[v] = v * EDGES / NODES;
+	memset(cost, 0, sizeof(cost));
+	ck_assert_int_eq(rodinia_bfs_level(&l), 0);
+}
+END_TEST
+
 /* What a client may do while the kernel runs. */
 struct meddler {
 	struct ro_buffer *first, *to;
@@ -443,6 +480,7 @@ int main(void)
 	tcase_add_test(t, test_nan_is_wrong);
 	tcase_add_loop_test(t, test_refusal, 0, RO_PROGRAMS);
 	tcase_add_loop_test(t, test_garbage, 0, RO_PROGRAMS);
+	tcase_add_test(t, test_rows_share_the_neighbours);
 	tcase_add_test(t, test_meddling);
 	tcase_add_loop_test(t, test_sizes, 0, RO_PROGRAMS);
 	tcase_add_test(t, test_failure_stays);

@@ -144,7 +144,8 @@ END_TEST
 START_TEST(finds_words)
 {
 	static const struct { const char *name; int at; } cases[] = {
-		{ "n", 4 }, { "last", 20 }, { "b", -ENOENT }, { "wide", -ENOENT }, { "x", -ENOENT },
+		{ "n", 4 }, { "last", 20 }, { "b", -EINVAL }, { "wide", -EINVAL }, { "x", -EINVAL },
+		{ "y", -EINVAL },
 		{ "", -ENOENT }, { "u32", -ENOENT }, { "las", -ENOENT }, { "f", -ENOENT },
 	};
 	struct signature s;

@@ -14,6 +14,7 @@
 #include "daemon/kernels/registry.h"
 #include "daemon/kernels/std/memory_limit.h"
 #include "daemon/kernels/std/scratch.h"
+#include "daemon/kernels/work.h"
 #include "daemon/log.h"
 #include "selftests/unit/std_case.h"
 #include "uapi/arax.h"
@@ -266,6 +267,75 @@ START_TEST(bad_arguments)
 	ck_assert_msg(run_spans(function_of(bad[_i].name), &t, 1) == -EINVAL, "%s: number %d",
 		      bad[_i].name, _i);
 	trial_close(&t);
+}
+END_TEST
+
+/* Whether a launch with these arguments is done, elsewhere and on a GPU, with this many threads. */
+static const struct {
+	const char *name;
+	uint32_t args[9];
+	bool here, gpu;
+	uint32_t threads;
+} works[] = {
+	/* Padding makes much of little, and so do narrow rows. */
+	{ "conv2d_f32", { 16, 1, 1, 1, 2, 256, 256, 1, 255 }, true, true, 1 << 24 },
+	{ "conv2d_f32", { 1024, 1, 1, 1, 2, 256, 256, 1, 255 }, false, true, 1 << 24 },
+	{ "conv2d_f32", { 65536, 1, 1, 1, 2, 256, 256, 1, 255 }, false, false, 1 << 24 },
+	{ "conv2d_f32", { 1, 65536, 1u << 22, 1, 1, 1, 1, 1, 0 }, false, true, 1 << 24 },
+	/* Strides make little of much: patches of images, the first layer of another net. */
+	{ "conv2d_f32", { 64, 3, 224, 224, 768, 14, 14, 14, 0 }, true, true, 1 << 24 },
+	{ "conv2d_f32", { 1024, 3, 224, 224, 64, 7, 7, 2, 3 }, true, true, 1 << 24 },
+	{ "conv2d_f32", { 1024, 512, 7, 7, 512, 3, 3, 1, 1 }, true, true, 1 << 24 },
+	{ "conv2d_f32", { 4096, 4096, 1, 1, 4096, 1, 1, 1, 0 }, true, true, 1 << 24 },
+	{ "conv_relu", { 16384, 16384, 16, 64, 15, 16 }, true, true, 1 << 24 },
+	{ "conv_relu", { 16384, 16384, 64, 1024, 15, 1 }, false, false, 1 << 24 },
+	/* Of windows as large as the image there may be as many as pixels. */
+	{ "max_pool_f32", { 1, 512, 512, 512, 1, 256 }, true, true, 1 << 24 },
+	{ "max_pool_f32", { 1, 1024, 1024, 1024, 1, 512 }, false, true, 1 << 24 },
+	{ "avg_pool_f32", { 1, 2048, 2048, 2048, 1, 1024 }, false, false, 1 << 24 },
+	{ "max_pool_f32", { 64 * 64, 112, 112, 3, 2, 1 }, true, true, 1 << 24 },
+	{ "avg_pool_f32", { 256 * 2048, 7, 7, 7, 1, 0 }, true, true, 1 << 24 },
+	{ "avg_pool_f32", { 1, 16384, 16384, 16384, 1, 0 }, true, true, 1 << 24 },
+	{ "blur", { 4096, 4096, 129, 0x3f800000 }, true, true, 1 << 24 },
+	{ "blur", { 16384, 16384, 129, 0x3f800000 }, false, true, 1 << 24 },
+	/* Triangles and factors: flags 2 has the triangle on the right. */
+	{ "gemm_f64", { 0, 0, 0, 0, 8192, 8192, 8192, 0 }, true, true, 1 << 24 },
+	{ "gemm_f64", { 0, 0, 0, 0, 16384, 16384, 16384, 0 }, false, true, 1 << 24 },
+	{ "gemm_f32", { 0, 0, 16384, 16384, 16384, 0 }, false, true, 1 << 24 },
+	{ "gemm_f32", { 0, 0, 65536, 65536, 65536, 0 }, false, false, 1 << 24 },
+	{ "syrk_f64", { 0, 0, 0, 0, 16384, 8192, 0 }, true, true, 1 << 24 },
+	{ "syrk_f64", { 0, 0, 0, 0, 16384, 16384, 0 }, false, true, 1 << 24 },
+	{ "trsm_f64", { 0, 0, 512, 1 << 20, 0 }, true, true, 1 << 24 },
+	{ "trsm_f64", { 0, 0, 512, 1 << 20, 7 }, false, false, 1 << 24 },
+	{ "trsm_f64", { 0, 0, 1 << 20, 512, 2 }, true, true, 1 << 24 },
+	{ "trsm_f64", { 0, 0, 1 << 20, 512, 1 }, false, false, 1 << 24 },
+	{ "potrf_f64", { 16384, 0 }, true, true, 1 << 24 },
+	{ "potrf_f64", { 32768, 0 }, false, true, 1 << 24 },
+	{ "getrf_nopiv_f64", { 14000, 0 }, true, true, 1 << 24 },
+	{ "getrf_nopiv_f64", { 16384, 0 }, false, true, 1 << 24 },
+	/* A GPU has no more for one of its threads than a core. */
+	{ "matmul_f32", { 8192, 8192, 8192 }, true, true, 1 << 16 },
+	{ "matmul_f32", { 16384, 16384, 16384 }, false, true, 1 << 16 },
+	{ "matmul_f32", { 65536, 65536, 65536 }, false, false, 1 << 24 },
+	{ "matmul_f32", { 8192, 8192, 8192 }, true, true, 128 },
+	{ "matmul_f32", { 8192, 8192, 8192 }, true, false, 64 },
+};
+
+#define NR_WORKS	((int)(sizeof(works) / sizeof(works[0])))
+
+START_TEST(work_is_what_it_takes)
+{
+	const struct kernel *k = registry_find(registry, works[_i].name);
+	struct arax_launch l = { .args = works[_i].args, .arg_len = sizeof(works[_i].args),
+				 .grid = { works[_i].threads / 32, 1, 1 }, .block = { 32, 1, 1 } };
+
+	/* Linear algebra is not in every build. */
+	ck_assert(k || access(FOLDER "/arax-blas.so", F_OK));
+	for (int gpu = 0; k && gpu < 2; gpu++)
+		ck_assert_msg((work_check(k, &l, gpu) == 0) ==
+			      (gpu ? works[_i].gpu : works[_i].here),
+			      "%s, number %d: %s%s", works[_i].name, _i, gpu ? "on a GPU: " : "",
+			      work_check(k, &l, gpu) ? "refused" : "not refused");
 }
 END_TEST
 
@@ -682,6 +752,7 @@ int main(void)
 	tcase_add_loop_test(t, misaligned_ranges_are_refused, 0, nr);
 	tcase_add_loop_test(t, wild_arguments, 0, nr);
 	tcase_add_loop_test(t, bad_arguments, 0, NR_BAD);
+	tcase_add_loop_test(t, work_is_what_it_takes, 0, NR_WORKS);
 	tcase_add_test(t, spmv_contents);
 	tcase_add_test(t, scratch_is_limited);
 	tcase_add_test(t, small_scratch_is_for_all);

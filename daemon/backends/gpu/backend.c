@@ -145,6 +145,7 @@ static int info(void *dev, struct arax_backend_info *info)
 	info->lanes = d->nr_lanes;
 	info->units = d->limits.units;
 	info->memory = d->bytes;
+	info->gpu = 1;
 	snprintf(info->name, sizeof(info->name), "%s", d->name);
 	snprintf(info->bus, sizeof(info->bus), "%s", d->bus);
 	snprintf(info->make, sizeof(info->make), "%.40s, %u units", d->limits.name, info->units);

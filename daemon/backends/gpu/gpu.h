@@ -54,6 +54,7 @@
 #define GPU_MAX_LANES	16
 #define GPU_MAX_FILE	(256u << 20)		/* of a module */
 #define GPU_MAX_THREADS	(1ull << 40)		/* of a launch */
+#define GPU_MAX_BLOCKS	(1ull << 32)		/* of these: seconds of one that has nothing to do */
 #define GPU_CAREFUL	64			/* launches, one at a time, after a fault */
 
 /* What araxd.conf says. */

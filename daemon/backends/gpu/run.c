@@ -148,6 +148,10 @@ static int check_geometry(struct launch *x)
 	if (group > x->k->max_group)
 		return refuse(x, "block", "of %llu threads: this kernel takes %llu on this device",
 			      (unsigned long long)group, (unsigned long long)x->k->max_group);
+	if (threads / group > GPU_MAX_BLOCKS)
+		return refuse(x, "geometry", "of %llu blocks: the limit is %llu",
+			      (unsigned long long)(threads / group),
+			      (unsigned long long)GPU_MAX_BLOCKS);
 	return 0;
 }
 

@@ -33,7 +33,9 @@
 #define OPENCL_MAX_DEVICES	256
 #define OPENCL_MAX_LANES	16
 #define OPENCL_MAX_FILE		(16u << 20)	/* of a source or SPIR-V file */
-#define OPENCL_MAX_ITEMS	(1ull << 32)	/* work-items of a launch */
+/* Of a launch: some tens of seconds of a few cores that do nothing in them. */
+#define OPENCL_MAX_ITEMS	(1ull << 32)	/* work-items */
+#define OPENCL_MAX_GROUPS	(1ull << 28)	/* work-groups: each is a call there */
 
 /* What araxd.conf says. */
 struct opencl_options {

@@ -260,6 +260,10 @@ static int set_geometry(struct opencl_launch *x)
 	if (group > x->k->max_group)
 		return refuse(x, "block", "of %llu work-items: this kernel takes %zu on this device",
 			      (unsigned long long)group, x->k->max_group);
+	if (items / group > OPENCL_MAX_GROUPS)
+		return refuse(x, "grid", "of %llu work-groups: the limit is %llu",
+			      (unsigned long long)(items / group),
+			      (unsigned long long)OPENCL_MAX_GROUPS);
 	return 0;
 }
 

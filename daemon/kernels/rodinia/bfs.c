@@ -6,7 +6,8 @@
  * launch levels ahead without looking.
  *
  * Rows and neighbours are contents of buffers: each is read once and compared before
- * it is used, and a row is not followed beyond `most` neighbours.
+ * it is used, and a row is not followed beyond `most` neighbours.  A row begins where one
+ * before it has ended, or later: so a call follows no more neighbours than there are.
  */
 #include "daemon/kernels/rodinia/rodinia.h"
 
@@ -45,14 +46,16 @@ ARAX_KERNEL int rodinia_bfs_start(const struct arax_launch *l)
 	return 0;
 }
 
+/* @followed: where the last row that was followed has ended */
 static int visit(const struct level_args *a, const uint32_t *first, const uint32_t *to,
-		 int32_t *cost, uint32_t *next, uint64_t v)
+		 int32_t *cost, uint32_t *next, uint64_t v, uint32_t *followed)
 {
 	uint32_t begin = RO_ONCE(first[v]), end = RO_ONCE(first[v + 1]);
 
-	if (begin > end || end > a->edges || end - begin > a->most)
+	if (begin < *followed || begin > end || end > a->edges || end - begin > a->most)
 		return -EINVAL;
 	end = (uint32_t)arax_index(end, (uint64_t)a->edges + 1);
+	*followed = end;
 	for (uint32_t e = begin; e < end; e++) {
 		uint32_t w = RO_ONCE(to[e]);
 
@@ -70,8 +73,8 @@ static int visit(const struct level_args *a, const uint32_t *first, const uint32
 ARAX_KERNEL int rodinia_bfs_level(const struct arax_launch *l)
 {
 	const uint32_t *first, *to;
+	uint32_t *found, followed = 0;
 	struct level_args a;
-	uint32_t *found;
 	int32_t *cost;
 	int err = 0;
 
@@ -91,7 +94,7 @@ ARAX_KERNEL int rodinia_bfs_level(const struct arax_launch *l)
 
 		for (uint64_t v = g * RO_BFS_ITEMS; v < end; v++)
 			if (RO_SHARED_GET(cost[v]) == (int32_t)a.level &&
-			    visit(&a, first, to, cost, &found[a.slot + 1], v))
+			    visit(&a, first, to, cost, &found[a.slot + 1], v, &followed))
 				err = -EINVAL;
 	}
 	return err;

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* bfs.c in OpenCL C.  volatile: read once, see there. */
+/*
+ * bfs.c in OpenCL C.  volatile: read once, see there.  Work-items don't know of each other's rows,
+ * which may say that all neighbours are theirs: that there are not too many such is seen to by
+ * "work" in the manifest.
+ */
 
 __kernel void rodinia_bfs_start(__global int *cost, ulong ncost, __global uint *found, ulong nfound,
 				uint nodes, uint slots, uint source, __global int *result)

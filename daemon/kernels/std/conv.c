@@ -15,6 +15,7 @@ int arax_std_conv2d_own_f32(const struct arax_launch *l);
 
 #define SPAN		64u	/* pixels of an output row at a time */
 #define HALF		32u	/* of these, as many as the sums of two filters have registers for */
+#define FEW		8u	/* of rows that have no more, these are weighed for as many filters */
 #define MAX_SIZE	15u	/* of conv_relu's windows */
 #define MAX_STRIDE	16u
 #define MAX_TAPS	65536u	/* weights of a filter */
@@ -42,6 +43,12 @@ STD_INLINE void take(float *restrict to, const float *restrict from, uint64_t st
 			to[i] = from[stride * i];
 }
 
+/* Pixels that n of them are rounded up to. */
+STD_INLINE uint64_t slots(uint64_t n)
+{
+	return n <= HALF ? HALF : SPAN;
+}
+
 /* What one weight meets: of row `row`, from column `at` on, which may lie left of it. */
 STD_INLINE void tap(float *part, const float *row, int64_t at, const struct conv *c, uint64_t n)
 {
@@ -55,7 +62,7 @@ STD_INLINE void tap(float *part, const float *row, int64_t at, const struct conv
 		take(part + i, row + at + (int64_t)(i * stride), stride, end - i);
 		i = end;
 	}
-	memset(part + i, 0, (SPAN - i) * sizeof(*part));
+	memset(part + i, 0, (slots(n) - i) * sizeof(*part));
 }
 
 STD_INLINE void gather(const struct conv *c, const float *image, uint64_t x, uint64_t y, uint64_t n)
@@ -70,7 +77,7 @@ STD_INLINE void gather(const struct conv *c, const float *image, uint64_t x, uin
 		for (int64_t j = 0; j < c->kernel_h; j++) {
 			for (int64_t i = 0; i < c->kernel_w; i++, part += SPAN) {
 				if (top + j < 0 || top + j >= (int64_t)c->height)
-					memset(part, 0, SPAN * sizeof(*part));
+					memset(part, 0, slots(n) * sizeof(*part));
 				else
 					tap(part, plane + (uint64_t)(top + j) * c->width, left + i,
 					    c, n);
@@ -98,6 +105,21 @@ STD_INLINE void weigh(float *p, float *q, const float *part, const float *v, con
 	}
 }
 
+/* FEW pixels of as many filters, each `taps` weights behind the one before it. */
+STD_INLINE void weigh_few(float (*p)[FEW], const float *part, const float *v, uint64_t taps)
+{
+	std_v8 s[FEW] = { { 0 } };
+
+	for (uint64_t t = 0; t < taps; t++, part += SPAN) {
+		std_v8 x = *(const std_v8 *)part;
+
+		for (uint32_t k = 0; k < FEW; k++)
+			s[k] += x * v[k * taps + t];
+	}
+	for (uint32_t k = 0; k < FEW; k++)
+		*(std_v8 *)p[k] = s[k];
+}
+
 STD_INLINE void finish(float *dst, const float *line, uint64_t n, const struct conv *c, uint64_t f)
 {
 	float bias = c->bias ? c->bias[f] : 0;
@@ -110,12 +132,43 @@ STD_INLINE void finish(float *dst, const float *line, uint64_t n, const struct c
 			dst[i] = line[i] + bias;
 }
 
+/* What is gathered, by all filters but the last ones, which are less than FEW: returns how many. */
+STD_INLINE uint64_t filter_few(const struct conv *c, float *dst, uint64_t n)
+{
+	uint64_t plane = c->out_height * c->out_width, f = 0;
+	float p[FEW][FEW];
+
+	for (; f + FEW <= c->filters; f += FEW) {
+		weigh_few(p, c->part, c->weights + f * c->taps, c->taps);
+		for (uint64_t k = 0; k < FEW; k++)
+			finish(dst + (f + k) * plane, p[k], n, c, f + k);
+	}
+	return f;
+}
+
+/* By filters f and up. */
+STD_INLINE void filter_pairs(const struct conv *c, float *dst, uint64_t n, uint64_t f)
+{
+	uint64_t plane = c->out_height * c->out_width;
+	float p[SPAN], q[SPAN];
+
+	for (; f < c->filters; f += 2) {
+		/* The last of an odd number has itself beside it. */
+		uint64_t g = f + 1 < c->filters ? f + 1 : f;
+
+		for (uint32_t h = 0; h < n; h += HALF)
+			weigh(p + h, q + h, c->part + h, c->weights + f * c->taps,
+			      c->weights + g * c->taps, c->taps);
+		finish(dst + f * plane, p, n, c, f);
+		finish(dst + g * plane, q, n, c, g);
+	}
+}
+
 /* Rows are counted through all images. */
 STD_FMA_CLONES
 static void conv_rows(const struct conv *c, uint64_t row, uint64_t end)
 {
 	uint64_t plane = c->out_height * c->out_width;
-	float p[SPAN], q[SPAN];
 
 	for (; row < end; row++) {
 		uint64_t image = row / c->out_height, y = row % c->out_height;
@@ -126,16 +179,7 @@ static void conv_rows(const struct conv *c, uint64_t row, uint64_t end)
 			float *dst = c->dst + image * c->filters * plane + y * c->out_width + x;
 
 			gather(c, src, x, y, n);
-			for (uint64_t f = 0; f < c->filters; f += 2) {
-				/* The last of an odd number has itself beside it. */
-				uint64_t g = f + 1 < c->filters ? f + 1 : f;
-
-				for (uint32_t h = 0; h < SPAN; h += HALF)
-					weigh(p + h, q + h, c->part + h, c->weights + f * c->taps,
-					      c->weights + g * c->taps, c->taps);
-				finish(dst + f * plane, p, n, c, f);
-				finish(dst + g * plane, q, n, c, g);
-			}
+			filter_pairs(c, dst, n, n <= FEW ? filter_few(c, dst, n) : 0);
 		}
 	}
 }

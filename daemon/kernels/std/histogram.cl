@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT
 /*
  * histogram.c in OpenCL C.  A group counts its own share of the bins, of all items: so no
- * group needs to wait for another to have cleared them.
+ * group needs to wait for another to have cleared them, and more of them than it takes to have
+ * all bins at once would but read the items once more each.
  */
 
 #define BINS_AT_ONCE	1024u	/* that a group counts in its local memory */
 #define MAX_BINS	65536u
+#define MAX_GROUPS	(MAX_BINS / BINS_AT_ONCE)	/* that have bins, whatever the grid is */
 
 /* Count, in bins first .. first + nr - 1, with `at` the bin of item i or one beyond. */
 #define COUNT_BINS(n, bins, at) \
 	__local uint count[BINS_AT_ONCE]; \
-	ulong end = arax_share(bins, arax_group() + 1); \
+	ulong groups = min(arax_groups(), (ulong)MAX_GROUPS), me = min(arax_group(), groups); \
+	ulong end = PIECE(bins, min(me + 1, groups), groups); \
 \
-	for (ulong first = arax_share(bins, arax_group()); first < end; first += BINS_AT_ONCE) { \
+	for (ulong first = PIECE(bins, me, groups); first < end; first += BINS_AT_ONCE) { \
 		uint nr = (uint)min((ulong)BINS_AT_ONCE, end - first); \
 \
 		for (uint b = arax_item(); b < nr; b += arax_items()) \

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
  * histogram.c for GPUs.  A block counts its own share of the bins, of all items: so no block needs
- * to wait for another to have cleared them.
+ * to wait for another to have cleared them, and more of them than it takes to have all bins at once
+ * would but read the items once more each.
  */
 #include "std_gpu.h"
 
 #define BINS_AT_ONCE	1024u	/* that a block counts in its shared memory */
 #define MAX_BINS	65536u
+#define MAX_BLOCKS	(MAX_BINS / BINS_AT_ONCE)	/* that have bins, whatever the grid is */
 #define READ_AHEAD	8u	/* items of a thread, so that it waits for memory once for all of them */
 #define GREATEST	3.402823466e+38f
 
@@ -14,9 +16,11 @@
 template <typename F>
 static __device__ void count_bins(uint64_t n, uint32_t *bin, uint64_t bins, F at, uint32_t *count)
 {
-	const uint64_t end = arax_share(bins, arax_group() + 1);
+	const uint64_t blocks = arax_groups() < MAX_BLOCKS ? arax_groups() : MAX_BLOCKS;
+	const uint64_t me = arax_group() < blocks ? arax_group() : blocks;
+	const uint64_t end = PART(bins, blocks, me < blocks ? me + 1 : blocks);
 
-	for (uint64_t first = arax_share(bins, arax_group()); first < end; first += BINS_AT_ONCE) {
+	for (uint64_t first = PART(bins, blocks, me); first < end; first += BINS_AT_ONCE) {
 		uint64_t nr = end - first < BINS_AT_ONCE ? end - first : BINS_AT_ONCE;
 
 		for (uint64_t b = arax_item(); b < nr; b += arax_items())

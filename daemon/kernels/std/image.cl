@@ -62,6 +62,7 @@ static float blur_down(__global const float *src, ulong width, ulong height, ulo
 	return sum;
 }
 
+/* Each work-item computes the weights for itself: so one without a pixel does not. */
 __kernel void arax_std_blur(__global const float *src, ulong nsrc, __global float *dst, ulong ndst,
 			    uint width, uint height, uint size, float sigma, __global int *result)
 {
@@ -73,6 +74,8 @@ __kernel void arax_std_blur(__global const float *src, ulong nsrc, __global floa
 		*result = -EINVAL;
 		return;
 	}
+	if (arax_share(n, arax_group()) + arax_item() >= arax_share(n, arax_group() + 1))
+		return;
 	gauss(w, radius, sigma);
 	ARAX_EACH(i, n) {
 		ulong x = i % width, y = i / width;

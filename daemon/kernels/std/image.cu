@@ -63,7 +63,7 @@ static __device__ float blur_down(const float *src, uint64_t width, uint64_t hei
 	return sum;
 }
 
-/* The first thread of each block computes the weights, for all of its threads. */
+/* The first thread of each block that has a pixel computes the weights, for all of its threads. */
 ARAX_GPU_KERNEL arax_std_blur(const float *src, uint64_t nsrc, float *dst, uint64_t ndst,
 			      uint32_t width, uint32_t height, uint32_t size, float sigma,
 			      int32_t *result)
@@ -77,6 +77,8 @@ ARAX_GPU_KERNEL arax_std_blur(const float *src, uint64_t nsrc, float *dst, uint6
 		*result = -EINVAL;
 		return;
 	}
+	if (arax_share(n, arax_group()) == arax_share(n, arax_group() + 1))
+		return;
 	if (!arax_item())
 		gauss(w, radius, sigma);
 	__syncthreads();
