@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -330,12 +331,20 @@ static int dot(const struct trace *t)
 	return EXIT_OK;
 }
 
-/* What `arax sim` replays: a strided range as all that it spans. */
+/*
+ * What `arax sim` replays: a strided range as all that it spans.  Time begins with the first task: how
+ * long araxd had waited for it is no matter of the program.
+ */
 static int tasks(const struct trace *t)
 {
+	double first = HUGE_VAL;
 	size_t i, j;
 
+	for (i = 0; i < t->nr; i++)
+		first = fmin(first, number(t->tasks[i], "submit_us"));
 	for (i = 0; i < t->nr; i++) {
+		/* In whole ns, as it was. */
+		double us = round((number(t->tasks[i], "submit_us") - first) * 1e3) / 1e3;
 		json_t *ranges = json_array(), *r, *out;
 
 		json_array_foreach(json_object_get(t->tasks[i], "ranges"), j, r) {
@@ -348,9 +357,9 @@ static int tasks(const struct trace *t)
 						      json_array_get(r, 0), json_array_get(r, 1),
 						      length, json_array_get(r, 3)));
 		}
-		out = json_pack("{sO sO sO so}", "kernel", json_object_get(t->tasks[i], "kernel"),
+		out = json_pack("{sO sO sf so}", "kernel", json_object_get(t->tasks[i], "kernel"),
 				"work", json_object_get(t->tasks[i], "work"), "submit_us",
-				json_object_get(t->tasks[i], "submit_us"), "ranges", ranges);
+				us, "ranges", ranges);
 		if (!out)
 			return cli_fail("a task without its parts");
 		json_dumpf(out, stdout, JSON_COMPACT | JSON_REAL_PRECISION(15));

@@ -421,6 +421,8 @@ form, text = sys.argv[1], sys.stdin.read()
 if form == 'tasks':
 	lines = [json.loads(l) for l in text.splitlines()]
 	assert len(lines) == 13 and all(len(r) == 4 for l in lines for r in l['ranges'])
+	# However long araxd had waited for them.
+	assert min(l['submit_us'] for l in lines) == 0, lines
 	sys.exit()
 if form == 'dot':
 	# Who was submitted after another's end did not wait for it: how many edges there are is chance.
