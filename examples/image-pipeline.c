@@ -182,7 +182,8 @@ int main(int argc, char **argv)
 	err = arax_open(&p.ax, NULL);
 	if (!err) {
 		err = run(&p, &photo, repeat, argv[optind + 1]);
-		if (err)
+		/* Of a picture that can't be written there is a text already. */
+		if (p.error)
 			fprintf(stderr, "image-pipeline: %s\n", arax_error_text());
 		arax_close(p.ax);
 	} else {

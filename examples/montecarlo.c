@@ -3,6 +3,7 @@
 #include <arax/arax.h>
 #include <errno.h>
 #include <getopt.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -30,7 +31,7 @@ static int find_kernel(struct arax *ax, const char *image, struct arax_kernel *k
 	return arax_module_load_file(ax, ARAX_DEVICE_CPU, image, &own, 1, kernel);
 }
 
-static int run(struct arax *ax, uint32_t samples, const char *image, const char *report)
+static int run(struct arax *ax, uint32_t samples, const char *image)
 {
 	/* Not on the stack: arax_close() ends those that are pending when a task has failed. */
 	static struct arax_event events[TASKS];
@@ -70,7 +71,27 @@ static int run(struct arax *ax, uint32_t samples, const char *image, const char 
 		total += ((uint64_t *)arax_buffer_data(hits))[i];
 	printf("pi is about %.5f\n",
 	       4.0 * (double)total / ((double)samples * TASKS * GROUPS));
-	return report_write(report, "montecarlo");
+	return 0;
+}
+
+static bool number(const char *text, uint32_t *value)
+{
+	unsigned long long n;
+	char *end;
+
+	errno = 0;
+	n = strtoull(text, &end, 0);
+	*value = (uint32_t)n;
+	return !errno && end != text && !*end && *text != '-' && n && n <= UINT32_MAX;
+}
+
+static int usage(int status)
+{
+	fprintf(status ? stderr : stdout,
+		"usage: montecarlo [--samples N] [--kernel FILE.so] [--report FILE]\n"
+		"Estimate pi from N random points in each of 512 work-groups.\n"
+		"FILE.so is brought along where nobody has installed the kernel.\n");
+	return status;
 }
 
 int main(int argc, char **argv)
@@ -90,7 +111,11 @@ int main(int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
 		case 's':
-			samples = (uint32_t)strtoul(optarg, NULL, 0);
+			if (!number(optarg, &samples)) {
+				fprintf(stderr, "montecarlo: --samples takes a number from 1, not '%s'\n",
+					optarg);
+				return usage(2);
+			}
 			break;
 		case 'k':
 			image = optarg;
@@ -99,19 +124,17 @@ int main(int argc, char **argv)
 			report = optarg;
 			break;
 		default:
-			fprintf(c == 'h' ? stdout : stderr,
-				"usage: montecarlo [--samples N] [--kernel FILE.so] [--report FILE]\n"
-				"Estimate pi from N random points in each of 512 work-groups.\n"
-				"FILE.so is brought along where nobody has installed the kernel.\n");
-			return c == 'h' ? 0 : 2;
+			return usage(c == 'h' ? 0 : 2);
 		}
 	}
 	err = arax_open(&ax, NULL);
 	if (!err) {
-		err = run(ax, samples, image, report);
+		err = run(ax, samples, image);
 		arax_close(ax);
 	}
 	if (err)
 		fprintf(stderr, "montecarlo: %s\n", arax_error_text());
+	else
+		err = report_write(report, "montecarlo");
 	return err ? 1 : 0;
 }

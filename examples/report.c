@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define DEVICES	64
@@ -23,6 +24,14 @@ void report_add(const struct arax_event *event)
 	use[event->device].wait_ns += event->wait_ns;
 }
 
+static int failed(const char *path, const char *program)
+{
+	int err = errno;
+
+	fprintf(stderr, "%s: %s: %s\n", program, path, strerror(err));
+	return -err;
+}
+
 int report_write(const char *path, const char *program)
 {
 	FILE *f;
@@ -32,10 +41,10 @@ int report_write(const char *path, const char *program)
 		return 0;
 	f = fopen(path, "we");
 	if (!f)
-		return -errno;
+		return failed(path, program);
 	for (i = 0; i < DEVICES; i++)
 		if (use[i].tasks)
 			fprintf(f, "%s %u %d %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", program,
 				getuid(), i, use[i].tasks, use[i].device_ns, use[i].wait_ns);
-	return fclose(f) ? -errno : 0;
+	return fclose(f) ? failed(path, program) : 0;
 }

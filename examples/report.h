@@ -9,7 +9,7 @@
 #include <arax/arax.h>
 
 void report_add(const struct arax_event *event);
-/* One line a device: "program uid device tasks device_ns wait_ns"; path NULL: nothing. */
+/* One line a device: "program uid device tasks device_ns wait_ns"; path NULL: nothing.  What fails it says. */
 int report_write(const char *path, const char *program);
 
 #endif

@@ -410,6 +410,17 @@ is 0 'as are kinds that were left out' $arax run --private --kind cpu -- $arax d
 says '"reason": "left out by --kind: add hip there"' 'with that reason'
 says '"reason": null' 'and a device has none'
 is 1 'a trace where none can be' $arax run --trace "$tmp/none/t" -- true
+is 2 'montecarlo without samples' build/examples/montecarlo --samples 0
+is 2 'montecarlo with what is no number' build/examples/montecarlo --samples 9x
+for c in 'montecarlo --samples 9' "image-pipeline examples/data/rocket.jpg $tmp/o.png"; do
+	# shellcheck disable=SC2086 # words
+	is 1 "${c%% *} with a report that can't be written" $arax run --kernels build/lib/arax/kernels \
+		--kernels build/examples/kernels -- build/examples/${c%% *} --report "$tmp/no/report" ${c#* }
+	says "$tmp/no/report: No such file" 'and says so'
+done
+is 1 'image-pipeline with a picture that can'"'"'t be written' $arax run -- build/examples/image-pipeline \
+	examples/data/rocket.jpg "$tmp/no/o.png"
+says "$tmp/no/o.png: No such file" 'and says so'
 # 13 tasks, of which some wait for others, on whichever devices.
 is 0 'a traced program' $arax run --trace "$tmp/t.jsonl" -- build/examples/image-pipeline \
 	examples/data/rocket.jpg "$tmp/o.png"

@@ -98,11 +98,17 @@ static void check_triad(const struct trial *t)
 
 static void make_divide(struct trial *t)
 {
+	/* What divides, or its reciprocal, may be where a float can't be. */
+	static const double scales[][2] = { { 1, 1 }, { 1e37, 1e37 }, { 1e-10, 1e-45 } };
+	const double *scale = scales[t->size == SIZE_SOME ? trial_random(3) : 0];
 	struct n_args a = { items(t) };
+	float *x;
 
 	set_args(t, &a);
-	add_floats(t, a.n, -5, 5);
-	add_doubles(t, 1, 0.5, 1e6);
+	x = add_floats(t, a.n, -5, 5);
+	for (uint32_t i = 0; i < a.n; i++)
+		x[i] = (float)(x[i] * scale[0]);
+	*add_doubles(t, 1, 0.5, 1e6) *= scale[1];
 	add_holes(t, 4ull * a.n);
 }
 

@@ -41,7 +41,10 @@ static void gauss(float *w, uint radius, float sigma)
 	float sum = 0;
 
 	for (uint i = 0; i <= radius; i++) {
-		w[i] = exp(-(float)(i * i) / (2 * sigma * sigma));
+		/* The square of a sigma that is small would be 0. */
+		float far = (float)i / sigma;
+
+		w[i] = exp(-0.5f * far * far);
 		sum += i ? 2 * w[i] : w[i];
 	}
 	for (uint i = 0; i <= radius; i++)

@@ -42,7 +42,10 @@ static __device__ void gauss(float *w, uint32_t radius, float sigma)
 	float sum = 0;
 
 	for (uint32_t i = 0; i <= radius; i++) {
-		w[i] = expf(-(float)(i * i) / (2 * sigma * sigma));
+		/* The square of a sigma that is small would be 0. */
+		float far = (float)i / sigma;
+
+		w[i] = expf(-0.5f * far * far);
 		sum += i ? 2 * w[i] : w[i];
 	}
 	for (uint32_t i = 0; i <= radius; i++)

@@ -111,11 +111,12 @@ ARAX_KERNEL int arax_std_square(const struct arax_launch *l)
 	return 0;
 }
 
+/* In f64: the factor, or its reciprocal, may be beyond f32 where the results are not. */
 STD_CLONES
-static void scale(float *y, const float *x, float s, uint64_t i, uint64_t end)
+static void scale(float *y, const float *x, double s, uint64_t i, uint64_t end)
 {
 	for (; i < end; i++)
-		y[i] = x[i] * s;
+		y[i] = (float)((double)x[i] * s);
 }
 
 /* divide(in f32 x[], in f64 by[], out f32 y[], u32 n): y = x / by[0] */
@@ -134,6 +135,6 @@ ARAX_KERNEL int arax_std_divide(const struct arax_launch *l)
 	if (!x || !by || !y)
 		return -EINVAL;
 	arax_launch_share(l, n, &begin, &end);
-	scale(y, x, (float)(1 / *by), begin, end);
+	scale(y, x, 1 / *by, begin, end);
 	return 0;
 }

@@ -77,9 +77,9 @@ __kernel void arax_std_divide(__global const float *x, ulong nx, __global const 
 		*result = -EINVAL;
 		return;
 	}
-	float s = (float)(1 / by[0]);
+	double s = 1 / by[0];
 
 	ARAX_EACH(i, n)
-		y[i] = x[i] * s;
+		y[i] = (float)(x[i] * s);
 }
 #endif

@@ -56,8 +56,8 @@ ARAX_GPU_KERNEL arax_std_divide(const float *x, uint64_t nx, const double *by, u
 		*result = -EINVAL;
 		return;
 	}
-	float s = (float)(1 / by[0]);
+	double s = 1 / by[0];
 
 	ARAX_EACH(i, n)
-		y[i] = x[i] * s;
+		y[i] = (float)((double)x[i] * s);
 }
