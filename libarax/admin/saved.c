@@ -14,14 +14,16 @@
 #include "libarax/admin/conf.h"
 #include "libarax/admin/trusted.h"
 
-/* libconfuse's validators have no argument of ours: one parse at a time. */
-static struct {
+struct reading {
 	struct saved *saved;
 	const char *file;
 	saved_report *report;
 	void *arg;
-	int err;
-} parsing;
+	int err;	/* of what was reported */
+};
+
+/* For libconfuse's validators, see conf_checks. */
+static struct reading *parsing;
 
 /* ------------------------------------------------------------------ */
 /* The list                                                            */
@@ -109,8 +111,9 @@ void saved_free(struct saved *s)
 /* ------------------------------------------------------------------ */
 /* One file                                                            */
 
-static void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void report(const char *format, ...)
+static void report(struct reading *r, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+static void report(struct reading *r, const char *format, ...)
 {
 	char text[1024];
 	va_list ap;
@@ -121,9 +124,9 @@ static void report(const char *format, ...)
 	for (char *p = text; *p; p++)
 		if ((unsigned char)*p < ' ' || (unsigned char)*p >= 0x7f)
 			*p = '?';
-	parsing.err = -EINVAL;
-	if (parsing.report)
-		parsing.report(parsing.arg, text);
+	r->err = -EINVAL;
+	if (r->report)
+		r->report(r->arg, text);
 }
 
 const char *saved_check_cgroup(const char *cgroup)
@@ -163,19 +166,20 @@ static int check_setting(cfg_t *cfg, cfg_opt_t *opt)
 	wrong = tenant_parse(word, false, &setting);
 	free(word);
 	if (wrong) {
-		report("%s:%d: %s = \"%s\" of tenant \"%s\": %s", parsing.file, cfg->line,
-		       opt->name, value, cgroup, wrong);
+		report(parsing, "%s:%d: %s = \"%s\" of tenant \"%s\": %s", parsing->file,
+		       cfg->line, opt->name, value, cgroup, wrong);
 		return 0;
 	}
-	err = saved_add(parsing.saved, parsing.file, cfg->line, cgroup, opt->name, value);
+	err = saved_add(parsing->saved, parsing->file, cfg->line, cgroup, opt->name, value);
 	if (!err)
 		return 0;
 	if (err == -ENOMEM)
 		goto no_memory;
-	report("%s:%d: more than %d limits in all files", parsing.file, cfg->line, SAVED_MAX);
+	report(parsing, "%s:%d: more than %d limits in all files", parsing->file, cfg->line,
+	       SAVED_MAX);
 	return -1;
 no_memory:
-	parsing.err = -ENOMEM;
+	parsing->err = -ENOMEM;
 	return -1;
 }
 
@@ -185,13 +189,14 @@ static int check_tenant(cfg_t *cfg, cfg_opt_t *opt)
 	const char *wrong = saved_check_cgroup(cfg_title(sec));
 
 	if (wrong)
-		report("%s:%d: tenant \"%s\": the path %s", parsing.file, sec->line,
+		report(parsing, "%s:%d: tenant \"%s\": the path %s", parsing->file, sec->line,
 		       cfg_title(sec), wrong);
 	return 0;
 }
 
-static void set_checks(cfg_t *cfg)
+static void set_checks(cfg_t *cfg, void *arg)
 {
+	parsing = arg;
 	cfg_set_validate_func(cfg, "tenant", check_tenant);
 	cfg_set_validate_func(cfg, "tenant|memory.max", check_setting);
 	cfg_set_validate_func(cfg, "tenant|tasks.max", check_setting);
@@ -202,7 +207,7 @@ static void set_checks(cfg_t *cfg)
 }
 
 int saved_parse(struct saved *s, const char *file, const char *text, size_t bytes,
-		saved_report *r, void *arg)
+		saved_report *report_to, void *arg)
 {
 	cfg_opt_t tenant_opts[] = {
 		CFG_STR("memory.max", NULL, CFGF_NODEFAULT),
@@ -217,22 +222,17 @@ int saved_parse(struct saved *s, const char *file, const char *text, size_t byte
 		CFG_SEC("tenant", tenant_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
 		CONF_END()
 	};
+	struct reading r = { .saved = s, .file = file, .report = report_to, .arg = arg };
 	char error[512] = "";
 	cfg_t *cfg;
 	int err;
 
-	parsing.saved = s;
-	parsing.file = file;
-	parsing.report = r;
-	parsing.arg = arg;
-	parsing.err = 0;
-	err = conf_parse(opts, set_checks, file, text, bytes, &cfg, error, sizeof(error));
+	err = conf_parse(opts, set_checks, &r, file, text, bytes, &cfg, error, sizeof(error));
 	/* What a validator stopped is told already. */
-	if (err && !parsing.err)
-		report("%s%s", error, err == -EINVAL ? "; the rest of the file is left out" : "");
-	if (cfg)
-		cfg_free(cfg);
-	return err == -ENOMEM ? err : parsing.err;
+	if (err && !r.err)
+		report(&r, "%s%s", error, err == -EINVAL ? "; the rest of the file is left out" : "");
+	conf_free(cfg);
+	return err == -ENOMEM ? err : r.err;
 }
 
 /* ------------------------------------------------------------------ */
@@ -251,56 +251,53 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 }
 
 static int read_file(struct saved *s, int dir, const char *folder, const char *name,
-		     saved_report *r, void *arg)
+		     struct reading *r)
 {
 	char why[256], path[4096 + 256], *text;
 	size_t bytes;
 	int fd, err;
 
-	parsing.report = r;
-	parsing.arg = arg;
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	fd = trusted_open_file(dir, name, why, sizeof(why));
 	if (fd < 0) {
-		report("%s: %s", path, why);
+		report(r, "%s: %s", path, why);
 		return -EINVAL;
 	}
 	err = trusted_read(fd, CONF_MAX_BYTES, &text, &bytes);
 	close(fd);
 	if (err) {
-		report("%s: %s", path, err == -E2BIG ? "longer than 1 MiB" : strerror(-err));
+		report(r, "%s: %s", path, err == -E2BIG ? "longer than 1 MiB" : strerror(-err));
 		return err == -ENOMEM ? err : -EINVAL;
 	}
-	err = saved_parse(s, path, text, bytes, r, arg);
+	err = saved_parse(s, path, text, bytes, r->report, r->arg);
 	free(text);
 	return err;
 }
 
-int saved_read(struct saved *s, const char *folder, saved_report *r, void *arg)
+int saved_read(struct saved *s, const char *folder, saved_report *report_to, void *arg)
 {
+	struct reading r = { .report = report_to, .arg = arg };
 	int dir, i, n, err = 0, one;
 	struct dirent **names;
 	char why[256];
 
-	parsing.report = r;
-	parsing.arg = arg;
 	dir = trusted_open_folder(folder, why, sizeof(why));
 	if (dir == -ENOENT)
 		return dir;
 	if (dir < 0) {
-		report("%s: %s", folder, why);
+		report(&r, "%s: %s", folder, why);
 		return -EINVAL;
 	}
 	n = scandirat(dir, ".", &names, is_conf, by_name);
 	if (n < 0) {
 		err = errno == ENOMEM ? -ENOMEM : -EINVAL;
-		report("%s: %m", folder);
+		report(&r, "%s: %m", folder);
 		close(dir);
 		return err;
 	}
 	for (i = 0; i < n; i++) {
 		one = err == -ENOMEM ? 0 :
-		      read_file(s, dir, folder, names[i]->d_name, r, arg);
+		      read_file(s, dir, folder, names[i]->d_name, &r);
 		if (one)
 			err = one;
 		free(names[i]);

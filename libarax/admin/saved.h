@@ -5,7 +5,7 @@
  * A folder of files *.conf, see arax-tenants(5), in the order of their names: what
  * comes later holds.  `arax tenant` writes one of them and reads all; araxd reads
  * all.  A value, key or path that can't be is reported and left out; the others
- * are there.
+ * are there.  Two threads may read at the same time, each into a list of its own.
  */
 #ifndef LIBARAX_ADMIN_SAVED_H
 #define LIBARAX_ADMIN_SAVED_H

@@ -136,7 +136,7 @@ $(call be_test,turn,plain asan tsan)
 $(call be_test,ahead,plain asan tsan)
 CFLAGS_selftests/unit/be_sandbox := $(SECCOMP_FLAGS)
 $(call be_test,sandbox,plain asan tsan)
-$(call be_test,saved,plain asan)
+$(call be_test,saved,plain asan tsan)
 $(call be_test,tenants,plain asan tsan)
 
 # Fuzzing: see test-fuzz in the top Makefile for the share of `make test`.
