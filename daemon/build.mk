@@ -108,7 +108,12 @@ install-araxd: $(B)/bin/araxd
 INSTALL_TARGETS += install-araxd
 .PHONY: install-araxd
 
-check-daemon-main: $(B)/bin/araxd
-	scripts/tally run unit/daemon-main selftests/unit/daemon_main.sh $<
+FAKE_MODULE := $(B)/test/fake_module.so
+$(FAKE_MODULE): selftests/unit/fake_module.c
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) $(CFLAGS_BASE) $(CFLAGS_plain) $(CPPFLAGS_ALL) -fPIC -shared $(LDFLAGS_plain) -o $@ $< -ldl
+check-daemon-main: $(B)/bin/araxd $(FAKE_MODULE)
+	scripts/tally run unit/daemon-main selftests/unit/daemon_main.sh $^
 CHECK_TARGETS += check-daemon-main
 .PHONY: check-daemon-main

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +39,8 @@ struct kernel_link {
 	struct watch watch;
 	bool watched;
 	bool lost;
+	void (*on_lost)(void *arg);
+	void *arg;
 };
 
 /* A buffer that is mapped here, until the module says that it goes. */
@@ -76,7 +77,7 @@ static void lose(struct kernel_link *k, const char *what, int err)
 		return;
 	k->lost = true;
 	log_err("kernel link lost", log_str("call", what), log_errno(err));
-	kill(getpid(), SIGTERM);
+	k->on_lost(k->arg);
 }
 
 static void kernel_commit(struct link *l)
@@ -374,7 +375,8 @@ static int map_areas(struct kernel_link *k, const struct arax_attach *a)
 	return 0;
 }
 
-int kernel_link_open(const char *path, struct holdings *holdings, struct kernel_link **out)
+int kernel_link_open(const char *path, struct holdings *holdings, void (*on_lost)(void *arg),
+		     void *arg, struct kernel_link **out)
 {
 	struct arax_attach a = { .size = sizeof(a), .flags = ARAX_ATTACH_RECOVER };
 	struct kernel_link *k = calloc(1, sizeof(*k));
@@ -384,6 +386,8 @@ int kernel_link_open(const char *path, struct holdings *holdings, struct kernel_
 		return -ENOMEM;
 	clist_init(&k->mapped);
 	k->holdings = holdings;
+	k->on_lost = on_lost;
+	k->arg = arg;
 	k->link.ops = &kernel_ops;
 	k->link.name = "kernel";
 	k->fd = open(path, O_RDWR | O_CLOEXEC);
