@@ -74,22 +74,18 @@ static uint32_t today(void)
 /* ------------------------------------------------------------------ */
 /* Names and numbers                                                   */
 
-static const struct kernel *kernel_by_id(const struct poller *p, uint32_t id)
+static const struct kernel *kernel_by_number(const struct poller *p, uint32_t number)
 {
-	uint32_t i;
-
-	for (i = 0; id <= CORE_MAX_KERNELS && i < p->nr_links; i++)
-		if (p->links[i]->kernels[id])
-			return p->links[i]->kernels[id];
-	return NULL;
+	return number && number <= registry_count(p->registry) ?
+	       registry_at(p->registry, number - 1) : NULL;
 }
 
-/* As sched_kernel_key(): of each link on which it is, or may come to be. */
+/* As sched_kernel_key(). */
 static void import_kernel(struct poller *p, const struct store_key *key, struct sched_known *k,
 			  bool *used)
 {
 	struct graph_node n = { 0 };
-	uint32_t i, id;
+	uint32_t i;
 
 	for (i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
 		if (strcmp(plain[i].name, key->kernel))
@@ -100,19 +96,17 @@ static void import_kernel(struct poller *p, const struct store_key *key, struct 
 		*used = true;
 	}
 	n.d.opcode = ARAX_OP_LAUNCH;
-	for (i = 0; i < p->nr_links; i++) {
-		for (id = 1; id <= CORE_MAX_KERNELS; id++) {
-			const struct kernel *known = p->links[i]->kernels[id];
+	for (i = 0; i < registry_count(p->registry); i++) {
+		const struct kernel *known = registry_at(p->registry, i);
 
-			if (!known || known->sig.abi.abi_hash != key->abi ||
-			    strncmp(known->sig.name, key->kernel, sizeof(key->kernel)))
-				continue;
-			n.d.kernel = id;
-			k->kernel = sched_kernel_key(&n);
-			sched_import(p->sched, k);
-			*used = true;
-			break;
-		}
+		if (known->sig.abi.abi_hash != key->abi ||
+		    strncmp(known->sig.name, key->kernel, sizeof(key->kernel)))
+			continue;
+		n.sched.kernel = link_kernel_number(known);
+		k->kernel = sched_kernel_key(&n);
+		sched_import(p->sched, k);
+		*used = true;
+		break;
 	}
 }
 
@@ -158,7 +152,7 @@ static bool name_of(const struct poller *p, const struct sched_known *k, struct 
 			strcpy(key->kernel, plain[i].name);
 			return true;
 		}
-	kernel = opcode == ARAX_OP_LAUNCH ? kernel_by_id(p, (uint32_t)k->kernel) : NULL;
+	kernel = opcode == ARAX_OP_LAUNCH ? kernel_by_number(p, (uint32_t)k->kernel) : NULL;
 	if (!kernel)
 		return false;
 	snprintf(key->kernel, sizeof(key->kernel), "%s", kernel->sig.name);

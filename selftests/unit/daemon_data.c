@@ -12,6 +12,7 @@
 
 #include "daemon/dispatch/remote.h"
 #include "daemon/dispatch/run.h"
+#include "daemon/kernels/registry.h"
 #include "daemon/sched/internal.h"
 #include "daemon/link/link.h"
 #include "selftests/unit/memory_fake.h"
@@ -501,6 +502,68 @@ START_TEST(a_long_fetch_makes_way)
 }
 END_TEST
 
+static int publish_down(struct link *l, struct arax_kernel_publish *k)
+{
+	k->id = l->head--;
+	return 0;
+}
+
+static int publish_up(struct link *l, struct arax_kernel_publish *k)
+{
+	k->id = l->head++;
+	return 0;
+}
+
+/* What the scheduler takes a launch of the kernel with that id for. */
+static uint64_t key_on(struct link *l, uint32_t id)
+{
+	struct arax_dispatch d = {
+		.type = ARAX_DISPATCH_TASK, .opcode = ARAX_OP_LAUNCH, .cells = sizeof(d) / 64u,
+		.tag = (1ull << 32) | id, .context = id, .kernel = id,
+		.grid = { 1, 1, 1 }, .block = { 1, 1, 1 },
+	};
+	struct graph_node *n;
+
+	ck_assert_int_eq(graph_add(l->graph, &d), 0);
+	n = graph_pop_ready(l->graph);
+	ck_assert_ptr_nonnull(n);
+	return sched_kernel_key(n);
+}
+
+/* The module keeps the ids of a former araxd, the broker's core begins anew. */
+START_TEST(kernels_are_the_same_on_all_links)
+{
+	const struct link_ops up = { .kernel = publish_up }, down = { .kernel = publish_down };
+	struct link *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
+	struct registry *r = registry_create();
+	uint64_t key, before = 0;
+	uint32_t n, i;
+
+	ck_assert_int_gt(registry_load_folder(r, "build/lib/arax/kernels"), 1);
+	n = registry_count(r);
+	a->ops = &up;
+	a->head = 1;
+	b->ops = &down;
+	b->head = n;
+	ck_assert_int_eq(link_init(a, NULL, 4096, NULL, NULL, NULL), 0);
+	ck_assert_int_eq(link_init(b, NULL, 4096, NULL, NULL, NULL), 0);
+	ck_assert_int_eq(link_publish(a, r), 0);
+	ck_assert_int_eq(link_publish(b, r), 0);
+	for (i = 1; i <= n; i++) {
+		ck_assert_ptr_eq(a->kernels[i], b->kernels[n + 1 - i]);
+		key = key_on(a, i);
+		ck_assert_uint_eq(key_on(b, n + 1 - i), key);
+		ck_assert_uint_ne(key, before);
+		before = key;
+	}
+	link_fini(a);
+	link_fini(b);
+	registry_destroy(r);
+	free(a);
+	free(b);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("data");
@@ -508,6 +571,7 @@ int main(void)
 	SRunner *sr;
 	int failed;
 
+	tcase_add_test(t, kernels_are_the_same_on_all_links);
 	tcase_add_test(t, the_best_way_is_not_the_worst);
 	tcase_add_test(t, one_place_has_one_way);
 	tcase_add_test(t, pieces_have_ways_of_their_own);
