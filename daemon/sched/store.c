@@ -244,8 +244,9 @@ char *store_format(struct store *s)
 			err |= json_array_append_new(models, m);
 	}
 	root = json_pack("{si so}", "version", STORE_VERSION, "models", models);
+	/* All digits: a power of two that is rounded down is of another size class. */
 	if (root && !err)
-		text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+		text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
 	json_decref(root);
 	return text;
 }
