@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/complaints.h"
 #include "daemon/dispatch/host.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/link/holdings.h"
@@ -37,6 +38,7 @@ struct kernel_link {
 	struct holdings *holdings;
 	uint64_t weights_due;
 	struct watch watch;
+	struct complaints not_had, not_mapped;
 	bool watched;
 	bool lost;
 	void (*on_lost)(void *arg);
@@ -132,10 +134,14 @@ static struct mapping *map_buffer(struct kernel_link *k, uint64_t id)
 {
 	struct arax_buffer_get a = { .size = sizeof(a), .id = id };
 	struct kernel_buffer *kb;
+	uint64_t unsaid;
 	int err = call(k, ARAX_IOC_BUFFER_GET, &a);
 
 	if (err) {
-		log_warn("buffer can't be had", log_u64("buffer", id), log_errno(err));
+		/* Of all: whose it is can't be known either. */
+		if (complaints_say_now(&k->not_had, 0, &unsaid))
+			log_warn("buffer can't be had", log_u64("buffer", id), log_errno(err),
+				 log_u64("unsaid", unsaid));
 		return NULL;
 	}
 	kb = calloc(1, sizeof(*kb));
@@ -157,7 +163,10 @@ static struct mapping *map_buffer(struct kernel_link *k, uint64_t id)
 	kb->map.lazy = a.flags & ARAX_BUFFER_EXPLICIT;
 	kb->map.base = mmap(NULL, a.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, a.fd, 0);
 	if (kb->map.base == MAP_FAILED) {
-		log_warn("buffer can't be mapped", log_u64("buffer", id), log_errno(errno));
+		err = -errno;
+		if (complaints_say_now(&k->not_mapped, a.uid, &unsaid))
+			log_warn("buffer can't be mapped", log_u64("buffer", id), log_errno(err),
+				 log_u64("unsaid", unsaid));
 		goto give;
 	}
 	/* A revoked buffer has no pages any more: a late reader sees zeros. */

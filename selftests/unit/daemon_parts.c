@@ -21,7 +21,7 @@
 #include "daemon/dispatch/ticks.h"
 #include "daemon/dispatch/work.h"
 #include "daemon/graph/internal.h"
-#include "daemon/link/complaints.h"
+#include "daemon/complaints.h"
 #include "daemon/link/holdings.h"
 #include "daemon/link/patience.h"
 #include "daemon/link/identity.h"
