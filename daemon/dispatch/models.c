@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Learnt run times across restarts: see models.h. */
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,8 @@ struct models {
 	struct store out;	/* what the thread writes */
 	pthread_t writer;
 	bool writing;
+	bool unused;		/* what is there is no use to us, but may be to others */
+	bool unsaved;		/* the latest try failed */
 };
 
 /* Tasks that are no launches, by what they do. */
@@ -181,7 +184,8 @@ struct models *models_open(struct poller *p, const char *path)
 		return NULL;
 	}
 	err = store_load(&s, path, error, sizeof(error));
-	if (err && err != -ENOENT && err != -ENOTDIR)
+	m->unused = err && err != -ENOENT && err != -ENOTDIR;
+	if (m->unused)
 		log_warn("learnt run times are not used", log_str("error", error));
 	if (err)
 		return m;
@@ -207,7 +211,7 @@ static bool collect(struct models *m)
 	struct sched_known *k;
 	size_t nr, i;
 
-	if (!sched_has_news(m->poller->sched))
+	if (!sched_has_news(m->poller->sched) && !m->unsaved)
 		return false;
 	k = sched_export(m->poller->sched, &nr);
 	m->out.at = k ? calloc(nr + m->strange.count + 1, sizeof(*m->out.at)) : NULL;
@@ -230,10 +234,27 @@ static bool collect(struct models *m)
 	return true;
 }
 
+/* A newer araxd's file, or one that only needs another owner, must outlive this one. */
+static int put_aside(struct models *m)
+{
+	char aside[PATH_MAX];
+
+	if ((size_t)snprintf(aside, sizeof(aside), "%s.unused", m->path) >= sizeof(aside))
+		return -ENAMETOOLONG;
+	if (rename(m->path, aside) && errno != ENOENT)
+		return -errno;
+	m->unused = false;
+	log_notice("learnt run times that are not used were put aside", log_str("file", aside));
+	return 0;
+}
+
 static void write_out(struct models *m)
 {
-	int err = store_save(&m->out, m->path);
+	int err = m->unused ? put_aside(m) : 0;
 
+	if (!err)
+		err = store_save(&m->out, m->path);
+	m->unsaved = err;
 	if (err)
 		log_warn("learnt run times can't be written", log_str("file", m->path),
 			 log_errno(err));
@@ -259,6 +280,7 @@ void models_save(struct models *m)
 	join_writer(m);
 	if (!collect(m))
 		return;
+	m->unsaved = true;	/* until the thread says otherwise */
 	m->writing = !pthread_create(&m->writer, NULL, writer_main, m);
 	if (!m->writing)
 		store_free(&m->out);

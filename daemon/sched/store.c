@@ -296,6 +296,18 @@ static int write_all(int fd, const char *text)
 	return fsync(fd) ? -errno : 0;
 }
 
+/* Or a crash could leave the old contents, or under the old name none. */
+static int sync_folder(const char *folder)
+{
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
+
+	if (fd < 0)
+		return -errno;
+	err = fsync(fd) ? -errno : 0;
+	close(fd);
+	return err;
+}
+
 int store_save(struct store *s, const char *path)
 {
 	char new[PATH_MAX], *slash, *text;
@@ -322,6 +334,9 @@ int store_save(struct store *s, const char *path)
 		err = -errno;
 	if (err && fd >= 0)
 		unlink(new);
+	*slash = '\0';
+	if (!err)
+		err = sync_folder(new);
 	free(text);
 	return err;
 }

@@ -8,12 +8,16 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "daemon/dispatch/models.h"
 #include "daemon/dispatch/remote.h"
 #include "daemon/dispatch/run.h"
 #include "daemon/kernels/registry.h"
 #include "daemon/sched/internal.h"
+#include "daemon/sched/store.h"
 #include "daemon/link/link.h"
 #include "selftests/unit/memory_fake.h"
 
@@ -249,30 +253,45 @@ START_TEST(rows_without_end)
 }
 END_TEST
 
-/* A whole one: what does the scheduler take a launch on its only device for? */
+/* With one device. */
+static struct poller *whole;
+static struct registry *registry;
+static struct devices *opened;
+static struct config config;
+
+static void make_whole(const char *text)
+{
+	char error[256];
+
+	registry = registry_create();
+	ck_assert_ptr_nonnull(registry);
+	ck_assert_msg(!config_parse(&config, "test", text, strlen(text), error, sizeof(error)),
+		      "%s", error);
+	ck_assert_int_eq(devices_open(&config, &opened), 0);
+	ck_assert_uint_eq(devices_count(opened), 1);
+	ck_assert_int_eq(poller_create(&config, registry, opened, &whole), 0);
+}
+
+static void end_whole(void)
+{
+	poller_destroy(whole);
+	devices_close(opened);
+	registry_destroy(registry);
+	config_free(&config);
+}
+
+/* What does the scheduler take a launch for? */
 static void taken_for(const char *text, uint32_t launch)
 {
 	struct graph_node node = { .d.opcode = ARAX_OP_LAUNCH };
-	struct registry *registry = registry_create();
 	const struct sched_ops *asks;
-	struct devices *opened;
-	struct poller *whole;
-	struct config c;
-	char error[256];
 
-	ck_assert_ptr_nonnull(registry);
-	ck_assert_msg(!config_parse(&c, "test", text, strlen(text), error, sizeof(error)), "%s", error);
-	ck_assert_int_eq(devices_open(&c, &opened), 0);
-	ck_assert_uint_eq(devices_count(opened), 1);
-	ck_assert_int_eq(poller_create(&c, registry, opened, &whole), 0);
+	make_whole(text);
 	asks = &whole->sched->ops;
 	ck_assert_uint_eq(asks->part ? asks->part(whole, &node, 0) : 0, launch);
 	node.d.opcode = ARAX_OP_COPY;
 	ck_assert_uint_eq(asks->part ? asks->part(whole, &node, 0) : 0, 0);
-	poller_destroy(whole);
-	devices_close(opened);
-	registry_destroy(registry);
-	config_free(&c);
+	end_whole();
 }
 
 /* Who runs one launch at a time is full with it, however many lanes there are. */
@@ -280,6 +299,66 @@ START_TEST(one_at_a_time)
 {
 	taken_for("cpu { enable = false }\nbackend \"sim\" { options = { \"lanes=2\" } }", SCHED_WHOLE);
 	taken_for("cpu { groups = { \"0\" } }", 0);
+}
+END_TEST
+
+static void learn_a_copy(void)
+{
+	const struct graph_node copy = { .d.opcode = ARAX_OP_COPY };
+
+	sched_observe(whole->sched, sched_kernel_key(&copy), 0, 1 << 20, 100000);
+}
+
+/* An araxd of before does not know the file of one that came later. */
+START_TEST(what_is_not_used_is_not_lost)
+{
+	static const char newer[] = "{ \"version\": 99, \"models\": [] }";
+	char folder[] = "/tmp/arax-data-XXXXXX", path[64], aside[96], nowhere[64], text[64] = "";
+	struct models *m;
+	struct store s;
+	char error[256];
+	FILE *f;
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/models.json", folder);
+	snprintf(aside, sizeof(aside), "%s.unused", path);
+	f = fopen(path, "w");
+	fputs(newer, f);
+	fclose(f);
+	ck_assert_int_eq(chmod(path, 0600), 0);
+	make_whole("cpu { groups = { \"0\" } }");
+	/* It has nothing to say. */
+	models_close(models_open(whole, path));
+	ck_assert_int_ne(access(aside, F_OK), 0);
+	m = models_open(whole, path);
+	learn_a_copy();
+	models_close(m);
+	f = fopen(aside, "r");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_ptr_nonnull(fgets(text, sizeof(text), f));
+	fclose(f);
+	ck_assert_str_eq(text, newer);
+	ck_assert_int_eq(store_load(&s, path, error, sizeof(error)), 0);
+	ck_assert_uint_eq(s.count, 1);
+	store_free(&s);
+	/* What could not be written is tried again. */
+	ck_assert_int_eq(unlink(path), 0);
+	snprintf(nowhere, sizeof(nowhere), "%s/a", folder);
+	snprintf(path, sizeof(path), "%s/a/b/models.json", folder);
+	m = models_open(whole, path);
+	learn_a_copy();
+	models_save(m);
+	models_save(m);		/* waits for the one before */
+	ck_assert_int_eq(mkdir(nowhere, 0755), 0);
+	models_close(m);
+	ck_assert_int_eq(access(path, F_OK), 0);
+	unlink(path);
+	path[strlen(path) - strlen("/models.json")] = '\0';
+	rmdir(path);
+	rmdir(nowhere);
+	unlink(aside);
+	rmdir(folder);
+	end_whole();
 }
 END_TEST
 
@@ -578,6 +657,7 @@ int main(void)
 	tcase_add_test(t, a_piece_ends_where_its_places_do);
 	tcase_add_test(t, rows_without_end);
 	tcase_add_test(t, one_at_a_time);
+	tcase_add_test(t, what_is_not_used_is_not_lost);
 	tcase_add_test(t, ranges_in_pieces);
 	tcase_add_test(t, fetches_go_by_tenants);
 	tcase_add_test(t, a_long_fetch_makes_way);
