@@ -124,8 +124,8 @@ static int open_cgroup(const struct tenants *t, const char *cgroup, uint64_t *id
 	return fd;
 }
 
-static int set(struct tenants *t, const struct saved_limit *l, const struct tenant_setting *to,
-	       int fd)
+static int set(struct tenants *t, struct saved_limit *l, const struct tenant_setting *to, int fd,
+	       uint64_t id)
 {
 	struct arax_limit a = {
 		.size = sizeof(a), .cgroup_fd = fd, .what = to->what, .value = to->value,
@@ -133,11 +133,16 @@ static int set(struct tenants *t, const struct saved_limit *l, const struct tena
 	};
 	int err = t->set(t->arg, &a);
 
+	/* Tried again at each event, of which there is one for whatever starts; and told once. */
+	if (!err || l->told == id)
+		return err;
 	/* The cgroup has just gone. */
-	if (err && err != -ENOENT)
-		log_err("saved limit can't be set", log_str("file", l->file),
-			log_i64("line", l->line), log_str("tenant", l->cgroup),
-			log_str("key", l->key), log_str("value", l->value), log_errno(err));
+	if (err == -ENOENT)
+		return err;
+	l->told = id;
+	log_err("saved limit can't be set", log_str("file", l->file), log_i64("line", l->line),
+		log_str("tenant", l->cgroup), log_str("key", l->key), log_str("value", l->value),
+		log_errno(err));
 	return err;
 }
 
@@ -152,7 +157,7 @@ static void apply_one(struct tenants *t, struct saved_limit *l)
 		l->id = 0;
 		return;
 	}
-	if (id != l->id && !set(t, l, &l->setting, fd)) {
+	if (id != l->id && !set(t, l, &l->setting, fd, id)) {
 		l->id = id;
 		log_info("saved limit set", log_str("tenant", l->cgroup), log_str("key", l->key),
 			 log_str("value", l->value));
@@ -171,7 +176,7 @@ static void apply(struct tenants *t)
 }
 
 /* It stands in no file any more: as if it had never been set. */
-static void take_back(struct tenants *t, const struct saved_limit *l)
+static void take_back(struct tenants *t, struct saved_limit *l)
 {
 	struct tenant_setting none;
 	uint64_t id;
@@ -180,7 +185,7 @@ static void take_back(struct tenants *t, const struct saved_limit *l)
 	fd = open_cgroup(t, l->cgroup, &id);
 	if (fd < 0)
 		return;
-	if (id == l->id && !tenant_parse(l->key, true, &none) && !set(t, l, &none, fd))
+	if (id == l->id && !tenant_parse(l->key, true, &none) && !set(t, l, &none, fd, id))
 		log_info("saved limit taken back", log_str("tenant", l->cgroup),
 			 log_str("key", l->key));
 	close(fd);
@@ -204,8 +209,10 @@ static void replace(struct tenants *t, struct saved *now)
 	for (i = 0; i < now->count; i++) {
 		held = saved_find(&old, now->at[i].cgroup, now->at[i].key);
 		if (held && saved_holds(now, i) && held->setting.value == now->at[i].setting.value &&
-		    held->setting.period_ns == now->at[i].setting.period_ns)
+		    held->setting.period_ns == now->at[i].setting.period_ns) {
 			now->at[i].id = held->id;
+			now->at[i].told = held->told;
+		}
 	}
 	t->saved = *now;
 	for (i = 0; i < old.count; i++)
@@ -215,7 +222,8 @@ static void replace(struct tenants *t, struct saved *now)
 	saved_free(&old);
 }
 
-static void read_again(struct tenants *t)
+/* False: a file has an error, and nothing has changed. */
+static bool read_again(struct tenants *t)
 {
 	struct saved now = { 0 };
 	int err;
@@ -226,9 +234,10 @@ static void read_again(struct tenants *t)
 		log_err("saved limits stay as they were until the files are right",
 			log_str("folder", t->folder));
 		saved_free(&now);
-		return;
+		return false;
 	}
 	replace(t, &now);
+	return true;
 }
 
 /* ------------------------------------------------------------------ */
@@ -251,9 +260,12 @@ void tenants_reload(struct tenants *t)
 	size_t i;
 
 	pthread_mutex_lock(&t->lock);
-	read_again(t);
-	for (i = 0; i < t->saved.count; i++)
-		t->saved.at[i].id = 0;
+	if (read_again(t)) {
+		for (i = 0; i < t->saved.count; i++) {
+			t->saved.at[i].id = 0;
+			t->saved.at[i].told = 0;
+		}
+	}
 	apply(t);
 	pthread_mutex_unlock(&t->lock);
 }

@@ -29,6 +29,7 @@ struct saved_limit {
 	int line;
 	struct tenant_setting setting;
 	uint64_t id;		/* the reader's: of the cgroup, 0: none */
+	uint64_t told;		/* the reader's: the cgroup of which was said that it can't be set */
 };
 
 struct saved {
