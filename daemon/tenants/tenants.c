@@ -44,26 +44,59 @@ static void watch_failed(struct tenants *t, const char *path)
 /*
  * Watches every folder above the cgroup, from the mount point down to the first that
  * is not there: from then on a new one below is told, so nothing is missed between
- * this and the caller's look at the cgroup itself.
+ * this and the caller's look at the cgroup itself.  The number of the last watch; -1: none.
  */
-static void watch_above(struct tenants *t, const char *cgroup)
+static int watch_above(struct tenants *t, const char *cgroup)
 {
 	size_t n = strlen(t->mount);
 	char path[PATH_BYTES];
 	const char *at = cgroup;
+	int last = -1, watch;
 
 	if (t->notify < 0 || n + strlen(cgroup) >= sizeof(path))
-		return;
+		return -1;
 	strcpy(path, t->mount);
 	while (at && at[1]) {
 		memcpy(path + n, cgroup, (size_t)(at - cgroup));
 		path[n + (size_t)(at - cgroup)] = '\0';
-		if (inotify_add_watch(t->notify, path, IN_CREATE | IN_ONLYDIR) < 0) {
+		watch = inotify_add_watch(t->notify, path, IN_CREATE | IN_ONLYDIR);
+		if (watch < 0) {
 			if (errno != ENOENT)
 				watch_failed(t, path);
-			return;
+			return last;
 		}
+		last = watch;
 		at = strchr(at + 1, '/');
+	}
+	return last;
+}
+
+static bool has_component(const char *cgroup, const char *name)
+{
+	size_t n = strlen(name);
+	const char *at;
+
+	for (at = cgroup; (at = strchr(at, '/')); at++)
+		if (!strncmp(at + 1, name, n) && (!at[1 + n] || at[1 + n] == '/'))
+			return true;
+	return false;
+}
+
+/*
+ * What appears is of interest to those for whom it is the next one below the last folder
+ * there is, and a folder's end to those whose last one it was.  All others are left alone:
+ * anybody may make cgroups that are nobody's here, as fast as he can.
+ */
+static void mark_due(struct tenants *t, const struct inotify_event *e)
+{
+	struct saved_limit *l;
+	size_t i;
+
+	for (i = 0; i < t->saved.count; i++) {
+		l = &t->saved.at[i];
+		if (e->mask & IN_Q_OVERFLOW ||
+		    (l->watch == e->wd && (!e->len || has_component(l->cgroup, e->name))))
+			l->due = true;
 	}
 }
 
@@ -96,6 +129,7 @@ static bool take_events(struct tenants *t, bool *folder)
 				*folder = true;
 			if (e->mask & IN_Q_OVERFLOW)
 				*folder = true;
+			mark_due(t, e);
 		}
 	}
 	return any;
@@ -133,7 +167,7 @@ static int set(struct tenants *t, struct saved_limit *l, const struct tenant_set
 	};
 	int err = t->set(t->arg, &a);
 
-	/* Tried again at each event, of which there is one for whatever starts; and told once. */
+	/* Tried again when something appears on the way to it, and told once. */
 	if (!err || l->told == id)
 		return err;
 	/* The cgroup has just gone. */
@@ -151,7 +185,8 @@ static void apply_one(struct tenants *t, struct saved_limit *l)
 	uint64_t id;
 	int fd;
 
-	watch_above(t, l->cgroup);
+	l->due = false;
+	l->watch = watch_above(t, l->cgroup);
 	fd = open_cgroup(t, l->cgroup, &id);
 	if (fd < 0) {
 		l->id = 0;
@@ -165,13 +200,13 @@ static void apply_one(struct tenants *t, struct saved_limit *l)
 	close(fd);
 }
 
-/* Those whose cgroup has not got them yet. */
+/* Those whose cgroup may not have got them yet. */
 static void apply(struct tenants *t)
 {
 	size_t i;
 
 	for (i = 0; i < t->saved.count; i++)
-		if (saved_holds(&t->saved, i))
+		if (t->saved.at[i].due && saved_holds(&t->saved, i))
 			apply_one(t, &t->saved.at[i]);
 }
 
@@ -264,6 +299,7 @@ void tenants_reload(struct tenants *t)
 		for (i = 0; i < t->saved.count; i++) {
 			t->saved.at[i].id = 0;
 			t->saved.at[i].told = 0;
+			t->saved.at[i].due = true;
 		}
 	}
 	apply(t);

@@ -36,10 +36,37 @@ static void free_limit(struct saved_limit *l)
 	free(l->file);
 }
 
+static uint32_t hash_of(const char *cgroup, const char *key)
+{
+	uint32_t h = 2166136261u;	/* FNV-1a */
+
+	for (; *cgroup; cgroup++)
+		h = (h ^ (uint8_t)*cgroup) * 16777619u;
+	for (; *key; key++)
+		h = (h ^ (uint8_t)*key) * 16777619u;
+	return h;
+}
+
+static bool same(const struct saved_limit *l, uint32_t hash, const char *cgroup, const char *key)
+{
+	return l->hash == hash && !strcmp(l->cgroup, cgroup) && !strcmp(l->key, key);
+}
+
+static struct saved_limit *find(const struct saved *s, uint32_t hash, const char *cgroup,
+				const char *key)
+{
+	size_t i;
+
+	for (i = s->count; i--;)
+		if (same(&s->at[i], hash, cgroup, key))
+			return &s->at[i];
+	return NULL;
+}
+
 int saved_add(struct saved *s, const char *file, int line, const char *cgroup, const char *key,
 	      const char *value)
 {
-	struct saved_limit l = { .line = line }, *at;
+	struct saved_limit l = { .line = line, .watch = -1, .due = true }, *at;
 	char *word;
 
 	if (s->count == SAVED_MAX)
@@ -62,40 +89,36 @@ int saved_add(struct saved *s, const char *file, int line, const char *cgroup, c
 		free_limit(&l);
 		return -ENOMEM;
 	}
+	l.hash = hash_of(cgroup, key);
+	at = find(s, l.hash, cgroup, key);
+	if (at)
+		at->overruled = true;
 	s->at[s->count++] = l;
 	return 0;
 }
 
 void saved_remove(struct saved *s, size_t i)
 {
+	const struct saved_limit *l = &s->at[i];
+	struct saved before = { .count = i, .at = s->at };
+	struct saved_limit *held = find(&before, l->hash, l->cgroup, l->key);
+
+	/* Who was overruled by it is by whoever it was overruled by. */
+	if (held)
+		held->overruled = l->overruled;
 	free_limit(&s->at[i]);
 	s->count--;
 	memmove(&s->at[i], &s->at[i + 1], (s->count - i) * sizeof(s->at[0]));
 }
 
-static bool same(const struct saved_limit *l, const char *cgroup, const char *key)
-{
-	return !strcmp(l->cgroup, cgroup) && !strcmp(l->key, key);
-}
-
 bool saved_holds(const struct saved *s, size_t i)
 {
-	size_t j;
-
-	for (j = i + 1; j < s->count; j++)
-		if (same(&s->at[j], s->at[i].cgroup, s->at[i].key))
-			return false;
-	return true;
+	return !s->at[i].overruled;
 }
 
 const struct saved_limit *saved_find(const struct saved *s, const char *cgroup, const char *key)
 {
-	size_t i;
-
-	for (i = s->count; i--;)
-		if (same(&s->at[i], cgroup, key))
-			return &s->at[i];
-	return NULL;
+	return find(s, hash_of(cgroup, key), cgroup, key);
 }
 
 void saved_free(struct saved *s)

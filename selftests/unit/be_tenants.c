@@ -230,6 +230,10 @@ START_TEST(refused_is_tried_again)
 	ck_assert_int_eq(truncate(log_path, 0), 0);
 	make("/b");
 	tenants_event(t);
+	expect("");
+	not_logged("can't be set");
+	be_write(files, "2.conf", "tenant /none { tasks.max = 5 }\n");
+	tenants_event(t);
 	expect("/a 1=5;");
 	not_logged("can't be set");
 	tenants_reload(t);
