@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,6 +22,27 @@ struct trace {
 	bool full;		/* or broken: nothing more is written */
 };
 
+/*
+ * Always a new one: whoever made, or has open, what was there under this name would read
+ * what all tenants do.
+ */
+static int make_file(const char *path)
+{
+	struct stat st;
+	int fd;
+
+	if (!lstat(path, &st)) {
+		if (!S_ISREG(st.st_mode))
+			return -EINVAL;
+		if (st.st_uid != geteuid())
+			return -EPERM;
+		if (unlink(path))
+			return -errno;
+	}
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return fd < 0 ? -errno : fd;
+}
+
 int trace_open(const char *path, struct trace **out)
 {
 	struct trace *t = calloc(1, sizeof(*t));
@@ -29,10 +51,10 @@ int trace_open(const char *path, struct trace **out)
 
 	if (!t)
 		return -ENOMEM;
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd = make_file(path);
 	t->file = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!t->file) {
-		err = -errno;
+		err = fd < 0 ? fd : -errno;
 		if (fd >= 0)
 			close(fd);
 		free(t);

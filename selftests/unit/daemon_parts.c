@@ -1049,6 +1049,38 @@ START_TEST(options)
 }
 END_TEST
 
+/* Who made the file, or has it open, is not to read what others do. */
+START_TEST(trace_is_its_owners)
+{
+	char folder[] = "/tmp/arax-trace-XXXXXX", path[64];
+	struct stat before, st;
+	struct trace *t;
+	int fd;
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/t", folder);
+	fd = open(path, O_RDWR | O_CREAT, 0666);
+	ck_assert_int_eq(fchmod(fd, 0666), 0);
+	ck_assert_int_eq(fstat(fd, &before), 0);
+	ck_assert_int_eq(trace_open(path, &t), 0);
+	ck_assert_int_eq(stat(path, &st), 0);
+	ck_assert_int_eq(st.st_mode & 07777, 0600);
+	ck_assert_uint_ne(st.st_ino, before.st_ino);
+	trace_close(t);
+	close(fd);
+	if (!geteuid()) {
+		ck_assert_int_eq(chown(path, 1, 1), 0);
+		ck_assert_int_eq(trace_open(path, &t), -EPERM);
+	}
+	unlink(path);
+	/* Nobody may ever read from it. */
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	ck_assert_int_eq(trace_open(path, &t), -EINVAL);
+	unlink(path);
+	rmdir(folder);
+}
+END_TEST
+
 /* A driver may call its device anything. */
 START_TEST(trace_quotes_names)
 {
@@ -1097,6 +1129,7 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, cgroup_line);
+	tcase_add_test(t, trace_is_its_owners);
 	tcase_add_test(t, holdings_are_parted);
 	tcase_add_test(t, what_came_unasked_counts);
 	tcase_add_test(t, what_is_given_back_later_makes_room_at_once);
