@@ -182,6 +182,15 @@ static int open_kernel(struct daemon *d)
 	return err;
 }
 
+/* Options leave out one, the configuration the other. */
+static int check_links(const struct daemon *d)
+{
+	if (d->broker || d->kernel)
+		return 0;
+	log_err("no link is left: see link.kind");
+	return -EINVAL;
+}
+
 static int open_kernels(struct daemon *d)
 {
 	size_t i;
@@ -279,6 +288,8 @@ static int open_all(struct daemon *d)
 	err = open_broker(d);
 	if (!err)
 		err = open_kernel(d);
+	if (!err)
+		err = check_links(d);
 	if (!err)
 		err = cgroups_open(&d->config);
 	if (!err)

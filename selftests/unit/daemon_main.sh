@@ -147,6 +147,13 @@ stop TERM
 [ "$status" = 0 ]
 ok $? "and it goes on"
 
+for kind in kernel:--user broker:--no-broker; do
+	echo "link { kind = ${kind%:*} }" >"$dir/conf"
+	timeout -s KILL 60 "$araxd" "${kind#*:}" --config "$dir/conf" --tenants "$dir/tenants.d" --socket "$sock" 2>"$dir/log"
+	[ $? = 1 ] && grep -q 'no link is left' "$dir/log"
+	ok $? "link.kind = ${kind%:*} and ${kind#*:} leave nobody to serve"
+done
+
 # Nobody has stopped it: a service manager is to start it anew.
 printf 'link { kind = kernel }\nsched { models = none }\n' >"$dir/conf"
 LD_PRELOAD=$(realpath "$fake_module") timeout -s KILL 60 "$araxd" --config "$dir/conf" --tenants "$dir/tenants.d" 2>"$dir/log"
