@@ -13,8 +13,6 @@
 #include "daemon/log.h"
 #include "daemon/sched/sched.h"
 
-#define MAX_SUCCESSORS	64
-
 struct trace {
 	FILE *file;
 	uint64_t start_ns;
@@ -105,15 +103,24 @@ static int put_ranges(FILE *f, const struct graph_node *node)
 	return n;
 }
 
+struct then {
+	FILE *file;
+	int bytes;
+};
+
+static void put_successor(void *arg, const struct graph_node *node, uint32_t waits)
+{
+	struct then *t = arg;
+
+	t->bytes += fprintf(t->file, "%s%" PRIu64, t->bytes ? "," : "", node->seq);
+}
+
 static int put_successors(FILE *f, const struct graph_node *node)
 {
-	uint64_t seqs[MAX_SUCCESSORS];
-	uint32_t i, nr = graph_successors(node, seqs, MAX_SUCCESSORS);
-	int n = 0;
+	struct then t = { .file = f };
 
-	for (i = 0; i < nr && i < MAX_SUCCESSORS; i++)
-		n += fprintf(f, "%s%" PRIu64, i ? "," : "", seqs[i]);
-	return n;
+	graph_each_successor(node, put_successor, &t);
+	return t.bytes;
 }
 
 /* Since the start; what was before it counts as 0. */

@@ -1120,6 +1120,57 @@ START_TEST(trace_quotes_names)
 }
 END_TEST
 
+#define READERS	200u
+
+/* However many wait for a task, all are in its line. */
+START_TEST(trace_names_all_successors)
+{
+	struct graph *g = graph_create(&(struct graph_params){ .slots = 1024 });
+	struct trace_task task = { .link = "broker", .kernel = "k", .device = "d" };
+	char path[] = "/tmp/arax-trace-XXXXXX", *text = NULL;
+	struct graph_node *writer;
+	struct trace *t;
+	json_t *line;
+	size_t size = 0;
+	FILE *f;
+	uint32_t i;
+
+	for (i = 0; i <= READERS; i++) {
+		struct {
+			struct arax_dispatch d;
+			struct arax_dispatch_range r;
+			uint8_t rest[64];
+		} e = {
+			.d = { .type = ARAX_DISPATCH_TASK, .opcode = ARAX_OP_LAUNCH,
+			       .cells = sizeof(struct arax_dispatch) / 64 + 1,
+			       .tag = 1ull << 32 | i, .context = 1, .queue = i + 1,
+			       .queue_flags = ARAX_QUEUE_DATAFLOW, .nr_ranges = 1,
+			       .access = i ? ARAX_IN : ARAX_OUT, .grid = { 1, 1, 1 },
+			       .block = { 1, 1, 1 } },
+			.r = { .buffer = 1, .length = 64, .count = 1 },
+		};
+
+		ck_assert_int_eq(graph_add(g, &e.d), 0);
+	}
+	writer = graph_pop_ready(g);
+	ck_assert_ptr_nonnull(writer);
+	ck_assert_ptr_null(graph_pop_ready(g));
+	close(mkstemp(path));
+	ck_assert_int_eq(trace_open(path, &t), 0);
+	trace_task(t, writer, &task);
+	trace_close(t);
+	f = fopen(path, "re");
+	ck_assert_int_gt(getline(&text, &size, f), 0);
+	line = json_loads(text, 0, NULL);
+	ck_assert_uint_eq(json_array_size(json_object_get(line, "then")), READERS);
+	json_decref(line);
+	free(text);
+	fclose(f);
+	unlink(path);
+	graph_destroy(g);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("daemon parts");
@@ -1129,6 +1180,7 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, cgroup_line);
+	tcase_add_test(t, trace_names_all_successors);
 	tcase_add_test(t, trace_is_its_owners);
 	tcase_add_test(t, holdings_are_parted);
 	tcase_add_test(t, what_came_unasked_counts);
