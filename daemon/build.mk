@@ -4,7 +4,7 @@
 # Runners, and araxd's end of workers.
 RUNNER_SRCS := $(addprefix daemon/worker/,cgroup.c idmap.c lane.c mounts.c pool.c runner.c spawn.c turn.c worker.c)
 
-ARAXD_LIB_SRCS := daemon/cgroups.c daemon/log.c daemon/reason.c daemon/config.c daemon/options.c daemon/notify.c \
+ARAXD_LIB_SRCS := daemon/cgroups.c daemon/complaints.c daemon/log.c daemon/reason.c daemon/config.c daemon/options.c daemon/notify.c \
 		  $(sort $(wildcard daemon/dispatch/*.c daemon/graph/*.c daemon/link/*.c \
 				    daemon/memory/*.c daemon/observe/*.c daemon/sched/*.c \
 				    daemon/tenants/*.c libarax/admin/*.c kmod/core/*.c)) \
@@ -106,7 +106,12 @@ install-araxd: $(B)/bin/araxd
 INSTALL_TARGETS += install-araxd
 .PHONY: install-araxd
 
-check-daemon-main: $(B)/bin/araxd
-	scripts/tally run unit/daemon-main selftests/unit/daemon_main.sh $<
+FAKE_MODULE := $(B)/test/fake_module.so
+$(FAKE_MODULE): selftests/unit/fake_module.c
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) $(CFLAGS_BASE) $(CFLAGS_plain) $(CPPFLAGS_ALL) -fPIC -shared $(LDFLAGS_plain) -o $@ $< -ldl
+check-daemon-main: $(B)/bin/araxd $(FAKE_MODULE)
+	scripts/tally run unit/daemon-main selftests/unit/daemon_main.sh $^
 CHECK_TARGETS += check-daemon-main
 .PHONY: check-daemon-main

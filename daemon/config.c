@@ -377,7 +377,7 @@ static int read_out(struct config *c, cfg_t *cfg)
 	return err;
 }
 
-static void set_checks(cfg_t *cfg)
+static void set_checks(cfg_t *cfg, void *arg)
 {
 	static const char *const ints[] = {
 		"link|max_clients", "loop|poll_us", "loop|inline_us",
@@ -505,13 +505,12 @@ int config_parse(struct config *c, const char *name, const char *text, size_t by
 	int err;
 
 	memset(c, 0, sizeof(*c));
-	err = conf_parse(opts, set_checks, name, text, bytes, &cfg, error, len);
+	err = conf_parse(opts, set_checks, NULL, name, text, bytes, &cfg, error, len);
 	if (!err)
 		err = read_out(c, cfg);
 	if (err && len && !error[0])
 		snprintf(error, len, "%s: %s", name, strerror(-err));
-	if (cfg)
-		cfg_free(cfg);
+	conf_free(cfg);
 	if (err)
 		config_free(c);
 	return err;

@@ -49,6 +49,8 @@ struct daemon {
 	struct tenants *tenants;
 	int signal_fd;
 	int stopped_fd;
+	int lost_fd;
+	bool failed;	/* it ends, and nobody has asked for it */
 };
 
 static const char *config_path(const struct daemon *d)
@@ -111,7 +113,8 @@ static int take_signals(struct daemon *d)
 	signal(SIGPIPE, SIG_IGN);
 	d->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	d->stopped_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return d->signal_fd < 0 || d->stopped_fd < 0 ? -errno : 0;
+	d->lost_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return d->signal_fd < 0 || d->stopped_fd < 0 || d->lost_fd < 0 ? -errno : 0;
 }
 
 /* Its cgroup may be new and have saved limits. */
@@ -148,6 +151,21 @@ static int open_broker(struct daemon *d)
 	return err;
 }
 
+static void tell(int fd)
+{
+	const uint64_t one = 1;
+	ssize_t n = write(fd, &one, sizeof(one));
+
+	(void)n;
+}
+
+static void on_lost(void *arg)
+{
+	struct daemon *d = arg;
+
+	tell(d->lost_fd);
+}
+
 static int open_kernel(struct daemon *d)
 {
 	int err;
@@ -155,7 +173,7 @@ static int open_kernel(struct daemon *d)
 	if (d->options.no_kernel || d->options.user ||
 	    d->config.link.kind == CONFIG_LINK_BROKER)
 		return 0;
-	err = kernel_link_open(CONTROL_DEVICE, d->holdings, &d->kernel);
+	err = kernel_link_open(CONTROL_DEVICE, d->holdings, on_lost, d, &d->kernel);
 	if (err == -ENOENT && d->broker && d->config.link.kind == CONFIG_LINK_AUTO) {
 		log_info("no module: serving the socket only", log_str("path", CONTROL_DEVICE));
 		return 0;
@@ -163,6 +181,15 @@ static int open_kernel(struct daemon *d)
 	if (err == -ENOENT)
 		log_err("the module arax is not loaded", log_str("path", CONTROL_DEVICE));
 	return err;
+}
+
+/* Options leave out one, the configuration the other. */
+static int check_links(const struct daemon *d)
+{
+	if (d->broker || d->kernel)
+		return 0;
+	log_err("no link is left: see link.kind");
+	return -EINVAL;
 }
 
 static int open_kernels(struct daemon *d)
@@ -263,6 +290,8 @@ static int open_all(struct daemon *d)
 	if (!err)
 		err = open_kernel(d);
 	if (!err)
+		err = check_links(d);
+	if (!err)
 		err = cgroups_open(&d->config);
 	if (!err)
 		err = open_kernels(d);
@@ -316,6 +345,8 @@ static void close_all(struct daemon *d)
 		close(d->signal_fd);
 	if (d->stopped_fd >= 0)
 		close(d->stopped_fd);
+	if (d->lost_fd >= 0)
+		close(d->lost_fd);
 }
 
 /* What can change in a running daemon; all else is taken at its start only. */
@@ -340,32 +371,47 @@ static void reload(struct daemon *d)
 
 static void on_stopped(void *arg)
 {
-	const uint64_t one = 1;
 	struct daemon *d = arg;
-	ssize_t n = write(d->stopped_fd, &one, sizeof(one));
 
-	(void)n;
+	tell(d->stopped_fd);
+}
+
+static void stop(struct daemon *d)
+{
+	notify_manager("STOPPING=1");
+	if (d->broker)
+		broker_refuse(d->broker);
+	poller_stop(d->poller, on_stopped, d);
 }
 
 /* Serves until everything has stopped; a second signal doesn't wait for tasks. */
 static void run(struct daemon *d)
 {
-	struct pollfd fds[3] = {
+	struct pollfd fds[4] = {
 		{ .fd = d->signal_fd, .events = POLLIN },
 		{ .fd = d->stopped_fd, .events = POLLIN },
 		{ .fd = d->tenants ? tenants_fd(d->tenants) : -1, .events = POLLIN },
+		{ .fd = d->lost_fd, .events = POLLIN },
 	};
 	bool stopping = false;
 
 	for (;;) {
 		struct signalfd_siginfo si;
 
-		if (poll(fds, 3, -1) < 0 && errno != EINTR)
+		if (poll(fds, 4, -1) < 0 && errno != EINTR)
 			return;
 		if (fds[1].revents)
 			return;
 		if (fds[2].revents)
 			tenants_event(d->tenants);
+		if (fds[3].revents) {
+			/* A service manager starts who failed anew, not who was stopped. */
+			fds[3].fd = -1;
+			d->failed = !stopping;
+			if (!stopping)
+				stop(d);
+			stopping = true;
+		}
 		if (!fds[0].revents || read(d->signal_fd, &si, sizeof(si)) != sizeof(si))
 			continue;
 		if (si.ssi_signo == SIGUSR1) {
@@ -384,10 +430,7 @@ static void run(struct daemon *d)
 		}
 		stopping = true;
 		log_info("stopping", log_str("signal", strsignal((int)si.ssi_signo)));
-		notify_manager("STOPPING=1");
-		if (d->broker)
-			broker_refuse(d->broker);
-		poller_stop(d->poller, on_stopped, d);
+		stop(d);
 	}
 }
 
@@ -405,7 +448,7 @@ static void open_standard(void)
 
 int main(int argc, char **argv)
 {
-	struct daemon d = { .signal_fd = -1, .stopped_fd = -1 };
+	struct daemon d = { .signal_fd = -1, .stopped_fd = -1, .lost_fd = -1 };
 	int ret;
 
 	open_standard();
@@ -436,5 +479,5 @@ int main(int argc, char **argv)
 	run(&d);
 	close_all(&d);
 	log_info("araxd has ended");
-	return 0;
+	return d.failed ? 1 : 0;
 }

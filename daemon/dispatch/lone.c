@@ -53,6 +53,7 @@ static inline void fill(struct lone *lone, struct link *l, const struct arax_dis
 	n->sched.part = 0;
 	n->sched.outlook = 0;
 	n->sched.place = l->place;
+	n->sched.kernel = l->numbers[d->kernel];
 	n->priv = l;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Learnt run times across restarts: see models.h. */
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,8 @@ struct models {
 	struct store out;	/* what the thread writes */
 	pthread_t writer;
 	bool writing;
+	bool unused;		/* what is there is no use to us, but may be to others */
+	bool unsaved;		/* the latest try failed */
 };
 
 /* Tasks that are no launches, by what they do. */
@@ -74,22 +77,18 @@ static uint32_t today(void)
 /* ------------------------------------------------------------------ */
 /* Names and numbers                                                   */
 
-static const struct kernel *kernel_by_id(const struct poller *p, uint32_t id)
+static const struct kernel *kernel_by_number(const struct poller *p, uint32_t number)
 {
-	uint32_t i;
-
-	for (i = 0; id <= CORE_MAX_KERNELS && i < p->nr_links; i++)
-		if (p->links[i]->kernels[id])
-			return p->links[i]->kernels[id];
-	return NULL;
+	return number && number <= registry_count(p->registry) ?
+	       registry_at(p->registry, number - 1) : NULL;
 }
 
-/* As sched_kernel_key(): of each link on which it is, or may come to be. */
+/* As sched_kernel_key(). */
 static void import_kernel(struct poller *p, const struct store_key *key, struct sched_known *k,
 			  bool *used)
 {
 	struct graph_node n = { 0 };
-	uint32_t i, id;
+	uint32_t i;
 
 	for (i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
 		if (strcmp(plain[i].name, key->kernel))
@@ -100,19 +99,17 @@ static void import_kernel(struct poller *p, const struct store_key *key, struct 
 		*used = true;
 	}
 	n.d.opcode = ARAX_OP_LAUNCH;
-	for (i = 0; i < p->nr_links; i++) {
-		for (id = 1; id <= CORE_MAX_KERNELS; id++) {
-			const struct kernel *known = p->links[i]->kernels[id];
+	for (i = 0; i < registry_count(p->registry); i++) {
+		const struct kernel *known = registry_at(p->registry, i);
 
-			if (!known || known->sig.abi.abi_hash != key->abi ||
-			    strncmp(known->sig.name, key->kernel, sizeof(key->kernel)))
-				continue;
-			n.d.kernel = id;
-			k->kernel = sched_kernel_key(&n);
-			sched_import(p->sched, k);
-			*used = true;
-			break;
-		}
+		if (known->sig.abi.abi_hash != key->abi ||
+		    strncmp(known->sig.name, key->kernel, sizeof(key->kernel)))
+			continue;
+		n.sched.kernel = link_kernel_number(known);
+		k->kernel = sched_kernel_key(&n);
+		sched_import(p->sched, k);
+		*used = true;
+		break;
 	}
 }
 
@@ -158,7 +155,7 @@ static bool name_of(const struct poller *p, const struct sched_known *k, struct 
 			strcpy(key->kernel, plain[i].name);
 			return true;
 		}
-	kernel = opcode == ARAX_OP_LAUNCH ? kernel_by_id(p, (uint32_t)k->kernel) : NULL;
+	kernel = opcode == ARAX_OP_LAUNCH ? kernel_by_number(p, (uint32_t)k->kernel) : NULL;
 	if (!kernel)
 		return false;
 	snprintf(key->kernel, sizeof(key->kernel), "%s", kernel->sig.name);
@@ -187,7 +184,8 @@ struct models *models_open(struct poller *p, const char *path)
 		return NULL;
 	}
 	err = store_load(&s, path, error, sizeof(error));
-	if (err && err != -ENOENT && err != -ENOTDIR)
+	m->unused = err && err != -ENOENT && err != -ENOTDIR;
+	if (m->unused)
 		log_warn("learnt run times are not used", log_str("error", error));
 	if (err)
 		return m;
@@ -213,7 +211,7 @@ static bool collect(struct models *m)
 	struct sched_known *k;
 	size_t nr, i;
 
-	if (!sched_has_news(m->poller->sched))
+	if (!sched_has_news(m->poller->sched) && !m->unsaved)
 		return false;
 	k = sched_export(m->poller->sched, &nr);
 	m->out.at = k ? calloc(nr + m->strange.count + 1, sizeof(*m->out.at)) : NULL;
@@ -236,10 +234,27 @@ static bool collect(struct models *m)
 	return true;
 }
 
+/* A newer araxd's file, or one that only needs another owner, must outlive this one. */
+static int put_aside(struct models *m)
+{
+	char aside[PATH_MAX];
+
+	if ((size_t)snprintf(aside, sizeof(aside), "%s.unused", m->path) >= sizeof(aside))
+		return -ENAMETOOLONG;
+	if (rename(m->path, aside) && errno != ENOENT)
+		return -errno;
+	m->unused = false;
+	log_notice("learnt run times that are not used were put aside", log_str("file", aside));
+	return 0;
+}
+
 static void write_out(struct models *m)
 {
-	int err = store_save(&m->out, m->path);
+	int err = m->unused ? put_aside(m) : 0;
 
+	if (!err)
+		err = store_save(&m->out, m->path);
+	m->unsaved = err;
 	if (err)
 		log_warn("learnt run times can't be written", log_str("file", m->path),
 			 log_errno(err));
@@ -265,6 +280,7 @@ void models_save(struct models *m)
 	join_writer(m);
 	if (!collect(m))
 		return;
+	m->unsaved = true;	/* until the thread says otherwise */
 	m->writing = !pthread_create(&m->writer, NULL, writer_main, m);
 	if (!m->writing)
 		store_free(&m->out);

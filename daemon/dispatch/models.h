@@ -19,7 +19,8 @@ bool models_default_path(bool user, char *path, size_t len);
 
 /*
  * Before the poller starts, once links and devices are there: take over what @path knows.
- * A file that can't be used is logged and, in time, replaced.  NULL: no memory.
+ * A file that can't be used is logged and, once there is something to write, put aside as
+ * @path.unused.  NULL: no memory.
  */
 struct models *models_open(struct poller *p, const char *path);
 /* (poller) Write what is new, on a thread of its own. */

@@ -6,14 +6,19 @@
  *
  * Time is what the calling thread spent in the layers below, in nanoseconds.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "daemon/backends/builtin.h"
 #include "daemon/filters/common.h"
+#include "daemon/log.h"
 
 #define MAX_NAMES 512	/* kernels beyond these are counted together */
 
@@ -25,6 +30,7 @@ struct row {
 struct stats {
 	pthread_mutex_t lock;	/* rows and copies */
 	char *file;
+	int fd;			/* of it */
 	uint32_t nr_rows;
 	struct row rows[MAX_NAMES + 1];
 	struct row in, out;
@@ -45,6 +51,7 @@ static int stats_create(void **instance)
 
 	if (!s)
 		return -ENOMEM;
+	s->fd = -1;
 	pthread_mutex_init(&s->lock, NULL);
 	*instance = s;
 	return 0;
@@ -61,6 +68,23 @@ static int stats_config(void *instance, const char *key, const char *value)
 	free(s->file);
 	s->file = strdup(value);
 	return s->file ? 0 : -ENOMEM;
+}
+
+/* At the start, so that what can't be written does not show after days of counting. */
+static int stats_config_complete(void *instance)
+{
+	struct stats *s = instance;
+	int err;
+
+	if (!s->file)
+		return 0;
+	/* A pipe would wait for its reader; what is there stays until there is something new. */
+	s->fd = open(s->file, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+	err = s->fd < 0 ? -errno : 0;
+	if (err)
+		log_err("the stats filter's file can't be written", log_str("file", s->file),
+			log_errno(err));
+	return err;
 }
 
 static int stats_open(void *instance, const struct arax_backend_info *info, void **dev)
@@ -176,14 +200,33 @@ static int stats_dump(void *instance, char *json, uint32_t len)
 	return (int)n;
 }
 
+static void write_out(struct stats *s)
+{
+	json_t *root = stats_json(s);
+	struct stat st;
+	int err = 0;
+
+	if (!root)
+		err = -ENOMEM;
+	else if (!fstat(s->fd, &st) && S_ISREG(st.st_mode) && ftruncate(s->fd, 0))
+		err = -errno;
+	errno = EIO;
+	if (!err && json_dumpfd(root, s->fd, JSON_INDENT(2)))
+		err = -errno;
+	if (err)
+		log_err("the stats filter's figures are lost", log_str("file", s->file),
+			log_errno(err));
+	json_decref(root);
+}
+
 static void stats_destroy(void *instance)
 {
 	struct stats *s = instance;
-	json_t *root = s->file ? stats_json(s) : NULL;
 
-	if (root)
-		json_dump_file(root, s->file, JSON_INDENT(2));
-	json_decref(root);
+	if (s->fd >= 0) {
+		write_out(s);
+		close(s->fd);
+	}
 	pthread_mutex_destroy(&s->lock);
 	free(s->file);
 	free(s);
@@ -197,6 +240,7 @@ const struct arax_filter stats_filter = {
 	.create = stats_create,
 	.destroy = stats_destroy,
 	.config = stats_config,
+	.config_complete = stats_config_complete,
 	.open = stats_open,
 	.run = stats_run,
 	.copy_in = stats_copy_in,

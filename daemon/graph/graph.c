@@ -348,6 +348,8 @@ static inline struct node *node_create(struct graph *g, const struct arax_dispat
 	n->pub.sched.part = 0;
 	n->pub.sched.outlook = 0;
 	n->pub.sched.place = g->params.place;
+	n->pub.sched.kernel = g->params.kernels && d->kernel <= g->params.last_kernel ?
+			      g->params.kernels[d->kernel] : 0;
 	n->pub.priv = NULL;
 	return n;
 }

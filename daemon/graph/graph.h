@@ -136,6 +136,8 @@ struct graph_done {
  *		NULL
  * @edge_arg:	handed to @edge
  * @place:	of one of several graphs, for the scheduler (sched_task.h)
+ * @kernels:	by id in this graph, up to @last_kernel: what it is in all of them, for
+ *		the scheduler; lives as long as the graph.  NULL: the ids are those of all
  */
 struct graph_params {
 	uint32_t slots;
@@ -146,6 +148,8 @@ struct graph_params {
 	void (*edge)(void *arg, struct graph_node *parent, struct graph_node *node);
 	void *edge_arg;
 	uint32_t place;
+	uint32_t last_kernel;
+	const uint16_t *kernels;
 };
 
 /* NULL with errno set: EINVAL (@slots), ENOMEM.  graph_destroy(NULL) is fine. */

@@ -13,7 +13,7 @@
 #include "daemon/dispatch/poller.h"
 #include "daemon/link/broker.h"
 #include "daemon/link/closer.h"
-#include "daemon/link/complaints.h"
+#include "daemon/complaints.h"
 #include "daemon/link/holdings.h"
 #include "daemon/link/identity.h"
 #include "daemon/link/link.h"

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/complaints.h"
 #include "daemon/dispatch/host.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/link/holdings.h"
@@ -38,8 +38,11 @@ struct kernel_link {
 	struct holdings *holdings;
 	uint64_t weights_due;
 	struct watch watch;
+	struct complaints not_had, not_mapped;
 	bool watched;
 	bool lost;
+	void (*on_lost)(void *arg);
+	void *arg;
 };
 
 /* A buffer that is mapped here, until the module says that it goes. */
@@ -76,7 +79,7 @@ static void lose(struct kernel_link *k, const char *what, int err)
 		return;
 	k->lost = true;
 	log_err("kernel link lost", log_str("call", what), log_errno(err));
-	kill(getpid(), SIGTERM);
+	k->on_lost(k->arg);
 }
 
 static void kernel_commit(struct link *l)
@@ -131,10 +134,14 @@ static struct mapping *map_buffer(struct kernel_link *k, uint64_t id)
 {
 	struct arax_buffer_get a = { .size = sizeof(a), .id = id };
 	struct kernel_buffer *kb;
+	uint64_t unsaid;
 	int err = call(k, ARAX_IOC_BUFFER_GET, &a);
 
 	if (err) {
-		log_warn("buffer can't be had", log_u64("buffer", id), log_errno(err));
+		/* Of all: whose it is can't be known either. */
+		if (complaints_say_now(&k->not_had, 0, &unsaid))
+			log_warn("buffer can't be had", log_u64("buffer", id), log_errno(err),
+				 log_u64("unsaid", unsaid));
 		return NULL;
 	}
 	kb = calloc(1, sizeof(*kb));
@@ -156,7 +163,10 @@ static struct mapping *map_buffer(struct kernel_link *k, uint64_t id)
 	kb->map.lazy = a.flags & ARAX_BUFFER_EXPLICIT;
 	kb->map.base = mmap(NULL, a.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, a.fd, 0);
 	if (kb->map.base == MAP_FAILED) {
-		log_warn("buffer can't be mapped", log_u64("buffer", id), log_errno(errno));
+		err = -errno;
+		if (complaints_say_now(&k->not_mapped, a.uid, &unsaid))
+			log_warn("buffer can't be mapped", log_u64("buffer", id), log_errno(err),
+				 log_u64("unsaid", unsaid));
 		goto give;
 	}
 	/* A revoked buffer has no pages any more: a late reader sees zeros. */
@@ -374,7 +384,8 @@ static int map_areas(struct kernel_link *k, const struct arax_attach *a)
 	return 0;
 }
 
-int kernel_link_open(const char *path, struct holdings *holdings, struct kernel_link **out)
+int kernel_link_open(const char *path, struct holdings *holdings, void (*on_lost)(void *arg),
+		     void *arg, struct kernel_link **out)
 {
 	struct arax_attach a = { .size = sizeof(a), .flags = ARAX_ATTACH_RECOVER };
 	struct kernel_link *k = calloc(1, sizeof(*k));
@@ -384,6 +395,8 @@ int kernel_link_open(const char *path, struct holdings *holdings, struct kernel_
 		return -ENOMEM;
 	clist_init(&k->mapped);
 	k->holdings = holdings;
+	k->on_lost = on_lost;
+	k->arg = arg;
 	k->link.ops = &kernel_ops;
 	k->link.name = "kernel";
 	k->fd = open(path, O_RDWR | O_CLOEXEC);

@@ -13,8 +13,10 @@ struct link;
  * -ENOENT: no module; -EBUSY: another araxd is attached, or has not wholly
  * gone; -EPERM: not root.  Errors but ENOENT are logged.  @holdings: what clients have
  * of the process' descriptors and mappings, by all links; it outlives this one.
+ * @on_lost: once, from the poller, when the module does not answer any more.
  */
-int kernel_link_open(const char *path, struct holdings *holdings, struct kernel_link **out);
+int kernel_link_open(const char *path, struct holdings *holdings, void (*on_lost)(void *arg),
+		     void *arg, struct kernel_link **out);
 struct link *kernel_link_link(struct kernel_link *k);
 /* ARAX_IOC_LIMIT_SET; any thread. */
 int kernel_link_limit_set(struct kernel_link *k, const struct arax_limit *a);

@@ -14,7 +14,7 @@ int link_init(struct link *l, struct poller *p, uint32_t slots,
 {
 	struct graph_params gp = {
 		.slots = slots, .drop = drop, .drop_arg = drop_arg, .ended = ended, .ended_arg = l,
-		.place = l->place,
+		.place = l->place, .last_kernel = CORE_MAX_KERNELS, .kernels = l->numbers,
 	};
 
 	l->poller = p;
@@ -80,6 +80,7 @@ int link_publish(struct link *l, const struct registry *registry)
 			return err;
 		}
 		l->kernels[a.id] = k;
+		l->numbers[a.id] = (uint16_t)link_kernel_number(k);
 	}
 	err = l->ops->kernel_next ? withdraw_others(l) : 0;
 	if (err)

@@ -16,6 +16,7 @@
 
 #include "daemon/graph/graph.h"
 #include "daemon/kernels/module.h"
+#include "daemon/kernels/registry.h"
 #include "daemon/memory/mapping.h"
 #include "kmod/core/core.h"
 
@@ -85,6 +86,7 @@ struct watch {
  * @head:	our position in it, private; page->head is what the core sees
  * @commits:	ring of CORE_COMMIT_ENTRIES entries
  * @kernels:	by id as published on this link
+ * @numbers:	by the same: link_kernel_number(), 0 where there is none
  * @modules:	what its contexts brought
  * @mappings:	buffers by their ids
  */
@@ -106,6 +108,7 @@ struct link {
 	struct graph *graph;
 	struct mappings mappings;
 	const struct kernel *kernels[CORE_MAX_KERNELS + 1];
+	uint16_t numbers[CORE_MAX_KERNELS + 1];
 	struct modules modules;
 };
 
@@ -115,6 +118,12 @@ static inline struct mapping *link_find(struct link *l, uint64_t buffer)
 	struct mapping *m = mapping_find(&l->mappings, buffer);
 
 	return __builtin_expect(!!m, 1) ? m : l->ops->map(l, buffer);
+}
+
+/* The same on all links, as long as araxd runs: what is learnt of it goes by this. */
+static inline uint32_t link_kernel_number(const struct kernel *k)
+{
+	return k->index + 1;
 }
 
 /* link.c: what both share.  0 or negative errno. */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "daemon/complaints.h"
 #include "daemon/log.h"
 #include "daemon/memory/internal.h"
 #include "daemon/reason.h"
@@ -282,11 +283,14 @@ uint64_t memory_bytes(const struct memory_range *ranges, uint32_t nr)
 
 static void complain(const struct memory_device *d, const struct memory_range *ranges, uint32_t nr)
 {
-	uint64_t bytes = memory_bytes(ranges, nr);
+	/* Of all: whose task it is is not known here, and he is told by its reason. */
+	static struct complaints said;
+	uint64_t bytes = memory_bytes(ranges, nr), unsaid;
 
-	log_warn("a task does not fit on a device: give it smaller ranges",
-		 log_u64("bytes", bytes), log_u64("device_bytes", d->stats.bytes),
-		 log_u64("ranges", nr));
+	if (complaints_say_now(&said, 0, &unsaid))
+		log_warn("a task does not fit on a device: give it smaller ranges",
+			 log_u64("bytes", bytes), log_u64("device_bytes", d->stats.bytes),
+			 log_u64("ranges", nr), log_u64("unsaid", unsaid));
 	reason_set("its data, %llu bytes, does not fit on a device that has %llu: give it smaller ranges",
 		   (unsigned long long)bytes, (unsigned long long)d->stats.bytes);
 }

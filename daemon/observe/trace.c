@@ -6,13 +6,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "daemon/log.h"
 #include "daemon/sched/sched.h"
-
-#define MAX_SUCCESSORS	64
 
 struct trace {
 	FILE *file;
@@ -20,6 +19,27 @@ struct trace {
 	uint64_t bytes;
 	bool full;		/* or broken: nothing more is written */
 };
+
+/*
+ * Always a new one: whoever made, or has open, what was there under this name would read
+ * what all tenants do.
+ */
+static int make_file(const char *path)
+{
+	struct stat st;
+	int fd;
+
+	if (!lstat(path, &st)) {
+		if (!S_ISREG(st.st_mode))
+			return -EINVAL;
+		if (st.st_uid != geteuid())
+			return -EPERM;
+		if (unlink(path))
+			return -errno;
+	}
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return fd < 0 ? -errno : fd;
+}
 
 int trace_open(const char *path, struct trace **out)
 {
@@ -29,10 +49,10 @@ int trace_open(const char *path, struct trace **out)
 
 	if (!t)
 		return -ENOMEM;
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd = make_file(path);
 	t->file = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!t->file) {
-		err = -errno;
+		err = fd < 0 ? fd : -errno;
 		if (fd >= 0)
 			close(fd);
 		free(t);
@@ -83,15 +103,24 @@ static int put_ranges(FILE *f, const struct graph_node *node)
 	return n;
 }
 
+struct then {
+	FILE *file;
+	int bytes;
+};
+
+static void put_successor(void *arg, const struct graph_node *node, uint32_t waits)
+{
+	struct then *t = arg;
+
+	t->bytes += fprintf(t->file, "%s%" PRIu64, t->bytes ? "," : "", node->seq);
+}
+
 static int put_successors(FILE *f, const struct graph_node *node)
 {
-	uint64_t seqs[MAX_SUCCESSORS];
-	uint32_t i, nr = graph_successors(node, seqs, MAX_SUCCESSORS);
-	int n = 0;
+	struct then t = { .file = f };
 
-	for (i = 0; i < nr && i < MAX_SUCCESSORS; i++)
-		n += fprintf(f, "%s%" PRIu64, i ? "," : "", seqs[i]);
-	return n;
+	graph_each_successor(node, put_successor, &t);
+	return t.bytes;
 }
 
 /* Since the start; what was before it counts as 0. */

@@ -59,7 +59,10 @@ struct trace_task {
 	uint64_t origin;
 };
 
-/* Makes the file, or empties it; mode 0600.  0 or negative errno. */
+/*
+ * Makes the file, mode 0600; one of ours that is there goes.  0 or negative errno: -EPERM,
+ * another user's is there; -EINVAL, something else than a file is.
+ */
 int trace_open(const char *path, struct trace **out);
 /* NULL is ignored. */
 void trace_close(struct trace *t);

@@ -35,6 +35,9 @@ uint64_t sched_kernel_key(const struct graph_node *node)
 	if (d->opcode == ARAX_OP_LAUNCH && d->kernel & ARAX_KERNEL_OWN)
 		return (uint64_t)(d->opcode + 1) << 32 | ARAX_KERNEL_OWN |
 		       (d->context * 31 + d->kernel) % OWN_RECORDS;
+	/* Each link has ids of its own. */
+	if (d->opcode == ARAX_OP_LAUNCH && node->sched.kernel)
+		return (uint64_t)(d->opcode + 1) << 32 | node->sched.kernel;
 	/* Never 0.  Copies and fills have no kernel. */
 	if (d->opcode == ARAX_OP_LAUNCH || d->opcode == ARAX_OP_CALL)
 		return (uint64_t)(d->opcode + 1) << 32 | d->kernel;

@@ -26,6 +26,7 @@ struct sched_program;
  * @part:	which part of it it takes, in 1024ths; 0: what @full_ns says is not counted
  * @outlook:	which outlook @way_ns is of (outlook.h); 0: of none
  * @place:	which one of several graphs it is in: contexts are numbered in each
+ * @kernel:	of a launch: which kernel it is in all graphs; 0: as @d.kernel has it
  * @way_ns:	from its begin to the end of its program, as far as that was submitted
  * @seat:	the same word if @outlook is a plan's: which of its tasks it is (plan.h)
  */
@@ -48,6 +49,7 @@ struct sched_task {
 		uint32_t seat;
 	};
 	uint32_t place;
+	uint32_t kernel;
 };
 
 #endif /* ARAXD_SCHED_TASK_H */

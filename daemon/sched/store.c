@@ -244,8 +244,9 @@ char *store_format(struct store *s)
 			err |= json_array_append_new(models, m);
 	}
 	root = json_pack("{si so}", "version", STORE_VERSION, "models", models);
+	/* All digits: a power of two that is rounded down is of another size class. */
 	if (root && !err)
-		text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+		text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
 	json_decref(root);
 	return text;
 }
@@ -295,6 +296,18 @@ static int write_all(int fd, const char *text)
 	return fsync(fd) ? -errno : 0;
 }
 
+/* Or a crash could leave the old contents, or under the old name none. */
+static int sync_folder(const char *folder)
+{
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
+
+	if (fd < 0)
+		return -errno;
+	err = fsync(fd) ? -errno : 0;
+	close(fd);
+	return err;
+}
+
 int store_save(struct store *s, const char *path)
 {
 	char new[PATH_MAX], *slash, *text;
@@ -321,6 +334,9 @@ int store_save(struct store *s, const char *path)
 		err = -errno;
 	if (err && fd >= 0)
 		unlink(new);
+	*slash = '\0';
+	if (!err)
+		err = sync_folder(new);
 	free(text);
 	return err;
 }

@@ -47,26 +47,59 @@ static void watch_failed(struct tenants *t, const char *path)
 /*
  * Watches every folder above the cgroup, from the mount point down to the first that
  * is not there: from then on a new one below is told, so nothing is missed between
- * this and the caller's look at the cgroup itself.
+ * this and the caller's look at the cgroup itself.  The number of the last watch; -1: none.
  */
-static void watch_above(struct tenants *t, const char *cgroup)
+static int watch_above(struct tenants *t, const char *cgroup)
 {
 	size_t n = strlen(t->mount);
 	char path[PATH_BYTES];
 	const char *at = cgroup;
+	int last = -1, watch;
 
 	if (t->notify < 0 || n + strlen(cgroup) >= sizeof(path))
-		return;
+		return -1;
 	strcpy(path, t->mount);
 	while (at && at[1]) {
 		memcpy(path + n, cgroup, (size_t)(at - cgroup));
 		path[n + (size_t)(at - cgroup)] = '\0';
-		if (inotify_add_watch(t->notify, path, IN_CREATE | IN_ONLYDIR) < 0) {
+		watch = inotify_add_watch(t->notify, path, IN_CREATE | IN_ONLYDIR);
+		if (watch < 0) {
 			if (errno != ENOENT)
 				watch_failed(t, path);
-			return;
+			return last;
 		}
+		last = watch;
 		at = strchr(at + 1, '/');
+	}
+	return last;
+}
+
+static bool has_component(const char *cgroup, const char *name)
+{
+	size_t n = strlen(name);
+	const char *at;
+
+	for (at = cgroup; (at = strchr(at, '/')); at++)
+		if (!strncmp(at + 1, name, n) && (!at[1 + n] || at[1 + n] == '/'))
+			return true;
+	return false;
+}
+
+/*
+ * What appears is of interest to those for whom it is the next one below the last folder
+ * there is, and a folder's end to those whose last one it was.  All others are left alone:
+ * anybody may make cgroups that are nobody's here, as fast as he can.
+ */
+static void mark_due(struct tenants *t, const struct inotify_event *e)
+{
+	struct saved_limit *l;
+	size_t i;
+
+	for (i = 0; i < t->saved.count; i++) {
+		l = &t->saved.at[i];
+		if (e->mask & IN_Q_OVERFLOW ||
+		    (l->watch == e->wd && (!e->len || has_component(l->cgroup, e->name))))
+			l->due = true;
 	}
 }
 
@@ -142,6 +175,7 @@ static bool take_events(struct tenants *t, bool *folder)
 				*folder = true;
 			if (e->wd == t->parent_watch || e->mask & IN_Q_OVERFLOW)
 				*folder = true;
+			mark_due(t, e);
 		}
 	}
 	return any;
@@ -170,8 +204,8 @@ static int open_cgroup(const struct tenants *t, const char *cgroup, uint64_t *id
 	return fd;
 }
 
-static int set(struct tenants *t, const struct saved_limit *l, const struct tenant_setting *to,
-	       int fd)
+static int set(struct tenants *t, struct saved_limit *l, const struct tenant_setting *to, int fd,
+	       uint64_t id)
 {
 	struct arax_limit a = {
 		.size = sizeof(a), .cgroup_fd = fd, .what = to->what, .value = to->value,
@@ -179,11 +213,16 @@ static int set(struct tenants *t, const struct saved_limit *l, const struct tena
 	};
 	int err = t->set(t->arg, &a);
 
+	/* Tried again when something appears on the way to it, and told once. */
+	if (!err || l->told == id)
+		return err;
 	/* The cgroup has just gone. */
-	if (err && err != -ENOENT)
-		log_err("saved limit can't be set", log_str("file", l->file),
-			log_i64("line", l->line), log_str("tenant", l->cgroup),
-			log_str("key", l->key), log_str("value", l->value), log_errno(err));
+	if (err == -ENOENT)
+		return err;
+	l->told = id;
+	log_err("saved limit can't be set", log_str("file", l->file), log_i64("line", l->line),
+		log_str("tenant", l->cgroup), log_str("key", l->key), log_str("value", l->value),
+		log_errno(err));
 	return err;
 }
 
@@ -192,13 +231,14 @@ static void apply_one(struct tenants *t, struct saved_limit *l)
 	uint64_t id;
 	int fd;
 
-	watch_above(t, l->cgroup);
+	l->due = false;
+	l->watch = watch_above(t, l->cgroup);
 	fd = open_cgroup(t, l->cgroup, &id);
 	if (fd < 0) {
 		l->id = 0;
 		return;
 	}
-	if (id != l->id && !set(t, l, &l->setting, fd)) {
+	if (id != l->id && !set(t, l, &l->setting, fd, id)) {
 		l->id = id;
 		log_info("saved limit set", log_str("tenant", l->cgroup), log_str("key", l->key),
 			 log_str("value", l->value));
@@ -206,18 +246,18 @@ static void apply_one(struct tenants *t, struct saved_limit *l)
 	close(fd);
 }
 
-/* Those whose cgroup has not got them yet. */
+/* Those whose cgroup may not have got them yet. */
 static void apply(struct tenants *t)
 {
 	size_t i;
 
 	for (i = 0; i < t->saved.count; i++)
-		if (saved_holds(&t->saved, i))
+		if (t->saved.at[i].due && saved_holds(&t->saved, i))
 			apply_one(t, &t->saved.at[i]);
 }
 
 /* It stands in no file any more: as if it had never been set. */
-static void take_back(struct tenants *t, const struct saved_limit *l)
+static void take_back(struct tenants *t, struct saved_limit *l)
 {
 	struct tenant_setting none;
 	uint64_t id;
@@ -226,7 +266,7 @@ static void take_back(struct tenants *t, const struct saved_limit *l)
 	fd = open_cgroup(t, l->cgroup, &id);
 	if (fd < 0)
 		return;
-	if (id == l->id && !tenant_parse(l->key, true, &none) && !set(t, l, &none, fd))
+	if (id == l->id && !tenant_parse(l->key, true, &none) && !set(t, l, &none, fd, id))
 		log_info("saved limit taken back", log_str("tenant", l->cgroup),
 			 log_str("key", l->key));
 	close(fd);
@@ -250,8 +290,10 @@ static void replace(struct tenants *t, struct saved *now)
 	for (i = 0; i < now->count; i++) {
 		held = saved_find(&old, now->at[i].cgroup, now->at[i].key);
 		if (held && saved_holds(now, i) && held->setting.value == now->at[i].setting.value &&
-		    held->setting.period_ns == now->at[i].setting.period_ns)
+		    held->setting.period_ns == now->at[i].setting.period_ns) {
 			now->at[i].id = held->id;
+			now->at[i].told = held->told;
+		}
 	}
 	t->saved = *now;
 	for (i = 0; i < old.count; i++)
@@ -261,7 +303,8 @@ static void replace(struct tenants *t, struct saved *now)
 	saved_free(&old);
 }
 
-static void read_again(struct tenants *t)
+/* False: a file has an error, and nothing has changed. */
+static bool read_again(struct tenants *t)
 {
 	struct saved now = { 0 };
 	int err;
@@ -272,9 +315,10 @@ static void read_again(struct tenants *t)
 		log_err("saved limits stay as they were until the files are right",
 			log_str("folder", t->folder));
 		saved_free(&now);
-		return;
+		return false;
 	}
 	replace(t, &now);
+	return true;
 }
 
 /* ------------------------------------------------------------------ */
@@ -297,9 +341,13 @@ void tenants_reload(struct tenants *t)
 	size_t i;
 
 	pthread_mutex_lock(&t->lock);
-	read_again(t);
-	for (i = 0; i < t->saved.count; i++)
-		t->saved.at[i].id = 0;
+	if (read_again(t)) {
+		for (i = 0; i < t->saved.count; i++) {
+			t->saved.at[i].id = 0;
+			t->saved.at[i].told = 0;
+			t->saved.at[i].due = true;
+		}
+	}
 	apply(t);
 	pthread_mutex_unlock(&t->lock);
 }

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "daemon/backends/relax.h"
+#include "daemon/complaints.h"
 #include "daemon/log.h"
 #include "daemon/reason.h"
 #include "daemon/worker/cgroup.h"
@@ -378,12 +379,22 @@ static void worker_log_no_scratch(void)
 			 log_str("missing", SANDBOX_NO_SCRATCH));
 }
 
+/* Users can bring about that a worker does not start, or ends, as often as they like. */
+static struct complaints not_started, ended_idle, killed, unwanted, gone;
+
+static bool say_not_started(const struct worker *w, uint64_t *unsaid)
+{
+	return complaints_say_now(&not_started, w->key.uid, unsaid);
+}
+
 /*
  * What it is that namespaces can't be had (logged): -EOPNOTSUPP, never; -ENODEV, there are too
  * many now, or none may be made; else 0.
  */
-static int no_namespaces(uint64_t err)
+static int no_namespaces(const struct worker *w, uint64_t err)
 {
+	uint64_t unsaid;
+
 	if (err == EPERM || err == EACCES || err == EINVAL || err == ENOSYS) {
 		reason_set("the process for the kernel can't have files of its own: %s", SANDBOX_NO_SCRATCH);
 		worker_log_no_scratch();
@@ -392,8 +403,9 @@ static int no_namespaces(uint64_t err)
 	if (err != ENOSPC && err != EUSERS)
 		return 0;
 	reason_set("the process for the kernel gets no namespace: there are too many");
-	log_warn("a worker gets no namespace", log_str("missing", SANDBOX_NO_SCRATCH),
-		 log_errno((int)err));
+	if (say_not_started(w, &unsaid))
+		log_warn("a worker gets no namespace", log_str("missing", SANDBOX_NO_SCRATCH),
+			 log_errno((int)err), log_u64("unsaid", unsaid));
 	return -ENODEV;
 }
 
@@ -401,19 +413,23 @@ static int no_namespaces(uint64_t err)
  * Whether such a worker can't be had here at all (-EOPNOTSUPP), or not by this user, who may
  * have brought that about himself (-ENODEV); then it is logged.
  */
-static int cannot(struct worker_msg *msg)
+static int cannot(const struct worker *w, struct worker_msg *msg)
 {
+	uint64_t unsaid;
+
 	if (msg->type != WORKER_MSG_FAILED)
 		return 0;
 	msg->symbol[sizeof(msg->symbol) - 1] = '\0';
 	if (msg->flags == WORKER_STEP_DEVICE) {
 		reason_set("the process for the kernel does not get its OpenCL device: %s", msg->symbol);
-		log_warn("a worker does not get its OpenCL device", log_str("why", msg->symbol),
-			 log_errno((int)msg->id));
+		if (say_not_started(w, &unsaid))
+			log_warn("a worker does not get its OpenCL device",
+				 log_str("why", msg->symbol), log_errno((int)msg->id),
+				 log_u64("unsaid", unsaid));
 		return -ENODEV;
 	}
 	if (msg->flags == WORKER_STEP_PLACE)
-		return no_namespaces(msg->id);
+		return no_namespaces(w, msg->id);
 	if (msg->flags != WORKER_STEP_SANDBOX || msg->id != EOPNOTSUPP)
 		return 0;
 	reason_set("the process for the kernel can't be locked up: %s", msg->symbol);
@@ -424,21 +440,29 @@ static int cannot(struct worker_msg *msg)
 /* Why it did not come to be ready, for who waits for it and for the log. */
 static void say_start(const struct worker *w, struct worker_msg *msg, bool whole)
 {
+	uint64_t unsaid;
+	bool say = say_not_started(w, &unsaid);
+
 	if (whole && msg->type == WORKER_MSG_FAILED) {
 		msg->symbol[sizeof(msg->symbol) - 1] = '\0';
 		reason_set("the process for the kernel can't be started: %s%s%s (step %u)",
 			   msg->symbol, msg->symbol[0] ? ": " : "", strerror((int)msg->id),
 			   msg->flags);
-		log_err("worker can't be started", log_u64("uid", w->key.uid),
-			log_u64("gid", w->key.gid), log_u64("step", msg->flags),
-			log_str("missing", msg->symbol), log_errno((int)msg->id));
+		if (say)
+			log_err("worker can't be started", log_u64("uid", w->key.uid),
+				log_u64("gid", w->key.gid), log_u64("step", msg->flags),
+				log_str("missing", msg->symbol), log_errno((int)msg->id),
+				log_u64("unsaid", unsaid));
 	} else if (whole && msg->type == WORKER_MSG_READY) {
 		reason_set("arax-worker is of another build than araxd: see worker.program");
-		log_err("worker program is of another build", log_u64("version", msg->id),
-			log_u64("wanted", WORKER_VERSION));
+		if (say)
+			log_err("worker program is of another build", log_u64("version", msg->id),
+				log_u64("wanted", WORKER_VERSION), log_u64("unsaid", unsaid));
 	} else {
 		reason_set("the process for the kernel ended as it started: it may have too little memory (worker.memory)");
-		log_err("worker ends at once", log_u64("uid", w->key.uid));
+		if (say)
+			log_err("worker ends at once", log_u64("uid", w->key.uid),
+				log_u64("unsaid", unsaid));
 	}
 }
 
@@ -465,6 +489,7 @@ static bool stands_still(const struct worker *w)
 static bool await_message(struct worker *w)
 {
 	struct pollfd p = { .fd = w->socket, .events = POLLIN };
+	uint64_t unsaid;
 	int ms;
 
 	for (ms = 0; ms < START_TIMEOUT_MS; ms += START_LOOK_MS) {
@@ -472,14 +497,16 @@ static bool await_message(struct worker *w)
 			return true;
 		if (stands_still(w)) {
 			reason_set("the process for the kernel was stopped by somebody as it started");
-			log_err("worker stopped as it starts", log_i64("pid", w->pid),
-				log_u64("uid", w->key.uid));
+			if (say_not_started(w, &unsaid))
+				log_err("worker stopped as it starts", log_i64("pid", w->pid),
+					log_u64("uid", w->key.uid), log_u64("unsaid", unsaid));
 			return false;
 		}
 	}
 	reason_set("the process for the kernel did not start within %d ms", START_TIMEOUT_MS);
-	log_err("worker does not start", log_u64("uid", w->key.uid),
-		log_u64("waited_ms", START_TIMEOUT_MS));
+	if (say_not_started(w, &unsaid))
+		log_err("worker does not start", log_u64("uid", w->key.uid),
+			log_u64("waited_ms", START_TIMEOUT_MS), log_u64("unsaid", unsaid));
 	return false;
 }
 
@@ -495,7 +522,7 @@ static int await_ready(struct worker *w)
 	n = recv(w->socket, &msg, sizeof(msg), MSG_DONTWAIT);
 	if (n == sizeof(msg) && msg.type == WORKER_MSG_READY && msg.id == WORKER_VERSION)
 		return 0;
-	err = n == sizeof(msg) ? cannot(&msg) : 0;
+	err = n == sizeof(msg) ? cannot(w, &msg) : 0;
 	if (err)
 		return err;
 	say_start(w, &msg, n == sizeof(msg));
@@ -565,7 +592,7 @@ static int start(struct worker *w, const struct worker_options *o)
 	close(pair[1]);
 	close(slot);
 	if (w->pid < 0) {
-		err = has_device(w) ? no_namespaces((uint64_t)-w->pid) : 0;
+		err = has_device(w) ? no_namespaces(w, (uint64_t)-w->pid) : 0;
 		return err ? err : w->pid;
 	}
 	w->pidfd = (int)syscall(SYS_pidfd_open, w->pid, 0);
@@ -589,6 +616,7 @@ int worker_start(const struct worker_options *o, const struct worker_key *key,
 		 struct worker **worker)
 {
 	struct worker *w = calloc(1, sizeof(*w));
+	uint64_t unsaid;
 	int err;
 
 	if (!w)
@@ -601,7 +629,9 @@ int worker_start(const struct worker_options *o, const struct worker_key *key,
 	if (err) {
 		if (err != -EAGAIN && err != -EOPNOTSUPP && err != -ENODEV) {
 			reason_set("the process for the kernel can't be started: %s", strerror(-err));
-			log_err("worker can't be started", log_u64("uid", key->uid), log_errno(err));
+			if (say_not_started(w, &unsaid))
+				log_err("worker can't be started", log_u64("uid", key->uid),
+					log_errno(err), log_u64("unsaid", unsaid));
 		}
 		worker_stop(w);
 		return err == -EOPNOTSUPP || err == -ENODEV ? err : -EAGAIN;
@@ -615,6 +645,7 @@ int worker_start(const struct worker_options *o, const struct worker_key *key,
 bool worker_usable(struct worker *w)
 {
 	enum worker_fate fate;
+	uint64_t unsaid;
 	int signal;
 
 	if (atomic_load(&w->stale))
@@ -622,9 +653,10 @@ bool worker_usable(struct worker *w)
 	if (!wait_exit(w, 0))
 		return true;
 	fate = reap(w, &signal);
-	log_warn("worker ended while idle", log_i64("pid", w->pid), log_u64("uid", w->key.uid),
-		 log_str("how", fate == WORKER_CRASHED ? "crash" : signal ? "killed" : "exit"),
-		 log_i64("signal", signal));
+	if (complaints_say_now(&ended_idle, w->key.uid, &unsaid))
+		log_warn("worker ended while idle", log_i64("pid", w->pid), log_u64("uid", w->key.uid),
+			 log_str("how", fate == WORKER_CRASHED ? "crash" : signal ? "killed" : "exit"),
+			 log_i64("signal", signal), log_u64("unsaid", unsaid));
 	return false;
 }
 
@@ -821,12 +853,26 @@ static void take_text(const struct worker *w, const struct runner_task *t)
 /* Why it was killed. */
 static void log_killed(const struct worker *w, const struct runner_task *t, int err)
 {
-	if (err == -ETIMEDOUT)
-		log_warn("worker killed: launch passed its deadline", log_i64("pid", w->pid),
-			 log_u64("uid", w->key.uid), log_str("kernel", t->kernel->sig.name));
-	else
-		log_info("worker killed: nobody wants its launch any more", log_i64("pid", w->pid),
-			 log_u64("uid", w->key.uid), log_str("kernel", t->kernel->sig.name));
+	bool late = err == -ETIMEDOUT;
+	uint64_t unsaid;
+
+	if (!complaints_say_now(late ? &killed : &unwanted, w->key.uid, &unsaid))
+		return;
+	log_at(late ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO,
+	       late ? "worker killed: launch passed its deadline" :
+		      "worker killed: nobody wants its launch any more", log_i64("pid", w->pid),
+	       log_u64("uid", w->key.uid), log_str("kernel", t->kernel->sig.name),
+	       log_u64("unsaid", unsaid));
+}
+
+static void log_gone(const struct worker *w, const struct runner_task *t, int signal)
+{
+	uint64_t unsaid;
+
+	if (complaints_say_now(&gone, w->key.uid, &unsaid))
+		log_warn("worker is gone", log_i64("pid", w->pid), log_u64("uid", w->key.uid),
+			 log_str("kernel", t->kernel->sig.name), log_i64("signal", signal),
+			 log_u64("unsaid", unsaid));
 }
 
 int worker_run(struct worker *w, const struct runner_task *t, uint32_t cores,
@@ -873,8 +919,7 @@ int worker_run(struct worker *w, const struct runner_task *t, uint32_t cores,
 	if (!wait_exit(w, 0))
 		kill_and_reap(w);
 	*fate = reap(w, &signal);
-	log_warn("worker is gone", log_i64("pid", w->pid), log_u64("uid", w->key.uid),
-		 log_str("kernel", t->kernel->sig.name), log_i64("signal", signal));
+	log_gone(w, t, signal);
 	return *fate == WORKER_CRASHED ? -EFAULT : -EIO;
 }
 

@@ -2,13 +2,15 @@
 #include "libarax/admin/conf.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* libconfuse's error callback has no argument of ours: one parse at a time. */
+/* libconfuse's lexer has global state, and its error callback no argument of ours. */
+static pthread_mutex_t one_parse = PTHREAD_MUTEX_INITIALIZER;
 static struct {
 	const char *name;
 	char *text;
@@ -139,28 +141,24 @@ static int parse_text(cfg_t *cfg, const char *text, size_t bytes)
 	return err;
 }
 
-int conf_parse(cfg_opt_t *opts, void (*checks)(cfg_t *cfg), const char *name, const char *text,
-	       size_t bytes, cfg_t **out, char *error, size_t len)
+/* With one_parse held. */
+static int parse(cfg_opt_t *opts, conf_checks *checks, void *arg, const char *text,
+		 size_t bytes, cfg_t **out)
 {
-	char spare[256];
 	int err;
 
-	*out = NULL;
-	sink.name = name;
-	sink.text = len ? error : spare;
-	sink.len = len ? len : sizeof(spare);
-	sink.text[0] = '\0';
 	if (bytes > CONF_MAX_BYTES) {
-		snprintf(sink.text, sink.len, "%s: longer than %u bytes", name, CONF_MAX_BYTES);
+		snprintf(sink.text, sink.len, "%s: longer than %u bytes", sink.name,
+			 CONF_MAX_BYTES);
 		return -E2BIG;
 	}
 	*out = cfg_init(opts, CFGF_NONE);
 	if (!*out)
 		return -ENOMEM;
 	cfg_set_error_function(*out, on_error);
-	checks(*out);
+	checks(*out, arg);
 	if (memchr(text, '\0', bytes)) {
-		snprintf(sink.text, sink.len, "%s: has a NUL byte", name);
+		snprintf(sink.text, sink.len, "%s: has a NUL byte", sink.name);
 		return -EINVAL;
 	}
 	err = parse_text(*out, text, bytes);
@@ -169,4 +167,30 @@ int conf_parse(cfg_opt_t *opts, void (*checks)(cfg_t *cfg), const char *name, co
 		*out = NULL;
 	}
 	return err;
+}
+
+int conf_parse(cfg_opt_t *opts, conf_checks *checks, void *arg, const char *name,
+	       const char *text, size_t bytes, cfg_t **out, char *error, size_t len)
+{
+	char spare[256];
+	int err;
+
+	*out = NULL;
+	pthread_mutex_lock(&one_parse);
+	sink.name = name;
+	sink.text = len ? error : spare;
+	sink.len = len ? len : sizeof(spare);
+	sink.text[0] = '\0';
+	err = parse(opts, checks, arg, text, bytes, out);
+	pthread_mutex_unlock(&one_parse);
+	return err;
+}
+
+void conf_free(cfg_t *cfg)
+{
+	if (!cfg)
+		return;
+	pthread_mutex_lock(&one_parse);
+	cfg_free(cfg);
+	pthread_mutex_unlock(&one_parse);
 }

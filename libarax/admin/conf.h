@@ -24,12 +24,20 @@
 #define CONF_END()	CFG_BOOL(CONF_SENTINEL, cfg_false, CFGF_NONE), CFG_END()
 
 /*
- * Parses; @checks sets the validators.  *out is there for what was read, and is
- * the caller's to cfg_free(), also if this fails with -EINVAL: it then holds what
- * stood before the error.  It is NULL after -E2BIG and -ENOMEM.  One parse at a
- * time: libconfuse's lexer has global state.
+ * Sets the validators.  These have no argument: what they need of @arg is to be
+ * left in a variable here, which is theirs until the parse has ended.
  */
-int conf_parse(cfg_opt_t *opts, void (*checks)(cfg_t *cfg), const char *name, const char *text,
-	       size_t bytes, cfg_t **out, char *error, size_t len);
+typedef void conf_checks(cfg_t *cfg, void *arg);
+
+/*
+ * *out is there for what was read, and is the caller's to conf_free(), also if this
+ * fails with -EINVAL: it then holds what stood before the error.  It is NULL after
+ * -E2BIG and -ENOMEM.  Any thread may call it: they wait for each other, so no
+ * validator may parse in turn.
+ */
+int conf_parse(cfg_opt_t *opts, conf_checks *checks, void *arg, const char *name,
+	       const char *text, size_t bytes, cfg_t **out, char *error, size_t len);
+/* NULL is nothing.  cfg_free() would take the lexer from who parses meanwhile. */
+void conf_free(cfg_t *cfg);
 
 #endif /* LIBARAX_ADMIN_CONF_H */

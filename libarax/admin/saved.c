@@ -14,14 +14,16 @@
 #include "libarax/admin/conf.h"
 #include "libarax/admin/trusted.h"
 
-/* libconfuse's validators have no argument of ours: one parse at a time. */
-static struct {
+struct reading {
 	struct saved *saved;
 	const char *file;
 	saved_report *report;
 	void *arg;
-	int err;
-} parsing;
+	int err;	/* of what was reported */
+};
+
+/* For libconfuse's validators, see conf_checks. */
+static struct reading *parsing;
 
 /* ------------------------------------------------------------------ */
 /* The list                                                            */
@@ -34,10 +36,37 @@ static void free_limit(struct saved_limit *l)
 	free(l->file);
 }
 
+static uint32_t hash_of(const char *cgroup, const char *key)
+{
+	uint32_t h = 2166136261u;	/* FNV-1a */
+
+	for (; *cgroup; cgroup++)
+		h = (h ^ (uint8_t)*cgroup) * 16777619u;
+	for (; *key; key++)
+		h = (h ^ (uint8_t)*key) * 16777619u;
+	return h;
+}
+
+static bool same(const struct saved_limit *l, uint32_t hash, const char *cgroup, const char *key)
+{
+	return l->hash == hash && !strcmp(l->cgroup, cgroup) && !strcmp(l->key, key);
+}
+
+static struct saved_limit *find(const struct saved *s, uint32_t hash, const char *cgroup,
+				const char *key)
+{
+	size_t i;
+
+	for (i = s->count; i--;)
+		if (same(&s->at[i], hash, cgroup, key))
+			return &s->at[i];
+	return NULL;
+}
+
 int saved_add(struct saved *s, const char *file, int line, const char *cgroup, const char *key,
 	      const char *value)
 {
-	struct saved_limit l = { .line = line }, *at;
+	struct saved_limit l = { .line = line, .watch = -1, .due = true }, *at;
 	char *word;
 
 	if (s->count == SAVED_MAX)
@@ -60,40 +89,36 @@ int saved_add(struct saved *s, const char *file, int line, const char *cgroup, c
 		free_limit(&l);
 		return -ENOMEM;
 	}
+	l.hash = hash_of(cgroup, key);
+	at = find(s, l.hash, cgroup, key);
+	if (at)
+		at->overruled = true;
 	s->at[s->count++] = l;
 	return 0;
 }
 
 void saved_remove(struct saved *s, size_t i)
 {
+	const struct saved_limit *l = &s->at[i];
+	struct saved before = { .count = i, .at = s->at };
+	struct saved_limit *held = find(&before, l->hash, l->cgroup, l->key);
+
+	/* Who was overruled by it is by whoever it was overruled by. */
+	if (held)
+		held->overruled = l->overruled;
 	free_limit(&s->at[i]);
 	s->count--;
 	memmove(&s->at[i], &s->at[i + 1], (s->count - i) * sizeof(s->at[0]));
 }
 
-static bool same(const struct saved_limit *l, const char *cgroup, const char *key)
-{
-	return !strcmp(l->cgroup, cgroup) && !strcmp(l->key, key);
-}
-
 bool saved_holds(const struct saved *s, size_t i)
 {
-	size_t j;
-
-	for (j = i + 1; j < s->count; j++)
-		if (same(&s->at[j], s->at[i].cgroup, s->at[i].key))
-			return false;
-	return true;
+	return !s->at[i].overruled;
 }
 
 const struct saved_limit *saved_find(const struct saved *s, const char *cgroup, const char *key)
 {
-	size_t i;
-
-	for (i = s->count; i--;)
-		if (same(&s->at[i], cgroup, key))
-			return &s->at[i];
-	return NULL;
+	return find(s, hash_of(cgroup, key), cgroup, key);
 }
 
 void saved_free(struct saved *s)
@@ -109,8 +134,9 @@ void saved_free(struct saved *s)
 /* ------------------------------------------------------------------ */
 /* One file                                                            */
 
-static void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void report(const char *format, ...)
+static void report(struct reading *r, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+static void report(struct reading *r, const char *format, ...)
 {
 	char text[1024];
 	va_list ap;
@@ -121,9 +147,9 @@ static void report(const char *format, ...)
 	for (char *p = text; *p; p++)
 		if ((unsigned char)*p < ' ' || (unsigned char)*p >= 0x7f)
 			*p = '?';
-	parsing.err = -EINVAL;
-	if (parsing.report)
-		parsing.report(parsing.arg, text);
+	r->err = -EINVAL;
+	if (r->report)
+		r->report(r->arg, text);
 }
 
 const char *saved_check_cgroup(const char *cgroup)
@@ -163,19 +189,20 @@ static int check_setting(cfg_t *cfg, cfg_opt_t *opt)
 	wrong = tenant_parse(word, false, &setting);
 	free(word);
 	if (wrong) {
-		report("%s:%d: %s = \"%s\" of tenant \"%s\": %s", parsing.file, cfg->line,
-		       opt->name, value, cgroup, wrong);
+		report(parsing, "%s:%d: %s = \"%s\" of tenant \"%s\": %s", parsing->file,
+		       cfg->line, opt->name, value, cgroup, wrong);
 		return 0;
 	}
-	err = saved_add(parsing.saved, parsing.file, cfg->line, cgroup, opt->name, value);
+	err = saved_add(parsing->saved, parsing->file, cfg->line, cgroup, opt->name, value);
 	if (!err)
 		return 0;
 	if (err == -ENOMEM)
 		goto no_memory;
-	report("%s:%d: more than %d limits in all files", parsing.file, cfg->line, SAVED_MAX);
+	report(parsing, "%s:%d: more than %d limits in all files", parsing->file, cfg->line,
+	       SAVED_MAX);
 	return -1;
 no_memory:
-	parsing.err = -ENOMEM;
+	parsing->err = -ENOMEM;
 	return -1;
 }
 
@@ -185,13 +212,14 @@ static int check_tenant(cfg_t *cfg, cfg_opt_t *opt)
 	const char *wrong = saved_check_cgroup(cfg_title(sec));
 
 	if (wrong)
-		report("%s:%d: tenant \"%s\": the path %s", parsing.file, sec->line,
+		report(parsing, "%s:%d: tenant \"%s\": the path %s", parsing->file, sec->line,
 		       cfg_title(sec), wrong);
 	return 0;
 }
 
-static void set_checks(cfg_t *cfg)
+static void set_checks(cfg_t *cfg, void *arg)
 {
+	parsing = arg;
 	cfg_set_validate_func(cfg, "tenant", check_tenant);
 	cfg_set_validate_func(cfg, "tenant|memory.max", check_setting);
 	cfg_set_validate_func(cfg, "tenant|tasks.max", check_setting);
@@ -202,7 +230,7 @@ static void set_checks(cfg_t *cfg)
 }
 
 int saved_parse(struct saved *s, const char *file, const char *text, size_t bytes,
-		saved_report *r, void *arg)
+		saved_report *report_to, void *arg)
 {
 	cfg_opt_t tenant_opts[] = {
 		CFG_STR("memory.max", NULL, CFGF_NODEFAULT),
@@ -217,22 +245,17 @@ int saved_parse(struct saved *s, const char *file, const char *text, size_t byte
 		CFG_SEC("tenant", tenant_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
 		CONF_END()
 	};
+	struct reading r = { .saved = s, .file = file, .report = report_to, .arg = arg };
 	char error[512] = "";
 	cfg_t *cfg;
 	int err;
 
-	parsing.saved = s;
-	parsing.file = file;
-	parsing.report = r;
-	parsing.arg = arg;
-	parsing.err = 0;
-	err = conf_parse(opts, set_checks, file, text, bytes, &cfg, error, sizeof(error));
+	err = conf_parse(opts, set_checks, &r, file, text, bytes, &cfg, error, sizeof(error));
 	/* What a validator stopped is told already. */
-	if (err && !parsing.err)
-		report("%s%s", error, err == -EINVAL ? "; the rest of the file is left out" : "");
-	if (cfg)
-		cfg_free(cfg);
-	return err == -ENOMEM ? err : parsing.err;
+	if (err && !r.err)
+		report(&r, "%s%s", error, err == -EINVAL ? "; the rest of the file is left out" : "");
+	conf_free(cfg);
+	return err == -ENOMEM ? err : r.err;
 }
 
 /* ------------------------------------------------------------------ */
@@ -251,56 +274,53 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 }
 
 static int read_file(struct saved *s, int dir, const char *folder, const char *name,
-		     saved_report *r, void *arg)
+		     struct reading *r)
 {
 	char why[256], path[4096 + 256], *text;
 	size_t bytes;
 	int fd, err;
 
-	parsing.report = r;
-	parsing.arg = arg;
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	fd = trusted_open_file(dir, name, why, sizeof(why));
 	if (fd < 0) {
-		report("%s: %s", path, why);
+		report(r, "%s: %s", path, why);
 		return -EINVAL;
 	}
 	err = trusted_read(fd, CONF_MAX_BYTES, &text, &bytes);
 	close(fd);
 	if (err) {
-		report("%s: %s", path, err == -E2BIG ? "longer than 1 MiB" : strerror(-err));
+		report(r, "%s: %s", path, err == -E2BIG ? "longer than 1 MiB" : strerror(-err));
 		return err == -ENOMEM ? err : -EINVAL;
 	}
-	err = saved_parse(s, path, text, bytes, r, arg);
+	err = saved_parse(s, path, text, bytes, r->report, r->arg);
 	free(text);
 	return err;
 }
 
-int saved_read(struct saved *s, const char *folder, saved_report *r, void *arg)
+int saved_read(struct saved *s, const char *folder, saved_report *report_to, void *arg)
 {
+	struct reading r = { .report = report_to, .arg = arg };
 	int dir, i, n, err = 0, one;
 	struct dirent **names;
 	char why[256];
 
-	parsing.report = r;
-	parsing.arg = arg;
 	dir = trusted_open_folder(folder, why, sizeof(why));
 	if (dir == -ENOENT)
 		return dir;
 	if (dir < 0) {
-		report("%s: %s", folder, why);
+		report(&r, "%s: %s", folder, why);
 		return -EINVAL;
 	}
 	n = scandirat(dir, ".", &names, is_conf, by_name);
 	if (n < 0) {
 		err = errno == ENOMEM ? -ENOMEM : -EINVAL;
-		report("%s: %m", folder);
+		report(&r, "%s: %m", folder);
 		close(dir);
 		return err;
 	}
 	for (i = 0; i < n; i++) {
 		one = err == -ENOMEM ? 0 :
-		      read_file(s, dir, folder, names[i]->d_name, r, arg);
+		      read_file(s, dir, folder, names[i]->d_name, &r);
 		if (one)
 			err = one;
 		free(names[i]);

@@ -5,7 +5,7 @@
  * A folder of files *.conf, see arax-tenants(5), in the order of their names: what
  * comes later holds.  `arax tenant` writes one of them and reads all; araxd reads
  * all.  A value, key or path that can't be is reported and left out; the others
- * are there.
+ * are there.  Two threads may read at the same time, each into a list of its own.
  */
 #ifndef LIBARAX_ADMIN_SAVED_H
 #define LIBARAX_ADMIN_SAVED_H
@@ -27,8 +27,13 @@ struct saved_limit {
 	char *value;
 	char *file;		/* where it stands */
 	int line;
+	uint32_t hash;		/* of cgroup and key */
+	bool overruled;		/* a later one says otherwise */
 	struct tenant_setting setting;
 	uint64_t id;		/* the reader's: of the cgroup, 0: none */
+	uint64_t told;		/* the reader's: the cgroup of which was said that it can't be set */
+	int watch;		/* the reader's: of the last folder there is above it, -1: none */
+	bool due;		/* the reader's: to be looked at */
 };
 
 struct saved {

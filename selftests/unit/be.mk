@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Unit tests of kernels, backends, runners, configuration and log.
 
-BE_LIB := daemon/log.c daemon/reason.c daemon/config.c daemon/tenants/tenants.c $(ADMIN_SRCS) $(KERNELS_SRCS) $(BACKENDS_SRCS) $(RUNNER_SRCS)
+BE_LIB := daemon/complaints.c daemon/log.c daemon/reason.c daemon/config.c daemon/tenants/tenants.c $(ADMIN_SRCS) $(KERNELS_SRCS) $(BACKENDS_SRCS) $(RUNNER_SRCS)
 BE_LIBS := -lcheck -lsubunit -lrt -lm -ljansson -lconfuse -ldl
 BE_NEEDS := $(STD_KERNEL) $(BLAS_KERNEL) $(TEST_KERNEL) $(FOREIGN_TEST) $(UNLOCKED_WORKER) $(STOPPED_WORKER) $(B)/libexec/arax-worker $(OLD_PLUGINS) $(QUEUED_PLUGIN)
 
@@ -144,7 +144,7 @@ $(call be_test,turn,plain asan tsan)
 $(call be_test,ahead,plain asan tsan)
 CFLAGS_selftests/unit/be_sandbox := $(SECCOMP_FLAGS)
 $(call be_test,sandbox,plain asan tsan)
-$(call be_test,saved,plain asan)
+$(call be_test,saved,plain asan tsan)
 $(call be_test,tenants,plain asan tsan)
 
 # Fuzzing: see test-fuzz in the top Makefile for the share of `make test`.

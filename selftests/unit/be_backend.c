@@ -448,6 +448,26 @@ START_TEST(stats_counts_and_writes)
 }
 END_TEST
 
+/* Nobody counts for days to learn that there is no such folder. */
+START_TEST(stats_says_what_it_cannot_write)
+{
+	ck_assert_int_eq(open_with("filter \"stats\" { options = { \"file=/nowhere/at/all\" } }"),
+			 -ENOENT);
+	assert_logged("file can't be written");
+}
+END_TEST
+
+/* A disk may be full by the end. */
+START_TEST(stats_says_what_is_lost)
+{
+	open_filters("filter \"stats\" { options = { \"file=/dev/full\" } }");
+	run_named("good");
+	devices_close(devices);
+	devices = NULL;
+	assert_logged("figures are lost");
+}
+END_TEST
+
 START_TEST(stats_bounds_its_table)
 {
 	char name[16];
@@ -832,6 +852,8 @@ int main(void)
 	tcase_add_test(t, error_probability);
 	tcase_add_test(t, delay_takes_its_time);
 	tcase_add_test(t, stats_counts_and_writes);
+	tcase_add_test(t, stats_says_what_it_cannot_write);
+	tcase_add_test(t, stats_says_what_is_lost);
 	tcase_add_test(t, stats_bounds_its_table);
 	tcase_add_test(t, filters_choose_devices);
 	tcase_add_test(t, order_is_the_files);

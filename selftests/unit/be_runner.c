@@ -271,6 +271,30 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/* Or the log of all others would be full of one user's. */
+START_TEST(crashes_are_a_line_a_second)
+{
+	struct buffer b = make_buffer(64);
+	uint64_t start = now_ns(), lines = 0, most;
+	FILE *log = tmpfile();
+	char line[512];
+	int i;
+
+	log_init(fileno(log), LOG_LEVEL_WARNING, LOG_FORMAT_PLAIN);
+	for (i = 0; i < 20; i++)
+		ck_assert_int_eq(run("test_crash", &b, 1, NULL, 0), -EFAULT);
+	most = (now_ns() - start) / 1000000000u + 1;
+	rewind(log);
+	while (fgets(line, sizeof(line), log))
+		lines += !!strstr(line, "worker is gone");
+	ck_assert_uint_ge(lines, 1);
+	ck_assert_uint_le(lines, most);
+	log_init(STDERR_FILENO, LOG_LEVEL_WARNING, LOG_FORMAT_PLAIN);
+	fclose(log);
+	free_buffer(&b);
+}
+END_TEST
+
 START_TEST(deadline_ends_a_hang)
 {
 	struct buffer b = make_buffer(64);
@@ -1092,6 +1116,7 @@ int main(void)
 	tcase_add_test(t, work_is_bounded);
 	tcase_add_test(t, no_transform_in_place);
 	tcase_add_test(t, crash_and_exit_differ);
+	tcase_add_test(t, crashes_are_a_line_a_second);
 	tcase_add_test(t, deadline_ends_a_hang);
 	tcase_add_test(t, timeout_ends_a_hang);
 	tcase_add_test(t, waking_never_waits);

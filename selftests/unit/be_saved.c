@@ -2,7 +2,9 @@
 /* Saved limits of tenants: what is read, what is refused, what is written. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 
+#include "daemon/config.h"
 #include "libarax/admin/conf.h"
 #include "libarax/admin/saved.h"
 #include "selftests/unit/be_test.h"
@@ -32,9 +34,14 @@ static void report(void *arg, const char *text)
 		snprintf(error, sizeof(error), "%s", text);
 }
 
+static int parse_into(struct saved *to, const char *text)
+{
+	return saved_parse(to, "x", text, strlen(text), report, NULL);
+}
+
 static int parse(const char *text)
 {
-	return saved_parse(&s, "x", text, strlen(text), report, NULL);
+	return parse_into(&s, text);
 }
 
 static void holds(const char *cgroup, const char *key, const char *value)
@@ -271,6 +278,44 @@ START_TEST(replaced_as_a_whole)
 }
 END_TEST
 
+#define PARSES	1000
+
+static void *parse_limits(void *arg)
+{
+	struct saved mine;
+	int i;
+
+	for (i = 0; i < PARSES; i++) {
+		memset(&mine, 0, sizeof(mine));
+		parse_into(&mine, "tenant /a { memory.max = 8G tasks.max = 4 }\n"
+				  "tenant /b { memory.max = 8G tasks.max = none }\n");
+		ck_assert_uint_eq(mine.count, 3);
+		saved_free(&mine);
+	}
+	return NULL;
+}
+
+/* araxd's main thread reads its configuration while the broker's reads limits. */
+START_TEST(two_threads)
+{
+	static const char text[] = "sched { policy = fair }\nlink { kind = none }\n";
+	char wrong[512];
+	struct config c;
+	pthread_t thread;
+	int i;
+
+	ck_assert_int_eq(pthread_create(&thread, NULL, parse_limits, NULL), 0);
+	for (i = 0; i < PARSES; i++) {
+		ck_assert_int_eq(config_parse(&c, "y", text, strlen(text), wrong, sizeof(wrong)),
+				 -EINVAL);
+		ck_assert_msg(!strncmp(wrong, "y:2: ", 5), "%s", wrong);
+	}
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(errors, PARSES);
+	ck_assert_msg(!strncmp(error, "x:2: ", 5), "%s", error);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("saved");
@@ -286,6 +331,7 @@ int main(void)
 	tcase_add_test(t, round_trip);
 	tcase_add_test(t, add_and_remove);
 	tcase_add_test(t, replaced_as_a_whole);
+	tcase_add_test(t, two_threads);
 	suite_add_tcase(suite, t);
 	return be_main(suite);
 }

@@ -8,11 +8,16 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "daemon/dispatch/models.h"
 #include "daemon/dispatch/remote.h"
 #include "daemon/dispatch/run.h"
+#include "daemon/kernels/registry.h"
 #include "daemon/sched/internal.h"
+#include "daemon/sched/store.h"
 #include "daemon/link/link.h"
 #include "selftests/unit/memory_fake.h"
 
@@ -248,30 +253,45 @@ START_TEST(rows_without_end)
 }
 END_TEST
 
-/* A whole one: what does the scheduler take a launch on its only device for? */
+/* With one device. */
+static struct poller *whole;
+static struct registry *registry;
+static struct devices *opened;
+static struct config config;
+
+static void make_whole(const char *text)
+{
+	char error[256];
+
+	registry = registry_create();
+	ck_assert_ptr_nonnull(registry);
+	ck_assert_msg(!config_parse(&config, "test", text, strlen(text), error, sizeof(error)),
+		      "%s", error);
+	ck_assert_int_eq(devices_open(&config, &opened), 0);
+	ck_assert_uint_eq(devices_count(opened), 1);
+	ck_assert_int_eq(poller_create(&config, registry, opened, &whole), 0);
+}
+
+static void end_whole(void)
+{
+	poller_destroy(whole);
+	devices_close(opened);
+	registry_destroy(registry);
+	config_free(&config);
+}
+
+/* What does the scheduler take a launch for? */
 static void taken_for(const char *text, uint32_t launch)
 {
 	struct graph_node node = { .d.opcode = ARAX_OP_LAUNCH };
-	struct registry *registry = registry_create();
 	const struct sched_ops *asks;
-	struct devices *opened;
-	struct poller *whole;
-	struct config c;
-	char error[256];
 
-	ck_assert_ptr_nonnull(registry);
-	ck_assert_msg(!config_parse(&c, "test", text, strlen(text), error, sizeof(error)), "%s", error);
-	ck_assert_int_eq(devices_open(&c, &opened), 0);
-	ck_assert_uint_eq(devices_count(opened), 1);
-	ck_assert_int_eq(poller_create(&c, registry, opened, &whole), 0);
+	make_whole(text);
 	asks = &whole->sched->ops;
 	ck_assert_uint_eq(asks->part ? asks->part(whole, &node, 0) : 0, launch);
 	node.d.opcode = ARAX_OP_COPY;
 	ck_assert_uint_eq(asks->part ? asks->part(whole, &node, 0) : 0, 0);
-	poller_destroy(whole);
-	devices_close(opened);
-	registry_destroy(registry);
-	config_free(&c);
+	end_whole();
 }
 
 /* Who runs one launch at a time is full with it, however many lanes there are. */
@@ -279,6 +299,66 @@ START_TEST(one_at_a_time)
 {
 	taken_for("cpu { enable = false }\nbackend \"sim\" { options = { \"lanes=2\" } }", SCHED_WHOLE);
 	taken_for("cpu { groups = { \"0\" } }", 0);
+}
+END_TEST
+
+static void learn_a_copy(void)
+{
+	const struct graph_node copy = { .d.opcode = ARAX_OP_COPY };
+
+	sched_observe(whole->sched, sched_kernel_key(&copy), 0, 1 << 20, 100000);
+}
+
+/* An araxd of before does not know the file of one that came later. */
+START_TEST(what_is_not_used_is_not_lost)
+{
+	static const char newer[] = "{ \"version\": 99, \"models\": [] }";
+	char folder[] = "/tmp/arax-data-XXXXXX", path[64], aside[96], nowhere[64], text[64] = "";
+	struct models *m;
+	struct store s;
+	char error[256];
+	FILE *f;
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/models.json", folder);
+	snprintf(aside, sizeof(aside), "%s.unused", path);
+	f = fopen(path, "w");
+	fputs(newer, f);
+	fclose(f);
+	ck_assert_int_eq(chmod(path, 0600), 0);
+	make_whole("cpu { groups = { \"0\" } }");
+	/* It has nothing to say. */
+	models_close(models_open(whole, path));
+	ck_assert_int_ne(access(aside, F_OK), 0);
+	m = models_open(whole, path);
+	learn_a_copy();
+	models_close(m);
+	f = fopen(aside, "r");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_ptr_nonnull(fgets(text, sizeof(text), f));
+	fclose(f);
+	ck_assert_str_eq(text, newer);
+	ck_assert_int_eq(store_load(&s, path, error, sizeof(error)), 0);
+	ck_assert_uint_eq(s.count, 1);
+	store_free(&s);
+	/* What could not be written is tried again. */
+	ck_assert_int_eq(unlink(path), 0);
+	snprintf(nowhere, sizeof(nowhere), "%s/a", folder);
+	snprintf(path, sizeof(path), "%s/a/b/models.json", folder);
+	m = models_open(whole, path);
+	learn_a_copy();
+	models_save(m);
+	models_save(m);		/* waits for the one before */
+	ck_assert_int_eq(mkdir(nowhere, 0755), 0);
+	models_close(m);
+	ck_assert_int_eq(access(path, F_OK), 0);
+	unlink(path);
+	path[strlen(path) - strlen("/models.json")] = '\0';
+	rmdir(path);
+	rmdir(nowhere);
+	unlink(aside);
+	rmdir(folder);
+	end_whole();
 }
 END_TEST
 
@@ -501,6 +581,68 @@ START_TEST(a_long_fetch_makes_way)
 }
 END_TEST
 
+static int publish_down(struct link *l, struct arax_kernel_publish *k)
+{
+	k->id = l->head--;
+	return 0;
+}
+
+static int publish_up(struct link *l, struct arax_kernel_publish *k)
+{
+	k->id = l->head++;
+	return 0;
+}
+
+/* What the scheduler takes a launch of the kernel with that id for. */
+static uint64_t key_on(struct link *l, uint32_t id)
+{
+	struct arax_dispatch d = {
+		.type = ARAX_DISPATCH_TASK, .opcode = ARAX_OP_LAUNCH, .cells = sizeof(d) / 64u,
+		.tag = (1ull << 32) | id, .context = id, .kernel = id,
+		.grid = { 1, 1, 1 }, .block = { 1, 1, 1 },
+	};
+	struct graph_node *n;
+
+	ck_assert_int_eq(graph_add(l->graph, &d), 0);
+	n = graph_pop_ready(l->graph);
+	ck_assert_ptr_nonnull(n);
+	return sched_kernel_key(n);
+}
+
+/* The module keeps the ids of a former araxd, the broker's core begins anew. */
+START_TEST(kernels_are_the_same_on_all_links)
+{
+	const struct link_ops up = { .kernel = publish_up }, down = { .kernel = publish_down };
+	struct link *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
+	struct registry *r = registry_create();
+	uint64_t key, before = 0;
+	uint32_t n, i;
+
+	ck_assert_int_gt(registry_load_folder(r, "build/lib/arax/kernels"), 1);
+	n = registry_count(r);
+	a->ops = &up;
+	a->head = 1;
+	b->ops = &down;
+	b->head = n;
+	ck_assert_int_eq(link_init(a, NULL, 4096, NULL, NULL, NULL), 0);
+	ck_assert_int_eq(link_init(b, NULL, 4096, NULL, NULL, NULL), 0);
+	ck_assert_int_eq(link_publish(a, r), 0);
+	ck_assert_int_eq(link_publish(b, r), 0);
+	for (i = 1; i <= n; i++) {
+		ck_assert_ptr_eq(a->kernels[i], b->kernels[n + 1 - i]);
+		key = key_on(a, i);
+		ck_assert_uint_eq(key_on(b, n + 1 - i), key);
+		ck_assert_uint_ne(key, before);
+		before = key;
+	}
+	link_fini(a);
+	link_fini(b);
+	registry_destroy(r);
+	free(a);
+	free(b);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("data");
@@ -508,12 +650,14 @@ int main(void)
 	SRunner *sr;
 	int failed;
 
+	tcase_add_test(t, kernels_are_the_same_on_all_links);
 	tcase_add_test(t, the_best_way_is_not_the_worst);
 	tcase_add_test(t, one_place_has_one_way);
 	tcase_add_test(t, pieces_have_ways_of_their_own);
 	tcase_add_test(t, a_piece_ends_where_its_places_do);
 	tcase_add_test(t, rows_without_end);
 	tcase_add_test(t, one_at_a_time);
+	tcase_add_test(t, what_is_not_used_is_not_lost);
 	tcase_add_test(t, ranges_in_pieces);
 	tcase_add_test(t, fetches_go_by_tenants);
 	tcase_add_test(t, a_long_fetch_makes_way);

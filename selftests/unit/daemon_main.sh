@@ -5,7 +5,8 @@
 # end, and no processor time while idle.  Prints TAP.
 
 set -u
-araxd=${1:?usage: daemon_main.sh ARAXD}
+araxd=${1:?usage: daemon_main.sh ARAXD FAKE_MODULE}
+fake_module=${2:?usage: daemon_main.sh ARAXD FAKE_MODULE}
 dir=$(mktemp -d)
 export XDG_STATE_HOME=$dir/state
 mkdir "$dir/state"
@@ -145,6 +146,19 @@ ok $? "a wrong configuration changes nothing"
 stop TERM
 [ "$status" = 0 ]
 ok $? "and it goes on"
+
+for kind in kernel:--user broker:--no-broker; do
+	echo "link { kind = ${kind%:*} }" >"$dir/conf"
+	timeout -s KILL 60 "$araxd" "${kind#*:}" --config "$dir/conf" --tenants "$dir/tenants.d" --socket "$sock" 2>"$dir/log"
+	[ $? = 1 ] && grep -q 'no link is left' "$dir/log"
+	ok $? "link.kind = ${kind%:*} and ${kind#*:} leave nobody to serve"
+done
+
+# Nobody has stopped it: a service manager is to start it anew.
+printf 'link { kind = kernel }\nsched { models = none }\n' >"$dir/conf"
+LD_PRELOAD=$(realpath "$fake_module") timeout -s KILL 60 "$araxd" --config "$dir/conf" --tenants "$dir/tenants.d" 2>"$dir/log"
+[ $? = 1 ] && grep -q 'kernel link lost' "$dir/log" && grep -q 'araxd has ended' "$dir/log"
+ok $? "a module that is lost ends it in order, with 1"
 
 # Workers' cgroups: where the administrator says, or below what systemd has delegated.
 echo 'worker { cgroup = "/nowhere/at/all" }' >"$dir/conf"

@@ -21,7 +21,7 @@
 #include "daemon/dispatch/ticks.h"
 #include "daemon/dispatch/work.h"
 #include "daemon/graph/internal.h"
-#include "daemon/link/complaints.h"
+#include "daemon/complaints.h"
 #include "daemon/link/holdings.h"
 #include "daemon/link/patience.h"
 #include "daemon/link/identity.h"
@@ -1049,6 +1049,38 @@ START_TEST(options)
 }
 END_TEST
 
+/* Who made the file, or has it open, is not to read what others do. */
+START_TEST(trace_is_its_owners)
+{
+	char folder[] = "/tmp/arax-trace-XXXXXX", path[64];
+	struct stat before, st;
+	struct trace *t;
+	int fd;
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/t", folder);
+	fd = open(path, O_RDWR | O_CREAT, 0666);
+	ck_assert_int_eq(fchmod(fd, 0666), 0);
+	ck_assert_int_eq(fstat(fd, &before), 0);
+	ck_assert_int_eq(trace_open(path, &t), 0);
+	ck_assert_int_eq(stat(path, &st), 0);
+	ck_assert_int_eq(st.st_mode & 07777, 0600);
+	ck_assert_uint_ne(st.st_ino, before.st_ino);
+	trace_close(t);
+	close(fd);
+	if (!geteuid()) {
+		ck_assert_int_eq(chown(path, 1, 1), 0);
+		ck_assert_int_eq(trace_open(path, &t), -EPERM);
+	}
+	unlink(path);
+	/* Nobody may ever read from it. */
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	ck_assert_int_eq(trace_open(path, &t), -EINVAL);
+	unlink(path);
+	rmdir(folder);
+}
+END_TEST
+
 /* A driver may call its device anything. */
 START_TEST(trace_quotes_names)
 {
@@ -1088,6 +1120,57 @@ START_TEST(trace_quotes_names)
 }
 END_TEST
 
+#define READERS	200u
+
+/* However many wait for a task, all are in its line. */
+START_TEST(trace_names_all_successors)
+{
+	struct graph *g = graph_create(&(struct graph_params){ .slots = 1024 });
+	struct trace_task task = { .link = "broker", .kernel = "k", .device = "d" };
+	char path[] = "/tmp/arax-trace-XXXXXX", *text = NULL;
+	struct graph_node *writer;
+	struct trace *t;
+	json_t *line;
+	size_t size = 0;
+	FILE *f;
+	uint32_t i;
+
+	for (i = 0; i <= READERS; i++) {
+		struct {
+			struct arax_dispatch d;
+			struct arax_dispatch_range r;
+			uint8_t rest[64];
+		} e = {
+			.d = { .type = ARAX_DISPATCH_TASK, .opcode = ARAX_OP_LAUNCH,
+			       .cells = sizeof(struct arax_dispatch) / 64 + 1,
+			       .tag = 1ull << 32 | i, .context = 1, .queue = i + 1,
+			       .queue_flags = ARAX_QUEUE_DATAFLOW, .nr_ranges = 1,
+			       .access = i ? ARAX_IN : ARAX_OUT, .grid = { 1, 1, 1 },
+			       .block = { 1, 1, 1 } },
+			.r = { .buffer = 1, .length = 64, .count = 1 },
+		};
+
+		ck_assert_int_eq(graph_add(g, &e.d), 0);
+	}
+	writer = graph_pop_ready(g);
+	ck_assert_ptr_nonnull(writer);
+	ck_assert_ptr_null(graph_pop_ready(g));
+	close(mkstemp(path));
+	ck_assert_int_eq(trace_open(path, &t), 0);
+	trace_task(t, writer, &task);
+	trace_close(t);
+	f = fopen(path, "re");
+	ck_assert_int_gt(getline(&text, &size, f), 0);
+	line = json_loads(text, 0, NULL);
+	ck_assert_uint_eq(json_array_size(json_object_get(line, "then")), READERS);
+	json_decref(line);
+	free(text);
+	fclose(f);
+	unlink(path);
+	graph_destroy(g);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("daemon parts");
@@ -1097,6 +1180,8 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, cgroup_line);
+	tcase_add_test(t, trace_names_all_successors);
+	tcase_add_test(t, trace_is_its_owners);
 	tcase_add_test(t, holdings_are_parted);
 	tcase_add_test(t, what_came_unasked_counts);
 	tcase_add_test(t, what_is_given_back_later_makes_room_at_once);

@@ -399,6 +399,29 @@ static const struct {
 		"\"runs\": 5, \"day\": 5}"), "out of range", -EINVAL },
 };
 
+/* What is learnt of 1 GiB must not be what is known of less after a restart. */
+START_TEST(store_keeps_size_classes)
+{
+	struct store st = { 0 }, back;
+	char error[256], *text;
+	size_t i;
+
+	for (i = 0; i < 65; i++) {
+		entry(&st, "kernel", ldexp(1, (int)i), 1000);
+		if (i > 1 && i < 54)
+			entry(&st, "kernel", ldexp(1, (int)i) - 1, 1000);
+	}
+	text = store_format(&st);
+	ck_assert_int_eq(store_parse(&back, "x", text, strlen(text), error, sizeof(error)), 0);
+	ck_assert_uint_eq(back.count, st.count);
+	for (i = 0; i < st.count; i++)
+		ck_assert_double_eq(back.at[i].work, st.at[i].work);
+	free(text);
+	store_free(&st);
+	store_free(&back);
+}
+END_TEST
+
 START_TEST(store_refuses_what_is_wrong)
 {
 	char error[256];
@@ -479,6 +502,7 @@ int main(void)
 	tcase_add_test(c, who_is_not_like_the_others_learns_it);
 	tcase_add_test(c, what_is_shared_is_kept_by_device);
 	tcase_add_test(c, store_keeps_all);
+	tcase_add_test(c, store_keeps_size_classes);
 	tcase_add_loop_test(c, store_refuses_what_is_wrong, 0,
 			    sizeof(wrong) / sizeof(wrong[0]));
 	suite_add_tcase(suite, c);

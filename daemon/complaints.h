@@ -2,10 +2,11 @@
 /*
  * complaints.h - what is said of users in the log, a line a second each
  *
- * Whoever is refused may come back at once, and a line is written by the thread that serves all.
+ * Whoever is refused or fails may come back at once: each line takes time, and a log that takes
+ * so many a minute has no room for those of others.
  */
-#ifndef ARAXD_LINK_COMPLAINTS_H
-#define ARAXD_LINK_COMPLAINTS_H
+#ifndef ARAXD_COMPLAINTS_H
+#define ARAXD_COMPLAINTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +25,7 @@ struct complaints {
 
 /* Whether one of @uid is to be said now, and how many were not since the last that was. */
 bool complaints_say(struct complaints *c, uid_t uid, uint64_t now_ns, uint64_t *unsaid);
+/* The same at this moment, and from any thread. */
+bool complaints_say_now(struct complaints *c, uid_t uid, uint64_t *unsaid);
 
-#endif /* ARAXD_LINK_COMPLAINTS_H */
+#endif /* ARAXD_COMPLAINTS_H */

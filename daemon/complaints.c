@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+#include "daemon/complaints.h"
+
+#include <pthread.h>
+#include <time.h>
+
+bool complaints_say(struct complaints *c, uid_t uid, uint64_t now_ns, uint64_t *unsaid)
+{
+	uint32_t at = uid % COMPLAINTS_PLACES;
+
+	if (now_ns < c->of[at].next_ns) {
+		c->of[at].unsaid++;
+		return false;
+	}
+	*unsaid = c->of[at].unsaid;
+	c->of[at].unsaid = 0;
+	c->of[at].next_ns = now_ns + COMPLAINTS_NS;
+	return true;
+}
+
+bool complaints_say_now(struct complaints *c, uid_t uid, uint64_t *unsaid)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	struct timespec ts;
+	bool say;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	pthread_mutex_lock(&lock);
+	say = complaints_say(c, uid, (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec,
+			     unsaid);
+	pthread_mutex_unlock(&lock);
+	return say;
+}
