@@ -15,10 +15,17 @@
 #define LOOK_AHEAD	8
 
 /*
- * Tasks of all tenants that a pick asks for in vain although an idle device could run
- * them: they prefer to wait, and so will most of those behind them.
+ * Tasks of one tenant that a pick asks for in vain although an idle device could run
+ * them: they prefer to wait, and so will most of its others.  So many of all tenants together if
+ * they wait for where their data is: so will most of those behind them.
  */
 #define LOOK_WAITING	4
+
+/* Tenants that only wait for quicker devices: those idle may be others' quick ones. */
+#define LOOK_WAITERS	16
+
+/* By so much a device is slower that is not left idle for those that wait for a quicker one. */
+#define SLOWER		2
 
 /* Tenants that are looked at for one that a running task should make way for. */
 #define LOOK_TENANTS	256
@@ -673,6 +680,23 @@ static bool idle_could_run(struct sched *s, const struct graph_node *n, uint64_t
 	return false;
 }
 
+/* @n waits.  Whether all devices that are idle are slow for it: then they are nothing to it. */
+static bool waits_for_speed(struct sched *s, struct graph_node *n)
+{
+	uint64_t best = UINT64_MAX, idle = UINT64_MAX;
+
+	for (uint32_t i = 0; i < s->nr_devices; i++) {
+		uint64_t ns = can_run(s, n, i) ?
+				      model_predict_ns(&s->model, model_id(task_kind(n), i)) : 0;
+
+		if (ns && ns < best)
+			best = ns;
+		if (ns && ns < idle && device_idle(&s->devices[i]))
+			idle = ns;
+	}
+	return idle != UINT64_MAX && idle / SLOWER >= best;
+}
+
 /* A task that has begun is no policy's matter any more. */
 static uint32_t where_it_was(const struct sched *s, const struct graph_node *n)
 {
@@ -795,15 +819,17 @@ static __attribute__((cold)) struct graph_node *pick_started(const struct sched 
 	return first;
 }
 
-/*
- * The first task of @f that finds a device, which is set.  @waiting: how many more may
- * prefer to wait.
- */
+/* What may still wait before a pick is over. */
+struct waits {
+	uint32_t tenants, tasks;
+};
+
+/* The first task of @f that finds a device, which is set. */
 static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
-				    uint64_t now_ns, uint32_t *waiting)
+				    uint64_t now_ns, struct waits *waits)
 {
 	struct graph_node *tried[LOOK_AHEAD], *n = NULL;
-	uint32_t nr = 0, device = SCHED_NO_DEVICE;
+	uint32_t nr = 0, device = SCHED_NO_DEVICE, waiting = LOOK_WAITING;
 	/* So that there are some left for each, also of those that only wait. */
 	uint32_t each = f->nr_programs > 1 ? of_each(f, LOOK_WAITING) : LOOK_AHEAD, left = each;
 
@@ -812,7 +838,7 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 		if (n)
 			return n;
 	}
-	while (f->nr_programs && nr < LOOK_AHEAD && *waiting) {
+	while (f->nr_programs && nr < LOOK_AHEAD && waiting && waits->tasks) {
 		struct sched_program *p = program_next(f);
 
 		n = p->tasks[0];
@@ -822,7 +848,10 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 					 s->policy->choose(s, n, now_ns);
 		if (device != SCHED_NO_DEVICE)
 			break;
-		*waiting -= !is_started(n) && idle_could_run(s, n, now_ns);
+		if (!is_started(n) && idle_could_run(s, n, now_ns)) {
+			waiting--;
+			waits->tasks -= !waits_for_speed(s, n);
+		}
 		program_take(f, n);
 		tried[nr++] = n;
 		/* Who finds nothing for some of its tasks keeps nobody from finding something. */
@@ -832,6 +861,7 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 			program_hide(f, p);
 		left = each;
 	}
+	waits->tenants -= !waiting;
 	if (device != SCHED_NO_DEVICE) {
 		program_in_turn(f, n);
 		if (__builtin_expect(s->follows && !s->booking, 0))
@@ -946,13 +976,14 @@ static uint64_t switching_for(struct sched *s, const struct graph_node *n, uint6
  */
 static struct graph_node *pick(struct sched *s, uint64_t now_ns)
 {
-	uint32_t all = s->nr_active, tried = 0, waiting = LOOK_WAITING;
+	struct waits waits = { LOOK_WAITERS, LOOK_WAITING };
+	uint32_t all = s->nr_active, tried = 0;
 	struct graph_node *n = NULL;
 
-	while (s->nr_active && waiting) {
+	while (s->nr_active && waits.tenants && waits.tasks) {
 		struct sched_flow *f = s->active[0];
 
-		n = f->capped && flow_block(s, f) ? NULL : pick_from(s, f, now_ns, &waiting);
+		n = f->capped && flow_block(s, f) ? NULL : pick_from(s, f, now_ns, &waits);
 		if (n)
 			break;
 		flow_deactivate(s, f);

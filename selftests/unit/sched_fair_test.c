@@ -363,6 +363,53 @@ START_TEST(idle_tenants_save_nothing)
 }
 END_TEST
 
+static uint64_t ns_of(uint64_t tenant, uint32_t device)
+{
+	return tenant == 2 ? 10 * MS << !device : device ? 1000 * S : S;
+}
+
+/*
+ * What one waits for a quicker device with is nobody else's matter, however many tasks that are, and
+ * whoever is first.
+ */
+START_TEST(what_one_would_not_have_others_may)
+{
+	struct graph_node *n;
+	int had = 0;
+
+	begin_by("eft", 2, 1);
+	tenant(0, 10000, S, S);
+	tenant(0, 100, 10 * MS, 10 * MS);
+	for (uint32_t t = 1; t <= 2; t++)
+		for (uint32_t d = 0; d < 2; d++)
+			for (int i = 0; i < 20; i++) {
+				n = node_new();
+				n->d.kernel = t;
+				sched_observe(s, sched_kernel_key(n), d, sched_work(n), ns_of(t, d));
+				node_put(n);
+			}
+	for (int i = 0; i < 64; i++) {
+		push(&tenants[0]);
+		push(&tenants[1]);
+	}
+	n = sched_pick(s, now);
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->d.tenant, 1);
+	ck_assert_uint_eq(n->device, 0);
+	for (struct graph_node *m; had < 64 && (m = sched_pick(s, now)); had++) {
+		ck_assert_uint_eq(m->d.tenant, 2);
+		ck_assert_uint_eq(m->device, 1);
+		now += 10 * MS;
+		sched_finish(s, m, 10 * MS, true);
+		node_put(m);
+	}
+	ck_assert_int_eq(had, 64);
+	sched_finish(s, n, S, true);
+	node_put(n);
+	end();
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* Maxima                                                              */
 
@@ -744,6 +791,7 @@ int main(void)
 	tcase_add_loop_test(c, weights_nest, 0, WAYS);
 	tcase_add_loop_test(c, weights_change_while_tasks_run, 0, WAYS);
 	tcase_add_loop_test(c, idle_tenants_save_nothing, 0, WAYS);
+	tcase_add_test(c, what_one_would_not_have_others_may);
 	tcase_add_loop_test(c, max_holds_in_each_period, 0, WAYS);
 	tcase_add_loop_test(c, debt_is_carried, 0, WAYS);
 	tcase_add_loop_test(c, max_saves_nothing, 0, WAYS);
