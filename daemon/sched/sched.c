@@ -899,6 +899,9 @@ static __attribute__((cold)) bool flow_block(struct sched *s, struct sched_flow 
 	if (until <= s->now_ns)
 		return false;
 	f->blocked = true;
+	/* What it can't use now is its siblings'. */
+	if (f->counted || f->busy_children)
+		share_uncount(s, f);
 	f->blocked_until = until;
 	f->blocked_next = s->blocked;
 	s->blocked = f;
@@ -927,8 +930,12 @@ static __attribute__((cold)) void wake(struct sched *s, uint64_t now_ns)
 		/* What it missed meanwhile was not its own. */
 		if (f->vtime < s->vtime)
 			f->vtime = s->vtime;
-		if (f->used)
-			flow_activate(s, f);
+		if (!f->used)
+			continue;
+		share_count(s, f);
+		if (f->busy_children)
+			s->tree_version++;
+		flow_activate(s, f);
 	}
 }
 
@@ -1349,6 +1356,8 @@ int sched_put_back(struct sched *s, struct graph_node *node, uint64_t ran_ns, ui
 		flow_changed(s, f);
 	else if (!f->blocked)
 		flow_activate(s, f);
+	else if (f->counted || f->busy_children)
+		share_uncount(s, f);
 	if (s->vtime_max < f->vtime)
 		s->vtime_max = f->vtime;
 	return gone;

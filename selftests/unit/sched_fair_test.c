@@ -500,6 +500,23 @@ START_TEST(max_is_of_all_below)
 }
 END_TEST
 
+/* Who waits for a period has no part of what its parent gets: the others below have that. */
+START_TEST(who_waits_for_a_period_has_no_part)
+{
+	static const double should[] = { 0, 0, 0, .5, .5 };
+
+	begin_as(_i, 1);
+	for (int i = 0; i < 2; i++)
+		tenant(0, 100, MS, MS)->busy = false;
+	tenant(1, 100, MS, MS);
+	tenant(1, 100, MS, MS);
+	tenant(2, 100, MS, MS);
+	limit(3, 1, MS, S);
+	shares_hold(should, 10 * MS, 10);
+	end();
+}
+END_TEST
+
 START_TEST(max_is_taken_away)
 {
 	double before;
@@ -796,6 +813,7 @@ int main(void)
 	tcase_add_loop_test(c, debt_is_carried, 0, WAYS);
 	tcase_add_loop_test(c, max_saves_nothing, 0, WAYS);
 	tcase_add_loop_test(c, max_is_of_all_below, 0, WAYS);
+	tcase_add_loop_test(c, who_waits_for_a_period_has_no_part, 0, WAYS);
 	tcase_add_test(c, max_is_taken_away);
 	tcase_add_test(c, tasks_that_are_gone_wake_nobody);
 	tcase_add_test(c, refuses_bad_parts);
