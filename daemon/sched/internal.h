@@ -48,6 +48,8 @@ struct sched_cap {
  * @picked_ns:	when a task of it was picked last
  * @active:	its place among its tenant's programs that have a task queued; else ~0
  * @by_due:	among which of them: see program.c
+ * @patient:	its place among those that go by turns, by @until: when its first task should have
+ *		begun, or earlier
  * @step:	its first task's priority, then
  * @gone:	goes with its last task
  * @tasks:	heap: earliest due, then oldest, first
@@ -62,6 +64,8 @@ struct sched_program {
 	uint32_t active;
 	uint32_t running;
 	uint32_t used, size;
+	uint64_t until;
+	uint32_t patient;
 	bool gone, by_due;
 	uint8_t step;
 	struct graph_node **tasks;
@@ -70,6 +74,7 @@ struct sched_program {
 struct program_heap {
 	struct sched_program **v;
 	uint32_t nr;
+	bool patience;
 };
 
 /**
@@ -80,6 +85,7 @@ struct program_heap {
  * @first:	the task whose turn it is, while it is in the scheduler's heap
  * @used:	its tasks that are queued
  * @turns, @dues: its programs that have some; @nr_programs: of both
+ * @patience:	those of @turns by when they would have waited long enough
  * @waiting:	those of @turns by priority
  * @all_programs: all that there are; @last_program: the one that was looked up last
  * @program_turn: how far their turns have come; @program_step: by whose priority
@@ -109,7 +115,7 @@ struct sched_flow {
 	uint16_t passed;	/* tasks in a row that went before its first one, see follow.c */
 	/* a cache line so far */
 	struct sched_flow *hash_next;
-	struct program_heap turns, dues;
+	struct program_heap turns, dues, patience;
 	uint32_t nr_programs, programs_size;
 	uint64_t program_turn;
 	uint32_t program_step;
@@ -381,7 +387,7 @@ void program_charge(struct sched_flow *f, struct sched_program *p, uint64_t ns);
 /* One after the other, those that have tasks. */
 struct sched_program *program_at(const struct sched_flow *f, uint32_t i);
 /* Whose first task is next; @f has some. */
-struct sched_program *program_next(const struct sched_flow *f);
+struct sched_program *program_next(struct sched_flow *f);
 /* Not @p's, which has some, until a task of it is put. */
 void program_hide(struct sched_flow *f, struct sched_program *p);
 
