@@ -3,6 +3,7 @@
  * internal.h - what the scheduler's files share
  *
  *   sched.c	tenants and their turn; devices and their lanes
+ *   level.c	how far turns have come, on each device
  *   program.c	a tenant's programs and their turn
  *   share.c	the tenants' parts: weights and maxima
  *   follow.c	tasks whose data is there, where memory is short
@@ -47,6 +48,8 @@ struct sched_cap {
  * @picked_ns:	when a task of it was picked last
  * @active:	its place among its tenant's programs that have a task queued; else ~0
  * @by_due:	among which of them: see program.c
+ * @patient:	its place among those that go by turns, by @until: when its first task should have
+ *		begun, or earlier
  * @step:	its first task's priority, then
  * @gone:	goes with its last task
  * @tasks:	heap: earliest due, then oldest, first
@@ -61,6 +64,8 @@ struct sched_program {
 	uint32_t active;
 	uint32_t running;
 	uint32_t used, size;
+	uint64_t until;
+	uint32_t patient;
 	bool gone, by_due;
 	uint8_t step;
 	struct graph_node **tasks;
@@ -69,16 +74,18 @@ struct sched_program {
 struct program_heap {
 	struct sched_program **v;
 	uint32_t nr;
+	bool patience;
 };
 
 /**
  * struct sched_flow - a tenant
- * @vtime:	start tag of its next task
+ * @vtime:	start tag of its next task, where it has not been lifted
  * @scale:	virtual time of one ns, in 2^-SCALE_BITS; valid if @scaled is the tree's
  *		version
  * @first:	the task whose turn it is, while it is in the scheduler's heap
  * @used:	its tasks that are queued
  * @turns, @dues: its programs that have some; @nr_programs: of both
+ * @patience:	those of @turns by when they would have waited long enough
  * @waiting:	those of @turns by priority
  * @all_programs: all that there are; @last_program: the one that was looked up last
  * @program_turn: how far their turns have come; @program_step: by whose priority
@@ -90,6 +97,9 @@ struct program_heap {
  * @away_until:	if not 0: until then programs other than context @away's go first, with what
  *		would be before a task that came now, of these two; @away_fresh: or begins
  * @blocked:	its maximum is used up; in the list of those, until then
+ * @lifts:	by how much its start tag is larger on each device, of the first @nr_lifts; valid if
+ *		@lifts_of is the scheduler's
+ * @later:	while a pick looks for who is first: its start tag where it would go
  */
 struct sched_flow {
 	const struct graph_node *first;
@@ -105,7 +115,7 @@ struct sched_flow {
 	uint16_t passed;	/* tasks in a row that went before its first one, see follow.c */
 	/* a cache line so far */
 	struct sched_flow *hash_next;
-	struct program_heap turns, dues;
+	struct program_heap turns, dues, patience;
 	uint32_t nr_programs, programs_size;
 	uint64_t program_turn;
 	uint32_t program_step;
@@ -126,6 +136,9 @@ struct sched_flow {
 	struct sched_cap *cap;
 	struct sched_flow *blocked_next;
 	uint64_t blocked_until;
+	uint64_t *lifts;
+	uint32_t nr_lifts, lifts_of;
+	uint64_t later;
 } __attribute__((aligned(64)));
 
 #define SCALE_BITS	24
@@ -159,6 +172,7 @@ struct sched_lane {
  * @full_ns:	of it, that those take which have not ended
  * @given_ns:	device time given out so far
  * @switched_ns: when a task was last picked that it had to be configured for
+ * @level:	the largest start tag of a task picked for it; @level_ns: when one was: see level.c
  */
 struct sched_device {
 	uint32_t lanes;
@@ -170,6 +184,7 @@ struct sched_device {
 	struct sched_lane *lane;
 	uint64_t full_until;
 	uint64_t switched_ns;
+	uint64_t level, level_ns;
 	/* seldom needed */
 	uint64_t full_ns;
 	uint64_t given_ns;
@@ -256,9 +271,12 @@ struct sched {
 	bool booking;		/* this pick looks for such places */
 	bool asking;		/* nothing is placed by what is chosen now */
 	uint32_t queued, running;
-	uint64_t vtime;		/* start tag of the latest pick */
+	uint64_t vtime;		/* where all began anew */
 	uint32_t round;		/* see sched_round() */
 	uint64_t vtime_max;	/* the largest of a tenant after its tasks */
+	uint32_t lifts_of;	/* changes when what tenants were lifted by is void */
+	bool lifts;		/* some tenant was, on some device */
+	uint64_t waited;	/* the least of those that could have had what a pick gave another one */
 	uint64_t now_ns;	/* the latest time that was told */
 	uint64_t tree_version;	/* changes with the parts of device time; from 1 on */
 	bool capped;		/* some tenant has a maximum */
@@ -369,7 +387,7 @@ void program_charge(struct sched_flow *f, struct sched_program *p, uint64_t ns);
 /* One after the other, those that have tasks. */
 struct sched_program *program_at(const struct sched_flow *f, uint32_t i);
 /* Whose first task is next; @f has some. */
-struct sched_program *program_next(const struct sched_flow *f);
+struct sched_program *program_next(struct sched_flow *f);
 /* Not @p's, which has some, until a task of it is put. */
 void program_hide(struct sched_flow *f, struct sched_program *p);
 
@@ -390,6 +408,53 @@ struct graph_node *follow(struct sched *s, struct sched_flow *f, struct graph_no
 /* only.c: taken, its device set; or NULL */
 struct graph_node *only_pick(struct sched *s, uint64_t now_ns);
 
+/*
+ * level.c.  A tenant that is behind what a device has come to by more than this, and what its task
+ * takes, has not waited for it.
+ */
+#define SCHED_CREDIT_NS	250000000ull
+/* Of those that wait and of devices that are in use. */
+uint64_t level_lowest(const struct sched *s);
+/* @f's start tag on @device, for a task of @ns, as it would be lifted. */
+uint64_t level_lifted(struct sched *s, struct sched_flow *f, uint32_t device, uint64_t ns);
+/* See level_take(). */
+void level_lift(struct sched *s, struct sched_flow *f, uint32_t device, uint64_t ns);
+/* Its tenant was charged more of it than was expected; @alone: nobody else could have had it. */
+void level_reach(struct sched *s, const struct sched_flow *f, uint32_t device, bool alone);
+/* Nobody has anything here, so no device has a level. */
+void level_anew(struct sched *s);
+/* Virtual times have come to SCHED_FAR, so all begin anew. */
+void level_rebase(struct sched *s);
+#define SCHED_FAR	(1ull << 62)
+
+/* As it is now. */
+static inline uint64_t level_own(const struct sched *s, const struct sched_flow *f, uint32_t device)
+{
+	if (__builtin_expect(!s->lifts, 1) || device >= f->nr_lifts || f->lifts_of != s->lifts_of)
+		return f->vtime;
+	return f->vtime + f->lifts[device];
+}
+
+/* Where one who has had nothing begins, as things are now. */
+static inline uint64_t level_least(const struct sched *s)
+{
+	return s->running || s->nr_active ? level_lowest(s) : s->vtime_max;
+}
+
+/* A task of @f goes to @device, for @ns. */
+static inline void level_take(struct sched *s, struct sched_flow *f, uint32_t device, uint64_t ns)
+{
+	struct sched_device *d = &s->devices[device];
+	uint64_t at = level_own(s, f, device);
+
+	if (__builtin_expect(at < d->level || at > s->waited || at > SCHED_FAR, 0)) {
+		level_lift(s, f, device, ns);
+		return;
+	}
+	d->level = at;
+	d->level_ns = s->now_ns;
+}
+
 /* share.c */
 int share_set(struct sched *s, struct sched_flow *f, const struct sched_tenant *t);
 void share_rescale(struct sched *s, struct sched_flow *f);
@@ -400,6 +465,18 @@ void share_uncount(struct sched *s, struct sched_flow *f);
 void cap_charge(struct sched *s, struct sched_flow *f, uint64_t add, uint64_t take);
 /* When @f may start a task again; 0, or not later than now: now. */
 uint64_t cap_until(const struct sched *s, const struct sched_flow *f);
+
+/* Device time in virtual time; a weight of 256 makes them equal. */
+static inline uint64_t virtual_ns(struct sched *s, struct sched_flow *f, uint64_t ns)
+{
+	unsigned __int128 v;
+
+	if (__builtin_expect(f->scaled != s->tree_version, 0))
+		share_rescale(s, f);
+	v = (unsigned __int128)ns * f->scale >> SCALE_BITS;
+	/* The scale is 2^44 at most, so that takes an hour of them. */
+	return __builtin_expect(ns >> 42 != 0, 0) && v > SCHED_FAR ? SCHED_FAR : (uint64_t)v;
+}
 
 /* outlook.c: unlike all others that tasks may have (sched_task.outlook) */
 uint32_t outlook_number(struct sched *s);

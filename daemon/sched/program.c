@@ -175,6 +175,7 @@ void programs_fini(struct sched *s, struct sched_flow *f)
 		program_free(s, f->all_programs);
 	free(f->turns.v);
 	free(f->dues.v);
+	free(f->patience.v);
 }
 
 /* ------------------------------------------------------------------ */
@@ -212,8 +213,11 @@ static bool turn_before(const struct sched_program *a, const struct sched_progra
 	return task_before(a->tasks[0], b->tasks[0]);
 }
 
-static bool program_before(const struct sched_program *a, const struct sched_program *b)
+static bool program_before(const struct program_heap *h, const struct sched_program *a,
+			   const struct sched_program *b)
 {
+	if (h->patience)
+		return a->until < b->until;
 	return a->by_due ? task_before(a->tasks[0], b->tasks[0]) : turn_before(a, b);
 }
 
@@ -225,23 +229,43 @@ static struct program_heap *heap_of(struct sched_flow *f, const struct sched_pro
 static void program_place(struct program_heap *h, uint32_t i, struct sched_program *p)
 {
 	h->v[i] = p;
-	p->active = i;
+	if (h->patience)
+		p->patient = i;
+	else
+		p->active = i;
 }
 
 static void program_fix(struct program_heap *h, uint32_t i, struct sched_program *p)
 {
 	uint32_t child;
 
-	for (; i && program_before(p, h->v[(i - 1) / 2]); i = (i - 1) / 2)
+	for (; i && program_before(h, p, h->v[(i - 1) / 2]); i = (i - 1) / 2)
 		program_place(h, i, h->v[(i - 1) / 2]);
 	for (; (child = 2 * i + 1) < h->nr; i = child) {
-		if (child + 1 < h->nr && program_before(h->v[child + 1], h->v[child]))
+		if (child + 1 < h->nr && program_before(h, h->v[child + 1], h->v[child]))
 			child++;
-		if (program_before(p, h->v[child]))
+		if (program_before(h, p, h->v[child]))
 			break;
 		program_place(h, i, h->v[child]);
 	}
 	program_place(h, i, p);
+}
+
+/* When its first task, which has no deadline, should have begun: it has been first since then. */
+static uint64_t patient_until(const struct sched_program *p)
+{
+	const struct graph_node *n = p->tasks[0];
+	uint64_t since = n->sched.push_ns < p->picked_ns ? p->picked_ns : n->sched.push_ns;
+
+	return sched_due(n->d.priority, 0, since);
+}
+
+static void heap_take(struct program_heap *h, uint32_t i)
+{
+	struct sched_program *p = h->v[i], *last = h->v[--h->nr];
+
+	if (last != p)
+		program_fix(h, i, last);
 }
 
 static void activate(struct sched_flow *f, struct sched_program *p)
@@ -254,22 +278,30 @@ static void activate(struct sched_flow *f, struct sched_program *p)
 	f->nr_programs++;
 	h = heap_of(f, p);
 	program_fix(h, h->nr++, p);
+	if (p->by_due)
+		return;
+	p->until = patient_until(p);
+	program_fix(&f->patience, f->patience.nr++, p);
 }
 
 static void deactivate(struct sched_flow *f, struct sched_program *p)
 {
-	struct program_heap *h = heap_of(f, p);
-	struct sched_program *last = h->v[--h->nr];
-	uint32_t i = p->active;
-
 	f->waiting[p->step] -= !p->by_due;
 	f->nr_programs--;
+	heap_take(heap_of(f, p), p->active);
 	p->active = NOT_QUEUED;
-	if (last != p)
-		program_fix(h, i, last);
+	if (!p->by_due)
+		heap_take(&f->patience, p->patient);
 }
 
-/* @p's first task has, or its virtual time. */
+/* @p's virtual time has. */
+static void moved(struct sched_flow *f, struct sched_program *p)
+{
+	if (f->nr_programs > 1)
+		program_fix(heap_of(f, p), p->active, p);
+}
+
+/* Its first task may have. */
 static void changed(struct sched_flow *f, struct sched_program *p)
 {
 	const struct graph_node *n = p->tasks[0];
@@ -277,8 +309,13 @@ static void changed(struct sched_flow *f, struct sched_program *p)
 	if (p->by_due != goes_by_due(n) || p->step != priority_step(n->d.priority)) {
 		deactivate(f, p);
 		activate(f, p);
-	} else if (f->nr_programs > 1) {
-		program_fix(heap_of(f, p), p->active, p);
+		return;
+	}
+	moved(f, p);
+	/* That it is later is seen when it is asked for. */
+	if (!p->by_due && patient_until(p) < p->until) {
+		p->until = patient_until(p);
+		program_fix(&f->patience, p->patient, p);
 	}
 }
 
@@ -314,8 +351,10 @@ bool program_room(struct sched_flow *f, struct sched_program *p)
 		return true;
 	size = f->programs_size ? f->programs_size * 2 : 4;
 	/* They go from one to the other. */
-	if (!heap_room(&f->turns, size) || !heap_room(&f->dues, size))
+	if (!heap_room(&f->turns, size) || !heap_room(&f->dues, size) ||
+	    !heap_room(&f->patience, size))
 		return false;
+	f->patience.patience = true;
 	f->programs_size = size;
 	return true;
 }
@@ -364,23 +403,30 @@ void program_hide(struct sched_flow *f, struct sched_program *p)
 /* ------------------------------------------------------------------ */
 /* Whose turn                                                          */
 
-/* When its first task, which has no deadline, should have begun: it has been first since then. */
-static uint64_t patient_until(const struct sched_program *p)
+/* Of those that go by turns. */
+static struct sched_program *first_patient(struct sched_flow *f)
 {
-	const struct graph_node *n = p->tasks[0];
-	uint64_t since = n->sched.push_ns < p->picked_ns ? p->picked_ns : n->sched.push_ns;
+	for (;;) {
+		struct sched_program *p = f->patience.v[0];
+		uint64_t until = patient_until(p);
 
-	return sched_due(n->d.priority, 0, since);
+		if (until <= p->until)
+			return p;
+		p->until = until;
+		program_fix(&f->patience, 0, p);
+	}
 }
 
-struct sched_program *program_next(const struct sched_flow *f)
+struct sched_program *program_next(struct sched_flow *f)
 {
 	struct sched_program *soon = f->dues.nr ? f->dues.v[0] : NULL;
 	struct sched_program *fair = f->turns.nr ? f->turns.v[0] : NULL;
 
 	if (!soon || !fair)
 		return soon ? soon : fair;
-	return patient_until(fair) < soon->tasks[0]->sched.due ? fair : soon;
+	/* Each has its own patience, or who has had little would have that of all. */
+	fair = first_patient(f);
+	return fair->until < soon->tasks[0]->sched.due ? fair : soon;
 }
 
 /* ------------------------------------------------------------------ */
@@ -396,7 +442,10 @@ static void reached(struct sched_flow *f, uint64_t at, uint64_t step)
 
 void program_in_turn(struct sched_flow *f, const struct graph_node *n)
 {
-	if (!goes_by_due(n))
+	const struct sched_program *p = n->sched.program;
+
+	/* Who goes because it has waited long enough may be far behind its turn. */
+	if (!goes_by_due(n) && (p->active == NOT_QUEUED || f->turns.v[0] == p))
 		reached(f, turn_with(n->sched.program, n), priority_step(n->d.priority));
 }
 
@@ -437,7 +486,7 @@ void program_charge(struct sched_flow *f, struct sched_program *p, uint64_t ns)
 {
 	p->vtime += ns;
 	if (p->active != NOT_QUEUED)
-		changed(f, p);
+		moved(f, p);
 }
 
 /*

@@ -15,10 +15,17 @@
 #define LOOK_AHEAD	8
 
 /*
- * Tasks of all tenants that a pick asks for in vain although an idle device could run
- * them: they prefer to wait, and so will most of those behind them.
+ * Tasks of one tenant that a pick asks for in vain although an idle device could run
+ * them: they prefer to wait, and so will most of its others.  So many of all tenants together if
+ * they wait for where their data is: so will most of those behind them.
  */
 #define LOOK_WAITING	4
+
+/* Tenants that only wait for quicker devices: those idle may be others' quick ones. */
+#define LOOK_WAITERS	16
+
+/* By so much a device is slower that is not left idle for those that wait for a quicker one. */
+#define SLOWER		2
 
 /* Tenants that are looked at for one that a running task should make way for. */
 #define LOOK_TENANTS	256
@@ -129,6 +136,7 @@ struct sched *sched_create(const struct sched_params *params)
 static void flow_free(struct sched *s, struct sched_flow *f)
 {
 	programs_fini(s, f);
+	free(f->lifts);
 	free(f->cap);
 	free(f);
 }
@@ -333,6 +341,8 @@ static inline void charge_all(struct sched *s)
 /* Tenants that have nothing here, and nothing to remember, may go. */
 static void sweep_flows(struct sched *s)
 {
+	uint64_t least = level_least(s);
+
 	for (uint32_t i = 0; i <= s->bucket_mask; i++) {
 		struct sched_flow **p = &s->buckets[i];
 
@@ -340,7 +350,7 @@ static void sweep_flows(struct sched *s)
 			struct sched_flow *f = *p;
 
 			if (f->used || f->running || f->blocked || f->children ||
-			    f->vtime > s->vtime ||
+			    f->vtime > least ||
 			    ((f->weight != DEFAULT_WEIGHT || f->cap) &&
 			     s->round - f->told <= SCHED_ROUNDS)) {
 				p = &f->hash_next;
@@ -452,21 +462,27 @@ uint64_t sched_tenant_device_ns(const struct sched *s, uint64_t tenant)
 	return f ? f->device_ns + (f == s->owing ? s->owing_ns : 0) : 0;
 }
 
-/* Device time in virtual time; a weight of 256 makes them equal. */
-static inline uint64_t virtual_ns(struct sched *s, struct sched_flow *f, uint64_t ns)
-{
-	if (__builtin_expect(f->scaled != s->tree_version, 0))
-		share_rescale(s, f);
-	return (uint64_t)((__uint128_t)ns * f->scale >> SCALE_BITS);
-}
-
 /* @f has used what it was charged: where nobody is left, all begin anew. */
 static void flow_settled(struct sched *s, const struct sched_flow *f)
 {
 	if (s->vtime_max < f->vtime)
 		s->vtime_max = f->vtime;
-	if (!s->queued && !s->running)
-		s->vtime = s->vtime_max;
+	if (__builtin_expect(f->vtime > SCHED_FAR, 0))
+		level_rebase(s);
+	if (s->queued || s->running)
+		return;
+	s->vtime = s->vtime_max;
+	if (__builtin_expect(s->lifts, 0))
+		level_anew(s);
+}
+
+/* Who had nothing here begins where the others are. */
+static void flow_comes(const struct sched *s, struct sched_flow *f)
+{
+	uint64_t least = level_least(s);
+
+	if (f->vtime < least)
+		f->vtime = least;
 }
 
 /* ------------------------------------------------------------------ */
@@ -593,8 +609,8 @@ int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)
 		share_count(s, f);
 	if (f->busy_children)
 		s->tree_version++;
-	if (!f->running && f->vtime < s->vtime)
-		f->vtime = s->vtime;
+	if (!f->running)
+		flow_comes(s, f);
 	flow_activate(s, f);
 	return 0;
 }
@@ -671,6 +687,23 @@ static bool idle_could_run(struct sched *s, const struct graph_node *n, uint64_t
 		    !stays_until(&s->devices[i], switch_ns(s, n, i), now_ns))
 			return true;
 	return false;
+}
+
+/* @n waits.  Whether all devices that are idle are slow for it: then they are nothing to it. */
+static bool waits_for_speed(struct sched *s, struct graph_node *n)
+{
+	uint64_t best = UINT64_MAX, idle = UINT64_MAX;
+
+	for (uint32_t i = 0; i < s->nr_devices; i++) {
+		uint64_t ns = can_run(s, n, i) ?
+				      model_predict_ns(&s->model, model_id(task_kind(n), i)) : 0;
+
+		if (ns && ns < best)
+			best = ns;
+		if (ns && ns < idle && device_idle(&s->devices[i]))
+			idle = ns;
+	}
+	return idle != UINT64_MAX && idle / SLOWER >= best;
 }
 
 /* A task that has begun is no policy's matter any more. */
@@ -795,15 +828,51 @@ static __attribute__((cold)) struct graph_node *pick_started(const struct sched 
 	return first;
 }
 
+/* What may still wait before a pick is over. */
+struct waits {
+	uint32_t tenants, tasks;
+};
+
+/* The least start tag of those behind the first in the heap. */
+static uint64_t next_vtime(const struct sched *s)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (uint32_t i = 1; i < s->nr_active && i <= 2; i++)
+		if (s->active[i]->vtime < least)
+			least = s->active[i]->vtime;
+	return least;
+}
+
 /*
- * The first task of @f that finds a device, which is set.  @waiting: how many more may
- * prefer to wait.
+ * Whether @n of @f, the first one in the heap, would be lifted on @device to where it may be
+ * another one's turn, so that those are asked before it.
  */
-static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
-				    uint64_t now_ns, uint32_t *waiting)
+static bool is_later(struct sched *s, struct sched_flow *f, struct graph_node *n, uint32_t device)
+{
+	uint64_t at, ns;
+
+	if (__builtin_expect(f->vtime >= s->devices[device].level && !s->lifts, 1))
+		return false;
+	ns = model_predict_ns(&s->model, model_id(task_kind(n), device));
+	at = level_lifted(s, f, device, ns);
+	if (at <= f->vtime || at <= next_vtime(s))
+		return false;
+	f->later = at;
+	if (s->chosen == n)
+		s->chosen = NULL;
+	return true;
+}
+
+/*
+ * The first task of @f that finds a device, which is set.  If it would be lifted there, others
+ * may be first: then NULL, and @f->later is set, unless @last.
+ */
+static struct graph_node *pick_from(struct sched *s, struct sched_flow *f, bool last,
+				    uint64_t now_ns, struct waits *waits)
 {
 	struct graph_node *tried[LOOK_AHEAD], *n = NULL;
-	uint32_t nr = 0, device = SCHED_NO_DEVICE;
+	uint32_t nr = 0, device = SCHED_NO_DEVICE, waiting = LOOK_WAITING;
 	/* So that there are some left for each, also of those that only wait. */
 	uint32_t each = f->nr_programs > 1 ? of_each(f, LOOK_WAITING) : LOOK_AHEAD, left = each;
 
@@ -812,7 +881,7 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 		if (n)
 			return n;
 	}
-	while (f->nr_programs && nr < LOOK_AHEAD && *waiting) {
+	while (f->nr_programs && nr < LOOK_AHEAD && waiting && waits->tasks) {
 		struct sched_program *p = program_next(f);
 
 		n = p->tasks[0];
@@ -822,7 +891,10 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 					 s->policy->choose(s, n, now_ns);
 		if (device != SCHED_NO_DEVICE)
 			break;
-		*waiting -= !is_started(n) && idle_could_run(s, n, now_ns);
+		if (!is_started(n) && idle_could_run(s, n, now_ns)) {
+			waiting--;
+			waits->tasks -= !waits_for_speed(s, n);
+		}
 		program_take(f, n);
 		tried[nr++] = n;
 		/* Who finds nothing for some of its tasks keeps nobody from finding something. */
@@ -832,7 +904,12 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 			program_hide(f, p);
 		left = each;
 	}
-	if (device != SCHED_NO_DEVICE) {
+	waits->tenants -= !waiting;
+	if (waiting < LOOK_WAITING && f->vtime < s->waited)
+		s->waited = f->vtime;
+	if (device != SCHED_NO_DEVICE && !last && is_later(s, f, n, device)) {
+		n = NULL;
+	} else if (device != SCHED_NO_DEVICE) {
 		program_in_turn(f, n);
 		if (__builtin_expect(s->follows && !s->booking, 0))
 			n = follow(s, f, n, device, now_ns);
@@ -844,7 +921,7 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f,
 	while (nr)
 		program_put(f, tried[--nr]);
 	/* Those that have begun may have to go on for others to begin. */
-	if (__builtin_expect(!n && f->started, 0) && !s->booking)
+	if (__builtin_expect(!n && f->started, 0) && !s->booking && !f->later)
 		n = pick_started(s, f);
 	return n;
 }
@@ -869,6 +946,9 @@ static __attribute__((cold)) bool flow_block(struct sched *s, struct sched_flow 
 	if (until <= s->now_ns)
 		return false;
 	f->blocked = true;
+	/* What it can't use now is its siblings'. */
+	if (f->counted || f->busy_children)
+		share_uncount(s, f);
 	f->blocked_until = until;
 	f->blocked_next = s->blocked;
 	s->blocked = f;
@@ -895,10 +975,13 @@ static __attribute__((cold)) void wake(struct sched *s, uint64_t now_ns)
 		f->blocked = false;
 		s->stuck = false;
 		/* What it missed meanwhile was not its own. */
-		if (f->vtime < s->vtime)
-			f->vtime = s->vtime;
-		if (f->used)
-			flow_activate(s, f);
+		flow_comes(s, f);
+		if (!f->used)
+			continue;
+		share_count(s, f);
+		if (f->busy_children)
+			s->tree_version++;
+		flow_activate(s, f);
 	}
 }
 
@@ -940,29 +1023,62 @@ static uint64_t switching_for(struct sched *s, const struct graph_node *n, uint6
 	return ns;
 }
 
+/* Of those passed over: whose turn it is where it would be lifted to; the next one in its place. */
+static __attribute__((cold, noinline)) struct graph_node *pick_later(struct sched *s,
+								      struct sched_flow **later,
+								      uint32_t all, uint64_t now_ns)
+{
+	struct sched_flow *f = *later;
+	struct waits waits = { 1, LOOK_WAITING };
+
+	f->later = 0;
+	*later = NULL;
+	for (uint32_t i = s->nr_active; i < all; i++) {
+		struct sched_flow *g = s->active[i];
+
+		if (g->later && (!*later || g->later < (*later)->later))
+			*later = g;
+	}
+	return pick_from(s, f, true, now_ns, &waits);
+}
+
 /*
  * The first task, of whoever's turn it is, that finds a device.  Those passed over gather
  * behind the heap's end, in the places that it gave up.
  */
 static struct graph_node *pick(struct sched *s, uint64_t now_ns)
 {
-	uint32_t all = s->nr_active, tried = 0, waiting = LOOK_WAITING;
+	struct waits waits = { LOOK_WAITERS, LOOK_WAITING };
+	uint32_t all = s->nr_active;
+	struct sched_flow *later = NULL;
 	struct graph_node *n = NULL;
 
-	while (s->nr_active && waiting) {
+	while (s->nr_active && waits.tenants && waits.tasks) {
 		struct sched_flow *f = s->active[0];
 
-		n = f->capped && flow_block(s, f) ? NULL : pick_from(s, f, now_ns, &waiting);
+		if (__builtin_expect(later && later->later <= f->vtime, 0)) {
+			n = pick_later(s, &later, all, now_ns);
+			if (n)
+				break;
+			continue;
+		}
+		n = f->capped && flow_block(s, f) ? NULL :
+						    pick_from(s, f, false, now_ns, &waits);
 		if (n)
 			break;
 		flow_deactivate(s, f);
 		s->active[s->nr_active] = f;
-		tried++;
+		if (f->later && (!later || f->later < later->later))
+			later = f;
 	}
+	while (__builtin_expect(later && !n, 0))
+		n = pick_later(s, &later, all, now_ns);
 	/* The lowest of those places is the latest one, so go upwards. */
-	for (uint32_t i = all - tried; i < all; i++)
-		if (!s->active[i]->blocked)
+	for (uint32_t i = s->nr_active; i < all; i++) {
+		s->active[i]->later = 0;
+		if (s->active[i]->used && !s->active[i]->blocked)
 			flow_activate(s, s->active[i]);
+	}
 	return n;
 }
 
@@ -1031,8 +1147,7 @@ static void placed(struct sched *s, struct graph_node *n, uint32_t lane, uint64_
 	}
 	n->sched.predicted_ns = predicted;
 	predicted = predicted ? predicted : GUESS_NS;
-	if (s->vtime < f->vtime)
-		s->vtime = f->vtime;
+	level_take(s, f, n->device, predicted);
 	n->sched.charged = virtual_ns(s, f, predicted);
 	f->vtime += n->sched.charged;
 	program_picked(f, n, predicted, now_ns);
@@ -1129,6 +1244,7 @@ int sched_book(struct sched *s, struct graph_node *node, uint32_t device, uint32
 	node->sched.push_ns = now_ns;
 	node->sched.due = due(node, now_ns);
 	program_in_turn(f, node);
+	s->waited = UINT64_MAX;
 	placed(s, node, lane, now_ns);
 	return 0;
 }
@@ -1147,6 +1263,7 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 		return NULL;
 	charge_all(s);
 	s->thinking = false;
+	s->waited = UINT64_MAX;
 	if (s->idle_lanes)
 		n = pick(s, now_ns);
 	if (!n && s->idle_lanes)
@@ -1174,7 +1291,9 @@ static inline void charge_ran(struct sched *s, const struct graph_node *node, ui
 	uint64_t guess = node->sched.predicted_ns ? node->sched.predicted_ns : GUESS_NS;
 	struct sched_flow *f = node->sched.flow;
 
-	f->vtime += virtual_ns(s, f, run_ns) - node->sched.charged;
+	f->vtime += virtual_ns(s, f, run_ns);
+	/* It is less where all have begun anew since then. */
+	f->vtime -= f->vtime < node->sched.charged ? f->vtime : node->sched.charged;
 	program_charge(f, node->sched.program, run_ns - guess);
 	if (f->capped)
 		cap_charge(s, f, run_ns, guess);
@@ -1225,11 +1344,12 @@ static bool could_use(struct sched *s, const struct sched_flow *g, uint32_t devi
 static bool others_turn(struct sched *s, const struct graph_node *node, bool room)
 {
 	const struct sched_flow *f = node->sched.flow;
+	uint64_t at = level_own(s, f, node->device);
 
 	for (uint32_t i = 0; i < s->nr_active && i < LOOK_TENANTS; i++) {
-		const struct sched_flow *g = s->active[i];
+		struct sched_flow *g = s->active[i];
 
-		if (g != f && g->vtime < f->vtime &&
+		if (g != f && level_lifted(s, g, node->device, 0) < at &&
 		    !(g->capped && cap_until(s, g) > s->now_ns) &&
 		    could_use(s, g, node->device, room))
 			return true;
@@ -1240,7 +1360,6 @@ static bool others_turn(struct sched *s, const struct graph_node *node, bool roo
 void sched_progress(struct sched *s, struct graph_node *node, uint64_t ran_ns, uint64_t now_ns)
 {
 	struct sched_flow *f = node->sched.flow;
-	uint64_t vtime;
 
 	charge_all(s);
 	told_time(s, now_ns);
@@ -1253,9 +1372,7 @@ void sched_progress(struct sched *s, struct graph_node *node, uint64_t ran_ns, u
 	node->sched.predicted_ns = ran_ns;
 	flow_changed(s, f);
 	/* Who comes now owes nothing, and is owed nothing of what others had while he was away. */
-	vtime = s->nr_active && s->active[0]->vtime < f->vtime ? s->active[0]->vtime : f->vtime;
-	if (s->vtime < vtime)
-		s->vtime = vtime;
+	level_reach(s, f, node->device, false);
 	if (s->vtime_max < f->vtime)
 		s->vtime_max = f->vtime;
 }
@@ -1278,6 +1395,9 @@ bool sched_makes_way(struct sched *s, const struct graph_node *node, uint64_t al
 		return false;
 	if (others_turn(s, node, room != SCHED_ROOM_NONE))
 		return true;
+	/* Who has waited meanwhile could not have had it. */
+	if (room != SCHED_ROOM_NONE)
+		level_reach(s, f, node->device, true);
 	return all_ns >= SCHED_LONG_NS &&
 	       next_of_others(s, f, task_context(node), due(node, now_ns), node->device,
 			      room == SCHED_ROOM_PLENTY);
@@ -1318,6 +1438,8 @@ int sched_put_back(struct sched *s, struct graph_node *node, uint64_t ran_ns, ui
 		flow_changed(s, f);
 	else if (!f->blocked)
 		flow_activate(s, f);
+	else if (f->counted || f->busy_children)
+		share_uncount(s, f);
 	if (s->vtime_max < f->vtime)
 		s->vtime_max = f->vtime;
 	return gone;
@@ -1328,10 +1450,8 @@ int sched_put_back(struct sched *s, struct graph_node *node, uint64_t ran_ns, ui
 static void charge(struct sched *s, struct sched_flow *f, uint64_t run_ns)
 {
 	/* A busy tenant keeps what it is behind. */
-	if (!f->used && !f->running && f->vtime < s->vtime)
-		f->vtime = s->vtime;
-	if (s->vtime < f->vtime)
-		s->vtime = f->vtime;
+	if (!f->used && !f->running)
+		flow_comes(s, f);
 	f->vtime += virtual_ns(s, f, run_ns);
 	f->device_ns += run_ns;
 	if (f->capped)

@@ -11,7 +11,9 @@
  * WHO: start-time fair queueing among tenants: each has a virtual time that
  * advances by (device time / weight) as its tasks are picked (by prediction)
  * and finish (by measurement); the least virtual time goes first.  A tenant
- * that was idle starts at the present virtual time, so idling saves nothing.
+ * that was idle starts where those are that are busy, so idling saves nothing; and who is
+ * far behind on a device, by little use or by use of others, has no more than a short burst
+ * before those that have waited there (level.c).
  * If its first tasks find no device, others' may use what would stand idle.
  * Tenants form a tree: weights share what the parent gets, and a maximum of device time
  * per period holds for all below (share.c).

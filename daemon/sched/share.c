@@ -2,9 +2,10 @@
 /*
  * share.c - the tree of tenants: what part of device time each may have
  *
- * Weights are relative to those of siblings that are busy.  A tenant's virtual time runs
- * by the product of its own and its ancestors' parts; it is worked out anew when somebody
- * became busy or idle.  Tasks of a tenant that has busy children count as one more child.
+ * Weights are relative to those of siblings that are busy; who waits for the next period of its
+ * maximum is not.  A tenant's virtual time runs by the product of its own and its ancestors'
+ * parts; it is worked out anew when somebody became busy or idle.  Tasks of a tenant that has busy
+ * children count as one more child.
  *
  * device_time.max: what a tenant and all below it spend, on all devices, is summed up in
  * each period.  Once it has reached the maximum, no task starts until the next period;
@@ -19,9 +20,10 @@
 /* ------------------------------------------------------------------ */
 /* Weights                                                             */
 
+/* Those that wait for a period to come take nothing from others meanwhile. */
 static bool has_tasks(const struct sched_flow *f)
 {
-	return f->used || f->running;
+	return (f->used && !f->blocked) || f->running;
 }
 
 /* Of all that share what @g gets. */

@@ -27,7 +27,9 @@ struct tenant {
 	uint64_t shortest, longest;	/* lengths, log-uniform */
 	bool busy;
 	double got;			/* by tasks that have ended */
-	unsigned int queued;
+	unsigned int queued, running;
+	unsigned int most;		/* tasks that it has at once; 0: a backlog */
+	uint32_t devices;		/* bits of those that can run its tasks; 0: all */
 };
 
 struct lane {
@@ -50,6 +52,11 @@ static double uniform(void)
 	return (double)(rng >> 11) / (1ull << 53);
 }
 
+static bool can_run(void *arg, const struct graph_node *n, uint32_t device)
+{
+	return !n->d.grid[1] || n->d.grid[1] >> device & 1;
+}
+
 static void begin_by(const char *policy, uint32_t devices, uint32_t per_device)
 {
 	memset(tenants, 0, sizeof(tenants));
@@ -59,7 +66,8 @@ static void begin_by(const char *policy, uint32_t devices, uint32_t per_device)
 	nr_lanes = per_device;
 	now = 1000 * S;
 	rng = 88172645463325252ull;
-	s = sched_create(&(struct sched_params){ .policy = policy });
+	s = sched_create(&(struct sched_params){ .policy = policy,
+						   .ops.can_run = can_run });
 	ck_assert_ptr_nonnull(s);
 	for (uint32_t i = 0; i < devices; i++)
 		ck_assert_int_eq(sched_device_set(s, i, per_device), 0);
@@ -160,6 +168,7 @@ static void push(struct tenant *t)
 
 	n->d.tenant = t->id;
 	n->d.kernel = (uint32_t)t->id;
+	n->d.grid[1] = t->devices;
 	n->priv = t;
 	/* Its length, which nobody knows before. */
 	n->run_ns = (uint64_t)((double)t->shortest *
@@ -173,7 +182,9 @@ static void push(struct tenant *t)
 static void fill(void)
 {
 	for (uint32_t i = 0; i < nr_tenants; i++)
-		while (tenants[i].busy && tenants[i].queued < BACKLOG)
+		while (tenants[i].busy && tenants[i].queued < BACKLOG &&
+		       (!tenants[i].most ||
+			tenants[i].queued + tenants[i].running < tenants[i].most))
 			push(&tenants[i]);
 }
 
@@ -208,6 +219,7 @@ static void step(uint64_t until)
 	while ((n = sched_pick(s, now))) {
 		*lane_of(n->device) = (struct lane){ .node = n, .start = now, .end = now + n->run_ns };
 		((struct tenant *)n->priv)->queued--;
+		((struct tenant *)n->priv)->running++;
 		fill();
 	}
 	for (uint32_t i = 0; i < nr_devices * LANES; i++)
@@ -223,6 +235,7 @@ static void step(uint64_t until)
 	now = first->end;
 	n = first->node;
 	((struct tenant *)n->priv)->got += (double)n->run_ns;
+	((struct tenant *)n->priv)->running--;
 	first->node = NULL;
 	sched_finish(s, n, n->run_ns, true);
 	node_put(n);
@@ -363,6 +376,171 @@ START_TEST(idle_tenants_save_nothing)
 }
 END_TEST
 
+/* Who always has something running does not, either. */
+START_TEST(busy_tenants_save_little)
+{
+	double before;
+
+	begin_by(_i == 0 ? "rr" : _i == 1 ? "eft" : "fair", 1, LANES);
+	tenant(0, 300, MS, 10 * MS)->most = 2;
+	tenant(0, 100, MS, 10 * MS);
+	run_until(now + 600 * S);
+	tenants[0].most = 0;
+	before = got(&tenants[1]);
+	run_until(now + 2 * S);
+	ck_assert_double_gt(got(&tenants[1]) - before, 1.5 * S);
+	end();
+}
+END_TEST
+
+/* ------------------------------------------------------------------ */
+/* Devices that are not of use to everybody                            */
+
+/* Of what @t1 and @t2 get in so long @t1 gets half. */
+static void share_equally(const struct tenant *t1, const struct tenant *t2, uint64_t ns)
+{
+	double before1 = got(t1), before2 = got(t2), part;
+
+	run_until(now + ns);
+	part = (got(t1) - before1) / (got(t1) - before1 + got(t2) - before2);
+	ck_assert_msg(fabs(part - .5) < .02,
+		      "%s, %u lanes: tenant %llu got %.4f of it, %llu the rest",
+		      sched_policy_name(s), nr_lanes, (unsigned long long)t1->id, part,
+		      (unsigned long long)t2->id);
+}
+
+/* Somebody has been alone on each of two, of which one has more lanes. */
+static void begin_apart(int way)
+{
+	begin_as(way, 2);
+	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
+	tenant(0, 100, MS, 10 * MS)->devices = 1;
+	tenant(0, 10, MS, 10 * MS)->devices = 2;
+	run_until(now + 600 * S);
+}
+
+/* Where it goes others are no further, or as far as they are. */
+START_TEST(who_comes_begins_where_it_goes)
+{
+	struct tenant *t;
+
+	begin_apart(_i);
+	t = tenant(0, 100, MS, 10 * MS);
+	t->devices = 1;
+	share_equally(t, &tenants[0], 2 * S);
+	t = tenant(0, 10, MS, 10 * MS);
+	t->devices = 2;
+	/* The credit, ten times over. */
+	run_until(now + 5 * S);
+	share_equally(t, &tenants[1], 20 * S);
+	/* One that waits for each of its tasks is not moved on to where others are elsewhere. */
+	tenants[0].most = 1;
+	run_until(now + 10 * S);
+	tenants[0].most = 0;
+	share_equally(&tenants[2], &tenants[0], 2 * S);
+	end();
+}
+END_TEST
+
+/* Who uses the other one now and then keeps its part of this one; and takes no more of that. */
+START_TEST(who_uses_both_keeps_its_part)
+{
+	struct tenant *t;
+	double before;
+
+	begin_apart(_i);
+	t = tenant(0, 100, MS, 10 * MS);
+	t->devices = 1;
+	for (int i = 0; i < 10; i++) {
+		t->devices = 2;
+		push(t);
+		t->devices = 1;
+		share_equally(t, &tenants[0], 2 * S);
+	}
+	before = got(&tenants[1]);
+	t->devices = 2;
+	run_until(now + 10 * S);
+	ck_assert_double_gt(got(&tenants[1]) - before, nr_lanes * .5 * S);
+	end();
+}
+END_TEST
+
+static uint64_t ns_of(uint64_t tenant, uint32_t device)
+{
+	return tenant == 2 ? 10 * MS << !device : device ? 1000 * S : S;
+}
+
+/*
+ * What one waits for a quicker device with is nobody else's matter, however many tasks that are, and
+ * whoever is first.
+ */
+START_TEST(what_one_would_not_have_others_may)
+{
+	struct graph_node *n;
+	int had = 0;
+
+	begin_by("eft", 2, 1);
+	tenant(0, 10000, S, S);
+	tenant(0, 100, 10 * MS, 10 * MS);
+	for (uint32_t t = 1; t <= 2; t++)
+		for (uint32_t d = 0; d < 2; d++)
+			for (int i = 0; i < 20; i++) {
+				n = node_new();
+				n->d.kernel = t;
+				sched_observe(s, sched_kernel_key(n), d, sched_work(n), ns_of(t, d));
+				node_put(n);
+			}
+	for (int i = 0; i < 64; i++) {
+		push(&tenants[0]);
+		push(&tenants[1]);
+	}
+	n = sched_pick(s, now);
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->d.tenant, 1);
+	ck_assert_uint_eq(n->device, 0);
+	for (struct graph_node *m; had < 64 && (m = sched_pick(s, now)); had++) {
+		ck_assert_uint_eq(m->d.tenant, 2);
+		ck_assert_uint_eq(m->device, 1);
+		now += 10 * MS;
+		sched_finish(s, m, 10 * MS, true);
+		node_put(m);
+	}
+	ck_assert_int_eq(had, 64);
+	sched_finish(s, n, S, true);
+	node_put(n);
+	end();
+}
+END_TEST
+
+/* Virtual time is a number of 64 bits. */
+START_TEST(virtual_time_does_not_end)
+{
+	double before[2];
+
+	begin(1);
+	tenant(0, 1, S, S)->busy = false;
+	for (int i = 0; i < 20016; i++) {
+		struct graph_node *n = node_new();
+
+		n->d.tenant = 1;
+		ck_assert_int_eq(sched_push(s, n, now), 0);
+		ck_assert_ptr_eq(sched_pick(s, now), n);
+		sched_finish(s, n, 3600 * S, false);
+		node_put(n);
+	}
+	tenants[0].busy = true;
+	tenant(0, 100, S, S);
+	for (int i = 0; i < 50; i++) {
+		before[0] = got(&tenants[0]);
+		before[1] = got(&tenants[1]);
+		run_until(now + 10100 * S);
+		ck_assert_double_ge(got(&tenants[0]) - before[0], 90. * S);
+		ck_assert_double_ge(got(&tenants[1]) - before[1], 9900. * S);
+	}
+	end();
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* Maxima                                                              */
 
@@ -449,6 +627,23 @@ START_TEST(max_is_of_all_below)
 	run_until(now + 100 * MS);
 	max_holds(tenants + 2, 1, 5 * MS, 100 * MS, 2 * MS * nr_lanes, 1);
 	max_holds(tenants + 1, 2, 30 * MS, 100 * MS, 2 * MS * nr_lanes, 1);
+	end();
+}
+END_TEST
+
+/* Who waits for a period has no part of what its parent gets: the others below have that. */
+START_TEST(who_waits_for_a_period_has_no_part)
+{
+	static const double should[] = { 0, 0, 0, .5, .5 };
+
+	begin_as(_i, 1);
+	for (int i = 0; i < 2; i++)
+		tenant(0, 100, MS, MS)->busy = false;
+	tenant(1, 100, MS, MS);
+	tenant(1, 100, MS, MS);
+	tenant(2, 100, MS, MS);
+	limit(3, 1, MS, S);
+	shares_hold(should, 10 * MS, 10);
 	end();
 }
 END_TEST
@@ -744,10 +939,16 @@ int main(void)
 	tcase_add_loop_test(c, weights_nest, 0, WAYS);
 	tcase_add_loop_test(c, weights_change_while_tasks_run, 0, WAYS);
 	tcase_add_loop_test(c, idle_tenants_save_nothing, 0, WAYS);
+	tcase_add_loop_test(c, busy_tenants_save_little, 0, 3);
+	tcase_add_loop_test(c, who_comes_begins_where_it_goes, 0, WAYS);
+	tcase_add_loop_test(c, who_uses_both_keeps_its_part, 0, WAYS);
+	tcase_add_test(c, what_one_would_not_have_others_may);
+	tcase_add_test(c, virtual_time_does_not_end);
 	tcase_add_loop_test(c, max_holds_in_each_period, 0, WAYS);
 	tcase_add_loop_test(c, debt_is_carried, 0, WAYS);
 	tcase_add_loop_test(c, max_saves_nothing, 0, WAYS);
 	tcase_add_loop_test(c, max_is_of_all_below, 0, WAYS);
+	tcase_add_loop_test(c, who_waits_for_a_period_has_no_part, 0, WAYS);
 	tcase_add_test(c, max_is_taken_away);
 	tcase_add_test(c, tasks_that_are_gone_wake_nobody);
 	tcase_add_test(c, refuses_bad_parts);

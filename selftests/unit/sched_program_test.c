@@ -348,6 +348,25 @@ START_TEST(deadlines_starve_no_program)
 }
 END_TEST
 
+/* Nor those that have had much before one that has had little. */
+START_TEST(deadlines_starve_none_of_several)
+{
+	struct program *much, *little;
+	uint64_t before;
+
+	begin(1);
+	much = program(100 * MS, 2);
+	run_for(10 * S);
+	program(MS, 4)->deadline_ns = 2 * MS;
+	little = program(US, 2);
+	before = much->ran_ns;
+	run_for(10 * SCHED_PATIENCE_NS);
+	ck_assert_uint_ge(much->ran_ns - before, 8 * 100 * MS);
+	ck_assert_uint_ge(little->ran_ns, 8 * US);
+	end();
+}
+END_TEST
+
 /* One whose turn it is, but whose tasks all wait for a device, leaves the others to others. */
 START_TEST(who_can_use_what_is_idle_does)
 {
@@ -624,6 +643,7 @@ int main(void)
 	tcase_add_test(c, priority_starves_nobody);
 	tcase_add_test(c, earliest_deadline_first);
 	tcase_add_test(c, deadlines_starve_no_program);
+	tcase_add_test(c, deadlines_starve_none_of_several);
 	tcase_add_test(c, who_can_use_what_is_idle_does);
 	tcase_add_test(c, who_comes_waits_for_nobodys_debt);
 	tcase_add_test(c, who_comes_waits_for_nobodys_head_start);
