@@ -100,6 +100,7 @@ struct program_heap {
  * @lifts:	by how much its start tag is larger on each device, of the first @nr_lifts; valid if
  *		@lifts_of is the scheduler's
  * @later:	while a pick looks for who is first: its start tag where it would go
+ * @waited:	since it came it had a task wait that an idle device could have run
  */
 struct sched_flow {
 	const struct graph_node *first;
@@ -139,6 +140,7 @@ struct sched_flow {
 	uint64_t *lifts;
 	uint32_t nr_lifts, lifts_of;
 	uint64_t later;
+	bool waited;
 } __attribute__((aligned(64)));
 
 #define SCALE_BITS	24
@@ -173,6 +175,7 @@ struct sched_lane {
  * @given_ns:	device time given out so far
  * @switched_ns: when a task was last picked that it had to be configured for
  * @level:	the largest start tag of a task picked for it; @level_ns: when one was: see level.c
+ * @held:	the same, but not beyond where those were that had tasks for it then, and had them wait
  */
 struct sched_device {
 	uint32_t lanes;
@@ -184,7 +187,7 @@ struct sched_device {
 	struct sched_lane *lane;
 	uint64_t full_until;
 	uint64_t switched_ns;
-	uint64_t level, level_ns;
+	uint64_t level, level_ns, held;
 	/* seldom needed */
 	uint64_t full_ns;
 	uint64_t given_ns;
@@ -415,12 +418,16 @@ struct graph_node *only_pick(struct sched *s, uint64_t now_ns);
 #define SCHED_CREDIT_NS	250000000ull
 /* Of those that wait and of devices that are in use. */
 uint64_t level_lowest(const struct sched *s);
+/* Whoever is not beyond that has no more than the credit by being forgotten. */
+uint64_t level_farthest(const struct sched *s);
 /* @f's start tag on @device, for a task of @ns, as it would be lifted. */
 uint64_t level_lifted(struct sched *s, struct sched_flow *f, uint32_t device, uint64_t ns);
 /* See level_take(). */
 void level_lift(struct sched *s, struct sched_flow *f, uint32_t device, uint64_t ns);
 /* Its tenant was charged more of it than was expected; @alone: nobody else could have had it. */
 void level_reach(struct sched *s, const struct sched_flow *f, uint32_t device, bool alone);
+/* It is further as a whole, and so by less on single devices. */
+void level_moved(const struct sched *s, struct sched_flow *f, uint64_t by);
 /* Nobody has anything here, so no device has a level. */
 void level_anew(struct sched *s);
 /* Virtual times have come to SCHED_FAR, so all begin anew. */
@@ -451,7 +458,7 @@ static inline void level_take(struct sched *s, struct sched_flow *f, uint32_t de
 		level_lift(s, f, device, ns);
 		return;
 	}
-	d->level = at;
+	d->held = d->level = at;
 	d->level_ns = s->now_ns;
 }
 

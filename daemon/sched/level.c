@@ -11,6 +11,9 @@
  * between: else it would have that device for itself until it has caught up.  That holds on this device
  * alone, for what it has never had is no debt where others are as far as it is.
  *
+ * Who had a task that might run here, and rather has it wait for another device, has let others by:
+ * he is lifted to where he was then, and nobody else is.
+ *
  * So neither who has just come, nor who always keeps one small task running, nor who has been at
  * another device has more than the credit before others, and nobody has to wait for it longer.
  */
@@ -32,21 +35,32 @@ uint64_t level_lowest(const struct sched *s)
 	uint64_t least = s->nr_active ? s->active[0]->vtime : UINT64_MAX;
 
 	for (uint32_t i = 0; i < s->nr_devices; i++)
-		if (s->devices[i].level < least && has_level(s, &s->devices[i]))
-			least = s->devices[i].level;
+		if (s->devices[i].held < least && has_level(s, &s->devices[i]))
+			least = s->devices[i].held;
 	return least == UINT64_MAX || least < s->vtime ? s->vtime : least;
+}
+
+uint64_t level_farthest(const struct sched *s)
+{
+	uint64_t most = level_least(s);
+
+	for (uint32_t i = 0; i < s->nr_devices; i++)
+		if (s->devices[i].level > most)
+			most = s->devices[i].level;
+	return most;
 }
 
 uint64_t level_lifted(struct sched *s, struct sched_flow *f, uint32_t device, uint64_t ns)
 {
 	const struct sched_device *d = &s->devices[device];
 	uint64_t at = level_own(s, f, device), credit;
+	uint64_t level = f->waited ? d->held : d->level;
 
-	if (at >= d->level || !has_level(s, d))
+	if (at >= level || !has_level(s, d))
 		return at;
 	/* Its own next task may have been charged for more than it takes, lately. */
 	credit = virtual_ns(s, f, SCHED_CREDIT_NS + ns);
-	return d->level - at > credit ? d->level - credit : at;
+	return level - at > credit ? level - credit : at;
 }
 
 /* Only there; false: no memory. */
@@ -85,10 +99,17 @@ static __attribute__((cold, noinline)) void lift(struct sched *s, struct sched_f
 		all = there < all ? there : all;
 	}
 	f->vtime += all;
-	for (uint32_t i = 0; i < f->nr_lifts; i++)
-		f->lifts[i] -= f->lifts[i] < all ? f->lifts[i] : all;
+	level_moved(s, f, all);
 	if (at > f->vtime && !lift_there(s, f, device, at - f->vtime))
 		f->vtime = at;
+}
+
+void level_moved(const struct sched *s, struct sched_flow *f, uint64_t by)
+{
+	if (f->lifts_of != s->lifts_of)
+		return;
+	for (uint32_t i = 0; i < f->nr_lifts; i++)
+		f->lifts[i] -= f->lifts[i] < by ? f->lifts[i] : by;
 }
 
 void level_lift(struct sched *s, struct sched_flow *f, uint32_t device, uint64_t ns)
@@ -102,10 +123,12 @@ void level_lift(struct sched *s, struct sched_flow *f, uint32_t device, uint64_t
 		level_rebase(s);
 		at = 0;
 	}
-	if (at > s->waited)
-		at = s->waited;
 	if (d->level < at || !has_level(s, d))
 		d->level = at;
+	if (at > s->waited)
+		at = s->waited;
+	if (d->held < at || !has_level(s, d))
+		d->held = at;
 	d->level_ns = s->now_ns;
 }
 
@@ -116,6 +139,8 @@ void level_reach(struct sched *s, const struct sched_flow *f, uint32_t device, b
 
 	if (!alone && s->nr_active && s->active[0]->vtime < at)
 		at = s->active[0]->vtime;
+	if (d->held < at)
+		d->held = at;
 	if (d->level < at)
 		d->level = at;
 }
@@ -125,7 +150,7 @@ void level_anew(struct sched *s)
 	s->lifts = false;
 	s->lifts_of++;
 	for (uint32_t i = 0; i < s->nr_devices; i++)
-		s->devices[i].level = s->devices[i].level_ns = 0;
+		s->devices[i].level = s->devices[i].held = s->devices[i].level_ns = 0;
 }
 
 void level_rebase(struct sched *s)

@@ -24,6 +24,9 @@
 /* Tenants that only wait for quicker devices: those idle may be others' quick ones. */
 #define LOOK_WAITERS	16
 
+/* Tenants that are passed over since they would be lifted: among so many the first one is found. */
+#define LOOK_LIFTED	64
+
 /* By so much a device is slower that is not left idle for those that wait for a quicker one. */
 #define SLOWER		2
 
@@ -341,7 +344,7 @@ static inline void charge_all(struct sched *s)
 /* Tenants that have nothing here, and nothing to remember, may go. */
 static void sweep_flows(struct sched *s)
 {
-	uint64_t least = level_least(s);
+	uint64_t far = level_farthest(s);
 
 	for (uint32_t i = 0; i <= s->bucket_mask; i++) {
 		struct sched_flow **p = &s->buckets[i];
@@ -350,7 +353,7 @@ static void sweep_flows(struct sched *s)
 			struct sched_flow *f = *p;
 
 			if (f->used || f->running || f->blocked || f->children ||
-			    f->vtime > least ||
+			    f->vtime > far ||
 			    ((f->weight != DEFAULT_WEIGHT || f->cap) &&
 			     s->round - f->told <= SCHED_ROUNDS)) {
 				p = &f->hash_next;
@@ -479,10 +482,14 @@ static void flow_settled(struct sched *s, const struct sched_flow *f)
 /* Who had nothing here begins where the others are. */
 static void flow_comes(const struct sched *s, struct sched_flow *f)
 {
-	uint64_t least = level_least(s);
+	uint64_t least = level_least(s), by;
 
-	if (f->vtime < least)
-		f->vtime = least;
+	if (f->vtime >= least)
+		return;
+	by = least - f->vtime;
+	f->vtime = least;
+	if (__builtin_expect(s->lifts, 0))
+		level_moved(s, f, by);
 }
 
 /* ------------------------------------------------------------------ */
@@ -609,8 +616,10 @@ int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)
 		share_count(s, f);
 	if (f->busy_children)
 		s->tree_version++;
-	if (!f->running)
+	if (!f->running) {
+		f->waited = false;
 		flow_comes(s, f);
+	}
 	flow_activate(s, f);
 	return 0;
 }
@@ -828,9 +837,14 @@ static __attribute__((cold)) struct graph_node *pick_started(const struct sched 
 	return first;
 }
 
-/* What may still wait before a pick is over. */
+/*
+ * What may still wait, or be passed over since it would be lifted, before a pick is over.
+ * @first: the least tag of those passed over so; @last: nobody is, any more.
+ */
 struct waits {
-	uint32_t tenants, tasks;
+	uint32_t tenants, tasks, lifted;
+	uint64_t first;
+	bool last;
 };
 
 /* The least start tag of those behind the first in the heap. */
@@ -848,15 +862,16 @@ static uint64_t next_vtime(const struct sched *s)
  * Whether @n of @f, the first one in the heap, would be lifted on @device to where it may be
  * another one's turn, so that those are asked before it.
  */
-static bool is_later(struct sched *s, struct sched_flow *f, struct graph_node *n, uint32_t device)
+static bool is_later(struct sched *s, struct sched_flow *f, struct graph_node *n, uint32_t device,
+		     const struct waits *waits)
 {
 	uint64_t at, ns;
 
-	if (__builtin_expect(f->vtime >= s->devices[device].level && !s->lifts, 1))
+	if (__builtin_expect(f->vtime >= s->devices[device].level && !s->lifts, 1) || waits->last)
 		return false;
 	ns = model_predict_ns(&s->model, model_id(task_kind(n), device));
 	at = level_lifted(s, f, device, ns);
-	if (at <= f->vtime || at <= next_vtime(s))
+	if (at <= f->vtime || (at <= waits->first && at <= next_vtime(s)))
 		return false;
 	f->later = at;
 	if (s->chosen == n)
@@ -866,10 +881,10 @@ static bool is_later(struct sched *s, struct sched_flow *f, struct graph_node *n
 
 /*
  * The first task of @f that finds a device, which is set.  If it would be lifted there, others
- * may be first: then NULL, and @f->later is set, unless @last.
+ * may be first: then NULL, and @f->later is set.
  */
-static struct graph_node *pick_from(struct sched *s, struct sched_flow *f, bool last,
-				    uint64_t now_ns, struct waits *waits)
+static struct graph_node *pick_from(struct sched *s, struct sched_flow *f, uint64_t now_ns,
+				    struct waits *waits)
 {
 	struct graph_node *tried[LOOK_AHEAD], *n = NULL;
 	uint32_t nr = 0, device = SCHED_NO_DEVICE, waiting = LOOK_WAITING;
@@ -904,10 +919,13 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f, bool 
 			program_hide(f, p);
 		left = each;
 	}
-	waits->tenants -= !waiting;
-	if (waiting < LOOK_WAITING && f->vtime < s->waited)
-		s->waited = f->vtime;
-	if (device != SCHED_NO_DEVICE && !last && is_later(s, f, n, device)) {
+	if (waiting < LOOK_WAITING) {
+		waits->tenants--;
+		f->waited = true;
+		if (f->vtime < s->waited)
+			s->waited = f->vtime;
+	}
+	if (device != SCHED_NO_DEVICE && is_later(s, f, n, device, waits)) {
 		n = NULL;
 	} else if (device != SCHED_NO_DEVICE) {
 		program_in_turn(f, n);
@@ -1029,7 +1047,7 @@ static __attribute__((cold, noinline)) struct graph_node *pick_later(struct sche
 								      uint32_t all, uint64_t now_ns)
 {
 	struct sched_flow *f = *later;
-	struct waits waits = { 1, LOOK_WAITING };
+	struct waits waits = { .tenants = 1, .tasks = LOOK_WAITING, .last = true };
 
 	f->later = 0;
 	*later = NULL;
@@ -1039,7 +1057,7 @@ static __attribute__((cold, noinline)) struct graph_node *pick_later(struct sche
 		if (g->later && (!*later || g->later < (*later)->later))
 			*later = g;
 	}
-	return pick_from(s, f, true, now_ns, &waits);
+	return pick_from(s, f, now_ns, &waits);
 }
 
 /*
@@ -1048,12 +1066,12 @@ static __attribute__((cold, noinline)) struct graph_node *pick_later(struct sche
  */
 static struct graph_node *pick(struct sched *s, uint64_t now_ns)
 {
-	struct waits waits = { LOOK_WAITERS, LOOK_WAITING };
+	struct waits waits = { LOOK_WAITERS, LOOK_WAITING, LOOK_LIFTED, UINT64_MAX, false };
 	uint32_t all = s->nr_active;
 	struct sched_flow *later = NULL;
 	struct graph_node *n = NULL;
 
-	while (s->nr_active && waits.tenants && waits.tasks) {
+	while (s->nr_active && waits.tenants && waits.tasks && waits.lifted) {
 		struct sched_flow *f = s->active[0];
 
 		if (__builtin_expect(later && later->later <= f->vtime, 0)) {
@@ -1062,12 +1080,13 @@ static struct graph_node *pick(struct sched *s, uint64_t now_ns)
 				break;
 			continue;
 		}
-		n = f->capped && flow_block(s, f) ? NULL :
-						    pick_from(s, f, false, now_ns, &waits);
+		waits.first = later ? later->later : UINT64_MAX;
+		n = f->capped && flow_block(s, f) ? NULL : pick_from(s, f, now_ns, &waits);
 		if (n)
 			break;
 		flow_deactivate(s, f);
 		s->active[s->nr_active] = f;
+		waits.lifted -= !!f->later;
 		if (f->later && (!later || f->later < later->later))
 			later = f;
 	}

@@ -296,16 +296,18 @@ static int write_all(int fd, const char *text)
 	return fsync(fd) ? -errno : 0;
 }
 
-/* Or a crash could leave the old contents, or under the old name none. */
-static int sync_folder(const char *folder)
+/*
+ * Or a crash could leave the old contents.  Where it can't be, in a folder that may not be read or on
+ * a file system that knows no such thing, the file is saved all the same.
+ */
+static void sync_folder(const char *folder)
 {
-	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0)
-		return -errno;
-	err = fsync(fd) ? -errno : 0;
+		return;
+	fsync(fd);
 	close(fd);
-	return err;
 }
 
 int store_save(struct store *s, const char *path)
@@ -336,7 +338,7 @@ int store_save(struct store *s, const char *path)
 		unlink(new);
 	*slash = '\0';
 	if (!err)
-		err = sync_folder(new);
+		sync_folder(new);
 	free(text);
 	return err;
 }

@@ -420,6 +420,102 @@ static void begin_apart(int way)
 }
 
 /* Where it goes others are no further, or as far as they are. */
+static const uint32_t equal[] = { 100, 100 };
+
+/* So long did @kernel run on @device, several times. */
+static void observe(uint32_t kernel, uint32_t device, uint64_t ns)
+{
+	struct graph_node *n = node_new();
+
+	n->d.kernel = kernel;
+	for (int i = 0; i < 20; i++)
+		sched_observe(s, sched_kernel_key(n), device, sched_work(n), ns);
+	node_put(n);
+}
+
+/* Of the next @ns each of these has its part by weight, within 1 %. */
+static void share_among(struct tenant *const *who, const uint32_t *weight, uint32_t nr, uint64_t ns)
+{
+	double before[8], all = 0, weights = 0;
+
+	for (uint32_t i = 0; i < nr; i++)
+		before[i] = got(who[i]);
+	run_until(now + ns);
+	for (uint32_t i = 0; i < nr; i++) {
+		all += got(who[i]) - before[i];
+		weights += weight[i];
+	}
+	for (uint32_t i = 0; i < nr; i++)
+		ck_assert_double_eq_tol((got(who[i]) - before[i]) / all, weight[i] / weights, 0.01);
+}
+
+/* Several come to one device while another one's turns have come less far: it is theirs by parts. */
+START_TEST(of_many_who_come_each_has_its_part)
+{
+	static const uint32_t weights[] = { 10, 20, 40, 10 };
+	struct tenant *who[4];
+
+	begin_apart(_i);
+	for (uint32_t i = 0; i < 3; i++) {
+		who[i] = tenant(0, 10u << i, MS, 10 * MS);
+		who[i]->devices = 2;
+	}
+	run_until(now + 20 * S);
+	tenants[1].busy = false;
+	run_until(now + 20 * S);
+	share_among(who, weights, 3, 100 * S);
+	tenants[1].busy = true;
+	who[3] = &tenants[1];
+	run_until(now + 20 * S);
+	share_among(who, weights, 4, 100 * S);
+	end();
+}
+END_TEST
+
+/* What one was lifted by on a device is not owed again by who comes back. */
+START_TEST(who_comes_back_owes_nothing)
+{
+	struct tenant *t, *who[2];
+
+	begin_apart(_i);
+	t = tenant(0, 10, MS, 10 * MS);
+	t->devices = 2;
+	run_until(now + 20 * S);
+	t->busy = false;
+	tenants[0].busy = false;
+	run_until(now + 30 * S);
+	t->busy = true;
+	run_until(now + 20 * S);
+	who[0] = t;
+	who[1] = &tenants[1];
+	share_among(who, equal, 2, 100 * S);
+	end();
+}
+END_TEST
+
+/* Nor does one who waits for a quicker device give it to who comes to another. */
+START_TEST(who_waits_elsewhere_lets_nobody_by)
+{
+	struct tenant *who[2];
+
+	begin_by("eft", 2, 4);
+	sched_device_set(s, 0, 1);
+	tenant(0, 100, 10 * MS, 10 * MS);
+	observe(1, 0, 10 * MS);
+	observe(1, 1, 100 * MS);
+	who[0] = tenant(0, 100, 10 * MS, 10 * MS);
+	who[0]->devices = 2;
+	observe(2, 1, 10 * MS);
+	run_until(now + 600 * S);
+	who[1] = tenant(0, 100, 10 * MS, 10 * MS);
+	who[1]->devices = 2;
+	observe(3, 1, 10 * MS);
+	run_until(now + 20 * S);
+	share_among(who, equal, 2, 100 * S);
+	end();
+}
+END_TEST
+
 START_TEST(who_comes_begins_where_it_goes)
 {
 	struct tenant *t;
@@ -941,6 +1037,9 @@ int main(void)
 	tcase_add_loop_test(c, idle_tenants_save_nothing, 0, WAYS);
 	tcase_add_loop_test(c, busy_tenants_save_little, 0, 3);
 	tcase_add_loop_test(c, who_comes_begins_where_it_goes, 0, WAYS);
+	tcase_add_loop_test(c, of_many_who_come_each_has_its_part, 0, WAYS);
+	tcase_add_loop_test(c, who_comes_back_owes_nothing, 0, WAYS);
+	tcase_add_test(c, who_waits_elsewhere_lets_nobody_by);
 	tcase_add_loop_test(c, who_uses_both_keeps_its_part, 0, WAYS);
 	tcase_add_test(c, what_one_would_not_have_others_may);
 	tcase_add_test(c, virtual_time_does_not_end);
