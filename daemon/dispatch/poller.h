@@ -114,6 +114,7 @@ struct poller {
 	struct trace *trace;		/* NULL: nobody wants to know */
 	struct memory *memory;		/* of devices that have their own; NULL: none has */
 	bool follow;			/* there are devices for follow.c */
+	bool unlike;			/* GPUs and others, see bounds.h */
 	bool foresees;			/* the memory is told what tasks to come will use */
 	uint32_t nr_devs;
 	struct fetch_turns fetches;

@@ -10,6 +10,7 @@
 
 #include "daemon/backends/cpulist.h"
 #include "daemon/dispatch/aside.h"
+#include "daemon/dispatch/bounds.h"
 #include "daemon/dispatch/declared.h"
 #include "daemon/dispatch/follow.h"
 #include "daemon/dispatch/gate.h"
@@ -84,8 +85,12 @@ static inline bool suits(const struct poller *p, const struct graph_node *node, 
 	if (node->d.opcode != ARAX_OP_LAUNCH)
 		return p->devs[device].copies;
 	k = run_kernel(node);
-	return k && p->runnable[k->index * p->nr_devs + device] &&
-	       (!p->devs[device].dev->info.memory || remote_fits(p, node, device));
+	if (!k || !p->runnable[k->index * p->nr_devs + device])
+		return false;
+	if (unlikely(p->unlike && k->work.steps.nr) &&
+	    !bounds_allow(node, k, p->devs[device].dev->info.gpu))
+		return false;
+	return !p->devs[device].dev->info.memory || remote_fits(p, node, device);
 }
 
 static __attribute__((cold)) bool goes_to_worker(const struct poller_device *pd,
@@ -159,6 +164,8 @@ static int why_not(struct poller *p, const struct graph_node *node)
 		return -ENODEV;
 	}
 	k = run_kernel(node);
+	if (k && p->unlike && k->work.steps.nr && bounds_tell(p, node, k))
+		return -EINVAL;
 	for (i = 0; k && i < p->nr_devs; i++) {
 		if (!p->runnable[k->index * p->nr_devs + i])
 			continue;
@@ -1382,6 +1389,7 @@ int runs_create(struct poller *p, struct devices *devices)
 		return err;
 	if (!p->nr_devs)
 		return 0;
+	p->unlike = bounds_differ(p);
 	/* Copies and fills are on the host's pages: some device has to stand for them. */
 	p->devs[0].copies |= !copies;
 	return host ? 0 : host_thread_create("arax-host", &p->devs[0].host);

@@ -63,7 +63,7 @@ void why_tell(struct link *l, const struct graph_node *node, const struct kernel
 		if (node->d.opcode != ARAX_OP_LAUNCH || !k)
 			return;
 		if (result == -ENOMEM)
-			snprintf(text, sizeof(text), "kernel %s found no memory to work in on %s: it needs more than all launches may have together, or others have it now; try smaller ranges, or again",
+			snprintf(text, sizeof(text), "kernel %s found no memory to work in on %s: it needs more than half of what is left for all launches together; try smaller ranges, or again if others had it",
 				 k->sig.name, device);
 		else if (result != -EINVAL)
 			snprintf(text, sizeof(text), "kernel %s failed on %s", k->sig.name, device);

@@ -29,8 +29,8 @@ static uint64_t put_together(uint32_t what, uint64_t a, uint64_t b)
 
 	if (what == MULTIPLY)
 		return __builtin_mul_overflow(a, b, &all) ? STEPS_TOO_MANY : all;
-	if (a == STEPS_TOO_MANY)
-		return a;
+	if (a == STEPS_TOO_MANY || b == STEPS_TOO_MANY)
+		return STEPS_TOO_MANY;
 	if (what == ADD)
 		return __builtin_add_overflow(a, b, &all) ? STEPS_TOO_MANY : all;
 	if (what == SUBTRACT)

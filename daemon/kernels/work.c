@@ -18,13 +18,27 @@ static uint64_t of_threads(const struct arax_launch *l)
 	return __builtin_mul_overflow(n, THREAD_MOST, &n) ? UINT64_MAX : n;
 }
 
+/* @few: because of its grid. */
+static uint64_t most_of(const struct kernel *k, const struct arax_launch *l, bool gpu, bool *few)
+{
+	uint64_t most = gpu ? k->work.most_gpu : k->work.most, threads = gpu ? of_threads(l) : most;
+
+	*few = threads < most;
+	return *few ? threads : most;
+}
+
+bool work_allows(const struct kernel *k, const struct arax_launch *l, bool gpu)
+{
+	bool few;
+
+	return steps_of(&k->work.steps, l) <= most_of(k, l, gpu, &few);
+}
+
 int work_refuse(const struct kernel *k, const struct arax_launch *l, bool gpu)
 {
-	uint64_t steps = steps_of(&k->work.steps, l), most = gpu ? k->work.most_gpu : k->work.most;
-	bool few = gpu && of_threads(l) < most;
+	bool few;
+	uint64_t steps = steps_of(&k->work.steps, l), most = most_of(k, l, gpu, &few);
 
-	if (few)
-		most = of_threads(l);
 	if (steps <= most)
 		return 0;
 	/* What may be long stands last. */

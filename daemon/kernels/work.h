@@ -17,6 +17,9 @@
 /* -EINVAL, and the reason (reason.h): it would be more than @k's most, on a GPU or elsewhere. */
 int work_refuse(const struct kernel *k, const struct arax_launch *l, bool gpu);
 
+/* The same of a kernel with a bound, without a reason. */
+bool work_allows(const struct kernel *k, const struct arax_launch *l, bool gpu);
+
 static inline int work_check(const struct kernel *k, const struct arax_launch *l, bool gpu)
 {
 	return __builtin_expect(k->work.steps.nr != 0, 0) ? work_refuse(k, l, gpu) : 0;

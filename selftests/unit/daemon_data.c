@@ -12,6 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/reason.h"
+#include "daemon/kernels/steps.h"
+#include "daemon/dispatch/bounds.h"
 #include "daemon/dispatch/models.h"
 #include "daemon/dispatch/remote.h"
 #include "daemon/dispatch/run.h"
@@ -293,6 +296,51 @@ static void taken_for(const char *text, uint32_t launch)
 	ck_assert_uint_eq(asks->part ? asks->part(whole, &node, 0) : 0, 0);
 	end_whole();
 }
+
+/* What is too much for a core, and not for a GPU, is for the GPU, wherever there are both. */
+START_TEST(bounds_choose_devices)
+{
+	static const struct { uint32_t groups; bool cpu, gpu; int err; } cases[] = {
+		{ 100, true, true, 0 }, { 101, false, true, 0 }, { 1000, false, true, 0 },
+		{ 1001, false, false, -EINVAL },
+	};
+	struct device devices[2] = { { .info.kind = ARAX_DEVICE_CPU },
+				     { .info.kind = ARAX_DEVICE_CUDA, .info.gpu = 1 } };
+	struct poller_device pds[2] = { { .dev = &devices[0] }, { .dev = &devices[1] } };
+	uint8_t runnable[2] = { 1, 1 };
+	struct poller p = { .devs = pds, .nr_devs = 1, .runnable = runnable };
+	struct kernel k = { .work = { .most = 100, .most_gpu = 1000 } };
+	struct link *l = calloc(1, sizeof(*l));
+	struct graph_node node = { .priv = l, .d = { .opcode = ARAX_OP_LAUNCH, .kernel = 1 } };
+	char text[REASON_LEN];
+
+	ck_assert_int_eq(signature_parse(&k.sig, "f()", text, sizeof(text)), 0);
+	ck_assert_int_eq(steps_times(&k.work.steps, &k.sig, "groups", text, sizeof(text)), 0);
+	l->kernels[1] = &k;
+	ck_assert(!bounds_differ(&p));
+	p.nr_devs = 2;
+	p.unlike = bounds_differ(&p);
+	ck_assert(p.unlike);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (int j = 0; j < 3; j++)
+			node.d.grid[j] = node.d.block[j] = 1;
+		node.d.grid[0] = cases[i].groups;
+		ck_assert_int_eq(run_can(&p, &node, 0), cases[i].cpu);
+		ck_assert_int_eq(run_can(&p, &node, 1), cases[i].gpu);
+		ck_assert_int_eq(run_anywhere(&p, &node), !cases[i].err);
+		reason_forget();
+		ck_assert_int_eq(bounds_tell(&p, &node, &k), cases[i].err);
+		reason_take(text);
+		ck_assert(!cases[i].err || strstr(text, "at most 1000 in a launch"));
+	}
+	/* If the GPU is lost that is the reason, not its size. */
+	pds[1].lost = true;
+	node.d.grid[0] = 500;
+	ck_assert(!run_anywhere(&p, &node));
+	ck_assert_int_eq(bounds_tell(&p, &node, &k), 0);
+	free(l);
+}
+END_TEST
 
 /* Who runs one launch at a time is full with it, however many lanes there are. */
 START_TEST(one_at_a_time)
@@ -657,6 +705,7 @@ int main(void)
 	tcase_add_test(t, a_piece_ends_where_its_places_do);
 	tcase_add_test(t, rows_without_end);
 	tcase_add_test(t, one_at_a_time);
+	tcase_add_test(t, bounds_choose_devices);
 	tcase_add_test(t, what_is_not_used_is_not_lost);
 	tcase_add_test(t, ranges_in_pieces);
 	tcase_add_test(t, fetches_go_by_tenants);
