@@ -64,6 +64,7 @@ struct core_client *core_client_create(struct core *core, void *link, u32 uid, u
 	clist_init(&c->dispatched);
 	clist_init(&c->cursor);
 	clist_init(&c->backlog);
+	clist_init(&c->share);
 	clist_init(&c->wake);
 	clist_init(&c->note);
 	clist_init(&c->node);
@@ -135,7 +136,7 @@ static void die(struct core_client *c, u32 error, struct core_garbage *g)
 	core_write_once(c->dead, error);
 	if (c->ready && c->region)
 		core_write_once(core_ctl(c)->dead, error);
-	clist_del(&c->backlog);
+	core_backlog_leave(c);
 	/* What is dispatched, the mediator is told to drop. */
 	if (core->state == CORE_LIVE && c->peak_tasks) {
 		if (clist_empty(&c->note))
@@ -155,7 +156,7 @@ static bool drop_step(struct core_client *c, struct core_garbage *g)
 	u32 n;
 
 	clist_splice_tail(&c->exam, &c->queued);
-	clist_del(&c->backlog);
+	core_backlog_leave(c);
 	for (n = 0; n < CORE_STEP && !clist_empty(&c->queued); n++)
 		core_complete(c->core, clist_first(&c->queued, struct core_task, node), &r, g);
 	if (!clist_empty(&c->queued))
@@ -243,12 +244,17 @@ static void tasks_init(struct core_client *c, struct core_task *tasks, u32 n, st
 	}
 }
 
-void core_client_more_tasks(struct core_client *c, u32 n)
+void core_client_more_tasks(struct core_client *c)
 {
 	struct core_more_tasks *more;
 	struct clist fresh;
+	u32 n;
 
 	core_mutex_assert(&c->core->lock);
+	/* Those that were made before have come back, or are among them. */
+	if (c->nr_zombies <= c->nr_more_tasks)
+		return;
+	n = c->nr_zombies - c->nr_more_tasks;
 	more = core_alloc(sizeof(*more) + sizeof(*more->tasks) * (size_t)n);
 	if (!more)
 		return;
@@ -256,6 +262,7 @@ void core_client_more_tasks(struct core_client *c, u32 n)
 	tasks_init(c, more->tasks, n, &fresh);
 	more->next = c->more_tasks;
 	c->more_tasks = more;
+	c->nr_more_tasks += n;
 	core_spin_lock(&c->core->dispatch);
 	clist_splice_tail(&fresh, &c->freed);
 	core_spin_unlock(&c->core->dispatch);

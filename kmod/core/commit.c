@@ -176,7 +176,7 @@ static inline void finish(struct core *core, struct core_task *t, s32 result, u3
 	if (core_likely(t->state == CORE_TASK_DISPATCHED))
 		core_slot_free(core, t);
 	else
-		core_share_queued(core, t->client->user, -1);
+		core_share_queued(core, t->client, -1);
 	if (!clist_empty(&t->note))
 		clist_del(&t->note);
 	if (t->blocked)

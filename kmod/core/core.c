@@ -118,7 +118,7 @@ static bool wants_wake(struct core_client *c)
 	/* Acquire: pairs with the client's release, after the words that go with it. */
 	why = core_load_acquire(&core_ctl(c)->cq_need_wakeup);
 	if (core_likely(!why))
-		return false;
+		return c->dead && !c->gone;
 	return c->dead || is_wanted(c, why, from, c->cq_tail);
 }
 

@@ -186,10 +186,10 @@ struct core_tenant {
 	u64 wait_ns;
 	u64 tasks_done;
 	u64 tasks_failed;
-	/* Of a user, see share.c: */
+	/* See share.c: */
 	u32 nr_queued;			/* tasks in flight that have no slot */
 	bool waits_for_share;		/* @by_held is in core->sharers */
-	struct clist waiting;		/* core_client.backlog: those that may not have more now */
+	struct clist waiting;		/* clients that may not have more now, see core_client */
 	struct cheap by_held;
 
 	u64 refs ____cacheline_aligned;		/* core->lock, as the next */
@@ -477,7 +477,8 @@ struct core_client {
 	u64 kept_memory;	/* the same: what it keeps of the client's in pages of its own */
 	struct core_whys *whys;	/* the same; NULL: nothing was explained yet */
 	struct core_task *tasks;
-	struct core_more_tasks *more_tasks;	/* core->lock */
+	struct core_more_tasks *more_tasks;	/* core->lock, as the next */
+	u32 nr_more_tasks;
 	struct core_refusals refusals;
 
 	struct clist node ____cacheline_aligned;	/* core->clients; core->lock, as the next */
@@ -496,7 +497,9 @@ struct core_client {
 	u32 nr_canceled;
 	u32 nr_zombies;		/* of its tasks */
 	u64 queue_order;	/* of the last task that was queued */
-	struct clist backlog;	/* in core->backlog or user->waiting while queued is not empty */
+	/* While queued is not empty: in core->backlog, or in user->waiting, and @share in a tenant's. */
+	struct clist backlog;
+	struct clist share;
 	struct clist note;	/* core->gone_notes */
 	u64 fail_mark;		/* see fail.c; 0: no failure to pass on */
 	u64 fail_origin;
@@ -558,7 +561,7 @@ struct core {
 	struct arax_commit_entry *commits;
 	struct core_slot *slots;
 	struct clist backlog;
-	struct cheap *sharers;	/* users whose clients wait for their share, see share.c */
+	struct cheap *sharers;	/* whose clients wait for their share, see share.c */
 	struct clist task_notes;
 	struct clist drop_notes;
 	struct clist gone_notes;
@@ -647,10 +650,10 @@ void core_client_release(struct core_client *c);
 void core_client_kill(struct core_client *c, u32 error);
 int core_context_init(struct core_client *c, struct arax_context_init *a);
 /*
- * So many tasks may be under way besides those that were there; core->lock held.  Without
- * memory there are none.
+ * As many tasks may be under way as its window has, besides those that a stuck mediator holds;
+ * core->lock held.  Without memory there are less.
  */
-void core_client_more_tasks(struct core_client *c, u32 n);
+void core_client_more_tasks(struct core_client *c);
 /* core->dispatch held: is nothing left that points to it? */
 void core_client_check_free(struct core_client *c, struct core_garbage *g);
 void core_client_free(struct core_client *c);
@@ -987,31 +990,40 @@ void core_tag_undispatched(struct core *core, struct core_task *t);
 void core_note_task(struct core *core, struct core_task *t, u8 note);
 
 /*
- * share.c; core->dispatch held.  May the user have one more of the mediator's slots?  If not, a
- * client of its waits, and comes back to the backlog some time.
+ * share.c; core->dispatch held.  May the client have one more of the mediator's slots?  If not,
+ * it waits, and comes back to the backlog some time.
  */
 static inline u32 core_slots_free(const struct core *core)
 {
 	return core->params.slots - 1 - core->slots_used;
 }
 
-bool core_share_left(const struct core *core, const struct core_tenant *user);
-static inline bool core_share_allows(const struct core *core, const struct core_tenant *user)
+bool core_share_left(const struct core *core, const struct core_client *c);
+static inline bool core_share_allows(const struct core *core, const struct core_client *c)
 {
-	/* Mostly so, and nothing need be known of the user. */
+	/* Mostly so, and nothing need be known of who it is. */
 	return core_likely(core_slots_free(core) > core->params.slots / 2) ||
-	       core_share_left(core, user);
+	       core_share_left(core, c);
 }
 
 void core_share_wait(struct core *core, struct core_client *c);
 /* One of those that wait comes back; false: none may. */
 bool core_share_return(struct core *core);
-/* So many more of the user's tasks are in flight without a slot. */
-void core_share_queued(struct core *core, struct core_tenant *user, int by);
-/* What it holds may have changed. */
-void core_share_changed(struct core *core, struct core_tenant *user);
+/* All do: limits have changed. */
+void core_share_anew(struct core *core);
+/* It waits for nothing any more. */
+static inline void core_backlog_leave(struct core_client *c)
+{
+	clist_del(&c->backlog);
+	clist_del(&c->share);
+}
+
+/* So many more of the client's tasks are in flight without a slot. */
+void core_share_queued(struct core *core, const struct core_client *c, int by);
+/* What these, and who is above, hold may have changed. */
+void core_share_changed(struct core *core, struct core_tenant *leaf, struct core_tenant *user);
 /* It has no client any more. */
-void core_share_leave(struct core *core, struct core_tenant *user);
+void core_share_leave(struct core *core, struct core_tenant *t);
 
 /* commit.c; core->dispatch held */
 struct core_result {

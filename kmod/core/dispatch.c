@@ -194,13 +194,12 @@ bool core_dispatch_queue(struct core *core, struct core_task *t, bool is_free,
 
 	t->notes = 0;
 	t->canceled = false;
-	if (is_free && core_share_allows(core, c->user) && try_dispatch(core, t, g)) {
-		if (core->sharers)
-			core_share_changed(core, c->user);
+	if (is_free && core_share_allows(core, c) && try_dispatch(core, t, g)) {
+		core_share_changed(core, c->tenant, c->user);
 		return true;
 	}
 	t->state = CORE_TASK_QUEUED;
-	core_share_queued(core, c->user, 1);
+	core_share_queued(core, c, 1);
 	t->order = ++c->queue_order;
 	if (clist_empty(&c->exam))
 		core_dispatch_requeue(core, t);
@@ -296,7 +295,7 @@ static bool flush_client(struct core *core, struct core_client *c, u32 *max,
 
 	/* The mediator was told that it is gone; whoever killed it drops what is queued. */
 	if (c->dead) {
-		clist_del(&c->backlog);
+		core_backlog_leave(c);
 		return true;
 	}
 	while (turn < BACKLOG_TURN && *max && !clist_empty(&c->queued)) {
@@ -307,7 +306,7 @@ static bool flush_client(struct core *core, struct core_client *c, u32 *max,
 			core_fail_end(core, c);
 		if (core_fail_reaches(core, t, g))
 			continue;
-		if (core->slot_free && !core_share_allows(core, c->user)) {
+		if (core->slot_free && !core_share_allows(core, c)) {
 			core_share_wait(core, c);
 			return true;
 		}
@@ -319,15 +318,15 @@ static bool flush_client(struct core *core, struct core_client *c, u32 *max,
 			 * first to have the next.
 			 */
 			if (turn) {
-				clist_del(&c->backlog);
+				core_backlog_leave(c);
 				clist_add_tail(&c->backlog, &core->backlog);
 			}
 			return false;
 		}
-		core_share_queued(core, c->user, -1);
+		core_share_queued(core, c, -1);
 		turn++;
 	}
-	clist_del(&c->backlog);
+	core_backlog_leave(c);
 	if (!clist_empty(&c->queued))
 		clist_add_tail(&c->backlog, &core->backlog);
 	else if (clist_empty(&c->exam))

@@ -61,7 +61,7 @@ static void fail_queued(struct core *core, struct core_client *c, struct core_ga
 				      g);
 		more = left && !clist_empty(&c->queued);
 		if (clist_empty(&c->queued))
-			clist_del(&c->backlog);
+			core_backlog_leave(c);
 		core_fail_end(core, c);
 		core_spin_unlock(&core->dispatch);
 		core_resched();
@@ -90,8 +90,8 @@ static void collect_unlocked(struct core *core, struct core_garbage *g)
 static void abandon(struct core *core, struct core_client *c, struct core_garbage *g)
 {
 	struct core_result r = { .result = -EOWNERDEAD, .device = ~0u };
-	u32 n, all = 0;
 	bool more;
+	u32 n;
 
 	do {
 		core_spin_lock(&core->dispatch);
@@ -102,13 +102,12 @@ static void abandon(struct core *core, struct core_client *c, struct core_garbag
 			core_complete_held(core, t, &r, g);
 			clist_add_tail(&t->node, &core->zombies);
 		}
-		all += n;
 		more = !clist_empty(&c->dispatched);
 		core_spin_unlock(&core->dispatch);
 		core_resched();
 	} while (more);
-	if (all && !c->dead)
-		core_client_more_tasks(c, all);
+	if (!c->dead)
+		core_client_more_tasks(c);
 }
 
 /* With core->lock held: its device memory died with the mediator, as did what that kept. */
@@ -397,7 +396,7 @@ static bool settle_step(struct core *core, struct core_client *c, u32 max,
 			core_slot_free(core, t);
 			t->d.tag = 0;
 			t->state = CORE_TASK_QUEUED;
-			core_share_queued(core, c->user, 1);
+			core_share_queued(core, c, 1);
 			/* It will be dispatched as it is then: notes came too late. */
 			clist_del(&t->note);
 			t->notes = 0;

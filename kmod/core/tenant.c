@@ -351,11 +351,23 @@ void core_uncharge_tasks(struct core *core, struct core_tenant *leaf, struct cor
 	for (t = leaf; t; t = t->parent)
 		sub_tasks(&t->res[ARAX_RES_TASKS], n);
 	sub_tasks(&user->res[ARAX_RES_TASKS], n);
-	core_share_changed(core, user);
+	core_share_changed(core, leaf, user);
 }
 
 /* ------------------------------------------------------------------ */
 /* What administrators set and see                                     */
+
+/* Who has a limit of his own has a share of his own. */
+static void share_anew(struct core *core)
+{
+	struct core_garbage g;
+
+	core_garbage_init(&g);
+	core_spin_lock(&core->dispatch);
+	core_share_anew(core);
+	core_dispatch_flush(core, &g);
+	core_unlock_collect(core, &g);
+}
 
 int core_limit_set(struct core *core, const struct arax_limit *a)
 {
@@ -390,6 +402,8 @@ int core_limit_set(struct core *core, const struct arax_limit *a)
 	core_tenant_put(core, t);
 unlock:
 	core_mutex_unlock(&core->lock);
+	if (!err && a->what == ARAX_SET_MAX + ARAX_RES_TASKS)
+		share_anew(core);
 	return err;
 }
 

@@ -2,10 +2,17 @@
 /* Users share the mediator's slots: whoever keeps his tasks there for ever leaves some to others. */
 #include "core_fixture.h"
 
-#define SLOTS	1001u		/* a thousand tasks, for slot 0 is none */
+#define SLOTS	8001u		/* eight thousand tasks, for slot 0 is none */
 #define USERS	4u
 #define MANY_USERS 20u
-#define EACH	1024u
+#define EACH	4096u
+
+static void open_client(struct fx *fx, struct fx_client **cl, u32 uid, u32 tenant)
+{
+	*cl = fx_client(fx, uid, tenant);
+	ck_assert_int_eq(fx_init(*cl, EACH, 128, 0), 0);
+	(*cl)->queue = fx_queue(*cl, ARAX_QUEUE_IN_ORDER);
+}
 
 static struct fx *set_up(struct fx_client **users, u32 n)
 {
@@ -17,11 +24,8 @@ static struct fx *set_up(struct fx_client **users, u32 n)
 	p.slots = SLOTS;
 	p.user_tasks = EACH;
 	fx = fx_new(&p);
-	for (i = 0; i < n; i++) {
-		users[i] = fx_client(fx, 1000 + i, 2);
-		ck_assert_int_eq(fx_init(users[i], EACH, 128, 0), 0);
-		users[i]->queue = fx_queue(users[i], ARAX_QUEUE_IN_ORDER);
-	}
+	for (i = 0; i < n; i++)
+		open_client(fx, &users[i], 1000 + i, 2);
 	ck_assert_int_eq(fx_attach(fx, 0), 0);
 	return fx;
 }
@@ -85,7 +89,7 @@ START_TEST(some_are_left)
 	struct fx_client *users[MANY_USERS];
 	u32 held[MANY_USERS] = { 0 }, i, n = 0;
 	struct fx *fx = set_up(users, MANY_USERS);
-	u64 tags[SLOTS];
+	static u64 tags[SLOTS];
 
 	for (i = 0; i < MANY_USERS; i++) {
 		send(users[i], 0, EACH);
@@ -94,9 +98,9 @@ START_TEST(some_are_left)
 		ck_assert_uint_eq(EACH - held[i], users[i]->c->user->nr_queued);
 	}
 	/* One alone has half of them, and leaves the other half to all others. */
-	ck_assert_uint_eq(held[0], 500);
-	ck_assert_uint_eq(held[1], 64);
-	ck_assert_uint_le(n, 1000 - 62);
+	ck_assert_uint_eq(held[0], 4000);
+	ck_assert_uint_eq(held[1], 512);
+	ck_assert_uint_le(n, 8000 - 500);
 	for (i = 0; i < n; i++)
 		if (fx->core->slots[ARAX_TAG_SLOT(tags[i])].task->client == users[0]->c)
 			ck_assert_uint_eq(fx_commit(fx, tags[i], 0), 0);
@@ -104,7 +108,7 @@ START_TEST(some_are_left)
 	memset(held, 0, sizeof(held));
 	take_all(fx, users, MANY_USERS, held, tags);
 	for (i = 1; i < MANY_USERS; i++)
-		ck_assert(held[i] || fx->core->slots_used >= 500);
+		ck_assert(held[i] || fx->core->slots_used >= 4000);
 	ck_assert_uint_gt(held[MANY_USERS - 1], 8);
 	release_all(fx, users, MANY_USERS);
 }
@@ -121,9 +125,7 @@ START_TEST(all_come)
 
 	/* Two of them are one user. */
 	fx_release(users[1]);
-	users[1] = fx_client(fx, 1000, 2);
-	ck_assert_int_eq(fx_init(users[1], EACH, 128, 0), 0);
-	users[1]->queue = fx_queue(users[1], ARAX_QUEUE_IN_ORDER);
+	open_client(fx, &users[1], 1000, 2);
 	fx_drain(fx);
 	for (i = 0; i < USERS + 2; i++)
 		send(users[i], 0, i < 2 ? EACH / 2 : EACH);
@@ -154,7 +156,7 @@ START_TEST(all_come)
 	}
 	ck_assert_uint_eq(nr, 0);
 	/* They didn't have less than there was for five users with many. */
-	ck_assert_uint_ge(most, 500);
+	ck_assert_uint_ge(most, 4000);
 	for (i = 0; i < USERS + 2; i++) {
 		ck_assert_uint_eq(done[i], i < 2 ? EACH / 2 : EACH);
 		ck_assert_uint_eq(users[i]->c->user->nr_queued, 0);
@@ -186,7 +188,7 @@ START_TEST(waits_and_dies)
 	ck_assert_uint_eq(users[1]->c->user->nr_queued, EACH);
 	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_RECOVER), 0);
 	memset(held, 0, sizeof(held));
-	ck_assert_uint_ge(take_all(fx, users + 1, 2, held, tags), 500);
+	ck_assert_uint_ge(take_all(fx, users + 1, 2, held, tags), 4000);
 	ck_assert_uint_gt(held[0], 0);
 	ck_assert_uint_gt(held[1], 0);
 	fx_die(fx);
@@ -201,6 +203,52 @@ START_TEST(waits_and_dies)
 }
 END_TEST
 
+/* Tenants of one user that have limits are apart; whoever gets one, or loses it, sees it at once. */
+START_TEST(tenants_of_one_user)
+{
+	struct fx_client *cl[3];
+	struct fx *fx = set_up(cl, 1);
+	struct core_tenant *a = fx->tenants[2], *b = fx->tenants[3];
+	struct arax_limit l = { .what = ARAX_SET_MAX + ARAX_RES_TASKS, .value = 2 * EACH };
+	u32 held[3] = { 0 }, i, n;
+	static u64 tags[SLOTS];
+
+	core_atomic_set(&a->res[ARAX_RES_TASKS].max, 2 * EACH);
+	core_atomic_set(&b->res[ARAX_RES_TASKS].max, 2 * EACH);
+	open_client(fx, &cl[1], 1000, 2);
+	open_client(fx, &cl[2], 1000, 3);
+	send(cl[0], 0, EACH);
+	n = take_all(fx, cl, 3, held, tags);
+	ck_assert_uint_eq(held[0], 4000);
+	/* The same tenant has what it may, the other one begins. */
+	send(cl[1], 0, 10);
+	send(cl[2], 0, EACH);
+	n += take_all(fx, cl, 3, held, tags + n);
+	ck_assert_uint_eq(held[1], 0);
+	ck_assert_uint_eq(held[2], 512);
+	ck_assert(a->waits_for_share && b->waits_for_share);
+	/* Without a limit it is its user's matter alone, who has most. */
+	l.cgroup_fd = 3;
+	l.value = ARAX_LIMIT_MAX;
+	ck_assert_int_eq(core_limit_set(fx->core, &l), 0);
+	take_all(fx, cl, 3, held, tags + n);
+	ck_assert_uint_eq(held[2], 512);
+	ck_assert(!b->waits_for_share);
+	check_places(cl, 3);
+	/* As the first one's end it is back, in both its shares. */
+	for (i = 0; i < n; i++)
+		ck_assert_uint_eq(fx_commit(fx, tags[i], 0), 0);
+	memset(held, 0, sizeof(held));
+	take_all(fx, cl, 3, held, tags);
+	ck_assert_uint_eq(held[1], 10);
+	ck_assert_uint_gt(held[2], 1000);
+	for (i = 0; i < 3; i++)
+		fx_release(cl[i]);
+	ck_assert_uint_eq(a->nr_queued + b->nr_queued + fx->tenants[0]->nr_queued, 0);
+	fx_free(fx);
+}
+END_TEST
+
 Suite *core_share_suite(void)
 {
 	Suite *s = suite_create("core share");
@@ -209,6 +257,7 @@ Suite *core_share_suite(void)
 	tcase_add_test(tc, some_are_left);
 	tcase_add_test(tc, all_come);
 	tcase_add_test(tc, waits_and_dies);
+	tcase_add_test(tc, tenants_of_one_user);
 	suite_add_tcase(s, tc);
 	return s;
 }

@@ -192,10 +192,10 @@ START_TEST(cancel_all)
 
 	send(&b, b.cl->queue, 0, MANY);
 	send(&b, other, MANY, 1);
-	for (i = 0; i < 511; i++)
+	for (i = 0; i < 512; i++)
 		tags[i] = fx_expect_task(b.fx, i);
-	ck_assert_uint_eq(cancel_queue(&b, b.cl->queue), MANY - 511);
-	for (i = 511; i < MANY; i++)
+	ck_assert_uint_eq(cancel_queue(&b, b.cl->queue), MANY - 512);
+	for (i = 512; i < MANY; i++)
 		fx_expect(b.cl, i, -ECANCELED);
 	fetch_all(&b);
 	do {
@@ -204,8 +204,8 @@ START_TEST(cancel_all)
 			ck_assert_uint_eq(d->tag, tags[asked++]);
 		}
 		fetch_all(&b);
-	} while (asked < 511);
-	for (i = 0; i < 511; i++) {
+	} while (asked < 512);
+	for (i = 0; i < 512; i++) {
 		fx_commit(b.fx, tags[i], -ECANCELED);
 		fx_expect(b.cl, i, -ECANCELED);
 	}
@@ -223,17 +223,17 @@ START_TEST(settled)
 	u64 tag;
 
 	send(&b, fx_queue(b.cl, ARAX_QUEUE_DATAFLOW), 0, MANY);
-	for (i = 0; i < 511; i++) {
+	for (i = 0; i < 512; i++) {
 		tag = fx_expect_task(b.fx, i);
 		if (i % 100 == 99)
 			fx_start(b.fx, tag);
 	}
 	fx_die(b.fx);
-	for (i = 99; i < 511; i += 100)
+	for (i = 99; i < 512; i += 100)
 		fx_expect(b.cl, i, -EOWNERDEAD);
 	ck_assert_int_eq(fx_attach(b.fx, ARAX_ATTACH_RECOVER), 0);
 	for (i = 0; i < MANY; i++) {
-		if (i < 511 && i % 100 == 99)
+		if (i < 512 && i % 100 == 99)
 			continue;
 		fetch_all(&b);
 		fx_commit(b.fx, fx_expect_task(b.fx, i), 0);
