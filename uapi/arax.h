@@ -419,9 +419,10 @@ struct arax_context_init {
  * @seen:	with ARAX_SUBMIT_SEEN: so many completions had been posted when the caller
  *		looked (modulo 2^32).  The wait is over as well once there are others: another
  *		thread may have read the one that is waited for.  Else 0
- *		With ARAX_SUBMIT_AS_ASKED, too: it is over once there are others of which
- *		one is what cq_need_wakeup of the control page asks for, or once that is 0,
- *		whatever is unread.  Who waits for the last of many sleeps on until then
+ *		With ARAX_SUBMIT_AS_ASKED, too (kernel link): it is over once there are
+ *		others of which one is what cq_need_wakeup of the control page asks for,
+ *		whatever is unread.  Who waits for the last of many sleeps on until then.
+ *		Who asks for nothing (0) is woken for nothing but the context's end
  * @deadline_ns: CLOCK_MONOTONIC, absolute; ARAX_DEADLINE_NONE
  *
  * Returns 0 if anything was consumed or nothing was asked for; EAGAIN if the

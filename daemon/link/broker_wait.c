@@ -222,6 +222,9 @@ int conn_submit(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,
 
 	if (err)
 		return err;
+	/* Each look may be at all completions: that is for the caller's own thread to do. */
+	if (a->submit.flags & ARAX_SUBMIT_AS_ASKED)
+		return -EOPNOTSUPP;
 	p = pending_new(c, nr, id, size, a);
 	if (!p)
 		return -ENOSPC;

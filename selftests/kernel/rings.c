@@ -760,6 +760,22 @@ KTEST(a_kill_wakes_who_waits)
 	tear_down();
 }
 
+/* Also who asks for nothing else. */
+KTEST(the_end_of_a_context_ends_any_sleep)
+{
+	struct arax_submit s = { .size = sizeof(s), .min_complete = 1,
+				 .flags = ARAX_SUBMIT_SEEN | ARAX_SUBMIT_AS_ASKED,
+				 .deadline_ns = ARAX_DEADLINE_NONE };
+	pthread_t thread;
+
+	set_up(4, 128);
+	__atomic_store_n(&c.ctl->cq_need_wakeup, 0, __ATOMIC_RELEASE);
+	CHECK_OK(pthread_create(&thread, NULL, kill_later, NULL));
+	CHECK_ERR(CALL(c.fd, SUBMIT, &s), EPIPE);
+	CHECK_OK(pthread_join(thread, NULL));
+	tear_down();
+}
+
 KTEST(a_client_polls)
 {
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLET }, got;
