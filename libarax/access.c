@@ -179,6 +179,8 @@ static int submit_and_wait(struct arax_queue *queue, struct access *a,
 		ret = submit_some(queue, a, ranges, nr, &done);
 		pthread_setcancelstate(cancel, NULL);
 		if (ret == -EAGAIN)
+			err = context_dead(queue->ax);
+		if (ret == -EAGAIN && !err)
 			err = submit_room(queue->ax, deadline);
 	} while (ret == -EAGAIN && !err);
 	if (!ret)
