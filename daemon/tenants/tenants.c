@@ -340,13 +340,17 @@ void tenants_reload(struct tenants *t)
 {
 	size_t i;
 
+	bool read;
+
 	pthread_mutex_lock(&t->lock);
-	if (read_again(t)) {
-		for (i = 0; i < t->saved.count; i++) {
-			t->saved.at[i].id = 0;
-			t->saved.at[i].told = 0;
-			t->saved.at[i].due = true;
-		}
+	read = read_again(t);
+	for (i = 0; i < t->saved.count; i++) {
+		/* Also where nothing is watched, and a cgroup has come since. */
+		t->saved.at[i].due = true;
+		if (!read)
+			continue;
+		t->saved.at[i].id = 0;
+		t->saved.at[i].told = 0;
 	}
 	apply(t);
 	pthread_mutex_unlock(&t->lock);
