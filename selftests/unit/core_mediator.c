@@ -320,6 +320,7 @@ START_TEST(takeover_with_a_full_window)
 		ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_TAKEOVER), 0);
 		for (i = 0; i < 16; i++)
 			fx_expect(cl, i, -EOWNERDEAD);
+		ck_assert_uint_eq(cl->c->nr_more_tasks, cl->c->nr_zombies);
 	}
 	t = fx_marker(cl, 99);
 	ck_assert_int_eq(fx_send(cl, &t), 1);
@@ -337,6 +338,18 @@ START_TEST(takeover_with_a_full_window)
 		for (i = 0; i < 16; i++)
 			fx_expect(cl, i, 0);
 	}
+	/* There are as many as that, and another one that is stuck needs no more. */
+	for (i = 0; i < 16; i++) {
+		t = fx_marker(cl, i);
+		ck_assert_int_eq(fx_send(cl, &t), 1);
+		fx_expect_task(fx, i);
+	}
+	core_detach(fx->core);
+	ck_assert_int_eq(fx_attach(fx, ARAX_ATTACH_TAKEOVER), 0);
+	ck_assert_uint_eq(cl->c->nr_more_tasks, 48);
+	for (i = 0; i < 16; i++)
+		fx_expect(cl, i, -EOWNERDEAD);
+	core_mediator_gone(fx->core, 4);
 	fx_release(cl);
 	fx_free(fx);
 }

@@ -326,6 +326,11 @@ START_TEST(submit_call)
 	ck_assert_int_eq(CALL(&c, ARAX_NR_SUBMIT, &s), -ETIMEDOUT);
 	s.min_complete = 5;
 	ck_assert_int_eq(CALL(&c, ARAX_NR_SUBMIT, &s), -EINVAL);	/* more than can be */
+	/* What each look would cost is the module's client's own time, and here everybody's. */
+	s.min_complete = 1;
+	s.flags = ARAX_SUBMIT_SEEN | ARAX_SUBMIT_AS_ASKED;
+	ck_assert_int_eq(CALL(&c, ARAX_NR_SUBMIT, &s), -EOPNOTSUPP);
+	s.flags = 0;
 	s.min_complete = 1;
 	s.deadline_ns = ARAX_DEADLINE_NONE;
 	client_entry(&c)->queue = q;	/* a marker */
