@@ -10,6 +10,7 @@
  *   model.c	run times learnt
  *   regress.c	... and what they say of other sizes
  *   policy_*.c	which device: see policy.h
+ *   refusal.c	tasks that were asked in vain a moment ago
  *   outlook.c	what is to come after them
  *   plan.c	all tasks of a program that is alone, in advance
  *   plan_*.c	... its graph, and what is tried: see plan_impl.h
@@ -252,6 +253,12 @@ struct sched_model {
 
 struct sched_policy;
 
+/* Devices that have become idle which are remembered. */
+#define SCHED_FREED	256u
+
+/* By so much a device is slower that is not left idle for those that wait for a quicker one. */
+#define SCHED_SLOWER	2
+
 /**
  * struct sched_only - when tasks are looked for that no busy device can run
  * @queued, @again_ns:	after a search in vain: not before there are so many tasks, or that time
@@ -284,6 +291,11 @@ struct sched {
 	uint64_t tree_version;	/* changes with the parts of device time; from 1 on */
 	bool capped;		/* some tenant has a maximum */
 	const struct graph_node *chosen; /* whose place the policy wants to be told of */
+	const struct graph_node *told;	/* see policy_told() */
+	bool told_speed;
+	/* So many times a device had an idle lane again, lately the last of these. */
+	uint64_t frees;
+	uint16_t freed[SCHED_FREED];
 	struct sched_flow *blocked;
 	uint64_t wake_ns;	/* the first of these may go on; UINT64_MAX: there is none */
 	struct sched_flow **active;

@@ -63,6 +63,16 @@ uint32_t least_transfer(struct sched *s, const struct graph_node *node, uint64_t
 			uint64_t (*transfer_ns)(void *arg, const struct graph_node *node,
 						uint32_t device));
 
+/*
+ * @node waits, as the policy has just found: whether all devices that are idle are slow for it.  Who
+ * does not say so while it weighs them has them looked at once more.
+ */
+static inline void policy_told(struct sched *s, const struct graph_node *node, bool for_speed)
+{
+	s->told = node;
+	s->told_speed = for_speed;
+}
+
 /* By so many times a task may be later, see spare.c. */
 #define SPARE_LATE	4
 

@@ -39,6 +39,7 @@
 #include "daemon/sched/outlook.h"
 #include "daemon/sched/plan.h"
 #include "daemon/sched/policy.h"
+#include "daemon/sched/refusal.h"
 
 /* Waiting tasks that count, so that what is far slower is still left alone. */
 #define BACKLOG	4
@@ -130,6 +131,7 @@ struct chosen {
  * @chosen:	for s->chosen
  * @homes:	contexts that are at home on each device
  * @planned:	whose tasks go by a plan; NULL: nobody's
+ * @refusals:	NULL: there were none to be kept yet
  */
 struct state {
 	struct chosen chosen;
@@ -138,6 +140,7 @@ struct state {
 	uint32_t homes[SCHED_MAX_DEVICES];
 	struct spares spares;
 	struct course *planned;
+	struct refusal *refusals;
 };
 
 static struct course **find(struct state *st, uint64_t context)
@@ -391,73 +394,154 @@ static bool begins_plan(struct sched *s, struct course *c, const struct graph_no
 	return true;
 }
 
+/**
+ * struct offer - what a device would do with a task
+ * @end_ns:	when it would be done, if @known
+ * @move_ns:	of that, until it is configured and the data is there
+ * @run_ns:	of that, the task itself; @runs: that this was learnt from there
+ * @ready:	it could begin now
+ */
+struct offer {
+	uint64_t end_ns, move_ns, run_ns;
+	uint32_t runs;
+	bool ready, known;
+};
+
+/* False: it can't run it, or should not. */
+static inline __attribute__((always_inline)) bool offers(struct sched *s, const struct course *c,
+							  const struct graph_node *node,
+							  uint32_t home, uint32_t i,
+							  uint64_t now_ns, struct offer *o)
+{
+	uint64_t kernel = sched_kernel_key(node), work = sched_work(node), end, full, stays;
+	struct sched_device *d = &s->devices[i];
+	struct sched_estimate e;
+	struct sched_forecast f;
+
+	if (!can_run(s, node, i))
+		return false;
+	o->move_ns = switch_ns(s, node, i);
+	stays = stays_until(d, o->move_ns, now_ns);
+	o->ready = device_idle(d) && !stays;
+	e = sched_estimate(s, kernel, i, work);
+	o->runs = e.runs;
+	o->run_ns = e.ns;
+	o->known = true;
+	if (e.runs < SCHED_MIN_RUNS) {
+		f = sched_forecast(s, kernel, i, work);
+		o->run_ns = f.ns;
+		o->known = f.confidence >= SCHED_CONFIDENT;
+		if (!o->known)
+			return true;
+	}
+	if (!may_go(c, home, i, o->run_ns))
+		return false;
+	if (s->ops.transfer_ns)
+		o->move_ns += s->ops.transfer_ns(s->arg, node, i);
+	/* Who is busy takes the next one by itself, who is idle has to be woken. */
+	end = free_at(d, now_ns) + (has_idle_lane(d) ? hand_over_ns(s, i) : 0);
+	end = (end > stays ? end : stays) + o->move_ns;
+	/* Its data comes while others run. */
+	full = capacity_likely(d, now_ns);
+	o->end_ns = (end > full ? end : full) + o->run_ns + beside_ns(d, o->run_ns);
+	return true;
+}
+
+static uint32_t home_of(struct sched *s, const struct course *c, const struct graph_node *node)
+{
+	return c && c->home != SCHED_NO_DEVICE && can_run(s, node, c->home) ?
+	       c->home : SCHED_NO_DEVICE;
+}
+
+/* Where what @node says in vain is kept; NULL: nowhere. */
+static struct refusal *refusal_for(struct sched *s, const struct graph_node *node)
+{
+	struct state *st = s->policy_state;
+
+	if (__builtin_expect(s->nr_devices < REFUSAL_DEVICES, 1) || s->asking || s->booking)
+		return NULL;
+	if (!st->refusals)
+		st->refusals = calloc(REFUSALS, sizeof(*st->refusals));
+	return st->refusals ? refusal_of(st->refusals, node) : NULL;
+}
+
+/* Asked a moment ago it waited: whether that is so with what has become idle since. */
+static bool waits_still(struct sched *s, const struct graph_node *node, struct refusal *r,
+			uint64_t now_ns)
+{
+	const struct course *c;
+	struct offer o;
+	uint32_t home;
+
+	if (!refusal_holds(s, r, node, now_ns))
+		return false;
+	c = *find(s->policy_state, task_context(node));
+	home = home_of(s, c, node);
+	for (; r->frees != s->frees; r->frees++) {
+		uint32_t i = s->freed[r->frees % SCHED_FREED];
+
+		if (!device_idle(&s->devices[i]) || !offers(s, c, node, home, i, now_ns, &o))
+			continue;
+		/* It is weighed again, with all others. */
+		if (!o.known || (o.ready && o.end_ns < r->best_ns + r->slack_ns))
+			return false;
+		if (o.ready && o.end_ns < r->other_ns)
+			r->other_ns = o.end_ns;
+	}
+	if (r->other_ns != UINT64_MAX && r->other_ns > now_ns && r->best_ns > now_ns)
+		consider(s, r->other_ns - now_ns, r->best_ns - now_ns, r->run_ns);
+	policy_told(s, node, r->for_speed);
+	return true;
+}
+
 /* @leave: or none, if it is one that is better left to a slow device */
 static uint32_t weigh(struct sched *s, const struct graph_node *node, bool leave, uint64_t now_ns)
 {
-	uint64_t kernel = sched_kernel_key(node), work = sched_work(node);
 	uint64_t best_ns = UINT64_MAX, idle_ns = UINT64_MAX, run_ns = 0;
 	uint64_t best_move = 0, idle_move = 0, idle_run = 0;
+	uint64_t quick = UINT64_MAX, quick_idle = UINT64_MAX;
 	struct course *c = course_of(s, node);
-	uint32_t home = c && c->home != SCHED_NO_DEVICE && can_run(s, node, c->home) ?
-			c->home : SCHED_NO_DEVICE;
+	uint32_t home = home_of(s, c, node);
 	uint32_t best = SCHED_NO_DEVICE, unknown = SCHED_NO_DEVICE, idle = SCHED_NO_DEVICE;
 	uint32_t others = s->queued < BACKLOG ? s->queued : BACKLOG;
 	uint32_t least = SCHED_MIN_RUNS, doubted = SCHED_NO_DEVICE;
 	uint64_t doubted_ns = UINT64_MAX, doubted_run = 0;
 	bool best_ready = false, doubts, tries;
+	struct refusal *r;
 	uint64_t slack;
 
 	for (uint32_t i = 0; i < s->nr_devices; i++) {
-		struct sched_device *d = &s->devices[i];
-		struct sched_estimate e;
-		struct sched_forecast f;
-		uint64_t end, move, stays, full;
-		bool ready;
+		struct offer o;
 
-		if (!can_run(s, node, i))
+		if (!offers(s, c, node, home, i, now_ns, &o))
 			continue;
-		move = switch_ns(s, node, i);
-		stays = stays_until(d, move, now_ns);
-		ready = device_idle(d) && !stays;
-		e = sched_estimate(s, kernel, i, work);
-		if (e.runs < SCHED_MIN_RUNS) {
-			f = sched_forecast(s, kernel, i, work);
-			e.ns = f.ns;
-			if (f.confidence < SCHED_CONFIDENT) {
-				if (ready && e.runs < least) {
-					least = e.runs;
-					unknown = i;
-				}
-				continue;
+		if (!o.known) {
+			if (o.ready && o.runs < least) {
+				least = o.runs;
+				unknown = i;
 			}
-		}
-		if (!may_go(c, home, i, e.ns))
 			continue;
-		if (s->ops.transfer_ns)
-			move += s->ops.transfer_ns(s->arg, node, i);
-		/* Who is busy takes the next one by itself, who is idle has to be woken. */
-		end = free_at(d, now_ns) + (has_idle_lane(d) ? hand_over_ns(s, i) : 0);
-		end = (end > stays ? end : stays) + move;
-		/* Its data comes while others run. */
-		full = capacity_likely(d, now_ns);
-		end = (end > full ? end : full) + e.ns + beside_ns(d, e.ns);
-		if (end < best_ns) {
-			best_ns = end;
-			best_move = move;
-			run_ns = e.ns;
-			best = i;
-			best_ready = ready;
 		}
-		if (ready && e.runs >= SCHED_MIN_RUNS && e.runs < SCHED_SURE_RUNS &&
-		    end < doubted_ns) {
-			doubted_ns = end;
-			doubted_run = e.ns;
+		quick = o.run_ns < quick ? o.run_ns : quick;
+		if (o.end_ns < best_ns) {
+			best_ns = o.end_ns;
+			best_move = o.move_ns;
+			run_ns = o.run_ns;
+			best = i;
+			best_ready = o.ready;
+		}
+		if (!o.ready)
+			continue;
+		quick_idle = o.run_ns < quick_idle ? o.run_ns : quick_idle;
+		if (o.runs >= SCHED_MIN_RUNS && o.runs < SCHED_SURE_RUNS && o.end_ns < doubted_ns) {
+			doubted_ns = o.end_ns;
+			doubted_run = o.run_ns;
 			doubted = i;
 		}
-		if (ready && end < idle_ns) {
-			idle_ns = end;
-			idle_move = move;
-			idle_run = e.ns;
+		if (o.end_ns < idle_ns) {
+			idle_ns = o.end_ns;
+			idle_move = o.move_ns;
+			idle_run = o.run_ns;
 			idle = i;
 		}
 	}
@@ -473,13 +557,23 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, bool leave
 	/* Of one that looks nearly as fast little is to be learnt. */
 	doubts = doubted != SCHED_NO_DEVICE && doubted_run / 3 > run_ns / 2 && !s->asking &&
 		 !node->d.deadline_ns;
-	tries = doubts && may_try(s->policy_state, model_kind(kernel, work), doubted_ns - best_ns);
+	tries = doubts && may_try(s->policy_state, model_kind(sched_kernel_key(node), sched_work(node)),
+				  doubted_ns - best_ns);
 	if (tries) {
 		best = doubted;
 		run_ns = doubted_run;
 	} else if (!best_ready) {
 		if (idle != SCHED_NO_DEVICE)
 			consider(s, idle_ns - now_ns, best_ns - now_ns, run_ns);
+		policy_told(s, node, quick_idle != UINT64_MAX && quick_idle / SCHED_SLOWER >= quick);
+		r = best == SCHED_NO_DEVICE ? NULL : refusal_for(s, node);
+		if (r)
+			*r = (struct refusal){
+				.node = node, .seq = node->seq, .push_ns = node->sched.push_ns,
+				.at_ns = now_ns, .frees = s->frees, .best = best,
+				.best_ns = best_ns, .run_ns = run_ns, .other_ns = idle_ns,
+				.slack_ns = slack, .for_speed = s->told_speed,
+			};
 		return SCHED_NO_DEVICE;
 	}
 	/* Who has an outlook in his hands keeps it. */
@@ -630,6 +724,7 @@ static struct graph_node *spare(struct sched *s, struct graph_node *const *tasks
 static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t now_ns)
 {
 	struct sched_device *d;
+	struct refusal *r;
 	uint32_t only;
 
 	/* It has its place, and its turn comes by that. */
@@ -637,8 +732,11 @@ static uint32_t choose(struct sched *s, const struct graph_node *node, uint64_t 
 		return SCHED_NO_DEVICE;
 	only = only_one(s, node);
 	/* Nothing to be weighed, nor to be learnt. */
-	if (only == SCHED_NO_DEVICE)
-		return weigh(s, node, true, now_ns);
+	if (only == SCHED_NO_DEVICE) {
+		r = refusal_for(s, node);
+		return r && waits_still(s, node, r, now_ns) ? SCHED_NO_DEVICE :
+							       weigh(s, node, true, now_ns);
+	}
 	d = &s->devices[only];
 	return device_idle(d) && !stays_until(d, switch_ns(s, node, only), now_ns) ?
 	       only : SCHED_NO_DEVICE;
@@ -675,6 +773,7 @@ static void leave(struct sched *s)
 {
 	struct state *st = s->policy_state;
 
+	free(st->refusals);
 	for (uint32_t i = 0; i < BUCKETS; i++) {
 		while (st->buckets[i]) {
 			struct course *c = st->buckets[i];

@@ -27,9 +27,6 @@
 /* Tenants that are passed over since they would be lifted: among so many the first one is found. */
 #define LOOK_LIFTED	64
 
-/* By so much a device is slower that is not left idle for those that wait for a quicker one. */
-#define SLOWER		2
-
 /* Tenants that are looked at for one that a running task should make way for. */
 #define LOOK_TENANTS	256
 
@@ -199,6 +196,7 @@ int sched_device_set(struct sched *s, uint32_t device, uint32_t lanes)
 	s->idle_lanes -= device_idle(d) ? d->lanes - d->busy : 0;
 	d->lanes = lanes;
 	s->idle_lanes += device_idle(d) ? d->lanes - d->busy : 0;
+	s->frees += SCHED_FREED + 1;
 	s->stuck = false;
 	return 0;
 }
@@ -248,6 +246,12 @@ static void find_room(struct sched *s, const struct graph_node *n, uint64_t now_
 
 		d->room = d->lanes && d->ahead && lane_with_room(d, n, now_ns) < d->lanes_size;
 	}
+}
+
+/* @device has an idle lane, and had none. */
+static void freed(struct sched *s, uint32_t device)
+{
+	s->freed[s->frees++ % SCHED_FREED] = (uint16_t)device;
 }
 
 static void forget_room(struct sched *s)
@@ -309,6 +313,8 @@ static void lane_give(struct sched *s, struct graph_node *n, uint64_t run_ns)
 	if (--l->tasks)
 		return;
 	l->until = 0;
+	if (!has_idle_lane(d))
+		freed(s, n->device);
 	d->busy--;
 	s->idle_lanes += d->busy < d->lanes;
 }
@@ -667,6 +673,7 @@ void sched_near(struct sched *s, uint32_t near, uint64_t ns)
 {
 	s->near = near;
 	s->far_ns = ns;
+	s->frees += SCHED_FREED + 1;
 	/* Who would rather have waited for one may not wait for another. */
 	s->stuck = false;
 }
@@ -703,6 +710,8 @@ static bool waits_for_speed(struct sched *s, struct graph_node *n)
 {
 	uint64_t best = UINT64_MAX, idle = UINT64_MAX;
 
+	if (s->told == n)
+		return s->told_speed;
 	for (uint32_t i = 0; i < s->nr_devices; i++) {
 		uint64_t ns = can_run(s, n, i) ?
 				      model_predict_ns(&s->model, model_id(task_kind(n), i)) : 0;
@@ -712,7 +721,7 @@ static bool waits_for_speed(struct sched *s, struct graph_node *n)
 		if (ns && ns < idle && device_idle(&s->devices[i]))
 			idle = ns;
 	}
-	return idle != UINT64_MAX && idle / SLOWER >= best;
+	return idle != UINT64_MAX && idle / SCHED_SLOWER >= best;
 }
 
 /* A task that has begun is no policy's matter any more. */
@@ -902,6 +911,7 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f, uint6
 		n = p->tasks[0];
 		if (__builtin_expect(s->booking, 0))
 			find_room(s, n, now_ns);
+		s->told = NULL;
 		device = is_started(n) ? where_it_was(s, n) :
 					 s->policy->choose(s, n, now_ns);
 		if (device != SCHED_NO_DEVICE)
