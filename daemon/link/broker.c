@@ -44,6 +44,17 @@ void broker_reply_later(struct broker *b, struct work *w)
 		broker_kick(b);
 }
 
+void broker_time_taken(struct broker *b, uid_t uid, bool admin, uint64_t ns)
+{
+	if (!ns)
+		return;
+	if (!admin)
+		patience_spend(&b->patience, uid, ns == WAKE_BLOCKED ? WAKE_TICK_NS : ns,
+			       monotonic_ns());
+	__atomic_store_n(&b->look, 1, __ATOMIC_RELEASE);
+	broker_kick(b);
+}
+
 void broker_close_foreign(struct broker *b, uid_t uid, bool admin, int fd)
 {
 	struct holder *holder = holdings_owe(b->holdings, uid, admin, 1);
@@ -56,6 +67,22 @@ void broker_close_foreign(struct broker *b, uid_t uid, bool admin, int fd)
 /* ------------------------------------------------------------------ */
 /* Connections                                                         */
 
+/* All who watch the other end are told; of one who is told slowly, by the closer's thread. */
+static void conn_shutdown(struct conn *c)
+{
+	struct broker *b = c->broker;
+	uint64_t ns;
+
+	c->slow |= !c->admin && patience_is_over(&b->patience, c->uid, monotonic_ns());
+	if (c->slow)
+		return;
+	ns = wake_thread_ns();
+	shutdown(c->fd, SHUT_RDWR);
+	ns = wake_beyond_usual(wake_thread_ns() - ns);
+	c->slow = ns;
+	broker_time_taken(b, c->uid, c->admin, ns);
+}
+
 /* Nothing is freed here: the caller may be in the midst of it. */
 void conn_close(struct conn *c)
 {
@@ -66,7 +93,7 @@ void conn_close(struct conn *c)
 	c->broker->nr_paused -= c->paused;
 	c->paused = false;
 	epoll_ctl(c->broker->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
-	shutdown(c->fd, SHUT_RDWR);
+	conn_shutdown(c);
 	if (c->at_poller)
 		conn_remove_ring(c);
 }
@@ -131,8 +158,9 @@ static void conn_free(struct conn *c)
 	broker_tokens_forget(b, c);
 	core_client_release(c->client);
 	/* At the broker's end it is still open. */
-	shutdown(c->fd, SHUT_RDWR);
-	if (has_unread(c->fd)) {
+	if (!c->closing)
+		conn_shutdown(c);
+	if (c->slow || has_unread(c->fd)) {
 		closer_close(b->closer, c->holder, CLOSER_FOREIGN, c->fd);
 		c->nr_fds--;
 	} else {
@@ -306,7 +334,7 @@ static void say_limit(const struct broker *b, int err, char *text, size_t bytes)
 			 PER_UID_SPARE,
 			 (unsigned long long)b->config->limits.contexts + PER_UID_SPARE);
 	else if (err == -EACCES)
-		snprintf(text, bytes, "the time that a user's eventfds may take to write to; it comes back in some seconds");
+		snprintf(text, bytes, "the time that a user's eventfds and sockets may take to write to; it comes back in some seconds");
 	else if (err == -EDQUOT)
 		snprintf(text, bytes, "that user's part of araxd's descriptors and mappings, those that it sent and that are still to be closed among them; fewer connections and buffers help");
 	else
@@ -325,15 +353,37 @@ static void complain_refused(struct broker *b, const struct ucred *peer, int err
 		   log_errno(err), log_str("limit", limit), log_u64("unsaid", unsaid));
 }
 
+/* As broker_close_foreign(), once @msg has been sent. */
+static void broker_close_told(struct broker *b, uid_t uid, int fd, const struct arax_msg *msg)
+{
+	struct holder *holder = holdings_owe(b->holdings, uid, false, 1);
+
+	if (holder)
+		closer_tell(b->closer, holder, fd, msg, sizeof(*msg));
+}
+
 static void refuse(struct broker *b, int fd, int err)
 {
 	struct arax_msg msg = { .result = err, .id = ARAX_MSG_REFUSED };
 	struct ucred peer = { .uid = b->own_uid };
 	socklen_t size = sizeof(peer);
+	uint64_t ns;
 
-	send(fd, &msg, sizeof(msg), MSG_DONTWAIT | MSG_NOSIGNAL);
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
 	complain_refused(b, &peer, err);
+	/* Many may watch this one, too.  But no more are kept for that than those to be closed. */
+	if (err == -EACCES && closer_state(b->closer, peer.uid) == CLOSER_ROOM) {
+		broker_close_told(b, peer.uid, fd, &msg);
+		return;
+	}
+	ns = wake_thread_ns();
+	send(fd, &msg, sizeof(msg), MSG_DONTWAIT | MSG_NOSIGNAL);
+	ns = wake_beyond_usual(wake_thread_ns() - ns);
+	broker_time_taken(b, peer.uid, false, ns);
+	if (ns) {
+		broker_close_foreign(b, peer.uid, false, fd);
+		return;
+	}
 	/* It may have sent something before it was accepted. */
 	shutdown(fd, SHUT_RDWR);
 	if (!has_unread(fd))
@@ -403,7 +453,7 @@ static bool is_harmful(struct conn *c, uint64_t now)
 	if (__atomic_load_n(&c->hostile, __ATOMIC_RELAXED))
 		why = "eventfd of a client blocks: context killed";
 	else if (!c->admin && patience_is_over(&c->broker->patience, c->uid, now))
-		why = "a user's eventfds take long to write to, many watch them: context killed, no more for some seconds";
+		why = "a user's eventfds or sockets take long to write to, many watch them: context killed, no more for some seconds";
 	if (why && complaints_say(&c->broker->killed, c->uid, now, &unsaid))
 		log_warn(why, log_u64("context", c->client->id), log_u64("uid", c->uid),
 			 log_u64("unsaid", unsaid));

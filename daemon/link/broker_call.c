@@ -111,6 +111,8 @@ void conn_answer(struct conn *c, uint32_t nr, uint32_t id, int result, union cor
 	uint8_t body[ARAX_MSG_MAX] = { 0 };
 	struct iovec iov[2] = { { &msg, sizeof(msg) }, { body, a ? size : 0 } };
 	struct msghdr mh = { .msg_iov = iov, .msg_iovlen = 2 };
+	uint64_t ns;
+	bool sent;
 
 	if (c->closing)
 		return;
@@ -127,8 +129,13 @@ void conn_answer(struct conn *c, uint32_t nr, uint32_t id, int result, union cor
 		cm->cmsg_len = CMSG_LEN(sizeof(int));
 		memcpy(CMSG_DATA(cm), &fd, sizeof(fd));
 	}
+	ns = wake_thread_ns();
+	sent = sendmsg(c->fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+	ns = wake_beyond_usual(wake_thread_ns() - ns);
+	c->slow |= ns > 0;
+	broker_time_taken(c->broker, c->uid, c->admin, ns);
 	/* Who doesn't read his answers has lost his connection. */
-	if (sendmsg(c->fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	if (!sent)
 		conn_close(c);
 }
 

@@ -102,6 +102,7 @@ struct conn {
 	struct work take;	/* at the poller while there are any */
 	bool removed;
 	uint32_t hostile;	/* atomic: its eventfd made us wait */
+	bool slow;		/* to be told anything, many watch its socket */
 	uint32_t woken;		/* atomic: look at the pending calls */
 
 	enum conn_where where __attribute__((aligned(64)));
@@ -215,6 +216,11 @@ struct conn *broker_conn_by_context(struct broker *b, uint32_t context);
 void conn_close(struct conn *c);
 /* Nothing is read from it until its user's descriptors are closed. */
 void conn_pause(struct conn *c);
+/*
+ * Of any thread's, by what @uid has it wake: @ns beyond the usual.  0: nothing.  With locks held
+ * nobody can be killed, so the service thread does.
+ */
+void broker_time_taken(struct broker *b, uid_t uid, bool admin, uint64_t ns);
 /* Of that user, who can make closing it wait; not counted yet. */
 void broker_close_foreign(struct broker *b, uid_t uid, bool admin, int fd);
 

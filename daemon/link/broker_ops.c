@@ -167,16 +167,6 @@ static void ring_free(struct core_client *cc)
 	c->wake_fd = c->bell_fd = -1;
 }
 
-/* Of the poller's or of who else it is, by a user's eventfd.  With locks held nobody can be killed. */
-static void time_taken(struct broker *b, uid_t uid, bool admin, uint64_t ns)
-{
-	if (!admin)
-		patience_spend(&b->patience, uid, ns == WAKE_BLOCKED ? WAKE_TICK_NS : ns,
-			       monotonic_ns());
-	__atomic_store_n(&b->look, 1, __ATOMIC_RELEASE);
-	broker_kick(b);
-}
-
 static void client_wake(struct core_client *cc)
 {
 	struct conn *c = cc->link;
@@ -190,7 +180,7 @@ static void client_wake(struct core_client *cc)
 		if (ns) {
 			if (ns == WAKE_BLOCKED)
 				__atomic_store_n(&c->hostile, 1, __ATOMIC_RELAXED);
-			time_taken(b, c->uid, c->admin, ns);
+			broker_time_taken(b, c->uid, c->admin, ns);
 		}
 		if (poller_is_here()) {
 			rest_woke(b->link.poller, core_read_once(core_ctl(cc)->cq_cpu) - 1);
@@ -505,7 +495,7 @@ static void event_end(void *event, bool fired)
 
 	/* What is full, or waits for no reader, is its client's affair. */
 	if (ns)
-		time_taken(e->broker, e->uid, e->admin, ns);
+		broker_time_taken(e->broker, e->uid, e->admin, ns);
 	/* On any thread, the poller's too: what closes it is the service thread's affair. */
 	e->next = __atomic_load_n(&e->broker->ended, __ATOMIC_RELAXED);
 	while (!__atomic_compare_exchange_n(&e->broker->ended, &e->next, e, true,

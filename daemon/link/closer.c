@@ -4,6 +4,8 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,6 +23,8 @@ struct item {
 	struct holder *holder;
 	enum closer_kind kind;
 	int fd;
+	size_t bytes;		/* of msg, to be sent first */
+	uint8_t msg[CLOSER_MSG];
 };
 
 /* A user of whom something is to be closed, or was a moment ago. */
@@ -125,6 +129,8 @@ static void close_first(struct closer_user *u)
 
 	u->since_ns = now_ns();
 	pthread_mutex_unlock(&cl->lock);
+	if (it->bytes)
+		send(it->fd, it->msg, it->bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
 	close(it->fd);
 	pthread_mutex_lock(&cl->lock);
 	u->since_ns = u->first ? now_ns() : 0;
@@ -211,7 +217,8 @@ static void start_thread(struct closer_user *u)
 }
 
 /* (locked) */
-static bool add(struct closer *cl, struct holder *holder, enum closer_kind kind, int fd)
+static bool add(struct closer *cl, struct holder *holder, enum closer_kind kind, int fd,
+		const void *msg, size_t bytes)
 {
 	uid_t uid = holder_uid(holder);
 	bool unlimited = holder_is_unlimited(holder);
@@ -223,7 +230,9 @@ static bool add(struct closer *cl, struct holder *holder, enum closer_kind kind,
 			user_free(u);
 		return false;
 	}
-	*it = (struct item){ .holder = holder, .kind = kind, .fd = fd };
+	*it = (struct item){ .holder = holder, .kind = kind, .fd = fd, .bytes = bytes };
+	if (bytes)
+		memcpy(it->msg, msg, bytes);
 	if (!u->since_ns)
 		u->since_ns = now_ns();
 	*u->last = it;
@@ -240,16 +249,27 @@ static bool add(struct closer *cl, struct holder *holder, enum closer_kind kind,
 	return true;
 }
 
-void closer_close(struct closer *cl, struct holder *holder, enum closer_kind kind, int fd)
+static void close_later(struct closer *cl, struct holder *holder, enum closer_kind kind, int fd,
+			const void *msg, size_t bytes)
 {
 	bool added;
 
 	pthread_mutex_lock(&cl->lock);
-	added = add(cl, holder, kind, fd);
+	added = add(cl, holder, kind, fd, msg, bytes);
 	pthread_mutex_unlock(&cl->lock);
 	if (!added)
 		log_warn("no memory to close a descriptor: it stays open",
 			 log_u64("uid", holder_uid(holder)));
+}
+
+void closer_close(struct closer *cl, struct holder *holder, enum closer_kind kind, int fd)
+{
+	close_later(cl, holder, kind, fd, NULL, 0);
+}
+
+void closer_tell(struct closer *cl, struct holder *holder, int fd, const void *msg, size_t bytes)
+{
+	close_later(cl, holder, CLOSER_FOREIGN, fd, msg, bytes < CLOSER_MSG ? bytes : CLOSER_MSG);
 }
 
 enum closer_state closer_state(struct closer *cl, uid_t uid)

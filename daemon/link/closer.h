@@ -3,7 +3,8 @@
  * closer.h - closes what its sender can make closing wait
  *
  * A socket may linger, a file of FUSE is flushed at each close, and the end of whatever an epoll
- * set watches waits for who holds that set.  Some of that has no end.  So no thread that serves
+ * set watches waits for who holds that set.  Some of that has no end.  A socket's end, and what is
+ * sent to it, is looked at by all who watch it.  So no thread that serves
  * others closes such a descriptor: a thread of the user's does whose it is.  If it stands still,
  * that user's other descriptors wait behind it, and they count for him meanwhile.
  */
@@ -11,6 +12,7 @@
 #define ARAXD_LINK_CLOSER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -32,6 +34,10 @@ void closer_end(struct closer *cl);
 
 /* @fd is one of @holder's descriptors until it is closed.  Any thread; waits for nobody. */
 void closer_close(struct closer *cl, struct holder *holder, enum closer_kind kind, int fd);
+
+/* As a foreign one, once @msg of at most CLOSER_MSG bytes has been sent to it: that may take long. */
+#define CLOSER_MSG	32u
+void closer_tell(struct closer *cl, struct holder *holder, int fd, const void *msg, size_t bytes);
 
 enum closer_state {
 	CLOSER_ROOM,

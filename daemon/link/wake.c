@@ -53,7 +53,7 @@ static void on_tick(int sig)
 /* Atomic.  Of this machine: where all is emulated and checked, a write takes long as it is. */
 static uint64_t usual_ns = USUAL_MIN_NS;
 
-static uint64_t thread_ns(void)
+uint64_t wake_thread_ns(void)
 {
 	struct timespec t;
 
@@ -70,10 +70,10 @@ static int learn_usual(void)
 	if (fd < 0)
 		return -errno;
 	for (int i = 0; i < LOOKS; i++) {
-		uint64_t ns = thread_ns();
+		uint64_t ns = wake_thread_ns();
 		ssize_t n = write(fd, &one, sizeof(one));
 
-		ns = thread_ns() - ns;
+		ns = wake_thread_ns() - ns;
 		if (n > 0 && ns < best)
 			best = ns;
 	}
@@ -125,16 +125,22 @@ static bool write_one(int fd)
 	return !blocked;
 }
 
-static uint64_t write_measured(int fd, struct wake_watch *w, uint8_t looks)
+uint64_t wake_beyond_usual(uint64_t ns)
 {
 	const uint64_t usual = __atomic_load_n(&usual_ns, __ATOMIC_RELAXED);
-	uint64_t ns = thread_ns();
+
+	return ns > usual ? ns - usual : 0;
+}
+
+static uint64_t write_measured(int fd, struct wake_watch *w, uint8_t looks)
+{
+	uint64_t ns = wake_thread_ns();
 
 	if (!write_one(fd))
 		return WAKE_BLOCKED;
-	ns = thread_ns() - ns;
+	ns = wake_thread_ns() - ns;
 	__atomic_store_n(&w->looks, looks - 1, __ATOMIC_RELAXED);
-	return ns > usual ? ns - usual : 0;
+	return wake_beyond_usual(ns);
 }
 
 uint64_t wake_write(int fd, struct wake_watch *w)

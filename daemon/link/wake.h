@@ -34,6 +34,12 @@ int wake_init(void);
  */
 uint64_t wake_write(int fd, struct wake_watch *w);
 
+/* Time of the calling thread. */
+uint64_t wake_thread_ns(void);
+
+/* What is more than usual of @ns, in which something was to be looked at by all who watch it. */
+uint64_t wake_beyond_usual(uint64_t ns);
+
 /* The calling thread writes no more for a while: no signal interrupts it until it does. */
 void wake_rest(void);
 

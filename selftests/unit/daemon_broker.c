@@ -2409,6 +2409,32 @@ START_TEST(watched_eventfd)
 }
 END_TEST
 
+/* An answer is looked at by as many, and so is the end of the connection. */
+START_TEST(watched_socket)
+{
+	int sets[SETS], copies[COPIES];
+	struct arax_msg msg;
+	struct client one;
+
+	open_greedy(&one);
+	watch_much(one.fd, sets, copies);
+	while (!told(&one))
+		;
+	client_close(&one);
+	be(GREEDY);
+	client_open(&one, daemon_path(d));
+	be(0);
+	ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), sizeof(msg));
+	ck_assert_uint_eq(msg.id, ARAX_MSG_REFUSED);
+	ck_assert_int_eq(msg.result, -EACCES);
+	ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), 0);
+	close(one.fd);
+	still_serves();
+	close_fds(sets, SETS);
+	close_fds(copies, COPIES);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("daemon broker");
@@ -2474,6 +2500,7 @@ int main(void)
 		tcase_add_test(few, buffers_are_their_users);
 		tcase_add_test(few, armed_eventfds_are_their_users);
 		tcase_add_test(few, watched_eventfd);
+		tcase_add_test(few, watched_socket);
 		tcase_add_test(t, root_is_more_than_a_uid);
 		tcase_add_test(few, places_are_left);
 		tcase_add_test(few, accepting_goes_on);
