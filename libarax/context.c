@@ -217,7 +217,8 @@ void arax_close(struct arax *ax)
 		struct buffer *b = ax->buffers;
 
 		ax->buffers = b->next;
-		if (b->mapped)
+		/* MADV_DONTFORK: in a child something else may be in its place. */
+		if (b->mapped && !forked)
 			munmap(b->pub.data, b->mapped);
 		free(b);
 	}

@@ -18,4 +18,12 @@ static inline int eventfd_ring(int fd)
 	return syscall(SYS_write, fd, &one, sizeof(one)) < 0 && errno != EAGAIN ? -errno : 0;
 }
 
+/* Empties it, nor by read(). */
+static inline void eventfd_empty(int fd)
+{
+	uint64_t count;
+
+	(void)!syscall(SYS_read, fd, &count, sizeof(count));
+}
+
 #endif /* LIBARAX_EVENTFD_H */

@@ -516,7 +516,6 @@ int arax_test(struct arax_event *event)
 
 int arax_process(struct arax *ax)
 {
-	uint64_t count;
 	bool lead = false;
 	int n, ret = 0;
 
@@ -531,8 +530,7 @@ int arax_process(struct arax *ax)
 		if (!ax->leader)
 			lead = ax->leader = true;
 		pthread_mutex_unlock(&ax->sleep_lock);
-		if (read(ax->nudge_fd, &count, sizeof(count)) < 0)
-			count = 0;
+		eventfd_empty(ax->nudge_fd);
 	}
 	if (lead) {
 		ret = sleep_on_link(ax, 0, load_relaxed(&ax->ring.cq_head));
@@ -542,8 +540,8 @@ int arax_process(struct arax *ax)
 		complete_dead(ax, ret);
 	n = complete_all(ax);
 	/* That nudge was for others than the caller. */
-	if (n && load_acquire(&ax->armed) && read(ax->nudge_fd, &count, sizeof(count)) < 0)
-		count = 0;
+	if (n && load_acquire(&ax->armed))
+		eventfd_empty(ax->nudge_fd);
 	ret = context_dead(ax);
 	if (n || !ret)
 		return n;

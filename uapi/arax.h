@@ -194,7 +194,7 @@ struct arax_task {
 	__u32 grid[3];
 	__u16 block[3];
 	__u16 arg_len;
-	union {
+	__extension__ union {
 		__u32 ext;
 		__u32 known;
 	};

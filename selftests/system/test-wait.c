@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -239,6 +240,50 @@ TEST(poll_begins_in_the_midst)
 	CHECK_EQ(arax_event_done(&h[0].event), 0);
 	let_go(&h[0]);
 	loop_until(s.ax, fd, &h[0].event);
+	stack_close(&s);
+}
+
+static pthread_barrier_t begins;
+
+static void *process_often(void *ax)
+{
+	int i, old;
+
+	/* It is cancelled before it looks for the first time. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	pthread_barrier_wait(&begins);
+	pthread_barrier_wait(&begins);
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old);
+	for (i = 0; i < 1000; i++)
+		arax_process(ax);
+	return NULL;
+}
+
+static void *let_go_later(void *held)
+{
+	usleep(200000);
+	let_go(held);
+	return NULL;
+}
+
+/* Who looks whether there is something is not in charge when he ends. */
+TEST(cancelled_between_looks)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct held h = { 0 };
+	pthread_t t;
+
+	CHECK(arax_poll_fd(s.ax) >= 0);
+	hold(&s, &h);
+	CHECK_EQ(pthread_barrier_init(&begins, NULL, 2), 0);
+	CHECK_EQ(pthread_create(&t, NULL, process_often, s.ax), 0);
+	pthread_barrier_wait(&begins);
+	CHECK_EQ(pthread_cancel(t), 0);
+	pthread_barrier_wait(&begins);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	CHECK_EQ(pthread_create(&t, NULL, let_go_later, &h), 0);
+	CHECK_EQ(arax_wait(&h.event, ARAX_DEADLINE_NONE), 0);
+	CHECK_EQ(pthread_join(t, NULL), 0);
 	stack_close(&s);
 }
 
