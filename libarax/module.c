@@ -87,6 +87,7 @@ static int call(struct loading *l, uint32_t kind)
 		arax_in(l->image), arax_inout(l->entries), arax_out(l->text),
 	};
 	struct arax_event event = ARAX_EVENT_INIT;
+	char why[WHY_LEN];
 	int err = arax_call(l->queue, ARAX_SERVICE_LOAD, &a, sizeof(a), ranges, 3, &event);
 	char *text = l->text->data;
 
@@ -98,7 +99,9 @@ static int call(struct loading *l, uint32_t kind)
 	text[TEXT_BYTES - 1] = '\0';
 	if (text[0])
 		return error_set(err, "loading a module: %s", text);
-	return error_set(err, "loading a module for devices of kind %u", kind);
+	/* It didn't come to be loaded. */
+	task_why(l->ax, event.tag, err, why);
+	return error_set(err, "loading a module for devices of kind %u%s", kind, why);
 }
 
 int arax_module_load(struct arax *ax, uint32_t kind, const void *image, uint64_t bytes,

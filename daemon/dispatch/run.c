@@ -158,8 +158,10 @@ static int why_not(struct poller *p, const struct graph_node *node)
 	uint32_t i;
 
 	if (node->d.opcode != ARAX_OP_LAUNCH || own_is_launch(node)) {
-		if (!could_have(p, node))
+		if (!could_have(p, node)) {
+			reason_set("no device here runs code that programs bring: only processor cores do, and OpenCL devices that work on host pages, where araxd can lock it up (its log says what is missing for that)");
 			return -EOPNOTSUPP;
+		}
 		reason_set("every device that could do it was lost");
 		return -ENODEV;
 	}
