@@ -951,6 +951,34 @@ START_TEST(cache_is_used_and_mended)
 }
 END_TEST
 
+/* What it includes may have changed, and is not in the text. */
+START_TEST(includes_are_not_cached)
+{
+	int32_t x[1] = { 1 };
+	struct arax_launch_range r;
+	struct device *dev;
+	char text[512];
+	void *k;
+
+	snprintf(text, sizeof(text), "# include \"%s/by.h\"\n__kernel void k(__global int *x, ulong n) { x[0] += BY; }",
+		 folder);
+	be_write(folder, "by.cl", text);
+	for (int by = 3; by <= 5; by += 2) {
+		snprintf(text, sizeof(text), "#define BY %d\n", by);
+		be_write(folder, "by.h", text);
+		dev = open_one("");
+		ck_assert_int_eq(load_from(dev, "by.cl", "k", "k(inout i32 x[])", &k), 0);
+		ck_assert_int_eq(count_entries(), 0);
+		r = put(dev, x, sizeof(x));
+		ck_assert_int_eq(launch(dev, k, 0, 1, 1, &r, 1, NULL, 0), 0);
+		take(dev, r, x);
+		device_kernel_unload(dev, k);
+		close_devices();
+	}
+	ck_assert_int_eq(x[0], 1 + 3 + 5);
+}
+END_TEST
+
 /* What others could have written is neither read nor written. */
 /* Of a part of a device, too: PoCL names the whole one in its programs. */
 START_TEST(cache_of_sub_devices)
@@ -1155,6 +1183,7 @@ int main(void)
 	tcase_add_test(t, arguments_are_checked);
 	tcase_add_test(t, bad_sources);
 	tcase_add_loop_test(t, cache_is_used_and_mended, 0, sizeof(spoilings) / sizeof(spoilings[0]));
+	tcase_add_test(t, includes_are_not_cached);
 	tcase_add_test(t, cache_of_others);
 	tcase_add_test(t, cache_of_sub_devices);
 	tcase_add_test(t, built_is_read_again);

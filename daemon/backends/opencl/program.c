@@ -324,17 +324,37 @@ static int load_built(struct opencl_device *d, const struct blob *file, struct o
 	return err;
 }
 
+/*
+ * Then the text is not all there is: a driver looks such a file up when it compiles, and neither the
+ * cache nor anybody else here knows which one it was, and whether it has changed.
+ */
+static bool includes(const struct blob *file)
+{
+	static const char word[] = "include";
+	const char *begin = (const char *)file->data, *end = begin + file->bytes, *p = begin, *at;
+
+	/* Also in a comment: that costs a compilation. */
+	for (; (p = memmem(p, (size_t)(end - p), word, sizeof(word) - 1)); p++) {
+		for (at = p; at > begin && (at[-1] == ' ' || at[-1] == '\t'); at--)
+			;
+		if (at > begin && (at[-1] == '#' || at[-1] == ':'))
+			return true;
+	}
+	return false;
+}
+
 static int make(struct opencl_device *d, const struct arax_backend_kernel *k,
 		const struct blob *file, struct opencl_program *p)
 {
 	char key[sizeof(d->key) + 128];
+	bool cached = !includes(file);
 	int err;
 
 	if (opencl_options.built)
 		return load_built(d, file, p);
 	snprintf(key, sizeof(key), "%s|" OPTIONS "|%016" PRIx64, d->key,
 		 hash(opencl_prelude, strlen(opencl_prelude)));
-	if (!load_cached(d, key, file, p)) {
+	if (cached && !load_cached(d, key, file, p)) {
 		opencl_log(ARAX_LOG_DEBUG, "%s: for %s from the cache", k->file, d->name);
 		return 0;
 	}
@@ -348,7 +368,8 @@ static int make(struct opencl_device *d, const struct arax_backend_kernel *k,
 		return err;
 	}
 	opencl_log(ARAX_LOG_DEBUG, "%s: compiled for %s", k->file, d->name);
-	keep(d, key, file, p);
+	if (cached)
+		keep(d, key, file, p);
 	return 0;
 }
 
