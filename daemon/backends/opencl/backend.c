@@ -6,6 +6,7 @@
  * moves; others have memory of their own.
  */
 #include <errno.h>
+#include <ftw.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,6 +157,21 @@ static int config(const char *key, const char *value)
  * $XDG_CACHE_HOME, $HOME or a fixed name below /tmp: for a daemon without the
  * first two that is anybody's.  So it gets a folder inside ours, or a new one.
  */
+static char pocl_folder[] = "/tmp/arax-pocl-XXXXXX";	/* if we made it */
+static bool made_pocl_folder;
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	return remove(path) && errno != ENOENT;
+}
+
+/* What the driver has opened there it keeps, and it makes the folder anew if it goes on. */
+static void remove_pocl_folder(void)
+{
+	if (made_pocl_folder)
+		nftw(pocl_folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 static void place_pocl_cache(const char *ours)
 {
 	char path[512] = "", why[256];
@@ -175,9 +191,10 @@ static void place_pocl_cache(const char *ours)
 		}
 	}
 	if (!path[0]) {
-		strcpy(path, "/tmp/arax-pocl-XXXXXX");
-		if (!mkdtemp(path))
+		if (!mkdtemp(pocl_folder))
 			return;
+		made_pocl_folder = true;
+		strcpy(path, pocl_folder);
 		opencl_log(ARAX_LOG_INFO, "PoCL's files are in %s", path);
 	}
 	setenv("POCL_CACHE_DIR", path, 1);
@@ -228,6 +245,7 @@ static void unload(void)
 	opencl_forget();
 	cache_close();
 	caches_open = false;
+	remove_pocl_folder();
 	/*
 	 * The library stays: drivers have threads and exit handlers of their own, and
 	 * some don't survive being unmapped.

@@ -22,6 +22,8 @@
 #include "daemon/backends/stacks.h"
 
 #define TICK_MS 100
+/* For each driver alone, once they have hung together: what answers, answers sooner. */
+#define ALONE_SECONDS 10u
 
 /* What the child found out, and what became of it. */
 struct trial {
@@ -84,9 +86,9 @@ static uint64_t now_ms(void)
 }
 
 /* Until it has answered, has ended, or has had its time. */
-static void attend(struct trial *t, pid_t pid, int answers, int says)
+static void attend(struct trial *t, pid_t pid, int answers, int says, uint32_t seconds)
 {
-	uint64_t until = now_ms() + 1000ull * opencl_options.probe_seconds;
+	uint64_t until = now_ms() + 1000ull * seconds;
 	struct pollfd fds[] = {
 		{ .fd = answers, .events = POLLIN }, { .fd = says, .events = POLLIN },
 	};
@@ -120,6 +122,7 @@ static void attend(struct trial *t, pid_t pid, int answers, int says)
 /* One @icd alone; NULL: all of them, as the loader finds them. */
 static int try_one(struct trial *t, const char *icd)
 {
+	uint32_t seconds = opencl_options.probe_seconds;
 	int answers[2], says[2];
 	pid_t pid;
 
@@ -142,7 +145,8 @@ static int try_one(struct trial *t, const char *icd)
 	close(answers[1]);
 	close(says[1]);
 	if (pid > 0)
-		attend(t, pid, answers[0], says[0]);
+		attend(t, pid, answers[0], says[0],
+		       icd && seconds > ALONE_SECONDS ? ALONE_SECONDS : seconds);
 	close(answers[0]);
 	close(says[0]);
 	return pid > 0 ? 0 : -EAGAIN;
