@@ -55,6 +55,7 @@ if [ "$kernel" != debug ]; then
 	done
 fi
 
+# libgcc_s: pthread_cancel() opens it.
 rc=0
 scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	--mem "$mem" --timeout 2400 --each 900 --tally "system/kernel-$kernel" \
@@ -62,6 +63,7 @@ scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	--file build/bin/arax:/arax/bin/arax \
 	--file build/libexec/arax-worker:/arax/libexec/arax/arax-worker \
 	--file "$(realpath build/lib/libarax.so)":/arax/lib/libarax.so.0 \
+	--file "$(realpath "$(cc -print-file-name=libgcc_s.so.1)")":/arax/lib/libgcc_s.so.1 \
 	"${files[@]}" \
 	--file $tests/kernels/systest.so:/arax/kernels/systest.so \
 	--file $tests/kernels/systest.json:/arax/kernels/systest.json \
