@@ -275,7 +275,8 @@ static int map_buffer(struct conn *c, struct core_buffer *buf, int fd, const str
 		err = -errno;
 		goto close;
 	}
-	err = guard_add(bb->map.base, buf->bytes, buf->context, &bb->map.guard);
+	err = guard_add_told(bb->map.base, buf->bytes, buf->context, &bb->map.lost,
+			     &bb->map.guard);
 	if (err)
 		goto unmap;
 	err = hostmap_add(&bb->map);

@@ -480,6 +480,68 @@ START_TEST(buffers_are_shared)
 }
 END_TEST
 
+/* Where araxd has a file mapped, which is in this process; not at @but. */
+static uint8_t *mapped_by_araxd(int fd, const uint8_t *but)
+{
+	unsigned long from, to, ino;
+	uint8_t *found = NULL;
+	struct stat st;
+	char line[512];
+	FILE *f = fopen("/proc/self/maps", "r");
+
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx %*s %*s %*s %lu", &from, &to, &ino) == 3 &&
+		    ino == st.st_ino && (uint8_t *)from != but)
+			found = (uint8_t *)from;
+	fclose(f);
+	ck_assert_ptr_nonnull(found);
+	return found;
+}
+
+/* What a task works on has no pages any more: it fails, and those behind it do not begin. */
+START_TEST(lost_bytes_fail_tasks)
+{
+	struct arax_buffer_export ex = { .size = sizeof(ex) };
+	struct arax_buffer_import im = { .size = sizeof(im), .type = ARAX_IMPORT_ARAX };
+	int fd, own, empty = memfd_create("empty", MFD_CLOEXEC);
+	struct arax_ring_ctl *ctl;
+	struct arax_completion e;
+	uint8_t *data, *there;
+	struct client other;
+	uint32_t q;
+
+	ready(4);
+	ctl = (void *)c.region;
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 4), 0);
+	q = client_queue(&other, ARAX_QUEUE_CONTINUE);
+	ex.handle = client_buffer(&c, 16 * PAGE, &data, &own);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_EXPORT, &ex, sizeof(ex), NULL, 0, &fd), 0);
+	ck_assert_int_eq(client_call(&other, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1,
+				     NULL), 0);
+	there = mapped_by_araxd(own, data);
+	ck_assert_ptr_eq(mmap(there, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			      empty, 0), there);
+	client_fill(&other, q, im.handle, 16 * PAGE, 0x01010101, 1);
+	ck_assert(client_completion(&other, &e));
+	ck_assert_int_eq(e.result, -ESTALE);
+	ck_assert_uint_eq(there[0], 1);
+	client_fill(&other, q, im.handle, 16 * PAGE, 0x02020202, 2);
+	ck_assert(client_completion(&other, &e));
+	ck_assert_int_eq(e.result, -ESTALE);
+	ck_assert_uint_eq(there[0], 1);
+	/* Whose memory it was has lost its context. */
+	ck_assert(comes_true(__atomic_load_n(&ctl->dead, __ATOMIC_ACQUIRE) == EFAULT, 100));
+	munmap(data, 16 * PAGE);
+	close(fd);
+	close(own);
+	close(empty);
+	client_close(&other);
+}
+END_TEST
+
 /* Where the pool is empty when they are touched, no smaller page could take their place. */
 START_TEST(huge_pages_are_refused)
 {
@@ -2456,6 +2518,7 @@ int main(void)
 	tcase_add_test(t, timelines);
 	tcase_add_test(t, a_pipe_of_that_number_is_no_timeline);
 	tcase_add_test(t, buffers_are_shared);
+	tcase_add_test(t, lost_bytes_fail_tasks);
 	tcase_add_test(t, huge_pages_are_refused);
 	tcase_add_test(t, holes_are_refused);
 	tcase_add_test(t, forked_child_is_refused);
