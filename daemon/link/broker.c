@@ -334,7 +334,7 @@ static void say_limit(const struct broker *b, int err, char *text, size_t bytes)
 			 PER_UID_SPARE,
 			 (unsigned long long)b->config->limits.contexts + PER_UID_SPARE);
 	else if (err == -EACCES)
-		snprintf(text, bytes, "the time that a user's eventfds and sockets may take to write to; it comes back in some seconds");
+		snprintf(text, bytes, "the time that a user's eventfds, sockets and memfds may take to write to and to map; it comes back in some seconds");
 	else if (err == -EDQUOT)
 		snprintf(text, bytes, "that user's part of araxd's descriptors and mappings, those that it sent and that are still to be closed among them; fewer connections and buffers help");
 	else
@@ -453,7 +453,7 @@ static bool is_harmful(struct conn *c, uint64_t now)
 	if (__atomic_load_n(&c->hostile, __ATOMIC_RELAXED))
 		why = "eventfd of a client blocks: context killed";
 	else if (!c->admin && patience_is_over(&c->broker->patience, c->uid, now))
-		why = "a user's eventfds or sockets take long to write to, many watch them: context killed, no more for some seconds";
+		why = "a user's eventfds or sockets take long to write to, many watch them, or memfds to map, they are mapped very often: context killed, no more for some seconds";
 	if (why && complaints_say(&c->broker->killed, c->uid, now, &unsaid))
 		log_warn(why, log_u64("context", c->client->id), log_u64("uid", c->uid),
 			 log_u64("unsaid", unsaid));

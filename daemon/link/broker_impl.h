@@ -119,6 +119,7 @@ struct bbuf {
 	struct core_buffer *buf;
 	struct holder *holder;
 	struct bbuf *reap;	/* broker->reap */
+	struct broker *broker;
 	struct host_job job;	/* when it goes */
 	struct poller *poller;
 	dev_t dev;
@@ -217,7 +218,7 @@ void conn_close(struct conn *c);
 /* Nothing is read from it until its user's descriptors are closed. */
 void conn_pause(struct conn *c);
 /*
- * Of any thread's, by what @uid has it wake: @ns beyond the usual.  0: nothing.  With locks held
+ * Of any thread's, by what @uid has it wake or map: @ns beyond the usual.  0: nothing.  With locks held
  * nobody can be killed, so the service thread does.
  */
 void broker_time_taken(struct broker *b, uid_t uid, bool admin, uint64_t ns);

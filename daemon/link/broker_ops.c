@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/link/broker_impl.h"
+#include "daemon/link/filemap.h"
 #include "daemon/link/wake.h"
 #include "daemon/memory/guard.h"
 #include "daemon/memory/hostmap.h"
@@ -249,6 +250,7 @@ static int map_buffer(struct conn *c, struct core_buffer *buf, int fd, const str
 {
 	struct broker *b = c->broker;
 	struct bbuf *bb = calloc(1, sizeof(*bb));
+	uint64_t ns;
 	int err;
 
 	if (!bb)
@@ -257,6 +259,7 @@ static int map_buffer(struct conn *c, struct core_buffer *buf, int fd, const str
 	if (err)
 		goto free;
 	bb->holder = c->holder;
+	bb->broker = b;
 	clist_init(&bb->ident);
 	bb->buf = buf;
 	bb->dev = st->st_dev;
@@ -270,11 +273,12 @@ static int map_buffer(struct conn *c, struct core_buffer *buf, int fd, const str
 		err = -errno;
 		goto give;
 	}
-	bb->map.base = mmap(NULL, buf->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	bb->map.base = filemap_map(fd, buf->bytes, &ns);
 	if (bb->map.base == MAP_FAILED) {
 		err = -errno;
 		goto close;
 	}
+	broker_time_taken(b, c->uid, c->admin, ns);
 	err = guard_add_told(bb->map.base, buf->bytes, buf->context, &bb->map.lost,
 			     &bb->map.guard);
 	if (err)
@@ -411,7 +415,8 @@ static void unmap(struct bbuf *bb)
 {
 	hostmap_remove(&bb->map);
 	guard_remove(bb->map.guard);
-	munmap(bb->map.base, bb->map.bytes);
+	broker_time_taken(bb->broker, holder_uid(bb->holder), holder_is_unlimited(bb->holder),
+			  filemap_unmap(bb->map.base, bb->map.bytes));
 	close(bb->map.fd);
 	holder_given(bb->holder, BUFFER_FDS, BUFFER_MAPS);
 	free(bb);

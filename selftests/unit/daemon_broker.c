@@ -2432,6 +2432,73 @@ static void close_fds(const int *fds, uint32_t n)
 		close(fds[n]);
 }
 
+#define MAPPED_TIMES	50000u		/* of 65,530 that a process may have */
+
+/* Its mappings are looked through as long as it lives. */
+static pid_t search_mappings(int fd)
+{
+	int ready[2];
+	pid_t pid;
+	char one;
+
+	ck_assert_int_eq(pipe2(ready, O_CLOEXEC), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		/* Neighbours that are no continuation of each other. */
+		for (uint32_t i = 0; i < MAPPED_TIMES; i++)
+			mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, i % 2 * PAGE);
+		if (write(ready[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 2 * PAGE);
+	}
+	ck_assert_int_eq(read(ready[0], &one, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+/* To map and unmap it waits for who walks through its mappings: its user has a tenth of a second. */
+START_TEST(memfd_mapped_often)
+{
+	int fd = memfd_create("often", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct arax_buffer_create a = { .size = sizeof(a), .bytes = 4 * PAGE, .fd = 0 };
+	struct arax_handle h = { .size = sizeof(h) };
+	struct arax_ring_ctl *ctl;
+	struct arax_msg msg;
+	struct client one;
+	pid_t pid;
+	int err;
+
+	/* With as many pages behind its end as are missing in it. */
+	ck_assert_int_eq(ftruncate(fd, 4 * PAGE), 0);
+	ck_assert_int_eq(fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 6 * PAGE), 0);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, SEALS), 0);
+	pid = search_mappings(fd);
+	open_greedy(&one);
+	ctl = (void *)one.region;
+	do {
+		err = client_call(&one, ARAX_NR_BUFFER_CREATE, &a, sizeof(a), &fd, 1, NULL);
+		h.handle = a.handle;
+		if (!err)
+			err = CALL(&one, ARAX_NR_BUFFER_DESTROY, &h);
+	} while (!err);
+	ck_assert(err == -ECONNRESET || err == -EPIPE);
+	ck_assert_uint_eq(__atomic_load_n(&ctl->dead, __ATOMIC_RELAXED), EPIPE);
+	client_close(&one);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	open_as(&one, GREEDY);
+	ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), sizeof(msg));
+	ck_assert_uint_eq(msg.id, ARAX_MSG_REFUSED);
+	ck_assert_int_eq(msg.result, -EACCES);
+	client_close(&one);
+	still_serves();
+	close(fd);
+}
+END_TEST
+
 /* Its words end what it is, and are told whoever of that user comes next: but nobody else. */
 START_TEST(watched_eventfd)
 {
@@ -2564,6 +2631,7 @@ int main(void)
 		tcase_add_test(few, armed_eventfds_are_their_users);
 		tcase_add_test(few, watched_eventfd);
 		tcase_add_test(few, watched_socket);
+		tcase_add_test(few, memfd_mapped_often);
 		tcase_add_test(t, root_is_more_than_a_uid);
 		tcase_add_test(few, places_are_left);
 		tcase_add_test(few, accepting_goes_on);
