@@ -155,7 +155,7 @@ static void conn_free(struct conn *c)
 	struct broker *b = c->broker;
 
 	conn_drop_pending(c);
-	broker_tokens_forget(b, c);
+	broker_tokens_forget(c);
 	core_client_release(c->client);
 	/* At the broker's end it is still open. */
 	if (!c->closing)
@@ -282,6 +282,7 @@ static int conn_create(struct broker *b, int fd)
 	c->since_ns = now;
 	c->wake_fd = c->bell_fd = -1;
 	clist_init(&c->pending);
+	clist_init(&c->tokens);
 	err = holdings_take(b->holdings, peer.uid, c->admin, CONN_FDS, CONN_MAPS, &c->holder);
 	if (err)
 		goto free;
@@ -711,7 +712,8 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	b->link.ops = &broker_link_ops;
 	b->link.name = "broker";
 	clist_init(&b->conns);
-	clist_init(&b->tokens);
+	for (i = 0; i < TOKEN_BUCKETS; i++)
+		clist_init(&b->tokens[i]);
 	for (i = 0; i < IDENT_BUCKETS; i++)
 		clist_init(&b->idents[i]);
 	pthread_mutex_init(&b->ident_lock, NULL);
@@ -799,8 +801,7 @@ static void end_clients(struct broker *b)
 			clist_entry(pp, struct pending, node)->at_poller = false;
 		conn_free(c);
 	}
-	clist_for_each_safe(pos, tmp, &b->tokens)
-		broker_token_gone(b, clist_entry(pos, struct token, node));
+	broker_tokens_end(b);
 	broker_reap(b);
 	broker_close_ended(b);
 }

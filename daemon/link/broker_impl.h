@@ -89,7 +89,8 @@ struct conn {
 	uint32_t nr_pending;
 	struct holder *holder;
 	uint32_t nr_fds;	/* of CONN_FDS: the others have been handed to the closer */
-	uint32_t nr_tokens;	/* exported timelines that still live */
+	struct clist tokens;	/* exported timelines that still live */
+	uint32_t nr_tokens;
 	uint8_t *region;	/* as client->region while that lives */
 	size_t region_bytes;
 	int wake_fd;
@@ -138,15 +139,22 @@ struct event {
 	int fd;
 };
 
-/* A timeline that somebody may import: the write end of a pipe. */
+/* Which socket it is. */
+struct sock_id {
+	uint64_t cookie;
+	ino_t ino;
+};
+
+/* A timeline that somebody may import by the other end of a pair of sockets. */
 struct token {
 	struct source source;	/* first */
-	struct clist node;	/* broker->tokens */
+	struct clist node;	/* broker->tokens[hash] */
+	struct clist of_conn;	/* conn->tokens */
 	struct core_timeline *tl;
 	struct conn *conn;	/* NULL once that is gone */
 	struct holder *holder;
 	int fd;
-	struct stat st;		/* as it was made */
+	struct sock_id other;	/* the end that was given out */
 };
 
 struct conn_set {
@@ -155,6 +163,7 @@ struct conn_set {
 };
 
 #define IDENT_BUCKETS	1024u
+#define TOKEN_BUCKETS	1024u
 
 struct broker {
 	struct link link;	/* first */
@@ -188,7 +197,7 @@ struct broker {
 	uint32_t nr_conns;
 	uint64_t looked_idle_ns;	/* last search for connections without rings */
 	struct cheap *due;		/* waiting calls by their deadlines */
-	struct clist tokens;
+	struct clist tokens[TOKEN_BUCKETS];	/* by their cookies */
 	uint32_t refuse;	/* atomic */
 	uint32_t stop;		/* atomic */
 	struct work_queue replies;	/* from the poller */
@@ -251,7 +260,8 @@ extern const struct core_ops broker_ops;
 void broker_reap(struct broker *b);
 void broker_close_ended(struct broker *b);
 void broker_token_gone(struct broker *b, struct token *t);
-void broker_tokens_forget(struct broker *b, struct conn *c);
+void broker_tokens_forget(struct conn *c);
+void broker_tokens_end(struct broker *b);
 
 /* broker_ring.c: the poller's side */
 extern const struct link_ops broker_link_ops;

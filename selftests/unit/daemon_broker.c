@@ -387,51 +387,60 @@ START_TEST(timelines)
 }
 END_TEST
 
-/* A pipe that has the number of the one that was exported is another one all the same. */
-START_TEST(a_pipe_of_that_number_is_no_timeline)
+static int import_timeline(struct client *by, int fd)
 {
-	struct broker *b = (struct broker *)daemon_poller(d)->links[0];
+	struct arax_timeline_share ts = { .size = sizeof(ts) };
+
+	return client_call(by, ARAX_NR_TIMELINE_IMPORT, &ts, sizeof(ts), &fd, 1, NULL);
+}
+
+/* The service comes to what was shut down by and by. */
+static int import_late(struct client *by, int fd)
+{
+	int err;
+
+	do {
+		err = import_timeline(by, fd);
+	} while (!err);
+	return err;
+}
+
+/* What stands for a timeline is good for that alone, and nothing else stands for it. */
+START_TEST(a_timelines_descriptor)
+{
 	struct arax_timeline_create tc = { .size = sizeof(tc) };
 	struct arax_timeline_share ts = { .size = sizeof(ts) };
 	struct client other;
-	struct token *t;
-	struct stat st;
-	int fd, own[2];
-	ino_t ino;
+	int fd, copy, own[2];
 
 	ready(4);
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 4), 0);
 	ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_CREATE, &tc), 0);
 	ts.handle = tc.handle;
 	ck_assert_int_eq(client_call(&c, ARAX_NR_TIMELINE_EXPORT, &ts, sizeof(ts), NULL, 0, &fd),
 			 0);
-	usleep(50000);	/* longer than the tick that times are told by */
+	ck_assert_int_eq(import_timeline(&other, fd), 0);
+	/* A pipe's pages are its maker's: those of araxd's user. */
+	ck_assert_int_eq(fcntl(fd, F_SETPIPE_SZ, 1 << 20), -1);
+	ck_assert_int_eq(send(fd, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT), -1);
+	ck_assert_int_eq(errno, EPIPE);
 	ck_assert_int_eq(pipe(own), 0);
-	ck_assert_int_eq(fstat(own[0], &st), 0);
-	/* As after as many pipes as there are numbers; taking a client in, the service comes after. */
-	core_mutex_lock(&b->core->lock);
-	t = clist_entry(b->tokens.next, struct token, node);
-	ino = t->st.st_ino;
-	t->st.st_ino = st.st_ino;
-	core_mutex_unlock(&b->core->lock);
-	client_open(&other, daemon_path(d));
-	ck_assert_int_eq(client_init(&other, 4), 0);
-	ts.fd = 0;
-	ts.handle = 0;
-	ck_assert_int_eq(client_call(&other, ARAX_NR_TIMELINE_IMPORT, &ts, sizeof(ts), own, 1,
-				     NULL), -EINVAL);
-	client_close(&other);
-	core_mutex_lock(&b->core->lock);
-	t->st.st_ino = ino;
-	core_mutex_unlock(&b->core->lock);
-	client_open(&other, daemon_path(d));
-	ck_assert_int_eq(client_init(&other, 4), 0);
-	ts.fd = 0;
-	ck_assert_int_eq(client_call(&other, ARAX_NR_TIMELINE_IMPORT, &ts, sizeof(ts), &fd, 1,
-				     NULL), 0);
-	client_close(&other);
+	ck_assert_int_eq(import_timeline(&other, own[0]), -EINVAL);
 	close(own[0]);
 	close(own[1]);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, own), 0);
+	ck_assert_int_eq(import_timeline(&other, own[0]), -EINVAL);
+	close(own[0]);
+	close(own[1]);
+	/* With one of its copies it is still there; once it is shut down it is a socket. */
+	copy = dup(fd);
 	close(fd);
+	ck_assert_int_eq(import_timeline(&other, copy), 0);
+	ck_assert_int_eq(shutdown(copy, SHUT_RDWR), 0);
+	ck_assert_int_eq(import_late(&other, copy), -EINVAL);
+	close(copy);
+	client_close(&other);
 }
 END_TEST
 
@@ -2583,7 +2592,7 @@ int main(void)
 	tcase_add_test(t, woken_while_others_queue);
 	tcase_add_test(t, submit_call);
 	tcase_add_test(t, timelines);
-	tcase_add_test(t, a_pipe_of_that_number_is_no_timeline);
+	tcase_add_test(t, a_timelines_descriptor);
 	tcase_add_test(t, buffers_are_shared);
 	tcase_add_test(t, lost_bytes_fail_tasks);
 	tcase_add_test(t, huge_pages_are_refused);
