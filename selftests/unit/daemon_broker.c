@@ -2441,6 +2441,52 @@ static void close_fds(const int *fds, uint32_t n)
 		close(fds[n]);
 }
 
+static int writing;
+
+static void *write_on(void *arg)
+{
+	const uint64_t one = 1;
+
+	while (__atomic_load_n(&writing, __ATOMIC_RELAXED))
+		if (write(*(const int *)arg, &one, sizeof(one)) < 0 && errno != EAGAIN)
+			break;
+	return NULL;
+}
+
+/* Nor does a doorbell let the poller go while all who watch it are told that it was rung. */
+START_TEST(watched_doorbell)
+{
+	struct broker *b = (struct broker *)daemon_poller(d)->links[0];
+	int sets[SETS], copies[COPIES];
+	struct arax_msg msg;
+	uid_t uid = GREEDY;
+	struct client one;
+	pthread_t t;
+
+	do {
+		open_as(&one, ++uid);
+		ck_assert_int_eq(client_init(&one, 4), 0);
+		watch_much(one.bell_fd, sets, copies);
+		/* Nearly all that another user has, so that one such wait is enough. */
+		patience_spend(&b->patience, uid, PATIENCE_NS - 500000, monotonic_ns());
+		__atomic_store_n(&writing, 1, __ATOMIC_RELAXED);
+		ck_assert_int_eq(pthread_create(&t, NULL, write_on, &copies[0]), 0);
+		client_close(&one);
+		/* By the poller, behind that one's end. */
+		still_serves();
+		__atomic_store_n(&writing, 0, __ATOMIC_RELAXED);
+		pthread_join(t, NULL);
+		close_fds(sets, SETS);
+		close_fds(copies, COPIES);
+	} while (!patience_is_over(&b->patience, uid, monotonic_ns()));
+	/* That is told whoever of that user comes next. */
+	open_as(&one, uid);
+	ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), sizeof(msg));
+	ck_assert_int_eq(msg.result, -EACCES);
+	client_close(&one);
+}
+END_TEST
+
 #define MAPPED_TIMES	50000u		/* of 65,530 that a process may have */
 
 /* Its mappings are looked through as long as it lives. */
@@ -2640,6 +2686,7 @@ int main(void)
 		tcase_add_test(few, armed_eventfds_are_their_users);
 		tcase_add_test(few, watched_eventfd);
 		tcase_add_test(few, watched_socket);
+		tcase_add_test(few, watched_doorbell);
 		tcase_add_test(few, memfd_mapped_often);
 		tcase_add_test(t, root_is_more_than_a_uid);
 		tcase_add_test(few, places_are_left);
