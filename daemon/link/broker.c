@@ -26,6 +26,7 @@
 #define IDLE_NS		5000000000u	/* so long one may be without rings where places are few */
 #define IDLE_LOOK_NS	500000000u
 #define PAUSE_MS	5		/* between two looks whether it is over */
+#define INIT_MS		1		/* and whether there is room for a context that waits */
 #define LISTEN_AGAIN_NS	100000000u	/* after descriptors or memory gave out */
 #define FOREIGN_SHARE	16	/* of our descriptors those of a user that may wait to be closed */
 #define FOREIGN_MOST	4096u
@@ -155,6 +156,7 @@ static void conn_free(struct conn *c)
 	struct broker *b = c->broker;
 
 	conn_drop_pending(c);
+	conn_drop_init(c);
 	broker_tokens_forget(c);
 	core_client_release(c->client);
 	/* At the broker's end it is still open. */
@@ -191,6 +193,21 @@ static void free_closed(struct broker *b)
 	}
 }
 
+/* Those that were closed have gone by now, or are about to. */
+static void look_at_inits(struct broker *b)
+{
+	struct clist *pos, *tmp;
+
+	if (!b->nr_inits)
+		return;
+	clist_for_each_safe(pos, tmp, &b->conns) {
+		struct conn *c = clist_entry(pos, struct conn, node);
+
+		if (c->init && !c->closing)
+			conn_try_init(c);
+	}
+}
+
 struct conn *broker_conn_by_context(struct broker *b, uint32_t context)
 {
 	struct clist *pos, *tmp;
@@ -204,7 +221,7 @@ struct conn *broker_conn_by_context(struct broker *b, uint32_t context)
 	return NULL;
 }
 
-/* But administrators'. */
+/* But administrators', and those that are about to go: these still count as descriptors do. */
 static uint32_t conns_of(struct broker *b, uid_t uid)
 {
 	struct clist *pos, *tmp;
@@ -213,7 +230,7 @@ static uint32_t conns_of(struct broker *b, uid_t uid)
 	clist_for_each_safe(pos, tmp, &b->conns) {
 		struct conn *c = clist_entry(pos, struct conn, node);
 
-		n += c->uid == uid && !c->admin;
+		n += c->uid == uid && !c->admin && !c->closing;
 	}
 	return n;
 }
@@ -540,6 +557,8 @@ static void *serve(void *arg)
 			timeout = until_listening(b, timeout);
 		if (b->nr_paused && (timeout < 0 || timeout > PAUSE_MS))
 			timeout = PAUSE_MS;
+		if (b->nr_inits && (timeout < 0 || timeout > INIT_MS))
+			timeout = INIT_MS;
 		n = epoll_wait(b->epoll_fd, ev, EVENTS, timeout);
 		for (i = 0; i < n; i++) {
 			struct source *s = ev[i].data.ptr;
@@ -563,6 +582,7 @@ static void *serve(void *arg)
 		broker_settle_due(b);
 		look_at_paused(b);
 		free_closed(b);
+		look_at_inits(b);
 		broker_reap(b);
 		listen_again(b);
 	}

@@ -33,6 +33,8 @@
 
 struct conn;
 
+struct request;
+
 /* What a descriptor in the service's epoll set belongs to. */
 enum source_kind { SOURCE_CONN, SOURCE_LISTEN, SOURCE_EVENT, SOURCE_TOKEN };
 
@@ -87,6 +89,9 @@ struct conn {
 	struct core_client *client;
 	struct clist pending;
 	uint32_t nr_pending;
+	struct request *init;	/* its CONTEXT_INIT, which waits for others to be gone */
+	uint64_t init_until_ns;
+	bool init_waits;
 	struct holder *holder;
 	uint32_t nr_fds;	/* of CONN_FDS: the others have been handed to the closer */
 	struct clist tokens;	/* exported timelines that still live */
@@ -191,6 +196,7 @@ struct broker {
 	bool listening;
 	uint64_t listen_ns;	/* not before; 0: not by itself */
 	uint32_t nr_paused;	/* connections from which nothing is read for now */
+	uint32_t nr_inits;	/* those with conn->init */
 	bool any_closing;
 	struct complaints refused, malformed, killed;
 	struct clist conns;
@@ -238,6 +244,10 @@ void broker_close_foreign(struct broker *b, uid_t uid, bool admin, int fd);
 void conn_readable(struct conn *c);
 void conn_answer(struct conn *c, uint32_t nr, uint32_t id, int result, union core_args *a,
 		 uint32_t size, int fd);
+
+/* Once more, or for the last time. */
+void conn_try_init(struct conn *c);
+void conn_drop_init(struct conn *c);
 
 /* broker_wait.c */
 int conn_submit(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,

@@ -2418,6 +2418,44 @@ START_TEST(places_are_left)
 }
 END_TEST
 
+/* Who closes a context has one more, and is not told that what he closed is not gone yet. */
+START_TEST(closed_contexts_make_room)
+{
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+	struct client one, more;
+	uint32_t h, i;
+
+	client_close(&c);
+	daemon_down(d);
+	d = daemon_up_with("limits { contexts = 2 }");
+	ck_assert_int_eq(chmod(daemon_path(d), 0666), 0);
+	open_as(&c, GREEDY);
+	ck_assert_int_eq(client_init(&c, 4), 0);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	for (i = 0; i < 200; i++) {
+		open_greedy(&one);
+		client_close(&one);
+	}
+	/* What of it still runs comes to its end. */
+	open_greedy(&one);
+	h = client_buffer(&one, PAGE, NULL, NULL);
+	client_spin(&one, k.id, client_queue(&one, 0), h, 50000);
+	client_publish(&one);
+	client_close(&one);
+	/* Meanwhile somebody else loses patience, or asks twice. */
+	open_as(&more, GREEDY);
+	client_send_init(&more, 4);
+	client_send_init(&more, 4);
+	client_close(&more);
+	open_greedy(&one);
+	/* But two are all that there is to have. */
+	open_as(&more, GREEDY);
+	ck_assert_int_eq(client_init(&more, 4), -EDQUOT);
+	client_close(&more);
+	client_close(&one);
+}
+END_TEST
+
 #define SETS		100u
 #define COPIES		200u
 
@@ -2690,6 +2728,7 @@ int main(void)
 		tcase_add_test(few, memfd_mapped_often);
 		tcase_add_test(t, root_is_more_than_a_uid);
 		tcase_add_test(few, places_are_left);
+		tcase_add_test(few, closed_contexts_make_room);
 		tcase_add_test(few, accepting_goes_on);
 		tcase_add_test(few, who_sends_quickly_waits);
 		tcase_add_test(few, stuck_descriptors_are_their_users);
