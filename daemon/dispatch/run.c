@@ -24,6 +24,7 @@
 #include "daemon/dispatch/unfit.h"
 #include "daemon/dispatch/why.h"
 #include "daemon/log.h"
+#include "daemon/memory/guard.h"
 #include "daemon/memory/mapping.h"
 #include "daemon/observe/trace.h"
 #include "daemon/preempted.h"
@@ -566,6 +567,33 @@ static __attribute__((cold)) bool came_early(struct run *run, uint64_t hold_ns, 
 
 /* ------------------------------------------------------------------ */
 
+static __attribute__((cold)) int lost_bytes(void)
+{
+	reason_set("the memory of one of its buffers is no longer there: it was revoked, or its owner has taken it away");
+	return -ESTALE;
+}
+
+/* Whether it may have read zeros where there is nothing any more. */
+static __attribute__((cold)) int result_of_lost(struct run *run)
+{
+	const struct graph_node *node = run->node;
+	uint32_t i;
+
+	for (i = 0; i < node->d.nr_ranges; i++) {
+		const struct mapping *m = mapping_find(&run->link->mappings,
+						       node->ranges[i].buffer);
+		int err;
+
+		if (!m || !__atomic_load_n(&m->lost, __ATOMIC_RELAXED))
+			continue;
+		reason_forget();
+		err = lost_bytes();
+		reason_take(run->rt.reason);
+		return err;
+	}
+	return 0;
+}
+
 /*
  * The poller's part of a task's end.  @hold_ns is what the scheduler learns from and
  * charges, as the lane was kept from others for that long.
@@ -582,6 +610,10 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 	};
 	bool learn;
 
+	if (unlikely(guard_any_lost()) && !result) {
+		result = result_of_lost(run);
+		info.result = result;
+	}
 	if (unlikely(run->lone && result))
 		lone_enter(run);
 	node = run->node;
@@ -743,6 +775,8 @@ static inline int find_ranges(struct run *run)
 		/* The core has checked it; what runs as root looks twice. */
 		if (r->offset > m->bytes)
 			return -EFAULT;
+		if (unlikely(__atomic_load_n(&m->lost, __ATOMIC_RELAXED)))
+			return lost_bytes();
 		to->data = m->base + r->offset;
 		to->length = r->length;
 		to->stride = r->stride;

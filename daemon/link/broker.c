@@ -26,6 +26,7 @@
 #define IDLE_NS		5000000000u	/* so long one may be without rings where places are few */
 #define IDLE_LOOK_NS	500000000u
 #define PAUSE_MS	5		/* between two looks whether it is over */
+#define INIT_MS		1		/* and whether there is room for a context that waits */
 #define LISTEN_AGAIN_NS	100000000u	/* after descriptors or memory gave out */
 #define FOREIGN_SHARE	16	/* of our descriptors those of a user that may wait to be closed */
 #define FOREIGN_MOST	4096u
@@ -155,7 +156,8 @@ static void conn_free(struct conn *c)
 	struct broker *b = c->broker;
 
 	conn_drop_pending(c);
-	broker_tokens_forget(b, c);
+	conn_drop_init(c);
+	broker_tokens_forget(c);
 	core_client_release(c->client);
 	/* At the broker's end it is still open. */
 	if (!c->closing)
@@ -191,6 +193,21 @@ static void free_closed(struct broker *b)
 	}
 }
 
+/* Those that were closed have gone by now, or are about to. */
+static void look_at_inits(struct broker *b)
+{
+	struct clist *pos, *tmp;
+
+	if (!b->nr_inits)
+		return;
+	clist_for_each_safe(pos, tmp, &b->conns) {
+		struct conn *c = clist_entry(pos, struct conn, node);
+
+		if (c->init && !c->closing)
+			conn_try_init(c);
+	}
+}
+
 struct conn *broker_conn_by_context(struct broker *b, uint32_t context)
 {
 	struct clist *pos, *tmp;
@@ -204,7 +221,7 @@ struct conn *broker_conn_by_context(struct broker *b, uint32_t context)
 	return NULL;
 }
 
-/* But administrators'. */
+/* But administrators', and those that are about to go: these still count as descriptors do. */
 static uint32_t conns_of(struct broker *b, uid_t uid)
 {
 	struct clist *pos, *tmp;
@@ -213,7 +230,7 @@ static uint32_t conns_of(struct broker *b, uid_t uid)
 	clist_for_each_safe(pos, tmp, &b->conns) {
 		struct conn *c = clist_entry(pos, struct conn, node);
 
-		n += c->uid == uid && !c->admin;
+		n += c->uid == uid && !c->admin && !c->closing;
 	}
 	return n;
 }
@@ -282,6 +299,7 @@ static int conn_create(struct broker *b, int fd)
 	c->since_ns = now;
 	c->wake_fd = c->bell_fd = -1;
 	clist_init(&c->pending);
+	clist_init(&c->tokens);
 	err = holdings_take(b->holdings, peer.uid, c->admin, CONN_FDS, CONN_MAPS, &c->holder);
 	if (err)
 		goto free;
@@ -334,7 +352,7 @@ static void say_limit(const struct broker *b, int err, char *text, size_t bytes)
 			 PER_UID_SPARE,
 			 (unsigned long long)b->config->limits.contexts + PER_UID_SPARE);
 	else if (err == -EACCES)
-		snprintf(text, bytes, "the time that a user's eventfds and sockets may take to write to; it comes back in some seconds");
+		snprintf(text, bytes, "the time that a user's eventfds, sockets and memfds may take to write to and to map; it comes back in some seconds");
 	else if (err == -EDQUOT)
 		snprintf(text, bytes, "that user's part of araxd's descriptors and mappings, those that it sent and that are still to be closed among them; fewer connections and buffers help");
 	else
@@ -453,7 +471,7 @@ static bool is_harmful(struct conn *c, uint64_t now)
 	if (__atomic_load_n(&c->hostile, __ATOMIC_RELAXED))
 		why = "eventfd of a client blocks: context killed";
 	else if (!c->admin && patience_is_over(&c->broker->patience, c->uid, now))
-		why = "a user's eventfds or sockets take long to write to, many watch them: context killed, no more for some seconds";
+		why = "a user's eventfds or sockets take long to write to, many watch them, or memfds to map, they are mapped very often: context killed, no more for some seconds";
 	if (why && complaints_say(&c->broker->killed, c->uid, now, &unsaid))
 		log_warn(why, log_u64("context", c->client->id), log_u64("uid", c->uid),
 			 log_u64("unsaid", unsaid));
@@ -539,6 +557,8 @@ static void *serve(void *arg)
 			timeout = until_listening(b, timeout);
 		if (b->nr_paused && (timeout < 0 || timeout > PAUSE_MS))
 			timeout = PAUSE_MS;
+		if (b->nr_inits && (timeout < 0 || timeout > INIT_MS))
+			timeout = INIT_MS;
 		n = epoll_wait(b->epoll_fd, ev, EVENTS, timeout);
 		for (i = 0; i < n; i++) {
 			struct source *s = ev[i].data.ptr;
@@ -562,6 +582,7 @@ static void *serve(void *arg)
 		broker_settle_due(b);
 		look_at_paused(b);
 		free_closed(b);
+		look_at_inits(b);
 		broker_reap(b);
 		listen_again(b);
 	}
@@ -711,7 +732,8 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	b->link.ops = &broker_link_ops;
 	b->link.name = "broker";
 	clist_init(&b->conns);
-	clist_init(&b->tokens);
+	for (i = 0; i < TOKEN_BUCKETS; i++)
+		clist_init(&b->tokens[i]);
 	for (i = 0; i < IDENT_BUCKETS; i++)
 		clist_init(&b->idents[i]);
 	pthread_mutex_init(&b->ident_lock, NULL);
@@ -799,8 +821,7 @@ static void end_clients(struct broker *b)
 			clist_entry(pp, struct pending, node)->at_poller = false;
 		conn_free(c);
 	}
-	clist_for_each_safe(pos, tmp, &b->tokens)
-		broker_token_gone(b, clist_entry(pos, struct token, node));
+	broker_tokens_end(b);
 	broker_reap(b);
 	broker_close_ended(b);
 }

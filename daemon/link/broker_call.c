@@ -4,6 +4,8 @@
  * says what runs.  Everything is copied by recvmsg() and used from that copy.
  */
 #include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,6 +14,8 @@
 
 #define MESSAGES_PER_TURN	16
 #define MAX_FDS			253	/* of a message, by the kernel */
+#define INIT_FDS		2u	/* of CONTEXT_INIT: as many as its eventfds will be */
+#define INIT_NS			1000000000u	/* so long it may wait for others to have gone */
 
 /* Room for all that can come: what has none is closed by the kernel, on our thread. */
 struct request {
@@ -319,6 +323,51 @@ static bool keeps(uint32_t nr)
 	       nr == ARAX_NR_BUFFER_IMPORT || nr == ARAX_NR_TIMELINE_EVENTFD;
 }
 
+static bool has_hung_up(const struct conn *c)
+{
+	struct pollfd p = { .fd = c->fd, .events = POLLRDHUP };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/* Whether contexts of that user count that have been closed, or of which nobody has anything. */
+static bool some_are_leaving(const struct conn *c)
+{
+	struct core_tenant *user = c->client->user;
+	struct clist *pos, *tmp;
+	uint64_t stay = 0;
+
+	clist_for_each_safe(pos, tmp, &c->broker->conns) {
+		struct conn *o = clist_entry(pos, struct conn, node);
+
+		stay += o->client->user == user && core_read_once(o->client->ready) &&
+			!o->closing && !has_hung_up(o);
+	}
+	return core_atomic_read(&user->res[ARAX_RES_CONTEXTS].used) > stay;
+}
+
+/*
+ * A program that closes a context and opens another one has one.  But what was closed counts until
+ * the poller has let go of it, so the other one has to wait for that.
+ */
+static bool init_later(struct conn *c, struct request *r)
+{
+	if (r == c->init) {
+		c->init_waits = monotonic_ns() < c->init_until_ns;
+		return c->init_waits;
+	}
+	if (c->init || r->nr_fds > INIT_FDS || !some_are_leaving(c))
+		return false;
+	c->init = malloc(sizeof(*r));
+	if (!c->init)
+		return false;
+	*c->init = *r;
+	r->nr_fds = 0;
+	c->init_until_ns = monotonic_ns() + INIT_NS;
+	c->broker->nr_inits++;
+	return true;
+}
+
 static void run_call(struct conn *c, struct request *r, const struct core_call *call)
 {
 	struct broker *b = c->broker;
@@ -353,6 +402,8 @@ static void run_call(struct conn *c, struct request *r, const struct core_call *
 	}
 	if (!err)
 		err = core_call_run(call, b->core, c->client, &a);
+	if (err == -EDQUOT && call->nr == ARAX_NR_CONTEXT_INIT && init_later(c, r))
+		return;
 	/* No more than it names: one beside them is anything. */
 	r->kept = !err && keeps(call->nr) && r->nr_fds == n;
 	if (!err && call->nr == ARAX_NR_CONTEXT_INIT)
@@ -367,6 +418,26 @@ static void run_call(struct conn *c, struct request *r, const struct core_call *
 	/* Its receiver may have polled and closed his copy by now. */
 	if (own && fd >= 0)
 		broker_close_foreign(c->broker, c->uid, c->admin, fd);
+}
+
+void conn_drop_init(struct conn *c)
+{
+	struct request *r = c->init;
+
+	if (!r)
+		return;
+	c->init = NULL;
+	c->broker->nr_inits--;
+	close_fds(c, r);
+	free(r);
+}
+
+void conn_try_init(struct conn *c)
+{
+	c->init_waits = false;
+	run_call(c, c->init, core_call_find(ARAX_NR_CONTEXT_INIT));
+	if (!c->init_waits)
+		conn_drop_init(c);
 }
 
 static void handle(struct conn *c, struct request *r)

@@ -33,6 +33,8 @@
 
 struct conn;
 
+struct request;
+
 /* What a descriptor in the service's epoll set belongs to. */
 enum source_kind { SOURCE_CONN, SOURCE_LISTEN, SOURCE_EVENT, SOURCE_TOKEN };
 
@@ -87,9 +89,13 @@ struct conn {
 	struct core_client *client;
 	struct clist pending;
 	uint32_t nr_pending;
+	struct request *init;	/* its CONTEXT_INIT, which waits for others to be gone */
+	uint64_t init_until_ns;
+	bool init_waits;
 	struct holder *holder;
 	uint32_t nr_fds;	/* of CONN_FDS: the others have been handed to the closer */
-	uint32_t nr_tokens;	/* exported timelines that still live */
+	struct clist tokens;	/* exported timelines that still live */
+	uint32_t nr_tokens;
 	uint8_t *region;	/* as client->region while that lives */
 	size_t region_bytes;
 	int wake_fd;
@@ -119,6 +125,7 @@ struct bbuf {
 	struct core_buffer *buf;
 	struct holder *holder;
 	struct bbuf *reap;	/* broker->reap */
+	struct broker *broker;
 	struct host_job job;	/* when it goes */
 	struct poller *poller;
 	dev_t dev;
@@ -137,15 +144,22 @@ struct event {
 	int fd;
 };
 
-/* A timeline that somebody may import: the write end of a pipe. */
+/* Which socket it is. */
+struct sock_id {
+	uint64_t cookie;
+	ino_t ino;
+};
+
+/* A timeline that somebody may import by the other end of a pair of sockets. */
 struct token {
 	struct source source;	/* first */
-	struct clist node;	/* broker->tokens */
+	struct clist node;	/* broker->tokens[hash] */
+	struct clist of_conn;	/* conn->tokens */
 	struct core_timeline *tl;
 	struct conn *conn;	/* NULL once that is gone */
 	struct holder *holder;
 	int fd;
-	struct stat st;		/* as it was made */
+	struct sock_id other;	/* the end that was given out */
 };
 
 struct conn_set {
@@ -154,6 +168,7 @@ struct conn_set {
 };
 
 #define IDENT_BUCKETS	1024u
+#define TOKEN_BUCKETS	1024u
 
 struct broker {
 	struct link link;	/* first */
@@ -181,13 +196,14 @@ struct broker {
 	bool listening;
 	uint64_t listen_ns;	/* not before; 0: not by itself */
 	uint32_t nr_paused;	/* connections from which nothing is read for now */
+	uint32_t nr_inits;	/* those with conn->init */
 	bool any_closing;
 	struct complaints refused, malformed, killed;
 	struct clist conns;
 	uint32_t nr_conns;
 	uint64_t looked_idle_ns;	/* last search for connections without rings */
 	struct cheap *due;		/* waiting calls by their deadlines */
-	struct clist tokens;
+	struct clist tokens[TOKEN_BUCKETS];	/* by their cookies */
 	uint32_t refuse;	/* atomic */
 	uint32_t stop;		/* atomic */
 	struct work_queue replies;	/* from the poller */
@@ -217,7 +233,7 @@ void conn_close(struct conn *c);
 /* Nothing is read from it until its user's descriptors are closed. */
 void conn_pause(struct conn *c);
 /*
- * Of any thread's, by what @uid has it wake: @ns beyond the usual.  0: nothing.  With locks held
+ * Of any thread's, by what @uid has it wake or map: @ns beyond the usual.  0: nothing.  With locks held
  * nobody can be killed, so the service thread does.
  */
 void broker_time_taken(struct broker *b, uid_t uid, bool admin, uint64_t ns);
@@ -228,6 +244,10 @@ void broker_close_foreign(struct broker *b, uid_t uid, bool admin, int fd);
 void conn_readable(struct conn *c);
 void conn_answer(struct conn *c, uint32_t nr, uint32_t id, int result, union core_args *a,
 		 uint32_t size, int fd);
+
+/* Once more, or for the last time. */
+void conn_try_init(struct conn *c);
+void conn_drop_init(struct conn *c);
 
 /* broker_wait.c */
 int conn_submit(struct conn *c, uint32_t nr, uint32_t id, uint32_t size,
@@ -250,7 +270,8 @@ extern const struct core_ops broker_ops;
 void broker_reap(struct broker *b);
 void broker_close_ended(struct broker *b);
 void broker_token_gone(struct broker *b, struct token *t);
-void broker_tokens_forget(struct broker *b, struct conn *c);
+void broker_tokens_forget(struct conn *c);
+void broker_tokens_end(struct broker *b);
 
 /* broker_ring.c: the poller's side */
 extern const struct link_ops broker_link_ops;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the core asks of the broker: memfds, eventfds, pipes and cgroups. */
+/* What the core asks of the broker: memfds, eventfds, sockets and cgroups. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/link/broker_impl.h"
+#include "daemon/link/filemap.h"
 #include "daemon/link/wake.h"
 #include "daemon/memory/guard.h"
 #include "daemon/memory/hostmap.h"
@@ -67,13 +68,6 @@ static bool is_called(int fd, const char *name, size_t len)
 static bool is_eventfd(int fd)
 {
 	static const char name[] = "anon_inode:[eventfd]";
-
-	return is_called(fd, name, sizeof(name) - 1);
-}
-
-static bool is_pipe(int fd)
-{
-	static const char name[] = "pipe:[";
 
 	return is_called(fd, name, sizeof(name) - 1);
 }
@@ -249,6 +243,7 @@ static int map_buffer(struct conn *c, struct core_buffer *buf, int fd, const str
 {
 	struct broker *b = c->broker;
 	struct bbuf *bb = calloc(1, sizeof(*bb));
+	uint64_t ns;
 	int err;
 
 	if (!bb)
@@ -257,6 +252,7 @@ static int map_buffer(struct conn *c, struct core_buffer *buf, int fd, const str
 	if (err)
 		goto free;
 	bb->holder = c->holder;
+	bb->broker = b;
 	clist_init(&bb->ident);
 	bb->buf = buf;
 	bb->dev = st->st_dev;
@@ -270,12 +266,14 @@ static int map_buffer(struct conn *c, struct core_buffer *buf, int fd, const str
 		err = -errno;
 		goto give;
 	}
-	bb->map.base = mmap(NULL, buf->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	bb->map.base = filemap_map(fd, buf->bytes, &ns);
 	if (bb->map.base == MAP_FAILED) {
 		err = -errno;
 		goto close;
 	}
-	err = guard_add(bb->map.base, buf->bytes, buf->context, &bb->map.guard);
+	broker_time_taken(b, c->uid, c->admin, ns);
+	err = guard_add_told(bb->map.base, buf->bytes, buf->context, &bb->map.lost,
+			     &bb->map.guard);
 	if (err)
 		goto unmap;
 	err = hostmap_add(&bb->map);
@@ -410,7 +408,8 @@ static void unmap(struct bbuf *bb)
 {
 	hostmap_remove(&bb->map);
 	guard_remove(bb->map.guard);
-	munmap(bb->map.base, bb->map.bytes);
+	broker_time_taken(bb->broker, holder_uid(bb->holder), holder_is_unlimited(bb->holder),
+			  filemap_unmap(bb->map.base, bb->map.bytes));
 	close(bb->map.fd);
 	holder_given(bb->holder, BUFFER_FDS, BUFFER_MAPS);
 	free(bb);
@@ -516,47 +515,82 @@ void broker_close_ended(struct broker *b)
 }
 
 /*
- * The descriptor is the read end of a pipe.  When its last copy is closed the
- * write end, which we keep, reports an error: so the reference that the
- * descriptor stands for ends exactly with it.
+ * False: it is no socket.  A cookie is given once, as long as the machine runs; but once in each
+ * network namespace before Linux 5.4, so the number has to be the same as well.
  */
+static bool identify_socket(int fd, struct sock_id *id)
+{
+	socklen_t size = sizeof(id->cookie);
+	struct stat st;
+
+	/* First: it asks no file system. */
+	if (getsockopt(fd, SOL_SOCKET, SO_COOKIE, &id->cookie, &size) || fstat(fd, &st))
+		return false;
+	id->ino = st.st_ino;
+	return true;
+}
+
+static struct clist *token_bucket(struct broker *b, const struct sock_id *id)
+{
+	return &b->tokens[id->cookie % TOKEN_BUCKETS];
+}
+
+/*
+ * The descriptor is an end of a pair of sockets.  When its last copy is closed the other end, which
+ * we keep, is told: so the reference that the descriptor stands for ends exactly with it, or when
+ * somebody who has it shuts it down.  Nothing can be sent by it, nor is it charged to our user as a
+ * pipe would be, which any holder may make as large as all pipes of that user may be.
+ */
+static int make_pair(int *theirs, int *ours)
+{
+	int fds[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds))
+		return -errno;
+	/* Before anybody has the other end: else it could be full of descriptors, ours to close. */
+	shutdown(fds[1], SHUT_RD);
+	*theirs = fds[0];
+	*ours = fds[1];
+	return 0;
+}
+
 static int timeline_export(struct core_client *cc, struct core_timeline *tl)
 {
 	struct conn *c = cc->link;
 	struct broker *b = c->broker;
 	struct epoll_event ev = { 0 };
 	struct token *t;
-	int fds[2], err;
+	int fd = -1, err;
 
 	if (c->nr_tokens >= CONN_MAX_TOKENS)
 		return -ENOSPC;
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return -ENOMEM;
-	/* Until the last read end is closed: that may be long after the connection. */
+	/* Until the last copy is closed: that may be long after the connection. */
 	err = holder_take(c->holder, 1, 0);
 	if (err)
 		goto free;
-	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK)) {
-		err = -errno;
+	err = make_pair(&fd, &t->fd);
+	if (err)
 		goto give;
-	}
 	t->source.kind = SOURCE_TOKEN;
 	ev.data.ptr = &t->source;
-	if (fstat(fds[0], &t->st) || epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, fds[1], &ev)) {
+	if (!identify_socket(fd, &t->other) ||
+	    epoll_ctl(b->epoll_fd, EPOLL_CTL_ADD, t->fd, &ev)) {
 		err = -ENOMEM;
 		goto close;
 	}
-	t->fd = fds[1];
 	t->tl = tl;
 	t->conn = c;
 	t->holder = c->holder;
 	c->nr_tokens++;
-	clist_add_tail(&t->node, &b->tokens);
-	return fds[0];
+	clist_add_tail(&t->of_conn, &c->tokens);
+	clist_add_tail(&t->node, token_bucket(b, &t->other));
+	return fd;
 close:
-	close(fds[0]);
-	close(fds[1]);
+	close(fd);
+	close(t->fd);
 give:
 	holder_give(c->holder, 1, 0);
 free:
@@ -567,52 +601,49 @@ free:
 void broker_token_gone(struct broker *b, struct token *t)
 {
 	epoll_ctl(b->epoll_fd, EPOLL_CTL_DEL, t->fd, NULL);
-	close(t->fd);
-	holder_give(t->holder, 1, 0);
+	/* One that was shut down may have many who watch it, and are told. */
+	closer_close(b->closer, t->holder, CLOSER_OURS, t->fd);
 	if (t->conn)
 		t->conn->nr_tokens--;
+	clist_del(&t->of_conn);
 	clist_del(&t->node);
 	core_timeline_put(b->core, t->tl);
 	free(t);
 }
 
-void broker_tokens_forget(struct broker *b, struct conn *c)
+void broker_tokens_forget(struct conn *c)
 {
 	struct clist *pos, *tmp;
 
-	clist_for_each_safe(pos, tmp, &b->tokens) {
-		struct token *t = clist_entry(pos, struct token, node);
-
-		if (t->conn == c)
-			t->conn = NULL;
+	clist_for_each_safe(pos, tmp, &c->tokens) {
+		clist_entry(pos, struct token, of_conn)->conn = NULL;
+		clist_del(pos);
 	}
 }
 
-/*
- * The numbers of pipes come again after 2^32 others, and who makes those can choose.  But the
- * time at which ours was made comes no more, nor can a program set the change time of his to what
- * is past, and whose they are is another's.
- */
-static bool is_token(const struct token *t, const struct stat *st)
+void broker_tokens_end(struct broker *b)
 {
-	return t->st.st_dev == st->st_dev && t->st.st_ino == st->st_ino &&
-	       t->st.st_uid == st->st_uid && t->st.st_ctim.tv_sec == st->st_ctim.tv_sec &&
-	       t->st.st_ctim.tv_nsec == st->st_ctim.tv_nsec;
+	struct clist *pos, *tmp;
+	uint32_t i;
+
+	for (i = 0; i < TOKEN_BUCKETS; i++)
+		clist_for_each_safe(pos, tmp, &b->tokens[i])
+			broker_token_gone(b, clist_entry(pos, struct token, node));
 }
 
 static struct core_timeline *timeline_import(struct core_client *cc, int fd, int *err)
 {
 	struct broker *b = broker_of_client(cc);
 	struct clist *pos, *tmp;
-	struct stat st;
+	struct sock_id id;
 
 	*err = fd < 0 ? -EBADF : -EINVAL;
-	if (fd < 0 || !is_pipe(fd) || fstat(fd, &st))
+	if (fd < 0 || !identify_socket(fd, &id))
 		return NULL;
-	clist_for_each_safe(pos, tmp, &b->tokens) {
+	clist_for_each_safe(pos, tmp, token_bucket(b, &id)) {
 		struct token *t = clist_entry(pos, struct token, node);
 
-		if (!is_token(t, &st))
+		if (t->other.cookie != id.cookie || t->other.ino != id.ino)
 			continue;
 		core_spin_lock(&b->core->dispatch);
 		t->tl->refs++;

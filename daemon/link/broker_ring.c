@@ -425,9 +425,17 @@ const struct link_ops broker_link_ops = {
 /* ------------------------------------------------------------------ */
 /* Coming and going                                                    */
 
+/* Whoever has an eventfd can have its lock held, by a write that many watch: that time is his. */
+static void charge_since(struct conn *c, uint64_t begin_ns)
+{
+	broker_time_taken(c->broker, c->uid, c->admin,
+			  wake_beyond_usual(wake_thread_ns() - begin_ns));
+}
+
 static void add_now(struct work *w)
 {
 	struct conn *c = (struct conn *)((char *)w - offsetof(struct conn, add));
+	uint64_t begin_ns;
 	struct broker *b = c->broker;
 	uint64_t per_us = b->link.poller->ticks.per_us;
 
@@ -437,8 +445,10 @@ static void add_now(struct work *w)
 	c->bell.link = &b->link;
 	c->bell.cookie = c;
 	/* Edge-triggered and never read: its counter is the client's affair. */
+	begin_ns = wake_thread_ns();
 	if (poller_watch(b->link.poller, c->bell_fd, &c->bell, true))
 		log_warn("doorbell can't be watched", log_u64("context", c->client->id));
+	charge_since(c, begin_ns);
 	if (set_add(&b->hot, c, CONN_HOT))
 		log_warn("no memory to poll a context", log_u64("context", c->client->id));
 }
@@ -455,8 +465,10 @@ static void removed(struct work *w)
 static void remove_now(struct work *w)
 {
 	struct conn *c = (struct conn *)((char *)w - offsetof(struct conn, remove));
+	uint64_t begin_ns = wake_thread_ns();
 
 	poller_unwatch(c->broker->link.poller, c->bell_fd);
+	charge_since(c, begin_ns);
 	leave(c);
 	w->run = removed;
 	broker_reply_later(c->broker, w);

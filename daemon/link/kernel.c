@@ -25,7 +25,6 @@
 #include "daemon/reason.h"
 
 #define WEIGHTS_NS	1000000000u
-#define OWNER_KERNEL	0x80000000u	/* guard owners that are no broker context */
 
 struct kernel_link {
 	struct link link;	/* first */
@@ -169,8 +168,11 @@ static struct mapping *map_buffer(struct kernel_link *k, uint64_t id)
 				 log_u64("unsaid", unsaid));
 		goto give;
 	}
-	/* A revoked buffer has no pages any more: a late reader sees zeros. */
-	if (guard_add(kb->map.base, a.bytes, a.context | OWNER_KERNEL, &kb->map.guard))
+	/*
+	 * A revoked buffer has no pages any more: a late reader sees zeros, and its task fails.
+	 * Not so the context: whose task it is may be another than whose buffer.
+	 */
+	if (guard_add_told(kb->map.base, a.bytes, 0, &kb->map.lost, &kb->map.guard))
 		goto unmap;
 	if (hostmap_add(&kb->map))
 		goto unguard;

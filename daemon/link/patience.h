@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * patience.h - how much of araxd's time users may take by what it has to wake them with
+ * patience.h - how much of araxd's time users may take by what they send it
  *
  * A write to an eventfd walks through all who watch it, and it is the client's choice how many
- * those are.  What goes beyond what a write usually takes is counted by user, and a user regains
+ * those are; to map a memfd waits for whoever walks through all its mappings, see filemap.h.  What
+ * goes beyond what it usually takes is counted by user, and a user regains
  * SHARE of the time that passes.  Whoever has used up what there is has to wait for half of it.
  */
 #ifndef ARAXD_LINK_PATIENCE_H

@@ -24,7 +24,10 @@ struct region {
 	size_t bytes;
 	uint32_t owner;
 	uint32_t marked;
+	uint32_t *lost;
 };
+
+uint32_t guard_nr_lost;
 
 static struct region *chunks[MAX_CHUNKS];
 static uint32_t nr_slots;		/* handed out so far; by release */
@@ -59,25 +62,30 @@ static struct region *find(uintptr_t address)
 	return NULL;
 }
 
-static void on_sigbus(int sig, siginfo_t *info, void *context)
+static bool map_zeros(uintptr_t start, size_t bytes)
 {
-	uintptr_t address = (uintptr_t)info->si_addr;
-	int saved = errno;
-	struct region *r = NULL;
+	return mmap((void *)start, bytes, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
+/*
+ * All of it at once: a page in the midst of a mapping makes two more mappings, of which a process
+ * has only so many.  Where so much can't be promised (vm.overcommit_memory = 2) the page has to do.
+ */
+static bool mend(const struct region *r, uintptr_t address)
+{
+	uintptr_t start = r->start & ~(page_size - 1);
+
+	return map_zeros(start, r->start + r->bytes - start) ||
+	       map_zeros(address & ~(page_size - 1), page_size);
+}
+
+static void mark(struct region *r)
+{
 	const uint64_t one = 1;
 	ssize_t n;
 	int fd;
 
-	/* Sent by somebody, or a machine check: not ours to mend. */
-	if (info->si_code == BUS_ADRERR || info->si_code == BUS_OBJERR)
-		r = find(address);
-	if (!r || mmap((void *)(address & ~(page_size - 1)), page_size, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
-		/* The access is repeated and ends the process. */
-		signal(SIGBUS, SIG_DFL);
-		errno = saved;
-		return;
-	}
 	__atomic_store_n(&r->marked, 1, __ATOMIC_RELAXED);
 	/* Pairs with the exchange in guard_next_marked(). */
 	__atomic_store_n(&any_marked, 1, __ATOMIC_SEQ_CST);
@@ -86,6 +94,27 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 		n = write(fd, &one, sizeof(one));
 		(void)n;
 	}
+}
+
+static void on_sigbus(int sig, siginfo_t *info, void *context)
+{
+	uintptr_t address = (uintptr_t)info->si_addr;
+	int saved = errno;
+	struct region *r = NULL;
+
+	/* Sent by somebody, or a machine check: not ours to mend. */
+	if (info->si_code == BUS_ADRERR || info->si_code == BUS_OBJERR)
+		r = find(address);
+	if (!r || !mend(r, address)) {
+		/* The access is repeated and ends the process. */
+		signal(SIGBUS, SIG_DFL);
+		errno = saved;
+		return;
+	}
+	if (r->lost && !__atomic_exchange_n(r->lost, 1, __ATOMIC_RELAXED))
+		__atomic_fetch_add(&guard_nr_lost, 1, __ATOMIC_RELAXED);
+	if (r->owner)
+		mark(r);
 	errno = saved;
 }
 
@@ -165,7 +194,7 @@ static int take_slot(uint32_t *slot)
 	return 0;
 }
 
-int guard_add(const void *start, size_t bytes, uint32_t owner, uint32_t *slot)
+int guard_add_told(const void *start, size_t bytes, uint32_t owner, uint32_t *lost, uint32_t *slot)
 {
 	struct region *r;
 	int err;
@@ -177,16 +206,27 @@ int guard_add(const void *start, size_t bytes, uint32_t owner, uint32_t *slot)
 		__atomic_store_n(&r->start, (uintptr_t)start, __ATOMIC_RELAXED);
 		__atomic_store_n(&r->owner, owner, __ATOMIC_RELAXED);
 		__atomic_store_n(&r->marked, 0, __ATOMIC_RELAXED);
+		r->lost = lost;
+		/* With it the handler finds all the rest. */
 		__atomic_store_n(&r->bytes, bytes, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_unlock(&lock);
 	return err;
 }
 
+int guard_add(const void *start, size_t bytes, uint32_t owner, uint32_t *slot)
+{
+	return guard_add_told(start, bytes, owner, NULL, slot);
+}
+
 void guard_remove(uint32_t slot)
 {
+	struct region *r = region(slot);
+
 	pthread_mutex_lock(&lock);
-	__atomic_store_n(&region(slot)->bytes, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&r->bytes, 0, __ATOMIC_RELEASE);
+	if (r->lost && __atomic_load_n(r->lost, __ATOMIC_RELAXED))
+		__atomic_fetch_sub(&guard_nr_lost, 1, __ATOMIC_RELAXED);
 	free_slots[nr_free++] = slot;
 	pthread_mutex_unlock(&lock);
 }

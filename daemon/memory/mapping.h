@@ -26,6 +26,7 @@ struct memory_buffer;
  * @serial:	unique in this process, for caches
  * @fd:		mappable read/write; the link's
  * @guard:	see guard.h
+ * @lost:	atomic: an access found no page, and its bytes here are zeros since
  * @lazy:	it was created with ARAX_BUFFER_EXPLICIT, see memory.h
  * @copies:	(poller) on devices with memory of their own, see memory.h; NULL: none
  */
@@ -36,6 +37,7 @@ struct mapping {
 	uint32_t id;
 	int fd;
 	uint32_t guard;
+	uint32_t lost;
 	bool lazy;
 	struct memory_buffer *copies;
 };

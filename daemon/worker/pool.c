@@ -284,19 +284,18 @@ void pool_give(struct runner *r, struct worker *w, enum worker_fate fate)
 		return_worker(r, w, fate);
 }
 
-/* Idle workers that nobody has used for a while; one uid's; all.  And stale ones. */
-enum end { END_OLD, END_UID, END_ALL };
+/* Idle workers that nobody has used for a while; all.  And stale ones. */
+enum end { END_OLD, END_ALL };
 
 /* (locked) */
-static struct worker *find_ended(struct runner *r, enum end which, uint32_t uid)
+static struct worker *find_ended(struct runner *r, enum end which)
 {
 	uint64_t now = now_ns();	/* under the lock: no last_used_ns may be later */
 
 	for (struct worker *w = r->workers; w; w = worker_link(w)->next) {
 		if (worker_link(w)->busy)
 			continue;
-		if (which == END_ALL || (which == END_UID && worker_key(w)->uid == uid) ||
-		    worker_stale(w) ||
+		if (which == END_ALL || worker_stale(w) ||
 		    (which == END_OLD && now - worker_link(w)->last_used_ns >= r->idle_ns))
 			return w;
 	}
@@ -304,11 +303,11 @@ static struct worker *find_ended(struct runner *r, enum end which, uint32_t uid)
 }
 
 /* (locked) End them.  It is not locked meanwhile. */
-static void end_idle(struct runner *r, enum end which, uint32_t uid)
+static void end_idle(struct runner *r, enum end which)
 {
 	struct worker *w;
 
-	while ((w = find_ended(r, which, uid))) {
+	while ((w = find_ended(r, which))) {
 		unlink_worker(r, w);
 		pthread_mutex_unlock(&r->lock);
 		worker_stop(w);
@@ -390,7 +389,7 @@ static void *keeper_main(void *arg)
 		}
 		look_again(r);
 		end_leaving(r);
-		end_idle(r, END_OLD, 0);
+		end_idle(r, END_OLD);
 		if (r->stop || pause_awake(r))
 			continue;
 		if (r->leaving)
@@ -442,17 +441,6 @@ void runner_drop_kernel(struct runner *r, uint64_t serial)
 	pthread_mutex_unlock(&r->lock);
 }
 
-void runner_drop_uid(struct runner *r, uint32_t uid)
-{
-	pthread_mutex_lock(&r->lock);
-	/* Those that a lane has kept. */
-	for (struct worker *w = r->workers; w; w = worker_link(w)->next)
-		if (worker_key(w)->uid == uid && worker_link(w)->busy)
-			worker_set_stale(w);
-	end_idle(r, END_UID, uid);
-	pthread_mutex_unlock(&r->lock);
-}
-
 void pool_end(struct runner *r)
 {
 	pthread_mutex_lock(&r->lock);
@@ -464,7 +452,7 @@ void pool_end(struct runner *r)
 	pthread_mutex_lock(&r->lock);
 	look_again(r);
 	end_leaving(r);
-	end_idle(r, END_ALL, 0);
+	end_idle(r, END_ALL);
 	pthread_mutex_unlock(&r->lock);
 	while (r->staying) {
 		struct worker *w = r->staying;

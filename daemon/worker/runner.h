@@ -293,9 +293,6 @@ void runner_drop_buffer(struct runner *r, uint64_t id);
  */
 void runner_drop_kernel(struct runner *r, uint64_t serial);
 
-/* The uid has no context any more: end its workers. */
-void runner_drop_uid(struct runner *r, uint32_t uid);
-
 void runner_query(struct runner *r, struct runner_stats *stats);
 
 #endif /* ARAX_DAEMON_WORKER_RUNNER_H */

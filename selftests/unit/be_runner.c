@@ -450,8 +450,6 @@ START_TEST(one_worker_a_uid)
 	first = b.data[0];
 	ck_assert_uint_eq(query().worker_starts, 3);
 	ck_assert_uint_eq(query().workers, 3);
-	runner_drop_uid(runner, 20001);
-	ck_assert_uint_eq(query().workers, 2);
 	/* Same uid, other gid: another worker. */
 	k.t.gid = 777;
 	ck_assert_int_eq(runner_run(runner, &k.t), 0);

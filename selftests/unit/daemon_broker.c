@@ -387,51 +387,60 @@ START_TEST(timelines)
 }
 END_TEST
 
-/* A pipe that has the number of the one that was exported is another one all the same. */
-START_TEST(a_pipe_of_that_number_is_no_timeline)
+static int import_timeline(struct client *by, int fd)
 {
-	struct broker *b = (struct broker *)daemon_poller(d)->links[0];
+	struct arax_timeline_share ts = { .size = sizeof(ts) };
+
+	return client_call(by, ARAX_NR_TIMELINE_IMPORT, &ts, sizeof(ts), &fd, 1, NULL);
+}
+
+/* The service comes to what was shut down by and by. */
+static int import_late(struct client *by, int fd)
+{
+	int err;
+
+	do {
+		err = import_timeline(by, fd);
+	} while (!err);
+	return err;
+}
+
+/* What stands for a timeline is good for that alone, and nothing else stands for it. */
+START_TEST(a_timelines_descriptor)
+{
 	struct arax_timeline_create tc = { .size = sizeof(tc) };
 	struct arax_timeline_share ts = { .size = sizeof(ts) };
 	struct client other;
-	struct token *t;
-	struct stat st;
-	int fd, own[2];
-	ino_t ino;
+	int fd, copy, own[2];
 
 	ready(4);
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 4), 0);
 	ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_CREATE, &tc), 0);
 	ts.handle = tc.handle;
 	ck_assert_int_eq(client_call(&c, ARAX_NR_TIMELINE_EXPORT, &ts, sizeof(ts), NULL, 0, &fd),
 			 0);
-	usleep(50000);	/* longer than the tick that times are told by */
+	ck_assert_int_eq(import_timeline(&other, fd), 0);
+	/* A pipe's pages are its maker's: those of araxd's user. */
+	ck_assert_int_eq(fcntl(fd, F_SETPIPE_SZ, 1 << 20), -1);
+	ck_assert_int_eq(send(fd, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT), -1);
+	ck_assert_int_eq(errno, EPIPE);
 	ck_assert_int_eq(pipe(own), 0);
-	ck_assert_int_eq(fstat(own[0], &st), 0);
-	/* As after as many pipes as there are numbers; taking a client in, the service comes after. */
-	core_mutex_lock(&b->core->lock);
-	t = clist_entry(b->tokens.next, struct token, node);
-	ino = t->st.st_ino;
-	t->st.st_ino = st.st_ino;
-	core_mutex_unlock(&b->core->lock);
-	client_open(&other, daemon_path(d));
-	ck_assert_int_eq(client_init(&other, 4), 0);
-	ts.fd = 0;
-	ts.handle = 0;
-	ck_assert_int_eq(client_call(&other, ARAX_NR_TIMELINE_IMPORT, &ts, sizeof(ts), own, 1,
-				     NULL), -EINVAL);
-	client_close(&other);
-	core_mutex_lock(&b->core->lock);
-	t->st.st_ino = ino;
-	core_mutex_unlock(&b->core->lock);
-	client_open(&other, daemon_path(d));
-	ck_assert_int_eq(client_init(&other, 4), 0);
-	ts.fd = 0;
-	ck_assert_int_eq(client_call(&other, ARAX_NR_TIMELINE_IMPORT, &ts, sizeof(ts), &fd, 1,
-				     NULL), 0);
-	client_close(&other);
+	ck_assert_int_eq(import_timeline(&other, own[0]), -EINVAL);
 	close(own[0]);
 	close(own[1]);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, own), 0);
+	ck_assert_int_eq(import_timeline(&other, own[0]), -EINVAL);
+	close(own[0]);
+	close(own[1]);
+	/* With one of its copies it is still there; once it is shut down it is a socket. */
+	copy = dup(fd);
 	close(fd);
+	ck_assert_int_eq(import_timeline(&other, copy), 0);
+	ck_assert_int_eq(shutdown(copy, SHUT_RDWR), 0);
+	ck_assert_int_eq(import_late(&other, copy), -EINVAL);
+	close(copy);
+	client_close(&other);
 }
 END_TEST
 
@@ -476,6 +485,68 @@ START_TEST(buffers_are_shared)
 				     NULL), -EOPNOTSUPP);
 	close(fd);
 	close(own);
+	client_close(&other);
+}
+END_TEST
+
+/* Where araxd has a file mapped, which is in this process; not at @but. */
+static uint8_t *mapped_by_araxd(int fd, const uint8_t *but)
+{
+	unsigned long from, to, ino;
+	uint8_t *found = NULL;
+	struct stat st;
+	char line[512];
+	FILE *f = fopen("/proc/self/maps", "r");
+
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx %*s %*s %*s %lu", &from, &to, &ino) == 3 &&
+		    ino == st.st_ino && (uint8_t *)from != but)
+			found = (uint8_t *)from;
+	fclose(f);
+	ck_assert_ptr_nonnull(found);
+	return found;
+}
+
+/* What a task works on has no pages any more: it fails, and those behind it do not begin. */
+START_TEST(lost_bytes_fail_tasks)
+{
+	struct arax_buffer_export ex = { .size = sizeof(ex) };
+	struct arax_buffer_import im = { .size = sizeof(im), .type = ARAX_IMPORT_ARAX };
+	int fd, own, empty = memfd_create("empty", MFD_CLOEXEC);
+	struct arax_ring_ctl *ctl;
+	struct arax_completion e;
+	uint8_t *data, *there;
+	struct client other;
+	uint32_t q;
+
+	ready(4);
+	ctl = (void *)c.region;
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 4), 0);
+	q = client_queue(&other, ARAX_QUEUE_CONTINUE);
+	ex.handle = client_buffer(&c, 16 * PAGE, &data, &own);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_EXPORT, &ex, sizeof(ex), NULL, 0, &fd), 0);
+	ck_assert_int_eq(client_call(&other, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1,
+				     NULL), 0);
+	there = mapped_by_araxd(own, data);
+	ck_assert_ptr_eq(mmap(there, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			      empty, 0), there);
+	client_fill(&other, q, im.handle, 16 * PAGE, 0x01010101, 1);
+	ck_assert(client_completion(&other, &e));
+	ck_assert_int_eq(e.result, -ESTALE);
+	ck_assert_uint_eq(there[0], 1);
+	client_fill(&other, q, im.handle, 16 * PAGE, 0x02020202, 2);
+	ck_assert(client_completion(&other, &e));
+	ck_assert_int_eq(e.result, -ESTALE);
+	ck_assert_uint_eq(there[0], 1);
+	/* Whose memory it was has lost its context. */
+	ck_assert(comes_true(__atomic_load_n(&ctl->dead, __ATOMIC_ACQUIRE) == EFAULT, 100));
+	munmap(data, 16 * PAGE);
+	close(fd);
+	close(own);
+	close(empty);
 	client_close(&other);
 }
 END_TEST
@@ -2347,6 +2418,44 @@ START_TEST(places_are_left)
 }
 END_TEST
 
+/* Who closes a context has one more, and is not told that what he closed is not gone yet. */
+START_TEST(closed_contexts_make_room)
+{
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+	struct client one, more;
+	uint32_t h, i;
+
+	client_close(&c);
+	daemon_down(d);
+	d = daemon_up_with("limits { contexts = 2 }");
+	ck_assert_int_eq(chmod(daemon_path(d), 0666), 0);
+	open_as(&c, GREEDY);
+	ck_assert_int_eq(client_init(&c, 4), 0);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	for (i = 0; i < 200; i++) {
+		open_greedy(&one);
+		client_close(&one);
+	}
+	/* What of it still runs comes to its end. */
+	open_greedy(&one);
+	h = client_buffer(&one, PAGE, NULL, NULL);
+	client_spin(&one, k.id, client_queue(&one, 0), h, 50000);
+	client_publish(&one);
+	client_close(&one);
+	/* Meanwhile somebody else loses patience, or asks twice. */
+	open_as(&more, GREEDY);
+	client_send_init(&more, 4);
+	client_send_init(&more, 4);
+	client_close(&more);
+	open_greedy(&one);
+	/* But two are all that there is to have. */
+	open_as(&more, GREEDY);
+	ck_assert_int_eq(client_init(&more, 4), -EDQUOT);
+	client_close(&more);
+	client_close(&one);
+}
+END_TEST
+
 #define SETS		100u
 #define COPIES		200u
 
@@ -2369,6 +2478,119 @@ static void close_fds(const int *fds, uint32_t n)
 	while (n--)
 		close(fds[n]);
 }
+
+static int writing;
+
+static void *write_on(void *arg)
+{
+	const uint64_t one = 1;
+
+	while (__atomic_load_n(&writing, __ATOMIC_RELAXED))
+		if (write(*(const int *)arg, &one, sizeof(one)) < 0 && errno != EAGAIN)
+			break;
+	return NULL;
+}
+
+/* Nor does a doorbell let the poller go while all who watch it are told that it was rung. */
+START_TEST(watched_doorbell)
+{
+	struct broker *b = (struct broker *)daemon_poller(d)->links[0];
+	int sets[SETS], copies[COPIES];
+	struct arax_msg msg;
+	uid_t uid = GREEDY;
+	struct client one;
+	pthread_t t;
+
+	do {
+		open_as(&one, ++uid);
+		ck_assert_int_eq(client_init(&one, 4), 0);
+		watch_much(one.bell_fd, sets, copies);
+		/* Nearly all that another user has, so that one such wait is enough. */
+		patience_spend(&b->patience, uid, PATIENCE_NS - 500000, monotonic_ns());
+		__atomic_store_n(&writing, 1, __ATOMIC_RELAXED);
+		ck_assert_int_eq(pthread_create(&t, NULL, write_on, &copies[0]), 0);
+		client_close(&one);
+		/* By the poller, behind that one's end. */
+		still_serves();
+		__atomic_store_n(&writing, 0, __ATOMIC_RELAXED);
+		pthread_join(t, NULL);
+		close_fds(sets, SETS);
+		close_fds(copies, COPIES);
+	} while (!patience_is_over(&b->patience, uid, monotonic_ns()));
+	/* That is told whoever of that user comes next. */
+	open_as(&one, uid);
+	ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), sizeof(msg));
+	ck_assert_int_eq(msg.result, -EACCES);
+	client_close(&one);
+}
+END_TEST
+
+#define MAPPED_TIMES	50000u		/* of 65,530 that a process may have */
+
+/* Its mappings are looked through as long as it lives. */
+static pid_t search_mappings(int fd)
+{
+	int ready[2];
+	pid_t pid;
+	char one;
+
+	ck_assert_int_eq(pipe2(ready, O_CLOEXEC), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		/* Neighbours that are no continuation of each other. */
+		for (uint32_t i = 0; i < MAPPED_TIMES; i++)
+			mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, i % 2 * PAGE);
+		if (write(ready[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 2 * PAGE);
+	}
+	ck_assert_int_eq(read(ready[0], &one, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+/* To map and unmap it waits for who walks through its mappings: its user has a tenth of a second. */
+START_TEST(memfd_mapped_often)
+{
+	int fd = memfd_create("often", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct arax_buffer_create a = { .size = sizeof(a), .bytes = 4 * PAGE, .fd = 0 };
+	struct arax_handle h = { .size = sizeof(h) };
+	struct arax_ring_ctl *ctl;
+	struct arax_msg msg;
+	struct client one;
+	pid_t pid;
+	int err;
+
+	/* With as many pages behind its end as are missing in it. */
+	ck_assert_int_eq(ftruncate(fd, 4 * PAGE), 0);
+	ck_assert_int_eq(fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 6 * PAGE), 0);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, SEALS), 0);
+	pid = search_mappings(fd);
+	open_greedy(&one);
+	ctl = (void *)one.region;
+	do {
+		err = client_call(&one, ARAX_NR_BUFFER_CREATE, &a, sizeof(a), &fd, 1, NULL);
+		h.handle = a.handle;
+		if (!err)
+			err = CALL(&one, ARAX_NR_BUFFER_DESTROY, &h);
+	} while (!err);
+	ck_assert(err == -ECONNRESET || err == -EPIPE);
+	ck_assert_uint_eq(__atomic_load_n(&ctl->dead, __ATOMIC_RELAXED), EPIPE);
+	client_close(&one);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	open_as(&one, GREEDY);
+	ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), sizeof(msg));
+	ck_assert_uint_eq(msg.id, ARAX_MSG_REFUSED);
+	ck_assert_int_eq(msg.result, -EACCES);
+	client_close(&one);
+	still_serves();
+	close(fd);
+}
+END_TEST
 
 /* Its words end what it is, and are told whoever of that user comes next: but nobody else. */
 START_TEST(watched_eventfd)
@@ -2454,8 +2676,9 @@ int main(void)
 	tcase_add_test(t, woken_while_others_queue);
 	tcase_add_test(t, submit_call);
 	tcase_add_test(t, timelines);
-	tcase_add_test(t, a_pipe_of_that_number_is_no_timeline);
+	tcase_add_test(t, a_timelines_descriptor);
 	tcase_add_test(t, buffers_are_shared);
+	tcase_add_test(t, lost_bytes_fail_tasks);
 	tcase_add_test(t, huge_pages_are_refused);
 	tcase_add_test(t, holes_are_refused);
 	tcase_add_test(t, forked_child_is_refused);
@@ -2501,8 +2724,11 @@ int main(void)
 		tcase_add_test(few, armed_eventfds_are_their_users);
 		tcase_add_test(few, watched_eventfd);
 		tcase_add_test(few, watched_socket);
+		tcase_add_test(few, watched_doorbell);
+		tcase_add_test(few, memfd_mapped_often);
 		tcase_add_test(t, root_is_more_than_a_uid);
 		tcase_add_test(few, places_are_left);
+		tcase_add_test(few, closed_contexts_make_room);
 		tcase_add_test(few, accepting_goes_on);
 		tcase_add_test(few, who_sends_quickly_waits);
 		tcase_add_test(few, stuck_descriptors_are_their_users);

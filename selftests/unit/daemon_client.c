@@ -275,6 +275,23 @@ int memfd_sealed(uint64_t bytes, int seals)
 	return fd;
 }
 
+void client_send_init(struct client *c, uint32_t depth)
+{
+	struct arax_context_init a = {
+		.size = sizeof(a), .depth = depth, .entry_size = 128, .ring_fd = 0, .wake_fd = 1,
+		.doorbell_fd = -1,
+	};
+	struct arax_layout l;
+	int fds[2];
+
+	ck_assert_int_eq(arax_layout(depth, 128, 0, &l), 0);
+	fds[0] = memfd_sealed(l.region_size, SEALS);
+	fds[1] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	client_send(c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 int client_init(struct client *c, uint32_t depth)
 {
 	struct arax_context_init a = {

@@ -63,6 +63,8 @@ int client_call(struct client *c, uint32_t nr, void *arg, size_t bytes, const in
 int memfd_sealed(uint64_t bytes, int seals);
 #define SEALS	(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 int client_init(struct client *c, uint32_t depth);
+/* Asks for rings, of its own, without waiting for the answer. */
+void client_send_init(struct client *c, uint32_t depth);
 /* A mapped buffer; its handle. */
 uint32_t client_buffer(struct client *c, uint64_t bytes, uint8_t **data, int *fd);
 uint32_t client_queue(struct client *c, uint32_t flags);

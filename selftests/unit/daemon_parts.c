@@ -399,32 +399,55 @@ START_TEST(ids_are_secret)
 }
 END_TEST
 
-/* A file shorter than its mapping: every access is a SIGBUS. */
+static bool is_one_mapping(const volatile void *start, size_t bytes)
+{
+	unsigned long from, to;
+	bool one = false;
+	char line[512];
+	FILE *f = fopen("/proc/self/maps", "r");
+
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx", &from, &to) == 2)
+			one |= from <= (unsigned long)start && (unsigned long)start + bytes <= to;
+	fclose(f);
+	return one;
+}
+
+/* A file shorter than its mapping: every access is a SIGBUS, until all of it is zeros. */
 START_TEST(guard_survives)
 {
 	int fd = memfd_create("short", MFD_CLOEXEC), ev = eventfd(0, EFD_NONBLOCK);
 	volatile uint8_t *map;
-	uint32_t slot, other;
+	uint32_t slot, other, lost = 0;
 	uint64_t count = 0;
+	size_t i;
 
 	ck_assert_int_eq(guard_init(), 0);
 	guard_notify(ev);
-	map = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	map = mmap(NULL, 64 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ck_assert_ptr_ne((void *)map, MAP_FAILED);
 	ck_assert_int_eq(guard_add(&slot, sizeof(slot), 5, &other), 0);
-	ck_assert_int_eq(guard_add((void *)map, 8192, 77, &slot), 0);
+	ck_assert_int_eq(guard_add_told((void *)map, 64 * 4096, 77, &lost, &slot), 0);
 	ck_assert_uint_eq(guard_next_marked(), 0);
+	ck_assert(!guard_any_lost());
 	ck_assert_uint_eq(map[4100], 0);
 	map[4100] = 3;
 	ck_assert_uint_eq(map[4100], 3);
 	ck_assert_int_eq(read(ev, &count, sizeof(count)), sizeof(count));
 	ck_assert_uint_eq(guard_next_marked(), 77);
 	ck_assert_uint_eq(guard_next_marked(), 0);
-	map[0] = 1;
-	ck_assert_uint_eq(guard_next_marked(), 77);
+	ck_assert(guard_any_lost());
+	ck_assert_uint_eq(lost, 1);
+	/* As many mappings as before, wherever it is touched. */
+	for (i = 0; i < 64; i += 2)
+		map[4096 * i] = 1;
+	ck_assert_uint_eq(guard_next_marked(), 0);
+	ck_assert(is_one_mapping(map, 64 * 4096));
 	guard_remove(slot);
 	guard_remove(other);
-	munmap((void *)map, 8192);
+	ck_assert(!guard_any_lost());
+	munmap((void *)map, 64 * 4096);
 	guard_exit();
 	close(fd);
 	close(ev);
@@ -476,6 +499,29 @@ START_TEST(guard_is_not_deaf)
 }
 END_TEST
 #endif
+
+/* Nobody asks for it: no mark that others would find, and nobody is woken. */
+START_TEST(guard_without_owner)
+{
+	int fd = memfd_create("short", MFD_CLOEXEC), ev = eventfd(0, EFD_NONBLOCK);
+	volatile uint8_t *map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+	uint32_t slot, lost = 0;
+	uint64_t count;
+
+	ck_assert_int_eq(guard_init(), 0);
+	guard_notify(ev);
+	ck_assert_int_eq(guard_add_told((void *)map, 4096, 0, &lost, &slot), 0);
+	ck_assert_uint_eq(map[0], 0);
+	ck_assert_uint_eq(lost, 1);
+	ck_assert_int_eq(read(ev, &count, sizeof(count)), -1);
+	ck_assert_uint_eq(guard_next_marked(), 0);
+	guard_remove(slot);
+	guard_exit();
+	munmap((void *)map, 4096);
+	close(fd);
+	close(ev);
+}
+END_TEST
 
 START_TEST(guard_many)
 {
@@ -1193,6 +1239,7 @@ int main(void)
 	tcase_add_test(t, ids_are_secret);
 	tcase_add_test(t, guard_survives);
 	tcase_add_test(t, guard_comes_back);
+	tcase_add_test(t, guard_without_owner);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 	tcase_add_test_raise_signal(t, guard_is_not_deaf, SIGBUS);
 #endif

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+#include "daemon/link/filemap.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define USUAL_NS	2000000u	/* a page to be had, a thread that looks something up */
+#define MOST_NS		50000000u	/* of one call: it may be another's doing after all */
+
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+
+/* Of this thread. */
+struct moment {
+	uint64_t wall_ns, ran_ns;
+	long sleeps;
+};
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static struct moment now(void)
+{
+	struct rusage r = { 0 };
+
+	getrusage(RUSAGE_THREAD, &r);
+	return (struct moment){
+		.wall_ns = clock_ns(CLOCK_MONOTONIC), .ran_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID),
+		.sleeps = r.ru_nvcsw,
+	};
+}
+
+/* A thread that only had to wait for a CPU has not slept. */
+static uint64_t slept_since(const struct moment *begin)
+{
+	struct moment end = now();
+	uint64_t wall = end.wall_ns - begin->wall_ns, ran = end.ran_ns - begin->ran_ns;
+
+	if (end.sleeps == begin->sleeps || wall < ran + USUAL_NS)
+		return 0;
+	return wall - ran - USUAL_NS < MOST_NS ? wall - ran - USUAL_NS : MOST_NS;
+}
+
+/* The next call is to wait for the file alone, not for who has our address space locked just now. */
+static struct moment begin(void)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *any;
+
+	pthread_mutex_lock(&one_at_a_time);
+	any = mmap(NULL, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (any != MAP_FAILED)
+		munmap(any, page);
+	return now();
+}
+
+static uint64_t end(const struct moment *begin)
+{
+	uint64_t ns = slept_since(begin);
+
+	pthread_mutex_unlock(&one_at_a_time);
+	return ns;
+}
+
+void *filemap_map(int fd, size_t bytes, uint64_t *ns)
+{
+	struct moment m = begin();
+	void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	int err = errno;
+
+	*ns = end(&m);
+	errno = err;
+	return base;
+}
+
+uint64_t filemap_unmap(void *base, size_t bytes)
+{
+	struct moment m = begin();
+
+	munmap(base, bytes);
+	return end(&m);
+}
