@@ -523,8 +523,9 @@ struct arax_task_why {
 /**
  * struct arax_buffer_create - pinned, zeroed, shared pages
  * @bytes:	1 or more; rounded up to pages, and out: the rounded size
- * @fd:		broker link: the memfd (sealed SHRINK|GROW|SEAL, its pages there: holes
- *		are EINVAL); else -1
+ * @fd:		broker link: the memfd (sealed SHRINK|GROW|SEAL, open for reading and writing,
+ *		its pages there; EINVAL: it has holes, or a huge page or more behind its
+ *		end, or is a buffer's already); else -1
  * @handle:	out
  * @map_offset:	out: for mmap() of /dev/arax (kernel link)
  *
@@ -541,7 +542,11 @@ struct arax_buffer_create {
 
 enum arax_import {
 	ARAX_IMPORT_ARAX	= 0,	/* an fd from ARAX_IOC_BUFFER_EXPORT */
-	ARAX_IMPORT_MEMFD	= 1,	/* sealed SHRINK, not WRITE; broker link: no holes */
+	/*
+	 * Sealed SHRINK, not WRITE.  Broker link: no holes, less than a huge page behind
+	 * its end, which is charged, and none that a buffer was created of.
+	 */
+	ARAX_IMPORT_MEMFD	= 1,
 	ARAX_IMPORT_USER	= 2,	/* the caller's memory at @address; kernel link only */
 	ARAX_IMPORT_DMABUF	= 3,
 };

@@ -435,11 +435,23 @@ START_TEST(a_pipe_of_that_number_is_no_timeline)
 }
 END_TEST
 
+static int reopened(int fd, int flags)
+{
+	char path[32];
+	int own;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	own = open(path, flags | O_CLOEXEC);
+	ck_assert_int_ge(own, 0);
+	return own;
+}
+
 START_TEST(buffers_are_shared)
 {
 	struct arax_buffer_export ex = { .size = sizeof(ex) };
 	struct arax_buffer_import im = { .size = sizeof(im), .type = ARAX_IMPORT_ARAX };
 	struct arax_buffer_query qa = { .size = sizeof(qa) }, qb = { .size = sizeof(qb) };
+	struct arax_buffer_create cr = { .size = sizeof(cr), .bytes = PAGE };
 	struct client other;
 	uint32_t h;
 	int fd, own;
@@ -462,8 +474,13 @@ START_TEST(buffers_are_shared)
 	ck_assert_uint_eq(qa.id, qb.id);
 	ex.handle = im.handle;
 	ck_assert_int_eq(CALL(&other, ARAX_NR_BUFFER_EXPORT, &ex), -EPERM);
+	/* By another buffer of the same bytes it would be out of its creator's reach. */
 	im.type = ARAX_IMPORT_MEMFD;
 	im.fd = 0;
+	ck_assert_int_eq(client_call(&other, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1,
+				     NULL), -EINVAL);
+	ck_assert_int_eq(client_call(&other, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &fd, 1,
+				     NULL), -EINVAL);
 	close(fd);
 	fd = memfd_sealed(PAGE, 0);
 	ck_assert_int_eq(client_call(&other, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1,
@@ -471,12 +488,90 @@ START_TEST(buffers_are_shared)
 	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);
 	ck_assert_int_eq(client_call(&other, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1,
 				     NULL), 0);
+	/* Its importer is not the one who shares it. */
+	ex.handle = im.handle;
+	ck_assert_int_eq(CALL(&other, ARAX_NR_BUFFER_EXPORT, &ex), -EOPNOTSUPP);
 	im.type = ARAX_IMPORT_DMABUF;
 	ck_assert_int_eq(client_call(&other, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1,
 				     NULL), -EOPNOTSUPP);
 	close(fd);
 	close(own);
 	client_close(&other);
+}
+END_TEST
+
+/* What was lent for reading araxd does not write to. */
+START_TEST(read_only_descriptors_are_refused)
+{
+	struct arax_buffer_export ex = { .size = sizeof(ex) };
+	struct arax_buffer_import im = { .size = sizeof(im), .type = ARAX_IMPORT_ARAX };
+	struct arax_buffer_create cr = { .size = sizeof(cr), .bytes = PAGE };
+	int fd, plain = memfd_sealed(PAGE, SEALS), ro;
+
+	ready(4);
+	ex.handle = client_buffer(&c, PAGE, NULL, NULL);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_EXPORT, &ex, sizeof(ex), NULL, 0, &fd), 0);
+	ro = reopened(fd, O_RDONLY);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &ro, 1, NULL),
+			 -EACCES);
+	close(ro);
+	ro = reopened(fd, O_WRONLY);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &ro, 1, NULL),
+			 -EACCES);
+	close(ro);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1, NULL), 0);
+	close(fd);
+	ro = reopened(plain, O_RDONLY);
+	im.type = ARAX_IMPORT_MEMFD;
+	im.fd = 0;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &ro, 1, NULL),
+			 -EACCES);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &ro, 1, NULL),
+			 -EACCES);
+	close(ro);
+	close(plain);
+}
+END_TEST
+
+static uint64_t memory_used(void)
+{
+	struct arax_tenant t = { .size = sizeof(t), .cgroup_fd = -1 };
+
+	ck_assert_int_eq(CALL(&c, ARAX_NR_TENANT_QUERY, &t), 0);
+	return t.usage.counters[ARAX_RES_MEMORY].used;
+}
+
+/* Pages behind its end are there for as long as araxd maps it. */
+START_TEST(what_is_behind_the_end_counts)
+{
+	struct arax_buffer_import im = { .size = sizeof(im), .type = ARAX_IMPORT_MEMFD };
+	struct arax_buffer_create cr = { .size = sizeof(cr), .bytes = PAGE };
+	struct arax_handle h = { .size = sizeof(h) };
+	int fd = memfd_sealed(PAGE, 0);
+	uint64_t before;
+
+	ready(4);
+	before = memory_used();
+	ck_assert_int_eq(fallocate(fd, FALLOC_FL_KEEP_SIZE, PAGE, 3 * PAGE), 0);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, SEALS), 0);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &fd, 1, NULL), 0);
+	ck_assert_uint_eq(memory_used(), before + 4 * PAGE);
+	h.handle = cr.handle;
+	ck_assert_int_eq(CALL(&c, ARAX_NR_BUFFER_DESTROY, &h), 0);
+	/* It is given back when nobody knows it any more. */
+	ck_assert(comes_true(memory_used() == before, 100));
+	close(fd);
+	/* More than any kernel adds by itself. */
+	fd = memfd_sealed(PAGE, 0);
+	ck_assert_int_eq(fallocate(fd, FALLOC_FL_KEEP_SIZE, PAGE, 4 << 20), 0);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, SEALS), 0);
+	cr.fd = 0;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &fd, 1, NULL),
+			 -EINVAL);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1, NULL),
+			 -EINVAL);
+	ck_assert_uint_eq(memory_used(), before);
+	close(fd);
 }
 END_TEST
 
@@ -945,14 +1040,6 @@ static bool is_mapped(ino_t ino)
 		found = sscanf(line, "%*s %*s %*s %*s %llu", &at) == 1 && at == ino;
 	fclose(f);
 	return found;
-}
-
-static uint64_t memory_used(void)
-{
-	struct arax_tenant t = { .size = sizeof(t), .cgroup_fd = -1 };
-
-	ck_assert_int_eq(CALL(&c, ARAX_NR_TENANT_QUERY, &t), 0);
-	return t.usage.counters[ARAX_RES_MEMORY].used;
 }
 
 /* What takes long is not done by who answers calls, and the bytes come back at once. */
@@ -2430,6 +2517,8 @@ int main(void)
 	tcase_add_test(t, timelines);
 	tcase_add_test(t, a_pipe_of_that_number_is_no_timeline);
 	tcase_add_test(t, buffers_are_shared);
+	tcase_add_test(t, read_only_descriptors_are_refused);
+	tcase_add_test(t, what_is_behind_the_end_counts);
 	tcase_add_test(t, huge_pages_are_refused);
 	tcase_add_test(t, holes_are_refused);
 	tcase_add_test(t, forked_child_is_refused);
