@@ -377,8 +377,8 @@ struct arax_info {
  *		the completion ring has as many entries, so it can't overflow
  * @entry_size: in: 128 or 256
  * @arena_size: in: bytes, multiple of the page size, may be 0
- * @ring_fd:	broker link: the memfd that holds the region (sealed SHRINK|GROW|SEAL,
- *		region_size bytes, without holes); kernel link: must be -1
+ * @ring_fd:	broker link: the memfd that holds the region (region_size bytes, without
+ *		holes, open for reading and writing); kernel link: must be -1
  * @wake_fd:	broker link: eventfd written when cq_need_wakeup is set; else -1
  * @doorbell_fd: broker link: out, eventfd to write when sq_need_wakeup is set
  * @sq_offset, @cq_offset, @arena_offset, @region_size: out.  They follow from the
@@ -391,6 +391,12 @@ struct arax_info {
  *
  * Once per file: EBUSY after that.  On the kernel link the region is mapped
  * from the file at offset 0.  EDQUOT: contexts or bytes of the tenant.
+ *
+ * On the broker link it takes two calls.  With a memfd that is not sealed, @wake_fd -1,
+ * the first one is answered with EINPROGRESS: the broker has mapped it.  Then the client,
+ * which has mapped it as well, seals it SHRINK|GROW|FUTURE_WRITE|SEAL, so that nobody can
+ * punch holes into what the broker uses, and calls again.  EINVAL: other seals, a memfd
+ * that was sealed before it was mapped, or another one.
  */
 struct arax_context_init {
 	__u32 size;

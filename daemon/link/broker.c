@@ -130,6 +130,7 @@ static void conn_free(struct conn *c)
 	conn_drop_pending(c);
 	broker_tokens_forget(b, c);
 	core_client_release(c->client);
+	conn_region_drop(c);
 	/* At the broker's end it is still open. */
 	shutdown(c->fd, SHUT_RDWR);
 	if (has_unread(c->fd)) {
@@ -138,7 +139,7 @@ static void conn_free(struct conn *c)
 	} else {
 		close(c->fd);
 	}
-	holder_give(c->holder, c->nr_fds, CONN_MAPS);
+	holder_give(c->holder, c->nr_fds, 0);
 	clist_del(&c->node);
 	b->nr_conns--;
 	free(c);
@@ -254,7 +255,7 @@ static int conn_create(struct broker *b, int fd)
 	c->since_ns = now;
 	c->wake_fd = c->bell_fd = -1;
 	clist_init(&c->pending);
-	err = holdings_take(b->holdings, peer.uid, c->admin, CONN_FDS, CONN_MAPS, &c->holder);
+	err = holdings_take(b->holdings, peer.uid, c->admin, CONN_FDS, 0, &c->holder);
 	if (err)
 		goto free;
 	err = identity_tenant(b->identity, b->core, peer.cgroup, &tenant);
@@ -278,7 +279,7 @@ static int conn_create(struct broker *b, int fd)
 	b->nr_conns++;
 	return 0;
 give:
-	holder_give(c->holder, CONN_FDS, CONN_MAPS);
+	holder_give(c->holder, CONN_FDS, 0);
 free:
 	free(c);
 	return err;

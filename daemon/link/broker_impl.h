@@ -27,11 +27,11 @@
 #define CONN_MAX_TOKENS		256u	/* exported timelines of one connection */
 #define TAKE_PER_TURN	16u	/* of one client: what then is worked on stays in the first cache */
 
-/* What a connection has: its socket, the eventfds of its rings and these. */
+/* What a connection has: its socket and the eventfds of its rings. */
 #define CONN_FDS		3u
-#define CONN_MAPS		1u
 
 struct conn;
+struct region;
 
 /* What a descriptor in the service's epoll set belongs to. */
 enum source_kind { SOURCE_CONN, SOURCE_LISTEN, SOURCE_EVENT, SOURCE_TOKEN };
@@ -90,8 +90,7 @@ struct conn {
 	struct holder *holder;
 	uint32_t nr_fds;	/* of CONN_FDS: the others have been handed to the closer */
 	uint32_t nr_tokens;	/* exported timelines that still live */
-	uint8_t *region;	/* as client->region while that lives */
-	size_t region_bytes;
+	struct region *mapped;	/* for its rings */
 	int wake_fd;
 	struct wake_watch wake;
 	int bell_fd;
@@ -245,6 +244,13 @@ void broker_reap(struct broker *b);
 void broker_close_ended(struct broker *b);
 void broker_token_gone(struct broker *b, struct token *t);
 void broker_tokens_forget(struct broker *b, struct conn *c);
+
+/* broker_region.c: the memory of a client's rings */
+/* Maps all of a memfd, in place of what was mapped before.  -EINVAL, -ENOMEM, -EDQUOT. */
+int conn_region_map(struct conn *c, int fd, int seals, const struct stat *st);
+/* Where that file is mapped; NULL: it isn't, or had another size. */
+void *conn_region(const struct conn *c, const struct stat *st);
+void conn_region_drop(struct conn *c);
 
 /* broker_ring.c: the poller's side */
 extern const struct link_ops broker_link_ops;

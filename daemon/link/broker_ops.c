@@ -18,6 +18,7 @@
 #include "daemon/memory/hostmap.h"
 
 #define SEALS_OURS	(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define SEALS_RING	(SEALS_OURS | F_SEAL_FUTURE_WRITE)
 
 static struct broker *broker_of_client(struct core_client *c)
 {
@@ -86,20 +87,39 @@ static int take_eventfd(int fd)
 /* ------------------------------------------------------------------ */
 /* Rings                                                               */
 
-static int ring_alloc(struct core_client *cc, struct arax_context_init *init, u32 bytes)
+/*
+ * Where the rings are, if they are sealed and were mapped before that.  -EINPROGRESS: they are
+ * mapped now, and nothing of them is touched until their client has sealed them.
+ */
+static int find_region(struct core_client *cc, int fd, u32 bytes, void **region)
 {
 	struct conn *c = cc->link;
 	uint64_t surplus;
 	struct stat st;
-	void *map;
-	int err;
+	int err, seals = memfd_identify(fd, &st);
 
-	err = inspect(init->ring_fd, SEALS_OURS, bytes, &st, &surplus);
-	if (err)
-		return err;
+	if (seals < 0)
+		return seals;
 	if ((u64)st.st_size != bytes)
 		return -EINVAL;
-	err = core_buffer_charge_more(cc->ring_buf, surplus);
+	if (!(seals & F_SEAL_FUTURE_WRITE)) {
+		err = conn_region_map(c, fd, seals, &st);
+		return err ? err : -EINPROGRESS;
+	}
+	*region = conn_region(c, &st);
+	if (!*region || (seals & SEALS_RING) != SEALS_RING || seals & F_SEAL_WRITE)
+		return -EINVAL;
+	err = memfd_pages(fd, &st, bytes, &surplus);
+	return err ? err : core_buffer_charge_more(cc->ring_buf, surplus);
+}
+
+static int ring_alloc(struct core_client *cc, struct arax_context_init *init, u32 bytes)
+{
+	struct conn *c = cc->link;
+	void *region;
+	int err;
+
+	err = find_region(cc, init->ring_fd, bytes, &region);
 	if (err)
 		return err;
 	c->wake_fd = take_eventfd(init->wake_fd);
@@ -110,23 +130,14 @@ static int ring_alloc(struct core_client *cc, struct arax_context_init *init, u3
 		err = -errno;
 		goto close_wake;
 	}
-	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, init->ring_fd, 0);
-	if (map == MAP_FAILED) {
-		err = -errno;
-		goto close_bell;
-	}
-	err = guard_add(map, bytes, cc->id, &c->guard);
+	err = guard_add(region, bytes, cc->id, &c->guard);
 	if (err)
-		goto unmap;
+		goto close_bell;
 	c->guarded = true;
-	c->region_bytes = bytes;
-	c->region = map;
-	cc->region = map;
+	cc->region = region;
 	cc->link_ring = c;
 	init->doorbell_fd = c->bell_fd;
 	return 0;
-unmap:
-	munmap(map, bytes);
 close_bell:
 	close(c->bell_fd);
 	c->bell_fd = -1;
@@ -151,7 +162,7 @@ static void ring_free(struct core_client *cc)
 	if (c->guarded)
 		guard_remove(c->guard);
 	c->guarded = false;
-	munmap(c->region, c->region_bytes);
+	conn_region_drop(c);
 	close_polled(c, c->wake_fd);
 	close_polled(c, c->bell_fd);
 	c->wake_fd = c->bell_fd = -1;

@@ -11,7 +11,10 @@
 
 int memfd_identify(int fd, struct stat *st)
 {
-	/* First: it asks no file system, and after it none but those in memory is asked. */
+	/*
+	 * First: it asks no file system, and after it none but those in memory is asked.  And what
+	 * was done to the file before it was sealed is seen below.
+	 */
 	int seals = fcntl(fd, F_GET_SEALS);
 
 	if (seals < 0)

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 
 /*
- * Its seals.  -EINVAL: not a memfd; -EBADF: no descriptor; -EACCES: not one for reading and
- * writing, and what araxd maps of it is both.
+ * Its seals, and what it is with these.  -EINVAL: not a memfd; -EBADF: no descriptor; -EACCES: not
+ * one for reading and writing, and what araxd maps of it is both.
  */
 int memfd_identify(int fd, struct stat *st);
 

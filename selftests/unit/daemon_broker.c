@@ -103,32 +103,66 @@ START_TEST(no_mediator_here)
 }
 END_TEST
 
+/* CONTEXT_INIT with a ring of 4 entries and no arena. */
+static int init_with(struct client *of, int ring_fd, int wake_fd)
+{
+	struct arax_context_init a = { .size = sizeof(a), .depth = 4, .entry_size = 128,
+				       .ring_fd = 0, .wake_fd = 1, .doorbell_fd = -1 };
+	int fds[2] = { ring_fd, wake_fd };
+
+	return client_call(of, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL);
+}
+
+static uint32_t ring_bytes(void)
+{
+	struct arax_layout l;
+
+	arax_layout(4, 128, 0, &l);
+	return l.region_size;
+}
+
+/* Sealed when the broker has mapped it. */
+static int mapped_ring(struct client *of, int wake_fd, int seals)
+{
+	int fd = memfd_sealed(ring_bytes(), 0);
+
+	ck_assert_int_eq(init_with(of, fd, wake_fd), -EINPROGRESS);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
 START_TEST(ring_descriptors_are_checked)
 {
 	struct arax_context_init a = { .size = sizeof(a), .depth = 4, .entry_size = 128,
 				       .ring_fd = 0, .wake_fd = 1, .doorbell_fd = -1 };
-	struct arax_layout l;
-	int good, fds[2], ev = eventfd(0, 0);
+	int good, bad, fds[2], ev = eventfd(0, 0);
 
-	arax_layout(4, 128, 0, &l);
-	good = memfd_sealed(l.region_size, SEALS);
-	fds[1] = ev;
-	fds[0] = memfd_sealed(l.region_size, 0);
-	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
-			 -EINVAL);	/* no seals */
-	fds[0] = memfd_sealed(l.region_size + PAGE, SEALS);
-	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
-			 -EINVAL);	/* another size */
-	fds[0] = memfd_sealed(l.region_size, SEALS | F_SEAL_WRITE);
-	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
-			 -EINVAL);	/* nobody may write */
-	fds[0] = ev;
-	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
-			 -EINVAL);	/* no file */
+	bad = memfd_sealed(ring_bytes() + PAGE, 0);
+	ck_assert_int_eq(init_with(&c, bad, ev), -EINVAL);	/* another size */
+	close(bad);
+	bad = memfd_sealed(ring_bytes(), F_SEAL_WRITE);
+	ck_assert_int_eq(init_with(&c, bad, ev), -EINVAL);	/* nobody may write */
+	close(bad);
+	bad = memfd_sealed(ring_bytes(), SEALS);
+	ck_assert_int_eq(init_with(&c, bad, ev), -EINVAL);	/* it can't be sealed any more */
+	close(bad);
+	bad = memfd_sealed(ring_bytes(), RING_SEALS);
+	ck_assert_int_eq(init_with(&c, bad, ev), -EINVAL);	/* it was not mapped */
+	close(bad);
+	ck_assert_int_eq(init_with(&c, ev, ev), -EINVAL);	/* no file */
+	bad = mapped_ring(&c, ev, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE);
+	ck_assert_int_eq(init_with(&c, bad, ev), -EINVAL);	/* too few seals */
+	close(bad);
+	/* As often as one likes, and what is sealed is not what was mapped last. */
+	bad = memfd_sealed(ring_bytes(), 0);
+	ck_assert_int_eq(init_with(&c, bad, ev), -EINPROGRESS);
+	ck_assert_int_eq(init_with(&c, bad, ev), -EINPROGRESS);
+	good = mapped_ring(&c, ev, RING_SEALS);
+	ck_assert_int_eq(fcntl(bad, F_ADD_SEALS, RING_SEALS), 0);
+	ck_assert_int_eq(init_with(&c, bad, ev), -EINVAL);
+	close(bad);
+	ck_assert_int_eq(init_with(&c, good, good), -EINVAL);	/* no eventfd */
 	fds[0] = good;
-	fds[1] = good;
-	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
-			 -EINVAL);	/* no eventfd */
 	fds[1] = ev;
 	a.wake_fd = 2;
 	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
@@ -139,8 +173,31 @@ START_TEST(ring_descriptors_are_checked)
 	a.wake_fd = -1;
 	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
 			 -EBADF);
-	ready(4);
+	/* And the memory was left as it is. */
+	ck_assert_int_eq(init_with(&c, good, ev), 0);
 	ck_assert_int_eq(client_init(&c, 4), -EBUSY);
+	close(good);
+	close(ev);
+}
+END_TEST
+
+/* Who touches a page of a hole that is being punched waits, and with it who waits for him. */
+START_TEST(nobody_punches_holes_into_rings)
+{
+	struct arax_completion done;
+
+	ready(4);
+	ck_assert_int_eq(fallocate(c.ring_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+				   c.layout.region_size), -1);
+	ck_assert_int_eq(errno, EPERM);
+	ck_assert_int_eq(madvise(c.region, c.layout.region_size, MADV_REMOVE), -1);
+	ck_assert_int_eq(errno, EPERM);
+	ck_assert_int_eq(ftruncate(c.ring_fd, 0), -1);
+	ck_assert_int_eq(fallocate(c.ring_fd, FALLOC_FL_KEEP_SIZE, c.layout.region_size, PAGE),
+			 -1);
+	client_fill(&c, 0, client_buffer(&c, PAGE, NULL, NULL), PAGE, 1, 7);
+	ck_assert(client_completion(&c, &done));
+	ck_assert_uint_eq(done.user_data, 7);
 }
 END_TEST
 
@@ -547,11 +604,30 @@ START_TEST(what_is_behind_the_end_counts)
 	struct arax_buffer_import im = { .size = sizeof(im), .type = ARAX_IMPORT_MEMFD };
 	struct arax_buffer_create cr = { .size = sizeof(cr), .bytes = PAGE };
 	struct arax_handle h = { .size = sizeof(h) };
-	int fd = memfd_sealed(PAGE, 0);
+	int fd = memfd_sealed(PAGE, 0), ring = memfd_sealed(ring_bytes(), 0);
+	int ev = eventfd(0, EFD_CLOEXEC);
+	struct client other;
 	uint64_t before;
 
 	ready(4);
 	before = memory_used();
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(fallocate(ring, FALLOC_FL_KEEP_SIZE, ring_bytes(), 4 << 20), 0);
+	ck_assert_int_eq(init_with(&other, ring, ev), -EINPROGRESS);
+	ck_assert_int_eq(fcntl(ring, F_ADD_SEALS, RING_SEALS), 0);
+	ck_assert_int_eq(init_with(&other, ring, ev), -EINVAL);
+	ck_assert_uint_eq(memory_used(), before);
+	close(ring);
+	ring = memfd_sealed(ring_bytes(), 0);
+	ck_assert_int_eq(fallocate(ring, FALLOC_FL_KEEP_SIZE, ring_bytes(), PAGE), 0);
+	ck_assert_int_eq(init_with(&other, ring, ev), -EINPROGRESS);
+	ck_assert_int_eq(fcntl(ring, F_ADD_SEALS, RING_SEALS), 0);
+	ck_assert_int_eq(init_with(&other, ring, ev), 0);
+	ck_assert_uint_eq(memory_used(), before + ring_bytes() + PAGE);
+	close(ring);
+	close(ev);
+	client_close(&other);
+	ck_assert(comes_true(memory_used() == before, 100));
 	ck_assert_int_eq(fallocate(fd, FALLOC_FL_KEEP_SIZE, PAGE, 3 * PAGE), 0);
 	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, SEALS), 0);
 	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &fd, 1, NULL), 0);
@@ -601,17 +677,17 @@ START_TEST(holes_are_refused)
 {
 	struct arax_buffer_import im = { .size = sizeof(im), .type = ARAX_IMPORT_MEMFD, .fd = 0 };
 	struct arax_buffer_create cr = { .size = sizeof(cr), .bytes = 4 * PAGE, .fd = 0 };
-	struct arax_context_init init = { .size = sizeof(init), .depth = 4, .entry_size = 128,
-					  .ring_fd = 0, .wake_fd = 1, .doorbell_fd = -1 };
-	struct arax_layout l;
-	int fds[2] = { -1, eventfd(0, EFD_CLOEXEC) }, fd = memfd_sealed(4 * PAGE, SEALS);
+	int fd = memfd_sealed(4 * PAGE, SEALS), ring, ev = eventfd(0, EFD_CLOEXEC);
 	uint8_t one = 1;
 
-	arax_layout(4, 128, 0, &l);
-	fds[0] = memfd_sealed(l.region_size, SEALS);
-	ck_assert_int_eq(fallocate(fds[0], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGE), 0);
-	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &init, sizeof(init), fds, 2, NULL),
-			 -EINVAL);
+	/* Punched when it was mapped already. */
+	ring = memfd_sealed(ring_bytes(), 0);
+	ck_assert_int_eq(init_with(&c, ring, ev), -EINPROGRESS);
+	ck_assert_int_eq(fallocate(ring, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGE), 0);
+	ck_assert_int_eq(fcntl(ring, F_ADD_SEALS, RING_SEALS), 0);
+	ck_assert_int_eq(init_with(&c, ring, ev), -EINVAL);
+	close(ring);
+	close(ev);
 	ready(4);
 	ck_assert_int_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, PAGE, PAGE), 0);
 	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1, NULL),
@@ -623,8 +699,6 @@ START_TEST(holes_are_refused)
 	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1, NULL), 0);
 	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &fd, 1, NULL), 0);
 	close(fd);
-	close(fds[0]);
-	close(fds[1]);
 }
 END_TEST
 
@@ -1066,6 +1140,29 @@ START_TEST(buffers_are_unmapped_aside)
 	while (is_mapped(st.st_ino))
 		usleep(1000);
 	close(fd);
+}
+END_TEST
+
+/* Nor are rings. */
+START_TEST(rings_are_unmapped_aside)
+{
+	struct held_job h = { .job.run = hold_job };
+	struct client other;
+	uint64_t before;
+	struct stat st;
+
+	ready(4);
+	before = memory_used();
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 4), 0);
+	ck_assert_int_eq(fstat(other.ring_fd, &st), 0);
+	host_thread_push(daemon_poller(d)->undertaker, &h.job);
+	client_close(&other);
+	ck_assert(comes_true(memory_used() == before, 100));
+	ck_assert(is_mapped(st.st_ino));
+	__atomic_store_n(&h.go, 1, __ATOMIC_RELEASE);
+	while (is_mapped(st.st_ino))
+		usleep(1000);
 }
 END_TEST
 
@@ -2509,6 +2606,7 @@ int main(void)
 	tcase_add_test(t, struct_rules);
 	tcase_add_test(t, no_mediator_here);
 	tcase_add_test(t, ring_descriptors_are_checked);
+	tcase_add_test(t, nobody_punches_holes_into_rings);
 	tcase_add_test(t, fill_and_copy);
 	tcase_add_test(t, bad_tasks_complete_with_errors);
 	tcase_add_test(t, sleepers_are_woken);
@@ -2531,6 +2629,7 @@ int main(void)
 	tcase_add_test(t, many_submits_block_nobody);
 	tcase_add_test(t, work_takes_turns);
 	tcase_add_test(t, buffers_are_unmapped_aside);
+	tcase_add_test(t, rings_are_unmapped_aside);
 	tcase_add_test(t, waits_end_by_deadline);
 	tcase_add_test(t, waits_cost_others_nothing);
 	tcase_add_test(t, refusals_dont_fill_the_log);
