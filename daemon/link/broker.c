@@ -307,7 +307,7 @@ static void say_limit(const struct broker *b, int err, char *text, size_t bytes)
 			 PER_UID_SPARE,
 			 (unsigned long long)b->config->limits.contexts + PER_UID_SPARE);
 	else if (err == -EACCES)
-		snprintf(text, bytes, "the time that a user's eventfds may take to write to; it comes back in some seconds");
+		snprintf(text, bytes, "the time that a user's eventfds may take to write to, and holes in its buffers others; it comes back in some seconds");
 	else if (err == -EDQUOT)
 		snprintf(text, bytes, "that user's part of araxd's descriptors and mappings, those that it sent and that are still to be closed among them; fewer connections and buffers help");
 	else
@@ -404,7 +404,7 @@ static bool is_harmful(struct conn *c, uint64_t now)
 	if (__atomic_load_n(&c->hostile, __ATOMIC_RELAXED))
 		why = "eventfd of a client blocks: context killed";
 	else if (!c->admin && patience_is_over(&c->broker->patience, c->uid, now))
-		why = "a user's eventfds take long to write to, many watch them: context killed, no more for some seconds";
+		why = "a user's eventfds take long to write to, many watch them, or its buffers got holes: context killed, no more for some seconds";
 	if (why && complaints_say(&c->broker->killed, c->uid, now, &unsaid))
 		log_warn(why, log_u64("context", c->client->id), log_u64("uid", c->uid),
 			 log_u64("unsaid", unsaid));
@@ -666,6 +666,8 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	for (i = 0; i < IDENT_BUCKETS; i++)
 		clist_init(&b->idents[i]);
 	pthread_mutex_init(&b->ident_lock, NULL);
+	pthread_mutex_init(&b->mend_lock, NULL);
+	pthread_cond_init(&b->mended, NULL);
 	patience_init(&b->patience);
 	if (!cp.user_memory)
 		cp.user_memory = eighth_of_ram();
@@ -684,6 +686,9 @@ int broker_create(const struct broker_params *params, struct broker **out)
 		goto fail;
 	b->closer = closer_create(foreign_most(&limits));
 	if (!b->closer)
+		goto fail;
+	err = host_thread_create("arax-mend", &b->mender);
+	if (err)
 		goto fail;
 	err = take_socket(b, params->path, params->mode);
 	if (err)
@@ -780,6 +785,7 @@ void broker_destroy(struct broker *b)
 {
 	broker_stop(b);
 	b->link.poller = NULL;	/* it has ended */
+	host_thread_destroy(b->mender);
 	if (b->core) {
 		end_clients(b);
 		core_destroy(b->core);
@@ -801,6 +807,8 @@ void broker_destroy(struct broker *b)
 	free(b->hot.at);
 	free(b->warm.at);
 	pthread_mutex_destroy(&b->ident_lock);
+	pthread_mutex_destroy(&b->mend_lock);
+	pthread_cond_destroy(&b->mended);
 	patience_destroy(&b->patience);
 	free(b);
 }

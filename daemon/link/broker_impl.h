@@ -119,6 +119,12 @@ struct bbuf {
 	struct bbuf *reap;	/* broker->reap */
 	struct host_job job;	/* when it goes */
 	struct poller *poller;
+	struct broker *broker;
+	struct host_job mend;	/* see broker_mend.c */
+	int mending;		/* broker->mend_lock, once that was told */
+	bool told;		/* (poller) and so is this */
+	uint64_t seen_run;
+	struct timespec seen;
 	dev_t dev;
 	ino_t ino;
 	bool exported;
@@ -194,6 +200,10 @@ struct broker {
 	uint32_t look;		/* atomic: some conn->woken is set */
 	bool unsettled;		/* the poller's: see broker_settle() */
 
+	struct host_thread *mender;
+	pthread_mutex_t mend_lock;
+	pthread_cond_t mended;
+
 	pthread_mutex_t ident_lock;
 	struct clist idents[IDENT_BUCKETS];
 
@@ -251,6 +261,12 @@ int conn_region_map(struct conn *c, int fd, int seals, const struct stat *st);
 /* Where that file is mapped; NULL: it isn't, or had another size. */
 void *conn_region(const struct conn *c, const struct stat *st);
 void conn_region_drop(struct conn *c);
+
+/* broker_mend.c: buffers with holes */
+/* See link_ops.look_at. */
+void broker_look_at(struct link *l, struct mapping *m, uint64_t run);
+/* No task uses it: until nobody changes its mapping any more. */
+void bbuf_await_mending(struct bbuf *bb);
 
 /* broker_ring.c: the poller's side */
 extern const struct link_ops broker_link_ops;

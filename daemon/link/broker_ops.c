@@ -283,10 +283,12 @@ static int map_buffer(struct conn *c, struct core_buffer *buf, int fd, const str
 	if (err)
 		goto free;
 	bb->holder = c->holder;
+	bb->broker = b;
 	clist_init(&bb->ident);
 	bb->buf = buf;
 	bb->dev = st->st_dev;
 	bb->ino = st->st_ino;
+	bb->seen_run = UINT64_MAX;
 	bb->map.id = buf->id;
 	bb->map.bytes = buf->bytes;
 	bb->map.serial = mapping_serial();
@@ -446,6 +448,7 @@ static void take_out(struct broker *b, struct bbuf *bb)
 /* Any thread. */
 static void unmap(struct bbuf *bb)
 {
+	bbuf_await_mending(bb);
 	hostmap_remove(&bb->map);
 	guard_remove(bb->map.guard);
 	munmap(bb->map.base, bb->map.bytes);

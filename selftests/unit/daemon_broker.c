@@ -1087,6 +1087,11 @@ START_TEST(work_takes_turns)
 }
 END_TEST
 
+static uint32_t is_dead(const struct client *of)
+{
+	return __atomic_load_n(&((struct arax_ring_ctl *)of->region)->dead, __ATOMIC_RELAXED);
+}
+
 /* Where buffers are unmapped. */
 struct held_job {
 	struct host_job job;
@@ -1163,6 +1168,50 @@ START_TEST(rings_are_unmapped_aside)
 	__atomic_store_n(&h.go, 1, __ATOMIC_RELEASE);
 	while (is_mapped(st.st_ino))
 		usleep(1000);
+}
+END_TEST
+
+/*
+ * A task's thread would wait for one hole after the other: it gets other pages, and who punches
+ * loses his context.
+ */
+START_TEST(who_punches_holes_keeps_nothing)
+{
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+	struct arax_completion done;
+	struct client other;
+	uint32_t q, h, tries;
+	struct stat st;
+	int fd;
+
+	ready(4);
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 4), 0);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	q = client_queue(&c, 0);
+	h = client_buffer(&c, 2 * PAGE, NULL, &fd);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	ck_assert(is_mapped(st.st_ino));
+	for (tries = 0; tries < WAIT_S && !is_dead(&c); tries++) {
+		client_spin(&c, k.id, q, h, 1000000);
+		client_publish(&c);
+		while (!is_dead(&c) && !client_has_completion(&c)) {
+			/* Of what comes at once nobody sees that it was away. */
+			fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, PAGE, PAGE);
+			fallocate(fd, 0, PAGE, PAGE);
+			usleep(1000);
+		}
+		if (!is_dead(&c))
+			client_completion(&c, &done);
+	}
+	ck_assert_uint_eq(is_dead(&c), EFAULT);
+	ck_assert(!is_mapped(st.st_ino));
+	client_fill(&other, client_queue(&other, 0), client_buffer(&other, PAGE, NULL, NULL), PAGE,
+		    1, 1);
+	ck_assert(client_completion(&other, &done));
+	ck_assert_int_eq(done.result, 0);
+	client_close(&other);
+	close(fd);
 }
 END_TEST
 
@@ -2630,6 +2679,7 @@ int main(void)
 	tcase_add_test(t, work_takes_turns);
 	tcase_add_test(t, buffers_are_unmapped_aside);
 	tcase_add_test(t, rings_are_unmapped_aside);
+	tcase_add_test(t, who_punches_holes_keeps_nothing);
 	tcase_add_test(t, waits_end_by_deadline);
 	tcase_add_test(t, waits_cost_others_nothing);
 	tcase_add_test(t, refusals_dont_fill_the_log);
