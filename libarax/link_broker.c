@@ -392,6 +392,12 @@ static int broker_call(struct link *l, unsigned int nr, void *arg)
 #define MADV_POPULATE_WRITE	23	/* from Linux 5.14 on */
 #endif
 
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE	0x0010	/* from Linux 5.1 on */
+#endif
+
+#define SEALS	(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
 #define THP	"/sys/kernel/mm/transparent_hugepage/"
 
 static bool read_text(const char *path, char *text, size_t len)
@@ -455,10 +461,10 @@ static int bring_pages(int fd, size_t bytes)
 }
 
 /*
- * A memory file whose size can't change any more and whose pages are there.
- * Returns its descriptor.
+ * A memory file whose pages are there and whose size, when it has the @seals, can't change any
+ * more.  Returns its descriptor.
  */
-static int make_memory(const char *name, size_t bytes, void **data)
+static int make_memory(const char *name, size_t bytes, int seals, void **data)
 {
 	/* One that the end is in would be more than was asked, and is charged, for. */
 	size_t page = huge_page(), huge = page ? bytes / page * page : 0;
@@ -484,7 +490,7 @@ static int make_memory(const char *name, size_t bytes, void **data)
 		goto fail;
 	if (huge)
 		madvise(p, bytes, MADV_POPULATE_WRITE);
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+	if (seals && fcntl(fd, F_ADD_SEALS, seals))
 		goto fail;
 	*data = p;
 	return fd;
@@ -496,6 +502,24 @@ fail:
 	return err;
 }
 
+/*
+ * araxd uses nothing that holes could be punched into.  The seal against that forbids mappings to
+ * come, too, so it asks for the seals when it has one.
+ */
+static int init_context(struct link *l, struct arax_context_init *init)
+{
+	int ret, wake_fd = init->wake_fd;
+
+	init->wake_fd = -1;
+	ret = broker_call(l, ARAX_NR_CONTEXT_INIT, init);
+	init->wake_fd = wake_fd;
+	if (ret != -EINPROGRESS)
+		return ret;
+	if (fcntl(init->ring_fd, F_ADD_SEALS, SEALS | F_SEAL_FUTURE_WRITE))
+		return -errno;
+	return broker_call(l, ARAX_NR_CONTEXT_INIT, init);
+}
+
 static int broker_region(struct link *l, struct link_region *r)
 {
 	struct link_broker *b = to_broker(l);
@@ -505,7 +529,7 @@ static int broker_region(struct link *l, struct link_region *r)
 
 	if (arax_layout(r->init.depth, r->init.entry_size, r->init.arena_size, &layout))
 		return -EINVAL;
-	ret = make_memory("arax-ring", layout.region_size, &p);
+	ret = make_memory("arax-ring", layout.region_size, 0, &p);
 	if (ret < 0)
 		return ret;
 	r->init.ring_fd = ret;
@@ -520,7 +544,7 @@ static int broker_region(struct link *l, struct link_region *r)
 	r->init.cq_offset = layout.cq_offset;
 	r->init.arena_offset = layout.arena_offset;
 	r->init.region_size = layout.region_size;
-	ret = broker_call(l, ARAX_NR_CONTEXT_INIT, &r->init);
+	ret = init_context(l, &r->init);
 	if (!ret) {
 		b->doorbell_fd = r->init.doorbell_fd;
 		b->region = p;
@@ -546,7 +570,7 @@ static int broker_buffer_create(struct link *l, struct arax_buffer_create *a, vo
 
 	if (bytes < a->bytes)
 		return -ENOMEM;
-	a->fd = make_memory("arax-buffer", bytes, &p);
+	a->fd = make_memory("arax-buffer", bytes, SEALS, &p);
 	if (a->fd < 0)
 		return a->fd;
 	a->bytes = bytes;

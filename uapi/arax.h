@@ -377,8 +377,8 @@ struct arax_info {
  *		the completion ring has as many entries, so it can't overflow
  * @entry_size: in: 128 or 256
  * @arena_size: in: bytes, multiple of the page size, may be 0
- * @ring_fd:	broker link: the memfd that holds the region (sealed SHRINK|GROW|SEAL,
- *		region_size bytes, without holes); kernel link: must be -1
+ * @ring_fd:	broker link: the memfd that holds the region (region_size bytes, without
+ *		holes, open for reading and writing); kernel link: must be -1
  * @wake_fd:	broker link: eventfd written when cq_need_wakeup is set; else -1
  * @doorbell_fd: broker link: out, eventfd to write when sq_need_wakeup is set
  * @sq_offset, @cq_offset, @arena_offset, @region_size: out.  They follow from the
@@ -391,6 +391,12 @@ struct arax_info {
  *
  * Once per file: EBUSY after that.  On the kernel link the region is mapped
  * from the file at offset 0.  EDQUOT: contexts or bytes of the tenant.
+ *
+ * On the broker link it takes two calls.  With a memfd that is not sealed, @wake_fd -1,
+ * the first one is answered with EINPROGRESS: the broker has mapped it.  Then the client,
+ * which has mapped it as well, seals it SHRINK|GROW|FUTURE_WRITE|SEAL, so that nobody can
+ * punch holes into what the broker uses, and calls again.  EINVAL: other seals, a memfd
+ * that was sealed before it was mapped, or another one.
  */
 struct arax_context_init {
 	__u32 size;
@@ -523,12 +529,17 @@ struct arax_task_why {
 /**
  * struct arax_buffer_create - pinned, zeroed, shared pages
  * @bytes:	1 or more; rounded up to pages, and out: the rounded size
- * @fd:		broker link: the memfd (sealed SHRINK|GROW|SEAL, its pages there: holes
- *		are EINVAL); else -1
+ * @fd:		broker link: the memfd (sealed SHRINK|GROW|SEAL, open for reading and writing,
+ *		its pages there; EINVAL: it has holes, or a huge page or more behind its
+ *		end, or is a buffer's already); else -1
  * @handle:	out
  * @map_offset:	out: for mmap() of /dev/arax (kernel link)
  *
  * ENOMEM: the memory cgroup or the machine has no room.
+ *
+ * Broker link: while tasks use it nothing may be done to the file of a buffer, here or of an
+ * import, but to map it and to read and write there.  Holes, write() and the like are taken
+ * for an attack, and end the context that made the buffer (EFAULT).
  */
 struct arax_buffer_create {
 	__u32 size;
@@ -541,7 +552,11 @@ struct arax_buffer_create {
 
 enum arax_import {
 	ARAX_IMPORT_ARAX	= 0,	/* an fd from ARAX_IOC_BUFFER_EXPORT */
-	ARAX_IMPORT_MEMFD	= 1,	/* sealed SHRINK, not WRITE; broker link: no holes */
+	/*
+	 * Sealed SHRINK, not WRITE.  Broker link: no holes, less than a huge page behind
+	 * its end, which is charged, and none that a buffer was created of.
+	 */
+	ARAX_IMPORT_MEMFD	= 1,
 	ARAX_IMPORT_USER	= 2,	/* the caller's memory at @address; kernel link only */
 	ARAX_IMPORT_DMABUF	= 3,
 };

@@ -424,6 +424,7 @@ static void keep_house(struct poller *p)
 		return;
 	p->next_slow = p->now + SLOW_US * p->ticks.per_us;
 	publish_devices(p);
+	run_look_at_buffers(p);
 	if (p->trace)
 		trace_flush(p->trace);
 	for (i = 0; i < p->nr_links; i++)

@@ -790,6 +790,36 @@ static inline int find_ranges(struct run *run)
 	return 0;
 }
 
+static void look_at(const struct run *run)
+{
+	struct link *l = run->link;
+	uint32_t i;
+
+	if (!run->node || !l->ops->look_at)
+		return;
+	for (i = 0; i < run->node->d.nr_ranges; i++) {
+		struct mapping *m = mapping_find(&l->mappings, run->node->ranges[i].buffer);
+
+		if (m)
+			l->ops->look_at(l, m, run->node->d.tag);
+	}
+}
+
+void run_look_at_buffers(struct poller *p)
+{
+	uint32_t i;
+
+	if (!p->running)
+		return;
+	for (i = 0; i < p->nr_devs; i++) {
+		const struct run *run = p->devs[i].runs;
+
+		for (; run < run_end(&p->devs[i]); run++)
+			look_at(run);
+		look_at(p->devs[i].direct);
+	}
+}
+
 /* For a worker, which maps them itself.  After find_ranges(): they are there. */
 static void find_buffers(struct run *run)
 {

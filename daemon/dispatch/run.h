@@ -77,6 +77,8 @@ static inline struct run *run_end(const struct poller_device *pd)
 /* (poller) Of the host's, run->cpus, while another thread runs the task. */
 void run_take_cpus(struct run *run);
 void run_give_cpus(struct run *run);
+/* (poller) Now and then: at what tasks that run use, for as long as they do. */
+void run_look_at_buffers(struct poller *p);
 /* One that no task has, of a device whose lanes have one each. */
 uint32_t run_free_lane(const struct poller *p, const struct poller_device *pd);
 /* The device may have other lanes than before.  -EINVAL, -ENOMEM. */

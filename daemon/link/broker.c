@@ -159,6 +159,7 @@ static void conn_free(struct conn *c)
 	conn_drop_init(c);
 	broker_tokens_forget(c);
 	core_client_release(c->client);
+	conn_region_drop(c);
 	/* At the broker's end it is still open. */
 	if (!c->closing)
 		conn_shutdown(c);
@@ -168,7 +169,7 @@ static void conn_free(struct conn *c)
 	} else {
 		close(c->fd);
 	}
-	holder_give(c->holder, c->nr_fds, CONN_MAPS);
+	holder_give(c->holder, c->nr_fds, 0);
 	clist_del(&c->node);
 	b->nr_conns--;
 	free(c);
@@ -300,7 +301,7 @@ static int conn_create(struct broker *b, int fd)
 	c->wake_fd = c->bell_fd = -1;
 	clist_init(&c->pending);
 	clist_init(&c->tokens);
-	err = holdings_take(b->holdings, peer.uid, c->admin, CONN_FDS, CONN_MAPS, &c->holder);
+	err = holdings_take(b->holdings, peer.uid, c->admin, CONN_FDS, 0, &c->holder);
 	if (err)
 		goto free;
 	err = identity_tenant(b->identity, b->core, peer.cgroup, &tenant);
@@ -324,7 +325,7 @@ static int conn_create(struct broker *b, int fd)
 	b->nr_conns++;
 	return 0;
 give:
-	holder_give(c->holder, CONN_FDS, CONN_MAPS);
+	holder_give(c->holder, CONN_FDS, 0);
 free:
 	free(c);
 	return err;
@@ -352,7 +353,7 @@ static void say_limit(const struct broker *b, int err, char *text, size_t bytes)
 			 PER_UID_SPARE,
 			 (unsigned long long)b->config->limits.contexts + PER_UID_SPARE);
 	else if (err == -EACCES)
-		snprintf(text, bytes, "the time that a user's eventfds, sockets and memfds may take to write to and to map; it comes back in some seconds");
+		snprintf(text, bytes, "the time that a user's eventfds, sockets and memfds may take to write to and to map, and holes in its buffers others; it comes back in some seconds");
 	else if (err == -EDQUOT)
 		snprintf(text, bytes, "that user's part of araxd's descriptors and mappings, those that it sent and that are still to be closed among them; fewer connections and buffers help");
 	else
@@ -471,7 +472,7 @@ static bool is_harmful(struct conn *c, uint64_t now)
 	if (__atomic_load_n(&c->hostile, __ATOMIC_RELAXED))
 		why = "eventfd of a client blocks: context killed";
 	else if (!c->admin && patience_is_over(&c->broker->patience, c->uid, now))
-		why = "a user's eventfds or sockets take long to write to, many watch them, or memfds to map, they are mapped very often: context killed, no more for some seconds";
+		why = "a user's eventfds or sockets take long to write to, many watch them, or memfds to map, they are mapped very often, or its buffers got holes: context killed, no more for some seconds";
 	if (why && complaints_say(&c->broker->killed, c->uid, now, &unsaid))
 		log_warn(why, log_u64("context", c->client->id), log_u64("uid", c->uid),
 			 log_u64("unsaid", unsaid));
@@ -737,6 +738,8 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	for (i = 0; i < IDENT_BUCKETS; i++)
 		clist_init(&b->idents[i]);
 	pthread_mutex_init(&b->ident_lock, NULL);
+	pthread_mutex_init(&b->mend_lock, NULL);
+	pthread_cond_init(&b->mended, NULL);
 	patience_init(&b->patience);
 	if (!cp.user_memory)
 		cp.user_memory = eighth_of_ram();
@@ -755,6 +758,9 @@ int broker_create(const struct broker_params *params, struct broker **out)
 		goto fail;
 	b->closer = closer_create(foreign_most(&limits));
 	if (!b->closer)
+		goto fail;
+	err = host_thread_create("arax-mend", &b->mender);
+	if (err)
 		goto fail;
 	err = take_socket(b, params->path, params->mode);
 	if (err)
@@ -850,6 +856,7 @@ void broker_destroy(struct broker *b)
 {
 	broker_stop(b);
 	b->link.poller = NULL;	/* it has ended */
+	host_thread_destroy(b->mender);
 	if (b->core) {
 		end_clients(b);
 		core_destroy(b->core);
@@ -871,6 +878,8 @@ void broker_destroy(struct broker *b)
 	free(b->hot.at);
 	free(b->warm.at);
 	pthread_mutex_destroy(&b->ident_lock);
+	pthread_mutex_destroy(&b->mend_lock);
+	pthread_cond_destroy(&b->mended);
 	patience_destroy(&b->patience);
 	free(b);
 }

@@ -315,12 +315,16 @@ static bool after_submitted(uint32_t nr)
 
 /*
  * Of what these take there is a mapping, or another descriptor of ours, when they have succeeded:
- * the ones that came are not the last.
+ * the ones that came are not the last.  @named: so many it names; one beside them is anything.
  */
-static bool keeps(uint32_t nr)
+static bool is_kept(uint32_t nr, int err, uint32_t nr_fds, uint32_t named)
 {
-	return nr == ARAX_NR_CONTEXT_INIT || nr == ARAX_NR_BUFFER_CREATE ||
-	       nr == ARAX_NR_BUFFER_IMPORT || nr == ARAX_NR_TIMELINE_EVENTFD;
+	/* The memfd is mapped, and nothing else was looked at. */
+	if (nr == ARAX_NR_CONTEXT_INIT && err == -EINPROGRESS)
+		return nr_fds == 1;
+	return !err && nr_fds == named &&
+	       (nr == ARAX_NR_CONTEXT_INIT || nr == ARAX_NR_BUFFER_CREATE ||
+		nr == ARAX_NR_BUFFER_IMPORT || nr == ARAX_NR_TIMELINE_EVENTFD);
 }
 
 static bool has_hung_up(const struct conn *c)
@@ -404,8 +408,7 @@ static void run_call(struct conn *c, struct request *r, const struct core_call *
 		err = core_call_run(call, b->core, c->client, &a);
 	if (err == -EDQUOT && call->nr == ARAX_NR_CONTEXT_INIT && init_later(c, r))
 		return;
-	/* No more than it names: one beside them is anything. */
-	r->kept = !err && keeps(call->nr) && r->nr_fds == n;
+	r->kept = is_kept(call->nr, err, r->nr_fds, n);
 	if (!err && call->nr == ARAX_NR_CONTEXT_INIT)
 		err = conn_add_ring(c);
 	if (!err && call->nr == ARAX_NR_LIMIT_SET)

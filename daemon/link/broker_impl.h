@@ -27,11 +27,11 @@
 #define CONN_MAX_TOKENS		256u	/* exported timelines of one connection */
 #define TAKE_PER_TURN	16u	/* of one client: what then is worked on stays in the first cache */
 
-/* What a connection has: its socket, the eventfds of its rings and these. */
+/* What a connection has: its socket and the eventfds of its rings. */
 #define CONN_FDS		3u
-#define CONN_MAPS		1u
 
 struct conn;
+struct region;
 
 struct request;
 
@@ -96,8 +96,7 @@ struct conn {
 	uint32_t nr_fds;	/* of CONN_FDS: the others have been handed to the closer */
 	struct clist tokens;	/* exported timelines that still live */
 	uint32_t nr_tokens;
-	uint8_t *region;	/* as client->region while that lives */
-	size_t region_bytes;
+	struct region *mapped;	/* for its rings */
 	int wake_fd;
 	struct wake_watch wake;
 	int bell_fd;
@@ -128,6 +127,11 @@ struct bbuf {
 	struct broker *broker;
 	struct host_job job;	/* when it goes */
 	struct poller *poller;
+	struct host_job mend;	/* see broker_mend.c */
+	int mending;		/* broker->mend_lock, once that was told */
+	bool told;		/* (poller) and so is this */
+	uint64_t seen_run;
+	struct timespec seen;
 	dev_t dev;
 	ino_t ino;
 	bool exported;
@@ -212,6 +216,10 @@ struct broker {
 	uint32_t look;		/* atomic: some conn->woken is set */
 	bool unsettled;		/* the poller's: see broker_settle() */
 
+	struct host_thread *mender;
+	pthread_mutex_t mend_lock;
+	pthread_cond_t mended;
+
 	pthread_mutex_t ident_lock;
 	struct clist idents[IDENT_BUCKETS];
 
@@ -272,6 +280,19 @@ void broker_close_ended(struct broker *b);
 void broker_token_gone(struct broker *b, struct token *t);
 void broker_tokens_forget(struct conn *c);
 void broker_tokens_end(struct broker *b);
+
+/* broker_region.c: the memory of a client's rings */
+/* Maps all of a memfd, in place of what was mapped before.  -EINVAL, -ENOMEM, -EDQUOT. */
+int conn_region_map(struct conn *c, int fd, int seals, const struct stat *st);
+/* Where that file is mapped; NULL: it isn't, or had another size. */
+void *conn_region(const struct conn *c, const struct stat *st);
+void conn_region_drop(struct conn *c);
+
+/* broker_mend.c: buffers with holes */
+/* See link_ops.look_at. */
+void broker_look_at(struct link *l, struct mapping *m, uint64_t run);
+/* No task uses it: until nobody changes its mapping any more. */
+void bbuf_await_mending(struct bbuf *bb);
 
 /* broker_ring.c: the poller's side */
 extern const struct link_ops broker_link_ops;

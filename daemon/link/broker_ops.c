@@ -13,45 +13,32 @@
 
 #include "daemon/link/broker_impl.h"
 #include "daemon/link/filemap.h"
+#include "daemon/link/memfd.h"
 #include "daemon/link/wake.h"
 #include "daemon/memory/guard.h"
 #include "daemon/memory/hostmap.h"
 
 #define SEALS_OURS	(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define SEALS_RING	(SEALS_OURS | F_SEAL_FUTURE_WRITE)
 
 static struct broker *broker_of_client(struct core_client *c)
 {
 	return c->core->link;
 }
 
-/* Its seals, or EINVAL: not a memfd; EBADF: no descriptor. */
-static int identify(int fd, struct stat *st)
-{
-	/* First: it asks no file system, and after it none but those in memory is asked. */
-	int seals = fcntl(fd, F_GET_SEALS);
-
-	if (seals < 0)
-		return errno == EBADF ? -EBADF : -EINVAL;
-	return fstat(fd, st) || !S_ISREG(st->st_mode) ? -EINVAL : seals;
-}
-
 /*
- * Size and identity of a memfd that has the seals and is writable for ever.
- * EINVAL: not a memfd, one of huge pages or with holes, or other seals; EBADF: no descriptor.
+ * One that has the seals, is writable for ever, and whose pages are there.  @bytes: what is mapped
+ * of it; 0: all.  *@surplus: what it has behind that, which is its user's as well.
  */
-static int inspect(int fd, int seals, struct stat *st)
+static int inspect(int fd, int seals, uint64_t bytes, struct stat *st, uint64_t *surplus)
 {
-	int got = identify(fd, st);
+	int got = memfd_identify(fd, st);
 
 	if (got < 0)
 		return got;
 	if ((got & seals) != seals || got & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
 		return -EINVAL;
-	/* What we touch first is charged to our cgroup, not to its owner's. */
-	if ((u64)st->st_blocks * 512 < (u64)st->st_size)
-		return -EINVAL;
-	/* The pool may be empty when we touch a hole in it, and that would be our end. */
-	return guard_may_map(fd) ? 0 : -EINVAL;
+	return memfd_pages(fd, st, bytes ? bytes : (uint64_t)st->st_size, surplus);
 }
 
 /* What of the kernel's own it is, without asking whoever serves it. */
@@ -94,18 +81,41 @@ static int take_eventfd(int fd)
 /* ------------------------------------------------------------------ */
 /* Rings                                                               */
 
+/*
+ * Where the rings are, if they are sealed and were mapped before that.  -EINPROGRESS: they are
+ * mapped now, and nothing of them is touched until their client has sealed them.
+ */
+static int find_region(struct core_client *cc, int fd, u32 bytes, void **region)
+{
+	struct conn *c = cc->link;
+	uint64_t surplus;
+	struct stat st;
+	int err, seals = memfd_identify(fd, &st);
+
+	if (seals < 0)
+		return seals;
+	if ((u64)st.st_size != bytes)
+		return -EINVAL;
+	if (!(seals & F_SEAL_FUTURE_WRITE)) {
+		err = conn_region_map(c, fd, seals, &st);
+		return err ? err : -EINPROGRESS;
+	}
+	*region = conn_region(c, &st);
+	if (!*region || (seals & SEALS_RING) != SEALS_RING || seals & F_SEAL_WRITE)
+		return -EINVAL;
+	err = memfd_pages(fd, &st, bytes, &surplus);
+	return err ? err : core_buffer_charge_more(cc->ring_buf, surplus);
+}
+
 static int ring_alloc(struct core_client *cc, struct arax_context_init *init, u32 bytes)
 {
 	struct conn *c = cc->link;
-	struct stat st;
-	void *map;
+	void *region;
 	int err;
 
-	err = inspect(init->ring_fd, SEALS_OURS, &st);
+	err = find_region(cc, init->ring_fd, bytes, &region);
 	if (err)
 		return err;
-	if ((u64)st.st_size != bytes)
-		return -EINVAL;
 	c->wake_fd = take_eventfd(init->wake_fd);
 	if (c->wake_fd < 0)
 		return c->wake_fd;
@@ -114,23 +124,14 @@ static int ring_alloc(struct core_client *cc, struct arax_context_init *init, u3
 		err = -errno;
 		goto close_wake;
 	}
-	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, init->ring_fd, 0);
-	if (map == MAP_FAILED) {
-		err = -errno;
-		goto close_bell;
-	}
-	err = guard_add(map, bytes, cc->id, &c->guard);
+	err = guard_add(region, bytes, cc->id, &c->guard);
 	if (err)
-		goto unmap;
+		goto close_bell;
 	c->guarded = true;
-	c->region_bytes = bytes;
-	c->region = map;
-	cc->region = map;
+	cc->region = region;
 	cc->link_ring = c;
 	init->doorbell_fd = c->bell_fd;
 	return 0;
-unmap:
-	munmap(map, bytes);
 close_bell:
 	close(c->bell_fd);
 	c->bell_fd = -1;
@@ -155,7 +156,7 @@ static void ring_free(struct core_client *cc)
 	if (c->guarded)
 		guard_remove(c->guard);
 	c->guarded = false;
-	munmap(c->region, c->region_bytes);
+	conn_region_drop(c);
 	close_polled(c, c->wake_fd);
 	close_polled(c, c->bell_fd);
 	c->wake_fd = c->bell_fd = -1;
@@ -222,6 +223,7 @@ static struct clist *bucket(struct broker *b, dev_t dev, ino_t ino)
 	return &b->idents[(dev * 31 + ino) % IDENT_BUCKETS];
 }
 
+/* The buffer that was created of that memfd, if there is one. */
 static struct bbuf *find_ident(struct broker *b, const struct stat *st)
 {
 	struct clist *pos, *tmp;
@@ -229,10 +231,24 @@ static struct bbuf *find_ident(struct broker *b, const struct stat *st)
 	clist_for_each_safe(pos, tmp, bucket(b, st->st_dev, st->st_ino)) {
 		struct bbuf *bb = clist_entry(pos, struct bbuf, ident);
 
-		if (bb->dev == st->st_dev && bb->ino == st->st_ino && bb->exported)
+		if (bb->dev == st->st_dev && bb->ino == st->st_ino && !bb->buf->type)
 			return bb;
 	}
 	return NULL;
+}
+
+/*
+ * Then its creator decides who uses it and for how long, and not who was handed the descriptor: a
+ * second buffer of the same bytes would be out of his reach.
+ */
+static bool is_buffer(struct broker *b, const struct stat *st)
+{
+	bool is;
+
+	pthread_mutex_lock(&b->ident_lock);
+	is = find_ident(b, st);
+	pthread_mutex_unlock(&b->ident_lock);
+	return is;
 }
 
 /* What one has of ours. */
@@ -257,6 +273,7 @@ static int map_buffer(struct conn *c, struct core_buffer *buf, int fd, const str
 	bb->buf = buf;
 	bb->dev = st->st_dev;
 	bb->ino = st->st_ino;
+	bb->seen_run = UINT64_MAX;
 	bb->map.id = buf->id;
 	bb->map.bytes = buf->bytes;
 	bb->map.serial = mapping_serial();
@@ -305,13 +322,17 @@ free:
 static int buffer_create(struct core_client *c, struct core_buffer *buf,
 			 struct arax_buffer_create *arg)
 {
+	uint64_t surplus;
 	struct stat st;
-	int err = inspect(arg->fd, SEALS_OURS, &st);
+	int err = inspect(arg->fd, SEALS_OURS, buf->bytes, &st, &surplus);
 
 	if (err)
 		return err;
-	if ((u64)st.st_size != buf->bytes)
+	if ((u64)st.st_size != buf->bytes || is_buffer(broker_of_client(c), &st))
 		return -EINVAL;
+	err = core_buffer_charge_more(buf, surplus);
+	if (err)
+		return err;
 	arg->map_offset = 0;
 	return map_buffer(c->link, buf, arg->fd, &st);
 }
@@ -320,24 +341,27 @@ static int buffer_inspect(struct core_client *c, struct arax_buffer_import *arg,
 			  struct core_buffer **existing)
 {
 	struct broker *b = broker_of_client(c);
+	uint64_t surplus;
 	struct bbuf *bb;
 	struct stat st;
 	int err;
 
 	switch (arg->type) {
 	case ARAX_IMPORT_ARAX:
-		err = identify(arg->fd, &st);
+		err = memfd_identify(arg->fd, &st);
 		if (err < 0)
 			return err;
 		pthread_mutex_lock(&b->ident_lock);
 		bb = find_ident(b, &st);
-		err = !bb ? -EINVAL : core_buffer_use(bb->buf) ? 0 : -ESTALE;
+		err = !bb || !bb->exported ? -EINVAL : core_buffer_use(bb->buf) ? 0 : -ESTALE;
 		if (!err)
 			*existing = bb->buf;
 		pthread_mutex_unlock(&b->ident_lock);
 		return err;
 	case ARAX_IMPORT_MEMFD:
-		err = inspect(arg->fd, F_SEAL_SHRINK, &st);
+		err = inspect(arg->fd, F_SEAL_SHRINK, 0, &st, &surplus);
+		if (!err && is_buffer(b, &st))
+			err = -EINVAL;
 		if (!err)
 			arg->bytes = (u64)st.st_size;
 		return err;
@@ -348,14 +372,18 @@ static int buffer_inspect(struct core_client *c, struct arax_buffer_import *arg,
 static int buffer_import(struct core_client *c, struct core_buffer *buf,
 			 struct arax_buffer_import *arg)
 {
+	uint64_t surplus;
 	struct stat st;
-	int err = inspect(arg->fd, F_SEAL_SHRINK, &st);
+	int err = inspect(arg->fd, F_SEAL_SHRINK, buf->bytes, &st, &surplus);
 
 	if (err)
 		return err;
 	/* It may have grown; what was charged is what is mapped. */
 	if ((u64)st.st_size < buf->bytes)
 		return -EINVAL;
+	err = core_buffer_charge_more(buf, surplus);
+	if (err)
+		return err;
 	arg->map_offset = 0;
 	return map_buffer(c->link, buf, arg->fd, &st);
 }
@@ -366,7 +394,8 @@ static int buffer_export(struct core_client *c, struct core_buffer *buf,
 	struct broker *b = broker_of_client(c);
 	struct bbuf *bb = buf->link;
 
-	if (arg->type != ARAX_EXPORT_ARAX)
+	/* What is imported is somebody else's, or has a descriptor already. */
+	if (arg->type != ARAX_EXPORT_ARAX || buf->type)
 		return -EOPNOTSUPP;
 	pthread_mutex_lock(&b->ident_lock);
 	bb->exported = true;
@@ -406,6 +435,7 @@ static void take_out(struct broker *b, struct bbuf *bb)
 /* Any thread. */
 static void unmap(struct bbuf *bb)
 {
+	bbuf_await_mending(bb);
 	hostmap_remove(&bb->map);
 	guard_remove(bb->map.guard);
 	broker_time_taken(bb->broker, holder_uid(bb->holder), holder_is_unlimited(bb->holder),

@@ -412,6 +412,7 @@ const struct link_ops broker_link_ops = {
 	.settle = broker_settle,
 	.map = broker_map,
 	.drop = broker_drop,
+	.look_at = broker_look_at,
 	.charge = broker_charge,
 	.limit = broker_limit,
 	.device = broker_device,

@@ -252,3 +252,17 @@ uint32_t guard_next_marked(void)
 	pthread_mutex_unlock(&lock);
 	return owner;
 }
+
+void guard_mark(uint32_t slot)
+{
+	const uint64_t one = 1;
+	ssize_t n;
+	int fd;
+
+	__atomic_store_n(&region(slot)->marked, 1, __ATOMIC_RELAXED);
+	/* Pairs with the exchange in guard_next_marked(). */
+	__atomic_store_n(&any_marked, 1, __ATOMIC_SEQ_CST);
+	fd = __atomic_load_n(&notify_fd, __ATOMIC_RELAXED);
+	n = fd < 0 ? 0 : write(fd, &one, sizeof(one));
+	(void)n;
+}

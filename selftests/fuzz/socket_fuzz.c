@@ -30,6 +30,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct config config;
 static struct sockaddr_un address = { .sun_family = AF_UNIX };
 static int pool[4];	/* ring, eventfd, buffer, /dev/null */
+static size_t region_size;
+
+#define SEALS	(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static void die(const char *what)
 {
@@ -37,12 +40,12 @@ static void die(const char *what)
 	abort();
 }
 
-static int memfd(size_t bytes)
+static int memfd(size_t bytes, int seals)
 {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd < 0 || ftruncate(fd, (off_t)bytes) || fallocate(fd, 0, 0, (off_t)bytes) ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+	    fcntl(fd, F_ADD_SEALS, seals))
 		die("memfd");
 	return fd;
 }
@@ -66,9 +69,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	    broker_start(broker))
 		die("daemon");
 	arax_layout(8, 128, 4096, &l);
-	pool[0] = memfd(l.region_size);
+	region_size = l.region_size;
 	pool[1] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	pool[2] = memfd(4096);
+	pool[2] = memfd(4096, SEALS);
 	pool[3] = open("/dev/null", O_RDWR | O_CLOEXEC);
 	return 0;
 }
@@ -130,18 +133,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int fd = dial();
 	bool up = true;
 
-	/* number, length, descriptors (two bits each, 3 of them), lies */
+	/* To be sealed when it has been mapped: afresh for each. */
+	pool[0] = memfd(region_size, 0);
+	/* number, length, descriptors (two bits each, 3 of them), lies or what is done */
 	while (size >= 4 && up) {
 		struct arax_msg msg = { .nr = data[0], .id = 1 };
 		uint32_t nr = data[2] >> 6 & 3, i, given;
 		size_t bytes = (size_t)data[1] * 4;
 		uint8_t body[1020] = { 0 };
+		bool seal;
 		int fds[3];
 
 		for (i = 0; i < nr; i++)
 			fds[i] = pool[data[2] >> (2 * i) & 3];
 		msg.nr_fds = nr ^ (data[3] == 0xff);
 		msg.result = data[3] == 0xfe;
+		seal = data[3] == 0xfd;
 		given = (uint32_t)bytes;
 		memcpy(body, &given, 4);
 		data += 4;
@@ -149,10 +156,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		for (i = 4; i < bytes && size; i++, size--)
 			body[i] = *data++;
 		up = post(fd, &msg, body, bytes, fds, nr);
+		if (seal && up && settle(fd))
+			fcntl(pool[0], F_ADD_SEALS, SEALS | F_SEAL_FUTURE_WRITE);
 	}
 	if (up)
 		settle(fd);
 	close(fd);
+	close(pool[0]);
 	fd = dial();
 	if (!settle(fd))
 		die("refused");

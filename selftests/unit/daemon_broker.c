@@ -103,32 +103,66 @@ START_TEST(no_mediator_here)
 }
 END_TEST
 
+/* CONTEXT_INIT with a ring of 4 entries and no arena. */
+static int init_with(struct client *of, int ring_fd, int wake_fd)
+{
+	struct arax_context_init a = { .size = sizeof(a), .depth = 4, .entry_size = 128,
+				       .ring_fd = 0, .wake_fd = 1, .doorbell_fd = -1 };
+	int fds[2] = { ring_fd, wake_fd };
+
+	return client_call(of, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL);
+}
+
+static uint32_t ring_bytes(void)
+{
+	struct arax_layout l;
+
+	arax_layout(4, 128, 0, &l);
+	return l.region_size;
+}
+
+/* Sealed when the broker has mapped it. */
+static int mapped_ring(struct client *of, int wake_fd, int seals)
+{
+	int fd = memfd_sealed(ring_bytes(), 0);
+
+	ck_assert_int_eq(init_with(of, fd, wake_fd), -EINPROGRESS);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
 START_TEST(ring_descriptors_are_checked)
 {
 	struct arax_context_init a = { .size = sizeof(a), .depth = 4, .entry_size = 128,
 				       .ring_fd = 0, .wake_fd = 1, .doorbell_fd = -1 };
-	struct arax_layout l;
-	int good, fds[2], ev = eventfd(0, 0);
+	int good, bad, fds[2], ev = eventfd(0, 0);
 
-	arax_layout(4, 128, 0, &l);
-	good = memfd_sealed(l.region_size, SEALS);
-	fds[1] = ev;
-	fds[0] = memfd_sealed(l.region_size, 0);
-	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
-			 -EINVAL);	/* no seals */
-	fds[0] = memfd_sealed(l.region_size + PAGE, SEALS);
-	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
-			 -EINVAL);	/* another size */
-	fds[0] = memfd_sealed(l.region_size, SEALS | F_SEAL_WRITE);
-	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
-			 -EINVAL);	/* nobody may write */
-	fds[0] = ev;
-	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
-			 -EINVAL);	/* no file */
+	bad = memfd_sealed(ring_bytes() + PAGE, 0);
+	ck_assert_int_eq(init_with(&c, bad, ev), -EINVAL);	/* another size */
+	close(bad);
+	bad = memfd_sealed(ring_bytes(), F_SEAL_WRITE);
+	ck_assert_int_eq(init_with(&c, bad, ev), -EINVAL);	/* nobody may write */
+	close(bad);
+	bad = memfd_sealed(ring_bytes(), SEALS);
+	ck_assert_int_eq(init_with(&c, bad, ev), -EINVAL);	/* it can't be sealed any more */
+	close(bad);
+	bad = memfd_sealed(ring_bytes(), RING_SEALS);
+	ck_assert_int_eq(init_with(&c, bad, ev), -EINVAL);	/* it was not mapped */
+	close(bad);
+	ck_assert_int_eq(init_with(&c, ev, ev), -EINVAL);	/* no file */
+	bad = mapped_ring(&c, ev, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE);
+	ck_assert_int_eq(init_with(&c, bad, ev), -EINVAL);	/* too few seals */
+	close(bad);
+	/* As often as one likes, and what is sealed is not what was mapped last. */
+	bad = memfd_sealed(ring_bytes(), 0);
+	ck_assert_int_eq(init_with(&c, bad, ev), -EINPROGRESS);
+	ck_assert_int_eq(init_with(&c, bad, ev), -EINPROGRESS);
+	good = mapped_ring(&c, ev, RING_SEALS);
+	ck_assert_int_eq(fcntl(bad, F_ADD_SEALS, RING_SEALS), 0);
+	ck_assert_int_eq(init_with(&c, bad, ev), -EINVAL);
+	close(bad);
+	ck_assert_int_eq(init_with(&c, good, good), -EINVAL);	/* no eventfd */
 	fds[0] = good;
-	fds[1] = good;
-	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
-			 -EINVAL);	/* no eventfd */
 	fds[1] = ev;
 	a.wake_fd = 2;
 	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
@@ -139,8 +173,31 @@ START_TEST(ring_descriptors_are_checked)
 	a.wake_fd = -1;
 	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &a, sizeof(a), fds, 2, NULL),
 			 -EBADF);
-	ready(4);
+	/* And the memory was left as it is. */
+	ck_assert_int_eq(init_with(&c, good, ev), 0);
 	ck_assert_int_eq(client_init(&c, 4), -EBUSY);
+	close(good);
+	close(ev);
+}
+END_TEST
+
+/* Who touches a page of a hole that is being punched waits, and with it who waits for him. */
+START_TEST(nobody_punches_holes_into_rings)
+{
+	struct arax_completion done;
+
+	ready(4);
+	ck_assert_int_eq(fallocate(c.ring_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+				   c.layout.region_size), -1);
+	ck_assert_int_eq(errno, EPERM);
+	ck_assert_int_eq(madvise(c.region, c.layout.region_size, MADV_REMOVE), -1);
+	ck_assert_int_eq(errno, EPERM);
+	ck_assert_int_eq(ftruncate(c.ring_fd, 0), -1);
+	ck_assert_int_eq(fallocate(c.ring_fd, FALLOC_FL_KEEP_SIZE, c.layout.region_size, PAGE),
+			 -1);
+	client_fill(&c, 0, client_buffer(&c, PAGE, NULL, NULL), PAGE, 1, 7);
+	ck_assert(client_completion(&c, &done));
+	ck_assert_uint_eq(done.user_data, 7);
 }
 END_TEST
 
@@ -444,11 +501,23 @@ START_TEST(a_timelines_descriptor)
 }
 END_TEST
 
+static int reopened(int fd, int flags)
+{
+	char path[32];
+	int own;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	own = open(path, flags | O_CLOEXEC);
+	ck_assert_int_ge(own, 0);
+	return own;
+}
+
 START_TEST(buffers_are_shared)
 {
 	struct arax_buffer_export ex = { .size = sizeof(ex) };
 	struct arax_buffer_import im = { .size = sizeof(im), .type = ARAX_IMPORT_ARAX };
 	struct arax_buffer_query qa = { .size = sizeof(qa) }, qb = { .size = sizeof(qb) };
+	struct arax_buffer_create cr = { .size = sizeof(cr), .bytes = PAGE };
 	struct client other;
 	uint32_t h;
 	int fd, own;
@@ -471,8 +540,13 @@ START_TEST(buffers_are_shared)
 	ck_assert_uint_eq(qa.id, qb.id);
 	ex.handle = im.handle;
 	ck_assert_int_eq(CALL(&other, ARAX_NR_BUFFER_EXPORT, &ex), -EPERM);
+	/* By another buffer of the same bytes it would be out of its creator's reach. */
 	im.type = ARAX_IMPORT_MEMFD;
 	im.fd = 0;
+	ck_assert_int_eq(client_call(&other, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1,
+				     NULL), -EINVAL);
+	ck_assert_int_eq(client_call(&other, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &fd, 1,
+				     NULL), -EINVAL);
 	close(fd);
 	fd = memfd_sealed(PAGE, 0);
 	ck_assert_int_eq(client_call(&other, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1,
@@ -480,6 +554,9 @@ START_TEST(buffers_are_shared)
 	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);
 	ck_assert_int_eq(client_call(&other, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1,
 				     NULL), 0);
+	/* Its importer is not the one who shares it. */
+	ex.handle = im.handle;
+	ck_assert_int_eq(CALL(&other, ARAX_NR_BUFFER_EXPORT, &ex), -EOPNOTSUPP);
 	im.type = ARAX_IMPORT_DMABUF;
 	ck_assert_int_eq(client_call(&other, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1,
 				     NULL), -EOPNOTSUPP);
@@ -551,6 +628,100 @@ START_TEST(lost_bytes_fail_tasks)
 }
 END_TEST
 
+/* What was lent for reading araxd does not write to. */
+START_TEST(read_only_descriptors_are_refused)
+{
+	struct arax_buffer_export ex = { .size = sizeof(ex) };
+	struct arax_buffer_import im = { .size = sizeof(im), .type = ARAX_IMPORT_ARAX };
+	struct arax_buffer_create cr = { .size = sizeof(cr), .bytes = PAGE };
+	int fd, plain = memfd_sealed(PAGE, SEALS), ro;
+
+	ready(4);
+	ex.handle = client_buffer(&c, PAGE, NULL, NULL);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_EXPORT, &ex, sizeof(ex), NULL, 0, &fd), 0);
+	ro = reopened(fd, O_RDONLY);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &ro, 1, NULL),
+			 -EACCES);
+	close(ro);
+	ro = reopened(fd, O_WRONLY);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &ro, 1, NULL),
+			 -EACCES);
+	close(ro);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1, NULL), 0);
+	close(fd);
+	ro = reopened(plain, O_RDONLY);
+	im.type = ARAX_IMPORT_MEMFD;
+	im.fd = 0;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &ro, 1, NULL),
+			 -EACCES);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &ro, 1, NULL),
+			 -EACCES);
+	close(ro);
+	close(plain);
+}
+END_TEST
+
+static uint64_t memory_used(void)
+{
+	struct arax_tenant t = { .size = sizeof(t), .cgroup_fd = -1 };
+
+	ck_assert_int_eq(CALL(&c, ARAX_NR_TENANT_QUERY, &t), 0);
+	return t.usage.counters[ARAX_RES_MEMORY].used;
+}
+
+/* Pages behind its end are there for as long as araxd maps it. */
+START_TEST(what_is_behind_the_end_counts)
+{
+	struct arax_buffer_import im = { .size = sizeof(im), .type = ARAX_IMPORT_MEMFD };
+	struct arax_buffer_create cr = { .size = sizeof(cr), .bytes = PAGE };
+	struct arax_handle h = { .size = sizeof(h) };
+	int fd = memfd_sealed(PAGE, 0), ring = memfd_sealed(ring_bytes(), 0);
+	int ev = eventfd(0, EFD_CLOEXEC);
+	struct client other;
+	uint64_t before;
+
+	ready(4);
+	before = memory_used();
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(fallocate(ring, FALLOC_FL_KEEP_SIZE, ring_bytes(), 4 << 20), 0);
+	ck_assert_int_eq(init_with(&other, ring, ev), -EINPROGRESS);
+	ck_assert_int_eq(fcntl(ring, F_ADD_SEALS, RING_SEALS), 0);
+	ck_assert_int_eq(init_with(&other, ring, ev), -EINVAL);
+	ck_assert_uint_eq(memory_used(), before);
+	close(ring);
+	ring = memfd_sealed(ring_bytes(), 0);
+	ck_assert_int_eq(fallocate(ring, FALLOC_FL_KEEP_SIZE, ring_bytes(), PAGE), 0);
+	ck_assert_int_eq(init_with(&other, ring, ev), -EINPROGRESS);
+	ck_assert_int_eq(fcntl(ring, F_ADD_SEALS, RING_SEALS), 0);
+	ck_assert_int_eq(init_with(&other, ring, ev), 0);
+	ck_assert_uint_eq(memory_used(), before + ring_bytes() + PAGE);
+	close(ring);
+	close(ev);
+	client_close(&other);
+	ck_assert(comes_true(memory_used() == before, 100));
+	ck_assert_int_eq(fallocate(fd, FALLOC_FL_KEEP_SIZE, PAGE, 3 * PAGE), 0);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, SEALS), 0);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &fd, 1, NULL), 0);
+	ck_assert_uint_eq(memory_used(), before + 4 * PAGE);
+	h.handle = cr.handle;
+	ck_assert_int_eq(CALL(&c, ARAX_NR_BUFFER_DESTROY, &h), 0);
+	/* It is given back when nobody knows it any more. */
+	ck_assert(comes_true(memory_used() == before, 100));
+	close(fd);
+	/* More than any kernel adds by itself. */
+	fd = memfd_sealed(PAGE, 0);
+	ck_assert_int_eq(fallocate(fd, FALLOC_FL_KEEP_SIZE, PAGE, 4 << 20), 0);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, SEALS), 0);
+	cr.fd = 0;
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &fd, 1, NULL),
+			 -EINVAL);
+	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1, NULL),
+			 -EINVAL);
+	ck_assert_uint_eq(memory_used(), before);
+	close(fd);
+}
+END_TEST
+
 /* Where the pool is empty when they are touched, no smaller page could take their place. */
 START_TEST(huge_pages_are_refused)
 {
@@ -577,17 +748,17 @@ START_TEST(holes_are_refused)
 {
 	struct arax_buffer_import im = { .size = sizeof(im), .type = ARAX_IMPORT_MEMFD, .fd = 0 };
 	struct arax_buffer_create cr = { .size = sizeof(cr), .bytes = 4 * PAGE, .fd = 0 };
-	struct arax_context_init init = { .size = sizeof(init), .depth = 4, .entry_size = 128,
-					  .ring_fd = 0, .wake_fd = 1, .doorbell_fd = -1 };
-	struct arax_layout l;
-	int fds[2] = { -1, eventfd(0, EFD_CLOEXEC) }, fd = memfd_sealed(4 * PAGE, SEALS);
+	int fd = memfd_sealed(4 * PAGE, SEALS), ring, ev = eventfd(0, EFD_CLOEXEC);
 	uint8_t one = 1;
 
-	arax_layout(4, 128, 0, &l);
-	fds[0] = memfd_sealed(l.region_size, SEALS);
-	ck_assert_int_eq(fallocate(fds[0], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGE), 0);
-	ck_assert_int_eq(client_call(&c, ARAX_NR_CONTEXT_INIT, &init, sizeof(init), fds, 2, NULL),
-			 -EINVAL);
+	/* Punched when it was mapped already. */
+	ring = memfd_sealed(ring_bytes(), 0);
+	ck_assert_int_eq(init_with(&c, ring, ev), -EINPROGRESS);
+	ck_assert_int_eq(fallocate(ring, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGE), 0);
+	ck_assert_int_eq(fcntl(ring, F_ADD_SEALS, RING_SEALS), 0);
+	ck_assert_int_eq(init_with(&c, ring, ev), -EINVAL);
+	close(ring);
+	close(ev);
 	ready(4);
 	ck_assert_int_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, PAGE, PAGE), 0);
 	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1, NULL),
@@ -599,8 +770,6 @@ START_TEST(holes_are_refused)
 	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_IMPORT, &im, sizeof(im), &fd, 1, NULL), 0);
 	ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &cr, sizeof(cr), &fd, 1, NULL), 0);
 	close(fd);
-	close(fds[0]);
-	close(fds[1]);
 }
 END_TEST
 
@@ -989,6 +1158,11 @@ START_TEST(work_takes_turns)
 }
 END_TEST
 
+static uint32_t is_dead(const struct client *of)
+{
+	return __atomic_load_n(&((struct arax_ring_ctl *)of->region)->dead, __ATOMIC_RELAXED);
+}
+
 /* Where buffers are unmapped. */
 struct held_job {
 	struct host_job job;
@@ -1018,14 +1192,6 @@ static bool is_mapped(ino_t ino)
 	return found;
 }
 
-static uint64_t memory_used(void)
-{
-	struct arax_tenant t = { .size = sizeof(t), .cgroup_fd = -1 };
-
-	ck_assert_int_eq(CALL(&c, ARAX_NR_TENANT_QUERY, &t), 0);
-	return t.usage.counters[ARAX_RES_MEMORY].used;
-}
-
 /* What takes long is not done by who answers calls, and the bytes come back at once. */
 START_TEST(buffers_are_unmapped_aside)
 {
@@ -1049,6 +1215,73 @@ START_TEST(buffers_are_unmapped_aside)
 	__atomic_store_n(&h.go, 1, __ATOMIC_RELEASE);
 	while (is_mapped(st.st_ino))
 		usleep(1000);
+	close(fd);
+}
+END_TEST
+
+/* Nor are rings. */
+START_TEST(rings_are_unmapped_aside)
+{
+	struct held_job h = { .job.run = hold_job };
+	struct client other;
+	uint64_t before;
+	struct stat st;
+
+	ready(4);
+	before = memory_used();
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 4), 0);
+	ck_assert_int_eq(fstat(other.ring_fd, &st), 0);
+	host_thread_push(daemon_poller(d)->undertaker, &h.job);
+	client_close(&other);
+	ck_assert(comes_true(memory_used() == before, 100));
+	ck_assert(is_mapped(st.st_ino));
+	__atomic_store_n(&h.go, 1, __ATOMIC_RELEASE);
+	while (is_mapped(st.st_ino))
+		usleep(1000);
+}
+END_TEST
+
+/*
+ * A task's thread would wait for one hole after the other: it gets other pages, and who punches
+ * loses his context.
+ */
+START_TEST(who_punches_holes_keeps_nothing)
+{
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+	struct arax_completion done;
+	struct client other;
+	uint32_t q, h, tries;
+	struct stat st;
+	int fd;
+
+	ready(4);
+	client_open(&other, daemon_path(d));
+	ck_assert_int_eq(client_init(&other, 4), 0);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	q = client_queue(&c, 0);
+	h = client_buffer(&c, 2 * PAGE, NULL, &fd);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	ck_assert(is_mapped(st.st_ino));
+	for (tries = 0; tries < WAIT_S && !is_dead(&c); tries++) {
+		client_spin(&c, k.id, q, h, 1000000);
+		client_publish(&c);
+		while (!is_dead(&c) && !client_has_completion(&c)) {
+			/* Of what comes at once nobody sees that it was away. */
+			fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, PAGE, PAGE);
+			fallocate(fd, 0, PAGE, PAGE);
+			usleep(1000);
+		}
+		if (!is_dead(&c))
+			client_completion(&c, &done);
+	}
+	ck_assert_uint_eq(is_dead(&c), EFAULT);
+	ck_assert(!is_mapped(st.st_ino));
+	client_fill(&other, client_queue(&other, 0), client_buffer(&other, PAGE, NULL, NULL), PAGE,
+		    1, 1);
+	ck_assert(client_completion(&other, &done));
+	ck_assert_int_eq(done.result, 0);
+	client_close(&other);
 	close(fd);
 }
 END_TEST
@@ -2670,6 +2903,7 @@ int main(void)
 	tcase_add_test(t, struct_rules);
 	tcase_add_test(t, no_mediator_here);
 	tcase_add_test(t, ring_descriptors_are_checked);
+	tcase_add_test(t, nobody_punches_holes_into_rings);
 	tcase_add_test(t, fill_and_copy);
 	tcase_add_test(t, bad_tasks_complete_with_errors);
 	tcase_add_test(t, sleepers_are_woken);
@@ -2679,6 +2913,8 @@ int main(void)
 	tcase_add_test(t, a_timelines_descriptor);
 	tcase_add_test(t, buffers_are_shared);
 	tcase_add_test(t, lost_bytes_fail_tasks);
+	tcase_add_test(t, read_only_descriptors_are_refused);
+	tcase_add_test(t, what_is_behind_the_end_counts);
 	tcase_add_test(t, huge_pages_are_refused);
 	tcase_add_test(t, holes_are_refused);
 	tcase_add_test(t, forked_child_is_refused);
@@ -2691,6 +2927,8 @@ int main(void)
 	tcase_add_test(t, many_submits_block_nobody);
 	tcase_add_test(t, work_takes_turns);
 	tcase_add_test(t, buffers_are_unmapped_aside);
+	tcase_add_test(t, rings_are_unmapped_aside);
+	tcase_add_test(t, who_punches_holes_keeps_nothing);
 	tcase_add_test(t, waits_end_by_deadline);
 	tcase_add_test(t, waits_cost_others_nothing);
 	tcase_add_test(t, refusals_dont_fill_the_log);

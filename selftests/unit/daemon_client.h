@@ -62,6 +62,7 @@ int client_call(struct client *c, uint32_t nr, void *arg, size_t bytes, const in
 
 int memfd_sealed(uint64_t bytes, int seals);
 #define SEALS	(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define RING_SEALS	(SEALS | F_SEAL_FUTURE_WRITE)	/* when the broker has mapped it */
 int client_init(struct client *c, uint32_t depth);
 /* Asks for rings, of its own, without waiting for the answer. */
 void client_send_init(struct client *c, uint32_t depth);

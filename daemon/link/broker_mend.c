@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Buffers into which their owners punch holes while tasks use them.
+ *
+ * Whoever touches a page of a hole that is being punched waits until it is, and then for the next
+ * one: a device's thread would wait for as long as the owner goes on.  Rings are sealed against
+ * that (broker_region.c); a buffer can't be, as others may have to map it when it is exported.  So
+ * the poller looks at the buffers of tasks that run for long.  If something was done to the file
+ * of one meanwhile, araxd has pages of zeros in its place: a thread that waits finds these after
+ * the present punch, and the context that made the buffer ends.
+ *
+ * What a punch takes its owner decides, by how often he maps the file, and the pages are there
+ * till near its end, and may be back soon after.  But the file's change time tells of it, which no
+ * program can set, and which stays as it is while a file is mapped and written to.
+ */
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "daemon/link/broker_impl.h"
+#include "daemon/log.h"
+#include "daemon/memory/guard.h"
+
+/* A second one within some seconds is too many, as is one that takes as long itself. */
+#define MEND_COSTS_NS	(PATIENCE_NS / 2)
+
+enum { MEND_NOT, MEND_UNDER_WAY, MEND_DONE };
+
+/* On a thread of its own: to change a mapping waits for those who are in a fault. */
+static void mend(struct host_job *job)
+{
+	struct bbuf *bb = (struct bbuf *)((char *)job - offsetof(struct bbuf, mend));
+	struct broker *b = bb->broker;
+	uint64_t start = monotonic_ns(), now;
+	void *at;
+
+	at = mmap(bb->map.base, bb->map.bytes, PROT_READ | PROT_WRITE,
+		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+	now = monotonic_ns();
+	if (at == MAP_FAILED)
+		log_warn("a buffer with holes can't be replaced", log_u64("buffer", bb->map.id));
+	if (!holder_is_unlimited(bb->holder)) {
+		patience_spend(&b->patience, holder_uid(bb->holder),
+			       MEND_COSTS_NS + now - start, now);
+		__atomic_store_n(&b->look, 1, __ATOMIC_RELEASE);
+	}
+	guard_mark(bb->map.guard);
+	pthread_mutex_lock(&b->mend_lock);
+	bb->mending = MEND_DONE;
+	pthread_cond_broadcast(&b->mended);
+	pthread_mutex_unlock(&b->mend_lock);
+}
+
+/* Has anything been done to it while that run used it? */
+static bool has_changed(struct bbuf *bb, const struct stat *st, uint64_t run)
+{
+	bool same = bb->seen_run == run;
+	bool changed = bb->seen.tv_sec != st->st_ctim.tv_sec ||
+		       bb->seen.tv_nsec != st->st_ctim.tv_nsec;
+
+	bb->seen_run = run;
+	bb->seen = st->st_ctim;
+	return same && changed;
+}
+
+void broker_look_at(struct link *l, struct mapping *m, uint64_t run)
+{
+	struct broker *b = (struct broker *)l;
+	struct bbuf *bb = (struct bbuf *)m;
+	struct stat st;
+
+	/* It takes no lock that the file's owner could hold. */
+	if (bb->told || fstat(m->fd, &st) || !has_changed(bb, &st, run))
+		return;
+	bb->told = true;
+	bb->mending = MEND_UNDER_WAY;
+	bb->mend.run = mend;
+	host_thread_push(b->mender, &bb->mend);
+}
+
+/* It was told while a task used the buffer, so before this. */
+void bbuf_await_mending(struct bbuf *bb)
+{
+	struct broker *b = bb->broker;
+
+	pthread_mutex_lock(&b->mend_lock);
+	while (bb->mending == MEND_UNDER_WAY)
+		pthread_cond_wait(&b->mended, &b->mend_lock);
+	pthread_mutex_unlock(&b->mend_lock);
+}

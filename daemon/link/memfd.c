@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+#include "daemon/link/memfd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "daemon/memory/guard.h"
+
+#define ST_BLOCK	512u	/* stat's, whatever the file's */
+
+int memfd_identify(int fd, struct stat *st)
+{
+	/*
+	 * First: it asks no file system, and after it none but those in memory is asked.  And what
+	 * was done to the file before it was sealed is seen below.
+	 */
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (seals < 0)
+		return errno == EBADF ? -EBADF : -EINVAL;
+	if (fstat(fd, st) || !S_ISREG(st->st_mode))
+		return -EINVAL;
+	return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR ? seals : -EACCES;
+}
+
+/* Of memory files: as many pages as a page has entries for. */
+static uint64_t huge_page(void)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	return page * (page / 8);
+}
+
+int memfd_pages(int fd, const struct stat *st, uint64_t bytes, uint64_t *surplus)
+{
+	uint64_t present = (uint64_t)st->st_blocks * ST_BLOCK;
+
+	/* What we touch first is charged to our cgroup, not to its owner's. */
+	if (present < (uint64_t)st->st_size)
+		return -EINVAL;
+	*surplus = present > bytes ? present - bytes : 0;
+	/* Pages behind its end are of no use, but they are there for as long as we map it. */
+	if (*surplus >= huge_page())
+		return -EINVAL;
+	/* The pool may be empty when we touch a hole in it, and that would be our end. */
+	return guard_may_map(fd) ? 0 : -EINVAL;
+}
