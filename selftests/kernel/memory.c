@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <linux/dma-buf.h>
+#include <linux/dma-heap.h>
 #include <linux/falloc.h>
 #include <linux/futex.h>
 #include <linux/udmabuf.h>
@@ -1154,6 +1155,44 @@ KTEST(a_udmabuf_becomes_a_buffer)
 	fill(r, 4 * PAGE, 2);
 	CHECK(filled(p, 4 * PAGE, 2));
 	mediator_close(&m);
+	client_close(&c);
+}
+
+/* Memory of the system's dma-heap, by a descriptor that was opened with @flags. */
+static int dma_heap(int flags)
+{
+	struct dma_heap_allocation_data d = { .len = 4 * PAGE,
+					      .fd_flags = (uint32_t)(flags | O_CLOEXEC) };
+	int heap = open("/dev/dma_heap/system", O_RDONLY | O_CLOEXEC);
+
+	if (heap < 0)
+		return -1;
+	CHECK_SYS(ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &d));
+	close(heap);
+	return (int)d.fd;
+}
+
+/* Whom a dma-buf was lent for reading doesn't get to write to it by importing it. */
+KTEST(a_dma_buf_for_reading_stays_so)
+{
+	static const int access[] = { O_RDONLY, O_WRONLY, O_RDWR };
+	struct arax_buffer_import i;
+	struct client c;
+	unsigned int k;
+	int fd;
+
+	client_open(&c, 4, 128, 0);
+	for (k = 0; k < 3; k++) {
+		fd = dma_heap(access[k]);
+		if (fd < 0) {
+			tap_skip("this kernel has no dma-heap");
+			break;
+		}
+		CHECK_EQ(buffer_import(&c, ARAX_IMPORT_DMABUF, fd, &i),
+			 access[k] == O_RDWR ? 0 : -EACCES);
+		CHECK_EQ(charged(&c), c.init.region_size + (access[k] == O_RDWR ? 4 * PAGE : 0));
+		CHECK_SYS(close(fd));
+	}
 	client_close(&c);
 }
 
