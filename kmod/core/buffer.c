@@ -35,8 +35,12 @@ struct core_buffer *core_buffer_new(struct core_client *c, u64 bytes, u32 type, 
 	clist_init(&buf->note);
 	clist_init(&buf->garbage);
 	core_mutex_lock(&core->lock);
-	*err = c->user->buffers < core->params.user_buffers ?
-	       core_handle_add(&core->buffers, CORE_BUFFER, buf, &buf->id) : -ENOSPC;
+	*err = core_handles_room(&core->buffers, &core->lock);
+	/* Others of the user's may have come meanwhile. */
+	if (!*err && c->user->buffers >= core->params.user_buffers)
+		*err = -ENOSPC;
+	if (!*err)
+		*err = core_handle_add(&core->buffers, CORE_BUFFER, buf, &buf->id);
 	if (!*err) {
 		c->user->buffers++;
 		core_tenant_hold(core, buf->tenant);
