@@ -40,6 +40,14 @@ static uint64_t frame(const void *address)
 	return entry & ((1ull << 55) - 1);
 }
 
+static uint64_t bytes_held(int fd)
+{
+	struct stat st;
+
+	CHECK_SYS(fstat(fd, &st));
+	return (uint64_t)st.st_blocks * 512;
+}
+
 static void fill(uint8_t *p, size_t n, unsigned int seed)
 {
 	size_t i;
@@ -606,11 +614,62 @@ KTEST(a_memfd_becomes_a_buffer)
 	r = mmap(NULL, i.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, g.fd, 0);
 	fill(r, 4 * PAGE, 2);
 	CHECK(filled(p, 4 * PAGE, 2));
-	CHECK_EQ(frame(p), frame(r));
+	fill(p, 4 * PAGE, 3);
+	CHECK(filled(r, 4 * PAGE, 3));
+	fill(r, 4 * PAGE, 2);
 	/* A write seal that comes later is refused while it is pinned or mapped. */
 	CHECK_SYS_ERR(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), EBUSY);
+	/* The mediator's mapping keeps the pins, and so the charge. */
+	CHECK_SYS(close(g.fd));
 	CHECK_OK(buffer_destroy(&c, i.handle));
+	CHECK_EQ(mediator_note(&m, ARAX_DISPATCH_BUFFER).d.type, ARAX_DISPATCH_BUFFER);
+	CHECK_EQ(charged(&c), c.init.region_size + 4 * PAGE);
+	CHECK_SYS(munmap(r, 4 * PAGE));
 	CHECK_EQ(charged(&c), c.init.region_size);
+	CHECK(filled(p, 4 * PAGE, 2));
+	mediator_close(&m);
+	client_close(&c);
+}
+
+/*
+ * Who punches holes in his memfd has other pages himself.  The mediator has those that are
+ * pinned, and waits for nobody: it never has the client's file.
+ */
+KTEST(a_memfd_with_holes_of_its_owner_s)
+{
+	const size_t n = 200;		/* pages: more than one touch maps */
+	struct arax_buffer_import i;
+	struct arax_buffer_get g;
+	struct mediator m;
+	struct client c;
+	int fd = memfd_sealed(n * PAGE, F_SEAL_SHRINK);
+	uint8_t *p, *r, *half;
+
+	client_open(&c, 4, 128, 0);
+	mediator_open(&m, 0);
+	p = mmap(NULL, n * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(p != MAP_FAILED);
+	fill(p, n * PAGE, 1);
+	CHECK_OK(buffer_import(&c, ARAX_IMPORT_MEMFD, fd, &i));
+	CHECK_OK(mediator_get(&m, buffer_query(&c, i.handle).id, &g));
+	CHECK_SYS_ERR(fallocate(g.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGE), ENODEV);
+	CHECK(mmap(NULL, (n + 1) * PAGE, PROT_READ, MAP_SHARED, g.fd, 0) == MAP_FAILED);
+	CHECK(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, g.fd, (off_t)(n * PAGE)) == MAP_FAILED);
+	CHECK(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, g.fd, 0) == MAP_FAILED);
+	r = mmap(NULL, n * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, g.fd, 0);
+	half = mmap(NULL, n / 2 * PAGE, PROT_READ, MAP_SHARED, g.fd, (off_t)(n / 2 * PAGE));
+	CHECK(r != MAP_FAILED && half != MAP_FAILED);
+	CHECK_EQ(r[7 * PAGE], p[7 * PAGE]);
+	CHECK_SYS(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)(n * PAGE)));
+	/* Neither what was touched nor what was not is another page, or a new one of the file's. */
+	CHECK(filled(r, n * PAGE, 1));
+	CHECK(!memcmp(half, r + n / 2 * PAGE, n / 2 * PAGE));
+	CHECK_EQ(bytes_held(fd), 0);
+	fill(r, n * PAGE, 2);
+	CHECK(!memcmp(half, r + n / 2 * PAGE, n / 2 * PAGE));
+	CHECK_EQ(bytes_held(fd), 0);
+	CHECK_EQ(p[0] | p[n * PAGE - 1], 0);
+	CHECK_EQ(charged(&c), c.init.region_size + n * PAGE);
 	mediator_close(&m);
 	client_close(&c);
 }
@@ -671,14 +730,6 @@ static uint8_t *huge_place(void)
 	CHECK(p != MAP_FAILED);
 	CHECK_SYS(munmap(p, 3 * HUGE));
 	return (uint8_t *)(((uintptr_t)p + HUGE - 1) & ~(uintptr_t)(HUGE - 1));
-}
-
-static uint64_t bytes_held(int fd)
-{
-	struct stat st;
-
-	CHECK_SYS(fstat(fd, &st));
-	return (uint64_t)st.st_blocks * 512;
 }
 
 /*
