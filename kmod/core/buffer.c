@@ -102,6 +102,7 @@ void core_buffer_put_last(struct core_buffer *buf, struct core_garbage *g)
 
 	core_warn_on(buf->users);
 	buf->idle = true;
+	core->nr_revoked -= buf->revoked;
 	/*
 	 * What the mediator may have mapped lasts until it has been told: else its id
 	 * could be given out anew, and would be found mapped there.
@@ -290,7 +291,10 @@ int core_buffer_query(struct core_client *c, struct arax_buffer_query *a)
 	return 0;
 }
 
-/* Only its creator may; others' handles stay, their tasks are refused. */
+/*
+ * Only its creator may; others' handles stay, their tasks are refused.  Those that were
+ * accepted before fail when they end: nobody knows whether they have seen the pages still.
+ */
 int core_buffer_revoke(struct core_client *c, u32 handle)
 {
 	struct core_buffer *buf = get(c, handle);
@@ -302,6 +306,7 @@ int core_buffer_revoke(struct core_client *c, u32 handle)
 		err = -EPERM;
 	} else {
 		core_spin_lock(&c->core->dispatch);
+		c->core->nr_revoked += !buf->revoked;
 		buf->revoked = true;
 		core_spin_unlock(&c->core->dispatch);
 		c->core->ops->buffer_revoke(buf);

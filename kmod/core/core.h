@@ -572,6 +572,7 @@ struct core {
 	u64 poison;
 	u64 poison_dead;	/* no mark up to this one counts */
 	u32 nr_marking;		/* clients whose marks count */
+	u32 nr_revoked;		/* buffers that somebody still uses */
 	u32 era;		/* of promises: one between two deaths */
 	u64 undispatched;	/* tags given to tasks that no mediator had */
 };
@@ -1059,6 +1060,9 @@ struct core_result {
 	u64 bytes;
 	u64 origin;
 };
+
+/* Was a buffer of its revoked, after it was accepted?  core->dispatch held. */
+bool core_uses_revoked(const struct core_task *t);
 
 /* Uncharges a task, posts its completion and releases what it holds. */
 void core_complete(struct core *core, struct core_task *t, const struct core_result *r,

@@ -1299,6 +1299,34 @@ KTEST(revoked_pages_fault)
 	client_close(&a);
 }
 
+/* A task that ran on a buffer which was taken away meanwhile has seen nobody knows what. */
+KTEST(revoked_under_a_task)
+{
+	struct arax_buffer_create b;
+	struct arax_buffer_import i;
+	struct client a, c;
+	struct mediator m;
+	struct work w;
+	uint32_t q;
+	int fd;
+
+	client_open(&a, 4, 128, 0);
+	client_open(&c, 4, 128, 0);
+	mediator_open(&m, 0);
+	b = buffer_new(&a, PAGE);
+	fd = buffer_export(&a, b.handle, ARAX_EXPORT_ARAX);
+	CHECK_OK(buffer_import(&c, ARAX_IMPORT_ARAX, fd, &i));
+	q = queue_new(&c, 0);
+	client_range_task(&c, q, 5, 0, i.handle, ARAX_IN, 0, PAGE);
+	w = mediator_task(&m);
+	buffer_revoke(&a, b.handle);
+	mediator_done(&m, w.d.tag, 0);
+	CHECK_EQ(client_wait(&c).result, -ESTALE);
+	mediator_close(&m);
+	client_close(&c);
+	client_close(&a);
+}
+
 /* A page that somebody has pinned is that somebody's, not the buffer's. */
 KTEST(revocation_under_a_pin)
 {
