@@ -136,7 +136,8 @@ static int add_handle(struct core_client *c, struct core_buffer *buf, u32 *handl
 	err = core_handle_add(&c->handles, CORE_BUFFER, buf, handle);
 	if (!err) {
 		core_client_count(c, CORE_BUFFER, 1);
-		if (buf->context == c->id)
+		/* However many handles of it there are, it is one buffer. */
+		if (buf->context == c->id && !buf->own_handles++)
 			core_atomic_add(&c->memory, buf->charged);
 	}
 	core_mutex_unlock(&c->lock);
@@ -264,7 +265,7 @@ int core_buffer_destroy(struct core_client *c, u32 handle)
 	buf = core_handle_remove(&c->handles, CORE_BUFFER, handle);
 	if (buf) {
 		core_client_count(c, CORE_BUFFER, -1);
-		if (buf->context == c->id)
+		if (buf->context == c->id && !--buf->own_handles)
 			core_atomic_add(&c->memory, -buf->charged);
 	}
 	core_mutex_unlock(&c->lock);

@@ -277,6 +277,7 @@ struct core_buffer {
 	u32 type;		/* 0 created, else 1 + enum arax_import */
 	u32 context;		/* creator */
 	u32 uid;
+	u32 own_handles;	/* its creator's, by whose lock */
 	struct core_tenant *tenant;	/* charged, reference held */
 	struct core_tenant *user;
 	void *link;		/* the link's own */
