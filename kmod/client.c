@@ -59,7 +59,8 @@ int arax_client_map_add(struct arax_client *ac, unsigned long index, struct arax
 
 	if (!m)
 		return -ENOMEM;
-	m->file = get_file(ab->file);
+	/* Its own memfd it may map, and pin, as it likes. */
+	m->file = get_file(ab->backing == ARAX_BACKING_MEMFD ? ab->memfd : ab->file);
 	m->bytes = ab->core->bytes;
 	m->ring = ring;
 	m->dmabuf = ab->backing == ARAX_BACKING_DMABUF;

@@ -231,8 +231,14 @@ struct file *arax_dmabuf_export(struct arax_buffer *ab)
 	return dmabuf->file;
 }
 
+/*
+ * A client maps an import through our node, which is open for writing, and dma_buf_mmap()
+ * asks nobody: so whom the dma-buf was only lent for reading must be found out here.
+ */
 static int usable(struct dma_buf *dmabuf)
 {
+	if ((dmabuf->file->f_mode & (FMODE_READ | FMODE_WRITE)) != (FMODE_READ | FMODE_WRITE))
+		return -EACCES;
 	if (!dmabuf->ops->mmap)
 		return -EOPNOTSUPP;
 	return dmabuf->size && IS_ALIGNED(dmabuf->size, PAGE_SIZE) ? 0 : -EINVAL;

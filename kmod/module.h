@@ -184,22 +184,22 @@ void arax_pages_discard(struct file *file);
 
 enum arax_backing {
 	ARAX_BACKING_PAGES,	/* ours */
-	ARAX_BACKING_MEMFD,
+	ARAX_BACKING_MEMFD,	/* the file's, pinned */
 	ARAX_BACKING_DMABUF,
 	ARAX_BACKING_USER,	/* pages of the client, pinned */
 };
 
 /*
- * The link's half of a core_buffer.  @file holds the pages; with
- * ARAX_BACKING_PAGES and _USER its last reference ends the buffer, else the core's
- * last user does.
+ * The link's half of a core_buffer.  @file holds the pages, and is what the mediator gets;
+ * its last reference ends the buffer.  With ARAX_BACKING_DMABUF the core's last user does.
  */
 struct arax_buffer {
 	struct core_buffer *core;
 	enum arax_backing backing;
 	struct file *file;
+	struct file *memfd;	/* what clients map; reference held */
 	struct dma_buf *dmabuf;
-	void *pins;		/* array of pages or folios */
+	struct page **pins;	/* of the whole buffer, in order */
 	unsigned long nr_pins;
 };
 
@@ -232,10 +232,25 @@ void arax_dmabuf_release(struct arax_buffer *ab);
 int arax_dmabuf_mmap(struct file *file, struct vm_area_struct *vma);
 
 /* ------------------------------------------------------------------ */
+/* pins.c                                                              */
+
+/* A file as ab->file whose mappings are of ab->pins; its end is the buffer's. */
+int arax_pins_file(struct arax_buffer *ab, const char *name);
+
+/* ------------------------------------------------------------------ */
+/* memfd.c                                                             */
+
+int arax_memfd_inspect(int fd, u64 *bytes);
+int arax_memfd_import(struct arax_buffer *ab, int fd, u64 bytes);
+/* When ab->file has gone, as the next. */
+void arax_memfd_release(struct arax_buffer *ab);
+
+/* ------------------------------------------------------------------ */
 /* user.c                                                              */
 
 /* Of the calling process. */
 int arax_user_import(struct arax_buffer *ab, u64 address, u64 bytes);
+void arax_user_release(struct arax_buffer *ab);
 
 /* ------------------------------------------------------------------ */
 /* ring.c                                                              */

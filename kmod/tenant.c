@@ -15,9 +15,9 @@
 #ifdef CONFIG_CGROUPS
 
 static struct core_tenant *get_one(struct core *core, struct cgroup *cgrp,
-				   struct core_tenant *parent)
+				   struct core_tenant *parent, struct clist *spares)
 {
-	struct core_tenant *t = core_tenant_get(core, cgroup_id(cgrp), parent, "");
+	struct core_tenant *t = core_tenant_get_spare(core, cgroup_id(cgrp), parent, "", spares);
 
 	if (!t || t->link)
 		return t;
@@ -31,9 +31,11 @@ static struct core_tenant *get_one(struct core *core, struct cgroup *cgrp,
 
 /*
  * The chain from the root down to @cgrp, whose caller's reference keeps all of
- * it.  What nests deeper than CORE_TENANT_DEPTH counts for its ancestor.
+ * it.  What nests deeper than CORE_TENANT_DEPTH counts for its ancestor.  -ENOMEM if
+ * there are not spares enough.
  */
-static int chain_get(struct core *core, struct cgroup *cgrp, struct core_tenant **out)
+static int chain_get(struct core *core, struct cgroup *cgrp, struct clist *spares,
+		     struct core_tenant **out)
 {
 	struct cgroup *chain[CORE_TENANT_DEPTH];
 	struct core_tenant *parent = NULL, *t;
@@ -45,7 +47,7 @@ static int chain_get(struct core *core, struct cgroup *cgrp, struct core_tenant 
 	for (; cgrp && n < CORE_TENANT_DEPTH; cgrp = cgroup_parent(cgrp))
 		chain[n++] = cgrp;
 	while (n--) {
-		t = get_one(core, chain[n], parent);
+		t = get_one(core, chain[n], parent, spares);
 		/* A new child has taken a reference of its own. */
 		if (parent)
 			core_tenant_put(core, parent);
@@ -55,6 +57,29 @@ static int chain_get(struct core *core, struct cgroup *cgrp, struct core_tenant 
 	}
 	*out = parent;
 	return 0;
+}
+
+/*
+ * With core->lock held, but not while tenants are made: a caller over its memory.high
+ * sleeps for seconds then, and everybody would wait for it.  Those of most chains are there.
+ */
+static int chain_make(struct core *core, struct cgroup *cgrp, struct core_tenant **out)
+{
+	struct clist spares;
+	int err;
+
+	clist_init(&spares);
+	err = chain_get(core, cgrp, &spares, out);
+	if (!err)
+		return 0;
+	mutex_unlock(&core->lock);
+	/* Of the whole chain: what was there has nobody that would keep it. */
+	err = core_spares_make(&spares, min(cgrp->level + 1, CORE_TENANT_DEPTH));
+	mutex_lock(&core->lock);
+	if (!err)
+		err = chain_get(core, cgrp, &spares, out);
+	core_spares_free(&spares);
+	return err;
 }
 
 /* The flag goes first when a cgroup is removed, and never comes back. */
@@ -82,7 +107,7 @@ int arax_tenant_current(struct core *core, struct core_tenant **out)
 	} while (!cgroup_tryget(cgrp));
 	rcu_read_unlock();
 	mutex_lock(&core->lock);
-	err = chain_get(core, cgrp, out);
+	err = chain_make(core, cgrp, out);
 	mutex_unlock(&core->lock);
 	cgroup_put(cgrp);
 	return err;
@@ -95,27 +120,27 @@ int arax_tenant_by_fd(struct core *core, int fd, struct core_tenant **out)
 
 	if (IS_ERR(cgrp))
 		return PTR_ERR(cgrp);
-	err = chain_get(core, cgrp, out);
+	err = chain_make(core, cgrp, out);
 	cgroup_put(cgrp);
 	return err;
 }
 
 #else /* !CONFIG_CGROUPS: one tenant for all */
 
-static int root_get(struct core *core, struct core_tenant **out)
-{
-	*out = core_tenant_get(core, 1, NULL, "/");
-	return *out ? 0 : -ENOMEM;
-}
-
 int arax_tenant_current(struct core *core, struct core_tenant **out)
 {
+	struct clist spares;
 	int err;
 
+	clist_init(&spares);
+	err = core_spares_make(&spares, 1);
+	if (err)
+		return err;
 	mutex_lock(&core->lock);
-	err = root_get(core, out);
+	*out = core_tenant_get_spare(core, 1, NULL, "/", &spares);
 	mutex_unlock(&core->lock);
-	return err;
+	core_spares_free(&spares);
+	return 0;
 }
 
 int arax_tenant_by_fd(struct core *core, int fd, struct core_tenant **out)

@@ -5,16 +5,12 @@
  * Its pages are pinned for as long as the buffer, or a mediator's mapping of it, lasts,
  * and charged to its tenant for just as long; its memory cgroup has them anyway.  A pin
  * in a huge page keeps all of it, whatever else its owner discards: so all of it is
- * charged, by each piece of the buffer that lies in it.  The
- * mediator can't map another process' anonymous pages as such, so it gets a file whose
- * mmap() maps them by frame numbers.  Such a mapping does for a CPU; what wants pages
- * behind an address (get_user_pages: RDMA, io_uring, O_DIRECT) finds none there.
+ * charged, by each piece of the buffer that lies in it.  What the mediator maps is in
+ * pins.c.
  *
  * A pin keeps the page, not its place: memory that its owner unmaps, discards or makes
  * anew is no longer the buffer's.  fork() copies pinned pages for the child.
  */
-#include <linux/anon_inodes.h>
-#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
@@ -25,7 +21,7 @@
 
 #define USER_CHUNK	256	/* pages between two looks at signals and the scheduler */
 
-static void user_unpin(struct arax_buffer *ab)
+void arax_user_release(struct arax_buffer *ab)
 {
 	struct page **pages = ab->pins;
 	unsigned long i;
@@ -55,7 +51,7 @@ static int user_pin(struct arax_buffer *ab, unsigned long address, unsigned long
 					  min_t(unsigned long, nr - ab->nr_pins, USER_CHUNK),
 					  FOLL_WRITE | FOLL_LONGTERM, pages + ab->nr_pins);
 		if (got <= 0) {
-			user_unpin(ab);
+			arax_user_release(ab);
 			return got ?: -EFAULT;
 		}
 		cond_resched();
@@ -84,53 +80,8 @@ static u64 user_surroundings(const struct arax_buffer *ab)
 	return bytes;
 }
 
-/* As many pages as lie in one piece at a time. */
-static int user_mmap(struct file *file, struct vm_area_struct *vma)
-{
-	struct arax_buffer *ab = file->private_data;
-	struct page **pages = ab->pins;
-	unsigned long i, n, at = vma->vm_start, nr = vma_pages(vma);
-	int err;
-
-	if (!(vma->vm_flags & VM_SHARED))
-		return -EINVAL;
-	if (vma->vm_pgoff > ab->nr_pins || nr > ab->nr_pins - vma->vm_pgoff)
-		return -EINVAL;
-	pages += vma->vm_pgoff;
-	compat_vm_flags_set(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
-	for (i = 0; i < nr; i += n) {
-		for (n = 1; i + n < nr; n++)
-			if (page_to_pfn(pages[i + n]) != page_to_pfn(pages[i]) + n)
-				break;
-		err = remap_pfn_range(vma, at + (i << PAGE_SHIFT), page_to_pfn(pages[i]),
-				      n << PAGE_SHIFT, vma->vm_page_prot);
-		if (err)
-			return err;
-		cond_resched();
-	}
-	return 0;
-}
-
-/* The last of the buffer and its mappings is gone. */
-static int user_release(struct inode *inode, struct file *file)
-{
-	struct arax_buffer *ab = file->private_data;
-
-	user_unpin(ab);
-	arax_buffer_released(ab);
-	return 0;
-}
-
-static const struct file_operations user_fops = {
-	.owner		= THIS_MODULE,
-	.mmap		= user_mmap,
-	.release	= user_release,
-	.llseek		= noop_llseek,
-};
-
 int arax_user_import(struct arax_buffer *ab, u64 address, u64 bytes)
 {
-	struct file *file;
 	int err;
 
 	/* A 32-bit kernel's, or a range past the end, is none that could be pinned. */
@@ -141,15 +92,9 @@ int arax_user_import(struct arax_buffer *ab, u64 address, u64 bytes)
 	if (err)
 		return err;
 	err = core_buffer_charge_more(ab->core, user_surroundings(ab));
-	if (err) {
-		user_unpin(ab);
-		return err;
-	}
-	file = anon_inode_getfile("[arax-user]", &user_fops, ab, O_RDWR);
-	if (IS_ERR(file)) {
-		user_unpin(ab);
-		return PTR_ERR(file);
-	}
-	ab->file = file;
-	return 0;
+	if (!err)
+		err = arax_pins_file(ab, "[arax-user]");
+	if (err)
+		arax_user_release(ab);
+	return err;
 }

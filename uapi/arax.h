@@ -604,7 +604,8 @@ struct arax_buffer_export {
 
 /*
  * Destroy a handle of the kind that the call names, or revoke a buffer (EPERM: only
- * its creator's context may).
+ * its creator's context may).  Tasks on a revoked buffer are refused with ESTALE; those
+ * that were accepted before, and that would end well, end with it.
  */
 struct arax_handle {
 	__u32 size;

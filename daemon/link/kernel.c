@@ -25,6 +25,7 @@
 #include "daemon/reason.h"
 
 #define WEIGHTS_NS	1000000000u
+#define WEIGHTS_TURN	128	/* tenants that are asked for in one go */
 
 struct kernel_link {
 	struct link link;	/* first */
@@ -36,6 +37,7 @@ struct kernel_link {
 	struct clist mapped;
 	struct holdings *holdings;
 	uint64_t weights_due;
+	uint32_t weights_at;
 	struct watch watch;
 	struct complaints not_had, not_mapped;
 	bool watched;
@@ -321,24 +323,28 @@ static bool kernel_tenant(struct link *l, struct sched_tenant *t)
 	return true;
 }
 
-/* Administrators set limits in the module, which has no word for it here. */
+/*
+ * Administrators set limits in the module, which has no word for it here.  Anybody makes
+ * tenants there by the thousand, a cgroup each: it is asked only for those that have had
+ * tasks, and for some of them at a time, as nothing is dispatched meanwhile.
+ */
 static void kernel_weights(struct link *l)
 {
 	struct kernel_link *k = of(l);
-	struct arax_tenant a = { .size = sizeof(a), .cgroup_fd = -1 };
+	uint64_t now = poller_ns(l->poller), known[WEIGHTS_TURN];
 	struct sched_tenant t;
-	uint64_t now = poller_ns(l->poller);
+	uint32_t i, n;
 
 	if (now < k->weights_due)
 		return;
-	k->weights_due = now + WEIGHTS_NS;
-	while (!call(k, ARAX_IOC_TENANT_QUERY, &a)) {
-		tenant_of(&a, &t);
-		sched_tenant_set(l->poller->sched, &t);
-		if (a.id == UINT64_MAX)
-			break;
-		a.id++;
+	n = sched_tenants(l->poller->sched, &k->weights_at, known, WEIGHTS_TURN);
+	for (i = 0; i < n; i++) {
+		t.id = known[i];
+		if (kernel_tenant(l, &t))
+			sched_tenant_set(l->poller->sched, &t);
 	}
+	if (!k->weights_at)
+		k->weights_due = now + WEIGHTS_NS;
 }
 
 static const struct link_ops kernel_ops = {

@@ -445,6 +445,25 @@ int sched_tenant_set(struct sched *s, const struct sched_tenant *t)
 	return f ? share_set(s, f, t) : -ENOMEM;
 }
 
+/* A bucket is written whole, or the next time; one that is larger than all of it, in part. */
+uint32_t sched_tenants(const struct sched *s, uint32_t *at, uint64_t *tenants, uint32_t max)
+{
+	uint32_t n = 0, full = 0;
+
+	for (; *at <= s->bucket_mask; ++*at) {
+		for (const struct sched_flow *f = s->buckets[*at]; f; f = f->hash_next) {
+			if (n == max && full)
+				return full;
+			if (n == max)
+				break;
+			tenants[n++] = f->tenant;
+		}
+		full = n;
+	}
+	*at = 0;
+	return n;
+}
+
 int sched_tenant_weight(struct sched *s, uint64_t tenant, uint32_t weight)
 {
 	struct sched_flow *f = flow_find(s, tenant);

@@ -229,6 +229,14 @@ int sched_device_alike(struct sched *s, uint32_t device, uint64_t alike);
  * forgotten when it was not for SCHED_ROUNDS rounds.
  */
 int sched_tenant_set(struct sched *s, const struct sched_tenant *t);
+/**
+ * sched_tenants - who is known, some at a time
+ * @at: where to go on: 0 at first, and again when that was all
+ *
+ * Returns how many of up to @max were written.  Who comes or goes between two calls may be
+ * among them or not.
+ */
+uint32_t sched_tenants(const struct sched *s, uint32_t *at, uint64_t *tenants, uint32_t max);
 /* Its weight alone. */
 int sched_tenant_weight(struct sched *s, uint64_t tenant, uint32_t weight);
 #define SCHED_ROUNDS	100

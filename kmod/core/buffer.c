@@ -35,8 +35,12 @@ struct core_buffer *core_buffer_new(struct core_client *c, u64 bytes, u32 type, 
 	clist_init(&buf->note);
 	clist_init(&buf->garbage);
 	core_mutex_lock(&core->lock);
-	*err = c->user->buffers < core->params.user_buffers ?
-	       core_handle_add(&core->buffers, CORE_BUFFER, buf, &buf->id) : -ENOSPC;
+	*err = core_handles_room(&core->buffers, &core->lock);
+	/* Others of the user's may have come meanwhile. */
+	if (!*err && c->user->buffers >= core->params.user_buffers)
+		*err = -ENOSPC;
+	if (!*err)
+		*err = core_handle_add(&core->buffers, CORE_BUFFER, buf, &buf->id);
 	if (!*err) {
 		c->user->buffers++;
 		core_tenant_hold(core, buf->tenant);
@@ -98,6 +102,7 @@ void core_buffer_put_last(struct core_buffer *buf, struct core_garbage *g)
 
 	core_warn_on(buf->users);
 	buf->idle = true;
+	core->nr_revoked -= buf->revoked;
 	/*
 	 * What the mediator may have mapped lasts until it has been told: else its id
 	 * could be given out anew, and would be found mapped there.
@@ -131,7 +136,8 @@ static int add_handle(struct core_client *c, struct core_buffer *buf, u32 *handl
 	err = core_handle_add(&c->handles, CORE_BUFFER, buf, handle);
 	if (!err) {
 		core_client_count(c, CORE_BUFFER, 1);
-		if (buf->context == c->id)
+		/* However many handles of it there are, it is one buffer. */
+		if (buf->context == c->id && !buf->own_handles++)
 			core_atomic_add(&c->memory, buf->charged);
 	}
 	core_mutex_unlock(&c->lock);
@@ -259,7 +265,7 @@ int core_buffer_destroy(struct core_client *c, u32 handle)
 	buf = core_handle_remove(&c->handles, CORE_BUFFER, handle);
 	if (buf) {
 		core_client_count(c, CORE_BUFFER, -1);
-		if (buf->context == c->id)
+		if (buf->context == c->id && !--buf->own_handles)
 			core_atomic_add(&c->memory, -buf->charged);
 	}
 	core_mutex_unlock(&c->lock);
@@ -286,7 +292,10 @@ int core_buffer_query(struct core_client *c, struct arax_buffer_query *a)
 	return 0;
 }
 
-/* Only its creator may; others' handles stay, their tasks are refused. */
+/*
+ * Only its creator may; others' handles stay, their tasks are refused.  Those that were
+ * accepted before fail when they end: nobody knows whether they have seen the pages still.
+ */
 int core_buffer_revoke(struct core_client *c, u32 handle)
 {
 	struct core_buffer *buf = get(c, handle);
@@ -298,6 +307,7 @@ int core_buffer_revoke(struct core_client *c, u32 handle)
 		err = -EPERM;
 	} else {
 		core_spin_lock(&c->core->dispatch);
+		c->core->nr_revoked += !buf->revoked;
 		buf->revoked = true;
 		core_spin_unlock(&c->core->dispatch);
 		c->core->ops->buffer_revoke(buf);

@@ -44,11 +44,17 @@ struct core_client *core_client_create(struct core *core, void *link, u32 uid, u
 				       int *err)
 {
 	struct core_client *c;
+	struct clist spares;
 
 	*err = -ENOMEM;
 	c = core_alloc(sizeof(*c));
 	if (!c)
 		return NULL;
+	clist_init(&spares);
+	if (core_spares_make(&spares, 1)) {
+		core_free(c);
+		return NULL;
+	}
 	core_mutex_init(&c->lock);
 	core_handles_init(&c->handles, core->params.max_handles);
 	c->core = core;
@@ -70,21 +76,14 @@ struct core_client *core_client_create(struct core *core, void *link, u32 uid, u
 	clist_init(&c->node);
 
 	core_mutex_lock(&core->lock);
-	c->user = core_user_get(core, uid);
-	if (!c->user)
-		goto unlock;
+	c->user = core_user_get(core, uid, &spares);
 	c->tenant = tenant;
 	give_id(core, c);
 	core->nr_clients++;
 	core_mutex_unlock(&core->lock);
+	core_spares_free(&spares);
 	*err = 0;
 	return c;
-unlock:
-	core_mutex_unlock(&core->lock);
-	core_mutex_destroy(&c->lock);
-	core_handles_destroy(&c->handles);
-	core_free(c);
-	return NULL;
 }
 
 /* No lock is needed: nothing can find it any more. */

@@ -53,6 +53,7 @@ struct ended {
 	const struct arax_commit_entry *from;
 	s32 result;
 	u32 dirty;
+	bool stale;		/* all was well, but for a buffer that was revoked meanwhile */
 };
 
 static bool silent(const struct core_task *t, s32 result)
@@ -295,7 +296,9 @@ static void read_result(struct core_client *c, const struct ended *e, struct cor
 	r->origin = core_read_once(s->origin);
 	r->device = core_read_once(s->device);
 	r->failure = 0;
-	if (r->result)
+	if (e->stale)
+		r->origin = 0;
+	else if (r->result)
 		read_failure(c, s, r);
 }
 
@@ -388,6 +391,18 @@ static inline void end_run(struct core *core, const struct ended *e, u32 n, bool
 	released(c, n, g);
 }
 
+bool core_uses_revoked(const struct core_task *t)
+{
+	u32 i;
+
+	if (core_likely(!t->client->core->nr_revoked))
+		return false;
+	for (i = 0; i < t->d.nr_ranges; i++)
+		if (t->buffers[i]->revoked)
+			return true;
+	return false;
+}
+
 static inline s32 result_of(s32 said)
 {
 	return core_likely(!said) || (said < 0 && said >= -4095) ? said : -EIO;
@@ -418,6 +433,9 @@ static u32 commit_group(struct core *core, const struct arax_commit_entry *e, u3
 		ended[nr].task = t;
 		ended[nr].from = x;
 		ended[nr].result = result_of(core_read_once(x->result));
+		ended[nr].stale = !ended[nr].result && core_uses_revoked(t);
+		if (ended[nr].stale)
+			ended[nr].result = -ESTALE;
 		ended[nr].dirty = core_read_once(x->dirty);
 		well &= !ended[nr].result && !(t->d.flags & ARAX_TASK_SILENT);
 		nr++;

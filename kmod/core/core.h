@@ -10,7 +10,8 @@
  *
  *   client->lock    (mutex) a client's handle table and its submission side.
  *   core->lock      (mutex) tenants' tree, clients' list, buffers' ids,
- *                   kernels, devices, attach and detach.
+ *                   kernels, devices, attach and detach.  Everybody takes it: what
+ *                   is charged to the caller's cgroup is allocated before.
  *   core->dispatch  (spin)  the dispatch ring, slots, task states, completion
  *                   rings, timelines, notes.  Nothing sleeps under it, nothing
  *                   is freed under it: what became garbage goes to a
@@ -71,7 +72,7 @@ struct core_tenant;
  *		  dropped by core_timeline_put() when the descriptor is gone
  * @timeline_import: the timeline of a descriptor, reference taken
  * @tenant_by_fd: the tenant of a cgroup directory, reference taken; with
- *		  core->lock held
+ *		  core->lock held, which it may let go of meanwhile
  * @tenant_gone:  is the cgroup of a tenant removed?  Asked with core->lock held, and
  *		  only of one whose ->link the link has set when it was new
  * @tenant_free:  such a tenant goes; with core->lock held, or from core_destroy()
@@ -276,6 +277,7 @@ struct core_buffer {
 	u32 type;		/* 0 created, else 1 + enum arax_import */
 	u32 context;		/* creator */
 	u32 uid;
+	u32 own_handles;	/* its creator's, by whose lock */
 	struct core_tenant *tenant;	/* charged, reference held */
 	struct core_tenant *user;
 	void *link;		/* the link's own */
@@ -571,6 +573,7 @@ struct core {
 	u64 poison;
 	u64 poison_dead;	/* no mark up to this one counts */
 	u32 nr_marking;		/* clients whose marks count */
+	u32 nr_revoked;		/* buffers that somebody still uses */
 	u32 era;		/* of promises: one between two deaths */
 	u64 undispatched;	/* tags given to tasks that no mediator had */
 };
@@ -693,6 +696,12 @@ bool core_submit_done(struct core_client *c, const struct arax_submit *a);
 int core_handles_init(struct core_handles *t, u32 max);
 void core_handles_destroy(struct core_handles *t);
 int core_handle_add(struct core_handles *t, enum core_type type, void *object, u32 *handle);
+/*
+ * Then core_handle_add() allocates nothing.  For a table that many share: @lock, which is
+ * held, is let go of while there is memory to be had for it, as whoever's it is may have to
+ * wait for that for seconds (memory.high).
+ */
+int core_handles_room(struct core_handles *t, core_mutex *lock);
 /* Inline, for each range of a task costs one. */
 static inline struct core_slot_entry *core_handle_entry(const struct core_handles *t,
 							enum core_type type, u32 handle)
@@ -723,12 +732,28 @@ void *core_handle_next(const struct core_handles *t, u32 *index, enum core_type 
 /* tenant.c                                                            */
 
 /*
- * With core->lock held; parent's reference is taken anew.  The path of one that is
- * already there stays.
+ * Tenants to come, made before core->lock is taken: their memory is the caller's cgroup's,
+ * which may have him wait for it.  What has not been used is freed.
  */
-struct core_tenant *core_tenant_get(struct core *core, u64 id, struct core_tenant *parent,
-				    const char *path);
-struct core_tenant *core_user_get(struct core *core, u32 uid);
+int core_spares_make(struct clist *spares, u32 n);
+void core_spares_free(struct clist *spares);
+
+/*
+ * With core->lock held; parent's reference is taken anew.  The path of one that is
+ * already there stays.  A new one is of the spares, and NULL if there are no more; without
+ * a list it is made on the spot.
+ */
+struct core_tenant *core_tenant_get_spare(struct core *core, u64 id, struct core_tenant *parent,
+					  const char *path, struct clist *spares);
+struct core_tenant *core_user_get(struct core *core, u32 uid, struct clist *spares);
+
+/* For a link whose memory is charged to nobody that it serves. */
+static inline struct core_tenant *core_tenant_get(struct core *core, u64 id,
+						  struct core_tenant *parent, const char *path)
+{
+	return core_tenant_get_spare(core, id, parent, path, NULL);
+}
+
 void core_tenant_hold(struct core *core, struct core_tenant *t);
 void core_tenant_put(struct core *core, struct core_tenant *t);
 /* Lock-free, all or nothing, leaf to root and the user: 0 or -EDQUOT. */
@@ -1036,6 +1061,9 @@ struct core_result {
 	u64 bytes;
 	u64 origin;
 };
+
+/* Was a buffer of its revoked, after it was accepted?  core->dispatch held. */
+bool core_uses_revoked(const struct core_task *t);
 
 /* Uncharges a task, posts its completion and releases what it holds. */
 void core_complete(struct core *core, struct core_task *t, const struct core_result *r,

@@ -22,28 +22,68 @@ void core_handles_destroy(struct core_handles *t)
 	t->cap = 0;
 }
 
-static int grow(struct core_handles *t)
+/* How many places the next larger table has; 0 if it may not be larger. */
+static u32 larger(const struct core_handles *t)
 {
-	u32 i, cap = t->cap ? t->cap * 2 : FIRST_CAP;
-	struct core_slot_entry *e;
+	u32 cap = t->cap ? t->cap * 2 : FIRST_CAP;
 
 	if (cap > t->max)
 		cap = t->max;
-	if (cap <= t->cap || cap < 2)
-		return -ENOSPC;
-	e = core_alloc(sizeof(*e) * (size_t)cap);
-	if (!e)
-		return -ENOMEM;
-	if (t->e)
-		memcpy(e, t->e, sizeof(*e) * (size_t)t->cap);
+	return cap > t->cap && cap >= 2 ? cap : 0;
+}
+
+/* Returns the table that was. */
+static struct core_slot_entry *replace(struct core_handles *t, struct core_slot_entry *e, u32 cap)
+{
+	struct core_slot_entry *old = t->e;
+	u32 i;
+
+	if (old)
+		memcpy(e, old, sizeof(*e) * (size_t)t->cap);
 	for (i = t->cap ? t->cap : 1; i < cap; i++) {
 		e[i].gen = 1;
 		e[i].next_free = i + 1 < cap ? i + 1 : 0;
 	}
 	t->free = t->cap ? t->cap : 1;
-	core_free(t->e);
 	t->e = e;
 	t->cap = cap;
+	return old;
+}
+
+static int grow(struct core_handles *t)
+{
+	struct core_slot_entry *e;
+	u32 cap = larger(t);
+
+	if (!cap)
+		return -ENOSPC;
+	e = core_alloc(sizeof(*e) * (size_t)cap);
+	if (!e)
+		return -ENOMEM;
+	core_free(replace(t, e, cap));
+	return 0;
+}
+
+int core_handles_room(struct core_handles *t, core_mutex *lock)
+{
+	struct core_slot_entry *e;
+	u32 cap;
+
+	core_mutex_assert(lock);
+	while (!t->free) {
+		cap = larger(t);
+		if (!cap)
+			return -ENOSPC;
+		core_mutex_unlock(lock);
+		e = core_alloc_common(sizeof(*e) * (size_t)cap);
+		core_mutex_lock(lock);
+		if (!e)
+			return t->free ? 0 : -ENOMEM;
+		/* Others may have made room, and used it up, meanwhile. */
+		if (!t->free && t->cap < cap)
+			e = replace(t, e, cap);
+		core_free(e);
+	}
 	return 0;
 }
 

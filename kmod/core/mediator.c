@@ -377,6 +377,8 @@ static s32 settle_error(const struct core_client *c, const struct core_task *t)
 		if (t->canceled)
 			return -ECANCELED;
 	}
+	if (core_uses_revoked(t))
+		return -ESTALE;
 	return core_reads_lost(t) ? -EIO : 0;
 }
 

@@ -73,6 +73,12 @@ static inline void *core_alloc(size_t n)
 	return kvzalloc(n, GFP_KERNEL_ACCOUNT);
 }
 
+/* What is nobody's more than anybody else's. */
+static inline void *core_alloc_common(size_t n)
+{
+	return kvzalloc(n, GFP_KERNEL);
+}
+
 static inline void core_free(const void *p)
 {
 	kvfree(p);
@@ -193,6 +199,11 @@ static inline void *core_alloc(size_t n)
 	void *p = bytes < n ? NULL : aligned_alloc(CORE_LINE, bytes);
 
 	return p ? memset(p, 0, n) : NULL;
+}
+
+static inline void *core_alloc_common(size_t n)
+{
+	return core_alloc(n);
 }
 
 static inline void core_free(const void *p)

@@ -16,11 +16,42 @@ static void counter_init(struct core_counter *n, u64 max)
 	core_atomic_set(&n->max, max);
 }
 
-static struct core_tenant *tenant_new(u64 id)
+int core_spares_make(struct clist *spares, u32 n)
 {
-	struct core_tenant *t = core_alloc(sizeof(*t));
+	struct core_tenant *t;
+
+	while (n--) {
+		t = core_alloc(sizeof(*t));
+		if (!t)
+			return -ENOMEM;
+		clist_add_tail(&t->idle, spares);
+	}
+	return 0;
+}
+
+void core_spares_free(struct clist *spares)
+{
+	while (!clist_empty(spares)) {
+		struct core_tenant *t = clist_first(spares, struct core_tenant, idle);
+
+		clist_del(&t->idle);
+		core_free(t);
+	}
+}
+
+static struct core_tenant *tenant_new(u64 id, struct clist *spares)
+{
+	struct core_tenant *t;
 	u32 i;
 
+	if (!spares) {
+		t = core_alloc(sizeof(*t));
+	} else if (!clist_empty(spares)) {
+		t = clist_first(spares, struct core_tenant, idle);
+		clist_del(&t->idle);
+	} else {
+		t = NULL;
+	}
 	if (!t)
 		return NULL;
 	t->id = id;
@@ -127,8 +158,8 @@ static struct core_tenant *hold(struct core_tenant *t)
 	return t;
 }
 
-struct core_tenant *core_tenant_get(struct core *core, u64 id, struct core_tenant *parent,
-				    const char *path)
+struct core_tenant *core_tenant_get_spare(struct core *core, u64 id, struct core_tenant *parent,
+					  const char *path, struct clist *spares)
 {
 	struct core_tenant *t;
 
@@ -137,7 +168,7 @@ struct core_tenant *core_tenant_get(struct core *core, u64 id, struct core_tenan
 	if (t)
 		return hold(t);
 	sweep(core);
-	t = tenant_new(id);
+	t = tenant_new(id, spares);
 	if (!t)
 		return NULL;
 	if (parent)
@@ -147,7 +178,7 @@ struct core_tenant *core_tenant_get(struct core *core, u64 id, struct core_tenan
 	return t;
 }
 
-struct core_tenant *core_user_get(struct core *core, u32 uid)
+struct core_tenant *core_user_get(struct core *core, u32 uid, struct clist *spares)
 {
 	struct core_node **place;
 	struct core_tenant *t;
@@ -156,7 +187,7 @@ struct core_tenant *core_user_get(struct core *core, u32 uid)
 	place = core_tree_place(&core->users, uid);
 	if (*place)
 		return hold(core_tenant_of(*place));
-	t = tenant_new(uid);
+	t = tenant_new(uid, spares);
 	if (!t)
 		return NULL;
 	t->is_user = true;

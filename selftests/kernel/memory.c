@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <linux/dma-buf.h>
+#include <linux/dma-heap.h>
 #include <linux/falloc.h>
 #include <linux/futex.h>
 #include <linux/udmabuf.h>
@@ -37,6 +38,14 @@ static uint64_t frame(const void *address)
 	close(fd);
 	CHECK(entry >> 63);
 	return entry & ((1ull << 55) - 1);
+}
+
+static uint64_t bytes_held(int fd)
+{
+	struct stat st;
+
+	CHECK_SYS(fstat(fd, &st));
+	return (uint64_t)st.st_blocks * 512;
 }
 
 static void fill(uint8_t *p, size_t n, unsigned int seed)
@@ -605,11 +614,62 @@ KTEST(a_memfd_becomes_a_buffer)
 	r = mmap(NULL, i.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, g.fd, 0);
 	fill(r, 4 * PAGE, 2);
 	CHECK(filled(p, 4 * PAGE, 2));
-	CHECK_EQ(frame(p), frame(r));
+	fill(p, 4 * PAGE, 3);
+	CHECK(filled(r, 4 * PAGE, 3));
+	fill(r, 4 * PAGE, 2);
 	/* A write seal that comes later is refused while it is pinned or mapped. */
 	CHECK_SYS_ERR(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), EBUSY);
+	/* The mediator's mapping keeps the pins, and so the charge. */
+	CHECK_SYS(close(g.fd));
 	CHECK_OK(buffer_destroy(&c, i.handle));
+	CHECK_EQ(mediator_note(&m, ARAX_DISPATCH_BUFFER).d.type, ARAX_DISPATCH_BUFFER);
+	CHECK_EQ(charged(&c), c.init.region_size + 4 * PAGE);
+	CHECK_SYS(munmap(r, 4 * PAGE));
 	CHECK_EQ(charged(&c), c.init.region_size);
+	CHECK(filled(p, 4 * PAGE, 2));
+	mediator_close(&m);
+	client_close(&c);
+}
+
+/*
+ * Who punches holes in his memfd has other pages himself.  The mediator has those that are
+ * pinned, and waits for nobody: it never has the client's file.
+ */
+KTEST(a_memfd_with_holes_of_its_owner_s)
+{
+	const size_t n = 200;		/* pages: more than one touch maps */
+	struct arax_buffer_import i;
+	struct arax_buffer_get g;
+	struct mediator m;
+	struct client c;
+	int fd = memfd_sealed(n * PAGE, F_SEAL_SHRINK);
+	uint8_t *p, *r, *half;
+
+	client_open(&c, 4, 128, 0);
+	mediator_open(&m, 0);
+	p = mmap(NULL, n * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(p != MAP_FAILED);
+	fill(p, n * PAGE, 1);
+	CHECK_OK(buffer_import(&c, ARAX_IMPORT_MEMFD, fd, &i));
+	CHECK_OK(mediator_get(&m, buffer_query(&c, i.handle).id, &g));
+	CHECK_SYS_ERR(fallocate(g.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGE), ENODEV);
+	CHECK(mmap(NULL, (n + 1) * PAGE, PROT_READ, MAP_SHARED, g.fd, 0) == MAP_FAILED);
+	CHECK(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, g.fd, (off_t)(n * PAGE)) == MAP_FAILED);
+	CHECK(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, g.fd, 0) == MAP_FAILED);
+	r = mmap(NULL, n * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, g.fd, 0);
+	half = mmap(NULL, n / 2 * PAGE, PROT_READ, MAP_SHARED, g.fd, (off_t)(n / 2 * PAGE));
+	CHECK(r != MAP_FAILED && half != MAP_FAILED);
+	CHECK_EQ(r[7 * PAGE], p[7 * PAGE]);
+	CHECK_SYS(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)(n * PAGE)));
+	/* Neither what was touched nor what was not is another page, or a new one of the file's. */
+	CHECK(filled(r, n * PAGE, 1));
+	CHECK(!memcmp(half, r + n / 2 * PAGE, n / 2 * PAGE));
+	CHECK_EQ(bytes_held(fd), 0);
+	fill(r, n * PAGE, 2);
+	CHECK(!memcmp(half, r + n / 2 * PAGE, n / 2 * PAGE));
+	CHECK_EQ(bytes_held(fd), 0);
+	CHECK_EQ(p[0] | p[n * PAGE - 1], 0);
+	CHECK_EQ(charged(&c), c.init.region_size + n * PAGE);
 	mediator_close(&m);
 	client_close(&c);
 }
@@ -670,14 +730,6 @@ static uint8_t *huge_place(void)
 	CHECK(p != MAP_FAILED);
 	CHECK_SYS(munmap(p, 3 * HUGE));
 	return (uint8_t *)(((uintptr_t)p + HUGE - 1) & ~(uintptr_t)(HUGE - 1));
-}
-
-static uint64_t bytes_held(int fd)
-{
-	struct stat st;
-
-	CHECK_SYS(fstat(fd, &st));
-	return (uint64_t)st.st_blocks * 512;
 }
 
 /*
@@ -1157,6 +1209,44 @@ KTEST(a_udmabuf_becomes_a_buffer)
 	client_close(&c);
 }
 
+/* Memory of the system's dma-heap, by a descriptor that was opened with @flags. */
+static int dma_heap(int flags)
+{
+	struct dma_heap_allocation_data d = { .len = 4 * PAGE,
+					      .fd_flags = (uint32_t)(flags | O_CLOEXEC) };
+	int heap = open("/dev/dma_heap/system", O_RDONLY | O_CLOEXEC);
+
+	if (heap < 0)
+		return -1;
+	CHECK_SYS(ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &d));
+	close(heap);
+	return (int)d.fd;
+}
+
+/* Whom a dma-buf was lent for reading doesn't get to write to it by importing it. */
+KTEST(a_dma_buf_for_reading_stays_so)
+{
+	static const int access[] = { O_RDONLY, O_WRONLY, O_RDWR };
+	struct arax_buffer_import i;
+	struct client c;
+	unsigned int k;
+	int fd;
+
+	client_open(&c, 4, 128, 0);
+	for (k = 0; k < 3; k++) {
+		fd = dma_heap(access[k]);
+		if (fd < 0) {
+			tap_skip("this kernel has no dma-heap");
+			break;
+		}
+		CHECK_EQ(buffer_import(&c, ARAX_IMPORT_DMABUF, fd, &i),
+			 access[k] == O_RDWR ? 0 : -EACCES);
+		CHECK_EQ(charged(&c), c.init.region_size + (access[k] == O_RDWR ? 4 * PAGE : 0));
+		CHECK_SYS(close(fd));
+	}
+	client_close(&c);
+}
+
 /* ------------------------------------------------------------------ */
 /* Revocation                                                          */
 
@@ -1204,6 +1294,34 @@ KTEST(revoked_pages_fault)
 	CHECK_EQ(buffer_query(&c, i.handle).flags, ARAX_BUFFER_IS_REVOKED);
 	CHECK_ERR(buffer_import(&c, ARAX_IMPORT_DMABUF, dma, &i), ESTALE);
 	buffer_revoke(&a, b.handle);		/* twice is once */
+	mediator_close(&m);
+	client_close(&c);
+	client_close(&a);
+}
+
+/* A task that ran on a buffer which was taken away meanwhile has seen nobody knows what. */
+KTEST(revoked_under_a_task)
+{
+	struct arax_buffer_create b;
+	struct arax_buffer_import i;
+	struct client a, c;
+	struct mediator m;
+	struct work w;
+	uint32_t q;
+	int fd;
+
+	client_open(&a, 4, 128, 0);
+	client_open(&c, 4, 128, 0);
+	mediator_open(&m, 0);
+	b = buffer_new(&a, PAGE);
+	fd = buffer_export(&a, b.handle, ARAX_EXPORT_ARAX);
+	CHECK_OK(buffer_import(&c, ARAX_IMPORT_ARAX, fd, &i));
+	q = queue_new(&c, 0);
+	client_range_task(&c, q, 5, 0, i.handle, ARAX_IN, 0, PAGE);
+	w = mediator_task(&m);
+	buffer_revoke(&a, b.handle);
+	mediator_done(&m, w.d.tag, 0);
+	CHECK_EQ(client_wait(&c).result, -ESTALE);
 	mediator_close(&m);
 	client_close(&c);
 	client_close(&a);

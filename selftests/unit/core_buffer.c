@@ -142,6 +142,12 @@ START_TEST(import)
 	im->fd = ex.fd + 1;
 	ck_assert_int_eq(fx_call(fx, peer, ARAX_NR_BUFFER_IMPORT, &a), -EBADF);
 	im->fd = ex.fd;
+	/* Nor has a context more of its own buffer by more handles. */
+	base = core_atomic_read(&cl->c->memory);
+	ck_assert_int_eq(fx_call(fx, cl, ARAX_NR_BUFFER_IMPORT, &a), 0);
+	ck_assert_uint_eq(core_atomic_read(&cl->c->memory), base);
+	ck_assert_int_eq(core_buffer_destroy(cl->c, h), 0);
+	ck_assert_uint_eq(core_atomic_read(&cl->c->memory), base);
 	base = used(fx);
 	ck_assert_int_eq(fx_call(fx, peer, ARAX_NR_BUFFER_IMPORT, &a), 0);
 	ck_assert_uint_eq(used(fx), base);

@@ -132,6 +132,7 @@ void fx_close_buffer(struct fx *fx, struct core_buffer *buf);
 
 #ifndef FX_ABORTS
 struct Suite *core_call_suite(void);
+struct Suite *core_alloc_suite(void);
 struct Suite *core_tenant_suite(void);
 struct Suite *core_buffer_suite(void);
 struct Suite *core_submit_suite(void);

@@ -592,19 +592,67 @@ START_TEST(corrupt_cq_head)
 }
 END_TEST
 
-/* A revoked buffer: tasks before go on, tasks after are refused. */
+/*
+ * A revoked buffer: tasks after are refused, and tasks before, which may have found zeros
+ * in it, don't end well.
+ */
 START_TEST(revoked)
 {
 	struct bench b = set_up(128);
-	struct arax_task t = fx_copy(b.cl, 1, b.buf, b.buf, 8);
+	u32 i, flow = fx_queue(b.cl, ARAX_QUEUE_DATAFLOW), other = fx_buffer(b.cl, 4096);
+	struct arax_task t[4] = {
+		fx_copy(b.cl, 1, b.buf, b.buf, 8), fx_copy(b.cl, 2, other, b.buf, 8),
+		fx_copy(b.cl, 3, other, other, 8), fx_copy(b.cl, 4, b.buf, other, 8),
+	};
+	u64 tag[4];
 
-	ck_assert_int_eq(fx_send(b.cl, &t), 1);
+	t[1].flags = ARAX_TASK_SILENT;
+	for (i = 0; i < 4; i++) {
+		t[i].queue = flow;
+		ck_assert_int_eq(fx_send(b.cl, &t[i]), 1);
+		tag[i] = fx_expect_task(b.fx, 1 + i);
+	}
 	ck_assert_int_eq(core_buffer_revoke(b.cl->c, b.buf), 0);
-	t.user_data = 2;
-	ck_assert_int_eq(fx_send(b.cl, &t), 1);
-	fx_expect(b.cl, 2, -ESTALE);
+	ck_assert_int_eq(core_buffer_revoke(b.cl->c, b.buf), 0);
+	ck_assert_uint_eq(b.fx->core->nr_revoked, 1);
+	t[0].user_data = 5;
+	ck_assert_int_eq(fx_send(b.cl, &t[0]), 1);
+	fx_expect(b.cl, 5, -ESTALE);
+	/* What went wrong says so itself. */
+	fx_commit(b.fx, tag[3], -EFAULT);
+	fx_expect(b.cl, 4, -EFAULT);
+	/* A number that came with a commit that is well is no failure's. */
+	for (i = 0; i < 3; i++) {
+		fx_commit_failure(b.fx, tag[i], 0, 77);
+		ck_assert_uint_eq(fx_expect(b.cl, 1 + i, i < 2 ? -ESTALE : 0).failure, 0);
+	}
+	ck_assert_int_eq(core_buffer_destroy(b.cl->c, b.buf), 0);
+	fx_drain(b.fx);
+	ck_assert_uint_eq(b.fx->core->nr_revoked, 0);
+	tear_down(&b);
+}
+END_TEST
+
+/* The next mediator doesn't run again what had a buffer that was revoked. */
+START_TEST(revoked_before_a_death)
+{
+	struct bench b = set_up(128);
+	u32 other = fx_buffer(b.cl, 4096);
+	struct arax_task t[2] = {
+		fx_copy(b.cl, 1, b.buf, b.buf, 8), fx_copy(b.cl, 2, other, other, 8),
+	};
+
+	t[0].flags = ARAX_TASK_IDEMPOTENT;
+	t[1].queue = fx_queue(b.cl, 0);
+	ck_assert_int_eq(fx_send(b.cl, &t[0]), 1);
+	fx_start(b.fx, fx_expect_task(b.fx, 1));
+	ck_assert_int_eq(fx_send(b.cl, &t[1]), 1);
+	ck_assert_int_eq(core_buffer_revoke(b.cl->c, b.buf), 0);
+	fx_die(b.fx);
+	fx_expect(b.cl, 1, -ESTALE);
+	ck_assert_int_eq(fx_attach(b.fx, ARAX_ATTACH_RECOVER), 0);
 	ck_assert_uint_eq(fx_drain(b.fx), 1);
-	fx_expect(b.cl, 1, 0);
+	fx_expect(b.cl, 2, 0);
 	tear_down(&b);
 }
 END_TEST
@@ -666,6 +714,7 @@ Suite *core_submit_suite(void)
 	tcase_add_test(tc, silent);
 	tcase_add_test(tc, corrupt_cq_head);
 	tcase_add_test(tc, revoked);
+	tcase_add_test(tc, revoked_before_a_death);
 	tcase_add_test(tc, cancel);
 	suite_add_tcase(s, tc);
 	return s;

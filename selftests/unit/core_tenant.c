@@ -7,7 +7,7 @@ static struct core_tenant *user(struct fx *fx, u32 uid)
 	struct core_tenant *u;
 
 	core_mutex_lock(&fx->core->lock);
-	u = core_user_get(fx->core, uid);
+	u = core_user_get(fx->core, uid, NULL);
 	core_mutex_unlock(&fx->core->lock);
 	return u;
 }

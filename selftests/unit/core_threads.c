@@ -75,7 +75,7 @@ static void run_chargers(struct fx *fx, void *(*fn)(void *), struct job *jobs)
 		jobs[i].n = i;
 		jobs[i].got = 0;
 		jobs[i].leaf = fx->tenants[2 + (i & 1)];
-		jobs[i].user = core_user_get(fx->core, i % 3);
+		jobs[i].user = core_user_get(fx->core, i % 3, NULL);
 	}
 	core_mutex_unlock(&fx->core->lock);
 	for (i = 0; i < CHARGERS; i++)

@@ -815,6 +815,39 @@ START_TEST(refuses_bad_parts)
 }
 END_TEST
 
+/* Some at a time, and each once; not who only could have been known. */
+START_TEST(known_tenants_are_named)
+{
+	struct sched_tenant t = { .weight = 200, .max_ns = SCHED_NO_MAX };
+	uint64_t got[64];
+	uint8_t seen[1001] = { 0 };
+	uint32_t at = 0, n, i, turns = 0, all = 0;
+
+	begin(1);
+	for (t.id = 1; t.id <= 1000; t.id++) {
+		t.weight = t.id % 2 ? 200 : 100;	/* as all are: not worth a place */
+		ck_assert_int_eq(sched_tenant_set(s, &t), 0);
+	}
+	do {
+		n = sched_tenants(s, &at, got, 64);
+		ck_assert_uint_le(n, 64);
+		all += n;
+		for (i = 0; i < n; i++) {
+			ck_assert(got[i] % 2 && got[i] <= 1000);
+			ck_assert_uint_eq(seen[got[i]]++, 0);
+		}
+		turns++;
+	} while (at);
+	ck_assert_uint_eq(all, 500);
+	ck_assert_uint_ge(turns, 8);
+	/* Too little room for some places: it goes on all the same. */
+	for (turns = 0, all = 0; !turns || at; turns++)
+		all += sched_tenants(s, &at, got, 1);
+	ck_assert_uint_gt(all, 0);
+	end();
+}
+END_TEST
+
 static bool whose(void *arg, struct sched_tenant *t)
 {
 	/* 20 to 9999 are below 10, which has a maximum. */
@@ -1051,6 +1084,7 @@ int main(void)
 	tcase_add_test(c, max_is_taken_away);
 	tcase_add_test(c, tasks_that_are_gone_wake_nobody);
 	tcase_add_test(c, refuses_bad_parts);
+	tcase_add_test(c, known_tenants_are_named);
 	tcase_add_test(c, new_tenants_are_asked_for);
 	tcase_add_test(c, nobody_starves);
 	tcase_add_test(c, deadlines_come_first);

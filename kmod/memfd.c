@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A client's memfd as a buffer (ARAX_IMPORT_MEMFD).
+ *
+ * Its pages are pinned, so what the client writes through a mapping of its own and what the
+ * mediator does are the same bytes.  The file itself only clients map: see pins.c.  An owner
+ * that punches holes has other pages from then on, and the buffer those that it had.
+ */
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/mm.h>
+#include <linux/pagemap.h>
+#include <linux/shmem_fs.h>
+#include <linux/slab.h>
+#include <uapi/linux/fcntl.h>
+
+#include "compat.h"
+#include "module.h"
+
+/*
+ * May it be used, and how large is it?  SHRINK must be sealed, or its owner
+ * could take pages away; a seal against writing would bind us.
+ */
+static int memfd_check(struct file *file, u64 *bytes)
+{
+	struct inode *inode = file_inode(file);
+	unsigned int seals;
+
+	if (!arax_pages_is_memfd(file))
+		return -EINVAL;
+	if ((file->f_mode & (FMODE_READ | FMODE_WRITE)) != (FMODE_READ | FMODE_WRITE))
+		return -EACCES;
+	seals = READ_ONCE(SHMEM_I(inode)->seals);
+	if (!(seals & F_SEAL_SHRINK) || seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
+		return -EINVAL;
+	*bytes = i_size_read(inode);
+	return *bytes && IS_ALIGNED(*bytes, PAGE_SIZE) ? 0 : -EINVAL;
+}
+
+#ifdef COMPAT_HAVE_MEMFD_PIN
+
+static unsigned long end_of(const struct folio *folio, unsigned long nr)
+{
+	return min(nr, folio->index + folio_nr_pages(folio));
+}
+
+/* Of the file's @got folios, in the places of the first pages, all pages; in place. */
+static bool spread(struct page **pages, unsigned long nr, unsigned long got)
+{
+	struct folio **folios = (struct folio **)pages, *folio;
+	unsigned long i, from, at = 0;
+
+	/* Its owner may have punched, and written anew, while it was pinned. */
+	for (i = 0; i < got; i++) {
+		folio = folios[i];
+		if (folio->index > at || end_of(folio, nr) <= at || (i && folio == folios[i - 1]))
+			return false;
+		at = end_of(folio, nr);
+	}
+	if (at != nr)
+		return false;
+	/* From behind: each folio has a page at least, and so its pages lie behind its place. */
+	while (i--) {
+		folio = folios[i];
+		from = i ? end_of(folios[i - 1], nr) : 0;
+		while (at > from) {
+			at--;
+			pages[at] = folio_page(folio, at - folio->index);
+		}
+	}
+	return true;
+}
+
+static int memfd_pin(struct file *file, struct page **pages, unsigned long nr)
+{
+	pgoff_t offset;
+	long got;
+
+	got = memfd_pin_folios(file, 0, ((loff_t)nr << PAGE_SHIFT) - 1, (struct folio **)pages,
+			       nr, &offset);
+	if (got <= 0)
+		return got ?: -EINVAL;
+	if (spread(pages, nr, got))
+		return 0;
+	unpin_folios((struct folio **)pages, got);
+	return -EINVAL;
+}
+
+/* Neighbours of one folio are one pin, and it is not split while it has that. */
+static void memfd_unpin(struct page **pages, unsigned long nr)
+{
+	struct folio *folio;
+	unsigned long i, n;
+
+	for (i = 0; i < nr; i += n) {
+		folio = page_folio(pages[i]);
+		for (n = 1; i + n < nr; n++)
+			if (page_folio(pages[i + n]) != folio)
+				break;
+		/* Nobody can tell whether the mediator wrote. */
+		folio_lock(folio);
+		folio_mark_dirty(folio);
+		folio_unlock(folio);
+		unpin_folios(&folio, 1);
+		cond_resched();
+	}
+}
+
+#else
+
+static int memfd_pin(struct file *file, struct page **pages, unsigned long nr)
+{
+	return arax_pages_get(file, pages, nr);
+}
+
+static void memfd_unpin(struct page **pages, unsigned long nr)
+{
+	unsigned long i;
+
+	for (i = 0; i < nr; i++) {
+		/* Nobody can tell whether the mediator wrote. */
+		set_page_dirty_lock(pages[i]);
+		put_page(pages[i]);
+		cond_resched();
+	}
+}
+
+#endif
+
+static int pin(struct arax_buffer *ab, unsigned long nr)
+{
+	struct page **pages;
+	int err;
+
+	pages = kvmalloc_array(nr, sizeof(*pages), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (!pages)
+		return -ENOMEM;
+	err = memfd_pin(ab->memfd, pages, nr);
+	if (err) {
+		kvfree(pages);
+		return err;
+	}
+	ab->pins = pages;
+	ab->nr_pins = nr;
+	return 0;
+}
+
+static void unpin(struct arax_buffer *ab)
+{
+	memfd_unpin(ab->pins, ab->nr_pins);
+	kvfree(ab->pins);
+}
+
+int arax_memfd_inspect(int fd, u64 *bytes)
+{
+	struct file *file = fget(fd);
+	int err;
+
+	if (!file)
+		return -EBADF;
+	err = memfd_check(file, bytes);
+	fput(file);
+	return err;
+}
+
+/* Shared, as udmabuf has it: against seals and sizes that change. */
+static int import_locked(struct arax_buffer *ab, u64 bytes)
+{
+	u64 now = 0;
+	int err;
+
+	inode_lock_shared(file_inode(ab->memfd));
+	err = memfd_check(ab->memfd, &now);
+	/* The descriptor may have become another since it was charged. */
+	if (!err && now != bytes)
+		err = -EINVAL;
+	if (!err)
+		err = pin(ab, bytes >> PAGE_SHIFT);
+	if (!err) {
+		err = core_buffer_charge_more(ab->core, arax_pages_surplus(ab->memfd, bytes));
+		if (err)
+			unpin(ab);
+	}
+	inode_unlock_shared(file_inode(ab->memfd));
+	return err;
+}
+
+int arax_memfd_import(struct arax_buffer *ab, int fd, u64 bytes)
+{
+	int err;
+
+	ab->memfd = fget(fd);
+	if (!ab->memfd)
+		return -EBADF;
+	err = import_locked(ab, bytes);
+	if (err)
+		goto put;
+	err = arax_pins_file(ab, "[arax-memfd]");
+	if (err)
+		goto unpin;
+	return 0;
+unpin:
+	unpin(ab);
+put:
+	fput(ab->memfd);
+	return err;
+}
+
+void arax_memfd_release(struct arax_buffer *ab)
+{
+	unpin(ab);
+	fput(ab->memfd);
+}
