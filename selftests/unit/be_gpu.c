@@ -645,6 +645,37 @@ START_TEST(a_device_that_fails)
 }
 END_TEST
 
+/* What a driver says of a device that is gone: known, new since, or no more than "unknown". */
+static const int32_t sticky[] = { 53, 226, 721, 810, 911, 999, 1053 };
+
+#define NR_STICKY ((int)(sizeof(sticky) / sizeof(sticky[0])))
+
+START_TEST(errors_that_are_not_known)
+{
+	void *dev = open_gpu(_i % NR_GPUS, NULL);
+	void *trap = load(dev, TRAP);
+	uint64_t a = take_memory(dev, 4);
+	struct arax_launch_range r = range(a, 4);
+	const int32_t *err = &sticky[_i / NR_GPUS];
+	int code;
+
+	/* Of one call alone: that fails, and the next one doesn't. */
+	emu_fail(EMULATED_COPY, 0, 999);
+	ck_assert_int_eq(ops->copy_in(dev, 0, a, "x", 1), -EIO);
+	emu_fail(EMULATED_LAUNCH, 0, 999);
+	ck_assert_int_eq(run(dev, trap, 1, 1, 1, &r, 1, &fine, 4), -EIO);
+	ck_assert_int_eq(run(dev, trap, 1, 1, 1, &r, 1, &fine, 4), 0);
+	take_log();
+	code = run(dev, trap, 1, 1, 1, &r, 1, err, 4);
+	ck_assert_msg(code == -ENODEV || (code == -EFAULT && *err == 721), "%d: %d", *err, code);
+	assert_logged("its context is broken");
+	assert_broken(dev, trap, a);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
 /* Of several nobody knows whose fault it is: all may run again; then one at a time. */
 START_TEST(a_kernel_that_faults_in_company)
 {
@@ -968,6 +999,7 @@ int main(void)
 	ALL(a_kernel_that_faults_alone);
 	ALL(host_memory_of_another_context);
 	ALL(a_device_that_fails);
+	tcase_add_loop_test(t, errors_that_are_not_known, 0, NR_STICKY * NR_GPUS);
 	ALL(a_kernel_that_faults_in_company);
 	ALL(one_at_a_time_after_a_fault);
 	ALL(submitted_before_a_reset);

@@ -511,7 +511,7 @@ static enum gpu_harm drv_harm(int err)
 {
 	const struct gpu_error *e = find_error(err);
 
-	return e ? e->harm : GPU_HARM_NONE;
+	return e ? e->harm : GPU_HARM_UNKNOWN;
 }
 
 #define GPU_COMMON_CALLS \

@@ -33,6 +33,7 @@ enum gpu_harm {
 	GPU_HARM_NONE,		/* only the call failed */
 	GPU_HARM_KERNEL,	/* broken, by a kernel: every call fails from now on */
 	GPU_HARM_DEVICE,	/* broken, by the device or its driver */
+	GPU_HARM_UNKNOWN,	/* an error that we don't know: the next call tells */
 };
 
 /* What a function takes of the device. */

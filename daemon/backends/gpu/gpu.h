@@ -196,7 +196,7 @@ int gpu_enter(struct gpu_device *d);
 bool gpu_enter_now(struct gpu_device *d);
 void gpu_leave(struct gpu_device *d);
 /*
- * The errno for a driver's error.  Marks the device as broken if the context is, says so
+ * (entered) The errno for a driver's error.  Marks the device as broken if the context is, says so
  * once, and answers -ENODEV then.
  */
 int gpu_check(struct gpu_device *d, int err, const char *what);

@@ -59,8 +59,8 @@ static int failed(struct gpu_device *d, struct gpu_kernel *k, int err)
 
 	if (!err)
 		return 0;
-	tell(d, k, "launch", d->driver->error_name(err));
 	code = gpu_check(d, err, k->name);
+	tell(d, k, "launch", d->driver->error_name(err));
 	if (code == -ENODEV && alone && first && d->driver->harm(err) == GPU_HARM_KERNEL)
 		code = d->driver->error_code(err);
 	return code;
