@@ -676,6 +676,35 @@ START_TEST(errors_that_are_not_known)
 }
 END_TEST
 
+/* Copies of others run beside it, and one of them sees what it did before it is asked itself. */
+START_TEST(a_kernel_that_faults_beside_copies)
+{
+	void *dev = open_gpu(_i, NULL);
+	void *gate = load(dev, GATE);
+	uint64_t a = take_memory(dev, 8);
+	struct arax_launch_range r[2] = { range(a, 4), range(a + 4, 4) };
+	struct arax_backend_done done[2];
+	struct job j;
+	char byte;
+	int err;
+
+	fill(&j, gate, 0, 1, 1, &r[0], 1, &bad, 4);
+	emu_gate(0);
+	ck_assert_int_eq(ops->submit(dev, &j.run, 7), 0);
+	wait_for_kernels(1);
+	emu_gate(1);
+	do
+		err = ops->copy_out(dev, 1, &byte, a, 1);
+	while (!err);
+	ck_assert_int_eq(err, -ENODEV);
+	ck_assert_int_eq(ops->poll(dev, done, 1, UINT64_MAX), 1);
+	ck_assert_int_eq(done[0].result, -EFAULT);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, gate);
+	ops->kernel_unload(dev, gate);
+}
+END_TEST
+
 /* Of several nobody knows whose fault it is: all may run again; then one at a time. */
 START_TEST(a_kernel_that_faults_in_company)
 {
@@ -1000,6 +1029,7 @@ int main(void)
 	ALL(host_memory_of_another_context);
 	ALL(a_device_that_fails);
 	tcase_add_loop_test(t, errors_that_are_not_known, 0, NR_STICKY * NR_GPUS);
+	ALL(a_kernel_that_faults_beside_copies);
 	ALL(a_kernel_that_faults_in_company);
 	ALL(one_at_a_time_after_a_fault);
 	ALL(submitted_before_a_reset);

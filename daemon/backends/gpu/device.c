@@ -67,9 +67,9 @@ int gpu_check(struct gpu_device *d, int err, const char *what)
 }
 
 /* (context_lock) */
-static int use_context(struct gpu_device *d)
+static int use_context(struct gpu_device *d, bool broken)
 {
-	int err = __atomic_load_n(&d->broken, __ATOMIC_ACQUIRE) ? -ENODEV :
+	int err = !broken && __atomic_load_n(&d->broken, __ATOMIC_ACQUIRE) ? -ENODEV :
 		  gpu_check(d, d->driver->context_use(d->place, d->context), "context");
 
 	if (err)
@@ -80,12 +80,18 @@ static int use_context(struct gpu_device *d)
 int gpu_enter(struct gpu_device *d)
 {
 	pthread_rwlock_rdlock(&d->context_lock);
-	return use_context(d);
+	return use_context(d, false);
+}
+
+int gpu_enter_broken(struct gpu_device *d)
+{
+	pthread_rwlock_rdlock(&d->context_lock);
+	return use_context(d, true);
 }
 
 bool gpu_enter_now(struct gpu_device *d)
 {
-	return !pthread_rwlock_tryrdlock(&d->context_lock) && !use_context(d);
+	return !pthread_rwlock_tryrdlock(&d->context_lock) && !use_context(d, false);
 }
 
 void gpu_leave(struct gpu_device *d)
