@@ -624,10 +624,17 @@ START_TEST(a_device_that_fails)
 	void *trap = load(dev, TRAP);
 	uint64_t a = take_memory(dev, 4);
 	struct arax_launch_range r = range(a, 4);
+	struct job j;
 
-	/* Not the kernel's fault: it may run elsewhere. */
-	ck_assert_int_eq(run(dev, trap, 1, 1, 1, &r, 1, &ecc, 4), -ENODEV);
+	/* Not the kernel's fault, but for all that is known: it may run elsewhere. */
+	fill(&j, trap, 1, 1, 1, &r, 1, &ecc, 4);
+	ck_assert_int_eq(ops->run(dev, &j.run), -ENODEV);
+	ck_assert_uint_eq(j.run.alone, 1);
 	assert_broken(dev, trap, a);
+	/* One that did not begin. */
+	fill(&j, trap, 1, 1, 1, &r, 1, &fine, 4);
+	ck_assert_int_eq(ops->run(dev, &j.run), -ENODEV);
+	ck_assert_uint_eq(j.run.alone, 0);
 	emu_fail(EMULATED_CONTEXT, 0, ECC);
 	ck_assert_int_eq(ops->reset(dev), -ENODEV);
 	assert_logged("no such program");
@@ -728,9 +735,11 @@ START_TEST(a_kernel_that_faults_in_company)
 		n += ops->poll(dev, &done[n], (uint32_t)(4 - n), UINT64_MAX);
 	ck_assert_int_eq(n, 2);
 	/* The innocent one may have come to its end before. */
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		ck_assert_msg(done[i].result == -ENODEV || (done[i].cookie && !done[i].result),
 			      "%u: %d", (unsigned int)done[i].cookie, done[i].result);
+		ck_assert_uint_eq(done[i].flags, 0);
+	}
 	ck_assert_int_eq(ops->reset(dev), 0);
 	assert_whole(dev, gate);
 	a = take_memory(dev, 8);

@@ -38,6 +38,7 @@ static int put_launch(struct channel *c, enum apart_op op, const struct arax_bac
 	call->flags = run->flags;
 	call->kernel = ((const struct apart_kernel *)run->kernel)->id;
 	call->ns = run->deadline_ns;
+	call->alone = 0;
 	memcpy(call->grid, l->grid, sizeof(l->grid));
 	memcpy(call->block, l->block, sizeof(l->block));
 	call->nr_ranges = l->nr_ranges;
@@ -57,6 +58,8 @@ int apart_run(struct channel *c, struct arax_backend_run *run)
 		err = channel_call(c);
 	if (run->size >= offsetof(struct arax_backend_run, device_ns) + sizeof(run->device_ns))
 		run->device_ns = err ? 0 : c->slot->call.device_ns;
+	if (run->size >= offsetof(struct arax_backend_run, alone) + sizeof(run->alone))
+		run->alone = err == -ENODEV && c->slot->call.alone;
 	return err;
 }
 

@@ -235,6 +235,7 @@ static int serve_launch(struct slot *s, bool wait)
 	run.name = k->symbol ? k->symbol : "";
 	err = wait ? ops->run(dev, &run) : ops->submit(dev, &run, c->cookie);
 	c->device_ns = run.device_ns;
+	c->alone = run.alone;
 	return err;
 }
 

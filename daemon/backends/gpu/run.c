@@ -75,6 +75,12 @@ static bool was_alone(const struct gpu_device *d, const struct gpu_launch *own)
 	return own->alone && (uint32_t)(now / GPU_LAUNCH) == own->number;
 }
 
+/* It may be why the device is lost. */
+static bool is_suspect(const struct gpu_device *d, const struct gpu_launch *own, int code)
+{
+	return code == -ENODEV && was_alone(d, own);
+}
+
 /* A driver's error of a launch that counts as under way: see gpu.h for who is to blame. */
 static int failed(struct gpu_device *d, const struct gpu_launch *own, struct gpu_kernel *k, int err)
 {
@@ -337,8 +343,8 @@ static bool begin_alone(struct gpu_device *d)
 int gpu_run(struct gpu_device *d, struct arax_backend_run *run)
 {
 	uint64_t device_ns = 0;
+	bool alone, suspect = false;
 	struct launch x;
-	bool alone;
 	int err;
 
 	alone = begin_alone(d);
@@ -350,6 +356,7 @@ int gpu_run(struct gpu_device *d, struct arax_backend_run *run)
 			if (!err)
 				err = look_back(d, x.lane, x.own, x.k, wait_for(d, x.own, x.k),
 						&device_ns);
+			suspect = is_suspect(d, x.own, err);
 			ended(d);
 		}
 		gpu_leave(d);
@@ -358,6 +365,8 @@ int gpu_run(struct gpu_device *d, struct arax_backend_run *run)
 		pthread_mutex_unlock(&d->alone);
 	if (run->size >= offsetof(struct arax_backend_run, device_ns) + sizeof(run->device_ns))
 		run->device_ns = device_ns;
+	if (run->size >= offsetof(struct arax_backend_run, alone) + sizeof(run->alone))
+		run->alone = suspect;
 	return err;
 }
 
@@ -415,8 +424,7 @@ static bool has_ended(struct gpu_device *d, struct gpu_lane *lane, struct gpu_la
 	if (!__atomic_load_n(&own->lost, __ATOMIC_RELAXED)) {
 		if (__atomic_load_n(&d->broken, __ATOMIC_ACQUIRE)) {
 			done->result = look_at_broken(d, own);
-			gpu_leave(d);
-			return true;
+			goto ended;
 		}
 		if (wait) {
 			err = wait_for(d, own, own->kernel);
@@ -425,6 +433,9 @@ static bool has_ended(struct gpu_device *d, struct gpu_lane *lane, struct gpu_la
 			return false;
 		}
 		done->result = look_back(d, lane, own, own->kernel, err, &done->device_ns);
+ended:
+		if (is_suspect(d, own, done->result))
+			done->flags |= ARAX_DONE_ALONE;
 	}
 	gpu_leave(d);
 	return true;
