@@ -328,6 +328,35 @@ START_TEST(peers)
 }
 END_TEST
 
+static void copy_across(void)
+{
+	uint64_t a = take_memory(devs[0], 8), b = take_memory(devs[1], 8);
+	char out[8] = "";
+	int before = emu_direct();
+
+	ck_assert_int_eq(ops->copy_in(devs[0], 0, a, "across", 7), 0);
+	ck_assert_int_eq(ops->copy_peer(devs[1], b, devs[0], a, 7), 0);
+	ck_assert_int_eq(ops->copy_out(devs[1], 0, out, b, 7), 0);
+	ck_assert_str_eq(out, "across");
+	ck_assert_int_eq(emu_direct() - before, 1);
+	ops->free(devs[0], a);
+	ops->free(devs[1], b);
+}
+
+/* Not through the host, out of pools or not, whichever of the two has got a new context. */
+START_TEST(peers_are_direct)
+{
+	which = &gpus[_i % NR_GPUS];
+	open_gpu(_i % NR_GPUS, pools[_i / NR_GPUS]);
+	copy_across();
+	copy_across();
+	ck_assert_int_eq(ops->reset(devs[0]), 0);
+	copy_across();
+	ck_assert_int_eq(ops->reset(devs[1]), 0);
+	copy_across();
+}
+END_TEST
+
 START_TEST(host_memory)
 {
 	static char pages[8192] __attribute__((aligned(4096)));
@@ -1027,6 +1056,7 @@ int main(void)
 	ALL(failures_of_calls);
 	ALL(wanted_addresses);
 	ALL(peers);
+	tcase_add_loop_test(t, peers_are_direct, 0, 2 * NR_GPUS);
 	ALL(host_memory);
 	ALL(arguments);
 	ALL(results);

@@ -225,7 +225,7 @@ static int mark(void *stream, uint64_t address, uint32_t value)
 			     (int)CUDA_ERROR_NOT_SUPPORTED;
 }
 
-static int peer_enable(int index, int other, void *other_context)
+static int peer_enable(int index, int other, void *other_context, bool pooled)
 {
 	int can = 0, err = drv.DeviceCanAccessPeer(&can, HANDLE(index), HANDLE(other));
 
@@ -233,7 +233,9 @@ static int peer_enable(int index, int other, void *other_context)
 		err = CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 	if (!err)
 		err = drv.CtxEnablePeerAccess(other_context, 0);
-	return err == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED ? 0 : err;
+	if (err == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
+		err = 0;
+	return !err && pooled ? drv_pool_share(other, index) : err;
 }
 
 static int copy_peer(uint64_t to, int index, void *context, uint64_t from, int src_index,

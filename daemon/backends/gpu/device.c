@@ -216,7 +216,8 @@ static int open_context(struct gpu_device *d)
 	const struct gpu_driver *v = d->driver;
 	int err = v->context_create(d->place, &d->context);
 
-	d->peers = 0;
+	d->contexts++;
+	memset(d->joined, 0, sizeof(d->joined));
 	if (!err)
 		err = v->context_use(d->place, d->context);
 	if (!err)

@@ -73,8 +73,8 @@ struct gpu_driver {
 
 	int (*context_use)(int index, void *context);	/* on this thread */
 	int (*memory_info)(uint64_t *free, uint64_t *total);
-	/* From the other device's context, too. */
-	int (*peer_enable)(int index, int other, void *other_context);
+	/* From the other device's context, too; and from its pool, which has rules of its own. */
+	int (*peer_enable)(int index, int other, void *other_context, bool pooled);
 
 	int (*stream_create)(void **stream);
 	void (*stream_destroy)(void *stream);

@@ -170,7 +170,8 @@ struct gpu_device {
 	pthread_rwlock_t context_lock;
 	void *context;
 	void *memory_stream;
-	uint64_t peers;				/* devices (bits) that it reads directly */
+	uint32_t contexts;			/* that it has had */
+	uint32_t joined[GPU_MAX_DEVICES];	/* by index: in which of its contexts that is read directly */
 	uint32_t broken;			/* until the context is rebuilt */
 	uint64_t launches;			/* GPU_LAUNCH each, and one while it is under way */
 	uint32_t careful;			/* launches that run alone, still */
