@@ -38,7 +38,6 @@ static int put_launch(struct channel *c, enum apart_op op, const struct arax_bac
 	call->flags = run->flags;
 	call->kernel = ((const struct apart_kernel *)run->kernel)->id;
 	call->ns = run->deadline_ns;
-	call->alone = 0;
 	memcpy(call->grid, l->grid, sizeof(l->grid));
 	memcpy(call->block, l->block, sizeof(l->block));
 	call->nr_ranges = l->nr_ranges;

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "daemon/backend.h"
+#include "daemon/reason.h"
 
 #define APART_VERSION	1u
 
@@ -74,6 +75,8 @@ struct apart_call {
 	struct arax_backend_done done[APART_DONE];
 	struct arax_launch_range ranges[APART_RANGES];
 	uint8_t args[APART_ARGS] __attribute__((aligned(8)));
+	/* Out: what was said of it for who submitted a launch (daemon/reason.h), or "". */
+	char why[REASON_LEN];
 };
 
 #endif /* ARAX_DAEMON_BACKENDS_APART_PROTO_H */
