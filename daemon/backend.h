@@ -163,6 +163,8 @@ struct arax_backend_kernel {
  *		its lane.  It is to begin when these have ended, and only if they all succeed,
  *		see ARAX_DONE_NOT_RUN.  Others behind it need not wait for it.  Not 0 only where
  *		@follows said so, and of launches that have not been reported
+ * @alone:	out, 0 before, with -ENODEV: not 0: from its start on no other launch was on the device,
+ *		so that it may be why that was lost
  * @program, @due_ns: of those of one program that wait for the device the one that is due first had
  *		better begin first.  Programs go in the order in which they come: which of them is
  *		next has been decided.  0, 0: nothing is said
@@ -180,6 +182,8 @@ struct arax_backend_run {
 	uint32_t after;
 	uint32_t program;
 	uint64_t due_ns;
+	uint32_t alone;
+	uint32_t reserved;
 };
 
 /* Launches on a lane that were submitted and have not ended, see @wait below. */
@@ -187,6 +191,8 @@ struct arax_backend_run {
 
 /* It did nothing: one that it was to come after has failed. */
 #define ARAX_DONE_NOT_RUN	0x1
+/* -ENODEV: see struct arax_backend_run, @alone. */
+#define ARAX_DONE_ALONE		0x2
 
 /* An asynchronous launch that is done. */
 struct arax_backend_done {

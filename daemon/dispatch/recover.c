@@ -21,10 +21,12 @@ struct recovery {
 	int err;
 };
 
-static bool is_worth_it(struct poller_device *pd)
+static bool is_worth_it(struct poller_device *pd, bool counts)
 {
 	if (!device_can_reset(pd->dev))
 		return false;
+	if (!counts)
+		return true;
 	pd->hasty = pd->tasks - pd->tasks_at_loss < HASTY_TASKS ? pd->hasty + 1 : 1;
 	pd->tasks_at_loss = pd->tasks;
 	if (pd->hasty > HASTY_TIMES) {
@@ -35,11 +37,17 @@ static bool is_worth_it(struct poller_device *pd)
 	return true;
 }
 
-bool recover_plan(struct poller *p, struct poller_device *pd)
+void recover_forgive(struct poller_device *pd)
+{
+	if (pd->hasty && pd->rebuilt)
+		pd->hasty--;
+}
+
+bool recover_plan(struct poller *p, struct poller_device *pd, bool counts)
 {
 	struct recovery *r;
 
-	pd->rebuilt = is_worth_it(pd);
+	pd->rebuilt = is_worth_it(pd, counts);
 	if (!pd->rebuilt && !memory_has_device(p->memory, pd->dev->index))
 		return false;
 	r = calloc(1, sizeof(*r));

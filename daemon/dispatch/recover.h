@@ -5,7 +5,8 @@
  * Where the backend can rebuild a device's context, tasks that only this device can run
  * wait for it.  What was on the device is gone; the host has every byte, but for those of
  * explicit buffers that were there alone: who reads these gets EIO.  A device that
- * is lost again before it has done much is given up after a few times.
+ * is lost again before it has done much is given up after a few times; not counted is what
+ * goes down to a task that had lost one before: see MAX_LOSSES in run.c.
  *
  * Of one that can't be rebuilt, or is given up, these bytes are lost all the same, and
  * have to be known as lost: else nobody could write them anew.
@@ -18,7 +19,9 @@
 #include "daemon/dispatch/poller.h"
 
 /* All on the poller's thread.  A device was lost: is it worth waiting for? */
-bool recover_plan(struct poller *p, struct poller_device *pd);
+bool recover_plan(struct poller *p, struct poller_device *pd, bool counts);
+/* A loss that was counted was not the device's. */
+void recover_forgive(struct poller_device *pd);
 /* There is something to be done for it once nothing runs there. */
 static inline bool recover_pending(const struct poller_device *pd)
 {

@@ -33,6 +33,7 @@
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 
 #define MAX_LANES	64u
+#define MAX_LOSSES	2u	/* by one task that was alone on each; then it ends */
 #define MIXED_US	1000u
 #define ALONE_LONGER	5u
 #define HANDED_PART	4u	/* of inline_ns: with less a lane's thread would not even have begun */
@@ -437,15 +438,21 @@ void run_refuse_stranded(struct poller *p)
 	}
 }
 
-static void take_offline(struct poller *p, struct poller_device *pd)
+static void take_offline(struct poller *p, struct poller_device *pd, const struct graph_node *node)
 {
-	if (pd->lost)
+	bool again = node->losses > 1;
+
+	if (pd->lost) {
+		/* Somebody else who was to run there came first. */
+		if (again)
+			recover_forgive(pd);
 		return;
+	}
 	pd->lost = true;
 	pd->changed = true;
 	sched_device_set(p->sched, pd->dev->index, 0);
 	aside_let_go(pd);
-	if (recover_plan(p, pd))
+	if (recover_plan(p, pd, !again))
 		log_err("device is lost", log_str("device", pd->dev->info.name),
 			log_str("remedy", "it is rebuilt; its tasks go to others, or wait"));
 	else
@@ -490,7 +497,10 @@ static void why_not_again(struct run *run)
 {
 	const char *device = run->poller->devs[run->device].dev->info.name;
 
-	if (run->spent)
+	if (run->node->losses >= MAX_LOSSES)
+		reason_set("device %s was lost, as %u were by now while they ran nothing but this task",
+			   device, run->node->losses);
+	else if (run->spent)
 		reason_set("device %s was lost, and with it bytes that the task reads and that nothing else had",
 			   device);
 	else if (!may_run_again(run))
@@ -512,8 +522,10 @@ static __attribute__((cold)) bool moved(struct run *run, uint64_t hold_ns)
 	struct poller *p = run->poller;
 	bool again;
 
-	take_offline(p, &p->devs[run->device]);
-	again = !graph_node_gone(node) && may_run_again(run) && run_anywhere(p, node);
+	node->losses += run->rt.alone;
+	take_offline(p, &p->devs[run->device], node);
+	again = node->losses < MAX_LOSSES && !graph_node_gone(node) && may_run_again(run) &&
+		run_anywhere(p, node);
 	if (!again)
 		why_not_again(run);
 	if (again) {
@@ -552,7 +564,7 @@ static __attribute__((cold)) bool came_early(struct run *run, uint64_t hold_ns, 
 	if ((!early && !run->rt.skipped) || graph_node_gone(node))
 		return false;
 	if (lost)
-		take_offline(p, pd);
+		take_offline(p, pd, node);
 	settle_accounts(run, node, hold_ns, false);
 	graph_stop(g, node);
 	/* What can't be handed over now can't be in a moment: it would be tried without end. */
@@ -1095,6 +1107,7 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 	run->rt.reason[0] = '\0';
 	run->rt.nr_after = nr_after;
 	run->rt.skipped = false;
+	run->rt.alone = false;
 	if (k)
 		worker = runner_needs_worker(pd->runner, k);
 	/* Before hand-over: after our death this task counts as started. */

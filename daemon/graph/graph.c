@@ -351,6 +351,7 @@ static inline struct node *node_create(struct graph *g, const struct arax_dispat
 	n->pub.sched.kernel = g->params.kernels && d->kernel <= g->params.last_kernel ?
 			      g->params.kernels[d->kernel] : 0;
 	n->pub.priv = NULL;
+	n->pub.losses = 0;
 	return n;
 }
 

@@ -89,6 +89,7 @@ enum graph_state {
  * @sched:	belongs to the scheduler from graph_pop_ready() on; what it knows of tasks that
  *		wait (sched_task.h) from graph_add() on
  * @device:	for the caller: where it runs
+ * @losses:	for the caller, 0 at first: devices that were lost by it, it seems
  * @start_ns, @run_ns, @bytes: for the caller
  * @priv:	for the caller
  *
@@ -106,6 +107,7 @@ struct graph_node {
 	uint64_t bytes;
 	void *priv;
 	uint32_t device;
+	uint32_t losses;
 };
 
 /* A task that completed without running, for the caller to commit. */

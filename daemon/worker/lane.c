@@ -300,6 +300,7 @@ static void end_oldest(struct lane *lane, struct under_way *u)
 	t->device_ns = t->wall_ns;
 	t->result = err ? checked(err) : checked(done.result);
 	t->skipped = !err && done.flags & ARAX_DONE_NOT_RUN;
+	t->alone = !err && done.flags & ARAX_DONE_ALONE;
 	if (t->leave)
 		t->result = t->leave(t, t->result);
 	note_reason(t);

@@ -191,8 +191,9 @@ static __attribute__((cold)) int run_other(struct runner *r, const struct kernel
 	return err;
 }
 
+/* @out: @t, or NULL: nobody asks for more than the result. */
 static inline int run_here(struct runner *r, const struct runner_task *t, uint32_t flags,
-			   uint64_t *device_ns)
+			   struct runner_task *out)
 {
 	struct arax_backend_run run;
 	int err = fill_run(r, t, flags, &run);
@@ -202,8 +203,11 @@ static inline int run_here(struct runner *r, const struct runner_task *t, uint32
 		if (__builtin_expect(err == -EOPNOTSUPP, 0))
 			err = run_other(r, t->kernel, &run, run_device);
 	}
-	if (device_ns)
-		*device_ns = run.device_ns;
+	if (out) {
+		out->device_ns = run.device_ns;
+		if (__builtin_expect(err == -ENODEV, 0))
+			out->alone = run.alone;
+	}
 	return checked(err);
 }
 
@@ -436,7 +440,7 @@ int runner_build(struct runner *r, const struct runner_task *t, int *built, uint
 
 static int run_counted(struct runner *r, struct runner_task *t)
 {
-	int err = run_here(r, t, t->flags & RUNNER_INLINE ? ARAX_RUN_INLINE : 0, &t->device_ns);
+	int err = run_here(r, t, t->flags & RUNNER_INLINE ? ARAX_RUN_INLINE : 0, t);
 
 	if (!(t->flags & RUNNER_INLINE))
 		count(&r->runs);
@@ -480,7 +484,7 @@ int runner_run_ready(struct runner *r, struct runner_task *t)
 	if (t->deadline_ns && now_ns() >= t->deadline_ns)
 		return -ETIMEDOUT;
 	count(&r->runs);
-	return run_here(r, t, 0, &t->device_ns);
+	return run_here(r, t, 0, t);
 }
 
 int runner_start(struct runner *r, struct runner_task *t, uint32_t after)

@@ -66,6 +66,7 @@ struct region {
 	struct context *context;
 	int device;
 	enum region_sort sort;
+	bool pooled;
 	uint64_t address, bytes;
 	void *memory;			/* NULL: reserved and not mapped */
 };
@@ -109,6 +110,8 @@ struct module {
 struct context {
 	struct context *next;
 	int device;
+	uint64_t number;		/* of all; HIP's: of what a reset leaves, too */
+	uint64_t peers[MAX_DEVICES];	/* numbers of contexts whose memory it reads directly */
 	int error;			/* sticky */
 	struct stream *streams;
 	struct event *events;
@@ -134,6 +137,9 @@ static struct {
 	uint64_t bytes, used[MAX_DEVICES], next_address;
 	struct region *regions;
 	struct context devices[MAX_DEVICES];	/* HIP's contexts */
+	uint64_t contexts;
+	uint32_t readers[MAX_DEVICES];	/* of a device's pool: bits */
+	int direct;			/* copies between two devices that did not go through the host */
 	struct control *control;
 	void *hosts[64];
 } gpu = {
@@ -192,6 +198,11 @@ EXPORT uint64_t emulated_used(void)
 		n += gpu.used[i];
 	pthread_mutex_unlock(&gpu.lock);
 	return n;
+}
+
+EXPORT int emulated_direct(void)
+{
+	return get(&gpu.direct);
 }
 
 /* It may be another process that opens it: so not without looking. */
@@ -331,16 +342,20 @@ static void drop_region(struct region *r)
 	free(r);
 }
 
-static ERROR allocate(ADDRESS *a, size_t bytes)
+static ERROR allocate(ADDRESS *a, size_t bytes, bool pooled)
 {
+	struct region *r;
 	int err;
 
 	BEGIN();
 	err = must_fail(EMULATED_ALLOC);
 	if (!err && bytes > gpu.bytes - gpu.used[current->device])
 		err = NO_MEMORY;
-	if (!err)
-		*a = (ADDRESS)add_region(DEVICE, bytes, current->device)->address;
+	if (!err) {
+		r = add_region(DEVICE, bytes, current->device);
+		r->pooled = pooled;
+		*a = (ADDRESS)r->address;
+	}
 	return end(err);
 }
 
@@ -358,7 +373,7 @@ static ERROR release(ADDRESS a)
 
 EXPORT ERROR AS(cuMemAlloc_v2, hipMalloc)(ADDRESS *a, size_t bytes)
 {
-	return allocate(a, bytes);
+	return allocate(a, bytes, false);
 }
 
 EXPORT ERROR AS(cuMemFree_v2, hipFree)(ADDRESS a)
@@ -369,7 +384,7 @@ EXPORT ERROR AS(cuMemFree_v2, hipFree)(ADDRESS a)
 EXPORT ERROR AS(cuMemAllocAsync, hipMallocAsync)(ADDRESS *a, size_t bytes,
 						 STREAM s)
 {
-	return allocate(a, bytes);
+	return allocate(a, bytes, true);
 }
 
 EXPORT ERROR AS(cuMemFreeAsync, hipFreeAsync)(ADDRESS a, STREAM s)
@@ -390,6 +405,16 @@ EXPORT ERROR AS(cuMemPoolSetAttribute, hipMemPoolSetAttribute)
 {
 	return what == AS(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, hipMemPoolAttrReleaseThreshold) ?
 	       OK : INVALID;
+}
+
+EXPORT ERROR AS(cuMemPoolSetAccess, hipMemPoolSetAccess)(POOL pool, const ACCESS *map, size_t count)
+{
+	const struct context *c = (void *)pool;
+
+	pthread_mutex_lock(&gpu.lock);
+	for (size_t i = 0; i < count; i++)
+		gpu.readers[c->device] |= 1u << map[i].location.id;
+	return end(OK);
 }
 
 EXPORT ERROR AS(cuMemGetInfo_v2, hipMemGetInfo)(size_t *available, size_t *total)
@@ -869,6 +894,16 @@ EXPORT ERROR AS(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync)(void *to, ADDRESS from
 					     .from = (uint64_t)from, .bytes = bytes });
 }
 
+/* (locked) What is in a pool is for whom the pool says, whatever the contexts have agreed on. */
+static bool is_direct(const struct context *reader, const struct context *owner, uint64_t from)
+{
+	const struct region *r = find(from);
+
+	if (!r || reader->peers[owner->device] != owner->number)
+		return false;
+	return !r->pooled || gpu.readers[owner->device] >> reader->device & 1;
+}
+
 #ifdef EMULATED_CUDA
 EXPORT ERROR cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
 			       CUcontext from_context, size_t bytes, CUstream s)
@@ -877,6 +912,13 @@ EXPORT ERROR hipMemcpyPeerAsync(void *to, int to_device, const void *from, int f
 				size_t bytes, hipStream_t s)
 #endif
 {
+	const struct context *reader = AS((void *)to_context, &gpu.devices[to_device]);
+	const struct context *owner = AS((void *)from_context, &gpu.devices[from_device]);
+
+	pthread_mutex_lock(&gpu.lock);
+	if (reader != owner && is_direct(reader, owner, (uint64_t)from))
+		add(&gpu.direct, 1);
+	pthread_mutex_unlock(&gpu.lock);
 	return copy((void *)s, &(struct op){ .what = COPY_PEER, .to = (uint64_t)to,
 					     .from = (uint64_t)from, .bytes = bytes });
 }
@@ -1238,8 +1280,10 @@ static void start(void)
 	gpu.old = getenv("EMULATED_OLD");
 	gpu.forgiving = getenv("EMULATED_FORGIVING");
 	open_control(getenv("EMULATED_SHARED"));
-	for (int i = 0; i < MAX_DEVICES; i++)
+	for (int i = 0; i < MAX_DEVICES; i++) {
 		gpu.devices[i].device = i;
+		gpu.devices[i].number = ++gpu.contexts;
+	}
 	gpu.started = true;
 }
 
@@ -1336,6 +1380,9 @@ static void empty(struct context *c)
 			drop_region(r);
 	}
 	c->error = gpu.broken;
+	c->number = ++gpu.contexts;
+	memset(c->peers, 0, sizeof(c->peers));
+	gpu.readers[c->device] = 0;
 }
 
 /* The same for both: as one device that two stacks drive. */
@@ -1375,6 +1422,7 @@ EXPORT ERROR cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device)
 		return end(err);
 	c = calloc(1, sizeof(*c));
 	c->device = device;
+	c->number = ++gpu.contexts;
 	current = c;
 	*out = (void *)c;
 	return end(OK);
@@ -1402,8 +1450,15 @@ EXPORT ERROR cuCtxSetCurrent(CUcontext c)
 
 EXPORT ERROR cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 {
+	const struct context *owner = (void *)peer;
+
 	BEGIN();
-	return end((void *)peer == current ? INVALID : OK);
+	if (owner == current)
+		return end(INVALID);
+	if (current->peers[owner->device] == owner->number)
+		return end(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+	current->peers[owner->device] = owner->number;
+	return end(OK);
 }
 #else
 EXPORT const char *hipGetErrorName(hipError_t err)
@@ -1440,7 +1495,14 @@ EXPORT ERROR hipDeviceReset(void)
 
 EXPORT ERROR hipDeviceEnablePeerAccess(int peer, unsigned int flags)
 {
+	const struct context *owner = &gpu.devices[peer];
+
 	BEGIN();
-	return end(peer == current_device ? INVALID : OK);
+	if (owner == current)
+		return end(INVALID);
+	if (current->peers[peer] == owner->number)
+		return end(hipErrorPeerAccessAlreadyEnabled);
+	current->peers[peer] = owner->number;
+	return end(OK);
 }
 #endif

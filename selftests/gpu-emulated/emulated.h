@@ -62,6 +62,8 @@ int emulated_waiting(void);
 /* Host memory registered now; bytes of device memory in use, of all devices. */
 int emulated_registered(void);
 uint64_t emulated_used(void);
+/* Copies between two devices that did not go through the host. */
+int emulated_direct(void);
 
 /*
  * For vendors' libraries: @work comes to its turn in @stream, and says that an address is none by

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #ifdef EMULATED_CUDA
 #include <cufft.h>
@@ -35,6 +36,15 @@
 #define FAILED		6
 #endif
 
+/* Of the driver in software. */
+#ifdef EMULATED_CUDA
+int cuMemAlloc_v2(unsigned long long *address, size_t bytes);
+int cuMemFree_v2(unsigned long long address);
+#else
+int hipMalloc(void **address, size_t bytes);
+int hipFree(void *address);
+#endif
+
 #include "selftests/gpu-emulated/emulated.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
@@ -43,17 +53,19 @@
 
 #define MAX_PLANS	1024
 #define MAX_PRIME	1000	/* beyond it there is no plan */
+#define ONE_PASS	64	/* numbers: more of them need memory to work in, as much as the data */
 
 struct plan {
-	bool used;
+	bool used, allocates;
 	void *stream;
 	int n, batch;
+	uint64_t work_bytes, area;
 };
 
 struct job {
 	int n, batch;
 	bool inverse;
-	uint64_t in, out;
+	uint64_t in, out, area, area_bytes;
 };
 
 static struct plan plans[MAX_PLANS];
@@ -65,6 +77,33 @@ static struct plan *plan_of(FFT(Handle) handle)
 	uint64_t i = (uint64_t)handle;
 
 	return i - 1 < MAX_PLANS && plans[i - 1].used ? &plans[i - 1] : NULL;
+}
+
+/* What a plan does that nobody tells not to. */
+static int allocate(struct plan *p, size_t bytes)
+{
+#ifdef EMULATED_CUDA
+	unsigned long long address = 0;
+	int err = (int)cuMemAlloc_v2(&address, bytes);
+#else
+	void *address = NULL;
+	int err = hipMalloc(&address, bytes);
+#endif
+
+	p->area = (uint64_t)(uintptr_t)address;
+	return err;
+}
+
+static void release(struct plan *p)
+{
+	if (!p->area)
+		return;
+#ifdef EMULATED_CUDA
+	cuMemFree_v2(p->area);
+#else
+	hipFree((void *)(uintptr_t)p->area);
+#endif
+	p->area = 0;
 }
 
 static int least_factor(int n)
@@ -104,10 +143,17 @@ static bool work(void *arg)
 	const uint64_t items = (uint64_t)j->n * (uint64_t)j->batch;
 	float *in = emulated_memory(j->in, items * 2 * sizeof(float));
 	float *out = emulated_memory(j->out, items * 2 * sizeof(float));
+	void *area = emulated_memory(j->area, j->area_bytes);
 	double complex *y;
 
 	if ((j->in | j->out) % (2 * sizeof(float)))
 		return false;
+	/* It leaves nothing there that somebody else could use. */
+	if (j->area_bytes) {
+		if (!area)
+			return false;
+		memset(area, 0xa5, j->area_bytes);
+	}
 	y = malloc((size_t)j->n * sizeof(*y));
 	for (int i = 0; in && out && i < j->batch; i++) {
 		size_t at = 2 * (size_t)i * (size_t)j->n;
@@ -130,7 +176,7 @@ EXPORT RESULT FFT(Create)(FFT(Handle) *handle)
 	while (i < MAX_PLANS && plans[i].used)
 		i++;
 	if (i < MAX_PLANS)
-		plans[i] = (struct plan){ .used = true };
+		plans[i] = (struct plan){ .used = true, .allocates = true };
 	pthread_mutex_unlock(&lock);
 	*handle = (FFT(Handle))(i + 1);
 	return i < MAX_PLANS ? OK : FAILED;
@@ -142,6 +188,8 @@ EXPORT RESULT FFT(Destroy)(FFT(Handle) handle)
 
 	if (!p)
 		abort();
+	if (p->allocates)
+		release(p);
 	pthread_mutex_lock(&lock);
 	p->used = false;
 	pthread_mutex_unlock(&lock);
@@ -158,6 +206,29 @@ EXPORT RESULT FFT(SetStream)(FFT(Handle) handle, STREAM stream)
 	return OK;
 }
 
+EXPORT RESULT FFT(SetAutoAllocation)(FFT(Handle) handle, int allocates)
+{
+	struct plan *p = plan_of(handle);
+
+	if (!p || p->n)
+		return INVALID;
+	p->allocates = allocates;
+	return OK;
+}
+
+EXPORT RESULT FFT(SetWorkArea)(FFT(Handle) handle, void *area)
+{
+	struct plan *p = plan_of(handle);
+
+	if (!p || !p->n)
+		return INVALID;
+	if (p->allocates)
+		release(p);
+	p->allocates = false;
+	p->area = (uint64_t)(uintptr_t)area;
+	return OK;
+}
+
 EXPORT RESULT FFT(MakePlanMany)(FFT(Handle) handle, int rank, int *n, int *inembed, int istride,
 				int idist, int *onembed, int ostride, int odist, TYPE type,
 				int batch, size_t *work_bytes)
@@ -171,9 +242,12 @@ EXPORT RESULT FFT(MakePlanMany)(FFT(Handle) handle, int rank, int *n, int *inemb
 	for (rest = *n; rest > 1; rest /= least_factor(rest))
 		if (least_factor(rest) > MAX_PRIME)
 			return INVALID;
+	*work_bytes = *n > ONE_PASS ? (size_t)*n * (size_t)batch * 2 * sizeof(float) : 0;
+	if (*work_bytes && p->allocates && allocate(p, *work_bytes))
+		return FAILED;
 	p->n = *n;
 	p->batch = batch;
-	*work_bytes = 0;
+	p->work_bytes = *work_bytes;
 	return OK;
 }
 
@@ -182,10 +256,10 @@ EXPORT RESULT FFT(ExecC2C)(FFT(Handle) handle, COMPLEX *in, COMPLEX *out, int di
 	const struct plan *p = plan_of(handle);
 	struct job *j;
 
-	if (!p || !p->stream || !p->n)
+	if (!p || !p->stream || !p->n || (p->work_bytes && !p->area))
 		return INVALID;
 	j = malloc(sizeof(*j));
 	*j = (struct job){ p->n, p->batch, direction != FORWARD, (uint64_t)(uintptr_t)in,
-			   (uint64_t)(uintptr_t)out };
+			   (uint64_t)(uintptr_t)out, p->area, p->work_bytes };
 	return emulated_push(p->stream, work, j) ? OK : FAILED;
 }

@@ -71,13 +71,24 @@ rebuilt() {
 	grep -q 'sum\[999999\] = 2999997' "$work/log" && grep -q 'device is back' "$work/log"
 }
 
-# One that fails whatever is done is given up, and its tasks end.
+# One that fails whatever is done is given up, and its tasks end: of each program one that has lost
+# it twice, which is the device's fault the first time and its own the second.
 given_up() {
-	! EMULATED_DEVICES=1 EMULATED_FAULT=1:214:1000 "$arax" run --verbose \
-		--config "$work/$1.conf" --kernels build/lib/arax/kernels "$examples/quickstart" \
-		>"$work/log" 2>&1 || return 1
+	# shellcheck disable=SC2016 # for the inner shell
+	EMULATED_FAULT=1:214:1000 logged "$1" sh -c \
+		'! "$0" && ! "$0" && ! "$0" && ! "$0" && ! "$0"' "$examples/quickstart" || return 1
+	[ "$(grep -c 'device is back' "$work/log")" = 6 ] && grep -q 'device is given up' "$work/log"
+}
+
+# A task that breaks whatever it runs on ends, and the next program finds all devices.
+bounded() {
+	# shellcheck disable=SC2016 # for the inner shell
+	EMULATED_DEVICES=2 EMULATED_FAULT=1:214:6 "$arax" run --verbose --config "$work/$1.conf" \
+		--kernels build/lib/arax/kernels sh -c '! "$0" && ! "$0" && ! "$0" && "$0" && "$1" devices' \
+		"$examples/quickstart" "$arax" >"$work/log" 2>&1 || { cat "$work/log"; return 1; }
 	cat "$work/log"
-	[ "$(grep -c 'device is back' "$work/log")" = 3 ] && grep -q 'device is given up' "$work/log"
+	grep -q 'as 2 were by now while they ran nothing but this task' "$work/log" &&
+		! grep -q 'device is given up' "$work/log"
 }
 
 # logged KIND COMMAND...: as on(), what is said and araxd's log in $work/log; what faults is
@@ -259,6 +270,7 @@ for kind in cuda hip; do
 		try "$kind-emulated" "$kind"
 		with_kernels "$kind: a device that fails is rebuilt, and nobody notices" rebuilt
 		with_kernels "$kind: one that always fails is given up" given_up
+		with_kernels "$kind: a task that breaks every device ends" bounded
 		with_kernels "$kind: a kernel that faults fails its task alone" faults
 		with_kernels "$kind: so it does where the driver gives another context" faults_forgiven
 		with_kernels "$kind: image-pipeline in the other process" works_apart

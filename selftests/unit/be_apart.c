@@ -9,6 +9,7 @@
 
 #include "daemon/backends/gpu/gpu.h"
 #include "daemon/memory/hostmap.h"
+#include "daemon/reason.h"
 #include "selftests/unit/be_gpu_calls.h"
 #include "selftests/unit/wait.h"
 
@@ -588,6 +589,50 @@ START_TEST(polled_by_another)
 }
 END_TEST
 
+static void assert_told(const char *text)
+{
+	char why[REASON_LEN];
+
+	reason_take(why);
+	ck_assert_msg(!!strstr(why, text), "not \"%s\": \"%s\"", text, why);
+}
+
+/* Its owner is told there what it would have been told here, each time, and then nothing. */
+START_TEST(told_why)
+{
+	void *dev = open_apart(_i), *trap = load(dev, TRAP);
+	struct arax_launch_range r;
+	struct arax_backend_done done;
+	struct job j;
+	int err;
+
+	move(dev, trap);
+	r = range(take_memory(dev, 4), 4);
+	be_careful(dev, trap, &r);
+	fill(&j, trap, 1, 1, 1000, &r, 1, &fine, 4);
+	for (int i = 0; i < 2; i++) {
+		reason_forget();
+		ck_assert_int_eq(ops->run(dev, &j.run), -EINVAL);
+		assert_told("block of 1000 threads: this kernel takes 512 on this device");
+		ck_assert_int_eq(ops->submit(dev, &j.run, 3), -EINVAL);
+		assert_told("block of 1000 threads: this kernel takes 512 on this device");
+	}
+	fill(&j, trap, 1, 1, 1, &r, 1, &fine, 4);
+	ck_assert_int_eq(ops->run(dev, &j.run), 0);
+	ck_assert_str_eq(reason_text, "");
+	fill(&j, trap, 1, 1, 1, &r, 1, &bad, 4);
+	err = ops->submit(dev, &j.run, 4);
+	/* Or it was over before it had been submitted. */
+	if (!err) {
+		ck_assert_int_eq(ops->wait(dev, 1, &done), 0);
+		err = done.result;
+	}
+	ck_assert_int_eq(err, -EFAULT);
+	assert_told("trap: launch ");
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
 /* What was submitted here is reported when the device is there; and there, over the next reset. */
 START_TEST(submitted_before_a_reset)
 {
@@ -1132,6 +1177,7 @@ int main(void)
 	tcase_add_test(t, gauges_there);
 	ALL(submitted_there);
 	ALL(polled_by_another);
+	ALL(told_why);
 	ALL(submitted_before_a_reset);
 	ALL(killed_while_idle);
 	ALL(asked_to_end);

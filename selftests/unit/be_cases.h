@@ -108,10 +108,10 @@ static void unload(struct tried *e)
 	device_kernel_unload(dev, e->kernel);
 }
 
-/* Whether it ran; what it leaves to others it has left alone. */
+/* Whether it ran; what it leaves to others, of which there has to be one, it has left alone. */
 static bool has_run(struct tried *e, const struct trial *t, int err, const char *what)
 {
-	if (e->impl->host && err == -EOPNOTSUPP) {
+	if (e->impl->host && err == -EOPNOTSUPP && kernel_impl_next(e->k, e->impl)) {
 		trial_check_untouched(t, " by a launch that was left to others");
 		e->left++;
 		return false;

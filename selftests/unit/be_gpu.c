@@ -328,6 +328,35 @@ START_TEST(peers)
 }
 END_TEST
 
+static void copy_across(void)
+{
+	uint64_t a = take_memory(devs[0], 8), b = take_memory(devs[1], 8);
+	char out[8] = "";
+	int before = emu_direct();
+
+	ck_assert_int_eq(ops->copy_in(devs[0], 0, a, "across", 7), 0);
+	ck_assert_int_eq(ops->copy_peer(devs[1], b, devs[0], a, 7), 0);
+	ck_assert_int_eq(ops->copy_out(devs[1], 0, out, b, 7), 0);
+	ck_assert_str_eq(out, "across");
+	ck_assert_int_eq(emu_direct() - before, 1);
+	ops->free(devs[0], a);
+	ops->free(devs[1], b);
+}
+
+/* Not through the host, out of pools or not, whichever of the two has got a new context. */
+START_TEST(peers_are_direct)
+{
+	which = &gpus[_i % NR_GPUS];
+	open_gpu(_i % NR_GPUS, pools[_i / NR_GPUS]);
+	copy_across();
+	copy_across();
+	ck_assert_int_eq(ops->reset(devs[0]), 0);
+	copy_across();
+	ck_assert_int_eq(ops->reset(devs[1]), 0);
+	copy_across();
+}
+END_TEST
+
 START_TEST(host_memory)
 {
 	static char pages[8192] __attribute__((aligned(4096)));
@@ -624,10 +653,17 @@ START_TEST(a_device_that_fails)
 	void *trap = load(dev, TRAP);
 	uint64_t a = take_memory(dev, 4);
 	struct arax_launch_range r = range(a, 4);
+	struct job j;
 
-	/* Not the kernel's fault: it may run elsewhere. */
-	ck_assert_int_eq(run(dev, trap, 1, 1, 1, &r, 1, &ecc, 4), -ENODEV);
+	/* Not the kernel's fault, but for all that is known: it may run elsewhere. */
+	fill(&j, trap, 1, 1, 1, &r, 1, &ecc, 4);
+	ck_assert_int_eq(ops->run(dev, &j.run), -ENODEV);
+	ck_assert_uint_eq(j.run.alone, 1);
 	assert_broken(dev, trap, a);
+	/* One that did not begin. */
+	fill(&j, trap, 1, 1, 1, &r, 1, &fine, 4);
+	ck_assert_int_eq(ops->run(dev, &j.run), -ENODEV);
+	ck_assert_uint_eq(j.run.alone, 0);
 	emu_fail(EMULATED_CONTEXT, 0, ECC);
 	ck_assert_int_eq(ops->reset(dev), -ENODEV);
 	assert_logged("no such program");
@@ -642,6 +678,66 @@ START_TEST(a_device_that_fails)
 	ck_assert_int_eq(ops->reset(dev), 0);
 	assert_whole(dev, trap);
 	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* What a driver says of a device that is gone: known, new since, or no more than "unknown". */
+static const int32_t sticky[] = { 53, 226, 721, 810, 911, 999, 1053 };
+
+#define NR_STICKY ((int)(sizeof(sticky) / sizeof(sticky[0])))
+
+START_TEST(errors_that_are_not_known)
+{
+	void *dev = open_gpu(_i % NR_GPUS, NULL);
+	void *trap = load(dev, TRAP);
+	uint64_t a = take_memory(dev, 4);
+	struct arax_launch_range r = range(a, 4);
+	const int32_t *err = &sticky[_i / NR_GPUS];
+	int code;
+
+	/* Of one call alone: that fails, and the next one doesn't. */
+	emu_fail(EMULATED_COPY, 0, 999);
+	ck_assert_int_eq(ops->copy_in(dev, 0, a, "x", 1), -EIO);
+	emu_fail(EMULATED_LAUNCH, 0, 999);
+	ck_assert_int_eq(run(dev, trap, 1, 1, 1, &r, 1, &fine, 4), -EIO);
+	ck_assert_int_eq(run(dev, trap, 1, 1, 1, &r, 1, &fine, 4), 0);
+	take_log();
+	code = run(dev, trap, 1, 1, 1, &r, 1, err, 4);
+	ck_assert_msg(code == -ENODEV || (code == -EFAULT && *err == 721), "%d: %d", *err, code);
+	assert_logged("its context is broken");
+	assert_broken(dev, trap, a);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
+/* Copies of others run beside it, and one of them sees what it did before it is asked itself. */
+START_TEST(a_kernel_that_faults_beside_copies)
+{
+	void *dev = open_gpu(_i, NULL);
+	void *gate = load(dev, GATE);
+	uint64_t a = take_memory(dev, 8);
+	struct arax_launch_range r[2] = { range(a, 4), range(a + 4, 4) };
+	struct arax_backend_done done[2];
+	struct job j;
+	char byte;
+	int err;
+
+	fill(&j, gate, 0, 1, 1, &r[0], 1, &bad, 4);
+	emu_gate(0);
+	ck_assert_int_eq(ops->submit(dev, &j.run, 7), 0);
+	wait_for_kernels(1);
+	emu_gate(1);
+	do
+		err = ops->copy_out(dev, 1, &byte, a, 1);
+	while (!err);
+	ck_assert_int_eq(err, -ENODEV);
+	ck_assert_int_eq(ops->poll(dev, done, 1, UINT64_MAX), 1);
+	ck_assert_int_eq(done[0].result, -EFAULT);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, gate);
+	ops->kernel_unload(dev, gate);
 }
 END_TEST
 
@@ -668,9 +764,11 @@ START_TEST(a_kernel_that_faults_in_company)
 		n += ops->poll(dev, &done[n], (uint32_t)(4 - n), UINT64_MAX);
 	ck_assert_int_eq(n, 2);
 	/* The innocent one may have come to its end before. */
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		ck_assert_msg(done[i].result == -ENODEV || (done[i].cookie && !done[i].result),
 			      "%u: %d", (unsigned int)done[i].cookie, done[i].result);
+		ck_assert_uint_eq(done[i].flags, 0);
+	}
 	ck_assert_int_eq(ops->reset(dev), 0);
 	assert_whole(dev, gate);
 	a = take_memory(dev, 8);
@@ -958,6 +1056,7 @@ int main(void)
 	ALL(failures_of_calls);
 	ALL(wanted_addresses);
 	ALL(peers);
+	tcase_add_loop_test(t, peers_are_direct, 0, 2 * NR_GPUS);
 	ALL(host_memory);
 	ALL(arguments);
 	ALL(results);
@@ -968,6 +1067,8 @@ int main(void)
 	ALL(a_kernel_that_faults_alone);
 	ALL(host_memory_of_another_context);
 	ALL(a_device_that_fails);
+	tcase_add_loop_test(t, errors_that_are_not_known, 0, NR_STICKY * NR_GPUS);
+	ALL(a_kernel_that_faults_beside_copies);
 	ALL(a_kernel_that_faults_in_company);
 	ALL(one_at_a_time_after_a_fault);
 	ALL(submitted_before_a_reset);

@@ -28,6 +28,7 @@ static void (*emu_gate)(int open);
 static int (*emu_waiting)(void);
 static int (*emu_registered)(void);
 static uint64_t (*emu_used)(void);
+static int (*emu_direct)(void);
 
 /* ------------------------------------------------------------------ */
 /* Opening                                                               */
@@ -66,6 +67,7 @@ static inline void *open_gpu(int which_gpu, const char *const *options)
 	emu_waiting = symbol(library, "emulated_waiting");
 	emu_registered = symbol(library, "emulated_registered");
 	emu_used = symbol(library, "emulated_used");
+	emu_direct = symbol(library, "emulated_direct");
 	nr_devs = probe(which_gpu, path, options);
 	ck_assert_msg(nr_devs == 2, "%d: %s", nr_devs, why);
 	for (int i = 0; i < nr_devs; i++)

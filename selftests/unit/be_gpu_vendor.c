@@ -120,6 +120,55 @@ START_TEST(misaligned_numbers)
 }
 END_TEST
 
+/* A transform of @batch times @n; x is y, as what comes out is no matter here. */
+static int transform(void *dev, void *fft, uint64_t at, uint32_t n, uint32_t batch)
+{
+	const struct { uint32_t n, batch, inverse; } args = { n, batch, 0 };
+	const uint64_t bytes = 2 * sizeof(float) * n * batch;
+	struct arax_launch_range r[3] = { range(at, bytes), range(at, bytes), range(at, 0) };
+
+	return run(dev, fft, 0, 1, 1, r, 3, &args, sizeof(args));
+}
+
+/*
+ * What a library's plans work in is nobody's, and stays: so it is one area for all of a stream's plans,
+ * and what would take more of it is left to others.
+ */
+START_TEST(memory_of_plans)
+{
+	const uint64_t most = 80ull << 20;
+	void *dev, *fft;
+	uint64_t at;
+
+	setenv("EMULATED_MEMORY", "400000000", 1);
+	dev = open_gpu(_i, NULL);
+	ck_assert_msg(!load_fft(dev, &fft), "%s", take_log());
+	at = take_memory(dev, most);
+	/* None, then some, more, and of other shapes again and again. */
+	ck_assert_int_eq(transform(dev, fft, at, 8, 100), 0);
+	ck_assert_uint_eq(emu_used(), most);
+	ck_assert_int_eq(transform(dev, fft, at, 128, 2), 0);
+	ck_assert_uint_eq(emu_used(), most + 2048);
+	for (uint32_t batch = 1; batch <= 20; batch++) {
+		ck_assert_int_eq(transform(dev, fft, at, 128, batch), 0);
+		ck_assert_int_eq(transform(dev, fft, at, 128, 21 - batch), 0);
+	}
+	ck_assert_uint_eq(emu_used(), most + 20 * 1024);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(transform(dev, fft, at, 128, (64 << 10) + 1), -EOPNOTSUPP);
+	ck_assert_uint_eq(emu_used(), most + 20 * 1024);
+	/* There is none. */
+	emu_fail(EMULATED_ALLOC, 0, OUT_OF_MEMORY);
+	ck_assert_int_eq(transform(dev, fft, at, 128, 30), -EOPNOTSUPP);
+	ck_assert_int_eq(transform(dev, fft, at, 128, 30), 0);
+	ck_assert_uint_eq(emu_used(), most + 30 * 1024);
+	ops->kernel_unload(dev, fft);
+	ck_assert_uint_eq(emu_used(), most);
+	ops->free(dev, at);
+	close(desc.fd);
+}
+END_TEST
+
 #ifdef GPU_HAS_HIP
 #define HIP	(NR_GPUS - 1)
 
@@ -190,6 +239,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, close_gpu);
 	tcase_add_loop_test(t, a_new_context, 0, NR_GPUS);
 	tcase_add_loop_test(t, misaligned_numbers, 0, NR_GPUS);
+	tcase_add_loop_test(t, memory_of_plans, 0, NR_GPUS);
 #ifdef GPU_HAS_HIP
 	tcase_add_test(t, no_kernels_for_it);
 	tcase_add_test(t, kernels_elsewhere);

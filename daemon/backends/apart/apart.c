@@ -179,6 +179,8 @@ static int run(void *dev, struct arax_backend_run *run)
 		if (here.size >= offsetof(struct arax_backend_run, device_ns) +
 				 sizeof(here.device_ns))
 			run->device_ns = here.device_ns;
+		if (here.size >= offsetof(struct arax_backend_run, alone) + sizeof(here.alone))
+			run->alone = here.alone;
 	}
 	apart_leave(d, c);
 	return err;

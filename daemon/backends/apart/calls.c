@@ -57,6 +57,8 @@ int apart_run(struct channel *c, struct arax_backend_run *run)
 		err = channel_call(c);
 	if (run->size >= offsetof(struct arax_backend_run, device_ns) + sizeof(run->device_ns))
 		run->device_ns = err ? 0 : c->slot->call.device_ns;
+	if (run->size >= offsetof(struct arax_backend_run, alone) + sizeof(run->alone))
+		run->alone = err == -ENODEV && c->slot->call.alone;
 	return err;
 }
 

@@ -335,12 +335,24 @@ struct apart_call *channel_begin(struct channel *c, enum apart_op op)
 	return call;
 }
 
+/* As if the backend had said it in this thread. */
+static __attribute__((cold)) void take_why(const struct apart_call *call)
+{
+	char why[REASON_LEN];
+
+	memcpy(why, call->why, sizeof(why) - 1);
+	why[sizeof(why) - 1] = '\0';
+	reason_set("%s", why);
+}
+
 int channel_count(struct channel *c, uint32_t max)
 {
 	int32_t result;
 
 	if (slot_call(c->slot))
 		return -ENODEV;
+	if (c->slot->call.why[0])
+		take_why(&c->slot->call);
 	result = __atomic_load_n(&c->slot->call.result, __ATOMIC_RELAXED);
 	return result < RESULT_MIN || result > (int32_t)max ? -EIO : result;
 }

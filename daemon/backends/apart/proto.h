@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "daemon/backend.h"
+#include "daemon/reason.h"
 
 #define APART_VERSION	1u
 
@@ -46,7 +47,7 @@ enum apart_op {
 	APART_PLUGIN = 1, APART_CONFIG, APART_OPEN,
 	APART_KERNEL_LOAD,	/* @kernel, @fd, @flags; file, symbol, signature */
 	APART_KERNEL_UNLOAD,	/* @kernel */
-	APART_RUN,		/* @launch; out: @device_ns */
+	APART_RUN,		/* @launch; out: @device_ns, @alone */
 	APART_SUBMIT,		/* @launch, @cookie */
 	APART_WAIT,		/* @lane; out: @done[0] */
 	APART_POLL,		/* @nr, @ns; out: @done */
@@ -69,11 +70,13 @@ struct apart_call {
 	uint64_t cookie, ns, device_ns;
 	/* A launch. */
 	uint32_t grid[3], block[3];
-	uint32_t nr_ranges, arg_len;
+	uint32_t nr_ranges, arg_len, alone;
 	struct arax_backend_gauges gauges;
 	struct arax_backend_done done[APART_DONE];
 	struct arax_launch_range ranges[APART_RANGES];
 	uint8_t args[APART_ARGS] __attribute__((aligned(8)));
+	/* Out: what was said of it for who submitted a launch (daemon/reason.h), or "". */
+	char why[REASON_LEN];
 };
 
 #endif /* ARAX_DAEMON_BACKENDS_APART_PROTO_H */

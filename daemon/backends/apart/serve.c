@@ -12,6 +12,7 @@
 #include "daemon/backends/plugin.h"
 #include "daemon/log.h"
 #include "daemon/memory/guard.h"
+#include "daemon/reason.h"
 #include "daemon/worker/idmap.h"
 
 /* A kernel's file stays open for as long as it is loaded. */
@@ -235,6 +236,7 @@ static int serve_launch(struct slot *s, bool wait)
 	run.name = k->symbol ? k->symbol : "";
 	err = wait ? ops->run(dev, &run) : ops->submit(dev, &run, c->cookie);
 	c->device_ns = run.device_ns;
+	c->alone = run.alone;
 	return err;
 }
 
@@ -405,5 +407,10 @@ void serve_call(struct slot *s)
 	/* Acquire: what was opened is there. */
 	bool open = __atomic_load_n(&ready, __ATOMIC_ACQUIRE);
 
+	reason_forget();
 	s->call.result = open ? serve_device(s) : serve_first(s);
+	if (reason_text[0])
+		memcpy(s->call.why, reason_text, REASON_LEN);
+	else
+		s->call.why[0] = '\0';
 }

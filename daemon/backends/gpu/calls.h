@@ -70,7 +70,8 @@
 	X(DeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool_v11020, cuDeviceGetDefaultMemPool, \
 	  hipDeviceGetDefaultMemPool); \
 	X(MemPoolSetAttribute, cuMemPoolSetAttribute_v11020, cuMemPoolSetAttribute, \
-	  hipMemPoolSetAttribute)
+	  hipMemPoolSetAttribute); \
+	X(MemPoolSetAccess, cuMemPoolSetAccess_v11020, cuMemPoolSetAccess, hipMemPoolSetAccess)
 
 #ifdef NO_PLACES
 #define GPU_CALLS_PLACES(X)
@@ -315,6 +316,25 @@ static int drv_pool_keep(int index)
 						     hipMemPoolAttrReleaseThreshold), &keep);
 }
 
+/* What is in the pool of device @index @other may use, too. */
+static int drv_pool_share(int index, int other)
+{
+	AS(CUmemAccessDesc, hipMemAccessDesc) access = {
+		.location = {
+			.type = AS(CU_MEM_LOCATION_TYPE_DEVICE, hipMemLocationTypeDevice),
+			.id = other,
+		},
+		.flags = AS(CU_MEM_ACCESS_FLAGS_PROT_READWRITE, hipMemAccessFlagsProtReadWrite),
+	};
+	AS(CUmemoryPool, hipMemPool_t) pool;
+	int err;
+
+	if (!drv.MemPoolSetAccess)
+		return AS(CUDA_ERROR_NOT_SUPPORTED, hipErrorNotSupported);
+	err = drv.DeviceGetDefaultMemPool(&pool, HANDLE(index));
+	return err ? err : (int)drv.MemPoolSetAccess(pool, &access, 1);
+}
+
 static void drv_host_free(void *host)
 {
 	drv.MemFreeHost(host);
@@ -511,7 +531,7 @@ static enum gpu_harm drv_harm(int err)
 {
 	const struct gpu_error *e = find_error(err);
 
-	return e ? e->harm : GPU_HARM_NONE;
+	return e ? e->harm : GPU_HARM_UNKNOWN;
 }
 
 #define GPU_COMMON_CALLS \

@@ -50,6 +50,12 @@ typedef CUresult write_value_fn(CUstream stream, CUdeviceptr address, cuuint32_t
 				unsigned int flags);
 static write_value_fn *write_value;
 
+/* By their numbers: headers before 13 lack some of them. */
+#define CONTAINED		226	/* an error of memory or NVLink that stayed in this process */
+#define TENSOR_MEMORY_LEAK	721
+#define MPS_CLIENT_TERMINATED	810
+#define EXTERNAL_DEVICE		911
+
 static const struct gpu_error errors[] = {
 	{ CUDA_ERROR_INVALID_VALUE, EINVAL, GPU_HARM_NONE },
 	{ CUDA_ERROR_OUT_OF_MEMORY, ENOMEM, GPU_HARM_NONE },
@@ -71,6 +77,7 @@ static const struct gpu_error errors[] = {
 	{ CUDA_ERROR_JIT_COMPILATION_DISABLED, ENOEXEC, GPU_HARM_NONE },
 	{ CUDA_ERROR_INVALID_SOURCE, ENOEXEC, GPU_HARM_NONE },
 	{ CUDA_ERROR_INVALID_HANDLE, EINVAL, GPU_HARM_NONE },
+	{ CONTAINED, ENODEV, GPU_HARM_DEVICE },
 	{ CUDA_ERROR_NOT_FOUND, ENOENT, GPU_HARM_NONE },
 	{ CUDA_ERROR_NOT_READY, EAGAIN, GPU_HARM_NONE },
 	{ CUDA_ERROR_ILLEGAL_ADDRESS, EFAULT, GPU_HARM_KERNEL },
@@ -87,6 +94,9 @@ static const struct gpu_error errors[] = {
 	{ CUDA_ERROR_INVALID_ADDRESS_SPACE, EFAULT, GPU_HARM_KERNEL },
 	{ CUDA_ERROR_INVALID_PC, EFAULT, GPU_HARM_KERNEL },
 	{ CUDA_ERROR_LAUNCH_FAILED, EFAULT, GPU_HARM_KERNEL },
+	{ TENSOR_MEMORY_LEAK, EFAULT, GPU_HARM_KERNEL },
+	{ MPS_CLIENT_TERMINATED, ENODEV, GPU_HARM_DEVICE },
+	{ EXTERNAL_DEVICE, ENODEV, GPU_HARM_DEVICE },
 	{ CUDA_ERROR_NOT_PERMITTED, EPERM, GPU_HARM_NONE },
 	{ CUDA_ERROR_NOT_SUPPORTED, EOPNOTSUPP, GPU_HARM_NONE },
 	{ CUDA_ERROR_SYSTEM_NOT_READY, ENODEV, GPU_HARM_NONE },
@@ -215,7 +225,7 @@ static int mark(void *stream, uint64_t address, uint32_t value)
 			     (int)CUDA_ERROR_NOT_SUPPORTED;
 }
 
-static int peer_enable(int index, int other, void *other_context)
+static int peer_enable(int index, int other, void *other_context, bool pooled)
 {
 	int can = 0, err = drv.DeviceCanAccessPeer(&can, HANDLE(index), HANDLE(other));
 
@@ -223,7 +233,9 @@ static int peer_enable(int index, int other, void *other_context)
 		err = CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 	if (!err)
 		err = drv.CtxEnablePeerAccess(other_context, 0);
-	return err == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED ? 0 : err;
+	if (err == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
+		err = 0;
+	return !err && pooled ? drv_pool_share(other, index) : err;
 }
 
 static int copy_peer(uint64_t to, int index, void *context, uint64_t from, int src_index,

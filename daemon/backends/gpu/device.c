@@ -37,11 +37,28 @@ void gpu_explain(const struct gpu_stack *s, const char *fmt, ...)
 	s->araxd->explain(text);
 }
 
+/*
+ * (entered) Whether the context is broken by an error that we don't know: then each call fails.
+ * Drivers have new ones with each version, and one for what they can't name themselves.
+ */
+static bool is_broken_by(struct gpu_device *d, int err)
+{
+	enum gpu_harm harm = d->driver->harm(err);
+	int again;
+
+	if (harm != GPU_HARM_UNKNOWN || !d->memory_stream)
+		return harm != GPU_HARM_NONE;
+	again = d->driver->stream_query(d->memory_stream);
+	return again && !d->driver->not_ready(again);
+}
+
 int gpu_check(struct gpu_device *d, int err, const char *what)
 {
 	if (!err)
 		return 0;
-	if (d->driver->harm(err) == GPU_HARM_NONE)
+	if (d->driver->error_code(err) == -EIO)
+		gpu_explain(d->stack, "%s: %s: %s", d->name, what, d->driver->error_name(err));
+	if (!is_broken_by(d, err))
 		return d->driver->error_code(err);
 	if (!__atomic_exchange_n(&d->broken, 1, __ATOMIC_ACQ_REL))
 		gpu_log(d->stack, ARAX_LOG_ERR, "%s: %s: %s: its context is broken", d->name, what,
@@ -50,9 +67,9 @@ int gpu_check(struct gpu_device *d, int err, const char *what)
 }
 
 /* (context_lock) */
-static int use_context(struct gpu_device *d)
+static int use_context(struct gpu_device *d, bool broken)
 {
-	int err = __atomic_load_n(&d->broken, __ATOMIC_ACQUIRE) ? -ENODEV :
+	int err = !broken && __atomic_load_n(&d->broken, __ATOMIC_ACQUIRE) ? -ENODEV :
 		  gpu_check(d, d->driver->context_use(d->place, d->context), "context");
 
 	if (err)
@@ -63,12 +80,18 @@ static int use_context(struct gpu_device *d)
 int gpu_enter(struct gpu_device *d)
 {
 	pthread_rwlock_rdlock(&d->context_lock);
-	return use_context(d);
+	return use_context(d, false);
+}
+
+int gpu_enter_broken(struct gpu_device *d)
+{
+	pthread_rwlock_rdlock(&d->context_lock);
+	return use_context(d, true);
 }
 
 bool gpu_enter_now(struct gpu_device *d)
 {
-	return !pthread_rwlock_tryrdlock(&d->context_lock) && !use_context(d);
+	return !pthread_rwlock_tryrdlock(&d->context_lock) && !use_context(d, false);
 }
 
 void gpu_leave(struct gpu_device *d)
@@ -193,7 +216,8 @@ static int open_context(struct gpu_device *d)
 	const struct gpu_driver *v = d->driver;
 	int err = v->context_create(d->place, &d->context);
 
-	d->peers = 0;
+	d->contexts++;
+	memset(d->joined, 0, sizeof(d->joined));
 	if (!err)
 		err = v->context_use(d->place, d->context);
 	if (!err)

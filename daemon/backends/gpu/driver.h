@@ -33,6 +33,7 @@ enum gpu_harm {
 	GPU_HARM_NONE,		/* only the call failed */
 	GPU_HARM_KERNEL,	/* broken, by a kernel: every call fails from now on */
 	GPU_HARM_DEVICE,	/* broken, by the device or its driver */
+	GPU_HARM_UNKNOWN,	/* an error that we don't know: the next call tells */
 };
 
 /* What a function takes of the device. */
@@ -72,8 +73,8 @@ struct gpu_driver {
 
 	int (*context_use)(int index, void *context);	/* on this thread */
 	int (*memory_info)(uint64_t *free, uint64_t *total);
-	/* From the other device's context, too. */
-	int (*peer_enable)(int index, int other, void *other_context);
+	/* From the other device's context, too; and from its pool, which has rules of its own. */
+	int (*peer_enable)(int index, int other, void *other_context, bool pooled);
 
 	int (*stream_create)(void **stream);
 	void (*stream_destroy)(void *stream);

@@ -18,8 +18,9 @@
  * WHEN A CONTEXT BREAKS
  *
  *   A bad access in a kernel breaks the whole context: all that runs in it ends with
- *   the error, every later call fails.  Who was alone on the device gets -EFAULT: it
- *   is its kernel's fault.  If several ran, nobody can tell whose, and all get -ENODEV,
+ *   the error, every later call fails.  Which launch was alone on the device, from its
+ *   start on, gets -EFAULT, though a copy may have seen the error first: it is its
+ *   kernel's fault.  If several ran, nobody can tell whose, and all get -ENODEV,
  *   as does every call from then on, until gpu_device_reset() has built a new context.
  *   Then launches run one at a time for a while (see careful), so that the culprit,
  *   if it comes again, is found out.
@@ -56,6 +57,9 @@
 #define GPU_MAX_THREADS	(1ull << 40)		/* of a launch */
 #define GPU_MAX_BLOCKS	(1ull << 32)		/* of these: seconds of one that has nothing to do */
 #define GPU_CAREFUL	64			/* launches, one at a time, after a fault */
+
+/* Behind the number of launches under way: that of all that began, so that both are one word. */
+#define GPU_LAUNCH	(1ull << 32)
 
 /* What araxd.conf says. */
 struct gpu_options {
@@ -113,6 +117,8 @@ struct gpu_launch {
 	void *event;				/* one without */
 	struct gpu_end end;
 	bool timed;
+	bool alone;				/* none was under way when it began, in a whole context */
+	uint32_t number;			/* of all that the device has begun */
 	uint64_t began_ns;			/* CLOCK_MONOTONIC, when it was handed over */
 	struct gpu_words *words;
 	uint64_t words_address;			/* as the device sees it */
@@ -164,9 +170,10 @@ struct gpu_device {
 	pthread_rwlock_t context_lock;
 	void *context;
 	void *memory_stream;
-	uint64_t peers;				/* devices (bits) that it reads directly */
+	uint32_t contexts;			/* that it has had */
+	uint32_t joined[GPU_MAX_DEVICES];	/* by index: in which of its contexts that is read directly */
 	uint32_t broken;			/* until the context is rebuilt */
-	uint32_t running;			/* launches under way */
+	uint64_t launches;			/* GPU_LAUNCH each, and one while it is under way */
 	uint32_t careful;			/* launches that run alone, still */
 	uint32_t launch_ns;			/* what a launch takes besides its kernel's time */
 	uint32_t copy_ns;			/* what a copy takes for each MiB */
@@ -192,11 +199,13 @@ int gpu_device_reset(struct gpu_device *d);
  * twice by one thread: whoever rebuilds may be waiting in between.
  */
 int gpu_enter(struct gpu_device *d);
+/* A broken one as well: to ask it what it ended with. */
+int gpu_enter_broken(struct gpu_device *d);
 /* Without waiting for who rebuilds it: false then, too. */
 bool gpu_enter_now(struct gpu_device *d);
 void gpu_leave(struct gpu_device *d);
 /*
- * The errno for a driver's error.  Marks the device as broken if the context is, says so
+ * (entered) The errno for a driver's error.  Marks the device as broken if the context is, says so
  * once, and answers -ENODEV then.
  */
 int gpu_check(struct gpu_device *d, int err, const char *what);

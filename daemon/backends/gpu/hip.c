@@ -198,7 +198,7 @@ static int context_use(int index, void *context)
 	return drv.SetDevice(index);
 }
 
-static int peer_enable(int index, int other, void *other_context)
+static int peer_enable(int index, int other, void *other_context, bool pooled)
 {
 	int can = 0, err = drv.DeviceCanAccessPeer(&can, index, other);
 
@@ -206,6 +206,8 @@ static int peer_enable(int index, int other, void *other_context)
 		err = hipErrorPeerAccessUnsupported;
 	if (!err)
 		err = drv.DeviceEnablePeerAccess(other, 0);
+	if ((!err || err == hipErrorPeerAccessAlreadyEnabled) && pooled)
+		err = drv_pool_share(other, index);
 	/* It is also this thread's last error, which nobody asks for: take it away. */
 	if (err)
 		(void)drv.GetLastError();

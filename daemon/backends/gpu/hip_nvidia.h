@@ -86,5 +86,7 @@ static inline hipError_t hip_context_error(hipError_t err)
 
 /* Not by this name. */
 #define hipMemPoolAttrReleaseThreshold	cudaMemPoolAttrReleaseThreshold
+#define hipMemLocationTypeDevice	cudaMemLocationTypeDevice
+#define hipMemAccessFlagsProtReadWrite	cudaMemAccessFlagsProtReadWrite
 
 #endif /* ARAX_DAEMON_BACKENDS_GPU_HIP_NVIDIA_H */

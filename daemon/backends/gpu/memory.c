@@ -284,14 +284,14 @@ int gpu_copy_out(struct gpu_device *d, uint32_t lane, void *to, uint64_t from, u
 	return err;
 }
 
-/* (entered) Once for each pair; where it can't be, the driver goes through the host. */
+/* (both entered) Once for each pair of contexts; where it can't be, the driver goes through the host. */
 static void join_peer(struct gpu_device *d, const struct gpu_device *src)
 {
-	uint64_t bit = 1ull << src->index;
+	uint32_t *joined = &d->joined[src->index];
 
-	if (__atomic_fetch_or(&d->peers, bit, __ATOMIC_RELAXED) & bit)
+	if (__atomic_exchange_n(joined, src->contexts, __ATOMIC_RELAXED) == src->contexts)
 		return;
-	if (d->driver->peer_enable(d->place, src->place, src->context))
+	if (d->driver->peer_enable(d->place, src->place, src->context, src->pooled))
 		gpu_log(d->stack, ARAX_LOG_INFO, "%s can't read %s directly", d->name, src->name);
 }
 

@@ -50,18 +50,47 @@ static void tell(struct gpu_device *d, struct gpu_kernel *k, const char *what, c
 			what, why);
 }
 
-/* A driver's error of a launch that counts as running: see gpu.h for who is to blame. */
-static int failed(struct gpu_device *d, struct gpu_kernel *k, int err)
+/*
+ * @own counts as under way.  Who ended before it has marked the context as broken if it was, so
+ * that it is looked at after the number.
+ */
+static void begin(struct gpu_device *d, struct gpu_launch *own)
 {
-	bool alone = __atomic_load_n(&d->running, __ATOMIC_ACQUIRE) == 1;
-	bool first = !__atomic_load_n(&d->broken, __ATOMIC_ACQUIRE);
+	uint64_t before = __atomic_fetch_add(&d->launches, GPU_LAUNCH + 1, __ATOMIC_ACQ_REL);
+
+	own->alone = !(uint32_t)before && !__atomic_load_n(&d->broken, __ATOMIC_ACQUIRE);
+	own->number = (uint32_t)(before / GPU_LAUNCH) + 1;
+}
+
+static void ended(struct gpu_device *d)
+{
+	__atomic_fetch_sub(&d->launches, 1, __ATOMIC_ACQ_REL);
+}
+
+/* Nor has any begun since. */
+static bool was_alone(const struct gpu_device *d, const struct gpu_launch *own)
+{
+	uint64_t now = __atomic_load_n(&d->launches, __ATOMIC_ACQUIRE);
+
+	return own->alone && (uint32_t)(now / GPU_LAUNCH) == own->number;
+}
+
+/* It may be why the device is lost. */
+static bool is_suspect(const struct gpu_device *d, const struct gpu_launch *own, int code)
+{
+	return code == -ENODEV && was_alone(d, own);
+}
+
+/* A driver's error of a launch that counts as under way: see gpu.h for who is to blame. */
+static int failed(struct gpu_device *d, const struct gpu_launch *own, struct gpu_kernel *k, int err)
+{
 	int code;
 
 	if (!err)
 		return 0;
-	tell(d, k, "launch", d->driver->error_name(err));
 	code = gpu_check(d, err, k->name);
-	if (code == -ENODEV && alone && first && d->driver->harm(err) == GPU_HARM_KERNEL)
+	tell(d, k, "launch", d->driver->error_name(err));
+	if (code == -ENODEV && was_alone(d, own) && d->driver->harm(err) == GPU_HARM_KERNEL)
 		code = d->driver->error_code(err);
 	return code;
 }
@@ -185,12 +214,12 @@ static int give_up(struct launch *x, int code)
 	int err = 0;
 
 	if (code != -EOPNOTSUPP)
-		err = failed(x->dev, x->k, x->dev->driver->stream_wait(x->lane->stream));
+		err = failed(x->dev, x->own, x->k, x->dev->driver->stream_wait(x->lane->stream));
 	return err ? err : code;
 }
 
 /*
- * (entered) It counts as running, whatever it returns.  @alone: somebody waits for this one,
+ * (entered) It counts as under way, whatever it returns.  @alone: somebody waits for this one,
  * and for what comes sooner, rather than for what leaves more time for others.
  */
 static int start(struct launch *x, bool alone)
@@ -200,7 +229,7 @@ static int start(struct launch *x, bool alone)
 	void *stream = x->lane->stream;
 	int err = 0, code = 0;
 
-	__atomic_fetch_add(&x->dev->running, 1, __ATOMIC_ACQ_REL);
+	begin(x->dev, own);
 	own->words->result = 0;
 	own->timed = worth_timing(x->k);
 	own->end = (struct gpu_end){
@@ -221,12 +250,7 @@ static int start(struct launch *x, bool alone)
 		return give_up(x, code);
 	if (!err)
 		err = put_end(x);
-	return failed(x->dev, x->k, err);
-}
-
-static void ended(struct gpu_device *d)
-{
-	__atomic_fetch_sub(&d->running, 1, __ATOMIC_ACQ_REL);
+	return failed(x->dev, own, x->k, err);
 }
 
 /* What @lane was busy with it, by our clock. */
@@ -272,7 +296,7 @@ static uint64_t time_of(struct gpu_device *d, struct gpu_lane *lane, struct gpu_
 static int look_back(struct gpu_device *d, struct gpu_lane *lane, struct gpu_launch *own,
 		     struct gpu_kernel *k, int err, uint64_t *device_ns)
 {
-	err = failed(d, k, err);
+	err = failed(d, own, k, err);
 	if (err)
 		return err;
 	*device_ns = time_of(d, lane, own, k);
@@ -319,8 +343,8 @@ static bool begin_alone(struct gpu_device *d)
 int gpu_run(struct gpu_device *d, struct arax_backend_run *run)
 {
 	uint64_t device_ns = 0;
+	bool alone, suspect = false;
 	struct launch x;
-	bool alone;
 	int err;
 
 	alone = begin_alone(d);
@@ -332,6 +356,7 @@ int gpu_run(struct gpu_device *d, struct arax_backend_run *run)
 			if (!err)
 				err = look_back(d, x.lane, x.own, x.k, wait_for(d, x.own, x.k),
 						&device_ns);
+			suspect = is_suspect(d, x.own, err);
 			ended(d);
 		}
 		gpu_leave(d);
@@ -340,6 +365,8 @@ int gpu_run(struct gpu_device *d, struct arax_backend_run *run)
 		pthread_mutex_unlock(&d->alone);
 	if (run->size >= offsetof(struct arax_backend_run, device_ns) + sizeof(run->device_ns))
 		run->device_ns = device_ns;
+	if (run->size >= offsetof(struct arax_backend_run, alone) + sizeof(run->alone))
+		run->alone = suspect;
 	return err;
 }
 
@@ -373,11 +400,21 @@ unlock:
 	return err;
 }
 
+/* (entered) What it ended with: nothing waits for what does not end there any more. */
+static int look_at_broken(struct gpu_device *d, const struct gpu_launch *own)
+{
+	int err;
+
+	if (!gpu_has_ended(d, &own->end, &err) || !err)
+		return -ENODEV;
+	return failed(d, own, own->kernel, err);
+}
+
 /* Whether @own of @lane has ended, or @wait: when it has. */
 static bool has_ended(struct gpu_device *d, struct gpu_lane *lane, struct gpu_launch *own,
 		      bool wait, struct arax_backend_done *done)
 {
-	int err = gpu_enter(d);
+	int err = gpu_enter_broken(d);
 
 	memset(done, 0, sizeof(*done));
 	done->cookie = own->cookie;
@@ -385,6 +422,10 @@ static bool has_ended(struct gpu_device *d, struct gpu_lane *lane, struct gpu_la
 	if (err)
 		return true;
 	if (!__atomic_load_n(&own->lost, __ATOMIC_RELAXED)) {
+		if (__atomic_load_n(&d->broken, __ATOMIC_ACQUIRE)) {
+			done->result = look_at_broken(d, own);
+			goto ended;
+		}
 		if (wait) {
 			err = wait_for(d, own, own->kernel);
 		} else if (!gpu_has_ended(d, &own->end, &err)) {
@@ -392,6 +433,9 @@ static bool has_ended(struct gpu_device *d, struct gpu_lane *lane, struct gpu_la
 			return false;
 		}
 		done->result = look_back(d, lane, own, own->kernel, err, &done->device_ns);
+ended:
+		if (is_suspect(d, own, done->result))
+			done->flags |= ARAX_DONE_ALONE;
 	}
 	gpu_leave(d);
 	return true;
@@ -481,7 +525,7 @@ static bool is_quiet(struct gpu_device *d)
 		unpolled += lane->under_way;
 		pthread_mutex_unlock(&lane->lock);
 	}
-	return !busy && __atomic_load_n(&d->running, __ATOMIC_ACQUIRE) <= unpolled;
+	return !busy && (uint32_t)__atomic_load_n(&d->launches, __ATOMIC_ACQUIRE) <= unpolled;
 }
 
 int gpu_quiesce(struct gpu_device *d, uint64_t deadline_ns)

@@ -16,6 +16,8 @@ static struct {
 	CALLS(X)
 #undef X
 	__typeof__(clEnqueueFillBuffer) *fill;
+	__typeof__(clCreateBuffer) *create_buffer;
+	__typeof__(clReleaseMemObject) *release_buffer;
 } blast = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static int open_libraries(const struct arax_stream *s, char *why, size_t len)
@@ -28,11 +30,13 @@ static int open_libraries(const struct arax_stream *s, char *why, size_t len)
 #undef X
 		{ NULL, NULL }
 	};
-	static const struct vendor_call fill[] = {
-		{ "clEnqueueFillBuffer", (void **)&blast.fill }, { NULL, NULL }
+	static const struct vendor_call buffers[] = {
+		{ "clEnqueueFillBuffer", (void **)&blast.fill },
+		{ "clCreateBuffer", (void **)&blast.create_buffer },
+		{ "clReleaseMemObject", (void **)&blast.release_buffer }, { NULL, NULL }
 	};
 	const struct vendor_library v = { clblast, "no CLBlast (Debian: libclblast1)", calls, NULL };
-	const struct vendor_library cl = { opencl, "no OpenCL", fill, NULL };
+	const struct vendor_library cl = { opencl, "no OpenCL", buffers, NULL };
 	void *library;
 	int err = vendor_library_open(&v, s, &library, why, len);
 
@@ -145,14 +149,33 @@ int vendor_trsm(const struct arax_stream *s, const struct blas_call *p)
 				   p->b, 0, size(p->ldb), &queue, NULL));
 }
 
-int vendor_syrk(const struct arax_stream *s, const struct blas_call *p)
+static int syrk(const struct arax_stream *s, const struct blas_call *p, void *a, int k, int lda)
 {
 	cl_command_queue queue = s->stream;
 
-	if (!p->k)
-		return -EOPNOTSUPP;
 	return done(s, blast.Dsyrk(CLBlastLayoutColMajor, triangle(p), trans(p, BLAS_TRANS_A),
-				   size(p->n), size(p->k), p->alpha, p->a, 0,
-				   size(p->lda), p->beta, p->c, 0, size(p->ldc), &queue,
-				   NULL));
+				   size(p->n), size(k), p->alpha, a, 0, size(lda), p->beta, p->c, 0,
+				   size(p->ldc), &queue, NULL));
+}
+
+/* c = beta c: a dimension of 0 it takes for an error, and there is nobody else who does this here. */
+static int syrk_of_nothing(const struct arax_stream *s, const struct blas_call *p)
+{
+	const size_t bytes = size(p->n) * sizeof(double);
+	cl_command_queue queue = s->stream;
+	static const uint64_t zero;
+	cl_mem a = blast.create_buffer(s->context, CL_MEM_READ_ONLY, bytes, NULL, NULL);
+	int err = -ENOMEM;
+
+	if (a && !blast.fill(queue, a, &zero, sizeof(zero), 0, bytes, 0, NULL, NULL))
+		err = syrk(s, p, a, 1, p->flags & BLAS_TRANS_A ? 1 : p->n);
+	/* Commands that use it hold it. */
+	if (a)
+		blast.release_buffer(a);
+	return err;
+}
+
+int vendor_syrk(const struct arax_stream *s, const struct blas_call *p)
+{
+	return p->k ? syrk(s, p, p->a, p->k, p->lda) : syrk_of_nothing(s, p);
 }

@@ -9,8 +9,8 @@
 
 #define CALLS(X) \
 	X(Setup) X(CreateDefaultPlan) X(SetPlanPrecision) X(SetLayout) X(SetResultLocation) \
-	X(SetPlanBatchSize) X(SetPlanScale) X(BakePlan) X(EnqueueTransform) X(DestroyPlan) \
-	X(Teardown)
+	X(SetPlanBatchSize) X(SetPlanScale) X(BakePlan) X(GetTmpBufSize) X(EnqueueTransform) \
+	X(DestroyPlan) X(Teardown)
 
 /* @plans: of all streams; it is set up as long as there are any, and complains at exit if it still is. */
 static struct {
@@ -19,6 +19,8 @@ static struct {
 #define X(name) __typeof__(clfft##name) *name;
 	CALLS(X)
 #undef X
+	__typeof__(clCreateBuffer) *create_buffer;
+	__typeof__(clReleaseMemObject) *release_buffer;
 } fft = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 int vendor_open(const struct arax_stream *s, char *why, size_t len)
@@ -28,6 +30,9 @@ int vendor_open(const struct arax_stream *s, char *why, size_t len)
 #define X(name) { "clfft" #name, (void **)&fft.name },
 		CALLS(X)
 #undef X
+		/* Of the libOpenCL that it is linked with. */
+		{ "clCreateBuffer", (void **)&fft.create_buffer },
+		{ "clReleaseMemObject", (void **)&fft.release_buffer },
 		{ NULL, NULL }
 	};
 	const struct vendor_library v = { names, "no clFFT (Debian: libclfft2)", calls, NULL };
@@ -58,9 +63,10 @@ static void end(void)
 }
 
 /* Nothing of it is seen if it fails: there are others. */
-int vendor_plan(const struct arax_stream *s, const struct fft_shape *shape, union fft_plan *plan)
+int vendor_plan(const struct arax_stream *s, const struct fft_shape *shape, union fft_plan *plan,
+		uint64_t *work_bytes)
 {
-	size_t n = shape->n;
+	size_t n = shape->n, bytes = 0;
 	cl_command_queue queue = s->stream;
 	clfftPlanHandle h;
 
@@ -76,8 +82,10 @@ int vendor_plan(const struct arax_stream *s, const struct fft_shape *shape, unio
 	    !fft.SetResultLocation(h, CLFFT_OUTOFPLACE) &&
 	    !fft.SetPlanBatchSize(h, shape->batch) &&
 	    !fft.SetPlanScale(h, CLFFT_FORWARD, 1) && !fft.SetPlanScale(h, CLFFT_BACKWARD, 1) &&
-	    !fft.BakePlan(h, 1, &queue, NULL, NULL))
+	    !fft.BakePlan(h, 1, &queue, NULL, NULL) && !fft.GetTmpBufSize(h, &bytes)) {
+		*work_bytes = bytes;
 		return 0;
+	}
 	fft.DestroyPlan(&h);
 	end();
 	return -EOPNOTSUPP;
@@ -91,6 +99,18 @@ void vendor_plan_end(union fft_plan *plan)
 	end();
 }
 
+void *vendor_work(const struct arax_stream *s, uint64_t bytes)
+{
+	return fft.create_buffer(s->context, CL_MEM_READ_WRITE, bytes, NULL, NULL);
+}
+
+/* Commands that use it hold it. */
+void vendor_work_end(const struct arax_stream *s, void *work)
+{
+	(void)s;
+	fft.release_buffer(work);
+}
+
 /* A cl_mem begins where the device's buffers can. */
 bool vendor_can_at(const void *x, const void *y)
 {
@@ -100,13 +120,13 @@ bool vendor_can_at(const void *x, const void *y)
 }
 
 int vendor_transform(const struct arax_stream *s, const union fft_plan *plan, bool inverse, void *x,
-		     void *y)
+		     void *y, void *work)
 {
 	cl_command_queue queue = s->stream;
 	cl_mem in = x, out = y;
 	clfftStatus status = fft.EnqueueTransform(plan->number,
 						  inverse ? CLFFT_BACKWARD : CLFFT_FORWARD, 1,
-						  &queue, 0, NULL, NULL, &in, &out, NULL);
+						  &queue, 0, NULL, NULL, &in, &out, work);
 
 	return status == CLFFT_MEM_OBJECT_ALLOCATION_FAILURE ? -ENOMEM : status ? -EIO : 0;
 }

@@ -14,6 +14,10 @@ static const char *const names[] = { "libcufft.so.12", "libcufft.so.11", "libcuf
 #define FFT_FORWARD	CUFFT_FORWARD
 #define FFT_INVERSE	CUFFT_INVERSE
 #define PLAN(plan)	((plan)->integer)
+/* CUdeviceptr */
+#define ADDRESS		unsigned long long
+#define ALLOCATE	"cuMemAlloc_v2"
+#define FREE		"cuMemFree_v2"
 
 /* The driver has one name, for cuFFT as for araxd. */
 #define LIBRARY_SUITS	NULL

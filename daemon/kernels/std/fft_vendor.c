@@ -15,13 +15,18 @@ struct fft_args {
 	uint32_t n, batch, inverse;
 };
 
+struct kept {
+	struct fft_shape shape;
+	union fft_plan plan;
+	uint64_t work_bytes;
+};
+
 /* The most recently used first. */
 struct plans {
 	uint32_t nr;
-	struct {
-		struct fft_shape shape;
-		union fft_plan plan;
-	} of[FFT_PLANS];
+	struct kept of[FFT_PLANS];
+	void *work;
+	uint64_t work_bytes;
 };
 
 int arax_stream_open(const struct arax_stream *s, char *why, size_t len)
@@ -44,13 +49,15 @@ void arax_stream_close(const struct arax_stream *s)
 
 	while (plans->nr)
 		vendor_plan_end(&plans->of[--plans->nr].plan);
+	if (plans->work)
+		vendor_work_end(s, plans->work);
 	free(plans);
 }
 
 /* To the front. */
 static void move_first(struct plans *plans, uint32_t i)
 {
-	__typeof__(plans->of[0]) one = plans->of[i];
+	struct kept one = plans->of[i];
 
 	for (; i; i--)
 		plans->of[i] = plans->of[i - 1];
@@ -58,10 +65,10 @@ static void move_first(struct plans *plans, uint32_t i)
 }
 
 static int find_plan(const struct arax_stream *s, const struct fft_shape *shape,
-		     union fft_plan **plan)
+		     const struct kept **plan)
 {
 	struct plans *plans = *s->state;
-	union fft_plan made;
+	struct kept made = { .shape = *shape };
 	int err;
 
 	if (!plans) {
@@ -73,19 +80,38 @@ static int find_plan(const struct arax_stream *s, const struct fft_shape *shape,
 	for (uint32_t i = 0; i < plans->nr; i++)
 		if (plans->of[i].shape.n == shape->n && plans->of[i].shape.batch == shape->batch) {
 			move_first(plans, i);
-			*plan = &plans->of[0].plan;
+			*plan = &plans->of[0];
 			return 0;
 		}
-	err = vendor_plan(s, shape, &made);
+	err = vendor_plan(s, shape, &made.plan, &made.work_bytes);
 	if (err)
 		return err;
 	if (plans->nr == FFT_PLANS)
 		vendor_plan_end(&plans->of[--plans->nr].plan);
-	plans->of[plans->nr].shape = *shape;
-	plans->of[plans->nr].plan = made;
+	plans->of[plans->nr] = made;
 	move_first(plans, plans->nr++);
-	*plan = &plans->of[0].plan;
+	*plan = &plans->of[0];
 	return 0;
+}
+
+/* Room for @plan to work in; it grows, and stays until the stream goes.  -EOPNOTSUPP: there is none. */
+static int find_work(const struct arax_stream *s, const struct kept *plan, void **work)
+{
+	struct plans *plans = *s->state;
+
+	*work = NULL;
+	if (!plan->work_bytes)
+		return 0;
+	if (plan->work_bytes > FFT_WORK_MAX)
+		return -EOPNOTSUPP;
+	if (plan->work_bytes > plans->work_bytes) {
+		if (plans->work)
+			vendor_work_end(s, plans->work);
+		plans->work = vendor_work(s, plan->work_bytes);
+		plans->work_bytes = plans->work ? plan->work_bytes : 0;
+	}
+	*work = plans->work;
+	return *work ? 0 : -EOPNOTSUPP;
 }
 
 /* What work is for: a length that has other prime factors than these. */
@@ -118,8 +144,9 @@ static bool has_items(const struct arax_launch *l, uint32_t i, uint64_t items)
 int arax_std_vendor_fft_c32(const struct arax_launch *l, const struct arax_stream *s)
 {
 	struct fft_shape shape;
-	union fft_plan *plan;
+	const struct kept *plan;
 	struct fft_args a;
+	void *work;
 	int err;
 
 	if (arax_launch_args(l, &a, sizeof(a)) || !a.n || a.n > MAX_N || a.inverse > 1)
@@ -135,5 +162,8 @@ int arax_std_vendor_fft_c32(const struct arax_launch *l, const struct arax_strea
 		return -EOPNOTSUPP;
 	shape = (struct fft_shape){ a.n, a.batch };
 	err = find_plan(s, &shape, &plan);
-	return err ? err : vendor_transform(s, plan, a.inverse, l->ranges[0].data, l->ranges[1].data);
+	if (!err)
+		err = find_work(s, plan, &work);
+	return err ? err : vendor_transform(s, &plan->plan, a.inverse, l->ranges[0].data,
+					    l->ranges[1].data, work);
 }

@@ -16,6 +16,13 @@
 
 #define FFT_PLANS	8	/* of a stream */
 
+/*
+ * Of memory that plans work in, on the device, a stream has one area for all of its plans, which
+ * come after each other there.  It is no task's, and not counted: it has to be found in what the
+ * backend leaves to the driver.  What needs more than this is for the kernel of our own.
+ */
+#define FFT_WORK_MAX	(64u << 20)
+
 /* Transforms of n complex numbers, @batch at once; of some libraries both ways are one plan. */
 struct fft_shape {
 	uint32_t n, batch;
@@ -28,14 +35,22 @@ union fft_plan {
 	int integer;
 };
 
-/* -EOPNOTSUPP: not of this shape. */
-int vendor_plan(const struct arax_stream *s, const struct fft_shape *shape, union fft_plan *plan);
+/* -EOPNOTSUPP: not of this shape.  *@work_bytes: what it works in, which it doesn't allocate. */
+int vendor_plan(const struct arax_stream *s, const struct fft_shape *shape, union fft_plan *plan,
+		uint64_t *work_bytes);
 void vendor_plan_end(union fft_plan *plan);
 /* Whether it computes where these are, of which araxd knows that they are aligned to a float. */
 bool vendor_can_at(const void *x, const void *y);
-/* Not in place; both are cl_mem or addresses.  -EOPNOTSUPP: nothing was put onto the stream. */
+/* Memory of the device: a cl_mem or an address; NULL: there is none. */
+void *vendor_work(const struct arax_stream *s, uint64_t bytes);
+/* What was put onto the stream may use it still: then its end is waited for, or it stays until that. */
+void vendor_work_end(const struct arax_stream *s, void *work);
+/*
+ * Not in place; all are cl_mem or addresses, @work NULL if the plan needs none.  -EOPNOTSUPP: nothing
+ * was put onto the stream.
+ */
 int vendor_transform(const struct arax_stream *s, const union fft_plan *plan, bool inverse, void *x,
-		     void *y);
+		     void *y, void *work);
 /* Once; see arax_stream_open(). */
 int vendor_open(const struct arax_stream *s, char *why, size_t len);
 

@@ -14,6 +14,9 @@ static const char *const names[] = { "libhipfft.so.0", NULL };
 #define FFT_FORWARD	HIPFFT_FORWARD
 #define FFT_INVERSE	HIPFFT_BACKWARD
 #define PLAN(plan)	((plan)->pointer)
+#define ADDRESS		void *
+#define ALLOCATE	"hipMalloc"
+#define FREE		"hipFree"
 
 static int library_suits(const struct arax_stream *s, void *library, char *why, size_t len)
 {

@@ -20,6 +20,8 @@ typedef struct hipfft *hipfftHandle;
 
 int hipfftCreate(hipfftHandle *plan);
 int hipfftDestroy(hipfftHandle plan);
+int hipfftSetAutoAllocation(hipfftHandle plan, int auto_allocate);
+int hipfftSetWorkArea(hipfftHandle plan, void *work);
 int hipfftSetStream(hipfftHandle plan, void *stream);
 int hipfftMakePlanMany(hipfftHandle plan, int rank, int *n, int *inembed, int istride, int idist,
 		       int *onembed, int ostride, int odist, int type, int batch,
