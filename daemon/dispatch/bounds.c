@@ -25,6 +25,13 @@ static struct arax_launch launch_of(const struct graph_node *node)
 	return l;
 }
 
+uint64_t bounds_size(const struct graph_node *node, const struct kernel *k)
+{
+	struct arax_launch l = launch_of(node);
+
+	return steps_of(&k->size, &l);
+}
+
 bool bounds_allow(const struct graph_node *node, const struct kernel *k, bool gpu)
 {
 	struct arax_launch l = launch_of(node);

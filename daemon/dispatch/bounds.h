@@ -14,6 +14,9 @@
 #include "daemon/dispatch/poller.h"
 #include "daemon/kernels/registry.h"
 
+/* How much this launch of @k is, whose manifest says it. */
+uint64_t bounds_size(const struct graph_node *node, const struct kernel *k);
+
 /* Are there devices of both sorts? */
 bool bounds_differ(const struct poller *p);
 

@@ -53,7 +53,10 @@ static inline void fill(struct lone *lone, struct link *l, const struct arax_dis
 	n->sched.part = 0;
 	n->sched.outlook = 0;
 	n->sched.place = l->place;
-	n->sched.kernel = l->numbers[d->kernel];
+	n->sched.kernel = l->numbers[d->kernel] & ~GRAPH_KERNEL_WORK;
+	n->sched.work = 0;
+	if (__builtin_expect(l->numbers[d->kernel] & GRAPH_KERNEL_WORK, 0))
+		n->sched.work = link_work(l, n);
 	n->priv = l;
 }
 

@@ -289,6 +289,7 @@ static inline struct node *node_create(struct graph *g, const struct arax_dispat
 	const struct arax_dispatch_range *ranges = (const void *)(d + 1);
 	unsigned int nr = d->nr_ranges;
 	struct node *n = pool_get(&g->node_pool);
+	uint32_t kernel;
 
 	if (unlikely(!n))
 		return NULL;
@@ -348,8 +349,12 @@ static inline struct node *node_create(struct graph *g, const struct arax_dispat
 	n->pub.sched.part = 0;
 	n->pub.sched.outlook = 0;
 	n->pub.sched.place = g->params.place;
-	n->pub.sched.kernel = g->params.kernels && d->kernel <= g->params.last_kernel ?
-			      g->params.kernels[d->kernel] : 0;
+	kernel = g->params.kernels && d->kernel <= g->params.last_kernel ?
+		 g->params.kernels[d->kernel] : 0;
+	n->pub.sched.kernel = kernel & ~GRAPH_KERNEL_WORK;
+	n->pub.sched.work = 0;
+	if (unlikely(kernel & GRAPH_KERNEL_WORK))
+		n->pub.sched.work = g->params.work(g->params.work_arg, &n->pub);
 	n->pub.priv = NULL;
 	n->pub.losses = 0;
 	return n;

@@ -140,6 +140,9 @@ struct graph_done {
  * @place:	of one of several graphs, for the scheduler (sched_task.h)
  * @kernels:	by id in this graph, up to @last_kernel: what it is in all of them, for
  *		the scheduler; lives as long as the graph.  NULL: the ids are those of all
+ * @work:	called while a task of one of @kernels is added that has GRAPH_KERNEL_WORK: how much
+ *		it is, for the scheduler (sched_task.h)
+ * @work_arg:	handed to @work
  */
 struct graph_params {
 	uint32_t slots;
@@ -152,7 +155,11 @@ struct graph_params {
 	uint32_t place;
 	uint32_t last_kernel;
 	const uint16_t *kernels;
+	uint64_t (*work)(void *arg, const struct graph_node *node);
+	void *work_arg;
 };
+
+#define GRAPH_KERNEL_WORK	0x8000u
 
 /* NULL with errno set: EINVAL (@slots), ENOMEM.  graph_destroy(NULL) is fine. */
 struct graph *graph_create(const struct graph_params *params);

@@ -207,10 +207,26 @@ static int parse_work(struct where *w, struct manifest_kernel *k, json_t *obj)
 	return 0;
 }
 
+/* What the time of a launch goes by, where that is not the product, or there is no bound. */
+static int parse_size(struct where *w, struct manifest_kernel *k, json_t *obj)
+{
+	char why[128];
+	const char *text;
+	int err;
+
+	if (!json_object_get(obj, "size"))
+		return 0;
+	err = get_string(w, k->sig.name, obj, "size", STEPS_TEXT, &text);
+	if (err)
+		return err;
+	err = steps_times(&k->size, &k->sig, text, why, sizeof(why));
+	return err ? fail(w, err, "%s: 'size' %s", k->sig.name, why) : 0;
+}
+
 static int parse_kernel(struct where *w, struct manifest *m, size_t index, json_t *obj)
 {
 	static const char *const known[] = { "signature", "addressing", "split", "overlap",
-					     "work", "implementations", NULL };
+					     "work", "size", "implementations", NULL };
 	struct manifest_kernel *k = &m->kernels[index];
 	int data = 1, split = 0, apart = 0, err;
 	const char *text;
@@ -244,6 +260,8 @@ static int parse_kernel(struct where *w, struct manifest *m, size_t index, json_
 		return fail(w, -EINVAL, "%s: \"overlap\" needs \"addressing\": \"launch\": of a worker's ranges araxd compares no addresses",
 			    k->sig.name);
 	err = parse_work(w, k, json_object_get(obj, "work"));
+	if (!err)
+		err = parse_size(w, k, obj);
 	if (err)
 		return err;
 

@@ -9,6 +9,7 @@
  *	      "addressing": "launch",		default: "data"
  *	      "split": "groups",		default: "none"
  *	      "overlap": "none",		default: "any"
+ *	      "size": "n",			default: the work's product, if there is any
  *	      "work": { "product": [ "n" ],	default: no bound
  *			"most": 1000000,
  *			"gpus": 5000000 },	default: as "most"
@@ -45,6 +46,7 @@ struct manifest_kernel {
 	enum kernel_addressing addressing;
 	bool split, apart;
 	struct kernel_work work;
+	struct steps size;
 	uint32_t nr_impls;
 	struct manifest_impl impls[MANIFEST_MAX_IMPLS];
 };

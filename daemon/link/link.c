@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/dispatch/bounds.h"
 #include "daemon/link/link.h"
 #include "daemon/log.h"
 
@@ -15,6 +16,7 @@ int link_init(struct link *l, struct poller *p, uint32_t slots,
 	struct graph_params gp = {
 		.slots = slots, .drop = drop, .drop_arg = drop_arg, .ended = ended, .ended_arg = l,
 		.place = l->place, .last_kernel = CORE_MAX_KERNELS, .kernels = l->numbers,
+		.work = link_work, .work_arg = l,
 	};
 
 	l->poller = p;
@@ -28,6 +30,14 @@ void link_fini(struct link *l)
 {
 	graph_destroy(l->graph);
 	l->graph = NULL;
+}
+
+uint64_t link_work(void *link, const struct graph_node *node)
+{
+	const struct link *l = link;
+	uint64_t size = bounds_size(node, l->kernels[node->d.kernel]);
+
+	return size ? size : 1;
 }
 
 /*
@@ -80,7 +90,8 @@ int link_publish(struct link *l, const struct registry *registry)
 			return err;
 		}
 		l->kernels[a.id] = k;
-		l->numbers[a.id] = (uint16_t)link_kernel_number(k);
+		l->numbers[a.id] = (uint16_t)(link_kernel_number(k) |
+					      (k->size.nr ? GRAPH_KERNEL_WORK : 0));
 	}
 	err = l->ops->kernel_next ? withdraw_others(l) : 0;
 	if (err)

@@ -89,7 +89,8 @@ struct watch {
  * @head:	our position in it, private; page->head is what the core sees
  * @commits:	ring of CORE_COMMIT_ENTRIES entries
  * @kernels:	by id as published on this link
- * @numbers:	by the same: link_kernel_number(), 0 where there is none
+ * @numbers:	by the same: link_kernel_number(), 0 where there is none, with GRAPH_KERNEL_WORK
+ *		if link_work() has something to say
  * @modules:	what its contexts brought
  * @mappings:	buffers by their ids
  */
@@ -136,5 +137,7 @@ int link_init(struct link *l, struct poller *p, uint32_t slots,
 			    const struct graph_done *done));
 void link_fini(struct link *l);
 int link_publish(struct link *l, const struct registry *registry);
+/* How much a launch is whose kernel's manifest says it, at least 1; @link: a struct link. */
+uint64_t link_work(void *link, const struct graph_node *node);
 
 #endif /* ARAXD_LINK_LINK_H */

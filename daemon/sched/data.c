@@ -16,10 +16,34 @@ uint64_t sched_bytes(const struct graph_node *node)
 	return bytes;
 }
 
-bool holds_enough(struct sched *s, const struct graph_node *node, uint32_t device)
+/*
+ * Who works on the host's pages would hold every byte, and all tasks would go there, while others
+ * that could have their data stand idle.
+ */
+static bool has_memory(struct sched *s, uint32_t device)
 {
-	return s->ops.resident_bytes &&
-	       s->ops.resident_bytes(s->arg, node, device) > sched_bytes(node) / 10;
+	struct sched_link link;
+
+	return !s->ops.link || s->ops.link(s->arg, device, &link);
+}
+
+uint64_t held_bytes(struct sched *s, const struct graph_node *node, uint32_t device)
+{
+	uint64_t bytes;
+
+	if (!s->ops.resident_bytes || !can_run(s, node, device) || !has_memory(s, device))
+		return 0;
+	bytes = s->ops.resident_bytes(s->arg, node, device);
+	return bytes > sched_bytes(node) / 10 ? bytes : 0;
+}
+
+bool rather(const struct sched *s, uint32_t a, uint32_t b)
+{
+	const struct sched_device *x = &s->devices[a], *y = &s->devices[b];
+
+	if (device_idle(x) != device_idle(y))
+		return device_idle(x);
+	return x->busy < y->busy;
 }
 
 uint32_t least_transfer(struct sched *s, const struct graph_node *node, uint64_t now_ns,
@@ -30,10 +54,10 @@ uint32_t least_transfer(struct sched *s, const struct graph_node *node, uint64_t
 	uint64_t least = UINT64_MAX, ns;
 
 	for (uint32_t i = 0; transfer_ns && i < s->nr_devices; i++) {
-		if (!can_run(s, node, i) || !holds_enough(s, node, i))
+		if (!held_bytes(s, node, i))
 			continue;
 		ns = transfer_ns(s->arg, node, i);
-		if (ns < least || best == SCHED_NO_DEVICE) {
+		if (best == SCHED_NO_DEVICE || ns < least || (ns == least && rather(s, i, best))) {
 			least = ns;
 			best = i;
 		}

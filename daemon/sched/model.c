@@ -44,27 +44,46 @@ uint64_t sched_kernel_key(const struct graph_node *node)
 	return (uint64_t)(d->opcode + 1) << 32;
 }
 
+static inline uint64_t items_of(const struct arax_dispatch *d)
+{
+	uint64_t items = 1;
+
+	/* Mostly one dimension, and of single items. */
+	if (d->grid[0] && d->grid[1] == 1 && d->grid[2] == 1 && d->block[0] == 1 &&
+	    d->block[1] == 1 && d->block[2] == 1)
+		return d->grid[0];
+	for (int i = 0; i < 3; i++) {
+		/* Cannot overflow: a product of two 32-bit numbers. */
+		uint64_t n = (uint64_t)(d->grid[i] ? d->grid[i] : 1) *
+			     (d->block[i] ? d->block[i] : 1);
+
+		if (__builtin_mul_overflow(items, n, &items))
+			return UINT64_MAX;
+	}
+	return items;
+}
+
+static inline uint64_t launch_work(const struct graph_node *node)
+{
+	uint64_t items, lines;
+
+	if (node->sched.work)
+		return node->sched.work;
+	items = items_of(&node->d);
+	if (!node->d.nr_ranges)
+		return items;
+	lines = sched_bytes(node) / SCHED_LINE;
+	return items > lines ? items : lines;
+}
+
 uint64_t sched_work(const struct graph_node *node)
 {
 	const struct arax_dispatch *d = &node->d;
 	unsigned __int128 work;
-	uint64_t items = 1;
 
 	switch (d->opcode) {
 	case ARAX_OP_LAUNCH:
-		/* Mostly one dimension, and of single items. */
-		if (d->grid[0] && d->grid[1] == 1 && d->grid[2] == 1 && d->block[0] == 1 &&
-		    d->block[1] == 1 && d->block[2] == 1)
-			return d->grid[0];
-		for (int i = 0; i < 3; i++) {
-			/* Cannot overflow: a product of two 32-bit numbers. */
-			uint64_t n = (uint64_t)(d->grid[i] ? d->grid[i] : 1) *
-				     (d->block[i] ? d->block[i] : 1);
-
-			if (__builtin_mul_overflow(items, n, &items))
-				return UINT64_MAX;
-		}
-		return items;
+		return launch_work(node);
 	case ARAX_OP_COPY:
 	case ARAX_OP_FILL:
 		if (!d->nr_ranges)

@@ -53,8 +53,13 @@ extern const struct sched_policy SCHED_POLICIES(POLICY_NAMED) sched_policy_rr;
 /* policy_rr.c: the next device in turn; others fall back to it. */
 uint32_t round_robin(struct sched *s, const struct graph_node *node, uint64_t now_ns);
 
-/* data.c: whether more than a tenth of the task's bytes lie on @device */
-bool holds_enough(struct sched *s, const struct graph_node *node, uint32_t device);
+/*
+ * data.c: how many of the task's bytes lie in @device's own memory; 0 if that is a tenth of them or
+ * less, or the task can't run there
+ */
+uint64_t held_bytes(struct sched *s, const struct graph_node *node, uint32_t device);
+/* data.c: whether of two devices that data makes equal it is rather @a than @b */
+bool rather(const struct sched *s, uint32_t a, uint32_t b);
 /*
  * data.c: of the devices that hold enough, the one with the least @transfer_ns; the
  * turn decides if none does, or this can't be known.

@@ -3,7 +3,8 @@
  * policy_minmin.c - the device that the task's data would reach soonest
  *
  * The optimist's count: each piece from the place with the fastest link to it.
- * Only devices that hold more than a tenth of the bytes count; if there is none: round robin.
+ * Only devices with memory of their own that holds more than a tenth of the bytes count; if there
+ * is none: round robin.  Of equals one that is idle, then the one with the fewest busy lanes.
  */
 #include "daemon/sched/policy.h"
 

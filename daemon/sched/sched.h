@@ -36,7 +36,7 @@
  * run time; devices whose time is unknown are tried first.
  *
  * HOW LONG: learnt for each (kernel, device, size class); a size class is a
- * power of two of work items.  Single runs that are far too long are left out.  Sizes
+ * power of two of its work.  Single runs that are far too long are left out.  Sizes
  * never seen are predicted from those that were, if these lie on a curve.
  */
 #ifndef ARAXD_SCHED_H
@@ -370,8 +370,13 @@ static inline bool sched_is_idle(const struct sched *s)
 /* ------------------------------------------------------------------ */
 /* Run times                                                           */
 
-/* A task's work: work items of a launch, bytes of a copy or fill; at least 1. */
+/*
+ * A task's work, by which run times are learnt; at least 1.  Of a copy or fill its bytes.  Of a
+ * launch what is known of its kernel, else its work items, or its ranges in SCHED_LINE bytes if
+ * that is more: many kernels deal what their ranges hold to a grid that is as large as the device.
+ */
 uint64_t sched_work(const struct graph_node *node);
+#define SCHED_LINE	64
 /* Bytes of its ranges. */
 uint64_t sched_bytes(const struct graph_node *node);
 

@@ -14,7 +14,7 @@
 
 #include "uapi/arax.h"
 
-#define STORE_VERSION	1
+#define STORE_VERSION	2	/* 1 had only a launch's work items for its work */
 #define STORE_MAX_BYTES	(64u << 20)
 #define STORE_DAYS	90	/* what was not seen for so long is forgotten */
 

@@ -87,20 +87,13 @@ static void app_end(struct app *a)
 		first_tenant_ended(sim);
 }
 
-/* The product is what the scheduler takes for its work. */
-static void put_work(struct arax_dispatch *d, uint64_t work)
+/* What the scheduler takes for it: costs go by that alone. */
+static uint64_t work_of(void *arg, const struct graph_node *node)
 {
-	d->grid[0] = 1;
-	d->grid[1] = 1;
-	d->grid[2] = 1;
-	memset(d->block, 0, sizeof(d->block));
-	for (int i = 0; i < 3; i++)
-		d->block[i] = 1;
-	while (work >> 32) {
-		work >>= 1;
-		d->grid[1] <<= 1;
-	}
-	d->grid[0] = (uint32_t)work;
+	const struct sim_task *t;
+
+	app_of(arg, node, &t);
+	return t->work;
 }
 
 static bool submit_one(struct app *a)
@@ -139,7 +132,6 @@ static bool submit_one(struct app *a)
 	}
 	e.d.known = a->known;
 	e.d.user_data = a->next;
-	put_work(&e.d, t->work);
 	for (uint32_t i = 0; i < t->nr_ranges; i++) {
 		e.d.access |= (uint64_t)ranges[i].access << 2 * i;
 		e.r[i] = (struct arax_dispatch_range){
@@ -433,8 +425,12 @@ static bool make_slots(struct sim *sim)
 	sim->nr_slots = n < 1u << 24 ? (uint32_t)n : 1u << 24;
 	sim->slots = malloc(sim->nr_slots * sizeof(*sim->slots));
 	sim->task_of = malloc(sim->nr_slots * sizeof(*sim->task_of));
+	for (uint32_t i = 1; i <= sim->sc->nr_kernels; i++)
+		sim->kernels[i] = (uint16_t)(i | GRAPH_KERNEL_WORK);
 	sim->graph = graph_create(&(struct graph_params){
 		.slots = sim->nr_slots, .ended = ended, .ended_arg = sim,
+		.last_kernel = sim->sc->nr_kernels, .kernels = sim->kernels,
+		.work = work_of, .work_arg = sim,
 	});
 	if (!sim->slots || !sim->task_of || !sim->graph)
 		return false;

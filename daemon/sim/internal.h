@@ -193,6 +193,7 @@ struct sim {
 	struct copy *free_copies;
 	uint32_t *slots, nr_slots, free_slots;
 	uint32_t *task_of;		/* of each slot */
+	uint16_t kernels[SIM_MAX_KERNELS + 1];	/* their numbers, by themselves */
 	uint64_t generation;
 	uint32_t apps_left;		/* that have not ended */
 	uint64_t *app_left;		/* the same, of each tenant */

@@ -10,7 +10,7 @@
 #include "cli.h"
 
 #define SYSTEM_FILE	"/var/lib/arax/models.json"
-#define VERSION		1
+#define VERSION		2
 
 static const struct column columns[] = {
 	{ "kernel", "KERNEL", COLUMN_TEXT },

@@ -110,6 +110,10 @@ END_TEST
 		 "\"work\": { " more " }, " \
 		 "\"implementations\": [ { \"kind\": \"cpu\", \"file\": \"l.so\", \"symbol\": \"f\" } ] }")
 
+#define SIZE(more) \
+	MANIFEST("{ \"signature\": \"f(u32 n)\", " more ", " \
+		 "\"implementations\": [ { \"kind\": \"cpu\", \"file\": \"l.so\", \"symbol\": \"f\" } ] }")
+
 /* Whatever the factors are: nothing, the most, more, and more than 64 bits hold. */
 START_TEST(work_has_a_bound)
 {
@@ -203,6 +207,39 @@ START_TEST(steps_are_counted)
 			      steps_of(&registry_find(one, "f")->work.steps, &l));
 		registry_destroy(one);
 	}
+}
+END_TEST
+
+/* By itself, or it is the product; of a kernel in a worker, too. */
+START_TEST(sizes_are_told)
+{
+	static const struct { const char *more; uint64_t size; } cases[] = {
+		{ "\"addressing\": \"launch\", \"size\": \"n + 2\"", 7 },
+		{ "\"size\": \"n * groups\"", 30 },
+		{ "\"addressing\": \"launch\", \"work\": { \"product\": [ \"n\", \"n\" ], \"most\": 1 }", 25 },
+		{ "\"addressing\": \"launch\", \"work\": { \"product\": [ \"n\", \"n\" ], \"most\": 1 }, "
+		  "\"size\": \"n\"", 5 },
+	};
+	const uint32_t n = 5;
+	struct arax_launch l = { .args = &n, .arg_len = sizeof(n), .grid = { 3, 1, 2 } };
+	char text[512];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct registry *one = registry_create();
+		const struct kernel *k;
+
+		snprintf(text, sizeof(text), SIZE("%s"), cases[i].more);
+		be_write(folder, "a.json", text);
+		ck_assert_int_eq(registry_load_folder(one, folder), 1);
+		k = registry_find(one, "f");
+		ck_assert_uint_eq(steps_of(&k->size, &l), cases[i].size);
+		/* It is no bound. */
+		ck_assert_int_eq(!k->work.steps.nr, i < 2);
+		registry_destroy(one);
+	}
+	be_write(folder, "a.json", SIZE("\"addressing\": \"launch\""));
+	ck_assert_int_eq(registry_load_folder(r, folder), 1);
+	ck_assert_uint_eq(registry_find(r, "f")->size.nr, 0);
 }
 END_TEST
 
@@ -492,6 +529,10 @@ static const struct {
 	{ WORK("\"product\": [ \"n\" ], \"most\": 1.5"), "work needs an integer 'most'" },
 	{ WORK("\"product\": [ \"n\" ], \"most\": 1, \"gpus\": 0"), "work needs an integer 'gpus'" },
 	{ WORK("\"product\": [ 1 ], \"most\": 1"), "'product' is of strings" },
+	{ SIZE("\"size\": \"x\""), "f: 'size' may name plain arguments of type u32, and not 'x'" },
+	{ SIZE("\"size\": 5"), "f needs a string 'size'" },
+	{ SIZE("\"size\": \"\""), "f: 'size' must have 1 to 256 bytes" },
+	{ SIZE("\"size\": \"n +\""), "f: 'size' has no number or name at byte 4" },
 	{ PRODUCT("x"), "may name plain arguments of type u32, and not 'x'" },
 	{ PRODUCT("a"), "may name plain arguments of type u32, and not 'a'" },
 	{ PRODUCT("f"), "may name plain arguments of type u32, and not 'f'" },
@@ -577,6 +618,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, loads);
 	tcase_add_test(t, work_has_a_bound);
+	tcase_add_test(t, sizes_are_told);
 	tcase_add_test(t, written_apart);
 	tcase_add_test(t, written_anywhere);
 	tcase_add_test(t, products_at_their_ends);

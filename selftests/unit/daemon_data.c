@@ -691,6 +691,67 @@ START_TEST(kernels_are_the_same_on_all_links)
 }
 END_TEST
 
+/* Of a launch of 64 groups of the kernel @name with these arguments, on so many bytes. */
+static uint64_t work_of(struct link *l, const char *name, uint32_t a, uint32_t b, uint32_t c,
+			uint64_t bytes)
+{
+	struct {
+		struct arax_dispatch d;
+		struct arax_dispatch_range r;
+		uint8_t rest[64];
+	} e = {
+		.d = { .type = ARAX_DISPATCH_TASK, .opcode = ARAX_OP_LAUNCH,
+		       .cells = sizeof(struct arax_dispatch) / 64 + 1, .tag = 1ull << 32,
+		       .context = 1, .nr_ranges = 1, .access = ARAX_INOUT,
+		       .grid = { 64, 1, 1 }, .block = { 1, 1, 1 }, .arg_len = 3 * sizeof(a) },
+		.r = { .buffer = 1, .length = bytes, .count = 1 },
+	};
+	struct graph_node *n;
+	uint64_t work;
+
+	for (uint32_t i = 1; !e.d.kernel && i <= CORE_MAX_KERNELS; i++)
+		if (l->kernels[i] && !strcmp(l->kernels[i]->sig.name, name))
+			e.d.kernel = i;
+	ck_assert_msg(e.d.kernel, "%s", name);
+	memcpy(e.d.args, (const uint32_t []){ a, b, c }, 3 * sizeof(a));
+	ck_assert_int_eq(graph_add(l->graph, &e.d), 0);
+	n = graph_pop_ready(l->graph);
+	ck_assert_ptr_nonnull(n);
+	ck_assert_uint_eq(n->sched.kernel, link_kernel_number(l->kernels[e.d.kernel]));
+	work = sched_work(n);
+	graph_start(l->graph, n);
+	graph_complete(l->graph, n, 0, NULL);
+	return work;
+}
+
+/* By what the manifest bounds, or by a size of its own. */
+START_TEST(manifests_say_how_much_a_launch_is)
+{
+	const struct link_ops up = { .kernel = publish_up };
+	struct link *l = calloc(1, sizeof(*l));
+	struct registry *r = registry_create();
+
+	ck_assert_int_gt(registry_load_folder(r, "build/lib/arax/kernels"), 1);
+	l->ops = &up;
+	l->head = 1;
+	ck_assert_int_eq(link_init(l, NULL, 4096, NULL, NULL, NULL), 0);
+	ck_assert_int_eq(link_publish(l, r), 0);
+	ck_assert_uint_eq(work_of(l, "matmul_f32", 100, 200, 30, 4096), 100 * 200 * 30);
+	ck_assert_uint_eq(work_of(l, "scan_parts_f32", 1 << 18, 4, 0, 1 << 20), (1 << 18) + 16);
+	ck_assert_uint_eq(work_of(l, "scan_parts_f32", 1000, 1000, 0, 1 << 20), 1001000);
+	/* However long its ranges are: */
+	ck_assert_uint_eq(work_of(l, "vadd", 16 << 20, 0, 0, 64 << 20), 16 << 20);
+	ck_assert_uint_eq(work_of(l, "vadd", 256, 0, 0, 64 << 20), 256);
+	ck_assert_uint_eq(work_of(l, "vadd", 0, 0, 0, 64 << 20), 1);
+	/* Nothing is said of this one. */
+	ck_assert_uint_eq(work_of(l, "null", 0, 0, 0, 16 << 20), 1 << 18);
+	ck_assert_uint_eq(work_of(l, "null", 0, 0, 0, 1024), 64);
+	link_fini(l);
+	registry_destroy(r);
+	free(l);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("data");
@@ -699,6 +760,7 @@ int main(void)
 	int failed;
 
 	tcase_add_test(t, kernels_are_the_same_on_all_links);
+	tcase_add_test(t, manifests_say_how_much_a_launch_is);
 	tcase_add_test(t, the_best_way_is_not_the_worst);
 	tcase_add_test(t, one_place_has_one_way);
 	tcase_add_test(t, pieces_have_ways_of_their_own);

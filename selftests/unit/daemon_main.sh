@@ -117,13 +117,13 @@ stop INT
 ok $? "SIGINT ends it with 0"
 
 mkdir -p "$dir/state/arax"
-echo '{"version": 1, "models": [{' >"$dir/state/arax/models.json"
+echo '{"version": 2, "models": [{' >"$dir/state/arax/models.json"
 start
 stop TERM
 [ "$status" = 0 ] && grep -q 'learnt run times are not used.*models.json:' "$dir/log"
 ok $? "a damaged file of run times is told, and no obstacle"
 cat >"$dir/state/arax/models.json" <<-'END'
-	{"version": 1, "models": [{"kernel": "gone", "abi": "0123456789abcdef", "device": "gpu9",
+	{"version": 2, "models": [{"kernel": "gone", "abi": "0123456789abcdef", "device": "gpu9",
 	"backend": "none", "units": 3, "sizes": [
 	{"work": 5.0, "ns": 5, "deviation": 0.0, "max_ns": 5, "runs": 5, "day": 100000}]}]}
 END

@@ -190,7 +190,7 @@ is 1 'models without a file' $arax models --file "$tmp/none.json"
 says 'araxd writes it' 'and why'
 echo '{"version": 9, "models": []}' >"$tmp/wrong.json"
 is 1 'models of another version' $arax models --file "$tmp/wrong.json"
-says 'of version 1' 'and says so'
+says 'of version 2' 'and says so'
 is 1 'a plot that has no place' $arax models --file $models --plot "$tmp/no/where.svg"
 is 2 '--plot wants a file' $arax models --plot
 

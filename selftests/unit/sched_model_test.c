@@ -384,12 +384,13 @@ static const struct {
 	int result;
 } wrong[] = {
 	{ "", "x:1:", -EINVAL },
-	{ "{\"version\": 1", "x:1:", -EINVAL },
+	{ "{\"version\": 2", "x:1:", -EINVAL },
 	{ "[]", "version", -EINVAL },
-	{ "{\"version\": 2, \"models\": []}", "its version is not 1", -EPROTONOSUPPORT },
-	{ "{\"version\": 1}", "no list", -EINVAL },
-	{ "{\"version\": 1, \"models\": [{}]}", "model 0:", -EINVAL },
-#define MODEL(abi, size) "{\"version\": 1, \"models\": [{\"kernel\": \"k\", \"abi\": \"" abi \
+	{ "{\"version\": 1, \"models\": []}", "its version is not 2", -EPROTONOSUPPORT },
+	{ "{\"version\": 3, \"models\": []}", "its version is not 2", -EPROTONOSUPPORT },
+	{ "{\"version\": 2}", "no list", -EINVAL },
+	{ "{\"version\": 2, \"models\": [{}]}", "model 0:", -EINVAL },
+#define MODEL(abi, size) "{\"version\": 2, \"models\": [{\"kernel\": \"k\", \"abi\": \"" abi \
 	"\", \"device\": \"d\", \"backend\": \"b\", \"units\": 1, \"sizes\": [" size "]}]}"
 	{ MODEL("0011223344556677", "{}"), "size 0", -EINVAL },
 	{ MODEL("00112233", ""), "model 0", -EINVAL },

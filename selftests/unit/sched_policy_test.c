@@ -21,6 +21,13 @@ static uint64_t now;
 /* The hooks' answers for each device. */
 static uint64_t resident[DEVICES], least[DEVICES], most[DEVICES];
 static uint32_t allowed;
+static uint32_t hosts;		/* devices that work on the host's pages */
+
+static bool link_of(void *arg, uint32_t device, struct sched_link *link)
+{
+	*link = (struct sched_link){ 0 };
+	return !(hosts >> device & 1);
+}
 
 static bool can_run(void *arg, const struct graph_node *n, uint32_t device)
 {
@@ -50,6 +57,7 @@ static void make(const char *policy, uint32_t lanes)
 		.ops = {
 			.can_run = can_run, .resident_bytes = resident_bytes,
 			.transfer_min_ns = transfer_min_ns, .transfer_max_ns = transfer_max_ns,
+			.link = link_of,
 		},
 	});
 	ck_assert_ptr_nonnull(s);
@@ -64,6 +72,7 @@ static void setup(void)
 	place = 0;
 	now = 1000 * MS;
 	allowed = ~0u;
+	hosts = 0;
 	for (int i = 0; i < DEVICES; i++)
 		resident[i] = least[i] = most[i] = 0;
 	range = (struct arax_dispatch_range){ .length = 1000, .count = 1 };
@@ -206,7 +215,7 @@ START_TEST(min_transfer_size_follows_the_bytes)
 	sched_finish(s, &pool[1], MS, true);
 	resident[3] = 101;
 	ck_assert_uint_eq(next(), 3);
-	/* It waits for the one that has most, and of equals takes the first. */
+	/* It waits for the one that has most, but not if one that has as much is idle. */
 	ck_assert_uint_eq(next(), SCHED_NO_DEVICE);
 	resident[2] = 101;
 	ck_assert_uint_eq(next(), 2);
@@ -243,22 +252,64 @@ START_TEST(transfer_times_follow_the_links)
 }
 END_TEST
 
+static const char *const by_data[] = {
+	"min-transfer-size", "minmin-transfer-time", "minmax-transfer-time",
+};
+
 /* Whoever makes a scheduler without hooks gets turns, no crash. */
 START_TEST(hooks_may_be_missing)
 {
-	static const char *const names[] = {
-		"min-transfer-size", "minmin-transfer-time", "minmax-transfer-time",
-	};
+	sched_destroy(s);
+	s = sched_create(&(struct sched_params){ .policy = by_data[_i] });
+	for (uint32_t d = 0; d < DEVICES; d++)
+		sched_device_set(s, d, 1);
+	for (uint32_t d = 0; d < DEVICES; d++)
+		ck_assert_uint_eq(next(), d);
+}
+END_TEST
 
-	for (int i = 0; i < 3; i++) {
-		used = 0;
-		sched_destroy(s);
-		s = sched_create(&(struct sched_params){ .policy = names[i] });
-		for (uint32_t d = 0; d < DEVICES; d++)
-			sched_device_set(s, d, 1);
-		for (uint32_t d = 0; d < DEVICES; d++)
-			ck_assert_uint_eq(next(), d);
-	}
+/* What three devices have alike, they share the work on. */
+START_TEST(equals_share_the_work)
+{
+	make(by_data[_i], 2);
+	resident[0] = resident[1] = resident[3] = 500;
+	ck_assert_int_eq(sched_device_set(s, 1, 3), 0);
+	ck_assert_uint_eq(next(), 0);
+	ck_assert_uint_eq(next(), 1);
+	ck_assert_uint_eq(next(), 3);
+	sched_finish(s, &pool[1], MS, true);
+	ck_assert_uint_eq(next(), 1);
+	ck_assert_uint_eq(next(), 0);
+	/* As many lanes of 1 are busy as of 3. */
+	ck_assert_uint_eq(next(), 1);
+	ck_assert_uint_eq(next(), 3);
+	/* Idle is still one lane of 1. */
+	ck_assert_uint_eq(next(), 1);
+	ck_assert_uint_eq(next(), SCHED_NO_DEVICE);
+}
+END_TEST
+
+/* They have every byte, all of them, wherever the task runs in the end. */
+START_TEST(hosts_hold_nothing)
+{
+	make(by_data[_i], 1);
+	hosts = 1u << 0 | 1u << 1;
+	resident[0] = resident[1] = 1000;
+	for (uint32_t d = 0; d < DEVICES; d++)
+		ck_assert_uint_eq(next(), d);
+	ck_assert_uint_eq(next(), SCHED_NO_DEVICE);
+	/* Who has a part in memory of its own is taken, and waited for. */
+	for (uint32_t d = 0; d < DEVICES; d++)
+		sched_finish(s, &pool[d], MS, true);
+	resident[2] = 200;
+	most[2] = least[2] = 50;
+	ck_assert_uint_eq(next(), 2);
+	ck_assert_uint_eq(next(), SCHED_NO_DEVICE);
+	/* What such devices can't run is done in turn. */
+	allowed = hosts;
+	ck_assert_uint_eq(next(), 0);
+	ck_assert_uint_eq(next(), 1);
+	ck_assert_uint_eq(next(), SCHED_NO_DEVICE);
 }
 END_TEST
 
@@ -579,7 +630,9 @@ int main(void)
 	tcase_add_test(c, stream_aware_counts_busy_lanes);
 	tcase_add_test(c, min_transfer_size_follows_the_bytes);
 	tcase_add_test(c, transfer_times_follow_the_links);
-	tcase_add_test(c, hooks_may_be_missing);
+	tcase_add_loop_test(c, hooks_may_be_missing, 0, 3);
+	tcase_add_loop_test(c, equals_share_the_work, 0, 3);
+	tcase_add_loop_test(c, hosts_hold_nothing, 0, 3);
 	tcase_add_test(c, static_pins_contexts);
 	tcase_add_test(c, static_pins_by_link);
 	tcase_add_test(c, static_forgets_contexts);

@@ -1423,6 +1423,33 @@ START_TEST(model_is_bounded)
 }
 END_TEST
 
+/* Kernels that deal what their ranges hold to a grid of the device's size are not all alike. */
+START_TEST(large_launches_are_not_small_ones)
+{
+	struct arax_dispatch_range r[2] = { { .length = 4 << 20, .count = 1 },
+					    { .length = 1 << 10, .stride = 1 << 12, .count = 1 << 10 } };
+	struct graph_node *n = task(1, 1);
+
+	n->d.grid[0] = 64;
+	ck_assert_uint_eq(sched_work(n), 64);
+	n->ranges = r;
+	n->d.nr_ranges = 2;
+	ck_assert_uint_eq(sched_work(n), (5 << 20) / SCHED_LINE);
+	for (int i = 0; i < SCHED_MIN_RUNS; i++)
+		sched_observe(s, sched_kernel_key(n), 0, sched_work(n), MS);
+	r[0].length = 1000;
+	n->d.nr_ranges = 1;
+	ck_assert_uint_eq(sched_work(n), 64);
+	ck_assert_uint_eq(sched_predict_ns(s, sched_kernel_key(n), 0, sched_work(n)), 0);
+	/* A grid of items is what it is. */
+	n->d.block[0] = 256;
+	ck_assert_uint_eq(sched_work(n), 64 * 256);
+	/* And what is known of the kernel says most. */
+	n->sched.work = 5;
+	ck_assert_uint_eq(sched_work(n), 5);
+}
+END_TEST
+
 START_TEST(work_does_not_overflow)
 {
 	struct graph_node *n = task(1, 1);
@@ -1497,6 +1524,7 @@ int main(void)
 	tcase_add_test(c, model_learns);
 	tcase_add_test(c, markers_are_short);
 	tcase_add_test(c, model_is_bounded);
+	tcase_add_test(c, large_launches_are_not_small_ones);
 	tcase_add_test(c, work_does_not_overflow);
 	suite_add_tcase(suite, c);
 	r = srunner_create(suite);

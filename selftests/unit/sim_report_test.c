@@ -39,8 +39,8 @@ static double number(const json_t *o, const char *key)
 	"{ \"type\": \"streams\", \"width\": " #width ", \"length\": " #length \
 	", \"kernels\": [ \"" kernel "\" ], \"work\": 1, \"mb\": 1 }"
 
-/* Of @nr applications the first takes 1 ms, the next one 2 ms, and so on. */
-static json_t *turnaround(uint32_t nr)
+/* Of @nr applications the last takes 1 ms, the one before 2 ms, and so on; the first ones @lost tasks. */
+static json_t *turnaround(uint32_t nr, uint32_t lost)
 {
 	char text[512], error[512] = "";
 	struct sim_app_result *apps = calloc(nr, sizeof(*apps));
@@ -56,7 +56,7 @@ static json_t *turnaround(uint32_t nr)
 	r.devices = calloc(1, sizeof(*r.devices));
 	r.tenants = calloc(1, sizeof(*r.tenants));
 	for (uint32_t i = 0; i < nr; i++)
-		apps[i].end_ns = (nr - i) * MS;
+		apps[i] = (struct sim_app_result){ .end_ns = (nr - i) * MS, .failed = i < lost };
 	report = report_json(&sc, "eft", &r, NULL);
 	sim_result_fini(&r);
 	scenario_fini(&sc);
@@ -72,11 +72,47 @@ static const struct {
 /* One application in a hundred at most took longer than what p99 says. */
 START_TEST(few_take_longer_than_p99)
 {
-	json_t *report = turnaround(ranks[_i].nr), *t = json_object_get(report, "turnaround_ms");
+	json_t *report = turnaround(ranks[_i].nr, 0), *t = json_object_get(report, "turnaround_ms");
 
 	ck_assert_double_eq(number(t, "p50"), ranks[_i].p50);
 	ck_assert_double_eq(number(t, "p99"), ranks[_i].p99);
 	ck_assert_double_eq(number(t, "max"), ranks[_i].nr);
+	json_decref(report);
+}
+END_TEST
+
+static void printed(const json_t *report, const char *expected)
+{
+	char *text = NULL;
+	size_t bytes;
+	FILE *f = open_memstream(&text, &bytes);
+
+	ck_assert_ptr_nonnull(f);
+	report_print(report, f);
+	fclose(f);
+	ck_assert_msg(strstr(text, expected), "%s", text);
+	free(text);
+}
+
+/* Who did less was over earlier. */
+START_TEST(who_lost_tasks_has_no_turnaround)
+{
+	json_t *report = turnaround(5, 2), *t = json_object_get(report, "turnaround_ms");
+
+	ck_assert_double_eq(number(t, "apps"), 3);
+	ck_assert_double_eq(number(t, "left_out"), 2);
+	ck_assert_double_eq(number(t, "total"), 6);
+	ck_assert_double_eq(number(t, "max"), 3);
+	printed(report, "max 3.000; without 2 of 5 applications, whose tasks failed or were canceled\n");
+	json_decref(report);
+	report = turnaround(5, 5);
+	t = json_object_get(report, "turnaround_ms");
+	ck_assert_double_eq(number(t, "apps"), 0);
+	ck_assert_ptr_null(json_object_get(t, "mean"));
+	printed(report, "turnaround   none: of all 5 applications ");
+	json_decref(report);
+	report = turnaround(5, 0);
+	printed(report, "max 5.000\n");
 	json_decref(report);
 }
 END_TEST
@@ -108,15 +144,8 @@ START_TEST(the_seed_is_exact)
 	json_t *report = run("{ \"seed\": 9223372036854775807, \"machine\": { \"devices\": [ { \"name\": \"d\" } ] },\n"
 			     "  \"tenants\": [ { \"name\": \"t\" } ], \"kernels\": [ " KERNEL("k", "d") " ],\n"
 			     "  \"workload\": [ " STREAM("k", 1, 1) " ] }");
-	char *text = NULL;
-	size_t bytes;
-	FILE *f = open_memstream(&text, &bytes);
 
-	ck_assert_ptr_nonnull(f);
-	report_print(report, f);
-	fclose(f);
-	ck_assert_msg(strstr(text, "seed 9223372036854775807\n"), "%s", text);
-	free(text);
+	printed(report, "seed 9223372036854775807\n");
 	json_decref(report);
 	scenario_fini(&sc);
 }
@@ -130,6 +159,7 @@ int main(void)
 	int failed;
 
 	tcase_add_loop_test(t, few_take_longer_than_p99, 0, sizeof(ranks) / sizeof(ranks[0]));
+	tcase_add_test(t, who_lost_tasks_has_no_turnaround);
 	tcase_add_test(t, what_is_lost_is_no_capacity_and_no_rerun);
 	tcase_add_test(t, the_seed_is_exact);
 	suite_add_tcase(s, t);
