@@ -64,6 +64,10 @@ CFLAGS_asan   := -O1 -g1 -fPIC -fno-omit-frame-pointer -fsanitize=address,undefi
 LDFLAGS_asan  := -fsanitize=address,undefined
 CFLAGS_tsan   := -O1 -g1 -fPIC -fno-omit-frame-pointer -fsanitize=thread
 LDFLAGS_tsan  := -fsanitize=thread
+# Clang's own instrumentation; fuzzers look at much of the same.
+CC_fuzz       := $(CLANG)
+CFLAGS_fuzz   := -O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+LDFLAGS_fuzz  := -fsanitize=fuzzer,address,undefined
 
 # What the build.mk files fill in.
 ALL_TARGETS   :=	# built by plain `make`
@@ -84,17 +88,17 @@ define compile_rule
 $(B)/obj/$(1)/%.o: %.c
 	@mkdir -p $$(@D)
 	$(say) 'CC $(1)' $$<
-	$(Q)$$(CC) $$(CFLAGS_BASE) $$(CFLAGS_$(1)) $$(CPPFLAGS_ALL) $$(CFLAGS_$$(*)) \
+	$(Q)$(or $(CC_$(1)),$$(CC)) $$(CFLAGS_BASE) $$(CFLAGS_$(1)) $$(CPPFLAGS_ALL) $$(CFLAGS_$$(*)) \
 		-MMD -MP -c -o $$@ $$<
 endef
-$(foreach v,plain asan tsan,$(eval $(call compile_rule,$(v))))
+$(foreach v,plain asan tsan fuzz,$(eval $(call compile_rule,$(v))))
 
 # $(call program,OUTPUT,VARIANT,SOURCES,LIBS): link a program
 define program_rule
 $(1): $(call objs,$(2),$(3))
 	@mkdir -p $$(@D)
 	$(say) LINK $$@
-	$(Q)$$(CC) $$(LDFLAGS_$(2)) $$(if $$(filter plain,$(2)),-pie) -pthread -o $$@ $$(filter %.o %.a,$$^) $(4)
+	$(Q)$(or $(CC_$(2)),$$(CC)) $$(LDFLAGS_$(2)) $$(if $$(filter plain,$(2)),-pie) -pthread -o $$@ $$(filter %.o %.a,$$^) $(4)
 -include $(patsubst %.o,%.d,$(call objs,$(2),$(3)))
 endef
 program = $(eval $(call program_rule,$(1),$(2),$(3),$(4)))

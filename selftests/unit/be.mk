@@ -149,6 +149,7 @@ $(call be_test,tenants,plain asan tsan)
 
 # Fuzzing: see test-fuzz in the top Makefile for the share of `make test`.
 BE_FUZZ := manifest signature module config saved kernels
+FUZZ_CC := $(CLANG) $(CFLAGS_BASE) $(CFLAGS_fuzz) $(LDFLAGS_fuzz) $(CPPFLAGS_ALL)
 $(B)/fuzz/manifest: selftests/fuzz/manifest_fuzz.c $(addprefix daemon/kernels/,manifest.c signature.c steps.c)
 $(B)/fuzz/signature: selftests/fuzz/manifest_signature_fuzz.c daemon/kernels/signature.c
 $(B)/fuzz/module: selftests/fuzz/module_fuzz.c daemon/kernels/module.c daemon/kernels/signature.c
