@@ -74,6 +74,7 @@ ALL_TARGETS   :=	# built by plain `make`
 CHECK_TARGETS :=	# phony targets that `make check` runs
 TEST_TARGETS  :=	# phony targets that `make test` runs besides, in any order
 FIRST_TARGETS :=	# those of them that take longest
+TEST_NEEDS    :=	# files that they need, made while unit tests wait for this and that
 ALONE_TARGETS :=	# and those that nothing may run beside
 BENCH_TARGETS :=
 INSTALL_TARGETS :=
@@ -111,14 +112,19 @@ default: $(ALL_TARGETS)
 check:
 	@$(MAKE) --no-print-directory -j$$(nproc) --output-sync=target check-all
 check-all: $(CHECK_TARGETS)
+# Make begins with what is ready, whatever comes first: so that those begin that take longest, all
+# that is to be built has been before, and none depends on "default", which has words to say.
+BUILT = $(filter $(B)/%,$(ALL_TARGETS))
+test-needs: $$(TEST_NEEDS)
 # The rest of it.  A guest has one CPU's worth to do for most of the time: so as many targets as
 # there are CPUs.  Then whole daemons, which have the machine to themselves, whatever -j says.
 TEST_LANES ?= $$(( $$(nproc) < 4 ? $$(nproc) : 4 ))
 test: setup
-	@rc=0; $(MAKE) --no-print-directory -j$$(nproc) --output-sync=target default check-all || rc=1; \
+	@rc=0; \
+	$(MAKE) --no-print-directory -k -j$$(nproc) --output-sync=target test-needs default check-all || rc=1; \
 	$(MAKE) --no-print-directory -j$(or $(TEST_LANES),1) --output-sync=target test-all || rc=1; \
 	$(MAKE) --no-print-directory -j1 test-alone || rc=1; exit $$rc
-test-all: default $$(FIRST_TARGETS) $$(TEST_TARGETS)
+test-all: $$(BUILT) $$(FIRST_TARGETS) $$(TEST_TARGETS)
 test-alone: default $$(ALONE_TARGETS)
 # What setup brings decides what is built: so another make looks for it.  And one bench at a time.
 bench: setup
@@ -141,7 +147,8 @@ test-fuzz:
 		scripts/tally run fuzz/$${t#fuzz-} -- \
 			$(MAKE) --no-print-directory FUZZ_SECONDS=10 $$t || rc=1; \
 	done; exit $$rc
-TEST_TARGETS += test-fuzz
+FIRST_TARGETS += test-fuzz
+TEST_NEEDS += $(FUZZ_TARGETS:fuzz-%=$(B)/fuzz/%)
 soak: $(SOAK_TARGETS)
 setup:
 	@scripts/setup
@@ -149,4 +156,5 @@ setup:
 clean:
 	rm -rf $(B)
 
-.PHONY: all default check check-all test test-all test-alone test-fuzz bench bench-all install uninstall fuzz soak setup clean run
+.PHONY: all default check check-all test test-needs test-all test-alone test-fuzz bench bench-all \
+	install uninstall fuzz soak setup clean run

@@ -65,10 +65,10 @@ $(SYSTEM)/four-times: $(B)/lib/libarax.so.$(VERSION)
 $(call program,$(SYSTEM)/xrt,plain,selftests/system/xrt.c,$(SYSTEM_LIBS))
 $(SYSTEM)/xrt: $(B)/lib/libarax.so.$(VERSION)
 
-test-system: default $(SYSTEM_FILES) $(QUEUED_PLUGIN)
+test-system: $$(BUILT) $(SYSTEM_FILES) $(QUEUED_PLUGIN)
 	@selftests/system/run.sh
 
-test-system-6.1 test-system-6.12 test-system-debug test-system-next: test-system-%: default $(SYSTEM_FILES) \
+test-system-6.1 test-system-6.12 test-system-debug test-system-next: test-system-%: $$(BUILT) $(SYSTEM_FILES) \
 		$(B)/kmod/%/arax.ko
 	@selftests/system/guest.sh $*
 
@@ -77,6 +77,7 @@ soak-system-asan soak-system-tsan: soak-system-%: default $(SYSTEM_FILES) $(QUEU
 	ASAN_OPTIONS=detect_leaks=0 ARAXD=$(B)/$*/araxd ARAX_RESULTS=$(B)/results-$* selftests/system/run.sh
 
 ALONE_TARGETS += test-system
+TEST_NEEDS += $(SYSTEM_FILES) $(QUEUED_PLUGIN)
 FIRST_TARGETS += test-system-debug test-system-6.12 test-system-6.1
 SOAK_TARGETS += test-system-next soak-system-asan soak-system-tsan
 .PHONY: test-system test-system-6.1 test-system-6.12 test-system-debug test-system-next \
