@@ -117,7 +117,8 @@ check-all: $(CHECK_TARGETS)
 BUILT = $(filter $(B)/%,$(ALL_TARGETS))
 test-needs: $$(TEST_NEEDS)
 # The rest of it.  A guest has one CPU's worth to do for most of the time: so as many targets as
-# there are CPUs.  Then whole daemons, which have the machine to themselves, whatever -j says.
+# there are CPUs.  Then daemons whose timing is looked at, which have the machine to themselves,
+# whatever -j says.
 TEST_LANES ?= $$(( $$(nproc) < 4 ? $$(nproc) : 4 ))
 test: setup
 	@rc=0; \
