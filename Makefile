@@ -64,12 +64,17 @@ CFLAGS_asan   := -O1 -g1 -fPIC -fno-omit-frame-pointer -fsanitize=address,undefi
 LDFLAGS_asan  := -fsanitize=address,undefined
 CFLAGS_tsan   := -O1 -g1 -fPIC -fno-omit-frame-pointer -fsanitize=thread
 LDFLAGS_tsan  := -fsanitize=thread
+# Clang's own instrumentation; fuzzers look at much of the same.
+CC_fuzz       := $(CLANG)
+CFLAGS_fuzz   := -O1 -g1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+LDFLAGS_fuzz  := -fsanitize=fuzzer,address,undefined
 
 # What the build.mk files fill in.
 ALL_TARGETS   :=	# built by plain `make`
 CHECK_TARGETS :=	# phony targets that `make check` runs
 TEST_TARGETS  :=	# phony targets that `make test` runs besides, in any order
 FIRST_TARGETS :=	# those of them that take longest
+TEST_NEEDS    :=	# files that they need, made while unit tests wait for this and that
 ALONE_TARGETS :=	# and those that nothing may run beside
 BENCH_TARGETS :=
 INSTALL_TARGETS :=
@@ -84,17 +89,17 @@ define compile_rule
 $(B)/obj/$(1)/%.o: %.c
 	@mkdir -p $$(@D)
 	$(say) 'CC $(1)' $$<
-	$(Q)$$(CC) $$(CFLAGS_BASE) $$(CFLAGS_$(1)) $$(CPPFLAGS_ALL) $$(CFLAGS_$$(*)) \
+	$(Q)$(or $(CC_$(1)),$$(CC)) $$(CFLAGS_BASE) $$(CFLAGS_$(1)) $$(CPPFLAGS_ALL) $$(CFLAGS_$$(*)) \
 		-MMD -MP -c -o $$@ $$<
 endef
-$(foreach v,plain asan tsan,$(eval $(call compile_rule,$(v))))
+$(foreach v,plain asan tsan fuzz,$(eval $(call compile_rule,$(v))))
 
 # $(call program,OUTPUT,VARIANT,SOURCES,LIBS): link a program
 define program_rule
 $(1): $(call objs,$(2),$(3))
 	@mkdir -p $$(@D)
 	$(say) LINK $$@
-	$(Q)$$(CC) $$(LDFLAGS_$(2)) $$(if $$(filter plain,$(2)),-pie) -pthread -o $$@ $$(filter %.o %.a,$$^) $(4)
+	$(Q)$(or $(CC_$(2)),$$(CC)) $$(LDFLAGS_$(2)) $$(if $$(filter plain,$(2)),-pie) -pthread -o $$@ $$(filter %.o %.a,$$^) $(4)
 -include $(patsubst %.o,%.d,$(call objs,$(2),$(3)))
 endef
 program = $(eval $(call program_rule,$(1),$(2),$(3),$(4)))
@@ -107,14 +112,20 @@ default: $(ALL_TARGETS)
 check:
 	@$(MAKE) --no-print-directory -j$$(nproc) --output-sync=target check-all
 check-all: $(CHECK_TARGETS)
+# Make begins with what is ready, whatever comes first: so that those begin that take longest, all
+# that is to be built has been before, and none depends on "default", which has words to say.
+BUILT = $(filter $(B)/%,$(ALL_TARGETS))
+test-needs: $$(TEST_NEEDS)
 # The rest of it.  A guest has one CPU's worth to do for most of the time: so as many targets as
-# there are CPUs.  Then whole daemons, which have the machine to themselves, whatever -j says.
+# there are CPUs.  Then daemons whose timing is looked at, which have the machine to themselves,
+# whatever -j says.
 TEST_LANES ?= $$(( $$(nproc) < 4 ? $$(nproc) : 4 ))
 test: setup
-	@rc=0; $(MAKE) --no-print-directory -j$$(nproc) --output-sync=target default check-all || rc=1; \
+	@rc=0; \
+	$(MAKE) --no-print-directory -k -j$$(nproc) --output-sync=target test-needs default check-all || rc=1; \
 	$(MAKE) --no-print-directory -j$(or $(TEST_LANES),1) --output-sync=target test-all || rc=1; \
 	$(MAKE) --no-print-directory -j1 test-alone || rc=1; exit $$rc
-test-all: default $$(FIRST_TARGETS) $$(TEST_TARGETS)
+test-all: $$(BUILT) $$(FIRST_TARGETS) $$(TEST_TARGETS)
 test-alone: default $$(ALONE_TARGETS)
 # What setup brings decides what is built: so another make looks for it.  And one bench at a time.
 bench: setup
@@ -137,7 +148,8 @@ test-fuzz:
 		scripts/tally run fuzz/$${t#fuzz-} -- \
 			$(MAKE) --no-print-directory FUZZ_SECONDS=10 $$t || rc=1; \
 	done; exit $$rc
-TEST_TARGETS += test-fuzz
+FIRST_TARGETS += test-fuzz
+TEST_NEEDS += $(FUZZ_TARGETS:fuzz-%=$(B)/fuzz/%)
 soak: $(SOAK_TARGETS)
 setup:
 	@scripts/setup
@@ -145,4 +157,5 @@ setup:
 clean:
 	rm -rf $(B)
 
-.PHONY: all default check check-all test test-all test-alone test-fuzz bench bench-all install uninstall fuzz soak setup clean run
+.PHONY: all default check check-all test test-needs test-all test-alone test-fuzz bench bench-all \
+	install uninstall fuzz soak setup clean run

@@ -77,17 +77,8 @@ soak-visit: $(foreach v,plain tsan,$(B)/unit/daemon-visit-$(v)) $$(STD_KERNEL)
 SOAK_TARGETS += soak-model soak-visit
 .PHONY: soak-model soak-visit
 
-# Clang's own instrumentation: compiled apart from the variants.
-FUZZ_CC := $(CLANG) $(CFLAGS_BASE) -O1 -fsanitize=fuzzer,address,undefined \
-	   -fno-sanitize-recover=undefined $(CPPFLAGS_ALL)
-$(B)/fuzz/socket: selftests/fuzz/socket_fuzz.c $(ARAXD_LIB_SRCS)
-	@mkdir -p $(@D)
-	$(say) LINK $@
-	$(Q)$(FUZZ_CC) $(GPU_HAS) $(ABSENT_FLAGS) $(CUDA_INCLUDE) $(XRT_CPPFLAGS) -o $@ $^ $(ARAXD_LIBS)
-$(B)/fuzz/ring: selftests/fuzz/ring_fuzz.c $(sort $(wildcard daemon/graph/*.c kmod/core/*.c))
-	@mkdir -p $(@D)
-	$(say) LINK $@
-	$(Q)$(FUZZ_CC) -o $@ $^
+$(call program,$(B)/fuzz/socket,fuzz,selftests/fuzz/socket_fuzz.c $(ARAXD_LIB_SRCS),$(ARAXD_LIBS))
+$(call program,$(B)/fuzz/ring,fuzz,selftests/fuzz/ring_fuzz.c $(sort $(wildcard daemon/graph/*.c kmod/core/*.c)))
 fuzz-socket fuzz-ring: fuzz-%: $(B)/fuzz/%
 	@mkdir -p $(B)/fuzz/$*-corpus
 	$< -detect_leaks=$(if $(filter ring,$*),1,0) -max_total_time=$(or $(FUZZ_SECONDS),60) \

@@ -15,12 +15,7 @@ check-graph-asan: $(B)/tests/graph_test-asan
 	GRAPH_TEST_SCALE=0.1 scripts/tally run unit/graph-asan -- $(B)/tests/graph_test-asan
 soak-graph: $(B)/tests/graph_test
 	GRAPH_TEST_SCALE=20 scripts/tally run soak/graph -- $(B)/tests/graph_test
-# Clang's own instrumentation: compiled apart from the variants.
-$(B)/fuzz/graph: selftests/fuzz/graph_fuzz.c selftests/unit/graph_model.c $(GRAPH_SRCS) \
-		 $(wildcard daemon/graph/*.h)
-	@mkdir -p $(@D)
-	$(CLANG) $(CFLAGS_BASE) -O1 -fsanitize=fuzzer,address,undefined \
-		-fno-sanitize-recover=undefined $(CPPFLAGS_ALL) -o $@ $(filter %.c,$^)
+$(call program,$(B)/fuzz/graph,fuzz,selftests/fuzz/graph_fuzz.c selftests/unit/graph_model.c $(GRAPH_SRCS))
 fuzz-graph: $(B)/fuzz/graph
 	@mkdir -p $(B)/fuzz/graph-corpus
 	$(B)/fuzz/graph -max_total_time=$(or $(FUZZ_SECONDS),60) -max_len=2048 \

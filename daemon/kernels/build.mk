@@ -78,11 +78,6 @@ $(eval $(call vendor_calls,arax-std-clfft,$(addprefix daemon/kernels/std/,clfft.
 $(eval $(call vendor_calls,arax-std-cufft,$(addprefix daemon/kernels/std/,cufft.c fft_vendor.c),$(CUDA_INCLUDE)))
 $(eval $(call vendor_calls,arax-std-hipfft,$(addprefix daemon/kernels/std/,hipfft.c fft_vendor.c),))
 
-# Made anew when a compiler or a header comes or goes.
-$(B)/lib/arax/kernels/.absent: FORCE
-	@mkdir -p $(@D)
-	@echo '$(STD_ABSENT) $(BLAS_ABSENT)' | cmp -s - $@ || echo '$(STD_ABSENT) $(BLAS_ABSENT)' > $@
-
 $(B)/lib/arax/kernels/arax-std.json: daemon/kernels/std/arax-std.json daemon/kernels/leave-out \
 				     $(B)/lib/arax/kernels/.absent
 	$(say) JSON $@
@@ -118,7 +113,7 @@ no-cublas:
 	@echo 'products on CUDA devices are our own: no headers of cuBLAS (CUDA_HOME= says where the CUDA Toolkit is)'
 no-cufft:
 	@echo 'Fourier transforms on CUDA devices are our own: no headers of cuFFT (CUDA_HOME= says where the CUDA Toolkit is)'
-.PHONY: no-ptx no-co no-clblast no-clfft no-cublas no-cufft FORCE
+.PHONY: no-ptx no-co no-clblast no-clfft no-cublas no-cufft
 ALL_TARGETS += $(if $(NVCC),,no-ptx) $(if $(HIPCC),,no-co) $(if $(CLBLAST_HEADER),,no-clblast) \
 	       $(if $(CLFFT_HEADER),,no-clfft) $(if $(CUBLAS_HEADER),,no-cublas) \
 	       $(if $(CUFFT_HEADER),,no-cufft)
@@ -146,6 +141,16 @@ BLAS_KERNEL := $(if $(and $(BLAS_HEADER),$(BLAS_LIB)),\
 		 $(if $(CUBLAS_HEADER),$(B)/lib/arax/kernels/arax-blas-cublas.so))
 BLAS_ABSENT := $(if $(NVCC),,arax-blas.ptx) $(if $(HIPCC),,arax-blas.co) \
 	       $(if $(CLBLAST_HEADER),,arax-blas-clblast.so) $(if $(CUBLAS_HEADER),,arax-blas-cublas.so)
+
+# Made anew when a compiler or a header comes or goes, and nothing is run when none does.
+ABSENT := $(strip $(STD_ABSENT) $(BLAS_ABSENT))
+ifneq ($(ABSENT),$(shell cat $(B)/lib/arax/kernels/.absent 2>/dev/null))
+.PHONY: $(B)/lib/arax/kernels/.absent
+endif
+$(B)/lib/arax/kernels/.absent:
+	@mkdir -p $(@D)
+	@echo '$(ABSENT)' > $@
+
 $(eval $(call vendor_calls,arax-blas-clblast,$(addprefix daemon/kernels/blas/,clblast.c vendor.c),))
 $(eval $(call vendor_calls,arax-blas-cublas,$(addprefix daemon/kernels/blas/,cublas.c vendor.c),$(CUDA_INCLUDE)))
 $(eval $(call vendor_calls,arax-blas-rocblas,$(addprefix daemon/kernels/blas/,rocblas.c vendor.c),))

@@ -32,11 +32,8 @@ ALL_TARGETS += $(B)/bin/sched_micro
 BENCH_TARGETS += bench-sched
 .PHONY: bench-sched
 
-$(B)/fuzz/models: selftests/fuzz/models_fuzz.c $(SCHED_STORE) daemon/sched/regress.c
-	@mkdir -p $(@D)
-	$(say) LINK $@
-	$(Q)$(CLANG) $(CFLAGS_BASE) -O1 -fsanitize=fuzzer,address,undefined \
-		-fno-sanitize-recover=undefined $(CPPFLAGS_ALL) -o $@ $^ -ljansson -lm
+$(call program,$(B)/fuzz/models,fuzz,selftests/fuzz/models_fuzz.c $(SCHED_STORE) daemon/sched/regress.c,\
+	-ljansson -lm)
 fuzz-models: $(B)/fuzz/models
 	@mkdir -p $(B)/fuzz/models-corpus
 	$< -max_total_time=$(or $(FUZZ_SECONDS),60) -max_len=4096 -timeout=10 \

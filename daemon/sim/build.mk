@@ -27,10 +27,9 @@ endef
 $(foreach t,sim sim_bound sim_report,$(foreach v,plain asan,$(eval $(call sim_test,$(t),$(v)))))
 
 # As many tasks as a fuzzer has time for.
-$(B)/fuzz/scenario: selftests/fuzz/scenario_fuzz.c $(SIM_SRCS) $(wildcard daemon/sim/*.h)
-	@mkdir -p $(@D)
-	$(say) LINK $@
-	$(Q)$(FUZZ_CC) -DSIM_MAX_TASKS=2000 -o $@ $(filter %.c,$^) $(SIM_LIBS)
+$(call program,$(B)/fuzz/scenario,fuzz,selftests/fuzz/scenario_fuzz.c $(SIM_SRCS),$(SIM_LIBS))
+$(B)/obj/fuzz/selftests/fuzz/scenario_fuzz.o: CPPFLAGS_ALL += -DSIM_MAX_TASKS=2000
+$(B)/obj/fuzz/daemon/sim/%.o: CPPFLAGS_ALL += -DSIM_MAX_TASKS=2000
 fuzz-scenario: $(B)/fuzz/scenario
 	@mkdir -p $(B)/fuzz/scenario-corpus
 	$< -max_total_time=$(or $(FUZZ_SECONDS),60) -max_len=4096 -timeout=20 \

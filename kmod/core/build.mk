@@ -33,13 +33,8 @@ CHECK_TARGETS += check-core-plain check-core-asan check-core-tsan check-core-lay
 # Fuzzers, by clang's own instrumentation: a share of ten seconds each in
 # `make test`, FUZZ_SECONDS in `make fuzz`.
 CORE_FUZZERS := core_calls core_ring
-$(addprefix $(B)/fuzz/,$(CORE_FUZZERS)): $(B)/fuzz/%: selftests/fuzz/%.c \
-		selftests/unit/core_fixture.c $(CORE_SRCS) selftests/fuzz/core_input.h \
-		selftests/unit/core_fixture.h $(wildcard kmod/core/*.h) uapi/arax.h
-	@mkdir -p $(@D)
-	$(say) FUZZ $@
-	$(Q)$(CLANG) $(CFLAGS_BASE) -O1 -fsanitize=fuzzer,address,undefined \
-		-fno-sanitize-recover=undefined $(CPPFLAGS_ALL) -o $@ $(filter %.c,$^)
+$(foreach f,$(CORE_FUZZERS),$(call program,$(B)/fuzz/$(f),fuzz,selftests/fuzz/$(f).c \
+	selftests/unit/core_fixture.c $(CORE_SRCS),))
 
 # The seeds are read, what is found goes to build/.
 core_fuzz = mkdir -p $(B)/fuzz/$(1)-corpus && $(B)/fuzz/$(1) -max_total_time=$(2) -max_len=2048 \

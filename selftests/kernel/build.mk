@@ -89,8 +89,9 @@ test-sparse: $(B)/kernels/6.12/stamp
 		scripts/tally add style/sparse 0 0 1 'no sparse (apt install sparse)'; \
 	fi
 
-FIRST_TARGETS += test-kernel-debug
-TEST_TARGETS += test-kernel-6.1 test-kernel-6.12 test-sparse
+FIRST_TARGETS += test-kernel-debug test-kernel-6.12 test-kernel-6.1
+TEST_TARGETS += test-sparse
+TEST_NEEDS += $(patsubst %,$(B)/kmod/%/arax.ko,debug 6.1 6.12) $(KT_BINS)
 SOAK_TARGETS += soak-kernel-6.1 soak-kernel-6.12 soak-kernel-debug test-kernel-next
 .PHONY: kernel-tests test-kernel-6.1 test-kernel-6.12 test-kernel-debug test-kernel-next test-sparse \
 	soak-kernel-6.1 soak-kernel-6.12 soak-kernel-debug

@@ -2,6 +2,7 @@
 /* Kernels that misbehave on purpose; never installed. */
 #include <arax/kernel.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -165,19 +166,20 @@ static struct worker_slot *find_slot(void)
 	return (struct worker_slot *)at;
 }
 
-/* So that whoever writes to it waits, unless he sees to it that he does not. */
-static void fill_eventfd(int fd)
+/* So that whoever writes to it waits, unless he sees to it that he does not: is it one? */
+static bool fill_eventfd(int fd)
 {
 	const uint64_t most = UINT64_MAX - 1;
 	char path[32], name[32] = "";
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (readlink(path, name, sizeof(name) - 1) < 0 || strcmp(name, "anon_inode:[eventfd]"))
-		return;
+		return false;
 	/* Once for what is in it already. */
 	while (write(fd, &most, sizeof(most)) > 0)
 		;
 	fcntl(fd, F_SETFL, 0);
+	return true;
 }
 
 /*
@@ -188,14 +190,23 @@ ARAX_KERNEL int test_clog(const struct arax_launch *l)
 {
 	struct worker_slot *s = find_slot();
 	const struct timespec hour = { .tv_sec = 3600 };
+	const uint64_t one = 1;
+	int filled = -1;
 
 	if (!s)
 		return -EIO;
 	for (int fd = 3; fd < 64; fd++)
-		fill_eventfd(fd);
+		if (fill_eventfd(fd))
+			filled = fd;
 	atomic_store(&s->worker_sleeps, 1);
 	atomic_store(&s->result, 0);
 	atomic_store(&s->reply, atomic_load(&s->request));
+	/*
+	 * araxd may have emptied it before there was a reply, and would sleep until the launch
+	 * has run out of time.  Where it is still full it wakes araxd as it is, and we wait here.
+	 */
+	if (write(filled, &one, sizeof(one)) < 0)
+		return -EIO;
 	for (;;)
 		nanosleep(&hour, NULL);
 }

@@ -65,10 +65,10 @@ $(SYSTEM)/four-times: $(B)/lib/libarax.so.$(VERSION)
 $(call program,$(SYSTEM)/xrt,plain,selftests/system/xrt.c,$(SYSTEM_LIBS))
 $(SYSTEM)/xrt: $(B)/lib/libarax.so.$(VERSION)
 
-test-system: default $(SYSTEM_FILES) $(QUEUED_PLUGIN)
+test-system: $$(BUILT) $(SYSTEM_FILES) $(QUEUED_PLUGIN)
 	@selftests/system/run.sh
 
-test-system-6.1 test-system-6.12 test-system-debug test-system-next: test-system-%: default $(SYSTEM_FILES) \
+test-system-6.1 test-system-6.12 test-system-debug test-system-next: test-system-%: $$(BUILT) $(SYSTEM_FILES) \
 		$(B)/kmod/%/arax.ko
 	@selftests/system/guest.sh $*
 
@@ -77,19 +77,20 @@ soak-system-asan soak-system-tsan: soak-system-%: default $(SYSTEM_FILES) $(QUEU
 	ASAN_OPTIONS=detect_leaks=0 ARAXD=$(B)/$*/araxd ARAX_RESULTS=$(B)/results-$* selftests/system/run.sh
 
 ALONE_TARGETS += test-system
+TEST_NEEDS += $(SYSTEM_FILES) $(QUEUED_PLUGIN) $(BAD_ICD)
 FIRST_TARGETS += test-system-debug test-system-6.12 test-system-6.1
 SOAK_TARGETS += test-system-next soak-system-asan soak-system-tsan
 .PHONY: test-system test-system-6.1 test-system-6.12 test-system-debug test-system-next \
 	soak-system-asan soak-system-tsan
 
-test-install: default
+test-install: $$(BUILT)
 	@scripts/tally run system/install selftests/system/install.sh
-ALONE_TARGETS += test-install
+TEST_TARGETS += test-install
 .PHONY: test-install
 
-test-kinds: default $(BAD_ICD)
+test-kinds: $$(BUILT) $(BAD_ICD)
 	@scripts/tally run system/kinds selftests/system/kinds.sh
-ALONE_TARGETS += test-kinds
+TEST_TARGETS += test-kinds
 .PHONY: test-kinds
 
 test-demo: default
@@ -107,7 +108,7 @@ test-gpu: default $(SYSTEM)/four-times $(patsubst %,$(B)/test/plain/lib%-emulate
 ALONE_TARGETS += test-gpu
 .PHONY: test-gpu
 
-test-rodinia: default
+test-rodinia: $$(BUILT)
 	@scripts/tally run system/rodinia selftests/system/rodinia.sh
-ALONE_TARGETS += test-rodinia
+TEST_TARGETS += test-rodinia
 .PHONY: test-rodinia

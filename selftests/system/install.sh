@@ -7,7 +7,8 @@
 set -uo pipefail
 
 cd "$(dirname "$0")/../.." || exit 1
-unset ARAX_LINK
+# The inner makes have no share of the outer one's jobs.
+unset ARAX_LINK MAKEFLAGS MFLAGS MAKELEVEL
 work=$(mktemp -d /tmp/arax-install.XXXXXX)
 trap 'rm -rf "$work"' EXIT
 root=$work/root
@@ -166,8 +167,7 @@ ok $? 'one version is everywhere'
 
 kdir=build/kernels/6.1/build
 if [ -e build/kernels/6.1/stamp ]; then
-	# As dkms does, which knows nothing of the outer make.
-	try 'the sources for DKMS build' env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL \
+	try 'the sources for DKMS build' \
 		make -s -C "$(realpath $kdir)" M="$src" CC=gcc modules
 	[ -s "$src/arax.ko" ]
 	ok $? 'a module'

@@ -10,22 +10,33 @@ cd "$(dirname "$0")/../.."
 tests=$PWD/build/selftests/system
 work=$(mktemp -d /tmp/arax-system.XXXXXX)
 daemon=
+others=()
 cleanup() {
-	[ -z "$daemon" ] || { kill "$daemon" 2>/dev/null || true; wait "$daemon" 2>/dev/null || true; }
+	for one; do
+		kill "$one" 2>/dev/null || true
+		wait "$one" 2>/dev/null || true
+	done
 	rm -rf "$work"
 }
-trap cleanup EXIT
+# shellcheck disable=SC2086 # one, or none
+trap 'cleanup $daemon ${others[@]+"${others[@]}"}' EXIT
 
-export XDG_STATE_HOME=$work
-mkdir "$work/kernels"
-cp build/lib/arax/kernels/arax-std[.-]* "$tests"/kernels/* "$work/kernels/"
+kernels=$work/kernels
+mkdir "$kernels"
+cp build/lib/arax/kernels/arax-std[.-]* "$tests"/kernels/* "$kernels/"
 chmod -R go-w "$work"
-araxd="${ARAXD:-build/bin/araxd} --user --no-kernel --config $work/araxd.conf --socket $work/arax.sock"
-export ARAX_LINK=broker:$work/arax.sock
 status=0
 
+# at FOLDER: an araxd has its files, its socket and what it learns there
+at() {
+	work=$1
+	export XDG_STATE_HOME=$work ARAX_LINK=broker:$work/arax.sock
+	araxd="${ARAXD:-build/bin/araxd} --user --no-kernel --config $work/araxd.conf --socket $work/arax.sock"
+}
+at "$work"
+
 configure() {
-	{ echo "kernels { path = { \"$work/kernels\" } }"; echo "$1"; } >"$work/araxd.conf"
+	{ echo "kernels { path = { \"$kernels\" } }"; echo "$1"; } >"$work/araxd.conf"
 }
 
 # counted PATTERN LOOKS: araxd says so in its log, if it is asked for its counts
@@ -81,20 +92,44 @@ system() {
 	daemon=
 }
 
+# beside ARGUMENT...: the same, and what comes next does not wait for it.  All of "system" is idle for
+# more than half of its time, and has no test that a busy machine fails.
+beside() {
+	(
+		at "$work/${1##*/}"
+		mkdir "$work"
+		# shellcheck disable=SC2086 # one, or none
+		trap 'cleanup $daemon' EXIT
+		system "$@"
+		exit $status
+	) &
+	others+=($!)
+}
+
+# join: until those have ended
+join() {
+	for one in ${others[@]+"${others[@]}"}; do
+		wait "$one" || status=1
+	done
+	others=()
+}
+
+# Who wrote where it said that it only reads is named.
+lie='kernel wrote to a range that it declares as in.* kernel=st_lies range=0 '
+ARAX_TEST_CHECKED=1 LOGGED=$lie beside system/broker-checked 'debug { check_access = true }'
 # On devices with memory of their own, too small for what some tests use.
 system system/broker-own-memory 'cpu { memory = "32M" }'
+join
 # What one of them wrote alone another one has from it, and not by way of the host.
 LOGGED='device memory device=1 .* copied_peer=[1-9]' system system/broker-peers \
 	'cpu { memory = "32M" groups = { "0", "1" } } sched { policy = "rr" }' system explicit_chain
-# Who wrote where it said that it only reads is named.
-lie='kernel wrote to a range that it declares as in.* kernel=st_lies range=0 '
-ARAX_TEST_CHECKED=1 LOGGED=$lie system system/broker-checked 'debug { check_access = true }'
-ARAX_TEST_CHECKED=1 LOGGED=$lie system system/broker-checked-copies \
+ARAX_TEST_CHECKED=1 LOGGED=$lie beside system/broker-checked-copies \
 	'cpu { memory = "32M" } debug { check_access = true }'
 # A device goes after some launches; on copies nothing is lost with it, but for results
 # that are kept there.
 ARAX_TEST_LOST=1 system system/broker-lost 'cpu { memory = "32M" groups = { "0", "1" } }
 	filter "error" { devices = "cpu1" options = { "errno=ENODEV", "every=7" } }'
+join
 for memory in 0 32M; do
 	system system/device-loss-$memory "cpu { memory = \"$memory\" groups = { \"0\", \"1\" } }
 		filter \"error\" { devices = \"cpu1\" options = { \"errno=ENODEV\", \"kernel=st_lies\" } }" \
@@ -136,16 +171,19 @@ done
 # On simulated ones, beside cores that work on the pages in place.
 sim='backend "sim" { options = { "devices=4", "links=2", "memory=33554432",
 	"ns-per-item=0.1", "base-us=1", "latency-us=1" } }'
-system system/broker-sim-mixed "cpu { groups = { \"0\" } } $sim"
+beside system/broker-sim-mixed "cpu { groups = { \"0\" } } $sim"
+# One device with several lanes, as a node of a larger machine is.
+if [ "$(nproc)" -gt 1 ]; then
+	beside system/broker-group 'cpu { groups = { "0-1" } }'
+fi
+system system/broker ''
+join
 # A program that is alone where one device is quicker than the others is planned.
 AGAIN=10 LOGGED='plans=[1-9]' system system/planned 'cpu { groups = { "0" } }
 	filter "delay" { devices = "cpu0" options = { "run-ms=1" } }
 	backend "sim" { options = { "devices=2", "memory=33554432", "ns-per-item=0.1",
 	"base-us=4000", "latency-us=1" } }' planned
-system system/broker ''
-# One device with several lanes, as a node of a larger machine is.
 if [ "$(nproc)" -gt 1 ]; then
-	system system/broker-group 'cpu { groups = { "0-1" } }'
 	system system/one-group 'cpu { groups = { "0-1" } }' one-group
 else
 	scripts/tally add system/broker-group 0 0 1 'one CPU'

@@ -13,7 +13,7 @@ failed=0
 
 # In place of each inner make: says what it was asked for, and with what jobs.
 cat >"$work/model.mk" <<'END'
-default check-all test-all test-alone bench-all:
+test-needs default check-all test-all test-alone bench-all:
 	@echo "$@: $(MAKEFLAGS)"
 END
 cat >"$work/make" <<END

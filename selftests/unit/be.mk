@@ -75,7 +75,8 @@ $(call be_test,opencl_stream,plain asan)
 check-be_opencl_stream-plain check-be_opencl_stream-asan: | $(STREAM_FN)
 # Half a minute of compiling: not for the inner loop.
 CHECK_TARGETS := $(filter-out check-be_opencl_std-plain,$(CHECK_TARGETS))
-TEST_TARGETS  += check-be_opencl_std-plain
+FIRST_TARGETS += check-be_opencl_std-plain
+TEST_NEEDS    += $(B)/test/be_opencl_std-plain $(BE_NEEDS)
 endif
 ifeq ($(XRT_HEADERS),yes)
 CFLAGS_selftests/unit/be_xrt += $(XRT_CPPFLAGS)
@@ -118,6 +119,8 @@ endif
 # All of arax-std: not for the inner loop, and for bounds of arrays less often still.
 CHECK_TARGETS := $(filter-out check-be_gpu_std-%,$(CHECK_TARGETS))
 TEST_TARGETS  += check-be_gpu_std-plain
+TEST_NEEDS    += $(B)/test/be_gpu_std-plain $(EMULATED_VENDORS_plain) \
+		 $(patsubst %,$(B)/test/plain/lib%-emulated.so,$(EMULATED) $(EMULATED_NVML))
 SOAK_TARGETS  += check-be_gpu_std-asan check-be_gpu_std-tsan
 endif
 # The kernels of arax-rodinia in C, and the programs that check them, as they are.
@@ -149,6 +152,7 @@ $(call be_test,tenants,plain asan tsan)
 
 # Fuzzing: see test-fuzz in the top Makefile for the share of `make test`.
 BE_FUZZ := manifest signature module config saved kernels
+FUZZ_CC := $(CLANG) $(CFLAGS_BASE) $(CFLAGS_fuzz) $(LDFLAGS_fuzz) $(CPPFLAGS_ALL)
 $(B)/fuzz/manifest: selftests/fuzz/manifest_fuzz.c $(addprefix daemon/kernels/,manifest.c signature.c steps.c)
 $(B)/fuzz/signature: selftests/fuzz/manifest_signature_fuzz.c daemon/kernels/signature.c
 $(B)/fuzz/module: selftests/fuzz/module_fuzz.c daemon/kernels/module.c daemon/kernels/signature.c
