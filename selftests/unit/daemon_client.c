@@ -205,8 +205,8 @@ void client_close(struct client *c)
 	close(c->fd);
 }
 
-void client_send(struct client *c, uint32_t nr, const void *arg, size_t bytes, const int *fds,
-		 uint32_t nr_fds)
+static bool try_send(struct client *c, uint32_t nr, const void *arg, size_t bytes, const int *fds,
+		     uint32_t nr_fds)
 {
 	union {
 		struct cmsghdr align;
@@ -225,7 +225,13 @@ void client_send(struct client *c, uint32_t nr, const void *arg, size_t bytes, c
 		control.align.cmsg_len = CMSG_LEN(sizeof(int) * nr_fds);
 		memcpy(CMSG_DATA(&control.align), fds, sizeof(int) * nr_fds);
 	}
-	ck_assert_int_ge(sendmsg(c->fd, &mh, MSG_NOSIGNAL), 0);
+	return sendmsg(c->fd, &mh, MSG_NOSIGNAL) >= 0;
+}
+
+void client_send(struct client *c, uint32_t nr, const void *arg, size_t bytes, const int *fds,
+		 uint32_t nr_fds)
+{
+	ck_assert(try_send(c, nr, arg, bytes, fds, nr_fds));
 }
 
 int client_receive(struct client *c, void *arg, size_t bytes, int *fd)
@@ -259,7 +265,8 @@ int client_receive(struct client *c, void *arg, size_t bytes, int *fd)
 int client_call(struct client *c, uint32_t nr, void *arg, size_t bytes, const int *fds,
 		uint32_t nr_fds, int *fd)
 {
-	client_send(c, nr, arg, bytes, fds, nr_fds);
+	if (!try_send(c, nr, arg, bytes, fds, nr_fds))
+		return -ECONNRESET;
 	return client_receive(c, arg, bytes, fd);
 }
 
