@@ -537,9 +537,8 @@ struct arax_task_why {
  *
  * ENOMEM: the memory cgroup or the machine has no room.
  *
- * Broker link: while tasks use it nothing may be done to the file of a buffer, here or of an
- * import, but to map it and to read and write there.  Holes, write() and the like are taken
- * for an attack, and end the context that made the buffer (EFAULT).
+ * Broker link: holes in a buffer's file, or an import's, while tasks use it end the context
+ * that made the buffer (EFAULT).
  */
 struct arax_buffer_create {
 	__u32 size;

@@ -813,7 +813,7 @@ static void look_at(const struct run *run)
 		struct mapping *m = mapping_find(&l->mappings, run->node->ranges[i].buffer);
 
 		if (m)
-			l->ops->look_at(l, m, run->node->d.tag);
+			l->ops->look_at(l, m);
 	}
 }
 

@@ -130,8 +130,6 @@ struct bbuf {
 	struct host_job mend;	/* see broker_mend.c */
 	int mending;		/* broker->mend_lock, once that was told */
 	bool told;		/* (poller) and so is this */
-	uint64_t seen_run;
-	struct timespec seen;
 	dev_t dev;
 	ino_t ino;
 	bool exported;
@@ -290,7 +288,7 @@ void conn_region_drop(struct conn *c);
 
 /* broker_mend.c: buffers with holes */
 /* See link_ops.look_at. */
-void broker_look_at(struct link *l, struct mapping *m, uint64_t run);
+void broker_look_at(struct link *l, struct mapping *m);
 /* No task uses it: until nobody changes its mapping any more. */
 void bbuf_await_mending(struct bbuf *bb);
 

@@ -5,18 +5,18 @@
  * Whoever touches a page of a hole that is being punched waits until it is, and then for the next
  * one: a device's thread would wait for as long as the owner goes on.  Rings are sealed against
  * that (broker_region.c); a buffer can't be, as others may have to map it when it is exported.  So
- * the poller looks at the buffers of tasks that run for long.  If something was done to the file
- * of one meanwhile, araxd has pages of zeros in its place: a thread that waits finds these after
- * the present punch, and the context that made the buffer ends.
+ * the poller looks at the buffers of running tasks.  In place of one that has holes araxd
+ * gets pages of zeros: a thread that waits finds these after the present punch, and the
+ * context that made the buffer ends.
  *
- * What a punch takes its owner decides, by how often he maps the file, and the pages are there
- * till near its end, and may be back soon after.  But the file's change time tells of it, which no
- * program can set, and which stays as it is while a file is mapped and written to.
+ * Who brings the pages back at once is seen late, if ever: the file's change time would tell, but
+ * that moves when a page is first written to as well.
  */
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "daemon/link/broker_impl.h"
+#include "daemon/link/memfd.h"
 #include "daemon/log.h"
 #include "daemon/memory/guard.h"
 
@@ -50,26 +50,14 @@ static void mend(struct host_job *job)
 	pthread_mutex_unlock(&b->mend_lock);
 }
 
-/* Has anything been done to it while that run used it? */
-static bool has_changed(struct bbuf *bb, const struct stat *st, uint64_t run)
-{
-	bool same = bb->seen_run == run;
-	bool changed = bb->seen.tv_sec != st->st_ctim.tv_sec ||
-		       bb->seen.tv_nsec != st->st_ctim.tv_nsec;
-
-	bb->seen_run = run;
-	bb->seen = st->st_ctim;
-	return same && changed;
-}
-
-void broker_look_at(struct link *l, struct mapping *m, uint64_t run)
+void broker_look_at(struct link *l, struct mapping *m)
 {
 	struct broker *b = (struct broker *)l;
 	struct bbuf *bb = (struct bbuf *)m;
 	struct stat st;
 
 	/* It takes no lock that the file's owner could hold. */
-	if (bb->told || fstat(m->fd, &st) || !has_changed(bb, &st, run))
+	if (bb->told || fstat(m->fd, &st) || !memfd_has_holes(&st, m->bytes))
 		return;
 	bb->told = true;
 	bb->mending = MEND_UNDER_WAY;

@@ -273,7 +273,6 @@ static int map_buffer(struct conn *c, struct core_buffer *buf, int fd, const str
 	bb->buf = buf;
 	bb->dev = st->st_dev;
 	bb->ino = st->st_ino;
-	bb->seen_run = UINT64_MAX;
 	bb->map.id = buf->id;
 	bb->map.bytes = buf->bytes;
 	bb->map.serial = mapping_serial();

@@ -40,7 +40,7 @@ struct sched_tenant;
  * @map:	(poller) map a buffer that has no mapping yet; NULL if it can't be had
  * @drop:	(poller) a buffer is gone, see ARAX_DISPATCH_BUFFER
  * @look_at:	(poller) now and then while a task runs that uses this buffer: is it as it was?
- *		@run is another number for each task.  May be NULL
+ *		May be NULL
  * @device:	publish a device; any thread.  Negative errno
  * @kernel:	publish a kernel; before the poller starts.  Negative errno
  * @explain:	(poller) what a task's owner is told of its failure, before it is committed
@@ -62,7 +62,7 @@ struct link_ops {
 	void (*settle)(struct link *l);
 	struct mapping *(*map)(struct link *l, uint64_t buffer);
 	void (*drop)(struct link *l, uint64_t buffer);
-	void (*look_at)(struct link *l, struct mapping *m, uint64_t run);
+	void (*look_at)(struct link *l, struct mapping *m);
 	int (*device)(struct link *l, const struct arax_device *dev);
 	int (*device_at)(struct link *l, struct arax_device *dev);
 	int (*kernel)(struct link *l, struct arax_kernel_publish *k);

@@ -32,12 +32,17 @@ static uint64_t huge_page(void)
 	return page * (page / 8);
 }
 
+bool memfd_has_holes(const struct stat *st, uint64_t bytes)
+{
+	return (uint64_t)st->st_blocks * ST_BLOCK < bytes;
+}
+
 int memfd_pages(int fd, const struct stat *st, uint64_t bytes, uint64_t *surplus)
 {
 	uint64_t present = (uint64_t)st->st_blocks * ST_BLOCK;
 
 	/* What we touch first is charged to our cgroup, not to its owner's. */
-	if (present < (uint64_t)st->st_size)
+	if (memfd_has_holes(st, (uint64_t)st->st_size))
 		return -EINVAL;
 	*surplus = present > bytes ? present - bytes : 0;
 	/* Pages behind its end are of no use, but they are there for as long as we map it. */

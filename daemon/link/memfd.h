@@ -8,6 +8,7 @@
 #ifndef ARAXD_LINK_MEMFD_H
 #define ARAXD_LINK_MEMFD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
@@ -22,5 +23,8 @@ int memfd_identify(int fd, struct stat *st);
  * of a huge page, which *@surplus is.  -EINVAL: not so, or they are of a huge page pool.
  */
 int memfd_pages(int fd, const struct stat *st, uint64_t bytes, uint64_t *surplus);
+
+/* Some of its first @bytes are not there: less is in all. */
+bool memfd_has_holes(const struct stat *st, uint64_t bytes);
 
 #endif /* ARAXD_LINK_MEMFD_H */
