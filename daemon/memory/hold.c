@@ -309,56 +309,110 @@ static void over_quota(struct memory *m, const struct memory_range *ranges, uint
 }
 
 /* (locked) */
-static void add_users(struct memory_range *ranges, uint32_t nr)
+static void add_users(struct memory_device *d, struct memory_range *ranges, uint32_t nr,
+		      struct memory_owner owner)
 {
 	uint32_t i;
 
+	d->held++;
+	d->came++;
 	for (i = 0; i < nr; i++) {
-		ranges[i].next_user = ranges[i].extent->users;
-		ranges[i].extent->users = &ranges[i];
+		struct memory_extent *e = ranges[i].extent;
+
+		if (!e->users)
+			room_used(d, e);
+		ranges[i].next_user = e->users;
+		e->users = &ranges[i];
+		ranges[i].tenant = owner.tenant;
+		ranges[i].came = d->came;
 		ranges[i].loaded = false;
 	}
 }
 
+/* (entering) Whether the task @w, which waits or may come to that, may keep its extents. */
+static bool may_keep(struct memory *m, struct memory_device *d, const struct memory_range *ranges,
+		     uint32_t nr, const struct memory_wait *w)
+{
+	bool may;
+
+	if (!room_is_kept_for(d, w))
+		return true;
+	memory_lock(m);
+	may = room_is_left_for(d, ranges, nr, w->tenant);
+	pthread_mutex_unlock(&m->lock);
+	return may;
+}
+
 static int take_paid(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
-		     struct memory_owner owner, struct refusal *refusal, enum extent_fit fit)
+		     struct memory_owner owner, struct refusal *refusal,
+		     const struct memory_wait *w, enum extent_fit fit)
 {
 	int err = take_extents(m, device, ranges, nr, fit, owner.id);
 
 	if (err)
 		return err;
+	if (!may_keep(m, &m->devices[device], ranges, nr, w)) {
+		let_go(m, ranges, nr);
+		return -ENOMEM;
+	}
 	err = charge(m, ranges, nr, owner, refusal);
 	if (err)
 		let_go(m, ranges, nr);
 	return err;
 }
 
+/* (locked, for a while not) In the order in which they are taken elsewhere. */
+static void enter_again(struct memory *m, struct memory_device *d)
+{
+	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_lock(&d->entering);
+	memory_lock(m);
+}
+
 /* (entering) Not now, if it is -ENOMEM or -EDQUOT; then nothing is held. */
 static int take(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
-		struct memory_owner owner, struct refusal *refusal)
+		struct memory_owner owner, struct refusal *refusal, const struct memory_wait *w)
 {
+	struct memory_device *d = &m->devices[device];
+	bool worth = true;
 	int err;
 
+	if (room_is_kept_for(d, w)) {
+		memory_lock(m);
+		worth = room_is_worth_it(d, owner.tenant, memory_bytes(ranges, nr));
+		pthread_mutex_unlock(&m->lock);
+	}
+	/* Others' data need not go for one that may not have the room. */
+	if (!worth)
+		return -ENOMEM;
 	/* A larger part of one buffer is no reason to do without another, or to pay for. */
-	err = take_paid(m, device, ranges, nr, owner, refusal, FIT_WIDE);
+	err = take_paid(m, device, ranges, nr, owner, refusal, w, FIT_WIDE);
 	if (err == -ENOMEM)
-		err = take_paid(m, device, ranges, nr, owner, refusal, FIT_ROOM);
+		err = take_paid(m, device, ranges, nr, owner, refusal, w, FIT_ROOM);
 	if (err == -EDQUOT)
-		err = take_paid(m, device, ranges, nr, owner, refusal, FIT_QUOTA);
+		err = take_paid(m, device, ranges, nr, owner, refusal, w, FIT_QUOTA);
 	return err;
 }
 
 /*
- * (locked, entering) No room on the device: is there, or may there be, after waiting?
- * @settles: before the task tried.
+ * (locked, entering) No room on the device, or it is kept for another one: is there, or may there
+ * be, after waiting?  @settles: before the task tried.
  */
-static bool wait_for_room(struct memory *m, struct memory_device *d, uint64_t settles)
+static bool wait_for_room(struct memory *m, struct memory_device *d, uint64_t settles,
+			  struct memory_wait *w, uint64_t bytes)
 {
-	if (m->settles == settles && !d->held && !d->freeing && !m->refunding)
+	uint64_t turns = d->turns;
+
+	if (!room_is_kept_for(d, w) && m->settles == settles && !d->held && !d->freeing &&
+	    !m->refunding)
 		return false;
+	room_wait(d, w, bytes);
 	d->stats.waits++;
-	while (m->settles == settles && !m->stopped)
+	/* Who comes meanwhile need not wait for as long, but see room.c. */
+	pthread_mutex_unlock(&d->entering);
+	while (m->settles == settles && d->turns == turns && !m->stopped)
 		pthread_cond_wait(&m->settled, &m->lock);
+	enter_again(m, d);
 	return !m->stopped;
 }
 
@@ -371,10 +425,7 @@ static bool wait_for_quota(struct memory *m, struct memory_device *d, const stru
 	pthread_mutex_unlock(&d->entering);
 	while (m->settles == refusal->settles && !m->stopped)
 		pthread_cond_wait(&m->settled, &m->lock);
-	/* In the order in which they are taken elsewhere. */
-	pthread_mutex_unlock(&m->lock);
-	pthread_mutex_lock(&d->entering);
-	memory_lock(m);
+	enter_again(m, d);
 	return !m->stopped;
 }
 
@@ -382,6 +433,7 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 	      struct memory_owner owner, bool patient)
 {
 	struct memory_device *d = &m->devices[device];
+	struct memory_wait w = { .tenant = owner.tenant };
 	struct refusal refusal = { 0 };
 	bool again, stopped;
 	uint64_t settles;
@@ -396,19 +448,21 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 		memory_lock(m);
 		settles = m->settles;
 		pthread_mutex_unlock(&m->lock);
-		err = take(m, device, ranges, nr, owner, &refusal);
+		err = take(m, device, ranges, nr, owner, &refusal, &w);
 		memory_lock(m);
 		again = false;
 		if (!err) {
-			d->held++;
-			add_users(ranges, nr);
+			add_users(d, ranges, nr, owner);
 		} else if (!patient && (err == -ENOMEM || err == -EDQUOT)) {
 			err = -EAGAIN;
 		} else if (err == -ENOMEM) {
-			again = wait_for_room(m, d, settles);
+			again = wait_for_room(m, d, settles, &w, memory_bytes(ranges, nr));
 		} else if (err == -EDQUOT) {
+			room_no_wait(m, d, &w);
 			again = wait_for_quota(m, d, &refusal);
 		}
+		if (!again)
+			room_no_wait(m, d, &w);
 		stopped = m->stopped;
 		pthread_mutex_unlock(&m->lock);
 	} while (again);
@@ -493,8 +547,7 @@ static int hold_whole(struct memory *m, uint32_t device, struct memory_range *ra
 		pay_nothing(ranges, asked);
 	if (err == -EDQUOT)
 		return err;
-	m->devices[device].held++;
-	add_users(ranges, nr);
+	add_users(&m->devices[device], ranges, nr, owner);
 	for (i = 0; i < nr; i++)
 		ranges[i].loaded = true;
 	return 0;
@@ -511,7 +564,8 @@ int memory_enter_ready(struct memory *m, uint32_t device, struct memory_range *r
 	if (pthread_mutex_trylock(&m->charging))
 		goto unlock;
 	memory_lock(m);
-	if (find_whole(m, device, ranges, nr, seq))
+	if (find_whole(m, device, ranges, nr, seq) &&
+	    (!room_is_kept_for(d, NULL) || room_is_left_for(d, ranges, nr, owner.tenant)))
 		err = hold_whole(m, device, ranges, nr, owner);
 	pthread_mutex_unlock(&m->lock);
 	pthread_mutex_unlock(&m->charging);
@@ -573,6 +627,8 @@ void task_release(struct memory *m, uint32_t device, struct memory_range *ranges
 		while (*p != &ranges[i])
 			p = &(*p)->next_user;
 		*p = ranges[i].next_user;
+		if (!e->users)
+			room_unused(e);
 		ranges[i].extent = NULL;
 		extent_used(m, e);
 		unpin(e, &ranges[i], refunds);

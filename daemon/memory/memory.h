@@ -121,6 +121,7 @@ struct memory_range {
 	struct memory_range *next_user;
 	struct memory_range *next_holder;
 	uint64_t payer, tenant;
+	uint64_t came;
 	bool loaded;
 	bool holds;
 	bool pays;
