@@ -201,26 +201,17 @@ static void pay_nothing(struct memory_range *ranges, uint32_t asked)
 		ranges[__builtin_ctz(asked)].pays = false;
 }
 
-/**
- * struct refusal - a charge was refused
- * @wait:	there is something to wait for
- * @settles:	memory.settles before that: until it is another number
- */
-struct refusal {
-	bool wait;
-	uint64_t settles;
-};
-
 /*
- * (entering) -EDQUOT; 0 also where the owner is gone: then nobody pays.  Charges come one
- * after the other, so that who is refused sees by the marks who has what was wanted.
+ * (entering) -EDQUOT, or MEMORY_LATER where there is something to wait for; 0 also where the owner
+ * is gone: then nobody pays.  Charges come one after the other, so that who is refused sees by the
+ * marks who has what was wanted.
  */
 static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
-		  struct memory_owner owner, struct refusal *refusal)
+		  struct memory_owner owner)
 {
 	bool fits = false, worth;
 	uint32_t asked;
-	uint64_t bytes;
+	uint64_t bytes, settles;
 	int err = 0;
 
 	if (!m->charge)
@@ -228,7 +219,7 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 	pthread_mutex_lock(&m->charging);
 	memory_lock(m);
 	bytes = add_holders(ranges, nr, owner, &asked);
-	refusal->settles = m->settles;
+	settles = m->settles;
 	pthread_mutex_unlock(&m->lock);
 	if (bytes)
 		err = m->charge(m->charge_arg, owner.id, (int64_t)bytes);
@@ -239,15 +230,16 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 	if (err)
 		pay_nothing(ranges, asked);
 	/* Or has paid back meanwhile what was in the way: then there is no waiting, but again. */
-	worth = m->settles != refusal->settles;
+	worth = m->settles != settles;
 	if (m->limit)
 		worth = fits && (worth || somebody_holds(m, 0, true));
 	else
 		worth = worth || somebody_holds(m, owner.tenant, false);
-	refusal->wait = worth;
 	pthread_mutex_unlock(&m->lock);
 	pthread_mutex_unlock(&m->charging);
-	return err == -EDQUOT ? err : 0;
+	if (err != -EDQUOT)
+		return 0;
+	return worth ? MEMORY_LATER : err;
 }
 
 void task_refund(struct memory *m, const struct refunds *refunds)
@@ -258,7 +250,7 @@ void task_refund(struct memory *m, const struct refunds *refunds)
 		m->charge(m->charge_arg, refunds->v[i].id, -(int64_t)refunds->v[i].bytes);
 	memory_lock(m);
 	m->refunding--;
-	m->settles++;
+	memory_settled(m);
 	pthread_cond_broadcast(&m->settled);
 	pthread_mutex_unlock(&m->lock);
 }
@@ -344,7 +336,7 @@ static bool may_keep(struct memory *m, struct memory_device *d, const struct mem
 }
 
 static int take_paid(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
-		     struct memory_owner owner, struct refusal *refusal,
+		     struct memory_owner owner,
 		     const struct memory_wait *w, enum extent_fit fit)
 {
 	int err = take_extents(m, device, ranges, nr, fit, owner.id);
@@ -355,23 +347,15 @@ static int take_paid(struct memory *m, uint32_t device, struct memory_range *ran
 		let_go(m, ranges, nr);
 		return -ENOMEM;
 	}
-	err = charge(m, ranges, nr, owner, refusal);
+	err = charge(m, ranges, nr, owner);
 	if (err)
 		let_go(m, ranges, nr);
 	return err;
 }
 
-/* (locked, for a while not) In the order in which they are taken elsewhere. */
-static void enter_again(struct memory *m, struct memory_device *d)
-{
-	pthread_mutex_unlock(&m->lock);
-	pthread_mutex_lock(&d->entering);
-	memory_lock(m);
-}
-
-/* (entering) Not now, if it is -ENOMEM or -EDQUOT; then nothing is held. */
+/* (entering) Not now, if it is -ENOMEM, -EDQUOT or MEMORY_LATER; then nothing is held. */
 static int take(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
-		struct memory_owner owner, struct refusal *refusal, const struct memory_wait *w)
+		struct memory_owner owner, const struct memory_wait *w)
 {
 	struct memory_device *d = &m->devices[device];
 	bool worth = true;
@@ -386,11 +370,11 @@ static int take(struct memory *m, uint32_t device, struct memory_range *ranges, 
 	if (!worth)
 		return -ENOMEM;
 	/* A larger part of one buffer is no reason to do without another, or to pay for. */
-	err = take_paid(m, device, ranges, nr, owner, refusal, w, FIT_WIDE);
+	err = take_paid(m, device, ranges, nr, owner, w, FIT_WIDE);
 	if (err == -ENOMEM)
-		err = take_paid(m, device, ranges, nr, owner, refusal, w, FIT_ROOM);
-	if (err == -EDQUOT)
-		err = take_paid(m, device, ranges, nr, owner, refusal, w, FIT_QUOTA);
+		err = take_paid(m, device, ranges, nr, owner, w, FIT_ROOM);
+	if (err == -EDQUOT || err == MEMORY_LATER)
+		err = take_paid(m, device, ranges, nr, owner, w, FIT_QUOTA);
 	return err;
 }
 
@@ -412,20 +396,10 @@ static bool wait_for_room(struct memory *m, struct memory_device *d, uint64_t se
 	pthread_mutex_unlock(&d->entering);
 	while (m->settles == settles && d->turns == turns && !m->stopped)
 		pthread_cond_wait(&m->settled, &m->lock);
-	enter_again(m, d);
-	return !m->stopped;
-}
-
-/* (locked, entering) One tenant's quota is no reason for others to wait for this device. */
-static bool wait_for_quota(struct memory *m, struct memory_device *d, const struct refusal *refusal)
-{
-	if (!refusal->wait)
-		return false;
-	d->stats.waits++;
-	pthread_mutex_unlock(&d->entering);
-	while (m->settles == refusal->settles && !m->stopped)
-		pthread_cond_wait(&m->settled, &m->lock);
-	enter_again(m, d);
+	/* In the order in which they are taken elsewhere. */
+	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_lock(&d->entering);
+	memory_lock(m);
 	return !m->stopped;
 }
 
@@ -434,7 +408,6 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 {
 	struct memory_device *d = &m->devices[device];
 	struct memory_wait w = { .tenant = owner.tenant };
-	struct refusal refusal = { 0 };
 	bool again, stopped;
 	uint64_t settles;
 	int err;
@@ -448,19 +421,17 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 		memory_lock(m);
 		settles = m->settles;
 		pthread_mutex_unlock(&m->lock);
-		err = take(m, device, ranges, nr, owner, &refusal, &w);
+		err = take(m, device, ranges, nr, owner, &w);
 		memory_lock(m);
 		again = false;
-		if (!err) {
+		if (!err)
 			add_users(d, ranges, nr, owner);
-		} else if (!patient && (err == -ENOMEM || err == -EDQUOT)) {
+		else if (!patient && (err == -ENOMEM || err == -EDQUOT || err == MEMORY_LATER))
 			err = -EAGAIN;
-		} else if (err == -ENOMEM) {
+		else if (err == -ENOMEM)
 			again = wait_for_room(m, d, settles, &w, memory_bytes(ranges, nr));
-		} else if (err == -EDQUOT) {
-			room_no_wait(m, d, &w);
-			again = wait_for_quota(m, d, &refusal);
-		}
+		else if (err == MEMORY_LATER)
+			d->stats.waits++;
 		if (!again)
 			room_no_wait(m, d, &w);
 		stopped = m->stopped;

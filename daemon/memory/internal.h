@@ -18,8 +18,8 @@
  * LOCKS
  *
  *   device.entering, then memory.lock: who takes extents for a task, one task of
- *   a device at a time; not held while it waits for room or for its quota.  Who takes
- *   room that another one waits for is seen to by room.c.
+ *   a device at a time; not held while it waits for room.  Who takes room that another
+ *   one waits for is seen to by room.c.
  *   device.entering, then memory.charging, then memory.lock: who charges.
  *   extent.load, then memory.lock: who copies into an extent.
  *   device.entering or extent.load, then buffer.flushing, then memory.lock: who has
@@ -208,7 +208,7 @@ struct memory {
 	uint64_t clock;			/* counts what happens to copies */
 	uint64_t distrusted[TRUSTS];	/* by memory_range.trust: copies born before are not trusted */
 	pthread_cond_t settled;		/* signalled when a task settles */
-	uint64_t settles;		/* tasks that have settled, refunds and all; and devices' frees */
+	uint64_t settles;		/* atomic: memory_settles(); it changes while the lock is held */
 	uint32_t refunding;		/* tasks settled whose refunds are on their way */
 	int (*charge)(void *arg, uint64_t id, int64_t bytes);
 	uint64_t (*limit)(void *arg, struct memory_owner owner);
@@ -236,6 +236,12 @@ static inline void memory_lock(struct memory *m)
 	pthread_mutex_lock(&m->lock);
 	__atomic_sub_fetch(&m->waiting, 1, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&m->turns, 1, __ATOMIC_RELAXED);
+}
+
+/* (locked) */
+static inline void memory_settled(struct memory *m)
+{
+	__atomic_store_n(&m->settles, m->settles + 1, __ATOMIC_RELEASE);
 }
 
 /*

@@ -82,6 +82,11 @@ bool memory_let_others(struct memory *m)
 	return true;
 }
 
+uint64_t memory_settles(const struct memory *m)
+{
+	return __atomic_load_n(&m->settles, __ATOMIC_ACQUIRE);
+}
+
 void memory_stop(struct memory *m)
 {
 	memory_lock(m);
@@ -190,7 +195,7 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 		memory_lock(m);
 		if (--d->freeing)
 			continue;
-		m->settles++;
+		memory_settled(m);
 		pthread_cond_broadcast(&m->settled);
 	}
 	pthread_mutex_unlock(&m->lock);
