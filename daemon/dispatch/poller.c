@@ -459,10 +459,11 @@ static bool awaits_house(const struct poller *p)
 static uint64_t sleep_limit(struct poller *p)
 {
 	uint64_t now = poller_ns(p), limit = UINT64_MAX;
-	uint64_t wake = sched_next_wake(p->sched);
+	uint64_t wake = sched_next_wake(p->sched), tries = quota_next(p);
 	uint32_t i;
 
-	/* Of a tenant that has used up its device time. */
+	/* Of a tenant that has used up its device time, or its quota. */
+	wake = tries < wake ? tries : wake;
 	if (wake != UINT64_MAX && !p->stopping)
 		limit = wake > now ? wake - now : 0;
 
@@ -603,6 +604,8 @@ int poller_turn(struct poller *p)
 			return -1;
 		n += taken;
 	}
+	if (unlikely(p->quota.tenants))
+		quota_look(p);
 	if (!n && !p->unfinished && !sched_queued(p->sched)) {
 		poller_settle(p);
 		return 0;
@@ -771,6 +774,8 @@ static void forget(void *arg, struct graph_node *node)
 	struct poller *p = arg;
 
 	sched_remove(p->sched, node);
+	if (unlikely(p->quota.tenants))
+		quota_gone(p, node);
 }
 
 int poller_create(const struct config *config, const struct registry *registry,
@@ -968,6 +973,7 @@ void poller_destroy(struct poller *p)
 		pthread_join(thread, NULL);
 	}
 	models_close(p->models);
+	quota_end(p);
 	runs_destroy(p);
 	trace_close(p->trace);
 	/* What came back after the end of polling. */

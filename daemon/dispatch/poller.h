@@ -18,6 +18,7 @@
 #include "daemon/config.h"
 #include "daemon/dispatch/door.h"
 #include "daemon/dispatch/fetch.h"
+#include "daemon/dispatch/quota.h"
 #include "daemon/dispatch/rest.h"
 #include "daemon/dispatch/role.h"
 #include "daemon/dispatch/ticks.h"
@@ -118,6 +119,7 @@ struct poller {
 	bool foresees;			/* the memory is told what tasks to come will use */
 	uint32_t nr_devs;
 	struct fetch_turns fetches;
+	struct quota quota;
 	struct host_thread *undertaker;	/* of modules, see own.c, and of buffers, see link/ */
 	uint8_t *runnable;		/* [kernel index * nr_devs + device]: RUNNABLE_* */
 	char **unfit;			/* [kernel index]: see unfit.h; NULL: all devices run all */

@@ -6,6 +6,7 @@
 
 #include "daemon/dispatch/gate.h"
 #include "daemon/dispatch/own.h"
+#include "daemon/dispatch/quota.h"
 #include "daemon/dispatch/run.h"
 #include "daemon/log.h"
 
@@ -180,6 +181,7 @@ static int enter(struct runner_task *rt)
 	err = pass_gate(run);
 	if (err)
 		return err;
+	run->settles = memory_settles(run->poller->memory);
 	if (rt->flags & RUNNER_NO_WAIT)
 		err = memory_try_enter(run->poller->memory, run->device, run->lane, run->remote, nr,
 				       run->seq, owner_of(run));
@@ -189,8 +191,10 @@ static int enter(struct runner_task *rt)
 	if (err) {
 		if (pd->gate)
 			gate_leave(pd->gate);
-		return err;
+		run->over_quota = err == MEMORY_LATER;
+		return run->over_quota ? -EDQUOT : err;
 	}
+	quota_entered(run);
 	run->held = true;
 	for (i = 0; i < nr; i++)
 		run->ranges[i].data = (void *)(uintptr_t)run->remote[i].address;

@@ -18,6 +18,7 @@
 #include "daemon/dispatch/lone.h"
 #include "daemon/dispatch/own.h"
 #include "daemon/dispatch/poller.h"
+#include "daemon/dispatch/quota.h"
 #include "daemon/dispatch/recover.h"
 #include "daemon/dispatch/remote.h"
 #include "daemon/dispatch/run.h"
@@ -283,6 +284,8 @@ void run_refuse(struct poller *p, struct graph_node *node, int result)
 	if (unlikely(p->foresees))
 		remote_has_used(l, node);
 	sched_ended(p->sched, node);
+	if (unlikely(p->quota.tenants))
+		quota_gone(p, node);
 	graph_complete(l->graph, node, result, &info.failure);
 	poller_commit(p, l, tag, &info);
 }
@@ -381,6 +384,8 @@ static __attribute__((cold)) void finish_failed(struct run *run, struct commit_i
 	if (p->foresees)
 		remote_has_used(l, node);
 	settle_accounts(run, node, info.device_ns, false);
+	if (unlikely(p->quota.tenants))
+		quota_gone(p, node);
 	poller_commit_ended(p, l);
 	/* Else without a number: then the core finds who depends on it. */
 	if (!run->lone)
@@ -554,6 +559,7 @@ static __attribute__((cold)) bool came_early(struct run *run, uint64_t hold_ns, 
 	int fate = early ? 0 : graph_fate(node, &info->origin), lost = *result == -ENODEV;
 
 	if (fate) {
+		run->over_quota = false;
 		*result = info->result = fate;
 		info->device = ~0u;
 		if (run->rt.skipped)
@@ -574,6 +580,35 @@ static __attribute__((cold)) bool came_early(struct run *run, uint64_t hold_ns, 
 		run_refuse(p, node, -ENOMEM);
 	if (lost)
 		run_refuse_stranded(p);
+	return true;
+}
+
+/*
+ * Others of its tenant, or beside it, hold what it may have in all: it gives its lane back, and
+ * waits for them as if it had not been started.  False: nobody waits for it any more.
+ */
+static __attribute__((cold)) bool put_back(struct run *run, uint64_t hold_ns, int *result)
+{
+	struct poller_device *pd = &run->poller->devs[run->device];
+	struct graph_node *node = run->node;
+	struct poller *p = run->poller;
+
+	if (graph_node_gone(node)) {
+		*result = -ECANCELED;
+		return false;
+	}
+	/* The graph has looked at it while it was on its way, and does so but once. */
+	if (run->rt.deadline_ns && poller_ns(p) >= run->rt.deadline_ns) {
+		*result = -ETIMEDOUT;
+		return false;
+	}
+	if (run->module)
+		own_release(run);
+	settle_accounts(run, node, hold_ns, false);
+	pd->tasks--;
+	graph_stop(run->link->graph, node);
+	if (quota_wait(p, node, run->settles))
+		run_refuse(p, node, -ENOMEM);
 	return true;
 }
 
@@ -631,6 +666,11 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 	node = run->node;
 	if (unlikely(run->follows) && came_early(run, hold_ns, &result, &info))
 		return;
+	if (unlikely(run->over_quota)) {
+		if (put_back(run, hold_ns, &result))
+			return;
+		info.result = result;
+	}
 	if (unlikely(run->load)) {
 		result = own_end(run, result);
 		info.result = result;
@@ -671,6 +711,8 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 	if ((run->lone || graph_live(l->graph) == 1) && l->commit_count)
 		tell_commits(p, l);
 	settle_accounts(run, node, hold_ns, learn);
+	if (unlikely(p->quota.tenants))
+		quota_gone(p, node);
 	if (!run->lone)
 		graph_complete(l->graph, node, 0, NULL);
 }
@@ -1103,6 +1145,8 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 	run->spent = false;
 	run->unrun = false;
 	run->handed = false;
+	run->over_quota = false;
+	run->quota = NULL;
 	run->follows = nr_after;
 	run->rt.reason[0] = '\0';
 	run->rt.nr_after = nr_after;
@@ -1130,6 +1174,8 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 		aside_begin(run);
 	if (launch)
 		fill_launch(run, k, worker);
+	if (unlikely(p->quota.tenants))
+		quota_started(run);
 	if (nr_after)
 		memcpy(run->rt.after, after, nr_after * sizeof(*after));
 	if (launch && run->remote) {

@@ -12,6 +12,7 @@
 struct declared;
 struct module;
 struct own_load;
+struct quota_tenant;
 
 /**
  * struct aside - of a task that runs in a worker, see aside.h
@@ -65,6 +66,9 @@ struct run {
 	bool lazy;			/* it has a range of a lazy buffer, see memory.h */
 	bool unrun;			/* nothing of it has run: its ranges are as they were */
 	bool held;			/* between memory_enter() and memory_settle() */
+	bool over_quota;		/* it did not enter, and may when others have ended */
+	uint64_t settles;		/* before it tried to */
+	struct quota_tenant *quota;	/* see quota.h; NULL: it is no task's that has waited there */
 	bool handed;			/* it has a ticket of its lane */
 	bool follows;			/* started before what it waits for had ended: follow.h */
 };

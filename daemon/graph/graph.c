@@ -343,6 +343,7 @@ static inline struct node *node_create(struct graph *g, const struct arax_dispat
 	n->fail = 0;
 	n->more = NULL;
 	n->epoch = NULL;
+	n->pub.prev = NULL;
 	n->pub.sched.flow = NULL;
 	n->pub.sched.kind = 0;
 	n->pub.sched.booked_ns = 0;

@@ -90,7 +90,8 @@ enum graph_state {
  *		wait (sched_task.h) from graph_add() on
  * @device:	for the caller: where it runs
  * @losses:	for the caller, 0 at first: devices that were lost by it, it seems
- * @start_ns, @run_ns, @bytes: for the caller
+ * @run_ns:	for the caller
+ * @next, @prev: for the caller: of a list; @prev is NULL at first
  * @priv:	for the caller
  *
  * The graph owns nodes.  A caller may use one from graph_pop_ready() until it
@@ -102,9 +103,8 @@ struct graph_node {
 	const void *args;
 	uint64_t seq;
 	struct sched_task sched;
-	uint64_t start_ns;
 	uint64_t run_ns;
-	uint64_t bytes;
+	struct graph_node *next, **prev;
 	void *priv;
 	uint32_t device;
 	uint32_t losses;

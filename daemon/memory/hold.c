@@ -201,26 +201,17 @@ static void pay_nothing(struct memory_range *ranges, uint32_t asked)
 		ranges[__builtin_ctz(asked)].pays = false;
 }
 
-/**
- * struct refusal - a charge was refused
- * @wait:	there is something to wait for
- * @settles:	memory.settles before that: until it is another number
- */
-struct refusal {
-	bool wait;
-	uint64_t settles;
-};
-
 /*
- * (entering) -EDQUOT; 0 also where the owner is gone: then nobody pays.  Charges come one
- * after the other, so that who is refused sees by the marks who has what was wanted.
+ * (entering) -EDQUOT, or MEMORY_LATER where there is something to wait for; 0 also where the owner
+ * is gone: then nobody pays.  Charges come one after the other, so that who is refused sees by the
+ * marks who has what was wanted.
  */
 static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
-		  struct memory_owner owner, struct refusal *refusal)
+		  struct memory_owner owner)
 {
 	bool fits = false, worth;
 	uint32_t asked;
-	uint64_t bytes;
+	uint64_t bytes, settles;
 	int err = 0;
 
 	if (!m->charge)
@@ -228,7 +219,7 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 	pthread_mutex_lock(&m->charging);
 	memory_lock(m);
 	bytes = add_holders(ranges, nr, owner, &asked);
-	refusal->settles = m->settles;
+	settles = m->settles;
 	pthread_mutex_unlock(&m->lock);
 	if (bytes)
 		err = m->charge(m->charge_arg, owner.id, (int64_t)bytes);
@@ -239,15 +230,16 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 	if (err)
 		pay_nothing(ranges, asked);
 	/* Or has paid back meanwhile what was in the way: then there is no waiting, but again. */
-	worth = m->settles != refusal->settles;
+	worth = m->settles != settles;
 	if (m->limit)
 		worth = fits && (worth || somebody_holds(m, 0, true));
 	else
 		worth = worth || somebody_holds(m, owner.tenant, false);
-	refusal->wait = worth;
 	pthread_mutex_unlock(&m->lock);
 	pthread_mutex_unlock(&m->charging);
-	return err == -EDQUOT ? err : 0;
+	if (err != -EDQUOT)
+		return 0;
+	return worth ? MEMORY_LATER : err;
 }
 
 void task_refund(struct memory *m, const struct refunds *refunds)
@@ -258,7 +250,7 @@ void task_refund(struct memory *m, const struct refunds *refunds)
 		m->charge(m->charge_arg, refunds->v[i].id, -(int64_t)refunds->v[i].bytes);
 	memory_lock(m);
 	m->refunding--;
-	m->settles++;
+	memory_settled(m);
 	pthread_cond_broadcast(&m->settled);
 	pthread_mutex_unlock(&m->lock);
 }
@@ -309,67 +301,100 @@ static void over_quota(struct memory *m, const struct memory_range *ranges, uint
 }
 
 /* (locked) */
-static void add_users(struct memory_range *ranges, uint32_t nr)
+static void add_users(struct memory_device *d, struct memory_range *ranges, uint32_t nr,
+		      struct memory_owner owner)
 {
 	uint32_t i;
 
+	d->held++;
+	d->came++;
 	for (i = 0; i < nr; i++) {
-		ranges[i].next_user = ranges[i].extent->users;
-		ranges[i].extent->users = &ranges[i];
+		struct memory_extent *e = ranges[i].extent;
+
+		if (!e->users)
+			room_used(d, e);
+		ranges[i].next_user = e->users;
+		e->users = &ranges[i];
+		ranges[i].tenant = owner.tenant;
+		ranges[i].came = d->came;
 		ranges[i].loaded = false;
 	}
 }
 
+/* (entering) Whether the task @w, which waits or may come to that, may keep its extents. */
+static bool may_keep(struct memory *m, struct memory_device *d, const struct memory_range *ranges,
+		     uint32_t nr, const struct memory_wait *w)
+{
+	bool may;
+
+	if (!room_is_kept_for(d, w))
+		return true;
+	memory_lock(m);
+	may = room_is_left_for(d, ranges, nr, w->tenant);
+	pthread_mutex_unlock(&m->lock);
+	return may;
+}
+
 static int take_paid(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
-		     struct memory_owner owner, struct refusal *refusal, enum extent_fit fit)
+		     struct memory_owner owner,
+		     const struct memory_wait *w, enum extent_fit fit)
 {
 	int err = take_extents(m, device, ranges, nr, fit, owner.id);
 
 	if (err)
 		return err;
-	err = charge(m, ranges, nr, owner, refusal);
+	if (!may_keep(m, &m->devices[device], ranges, nr, w)) {
+		let_go(m, ranges, nr);
+		return -ENOMEM;
+	}
+	err = charge(m, ranges, nr, owner);
 	if (err)
 		let_go(m, ranges, nr);
 	return err;
 }
 
-/* (entering) Not now, if it is -ENOMEM or -EDQUOT; then nothing is held. */
+/* (entering) Not now, if it is -ENOMEM, -EDQUOT or MEMORY_LATER; then nothing is held. */
 static int take(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
-		struct memory_owner owner, struct refusal *refusal)
+		struct memory_owner owner, const struct memory_wait *w)
 {
+	struct memory_device *d = &m->devices[device];
+	bool worth = true;
 	int err;
 
+	if (room_is_kept_for(d, w)) {
+		memory_lock(m);
+		worth = room_is_worth_it(d, owner.tenant, memory_bytes(ranges, nr));
+		pthread_mutex_unlock(&m->lock);
+	}
+	/* Others' data need not go for one that may not have the room. */
+	if (!worth)
+		return -ENOMEM;
 	/* A larger part of one buffer is no reason to do without another, or to pay for. */
-	err = take_paid(m, device, ranges, nr, owner, refusal, FIT_WIDE);
+	err = take_paid(m, device, ranges, nr, owner, w, FIT_WIDE);
 	if (err == -ENOMEM)
-		err = take_paid(m, device, ranges, nr, owner, refusal, FIT_ROOM);
-	if (err == -EDQUOT)
-		err = take_paid(m, device, ranges, nr, owner, refusal, FIT_QUOTA);
+		err = take_paid(m, device, ranges, nr, owner, w, FIT_ROOM);
+	if (err == -EDQUOT || err == MEMORY_LATER)
+		err = take_paid(m, device, ranges, nr, owner, w, FIT_QUOTA);
 	return err;
 }
 
 /*
- * (locked, entering) No room on the device: is there, or may there be, after waiting?
- * @settles: before the task tried.
+ * (locked, entering) No room on the device, or it is kept for another one: is there, or may there
+ * be, after waiting?  @settles: before the task tried.
  */
-static bool wait_for_room(struct memory *m, struct memory_device *d, uint64_t settles)
+static bool wait_for_room(struct memory *m, struct memory_device *d, uint64_t settles,
+			  struct memory_wait *w, uint64_t bytes)
 {
-	if (m->settles == settles && !d->held && !d->freeing && !m->refunding)
-		return false;
-	d->stats.waits++;
-	while (m->settles == settles && !m->stopped)
-		pthread_cond_wait(&m->settled, &m->lock);
-	return !m->stopped;
-}
+	uint64_t turns = d->turns;
 
-/* (locked, entering) One tenant's quota is no reason for others to wait for this device. */
-static bool wait_for_quota(struct memory *m, struct memory_device *d, const struct refusal *refusal)
-{
-	if (!refusal->wait)
+	if (!room_is_kept_for(d, w) && m->settles == settles && !d->held && !d->freeing &&
+	    !m->refunding)
 		return false;
+	room_wait(d, w, bytes);
 	d->stats.waits++;
+	/* Who comes meanwhile need not wait for as long, but see room.c. */
 	pthread_mutex_unlock(&d->entering);
-	while (m->settles == refusal->settles && !m->stopped)
+	while (m->settles == settles && d->turns == turns && !m->stopped)
 		pthread_cond_wait(&m->settled, &m->lock);
 	/* In the order in which they are taken elsewhere. */
 	pthread_mutex_unlock(&m->lock);
@@ -382,7 +407,7 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 	      struct memory_owner owner, bool patient)
 {
 	struct memory_device *d = &m->devices[device];
-	struct refusal refusal = { 0 };
+	struct memory_wait w = { .tenant = owner.tenant };
 	bool again, stopped;
 	uint64_t settles;
 	int err;
@@ -396,19 +421,19 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 		memory_lock(m);
 		settles = m->settles;
 		pthread_mutex_unlock(&m->lock);
-		err = take(m, device, ranges, nr, owner, &refusal);
+		err = take(m, device, ranges, nr, owner, &w);
 		memory_lock(m);
 		again = false;
-		if (!err) {
-			d->held++;
-			add_users(ranges, nr);
-		} else if (!patient && (err == -ENOMEM || err == -EDQUOT)) {
+		if (!err)
+			add_users(d, ranges, nr, owner);
+		else if (!patient && (err == -ENOMEM || err == -EDQUOT || err == MEMORY_LATER))
 			err = -EAGAIN;
-		} else if (err == -ENOMEM) {
-			again = wait_for_room(m, d, settles);
-		} else if (err == -EDQUOT) {
-			again = wait_for_quota(m, d, &refusal);
-		}
+		else if (err == -ENOMEM)
+			again = wait_for_room(m, d, settles, &w, memory_bytes(ranges, nr));
+		else if (err == MEMORY_LATER)
+			d->stats.waits++;
+		if (!again)
+			room_no_wait(m, d, &w);
 		stopped = m->stopped;
 		pthread_mutex_unlock(&m->lock);
 	} while (again);
@@ -493,8 +518,7 @@ static int hold_whole(struct memory *m, uint32_t device, struct memory_range *ra
 		pay_nothing(ranges, asked);
 	if (err == -EDQUOT)
 		return err;
-	m->devices[device].held++;
-	add_users(ranges, nr);
+	add_users(&m->devices[device], ranges, nr, owner);
 	for (i = 0; i < nr; i++)
 		ranges[i].loaded = true;
 	return 0;
@@ -511,7 +535,8 @@ int memory_enter_ready(struct memory *m, uint32_t device, struct memory_range *r
 	if (pthread_mutex_trylock(&m->charging))
 		goto unlock;
 	memory_lock(m);
-	if (find_whole(m, device, ranges, nr, seq))
+	if (find_whole(m, device, ranges, nr, seq) &&
+	    (!room_is_kept_for(d, NULL) || room_is_left_for(d, ranges, nr, owner.tenant)))
 		err = hold_whole(m, device, ranges, nr, owner);
 	pthread_mutex_unlock(&m->lock);
 	pthread_mutex_unlock(&m->charging);
@@ -573,6 +598,8 @@ void task_release(struct memory *m, uint32_t device, struct memory_range *ranges
 		while (*p != &ranges[i])
 			p = &(*p)->next_user;
 		*p = ranges[i].next_user;
+		if (!e->users)
+			room_unused(e);
 		ranges[i].extent = NULL;
 		extent_used(m, e);
 		unpin(e, &ranges[i], refunds);

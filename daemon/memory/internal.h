@@ -8,6 +8,7 @@
  *   find.c	the extents that have certain bytes
  *   victim.c	the extent that goes next
  *   hold.c	a task's extents, all or none
+ *   room.c	... those that wait for room, and who may go before them
  *   stage.c	a task's ranges in, its results out
  *   lazy.c	results that stay where they are, until somebody needs them
  *   foresee.c	what tasks to come will use
@@ -17,8 +18,8 @@
  * LOCKS
  *
  *   device.entering, then memory.lock: who takes extents for a task, one task of
- *   a device at a time; held while it waits for room, so none overtakes it, and not
- *   while it waits for its quota, which is no matter of others'.
+ *   a device at a time; not held while it waits for room.  Who takes room that another
+ *   one waits for is seen to by room.c.
  *   device.entering, then memory.charging, then memory.lock: who charges.
  *   extent.load, then memory.lock: who copies into an extent.
  *   device.entering or extent.load, then buffer.flushing, then memory.lock: who has
@@ -82,6 +83,7 @@ struct rate {
  * @users:	their ranges, once all of the task's are there
  * @holders:	ranges of those tasks whose owners are asked to pay, as soon as they are pinned
  * @held_next, @held_prev: in the manager's list, if there are any of these
+ * @used_next, @used_prev: in the device's list, if there are any users
  * @turn:	among those that may go; if it is @ranked
  * @counted:	in device.busy
  * @worth:	see extent_used(); while it is @ranked, neither it nor @stuck changes
@@ -115,7 +117,20 @@ struct memory_extent {
 	struct memory_range *users;
 	struct memory_range *holders;
 	struct memory_extent *held_next, **held_prev;
+	struct memory_extent *used_next, **used_prev;
 	pthread_mutex_t load;
+};
+
+/**
+ * struct memory_wait - a task that waits for room on a device; on its thread's stack
+ * @bytes:	that it needs; while it is the first one these are kept for it
+ * @since:	memory_device.came when it became that
+ */
+struct memory_wait {
+	struct memory_wait *next;
+	uint64_t tenant;
+	uint64_t bytes;
+	uint64_t since;
 };
 
 /**
@@ -152,6 +167,11 @@ struct memory_buffer {
  * @busy:	of those that no task uses, how many are copied from
  * @held:	tasks between memory_enter() and memory_settle()
  * @freeing:	extents of buffers that are gone, on their way to ops.free
+ * @used:	extents that have users
+ * @came:	tasks that have held extents, ever
+ * @first:	who waits for room, in the order in which they came; it changes while both
+ *		@entering and the lock are held
+ * @turns:	times that another one has become the first
  * @inflation:	worth of the last extent that had to go
  * @tight:	see memory_is_tight()
  * @full:	it has been full since it is tight
@@ -168,6 +188,10 @@ struct memory_device {
 	uint32_t busy;
 	uint32_t held;
 	uint32_t freeing;
+	struct memory_extent *used;
+	uint64_t came;
+	struct memory_wait *first;
+	uint64_t turns;
 	bool tight, full;
 	double inflation;
 	uint64_t strangers;
@@ -184,7 +208,7 @@ struct memory {
 	uint64_t clock;			/* counts what happens to copies */
 	uint64_t distrusted[TRUSTS];	/* by memory_range.trust: copies born before are not trusted */
 	pthread_cond_t settled;		/* signalled when a task settles */
-	uint64_t settles;		/* tasks that have settled, refunds and all; and devices' frees */
+	uint64_t settles;		/* atomic: memory_settles(); it changes while the lock is held */
 	uint32_t refunding;		/* tasks settled whose refunds are on their way */
 	int (*charge)(void *arg, uint64_t id, int64_t bytes);
 	uint64_t (*limit)(void *arg, struct memory_owner owner);
@@ -212,6 +236,12 @@ static inline void memory_lock(struct memory *m)
 	pthread_mutex_lock(&m->lock);
 	__atomic_sub_fetch(&m->waiting, 1, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&m->turns, 1, __ATOMIC_RELAXED);
+}
+
+/* (locked) */
+static inline void memory_settled(struct memory *m)
+{
+	__atomic_store_n(&m->settles, m->settles + 1, __ATOMIC_RELEASE);
 }
 
 /*
@@ -385,6 +415,22 @@ void task_release(struct memory *m, uint32_t device, struct memory_range *ranges
 		  struct refunds *refunds);
 /* After it, without the lock. */
 void task_refund(struct memory *m, const struct refunds *refunds);
+
+/* room.c (entering): somebody waits for room, and not @w, or others before it. */
+bool room_is_kept_for(const struct memory_device *d, const struct memory_wait *w);
+/*
+ * room.c (locked), if so: whether a task of @tenant that needs @bytes should try to enter; then,
+ * with its extents, whether it may, beside what is kept.
+ */
+bool room_is_worth_it(const struct memory_device *d, uint64_t tenant, uint64_t bytes);
+bool room_is_left_for(const struct memory_device *d, const struct memory_range *ranges, uint32_t nr,
+		      uint64_t tenant);
+/* room.c (entering, locked): it waits for @bytes, behind those that do; it does no longer. */
+void room_wait(struct memory_device *d, struct memory_wait *w, uint64_t bytes);
+void room_no_wait(struct memory *m, struct memory_device *d, struct memory_wait *w);
+/* room.c (locked): it has its first user; none any more. */
+void room_used(struct memory_device *d, struct memory_extent *e);
+void room_unused(struct memory_extent *e);
 
 /* Between an extent and the host.  0, or what the device returned. */
 int extent_copy(struct memory *m, const struct memory_extent *e, uint32_t lane, bool in,

@@ -82,6 +82,11 @@ bool memory_let_others(struct memory *m)
 	return true;
 }
 
+uint64_t memory_settles(const struct memory *m)
+{
+	return __atomic_load_n(&m->settles, __ATOMIC_ACQUIRE);
+}
+
 void memory_stop(struct memory *m)
 {
 	memory_lock(m);
@@ -190,7 +195,7 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 		memory_lock(m);
 		if (--d->freeing)
 			continue;
-		m->settles++;
+		memory_settled(m);
 		pthread_cond_broadcast(&m->settled);
 	}
 	pthread_mutex_unlock(&m->lock);
@@ -502,13 +507,14 @@ int memory_check(struct memory *m)
 	memory_lock(m);
 	for (i = 0; i < m->nr_devices; i++) {
 		struct memory_device *d = &m->devices[i];
-		uint64_t used = 0, n = 0, pins = 0;
+		uint64_t used = 0, n = 0, pins = 0, users = 0;
 		struct memory_extent *e;
 
 		for (e = d->extents; e; e = e->next) {
 			used += e->end - e->start;
 			pins += e->pins;
 			n++;
+			users += !!e->users;
 			if (e->holders && !e->pins) {
 				fprintf(stderr, "memory: device %u: somebody pays for nothing\n", i);
 				bad++;
@@ -523,6 +529,12 @@ int memory_check(struct memory *m)
 			fprintf(stderr, "memory: device %u: %llu bytes in %llu extents, counted %llu\n",
 				i, (unsigned long long)used, (unsigned long long)n,
 				(unsigned long long)d->stats.used);
+			bad++;
+		}
+		for (e = d->used; e; e = e->used_next)
+			users -= !!e->users;
+		if (users || (!d->held && d->used)) {
+			fprintf(stderr, "memory: device %u: the list of what is in use is wrong\n", i);
 			bad++;
 		}
 		if (!victim_check(m, d)) {

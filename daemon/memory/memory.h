@@ -121,6 +121,7 @@ struct memory_range {
 	struct memory_range *next_user;
 	struct memory_range *next_holder;
 	uint64_t payer, tenant;
+	uint64_t came;
 	bool loaded;
 	bool holds;
 	bool pays;
@@ -177,15 +178,19 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b);
 void memory_buffer_lazy(struct memory_buffer *b);
 bool memory_is_lazy(const struct memory_buffer *b);
 
+/* Of memory_enter(): not now, but when others have ended. */
+#define MEMORY_LATER	1
+
 /**
  * memory_enter - make a task's ranges valid on @device, and keep them there
  * @seq: the task's place in its graph
  * @owner: who pays, for memory_set_charge()
  *
- * At most MEMORY_MAX_ROWS rows.  Waits while others hold what is in the way.  0, -ENOMEM
- * (all of the device's memory would not do; logged with figures), -EDQUOT (more
- * than the owner may have, whoever gave back what he holds),
- * -ECANCELED (memory_stop()), or what a copy returned.
+ * At most MEMORY_MAX_ROWS rows.  Waits for room while others hold what is in the way, but not for
+ * its owner's quota.  0, MEMORY_LATER (others hold what the owner may have: again when
+ * memory_settles() is another number than before the call), -ENOMEM (all of the device's memory
+ * would not do; logged with figures), -EDQUOT (more than the owner may have, whoever gives back
+ * what he holds), -ECANCELED (memory_stop()), or what a copy returned.
  * After an error the task holds nothing.
  */
 int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
@@ -203,6 +208,9 @@ int memory_try_enter(struct memory *m, uint32_t device, uint32_t lane, struct me
  */
 int memory_enter_ready(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		       uint64_t seq, struct memory_owner owner);
+
+/* Any thread: another number each time that tasks have given back what was paid for. */
+uint64_t memory_settles(const struct memory *m);
 
 /**
  * memory_leave - the kernel has ended with @result
@@ -351,7 +359,7 @@ bool memory_link(struct memory *m, uint32_t device, struct memory_link *link);
  * @used:	bytes allocated now
  * @copied_in, @copied_out, @copied_peer: bytes from the host, to it, from other devices
  * @evictions:	extents that had to go for others
- * @waits:	times that a task waited for room or for its quota
+ * @waits:	times that a task waited for room, or was told to for its quota
  */
 struct memory_stats {
 	uint64_t bytes;

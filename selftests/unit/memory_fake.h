@@ -63,5 +63,7 @@ static const struct memory_owner nobody __attribute__((unused)) = { 1, 1 };
 TCase *coherence_case(void);
 /* memory_upcoming.c */
 TCase *upcoming_case(void);
+/* memory_room.c */
+TCase *room_case(void);
 
 #endif /* SELFTESTS_UNIT_MEMORY_FAKE_H */

@@ -977,7 +977,7 @@ END_TEST
 /* Who has tasks in flight is told to come again, where another one would wait. */
 START_TEST(who_tries_does_not_wait)
 {
-	struct memory_range r[3];
+	struct memory_range r[3], more;
 	struct memory_stats s;
 	pthread_t thread;
 	void *err;
@@ -994,13 +994,14 @@ START_TEST(who_tries_does_not_wait)
 	ck_assert_int_eq(quota.used[2], 0);
 	memory_query(m, 0, &s);
 	ck_assert_uint_eq(s.waits, 0);
-	/* There is room, but somebody waits for more, and may do so for us. */
+	/* There is room, but it is kept for one that waits. */
 	quota.max[2] = quota.max[1] = 2 * BYTES;
 	ck_assert_int_eq(pthread_create(&thread, NULL, enter_late, &r[1]), 0);
 	do {
 		memory_query(m, 0, &s);
 	} while (!s.waits);
-	ck_assert_int_eq(memory_try_enter(m, 0, 0, &r[2], 1, 2, two), -EAGAIN);
+	more = range(0, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_try_enter(m, 0, 0, &more, 1, 2, one), -EAGAIN);
 	ck_assert_int_eq(memory_leave(m, 0, 0, &r[0], 1, 0), 0);
 	memory_settle(m, 0, &r[0], 1, 2);
 	pthread_join(thread, &err);
@@ -1019,35 +1020,31 @@ START_TEST(who_tries_does_not_wait)
 }
 END_TEST
 
-static void *enter_charged(void *arg)
-{
-	return (void *)(intptr_t)memory_enter(m, 1, 1, arg, 1, 2, one);
-}
-
+/* Whoever calls does the waiting, as he has other things to do meanwhile. */
 START_TEST(a_task_waits_for_its_quota)
 {
 	struct memory_range r[3];
-	struct memory_stats s;
-	pthread_t thread;
-	void *err;
+	uint64_t settles;
 
 	start_charged(64 * KIB, BYTES);
 	r[0] = range(0, ARAX_IN, 0, BYTES);
 	r[1] = range(1, ARAX_IN, 0, BYTES);
 	r[2] = range(2, ARAX_IN, 0, BYTES);
 	ck_assert_int_eq(memory_enter(m, 0, 0, &r[0], 1, 1, one), 0);
-	ck_assert_int_eq(pthread_create(&thread, NULL, enter_charged, &r[1]), 0);
-	do {
-		memory_query(m, 1, &s);
-	} while (!s.waits);
+	settles = memory_settles(m);
+	ck_assert_int_eq(memory_enter(m, 1, 1, &r[1], 1, 2, one), MEMORY_LATER);
+	ck_assert_uint_eq(memory_settles(m), settles);
+	ck_assert_int_eq(quota.used[1], BYTES);
+	ck_assert_int_eq(memory_check(m), 0);
 	/* Meanwhile the device is another tenant's to use. */
 	ck_assert_int_eq(memory_enter(m, 1, 0, &r[2], 1, 1, two), 0);
 	ck_assert_int_eq(memory_leave(m, 1, 0, &r[2], 1, 0), 0);
 	memory_settle(m, 1, &r[2], 1, 9);
 	ck_assert_int_eq(memory_leave(m, 0, 0, &r[0], 1, 0), 0);
+	settles = memory_settles(m);
 	memory_settle(m, 0, &r[0], 1, 9);
-	pthread_join(thread, &err);
-	ck_assert_int_eq((intptr_t)err, 0);
+	ck_assert_uint_ne(memory_settles(m), settles);
+	ck_assert_int_eq(memory_enter(m, 1, 1, &r[1], 1, 2, one), 0);
 	ck_assert_int_eq(quota.used[1], BYTES);
 	ck_assert_int_eq(memory_leave(m, 1, 1, &r[1], 1, 0), 0);
 	memory_settle(m, 1, &r[1], 1, 9);
@@ -1106,6 +1103,7 @@ END_TEST
 START_TEST(who_is_in_the_way_ends_meanwhile)
 {
 	struct memory_range r[2];
+	uint64_t settles;
 
 	start_charged(64 * KIB, BYTES);
 	memory_set_charge(m, charge_late, &quota);
@@ -1116,6 +1114,9 @@ START_TEST(who_is_in_the_way_ends_meanwhile)
 	ck_assert_int_eq(memory_enter(m, 1, 0, &r[0], 1, 1, one), 0);
 	ends = &r[0];
 	ends_at = 2;	/* a smaller piece would not do either */
+	settles = memory_settles(m);
+	ck_assert_int_eq(memory_enter(m, 1, 1, &r[1], 1, 2, one), MEMORY_LATER);
+	ck_assert_uint_ne(memory_settles(m), settles);
 	ck_assert_int_eq(memory_enter(m, 1, 1, &r[1], 1, 2, one), 0);
 	ck_assert_ptr_null(ends);
 	ck_assert_int_eq(quota.used[1], BYTES);
@@ -1145,9 +1146,6 @@ static uint64_t limit_shared(void *arg, struct memory_owner owner)
 START_TEST(a_task_waits_for_its_siblings)
 {
 	struct memory_range r[2], both[2];
-	struct memory_stats s;
-	pthread_t thread;
-	void *err;
 
 	start_charged(64 * KIB, BYTES + 100);
 	both[0] = range(2, ARAX_IN, 0, BYTES);
@@ -1157,16 +1155,12 @@ START_TEST(a_task_waits_for_its_siblings)
 	r[0] = range(0, ARAX_IN, 0, BYTES);
 	r[1] = range(1, ARAX_IN, 0, BYTES);
 	ck_assert_int_eq(memory_enter(m, 0, 0, &r[0], 1, 1, two), 0);
-	ck_assert_int_eq(pthread_create(&thread, NULL, enter_charged, &r[1]), 0);
-	do {
-		memory_query(m, 1, &s);
-	} while (!s.waits);
+	ck_assert_int_eq(memory_enter(m, 1, 1, &r[1], 1, 2, one), MEMORY_LATER);
 	ck_assert_int_eq(memory_leave(m, 0, 0, &r[0], 1, 0), 0);
 	/* The two that alone are too much do not wait, though somebody holds something. */
 	ck_assert_int_eq(memory_enter(m, 1, 0, both, 2, 1, one), -EDQUOT);
 	memory_settle(m, 0, &r[0], 1, 9);
-	pthread_join(thread, &err);
-	ck_assert_int_eq((intptr_t)err, 0);
+	ck_assert_int_eq(memory_enter(m, 1, 1, &r[1], 1, 2, one), 0);
 	ck_assert_int_eq(memory_leave(m, 1, 1, &r[1], 1, 0), 0);
 	memory_settle(m, 1, &r[1], 1, 9);
 	ck_assert_int_eq(quota.used[1], 0);
@@ -2348,6 +2342,7 @@ int main(void)
 	tcase_add_test(c, who_goes_is_found_quickly);
 	suite_add_tcase(suite, c);
 	suite_add_tcase(suite, upcoming_case());
+	suite_add_tcase(suite, room_case());
 	suite_add_tcase(suite, coherence_case());
 	sr = srunner_create(suite);
 	srunner_run_all(sr, CK_ENV);

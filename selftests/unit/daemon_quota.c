@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: MIT
+/* Tasks that wait for their tenant's device memory (daemon/dispatch/quota.h), and who need not. */
+#include <check.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/dispatch/gate.h"
+#include "daemon/dispatch/poller.h"
+#include "daemon/memory/memory.h"
+#include "selftests/unit/daemon_client.h"
+#include "selftests/unit/wait.h"
+
+#define PAGE	4096u
+#define BYTES	64	/* of a task of client_spin() */
+#define TASKS	16u	/* more than the devices have lanes and places behind them */
+
+static struct bench_daemon *d;
+static struct client a, b;
+static uint32_t kernel, queue, other_queue;
+
+/*
+ * Of the context of @a, which may have @max; others have what they like.  @refused: see submit().
+ * Who asks waits until @stall_until.
+ */
+static struct {
+	int64_t used, max;
+	uint32_t refused;
+	uint64_t stall_until;
+} quota;
+
+static int charge(void *arg, uint64_t id, int64_t bytes)
+{
+	int64_t used;
+
+	(void)arg;
+	if ((uint32_t)id != a.context)
+		return 0;
+	while (wait_now_ns() < __atomic_load_n(&quota.stall_until, __ATOMIC_RELAXED))
+		usleep(1000);
+	used = __atomic_add_fetch(&quota.used, bytes, __ATOMIC_RELAXED);
+	if (bytes < 0 || used <= __atomic_load_n(&quota.max, __ATOMIC_RELAXED))
+		return 0;
+	__atomic_sub_fetch(&quota.used, bytes, __ATOMIC_RELAXED);
+	if (bytes >= BYTES && bytes < BYTES + TASKS)
+		__atomic_or_fetch(&quota.refused, 1u << (bytes - BYTES), __ATOMIC_RELAXED);
+	return -EDQUOT;
+}
+
+static uint64_t limit(void *arg, struct memory_owner owner)
+{
+	(void)arg;
+	(void)owner;
+	return UINT64_MAX;
+}
+
+/* A task of somebody's that holds something, so that there is something to wait for. */
+static uint8_t host[PAGE];
+static struct memory_buffer *held;
+static struct memory_range range;
+
+static struct memory *memory(void)
+{
+	return daemon_poller(d)->memory;
+}
+
+static void hold(void)
+{
+	const struct memory_owner owner = { .id = ~0ull, .tenant = ~0ull };
+
+	held = memory_buffer_create(memory(), host, sizeof(host));
+	ck_assert_ptr_nonnull(held);
+	range = (struct memory_range){
+		.buffer = held, .length = 16, .count = 1, .access = ARAX_IN,
+	};
+	ck_assert_int_eq(memory_enter(memory(), 0, 0, &range, 1, 1, owner), 0);
+}
+
+static void let_go(void)
+{
+	ck_assert_int_eq(memory_leave(memory(), 0, 0, &range, 1, 0), 0);
+	memory_settle(memory(), 0, &range, 1, 1);
+	memory_buffer_gone(memory(), held);
+}
+
+static void up(void)
+{
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+
+	d = daemon_up_with("cpu { memory = \"8M\" }");
+	memory_set_charge(memory(), charge, &quota);
+	memory_set_limit(memory(), limit);
+	memset(&quota, 0, sizeof(quota));
+	client_open(&a, daemon_path(d));
+	ck_assert_int_eq(client_init(&a, 64), 0);
+	ck_assert_int_eq(CALL(&a, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	kernel = k.id;
+	queue = client_queue(&a, ARAX_QUEUE_DATAFLOW | ARAX_QUEUE_CONTINUE);
+	client_open(&b, daemon_path(d));
+	ck_assert_int_eq(client_init(&b, 64), 0);
+	ck_assert_int_eq(CALL(&b, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	ck_assert_uint_eq(k.id, kernel);
+	other_queue = client_queue(&b, ARAX_QUEUE_DATAFLOW | ARAX_QUEUE_CONTINUE);
+	ck_assert_uint_ne(a.context, b.context);
+	hold();
+}
+
+static void down(void)
+{
+	client_close(&b);
+	daemon_down(d);
+}
+
+static struct arax_task *task(struct client *c, uint64_t data)
+{
+	struct arax_task *t = client_spin(c, kernel, c == &a ? queue : other_queue,
+					  client_buffer(c, PAGE, NULL, NULL), 1);
+
+	t->user_data = data;
+	return t;
+}
+
+static uint64_t ends(struct client *c, int32_t result)
+{
+	struct arax_completion done;
+
+	ck_assert(client_completion(c, &done));
+	ck_assert_int_eq(done.result, result);
+	return done.user_data;
+}
+
+/* A visit to the poller, which sleeps meanwhile. */
+static void visit(void)
+{
+	while (!door_enter(&daemon_poller(d)->door))
+		usleep(100);
+}
+
+static void visit_ends(void)
+{
+	door_leave(&daemon_poller(d)->door);
+	poller_kick(daemon_poller(d));
+}
+
+static bool nothing_runs(void)
+{
+	bool nothing;
+
+	visit();
+	nothing = !daemon_poller(d)->running;
+	visit_ends();
+	return nothing;
+}
+
+/* Tasks of @a with as many bytes and more, one after the other: all are refused, and wait. */
+static void submit(uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		task(&a, i)->ranges[0].length += i;
+		client_publish(&a);
+		ck_assert(comes_true(__atomic_load_n(&quota.refused, __ATOMIC_RELAXED) >> i & 1 &&
+				     nothing_runs(), 100));
+	}
+}
+
+/* However many wait, and for however long: the devices are others' meanwhile. */
+START_TEST(who_waits_keeps_no_lane)
+{
+	uint64_t seen = 0;
+	uint32_t i;
+
+	submit(TASKS);
+	for (i = 0; i < TASKS; i++) {
+		task(&b, i);
+		client_publish(&b);
+		ends(&b, 0);
+	}
+	ck_assert(!client_has_completion(&a));
+	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+	let_go();
+	for (i = 0; i < TASKS; i++)
+		seen |= 1ull << ends(&a, 0);
+	ck_assert_uint_eq(seen, (1ull << TASKS) - 1);
+	client_close(&a);
+}
+END_TEST
+
+/* Nobody who was refused later goes first. */
+START_TEST(in_the_order_in_which_they_came)
+{
+	uint32_t i;
+
+	submit(TASKS);
+	/* As much as one of them has. */
+	__atomic_store_n(&quota.max, BYTES + TASKS, __ATOMIC_RELAXED);
+	let_go();
+	for (i = 0; i < TASKS; i++)
+		ck_assert_uint_eq(ends(&a, 0), i);
+	client_close(&a);
+}
+END_TEST
+
+/* By when it is to have begun, whatever it waits for; also if that is while it is refused. */
+START_TEST(deadlines_hold)
+{
+	struct arax_task_ext *x = (void *)(a.region + a.layout.arena_offset);
+	struct arax_task *t = task(&a, 1);
+
+	memset(x, 0, sizeof(*x));
+	x->size = sizeof(*x);
+	x->deadline_ns = wait_now_ns() + 300000000;
+	/* The poller wakes up for it in between. */
+	__atomic_store_n(&quota.stall_until, _i ? x->deadline_ns + 50000000 : 0, __ATOMIC_RELAXED);
+	t->flags |= ARAX_TASK_EXT;
+	client_publish(&a);
+	ck_assert_uint_eq(ends(&a, -ETIMEDOUT), 1);
+	let_go();
+	client_close(&a);
+}
+END_TEST
+
+START_TEST(who_waits_can_be_canceled)
+{
+	struct arax_cancel cn = { .size = sizeof(cn), .user_data = 2 };
+
+	submit(4);
+	ck_assert_int_eq(CALL(&a, ARAX_NR_CANCEL, &cn), 0);
+	ck_assert_uint_eq(ends(&a, -ECANCELED), 2);
+	cn.user_data = 0;
+	ck_assert_int_eq(CALL(&a, ARAX_NR_CANCEL, &cn), 0);
+	ck_assert_uint_eq(ends(&a, -ECANCELED), 0);
+	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+	let_go();
+	ck_assert_uint_eq(ends(&a, 0) + ends(&a, 0), 1 + 3);
+	client_close(&a);
+}
+END_TEST
+
+START_TEST(its_context_goes)
+{
+	submit(4);
+	client_close(&a);
+	task(&b, 5);
+	client_publish(&b);
+	ck_assert_uint_eq(ends(&b, 0), 5);
+	let_go();
+}
+END_TEST
+
+/* As it ends: what waits is not run any more. */
+START_TEST(araxd_ends)
+{
+	submit(4);
+	let_go();
+	client_close(&a);
+}
+END_TEST
+
+/* A limit was raised: nobody's end tells of that. */
+START_TEST(a_limit_is_raised)
+{
+	submit(2);
+	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+	ck_assert_uint_eq(ends(&a, 0) + ends(&a, 0), 0 + 1);
+	let_go();
+	client_close(&a);
+}
+END_TEST
+
+static int configure(void *arg)
+{
+	++*(int *)arg;
+	return 0;
+}
+
+/* Nor is it inside of a device that others want to have configured for them. */
+START_TEST(who_waits_is_not_inside)
+{
+	struct poller *p = daemon_poller(d);
+	int configured = 0;
+	uint32_t i;
+
+	visit();
+	for (i = 0; i < p->nr_devs; i++)
+		ck_assert_int_eq(gate_create(&p->devs[i].gate), 0);
+	visit_ends();
+	submit(4);
+	for (i = 0; i < p->nr_devs; i++) {
+		ck_assert_int_eq(gate_enter(p->devs[i].gate, 1, 0, configure, &configured), 0);
+		gate_leave(p->devs[i].gate);
+	}
+	ck_assert_uint_eq(configured, p->nr_devs);
+	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+	let_go();
+	for (i = 0; i < 4; i++)
+		ends(&a, 0);
+	client_close(&a);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("quota");
+	TCase *t = tcase_create("all");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(t, 300);
+	tcase_add_checked_fixture(t, up, down);
+	tcase_add_test(t, who_waits_keeps_no_lane);
+	tcase_add_test(t, in_the_order_in_which_they_came);
+	tcase_add_loop_test(t, deadlines_hold, 0, 2);
+	tcase_add_test(t, who_waits_can_be_canceled);
+	tcase_add_test(t, its_context_goes);
+	tcase_add_test(t, araxd_ends);
+	tcase_add_test(t, a_limit_is_raised);
+	tcase_add_test(t, who_waits_is_not_inside);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
