@@ -77,6 +77,9 @@ static struct miscdevice ctl_device = {
 	.mode	= 0600,
 };
 
+/* Sizes are rounded to pages in the core, by a constant: all of it would be EINVAL. */
+static_assert(PAGE_SIZE == 4096, "Arax needs a kernel with pages of 4 KiB");
+
 static int check_params(void)
 {
 	if (!is_power_of_2(cells) || cells < CORE_MIN_CELLS || cells > CORE_MAX_CELLS) {
