@@ -349,6 +349,7 @@ struct sched {
 	uint64_t wake_ns;	/* the first of these may go on; UINT64_MAX: there is none */
 	struct sched_flow **active;
 	uint32_t nr_active, active_size;
+	uint32_t asked;		/* as in struct sched_flow, of those active */
 	struct sched_flow **buckets;
 	uint32_t nr_flows, flow_limit, bucket_mask;
 	struct sched_flow *last_flow;

@@ -24,10 +24,11 @@
 /* Tenants that only wait for quicker devices: those idle may be others' quick ones. */
 #define LOOK_WAITERS	16
 
-/* Tenants that are passed over since they would be lifted: among so many the first one is found. */
+/*
+ * Tenants that are passed over since they would be lifted: among so many the first one is found.
+ * The same for the programs of one tenant; of those behind so many are asked at a time, in turn.
+ */
 #define LOOK_LIFTED	64
-
-/* The same for the programs of one tenant; of those behind so many are asked at a time, in turn. */
 #define LOOK_LATER	16
 #define LOOK_OTHERS	4
 
@@ -903,12 +904,13 @@ static __attribute__((cold)) struct graph_node *pick_started(const struct sched 
 
 /*
  * What may still wait, or be passed over since it would be lifted, before a pick is over.
- * @first: the least tag of those passed over so; @last: nobody is, any more.
+ * @first: the least tag of those passed over so; @last: nobody is, any more; @asked: who is not
+ * before that one is, whether lifted or not.
  */
 struct waits {
 	uint32_t tenants, tasks, lifted;
 	uint64_t first;
-	bool last;
+	bool last, asked;
 };
 
 /* The least start tag of those behind the first in the heap. */
@@ -931,12 +933,15 @@ static bool is_later(struct sched *s, struct sched_flow *f, struct graph_node *n
 {
 	uint64_t at, ns;
 
-	if (__builtin_expect(f->account.vtime >= s->levels.of[device].at && !s->levels.lifts, 1) ||
+	if (__builtin_expect(f->account.vtime >= s->levels.of[device].at && !s->levels.lifts &&
+			     !waits->asked, 1) ||
 	    waits->last)
 		return false;
 	ns = model_predict_ns(&s->model, model_id(task_kind(n), device));
 	at = flow_lifted(s, f, device, ns);
-	if (at <= f->account.vtime || (at <= waits->first && at <= next_vtime(s)))
+	if (waits->asked ? at < waits->first :
+			   at <= f->account.vtime ||
+			   (at <= waits->first && at <= next_vtime(s)))
 		return false;
 	f->later = at;
 	if (s->chosen == n)
@@ -1291,13 +1296,34 @@ static __attribute__((cold, noinline)) struct graph_node *pick_later(struct sche
 	return pick_from(s, f, now_ns, &waits);
 }
 
+/* More would be lifted than a pick passes over: as in ask_others(), who is before @first. */
+static __attribute__((cold, noinline)) struct graph_node *ask_tenants(struct sched *s,
+								       uint64_t first,
+								       uint64_t now_ns)
+{
+	struct waits waits = {
+		.tenants = LOOK_OTHERS, .tasks = LOOK_WAITING, .first = first, .asked = true,
+	};
+	struct graph_node *n = NULL;
+
+	for (uint32_t i = 0; i < LOOK_OTHERS && i < s->nr_active && !n && waits.tasks; i++) {
+		struct sched_flow *f = s->active[s->asked++ % s->nr_active];
+
+		if (f->capped && cap_until(s, f) > s->now_ns)
+			continue;
+		n = pick_from(s, f, now_ns, &waits);
+		f->later = 0;
+	}
+	return n;
+}
+
 /*
  * The first task, of whoever's turn it is, that finds a device.  Those passed over gather
  * behind the heap's end, in the places that it gave up.
  */
 static struct graph_node *pick(struct sched *s, uint64_t now_ns)
 {
-	struct waits waits = { LOOK_WAITERS, LOOK_WAITING, LOOK_LIFTED, UINT64_MAX, false };
+	struct waits waits = { LOOK_WAITERS, LOOK_WAITING, LOOK_LIFTED, UINT64_MAX, false, false };
 	uint32_t all = s->nr_active;
 	struct sched_flow *later = NULL;
 	struct graph_node *n = NULL;
@@ -1321,6 +1347,8 @@ static struct graph_node *pick(struct sched *s, uint64_t now_ns)
 		if (f->later && (!later || f->later < later->later))
 			later = f;
 	}
+	if (__builtin_expect(!waits.lifted && !n && later, 0))
+		n = ask_tenants(s, later->later, now_ns);
 	while (__builtin_expect(later && !n, 0))
 		n = pick_later(s, &later, all, now_ns);
 	/* The lowest of those places is the latest one, so go upwards. */

@@ -469,7 +469,7 @@ int main(void)
 	tcase_add_loop_test(c, who_is_busy_saves_no_more_than_the_credit, 0, WAYS);
 	tcase_add_loop_test(c, who_comes_back_owes_nothing, 0, WAYS);
 	tcase_add_loop_test(c, priority_is_a_head_start, 0, PROGRAM_WAYS);
-	tcase_add_loop_test(c, many_come, 0, PROGRAM_WAYS);
+	tcase_add_loop_test(c, many_come, 0, WAYS);
 	tcase_add_loop_test(c, many_wait_for_another_device, 0, WAYS);
 	tcase_add_loop_test(c, nobody_waits_for_long, 0, WAYS);
 	suite_add_tcase(suite, c);
