@@ -81,7 +81,9 @@ static void device(uint32_t nr_lanes)
 static void begin(int way)
 {
 	memset(whos, 0, sizeof(whos));
-	nr_whos = nr_devices = nr_running = 0;
+	nr_whos = 0;
+	nr_devices = 0;
+	nr_running = 0;
 	now = 1000 * S;
 	tenants = ways[way].tenants;
 	s = sched_create(&(struct sched_params){ .policy = ways[way].policy,
@@ -126,11 +128,16 @@ static uint64_t longest(const struct who *w)
 	return w->queued && now - w->since > w->longest ? now - w->since : w->longest;
 }
 
+static void fill_one(struct who *w)
+{
+	while (w->busy && w->queued + (w->at_once ? w->running : 0) < w->backlog)
+		push(w);
+}
+
 static void fill(void)
 {
 	for (struct who *w = whos; w < whos + nr_whos; w++)
-		while (w->busy && w->queued + (w->at_once ? w->running : 0) < w->backlog)
-			push(w);
+		fill_one(w);
 }
 
 static void start_all(void)
@@ -170,6 +177,8 @@ static void finish_all(void)
 		running[i] = running[--nr_running];
 		n->priv = spare;
 		spare = n;
+		/* Before another one ends, or who has several would have none for an instant. */
+		fill_one(w);
 	}
 }
 
@@ -192,6 +201,8 @@ static void end(void)
 {
 	struct graph_node *n;
 
+	for (struct who *w = whos; w < whos + nr_whos; w++)
+		w->busy = false;
 	now += 1000 * S;
 	finish_all();
 	while ((n = sched_pick(s, now))) {
