@@ -39,13 +39,79 @@ struct sched_cap {
 	uint64_t spent_ns;
 };
 
+/**
+ * struct sched_lifts - by how much an account's start tag is larger on single devices
+ * @by:		on each of the first @nr of them; valid if @of is that of struct sched_levels
+ */
+struct sched_lifts {
+	uint32_t of, nr;
+	uint64_t by[];
+};
+
+/**
+ * struct sched_account - what one of those has had that take turns with one another
+ * @vtime:	start tag of its next task, where it has not been lifted
+ * @lifts:	where it has; NULL: nowhere so far
+ */
+struct sched_account {
+	uint64_t vtime;
+	struct sched_lifts *lifts;
+};
+
+/**
+ * struct sched_level - where turns have come to on one device: see level.c
+ * @at:		the largest start tag of a task picked for it
+ * @held:	the same, but not beyond where those were that had tasks for it then, and had them wait
+ * @until:	so long it is in use, or while tasks run there, @busy of them; 0: it never was
+ * @only:	the one account that all of these are of, if that is known; compared, not looked at
+ * @found:	of programs the one that was behind those that a search asks, and was found for it last
+ */
+struct sched_level {
+	uint64_t at, held, until;
+	uint32_t busy;
+	const struct sched_account *only;
+	struct sched_program *found;
+};
+
+/**
+ * struct sched_levels - of those that take turns: all tenants, or one's programs
+ * @of:		of the first @nr devices
+ * @vtime:	where all began anew
+ * @vtime_max:	the largest of one of them after its tasks
+ * @waited:	the least start tag of those that could have had what a pick gave another one
+ * @lifts:	some of them was lifted on some device
+ * @lifts_of:	changes when what they were lifted by is void
+ */
+struct sched_levels {
+	struct sched_level *of;
+	uint64_t vtime, vtime_max;
+	uint64_t waited;
+	uint32_t nr;
+	uint32_t lifts_of;
+	bool lifts;
+};
+
+/**
+ * struct sched_terms - on which one of them may have a task of its go to a device
+ * @credit:	by so much it may be behind the level, in its virtual time
+ * @head:	... and by this, as its priority goes: the level is that much lower for it
+ * @waited:	others may have been before it on @held alone
+ */
+struct sched_terms {
+	uint64_t credit, head;
+	bool waited;
+};
+
 /* Priorities, of which each has a head start on the next one. */
 #define SCHED_STEPS	40
 
 /**
  * struct sched_program - a context of a tenant: it has tasks here, or had
  * @context:	task_context()
- * @vtime:	start tag of its next task among its tenant's programs, ns of device time
+ * @account:	its start tag among its tenant's programs, ns of device time
+ * @later:	while a pick looks for who is first: its turn where it would go
+ * @later_next:	another one that was put off so, before it
+ * @waited:	since it came it had a task wait that an idle device could have run
  * @picked_ns:	when a task of it was picked last
  * @active:	its place among its tenant's programs that have a task queued; else ~0
  * @by_due:	among which of them: see program.c
@@ -59,7 +125,7 @@ struct sched_program {
 	struct sched_program *hash_next;
 	struct sched_program *flow_next;
 	struct sched_flow *flow;
-	uint64_t vtime;
+	struct sched_account account;
 	uint64_t picked_ns;
 	uint64_t context;
 	uint32_t active;
@@ -67,9 +133,11 @@ struct sched_program {
 	uint32_t used, size;
 	uint64_t until;
 	uint32_t patient;
-	bool gone, by_due;
+	bool gone, by_due, waited;
 	uint8_t step;
 	struct graph_node **tasks;
+	uint64_t later;
+	struct sched_program *later_next;
 };
 
 struct program_heap {
@@ -80,16 +148,18 @@ struct program_heap {
 
 /**
  * struct sched_flow - a tenant
- * @vtime:	start tag of its next task, where it has not been lifted
+ * @account:	its start tag among tenants, in virtual time
  * @scale:	virtual time of one ns, in 2^-SCALE_BITS; valid if @scaled is the tree's
  *		version
  * @first:	the task whose turn it is, while it is in the scheduler's heap
  * @used:	its tasks that are queued
  * @turns, @dues: its programs that have some; @nr_programs: of both
  * @patience:	those of @turns by when they would have waited long enough
- * @waiting:	those of @turns by priority
+ * @waiting:	those of @turns by priority; @steps: bit for each that has some
  * @all_programs: all that there are; @last_program: the one that was looked up last
- * @program_turn: how far their turns have come; @program_step: by whose priority
+ * @levels:	where their turns have come to, by devices once two had tasks at a time; until then
+ *		@program_turn is how far; @program_step: by whose priority
+ * @asked:	which one of @turns is asked next, of those behind as many as a pick asks
  * @active:	its place in the scheduler's heap; ~0 while it has no task queued
  * @counted:	its weight, while its parent counts it among those that are busy; else 0
  * @child_weights, @busy_children: those below that are busy
@@ -98,16 +168,13 @@ struct program_heap {
  * @away_until:	if not 0: until then programs other than context @away's go first, with what
  *		would be before a task that came now, of these two; @away_fresh: or begins
  * @blocked:	its maximum is used up; in the list of those, until then
- * @lifts:	by how much its start tag is larger on each device, of the first @nr_lifts; valid if
- *		@lifts_of is the scheduler's
  * @later:	while a pick looks for who is first: its start tag where it would go
  * @waited:	since it came it had a task wait that an idle device could have run
  */
 struct sched_flow {
 	const struct graph_node *first;
 	uint64_t tenant;
-	uint64_t vtime;
-	uint64_t device_ns;
+	struct sched_account account;
 	uint64_t scale;
 	uint64_t scaled;
 	uint32_t used;
@@ -116,11 +183,14 @@ struct sched_flow {
 	bool capped, blocked;
 	uint16_t passed;	/* tasks in a row that went before its first one, see follow.c */
 	/* a cache line so far */
-	struct sched_flow *hash_next;
+	uint64_t device_ns;
 	struct program_heap turns, dues, patience;
 	uint32_t nr_programs, programs_size;
+	struct sched_flow *hash_next;
 	uint64_t program_turn;
-	uint32_t program_step;
+	uint32_t program_step, asked;
+	struct sched_levels levels;
+	uint64_t steps;
 	uint32_t waiting[SCHED_STEPS];
 	struct sched_program *all_programs, *last_program;
 	uint32_t busy_children;
@@ -138,8 +208,6 @@ struct sched_flow {
 	struct sched_cap *cap;
 	struct sched_flow *blocked_next;
 	uint64_t blocked_until;
-	uint64_t *lifts;
-	uint32_t nr_lifts, lifts_of;
 	uint64_t later;
 	bool waited;
 } __attribute__((aligned(64)));
@@ -175,8 +243,6 @@ struct sched_lane {
  * @full_ns:	of it, that those take which have not ended
  * @given_ns:	device time given out so far
  * @switched_ns: when a task was last picked that it had to be configured for
- * @level:	the largest start tag of a task picked for it; @level_ns: when one was: see level.c
- * @held:	the same, but not beyond where those were that had tasks for it then, and had them wait
  */
 struct sched_device {
 	uint32_t lanes;
@@ -188,7 +254,6 @@ struct sched_device {
 	struct sched_lane *lane;
 	uint64_t full_until;
 	uint64_t switched_ns;
-	uint64_t level, level_ns, held;
 	/* seldom needed */
 	uint64_t full_ns;
 	uint64_t given_ns;
@@ -281,12 +346,8 @@ struct sched {
 	bool booking;		/* this pick looks for such places */
 	bool asking;		/* nothing is placed by what is chosen now */
 	uint32_t queued, running;
-	uint64_t vtime;		/* where all began anew */
+	struct sched_levels levels;	/* where tenants' turns have come to */
 	uint32_t round;		/* see sched_round() */
-	uint64_t vtime_max;	/* the largest of a tenant after its tasks */
-	uint32_t lifts_of;	/* changes when what tenants were lifted by is void */
-	bool lifts;		/* some tenant was, on some device */
-	uint64_t waited;	/* the least of those that could have had what a pick gave another one */
 	uint64_t now_ns;	/* the latest time that was told */
 	uint64_t tree_version;	/* changes with the parts of device time; from 1 on */
 	bool capped;		/* some tenant has a maximum */
@@ -300,6 +361,7 @@ struct sched {
 	uint64_t wake_ns;	/* the first of these may go on; UINT64_MAX: there is none */
 	struct sched_flow **active;
 	uint32_t nr_active, active_size;
+	uint32_t asked;		/* as in struct sched_flow, of those active */
 	struct sched_flow **buckets;
 	uint32_t nr_flows, flow_limit, bucket_mask;
 	struct sched_flow *last_flow;
@@ -390,21 +452,41 @@ void program_left(struct sched *s, struct sched_program *p);
 /* Before a task of @p is put: */
 bool program_room(struct sched_flow *f, struct sched_program *p);
 /* ... if it is a new one, @n: who had none begins where the others are. */
-void program_comes(struct sched_flow *f, struct sched_program *p, const struct graph_node *n);
+void program_comes(struct sched *s, struct sched_flow *f, struct sched_program *p,
+		   const struct graph_node *n);
 void program_put(struct sched_flow *f, struct graph_node *n);
 void program_take(struct sched_flow *f, struct graph_node *n);
-/* It is next by turns, and could begin: it does, or lets one go that finds its data. */
-void program_in_turn(struct sched_flow *f, const struct graph_node *n);
+/*
+ * It is next by turns, and could begin on @device: it does, or lets one go that finds its data.
+ * Before it is taken; if @f has levels.
+ */
+void program_in_turn(struct sched *s, struct sched_flow *f, struct graph_node *n, uint32_t device);
 /* @n was picked, and takes @ns. */
-void program_picked(struct sched_flow *f, const struct graph_node *n, uint64_t ns, uint64_t now_ns);
+void program_picked(struct sched *s, struct sched_flow *f, struct graph_node *n, uint64_t ns,
+		    uint64_t now_ns);
 /* It has run for so much longer than it was charged; or less. */
 void program_charge(struct sched_flow *f, struct sched_program *p, uint64_t ns);
 /* One after the other, those that have tasks. */
 struct sched_program *program_at(const struct sched_flow *f, uint32_t i);
 /* Whose first task is next; @f has some. */
 struct sched_program *program_next(struct sched_flow *f);
-/* Not @p's, which has some, until a task of it is put. */
+/* Not @p's, which has some, until a task of it is put, or this is undone. */
 void program_hide(struct sched_flow *f, struct sched_program *p);
+void program_show(struct sched_flow *f, struct sched_program *p);
+/* Whether it is among those that go by turns. */
+bool program_waits(const struct sched_program *p);
+/* Of one of these. */
+uint64_t program_turn(const struct sched_program *p);
+/*
+ * Whether the first task of @p, which is next by its turn, would be lifted on @device to where it
+ * may be another one's turn, of those that are still to be asked, or that one's which would have
+ * its own at @first.  Then @p->later is set.  If @f has levels.
+ */
+bool program_is_later(struct sched *s, struct sched_flow *f, struct sched_program *p,
+		      uint32_t device, uint64_t first);
+/* Its turn for its first task on @device, as it would be lifted. */
+uint64_t program_turn_at(struct sched *s, struct sched_flow *f, const struct sched_program *p,
+			 uint32_t device);
 
 /* sched.c: the tenant, made if need be; NULL: no memory */
 struct sched_flow *flow_get(struct sched *s, uint64_t tenant);
@@ -424,55 +506,110 @@ struct graph_node *follow(struct sched *s, struct sched_flow *f, struct graph_no
 struct graph_node *only_pick(struct sched *s, uint64_t now_ns);
 
 /*
- * level.c.  A tenant that is behind what a device has come to by more than this, and what its task
- * takes, has not waited for it.
+ * level.c.  Who is behind what a device has come to by more than this, and what its task takes,
+ * has not waited for it.
  */
 #define SCHED_CREDIT_NS	250000000ull
-/* Of those that wait and of devices that are in use. */
-uint64_t level_lowest(const struct sched *s);
-/* Whoever is not beyond that has no more than the credit by being forgotten. */
-uint64_t level_farthest(const struct sched *s);
-/* @f's start tag on @device, for a task of @ns, as it would be lifted. */
-uint64_t level_lifted(struct sched *s, struct sched_flow *f, uint32_t device, uint64_t ns);
-/* See level_take(). */
-void level_lift(struct sched *s, struct sched_flow *f, uint32_t device, uint64_t ns);
-/* Its tenant was charged more of it than was expected; @alone: nobody else could have had it. */
-void level_reach(struct sched *s, const struct sched_flow *f, uint32_t device, bool alone);
-/* It is further as a whole, and so by less on single devices. */
-void level_moved(const struct sched *s, struct sched_flow *f, uint64_t by);
+/* Who comes does not begin by what a device had come to that nobody has used for so long. */
+#define SCHED_RECENT_NS	1000000000ull
+/* For all devices that there are; false: no memory. */
+bool level_room(const struct sched *s, struct sched_levels *l);
+void level_free(struct sched_levels *l);
+/* Of the devices in use the lowest, not above @least. */
+uint64_t level_lowest(const struct sched *s, const struct sched_levels *l, uint64_t least);
+/* @a's start tag on @device, as it would be lifted. */
+uint64_t level_lifted(const struct sched *s, const struct sched_levels *l,
+		      const struct sched_account *a, uint32_t device,
+		      const struct sched_terms *terms);
+/* A task of @a goes to @device where level_is_at() is false.  @ahead: as below */
+void level_lift(const struct sched *s, struct sched_levels *l, struct sched_account *a,
+		uint32_t device, const struct sched_terms *terms, uint64_t ahead);
+/* Turns have come to @at there, or are further. */
+void level_reach(const struct sched *s, struct sched_levels *l, uint32_t device, uint64_t at);
+/* @a is further as a whole, and so by less on single devices. */
+void level_moved(const struct sched_levels *l, struct sched_account *a, uint64_t by);
 /* Nobody has anything here, so no device has a level. */
-void level_anew(struct sched *s);
-/* Virtual times have come to SCHED_FAR, so all begin anew. */
-void level_rebase(struct sched *s);
-#define SCHED_FAR	(1ull << 62)
+void level_anew(struct sched_levels *l);
+
+/* By how much its start tag is larger there. */
+static inline uint64_t lifted_by(const struct sched_levels *l, const struct sched_account *a,
+				 uint32_t device)
+{
+	if (__builtin_expect(!l->lifts, 1) || !a->lifts || device >= a->lifts->nr ||
+	    a->lifts->of != l->lifts_of)
+		return 0;
+	return a->lifts->by[device];
+}
 
 /* As it is now. */
-static inline uint64_t level_own(const struct sched *s, const struct sched_flow *f, uint32_t device)
+static inline uint64_t level_own(const struct sched_levels *l, const struct sched_account *a,
+				 uint32_t device)
 {
-	if (__builtin_expect(!s->lifts, 1) || device >= f->nr_lifts || f->lifts_of != s->lifts_of)
-		return f->vtime;
-	return f->vtime + f->lifts[device];
+	return a->vtime + lifted_by(l, a, device);
 }
 
-/* Where one who has had nothing begins, as things are now. */
-static inline uint64_t level_least(const struct sched *s)
+/*
+ * A task of @a goes to @device, one of @l->of, and is not behind: turns have come to its tag, which
+ * is @ahead for its priority.
+ */
+static inline bool level_is_at(const struct sched *s, struct sched_levels *l,
+			       const struct sched_account *a, uint32_t device, uint64_t ahead)
 {
-	return s->running || s->nr_active ? level_lowest(s) : s->vtime_max;
+	struct sched_level *d = &l->of[device];
+	uint64_t at = level_own(l, a, device) + ahead;
+
+	if (__builtin_expect(at < d->at || at > l->waited, 0))
+		return false;
+	d->at = at;
+	d->held = at;
+	d->until = s->now_ns + SCHED_RECENT_NS;
+	return true;
 }
 
-/* A task of @f goes to @device, for @ns. */
-static inline void level_take(struct sched *s, struct sched_flow *f, uint32_t device, uint64_t ns)
+/* A task is on the device; is there no more. */
+static inline void level_begins(struct sched_level *d, const struct sched_account *a)
 {
-	struct sched_device *d = &s->devices[device];
-	uint64_t at = level_own(s, f, device);
+	if (!d->busy++)
+		d->only = a;
+	else if (d->only != a)
+		d->only = NULL;
+}
 
-	if (__builtin_expect(at < d->level || at > s->waited || at > SCHED_FAR, 0)) {
-		level_lift(s, f, device, ns);
+static inline void level_ends(struct sched_level *d)
+{
+	d->busy--;
+}
+
+/* @n of @f, which was picked, is on its device no more. */
+static inline void program_left_device(struct sched_flow *f, const struct graph_node *n)
+{
+	if (__builtin_expect(n->device < f->levels.nr, 0))
+		level_ends(&f->levels.of[n->device]);
+}
+
+/* @p has used what it was charged, or has a task less: where nobody is left, all begin anew. */
+static inline void program_settled(struct sched_flow *f, const struct sched_program *p)
+{
+	struct sched_levels *l = &f->levels;
+
+	if (l->vtime_max < p->account.vtime)
+		l->vtime_max = p->account.vtime;
+	if (f->used || f->running)
 		return;
-	}
-	d->held = d->level = at;
-	d->level_ns = s->now_ns;
+	l->vtime = l->vtime_max;
+	if (__builtin_expect(l->lifts, 0))
+		level_anew(l);
 }
+
+/* @p is the next one of @f: whether by its turn, and not by when it is due. */
+static inline bool program_by_turn(const struct sched_flow *f, const struct sched_program *p)
+{
+	/* Who goes because it has waited long enough may be far behind its turn. */
+	return !p->by_due && (!f->dues.nr || f->turns.v[0] == p);
+}
+
+/* Virtual times that have come to this begin anew. */
+#define SCHED_FAR	(1ull << 62)
 
 /* share.c */
 int share_set(struct sched *s, struct sched_flow *f, const struct sched_tenant *t);

@@ -99,6 +99,7 @@ static struct graph_node *search(struct sched *s, struct look *l, uint64_t now_n
 
 			if (!n)
 				continue;
+			program_in_turn(s, f, n, n->device);
 			program_take(f, n);
 			return n;
 		}

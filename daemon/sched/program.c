@@ -10,7 +10,9 @@
  * done by no time until the patience of that ends.
  *
  * Who comes begins where turns have come to, by the time that others had in their turn; what
- * one had out of turn, or before others of lower priority, he alone has had.
+ * one had out of turn, or before others of lower priority, he alone has had.  From the second
+ * program on that has tasks beside another one, that is known of each device, and who is far
+ * behind on one is lifted there (level.c): by its priority it may be further behind than others.
  */
 #include <stdlib.h>
 
@@ -145,7 +147,11 @@ static void program_free(struct sched *s, struct sched_program *p)
 	unlink_from(&p->flow->all_programs, p, offsetof(struct sched_program, flow_next));
 	if (p->flow->last_program == p)
 		p->flow->last_program = NULL;
+	for (uint32_t i = 0; i < p->flow->levels.nr; i++)
+		if (p->flow->levels.of[i].found == p)
+			p->flow->levels.of[i].found = NULL;
 	s->nr_programs--;
+	free(p->account.lifts);
 	free(p->tasks);
 	free(p);
 }
@@ -176,6 +182,7 @@ void programs_fini(struct sched *s, struct sched_flow *f)
 	free(f->turns.v);
 	free(f->dues.v);
 	free(f->patience.v);
+	level_free(&f->levels);
 }
 
 /* ------------------------------------------------------------------ */
@@ -193,10 +200,16 @@ static bool goes_by_due(const struct graph_node *n)
 	return n->d.deadline_ns || has_begun(n);
 }
 
+/* What its priority adds to a start tag. */
+static uint64_t ahead_of(const struct graph_node *n)
+{
+	return priority_step(n->d.priority) * SCHED_AGE_NS;
+}
+
 /* Of @p, whose next task is @n. */
 static uint64_t turn_with(const struct sched_program *p, const struct graph_node *n)
 {
-	return p->vtime + priority_step(n->d.priority) * SCHED_AGE_NS;
+	return p->account.vtime + ahead_of(n);
 }
 
 static uint64_t turn(const struct sched_program *p)
@@ -274,24 +287,27 @@ static void activate(struct sched_flow *f, struct sched_program *p)
 
 	p->by_due = goes_by_due(p->tasks[0]);
 	p->step = (uint8_t)priority_step(p->tasks[0]->d.priority);
-	f->waiting[p->step] += !p->by_due;
 	f->nr_programs++;
 	h = heap_of(f, p);
 	program_fix(h, h->nr++, p);
 	if (p->by_due)
 		return;
+	f->waiting[p->step]++;
+	f->steps |= 1ull << p->step;
 	p->until = patient_until(p);
 	program_fix(&f->patience, f->patience.nr++, p);
 }
 
 static void deactivate(struct sched_flow *f, struct sched_program *p)
 {
-	f->waiting[p->step] -= !p->by_due;
 	f->nr_programs--;
 	heap_take(heap_of(f, p), p->active);
 	p->active = NOT_QUEUED;
-	if (!p->by_due)
-		heap_take(&f->patience, p->patient);
+	if (p->by_due)
+		return;
+	heap_take(&f->patience, p->patient);
+	if (!--f->waiting[p->step])
+		f->steps &= ~(1ull << p->step);
 }
 
 /* @p's virtual time has. */
@@ -400,6 +416,17 @@ void program_hide(struct sched_flow *f, struct sched_program *p)
 	deactivate(f, p);
 }
 
+bool program_waits(const struct sched_program *p)
+{
+	return p->active != NOT_QUEUED && !p->by_due;
+}
+
+void program_show(struct sched_flow *f, struct sched_program *p)
+{
+	if (p->used && p->active == NOT_QUEUED)
+		activate(f, p);
+}
+
 /* ------------------------------------------------------------------ */
 /* Whose turn                                                          */
 
@@ -429,62 +456,107 @@ struct sched_program *program_next(struct sched_flow *f)
 	return fair->until < soon->tasks[0]->sched.due ? fair : soon;
 }
 
-/* ------------------------------------------------------------------ */
-/* Who comes                                                           */
-
-static void reached(struct sched_flow *f, uint64_t at, uint64_t step)
+uint64_t program_turn(const struct sched_program *p)
 {
-	if (f->program_turn >= at)
-		return;
-	f->program_turn = at;
-	f->program_step = (uint32_t)step;
+	return turn(p);
 }
 
-void program_in_turn(struct sched_flow *f, const struct graph_node *n)
-{
-	const struct sched_program *p = n->sched.program;
+/* ------------------------------------------------------------------ */
+/* Where turns have come to                                            */
 
-	/* Who goes because it has waited long enough may be far behind its turn. */
-	if (!goes_by_due(n) && (p->active == NOT_QUEUED || f->turns.v[0] == p))
-		reached(f, turn_with(n->sched.program, n), priority_step(n->d.priority));
+static uint32_t lowest_step(uint64_t steps)
+{
+	return 63 - (uint32_t)__builtin_clzll(steps);
 }
 
 /*
- * The virtual time of who comes with a task of that priority step, where turns have come to: that of
- * who waits with the same one; else of the next lower one, before whom it has its head start.
+ * By whose turns a priority step goes where it comes: those of who waits with the same one; else of
+ * the next lower one, before whom it has its head start; else of the next higher one.
  */
-static uint64_t level(const struct sched_flow *f, uint32_t step)
+static uint32_t step_for(const struct sched_flow *f, uint32_t step)
 {
-	uint32_t at = step;
-
-	if (!f->turns.nr) {
-		at = f->program_step;
-	} else {
-		while (at < SCHED_STEPS && !f->waiting[at])
-			at++;
-		if (at == SCHED_STEPS)
-			for (at = step; at && !f->waiting[at]; at--)
-				;
-	}
-	return f->program_turn > at * SCHED_AGE_NS ? f->program_turn - at * SCHED_AGE_NS : 0;
+	if (!f->steps)
+		return f->program_step;
+	if (f->steps >> step)
+		return step + (uint32_t)__builtin_ctzll(f->steps >> step);
+	return lowest_step(f->steps);
 }
 
-void program_comes(struct sched_flow *f, struct sched_program *p, const struct graph_node *n)
+/* The same for @p, which has its turn; it owes nobody a lower priority's. */
+static uint32_t step_of(const struct sched_flow *f, const struct sched_program *p, uint32_t step)
 {
-	uint64_t at;
+	bool counted = p->active != NOT_QUEUED && !p->by_due && p->step == step;
+	uint64_t lower = f->steps >> step;
 
-	/* Its number may have been another one's that is gone. */
-	p->gone = false;
-	if (p->used || p->running)
+	if (counted && f->waiting[step] == 1)
+		lower &= ~1ull;
+	if (lower)
+		return step + (uint32_t)__builtin_ctzll(lower);
+	return f->program_step > step ? f->program_step : step;
+}
+
+static struct sched_terms terms_of(struct sched *s, const struct sched_flow *f,
+				   const struct sched_program *p, struct graph_node *n,
+				   uint32_t device)
+{
+	uint32_t step = (uint32_t)priority_step(n->d.priority);
+
+	return (struct sched_terms){
+		.credit = SCHED_CREDIT_NS +
+			  model_predict_ns(&s->model, model_id(task_kind(n), device)),
+		.head = step_of(f, p, step) * SCHED_AGE_NS,
+		.waited = p->waited,
+	};
+}
+
+uint64_t program_turn_at(struct sched *s, struct sched_flow *f, const struct sched_program *p,
+			 uint32_t device)
+{
+	struct sched_terms terms;
+
+	if (device >= f->levels.nr)
+		return turn(p);
+	terms = terms_of(s, f, p, p->tasks[0], device);
+	return level_lifted(s, &f->levels, &p->account, device, &terms) + ahead_of(p->tasks[0]);
+}
+
+/* The least turn of those behind the first. */
+static uint64_t next_turn(const struct sched_flow *f)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (uint32_t i = 1; i < f->turns.nr && i <= 2; i++)
+		if (turn(f->turns.v[i]) < least)
+			least = turn(f->turns.v[i]);
+	return least;
+}
+
+bool program_is_later(struct sched *s, struct sched_flow *f, struct sched_program *p,
+		      uint32_t device, uint64_t first)
+{
+	uint64_t own = turn(p), at;
+
+	if (device >= f->levels.nr || (own >= f->levels.of[device].at && !f->levels.lifts))
+		return false;
+	at = program_turn_at(s, f, p, device);
+	if (at <= own || (at <= first && at <= next_turn(f)))
+		return false;
+	p->later = at;
+	return true;
+}
+
+void program_in_turn(struct sched *s, struct sched_flow *f, struct graph_node *n, uint32_t device)
+{
+	struct sched_program *p = n->sched.program;
+	struct sched_terms terms;
+
+	if (goes_by_due(n) || device >= f->levels.nr)
 		return;
-	at = level(f, (uint32_t)priority_step(n->d.priority));
-	if (p->vtime < at)
-		p->vtime = at;
-}
-
-void program_charge(struct sched_flow *f, struct sched_program *p, uint64_t ns)
-{
-	p->vtime += ns;
+	f->program_step = (uint32_t)priority_step(n->d.priority);
+	if (level_is_at(s, &f->levels, &p->account, device, ahead_of(n)))
+		return;
+	terms = terms_of(s, f, p, n, device);
+	level_lift(s, &f->levels, &p->account, device, &terms, ahead_of(n));
 	if (p->active != NOT_QUEUED)
 		moved(f, p);
 }
@@ -494,26 +566,125 @@ void program_charge(struct sched_flow *f, struct sched_program *p, uint64_t ns)
  * wait: who comes must not wait for it as well, so turns have come no further than the first
  * of them.
  */
-static void went(struct sched_flow *f, const struct sched_program *p, const struct graph_node *n)
+static void went(struct sched *s, struct sched_flow *f, const struct sched_program *p,
+		 const struct graph_node *n)
 {
-	uint64_t least = turn_with(p, n), step = priority_step(n->d.priority);
+	const struct sched_level *d = &f->levels.of[n->device];
+	uint64_t at = turn_with(p, n) + lifted_by(&f->levels, &p->account, n->device);
 
-	/* Those that run may be behind as well, and wait again in a moment. */
-	if (f->running != p->running)
+	/* Those that run there may be behind as well, and wait again in a moment. */
+	if (d->until && d->busy && d->only != &p->account)
 		return;
-	if (f->turns.nr && turn(f->turns.v[0]) < least) {
-		least = turn(f->turns.v[0]);
-		step = f->turns.v[0]->step;
-	}
-	reached(f, least, step);
+	if (f->turns.nr && turn(f->turns.v[0]) < at)
+		at = turn(f->turns.v[0]);
+	level_reach(s, &f->levels, n->device, at);
 }
 
-void program_picked(struct sched_flow *f, const struct graph_node *n, uint64_t ns, uint64_t now_ns)
+void program_picked(struct sched *s, struct sched_flow *f, struct graph_node *n, uint64_t ns,
+		    uint64_t now_ns)
 {
 	struct sched_program *p = n->sched.program;
 
-	went(f, p, n);
+	if (__builtin_expect(n->device < f->levels.nr, 0)) {
+		went(s, f, p, n);
+		level_begins(&f->levels.of[n->device], &p->account);
+	} else if (!f->levels.nr) {
+		f->program_turn = turn_with(p, n);
+		f->program_step = (uint32_t)priority_step(n->d.priority);
+	}
 	p->picked_ns = now_ns;
 	p->running++;
 	program_charge(f, p, ns);
+}
+
+void program_charge(struct sched_flow *f, struct sched_program *p, uint64_t ns)
+{
+	p->account.vtime += ns;
+	if (p->active != NOT_QUEUED)
+		moved(f, p);
+}
+
+/* ------------------------------------------------------------------ */
+/* Who comes                                                           */
+
+/* What of @f runs on a device that has no level for its programs so far. */
+static void level_begun(struct sched *s, const struct sched_flow *f, const struct sched_device *d,
+			struct sched_level *level)
+{
+	for (uint32_t i = 0; i < d->lanes_size; i++) {
+		const struct sched_lane *lane = &d->lane[i];
+
+		for (uint32_t j = 0; j < lane->tasks && lane->flow == f; j++)
+			level_begins(level, &find(s, f, lane->context)->account);
+	}
+}
+
+/* @f's programs get levels; without memory for them they go by one for all devices. */
+static __attribute__((cold, noinline)) void make_levels(struct sched *s, struct sched_flow *f)
+{
+	struct sched_levels *l = &f->levels;
+	uint32_t had = l->nr;
+	uint64_t head = f->program_step * SCHED_AGE_NS;
+
+	if (!level_room(s, l))
+		return;
+	for (uint32_t i = had; i < l->nr; i++) {
+		level_begun(s, f, &s->devices[i], &l->of[i]);
+		if (!had && l->of[i].busy)
+			level_reach(s, l, i, f->program_turn);
+	}
+	if (had)
+		return;
+	l->waited = UINT64_MAX;
+	if (f->program_turn > l->vtime + head)
+		l->vtime = f->program_turn - head;
+}
+
+/* The lowest turn where somebody is who takes his; 0: nobody does. */
+static uint64_t lowest_turn(const struct sched *s, const struct sched_flow *f)
+{
+	uint64_t least, first, ahead;
+
+	if (!f->levels.nr)
+		return f->program_turn;
+	least = level_lowest(s, &f->levels, UINT64_MAX);
+	if (!f->turns.nr)
+		return least == UINT64_MAX ? 0 : least;
+	/* Who has its head start, or the credit, is before others, and not where no level is. */
+	first = turn(f->turns.v[0]);
+	ahead = (lowest_step(f->steps) - f->turns.v[0]->step) * SCHED_AGE_NS + SCHED_CREDIT_NS;
+	return least == UINT64_MAX || first + ahead < least ? first : least;
+}
+
+/* The virtual time of who comes beside others with a task of that priority step. */
+static uint64_t begins_at(struct sched *s, struct sched_flow *f, uint32_t step)
+{
+	uint64_t turn, head;
+
+	if (__builtin_expect(f->levels.nr < s->nr_devices, 0))
+		make_levels(s, f);
+	turn = lowest_turn(s, f);
+	head = step_for(f, step) * SCHED_AGE_NS;
+	return turn > f->levels.vtime + head ? turn - head : f->levels.vtime;
+}
+
+void program_comes(struct sched *s, struct sched_flow *f, struct sched_program *p,
+		   const struct graph_node *n)
+{
+	uint64_t at;
+
+	/* Its number may have been another one's that is gone. */
+	p->gone = false;
+	if (p->used || p->running)
+		return;
+	p->waited = false;
+	if (f->used || f->running)
+		at = begins_at(s, f, (uint32_t)priority_step(n->d.priority));
+	else
+		at = f->levels.vtime;
+	if (p->account.vtime >= at)
+		return;
+	if (__builtin_expect(f->levels.lifts, 0))
+		level_moved(&f->levels, &p->account, at - p->account.vtime);
+	p->account.vtime = at;
 }

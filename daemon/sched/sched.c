@@ -24,8 +24,13 @@
 /* Tenants that only wait for quicker devices: those idle may be others' quick ones. */
 #define LOOK_WAITERS	16
 
-/* Tenants that are passed over since they would be lifted: among so many the first one is found. */
+/*
+ * Tenants that are passed over since they would be lifted: among so many the first one is found.
+ * The same for the programs of one tenant; of those behind so many are asked at a time, in turn.
+ */
 #define LOOK_LIFTED	64
+#define LOOK_LATER	16
+#define LOOK_OTHERS	4
 
 /* Tenants that are looked at for one that a running task should make way for. */
 #define LOOK_TENANTS	256
@@ -136,7 +141,7 @@ struct sched *sched_create(const struct sched_params *params)
 static void flow_free(struct sched *s, struct sched_flow *f)
 {
 	programs_fini(s, f);
-	free(f->lifts);
+	free(f->account.lifts);
 	free(f->cap);
 	free(f);
 }
@@ -157,6 +162,7 @@ void sched_destroy(struct sched *s)
 	for (uint32_t i = 0; i < s->nr_devices; i++)
 		free(s->devices[i].lane);
 	free(s->devices);
+	level_free(&s->levels);
 	free(s->active);
 	free(s->buckets);
 	free(s->programs);
@@ -182,6 +188,8 @@ int sched_device_set(struct sched *s, uint32_t device, uint32_t lanes)
 		s->devices = d;
 		s->nr_devices = device + 1;
 	}
+	if (!level_room(s, &s->levels))
+		return -ENOMEM;
 	d = &s->devices[device];
 	if (lanes > d->lanes_size) {
 		struct sched_lane *lane = realloc(d->lane, lanes * sizeof(*lane));
@@ -298,6 +306,8 @@ static void lane_give(struct sched *s, struct graph_node *n, uint64_t run_ns)
 	struct sched_lane *l = &d->lane[n->sched.lane];
 
 	d->given_ns += run_ns;
+	level_ends(&s->levels.of[n->device]);
+	program_left_device(n->sched.flow, n);
 	if (n->sched.part) {
 		d->parts -= n->sched.part;
 		d->full_ns -= n->sched.full_ns;
@@ -347,6 +357,47 @@ static inline void charge_all(struct sched *s)
 		charge_owing(s);
 }
 
+static __attribute__((noinline)) uint64_t level_of_busy(const struct sched *s)
+{
+	uint64_t least = s->nr_active ? s->active[0]->account.vtime : UINT64_MAX;
+
+	least = level_lowest(s, &s->levels, least);
+	return least == UINT64_MAX || least < s->levels.vtime ? s->levels.vtime : least;
+}
+
+/* Where one who has had nothing begins, as things are now. */
+static inline uint64_t level_least(const struct sched *s)
+{
+	return s->running || s->nr_active ? level_of_busy(s) : s->levels.vtime_max;
+}
+
+/* Whoever is not beyond that has no more than the credit by being forgotten. */
+static uint64_t level_farthest(const struct sched *s)
+{
+	uint64_t most = level_least(s);
+
+	for (uint32_t i = 0; i < s->nr_devices; i++)
+		if (s->levels.of[i].at > most)
+			most = s->levels.of[i].at;
+	return most;
+}
+
+/* For a task of @ns.  Its own next task may have been charged for more than it takes, lately. */
+static struct sched_terms flow_terms(struct sched *s, struct sched_flow *f, uint64_t ns)
+{
+	return (struct sched_terms){
+		.credit = virtual_ns(s, f, SCHED_CREDIT_NS + ns),
+		.waited = f->waited,
+	};
+}
+
+static uint64_t flow_lifted(struct sched *s, struct sched_flow *f, uint32_t device, uint64_t ns)
+{
+	struct sched_terms terms = flow_terms(s, f, ns);
+
+	return level_lifted(s, &s->levels, &f->account, device, &terms);
+}
+
 /* Tenants that have nothing here, and nothing to remember, may go. */
 static void sweep_flows(struct sched *s)
 {
@@ -359,7 +410,7 @@ static void sweep_flows(struct sched *s)
 			struct sched_flow *f = *p;
 
 			if (f->used || f->running || f->blocked || f->children ||
-			    f->vtime > far ||
+			    f->account.vtime > far ||
 			    ((f->weight != DEFAULT_WEIGHT || f->cap) &&
 			     s->round - f->told <= SCHED_ROUNDS)) {
 				p = &f->hash_next;
@@ -405,7 +456,7 @@ static __attribute__((cold, noinline)) struct sched_flow *flow_new(struct sched 
 	f->tenant = tenant;
 	f->weight = DEFAULT_WEIGHT;
 	f->active = NOT_QUEUED;
-	f->vtime = s->vtime;
+	f->account.vtime = s->levels.vtime;
 	f->hash_next = s->buckets[bucket_of(s, tenant)];
 	s->buckets[bucket_of(s, tenant)] = f;
 	s->nr_flows++;
@@ -490,18 +541,31 @@ uint64_t sched_tenant_device_ns(const struct sched *s, uint64_t tenant)
 	return f ? f->device_ns + (f == s->owing ? s->owing_ns : 0) : 0;
 }
 
+/* Virtual times have come to SCHED_FAR, so all begin anew. */
+static __attribute__((cold, noinline)) void rebase(struct sched *s)
+{
+	for (uint32_t i = 0; i <= s->bucket_mask; i++)
+		for (struct sched_flow *f = s->buckets[i]; f; f = f->hash_next)
+			f->account.vtime = 0;
+	s->levels.vtime = 0;
+	s->levels.vtime_max = 0;
+	level_anew(&s->levels);
+}
+
 /* @f has used what it was charged: where nobody is left, all begin anew. */
 static void flow_settled(struct sched *s, const struct sched_flow *f)
 {
-	if (s->vtime_max < f->vtime)
-		s->vtime_max = f->vtime;
-	if (__builtin_expect(f->vtime > SCHED_FAR, 0))
-		level_rebase(s);
+	struct sched_levels *l = &s->levels;
+
+	if (l->vtime_max < f->account.vtime)
+		l->vtime_max = f->account.vtime;
+	if (__builtin_expect(f->account.vtime > SCHED_FAR, 0))
+		rebase(s);
 	if (s->queued || s->running)
 		return;
-	s->vtime = s->vtime_max;
-	if (__builtin_expect(s->lifts, 0))
-		level_anew(s);
+	l->vtime = l->vtime_max;
+	if (__builtin_expect(l->lifts, 0))
+		level_anew(l);
 }
 
 /* Who had nothing here begins where the others are. */
@@ -509,12 +573,12 @@ static void flow_comes(const struct sched *s, struct sched_flow *f)
 {
 	uint64_t least = level_least(s), by;
 
-	if (f->vtime >= least)
+	if (f->account.vtime >= least)
 		return;
-	by = least - f->vtime;
-	f->vtime = least;
-	if (__builtin_expect(s->lifts, 0))
-		level_moved(s, f, by);
+	by = least - f->account.vtime;
+	f->account.vtime = least;
+	if (__builtin_expect(s->levels.lifts, 0))
+		level_moved(&s->levels, &f->account, by);
 }
 
 /* ------------------------------------------------------------------ */
@@ -522,8 +586,8 @@ static void flow_comes(const struct sched *s, struct sched_flow *f)
 
 static bool flow_before(const struct sched_flow *a, const struct sched_flow *b)
 {
-	if (a->vtime != b->vtime)
-		return a->vtime < b->vtime;
+	if (a->account.vtime != b->account.vtime)
+		return a->account.vtime < b->account.vtime;
 	return task_before(a->first, b->first);
 }
 
@@ -625,7 +689,7 @@ int sched_push(struct sched *s, struct graph_node *node, uint64_t now_ns)
 	node->sched.lane = 0;
 	node->sched.push_ns = now_ns;
 	node->sched.due = due(node, now_ns);
-	program_comes(f, p, node);
+	program_comes(s, f, p, node);
 	program_put(f, node);
 	if (s->ops.tight)
 		follow_queued(s, node);
@@ -683,6 +747,7 @@ void sched_remove(struct sched *s, struct graph_node *node)
 	s->stuck = false;
 	flow_changed(s, f);
 	flow_settled(s, f);
+	program_settled(f, p);
 	if (f->counted)
 		share_uncount(s, f);
 	program_left(s, p);
@@ -867,12 +932,13 @@ static __attribute__((cold)) struct graph_node *pick_started(const struct sched 
 
 /*
  * What may still wait, or be passed over since it would be lifted, before a pick is over.
- * @first: the least tag of those passed over so; @last: nobody is, any more.
+ * @first: the least tag of those passed over so; @last: nobody is, any more; @asked: who is not
+ * before that one is, whether lifted or not.
  */
 struct waits {
 	uint32_t tenants, tasks, lifted;
 	uint64_t first;
-	bool last;
+	bool last, asked;
 };
 
 /* The least start tag of those behind the first in the heap. */
@@ -881,8 +947,8 @@ static uint64_t next_vtime(const struct sched *s)
 	uint64_t least = UINT64_MAX;
 
 	for (uint32_t i = 1; i < s->nr_active && i <= 2; i++)
-		if (s->active[i]->vtime < least)
-			least = s->active[i]->vtime;
+		if (s->active[i]->account.vtime < least)
+			least = s->active[i]->account.vtime;
 	return least;
 }
 
@@ -895,16 +961,203 @@ static bool is_later(struct sched *s, struct sched_flow *f, struct graph_node *n
 {
 	uint64_t at, ns;
 
-	if (__builtin_expect(f->vtime >= s->devices[device].level && !s->lifts, 1) || waits->last)
+	if (__builtin_expect(f->account.vtime >= s->levels.of[device].at && !s->levels.lifts &&
+			     !waits->asked, 1) ||
+	    waits->last)
 		return false;
 	ns = model_predict_ns(&s->model, model_id(task_kind(n), device));
-	at = level_lifted(s, f, device, ns);
-	if (at <= f->vtime || (at <= waits->first && at <= next_vtime(s)))
+	at = flow_lifted(s, f, device, ns);
+	if (waits->asked ? at < waits->first :
+			   at <= f->account.vtime ||
+			   (at <= waits->first && at <= next_vtime(s)))
 		return false;
 	f->later = at;
 	if (s->chosen == n)
 		s->chosen = NULL;
 	return true;
+}
+
+/**
+ * struct search - for the first task of a tenant that finds a device
+ * @waits:	of the pick
+ * @tried, @nr:	those that found none, until it is over
+ * @waiting:	so many may still have an idle device that could run them, and wait
+ * @later, @nr_later: programs that would be lifted, so that others are asked before them; the
+ *		latest one, and how many
+ * @first:	that of them which would be first
+ * @device:	that it found
+ * @in_turn:	it goes by its turn
+ */
+struct search {
+	struct waits *waits;
+	struct graph_node *tried[LOOK_AHEAD];
+	uint32_t nr, nr_later, waiting;
+	struct sched_program *later, *first;
+	uint32_t device;
+	bool in_turn;
+};
+
+static inline __attribute__((always_inline)) bool finds_device(struct sched *s, struct search *l,
+							       struct graph_node *n,
+							       uint64_t now_ns)
+{
+	if (__builtin_expect(s->booking, 0))
+		find_room(s, n, now_ns);
+	s->told = NULL;
+	l->device = is_started(n) ? where_it_was(s, n) : s->policy->choose(s, n, now_ns);
+	return l->device != SCHED_NO_DEVICE;
+}
+
+/* @n of @p waits, although an idle device could run it. */
+static void prefers_to_wait(struct sched *s, struct sched_flow *f, struct sched_program *p,
+			    struct graph_node *n, struct search *l)
+{
+	l->waiting--;
+	l->waits->tasks -= !waits_for_speed(s, n);
+	if (!f->levels.nr || p->by_due)
+		return;
+	p->waited = true;
+	if (program_turn(p) < f->levels.waited)
+		f->levels.waited = program_turn(p);
+}
+
+/* Others than @p, which would be lifted, are asked before it. */
+static void put_off(struct sched *s, struct sched_flow *f, struct search *l,
+		    struct sched_program *p)
+{
+	if (s->chosen == p->tasks[0])
+		s->chosen = NULL;
+	program_hide(f, p);
+	p->later_next = l->later;
+	l->later = p;
+	l->nr_later++;
+	if (!l->first || p->later < l->first->later)
+		l->first = p;
+}
+
+/* The turn of the first one that was put off has come. */
+static __attribute__((cold, noinline)) struct graph_node *take_first(struct sched *s,
+								      struct search *l,
+								      uint64_t now_ns)
+{
+	struct graph_node *n = l->first->tasks[0];
+
+	l->in_turn = true;
+	l->first->later = 0;
+	l->first = NULL;
+	for (struct sched_program *p = l->later; p; p = p->later_next)
+		if (p->later && (!l->first || p->later < l->first->later))
+			l->first = p;
+	return finds_device(s, l, n, now_ns) ? n : NULL;
+}
+
+/* Whether @p finds a device, and would have its turn there before @turn; that is its own then. */
+static bool is_before(struct sched *s, struct sched_flow *f, struct search *l,
+		      struct sched_program *p, uint64_t *turn, uint64_t now_ns)
+{
+	struct graph_node *n = p->tasks[0];
+	uint64_t at;
+
+	if (!finds_device(s, l, n, now_ns))
+		return false;
+	if (s->chosen == n)
+		s->chosen = NULL;
+	at = program_turn_at(s, f, p, l->device);
+	if (at >= *turn)
+		return false;
+	*turn = at;
+	return true;
+}
+
+/*
+ * There are more programs than a search asks.  Those behind would wait for the first ones to have
+ * had as much, which these may not even want here: so some of them are asked in turn, and who was
+ * found so for a device that is idle.
+ */
+static __attribute__((cold, noinline)) struct graph_node *ask_others(struct sched *s,
+								      struct sched_flow *f,
+								      struct search *l,
+								      uint64_t now_ns)
+{
+	uint64_t turn = l->first ? l->first->later : UINT64_MAX;
+	struct sched_program *p, *best = NULL;
+
+	for (uint32_t i = 0; i < f->levels.nr; i++) {
+		p = f->levels.of[i].found;
+		if (p && program_waits(p) && has_idle_lane(&s->devices[i]) &&
+		    is_before(s, f, l, p, &turn, now_ns))
+			best = p;
+	}
+	for (uint32_t i = 0; i < LOOK_OTHERS && i < f->turns.nr; i++) {
+		p = f->turns.v[f->asked++ % f->turns.nr];
+		if (is_before(s, f, l, p, &turn, now_ns))
+			best = p;
+	}
+	if (!best || !finds_device(s, l, best->tasks[0], now_ns))
+		return NULL;
+	l->in_turn = true;
+	if (l->device < f->levels.nr)
+		f->levels.of[l->device].found = best;
+	return best->tasks[0];
+}
+
+/* It is where it was; its device is @l->device.  NULL: none found one */
+static struct graph_node *search(struct sched *s, struct sched_flow *f, struct search *l,
+				 uint64_t now_ns)
+{
+	/* So that there are some left for each, also of those that only wait. */
+	uint32_t each = f->nr_programs > 1 ? of_each(f, LOOK_WAITING) : LOOK_AHEAD, left = each;
+	bool several = f->nr_programs > 1;
+	struct graph_node *n = NULL;
+
+	while (f->nr_programs && l->nr < LOOK_AHEAD && l->nr_later < LOOK_LATER && l->waiting &&
+	       l->waits->tasks) {
+		struct sched_program *p = program_next(f);
+
+		l->in_turn = program_by_turn(f, p);
+		if (__builtin_expect(l->first && l->in_turn &&
+				     l->first->later <= program_turn(p), 0)) {
+			n = take_first(s, l, now_ns);
+			if (n)
+				return n;
+			continue;
+		}
+		n = p->tasks[0];
+		if (finds_device(s, l, n, now_ns)) {
+			if (!f->levels.nr || !l->in_turn ||
+			    !program_is_later(s, f, p, l->device,
+					      l->first ? l->first->later : UINT64_MAX))
+				return n;
+			put_off(s, f, l, p);
+			left = each;
+			continue;
+		}
+		if (!is_started(n) && idle_could_run(s, n, now_ns))
+			prefers_to_wait(s, f, p, n, l);
+		program_take(f, n);
+		l->tried[l->nr++] = n;
+		/* Who finds nothing for some of its tasks keeps nobody from finding something. */
+		if (--left)
+			continue;
+		if (p->used)
+			program_hide(f, p);
+		left = each;
+	}
+	n = several && f->turns.nr && !s->booking ? ask_others(s, f, l, now_ns) : NULL;
+	while (!n && l->first)
+		n = take_first(s, l, now_ns);
+	return n;
+}
+
+/* All that were taken out of the heaps for it are there again. */
+static void search_over(struct sched_flow *f, struct search *l)
+{
+	while (l->nr)
+		program_put(f, l->tried[--l->nr]);
+	for (; __builtin_expect(!!l->later, 0); l->later = l->later->later_next) {
+		l->later->later = 0;
+		program_show(f, l->later);
+	}
 }
 
 /*
@@ -914,59 +1167,42 @@ static bool is_later(struct sched *s, struct sched_flow *f, struct graph_node *n
 static struct graph_node *pick_from(struct sched *s, struct sched_flow *f, uint64_t now_ns,
 				    struct waits *waits)
 {
-	struct graph_node *tried[LOOK_AHEAD], *n = NULL;
-	uint32_t nr = 0, device = SCHED_NO_DEVICE, waiting = LOOK_WAITING;
-	/* So that there are some left for each, also of those that only wait. */
-	uint32_t each = f->nr_programs > 1 ? of_each(f, LOOK_WAITING) : LOOK_AHEAD, left = each;
+	uint32_t asked = f->asked;
+	struct graph_node *n;
+	struct search l;
 
 	if (__builtin_expect(f->away_until != 0, 0) && !s->booking) {
 		n = pick_others(s, f, now_ns);
 		if (n)
 			return n;
 	}
-	while (f->nr_programs && nr < LOOK_AHEAD && waiting && waits->tasks) {
-		struct sched_program *p = program_next(f);
-
-		n = p->tasks[0];
-		if (__builtin_expect(s->booking, 0))
-			find_room(s, n, now_ns);
-		s->told = NULL;
-		device = is_started(n) ? where_it_was(s, n) :
-					 s->policy->choose(s, n, now_ns);
-		if (device != SCHED_NO_DEVICE)
-			break;
-		if (!is_started(n) && idle_could_run(s, n, now_ns)) {
-			waiting--;
-			waits->tasks -= !waits_for_speed(s, n);
-		}
-		program_take(f, n);
-		tried[nr++] = n;
-		/* Who finds nothing for some of its tasks keeps nobody from finding something. */
-		if (--left)
-			continue;
-		if (p->used)
-			program_hide(f, p);
-		left = each;
-	}
-	if (waiting < LOOK_WAITING) {
+	f->levels.waited = UINT64_MAX;
+	l.waits = waits;
+	l.waiting = LOOK_WAITING;
+	l.nr = 0;
+	l.nr_later = 0;
+	l.later = NULL;
+	l.first = NULL;
+	n = search(s, f, &l, now_ns);
+	if (l.waiting < LOOK_WAITING) {
 		waits->tenants--;
 		f->waited = true;
-		if (f->vtime < s->waited)
-			s->waited = f->vtime;
+		if (f->account.vtime < s->levels.waited)
+			s->levels.waited = f->account.vtime;
 	}
-	if (device != SCHED_NO_DEVICE && is_later(s, f, n, device, waits)) {
+	if (n && is_later(s, f, n, l.device, waits)) {
+		/* The next search begins with the same ones. */
+		f->asked = asked;
 		n = NULL;
-	} else if (device != SCHED_NO_DEVICE) {
-		program_in_turn(f, n);
+	} else if (n) {
+		if (f->levels.nr && l.in_turn)
+			program_in_turn(s, f, n, l.device);
 		if (__builtin_expect(s->follows && !s->booking, 0))
-			n = follow(s, f, n, device, now_ns);
-		n->device = device;
+			n = follow(s, f, n, l.device, now_ns);
+		n->device = l.device;
 		program_take(f, n);
-	} else {
-		n = NULL;
 	}
-	while (nr)
-		program_put(f, tried[--nr]);
+	search_over(f, &l);
 	/* Those that have begun may have to go on for others to begin. */
 	if (__builtin_expect(!n && f->started, 0) && !s->booking && !f->later)
 		n = pick_started(s, f);
@@ -1089,13 +1325,34 @@ static __attribute__((cold, noinline)) struct graph_node *pick_later(struct sche
 	return pick_from(s, f, now_ns, &waits);
 }
 
+/* More would be lifted than a pick passes over: as in ask_others(), who is before @first. */
+static __attribute__((cold, noinline)) struct graph_node *ask_tenants(struct sched *s,
+								       uint64_t first,
+								       uint64_t now_ns)
+{
+	struct waits waits = {
+		.tenants = LOOK_OTHERS, .tasks = LOOK_WAITING, .first = first, .asked = true,
+	};
+	struct graph_node *n = NULL;
+
+	for (uint32_t i = 0; i < LOOK_OTHERS && i < s->nr_active && !n && waits.tasks; i++) {
+		struct sched_flow *f = s->active[s->asked++ % s->nr_active];
+
+		if (f->capped && cap_until(s, f) > s->now_ns)
+			continue;
+		n = pick_from(s, f, now_ns, &waits);
+		f->later = 0;
+	}
+	return n;
+}
+
 /*
  * The first task, of whoever's turn it is, that finds a device.  Those passed over gather
  * behind the heap's end, in the places that it gave up.
  */
 static struct graph_node *pick(struct sched *s, uint64_t now_ns)
 {
-	struct waits waits = { LOOK_WAITERS, LOOK_WAITING, LOOK_LIFTED, UINT64_MAX, false };
+	struct waits waits = { LOOK_WAITERS, LOOK_WAITING, LOOK_LIFTED, UINT64_MAX, false, false };
 	uint32_t all = s->nr_active;
 	struct sched_flow *later = NULL;
 	struct graph_node *n = NULL;
@@ -1103,7 +1360,7 @@ static struct graph_node *pick(struct sched *s, uint64_t now_ns)
 	while (s->nr_active && waits.tenants && waits.tasks && waits.lifted) {
 		struct sched_flow *f = s->active[0];
 
-		if (__builtin_expect(later && later->later <= f->vtime, 0)) {
+		if (__builtin_expect(later && later->later <= f->account.vtime, 0)) {
 			n = pick_later(s, &later, all, now_ns);
 			if (n)
 				break;
@@ -1119,6 +1376,8 @@ static struct graph_node *pick(struct sched *s, uint64_t now_ns)
 		if (f->later && (!later || f->later < later->later))
 			later = f;
 	}
+	if (__builtin_expect(!waits.lifted && !n && later, 0))
+		n = ask_tenants(s, later->later, now_ns);
 	while (__builtin_expect(later && !n, 0))
 		n = pick_later(s, &later, all, now_ns);
 	/* The lowest of those places is the latest one, so go upwards. */
@@ -1147,6 +1406,7 @@ static struct graph_node *pick_spare(struct sched *s, uint64_t now_ns)
 
 			if (!n)
 				continue;
+			program_in_turn(s, f, n, n->device);
 			program_take(f, n);
 			return n;
 		}
@@ -1195,10 +1455,17 @@ static void placed(struct sched *s, struct graph_node *n, uint32_t lane, uint64_
 	}
 	n->sched.predicted_ns = predicted;
 	predicted = predicted ? predicted : GUESS_NS;
-	level_take(s, f, n->device, predicted);
+	if (__builtin_expect(f->account.vtime > SCHED_FAR, 0))
+		rebase(s);
+	if (__builtin_expect(!level_is_at(s, &s->levels, &f->account, n->device, 0), 0)) {
+		struct sched_terms terms = flow_terms(s, f, predicted);
+
+		level_lift(s, &s->levels, &f->account, n->device, &terms, 0);
+	}
+	level_begins(&s->levels.of[n->device], &f->account);
 	n->sched.charged = virtual_ns(s, f, predicted);
-	f->vtime += n->sched.charged;
-	program_picked(f, n, predicted, now_ns);
+	f->account.vtime += n->sched.charged;
+	program_picked(s, f, n, predicted, now_ns);
 	if (f->capped)
 		cap_charge(s, f, predicted, 0);
 	f->running++;
@@ -1283,7 +1550,7 @@ int sched_book(struct sched *s, struct graph_node *node, uint32_t device, uint32
 		node->sched.program = NULL;
 		return -EAGAIN;
 	}
-	program_comes(f, node->sched.program, node);
+	program_comes(s, f, node->sched.program, node);
 	node->sched.booked_ns = ns;
 	s->devices[device].lane[lane].booked_ns += ns;
 	node->device = device;
@@ -1291,8 +1558,8 @@ int sched_book(struct sched *s, struct graph_node *node, uint32_t device, uint32
 	node->sched.lane = 0;
 	node->sched.push_ns = now_ns;
 	node->sched.due = due(node, now_ns);
-	program_in_turn(f, node);
-	s->waited = UINT64_MAX;
+	s->levels.waited = f->levels.waited = UINT64_MAX;
+	program_in_turn(s, f, node, device);
 	placed(s, node, lane, now_ns);
 	return 0;
 }
@@ -1311,7 +1578,7 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 		return NULL;
 	charge_all(s);
 	s->thinking = false;
-	s->waited = UINT64_MAX;
+	s->levels.waited = UINT64_MAX;
 	if (s->idle_lanes)
 		n = pick(s, now_ns);
 	if (!n && s->idle_lanes)
@@ -1339,9 +1606,10 @@ static inline void charge_ran(struct sched *s, const struct graph_node *node, ui
 	uint64_t guess = node->sched.predicted_ns ? node->sched.predicted_ns : GUESS_NS;
 	struct sched_flow *f = node->sched.flow;
 
-	f->vtime += virtual_ns(s, f, run_ns);
+	f->account.vtime += virtual_ns(s, f, run_ns);
 	/* It is less where all have begun anew since then. */
-	f->vtime -= f->vtime < node->sched.charged ? f->vtime : node->sched.charged;
+	f->account.vtime -= f->account.vtime < node->sched.charged ? f->account.vtime :
+								     node->sched.charged;
 	program_charge(f, node->sched.program, run_ns - guess);
 	if (f->capped)
 		cap_charge(s, f, run_ns, guess);
@@ -1362,6 +1630,7 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 	s->running--;
 	node->sched.flow = NULL;
 	node->sched.program = NULL;
+	program_settled(f, p);
 	program_left(s, p);
 	flow_changed(s, f);
 	flow_settled(s, f);
@@ -1392,12 +1661,12 @@ static bool could_use(struct sched *s, const struct sched_flow *g, uint32_t devi
 static bool others_turn(struct sched *s, const struct graph_node *node, bool room)
 {
 	const struct sched_flow *f = node->sched.flow;
-	uint64_t at = level_own(s, f, node->device);
+	uint64_t at = level_own(&s->levels, &f->account, node->device);
 
 	for (uint32_t i = 0; i < s->nr_active && i < LOOK_TENANTS; i++) {
 		struct sched_flow *g = s->active[i];
 
-		if (g != f && level_lifted(s, g, node->device, 0) < at &&
+		if (g != f && flow_lifted(s, g, node->device, 0) < at &&
 		    !(g->capped && cap_until(s, g) > s->now_ns) &&
 		    could_use(s, g, node->device, room))
 			return true;
@@ -1408,6 +1677,7 @@ static bool others_turn(struct sched *s, const struct graph_node *node, bool roo
 void sched_progress(struct sched *s, struct graph_node *node, uint64_t ran_ns, uint64_t now_ns)
 {
 	struct sched_flow *f = node->sched.flow;
+	uint64_t at;
 
 	charge_all(s);
 	told_time(s, now_ns);
@@ -1420,9 +1690,12 @@ void sched_progress(struct sched *s, struct graph_node *node, uint64_t ran_ns, u
 	node->sched.predicted_ns = ran_ns;
 	flow_changed(s, f);
 	/* Who comes now owes nothing, and is owed nothing of what others had while he was away. */
-	level_reach(s, f, node->device, false);
-	if (s->vtime_max < f->vtime)
-		s->vtime_max = f->vtime;
+	at = level_own(&s->levels, &f->account, node->device);
+	if (s->nr_active && s->active[0]->account.vtime < at)
+		at = s->active[0]->account.vtime;
+	level_reach(s, &s->levels, node->device, at);
+	if (s->levels.vtime_max < f->account.vtime)
+		s->levels.vtime_max = f->account.vtime;
 }
 
 bool sched_makes_way(struct sched *s, const struct graph_node *node, uint64_t all_ns,
@@ -1445,7 +1718,8 @@ bool sched_makes_way(struct sched *s, const struct graph_node *node, uint64_t al
 		return true;
 	/* Who has waited meanwhile could not have had it. */
 	if (room != SCHED_ROOM_NONE)
-		level_reach(s, f, node->device, true);
+		level_reach(s, &s->levels, node->device,
+			    level_own(&s->levels, &f->account, node->device));
 	return all_ns >= SCHED_LONG_NS &&
 	       next_of_others(s, f, task_context(node), due(node, now_ns), node->device,
 			      room == SCHED_ROOM_PLENTY);
@@ -1488,8 +1762,8 @@ int sched_put_back(struct sched *s, struct graph_node *node, uint64_t ran_ns, ui
 		flow_activate(s, f);
 	else if (f->counted || f->busy_children)
 		share_uncount(s, f);
-	if (s->vtime_max < f->vtime)
-		s->vtime_max = f->vtime;
+	if (s->levels.vtime_max < f->account.vtime)
+		s->levels.vtime_max = f->account.vtime;
 	return gone;
 }
 
@@ -1500,7 +1774,7 @@ static void charge(struct sched *s, struct sched_flow *f, uint64_t run_ns)
 	/* A busy tenant keeps what it is behind. */
 	if (!f->used && !f->running)
 		flow_comes(s, f);
-	f->vtime += virtual_ns(s, f, run_ns);
+	f->account.vtime += virtual_ns(s, f, run_ns);
 	f->device_ns += run_ns;
 	if (f->capped)
 		cap_charge(s, f, run_ns, 0);
