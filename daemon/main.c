@@ -173,7 +173,8 @@ static int open_kernel(struct daemon *d)
 	if (d->options.no_kernel || d->options.user ||
 	    d->config.link.kind == CONFIG_LINK_BROKER)
 		return 0;
-	err = kernel_link_open(CONTROL_DEVICE, d->holdings, on_lost, d, &d->kernel);
+	err = kernel_link_open(CONTROL_DEVICE, d->options.take_over, d->holdings, on_lost, d,
+			       &d->kernel);
 	if (err == -ENOENT && d->broker && d->config.link.kind == CONFIG_LINK_AUTO) {
 		log_info("no module: serving the socket only", log_str("path", CONTROL_DEVICE));
 		return 0;

@@ -26,6 +26,7 @@ static const char usage[] =
 	"                     --user none)\n"
 	"  --no-kernel        don't attach to /dev/arax-ctl\n"
 	"  --no-broker        don't listen on a socket\n"
+	"  --take-over        take the module from an araxd that was killed and can't end\n"
 	"  --foreground       stay in the foreground (araxd always does)\n"
 	"  --log-level LEVEL  err, warning, notice, info or debug\n"
 	"  --trace FILE       record every task there, for arax trace\n"
@@ -34,7 +35,7 @@ static const char usage[] =
 	"\n"
 	"Exit status: 0 stopped by SIGTERM or SIGINT, 1 failed, 2 wrong usage.\n";
 
-enum { USER = 1, CONFIG, SOCKET, KERNELS, KIND, TENANTS, NO_KERNEL, NO_BROKER, FOREGROUND, LEVEL, TRACE, READY,
+enum { USER = 1, CONFIG, SOCKET, KERNELS, KIND, TENANTS, NO_KERNEL, NO_BROKER, TAKE_OVER, FOREGROUND, LEVEL, TRACE, READY,
 	HELP, VERSION };
 
 static const struct option longs[] = {
@@ -46,6 +47,7 @@ static const struct option longs[] = {
 	{ "tenants", required_argument, NULL, TENANTS },
 	{ "no-kernel", no_argument, NULL, NO_KERNEL },
 	{ "no-broker", no_argument, NULL, NO_BROKER },
+	{ "take-over", no_argument, NULL, TAKE_OVER },
 	{ "foreground", no_argument, NULL, FOREGROUND },
 	{ "log-level", required_argument, NULL, LEVEL },
 	{ "trace", required_argument, NULL, TRACE },
@@ -102,6 +104,9 @@ static int take(struct options *o, int opt)
 	case NO_BROKER:
 		o->no_broker = true;
 		break;
+	case TAKE_OVER:
+		o->take_over = true;
+		break;
 	case FOREGROUND:
 		break;
 	case LEVEL:
@@ -144,6 +149,8 @@ int options_parse(struct options *o, int argc, char **argv)
 		return fail("unexpected argument", argv[optind]);
 	if (o->no_broker && (o->user || o->no_kernel))
 		return fail("no link is left", NULL);
+	if (o->take_over && (o->user || o->no_kernel))
+		return fail("--take-over is about the module, which is not used", NULL);
 	return 0;
 }
 

@@ -12,6 +12,7 @@ struct options {
 	bool user;		/* private: one user, no module, no root */
 	bool no_kernel;
 	bool no_broker;
+	bool take_over;		/* of the module, from one that is stuck */
 	const char *config;	/* NULL: the system's, if it exists */
 	const char *socket;	/* NULL: by configuration or default */
 	const char *log_level;	/* NULL: by configuration */

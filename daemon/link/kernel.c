@@ -392,8 +392,8 @@ static int map_areas(struct kernel_link *k, const struct arax_attach *a)
 	return 0;
 }
 
-int kernel_link_open(const char *path, struct holdings *holdings, void (*on_lost)(void *arg),
-		     void *arg, struct kernel_link **out)
+int kernel_link_open(const char *path, bool take_over, struct holdings *holdings,
+		     void (*on_lost)(void *arg), void *arg, struct kernel_link **out)
 {
 	struct arax_attach a = { .size = sizeof(a), .flags = ARAX_ATTACH_RECOVER };
 	struct kernel_link *k = calloc(1, sizeof(*k));
@@ -415,10 +415,15 @@ int kernel_link_open(const char *path, struct holdings *holdings, void (*on_lost
 				log_errno(err));
 		goto free;
 	}
+	if (take_over)
+		a.flags |= ARAX_ATTACH_TAKEOVER;
 	err = call(k, ARAX_IOC_ATTACH, &a);
-	if (err) {
-		log_err(err == -EBUSY ? "another araxd is attached to the module" :
-			"can't attach to the module", log_str("path", path), log_errno(err));
+	if (err == -EBUSY) {
+		log_err("another araxd is attached to the module", log_str("path", path),
+			log_str("remedy", "stop it; where it was killed and can't end (state D): araxd --take-over"));
+		goto close;
+	} else if (err) {
+		log_err("can't attach to the module", log_str("path", path), log_errno(err));
 		goto close;
 	}
 	err = map_areas(k, &a);

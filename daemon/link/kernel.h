@@ -3,6 +3,8 @@
 #ifndef ARAXD_LINK_KERNEL_H
 #define ARAXD_LINK_KERNEL_H
 
+#include <stdbool.h>
+
 struct arax_limit;
 struct holdings;
 struct kernel_link;
@@ -11,12 +13,13 @@ struct link;
 /*
  * Becomes the module's mediator and takes over what a predecessor left queued.
  * -ENOENT: no module; -EBUSY: another araxd is attached, or has not wholly
- * gone; -EPERM: not root.  Errors but ENOENT are logged.  @holdings: what clients have
+ * gone; -EPERM: not root.  Errors but ENOENT are logged.  @take_over: also from one that has not,
+ * of which no task is replayed then.  @holdings: what clients have
  * of the process' descriptors and mappings, by all links; it outlives this one.
  * @on_lost: once, from the poller, when the module does not answer any more.
  */
-int kernel_link_open(const char *path, struct holdings *holdings, void (*on_lost)(void *arg),
-		     void *arg, struct kernel_link **out);
+int kernel_link_open(const char *path, bool take_over, struct holdings *holdings,
+		     void (*on_lost)(void *arg), void *arg, struct kernel_link **out);
 struct link *kernel_link_link(struct kernel_link *k);
 /* ARAX_IOC_LIMIT_SET; any thread. */
 int kernel_link_limit_set(struct kernel_link *k, const struct arax_limit *a);

@@ -124,6 +124,32 @@ TEST(queued_tasks_survive_a_restart)
 	kill_daemon(daemon, SIGTERM);
 }
 
+/* Another one takes its seat, and its tasks fail; should it go on after all, it finds that out. */
+TEST(one_that_hangs_is_thrown_out)
+{
+	pid_t hung = start_daemon(), daemon;
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *b = stack_buffer(&s, 4096), *c = stack_buffer(&s, 4096);
+	struct arax_event running = { 0 }, next = { 0 };
+	int status;
+
+	if (!stack_on_kernel(&s))
+		tap_skip("a socket stays its araxd's until that is gone");
+	begin(&s, b, 1000000, &running);
+	CHECK_EQ(kill(hung, SIGSTOP), 0);
+	daemon = start_daemon_with("--take-over");
+	CHECK_EQ(arax_wait(&running, arax_deadline(60 * SECOND)), -EOWNERDEAD);
+	stack_launch(&s, s.q, "st_add", c, 1, &next);
+	CHECK_EQ(arax_wait(&next, arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(*(uint32_t *)arax_buffer_data(c), 1);
+	CHECK_EQ(kill(hung, SIGCONT), 0);
+	CHECK_EQ(waitpid(hung, &status, 0), hung);
+	CHECK(WIFEXITED(status));
+	CHECK_EQ(WEXITSTATUS(status), 1);
+	arax_close(s.ax);
+	kill_daemon(daemon, SIGTERM);
+}
+
 /* Whatever kernels the module has seen: those that can run are there, under their ids. */
 TEST(kernels_are_those_of_the_daemon)
 {

@@ -77,6 +77,9 @@ ok $? "wrong usage exits with 2"
 "$araxd" --user --config "$dir/none" 2>/dev/null
 [ $? = 1 ]
 ok $? "a configuration that isn't there exits with 1"
+"$araxd" --user --take-over 2>"$dir/over"
+[ $? = 2 ] && grep -q 'about the module' "$dir/over"
+ok $? "without the module there is nothing to take over"
 env -u XDG_RUNTIME_DIR "$araxd" --user 2>/dev/null
 [ $? = 1 ]
 ok $? "no place for a private socket exits with 1"
