@@ -973,8 +973,8 @@ void poller_destroy(struct poller *p)
 		pthread_join(thread, NULL);
 	}
 	models_close(p->models);
-	quota_end(p);
 	runs_destroy(p);
+	quota_end(p);
 	trace_close(p->trace);
 	/* What came back after the end of polling. */
 	if (work_pending(&p->work) && p->sched)

@@ -593,7 +593,8 @@ static __attribute__((cold)) bool put_back(struct run *run, uint64_t hold_ns, in
 	struct graph_node *node = run->node;
 	struct poller *p = run->poller;
 
-	if (graph_node_gone(node)) {
+	/* It could not be canceled meanwhile. */
+	if (graph_node_gone(node) || graph_node_canceled(node)) {
 		*result = -ECANCELED;
 		return false;
 	}
@@ -607,6 +608,9 @@ static __attribute__((cold)) bool put_back(struct run *run, uint64_t hold_ns, in
 	settle_accounts(run, node, hold_ns, false);
 	pd->tasks--;
 	graph_stop(run->link->graph, node);
+	/* Nothing of it has run: whoever comes after this araxd begins it. */
+	__atomic_store_n(&run->link->states[ARAX_TAG_SLOT(node->d.tag)], ARAX_SLOT_IDLE,
+			 __ATOMIC_RELEASE);
 	if (quota_wait(p, node, run->settles))
 		run_refuse(p, node, -ENOMEM);
 	return true;

@@ -1084,6 +1084,11 @@ bool graph_node_gone(const struct graph_node *node)
 	return node_of((struct graph_node *)node)->flags & NODE_GONE;
 }
 
+bool graph_node_canceled(const struct graph_node *node)
+{
+	return node_of((struct graph_node *)node)->flags & NODE_CANCELED;
+}
+
 int graph_unblock(struct graph *g, uint64_t tag, int error)
 {
 	struct node *n = find(g, tag);
@@ -1133,8 +1138,10 @@ int graph_cancel(struct graph *g, uint64_t tag)
 
 	if (!n)
 		return -ENOENT;
-	if (n->state == GRAPH_RUNNING)
+	if (n->state == GRAPH_RUNNING) {
+		n->flags |= NODE_CANCELED;
 		return -EBUSY;
+	}
 	end_early(g, n, -ECANCELED);
 	return 0;
 }

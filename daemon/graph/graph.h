@@ -309,6 +309,8 @@ enum graph_state graph_node_state(const struct graph_node *node);
 
 /* Whether its context is forgotten: it runs, and nobody waits for it. */
 bool graph_node_gone(const struct graph_node *node);
+/* Whether graph_cancel() found it running: should it be stopped, it need not run any more. */
+bool graph_node_canceled(const struct graph_node *node);
 
 /* The earliest deadline of a live task, CLOCK_MONOTONIC; UINT64_MAX if none. */
 uint64_t graph_next_deadline(const struct graph *g);

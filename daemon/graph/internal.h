@@ -194,6 +194,7 @@ enum node_flags {
 	NODE_GONE	= 0x40,	/* runs, but its context is gone */
 	NODE_HEAPED	= 0x80,	/* has a place in the deadline heap */
 	NODE_GHOST	= 0x100, /* reported while it still waits */
+	NODE_CANCELED	= 0x200, /* while it ran */
 };
 
 struct node {

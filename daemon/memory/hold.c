@@ -426,7 +426,7 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 		again = false;
 		if (!err)
 			add_users(d, ranges, nr, owner);
-		else if (!patient && (err == -ENOMEM || err == -EDQUOT || err == MEMORY_LATER))
+		else if (!patient && (err == -ENOMEM || err == -EDQUOT))
 			err = -EAGAIN;
 		else if (err == -ENOMEM)
 			again = wait_for_room(m, d, settles, &w, memory_bytes(ranges, nr));
