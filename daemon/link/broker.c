@@ -461,6 +461,8 @@ static void kill_marked(struct broker *b)
 				 log_u64("context", context), log_u64("unsaid", unsaid));
 		if (c)
 			core_client_kill(c->client, EFAULT);
+		if (c && __atomic_load_n(&c->lost, __ATOMIC_RELAXED))
+			conn_close(c);
 	}
 }
 

@@ -86,6 +86,7 @@ struct conn {
 	bool at_poller;		/* ring added and not removed */
 	uint32_t guard;
 	bool guarded;
+	uint32_t lost;		/* atomic: its rings are zeros of ours, nothing there reaches the client */
 	struct core_client *client;
 	struct clist pending;
 	uint32_t nr_pending;

@@ -21,7 +21,7 @@
 #include "daemon/memory/guard.h"
 
 /* A second one within some seconds is too many, as is one that takes as long itself. */
-#define MEND_COSTS_NS	(PATIENCE_NS / 2)
+#define MEND_COSTS_NS	(PATIENCE_NS / 4 * 3)
 
 enum { MEND_NOT, MEND_UNDER_WAY, MEND_DONE };
 
@@ -31,19 +31,16 @@ static void mend(struct host_job *job)
 	struct bbuf *bb = (struct bbuf *)((char *)job - offsetof(struct bbuf, mend));
 	struct broker *b = bb->broker;
 	uint64_t start = monotonic_ns(), now;
-	void *at;
+	bool mended = guard_lose(bb->map.guard);
 
-	at = mmap(bb->map.base, bb->map.bytes, PROT_READ | PROT_WRITE,
-		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 	now = monotonic_ns();
-	if (at == MAP_FAILED)
+	if (!mended)
 		log_warn("a buffer with holes can't be replaced", log_u64("buffer", bb->map.id));
 	if (!holder_is_unlimited(bb->holder)) {
 		patience_spend(&b->patience, holder_uid(bb->holder),
 			       MEND_COSTS_NS + now - start, now);
 		__atomic_store_n(&b->look, 1, __ATOMIC_RELEASE);
 	}
-	guard_mark(bb->map.guard);
 	pthread_mutex_lock(&b->mend_lock);
 	bb->mending = MEND_DONE;
 	pthread_cond_broadcast(&b->mended);

@@ -124,7 +124,7 @@ static int ring_alloc(struct core_client *cc, struct arax_context_init *init, u3
 		err = -errno;
 		goto close_wake;
 	}
-	err = guard_add(region, bytes, cc->id, &c->guard);
+	err = guard_add_told(region, bytes, cc->id, &c->lost, &c->guard);
 	if (err)
 		goto close_bell;
 	c->guarded = true;
@@ -283,11 +283,10 @@ static int map_buffer(struct conn *c, struct core_buffer *buf, int fd, const str
 		goto give;
 	}
 	bb->map.base = filemap_map(fd, buf->bytes, &ns);
-	if (bb->map.base == MAP_FAILED) {
-		err = -errno;
-		goto close;
-	}
+	err = bb->map.base == MAP_FAILED ? -errno : 0;
 	broker_time_taken(b, c->uid, c->admin, ns);
+	if (err)
+		goto close;
 	err = guard_add_told(bb->map.base, buf->bytes, buf->context, &bb->map.lost,
 			     &bb->map.guard);
 	if (err)

@@ -62,10 +62,25 @@ static struct region *find(uintptr_t address)
 	return NULL;
 }
 
+/* What is there goes only once there is something for its place: others use it. */
 static bool map_zeros(uintptr_t start, size_t bytes)
 {
-	return mmap((void *)start, bytes, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+	void *zeros = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (zeros == MAP_FAILED)
+		return false;
+	if (mremap(zeros, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)start) != MAP_FAILED)
+		return true;
+	munmap(zeros, bytes);
+	return false;
+}
+
+static bool map_all_zeros(const struct region *r)
+{
+	uintptr_t start = r->start & ~(page_size - 1);
+
+	return map_zeros(start, r->start + r->bytes - start);
 }
 
 /*
@@ -74,10 +89,7 @@ static bool map_zeros(uintptr_t start, size_t bytes)
  */
 static bool mend(const struct region *r, uintptr_t address)
 {
-	uintptr_t start = r->start & ~(page_size - 1);
-
-	return map_zeros(start, r->start + r->bytes - start) ||
-	       map_zeros(address & ~(page_size - 1), page_size);
+	return map_all_zeros(r) || map_zeros(address & ~(page_size - 1), page_size);
 }
 
 static void mark(struct region *r)
@@ -96,6 +108,13 @@ static void mark(struct region *r)
 	}
 }
 
+/* Tasks on it fail from now on. */
+static void tell(struct region *r)
+{
+	if (r->lost && !__atomic_exchange_n(r->lost, 1, __ATOMIC_RELAXED))
+		__atomic_fetch_add(&guard_nr_lost, 1, __ATOMIC_RELAXED);
+}
+
 static void on_sigbus(int sig, siginfo_t *info, void *context)
 {
 	uintptr_t address = (uintptr_t)info->si_addr;
@@ -111,8 +130,7 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 		errno = saved;
 		return;
 	}
-	if (r->lost && !__atomic_exchange_n(r->lost, 1, __ATOMIC_RELAXED))
-		__atomic_fetch_add(&guard_nr_lost, 1, __ATOMIC_RELAXED);
+	tell(r);
 	if (r->owner)
 		mark(r);
 	errno = saved;
@@ -253,16 +271,15 @@ uint32_t guard_next_marked(void)
 	return owner;
 }
 
-void guard_mark(uint32_t slot)
+bool guard_lose(uint32_t slot)
 {
-	const uint64_t one = 1;
-	ssize_t n;
-	int fd;
+	struct region *r = region(slot);
+	bool mended;
 
-	__atomic_store_n(&region(slot)->marked, 1, __ATOMIC_RELAXED);
-	/* Pairs with the exchange in guard_next_marked(). */
-	__atomic_store_n(&any_marked, 1, __ATOMIC_SEQ_CST);
-	fd = __atomic_load_n(&notify_fd, __ATOMIC_RELAXED);
-	n = fd < 0 ? 0 : write(fd, &one, sizeof(one));
-	(void)n;
+	/* First, so that no task ends well that has seen zeros. */
+	tell(r);
+	mended = map_all_zeros(r);
+	if (r->owner)
+		mark(r);
+	return mended;
 }

@@ -45,8 +45,8 @@ int guard_add_told(const void *start, size_t bytes, uint32_t owner, uint32_t *lo
 /* Before the munmap(). */
 void guard_remove(uint32_t slot);
 
-/* As if it had faulted. */
-void guard_mark(uint32_t slot);
+/* As if it had faulted.  False: there is no memory for zeros in its place. */
+bool guard_lose(uint32_t slot);
 /* The owner of a region that faulted since the last call; 0: none. */
 uint32_t guard_next_marked(void);
 
