@@ -410,10 +410,11 @@ struct offer {
 /* False: it can't run it, or should not. */
 static inline __attribute__((always_inline)) bool offers(struct sched *s, const struct course *c,
 							  const struct graph_node *node,
+							  uint64_t kernel, uint64_t work,
 							  uint32_t home, uint32_t i,
 							  uint64_t now_ns, struct offer *o)
 {
-	uint64_t kernel = sched_kernel_key(node), work = sched_work(node), end, full, stays;
+	uint64_t end, full, stays;
 	struct sched_device *d = &s->devices[i];
 	struct sched_estimate e;
 	struct sched_forecast f;
@@ -469,6 +470,7 @@ static struct refusal *refusal_for(struct sched *s, const struct graph_node *nod
 static bool waits_still(struct sched *s, const struct graph_node *node, struct refusal *r,
 			uint64_t now_ns)
 {
+	uint64_t kernel, work;
 	const struct course *c;
 	struct offer o;
 	uint32_t home;
@@ -477,10 +479,12 @@ static bool waits_still(struct sched *s, const struct graph_node *node, struct r
 		return false;
 	c = *find(s->policy_state, task_context(node));
 	home = home_of(s, c, node);
+	kernel = sched_kernel_key(node);
+	work = sched_work(node);
 	for (; r->frees != s->frees; r->frees++) {
 		uint32_t i = s->freed[r->frees % SCHED_FREED];
 
-		if (!device_idle(&s->devices[i]) || !offers(s, c, node, home, i, now_ns, &o))
+		if (!device_idle(&s->devices[i]) || !offers(s, c, node, kernel, work, home, i, now_ns, &o))
 			continue;
 		/* It is weighed again, with all others. */
 		if (!o.known || (o.ready && o.end_ns < r->best_ns + r->slack_ns))
@@ -497,6 +501,7 @@ static bool waits_still(struct sched *s, const struct graph_node *node, struct r
 /* @leave: or none, if it is one that is better left to a slow device */
 static uint32_t weigh(struct sched *s, const struct graph_node *node, bool leave, uint64_t now_ns)
 {
+	uint64_t kernel = sched_kernel_key(node), work = sched_work(node);
 	uint64_t best_ns = UINT64_MAX, idle_ns = UINT64_MAX, run_ns = 0;
 	uint64_t best_move = 0, idle_move = 0, idle_run = 0;
 	uint64_t quick = UINT64_MAX, quick_idle = UINT64_MAX;
@@ -513,7 +518,7 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, bool leave
 	for (uint32_t i = 0; i < s->nr_devices; i++) {
 		struct offer o;
 
-		if (!offers(s, c, node, home, i, now_ns, &o))
+		if (!offers(s, c, node, kernel, work, home, i, now_ns, &o))
 			continue;
 		if (!o.known) {
 			if (o.ready && o.runs < least) {
@@ -557,8 +562,7 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, bool leave
 	/* Of one that looks nearly as fast little is to be learnt. */
 	doubts = doubted != SCHED_NO_DEVICE && doubted_run / 3 > run_ns / 2 && !s->asking &&
 		 !node->d.deadline_ns;
-	tries = doubts && may_try(s->policy_state, model_kind(sched_kernel_key(node), sched_work(node)),
-				  doubted_ns - best_ns);
+	tries = doubts && may_try(s->policy_state, model_kind(kernel, work), doubted_ns - best_ns);
 	if (tries) {
 		best = doubted;
 		run_ns = doubted_run;

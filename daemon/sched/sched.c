@@ -376,7 +376,7 @@ static uint64_t level_farthest(const struct sched *s)
 {
 	uint64_t most = level_least(s);
 
-	for (uint32_t i = 0; i < s->nr_devices; i++)
+	for (uint32_t i = 0; i < s->levels.nr; i++)
 		if (s->levels.of[i].at > most)
 			most = s->levels.of[i].at;
 	return most;
@@ -499,17 +499,21 @@ int sched_tenant_set(struct sched *s, const struct sched_tenant *t)
 /* A bucket is written whole, or the next time; one that is larger than all of it, in part. */
 uint32_t sched_tenants(const struct sched *s, uint32_t *at, uint64_t *tenants, uint32_t max)
 {
-	uint32_t n = 0, full = 0;
+	const uint32_t buckets = s->bucket_mask + 1;
+	uint32_t bucket = *at % buckets, skip = *at / buckets, n = 0;
 
-	for (; *at <= s->bucket_mask; ++*at) {
-		for (const struct sched_flow *f = s->buckets[*at]; f; f = f->hash_next) {
-			if (n == max && full)
-				return full;
-			if (n == max)
-				break;
+	for (; bucket < buckets; bucket++, skip = 0) {
+		uint32_t i = 0;
+
+		for (const struct sched_flow *f = s->buckets[bucket]; f; f = f->hash_next, i++) {
+			if (i < skip)
+				continue;
+			if (n == max) {
+				*at = i * buckets + bucket;
+				return n;
+			}
 			tenants[n++] = f->tenant;
 		}
-		full = n;
 	}
 	*at = 0;
 	return n;
