@@ -149,12 +149,13 @@ int vendor_trsm(const struct arax_stream *s, const struct blas_call *p)
 				   p->b, 0, size(p->ldb), &queue, NULL));
 }
 
-static int syrk(const struct arax_stream *s, const struct blas_call *p, void *a, int k, int lda)
+static int syrk(const struct arax_stream *s, const struct blas_call *p, double alpha, void *a,
+		int k, int lda)
 {
 	cl_command_queue queue = s->stream;
 
 	return done(s, blast.Dsyrk(CLBlastLayoutColMajor, triangle(p), trans(p, BLAS_TRANS_A),
-				   size(p->n), size(k), p->alpha, a, 0, size(lda), p->beta, p->c, 0,
+				   size(p->n), size(k), alpha, a, 0, size(lda), p->beta, p->c, 0,
 				   size(p->ldc), &queue, NULL));
 }
 
@@ -168,7 +169,7 @@ static int syrk_of_nothing(const struct arax_stream *s, const struct blas_call *
 	int err = -ENOMEM;
 
 	if (a && !blast.fill(queue, a, &zero, sizeof(zero), 0, bytes, 0, NULL, NULL))
-		err = syrk(s, p, a, 1, p->flags & BLAS_TRANS_A ? 1 : p->n);
+		err = syrk(s, p, 0, a, 1, p->flags & BLAS_TRANS_A ? 1 : p->n);
 	/* Commands that use it hold it. */
 	if (a)
 		blast.release_buffer(a);
@@ -177,5 +178,5 @@ static int syrk_of_nothing(const struct arax_stream *s, const struct blas_call *
 
 int vendor_syrk(const struct arax_stream *s, const struct blas_call *p)
 {
-	return p->k ? syrk(s, p, p->a, p->k, p->lda) : syrk_of_nothing(s, p);
+	return p->k ? syrk(s, p, p->alpha, p->a, p->k, p->lda) : syrk_of_nothing(s, p);
 }

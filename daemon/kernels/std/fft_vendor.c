@@ -105,10 +105,15 @@ static int find_work(const struct arax_stream *s, const struct kept *plan, void 
 	if (plan->work_bytes > FFT_WORK_MAX)
 		return -EOPNOTSUPP;
 	if (plan->work_bytes > plans->work_bytes) {
+		uint64_t bytes = FFT_WORK_MIN;
+
+		/* To free it waits for all that the device does: not for each that is a little longer. */
+		while (bytes < plan->work_bytes)
+			bytes *= 2;
 		if (plans->work)
 			vendor_work_end(s, plans->work);
-		plans->work = vendor_work(s, plan->work_bytes);
-		plans->work_bytes = plans->work ? plan->work_bytes : 0;
+		plans->work = vendor_work(s, bytes);
+		plans->work_bytes = plans->work ? bytes : 0;
 	}
 	*work = plans->work;
 	return *work ? 0 : -EOPNOTSUPP;

@@ -22,6 +22,7 @@
  * backend leaves to the driver.  What needs more than this is for the kernel of our own.
  */
 #define FFT_WORK_MAX	(64u << 20)
+#define FFT_WORK_MIN	(1u << 20)
 
 /* Transforms of n complex numbers, @batch at once; of some libraries both ways are one plan. */
 struct fft_shape {
