@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 root=$work/root
 prefix=/opt/arax-test
 at=$root$prefix
-export TMPDIR=$work XDG_RUNTIME_DIR=$work
+export TMPDIR=$work XDG_RUNTIME_DIR=$work XDG_STATE_HOME=$work/state
 n=0
 failed=0
 # shellcheck source=/dev/null

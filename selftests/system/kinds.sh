@@ -11,7 +11,7 @@ arax=$PWD/build/bin/arax
 examples=$PWD/build/examples
 work=$(mktemp -d /tmp/arax-kinds.XXXXXX)
 trap 'rm -rf "$work"' EXIT
-export XDG_CACHE_HOME=$work/cache
+export XDG_CACHE_HOME=$work/cache XDG_STATE_HOME=$work/state
 
 if ! "$arax" run --kind opencl true 2>"$work/why"; then
 	if reason=$(grep -o 'backend=opencl reason=.*' "$work/why"); then

@@ -12,7 +12,8 @@ arax=$PWD/build/bin/arax
 rodinia=$PWD/build/bin/arax-rodinia
 kernels=$PWD/build/lib/arax/rodinia-kernels
 work=$(mktemp -d /tmp/arax-rodinia.XXXXXX)
-trap 'rm -rf "$work"' EXIT
+missing=
+trap '[ -z "$missing" ] || kill "$missing" 2>/dev/null || :; rm -rf "$work"' EXIT
 # What others learnt or compiled is none of these runs'.
 export XDG_CACHE_HOME=$work/cache XDG_STATE_HOME=$work/state
 n=0
