@@ -197,7 +197,8 @@ int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory
 		 uint32_t nr, uint64_t seq, struct memory_owner owner);
 /*
  * The same for a thread that has other tasks between memory_enter() and memory_leave(): -EAGAIN
- * where it would have to wait for tasks, which might be these.
+ * where it would have to wait for tasks, which might be these.  MEMORY_LATER as above: nobody waits
+ * for that in there.
  */
 int memory_try_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
 		     uint32_t nr, uint64_t seq, struct memory_owner owner);
