@@ -395,7 +395,10 @@ static int map_areas(struct kernel_link *k, const struct arax_attach *a)
 int kernel_link_open(const char *path, bool take_over, struct holdings *holdings,
 		     void (*on_lost)(void *arg), void *arg, struct kernel_link **out)
 {
-	struct arax_attach a = { .size = sizeof(a), .flags = ARAX_ATTACH_RECOVER };
+	struct arax_attach a = {
+		.size = sizeof(a),
+		.flags = take_over ? ARAX_ATTACH_TAKEOVER : ARAX_ATTACH_RECOVER,
+	};
 	struct kernel_link *k = calloc(1, sizeof(*k));
 	int err;
 
@@ -415,8 +418,6 @@ int kernel_link_open(const char *path, bool take_over, struct holdings *holdings
 				log_errno(err));
 		goto free;
 	}
-	if (take_over)
-		a.flags |= ARAX_ATTACH_TAKEOVER;
 	err = call(k, ARAX_IOC_ATTACH, &a);
 	if (err == -EBUSY) {
 		log_err("another araxd is attached to the module", log_str("path", path),

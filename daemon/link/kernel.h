@@ -14,7 +14,7 @@ struct link;
  * Becomes the module's mediator and takes over what a predecessor left queued.
  * -ENOENT: no module; -EBUSY: another araxd is attached, or has not wholly
  * gone; -EPERM: not root.  Errors but ENOENT are logged.  @take_over: also from one that has not,
- * of which no task is replayed then.  @holdings: what clients have
+ * and then all that is queued fails.  @holdings: what clients have
  * of the process' descriptors and mappings, by all links; it outlives this one.
  * @on_lost: once, from the poller, when the module does not answer any more.
  */

@@ -29,23 +29,25 @@ static unsigned long long meminfo(const char *key)
 /* What a buffer of @bytes takes, and of that in huge pages: @huge, or less if memory is in pieces. */
 static unsigned long long takes(struct stack *s, size_t bytes, unsigned long long huge)
 {
-	unsigned long long all = meminfo("Shmem"), in_huge = meminfo("ShmemHugePages");
+	unsigned long long before = meminfo("Shmem"), in_huge = meminfo("ShmemHugePages"), all;
 	struct arax_buffer *b = stack_buffer(s, bytes);
 	unsigned char *p = arax_buffer_data(b);
 	unsigned long long got;
 	int i;
 
 	p[0] = p[bytes - 1] = 1;
-	all = meminfo("Shmem") - all;
+	all = meminfo("Shmem") - before;
 	got = meminfo("ShmemHugePages") - in_huge;
 	printf("# %zu bytes take %llu, of which %llu in huge pages\n", bytes, all, got);
 	CHECK(all + SLACK >= bytes && all <= bytes + SLACK);
 	CHECK(got <= huge);
 	arax_buffer_destroy(b);
 	/* araxd lets go of it a moment later. */
-	for (i = 0; i < 10000 && meminfo("ShmemHugePages") != in_huge; i++)
+	for (i = 0; i < 60000 && (meminfo("ShmemHugePages") != in_huge ||
+				  meminfo("Shmem") > before + SLACK); i++)
 		usleep(1000);
 	CHECK_EQ(meminfo("ShmemHugePages"), in_huge);
+	CHECK(meminfo("Shmem") <= before + SLACK);
 	return got;
 }
 
