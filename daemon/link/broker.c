@@ -169,7 +169,9 @@ static void conn_free(struct conn *c)
 	} else {
 		close(c->fd);
 	}
-	holder_give(c->holder, c->nr_fds, 0);
+	/* If the closer has had all of them, the holder may have ended with the last one. */
+	if (c->nr_fds)
+		holder_give(c->holder, c->nr_fds, 0);
 	clist_del(&c->node);
 	b->nr_conns--;
 	free(c);

@@ -2869,6 +2869,25 @@ START_TEST(watched_eventfd)
 }
 END_TEST
 
+/* All that a connection has is then closed by another thread, perhaps before the connection is freed. */
+START_TEST(closed_with_messages_unread)
+{
+	struct arax_msg msg = { .nr = ARAX_NR_INFO, .id = 1 };
+	struct client one;
+
+	for (int i = 0; i < 200; i++) {
+		be(GREEDY);
+		client_open(&one, daemon_path(d));
+		be(0);
+		ck_assert_int_eq(client_init(&one, 4), 0);
+		for (int k = 0; k < 40; k++)
+			send(one.fd, &msg, sizeof(msg), MSG_NOSIGNAL | MSG_DONTWAIT);
+		client_close(&one);
+	}
+	still_serves();
+}
+END_TEST
+
 /* An answer is looked at by as many, and so is the end of the connection. */
 START_TEST(watched_socket)
 {
@@ -2967,6 +2986,7 @@ int main(void)
 		tcase_add_test(few, armed_eventfds_are_their_users);
 		tcase_add_test(few, watched_eventfd);
 		tcase_add_test(few, watched_socket);
+		tcase_add_test(few, closed_with_messages_unread);
 		tcase_add_test(few, watched_doorbell);
 		tcase_add_test(few, memfd_mapped_often);
 		tcase_add_test(t, root_is_more_than_a_uid);
