@@ -2830,13 +2830,29 @@ START_TEST(memfd_mapped_often)
 }
 END_TEST
 
+/* Who has had too much of araxd's time is told so, and nobody else is. */
+static void greedy_is_refused(void)
+{
+	struct arax_msg msg;
+	struct client one;
+
+	be(GREEDY);
+	client_open(&one, daemon_path(d));
+	be(0);
+	ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), sizeof(msg));
+	ck_assert_uint_eq(msg.id, ARAX_MSG_REFUSED);
+	ck_assert_int_eq(msg.result, -EACCES);
+	ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), 0);
+	close(one.fd);
+	still_serves();
+}
+
 /* Its words end what it is, and are told whoever of that user comes next: but nobody else. */
 START_TEST(watched_eventfd)
 {
 	int sets[SETS], copies[COPIES];
 	struct arax_completion done;
 	struct arax_ring_ctl *ctl;
-	struct arax_msg msg;
 	struct client one;
 	uint32_t q;
 
@@ -2855,15 +2871,7 @@ START_TEST(watched_eventfd)
 	}
 	ck_assert_uint_eq(__atomic_load_n(&ctl->dead, __ATOMIC_RELAXED), EPIPE);
 	client_close(&one);
-	be(GREEDY);
-	client_open(&one, daemon_path(d));
-	be(0);
-	ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), sizeof(msg));
-	ck_assert_uint_eq(msg.id, ARAX_MSG_REFUSED);
-	ck_assert_int_eq(msg.result, -EACCES);
-	ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), 0);
-	close(one.fd);
-	still_serves();
+	greedy_is_refused();
 	close_fds(sets, SETS);
 	close_fds(copies, COPIES);
 }
@@ -2892,7 +2900,6 @@ END_TEST
 START_TEST(watched_socket)
 {
 	int sets[SETS], copies[COPIES];
-	struct arax_msg msg;
 	struct client one;
 
 	open_greedy(&one);
@@ -2900,15 +2907,7 @@ START_TEST(watched_socket)
 	while (!told(&one))
 		;
 	client_close(&one);
-	be(GREEDY);
-	client_open(&one, daemon_path(d));
-	be(0);
-	ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), sizeof(msg));
-	ck_assert_uint_eq(msg.id, ARAX_MSG_REFUSED);
-	ck_assert_int_eq(msg.result, -EACCES);
-	ck_assert_int_eq(recv(one.fd, &msg, sizeof(msg), 0), 0);
-	close(one.fd);
-	still_serves();
+	greedy_is_refused();
 	close_fds(sets, SETS);
 	close_fds(copies, COPIES);
 }
