@@ -718,19 +718,20 @@ START_TEST(a_kernel_that_faults_beside_copies)
 	void *dev = open_gpu(_i, NULL);
 	void *gate = load(dev, GATE);
 	uint64_t a = take_memory(dev, 8);
-	struct arax_launch_range r[2] = { range(a, 4), range(a + 4, 4) };
+	struct arax_launch_range r = range(a, 4);
 	struct arax_backend_done done[2];
 	struct job j;
 	char byte;
 	int err;
 
-	fill(&j, gate, 0, 1, 1, &r[0], 1, &bad, 4);
+	fill(&j, gate, 0, 1, 1, &r, 1, &bad, 4);
 	emu_gate(0);
 	ck_assert_int_eq(ops->submit(dev, &j.run, 7), 0);
 	wait_for_kernels(1);
 	emu_gate(1);
+	/* Not what the kernel writes, which nobody may look at meanwhile. */
 	do
-		err = ops->copy_out(dev, 1, &byte, a, 1);
+		err = ops->copy_out(dev, 1, &byte, a + 4, 1);
 	while (!err);
 	ck_assert_int_eq(err, -ENODEV);
 	ck_assert_int_eq(ops->poll(dev, done, 1, UINT64_MAX), 1);
