@@ -765,7 +765,7 @@ static const char *fill(double fail, const char *models, const char *policy, con
 struct books {
 	uint64_t hash;
 	double used;
-	struct sim_seen *seen[64];
+	struct sim_seen *seen[128];
 };
 
 static void keep(void *arg, const struct sim_seen *s)
@@ -784,6 +784,7 @@ static void keep(void *arg, const struct sim_seen *s)
 static void open_books(struct books *b)
 {
 	memset(b, 0, sizeof(*b));
+	ck_assert_uint_le(sc.work.nr, sizeof(b->seen) / sizeof(b->seen[0]));
 	for (uint32_t i = 0; i < sc.work.nr; i++)
 		b->seen[i] = calloc(sc.work.apps[i].nr_tasks, sizeof(*b->seen[i]));
 }
@@ -880,6 +881,34 @@ START_TEST(a_seed_is_a_run)
 
 	ck_assert_uint_eq(hash_of(text, NULL), first);
 	ck_assert_uint_ne(hash_of(text, &other), first);
+}
+END_TEST
+
+/* Nor does it matter where anything lies in memory, of hundreds of devices and waiting tasks. */
+START_TEST(a_seed_is_a_run_on_many_devices)
+{
+	static const char text[] =
+		"{ \"machine\": { \"links\": [ { \"name\": \"l\", \"gb_per_s\": 12, \"count\": 32 } ],"
+		"  \"devices\": [ { \"name\": \"big\", \"count\": 32, \"link\": \"l\", \"per_link\": 2, \"memory_gb\": 16, \"lanes\": 2 },"
+		"    { \"name\": \"small\", \"count\": 32, \"link\": \"l\", \"per_link\": 2, \"memory_gb\": 16, \"lanes\": 2 } ] },"
+		"  \"kernels\": [ { \"name\": \"k\", \"cost\": { \"big\": { \"ns_per_item\": 0.1 },"
+		"    \"small\": { \"ns_per_item\": 0.3 } } } ],"
+		"  \"tenants\": [ { \"name\": \"t\", \"count\": 100 } ],"
+		"  \"workload\": [ { \"type\": \"layered\", \"tenant\": \"t\", \"apps\": 100, \"layers\": 6,"
+		"    \"width\": 10, \"fan_in\": 2, \"kernels\": [ \"k\" ], \"work\": [ 1000000, 16000000 ],"
+		"    \"mb\": 1 } ] }";
+	void *between[64];
+	uint64_t first = hash_of(text, NULL);
+
+	for (uint32_t i = 0; i < 64; i++)
+		between[i] = malloc(4096 + 1472 * i);
+	for (uint32_t i = 0; i < 64; i += 3) {
+		free(between[i]);
+		between[i] = NULL;
+	}
+	ck_assert_uint_eq(hash_of(text, NULL), first);
+	for (uint32_t i = 0; i < 64; i++)
+		free(between[i]);
 }
 END_TEST
 
@@ -1580,6 +1609,7 @@ int main(void)
 	tcase_add_loop_test(t, eft_on_the_examples, 0, 4);
 	tcase_add_loop_test(t, every_task_ends_once, 0, 3 * POLICIES);
 	tcase_add_loop_test(t, a_seed_is_a_run, 0, POLICIES);
+	tcase_add_test(t, a_seed_is_a_run_on_many_devices);
 	tcase_add_loop_test(t, failures_are_counted, 0, 2 * POLICIES);
 	tcase_add_test(t, shares_count_what_runs);
 	tcase_add_test(t, what_only_a_lost_device_had_is_lost);
