@@ -95,13 +95,26 @@ uint64_t sched_work(const struct graph_node *node)
 	}
 }
 
+static inline uint32_t device_of(uint64_t id)
+{
+	return id >> 8 & (SCHED_MAX_DEVICES - 1);
+}
+
+/*
+ * Who weighs all devices for a task looks at one kind's records of each, which lie side by side
+ * so that the next one is there before it is asked for; and where two kinds would lie in
+ * the same place, all of one go on by steps of its own.
+ */
 static struct model_record *search(const struct sched_model *m, uint64_t id)
 {
-	uint64_t h = (id ^ id >> 29) * 0x9e3779b97f4a7c15ull;
-	uint32_t i = h >> 32 & m->mask;
+	uint64_t kind = id & ~model_id(0, SCHED_MAX_DEVICES - 1);
+	uint64_t h = (kind ^ kind >> 29) * 0x9e3779b97f4a7c15ull;
+	uint32_t i = ((h >> 32) + device_of(id)) & m->mask;
+	/* Odd, so that it comes by every place. */
+	uint32_t step = h >> 16 | SCHED_MAX_DEVICES | 1;
 
 	while (m->records[i].id && m->records[i].id != id)
-		i = (i + 1) & m->mask;
+		i = (i + step) & m->mask;
 	return &m->records[i];
 }
 
@@ -127,7 +140,7 @@ static inline struct model_record *slot(struct sched_model *m, uint64_t id)
 /* Of the record that its device shares with those that are like it; 0: there is none. */
 static uint64_t shared_id(const struct sched_model *m, uint64_t id)
 {
-	uint32_t device = id >> 8 & (SCHED_MAX_DEVICES - 1);
+	uint32_t device = device_of(id);
 
 	if (id & MODEL_SHARED || !m->shares[device])
 		return 0;
@@ -447,7 +460,7 @@ struct sched_known *sched_export(struct sched *s, size_t *nr)
 		if (!r->id || r->id & MODEL_SHARED || !r->runs || r->work < 1)
 			continue;
 		k[(*nr)++] = (struct sched_known){
-			.kernel = r->id >> 18, .device = r->id >> 8 & (SCHED_MAX_DEVICES - 1),
+			.kernel = r->id >> 18, .device = device_of(r->id),
 			.runs = r->runs, .ns = r->ns, .all_ns = r->all_ns, .work = r->work,
 			.deviation = r->deviation, .day = r->day,
 		};
