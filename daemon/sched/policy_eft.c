@@ -407,14 +407,31 @@ struct offer {
 	bool ready, known;
 };
 
-/* False: it can't run it, or should not. */
+/**
+ * struct bounds - from when on it is all the same when a device would be done
+ * @busy:	where the task can't begin at once; @idle: where it can; @unsure: and little is known
+ */
+struct bounds {
+	uint64_t busy, idle, unsure;
+};
+
+static inline uint64_t bound_of(const struct bounds *b, const struct offer *o)
+{
+	return !o->ready ? b->busy : o->runs < SCHED_SURE_RUNS ? b->unsure : b->idle;
+}
+
+/*
+ * False: it can't run it, or should not.  What would not be done within @b without any data to
+ * move isn't asked for the way that this has: of hundreds of devices most.
+ */
 static inline __attribute__((always_inline)) bool offers(struct sched *s, const struct course *c,
 							  const struct graph_node *node,
 							  uint64_t kernel, uint64_t work,
 							  uint32_t home, uint32_t i,
-							  uint64_t now_ns, struct offer *o)
+							  uint64_t now_ns, const struct bounds *b,
+							  struct offer *o)
 {
-	uint64_t end, full, stays;
+	uint64_t begin, full, stays, last, way;
 	struct sched_device *d = &s->devices[i];
 	struct sched_estimate e;
 	struct sched_forecast f;
@@ -437,14 +454,19 @@ static inline __attribute__((always_inline)) bool offers(struct sched *s, const 
 	}
 	if (!may_go(c, home, i, o->run_ns))
 		return false;
-	if (s->ops.transfer_ns)
-		o->move_ns += s->ops.transfer_ns(s->arg, node, i);
 	/* Who is busy takes the next one by itself, who is idle has to be woken. */
-	end = free_at(d, now_ns) + (has_idle_lane(d) ? hand_over_ns(s, i) : 0);
-	end = (end > stays ? end : stays) + o->move_ns;
+	begin = free_at(d, now_ns) + (has_idle_lane(d) ? hand_over_ns(s, i) : 0);
+	begin = (begin > stays ? begin : stays) + o->move_ns;
 	/* Its data comes while others run. */
 	full = capacity_likely(d, now_ns);
-	o->end_ns = (end > full ? end : full) + o->run_ns + beside_ns(d, o->run_ns);
+	last = o->run_ns + beside_ns(d, o->run_ns);
+	o->end_ns = (begin > full ? begin : full) + last;
+	if (!s->ops.transfer_ns || o->end_ns >= bound_of(b, o))
+		return true;
+	way = s->ops.transfer_ns(s->arg, node, i);
+	o->move_ns += way;
+	begin += way;
+	o->end_ns = (begin > full ? begin : full) + last;
 	return true;
 }
 
@@ -472,6 +494,7 @@ static bool waits_still(struct sched *s, const struct graph_node *node, struct r
 {
 	uint64_t kernel, work;
 	const struct course *c;
+	struct bounds b;
 	struct offer o;
 	uint32_t home;
 
@@ -481,10 +504,14 @@ static bool waits_still(struct sched *s, const struct graph_node *node, struct r
 	home = home_of(s, c, node);
 	kernel = sched_kernel_key(node);
 	work = sched_work(node);
+	b.idle = r->best_ns + r->slack_ns > r->other_ns ? r->best_ns + r->slack_ns : r->other_ns;
+	b.busy = 0;
+	b.unsure = b.idle;
 	for (; r->frees != s->frees; r->frees++) {
 		uint32_t i = s->freed[r->frees % SCHED_FREED];
 
-		if (!device_idle(&s->devices[i]) || !offers(s, c, node, kernel, work, home, i, now_ns, &o))
+		if (!device_idle(&s->devices[i]) ||
+		    !offers(s, c, node, kernel, work, home, i, now_ns, &b, &o))
 			continue;
 		/* It is weighed again, with all others. */
 		if (!o.known || (o.ready && o.end_ns < r->best_ns + r->slack_ns))
@@ -516,9 +543,10 @@ static uint32_t weigh(struct sched *s, const struct graph_node *node, bool leave
 	uint64_t slack;
 
 	for (uint32_t i = 0; i < s->nr_devices; i++) {
+		const struct bounds b = { .busy = best_ns, .idle = idle_ns, .unsure = doubted_ns };
 		struct offer o;
 
-		if (!offers(s, c, node, kernel, work, home, i, now_ns, &o))
+		if (!offers(s, c, node, kernel, work, home, i, now_ns, &b, &o))
 			continue;
 		if (!o.known) {
 			if (o.ready && o.runs < least) {

@@ -59,6 +59,7 @@ struct kind {
  * struct look - what waits, and kinds of it
  * @tasks, @nr:	that are looked at; @left_out: others between the first and the second half of them
  * @of:		each one's kind; NULL: it is none of these
+ * @rates:	device_rate() of each device that is at work
  */
 struct look {
 	struct kind kinds[KINDS];
@@ -66,6 +67,7 @@ struct look {
 	uint32_t nr, left_out;
 	struct graph_node *tasks[LOOK];
 	const struct kind *of[LOOK];
+	double rates[SCHED_MAX_DEVICES];
 };
 
 static uint64_t known_ns(struct sched *s, struct graph_node *n, uint32_t device)
@@ -80,7 +82,8 @@ static uint64_t known_ns(struct sched *s, struct graph_node *n, uint32_t device)
 	return f.confidence >= SCHED_CONFIDENT ? f.ns : 0;
 }
 
-static void weigh_kind(struct sched *s, struct kind *k, struct graph_node *n, uint64_t now_ns)
+static void weigh_kind(struct sched *s, const struct look *l, struct kind *k, struct graph_node *n,
+		       uint64_t now_ns)
 {
 	double rate = 0;
 
@@ -91,7 +94,7 @@ static void weigh_kind(struct sched *s, struct kind *k, struct graph_node *n, ui
 		if (!ns)
 			continue;
 		if (d->busy) {
-			rate += device_rate(d) / (double)ns;
+			rate += l->rates[i] / (double)ns;
 			k->busy_ns = ns < k->busy_ns ? ns : k->busy_ns;
 		}
 		if (has_idle_lane(d) && !stays_until(d, switch_ns(s, n, i), now_ns))
@@ -111,7 +114,7 @@ static struct kind *kind_of(struct sched *s, struct look *l, struct graph_node *
 	if (l->nr_kinds == KINDS)
 		return NULL;
 	*k = (struct kind){ .kind = kind, .busy_ns = UINT64_MAX, .idle_ns = UINT64_MAX };
-	weigh_kind(s, k, n, now_ns);
+	weigh_kind(s, l, k, n, now_ns);
 	l->nr_kinds++;
 	return k;
 }
@@ -198,6 +201,8 @@ static void look_at(struct sched *s, struct look *l, struct graph_node *const *t
 	l->nr_kinds = 0;
 	l->nr = nr < LOOK ? nr : LOOK;
 	l->left_out = nr - l->nr;
+	for (uint32_t i = 0; i < s->nr_devices; i++)
+		l->rates[i] = s->devices[i].busy ? device_rate(&s->devices[i]) : 0;
 	for (uint32_t i = 0; i < l->nr; i++) {
 		/* In a heap the first ones are the most urgent, and the last ones hardly. */
 		struct graph_node *n = tasks[i < LOOK / 2 ? i : i + l->left_out];
@@ -227,7 +232,8 @@ static uint32_t idle_for(struct sched *s, struct graph_node *n, double may, uint
 			continue;
 		ns = known_ns(s, n, i);
 		move = switch_ns(s, n, i);
-		if (!ns || stays_until(&s->devices[i], move, now_ns))
+		if (!ns || stays_until(&s->devices[i], move, now_ns) ||
+		    hand_over_ns(s, i) + move + ns >= best_ns)
 			continue;
 		move += s->ops.transfer_ns ? s->ops.transfer_ns(s->arg, n, i) : 0;
 		end = hand_over_ns(s, i) + move + ns;

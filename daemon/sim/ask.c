@@ -96,7 +96,6 @@ static uint64_t transfer_ns(void *arg, const struct graph_node *node, uint32_t d
 {
 	struct sim *sim = arg;
 	const struct brief *b = &sim->briefs[device];
-	const struct sim_device *conf = sim->devices[device].conf;
 	uint64_t missing, elsewhere;
 
 	if (sim->known_seq != node->seq || sim->known_version != sim->version)
@@ -108,7 +107,7 @@ static uint64_t transfer_ns(void *arg, const struct graph_node *node, uint32_t d
 	elsewhere = 0;
 	if (b->place != PLACE_HOST)
 		elsewhere = sim->known_bytes - sim->known_at[PLACE_HOST] -
-			    (conf->peers ? sim->known_direct[conf->kind] : sim->known_off[b->place]);
+			    (b->peers ? sim->known_direct[b->peers - 1] : sim->known_off[b->place]);
 	/* And behind what is on its way already. */
 	missing += elsewhere + b->wire->queued;
 	return event_ns((double)missing * b->wire->ns_per_byte) +
@@ -123,7 +122,6 @@ static void way(void *arg, const struct graph_node *node, uint32_t device, struc
 {
 	struct sim *sim = arg;
 	const struct brief *b = &sim->briefs[device];
-	const struct sim_device *conf = sim->devices[device].conf;
 	uint64_t bytes, hops = 1;
 	double part;
 
@@ -138,8 +136,8 @@ static void way(void *arg, const struct graph_node *node, uint32_t device, struc
 	} else {
 		bytes = sim->known_away - sim->known_at[b->place];
 		if (sim->known_bytes > sim->known_at[PLACE_HOST] +
-				       (conf->peers ? sim->known_direct[conf->kind] :
-						      sim->known_off[b->place]))
+				       (b->peers ? sim->known_direct[b->peers - 1] :
+						   sim->known_off[b->place]))
 			hops = 2;
 		w->all_ns = event_ns((double)sched_bytes(node) * part);
 	}

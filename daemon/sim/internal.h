@@ -150,11 +150,13 @@ struct device {
 /**
  * struct brief - what the scheduler's questions need of a device, in half a cache line
  * @kinds: bit of its kind; 0: it is lost
+ * @peers: its kind, and 1, if those of it copy to each other; 0: they don't
  */
 struct brief {
 	uint32_t kinds, place;
 	uint64_t memory;
 	const struct wire *wire;	/* towards it */
+	uint32_t peers;
 };
 
 /**

@@ -456,6 +456,7 @@ void device_init(struct sim *sim, struct device *d, uint32_t index)
 	}
 	sim->briefs[index] = (struct brief){
 		.kinds = 1u << d->conf->kind, .place = d->place, .memory = UINT64_MAX,
+		.peers = d->conf->peers ? d->conf->kind + 1u : 0,
 	};
 	if (d->place != PLACE_HOST)
 		sim->briefs[index].memory = d->conf->memory;
