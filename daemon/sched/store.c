@@ -315,7 +315,8 @@ int store_save(struct store *s, const char *path)
 	char new[PATH_MAX], *slash, *text;
 	int fd, err;
 
-	if ((size_t)snprintf(new, sizeof(new), "%s.new", path) >= sizeof(new))
+	/* Of its own: another araxd of the same user may be writing, too. */
+	if ((size_t)snprintf(new, sizeof(new), "%s.XXXXXX", path) >= sizeof(new))
 		return -ENAMETOOLONG;
 	slash = strrchr(new, '/');
 	if (!slash || slash == new)
@@ -326,9 +327,8 @@ int store_save(struct store *s, const char *path)
 	text = store_format(s);
 	if (!text)
 		return -ENOMEM;
-	unlink(new);
+	fd = mkostemp(new, O_CLOEXEC);
 	/* Nothing secret: which kernels run how long.  `arax models` reads it as anybody. */
-	fd = open(new, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	err = fd < 0 ? -errno : fchmod(fd, 0644) ? -errno : write_all(fd, text);
 	if (fd >= 0)
 		close(fd);

@@ -3,6 +3,7 @@
 #include <check.h>
 #include <math.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -346,7 +347,6 @@ START_TEST(store_keeps_all)
 {
 	char folder[] = "/tmp/models-XXXXXX", path[64], error[256];
 	struct store st = { 0 }, back;
-	struct stat sb;
 
 	ck_assert_ptr_nonnull(mkdtemp(folder));
 	snprintf(path, sizeof(path), "%s/a/models.json", folder);
@@ -364,18 +364,65 @@ START_TEST(store_keeps_all)
 	ck_assert(back.at[2].work == 100 && back.at[2].deviation == 1.5);
 	ck_assert_uint_eq(back.at[2].key.units, 4);
 	store_free(&back);
-	/* No half-written file is left. */
-	strcat(path, ".new");
-	ck_assert_int_ne(stat(path, &sb), 0);
-	path[strlen(path) - 4] = '\0';
 	/* Whom anybody could have written is not believed. */
 	ck_assert_int_eq(chmod(path, 0666), 0);
 	ck_assert_int_eq(store_load(&back, path, error, sizeof(error)), -EPERM);
+	/* No half-written file is left. */
 	unlink(path);
 	strrchr(path, '/')[0] = '\0';
-	rmdir(path);
+	ck_assert_int_eq(rmdir(path), 0);
 	rmdir(folder);
 	store_free(&st);
+}
+END_TEST
+
+#define SAVES	50
+
+struct saver {
+	pthread_t thread;
+	struct store st;
+	const char *path;
+	int err;
+};
+
+static void *saver_main(void *arg)
+{
+	struct saver *s = arg;
+
+	for (int i = 0; i < SAVES && !s->err; i++)
+		s->err = store_save(&s->st, s->path);
+	return NULL;
+}
+
+/* As araxds of one user do: what is there is always what one of them wrote. */
+START_TEST(two_may_save_at_once)
+{
+	char folder[] = "/tmp/models-XXXXXX", path[64], error[256] = "";
+	struct saver s[2] = { 0 };
+	struct store back;
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/models.json", folder);
+	for (int i = 0; i < 2; i++) {
+		for (int k = 0; k < 1000 * (i + 1); k++)
+			entry(&s[i].st, "kernel", k + 1, 1000);
+		s[i].path = path;
+	}
+	ck_assert_int_eq(store_save(&s[0].st, path), 0);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(pthread_create(&s[i].thread, NULL, saver_main, &s[i]), 0);
+	for (int i = 0; i < SAVES; i++) {
+		ck_assert_msg(!store_load(&back, path, error, sizeof(error)), "%s", error);
+		ck_assert(back.count == 1000 || back.count == 2000);
+		store_free(&back);
+	}
+	for (int i = 0; i < 2; i++) {
+		pthread_join(s[i].thread, NULL);
+		ck_assert_int_eq(s[i].err, 0);
+		store_free(&s[i].st);
+	}
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(rmdir(folder), 0);
 }
 END_TEST
 
@@ -503,6 +550,7 @@ int main(void)
 	tcase_add_test(c, who_is_not_like_the_others_learns_it);
 	tcase_add_test(c, what_is_shared_is_kept_by_device);
 	tcase_add_test(c, store_keeps_all);
+	tcase_add_test(c, two_may_save_at_once);
 	tcase_add_test(c, store_keeps_size_classes);
 	tcase_add_loop_test(c, store_refuses_what_is_wrong, 0,
 			    sizeof(wrong) / sizeof(wrong[0]));
