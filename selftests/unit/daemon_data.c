@@ -256,13 +256,13 @@ START_TEST(rows_without_end)
 }
 END_TEST
 
-/* With one device. */
+/* With all that belongs to it. */
 static struct poller *whole;
 static struct registry *registry;
 static struct devices *opened;
 static struct config config;
 
-static void make_whole(const char *text)
+static void make_whole_of(const char *text, uint32_t nr)
 {
 	char error[256];
 
@@ -271,8 +271,13 @@ static void make_whole(const char *text)
 	ck_assert_msg(!config_parse(&config, "test", text, strlen(text), error, sizeof(error)),
 		      "%s", error);
 	ck_assert_int_eq(devices_open(&config, &opened), 0);
-	ck_assert_uint_eq(devices_count(opened), 1);
+	ck_assert_uint_eq(devices_count(opened), nr);
 	ck_assert_int_eq(poller_create(&config, registry, opened, &whole), 0);
+}
+
+static void make_whole(const char *text)
+{
+	make_whole_of(text, 1);
 }
 
 static void end_whole(void)
@@ -406,6 +411,34 @@ START_TEST(what_is_not_used_is_not_lost)
 	rmdir(nowhere);
 	unlink(aside);
 	rmdir(folder);
+	end_whole();
+}
+END_TEST
+
+#define TWO	"cpu { groups = { \"0\", \"1\" } memory = \"64M\" }"
+
+static void rate(uint32_t to, uint32_t from, double *latency_ns, double *ns_per_byte)
+{
+	ck_assert(memory_rate(whole->memory, to, from, latency_ns, ns_per_byte));
+}
+
+/* Devices that can copy from each other are not taken for as far as the host without a look. */
+START_TEST(each_link_is_measured)
+{
+	double latency, byte;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		return;
+	make_whole_of(TWO, 2);
+	for (uint32_t i = 0; i < 2; i++) {
+		rate(i, MEMORY_HOST, &latency, &byte);
+		ck_assert(latency >= 1 && byte >= 0);
+		rate(MEMORY_HOST, i, &latency, &byte);
+		ck_assert(latency >= 1 && byte >= 0);
+		rate(i, !i, &latency, &byte);
+		ck_assert(latency >= 1 && byte >= 0);
+		ck_assert_uint_eq(memory_check(whole->memory), 0);
+	}
 	end_whole();
 }
 END_TEST
@@ -769,6 +802,7 @@ int main(void)
 	tcase_add_test(t, one_at_a_time);
 	tcase_add_test(t, bounds_choose_devices);
 	tcase_add_test(t, what_is_not_used_is_not_lost);
+	tcase_add_test(t, each_link_is_measured);
 	tcase_add_test(t, ranges_in_pieces);
 	tcase_add_test(t, fetches_go_by_tenants);
 	tcase_add_test(t, a_long_fetch_makes_way);
