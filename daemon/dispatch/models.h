@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * models.h - learnt run times across restarts
+ * models.h - learnt run times, and those of copies, across restarts
  *
  * The scheduler numbers kernels and devices; the file names them.  What the file says of
  * kernels or devices that aren't here now is kept for the day they are.
