@@ -23,6 +23,7 @@ struct models {
 	struct kept_links links;
 	pthread_t writer;
 	bool writing;
+	bool wrote;		/* atomic: it has done so, and ends */
 	bool unused;		/* what is there is no use to us, but may be to others */
 	bool unsaved;		/* the latest try failed */
 };
@@ -291,7 +292,10 @@ static void write_out(struct models *m)
 
 static void *writer_main(void *arg)
 {
-	write_out(arg);
+	struct models *m = arg;
+
+	write_out(m);
+	__atomic_store_n(&m->wrote, true, __ATOMIC_RELEASE);
 	return NULL;
 }
 
@@ -302,16 +306,20 @@ static void join_writer(struct models *m)
 	m->writing = false;
 }
 
-void models_save(struct models *m)
+bool models_save(struct models *m)
 {
-	/* Long done: this is called once in minutes. */
+	/* A disk may be slow, and the poller is not to wait for it. */
+	if (m->writing && !__atomic_load_n(&m->wrote, __ATOMIC_ACQUIRE))
+		return false;
 	join_writer(m);
 	if (!collect(m))
-		return;
+		return true;
 	m->unsaved = true;	/* until the thread says otherwise */
+	m->wrote = false;
 	m->writing = !pthread_create(&m->writer, NULL, writer_main, m);
 	if (!m->writing)
 		store_free(&m->out);
+	return true;
 }
 
 void models_close(struct models *m)

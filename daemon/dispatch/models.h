@@ -23,8 +23,8 @@ bool models_default_path(bool user, char *path, size_t len);
  * @path.unused.  NULL: no memory.
  */
 struct models *models_open(struct poller *p, const char *path);
-/* (poller) Write what is new, on a thread of its own. */
-void models_save(struct models *m);
+/* (poller) Write what is new, on a thread of its own.  False: it still writes what was new before. */
+bool models_save(struct models *m);
 /* Write what is new, and end.  Nobody polls any more. */
 void models_close(struct models *m);
 
