@@ -254,8 +254,8 @@ struct arax_backend_gauges {
  *		which ranges inside an allocation are address + offset
  * @free:	the address that alloc gave
  * @copy_in, @copy_out: between host and device memory; synchronous
- * @copy_peer:	from @src_dev to @dev, both of this backend; -EOPNOTSUPP: go
- *		through the host.  araxd itself always does, and never calls this so far
+ * @copy_peer:	from @src_dev to @dev, both of this backend; -EOPNOTSUPP: these two never can,
+ *		go through the host.  araxd measures it for each two at the start, too
  * @host_register, @host_unregister: host memory that copies will use often
  * @submit:	start a launch; poll or wait reports @cookie.  Launch and ranges are
  *		copied before it returns, @args too.  -EAGAIN: lane is busy, or, with nothing

@@ -417,6 +417,7 @@ static void run(struct daemon *d)
 			continue;
 		if (si.ssi_signo == SIGUSR1) {
 			stats_log(d->poller);
+			poller_save_models(d->poller);
 			continue;
 		}
 		if (si.ssi_signo == SIGHUP) {

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "daemon/dispatch/kept_links.h"
 #include "daemon/dispatch/models.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/log.h"
@@ -19,8 +20,10 @@ struct models {
 	char *path;
 	struct store strange;	/* of kernels and devices that aren't here */
 	struct store out;	/* what the thread writes */
+	struct kept_links links;
 	pthread_t writer;
 	bool writing;
+	bool wrote;		/* atomic: it has done so, and ends */
 	bool unused;		/* what is there is no use to us, but may be to others */
 	bool unsaved;		/* the latest try failed */
 };
@@ -166,20 +169,44 @@ static bool name_of(const struct poller *p, const struct sched_known *k, struct 
 /* ------------------------------------------------------------------ */
 /* In and out                                                          */
 
+/* Of @s what is for nobody here, and not too old, stays in it, at the front. */
+static void import_all(struct models *m, struct store *s)
+{
+	size_t count = s->count, nr_links = s->nr_links, i;
+	uint32_t day = today();
+
+	s->count = 0;
+	s->nr_links = 0;
+	for (i = 0; i < count; i++) {
+		/* A clock that was wrong once must not keep it for ever. */
+		if (s->at[i].day > day)
+			s->at[i].day = day;
+		if (s->at[i].day + STORE_DAYS >= day && !import(m->poller, &s->at[i]))
+			s->at[s->count++] = s->at[i];
+	}
+	for (i = 0; i < nr_links; i++) {
+		if (s->links[i].day > day)
+			s->links[i].day = day;
+		if (s->links[i].day + STORE_DAYS >= day && !kept_links_import(&m->links, &s->links[i]))
+			s->links[s->nr_links++] = s->links[i];
+	}
+}
+
 struct models *models_open(struct poller *p, const char *path)
 {
 	struct models *m = calloc(1, sizeof(*m));
-	uint32_t day = today();
+	size_t count, nr_links;
 	char error[512];
 	struct store s;
-	size_t i;
 	int err;
 
 	if (!m)
 		return NULL;
 	m->poller = p;
 	m->path = strdup(path);
-	if (!m->path) {
+	if (kept_links_init(&m->links, p) || !m->path) {
+		kept_links_free(&m->links);
+		free(m->path);
 		free(m);
 		return NULL;
 	}
@@ -189,19 +216,13 @@ struct models *models_open(struct poller *p, const char *path)
 		log_warn("learnt run times are not used", log_str("error", error));
 	if (err)
 		return m;
-	for (i = 0; i < s.count; i++) {
-		/* A clock that was wrong once must not keep it for ever. */
-		if (s.at[i].day > day)
-			s.at[i].day = day;
-		if (s.at[i].day + STORE_DAYS < day)
-			continue;
-		/* Kept at the front, in place. */
-		if (!import(p, &s.at[i]))
-			s.at[m->strange.count++] = s.at[i];
-	}
-	log_info("learnt run times loaded", log_str("file", path), log_u64("sizes", s.count),
-		 log_u64("of_others", m->strange.count));
-	m->strange.at = s.at;
+	count = s.count;
+	nr_links = s.nr_links;
+	import_all(m, &s);
+	log_info("learnt run times loaded", log_str("file", path), log_u64("sizes", count),
+		 log_u64("of_others", s.count), log_u64("links", nr_links),
+		 log_u64("links_of_others", s.nr_links));
+	m->strange = s;
 	return m;
 }
 
@@ -209,9 +230,10 @@ struct models *models_open(struct poller *p, const char *path)
 static bool collect(struct models *m)
 {
 	struct sched_known *k;
-	size_t nr, i;
+	size_t nr, nr_links, i;
+	bool news = kept_links_have_news(&m->links, &nr_links);
 
-	if (!sched_has_news(m->poller->sched) && !m->unsaved)
+	if (!news && !sched_has_news(m->poller->sched) && !m->unsaved)
 		return false;
 	k = sched_export(m->poller->sched, &nr);
 	m->out.at = k ? calloc(nr + m->strange.count + 1, sizeof(*m->out.at)) : NULL;
@@ -227,10 +249,17 @@ static bool collect(struct models *m)
 		m->out.count += name_of(m->poller, &k[i], &e->key);
 	}
 	free(k);
-	if (!m->out.at)
+	m->out.links = calloc(nr_links + m->strange.nr_links + 1, sizeof(*m->out.links));
+	if (!m->out.at || !m->out.links) {
+		store_free(&m->out);
+		m->unsaved = true;
 		return false;
+	}
 	for (i = 0; i < m->strange.count && m->out.count < SCHED_MAX_RECORDS; i++)
 		m->out.at[m->out.count++] = m->strange.at[i];
+	m->out.nr_links = kept_links_export(&m->links, m->out.links, nr_links);
+	for (i = 0; i < m->strange.nr_links && m->out.nr_links < STORE_MAX_LINKS; i++)
+		m->out.links[m->out.nr_links++] = m->strange.links[i];
 	return true;
 }
 
@@ -263,7 +292,10 @@ static void write_out(struct models *m)
 
 static void *writer_main(void *arg)
 {
-	write_out(arg);
+	struct models *m = arg;
+
+	write_out(m);
+	__atomic_store_n(&m->wrote, true, __ATOMIC_RELEASE);
 	return NULL;
 }
 
@@ -274,16 +306,20 @@ static void join_writer(struct models *m)
 	m->writing = false;
 }
 
-void models_save(struct models *m)
+bool models_save(struct models *m)
 {
-	/* Long done: this is called once in minutes. */
+	/* A disk may be slow, and the poller is not to wait for it. */
+	if (m->writing && !__atomic_load_n(&m->wrote, __ATOMIC_ACQUIRE))
+		return false;
 	join_writer(m);
 	if (!collect(m))
-		return;
+		return true;
 	m->unsaved = true;	/* until the thread says otherwise */
+	m->wrote = false;
 	m->writing = !pthread_create(&m->writer, NULL, writer_main, m);
 	if (!m->writing)
 		store_free(&m->out);
+	return true;
 }
 
 void models_close(struct models *m)
@@ -294,6 +330,7 @@ void models_close(struct models *m)
 	if (collect(m))
 		write_out(m);
 	store_free(&m->strange);
+	kept_links_free(&m->links);
 	free(m->path);
 	free(m);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * models.h - learnt run times across restarts
+ * models.h - learnt run times, and those of copies, across restarts
  *
  * The scheduler numbers kernels and devices; the file names them.  What the file says of
  * kernels or devices that aren't here now is kept for the day they are.
@@ -23,8 +23,8 @@ bool models_default_path(bool user, char *path, size_t len);
  * @path.unused.  NULL: no memory.
  */
 struct models *models_open(struct poller *p, const char *path);
-/* (poller) Write what is new, on a thread of its own. */
-void models_save(struct models *m);
+/* (poller) Write what is new, on a thread of its own.  False: it still writes what was new before. */
+bool models_save(struct models *m);
 /* Write what is new, and end.  Nobody polls any more. */
 void models_close(struct models *m);
 

@@ -34,7 +34,9 @@
 #define TURN_NS		50000u		/* inline work before looking at the rings again */
 #define HOUSE_US	50u
 #define SLOW_US		100000u
-#define SAVE_US		(300u * 1000000u)	/* between two writings of learnt run times */
+/* Between two writings of learnt run times: at first, each time twice as long, and at last. */
+#define SAVE_FIRST_US	(10u * 1000000u)
+#define SAVE_US		(300u * 1000000u)
 #define LOOKS		8u		/* turns between two looks at the clock */
 #define EVENTS		16
 
@@ -406,6 +408,13 @@ static void handle_events(struct poller *p)
 	}
 }
 
+/* Most of what a new araxd learns it learns soon. */
+static void next_save(struct poller *p)
+{
+	p->next_save = p->now + p->save_us * p->ticks.per_us;
+	p->save_us = p->save_us < SAVE_US / 2 ? 2 * p->save_us : SAVE_US;
+}
+
 static void keep_house(struct poller *p)
 {
 	uint32_t i;
@@ -432,10 +441,8 @@ static void keep_house(struct poller *p)
 			p->links[i]->ops->weights(p->links[i]);
 	sched_round(p->sched);
 	/* Who is asleep learns nothing; the rest is written at the end. */
-	if (p->models && p->now >= p->next_save) {
-		p->next_save = p->now + SAVE_US * p->ticks.per_us;
-		models_save(p->models);
-	}
+	if (p->models && p->now >= p->next_save && models_save(p->models))
+		next_save(p);
 }
 
 /* ------------------------------------------------------------------ */
@@ -860,8 +867,27 @@ void poller_set_trace(struct poller *p, struct trace *t)
 int poller_keep_models(struct poller *p, const char *path)
 {
 	p->models = models_open(p, path);
-	p->next_save = p->now + SAVE_US * p->ticks.per_us;
+	p->save_us = SAVE_FIRST_US;
+	next_save(p);
 	return p->models ? 0 : -ENOMEM;
+}
+
+static void save_now(struct work *w)
+{
+	struct poller *p = (struct poller *)((char *)w - offsetof(struct poller, save));
+
+	__atomic_store_n(&p->saving, false, __ATOMIC_RELEASE);
+	/* One that is still being written lacks what came since. */
+	if (p->models && !models_save(p->models))
+		p->next_save = p->now;
+}
+
+void poller_save_models(struct poller *p)
+{
+	if (__atomic_exchange_n(&p->saving, true, __ATOMIC_ACQ_REL))
+		return;
+	p->save.run = save_now;
+	poller_post(p, &p->save);
 }
 
 int poller_start(struct poller *p)
@@ -973,6 +999,7 @@ void poller_destroy(struct poller *p)
 		pthread_join(thread, NULL);
 	}
 	models_close(p->models);
+	p->models = NULL;
 	runs_destroy(p);
 	quota_end(p);
 	trace_close(p->trace);

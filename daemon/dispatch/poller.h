@@ -25,7 +25,6 @@
 #include "daemon/dispatch/work.h"
 #include "daemon/kernels/registry.h"
 #include "daemon/link/link.h"
-#include "daemon/sched/link_model.h"
 #include "daemon/sched/sched.h"
 #include "daemon/worker/runner.h"
 
@@ -136,6 +135,9 @@ struct poller {
 	uint64_t next_slow;
 	uint64_t next_complaint;	/* ticks: a tenant shall not fill the log */
 	uint64_t next_save;
+	uint32_t save_us;
+	bool saving;			/* atomic: save was posted */
+	struct work save;
 	struct models *models;		/* NULL: run times are forgotten at the end */
 	uint64_t last_tenant;
 	long lost_cpu;			/* times, as last seen by was_preempted() */
@@ -176,6 +178,8 @@ int poller_add_link(struct poller *p, struct link *l);
 void poller_set_trace(struct poller *p, struct trace *t);
 /* Between the two: keep learnt run times in @path.  0 or -ENOMEM. */
 int poller_keep_models(struct poller *p, const char *path);
+/* Any thread: what is new of them is written soon. */
+void poller_save_models(struct poller *p);
 int poller_start(struct poller *p);
 /*
  * Take in nothing new, finish what runs, commit it, call on_stopped (on the

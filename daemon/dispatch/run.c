@@ -16,6 +16,7 @@
 #include "daemon/dispatch/gate.h"
 #include "daemon/dispatch/host.h"
 #include "daemon/dispatch/lone.h"
+#include "daemon/dispatch/measure.h"
 #include "daemon/dispatch/own.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/quota.h"
@@ -1424,69 +1425,6 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 	return err ? err : run_refresh(p, pd);
 }
 
-/* ------------------------------------------------------------------ */
-/* Links to devices with memory of their own                           */
-
-#define PROBE_BYTES	(16u << 20)
-#define PROBE_NS	20000000u	/* for each direction */
-
-struct probe {
-	struct device *dev;
-	uint64_t address;
-	void *host;
-	bool out;
-};
-
-static int probe_copy(void *arg, uint64_t bytes)
-{
-	struct probe *pr = arg;
-
-	return pr->out ? device_copy_out(pr->dev, 0, pr->host, pr->address, bytes) :
-			 device_copy_in(pr->dev, 0, pr->address, pr->host, bytes);
-}
-
-static uint64_t probe_now(void *arg)
-{
-	return monotonic_ns();
-}
-
-/* What can't be measured is learnt by the tasks' own copies. */
-static void measure_link(struct poller *p, struct device *dev)
-{
-	uint64_t bytes = dev->info.memory / 8 < PROBE_BYTES ? dev->info.memory / 8 : PROBE_BYTES;
-	struct probe pr = { .dev = dev };
-	struct link_probe lp = {
-		.copy = probe_copy, .now_ns = probe_now, .arg = &pr, .most = bytes,
-		.budget_ns = PROBE_NS,
-	};
-	struct link_model in, out;
-	int err;
-
-	err = device_alloc(dev, bytes, 0, &pr.address);
-	if (err)
-		goto tell;
-	pr.host = calloc(1, bytes);
-	err = pr.host ? link_measure(&in, &lp) : -ENOMEM;
-	pr.out = true;
-	if (!err)
-		err = link_measure(&out, &lp);
-	if (!err) {
-		memory_set_rates(p->memory, dev->index, in.latency_ns, in.ns_per_byte,
-				 out.latency_ns, out.ns_per_byte);
-		log_info("link measured", log_str("device", dev->info.name),
-			 log_u64("in_latency_ns", (uint64_t)in.latency_ns),
-			 log_u64("in_ns_per_mib", (uint64_t)(in.ns_per_byte * (1 << 20))),
-			 log_u64("out_latency_ns", (uint64_t)out.latency_ns),
-			 log_u64("out_ns_per_mib", (uint64_t)(out.ns_per_byte * (1 << 20))));
-	}
-	free(pr.host);
-	device_free(dev, pr.address);
-tell:
-	if (err)
-		log_warn("link can't be measured", log_str("device", dev->info.name),
-			 log_errno(err));
-}
-
 int runs_create(struct poller *p, struct devices *devices)
 {
 	bool host = false, copies = false;
@@ -1499,13 +1437,9 @@ int runs_create(struct poller *p, struct devices *devices)
 	p->runnable = calloc((size_t)registry_count(p->registry) * p->nr_devs + 1, 1);
 	if (!p->devs || !p->runnable)
 		return -ENOMEM;
+	measure_links(p, devices);
 	for (i = 0; i < p->nr_devs; i++) {
-		struct device *dev = devices_at(devices, i);
-
-		/* One that is to be configured has no memory before that. */
-		if (dev->info.memory && !device_is_configured(dev))
-			measure_link(p, dev);
-		err = device_create(p, &p->devs[i], dev);
+		err = device_create(p, &p->devs[i], devices_at(devices, i));
 		if (err)
 			return err;
 		copies |= p->devs[i].copies;

@@ -55,12 +55,17 @@
 #define MAX_DIRTY	(1u << 14)
 #define MAX_KNOWN	(1u << 13)
 
+/* Devices that others can copy from: the first ones. */
+#define PEERS		64u
+
 /**
- * struct rate - what copies in one direction took; a moving average
+ * struct rate - what copies by a link, in one direction, took; a moving average
+ * @known:	it was set, or learnt from copies
  */
 struct rate {
 	double latency_ns;
 	double ns_per_byte;
+	bool known;
 };
 
 /**
@@ -196,7 +201,8 @@ struct memory_device {
 	double inflation;
 	uint64_t strangers;
 	uint32_t lent;
-	struct rate in, out, peer;
+	struct rate in, out;
+	struct rate *direct;
 	struct memory_stats stats;
 };
 
@@ -440,7 +446,7 @@ static inline bool are_peers(const struct memory *m, uint32_t device, uint32_t f
 {
 	const struct memory_device *d = &m->devices[device], *f = &m->devices[from];
 
-	return device != from && from < 64 && d->ops.copy_peer && d->ops.peers &&
+	return device != from && from < PEERS && d->ops.copy_peer && d->ops.peers &&
 	       d->ops.peers == f->ops.peers && !(d->strangers >> from & 1);
 }
 

@@ -31,6 +31,7 @@ void rate_learn(struct rate *r, uint64_t bytes, uint64_t ns)
 {
 	double seen = (double)ns;
 
+	r->known = true;
 	if (bytes <= SMALL) {
 		r->latency_ns += LEARN * (seen - r->latency_ns);
 		return;
@@ -102,12 +103,32 @@ void memory_destroy(struct memory *m)
 	if (!m)
 		return;
 	for (i = 0; i < m->nr_devices; i++)
-		if (m->devices[i].present)
+		if (m->devices[i].present) {
+			free(m->devices[i].direct);
 			pthread_mutex_destroy(&m->devices[i].entering);
+		}
 	pthread_cond_destroy(&m->settled);
 	pthread_mutex_destroy(&m->charging);
 	pthread_mutex_destroy(&m->lock);
 	free(m);
+}
+
+static uint32_t nr_peers(const struct memory *m)
+{
+	return m->nr_devices < PEERS ? m->nr_devices : PEERS;
+}
+
+/* (locked) What is shared by two is hardly quicker than one's own. */
+static void assume_direct(const struct memory *m, struct memory_device *d)
+{
+	uint32_t i;
+
+	for (i = 0; i < nr_peers(m); i++) {
+		if (d->direct[i].known)
+			continue;
+		d->direct[i] = d->in;
+		d->direct[i].known = false;
+	}
 }
 
 int memory_add_device(struct memory *m, uint32_t device, const struct memory_ops *ops, void *dev,
@@ -119,26 +140,72 @@ int memory_add_device(struct memory *m, uint32_t device, const struct memory_ops
 	    !ops->alloc || !ops->free || !ops->copy_in || !ops->copy_out)
 		return -EINVAL;
 	d = &m->devices[device];
+	d->direct = calloc(nr_peers(m), sizeof(*d->direct));
+	if (!d->direct)
+		return -ENOMEM;
 	d->present = true;
 	d->ops = *ops;
 	d->dev = dev;
 	d->stats.bytes = bytes;
-	d->in = (struct rate){ LATENCY_NS, NS_PER_BYTE };
-	d->out = d->peer = d->in;
+	d->in = (struct rate){ .latency_ns = LATENCY_NS, .ns_per_byte = NS_PER_BYTE };
+	d->out = d->in;
+	assume_direct(m, d);
 	pthread_mutex_init(&d->entering, NULL);
 	return 0;
+}
+
+/* (locked) Of the link between the two; NULL: there is none. */
+static struct rate *rate_of(struct memory *m, uint32_t to, uint32_t from)
+{
+	uint32_t device = to == MEMORY_HOST ? from : to;
+
+	if (!memory_has_device(m, device))
+		return NULL;
+	if (to == MEMORY_HOST)
+		return &m->devices[from].out;
+	if (from == MEMORY_HOST)
+		return &m->devices[to].in;
+	return memory_has_device(m, from) && are_peers(m, to, from) ?
+	       &m->devices[to].direct[from] : NULL;
+}
+
+bool memory_set_rate(struct memory *m, uint32_t to, uint32_t from, double latency_ns,
+		     double ns_per_byte)
+{
+	struct rate *r;
+
+	memory_lock(m);
+	r = rate_of(m, to, from);
+	if (r)
+		*r = (struct rate){ latency_ns, ns_per_byte, true };
+	if (r && from == MEMORY_HOST)
+		assume_direct(m, &m->devices[to]);
+	pthread_mutex_unlock(&m->lock);
+	return r;
 }
 
 void memory_set_rates(struct memory *m, uint32_t device, double in_latency_ns,
 		      double in_ns_per_byte, double out_latency_ns, double out_ns_per_byte)
 {
-	struct memory_device *d = &m->devices[device];
+	memory_set_rate(m, device, MEMORY_HOST, in_latency_ns, in_ns_per_byte);
+	memory_set_rate(m, MEMORY_HOST, device, out_latency_ns, out_ns_per_byte);
+}
+
+bool memory_rate(struct memory *m, uint32_t to, uint32_t from, double *latency_ns,
+		 double *ns_per_byte)
+{
+	const struct rate *r;
+	bool known;
 
 	memory_lock(m);
-	/* What is shared by two is hardly quicker than one's own. */
-	d->in = d->peer = (struct rate){ in_latency_ns, in_ns_per_byte };
-	d->out = (struct rate){ out_latency_ns, out_ns_per_byte };
+	r = rate_of(m, to, from);
+	known = r && r->known;
+	if (known) {
+		*latency_ns = r->latency_ns;
+		*ns_per_byte = r->ns_per_byte;
+	}
 	pthread_mutex_unlock(&m->lock);
+	return known;
 }
 
 bool memory_has_device(const struct memory *m, uint32_t device)
@@ -297,8 +364,8 @@ static double bring_ns(const struct memory *m, uint32_t device, const struct mem
 	if (!are_peers(m, device, where))
 		return rate_ns(&d->in, bytes) + rate_ns(&m->devices[where].out, dirty);
 	if (dirty >= bytes)
-		return rate_ns(&d->peer, bytes);
-	return rate_ns(&d->peer, dirty) + rate_ns(&d->in, bytes - dirty);
+		return rate_ns(&d->direct[where], bytes);
+	return rate_ns(&d->direct[where], dirty) + rate_ns(&d->in, bytes - dirty);
 }
 
 uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,

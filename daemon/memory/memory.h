@@ -167,9 +167,21 @@ int memory_add_device(struct memory *m, uint32_t device, const struct memory_ops
 		      uint64_t bytes);
 bool memory_has_device(const struct memory *m, uint32_t device);
 
-/* What copies to a device and back take, as measured; the copies to come correct it. */
+#define MEMORY_HOST	(~0u)
+
+/*
+ * What copies by the link from one device, or MEMORY_HOST, to another take, as measured; the copies
+ * to come correct it.  False: there is no such link.  As long as nothing is known of one between
+ * two devices it is taken for that from the host.
+ */
+bool memory_set_rate(struct memory *m, uint32_t to, uint32_t from, double latency_ns,
+		     double ns_per_byte);
+/* To a device and back. */
 void memory_set_rates(struct memory *m, uint32_t device, double in_latency_ns,
 		      double in_ns_per_byte, double out_latency_ns, double out_ns_per_byte);
+/* What it is by now.  False: there is no such link, or nothing is known of it. */
+bool memory_rate(struct memory *m, uint32_t to, uint32_t from, double *latency_ns,
+		 double *ns_per_byte);
 
 /* @host holds @bytes bytes until memory_buffer_gone().  NULL: no memory. */
 struct memory_buffer *memory_buffer_create(struct memory *m, uint8_t *host, uint64_t bytes);
@@ -335,8 +347,6 @@ void memory_way(struct memory *m, uint32_t device, const struct memory_range *ra
 /* Of @ranges' inputs, the bytes that a task would find on @device. */
 uint64_t memory_resident(struct memory *m, uint32_t device, const struct memory_range *ranges,
 			 uint32_t nr, uint64_t seq);
-
-#define MEMORY_HOST	(~0u)
 
 /* Whether all of a range, of a task @seq, is valid on @device, or at the host. */
 bool memory_holds(struct memory *m, uint32_t device, const struct memory_range *range,

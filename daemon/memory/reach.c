@@ -80,7 +80,7 @@ static double from_ns(const struct question *q, uint64_t at, uint64_t end, bool 
 		if (!has(q, e, at, &end))
 			continue;
 		if (!host && are_peers(q->m, q->device, e->device))
-			one = rate_ns(&d->peer, end - at);
+			one = rate_ns(&d->direct[e->device], end - at);
 		else
 			one = rate_ns(&q->m->devices[e->device].out, end - at) + in;
 		if (ns < 0 || (q->slowest ? one > ns : one < ns))

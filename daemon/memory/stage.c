@@ -180,7 +180,7 @@ static bool copy_peer(struct memory *m, struct memory_extent *e, const struct br
 		log_info("no copy from device to device, but by way of the host",
 			 log_u64("from", o->device), log_u64("to", e->device), log_errno(err));
 	} else {
-		rate_learn(&d->peer, to - start, ns);
+		rate_learn(&d->direct[o->device], to - start, ns);
 		d->stats.copied_peer += to - start;
 	}
 	pthread_mutex_unlock(&m->lock);

@@ -5,7 +5,10 @@
 #include <errno.h>
 
 #define SMALL	4096u
+#define LARGE	(16u << 20)
 #define REPEATS	5
+#define FAR	16
+#define SLACK_NS	20000.0	/* a thread that is woken up, and the like */
 
 /* The quickest of some: what disturbs a copy only makes it longer. */
 static int quickest(const struct link_probe *p, uint64_t bytes, uint64_t until, uint64_t *ns)
@@ -51,4 +54,17 @@ int link_measure(struct link_model *m, const struct link_probe *p)
 	if (m->latency_ns < 1)
 		m->latency_ns = 1;
 	return 0;
+}
+
+static bool is_near(const struct link_model *a, const struct link_model *b, uint64_t bytes)
+{
+	double x = a->latency_ns + a->ns_per_byte * (double)bytes;
+	double y = b->latency_ns + b->ns_per_byte * (double)bytes;
+
+	return x <= FAR * y + SLACK_NS && y <= FAR * x + SLACK_NS;
+}
+
+bool link_agrees(const struct link_model *learnt, const struct link_model *measured)
+{
+	return is_near(learnt, measured, SMALL) && is_near(learnt, measured, LARGE);
 }

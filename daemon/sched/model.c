@@ -453,8 +453,8 @@ struct sched_known *sched_export(struct sched *s, size_t *nr)
 	struct sched_known *k;
 
 	*nr = 0;
-	k = m->used ? calloc(m->used, sizeof(*k)) : NULL;
-	for (uint32_t i = 0; k && i <= m->mask; i++) {
+	k = calloc(m->used + 1, sizeof(*k));
+	for (uint32_t i = 0; k && m->used && i <= m->mask; i++) {
 		const struct model_record *r = &m->records[i];
 
 		if (!r->id || r->id & MODEL_SHARED || !r->runs || r->work < 1)
@@ -465,7 +465,7 @@ struct sched_known *sched_export(struct sched *s, size_t *nr)
 			.deviation = r->deviation, .day = r->day,
 		};
 	}
-	m->news = false;
+	m->news &= !k;
 	return k;
 }
 

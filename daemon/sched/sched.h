@@ -442,7 +442,7 @@ struct sched_known {
 
 /* Whether there is anything that sched_export() has not given yet. */
 bool sched_has_news(const struct sched *s);
-/* All that is known; @nr entries, for the caller to free.  NULL: nothing, or no memory. */
+/* All that is known; @nr entries, for the caller to free.  NULL: no memory. */
 struct sched_known *sched_export(struct sched *s, size_t *nr);
 /* Before the first run of its kind; else nothing happens.  What is known may be wrong now. */
 void sched_import(struct sched *s, const struct sched_known *k);

@@ -20,6 +20,7 @@
 void store_free(struct store *s)
 {
 	free(s->at);
+	free(s->links);
 	*s = (struct store){ 0 };
 }
 
@@ -138,6 +139,84 @@ static int take_models(struct store *s, json_t *root, const char *name, char *er
 	return 0;
 }
 
+static const char *const ways[] = {
+	[STORE_IN] = "in", [STORE_OUT] = "out", [STORE_DIRECT] = "direct",
+};
+
+#define NR_WAYS		(sizeof(ways) / sizeof(ways[0]))
+
+static int take_way(enum store_way *way, json_t *j)
+{
+	const char *s = json_string_value(j);
+
+	for (size_t i = 0; s && i < NR_WAYS; i++) {
+		if (strcmp(ways[i], s))
+			continue;
+		*way = (enum store_way)i;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static int take_time(double *to, json_t *j)
+{
+	if (!json_is_number(j))
+		return -EINVAL;
+	*to = json_number_value(j);
+	return *to >= 0 && *to <= STORE_MAX_NS ? 0 : -EINVAL;
+}
+
+static int take_link(struct store_link *l, json_t *j)
+{
+	uint64_t units, from_units = 0, day;
+
+	if (take_string(l->device, sizeof(l->device), json_object_get(j, "device")) ||
+	    take_string(l->backend, sizeof(l->backend), json_object_get(j, "backend")) ||
+	    take_integer(&units, 0, UINT32_MAX, json_object_get(j, "units")) ||
+	    take_way(&l->way, json_object_get(j, "direction")) ||
+	    take_time(&l->latency_ns, json_object_get(j, "latency_ns")) ||
+	    take_time(&l->ns_per_byte, json_object_get(j, "ns_per_byte")) ||
+	    take_integer(&day, 1, 1u << 24, json_object_get(j, "day")))
+		return -EINVAL;
+	if (l->way == STORE_DIRECT &&
+	    (take_string(l->from, sizeof(l->from), json_object_get(j, "from")) ||
+	     take_integer(&from_units, 0, UINT32_MAX, json_object_get(j, "from_units"))))
+		return -EINVAL;
+	l->units = (uint32_t)units;
+	l->from_units = (uint32_t)from_units;
+	l->day = (uint32_t)day;
+	return 0;
+}
+
+static int take_links(struct store *s, json_t *root, const char *name, char *error, size_t len)
+{
+	json_t *links = json_object_get(root, "links"), *j;	/* not in files of before */
+	size_t i;
+
+	if (!links)
+		return 0;
+	if (!json_is_array(links)) {
+		snprintf(error, len, "%s: \"links\" is no list", name);
+		return -EINVAL;
+	}
+	if (json_array_size(links) > STORE_MAX_LINKS) {
+		snprintf(error, len, "%s: more than %u links", name, STORE_MAX_LINKS);
+		return -E2BIG;
+	}
+	s->links = calloc(json_array_size(links) + 1, sizeof(*s->links));
+	if (!s->links)
+		return -ENOMEM;
+	json_array_foreach(links, i, j) {
+		if (take_link(&s->links[i], j)) {
+			snprintf(error, len, "%s: link %zu: a value is missing, or out of range",
+				 name, i);
+			return -EINVAL;
+		}
+		s->nr_links++;
+	}
+	return 0;
+}
+
 int store_parse(struct store *s, const char *name, const char *text, size_t bytes, char *error,
 		size_t len)
 {
@@ -155,6 +234,7 @@ int store_parse(struct store *s, const char *name, const char *text, size_t byte
 	version = json_object_get(root, "version");
 	if (json_integer_value(version) == STORE_VERSION) {
 		err = take_models(s, root, name, error, len);
+		err = err ? err : take_links(s, root, name, error, len);
 	} else {
 		err = json_is_integer(version) ? -EPROTONOSUPPORT : -EINVAL;
 		snprintf(error, len, "%s: its version is not %d", name, STORE_VERSION);
@@ -186,6 +266,18 @@ static int entry_order(const void *a, const void *b)
 	int c = key_order(&x->key, &y->key);
 
 	return c ? c : (x->work > y->work) - (x->work < y->work);
+}
+
+static int link_order(const void *a, const void *b)
+{
+	const struct store_link *x = a, *y = b;
+	int c = strcmp(x->device, y->device);
+
+	c = c ? c : strcmp(x->backend, y->backend);
+	c = c ? c : (x->units > y->units) - (x->units < y->units);
+	c = c ? c : (x->way > y->way) - (x->way < y->way);
+	c = c ? c : strcmp(x->from, y->from);
+	return c ? c : (x->from_units > y->from_units) - (x->from_units < y->from_units);
 }
 
 /* For people and plots: it is worked out anew from the sizes. */
@@ -223,9 +315,28 @@ static json_t *model_of(const struct store_entry *e, size_t nr)
 			 (json_int_t)e->key.units, "fit", fit_of(e, nr), "sizes", sizes);
 }
 
+static json_t *link_json(const struct store_link *l)
+{
+	json_t *j = json_pack("{ss ss sI ss}", "device", l->device, "backend", l->backend, "units",
+			      (json_int_t)l->units, "direction", ways[l->way]);
+
+	if (j && l->way == STORE_DIRECT &&
+	    (json_object_set_new(j, "from", json_string(l->from)) ||
+	     json_object_set_new(j, "from_units", json_integer(l->from_units)))) {
+		json_decref(j);
+		return NULL;
+	}
+	if (j && !json_object_set_new(j, "latency_ns", json_real(l->latency_ns)) &&
+	    !json_object_set_new(j, "ns_per_byte", json_real(l->ns_per_byte)) &&
+	    !json_object_set_new(j, "day", json_integer(l->day)))
+		return j;
+	json_decref(j);
+	return NULL;
+}
+
 char *store_format(struct store *s)
 {
-	json_t *models = json_array(), *root;
+	json_t *models = json_array(), *links = json_array(), *root;
 	char *text = NULL;
 	size_t i, next;
 	int err = 0;
@@ -243,7 +354,15 @@ char *store_format(struct store *s)
 		if (m)
 			err |= json_array_append_new(models, m);
 	}
-	root = json_pack("{si so}", "version", STORE_VERSION, "models", models);
+	if (s->nr_links)
+		qsort(s->links, s->nr_links, sizeof(*s->links), link_order);
+	for (i = 0; i < s->nr_links; i++) {
+		json_t *l = link_json(&s->links[i]);
+
+		if (l)
+			err |= json_array_append_new(links, l);
+	}
+	root = json_pack("{si so so}", "version", STORE_VERSION, "models", models, "links", links);
 	/* All digits: a power of two that is rounded down is of another size class. */
 	if (root && !err)
 		text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
@@ -315,7 +434,8 @@ int store_save(struct store *s, const char *path)
 	char new[PATH_MAX], *slash, *text;
 	int fd, err;
 
-	if ((size_t)snprintf(new, sizeof(new), "%s.new", path) >= sizeof(new))
+	/* Of its own: another araxd of the same user may be writing, too. */
+	if ((size_t)snprintf(new, sizeof(new), "%s.XXXXXX", path) >= sizeof(new))
 		return -ENAMETOOLONG;
 	slash = strrchr(new, '/');
 	if (!slash || slash == new)
@@ -326,9 +446,8 @@ int store_save(struct store *s, const char *path)
 	text = store_format(s);
 	if (!text)
 		return -ENOMEM;
-	unlink(new);
+	fd = mkostemp(new, O_CLOEXEC);
 	/* Nothing secret: which kernels run how long.  `arax models` reads it as anybody. */
-	fd = open(new, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	err = fd < 0 ? -errno : fchmod(fd, 0644) ? -errno : write_all(fd, text);
 	if (fd >= 0)
 		close(fd);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store.h - learnt run times as a file
+ * store.h - learnt run times, and those of copies, as a file
  *
  * JSON, so that people and programs can read it: what is below "models" belongs to one
  * kernel (name and ABI hash) on one device (name, backend, units), as numbers of kernels
- * and devices change from start to start.
+ * and devices change from start to start.  What is below "links", which files of before
+ * lack, belongs to one device and a direction.
  */
 #ifndef ARAXD_SCHED_STORE_H
 #define ARAXD_SCHED_STORE_H
@@ -17,6 +18,8 @@
 #define STORE_VERSION	2	/* 1 had only a launch's work items for its work */
 #define STORE_MAX_BYTES	(64u << 20)
 #define STORE_DAYS	90	/* what was not seen for so long is forgotten */
+#define STORE_MAX_LINKS	(1u << 16)
+#define STORE_MAX_NS	0x1p50	/* of a link's latency, and for a byte */
 
 /**
  * struct store_key - whose run times
@@ -43,9 +46,29 @@ struct store_entry {
 	uint32_t day;
 };
 
+enum store_way { STORE_IN, STORE_OUT, STORE_DIRECT };
+
+/**
+ * struct store_link - what copies by a link, in one direction, take
+ * @way:	to the device, from the host; from it, to the host; to it, from another one
+ * @from:	that one's name, of the same backend, and @from_units
+ * @day:	on which it was there last, days since 1970
+ */
+struct store_link {
+	char device[ARAX_NAME_LEN];
+	char from[ARAX_NAME_LEN];
+	char backend[32];
+	uint32_t units, from_units;
+	enum store_way way;
+	double latency_ns;
+	double ns_per_byte;
+	uint32_t day;
+};
+
 struct store {
-	size_t count;
+	size_t count, nr_links;
 	struct store_entry *at;
+	struct store_link *links;
 };
 
 /*

@@ -17,7 +17,7 @@ _arax()
 				mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 				return
 			fi
-			words='--json --plot --file --help' ;;
+			words='--links --json --plot --file --help' ;;
 		bench)
 			words='null depth sleep handover stream starpu simscale elastic grcuda-sim
 				cholesky-sim grcuda overhead cholesky graph fair sharing rodinia

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* arax models: what araxd has learnt about run times, from the file in which it keeps them. */
+/*
+ * arax models: what araxd has learnt about run times, and those of copies, from the file in which
+ * it keeps them.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -22,6 +25,15 @@ static const struct column columns[] = {
 	{ "deviation", "DEVIATION", COLUMN_NS },
 	{ "all_ns", "WITH OUTLIERS", COLUMN_NS },
 	{ "curve", "REGRESSION", COLUMN_TEXT },
+	{ 0 },
+};
+
+static const struct column link_columns[] = {
+	{ "to", "TO", COLUMN_TEXT },
+	{ "from", "FROM", COLUMN_TEXT },
+	{ "backend", "BACKEND", COLUMN_TEXT },
+	{ "latency_ns", "LATENCY", COLUMN_NS },
+	{ "rate", "RATE", COLUMN_TEXT },
 	{ 0 },
 };
 
@@ -80,6 +92,41 @@ static json_t *rows_of(json_t *root)
 	return rows;
 }
 
+/* Of a link: a device's name, or "host". */
+static const char *end_of(json_t *link, bool to)
+{
+	const char *way = json_string_value(json_object_get(link, "direction"));
+	const char *device = json_string_value(json_object_get(link, "device"));
+
+	if (!way || !device)
+		return "-";
+	if (to)
+		return strcmp(way, "out") ? device : "host";
+	if (!strcmp(way, "direct"))
+		device = json_string_value(json_object_get(link, "from"));
+	return !strcmp(way, "in") ? "host" : device ? device : "-";
+}
+
+/* A line for each. */
+static json_t *rows_of_links(json_t *links)
+{
+	json_t *rows = json_array(), *link;
+	size_t i;
+
+	json_array_foreach(links, i, link) {
+		double byte_ns = json_number_value(json_object_get(link, "ns_per_byte"));
+		json_t *row = json_copy(link);
+		char rate[32];
+
+		snprintf(rate, sizeof(rate), "%.3g GB/s", 1 / byte_ns);
+		json_object_set_new(row, "to", json_string(end_of(link, true)));
+		json_object_set_new(row, "from", json_string(end_of(link, false)));
+		json_object_set_new(row, "rate", byte_ns > 0 ? json_string(rate) : json_null());
+		json_array_append_new(rows, row);
+	}
+	return rows;
+}
+
 /* ------------------------------------------------------------------ */
 /* The plot: both axes logarithmic, a colour for each model             */
 
@@ -89,6 +136,10 @@ static json_t *rows_of(json_t *root)
 #define RIGHT		260.0
 #define TOP		30.0
 #define BOTTOM		60.0
+
+/* What of a link is drawn: bytes of a copy. */
+#define LINK_LEAST	4096.0
+#define LINK_MOST	0x1p28
 
 struct axes {
 	double x0, x1, y0, y1;		/* powers of ten */
@@ -119,22 +170,37 @@ static double number(json_t *o, const char *key)
 	return json_number_value(json_object_get(o, key));
 }
 
-static void find_axes(json_t *models, struct axes *a)
+static double link_ns(json_t *link, double bytes)
+{
+	double ns = number(link, "latency_ns") + number(link, "ns_per_byte") * bytes;
+
+	return ns >= 1 ? ns : 1;
+}
+
+static void take_in(struct axes *a, double work, double ns)
+{
+	a->x0 = fmin(a->x0, floor(log10(work)));
+	a->x1 = fmax(a->x1, floor(log10(work)) + 1);
+	a->y0 = fmin(a->y0, floor(log10(ns)));
+	a->y1 = fmax(a->y1, floor(log10(ns)) + 1);
+}
+
+static void find_axes(json_t *models, json_t *links, struct axes *a)
 {
 	json_t *m, *size;
 	size_t i, k;
 
 	*a = (struct axes){ INFINITY, -INFINITY, INFINITY, -INFINITY };
+	json_array_foreach(links, i, m) {
+		take_in(a, LINK_LEAST, link_ns(m, LINK_LEAST));
+		take_in(a, LINK_MOST, link_ns(m, LINK_MOST));
+	}
 	json_array_foreach(models, i, m) {
 		json_array_foreach(json_object_get(m, "sizes"), k, size) {
 			double work = number(size, "work"), ns = number(size, "ns");
 
-			if (!(work >= 1) || !(ns >= 1))
-				continue;
-			a->x0 = fmin(a->x0, floor(log10(work)));
-			a->x1 = fmax(a->x1, floor(log10(work)) + 1);
-			a->y0 = fmin(a->y0, floor(log10(ns)));
-			a->y1 = fmax(a->y1, floor(log10(ns)) + 1);
+			if (work >= 1 && ns >= 1)
+				take_in(a, work, ns);
 		}
 	}
 	if (a->x0 > a->x1)
@@ -181,19 +247,47 @@ static void print_curve(FILE *f, const struct axes *a, json_t *fit, double least
 	fputs("\"/>\n", f);
 }
 
-static int plot(json_t *root, const char *file)
+/* Of as many as there is room for. */
+static void print_name(FILE *f, size_t i, int hue, const char *what, const char *between,
+		       const char *where)
 {
-	json_t *models = json_object_get(root, "models"), *m, *size;
+	if (TOP + 16 * (i + 1.) > HEIGHT - BOTTOM)
+		return;
+	fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" fill=\"hsl(%d,70%%,35%%)\">",
+		WIDTH - RIGHT + 12, TOP + 16 * (i + 1.), hue);
+	print_escaped(f, what);
+	fputs(between, f);
+	print_escaped(f, where);
+	fputs("</text>\n", f);
+}
+
+/* A broken line over bytes. */
+static void print_link(FILE *f, const struct axes *a, json_t *link, int hue)
+{
+	fprintf(f, "<path fill=\"none\" stroke-dasharray=\"6 3\" stroke=\"hsl(%d,70%%,45%%)\" d=\"",
+		hue);
+	for (int i = 0; i <= 40; i++) {
+		double bytes = LINK_LEAST * pow(LINK_MOST / LINK_LEAST, i / 40.);
+
+		fprintf(f, "%c%.1f %.1f", i ? 'L' : 'M', at_x(a, bytes),
+			at_y(a, link_ns(link, bytes)));
+	}
+	fputs("\"/>\n", f);
+}
+
+static int plot(json_t *models, json_t *links, const char *file)
+{
 	FILE *f = fopen(file, "w");
+	json_t *m, *size;
+	size_t i, k, n = json_array_size(models);
 	struct axes a;
-	size_t i, k;
 	int err;
 
 	if (!f) {
 		fprintf(stderr, "arax: %s: %s\n", file, strerror(errno));
 		return EXIT_FAILED;
 	}
-	find_axes(models, &a);
+	find_axes(models, links, &a);
 	fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
 		"font-family=\"sans-serif\" font-size=\"12\">\n"
 		"<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n", WIDTH, HEIGHT);
@@ -213,15 +307,14 @@ static int plot(json_t *root, const char *file)
 				"fill=\"hsl(%d,70%%,45%%)\"/>\n", at_x(&a, work), at_y(&a, ns), hue);
 		}
 		print_curve(f, &a, json_object_get(m, "fit"), least, most, hue);
-		/* As many as there is room for. */
-		if (TOP + 16 * (i + 1.) > HEIGHT - BOTTOM)
-			continue;
-		fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" fill=\"hsl(%d,70%%,35%%)\">",
-			WIDTH - RIGHT + 12, TOP + 16 * (i + 1.), hue);
-		print_escaped(f, json_string_value(json_object_get(m, "kernel")));
-		fputs(" on ", f);
-		print_escaped(f, json_string_value(json_object_get(m, "device")));
-		fputs("</text>\n", f);
+		print_name(f, i, hue, json_string_value(json_object_get(m, "kernel")), " on ",
+			   json_string_value(json_object_get(m, "device")));
+	}
+	json_array_foreach(links, i, m) {
+		int hue = (int)((n + i) * 137 % 360);
+
+		print_link(f, &a, m, hue);
+		print_name(f, n + i, hue, end_of(m, false), " to ", end_of(m, true));
 	}
 	fputs("</svg>\n", f);
 	err = ferror(f);
@@ -233,6 +326,35 @@ static int plot(json_t *root, const char *file)
 }
 
 /* ------------------------------------------------------------------ */
+
+/* Takes an option without a value out of argv. */
+static bool take_flag(int *argc, char **argv, const char *option)
+{
+	int i, n = 1;
+
+	for (i = 1; i < *argc; i++)
+		if (strcmp(argv[i], option))
+			argv[n++] = argv[i];
+	i = *argc;
+	*argc = n;
+	argv[n] = NULL;
+	return n < i;
+}
+
+/* One table, or two. */
+static int show(json_t *models, json_t *links, bool json)
+{
+	int ret = EXIT_OK;
+
+	if (models)
+		ret = out_rows(models, columns, json);
+	if (models && links && !ret)
+		putchar('\n');
+	if (links && !ret)
+		return out_rows(links, link_columns, json);
+	json_decref(links);
+	return ret;
+}
 
 /* Takes an option with a value out of argv.  false: it lacks the value. */
 static bool take_value(int *argc, char **argv, const char *option, const char **value)
@@ -256,16 +378,17 @@ static bool take_value(int *argc, char **argv, const char *option, const char **
 static int run(const struct command *self, int argc, char **argv)
 {
 	const char *file = NULL, *picture = NULL;
-	json_t *root, *rows;
+	json_t *root, *rows, *links;
+	bool json, only_links;
 	json_error_t je;
 	char path[4096];
-	bool json;
 	int ret;
 
 	if (!take_value(&argc, argv, "--file", &file))
 		return cli_usage(self, "--file takes a file");
 	if (!take_value(&argc, argv, "--plot", &picture))
 		return cli_usage(self, "--plot takes a file");
+	only_links = take_flag(&argc, argv, "--links");
 	ret = cli_options(self, &argc, argv, &json);
 	if (ret >= 0)
 		return ret;
@@ -278,8 +401,8 @@ static int run(const struct command *self, int argc, char **argv)
 	root = json_load_file(file, 0, &je);
 	if (!root) {
 		if (access(file, R_OK))
-			fprintf(stderr, "arax: %s: %s: araxd writes it when it ends, and after "
-				"five minutes of work\n", file, strerror(errno));
+			fprintf(stderr, "arax: %s: %s: araxd writes it when it ends, now and then "
+				"while it works, and at SIGUSR1\n", file, strerror(errno));
 		else
 			fprintf(stderr, "arax: %s:%d: %s\n", file, je.line, je.text);
 		return EXIT_FAILED;
@@ -290,26 +413,41 @@ static int run(const struct command *self, int argc, char **argv)
 		json_decref(root);
 		return EXIT_FAILED;
 	}
-	ret = picture ? plot(root, picture) : EXIT_OK;
-	if (!ret && json) {
-		json_decref(rows);
-		rows = json_incref(json_object_get(root, "models"));
-	}
-	json_decref(root);
+	/* Files of before have no links. */
+	links = json_object_get(root, "links");
+	ret = picture ? plot(only_links ? NULL : json_object_get(root, "models"), links, picture) :
+			EXIT_OK;
 	if (ret || (picture && !json)) {
 		json_decref(rows);
+		json_decref(root);
 		return ret;
 	}
-	return out_rows(rows, columns, json);
+	if (json) {
+		json_decref(rows);
+		rows = only_links ? NULL : json_incref(json_object_get(root, "models"));
+		links = !only_links ? NULL : links ? json_incref(links) : json_array();
+	} else {
+		if (only_links) {
+			json_decref(rows);
+			rows = NULL;
+		}
+		links = only_links || json_array_size(links) ? rows_of_links(links) : NULL;
+	}
+	json_decref(root);
+	return show(rows, links, json);
 }
 
 const struct command cmd_models = {
 	.name = "models",
-	.args = "[--json] [--plot FILE] [--file FILE]",
-	.summary = "show what araxd has learnt about run times",
+	.args = "[--links] [--json] [--plot FILE] [--file FILE]",
+	.summary = "show what araxd has learnt about run times and copies",
 	.help =
 		"Kernel, device and work (items of a launch, bytes of a copy): how often it ran, how\n"
-		"long it takes, and the regression over the sizes, by which others are predicted.\n\n"
+		"long it takes, and the regression over the sizes, by which others are predicted.\n"
+		"Below that, of each link between the host and devices that have memory of their own,\n"
+		"or two of these: what a copy takes, as measured when araxd started and learnt from\n"
+		"copies since: LATENCY, and the bytes by RATE.\n\n"
+		"  --links       the links alone; in JSON they are in no other way\n"
 		"  --plot FILE   draw times over work, as SVG\n"
 		"  --file FILE   instead of /var/lib/arax/models.json or, where there is none, that\n"
 		"                of a private araxd in $XDG_STATE_HOME/arax or ~/.local/state/arax\n",

@@ -256,13 +256,13 @@ START_TEST(rows_without_end)
 }
 END_TEST
 
-/* With one device. */
+/* With all that belongs to it. */
 static struct poller *whole;
 static struct registry *registry;
 static struct devices *opened;
 static struct config config;
 
-static void make_whole(const char *text)
+static void make_whole_of(const char *text, uint32_t nr)
 {
 	char error[256];
 
@@ -271,8 +271,13 @@ static void make_whole(const char *text)
 	ck_assert_msg(!config_parse(&config, "test", text, strlen(text), error, sizeof(error)),
 		      "%s", error);
 	ck_assert_int_eq(devices_open(&config, &opened), 0);
-	ck_assert_uint_eq(devices_count(opened), 1);
+	ck_assert_uint_eq(devices_count(opened), nr);
 	ck_assert_int_eq(poller_create(&config, registry, opened, &whole), 0);
+}
+
+static void make_whole(const char *text)
+{
+	make_whole_of(text, 1);
 }
 
 static void end_whole(void)
@@ -407,6 +412,121 @@ START_TEST(what_is_not_used_is_not_lost)
 	unlink(aside);
 	rmdir(folder);
 	end_whole();
+}
+END_TEST
+
+#define TWO	"cpu { groups = { \"0\", \"1\" } memory = \"64M\" }"
+
+static void rate(uint32_t to, uint32_t from, double *latency_ns, double *ns_per_byte)
+{
+	ck_assert(memory_rate(whole->memory, to, from, latency_ns, ns_per_byte));
+}
+
+/* All there are of two devices, each by its name. */
+static void links_of(const char *path, struct store *s)
+{
+	char error[256];
+	uint32_t way[3] = { 0 };
+
+	ck_assert_msg(!store_load(s, path, error, sizeof(error)), "%s", error);
+	for (size_t i = 0; i < s->nr_links; i++) {
+		ck_assert_str_eq(s->links[i].backend, "cpu");
+		ck_assert_uint_eq(s->links[i].units, 1);
+		ck_assert_int_eq(!strcmp(s->links[i].from, ""), s->links[i].way != STORE_DIRECT);
+		way[s->links[i].way]++;
+	}
+	ck_assert_uint_eq(way[STORE_IN], 2);
+	ck_assert_uint_eq(way[STORE_OUT], 2);
+	ck_assert_uint_eq(way[STORE_DIRECT], 2);
+}
+
+static struct store_link *link_in(struct store *s, const char *device, enum store_way way)
+{
+	for (size_t i = 0; i < s->nr_links; i++)
+		if (!strcmp(s->links[i].device, device) && s->links[i].way == way)
+			return &s->links[i];
+	ck_abort_msg("no such link");
+	return NULL;
+}
+
+/* Devices that can copy from each other are not taken for as far as the host without a look. */
+START_TEST(each_link_is_measured)
+{
+	double latency, byte;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		return;
+	make_whole_of(TWO, 2);
+	for (uint32_t i = 0; i < 2; i++) {
+		rate(i, MEMORY_HOST, &latency, &byte);
+		ck_assert(latency >= 1 && byte >= 0);
+		rate(MEMORY_HOST, i, &latency, &byte);
+		ck_assert(latency >= 1 && byte >= 0);
+		rate(i, !i, &latency, &byte);
+		ck_assert(latency >= 1 && byte >= 0);
+		ck_assert_uint_eq(memory_check(whole->memory), 0);
+	}
+	end_whole();
+}
+END_TEST
+
+/* What was measured, what is learnt from then on, and what the next start makes of it. */
+START_TEST(links_are_kept)
+{
+	char folder[] = "/tmp/arax-data-XXXXXX", path[64];
+	double latency, byte, measured, learnt;
+	char error[256];
+	struct store_link *l;
+	struct models *m;
+	struct store s;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		return;
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/models.json", folder);
+	make_whole_of(TWO, 2);
+	rate(1, 0, &latency, &byte);
+	rate(0, MEMORY_HOST, &measured, &byte);
+	/* That there are such links is news, though no kernel has run. */
+	models_close(models_open(whole, path));
+	links_of(path, &s);
+	l = link_in(&s, "cpu0", STORE_IN);
+	ck_assert(l->latency_ns == measured && l->ns_per_byte == byte);
+	/* What is a little dearer than it looks was learnt; what is very much so is another link. */
+	learnt = 2 * l->latency_ns;
+	l->latency_ns *= 2;
+	link_in(&s, "cpu1", STORE_DIRECT)->latency_ns = 1e12;
+	/* Nobody has measured this one since. */
+	s.links = realloc(s.links, (s.nr_links + 1) * sizeof(*s.links));
+	ck_assert_ptr_nonnull(s.links);
+	s.links[s.nr_links] = s.links[0];
+	strcpy(s.links[s.nr_links++].device, "gone");
+	ck_assert_int_eq(store_save(&s, path), 0);
+	store_free(&s);
+	end_whole();
+
+	make_whole_of(TWO, 2);
+	memory_set_rates(whole->memory, 0, measured, byte, measured, byte);
+	m = models_open(whole, path);
+	rate(0, MEMORY_HOST, &latency, &byte);
+	ck_assert(latency == learnt);
+	rate(1, 0, &latency, &byte);
+	ck_assert(latency < 1e12);
+	models_save(m);
+	models_close(m);
+	ck_assert_int_eq(store_load(&s, path, error, sizeof(error)), 0);
+	ck_assert_uint_eq(s.nr_links, 7);
+	ck_assert(link_in(&s, "cpu0", STORE_IN)->latency_ns == learnt);
+	ck_assert(link_in(&s, "cpu1", STORE_DIRECT)->latency_ns < 1e12);
+	link_in(&s, "gone", STORE_IN);
+	store_free(&s);
+	/* No news, no writing. */
+	m = models_open(whole, path);
+	ck_assert_int_eq(unlink(path), 0);
+	models_close(m);
+	ck_assert_int_ne(access(path, F_OK), 0);
+	end_whole();
+	ck_assert_int_eq(rmdir(folder), 0);
 }
 END_TEST
 
@@ -769,6 +889,8 @@ int main(void)
 	tcase_add_test(t, one_at_a_time);
 	tcase_add_test(t, bounds_choose_devices);
 	tcase_add_test(t, what_is_not_used_is_not_lost);
+	tcase_add_test(t, each_link_is_measured);
+	tcase_add_test(t, links_are_kept);
 	tcase_add_test(t, ranges_in_pieces);
 	tcase_add_test(t, fetches_go_by_tenants);
 	tcase_add_test(t, a_long_fetch_makes_way);

@@ -135,6 +135,25 @@ logs 'learnt run times loaded.*of_others=1'
 ok $? "learnt run times are loaded, those of others too"
 stop TERM
 
+# What it has learnt is there to be looked at while it runs, when it is asked.
+saved() {
+	for _ in $(seq 600); do
+		[ ! -e "$dir/state/arax/models.json" ] || return 0
+		sleep 0.1
+	done
+	return 1
+}
+rm "$dir/state/arax/models.json"
+echo 'cpu { memory = "64M" }' >"$dir/conf"
+chmod 600 "$dir/conf"
+start --config "$dir/conf"
+kill -USR1 "$pid"
+saved && grep -q '"direction": "out"' "$dir/state/arax/models.json"
+ok $? "SIGUSR1 writes what it knows, and links are in it"
+stop TERM
+[ "$status" = 0 ] && [ "$(ls "$dir/state/arax")" = models.json ]
+ok $? "and nothing else is left"
+
 echo 'sched { policy = static }' >"$dir/conf"
 chmod 600 "$dir/conf"
 start --config "$dir/conf"

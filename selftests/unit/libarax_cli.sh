@@ -186,6 +186,25 @@ is 0 'models --json' $arax models --json --file $models
 says '"runs": 70' 'is what the file says'
 is 0 'models --plot' $arax models --file $models --plot "$tmp/plot.svg"
 is 0 'the plot has its points' grep -q '<circle' "$tmp/plot.svg"
+is 0 'and no links where the file has none' bash -c "! grep -q stroke-dasharray $tmp/plot.svg"
+is 0 'models --links of a file of before' $arax models --links --json --file $models
+says '[]' 'finds none'
+links=selftests/fuzz/corpus/models/links
+is 0 'models of links' $arax models --file $links
+says 'vadd' 'shows kernels'
+says 'cuda0  host' 'and the way to a device'
+says 'host   cuda0' 'and from it'
+says 'cuda0  cuda1' 'and from another one'
+says '9.5 us' 'the latency'
+says '25 GB/s' 'and the rate'
+is 0 'models --links' $arax models --links --file $links
+is 0 'has nothing else' bash -c "! $arax models --links --file $links | grep -q vadd"
+is 0 'models --links --json' $arax models --json --links --file $links
+says '"from_units": 114' 'is what the file says'
+is 0 'a plot of links' $arax models --links --file $links --plot "$tmp/plot.svg"
+is 0 'has a line for each' test "$(grep -c stroke-dasharray "$tmp/plot.svg")" = 3
+is 0 'and its name' grep -q 'cuda1 to cuda0' "$tmp/plot.svg"
+is 0 'and no kernels' bash -c "! grep -q '<circle' $tmp/plot.svg"
 is 1 'models without a file' $arax models --file "$tmp/none.json"
 says 'araxd writes it' 'and why'
 echo '{"version": 9, "models": []}' >"$tmp/wrong.json"

@@ -1706,6 +1706,42 @@ START_TEST(copies_from_peers_are_estimated)
 }
 END_TEST
 
+/* Each link has its own rate, and what nobody knows of one is not taken for known. */
+START_TEST(each_link_has_its_rate)
+{
+	double latency, byte;
+	struct memory_range r;
+
+	start_peers();
+	ck_assert(!memory_rate(m, 1, MEMORY_HOST, &latency, &byte));
+	ck_assert(!memory_rate(m, 1, 0, &latency, &byte));
+	ck_assert(!memory_set_rate(m, 1, 1, 0, 1) && !memory_set_rate(m, 1, 2, 0, 1));
+	ck_assert(!memory_set_rate(m, 3, 0, 0, 1) && !memory_set_rate(m, MEMORY_HOST, 2, 0, 1));
+	ck_assert(!memory_set_rate(m, MEMORY_HOST, MEMORY_HOST, 0, 1));
+	memory_set_rates(m, 0, 0, 1, 0, 2);
+	memory_set_rates(m, 1, 0, 4, 0, 8);
+	ck_assert(memory_rate(m, MEMORY_HOST, 1, &latency, &byte) && byte == 8);
+	/* As it would be from the host, until it is known. */
+	r = range(0, ARAX_IN, 0, 1000);
+	run(0, range(0, ARAX_OUT, 0, 1000), 'x', 1, 1);
+	ck_assert_uint_eq(memory_transfer_ns(m, 1, &r, 1, 2), 4000);
+	ck_assert(!memory_rate(m, 1, 0, &latency, &byte));
+	ck_assert(memory_set_rate(m, 1, 0, 500, .5));
+	ck_assert(memory_set_rate(m, 0, 1, 0, 100));
+	ck_assert(memory_set_rate(m, 1, MEMORY_HOST, 0, 40));
+	ck_assert_uint_eq(memory_transfer_ns(m, 1, &r, 1, 2), 1000);
+	ck_assert_uint_eq(memory_reach_ns(m, 1, &r, 1, 2, false), 1000);
+	ck_assert(memory_rate(m, 1, 0, &latency, &byte) && latency == 500 && byte == .5);
+	/* A copy of so few bytes teaches the latency of this link, and of no other. */
+	ck_assert(memory_set_rate(m, 1, 0, 1e15, .5));
+	run(1, range(0, ARAX_IN, 0, 1000), 0, 3, 3);
+	ck_assert(memory_rate(m, 1, 0, &latency, &byte) && latency < 1e15 && byte == .5);
+	ck_assert(memory_rate(m, 0, 1, &latency, &byte) && latency == 0 && byte == 100);
+	ck_assert(memory_rate(m, 1, MEMORY_HOST, &latency, &byte) && latency == 0 && byte == 40);
+	finish();
+}
+END_TEST
+
 /* Two extents of one device: what one has, the other gets by the host as well. */
 START_TEST(lazy_extents_that_overlap)
 {
@@ -2319,6 +2355,7 @@ int main(void)
 	tcase_add_test(c, a_lost_task_leaves_its_input);
 	tcase_add_test(c, one_copy_at_a_time_from_a_peer);
 	tcase_add_test(c, copies_from_peers_are_estimated);
+	tcase_add_test(c, each_link_has_its_rate);
 	tcase_add_test(c, who_has_to_go_is_saved);
 	tcase_add_test(c, who_cannot_be_saved_stays);
 	tcase_add_test(c, a_failed_flush_loses_nothing);

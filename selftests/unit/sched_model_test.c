@@ -3,6 +3,7 @@
 #include <check.h>
 #include <math.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,7 +224,8 @@ START_TEST(what_is_exported_can_be_imported)
 	size_t nr, i;
 
 	ck_assert(!sched_has_news(s));
-	ck_assert_ptr_null(sched_export(s, &nr));
+	free(sched_export(s, &nr));
+	ck_assert_uint_eq(nr, 0);
 	for (int c = 4; c < 20; c += 3)
 		observe(3, 3u << c, 2000 + 10 * (3u << c), 20);
 	ck_assert(sched_has_news(s));
@@ -346,7 +348,6 @@ START_TEST(store_keeps_all)
 {
 	char folder[] = "/tmp/models-XXXXXX", path[64], error[256];
 	struct store st = { 0 }, back;
-	struct stat sb;
 
 	ck_assert_ptr_nonnull(mkdtemp(folder));
 	snprintf(path, sizeof(path), "%s/a/models.json", folder);
@@ -364,18 +365,65 @@ START_TEST(store_keeps_all)
 	ck_assert(back.at[2].work == 100 && back.at[2].deviation == 1.5);
 	ck_assert_uint_eq(back.at[2].key.units, 4);
 	store_free(&back);
-	/* No half-written file is left. */
-	strcat(path, ".new");
-	ck_assert_int_ne(stat(path, &sb), 0);
-	path[strlen(path) - 4] = '\0';
 	/* Whom anybody could have written is not believed. */
 	ck_assert_int_eq(chmod(path, 0666), 0);
 	ck_assert_int_eq(store_load(&back, path, error, sizeof(error)), -EPERM);
+	/* No half-written file is left. */
 	unlink(path);
 	strrchr(path, '/')[0] = '\0';
-	rmdir(path);
+	ck_assert_int_eq(rmdir(path), 0);
 	rmdir(folder);
 	store_free(&st);
+}
+END_TEST
+
+#define SAVES	50
+
+struct saver {
+	pthread_t thread;
+	struct store st;
+	const char *path;
+	int err;
+};
+
+static void *saver_main(void *arg)
+{
+	struct saver *s = arg;
+
+	for (int i = 0; i < SAVES && !s->err; i++)
+		s->err = store_save(&s->st, s->path);
+	return NULL;
+}
+
+/* As araxds of one user do: what is there is always what one of them wrote. */
+START_TEST(two_may_save_at_once)
+{
+	char folder[] = "/tmp/models-XXXXXX", path[64], error[256] = "";
+	struct saver s[2] = { 0 };
+	struct store back;
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/models.json", folder);
+	for (int i = 0; i < 2; i++) {
+		for (int k = 0; k < 1000 * (i + 1); k++)
+			entry(&s[i].st, "kernel", k + 1, 1000);
+		s[i].path = path;
+	}
+	ck_assert_int_eq(store_save(&s[0].st, path), 0);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(pthread_create(&s[i].thread, NULL, saver_main, &s[i]), 0);
+	for (int i = 0; i < SAVES; i++) {
+		ck_assert_msg(!store_load(&back, path, error, sizeof(error)), "%s", error);
+		ck_assert(back.count == 1000 || back.count == 2000);
+		store_free(&back);
+	}
+	for (int i = 0; i < 2; i++) {
+		pthread_join(s[i].thread, NULL);
+		ck_assert_int_eq(s[i].err, 0);
+		store_free(&s[i].st);
+	}
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(rmdir(folder), 0);
 }
 END_TEST
 
@@ -398,6 +446,17 @@ static const struct {
 		"\"runs\": 5, \"day\": 5}"), "out of range", -EINVAL },
 	{ MODEL("0011223344556677", "{\"work\": 1, \"ns\": -5, \"deviation\": 0, \"all_ns\": 5, "
 		"\"runs\": 5, \"day\": 5}"), "out of range", -EINVAL },
+#define LINKS(l) "{\"version\": 2, \"models\": [], \"links\": " l "}"
+#define LINK(way, latency, per_byte) LINKS("[{\"device\": \"d\", \"backend\": \"b\", " \
+	"\"units\": 1, \"day\": 5, \"direction\": " way ", \"latency_ns\": " latency ", " \
+	"\"ns_per_byte\": " per_byte "}]")
+	{ LINKS("{}"), "no list", -EINVAL },
+	{ LINKS("[{}]"), "link 0", -EINVAL },
+	{ LINK("\"up\"", "1.5", "1.5"), "link 0", -EINVAL },
+	{ LINK("\"direct\"", "1.5", "1.5"), "link 0", -EINVAL },
+	{ LINK("\"in\"", "-1.5", "1.5"), "link 0", -EINVAL },
+	{ LINK("\"in\"", "1.5", "1e16"), "link 0", -EINVAL },
+	{ LINK("\"in\"", "1.5", "\"x\""), "link 0", -EINVAL },
 };
 
 /* What is learnt of 1 GiB must not be what is known of less after a restart. */
@@ -423,6 +482,45 @@ START_TEST(store_keeps_size_classes)
 }
 END_TEST
 
+static void keep_link(struct store_link *l, enum store_way way, const char *from, double ns)
+{
+	*l = (struct store_link){ .way = way, .units = 5, .from_units = *from ? 7 : 0,
+				  .latency_ns = ns, .ns_per_byte = 1 / ns, .day = 20000 };
+	strcpy(l->device, "gpu");
+	strcpy(l->from, from);
+	strcpy(l->backend, "cuda");
+}
+
+START_TEST(store_keeps_links)
+{
+	static const char before[] = "{\"version\": 2, \"models\": []}";
+	struct store_link links[3] = { 0 }, *l;
+	struct store st = { .links = links, .nr_links = 3 }, back;
+	char error[256], *text;
+
+	keep_link(&links[0], STORE_DIRECT, "other", 3);
+	keep_link(&links[1], STORE_OUT, "", 7);
+	keep_link(&links[2], STORE_IN, "", STORE_MAX_NS);
+	text = store_format(&st);
+	ck_assert_ptr_nonnull(text);
+	ck_assert_int_eq(store_parse(&back, "x", text, strlen(text), error, sizeof(error)), 0);
+	free(text);
+	ck_assert_uint_eq(back.nr_links, 3);
+	l = back.links;
+	ck_assert(l[0].way == STORE_IN && l[1].way == STORE_OUT && l[2].way == STORE_DIRECT);
+	ck_assert(l[0].latency_ns == STORE_MAX_NS && l[1].latency_ns == 7);
+	ck_assert(l[2].latency_ns == 3 && l[2].ns_per_byte == 1 / 3.);
+	ck_assert(l[1].units == 5 && l[1].day == 20000 && !strcmp(l[1].backend, "cuda"));
+	ck_assert(!strcmp(l[2].device, "gpu") && !strcmp(l[2].from, "other"));
+	ck_assert_uint_eq(l[2].from_units, 7);
+	store_free(&back);
+	/* Files of before have none. */
+	ck_assert_int_eq(store_parse(&back, "x", before, strlen(before), error, sizeof(error)), 0);
+	ck_assert_uint_eq(back.nr_links, 0);
+	store_free(&back);
+}
+END_TEST
+
 START_TEST(store_refuses_what_is_wrong)
 {
 	char error[256];
@@ -434,6 +532,7 @@ START_TEST(store_refuses_what_is_wrong)
 		      wrong[_i].error);
 	ck_assert_uint_eq(st.count, 0);
 	ck_assert_ptr_null(st.at);
+	ck_assert_ptr_null(st.links);
 }
 END_TEST
 
@@ -480,6 +579,33 @@ START_TEST(links_are_measured)
 }
 END_TEST
 
+START_TEST(learnt_links_are_weighed)
+{
+	const struct link_model measured = { 3000, .1 };
+	const struct {
+		struct link_model learnt;
+		bool agrees;
+	} cases[] = {
+		{ { 3000, .1 }, true },
+		/* By registered memory; by several lanes at once. */
+		{ { 9000, .015 }, true },
+		{ { 20000, .5 }, true },
+		{ { 20000, .1 }, true },
+		{ { 0, .1 }, true },
+		/* Another device's; and of a time when the machine was suspended. */
+		{ { 3000, 2 }, false },
+		{ { 3000, .001 }, false },
+		{ { 1e9, .1 }, false },
+		{ { 0, 0 }, false },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		ck_assert_int_eq(link_agrees(&cases[i].learnt, &measured), cases[i].agrees);
+		ck_assert_int_eq(link_agrees(&measured, &cases[i].learnt), cases[i].agrees);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("sched_model");
@@ -498,12 +624,15 @@ int main(void)
 	tcase_add_test(c, noise_is_not_an_outlier);
 	tcase_add_test(c, eft_needs_no_trial_of_what_it_can_tell);
 	tcase_add_test(c, links_are_measured);
+	tcase_add_test(c, learnt_links_are_weighed);
 	tcase_add_test(c, what_is_exported_can_be_imported);
 	tcase_add_test(c, what_one_learns_holds_for_those_that_are_like_it);
 	tcase_add_test(c, who_is_not_like_the_others_learns_it);
 	tcase_add_test(c, what_is_shared_is_kept_by_device);
 	tcase_add_test(c, store_keeps_all);
+	tcase_add_test(c, two_may_save_at_once);
 	tcase_add_test(c, store_keeps_size_classes);
+	tcase_add_test(c, store_keeps_links);
 	tcase_add_loop_test(c, store_refuses_what_is_wrong, 0,
 			    sizeof(wrong) / sizeof(wrong[0]));
 	suite_add_tcase(suite, c);
