@@ -195,6 +195,33 @@ static void one_part(json_t *result, const struct field *f, const struct tile_ca
 	}
 }
 
+/* Median and longest of whoever is there. */
+static json_t *row(const struct field *f, const struct tile_case *c)
+{
+	static const char *const fields[RUNNERS][2] = {
+		[ARAX] = { "arax_ms", "arax_longest_ms" },
+		[STARPU] = { "starpu_ms", "starpu_longest_ms" },
+		[OPENMP] = { "openmp_ms", "openmp_longest_ms" },
+		[SEQUENTIAL] = { "sequential_ms", "sequential_longest_ms" },
+	};
+	json_t *row = json_pack("{s:s, s:i, s:i, s:I}", "program", kind_names[c->graph.kind],
+				"tile", (int)c->graph.tile, "order", (int)c->graph.order, "tasks",
+				(json_int_t)c->graph.nr_tasks);
+
+	for (int who = 0; who < RUNNERS; who++) {
+		if (!there(f, who))
+			continue;
+		json_object_set_new(row, fields[who][0], json_real(middle(c, who)));
+		json_object_set_new(row, fields[who][1], json_real(worst(c, who)));
+	}
+	if (there(f, STARPU))
+		json_object_set_new(row, "ratio",
+				    json_real(middle(c, ARAX) / middle(c, STARPU)));
+	/* run() ends the bench otherwise. */
+	json_object_set_new(row, "checked", json_true());
+	return row;
+}
+
 static void start_peers(json_t *result, struct field *f, const struct server *s)
 {
 	const char *why;
@@ -209,7 +236,7 @@ static void start_peers(json_t *result, struct field *f, const struct server *s)
 
 json_t *bench_cholesky(const struct options *o)
 {
-	json_t *result = result_new("cholesky", o->link);
+	json_t *result = result_new("cholesky", o->link), *rows;
 	static struct tile_case cases[NR_CASES];
 	struct field f = { 0 };
 	struct server server;
@@ -245,8 +272,10 @@ json_t *bench_cholesky(const struct options *o)
 	measure(&f, cases, o->rounds);
 	summary(result, &f, cases, "all tiles", UINT32_MAX, BAR_ALL);
 	summary(result, &f, cases, "tiles up to 128", FINE, BAR_FINE);
+	rows = json_array();
 	for (i = 0; i < NR_CASES; i++) {
 		one_part(result, &f, &cases[i]);
+		json_array_append_new(rows, row(&f, &cases[i]));
 		tile_graph_free(&cases[i].graph);
 	}
 	tile_client_close(&f.client);
@@ -255,6 +284,7 @@ json_t *bench_cholesky(const struct options *o)
 			tile_peer_stop(f.peers[i]);
 	server_stop(&server);
 	tenant_report(result);
+	json_object_set_new(result, "rows", rows);
 	result_int(result, "order", (long)order);
 	result_note(result, "note_value",
 		    "makespan, the median of the rounds, and in place of p99 the longest; the floor is StarPU's; 'all' and 'up to' are geometric means");

@@ -15,6 +15,8 @@
 
 #define APPS	1000	/* of each kind; 500 tasks each */
 #define TASKS	1000000.0
+#define DEVICES	256
+#define TENANTS	1000
 #define MINUTE	60.0
 
 extern const char million[];
@@ -60,11 +62,13 @@ static void one_policy(json_t *result, json_t *rows, const char *policy, const c
 	/* So that the ratio says how many times as fast as it has to be. */
 	p.floor = p.bar;
 	result_part(result, &p);
-	json_array_append_new(rows, json_pack("{s:s, s:i, s:i, s:b, s:f, s:f, s:f}", "policy",
-					      policy, "tasks_simulated", (int)out.tasks, "tasks",
-					      (int)tasks, "finished", !out.timed_out, "cpu_s",
-					      out.cpu_s, "wall_s", out.wall_s, "pick_s",
-					      out.pick_s));
+	json_array_append_new(rows,
+		json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:f, s:f}",
+			  "policy", policy, "devices", DEVICES, "tenants", TENANTS,
+			  "tasks_simulated", (int)out.tasks, "tasks", (int)tasks,
+			  "finished", !out.timed_out, "tasks_per_s", p.value, "cpu_s", out.cpu_s,
+			  "wall_s", out.wall_s, "pick_s", out.pick_s,
+			  "makespan_ms", out.makespan_ms, "used_percent", 100 * out.used));
 	snprintf(key, sizeof(key), "note_%s", policy);
 	if (out.timed_out)
 		snprintf(end, sizeof(end), "given up then, with %.0f %% of all tasks, at %.0f ms of virtual time",
@@ -88,8 +92,8 @@ json_t *bench_simscale(const struct options *o)
 	one_policy(result, rows, "eft", text, 1000L * apps, limit);
 	one_policy(result, rows, "rr", text, 1000L * apps, limit);
 	free(text);
-	result_int(result, "devices", 256);
-	result_int(result, "tenants", 1000);
+	result_int(result, "devices", DEVICES);
+	result_int(result, "tenants", TENANTS);
 	result_int(result, "tasks", 1000L * apps);
 	json_object_set_new(result, "rows", rows);
 	result_note(result, "note_value",

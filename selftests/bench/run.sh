@@ -144,7 +144,7 @@ said() {
 }
 
 smoke() {
-	local name rc
+	local name plot rc
 	work=$(mktemp -d "${TMPDIR:-/tmp}/arax-smoke.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
 	export TMPDIR=$work
@@ -172,14 +172,24 @@ smoke() {
 	if command -v gnuplot >/dev/null; then
 		rc=0
 		gnuplot -e "dir='$work/report'" "$top/selftests/bench/plot.gp" >"$work/out" 2>"$work/err" || rc=$?
-		[ -s "$work/report/ratios.png" ] && [ -s "$work/report/rounds.png" ] &&
-			[ -s "$work/report/grcuda.png" ] && [ -s "$work/report/overhead.png" ] &&
-			[ -s "$work/report/outofcore.png" ] && [ -s "$work/report/graph.png" ] &&
-			[ -s "$work/report/sharing.png" ] && [ -s "$work/report/cholesky-sim.png" ] || rc=1
-		# Where there is no OpenCL there is nothing to draw.
-		grep -q '"skipped"' "$work/report/broker-rodinia.json" ||
-			[ -s "$work/report/rodinia.png" ] || rc=1
+		for plot in ratios rounds grcuda overhead outofcore graph sharing elastic \
+			simscale grcuda-sim cholesky-sim; do
+			[ -s "$work/report/$plot.png" ] || rc=1
+		done
+		# What was left out for want of OpenCL, cgroups or OpenBLAS has nothing to draw.
+		for name in rodinia fair cholesky; do
+			grep -q '"parts": \[\]' "$work/report/broker-$name.json" ||
+				[ -s "$work/report/$name.png" ] || rc=1
+		done
+		! grep -i 'valid points' "$work/err" || rc=1
 		check 'so have the plots' "$rc"
+		mkdir "$work/svg"
+		rc=0
+		"$top/selftests/bench/docs-plots.sh" "$work/report" "$work/svg" >"$work/out" 2>"$work/err" || rc=$?
+		for name in elastic simscale grcuda-sim cholesky-sim; do
+			grep -q '</svg>' "$work/svg/$name.svg" || rc=1
+		done
+		check 'and those of the documentation' "$rc"
 	else
 		n=$((n + 1))
 		echo "ok $n - so have the plots # SKIP no gnuplot (scripts/setup bench)"

@@ -53,8 +53,13 @@ struct outcome simulate(const char *text, const char *policy, double limit_s)
 		if (!err && r.makespan_ns)
 			out.used += r.devices[i].used_ns / (double)r.makespan_ns / sc.nr_devices;
 	}
-	for (uint32_t i = 0; i < sc.work.nr; i++)
-		out.turnaround_ms += (double)(r.apps[i].end_ns - sc.work.apps[i].arrive_ns) / 1e6;
+	for (uint32_t i = 0; i < sc.work.nr; i++) {
+		double ms = (double)(r.apps[i].end_ns - sc.work.apps[i].arrive_ns) / 1e6;
+
+		out.turnaround_ms += ms;
+		if (i < OUTCOME_APPS)
+			out.app_ms[i] = ms;
+	}
 	sim_result_fini(&r);
 	scenario_fini(&sc);
 	return out;

@@ -5,10 +5,13 @@
 
 #include "daemon/sim/engine.h"
 
+#define OUTCOME_APPS	32
+
 /**
  * struct outcome - what the benches want to know of a run
  * @tasks:	that completed
  * @makespan_ms, @turnaround_ms: the second is the sum over all applications
+ * @app_ms:	the turnaround of each of the first OUTCOME_APPS
  * @bytes:	moved, both ways
  * @wall_s:	how long the simulation took, @pick_s of it in sched_pick()
  * @cpu_s:	time of the CPU that it took
@@ -16,7 +19,7 @@
  */
 struct outcome {
 	uint64_t tasks;
-	double makespan_ms, turnaround_ms, bytes, used;
+	double makespan_ms, turnaround_ms, app_ms[OUTCOME_APPS], bytes, used;
 	double wall_s, cpu_s, pick_s;
 	int timed_out;
 };

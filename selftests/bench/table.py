@@ -4,6 +4,7 @@
 
 import json
 import os
+import statistics
 import sys
 
 USAGE = """usage: table.py table FOLDER      table.txt and *.dat from FOLDER/{broker,kernel}-*.json
@@ -22,6 +23,10 @@ PARTS = {"floors": 1, "null": 3, "depth": 1, "sleep": 4, "handover": 4, "stream"
 LISTS = {
     "grcuda": ("rows", ("program", "size", "tasks", "inferred_ms", "by_hand_ms", "synchronous_ms",
                         "sequential_ms", "ratio_by_hand", "ratio_synchronous", "speedup", "checked")),
+    "elastic": ("rows", ("case", "application", "chains", "length", "elastic_ms", "static_ms", "ratio")),
+    "simscale": ("rows", ("policy", "devices", "tenants", "tasks_simulated", "tasks", "tasks_per_s",
+                          "cpu_s", "wall_s", "pick_s", "makespan_ms")),
+    "cholesky": ("rows", ("program", "tile", "order", "tasks", "arax_ms", "arax_longest_ms", "checked")),
     "grcuda-sim": ("rows", ("program", "n", "synchronous_ms", "synchronous_copies_ms", "inferred_ms",
                             "least_ms", "authors_scheduled_ms")),
     "sharing": ("rows", ("case", "application", "alone_per_s", "sliced_per_s", "shared_per_s", "slowdown")),
@@ -39,6 +44,14 @@ LISTS = {
                            "least_mib", "least_this_order_mib", "over_least", "checked")),
     "overhead": ("curve", ("kernel", "length_us", "direct_us", "task_us", "efficiency")),
 }
+# And other lists.
+MORE_LISTS = {
+    "elastic": ("percentiles", ("seed", "devices", "applications", "elastic_ms", "static_ms", "ratio",
+                                "elastic_moved_mb", "static_moved_mb", "elastic_used_percent",
+                                "static_used_percent")),
+}
+# Who runs the same beside Arax, unless "skipped" or a note says why not.
+CHOLESKY_PEERS = {"starpu": "skipped", "openmp": "note_openmp", "sequential": "note_openmp"}
 
 
 def check(name, path):
@@ -56,8 +69,13 @@ def check(name, path):
         return f"name: {o['name']!r}"
     if len(o["parts"]) < PARTS[name]:
         return f"{len(o['parts'])} parts of {PARTS[name]}"
-    if name in LISTS:
-        field, wanted = LISTS[name]
+    for lists in (LISTS, MORE_LISTS):
+        if name not in lists:
+            continue
+        field, wanted = lists[name]
+        if name == "cholesky":
+            wanted += tuple(f"{peer}_{what}" for peer, why in CHOLESKY_PEERS.items() if why not in o
+                            for what in ("ms", "longest_ms"))
         missing = [w for e in o.get(field, [{}]) for w in wanted if not e.get(w)]
         if missing or not o.get(field):
             return f"{field}: no {missing[0] if missing else 'element'}"
@@ -88,38 +106,74 @@ def verdict(part):
 
 def curves(f, rows):
     """A block for each program and machine: tiles and ratio."""
-    for case in sorted({(r["program"], r["machine"]) for r in rows}):
-        f.write(f'"{case[0]}, {case[1]}"\n')
-        for r in rows:
-            if (r["program"], r["machine"]) == case:
-                f.write(f'{r["tiles"]} {r["ratio"]}\n')
-        f.write("\n\n")
+    blocks = {}
+    for r in rows:
+        blocks.setdefault(f'"{r["program"]}, {r["machine"]}"\n', []).append(f'{r["tiles"]} {r["ratio"]}\n')
+    f.write("\n\n".join(case + "".join(lines) for case, lines in blocks.items()))
+
+
+def elastic(f, rows, percentiles):
+    """Mean turnarounds of each case, and in a second block how the mixes' ratios are spread."""
+    for case in dict.fromkeys(r["case"] for r in rows):
+        of = [r for r in rows if r["case"] == case]
+        means = [sum(r[way] for r in of) / len(of) for way in ("elastic_ms", "static_ms")]
+        f.write(f'"{case}" {means[0]} {means[1]} {means[1] / means[0]}\n')
+    f.write("\n\n")
+    for p in percentiles:
+        f.write(f'{p["ratio"]} {p["percent"]}\n')
+
+
+def cholesky(f, rows):
+    """Median and longest of each, and what Arax takes over StarPU; 0 of who was not there."""
+    for r in rows:
+        f.write(f'"{r["program"]} {r["tile"]}"')
+        for who in ("arax", *CHOLESKY_PEERS):
+            f.write(f' {r.get(who + "_ms", 0)} {r.get(who + "_longest_ms", 0)}')
+        f.write(f' {r.get("ratio", 0)}\n')
 
 
 def columns(folder):
     """The elements as columns for the plots: grcuda.dat and others, of the broker link."""
     for name, (field, _) in LISTS.items():
-        # For which no plot is drawn.
-        if name in ("cuda", "grcuda-sim"):
-            continue
         path = os.path.join(folder, f"broker-{name}.json")
-        if not os.path.exists(path):
-            continue
-        with open(path, encoding="utf-8") as f:
-            elements = json.load(f).get(field, [])
-        # It was left out: no columns, and no plot.
+        o = {}
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as f:
+                o = json.load(f)
+        elements = o.get(field, [])
+        # It was left out: no columns and no plot, not those of another run either.
         if not elements:
+            for old in (f"{name}.dat", f"{name}.png"):
+                if os.path.exists(os.path.join(folder, old)):
+                    os.remove(os.path.join(folder, old))
             continue
         with open(os.path.join(folder, f"{name}.dat"), "w", encoding="utf-8") as f:
             last = None
             if name == "cholesky-sim":
                 curves(f, elements)
                 continue
+            if name == "elastic":
+                elastic(f, elements, o["percentiles"])
+                continue
+            if name == "cholesky":
+                cholesky(f, elements)
+                continue
             for e in elements:
-                if name == "grcuda":
-                    f.write(f'"{e["program"]} {e["size"]:,}" {e["speedup"]} '
-                            f'{e["synchronous_ms"] / e["by_hand_ms"]} '
-                            f'{e["synchronous_ms"] / e["sequential_ms"]}\n')
+                if name in ("grcuda", "cuda"):
+                    others = ("by_hand", "sequential") if name == "grcuda" else ("streams", "graph")
+                    f.write(f'"{e["program"]} {e["size"]:,}" {e["speedup"]}')
+                    f.write("".join(f' {e["synchronous_ms"] / e[way + "_ms"]}' for way in others) + "\n")
+                    continue
+                if name == "grcuda-sim":
+                    f.write(e["program"])
+                    for way in ("inferred", "least", "authors_scheduled", "synchronous_copies"):
+                        f.write(f' {e["synchronous_ms"] / e[way + "_ms"]}')
+                    f.write("\n")
+                    continue
+                if name == "simscale":
+                    # pick_s is of the time that passed, as is wall_s.
+                    us, picks = 1e6 * e["cpu_s"] / e["tasks_simulated"], e["pick_s"] / e["wall_s"]
+                    f.write(f'{e["policy"]} {us * picks} {us * (1 - picks)}\n')
                     continue
                 if name == "rodinia":
                     f.write(f'{e["program"]} {e["ratio"]} {e["cpu_ms"] / e["native_ms"]}\n')
@@ -160,8 +214,10 @@ def table(folder):
                          part["unit"], verdict(part)))
             label = f"{o['name']}: {part['name']} ({o['link']})"
             if part["floor"] and part["bar_of"] == "ratio":
-                parts.append((label, part["ratio"], part["bar"]))
-            rounds += [(label, i, v) for i, v in enumerate(part.get("rounds", []))]
+                parts.append((label, part["ratio"], part["bar"], int(part["met"])))
+            of = [v for v in part.get("rounds", []) if v > 0]
+            if of:
+                rounds.append((label, [v / statistics.median(of) for v in of]))
         if not o["parts"]:
             rows.append((o["name"], o["link"], o.get("skipped", ""), "", "", "", "", "", ""))
         for peer, value in o["peers"].items():
@@ -174,15 +230,12 @@ def table(folder):
             print(line)
     columns(folder)
     with open(os.path.join(folder, "ratios.dat"), "w", encoding="utf-8") as f:
-        for label, ratio, bar in parts:
-            f.write(f'"{label}" {ratio} {bar}\n')
+        for label, ratio, bar, met in parts:
+            f.write(f'"{label}" {ratio} {bar} {met}\n')
     with open(os.path.join(folder, "rounds.dat"), "w", encoding="utf-8") as f:
-        last = None
-        for label, i, v in rounds:
-            if label != last:
-                f.write(("\n\n" if last else "") + f'"{label}"\n')
-                last = label
-            f.write(f"{i} {v}\n")
+        for i, (label, of) in enumerate(rounds):
+            for v in of:
+                f.write(f'"{label}" {i} {v}\n')
 
 
 def main():
