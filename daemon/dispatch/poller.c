@@ -121,13 +121,15 @@ static void context_gone(struct poller *p, struct link *l, uint32_t context)
 	sched_context_gone(p->sched, l->place, context);
 	own_context_gone(l, context);
 	aside_context_gone(l, context);
+	remote_context_gone(l, context);
 }
 
 static void take_note(struct poller *p, struct link *l, const struct arax_dispatch *d)
 {
 	switch (d->type) {
 	case ARAX_DISPATCH_CANCEL:
-		graph_cancel(l->graph, d->tag);
+		if (graph_cancel(l->graph, d->tag) == -EBUSY)
+			remote_cancel(l, graph_find(l->graph, d->tag));
 		break;
 	case ARAX_DISPATCH_UNBLOCK:
 		if (p->memory)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Tasks that wait for their tenant's device memory (daemon/dispatch/quota.h), and who need not. */
+/*
+ * Tasks that wait for their tenant's device memory (daemon/dispatch/quota.h), and who need not; and
+ * for room on a device.
+ */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -267,6 +270,97 @@ START_TEST(a_limit_is_raised)
 }
 END_TEST
 
+#define ROOM	(8u << 20)
+#define DEVICES	64
+
+static uint8_t all[ROOM];
+static struct memory_range held_all[DEVICES];
+
+static uint64_t waits(void)
+{
+	struct memory_stats s;
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < daemon_poller(d)->nr_devs; i++) {
+		memory_query(memory(), i, &s);
+		sum += s.waits;
+	}
+	return sum;
+}
+
+/* Somebody has all memory of all devices, and a task of @a waits for some. */
+static void wait_for_room(uint64_t in_ns)
+{
+	const struct memory_owner owner = { .id = ~0ull, .tenant = ~0ull };
+	struct arax_task_ext *x = (void *)(a.region + a.layout.arena_offset);
+	struct arax_task *t;
+
+	let_go();
+	held = memory_buffer_create(memory(), all, sizeof(all));
+	ck_assert_ptr_nonnull(held);
+	ck_assert_uint_le(daemon_poller(d)->nr_devs, DEVICES);
+	for (uint32_t i = 0; i < daemon_poller(d)->nr_devs; i++) {
+		held_all[i] = (struct memory_range){
+			.buffer = held, .length = sizeof(all), .count = 1, .access = ARAX_IN,
+		};
+		ck_assert_int_eq(memory_enter(memory(), i, 0, &held_all[i], 1, 1, owner), 0);
+	}
+	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+	memset(x, 0, sizeof(*x));
+	x->size = sizeof(*x);
+	t = task(&a, 1);
+	x->deadline_ns = in_ns ? wait_now_ns() + in_ns : 0;
+	t->flags |= ARAX_TASK_EXT;
+	client_publish(&a);
+	/* Or its time has come even before. */
+	ck_assert(comes_true(waits() || (in_ns && client_has_completion(&a)), 100));
+}
+
+static void have_room(void)
+{
+	for (uint32_t i = 0; i < daemon_poller(d)->nr_devs; i++) {
+		ck_assert_int_eq(memory_leave(memory(), i, 0, &held_all[i], 1, 0), 0);
+		memory_settle(memory(), i, &held_all[i], 1, 1);
+	}
+	memory_buffer_gone(memory(), held);
+}
+
+/* It has come as far as its device, and has not begun. */
+START_TEST(who_waits_for_room_can_be_canceled)
+{
+	struct arax_cancel cn = { .size = sizeof(cn), .user_data = 1 };
+
+	wait_for_room(0);
+	if (_i) {
+		cn.user_data = 0;
+		cn.queue = queue;
+		cn.flags = ARAX_CANCEL_QUEUE;
+	}
+	ck_assert_int_eq(CALL(&a, ARAX_NR_CANCEL, &cn), 0);
+	ck_assert_uint_eq(ends(&a, -ECANCELED), 1);
+	have_room();
+	client_close(&a);
+}
+END_TEST
+
+START_TEST(nor_does_it_wait_beyond_its_deadline)
+{
+	wait_for_room(300000000);
+	ck_assert_uint_eq(ends(&a, -ETIMEDOUT), 1);
+	have_room();
+	client_close(&a);
+}
+END_TEST
+
+START_TEST(nor_for_nobody)
+{
+	wait_for_room(0);
+	client_close(&a);
+	ck_assert(comes_true(nothing_runs(), 100));
+	have_room();
+}
+END_TEST
+
 static int configure(void *arg)
 {
 	++*(int *)arg;
@@ -315,6 +409,9 @@ int main(void)
 	tcase_add_test(t, araxd_ends);
 	tcase_add_test(t, a_limit_is_raised);
 	tcase_add_test(t, who_waits_is_not_inside);
+	tcase_add_loop_test(t, who_waits_for_room_can_be_canceled, 0, 2);
+	tcase_add_test(t, nor_does_it_wait_beyond_its_deadline);
+	tcase_add_test(t, nor_for_nobody);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
