@@ -606,7 +606,7 @@ int poller_turn(struct poller *p)
 			return -1;
 		n += taken;
 	}
-	if (unlikely(p->quota.tenants))
+	if (unlikely(p->quota.lines))
 		quota_look(p);
 	if (!n && !p->unfinished && !sched_queued(p->sched)) {
 		poller_settle(p);
@@ -776,7 +776,7 @@ static void forget(void *arg, struct graph_node *node)
 	struct poller *p = arg;
 
 	sched_remove(p->sched, node);
-	if (unlikely(p->quota.tenants))
+	if (unlikely(p->quota.lines))
 		quota_gone(p, node);
 }
 

@@ -12,7 +12,7 @@
 struct declared;
 struct module;
 struct own_load;
-struct quota_tenant;
+struct quota_line;
 
 /**
  * struct aside - of a task that runs in a worker, see aside.h
@@ -69,7 +69,7 @@ struct run {
 	bool held;			/* between memory_enter() and memory_settle() */
 	bool over_quota;		/* it did not enter, and may when others have ended */
 	uint64_t settles;		/* before it tried to */
-	struct quota_tenant *quota;	/* see quota.h; NULL: it is no task's that has waited there */
+	struct quota_line *quota;	/* see quota.h; NULL: it is no task's that has waited there */
 	bool handed;			/* it has a ticket of its lane */
 	bool follows;			/* started before what it waits for had ended: follow.h */
 };
