@@ -10,6 +10,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "daemon/dispatch/race.h"
 #include "daemon/memory/guard.h"
 
 #define CHUNK_SLOTS	1024u
@@ -17,7 +18,7 @@
 
 /*
  * A slot is in use if bytes is not 0, which is therefore written last and
- * cleared first.  Slots are reused, chunks never freed.
+ * cleared first.  Slots are reused, also while the handler looks; chunks never freed.
  */
 struct region {
 	uintptr_t start;
@@ -54,9 +55,13 @@ static struct region *find(uintptr_t address)
 	for (i = 0; i < n; i++) {
 		struct region *r = region(i);
 		size_t bytes = __atomic_load_n(&r->bytes, __ATOMIC_ACQUIRE);
-		uintptr_t start = __atomic_load_n(&r->start, __ATOMIC_RELAXED);
+		uintptr_t start;
 
-		if (bytes && address - start < bytes)
+		RACE_POINT();
+		start = __atomic_load_n(&r->start, __ATOMIC_ACQUIRE);
+		/* With the start of another one its bytes are others, or it has none yet. */
+		if (bytes && address - start < bytes &&
+		    __atomic_load_n(&r->bytes, __ATOMIC_RELAXED) == bytes)
 			return r;
 	}
 	return NULL;
@@ -221,7 +226,8 @@ int guard_add_told(const void *start, size_t bytes, uint32_t owner, uint32_t *lo
 	err = take_slot(slot);
 	if (!err) {
 		r = region(*slot);
-		__atomic_store_n(&r->start, (uintptr_t)start, __ATOMIC_RELAXED);
+		/* Who sees this one sees that the one before had gone: see find(). */
+		__atomic_store_n(&r->start, (uintptr_t)start, __ATOMIC_RELEASE);
 		__atomic_store_n(&r->owner, owner, __ATOMIC_RELAXED);
 		__atomic_store_n(&r->marked, 0, __ATOMIC_RELAXED);
 		r->lost = lost;

@@ -454,6 +454,55 @@ START_TEST(guard_survives)
 }
 END_TEST
 
+static struct {
+	bool armed;
+	void *next;
+	uint32_t slot;
+	int err;
+} race;
+
+void race_point(void);
+void race_point(void)
+{
+	if (!race.armed)
+		return;
+	race.armed = false;
+	guard_remove(race.slot);
+	race.err = guard_add(race.next, 4096, 6, &race.slot);
+}
+
+/* While the handler looks at one region that goes, and a smaller one has its slot. */
+START_TEST(guard_slot_is_reused)
+{
+	int fd = memfd_create("short", MFD_CLOEXEC);
+	uint32_t slot;
+	uint8_t *map;
+
+	ck_assert_int_eq(guard_init(), 0);
+	map = mmap(NULL, 16 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(map, MAP_FAILED);
+	ck_assert_ptr_ne(mmap(map + 12 * 4096, 4096, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0),
+			 MAP_FAILED);
+	map[11 * 4096] = 5;
+	ck_assert_int_eq(guard_add(map, 8 * 4096, 5, &race.slot), 0);
+	ck_assert_int_eq(guard_add(map + 12 * 4096, 4096, 7, &slot), 0);
+	race.next = map + 11 * 4096;
+	race.armed = true;
+	ck_assert_uint_eq(*(volatile uint8_t *)&map[12 * 4096], 0);
+	ck_assert(!race.armed);
+	ck_assert_int_eq(race.err, 0);
+	/* The neighbour has what it had, and nobody ends for it. */
+	ck_assert_uint_eq(map[11 * 4096], 5);
+	ck_assert_uint_eq(guard_next_marked(), 7);
+	ck_assert_uint_eq(guard_next_marked(), 0);
+	guard_remove(slot);
+	guard_remove(race.slot);
+	guard_exit();
+	munmap(map, 16 * 4096);
+	close(fd);
+}
+END_TEST
+
 static void on_bus(int sig)
 {
 	(void)sig;
@@ -1238,6 +1287,7 @@ int main(void)
 	tcase_add_test(t, outside_of_the_mount);
 	tcase_add_test(t, ids_are_secret);
 	tcase_add_test(t, guard_survives);
+	tcase_add_test(t, guard_slot_is_reused);
 	tcase_add_test(t, guard_comes_back);
 	tcase_add_test(t, guard_without_owner);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
