@@ -71,6 +71,14 @@ check-daemon-rest-plain check-daemon-rest-asan: check-%: $(B)/unit/%
 CHECK_TARGETS += check-daemon-rest-plain check-daemon-rest-asan
 .PHONY: check-daemon-rest-plain check-daemon-rest-asan
 
+$(foreach v,plain asan,$(call program,$(B)/unit/daemon-unwritten-$(v),$(v),\
+	selftests/unit/daemon_unwritten.c $(addprefix daemon/,dispatch/declared.c dispatch/unwritten.c complaints.c log.c),\
+	$(shell $(PKGCONF) --libs check 2>/dev/null)))
+check-daemon-unwritten-plain check-daemon-unwritten-asan: check-%: $(B)/unit/%
+	scripts/tally run unit/$* $<
+CHECK_TARGETS += check-daemon-unwritten-plain check-daemon-unwritten-asan
+.PHONY: check-daemon-unwritten-plain check-daemon-unwritten-asan
+
 # All interleavings of the poller's sleep, and many of its threads.
 soak-model:
 	scripts/tally run model/door selftests/model/run.sh

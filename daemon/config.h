@@ -73,7 +73,7 @@ struct config {
 		uint64_t handles;	/* of one context */
 	} limits;
 	struct {
-		bool check_access;	/* report kernels that write where they say they read */
+		bool check_access;	/* report kernels that do not keep to the access they declare */
 	} debug;
 	bool kinds;			/* --kind has said which ones: others are left out */
 	size_t nr_backends;

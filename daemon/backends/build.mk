@@ -78,7 +78,7 @@ BACKENDS_SRCS := $(addprefix daemon/backends/,addresses.c cpu.c cpulist.c device
 # What drives a GPU that can't be driven in araxd any more.  For tests in each variant: a
 # sanitizer wants all or nothing.
 DEVICE_SRCS := $(addprefix daemon/backends/apart/,main.c serve.c) daemon/log.c daemon/reason.c daemon/config.c \
-	       daemon/memory/guard.c $(sort $(wildcard libarax/admin/*.c)) $(BACKENDS_SRCS)
+	       daemon/memory/guard.c daemon/memory/reserve.c $(sort $(wildcard libarax/admin/*.c)) $(BACKENDS_SRCS)
 DEVICE_LIBS := -lconfuse -ljansson -ldl -lm
 $(call program,$(B)/libexec/arax-device,plain,$(DEVICE_SRCS),$(DEVICE_LIBS))
 $(foreach v,plain asan tsan,$(call program,$(B)/test/$(v)/arax-device,$(v),$(DEVICE_SRCS),$(DEVICE_LIBS)))

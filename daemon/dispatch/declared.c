@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/dispatch/run.h"
+#include "daemon/dispatch/unwritten.h"
 #include "daemon/log.h"
 
 struct declared {
@@ -14,6 +15,7 @@ struct declared {
 	int (*leave)(struct runner_task *rt, int result);
 	uint64_t hash[ARAX_MAX_RANGES];
 	const uint8_t *host[ARAX_MAX_RANGES];
+	struct unwritten unwritten;
 };
 
 static struct run *run_of(struct runner_task *rt)
@@ -73,17 +75,45 @@ static int complain(const struct run *run, uint32_t range)
 	return -EACCES;
 }
 
+/* On host pages, before the kernel: whether what it reads is the same as before. */
+static bool hash_inputs(struct run *run)
+{
+	struct declared *d = run->declared;
+	bool same = true;
+
+	for (uint32_t i = 0; i < run->node->d.nr_ranges; i++) {
+		uint64_t hash;
+
+		if (!(run->node->d.access >> 2 * i & ARAX_IN))
+			continue;
+		hash = hash_range(&run->ranges[i]);
+		same &= hash == d->hash[i];
+		d->hash[i] = hash;
+	}
+	return same;
+}
+
 static int enter(struct runner_task *rt)
 {
 	struct run *run = run_of(rt);
 	struct declared *d = run->declared;
+	int err;
 
-	for (uint32_t i = 0; i < rt->launch.nr_ranges; i++) {
+	for (uint32_t i = 0; i < rt->launch.nr_ranges; i++)
 		d->host[i] = run->ranges[i].data;
-		if (!d->enter && is_read_only(run->node, i))
-			d->hash[i] = hash_range(&run->ranges[i]);
+	if (d->enter) {
+		err = d->enter(rt);
+		if (!err)
+			unwritten_fill(run, &d->unwritten);
+		return err;
 	}
-	return d->enter ? d->enter(rt) : 0;
+	hash_inputs(run);
+	/* Two buffers may be the same memory: then it is filled for nobody. */
+	if (unwritten_fill(run, &d->unwritten) && !hash_inputs(run)) {
+		unwritten_look(run, &d->unwritten, -ECANCELED);
+		hash_inputs(run);
+	}
+	return 0;
 }
 
 /* Of a range on the device, against the host's copy of it. */
@@ -115,6 +145,7 @@ static int leave(struct runner_task *rt, int result)
 	struct run *run = run_of(rt);
 	struct declared *d = run->declared;
 
+	result = unwritten_look(run, &d->unwritten, result);
 	for (uint32_t i = 0; !result && i < rt->launch.nr_ranges; i++) {
 		if (!is_read_only(run->node, i))
 			continue;
@@ -134,6 +165,7 @@ int declared_prepare(struct run *run)
 		return -ENOMEM;
 	d->enter = run->rt.enter;
 	d->leave = run->rt.leave;
+	d->unwritten.key = (uintptr_t)d ^ monotonic_ns();
 	run->declared = d;
 	run->rt.enter = enter;
 	run->rt.leave = leave;

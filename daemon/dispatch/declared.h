@@ -8,7 +8,8 @@
  * host pages by a hash and on devices with memory of their own with the host's
  * copy.  A task that is found out ends with -EACCES, and the log names kernel
  * and range.  A program that writes there itself while the task runs looks the
- * same, and is as wrong.
+ * same, and is as wrong.  What it leaves out of what it calls `out` is named, too:
+ * see unwritten.h.
  */
 #ifndef ARAXD_DISPATCH_DECLARED_H
 #define ARAXD_DISPATCH_DECLARED_H

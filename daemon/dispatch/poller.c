@@ -123,13 +123,15 @@ static void context_gone(struct poller *p, struct link *l, uint32_t context)
 	sched_context_gone(p->sched, l->place, context);
 	own_context_gone(l, context);
 	aside_context_gone(l, context);
+	remote_context_gone(l, context);
 }
 
 static void take_note(struct poller *p, struct link *l, const struct arax_dispatch *d)
 {
 	switch (d->type) {
 	case ARAX_DISPATCH_CANCEL:
-		graph_cancel(l->graph, d->tag);
+		if (graph_cancel(l->graph, d->tag) == -EBUSY)
+			remote_cancel(l, graph_find(l->graph, d->tag));
 		break;
 	case ARAX_DISPATCH_UNBLOCK:
 		if (p->memory)
@@ -611,7 +613,7 @@ int poller_turn(struct poller *p)
 			return -1;
 		n += taken;
 	}
-	if (unlikely(p->quota.tenants))
+	if (unlikely(p->quota.lines))
 		quota_look(p);
 	if (!n && !p->unfinished && !sched_queued(p->sched)) {
 		poller_settle(p);
@@ -781,7 +783,7 @@ static void forget(void *arg, struct graph_node *node)
 	struct poller *p = arg;
 
 	sched_remove(p->sched, node);
-	if (unlikely(p->quota.tenants))
+	if (unlikely(p->quota.lines))
 		quota_gone(p, node);
 }
 

@@ -11,55 +11,81 @@
 #define LOOK_US		100u
 /* Who tries in vain waits for twice as long before the next time, so often. */
 #define DOUBLED		6
+/* Others of its tenant's, which can run elsewhere, may have what the first one wants so often. */
+#define MOST_OVERTAKEN	8u
 /* What is set free unseen, or allowed anew, is found by then. */
 #define LATE_US		100000u
 
 /**
- * struct quota_tenant - one with tasks that wait
+ * struct quota_line - a tenant's tasks that wait, of those that can run on the same devices
+ * @devices:	these (bits; several have one where there are very many)
  * @first, @last: these, in the order in which they came
  * @tried:	was the first one, and is queued or on its way to a device; NULL: none is
  * @entered:	atomic: it has what it waited for
  * @vain:	times in a row that it has not
+ * @overtaken:	times that the first one of another line has, while this line's waited
  * @settles:	memory_settles() before the last try; when it is another one @first is tried again
  * @soon:	ticks: but not before that
  * @late:	ticks: then in any case
  */
-struct quota_tenant {
-	struct quota_tenant *next;
+struct quota_line {
+	struct quota_line *next;
 	uint64_t tenant;
+	uint64_t devices;
 	struct graph_node *first, **last;
 	const struct graph_node *tried;
 	bool entered;
-	uint32_t vain;
+	uint32_t vain, overtaken;
 	uint64_t settles;
 	uint64_t soon, late;
 };
 
-static struct quota_tenant *find(const struct poller *p, uint64_t tenant)
+static uint64_t devices_for(struct poller *p, const struct graph_node *node)
 {
-	struct quota_tenant *t = p->quota.tenants;
+	uint64_t devices = 0;
+	uint32_t i;
 
-	while (t && t->tenant != tenant)
+	for (i = 0; i < p->nr_devs; i++)
+		if (run_can(p, node, i))
+			devices |= 1ull << i % 64;
+	return devices;
+}
+
+/* In which it is tried, or the first one, or the last. */
+static struct quota_line *find(const struct poller *p, const struct graph_node *node)
+{
+	struct quota_line *t = p->quota.lines;
+
+	while (t && t->tried != node &&
+	       (!node->prev || (node->prev != &t->first && t->last != &node->next)))
 		t = t->next;
 	return t;
 }
 
-static struct quota_tenant *add(struct poller *p, uint64_t tenant)
+/* For one that has not been in any.  NULL: no memory. */
+static struct quota_line *find_or_add(struct poller *p, const struct graph_node *node)
 {
-	struct quota_tenant *t = calloc(1, sizeof(*t));
+	uint64_t devices = devices_for(p, node);
+	struct quota_line *t = p->quota.lines;
 
+	while (t && (t->tenant != node->d.tenant || t->devices != devices))
+		t = t->next;
+	if (t)
+		return t;
+	t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;
-	t->tenant = tenant;
+	t->tenant = node->d.tenant;
+	t->devices = devices;
 	t->last = &t->first;
-	t->next = p->quota.tenants;
-	p->quota.tenants = t;
+	t->next = p->quota.lines;
+	p->quota.lines = t;
 	return t;
 }
 
 static void drop_idle(struct poller *p)
 {
-	struct quota_tenant **at = &p->quota.tenants, *t;
+	struct quota_line **at = &p->quota.lines, *t;
 
 	while ((t = *at)) {
 		if (t->first || t->tried) {
@@ -71,7 +97,8 @@ static void drop_idle(struct poller *p)
 	}
 }
 
-static void unlink_task(struct quota_tenant *t, struct graph_node *node)
+/* @t: its line, if it is the first one there, or the last */
+static void unlink_task(struct quota_line *t, struct graph_node *node)
 {
 	*node->prev = node->next;
 	if (node->next)
@@ -81,13 +108,35 @@ static void unlink_task(struct quota_tenant *t, struct graph_node *node)
 	node->prev = NULL;
 }
 
+/* The one that was tried has what it wanted: there may be more left. */
+static void note_entered(struct poller *p, struct quota_line *t)
+{
+	struct quota_line *o;
+
+	for (o = p->quota.lines; o; o = o->next)
+		if (o != t && o->tenant == t->tenant && (o->tried || o->first))
+			o->overtaken++;
+	t->tried = NULL;
+	t->vain = 0;
+	t->overtaken = 0;
+	t->late = ticks_now(&p->ticks);
+}
+
+static void let_next(struct poller *p)
+{
+	struct quota_line *t;
+
+	for (t = p->quota.lines; t; t = t->next)
+		if (t->tried && __atomic_load_n(&t->entered, __ATOMIC_ACQUIRE))
+			note_entered(p, t);
+	drop_idle(p);
+}
+
 int quota_wait(struct poller *p, struct graph_node *node, uint64_t settles)
 {
-	struct quota_tenant *t = find(p, node->d.tenant);
+	struct quota_line *t = find(p, node) ?: find_or_add(p, node);
 	uint64_t now = ticks_now(&p->ticks);
 
-	if (!t)
-		t = add(p, node->d.tenant);
 	if (!t)
 		return -ENOMEM;
 	/* When to look next is seen then. */
@@ -119,9 +168,7 @@ int quota_wait(struct poller *p, struct graph_node *node, uint64_t settles)
 
 void quota_started(struct run *run)
 {
-	struct quota_tenant *t = find(run->poller, run->node->d.tenant);
-
-	run->quota = t && t->tried == run->node ? t : NULL;
+	run->quota = find(run->poller, run->node);
 	/* On the host's pages, where it needs none. */
 	if (!run->remote)
 		quota_entered(run);
@@ -140,13 +187,17 @@ void quota_entered(struct run *run)
 
 void quota_gone(struct poller *p, struct graph_node *node)
 {
-	struct quota_tenant *t = find(p, node->d.tenant);
+	struct quota_line *t = find(p, node);
 
-	if (!t)
+	if (!t && !node->prev)
 		return;
+	if (t && !node->prev && __atomic_load_n(&t->entered, __ATOMIC_ACQUIRE))
+		note_entered(p, t);
+	if (t && (t->tried == node || t->first == node))
+		t->overtaken = 0;
 	if (node->prev)
 		unlink_task(t, node);
-	else if (t->tried == node)
+	else
 		t->tried = NULL;
 	/* What it did not take may be another one's. */
 	p->quota.due = 0;
@@ -154,7 +205,7 @@ void quota_gone(struct poller *p, struct graph_node *node)
 }
 
 /* The task goes its way again, as any that has just become ready. */
-static void go_on(struct poller *p, struct quota_tenant *t)
+static void go_on(struct poller *p, struct quota_line *t)
 {
 	struct graph_node *node = t->first;
 
@@ -168,27 +219,31 @@ static void go_on(struct poller *p, struct quota_tenant *t)
 }
 
 /* Ticks until then; 0: now; UINT64_MAX: when the one that is tried has come back. */
-static uint64_t next_try(struct quota_tenant *t, uint64_t settles, uint64_t now)
+static uint64_t next_try(const struct quota_line *t, uint64_t settles, uint64_t now)
 {
 	uint64_t at;
 
-	if (t->tried && !__atomic_load_n(&t->entered, __ATOMIC_ACQUIRE))
+	if (t->tried)
 		return UINT64_MAX;
-	if (t->tried) {
-		/* There may be more left than it took. */
-		t->tried = NULL;
-		t->vain = 0;
-		return 0;
-	}
 	at = t->settles != settles && t->soon < t->late ? t->soon : t->late;
 	return at > now ? at - now : 0;
+}
+
+/* Another one has let its tenant's others go first for long enough. */
+static bool is_held_up(const struct quota *q, const struct quota_line *t)
+{
+	const struct quota_line *o = q->lines;
+
+	while (o && (o->tenant != t->tenant || o->overtaken < MOST_OVERTAKEN))
+		o = o->next;
+	return o && t->overtaken < MOST_OVERTAKEN;
 }
 
 void quota_look(struct poller *p)
 {
 	uint64_t now = ticks_now(&p->ticks), settles = memory_settles(p->memory);
 	uint64_t in, soonest = UINT64_MAX - now;
-	struct quota_tenant *t, *next;
+	struct quota_line *t, *next;
 	struct quota *q = &p->quota;
 	bool entered = __atomic_load_n(&q->entered, __ATOMIC_RELAXED) &&
 		       __atomic_exchange_n(&q->entered, false, __ATOMIC_ACQUIRE);
@@ -199,10 +254,14 @@ void quota_look(struct poller *p)
 	q->settles = settles;
 	q->next = now + LOOK_US * p->ticks.per_us;
 	q->due = UINT64_MAX;
-	for (t = q->tenants; t; t = next) {
-		/* If it ends here its tenant may be gone. */
+	let_next(p);
+	for (t = q->lines; t; t = next) {
+		/* If it ends here its line may be gone. */
 		next = t->next;
 		in = next_try(t, settles, now);
+		/* That one's end is seen. */
+		if (t->first && is_held_up(q, t))
+			in = UINT64_MAX;
 		if (in && in < soonest)
 			soonest = in;
 		if (!in && t->first)
@@ -219,7 +278,7 @@ uint64_t quota_next(const struct poller *p)
 	const struct quota *q = &p->quota;
 	uint64_t now, at;
 
-	if (!q->tenants || p->stopping)
+	if (!q->lines || p->stopping)
 		return UINT64_MAX;
 	now = ticks_now(&p->ticks);
 	at = memory_settles(p->memory) != q->settles || q->due < q->next ? q->next : q->due;
@@ -230,10 +289,10 @@ uint64_t quota_next(const struct poller *p)
 
 void quota_end(struct poller *p)
 {
-	struct quota_tenant *t;
+	struct quota_line *t;
 
-	while ((t = p->quota.tenants)) {
-		p->quota.tenants = t->next;
+	while ((t = p->quota.lines)) {
+		p->quota.lines = t->next;
 		free(t);
 	}
 }

@@ -4,8 +4,10 @@
  *
  * Such a task has come as far as its device, and holds nothing there: neither a lane nor the gate.
  * It waits here until a task has given something back, as if it had not been popped yet: it can
- * be canceled, and its deadline holds.  Then of each tenant the one that came first is tried
- * again, one at a time, so that nobody overtakes it who was refused after it.
+ * be canceled, and its deadline holds.  Then of each tenant's tasks that can run on the same devices
+ * the one that came first is tried again, one at a time, so that nobody overtakes it who was refused
+ * after it.  Who can run elsewhere, too, or only there, need not wait until a device has time for
+ * that one; but it is overtaken by so many at most.
  *
  * All of it is the poller's, or a visitor's, but for what quota_entered() says.
  */
@@ -17,19 +19,19 @@
 
 struct graph_node;
 struct poller;
-struct quota_tenant;
+struct quota_line;
 struct run;
 
 /**
  * struct quota - all of them
- * @tenants:	those with tasks that wait, or with one that is tried
+ * @lines:	those with tasks that wait, or with one that is tried
  * @settles:	memory_settles() when they were looked at last
  * @next:	ticks: not before, however many tasks end
  * @due:	ticks: then, if none does
  * @entered:	atomic: some tenant's next one may be tried
  */
 struct quota {
-	struct quota_tenant *tenants;
+	struct quota_line *lines;
 	uint64_t settles;
 	uint64_t next, due;
 	bool entered;

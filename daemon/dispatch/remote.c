@@ -9,6 +9,7 @@
 #include "daemon/dispatch/quota.h"
 #include "daemon/dispatch/run.h"
 #include "daemon/log.h"
+#include "daemon/reason.h"
 
 #define AHEAD_NS	50000u	/* of copies for a task, while another is under way */
 
@@ -178,6 +179,8 @@ static int enter(struct runner_task *rt)
 
 	if (rt->flags & RUNNER_NO_WAIT && is_long_way(run))
 		return -EAGAIN;
+	if (__atomic_load_n(&run->until.canceled, __ATOMIC_RELAXED))
+		return -ECANCELED;
 	err = pass_gate(run);
 	if (err)
 		return err;
@@ -186,11 +189,14 @@ static int enter(struct runner_task *rt)
 		err = memory_try_enter(run->poller->memory, run->device, run->lane, run->remote, nr,
 				       run->seq, owner_of(run));
 	else
-		err = memory_enter(run->poller->memory, run->device, run->lane, run->remote, nr,
-				   run->seq, owner_of(run));
+		err = memory_enter_until(run->poller->memory, run->device, run->lane, run->remote,
+					 nr, run->seq, owner_of(run), &run->until);
 	if (err) {
 		if (pd->gate)
 			gate_leave(pd->gate);
+		if (err == -ETIMEDOUT)
+			reason_set("its deadline passed while it waited for room on device %s, whose memory other tasks had",
+				   pd->dev->info.name);
 		run->over_quota = err == MEMORY_LATER;
 		return run->over_quota ? -EDQUOT : err;
 	}
@@ -289,9 +295,36 @@ int remote_begin(struct run *run)
 	/* Contexts are numbered one after the other: of each link 2^31 have one of their own here. */
 	run->rt.program = node->d.context * POLLER_LINKS + run->link->place;
 	run->rt.due_ns = node->sched.due;
+	run->until = (struct memory_until){ .deadline_ns = run->rt.deadline_ns };
 	run->held = false;
 	run->stored = false;
 	return 0;
+}
+
+/* (poller) The task's, or, if it is NULL, all of a context's. */
+static void cancel(struct link *l, const struct graph_node *node, uint32_t context)
+{
+	struct poller *p = l->poller;
+
+	for (uint32_t i = 0; p->memory && i < p->nr_devs; i++) {
+		struct poller_device *pd = &p->devs[i];
+
+		for (struct run *run = pd->runs; run < run_end(pd); run++)
+			if (run->remote && run->node && run->link == l &&
+			    (node ? run->node == node : run->node->d.context == context))
+				memory_cancel(p->memory, i, &run->until);
+	}
+}
+
+void remote_cancel(struct link *l, const struct graph_node *node)
+{
+	if (node)
+		cancel(l, node, 0);
+}
+
+void remote_context_gone(struct link *l, uint32_t context)
+{
+	cancel(l, NULL, context);
 }
 
 void remote_settle(struct run *run)

@@ -25,6 +25,13 @@ int remote_prepare(struct run *run);
 /* After find_ranges().  -ENOMEM. */
 int remote_begin(struct run *run);
 
+/*
+ * (poller) A task that runs need not any more, or none of a context's: one that waits for room
+ * ends with -ECANCELED.  NULL: it is no more.
+ */
+void remote_cancel(struct link *l, const struct graph_node *node);
+void remote_context_gone(struct link *l, uint32_t context);
+
 /* (poller) Before the commit. */
 void remote_settle(struct run *run);
 

@@ -285,7 +285,7 @@ void run_refuse(struct poller *p, struct graph_node *node, int result)
 	if (unlikely(p->foresees))
 		remote_has_used(l, node);
 	sched_ended(p->sched, node);
-	if (unlikely(p->quota.tenants))
+	if (unlikely(p->quota.lines))
 		quota_gone(p, node);
 	graph_complete(l->graph, node, result, &info.failure);
 	poller_commit(p, l, tag, &info);
@@ -385,7 +385,7 @@ static __attribute__((cold)) void finish_failed(struct run *run, struct commit_i
 	if (p->foresees)
 		remote_has_used(l, node);
 	settle_accounts(run, node, info.device_ns, false);
-	if (unlikely(p->quota.tenants))
+	if (unlikely(p->quota.lines))
 		quota_gone(p, node);
 	poller_commit_ended(p, l);
 	/* Else without a number: then the core finds who depends on it. */
@@ -716,7 +716,7 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 	if ((run->lone || graph_live(l->graph) == 1) && l->commit_count)
 		tell_commits(p, l);
 	settle_accounts(run, node, hold_ns, learn);
-	if (unlikely(p->quota.tenants))
+	if (unlikely(p->quota.lines))
 		quota_gone(p, node);
 	if (!run->lone)
 		graph_complete(l->graph, node, 0, NULL);
@@ -1179,7 +1179,7 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 		aside_begin(run);
 	if (launch)
 		fill_launch(run, k, worker);
-	if (unlikely(p->quota.tenants))
+	if (unlikely(p->quota.lines))
 		quota_started(run);
 	if (nr_after)
 		memcpy(run->rt.after, after, nr_after * sizeof(*after));

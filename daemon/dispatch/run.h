@@ -12,7 +12,7 @@
 struct declared;
 struct module;
 struct own_load;
-struct quota_tenant;
+struct quota_line;
 
 /**
  * struct aside - of a task that runs in a worker, see aside.h
@@ -60,6 +60,7 @@ struct run {
 	struct module *module;		/* its kernel is of this one; NULL: it is installed */
 	struct own_load *load;		/* see own.h; NULL: it is none */
 	struct memory_range *remote;	/* where the device has memory of its own */
+	struct memory_until until;	/* then it waits no longer for room there */
 	uint64_t seq;
 	bool stored;			/* results may have reached the host's pages */
 	bool spent;			/* some of its input is nowhere any more */
@@ -68,7 +69,7 @@ struct run {
 	bool held;			/* between memory_enter() and memory_settle() */
 	bool over_quota;		/* it did not enter, and may when others have ended */
 	uint64_t settles;		/* before it tried to */
-	struct quota_tenant *quota;	/* see quota.h; NULL: it is no task's that has waited there */
+	struct quota_line *quota;	/* see quota.h; NULL: it is no task's that has waited there */
 	bool handed;			/* it has a ticket of its lane */
 	bool follows;			/* started before what it waits for had ended: follow.h */
 };

@@ -10,20 +10,23 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "daemon/dispatch/race.h"
 #include "daemon/memory/guard.h"
+#include "daemon/memory/reserve.h"
 
 #define CHUNK_SLOTS	1024u
 #define MAX_CHUNKS	1024u
 
 /*
  * A slot is in use if bytes is not 0, which is therefore written last and
- * cleared first.  Slots are reused, chunks never freed.
+ * cleared first.  Slots are reused, also while the handler looks; chunks never freed.
  */
 struct region {
 	uintptr_t start;
 	size_t bytes;
 	uint32_t owner;
 	uint32_t marked;
+	bool bare;			/* see reserve.h */
 	uint32_t *lost;
 };
 
@@ -54,9 +57,13 @@ static struct region *find(uintptr_t address)
 	for (i = 0; i < n; i++) {
 		struct region *r = region(i);
 		size_t bytes = __atomic_load_n(&r->bytes, __ATOMIC_ACQUIRE);
-		uintptr_t start = __atomic_load_n(&r->start, __ATOMIC_RELAXED);
+		uintptr_t start;
 
-		if (bytes && address - start < bytes)
+		RACE_POINT();
+		start = __atomic_load_n(&r->start, __ATOMIC_ACQUIRE);
+		/* With the start of another one its bytes are others, or it has none yet. */
+		if (bytes && address - start < bytes &&
+		    __atomic_load_n(&r->bytes, __ATOMIC_RELAXED) == bytes)
 			return r;
 	}
 	return NULL;
@@ -76,20 +83,18 @@ static bool map_zeros(uintptr_t start, size_t bytes)
 	return false;
 }
 
-static bool map_all_zeros(const struct region *r)
-{
-	uintptr_t start = r->start & ~(page_size - 1);
-
-	return map_zeros(start, r->start + r->bytes - start);
-}
-
 /*
  * All of it at once: a page in the midst of a mapping makes two more mappings, of which a process
- * has only so many.  Where so much can't be promised (vm.overcommit_memory = 2) the page has to do.
+ * has only so many.  Where so much can't be promised (vm.overcommit_memory = 2) there are spare
+ * pages, and without these the page has to do.  @address: where it faulted, or 0.
  */
-static bool mend(const struct region *r, uintptr_t address)
+static bool mend(struct region *r, uintptr_t address)
 {
-	return map_all_zeros(r) || map_zeros(address & ~(page_size - 1), page_size);
+	uintptr_t start = r->start & ~(page_size - 1), page = address & ~(page_size - 1);
+	size_t bytes = (r->start + r->bytes - start + page_size - 1) & ~(page_size - 1);
+
+	return map_zeros(start, bytes) || reserve_serve(start, bytes, &r->bare, page) ||
+	       (page && map_zeros(page, page_size));
 }
 
 static void mark(struct region *r)
@@ -154,6 +159,9 @@ int guard_init(void)
 	/* What was there the first time is what guard_exit() brings back. */
 	err = sigaction(SIGBUS, &sa, installed ? NULL : &before) ? -errno : 0;
 	installed |= !err;
+	/* If there is none, there may be zeros all the same when they are needed. */
+	if (!err)
+		reserve_init();
 	return err;
 }
 
@@ -164,6 +172,7 @@ void guard_exit(void)
 	sigaction(SIGBUS, &before, NULL);
 	installed = false;
 	guard_notify(-1);
+	reserve_exit();
 	for (i = 0; i < MAX_CHUNKS; i++) {
 		free(chunks[i]);
 		chunks[i] = NULL;
@@ -221,9 +230,11 @@ int guard_add_told(const void *start, size_t bytes, uint32_t owner, uint32_t *lo
 	err = take_slot(slot);
 	if (!err) {
 		r = region(*slot);
-		__atomic_store_n(&r->start, (uintptr_t)start, __ATOMIC_RELAXED);
+		/* Who sees this one sees that the one before had gone: see find(). */
+		__atomic_store_n(&r->start, (uintptr_t)start, __ATOMIC_RELEASE);
 		__atomic_store_n(&r->owner, owner, __ATOMIC_RELAXED);
 		__atomic_store_n(&r->marked, 0, __ATOMIC_RELAXED);
+		r->bare = false;
 		r->lost = lost;
 		/* With it the handler finds all the rest. */
 		__atomic_store_n(&r->bytes, bytes, __ATOMIC_RELEASE);
@@ -242,6 +253,8 @@ void guard_remove(uint32_t slot)
 	struct region *r = region(slot);
 
 	pthread_mutex_lock(&lock);
+	if (r->bare)
+		reserve_forget(r->start & ~(page_size - 1), r->bytes + (r->start & (page_size - 1)));
 	__atomic_store_n(&r->bytes, 0, __ATOMIC_RELEASE);
 	if (r->lost && __atomic_load_n(r->lost, __ATOMIC_RELAXED))
 		__atomic_fetch_sub(&guard_nr_lost, 1, __ATOMIC_RELAXED);
@@ -278,7 +291,7 @@ bool guard_lose(uint32_t slot)
 
 	/* First, so that no task ends well that has seen zeros. */
 	tell(r);
-	mended = map_all_zeros(r);
+	mended = mend(r, 0);
 	if (r->owner)
 		mark(r);
 	return mended;

@@ -378,33 +378,50 @@ static int take(struct memory *m, uint32_t device, struct memory_range *ranges, 
 	return err;
 }
 
+/* (locked, for a while not) Till something has settled, or may have. */
+static int await_settled(struct memory *m, const struct memory_until *until)
+{
+	struct timespec at = {
+		.tv_sec = (time_t)(until->deadline_ns / 1000000000u),
+		.tv_nsec = (long)(until->deadline_ns % 1000000000u),
+	};
+
+	if (__atomic_load_n(&until->canceled, __ATOMIC_RELAXED))
+		return -ECANCELED;
+	if (until->deadline_ns)
+		return -pthread_cond_timedwait(&m->settled, &m->lock, &at);
+	return -pthread_cond_wait(&m->settled, &m->lock);
+}
+
 /*
- * (locked, entering) No room on the device, or it is kept for another one: is there, or may there
- * be, after waiting?  @settles: before the task tried.
+ * (locked, entering) No room on the device, or it is kept for another one.  0: there is, or may be
+ * by now; -ENOMEM: waiting doesn't bring any; or it was not to wait any longer.  @settles: before
+ * the task tried.
  */
-static bool wait_for_room(struct memory *m, struct memory_device *d, uint64_t settles,
-			  struct memory_wait *w, uint64_t bytes)
+static int wait_for_room(struct memory *m, struct memory_device *d, uint64_t settles,
+			 struct memory_wait *w, uint64_t bytes, const struct memory_until *until)
 {
 	uint64_t turns = d->turns;
+	int err = 0;
 
 	if (!room_is_kept_for(d, w) && m->settles == settles && !d->held && !d->freeing &&
 	    !m->refunding)
-		return false;
+		return -ENOMEM;
 	room_wait(d, w, bytes);
 	d->stats.waits++;
 	/* Who comes meanwhile need not wait for as long, but see room.c. */
 	pthread_mutex_unlock(&d->entering);
-	while (m->settles == settles && d->turns == turns && !m->stopped)
-		pthread_cond_wait(&m->settled, &m->lock);
+	while (m->settles == settles && d->turns == turns && !m->stopped && !err)
+		err = await_settled(m, until);
 	/* In the order in which they are taken elsewhere. */
 	pthread_mutex_unlock(&m->lock);
 	pthread_mutex_lock(&d->entering);
 	memory_lock(m);
-	return !m->stopped;
+	return m->stopped ? -ECANCELED : err;
 }
 
 int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
-	      struct memory_owner owner, bool patient)
+	      struct memory_owner owner, const struct memory_until *until)
 {
 	struct memory_device *d = &m->devices[device];
 	struct memory_wait w = { .tenant = owner.tenant };
@@ -413,7 +430,7 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 	int err;
 
 	/* Who is entering may wait for what this thread has to do first. */
-	if (patient)
+	if (until)
 		pthread_mutex_lock(&d->entering);
 	else if (pthread_mutex_trylock(&d->entering))
 		return -EAGAIN;
@@ -424,14 +441,16 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 		err = take(m, device, ranges, nr, owner, &w);
 		memory_lock(m);
 		again = false;
-		if (!err)
+		if (!err) {
 			add_users(d, ranges, nr, owner);
-		else if (!patient && (err == -ENOMEM || err == -EDQUOT))
+		} else if (!until && (err == -ENOMEM || err == -EDQUOT)) {
 			err = -EAGAIN;
-		else if (err == -ENOMEM)
-			again = wait_for_room(m, d, settles, &w, memory_bytes(ranges, nr));
-		else if (err == MEMORY_LATER)
+		} else if (err == -ENOMEM) {
+			err = wait_for_room(m, d, settles, &w, memory_bytes(ranges, nr), until);
+			again = !err;
+		} else if (err == MEMORY_LATER) {
 			d->stats.waits++;
+		}
 		if (!again)
 			room_no_wait(m, d, &w);
 		stopped = m->stopped;

@@ -411,11 +411,11 @@ struct refunds {
 };
 
 /*
- * The task's extents, in its ranges; it counts as held.  As memory_enter(), or, if it is not
- * @patient, as memory_try_enter().
+ * The task's extents, in its ranges; it counts as held.  As memory_enter_until(), or, if it is not
+ * to wait (NULL), as memory_try_enter().
  */
 int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
-	      struct memory_owner owner, bool patient);
+	      struct memory_owner owner, const struct memory_until *until);
 /* (locked) The end of that. */
 void task_release(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		  struct refunds *refunds);

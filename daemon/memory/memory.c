@@ -43,12 +43,16 @@ void rate_learn(struct rate *r, uint64_t bytes, uint64_t ns)
 int memory_create(uint32_t nr_devices, struct memory **out)
 {
 	struct memory *m = calloc(1, sizeof(*m) + nr_devices * sizeof(m->devices[0]));
+	pthread_condattr_t cond;
 
 	if (!m)
 		return -ENOMEM;
 	pthread_mutex_init(&m->charging, NULL);
 	pthread_mutex_init(&m->lock, NULL);
-	pthread_cond_init(&m->settled, NULL);
+	pthread_condattr_init(&cond);
+	pthread_condattr_setclock(&cond, CLOCK_MONOTONIC);
+	pthread_cond_init(&m->settled, &cond);
+	pthread_condattr_destroy(&cond);
 	m->nr_devices = nr_devices;
 	if (getrandom(&m->random, sizeof(m->random), GRND_NONBLOCK) < 0)
 		m->random = (uint64_t)(uintptr_t)m ^ memory_now_ns();
@@ -93,6 +97,15 @@ void memory_stop(struct memory *m)
 	memory_lock(m);
 	m->stopped = true;
 	pthread_cond_broadcast(&m->settled);
+	pthread_mutex_unlock(&m->lock);
+}
+
+void memory_cancel(struct memory *m, uint32_t device, struct memory_until *until)
+{
+	memory_lock(m);
+	__atomic_store_n(&until->canceled, true, __ATOMIC_RELAXED);
+	if (m->devices[device].first)
+		pthread_cond_broadcast(&m->settled);
 	pthread_mutex_unlock(&m->lock);
 }
 

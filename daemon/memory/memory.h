@@ -141,6 +141,16 @@ struct memory_owner {
 	uint64_t tenant;
 };
 
+/**
+ * struct memory_until - how long a task waits for room
+ * @deadline_ns: CLOCK_MONOTONIC; 0: for as long as it takes
+ * @canceled:	atomic: no longer, see memory_cancel()
+ */
+struct memory_until {
+	uint64_t deadline_ns;
+	bool canceled;
+};
+
 /* -ENOMEM */
 int memory_create(uint32_t nr_devices, struct memory **out);
 /*
@@ -207,6 +217,12 @@ bool memory_is_lazy(const struct memory_buffer *b);
  */
 int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
 		 uint32_t nr, uint64_t seq, struct memory_owner owner);
+/* The same, but -ETIMEDOUT or -ECANCELED instead of waiting for room beyond @until. */
+int memory_enter_until(struct memory *m, uint32_t device, uint32_t lane,
+		       struct memory_range *ranges, uint32_t nr, uint64_t seq,
+		       struct memory_owner owner, const struct memory_until *until);
+/* Any thread: who waits for room on @device until then waits no more, nor will. */
+void memory_cancel(struct memory *m, uint32_t device, struct memory_until *until);
 /*
  * The same for a thread that has other tasks between memory_enter() and memory_leave(): -EAGAIN
  * where it would have to wait for tasks, which might be these.  MEMORY_LATER as above: nobody waits

@@ -329,14 +329,15 @@ static void register_host(struct memory *m, uint32_t device, struct memory_buffe
 }
 
 static int enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
-		 uint32_t nr, uint64_t seq, struct memory_owner owner, bool patient)
+		 uint32_t nr, uint64_t seq, struct memory_owner owner,
+		 const struct memory_until *until)
 {
-	struct bringing b = { .lane = lane, .seq = seq, .patient = patient };
+	struct bringing b = { .lane = lane, .seq = seq, .patient = until };
 	struct refunds refunds;
 	uint32_t i;
 	int err;
 
-	err = task_hold(m, device, ranges, nr, owner, patient);
+	err = task_hold(m, device, ranges, nr, owner, until);
 	if (err)
 		return err;
 	for (i = 0; i < nr && !err; i++) {
@@ -360,13 +361,22 @@ static int enter(struct memory *m, uint32_t device, uint32_t lane, struct memory
 int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
 		 uint32_t nr, uint64_t seq, struct memory_owner owner)
 {
-	return enter(m, device, lane, ranges, nr, seq, owner, true);
+	static const struct memory_until forever;
+
+	return enter(m, device, lane, ranges, nr, seq, owner, &forever);
+}
+
+int memory_enter_until(struct memory *m, uint32_t device, uint32_t lane,
+		       struct memory_range *ranges, uint32_t nr, uint64_t seq,
+		       struct memory_owner owner, const struct memory_until *until)
+{
+	return enter(m, device, lane, ranges, nr, seq, owner, until);
 }
 
 int memory_try_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
 		     uint32_t nr, uint64_t seq, struct memory_owner owner)
 {
-	return enter(m, device, lane, ranges, nr, seq, owner, false);
+	return enter(m, device, lane, ranges, nr, seq, owner, NULL);
 }
 
 static int store(struct memory *m, struct memory_range *r, uint32_t lane)

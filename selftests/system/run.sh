@@ -117,6 +117,12 @@ join() {
 # Who wrote where it said that it only reads is named.
 lie='kernel wrote to a range that it declares as in.* kernel=st_lies range=0 '
 ARAX_TEST_CHECKED=1 LOGGED=$lie beside system/broker-checked 'debug { check_access = true }'
+# ... and who left out what it said that it writes.
+left='kernel left out bytes of a range that it declares as out.* kernel=st_clock range=0 .* offset=8 bytes=4088 of=4096 '
+for memory in 0 32M; do
+	LOGGED=$left system system/unwritten-$memory "cpu { memory = \"$memory\" } debug { check_access = true }" \
+		system out_keeps_what_is_left_out
+done
 # On devices with memory of their own, too small for what some tests use.
 system system/broker-own-memory 'cpu { memory = "32M" }'
 join

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -451,6 +453,147 @@ START_TEST(guard_survives)
 	guard_exit();
 	close(fd);
 	close(ev);
+}
+END_TEST
+
+/* The sanitizers need memory themselves. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/* Of private memory that may be written to; mappings of files are no part of that. */
+static void limit_data(bool on)
+{
+	struct rlimit r;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_DATA, &r), 0);
+	r.rlim_cur = on ? 4096 : r.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_DATA, &r), 0);
+}
+
+static volatile uint8_t *bare;
+static uint32_t go;
+
+/* Two pages at a time, as a copy does, which others take from it. */
+static void *copy_there(void *arg)
+{
+	uintptr_t wrong = 0;
+	uint32_t i;
+
+	while (!__atomic_load_n(&go, __ATOMIC_ACQUIRE))
+		sched_yield();
+	for (i = 0; i < 10000; i++) {
+		uint8_t x = bare[4096 * (i % 599)];
+
+		bare[4096 * (i % 599 + 1)] = 1;
+		wrong += x > 1;
+	}
+	return (void *)wrong;
+}
+
+/* As with vm.overcommit_memory = 2: no mapping of zeros is to be had. */
+START_TEST(guard_without_memory)
+{
+	int fd = memfd_create("short", MFD_CLOEXEC);
+	uint32_t slot, other, lost = 0, i, wrong = 0;
+	volatile uint8_t *map[2];
+	pthread_t threads[4];
+	void *bad;
+
+	ck_assert_int_eq(guard_init(), 0);
+	for (i = 0; i < 4; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, copy_there, NULL), 0);
+	for (i = 0; i < 2; i++) {
+		map[i] = mmap(NULL, 600 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		ck_assert_ptr_ne((void *)map[i], MAP_FAILED);
+	}
+	ck_assert_int_eq(guard_add_told((void *)map[0], 600 * 4096, 77, &lost, &slot), 0);
+	ck_assert_int_eq(guard_add((void *)map[1], 600 * 4096, 78, &other), 0);
+	limit_data(true);
+	/* More than there are spare ones; each has what was written to it, if anything. */
+	for (i = 0; i < 600; i++) {
+		wrong += map[0][4096 * i] != 0;
+		map[0][4096 * i] = 1;
+		wrong += map[0][4096 * i] != 1;
+	}
+	for (i = 0; i < 600; i++)
+		wrong += map[0][4096 * i + 1] != 0 || map[0][4096 * i] > 1;
+	bare = map[0];
+	__atomic_store_n(&go, 1, __ATOMIC_RELEASE);
+	for (i = 0; i < 4; i++) {
+		pthread_join(threads[i], &bad);
+		wrong += !!bad;
+	}
+	/* What one had another one doesn't see. */
+	for (i = 0; i < 600; i++)
+		wrong += map[1][4096 * i] != 0;
+	wrong += !guard_lose(slot) || map[0][4096] != 0;
+	/* Nor is anything done to what comes into the place of one that has gone. */
+	map[0][4096 * 5] = 1;
+	guard_remove(slot);
+	wrong += mmap((void *)map[0], 600 * 4096, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) ==
+		 MAP_FAILED;
+	wrong += !!ftruncate(fd, 600 * 4096);
+	for (i = 0; i < 600; i++)
+		map[1][4096 * i] = 2;
+	for (i = 0; i < 600; i++)
+		wrong += map[0][4096 * i] != 0;
+	limit_data(false);
+	ck_assert(is_one_mapping(map[0], 600 * 4096));
+	ck_assert_uint_eq(wrong, 0);
+	ck_assert_uint_eq(lost, 1);
+	guard_remove(other);
+	guard_exit();
+	for (i = 0; i < 2; i++)
+		munmap((void *)map[i], 600 * 4096);
+	close(fd);
+}
+END_TEST
+#endif
+
+static struct {
+	bool armed;
+	void *next;
+	uint32_t slot;
+	int err;
+} race;
+
+void race_point(void);
+void race_point(void)
+{
+	if (!race.armed)
+		return;
+	race.armed = false;
+	guard_remove(race.slot);
+	race.err = guard_add(race.next, 4096, 6, &race.slot);
+}
+
+/* While the handler looks at one region that goes, and a smaller one has its slot. */
+START_TEST(guard_slot_is_reused)
+{
+	int fd = memfd_create("short", MFD_CLOEXEC);
+	uint32_t slot;
+	uint8_t *map;
+
+	ck_assert_int_eq(guard_init(), 0);
+	map = mmap(NULL, 16 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(map, MAP_FAILED);
+	ck_assert_ptr_ne(mmap(map + 12 * 4096, 4096, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0),
+			 MAP_FAILED);
+	map[11 * 4096] = 5;
+	ck_assert_int_eq(guard_add(map, 8 * 4096, 5, &race.slot), 0);
+	ck_assert_int_eq(guard_add(map + 12 * 4096, 4096, 7, &slot), 0);
+	race.next = map + 11 * 4096;
+	race.armed = true;
+	ck_assert_uint_eq(*(volatile uint8_t *)&map[12 * 4096], 0);
+	ck_assert(!race.armed);
+	ck_assert_int_eq(race.err, 0);
+	/* The neighbour has what it had, and nobody ends for it. */
+	ck_assert_uint_eq(map[11 * 4096], 5);
+	ck_assert_uint_eq(guard_next_marked(), 7);
+	ck_assert_uint_eq(guard_next_marked(), 0);
+	guard_remove(slot);
+	guard_remove(race.slot);
+	guard_exit();
+	munmap(map, 16 * 4096);
+	close(fd);
 }
 END_TEST
 
@@ -1238,10 +1381,12 @@ int main(void)
 	tcase_add_test(t, outside_of_the_mount);
 	tcase_add_test(t, ids_are_secret);
 	tcase_add_test(t, guard_survives);
+	tcase_add_test(t, guard_slot_is_reused);
 	tcase_add_test(t, guard_comes_back);
 	tcase_add_test(t, guard_without_owner);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 	tcase_add_test_raise_signal(t, guard_is_not_deaf, SIGBUS);
+	tcase_add_test(t, guard_without_memory);
 #endif
 	tcase_add_test(t, guard_many);
 	tcase_add_test(t, mappings);

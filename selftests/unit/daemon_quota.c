@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* Tasks that wait for their tenant's device memory (daemon/dispatch/quota.h), and who need not. */
+/*
+ * Tasks that wait for their tenant's device memory (daemon/dispatch/quota.h), and who need not; and
+ * for room on a device.
+ */
 #include <check.h>
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,12 +25,14 @@ static uint32_t kernel, queue, other_queue;
 
 /*
  * Of the context of @a, which may have @max; others have what they like.  @refused: see submit().
- * Who asks waits until @stall_until.
+ * Who asks waits until @stall_until.  @granted: who was given so many, one after the other.
  */
 static struct {
 	int64_t used, max;
-	uint32_t refused;
+	uint32_t refused, refusals;
 	uint64_t stall_until;
+	int64_t granted[2 * TASKS];
+	uint32_t grants;
 } quota;
 
 static int charge(void *arg, uint64_t id, int64_t bytes)
@@ -39,9 +45,16 @@ static int charge(void *arg, uint64_t id, int64_t bytes)
 	while (wait_now_ns() < __atomic_load_n(&quota.stall_until, __ATOMIC_RELAXED))
 		usleep(1000);
 	used = __atomic_add_fetch(&quota.used, bytes, __ATOMIC_RELAXED);
-	if (bytes < 0 || used <= __atomic_load_n(&quota.max, __ATOMIC_RELAXED))
+	if (bytes < 0)
 		return 0;
+	if (used <= __atomic_load_n(&quota.max, __ATOMIC_RELAXED)) {
+		uint32_t i = __atomic_fetch_add(&quota.grants, 1, __ATOMIC_RELAXED);
+
+		__atomic_store_n(&quota.granted[i % (2 * TASKS)], bytes, __ATOMIC_RELAXED);
+		return 0;
+	}
 	__atomic_sub_fetch(&quota.used, bytes, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&quota.refusals, 1, __ATOMIC_RELAXED);
 	if (bytes >= BYTES && bytes < BYTES + TASKS)
 		__atomic_or_fetch(&quota.refused, 1u << (bytes - BYTES), __ATOMIC_RELAXED);
 	return -EDQUOT;
@@ -83,11 +96,11 @@ static void let_go(void)
 	memory_buffer_gone(memory(), held);
 }
 
-static void up(void)
+static void up_with(const char *conf)
 {
 	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
 
-	d = daemon_up_with("cpu { memory = \"8M\" }");
+	d = daemon_up_with(conf);
 	memory_set_charge(memory(), charge, &quota);
 	memory_set_limit(memory(), limit);
 	memset(&quota, 0, sizeof(quota));
@@ -103,6 +116,18 @@ static void up(void)
 	other_queue = client_queue(&b, ARAX_QUEUE_DATAFLOW | ARAX_QUEUE_CONTINUE);
 	ck_assert_uint_ne(a.context, b.context);
 	hold();
+}
+
+static void up(void)
+{
+	up_with("cpu { memory = \"8M\" }");
+}
+
+/* A device that takes more than the others do. */
+static void up_with_large(void)
+{
+	up_with("cpu { memory = \"8M\" }\n"
+		"backend \"sim\" { options = { \"memory=33554432\", \"base-us=1\", \"latency-us=1\" } }");
 }
 
 static void down(void)
@@ -267,6 +292,97 @@ START_TEST(a_limit_is_raised)
 }
 END_TEST
 
+#define ROOM	(8u << 20)
+#define DEVICES	64
+
+static uint8_t all[ROOM];
+static struct memory_range held_all[DEVICES];
+
+static uint64_t waits(void)
+{
+	struct memory_stats s;
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < daemon_poller(d)->nr_devs; i++) {
+		memory_query(memory(), i, &s);
+		sum += s.waits;
+	}
+	return sum;
+}
+
+/* Somebody has all memory of all devices, and a task of @a waits for some. */
+static void wait_for_room(uint64_t in_ns)
+{
+	const struct memory_owner owner = { .id = ~0ull, .tenant = ~0ull };
+	struct arax_task_ext *x = (void *)(a.region + a.layout.arena_offset);
+	struct arax_task *t;
+
+	let_go();
+	held = memory_buffer_create(memory(), all, sizeof(all));
+	ck_assert_ptr_nonnull(held);
+	ck_assert_uint_le(daemon_poller(d)->nr_devs, DEVICES);
+	for (uint32_t i = 0; i < daemon_poller(d)->nr_devs; i++) {
+		held_all[i] = (struct memory_range){
+			.buffer = held, .length = sizeof(all), .count = 1, .access = ARAX_IN,
+		};
+		ck_assert_int_eq(memory_enter(memory(), i, 0, &held_all[i], 1, 1, owner), 0);
+	}
+	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+	memset(x, 0, sizeof(*x));
+	x->size = sizeof(*x);
+	t = task(&a, 1);
+	x->deadline_ns = in_ns ? wait_now_ns() + in_ns : 0;
+	t->flags |= ARAX_TASK_EXT;
+	client_publish(&a);
+	/* Or its time has come even before. */
+	ck_assert(comes_true(waits() || (in_ns && client_has_completion(&a)), 100));
+}
+
+static void have_room(void)
+{
+	for (uint32_t i = 0; i < daemon_poller(d)->nr_devs; i++) {
+		ck_assert_int_eq(memory_leave(memory(), i, 0, &held_all[i], 1, 0), 0);
+		memory_settle(memory(), i, &held_all[i], 1, 1);
+	}
+	memory_buffer_gone(memory(), held);
+}
+
+/* It has come as far as its device, and has not begun. */
+START_TEST(who_waits_for_room_can_be_canceled)
+{
+	struct arax_cancel cn = { .size = sizeof(cn), .user_data = 1 };
+
+	wait_for_room(0);
+	if (_i) {
+		cn.user_data = 0;
+		cn.queue = queue;
+		cn.flags = ARAX_CANCEL_QUEUE;
+	}
+	ck_assert_int_eq(CALL(&a, ARAX_NR_CANCEL, &cn), 0);
+	ck_assert_uint_eq(ends(&a, -ECANCELED), 1);
+	have_room();
+	client_close(&a);
+}
+END_TEST
+
+START_TEST(nor_does_it_wait_beyond_its_deadline)
+{
+	wait_for_room(300000000);
+	ck_assert_uint_eq(ends(&a, -ETIMEDOUT), 1);
+	have_room();
+	client_close(&a);
+}
+END_TEST
+
+START_TEST(nor_for_nobody)
+{
+	wait_for_room(0);
+	client_close(&a);
+	ck_assert(comes_true(nothing_runs(), 100));
+	have_room();
+}
+END_TEST
+
 static int configure(void *arg)
 {
 	++*(int *)arg;
@@ -298,10 +414,101 @@ START_TEST(who_waits_is_not_inside)
 }
 END_TEST
 
+#define LARGE	(16u << 20)
+
+/* A device to which nobody comes until it is open again. */
+struct closed {
+	struct gate *gate;
+	pthread_t thread;
+	bool is, open;
+};
+
+static int stay(void *arg)
+{
+	struct closed *c = arg;
+
+	__atomic_store_n(&c->is, true, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&c->open, __ATOMIC_ACQUIRE))
+		usleep(100);
+	return 0;
+}
+
+static void *close_gate(void *arg)
+{
+	struct closed *c = arg;
+
+	if (!gate_enter(c->gate, 1, 0, stay, c))
+		gate_leave(c->gate);
+	return NULL;
+}
+
+/* A task that only the large device takes is refused, and waits. */
+static void submit_large(void)
+{
+	struct arax_task *t = client_spin(&a, kernel, queue,
+					  client_buffer(&a, LARGE, NULL, NULL), 1);
+
+	t->ranges[0].length = LARGE;
+	t->user_data = 100;
+	client_publish(&a);
+	ck_assert(comes_true(__atomic_load_n(&quota.refusals, __ATOMIC_RELAXED) && nothing_runs(),
+			     100));
+}
+
+/* Its turn has come, but its device has no time: who can run on others need not wait for that. */
+START_TEST(busy_devices_hold_up_nobody_else)
+{
+	struct poller *p = daemon_poller(d);
+	struct closed c = { 0 };
+	uint32_t i;
+
+	visit();
+	for (i = 0; i < p->nr_devs && p->devs[i].dev->info.memory < LARGE; i++)
+		;
+	ck_assert_uint_lt(i, p->nr_devs);
+	ck_assert_int_eq(gate_create(&p->devs[i].gate), 0);
+	c.gate = p->devs[i].gate;
+	visit_ends();
+	submit_large();
+	submit(1);
+	ck_assert_int_eq(pthread_create(&c.thread, NULL, close_gate, &c), 0);
+	ck_assert(comes_true(__atomic_load_n(&c.is, __ATOMIC_ACQUIRE), 100));
+	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+	let_go();
+	ck_assert_uint_eq(ends(&a, 0), 0);
+	__atomic_store_n(&c.open, true, __ATOMIC_RELEASE);
+	pthread_join(c.thread, NULL);
+	ck_assert_uint_eq(ends(&a, 0), 100);
+	client_close(&a);
+}
+END_TEST
+
+/* They have what would be its own, but not for ever. */
+START_TEST(who_can_run_elsewhere_goes_first_so_often)
+{
+	uint32_t i, at = TASKS + 1;
+
+	submit_large();
+	submit(TASKS);
+	__atomic_store_n(&quota.max, BYTES + TASKS, __ATOMIC_RELAXED);
+	for (i = 0; i < 8; i++)
+		ck_assert_uint_eq(ends(&a, 0), i);
+	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+	for (; i < TASKS + 1; i++)
+		ends(&a, 0);
+	for (i = 0; i < TASKS + 1; i++)
+		if (__atomic_load_n(&quota.granted[i], __ATOMIC_RELAXED) >= LARGE)
+			at = i;
+	ck_assert_uint_eq(at, 8);
+	let_go();
+	client_close(&a);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("quota");
-	TCase *t = tcase_create("all");
+	TCase *t = tcase_create("all"), *large = tcase_create("large");
 	SRunner *r;
 	int failed;
 
@@ -315,7 +522,15 @@ int main(void)
 	tcase_add_test(t, araxd_ends);
 	tcase_add_test(t, a_limit_is_raised);
 	tcase_add_test(t, who_waits_is_not_inside);
+	tcase_add_loop_test(t, who_waits_for_room_can_be_canceled, 0, 2);
+	tcase_add_test(t, nor_does_it_wait_beyond_its_deadline);
+	tcase_add_test(t, nor_for_nobody);
 	suite_add_tcase(s, t);
+	tcase_set_timeout(large, 300);
+	tcase_add_checked_fixture(large, up_with_large, down);
+	tcase_add_test(large, busy_devices_hold_up_nobody_else);
+	tcase_add_test(large, who_can_run_elsewhere_goes_first_so_often);
+	suite_add_tcase(s, large);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
 	failed = srunner_ntests_failed(r);

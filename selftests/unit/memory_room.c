@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include "selftests/unit/memory_fake.h"
+#include "selftests/unit/wait.h"
 #include "uapi/arax.h"
 
 #define ROOM 1000u
@@ -21,6 +22,7 @@ static uint64_t used;		/* of the buffer: tasks don't share bytes, unless told to
 struct task {
 	struct memory_range r;
 	struct memory_owner owner;
+	struct memory_until until;
 	pthread_t thread;
 };
 
@@ -91,7 +93,7 @@ static void *enter_late(void *arg)
 {
 	struct task *t = arg;
 
-	return (void *)(intptr_t)memory_enter(m, 0, 0, &t->r, 1, 1, t->owner);
+	return (void *)(intptr_t)memory_enter_until(m, 0, 0, &t->r, 1, 1, t->owner, &t->until);
 }
 
 static void begin(struct task *t, uint64_t waits)
@@ -100,12 +102,17 @@ static void begin(struct task *t, uint64_t waits)
 	await_waits(waits);
 }
 
-static void has_entered(struct task *t)
+static void ends(struct task *t, int expected)
 {
 	void *err;
 
 	pthread_join(t->thread, &err);
-	ck_assert_int_eq((intptr_t)err, 0);
+	ck_assert_int_eq((intptr_t)err, expected);
+}
+
+static void has_entered(struct task *t)
+{
+	ends(t, 0);
 }
 
 /* The first one's own tasks are in its way, which may take long: that is nothing to others. */
@@ -222,6 +229,44 @@ START_TEST(memory_has_gaps)
 }
 END_TEST
 
+/* It waits no longer, and what was kept for it is others'; or not at all, if it was told before. */
+START_TEST(who_waits_is_canceled)
+{
+	struct task before = task(two, 600), first = task(one, 800), next = task(one, 500),
+		    late = task(one, 500);
+
+	ck_assert_int_eq(enter(&before), 0);
+	begin(&first, 1);
+	begin(&next, 2);
+	memory_cancel(m, 0, &next.until);
+	ends(&next, -ECANCELED);
+	ck_assert_int_eq(try(two, 300), -EAGAIN);
+	memory_cancel(m, 0, &first.until);
+	ends(&first, -ECANCELED);
+	ck_assert_int_eq(try(two, 300), 0);
+	memory_cancel(m, 0, &late.until);
+	begin(&late, 3);
+	ends(&late, -ECANCELED);
+	leave(&before);
+}
+END_TEST
+
+START_TEST(its_deadline_passes)
+{
+	struct task before = task(two, 600), first = task(one, 800), next = task(one, 500);
+
+	ck_assert_int_eq(enter(&before), 0);
+	first.until.deadline_ns = wait_now_ns() + 10000000;
+	begin(&first, 1);
+	next.until.deadline_ns = wait_now_ns() + 600000000000;
+	begin(&next, 2);
+	ends(&first, -ETIMEDOUT);
+	leave(&before);
+	has_entered(&next);
+	leave(&next);
+}
+END_TEST
+
 /* Tasks that use the same bytes, one beside the other without end, and one that needs all room. */
 static void *go_on(void *arg)
 {
@@ -269,6 +314,8 @@ TCase *room_case(void)
 	tcase_add_test(c, who_is_ready_keeps_nobody_waiting);
 	tcase_add_test(c, the_next_one_is_the_first);
 	tcase_add_test(c, memory_has_gaps);
+	tcase_add_test(c, who_waits_is_canceled);
+	tcase_add_test(c, its_deadline_passes);
 	tcase_add_test(c, nobody_starves);
 	return c;
 }
