@@ -69,6 +69,7 @@ scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	--file $tests/kernels/systest.json:/arax/kernels/systest.json \
 	--file $tests/kernels/systest.cl:/arax/kernels/systest.cl \
 	--file $tests/system:/arax/tests/system \
+	--file $tests/coherent:/arax/tests/coherent \
 	--file $tests/reasons:/arax/tests/reasons \
 	--file $tests/daemon-death:/arax/tests/daemon-death \
 	--file $tests/huge-pages:/arax/tests/huge-pages \
@@ -81,7 +82,7 @@ scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	--file selftests/system/commands.sh:/arax/tests/commands.sh \
 	--file selftests/system/in-guest.sh:/arax/in-guest.sh \
 	-- '/arax/in-guest.sh system' '/arax/in-guest.sh death' '/arax/in-guest.sh saved' \
-	'/arax/in-guest.sh commands' '/arax/in-guest.sh shares' '/arax/in-guest.sh reasons' ${demo[@]+"${demo[@]}"} \
+	'/arax/in-guest.sh commands' '/arax/in-guest.sh shares' '/arax/in-guest.sh reasons' '/arax/in-guest.sh coherent' ${demo[@]+"${demo[@]}"} \
 	'/arax/in-guest.sh mapped' '/arax/in-guest.sh huge' '/arax/in-guest.sh aside other_tenants_go_on' \
 	'/arax/in-guest.sh aside killed_with_a_kernel_that_hangs' \
 	'/arax/in-guest.sh aside threads_are_limited' "${bench[@]}" || rc=$?

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # Runs inside a guest, see guest.sh.
-# usage: in-guest.sh system|death|saved|commands|demo|shares|reasons|huge|bench|aside TEST
+# usage: in-guest.sh system|death|saved|commands|demo|shares|reasons|coherent|mapped|huge|bench|aside TEST
 
 set -u
 export LD_LIBRARY_PATH=/arax/lib ARAX_LINK=kernel
@@ -67,6 +67,16 @@ reasons)
 	# shellcheck disable=SC2086 # the command is words
 	serve $araxd
 	/arax/tests/reasons
+	finish $?
+	;;
+coherent)
+	# An emulated machine does less in the same time.
+	export ARAX_TEST_TASKS=600
+	echo 'sched { policy = "rr" } cpu { groups = { "0" } } backend "sim" { options = { "devices=2",
+		"memory=1048576", "ns-per-item=0.1", "base-us=1", "latency-us=1" } }' >>$config
+	# shellcheck disable=SC2086 # the command is words
+	serve $araxd
+	TAP_UID=1000 /arax/tests/coherent
 	finish $?
 	;;
 mapped)
