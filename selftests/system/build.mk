@@ -66,11 +66,18 @@ $(SYSTEM)/four-times: $(B)/lib/libarax.so.$(VERSION)
 $(call program,$(SYSTEM)/xrt,plain,selftests/system/xrt.c,$(SYSTEM_LIBS))
 $(SYSTEM)/xrt: $(B)/lib/libarax.so.$(VERSION)
 
+# What a 32-bit program sees of all that, where one can be built (gcc-multilib).
+CFLAGS_system32  := $(CFLAGS_guest32) -D_TIME_BITS=64
+LDFLAGS_system32 := $(LDFLAGS_guest32)
+$(eval $(call compile_rule,system32))
+$(call kt_program,$(SYSTEM)/system32,system32,$(SYSTEM_SRCS) $(sort $(wildcard selftests/system/test-*.c)) $(LIBARAX_SRC))
+SYSTEM_32 := $(if $(HAVE_M32),$(SYSTEM)/system32)
+
 test-system: $$(BUILT) $(SYSTEM_FILES) $(QUEUED_PLUGIN)
 	@selftests/system/run.sh
 
 test-system-6.1 test-system-6.12 test-system-debug test-system-next: test-system-%: $$(BUILT) $(SYSTEM_FILES) \
-		$(B)/kmod/%/arax.ko
+		$$(SYSTEM_32) $(B)/kmod/%/arax.ko
 	@selftests/system/guest.sh $*
 
 # The same on an araxd with a sanitizer in it; drivers leave memory at their end.
@@ -82,7 +89,7 @@ soak-coherent: default $(SYSTEM_FILES)
 	ARAX_TEST_TASKS=2000000 TAP_SECONDS=7200 selftests/system/run.sh coherent
 
 ALONE_TARGETS += test-system
-TEST_NEEDS += $(SYSTEM_FILES) $(QUEUED_PLUGIN) $(BAD_ICD)
+TEST_NEEDS += $(SYSTEM_FILES) $(SYSTEM_32) $(QUEUED_PLUGIN) $(BAD_ICD)
 FIRST_TARGETS += test-system-debug test-system-6.12 test-system-6.1
 SOAK_TARGETS += test-system-next soak-system-asan soak-system-tsan soak-coherent
 .PHONY: test-system test-system-6.1 test-system-6.12 test-system-debug test-system-next \
