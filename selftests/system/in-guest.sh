@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # Runs inside a guest, see guest.sh.
-# usage: in-guest.sh system|32-bit TEST...|death|saved|commands|demo|shares|reasons|coherent|mapped|huge|
-#	bench|aside TEST
+# usage: in-guest.sh system|32-bit TEST...|death|saved|commands|demo|shares|reasons|coherent TASKS|mapped|
+#	huge|bench|aside TEST
 
 set -u
 export LD_LIBRARY_PATH=/arax/lib ARAX_LINK=kernel
@@ -81,8 +81,7 @@ reasons)
 	finish $?
 	;;
 coherent)
-	# An emulated machine does less in the same time.
-	export ARAX_TEST_TASKS=600
+	export ARAX_TEST_TASKS="$2"
 	echo 'sched { policy = "rr" } cpu { groups = { "0" } } backend "sim" { options = { "devices=2",
 		"memory=1048576", "ns-per-item=0.1", "base-us=1", "latency-us=1" } }' >>$config
 	# shellcheck disable=SC2086 # the command is words
