@@ -32,6 +32,7 @@ ALL_TARGETS += $(B)/bin/araxd
 DAEMON_TEST_LIBS := $(ARAXD_LIBS) $(shell $(PKGCONF) --libs check 2>/dev/null)
 DAEMON_BROKER_SRCS := selftests/unit/daemon_broker.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
+DAEMON_BROKER_FLAGS := -Wl,--wrap=holder_give
 DAEMON_PARTS_SRCS  := selftests/unit/daemon_parts.c $(ARAXD_LIB_SRCS)
 DAEMON_VISIT_SRCS  := selftests/unit/daemon_visit.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
@@ -46,7 +47,7 @@ DAEMON_TESTS := $(foreach v,plain asan tsan,parts-$(v) broker-$(v) visit-$(v) lo
 $(foreach v,plain asan,\
 	$(call program,$(B)/unit/daemon-data-$(v),$(v),$(DAEMON_DATA_SRCS),$(DAEMON_DATA_FLAGS) $(DAEMON_TEST_LIBS)))
 $(foreach v,plain asan tsan,\
-	$(call program,$(B)/unit/daemon-broker-$(v),$(v),$(DAEMON_BROKER_SRCS),$(DAEMON_TEST_LIBS)) \
+	$(call program,$(B)/unit/daemon-broker-$(v),$(v),$(DAEMON_BROKER_SRCS),$(DAEMON_BROKER_FLAGS) $(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-parts-$(v),$(v),$(DAEMON_PARTS_SRCS),$(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-lone-$(v),$(v),$(DAEMON_LONE_SRCS),$(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-quota-$(v),$(v),$(DAEMON_QUOTA_SRCS),$(DAEMON_TEST_LIBS)) \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Bytes become messages to a broker in this process: number, sizes, which
+ * Bytes become messages to a broker in this process: number, sizes, true or not, which
  * descriptors go along, and the struct itself.  A marked INFO at the end shows
  * that everything before it was taken, and a fresh connection that the broker
  * still serves.
@@ -85,15 +85,15 @@ static int dial(void)
 	return fd;
 }
 
-/* Returns false if the other side hung up. */
-static bool post(int fd, const struct arax_msg *msg, const void *body, size_t bytes,
-		 const int *fds, uint32_t nr)
+/* Returns false if the other side hung up.  @head: so much of the header. */
+static bool post_some(int fd, const struct arax_msg *msg, size_t head, const void *body,
+		      size_t bytes, const int *fds, uint32_t nr)
 {
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(sizeof(int) * 4)];
 	} control = { .bytes = { 0 } };
-	struct iovec iov[2] = { { (void *)msg, sizeof(*msg) }, { (void *)body, bytes } };
+	struct iovec iov[2] = { { (void *)msg, head }, { (void *)body, bytes } };
 	struct msghdr mh = { .msg_iov = iov, .msg_iovlen = 2 };
 
 	if (nr) {
@@ -105,6 +105,12 @@ static bool post(int fd, const struct arax_msg *msg, const void *body, size_t by
 		memcpy(CMSG_DATA(&control.align), fds, sizeof(int) * nr);
 	}
 	return sendmsg(fd, &mh, MSG_NOSIGNAL) >= 0;
+}
+
+static bool post(int fd, const struct arax_msg *msg, const void *body, size_t bytes,
+		 const int *fds, uint32_t nr)
+{
+	return post_some(fd, msg, sizeof(*msg), body, bytes, fds, nr);
 }
 
 /* Reads answers until the marked one; false: hung up. */
@@ -128,6 +134,36 @@ static bool settle(int fd)
 	}
 }
 
+/*
+ * The fourth byte of a message's input: what is done after it, or wrong with it.  The least three
+ * bits of ODD and LONGER are by how many bytes it is longer than that, less 4.
+ */
+enum {
+	WRONG_FDS = 0xff, WRONG_RESULT = 0xfe, SEAL_AFTER = 0xfd,
+	ANY_SIZE = 0xfc,	/* what the struct says of its size comes from the input, too */
+	LONGER = 0xf0,		/* the struct says the size without them */
+	ODD = 0xe0,		/* the struct says the size with them */
+	NO_STRUCT = 0xd0,	/* part of a header */
+	TOO_LONG = 0xd1,	/* for any message */
+};
+
+#define MOST_BYTES	(255u * 4)	/* of a struct */
+#define TIMES		5u		/* that, for TOO_LONG */
+
+/* The bytes of the struct, and what it says that they are. */
+static size_t length_of(size_t bytes, uint8_t what, uint32_t *given)
+{
+	bool odd = (what & 0xf8) == ODD, longer = (what & 0xf8) == LONGER;
+	size_t n = bytes;
+
+	if (odd || longer)
+		n = bytes + (what & 7) >= 4 ? bytes + (what & 7) - 4 : 0;
+	if (what == TOO_LONG)
+		n = bytes * TIMES;
+	*given = (uint32_t)(longer ? bytes : n);
+	return n;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int fd = dial();
@@ -135,28 +171,30 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	/* To be sealed when it has been mapped: afresh for each. */
 	pool[0] = memfd(region_size, 0);
-	/* number, length, descriptors (two bits each, 3 of them), lies or what is done */
+	/* number, length, descriptors (two bits each, 3 of them), what is wrong or done */
 	while (size >= 4 && up) {
 		struct arax_msg msg = { .nr = data[0], .id = 1 };
 		uint32_t nr = data[2] >> 6 & 3, i, given;
-		size_t bytes = (size_t)data[1] * 4;
-		uint8_t body[1020] = { 0 };
-		bool seal;
+		size_t bytes = (size_t)data[1] * 4, head = sizeof(msg);
+		uint8_t body[MOST_BYTES * TIMES] = { 0 }, what = data[3];
 		int fds[3];
 
 		for (i = 0; i < nr; i++)
 			fds[i] = pool[data[2] >> (2 * i) & 3];
-		msg.nr_fds = nr ^ (data[3] == 0xff);
-		msg.result = data[3] == 0xfe;
-		seal = data[3] == 0xfd;
-		given = (uint32_t)bytes;
-		memcpy(body, &given, 4);
+		msg.nr_fds = nr ^ (what == WRONG_FDS);
+		msg.result = what == WRONG_RESULT;
 		data += 4;
 		size -= 4;
-		for (i = 4; i < bytes && size; i++, size--)
+		if (what == NO_STRUCT) {
+			head = bytes / 4 % sizeof(msg);
+			bytes = 0;
+		}
+		bytes = length_of(bytes, what, &given);
+		memcpy(body, &given, 4);
+		for (i = what == ANY_SIZE ? 0 : 4; i < bytes && size; i++, size--)
 			body[i] = *data++;
-		up = post(fd, &msg, body, bytes, fds, nr);
-		if (seal && up && settle(fd))
+		up = post_some(fd, &msg, head, body, bytes, fds, nr);
+		if (what == SEAL_AFTER && up && settle(fd))
 			fcntl(pool[0], F_ADD_SEALS, SEALS | F_SEAL_FUTURE_WRITE);
 	}
 	if (up)

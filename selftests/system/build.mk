@@ -18,10 +18,11 @@ $(call program,$(SYSTEM)/own-opencl,plain,$(SYSTEM_SRCS) selftests/system/own-op
 $(call program,$(SYSTEM)/stand-aside,plain,$(SYSTEM_SRCS) selftests/system/stand-aside.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/huge-pages,plain,$(SYSTEM_SRCS) selftests/system/huge-pages.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/many-mapped,plain,$(SYSTEM_SRCS) selftests/system/many-mapped.c,$(SYSTEM_LIBS))
+$(call program,$(SYSTEM)/coherent,plain,$(SYSTEM_SRCS) selftests/system/coherent.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/told,plain,selftests/system/told.c,$(SYSTEM_LIBS))
 $(call program,$(SYSTEM)/first-context,plain,selftests/system/first-context.c,$(SYSTEM_LIBS))
 $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/one-group $(SYSTEM)/huge-pages \
-	$(SYSTEM)/first-context $(SYSTEM)/followers $(SYSTEM)/own-opencl $(SYSTEM)/stand-aside \
+	$(SYSTEM)/coherent $(SYSTEM)/first-context $(SYSTEM)/followers $(SYSTEM)/own-opencl $(SYSTEM)/stand-aside \
 	$(SYSTEM)/many-mapped $(SYSTEM)/planned $(SYSTEM)/reasons $(SYSTEM)/shares $(SYSTEM)/told $(SYSTEM)/vendors: $(B)/lib/libarax.so.$(VERSION)
 
 $(SYSTEM)/kernels/systest.so: $(call objs,plain,selftests/system/kernels/systest.c)
@@ -51,7 +52,7 @@ $(SYSTEM)/images/%.so: $(B)/obj/plain/selftests/system/images/%.o
 SYSTEM_FILES := $(patsubst %,$(SYSTEM)/images/%.so,until hung) $(SYSTEM)/stand-aside \
 		$(SYSTEM)/shares $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/one-group \
 		$(SYSTEM)/huge-pages $(SYSTEM)/many-mapped $(SYSTEM)/first-context $(SYSTEM)/own-opencl \
-		$(SYSTEM)/told $(SYSTEM)/planned $(SYSTEM)/followers $(SYSTEM)/kernels/systest.so $(SYSTEM)/kernels/systest.json \
+		$(SYSTEM)/coherent $(SYSTEM)/told $(SYSTEM)/planned $(SYSTEM)/followers $(SYSTEM)/kernels/systest.so $(SYSTEM)/kernels/systest.json \
 		$(SYSTEM)/kernels/systest.cl $(SYSTEM)/reasons $(SYSTEM)/vendors $(VENDOR_TEST)
 
 # Without XRT's headers there is none, and its test says so.
@@ -65,23 +66,34 @@ $(SYSTEM)/four-times: $(B)/lib/libarax.so.$(VERSION)
 $(call program,$(SYSTEM)/xrt,plain,selftests/system/xrt.c,$(SYSTEM_LIBS))
 $(SYSTEM)/xrt: $(B)/lib/libarax.so.$(VERSION)
 
+# What a 32-bit program sees of all that, where one can be built (gcc-multilib).
+CFLAGS_system32  := $(CFLAGS_guest32) -D_TIME_BITS=64
+LDFLAGS_system32 := $(LDFLAGS_guest32)
+$(eval $(call compile_rule,system32))
+$(call kt_program,$(SYSTEM)/system32,system32,$(SYSTEM_SRCS) $(sort $(wildcard selftests/system/test-*.c)) $(LIBARAX_SRC))
+SYSTEM_32 := $(if $(HAVE_M32),$(SYSTEM)/system32)
+
 test-system: $$(BUILT) $(SYSTEM_FILES) $(QUEUED_PLUGIN)
 	@selftests/system/run.sh
 
 test-system-6.1 test-system-6.12 test-system-debug test-system-next: test-system-%: $$(BUILT) $(SYSTEM_FILES) \
-		$(B)/kmod/%/arax.ko
+		$$(SYSTEM_32) $(B)/kmod/%/arax.ko
 	@selftests/system/guest.sh $*
 
 # The same on an araxd with a sanitizer in it; drivers leave memory at their end.
 soak-system-asan soak-system-tsan: soak-system-%: default $(SYSTEM_FILES) $(QUEUED_PLUGIN) $(B)/%/araxd
 	ASAN_OPTIONS=detect_leaks=0 ARAXD=$(B)/$*/araxd ARAX_RESULTS=$(B)/results-$* selftests/system/run.sh
 
+# Millions of tasks in place of thousands.
+soak-coherent: default $(SYSTEM_FILES)
+	ARAX_TEST_TASKS=2000000 TAP_SECONDS=7200 selftests/system/run.sh coherent
+
 ALONE_TARGETS += test-system
-TEST_NEEDS += $(SYSTEM_FILES) $(QUEUED_PLUGIN) $(BAD_ICD)
+TEST_NEEDS += $(SYSTEM_FILES) $(SYSTEM_32) $(QUEUED_PLUGIN) $(BAD_ICD)
 FIRST_TARGETS += test-system-debug test-system-6.12 test-system-6.1
-SOAK_TARGETS += test-system-next soak-system-asan soak-system-tsan
+SOAK_TARGETS += test-system-next soak-system-asan soak-system-tsan soak-coherent
 .PHONY: test-system test-system-6.1 test-system-6.12 test-system-debug test-system-next \
-	soak-system-asan soak-system-tsan
+	soak-system-asan soak-system-tsan soak-coherent
 
 test-install: $$(BUILT)
 	@scripts/tally run system/install selftests/system/install.sh

@@ -82,6 +82,25 @@ TEST(killed_with_a_task_running)
 	arax_close(s.ax);
 }
 
+/* It would end well once the task has.  Two of one kind might be one by the time that it looks. */
+TEST(a_second_signal_ends_it_at_once)
+{
+	pid_t daemon = start_daemon();
+	struct stack s = stack_open(ARAX_QUEUE_IN_ORDER);
+	struct arax_buffer *b = stack_buffer(&s, 4096);
+	struct arax_event running = { 0 };
+	int status;
+
+	begin(&s, b, 60000000, &running);
+	CHECK_EQ(kill(daemon, SIGTERM), 0);
+	CHECK_EQ(kill(daemon, SIGINT), 0);
+	CHECK_EQ(waitpid(daemon, &status, 0), daemon);
+	CHECK(WIFEXITED(status));
+	CHECK_EQ(WEXITSTATUS(status), 1);
+	CHECK_EQ(arax_wait(&running, arax_deadline(60 * SECOND)), -EOWNERDEAD);
+	arax_close(s.ax);
+}
+
 TEST(calls_after_death)
 {
 	pid_t daemon = start_daemon();

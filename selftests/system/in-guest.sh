@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # Runs inside a guest, see guest.sh.
-# usage: in-guest.sh system|death|saved|commands|demo|shares|reasons|huge|bench|aside TEST
+# usage: in-guest.sh system|32-bit TEST...|death|saved|commands|demo|shares|reasons|coherent TASKS|mapped|
+#	huge|bench|aside TEST
 
 set -u
 export LD_LIBRARY_PATH=/arax/lib ARAX_LINK=kernel
@@ -36,9 +37,19 @@ finish() {
 
 case "$1" in
 system)
+	# For tests that have memory of these drivers.
+	chmod 666 /dev/udmabuf /dev/dma_heap/system 2>/dev/null
 	# shellcheck disable=SC2086 # the command is words
 	serve $araxd
 	TAP_UID=1000 /arax/tests/system
+	finish $?
+	;;
+32-bit)
+	shift
+	chmod 666 /dev/udmabuf /dev/dma_heap/system 2>/dev/null
+	# shellcheck disable=SC2086 # the command is words
+	serve $araxd
+	TAP_UID=1000 /arax/tests/system32 "$@"
 	finish $?
 	;;
 death)
@@ -67,6 +78,15 @@ reasons)
 	# shellcheck disable=SC2086 # the command is words
 	serve $araxd
 	/arax/tests/reasons
+	finish $?
+	;;
+coherent)
+	export ARAX_TEST_TASKS="$2"
+	echo 'sched { policy = "rr" } cpu { groups = { "0" } } backend "sim" { options = { "devices=2",
+		"memory=1048576", "ns-per-item=0.1", "base-us=1", "latency-us=1" } }' >>$config
+	# shellcheck disable=SC2086 # the command is words
+	serve $araxd
+	TAP_UID=1000 /arax/tests/coherent
 	finish $?
 	;;
 mapped)

@@ -5,6 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "mix.h"
+
 struct value_args {
 	uint32_t value;
 };
@@ -19,6 +21,8 @@ ARAX_KERNEL int st_gather(const struct arax_launch *l);
 ARAX_KERNEL int st_whoami(const struct arax_launch *l);
 ARAX_KERNEL int st_lies(const struct arax_launch *l);
 ARAX_KERNEL int st_meet(const struct arax_launch *l);
+ARAX_KERNEL int st_mix(const struct arax_launch *l);
+ARAX_KERNEL int st_mix_groups(const struct arax_launch *l);
 
 static int value(const struct arax_launch *l, uint32_t *v)
 {
@@ -164,4 +168,15 @@ ARAX_KERNEL int st_meet(const struct arax_launch *l)
 		usleep(100);
 	}
 	return 0;
+}
+
+/* What depends on all that it reads, see coherent.c. */
+ARAX_KERNEL int st_mix(const struct arax_launch *l)
+{
+	return mix_three(l);
+}
+
+ARAX_KERNEL int st_mix_groups(const struct arax_launch *l)
+{
+	return mix_groups(l);
 }
