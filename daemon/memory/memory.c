@@ -166,6 +166,21 @@ void memory_buffer_lazy(struct memory_buffer *b)
 	b->lazy = true;
 }
 
+void memory_buffer_keep(struct memory *m, struct memory_buffer *b)
+{
+	memory_lock(m);
+	b->kept++;
+	pthread_mutex_unlock(&m->lock);
+}
+
+void memory_buffer_let_go(struct memory *m, struct memory_buffer *b)
+{
+	memory_lock(m);
+	b->kept--;
+	pthread_cond_broadcast(&m->settled);
+	pthread_mutex_unlock(&m->lock);
+}
+
 bool memory_is_lazy(const struct memory_buffer *b)
 {
 	return b->lazy;
@@ -181,7 +196,7 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 	memory_lock(m);
 	foresee_gone(m, b);
 	for (;;) {
-		while (b->leaving)
+		while (b->leaving || b->kept)
 			pthread_cond_wait(&m->settled, &m->lock);
 		e = look_first(&all);
 		if (!e)
@@ -214,6 +229,7 @@ static void forget_hull(const struct memory_buffer *b, uint64_t start, uint64_t 
 	struct memory_extent *e;
 
 	for (e = look_first(&l); e; e = look_next(&l, e)) {
+		e->clears++;
 		for (at = start; intervals_first(&e->dirty, at, end, &from, &to, &born); at = to)
 			intervals_clear(&e->valid, at, from);
 		intervals_clear(&e->valid, at, end);
