@@ -44,9 +44,6 @@
 /* Programs of one tenant that have begun something, of which the others go first. */
 #define LOOK_BEGUN	64
 
-/* What an unknown run time is charged as until it is known. */
-#define GUESS_NS	1000
-
 /* A pick that found nothing is repeated after this, as time itself decides. */
 #define STUCK_NS	100000
 
@@ -1426,7 +1423,7 @@ static uint64_t capacity_take(struct sched *s, struct graph_node *n, uint64_t la
 			      uint64_t now_ns)
 {
 	struct sched_device *d = &s->devices[n->device];
-	uint64_t ns = n->sched.predicted_ns ? n->sched.predicted_ns : GUESS_NS, begin, at;
+	uint64_t ns = n->sched.predicted_ns ? n->sched.predicted_ns : SCHED_GUESS_NS, begin, at;
 
 	n->sched.part = s->ops.part(s->arg, n, n->device);
 	if (!n->sched.part)
@@ -1458,7 +1455,7 @@ static void placed(struct sched *s, struct graph_node *n, uint32_t lane, uint64_
 		f->started--;
 	}
 	n->sched.predicted_ns = predicted;
-	predicted = predicted ? predicted : GUESS_NS;
+	predicted = predicted ? predicted : SCHED_GUESS_NS;
 	if (__builtin_expect(f->account.vtime > SCHED_FAR, 0))
 		rebase(s);
 	if (__builtin_expect(!level_is_at(s, &s->levels, &f->account, n->device, 0), 0)) {
@@ -1513,8 +1510,7 @@ static uint64_t may_book(struct sched *s, struct graph_node *n, uint32_t device,
 	return ns;
 }
 
-/* Whether that is where the policy would have it, if it could choose now, or had to. */
-static bool would_choose(struct sched *s, struct graph_node *n, uint32_t device, uint64_t now_ns)
+bool sched_would_have(struct sched *s, struct graph_node *n, uint32_t device, uint64_t now_ns)
 {
 	bool would, choice = false;
 
@@ -1549,7 +1545,7 @@ int sched_book(struct sched *s, struct graph_node *node, uint32_t device, uint32
 	node->sched.flow = f;
 	ns = may_book(s, node, device, lane);
 	if (!ns || (f->capped && cap_until(s, f) > now_ns) ||
-	    !would_choose(s, node, device, now_ns)) {
+	    !sched_would_have(s, node, device, now_ns)) {
 		node->sched.flow = NULL;
 		node->sched.program = NULL;
 		return -EAGAIN;
@@ -1607,7 +1603,7 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 /* Replace what was charged at the pick by what it was. */
 static inline void charge_ran(struct sched *s, const struct graph_node *node, uint64_t run_ns)
 {
-	uint64_t guess = node->sched.predicted_ns ? node->sched.predicted_ns : GUESS_NS;
+	uint64_t guess = node->sched.predicted_ns ? node->sched.predicted_ns : SCHED_GUESS_NS;
 	struct sched_flow *f = node->sched.flow;
 
 	f->account.vtime += virtual_ns(s, f, run_ns);
