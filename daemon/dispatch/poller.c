@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "daemon/backends/stacks.h"
+#include "daemon/dispatch/ahead.h"
 #include "daemon/dispatch/aside.h"
 #include "daemon/dispatch/follow.h"
 #include "daemon/dispatch/lone.h"
@@ -279,6 +280,8 @@ static int start_ready(struct poller *p)
 			return n;
 		node = sched_pick(p->sched, poller_ns(p));
 		if (!node) {
+			if (unlikely(p->aheads) && sched_queued(p->sched))
+				ahead_look(p);
 			/* It makes a plan, a piece at a time. */
 			p->unfinished |= !sched_next_wake(p->sched);
 			return n + (p->follow ? follow_start(p) : 0);
@@ -774,6 +777,7 @@ static void forget(void *arg, struct graph_node *node)
 	struct poller *p = arg;
 
 	sched_remove(p->sched, node);
+	ahead_left(p, node, NULL);
 	if (unlikely(p->quota.tenants))
 		quota_gone(p, node);
 }
@@ -979,6 +983,7 @@ void poller_destroy(struct poller *p)
 	/* What came back after the end of polling. */
 	if (work_pending(&p->work) && p->sched)
 		work_take(&p->work);
+	ahead_free_all(p);
 	for (i = 0; i < p->nr_links; i++)
 		link_fini(p->links[i]);
 	if (p->sched)

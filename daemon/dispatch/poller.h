@@ -33,6 +33,7 @@
 #define POLLER_THREADS	8
 #define POLLER_BATCH	16	/* commits at most before they are told: the client reads while we run on */
 
+struct ahead;
 struct gate;
 struct host_thread;
 struct memory;
@@ -52,6 +53,7 @@ struct poller_device {
 	bool copies;			/* and fills, and does services: by its lanes, or by @host */
 	struct host_thread *host;	/* NULL: its lanes are threads on the host's cores */
 	struct gate *gate;		/* if it is configured for what it runs, else NULL */
+	struct ahead *ahead;		/* see ahead.h; NULL: it has no memory of its own */
 	cpu_set_t cpus;			/* of the host's, that its lanes are threads on */
 	uint32_t cpus_taken;		/* of them, by what was handed over */
 	uint32_t lanes;
@@ -118,6 +120,8 @@ struct poller {
 	bool unlike;			/* GPUs and others, see bounds.h */
 	bool foresees;			/* the memory is told what tasks to come will use */
 	uint32_t nr_devs;
+	struct ahead *aheads;		/* of all devices */
+	uint32_t nr_ahead;		/* tasks without a lane that have something on its way, or there */
 	struct fetch_turns fetches;
 	struct quota quota;
 	struct host_thread *undertaker;	/* of modules, see own.c, and of buffers, see link/ */
@@ -161,6 +165,7 @@ struct poller {
 		uint64_t late;		/* ran past their deadline or target */
 		uint64_t aside;		/* times that a task made way */
 		uint64_t followed;	/* tasks, see follow.h */
+		uint64_t ahead;		/* tasks, see ahead.h */
 		uint64_t stayed;	/* visitors, and got what they had stayed for */
 		uint64_t lone;		/* tasks, see lone.h */
 		uint64_t tasks, inline_runs, handed, stolen, sleeps, errors, moves, visits;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "daemon/backends/cpulist.h"
+#include "daemon/dispatch/ahead.h"
 #include "daemon/dispatch/aside.h"
 #include "daemon/dispatch/bounds.h"
 #include "daemon/dispatch/declared.h"
@@ -284,6 +285,7 @@ void run_refuse(struct poller *p, struct graph_node *node, int result)
 	if (unlikely(p->foresees))
 		remote_has_used(l, node);
 	sched_ended(p->sched, node);
+	ahead_left(p, node, NULL);
 	if (unlikely(p->quota.tenants))
 		quota_gone(p, node);
 	graph_complete(l->graph, node, result, &info.failure);
@@ -363,6 +365,8 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 		run_give_cpus(run);
 		run->cpus = 0;
 	}
+	if (unlikely(run->coming))
+		ahead_run_over(run);
 	pd->busy_ns += device_ns;
 	pd->tasks++;
 	pd->changed = true;
@@ -456,6 +460,7 @@ static void take_offline(struct poller *p, struct poller_device *pd, const struc
 	pd->lost = true;
 	pd->changed = true;
 	sched_device_set(p->sched, pd->dev->index, 0);
+	ahead_stop(pd);
 	aside_let_go(pd);
 	if (recover_plan(p, pd, !again))
 		log_err("device is lost", log_str("device", pd->dev->info.name),
@@ -1141,6 +1146,7 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 	if (unlikely(graph_node_state(node) == GRAPH_RUNNING) && aside_go_on(p, node))
 		return RUN_DONE;
 	run = take_place(p, pd, node);
+	ahead_left(p, node, run);
 	p->running++;
 	run->link = l;
 	run->node = node;
@@ -1410,6 +1416,11 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 	if (for_gpus[0])
 		log_info("kernels of this kind are for GPUs alone, which the device is none of",
 			 log_str("device", dev->info.name), log_str("kernels", for_gpus));
+	if (dev->info.memory && !p->config->debug.check_access) {
+		err = ahead_create(p, pd);
+		if (err)
+			return err;
+	}
 	p->follow |= follow_on(pd);
 	pd->lanes_now = pd->lanes;
 	if (pd->dev->info.kind == ARAX_DEVICE_CPU)
@@ -1543,6 +1554,7 @@ void runs_destroy(struct poller *p)
 
 	if (p->memory)
 		memory_stop(p->memory);
+	ahead_stop_all(p);
 	for (i = 0; p->devs && i < p->nr_links; i++)
 		own_all_gone(p->links[i]);
 	host_thread_destroy(p->undertaker);

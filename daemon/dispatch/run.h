@@ -68,6 +68,7 @@ struct run {
 	bool held;			/* between memory_enter() and memory_settle() */
 	bool over_quota;		/* it did not enter, and may when others have ended */
 	uint64_t settles;		/* before it tried to */
+	struct coming *coming;		/* see ahead.h; NULL: nothing came for it before it began */
 	struct quota_tenant *quota;	/* see quota.h; NULL: it is no task's that has waited there */
 	bool handed;			/* it has a ticket of its lane */
 	bool follows;			/* started before what it waits for had ended: follow.h */
