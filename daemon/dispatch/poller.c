@@ -16,6 +16,7 @@
 #include "daemon/backends/stacks.h"
 #include "daemon/dispatch/ahead.h"
 #include "daemon/dispatch/aside.h"
+#include "daemon/dispatch/back.h"
 #include "daemon/dispatch/follow.h"
 #include "daemon/dispatch/lone.h"
 #include "daemon/dispatch/models.h"
@@ -280,6 +281,8 @@ static int start_ready(struct poller *p)
 			return n;
 		node = sched_pick(p->sched, poller_ns(p));
 		if (!node) {
+			if (unlikely(p->memory))
+				back_others_wait(p, sched_queued(p->sched));
 			if (unlikely(p->aheads) && sched_queued(p->sched))
 				ahead_look(p);
 			/* It makes a plan, a piece at a time. */

@@ -11,6 +11,7 @@
 #include "daemon/backends/cpulist.h"
 #include "daemon/dispatch/ahead.h"
 #include "daemon/dispatch/aside.h"
+#include "daemon/dispatch/back.h"
 #include "daemon/dispatch/bounds.h"
 #include "daemon/dispatch/declared.h"
 #include "daemon/dispatch/follow.h"
@@ -342,6 +343,7 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 {
 	struct poller *p = run->poller;
 	struct poller_device *pd = &p->devs[run->device];
+	uint64_t busy_ns = device_ns;
 
 	if (run->direct) {
 		sched_charge(p->sched, node, run->device, device_ns, learn);
@@ -355,7 +357,12 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 			sched_observe(p->sched, sched_kernel_key(node), run->device,
 				      sched_work(node), run->rt.wall_ns);
 		give_place(pd, run);
-		pd->lanes_busy &= ~(1ull << run->token);
+		if (run->left) {
+			busy_ns = run->lane_ns;
+			back_over(run);
+		} else {
+			pd->lanes_busy &= ~(1ull << run->token);
+		}
 	} else {
 		sched_finish(p->sched, node, device_ns, learn);
 		give_place(pd, run);
@@ -367,7 +374,7 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 	}
 	if (unlikely(run->coming))
 		ahead_run_over(run);
-	pd->busy_ns += device_ns;
+	pd->busy_ns += busy_ns;
 	pd->tasks++;
 	pd->changed = true;
 	p->running--;
@@ -1355,6 +1362,7 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 {
 	uint32_t i, n = registry_count(p->registry);
 	char for_gpus[256] = "", reason[REASON_LEN];
+	bool results;
 	int err;
 
 	pd->dev = dev;
@@ -1370,12 +1378,22 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 	pd->nr_runs = pd->lanes * pd->depth;
 	pd->runs_busy = pd->nr_runs == MAX_RUNS ? 0 : ~0ull << pd->nr_runs;
 	pd->lanes_busy = pd->lanes == MAX_RUNS ? 0 : ~0ull << pd->lanes;
-	pd->runs = calloc(pd->nr_runs + pd->max_aside + 1, sizeof(*pd->runs));
+	/* There are as many bits for them. */
+	results = dev->info.memory && pd->depth == 1 && !p->config->debug.check_access &&
+		  pd->max_aside + BACK_MOST <= MAX_RUNS;
+	pd->nr_spares = pd->max_aside + (results ? BACK_MOST : 0);
+	pd->runs = calloc(pd->nr_runs + pd->nr_spares + 1, sizeof(*pd->runs));
 	if (!pd->runs)
 		return -ENOMEM;
-	for (i = 0; i < pd->nr_runs + pd->max_aside; i++) {
+	if (results)
+		err = back_create(pd);
+	if (err)
+		return err;
+	for (i = 0; i < pd->nr_runs + pd->nr_spares; i++) {
 		init_run(&pd->runs[i], p, dev->index, i % pd->lanes);
 		err = dev->info.memory ? remote_prepare(&pd->runs[i]) : 0;
+		if (results)
+			back_init(&pd->runs[i]);
 		if (!err && p->config->debug.check_access)
 			err = declared_prepare(&pd->runs[i]);
 		if (err)
@@ -1568,6 +1586,7 @@ void runs_destroy(struct poller *p)
 		recover_stop(&p->devs[i]);
 		if (p->devs[i].runner)
 			runner_destroy(p->devs[i].runner);
+		back_destroy(&p->devs[i]);
 		gate_destroy(p->devs[i].gate);
 		for (run = p->devs[i].runs; run && run <= run_end(&p->devs[i]); run++) {
 			free(run->remote);

@@ -339,6 +339,19 @@ uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memo
 	return (uint64_t)ns;
 }
 
+uint64_t memory_back_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
+			uint32_t nr)
+{
+	double ns = 0;
+
+	memory_lock(m);
+	for (uint32_t i = 0; i < nr; i++)
+		if (ranges[i].access & 2 && !ranges[i].buffer->lazy)
+			ns += rate_ns(&m->devices[device].out, ranges[i].length * ranges[i].count);
+	pthread_mutex_unlock(&m->lock);
+	return (uint64_t)ns;
+}
+
 /* (locked) Of an input, what @device lacks and some other one has. */
 static uint64_t missing_near(const struct memory *m, uint32_t device, const struct memory_range *r,
 			     uint64_t seq)

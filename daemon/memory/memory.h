@@ -342,6 +342,10 @@ uint32_t memory_trust(const struct memory *m, uint64_t context);
 uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
 			    uint32_t nr, uint64_t seq);
 
+/* Time to take the results of a task that ran back to the host; ns. */
+uint64_t memory_back_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
+			uint32_t nr);
+
 /**
  * memory_reach_ns - time until what @device lacks of @ranges' inputs would be there; ns
  * @slowest: each piece by the slowest way from a place that holds it, not by the quickest

@@ -295,6 +295,7 @@ static void lane_take(struct sched *s, struct graph_node *n, uint32_t lane, uint
 	l->tasks++;
 	l->unsure += !n->sched.predicted_ns;
 	n->sched.lane = lane;
+	n->sched.left = false;
 }
 
 static void lane_give(struct sched *s, struct graph_node *n, uint64_t run_ns)
@@ -1615,6 +1616,13 @@ static inline void charge_ran(struct sched *s, const struct graph_node *node, ui
 		cap_charge(s, f, run_ns, guess);
 }
 
+void sched_leave(struct sched *s, struct graph_node *node, uint64_t run_ns)
+{
+	lane_give(s, node, run_ns);
+	node->sched.left = true;
+	s->stuck = false;
+}
+
 void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 		  bool learn)
 {
@@ -1622,7 +1630,8 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 	struct sched_flow *f = node->sched.flow;
 
 	charge_all(s);
-	lane_give(s, node, run_ns);
+	if (__builtin_expect(!node->sched.left, 1))
+		lane_give(s, node, run_ns);
 	charge_ran(s, node, run_ns);
 	f->device_ns += run_ns;
 	p->running--;

@@ -289,6 +289,14 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns);
 void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 		  bool learn);
 
+/**
+ * sched_leave - a picked task gives its lane to others, and will finish
+ * @run_ns: that it held the lane
+ *
+ * What it has to do yet is done beside them; sched_finish() charges all of it.
+ */
+void sched_leave(struct sched *s, struct graph_node *node, uint64_t run_ns);
+
 /* Before others of its tenant take turns with it, a task may have run for this long. */
 #define SCHED_LONG_NS	1000000000ull
 

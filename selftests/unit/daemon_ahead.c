@@ -80,7 +80,7 @@ static uint64_t ends(int32_t result, uint64_t *bytes)
 	return done.user_data;
 }
 
-/* Two at a time for one lane, and each tells how many bytes went for it. */
+/* And each tells how many bytes went for it. */
 START_TEST(inputs_come_before_a_lane)
 {
 	uint32_t buffers[6];
@@ -93,7 +93,8 @@ START_TEST(inputs_come_before_a_lane)
 		ck_assert_uint_eq(bytes, 2 * BYTES);
 	}
 	ck_assert_uint_eq(came_ahead(), 5);
-	ck_assert_uint_eq(copied_in(), 6 * BYTES + copied_in() % BYTES);
+	/* The results of all but the last one came back beside the next one's kernel. */
+	ck_assert_uint_eq(__atomic_load_n(&daemon_poller(d)->stats.left, __ATOMIC_RELAXED), 5);
 	client_close(&a);
 	daemon_down(d);
 }

@@ -1250,6 +1250,38 @@ START_TEST(followers_leave_what_is_offline)
 }
 END_TEST
 
+/* Its lane is another one's, and its tenant is charged for all of it. */
+START_TEST(who_leaves_is_not_done)
+{
+	struct graph_node *a, *b, *c;
+
+	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
+	a = push(1, 1);
+	b = push(1, 1);
+	c = push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), a);
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_leave(s, a, MS);
+	ck_assert_ptr_eq(sched_pick(s, now), b);
+	ck_assert_ptr_null(sched_pick(s, now));
+	ck_assert_uint_eq(sched_running(s), 2);
+	ck_assert_uint_eq(sched_tenant_device_ns(s, 1), 0);
+	sched_finish(s, a, 3 * MS, false);
+	ck_assert_uint_eq(sched_tenant_device_ns(s, 1), 3 * MS);
+	ck_assert_ptr_null(sched_pick(s, now));
+	/* It may have to be run again. */
+	ck_assert_int_eq(sched_push(s, a, now), 0);
+	sched_finish(s, b, MS, false);
+	ck_assert_ptr_eq(sched_pick(s, now), a);
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_finish(s, a, MS, false);
+	ck_assert_ptr_eq(sched_pick(s, now), c);
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_finish(s, c, MS, false);
+	ck_assert(sched_is_idle(s));
+}
+END_TEST
+
 /* Tasks of one tenant, as many as there are, in their order; and nothing is taken. */
 START_TEST(next_are_in_turn)
 {
@@ -1606,6 +1638,7 @@ int main(void)
 	tcase_add_test(c, followers_go_where_they_should);
 	tcase_add_test(c, followers_keep_to_the_maximum);
 	tcase_add_test(c, followers_leave_what_is_offline);
+	tcase_add_test(c, who_leaves_is_not_done);
 	tcase_add_test(c, next_are_in_turn);
 	tcase_add_test(c, next_are_shared);
 	tcase_add_test(c, next_are_its_own);
