@@ -292,7 +292,8 @@ static bool begin(struct poller *p, struct poller_device *pd, struct coming **pl
 	c->configuration = pd->gate ? runner_configuration(pd->runner, run_kernel(node)) : 0;
 	c->bytes = memory_bytes(ranges, nr);
 	c->task = (struct memory_ahead){
-		.seq = node->seq, .owner = remote_owner(node), .piece = PIECE_BYTES,
+		.seq = node->seq, .last = graph_last_seq(((struct link *)node->priv)->graph),
+		.owner = remote_owner(node), .piece = PIECE_BYTES,
 		.beside = bytes_beside(p, node->d.tenant), .go_on = is_wanted, .arg = c,
 	};
 	c->nr = nr;

@@ -9,8 +9,8 @@
  * The task is ready, so its bytes are the host's, or some device's, for good until it has run: to write
  * there meanwhile is an error.  It may end without having run, or run elsewhere, while a piece is on its
  * way.  So the piece counts only if nobody made bytes of its extent stale meanwhile; and, as whoever
- * sees the task's end may write to a buffer that is not lazy, only for tasks that were added up to this
- * one.  Whoever brings them begins no other piece once the task begins there, or one that comes after it
+ * sees the task's end may write to a buffer that is not lazy, only for tasks that were there before
+ * that.  Whoever brings them begins no other piece once the task begins there, or one that comes after it
  * anywhere; whose begin waits for the piece under way on its extent, see whole() and load().
  */
 #include "daemon/memory/internal.h"
@@ -99,7 +99,9 @@ void memory_bring(struct memory *m, uint32_t device, struct memory_range *ranges
 		  const struct memory_ahead *a)
 {
 	const struct bringer b = { m, &m->devices[device], a };
-	struct bringing what = { .seq = a->seq, .most = a->piece, .ahead = true };
+	struct bringing what = {
+		.seq = a->seq, .until = a->last + 1, .most = a->piece, .ahead = true,
+	};
 
 	if (!is_on(&b) || !task_could_pay(m, a->owner, a->beside + memory_bytes(ranges, nr)))
 		return;

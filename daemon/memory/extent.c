@@ -274,12 +274,11 @@ static int alloc(struct memory *m, struct memory_device *d, uint64_t bytes, void
 static int alloc_ahead(struct memory *m, struct memory_device *d, uint64_t bytes, void *host,
 		       uint64_t *address)
 {
-	uint64_t part = d->stats.bytes / 16, most;
+	const uint64_t most = d->stats.bytes / 16 * TIGHT_FROM;
 	bool room;
 
 	memory_lock(m);
-	most = part * (d->tight ? FULL_FROM : TIGHT_FROM);
-	room = bytes < most && d->stats.used < most - bytes && !d->freeing;
+	room = bytes < most && d->stats.used < most - bytes && !d->tight && !d->freeing;
 	pthread_mutex_unlock(&m->lock);
 	return room ? d->ops.alloc(d->dev, bytes, host, address) : -ENOMEM;
 }

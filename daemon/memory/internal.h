@@ -468,6 +468,7 @@ void room_unused(struct memory_extent *e);
  * struct bringing - a task's inputs, to a device
  * @lane:	whose thread does it
  * @seq:	the task's, in its graph
+ * @until:	what comes is for tasks that were added before that
  * @born:	when that began: of all rows, so that they can become one
  * @most:	bytes at a time
  * @input:	it reads the range at hand; else bytes are brought that it leaves as they are
@@ -477,6 +478,7 @@ void room_unused(struct memory_extent *e);
 struct bringing {
 	uint32_t lane;
 	uint64_t seq;
+	uint64_t until;
 	uint64_t born;
 	uint64_t most;
 	bool input;

@@ -213,6 +213,7 @@ int memory_enter_ready(struct memory *m, uint32_t device, struct memory_range *r
 /**
  * struct memory_ahead - a task whose inputs come before it has a lane
  * @seq, @owner: as of memory_enter()
+ * @last:	of the task that was added last; those up to there trust what comes
  * @beside:	bytes that were brought so for other tasks of its tenant which have not begun: it has to be
  *		allowed as much as all of them
  * @piece:	bytes at a time, for which who needs room, or that extent, may have to wait
@@ -221,6 +222,7 @@ int memory_enter_ready(struct memory *m, uint32_t device, struct memory_range *r
  */
 struct memory_ahead {
 	uint64_t seq;
+	uint64_t last;
 	struct memory_owner owner;
 	uint64_t beside;
 	uint64_t piece;

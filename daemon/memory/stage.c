@@ -212,7 +212,7 @@ static void end_piece(struct memory *m, const struct memory_extent *e, const str
 int load_piece(struct memory *m, struct memory_range *r, struct bringing *b, uint64_t start,
 	       uint64_t end)
 {
-	uint64_t born, clears, until, gap_start, gap_end;
+	uint64_t born, clears, gap_start, gap_end;
 	struct memory_extent *e = r->extent;
 	bool gap;
 	int err;
@@ -243,10 +243,9 @@ int load_piece(struct memory *m, struct memory_range *r, struct bringing *b, uin
 		r->moved += gap_end - gap_start;
 		err = intervals_set(&e->filled, gap_start, gap_end, FOREVER, FOREVER);
 	}
-	/* It may end unseen, canceled: then its program may write there, and tell later tasks. */
-	until = b->ahead && !e->buffer->lazy ? b->seq + 1 : FOREVER;
 	if (!err && b->input)
-		err = intervals_set(&e->valid, gap_start, gap_end, until, born);
+		err = intervals_set(&e->valid, gap_start, gap_end,
+				    e->buffer->lazy ? FOREVER : b->until, born);
 	end_piece(m, e, b);
 	pthread_mutex_unlock(&m->lock);
 	return err ? err : 1;
@@ -352,7 +351,7 @@ void register_host(struct memory *m, uint32_t device, struct memory_buffer *b)
 static int enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
 		 uint32_t nr, uint64_t seq, struct memory_owner owner, bool patient)
 {
-	struct bringing b = { .lane = lane, .seq = seq, .patient = patient };
+	struct bringing b = { .lane = lane, .seq = seq, .until = FOREVER, .patient = patient };
 	struct refunds refunds;
 	uint32_t i;
 	int err;

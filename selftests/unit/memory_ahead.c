@@ -11,6 +11,7 @@
 #define BYTES	1000u
 #define ROOM	(BUFFERS * BYTES)	/* the last quarter is scarce */
 #define SEQ	5u			/* of the task */
+#define LAST	8u			/* of the last one that is there */
 
 static struct memory *m;
 static struct fake_device fake;
@@ -96,7 +97,7 @@ static bool go_on(void *arg)
 static uint64_t bring_beside(struct memory_range r, uint64_t piece, uint64_t beside)
 {
 	const struct memory_ahead a = {
-		.seq = SEQ, .owner = nobody, .beside = beside, .piece = piece, .go_on = go_on,
+		.seq = SEQ, .last = LAST, .owner = nobody, .beside = beside, .piece = piece, .go_on = go_on,
 	};
 
 	memory_bring(m, 0, &r, 1, &a);
@@ -116,7 +117,7 @@ static uint64_t runs(struct memory_range r, uint64_t seq)
 		ck_assert_int_eq(memcmp((void *)(uintptr_t)r.address,
 					r.buffer == buffers[0] ? host[0] : host[1], r.length), 0);
 	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
-	memory_settle(m, 0, &r, 1, seq);
+	memory_settle(m, 0, &r, 1, LAST);
 	return r.moved;
 }
 
@@ -134,12 +135,21 @@ START_TEST(the_task_finds_it)
 }
 END_TEST
 
+/* They read the same, and were there. */
+START_TEST(others_find_it)
+{
+	ck_assert_uint_eq(bring(0), BYTES);
+	ck_assert_uint_eq(runs(reads(0), LAST), 0);
+	ck_assert_uint_eq(runs(reads(0), SEQ), 0);
+}
+END_TEST
+
 /* The task was canceled, its program saw that, wrote and submitted another one. */
 START_TEST(later_tasks_dont_trust_it)
 {
 	ck_assert_uint_eq(bring(0), BYTES);
 	memset(host[0], 77, BYTES);
-	ck_assert_uint_eq(runs(reads(0), SEQ + 1), BYTES);
+	ck_assert_uint_eq(runs(reads(0), LAST + 1), BYTES);
 }
 END_TEST
 
@@ -352,6 +362,7 @@ TCase *ahead_case(void)
 
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c, the_task_finds_it);
+	tcase_add_test(c, others_find_it);
 	tcase_add_test(c, later_tasks_dont_trust_it);
 	tcase_add_test(c, explicit_bytes_stay);
 	tcase_add_loop_test(c, a_piece_that_was_overtaken_is_none, 0, 2);

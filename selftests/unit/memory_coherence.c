@@ -59,7 +59,7 @@ struct bring {
 	struct bring *next;
 	uint32_t device;
 	uint32_t nr;
-	uint64_t seq;
+	uint64_t seq, last;
 	struct memory_range ranges[RANGES];
 	atomic_bool stop;
 	atomic_uint users;
@@ -381,7 +381,7 @@ static void bring_let_go(struct bring *b)
 static void bring(struct bring *b)
 {
 	const struct memory_ahead a = {
-		.seq = b->seq, .owner = nobody, .piece = 500, .go_on = is_wanted, .arg = b,
+		.seq = b->seq, .last = b->last, .owner = nobody, .piece = 500, .go_on = is_wanted, .arg = b,
 	};
 	uint64_t moved = 0;
 
@@ -424,6 +424,7 @@ static void begin_to_bring(struct task *t)
 	b->device = t->place != HOST && draw(4) ? t->place : draw(DEVICES);
 	b->nr = t->nr;
 	b->seq = t->seq;
+	b->last = graph_last_seq(g);
 	b->users = 2;
 	memcpy(b->ranges, t->ranges, sizeof(b->ranges));
 	for (uint32_t i = 0; i < b->nr; i++)
