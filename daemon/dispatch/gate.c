@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -147,6 +146,18 @@ int gate_enter(struct gate *g, uint32_t configuration, uint64_t switch_ns,
 		g->inside++;
 	pthread_mutex_unlock(&g->lock);
 	return err;
+}
+
+bool gate_try_enter(struct gate *g, uint32_t configuration)
+{
+	bool pass;
+
+	pthread_mutex_lock(&g->lock);
+	pass = !g->stopped && !g->switching && !g->first && g->configuration &&
+	       (!configuration || configuration == g->configuration);
+	g->inside += pass;
+	pthread_mutex_unlock(&g->lock);
+	return pass;
 }
 
 void gate_leave(struct gate *g)

@@ -10,6 +10,7 @@
 #ifndef ARAXD_DISPATCH_GATE_H
 #define ARAXD_DISPATCH_GATE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct gate;
@@ -31,13 +32,15 @@ void gate_destroy(struct gate *g);
  */
 int gate_enter(struct gate *g, uint32_t configuration, uint64_t switch_ns,
 	       int (*configure)(void *arg), void *arg);
+/* The same if the device is configured for it, and nobody waits; at once. */
+bool gate_try_enter(struct gate *g, uint32_t configuration);
 /* Not necessarily by the thread that entered. */
 void gate_leave(struct gate *g);
 
 /* Nobody leaves any more: who waits, and who comes later, is refused. */
 void gate_stop(struct gate *g);
 
-/* For tests: how many wait. */
+/* How many wait. */
 uint32_t gate_waiting(struct gate *g);
 
 #endif /* ARAXD_DISPATCH_GATE_H */

@@ -14,7 +14,9 @@
 #include <unistd.h>
 
 #include "daemon/backends/stacks.h"
+#include "daemon/dispatch/ahead.h"
 #include "daemon/dispatch/aside.h"
+#include "daemon/dispatch/back.h"
 #include "daemon/dispatch/follow.h"
 #include "daemon/dispatch/lone.h"
 #include "daemon/dispatch/models.h"
@@ -283,6 +285,10 @@ static int start_ready(struct poller *p)
 			return n;
 		node = sched_pick(p->sched, poller_ns(p));
 		if (!node) {
+			if (unlikely(p->memory))
+				back_others_wait(p, sched_queued(p->sched));
+			if (unlikely(p->aheads) && sched_queued(p->sched))
+				ahead_look(p);
 			/* It makes a plan, a piece at a time. */
 			p->unfinished |= !sched_next_wake(p->sched);
 			return n + (p->follow ? follow_start(p) : 0);
@@ -783,6 +789,7 @@ static void forget(void *arg, struct graph_node *node)
 	struct poller *p = arg;
 
 	sched_remove(p->sched, node);
+	ahead_left(p, node, NULL);
 	if (unlikely(p->quota.lines))
 		quota_gone(p, node);
 }
@@ -1008,6 +1015,7 @@ void poller_destroy(struct poller *p)
 	/* What came back after the end of polling. */
 	if (work_pending(&p->work) && p->sched)
 		work_take(&p->work);
+	ahead_free_all(p);
 	for (i = 0; i < p->nr_links; i++)
 		link_fini(p->links[i]);
 	if (p->sched)

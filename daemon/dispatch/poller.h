@@ -32,6 +32,8 @@
 #define POLLER_THREADS	8
 #define POLLER_BATCH	16	/* commits at most before they are told: the client reads while we run on */
 
+struct ahead;
+struct back;
 struct gate;
 struct host_thread;
 struct memory;
@@ -51,6 +53,8 @@ struct poller_device {
 	bool copies;			/* and fills, and does services: by its lanes, or by @host */
 	struct host_thread *host;	/* NULL: its lanes are threads on the host's cores */
 	struct gate *gate;		/* if it is configured for what it runs, else NULL */
+	struct ahead *ahead;		/* see ahead.h; NULL: it has no memory of its own */
+	struct back *back;		/* see back.h; NULL: likewise, or lanes have several tasks */
 	cpu_set_t cpus;			/* of the host's, that its lanes are threads on */
 	uint32_t cpus_taken;		/* of them, by what was handed over */
 	uint32_t lanes;
@@ -58,7 +62,8 @@ struct poller_device {
 	uint32_t depth;			/* tasks that a lane can have */
 	uint32_t nr_runs;		/* one for each of those */
 	uint64_t runs_busy;		/* bits; there are at most 64 */
-	uint64_t spares_busy;		/* the same of places behind these: see aside.h */
+	uint64_t spares_busy;		/* the same of places behind these: see aside.h, back.h */
+	uint32_t nr_spares;		/* of these */
 	uint64_t lanes_busy;		/* the same of lanes, where each has one task */
 	uint32_t nr_aside, max_aside;	/* tasks that make way, or have, and may */
 	struct run *runs;		/* and behind them */
@@ -117,6 +122,9 @@ struct poller {
 	bool unlike;			/* GPUs and others, see bounds.h */
 	bool foresees;			/* the memory is told what tasks to come will use */
 	uint32_t nr_devs;
+	bool others_wait;		/* atomic: tasks that are queued have no lane */
+	struct ahead *aheads;		/* of all devices */
+	uint32_t nr_ahead;		/* tasks without a lane that have something on its way, or there */
 	struct fetch_turns fetches;
 	struct quota quota;
 	struct host_thread *undertaker;	/* of modules, see own.c, and of buffers, see link/ */
@@ -163,6 +171,8 @@ struct poller {
 		uint64_t late;		/* ran past their deadline or target */
 		uint64_t aside;		/* times that a task made way */
 		uint64_t followed;	/* tasks, see follow.h */
+		uint64_t ahead;		/* tasks, see ahead.h */
+		uint64_t left;		/* tasks, see back.h */
 		uint64_t stayed;	/* visitors, and got what they had stayed for */
 		uint64_t lone;		/* tasks, see lone.h */
 		uint64_t tasks, inline_runs, handed, stolen, sleeps, errors, moves, visits;
@@ -200,6 +210,8 @@ void poller_post(struct poller *p, struct work *w);
  * given tasks.
  */
 void poller_bring(struct poller *p, struct work *w, uint32_t device, uint32_t lane);
+/* The same for what was pushed to p->work. */
+void poller_come(struct poller *p, uint32_t device, uint32_t lane);
 /* Whether this thread holds the polling role, or visits who does. */
 bool poller_is_here(void);
 /* Only wakes it. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/dispatch/ahead.h"
 #include "daemon/dispatch/run.h"
 #include "daemon/log.h"
 #include "daemon/memory/memory.h"
@@ -104,7 +105,8 @@ void recover_begin(struct poller *p, struct poller_device *pd)
 	uint64_t idle = pd->nr_runs == 64 ? 0 : ~0ull << pd->nr_runs;
 	int err;
 
-	if (r->begun || pd->runs_busy != idle || pd->spares_busy || pd->direct->node)
+	if (r->begun || pd->runs_busy != idle || pd->spares_busy || pd->direct->node ||
+	    ahead_is_busy(pd))
 		return;
 	r->work.run = ended;
 	/* From here on r->err is the thread's. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/dispatch/ahead.h"
 #include "daemon/dispatch/gate.h"
 #include "daemon/dispatch/own.h"
 #include "daemon/dispatch/quota.h"
@@ -71,11 +72,12 @@ static uint64_t limit(void *arg, struct memory_owner owner)
 	return l->ops->limit(l, owner.tenant);
 }
 
-static struct memory_owner owner_of(const struct run *run)
+struct memory_owner remote_owner(const struct graph_node *node)
 {
+	const struct link *l = node->priv;
+
 	return (struct memory_owner){
-		.id = (uint64_t)run->link->place << 32 | run->node->d.context,
-		.tenant = run->node->d.tenant,
+		.id = (uint64_t)l->place << 32 | node->d.context, .tenant = node->d.tenant,
 	};
 }
 
@@ -187,10 +189,10 @@ static int enter(struct runner_task *rt)
 	run->settles = memory_settles(run->poller->memory);
 	if (rt->flags & RUNNER_NO_WAIT)
 		err = memory_try_enter(run->poller->memory, run->device, run->lane, run->remote, nr,
-				       run->seq, owner_of(run));
+				       run->seq, remote_owner(run->node));
 	else
 		err = memory_enter_until(run->poller->memory, run->device, run->lane, run->remote,
-					 nr, run->seq, owner_of(run), &run->until);
+					 nr, run->seq, remote_owner(run->node), &run->until);
 	if (err) {
 		if (pd->gate)
 			gate_leave(pd->gate);
@@ -212,7 +214,7 @@ bool remote_enter_ready(struct run *run)
 	uint32_t i, nr = run->rt.launch.nr_ranges;
 
 	if (memory_enter_ready(run->poller->memory, run->device, run->remote, nr, run->seq,
-			       owner_of(run)))
+			       remote_owner(run->node)))
 		return false;
 	run->held = true;
 	for (i = 0; i < nr; i++)
@@ -275,6 +277,22 @@ static struct memory_buffer *copies_of(struct poller *p, struct mapping *m)
 	if (m->copies && m->lazy)
 		memory_buffer_lazy(m->copies);
 	return m->copies;
+}
+
+bool remote_look_ahead_of(struct poller *p, const struct graph_node *node,
+			  struct memory_range *ranges)
+{
+	struct link *l = node->priv;
+
+	for (uint32_t i = 0; i < node->d.nr_ranges; i++) {
+		struct mapping *m = link_find(l, node->ranges[i].buffer);
+
+		if (!m || node->ranges[i].offset > m->bytes ||
+		    __atomic_load_n(&m->lost, __ATOMIC_RELAXED) || !copies_of(p, m))
+			return false;
+		fill_range(&ranges[i], m->copies, l, node, i);
+	}
+	return true;
 }
 
 int remote_begin(struct run *run)
@@ -496,7 +514,7 @@ uint64_t remote_moved(const struct run *run)
 
 	for (i = 0; i < run->node->d.nr_ranges; i++)
 		bytes += run->remote[i].moved;
-	return bytes;
+	return bytes + (run->coming ? ahead_moved(run->coming) : 0);
 }
 
 uint64_t remote_rows(const struct graph_node *node)

@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "daemon/backends/cpulist.h"
+#include "daemon/dispatch/ahead.h"
 #include "daemon/dispatch/aside.h"
+#include "daemon/dispatch/back.h"
 #include "daemon/dispatch/bounds.h"
 #include "daemon/dispatch/declared.h"
 #include "daemon/dispatch/follow.h"
@@ -285,6 +287,7 @@ void run_refuse(struct poller *p, struct graph_node *node, int result)
 	if (unlikely(p->foresees))
 		remote_has_used(l, node);
 	sched_ended(p->sched, node);
+	ahead_left(p, node, NULL);
 	if (unlikely(p->quota.lines))
 		quota_gone(p, node);
 	graph_complete(l->graph, node, result, &info.failure);
@@ -341,6 +344,7 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 {
 	struct poller *p = run->poller;
 	struct poller_device *pd = &p->devs[run->device];
+	uint64_t busy_ns = device_ns;
 
 	if (run->direct) {
 		sched_charge(p->sched, node, run->device, device_ns, learn);
@@ -354,7 +358,12 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 			sched_observe(p->sched, sched_kernel_key(node), run->device,
 				      sched_work(node), run->rt.wall_ns);
 		give_place(pd, run);
-		pd->lanes_busy &= ~(1ull << run->token);
+		if (run->left) {
+			busy_ns = run->lane_ns;
+			back_over(run);
+		} else {
+			pd->lanes_busy &= ~(1ull << run->token);
+		}
 	} else {
 		sched_finish(p->sched, node, device_ns, learn);
 		give_place(pd, run);
@@ -364,7 +373,9 @@ static inline void settle_accounts(struct run *run, struct graph_node *node, uin
 		run_give_cpus(run);
 		run->cpus = 0;
 	}
-	pd->busy_ns += device_ns;
+	if (unlikely(run->coming))
+		ahead_run_over(run);
+	pd->busy_ns += busy_ns;
 	pd->tasks++;
 	pd->changed = true;
 	p->running--;
@@ -457,6 +468,7 @@ static void take_offline(struct poller *p, struct poller_device *pd, const struc
 	pd->lost = true;
 	pd->changed = true;
 	sched_device_set(p->sched, pd->dev->index, 0);
+	ahead_stop(pd);
 	aside_let_go(pd);
 	if (recover_plan(p, pd, !again))
 		log_err("device is lost", log_str("device", pd->dev->info.name),
@@ -1142,6 +1154,7 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 	if (unlikely(graph_node_state(node) == GRAPH_RUNNING) && aside_go_on(p, node))
 		return RUN_DONE;
 	run = take_place(p, pd, node);
+	ahead_left(p, node, run);
 	p->running++;
 	run->link = l;
 	run->node = node;
@@ -1350,6 +1363,7 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 {
 	uint32_t i, n = registry_count(p->registry);
 	char for_gpus[256] = "", reason[REASON_LEN];
+	bool results;
 	int err;
 
 	pd->dev = dev;
@@ -1365,12 +1379,22 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 	pd->nr_runs = pd->lanes * pd->depth;
 	pd->runs_busy = pd->nr_runs == MAX_RUNS ? 0 : ~0ull << pd->nr_runs;
 	pd->lanes_busy = pd->lanes == MAX_RUNS ? 0 : ~0ull << pd->lanes;
-	pd->runs = calloc(pd->nr_runs + pd->max_aside + 1, sizeof(*pd->runs));
+	/* There are as many bits for them. */
+	results = dev->info.memory && pd->depth == 1 && !p->config->debug.check_access &&
+		  pd->max_aside + BACK_MOST <= MAX_RUNS;
+	pd->nr_spares = pd->max_aside + (results ? BACK_MOST : 0);
+	pd->runs = calloc(pd->nr_runs + pd->nr_spares + 1, sizeof(*pd->runs));
 	if (!pd->runs)
 		return -ENOMEM;
-	for (i = 0; i < pd->nr_runs + pd->max_aside; i++) {
+	if (results)
+		err = back_create(pd);
+	if (err)
+		return err;
+	for (i = 0; i < pd->nr_runs + pd->nr_spares; i++) {
 		init_run(&pd->runs[i], p, dev->index, i % pd->lanes);
 		err = dev->info.memory ? remote_prepare(&pd->runs[i]) : 0;
+		if (results)
+			back_init(&pd->runs[i]);
 		if (!err && p->config->debug.check_access)
 			err = declared_prepare(&pd->runs[i]);
 		if (err)
@@ -1411,6 +1435,11 @@ static int device_create(struct poller *p, struct poller_device *pd, struct devi
 	if (for_gpus[0])
 		log_info("kernels of this kind are for GPUs alone, which the device is none of",
 			 log_str("device", dev->info.name), log_str("kernels", for_gpus));
+	if (dev->info.memory && !p->config->debug.check_access) {
+		err = ahead_create(p, pd);
+		if (err)
+			return err;
+	}
 	p->follow |= follow_on(pd);
 	pd->lanes_now = pd->lanes;
 	if (pd->dev->info.kind == ARAX_DEVICE_CPU)
@@ -1477,6 +1506,7 @@ void runs_destroy(struct poller *p)
 
 	if (p->memory)
 		memory_stop(p->memory);
+	ahead_stop_all(p);
 	for (i = 0; p->devs && i < p->nr_links; i++)
 		own_all_gone(p->links[i]);
 	host_thread_destroy(p->undertaker);
@@ -1490,6 +1520,7 @@ void runs_destroy(struct poller *p)
 		recover_stop(&p->devs[i]);
 		if (p->devs[i].runner)
 			runner_destroy(p->devs[i].runner);
+		back_destroy(&p->devs[i]);
 		gate_destroy(p->devs[i].gate);
 		for (run = p->devs[i].runs; run && run <= run_end(&p->devs[i]); run++) {
 			free(run->remote);

@@ -53,6 +53,10 @@ struct run {
 	uint32_t token;		/* its lane, where each has one task: it may get another one */
 	uint32_t cpus;		/* that it keeps busy, while another thread runs it */
 	struct aside aside;
+	struct work leaves;	/* see back.h */
+	struct host_job back;
+	bool left;		/* its lane may be another one's: @token says nothing */
+	uint64_t lane_ns;	/* that it had it */
 	uint64_t start;		/* ticks */
 	struct arax_launch_range ranges[ARAX_MAX_RANGES];
 	struct runner_buffer buffers[ARAX_MAX_RANGES];
@@ -69,15 +73,16 @@ struct run {
 	bool held;			/* between memory_enter() and memory_settle() */
 	bool over_quota;		/* it did not enter, and may when others have ended */
 	uint64_t settles;		/* before it tried to */
+	struct coming *coming;		/* see ahead.h; NULL: nothing came for it before it began */
 	struct quota_line *quota;	/* see quota.h; NULL: it is no task's that has waited there */
 	bool handed;			/* it has a ticket of its lane */
 	bool follows;			/* started before what it waits for had ended: follow.h */
 };
 
-/* For all of a device, with those that a task which stands aside may have. */
+/* For all of a device, with those that a task which has no lane any more may have. */
 static inline struct run *run_end(const struct poller_device *pd)
 {
-	return pd->runs + pd->nr_runs + pd->max_aside;
+	return pd->runs + pd->nr_runs + pd->nr_spares;
 }
 /* (poller) Of the host's, run->cpus, while another thread runs the task. */
 void run_take_cpus(struct run *run);

@@ -145,11 +145,10 @@ static bool visit(struct poller *p, uint32_t device, uint32_t lane)
 }
 
 /* See door.h for why nothing gets lost. */
-void poller_bring(struct poller *p, struct work *w, uint32_t device, uint32_t lane)
+void poller_come(struct poller *p, uint32_t device, uint32_t lane)
 {
 	uint32_t n;
 
-	work_push(&p->work, w);
 	RACE_POINT();
 	for (n = 0; n < VISITS; n++)
 		if (!work_pending(&p->work) || !door_enter(&p->door) || !visit(p, device, lane))
@@ -157,4 +156,10 @@ void poller_bring(struct poller *p, struct work *w, uint32_t device, uint32_t la
 	/* Others bring without end, and this thread may have been given a task itself. */
 	if (work_pending(&p->work))
 		poller_kick(p);
+}
+
+void poller_bring(struct poller *p, struct work *w, uint32_t device, uint32_t lane)
+{
+	work_push(&p->work, w);
+	poller_come(p, device, lane);
 }

@@ -123,7 +123,11 @@ static int evict_one(struct memory *m, struct memory_device *d, uint64_t bytes, 
 	int err;
 
 	memory_lock(m);
+	d->wanting++;
+	if (d->yielding)
+		pthread_cond_broadcast(&m->settled);
 	victim = save_one(m, d, &err);
+	d->wanting--;
 	if (victim) {
 		if (d->inflation < victim->worth)
 			d->inflation = victim->worth;
@@ -190,6 +194,9 @@ static int drop(struct memory *m, uint32_t device, bool all)
 	int err = 0;
 
 	memory_lock(m);
+	d->wanting++;
+	if (d->yielding)
+		pthread_cond_broadcast(&m->settled);
 	while (!err && d->extents) {
 		e = victim_choose(m, d, &busy);
 		if (!e && busy) {
@@ -216,6 +223,7 @@ static int drop(struct memory *m, uint32_t device, bool all)
 	/* memory_buffer_gone() takes some of them at any time. */
 	while (d->freeing)
 		pthread_cond_wait(&m->settled, &m->lock);
+	d->wanting--;
 	foresee_room(m, d);
 	pthread_mutex_unlock(&m->lock);
 	return err ? -EIO : 0;
@@ -259,6 +267,22 @@ static int alloc(struct memory *m, struct memory_device *d, uint64_t bytes, void
 	}
 }
 
+/*
+ * Nothing has to go for what may not be used, nor shall it make memory scarce, which is when the order of
+ * tasks begins to go by it.
+ */
+static int alloc_ahead(struct memory *m, struct memory_device *d, uint64_t bytes, void *host,
+		       uint64_t *address)
+{
+	const uint64_t most = d->stats.bytes / 16 * TIGHT_FROM;
+	bool room;
+
+	memory_lock(m);
+	room = bytes < most && d->stats.used < most - bytes && !d->tight && !d->freeing;
+	pthread_mutex_unlock(&m->lock);
+	return room ? d->ops.alloc(d->dev, bytes, host, address) : -ENOMEM;
+}
+
 static void widen(const struct memory_device *d, const struct memory_buffer *b, uint64_t *start,
 		  uint64_t *end)
 {
@@ -276,7 +300,7 @@ static void widen(const struct memory_device *d, const struct memory_buffer *b, 
 }
 
 static int extent_create(struct memory *m, struct memory_buffer *b, uint32_t device,
-			 uint64_t start, uint64_t end, struct memory_extent **out)
+			 uint64_t start, uint64_t end, bool ahead, struct memory_extent **out)
 {
 	struct memory_device *d = &m->devices[device];
 	struct memory_extent *e = calloc(1, sizeof(*e));
@@ -284,7 +308,7 @@ static int extent_create(struct memory *m, struct memory_buffer *b, uint32_t dev
 
 	if (!e)
 		return -ENOMEM;
-	err = alloc(m, d, end - start, b->host + start, &e->address);
+	err = (ahead ? alloc_ahead : alloc)(m, d, end - start, b->host + start, &e->address);
 	if (err) {
 		free(e);
 		return err;
@@ -342,5 +366,34 @@ int extent_get(struct memory *m, struct memory_buffer *b, uint32_t device, uint6
 		return 0;
 	if (fit == FIT_WIDE)
 		widen(d, b, &start, &end);
-	return extent_create(m, b, device, start, end, out);
+	return extent_create(m, b, device, start, end, false, out);
+}
+
+struct memory_extent *extent_get_ahead(struct memory *m, struct memory_buffer *b, uint32_t device,
+				       uint64_t start, uint64_t end)
+{
+	struct memory_extent *e = NULL;
+	bool wanted;
+
+	memory_lock(m);
+	wanted = device_is_wanted(m, &m->devices[device]);
+	if (!wanted)
+		e = extent_find(b, device, start, end);
+	if (e) {
+		extent_busy(e);
+		e->bringing++;
+	}
+	pthread_mutex_unlock(&m->lock);
+	if (e || wanted)
+		return e;
+	widen(&m->devices[device], b, &start, &end);
+	if (extent_create(m, b, device, start, end, true, &e))
+		return NULL;
+	memory_lock(m);
+	extent_busy(e);
+	e->bringing++;
+	extent_unpin(e);
+	extent_is_ahead(e);
+	pthread_mutex_unlock(&m->lock);
+	return e;
 }

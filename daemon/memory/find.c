@@ -210,6 +210,7 @@ static void clear_rows(struct memory_extent *e, const struct memory_range *r, ui
 {
 	uint64_t bytes, start = memory_row(r, first, &bytes);
 
+	e->clears++;
 	intervals_clear_rows(&e->valid, start, bytes, r->stride, rows);
 	intervals_clear_rows(&e->dirty, start, bytes, r->stride, rows);
 	extent_dirtied(e);

@@ -35,6 +35,19 @@ static void hull(const struct memory_range *ranges, uint32_t nr, uint32_t of, ui
 	}
 }
 
+void task_hull(const struct memory_range *ranges, uint32_t nr, uint32_t of, uint64_t *start,
+	       uint64_t *end)
+{
+	hull(ranges, nr, of, start, end);
+	/* Something to point at: an empty range has an address too. */
+	if (*start == *end)
+		++*end;
+	if (*end > ranges[of].buffer->bytes) {
+		*end = ranges[of].buffer->bytes;
+		*start = *end - 1;
+	}
+}
+
 struct memory_range *extent_holder(const struct memory_extent *e, uint64_t payer, bool pays)
 {
 	struct memory_range *r;
@@ -125,14 +138,7 @@ static int take_extents(struct memory *m, uint32_t device, struct memory_range *
 	int err;
 
 	for (i = 0; i < nr; i++) {
-		hull(ranges, nr, i, &start, &end);
-		/* Something to point at: an empty range has an address too. */
-		if (start == end)
-			end++;
-		if (end > ranges[i].buffer->bytes) {
-			end = ranges[i].buffer->bytes;
-			start = end - 1;
-		}
+		task_hull(ranges, nr, i, &start, &end);
 		ranges[i].holds = ranges[i].pays = false;
 		err = extent_get(m, ranges[i].buffer, device, start, end, fit,
 				 payer, &ranges[i].extent);
@@ -240,6 +246,21 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 	if (err != -EDQUOT)
 		return 0;
 	return worth ? MEMORY_LATER : err;
+}
+
+bool task_could_pay(struct memory *m, struct memory_owner owner, uint64_t bytes)
+{
+	int err;
+
+	if (!m->charge || !bytes || (m->limit && m->limit(m->charge_arg, owner) == UINT64_MAX))
+		return true;
+	/* No task of this manager's is refused for what is given back at once. */
+	pthread_mutex_lock(&m->charging);
+	err = m->charge(m->charge_arg, owner.id, (int64_t)bytes);
+	if (!err)
+		m->charge(m->charge_arg, owner.id, -(int64_t)bytes);
+	pthread_mutex_unlock(&m->charging);
+	return !err;
 }
 
 void task_refund(struct memory *m, const struct refunds *refunds)
@@ -481,7 +502,7 @@ static struct memory_extent *whole(struct memory *m, uint32_t device, const stru
 	    (r->access & ARAX_OUT && !r->buffer->lazy))
 		return NULL;
 	e = extent_find(r->buffer, device, r->offset, end);
-	if (!e)
+	if (!e || e->bringing)
 		return NULL;
 	if (r->access & ARAX_IN)
 		gap = intervals_gap(&e->valid, r->offset, end, seq, trusted_since(m, r),

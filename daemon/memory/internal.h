@@ -10,6 +10,7 @@
  *   hold.c	a task's extents, all or none
  *   room.c	... those that wait for room, and who may go before them
  *   stage.c	a task's ranges in, its results out
+ *   ahead.c	... in before it has a lane
  *   lazy.c	results that stay where they are, until somebody needs them
  *   foresee.c	what tasks to come will use
  *   upcoming.c	... of one buffer
@@ -74,8 +75,11 @@ struct rate {
  * @filled:	they were the buffer's at some time
  * @dirty:	they are the buffer's, and the host's are not: of one extent at most
  * @pins:	tasks that use it
- * @busy:	who copies dirty bytes from it; @leaving: it goes after that, and is found
- *		by nobody
+ * @busy:	who copies dirty bytes from it, or brings some ahead; @leaving: it goes after that, and
+ *		is found by nobody
+ * @bringing:	of these, who brings some; whoever may write over them meanwhile has to wait
+ * @ahead:	it was made for a task that has no lane, and no task has used it yet
+ * @clears:	times that some of its bytes were made stale
  * @lost:	its device has forgotten it: it is the buffer's alone, to know what @dirty bytes
  *		nobody has
  * @place:	in the tree of its buffer on its device, by @start
@@ -91,7 +95,7 @@ struct rate {
  * @used_next, @used_prev: in the device's list, if there are any users
  * @turn:	among those that may go; if it is @ranked
  * @counted:	in device.busy
- * @worth:	see extent_used(); while it is @ranked, neither it nor @stuck changes
+ * @worth:	see extent_used(); while it is @ranked, neither it nor @stuck nor @ahead changes
  * @next_use, @next_adds: what foresee_next() said since it is @ranked, and buffer.adds then
  * @load:	held by whoever copies in
  */
@@ -105,7 +109,10 @@ struct memory_extent {
 	uint32_t device;
 	uint32_t pins;
 	uint32_t busy;
+	uint32_t bringing;
+	uint64_t clears;
 	bool leaving;
+	bool ahead;
 	bool lost;
 	bool silent;
 	bool stuck;
@@ -144,6 +151,7 @@ struct memory_wait {
  * @registered: of these, those that did
  * @copies:	of parts of it, either way; as far as anybody counts
  * @leaving:	extents of it that are
+ * @kept:	by memory_buffer_keep()
  * @on:	its extents, by device
  * @flushing:	held by whoever copies from its extents to the host
  * @upcoming:	what tasks to come will use of it
@@ -159,6 +167,7 @@ struct memory_buffer {
 	uint32_t copies;
 	bool lazy;
 	uint32_t leaving;
+	uint32_t kept;
 	pthread_mutex_t flushing;
 	struct treap_root *on;
 	struct upcoming upcoming;
@@ -182,6 +191,9 @@ struct memory_buffer {
  * @full:	it has been full since it is tight
  * @strangers:	devices (bits) that it could not copy from; those behind the 64th count as such
  * @lent:	other devices copy from it so many times just now
+ * @loading:	inputs of tasks that have a lane are on their way to it, so many
+ * @wanting:	so many look for something that can go
+ * @yielding:	somebody waits for the end of @loading, or for @wanting
  */
 struct memory_device {
 	bool present;
@@ -201,6 +213,9 @@ struct memory_device {
 	double inflation;
 	uint64_t strangers;
 	uint32_t lent;
+	uint32_t loading;
+	uint32_t wanting;
+	uint32_t yielding;
 	struct rate in, out;
 	struct rate *direct;
 	struct memory_stats stats;
@@ -391,6 +406,18 @@ enum extent_fit { FIT_WIDE, FIT_ROOM, FIT_QUOTA };
  */
 int extent_get(struct memory *m, struct memory_buffer *b, uint32_t device, uint64_t start,
 	       uint64_t end, enum extent_fit fit, uint64_t payer, struct memory_extent **out);
+/*
+ * (entering) The same for a task that has no lane: busy, not pinned, and in memory that is free and
+ * not scarce.  NULL: there is none.
+ */
+struct memory_extent *extent_get_ahead(struct memory *m, struct memory_buffer *b, uint32_t device,
+				       uint64_t start, uint64_t end);
+/* (locked) Tasks wait for room on the device, or nobody is to wait any more. */
+static inline bool device_is_wanted(const struct memory *m, const struct memory_device *d)
+{
+	return d->first || d->wanting || m->stopped;
+}
+
 /* (locked) A range that pays for @e, or at least holds it, for @payer. */
 struct memory_range *extent_holder(const struct memory_extent *e, uint64_t payer, bool pays);
 /* (locked) It was used: it is worth what it would cost to have it back. */
@@ -419,6 +446,11 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 /* (locked) The end of that. */
 void task_release(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		  struct refunds *refunds);
+/* The bytes that range @of of a task has to share an extent with. */
+void task_hull(const struct memory_range *ranges, uint32_t nr, uint32_t of, uint64_t *start,
+	       uint64_t *end);
+/* Whether its owner could pay for @bytes more, if it held them now. */
+bool task_could_pay(struct memory *m, struct memory_owner owner, uint64_t bytes);
 /* After it, without the lock. */
 void task_refund(struct memory *m, const struct refunds *refunds);
 
@@ -437,6 +469,37 @@ void room_no_wait(struct memory *m, struct memory_device *d, struct memory_wait 
 /* room.c (locked): it has its first user; none any more. */
 void room_used(struct memory_device *d, struct memory_extent *e);
 void room_unused(struct memory_extent *e);
+
+/**
+ * struct bringing - a task's inputs, to a device
+ * @lane:	whose thread does it
+ * @seq:	the task's, in its graph
+ * @until:	what comes is for tasks that were added before that
+ * @born:	when that began: of all rows, so that they can become one
+ * @most:	bytes at a time
+ * @input:	it reads the range at hand; else bytes are brought that it leaves as they are
+ * @patient:	it may wait for others' copies: it has no other task in hand
+ * @ahead:	the task has no lane yet
+ */
+struct bringing {
+	uint32_t lane;
+	uint64_t seq;
+	uint64_t until;
+	uint64_t born;
+	uint64_t most;
+	bool input;
+	bool patient;
+	bool ahead;
+};
+
+/*
+ * stage.c (load): the first bytes of start..end of @r that are not on its extent.  1: they are now; 0: all
+ * are; or an error.
+ */
+int load_piece(struct memory *m, struct memory_range *r, struct bringing *b, uint64_t start,
+	       uint64_t end);
+/* stage.c: once for each buffer and device; whoever comes meanwhile copies without. */
+void register_host(struct memory *m, uint32_t device, struct memory_buffer *b);
 
 /* Between an extent and the host.  0, or what the device returned. */
 int extent_copy(struct memory *m, const struct memory_extent *e, uint32_t lane, bool in,
@@ -482,6 +545,8 @@ void extent_pin(struct memory_extent *e);
 void extent_unpin(struct memory_extent *e);
 void extent_busy(struct memory_extent *e);
 void extent_idle(struct memory_extent *e);
+/* victim.c (locked): it was made for a task that has no lane, and goes before all others. */
+void extent_is_ahead(struct memory_extent *e);
 /* victim.c (locked): it could not be saved. */
 void extent_stuck(struct memory_extent *e);
 /* victim.c (locked): it is not on its device any more. */

@@ -246,6 +246,21 @@ void memory_buffer_lazy(struct memory_buffer *b)
 	b->lazy = true;
 }
 
+void memory_buffer_keep(struct memory *m, struct memory_buffer *b)
+{
+	memory_lock(m);
+	b->kept++;
+	pthread_mutex_unlock(&m->lock);
+}
+
+void memory_buffer_let_go(struct memory *m, struct memory_buffer *b)
+{
+	memory_lock(m);
+	b->kept--;
+	pthread_cond_broadcast(&m->settled);
+	pthread_mutex_unlock(&m->lock);
+}
+
 bool memory_is_lazy(const struct memory_buffer *b)
 {
 	return b->lazy;
@@ -261,7 +276,7 @@ void memory_buffer_gone(struct memory *m, struct memory_buffer *b)
 	memory_lock(m);
 	foresee_gone(m, b);
 	for (;;) {
-		while (b->leaving)
+		while (b->leaving || b->kept)
 			pthread_cond_wait(&m->settled, &m->lock);
 		e = look_first(&all);
 		if (!e)
@@ -294,6 +309,7 @@ static void forget_hull(const struct memory_buffer *b, uint64_t start, uint64_t 
 	struct memory_extent *e;
 
 	for (e = look_first(&l); e; e = look_next(&l, e)) {
+		e->clears++;
 		for (at = start; intervals_first(&e->dirty, at, end, &from, &to, &born); at = to)
 			intervals_clear(&e->valid, at, from);
 		intervals_clear(&e->valid, at, end);
@@ -399,6 +415,19 @@ uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memo
 		if (ranges[i].access & 2 && !(ranges[i].buffer && ranges[i].buffer->lazy))
 			ns += rate_ns(&d->out, ranges[i].length * ranges[i].count);
 	}
+	pthread_mutex_unlock(&m->lock);
+	return (uint64_t)ns;
+}
+
+uint64_t memory_back_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
+			uint32_t nr)
+{
+	double ns = 0;
+
+	memory_lock(m);
+	for (uint32_t i = 0; i < nr; i++)
+		if (ranges[i].access & 2 && !ranges[i].buffer->lazy)
+			ns += rate_ns(&m->devices[device].out, ranges[i].length * ranges[i].count);
 	pthread_mutex_unlock(&m->lock);
 	return (uint64_t)ns;
 }

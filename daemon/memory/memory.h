@@ -238,6 +238,39 @@ int memory_try_enter(struct memory *m, uint32_t device, uint32_t lane, struct me
 int memory_enter_ready(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		       uint64_t seq, struct memory_owner owner);
 
+/**
+ * struct memory_ahead - a task whose inputs come before it has a lane
+ * @seq, @owner: as of memory_enter()
+ * @last:	of the task that was added last; those up to there trust what comes
+ * @beside:	bytes that were brought so for other tasks of its tenant which have not begun: it has to be
+ *		allowed as much as all of them
+ * @piece:	bytes at a time, for which who needs room, or that extent, may have to wait
+ * @go_on:	whether anybody wants it still; called from memory_bring().  Its answer is no before the task
+ *		begins on that device, or one that comes after it on any, and stays no
+ */
+struct memory_ahead {
+	uint64_t seq;
+	uint64_t last;
+	struct memory_owner owner;
+	uint64_t beside;
+	uint64_t piece;
+	bool (*go_on)(void *arg);
+	void *arg;
+};
+
+/*
+ * Bring what the task needs to @device; @ranges are a copy, for this alone.
+ *
+ * It is ready: nobody but itself writes there before it has ended.  It may begin meanwhile, here or
+ * elsewhere, or end without having begun.  Takes memory that is free; what a task needs goes first.  What can't be
+ * had is not brought.  Its buffers are kept (memory_buffer_keep()) meanwhile.
+ */
+void memory_bring(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
+		  const struct memory_ahead *a);
+/* memory_buffer_gone() waits until it is let go: which it is soon, once no task uses it. */
+void memory_buffer_keep(struct memory *m, struct memory_buffer *b);
+void memory_buffer_let_go(struct memory *m, struct memory_buffer *b);
+
 /* Any thread: another number each time that tasks have given back what was paid for. */
 uint64_t memory_settles(const struct memory *m);
 
@@ -338,6 +371,10 @@ uint32_t memory_trust(const struct memory *m, uint64_t context);
  */
 uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
 			    uint32_t nr, uint64_t seq);
+
+/* Time to take the results of a task that ran back to the host; ns. */
+uint64_t memory_back_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
+			uint32_t nr);
 
 /**
  * memory_reach_ns - time until what @device lacks of @ranges' inputs would be there; ns

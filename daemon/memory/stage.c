@@ -117,20 +117,6 @@ static struct memory_extent *least_lent(struct memory *m, const struct memory_ex
 	return best;
 }
 
-/**
- * struct bringing - a task's inputs, to a device
- * @lane:	whose thread does it
- * @seq:	the task's, in its graph
- * @born:	when that began: of all rows, so that they can become one
- * @input:	it reads the range at hand; else bytes are brought that it leaves as they are
- * @patient:	it may wait for others' copies
- */
-struct bringing {
-	uint32_t lane;
-	uint64_t seq, born;
-	bool input, patient;
-};
-
 /*
  * What begins at @start and is on another device alone, from there; the host goes on without it.
  * False: it has to come by way of the host.  @end: up to where that is done, or holds.
@@ -200,45 +186,80 @@ static int bring(struct memory *m, struct memory_extent *e, const struct bringin
 	return err ? err : extent_copy(m, e, b->lane, true, start, *end);
 }
 
-/* Copy in what of a row is not there: as an input, or for the first time. */
-static int load_row(struct memory *m, struct memory_range *r, struct bringing *b,
-		    uint64_t start, uint64_t end)
+/*
+ * (locked) start..@*end of a range are missing and will be brought, or the first of them.  Who has a
+ * lane goes before who has none.
+ */
+static void begin_piece(struct memory *m, const struct memory_extent *e, const struct bringing *b,
+			uint64_t start, uint64_t *end)
 {
-	uint64_t born, gap_start, gap_end;
+	if (b->most && *end - start > b->most)
+		*end = start + b->most;
+	m->devices[e->device].loading += !b->ahead;
+}
+
+/* (locked) */
+static void end_piece(struct memory *m, const struct memory_extent *e, const struct bringing *b)
+{
+	struct memory_device *d = &m->devices[e->device];
+
+	d->loading -= !b->ahead;
+	/* Others may copy it from here. */
+	if (e->buffer->lazy || (d->yielding && !d->loading))
+		pthread_cond_broadcast(&m->settled);
+}
+
+int load_piece(struct memory *m, struct memory_range *r, struct bringing *b, uint64_t start,
+	       uint64_t end)
+{
+	uint64_t born, clears, gap_start, gap_end;
 	struct memory_extent *e = r->extent;
 	bool gap;
 	int err;
 
-	for (;;) {
-		memory_lock(m);
-		/* What came before that is not trusted. */
-		if (!b->born || b->born < trusted_since(m, r))
-			b->born = ++m->clock;
-		born = b->born;
-		trust_readers(e, start, end, born);
-		if (b->input)
-			gap = intervals_gap(&e->valid, start, end, b->seq,
-					    trusted_since(m, r), &gap_start, &gap_end);
-		else
-			gap = intervals_gap(&e->filled, start, end, 0, 0, &gap_start, &gap_end);
-		pthread_mutex_unlock(&m->lock);
-		if (!gap)
-			return 0;
-		err = bring(m, e, b, gap_start, &gap_end);
-		if (err)
-			return err;
+	memory_lock(m);
+	/* What came before that is not trusted. */
+	if (!b->born || b->born < trusted_since(m, r))
+		b->born = ++m->clock;
+	born = b->born;
+	trust_readers(e, start, end, born);
+	if (b->input)
+		gap = intervals_gap(&e->valid, start, end, b->seq, trusted_since(m, r), &gap_start,
+				    &gap_end);
+	else
+		gap = intervals_gap(&e->filled, start, end, 0, 0, &gap_start, &gap_end);
+	if (gap)
+		begin_piece(m, e, b, gap_start, &gap_end);
+	clears = e->clears;
+	pthread_mutex_unlock(&m->lock);
+	if (!gap)
+		return 0;
+	err = bring(m, e, b, gap_start, &gap_end);
+	memory_lock(m);
+	/* It may have run elsewhere meanwhile, and others after it: of that nothing is known. */
+	if (!err && b->ahead && e->clears != clears)
+		err = -ESTALE;
+	if (!err) {
 		r->moved += gap_end - gap_start;
-		memory_lock(m);
 		err = intervals_set(&e->filled, gap_start, gap_end, FOREVER, FOREVER);
-		if (!err && b->input)
-			err = intervals_set(&e->valid, gap_start, gap_end, FOREVER, born);
-		/* Others may copy it from here. */
-		if (e->buffer->lazy)
-			pthread_cond_broadcast(&m->settled);
-		pthread_mutex_unlock(&m->lock);
-		if (err)
-			return err;
 	}
+	if (!err && b->input)
+		err = intervals_set(&e->valid, gap_start, gap_end,
+				    e->buffer->lazy ? FOREVER : b->until, born);
+	end_piece(m, e, b);
+	pthread_mutex_unlock(&m->lock);
+	return err ? err : 1;
+}
+
+/* Copy in what of a row is not there: as an input, or for the first time. */
+static int load_row(struct memory *m, struct memory_range *r, struct bringing *b,
+		    uint64_t start, uint64_t end)
+{
+	int err;
+
+	while ((err = load_piece(m, r, b, start, end)) > 0)
+		;
+	return err;
 }
 
 static int load(struct memory *m, struct memory_range *r, struct bringing *b)
@@ -308,8 +329,7 @@ static void forget(const struct memory_range *r)
 	}
 }
 
-/* Once for each buffer and device; whoever comes meanwhile copies without. */
-static void register_host(struct memory *m, uint32_t device, struct memory_buffer *b)
+void register_host(struct memory *m, uint32_t device, struct memory_buffer *b)
 {
 	const struct memory_device *d = &m->devices[device];
 	uint64_t bit = 1ull << (device & 63);
@@ -332,7 +352,9 @@ static int enter(struct memory *m, uint32_t device, uint32_t lane, struct memory
 		 uint32_t nr, uint64_t seq, struct memory_owner owner,
 		 const struct memory_until *until)
 {
-	struct bringing b = { .lane = lane, .seq = seq, .patient = until };
+	struct bringing b = {
+		.lane = lane, .seq = seq, .until = FOREVER, .patient = until,
+	};
 	struct refunds refunds;
 	uint32_t i;
 	int err;

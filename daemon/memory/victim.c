@@ -14,8 +14,8 @@ static struct memory_extent *extent_of(const struct treap *t)
 }
 
 /*
- * What could not be saved goes last; before that, who is needed last; of these, who is worth
- * least; of these, who came last.
+ * What could not be saved goes last; first, what was made for a task that has no lane; between them, who
+ * is needed last; of these, who is worth least; of these, who came last.
  */
 static int compare(const struct treap *a, const struct treap *b)
 {
@@ -23,6 +23,8 @@ static int compare(const struct treap *a, const struct treap *b)
 
 	if (e->stuck != o->stuck)
 		return o->stuck ? -1 : 1;
+	if (e->ahead != o->ahead)
+		return e->ahead ? -1 : 1;
 	if (e->next_use != o->next_use)
 		return e->next_use > o->next_use ? -1 : 1;
 	if (e->worth != o->worth)
@@ -73,6 +75,7 @@ void extent_pin(struct memory_extent *e)
 {
 	e->pins++;
 	used_otherwise(e);
+	e->ahead = false;
 }
 
 void extent_unpin(struct memory_extent *e)
@@ -91,6 +94,17 @@ void extent_idle(struct memory_extent *e)
 {
 	e->busy--;
 	used_otherwise(e);
+}
+
+void extent_is_ahead(struct memory_extent *e)
+{
+	bool ranked = e->ranked;
+
+	if (ranked)
+		leave(e);
+	e->ahead = true;
+	if (ranked)
+		enter(e);
 }
 
 void extent_stuck(struct memory_extent *e)
@@ -135,15 +149,25 @@ struct memory_extent *victim_choose(struct memory *m, struct memory_device *d, b
 	return e;
 }
 
-/* (locked) The first that is needed at @to or before, but not before @from. */
-static struct memory_extent *needed(struct memory_device *d, uint64_t from, uint64_t to, bool stuck)
+/* (locked) The first of one sort that is needed at @to or before, but not before @from. */
+static struct memory_extent *needed_of(struct memory_device *d, uint64_t from, uint64_t to,
+				       bool stuck, bool ahead)
 {
 	const struct memory_extent key = {
-		.stuck = stuck, .next_use = to, .worth = -1, .number = UINT64_MAX,
+		.stuck = stuck, .ahead = ahead, .next_use = to, .worth = -1, .number = UINT64_MAX,
 	};
 	struct memory_extent *e = extent_of(treap_from(&d->victims, &key.turn, &by_turn));
 
-	return e && e->stuck == stuck && e->next_use >= from ? e : NULL;
+	return e && e->stuck == stuck && e->ahead == ahead && e->next_use >= from ? e : NULL;
+}
+
+static struct memory_extent *needed(struct memory_device *d, uint64_t from, uint64_t to)
+{
+	struct memory_extent *e = NULL;
+
+	for (uint32_t sort = 0; !e && sort < 4; sort++)
+		e = needed_of(d, from, to, sort & 1, sort & 2);
+	return e;
 }
 
 void victims_look_again(struct memory *m, struct memory_device *d, uint64_t from, uint64_t to)
@@ -151,7 +175,7 @@ void victims_look_again(struct memory *m, struct memory_device *d, uint64_t from
 	struct memory_extent *e;
 	uint32_t looks = 0;
 
-	while ((e = needed(d, from, to, false)) || (e = needed(d, from, to, true))) {
+	while ((e = needed(d, from, to))) {
 		e->next_adds = 0;
 		move(e, UPCOMING_NEVER);
 		if (++looks % MEMORY_AT_ONCE == 0)
@@ -169,9 +193,10 @@ static struct memory_extent *choose_plainly(const struct memory_device *d)
 		if (e->pins || e->busy)
 			continue;
 		next = foresee_is_known(e) ? e->next_use : foresee_next(e);
-		if (!first || (e->stuck != first->stuck && first->stuck) ||
-		    (e->stuck == first->stuck &&
-		     (next > last || (next == last && e->worth < first->worth)))) {
+		if (first && (e->stuck != first->stuck ? e->stuck : first->ahead && !e->ahead))
+			continue;
+		if (!first || e->stuck != first->stuck || e->ahead != first->ahead ||
+		    next > last || (next == last && e->worth < first->worth)) {
 			first = e;
 			last = next;
 		}

@@ -63,6 +63,8 @@ void stats_log(const struct poller *p)
 		   log_u64("late", READ(p->stats.late)),
 		   log_u64("made_way", READ(p->stats.aside)),
 		   log_u64("followed", READ(p->stats.followed)),
+		   log_u64("ahead", READ(p->stats.ahead)),
+		   log_u64("left", READ(p->stats.left)),
 		   log_u64("stayed", READ(p->stats.stayed)),
 		   log_u64("lone", READ(p->stats.lone)),
 		   log_u64("plans", sched_plans(p->sched)),

@@ -7,6 +7,7 @@
  *   program.c	a tenant's programs and their turn
  *   share.c	the tenants' parts: weights and maxima
  *   follow.c	tasks whose data is there, where memory is short
+ *   next.c	who would be given a busy device next
  *   model.c	run times learnt
  *   regress.c	... and what they say of other sizes
  *   policy_*.c	which device: see policy.h
@@ -490,6 +491,10 @@ uint64_t program_turn_at(struct sched *s, struct sched_flow *f, const struct sch
 
 /* sched.c: the tenant, made if need be; NULL: no memory */
 struct sched_flow *flow_get(struct sched *s, uint64_t tenant);
+/* What an unknown run time is charged as until it is known. */
+#define SCHED_GUESS_NS	1000
+/* sched.c: whether that is where the policy would have it, if it could choose now, or had to. */
+bool sched_would_have(struct sched *s, struct graph_node *n, uint32_t device, uint64_t now_ns);
 /* sched.c: maxima have changed. */
 void sched_wake_all(struct sched *s);
 

@@ -143,7 +143,7 @@ static void on_its_way(struct sched *s, struct outlook *o, const struct graph_no
 {
 	const struct sched_lane *l = &s->devices[n->device].lane[n->sched.lane];
 
-	if (l->tasks == 1 && (double)l->until + longest > o->ends_ns)
+	if (!n->sched.left && l->tasks == 1 && (double)l->until + longest > o->ends_ns)
 		o->ends_ns = (double)l->until + longest;
 }
 

@@ -204,7 +204,9 @@ static bool look_at_running(struct look *l, const struct graph_node *n)
 	const struct sched_lane *lane = &l->s->devices[n->device].lane[n->sched.lane];
 
 	l->from = LIST_NONE;
-	l->until_ns = lane->until > l->now_ns ? (double)(lane->until - l->now_ns) : 0;
+	l->until_ns = 0;
+	if (!n->sched.left && lane->until > l->now_ns)
+		l->until_ns = (double)(lane->until - l->now_ns);
 	for (uint32_t i = 0; i < n->d.nr_ranges; i++) {
 		struct list_item *item = item_of(l, n, i);
 

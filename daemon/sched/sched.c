@@ -44,9 +44,6 @@
 /* Programs of one tenant that have begun something, of which the others go first. */
 #define LOOK_BEGUN	64
 
-/* What an unknown run time is charged as until it is known. */
-#define GUESS_NS	1000
-
 /* A pick that found nothing is repeated after this, as time itself decides. */
 #define STUCK_NS	100000
 
@@ -298,6 +295,7 @@ static void lane_take(struct sched *s, struct graph_node *n, uint32_t lane, uint
 	l->tasks++;
 	l->unsure += !n->sched.predicted_ns;
 	n->sched.lane = lane;
+	n->sched.left = false;
 }
 
 static void lane_give(struct sched *s, struct graph_node *n, uint64_t run_ns)
@@ -1426,7 +1424,7 @@ static uint64_t capacity_take(struct sched *s, struct graph_node *n, uint64_t la
 			      uint64_t now_ns)
 {
 	struct sched_device *d = &s->devices[n->device];
-	uint64_t ns = n->sched.predicted_ns ? n->sched.predicted_ns : GUESS_NS, begin, at;
+	uint64_t ns = n->sched.predicted_ns ? n->sched.predicted_ns : SCHED_GUESS_NS, begin, at;
 
 	n->sched.part = s->ops.part(s->arg, n, n->device);
 	if (!n->sched.part)
@@ -1458,7 +1456,7 @@ static void placed(struct sched *s, struct graph_node *n, uint32_t lane, uint64_
 		f->started--;
 	}
 	n->sched.predicted_ns = predicted;
-	predicted = predicted ? predicted : GUESS_NS;
+	predicted = predicted ? predicted : SCHED_GUESS_NS;
 	if (__builtin_expect(f->account.vtime > SCHED_FAR, 0))
 		rebase(s);
 	if (__builtin_expect(!level_is_at(s, &s->levels, &f->account, n->device, 0), 0)) {
@@ -1513,8 +1511,7 @@ static uint64_t may_book(struct sched *s, struct graph_node *n, uint32_t device,
 	return ns;
 }
 
-/* Whether that is where the policy would have it, if it could choose now, or had to. */
-static bool would_choose(struct sched *s, struct graph_node *n, uint32_t device, uint64_t now_ns)
+bool sched_would_have(struct sched *s, struct graph_node *n, uint32_t device, uint64_t now_ns)
 {
 	bool would, choice = false;
 
@@ -1549,7 +1546,7 @@ int sched_book(struct sched *s, struct graph_node *node, uint32_t device, uint32
 	node->sched.flow = f;
 	ns = may_book(s, node, device, lane);
 	if (!ns || (f->capped && cap_until(s, f) > now_ns) ||
-	    !would_choose(s, node, device, now_ns)) {
+	    !sched_would_have(s, node, device, now_ns)) {
 		node->sched.flow = NULL;
 		node->sched.program = NULL;
 		return -EAGAIN;
@@ -1607,7 +1604,7 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns)
 /* Replace what was charged at the pick by what it was. */
 static inline void charge_ran(struct sched *s, const struct graph_node *node, uint64_t run_ns)
 {
-	uint64_t guess = node->sched.predicted_ns ? node->sched.predicted_ns : GUESS_NS;
+	uint64_t guess = node->sched.predicted_ns ? node->sched.predicted_ns : SCHED_GUESS_NS;
 	struct sched_flow *f = node->sched.flow;
 
 	f->account.vtime += virtual_ns(s, f, run_ns);
@@ -1619,6 +1616,13 @@ static inline void charge_ran(struct sched *s, const struct graph_node *node, ui
 		cap_charge(s, f, run_ns, guess);
 }
 
+void sched_leave(struct sched *s, struct graph_node *node, uint64_t run_ns)
+{
+	lane_give(s, node, run_ns);
+	node->sched.left = true;
+	s->stuck = false;
+}
+
 void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 		  bool learn)
 {
@@ -1626,7 +1630,8 @@ void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 	struct sched_flow *f = node->sched.flow;
 
 	charge_all(s);
-	lane_give(s, node, run_ns);
+	if (__builtin_expect(!node->sched.left, 1))
+		lane_give(s, node, run_ns);
 	charge_ran(s, node, run_ns);
 	f->device_ns += run_ns;
 	p->running--;

@@ -289,6 +289,14 @@ struct graph_node *sched_pick(struct sched *s, uint64_t now_ns);
 void sched_finish(struct sched *s, struct graph_node *node, uint64_t run_ns,
 		  bool learn);
 
+/**
+ * sched_leave - a picked task gives its lane to others, and will finish
+ * @run_ns: that it held the lane
+ *
+ * What it has to do yet is done beside them; sched_finish() charges all of it.
+ */
+void sched_leave(struct sched *s, struct graph_node *node, uint64_t run_ns);
+
 /* Before others of its tenant take turns with it, a task may have run for this long. */
 #define SCHED_LONG_NS	1000000000ull
 
@@ -311,6 +319,19 @@ void sched_progress(struct sched *s, struct graph_node *node, uint64_t ran_ns, u
 int sched_book(struct sched *s, struct graph_node *node, uint32_t device, uint32_t lane,
 	       uint64_t now_ns);
 #define SCHED_BOOK_NS	5000000
+
+/**
+ * sched_next - who would be given a busy device next
+ * @nodes:	up to @max of them, by whose turn comes first as things are now
+ *
+ * Of the tasks that are queued and have not begun those that the policy would have on @device if it had a
+ * lane; of a policy that can't be asked, those that no other device can run.  They stay where they are,
+ * and may go elsewhere after all.  Returns how many; 0 if the device has an idle lane.
+ */
+uint32_t sched_next(struct sched *s, uint32_t device, struct graph_node **nodes, uint32_t max,
+		    uint64_t now_ns);
+/* So many can be asked for. */
+#define SCHED_NEXT	4u
 
 /* For tasks that have made way, where the task at hand would be one of them. */
 enum sched_room {

@@ -3,6 +3,7 @@
 #ifndef ARAXD_SCHED_TASK_H
 #define ARAXD_SCHED_TASK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct sched_flow;
@@ -27,6 +28,7 @@ struct sched_program;
  * @outlook:	which outlook @way_ns is of (outlook.h); 0: of none
  * @place:	which one of several graphs it is in: contexts are numbered in each
  * @kernel:	of a launch: which kernel it is in all graphs; 0: as @d.kernel has it
+ * @left:	its lane may be another one's already, see sched_leave()
  * @work:	of a launch: how much it is, as is known of its kernel; 0: see sched_work()
  * @way_ns:	from its begin to the end of its program, as far as that was submitted
  * @seat:	the same word if @outlook is a plan's: which of its tasks it is (plan.h)
@@ -51,6 +53,7 @@ struct sched_task {
 	};
 	uint32_t place;
 	uint32_t kernel;
+	bool left;
 	uint64_t work;
 };
 

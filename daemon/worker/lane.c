@@ -74,7 +74,8 @@ static void note_reason(struct runner_task *t)
 		reason_take(t->reason);
 }
 
-static void run_staged(struct runner *r, struct runner_task *t)
+/* False: the task is somebody else's now. */
+static bool run_staged(struct runner *r, struct runner_task *t)
 {
 	uint64_t start = t->enter ? now_ns() : 0, ran;
 	long seen = 0;
@@ -90,6 +91,11 @@ static void run_staged(struct runner *r, struct runner_task *t)
 		runner_run(r, t);
 		t->lost_cpu = lost_cpu(t, &seen);
 		ran = t->leave ? now_ns() : 0;
+		t->hold_ns = ran - start;
+		if (t->hand_over && t->hand_over(t)) {
+			atomic_fetch_sub_explicit(&r->busy, 1, memory_order_relaxed);
+			return false;
+		}
 		if (t->leave)
 			t->result = t->leave(t, t->result);
 		t->leave_ns = t->leave ? now_ns() - ran : 0;
@@ -97,6 +103,7 @@ static void run_staged(struct runner *r, struct runner_task *t)
 	note_reason(t);
 	t->hold_ns = t->enter ? now_ns() - start - turn_paused_ns(t) : t->wall_ns;
 	atomic_fetch_sub_explicit(&r->busy, 1, memory_order_relaxed);
+	return true;
 }
 
 static bool has_come(const void *arg)
@@ -376,8 +383,8 @@ static void lane_main(struct lane *lane)
 
 	while (this_lane == lane && (t = next_task(lane))) {
 		pool_keep_for(t);
-		run_staged(lane->runner, t);
-		t->done(t);
+		if (run_staged(lane->runner, t))
+			t->done(t);
 		if (this_lane == lane && !await_next(lane))
 			pool_keep_no_more(lane);
 	}

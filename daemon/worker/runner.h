@@ -113,6 +113,9 @@ enum runner_want { RUNNER_WANT_NOTHING, RUNNER_WANT_WAY, RUNNER_WANT_END };
  * @enter, @leave: on the lane's thread around a run by runner_submit(): @enter
  *		returns 0 or a negative errno, then the task does not run; @leave is
  *		given the kernel's result and returns the task's.  NULL: none
+ * @hand_over:	on the lane's thread, after a kernel by runner_submit() on a lane without others ahead:
+ *		true: its @leave and @done are called by somebody else, who has the task from then on,
+ *		and the lane goes on without it.  NULL: never
  * @result:	out
  * @device_ns:	out: by the device's clock where it has one, else @wall_ns
  * @wall_ns:	out: how long the kernel took its thread
@@ -163,6 +166,7 @@ struct runner_task {
 	bool lost_cpu;
 	int (*enter)(struct runner_task *task);
 	int (*leave)(struct runner_task *task, int result);
+	bool (*hand_over)(struct runner_task *task);
 	void (*done)(struct runner_task *task);
 	struct runner_task *next;
 	char *why;

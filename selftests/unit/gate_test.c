@@ -91,6 +91,33 @@ static int end(struct task *t)
 	return t->result;
 }
 
+START_TEST(who_tries_does_not_wait)
+{
+	struct task a, other;
+
+	ck_assert(!gate_try_enter(g, 0));
+	start(&a, 1, 0);
+	await_inside(&a);
+	ck_assert(!gate_try_enter(g, 2));
+	ck_assert(gate_try_enter(g, 1));
+	ck_assert(gate_try_enter(g, 0));
+	gate_leave(g);
+	/* Nor is anybody to wait for it longer than he must. */
+	start(&other, 2, 0);
+	await_waiting(1);
+	ck_assert(!gate_try_enter(g, 1));
+	ck_assert_int_eq(end(&a), 0);
+	ck_assert(!is_inside(&other));
+	gate_leave(g);
+	await_inside(&other);
+	ck_assert_int_eq(end(&other), 0);
+	ck_assert(gate_try_enter(g, 2));
+	gate_leave(g);
+	gate_stop(g);
+	ck_assert(!gate_try_enter(g, 2));
+}
+END_TEST
+
 START_TEST(one_configuration_at_a_time)
 {
 	struct task a, b, other, any;
@@ -258,6 +285,7 @@ int main(void)
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, one_configuration_at_a_time);
+	tcase_add_test(c, who_tries_does_not_wait);
 	tcase_add_test(c, a_switch_waits_for_its_price);
 	tcase_add_test(c, nobody_waits_for_ever);
 	tcase_add_test(c, a_failure_leaves_none);

@@ -8,6 +8,7 @@
  * is under way so must all of memory.  In between the client writes where no
  * task is at work, others write before they signal a timeline, tasks fail,
  * copies fail in both directions, devices are emptied and lost, and are too small for all of it.
+ * The inputs of some come to some device before they begin, while they do, or after that.
  * Some buffers are lazy: the client, and tasks on the host, have their bytes brought before they
  * use them.
  *
@@ -34,6 +35,7 @@
 #define HOST		DEVICES		/* the place of tasks that run in place */
 #define SLOTS		48
 #define THREADS		4
+#define BRINGERS	2
 #define RANGES		4
 #define HULL		3000u		/* of a range, at most */
 #define KIB		1024u
@@ -46,9 +48,28 @@ static const uint64_t device_bytes[DEVICES] = { 24 * KIB, 40 * KIB, 64 * KIB };
 
 enum kind { KERNEL, COPY, FILL };
 
+struct task;
+
+/**
+ * struct bring - what a task needs, to a device
+ * @stop:	its task, or a later one, may be at work
+ * @users:	who has it: a bringer, and its task until it has ended
+ */
+struct bring {
+	struct bring *next;
+	uint32_t device;
+	uint32_t nr;
+	uint64_t seq, last;
+	struct memory_range ranges[RANGES];
+	atomic_bool stop;
+	atomic_uint users;
+};
+
 struct task {
 	enum kind kind;
 	bool live;
+	bool held;		/* it is ready, and its bytes may come */
+	struct bring *bring;
 	bool fails;
 	bool blocked;
 	bool in_order;
@@ -88,6 +109,16 @@ static struct {
 	struct task *ended;
 	bool stop;
 } pool;
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t more;
+	struct bring *first, **last;
+	bool stop;
+} brings;
+
+static atomic_uint bringing[DEVICES];	/* of each, under way or queued */
+static atomic_uint brought;		/* bytes */
 
 static uint32_t draw(uint32_t n)
 {
@@ -332,6 +363,95 @@ static void *work(void *arg)
 }
 
 /* ------------------------------------------------------------------ */
+/* What comes ahead                                                    */
+
+static bool is_wanted(void *arg)
+{
+	struct bring *b = arg;
+
+	return !atomic_load(&b->stop);
+}
+
+static void bring_let_go(struct bring *b)
+{
+	if (atomic_fetch_sub(&b->users, 1) == 1)
+		free(b);
+}
+
+static void bring(struct bring *b)
+{
+	const struct memory_ahead a = {
+		.seq = b->seq, .last = b->last, .owner = nobody, .piece = 500, .go_on = is_wanted, .arg = b,
+	};
+	uint64_t moved = 0;
+
+	memory_bring(m, b->device, b->ranges, b->nr, &a);
+	for (uint32_t i = 0; i < b->nr; i++) {
+		moved += b->ranges[i].moved;
+		memory_buffer_let_go(m, b->ranges[i].buffer);
+	}
+	atomic_fetch_add(&brought, (uint32_t)moved);
+	atomic_fetch_sub(&bringing[b->device], 1);
+	bring_let_go(b);
+}
+
+static void *bring_all(void *arg)
+{
+	struct bring *b;
+
+	(void)arg;
+	for (;;) {
+		pthread_mutex_lock(&brings.lock);
+		while (!brings.first && !brings.stop)
+			pthread_cond_wait(&brings.more, &brings.lock);
+		b = brings.first;
+		if (b)
+			brings.first = b->next;
+		if (!brings.first)
+			brings.last = &brings.first;
+		pthread_mutex_unlock(&brings.lock);
+		if (!b)
+			return NULL;
+		bring(b);
+	}
+}
+
+/* Mostly where it will run. */
+static void begin_to_bring(struct task *t)
+{
+	struct bring *b = calloc(1, sizeof(*b));
+
+	b->device = t->place != HOST && draw(4) ? t->place : draw(DEVICES);
+	b->nr = t->nr;
+	b->seq = t->seq;
+	b->last = graph_last_seq(g);
+	b->users = 2;
+	memcpy(b->ranges, t->ranges, sizeof(b->ranges));
+	for (uint32_t i = 0; i < b->nr; i++)
+		memory_buffer_keep(m, b->ranges[i].buffer);
+	atomic_fetch_add(&bringing[b->device], 1);
+	t->bring = b;
+	pthread_mutex_lock(&brings.lock);
+	*brings.last = b;
+	brings.last = &b->next;
+	pthread_cond_signal(&brings.more);
+	pthread_mutex_unlock(&brings.lock);
+}
+
+static void stop_bringing(struct task *t)
+{
+	if (t->bring)
+		atomic_store(&t->bring->stop, true);
+}
+
+static void await_bringers(void)
+{
+	for (uint32_t i = 0; i < DEVICES; i++)
+		while (atomic_load(&bringing[i]))
+			usleep(100);
+}
+
+/* ------------------------------------------------------------------ */
 /* The client, and the poller                                          */
 
 static bool rows_meet(const struct memory_range *a, const struct memory_range *b)
@@ -510,6 +630,23 @@ static void fail_once(struct fake_device *f)
 	__atomic_store_n(what[draw(4)], 1, __ATOMIC_RELAXED);
 }
 
+static void start(struct task *t)
+{
+	/* At the latest when it has ended; or where it begins. */
+	if (draw(2) || (t->bring && t->bring->device == t->given))
+		stop_bringing(t);
+	t->held = false;
+	graph_start(g, t->node);
+	nr_running++;
+	nr_on[t->given]++;
+	pthread_mutex_lock(&pool.lock);
+	t->next = NULL;
+	*pool.todo_tail = t;
+	pool.todo_tail = &t->next;
+	pthread_cond_signal(&pool.more);
+	pthread_mutex_unlock(&pool.lock);
+}
+
 static void start_ready(void)
 {
 	struct graph_node *n;
@@ -525,22 +662,28 @@ static void start_ready(void)
 			ck_assert_uint_eq(in_order_seq, 0);
 			in_order_seq = t->seq;
 		}
-		graph_start(g, n);
-		nr_running++;
-		nr_on[t->given]++;
-		pthread_mutex_lock(&pool.lock);
-		t->next = NULL;
-		*pool.todo_tail = t;
-		pool.todo_tail = &t->next;
-		pthread_cond_signal(&pool.more);
-		pthread_mutex_unlock(&pool.lock);
+		if (!draw(3))
+			begin_to_bring(t);
+		t->held = t->bring && draw(2);
+		if (!t->held)
+			start(t);
 	}
+}
+
+static void start_held(bool all)
+{
+	for (uint32_t i = 0; i < SLOTS; i++)
+		if (tasks[i].live && tasks[i].held && (all || !draw(4)))
+			start(&tasks[i]);
 }
 
 static void end_one(struct task *t)
 {
 	uint32_t failure;
 
+	stop_bringing(t);
+	if (t->bring)
+		bring_let_go(t->bring);
 	if (t->place != HOST)
 		memory_settle(m, t->place, t->ranges, t->nr, graph_last_seq(g));
 	if (draw(64))
@@ -562,6 +705,7 @@ static uint32_t emptied;
 static void empty_one(void)
 {
 	uint32_t d = draw(DEVICES);
+	bool coming = atomic_load(&bringing[d]);
 	struct memory_stats s;
 	int err = 0;
 
@@ -577,7 +721,7 @@ static void empty_one(void)
 	memory_query(m, d, &s);
 	if (err)
 		atomic_fetch_add(&unflushed, 1);
-	else
+	else if (!coming)
 		ck_assert_uint_eq(s.used, 0);
 	emptied++;
 }
@@ -613,6 +757,7 @@ static void step(bool submitting)
 	if (!draw(16))
 		empty_one();
 	start_ready();
+	start_held(!submitting);
 	for (uint32_t i = 0; i < 4; i++)
 		client_writes();
 	collect(nr_live > SLOTS / 2 || !submitting);
@@ -684,7 +829,7 @@ START_TEST(never_a_wrong_byte)
 	uint64_t goal = env ? strtoull(env, NULL, 10) : 20000;
 	uint64_t evictions = 0, moved = 0, peer = 0, flushed = 0, lost = 0;
 	int level = log_max_level;
-	pthread_t threads[THREADS];
+	pthread_t threads[THREADS], bringers[BRINGERS];
 	struct memory_stats s;
 
 	set_seed();
@@ -694,6 +839,9 @@ START_TEST(never_a_wrong_byte)
 	pthread_cond_init(&pool.more, NULL);
 	pthread_cond_init(&pool.done, NULL);
 	pool.todo_tail = &pool.todo;
+	pthread_mutex_init(&brings.lock, NULL);
+	pthread_cond_init(&brings.more, NULL);
+	brings.last = &brings.first;
 	g = graph_create(&(struct graph_params){ .slots = SLOTS });
 	ck_assert_ptr_nonnull(g);
 	ck_assert_int_eq(memory_create(DEVICES, &m), 0);
@@ -714,6 +862,8 @@ START_TEST(never_a_wrong_byte)
 	}
 	for (uintptr_t i = 0; i < THREADS; i++)
 		ck_assert_int_eq(pthread_create(&threads[i], NULL, work, (void *)i), 0);
+	for (uint32_t i = 0; i < BRINGERS; i++)
+		ck_assert_int_eq(pthread_create(&bringers[i], NULL, bring_all, NULL), 0);
 
 	while (graph_last_seq(g) < goal) {
 		uint64_t pause = graph_last_seq(g) + 1000;
@@ -722,6 +872,7 @@ START_TEST(never_a_wrong_byte)
 			step(true);
 		while (nr_live)
 			step(false);
+		await_bringers();
 		if (draw(2))
 			lost += lose_bytes();
 		for (uint32_t i = 0; i < BUFFERS; i++)
@@ -739,6 +890,12 @@ START_TEST(never_a_wrong_byte)
 	pthread_mutex_unlock(&pool.lock);
 	for (uint32_t i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
+	pthread_mutex_lock(&brings.lock);
+	brings.stop = true;
+	pthread_cond_broadcast(&brings.more);
+	pthread_mutex_unlock(&brings.lock);
+	for (uint32_t i = 0; i < BRINGERS; i++)
+		pthread_join(bringers[i], NULL);
 	for (uint32_t i = 0; i < DEVICES; i++) {
 		memory_query(m, i, &s);
 		evictions += s.evictions;
@@ -751,6 +908,7 @@ START_TEST(never_a_wrong_byte)
 	ck_assert_uint_gt(atomic_load(&ready), goal / 100);
 	ck_assert_uint_gt(moved, goal);
 	ck_assert_uint_gt(peer, goal);
+	ck_assert_uint_gt(atomic_load(&brought), goal);
 	ck_assert_uint_ge(flushed, goal / 5000);
 	ck_assert_uint_gt(lost, 0);
 	ck_assert_uint_gt(emptied, goal / 500);

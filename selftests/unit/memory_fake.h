@@ -61,6 +61,8 @@ static const struct memory_owner nobody __attribute__((unused)) = { 1, 1 };
 
 /* memory_coherence.c */
 TCase *coherence_case(void);
+/* memory_ahead.c */
+TCase *ahead_case(void);
 /* memory_upcoming.c */
 TCase *upcoming_case(void);
 /* memory_room.c */

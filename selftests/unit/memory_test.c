@@ -2380,6 +2380,7 @@ int main(void)
 	suite_add_tcase(suite, c);
 	suite_add_tcase(suite, upcoming_case());
 	suite_add_tcase(suite, room_case());
+	suite_add_tcase(suite, ahead_case());
 	suite_add_tcase(suite, coherence_case());
 	sr = srunner_create(suite);
 	srunner_run_all(sr, CK_ENV);

@@ -1250,6 +1250,128 @@ START_TEST(followers_leave_what_is_offline)
 }
 END_TEST
 
+/* Its lane is another one's, and its tenant is charged for all of it. */
+START_TEST(who_leaves_is_not_done)
+{
+	struct graph_node *a, *b, *c;
+
+	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
+	a = push(1, 1);
+	b = push(1, 1);
+	c = push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), a);
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_leave(s, a, MS);
+	ck_assert_ptr_eq(sched_pick(s, now), b);
+	ck_assert_ptr_null(sched_pick(s, now));
+	ck_assert_uint_eq(sched_running(s), 2);
+	ck_assert_uint_eq(sched_tenant_device_ns(s, 1), 0);
+	sched_finish(s, a, 3 * MS, false);
+	ck_assert_uint_eq(sched_tenant_device_ns(s, 1), 3 * MS);
+	ck_assert_ptr_null(sched_pick(s, now));
+	/* It may have to be run again. */
+	ck_assert_int_eq(sched_push(s, a, now), 0);
+	sched_finish(s, b, MS, false);
+	ck_assert_ptr_eq(sched_pick(s, now), a);
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_finish(s, a, MS, false);
+	ck_assert_ptr_eq(sched_pick(s, now), c);
+	ck_assert_ptr_null(sched_pick(s, now));
+	sched_finish(s, c, MS, false);
+	ck_assert(sched_is_idle(s));
+}
+END_TEST
+
+/* Tasks of one tenant, as many as there are, in their order; and nothing is taken. */
+START_TEST(next_are_in_turn)
+{
+	struct graph_node *n[6], *next[SCHED_NEXT];
+
+	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
+	for (uint32_t i = 0; i < 6; i++)
+		n[i] = push(1, 1);
+	/* It has a lane for them. */
+	ck_assert_uint_eq(sched_next(s, 0, next, SCHED_NEXT, now), 0);
+	ck_assert_uint_eq(sched_next(s, 7, next, SCHED_NEXT, now), 0);
+	ck_assert_ptr_eq(sched_pick(s, now), n[0]);
+	ck_assert_uint_eq(sched_next(s, 0, next, 2, now), 2);
+	ck_assert_ptr_eq(next[0], n[1]);
+	ck_assert_ptr_eq(next[1], n[2]);
+	ck_assert_uint_eq(sched_next(s, 0, next, SCHED_NEXT, now), 4);
+	for (uint32_t i = 0; i < 4; i++)
+		ck_assert_ptr_eq(next[i], n[1 + i]);
+	ck_assert_uint_eq(sched_queued(s), 5);
+	for (uint32_t i = 1; i < 6; i++) {
+		sched_finish(s, n[i - 1], MS, true);
+		ck_assert_ptr_eq(sched_pick(s, now), n[i]);
+	}
+	ck_assert_uint_eq(sched_next(s, 0, next, SCHED_NEXT, now), 0);
+	/* Offline it is given nothing. */
+	push(1, 1);
+	ck_assert_int_eq(sched_device_set(s, 0, 0), 0);
+	ck_assert_uint_eq(sched_next(s, 0, next, SCHED_NEXT, now), 0);
+}
+END_TEST
+
+/* Who has many does not have them all come before another one's first. */
+START_TEST(next_are_shared)
+{
+	struct graph_node *next[SCHED_NEXT], *running;
+	uint32_t of[3] = { 0 };
+
+	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
+	learn(1, 0, MS);
+	ck_assert_int_eq(sched_tenant_weight(s, 2, 200), 0);
+	running = push(1, 1);
+	ck_assert_ptr_eq(sched_pick(s, now), running);
+	for (uint32_t i = 0; i < 8; i++)
+		push(1, 1);
+	for (uint32_t i = 0; i < 8; i++)
+		push(2, 1);
+	ck_assert_uint_eq(sched_next(s, 0, next, 4, now), 4);
+	for (uint32_t i = 0; i < 4; i++)
+		of[next[i]->d.tenant]++;
+	ck_assert_uint_ge(of[1], 1);
+	ck_assert_uint_ge(of[2], 2);
+	ck_assert_uint_eq(next[0]->d.tenant, 2);
+	/* As the picks that follow. */
+	for (uint32_t i = 0; i < 4; i++) {
+		sched_finish(s, running, MS, true);
+		now += MS;
+		running = sched_pick(s, now);
+		ck_assert_ptr_eq(running, next[i]);
+	}
+}
+END_TEST
+
+/* Not those that would go elsewhere, nor those that nobody can be asked about. */
+START_TEST(next_are_its_own)
+{
+	struct graph_node *a, *b, *next[SCHED_NEXT];
+
+	for (uint32_t i = 0; i < 2; i++)
+		ck_assert_int_eq(sched_device_set(s, i, 1), 0);
+	learn(1, 0, MS);
+	learn(1, 1, 100 * MS);
+	allowed[2] = 2;
+	allowed[3] = 1;
+	a = push(1, 1);
+	b = push(1, 2);
+	ck_assert_ptr_eq(sched_pick(s, now), a);
+	ck_assert_ptr_eq(sched_pick(s, now), b);
+	a = push(1, 1);
+	b = push(1, 2);
+	ck_assert_uint_eq(sched_next(s, 0, next, SCHED_NEXT, now), 1);
+	ck_assert_ptr_eq(next[0], a);
+	ck_assert_uint_eq(sched_next(s, 1, next, SCHED_NEXT, now), 1);
+	ck_assert_ptr_eq(next[0], b);
+	ck_assert_int_eq(sched_policy_set(s, "rr"), 0);
+	ck_assert_uint_eq(sched_next(s, 0, next, SCHED_NEXT, now), 0);
+	ck_assert_uint_eq(sched_next(s, 1, next, SCHED_NEXT, now), 1);
+	ck_assert_ptr_eq(next[0], b);
+}
+END_TEST
+
 START_TEST(rr_takes_turns)
 {
 	sched_destroy(s);
@@ -1516,6 +1638,10 @@ int main(void)
 	tcase_add_test(c, followers_go_where_they_should);
 	tcase_add_test(c, followers_keep_to_the_maximum);
 	tcase_add_test(c, followers_leave_what_is_offline);
+	tcase_add_test(c, who_leaves_is_not_done);
+	tcase_add_test(c, next_are_in_turn);
+	tcase_add_test(c, next_are_shared);
+	tcase_add_test(c, next_are_its_own);
 	tcase_add_test(c, rr_takes_turns);
 	tcase_add_test(c, offline_devices_take_nothing);
 	tcase_add_test(c, removed_tasks_are_not_picked);

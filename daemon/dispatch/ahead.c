@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT
+#include "daemon/dispatch/ahead.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/dispatch/gate.h"
+#include "daemon/dispatch/own.h"
+#include "daemon/dispatch/recover.h"
+#include "daemon/dispatch/remote.h"
+#include "daemon/dispatch/run.h"
+
+/* With the thread at a time: it has the next one before the poller hears of the last one's end. */
+#define OUT		2u
+/* What who has a lane may have to wait for. */
+#define PIECE_BYTES	(4ull << 20)
+/* To wake a thread for less takes longer. */
+#define WORTH_NS	20000u
+/* After a look in vain, and twice as long after each of so many more. */
+#define PAUSE_US	50u
+#define DOUBLED		4u
+
+/**
+ * struct coming - what one task needs
+ * @node:	NULL: it has begun, or is no more
+ * @run:	by which it has, until it has ended
+ * @out:	with the thread; @over: atomic: no longer
+ * @stop:	atomic: nobody wants it any more
+ * @bytes:	that it takes on the device
+ */
+struct coming {
+	struct host_job job;
+	struct work work;
+	struct poller *poller;
+	struct poller_device *pd;
+	const struct graph_node *node;
+	struct run *run;
+	bool out, over, stop;
+	uint32_t configuration;
+	uint64_t bytes;
+	struct memory_ahead task;
+	uint32_t nr;
+	struct memory_range ranges[];
+};
+
+/**
+ * struct ahead - a device's
+ * @of:		so many can be waiting for a lane, or on their way still
+ * @most:	of the first
+ * @look_at:	ticks: when to look again; @vain: times in a row that nothing was found
+ */
+struct ahead {
+	struct ahead *next;
+	struct host_thread *thread;
+	struct coming *of[SCHED_NEXT + OUT];
+	uint32_t most;
+	uint32_t vain;
+	uint64_t look_at;
+};
+
+#define PLACES	(sizeof(((struct ahead *)NULL)->of) / sizeof(((struct ahead *)NULL)->of[0]))
+
+int ahead_create(struct poller *p, struct poller_device *pd)
+{
+	struct ahead *a = calloc(1, sizeof(*a));
+	int err;
+
+	if (!a)
+		return -ENOMEM;
+	err = host_thread_create("arax-ahead", &a->thread);
+	if (err) {
+		free(a);
+		return err;
+	}
+	/* One for each lane, and one that comes while they are there. */
+	a->most = pd->lanes + 1 < SCHED_NEXT ? pd->lanes + 1 : SCHED_NEXT;
+	a->next = p->aheads;
+	p->aheads = a;
+	pd->ahead = a;
+	return 0;
+}
+
+static void stop(struct coming *c)
+{
+	__atomic_store_n(&c->stop, true, __ATOMIC_RELEASE);
+}
+
+void ahead_stop_all(struct poller *p)
+{
+	for (struct ahead *a = p->aheads; a; a = a->next) {
+		for (uint32_t i = 0; i < PLACES; i++)
+			if (a->of[i])
+				stop(a->of[i]);
+		host_thread_destroy(a->thread);
+	}
+}
+
+void ahead_free_all(struct poller *p)
+{
+	struct ahead *a;
+
+	while ((a = p->aheads)) {
+		p->aheads = a->next;
+		for (uint32_t i = 0; i < PLACES; i++)
+			free(a->of[i]);
+		free(a);
+	}
+}
+
+/* ------------------------------------------------------------------ */
+/* On the thread                                                       */
+
+static bool is_wanted(void *arg)
+{
+	const struct coming *c = arg;
+
+	/* Who waits there waits for all that are inside. */
+	return !__atomic_load_n(&c->stop, __ATOMIC_ACQUIRE) &&
+	       (!c->pd->gate || !gate_waiting(c->pd->gate));
+}
+
+static void bring(struct host_job *job)
+{
+	struct coming *c = (struct coming *)((char *)job - offsetof(struct coming, job));
+	struct memory *m = c->poller->memory;
+	struct gate *gate = c->pd->gate;
+
+	if (!gate || gate_try_enter(gate, c->configuration)) {
+		memory_bring(m, c->pd->dev->index, c->ranges, c->nr, &c->task);
+		if (gate)
+			gate_leave(gate);
+	}
+	for (uint32_t i = 0; i < c->nr; i++)
+		memory_buffer_let_go(m, c->ranges[i].buffer);
+	__atomic_store_n(&c->over, true, __ATOMIC_RELEASE);
+	poller_post(c->poller, &c->work);
+}
+
+/* ------------------------------------------------------------------ */
+/* On the poller's                                                     */
+
+/* Nobody has it any more. */
+static void free_place(struct ahead *a, struct coming **place)
+{
+	struct coming *c = *place;
+
+	if (c->out || c->node || c->run)
+		return;
+	*place = NULL;
+	a->look_at = 0;
+	free(c);
+}
+
+static void came(struct work *w)
+{
+	struct coming *c = (struct coming *)((char *)w - offsetof(struct coming, work));
+	struct poller_device *pd = c->pd;
+	struct poller *p = c->poller;
+
+	c->out = false;
+	pd->ahead->look_at = 0;
+	for (uint32_t i = 0; i < PLACES; i++)
+		if (pd->ahead->of[i] == c)
+			free_place(pd->ahead, &pd->ahead->of[i]);
+	if (recover_pending(pd))
+		recover_begin(p, pd);
+}
+
+void ahead_forget(struct poller *p, const struct graph_node *node, struct run *run)
+{
+	for (struct ahead *a = p->aheads; a; a = a->next) {
+		for (uint32_t i = 0; i < PLACES; i++) {
+			struct coming *c = a->of[i];
+
+			if (!c || c->node != node)
+				continue;
+			stop(c);
+			c->node = NULL;
+			p->nr_ahead--;
+			/* What came to another device is no part of it. */
+			if (run && c->pd->dev->index == run->device && run->remote) {
+				c->run = run;
+				run->coming = c;
+			}
+			free_place(a, &a->of[i]);
+		}
+	}
+}
+
+uint64_t ahead_moved(const struct coming *c)
+{
+	uint64_t bytes = 0;
+
+	/* Else it is just over, or has not begun. */
+	for (uint32_t i = 0; __atomic_load_n(&c->over, __ATOMIC_ACQUIRE) && i < c->nr; i++)
+		bytes += c->ranges[i].moved;
+	return bytes;
+}
+
+void ahead_run_over(struct run *run)
+{
+	struct coming *c = run->coming;
+	struct ahead *a = c->pd->ahead;
+
+	run->coming = NULL;
+	c->run = NULL;
+	for (uint32_t i = 0; i < PLACES; i++)
+		if (a->of[i] == c)
+			free_place(a, &a->of[i]);
+}
+
+void ahead_stop(struct poller_device *pd)
+{
+	for (uint32_t i = 0; pd->ahead && i < PLACES; i++)
+		if (pd->ahead->of[i])
+			stop(pd->ahead->of[i]);
+}
+
+static uint32_t count_out(const struct ahead *a)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < PLACES; i++)
+		n += a->of[i] && a->of[i]->out;
+	return n;
+}
+
+bool ahead_is_busy(const struct poller_device *pd)
+{
+	return pd->ahead && count_out(pd->ahead);
+}
+
+static bool is_coming(const struct poller *p, const struct graph_node *node)
+{
+	for (const struct ahead *a = p->aheads; a; a = a->next)
+		for (uint32_t i = 0; i < PLACES; i++)
+			if (a->of[i] && a->of[i]->node == node)
+				return true;
+	return false;
+}
+
+/* Of tasks that have not begun: what came for them takes on all devices. */
+static uint64_t bytes_beside(const struct poller *p, uint64_t tenant)
+{
+	uint64_t bytes = 0;
+
+	for (const struct ahead *a = p->aheads; a; a = a->next)
+		for (uint32_t i = 0; i < PLACES; i++)
+			if (a->of[i] && a->of[i]->node && a->of[i]->task.owner.tenant == tenant)
+				bytes += a->of[i]->bytes;
+	return bytes;
+}
+
+/* Where one more can be put; NULL: there are enough. */
+static struct coming **find_place(struct ahead *a)
+{
+	struct coming **place = NULL;
+	uint32_t waiting = 0, out = 0;
+
+	for (uint32_t i = 0; i < PLACES; i++) {
+		if (!a->of[i]) {
+			place = &a->of[i];
+			continue;
+		}
+		waiting += !!a->of[i]->node;
+		out += a->of[i]->out;
+	}
+	return waiting < a->most && out < OUT ? place : NULL;
+}
+
+/* False: it has all, or nothing that would be worth it. */
+static bool begin(struct poller *p, struct poller_device *pd, struct coming **place,
+		  const struct graph_node *node)
+{
+	uint32_t nr = node->d.nr_ranges;
+	struct memory_range ranges[ARAX_MAX_RANGES];
+	struct coming *c;
+
+	if (node->d.opcode != ARAX_OP_LAUNCH || own_is_launch(node) || is_coming(p, node) ||
+	    !remote_look_ahead_of(p, node, ranges) ||
+	    memory_reach_ns(p->memory, pd->dev->index, ranges, nr, node->seq, false) < WORTH_NS)
+		return false;
+	c = calloc(1, sizeof(*c) + nr * sizeof(c->ranges[0]));
+	if (!c)
+		return false;
+	c->job.run = bring;
+	c->work.run = came;
+	c->poller = p;
+	c->pd = pd;
+	c->node = node;
+	c->out = true;
+	c->configuration = pd->gate ? runner_configuration(pd->runner, run_kernel(node)) : 0;
+	c->bytes = memory_bytes(ranges, nr);
+	c->task = (struct memory_ahead){
+		.seq = node->seq, .last = graph_last_seq(((struct link *)node->priv)->graph),
+		.owner = remote_owner(node), .piece = PIECE_BYTES,
+		.beside = bytes_beside(p, node->d.tenant), .go_on = is_wanted, .arg = c,
+	};
+	c->nr = nr;
+	for (uint32_t i = 0; i < nr; i++) {
+		c->ranges[i] = ranges[i];
+		memory_buffer_keep(p->memory, ranges[i].buffer);
+	}
+	*place = c;
+	p->nr_ahead++;
+	POLLER_COUNT(p, ahead);
+	host_thread_push(pd->ahead->thread, &c->job);
+	return true;
+}
+
+static void look(struct poller *p, struct poller_device *pd)
+{
+	struct graph_node *nodes[SCHED_NEXT];
+	struct ahead *a = pd->ahead;
+	struct coming **place = find_place(a);
+	bool any = false;
+	uint32_t nr;
+
+	if (!place)
+		return;
+	nr = sched_next(p->sched, pd->dev->index, nodes, a->most, poller_ns(p));
+	for (uint32_t i = 0; i < nr && place; i++) {
+		if (!begin(p, pd, place, nodes[i]))
+			continue;
+		any = true;
+		place = find_place(a);
+	}
+	a->vain = any ? 0 : a->vain + (a->vain < DOUBLED);
+	a->look_at = any ? 0 : p->now + ((uint64_t)PAUSE_US << a->vain) * p->ticks.per_us;
+}
+
+void ahead_look(struct poller *p)
+{
+	for (uint32_t i = 0; i < p->nr_devs; i++) {
+		struct poller_device *pd = &p->devs[i];
+
+		if (pd->ahead && !pd->lost && p->now >= pd->ahead->look_at)
+			look(p, pd);
+	}
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+/* What tasks need comes to a busy device before they have a lane there (daemon/dispatch/ahead.h). */
+#include <check.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/dispatch/ahead.h"
+#include "daemon/dispatch/poller.h"
+#include "daemon/memory/memory.h"
+#include "selftests/unit/daemon_client.h"
+#include "selftests/unit/wait.h"
+
+#define BYTES	(1u << 20)
+
+/* One lane; a kernel takes so long that whatever may happen meanwhile does. */
+#define CONF	"cpu { enable = false }\n" \
+		"backend \"sim\" { options = { \"devices=1\", \"lanes=1\", \"gb-per-s=4\", " \
+		"\"memory=67108864\", \"base-us=%u\" } }\n"
+
+static struct bench_daemon *d;
+static struct client a;
+static uint32_t kernel, queue;
+
+static void up(unsigned int base_us)
+{
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+	char conf[sizeof(CONF) + 16];
+
+	snprintf(conf, sizeof(conf), CONF, base_us);
+	d = daemon_up_with(conf);
+	client_open(&a, daemon_path(d));
+	ck_assert_int_eq(client_init(&a, 64), 0);
+	ck_assert_int_eq(CALL(&a, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	kernel = k.id;
+	queue = client_queue(&a, ARAX_QUEUE_DATAFLOW | ARAX_QUEUE_CONTINUE);
+}
+
+static uint64_t copied_in(void)
+{
+	struct memory_stats s;
+
+	memory_query(daemon_poller(d)->memory, 0, &s);
+	return s.copied_in;
+}
+
+static uint64_t came_ahead(void)
+{
+	return __atomic_load_n(&daemon_poller(d)->stats.ahead, __ATOMIC_RELAXED);
+}
+
+static void add(uint32_t buffer, uint64_t data)
+{
+	struct arax_task *t = client_spin(&a, kernel, queue, buffer, 1);
+
+	t->ranges[0] = whole(buffer, ARAX_INOUT, BYTES);
+	t->user_data = data;
+	a.sq_tail++;
+}
+
+/* So many tasks, each with its own buffer. */
+static void submit(uint32_t *buffers, uint32_t n)
+{
+	uint32_t first = a.sq_tail;
+
+	for (uint32_t i = 0; i < n; i++) {
+		buffers[i] = client_buffer(&a, BYTES, NULL, NULL);
+		add(buffers[i], i);
+	}
+	client_publish_from(&a, first);
+}
+
+static uint64_t ends(int32_t result, uint64_t *bytes)
+{
+	struct arax_completion done;
+
+	ck_assert(client_completion(&a, &done));
+	ck_assert_int_eq(done.result, result);
+	if (bytes)
+		*bytes = done.bytes;
+	return done.user_data;
+}
+
+/* And each tells how many bytes went for it. */
+START_TEST(inputs_come_before_a_lane)
+{
+	uint32_t buffers[6];
+	uint64_t bytes;
+
+	up(50000);
+	submit(buffers, 6);
+	for (uint64_t i = 0; i < 6; i++) {
+		ck_assert_uint_eq(ends(0, &bytes), i);
+		ck_assert_uint_eq(bytes, 2 * BYTES);
+	}
+	ck_assert_uint_eq(came_ahead(), 5);
+	/* The results of all but the last one came back beside the next one's kernel. */
+	ck_assert_uint_eq(__atomic_load_n(&daemon_poller(d)->stats.left, __ATOMIC_RELAXED), 5);
+	client_close(&a);
+	daemon_down(d);
+}
+END_TEST
+
+/* No more than a few, though the device stays busy. */
+START_TEST(a_few_come)
+{
+	struct arax_cancel cn = { .size = sizeof(cn) };
+	uint32_t buffers[6];
+	uint64_t i;
+
+	up(300000);
+	submit(buffers, 6);
+	ck_assert(comes_true(copied_in() >= 3 * BYTES, 100));
+	ck_assert_uint_eq(came_ahead(), 2);
+	/* Those that come are seen to end at once, and their places are others'. */
+	for (cn.user_data = 1; cn.user_data < 3; cn.user_data++)
+		ck_assert_int_eq(CALL(&a, ARAX_NR_CANCEL, &cn), 0);
+	ck_assert_uint_eq(ends(-ECANCELED, NULL) + ends(-ECANCELED, NULL), 1 + 2);
+	ck_assert(comes_true(came_ahead() >= 3, 100));
+	for (i = 0; i < 4; i++)
+		ends(0, NULL);
+	client_close(&a);
+	daemon_down(d);
+}
+END_TEST
+
+/* With what is on its way, and there. */
+START_TEST(its_context_goes)
+{
+	uint32_t buffers[4];
+
+	up(100000);
+	submit(buffers, 4);
+	ck_assert(comes_true(came_ahead() == 2, 100));
+	client_close(&a);
+	client_open(&a, daemon_path(d));
+	ck_assert_int_eq(client_init(&a, 64), 0);
+	queue = client_queue(&a, ARAX_QUEUE_DATAFLOW | ARAX_QUEUE_CONTINUE);
+	submit(buffers, 1);
+	ends(0, NULL);
+	client_close(&a);
+	daemon_down(d);
+}
+END_TEST
+
+START_TEST(araxd_ends)
+{
+	uint32_t buffers[4];
+
+	up(100000);
+	submit(buffers, 4);
+	ck_assert(comes_true(came_ahead() == 2, 100));
+	client_close(&a);
+	daemon_down(d);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("ahead");
+	TCase *t = tcase_create("all");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(t, 300);
+	tcase_add_test(t, inputs_come_before_a_lane);
+	tcase_add_test(t, a_few_come);
+	tcase_add_test(t, its_context_goes);
+	tcase_add_test(t, araxd_ends);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
