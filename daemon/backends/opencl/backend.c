@@ -73,6 +73,7 @@ static int load(void)
 		.probe_seconds = DEFAULT_PROBE_SECONDS,
 	};
 	trial.err = 0;
+	trial.why[0] = '\0';
 	return 0;
 }
 
@@ -237,7 +238,12 @@ static int probe(char *why, uint32_t len)
 	}
 	open_caches();
 	err = opencl_api_open(why, len);
-	return err ? err : opencl_find(why, len);
+	if (!err)
+		err = opencl_find(why, len);
+	/* Of drivers that are left out. */
+	if (err > 0)
+		snprintf(why, len, "%s", trial.why);
+	return err;
 }
 
 static void unload(void)
@@ -246,6 +252,7 @@ static void unload(void)
 	cache_close();
 	caches_open = false;
 	remove_pocl_folder();
+	opencl_try_forget();
 	/*
 	 * The library stays: drivers have threads and exit handlers of their own, and
 	 * some don't survive being unmapped.
