@@ -2,6 +2,7 @@
 /* The OpenCL backend on a real driver: memory, kernels, errors. */
 #include <pthread.h>
 
+#include "daemon/backends/opencl/build_log.h"
 #include "daemon/backends/opencl/built.h"
 #include "daemon/reason.h"
 #include "selftests/unit/be_opencl.h"
@@ -1161,6 +1162,33 @@ START_TEST(bad_driver_of_several)
 }
 END_TEST
 
+static void add_line(void *arg, const char *line)
+{
+	char *all = arg;
+	size_t at = strlen(all);
+
+	snprintf(all + at, 256 - at, "%s|", line);
+}
+
+START_TEST(errors_come_first)
+{
+	char text[] = "1:2: warning: odd\n  source\n\n3:4: error: wrong\n  of this\n4:5: note: since that\n"
+		      "5:6: Warning: odder\nERROR: at last\n";
+	char all[256] = "";
+
+	build_log_each(text, strlen(text), add_line, all);
+	ck_assert_str_eq(all, "3:4: error: wrong|  of this|4:5: note: since that|ERROR: at last|"
+			 "1:2: warning: odd|  source|5:6: Warning: odder|");
+	all[0] = '\0';
+	strcpy(text, "no end");
+	build_log_each(text, strlen(text), add_line, all);
+	ck_assert_str_eq(all, "no end|");
+	all[0] = '\0';
+	build_log_each(text, 0, add_line, all);
+	ck_assert_str_eq(all, "");
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("opencl");
@@ -1202,6 +1230,7 @@ int main(void)
 	tcase_add_loop_test(t, patterns_choose, 0, 2);
 	tcase_add_test(t, no_driver);
 	tcase_add_loop_test(t, bad_drivers, 0, sizeof(bad) / sizeof(bad[0]));
+	tcase_add_test(t, errors_come_first);
 	tcase_add_loop_test(t, bad_driver_of_several, 0, 3);
 	return run_opencl(suite);
 }
