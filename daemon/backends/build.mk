@@ -45,7 +45,7 @@ CFLAGS_daemon/backends/gpu/backend := $(GPU_HAS)
 # and driver linked.  Made by name; where there is no driver its library for linking will do.
 HIP_NVIDIA      := $(B)/lib/arax/backends/hip-nvidia.so
 HIP_NVIDIA_SRCS := $(addprefix daemon/backends/,$(addprefix gpu/,backend.c device.c hip.c kernel.c \
-		     memory.c module.c nvml.c ptx.c run.c stream.c wait.c) params.c streams.c)
+		     memory.c module.c nvml.c ptx.c run.c stream.c wait.c) options.c params.c streams.c)
 CUDA_RUNTIME    := $(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart.so $(CUDA_HOME)/lib/libcudart.so \
 		     /usr/lib/*/libcudart.so))
 HIP_NVIDIA_CAN  := $(and $(CUDA_HEADERS),$(HIP_HEADERS),$(CUDA_RUNTIME),\
@@ -69,7 +69,7 @@ ABSENT_SRCS := daemon/backends/absent.c
 CFLAGS_daemon/backends/absent := $(GPU_HAS) $(ABSENT_FLAGS)
 endif
 
-BACKENDS_SRCS := $(addprefix daemon/backends/,addresses.c cpu.c cpulist.c device.c gang.c line.c params.c plugin.c sim.c stacks.c streams.c) \
+BACKENDS_SRCS := $(addprefix daemon/backends/,addresses.c cpu.c cpulist.c device.c gang.c line.c options.c params.c plugin.c sim.c stacks.c streams.c) \
 		 $(OPENCL_SRCS) $(GPU_SRCS) $(XRT_SRCS) $(ABSENT_SRCS) \
 		 $(addprefix daemon/backends/apart/,apart.c buffers.c calls.c channel.c device.c helper.c lanes.c) \
 		 daemon/libexec.c daemon/memory/hostmap.c daemon/worker/idmap.c \
