@@ -19,7 +19,8 @@
 #include "daemon/backends/opencl/opencl.h"
 #include "daemon/worker/engine.h"
 
-#define TEXT_MAX	4000u
+#define TEXT_MAX	65000u
+#define LOG_LINES	4000u
 
 static const struct arax_backend *backend;
 static void *device;
@@ -71,6 +72,8 @@ static int open_engine(void)
 	signal(SIGXFSZ, SIG_IGN);	/* what is too large is an error, not the end */
 	backend = opencl_backend_init(&host);
 	err = backend->load();
+	/* Its owner asked for all of it. */
+	opencl_options.log_lines = LOG_LINES;
 	return err ? err : backend->config("cache", "no");
 }
 

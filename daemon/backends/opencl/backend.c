@@ -23,6 +23,7 @@
 
 #define DEFAULT_LANES 2
 #define DEFAULT_PROBE_SECONDS 60
+#define DEFAULT_LOG_LINES 40
 #define MAX_PROBE_SECONDS 3600
 
 struct opencl_options opencl_options;
@@ -71,7 +72,7 @@ static int load(void)
 {
 	opencl_options = (struct opencl_options){
 		.platforms = "*", .devices = "*", .lanes = DEFAULT_LANES, .zero_copy = true,
-		.probe_seconds = DEFAULT_PROBE_SECONDS,
+		.probe_seconds = DEFAULT_PROBE_SECONDS, .log_lines = DEFAULT_LOG_LINES,
 	};
 	trial.err = 0;
 	trial.why[0] = '\0';

@@ -42,6 +42,7 @@ struct opencl_options {
 	char platforms[64], devices[64];	/* patterns */
 	char cache[256];			/* folder; "": the default; "no": none */
 	uint32_t sub_devices;			/* 0: whole devices */
+	uint32_t log_lines;			/* at most, of what a compiler says */
 	uint32_t lanes;
 	bool zero_copy;
 	uint64_t memory;			/* cap; 0: what the device has */

@@ -24,7 +24,6 @@
 #include "daemon/backends/opencl/opencl.h"
 
 #define OPTIONS		"-cl-kernel-arg-info"
-#define MAX_LOG_LINES	40
 #define SPIRV_MAGIC	0x07230203u
 
 static uint64_t hash(const char *p, size_t n)
@@ -174,14 +173,14 @@ const char *opencl_program_line(const struct opencl_program *p, const char *symb
 
 struct telling {
 	const char *file;
-	int lines;
+	uint32_t lines;
 };
 
 static void tell_line(void *arg, const char *line)
 {
 	struct telling *t = arg;
 
-	if (t->lines++ < MAX_LOG_LINES)
+	if (t->lines++ < opencl_options.log_lines)
 		opencl_log(ARAX_LOG_ERR, "%s: %s", t->file, line);
 }
 
@@ -200,7 +199,7 @@ static void tell_build_log(struct opencl_device *d, cl_program program,
 		return;
 	cl.GetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, bytes, text, NULL);
 	build_log_each(text, bytes, tell_line, &t);
-	if (t.lines > MAX_LOG_LINES)
+	if (t.lines > opencl_options.log_lines)
 		opencl_log(ARAX_LOG_ERR, "%s: the build log goes on", k->file);
 	free(text);
 }
