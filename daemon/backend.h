@@ -231,7 +231,8 @@ struct arax_backend_gauges {
  * @name:	[a-z][a-z0-9-]*; of the backend and of its configuration section
  * @probe:	how many devices there are.  Negative: the stack is absent or
  *		unfit, and @why (of @len bytes, always NUL-terminated by the
- *		caller) says what is missing and what to do, for `arax devices`
+ *		caller) says what is missing and what to do, for `arax devices`; with devices:
+ *		which others are left out, or ""
  * @open:	device @index, below what probe returned
  * @close:	nothing of the device is in use any more
  * @info:	fill @info up to its size

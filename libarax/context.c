@@ -157,6 +157,7 @@ static void context_free(struct arax *ax, bool forked)
 		pthread_mutex_destroy(&ax->object_lock);
 		pthread_cond_destroy(&ax->sleep_cond);
 	}
+	free(ax->module_log);
 	free(ax);
 }
 

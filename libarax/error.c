@@ -42,16 +42,25 @@ static const struct {
 	{ EMFILE, "no room for another file descriptor: raise this program's limit (ulimit -n), or araxd's users have all that it gives them together" },
 };
 
+#define CUT	"..."
+
 int error_set(int err, const char *format, ...)
 {
+	const char *meaning = arax_strerror(err);
+	const size_t room = sizeof(text) - sizeof(": ") - strlen(meaning);
 	va_list args;
-	size_t n;
+	int n;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	n = vsnprintf(text, room + 1, format, args);
 	va_end(args);
-	n = strlen(text);
-	snprintf(text + n, sizeof(text) - n, ": %s", arax_strerror(err));
+	/* A compiler's words may be many. */
+	if (n > (int)room) {
+		n = (int)room;
+		memcpy(text + n - strlen(CUT), CUT, strlen(CUT));
+	}
+	n = n < 0 ? 0 : n;
+	snprintf(text + n, sizeof(text) - (size_t)n, ": %s", meaning);
 	return err;
 }
 

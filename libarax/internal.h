@@ -80,6 +80,7 @@ struct arax {
 	int nudge_fd;
 
 	pthread_mutex_t object_lock;
+	char *module_log;		/* object_lock; NULL: none failed, or without words */
 	struct buffer *buffers;
 	bool has_explicit;		/* atomic; one of them is or was */
 	struct arax_queue *queues;

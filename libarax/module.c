@@ -9,7 +9,7 @@
 
 #include "internal.h"
 
-#define TEXT_BYTES	4096u
+#define TEXT_BYTES	65536u
 
 /**
  * struct loading - what a load needs
@@ -80,6 +80,35 @@ static int begin(struct loading *l, const void *image, uint64_t bytes,
 	return err;
 }
 
+/* Without memory for it there are the first words, as the error's text. */
+static void keep_log(struct arax *ax, const char *text)
+{
+	char *log = strdup(text), *old;
+
+	pthread_mutex_lock(&ax->object_lock);
+	old = ax->module_log;
+	ax->module_log = log;
+	pthread_mutex_unlock(&ax->object_lock);
+	free(old);
+}
+
+size_t arax_module_log(struct arax *ax, char *text, size_t size)
+{
+	const char *log;
+	size_t n, fits;
+
+	pthread_mutex_lock(&ax->object_lock);
+	log = ax->module_log ? ax->module_log : "";
+	n = strlen(log);
+	fits = n < size ? n : size - 1;
+	if (size) {
+		memcpy(text, log, fits);
+		text[fits] = '\0';
+	}
+	pthread_mutex_unlock(&ax->object_lock);
+	return n;
+}
+
 static int call(struct loading *l, uint32_t kind)
 {
 	struct arax_module_load a = { .size = sizeof(a), .kind = kind, .nr_kernels = l->nr };
@@ -97,8 +126,10 @@ static int call(struct loading *l, uint32_t kind)
 	if (!err)
 		return 0;
 	text[TEXT_BYTES - 1] = '\0';
-	if (text[0])
+	if (text[0]) {
+		keep_log(l->ax, text);
 		return error_set(err, "loading a module: %s", text);
+	}
 	/* It didn't come to be loaded. */
 	task_why(l->ax, event.tag, err, why);
 	return error_set(err, "loading a module for devices of kind %u%s", kind, why);

@@ -4,8 +4,8 @@
 # Only headers: the library is opened at run time.
 OPENCL_HEADERS := $(shell $(CC) -include CL/cl.h -E -x c /dev/null >/dev/null 2>&1 && echo yes)
 ifeq ($(OPENCL_HEADERS),yes)
-OPENCL_SRCS := $(addprefix daemon/backends/opencl/,api.c backend.c built.c cache.c device.c \
-		 after.c kernel.c memory.c platform.c prelude.c program.c run.c stream.c \
+OPENCL_SRCS := $(addprefix daemon/backends/opencl/,api.c backend.c build_log.c built.c cache.c \
+		 device.c after.c drivers.c kernel.c memory.c platform.c prelude.c program.c run.c stream.c \
 		 trial.c)
 else
 ABSENT_FLAGS += -DOPENCL_ABSENT
@@ -45,7 +45,7 @@ CFLAGS_daemon/backends/gpu/backend := $(GPU_HAS)
 # and driver linked.  Made by name; where there is no driver its library for linking will do.
 HIP_NVIDIA      := $(B)/lib/arax/backends/hip-nvidia.so
 HIP_NVIDIA_SRCS := $(addprefix daemon/backends/,$(addprefix gpu/,backend.c device.c hip.c kernel.c \
-		     memory.c module.c nvml.c ptx.c run.c stream.c wait.c) params.c streams.c)
+		     memory.c module.c nvml.c ptx.c run.c stream.c wait.c) options.c params.c streams.c)
 CUDA_RUNTIME    := $(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart.so $(CUDA_HOME)/lib/libcudart.so \
 		     /usr/lib/*/libcudart.so))
 HIP_NVIDIA_CAN  := $(and $(CUDA_HEADERS),$(HIP_HEADERS),$(CUDA_RUNTIME),\
@@ -69,7 +69,7 @@ ABSENT_SRCS := daemon/backends/absent.c
 CFLAGS_daemon/backends/absent := $(GPU_HAS) $(ABSENT_FLAGS)
 endif
 
-BACKENDS_SRCS := $(addprefix daemon/backends/,addresses.c cpu.c cpulist.c device.c gang.c line.c params.c plugin.c sim.c stacks.c streams.c) \
+BACKENDS_SRCS := $(addprefix daemon/backends/,addresses.c cpu.c cpulist.c device.c gang.c line.c options.c params.c plugin.c sim.c stacks.c streams.c) \
 		 $(OPENCL_SRCS) $(GPU_SRCS) $(XRT_SRCS) $(ABSENT_SRCS) \
 		 $(addprefix daemon/backends/apart/,apart.c buffers.c calls.c channel.c device.c helper.c lanes.c) \
 		 daemon/libexec.c daemon/memory/hostmap.c daemon/worker/idmap.c \

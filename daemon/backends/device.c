@@ -276,7 +276,7 @@ fail:
 	return err;
 }
 
-static int add_absent(struct devices *d, const char *backend, const char *why)
+static int add_absent(struct devices *d, const char *backend, const char *why, int found)
 {
 	struct device_absent *more = realloc(d->absent, (d->nr_absent + 1) * sizeof(*more));
 
@@ -286,7 +286,11 @@ static int add_absent(struct devices *d, const char *backend, const char *why)
 	more[d->nr_absent].backend = strdup(backend);
 	more[d->nr_absent].why = strdup(why);
 	d->nr_absent++;
-	log_notice("backend has no device", log_str("backend", backend), log_str("reason", why));
+	if (found > 0)
+		log_warn("backend has not all of its devices", log_str("backend", backend),
+			 log_str("reason", why));
+	else
+		log_notice("backend has no device", log_str("backend", backend), log_str("reason", why));
 	return 0;
 }
 
@@ -395,13 +399,13 @@ static int open_backend(struct devices *d, struct backend *b)
 	n = b->plugin.ops.probe(why, sizeof(why));
 	why[sizeof(why) - 1] = '\0';
 	if (n <= 0)
-		return add_absent(d, b->name, why[0] ? why : n ? strerror(-n) : "no device found");
+		return add_absent(d, b->name, why[0] ? why : n ? strerror(-n) : "no device found", n);
 	for (int i = 0; i < n; i++) {
 		err = open_device(d, b, (uint32_t)i);
 		if (err == -ENOMEM)
 			return err;
 	}
-	return 0;
+	return why[0] ? add_absent(d, b->name, why, n) : 0;
 }
 
 static int open_filter(struct devices *d, const struct config_plugin *section)

@@ -30,7 +30,7 @@ struct device {
 	struct device_top *stack;
 };
 
-/* A backend without devices: what it said when probed. */
+/* A backend without devices, or without some of them: what it said when probed. */
 struct device_absent {
 	const char *backend;
 	const char *why;

@@ -12,7 +12,7 @@
 #include "daemon/kernels/module.h"
 #include "daemon/log.h"
 
-#define TEXT_MAX	4096u
+#define TEXT_MAX	65536u
 #define TRY_S		10u	/* for what the image runs while it is loaded */
 #define BUILD_S		60u	/* for its compilation, too */
 

@@ -34,6 +34,7 @@
 
 struct ahead;
 struct back;
+struct decline;
 struct gate;
 struct host_thread;
 struct memory;
@@ -45,6 +46,7 @@ struct trace;
 #define RUNNABLE_NOT	0
 #define RUNNABLE	1
 #define RUNNABLE_HERE	2	/* on the poller's thread as well, if it is short */
+#define RUNNABLE_HARDLY	3	/* it has declined launches: see decline.h */
 
 /* A device as the poller sees it. */
 struct poller_device {
@@ -130,6 +132,7 @@ struct poller {
 	struct host_thread *undertaker;	/* of modules, see own.c, and of buffers, see link/ */
 	uint8_t *runnable;		/* [kernel index * nr_devs + device]: RUNNABLE_* */
 	char **unfit;			/* [kernel index]: see unfit.h; NULL: all devices run all */
+	struct decline *declines;	/* as @runnable: see decline.h; NULL: nobody has, yet */
 	bool exact;			/* now was read for the task that comes next */
 	/* Of the thread that has the state now, if that visits; and its lane, if it has one. */
 	const struct poller_device *visitor;

@@ -226,6 +226,11 @@ static int leave(struct runner_task *rt, int result)
 {
 	struct run *run = (struct run *)((char *)rt - offsetof(struct run, rt));
 
+	/* Nothing has been written: all that was valid is. */
+	run->spent = false;
+	run->stored = false;
+	if (rt->declined && result == -EOPNOTSUPP)
+		return result;
 	run->stored = !result;
 	run->spent = run->lazy && memory_consumes(run->poller->memory, run->device, run->remote,
 						  rt->launch.nr_ranges);

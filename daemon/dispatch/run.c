@@ -14,6 +14,7 @@
 #include "daemon/dispatch/back.h"
 #include "daemon/dispatch/bounds.h"
 #include "daemon/dispatch/declared.h"
+#include "daemon/dispatch/decline.h"
 #include "daemon/dispatch/follow.h"
 #include "daemon/dispatch/gate.h"
 #include "daemon/dispatch/host.h"
@@ -81,22 +82,46 @@ const struct kernel *run_kernel(const struct graph_node *node)
 	return l->kernels[node->d.kernel];
 }
 
+static inline bool suits_launch(const struct poller *p, const struct graph_node *node,
+				const struct kernel *k, uint32_t device)
+{
+	if (unlikely(node->declined) && decline_has(node, device))
+		return false;
+	if (unlikely(p->unlike && k->work.steps.nr) &&
+	    !bounds_allow(node, k, p->devs[device].dev->info.gpu))
+		return false;
+	return !p->devs[device].dev->info.memory || remote_fits(p, node, device);
+}
+
+/* Not @device, which has declined such launches lately; on another one, without thinking twice? */
+static __attribute__((cold)) bool has_better(const struct poller *p, const struct graph_node *node,
+					     const struct kernel *k, uint32_t device)
+{
+	for (uint32_t i = 0; i < p->nr_devs; i++)
+		if (i != device && !p->devs[i].lost && p->runnable[k->index * p->nr_devs + i] &&
+		    !decline_rests(p, k, i) && suits_launch(p, node, k, i))
+			return true;
+	return false;
+}
+
 /* Whether it is for such a device at all. */
 static inline bool suits(const struct poller *p, const struct graph_node *node, uint32_t device)
 {
 	const struct kernel *k;
+	uint8_t runnable;
 
 	if (unlikely(own_is_load(node) || own_is_launch(node)))
 		return own_suits(p, node, device);
 	if (node->d.opcode != ARAX_OP_LAUNCH)
 		return p->devs[device].copies;
 	k = run_kernel(node);
-	if (!k || !p->runnable[k->index * p->nr_devs + device])
+	runnable = k ? p->runnable[k->index * p->nr_devs + device] : RUNNABLE_NOT;
+	if (!runnable)
 		return false;
-	if (unlikely(p->unlike && k->work.steps.nr) &&
-	    !bounds_allow(node, k, p->devs[device].dev->info.gpu))
+	if (unlikely(runnable == RUNNABLE_HARDLY) && decline_rests(p, k, device) &&
+	    has_better(p, node, k, device))
 		return false;
-	return !p->devs[device].dev->info.memory || remote_fits(p, node, device);
+	return suits_launch(p, node, k, device);
 }
 
 static __attribute__((cold)) bool goes_to_worker(const struct poller_device *pd,
@@ -497,6 +522,8 @@ static bool may_run_again(const struct run *run)
 	const struct graph_node *node = run->node;
 	uint32_t i, j;
 
+	if (run->rt.declined)
+		return true;
 	if (run->spent)
 		return false;
 	if ((node->d.flags & ARAX_TASK_IDEMPOTENT) || (run->remote && !run->stored))
@@ -554,6 +581,34 @@ static __attribute__((cold)) bool moved(struct run *run, uint64_t hold_ns)
 	}
 	run_refuse_stranded(p);
 	return again;
+}
+
+/*
+ * A launch that the libraries which are all that its device has for it don't take.  Whether another
+ * device is to try, which it does once at most: then it is @run's no longer.
+ */
+static __attribute__((cold)) bool passed_on(struct run *run, uint64_t hold_ns)
+{
+	struct poller_device *pd = &run->poller->devs[run->device];
+	struct graph_node *node = run->node;
+	const struct kernel *k = run_kernel(node);
+	struct poller *p = run->poller;
+
+	decline_note(p, node, k, run->device);
+	if (graph_node_gone(node) || !run_anywhere(p, node)) {
+		if (!run->rt.reason[0]) {
+			reason_set("kernel %s on %s is a library's alone, and that does not take this launch or does not work there; no other device can run it",
+				   k->sig.name, pd->dev->info.name);
+			reason_take(run->rt.reason);
+		}
+		return false;
+	}
+	settle_accounts(run, node, hold_ns, false);
+	pd->tasks--;
+	graph_stop(run->link->graph, node);
+	if (sched_push(p->sched, node, poller_ns(p)))
+		run_refuse(p, node, -ENOMEM);
+	return true;
 }
 
 /*
@@ -714,11 +769,15 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 		run->here = false;
 		if (result == -ENODEV && !run->lone && moved(run, hold_ns))
 			return;
+		if (run->rt.declined && result == -EOPNOTSUPP && passed_on(run, hold_ns))
+			return;
 		finish_failed(run, info);
 		return;
 	}
 	learn = teaches(run, hold_ns);
 	run->here = false;
+	if (unlikely(p->declines) && node->d.opcode == ARAX_OP_LAUNCH)
+		decline_ran(p, run_kernel(node), run->device);
 	if (unlikely(p->foresees))
 		remote_has_used(l, node);
 	if (unlikely(run->lazy))
@@ -1170,6 +1229,7 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 	run->rt.nr_after = nr_after;
 	run->rt.skipped = false;
 	run->rt.alone = false;
+	run->rt.declined = false;
 	if (k)
 		worker = runner_needs_worker(pd->runner, k);
 	/* Before hand-over: after our death this task counts as started. */
@@ -1532,6 +1592,7 @@ void runs_destroy(struct poller *p)
 	free(p->devs);
 	free(p->runnable);
 	unfit_free(p);
+	decline_free(p);
 	p->devs = NULL;
 	p->runnable = NULL;
 }

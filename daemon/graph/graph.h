@@ -90,6 +90,7 @@ enum graph_state {
  *		wait (sched_task.h) from graph_add() on
  * @device:	for the caller: where it runs
  * @losses:	for the caller, 0 at first: devices that were lost by it, it seems
+ * @declined:	for the caller, 0 at first: where it is not to run, bits
  * @run_ns:	for the caller
  * @next, @prev: for the caller: of a list; @prev is NULL at first
  * @priv:	for the caller
@@ -107,7 +108,8 @@ struct graph_node {
 	struct graph_node *next, **prev;
 	void *priv;
 	uint32_t device;
-	uint32_t losses;
+	uint16_t losses;
+	uint16_t declined;
 };
 
 /* A task that completed without running, for the caller to commit. */

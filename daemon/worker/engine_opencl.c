@@ -11,13 +11,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/backends/builtin.h"
+#include "daemon/backends/opencl/drivers.h"
 #include "daemon/backends/opencl/opencl.h"
 #include "daemon/worker/engine.h"
 
-#define TEXT_MAX	4000u
+#define TEXT_MAX	65000u
+#define LOG_LINES	4000u
 
 static const struct arax_backend *backend;
 static void *device;
@@ -37,6 +40,8 @@ static const struct arax_backend_host host = {
 	.struct_size = sizeof(host), .api_version = ARAX_BACKEND_API, .log = keep_words,
 };
 
+#define DRIVERS_FOLDER	WORKER_SCRATCH "/icd"
+
 /* Drivers keep files where one of these says. */
 static int set_environment(void)
 {
@@ -48,10 +53,14 @@ static int set_environment(void)
 		{ "POCL_WORK_GROUP_SPECIALIZATION", "0" },
 	};
 
+	const char *only = getenv(DRIVERS_VARIABLE);
+
 	for (size_t i = 0; i < sizeof(vars) / sizeof(vars[0]); i++)
 		if (setenv(vars[i][0], vars[i][1], 1))
 			return -errno;
-	return 0;
+	if (!only)
+		return 0;
+	return mkdir(DRIVERS_FOLDER, 0700) ? -errno : drivers_only(only, DRIVERS_FOLDER);
 }
 
 static int open_engine(void)
@@ -63,6 +72,8 @@ static int open_engine(void)
 	signal(SIGXFSZ, SIG_IGN);	/* what is too large is an error, not the end */
 	backend = opencl_backend_init(&host);
 	err = backend->load();
+	/* Its owner asked for all of it. */
+	opencl_options.log_lines = LOG_LINES;
 	return err ? err : backend->config("cache", "no");
 }
 

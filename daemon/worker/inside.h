@@ -61,6 +61,7 @@ struct handle {
 	void *others[RUNNER_OTHERS];	/* before it; for launches that @loaded is not for */
 	int err;			/* loading failed: don't try again */
 	bool host;			/* its first implementation calls a library */
+	bool all_host;			/* and so does its last */
 	_Atomic uint64_t block;		/* of the last launch that succeeded on a lane; 0: of none */
 	/* For workers with OpenCL, before there are any launches. */
 	int built;			/* a descriptor plus 1; 0: it is not */

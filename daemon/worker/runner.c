@@ -109,6 +109,7 @@ static int load_locked(struct runner *r, const struct kernel *k, struct handle *
 		return h->err;
 	h->err = 0;
 	h->host = host;
+	h->all_host = more;
 	for (uint32_t i = 1; i < nr; i++)
 		h->others[i - 1] = loaded[i];
 	/* Release: what the backend made, and others; pairs with the acquire in get_kernel(). */
@@ -177,9 +178,10 @@ static int submit_device(struct runner *r, struct arax_backend_run *run)
 	return device_submit(r->dev, run, 0);
 }
 
-/* It did nothing: the launch is for another implementation. */
+/* It did nothing: the launch is for another implementation.  @out: NULL: nobody asks. */
 static __attribute__((cold)) int run_other(struct runner *r, const struct kernel *k,
-					   struct arax_backend_run *run, run_fn *go)
+					   struct arax_backend_run *run, run_fn *go,
+					   struct runner_task *out)
 {
 	const struct handle *h = &r->handles[k->index];
 	int err = -EOPNOTSUPP;
@@ -188,6 +190,9 @@ static __attribute__((cold)) int run_other(struct runner *r, const struct kernel
 		run->kernel = h->others[i];
 		err = go(r, run);
 	}
+	/* What is no function may have begun when it said so. */
+	if (out)
+		out->declined = err == -EOPNOTSUPP && h->all_host;
 	return err;
 }
 
@@ -201,7 +206,7 @@ static inline int run_here(struct runner *r, const struct runner_task *t, uint32
 	if (!err) {
 		err = device_run(r->dev, &run);
 		if (__builtin_expect(err == -EOPNOTSUPP, 0))
-			err = run_other(r, t->kernel, &run, run_device);
+			err = run_other(r, t->kernel, &run, run_device, out);
 	}
 	if (out) {
 		out->device_ns = run.device_ns;
@@ -503,7 +508,7 @@ int runner_start(struct runner *r, struct runner_task *t, uint32_t after)
 		return err;
 	err = device_submit(r->dev, &run, 0);
 	if (__builtin_expect(err == -EOPNOTSUPP, 0))
-		err = run_other(r, t->kernel, &run, submit_device);
+		err = run_other(r, t->kernel, &run, submit_device, t);
 	return checked(err);
 }
 

@@ -140,6 +140,8 @@ enum runner_want { RUNNER_WANT_NOTHING, RUNNER_WANT_WAY, RUNNER_WANT_END };
  *		have all succeeded, and is done after them.  For lanes with runner_depth()
  * @skipped:	out: one of them has not, so it did nothing; @result is -ECANCELED
  * @alone:	out, with -ENODEV: the device was lost while it ran nothing else
+ * @declined:	out, with -EOPNOTSUPP: by a function, the last implementation that there is here, so
+ *		nothing has been done.  The caller's to clear
  * @reason:	out, of a task that fails by runner_submit(): why, or ""
  * @image:	of a foreign kernel that was built for this device (runner_build()): what that
  *		gave, plus 1; else 0, or the runner's
@@ -178,6 +180,7 @@ struct runner_task {
 	uint32_t after[ARAX_LANE_DEPTH - 1];
 	bool skipped;
 	bool alone;
+	bool declined;
 	int image;
 	char reason[REASON_LEN];
 };

@@ -25,6 +25,7 @@
 
 #include <linux/capability.h>
 
+#include "daemon/backends/opencl/drivers.h"
 #include "daemon/worker/mounts.h"
 
 #define FOREIGN_STACK	(8u << 20)
@@ -35,6 +36,7 @@ struct texts {
 	char uid_map[40], gid_map[40];
 	char scratch[96];
 	bool nothing_shared;		/* no mount in any namespace comes to another one */
+	char drivers[sizeof(DRIVERS_VARIABLE) + DRIVERS_LEN];	/* its environment; "": it has none */
 };
 
 enum step {
@@ -258,7 +260,7 @@ static int make_scratch(const struct texts *t, bool root)
 static _Noreturn void child(const struct spawn *s, const struct texts *t, pid_t parent, bool root)
 {
 	char *const argv[] = { (char *)"arax-worker", (char *)t->role, NULL };
-	char *const envp[] = { NULL };
+	char *const envp[] = { t->drivers[0] ? (char *)t->drivers : NULL, NULL };
 	int socket = s->fds[WORKER_FD_SOCKET];
 	int err;
 
@@ -311,6 +313,11 @@ static void make_texts(struct texts *t, const struct spawn *s, bool root)
 	/* Who is not root stays who he is, whatever group the task has. */
 	unsigned int uid = root ? s->uid : geteuid(), gid = root ? s->gid : getegid();
 
+	const char *drivers = is_foreign(s) ? getenv(DRIVERS_VARIABLE) : NULL;
+
+	t->drivers[0] = '\0';
+	if (drivers)
+		snprintf(t->drivers, sizeof(t->drivers), "%s=%s", DRIVERS_VARIABLE, drivers);
 	t->nothing_shared = has_scratch(s) && mounts_nothing_shared();
 	snprintf(t->role, sizeof(t->role), "%d", (int)s->role);
 	snprintf(t->uid_map, sizeof(t->uid_map), "%u %u 1", uid, uid);

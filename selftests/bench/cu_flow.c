@@ -61,7 +61,7 @@ static bool is_first(const struct cu_step *s, unsigned int k)
 	return i == k;
 }
 
-/* Parameters as daemon/backends/gpu has them: see docs/kernels.md. */
+/* Parameters as daemon/backends/gpu has them: see docs/kernels-reference.md. */
 static void set_params(struct cu_flow *c, unsigned int i)
 {
 	const struct flow_step *from = &c->f->steps[i];

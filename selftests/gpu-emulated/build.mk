@@ -31,7 +31,7 @@ $(foreach v,plain asan tsan,$(eval $(call emulated_nvml_rule,$(v))))
 # The backend for HIP as a plug-in: what a file's descriptor is needed for.
 EMULATED_PLUGIN := $(if $(HIP_HEADERS),hip-plugin)
 PLUGIN_GPU_SRCS := $(addprefix daemon/backends/,$(addprefix gpu/,device.c hip.c kernel.c memory.c \
-		     module.c nvml.c ptx.c run.c stream.c wait.c) params.c streams.c)
+		     module.c nvml.c ptx.c run.c stream.c wait.c) options.c params.c streams.c)
 define emulated_plugin_rule
 $(B)/test/$(1)/libhip-plugin-emulated.so: daemon/backends/gpu/backend.c $(PLUGIN_GPU_SRCS) \
 		$(wildcard daemon/backends/gpu/*.h) daemon/backend.h

@@ -108,7 +108,7 @@ pipeline() {
 }
 check "image-pipeline: within one step" pipeline
 
-# The source of docs/kernels.md that is C and OpenCL C at once, word for word.
+# The source of docs/kernels-reference.md that is C and OpenCL C at once, word for word.
 mkdir "$work/one"
 chmod 755 "$work" "$work/one"
 awk -v dir="$work/one/" '
@@ -116,7 +116,7 @@ awk -v dir="$work/one/" '
 	/`logistic.json`, gives the source itself for OpenCL:$/ { name = "logistic.json" }
 	/^```$/ { close(dir name); name = ""; open = 0 }
 	open { print > (dir name) }
-	/^```/ && name != "" { open = 1 }' docs/kernels.md
+	/^```/ && name != "" { open = 1 }' docs/kernels-reference.md
 cat >"$work/use.c" <<'END'
 #include <arax/arax.h>
 #include <stdio.h>
@@ -170,12 +170,12 @@ one_source() {
 }
 check "one source for both: the same bits" one_source
 
-# docs/kernels.md's function that calls CLBlast, its line of the manifest, and the program beside them.
+# docs/kernels-reference.md's function that calls CLBlast, its line of the manifest, and the guide's program.
 mkdir "$work/blast"
 chmod 755 "$work/blast"
 awk -v dir="$work/blast/" '
 	/^`use-scale.c`:$/ { name = "use-scale.c" }
-	/`scale-blast.c`, beside the files above:$/ { name = "scale-blast.c" }
+	/`scale-blast.c`, beside the files of / { name = "scale-blast.c" }
 	/^```$/ { close(dir name); name = ""; open = 0 }
 	open { print > (dir name) }
 	/^```/ && name != "" { open = 1 }
@@ -185,7 +185,7 @@ awk -v dir="$work/blast/" '
 		print "{ \"library\": \"blast\", \"version\": \"1\", \"kernels\": [" \
 		      "{ \"signature\": \"scale(inout f32 x[], f32 factor, u32 n)\", \"addressing\": \"launch\"," \
 		      "\"implementations\": [" $0 "] } ] }" > (dir "scale-blast.json")
-	}' docs/kernels.md
+	}' docs/kernels.md docs/kernels-reference.md
 vendor() {
 	gcc -Wall -Wextra -Werror -O2 -fPIC -shared -DCL_TARGET_OPENCL_VERSION=120 -Ilibarax/include \
 		-o "$work/blast/scale-blast.so" "$work/blast/scale-blast.c" -lclblast &&

@@ -165,6 +165,33 @@ TEST(opencl_after_chains_that_failed)
 	stack_close(&s);
 }
 
+/* More than there is room for: the first ones, a mark, and what the errno means. */
+static void many_errors(struct stack *s)
+{
+	static const struct arax_own_kernel one = { .signature = "add(inout u32 x[], u32 value)" };
+	char text[8192] = "__kernel void add(__global uint *x, ulong n, uint value)\n{\n", end[128], *all;
+	size_t at = strlen(text), n;
+	struct arax_kernel k;
+	int i;
+
+	for (i = 0; i < 60; i++)
+		at += (size_t)snprintf(text + at, sizeof(text) - at,
+				       "\tuint w%d = \"much\"; wrong_number_%d(1);\n", i, i);
+	snprintf(text + at, sizeof(text) - at, "}\n");
+	CHECK_EQ(load(s, text, &one, 1, &k), -ENOEXEC);
+	snprintf(end, sizeof(end), "...: %s", arax_strerror(-ENOEXEC));
+	n = strlen(arax_error_text());
+	CHECK(strstr(arax_error_text(), "error: ") && strstr(arax_error_text(), "wrong_number_0"));
+	CHECK(n > strlen(end) && !strcmp(arax_error_text() + n - strlen(end), end));
+	/* And all of it, or as much as is asked for. */
+	n = arax_module_log(s->ax, NULL, 0);
+	all = malloc(n + 1);
+	CHECK(all && arax_module_log(s->ax, all, n + 1) == n && strlen(all) == n);
+	CHECK(strstr(all, "wrong_number_0") && strstr(all, "wrong_number_59"));
+	CHECK(arax_module_log(s->ax, end, 8) == n && strlen(end) == 7 && !memcmp(all, end, 7));
+	free(all);
+}
+
 TEST(opencl_that_does_not_compile)
 {
 	static const struct arax_own_kernel one = { .signature = "add(inout u32 x[], u32 value)" },
@@ -178,6 +205,7 @@ TEST(opencl_that_does_not_compile)
 	CHECK_EQ(load(&s, "__kernel void add(__global uint *x, ulong n, uint value) { what; }", &one, 1,
 		      &k), -ENOEXEC);
 	CHECK(strstr(arax_error_text(), "undeclared identifier 'what'"));
+	many_errors(&s);
 	CHECK_EQ(load(&s, source, &other, 1, &k), -ENOEXEC);
 	CHECK(strstr(arax_error_text(), "must be \"__global float*\""));
 	CHECK_EQ(load(&s, source, &none, 1, &k), -ENOENT);

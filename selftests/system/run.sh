@@ -53,7 +53,7 @@ counted() {
 	return 1
 }
 
-# system TALLY CONFIGURATION [PROGRAM TEST]: tests against an araxd of their own, whose log has a
+# system TALLY CONFIGURATION [PROGRAM TEST...]: tests against an araxd of their own, whose log has a
 # line with LOGGED, after so many runs more as AGAIN says; if there is LOGGED_WITH, a kind, where it
 # has such devices
 system() {
@@ -72,7 +72,7 @@ system() {
 		exit 1
 	fi
 	exec {ready}>&-
-	"$tests/${3-system}" ${4+"$4"} | tee "$work/tap" | scripts/tally tap "$1" || status=1
+	"$tests/${3-system}" "${@:4}" | tee "$work/tap" | scripts/tally tap "$1" || status=1
 	if ! kill -0 "$daemon" 2>/dev/null; then
 		echo "araxd died:" >&2
 		status=1
@@ -84,7 +84,7 @@ system() {
 		# What araxd only does where others leave it the core may not come at the first try.
 		for ((again = ${AGAIN-0}; again > 0; again--)); do
 			! counted "$LOGGED" 20 || break
-			"$tests/${3-system}" ${4+"$4"} >"$work/tap" || status=1
+			"$tests/${3-system}" "${@:4}" >"$work/tap" || status=1
 		done
 		counted "$LOGGED" 600 || { echo "araxd didn't say $LOGGED" >&2; status=1; }
 	fi
@@ -271,6 +271,9 @@ done
 for copies in auto no; do
 	system system/vendors-zero-copy-$copies 'cpu { enable = false }
 		backend "opencl" { options = { "zero-copy='$copies'" } }' vendors
+	LOGGED='does not take a kernel' LOGGED_WITH=opencl system system/vendors-elsewhere-$copies 'loop { inline_us = 0 } cpu { groups = { "0" } }
+		sched { policy = "rr" }
+		backend "opencl" { options = { "zero-copy='$copies'" } }' vendors another_device_takes_it and_finds_all_that_was_there
 done
 
 # What a failure takes with it is in the trace: which device it would have had is not.

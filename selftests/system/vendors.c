@@ -131,3 +131,81 @@ TEST(what_waits_for_one_that_fails)
 	}
 	stack_close(&s);
 }
+
+/* Beside the processor, which has kernels in C for what the function does not take. */
+static struct stack open_both(void)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_device d = { .size = sizeof(d) };
+	struct arax_kernel k;
+	uint32_t kinds = 0, i;
+
+	for (i = 0; !arax_get_device(s.ax, i, &d); i++)
+		kinds |= 1u << d.kind;
+	if (~kinds & (1u << ARAX_DEVICE_OPENCL | 1u << ARAX_DEVICE_CPU))
+		tap_skip("there are not both");
+	if (arax_kernel_find(s.ax, "vt_else", 0, &k))
+		tap_skip("the function was not built: no OpenCL headers");
+	return s;
+}
+
+/* Whose it was to compute. */
+static int on_opencl(struct arax_buffer *b, int32_t value)
+{
+	const int32_t *x = arax_buffer_data(b);
+	int whole = x[0] == value ? 0 : OTHERS;
+
+	check_all(b, value + whole);
+	return !whole;
+}
+
+TEST(another_device_takes_it)
+{
+	struct stack s = open_both();
+	struct arax_buffer *b = stack_buffer(&s, ITEMS * sizeof(int32_t));
+	int i, done = 0;
+
+	for (i = 0; i < 40; i++) {
+		CHECK_EQ(run(&s, "vt_else", b, i, FN_OTHER), 0);
+		CHECK(!on_opencl(b, i));
+	}
+	/* It rests there, but not for good. */
+	for (i = 0; !done; i++) {
+		CHECK_EQ(run(&s, "vt_else", b, i, FN_WORKS), 0);
+		done += on_opencl(b, i);
+	}
+	/* What only that device has ends as it says. */
+	CHECK_EQ(run(&s, "vt_only", b, 9, FN_OTHER), -EOPNOTSUPP);
+	CHECK(strstr(arax_error_text(), "vt_only") && strstr(arax_error_text(), "no other device"));
+	stack_close(&s);
+}
+
+/* In its turn, and with the bytes that the device that has declined has alone. */
+TEST(and_finds_all_that_was_there)
+{
+	struct stack s = open_both();
+	const size_t bytes = ITEMS * sizeof(int32_t);
+	struct arax_buffer *other = stack_buffer(&s, bytes), *b = NULL;
+	struct arax_kernel more = stack_kernel(&s, "vt_more");
+	struct fn_args a = { 1, FN_OTHER, ITEMS };
+	int i;
+
+	CHECK_EQ(arax_buffer_create(s.ax, bytes, ARAX_BUFFER_EXPLICIT, &b), 0);
+	for (i = 0; i < 60; i++) {
+		stack_launch(&s, s.q, "st_add", b, 1, NULL);
+		/* By turns: else these two would never be on one device. */
+		stack_launch(&s, s.q, "st_add", other, 1, NULL);
+		a.mode = FN_OTHER;
+		CHECK_EQ(arax_launch(s.q, &more, arax_grid(1, 1, 1), ARAX_ARGS(a),
+				     ARAX_RANGES(arax_inout(b)), NULL), 0);
+		/* So that the kernel does not rest there. */
+		a.mode = FN_WORKS;
+		CHECK_EQ(arax_launch(s.q, &more, arax_grid(1, 1, 1), ARAX_ARGS(a),
+				     ARAX_RANGES(arax_inout(other)), NULL), 0);
+		CHECK_EQ(arax_queue_finish(s.q, arax_deadline(60 * SECOND)), 0);
+	}
+	CHECK_EQ(arax_access_begin(s.q, arax_in(b), arax_deadline(60 * SECOND)), 0);
+	check_all(b, 120);
+	CHECK_EQ(arax_access_end(s.q, arax_in(b)), 0);
+	stack_close(&s);
+}

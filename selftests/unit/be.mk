@@ -122,6 +122,14 @@ TEST_TARGETS  += check-be_gpu_std-plain
 TEST_NEEDS    += $(B)/test/be_gpu_std-plain $(EMULATED_VENDORS_plain) \
 		 $(patsubst %,$(B)/test/plain/lib%-emulated.so,$(EMULATED) $(EMULATED_NVML))
 SOAK_TARGETS  += check-be_gpu_std-asan check-be_gpu_std-tsan
+# But for the contents of ranges that change: seconds.
+check-be_gpu_std-changes: $(B)/test/be_gpu_std-asan | $(BE_NEEDS) $(EMULATED_VENDORS_asan) \
+		$(patsubst %,$(B)/test/asan/lib%-emulated.so,$(EMULATED) $(EMULATED_NVML))
+	$(Q)scripts/tally run unit/be_gpu_std-changes -- $(call BE_RUN_gpu_std,asan) CK_RUN_CASE=changes $<
+TEST_TARGETS  += check-be_gpu_std-changes
+TEST_NEEDS    += $(B)/test/be_gpu_std-asan $(EMULATED_VENDORS_asan) \
+		 $(patsubst %,$(B)/test/asan/lib%-emulated.so,$(EMULATED) $(EMULATED_NVML))
+.PHONY: check-be_gpu_std-changes
 endif
 # The kernels of arax-rodinia in C, and the programs that check them, as they are.
 RODINIA_TEST := selftests/unit/be_rodinia.c $(RODINIA_KERNEL_SRCS) $(filter-out %/arax.c,$(RODINIA_SRCS))

@@ -13,6 +13,7 @@ static bool hardware;
 /* In software each is a thread, where a kernel has barriers. */
 #define BLOCK		(hardware ? 256u : 8u)
 #define VENDORS		true
+#define DEVICE_BYTES	emulated_bytes
 
 static int open_kind(const char *options)
 {
@@ -23,6 +24,23 @@ static int open_kind(const char *options)
 	snprintf(text, sizeof(text), "cpu { enable = false } backend \"%s\" { options = { \"lanes=1\"%s%s } }",
 		 which->name, library, options);
 	return open_devices(text);
+}
+
+static void *emulated_bytes(uint64_t address, uint64_t bytes)
+{
+	static __typeof__(emulated_memory) *where;
+	void *library;
+
+	if (hardware)
+		return NULL;
+	if (!where) {
+		library = dlopen(emulated_path(which), RTLD_NOW | RTLD_LOCAL);
+		ck_assert_ptr_nonnull(library);
+		*(void **)&where = dlsym(library, "emulated_memory");
+		ck_assert_ptr_nonnull(where);
+	}
+	ck_assert_ptr_nonnull(where(address, bytes));
+	return where(address, bytes);
 }
 
 /*

@@ -65,7 +65,7 @@ signatures=$(sed -n 's/.*"signature": "\(.*\)",$/\1/p' daemon/kernels/std/*.json
 [ "$(wc -l <<<"$signatures")" -ge 60 ] || { echo 'Bail out! no signatures found in daemon/kernels'; exit 1; }
 while read -r signature; do
 	wrong=''
-	grep -qF "| \`$signature\`" docs/kernels.md || wrong="not in docs/kernels.md: $signature"
+	grep -qF "| \`$signature\`" docs/kernels-reference.md || wrong="not in docs/kernels-reference.md: $signature"
 	check "kernel ${signature%%(*}" "$wrong"
 done <<<"$signatures"
 

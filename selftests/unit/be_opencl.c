@@ -2,6 +2,7 @@
 /* The OpenCL backend on a real driver: memory, kernels, errors. */
 #include <pthread.h>
 
+#include "daemon/backends/opencl/build_log.h"
 #include "daemon/backends/opencl/built.h"
 #include "daemon/reason.h"
 #include "selftests/unit/be_opencl.h"
@@ -1086,11 +1087,11 @@ END_TEST
 #define BAD_ICD	"build/test/bad_icd.so"
 
 static const struct {
-	const char *does, *why;
+	const char *does, *what, *why;
 } bad[] = {
-	{ "abort", "bad.icd crashed (Aborted), saying \"bad_icd: out of luck\"" },
-	{ "exit", "bad.icd ended its process (status 7)" },
-	{ "hang", "bad.icd did not answer within 1 s (option probe-seconds)" },
+	{ "abort", "crashed", "bad.icd crashed (Aborted), saying \"bad_icd: out of luck\"" },
+	{ "exit", "ended its process", "bad.icd ended its process (status 7)" },
+	{ "hang", "did not answer", "bad.icd did not answer within 1 s (option probe-seconds)" },
 };
 
 static void install_bad(const char *does)
@@ -1133,21 +1134,58 @@ START_TEST(bad_drivers)
 }
 END_TEST
 
-/* Beside those that are installed. */
+/* Beside those that are installed, which go on. */
 START_TEST(bad_driver_of_several)
 {
-	char command[160];
+	char command[160], text[256], what[64];
 	const char *why;
 
-	install_bad("abort");
+	install_bad(bad[_i].does);
 	snprintf(command, sizeof(command), "cp /etc/OpenCL/vendors/*.icd %s/icd", folder);
 	if (system(command)) {
 		be_skip("bad_driver_of_several", "no driver is registered in /etc/OpenCL/vendors");
 		return;
 	}
-	why = open_beside("");
-	ck_assert_msg(strstr(why, "OpenCL driver /") && strstr(why, "/icd/bad.icd crashed"), "%s", why);
+	snprintf(text, sizeof(text), "cpu { enable = false } backend \"opencl\" { options = { \"cache=no\"%s } }",
+		 strcmp(bad[_i].does, "hang") ? "" : ", \"probe-seconds=3\"");
+	ck_assert_int_eq(open_devices(text), 0);
+	ck_assert_uint_ge(devices_count(devices), 1);
+	ck_assert_uint_eq(devices_nr_absent(devices), 1);
+	why = devices_absent(devices, 0)->why;
+	snprintf(what, sizeof(what), "/icd/bad.icd %s", bad[_i].what);
+	ck_assert_msg(strstr(why, "OpenCL driver /") && strstr(why, what), "%s", why);
 	ck_assert_ptr_eq(strstr(why, ".icd"), strstr(why, "bad.icd") + 3);	/* and no other */
+	/* Workers are told of the others; it is not here. */
+	ck_assert_ptr_nonnull(getenv("ARAX_OPENCL_DRIVERS"));
+	ck_assert_int_ne(system("grep -q bad_icd /proc/$PPID/maps"), 0);
+	ck_assert_int_eq(system("grep -q -r bad_icd $OCL_ICD_VENDORS"), 256);
+}
+END_TEST
+
+static void add_line(void *arg, const char *line)
+{
+	char *all = arg;
+	size_t at = strlen(all);
+
+	snprintf(all + at, 256 - at, "%s|", line);
+}
+
+START_TEST(errors_come_first)
+{
+	char text[] = "1:2: warning: odd\n  source\n\n3:4: error: wrong\n  of this\n4:5: note: since that\n"
+		      "5:6: Warning: odder\nERROR: at last\n";
+	char all[256] = "";
+
+	build_log_each(text, strlen(text), add_line, all);
+	ck_assert_str_eq(all, "3:4: error: wrong|  of this|4:5: note: since that|ERROR: at last|"
+			 "1:2: warning: odd|  source|5:6: Warning: odder|");
+	all[0] = '\0';
+	strcpy(text, "no end");
+	build_log_each(text, strlen(text), add_line, all);
+	ck_assert_str_eq(all, "no end|");
+	all[0] = '\0';
+	build_log_each(text, 0, add_line, all);
+	ck_assert_str_eq(all, "");
 }
 END_TEST
 
@@ -1192,6 +1230,7 @@ int main(void)
 	tcase_add_loop_test(t, patterns_choose, 0, 2);
 	tcase_add_test(t, no_driver);
 	tcase_add_loop_test(t, bad_drivers, 0, sizeof(bad) / sizeof(bad[0]));
-	tcase_add_test(t, bad_driver_of_several);
+	tcase_add_test(t, errors_come_first);
+	tcase_add_loop_test(t, bad_driver_of_several, 0, 3);
 	return run_opencl(suite);
 }

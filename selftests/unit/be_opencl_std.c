@@ -8,6 +8,7 @@
 #define open_kind	open_opencl
 #define BLOCK		16	/* PoCL compiles each kernel for each size of a work-group */
 #define VENDORS		true
+#define DEVICE_BYTES(address, bytes)	NULL
 
 /* Without company: no barrier has two sides then. */
 static const uint32_t odd_blocks[] = { 1 };

@@ -302,6 +302,12 @@ configured 'run with an unknown key' "no such option 'enabel'; there are enable,
 configured 'run without a device' 'there is no device to run tasks on' 'cpu { enable = false }'
 configured 'run with too many lanes' 'want a number from 1 to 16' \
 	'backend "opencl" { options = { "lanes=99" } }'
+configured 'run with no memory' 'want a number of bytes, 1 or more, or one of K, M, G or T' \
+	'backend "opencl" { options = { "memory=0" } }'
+configured 'run with a word that is none' 'want auto or no' \
+	'backend "opencl" { options = { "zero-copy=yes" } }'
+configured 'run with a path that is none' 'want a path that begins with /' \
+	'backend "opencl" { options = { "cache=here" } }'
 configured 'run with a size where a number is wanted' \
 	'want a whole number from 1048576 to 281474976710656, without a suffix' \
 	'backend "sim" { options = { "memory=64M" } }'

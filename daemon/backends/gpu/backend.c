@@ -12,72 +12,35 @@
 
 #include "daemon/backends/builtin.h"
 #include "daemon/backends/gpu/gpu.h"
+#include "daemon/backends/options.h"
 
 #define DEFAULT_LANES 4
 
 /* ------------------------------------------------------------------ */
 /* Options                                                               */
 
-static int take_text(char *out, size_t len, const char *value)
-{
-	if (!value[0] || strlen(value) >= len)
-		return -EINVAL;
-	strcpy(out, value);
-	return 0;
-}
-
-static int take_number(uint32_t *out, uint32_t max, const char *value)
-{
-	char *end;
-	unsigned long v = strtoul(value, &end, 10);
-
-	if (value[0] < '0' || value[0] > '9' || *end || !v || v > max)
-		return -EINVAL;
-	*out = (uint32_t)v;
-	return 0;
-}
-
-/* Bytes, or with K, M, G or T. */
-static int take_size(uint64_t *out, const char *value)
-{
-	static const char units[] = "KMGT";
-	const char *unit;
-	char *end;
-	unsigned long long v;
-	unsigned int shift = 0;
-
-	errno = 0;
-	v = strtoull(value, &end, 10);
-	if (value[0] < '0' || value[0] > '9' || errno || !v)
-		return -EINVAL;
-	unit = *end ? strchr(units, *end) : NULL;
-	if (unit) {
-		shift = 10 * (unsigned int)(unit - units + 1);
-		end++;
-	}
-	if (*end || v > UINT64_MAX >> shift)
-		return -EINVAL;
-	*out = v << shift;
-	return 0;
-}
+static const char *const auto_or_no[] = { "auto", "no", NULL };
 
 static int stack_config(struct gpu_stack *s, const char *key, const char *value)
 {
+	const struct arax_backend_host *araxd = s->araxd;
 	struct gpu_options *o = &s->options;
+	int word;
 
 	if (!strcmp(key, "library"))
-		return value[0] == '/' ? take_text(o->library, sizeof(o->library), value) : -EINVAL;
+		return option_path(araxd, o->library, sizeof(o->library), value);
 	if (!strcmp(key, "nvml") && s->driver->nvml)
-		return value[0] == '/' ? take_text(o->nvml, sizeof(o->nvml), value) : -EINVAL;
+		return option_path(araxd, o->nvml, sizeof(o->nvml), value);
 	if (!strcmp(key, "devices"))
-		return take_text(o->devices, sizeof(o->devices), value);
+		return option_text(araxd, o->devices, sizeof(o->devices), value);
 	if (!strcmp(key, "lanes"))
-		return take_number(&o->lanes, GPU_MAX_LANES, value);
+		return option_small(araxd, &o->lanes, GPU_MAX_LANES, value);
 	if (!strcmp(key, "memory"))
-		return take_size(&o->memory, value);
+		return option_size(araxd, &o->memory, value);
 	if (!strcmp(key, "pools")) {
-		o->pools = !strcmp(value, "auto");
-		return o->pools || !strcmp(value, "no") ? 0 : -EINVAL;
+		word = option_word(araxd, auto_or_no, value);
+		o->pools = !word;
+		return word < 0 ? word : 0;
 	}
 	/* Not of araxd.conf: see apart/apart.h. */
 	if (!strcmp(key, "careful")) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * A kernel on a device: that it takes what its signature says is checked here, once,
- * and not by whoever launches it.  The convention stands in docs/kernels.md.
+ * and not by whoever launches it.  The convention stands in docs/kernels-reference.md.
  *
  * PTX has the types; of other images newer CUDA drivers tell the sizes; HIP tells nothing,
  * and there the manifest is believed.

@@ -17,11 +17,13 @@
 #include "daemon/backends/builtin.h"
 #include "daemon/backends/opencl/cache.h"
 #include "daemon/backends/opencl/opencl.h"
+#include "daemon/backends/options.h"
 #include "libarax/admin/trusted.h"
 #include "uapi/arax.h"
 
 #define DEFAULT_LANES 2
 #define DEFAULT_PROBE_SECONDS 60
+#define DEFAULT_LOG_LINES 40
 #define MAX_PROBE_SECONDS 3600
 
 struct opencl_options opencl_options;
@@ -70,81 +72,41 @@ static int load(void)
 {
 	opencl_options = (struct opencl_options){
 		.platforms = "*", .devices = "*", .lanes = DEFAULT_LANES, .zero_copy = true,
-		.probe_seconds = DEFAULT_PROBE_SECONDS,
+		.probe_seconds = DEFAULT_PROBE_SECONDS, .log_lines = DEFAULT_LOG_LINES,
 	};
 	trial.err = 0;
+	trial.why[0] = '\0';
 	return 0;
 }
 
-static int take_text(char *out, size_t len, const char *value)
-{
-	if (!value[0] || strlen(value) >= len)
-		return -EINVAL;
-	strcpy(out, value);
-	return 0;
-}
-
-static int take_number(uint32_t *out, uint32_t max, const char *value)
-{
-	char *end;
-	unsigned long v = strtoul(value, &end, 10);
-
-	if (value[0] < '0' || value[0] > '9' || *end || !v || v > max) {
-		opencl_explain("want a number from 1 to %u", max);
-		return -EINVAL;
-	}
-	*out = (uint32_t)v;
-	return 0;
-}
-
-/* Bytes, or with K, M, G or T. */
-static int take_size(uint64_t *out, const char *value)
-{
-	static const char units[] = "KMGT";
-	const char *unit;
-	char *end;
-	unsigned long long v;
-	unsigned int shift = 0;
-
-	errno = 0;
-	v = strtoull(value, &end, 10);
-	if (value[0] < '0' || value[0] > '9' || errno || !v)
-		return -EINVAL;
-	unit = *end ? strchr(units, *end) : NULL;
-	if (unit) {
-		shift = 10 * (unsigned int)(unit - units + 1);
-		end++;
-	}
-	if (*end || v > UINT64_MAX >> shift)
-		return -EINVAL;
-	*out = v << shift;
-	return 0;
-}
+static const char *const auto_or_no[] = { "auto", "no", NULL };
 
 static int config(const char *key, const char *value)
 {
 	struct opencl_options *o = &opencl_options;
+	int word;
 
 	if (!strcmp(key, "platforms"))
-		return take_text(o->platforms, sizeof(o->platforms), value);
+		return option_text(araxd, o->platforms, sizeof(o->platforms), value);
 	if (!strcmp(key, "devices"))
-		return take_text(o->devices, sizeof(o->devices), value);
+		return option_text(araxd, o->devices, sizeof(o->devices), value);
 	if (!strcmp(key, "cache")) {
-		if (strcmp(value, "no") && value[0] != '/')
-			return -EINVAL;
-		return take_text(o->cache, sizeof(o->cache), value);
+		if (!strcmp(value, "no"))
+			return option_text(araxd, o->cache, sizeof(o->cache), value);
+		return option_path(araxd, o->cache, sizeof(o->cache), value);
 	}
 	if (!strcmp(key, "sub-devices"))
-		return take_number(&o->sub_devices, OPENCL_MAX_DEVICES, value);
+		return option_small(araxd, &o->sub_devices, OPENCL_MAX_DEVICES, value);
 	if (!strcmp(key, "lanes"))
-		return take_number(&o->lanes, OPENCL_MAX_LANES, value);
+		return option_small(araxd, &o->lanes, OPENCL_MAX_LANES, value);
 	if (!strcmp(key, "probe-seconds"))
-		return take_number(&o->probe_seconds, MAX_PROBE_SECONDS, value);
+		return option_small(araxd, &o->probe_seconds, MAX_PROBE_SECONDS, value);
 	if (!strcmp(key, "memory"))
-		return take_size(&o->memory, value);
+		return option_size(araxd, &o->memory, value);
 	if (!strcmp(key, "zero-copy")) {
-		o->zero_copy = !strcmp(value, "auto");
-		return o->zero_copy || !strcmp(value, "no") ? 0 : -EINVAL;
+		word = option_word(araxd, auto_or_no, value);
+		o->zero_copy = !word;
+		return word < 0 ? word : 0;
 	}
 	return -ENOENT;
 }
@@ -237,7 +199,12 @@ static int probe(char *why, uint32_t len)
 	}
 	open_caches();
 	err = opencl_api_open(why, len);
-	return err ? err : opencl_find(why, len);
+	if (!err)
+		err = opencl_find(why, len);
+	/* Of drivers that are left out. */
+	if (err > 0)
+		snprintf(why, len, "%s", trial.why);
+	return err;
 }
 
 static void unload(void)
@@ -246,6 +213,7 @@ static void unload(void)
 	cache_close();
 	caches_open = false;
 	remove_pocl_folder();
+	opencl_try_forget();
 	/*
 	 * The library stays: drivers have threads and exit handlers of their own, and
 	 * some don't survive being unmapped.

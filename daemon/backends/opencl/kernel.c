@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * A kernel on a device: that it takes what its signature says is checked here,
- * once, and not by whoever launches it.  The convention stands in docs/kernels.md.
+ * once, and not by whoever launches it.  The convention stands in docs/kernels-reference.md.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -42,6 +42,7 @@ struct opencl_options {
 	char platforms[64], devices[64];	/* patterns */
 	char cache[256];			/* folder; "": the default; "no": none */
 	uint32_t sub_devices;			/* 0: whole devices */
+	uint32_t log_lines;			/* at most, of what a compiler says */
 	uint32_t lanes;
 	bool zero_copy;
 	uint64_t memory;			/* cap; 0: what the device has */
@@ -77,9 +78,12 @@ struct opencl_place {
 
 /*
  * trial.c: opencl_find() in a child, as long as no driver is loaded and there are no threads
- * here.  Negative errno: there is no device, or a driver that can't be let in, see @why.
+ * here.  Negative errno: there is no device, or a driver that can't be let in, see @why.  0, and
+ * @why not "": that one is left out.
  */
 int opencl_try(char *why, size_t len);
+/* After the last device: who was left out may be found again. */
+void opencl_try_forget(void);
 
 /* platform.c: one thread, see backend.h. */
 int opencl_find(char *why, uint32_t len);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * What stands in front of every OpenCL C source: error numbers, and the share of
- * a work-group as arax/kernel.h deals it.  docs/kernels.md describes it.
+ * a work-group as arax/kernel.h deals it.  docs/kernels-reference.md describes it.
  *
  * ARAX_EACH(i, n) runs a loop over this work-item's part of n items: a group's
  * share is contiguous, as on the CPU, and its work-items take turns in it, so

@@ -20,10 +20,10 @@
 
 #include "daemon/backends/opencl/built.h"
 #include "daemon/backends/opencl/cache.h"
+#include "daemon/backends/opencl/build_log.h"
 #include "daemon/backends/opencl/opencl.h"
 
 #define OPTIONS		"-cl-kernel-arg-info"
-#define MAX_LOG_LINES	40
 #define SPIRV_MAGIC	0x07230203u
 
 static uint64_t hash(const char *p, size_t n)
@@ -171,12 +171,25 @@ const char *opencl_program_line(const struct opencl_program *p, const char *symb
 /* ------------------------------------------------------------------ */
 /* Building                                                              */
 
+struct telling {
+	const char *file;
+	uint32_t lines;
+};
+
+static void tell_line(void *arg, const char *line)
+{
+	struct telling *t = arg;
+
+	if (t->lines++ < opencl_options.log_lines)
+		opencl_log(ARAX_LOG_ERR, "%s: %s", t->file, line);
+}
+
 static void tell_build_log(struct opencl_device *d, cl_program program,
 			   const struct arax_backend_kernel *k, cl_int cerr)
 {
-	char *text, *line, *state;
+	struct telling t = { .file = k->file };
 	size_t bytes = 0;
-	int lines = 0;
+	char *text;
 
 	opencl_log(ARAX_LOG_ERR, "%s: does not compile for %s: %s (wanted for kernel %s)", k->file,
 		   d->name, opencl_error_name(cerr), k->symbol);
@@ -185,13 +198,9 @@ static void tell_build_log(struct opencl_device *d, cl_program program,
 	if (!text)
 		return;
 	cl.GetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, bytes, text, NULL);
-	for (line = strtok_r(text, "\n", &state); line; line = strtok_r(NULL, "\n", &state)) {
-		if (lines++ == MAX_LOG_LINES) {
-			opencl_log(ARAX_LOG_ERR, "%s: the build log goes on", k->file);
-			break;
-		}
-		opencl_log(ARAX_LOG_ERR, "%s: %s", k->file, line);
-	}
+	build_log_each(text, bytes, tell_line, &t);
+	if (t.lines > opencl_options.log_lines)
+		opencl_log(ARAX_LOG_ERR, "%s: the build log goes on", k->file);
 	free(text);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Discovery in a child first: what a driver does there that it had better not (end the
- * process, wait for ever) becomes the reason why OpenCL has no device, with the driver's name,
- * and araxd starts without.  Comes before araxd has threads, and before a driver is in it: they
+ * process, wait for ever) becomes the reason why its devices are not there, with the driver's name,
+ * and araxd starts without it: with the others, if they answer alone, else without OpenCL.  Comes before araxd has threads, and before a driver is in it: they
  * don't survive a fork.
  */
 #include <errno.h>
@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/backends/opencl/drivers.h"
 #include "daemon/backends/opencl/opencl.h"
 #include "daemon/backends/stacks.h"
 
@@ -31,6 +32,7 @@ struct trial {
 	char why[256];
 	bool answered;		/* else: */
 	bool hung;
+	uint32_t seconds;	/* that it had */
 	int status;		/* as of waitpid() */
 	char said[160];		/* its last line */
 };
@@ -86,9 +88,9 @@ static uint64_t now_ms(void)
 }
 
 /* Until it has answered, has ended, or has had its time. */
-static void attend(struct trial *t, pid_t pid, int answers, int says, uint32_t seconds)
+static void attend(struct trial *t, pid_t pid, int answers, int says)
 {
-	uint64_t until = now_ms() + 1000ull * seconds;
+	uint64_t until = now_ms() + 1000ull * t->seconds;
 	struct pollfd fds[] = {
 		{ .fd = answers, .events = POLLIN }, { .fd = says, .events = POLLIN },
 	};
@@ -120,13 +122,13 @@ static void attend(struct trial *t, pid_t pid, int answers, int says, uint32_t s
 }
 
 /* One @icd alone; NULL: all of them, as the loader finds them. */
-static int try_one(struct trial *t, const char *icd)
+static int try_one(struct trial *t, const char *icd, uint32_t seconds)
 {
-	uint32_t seconds = opencl_options.probe_seconds;
 	int answers[2], says[2];
 	pid_t pid;
 
 	memset(t, 0, sizeof(*t));
+	t->seconds = seconds;
 	if (pipe2(answers, O_CLOEXEC))
 		return -errno;
 	if (pipe2(says, O_CLOEXEC) || fcntl(says[0], F_SETFL, O_NONBLOCK)) {
@@ -145,8 +147,7 @@ static int try_one(struct trial *t, const char *icd)
 	close(answers[1]);
 	close(says[1]);
 	if (pid > 0)
-		attend(t, pid, answers[0], says[0],
-		       icd && seconds > ALONE_SECONDS ? ALONE_SECONDS : seconds);
+		attend(t, pid, answers[0], says[0]);
 	close(answers[0]);
 	close(says[0]);
 	return pid > 0 ? 0 : -EAGAIN;
@@ -157,8 +158,8 @@ static void describe(const struct trial *t, char *what, size_t len)
 	size_t at;
 
 	if (t->hung)
-		snprintf(what, len, "did not answer within %u s (option probe-seconds)",
-			 opencl_options.probe_seconds);
+		snprintf(what, len, "did not answer within %u s%s", t->seconds,
+			 t->seconds == opencl_options.probe_seconds ? " (option probe-seconds)" : "");
 	else if (WIFSIGNALED(t->status))
 		snprintf(what, len, "crashed (%s)", strsignal(WTERMSIG(t->status)));
 	else
@@ -168,23 +169,40 @@ static void describe(const struct trial *t, char *what, size_t len)
 		snprintf(what + at, len - at, ", saying \"%s\"", t->said);
 }
 
-/* Who it is: each alone, as long as there is more than one to suspect. */
-static void blame(const struct trial *all, char *why, size_t len)
+static uint32_t alone_seconds(void)
+{
+	uint32_t seconds = opencl_options.probe_seconds;
+
+	return seconds > ALONE_SECONDS ? ALONE_SECONDS : seconds;
+}
+
+/*
+ * Who it is: each alone, as long as there is more than one to suspect.  @others, of DRIVERS_LEN
+ * bytes: those that have answered, if any has not.
+ */
+static void blame(const struct trial *all, char *why, size_t len, char *others)
 {
 	char *files[STACK_ICD_MAX], who[160] = "", what[300];
 	uint32_t nr = stack_icd_files(files), guilty = 0;
 	struct trial t = *all;
 
+	others[0] = '\0';
 	for (uint32_t i = 0; i < nr && nr > 1; i++) {
 		struct trial one;
 		size_t at = strlen(who);
 
-		if (try_one(&one, files[i]) || one.answered)
+		if (try_one(&one, files[i], alone_seconds()))
 			continue;
+		if (one.answered) {
+			drivers_add(others, files[i]);
+			continue;
+		}
 		snprintf(who + at, sizeof(who) - at, "%s%s", guilty++ ? ", " : "", files[i]);
 		t = one;
 	}
 	describe(&t, what, sizeof(what));
+	if (!guilty)
+		others[0] = '\0';
 	if (!guilty && nr == 1)
 		snprintf(who, sizeof(who), "%s", files[0]);
 	else if (!guilty && nr)
@@ -197,15 +215,53 @@ static void blame(const struct trial *all, char *why, size_t len)
 		free(files[--nr]);
 }
 
+static char folder[] = "/tmp/arax-icd-XXXXXX";
+static bool made;
+
+/* Once more together, as that is how they will be opened. */
+static int go_on_with(const char *others)
+{
+	const char *before = getenv("OCL_ICD_VENDORS");
+	char *was = before ? strdup(before) : NULL;
+	struct trial t;
+	int err = -ENODEV;
+
+	if (before && !was)
+		return -ENOMEM;
+	strcpy(folder + strlen(folder) - 6, "XXXXXX");
+	made = mkdtemp(folder);
+	if (made && !drivers_only(others, folder) && !try_one(&t, NULL, alone_seconds()) &&
+	    t.answered && t.found > 0)
+		err = setenv(DRIVERS_VARIABLE, others, 1) ? -errno : 0;
+	if (err && was)
+		setenv("OCL_ICD_VENDORS", was, 1);
+	else if (err)
+		unsetenv("OCL_ICD_VENDORS");
+	if (err)
+		opencl_try_forget();
+	free(was);
+	return err;
+}
+
+void opencl_try_forget(void)
+{
+	if (made)
+		drivers_remove(folder);
+	made = false;
+}
+
 int opencl_try(char *why, size_t len)
 {
+	char others[DRIVERS_LEN];
 	struct trial t;
 
-	if (opencl_api_is_open() || try_one(&t, NULL))
+	why[0] = '\0';
+	unsetenv(DRIVERS_VARIABLE);
+	if (opencl_api_is_open() || try_one(&t, NULL, opencl_options.probe_seconds))
 		return 0;
 	if (!t.answered) {
-		blame(&t, why, len);
-		return -ENODEV;
+		blame(&t, why, len, others);
+		return others[0] ? go_on_with(others) : -ENODEV;
 	}
 	if (t.found > 0)
 		return 0;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "daemon/backends/builtin.h"
+#include "daemon/backends/options.h"
 #include "daemon/backends/xrt/backend.h"
 #include "uapi/arax.h"
 
@@ -58,70 +59,37 @@ static int load(void)
 	return 0;
 }
 
-static int take_number(uint64_t *out, uint64_t max, const char *value)
-{
-	unsigned long long v;
-	char *end;
-
-	errno = 0;
-	v = strtoull(value, &end, 10);
-	if (value[0] < '0' || value[0] > '9' || errno || *end || !v || v > max)
-		return -EINVAL;
-	*out = v;
-	return 0;
-}
-
-/* Bytes, or with K, M, G or T. */
-static int take_size(uint64_t *out, const char *value)
-{
-	static const char units[] = "KMGT";
-	char digits[24];
-	size_t n = strlen(value);
-	const char *unit = n ? strchr(units, value[n - 1]) : NULL;
-	unsigned int shift = unit ? 10 * (unsigned int)(unit - units + 1) : 0;
-	int err;
-
-	if (n >= sizeof(digits))
-		return -EINVAL;
-	snprintf(digits, sizeof(digits), "%.*s", (int)(n - !!unit), value);
-	err = take_number(out, UINT64_MAX >> shift, digits);
-	*out <<= err ? 0 : shift;
-	return err;
-}
+static const char *const auto_or_no[] = { "auto", "no", NULL };
 
 static int config(const char *key, const char *value)
 {
 	struct xrt_options *o = &xrt_options;
+	static const char *const emulations[] = { "noop", "sw_emu", "hw_emu", NULL };
 	uint64_t v;
 	int err;
 
-	if (!strcmp(key, "root")) {
-		if (value[0] != '/' || strlen(value) >= sizeof(o->root))
-			return -EINVAL;
-		strcpy(o->root, value);
-		return 0;
-	}
+	if (!strcmp(key, "root"))
+		return option_path(araxd, o->root, sizeof(o->root), value);
 	if (!strcmp(key, "emulation")) {
-		if (strcmp(value, "noop") && strcmp(value, "sw_emu") && strcmp(value, "hw_emu"))
-			return -EINVAL;
+		err = option_word(araxd, emulations, value);
+		if (err < 0)
+			return err;
 		strcpy(o->emulation, value);
 		return 0;
 	}
-	if (!strcmp(key, "lanes")) {
-		err = take_number(&v, XRT_MAX_LANES, value);
-		o->lanes = err ? o->lanes : (uint32_t)v;
-		return err;
-	}
+	if (!strcmp(key, "lanes"))
+		return option_small(araxd, &o->lanes, XRT_MAX_LANES, value);
 	if (!strcmp(key, "memory"))
-		return take_size(&o->memory, value);
+		return option_size(araxd, &o->memory, value);
 	if (!strcmp(key, "switch-ms")) {
-		err = take_number(&v, MAX_SWITCH_MS, value);
+		err = option_number(araxd, &v, MAX_SWITCH_MS, value);
 		o->switch_ns = err ? o->switch_ns : v * 1000000;
 		return err;
 	}
 	if (!strcmp(key, "zero-copy")) {
-		o->zero_copy = !strcmp(value, "auto");
-		return o->zero_copy || !strcmp(value, "no") ? 0 : -EINVAL;
+		err = option_word(araxd, auto_or_no, value);
+		o->zero_copy = !err;
+		return err < 0 ? err : 0;
 	}
 	return -ENOENT;
 }

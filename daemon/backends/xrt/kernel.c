@@ -2,7 +2,7 @@
 /*
  * A kernel of an .xclbin: that it takes what its signature says is checked when it is
  * loaded, by what the tools wrote into the file.  The convention stands in
- * docs/kernels.md.
+ * docs/kernels-reference.md.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -175,7 +175,7 @@ struct arax_own_kernel {
  *
  * EINVAL: a signature; ENOEXEC: not an image for this machine, or it does not compile; ENOENT: no such symbol;
  * EOPNOTSUPP: nobody here could run it; E2BIG, ENOSPC (ARAX_MAX_MODULES), EDQUOT.
- * arax_error_text() has what araxd or the loader said.
+ * arax_error_text() has what araxd or the loader said, or how that begins: see arax_module_log().
  */
 int arax_module_load(struct arax *ax, uint32_t kind, const void *image, uint64_t bytes,
 		     const struct arax_own_kernel *kernels, uint32_t nr,
@@ -189,6 +189,11 @@ int arax_module_load_file(struct arax *ax, uint32_t kind, const char *path,
  * ENOENT: it is none of this context's.
  */
 int arax_module_unload(struct arax *ax, const struct arax_kernel *kernel);
+/*
+ * All that was said, at most 64 KiB, when the last load in @ax failed that did: into @text as far as
+ * it fits with a NUL behind it.  Returns its whole length; @text may be NULL if @size is 0.
+ */
+size_t arax_module_log(struct arax *ax, char *text, size_t size);
 
 /* ------------------------------------------------------------------ */
 /* Buffers                                                             */

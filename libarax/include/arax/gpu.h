@@ -21,7 +21,7 @@
  * for each range a pointer (const if it is `in`; NULL if it is empty) and a uint64_t,
  * the whole elements in it, which the client chose: check it; each plain argument as its
  * type; and last, if you want one, an int32_t * for the result: 0, or the negative errno
- * that you store.  docs/kernels.md has the rest.
+ * that you store.  docs/kernels-reference.md has the rest.
  */
 #ifndef ARAX_GPU_H
 #define ARAX_GPU_H

@@ -34,8 +34,9 @@
  *     for what a library can't do without.
  *   - Return 0, or a negative errno, which becomes the task's result.  -EOPNOTSUPP, with
  *     nothing put onto the stream: not for this launch, and the kernel's next implementation
- *     of this kind has it, if there is one.  -ENODEV becomes -EIO: what
- *     became of the device its backend sees by itself.
+ *     of this kind has it, if there is one; else the task goes to another device, if one
+ *     has the kernel.  -ENODEV becomes -EIO: what became of the device its backend sees by
+ *     itself.
  *   - On CUDA and HIP devices the context is current; leave it so, and the stream alone.
  *
  * THREADS	For one stream one call at a time; for several at once.

@@ -23,6 +23,8 @@ ARAX_KERNEL int st_lies(const struct arax_launch *l);
 ARAX_KERNEL int st_meet(const struct arax_launch *l);
 ARAX_KERNEL int st_mix(const struct arax_launch *l);
 ARAX_KERNEL int st_mix_groups(const struct arax_launch *l);
+ARAX_KERNEL int vt_fill(const struct arax_launch *l);
+ARAX_KERNEL int vt_more(const struct arax_launch *l);
 
 static int value(const struct arax_launch *l, uint32_t *v)
 {
@@ -179,4 +181,33 @@ ARAX_KERNEL int st_mix(const struct arax_launch *l)
 ARAX_KERNEL int st_mix_groups(const struct arax_launch *l)
 {
 	return mix_groups(l);
+struct fill_args {
+	int32_t value, mode;
+	uint32_t n;
+};
+
+static int fill(const struct arax_launch *l, int32_t kept, int32_t besides)
+{
+	struct fill_args a;
+	int32_t *x;
+
+	if (arax_launch_args(l, &a, sizeof(a)))
+		return -EINVAL;
+	x = ARAX_ITEMS(l, 0, a.n, int32_t);
+	if (!x)
+		return -EINVAL;
+	for (uint32_t i = 0; i < a.n; i++)
+		x[i] = kept * x[i] + a.value + besides;
+	return 0;
+}
+
+/* In place of stream_fn.c's function, and told from it by what they write. */
+ARAX_KERNEL int vt_fill(const struct arax_launch *l)
+{
+	return fill(l, 0, 1000000);
+}
+
+ARAX_KERNEL int vt_more(const struct arax_launch *l)
+{
+	return fill(l, 1, 0);
 }
