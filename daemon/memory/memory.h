@@ -239,6 +239,9 @@ struct memory_ahead {
  */
 void memory_bring(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		  const struct memory_ahead *a);
+/* How long it would take for its inputs: of those the ones that the host has. */
+uint64_t memory_bring_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
+			 uint32_t nr, uint64_t seq);
 /* memory_buffer_gone() waits until it is let go: which it is soon, once no task uses it. */
 void memory_buffer_keep(struct memory *m, struct memory_buffer *b);
 void memory_buffer_let_go(struct memory *m, struct memory_buffer *b);
