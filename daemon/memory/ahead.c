@@ -2,16 +2,17 @@
 /*
  * ahead.c - inputs that come before their task has a lane
  *
- * Who brings them is in nobody's way: what is made for it goes first when a task needs the room; it stops
- * as soon as one looks for some, or waits for it; between two pieces it lets the copies of tasks that
- * have a lane go on; and it takes what is free of the device's memory and not scarce.
+ * Who brings them is in nobody's way: what is made for it goes first when a task needs the room; it
+ * stops as soon as one looks for some, or waits for it; between two pieces it lets the copies of tasks
+ * that have a lane go on; and it takes what is free of the device's memory and not scarce.
  *
  * The task is ready, so what it reads is what it is for good until it has run: to write there meanwhile
- * is an error.  What of it a device has alone is left to the task's lane.  It may end without having run, or run elsewhere, while a piece is on its
- * way.  So the piece counts only if nobody made bytes of its extent stale meanwhile; and, as whoever
- * sees the task's end may write to a buffer that is not lazy, only for tasks that were there before
- * that.  Whoever brings them begins no other piece once the task begins there, or one that comes after it
- * anywhere; whose begin waits for the piece under way on its extent, see whole() and load().
+ * is an error.  What of it a device has alone is left to the task's lane.  It may end without having
+ * run, or run elsewhere, while a piece is on its way.  So the piece counts only if nobody made bytes of
+ * its extent stale meanwhile; and, as whoever sees the task's end may write to a buffer that is not lazy,
+ * only for tasks that were there before that.  Whoever brings them begins no other piece once the task
+ * begins there, or one that comes after it anywhere; whose begin waits for the piece under way on its
+ * extent, see whole() and load().
  */
 #include <errno.h>
 
