@@ -278,7 +278,7 @@ static bool begin(struct poller *p, struct poller_device *pd, struct coming **pl
 
 	if (node->d.opcode != ARAX_OP_LAUNCH || own_is_launch(node) || is_coming(p, node) ||
 	    !remote_look_ahead_of(p, node, ranges) ||
-	    memory_reach_ns(p->memory, pd->dev->index, ranges, nr, node->seq, false) < WORTH_NS)
+	    memory_bring_ns(p->memory, pd->dev->index, ranges, nr, node->seq) < WORTH_NS)
 		return false;
 	c = calloc(1, sizeof(*c) + nr * sizeof(c->ranges[0]));
 	if (!c)

@@ -27,7 +27,7 @@ void ahead_look(struct poller *p);
 
 /* (poller) For ahead_left(). */
 void ahead_forget(struct poller *p, const struct graph_node *node, struct run *run);
-/* (poller) It has a lane now, as @run; NULL: it ends without.  Before any task that comes after it begins. */
+/* (poller) It has a lane now, as @run; NULL: it ends without.  Before any that comes after it begins. */
 static inline void ahead_left(struct poller *p, const struct graph_node *node, struct run *run)
 {
 	if (__builtin_expect(p->nr_ahead, 0))

@@ -2,9 +2,10 @@
 /*
  * back.h - results go back to the host beside the next task of their lane
  *
- * Where others wait for a lane, and results take long to come back from a device with memory of its own, the
- * lane is given to the next task when the kernel has ended, and a thread that does nothing else copies.
- * A few tasks at a time: beyond that lanes wait for their copies, as there would be ever more of them.
+ * Where others wait for a lane, and results take long to come back from a device with memory of its
+ * own, the lane is given to the next task when the kernel has ended, and a thread that does nothing
+ * else copies.  A few tasks at a time: beyond that lanes wait for their copies, as there would be ever
+ * more of them.
  *
  * For the scheduler's accounts, and for who pays for memory, such a task runs until all is done.
  */

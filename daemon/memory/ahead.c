@@ -2,17 +2,20 @@
 /*
  * ahead.c - inputs that come before their task has a lane
  *
- * Who brings them is in nobody's way: what is made for it goes first when a task needs the room; it stops
- * as soon as one looks for some, or waits for it; between two pieces it lets the copies of tasks that
- * have a lane go on; and it takes what is free of the device's memory and not scarce.
+ * Who brings them is in nobody's way: what is made for it goes first when a task needs the room; it
+ * stops as soon as one looks for some, or waits for it; between two pieces it lets the copies of tasks
+ * that have a lane go on; and it takes what is free of the device's memory and not scarce.
  *
- * The task is ready, so its bytes are the host's, or some device's, for good until it has run: to write
- * there meanwhile is an error.  It may end without having run, or run elsewhere, while a piece is on its
- * way.  So the piece counts only if nobody made bytes of its extent stale meanwhile; and, as whoever
- * sees the task's end may write to a buffer that is not lazy, only for tasks that were there before
- * that.  Whoever brings them begins no other piece once the task begins there, or one that comes after it
- * anywhere; whose begin waits for the piece under way on its extent, see whole() and load().
+ * The task is ready, so what it reads is what it is for good until it has run: to write there meanwhile
+ * is an error.  What of it a device has alone is left to the task's lane.  It may end without having
+ * run, or run elsewhere, while a piece is on its way.  So the piece counts only if nobody made bytes of
+ * its extent stale meanwhile; and, as whoever sees the task's end may write to a buffer that is not lazy,
+ * only for tasks that were there before that.  Whoever brings them begins no other piece once the task
+ * begins there, or one that comes after it anywhere; whose begin waits for the piece under way on its
+ * extent, see whole() and load().
  */
+#include <errno.h>
+
 #include "daemon/memory/internal.h"
 
 struct bringer {
@@ -105,7 +108,10 @@ void memory_bring(struct memory *m, uint32_t device, struct memory_range *ranges
 
 	if (!is_on(&b) || !task_could_pay(m, a->owner, a->beside + memory_bytes(ranges, nr)))
 		return;
-	for (uint32_t i = 0; i < nr; i++)
-		if (bring_one(&b, ranges, nr, i, &what))
+	for (uint32_t i = 0; i < nr; i++) {
+		int done = bring_one(&b, ranges, nr, i, &what);
+
+		if (done && done != -EBUSY)
 			return;
+	}
 }

@@ -520,6 +520,8 @@ int extent_flush(struct memory *m, struct memory_extent *e);
 /* (locked, for a while not) Of start..end; the device of the oldest extent that has any. */
 uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end,
 		     uint32_t *device);
+/* (locked) Whether any of start..end is, or was where it is lost. */
+bool is_dirty(const struct memory_buffer *b, uint64_t start, uint64_t end);
 /* start..end, wherever it is dirty.  @lost: they are needed; else without what nobody has. */
 int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint64_t end,
 		 bool lost);

@@ -121,6 +121,11 @@ int buffer_flush(struct memory *m, struct memory_buffer *b, uint64_t start, uint
 	return err ? -EIO : 0;
 }
 
+bool is_dirty(const struct memory_buffer *b, uint64_t start, uint64_t end)
+{
+	return b->lazy && find_dirty(b, start, end, true);
+}
+
 int memory_flush(struct memory *m, const struct memory_range *r)
 {
 	const bool needed = r->access & ARAX_IN;

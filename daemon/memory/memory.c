@@ -419,6 +419,23 @@ uint64_t memory_transfer_ns(struct memory *m, uint32_t device, const struct memo
 	return (uint64_t)ns;
 }
 
+uint64_t memory_bring_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
+			 uint32_t nr, uint64_t seq)
+{
+	double ns = 0;
+
+	memory_lock(m);
+	for (uint32_t i = 0; i < nr; i++) {
+		const struct memory_range *r = &ranges[i];
+		uint64_t bytes = r->access & 1 ? missing(m, device, r, seq) : 0;
+
+		if (bytes && !is_dirty(r->buffer, r->offset, memory_range_end(r)))
+			ns += rate_ns(&m->devices[device].in, bytes);
+	}
+	pthread_mutex_unlock(&m->lock);
+	return (uint64_t)ns;
+}
+
 uint64_t memory_back_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
 			uint32_t nr)
 {

@@ -242,11 +242,11 @@ int memory_enter_ready(struct memory *m, uint32_t device, struct memory_range *r
  * struct memory_ahead - a task whose inputs come before it has a lane
  * @seq, @owner: as of memory_enter()
  * @last:	of the task that was added last; those up to there trust what comes
- * @beside:	bytes that were brought so for other tasks of its tenant which have not begun: it has to be
- *		allowed as much as all of them
+ * @beside:	bytes that were brought so for other tasks of its tenant which have not begun: it has
+ *		to be allowed as much as all of them
  * @piece:	bytes at a time, for which who needs room, or that extent, may have to wait
- * @go_on:	whether anybody wants it still; called from memory_bring().  Its answer is no before the task
- *		begins on that device, or one that comes after it on any, and stays no
+ * @go_on:	whether anybody wants it still; called from memory_bring().  Its answer is no before the
+ *		task begins on that device, or one that comes after it on any, and stays no
  */
 struct memory_ahead {
 	uint64_t seq;
@@ -262,11 +262,15 @@ struct memory_ahead {
  * Bring what the task needs to @device; @ranges are a copy, for this alone.
  *
  * It is ready: nobody but itself writes there before it has ended.  It may begin meanwhile, here or
- * elsewhere, or end without having begun.  Takes memory that is free; what a task needs goes first.  What can't be
- * had is not brought.  Its buffers are kept (memory_buffer_keep()) meanwhile.
+ * elsewhere, or end without having begun.  Takes memory that is free; what a task needs goes first.
+ * What can't be had, or a device has alone, is not brought.  Its buffers are kept meanwhile
+ * (memory_buffer_keep()).
  */
 void memory_bring(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		  const struct memory_ahead *a);
+/* How long it would take for its inputs: of those the ones that the host has. */
+uint64_t memory_bring_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
+			 uint32_t nr, uint64_t seq);
 /* memory_buffer_gone() waits until it is let go: which it is soon, once no task uses it. */
 void memory_buffer_keep(struct memory *m, struct memory_buffer *b);
 void memory_buffer_let_go(struct memory *m, struct memory_buffer *b);

@@ -188,14 +188,18 @@ static int bring(struct memory *m, struct memory_extent *e, const struct bringin
 
 /*
  * (locked) start..@*end of a range are missing and will be brought, or the first of them.  Who has a
- * lane goes before who has none.
+ * lane goes before who has none; and who has none leaves alone what the host has not, as whoever has it
+ * may be about to write over it.  -EBUSY
  */
-static void begin_piece(struct memory *m, const struct memory_extent *e, const struct bringing *b,
-			uint64_t start, uint64_t *end)
+static int begin_piece(struct memory *m, const struct memory_extent *e, const struct bringing *b,
+		       uint64_t start, uint64_t *end)
 {
 	if (b->most && *end - start > b->most)
 		*end = start + b->most;
-	m->devices[e->device].loading += !b->ahead;
+	if (b->ahead)
+		return is_dirty(e->buffer, start, *end) ? -EBUSY : 0;
+	m->devices[e->device].loading++;
+	return 0;
 }
 
 /* (locked) */
@@ -214,8 +218,8 @@ int load_piece(struct memory *m, struct memory_range *r, struct bringing *b, uin
 {
 	uint64_t born, clears, gap_start, gap_end;
 	struct memory_extent *e = r->extent;
+	int err = 0;
 	bool gap;
-	int err;
 
 	memory_lock(m);
 	/* What came before that is not trusted. */
@@ -229,12 +233,15 @@ int load_piece(struct memory *m, struct memory_range *r, struct bringing *b, uin
 	else
 		gap = intervals_gap(&e->filled, start, end, 0, 0, &gap_start, &gap_end);
 	if (gap)
-		begin_piece(m, e, b, gap_start, &gap_end);
+		err = begin_piece(m, e, b, gap_start, &gap_end);
 	clears = e->clears;
 	pthread_mutex_unlock(&m->lock);
-	if (!gap)
-		return 0;
-	err = bring(m, e, b, gap_start, &gap_end);
+	if (!gap || err)
+		return err;
+	if (b->ahead)
+		err = extent_copy(m, e, b->lane, true, gap_start, gap_end);
+	else
+		err = bring(m, e, b, gap_start, &gap_end);
 	memory_lock(m);
 	/* It may have run elsewhere meanwhile, and others after it: of that nothing is known. */
 	if (!err && b->ahead && e->clears != clears)

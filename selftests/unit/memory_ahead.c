@@ -14,7 +14,7 @@
 #define LAST	8u			/* of the last one that is there */
 
 static struct memory *m;
-static struct fake_device fake;
+static struct fake_device fake, other;
 static struct memory_buffer *buffers[BUFFERS];
 static uint8_t host[BUFFERS][BYTES];
 static void (*while_copied)(void);	/* once */
@@ -47,7 +47,7 @@ static void setup(void)
 	struct memory_ops ops = fake_ops;
 
 	ops.copy_in = copy_in;
-	ck_assert_int_eq(memory_create(1, &m), 0);
+	ck_assert_int_eq(memory_create(2, &m), 0);
 	ck_assert_int_eq(memory_add_device(m, 0, &ops, &fake, ROOM), 0);
 	memory_set_charge(m, charge, NULL);
 	for (uint32_t i = 0; i < BUFFERS; i++) {
@@ -179,6 +179,35 @@ START_TEST(a_piece_that_was_overtaken_is_none)
 	while_copied = write_elsewhere;
 	ck_assert_uint_eq(bring_beside(reads(0), 400, 0), 0);
 	ck_assert_uint_eq(runs(reads(0), SEQ), BYTES);
+}
+END_TEST
+
+/* It may be about to be written over there. */
+START_TEST(what_a_device_has_alone_is_left)
+{
+	struct memory_range r = reads(0), part = reads(0);
+	const struct memory_ahead a = {
+		.seq = SEQ, .last = LAST, .owner = nobody, .piece = 100, .go_on = go_on,
+	};
+	struct memory_range both[2] = { reads(0), reads(1) };
+
+	ck_assert_int_eq(memory_add_device(m, 1, &fake_ops, &other, ROOM), 0);
+	memory_buffer_lazy(buffers[0]);
+	part.offset = 500;
+	part.length = 10;
+	part.access = ARAX_OUT;
+	ck_assert_int_eq(memory_enter(m, 1, 0, &part, 1, 1, nobody), 0);
+	memset((void *)(uintptr_t)part.address, 1, 10);
+	ck_assert_int_eq(memory_leave(m, 1, 0, &part, 1, 0), 0);
+	memory_settle(m, 1, &part, 1, LAST);
+	ck_assert_uint_eq(memory_bring_ns(m, 0, &r, 1, SEQ), 0);
+	ck_assert_uint_gt(memory_bring_ns(m, 0, &both[1], 1, SEQ), 0);
+	memory_bring(m, 0, both, 2, &a);
+	ck_assert_uint_eq(both[0].moved, 500);
+	ck_assert_uint_eq(both[1].moved, BYTES);
+	ck_assert(memory_is_dirty(m, &r));
+	ck_assert_uint_eq(runs(r, SEQ), BYTES - 500);
+	ck_assert(!memory_is_dirty(m, &r));
 }
 END_TEST
 
@@ -366,6 +395,7 @@ TCase *ahead_case(void)
 	tcase_add_test(c, later_tasks_dont_trust_it);
 	tcase_add_test(c, explicit_bytes_stay);
 	tcase_add_loop_test(c, a_piece_that_was_overtaken_is_none, 0, 2);
+	tcase_add_test(c, what_a_device_has_alone_is_left);
 	tcase_add_test(c, it_stops_after_a_piece);
 	tcase_add_test(c, a_writer_waits_for_the_piece);
 	tcase_add_test(c, it_takes_what_is_free);
