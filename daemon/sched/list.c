@@ -348,8 +348,8 @@ static void find_ways(struct list *l)
 			if (l->way[p->nexts[n]] > longest)
 				longest = l->way[p->nexts[n]];
 		if (task->kind != LIST_NONE)
-			longest += l->rule.quick * l->quickest[task->kind] +
-				   (1 - l->rule.quick) * l->slowest[task->kind];
+			longest += task->times * (l->rule.quick * l->quickest[task->kind] +
+						  (1 - l->rule.quick) * l->slowest[task->kind]);
 		l->way[t] = longest;
 	}
 }
@@ -396,19 +396,28 @@ static double hope_ns(const struct list *l, uint32_t t, uint32_t to, double *cop
 	return all > l->from[t] + *copies ? all : l->from[t] + *copies;
 }
 
-/* What it may be later for being on a slow machine, as the rule has it. */
-static double bonus_ns(const struct list *l, uint32_t kind, double ns)
+/* 0: it can't run there. */
+static double run_ns(const struct list *l, uint32_t t, uint32_t m)
 {
-	return l->rule.later[kind] * (ns - l->quickest[kind]);
+	const struct list_task *task = &l->p->tasks[t];
+
+	return task->times * l->p->ns[task->kind * l->p->nr_machines + m];
+}
+
+/* What it may be later for being on a slow machine where it takes @ns, as the rule has it. */
+static double bonus_ns(const struct list *l, uint32_t t, double ns)
+{
+	const struct list_task *task = &l->p->tasks[t];
+
+	return l->rule.later[task->kind] * (ns - task->times * l->quickest[task->kind]);
 }
 
 /* When it ends on a machine, as the rule counts. */
 static double end_ns(const struct list *l, uint32_t t, uint32_t m, double there, double copies)
 {
-	uint32_t kind = l->p->tasks[t].kind;
-	double ns = l->p->ns[kind * l->p->nr_machines + m];
+	double ns = run_ns(l, t, m);
 
-	return fit(&l->machines[m], there, ns) + ns - bonus_ns(l, kind, ns) + l->rule.near * copies;
+	return fit(&l->machines[m], there, ns) + ns - bonus_ns(l, t, ns) + l->rule.near * copies;
 }
 
 /*
@@ -419,11 +428,11 @@ static double end_ns(const struct list *l, uint32_t t, uint32_t m, double there,
 static uint32_t choose(struct list *l, uint32_t t)
 {
 	const struct list_program *p = l->p;
-	uint32_t kind = p->tasks[t].kind, best = LIST_NONE, first = LIST_NONE, known = LIST_NONE;
+	uint32_t best = LIST_NONE, first = LIST_NONE, known = LIST_NONE;
 	double least = INFINITY, there = 0, copies = 0, end;
 
 	for (uint32_t m = 0; m < p->nr_machines; m++) {
-		double ns = p->ns[kind * p->nr_machines + m];
+		double ns = run_ns(l, t, m);
 
 		l->hope[m] = INFINITY;
 		if (ns <= 0)
@@ -432,7 +441,7 @@ static uint32_t choose(struct list *l, uint32_t t)
 		if (p->machines[m].place != known)
 			there = hope_ns(l, t, p->machines[m].place, &copies);
 		known = p->machines[m].place;
-		l->hope[m] = there + ns - bonus_ns(l, kind, ns) + l->rule.near * copies;
+		l->hope[m] = there + ns - bonus_ns(l, t, ns) + l->rule.near * copies;
 		if (l->hope[m] >= least)
 			continue;
 		l->hope[m] = end_ns(l, t, m, there, copies);
@@ -483,7 +492,7 @@ static int place(struct list *l, uint32_t t)
 	m = choose(l, t);
 	if (m == LIST_NONE)
 		return -EINVAL;
-	ns = p->ns[kind * p->nr_machines + m];
+	ns = run_ns(l, t, m);
 	begin = gather(l, t, p->machines[m].place, l->from[t]);
 	if (begin < 0)
 		return -ENOMEM;
@@ -576,15 +585,18 @@ static void find_extremes(struct list *l)
 static void find_least(struct list *l)
 {
 	const struct list_program *p = l->p;
-	double bytes = INFINITY;
+	double bytes = INFINITY, times = 1;
 
+	for (uint32_t t = 0; t < p->nr_tasks; t++)
+		if (p->tasks[t].kind != LIST_NONE && p->tasks[t].times < times)
+			times = p->tasks[t].times;
 	for (uint32_t m = 0; m < p->nr_machines; m++) {
 		double least = INFINITY;
 
 		for (uint32_t k = 0; k < p->nr_kinds; k++) {
 			double ns = p->ns[k * p->nr_machines + m];
 
-			least = ns > 0 && ns < least ? ns : least;
+			least = ns > 0 && ns * times < least ? ns * times : least;
 		}
 		l->machines[m].least = least < INFINITY && least > 2 * CLOSE ? least - CLOSE : CLOSE;
 	}

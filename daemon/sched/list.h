@@ -69,11 +69,12 @@ struct list_use {
  * @waits:	of how many tasks it is a next
  * @from_ns:	it can't begin before
  * @priority:	those of a lower one go first, however long their ways are
+ * @times:	as long as one of its kind takes it takes, on all machines
  */
 struct list_task {
 	uint32_t kind, uses, nexts, waits;
 	int32_t priority;
-	double from_ns;
+	double from_ns, times;
 };
 
 /**

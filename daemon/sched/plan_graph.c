@@ -13,6 +13,9 @@
 #define LOOKS		2048u
 /* Some kind's best device is so many times as quick as its worst. */
 #define UNLIKE		2
+/* What is in a class of sizes differs by a factor of two; from its mean, at most. */
+#define LEAST_TIMES	0.5
+#define MOST_TIMES	2.0
 
 /* In a table by what it is of; its number is one more, 0: free. */
 struct item_slot {
@@ -234,6 +237,8 @@ static bool look_at(void *to, struct graph_node *n)
 	l->from = g->nr_tasks;
 	if (n->d.opcode != ARAX_OP_MARKER) {
 		t.kind = kind_number(l, n);
+		/* Until note_sizes(). */
+		t.times = (double)sched_work(n);
 		/* Who has to be there in time can't be told to wait for the others' sake. */
 		l->vain |= t.kind == LIST_NONE || n->d.deadline_ns;
 	}
@@ -350,6 +355,45 @@ static bool note_times(struct sched *s, struct plan *p)
 	return unlike;
 }
 
+/*
+ * A class of sizes is wide: in a program that is planned as a whole what is longest in it has to
+ * begin before what is shortest.
+ */
+static void note_sizes(struct sched *s, struct plan *p)
+{
+	struct graph_seen *g = &p->seen;
+	struct regress_fit fits[LIST_KINDS] = { 0 };
+	double ns[LIST_KINDS] = { 0 };
+	uint32_t nr = p->program.nr_machines;
+
+	/* Of the quickest machine that can run it. */
+	for (uint32_t k = 0; k < g->nr_kinds; k++) {
+		uint32_t of = 0;
+
+		for (uint32_t m = 0; m < nr; m++) {
+			double at = p->ns[k * nr + m];
+
+			if (at <= 0 || (ns[k] > 0 && at >= ns[k]))
+				continue;
+			ns[k] = at;
+			of = p->machines[m].device;
+		}
+		fits[k] = model_fit(&s->model, model_id(g->kinds[k], of));
+	}
+	for (uint32_t i = 0; i < g->nr_tasks; i++) {
+		struct list_task *t = &g->tasks[i];
+		const struct regress_fit *f = &fits[t->kind == LIST_NONE ? 0 : t->kind];
+		double work = t->times;
+
+		t->times = 1;
+		if (t->kind == LIST_NONE || regress_confidence(f, work) < SCHED_CONFIDENT)
+			continue;
+		t->times = regress_ns(f, work) / ns[t->kind];
+		t->times = t->times < LEAST_TIMES ? LEAST_TIMES :
+			   t->times > MOST_TIMES ? MOST_TIMES : t->times;
+	}
+}
+
 /* ------------------------------------------------------------------ */
 /* What is tried                                                       */
 
@@ -459,7 +503,10 @@ static bool begin_trials(struct sched *s, struct plan *p, uint64_t now_ns)
 	for (uint32_t i = 0, by_ways = is_by_ways(g); by_ways && i < g->nr_tasks; i++)
 		g->tasks[i].priority = 0;
 	if (g->nr_tasks < TASKS_LEAST || !note_times(s, p) ||
-	    (uint64_t)g->nr_items * p->program.nr_places > CELLS || !turn_round(p))
+	    (uint64_t)g->nr_items * p->program.nr_places > CELLS)
+		return false;
+	note_sizes(s, p);
+	if (!turn_round(p))
 		return false;
 	p->list = list_make(&p->program);
 	p->seats = calloc(g->nr_tasks, sizeof(*p->seats));

@@ -55,6 +55,7 @@ static void cost(uint32_t kind, double host, double away)
 static void task(uint32_t kind)
 {
 	tasks[p.nr_tasks].kind = kind;
+	tasks[p.nr_tasks].times = 1;
 	tasks[p.nr_tasks + 1] = tasks[p.nr_tasks];
 	p.nr_tasks++;
 }
@@ -137,6 +138,29 @@ START_TEST(long_ways_go_first)
 	schedule(&heft);
 	expect(0, 11, 0);
 	expect(1, 11, 50);
+}
+END_TEST
+
+/* Of one kind, but longer or shorter than it is. */
+START_TEST(sizes_count)
+{
+	setup_machines(1, false);
+	cost(0, 0, 100);
+	task(0);
+	task(0);
+	task(0);
+	tasks[0].times = 0.5;
+	tasks[1].times = 2;
+	ck_assert_double_eq_tol(schedule(&heft), 350, 0.01);
+	expect(1, 11, 0);
+	expect(2, 11, 200);
+	expect(0, 11, 300);
+	/* Where it is slower, too: 250 is earlier than 300. */
+	cost(0, 500, 100);
+	schedule(&heft);
+	expect(1, 11, 0);
+	expect(2, 11, 200);
+	expect(0, 10, 0);
 }
 END_TEST
 
@@ -266,7 +290,7 @@ START_TEST(what_cannot_be_is_said)
 	ck_assert_int_eq(list_go_on(l, 1), -EINVAL);
 	list_free(l);
 	/* Who waits for nobody that there is. */
-	tasks[1] = (struct list_task){ .kind = 0, .waits = 2, .nexts = tasks[1].nexts };
+	tasks[1] = (struct list_task){ .kind = 0, .times = 1, .waits = 2, .nexts = tasks[1].nexts };
 	l = list_make(&p);
 	ck_assert(list_begin(l, &heft));
 	ck_assert_int_eq(list_go_on(l, 5), -EINVAL);
@@ -351,6 +375,7 @@ int main(void)
 	tcase_add_checked_fixture(t, NULL, teardown);
 	tcase_add_test(t, each_goes_where_it_ends_first);
 	tcase_add_test(t, long_ways_go_first);
+	tcase_add_test(t, sizes_count);
 	tcase_add_test(t, gaps_are_filled);
 	tcase_add_test(t, slow_ones_are_given_some);
 	tcase_add_test(t, data_goes_along);

@@ -1400,6 +1400,50 @@ END_TEST
  * What 2,000 short tasks wait for runs for 100 ms, and six are ready of which a slow device takes
  * 500 ms for one.  What is to come is short, so these are not left to it.
  */
+/* Chains of tasks of 0.1 to 1 ms on two quick devices and @cores that are @slow times slower. */
+static uint64_t chains(int cores, int slow, int window, uint64_t seed)
+{
+	static char text[2048];
+	char more[256] = "", cost[64] = "";
+	uint64_t ns;
+
+	if (cores) {
+		snprintf(more, sizeof(more), ", { \"name\": \"c\", \"count\": %d, \"lanes\": 1 }", cores);
+		snprintf(cost, sizeof(cost), ", \"c\": { \"base_us\": 5, \"ns_per_item\": %d }", slow);
+	}
+	snprintf(text, sizeof(text),
+		 "{ \"models\": \"warm\", \"machine\": {"
+		 "    \"links\": [ { \"name\": \"l\", \"count\": 2, \"gb_per_s\": 12, \"latency_us\": 10 } ],"
+		 "    \"devices\": [ { \"name\": \"d\", \"count\": 2, \"link\": \"l\", \"per_link\": 1,"
+		 "      \"memory_gb\": 8, \"lanes\": 1 }%s ] },"
+		 "  \"kernels\": [ { \"name\": \"k\", \"cost\": { \"d\": { \"base_us\": 5, \"ns_per_item\": 1 }%s } } ],"
+		 "  \"tenants\": [ { \"name\": \"t\" } ],"
+		 "  \"workload\": [ { \"type\": \"streams\", \"width\": 16, \"length\": 40, \"kernels\": [ \"k\" ],"
+		 "    \"work\": [ 100000, 1000000 ], \"mb\": 0.001, \"window\": %d } ] }", more, cost, window);
+	ck_assert_int_eq(scenario_load(&sc, "test.json", text, strlen(text), &seed, error,
+				       sizeof(error)), 0);
+	run_watched(NULL, NULL);
+	ck_assert_uint_eq(result.completed, result.submitted);
+	ns = result.makespan_ns;
+	sim_result_fini(&result);
+	scenario_fini(&sc);
+	return ns;
+}
+
+/* A program that shows all of itself is done no later for it, nor for devices that are slow. */
+START_TEST(a_plan_knows_sizes)
+{
+	static const int slow[] = { 5, 20, 50 };
+
+	for (uint64_t seed = 1; seed <= 3; seed++) {
+		double all = (double)chains(4, slow[_i], 1000, seed);
+
+		ck_assert_double_le(all, 1.02 * (double)chains(4, slow[_i], 64, seed));
+		ck_assert_double_le(all, 1.02 * (double)chains(0, 0, 1000, seed));
+	}
+}
+END_TEST
+
 START_TEST(what_is_to_come_is_not_like_what_is_ready)
 {
 	static char trace[2048 * 128], text[1024];
@@ -1628,6 +1672,7 @@ int main(void)
 	tcase_add_loop_test(t, a_program_is_planned_as_a_whole, 0, 4);
 	tcase_add_test(t, what_is_known_is_not_tried);
 	tcase_add_test(t, what_only_one_can_run_is_done_as_well);
+	tcase_add_loop_test(t, a_plan_knows_sizes, 0, 3);
 	tcase_add_test(t, what_is_to_come_is_not_like_what_is_ready);
 	tcase_add_test(t, tasks_of_traces_count);
 	tcase_add_loop_test(t, reads_traces, 0, sizeof(lines) / sizeof(lines[0]));
