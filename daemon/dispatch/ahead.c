@@ -293,7 +293,7 @@ static bool begin(struct poller *p, struct poller_device *pd, struct coming **pl
 	c->bytes = memory_bytes(ranges, nr);
 	c->task = (struct memory_ahead){
 		.seq = node->seq, .last = graph_last_seq(((struct link *)node->priv)->graph),
-		.owner = remote_owner(node), .piece = PIECE_BYTES,
+		.owner = remote_owner(node->priv, node), .piece = PIECE_BYTES,
 		.beside = bytes_beside(p, node->d.tenant), .go_on = is_wanted, .arg = c,
 	};
 	c->nr = nr;

@@ -72,10 +72,8 @@ static uint64_t limit(void *arg, struct memory_owner owner)
 	return l->ops->limit(l, owner.tenant);
 }
 
-struct memory_owner remote_owner(const struct graph_node *node)
+struct memory_owner remote_owner(const struct link *l, const struct graph_node *node)
 {
-	const struct link *l = node->priv;
-
 	return (struct memory_owner){
 		.id = (uint64_t)l->place << 32 | node->d.context, .tenant = node->d.tenant,
 	};
@@ -189,10 +187,10 @@ static int enter(struct runner_task *rt)
 	run->settles = memory_settles(run->poller->memory);
 	if (rt->flags & RUNNER_NO_WAIT)
 		err = memory_try_enter(run->poller->memory, run->device, run->lane, run->remote, nr,
-				       run->seq, remote_owner(run->node));
+				       run->seq, remote_owner(run->link, run->node));
 	else
 		err = memory_enter_until(run->poller->memory, run->device, run->lane, run->remote,
-					 nr, run->seq, remote_owner(run->node), &run->until);
+					 nr, run->seq, remote_owner(run->link, run->node), &run->until);
 	if (err) {
 		if (pd->gate)
 			gate_leave(pd->gate);
@@ -214,7 +212,7 @@ bool remote_enter_ready(struct run *run)
 	uint32_t i, nr = run->rt.launch.nr_ranges;
 
 	if (memory_enter_ready(run->poller->memory, run->device, run->remote, nr, run->seq,
-			       remote_owner(run->node)))
+			       remote_owner(run->link, run->node)))
 		return false;
 	run->held = true;
 	for (i = 0; i < nr; i++)

@@ -71,7 +71,8 @@ void remote_distrust(struct poller *p, const struct link *l, const struct graph_
 /* (poller) The same as remote_look_up(), of a task that may come to a device.  False: it can't. */
 bool remote_look_ahead_of(struct poller *p, const struct graph_node *node,
 			  struct memory_range *ranges);
-struct memory_owner remote_owner(const struct graph_node *node);
+/* Whose quota its data counts for; @l: by which it came. */
+struct memory_owner remote_owner(const struct link *l, const struct graph_node *node);
 
 /* As memory.h counts them. */
 uint64_t remote_rows(const struct graph_node *node);
