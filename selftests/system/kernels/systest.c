@@ -181,6 +181,8 @@ ARAX_KERNEL int st_mix(const struct arax_launch *l)
 ARAX_KERNEL int st_mix_groups(const struct arax_launch *l)
 {
 	return mix_groups(l);
+}
+
 struct fill_args {
 	int32_t value, mode;
 	uint32_t n;
