@@ -141,7 +141,7 @@ static struct stack open_both(void)
 	uint32_t kinds = 0, i;
 
 	for (i = 0; !arax_get_device(s.ax, i, &d); i++)
-		kinds |= 1u << d.kind;
+		kinds |= d.flags & ARAX_DEVICE_ONLINE ? 1u << d.kind : 0;
 	if (~kinds & (1u << ARAX_DEVICE_OPENCL | 1u << ARAX_DEVICE_CPU))
 		tap_skip("there are not both");
 	if (arax_kernel_find(s.ax, "vt_else", 0, &k))
