@@ -19,6 +19,8 @@
 /* After a look in vain, and twice as long after each of so many more. */
 #define PAUSE_US	50u
 #define DOUBLED		4u
+/* Nor does it take more of the poller's time than that part. */
+#define LOOK_PART	16u
 
 /**
  * struct coming - what one task needs
@@ -26,6 +28,7 @@
  * @run:	by which it has, until it has ended
  * @out:	with the thread; @over: atomic: no longer
  * @stop:	atomic: nobody wants it any more
+ * @taken:	atomic: who sets it has the buffers to let go
  * @bytes:	that it takes on the device
  */
 struct coming {
@@ -35,7 +38,7 @@ struct coming {
 	struct poller_device *pd;
 	const struct graph_node *node;
 	struct run *run;
-	bool out, over, stop;
+	bool out, over, stop, taken;
 	uint32_t configuration;
 	uint64_t bytes;
 	struct memory_ahead task;
@@ -48,6 +51,7 @@ struct coming {
  * @of:		so many can be waiting for a lane, or on their way still
  * @most:	of the first
  * @look_at:	ticks: when to look again; @vain: times in a row that nothing was found
+ * @rests:	ticks: but not before that
  */
 struct ahead {
 	struct ahead *next;
@@ -55,7 +59,7 @@ struct ahead {
 	struct coming *of[SCHED_NEXT + OUT];
 	uint32_t most;
 	uint32_t vain;
-	uint64_t look_at;
+	uint64_t look_at, rests;
 };
 
 #define PLACES	(sizeof(((struct ahead *)NULL)->of) / sizeof(((struct ahead *)NULL)->of[0]))
@@ -80,9 +84,27 @@ int ahead_create(struct poller *p, struct poller_device *pd)
 	return 0;
 }
 
+static bool take(struct coming *c)
+{
+	return !__atomic_exchange_n(&c->taken, true, __ATOMIC_ACQ_REL);
+}
+
+static void let_go(struct coming *c)
+{
+	for (uint32_t i = 0; i < c->nr; i++)
+		memory_buffer_let_go(c->poller->memory, c->ranges[i].buffer);
+}
+
+/* Whoever waits for its buffers doesn't wait for what comes for others before it. */
 static void stop(struct coming *c)
 {
 	__atomic_store_n(&c->stop, true, __ATOMIC_RELEASE);
+	if (!c->out)
+		return;
+	if (take(c))
+		let_go(c);
+	else
+		memory_bring_stopped(c->poller->memory, c->pd->dev->index);
 }
 
 void ahead_stop_all(struct poller *p)
@@ -124,14 +146,15 @@ static void bring(struct host_job *job)
 	struct coming *c = (struct coming *)((char *)job - offsetof(struct coming, job));
 	struct memory *m = c->poller->memory;
 	struct gate *gate = c->pd->gate;
+	bool mine = take(c);
 
-	if (!gate || gate_try_enter(gate, c->configuration)) {
+	if (mine && (!gate || gate_try_enter(gate, c->configuration))) {
 		memory_bring(m, c->pd->dev->index, c->ranges, c->nr, &c->task);
 		if (gate)
 			gate_leave(gate);
 	}
-	for (uint32_t i = 0; i < c->nr; i++)
-		memory_buffer_let_go(m, c->ranges[i].buffer);
+	if (mine)
+		let_go(c);
 	__atomic_store_n(&c->over, true, __ATOMIC_RELEASE);
 	poller_post(c->poller, &c->work);
 }
@@ -314,10 +337,12 @@ static void look(struct poller *p, struct poller_device *pd)
 	struct ahead *a = pd->ahead;
 	struct coming **place = find_place(a);
 	bool any = false;
+	uint64_t begun;
 	uint32_t nr;
 
 	if (!place)
 		return;
+	begun = ticks_now(&p->ticks);
 	nr = sched_next(p->sched, pd->dev->index, nodes, a->most, poller_ns(p));
 	for (uint32_t i = 0; i < nr && place; i++) {
 		if (!begin(p, pd, place, nodes[i]))
@@ -327,6 +352,7 @@ static void look(struct poller *p, struct poller_device *pd)
 	}
 	a->vain = any ? 0 : a->vain + (a->vain < DOUBLED);
 	a->look_at = any ? 0 : p->now + ((uint64_t)PAUSE_US << a->vain) * p->ticks.per_us;
+	a->rests = begun + LOOK_PART * (ticks_now(&p->ticks) - begun);
 }
 
 void ahead_look(struct poller *p)
@@ -334,7 +360,8 @@ void ahead_look(struct poller *p)
 	for (uint32_t i = 0; i < p->nr_devs; i++) {
 		struct poller_device *pd = &p->devs[i];
 
-		if (pd->ahead && !pd->lost && p->now >= pd->ahead->look_at)
+		if (pd->ahead && !pd->lost && p->now >= pd->ahead->look_at &&
+		    p->now >= pd->ahead->rests)
 			look(p, pd);
 	}
 }

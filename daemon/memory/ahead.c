@@ -36,7 +36,8 @@ static bool may_go_on(const struct bringer *b)
 
 	memory_lock(b->m);
 	b->d->yielding++;
-	while (b->d->loading && !device_is_wanted(b->m, b->d))
+	/* See memory_bring_stopped(). */
+	while (b->d->loading && !device_is_wanted(b->m, b->d) && is_on(b))
 		pthread_cond_wait(&b->m->settled, &b->m->lock);
 	b->d->yielding--;
 	wanted = device_is_wanted(b->m, b->d);
@@ -54,8 +55,7 @@ static int bring_piece(const struct bringer *b, struct memory_range *r, struct b
 	if (!may_go_on(b))
 		return -1;
 	pthread_mutex_lock(&r->extent->load);
-	/* Whoever comes after the task may have been here. */
-	done = is_on(b) ? load_piece(b->m, r, what, start, start + bytes) : -1;
+	done = load_piece(b->m, r, what, start, start + bytes);
 	pthread_mutex_unlock(&r->extent->load);
 	return done;
 }
@@ -81,12 +81,15 @@ static int bring_one(const struct bringer *b, struct memory_range *ranges, uint3
 	int done;
 
 	task_hull(ranges, nr, of, &start, &end);
+	if (!is_on(b))
+		return -1;
+	/* It may take long, and nobody is to wait for the extent meanwhile. */
+	register_host(b->m, device, r->buffer);
 	pthread_mutex_lock(&b->d->entering);
 	r->extent = is_on(b) ? extent_get_ahead(b->m, r->buffer, device, start, end) : NULL;
 	pthread_mutex_unlock(&b->d->entering);
 	if (!r->extent)
 		return -1;
-	register_host(b->m, device, r->buffer);
 	done = bring_range(b, r, what);
 	memory_lock(b->m);
 	extent_used(b->m, r->extent);
@@ -98,12 +101,20 @@ static int bring_one(const struct bringer *b, struct memory_range *ranges, uint3
 	return done;
 }
 
+void memory_bring_stopped(struct memory *m, uint32_t device)
+{
+	memory_lock(m);
+	if (m->devices[device].yielding)
+		pthread_cond_broadcast(&m->settled);
+	pthread_mutex_unlock(&m->lock);
+}
+
 void memory_bring(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		  const struct memory_ahead *a)
 {
 	const struct bringer b = { m, &m->devices[device], a };
 	struct bringing what = {
-		.seq = a->seq, .until = a->last + 1, .most = a->piece, .ahead = true,
+		.seq = a->seq, .until = a->last + 1, .most = a->piece, .ahead = a,
 	};
 
 	if (!is_on(&b) || !task_could_pay(m, a->owner, a->beside + memory_bytes(ranges, nr)))

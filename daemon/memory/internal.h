@@ -479,7 +479,7 @@ void room_unused(struct memory_extent *e);
  * @most:	bytes at a time
  * @input:	it reads the range at hand; else bytes are brought that it leaves as they are
  * @patient:	it may wait for others' copies: it has no other task in hand
- * @ahead:	the task has no lane yet
+ * @ahead:	the task has no lane yet; NULL: it has one
  */
 struct bringing {
 	uint32_t lane;
@@ -489,7 +489,7 @@ struct bringing {
 	uint64_t most;
 	bool input;
 	bool patient;
-	bool ahead;
+	const struct memory_ahead *ahead;
 };
 
 /*

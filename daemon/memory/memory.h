@@ -245,8 +245,9 @@ int memory_enter_ready(struct memory *m, uint32_t device, struct memory_range *r
  * @beside:	bytes that were brought so for other tasks of its tenant which have not begun: it has
  *		to be allowed as much as all of them
  * @piece:	bytes at a time, for which who needs room, or that extent, may have to wait
- * @go_on:	whether anybody wants it still; called from memory_bring().  Its answer is no before the
- *		task begins on that device, or one that comes after it on any, and stays no
+ * @go_on:	whether anybody wants it still; called from memory_bring(), also with the manager locked.
+ *		Its answer is no before the task begins on that device, or anything that comes after it
+ *		on any or at the host, and stays no
  */
 struct memory_ahead {
 	uint64_t seq;
@@ -268,6 +269,8 @@ struct memory_ahead {
  */
 void memory_bring(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		  const struct memory_ahead *a);
+/* Any thread: some go_on() on @device says no now, which is to be seen soon. */
+void memory_bring_stopped(struct memory *m, uint32_t device);
 /* How long it would take for its inputs: of those the ones that the host has. */
 uint64_t memory_bring_ns(struct memory *m, uint32_t device, const struct memory_range *ranges,
 			 uint32_t nr, uint64_t seq);

@@ -222,6 +222,14 @@ int load_piece(struct memory *m, struct memory_range *r, struct bringing *b, uin
 	bool gap;
 
 	memory_lock(m);
+	/*
+	 * Whoever comes after the task may have written.  It is stopped before that is told here (as by
+	 * memory_host_wrote()): so that is seen now, or @clears changes from here on.
+	 */
+	if (b->ahead && !b->ahead->go_on(b->ahead->arg)) {
+		pthread_mutex_unlock(&m->lock);
+		return -ECANCELED;
+	}
 	/* What came before that is not trusted. */
 	if (!b->born || b->born < trusted_since(m, r))
 		b->born = ++m->clock;

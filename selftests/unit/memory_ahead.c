@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "selftests/unit/memory_fake.h"
 #include "uapi/arax.h"
@@ -19,6 +20,8 @@ static struct memory_buffer *buffers[BUFFERS];
 static uint8_t host[BUFFERS][BYTES];
 static void (*while_copied)(void);	/* once */
 static uint32_t pieces;			/* so many may begin */
+static int asked_first;			/* questions before who asks is overtaken; -1: he is not */
+static pthread_t overtaker;
 static int64_t held, most;		/* of the tenant's quota; 0: it has none */
 
 static int copy_in(void *dev, uint32_t lane, uint64_t to, const void *from, uint64_t bytes)
@@ -57,6 +60,7 @@ static void setup(void)
 	}
 	while_copied = NULL;
 	pieces = UINT32_MAX;
+	asked_first = -1;
 	held = 0;
 	most = 0;
 }
@@ -86,11 +90,26 @@ static struct memory_stats stats(void)
 	return s;
 }
 
-/* It is asked before a piece, and once more when nobody else is at it. */
+/* The task ends, and who comes after it is told that he may write. */
+static void *overtake(void *arg)
+{
+	__atomic_store_n(&pieces, 0, __ATOMIC_RELAXED);
+	memory_host_wrote(m, buffers[0], 0, BYTES, 0, 1);
+	return arg;
+}
+
+/* Who asks, and is told of before, may lose his CPU then. */
 static bool go_on(void *arg)
 {
+	bool yes = __atomic_load_n(&pieces, __ATOMIC_RELAXED);
+
 	(void)arg;
-	return pieces;
+	if (asked_first >= 0 && !asked_first--) {
+		ck_assert_int_eq(pthread_create(&overtaker, NULL, overtake, NULL), 0);
+		/* It is done by then, or waits for the manager. */
+		usleep(10000);
+	}
+	return yes;
 }
 
 /* Returns how many bytes came. */
@@ -179,6 +198,22 @@ START_TEST(a_piece_that_was_overtaken_is_none)
 	while_copied = write_elsewhere;
 	ck_assert_uint_eq(bring_beside(reads(0), 400, 0), 0);
 	ck_assert_uint_eq(runs(reads(0), SEQ), BYTES);
+}
+END_TEST
+
+/* At whatever question. */
+START_TEST(an_answer_may_be_of_before)
+{
+	memory_buffer_lazy(buffers[0]);
+	asked_first = _i;
+	bring(0);
+	if (asked_first < 0) {
+		ck_assert_int_eq(pthread_join(overtaker, NULL), 0);
+		memset(host[0], 77, BYTES);
+	}
+	asked_first = -1;
+	/* It sees that, all of it. */
+	runs(reads(0), SEQ + 9);
 }
 END_TEST
 
@@ -395,6 +430,7 @@ TCase *ahead_case(void)
 	tcase_add_test(c, later_tasks_dont_trust_it);
 	tcase_add_test(c, explicit_bytes_stay);
 	tcase_add_loop_test(c, a_piece_that_was_overtaken_is_none, 0, 2);
+	tcase_add_loop_test(c, an_answer_may_be_of_before, 0, 6);
 	tcase_add_test(c, what_a_device_has_alone_is_left);
 	tcase_add_test(c, it_stops_after_a_piece);
 	tcase_add_test(c, a_writer_waits_for_the_piece);
