@@ -14,34 +14,35 @@
 
 /**
  * struct back - a device's
- * @out:	atomic: tasks that have left their lanes, or are about to
+ * @threads:	one for each place, as small results are not to wait for large ones
+ * @taken:	atomic: places (bits) of tasks that have left their lanes, or are about to
  */
 struct back {
-	struct host_thread *thread;
-	uint32_t out;
+	struct host_thread *threads[BACK_MOST];
+	uint32_t taken;
 };
 
 int back_create(struct poller_device *pd)
 {
 	struct back *b = calloc(1, sizeof(*b));
-	int err;
+	int err = 0;
 
 	if (!b)
 		return -ENOMEM;
-	err = host_thread_create("arax-back", &b->thread);
-	if (err) {
-		free(b);
-		return err;
-	}
 	pd->back = b;
-	return 0;
+	for (uint32_t i = 0; i < BACK_MOST && !err; i++)
+		err = host_thread_create("arax-back", &b->threads[i]);
+	if (err)
+		back_destroy(pd);
+	return err;
 }
 
 void back_destroy(struct poller_device *pd)
 {
 	if (!pd->back)
 		return;
-	host_thread_destroy(pd->back->thread);
+	for (uint32_t i = 0; i < BACK_MOST; i++)
+		host_thread_destroy(pd->back->threads[i]);
 	free(pd->back);
 	pd->back = NULL;
 }
@@ -53,11 +54,13 @@ void back_others_wait(struct poller *p, bool wait)
 		__atomic_store_n(&p->others_wait, wait, __ATOMIC_RELAXED);
 }
 
-static bool may_leave(struct back *b)
+static bool may_leave(struct back *b, uint32_t *place)
 {
-	if (__atomic_fetch_add(&b->out, 1, __ATOMIC_RELAXED) < BACK_MOST)
-		return true;
-	__atomic_fetch_sub(&b->out, 1, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < BACK_MOST; i++) {
+		*place = i;
+		if (!(__atomic_fetch_or(&b->taken, 1u << i, __ATOMIC_RELAXED) & 1u << i))
+			return true;
+	}
 	return false;
 }
 
@@ -68,15 +71,17 @@ static bool hand_over(struct runner_task *rt)
 	const uint32_t device = run->device, lane = run->lane;
 	struct poller *p = run->poller;
 	struct back *b = p->devs[device].back;
+	uint32_t place;
 
 	if (rt->result || !__atomic_load_n(&p->others_wait, __ATOMIC_RELAXED) ||
 	    memory_back_ns(p->memory, device, run->remote, rt->launch.nr_ranges) < WORTH_NS ||
-	    !may_leave(b))
+	    !may_leave(b, &run->back_place))
 		return false;
+	place = run->back_place;
 	run->lane_ns = rt->hold_ns;
 	work_push(&p->work, &run->leaves);
 	/* From here on it may be over at any time. */
-	host_thread_push(b->thread, &run->back);
+	host_thread_push(b->threads[place], &run->back);
 	poller_come(p, device, lane);
 	return true;
 }
@@ -113,7 +118,8 @@ static void leaves(struct work *w)
 void back_over(struct run *run)
 {
 	run->left = false;
-	__atomic_fetch_sub(&run->poller->devs[run->device].back->out, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_and(&run->poller->devs[run->device].back->taken, ~(1u << run->back_place),
+			   __ATOMIC_RELAXED);
 }
 
 void back_init(struct run *run)

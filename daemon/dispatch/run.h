@@ -57,6 +57,7 @@ struct run {
 	struct host_job back;
 	bool left;		/* its lane may be another one's: @token says nothing */
 	uint64_t lane_ns;	/* that it had it */
+	uint32_t back_place;
 	uint64_t start;		/* ticks */
 	struct arax_launch_range ranges[ARAX_MAX_RANGES];
 	struct runner_buffer buffers[ARAX_MAX_RANGES];
