@@ -126,10 +126,10 @@ static int call(struct loading *l, uint32_t kind)
 	if (!err)
 		return 0;
 	text[TEXT_BYTES - 1] = '\0';
-	if (text[0]) {
-		keep_log(l->ax, text);
+	/* Also that there are none: words of another one's would be taken for its own. */
+	keep_log(l->ax, text);
+	if (text[0])
 		return error_set(err, "loading a module: %s", text);
-	}
 	/* It didn't come to be loaded. */
 	task_why(l->ax, event.tag, err, why);
 	return error_set(err, "loading a module for devices of kind %u%s", kind, why);

@@ -10,12 +10,13 @@
 
 /**
  * struct decline - of a kernel on a device
+ * @tenant:	whose launches: what one asks for takes no device from the others
  * @until:	ticks: it rests
- * @in_row:	launches that were declined since one succeeded
+ * @in_row:	launches that were declined since one succeeded, or it rested
  * @told:	in the log
  */
 struct decline {
-	uint64_t until;
+	uint64_t tenant, until;
 	uint32_t in_row;
 	bool told;
 };
@@ -39,6 +40,9 @@ void decline_note(struct poller *p, struct graph_node *node, const struct kernel
 		return;
 	d = find(p, k, device);
 	p->runnable[k->index * p->nr_devs + device] = RUNNABLE_HARDLY;
+	if (d->tenant != node->d.tenant || (d->in_row >= IN_A_ROW && p->now >= d->until))
+		d->in_row = 0;
+	d->tenant = node->d.tenant;
 	if (d->in_row < IN_A_ROW && ++d->in_row < IN_A_ROW)
 		return;
 	d->until = p->now + REST_US * p->ticks.per_us;
@@ -64,11 +68,12 @@ void decline_ran(struct poller *p, const struct kernel *k, uint32_t device)
 	find(p, k, device)->in_row = 0;
 }
 
-bool decline_rests(const struct poller *p, const struct kernel *k, uint32_t device)
+bool decline_rests(const struct poller *p, const struct graph_node *node, const struct kernel *k,
+		   uint32_t device)
 {
 	const struct decline *d = p->declines ? find(p, k, device) : NULL;
 
-	return d && d->in_row >= IN_A_ROW && p->now < d->until;
+	return d && d->in_row >= IN_A_ROW && d->tenant == node->d.tenant && p->now < d->until;
 }
 
 void decline_free(struct poller *p)

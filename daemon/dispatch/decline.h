@@ -5,8 +5,8 @@
  * Of some kernels a device has vendors' libraries alone, whose functions may leave a launch to
  * others before they have begun: because of what it asks for, or since the library does not work
  * on the device at all.  The task goes to another device then, and never to that one again.  A
- * kernel that is declined several times in a row rests on the device: for a while it is only
- * tried there again by tasks that no other device takes.
+ * kernel of which several launches in a row of one tenant are declined rests on the device: for a
+ * while that tenant's are only tried there again where no other device takes them.
  */
 #ifndef ARAXD_DISPATCH_DECLINE_H
 #define ARAXD_DISPATCH_DECLINE_H
@@ -27,7 +27,8 @@ void decline_note(struct poller *p, struct graph_node *node, const struct kernel
 		  uint32_t device);
 /* (poller) A launch of @k succeeded there; only where p->declines is set. */
 void decline_ran(struct poller *p, const struct kernel *k, uint32_t device);
-bool decline_rests(const struct poller *p, const struct kernel *k, uint32_t device);
+bool decline_rests(const struct poller *p, const struct graph_node *node, const struct kernel *k,
+		   uint32_t device);
 void decline_free(struct poller *p);
 
 #endif /* ARAXD_DISPATCH_DECLINE_H */

@@ -99,7 +99,7 @@ static __attribute__((cold)) bool has_better(const struct poller *p, const struc
 {
 	for (uint32_t i = 0; i < p->nr_devs; i++)
 		if (i != device && !p->devs[i].lost && p->runnable[k->index * p->nr_devs + i] &&
-		    !decline_rests(p, k, i) && suits_launch(p, node, k, i))
+		    !decline_rests(p, node, k, i) && suits_launch(p, node, k, i))
 			return true;
 	return false;
 }
@@ -118,7 +118,7 @@ static inline bool suits(const struct poller *p, const struct graph_node *node, 
 	runnable = k ? p->runnable[k->index * p->nr_devs + device] : RUNNABLE_NOT;
 	if (!runnable)
 		return false;
-	if (unlikely(runnable == RUNNABLE_HARDLY) && decline_rests(p, k, device) &&
+	if (unlikely(runnable == RUNNABLE_HARDLY) && decline_rests(p, node, k, device) &&
 	    has_better(p, node, k, device))
 		return false;
 	return suits_launch(p, node, k, device);
@@ -587,7 +587,7 @@ static __attribute__((cold)) bool moved(struct run *run, uint64_t hold_ns)
  * A launch that the libraries which are all that its device has for it don't take.  Whether another
  * device is to try, which it does once at most: then it is @run's no longer.
  */
-static __attribute__((cold)) bool passed_on(struct run *run, uint64_t hold_ns)
+static __attribute__((cold)) bool passed_on(struct run *run, uint64_t hold_ns, int32_t *result)
 {
 	struct poller_device *pd = &run->poller->devs[run->device];
 	struct graph_node *node = run->node;
@@ -595,6 +595,11 @@ static __attribute__((cold)) bool passed_on(struct run *run, uint64_t hold_ns)
 	struct poller *p = run->poller;
 
 	decline_note(p, node, k, run->device);
+	/* It could not be canceled meanwhile, and would not be a second time. */
+	if (graph_node_canceled(node)) {
+		*result = -ECANCELED;
+		return false;
+	}
 	if (graph_node_gone(node) || !run_anywhere(p, node)) {
 		if (!run->rt.reason[0]) {
 			reason_set("kernel %s on %s is a library's alone, and that does not take this launch or does not work there; no other device can run it",
@@ -769,7 +774,8 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 		run->here = false;
 		if (result == -ENODEV && !run->lone && moved(run, hold_ns))
 			return;
-		if (run->rt.declined && result == -EOPNOTSUPP && passed_on(run, hold_ns))
+		if (run->rt.declined && result == -EOPNOTSUPP &&
+		    passed_on(run, hold_ns, &info.result))
 			return;
 		finish_failed(run, info);
 		return;

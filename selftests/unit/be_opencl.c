@@ -1147,7 +1147,7 @@ START_TEST(bad_driver_of_several)
 		return;
 	}
 	snprintf(text, sizeof(text), "cpu { enable = false } backend \"opencl\" { options = { \"cache=no\"%s } }",
-		 strcmp(bad[_i].does, "hang") ? "" : ", \"probe-seconds=3\"");
+		 strcmp(bad[_i].does, "hang") ? "" : ", \"probe-seconds=10\"");
 	ck_assert_int_eq(open_devices(text), 0);
 	ck_assert_uint_ge(devices_count(devices), 1);
 	ck_assert_uint_eq(devices_nr_absent(devices), 1);

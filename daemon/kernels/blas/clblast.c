@@ -140,13 +140,20 @@ static CLBlastTriangle triangle(const struct blas_call *p)
 int vendor_trsm(const struct arax_stream *s, const struct blas_call *p)
 {
 	cl_command_queue queue = s->stream;
+	CLBlastStatusCode status;
+	int err;
 
-	return done(s, blast.Dtrsm(CLBlastLayoutColMajor,
-				   p->flags & BLAS_RIGHT ? CLBlastSideRight : CLBlastSideLeft,
-				   triangle(p), trans(p, BLAS_TRANS_A),
-				   p->flags & BLAS_UNIT ? CLBlastDiagonalUnit : CLBlastDiagonalNonUnit,
-				   size(p->m), size(p->n), p->alpha, p->a, 0, size(p->lda),
-				   p->b, 0, size(p->ldb), &queue, NULL));
+	status = blast.Dtrsm(CLBlastLayoutColMajor,
+			     p->flags & BLAS_RIGHT ? CLBlastSideRight : CLBlastSideLeft,
+			     triangle(p), trans(p, BLAS_TRANS_A),
+			     p->flags & BLAS_UNIT ? CLBlastDiagonalUnit : CLBlastDiagonalNonUnit,
+			     size(p->m), size(p->n), p->alpha, p->a, 0, size(p->lda), p->b, 0,
+			     size(p->ldb), &queue, NULL);
+	err = done(s, status);
+	/* It is made of several, and by then may have solved a part in place: it can't be begun anew. */
+	if (err == -EOPNOTSUPP && status != CLBlastNoDoublePrecision)
+		return status == CLBlastTempBufferAllocFailure ? -ENOMEM : -EIO;
+	return err;
 }
 
 static int syrk(const struct arax_stream *s, const struct blas_call *p, double alpha, void *a,
