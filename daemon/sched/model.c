@@ -100,22 +100,31 @@ static inline uint32_t device_of(uint64_t id)
 	return id >> 8 & (SCHED_MAX_DEVICES - 1);
 }
 
-/*
- * Who weighs all devices for a task looks at one kind's records of each, which lie side by side
- * so that the next one is there before it is asked for; and where two kinds would lie in
- * the same place, all of one go on by steps of its own.
- */
-static struct model_record *search(const struct sched_model *m, uint64_t id)
+static __attribute__((noinline)) struct model_record *search_on(const struct sched_model *m,
+								uint64_t id, uint64_t h, uint32_t i)
 {
-	uint64_t kind = id & ~model_id(0, SCHED_MAX_DEVICES - 1);
-	uint64_t h = (kind ^ kind >> 29) * 0x9e3779b97f4a7c15ull;
-	uint32_t i = ((h >> 32) + device_of(id)) & m->mask;
 	/* Odd, so that it comes by every place. */
 	uint32_t step = h >> 16 | SCHED_MAX_DEVICES | 1;
 
 	while (m->records[i].id && m->records[i].id != id)
 		i = (i + step) & m->mask;
 	return &m->records[i];
+}
+
+/*
+ * Who weighs all devices for a task looks at one kind's records of each, which lie side by side
+ * so that the next one is there before it is asked for; and where two kinds would lie in
+ * the same place, all of one go on by steps of its own.
+ */
+static inline struct model_record *search(const struct sched_model *m, uint64_t id)
+{
+	uint64_t kind = id & ~model_id(0, SCHED_MAX_DEVICES - 1);
+	uint64_t h = (kind ^ kind >> 29) * 0x9e3779b97f4a7c15ull;
+	uint32_t i = ((h >> 32) + device_of(id)) & m->mask;
+
+	if (__builtin_expect(m->records[i].id == id, 1))
+		return &m->records[i];
+	return search_on(m, id, h, i);
 }
 
 /*
