@@ -141,7 +141,7 @@ if (there("simscale")) {
 	set title "256 devices, 1,000 tenants, a million tasks in virtual time: CPU time a task, us"
 	set xtics norotate
 	set xlabel "policy"
-	set yrange [0:*]
+	set yrange [0:70<*]
 	set boxwidth 0.4
 	set style histogram rowstacked
 	plot dir."/simscale.dat" using 2:xtic(1) title "choosing tasks and devices", \
