@@ -129,19 +129,26 @@ static struct span *span_create(struct graph *g, struct buffer *b,
 	s->writer = s->readers = s->ordered = NULL;
 	s->leaf = NULL;
 	s->ordered_writes = s->users = 0;
-	s->crowded = s->may_write = s->kept = false;
+	s->crowded = s->may_write = s->kept = s->in_order = false;
 	table_insert(&g->spans, &s->link, hash);
-	if (!b->root && b->nr_spans == BUFFER_FEW) {
-		for (unsigned int i = 0; i < BUFFER_FEW; i++) {
-			b->few[i]->may_write = span_has_writer(b->few[i]);
-			tree_insert(g, b, b->few[i]);
-		}
-	}
-	if (b->nr_spans++ < BUFFER_FEW && !b->root)
-		b->few[b->nr_spans - 1] = s;
-	else
-		tree_insert(g, b, s);
+	b->nr_spans++;
 	return s;
+}
+
+/* Puts a new span where there are few; false: it goes into the tree. */
+static inline bool few_add(struct graph *g, struct buffer *b, struct span *s)
+{
+	if (likely(b->root))
+		return false;
+	if (b->nr_spans <= BUFFER_FEW) {
+		b->few[b->nr_spans - 1] = s;
+		return true;
+	}
+	for (unsigned int i = 0; i < BUFFER_FEW; i++) {
+		b->few[i]->may_write = span_has_writer(b->few[i]);
+		tree_insert(g, b, b->few[i]);
+	}
+	return false;
 }
 
 static void span_free(struct graph *g, struct span *s)
@@ -195,6 +202,7 @@ void index_retire(struct graph *g, struct span *s)
  * @rows_left:	rows that it may still look at
  * @writers_only: it reads, and the crowd is known
  * @mark:	its span is new: tell others that it crowds them
+ * @apart:	its span is new, and goes into the tree when the search is over
  * @crowd:	spans found that share bytes with it
  * @unused:	spans that may go when the walk is over (linked by kept_next)
  */
@@ -202,7 +210,7 @@ struct search {
 	struct graph *g;
 	struct node *node;
 	struct span *span;
-	bool write, dataflow, mark;
+	bool write, dataflow, mark, apart;
 	int left;
 	uint32_t rows_left;
 	uint32_t crowd;
@@ -224,7 +232,7 @@ static void meet(struct search *w, struct span *s, bool covered)
 		else
 			w->left--;
 	}
-	if (w->write) {
+	if (w->write && s->users) {
 		for (a = s->readers; a; a = next) {
 			next = a->next;
 			node_depend(w->g, w->node, a->node);
@@ -234,7 +242,7 @@ static void meet(struct search *w, struct span *s, bool covered)
 				return;
 		}
 	}
-	if (!w->dataflow)
+	if (!w->dataflow || !s->in_order)
 		return;
 	for (a = s->ordered; a; a = next) {
 		next = a->next;
@@ -296,6 +304,8 @@ static bool walk(struct search *w, bool writers_only)
 	if (b->root)
 		return tree_walk(b->root, shape->offset, shape_end(shape),
 				 writers_only, visit, w);
+	if (w->apart)
+		return true;	/* all others have left it */
 	for (unsigned int i = 0; i < b->nr_spans; i++) {
 		if (!visit(w, b->few[i]))
 			return false;
@@ -376,8 +386,14 @@ struct span *relate(struct graph *g, struct node *n, struct span *s, bool write,
 
 		s = span_create(g, b, shape, hash);
 		w.span = s;
+		w.apart = !few_add(g, b, s);
 		if (b->nr_spans > 1)
 			search(&w, true);
+		if (w.apart) {
+			/* Behind the search, which reads what this writes, and in larger pieces. */
+			s->may_write = write;
+			tree_insert(g, b, s);
+		}
 		return s;
 	}
 	if (span_used(s)) {
@@ -438,6 +454,7 @@ static inline void add_range(struct graph *g, struct node *n, struct access *a, 
 	s->users++;
 	if (unlikely(!(n->flags & NODE_DATAFLOW))) {
 		list_add(&s->ordered, a);
+		s->in_order = true;
 		s->ordered_writes += write;
 	} else if (write) {
 		s->writer = a;

@@ -66,6 +66,7 @@ struct access {
  * @may_write:	the tree counts it among the spans with a writer
  *
  * @kept:	it is in the graph's list of these
+ * @in_order:	there are ordered ones, or there were
  *
  * A span without accesses is removed; unless it is not crowded, then it is kept
  * for a while, because the next task probably uses the same shape.  It stays in
@@ -80,7 +81,8 @@ struct span {
 	bool crowded;
 	bool may_write;
 	bool kept;
-	/* a cache line so far */
+	bool in_order;
+	/* a cache line so far: all of it that a task looks at which only reads */
 	struct access *readers;
 	struct access *ordered;
 	struct tree_node *leaf;
@@ -298,7 +300,8 @@ static inline struct link *table_first(const struct table *t, uint64_t hash)
 
 static inline void table_insert(struct table *t, struct link *l, uint64_t hash)
 {
-	if (unlikely(t->used > t->mask))
+	/* Chains are short, as each link of one may be a line that is in memory only. */
+	if (unlikely(2 * t->used > t->mask))
 		table_grow(t);
 	l->hash = hash;
 	l->next = t->buckets[hash & t->mask];
@@ -397,14 +400,17 @@ void tree_mark_writer(struct span *s);
  */
 bool tree_walk(struct tree_node *t, uint64_t start, uint64_t end, bool writers,
 	       bool (*visit)(void *arg, struct span *s), void *arg);
-/* Asks for the cache lines of a leaf. */
-void tree_prefetch_leaf(const struct tree_node *t);
-/* One step from @t, which is no leaf, towards @start; asks for all of where it leads. */
+/* Asks for the cache lines that every search looks at. */
+void tree_prefetch(const struct tree_node *t);
+/* One step from @t, above height 1, towards @start; asks for the lines of where it leads. */
 const struct tree_node *tree_step(const struct tree_node *t, uint64_t start);
 /*
- * The spans in a leaf that share a byte with the hull [start, end), @max at most, whose
- * lines it asks for.  Returns how many.
+ * The leaves below @t, of height 1, where what has the hull [start, end) would be put, or shares
+ * a byte with others, @max at most, whose lines it asks for.  Returns how many.
  */
+unsigned int tree_leaves(const struct tree_node *t, uint64_t start, uint64_t end,
+			 const struct tree_node **leaves, unsigned int max);
+/* The spans in a leaf that share a byte with the hull [start, end), @max at most: how many. */
 unsigned int tree_near(const struct tree_node *t, uint64_t start, uint64_t end,
 		       const struct span **near, unsigned int max);
 void tree_free(struct graph *g, struct tree_node *t,
@@ -467,7 +473,7 @@ static inline void index_remove(struct graph *g, struct node *n)
 /* Whether a task that only reads @s would have to wait for someone. */
 static inline bool span_has_writer(const struct span *s)
 {
-	return s->writer || s->ordered_writes;
+	return s->writer || (s->in_order && s->ordered_writes);
 }
 
 /* deadline.c */

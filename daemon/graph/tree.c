@@ -218,7 +218,7 @@ void tree_insert(struct graph *g, struct buffer *b, struct span *s)
 			t->start[0] = start;
 		if (t->end[i] < end)
 			t->end[i] = end;
-		if (t->wend[i] < wend)
+		if (wend && t->wend[i] < wend)
 			t->wend[i] = wend;
 		t = t->child[i];
 	}
@@ -349,7 +349,8 @@ bool tree_walk(struct tree_node *t, uint64_t start, uint64_t end, bool writers,
 	return true;
 }
 
-void tree_prefetch_leaf(const struct tree_node *t)
+/* Of an inner node: @wend is looked at for those that have a writer, and is elsewhere. */
+void tree_prefetch(const struct tree_node *t)
 {
 	for (size_t i = 0; i < offsetof(struct tree_node, wend); i += 64)
 		__builtin_prefetch((const char *)t + i, 1);
@@ -360,11 +361,8 @@ unsigned int tree_near(const struct tree_node *t, uint64_t start, uint64_t end,
 {
 	unsigned int hits = within(t, t->end, start, end), n = 0;
 
-	for (; hits && n < max; hits &= hits - 1, n++) {
+	for (; hits && n < max; hits &= hits - 1, n++)
 		near[n] = t->child[__builtin_ctz(hits)];
-		__builtin_prefetch(near[n], 1);
-		__builtin_prefetch((const char *)near[n] + 64, 1);
-	}
 	return n;
 }
 
@@ -373,14 +371,21 @@ const struct tree_node *tree_step(const struct tree_node *t, uint64_t start)
 	unsigned int i = find_slot(t, start);
 	const struct tree_node *child = t->child[i ? i - 1 : 0];
 
-	if (t->height == 1) {
-		tree_prefetch_leaf(child);
-		return child;
-	}
-	/* All of it: whoever inserts looks at @end and @wend as well. */
-	for (i = 0; i < sizeof(*child); i += 64)
-		__builtin_prefetch((const char *)child + i, 1);
+	tree_prefetch(child);
 	return child;
+}
+
+unsigned int tree_leaves(const struct tree_node *t, uint64_t start, uint64_t end,
+			 const struct tree_node **leaves, unsigned int max)
+{
+	unsigned int at = find_slot(t, start), n = 0;
+	unsigned int hits = within(t, t->end, start, end) | 1u << (at ? at - 1 : 0);
+
+	for (; hits && n < max; hits &= hits - 1, n++) {
+		leaves[n] = t->child[__builtin_ctz(hits)];
+		tree_prefetch(leaves[n]);
+	}
+	return n;
 }
 
 void tree_free(struct graph *g, struct tree_node *t,
