@@ -24,6 +24,8 @@
  * @entered:	atomic: it has what it waited for
  * @vain:	times in a row that it has not
  * @overtaken:	times that the first one of another line has, while this line's waited
+ * @claims:	it has tried in vain since it was overtaken so often
+ * @queued:	no device has had time for the one that is tried
  * @settles:	memory_settles() before the last try; when it is another one @first is tried again
  * @soon:	ticks: but not before that
  * @late:	ticks: then in any case
@@ -34,7 +36,7 @@ struct quota_line {
 	uint64_t devices;
 	struct graph_node *first, **last;
 	const struct graph_node *tried;
-	bool entered;
+	bool entered, claims, queued;
 	uint32_t vain, overtaken;
 	uint64_t settles;
 	uint64_t soon, late;
@@ -108,6 +110,12 @@ static void unlink_task(struct quota_line *t, struct graph_node *node)
 	node->prev = NULL;
 }
 
+static void forget_overtaken(struct quota_line *t)
+{
+	t->overtaken = 0;
+	t->claims = false;
+}
+
 /* The one that was tried has what it wanted: there may be more left. */
 static void note_entered(struct poller *p, struct quota_line *t)
 {
@@ -118,7 +126,7 @@ static void note_entered(struct poller *p, struct quota_line *t)
 			o->overtaken++;
 	t->tried = NULL;
 	t->vain = 0;
-	t->overtaken = 0;
+	forget_overtaken(t);
 	t->late = ticks_now(&p->ticks);
 }
 
@@ -126,9 +134,12 @@ static void let_next(struct poller *p)
 {
 	struct quota_line *t;
 
-	for (t = p->quota.lines; t; t = t->next)
+	for (t = p->quota.lines; t; t = t->next) {
 		if (t->tried && __atomic_load_n(&t->entered, __ATOMIC_ACQUIRE))
 			note_entered(p, t);
+		/* The scheduler has been asked since it went there. */
+		t->queued = t->tried && graph_node_state(t->tried) == GRAPH_POPPED;
+	}
 	drop_idle(p);
 }
 
@@ -153,6 +164,7 @@ int quota_wait(struct poller *p, struct graph_node *node, uint64_t settles)
 		t->soon = now + (LOOK_US << t->vain) * p->ticks.per_us;
 		t->late = now + LATE_US * p->ticks.per_us;
 		t->vain += t->vain < DOUBLED;
+		t->claims = t->overtaken >= MOST_OVERTAKEN;
 		node->next = t->first;
 		node->prev = &t->first;
 	} else {
@@ -194,7 +206,7 @@ void quota_gone(struct poller *p, struct graph_node *node)
 	if (t && !node->prev && __atomic_load_n(&t->entered, __ATOMIC_ACQUIRE))
 		note_entered(p, t);
 	if (t && (t->tried == node || t->first == node))
-		t->overtaken = 0;
+		forget_overtaken(t);
 	if (node->prev)
 		unlink_task(t, node);
 	else
@@ -212,6 +224,7 @@ static void go_on(struct poller *p, struct quota_line *t)
 	unlink_task(t, node);
 	t->tried = node;
 	t->entered = false;
+	t->queued = false;
 	if (!run_anywhere(p, node))
 		run_refuse_for_good(p, node);
 	else if (sched_push(p->sched, node, poller_ns(p)))
@@ -229,12 +242,20 @@ static uint64_t next_try(const struct quota_line *t, uint64_t settles, uint64_t 
 	return at > now ? at - now : 0;
 }
 
-/* Another one has let its tenant's others go first for long enough. */
+/*
+ * It has let its tenant's others go first for long enough.  While it is not quota that it waits for, but a
+ * device, they need not stand back; unless what it wanted was theirs when that last had time.
+ */
+static bool must_be_next(const struct quota_line *t)
+{
+	return t->overtaken >= MOST_OVERTAKEN && (!t->queued || t->claims);
+}
+
 static bool is_held_up(const struct quota *q, const struct quota_line *t)
 {
 	const struct quota_line *o = q->lines;
 
-	while (o && (o->tenant != t->tenant || o->overtaken < MOST_OVERTAKEN))
+	while (o && (o->tenant != t->tenant || !must_be_next(o)))
 		o = o->next;
 	return o && t->overtaken < MOST_OVERTAKEN;
 }
@@ -264,8 +285,12 @@ void quota_look(struct poller *p)
 			in = UINT64_MAX;
 		if (in && in < soonest)
 			soonest = in;
-		if (!in && t->first)
-			go_on(p, t);
+		if (in || !t->first)
+			continue;
+		go_on(p, t);
+		/* Whether a device has time for it. */
+		if (LOOK_US * p->ticks.per_us < soonest)
+			soonest = LOOK_US * p->ticks.per_us;
 	}
 	/* Unless one of these has ended at once: then it is the next one's turn. */
 	if (now + soonest < q->due)

@@ -17,6 +17,7 @@
 
 #define PAGE	4096u
 #define BYTES	64	/* of a task of client_spin() */
+#define LARGE	(16u << 20)	/* that one device alone takes */
 #define TASKS	16u	/* more than the devices have lanes and places behind them */
 
 static struct bench_daemon *d;
@@ -29,7 +30,7 @@ static uint32_t kernel, queue, other_queue;
  */
 static struct {
 	int64_t used, max;
-	uint32_t refused, refusals;
+	uint32_t refused, refusals, large_refusals;
 	uint64_t stall_until;
 	int64_t granted[2 * TASKS];
 	uint32_t grants;
@@ -55,6 +56,7 @@ static int charge(void *arg, uint64_t id, int64_t bytes)
 	}
 	__atomic_sub_fetch(&quota.used, bytes, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&quota.refusals, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&quota.large_refusals, bytes >= LARGE, __ATOMIC_RELAXED);
 	if (bytes >= BYTES && bytes < BYTES + TASKS)
 		__atomic_or_fetch(&quota.refused, 1u << (bytes - BYTES), __ATOMIC_RELAXED);
 	return -EDQUOT;
@@ -414,8 +416,6 @@ START_TEST(who_waits_is_not_inside)
 }
 END_TEST
 
-#define LARGE	(16u << 20)
-
 /* A device to which nobody comes until it is open again. */
 struct closed {
 	struct gate *gate;
@@ -483,6 +483,88 @@ START_TEST(busy_devices_hold_up_nobody_else)
 }
 END_TEST
 
+/* The device that takes more than the others do; none of its lanes is the scheduler's, or all are. */
+static uint32_t set_lanes(bool any)
+{
+	struct poller *p = daemon_poller(d);
+	bool done = false;
+	uint32_t i = 0;
+
+	while (!done) {
+		visit();
+		for (i = 0; i < p->nr_devs && p->devs[i].dev->info.memory < LARGE; i++)
+			;
+		ck_assert_uint_lt(i, p->nr_devs);
+		done = !p->running || any;
+		if (done)
+			ck_assert_int_eq(sched_device_set(p->sched, i, any ? p->devs[i].lanes : 0), 0);
+		visit_ends();
+	}
+	return i;
+}
+
+static bool only_one_is_queued(void)
+{
+	bool is;
+
+	visit();
+	is = !daemon_poller(d)->running && sched_queued(daemon_poller(d)->sched) == 1;
+	visit_ends();
+	return is;
+}
+
+/* However many of them there are, while it is not quota that it waits for. */
+START_TEST(nor_however_many)
+{
+	submit_large();
+	submit(TASKS);
+	set_lanes(false);
+	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+	let_go();
+	for (uint32_t i = 0; i < TASKS; i++)
+		ck_assert_uint_lt(ends(&a, 0), TASKS);
+	set_lanes(true);
+	ck_assert_uint_eq(ends(&a, 0), 100);
+	client_close(&a);
+}
+END_TEST
+
+/* But once it has come to its device in vain it is the next one, whatever it waits for. */
+START_TEST(who_has_come_in_vain_is_next)
+{
+	uint32_t i, refusals, grants;
+
+	submit_large();
+	submit(TASKS);
+	set_lanes(false);
+	/* As much as one of them has. */
+	__atomic_store_n(&quota.max, BYTES + TASKS, __ATOMIC_RELAXED);
+	for (i = 0; i < 8; i++)
+		ck_assert_uint_eq(ends(&a, 0), i);
+	__atomic_store_n(&quota.max, 0, __ATOMIC_RELAXED);
+	set_lanes(true);
+	refusals = __atomic_load_n(&quota.large_refusals, __ATOMIC_RELAXED);
+	ck_assert(comes_true(__atomic_load_n(&quota.large_refusals, __ATOMIC_RELAXED) >=
+			     refusals + 2, 100));
+	set_lanes(false);
+	ck_assert(comes_true(only_one_is_queued(), 100));
+	/* Others may have been on their way. */
+	for (; client_has_completion(&a); i++)
+		ends(&a, 0);
+	grants = __atomic_load_n(&quota.grants, __ATOMIC_RELAXED);
+	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+	/* Time for whoever would not wait. */
+	usleep(200000);
+	ck_assert(!client_has_completion(&a));
+	set_lanes(true);
+	for (; i < TASKS + 1; i++)
+		ends(&a, 0);
+	ck_assert_int_ge(__atomic_load_n(&quota.granted[grants % (2 * TASKS)], __ATOMIC_RELAXED), LARGE);
+	let_go();
+	client_close(&a);
+}
+END_TEST
+
 /* They have what would be its own, but not for ever. */
 START_TEST(who_can_run_elsewhere_goes_first_so_often)
 {
@@ -529,6 +611,8 @@ int main(void)
 	tcase_set_timeout(large, 300);
 	tcase_add_checked_fixture(large, up_with_large, down);
 	tcase_add_test(large, busy_devices_hold_up_nobody_else);
+	tcase_add_test(large, nor_however_many);
+	tcase_add_test(large, who_has_come_in_vain_is_next);
 	tcase_add_test(large, who_can_run_elsewhere_goes_first_so_often);
 	suite_add_tcase(s, large);
 	r = srunner_create(s);
