@@ -233,6 +233,8 @@ static void ended(void *arg, const struct graph_node *node, const struct graph_d
 	struct app *a = app_of(sim, node, &t);
 
 	sched_ended(sim->sched, node);
+	if (sim->nr_coming)
+		before_forget(sim, node);
 	if (sim->foresees)
 		stores_have_used(a, t, node->seq);
 }
@@ -263,7 +265,9 @@ void task_end(struct run *run, int result)
 		if (!(r->access & ARAX_OUT))
 			continue;
 		if (!residency_written(&a->buffers[r->buffer].valid, r->offset, r->length,
-				       run->stores[i]->place))
+				       run->stores[i]->place) ||
+		    (a->conf->plain && !residency_copied(&a->buffers[r->buffer].valid, r->offset,
+							 r->length, PLACE_HOST)))
 			sim_stop(sim, -ENOMEM, "out of memory");
 		stores_stale(&a->buffers[r->buffer]);
 	}
@@ -275,9 +279,11 @@ void task_end(struct run *run, int result)
 
 			used = run->alone_ns * k->cost[run->device->conf->kind].demand;
 		}
-		sim->r->tenants[a->conf->tenant].used_ns += used;
 		sim->r->tenants[a->conf->tenant].tasks++;
-		sched_finish(sim->sched, node, sim->now - run->start_ns, !result);
+		sched_finish(sim->sched, node, sim->now - run->start_ns, !result && !run->ran_ns);
+		if (run->ran_ns)
+			sched_observe(sim->sched, sched_kernel_key(node), run->device->index,
+				      run->task->work, run->ran_ns);
 		sim->changed = true;
 	}
 	if (node->d.deadline_ns && sim->now > node->d.deadline_ns)
@@ -350,14 +356,19 @@ static void start_ready(struct sim *sim)
 	for (;;) {
 		take_ready(sim);
 		/* Copies come and go without the scheduler: so nothing is new for it. */
-		if (sim->err || !sim->changed)
+		if (sim->err || !sim->changed) {
+			if (sim->look && !sim->err)
+				before_look(sim, false);
 			return;
+		}
 		n = pick(sim);
 		if (!n) {
 			/* It asks for more of its time, which is none here. */
 			if (sched_next_wake(sim->sched) <= sim->now)
 				continue;
 			sim->changed = false;
+			if (sim->before)
+				before_look(sim, true);
 			return;
 		}
 		/* It has started before if its device was lost. */
@@ -529,6 +540,8 @@ static int prepare(struct sim *sim)
 	}
 	for (uint32_t i = 0; i < sc->nr_devices; i++)
 		device_init(sim, &sim->devices[i], i);
+	if (!before_init(sim))
+		return -ENOMEM;
 	for (uint32_t i = 0; i < sc->work.nr; i++) {
 		struct app *a = &sim->apps[i];
 
@@ -606,6 +619,9 @@ static void clean_up(struct sim *sim)
 	free(sim->known_at);
 	free(sim->known_off);
 	free(sim->briefs);
+	free(sim->before);
+	free(sim->look_at);
+	free(sim->coming);
 	free(sim->slots);
 	free(sim->task_of);
 }

@@ -405,7 +405,7 @@ static void read_shape(struct build *b, json_t *obj, const char *type, struct ge
 {
 	static const char *const common[] = {
 		"type", "tenant", "apps", "arrive_ms", "every_ms", "arrival", "window", "pin",
-		"priority", "target_ms",
+		"priority", "target_ms", "buffers",
 	};
 	static const char *const layered[] = {
 		"layers", "width", "fan_in", "kernels", "work", "mb", NULL,
@@ -534,7 +534,7 @@ static void check_tasks(struct build *b, double more)
 
 static void read_work_entry(struct build *b, json_t *obj)
 {
-	char type[SIM_NAME], tenant[SIM_NAME], arrival[SIM_NAME];
+	char type[SIM_NAME], tenant[SIM_NAME], arrival[SIM_NAME], buffers[SIM_NAME];
 	struct generate g = { 0 };
 	const struct generator *gen;
 	uint16_t kernels[GENERATE_KERNELS];
@@ -562,6 +562,9 @@ static void read_work_entry(struct build *b, json_t *obj)
 	reader_string(&b->r, obj, "arrival", arrival, sizeof(arrival), "regular");
 	if (strcmp(arrival, "regular") && strcmp(arrival, "random"))
 		reader_fail(&b->r, -EINVAL, "arrival", "must be \"regular\" or \"random\"");
+	reader_string(&b->r, obj, "buffers", buffers, sizeof(buffers), "explicit");
+	if (strcmp(buffers, "explicit") && strcmp(buffers, "plain"))
+		reader_fail(&b->r, -EINVAL, "buffers", "must be \"explicit\" (as ARAX_BUFFER_EXPLICIT) or \"plain\"");
 	priority = read_priority(b, obj, type, &path);
 	target = reader_number(&b->r, obj, "target_ms", 0, MAX_MS, 0) * 1e6;
 	read_pin(b, obj, &pin, &spread);
@@ -578,6 +581,7 @@ static void read_work_entry(struct build *b, json_t *obj)
 		a->arrive_ns = event_ns(at);
 		a->tenant = first + (uint32_t)(i % tenants);
 		a->window = (uint32_t)window;
+		a->plain = buffers[0] == 'p';
 		a->priority = (int32_t)priority;
 		a->target_ns = (uint64_t)target;
 		a->pin = spread ? (b->sc->work.nr - 1) % b->sc->nr_devices : pin;

@@ -51,6 +51,8 @@ struct sim_task {
  * struct sim_app - a program
  * @window:	tasks that it has outstanding at most
  * @pin:	the one device that may run it, or SIM_ANY
+ * @plain:	its buffers are: results go back to the host after each task, and inputs come anew
+ *		when it may have written; else they are as those of ARAX_BUFFER_EXPLICIT
  * @priority, @target_ns: of its queue
  */
 struct sim_app {
@@ -58,6 +60,7 @@ struct sim_app {
 	uint32_t tenant;
 	uint32_t window;
 	uint32_t pin;
+	bool plain;
 	int32_t priority;
 	uint64_t target_ns;
 	uint32_t nr_tasks, nr_ranges, nr_buffers;

@@ -35,7 +35,7 @@ static void fuzz_trace(const char *text, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct sim_options o = { .ahead = size & 1 };
+	struct sim_options o = { .ahead = size & 1, .on_lane = size & 2 };
 	struct sim_bound bound;
 	struct sim_result r;
 	struct scenario sc;

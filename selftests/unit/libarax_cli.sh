@@ -67,6 +67,8 @@ says 'libarax_cli.sh:1: column' 'and says where it is none'
 is 1 'sim wants a policy that there is' $arax sim examples/scenarios/two-tenants.json --policy best
 says 'no such policy: best; there are eft, fair' 'and which there are'
 is 0 'sim takes --ahead' $arax sim examples/scenarios/cholesky.json --no-bound --ahead
+is 0 'sim takes --on-lane' $arax sim examples/scenarios/cholesky.json --no-bound --on-lane
+says 'inputs of 0 tasks before their lanes, results of 0 behind them' 'and has nothing beside lanes'
 is 0 'sim simulates' $arax sim examples/scenarios/two-tenants.json --json --plot "$tmp/plot.svg"
 says '"completed": 6400' 'and every task comes to its end'
 is 0 'sim draws' grep -q '<rect' "$tmp/plot.svg"
