@@ -8,6 +8,7 @@
  *   before.c	inputs of ready tasks that have no lane yet
  *   after.c	results that go back to the host
  *   ahead.c	inputs of tasks that aren't ready yet
+ *   timeline.c	tasks of traces that wait for timelines
  *   store.c	memory of devices: allocations, eviction
  *   copy.c	copy engines and links
  */
@@ -203,6 +204,7 @@ struct app {
 	bool ended;
 	struct event ev;
 	struct buffer *buffers;
+	uint64_t *ends;			/* of each task, in a closed loop; 0: it has not ended */
 };
 
 struct sim {
@@ -237,6 +239,8 @@ struct sim {
 	uint32_t nr_coming;
 	uint64_t nr_asked, nr_looked;	/* tasks that were asked about, of them for this */
 	struct event look_event;
+	struct timeline *timelines;
+	struct blocked *all_blocked, *free_blocked;
 	struct brief *briefs;		/* of each device */
 	struct {
 		uint64_t seq, footprint;
@@ -283,6 +287,16 @@ void before_lost(struct device *d);
 void run_leave(struct run *run);
 /* One of its results is at the host. */
 void run_is_back(struct run *run);
+
+/* timeline.c.  False: no memory. */
+bool timelines_init(struct sim *sim);
+void timelines_free(struct sim *sim);
+/* Whether what the task waits for is not there yet, or *@error, which it then ends with. */
+bool task_is_blocked(struct sim *sim, const struct app *a, const struct sim_how *how, int *error);
+/* It was added, and is. */
+void task_block(struct sim *sim, const struct app *a, const struct sim_how *how, uint64_t tag);
+/* A task has ended that brings a timeline to a value. */
+void timeline_signal(struct sim *sim, const struct sim_how *how, int result);
 
 /* ahead.c: its kernel runs; what comes after it may need bytes, too. */
 void run_look_ahead(struct run *run);
