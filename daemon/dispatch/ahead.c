@@ -4,23 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/dispatch/beside.h"
 #include "daemon/dispatch/gate.h"
 #include "daemon/dispatch/own.h"
 #include "daemon/dispatch/recover.h"
 #include "daemon/dispatch/remote.h"
 #include "daemon/dispatch/run.h"
-
-/* With the thread at a time: it has the next one before the poller hears of the last one's end. */
-#define OUT		2u
-/* What who has a lane may have to wait for. */
-#define PIECE_BYTES	(4ull << 20)
-/* To wake a thread for less takes longer. */
-#define WORTH_NS	20000u
-/* After a look in vain, and twice as long after each of so many more. */
-#define PAUSE_US	50u
-#define DOUBLED		4u
-/* Nor does it take more of the poller's time than that part. */
-#define LOOK_PART	16u
 
 /**
  * struct coming - what one task needs
@@ -56,7 +45,7 @@ struct coming {
 struct ahead {
 	struct ahead *next;
 	struct host_thread *thread;
-	struct coming *of[SCHED_NEXT + OUT];
+	struct coming *of[SCHED_NEXT + AHEAD_OUT];
 	uint32_t most;
 	uint32_t vain;
 	uint64_t look_at, rests;
@@ -76,8 +65,7 @@ int ahead_create(struct poller *p, struct poller_device *pd)
 		free(a);
 		return err;
 	}
-	/* One for each lane, and one that comes while they are there. */
-	a->most = pd->lanes + 1 < SCHED_NEXT ? pd->lanes + 1 : SCHED_NEXT;
+	a->most = AHEAD_MOST(pd->lanes);
 	a->next = p->aheads;
 	p->aheads = a;
 	pd->ahead = a;
@@ -288,7 +276,7 @@ static struct coming **find_place(struct ahead *a)
 		waiting += !!a->of[i]->node;
 		out += a->of[i]->out;
 	}
-	return waiting < a->most && out < OUT ? place : NULL;
+	return waiting < a->most && out < AHEAD_OUT ? place : NULL;
 }
 
 /* False: it has all, or nothing that would be worth it. */
@@ -301,7 +289,7 @@ static bool begin(struct poller *p, struct poller_device *pd, struct coming **pl
 
 	if (node->d.opcode != ARAX_OP_LAUNCH || own_is_launch(node) || is_coming(p, node) ||
 	    !remote_look_ahead_of(p, node, ranges) ||
-	    memory_bring_ns(p->memory, pd->dev->index, ranges, nr, node->seq) < WORTH_NS)
+	    memory_bring_ns(p->memory, pd->dev->index, ranges, nr, node->seq) < AHEAD_WORTH_NS)
 		return false;
 	c = calloc(1, sizeof(*c) + nr * sizeof(c->ranges[0]));
 	if (!c)
@@ -316,7 +304,7 @@ static bool begin(struct poller *p, struct poller_device *pd, struct coming **pl
 	c->bytes = memory_bytes(ranges, nr);
 	c->task = (struct memory_ahead){
 		.seq = node->seq, .last = graph_last_seq(((struct link *)node->priv)->graph),
-		.owner = remote_owner(node->priv, node), .piece = PIECE_BYTES,
+		.owner = remote_owner(node->priv, node), .piece = AHEAD_PIECE_BYTES,
 		.beside = bytes_beside(p, node->d.tenant), .go_on = is_wanted, .arg = c,
 	};
 	c->nr = nr;
@@ -350,9 +338,9 @@ static void look(struct poller *p, struct poller_device *pd)
 		any = true;
 		place = find_place(a);
 	}
-	a->vain = any ? 0 : a->vain + (a->vain < DOUBLED);
-	a->look_at = any ? 0 : p->now + ((uint64_t)PAUSE_US << a->vain) * p->ticks.per_us;
-	a->rests = begun + LOOK_PART * (ticks_now(&p->ticks) - begun);
+	a->vain = any ? 0 : a->vain + (a->vain < AHEAD_DOUBLED);
+	a->look_at = any ? 0 : p->now + ((uint64_t)AHEAD_PAUSE_US << a->vain) * p->ticks.per_us;
+	a->rests = begun + AHEAD_LOOK_PART * (ticks_now(&p->ticks) - begun);
 }
 
 void ahead_look(struct poller *p)

@@ -9,9 +9,6 @@
 #include "daemon/memory/memory.h"
 #include "daemon/reason.h"
 
-/* To wake threads for less takes as long. */
-#define WORTH_NS	50000u
-
 /**
  * struct back - a device's
  * @threads:	one for each place, as small results are not to wait for large ones
@@ -74,7 +71,7 @@ static bool hand_over(struct runner_task *rt)
 	uint32_t place;
 
 	if (rt->result || !__atomic_load_n(&p->others_wait, __ATOMIC_RELAXED) ||
-	    memory_back_ns(p->memory, device, run->remote, rt->launch.nr_ranges) < WORTH_NS ||
+	    memory_back_ns(p->memory, device, run->remote, rt->launch.nr_ranges) < BACK_WORTH_NS ||
 	    !may_leave(b, &run->back_place))
 		return false;
 	place = run->back_place;

@@ -12,13 +12,11 @@
 #ifndef ARAXD_DISPATCH_BACK_H
 #define ARAXD_DISPATCH_BACK_H
 
+#include "daemon/dispatch/beside.h"
 #include "daemon/dispatch/poller.h"
 
 struct back;
 struct run;
-
-/* Tasks of a device that have no lane any more, each with a place of its own (struct run). */
-#define BACK_MOST	2u
 
 /* For a device with memory, of one task a lane.  -ENOMEM, -EAGAIN. */
 int back_create(struct poller_device *pd);

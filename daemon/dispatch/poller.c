@@ -93,10 +93,21 @@ void poller_unwatch(struct poller *p, int fd)
 /* ------------------------------------------------------------------ */
 /* From the rings into the graph                                       */
 
+/* When the timeline of a blocked task was reached, for its record; 0: not yet. */
+static __attribute__((cold)) void note_unblocked(struct link *l, uint64_t tag, uint64_t ns)
+{
+	struct graph_node *node = graph_find(l->graph, tag);
+
+	if (node)
+		node->run_ns = ns;
+}
+
 static void add_task(struct poller *p, struct link *l, const struct arax_dispatch *d)
 {
 	int err = graph_add(l->graph, d);
 
+	if (unlikely(d->flags & ARAX_DISPATCH_BLOCKED) && p->trace && !err)
+		note_unblocked(l, d->tag, 0);
 	if (unlikely(p->foresees) && !err)
 		remote_foresee(l, graph_find(l->graph, d->tag));
 	if (!err && unlikely(d->error))
@@ -138,6 +149,8 @@ static void take_note(struct poller *p, struct link *l, const struct arax_dispat
 	case ARAX_DISPATCH_UNBLOCK:
 		if (p->memory)
 			remote_distrust(p, l, graph_find(l->graph, d->tag));
+		if (unlikely(p->trace))
+			note_unblocked(l, d->tag, poller_ns(p));
 		graph_unblock(l->graph, d->tag, d->error);
 		break;
 	case ARAX_DISPATCH_BUFFER:

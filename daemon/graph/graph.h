@@ -91,7 +91,7 @@ enum graph_state {
  * @device:	for the caller: where it runs
  * @losses:	for the caller, 0 at first: devices that were lost by it, it seems
  * @declined:	for the caller, 0 at first: where it is not to run, bits
- * @run_ns:	for the caller
+ * @run_ns:	for the caller; araxd: when a blocked task was unblocked, while tasks are recorded
  * @next, @prev: for the caller: of a list; @prev is NULL at first
  * @priv:	for the caller
  *

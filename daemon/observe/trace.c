@@ -146,6 +146,26 @@ static const char *quoted(char *to, size_t size, const char *name)
 	return to;
 }
 
+/* How it was queued, where that is not as it mostly is. */
+static int put_queue(const struct trace *t, const struct graph_node *node)
+{
+	const struct arax_dispatch *d = &node->d;
+	int n = 0;
+
+	if (!(d->queue_flags & ARAX_QUEUE_DATAFLOW))
+		n += fprintf(t->file, ",\"in_order\":true");
+	if (d->flags & ARAX_TASK_BARRIER)
+		n += fprintf(t->file, ",\"barrier\":true");
+	if (d->priority)
+		n += fprintf(t->file, ",\"priority\":%d", d->priority);
+	if (d->deadline_ns > d->submit_ns)
+		n += fprintf(t->file, ",\"target_us\":%.3f",
+			     (double)(d->deadline_ns - d->submit_ns) / 1e3);
+	if (d->flags & ARAX_DISPATCH_BLOCKED && node->run_ns)
+		n += fprintf(t->file, ",\"unblock_us\":%.3f", since(t, node->run_ns));
+	return n;
+}
+
 void trace_task(struct trace *t, const struct graph_node *node, const struct trace_task *task)
 {
 	const struct arax_dispatch *d = &node->d;
@@ -170,6 +190,7 @@ void trace_task(struct trace *t, const struct graph_node *node, const struct tra
 		    (double)task->enter_ns / 1e3, (double)task->run_ns / 1e3,
 		    (double)task->leave_ns / 1e3, quoted(device, sizeof(device), task->device),
 		    task->lane, task->result);
+	n += put_queue(t, node);
 	if (task->late_ns)
 		n += fprintf(t->file, ",\"late_us\":%.3f", (double)task->late_ns / 1e3);
 	if (task->origin)

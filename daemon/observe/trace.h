@@ -15,6 +15,10 @@
  *		then start_us is its end
  *   result	0 or a negative errno
  *   origin	only of a task that failed because another did: that one's tag
+ *   in_order	only of an in-order queue, true; so barrier, of ARAX_TASK_BARRIER
+ *   priority	only where it is not 0
+ *   target_us	only of a task with a deadline, or of a queue with a target: after its submission
+ *   unblock_us	only where it was submitted to wait for a timeline: when that was reached
  *   late_us	only where it ended after its deadline, or its queue's target: by how much
  *   ranges	[buffer, offset, length, access, stride, count] each
  *   then	seq of those that were waiting for it

@@ -15,6 +15,7 @@ static void ask(struct sim *sim, const struct graph_node *node)
 	const struct app *a = app_of(sim, node, &t);
 	const struct sim_kernel *k = &sim->sc->kernels[t->kernel];
 
+	sim->nr_asked++;
 	sim->asked.seq = node->seq;
 	sim->asked.pin = a->conf->pin;
 	sim->asked.footprint = t->footprint;
@@ -73,6 +74,30 @@ static void add_places(void *arg, uint64_t bytes, const uint64_t *bits)
 	}
 }
 
+/* What the program may have written since it was brought there is not there. */
+static void distrust(struct sim *sim, const struct buffer *b, const struct sim_range *r,
+		     uint64_t seq)
+{
+	for (const struct store *s = b->stores; s; s = s->next)
+		if (!store_is_trusted(s, seq))
+			sim->known_at[s->place] -=
+				residency_valid(&b->valid, r->offset, r->length, s->place);
+}
+
+static void know_plain(struct sim *sim, const struct app *a, const struct sim_task *t, uint64_t seq)
+{
+	const struct sim_range *r = &a->conf->ranges[t->first_range];
+
+	for (uint32_t i = 0; i < t->nr_ranges; i++) {
+		if (r[i].access & ARAX_IN)
+			distrust(sim, &a->buffers[r[i].buffer], &r[i], seq);
+		if (r[i].access & ARAX_OUT) {
+			sim->known_out += r[i].length;
+			sim->known_outs++;
+		}
+	}
+}
+
 static void know(struct sim *sim, const struct graph_node *node)
 {
 	const struct sim_task *t;
@@ -83,26 +108,40 @@ static void know(struct sim *sim, const struct graph_node *node)
 	memset(sim->known_off, 0, (sim->sc->nr_devices + 1) * sizeof(*sim->known_off));
 	sim->known_bytes = 0;
 	sim->known_away = 0;
+	sim->known_out = 0;
+	sim->known_outs = 0;
 	memset(sim->known_direct, 0, sim->sc->nr_kinds * sizeof(*sim->known_direct));
 	for (uint32_t i = 0; i < t->nr_ranges; i++)
 		if (r[i].access & ARAX_IN)
 			residency_walk(&a->buffers[r[i].buffer].valid, r[i].offset, r[i].length,
 				       add_places, sim);
+	if (a->conf->plain)
+		know_plain(sim, a, t, node->seq);
 	sim->known_seq = node->seq;
 	sim->known_version = sim->version;
+}
+
+/* For the results of plain buffers. */
+static uint64_t back_ns(const struct sim *sim, uint32_t device)
+{
+	const struct wire *w = sim->devices[device].engines[TO_HOST].wire;
+
+	return sim->known_outs * w->latency_ns + event_ns((double)sim->known_out * w->ns_per_byte);
 }
 
 static uint64_t transfer_ns(void *arg, const struct graph_node *node, uint32_t device)
 {
 	struct sim *sim = arg;
 	const struct brief *b = &sim->briefs[device];
-	uint64_t missing, elsewhere;
+	uint64_t missing, elsewhere, out = 0;
 
 	if (sim->known_seq != node->seq || sim->known_version != sim->version)
 		know(sim, node);
 	missing = sim->known_bytes - sim->known_at[b->place];
+	if (sim->known_outs && b->place != PLACE_HOST)
+		out = back_ns(sim, device);
 	if (!missing)
-		return 0;
+		return out;
 	/* What neither it nor the host has must come there first, but from peers. */
 	elsewhere = 0;
 	if (b->place != PLACE_HOST)
@@ -111,7 +150,7 @@ static uint64_t transfer_ns(void *arg, const struct graph_node *node, uint32_t d
 	/* And behind what is on its way already. */
 	missing += elsewhere + b->wire->queued;
 	return event_ns((double)missing * b->wire->ns_per_byte) +
-	       (elsewhere ? 2 : 1) * b->wire->latency_ns;
+	       (elsewhere ? 2 : 1) * b->wire->latency_ns + out;
 }
 
 /*
@@ -279,7 +318,10 @@ static bool holds(void *arg, const struct graph_node *node, uint32_t i, uint32_t
 	const struct app *a = app_of(arg, node, &t);
 	const struct sim_range *r = &a->conf->ranges[t->first_range + i];
 	uint32_t place = device == SCHED_NO_DEVICE ? PLACE_HOST : sim->devices[device].place;
+	const struct store *s = a->conf->plain ? store_find(&a->buffers[r->buffer], place) : NULL;
 
+	if (s && place != PLACE_HOST && !store_is_trusted(s, node->seq))
+		return false;
 	return residency_valid(&a->buffers[r->buffer].valid, r->offset, r->length, place) ==
 	       r->length;
 }

@@ -64,6 +64,7 @@ static void arrived(struct sim *sim, struct copy *c)
 	struct residency *r = &c->buffer->valid;
 	uint64_t bytes = c->end - c->start;
 	struct store *to = c->to;
+	struct run *run = c->run;
 
 	/*
 	 * A write-back may find that the range was written anew elsewhere meanwhile.  What is
@@ -82,6 +83,8 @@ static void arrived(struct sim *sim, struct copy *c)
 	else if (!to->arriving)
 		run_wake(&to->waiters);
 	copy_free(sim, c);
+	if (run)
+		run_is_back(run);
 }
 
 static void engine_done(struct sim *sim, struct engine *e)
@@ -105,6 +108,8 @@ static void engine_done(struct sim *sim, struct engine *e)
 	engine_next(sim, e);
 	if (source && !--source->lent)
 		run_wake(&source->borrowers);
+	if (!e->first && e->device->before)
+		before_go_on(e->device);
 }
 
 static void wire_fire(void *arg, struct event *ev)
@@ -141,8 +146,8 @@ void engine_init(struct engine *e, struct device *d, struct wire *w)
 		e->flows[i].engine = e;
 }
 
-void copy_start(struct sim *sim, struct store *from, struct store *to, uint64_t start,
-		uint64_t end)
+struct copy *copy_start(struct sim *sim, struct store *from, struct store *to, uint64_t start,
+			uint64_t end)
 {
 	uint32_t place = to->place ? to->place : from->place;
 	struct engine *e = &sim->devices[place - 1].engines[to->place ? TO_DEVICE : TO_HOST];
@@ -155,7 +160,7 @@ void copy_start(struct sim *sim, struct store *from, struct store *to, uint64_t 
 		c = malloc(sizeof(*c));
 	if (!c) {
 		sim_stop(sim, -ENOMEM, "out of memory");
-		return;
+		return NULL;
 	}
 	*c = (struct copy){
 		.buffer = from->buffer, .from = from, .to = to, .start = start, .end = end,
@@ -170,6 +175,7 @@ void copy_start(struct sim *sim, struct store *from, struct store *to, uint64_t 
 	e->last = &c->next;
 	if (idle)
 		engine_next(sim, e);
+	return c;
 }
 
 bool are_peers(const struct sim *sim, const struct device *d, uint32_t place)

@@ -38,6 +38,11 @@ void dag_dispatch(struct dispatch_room *room, const struct sim_app *a, uint32_t 
 		.context = app + 1, .queue = 1, .queue_flags = ARAX_QUEUE_DATAFLOW,
 		.nr_ranges = t->nr_ranges, .user_data = index,
 	};
+	if (a->hows && index < a->nr_hows) {
+		room->d.queue = a->hows[index].queue + 1;
+		room->d.queue_flags = a->hows[index].in_order ? 0 : ARAX_QUEUE_DATAFLOW;
+		room->d.flags = a->hows[index].barrier ? ARAX_TASK_BARRIER : 0;
+	}
 	for (uint32_t i = 0; i < t->nr_ranges; i++) {
 		const struct sim_range *r = &a->ranges[t->first_range + i];
 

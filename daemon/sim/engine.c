@@ -96,10 +96,32 @@ static uint64_t work_of(void *arg, const struct graph_node *node)
 	return t->work;
 }
 
+/* What a recorded task has besides; returns whether it is blocked. */
+static bool fill_how(struct app *a, const struct sim_how *how, struct arax_dispatch *d)
+{
+	uint64_t target = how->target_ns;
+
+	d->queue = how->queue + 1;
+	if (how->in_order)
+		d->queue_flags = 0;
+	if (how->barrier)
+		d->flags |= ARAX_TASK_BARRIER;
+	if (target && (!a->conf->target_ns || target < a->conf->target_ns)) {
+		d->deadline_ns = a->sim->now + target;
+		d->flags |= ARAX_DISPATCH_TARGET;
+	}
+	if (!task_is_blocked(a->sim, a, how, &d->error))
+		return false;
+	d->flags |= ARAX_DISPATCH_BLOCKED;
+	return true;
+}
+
 static bool submit_one(struct app *a)
 {
 	struct sim *sim = a->sim;
 	const struct sim_task *t = &a->conf->tasks[a->next];
+	const struct sim_how *how = a->conf->hows ? &a->conf->hows[a->next] : NULL;
+	bool blocked = false;
 	const struct sim_range *ranges = &a->conf->ranges[t->first_range];
 	struct {
 		struct arax_dispatch d;
@@ -130,6 +152,8 @@ static bool submit_one(struct app *a)
 		e.d.deadline_ns = sim->now + a->conf->target_ns;
 		e.d.flags |= ARAX_DISPATCH_TARGET;
 	}
+	if (how)
+		blocked = fill_how(a, how, &e.d);
 	e.d.known = a->known;
 	e.d.user_data = a->next;
 	for (uint32_t i = 0; i < t->nr_ranges; i++) {
@@ -154,7 +178,20 @@ static bool submit_one(struct app *a)
 		a->blocked = a->next;
 	a->next++;
 	a->outstanding++;
+	if (blocked)
+		task_block(sim, a, how, e.d.tag);
 	return true;
+}
+
+/* When the program submits its next task; UINT64_MAX: after one that has not ended. */
+static uint64_t due_ns(const struct app *a)
+{
+	const struct sim_app *c = a->conf;
+	const struct sim_how *how = a->ends ? &c->hows[a->next] : NULL;
+
+	if (!how || how->behind == SIM_ANY)
+		return c->arrive_ns + c->tasks[a->next].after_ns;
+	return a->ends[how->behind] ? a->ends[how->behind] + how->think_ns : UINT64_MAX;
 }
 
 static void app_submit(struct app *a)
@@ -163,8 +200,10 @@ static void app_submit(struct app *a)
 	struct sim *sim = a->sim;
 
 	while (a->next < c->nr_tasks && a->outstanding < c->window && a->blocked == SIM_ANY) {
-		uint64_t due = c->arrive_ns + c->tasks[a->next].after_ns;
+		uint64_t due = due_ns(a);
 
+		if (due == UINT64_MAX)
+			return;
 		if (due > sim->now) {
 			sim_set(sim, &a->ev, due);
 			return;
@@ -180,7 +219,9 @@ static void app_fire(void *arg, struct event *e)
 {
 	struct app *a = owner_of(e, struct app, ev);
 
-	if (!a->buffers && !app_buffers_make(arg, a)) {
+	if (a->conf->closed && !a->ends)
+		a->ends = calloc(a->conf->nr_tasks, sizeof(*a->ends));
+	if ((a->conf->closed && !a->ends) || (!a->buffers && !app_buffers_make(arg, a))) {
 		sim_stop(arg, -ENOMEM, "out of memory");
 		return;
 	}
@@ -209,6 +250,10 @@ static void app_credit(struct sim *sim, struct app *a, uint64_t tag, int result)
 	r->end_ns = sim->now;
 	if (sim->r->makespan_ns < sim->now)
 		sim->r->makespan_ns = sim->now;
+	if (a->ends)
+		a->ends[task] = sim->now ? sim->now : 1;
+	if (a->conf->hows && a->conf->hows[task].signal)
+		timeline_signal(sim, &a->conf->hows[task], result);
 	app_submit(a);
 }
 
@@ -233,6 +278,8 @@ static void ended(void *arg, const struct graph_node *node, const struct graph_d
 	struct app *a = app_of(sim, node, &t);
 
 	sched_ended(sim->sched, node);
+	if (sim->nr_coming)
+		before_forget(sim, node);
 	if (sim->foresees)
 		stores_have_used(a, t, node->seq);
 }
@@ -263,7 +310,9 @@ void task_end(struct run *run, int result)
 		if (!(r->access & ARAX_OUT))
 			continue;
 		if (!residency_written(&a->buffers[r->buffer].valid, r->offset, r->length,
-				       run->stores[i]->place))
+				       run->stores[i]->place) ||
+		    (a->conf->plain && !residency_copied(&a->buffers[r->buffer].valid, r->offset,
+							 r->length, PLACE_HOST)))
 			sim_stop(sim, -ENOMEM, "out of memory");
 		stores_stale(&a->buffers[r->buffer]);
 	}
@@ -275,9 +324,11 @@ void task_end(struct run *run, int result)
 
 			used = run->alone_ns * k->cost[run->device->conf->kind].demand;
 		}
-		sim->r->tenants[a->conf->tenant].used_ns += used;
 		sim->r->tenants[a->conf->tenant].tasks++;
-		sched_finish(sim->sched, node, sim->now - run->start_ns, !result);
+		sched_finish(sim->sched, node, sim->now - run->start_ns, !result && !run->ran_ns);
+		if (run->ran_ns)
+			sched_observe(sim->sched, sched_kernel_key(node), run->device->index,
+				      run->task->work, run->ran_ns);
 		sim->changed = true;
 	}
 	if (node->d.deadline_ns && sim->now > node->d.deadline_ns)
@@ -350,14 +401,19 @@ static void start_ready(struct sim *sim)
 	for (;;) {
 		take_ready(sim);
 		/* Copies come and go without the scheduler: so nothing is new for it. */
-		if (sim->err || !sim->changed)
+		if (sim->err || !sim->changed) {
+			if (sim->look && !sim->err)
+				before_look(sim, false);
 			return;
+		}
 		n = pick(sim);
 		if (!n) {
 			/* It asks for more of its time, which is none here. */
 			if (sched_next_wake(sim->sched) <= sim->now)
 				continue;
 			sim->changed = false;
+			if (sim->before)
+				before_look(sim, true);
 			return;
 		}
 		/* It has started before if its device was lost. */
@@ -529,6 +585,8 @@ static int prepare(struct sim *sim)
 	}
 	for (uint32_t i = 0; i < sc->nr_devices; i++)
 		device_init(sim, &sim->devices[i], i);
+	if (!before_init(sim) || !timelines_init(sim))
+		return -ENOMEM;
 	for (uint32_t i = 0; i < sc->work.nr; i++) {
 		struct app *a = &sim->apps[i];
 
@@ -572,8 +630,11 @@ static void free_runs(struct run *head)
 static void clean_up(struct sim *sim)
 {
 	free_runs(&sim->host_runs);
-	for (uint32_t i = 0; sim->apps && i < sim->sc->work.nr; i++)
+	timelines_free(sim);
+	for (uint32_t i = 0; sim->apps && i < sim->sc->work.nr; i++) {
 		app_buffers_free(&sim->apps[i]);
+		free(sim->apps[i].ends);
+	}
 	for (uint32_t i = 0; sim->devices && i < sim->sc->nr_devices; i++) {
 		struct device *d = &sim->devices[i];
 
@@ -606,6 +667,9 @@ static void clean_up(struct sim *sim)
 	free(sim->known_at);
 	free(sim->known_off);
 	free(sim->briefs);
+	free(sim->before);
+	free(sim->look_at);
+	free(sim->coming);
 	free(sim->slots);
 	free(sim->task_of);
 }

@@ -7,10 +7,11 @@
  *
  * A task that was picked holds a lane while memory is found for its buffers on the device,
  * while what it reads is copied there, and while it runs.  So on a device with several lanes
- * copies overlap kernels.  A device has a copy engine for each direction; bytes between two
- * devices go through the host.  An allocation is a whole buffer; the one that submitted tasks
- * need last is evicted, of those that none needs the one that was used longest ago, and
- * written back first where it is the only valid one.
+ * copies overlap kernels; and as in araxd some come before that or go after it (before.c,
+ * after.c).  A device has a copy engine for each direction; bytes between two devices go through
+ * the host.  An allocation is a whole buffer; the one that submitted tasks need last is evicted, of
+ * those that none needs the one that was used longest ago, and written back first where it is the
+ * only valid one.
  */
 #ifndef SIM_ENGINE_H
 #define SIM_ENGINE_H
@@ -53,6 +54,8 @@ struct sim_app_result {
  * @lost_bytes:	that were valid on a lost device alone
  * @makespan_ns: end of the last task
  * @jain:	of the shares per weight until the first tenant had ended (1: fair)
+ * @ahead:	tasks for which inputs came before they had a lane; @left: whose results went back
+ *		without one
  * @events, @picks: of the simulation
  * @wall_ns:	real time that it took; in the scheduler's calls: @pick_ns
  * @cpu_ns:	time of the CPU that it took: the same where nobody else runs
@@ -61,6 +64,7 @@ struct sim_result {
 	uint64_t submitted, completed, failed, canceled, rerun, lost_bytes;
 	uint64_t makespan_ns, bin_ns;
 	double jain;
+	uint64_t ahead, left;
 	uint64_t events, picks, tries;
 	uint64_t wall_ns, pick_ns, cpu_ns;
 	struct sim_device_result *devices;
@@ -87,7 +91,8 @@ struct sim_seen {
  * @policy:	instead of the scenario's, if not NULL
  * @watch:	called at the end of every task, with @arg; may be NULL
  * @time_picks:	read the clock around the scheduler's calls
- * @ahead:	inputs of tasks that wait are copied meanwhile, which araxd doesn't: see ahead.c
+ * @ahead:	inputs of tasks that wait for others are copied, too, which araxd doesn't: see ahead.c
+ * @on_lane:	a task's copies only while it has a lane, as araxd does with debug.check_access
  * @limit_ns:	time of the CPU after which it stops with -ETIMEDOUT; the result then says how
  *		far it came. 0: none
  */
@@ -96,7 +101,7 @@ struct sim_options {
 	void (*watch)(void *arg, const struct sim_seen *seen);
 	void *arg;
 	bool time_picks;
-	bool ahead;
+	bool ahead, on_lane;
 	uint64_t limit_ns;
 };
 

@@ -5,13 +5,17 @@
  *   engine.c	the loop; programs that submit, graph and scheduler
  *   ask.c	what the scheduler asks
  *   launch.c	a task from its pick to its end
+ *   before.c	inputs of ready tasks that have no lane yet
+ *   after.c	results that go back to the host
  *   ahead.c	inputs of tasks that aren't ready yet
+ *   timeline.c	tasks of traces that wait for timelines
  *   store.c	memory of devices: allocations, eviction
  *   copy.c	copy engines and links
  */
 #ifndef SIM_INTERNAL_H
 #define SIM_INTERNAL_H
 
+#include "daemon/dispatch/beside.h"
 #include "daemon/graph/graph.h"
 #include "daemon/memory/upcoming.h"
 #include "daemon/sched/sched.h"
@@ -35,6 +39,8 @@ struct waiter {
  * @leaving:	copies from it on their way
  * @pins:	runs that use it; with none, and nothing leaving, it may be evicted
  * @evicting:	it is written back in order to be dropped
+ * @ahead:	what is there came for tasks that had no lane, and none has used it
+ * @until:	of a plain buffer: tasks behind this one may find that the program has written anew
  */
 struct store {
 	struct store *next;		/* of the buffer */
@@ -43,7 +49,8 @@ struct store {
 	struct waiter waiters;		/* for what arrives */
 	uint32_t place;
 	uint32_t arriving, leaving, pins;
-	bool evicting;
+	bool evicting, ahead;
+	uint64_t until;
 };
 
 /**
@@ -63,7 +70,9 @@ struct buffer {
 /**
  * struct run - a task that was picked, or an access of the host that is ready
  * @stores:	of its ranges' buffers at its place; pinned if @pinned
- * @waits:	one per range at most; @pending of them are not over
+ * @waits:	one per range at most; @pending of them are not over; then so many results are on
+ *		their way
+ * @left:	its lane is another one's already
  */
 struct run {
 	struct run *next, *prev;	/* of the device, or of the host */
@@ -80,18 +89,19 @@ struct run {
 	struct event ev;		/* of the host */
 	struct share_job job;
 	uint32_t pending;
-	bool pinned, waiting_memory, running;
-	uint64_t start_ns;
+	bool pinned, waiting_memory, running, left;
+	uint64_t start_ns, ran_ns;
 	double alone_ns;
 };
 
-/* The bytes [start, end) from one store of a buffer to another. */
+/* The bytes [start, end) from one store of a buffer to another; @run: whose results, or NULL. */
 struct copy {
 	struct copy *next;
+	struct run *run;
 	struct buffer *buffer;
 	struct store *from, *to;
 	uint64_t start, end;
-	};
+};
 
 enum { TO_DEVICE, TO_HOST };
 
@@ -126,6 +136,22 @@ struct wire {
 	uint64_t queued;		/* bytes that its engines have still to copy */
 };
 
+/* A ready task whose inputs come to a device that is busy; @out: not all of them are there. */
+struct coming {
+	struct graph_node *node;
+	struct app *app;
+	const struct sim_task *task;
+	uint32_t range;			/* that comes */
+	bool out;
+};
+
+/* A device's, in the order in which they come. */
+struct before {
+	struct coming of[SCHED_NEXT];
+	uint32_t nr, most, out;
+	uint32_t vain;			/* times in a row that nothing was found */
+};
+
 struct device {
 	const struct sim_device *conf;
 	struct sim *sim;
@@ -137,6 +163,9 @@ struct device {
 	struct engine engines[2];
 	struct waiter borrowers;	/* who would copy from it, one after the other */
 	uint32_t lent;			/* copies from it to other devices, on their way */
+	uint32_t left;			/* tasks that have no lane any more */
+	uint32_t aheads;		/* stores with store.ahead */
+	struct before *before;		/* NULL: nothing comes so */
 	uint64_t used, evicting;	/* bytes */
 	bool full;			/* something had to go */
 	struct store lru;		/* unpinned ones, used longest ago first */
@@ -175,6 +204,7 @@ struct app {
 	bool ended;
 	struct event ev;
 	struct buffer *buffers;
+	uint64_t *ends;			/* of each task, in a closed loop; 0: it has not ended */
 };
 
 struct sim {
@@ -202,6 +232,15 @@ struct sim {
 	bool first_ended;
 	bool foresees;			/* memory is or was short on a device: see store.c */
 	bool changed;			/* something that the scheduler would look at */
+	bool look;			/* something that before.c would */
+	struct before *before;		/* of the devices that have memory; NULL: see there */
+	uint64_t *look_at;		/* of each device: when to look again */
+	uint32_t *coming;		/* of each slot: 1 + device that its inputs come to, or 0 */
+	uint32_t nr_coming;
+	uint64_t nr_asked, nr_looked;	/* tasks that were asked about, of them for this */
+	struct event look_event;
+	struct timeline *timelines;
+	struct blocked *all_blocked, *free_blocked;
 	struct brief *briefs;		/* of each device */
 	struct {
 		uint64_t seq, footprint;
@@ -211,6 +250,8 @@ struct sim {
 	uint64_t known_version, version; /* while nothing has moved */
 	uint64_t known_bytes;
 	uint64_t known_away;		/* of them on any device */
+	uint64_t known_out;		/* results that go back, */
+	uint32_t known_outs;		/* in so many copies */
 	uint64_t known_direct[SIM_MAX_KINDS]; /* not at the host; comes to the kind directly */
 	uint64_t *known_at, *known_off;	/* bytes by place; that the host hasn't */
 };
@@ -231,6 +272,31 @@ void device_lose(void *sim, struct event *e);
 void device_book(struct device *d);
 /* Capacity that its kernel, which runs, has had until now. */
 double run_used(const struct run *run);
+
+/* before.c.  False: no memory. */
+bool before_init(struct sim *sim);
+/* Nothing more can be picked now; @anew: something has changed since that was so. */
+void before_look(struct sim *sim, bool anew);
+/* Nothing is on its way to @d, for which something may come so. */
+void before_go_on(struct device *d);
+/* It begins, or ends without. */
+void before_forget(struct sim *sim, const struct graph_node *node);
+void before_lost(struct device *d);
+
+/* after.c: the kernel of a task of plain buffers has ended */
+void run_leave(struct run *run);
+/* One of its results is at the host. */
+void run_is_back(struct run *run);
+
+/* timeline.c.  False: no memory. */
+bool timelines_init(struct sim *sim);
+void timelines_free(struct sim *sim);
+/* Whether what the task waits for is not there yet, or *@error, which it then ends with. */
+bool task_is_blocked(struct sim *sim, const struct app *a, const struct sim_how *how, int *error);
+/* It was added, and is. */
+void task_block(struct sim *sim, const struct app *a, const struct sim_how *how, uint64_t tag);
+/* A task has ended that brings a timeline to a value. */
+void timeline_signal(struct sim *sim, const struct sim_how *how, int result);
 
 /* ahead.c: its kernel runs; what comes after it may need bytes, too. */
 void run_look_ahead(struct run *run);
@@ -259,6 +325,13 @@ struct store *store_spare(struct device *d, struct buffer *b);
 /* A copy from or to it has ended, or nobody uses it any more. */
 void store_settle(struct store *s);
 void store_drop(struct store *s);
+/* Whether what is valid there is so for the task @seq. */
+static inline bool store_is_trusted(const struct store *s, uint64_t seq)
+{
+	return seq <= s->until || s->pins || !s->buffer->app->conf->plain;
+}
+/* Else nothing is valid there any more. */
+void store_distrust(struct store *s, uint64_t seq);
 /* Gives back what holds no valid byte any more. */
 void stores_stale(struct buffer *b);
 /* Memory has become short: from now on it counts what comes. */
@@ -273,9 +346,9 @@ bool app_buffers_make(struct sim *sim, struct app *a);
 void app_buffers_drop(struct app *a);
 void app_buffers_free(struct app *a);
 
-/* copy.c */
-void copy_start(struct sim *sim, struct store *from, struct store *to, uint64_t start,
-		uint64_t end);
+/* copy.c; NULL: no memory, and the simulation has ended */
+struct copy *copy_start(struct sim *sim, struct store *from, struct store *to, uint64_t start,
+			uint64_t end);
 void wire_init(struct wire *w, const struct sim_link *l);
 void engine_init(struct engine *e, struct device *d, struct wire *w);
 /* Whether what @place has can come to @device by no way through the host. */

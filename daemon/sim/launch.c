@@ -200,7 +200,11 @@ static void device_fire(void *arg, struct event *e)
 
 		run->running = false;
 		sim->r->devices[d->index].tasks++;
-		task_end(run, failed ? -EIO : 0);
+		sim->r->tenants[run->app->conf->tenant].used_ns += run->alone_ns * run->job.demand;
+		if (failed || d->place == PLACE_HOST || !run->app->conf->plain)
+			task_end(run, failed ? -EIO : 0);
+		else
+			run_leave(run);
 	}
 	begin_held(d);
 	device_set(d);
@@ -347,6 +351,8 @@ void run_begin(struct sim *sim, struct graph_node *node, struct device *d)
 		return;
 	}
 	*run = (struct run){ .sim = sim, .node = node, .device = d };
+	if (sim->nr_coming)
+		before_forget(sim, node);
 	run->app = app_of(sim, node, &run->task);
 	run->ranges = &run->app->conf->ranges[run->task->first_range];
 	run->ev.fire = host_fire;
@@ -412,6 +418,7 @@ void device_lose(void *arg, struct event *e)
 		run->running = false;
 		share_remove(&d->compute, &run->job, sim->now);
 	}
+	before_lost(d);
 	if (d->place != PLACE_HOST) {
 		copies = copies_take(d);
 		drop_stores(d);

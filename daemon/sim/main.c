@@ -12,7 +12,7 @@
 
 static void usage(FILE *f)
 {
-	fputs("usage: arax sim SCENARIO [--policy P] [--seed N] [--json] [--plot FILE] [--ahead] [--no-bound]\n"
+	fputs("usage: arax sim SCENARIO [--policy P] [--seed N] [--json] [--plot FILE] [--on-lane] [--ahead] [--no-bound]\n"
 	      "\n"
 	      "Runs a scenario (a JSON file; -: standard input) through Arax's scheduler on\n"
 	      "simulated devices in virtual time, and says what would happen.\n"
@@ -21,7 +21,8 @@ static void usage(FILE *f)
 	      "  --seed N      instead of the scenario's\n"
 	      "  --json        one object with everything\n"
 	      "  --plot FILE   an SVG of the devices' use and the tenants' shares\n"
-	      "  --ahead       copy inputs of tasks that wait, too, which araxd does not\n"
+	      "  --on-lane     copy for a task only while it has a lane, as with debug.check_access\n"
+	      "  --ahead       copy inputs of tasks that wait for others, too, which araxd does not\n"
 	      "  --no-bound    leave out what no schedule could beat: it takes as long as a run\n"
 	      "  --help, --version\n"
 	      "\n"
@@ -65,7 +66,7 @@ static char *read_all(FILE *f, size_t *bytes)
 struct arguments {
 	const char *file, *policy, *plot;
 	uint64_t seed;
-	bool seeded, json, ahead, bound;
+	bool seeded, json, ahead, on_lane, bound;
 };
 
 /* What didn't arrive was not said. */
@@ -102,6 +103,7 @@ static int simulate(const struct scenario *sc, const struct arguments *a)
 {
 	struct sim_options o = {
 		.policy = a->policy, .time_picks = true, .ahead = a->ahead,
+		.on_lane = a->on_lane,
 	};
 	struct sim_result r;
 	struct sim_bound bound;
@@ -151,6 +153,7 @@ int main(int argc, char **argv)
 		{ "json", no_argument, NULL, 'j' },
 		{ "plot", required_argument, NULL, 'o' },
 		{ "ahead", no_argument, NULL, 'a' },
+		{ "on-lane", no_argument, NULL, 'l' },
 		{ "no-bound", no_argument, NULL, 'b' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
@@ -181,6 +184,9 @@ int main(int argc, char **argv)
 			break;
 		case 'a':
 			a.ahead = true;
+			break;
+		case 'l':
+			a.on_lane = true;
 			break;
 		case 'b':
 			a.bound = false;

@@ -159,6 +159,8 @@ json_t *report_json(const struct scenario *sc, const char *policy, const struct 
 	for (uint32_t i = 0; i < sc->work.nr; i++)
 		late += r->apps[i].late;
 	count(o, "late", late);
+	count(o, "ahead", r->ahead);
+	count(o, "left", r->left);
 	count(o, "bytes_lost", r->lost_bytes);
 	set(o, "makespan_ms", (double)r->makespan_ns / 1e6);
 	if (bound) {
@@ -271,6 +273,8 @@ void report_print(const json_t *o, FILE *out)
 	print_turnaround(json_object_get(o, "turnaround_ms"), out);
 	fprintf(out, "  devices      %.1f%% used\n", 100 * real(o, "used"));
 	fprintf(out, "  fairness     Jain's index %.4f while all tenants ran\n", real(o, "jain"));
+	fprintf(out, "  beside       inputs of %.0f tasks before their lanes, results of %.0f behind them\n",
+		real(o, "ahead"), real(o, "left"));
 	fprintf(out, "  moved        %.1f MB to devices, %.1f MB back, %.1f MB between them, %.1f MB evicted, %.1f MB lost\n",
 		real(o, "bytes_in") / 1e6, real(o, "bytes_out") / 1e6,
 		real(o, "bytes_peer") / 1e6, real(o, "bytes_evicted") / 1e6, real(o, "bytes_lost") / 1e6);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/sim/contexts.h"
 #include "daemon/sim/dag.h"
 #include "daemon/sim/event.h"
 #include "daemon/sim/generate.h"
@@ -405,7 +406,7 @@ static void read_shape(struct build *b, json_t *obj, const char *type, struct ge
 {
 	static const char *const common[] = {
 		"type", "tenant", "apps", "arrive_ms", "every_ms", "arrival", "window", "pin",
-		"priority", "target_ms",
+		"priority", "target_ms", "buffers",
 	};
 	static const char *const layered[] = {
 		"layers", "width", "fan_in", "kernels", "work", "mb", NULL,
@@ -413,7 +414,7 @@ static void read_shape(struct build *b, json_t *obj, const char *type, struct ge
 	static const char *const streams[] = { "width", "length", "kernels", "work", "mb", NULL };
 	static const char *const tiled[] = { "tiles", "tile", NULL };
 	static const char *const bench[] = { "n", "rounds", NULL };
-	static const char *const trace[] = { "file", NULL };
+	static const char *const trace[] = { "file", "loop", NULL };
 	bool is_layered = !strcmp(type, "layered"), is_streams = !strcmp(type, "streams");
 	bool is_trace = !strcmp(type, "trace");
 	const char *const *own = is_layered ? layered : is_streams ? streams : is_tiled(type) ? tiled :
@@ -486,8 +487,11 @@ static void need_kernels(struct build *b, const struct generator *gen, uint16_t 
 	}
 }
 
-static void read_trace(struct build *b, json_t *obj, struct sim_app *a)
+/* Into the last application; those of other contexts of the trace come behind it. */
+static void read_trace(struct build *b, json_t *obj, bool closed)
 {
+	struct sim_app *a = &b->sc->work.apps[b->sc->work.nr - 1];
+	uint32_t i = b->sc->work.nr - 1, base = b->sc->nr_timelines;
 	char file[256], path[512], error[512];
 	const char *slash = strrchr(b->r.file, '/');
 	int err;
@@ -500,8 +504,35 @@ static void read_trace(struct build *b, json_t *obj, struct sim_app *a)
 	else
 		snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - b->r.file), b->r.file, file);
 	err = trace_load(b->sc, a, path, error, sizeof(error));
-	if (err)
+	if (err) {
 		reader_fail(&b->r, err, "file", "%.200s", error);
+		return;
+	}
+	b->sc->nr_timelines += a->nr_timelines;
+	for (uint32_t k = 0; k < a->nr_hows; k++) {
+		a->hows[k].wait += a->hows[k].wait ? base : 0;
+		a->hows[k].signal += a->hows[k].signal ? base : 0;
+	}
+	if (a->hows && !app_complete(a))
+		err = -ENOMEM;
+	if (!err && !contexts_split(&b->sc->work))
+		err = -ENOMEM;
+	for (; closed && !err && i < b->sc->work.nr; i++)
+		err = contexts_close(&b->sc->work.apps[i]);
+	if (err == -EINVAL)
+		reader_fail(&b->r, err, "loop", "\"closed\" needs the end of each task (end_us) in the trace, as arax trace --tasks writes it");
+	else if (err)
+		reader_fail(&b->r, err, NULL, "out of memory");
+}
+
+static bool read_loop(struct build *b, json_t *obj)
+{
+	char loop[SIM_NAME];
+
+	reader_string(&b->r, obj, "loop", loop, sizeof(loop), "open");
+	if (strcmp(loop, "open") && strcmp(loop, "closed"))
+		reader_fail(&b->r, -EINVAL, "loop", "must be \"open\" (tasks come when they came) or \"closed\"");
+	return loop[0] == 'c';
 }
 
 /* A number, or "path": @path. */
@@ -532,16 +563,26 @@ static void check_tasks(struct build *b, double more)
 			    SIM_MAX_TASKS);
 }
 
+/* Of the application @k and those behind it. */
+static double tasks_from(const struct scenario *sc, uint32_t k)
+{
+	double n = 0;
+
+	for (; k < sc->work.nr; k++)
+		n += sc->work.apps[k].nr_tasks;
+	return n;
+}
+
 static void read_work_entry(struct build *b, json_t *obj)
 {
-	char type[SIM_NAME], tenant[SIM_NAME], arrival[SIM_NAME];
+	char type[SIM_NAME], tenant[SIM_NAME], arrival[SIM_NAME], buffers[SIM_NAME];
 	struct generate g = { 0 };
 	const struct generator *gen;
 	uint16_t kernels[GENERATE_KERNELS];
 	uint32_t first, tenants, pin;
 	uint64_t apps, window;
 	double at, every, priority, target;
-	bool spread, path;
+	bool spread, path, closed;
 
 	reader_string(&b->r, obj, "type", type, sizeof(type), NULL);
 	gen = generator_find(type);
@@ -556,28 +597,33 @@ static void read_work_entry(struct build *b, json_t *obj)
 	if (!b->r.err && first == SIM_ANY)
 		reader_fail(&b->r, -EINVAL, "tenant", "'%s' is none: add it to tenants", tenant);
 	apps = reader_count(&b->r, obj, "apps", 1, 1u << 20, 1);
-	window = reader_count(&b->r, obj, "window", 1, ARAX_MAX_DEPTH, 64);
+	window = reader_count(&b->r, obj, "window", 1, ARAX_MAX_DEPTH, gen ? 64 : ARAX_MAX_DEPTH);
 	at = reader_number(&b->r, obj, "arrive_ms", 0, MAX_MS, 0) * 1e6;
 	every = reader_number(&b->r, obj, "every_ms", 0, MAX_MS, 0) * 1e6;
 	reader_string(&b->r, obj, "arrival", arrival, sizeof(arrival), "regular");
 	if (strcmp(arrival, "regular") && strcmp(arrival, "random"))
 		reader_fail(&b->r, -EINVAL, "arrival", "must be \"regular\" or \"random\"");
+	reader_string(&b->r, obj, "buffers", buffers, sizeof(buffers), "explicit");
+	if (strcmp(buffers, "explicit") && strcmp(buffers, "plain"))
+		reader_fail(&b->r, -EINVAL, "buffers", "must be \"explicit\" (as ARAX_BUFFER_EXPLICIT) or \"plain\"");
 	priority = read_priority(b, obj, type, &path);
 	target = reader_number(&b->r, obj, "target_ms", 0, MAX_MS, 0) * 1e6;
 	read_pin(b, obj, &pin, &spread);
+	closed = read_loop(b, obj);
 	need_kernels(b, gen, kernels);
 	check_tasks(b, (double)apps * expected(type, &g));
 	for (uint64_t i = 0; i < apps && !b->r.err; i++) {
 		struct rng rng = { .seed = rng_next(&b->rng) };
 		struct sim_app *a = workload_app(&b->sc->work);
+		uint32_t k = b->sc->work.nr - 1;
 
 		if (!a) {
 			reader_fail(&b->r, -ENOMEM, NULL, "out of memory");
 			return;
 		}
 		a->arrive_ns = event_ns(at);
-		a->tenant = first + (uint32_t)(i % tenants);
 		a->window = (uint32_t)window;
+		a->plain = buffers[0] == 'p';
 		a->priority = (int32_t)priority;
 		a->target_ns = (uint64_t)target;
 		a->pin = spread ? (b->sc->work.nr - 1) % b->sc->nr_devices : pin;
@@ -585,12 +631,16 @@ static void read_work_entry(struct build *b, json_t *obj)
 		if (gen)
 			gen->make(a, &g, kernels, &rng);
 		else
-			read_trace(b, obj, a);
+			read_trace(b, obj, closed);
 		/* A trace says only now how many it has; the others to come will be alike. */
-		check_tasks(b, (double)(apps - i) * a->nr_tasks);
-		if (!app_done(a) || (path && dag_priorities(b->sc, a)))
-			reader_fail(&b->r, -ENOMEM, NULL, "out of memory");
-		b->nr_tasks += a->nr_tasks;
+		check_tasks(b, (double)(apps - i) * tasks_from(b->sc, k));
+		for (; k < b->sc->work.nr; k++) {
+			a = &b->sc->work.apps[k];
+			a->tenant = first + (uint32_t)((i + a->tenant) % tenants);
+			if (!app_done(a) || (path && dag_priorities(b->sc, a)))
+				reader_fail(&b->r, -ENOMEM, NULL, "out of memory");
+			b->nr_tasks += a->nr_tasks;
+		}
 	}
 }
 

@@ -81,6 +81,7 @@ struct scenario {
 	struct sim_device *devices;
 	struct sim_kernel *kernels;
 	struct sim_tenant *tenants;
+	uint32_t nr_timelines;		/* of all that traces have */
 	struct workload work;
 };
 

@@ -54,12 +54,21 @@ static void evict_end(struct store *s)
 	s->evicting = false;
 }
 
+/* Now it is for a task that has a lane, or for none. */
+static void came_for(struct store *s)
+{
+	if (s->ahead)
+		device_of(s)->aheads--;
+	s->ahead = false;
+}
+
 void store_drop(struct store *s)
 {
 	struct device *d = device_of(s);
 	struct store **p = &s->buffer->stores;
 
 	evict_end(s);
+	came_for(s);
 	lru_remove(s);
 	while (*p != s)
 		p = &(*p)->next;
@@ -109,10 +118,19 @@ void stores_stale(struct buffer *b)
 	}
 }
 
+void store_distrust(struct store *s, uint64_t seq)
+{
+	if (s->place == PLACE_HOST || store_is_trusted(s, seq) || s->arriving || s->leaving)
+		return;
+	residency_drop(&s->buffer->valid, s->place);
+	device_of(s)->sim->version++;
+}
+
 static void pin(struct store *s)
 {
 	if (s->place == PLACE_HOST || s->pins++)
 		return;
+	came_for(s);
 	evict_end(s);
 	lru_remove(s);
 }
@@ -121,6 +139,8 @@ static void unpin(struct store *s)
 {
 	if (s->place == PLACE_HOST || --s->pins)
 		return;
+	if (s->buffer->app->conf->plain)
+		s->until = graph_last_seq(s->buffer->app->sim->graph);
 	lru_add(s);
 	store_settle(s);
 }
@@ -172,12 +192,26 @@ void stores_foresee(struct sim *sim)
 
 /* ------------------------------------------------------------------ */
 
-/* Of those that are used last, or not at all, the one that was not used for longest. */
+static struct store *find_ahead(struct device *d)
+{
+	struct store *s = d->lru.lru_next;
+
+	while (s != &d->lru && (!s->ahead || s->arriving || s->leaving))
+		s = s->lru_next;
+	return s == &d->lru ? NULL : s;
+}
+
+/*
+ * What came for tasks that have no lane; then of those that are used last, or not at all, the one
+ * that was not used for longest.
+ */
 static struct store *choose_victim(struct device *d)
 {
-	struct store *victim = NULL;
+	struct store *victim = d->aheads ? find_ahead(d) : NULL;
 	uint64_t next, last = 0;
 
+	if (victim)
+		return victim;
 	for (struct store *s = d->lru.lru_next; s != &d->lru; s = s->lru_next) {
 		if (s->arriving || s->leaving)
 			continue;
@@ -289,6 +323,8 @@ bool run_reserve(struct run *run)
 		run->stores[i] = store_find(b, place);
 		if (first_of(run, i) != i)
 			continue;
+		if (run->stores[i] && run->app->conf->plain)
+			store_distrust(run->stores[i], run->node->seq);
 		if (run->stores[i])
 			pin(run->stores[i]);
 		else

@@ -3,6 +3,7 @@
 #include "daemon/sim/trace.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,32 +13,41 @@
 
 #define MAX_BYTES	(1ull << 48)
 
-/* Index of the buffer of that name, which is made when it is met first. */
-static uint32_t find_buffer(struct reader *r, struct sim_app *a, json_t *buffers, json_t *name)
+/*
+ * Index of what is called so, among names of its @kind; @nr: of those that there are, of which a
+ * new one is the next.
+ */
+static uint32_t find_name(struct reader *r, json_t *names, char kind, json_t *name,
+			  const char *key, uint32_t *nr)
 {
-	char text[SIM_NAME];
+	char text[SIM_NAME + 2];
 	json_t *known;
-	uint32_t i;
 
 	if (json_is_integer(name))
-		snprintf(text, sizeof(text), "#%lld", (long long)json_integer_value(name));
-	else if (json_is_string(name) && json_string_length(name) < sizeof(text))
-		snprintf(text, sizeof(text), "%s", json_string_value(name));
+		snprintf(text, sizeof(text), "%c#%lld", kind, (long long)json_integer_value(name));
+	else if (json_is_string(name) && json_string_length(name) < SIM_NAME)
+		snprintf(text, sizeof(text), "%c%s", kind, json_string_value(name));
 	else
-		reader_fail(r, -EINVAL, NULL, "a range begins with its buffer's number, or its name of at most %zu bytes",
-			    sizeof(text) - 1);
+		reader_fail(r, -EINVAL, key, "%s a number, or a name of at most %d bytes",
+			    key ? "must be" : "a range begins with its buffer:", SIM_NAME - 1);
 	if (r->err)
 		return 0;
-	known = json_object_get(buffers, text);
+	known = json_object_get(names, text);
 	if (known)
 		return (uint32_t)json_integer_value(known);
-	i = app_buffer(a, 0);
-	if (json_object_set_new(buffers, text, json_integer(i)))
-		reader_fail(r, -EINVAL, NULL, "a buffer's name must be UTF-8");
-	return i;
+	if (json_object_set_new(names, text, json_integer(*nr)))
+		reader_fail(r, -EINVAL, key, "a name must be UTF-8");
+	return (*nr)++;
 }
 
-static void read_range(struct reader *r, struct sim_app *a, json_t *buffers, json_t *v)
+static uint32_t find_buffer(struct reader *r, struct sim_app *a, json_t *names, json_t *name)
+{
+	uint32_t nr = a->nr_buffers, i = find_name(r, names, 'b', name, NULL, &nr);
+
+	return nr > a->nr_buffers ? app_buffer(a, 0) : i;
+}
+
+static void read_range(struct reader *r, struct sim_app *a, json_t *names, json_t *v)
 {
 	static const char *const words[] = { "", "in", "out", "inout" };
 	json_int_t offset = json_integer_value(json_array_get(v, 1));
@@ -54,7 +64,7 @@ static void read_range(struct reader *r, struct sim_app *a, json_t *buffers, jso
 	else if (offset < 0 || length < 1 || (uint64_t)offset > MAX_BYTES ||
 		 (uint64_t)length > MAX_BYTES)
 		reader_fail(r, -EINVAL, NULL, "offset and length must be at most 2^48, and the length not 0");
-	buffer = r->err ? 0 : find_buffer(r, a, buffers, json_array_get(v, 0));
+	buffer = r->err ? 0 : find_buffer(r, a, names, json_array_get(v, 0));
 	if (r->err || a->failed)
 		return;
 	if (a->buffers[buffer] < (uint64_t)(offset + length))
@@ -62,11 +72,72 @@ static void read_range(struct reader *r, struct sim_app *a, json_t *buffers, jso
 	app_range(a, buffer, (uint64_t)offset, (uint64_t)length, access);
 }
 
-int trace_line(const struct scenario *sc, struct sim_app *a, void *buffers, const char *file,
+/* [name, value] of a timeline; returns 1 + its index, or 0 where it is absent. */
+static uint32_t read_point(struct reader *r, struct sim_app *a, json_t *names, json_t *obj,
+			   const char *key, uint64_t *value)
+{
+	json_t *v = json_object_get(obj, key), *n = json_array_get(v, 1);
+
+	if (!v || r->err)
+		return 0;
+	if (json_array_size(v) != 2 || !json_is_integer(n) || json_integer_value(n) < 1)
+		reader_fail(r, -EINVAL, key, "must be a timeline and its value, from 1 on: [\"t\", 1]");
+	*value = (uint64_t)json_integer_value(n);
+	return 1 + find_name(r, names, 't', json_array_get(v, 0), key, &a->nr_timelines);
+}
+
+static void read_how(struct reader *r, struct sim_app *a, json_t *names, json_t *obj,
+		     struct sim_how *how)
+{
+	json_t *context = json_object_get(obj, "context"), *tenant = json_object_get(obj, "tenant");
+
+	if (context)
+		how->context = find_name(r, names, 'c', context, "context", &a->nr_contexts);
+	if (tenant)
+		how->tenant = find_name(r, names, 'u', tenant, "tenant", &a->nr_tenants);
+	how->queue = (uint32_t)reader_count(r, obj, "queue", 0, UINT32_MAX - 1ull, 0);
+	how->in_order = reader_bool(r, obj, "in_order", false);
+	how->barrier = reader_bool(r, obj, "barrier", false);
+	how->target_ns = (uint64_t)(1e3 * reader_number(r, obj, "target_us", 0, 1e12, 0));
+	how->unblock_ns = (uint64_t)(1e3 * reader_number(r, obj, "unblock_us", 0, 1e12, 0));
+	how->end_ns = (uint64_t)(1e3 * reader_number(r, obj, "end_us", 0, 1e12, 0));
+	how->wait = read_point(r, a, names, obj, "wait", &how->wait_value);
+	how->signal = read_point(r, a, names, obj, "signal", &how->signal_value);
+	if (how->wait && how->unblock_ns)
+		reader_fail(r, -EINVAL, "unblock_us", "a task that says for what it waits has none: give one of the two");
+}
+
+/* What lines had from the first: without more a line needs no struct sim_how. */
+static bool has_how(const json_t *obj)
+{
+	static const char *const keys[] = {
+		"context", "tenant", "queue", "in_order", "barrier", "target_us", "unblock_us",
+		"end_us", "wait", "signal",
+	};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (json_object_get(obj, keys[i]))
+			return true;
+	return false;
+}
+
+/* A whole number that may be below 0. */
+static int8_t read_priority(struct reader *r, json_t *obj)
+{
+	double n = reader_number(r, obj, "priority", -20, 19, 0);
+
+	if (n != (int8_t)n)
+		reader_fail(r, -EINVAL, "priority", "must be a whole number from -20 to 19");
+	return (int8_t)n;
+}
+
+int trace_line(const struct scenario *sc, struct sim_app *a, void *names, const char *file,
 	       int line, const char *text, size_t bytes, char *error, size_t len)
 {
 	static const char *const known[] = {
-		"kernel", "work", "submit_us", "sync", "ranges", "tenant", "task", NULL,
+		"kernel", "work", "submit_us", "sync", "ranges", "tenant", "task", "context", "queue",
+		"in_order", "barrier", "priority", "target_us", "unblock_us", "end_us", "wait", "signal",
+		NULL,
 	};
 	struct reader r = { .file = file, .text = "", .line = line, .error = error, .len = len };
 	json_t *obj, *ranges, *v;
@@ -96,13 +167,13 @@ int trace_line(const struct scenario *sc, struct sim_app *a, void *buffers, cons
 		t = app_task(a, (uint16_t)kernel, work);
 		t->after_ns = (uint64_t)(1e3 * reader_number(&r, obj, "submit_us", 0, 1e12, 0));
 		t->sync = reader_bool(&r, obj, "sync", false);
-		/* In the order of submission: what came earlier by its clock came with it. */
-		if (!a->failed && a->nr_tasks > 1 && t->after_ns < t[-1].after_ns)
-			t->after_ns = t[-1].after_ns;
+		t->priority = read_priority(&r, obj);
+		if (has_how(obj))
+			read_how(&r, a, names, obj, app_how(a));
 	}
 	json_array_foreach(ranges, i, v) {
 		if (!r.err)
-			read_range(&r, a, buffers, v);
+			read_range(&r, a, names, v);
 	}
 	json_decref(obj);
 	if (!r.err && a->failed)
@@ -110,24 +181,56 @@ int trace_line(const struct scenario *sc, struct sim_app *a, void *buffers, cons
 	return r.err;
 }
 
+/* Else who waits would do so for ever. */
+static int check_timelines(const struct sim_app *a, json_t *names, const char *path, char *error,
+			   size_t len)
+{
+	uint64_t *most = calloc(a->nr_timelines, sizeof(*most));
+	int err = most ? 0 : -ENOMEM;
+	const char *name;
+	json_t *index;
+
+	if (err)
+		snprintf(error, len, "%s: out of memory", path);
+	for (uint32_t i = 0; !err && i < a->nr_hows; i++) {
+		const struct sim_how *h = &a->hows[i];
+
+		if (h->signal && most[h->signal - 1] < h->signal_value)
+			most[h->signal - 1] = h->signal_value;
+	}
+	for (uint32_t i = 0; !err && i < a->nr_hows; i++) {
+		const struct sim_how *h = &a->hows[i];
+
+		if (!h->wait || most[h->wait - 1] >= h->wait_value)
+			continue;
+		err = -EINVAL;
+		json_object_foreach(names, name, index)
+			if (*name == 't' && json_integer_value(index) == h->wait - 1)
+				snprintf(error, len, "%s: task %u waits until timeline %s is %" PRIu64 ", and none brings it there",
+					 path, i, name + 1 + (name[1] == '#'), h->wait_value);
+	}
+	free(most);
+	return err;
+}
+
 int trace_load(const struct scenario *sc, struct sim_app *a, const char *path, char *error,
 	       size_t len)
 {
 	FILE *f = fopen(path, "re");
-	json_t *buffers = json_object();
+	json_t *names = json_object();
 	size_t size = 0;
 	char *text = NULL;
 	ssize_t n;
 	int err = 0, line = 0;
 
-	if (!f || !buffers) {
+	if (!f || !names) {
 		err = f ? -ENOMEM : -errno;
 		snprintf(error, len, "%s: %s", path, strerror(-err));
 	}
 	while (!err && (n = getline(&text, &size, f)) >= 0) {
 		line++;
 		if (n && text[strspn(text, " \t\r\n")])
-			err = trace_line(sc, a, buffers, path, line, text, (size_t)n, error, len);
+			err = trace_line(sc, a, names, path, line, text, (size_t)n, error, len);
 	}
 	if (!err && ferror(f)) {
 		err = -EIO;
@@ -137,8 +240,10 @@ int trace_load(const struct scenario *sc, struct sim_app *a, const char *path, c
 		err = -EINVAL;
 		snprintf(error, len, "%s: has no task", path);
 	}
+	if (!err && a->nr_timelines)
+		err = check_timelines(a, names, path, error, len);
 	free(text);
-	json_decref(buffers);
+	json_decref(names);
 	if (f)
 		fclose(f);
 	return err;

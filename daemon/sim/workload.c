@@ -45,6 +45,27 @@ struct sim_task *app_task(struct sim_app *a, uint16_t kernel, uint64_t work)
 	return &a->tasks[a->nr_tasks++];
 }
 
+bool app_complete(struct sim_app *a)
+{
+	while (a->nr_hows < a->nr_tasks) {
+		if (!grow((void **)&a->hows, a->nr_hows, &a->size_hows, sizeof(*a->hows)))
+			return false;
+		a->hows[a->nr_hows++] = (struct sim_how){ .behind = SIM_ANY };
+	}
+	return true;
+}
+
+struct sim_how *app_how(struct sim_app *a)
+{
+	static struct sim_how nowhere;
+
+	if (a->failed || !app_complete(a)) {
+		a->failed = true;
+		return &nowhere;
+	}
+	return &a->hows[a->nr_tasks - 1];
+}
+
 void app_range(struct sim_app *a, uint32_t buffer, uint64_t offset, uint64_t length,
 	       uint32_t access)
 {
@@ -67,8 +88,8 @@ void app_whole(struct sim_app *a, uint32_t buffer, uint32_t access)
 bool app_done(struct sim_app *a)
 {
 	/* Whoever walks a task's ranges may do so where there are none in all. */
-	if (a->failed || (!a->ranges && !grow((void **)&a->ranges, 0, &a->size_ranges,
-					      sizeof(*a->ranges))))
+	if (a->failed || (a->hows && !app_complete(a)) ||
+	    (!a->ranges && !grow((void **)&a->ranges, 0, &a->size_ranges, sizeof(*a->ranges))))
 		return false;
 	for (uint32_t i = 0; i < a->nr_tasks; i++) {
 		struct sim_task *t = &a->tasks[i];
@@ -91,6 +112,7 @@ void app_fini(struct sim_app *a)
 	free(a->tasks);
 	free(a->ranges);
 	free(a->buffers);
+	free(a->hows);
 	memset(a, 0, sizeof(*a));
 }
 

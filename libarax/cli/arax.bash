@@ -35,7 +35,7 @@ _arax()
 				mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 				return
 			fi
-			words='--policy --seed --json --plot --ahead --no-bound --help' ;;
+			words='--policy --seed --json --plot --on-lane --ahead --no-bound --help' ;;
 		kill)
 			words="--json $(arax ps --json 2>/dev/null | sed -n 's/.*"context": \([0-9]*\).*/\1/p')" ;;
 		tenant)

@@ -331,20 +331,51 @@ static int dot(const struct trace *t)
 	return EXIT_OK;
 }
 
+/* In whole ns, as it was, since the first task. */
+static json_t *since(double us, double first)
+{
+	return json_real(fmax(round((us - first) * 1e3) / 1e3, 0));
+}
+
+static void copy(json_t *out, const json_t *task, const char *key)
+{
+	if (json_object_get(task, key))
+		json_object_set(out, key, json_object_get(task, key));
+}
+
+/* Whose task it is, and how it was queued.  Contexts are numbered anew: each link begins at 1. */
+static void put_how(json_t *out, const json_t *task, json_t *contexts, double first)
+{
+	static const char *const same[] = {
+		"tenant", "queue", "in_order", "barrier", "priority", "target_us",
+	};
+	double end = number(task, "start_us") + number(task, "enter_us") + number(task, "run_us") +
+		     number(task, "leave_us");
+	char name[128];
+
+	snprintf(name, sizeof(name), "%.90s %.0f", text(task, "link"), number(task, "context"));
+	json_object_set_new(out, "context", json_integer((json_int_t)place_of(contexts, name)));
+	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
+		copy(out, task, same[i]);
+	if (json_object_get(task, "unblock_us"))
+		json_object_set_new(out, "unblock_us", since(number(task, "unblock_us"), first));
+	/* 0 would be none. */
+	json_object_set_new(out, "end_us", since(fmax(end, first + 1e-3), first));
+}
+
 /*
  * What `arax sim` replays: a strided range as all that it spans.  Time begins with the first task: how
  * long araxd had waited for it is no matter of the program.
  */
 static int tasks(const struct trace *t)
 {
+	json_t *contexts = json_object();
 	double first = HUGE_VAL;
 	size_t i, j;
 
 	for (i = 0; i < t->nr; i++)
 		first = fmin(first, number(t->tasks[i], "submit_us"));
 	for (i = 0; i < t->nr; i++) {
-		/* In whole ns, as it was. */
-		double us = round((number(t->tasks[i], "submit_us") - first) * 1e3) / 1e3;
 		json_t *ranges = json_array(), *r, *out;
 
 		json_array_foreach(json_object_get(t->tasks[i], "ranges"), j, r) {
@@ -357,15 +388,19 @@ static int tasks(const struct trace *t)
 						      json_array_get(r, 0), json_array_get(r, 1),
 						      length, json_array_get(r, 3)));
 		}
-		out = json_pack("{sO sO sf so}", "kernel", json_object_get(t->tasks[i], "kernel"),
+		out = json_pack("{sO sO so so}", "kernel", json_object_get(t->tasks[i], "kernel"),
 				"work", json_object_get(t->tasks[i], "work"), "submit_us",
-				us, "ranges", ranges);
-		if (!out)
+				since(number(t->tasks[i], "submit_us"), first), "ranges", ranges);
+		if (!out) {
+			json_decref(contexts);
 			return cli_fail("a task without its parts");
+		}
+		put_how(out, t->tasks[i], contexts, first);
 		json_dumpf(out, stdout, JSON_COMPACT | JSON_REAL_PRECISION(15));
 		putchar('\n');
 		json_decref(out);
 	}
+	json_decref(contexts);
 	return EXIT_OK;
 }
 

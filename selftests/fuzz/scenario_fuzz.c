@@ -4,38 +4,71 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/sim/contexts.h"
 #include "daemon/sim/engine.h"
 #include "daemon/sim/trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void fuzz_trace(const char *text, size_t size)
+static void check_ranges(const struct sim_app *a)
+{
+	for (uint32_t i = 0; i < a->nr_ranges; i++) {
+		const struct sim_range *r = &a->ranges[i];
+
+		if (r->buffer >= a->nr_buffers || r->offset + r->length > a->buffers[r->buffer])
+			abort();
+	}
+}
+
+static int read_lines(struct sim_app *a, const char *text, size_t size)
 {
 	struct sim_kernel k = { .name = "k" };
 	struct scenario sc = { .kernels = &k, .nr_kernels = 1 };
-	struct sim_app a = { 0 };
-	json_t *buffers = json_object();
+	json_t *names = json_object();
 	char error[256] = "";
+	int err = 0, line = 0;
 
-	if (trace_line(&sc, &a, buffers, "t", 1, text, size, error, sizeof(error))) {
-		if (!error[0])
-			abort();	/* every refusal says why */
-	} else if (!app_done(&a)) {
-		abort();
+	while (size && !err) {
+		const char *end = memchr(text, '\n', size);
+		size_t n = end ? (size_t)(end - text) + 1 : size;
+
+		err = trace_line(&sc, a, names, "t", ++line, text, n, error, sizeof(error));
+		text += n;
+		size -= n;
 	}
-	for (uint32_t i = 0; i < a.nr_ranges; i++) {
-		const struct sim_range *r = &a.ranges[i];
+	if (err && !error[0])
+		abort();	/* every refusal says why */
+	json_decref(names);
+	return err;
+}
 
-		if (r->buffer >= a.nr_buffers || r->offset + r->length > a.buffers[r->buffer])
+static void fuzz_trace(const char *text, size_t size)
+{
+	struct workload w = { 0 };
+	struct sim_app *a = workload_app(&w);
+	uint32_t tasks, sum = 0;
+
+	if (!read_lines(a, text, size)) {
+		tasks = a->nr_tasks;
+		if ((a->hows && !app_complete(a)) || !contexts_split(&w))
+			abort();
+		for (uint32_t i = 0; i < w.nr; i++) {
+			contexts_close(&w.apps[i]);
+			if (!app_done(&w.apps[i]))
+				abort();
+			sum += w.apps[i].nr_tasks;
+		}
+		if (sum != tasks)
 			abort();
 	}
-	app_fini(&a);
-	json_decref(buffers);
+	for (uint32_t i = 0; i < w.nr; i++)
+		check_ranges(&w.apps[i]);
+	workload_fini(&w);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct sim_options o = { .ahead = size & 1 };
+	struct sim_options o = { .ahead = size & 1, .on_lane = size & 2 };
 	struct sim_bound bound;
 	struct sim_result r;
 	struct scenario sc;

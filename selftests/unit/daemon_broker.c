@@ -3,6 +3,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <linux/capability.h>
 #include <linux/userfaultfd.h>
 #include <netinet/in.h>
@@ -2932,10 +2933,99 @@ START_TEST(watched_socket)
 }
 END_TEST
 
+static uint32_t urgent_queue(void)
+{
+	struct arax_queue_create a = {
+		.size = sizeof(a), .priority = -3, .target_ns = 1000000000ull,
+	};
+
+	ck_assert_int_eq(CALL(&c, ARAX_NR_QUEUE_CREATE, &a), 0);
+	return a.handle;
+}
+
+static double number(const json_t *line, const char *key)
+{
+	ck_assert_msg(json_is_number(json_object_get(line, key)), "no %s", key);
+	return json_number_value(json_object_get(line, key));
+}
+
+/* A task says how it was queued, and one that waited for a timeline until when. */
+static void check_record(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	json_t *line[2];
+	size_t size = 0;
+	char *text = NULL;
+
+	for (uint32_t i = 0; i < 2; i++) {
+		ck_assert_int_gt(getline(&text, &size, f), 0);
+		line[i] = json_loads(text, 0, NULL);
+		ck_assert_ptr_nonnull(line[i]);
+	}
+	ck_assert_int_lt(getline(&text, &size, f), 0);
+	ck_assert(json_is_true(json_object_get(line[0], "barrier")));
+	ck_assert_ptr_null(json_object_get(line[0], "in_order"));
+	ck_assert_ptr_null(json_object_get(line[0], "priority"));
+	ck_assert_ptr_null(json_object_get(line[0], "target_us"));
+	ck_assert_ptr_null(json_object_get(line[0], "unblock_us"));
+	ck_assert(json_is_true(json_object_get(line[1], "in_order")));
+	ck_assert_ptr_null(json_object_get(line[1], "barrier"));
+	ck_assert_int_eq((int)number(line[1], "priority"), -3);
+	ck_assert_double_eq_tol(number(line[1], "target_us"), 1000000, 0.01);
+	/* It was let go when the other one had long ended. */
+	ck_assert_double_ge(number(line[1], "unblock_us"),
+			    number(line[0], "start_us") + number(line[0], "run_us"));
+	ck_assert_double_le(number(line[1], "unblock_us"), number(line[1], "start_us"));
+	json_decref(line[0]);
+	json_decref(line[1]);
+	free(text);
+	fclose(f);
+}
+
+START_TEST(tasks_are_recorded_as_queued)
+{
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+	struct arax_timeline_create tc = { .size = sizeof(tc) };
+	struct arax_timeline_point tp = { .size = sizeof(tp), .value = 1 };
+	char path[] = "/tmp/arax-trace-XXXXXX";
+	struct arax_completion done;
+	struct arax_task_ext *x;
+	struct arax_task *t;
+	uint32_t buffer;
+
+	close(mkstemp(path));
+	d = daemon_up_traced(path);
+	client_open(&c, daemon_path(d));
+	ready(8);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_CREATE, &tc), 0);
+	buffer = client_buffer(&c, 4096, NULL, NULL);
+	x = (void *)(c.region + c.layout.arena_offset);
+	*x = (struct arax_task_ext){
+		.size = sizeof(*x), .wait_timeline = tc.handle, .wait_value = 1,
+	};
+	client_spin(&c, k.id, urgent_queue(), buffer, 10)->flags = ARAX_TASK_EXT;
+	client_publish(&c);
+	t = client_spin(&c, k.id, client_queue(&c, ARAX_QUEUE_DATAFLOW),
+			client_buffer(&c, 4096, NULL, NULL), 10);
+	t->flags = ARAX_TASK_BARRIER;
+	client_publish(&c);
+	ck_assert(client_completion(&c, &done));
+	tp.handle = tc.handle;
+	ck_assert_int_eq(CALL(&c, ARAX_NR_TIMELINE_ADVANCE, &tp), 0);
+	ck_assert(client_completion(&c, &done));
+	client_close(&c);
+	daemon_down(d);
+	check_record(path);
+	unlink(path);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("daemon broker");
-	TCase *t = tcase_create("all"), *few = tcase_create("few descriptors");
+	TCase *t = tcase_create("all"), *few = tcase_create("few descriptors"),
+	      *traced = tcase_create("traced");
 	SRunner *r;
 	int failed;
 
@@ -2994,6 +3084,8 @@ int main(void)
 	tcase_add_test(t, what_lingers_unread_keeps_nobody);
 	tcase_add_test(t, what_lingers_unaccepted_keeps_nobody);
 	tcase_add_test(t, what_is_watched_keeps_nobody);
+	tcase_add_test(traced, tasks_are_recorded_as_queued);
+	suite_add_tcase(s, traced);
 	suite_add_tcase(s, t);
 	/* Whose limits there are: root and araxd's own user have none of their own. */
 	if (!geteuid()) {

@@ -18,6 +18,7 @@
 #include "daemon/link/broker.h"
 #include "daemon/memory/guard.h"
 #include "daemon/kernels/registry.h"
+#include "daemon/observe/trace.h"
 #include "selftests/unit/daemon_client.h"
 #include "selftests/unit/wait.h"
 
@@ -47,9 +48,10 @@ static void add_broker(struct bench_daemon *d)
 	ck_assert_int_eq(poller_add_link(d->poller, broker_link(d->brokers[i])), 0);
 }
 
-static struct bench_daemon *up(const char *conf, uint32_t brokers, bool public)
+static struct bench_daemon *up(const char *conf, uint32_t brokers, bool public, const char *file)
 {
 	struct bench_daemon *d = calloc(1, sizeof(*d));
+	struct trace *trace = NULL;
 	char error[256] = "";
 	uint32_t i;
 
@@ -63,6 +65,9 @@ static struct bench_daemon *up(const char *conf, uint32_t brokers, bool public)
 	ck_assert_int_gt(registry_load_folder(d->registry, "build/lib/arax/kernels"), 0);
 	ck_assert_int_eq(devices_open(&d->config, &d->devices), 0);
 	ck_assert_int_eq(poller_create(&d->config, d->registry, d->devices, &d->poller), 0);
+	if (file)
+		ck_assert_int_eq(trace_open(file, &trace), 0);
+	poller_set_trace(d->poller, trace);
 	while (d->nr_brokers < brokers)
 		add_broker(d);
 	ck_assert_int_eq(poller_start(d->poller), 0);
@@ -73,22 +78,27 @@ static struct bench_daemon *up(const char *conf, uint32_t brokers, bool public)
 
 struct bench_daemon *daemon_up(void)
 {
-	return up("", 1, false);
+	return up("", 1, false, NULL);
 }
 
 struct bench_daemon *daemon_up_with(const char *conf)
 {
-	return up(conf, 1, false);
+	return up(conf, 1, false, NULL);
 }
 
 struct bench_daemon *daemon_up_twice(const char *conf)
 {
-	return up(conf, 2, false);
+	return up(conf, 2, false, NULL);
 }
 
 struct bench_daemon *daemon_up_public(void)
 {
-	return up("", 1, true);
+	return up("", 1, true, NULL);
+}
+
+struct bench_daemon *daemon_up_traced(const char *file)
+{
+	return up("", 1, false, file);
 }
 
 static void stopped(void *arg)

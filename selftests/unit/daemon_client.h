@@ -19,6 +19,8 @@ struct bench_daemon *daemon_up(void);
 struct bench_daemon *daemon_up_with(const char *conf);
 /* With a second broker, of the same poller. */
 struct bench_daemon *daemon_up_twice(const char *conf);
+/* One that records its tasks in @file. */
+struct bench_daemon *daemon_up_traced(const char *file);
 /* One that is not its user's own: root administrates it, if it is root in earnest. */
 struct bench_daemon *daemon_up_public(void);
 void daemon_down(struct bench_daemon *d);

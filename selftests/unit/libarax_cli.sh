@@ -67,6 +67,8 @@ says 'libarax_cli.sh:1: column' 'and says where it is none'
 is 1 'sim wants a policy that there is' $arax sim examples/scenarios/two-tenants.json --policy best
 says 'no such policy: best; there are eft, fair' 'and which there are'
 is 0 'sim takes --ahead' $arax sim examples/scenarios/cholesky.json --no-bound --ahead
+is 0 'sim takes --on-lane' $arax sim examples/scenarios/cholesky.json --no-bound --on-lane
+says 'inputs of 0 tasks before their lanes, results of 0 behind them' 'and has nothing beside lanes'
 is 0 'sim simulates' $arax sim examples/scenarios/two-tenants.json --json --plot "$tmp/plot.svg"
 says '"completed": 6400' 'and every task comes to its end'
 is 0 'sim draws' grep -q '<rect' "$tmp/plot.svg"
@@ -459,6 +461,9 @@ if form == 'tasks':
 	assert len(lines) == 13 and all(len(r) == 4 for l in lines for r in l['ranges'])
 	# However long araxd had waited for them.
 	assert min(l['submit_us'] for l in lines) == 0, lines
+	# Of one program and its dataflow queue, and when each was over.
+	assert all(l['context'] == 0 and l['queue'] == lines[0]['queue'] for l in lines), lines
+	assert all(l['end_us'] > l['submit_us'] and 'in_order' not in l for l in lines), lines
 	sys.exit()
 if form == 'dot':
 	# Who was submitted after another's end did not wait for it: how many edges there are is chance.
@@ -480,6 +485,23 @@ for spans in lanes.values():
 END
 for f in perfetto dot tasks; do
 	is 0 "the trace as $f" bash -o pipefail -c "$arax trace --$f $tmp/t.jsonl | python3 $tmp/check.py $f"
+done
+# Replayed, all that ran runs again: by the clock, or after what it came after.
+$arax trace --tasks "$tmp/t.jsonl" >"$tmp/tasks.jsonl"
+cat >"$tmp/replay.py" <<'END'
+import json, sys
+lines = [json.loads(l) for l in open(sys.argv[1])]
+json.dump({
+	'machine': {'devices': [{'name': 'd', 'lanes': 2}]},
+	'kernels': [{'name': k, 'cost': {'d': {'base_us': 1}}} for k in sorted({l['kernel'] for l in lines})],
+	'tenants': [{'name': 't'}],
+	'workload': [{'type': 'trace', 'file': sys.argv[1], 'loop': sys.argv[2]}],
+}, sys.stdout)
+END
+for loop in open closed; do
+	is 0 "the trace replayed in a loop that is $loop" bash -o pipefail -c \
+		"python3 $tmp/replay.py $tmp/tasks.jsonl $loop | $arax sim - --json"
+	says '"completed": 13,' 'with all of its tasks'
 done
 head -c 2000 "$tmp/t.jsonl" >"$tmp/cut.jsonl"
 is 0 'a trace that is cut off' $arax trace "$tmp/cut.jsonl"
