@@ -681,6 +681,47 @@ START_TEST(a_device_that_fails)
 }
 END_TEST
 
+/* The driver says so while it takes the launch, which counts as one that ran all the same. */
+START_TEST(a_device_that_fails_as_it_is_handed_a_launch)
+{
+	void *dev = open_gpu(_i, NULL);
+	void *trap = load(dev, TRAP);
+	uint64_t a = take_memory(dev, 4);
+	struct arax_launch_range r = range(a, 4);
+	struct arax_backend_done done;
+	struct job j;
+
+	fill(&j, trap, 0, 1, 1, &r, 1, &fine, 4);
+	/* Behind another one it may be that one's fault, and is told at once. */
+	ck_assert_int_eq(ops->submit(dev, &j.run, 1), 0);
+	emu_fail(EMULATED_LAUNCH, 0, ECC);
+	ck_assert_int_eq(ops->submit(dev, &j.run, 2), -ENODEV);
+	ck_assert_int_eq(ops->wait(dev, 0, &done), 0);
+	ck_assert_uint_eq(done.cookie, 1);
+	ck_assert_int_eq(ops->wait(dev, 0, &done), -ENOENT);
+	ops->kernel_unload(dev, trap);
+
+	dev = open_gpu(_i, NULL);
+	trap = load(dev, TRAP);
+	a = take_memory(dev, 4);
+	r = range(a, 4);
+	fill(&j, trap, 0, 1, 1, &r, 1, &fine, 4);
+	emu_fail(EMULATED_LAUNCH, 0, ECC);
+	ck_assert_int_eq(ops->submit(dev, &j.run, 3), 0);
+	assert_logged("its context is broken");
+	ck_assert_int_eq(ops->submit(dev, &j.run, 4), -ENODEV);
+	ck_assert_int_eq(ops->wait(dev, 0, &done), 0);
+	ck_assert_uint_eq(done.cookie, 3);
+	ck_assert_int_eq(done.result, -ENODEV);
+	ck_assert_uint_eq(done.flags, ARAX_DONE_ALONE);
+	ck_assert_int_eq(ops->wait(dev, 0, &done), -ENOENT);
+	ck_assert_int_eq(ops->quiesce(dev, 0), 0);
+	ck_assert_int_eq(ops->reset(dev), 0);
+	assert_whole(dev, trap);
+	ops->kernel_unload(dev, trap);
+}
+END_TEST
+
 /* What a driver says of a device that is gone: known, new since, or no more than "unknown". */
 static const int32_t sticky[] = { 53, 226, 721, 810, 911, 999, 1053 };
 
@@ -1068,6 +1109,7 @@ int main(void)
 	ALL(a_kernel_that_faults_alone);
 	ALL(host_memory_of_another_context);
 	ALL(a_device_that_fails);
+	ALL(a_device_that_fails_as_it_is_handed_a_launch);
 	tcase_add_loop_test(t, errors_that_are_not_known, 0, NR_STICKY * NR_GPUS);
 	ALL(a_kernel_that_faults_beside_copies);
 	ALL(a_kernel_that_faults_in_company);

@@ -125,6 +125,7 @@ struct gpu_launch {
 	uint32_t turn;
 	/* If it was submitted. */
 	bool lost;				/* its context went meanwhile */
+	bool suspect;				/* it went as this one, alone, was handed over */
 	uint64_t cookie;
 	struct gpu_kernel *kernel;
 };

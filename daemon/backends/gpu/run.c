@@ -386,9 +386,13 @@ int gpu_submit(struct gpu_device *d, const struct arax_backend_run *run, uint64_
 	err = prepare(&x, d, run);
 	if (!err) {
 		err = start(&x, false);
-		x.own->lost = false;
+		/* An error alone can't say so: such a one has been submitted, and ends as lost. */
+		x.own->suspect = is_suspect(d, x.own, err);
+		x.own->lost = x.own->suspect;
 		x.own->cookie = cookie;
 		x.own->kernel = x.k;
+		if (x.own->suspect)
+			err = 0;
 		if (err)
 			ended(d);
 		else
@@ -419,6 +423,8 @@ static bool has_ended(struct gpu_device *d, struct gpu_lane *lane, struct gpu_la
 	memset(done, 0, sizeof(*done));
 	done->cookie = own->cookie;
 	done->result = -ENODEV;
+	if (own->suspect)
+		done->flags |= ARAX_DONE_ALONE;
 	if (err)
 		return true;
 	if (!__atomic_load_n(&own->lost, __ATOMIC_RELAXED)) {
