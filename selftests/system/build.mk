@@ -80,9 +80,10 @@ test-system-6.1 test-system-6.12 test-system-debug test-system-next: test-system
 		$$(SYSTEM_32) $(B)/kmod/%/arax.ko
 	@selftests/system/guest.sh $*
 
-# The same on an araxd with a sanitizer in it; drivers leave memory at their end.
+# The same on an araxd with a sanitizer in it; drivers leave memory at their end, and OpenCL's are
+# tried in processes that araxd forks while it has threads.
 soak-system-asan soak-system-tsan: soak-system-%: default $(SYSTEM_FILES) $(QUEUED_PLUGIN) $(B)/%/araxd
-	ASAN_OPTIONS=detect_leaks=0 ARAXD=$(B)/$*/araxd ARAX_RESULTS=$(B)/results-$* selftests/system/run.sh
+	ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=die_after_fork=0 ARAXD=$(B)/$*/araxd ARAX_RESULTS=$(B)/results-$* selftests/system/run.sh
 
 # Millions of tasks in place of thousands.
 soak-coherent: default $(SYSTEM_FILES)
