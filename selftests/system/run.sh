@@ -89,7 +89,7 @@ system() {
 		counted "$LOGGED" 600 || { echo "araxd didn't say $LOGGED" >&2; status=1; }
 	fi
 	kill "$daemon" 2>/dev/null || true
-	wait "$daemon" || { echo "araxd did not end cleanly" >&2; status=1; }
+	wait "$daemon" || { echo "araxd did not end cleanly:" >&2; tail -n 100 "$work/log" >&2; status=1; }
 	daemon=
 }
 
