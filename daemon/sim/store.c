@@ -123,6 +123,8 @@ void store_distrust(struct store *s, uint64_t seq)
 	if (s->place == PLACE_HOST || store_is_trusted(s, seq) || s->arriving || s->leaving)
 		return;
 	residency_drop(&s->buffer->valid, s->place);
+	/* What comes now is what all that were submitted have to see. */
+	s->until = graph_last_seq(s->buffer->app->sim->graph);
 	device_of(s)->sim->version++;
 }
 
