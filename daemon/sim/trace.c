@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/sim/event.h"
 #include "daemon/sim/reader.h"
 
 #define MAX_BYTES	(1ull << 48)
@@ -80,8 +81,9 @@ static uint32_t read_point(struct reader *r, struct sim_app *a, json_t *names, j
 
 	if (!v || r->err)
 		return 0;
-	if (json_array_size(v) != 2 || !json_is_integer(n) || json_integer_value(n) < 1)
-		reader_fail(r, -EINVAL, key, "must be a timeline and its value, from 1 on: [\"t\", 1]");
+	if (json_array_size(v) != 2 || !json_is_integer(n) || json_integer_value(n) < 1 ||
+	    (uint64_t)json_integer_value(n) > EVENT_LAST)
+		reader_fail(r, -EINVAL, key, "must be a timeline and its value, from 1 to 2^62: [\"t\", 1]");
 	*value = (uint64_t)json_integer_value(n);
 	return 1 + find_name(r, names, 't', json_array_get(v, 0), key, &a->nr_timelines);
 }

@@ -147,6 +147,19 @@ END_TEST
 #define WAIT(t, v)	", \"wait\": [ \"" t "\", " #v " ]"
 #define SIGNAL(t, v)	", \"signal\": [ \"" t "\", " #v " ]"
 
+#define LONG		4000u
+
+static uint32_t last_of_first;
+
+/* Of the first program the last task is the first to be let go. */
+static void goes_down(void *arg, const struct sim_seen *s)
+{
+	if (s->app)
+		return;
+	ck_assert_uint_lt(s->task, last_of_first);
+	last_of_first = s->task;
+}
+
 START_TEST(timelines_hold_tasks)
 {
 	/* Two in-order queues; the wait comes before its signal, which is another context's. */
@@ -166,6 +179,37 @@ START_TEST(timelines_hold_tasks)
 	over();
 	makespan(K(WAIT("a", 1), X) K(SIGNAL("a", 1), Y), ", \"apps\": 2, \"every_ms\": 9");
 	ck_assert_uint_eq(seen[1][0].start_ns, 10 * MS);
+	over();
+}
+END_TEST
+
+/* However many wait for later values: who is next is found at once. */
+START_TEST(timelines_are_long)
+{
+	struct sim_options o = { .watch = goes_down };
+	char path[] = "/tmp/arax-sim-XXXXXX", text[1024];
+	int fd = mkstemp(path), err;
+	FILE *f = fdopen(fd, "w");
+
+	ck_assert_ptr_nonnull(f);
+	/* The one that waits for most comes first. */
+	for (uint32_t i = LONG; i; i--)
+		fprintf(f, "{ \"kernel\": \"k\", \"context\": 1, \"wait\": [ \"a\", %u ], \"ranges\": [] }\n", i);
+	for (uint32_t i = 1; i <= LONG; i++)
+		fprintf(f, "{ \"kernel\": \"k\", \"context\": 2, \"in_order\": true, \"signal\": [ \"a\", %u ], \"ranges\": [] }\n", i);
+	ck_assert_int_eq(fclose(f), 0);
+	snprintf(text, sizeof(text),
+		 "{ \"machine\": { \"devices\": [ { \"name\": \"d\", \"lanes\": 4 } ] },\n"
+		 "  \"kernels\": [ { \"name\": \"k\", \"cost\": { \"d\": { \"base_us\": 1, \"demand\": 0.25 } } } ],\n"
+		 "  \"tenants\": [ { \"name\": \"t\" } ],\n"
+		 "  \"workload\": [ { \"type\": \"trace\", \"file\": \"%s\" } ] }\n", path);
+	err = scenario_load(&sc, "test.json", text, strlen(text), NULL, error, sizeof(error));
+	unlink(path);
+	ck_assert_msg(!err, "%s", error);
+	last_of_first = UINT32_MAX;
+	err = sim_run(&sc, &o, &result, error, sizeof(error));
+	ck_assert_msg(!err, "%s", error);
+	ck_assert_uint_eq(result.completed, 2 * LONG);
 	over();
 }
 END_TEST
@@ -410,6 +454,7 @@ int main(void)
 	tcase_add_test(t, contexts_are_programs);
 	tcase_add_test(t, arrivals_are_of_their_context);
 	tcase_add_test(t, timelines_hold_tasks);
+	tcase_add_test(t, timelines_are_long);
 	tcase_add_test(t, timelines_fail);
 	tcase_add_test(t, unblocked_when_it_was);
 	tcase_add_test(t, loops_are_open_or_closed);
