@@ -436,6 +436,20 @@ static bool wait_for_policy(struct sim *sim)
 	return sim->events.used;
 }
 
+/* Nothing happens any more, and not all is done. */
+static const char *why_stuck(const struct sim *sim)
+{
+	if (sched_queued(sim->sched))
+		return "no device that is left takes the tasks that are queued: give their kernels a cost on another kind of device, or pin less";
+	for (uint32_t i = 0; sim->timelines && i < sim->sc->work.nr; i++) {
+		const struct app *a = &sim->apps[i];
+
+		if (a->next < a->conf->nr_tasks && a->outstanding >= a->conf->window)
+			return "tasks wait for a timeline for ever: who brings it there may be one that its program's full window keeps out: give the trace a larger \"window\"";
+	}
+	return "tasks wait for each other for ever";
+}
+
 static void loop(struct sim *sim)
 {
 	uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -452,9 +466,7 @@ static void loop(struct sim *sim)
 		if (!e && wait_for_policy(sim))
 			e = event_next(&sim->events);
 		if (!e && sim->apps_left && !sim->err)
-			sim_stop(sim, -EDEADLK, sched_queued(sim->sched) ?
-				 "no device that is left takes the tasks that are queued: give their kernels a cost on another kind of device, or pin less" :
-				 "tasks wait for each other for ever");
+			sim_stop(sim, -EDEADLK, why_stuck(sim));
 		if (!e)
 			return;
 		sim->now = e->time;

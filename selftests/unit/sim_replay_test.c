@@ -336,6 +336,22 @@ START_TEST(waiting_in_a_circle_is_said)
 }
 END_TEST
 
+/* Behind a window that is full of those that wait for it. */
+START_TEST(windows_that_keep_out_are_said)
+{
+	struct sim_options o = { .policy = NULL };
+	static const char lines[] = K(WAIT("a", 1), X) K(WAIT("a", 1), Y) K(SIGNAL("a", 1), "");
+	int err = load(lines, "", ", \"window\": 2");
+
+	ck_assert_msg(!err, "%s", error);
+	ck_assert_int_eq(sim_run(&sc, &o, &result, error, sizeof(error)), -EDEADLK);
+	ck_assert_msg(strstr(error, "give the trace a larger \"window\""), "%s", error);
+	over();
+	ck_assert_uint_eq(makespan(lines, ", \"window\": 3"), 2 * MS);
+	over();
+}
+END_TEST
+
 /* A random run of four contexts, of queues of both kinds and a timeline that comes by and by. */
 static char *random_trace(uint64_t seed)
 {
@@ -462,6 +478,7 @@ int main(void)
 	tcase_add_test(t, old_traces_are_read);
 	tcase_add_loop_test(t, refuses, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(t, waiting_in_a_circle_is_said);
+	tcase_add_test(t, windows_that_keep_out_are_said);
 	tcase_add_loop_test(t, replays_keep_their_order, 0, 2 * POLICIES);
 	tcase_add_test(t, bounds_know_queues);
 	suite_add_tcase(suite, t);
