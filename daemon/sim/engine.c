@@ -183,24 +183,13 @@ static bool submit_one(struct app *a)
 	return true;
 }
 
-/* When the program submits its next task; UINT64_MAX: after one that has not ended. */
-static uint64_t due_ns(const struct app *a)
-{
-	const struct sim_app *c = a->conf;
-	const struct sim_how *how = a->ends ? &c->hows[a->next] : NULL;
-
-	if (!how || how->behind == SIM_ANY)
-		return c->arrive_ns + c->tasks[a->next].after_ns;
-	return a->ends[how->behind] ? a->ends[how->behind] + how->think_ns : UINT64_MAX;
-}
-
 static void app_submit(struct app *a)
 {
 	const struct sim_app *c = a->conf;
 	struct sim *sim = a->sim;
 
 	while (a->next < c->nr_tasks && a->outstanding < c->window && a->blocked == SIM_ANY) {
-		uint64_t due = due_ns(a);
+		uint64_t due = app_due_ns(c, a->next, a->ends);
 
 		if (due == UINT64_MAX)
 			return;

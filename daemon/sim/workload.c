@@ -85,6 +85,15 @@ void app_whole(struct sim_app *a, uint32_t buffer, uint32_t access)
 	app_range(a, buffer, 0, a->failed ? 0 : a->buffers[buffer], access);
 }
 
+uint64_t app_due_ns(const struct sim_app *a, uint32_t next, const uint64_t *ends)
+{
+	const struct sim_how *how = ends ? &a->hows[next] : NULL;
+
+	if (!how || how->behind == SIM_ANY)
+		return a->arrive_ns + a->tasks[next].after_ns;
+	return ends[how->behind] ? ends[how->behind] + how->think_ns : UINT64_MAX;
+}
+
 bool app_done(struct sim_app *a)
 {
 	/* Whoever walks a task's ranges may do so where there are none in all. */

@@ -459,6 +459,21 @@ START_TEST(bounds_know_queues)
 }
 END_TEST
 
+/* In a closed loop tasks come earlier where all is faster, and no bound is above what it does. */
+START_TEST(bounds_know_closed_loops)
+{
+	struct sim_bound bound;
+
+	makespan(K(", \"end_us\": 3000", X) K(", \"submit_us\": 3200, \"end_us\": 6500", Y)
+		 K(", \"submit_us\": 6600, \"end_us\": 9600", X), ", \"loop\": \"closed\"");
+	ck_assert_uint_eq(result.makespan_ns, 3300 * US);
+	ck_assert_int_eq(sim_bound(&sc, &bound, error, sizeof(error)), 0);
+	ck_assert_uint_eq(bound.path_ns, 3300 * US);
+	ck_assert_uint_eq(sim_bound_best(&bound, NULL), 3300 * US);
+	over();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("sim_replay");
@@ -481,6 +496,7 @@ int main(void)
 	tcase_add_test(t, windows_that_keep_out_are_said);
 	tcase_add_loop_test(t, replays_keep_their_order, 0, 2 * POLICIES);
 	tcase_add_test(t, bounds_know_queues);
+	tcase_add_test(t, bounds_know_closed_loops);
 	suite_add_tcase(suite, t);
 	sr = srunner_create(suite);
 	srunner_run_all(sr, CK_ENV);
