@@ -235,8 +235,8 @@ int trace_load(const struct scenario *sc, struct sim_app *a, const char *path, c
 			err = trace_line(sc, a, names, path, line, text, (size_t)n, error, len);
 	}
 	if (!err && ferror(f)) {
-		err = -EIO;
-		snprintf(error, len, "%s: %s", path, strerror(EIO));
+		err = -errno;
+		snprintf(error, len, "%s: %s", path, strerror(-err));
 	}
 	if (!err && !a->nr_tasks) {
 		err = -EINVAL;

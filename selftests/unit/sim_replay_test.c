@@ -314,6 +314,7 @@ static const struct {
 	{ K(", \"end_us\": 5", "") K("", ""), ", \"loop\": \"closed\"", "loop: \"closed\" needs the end of each task" },
 	{ K("", ""), ", \"loop\": \"closed\"", "loop: \"closed\" needs the end of each task" },
 	{ K("", ""), ", \"loop\": \"round\"", "loop: must be \"open\"" },
+	{ K("", ""), "}, { \"type\": \"trace\", \"file\": \"/\"", "/: Is a directory" },
 };
 
 START_TEST(refuses)
