@@ -626,7 +626,6 @@ static void read_work_entry(struct build *b, json_t *obj)
 		a->plain = buffers[0] == 'p';
 		a->priority = (int32_t)priority;
 		a->target_ns = (uint64_t)target;
-		a->pin = spread ? (b->sc->work.nr - 1) % b->sc->nr_devices : pin;
 		at = next_arrival(b, at, every, arrival[1] == 'a');
 		if (gen)
 			gen->make(a, &g, kernels, &rng);
@@ -637,6 +636,7 @@ static void read_work_entry(struct build *b, json_t *obj)
 		for (; k < b->sc->work.nr; k++) {
 			a = &b->sc->work.apps[k];
 			a->tenant = first + (uint32_t)((i + a->tenant) % tenants);
+			a->pin = spread ? k % b->sc->nr_devices : pin;
 			if (!app_done(a) || (path && dag_priorities(b->sc, a)))
 				reader_fail(&b->r, -ENOMEM, NULL, "out of memory");
 			b->nr_tasks += a->nr_tasks;

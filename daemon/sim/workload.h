@@ -49,7 +49,8 @@ struct sim_task {
 
 /**
  * struct sim_how - what a recorded task was submitted with
- * @context:	of the recorded run, by the order in which they came in it; so @tenant
+ * @context:	of the recorded run, by the order in which they came in it; so @tenant.  SIM_ANY: it
+ *		is not said
  * @queue:	of its context
  * @in_order, @barrier: see ARAX_QUEUE_DATAFLOW, ARAX_TASK_BARRIER
  * @target_ns:	after its submission it is late; 0: it never is
@@ -119,6 +120,8 @@ void app_whole(struct sim_app *a, uint32_t buffer, uint32_t access);
 uint64_t app_due_ns(const struct sim_app *a, uint32_t next, const uint64_t *ends);
 /* The tasks are complete.  False if memory was short meanwhile. */
 bool app_done(struct sim_app *a);
+/* No more memory than it needs.  False: no memory. */
+bool app_trim(struct sim_app *a);
 void app_fini(struct sim_app *a);
 
 struct workload {

@@ -132,6 +132,53 @@ START_TEST(contexts_are_programs)
 }
 END_TEST
 
+/* Which says nothing of it is of neither, whichever came first. */
+START_TEST(who_is_not_named_is_one_more)
+{
+	makespan(K("", X) K(CONTEXT(7) ", \"tenant\": 1", X) K("", X), ", \"tenant\": \"t\"");
+	ck_assert_uint_eq(sc.work.nr, 2);
+	ck_assert_uint_eq(sc.work.apps[0].nr_tasks, 1);
+	ck_assert_uint_eq(sc.work.apps[1].nr_tasks, 2);
+	ck_assert_uint_eq(sc.work.apps[0].tenant, 0);
+	ck_assert_uint_eq(sc.work.apps[1].tenant, 1);
+	ck_assert_uint_eq(result.makespan_ns, 2 * MS);
+	over();
+	/* Nor is a number a name. */
+	ck_assert_uint_eq(makespan(K("", "[ 5, 0, 8, \"inout\" ]") K("", "[ \"#5\", 0, 8, \"inout\" ]"), ""), MS);
+	over();
+	makespan(K(CONTEXT(5), X) K(CONTEXT("#5"), X), "");
+	ck_assert_uint_eq(sc.work.nr, 2);
+	over();
+}
+END_TEST
+
+/* Each is an application, for "spread" as well; and keeps no more memory than it needs. */
+START_TEST(contexts_are_spread)
+{
+	char text[1024], path[] = "/tmp/arax-sim-XXXXXX";
+	static const char lines[] = K(CONTEXT(1), X) K(CONTEXT(2), X) K(CONTEXT(3), X);
+	int fd = mkstemp(path), err;
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, lines, strlen(lines)), (ssize_t)strlen(lines));
+	close(fd);
+	snprintf(text, sizeof(text),
+		 "{ \"machine\": { \"devices\": [ { \"name\": \"d\", \"count\": 2 } ] },\n"
+		 "  \"kernels\": [ { \"name\": \"k\", \"cost\": { \"d\": { \"base_us\": 1000 } } } ],\n"
+		 "  \"tenants\": [ { \"name\": \"t\" } ],\n"
+		 "  \"workload\": [ { \"type\": \"trace\", \"file\": \"%s\", \"pin\": \"spread\" } ] }\n", path);
+	err = scenario_load(&sc, "test.json", text, strlen(text), NULL, error, sizeof(error));
+	unlink(path);
+	ck_assert_msg(!err, "%s", error);
+	for (uint32_t i = 0; i < 3; i++) {
+		ck_assert_uint_eq(sc.work.apps[i].pin, i % 2);
+		ck_assert_uint_eq(sc.work.apps[i].size_tasks, 1);
+		ck_assert_uint_eq(sc.work.apps[i].size_hows, 1);
+	}
+	scenario_fini(&sc);
+}
+END_TEST
+
 /* The clocks of one context say nothing of another's. */
 START_TEST(arrivals_are_of_their_context)
 {
@@ -140,6 +187,9 @@ START_TEST(arrivals_are_of_their_context)
 	ck_assert_uint_eq(seen[0][0].start_ns, 5 * MS);
 	ck_assert_uint_eq(seen[0][1].start_ns, 5 * MS);
 	ck_assert_uint_eq(seen[1][0].start_ns, MS);
+	/* Who comes later has not waited till then. */
+	ck_assert_uint_eq(sc.work.apps[0].arrive_ns, 5 * MS);
+	ck_assert_uint_eq(sc.work.apps[1].arrive_ns, MS);
 	over();
 }
 END_TEST
@@ -306,6 +356,9 @@ static const struct {
 	{ K(", \"end_us\": 1e13", ""), "", "end_us: 1e+13 is not within" },
 	{ K(", \"wait\": 1", ""), "", "wait: must be a timeline and its value" },
 	{ K(", \"wait\": [ \"a\", 0 ]", ""), "", "wait: must be a timeline and its value" },
+	{ K(", \"wait\": [ \"a\", 4611686018427387905 ]", ""), "", "wait: must be a timeline and its value" },
+	{ K(CONTEXT(1) ", \"tenant\": 3", "") K(CONTEXT(1) ", \"tenant\": 4", ""), "",
+	  "task 1 is not of the tenant that its context's first one is of" },
 	{ K(", \"signal\": [ \"a\", 1, 2 ]", ""), "", "signal: must be a timeline and its value" },
 	{ K(", \"signal\": [ [], 1 ]", ""), "", "signal: must be a number, or a name" },
 	{ K(WAIT("a", 1) ", \"unblock_us\": 5", ""), "", "unblock_us: a task that says for what it waits" },
@@ -433,9 +486,11 @@ START_TEST(replays_keep_their_order)
 			if (h->wait)
 				ck_assert_uint_ge(seen[i][t].start_ns, reached(h->wait_value));
 			if (!closed)
-				ck_assert_uint_ge(seen[i][t].start_ns, a->tasks[t].after_ns);
+				ck_assert_uint_ge(seen[i][t].start_ns,
+						  a->arrive_ns + a->tasks[t].after_ns);
 			if (!closed)
-				ck_assert_uint_ge(seen[i][t].start_ns, h->unblock_ns);
+				ck_assert_uint_ge(seen[i][t].start_ns,
+						  a->arrive_ns + h->unblock_ns);
 			if (h->behind != SIM_ANY)
 				ck_assert_uint_ge(seen[i][t].start_ns,
 						  seen[i][h->behind].end_ns + h->think_ns);
@@ -484,6 +539,8 @@ int main(void)
 
 	tcase_add_test(t, queues_have_their_order);
 	tcase_add_test(t, contexts_are_programs);
+	tcase_add_test(t, who_is_not_named_is_one_more);
+	tcase_add_test(t, contexts_are_spread);
 	tcase_add_test(t, arrivals_are_of_their_context);
 	tcase_add_test(t, timelines_hold_tasks);
 	tcase_add_test(t, timelines_are_long);
