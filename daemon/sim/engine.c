@@ -269,6 +269,8 @@ static void ended(void *arg, const struct graph_node *node, const struct graph_d
 	sched_ended(sim->sched, node);
 	if (sim->nr_coming)
 		before_forget(sim, node);
+	if (a->quota)
+		quota_gone(sim, a->quota, node);
 	if (sim->foresees)
 		stores_have_used(a, t, node->seq);
 }
@@ -388,7 +390,10 @@ static void start_ready(struct sim *sim)
 	struct graph_node *n;
 
 	for (;;) {
-		take_ready(sim);
+		do {
+			quota_look(sim);
+			take_ready(sim);
+		} while (sim->freed && !sim->err);
 		/* Copies come and go without the scheduler: so nothing is new for it. */
 		if (sim->err || !sim->changed) {
 			if (sim->look && !sim->err)
@@ -586,7 +591,7 @@ static int prepare(struct sim *sim)
 	}
 	for (uint32_t i = 0; i < sc->nr_devices; i++)
 		device_init(sim, &sim->devices[i], i);
-	if (!before_init(sim) || !timelines_init(sim))
+	if (!before_init(sim) || !timelines_init(sim) || !quotas_init(sim))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < sc->work.nr; i++) {
 		struct app *a = &sim->apps[i];
@@ -595,6 +600,7 @@ static int prepare(struct sim *sim)
 			.sim = sim, .conf = &sc->work.apps[i], .index = i, .blocked = SIM_ANY,
 		};
 		a->ev.fire = app_fire;
+		a->quota = quota_of(sim, a->conf->tenant);
 		sim->app_left[a->conf->tenant]++;
 		sim->apps_left++;
 		sim_set(sim, &a->ev, a->conf->arrive_ns);
@@ -671,6 +677,7 @@ static void clean_up(struct sim *sim)
 	free(sim->before);
 	free(sim->look_at);
 	free(sim->coming);
+	free(sim->quotas);
 	free(sim->slots);
 	free(sim->task_of);
 }

@@ -316,7 +316,7 @@ static void read_kernel(struct build *b, json_t *obj)
 
 static void read_tenant(struct build *b, json_t *obj)
 {
-	static const char *const known[] = { "name", "count", "weight", NULL };
+	static const char *const known[] = { "name", "count", "weight", "device_memory_gb", NULL };
 	struct scenario *sc = b->sc;
 	struct sim_tenant t, *tenants;
 	char name[SIM_NAME];
@@ -326,6 +326,7 @@ static void read_tenant(struct build *b, json_t *obj)
 	reader_string(&b->r, obj, "name", name, sizeof(name) - NUMBER, NULL);
 	count = reader_count(&b->r, obj, "count", 1, SIM_MAX_TENANTS, 1);
 	t.weight = (uint32_t)reader_count(&b->r, obj, "weight", 1, 10000, 100);
+	t.device_memory = (uint64_t)(1e9 * reader_number(&b->r, obj, "device_memory_gb", LEAST, 1e6, 0));
 	number_name(t.name, name, count, 0);
 	if (!b->r.err && scenario_tenant(sc, t.name) != SIM_ANY)
 		reader_fail(&b->r, -EINVAL, "name", "'%s' is here twice", t.name);

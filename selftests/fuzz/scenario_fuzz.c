@@ -40,6 +40,7 @@ static void run_trace(const struct workload *w, uint32_t timelines, uint32_t tas
 	char error[512] = "";
 	struct sim_result r;
 
+	t.device_memory = tasks & 4 ? 1 << 15 : 0;
 	if (sim_run(&sc, &o, &r, error, sizeof(error))) {
 		if (!error[0])
 			abort();
