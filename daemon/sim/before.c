@@ -147,11 +147,13 @@ static bool begin(struct device *d, struct graph_node *node)
 	c->app = app_of(d->sim, node, &c->task);
 	if (*of_slot(d->sim, node) || bring_ns(d, c) < AHEAD_WORTH_NS)
 		return false;
+	if (c->app->quota)
+		c->out = quota_ahead(c->app->quota, c->task);
 	*of_slot(d->sim, node) = d->index + 1;
 	b->nr++;
-	b->out++;
+	b->out += c->out;
 	d->sim->nr_coming++;
-	d->sim->r->ahead++;
+	d->sim->r->ahead += c->out;
 	return true;
 }
 
@@ -159,6 +161,8 @@ static void take_out(struct device *d, uint32_t i)
 {
 	struct before *b = d->before;
 
+	if (b->of[i].app->quota)
+		quota_not_ahead(b->of[i].app->quota, b->of[i].task);
 	*of_slot(d->sim, b->of[i].node) = 0;
 	b->out -= b->of[i].out;
 	b->nr--;

@@ -32,9 +32,11 @@
 /* ------------------------------------------------------------------ */
 /* Path                                                                */
 
+/* @ends: of each task, in a closed loop: there it comes earlier, too, where all is faster. */
 struct path_app {
 	struct event ev;
 	uint32_t next, outstanding, blocked;
+	uint64_t *ends;
 };
 
 /* A slot's task. */
@@ -65,9 +67,11 @@ static void path_submit(struct path *p, uint32_t app)
 
 	while (a->next < c->nr_tasks && a->outstanding < c->window && a->blocked == SIM_ANY) {
 		const struct sim_task *t = &c->tasks[a->next];
-		uint64_t due = c->arrive_ns + t->after_ns;
+		uint64_t due = app_due_ns(c, a->next, a->ends);
 		uint32_t slot;
 
+		if (due == UINT64_MAX)
+			return;
 		if (due > p->now) {
 			p->err = event_set(&p->events, &a->ev, due);
 			return;
@@ -103,6 +107,8 @@ static void path_task_fire(void *arg, struct event *e)
 	p->apps[app].outstanding--;
 	if (p->apps[app].blocked == t->index)
 		p->apps[app].blocked = SIM_ANY;
+	if (p->apps[app].ends)
+		p->apps[app].ends[t->index] = p->now;
 	path_submit(p, app);
 }
 
@@ -146,6 +152,11 @@ static int path_run(struct path *p, uint64_t *ns)
 	for (uint32_t i = 0; i < w->nr; i++) {
 		p->apps[i].ev.fire = path_app_fire;
 		p->apps[i].blocked = SIM_ANY;
+		if (w->apps[i].closed)
+			p->apps[i].ends = calloc(w->apps[i].nr_tasks + 1ul,
+						 sizeof(*p->apps[i].ends));
+		if (w->apps[i].closed && !p->apps[i].ends)
+			return -ENOMEM;
 		p->err = event_set(&p->events, &p->apps[i].ev, w->apps[i].arrive_ns);
 		if (p->err)
 			return p->err;
@@ -380,6 +391,8 @@ int sim_bound(const struct scenario *sc, struct sim_bound *bound, char *error, s
 	path.began = m.head;
 	if (path.first_of && m.head && m.tail && m.load && area_init(&m.area, sc))
 		err = path_run(&path, &bound->path_ns);
+	for (uint32_t i = 0; path.apps && i < sc->work.nr; i++)
+		free(path.apps[i].ends);
 	free(path.apps);
 	free(path.tasks);
 	free(path.slots);

@@ -36,20 +36,20 @@ static bool fill(struct sim_app *a, const struct sim_app *all, const uint32_t *t
 {
 	for (uint32_t i = 0; i < nr; i++)
 		copy_task(a, all, tasks[i], n);
-	/* No more of them than there were: of many contexts each has a few. */
+	/* Not of all that there are: of many contexts each has a few. */
 	for (uint32_t i = 0; i < nr; i++) {
 		const struct sim_task *t = &all->tasks[tasks[i]];
 
 		for (uint32_t k = 0; k < t->nr_ranges; k++)
 			n->to[all->ranges[t->first_range + k].buffer] = SIM_ANY;
 	}
-	return !a->failed;
+	return !a->failed && app_trim(a);
 }
 
 static struct sim_app like(const struct sim_app *all)
 {
 	return (struct sim_app){
-		.arrive_ns = all->arrive_ns, .window = all->window, .pin = all->pin,
+		.arrive_ns = all->arrive_ns, .window = all->window,
 		.plain = all->plain, .priority = all->priority, .target_ns = all->target_ns,
 	};
 }
@@ -103,20 +103,61 @@ static void put_in_order(struct sim_app *a)
 			a->tasks[i].after_ns = a->tasks[i - 1].after_ns;
 }
 
+/* A program arrives with its first task, not when those of others do. */
+static void arrive(struct sim_app *a)
+{
+	uint64_t first = a->nr_tasks ? a->tasks[0].after_ns : 0;
+
+	a->arrive_ns += first;
+	for (uint32_t i = 0; i < a->nr_tasks; i++)
+		a->tasks[i].after_ns -= first;
+	for (uint32_t i = 0; i < a->nr_hows; i++) {
+		struct sim_how *h = &a->hows[i];
+
+		h->unblock_ns = h->unblock_ns > first ? h->unblock_ns - first : 0;
+		/* 0 would be none. */
+		if (h->end_ns)
+			h->end_ns = h->end_ns > first ? h->end_ns - first : 1;
+	}
+}
+
+/* What doesn't say whose it is is of a context, and a tenant, of its own. */
+static void name_rest(struct sim_app *a)
+{
+	uint32_t contexts = a->nr_contexts, tenants = a->nr_tenants;
+
+	for (uint32_t i = 0; i < a->nr_hows; i++) {
+		struct sim_how *h = &a->hows[i];
+
+		if (h->context == SIM_ANY) {
+			h->context = contexts;
+			a->nr_contexts = contexts + 1;
+		}
+		if (h->tenant == SIM_ANY) {
+			h->tenant = tenants;
+			a->nr_tenants = tenants + 1;
+		}
+	}
+}
+
 bool contexts_split(struct workload *w)
 {
-	struct sim_app all = w->apps[w->nr - 1];
 	uint32_t i = w->nr - 1;
+	struct sim_app all;
 	bool ok = true;
 
+	name_rest(&w->apps[i]);
+	all = w->apps[i];
 	w->apps[i].tenant = all.hows && all.nr_tasks ? all.hows[0].tenant : 0;
 	if (all.nr_contexts > 1) {
 		w->apps[i] = like(&all);
 		ok = split(w, &all);
 		app_fini(&all);
 	}
-	for (; i < w->nr; i++)
+	for (; i < w->nr; i++) {
 		put_in_order(&w->apps[i]);
+		arrive(&w->apps[i]);
+	}
 	return ok;
 }
 

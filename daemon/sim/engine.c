@@ -183,24 +183,13 @@ static bool submit_one(struct app *a)
 	return true;
 }
 
-/* When the program submits its next task; UINT64_MAX: after one that has not ended. */
-static uint64_t due_ns(const struct app *a)
-{
-	const struct sim_app *c = a->conf;
-	const struct sim_how *how = a->ends ? &c->hows[a->next] : NULL;
-
-	if (!how || how->behind == SIM_ANY)
-		return c->arrive_ns + c->tasks[a->next].after_ns;
-	return a->ends[how->behind] ? a->ends[how->behind] + how->think_ns : UINT64_MAX;
-}
-
 static void app_submit(struct app *a)
 {
 	const struct sim_app *c = a->conf;
 	struct sim *sim = a->sim;
 
 	while (a->next < c->nr_tasks && a->outstanding < c->window && a->blocked == SIM_ANY) {
-		uint64_t due = due_ns(a);
+		uint64_t due = app_due_ns(c, a->next, a->ends);
 
 		if (due == UINT64_MAX)
 			return;
@@ -280,6 +269,8 @@ static void ended(void *arg, const struct graph_node *node, const struct graph_d
 	sched_ended(sim->sched, node);
 	if (sim->nr_coming)
 		before_forget(sim, node);
+	if (a->quota)
+		quota_gone(sim, a->quota, node);
 	if (sim->foresees)
 		stores_have_used(a, t, node->seq);
 }
@@ -399,7 +390,10 @@ static void start_ready(struct sim *sim)
 	struct graph_node *n;
 
 	for (;;) {
-		take_ready(sim);
+		do {
+			quota_look(sim);
+			take_ready(sim);
+		} while (sim->freed && !sim->err);
 		/* Copies come and go without the scheduler: so nothing is new for it. */
 		if (sim->err || !sim->changed) {
 			if (sim->look && !sim->err)
@@ -436,6 +430,20 @@ static bool wait_for_policy(struct sim *sim)
 	return sim->events.used;
 }
 
+/* Nothing happens any more, and not all is done. */
+static const char *why_stuck(const struct sim *sim)
+{
+	if (sched_queued(sim->sched))
+		return "no device that is left takes the tasks that are queued: give their kernels a cost on another kind of device, or pin less";
+	for (uint32_t i = 0; sim->timelines && i < sim->sc->work.nr; i++) {
+		const struct app *a = &sim->apps[i];
+
+		if (a->next < a->conf->nr_tasks && a->outstanding >= a->conf->window)
+			return "tasks wait for a timeline for ever: who brings it there may be one that its program's full window keeps out: give the trace a larger \"window\"";
+	}
+	return "tasks wait for each other for ever";
+}
+
 static void loop(struct sim *sim)
 {
 	uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -452,9 +460,7 @@ static void loop(struct sim *sim)
 		if (!e && wait_for_policy(sim))
 			e = event_next(&sim->events);
 		if (!e && sim->apps_left && !sim->err)
-			sim_stop(sim, -EDEADLK, sched_queued(sim->sched) ?
-				 "no device that is left takes the tasks that are queued: give their kernels a cost on another kind of device, or pin less" :
-				 "tasks wait for each other for ever");
+			sim_stop(sim, -EDEADLK, why_stuck(sim));
 		if (!e)
 			return;
 		sim->now = e->time;
@@ -585,7 +591,7 @@ static int prepare(struct sim *sim)
 	}
 	for (uint32_t i = 0; i < sc->nr_devices; i++)
 		device_init(sim, &sim->devices[i], i);
-	if (!before_init(sim) || !timelines_init(sim))
+	if (!before_init(sim) || !timelines_init(sim) || !quotas_init(sim))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < sc->work.nr; i++) {
 		struct app *a = &sim->apps[i];
@@ -594,6 +600,7 @@ static int prepare(struct sim *sim)
 			.sim = sim, .conf = &sc->work.apps[i], .index = i, .blocked = SIM_ANY,
 		};
 		a->ev.fire = app_fire;
+		a->quota = quota_of(sim, a->conf->tenant);
 		sim->app_left[a->conf->tenant]++;
 		sim->apps_left++;
 		sim_set(sim, &a->ev, a->conf->arrive_ns);
@@ -670,6 +677,7 @@ static void clean_up(struct sim *sim)
 	free(sim->before);
 	free(sim->look_at);
 	free(sim->coming);
+	free(sim->quotas);
 	free(sim->slots);
 	free(sim->task_of);
 }

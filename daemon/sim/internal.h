@@ -9,6 +9,7 @@
  *   after.c	results that go back to the host
  *   ahead.c	inputs of tasks that aren't ready yet
  *   timeline.c	tasks of traces that wait for timelines
+ *   quota.c	limits of what tenants hold on devices
  *   store.c	memory of devices: allocations, eviction
  *   copy.c	copy engines and links
  */
@@ -205,6 +206,7 @@ struct app {
 	struct event ev;
 	struct buffer *buffers;
 	uint64_t *ends;			/* of each task, in a closed loop; 0: it has not ended */
+	struct quota *quota;		/* of its tenant; NULL: it has none */
 };
 
 struct sim {
@@ -241,6 +243,7 @@ struct sim {
 	struct event look_event;
 	struct timeline *timelines;
 	struct blocked *all_blocked, *free_blocked;
+	struct quota *quotas, *freed;	/* of each tenant; those that are to be looked at */
 	struct brief *briefs;		/* of each device */
 	struct {
 		uint64_t seq, footprint;
@@ -268,6 +271,8 @@ void run_stage(struct run *run);
 void run_wake(struct waiter *list);
 void device_init(struct sim *sim, struct device *d, uint32_t index);
 void device_lose(void *sim, struct event *e);
+/* Its lane is another one's: it has not run, and is no run any more. */
+void run_give_back(struct run *run);
 /* Books what the device did until now. */
 void device_book(struct device *d);
 /* Capacity that its kernel, which runs, has had until now. */
@@ -297,6 +302,26 @@ bool task_is_blocked(struct sim *sim, const struct app *a, const struct sim_how 
 void task_block(struct sim *sim, const struct app *a, const struct sim_how *how, uint64_t tag);
 /* A task has ended that brings a timeline to a value. */
 void timeline_signal(struct sim *sim, const struct sim_how *how, int result);
+
+/* quota.c.  False: no memory. */
+bool quotas_init(struct sim *sim);
+struct quota *quota_of(struct sim *sim, uint32_t tenant);
+/* A store that nobody has used is used; is no longer, and who waits may be told. */
+void quota_hold(const struct store *s);
+void quota_let_go(const struct store *s, bool look);
+/* Something is to come for a task that has no lane; false: its tenant couldn't pay for it. */
+bool quota_ahead(struct quota *q, const struct sim_task *t);
+void quota_not_ahead(struct quota *q, const struct sim_task *t);
+/* Whether the tenant may hold what the run needs; then run_reserve() can be called. */
+bool quota_admits(const struct run *run);
+/* It holds it; of an application with a quota. */
+void quota_entered(const struct run *run);
+/* It may not: it waits, or fails, without a lane. */
+void quota_wait(struct run *run);
+/* The task has ended. */
+void quota_gone(struct sim *sim, struct quota *q, const struct graph_node *node);
+/* Those who wait, where some has been let go: for when nothing else is under way. */
+void quota_look(struct sim *sim);
 
 /* ahead.c: its kernel runs; what comes after it may need bytes, too. */
 void run_look_ahead(struct run *run);

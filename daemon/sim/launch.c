@@ -322,19 +322,43 @@ void run_stage(struct run *run)
 	sim_set(run->sim, &run->ev, run->sim->now + run->task->work);
 }
 
+/* Its memory is its own. */
+static void run_enter(struct run *run)
+{
+	if (run->app->quota)
+		quota_entered(run);
+	run_stage(run);
+}
+
+void run_give_back(struct run *run)
+{
+	struct sim *sim = run->sim;
+
+	run->next->prev = run->prev;
+	run->prev->next = run->next;
+	sched_finish(sim->sched, run->node, sim->now - run->start_ns, false);
+	run->next = sim->free_runs;
+	sim->free_runs = run;
+	sim->changed = true;
+}
+
 static void feed(void *arg, struct event *e)
 {
 	struct device *d = owner_of(e, struct device, feed);
 
 	while (d->hungry) {
 		struct run *run = d->hungry;
+		bool may = quota_admits(run);
 
-		if (!run_reserve(run))
+		if (may && !run_reserve(run))
 			return;
 		d->hungry = run->hungry;
 		if (!d->hungry)
 			d->hungry_last = &d->hungry;
-		run_stage(run);
+		if (may)
+			run_enter(run);
+		else
+			quota_wait(run);
 	}
 }
 
@@ -361,12 +385,16 @@ void run_begin(struct sim *sim, struct graph_node *node, struct device *d)
 	run->prev = run->next->prev;
 	run->prev->next = run;
 	run->next->prev = run;
+	if (!quota_admits(run)) {
+		quota_wait(run);
+		return;
+	}
 	/* Those who wait for memory come first, or a large task would wait for ever. */
 	if ((d && d->hungry) || !run_reserve(run)) {
 		*d->hungry_last = run;
 		d->hungry_last = &run->hungry;
 	} else {
-		run_stage(run);
+		run_enter(run);
 	}
 }
 

@@ -316,7 +316,7 @@ static void read_kernel(struct build *b, json_t *obj)
 
 static void read_tenant(struct build *b, json_t *obj)
 {
-	static const char *const known[] = { "name", "count", "weight", NULL };
+	static const char *const known[] = { "name", "count", "weight", "device_memory_gb", NULL };
 	struct scenario *sc = b->sc;
 	struct sim_tenant t, *tenants;
 	char name[SIM_NAME];
@@ -326,6 +326,7 @@ static void read_tenant(struct build *b, json_t *obj)
 	reader_string(&b->r, obj, "name", name, sizeof(name) - NUMBER, NULL);
 	count = reader_count(&b->r, obj, "count", 1, SIM_MAX_TENANTS, 1);
 	t.weight = (uint32_t)reader_count(&b->r, obj, "weight", 1, 10000, 100);
+	t.device_memory = (uint64_t)(1e9 * reader_number(&b->r, obj, "device_memory_gb", LEAST, 1e6, 0));
 	number_name(t.name, name, count, 0);
 	if (!b->r.err && scenario_tenant(sc, t.name) != SIM_ANY)
 		reader_fail(&b->r, -EINVAL, "name", "'%s' is here twice", t.name);
@@ -626,7 +627,6 @@ static void read_work_entry(struct build *b, json_t *obj)
 		a->plain = buffers[0] == 'p';
 		a->priority = (int32_t)priority;
 		a->target_ns = (uint64_t)target;
-		a->pin = spread ? (b->sc->work.nr - 1) % b->sc->nr_devices : pin;
 		at = next_arrival(b, at, every, arrival[1] == 'a');
 		if (gen)
 			gen->make(a, &g, kernels, &rng);
@@ -637,6 +637,7 @@ static void read_work_entry(struct build *b, json_t *obj)
 		for (; k < b->sc->work.nr; k++) {
 			a = &b->sc->work.apps[k];
 			a->tenant = first + (uint32_t)((i + a->tenant) % tenants);
+			a->pin = spread ? k % b->sc->nr_devices : pin;
 			if (!app_done(a) || (path && dag_priorities(b->sc, a)))
 				reader_fail(&b->r, -ENOMEM, NULL, "out of memory");
 			b->nr_tasks += a->nr_tasks;

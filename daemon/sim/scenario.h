@@ -58,9 +58,11 @@ struct sim_kernel {
 	struct sim_cost cost[SIM_MAX_KINDS];
 };
 
+/* @device_memory: bytes that its tasks may hold on devices; 0: any number */
 struct sim_tenant {
 	char name[SIM_NAME];
 	uint32_t weight;
+	uint64_t device_memory;
 };
 
 /**

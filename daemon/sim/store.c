@@ -70,6 +70,9 @@ void store_drop(struct store *s)
 	evict_end(s);
 	came_for(s);
 	lru_remove(s);
+	/* Its device is lost. */
+	if (s->pins)
+		quota_let_go(s, true);
 	while (*p != s)
 		p = &(*p)->next;
 	*p = s->next;
@@ -123,6 +126,8 @@ void store_distrust(struct store *s, uint64_t seq)
 	if (s->place == PLACE_HOST || store_is_trusted(s, seq) || s->arriving || s->leaving)
 		return;
 	residency_drop(&s->buffer->valid, s->place);
+	/* What comes now is what all that were submitted have to see. */
+	s->until = graph_last_seq(s->buffer->app->sim->graph);
 	device_of(s)->sim->version++;
 }
 
@@ -130,6 +135,7 @@ static void pin(struct store *s)
 {
 	if (s->place == PLACE_HOST || s->pins++)
 		return;
+	quota_hold(s);
 	came_for(s);
 	evict_end(s);
 	lru_remove(s);
@@ -139,6 +145,7 @@ static void unpin(struct store *s)
 {
 	if (s->place == PLACE_HOST || --s->pins)
 		return;
+	quota_let_go(s, true);
 	if (s->buffer->app->conf->plain)
 		s->until = graph_last_seq(s->buffer->app->sim->graph);
 	lru_add(s);
@@ -305,6 +312,7 @@ static bool make_stores(struct run *run)
 		if (!s)
 			return false;
 		s->pins = 1;
+		quota_hold(s);
 		run->stores[i] = s;
 	}
 	return true;
@@ -341,8 +349,10 @@ bool run_reserve(struct run *run)
 		for (uint32_t i = 0; i < n; i++) {
 			struct store *s = run->stores[i];
 
-			if (s && s->place && first_of(run, i) == i && !--s->pins)
+			if (s && s->place && first_of(run, i) == i && !--s->pins) {
+				quota_let_go(s, false);
 				lru_add(s);
+			}
 		}
 		return false;
 	}

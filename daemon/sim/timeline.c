@@ -5,20 +5,23 @@
 
 #include "daemon/sim/internal.h"
 
-/* A task that is blocked; @at: it is unblocked then. */
+/* A task that is blocked; @at: it is unblocked then, or at that value of its timeline. */
 struct blocked {
 	struct event at;
-	struct blocked *next;		/* of its timeline, or to be used again */
+	struct blocked *next;		/* to be used again */
 	struct blocked *all;
 	struct sim *sim;
-	uint64_t tag, value;
+	uint64_t tag;
 };
 
-/* As in the core: the first error stays, and who waits is told. */
+/*
+ * As in the core: the first error stays, and who waits is told.  @waiting: by value, so that it is
+ * no matter how many wait for later ones.
+ */
 struct timeline {
 	uint64_t value;
 	int error;
-	struct blocked *first, **last;
+	struct events waiting;
 };
 
 bool timelines_init(struct sim *sim)
@@ -28,11 +31,7 @@ bool timelines_init(struct sim *sim)
 	if (!nr)
 		return true;
 	sim->timelines = calloc(nr, sizeof(*sim->timelines));
-	if (!sim->timelines)
-		return false;
-	for (uint32_t i = 0; i < nr; i++)
-		sim->timelines[i].last = &sim->timelines[i].first;
-	return true;
+	return sim->timelines;
 }
 
 void timelines_free(struct sim *sim)
@@ -43,6 +42,8 @@ void timelines_free(struct sim *sim)
 		free(sim->all_blocked);
 		sim->all_blocked = next;
 	}
+	for (uint32_t i = 0; sim->timelines && i < sim->sc->nr_timelines; i++)
+		free(sim->timelines[i].waiting.heap);
 	free(sim->timelines);
 }
 
@@ -114,9 +115,9 @@ void task_block(struct sim *sim, const struct app *a, const struct sim_how *how,
 	if (!b)
 		return;
 	if (t) {
-		b->value = how->wait_value;
-		*t->last = b;
-		t->last = &b->next;
+		/* A value is none that would be too late: see read_point(). */
+		if (event_set(&t->waiting, &b->at, how->wait_value))
+			sim_stop(sim, -ENOMEM, "out of memory");
 		return;
 	}
 	b->at.fire = unblock_fire;
@@ -126,19 +127,12 @@ void task_block(struct sim *sim, const struct app *a, const struct sim_how *how,
 void timeline_signal(struct sim *sim, const struct sim_how *how, int result)
 {
 	struct timeline *t = &sim->timelines[how->signal - 1];
-	struct blocked **p = &t->first, *b;
+	struct events *w = &t->waiting;
 
 	if (t->value < how->signal_value)
 		t->value = how->signal_value;
 	if (result && !t->error)
 		t->error = result;
-	while ((b = *p)) {
-		if (!t->error && b->value > t->value) {
-			p = &b->next;
-			continue;
-		}
-		*p = b->next;
-		unblock(b, t->error);
-	}
-	t->last = p;
+	while (w->used && (t->error || w->heap[0]->time <= t->value))
+		unblock(owner_of(event_next(w), struct blocked, at), t->error);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/sim/event.h"
 #include "daemon/sim/reader.h"
 
 #define MAX_BYTES	(1ull << 48)
@@ -26,7 +27,7 @@ static uint32_t find_name(struct reader *r, json_t *names, char kind, json_t *na
 	if (json_is_integer(name))
 		snprintf(text, sizeof(text), "%c#%lld", kind, (long long)json_integer_value(name));
 	else if (json_is_string(name) && json_string_length(name) < SIM_NAME)
-		snprintf(text, sizeof(text), "%c%s", kind, json_string_value(name));
+		snprintf(text, sizeof(text), "%c=%s", kind, json_string_value(name));
 	else
 		reader_fail(r, -EINVAL, key, "%s a number, or a name of at most %d bytes",
 			    key ? "must be" : "a range begins with its buffer:", SIM_NAME - 1);
@@ -80,8 +81,9 @@ static uint32_t read_point(struct reader *r, struct sim_app *a, json_t *names, j
 
 	if (!v || r->err)
 		return 0;
-	if (json_array_size(v) != 2 || !json_is_integer(n) || json_integer_value(n) < 1)
-		reader_fail(r, -EINVAL, key, "must be a timeline and its value, from 1 on: [\"t\", 1]");
+	if (json_array_size(v) != 2 || !json_is_integer(n) || json_integer_value(n) < 1 ||
+	    (uint64_t)json_integer_value(n) > EVENT_LAST)
+		reader_fail(r, -EINVAL, key, "must be a timeline and its value, from 1 to 2^62: [\"t\", 1]");
 	*value = (uint64_t)json_integer_value(n);
 	return 1 + find_name(r, names, 't', json_array_get(v, 0), key, &a->nr_timelines);
 }
@@ -207,9 +209,35 @@ static int check_timelines(const struct sim_app *a, json_t *names, const char *p
 		json_object_foreach(names, name, index)
 			if (*name == 't' && json_integer_value(index) == h->wait - 1)
 				snprintf(error, len, "%s: task %u waits until timeline %s is %" PRIu64 ", and none brings it there",
-					 path, i, name + 1 + (name[1] == '#'), h->wait_value);
+					 path, i, name + 2, h->wait_value);
 	}
 	free(most);
+	return err;
+}
+
+/* What a program's next tasks cost would be another one's. */
+static int check_tenants(const struct sim_app *a, const char *path, char *error, size_t len)
+{
+	uint32_t *of = calloc(a->nr_contexts + 1ul, sizeof(*of));
+	int err = of ? 0 : -ENOMEM;
+
+	if (err)
+		snprintf(error, len, "%s: out of memory", path);
+	for (uint32_t i = 0; !err && i < a->nr_hows; i++) {
+		const struct sim_how *h = &a->hows[i];
+		/* 0: none of its tasks has come. */
+		uint32_t tenant = h->tenant == SIM_ANY ? a->nr_tenants + 1 : h->tenant + 1;
+
+		if (h->context == SIM_ANY)
+			continue;
+		if (of[h->context] && of[h->context] != tenant) {
+			err = -EINVAL;
+			snprintf(error, len, "%s: task %u is not of the tenant that its context's first one is of: a context has one",
+				 path, i);
+		}
+		of[h->context] = tenant;
+	}
+	free(of);
 	return err;
 }
 
@@ -233,8 +261,8 @@ int trace_load(const struct scenario *sc, struct sim_app *a, const char *path, c
 			err = trace_line(sc, a, names, path, line, text, (size_t)n, error, len);
 	}
 	if (!err && ferror(f)) {
-		err = -EIO;
-		snprintf(error, len, "%s: %s", path, strerror(EIO));
+		err = -errno;
+		snprintf(error, len, "%s: %s", path, strerror(-err));
 	}
 	if (!err && !a->nr_tasks) {
 		err = -EINVAL;
@@ -242,6 +270,8 @@ int trace_load(const struct scenario *sc, struct sim_app *a, const char *path, c
 	}
 	if (!err && a->nr_timelines)
 		err = check_timelines(a, names, path, error, len);
+	if (!err && a->nr_tenants > 1)
+		err = check_tenants(a, path, error, len);
 	free(text);
 	json_decref(names);
 	if (f)

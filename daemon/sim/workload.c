@@ -50,7 +50,9 @@ bool app_complete(struct sim_app *a)
 	while (a->nr_hows < a->nr_tasks) {
 		if (!grow((void **)&a->hows, a->nr_hows, &a->size_hows, sizeof(*a->hows)))
 			return false;
-		a->hows[a->nr_hows++] = (struct sim_how){ .behind = SIM_ANY };
+		a->hows[a->nr_hows++] = (struct sim_how){
+			.context = SIM_ANY, .tenant = SIM_ANY, .behind = SIM_ANY,
+		};
 	}
 	return true;
 }
@@ -85,6 +87,15 @@ void app_whole(struct sim_app *a, uint32_t buffer, uint32_t access)
 	app_range(a, buffer, 0, a->failed ? 0 : a->buffers[buffer], access);
 }
 
+uint64_t app_due_ns(const struct sim_app *a, uint32_t next, const uint64_t *ends)
+{
+	const struct sim_how *how = ends ? &a->hows[next] : NULL;
+
+	if (!how || how->behind == SIM_ANY)
+		return a->arrive_ns + a->tasks[next].after_ns;
+	return ends[how->behind] ? ends[how->behind] + how->think_ns : UINT64_MAX;
+}
+
 bool app_done(struct sim_app *a)
 {
 	/* Whoever walks a task's ranges may do so where there are none in all. */
@@ -105,6 +116,26 @@ bool app_done(struct sim_app *a)
 		}
 	}
 	return true;
+}
+
+static bool trim(void **array, uint32_t used, uint32_t *size, size_t bytes)
+{
+	uint32_t least = used ? used : 1;
+	void *p = *size > least ? realloc(*array, least * bytes) : *array;
+
+	if (*size > least && p) {
+		*array = p;
+		*size = least;
+	}
+	return p || !*size;
+}
+
+bool app_trim(struct sim_app *a)
+{
+	return trim((void **)&a->tasks, a->nr_tasks, &a->size_tasks, sizeof(*a->tasks)) &&
+	       trim((void **)&a->ranges, a->nr_ranges, &a->size_ranges, sizeof(*a->ranges)) &&
+	       trim((void **)&a->buffers, a->nr_buffers, &a->size_buffers, sizeof(*a->buffers)) &&
+	       trim((void **)&a->hows, a->nr_hows, &a->size_hows, sizeof(*a->hows));
 }
 
 void app_fini(struct sim_app *a)

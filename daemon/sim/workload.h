@@ -49,7 +49,8 @@ struct sim_task {
 
 /**
  * struct sim_how - what a recorded task was submitted with
- * @context:	of the recorded run, by the order in which they came in it; so @tenant
+ * @context:	of the recorded run, by the order in which they came in it; so @tenant.  SIM_ANY: it
+ *		is not said
  * @queue:	of its context
  * @in_order, @barrier: see ARAX_QUEUE_DATAFLOW, ARAX_TASK_BARRIER
  * @target_ns:	after its submission it is late; 0: it never is
@@ -112,8 +113,15 @@ void app_range(struct sim_app *a, uint32_t buffer, uint64_t offset, uint64_t len
 	       uint32_t access);
 /* The same with the whole buffer. */
 void app_whole(struct sim_app *a, uint32_t buffer, uint32_t access);
+/*
+ * When the program submits its task @next; @ends: of each task, when it ended, 0: it has not.
+ * NULL: by the clock alone.  UINT64_MAX: after one that has not ended.
+ */
+uint64_t app_due_ns(const struct sim_app *a, uint32_t next, const uint64_t *ends);
 /* The tasks are complete.  False if memory was short meanwhile. */
 bool app_done(struct sim_app *a);
+/* No more memory than it needs.  False: no memory. */
+bool app_trim(struct sim_app *a);
 void app_fini(struct sim_app *a);
 
 struct workload {

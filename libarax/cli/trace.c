@@ -363,6 +363,19 @@ static void put_how(json_t *out, const json_t *task, json_t *contexts, double fi
 	json_object_set_new(out, "end_us", since(fmax(end, first + 1e-3), first));
 }
 
+/* All that a range spans; 0: nothing; negative: no buffer has so much. */
+static json_int_t span(json_t *range)
+{
+	json_int_t length = json_integer_value(json_array_get(range, 2));
+	json_int_t rows = json_integer_value(json_array_get(range, 5)), more;
+
+	if (length < 0 || __builtin_mul_overflow(json_integer_value(json_array_get(range, 4)),
+						 rows > 0 ? rows - 1 : 0, &more) ||
+	    __builtin_add_overflow(length, more, &length))
+		return -1;
+	return length;
+}
+
 /*
  * What `arax sim` replays: a strided range as all that it spans.  Time begins with the first task: how
  * long araxd had waited for it is no matter of the program.
@@ -377,12 +390,12 @@ static int tasks(const struct trace *t)
 		first = fmin(first, number(t->tasks[i], "submit_us"));
 	for (i = 0; i < t->nr; i++) {
 		json_t *ranges = json_array(), *r, *out;
+		bool sound = true;
 
 		json_array_foreach(json_object_get(t->tasks[i], "ranges"), j, r) {
-			json_int_t length = json_integer_value(json_array_get(r, 2));
+			json_int_t length = span(r);
 
-			length += json_integer_value(json_array_get(r, 4)) *
-				  (json_integer_value(json_array_get(r, 5)) - 1);
+			sound &= length >= 0;
 			if (length > 0)
 				json_array_append_new(ranges, json_pack("[OOIO]",
 						      json_array_get(r, 0), json_array_get(r, 1),
@@ -391,7 +404,8 @@ static int tasks(const struct trace *t)
 		out = json_pack("{sO sO so so}", "kernel", json_object_get(t->tasks[i], "kernel"),
 				"work", json_object_get(t->tasks[i], "work"), "submit_us",
 				since(number(t->tasks[i], "submit_us"), first), "ranges", ranges);
-		if (!out) {
+		if (!out || !sound) {
+			json_decref(out);
 			json_decref(contexts);
 			return cli_fail("a task without its parts");
 		}

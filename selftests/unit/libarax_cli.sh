@@ -506,6 +506,11 @@ done
 head -c 2000 "$tmp/t.jsonl" >"$tmp/cut.jsonl"
 is 0 'a trace that is cut off' $arax trace "$tmp/cut.jsonl"
 says 'the last line has no end' 'and says so'
+# Rows that end behind all that can be told.
+head -n 1 "$tmp/t.jsonl" | sed 's/"ranges":\[.*\],"then"/"ranges":[[1,0,8,"in",4294967295,9223372036854775807]],"then"/' \
+	>"$tmp/far.jsonl"
+is 1 'a range that no buffer has' $arax trace --tasks "$tmp/far.jsonl"
+says 'a task without its parts' 'and is told of'
 XDG_STATE_HOME=$tmp/no/such is 0 'run where nothing was learnt yet' $arax run --private -- \
 	build/examples/image-pipeline --repeat 5 examples/data/rocket.jpg "$tmp/o.png"
 is 0 'what was learnt is kept in a folder that is new' \

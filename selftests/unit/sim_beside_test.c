@@ -276,6 +276,23 @@ START_TEST(plain_inputs_come_anew)
 }
 END_TEST
 
+/*
+ * Where the program may have written what comes ahead comes once: while u's three have the lane t's
+ * second task waits, and then only has to run.
+ */
+START_TEST(plain_inputs_come_anew_ahead)
+{
+	static const char work[] =
+		STREAM(1, 2, 1, PLAIN ", \"window\": 1") ", "
+		STREAM(3, 1, 0.000008, ", \"priority\": -20, \"arrive_ms\": 1.5");
+
+	makespan("", GB, work);
+	ck_assert_uint_eq(result.ahead, 1);
+	ck_assert_uint_eq(result.devices[0].bytes_in, 2000000 + 3 * 8);
+	over();
+}
+END_TEST
+
 /* A result that is on its way when its device dies is none: the task runs again. */
 START_TEST(who_has_left_runs_again)
 {
@@ -304,6 +321,7 @@ int main(void)
 	tcase_add_test(t, pauses_end);
 	tcase_add_loop_test(t, pauses_of_nothing_end, 0, POLICIES);
 	tcase_add_test(t, plain_inputs_come_anew);
+	tcase_add_test(t, plain_inputs_come_anew_ahead);
 	tcase_add_test(t, who_has_left_runs_again);
 	suite_add_tcase(suite, t);
 	sr = srunner_create(suite);

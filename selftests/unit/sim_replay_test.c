@@ -132,6 +132,53 @@ START_TEST(contexts_are_programs)
 }
 END_TEST
 
+/* Which says nothing of it is of neither, whichever came first. */
+START_TEST(who_is_not_named_is_one_more)
+{
+	makespan(K("", X) K(CONTEXT(7) ", \"tenant\": 1", X) K("", X), ", \"tenant\": \"t\"");
+	ck_assert_uint_eq(sc.work.nr, 2);
+	ck_assert_uint_eq(sc.work.apps[0].nr_tasks, 1);
+	ck_assert_uint_eq(sc.work.apps[1].nr_tasks, 2);
+	ck_assert_uint_eq(sc.work.apps[0].tenant, 0);
+	ck_assert_uint_eq(sc.work.apps[1].tenant, 1);
+	ck_assert_uint_eq(result.makespan_ns, 2 * MS);
+	over();
+	/* Nor is a number a name. */
+	ck_assert_uint_eq(makespan(K("", "[ 5, 0, 8, \"inout\" ]") K("", "[ \"#5\", 0, 8, \"inout\" ]"), ""), MS);
+	over();
+	makespan(K(CONTEXT(5), X) K(CONTEXT("#5"), X), "");
+	ck_assert_uint_eq(sc.work.nr, 2);
+	over();
+}
+END_TEST
+
+/* Each is an application, for "spread" as well; and keeps no more memory than it needs. */
+START_TEST(contexts_are_spread)
+{
+	char text[1024], path[] = "/tmp/arax-sim-XXXXXX";
+	static const char lines[] = K(CONTEXT(1), X) K(CONTEXT(2), X) K(CONTEXT(3), X);
+	int fd = mkstemp(path), err;
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, lines, strlen(lines)), (ssize_t)strlen(lines));
+	close(fd);
+	snprintf(text, sizeof(text),
+		 "{ \"machine\": { \"devices\": [ { \"name\": \"d\", \"count\": 2 } ] },\n"
+		 "  \"kernels\": [ { \"name\": \"k\", \"cost\": { \"d\": { \"base_us\": 1000 } } } ],\n"
+		 "  \"tenants\": [ { \"name\": \"t\" } ],\n"
+		 "  \"workload\": [ { \"type\": \"trace\", \"file\": \"%s\", \"pin\": \"spread\" } ] }\n", path);
+	err = scenario_load(&sc, "test.json", text, strlen(text), NULL, error, sizeof(error));
+	unlink(path);
+	ck_assert_msg(!err, "%s", error);
+	for (uint32_t i = 0; i < 3; i++) {
+		ck_assert_uint_eq(sc.work.apps[i].pin, i % 2);
+		ck_assert_uint_eq(sc.work.apps[i].size_tasks, 1);
+		ck_assert_uint_eq(sc.work.apps[i].size_hows, 1);
+	}
+	scenario_fini(&sc);
+}
+END_TEST
+
 /* The clocks of one context say nothing of another's. */
 START_TEST(arrivals_are_of_their_context)
 {
@@ -140,12 +187,28 @@ START_TEST(arrivals_are_of_their_context)
 	ck_assert_uint_eq(seen[0][0].start_ns, 5 * MS);
 	ck_assert_uint_eq(seen[0][1].start_ns, 5 * MS);
 	ck_assert_uint_eq(seen[1][0].start_ns, MS);
+	/* Who comes later has not waited till then. */
+	ck_assert_uint_eq(sc.work.apps[0].arrive_ns, 5 * MS);
+	ck_assert_uint_eq(sc.work.apps[1].arrive_ns, MS);
 	over();
 }
 END_TEST
 
 #define WAIT(t, v)	", \"wait\": [ \"" t "\", " #v " ]"
 #define SIGNAL(t, v)	", \"signal\": [ \"" t "\", " #v " ]"
+
+#define LONG		4000u
+
+static uint32_t last_of_first;
+
+/* Of the first program the last task is the first to be let go. */
+static void goes_down(void *arg, const struct sim_seen *s)
+{
+	if (s->app)
+		return;
+	ck_assert_uint_lt(s->task, last_of_first);
+	last_of_first = s->task;
+}
 
 START_TEST(timelines_hold_tasks)
 {
@@ -166,6 +229,37 @@ START_TEST(timelines_hold_tasks)
 	over();
 	makespan(K(WAIT("a", 1), X) K(SIGNAL("a", 1), Y), ", \"apps\": 2, \"every_ms\": 9");
 	ck_assert_uint_eq(seen[1][0].start_ns, 10 * MS);
+	over();
+}
+END_TEST
+
+/* However many wait for later values: who is next is found at once. */
+START_TEST(timelines_are_long)
+{
+	struct sim_options o = { .watch = goes_down };
+	char path[] = "/tmp/arax-sim-XXXXXX", text[1024];
+	int fd = mkstemp(path), err;
+	FILE *f = fdopen(fd, "w");
+
+	ck_assert_ptr_nonnull(f);
+	/* The one that waits for most comes first. */
+	for (uint32_t i = LONG; i; i--)
+		fprintf(f, "{ \"kernel\": \"k\", \"context\": 1, \"wait\": [ \"a\", %u ], \"ranges\": [] }\n", i);
+	for (uint32_t i = 1; i <= LONG; i++)
+		fprintf(f, "{ \"kernel\": \"k\", \"context\": 2, \"in_order\": true, \"signal\": [ \"a\", %u ], \"ranges\": [] }\n", i);
+	ck_assert_int_eq(fclose(f), 0);
+	snprintf(text, sizeof(text),
+		 "{ \"machine\": { \"devices\": [ { \"name\": \"d\", \"lanes\": 4 } ] },\n"
+		 "  \"kernels\": [ { \"name\": \"k\", \"cost\": { \"d\": { \"base_us\": 1, \"demand\": 0.25 } } } ],\n"
+		 "  \"tenants\": [ { \"name\": \"t\" } ],\n"
+		 "  \"workload\": [ { \"type\": \"trace\", \"file\": \"%s\" } ] }\n", path);
+	err = scenario_load(&sc, "test.json", text, strlen(text), NULL, error, sizeof(error));
+	unlink(path);
+	ck_assert_msg(!err, "%s", error);
+	last_of_first = UINT32_MAX;
+	err = sim_run(&sc, &o, &result, error, sizeof(error));
+	ck_assert_msg(!err, "%s", error);
+	ck_assert_uint_eq(result.completed, 2 * LONG);
 	over();
 }
 END_TEST
@@ -262,6 +356,9 @@ static const struct {
 	{ K(", \"end_us\": 1e13", ""), "", "end_us: 1e+13 is not within" },
 	{ K(", \"wait\": 1", ""), "", "wait: must be a timeline and its value" },
 	{ K(", \"wait\": [ \"a\", 0 ]", ""), "", "wait: must be a timeline and its value" },
+	{ K(", \"wait\": [ \"a\", 4611686018427387905 ]", ""), "", "wait: must be a timeline and its value" },
+	{ K(CONTEXT(1) ", \"tenant\": 3", "") K(CONTEXT(1) ", \"tenant\": 4", ""), "",
+	  "task 1 is not of the tenant that its context's first one is of" },
 	{ K(", \"signal\": [ \"a\", 1, 2 ]", ""), "", "signal: must be a timeline and its value" },
 	{ K(", \"signal\": [ [], 1 ]", ""), "", "signal: must be a number, or a name" },
 	{ K(WAIT("a", 1) ", \"unblock_us\": 5", ""), "", "unblock_us: a task that says for what it waits" },
@@ -270,6 +367,7 @@ static const struct {
 	{ K(", \"end_us\": 5", "") K("", ""), ", \"loop\": \"closed\"", "loop: \"closed\" needs the end of each task" },
 	{ K("", ""), ", \"loop\": \"closed\"", "loop: \"closed\" needs the end of each task" },
 	{ K("", ""), ", \"loop\": \"round\"", "loop: must be \"open\"" },
+	{ K("", ""), "}, { \"type\": \"trace\", \"file\": \"/\"", "/: Is a directory" },
 };
 
 START_TEST(refuses)
@@ -288,6 +386,22 @@ START_TEST(waiting_in_a_circle_is_said)
 	ck_assert_msg(!err, "%s", error);
 	ck_assert_int_eq(sim_run(&sc, &o, &result, error, sizeof(error)), -EDEADLK);
 	ck_assert_msg(strstr(error, "tasks wait for each other for ever"), "%s", error);
+	over();
+}
+END_TEST
+
+/* Behind a window that is full of those that wait for it. */
+START_TEST(windows_that_keep_out_are_said)
+{
+	struct sim_options o = { .policy = NULL };
+	static const char lines[] = K(WAIT("a", 1), X) K(WAIT("a", 1), Y) K(SIGNAL("a", 1), "");
+	int err = load(lines, "", ", \"window\": 2");
+
+	ck_assert_msg(!err, "%s", error);
+	ck_assert_int_eq(sim_run(&sc, &o, &result, error, sizeof(error)), -EDEADLK);
+	ck_assert_msg(strstr(error, "give the trace a larger \"window\""), "%s", error);
+	over();
+	ck_assert_uint_eq(makespan(lines, ", \"window\": 3"), 2 * MS);
 	over();
 }
 END_TEST
@@ -372,9 +486,11 @@ START_TEST(replays_keep_their_order)
 			if (h->wait)
 				ck_assert_uint_ge(seen[i][t].start_ns, reached(h->wait_value));
 			if (!closed)
-				ck_assert_uint_ge(seen[i][t].start_ns, a->tasks[t].after_ns);
+				ck_assert_uint_ge(seen[i][t].start_ns,
+						  a->arrive_ns + a->tasks[t].after_ns);
 			if (!closed)
-				ck_assert_uint_ge(seen[i][t].start_ns, h->unblock_ns);
+				ck_assert_uint_ge(seen[i][t].start_ns,
+						  a->arrive_ns + h->unblock_ns);
 			if (h->behind != SIM_ANY)
 				ck_assert_uint_ge(seen[i][t].start_ns,
 						  seen[i][h->behind].end_ns + h->think_ns);
@@ -399,6 +515,21 @@ START_TEST(bounds_know_queues)
 }
 END_TEST
 
+/* In a closed loop tasks come earlier where all is faster, and no bound is above what it does. */
+START_TEST(bounds_know_closed_loops)
+{
+	struct sim_bound bound;
+
+	makespan(K(", \"end_us\": 3000", X) K(", \"submit_us\": 3200, \"end_us\": 6500", Y)
+		 K(", \"submit_us\": 6600, \"end_us\": 9600", X), ", \"loop\": \"closed\"");
+	ck_assert_uint_eq(result.makespan_ns, 3300 * US);
+	ck_assert_int_eq(sim_bound(&sc, &bound, error, sizeof(error)), 0);
+	ck_assert_uint_eq(bound.path_ns, 3300 * US);
+	ck_assert_uint_eq(sim_bound_best(&bound, NULL), 3300 * US);
+	over();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("sim_replay");
@@ -408,8 +539,11 @@ int main(void)
 
 	tcase_add_test(t, queues_have_their_order);
 	tcase_add_test(t, contexts_are_programs);
+	tcase_add_test(t, who_is_not_named_is_one_more);
+	tcase_add_test(t, contexts_are_spread);
 	tcase_add_test(t, arrivals_are_of_their_context);
 	tcase_add_test(t, timelines_hold_tasks);
+	tcase_add_test(t, timelines_are_long);
 	tcase_add_test(t, timelines_fail);
 	tcase_add_test(t, unblocked_when_it_was);
 	tcase_add_test(t, loops_are_open_or_closed);
@@ -417,8 +551,10 @@ int main(void)
 	tcase_add_test(t, old_traces_are_read);
 	tcase_add_loop_test(t, refuses, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(t, waiting_in_a_circle_is_said);
+	tcase_add_test(t, windows_that_keep_out_are_said);
 	tcase_add_loop_test(t, replays_keep_their_order, 0, 2 * POLICIES);
 	tcase_add_test(t, bounds_know_queues);
+	tcase_add_test(t, bounds_know_closed_loops);
 	suite_add_tcase(suite, t);
 	sr = srunner_create(suite);
 	srunner_run_all(sr, CK_ENV);
