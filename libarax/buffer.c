@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -71,16 +72,29 @@ int arax_buffer_create(struct arax *ax, uint64_t bytes, uint32_t flags,
 	return 0;
 }
 
-static bool has_holes(int fd)
+/* What of a memfd is wrong for both links, or for the broker; NULL: something else. */
+static const char *wrong_memfd(int fd)
 {
+	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
 
-	return !fstat(fd, &st) && st.st_blocks * 512 < st.st_size;
+	if (seals < 0 || fstat(fd, &st))
+		return "it is no memfd";
+	if (!(seals & F_SEAL_SHRINK))
+		return "make it by memfd_create() with MFD_ALLOW_SEALING, and seal it by F_ADD_SEALS, F_SEAL_SHRINK";
+	if (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
+		return "it is sealed against writing";
+	if (!st.st_size || st.st_size != (off_t)page_round((uint64_t)st.st_size))
+		return "its size is no whole number of pages: see ftruncate()";
+	if (st.st_blocks * 512 < st.st_size)
+		return "it has holes, which only the module would fill: fallocate() them";
+	return NULL;
 }
 
 static int import(struct arax *ax, struct arax_buffer_import *a, int fd, struct buffer **out)
 {
 	struct arax_handle h = { .size = sizeof(h) };
+	const char *wrong;
 	struct buffer *b;
 	int ret;
 
@@ -90,9 +104,11 @@ static int import(struct arax *ax, struct arax_buffer_import *a, int fd, struct 
 	if (!b)
 		return error_set(-ENOMEM, "importing a buffer");
 	ret = context_call(ax, "importing a buffer", ARAX_NR_BUFFER_IMPORT, a);
-	if (ret == -EINVAL && a->type == ARAX_IMPORT_MEMFD && has_holes(fd))
-		error_set(ret, "importing descriptor %d: it has holes, which only the module would fill: fallocate() them",
-			  fd);
+	if (ret == -EINVAL && a->type == ARAX_IMPORT_MEMFD) {
+		wrong = wrong_memfd(fd);
+		if (wrong)
+			error_set(ret, "importing descriptor %d: %s", fd, wrong);
+	}
 	if (ret)
 		goto fail;
 	if (a->type == ARAX_IMPORT_USER) {
@@ -124,8 +140,10 @@ int arax_buffer_import(struct arax *ax, uint32_t type, int fd, struct arax_buffe
 	struct buffer *b;
 	int ret;
 
-	if (type != ARAX_IMPORT_ARAX && type != ARAX_IMPORT_MEMFD && type != ARAX_IMPORT_DMABUF)
-		return error_set(-EINVAL, "importing a descriptor as type %u", type);
+	if (type == ARAX_IMPORT_USER)
+		return error_set(-EINVAL, "importing a descriptor as memory of the program's own: see arax_buffer_import_user()");
+	if (type > ARAX_IMPORT_DMABUF)
+		return error_set(-EOPNOTSUPP, "importing a descriptor as type %u", type);
 	if (fd < 0)
 		return error_set(-EBADF, "importing descriptor %d", fd);
 	ret = import(ax, &a, fd, &b);

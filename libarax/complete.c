@@ -198,6 +198,8 @@ int context_dead(struct arax *ax)
 	word = load_relaxed(&ax->ring.ctl->dead);
 	if (likely(!word))
 		return 0;
-	complete_dead(ax, -EPIPE);
-	return -EPIPE;
+	/* A broker that comes to its end says so here, and its socket ends after that. */
+	err = word == EOWNERDEAD ? -ENOTCONN : -EPIPE;
+	complete_dead(ax, err);
+	return err;
 }

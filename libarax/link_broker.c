@@ -562,6 +562,20 @@ out:
 	return ret;
 }
 
+#define LARGE_BUFFER	((size_t)16 << 20)	/* takes a hundred calls to be made */
+
+/*
+ * Pages take long to come, and room from others: so what will be refused asks for none.  The same
+ * call without a memory file gets as far as that, and counts as a refusal of its limit.
+ */
+static int ask_for_room(struct link *l, const struct arax_buffer_create *a)
+{
+	struct arax_buffer_create trial = *a;
+	int ret = broker_call(l, ARAX_NR_BUFFER_CREATE, &trial);
+
+	return ret == -EBADF ? 0 : ret;
+}
+
 static int broker_buffer_create(struct link *l, struct arax_buffer_create *a, void **data)
 {
 	size_t bytes = page_round(a->bytes);
@@ -570,6 +584,13 @@ static int broker_buffer_create(struct link *l, struct arax_buffer_create *a, vo
 
 	if (bytes < a->bytes)
 		return -ENOMEM;
+	if (bytes >= LARGE_BUFFER) {
+		if (!fits_in_memory(bytes))
+			return -ENOMEM;
+		ret = ask_for_room(l, a);
+		if (ret)
+			return ret;
+	}
 	a->fd = make_memory("arax-buffer", bytes, SEALS, &p);
 	if (a->fd < 0)
 		return a->fd;

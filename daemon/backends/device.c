@@ -411,7 +411,7 @@ static int open_backend(struct devices *d, struct backend *b)
 static int open_filter(struct devices *d, const struct config_plugin *section)
 {
 	struct filter *f = &d->filters[d->nr_filters];
-	char why[512] = "";
+	char why[512] = "", reason[REASON_LEN];
 	int err;
 
 	err = filter_plugin_load(&f->plugin, section->name, section->file, why, sizeof(why));
@@ -434,10 +434,12 @@ static int open_filter(struct devices *d, const struct config_plugin *section)
 	for (size_t i = 0; !err && i < section->options.count; i++)
 		err = set_option(section->options.items[i], filter_set, f, "filter", f->name);
 	if (!err && f->plugin.ops.config_complete) {
+		reason_forget();
 		err = f->plugin.ops.config_complete(f->instance);
+		reason_take(reason);
 		if (err)
 			log_err("filter can't work with these options", log_str("filter", f->name),
-				log_errno(err));
+				log_str("reason", reason[0] ? reason : strerror(-err)));
 	}
 	return err;
 }

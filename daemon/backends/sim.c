@@ -189,8 +189,10 @@ static bool take_cost(struct sim_machine *m, const char *value)
 
 	if (m->nr_costs == MAX_COSTS || !colon || last == colon || colon == value ||
 	    (size_t)(colon - value) >= sizeof(c->name) ||
-	    (size_t)(last - colon) > sizeof(base))
+	    (size_t)(last - colon) > sizeof(base)) {
+		reason_set("want NAME:BASE_US:NS_PER_ITEM, %u of them at most", MAX_COSTS);
 		return false;
+	}
 	memcpy(c->name, value, (size_t)(colon - value));
 	c->name[colon - value] = '\0';
 	memcpy(base, colon + 1, (size_t)(last - colon - 1));
@@ -210,8 +212,10 @@ static bool take_loss(struct sim_machine *m, const char *value)
 	uint64_t i;
 	double ms;
 
-	if (!colon || (size_t)(colon - value) >= sizeof(index))
+	if (!colon || (size_t)(colon - value) >= sizeof(index)) {
+		reason_set("want INDEX:MS");
 		return false;
+	}
 	memcpy(index, value, (size_t)(colon - value));
 	index[colon - value] = '\0';
 	if (!count(index, 0, MAX_LOST - 1, &i) || !number(colon + 1, 0.001, 1e9, &ms))

@@ -8,14 +8,18 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "daemon/reason.h"
+
 /* A decimal number between lo and hi. */
 static inline int filter_number(const char *text, double lo, double hi, double *out)
 {
 	char *end;
 	double v = strtod(text, &end);
 
-	if (end == text || *end || !(v >= lo && v <= hi))
+	if (end == text || *end || !(v >= lo && v <= hi)) {
+		reason_set("want a number from %g to %g", lo, hi);
 		return -EINVAL;
+	}
 	*out = v;
 	return 0;
 }

@@ -59,8 +59,10 @@ static int parse_errno(const char *text, int *out)
 			return 0;
 		}
 	}
-	if (filter_number(text, 1, 4095, &v))
+	if (filter_number(text, 1, 4095, &v)) {
+		reason_set("want a name such as EIO, or a number from 1 to 4095");
 		return -EINVAL;
+	}
 	*out = (int)v;
 	return 0;
 }
@@ -102,7 +104,10 @@ static int error_config_complete(void *instance)
 	struct error *e = instance;
 
 	/* A filter that fails everything is a mistake; with a name it is a wish. */
-	return e->conditional || e->kernel ? 0 : -EINVAL;
+	if (e->conditional || e->kernel)
+		return 0;
+	reason_set("give every, probability or kernel: else every launch would fail");
+	return -EINVAL;
 }
 
 static int error_open(void *instance, const struct arax_backend_info *info, void **dev)

@@ -63,8 +63,10 @@ static int stats_config(void *instance, const char *key, const char *value)
 
 	if (strcmp(key, "file"))
 		return -ENOENT;
-	if (value[0] != '/')
+	if (value[0] != '/') {
+		reason_set("want a path that begins with /");
 		return -EINVAL;
+	}
 	free(s->file);
 	s->file = strdup(value);
 	return s->file ? 0 : -ENOMEM;

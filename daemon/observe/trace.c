@@ -169,6 +169,7 @@ static int put_queue(const struct trace *t, const struct graph_node *node)
 void trace_task(struct trace *t, const struct graph_node *node, const struct trace_task *task)
 {
 	const struct arax_dispatch *d = &node->d;
+	uint64_t work = sched_work(node);
 	char device[6 * ARAX_NAME_LEN];
 	int n;
 
@@ -178,7 +179,10 @@ void trace_task(struct trace *t, const struct graph_node *node, const struct tra
 		stop(t, "it is full");
 		return;
 	}
-	/* A kernel's name is letters, digits and signs that JSON takes as they are. */
+	/*
+	 * A kernel's name is letters, digits and signs that JSON takes as they are.  How much a
+	 * launch is may be what no number holds, of one that is refused: readers want signed ones.
+	 */
 	n = fprintf(t->file,
 		    "{\"seq\":%" PRIu64 ",\"link\":\"%s\",\"context\":%u,\"queue\":%u,"
 		    "\"tenant\":\"%#llx\",\"tag\":\"%#llx\",\"kernel\":\"%s\","
@@ -186,7 +190,7 @@ void trace_task(struct trace *t, const struct graph_node *node, const struct tra
 		    "\"enter_us\":%.3f,\"run_us\":%.3f,\"leave_us\":%.3f,\"device\":\"%s\","
 		    "\"lane\":%u,\"result\":%d",
 		    node->seq, task->link, d->context, d->queue, d->tenant, d->tag, task->kernel,
-		    sched_work(node), since(t, d->submit_ns), since(t, task->start_ns),
+		    work < INT64_MAX ? work : INT64_MAX, since(t, d->submit_ns), since(t, task->start_ns),
 		    (double)task->enter_ns / 1e3, (double)task->run_ns / 1e3,
 		    (double)task->leave_ns / 1e3, quoted(device, sizeof(device), task->device),
 		    task->lane, task->result);

@@ -7,7 +7,7 @@
  *   seq		in the order of submission, on its link
  *   link, context, queue, tenant, tag: where it came from
  *   kernel	its name; or "copy", "fill", "call"
- *   work	how much it is: sched_work()
+ *   work	how much it is: sched_work(), or 2^63 - 1 if that is more
  *   submit_us	when it was submitted, since the file was opened
  *   start_us	when it was given to its device
  *   enter_us, run_us, leave_us: data brought, kernel run, results taken back

@@ -161,7 +161,7 @@ int trace_line(const struct scenario *sc, struct sim_app *a, void *names, const 
 	if (!r.err && kernel == SIM_ANY)
 		reader_fail(&r, -EINVAL, "kernel", "'%s' has no cost: add it to the scenario's kernels",
 			    name);
-	work = reader_count(&r, obj, "work", 1, 1ull << 40, 1);
+	work = reader_count(&r, obj, "work", 1, 1ull << 53, 1);
 	ranges = reader_array(&r, obj, "ranges", 0, ARAX_MAX_RANGES, true);
 	if (!r.err && a->nr_tasks == SIM_MAX_TASKS)
 		reader_fail(&r, -E2BIG, NULL, "there are more than %u tasks", SIM_MAX_TASKS);

@@ -175,9 +175,11 @@ static void run_araxd(void *arg)
 		dup2(out, 1);
 		dup2(out, 2);
 	}
-	execl(user ? user : araxd, "araxd", "--user", "--config", conf, "--socket", sock,
+	if (!user)
+		user = araxd;
+	execl(user, "araxd", "--user", "--config", conf, "--socket", sock,
 	      "--ready-fd", fd, e->kind ? "--kind" : NULL, e->kind, NULL);
-	dprintf(2, "%s: %s\n", araxd, strerror(errno));
+	dprintf(2, "%s: %s\n", user, strerror(errno));
 	_exit(127);
 }
 

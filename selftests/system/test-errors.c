@@ -43,6 +43,41 @@ TEST(options_that_cant_be)
 	CHECK_EQ(arax_open(&ax, OPTIONS(.link = "broker:/nonexistent/socket")), -ENOENT);
 }
 
+/* Why a memfd is refused is said. */
+static void refuse_memfd(struct stack *s, off_t bytes, int seals, const char *why)
+{
+	int fd = memfd_create("mine", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct arax_buffer *b;
+
+	CHECK(fd >= 0);
+	CHECK_EQ(ftruncate(fd, bytes), 0);
+	CHECK(!bytes || !fallocate(fd, 0, 0, bytes));
+	CHECK(!seals || !fcntl(fd, F_ADD_SEALS, seals));
+	CHECK_EQ(arax_buffer_import(s->ax, ARAX_IMPORT_MEMFD, fd, &b), -EINVAL);
+	CHECK(strstr(arax_error_text(), why));
+	close(fd);
+}
+
+TEST(imports_that_cant_be)
+{
+	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
+	struct arax_buffer *b;
+	int fds[2];
+
+	refuse_memfd(&s, 4096, 0, "F_SEAL_SHRINK");
+	refuse_memfd(&s, 4096, F_SEAL_SHRINK | F_SEAL_WRITE, "sealed against writing");
+	refuse_memfd(&s, 4097, F_SEAL_SHRINK, "whole number of pages");
+	refuse_memfd(&s, 0, F_SEAL_SHRINK, "whole number of pages");
+	CHECK_EQ(pipe(fds), 0);
+	CHECK_EQ(arax_buffer_import(s.ax, ARAX_IMPORT_MEMFD, fds[0], &b), -EINVAL);
+	CHECK(strstr(arax_error_text(), "no memfd"));
+	CHECK_EQ(arax_buffer_import(s.ax, ARAX_IMPORT_USER, fds[0], &b), -EINVAL);
+	CHECK_EQ(arax_buffer_import(s.ax, ARAX_IMPORT_DMABUF + 1, fds[0], &b), -EOPNOTSUPP);
+	close(fds[0]);
+	close(fds[1]);
+	stack_close(&s);
+}
+
 TEST(questions_without_an_answer)
 {
 	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);

@@ -508,18 +508,18 @@ static const struct {
 	const char *filter, *option, *logged;
 	int err;
 } bad_options[] = {
-	{ "delay", "run-ms=-1", "the value can't be", -EINVAL },
-	{ "delay", "run-ms=x", "the value can't be", -EINVAL },
-	{ "delay", "run-ms=nan", "the value can't be", -EINVAL },
-	{ "delay", "copy-ms=1e99", "the value can't be", -EINVAL },
+	{ "delay", "run-ms=-1", "want a number from 0 to 3.6e+06", -EINVAL },
+	{ "delay", "run-ms=x", "want a number", -EINVAL },
+	{ "delay", "run-ms=nan", "want a number", -EINVAL },
+	{ "delay", "copy-ms=1e99", "want a number", -EINVAL },
 	{ "delay", "speed=1", "there is no such key", -ENOENT },
-	{ "error", "probability=1.1", "the value can't be", -EINVAL },
-	{ "error", "errno=EWRONG", "the value can't be", -EINVAL },
-	{ "error", "errno=0", "the value can't be", -EINVAL },
-	{ "error", "every=-1", "the value can't be", -EINVAL },
+	{ "error", "probability=1.1", "want a number from 0 to 1", -EINVAL },
+	{ "error", "errno=EWRONG", "want a name such as EIO, or a number from 1 to 4095", -EINVAL },
+	{ "error", "errno=0", "want a name such as EIO", -EINVAL },
+	{ "error", "every=-1", "want a number", -EINVAL },
 	{ "error", "colour=1", "there is no such key", -ENOENT },
-	{ "error", "errno=EIO", "filter can't work with these options", -EINVAL },
-	{ "stats", "file=relative", "the value can't be", -EINVAL },
+	{ "error", "errno=EIO", "give every, probability or kernel", -EINVAL },
+	{ "stats", "file=relative", "want a path that begins with /", -EINVAL },
 	{ "stats", "x=1", "there is no such key", -ENOENT },
 };
 

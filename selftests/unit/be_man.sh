@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The daemon's pages render without a warning, and every key that the parser
-# knows is in araxd.conf(5) and in the sample; every option is in araxd(8).
+# The daemon's pages render without a warning; every key that the parser knows is in
+# araxd.conf(5) and in the sample, every key of a manifest in araxd.conf(5), and every
+# option and variable of the environment in araxd(8).
 
 set -uo pipefail
 
@@ -41,6 +42,16 @@ for key in $keys; do
 	check "key $key" "$wrong"
 done
 
+keys=$(tr '\n' ' ' <daemon/kernels/manifest.c | grep -oE ' known\[\] = \{[^}]*\}' | grep -oE '"[a-z_]+"' |
+	tr -d '"' | sort -u)
+[ "$(wc -w <<<"$keys")" -ge 18 ] || { echo 'Bail out! no keys found in daemon/kernels/manifest.c'; exit 1; }
+for key in $keys; do
+	wrong=''
+	sed -n '/^\.Sh KERNEL LIBRARIES/,$p' daemon/man/araxd.conf.5 |
+		grep -E "^\.(It )?Cm $key( |$)|\"$key\":" >/dev/null || wrong='not in araxd.conf(5)'
+	check "manifest key $key" "$wrong"
+done
+
 keys=$(sed -n 's/.*CFG_\(STR\|SEC\)("\([a-z_.]*\)".*/\2/p' libarax/admin/saved.c | sort -u)
 [ "$(wc -w <<<"$keys")" -ge 7 ] || { echo 'Bail out! no keys found in libarax/admin/saved.c'; exit 1; }
 for key in $keys; do
@@ -59,6 +70,16 @@ for option in $options; do
 	wrong=''
 	grep -q -- "\\\\-${option//-/\\\\-}\b" daemon/man/araxd.8 || wrong='not in araxd(8)'
 	check "option --$option" "$wrong"
+done
+
+variables=$(grep -rohE 'getenv\("[A-Z_]+"\)' --include=*.c daemon | grep -oE '[A-Z_]{3,}' | sort -u)
+[ "$(wc -w <<<"$variables")" -ge 10 ] || { echo 'Bail out! no variables found in daemon'; exit 1; }
+for variable in $variables; do
+	wrong=''
+	# rocBLAS's own.
+	[ "$variable" = ROCBLAS_TENSILE_LIBPATH ] ||
+		grep -qE "^\.It Ev (.* , )?$variable\b" daemon/man/araxd.8 || wrong='not in araxd(8)'
+	check "variable $variable" "$wrong"
 done
 
 signatures=$(sed -n 's/.*"signature": "\(.*\)",$/\1/p' daemon/kernels/std/*.json daemon/kernels/blas/*.json)

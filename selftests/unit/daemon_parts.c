@@ -1309,6 +1309,27 @@ START_TEST(trace_quotes_names)
 }
 END_TEST
 
+/* Who launches what is refused for being too much spoils nobody's record. */
+START_TEST(trace_of_too_much)
+{
+	struct node node = { .pub.d.opcode = ARAX_OP_LAUNCH, .pub.sched.work = UINT64_MAX };
+	struct trace_task task = { .link = "broker", .kernel = "k", .device = "d" };
+	char path[] = "/tmp/arax-trace-XXXXXX";
+	json_t *line;
+	struct trace *t;
+
+	close(mkstemp(path));
+	ck_assert_int_eq(trace_open(path, &t), 0);
+	trace_task(t, &node.pub, &task);
+	trace_close(t);
+	line = json_load_file(path, 0, NULL);
+	ck_assert_ptr_nonnull(line);
+	ck_assert(json_integer_value(json_object_get(line, "work")) == INT64_MAX);
+	json_decref(line);
+	unlink(path);
+}
+END_TEST
+
 #define READERS	200u
 
 /* However many wait for a task, all are in its line. */
@@ -1408,6 +1429,7 @@ int main(void)
 	tcase_add_test(t, patience_is_each_users);
 	tcase_add_test(t, options);
 	tcase_add_test(t, trace_quotes_names);
+	tcase_add_test(t, trace_of_too_much);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

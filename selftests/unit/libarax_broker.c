@@ -26,13 +26,16 @@ static unsigned int attached;		/* descriptors that come with what is exported */
 static uint32_t held[8];		/* the waits that have no answer yet */
 static atomic_uint nr_held;
 
-static void answer(uint32_t id, const void *body, size_t bytes, unsigned int nr_fds)
+static int refused;			/* the result of buffers' creation */
+static atomic_uint nr_created, nr_memories;	/* calls of that, descriptors in them */
+
+static void answer(uint32_t id, int result, const void *body, size_t bytes, unsigned int nr_fds)
 {
 	union {
 		struct cmsghdr header;
 		char space[CMSG_SPACE(sizeof(int) * 8)];
 	} control = { 0 };
-	struct arax_msg msg = { .id = id, .nr_fds = nr_fds };
+	struct arax_msg msg = { .id = id, .result = result, .nr_fds = nr_fds };
 	struct iovec iov[2] = {
 		{ .iov_base = &msg, .iov_len = sizeof(msg) },
 		{ .iov_base = (void *)body, .iov_len = bytes },
@@ -52,6 +55,15 @@ static void answer(uint32_t id, const void *body, size_t bytes, unsigned int nr_
 	ck_assert_int_eq(sendmsg(peer, &h, 0), (ssize_t)(sizeof(msg) + bytes));
 }
 
+static int result_of(const struct arax_msg *msg)
+{
+	if (msg->nr != ARAX_NR_BUFFER_CREATE)
+		return 0;
+	nr_created++;
+	nr_memories += msg->nr_fds;
+	return refused;
+}
+
 static void *serve(void *arg)
 {
 	unsigned char m[ARAX_MSG_MAX];
@@ -63,7 +75,7 @@ static void *serve(void *arg)
 		if (msg.nr == ARAX_NR_WAIT)
 			held[nr_held++] = msg.id;
 		else
-			answer(msg.id, m + sizeof(msg), (size_t)n - sizeof(msg),
+			answer(msg.id, result_of(&msg), m + sizeof(msg), (size_t)n - sizeof(msg),
 			       msg.nr == ARAX_NR_TIMELINE_EXPORT ? attached : 0);
 	}
 	return NULL;
@@ -83,6 +95,8 @@ static void setup(void)
 	peer = accept(server, NULL, NULL);
 	ck_assert_int_ge(peer, 0);
 	nr_held = 0;
+	nr_created = 0;
+	nr_memories = 0;
 	ck_assert_int_eq(pthread_create(&serving, NULL, serve, NULL), 0);
 }
 
@@ -184,7 +198,7 @@ START_TEST(cancelled_while_waiting)
 	ck_assert_ptr_eq(result, PTHREAD_CANCELED);
 	ck_assert_int_eq(other_call(), 0);
 	for (i = 0; i < 3; i++)
-		answer(held[i], &body, sizeof(body), 0);
+		answer(held[i], 0, &body, sizeof(body), 0);
 	for (i = 0; i < 3; i++) {
 		if (i == gone)
 			continue;
@@ -296,6 +310,24 @@ START_TEST(buffer_under_a_timer)
 }
 END_TEST
 
+/* What is over a limit has no page made for it; small ones are not asked for twice. */
+START_TEST(large_buffers_are_asked_for)
+{
+	static const int results[] = { -EDQUOT, -ENOSPC, -EBADF };
+	struct arax_buffer_create a = { .size = sizeof(a), .bytes = 64 << 20, .fd = -1 };
+	void *data;
+
+	uninterrupted_bytes = 1 << 20;
+	refused = results[_i];
+	ck_assert_int_eq(l->ops->buffer_create(l, &a, &data), refused);
+	ck_assert_uint_eq(nr_created, refused == -EBADF ? 2 : 1);
+	ck_assert_uint_eq(nr_memories, refused == -EBADF);
+	a.bytes = 4096;
+	ck_assert_int_eq(l->ops->buffer_create(l, &a, &data), refused);
+	ck_assert_uint_eq(nr_created, refused == -EBADF ? 3 : 2);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("libarax-broker");
@@ -305,6 +337,7 @@ int main(void)
 	tcase_set_timeout(t, 30);
 	tcase_add_test(t, no_descriptor_left);
 	tcase_add_test(t, too_many_descriptors);
+	tcase_add_loop_test(t, large_buffers_are_asked_for, 0, 3);
 	if (BE_CANCELS) {
 		tcase_add_loop_test(t, cancelled_while_waiting, 0, 3);
 		tcase_add_test(t, cancelled_in_a_call);

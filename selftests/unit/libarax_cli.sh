@@ -56,6 +56,9 @@ done
 is 0 'bench --help' $arax bench --help
 is 2 'bench with a wrong option' $arax bench --nonsense
 is 0 'bench --version' $arax bench --version
+is 1 'bench with an araxd that is not there' env ARAX_BENCH_ARAXD=/nonexistent/araxd \
+	$arax bench null --seconds 0.1 --rounds 1
+says '/nonexistent/araxd: No such file' 'and says which'
 is 0 'sim --help' $arax sim --help
 is 2 'sim with a wrong option' $arax sim --nonsense
 is 0 'sim --version' $arax sim --version
@@ -313,6 +316,14 @@ configured 'run with a path that is none' 'want a path that begins with /' \
 configured 'run with a size where a number is wanted' \
 	'want a whole number from 1048576 to 281474976710656, without a suffix' \
 	'backend "sim" { options = { "memory=64M" } }'
+configured 'run with a cost without its parts' 'want NAME:BASE_US:NS_PER_ITEM' \
+	'backend "sim" { options = { "cost=sgemm:20" } }'
+configured 'run with a loss that has no time' 'want INDEX:MS' \
+	'backend "sim" { options = { "lose=0" } }'
+configured 'run with a helper that is no path' 'want a path that begins with /' \
+	'backend "cuda" { options = { "helper=here" } }'
+configured 'run with a filter that would fail all' 'give every, probability or kernel' \
+	'filter "error" { }'
 unfit() { # WHAT REASON ADDRESSING KIND SYMBOL [CONFIGURATION]: of a vadd like that
 	local what=$1 reason=$2
 	echo "${6-}" >"$tmp/unfit/araxd.conf"

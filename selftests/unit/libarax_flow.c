@@ -1282,6 +1282,21 @@ START_TEST(context_killed)
 }
 END_TEST
 
+/* araxd was told to end: nobody has killed the context. */
+START_TEST(daemon_ends)
+{
+	struct arax_event e = ARAX_EVENT_INIT;
+	const uint64_t one = 1;
+
+	ck_assert_int_eq(go('h', &e), 0);
+	store_relaxed(&((struct arax_ring_ctl *)P->region)->dead, EOWNERDEAD);
+	ck_assert_int_eq(write(P->wake_fd, &one, 8), 8);
+	ck_assert_int_eq(arax_wait(&e, SOON), -EOWNERDEAD);
+	ck_assert_int_eq(go(0, &e), -ENOTCONN);
+	ck_assert_int_eq(arax_process(ax), -ENOTCONN);
+}
+END_TEST
+
 /* What was to be written has not been, though nothing is in flight any more. */
 START_TEST(access_to_what_is_dead)
 {
@@ -1757,6 +1772,7 @@ int main(void)
 	tcase_add_test(t, link_dies);
 	tcase_add_test(t, link_dies_while_testing);
 	tcase_add_test(t, context_killed);
+	tcase_add_test(t, daemon_ends);
 	tcase_add_test(t, access_to_what_is_dead);
 	tcase_add_test(t, process_what_is_dead);
 	tcase_add_test(t, unload_in_what_is_dead);

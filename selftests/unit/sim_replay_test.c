@@ -339,6 +339,15 @@ START_TEST(old_traces_are_read)
 }
 END_TEST
 
+/* GPUs may have 2^45 steps in a launch (kernels-reference.md). */
+START_TEST(large_launches_are_read)
+{
+	ck_assert_uint_eq(makespan(K(", \"work\": 35184372088832", X), ""), MS);
+	ck_assert_uint_eq(sc.work.apps[0].tasks[0].work, 1ull << 45);
+	over();
+}
+END_TEST
+
 static const struct {
 	const char *lines, *more, *says;
 } bad[] = {
@@ -549,6 +558,7 @@ int main(void)
 	tcase_add_test(t, loops_are_open_or_closed);
 	tcase_add_test(t, priorities_and_targets_are_tasks);
 	tcase_add_test(t, old_traces_are_read);
+	tcase_add_test(t, large_launches_are_read);
 	tcase_add_loop_test(t, refuses, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(t, waiting_in_a_circle_is_said);
 	tcase_add_test(t, windows_that_keep_out_are_said);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/reason.h"
+
 /* ------------------------------------------------------------------ */
 /* What araxd tells the backend, and a helper has to be told again       */
 
@@ -32,8 +34,10 @@ static int set_program(struct apart_stack *s, const char *value)
 {
 	char *copy;
 
-	if (value[0] != '/')
+	if (value[0] != '/') {
+		reason_set("want a path that begins with /");
 		return -EINVAL;
+	}
 	copy = strdup(value);
 	if (!copy)
 		return -ENOMEM;
