@@ -93,6 +93,10 @@ $(B)/obj/$(1)/%.o: %.c
 		-MMD -MP -c -o $$@ $$<
 endef
 $(foreach v,plain asan tsan fuzz,$(eval $(call compile_rule,$(v))))
+# Unit tests' assertions may stand in hot loops: see there.
+UNIT_OBJS := $(foreach v,plain asan tsan,$(call objs,$(v),$(wildcard selftests/unit/*.c)))
+$(UNIT_OBJS): selftests/unit/include/check.h
+$(UNIT_OBJS): CPPFLAGS_ALL += -Iselftests/unit/include
 
 # $(call program,OUTPUT,VARIANT,SOURCES,LIBS): link a program
 define program_rule

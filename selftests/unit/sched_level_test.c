@@ -148,9 +148,7 @@ static void start_all(void)
 	while ((n = sched_pick(s, now))) {
 		struct who *w = n->priv;
 
-		/* An assertion is a system call, and this is for each task. */
-		if (nr_running == DEVICES * LANES)
-			ck_abort_msg("more than there are lanes");
+		ck_assert_uint_lt(nr_running, DEVICES * LANES);
 		running[nr_running].node = n;
 		running[nr_running].ns = n->seq & 1 ? w->ns + w->ns / 10 : w->ns;
 		running[nr_running].end = now + running[nr_running].ns;
