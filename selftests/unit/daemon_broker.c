@@ -33,6 +33,7 @@
 #include "daemon/link/holdings.h"
 #include "daemon/log.h"
 #include "selftests/unit/daemon_client.h"
+#include "selftests/unit/tmp.h"
 #include "selftests/unit/wait.h"
 
 #define PAGE	4096u
@@ -1688,10 +1689,10 @@ END_TEST
 /* What is in its place and no socket is somebody's. */
 START_TEST(no_file_is_replaced)
 {
-	char path[64], lock[80], name[] = "/tmp/arax-unit-XXXXXX";
+	char path[UNIT_TMP_LEN], lock[80], name[UNIT_TMP_LEN];
 	struct config config;
 	struct broker_params bp = { .config = &config, .path = path, .mode = 0600 };
-	int fd = mkstemp(name);
+	int fd = mkstemp(unit_tmp(name, "arax-unit-XXXXXX"));
 	struct broker *b;
 
 	ck_assert_int_eq(config_init(&config), 0);
@@ -2987,13 +2988,13 @@ START_TEST(tasks_are_recorded_as_queued)
 	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
 	struct arax_timeline_create tc = { .size = sizeof(tc) };
 	struct arax_timeline_point tp = { .size = sizeof(tp), .value = 1 };
-	char path[] = "/tmp/arax-trace-XXXXXX";
+	char path[UNIT_TMP_LEN];
 	struct arax_completion done;
 	struct arax_task_ext *x;
 	struct arax_task *t;
 	uint32_t buffer;
 
-	close(mkstemp(path));
+	close(mkstemp(unit_tmp(path, "arax-trace-XXXXXX")));
 	d = daemon_up_traced(path);
 	client_open(&c, daemon_path(d));
 	ready(8);
