@@ -83,15 +83,16 @@ static uint64_t ends(int32_t result, uint64_t *bytes)
 /* And each tells how many bytes went for it. */
 START_TEST(inputs_come_before_a_lane)
 {
-	uint32_t buffers[6];
+	uint32_t buffers[6], ended = 0;
 	uint64_t bytes;
 
 	up(200000);
 	submit(buffers, 6);
-	for (uint64_t i = 0; i < 6; i++) {
-		ck_assert_uint_eq(ends(0, &bytes), i);
+	for (int i = 0; i < 6; i++) {
+		ended |= 1u << ends(0, &bytes);
 		ck_assert_uint_eq(bytes, 2 * BYTES);
 	}
+	ck_assert_uint_eq(ended, 0x3f);
 	/* All but the first one's, and of all but the last one, but for threads that lost their CPU. */
 	ck_assert_uint_ge(came_ahead(), 3);
 	ck_assert_uint_ge(__atomic_load_n(&daemon_poller(d)->stats.left, __ATOMIC_RELAXED), 3);
