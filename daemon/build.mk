@@ -59,6 +59,7 @@ $(foreach v,plain asan tsan,\
 $(addprefix check-daemon-,$(DAEMON_TESTS)): check-daemon-%: $(B)/unit/daemon-% $$(STD_KERNEL) $$(QUEUED_PLUGIN)
 	scripts/tally run unit/daemon-$* $<
 CHECK_TARGETS += $(addprefix check-daemon-,$(DAEMON_TESTS))
+QUICK_TARGETS += check-daemon-data-asan check-daemon-rest-asan check-daemon-unwritten-asan
 .PHONY: $(addprefix check-daemon-,$(DAEMON_TESTS))
 
 $(foreach v,plain asan tsan,$(call program,$(B)/unit/gate-$(v),$(v),selftests/unit/gate_test.c \

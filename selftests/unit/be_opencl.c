@@ -1208,10 +1208,13 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("opencl");
-	TCase *t = tcase_create("all");
+	TCase *t = tcase_create("all"), *much = tcase_create("compiles much");
 
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(much, 120);
+	tcase_set_tags(much, "long");
+	tcase_add_checked_fixture(much, setup, teardown);
 	tcase_add_test(t, lanes);
 	suite_add_tcase(suite, t);
 #ifdef __SANITIZE_THREAD__
@@ -1234,10 +1237,10 @@ int main(void)
 	tcase_add_test(t, never_on_its_own_memory);
 	tcase_add_test(t, geometry);
 	tcase_add_test(t, bad_ranges);
-	tcase_add_test(t, arguments_are_checked);
-	tcase_add_test(t, bad_sources);
-	tcase_add_loop_test(t, cache_is_used_and_mended, 0, sizeof(spoilings) / sizeof(spoilings[0]));
-	tcase_add_test(t, includes_are_not_cached);
+	tcase_add_test(much, arguments_are_checked);
+	tcase_add_test(much, bad_sources);
+	tcase_add_loop_test(much, cache_is_used_and_mended, 0, sizeof(spoilings) / sizeof(spoilings[0]));
+	tcase_add_test(much, includes_are_not_cached);
 	tcase_add_test(t, cache_of_others);
 	tcase_add_test(t, cache_of_sub_devices);
 	tcase_add_test(t, built_is_read_again);
@@ -1247,6 +1250,7 @@ int main(void)
 	tcase_add_test(t, no_driver);
 	tcase_add_loop_test(t, bad_drivers, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(t, errors_come_first);
-	tcase_add_loop_test(t, bad_driver_of_several, 0, 3);
+	tcase_add_loop_test(much, bad_driver_of_several, 0, 3);
+	suite_add_tcase(suite, much);
 	return run_opencl(suite);
 }

@@ -1065,13 +1065,15 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("sched_fair");
-	TCase *c = tcase_create("shares");
+	TCase *c = tcase_create("shares"), *many = tcase_create("millions of tasks");
 	SRunner *r;
 	int failed;
 
 	tcase_set_timeout(c, 600);
+	tcase_set_timeout(many, 600);
+	tcase_set_tags(many, "long");
 	tcase_add_loop_test(c, weights_hold_for_all_lengths, 0, WAYS);
-	tcase_add_loop_test(c, giants_gain_nothing, 0, WAYS);
+	tcase_add_loop_test(many, giants_gain_nothing, 0, WAYS);
 	tcase_add_loop_test(c, weights_nest, 0, WAYS);
 	tcase_add_loop_test(c, weights_change_while_tasks_run, 0, WAYS);
 	tcase_add_loop_test(c, idle_tenants_save_nothing, 0, WAYS);
@@ -1083,7 +1085,7 @@ int main(void)
 	tcase_add_loop_test(c, who_uses_both_keeps_its_part, 0, WAYS);
 	tcase_add_test(c, what_one_would_not_have_others_may);
 	tcase_add_test(c, virtual_time_does_not_end);
-	tcase_add_loop_test(c, max_holds_in_each_period, 0, WAYS);
+	tcase_add_loop_test(many, max_holds_in_each_period, 0, WAYS);
 	tcase_add_loop_test(c, debt_is_carried, 0, WAYS);
 	tcase_add_loop_test(c, max_saves_nothing, 0, WAYS);
 	tcase_add_loop_test(c, max_is_of_all_below, 0, WAYS);
@@ -1100,6 +1102,7 @@ int main(void)
 	tcase_add_test(c, deadlines_starve_nobody);
 	tcase_add_test(c, deadlines_take_nothing_from_others);
 	suite_add_tcase(suite, c);
+	suite_add_tcase(suite, many);
 	r = srunner_create(suite);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);

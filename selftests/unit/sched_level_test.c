@@ -482,19 +482,22 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("sched_level");
-	TCase *c = tcase_create("levels");
+	TCase *c = tcase_create("levels"), *many = tcase_create("many");
 	SRunner *r;
 	int failed;
 
 	tcase_set_timeout(c, 600);
+	tcase_set_timeout(many, 600);
+	tcase_set_tags(many, "long");
 	tcase_add_loop_test(c, who_comes_has_its_part, 0, WAYS);
 	tcase_add_loop_test(c, who_is_busy_saves_no_more_than_the_credit, 0, WAYS);
 	tcase_add_loop_test(c, who_comes_back_owes_nothing, 0, WAYS);
 	tcase_add_loop_test(c, priority_is_a_head_start, 0, PROGRAM_WAYS);
-	tcase_add_loop_test(c, many_come, 0, WAYS);
-	tcase_add_loop_test(c, many_wait_for_another_device, 0, WAYS);
-	tcase_add_loop_test(c, nobody_waits_for_long, 0, WAYS);
+	tcase_add_loop_test(many, many_come, 0, WAYS);
+	tcase_add_loop_test(many, many_wait_for_another_device, 0, WAYS);
+	tcase_add_loop_test(many, nobody_waits_for_long, 0, WAYS);
 	suite_add_tcase(suite, c);
+	suite_add_tcase(suite, many);
 	r = srunner_create(suite);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);
