@@ -5,7 +5,8 @@
 #
 #   make          what this machine can build
 #   make run      set up, build and run the demonstration
-#   make check    the fast inner loop (unit tests)
+#   make check    the fast inner loop: unit tests, without those that take long (110 s of CPU time)
+#   make check-all  all unit tests, in each variant, as make test has them
 #   make test     everything
 #   make bench    the benches, on both links
 #   make install  DESTDIR= PREFIX=
@@ -71,7 +72,8 @@ LDFLAGS_fuzz  := -fsanitize=fuzzer,address,undefined
 
 # What the build.mk files fill in.
 ALL_TARGETS   :=	# built by plain `make`
-CHECK_TARGETS :=	# phony targets that `make check` runs
+CHECK_TARGETS :=	# phony targets of unit tests
+QUICK_TARGETS :=	# those of them under sanitizers that `make check` runs, too
 TEST_TARGETS  :=	# phony targets that `make test` runs besides, in any order
 FIRST_TARGETS :=	# those of them that take longest
 TEST_NEEDS    :=	# files that they need, made while unit tests wait for this and that
@@ -93,6 +95,10 @@ $(B)/obj/$(1)/%.o: %.c
 		-MMD -MP -c -o $$@ $$<
 endef
 $(foreach v,plain asan tsan fuzz,$(eval $(call compile_rule,$(v))))
+# Unit tests' assertions may stand in hot loops: see there.
+UNIT_OBJS := $(foreach v,plain asan tsan,$(call objs,$(v),$(wildcard selftests/unit/*.c)))
+$(UNIT_OBJS): selftests/unit/include/check.h
+$(UNIT_OBJS): CPPFLAGS_ALL += -Iselftests/unit/include
 
 # $(call program,OUTPUT,VARIANT,SOURCES,LIBS): link a program
 define program_rule
@@ -108,9 +114,13 @@ all: default
 include $(sort $(wildcard */build.mk */*/build.mk))
 
 default: $(ALL_TARGETS)
-# Side by side, each one's output in one piece.
+# The inner loop: what has no sanitizer, and of the rest what finds most in a moment; without the
+# cases that libcheck knows as long.  Side by side, each one's output in one piece, and one more
+# than there are CPUs, since some wait.
 check:
-	@$(MAKE) --no-print-directory -j$$(nproc) --output-sync=target check-all
+	@CK_EXCLUDE_TAGS=long $(MAKE) --no-print-directory -j$$(($$(nproc) + 1)) \
+		--output-sync=target check-quick
+check-quick: check-libarax-cli $(filter-out %-asan %-tsan,$(CHECK_TARGETS)) $(QUICK_TARGETS)
 check-all: $(CHECK_TARGETS)
 # Make begins with what is ready, whatever comes first: so that those begin that take longest, all
 # that is to be built has been before, and none depends on "default", which has words to say.
@@ -157,5 +167,5 @@ setup:
 clean:
 	rm -rf $(B)
 
-.PHONY: all default check check-all test test-needs test-all test-alone test-fuzz bench bench-all \
-	install uninstall fuzz soak setup clean run
+.PHONY: all default check check-quick check-all test test-needs test-all test-alone test-fuzz bench \
+	bench-all install uninstall fuzz soak setup clean run

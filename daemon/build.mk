@@ -32,7 +32,7 @@ ALL_TARGETS += $(B)/bin/araxd
 DAEMON_TEST_LIBS := $(ARAXD_LIBS) $(shell $(PKGCONF) --libs check 2>/dev/null)
 DAEMON_BROKER_SRCS := selftests/unit/daemon_broker.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
-DAEMON_BROKER_FLAGS := -Wl,--wrap=holder_give
+DAEMON_BROKER_FLAGS := -Wl,--wrap=holder_give -Wl,--wrap=clock_gettime
 DAEMON_PARTS_SRCS  := selftests/unit/daemon_parts.c $(ARAXD_LIB_SRCS)
 DAEMON_VISIT_SRCS  := selftests/unit/daemon_visit.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
@@ -59,6 +59,7 @@ $(foreach v,plain asan tsan,\
 $(addprefix check-daemon-,$(DAEMON_TESTS)): check-daemon-%: $(B)/unit/daemon-% $$(STD_KERNEL) $$(QUEUED_PLUGIN)
 	scripts/tally run unit/daemon-$* $<
 CHECK_TARGETS += $(addprefix check-daemon-,$(DAEMON_TESTS))
+QUICK_TARGETS += check-daemon-data-asan check-daemon-rest-asan check-daemon-unwritten-asan
 .PHONY: $(addprefix check-daemon-,$(DAEMON_TESTS))
 
 $(foreach v,plain asan tsan,$(call program,$(B)/unit/gate-$(v),$(v),selftests/unit/gate_test.c \

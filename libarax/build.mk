@@ -52,6 +52,7 @@ $(foreach v,plain asan,$(call program,$(B)/unit/libarax-broker-$(v),$(v),\
 $(addprefix check-libarax-,$(LIBARAX_TESTS)): check-libarax-%: $(B)/unit/libarax-%
 	scripts/tally run unit/libarax-$* $<
 CHECK_TARGETS += $(addprefix check-libarax-,$(LIBARAX_TESTS))
+QUICK_TARGETS += check-libarax-ring-asan check-libarax-broker-asan check-libarax-tenant-asan
 .PHONY: $(addprefix check-libarax-,$(LIBARAX_TESTS))
 
 # The command, and what it shares with araxd.

@@ -28,6 +28,7 @@ check-core-layout: selftests/unit/core_layout.c
 	fi
 
 CHECK_TARGETS += check-core-plain check-core-asan check-core-tsan check-core-layout
+QUICK_TARGETS += check-core-asan
 .PHONY: check-core-plain check-core-asan check-core-tsan check-core-layout
 
 # Fuzzers, by clang's own instrumentation: a share of ten seconds each in

@@ -12,8 +12,11 @@ if (exists("docs")) {
 set style fill solid 0.8
 set tics nomirror
 
+# Only what was measured.
+there(plot) = int(system("test -s '".dir."/".plot.".dat' && echo 1 || echo 0"))
+
 # Of all figures: a line of each.
-if (!exists("docs")) {
+if (!exists("docs") && there("ratios")) {
 	stats dir."/ratios.dat" using 2 nooutput
 	lines = STATS_records
 	@png size 1200,120+17*lines
@@ -28,8 +31,11 @@ if (!exists("docs")) {
 		"" using 2:($4 == 1 ? NaN : $0):(1):2:($0-0.4):($0+0.4) \
 			with boxxyerror linecolor 7 title "missed", \
 		"" using 3:0:ytic(1) with points pointtype 13 pointsize 1 linecolor "black" title "bar"
-
 	set yrange [*:*]
+}
+if (!exists("docs") && there("rounds")) {
+	set grid xtics
+	set logscale x
 	stats dir."/rounds.dat" using 2 nooutput
 	lines = STATS_max + 1
 	@png size 1200,120+17*lines
@@ -37,14 +43,15 @@ if (!exists("docs")) {
 	set title "Each round of each figure, over the median of its rounds"
 	set yrange [lines:-1]
 	plot dir."/rounds.dat" using 3:2:ytic(1) with points pointtype 7 pointsize 0.7 notitle
+	set yrange [*:*]
+}
+if (!exists("docs")) {
 	unset logscale
 	set ytics auto
 	unset grid
 	@png size 1200,700
 }
 
-# Only where they were measured.
-there(plot) = int(system("test -s '".dir."/".plot.".dat' && echo 1 || echo 0"))
 set grid ytics
 set key above horizontal
 set rmargin 10

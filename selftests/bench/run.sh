@@ -190,6 +190,13 @@ smoke() {
 			grep -q '</svg>' "$work/svg/$name.svg" || rc=1
 		done
 		check 'and those of the documentation' "$rc"
+		# None of them has a floor or rounds.
+		mkdir "$work/bare"
+		echo '{"name": "core"}' >"$work/bare/core.json"
+		rc=0
+		"$top/selftests/bench/table.py" table "$work/bare" >"$work/out" 2>"$work/err" || rc=$?
+		gnuplot -e "dir='$work/bare'" "$top/selftests/bench/plot.gp" >>"$work/out" 2>>"$work/err" || rc=1
+		check 'a report with nothing to plot has no plots' "$rc"
 	else
 		n=$((n + 1))
 		echo "ok $n - so have the plots # SKIP no gnuplot (scripts/setup bench)"

@@ -23,6 +23,7 @@
 #include "daemon/link/broker.h"
 #include "daemon/memory/guard.h"
 #include "kmod/core/layout.h"
+#include "selftests/unit/tmp.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -50,6 +51,15 @@ static int memfd(size_t bytes, int seals)
 	return fd;
 }
 
+static void remove_files(void)
+{
+	char lock[sizeof(address.sun_path) + 8];
+
+	snprintf(lock, sizeof(lock), "%s.lock", address.sun_path);
+	unlink(lock);
+	unlink(address.sun_path);
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	static struct broker *broker;
@@ -57,10 +67,12 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	struct broker_params bp = { .config = &config, .mode = 0600, .own_admin = true };
 	struct arax_layout l;
 	static struct devices *devices;
+	char name[40];
 
 	log_init(STDERR_FILENO, LOG_LEVEL_ERR, LOG_FORMAT_PLAIN);
-	snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/arax-fuzz-%d.sock",
-		 (int)getpid());
+	snprintf(name, sizeof(name), "arax-fuzz-%d.sock", (int)getpid());
+	unit_tmp(address.sun_path, name);
+	atexit(remove_files);
 	bp.path = address.sun_path;
 	if (config_init(&config) || guard_init() || devices_open(&config, &devices) ||
 	    broker_create(&bp, &broker) ||

@@ -156,6 +156,7 @@ $(call be_test,ahead,plain asan tsan)
 CFLAGS_selftests/unit/be_sandbox := $(SECCOMP_FLAGS)
 $(call be_test,sandbox,plain asan tsan)
 $(call be_test,saved,plain asan tsan)
+QUICK_TARGETS += $(patsubst %,check-be_%-asan,signature registry module config saved)
 $(call be_test,tenants,plain asan tsan)
 
 # Fuzzing: see test-fuzz in the top Makefile for the share of `make test`.

@@ -18,14 +18,12 @@
 
 static struct config config;
 static struct devices *devices;
-static char log_path[64];
+static char log_path[UNIT_TMP_LEN];
 
 static void setup(void)
 {
-	int fd;
+	int fd = mkstemp(unit_tmp(log_path, "arax-be-XXXXXX"));
 
-	strcpy(log_path, "/tmp/arax-be-XXXXXX");
-	fd = mkstemp(log_path);
 	ck_assert_int_ge(fd, 0);
 	log_init(fd, LOG_LEVEL_DEBUG, LOG_FORMAT_PLAIN);
 }

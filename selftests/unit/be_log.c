@@ -53,8 +53,8 @@ END_TEST
 
 static ssize_t written(enum log_format format, enum log_level max)
 {
-	char path[] = "/tmp/arax-be-log-XXXXXX";
-	int fd = mkstemp(path);
+	char path[UNIT_TMP_LEN];
+	int fd = mkstemp(unit_tmp(path, "arax-be-log-XXXXXX"));
 	ssize_t n;
 
 	unlink(path);

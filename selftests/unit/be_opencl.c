@@ -1134,10 +1134,28 @@ START_TEST(bad_drivers)
 }
 END_TEST
 
+/* Whether the others go on, and none of them is blamed, if each has so long to answer. */
+static bool others_go_on(unsigned int seconds)
+{
+	const char *why, *blamed;
+	char text[256];
+
+	snprintf(text, sizeof(text), "cpu { enable = false } backend \"opencl\" { options = { \"cache=no\", \"probe-seconds=%u\" } }",
+		 seconds);
+	if (open_devices(text) || !devices_count(devices))
+		return false;
+	ck_assert_uint_eq(devices_nr_absent(devices), 1);
+	why = devices_absent(devices, 0)->why;
+	blamed = strstr(why, "bad.icd");
+	return blamed && strstr(why, ".icd") == blamed + 3;
+}
+
 /* Beside those that are installed, which go on. */
 START_TEST(bad_driver_of_several)
 {
-	char command[160], text[256], what[64];
+	/* All of that is waited for if one hangs: it is as short as this machine allows. */
+	unsigned int seconds = strcmp(bad[_i].does, "hang") ? 16 : 1;
+	char command[160], what[64];
 	const char *why;
 
 	install_bad(bad[_i].does);
@@ -1146,15 +1164,13 @@ START_TEST(bad_driver_of_several)
 		be_skip("bad_driver_of_several", "no driver is registered in /etc/OpenCL/vendors");
 		return;
 	}
-	snprintf(text, sizeof(text), "cpu { enable = false } backend \"opencl\" { options = { \"cache=no\"%s } }",
-		 strcmp(bad[_i].does, "hang") ? "" : ", \"probe-seconds=10\"");
-	ck_assert_int_eq(open_devices(text), 0);
-	ck_assert_uint_ge(devices_count(devices), 1);
-	ck_assert_uint_eq(devices_nr_absent(devices), 1);
+	for (; !others_go_on(seconds); seconds *= 2) {
+		ck_assert_uint_lt(seconds, 16);
+		close_devices();
+	}
 	why = devices_absent(devices, 0)->why;
 	snprintf(what, sizeof(what), "/icd/bad.icd %s", bad[_i].what);
 	ck_assert_msg(strstr(why, "OpenCL driver /") && strstr(why, what), "%s", why);
-	ck_assert_ptr_eq(strstr(why, ".icd"), strstr(why, "bad.icd") + 3);	/* and no other */
 	/* Workers are told of the others; it is not here. */
 	ck_assert_ptr_nonnull(getenv("ARAX_OPENCL_DRIVERS"));
 	ck_assert_int_ne(system("grep -q bad_icd /proc/$PPID/maps"), 0);
@@ -1192,10 +1208,13 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("opencl");
-	TCase *t = tcase_create("all");
+	TCase *t = tcase_create("all"), *much = tcase_create("compiles much");
 
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(much, 120);
+	tcase_set_tags(much, "long");
+	tcase_add_checked_fixture(much, setup, teardown);
 	tcase_add_test(t, lanes);
 	suite_add_tcase(suite, t);
 #ifdef __SANITIZE_THREAD__
@@ -1218,10 +1237,10 @@ int main(void)
 	tcase_add_test(t, never_on_its_own_memory);
 	tcase_add_test(t, geometry);
 	tcase_add_test(t, bad_ranges);
-	tcase_add_test(t, arguments_are_checked);
-	tcase_add_test(t, bad_sources);
-	tcase_add_loop_test(t, cache_is_used_and_mended, 0, sizeof(spoilings) / sizeof(spoilings[0]));
-	tcase_add_test(t, includes_are_not_cached);
+	tcase_add_test(much, arguments_are_checked);
+	tcase_add_test(much, bad_sources);
+	tcase_add_loop_test(much, cache_is_used_and_mended, 0, sizeof(spoilings) / sizeof(spoilings[0]));
+	tcase_add_test(much, includes_are_not_cached);
 	tcase_add_test(t, cache_of_others);
 	tcase_add_test(t, cache_of_sub_devices);
 	tcase_add_test(t, built_is_read_again);
@@ -1231,6 +1250,7 @@ int main(void)
 	tcase_add_test(t, no_driver);
 	tcase_add_loop_test(t, bad_drivers, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(t, errors_come_first);
-	tcase_add_loop_test(t, bad_driver_of_several, 0, 3);
+	tcase_add_loop_test(much, bad_driver_of_several, 0, 3);
+	suite_add_tcase(suite, much);
 	return run_opencl(suite);
 }

@@ -72,10 +72,10 @@ static inline void why_not(char *why, size_t len)
  */
 static inline int run_opencl(Suite *s)
 {
-	char pocl[] = "/tmp/arax-be-XXXXXX", command[64], why[256];
+	char pocl[UNIT_TMP_LEN], command[UNIT_TMP_LEN + 16], why[256];
 	int ret;
 
-	if (!mkdtemp(pocl))	/* outside of a test there is no ck_assert */
+	if (!mkdtemp(unit_tmp(pocl, "arax-pocl-XXXXXX")))	/* outside of a test there is no ck_assert */
 		return 1;
 	setenv("POCL_CACHE_DIR", pocl, 1);
 	why_not(why, sizeof(why));

@@ -10,11 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "selftests/unit/tmp.h"
+
 /* A folder of this test's own, 0755; removed with be_rmdir(). */
-static inline void be_mkdir(char path[64])
+static inline void be_mkdir(char path[UNIT_TMP_LEN])
 {
-	strcpy(path, "/tmp/arax-be-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(path));
+	ck_assert_ptr_nonnull(mkdtemp(unit_tmp(path, "arax-be-XXXXXX")));
 	ck_assert_int_eq(chmod(path, 0755), 0);
 }
 

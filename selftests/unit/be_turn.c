@@ -413,7 +413,7 @@ static struct task *park_within(uint64_t *ms, bool deadline)
 
 START_TEST(deadline_passes_while_parked)
 {
-	uint64_t ms = 2000;
+	uint64_t ms = 250;
 
 	ck_assert_int_eq(finish(park_within(&ms, true)), -ETIMEDOUT);
 	ck_assert_uint_eq(query().workers, 0);
@@ -422,7 +422,7 @@ END_TEST
 
 START_TEST(time_stands_still_as_well)
 {
-	uint64_t ms = 500, timeouts;
+	uint64_t ms = 250, timeouts;
 	struct task *k = park_within(&ms, false);
 
 	timeouts = query().worker_timeouts;

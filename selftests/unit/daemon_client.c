@@ -20,6 +20,7 @@
 #include "daemon/kernels/registry.h"
 #include "daemon/observe/trace.h"
 #include "selftests/unit/daemon_client.h"
+#include "selftests/unit/tmp.h"
 #include "selftests/unit/wait.h"
 
 #define BROKERS	2
@@ -31,7 +32,7 @@ struct bench_daemon {
 	struct broker *brokers[BROKERS];
 	struct poller *poller;
 	int stopped;
-	char paths[BROKERS][64];
+	char paths[BROKERS][UNIT_TMP_LEN];
 	uint32_t nr_brokers;
 	bool public;
 };
@@ -42,8 +43,10 @@ static void add_broker(struct bench_daemon *d)
 	uint32_t i = d->nr_brokers++;
 	struct broker_params bp = { .config = &d->config, .path = d->paths[i], .mode = 0600,
 				    .own_admin = !d->public };
+	char name[40];
 
-	snprintf(d->paths[i], sizeof(d->paths[i]), "/tmp/arax-unit-%d.%u.sock", (int)getpid(), i);
+	snprintf(name, sizeof(name), "arax-unit-%d.%u.sock", (int)getpid(), i);
+	unit_tmp(d->paths[i], name);
 	ck_assert_int_eq(broker_create(&bp, &d->brokers[i]), 0);
 	ck_assert_int_eq(poller_add_link(d->poller, broker_link(d->brokers[i])), 0);
 }

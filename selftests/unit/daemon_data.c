@@ -23,6 +23,7 @@
 #include "daemon/sched/store.h"
 #include "daemon/link/link.h"
 #include "selftests/unit/memory_fake.h"
+#include "selftests/unit/tmp.h"
 
 #define DEVICES	3	/* the last one works on the host's pages */
 #define HOST	2
@@ -366,13 +367,13 @@ static void learn_a_copy(void)
 START_TEST(what_is_not_used_is_not_lost)
 {
 	static const char newer[] = "{ \"version\": 99, \"models\": [] }";
-	char folder[] = "/tmp/arax-data-XXXXXX", path[64], aside[96], nowhere[64], text[64] = "";
+	char folder[UNIT_TMP_LEN], path[128], aside[160], nowhere[128], text[64] = "";
 	struct models *m;
 	struct store s;
 	char error[256];
 	FILE *f;
 
-	ck_assert_ptr_nonnull(mkdtemp(folder));
+	ck_assert_ptr_nonnull(mkdtemp(unit_tmp(folder, "arax-data-XXXXXX")));
 	snprintf(path, sizeof(path), "%s/models.json", folder);
 	snprintf(aside, sizeof(aside), "%s.unused", path);
 	f = fopen(path, "w");
@@ -473,7 +474,7 @@ END_TEST
 /* What was measured, what is learnt from then on, and what the next start makes of it. */
 START_TEST(links_are_kept)
 {
-	char folder[] = "/tmp/arax-data-XXXXXX", path[64];
+	char folder[UNIT_TMP_LEN], path[128];
 	double latency, byte, measured, learnt;
 	char error[256];
 	struct store_link *l;
@@ -482,7 +483,7 @@ START_TEST(links_are_kept)
 
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		return;
-	ck_assert_ptr_nonnull(mkdtemp(folder));
+	ck_assert_ptr_nonnull(mkdtemp(unit_tmp(folder, "arax-data-XXXXXX")));
 	snprintf(path, sizeof(path), "%s/models.json", folder);
 	make_whole_of(TWO, 2);
 	rate(1, 0, &latency, &byte);

@@ -33,6 +33,7 @@
 #include "daemon/observe/trace.h"
 #include "daemon/options.h"
 #include "kmod/core/core.h"
+#include "selftests/unit/tmp.h"
 #include "selftests/unit/wait.h"
 
 START_TEST(cgroup_line)
@@ -166,7 +167,7 @@ END_TEST
 
 static struct identity *ident;
 static struct core *core;
-static char folder[64];
+static char folder[UNIT_TMP_LEN];
 
 static bool tenant_gone(struct core *of, const struct core_tenant *t)
 {
@@ -186,8 +187,7 @@ static void cgroups_open(const char *root)
 	const struct core_params params = { .cells = CORE_MIN_CELLS, .slots = 2, .max_handles = 1 };
 	int err;
 
-	strcpy(folder, "/tmp/arax-parts-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(folder));
+	ck_assert_ptr_nonnull(mkdtemp(unit_tmp(folder, "arax-parts-XXXXXX")));
 	ident = identity_create_at(folder, root);
 	ck_assert_ptr_nonnull(ident);
 	core = core_create(&ops, &params, NULL, &err);
@@ -1241,12 +1241,12 @@ END_TEST
 /* Who made the file, or has it open, is not to read what others do. */
 START_TEST(trace_is_its_owners)
 {
-	char folder[] = "/tmp/arax-trace-XXXXXX", path[64];
+	char folder[UNIT_TMP_LEN], path[128];
 	struct stat before, st;
 	struct trace *t;
 	int fd;
 
-	ck_assert_ptr_nonnull(mkdtemp(folder));
+	ck_assert_ptr_nonnull(mkdtemp(unit_tmp(folder, "arax-trace-XXXXXX")));
 	snprintf(path, sizeof(path), "%s/t", folder);
 	fd = open(path, O_RDWR | O_CREAT, 0666);
 	ck_assert_int_eq(fchmod(fd, 0666), 0);
@@ -1277,13 +1277,13 @@ START_TEST(trace_quotes_names)
 	struct trace_task task = {
 		.link = "broker", .kernel = "copy", .device = "G\"P\\U\n\303\033[0m",
 	};
-	char path[] = "/tmp/arax-trace-XXXXXX", text[1024] = "";
+	char path[UNIT_TMP_LEN], text[1024] = "";
 	json_t *line, *device;
 	struct trace *t;
 	FILE *f;
 	int i;
 
-	close(mkstemp(path));
+	close(mkstemp(unit_tmp(path, "arax-trace-XXXXXX")));
 	ck_assert_int_eq(trace_open(path, &t), 0);
 	for (i = 0; i < 2; i++) {
 		trace_task(t, &node.pub, &task);
@@ -1337,7 +1337,7 @@ START_TEST(trace_names_all_successors)
 {
 	struct graph *g = graph_create(&(struct graph_params){ .slots = 1024 });
 	struct trace_task task = { .link = "broker", .kernel = "k", .device = "d" };
-	char path[] = "/tmp/arax-trace-XXXXXX", *text = NULL;
+	char path[UNIT_TMP_LEN], *text = NULL;
 	struct graph_node *writer;
 	struct trace *t;
 	json_t *line;
@@ -1365,7 +1365,7 @@ START_TEST(trace_names_all_successors)
 	writer = graph_pop_ready(g);
 	ck_assert_ptr_nonnull(writer);
 	ck_assert_ptr_null(graph_pop_ready(g));
-	close(mkstemp(path));
+	close(mkstemp(unit_tmp(path, "arax-trace-XXXXXX")));
 	ck_assert_int_eq(trace_open(path, &t), 0);
 	trace_task(t, writer, &task);
 	trace_close(t);

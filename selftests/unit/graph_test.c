@@ -746,12 +746,13 @@ END_TEST
 /* The price of overlap without end: time and memory stay in proportion. */
 START_TEST(hostile_overlap_is_bounded)
 {
+	enum { TASKS = 20 * GRAPH_MAX_VISITS };
 	struct graph_stats st;
 	struct graph_node *n;
 	unsigned int order = 0;
 
 	/* Readers of ever other shapes, and tiny writers inside all of them. */
-	for (unsigned int i = 0; i < 20000; i++) {
+	for (unsigned int i = 0; i < TASKS; i++) {
 		struct entry *t = task(i, 1, DF);
 
 		if (i % 2)
@@ -762,8 +763,8 @@ START_TEST(hostile_overlap_is_bounded)
 	}
 	graph_stats(g, &st);
 	ck_assert_uint_gt(st.fences, 0);
-	ck_assert_uint_lt(st.edges, 20000 * 2ull * GRAPH_MAX_VISITS);
-	ck_assert_uint_lt(st.memory, 20000ull * (2048 + 8 * GRAPH_MAX_VISITS));
+	ck_assert_uint_lt(st.edges, TASKS * 2ull * GRAPH_MAX_VISITS);
+	ck_assert_uint_lt(st.memory, (uint64_t)TASKS * (2048 + 8 * GRAPH_MAX_VISITS));
 	ck_assert_int_eq(graph_check(g), 0);
 	while ((n = graph_pop_ready(g))) {
 		/* Writers alternate with readers, all of which conflict. */
@@ -771,7 +772,7 @@ START_TEST(hostile_overlap_is_bounded)
 		order++;
 		graph_complete(g, n, 0, NULL);
 	}
-	ck_assert_uint_eq(order, 20000);
+	ck_assert_uint_eq(order, TASKS);
 }
 END_TEST
 

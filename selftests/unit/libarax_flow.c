@@ -278,9 +278,11 @@ static bool peer_hangup(struct link *l)
 static void peer_close(struct link *l, bool forked)
 {
 	struct peer *p = (struct peer *)l;
+	const uint64_t one = 1;
 
 	if (!forked) {
 		p->stop = true;
+		ck_assert_int_eq(write(p->bell_fd, &one, 8), 8);
 		pthread_join(p->thread, NULL);
 	}
 	close(p->wake_fd);
@@ -448,7 +450,7 @@ static bool stays_awake(void)
 
 	for (i = 0; i < 4000 && now_ns() < end; i++) {
 		before = P->sleeps;
-		/* An assertion that holds takes a system call and more. */
+		/* The first assertions that hold take a system call each, and more. */
 		if (go(0, &e) || arax_wait(&e, SOON))
 			ck_abort_msg("a task failed");
 		awake += P->sleeps == before;

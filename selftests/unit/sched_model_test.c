@@ -14,6 +14,7 @@
 #include "daemon/sched/regress.h"
 #include "daemon/sched/sched.h"
 #include "daemon/sched/store.h"
+#include "selftests/unit/tmp.h"
 
 #define KERNEL	((uint64_t)(ARAX_OP_LAUNCH + 1) << 32 | 1)
 
@@ -346,10 +347,10 @@ static void entry(struct store *st, const char *kernel, double work, uint64_t ns
 
 START_TEST(store_keeps_all)
 {
-	char folder[] = "/tmp/models-XXXXXX", path[64], error[256];
+	char folder[UNIT_TMP_LEN], path[128], error[256];
 	struct store st = { 0 }, back;
 
-	ck_assert_ptr_nonnull(mkdtemp(folder));
+	ck_assert_ptr_nonnull(mkdtemp(unit_tmp(folder, "arax-models-XXXXXX")));
 	snprintf(path, sizeof(path), "%s/a/models.json", folder);
 	ck_assert_int_eq(store_load(&back, path, error, sizeof(error)), -ENOENT);
 	entry(&st, "b", 100, 1000);
@@ -398,11 +399,11 @@ static void *saver_main(void *arg)
 /* As araxds of one user do: what is there is always what one of them wrote. */
 START_TEST(two_may_save_at_once)
 {
-	char folder[] = "/tmp/models-XXXXXX", path[64], error[256] = "";
+	char folder[UNIT_TMP_LEN], path[128], error[256] = "";
 	struct saver s[2] = { 0 };
 	struct store back;
 
-	ck_assert_ptr_nonnull(mkdtemp(folder));
+	ck_assert_ptr_nonnull(mkdtemp(unit_tmp(folder, "arax-models-XXXXXX")));
 	snprintf(path, sizeof(path), "%s/models.json", folder);
 	for (int i = 0; i < 2; i++) {
 		for (int k = 0; k < 1000 * (i + 1); k++)

@@ -68,6 +68,19 @@ counts '2 passed, 1 failed, 0 skipped' 1 'libcheck that dies' run t sh -c "$chec
 # shellcheck disable=SC2016
 counts '2 passed, 0 failed, 0 skipped' 0 'libcheck has time' run t sh -c \
 	"$check"'[ "$((CK_DEFAULT_TIMEOUT * CK_TIMEOUT_MULTIPLIER))" -ge 120 ]'
+# Also behind one that dies, nothing is left; and any user's programs find it.
+# shellcheck disable=SC2016
+counts '0 passed, 1 failed, 0 skipped' 1 'a program that leaves a file' run t sh -c \
+	'echo "$ARAX_TEST_TMP" >"$0"; touch "$ARAX_TEST_TMP/file"; stat -c %A "$ARAX_TEST_TMP/.." >>"$0"; exit 1' \
+	"$work/left"
+mapfile -t left <"$work/left"
+n=$((n + 1))
+if [ -n "${left[0]}" ] && [ ! -e "${left[0]}" ] && [ "${left[1]}" = drwx--x--x ]; then
+	echo "ok $n - which is removed"
+else
+	failed=1
+	echo "not ok $n - which is removed: ${left[*]}"
+fi
 ARAX_RESULTS=$work/r scripts/tally run t sh -c "$check echo 'ok - c # SKIP not root'" >"$work/out"
 n=$((n + 1))
 ARAX_RESULTS=$work/r scripts/tally print >"$work/printed"
