@@ -322,8 +322,24 @@ int remote_begin(struct run *run)
 	return 0;
 }
 
-/* (poller) The task's, or, if it is NULL, all of a context's. */
-static void cancel(struct link *l, const struct graph_node *node, uint32_t context)
+void remote_cancel(struct link *l, const struct graph_node *node)
+{
+	struct poller *p = l->poller;
+	struct poller_device *pd;
+
+	/* Running, so a device has it. */
+	if (!p->memory || !node || !memory_has_device(p->memory, node->device))
+		return;
+	pd = &p->devs[node->device];
+	for (struct run *run = pd->runs; run < run_end(pd); run++) {
+		if (run->node != node)
+			continue;
+		memory_cancel(p->memory, node->device, &run->until);
+		return;
+	}
+}
+
+void remote_context_gone(struct link *l, uint32_t context)
 {
 	struct poller *p = l->poller;
 
@@ -332,20 +348,9 @@ static void cancel(struct link *l, const struct graph_node *node, uint32_t conte
 
 		for (struct run *run = pd->runs; run < run_end(pd); run++)
 			if (run->remote && run->node && run->link == l &&
-			    (node ? run->node == node : run->node->d.context == context))
+			    run->node->d.context == context)
 				memory_cancel(p->memory, i, &run->until);
 	}
-}
-
-void remote_cancel(struct link *l, const struct graph_node *node)
-{
-	if (node)
-		cancel(l, node, 0);
-}
-
-void remote_context_gone(struct link *l, uint32_t context)
-{
-	cancel(l, NULL, context);
 }
 
 void remote_settle(struct run *run)
