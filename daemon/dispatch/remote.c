@@ -153,7 +153,7 @@ static int pass_gate(struct run *run)
 	if (!pd->gate)
 		return 0;
 	return gate_enter(pd->gate, runner_configuration(pd->runner, k),
-			  runner_switch_ns(pd->runner, k), configure, run);
+			  runner_switch_ns(pd->runner, k), configure, run, &run->until);
 }
 
 /*
@@ -182,6 +182,10 @@ static int enter(struct runner_task *rt)
 	if (__atomic_load_n(&run->until.canceled, __ATOMIC_RELAXED))
 		return -ECANCELED;
 	err = pass_gate(run);
+	/* Not what configures the device. */
+	if (err == -ETIMEDOUT && run->until.deadline_ns && monotonic_ns() >= run->until.deadline_ns)
+		reason_set("its deadline passed while it waited for device %s, which other tasks had configured otherwise",
+			   pd->dev->info.name);
 	if (err)
 		return err;
 	run->settles = memory_settles(run->poller->memory);
@@ -322,6 +326,16 @@ int remote_begin(struct run *run)
 	return 0;
 }
 
+/* (poller) It waits no longer, nor will. */
+static void cancel_run(struct poller_device *pd, struct run *run)
+{
+	struct poller *p = run->poller;
+
+	if (pd->gate)
+		gate_cancel(pd->gate, &run->until);
+	memory_cancel(p->memory, run->device, &run->until);
+}
+
 void remote_cancel(struct link *l, const struct graph_node *node)
 {
 	struct poller *p = l->poller;
@@ -334,7 +348,7 @@ void remote_cancel(struct link *l, const struct graph_node *node)
 	for (struct run *run = pd->runs; run < run_end(pd); run++) {
 		if (run->node != node)
 			continue;
-		memory_cancel(p->memory, node->device, &run->until);
+		cancel_run(pd, run);
 		return;
 	}
 }
@@ -349,7 +363,7 @@ void remote_context_gone(struct link *l, uint32_t context)
 		for (struct run *run = pd->runs; run < run_end(pd); run++)
 			if (run->remote && run->node && run->link == l &&
 			    run->node->d.context == context)
-				memory_cancel(p->memory, i, &run->until);
+				cancel_run(pd, run);
 	}
 }
 

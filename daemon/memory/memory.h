@@ -142,7 +142,7 @@ struct memory_owner {
 };
 
 /**
- * struct memory_until - how long a task waits for room
+ * struct memory_until - how long a task waits for room, or at a gate before it (dispatch/gate.h)
  * @deadline_ns: CLOCK_MONOTONIC; 0: for as long as it takes
  * @canceled:	atomic: no longer, see memory_cancel()
  */

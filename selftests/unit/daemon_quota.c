@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Tasks that wait for their tenant's device memory (daemon/dispatch/quota.h), and who need not; and
- * for room on a device.
+ * for room on a device, or for it to be configured.
  */
 #include <check.h>
 #include <errno.h>
@@ -312,12 +312,24 @@ static uint64_t waits(void)
 	return sum;
 }
 
+/* A task of @a that may have what it likes; it is to begin within @in_ns, if that is not 0. */
+static void submit_for(uint64_t in_ns)
+{
+	struct arax_task_ext *x = (void *)(a.region + a.layout.arena_offset);
+	struct arax_task *t = task(&a, 1);
+
+	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+	memset(x, 0, sizeof(*x));
+	x->size = sizeof(*x);
+	x->deadline_ns = in_ns ? wait_now_ns() + in_ns : 0;
+	t->flags |= ARAX_TASK_EXT;
+	client_publish(&a);
+}
+
 /* Somebody has all memory of all devices, and a task of @a waits for some. */
 static void wait_for_room(uint64_t in_ns)
 {
 	const struct memory_owner owner = { .id = ~0ull, .tenant = ~0ull };
-	struct arax_task_ext *x = (void *)(a.region + a.layout.arena_offset);
-	struct arax_task *t;
 
 	let_go();
 	held = memory_buffer_create(memory(), all, sizeof(all));
@@ -329,13 +341,7 @@ static void wait_for_room(uint64_t in_ns)
 		};
 		ck_assert_int_eq(memory_enter(memory(), i, 0, &held_all[i], 1, 1, owner), 0);
 	}
-	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
-	memset(x, 0, sizeof(*x));
-	x->size = sizeof(*x);
-	t = task(&a, 1);
-	x->deadline_ns = in_ns ? wait_now_ns() + in_ns : 0;
-	t->flags |= ARAX_TASK_EXT;
-	client_publish(&a);
+	submit_for(in_ns);
 	/* Or its time has come even before. */
 	ck_assert(comes_true(waits() || (in_ns && client_has_completion(&a)), 100));
 }
@@ -349,18 +355,23 @@ static void have_room(void)
 	memory_buffer_gone(memory(), held);
 }
 
-/* It has come as far as its device, and has not begun. */
-START_TEST(who_waits_for_room_can_be_canceled)
+static void cancel(bool all)
 {
 	struct arax_cancel cn = { .size = sizeof(cn), .user_data = 1 };
 
-	wait_for_room(0);
-	if (_i) {
+	if (all) {
 		cn.user_data = 0;
 		cn.queue = queue;
 		cn.flags = ARAX_CANCEL_QUEUE;
 	}
 	ck_assert_int_eq(CALL(&a, ARAX_NR_CANCEL, &cn), 0);
+}
+
+/* It has come as far as its device, and has not begun. */
+START_TEST(who_waits_for_room_can_be_canceled)
+{
+	wait_for_room(0);
+	cancel(_i);
 	ck_assert_uint_eq(ends(&a, -ECANCELED), 1);
 	have_room();
 	client_close(&a);
@@ -385,37 +396,6 @@ START_TEST(nor_for_nobody)
 }
 END_TEST
 
-static int configure(void *arg)
-{
-	++*(int *)arg;
-	return 0;
-}
-
-/* Nor is it inside of a device that others want to have configured for them. */
-START_TEST(who_waits_is_not_inside)
-{
-	struct poller *p = daemon_poller(d);
-	int configured = 0;
-	uint32_t i;
-
-	visit();
-	for (i = 0; i < p->nr_devs; i++)
-		ck_assert_int_eq(gate_create(&p->devs[i].gate), 0);
-	visit_ends();
-	submit(4);
-	for (i = 0; i < p->nr_devs; i++) {
-		ck_assert_int_eq(gate_enter(p->devs[i].gate, 1, 0, configure, &configured), 0);
-		gate_leave(p->devs[i].gate);
-	}
-	ck_assert_uint_eq(configured, p->nr_devs);
-	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
-	let_go();
-	for (i = 0; i < 4; i++)
-		ends(&a, 0);
-	client_close(&a);
-}
-END_TEST
-
 /* A device to which nobody comes until it is open again. */
 struct closed {
 	struct gate *gate;
@@ -437,10 +417,113 @@ static void *close_gate(void *arg)
 {
 	struct closed *c = arg;
 
-	if (!gate_enter(c->gate, 1, 0, stay, c))
+	if (!gate_enter(c->gate, 1, 0, stay, c, NULL))
 		gate_leave(c->gate);
 	return NULL;
 }
+
+static struct closed gates[DEVICES];
+
+static uint32_t wait_at_gates(void)
+{
+	struct poller *p = daemon_poller(d);
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < p->nr_devs; i++)
+		n += gate_waiting(p->devs[i].gate);
+	return n;
+}
+
+/* All devices are being configured, and a task of @a waits for one. */
+static void wait_at_gate(uint64_t in_ns)
+{
+	struct poller *p = daemon_poller(d);
+	uint32_t i;
+
+	let_go();
+	visit();
+	ck_assert_uint_le(p->nr_devs, DEVICES);
+	for (i = 0; i < p->nr_devs; i++) {
+		ck_assert_int_eq(gate_create(&p->devs[i].gate), 0);
+		gates[i] = (struct closed){ .gate = p->devs[i].gate };
+	}
+	visit_ends();
+	for (i = 0; i < p->nr_devs; i++) {
+		ck_assert_int_eq(pthread_create(&gates[i].thread, NULL, close_gate, &gates[i]), 0);
+		ck_assert(comes_true(__atomic_load_n(&gates[i].is, __ATOMIC_ACQUIRE), 100));
+	}
+	submit_for(in_ns);
+	ck_assert(comes_true(wait_at_gates() || (in_ns && client_has_completion(&a)), 100));
+}
+
+static void open_gates(void)
+{
+	for (uint32_t i = 0; i < daemon_poller(d)->nr_devs; i++) {
+		__atomic_store_n(&gates[i].open, true, __ATOMIC_RELEASE);
+		pthread_join(gates[i].thread, NULL);
+	}
+}
+
+/* Likewise. */
+START_TEST(who_waits_at_a_gate_can_be_canceled)
+{
+	wait_at_gate(0);
+	cancel(_i);
+	ck_assert_uint_eq(ends(&a, -ECANCELED), 1);
+	open_gates();
+	client_close(&a);
+}
+END_TEST
+
+START_TEST(he_has_his_deadline)
+{
+	wait_at_gate(300000000);
+	ck_assert_uint_eq(ends(&a, -ETIMEDOUT), 1);
+	open_gates();
+	client_close(&a);
+}
+END_TEST
+
+START_TEST(his_context_goes)
+{
+	wait_at_gate(0);
+	client_close(&a);
+	ck_assert(comes_true(nothing_runs(), 100));
+	open_gates();
+}
+END_TEST
+
+static int configure(void *arg)
+{
+	++*(int *)arg;
+	return 0;
+}
+
+/* Nor is it inside of a device that others want to have configured for them. */
+START_TEST(who_waits_is_not_inside)
+{
+	struct poller *p = daemon_poller(d);
+	int configured = 0;
+	uint32_t i;
+
+	visit();
+	for (i = 0; i < p->nr_devs; i++)
+		ck_assert_int_eq(gate_create(&p->devs[i].gate), 0);
+	visit_ends();
+	submit(4);
+	for (i = 0; i < p->nr_devs; i++) {
+		ck_assert_int_eq(gate_enter(p->devs[i].gate, 1, 0, configure, &configured, NULL),
+				 0);
+		gate_leave(p->devs[i].gate);
+	}
+	ck_assert_uint_eq(configured, p->nr_devs);
+	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+	let_go();
+	for (i = 0; i < 4; i++)
+		ends(&a, 0);
+	client_close(&a);
+}
+END_TEST
 
 /* A task that only the large device takes is refused, and waits. */
 static void submit_large(void)
@@ -607,6 +690,9 @@ int main(void)
 	tcase_add_loop_test(t, who_waits_for_room_can_be_canceled, 0, 2);
 	tcase_add_test(t, nor_does_it_wait_beyond_its_deadline);
 	tcase_add_test(t, nor_for_nobody);
+	tcase_add_loop_test(t, who_waits_at_a_gate_can_be_canceled, 0, 2);
+	tcase_add_test(t, he_has_his_deadline);
+	tcase_add_test(t, his_context_goes);
 	suite_add_tcase(s, t);
 	tcase_set_timeout(large, 300);
 	tcase_add_checked_fixture(large, up_with_large, down);
