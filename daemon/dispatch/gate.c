@@ -119,17 +119,24 @@ static void leave_queue(struct gate *g, struct waiter *w)
 }
 
 /* (locked, for a while not) Till something has changed, or may have. */
-static int await_change(struct gate *g, const struct memory_until *until)
+static int await_change(struct gate *g, struct memory_until *until)
 {
 	struct timespec at;
+	int err;
 
-	if (until && __atomic_load_n(&until->canceled, __ATOMIC_RELAXED))
-		return -ECANCELED;
-	if (!until || !until->deadline_ns)
+	if (!until)
 		return -pthread_cond_wait(&g->changed, &g->lock);
+	if (__atomic_load_n(&until->canceled, __ATOMIC_RELAXED))
+		return -ECANCELED;
+	__atomic_store_n(&until->waits, true, __ATOMIC_RELAXED);
 	at.tv_sec = (time_t)(until->deadline_ns / 1000000000u);
 	at.tv_nsec = (long)(until->deadline_ns % 1000000000u);
-	return -pthread_cond_timedwait(&g->changed, &g->lock, &at);
+	if (until->deadline_ns)
+		err = pthread_cond_timedwait(&g->changed, &g->lock, &at);
+	else
+		err = pthread_cond_wait(&g->changed, &g->lock);
+	__atomic_store_n(&until->waits, false, __ATOMIC_RELAXED);
+	return -err;
 }
 
 int gate_enter(struct gate *g, uint32_t configuration, uint64_t switch_ns,

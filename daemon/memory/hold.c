@@ -420,7 +420,7 @@ static int await_settled(struct memory *m, const struct memory_until *until)
  * the task tried.
  */
 static int wait_for_room(struct memory *m, struct memory_device *d, uint64_t settles,
-			 struct memory_wait *w, uint64_t bytes, const struct memory_until *until)
+			 struct memory_wait *w, uint64_t bytes, struct memory_until *until)
 {
 	uint64_t turns = d->turns;
 	int err = 0;
@@ -432,8 +432,10 @@ static int wait_for_room(struct memory *m, struct memory_device *d, uint64_t set
 	d->stats.waits++;
 	/* Who comes meanwhile need not wait for as long, but see room.c. */
 	pthread_mutex_unlock(&d->entering);
+	__atomic_store_n(&until->waits, true, __ATOMIC_RELAXED);
 	while (m->settles == settles && d->turns == turns && !m->stopped && !err)
 		err = await_settled(m, until);
+	__atomic_store_n(&until->waits, false, __ATOMIC_RELAXED);
 	/* In the order in which they are taken elsewhere. */
 	pthread_mutex_unlock(&m->lock);
 	pthread_mutex_lock(&d->entering);
@@ -442,7 +444,7 @@ static int wait_for_room(struct memory *m, struct memory_device *d, uint64_t set
 }
 
 int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
-	      struct memory_owner owner, const struct memory_until *until)
+	      struct memory_owner owner, struct memory_until *until)
 {
 	struct memory_device *d = &m->devices[device];
 	struct memory_wait w = { .tenant = owner.tenant };

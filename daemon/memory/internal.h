@@ -442,7 +442,7 @@ struct refunds {
  * to wait (NULL), as memory_try_enter().
  */
 int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
-	      struct memory_owner owner, const struct memory_until *until);
+	      struct memory_owner owner, struct memory_until *until);
 /* (locked) The end of that. */
 void task_release(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		  struct refunds *refunds);

@@ -145,10 +145,12 @@ struct memory_owner {
  * struct memory_until - how long a task waits for room, or at a gate before it (dispatch/gate.h)
  * @deadline_ns: CLOCK_MONOTONIC; 0: for as long as it takes
  * @canceled:	atomic: no longer, see memory_cancel()
+ * @waits:	out, atomic: it does
  */
 struct memory_until {
 	uint64_t deadline_ns;
 	bool canceled;
+	bool waits;
 };
 
 /* -ENOMEM */
@@ -220,7 +222,7 @@ int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory
 /* The same, but -ETIMEDOUT or -ECANCELED instead of waiting for room beyond @until. */
 int memory_enter_until(struct memory *m, uint32_t device, uint32_t lane,
 		       struct memory_range *ranges, uint32_t nr, uint64_t seq,
-		       struct memory_owner owner, const struct memory_until *until);
+		       struct memory_owner owner, struct memory_until *until);
 /* Any thread: who waits for room on @device until then waits no more, nor will. */
 void memory_cancel(struct memory *m, uint32_t device, struct memory_until *until);
 /*

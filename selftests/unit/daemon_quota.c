@@ -6,11 +6,13 @@
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "daemon/dispatch/gate.h"
 #include "daemon/dispatch/poller.h"
+#include "daemon/dispatch/run.h"
 #include "daemon/memory/memory.h"
 #include "selftests/unit/daemon_client.h"
 #include "selftests/unit/wait.h"
@@ -169,25 +171,35 @@ static void visit_ends(void)
 	poller_kick(daemon_poller(d));
 }
 
-static bool nothing_runs(void)
+static uint32_t running(void)
 {
-	bool nothing;
+	uint32_t n;
 
 	visit();
-	nothing = !daemon_poller(d)->running;
+	n = daemon_poller(d)->running;
 	visit_ends();
-	return nothing;
+	return n;
+}
+
+static bool nothing_runs(void)
+{
+	return !running();
 }
 
 /* Tasks of @a with as many bytes and more, one after the other: all are refused, and wait. */
-static void submit(uint32_t n)
+static void submit_beside(uint32_t n, uint32_t others)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		task(&a, i)->ranges[0].length += i;
 		client_publish(&a);
 		ck_assert(comes_true(__atomic_load_n(&quota.refused, __ATOMIC_RELAXED) >> i & 1 &&
-				     nothing_runs(), 100));
+				     running() == others, 100));
 	}
+}
+
+static void submit(uint32_t n)
+{
+	submit_beside(n, 0);
 }
 
 /* However many wait, and for however long: the devices are others' meanwhile. */
@@ -525,6 +537,18 @@ START_TEST(who_waits_is_not_inside)
 }
 END_TEST
 
+/* The one that takes more than the others do. */
+static uint32_t large_device(void)
+{
+	struct poller *p = daemon_poller(d);
+	uint32_t i = 0;
+
+	while (i < p->nr_devs && p->devs[i].dev->info.memory < LARGE)
+		i++;
+	ck_assert_uint_lt(i, p->nr_devs);
+	return i;
+}
+
 /* A task that only the large device takes is refused, and waits. */
 static void submit_large(void)
 {
@@ -541,14 +565,11 @@ static void submit_large(void)
 /* Its turn has come, but its device has no time: who can run on others need not wait for that. */
 START_TEST(busy_devices_hold_up_nobody_else)
 {
+	const uint32_t i = large_device();
 	struct poller *p = daemon_poller(d);
 	struct closed c = { 0 };
-	uint32_t i;
 
 	visit();
-	for (i = 0; i < p->nr_devs && p->devs[i].dev->info.memory < LARGE; i++)
-		;
-	ck_assert_uint_lt(i, p->nr_devs);
 	ck_assert_int_eq(gate_create(&p->devs[i].gate), 0);
 	c.gate = p->devs[i].gate;
 	visit_ends();
@@ -566,24 +587,20 @@ START_TEST(busy_devices_hold_up_nobody_else)
 }
 END_TEST
 
-/* The device that takes more than the others do; none of its lanes is the scheduler's, or all are. */
-static uint32_t set_lanes(bool any)
+/* None of the large device's lanes is the scheduler's, or all are. */
+static void set_lanes(bool any)
 {
+	const uint32_t i = large_device();
 	struct poller *p = daemon_poller(d);
 	bool done = false;
-	uint32_t i = 0;
 
 	while (!done) {
 		visit();
-		for (i = 0; i < p->nr_devs && p->devs[i].dev->info.memory < LARGE; i++)
-			;
-		ck_assert_uint_lt(i, p->nr_devs);
 		done = !p->running || any;
 		if (done)
 			ck_assert_int_eq(sched_device_set(p->sched, i, any ? p->devs[i].lanes : 0), 0);
 		visit_ends();
 	}
-	return i;
 }
 
 static bool only_one_is_queued(void)
@@ -609,6 +626,66 @@ START_TEST(nor_however_many)
 	set_lanes(true);
 	ck_assert_uint_eq(ends(&a, 0), 100);
 	client_close(&a);
+}
+END_TEST
+
+static bool waits_at(uint32_t device)
+{
+	struct poller_device *pd = &daemon_poller(d)->devs[device];
+	bool waits = false;
+
+	visit();
+	for (struct run *run = pd->runs; run < run_end(pd); run++)
+		waits |= run->node && __atomic_load_n(&run->until.waits, __ATOMIC_RELAXED);
+	visit_ends();
+	return waits;
+}
+
+/* Nor if it has come to its device, and waits there: for it to be configured, or for room. */
+START_TEST(nor_where_it_waits)
+{
+	const struct memory_owner owner = { .id = ~0ull, .tenant = ~0ull };
+	const uint32_t device = large_device();
+	struct poller *p = daemon_poller(d);
+	const uint64_t bytes = p->devs[device].dev->info.memory;
+	struct memory_range room = { .length = bytes, .count = 1, .access = ARAX_IN };
+	struct closed c = { 0 };
+	uint8_t *pages = calloc(1, bytes);
+
+	ck_assert_ptr_nonnull(pages);
+	visit();
+	if (!_i)
+		ck_assert_int_eq(gate_create(&p->devs[device].gate), 0);
+	c.gate = p->devs[device].gate;
+	/* Nobody else comes there. */
+	ck_assert_int_eq(sched_device_set(p->sched, device, 1), 0);
+	visit_ends();
+	submit_large();
+	if (_i) {
+		room.buffer = memory_buffer_create(memory(), pages, bytes);
+		ck_assert_ptr_nonnull(room.buffer);
+		ck_assert_int_eq(memory_enter(memory(), device, 0, &room, 1, 1, owner), 0);
+	} else {
+		ck_assert_int_eq(pthread_create(&c.thread, NULL, close_gate, &c), 0);
+		ck_assert(comes_true(__atomic_load_n(&c.is, __ATOMIC_ACQUIRE), 100));
+	}
+	ck_assert(comes_true(waits_at(device), 100));
+	submit_beside(TASKS, 1);
+	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+	let_go();
+	for (uint32_t i = 0; i < TASKS; i++)
+		ck_assert_uint_lt(ends(&a, 0), TASKS);
+	if (_i) {
+		ck_assert_int_eq(memory_leave(memory(), device, 0, &room, 1, 0), 0);
+		memory_settle(memory(), device, &room, 1, 1);
+		memory_buffer_gone(memory(), room.buffer);
+	} else {
+		__atomic_store_n(&c.open, true, __ATOMIC_RELEASE);
+		pthread_join(c.thread, NULL);
+	}
+	ck_assert_uint_eq(ends(&a, 0), 100);
+	client_close(&a);
+	free(pages);
 }
 END_TEST
 
@@ -698,6 +775,7 @@ int main(void)
 	tcase_add_checked_fixture(large, up_with_large, down);
 	tcase_add_test(large, busy_devices_hold_up_nobody_else);
 	tcase_add_test(large, nor_however_many);
+	tcase_add_loop_test(large, nor_where_it_waits, 0, 2);
 	tcase_add_test(large, who_has_come_in_vain_is_next);
 	tcase_add_test(large, who_can_run_elsewhere_goes_first_so_often);
 	suite_add_tcase(s, large);
