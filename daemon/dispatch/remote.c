@@ -64,12 +64,12 @@ static int charge(void *arg, uint64_t id, int64_t bytes)
 	return l->ops->charge(l, ARAX_RES_DEVICE_MEMORY, (uint32_t)id, bytes);
 }
 
-static uint64_t limit(void *arg, struct memory_owner owner)
+static uint64_t limit(void *arg, struct memory_owner owner, uint64_t *left)
 {
 	struct poller *p = arg;
 	struct link *l = p->links[owner.id >> 32];
 
-	return l->ops->limit(l, owner.tenant);
+	return l->ops->limit(l, owner.tenant, left);
 }
 
 struct memory_owner remote_owner(const struct link *l, const struct graph_node *node)

@@ -231,7 +231,7 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 		err = m->charge(m->charge_arg, owner.id, (int64_t)bytes);
 	/* Who shares a limit with this tenant is theirs to say; what is held goes again. */
 	if (err == -EDQUOT && m->limit)
-		fits = bytes <= m->limit(m->charge_arg, owner);
+		fits = bytes <= m->limit(m->charge_arg, owner, NULL);
 	memory_lock(m);
 	if (err)
 		pay_nothing(ranges, asked);
@@ -250,17 +250,12 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 
 bool task_could_pay(struct memory *m, struct memory_owner owner, uint64_t bytes)
 {
-	int err;
+	uint64_t left = UINT64_MAX;
 
-	if (!m->charge || !bytes || (m->limit && m->limit(m->charge_arg, owner) == UINT64_MAX))
-		return true;
-	/* No task of this manager's is refused for what is given back at once. */
-	pthread_mutex_lock(&m->charging);
-	err = m->charge(m->charge_arg, owner.id, (int64_t)bytes);
-	if (!err)
-		m->charge(m->charge_arg, owner.id, -(int64_t)bytes);
-	pthread_mutex_unlock(&m->charging);
-	return !err;
+	/* A charge to try it would be seen: as an event if it is refused, else in the peak. */
+	if (m->limit)
+		m->limit(m->charge_arg, owner, &left);
+	return bytes <= left;
 }
 
 void task_refund(struct memory *m, const struct refunds *refunds)
@@ -312,7 +307,7 @@ static void complain(const struct memory_device *d, const struct memory_range *r
 static void over_quota(struct memory *m, const struct memory_range *ranges, uint32_t nr,
 		       struct memory_owner owner)
 {
-	uint64_t max = m->limit ? m->limit(m->charge_arg, owner) : UINT64_MAX;
+	uint64_t max = m->limit ? m->limit(m->charge_arg, owner, NULL) : UINT64_MAX;
 	char limit[32] = "";
 
 	if (max != UINT64_MAX)

@@ -166,9 +166,10 @@ void memory_set_charge(struct memory *m, int (*charge)(void *arg, uint64_t id, i
  * @limit: called likewise: the least maximum of the owner's tenant and those above it, with
  * what others below these hold left out of account.  A task that would fit waits for
  * whoever holds something now.  Without it only tasks of its own tenant are waited for.
+ * In *@left, if not NULL: what @charge would grant now.
  */
 void memory_set_limit(struct memory *m,
-		      uint64_t (*limit)(void *arg, struct memory_owner owner));
+		      uint64_t (*limit)(void *arg, struct memory_owner owner, uint64_t *left));
 /* Nobody settles any more: whoever waits for room gets -ECANCELED, now and from now on. */
 void memory_stop(struct memory *m);
 /* All buffers are gone. */

@@ -64,10 +64,12 @@ static int charge(void *arg, uint64_t id, int64_t bytes)
 	return -EDQUOT;
 }
 
-static uint64_t limit(void *arg, struct memory_owner owner)
+static uint64_t limit(void *arg, struct memory_owner owner, uint64_t *left)
 {
 	(void)arg;
 	(void)owner;
+	if (left)
+		*left = UINT64_MAX;
 	return UINT64_MAX;
 }
 
@@ -301,6 +303,36 @@ START_TEST(a_limit_is_raised)
 	submit(2);
 	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
 	ck_assert_uint_eq(ends(&a, 0) + ends(&a, 0), 0 + 1);
+	let_go();
+	client_close(&a);
+}
+END_TEST
+
+/* Of each tenant and those above it, without a charge. */
+START_TEST(links_tell_what_is_left)
+{
+	struct poller *p = daemon_poller(d);
+	struct link *l = p->links[0];
+	uint64_t ids[16], before[16], left;
+	uint32_t i, n, at = 0, changed = 0;
+
+	/* Its tenant is known then. */
+	task(&b, 1);
+	client_publish(&b);
+	ends(&b, 0);
+	visit();
+	n = sched_tenants(p->sched, &at, ids, 16);
+	visit_ends();
+	for (i = 0; i < n; i++)
+		ck_assert_uint_eq(l->ops->limit(l, ids[i], &before[i]), ARAX_LIMIT_MAX);
+	ck_assert_int_eq(l->ops->charge(l, ARAX_RES_DEVICE_MEMORY, b.context, BYTES), 0);
+	for (i = 0; i < n; i++) {
+		l->ops->limit(l, ids[i], &left);
+		ck_assert(left == before[i] || left == before[i] - BYTES);
+		changed += left != before[i];
+	}
+	ck_assert_uint_gt(changed, 0);
+	ck_assert_int_eq(l->ops->charge(l, ARAX_RES_DEVICE_MEMORY, b.context, -BYTES), 0);
 	let_go();
 	client_close(&a);
 }
@@ -763,6 +795,7 @@ int main(void)
 	tcase_add_test(t, its_context_goes);
 	tcase_add_test(t, araxd_ends);
 	tcase_add_test(t, a_limit_is_raised);
+	tcase_add_test(t, links_tell_what_is_left);
 	tcase_add_test(t, who_waits_is_not_inside);
 	tcase_add_loop_test(t, who_waits_for_room_can_be_canceled, 0, 2);
 	tcase_add_test(t, nor_does_it_wait_beyond_its_deadline);

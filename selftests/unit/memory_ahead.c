@@ -23,6 +23,7 @@ static uint32_t pieces;			/* so many may begin */
 static int asked_first;			/* questions before who asks is overtaken; -1: he is not */
 static pthread_t overtaker;
 static int64_t held, most;		/* of the tenant's quota; 0: it has none */
+static uint32_t charges;
 
 static int copy_in(void *dev, uint32_t lane, uint64_t to, const void *from, uint64_t bytes)
 {
@@ -39,10 +40,20 @@ static int charge(void *arg, uint64_t id, int64_t bytes)
 {
 	(void)arg;
 	(void)id;
+	charges++;
 	if (bytes > 0 && most && held + bytes > most)
 		return -EDQUOT;
 	held += bytes;
 	return 0;
+}
+
+static uint64_t limit(void *arg, struct memory_owner owner, uint64_t *left)
+{
+	(void)arg;
+	(void)owner;
+	if (left)
+		*left = most ? (uint64_t)(most - held) : UINT64_MAX;
+	return most ? (uint64_t)most : UINT64_MAX;
 }
 
 static void setup(void)
@@ -53,6 +64,7 @@ static void setup(void)
 	ck_assert_int_eq(memory_create(2, &m), 0);
 	ck_assert_int_eq(memory_add_device(m, 0, &ops, &fake, ROOM), 0);
 	memory_set_charge(m, charge, NULL);
+	memory_set_limit(m, limit);
 	for (uint32_t i = 0; i < BUFFERS; i++) {
 		memset(host[i], (int)i + 1, BYTES);
 		buffers[i] = memory_buffer_create(m, host[i], BYTES);
@@ -63,6 +75,7 @@ static void setup(void)
 	asked_first = -1;
 	held = 0;
 	most = 0;
+	charges = 0;
 }
 
 static void teardown(void)
@@ -386,6 +399,8 @@ START_TEST(a_quota_holds)
 	ck_assert_uint_eq(stats().used, BYTES);
 	ck_assert_uint_eq(bring_beside(reads(0), BYTES, 0), BYTES);
 	ck_assert_int_eq(held, BYTES);
+	/* Nobody sees that it was asked. */
+	ck_assert_uint_eq(charges, 1);
 	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
 	memory_settle(m, 0, &r, 1, 1);
 }
