@@ -123,6 +123,81 @@ START_TEST(a_few_come)
 }
 END_TEST
 
+/* The device's: each launch lasts until they may end. */
+static bool may_end;
+
+static int run(void *top, struct arax_backend_run *run)
+{
+	(void)top;
+	(void)run;
+	while (!__atomic_load_n(&may_end, __ATOMIC_ACQUIRE))
+		usleep(100);
+	return 0;
+}
+
+static void up_to_wait(void)
+{
+	up(1);
+	may_end = false;
+	daemon_poller(d)->devs[0].dev->run = run;
+}
+
+static void down(void)
+{
+	__atomic_store_n(&may_end, true, __ATOMIC_RELEASE);
+	client_close(&a);
+	daemon_down(d);
+}
+
+/* What came for those that were first before keeps nothing from those that are now. */
+START_TEST(others_are_first)
+{
+	struct arax_queue_create q = {
+		.size = sizeof(q), .flags = ARAX_QUEUE_DATAFLOW, .priority = -20,
+	};
+	uint32_t buffers[3];
+
+	up_to_wait();
+	submit(buffers, 3);
+	ck_assert(comes_true(copied_in() >= 3 * BYTES, 100));
+	ck_assert_uint_eq(came_ahead(), 2);
+	ck_assert_int_eq(CALL(&a, ARAX_NR_QUEUE_CREATE, &q), 0);
+	queue = q.handle;
+	submit(buffers, 2);
+	ck_assert(comes_true(copied_in() >= 5 * BYTES, 100));
+	down();
+}
+END_TEST
+
+static uint64_t left;
+
+static uint64_t limit(void *arg, struct memory_owner owner, uint64_t *out)
+{
+	(void)arg;
+	(void)owner;
+	if (out)
+		*out = __atomic_load_n(&left, __ATOMIC_RELAXED);
+	return UINT64_MAX;
+}
+
+/* Nor do those who could not pay. */
+START_TEST(others_can_pay)
+{
+	uint32_t buffers[3];
+
+	left = 0;
+	up_to_wait();
+	memory_set_limit(daemon_poller(d)->memory, limit);
+	submit(buffers, 3);
+	ck_assert(comes_true(came_ahead() >= 2 && copied_in() >= BYTES, 100));
+	ck_assert_uint_eq(copied_in(), BYTES);
+	__atomic_store_n(&left, UINT64_MAX, __ATOMIC_RELAXED);
+	submit(buffers, 1);
+	ck_assert(comes_true(copied_in() >= 2 * BYTES, 100));
+	down();
+}
+END_TEST
+
 /* With what is on its way, and there. */
 START_TEST(its_context_goes)
 {
@@ -164,6 +239,8 @@ int main(void)
 	tcase_set_timeout(t, 300);
 	tcase_add_test(t, inputs_come_before_a_lane);
 	tcase_add_test(t, a_few_come);
+	tcase_add_test(t, others_are_first);
+	tcase_add_test(t, others_can_pay);
 	tcase_add_test(t, its_context_goes);
 	tcase_add_test(t, araxd_ends);
 	suite_add_tcase(s, t);
