@@ -80,7 +80,7 @@ CHECK_TARGETS += check-daemon-rest-plain check-daemon-rest-asan
 
 $(foreach v,plain asan,$(call program,$(B)/unit/daemon-unwritten-$(v),$(v),\
 	selftests/unit/daemon_unwritten.c $(addprefix daemon/,dispatch/declared.c dispatch/unwritten.c complaints.c log.c),\
-	$(shell $(PKGCONF) --libs check 2>/dev/null)))
+	-Wl$(comma)--wrap=malloc $(shell $(PKGCONF) --libs check 2>/dev/null)))
 check-daemon-unwritten-plain check-daemon-unwritten-asan: check-%: $(B)/unit/%
 	scripts/tally run unit/$* $<
 CHECK_TARGETS += check-daemon-unwritten-plain check-daemon-unwritten-asan
