@@ -34,6 +34,7 @@ DAEMON_BROKER_SRCS := selftests/unit/daemon_broker.c selftests/unit/daemon_clien
 		      $(ARAXD_LIB_SRCS)
 DAEMON_BROKER_FLAGS := -Wl,--wrap=holder_give
 DAEMON_PARTS_SRCS  := selftests/unit/daemon_parts.c $(ARAXD_LIB_SRCS)
+DAEMON_PARTS_FLAGS := -Wl,--wrap=mmap
 DAEMON_VISIT_SRCS  := selftests/unit/daemon_visit.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
 DAEMON_DATA_SRCS   := selftests/unit/daemon_data.c selftests/unit/memory_fake.c $(ARAXD_LIB_SRCS)
@@ -52,7 +53,7 @@ $(foreach v,plain asan,\
 	$(call program,$(B)/unit/daemon-data-$(v),$(v),$(DAEMON_DATA_SRCS),$(DAEMON_DATA_FLAGS) $(DAEMON_TEST_LIBS)))
 $(foreach v,plain asan tsan,\
 	$(call program,$(B)/unit/daemon-broker-$(v),$(v),$(DAEMON_BROKER_SRCS),$(DAEMON_BROKER_FLAGS) $(DAEMON_TEST_LIBS)) \
-	$(call program,$(B)/unit/daemon-parts-$(v),$(v),$(DAEMON_PARTS_SRCS),$(DAEMON_TEST_LIBS)) \
+	$(call program,$(B)/unit/daemon-parts-$(v),$(v),$(DAEMON_PARTS_SRCS),$(DAEMON_PARTS_FLAGS) $(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-lone-$(v),$(v),$(DAEMON_LONE_SRCS),$(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-cancel-$(v),$(v),$(DAEMON_CANCEL_SRCS),$(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-ahead-$(v),$(v),$(DAEMON_AHEAD_SRCS),$(DAEMON_TEST_LIBS)) \
