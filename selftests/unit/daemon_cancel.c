@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/dispatch/decline.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/run.h"
 #include "selftests/unit/daemon_client.h"
@@ -269,6 +270,34 @@ START_TEST(it_was_behind_another_one)
 }
 END_TEST
 
+/* Of one tenant the kernel rests on the device, of others it is tried. */
+START_TEST(a_kernel_rests_for_who_was_declined)
+{
+	struct poller *p = daemon_poller(d);
+	struct graph_node one = { .d.tenant = 1 }, other = { .d.tenant = 2 };
+	const struct kernel *k = p->links[0]->kernels[kernel];
+
+	visit();
+	for (int i = 0; i < 3; i++) {
+		ck_assert(!decline_rests(p, &one, k, 0));
+		decline_note(p, &one, k, 0);
+	}
+	ck_assert(decline_rests(p, &one, k, 0));
+	ck_assert(!decline_rests(p, &one, k, 1));
+	ck_assert(!decline_rests(p, &other, k, 0));
+	/* Until it has run, by whomever. */
+	decline_ran(p, k, 0);
+	ck_assert(!decline_rests(p, &one, k, 0));
+	/* Between them there is no row. */
+	for (int i = 0; i < 3; i++) {
+		decline_note(p, &one, k, 0);
+		decline_note(p, &other, k, 0);
+	}
+	ck_assert(!decline_rests(p, &one, k, 0) && !decline_rests(p, &other, k, 0));
+	visit_ends();
+}
+END_TEST
+
 int main(void)
 {
 	TCase *t = tcase_create("all"), *follow = tcase_create("follow");
@@ -281,6 +310,7 @@ int main(void)
 	tcase_add_loop_test(t, it_would_go_elsewhere, 0, 2);
 	tcase_add_loop_test(t, it_does_not_if_it_was_canceled, 0, 2);
 	tcase_add_loop_test(t, it_has_run, 0, 2);
+	tcase_add_test(t, a_kernel_rests_for_who_was_declined);
 	suite_add_tcase(s, t);
 	tcase_set_timeout(follow, 300);
 	tcase_add_checked_fixture(follow, up_to_follow, down);

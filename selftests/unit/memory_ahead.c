@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "selftests/unit/memory_fake.h"
+#include "selftests/unit/wait.h"
 #include "uapi/arax.h"
 
 #define BUFFERS	16u
@@ -24,6 +25,7 @@ static int asked_first;			/* questions before who asks is overtaken; -1: he is n
 static pthread_t overtaker;
 static int64_t held, most;		/* of the tenant's quota; 0: it has none */
 static uint32_t charges;
+static uint32_t asked;			/* atomic: questions */
 
 static int copy_in(void *dev, uint32_t lane, uint64_t to, const void *from, uint64_t bytes)
 {
@@ -76,6 +78,7 @@ static void setup(void)
 	held = 0;
 	most = 0;
 	charges = 0;
+	asked = 0;
 }
 
 static void teardown(void)
@@ -117,6 +120,7 @@ static bool go_on(void *arg)
 	bool yes = __atomic_load_n(&pieces, __ATOMIC_RELAXED);
 
 	(void)arg;
+	__atomic_fetch_add(&asked, 1, __ATOMIC_RELAXED);
 	if (asked_first >= 0 && !asked_first--) {
 		ck_assert_int_eq(pthread_create(&overtaker, NULL, overtake, NULL), 0);
 		/* It is done by then, or waits for the manager. */
@@ -406,6 +410,55 @@ START_TEST(a_quota_holds)
 }
 END_TEST
 
+static bool may_load;
+static int loading;
+
+static void load_long(void)
+{
+	__atomic_store_n(&loading, 1, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&may_load, __ATOMIC_ACQUIRE))
+		usleep(100);
+}
+
+static void *load(void *arg)
+{
+	(void)arg;
+	runs(reads(1), SEQ);
+	return NULL;
+}
+
+static void *bring_late(void *arg)
+{
+	return (void *)(uintptr_t)bring(*(uint32_t *)arg);
+}
+
+/* While others' copies go on, for however long. */
+START_TEST(who_is_stopped_waits_for_no_copies)
+{
+	uint32_t buffer = 0, last = 0;
+	pthread_t loader, bringer;
+	void *came;
+
+	while_copied = load_long;
+	may_load = false;
+	loading = 0;
+	ck_assert_int_eq(pthread_create(&loader, NULL, load, NULL), 0);
+	ck_assert(comes_true(__atomic_load_n(&loading, __ATOMIC_ACQUIRE), 100));
+	ck_assert_int_eq(pthread_create(&bringer, NULL, bring_late, &buffer), 0);
+	/* It waits for them when it asks no more. */
+	do {
+		last = __atomic_load_n(&asked, __ATOMIC_RELAXED);
+		usleep(10000);
+	} while (last < 4 || last != __atomic_load_n(&asked, __ATOMIC_RELAXED));
+	__atomic_store_n(&pieces, 0, __ATOMIC_RELAXED);
+	memory_bring_stopped(m, 0);
+	pthread_join(bringer, &came);
+	ck_assert_uint_eq((uintptr_t)came, 0);
+	__atomic_store_n(&may_load, true, __ATOMIC_RELEASE);
+	pthread_join(loader, NULL);
+}
+END_TEST
+
 START_TEST(errors_are_the_tasks)
 {
 	fake.fail_in = 1;
@@ -453,6 +506,7 @@ TCase *ahead_case(void)
 	tcase_add_test(c, it_goes_first);
 	tcase_add_test(c, a_task_gets_all_the_room);
 	tcase_add_test(c, a_quota_holds);
+	tcase_add_test(c, who_is_stopped_waits_for_no_copies);
 	tcase_add_test(c, errors_are_the_tasks);
 	tcase_add_test(c, a_buffer_is_kept);
 	return c;
