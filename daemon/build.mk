@@ -45,6 +45,7 @@ DAEMON_QUOTA_SRCS  := selftests/unit/daemon_quota.c selftests/unit/daemon_client
 		      $(ARAXD_LIB_SRCS)
 DAEMON_CANCEL_SRCS := selftests/unit/daemon_cancel.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
+DAEMON_CANCEL_FLAGS := $(addprefix -Wl$(comma)--wrap=,memory_lose memory_stop)
 DAEMON_AHEAD_SRCS  := selftests/unit/daemon_ahead.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
 DAEMON_AHEAD_FLAGS := -Wl,--wrap=device_copy_out
@@ -56,7 +57,7 @@ $(foreach v,plain asan tsan,\
 	$(call program,$(B)/unit/daemon-broker-$(v),$(v),$(DAEMON_BROKER_SRCS),$(DAEMON_BROKER_FLAGS) $(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-parts-$(v),$(v),$(DAEMON_PARTS_SRCS),$(DAEMON_PARTS_FLAGS) $(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-lone-$(v),$(v),$(DAEMON_LONE_SRCS),$(DAEMON_TEST_LIBS)) \
-	$(call program,$(B)/unit/daemon-cancel-$(v),$(v),$(DAEMON_CANCEL_SRCS),$(DAEMON_TEST_LIBS)) \
+	$(call program,$(B)/unit/daemon-cancel-$(v),$(v),$(DAEMON_CANCEL_SRCS),$(DAEMON_CANCEL_FLAGS) $(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-ahead-$(v),$(v),$(DAEMON_AHEAD_SRCS),$(DAEMON_AHEAD_FLAGS) $(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-quota-$(v),$(v),$(DAEMON_QUOTA_SRCS),$(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-visit-$(v),$(v),$(DAEMON_VISIT_SRCS),$(DAEMON_TEST_LIBS)))

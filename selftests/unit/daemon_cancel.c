@@ -298,6 +298,35 @@ START_TEST(a_kernel_rests_for_who_was_declined)
 }
 END_TEST
 
+static bool lose_late, ending;
+
+void __real_memory_lose(struct memory *m, uint32_t device);
+void __wrap_memory_lose(struct memory *m, uint32_t device);
+void __wrap_memory_lose(struct memory *m, uint32_t device)
+{
+	while (lose_late && !__atomic_load_n(&ending, __ATOMIC_ACQUIRE))
+		usleep(100);
+	__real_memory_lose(m, device);
+}
+
+void __real_memory_stop(struct memory *m);
+void __wrap_memory_stop(struct memory *m);
+void __wrap_memory_stop(struct memory *m)
+{
+	__atomic_store_n(&ending, true, __ATOMIC_RELEASE);
+	__real_memory_stop(m);
+}
+
+/* What is told of the lost device then is for nobody. */
+START_TEST(araxd_ends_meanwhile)
+{
+	lose_late = true;
+	devices.result = -ENODEV;
+	submit();
+	ends(1, 0);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *t = tcase_create("all"), *follow = tcase_create("follow");
@@ -310,6 +339,7 @@ int main(void)
 	tcase_add_loop_test(t, it_would_go_elsewhere, 0, 2);
 	tcase_add_loop_test(t, it_does_not_if_it_was_canceled, 0, 2);
 	tcase_add_loop_test(t, it_has_run, 0, 2);
+	tcase_add_test(t, araxd_ends_meanwhile);
 	tcase_add_test(t, a_kernel_rests_for_who_was_declined);
 	suite_add_tcase(s, t);
 	tcase_set_timeout(follow, 300);
