@@ -34,6 +34,7 @@ DAEMON_BROKER_SRCS := selftests/unit/daemon_broker.c selftests/unit/daemon_clien
 		      $(ARAXD_LIB_SRCS)
 DAEMON_BROKER_FLAGS := -Wl,--wrap=holder_give -Wl,--wrap=clock_gettime
 DAEMON_PARTS_SRCS  := selftests/unit/daemon_parts.c $(ARAXD_LIB_SRCS)
+DAEMON_PARTS_FLAGS := -Wl,--wrap=mmap
 DAEMON_VISIT_SRCS  := selftests/unit/daemon_visit.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
 DAEMON_DATA_SRCS   := selftests/unit/daemon_data.c selftests/unit/memory_fake.c $(ARAXD_LIB_SRCS)
@@ -42,17 +43,22 @@ DAEMON_LONE_SRCS   := selftests/unit/daemon_lone.c selftests/unit/daemon_client.
 		      $(ARAXD_LIB_SRCS)
 DAEMON_QUOTA_SRCS  := selftests/unit/daemon_quota.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
+DAEMON_CANCEL_SRCS := selftests/unit/daemon_cancel.c selftests/unit/daemon_client.c \
+		      $(ARAXD_LIB_SRCS)
+DAEMON_CANCEL_FLAGS := $(addprefix -Wl$(comma)--wrap=,memory_lose memory_stop)
 DAEMON_AHEAD_SRCS  := selftests/unit/daemon_ahead.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
-DAEMON_TESTS := $(foreach v,plain asan tsan,parts-$(v) broker-$(v) visit-$(v) lone-$(v) quota-$(v) ahead-$(v)) \
+DAEMON_AHEAD_FLAGS := -Wl,--wrap=device_copy_out
+DAEMON_TESTS := $(foreach v,plain asan tsan,parts-$(v) broker-$(v) visit-$(v) lone-$(v) quota-$(v) ahead-$(v) cancel-$(v)) \
 		data-plain data-asan
 $(foreach v,plain asan,\
 	$(call program,$(B)/unit/daemon-data-$(v),$(v),$(DAEMON_DATA_SRCS),$(DAEMON_DATA_FLAGS) $(DAEMON_TEST_LIBS)))
 $(foreach v,plain asan tsan,\
 	$(call program,$(B)/unit/daemon-broker-$(v),$(v),$(DAEMON_BROKER_SRCS),$(DAEMON_BROKER_FLAGS) $(DAEMON_TEST_LIBS)) \
-	$(call program,$(B)/unit/daemon-parts-$(v),$(v),$(DAEMON_PARTS_SRCS),$(DAEMON_TEST_LIBS)) \
+	$(call program,$(B)/unit/daemon-parts-$(v),$(v),$(DAEMON_PARTS_SRCS),$(DAEMON_PARTS_FLAGS) $(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-lone-$(v),$(v),$(DAEMON_LONE_SRCS),$(DAEMON_TEST_LIBS)) \
-	$(call program,$(B)/unit/daemon-ahead-$(v),$(v),$(DAEMON_AHEAD_SRCS),$(DAEMON_TEST_LIBS)) \
+	$(call program,$(B)/unit/daemon-cancel-$(v),$(v),$(DAEMON_CANCEL_SRCS),$(DAEMON_CANCEL_FLAGS) $(DAEMON_TEST_LIBS)) \
+	$(call program,$(B)/unit/daemon-ahead-$(v),$(v),$(DAEMON_AHEAD_SRCS),$(DAEMON_AHEAD_FLAGS) $(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-quota-$(v),$(v),$(DAEMON_QUOTA_SRCS),$(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-visit-$(v),$(v),$(DAEMON_VISIT_SRCS),$(DAEMON_TEST_LIBS)))
 
@@ -78,7 +84,7 @@ CHECK_TARGETS += check-daemon-rest-plain check-daemon-rest-asan
 
 $(foreach v,plain asan,$(call program,$(B)/unit/daemon-unwritten-$(v),$(v),\
 	selftests/unit/daemon_unwritten.c $(addprefix daemon/,dispatch/declared.c dispatch/unwritten.c complaints.c log.c),\
-	$(shell $(PKGCONF) --libs check 2>/dev/null)))
+	-Wl$(comma)--wrap=malloc $(shell $(PKGCONF) --libs check 2>/dev/null)))
 check-daemon-unwritten-plain check-daemon-unwritten-asan: check-%: $(B)/unit/%
 	scripts/tally run unit/$* $<
 CHECK_TARGETS += check-daemon-unwritten-plain check-daemon-unwritten-asan

@@ -11,6 +11,9 @@
 #include "daemon/dispatch/remote.h"
 #include "daemon/dispatch/run.h"
 
+/* Between two looks at who has become first of all, while enough wait. */
+#define STALE_US	10000u
+
 /**
  * struct coming - what one task needs
  * @node:	NULL: it has begun, or is no more
@@ -41,6 +44,7 @@ struct coming {
  * @most:	of the first
  * @look_at:	ticks: when to look again; @vain: times in a row that nothing was found
  * @rests:	ticks: but not before that
+ * @stale_at:	ticks: by then others may be next than those that wait with what came for them
  */
 struct ahead {
 	struct ahead *next;
@@ -48,7 +52,7 @@ struct ahead {
 	struct coming *of[SCHED_NEXT + AHEAD_OUT];
 	uint32_t most;
 	uint32_t vain;
-	uint64_t look_at, rests;
+	uint64_t look_at, rests, stale_at;
 };
 
 #define PLACES	(sizeof(((struct ahead *)NULL)->of) / sizeof(((struct ahead *)NULL)->of[0]))
@@ -177,6 +181,14 @@ static void came(struct work *w)
 		recover_begin(p, pd);
 }
 
+static void forget(struct poller *p, struct coming *c)
+{
+	stop(c);
+	c->node = NULL;
+	c->pd->ahead->look_at = 0;
+	p->nr_ahead--;
+}
+
 void ahead_forget(struct poller *p, const struct graph_node *node, struct run *run)
 {
 	for (struct ahead *a = p->aheads; a; a = a->next) {
@@ -185,9 +197,7 @@ void ahead_forget(struct poller *p, const struct graph_node *node, struct run *r
 
 			if (!c || c->node != node)
 				continue;
-			stop(c);
-			c->node = NULL;
-			p->nr_ahead--;
+			forget(p, c);
 			/* What came to another device is no part of it. */
 			if (run && c->pd->dev->index == run->device && run->remote) {
 				c->run = run;
@@ -262,6 +272,21 @@ static uint64_t bytes_beside(const struct poller *p, uint64_t tenant)
 	return bytes;
 }
 
+/* What it needs could not be brought, or was there: it waits with nothing, so more may come. */
+static bool is_in_vain(const struct coming *c)
+{
+	return c->node && !c->out && !ahead_moved(c);
+}
+
+static uint32_t count_in_vain(const struct ahead *a)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < PLACES; i++)
+		n += a->of[i] && is_in_vain(a->of[i]);
+	return n;
+}
+
 /* Where one more can be put; NULL: there are enough. */
 static struct coming **find_place(struct ahead *a)
 {
@@ -273,10 +298,28 @@ static struct coming **find_place(struct ahead *a)
 			place = &a->of[i];
 			continue;
 		}
-		waiting += !!a->of[i]->node;
+		waiting += a->of[i]->node && !is_in_vain(a->of[i]);
 		out += a->of[i]->out;
 	}
 	return waiting < a->most && out < AHEAD_OUT ? place : NULL;
+}
+
+/* Those that wait, but are not among @nodes, which are first now and have no place. */
+static void forget_others(struct poller *p, struct ahead *a, struct graph_node *const *nodes,
+			  uint32_t nr)
+{
+	for (uint32_t i = 0, k; nr && i < PLACES; i++) {
+		struct coming *c = a->of[i];
+
+		if (!c || !c->node || c->out)
+			continue;
+		for (k = 0; k < nr && nodes[k] != c->node; k++)
+			;
+		if (k < nr)
+			continue;
+		forget(p, c);
+		free_place(a, &a->of[i]);
+	}
 }
 
 /* False: it has all, or nothing that would be worth it. */
@@ -325,13 +368,22 @@ static void look(struct poller *p, struct poller_device *pd)
 	struct ahead *a = pd->ahead;
 	struct coming **place = find_place(a);
 	bool any = false;
+	uint32_t nr, most;
 	uint64_t begun;
-	uint32_t nr;
 
-	if (!place)
+	if (!place && p->now < a->stale_at) {
+		a->look_at = a->stale_at;
 		return;
+	}
 	begun = ticks_now(&p->ticks);
-	nr = sched_next(p->sched, pd->dev->index, nodes, a->most, poller_ns(p));
+	most = a->most + count_in_vain(a);
+	nr = sched_next(p->sched, pd->dev->index, nodes, most < SCHED_NEXT ? most : SCHED_NEXT,
+			poller_ns(p));
+	if (!place) {
+		a->stale_at = p->now + STALE_US * p->ticks.per_us;
+		forget_others(p, a, nodes, nr);
+		place = find_place(a);
+	}
 	for (uint32_t i = 0; i < nr && place; i++) {
 		if (!begin(p, pd, place, nodes[i]))
 			continue;

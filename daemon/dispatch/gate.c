@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "daemon/memory/memory.h"
+
 /**
  * struct waiter - on its thread's stack
  * @switch_ns: what it would cost to let it in, if it needs another configuration
@@ -46,11 +48,15 @@ static uint64_t now_ns(void)
 int gate_create(struct gate **out)
 {
 	struct gate *g = calloc(1, sizeof(*g));
+	pthread_condattr_t attr;
 
 	if (!g)
 		return -ENOMEM;
 	pthread_mutex_init(&g->lock, NULL);
-	pthread_cond_init(&g->changed, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&g->changed, &attr);
+	pthread_condattr_destroy(&attr);
 	g->last = &g->first;
 	*out = g;
 	return 0;
@@ -112,8 +118,29 @@ static void leave_queue(struct gate *g, struct waiter *w)
 	pthread_cond_broadcast(&g->changed);
 }
 
+/* (locked, for a while not) Till something has changed, or may have. */
+static int await_change(struct gate *g, struct memory_until *until)
+{
+	struct timespec at;
+	int err;
+
+	if (!until)
+		return -pthread_cond_wait(&g->changed, &g->lock);
+	if (__atomic_load_n(&until->canceled, __ATOMIC_RELAXED))
+		return -ECANCELED;
+	__atomic_store_n(&until->waits, true, __ATOMIC_RELAXED);
+	at.tv_sec = (time_t)(until->deadline_ns / 1000000000u);
+	at.tv_nsec = (long)(until->deadline_ns % 1000000000u);
+	if (until->deadline_ns)
+		err = pthread_cond_timedwait(&g->changed, &g->lock, &at);
+	else
+		err = pthread_cond_wait(&g->changed, &g->lock);
+	__atomic_store_n(&until->waits, false, __ATOMIC_RELAXED);
+	return -err;
+}
+
 int gate_enter(struct gate *g, uint32_t configuration, uint64_t switch_ns,
-	       int (*configure)(void *arg), void *arg)
+	       int (*configure)(void *arg), void *arg, struct memory_until *until)
 {
 	struct waiter w = {
 		.configuration = configuration, .switch_ns = switch_ns, .came_ns = now_ns(),
@@ -123,16 +150,16 @@ int gate_enter(struct gate *g, uint32_t configuration, uint64_t switch_ns,
 
 	pthread_mutex_lock(&g->lock);
 	join(g, &w);
-	while (!g->stopped) {
+	while (!g->stopped && !err) {
 		pass = may_pass(g, &w, now_ns());
 		if (pass || may_switch(g, &w))
 			break;
-		pthread_cond_wait(&g->changed, &g->lock);
+		err = await_change(g, until);
 	}
 	leave_queue(g, &w);
-	if (g->stopped) {
+	if (g->stopped)
 		err = -ECANCELED;
-	} else if (!pass) {
+	if (!err && !pass) {
 		g->switching = true;
 		pthread_mutex_unlock(&g->lock);
 		err = configure(arg);
@@ -146,6 +173,15 @@ int gate_enter(struct gate *g, uint32_t configuration, uint64_t switch_ns,
 		g->inside++;
 	pthread_mutex_unlock(&g->lock);
 	return err;
+}
+
+void gate_cancel(struct gate *g, struct memory_until *until)
+{
+	pthread_mutex_lock(&g->lock);
+	__atomic_store_n(&until->canceled, true, __ATOMIC_RELAXED);
+	if (g->first)
+		pthread_cond_broadcast(&g->changed);
+	pthread_mutex_unlock(&g->lock);
 }
 
 bool gate_try_enter(struct gate *g, uint32_t configuration)

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct gate;
+struct memory_until;
 
 /* Without a configuration.  -ENOMEM. */
 int gate_create(struct gate **out);
@@ -26,12 +27,15 @@ void gate_destroy(struct gate *g);
  * @switch_ns:	what @configure is expected to take
  * @configure:	called, if need be, while nobody is inside; 0 or negative errno, and
  *		then the device has no configuration
+ * @until:	not waited for beyond that; NULL: for as long as it takes
  *
- * 0: inside, until gate_leave().  -ECANCELED: gate_stop(); or what @configure returned.
- * Any thread.
+ * 0: inside, until gate_leave().  -ETIMEDOUT, -ECANCELED: by @until, or gate_stop(); or what
+ * @configure returned.  Any thread.
  */
 int gate_enter(struct gate *g, uint32_t configuration, uint64_t switch_ns,
-	       int (*configure)(void *arg), void *arg);
+	       int (*configure)(void *arg), void *arg, struct memory_until *until);
+/* Any thread: who waits until then waits no more, nor will. */
+void gate_cancel(struct gate *g, struct memory_until *until);
 /* The same if the device is configured for it, and nobody waits; at once. */
 bool gate_try_enter(struct gate *g, uint32_t configuration);
 /* Not necessarily by the thread that entered. */

@@ -1025,9 +1025,6 @@ void poller_destroy(struct poller *p)
 	runs_destroy(p);
 	quota_end(p);
 	trace_close(p->trace);
-	/* What came back after the end of polling. */
-	if (work_pending(&p->work) && p->sched)
-		work_take(&p->work);
 	ahead_free_all(p);
 	for (i = 0; i < p->nr_links; i++)
 		link_fini(p->links[i]);

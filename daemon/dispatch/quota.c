@@ -25,7 +25,8 @@
  * @vain:	times in a row that it has not
  * @overtaken:	times that the first one of another line has, while this line's waited
  * @claims:	it has tried in vain since it was overtaken so often
- * @queued:	no device has had time for the one that is tried
+ * @run:	of the one that is tried, while it runs
+ * @busy:	no device has had time for that one, or the room
  * @settles:	memory_settles() before the last try; when it is another one @first is tried again
  * @soon:	ticks: but not before that
  * @late:	ticks: then in any case
@@ -36,7 +37,8 @@ struct quota_line {
 	uint64_t devices;
 	struct graph_node *first, **last;
 	const struct graph_node *tried;
-	bool entered, claims, queued;
+	const struct run *run;
+	bool entered, claims, busy;
 	uint32_t vain, overtaken;
 	uint64_t settles;
 	uint64_t soon, late;
@@ -130,6 +132,28 @@ static void note_entered(struct poller *p, struct quota_line *t)
 	t->late = ticks_now(&p->ticks);
 }
 
+/* On a lane that has several tasks. */
+static bool is_behind_others(const struct run *run)
+{
+	const struct poller_device *pd = &run->poller->devs[run->device];
+
+	for (const struct run *o = pd->runs; pd->depth > 1 && o < run_end(pd); o++)
+		if (o->node && o->handed && o->lane == run->lane &&
+		    (int32_t)(o->rt.ticket - run->rt.ticket) < 0)
+			return true;
+	return false;
+}
+
+/* The one that is tried waits for a device: for its time, at its gate, or for room there. */
+static bool is_busy(const struct quota_line *t)
+{
+	/* The scheduler has been asked since it went there. */
+	if (!t->tried || graph_node_state(t->tried) == GRAPH_POPPED)
+		return t->tried;
+	return t->run && (__atomic_load_n(&t->run->until.waits, __ATOMIC_RELAXED) ||
+			  is_behind_others(t->run));
+}
+
 static void let_next(struct poller *p)
 {
 	struct quota_line *t;
@@ -137,8 +161,7 @@ static void let_next(struct poller *p)
 	for (t = p->quota.lines; t; t = t->next) {
 		if (t->tried && __atomic_load_n(&t->entered, __ATOMIC_ACQUIRE))
 			note_entered(p, t);
-		/* The scheduler has been asked since it went there. */
-		t->queued = t->tried && graph_node_state(t->tried) == GRAPH_POPPED;
+		t->busy = is_busy(t);
 	}
 	drop_idle(p);
 }
@@ -181,6 +204,8 @@ int quota_wait(struct poller *p, struct graph_node *node, uint64_t settles)
 void quota_started(struct run *run)
 {
 	run->quota = find(run->poller, run->node);
+	if (run->quota)
+		run->quota->run = run;
 	/* On the host's pages, where it needs none. */
 	if (!run->remote)
 		quota_entered(run);
@@ -224,7 +249,8 @@ static void go_on(struct poller *p, struct quota_line *t)
 	unlink_task(t, node);
 	t->tried = node;
 	t->entered = false;
-	t->queued = false;
+	t->busy = false;
+	t->run = NULL;
 	if (!run_anywhere(p, node))
 		run_refuse_for_good(p, node);
 	else if (sched_push(p->sched, node, poller_ns(p)))
@@ -248,22 +274,24 @@ static uint64_t next_try(const struct quota_line *t, uint64_t settles, uint64_t 
  */
 static bool must_be_next(const struct quota_line *t)
 {
-	return t->overtaken >= MOST_OVERTAKEN && (!t->queued || t->claims);
+	return t->overtaken >= MOST_OVERTAKEN && (!t->busy || t->claims);
 }
 
-static bool is_held_up(const struct quota *q, const struct quota_line *t)
+/* By which other one @t is held up; NULL: by none. */
+static const struct quota_line *holds_up(const struct quota *q, const struct quota_line *t)
 {
-	const struct quota_line *o = q->lines;
+	const struct quota_line *o = t->overtaken < MOST_OVERTAKEN ? q->lines : NULL;
 
 	while (o && (o->tenant != t->tenant || !must_be_next(o)))
 		o = o->next;
-	return o && t->overtaken < MOST_OVERTAKEN;
+	return o;
 }
 
 void quota_look(struct poller *p)
 {
 	uint64_t now = ticks_now(&p->ticks), settles = memory_settles(p->memory);
 	uint64_t in, soonest = UINT64_MAX - now;
+	const struct quota_line *by;
 	struct quota_line *t, *next;
 	struct quota *q = &p->quota;
 	bool entered = __atomic_load_n(&q->entered, __ATOMIC_RELAXED) &&
@@ -280,9 +308,10 @@ void quota_look(struct poller *p)
 		/* If it ends here its line may be gone. */
 		next = t->next;
 		in = next_try(t, settles, now);
-		/* That one's end is seen. */
-		if (t->first && is_held_up(q, t))
-			in = UINT64_MAX;
+		by = t->first ? holds_up(q, t) : NULL;
+		/* That one's end is seen, but not that it begins to wait where it is tried. */
+		if (by)
+			in = by->tried ? LATE_US * p->ticks.per_us : UINT64_MAX;
 		if (in && in < soonest)
 			soonest = in;
 		if (in || !t->first)

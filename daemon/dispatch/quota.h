@@ -6,8 +6,9 @@
  * It waits here until a task has given something back, as if it had not been popped yet: it can
  * be canceled, and its deadline holds.  Then of each tenant's tasks that can run on the same devices
  * the one that came first is tried again, one at a time, so that nobody overtakes it who was refused
- * after it.  Who can run elsewhere, too, or only there, need not wait until a device has time for
- * that one; but it is overtaken by so many at most, unless it waits for a device all the while.
+ * after it.  Who can run elsewhere, too, or only there, need not wait until a device has time or
+ * room for that one; but it is overtaken by so many at most, unless it waits for a device all the
+ * while.
  *
  * All of it is the poller's, or a visitor's, but for what quota_entered() says.
  */

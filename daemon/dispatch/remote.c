@@ -64,12 +64,12 @@ static int charge(void *arg, uint64_t id, int64_t bytes)
 	return l->ops->charge(l, ARAX_RES_DEVICE_MEMORY, (uint32_t)id, bytes);
 }
 
-static uint64_t limit(void *arg, struct memory_owner owner)
+static uint64_t limit(void *arg, struct memory_owner owner, uint64_t *left)
 {
 	struct poller *p = arg;
 	struct link *l = p->links[owner.id >> 32];
 
-	return l->ops->limit(l, owner.tenant);
+	return l->ops->limit(l, owner.tenant, left);
 }
 
 struct memory_owner remote_owner(const struct link *l, const struct graph_node *node)
@@ -153,7 +153,7 @@ static int pass_gate(struct run *run)
 	if (!pd->gate)
 		return 0;
 	return gate_enter(pd->gate, runner_configuration(pd->runner, k),
-			  runner_switch_ns(pd->runner, k), configure, run);
+			  runner_switch_ns(pd->runner, k), configure, run, &run->until);
 }
 
 /*
@@ -182,6 +182,10 @@ static int enter(struct runner_task *rt)
 	if (__atomic_load_n(&run->until.canceled, __ATOMIC_RELAXED))
 		return -ECANCELED;
 	err = pass_gate(run);
+	/* Not what configures the device. */
+	if (err == -ETIMEDOUT && run->until.deadline_ns && monotonic_ns() >= run->until.deadline_ns)
+		reason_set("its deadline passed while it waited for device %s, which other tasks had configured otherwise",
+			   pd->dev->info.name);
 	if (err)
 		return err;
 	run->settles = memory_settles(run->poller->memory);
@@ -322,8 +326,34 @@ int remote_begin(struct run *run)
 	return 0;
 }
 
-/* (poller) The task's, or, if it is NULL, all of a context's. */
-static void cancel(struct link *l, const struct graph_node *node, uint32_t context)
+/* (poller) It waits no longer, nor will. */
+static void cancel_run(struct poller_device *pd, struct run *run)
+{
+	struct poller *p = run->poller;
+
+	if (pd->gate)
+		gate_cancel(pd->gate, &run->until);
+	memory_cancel(p->memory, run->device, &run->until);
+}
+
+void remote_cancel(struct link *l, const struct graph_node *node)
+{
+	struct poller *p = l->poller;
+	struct poller_device *pd;
+
+	/* Running, so a device has it. */
+	if (!p->memory || !node || !memory_has_device(p->memory, node->device))
+		return;
+	pd = &p->devs[node->device];
+	for (struct run *run = pd->runs; run < run_end(pd); run++) {
+		if (run->node != node)
+			continue;
+		cancel_run(pd, run);
+		return;
+	}
+}
+
+void remote_context_gone(struct link *l, uint32_t context)
 {
 	struct poller *p = l->poller;
 
@@ -332,20 +362,9 @@ static void cancel(struct link *l, const struct graph_node *node, uint32_t conte
 
 		for (struct run *run = pd->runs; run < run_end(pd); run++)
 			if (run->remote && run->node && run->link == l &&
-			    (node ? run->node == node : run->node->d.context == context))
-				memory_cancel(p->memory, i, &run->until);
+			    run->node->d.context == context)
+				cancel_run(pd, run);
 	}
-}
-
-void remote_cancel(struct link *l, const struct graph_node *node)
-{
-	if (node)
-		cancel(l, node, 0);
-}
-
-void remote_context_gone(struct link *l, uint32_t context)
-{
-	cancel(l, NULL, context);
 }
 
 void remote_settle(struct run *run)

@@ -561,7 +561,7 @@ static void why_not_again(struct run *run)
  * Whether the task goes on elsewhere: then it is @run's no longer.  Of a context that is gone nobody
  * waits for it, and the scheduler would keep a program for a number that doesn't come again.
  */
-static __attribute__((cold)) bool moved(struct run *run, uint64_t hold_ns)
+static __attribute__((cold)) bool moved(struct run *run, uint64_t hold_ns, int32_t *result)
 {
 	struct graph_node *node = run->node;
 	struct poller *p = run->poller;
@@ -571,9 +571,13 @@ static __attribute__((cold)) bool moved(struct run *run, uint64_t hold_ns)
 	take_offline(p, &p->devs[run->device], node);
 	again = node->losses < MAX_LOSSES && !graph_node_gone(node) && may_run_again(run) &&
 		run_anywhere(p, node);
-	if (!again)
+	if (!again) {
 		why_not_again(run);
-	if (again) {
+	} else if (graph_node_canceled(node)) {
+		/* It could not be canceled while it ran, and would not be a second time. */
+		*result = -ECANCELED;
+		again = false;
+	} else {
 		settle_accounts(run, node, hold_ns, false);
 		graph_stop(run->link->graph, node);
 		if (sched_push(p->sched, node, poller_ns(p)))
@@ -630,7 +634,11 @@ static __attribute__((cold)) bool came_early(struct run *run, uint64_t hold_ns, 
 	struct poller *p = run->poller;
 	bool early = graph_is_early(node), again = run->rt.skipped || may_run_again(run);
 	int fate = early ? 0 : graph_fate(node, &info->origin), lost = *result == -ENODEV;
+	bool canceled = graph_node_canceled(node);
 
+	/* It could not be canceled while it was there, and would not be a second time. */
+	if (!fate && !early && run->rt.skipped && canceled)
+		fate = -ECANCELED;
 	if (fate) {
 		run->over_quota = false;
 		*result = info->result = fate;
@@ -647,7 +655,9 @@ static __attribute__((cold)) bool came_early(struct run *run, uint64_t hold_ns, 
 	settle_accounts(run, node, hold_ns, false);
 	graph_stop(g, node);
 	/* What can't be handed over now can't be in a moment: it would be tried without end. */
-	if (!again || !run->handed)
+	if (early && canceled)
+		graph_doom(g, node, -ECANCELED);
+	else if (!again || !run->handed)
 		graph_doom(g, node, *result ? *result : -ENODEV);
 	else if (!early && sched_push(p->sched, node, poller_ns(p)))
 		run_refuse(p, node, -ENOMEM);
@@ -772,7 +782,7 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 	}
 	if (unlikely(result)) {
 		run->here = false;
-		if (result == -ENODEV && !run->lone && moved(run, hold_ns))
+		if (result == -ENODEV && !run->lone && moved(run, hold_ns, &info.result))
 			return;
 		if (run->rt.declined && result == -EOPNOTSUPP &&
 		    passed_on(run, hold_ns, &info.result))

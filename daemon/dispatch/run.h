@@ -65,7 +65,7 @@ struct run {
 	struct module *module;		/* its kernel is of this one; NULL: it is installed */
 	struct own_load *load;		/* see own.h; NULL: it is none */
 	struct memory_range *remote;	/* where the device has memory of its own */
-	struct memory_until until;	/* then it waits no longer for room there */
+	struct memory_until until;	/* then it waits no longer for room there, or at a gate */
 	uint64_t seq;
 	bool stored;			/* results may have reached the host's pages */
 	bool spent;			/* some of its input is nowhere any more */

@@ -95,19 +95,16 @@ static uint8_t *fill(const struct run *run, uint32_t i, uint64_t key)
 {
 	const struct arax_launch_range *r = &run->ranges[i];
 	const uint64_t bytes = r->length * r->count;
-	uint8_t *had = malloc(bytes), *drawn = malloc(bytes);
-	bool filled = false;
+	/* Of both at once: behind the kernel there may be no memory, and the pattern has to go. */
+	uint8_t *had = malloc(2 * bytes), *drawn = had + bytes;
 
-	if (had && drawn && !move(run, i, had, false)) {
+	if (had && !move(run, i, had, false)) {
 		memcpy(drawn, had, bytes);
 		draw(drawn, r, key);
-		filled = !move(run, i, drawn, true);
-		if (!filled)
-			move(run, i, had, true);
+		if (!move(run, i, drawn, true))
+			return had;
+		move(run, i, had, true);
 	}
-	free(drawn);
-	if (filled)
-		return had;
 	free(had);
 	return NULL;
 }
@@ -197,18 +194,13 @@ static int put_back(const struct run *run, uint32_t i, uint8_t *bytes, const uin
 static int look(struct run *run, struct unwritten *u, uint32_t i, int result)
 {
 	const struct arax_launch_range *r = &run->ranges[i];
-	uint8_t *bytes;
 	struct found f;
 	int err;
 
 	/* On a device with memory of its own a failed task's results count as nothing. */
 	if (result && run->remote)
 		return 0;
-	bytes = malloc(r->length * r->count);
-	if (!bytes)
-		return -ENOMEM;
-	err = put_back(run, i, bytes, u->had[i], key_of(u, i), &f);
-	free(bytes);
+	err = put_back(run, i, u->had[i] + r->length * r->count, u->had[i], key_of(u, i), &f);
 	if (!err && !result && f.bytes)
 		complain(run, i, &f);
 	return err;

@@ -27,7 +27,8 @@ struct run;
 /**
  * struct unwritten - of one lane
  * @key:	of the pattern, another one for each launch
- * @had:	what was there; NULL: the range is not looked at
+ * @had:	what was there, and behind it room for what is found there later; NULL: the range is
+ *		not looked at
  */
 struct unwritten {
 	uint64_t key;

@@ -311,19 +311,23 @@ static int broker_charge(struct link *l, uint32_t resource, uint32_t context, in
 	return core_mediator_charge(broker_of(l)->core, &a);
 }
 
-static uint64_t broker_limit(struct link *l, uint64_t tenant)
+static uint64_t broker_limit(struct link *l, uint64_t tenant, uint64_t *left)
 {
+	uint64_t least = ARAX_LIMIT_MAX, least_left = ARAX_LIMIT_MAX;
 	struct broker *b = broker_of(l);
 	const struct core_tenant *t;
-	uint64_t least = ARAX_LIMIT_MAX, max;
 
 	core_mutex_lock(&b->core->lock);
 	t = core_tenant_from(b->core->tenants, tenant);
 	for (t = t && t->id == tenant ? t : NULL; t; t = t->parent) {
-		max = core_atomic_read(&t->res[ARAX_RES_DEVICE_MEMORY].max);
-		least = max < least ? max : least;
+		const struct core_counter *c = &t->res[ARAX_RES_DEVICE_MEMORY];
+
+		link_least(core_atomic_read(&c->max), core_atomic_read(&c->used), &least,
+			   &least_left);
 	}
 	core_mutex_unlock(&b->core->lock);
+	if (left)
+		*left = least_left;
 	return least;
 }
 

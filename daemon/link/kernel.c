@@ -290,17 +290,19 @@ static int kernel_charge(struct link *l, uint32_t resource, uint32_t context, in
 	return call(of(l), ARAX_IOC_CHARGE, &a);
 }
 
-static uint64_t kernel_limit(struct link *l, uint64_t tenant)
+static uint64_t kernel_limit(struct link *l, uint64_t tenant, uint64_t *left)
 {
 	struct arax_tenant a = { .size = sizeof(a), .cgroup_fd = -1, .id = tenant };
-	uint64_t least = ARAX_LIMIT_MAX, max;
+	const struct arax_counter *c = &a.usage.counters[ARAX_RES_DEVICE_MEMORY];
+	uint64_t least = ARAX_LIMIT_MAX, least_left = ARAX_LIMIT_MAX;
 
 	while (tenant && !call(of(l), ARAX_IOC_TENANT_QUERY, &a) && a.id == tenant) {
-		max = a.usage.counters[ARAX_RES_DEVICE_MEMORY].max;
-		least = max < least ? max : least;
+		link_least(c->max, c->used, &least, &least_left);
 		tenant = a.parent;
 		a.id = tenant;
 	}
+	if (left)
+		*left = least_left;
 	return least;
 }
 

@@ -46,7 +46,8 @@ struct sched_tenant;
  * @explain:	(poller) what a task's owner is told of its failure, before it is committed
  * @charge:	a context's device memory, or memory (ARAX_RES_*); any thread.  Negative
  *		errno, see struct arax_charge
- * @limit:	least maximum of device memory of a tenant and those above it; any thread
+ * @limit:	least maximum of device memory of a tenant and those above it, and in *@left, if
+ *		not NULL, how much of each is left at least; any thread
  * @weights:	(poller) now and then: ask for changed weights.  May be NULL
  * @tenant:	(poller) what the link knows of tenant @t->id; false: nothing
  * @quiesce:	(poller) take in nothing any more
@@ -69,7 +70,7 @@ struct link_ops {
 	int (*kernel_next)(struct link *l, struct arax_kernel_lookup *k);
 	void (*explain)(struct link *l, uint64_t tag, const char *text);
 	int (*charge)(struct link *l, uint32_t resource, uint32_t context, int64_t bytes);
-	uint64_t (*limit)(struct link *l, uint64_t tenant);
+	uint64_t (*limit)(struct link *l, uint64_t tenant, uint64_t *left);
 	void (*weights)(struct link *l);
 	bool (*tenant)(struct link *l, struct sched_tenant *t);
 	void (*quiesce)(struct link *l);
@@ -122,6 +123,15 @@ static inline struct mapping *link_find(struct link *l, uint64_t buffer)
 	struct mapping *m = mapping_find(&l->mappings, buffer);
 
 	return __builtin_expect(!!m, 1) ? m : l->ops->map(l, buffer);
+}
+
+/* For ops->limit(): a tenant that may have @max, and has @used. */
+static inline void link_least(uint64_t max, uint64_t used, uint64_t *least, uint64_t *least_left)
+{
+	uint64_t left = used < max ? max - used : 0;
+
+	*least = max < *least ? max : *least;
+	*least_left = left < *least_left ? left : *least_left;
 }
 
 /* The same on all links, as long as araxd runs: what is learnt of it goes by this. */

@@ -231,7 +231,7 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 		err = m->charge(m->charge_arg, owner.id, (int64_t)bytes);
 	/* Who shares a limit with this tenant is theirs to say; what is held goes again. */
 	if (err == -EDQUOT && m->limit)
-		fits = bytes <= m->limit(m->charge_arg, owner);
+		fits = bytes <= m->limit(m->charge_arg, owner, NULL);
 	memory_lock(m);
 	if (err)
 		pay_nothing(ranges, asked);
@@ -250,17 +250,12 @@ static int charge(struct memory *m, struct memory_range *ranges, uint32_t nr,
 
 bool task_could_pay(struct memory *m, struct memory_owner owner, uint64_t bytes)
 {
-	int err;
+	uint64_t left = UINT64_MAX;
 
-	if (!m->charge || !bytes || (m->limit && m->limit(m->charge_arg, owner) == UINT64_MAX))
-		return true;
-	/* No task of this manager's is refused for what is given back at once. */
-	pthread_mutex_lock(&m->charging);
-	err = m->charge(m->charge_arg, owner.id, (int64_t)bytes);
-	if (!err)
-		m->charge(m->charge_arg, owner.id, -(int64_t)bytes);
-	pthread_mutex_unlock(&m->charging);
-	return !err;
+	/* A charge to try it would be seen: as an event if it is refused, else in the peak. */
+	if (m->limit)
+		m->limit(m->charge_arg, owner, &left);
+	return bytes <= left;
 }
 
 void task_refund(struct memory *m, const struct refunds *refunds)
@@ -312,7 +307,7 @@ static void complain(const struct memory_device *d, const struct memory_range *r
 static void over_quota(struct memory *m, const struct memory_range *ranges, uint32_t nr,
 		       struct memory_owner owner)
 {
-	uint64_t max = m->limit ? m->limit(m->charge_arg, owner) : UINT64_MAX;
+	uint64_t max = m->limit ? m->limit(m->charge_arg, owner, NULL) : UINT64_MAX;
 	char limit[32] = "";
 
 	if (max != UINT64_MAX)
@@ -420,7 +415,7 @@ static int await_settled(struct memory *m, const struct memory_until *until)
  * the task tried.
  */
 static int wait_for_room(struct memory *m, struct memory_device *d, uint64_t settles,
-			 struct memory_wait *w, uint64_t bytes, const struct memory_until *until)
+			 struct memory_wait *w, uint64_t bytes, struct memory_until *until)
 {
 	uint64_t turns = d->turns;
 	int err = 0;
@@ -432,8 +427,10 @@ static int wait_for_room(struct memory *m, struct memory_device *d, uint64_t set
 	d->stats.waits++;
 	/* Who comes meanwhile need not wait for as long, but see room.c. */
 	pthread_mutex_unlock(&d->entering);
+	__atomic_store_n(&until->waits, true, __ATOMIC_RELAXED);
 	while (m->settles == settles && d->turns == turns && !m->stopped && !err)
 		err = await_settled(m, until);
+	__atomic_store_n(&until->waits, false, __ATOMIC_RELAXED);
 	/* In the order in which they are taken elsewhere. */
 	pthread_mutex_unlock(&m->lock);
 	pthread_mutex_lock(&d->entering);
@@ -442,7 +439,7 @@ static int wait_for_room(struct memory *m, struct memory_device *d, uint64_t set
 }
 
 int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
-	      struct memory_owner owner, const struct memory_until *until)
+	      struct memory_owner owner, struct memory_until *until)
 {
 	struct memory_device *d = &m->devices[device];
 	struct memory_wait w = { .tenant = owner.tenant };

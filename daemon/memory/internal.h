@@ -232,7 +232,7 @@ struct memory {
 	uint64_t settles;		/* atomic: memory_settles(); it changes while the lock is held */
 	uint32_t refunding;		/* tasks settled whose refunds are on their way */
 	int (*charge)(void *arg, uint64_t id, int64_t bytes);
-	uint64_t (*limit)(void *arg, struct memory_owner owner);
+	uint64_t (*limit)(void *arg, struct memory_owner owner, uint64_t *left);
 	void *charge_arg;
 	bool stopped;
 	uint32_t tight;			/* devices that are */
@@ -442,14 +442,14 @@ struct refunds {
  * to wait (NULL), as memory_try_enter().
  */
 int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
-	      struct memory_owner owner, const struct memory_until *until);
+	      struct memory_owner owner, struct memory_until *until);
 /* (locked) The end of that. */
 void task_release(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		  struct refunds *refunds);
 /* The bytes that range @of of a task has to share an extent with. */
 void task_hull(const struct memory_range *ranges, uint32_t nr, uint32_t of, uint64_t *start,
 	       uint64_t *end);
-/* Whether its owner could pay for @bytes more, if it held them now. */
+/* Whether its owner could pay for @bytes more, if it held them now: yes, if there are no limits. */
 bool task_could_pay(struct memory *m, struct memory_owner owner, uint64_t bytes);
 /* After it, without the lock. */
 void task_refund(struct memory *m, const struct refunds *refunds);

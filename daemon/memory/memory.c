@@ -68,7 +68,8 @@ void memory_set_charge(struct memory *m, int (*charge)(void *arg, uint64_t id, i
 	m->charge_arg = arg;
 }
 
-void memory_set_limit(struct memory *m, uint64_t (*limit)(void *arg, struct memory_owner owner))
+void memory_set_limit(struct memory *m,
+		      uint64_t (*limit)(void *arg, struct memory_owner owner, uint64_t *left))
 {
 	m->limit = limit;
 }

@@ -142,13 +142,15 @@ struct memory_owner {
 };
 
 /**
- * struct memory_until - how long a task waits for room
+ * struct memory_until - how long a task waits for room, or at a gate before it (dispatch/gate.h)
  * @deadline_ns: CLOCK_MONOTONIC; 0: for as long as it takes
  * @canceled:	atomic: no longer, see memory_cancel()
+ * @waits:	out, atomic: it does
  */
 struct memory_until {
 	uint64_t deadline_ns;
 	bool canceled;
+	bool waits;
 };
 
 /* -ENOMEM */
@@ -164,9 +166,10 @@ void memory_set_charge(struct memory *m, int (*charge)(void *arg, uint64_t id, i
  * @limit: called likewise: the least maximum of the owner's tenant and those above it, with
  * what others below these hold left out of account.  A task that would fit waits for
  * whoever holds something now.  Without it only tasks of its own tenant are waited for.
+ * In *@left, if not NULL: what @charge would grant now.
  */
 void memory_set_limit(struct memory *m,
-		      uint64_t (*limit)(void *arg, struct memory_owner owner));
+		      uint64_t (*limit)(void *arg, struct memory_owner owner, uint64_t *left));
 /* Nobody settles any more: whoever waits for room gets -ECANCELED, now and from now on. */
 void memory_stop(struct memory *m);
 /* All buffers are gone. */
@@ -220,7 +223,7 @@ int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory
 /* The same, but -ETIMEDOUT or -ECANCELED instead of waiting for room beyond @until. */
 int memory_enter_until(struct memory *m, uint32_t device, uint32_t lane,
 		       struct memory_range *ranges, uint32_t nr, uint64_t seq,
-		       struct memory_owner owner, const struct memory_until *until);
+		       struct memory_owner owner, struct memory_until *until);
 /* Any thread: who waits for room on @device until then waits no more, nor will. */
 void memory_cancel(struct memory *m, uint32_t device, struct memory_until *until);
 /*

@@ -3,9 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
+#include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* One access may touch 16, and few more than two. */
@@ -16,17 +17,24 @@ static uint8_t *view;			/* of all of them, ours */
 static size_t page_size;
 static uintptr_t place[PAGES];		/* where each is, if it is anywhere; 0: nowhere */
 static uint32_t next;
-static bool busy;			/* the lock: a handler can't sleep on one */
+static uint32_t taken;			/* the lock; 2: somebody may sleep for it */
 
+/* A handler may not wait for a mutex of the library's, and mmap() may take long. */
 static void lock(void)
 {
-	while (__atomic_test_and_set(&busy, __ATOMIC_ACQUIRE))
-		sched_yield();
+	uint32_t free = 0;
+
+	if (__atomic_compare_exchange_n(&taken, &free, 1, false, __ATOMIC_ACQUIRE,
+					__ATOMIC_RELAXED))
+		return;
+	while (__atomic_exchange_n(&taken, 2, __ATOMIC_ACQUIRE))
+		syscall(SYS_futex, &taken, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
 }
 
 static void unlock(void)
 {
-	__atomic_clear(&busy, __ATOMIC_RELEASE);
+	if (__atomic_exchange_n(&taken, 0, __ATOMIC_RELEASE) == 2)
+		syscall(SYS_futex, &taken, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 int reserve_init(void)

@@ -398,7 +398,7 @@ void register_host(struct memory *m, uint32_t device, struct memory_buffer *b)
 
 static int enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
 		 uint32_t nr, uint64_t seq, struct memory_owner owner,
-		 const struct memory_until *until)
+		 struct memory_until *until)
 {
 	struct bringing b = {
 		.lane = lane, .seq = seq, .until = FOREVER, .patient = until,
@@ -431,14 +431,14 @@ static int enter(struct memory *m, uint32_t device, uint32_t lane, struct memory
 int memory_enter(struct memory *m, uint32_t device, uint32_t lane, struct memory_range *ranges,
 		 uint32_t nr, uint64_t seq, struct memory_owner owner)
 {
-	static const struct memory_until forever;
+	struct memory_until forever = { 0 };
 
 	return enter(m, device, lane, ranges, nr, seq, owner, &forever);
 }
 
 int memory_enter_until(struct memory *m, uint32_t device, uint32_t lane,
 		       struct memory_range *ranges, uint32_t nr, uint64_t seq,
-		       struct memory_owner owner, const struct memory_until *until)
+		       struct memory_owner owner, struct memory_until *until)
 {
 	return enter(m, device, lane, ranges, nr, seq, owner, until);
 }

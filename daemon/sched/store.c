@@ -2,6 +2,7 @@
 /* store.c - learnt run times as a file; see store.h */
 #include "daemon/sched/store.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,11 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/sched/regress.h"
 #include "daemon/sched/sched.h"
 #include "libarax/admin/trusted.h"
+
+#define NEW		".new-XXXXXX"	/* behind the name, while it is written */
+#define LEFT_S		3600		/* no save takes that long */
 
 void store_free(struct store *s)
 {
@@ -429,13 +434,38 @@ static void sync_folder(const char *folder)
 	close(fd);
 }
 
+static bool is_new(const char *file, const char *name)
+{
+	const size_t n = strlen(name), new = sizeof(NEW) - 1, drawn = strlen("XXXXXX");
+
+	return strlen(file) == n + new && !strncmp(file, name, n) &&
+	       !strncmp(file + n, NEW, new - drawn);
+}
+
+/* What araxds were writing that were killed then. */
+static void drop_left(const char *folder, const char *name)
+{
+	const time_t now = time(NULL);
+	struct dirent *e;
+	struct stat st;
+	DIR *d = opendir(folder);
+
+	while (d && (e = readdir(d)))
+		if (is_new(e->d_name, name) &&
+		    !fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
+		    S_ISREG(st.st_mode) && st.st_mtime < now - LEFT_S)
+			unlinkat(dirfd(d), e->d_name, 0);
+	if (d)
+		closedir(d);
+}
+
 int store_save(struct store *s, const char *path)
 {
 	char new[PATH_MAX], *slash, *text;
 	int fd, err;
 
 	/* Of its own: another araxd of the same user may be writing, too. */
-	if ((size_t)snprintf(new, sizeof(new), "%s.XXXXXX", path) >= sizeof(new))
+	if ((size_t)snprintf(new, sizeof(new), "%s" NEW, path) >= sizeof(new))
 		return -ENAMETOOLONG;
 	slash = strrchr(new, '/');
 	if (!slash || slash == new)
@@ -456,8 +486,10 @@ int store_save(struct store *s, const char *path)
 	if (err && fd >= 0)
 		unlink(new);
 	*slash = '\0';
-	if (!err)
+	if (!err) {
+		drop_left(new, strrchr(path, '/') + 1);
 		sync_folder(new);
+	}
 	free(text);
 	return err;
 }

@@ -83,7 +83,10 @@ void store_free(struct store *s);
 
 /* Read by whoever trusts the file; 0, -ENOENT, or as store_parse(). */
 int store_load(struct store *s, const char *path, char *error, size_t len);
-/* All or nothing; makes the last folder.  Negative errno. */
+/*
+ * All or nothing; makes the last folder, and removes what saves have left there that did not come
+ * to their ends.  Negative errno.
+ */
 int store_save(struct store *s, const char *path);
 
 #endif /* ARAXD_SCHED_STORE_H */

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* What tasks need comes to a busy device before they have a lane there (daemon/dispatch/ahead.h). */
+/*
+ * What tasks need comes to a busy device before they have a lane there (daemon/dispatch/ahead.h),
+ * and their results go back when they have none any more (back.h).
+ */
 #include <check.h>
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/backends/device.h"
 #include "daemon/dispatch/ahead.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/memory/memory.h"
@@ -129,6 +134,123 @@ START_TEST(a_few_come)
 }
 END_TEST
 
+/* The device's: each launch lasts until they may end. */
+static bool may_end;
+
+static int run(void *top, struct arax_backend_run *run)
+{
+	(void)top;
+	(void)run;
+	while (!__atomic_load_n(&may_end, __ATOMIC_ACQUIRE))
+		usleep(100);
+	return 0;
+}
+
+static void up_to_wait(void)
+{
+	up(1);
+	may_end = false;
+	daemon_poller(d)->devs[0].dev->run = run;
+}
+
+static void down(void)
+{
+	__atomic_store_n(&may_end, true, __ATOMIC_RELEASE);
+	client_close(&a);
+	daemon_down(d);
+}
+
+/* What came for those that were first before keeps nothing from those that are now. */
+START_TEST(others_are_first)
+{
+	struct arax_queue_create q = {
+		.size = sizeof(q), .flags = ARAX_QUEUE_DATAFLOW, .priority = -20,
+	};
+	uint32_t buffers[3];
+
+	up_to_wait();
+	submit(buffers, 3);
+	ck_assert(comes_true(copied_in() >= 3 * BYTES, 100));
+	ck_assert_uint_eq(came_ahead(), 2);
+	ck_assert_int_eq(CALL(&a, ARAX_NR_QUEUE_CREATE, &q), 0);
+	queue = q.handle;
+	submit(buffers, 2);
+	ck_assert(comes_true(copied_in() >= 5 * BYTES, 100));
+	down();
+}
+END_TEST
+
+static uint64_t left;
+
+static uint64_t limit(void *arg, struct memory_owner owner, uint64_t *out)
+{
+	(void)arg;
+	(void)owner;
+	if (out)
+		*out = __atomic_load_n(&left, __ATOMIC_RELAXED);
+	return UINT64_MAX;
+}
+
+/* Nor do those who could not pay. */
+START_TEST(others_can_pay)
+{
+	uint32_t buffers[3];
+
+	left = 0;
+	up_to_wait();
+	memory_set_limit(daemon_poller(d)->memory, limit);
+	submit(buffers, 3);
+	ck_assert(comes_true(came_ahead() >= 2 && copied_in() >= BYTES, 100));
+	ck_assert_uint_eq(copied_in(), BYTES);
+	__atomic_store_n(&left, UINT64_MAX, __ATOMIC_RELAXED);
+	submit(buffers, 1);
+	ck_assert(comes_true(copied_in() >= 2 * BYTES, 100));
+	down();
+}
+END_TEST
+
+/* Of threads that take results back, while they are held up. */
+static bool hold_results;
+static uint32_t held;
+
+int __real_device_copy_out(struct device *dev, uint32_t lane, void *to, uint64_t from,
+			   uint64_t bytes);
+int __wrap_device_copy_out(struct device *dev, uint32_t lane, void *to, uint64_t from,
+			   uint64_t bytes);
+int __wrap_device_copy_out(struct device *dev, uint32_t lane, void *to, uint64_t from,
+			   uint64_t bytes)
+{
+	char name[16] = "";
+
+	pthread_getname_np(pthread_self(), name, sizeof(name));
+	if (strcmp(name, "arax-back"))
+		return __real_device_copy_out(dev, lane, to, from, bytes);
+	__atomic_fetch_add(&held, 1, __ATOMIC_RELAXED);
+	while (__atomic_load_n(&hold_results, __ATOMIC_ACQUIRE))
+		usleep(100);
+	return __real_device_copy_out(dev, lane, to, from, bytes);
+}
+
+/* None of them waits for another one's. */
+START_TEST(results_go_back_at_once)
+{
+	uint32_t buffers[6];
+
+	up_to_wait();
+	hold_results = true;
+	held = 0;
+	submit(buffers, 6);
+	/* The others are known to wait by then. */
+	ck_assert(comes_true(copied_in() >= 3 * BYTES, 100));
+	__atomic_store_n(&may_end, true, __ATOMIC_RELEASE);
+	ck_assert(comes_true(__atomic_load_n(&held, __ATOMIC_RELAXED) == 2, 100));
+	__atomic_store_n(&hold_results, false, __ATOMIC_RELEASE);
+	for (uint32_t i = 0; i < 6; i++)
+		ends(0, NULL);
+	down();
+}
+END_TEST
+
 /* With what is on its way, and there. */
 START_TEST(its_context_goes)
 {
@@ -170,6 +292,9 @@ int main(void)
 	tcase_set_timeout(t, 300);
 	tcase_add_test(t, inputs_come_before_a_lane);
 	tcase_add_test(t, a_few_come);
+	tcase_add_test(t, others_are_first);
+	tcase_add_test(t, others_can_pay);
+	tcase_add_test(t, results_go_back_at_once);
 	tcase_add_test(t, its_context_goes);
 	tcase_add_test(t, araxd_ends);
 	suite_add_tcase(s, t);

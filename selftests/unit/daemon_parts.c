@@ -30,6 +30,7 @@
 #include "daemon/link/wake.h"
 #include "daemon/memory/guard.h"
 #include "daemon/memory/mapping.h"
+#include "daemon/memory/reserve.h"
 #include "daemon/observe/trace.h"
 #include "daemon/options.h"
 #include "kmod/core/core.h"
@@ -544,6 +545,90 @@ START_TEST(guard_without_memory)
 	for (i = 0; i < 2; i++)
 		munmap((void *)map[i], 600 * 4096);
 	close(fd);
+}
+END_TEST
+#endif
+
+/* A mapping that is long in coming: of one thread, once. */
+static __thread bool comes_late;
+static int mapping, may_come;	/* it has begun; it may go on */
+
+void *__real_mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
+{
+	if (comes_late) {
+		comes_late = false;
+		__atomic_store_n(&mapping, 1, __ATOMIC_RELEASE);
+		while (!__atomic_load_n(&may_come, __ATOMIC_ACQUIRE))
+			usleep(100);
+	}
+	return __real_mmap(at, bytes, prot, flags, fd, offset);
+}
+
+#ifdef __LP64__		/* else mmap() has another name */
+struct region {
+	void *start;
+	bool bare, served;
+	int tid;
+};
+
+static void *serve_late(void *arg)
+{
+	struct region *r = arg;
+
+	comes_late = true;
+	r->served = reserve_serve((uintptr_t)r->start, 4096, &r->bare, 0);
+	return NULL;
+}
+
+static void *forget_region(void *arg)
+{
+	struct region *r = arg;
+
+	__atomic_store_n(&r->tid, gettid(), __ATOMIC_RELEASE);
+	reserve_forget((uintptr_t)r->start, 4096);
+	return NULL;
+}
+
+/* Of a thread of this process, as ps shows it; 0: it is none. */
+static char state_of(int tid)
+{
+	char path[64], line[512] = "", *end;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	f = tid ? fopen(path, "re") : NULL;
+	if (!f)
+		return 0;
+	if (!fgets(line, sizeof(line), f))
+		line[0] = '\0';
+	fclose(f);
+	end = strrchr(line, ')');
+	return end ? end[2] : 0;
+}
+
+/* For who maps one, whose address space may be locked for long. */
+START_TEST(who_needs_the_reserve_sleeps)
+{
+	struct region one = { 0 }, other = { 0 };
+	pthread_t threads[2];
+
+	ck_assert_int_eq(reserve_init(), 0);
+	one.start = mmap(NULL, 2 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			 0);
+	ck_assert_ptr_ne(one.start, MAP_FAILED);
+	other.start = (uint8_t *)one.start + 4096;
+	ck_assert_int_eq(pthread_create(&threads[0], NULL, serve_late, &one), 0);
+	ck_assert(comes_true(__atomic_load_n(&mapping, __ATOMIC_ACQUIRE), 100));
+	ck_assert_int_eq(pthread_create(&threads[1], NULL, forget_region, &other), 0);
+	ck_assert(comes_true(state_of(__atomic_load_n(&other.tid, __ATOMIC_ACQUIRE)) == 'S', 100));
+	__atomic_store_n(&may_come, 1, __ATOMIC_RELEASE);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	ck_assert(one.served && one.bare);
+	munmap(one.start, 2 * 4096);
+	reserve_exit();
 }
 END_TEST
 #endif
@@ -1405,6 +1490,9 @@ int main(void)
 	tcase_add_test(t, guard_slot_is_reused);
 	tcase_add_test(t, guard_comes_back);
 	tcase_add_test(t, guard_without_owner);
+#ifdef __LP64__
+	tcase_add_test(t, who_needs_the_reserve_sleeps);
+#endif
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 	tcase_add_test_raise_signal(t, guard_is_not_deaf, SIGBUS);
 	tcase_add_test(t, guard_without_memory);

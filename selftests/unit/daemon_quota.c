@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
  * Tasks that wait for their tenant's device memory (daemon/dispatch/quota.h), and who need not; and
- * for room on a device.
+ * for room on a device, or for it to be configured.
  */
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "daemon/dispatch/gate.h"
 #include "daemon/dispatch/poller.h"
+#include "daemon/dispatch/run.h"
 #include "daemon/memory/memory.h"
 #include "selftests/unit/daemon_client.h"
 #include "selftests/unit/wait.h"
@@ -62,10 +64,12 @@ static int charge(void *arg, uint64_t id, int64_t bytes)
 	return -EDQUOT;
 }
 
-static uint64_t limit(void *arg, struct memory_owner owner)
+static uint64_t limit(void *arg, struct memory_owner owner, uint64_t *left)
 {
 	(void)arg;
 	(void)owner;
+	if (left)
+		*left = UINT64_MAX;
 	return UINT64_MAX;
 }
 
@@ -169,25 +173,35 @@ static void visit_ends(void)
 	poller_kick(daemon_poller(d));
 }
 
-static bool nothing_runs(void)
+static uint32_t running(void)
 {
-	bool nothing;
+	uint32_t n;
 
 	visit();
-	nothing = !daemon_poller(d)->running;
+	n = daemon_poller(d)->running;
 	visit_ends();
-	return nothing;
+	return n;
+}
+
+static bool nothing_runs(void)
+{
+	return !running();
 }
 
 /* Tasks of @a with as many bytes and more, one after the other: all are refused, and wait. */
-static void submit(uint32_t n)
+static void submit_beside(uint32_t n, uint32_t others)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		task(&a, i)->ranges[0].length += i;
 		client_publish(&a);
 		ck_assert(comes_true(__atomic_load_n(&quota.refused, __ATOMIC_RELAXED) >> i & 1 &&
-				     nothing_runs(), 100));
+				     running() == others, 100));
 	}
+}
+
+static void submit(uint32_t n)
+{
+	submit_beside(n, 0);
 }
 
 /* However many wait, and for however long: the devices are others' meanwhile. */
@@ -294,6 +308,36 @@ START_TEST(a_limit_is_raised)
 }
 END_TEST
 
+/* Of each tenant and those above it, without a charge. */
+START_TEST(links_tell_what_is_left)
+{
+	struct poller *p = daemon_poller(d);
+	struct link *l = p->links[0];
+	uint64_t ids[16], before[16], left;
+	uint32_t i, n, at = 0, changed = 0;
+
+	/* Its tenant is known then. */
+	task(&b, 1);
+	client_publish(&b);
+	ends(&b, 0);
+	visit();
+	n = sched_tenants(p->sched, &at, ids, 16);
+	visit_ends();
+	for (i = 0; i < n; i++)
+		ck_assert_uint_eq(l->ops->limit(l, ids[i], &before[i]), ARAX_LIMIT_MAX);
+	ck_assert_int_eq(l->ops->charge(l, ARAX_RES_DEVICE_MEMORY, b.context, BYTES), 0);
+	for (i = 0; i < n; i++) {
+		l->ops->limit(l, ids[i], &left);
+		ck_assert(left == before[i] || left == before[i] - BYTES);
+		changed += left != before[i];
+	}
+	ck_assert_uint_gt(changed, 0);
+	ck_assert_int_eq(l->ops->charge(l, ARAX_RES_DEVICE_MEMORY, b.context, -BYTES), 0);
+	let_go();
+	client_close(&a);
+}
+END_TEST
+
 #define ROOM	(8u << 20)
 #define DEVICES	64
 
@@ -312,12 +356,24 @@ static uint64_t waits(void)
 	return sum;
 }
 
+/* A task of @a that may have what it likes; it is to begin within @in_ns, if that is not 0. */
+static void submit_for(uint64_t in_ns)
+{
+	struct arax_task_ext *x = (void *)(a.region + a.layout.arena_offset);
+	struct arax_task *t = task(&a, 1);
+
+	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+	memset(x, 0, sizeof(*x));
+	x->size = sizeof(*x);
+	x->deadline_ns = in_ns ? wait_now_ns() + in_ns : 0;
+	t->flags |= ARAX_TASK_EXT;
+	client_publish(&a);
+}
+
 /* Somebody has all memory of all devices, and a task of @a waits for some. */
 static void wait_for_room(uint64_t in_ns)
 {
 	const struct memory_owner owner = { .id = ~0ull, .tenant = ~0ull };
-	struct arax_task_ext *x = (void *)(a.region + a.layout.arena_offset);
-	struct arax_task *t;
 
 	let_go();
 	held = memory_buffer_create(memory(), all, sizeof(all));
@@ -329,13 +385,7 @@ static void wait_for_room(uint64_t in_ns)
 		};
 		ck_assert_int_eq(memory_enter(memory(), i, 0, &held_all[i], 1, 1, owner), 0);
 	}
-	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
-	memset(x, 0, sizeof(*x));
-	x->size = sizeof(*x);
-	t = task(&a, 1);
-	x->deadline_ns = in_ns ? wait_now_ns() + in_ns : 0;
-	t->flags |= ARAX_TASK_EXT;
-	client_publish(&a);
+	submit_for(in_ns);
 	/* Or its time has come even before. */
 	ck_assert(comes_true(waits() || (in_ns && client_has_completion(&a)), 100));
 }
@@ -349,18 +399,23 @@ static void have_room(void)
 	memory_buffer_gone(memory(), held);
 }
 
-/* It has come as far as its device, and has not begun. */
-START_TEST(who_waits_for_room_can_be_canceled)
+static void cancel(bool all)
 {
 	struct arax_cancel cn = { .size = sizeof(cn), .user_data = 1 };
 
-	wait_for_room(0);
-	if (_i) {
+	if (all) {
 		cn.user_data = 0;
 		cn.queue = queue;
 		cn.flags = ARAX_CANCEL_QUEUE;
 	}
 	ck_assert_int_eq(CALL(&a, ARAX_NR_CANCEL, &cn), 0);
+}
+
+/* It has come as far as its device, and has not begun. */
+START_TEST(who_waits_for_room_can_be_canceled)
+{
+	wait_for_room(0);
+	cancel(_i);
 	ck_assert_uint_eq(ends(&a, -ECANCELED), 1);
 	have_room();
 	client_close(&a);
@@ -385,37 +440,6 @@ START_TEST(nor_for_nobody)
 }
 END_TEST
 
-static int configure(void *arg)
-{
-	++*(int *)arg;
-	return 0;
-}
-
-/* Nor is it inside of a device that others want to have configured for them. */
-START_TEST(who_waits_is_not_inside)
-{
-	struct poller *p = daemon_poller(d);
-	int configured = 0;
-	uint32_t i;
-
-	visit();
-	for (i = 0; i < p->nr_devs; i++)
-		ck_assert_int_eq(gate_create(&p->devs[i].gate), 0);
-	visit_ends();
-	submit(4);
-	for (i = 0; i < p->nr_devs; i++) {
-		ck_assert_int_eq(gate_enter(p->devs[i].gate, 1, 0, configure, &configured), 0);
-		gate_leave(p->devs[i].gate);
-	}
-	ck_assert_uint_eq(configured, p->nr_devs);
-	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
-	let_go();
-	for (i = 0; i < 4; i++)
-		ends(&a, 0);
-	client_close(&a);
-}
-END_TEST
-
 /* A device to which nobody comes until it is open again. */
 struct closed {
 	struct gate *gate;
@@ -437,9 +461,124 @@ static void *close_gate(void *arg)
 {
 	struct closed *c = arg;
 
-	if (!gate_enter(c->gate, 1, 0, stay, c))
+	if (!gate_enter(c->gate, 1, 0, stay, c, NULL))
 		gate_leave(c->gate);
 	return NULL;
+}
+
+static struct closed gates[DEVICES];
+
+static uint32_t wait_at_gates(void)
+{
+	struct poller *p = daemon_poller(d);
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < p->nr_devs; i++)
+		n += gate_waiting(p->devs[i].gate);
+	return n;
+}
+
+/* All devices are being configured, and a task of @a waits for one. */
+static void wait_at_gate(uint64_t in_ns)
+{
+	struct poller *p = daemon_poller(d);
+	uint32_t i;
+
+	let_go();
+	visit();
+	ck_assert_uint_le(p->nr_devs, DEVICES);
+	for (i = 0; i < p->nr_devs; i++) {
+		ck_assert_int_eq(gate_create(&p->devs[i].gate), 0);
+		gates[i] = (struct closed){ .gate = p->devs[i].gate };
+	}
+	visit_ends();
+	for (i = 0; i < p->nr_devs; i++) {
+		ck_assert_int_eq(pthread_create(&gates[i].thread, NULL, close_gate, &gates[i]), 0);
+		ck_assert(comes_true(__atomic_load_n(&gates[i].is, __ATOMIC_ACQUIRE), 100));
+	}
+	submit_for(in_ns);
+	ck_assert(comes_true(wait_at_gates() || (in_ns && client_has_completion(&a)), 100));
+}
+
+static void open_gates(void)
+{
+	for (uint32_t i = 0; i < daemon_poller(d)->nr_devs; i++) {
+		__atomic_store_n(&gates[i].open, true, __ATOMIC_RELEASE);
+		pthread_join(gates[i].thread, NULL);
+	}
+}
+
+/* Likewise. */
+START_TEST(who_waits_at_a_gate_can_be_canceled)
+{
+	wait_at_gate(0);
+	cancel(_i);
+	ck_assert_uint_eq(ends(&a, -ECANCELED), 1);
+	open_gates();
+	client_close(&a);
+}
+END_TEST
+
+START_TEST(he_has_his_deadline)
+{
+	wait_at_gate(300000000);
+	ck_assert_uint_eq(ends(&a, -ETIMEDOUT), 1);
+	open_gates();
+	client_close(&a);
+}
+END_TEST
+
+START_TEST(his_context_goes)
+{
+	wait_at_gate(0);
+	client_close(&a);
+	ck_assert(comes_true(nothing_runs(), 100));
+	open_gates();
+}
+END_TEST
+
+static int configure(void *arg)
+{
+	++*(int *)arg;
+	return 0;
+}
+
+/* Nor is it inside of a device that others want to have configured for them. */
+START_TEST(who_waits_is_not_inside)
+{
+	struct poller *p = daemon_poller(d);
+	int configured = 0;
+	uint32_t i;
+
+	visit();
+	for (i = 0; i < p->nr_devs; i++)
+		ck_assert_int_eq(gate_create(&p->devs[i].gate), 0);
+	visit_ends();
+	submit(4);
+	for (i = 0; i < p->nr_devs; i++) {
+		ck_assert_int_eq(gate_enter(p->devs[i].gate, 1, 0, configure, &configured, NULL),
+				 0);
+		gate_leave(p->devs[i].gate);
+	}
+	ck_assert_uint_eq(configured, p->nr_devs);
+	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+	let_go();
+	for (i = 0; i < 4; i++)
+		ends(&a, 0);
+	client_close(&a);
+}
+END_TEST
+
+/* The one that takes more than the others do. */
+static uint32_t large_device(void)
+{
+	struct poller *p = daemon_poller(d);
+	uint32_t i = 0;
+
+	while (i < p->nr_devs && p->devs[i].dev->info.memory < LARGE)
+		i++;
+	ck_assert_uint_lt(i, p->nr_devs);
+	return i;
 }
 
 /* A task that only the large device takes is refused, and waits. */
@@ -458,14 +597,11 @@ static void submit_large(void)
 /* Its turn has come, but its device has no time: who can run on others need not wait for that. */
 START_TEST(busy_devices_hold_up_nobody_else)
 {
+	const uint32_t i = large_device();
 	struct poller *p = daemon_poller(d);
 	struct closed c = { 0 };
-	uint32_t i;
 
 	visit();
-	for (i = 0; i < p->nr_devs && p->devs[i].dev->info.memory < LARGE; i++)
-		;
-	ck_assert_uint_lt(i, p->nr_devs);
 	ck_assert_int_eq(gate_create(&p->devs[i].gate), 0);
 	c.gate = p->devs[i].gate;
 	visit_ends();
@@ -483,24 +619,20 @@ START_TEST(busy_devices_hold_up_nobody_else)
 }
 END_TEST
 
-/* The device that takes more than the others do; none of its lanes is the scheduler's, or all are. */
-static uint32_t set_lanes(bool any)
+/* None of the large device's lanes is the scheduler's, or all are. */
+static void set_lanes(bool any)
 {
+	const uint32_t i = large_device();
 	struct poller *p = daemon_poller(d);
 	bool done = false;
-	uint32_t i = 0;
 
 	while (!done) {
 		visit();
-		for (i = 0; i < p->nr_devs && p->devs[i].dev->info.memory < LARGE; i++)
-			;
-		ck_assert_uint_lt(i, p->nr_devs);
 		done = !p->running || any;
 		if (done)
 			ck_assert_int_eq(sched_device_set(p->sched, i, any ? p->devs[i].lanes : 0), 0);
 		visit_ends();
 	}
-	return i;
 }
 
 static bool only_one_is_queued(void)
@@ -526,6 +658,66 @@ START_TEST(nor_however_many)
 	set_lanes(true);
 	ck_assert_uint_eq(ends(&a, 0), 100);
 	client_close(&a);
+}
+END_TEST
+
+static bool waits_at(uint32_t device)
+{
+	struct poller_device *pd = &daemon_poller(d)->devs[device];
+	bool waits = false;
+
+	visit();
+	for (struct run *run = pd->runs; run < run_end(pd); run++)
+		waits |= run->node && __atomic_load_n(&run->until.waits, __ATOMIC_RELAXED);
+	visit_ends();
+	return waits;
+}
+
+/* Nor if it has come to its device, and waits there: for it to be configured, or for room. */
+START_TEST(nor_where_it_waits)
+{
+	const struct memory_owner owner = { .id = ~0ull, .tenant = ~0ull };
+	const uint32_t device = large_device();
+	struct poller *p = daemon_poller(d);
+	const uint64_t bytes = p->devs[device].dev->info.memory;
+	struct memory_range room = { .length = bytes, .count = 1, .access = ARAX_IN };
+	struct closed c = { 0 };
+	uint8_t *pages = calloc(1, bytes);
+
+	ck_assert_ptr_nonnull(pages);
+	visit();
+	if (!_i)
+		ck_assert_int_eq(gate_create(&p->devs[device].gate), 0);
+	c.gate = p->devs[device].gate;
+	/* Nobody else comes there. */
+	ck_assert_int_eq(sched_device_set(p->sched, device, 1), 0);
+	visit_ends();
+	submit_large();
+	if (_i) {
+		room.buffer = memory_buffer_create(memory(), pages, bytes);
+		ck_assert_ptr_nonnull(room.buffer);
+		ck_assert_int_eq(memory_enter(memory(), device, 0, &room, 1, 1, owner), 0);
+	} else {
+		ck_assert_int_eq(pthread_create(&c.thread, NULL, close_gate, &c), 0);
+		ck_assert(comes_true(__atomic_load_n(&c.is, __ATOMIC_ACQUIRE), 100));
+	}
+	ck_assert(comes_true(waits_at(device), 100));
+	submit_beside(TASKS, 1);
+	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+	let_go();
+	for (uint32_t i = 0; i < TASKS; i++)
+		ck_assert_uint_lt(ends(&a, 0), TASKS);
+	if (_i) {
+		ck_assert_int_eq(memory_leave(memory(), device, 0, &room, 1, 0), 0);
+		memory_settle(memory(), device, &room, 1, 1);
+		memory_buffer_gone(memory(), room.buffer);
+	} else {
+		__atomic_store_n(&c.open, true, __ATOMIC_RELEASE);
+		pthread_join(c.thread, NULL);
+	}
+	ck_assert_uint_eq(ends(&a, 0), 100);
+	client_close(&a);
+	free(pages);
 }
 END_TEST
 
@@ -603,15 +795,20 @@ int main(void)
 	tcase_add_test(t, its_context_goes);
 	tcase_add_test(t, araxd_ends);
 	tcase_add_test(t, a_limit_is_raised);
+	tcase_add_test(t, links_tell_what_is_left);
 	tcase_add_test(t, who_waits_is_not_inside);
 	tcase_add_loop_test(t, who_waits_for_room_can_be_canceled, 0, 2);
 	tcase_add_test(t, nor_does_it_wait_beyond_its_deadline);
 	tcase_add_test(t, nor_for_nobody);
+	tcase_add_loop_test(t, who_waits_at_a_gate_can_be_canceled, 0, 2);
+	tcase_add_test(t, he_has_his_deadline);
+	tcase_add_test(t, his_context_goes);
 	suite_add_tcase(s, t);
 	tcase_set_timeout(large, 300);
 	tcase_add_checked_fixture(large, up_with_large, down);
 	tcase_add_test(large, busy_devices_hold_up_nobody_else);
 	tcase_add_test(large, nor_however_many);
+	tcase_add_loop_test(large, nor_where_it_waits, 0, 2);
 	tcase_add_test(large, who_has_come_in_vain_is_next);
 	tcase_add_test(large, who_can_run_elsewhere_goes_first_so_often);
 	suite_add_tcase(s, large);

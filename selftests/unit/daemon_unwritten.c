@@ -27,6 +27,14 @@ static struct run run;
 static uint8_t memory[2][BYTES], expected[BYTES];
 static bool broken;
 static int said[2];		/* a pipe: the log */
+static bool no_memory;
+
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes)
+{
+	return no_memory ? NULL : __real_malloc(bytes);
+}
 
 /* A device whose memory is here, too; as it is none of araxd's nobody else is asked. */
 int device_copy_in(struct device *dev, uint32_t lane, uint64_t to, const void *from, uint64_t bytes)
@@ -206,6 +214,26 @@ START_TEST(the_device_gives_nothing)
 }
 END_TEST
 
+/* From the kernel on, or from the start. */
+START_TEST(there_is_no_memory)
+{
+	bool filled;
+	int result;
+
+	task(_i, 1024, 1024, 1);
+	ck_assert(unwritten_fill(&run, &u));
+	write_at(0, 100);
+	no_memory = true;
+	result = unwritten_look(&run, &u, 0);
+	filled = unwritten_fill(&run, &u);
+	no_memory = false;
+	ck_assert_int_eq(result, 0);
+	ck_assert(!filled);
+	/* There is nothing more to look at. */
+	ck_assert(is_as_it_was(0, "offset=164 bytes=924 of=1024 "));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("unwritten");
@@ -222,6 +250,7 @@ int main(void)
 	tcase_add_loop_test(t, what_others_read_is_left_alone, 0, 2);
 	tcase_add_test(t, two_buffers_are_the_same_memory);
 	tcase_add_test(t, the_device_gives_nothing);
+	tcase_add_loop_test(t, there_is_no_memory, 0, 2);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 
 #include "daemon/dispatch/gate.h"
+#include "daemon/memory/memory.h"
+#include "selftests/unit/wait.h"
 
 #define NEVER	UINT64_MAX
 
@@ -43,6 +45,7 @@ struct task {
 	pthread_t thread;
 	uint32_t configuration;
 	uint64_t switch_ns;
+	struct memory_until until;
 	bool inside, leave;
 	int result;
 };
@@ -51,7 +54,7 @@ static void *task_main(void *arg)
 {
 	struct task *t = arg;
 
-	t->result = gate_enter(g, t->configuration, t->switch_ns, configure, NULL);
+	t->result = gate_enter(g, t->configuration, t->switch_ns, configure, NULL, &t->until);
 	if (t->result)
 		return NULL;
 	__atomic_store_n(&t->inside, true, __ATOMIC_RELEASE);
@@ -194,17 +197,17 @@ END_TEST
 START_TEST(a_failure_leaves_none)
 {
 	fail = -EIO;
-	ck_assert_int_eq(gate_enter(g, 1, 0, configure, NULL), -EIO);
-	ck_assert_int_eq(gate_enter(g, 1, 0, configure, NULL), -EIO);
+	ck_assert_int_eq(gate_enter(g, 1, 0, configure, NULL, NULL), -EIO);
+	ck_assert_int_eq(gate_enter(g, 1, 0, configure, NULL, NULL), -EIO);
 	ck_assert_int_eq(times(), 2);
 	fail = 0;
-	ck_assert_int_eq(gate_enter(g, 1, 0, configure, NULL), 0);
+	ck_assert_int_eq(gate_enter(g, 1, 0, configure, NULL, NULL), 0);
 	gate_leave(g);
 	/* What was there before is gone as well. */
 	fail = -ENODEV;
-	ck_assert_int_eq(gate_enter(g, 2, 0, configure, NULL), -ENODEV);
+	ck_assert_int_eq(gate_enter(g, 2, 0, configure, NULL, NULL), -ENODEV);
 	fail = 0;
-	ck_assert_int_eq(gate_enter(g, 1, 0, configure, NULL), 0);
+	ck_assert_int_eq(gate_enter(g, 1, 0, configure, NULL, NULL), 0);
 	gate_leave(g);
 	ck_assert_int_eq(times(), 5);
 }
@@ -223,9 +226,55 @@ START_TEST(who_waits_at_the_end_is_refused)
 	gate_stop(g);
 	ck_assert_int_eq(end(&b), -ECANCELED);
 	ck_assert_int_eq(end(&c), -ECANCELED);
-	ck_assert_int_eq(gate_enter(g, 1, 0, configure, NULL), -ECANCELED);
+	ck_assert_int_eq(gate_enter(g, 1, 0, configure, NULL, NULL), -ECANCELED);
 	ck_assert_int_eq(end(&a), 0);
 	ck_assert_int_eq(times(), 1);
+}
+END_TEST
+
+/* Nor does anybody stand back for it any more. */
+START_TEST(who_waits_is_canceled)
+{
+	struct memory_until until = { 0 };
+	struct task a, b, other;
+
+	start(&a, 1, 0);
+	await_inside(&a);
+	start(&other, 2, 0);
+	await_waiting(1);
+	start(&b, 1, NEVER);
+	await_waiting(2);
+	gate_cancel(g, &other.until);
+	ck_assert_int_eq(end(&other), -ECANCELED);
+	await_inside(&b);
+	/* Told before it came. */
+	gate_cancel(g, &until);
+	ck_assert_int_eq(gate_enter(g, 2, 0, configure, NULL, &until), -ECANCELED);
+	ck_assert_int_eq(end(&a), 0);
+	ck_assert_int_eq(end(&b), 0);
+	ck_assert_int_eq(times(), 1);
+}
+END_TEST
+
+START_TEST(nobody_waits_beyond_his_deadline)
+{
+	struct memory_until until = { .deadline_ns = wait_now_ns() + 10000000 };
+	struct task a, b;
+
+	start(&a, 1, 0);
+	await_inside(&a);
+	ck_assert_int_eq(gate_enter(g, 2, 0, configure, NULL, &until), -ETIMEDOUT);
+	/* It has passed. */
+	ck_assert_int_eq(gate_enter(g, 2, 0, configure, NULL, &until), -ETIMEDOUT);
+	ck_assert_uint_eq(gate_waiting(g), 0);
+	b = (struct task){ .configuration = 2 };
+	b.until.deadline_ns = wait_now_ns() + 600000000000;
+	ck_assert_int_eq(pthread_create(&b.thread, NULL, task_main, &b), 0);
+	await_waiting(1);
+	ck_assert_int_eq(end(&a), 0);
+	await_inside(&b);
+	ck_assert_int_eq(end(&b), 0);
+	ck_assert_int_eq(times(), 2);
 }
 END_TEST
 
@@ -251,7 +300,8 @@ static void *storm_main(void *arg)
 	for (int i = 0; i < ROUNDS; i++) {
 		uint32_t c = 1 + (uint32_t)rand_r(&seed) % 3;
 
-		ck_assert_int_eq(gate_enter(g, c, (uint64_t)rand_r(&seed) % 20000, configure_to, &c), 0);
+		ck_assert_int_eq(gate_enter(g, c, (uint64_t)rand_r(&seed) % 20000, configure_to, &c,
+					    NULL), 0);
 		__atomic_add_fetch(&inside, 1, __ATOMIC_RELAXED);
 		ck_assert_uint_eq(present, c);
 		if (i % 8 == 0)
@@ -290,6 +340,8 @@ int main(void)
 	tcase_add_test(c, nobody_waits_for_ever);
 	tcase_add_test(c, a_failure_leaves_none);
 	tcase_add_test(c, who_waits_at_the_end_is_refused);
+	tcase_add_test(c, who_waits_is_canceled);
+	tcase_add_test(c, nobody_waits_beyond_his_deadline);
 	tcase_add_test(c, many_at_once);
 	suite_add_tcase(suite, c);
 	r = srunner_create(suite);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "selftests/unit/memory_fake.h"
+#include "selftests/unit/wait.h"
 #include "uapi/arax.h"
 
 #define BUFFERS	16u
@@ -23,6 +24,8 @@ static uint32_t pieces;			/* so many may begin */
 static int asked_first;			/* questions before who asks is overtaken; -1: he is not */
 static pthread_t overtaker;
 static int64_t held, most;		/* of the tenant's quota; 0: it has none */
+static uint32_t charges;
+static uint32_t asked;			/* atomic: questions */
 
 static int copy_in(void *dev, uint32_t lane, uint64_t to, const void *from, uint64_t bytes)
 {
@@ -39,10 +42,20 @@ static int charge(void *arg, uint64_t id, int64_t bytes)
 {
 	(void)arg;
 	(void)id;
+	charges++;
 	if (bytes > 0 && most && held + bytes > most)
 		return -EDQUOT;
 	held += bytes;
 	return 0;
+}
+
+static uint64_t limit(void *arg, struct memory_owner owner, uint64_t *left)
+{
+	(void)arg;
+	(void)owner;
+	if (left)
+		*left = most ? (uint64_t)(most - held) : UINT64_MAX;
+	return most ? (uint64_t)most : UINT64_MAX;
 }
 
 static void setup(void)
@@ -53,6 +66,7 @@ static void setup(void)
 	ck_assert_int_eq(memory_create(2, &m), 0);
 	ck_assert_int_eq(memory_add_device(m, 0, &ops, &fake, ROOM), 0);
 	memory_set_charge(m, charge, NULL);
+	memory_set_limit(m, limit);
 	for (uint32_t i = 0; i < BUFFERS; i++) {
 		memset(host[i], (int)i + 1, BYTES);
 		buffers[i] = memory_buffer_create(m, host[i], BYTES);
@@ -63,6 +77,8 @@ static void setup(void)
 	asked_first = -1;
 	held = 0;
 	most = 0;
+	charges = 0;
+	asked = 0;
 }
 
 static void teardown(void)
@@ -104,6 +120,7 @@ static bool go_on(void *arg)
 	bool yes = __atomic_load_n(&pieces, __ATOMIC_RELAXED);
 
 	(void)arg;
+	__atomic_fetch_add(&asked, 1, __ATOMIC_RELAXED);
 	if (asked_first >= 0 && !asked_first--) {
 		ck_assert_int_eq(pthread_create(&overtaker, NULL, overtake, NULL), 0);
 		/* It is done by then, or waits for the manager. */
@@ -386,8 +403,59 @@ START_TEST(a_quota_holds)
 	ck_assert_uint_eq(stats().used, BYTES);
 	ck_assert_uint_eq(bring_beside(reads(0), BYTES, 0), BYTES);
 	ck_assert_int_eq(held, BYTES);
+	/* Nobody sees that it was asked. */
+	ck_assert_uint_eq(charges, 1);
 	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
 	memory_settle(m, 0, &r, 1, 1);
+}
+END_TEST
+
+static bool may_load;
+static int loading;
+
+static void load_long(void)
+{
+	__atomic_store_n(&loading, 1, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&may_load, __ATOMIC_ACQUIRE))
+		usleep(100);
+}
+
+static void *load(void *arg)
+{
+	(void)arg;
+	runs(reads(1), SEQ);
+	return NULL;
+}
+
+static void *bring_late(void *arg)
+{
+	return (void *)(uintptr_t)bring(*(uint32_t *)arg);
+}
+
+/* While others' copies go on, for however long. */
+START_TEST(who_is_stopped_waits_for_no_copies)
+{
+	uint32_t buffer = 0, last = 0;
+	pthread_t loader, bringer;
+	void *came;
+
+	while_copied = load_long;
+	may_load = false;
+	loading = 0;
+	ck_assert_int_eq(pthread_create(&loader, NULL, load, NULL), 0);
+	ck_assert(comes_true(__atomic_load_n(&loading, __ATOMIC_ACQUIRE), 100));
+	ck_assert_int_eq(pthread_create(&bringer, NULL, bring_late, &buffer), 0);
+	/* It waits for them when it asks no more. */
+	do {
+		last = __atomic_load_n(&asked, __ATOMIC_RELAXED);
+		usleep(10000);
+	} while (last < 4 || last != __atomic_load_n(&asked, __ATOMIC_RELAXED));
+	__atomic_store_n(&pieces, 0, __ATOMIC_RELAXED);
+	memory_bring_stopped(m, 0);
+	pthread_join(bringer, &came);
+	ck_assert_uint_eq((uintptr_t)came, 0);
+	__atomic_store_n(&may_load, true, __ATOMIC_RELEASE);
+	pthread_join(loader, NULL);
 }
 END_TEST
 
@@ -438,6 +506,7 @@ TCase *ahead_case(void)
 	tcase_add_test(c, it_goes_first);
 	tcase_add_test(c, a_task_gets_all_the_room);
 	tcase_add_test(c, a_quota_holds);
+	tcase_add_test(c, who_is_stopped_waits_for_no_copies);
 	tcase_add_test(c, errors_are_the_tasks);
 	tcase_add_test(c, a_buffer_is_kept);
 	return c;

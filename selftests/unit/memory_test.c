@@ -906,7 +906,7 @@ START_TEST(who_stays_pays)
 }
 END_TEST
 
-static uint64_t limit_of(void *arg, struct memory_owner owner)
+static uint64_t limit_of(void *arg, struct memory_owner owner, uint64_t *left)
 {
 	return (uint64_t)quota.max[owner.id];
 }
@@ -1070,7 +1070,7 @@ static int charge_late(void *arg, uint64_t id, int64_t bytes)
 	return err;
 }
 
-static uint64_t limit_own(void *arg, struct memory_owner owner)
+static uint64_t limit_own(void *arg, struct memory_owner owner, uint64_t *left)
 {
 	(void)arg;
 	return (uint64_t)quota.max[owner.id];
@@ -1135,7 +1135,7 @@ static int charge_shared(void *arg, uint64_t id, int64_t bytes)
 	return charge(&quota, 1, bytes);
 }
 
-static uint64_t limit_shared(void *arg, struct memory_owner owner)
+static uint64_t limit_shared(void *arg, struct memory_owner owner, uint64_t *left)
 {
 	(void)arg;
 	(void)owner;

@@ -3,11 +3,13 @@
 #include <check.h>
 #include <math.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/sched/link_model.h"
@@ -378,6 +380,52 @@ START_TEST(store_keeps_all)
 }
 END_TEST
 
+static void leave_file(const char *path, const char *end, bool old)
+{
+	const struct timespec at = { .tv_sec = time(NULL) - (old ? 7200 : 0) };
+	const struct timespec times[2] = { at, at };
+	char name[96];
+	int fd;
+
+	snprintf(name, sizeof(name), "%s%s", path, end);
+	fd = open(name, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(futimens(fd, times), 0);
+	close(fd);
+}
+
+static bool takes_file(const char *path, const char *end)
+{
+	char name[96];
+
+	snprintf(name, sizeof(name), "%s%s", path, end);
+	return !unlink(name);
+}
+
+/* By an araxd that was killed as it wrote; not what another one writes, or somebody has kept. */
+START_TEST(nothing_is_left)
+{
+	char folder[] = "/tmp/models-XXXXXX", path[64];
+	struct store st = { 0 };
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/models.json", folder);
+	leave_file(path, ".new-a1B2c3", true);
+	leave_file(path, ".new-d4E5f6", false);
+	leave_file(path, ".unused", true);
+	leave_file(path, ".backup", true);
+	entry(&st, "a", 100, 1000);
+	ck_assert_int_eq(store_save(&st, path), 0);
+	store_free(&st);
+	ck_assert(!takes_file(path, ".new-a1B2c3"));
+	ck_assert(takes_file(path, ".new-d4E5f6"));
+	ck_assert(takes_file(path, ".unused"));
+	ck_assert(takes_file(path, ".backup"));
+	ck_assert(takes_file(path, ""));
+	ck_assert_int_eq(rmdir(folder), 0);
+}
+END_TEST
+
 #define SAVES	50
 
 struct saver {
@@ -632,6 +680,7 @@ int main(void)
 	tcase_add_test(c, what_is_shared_is_kept_by_device);
 	tcase_add_test(c, store_keeps_all);
 	tcase_add_test(c, two_may_save_at_once);
+	tcase_add_test(c, nothing_is_left);
 	tcase_add_test(c, store_keeps_size_classes);
 	tcase_add_test(c, store_keeps_links);
 	tcase_add_loop_test(c, store_refuses_what_is_wrong, 0,

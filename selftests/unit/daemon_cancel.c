@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: MIT
+/* Tasks that are canceled while a device has them, and would begin anew on another one. */
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/dispatch/decline.h"
+#include "daemon/dispatch/poller.h"
+#include "daemon/dispatch/run.h"
+#include "selftests/unit/daemon_client.h"
+#include "selftests/unit/wait.h"
+
+#define PAGE	4096u
+
+#define CONF	"cpu { enable = false }\n" \
+		"backend \"sim\" { options = { \"devices=%d\", \"lanes=1\", \"memory=8388608\", " \
+		"\"base-us=1\", \"latency-us=1\" } }\n"
+/* One that takes launches before those have ended that they wait for. */
+#define FOLLOWS	"loop { inline_us = 0 }\n" \
+		"backend \"queued\" { file = \"%s/build/test/plugins/queued.so\" " \
+		"options = { \"follows=true\" } }\n"
+
+static struct bench_daemon *d;
+static struct client a;
+static uint32_t kernel, queue;
+
+/* What devices do: the first launch ends with @result once it may, others succeed at once. */
+static struct {
+	int result;
+	uint32_t launches;
+	bool may_end;
+	bool idle;		/* nothing counts yet */
+} devices;
+
+static int launch(void)
+{
+	if (__atomic_load_n(&devices.idle, __ATOMIC_ACQUIRE))
+		return 0;
+	if (__atomic_fetch_add(&devices.launches, 1, __ATOMIC_ACQ_REL))
+		return 0;
+	while (!__atomic_load_n(&devices.may_end, __ATOMIC_ACQUIRE))
+		usleep(100);
+	return devices.result;
+}
+
+static int run(void *top, struct arax_backend_run *run)
+{
+	(void)top;
+	(void)run;
+	return launch();
+}
+
+/* Where a lane's launches don't come to run(). */
+static int enter(struct runner_task *rt)
+{
+	(void)rt;
+	return launch();
+}
+
+static int (*leave_device)(struct runner_task *rt, int result);
+
+/* As if it was the last function of a library's. */
+static int leave(struct runner_task *rt, int result)
+{
+	rt->declined = result == -EOPNOTSUPP;
+	return leave_device(rt, result);
+}
+
+/* A visit to the poller, which sleeps meanwhile. */
+static void visit(void)
+{
+	while (!door_enter(&daemon_poller(d)->door))
+		usleep(100);
+}
+
+static void visit_ends(void)
+{
+	door_leave(&daemon_poller(d)->door);
+	poller_kick(daemon_poller(d));
+}
+
+static void up_with(const char *conf)
+{
+	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
+
+	d = daemon_up_with(conf);
+	client_open(&a, daemon_path(d));
+	ck_assert_int_eq(client_init(&a, 64), 0);
+	ck_assert_int_eq(CALL(&a, ARAX_NR_KERNEL_LOOKUP, &k), 0);
+	kernel = k.id;
+	queue = client_queue(&a, ARAX_QUEUE_DATAFLOW);
+	memset(&devices, 0, sizeof(devices));
+}
+
+/* Two alike. */
+static void up(void)
+{
+	struct poller *p;
+	char conf[4096];
+
+	snprintf(conf, sizeof(conf), CONF, 2);
+	up_with(conf);
+	p = daemon_poller(d);
+	ck_assert_uint_eq(p->nr_devs, 2);
+	visit();
+	for (uint32_t i = 0; i < p->nr_devs; i++) {
+		struct poller_device *pd = &p->devs[i];
+
+		pd->dev->run = run;
+		leave_device = pd->runs[0].rt.leave;
+		for (struct run *r = pd->runs; r < run_end(pd); r++)
+			r->rt.leave = leave;
+	}
+	visit_ends();
+}
+
+/* The second one has no lanes yet. */
+static void up_to_follow(void)
+{
+	char conf[8192], here[4096];
+	struct poller_device *pd;
+	struct poller *p;
+	int n;
+
+	ck_assert_ptr_nonnull(getcwd(here, sizeof(here)));
+	n = snprintf(conf, sizeof(conf), FOLLOWS, here);
+	snprintf(conf + n, sizeof(conf) - (size_t)n, CONF, 1);
+	up_with(conf);
+	p = daemon_poller(d);
+	ck_assert_uint_eq(p->nr_devs, 2);
+	pd = &p->devs[0];
+	ck_assert_uint_gt(pd->depth, 1);
+	visit();
+	for (struct run *r = pd->runs; r < run_end(pd); r++)
+		r->rt.enter = enter;
+	p->devs[1].dev->run = run;
+	ck_assert_int_eq(sched_device_set(p->sched, 1, 0), 0);
+	visit_ends();
+}
+
+static void second_has_lanes(void)
+{
+	struct poller *p = daemon_poller(d);
+
+	visit();
+	ck_assert_int_eq(sched_device_set(p->sched, 1, p->devs[1].lanes), 0);
+	visit_ends();
+}
+
+static void down(void)
+{
+	client_close(&a);
+	daemon_down(d);
+}
+
+static uint32_t launches(void)
+{
+	return __atomic_load_n(&devices.launches, __ATOMIC_ACQUIRE);
+}
+
+static bool runs_canceled(void)
+{
+	const struct link *l = daemon_poller(d)->links[0];
+	bool found = false;
+
+	visit();
+	for (uint32_t slot = 0; slot < l->slots && !found; slot++) {
+		const struct graph_node *node = graph_at(l->graph, slot);
+
+		found = node && graph_node_state(node) == GRAPH_RUNNING &&
+			graph_node_canceled(node);
+	}
+	visit_ends();
+	return found;
+}
+
+static void add(uint32_t buffer, uint64_t data)
+{
+	struct arax_task *t = client_spin(&a, kernel, queue, buffer, 1);
+
+	t->user_data = data;
+	t->flags |= ARAX_TASK_IDEMPOTENT;
+	client_publish(&a);
+}
+
+static void submit(void)
+{
+	add(client_buffer(&a, PAGE, NULL, NULL), 1);
+	ck_assert(comes_true(launches(), 100));
+}
+
+static void cancel(uint64_t data)
+{
+	struct arax_cancel cn = { .size = sizeof(cn), .user_data = data };
+
+	ck_assert_int_eq(CALL(&a, ARAX_NR_CANCEL, &cn), 0);
+	ck_assert(comes_true(runs_canceled(), 100));
+}
+
+static void ends(uint64_t data, int32_t result)
+{
+	struct arax_completion done;
+
+	__atomic_store_n(&devices.may_end, true, __ATOMIC_RELEASE);
+	ck_assert(client_completion(&a, &done));
+	ck_assert_uint_eq(done.user_data, data);
+	ck_assert_int_eq(done.result, result);
+}
+
+static const int elsewhere[] = { -ENODEV, -EOPNOTSUPP };
+
+/* Its device is lost, or declines it. */
+START_TEST(it_would_go_elsewhere)
+{
+	devices.result = elsewhere[_i];
+	submit();
+	ends(1, 0);
+	ck_assert_uint_eq(launches(), 2);
+}
+END_TEST
+
+START_TEST(it_does_not_if_it_was_canceled)
+{
+	devices.result = elsewhere[_i];
+	submit();
+	cancel(1);
+	ends(1, -ECANCELED);
+	ck_assert_uint_eq(launches(), 1);
+}
+END_TEST
+
+/* What became of it is what counts. */
+START_TEST(it_has_run)
+{
+	devices.result = _i ? -EIO : 0;
+	submit();
+	cancel(1);
+	ends(1, devices.result);
+	ck_assert_uint_eq(launches(), 1);
+}
+END_TEST
+
+/* One before it is lost, and would be run again, as it would in its turn. */
+START_TEST(it_was_behind_another_one)
+{
+	uint32_t buffer = client_buffer(&a, PAGE, NULL, NULL);
+	const struct poller *p = daemon_poller(d);
+
+	/* Nobody may be behind what may take for ever, as far as is known. */
+	__atomic_store_n(&devices.idle, true, __ATOMIC_RELEASE);
+	for (uint64_t i = 0; i < 10; i++) {
+		add(buffer, i);
+		ends(i, 0);
+	}
+	devices.result = -ENODEV;
+	devices.may_end = false;
+	__atomic_store_n(&devices.idle, false, __ATOMIC_RELEASE);
+	add(buffer, 1);
+	ck_assert(comes_true(launches(), 100));
+	add(buffer, 2);
+	ck_assert(comes_true(__atomic_load_n(&p->stats.followed, __ATOMIC_RELAXED), 100));
+	if (_i)
+		cancel(2);
+	second_has_lanes();
+	ends(1, 0);
+	ends(2, _i ? -ECANCELED : 0);
+	ck_assert_uint_eq(launches(), _i ? 2 : 3);
+}
+END_TEST
+
+/* Of one tenant the kernel rests on the device, of others it is tried. */
+START_TEST(a_kernel_rests_for_who_was_declined)
+{
+	struct poller *p = daemon_poller(d);
+	struct graph_node one = { .d.tenant = 1 }, other = { .d.tenant = 2 };
+	const struct kernel *k = p->links[0]->kernels[kernel];
+
+	visit();
+	for (int i = 0; i < 3; i++) {
+		ck_assert(!decline_rests(p, &one, k, 0));
+		decline_note(p, &one, k, 0);
+	}
+	ck_assert(decline_rests(p, &one, k, 0));
+	ck_assert(!decline_rests(p, &one, k, 1));
+	ck_assert(!decline_rests(p, &other, k, 0));
+	/* Until it has run, by whomever. */
+	decline_ran(p, k, 0);
+	ck_assert(!decline_rests(p, &one, k, 0));
+	/* Between them there is no row. */
+	for (int i = 0; i < 3; i++) {
+		decline_note(p, &one, k, 0);
+		decline_note(p, &other, k, 0);
+	}
+	ck_assert(!decline_rests(p, &one, k, 0) && !decline_rests(p, &other, k, 0));
+	visit_ends();
+}
+END_TEST
+
+static bool lose_late, ending;
+
+void __real_memory_lose(struct memory *m, uint32_t device);
+void __wrap_memory_lose(struct memory *m, uint32_t device);
+void __wrap_memory_lose(struct memory *m, uint32_t device)
+{
+	while (lose_late && !__atomic_load_n(&ending, __ATOMIC_ACQUIRE))
+		usleep(100);
+	__real_memory_lose(m, device);
+}
+
+void __real_memory_stop(struct memory *m);
+void __wrap_memory_stop(struct memory *m);
+void __wrap_memory_stop(struct memory *m)
+{
+	__atomic_store_n(&ending, true, __ATOMIC_RELEASE);
+	__real_memory_stop(m);
+}
+
+/* What is told of the lost device then is for nobody. */
+START_TEST(araxd_ends_meanwhile)
+{
+	lose_late = true;
+	devices.result = -ENODEV;
+	submit();
+	ends(1, 0);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *t = tcase_create("all"), *follow = tcase_create("follow");
+	Suite *s = suite_create("cancel");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(t, 300);
+	tcase_add_checked_fixture(t, up, down);
+	tcase_add_loop_test(t, it_would_go_elsewhere, 0, 2);
+	tcase_add_loop_test(t, it_does_not_if_it_was_canceled, 0, 2);
+	tcase_add_loop_test(t, it_has_run, 0, 2);
+	tcase_add_test(t, araxd_ends_meanwhile);
+	tcase_add_test(t, a_kernel_rests_for_who_was_declined);
+	suite_add_tcase(s, t);
+	tcase_set_timeout(follow, 300);
+	tcase_add_checked_fixture(follow, up_to_follow, down);
+	tcase_add_loop_test(follow, it_was_behind_another_one, 0, 2);
+	suite_add_tcase(s, follow);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
