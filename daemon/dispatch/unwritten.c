@@ -96,9 +96,11 @@ static uint8_t *fill(const struct run *run, uint32_t i, uint64_t key)
 	const struct arax_launch_range *r = &run->ranges[i];
 	const uint64_t bytes = r->length * r->count;
 	/* Of both at once: behind the kernel there may be no memory, and the pattern has to go. */
-	uint8_t *had = malloc(2 * bytes), *drawn = had + bytes;
+	uint8_t *had = malloc(2 * bytes);
 
 	if (had && !move(run, i, had, false)) {
+		uint8_t *drawn = had + bytes;
+
 		memcpy(drawn, had, bytes);
 		draw(drawn, r, key);
 		if (!move(run, i, drawn, true))
