@@ -260,22 +260,25 @@ static bool is_coming(const struct poller *p, const struct graph_node *node)
 	return false;
 }
 
+/* What it needs could not be brought, or was there: it waits with nothing, so more may come. */
+static bool is_in_vain(const struct coming *c)
+{
+	return c->node && !c->out && !ahead_moved(c);
+}
+
 /* Of tasks that have not begun: what came for them takes on all devices. */
 static uint64_t bytes_beside(const struct poller *p, uint64_t tenant)
 {
 	uint64_t bytes = 0;
 
 	for (const struct ahead *a = p->aheads; a; a = a->next)
-		for (uint32_t i = 0; i < PLACES; i++)
-			if (a->of[i] && a->of[i]->node && a->of[i]->task.owner.tenant == tenant)
-				bytes += a->of[i]->bytes;
-	return bytes;
-}
+		for (uint32_t i = 0; i < PLACES; i++) {
+			const struct coming *c = a->of[i];
 
-/* What it needs could not be brought, or was there: it waits with nothing, so more may come. */
-static bool is_in_vain(const struct coming *c)
-{
-	return c->node && !c->out && !ahead_moved(c);
+			if (c && c->node && !is_in_vain(c) && c->task.owner.tenant == tenant)
+				bytes += c->bytes;
+		}
+	return bytes;
 }
 
 static uint32_t count_in_vain(const struct ahead *a)

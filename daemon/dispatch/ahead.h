@@ -18,7 +18,7 @@ struct run;
 
 /* For a device with memory.  -ENOMEM, -EAGAIN. */
 int ahead_create(struct poller *p, struct poller_device *pd);
-/* Nothing of it runs any more, but may be in the poller's queue; then that is empty. */
+/* Nothing of it runs any more, but may be in the poller's queue, which nobody empties then. */
 void ahead_stop_all(struct poller *p);
 void ahead_free_all(struct poller *p);
 

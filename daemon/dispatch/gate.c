@@ -126,8 +126,6 @@ static int await_change(struct gate *g, struct memory_until *until)
 
 	if (!until)
 		return -pthread_cond_wait(&g->changed, &g->lock);
-	if (__atomic_load_n(&until->canceled, __ATOMIC_RELAXED))
-		return -ECANCELED;
 	__atomic_store_n(&until->waits, true, __ATOMIC_RELAXED);
 	at.tv_sec = (time_t)(until->deadline_ns / 1000000000u);
 	at.tv_nsec = (long)(until->deadline_ns % 1000000000u);
@@ -151,6 +149,11 @@ int gate_enter(struct gate *g, uint32_t configuration, uint64_t switch_ns,
 	pthread_mutex_lock(&g->lock);
 	join(g, &w);
 	while (!g->stopped && !err) {
+		/* First, as who was inside may have left meanwhile. */
+		if (until && __atomic_load_n(&until->canceled, __ATOMIC_RELAXED)) {
+			err = -ECANCELED;
+			break;
+		}
 		pass = may_pass(g, &w, now_ns());
 		if (pass || may_switch(g, &w))
 			break;

@@ -188,6 +188,11 @@ static int enter(struct runner_task *rt)
 			   pd->dev->info.name);
 	if (err)
 		return err;
+	/* To configure a device takes long. */
+	if (pd->gate && __atomic_load_n(&run->until.canceled, __ATOMIC_RELAXED)) {
+		gate_leave(pd->gate);
+		return -ECANCELED;
+	}
 	run->settles = memory_settles(run->poller->memory);
 	if (rt->flags & RUNNER_NO_WAIT)
 		err = memory_try_enter(run->poller->memory, run->device, run->lane, run->remote, nr,

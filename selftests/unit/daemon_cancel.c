@@ -250,7 +250,7 @@ START_TEST(it_was_behind_another_one)
 
 	/* Nobody may be behind what may take for ever, as far as is known. */
 	__atomic_store_n(&devices.idle, true, __ATOMIC_RELEASE);
-	for (uint64_t i = 0; i < 10; i++) {
+	for (uint64_t i = 0; i < 40; i++) {
 		add(buffer, i);
 		ends(i, 0);
 	}

@@ -1399,11 +1399,11 @@ START_TEST(trace_of_too_much)
 {
 	struct node node = { .pub.d.opcode = ARAX_OP_LAUNCH, .pub.sched.work = UINT64_MAX };
 	struct trace_task task = { .link = "broker", .kernel = "k", .device = "d" };
-	char path[] = "/tmp/arax-trace-XXXXXX";
+	char path[UNIT_TMP_LEN];
 	json_t *line;
 	struct trace *t;
 
-	close(mkstemp(path));
+	close(mkstemp(unit_tmp(path, "arax-trace-XXXXXX")));
 	ck_assert_int_eq(trace_open(path, &t), 0);
 	trace_task(t, &node.pub, &task);
 	trace_close(t);

@@ -256,6 +256,24 @@ START_TEST(who_waits_is_canceled)
 }
 END_TEST
 
+/* Also if the device is free before it is awake. */
+START_TEST(who_was_canceled_configures_nothing)
+{
+	for (int i = 0; i < 100; i++) {
+		struct task a, other;
+
+		start(&a, 1, 0);
+		await_inside(&a);
+		start(&other, 2, 0);
+		await_waiting(1);
+		gate_cancel(g, &other.until);
+		ck_assert_int_eq(end(&a), 0);
+		ck_assert_int_eq(end(&other), -ECANCELED);
+	}
+	ck_assert_int_eq(times(), 1);
+}
+END_TEST
+
 START_TEST(nobody_waits_beyond_his_deadline)
 {
 	struct memory_until until = { .deadline_ns = wait_now_ns() + 10000000 };
@@ -341,6 +359,7 @@ int main(void)
 	tcase_add_test(c, a_failure_leaves_none);
 	tcase_add_test(c, who_waits_at_the_end_is_refused);
 	tcase_add_test(c, who_waits_is_canceled);
+	tcase_add_test(c, who_was_canceled_configures_nothing);
 	tcase_add_test(c, nobody_waits_beyond_his_deadline);
 	tcase_add_test(c, many_at_once);
 	suite_add_tcase(suite, c);
