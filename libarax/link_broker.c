@@ -562,7 +562,8 @@ out:
 	return ret;
 }
 
-#define LARGE_BUFFER	((size_t)16 << 20)	/* takes a hundred calls to be made */
+#define LARGE_BUFFER	((size_t)256 << 20)	/* takes a tenth of a second to be made */
+#define LEAVING_MS	120u			/* so long others' buffers may still count */
 
 /*
  * Pages take long to come, and room from others: so what will be refused asks for none.  The same
@@ -573,6 +574,12 @@ static int ask_for_room(struct link *l, const struct arax_buffer_create *a)
 	struct arax_buffer_create trial = *a;
 	int ret = broker_call(l, ARAX_NR_BUFFER_CREATE, &trial);
 
+	/* What a context had that was just closed is let go of while pages would have come. */
+	for (unsigned int ms = 8; ret == -EDQUOT && ms < LEAVING_MS; ms *= 4) {
+		nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000l }, NULL);
+		trial = *a;
+		ret = broker_call(l, ARAX_NR_BUFFER_CREATE, &trial);
+	}
 	return ret == -EBADF ? 0 : ret;
 }
 

@@ -108,7 +108,7 @@ static void path_task_fire(void *arg, struct event *e)
 	if (p->apps[app].blocked == t->index)
 		p->apps[app].blocked = SIM_ANY;
 	if (p->apps[app].ends)
-		p->apps[app].ends[t->index] = p->now;
+		p->apps[app].ends[t->index] = p->now ? p->now : 1;
 	path_submit(p, app);
 }
 

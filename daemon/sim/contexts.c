@@ -49,7 +49,7 @@ static bool fill(struct sim_app *a, const struct sim_app *all, const uint32_t *t
 static struct sim_app like(const struct sim_app *all)
 {
 	return (struct sim_app){
-		.arrive_ns = all->arrive_ns, .window = all->window,
+		.arrive_ns = all->arrive_ns, .window = all->window, .pin = all->pin,
 		.plain = all->plain, .priority = all->priority, .target_ns = all->target_ns,
 	};
 }

@@ -343,11 +343,23 @@ static void copy(json_t *out, const json_t *task, const char *key)
 		json_object_set(out, key, json_object_get(task, key));
 }
 
+/* How much `arax sim` takes. */
+#define REPLAY_US	1e12
+#define REPLAY_WORK	((json_int_t)1 << 53)
+
+/* No device has done more: such a launch was refused. */
+static json_t *work_of(const json_t *task)
+{
+	json_int_t work = json_integer_value(json_object_get(task, "work"));
+
+	return json_integer(work > 0 && work <= REPLAY_WORK ? work : 1);
+}
+
 /* Whose task it is, and how it was queued.  Contexts are numbered anew: each link begins at 1. */
 static void put_how(json_t *out, const json_t *task, json_t *contexts, double first)
 {
 	static const char *const same[] = {
-		"tenant", "queue", "in_order", "barrier", "priority", "target_us",
+		"tenant", "queue", "in_order", "barrier", "priority",
 	};
 	double end = number(task, "start_us") + number(task, "enter_us") + number(task, "run_us") +
 		     number(task, "leave_us");
@@ -357,6 +369,9 @@ static void put_how(json_t *out, const json_t *task, json_t *contexts, double fi
 	json_object_set_new(out, "context", json_integer((json_int_t)place_of(contexts, name)));
 	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
 		copy(out, task, same[i]);
+	/* A deadline that never comes is none. */
+	if (number(task, "target_us") <= REPLAY_US)
+		copy(out, task, "target_us");
 	if (json_object_get(task, "unblock_us"))
 		json_object_set_new(out, "unblock_us", since(number(task, "unblock_us"), first));
 	/* 0 would be none. */
@@ -401,8 +416,8 @@ static int tasks(const struct trace *t)
 						      json_array_get(r, 0), json_array_get(r, 1),
 						      length, json_array_get(r, 3)));
 		}
-		out = json_pack("{sO sO so so}", "kernel", json_object_get(t->tasks[i], "kernel"),
-				"work", json_object_get(t->tasks[i], "work"), "submit_us",
+		out = json_pack("{sO so so so}", "kernel", json_object_get(t->tasks[i], "kernel"),
+				"work", work_of(t->tasks[i]), "submit_us",
 				since(number(t->tasks[i], "submit_us"), first), "ranges", ranges);
 		if (!out || !sound) {
 			json_decref(out);

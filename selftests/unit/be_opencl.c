@@ -1165,7 +1165,7 @@ START_TEST(bad_driver_of_several)
 		return;
 	}
 	for (; !others_go_on(seconds); seconds *= 2) {
-		ck_assert_uint_lt(seconds, 16);
+		ck_assert_uint_lt(seconds, 64);
 		close_devices();
 	}
 	why = devices_absent(devices, 0)->why;

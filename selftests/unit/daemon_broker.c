@@ -2623,7 +2623,8 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
 {
 	int ret = __real_clock_gettime(clock, ts);
 
-	ts->tv_sec += ahead_s;
+	if (clock == CLOCK_MONOTONIC)
+		ts->tv_sec += ahead_s;
 	return ret;
 }
 

@@ -26,7 +26,8 @@ static unsigned int attached;		/* descriptors that come with what is exported */
 static uint32_t held[8];		/* the waits that have no answer yet */
 static atomic_uint nr_held;
 
-static int refused;			/* the result of buffers' creation */
+static int refused;			/* the result of buffers' creation, */
+static atomic_uint over;		/* of so many more that they are over a limit */
 static atomic_uint nr_created, nr_memories;	/* calls of that, descriptors in them */
 
 static void answer(uint32_t id, int result, const void *body, size_t bytes, unsigned int nr_fds)
@@ -61,7 +62,10 @@ static int result_of(const struct arax_msg *msg)
 		return 0;
 	nr_created++;
 	nr_memories += msg->nr_fds;
-	return refused;
+	if (!over)
+		return refused;
+	over--;
+	return -EDQUOT;
 }
 
 static void *serve(void *arg)
@@ -97,6 +101,7 @@ static void setup(void)
 	nr_held = 0;
 	nr_created = 0;
 	nr_memories = 0;
+	over = 0;
 	ck_assert_int_eq(pthread_create(&serving, NULL, serve, NULL), 0);
 }
 
@@ -314,17 +319,33 @@ END_TEST
 START_TEST(large_buffers_are_asked_for)
 {
 	static const int results[] = { -EDQUOT, -ENOSPC, -EBADF };
-	struct arax_buffer_create a = { .size = sizeof(a), .bytes = 64 << 20, .fd = -1 };
+	struct arax_buffer_create a = { .size = sizeof(a), .bytes = 256 << 20, .fd = -1 };
 	void *data;
 
 	uninterrupted_bytes = 1 << 20;
 	refused = results[_i];
 	ck_assert_int_eq(l->ops->buffer_create(l, &a, &data), refused);
-	ck_assert_uint_eq(nr_created, refused == -EBADF ? 2 : 1);
+	ck_assert_uint_eq(nr_created, refused == -EBADF ? 2 : refused == -EDQUOT ? 3 : 1);
 	ck_assert_uint_eq(nr_memories, refused == -EBADF);
 	a.bytes = 4096;
+	nr_created = 0;
 	ck_assert_int_eq(l->ops->buffer_create(l, &a, &data), refused);
-	ck_assert_uint_eq(nr_created, refused == -EBADF ? 3 : 2);
+	ck_assert_uint_eq(nr_created, 1);
+}
+END_TEST
+
+/* A closed context's memory counts for a moment. */
+START_TEST(what_leaves_is_waited_for)
+{
+	struct arax_buffer_create a = { .size = sizeof(a), .bytes = 256 << 20, .fd = -1 };
+	void *data;
+
+	uninterrupted_bytes = 1 << 20;
+	refused = -EBADF;
+	over = 2;
+	ck_assert_int_eq(l->ops->buffer_create(l, &a, &data), -EBADF);
+	ck_assert_uint_eq(nr_created, 4);
+	ck_assert_uint_eq(nr_memories, 1);
 }
 END_TEST
 
@@ -338,6 +359,7 @@ int main(void)
 	tcase_add_test(t, no_descriptor_left);
 	tcase_add_test(t, too_many_descriptors);
 	tcase_add_loop_test(t, large_buffers_are_asked_for, 0, 3);
+	tcase_add_test(t, what_leaves_is_waited_for);
 	if (BE_CANCELS) {
 		tcase_add_loop_test(t, cancelled_while_waiting, 0, 3);
 		tcase_add_test(t, cancelled_in_a_call);

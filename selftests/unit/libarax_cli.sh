@@ -517,6 +517,12 @@ done
 head -c 2000 "$tmp/t.jsonl" >"$tmp/cut.jsonl"
 is 0 'a trace that is cut off' $arax trace "$tmp/cut.jsonl"
 says 'the last line has no end' 'and says so'
+# One that was refused, as it was too much, and one that may take for ever.
+sed -e '1s/"work":[0-9]*/"work":9223372036854775807/' -e '2s/"start_us"/"target_us":9e15,"start_us"/' "$tmp/t.jsonl" >"$tmp/huge.jsonl"
+$arax trace --tasks "$tmp/huge.jsonl" >"$tmp/huge-tasks.jsonl"
+is 0 'launches of more than a device can do are replayed' bash -o pipefail -c \
+	"python3 $tmp/replay.py $tmp/huge-tasks.jsonl open | $arax sim - --json"
+says '"completed": 13,' 'and all others with them'
 # Rows that end behind all that can be told.
 head -n 1 "$tmp/t.jsonl" | sed 's/"ranges":\[.*\],"then"/"ranges":[[1,0,8,"in",4294967295,9223372036854775807]],"then"/' \
 	>"$tmp/far.jsonl"
