@@ -68,19 +68,6 @@ static int leave(struct runner_task *rt, int result)
 	return leave_device(rt, result);
 }
 
-/* A visit to the poller, which sleeps meanwhile. */
-static void visit(void)
-{
-	while (!door_enter(&daemon_poller(d)->door))
-		usleep(100);
-}
-
-static void visit_ends(void)
-{
-	door_leave(&daemon_poller(d)->door);
-	poller_kick(daemon_poller(d));
-}
-
 static void up_with(const char *conf)
 {
 	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
@@ -104,7 +91,7 @@ static void up(void)
 	up_with(conf);
 	p = daemon_poller(d);
 	ck_assert_uint_eq(p->nr_devs, 2);
-	visit();
+	daemon_enter(d);
 	for (uint32_t i = 0; i < p->nr_devs; i++) {
 		struct poller_device *pd = &p->devs[i];
 
@@ -113,7 +100,7 @@ static void up(void)
 		for (struct run *r = pd->runs; r < run_end(pd); r++)
 			r->rt.leave = leave;
 	}
-	visit_ends();
+	daemon_leave(d);
 }
 
 /* The second one has no lanes yet. */
@@ -132,21 +119,21 @@ static void up_to_follow(void)
 	ck_assert_uint_eq(p->nr_devs, 2);
 	pd = &p->devs[0];
 	ck_assert_uint_gt(pd->depth, 1);
-	visit();
+	daemon_enter(d);
 	for (struct run *r = pd->runs; r < run_end(pd); r++)
 		r->rt.enter = enter;
 	p->devs[1].dev->run = run;
 	ck_assert_int_eq(sched_device_set(p->sched, 1, 0), 0);
-	visit_ends();
+	daemon_leave(d);
 }
 
 static void second_has_lanes(void)
 {
 	struct poller *p = daemon_poller(d);
 
-	visit();
+	daemon_enter(d);
 	ck_assert_int_eq(sched_device_set(p->sched, 1, p->devs[1].lanes), 0);
-	visit_ends();
+	daemon_leave(d);
 }
 
 static void down(void)
@@ -165,14 +152,14 @@ static bool runs_canceled(void)
 	const struct link *l = daemon_poller(d)->links[0];
 	bool found = false;
 
-	visit();
+	daemon_enter(d);
 	for (uint32_t slot = 0; slot < l->slots && !found; slot++) {
 		const struct graph_node *node = graph_at(l->graph, slot);
 
 		found = node && graph_node_state(node) == GRAPH_RUNNING &&
 			graph_node_canceled(node);
 	}
-	visit_ends();
+	daemon_leave(d);
 	return found;
 }
 
@@ -277,7 +264,7 @@ START_TEST(a_kernel_rests_for_who_was_declined)
 	struct graph_node one = { .d.tenant = 1 }, other = { .d.tenant = 2 };
 	const struct kernel *k = p->links[0]->kernels[kernel];
 
-	visit();
+	daemon_enter(d);
 	for (int i = 0; i < 3; i++) {
 		ck_assert(!decline_rests(p, &one, k, 0));
 		decline_note(p, &one, k, 0);
@@ -294,7 +281,7 @@ START_TEST(a_kernel_rests_for_who_was_declined)
 		decline_note(p, &other, k, 0);
 	}
 	ck_assert(!decline_rests(p, &one, k, 0) && !decline_rests(p, &other, k, 0));
-	visit_ends();
+	daemon_leave(d);
 }
 END_TEST
 

@@ -182,6 +182,18 @@ struct poller *daemon_poller(struct bench_daemon *d)
 	return d->poller;
 }
 
+void daemon_enter(struct bench_daemon *d)
+{
+	while (!door_enter(&daemon_poller(d)->door))
+		usleep(100);
+}
+
+void daemon_leave(struct bench_daemon *d)
+{
+	door_leave(&daemon_poller(d)->door);
+	poller_kick(daemon_poller(d));
+}
+
 const char *daemon_path(const struct bench_daemon *d)
 {
 	return d->paths[0];

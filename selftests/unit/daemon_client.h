@@ -33,6 +33,9 @@ void daemon_await_sleep(const struct bench_daemon *d);
 /* What it is at, to stderr, without regard to who changes it: it is stuck. */
 void daemon_show(const struct bench_daemon *d);
 struct poller *daemon_poller(struct bench_daemon *d);
+/* A visit to the poller, which sleeps until it ends. */
+void daemon_enter(struct bench_daemon *d);
+void daemon_leave(struct bench_daemon *d);
 const char *daemon_path(const struct bench_daemon *d);
 const char *daemon_second_path(const struct bench_daemon *d);
 

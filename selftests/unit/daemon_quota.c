@@ -160,26 +160,13 @@ static uint64_t ends(struct client *c, int32_t result)
 	return done.user_data;
 }
 
-/* A visit to the poller, which sleeps meanwhile. */
-static void visit(void)
-{
-	while (!door_enter(&daemon_poller(d)->door))
-		usleep(100);
-}
-
-static void visit_ends(void)
-{
-	door_leave(&daemon_poller(d)->door);
-	poller_kick(daemon_poller(d));
-}
-
 static uint32_t running(void)
 {
 	uint32_t n;
 
-	visit();
+	daemon_enter(d);
 	n = daemon_poller(d)->running;
-	visit_ends();
+	daemon_leave(d);
 	return n;
 }
 
@@ -320,9 +307,9 @@ START_TEST(links_tell_what_is_left)
 	task(&b, 1);
 	client_publish(&b);
 	ends(&b, 0);
-	visit();
+	daemon_enter(d);
 	n = sched_tenants(p->sched, &at, ids, 16);
-	visit_ends();
+	daemon_leave(d);
 	for (i = 0; i < n; i++)
 		ck_assert_uint_eq(l->ops->limit(l, ids[i], &before[i]), ARAX_LIMIT_MAX);
 	ck_assert_int_eq(l->ops->charge(l, ARAX_RES_DEVICE_MEMORY, b.context, BYTES), 0);
@@ -485,13 +472,13 @@ static void wait_at_gate(uint64_t in_ns)
 	uint32_t i;
 
 	let_go();
-	visit();
+	daemon_enter(d);
 	ck_assert_uint_le(p->nr_devs, DEVICES);
 	for (i = 0; i < p->nr_devs; i++) {
 		ck_assert_int_eq(gate_create(&p->devs[i].gate), 0);
 		gates[i] = (struct closed){ .gate = p->devs[i].gate };
 	}
-	visit_ends();
+	daemon_leave(d);
 	for (i = 0; i < p->nr_devs; i++) {
 		ck_assert_int_eq(pthread_create(&gates[i].thread, NULL, close_gate, &gates[i]), 0);
 		ck_assert(comes_true(__atomic_load_n(&gates[i].is, __ATOMIC_ACQUIRE), 100));
@@ -550,10 +537,10 @@ START_TEST(who_waits_is_not_inside)
 	int configured = 0;
 	uint32_t i;
 
-	visit();
+	daemon_enter(d);
 	for (i = 0; i < p->nr_devs; i++)
 		ck_assert_int_eq(gate_create(&p->devs[i].gate), 0);
-	visit_ends();
+	daemon_leave(d);
 	submit(4);
 	for (i = 0; i < p->nr_devs; i++) {
 		ck_assert_int_eq(gate_enter(p->devs[i].gate, 1, 0, configure, &configured, NULL),
@@ -601,10 +588,10 @@ START_TEST(busy_devices_hold_up_nobody_else)
 	struct poller *p = daemon_poller(d);
 	struct closed c = { 0 };
 
-	visit();
+	daemon_enter(d);
 	ck_assert_int_eq(gate_create(&p->devs[i].gate), 0);
 	c.gate = p->devs[i].gate;
-	visit_ends();
+	daemon_leave(d);
 	submit_large();
 	submit(1);
 	ck_assert_int_eq(pthread_create(&c.thread, NULL, close_gate, &c), 0);
@@ -627,11 +614,11 @@ static void set_lanes(bool any)
 	bool done = false;
 
 	while (!done) {
-		visit();
+		daemon_enter(d);
 		done = !p->running || any;
 		if (done)
 			ck_assert_int_eq(sched_device_set(p->sched, i, any ? p->devs[i].lanes : 0), 0);
-		visit_ends();
+		daemon_leave(d);
 	}
 }
 
@@ -639,9 +626,9 @@ static bool only_one_is_queued(void)
 {
 	bool is;
 
-	visit();
+	daemon_enter(d);
 	is = !daemon_poller(d)->running && sched_queued(daemon_poller(d)->sched) == 1;
-	visit_ends();
+	daemon_leave(d);
 	return is;
 }
 
@@ -666,10 +653,10 @@ static bool waits_at(uint32_t device)
 	struct poller_device *pd = &daemon_poller(d)->devs[device];
 	bool waits = false;
 
-	visit();
+	daemon_enter(d);
 	for (struct run *run = pd->runs; run < run_end(pd); run++)
 		waits |= run->node && __atomic_load_n(&run->until.waits, __ATOMIC_RELAXED);
-	visit_ends();
+	daemon_leave(d);
 	return waits;
 }
 
@@ -685,13 +672,13 @@ START_TEST(nor_where_it_waits)
 	uint8_t *pages = calloc(1, bytes);
 
 	ck_assert_ptr_nonnull(pages);
-	visit();
+	daemon_enter(d);
 	if (!_i)
 		ck_assert_int_eq(gate_create(&p->devs[device].gate), 0);
 	c.gate = p->devs[device].gate;
 	/* Nobody else comes there. */
 	ck_assert_int_eq(sched_device_set(p->sched, device, 1), 0);
-	visit_ends();
+	daemon_leave(d);
 	submit_large();
 	if (_i) {
 		room.buffer = memory_buffer_create(memory(), pages, bytes);
