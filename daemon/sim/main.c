@@ -29,9 +29,13 @@ static void usage(FILE *f)
 	      "Exit status: 0 done, 1 failed, 2 wrong usage.\n", f);
 }
 
+/* @value: what of, or NULL. */
 static int wrong(const char *what, const char *value)
 {
-	fprintf(stderr, "arax-sim: %s '%s'\n", what, value);
+	if (value)
+		fprintf(stderr, "arax-sim: %s '%s'\n", what, value);
+	else
+		fprintf(stderr, "arax-sim: %s\n", what);
 	usage(stderr);
 	return 2;
 }
@@ -204,7 +208,7 @@ int main(int argc, char **argv)
 	}
 	if (optind != argc - 1)
 		return optind < argc ? wrong("unexpected", argv[optind + 1]) :
-				       wrong("which scenario?", "");
+				       wrong("which scenario?", NULL);
 	a.file = argv[optind];
 	return run(&a);
 }

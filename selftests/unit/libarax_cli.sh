@@ -63,6 +63,13 @@ is 0 'sim --help' $arax sim --help
 is 2 'sim with a wrong option' $arax sim --nonsense
 is 0 'sim --version' $arax sim --version
 is 2 'sim wants a scenario' $arax sim
+n=$((n + 1))
+if grep -q '^arax-sim: which scenario?$' "$tmp/err"; then
+	echo "ok $n - and asks for it"
+else
+	failed=1
+	echo "not ok $n - and asks for it: $(head -1 "$tmp/err")"
+fi
 is 1 'sim wants one that is there' $arax sim /nonexistent.json
 is 2 'sim takes no seed below 0' $arax sim x.json --seed -1
 is 1 'sim wants a scenario in JSON' $arax sim selftests/unit/libarax_cli.sh
