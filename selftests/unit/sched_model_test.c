@@ -405,10 +405,10 @@ static bool takes_file(const char *path, const char *end)
 /* By an araxd that was killed as it wrote; not what another one writes, or somebody has kept. */
 START_TEST(nothing_is_left)
 {
-	char folder[] = "/tmp/models-XXXXXX", path[64];
+	char folder[UNIT_TMP_LEN], path[UNIT_TMP_LEN + 16];
 	struct store st = { 0 };
 
-	ck_assert_ptr_nonnull(mkdtemp(folder));
+	ck_assert_ptr_nonnull(mkdtemp(unit_tmp(folder, "models-XXXXXX")));
 	snprintf(path, sizeof(path), "%s/models.json", folder);
 	leave_file(path, ".new-a1B2c3", true);
 	leave_file(path, ".new-d4E5f6", false);

@@ -9,6 +9,7 @@
 
 #include "daemon/sched/policies.h"
 #include "daemon/sim/engine.h"
+#include "selftests/unit/tmp.h"
 
 #define MS	1000000ull
 #define US	1000ull
@@ -16,7 +17,7 @@
 static struct scenario sc;
 static struct sim_result result;
 static char error[512];
-static char path[64];
+static char path[UNIT_TMP_LEN];
 static uint64_t ends[8][32];
 static bool on_lane;
 
@@ -81,8 +82,7 @@ static const char *trace(const char *lines, const char *more)
 	static char work[256];
 	int fd;
 
-	strcpy(path, "/tmp/arax-sim-XXXXXX");
-	fd = mkstemp(path);
+	fd = mkstemp(unit_tmp(path, "arax-sim-XXXXXX"));
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(write(fd, lines, strlen(lines)), (ssize_t)strlen(lines));
 	close(fd);

@@ -12,6 +12,7 @@
 #include "daemon/sim/rng.h"
 #include "daemon/sim/ways.h"
 #include "selftests/bench/sirocco.h"
+#include "selftests/unit/tmp.h"
 
 #define MS	1000000.0
 
@@ -136,8 +137,8 @@ struct small {
 /* Each task is the only one of its kernel. */
 static void load(struct scenario *sc, const struct small *g)
 {
-	char path[] = "/tmp/arax-bound-XXXXXX", text[4096], line[512];
-	int fd = mkstemp(path), err;
+	char path[UNIT_TMP_LEN], text[4096], line[512];
+	int fd = mkstemp(unit_tmp(path, "arax-bound-XXXXXX")), err;
 
 	ck_assert_int_ge(fd, 0);
 	for (int i = 0; i < g->nr; i++) {
@@ -474,9 +475,9 @@ END_TEST
 /* @tasks: of kernels "a", on devices with a link of 1 GB/s, and "c", on cores; each takes 1 ms. */
 static double linked_ms(const char *tasks, const char *second, double *makespan)
 {
-	char path[] = "/tmp/arax-bound-XXXXXX", text[2048];
+	char path[UNIT_TMP_LEN], text[2048];
 	struct sim_options o = { .policy = NULL };
-	int fd = mkstemp(path), err;
+	int fd = mkstemp(unit_tmp(path, "arax-bound-XXXXXX")), err;
 	struct sim_result result;
 	struct scenario sc;
 	double ns;

@@ -12,6 +12,7 @@
 #include "daemon/sim/engine.h"
 #include "daemon/sim/rng.h"
 #include "daemon/sim/trace.h"
+#include "selftests/unit/tmp.h"
 
 #define MS	1000000ull
 #define US	1000ull
@@ -35,8 +36,8 @@ static void keep(void *arg, const struct sim_seen *s)
 /* Four lanes, and a kernel of 1 ms that takes a quarter of the device. */
 static int load(const char *lines, const char *head, const char *more)
 {
-	char path[] = "/tmp/arax-sim-XXXXXX", text[2048];
-	int fd = mkstemp(path), err;
+	char path[UNIT_TMP_LEN], text[2048];
+	int fd = mkstemp(unit_tmp(path, "arax-sim-XXXXXX")), err;
 
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(write(fd, lines, strlen(lines)), (ssize_t)strlen(lines));
@@ -155,9 +156,9 @@ END_TEST
 /* Each is an application, for "spread" as well; and keeps no more memory than it needs. */
 START_TEST(contexts_are_spread)
 {
-	char text[1024], path[] = "/tmp/arax-sim-XXXXXX";
+	char text[1024], path[UNIT_TMP_LEN];
 	static const char lines[] = K(CONTEXT(1), X) K(CONTEXT(2), X) K(CONTEXT(3), X);
-	int fd = mkstemp(path), err;
+	int fd = mkstemp(unit_tmp(path, "arax-sim-XXXXXX")), err;
 
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(write(fd, lines, strlen(lines)), (ssize_t)strlen(lines));
@@ -237,8 +238,8 @@ END_TEST
 START_TEST(timelines_are_long)
 {
 	struct sim_options o = { .watch = goes_down };
-	char path[] = "/tmp/arax-sim-XXXXXX", text[1024];
-	int fd = mkstemp(path), err;
+	char path[UNIT_TMP_LEN], text[1024];
+	int fd = mkstemp(unit_tmp(path, "arax-sim-XXXXXX")), err;
 	FILE *f = fdopen(fd, "w");
 
 	ck_assert_ptr_nonnull(f);
