@@ -14,6 +14,8 @@
 #   make soak / make fuzz   the long sweeps
 
 MAKEFLAGS += --no-builtin-rules
+# Rules stand above it, too.
+.DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDEXPANSION:
 

@@ -216,10 +216,10 @@ check-tally:
 CHECK_TARGETS += check-tally
 .PHONY: check-tally
 
-check-alone:
-	@scripts/tally run unit/alone selftests/unit/alone.sh
-CHECK_TARGETS += check-alone
-.PHONY: check-alone
+check-makefile:
+	@scripts/tally run unit/makefile selftests/unit/makefile.sh
+CHECK_TARGETS += check-makefile
+.PHONY: check-makefile
 
 check-setup:
 	@scripts/tally run unit/setup selftests/unit/setup.sh

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# What measures, or needs the machine, runs by itself, however many jobs make was given.  TAP.
+# The Makefile's own targets: what plain make makes, and that what measures, or needs the
+# machine, runs by itself, however many jobs make was given.  TAP.
 
 set -uo pipefail
 
@@ -39,5 +40,15 @@ alone() {
 
 alone test test-alone
 alone bench bench-all
+
+n=$((n + 1))
+goal=$(env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -pq MAKEFLAGS= 2>/dev/null |
+	sed -n 's/^\.DEFAULT_GOAL := //p')
+if [ "$goal" = all ]; then
+	echo "ok $n - plain make makes all"
+else
+	failed=1
+	echo "not ok $n - plain make makes all: it makes $goal"
+fi
 echo "1..$n"
 exit $failed
