@@ -35,10 +35,11 @@ DESTDIR  ?=
 CC       := gcc
 CXX      := g++
 CLANG    ?= clang
-PKGCONF  ?= pkg-config
+# On a bare machine, before setup has brought it, nothing is said of it a dozen times.
+PKGCONF  ?= $(or $(shell command -v pkg-config 2>/dev/null),false)
 
 # Where a long has 32 bits files and times have more only if one asks for it.
-WIDE         := $(shell $(CC) -dM -E -x c /dev/null | grep -q __LP64__ || \
+WIDE         := $(shell $(CC) -dM -E -x c /dev/null 2>/dev/null | grep -q __LP64__ || \
 		  echo -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64)
 CPPFLAGS_ALL := -D_GNU_SOURCE $(WIDE) -DARAX_VERSION='"$(VERSION)"' -I. -Iuapi -Ilibarax/include
 CFLAGS_WARN  := -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes \

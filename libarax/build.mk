@@ -10,16 +10,18 @@ $(foreach f,submit complete wait,$(eval CFLAGS_libarax/$(f) := $(CFLAGS_SMALL)))
 
 $(LIBARAX_SO): $(call objs,plain,$(LIBARAX_SRC)) libarax/libarax.map
 	@mkdir -p $(@D)
-	$(CC) -shared $(LDFLAGS_plain) -Wl,-z,defs -Wl,-Bsymbolic-functions -Wl,-soname,libarax.so.0 \
+	$(say) LINK $@
+	$(Q)$(CC) -shared $(LDFLAGS_plain) -Wl,-z,defs -Wl,-Bsymbolic-functions -Wl,-soname,libarax.so.0 \
 		-Wl,--version-script=libarax/libarax.map -pthread -o $@ $(filter %.o,$^)
-	ln -sf $(@F) $(@D)/libarax.so.0
-	ln -sf libarax.so.0 $(@D)/libarax.so
+	$(Q)ln -sf $(@F) $(@D)/libarax.so.0
+	$(Q)ln -sf libarax.so.0 $(@D)/libarax.so
 -include $(patsubst %.o,%.d,$(call objs,plain,$(LIBARAX_SRC)))
 
 $(LIBARAX_A): $(call objs,plain,$(LIBARAX_SRC))
 	@mkdir -p $(@D)
-	rm -f $@
-	$(AR) rcs $@ $^
+	$(say) AR $@
+	$(Q)rm -f $@
+	$(Q)$(AR) rcs $@ $^
 
 ALL_TARGETS += $(LIBARAX_SO) $(LIBARAX_A)
 
@@ -43,11 +45,11 @@ INSTALL_TARGETS += install-libarax
 # Unit tests: pure ring logic, and the flow against a consumer thread.
 LIBARAX_TESTS := ring-asan flow-plain flow-asan flow-tsan broker-plain broker-asan tenant-asan
 $(call program,$(B)/unit/libarax-ring-asan,asan,selftests/unit/libarax_ring.c libarax/ring.c,\
-	$(shell $(PKGCONF) --libs check))
+	$(shell $(PKGCONF) --libs check 2>/dev/null))
 $(foreach v,plain asan tsan,$(call program,$(B)/unit/libarax-flow-$(v),$(v),\
-	selftests/unit/libarax_flow.c $(LIBARAX_SRC),$(shell $(PKGCONF) --libs check)))
+	selftests/unit/libarax_flow.c $(LIBARAX_SRC),$(shell $(PKGCONF) --libs check 2>/dev/null)))
 $(foreach v,plain asan,$(call program,$(B)/unit/libarax-broker-$(v),$(v),\
-	selftests/unit/libarax_broker.c $(LIBARAX_SRC),$(shell $(PKGCONF) --libs check)))
+	selftests/unit/libarax_broker.c $(LIBARAX_SRC),$(shell $(PKGCONF) --libs check 2>/dev/null)))
 
 $(addprefix check-libarax-,$(LIBARAX_TESTS)): check-libarax-%: $(B)/unit/libarax-%
 	scripts/tally run unit/libarax-$* $<
@@ -81,7 +83,7 @@ check-libarax-man: $(LIBARAX_SO)
 	scripts/tally run unit/libarax-man selftests/unit/libarax_man.sh
 
 $(call program,$(B)/unit/libarax-tenant-asan,asan,selftests/unit/libarax_tenant.c \
-	libarax/admin/setting.c,$(shell $(PKGCONF) --libs check))
+	libarax/admin/setting.c,$(shell $(PKGCONF) --libs check 2>/dev/null))
 
 # What the header gives to C++, by the oldest one for which it does.
 $(B)/unit/libarax-cxx: selftests/unit/libarax_cxx.cc $(LIBARAX_SO)
