@@ -557,19 +557,15 @@ START_TEST(many_wait_for_one)
 }
 END_TEST
 
-/* A visitor that wakes a program is held up by its eventfd: for that program's own harm. */
-START_TEST(hostile_to_a_visitor)
+/* It fills its eventfd and makes it block, and sleeps; its task takes @us.  That is its end. */
+static void be_hostile(uint32_t us)
 {
 	const uint64_t full = UINT64_MAX - 1;
-	struct program bad = { 0 }, good = { 0 };
+	struct program bad = { 0 };
 	struct arax_ring_ctl *ctl;
-	uint64_t old, visits;
-	uint32_t i;
+	uint64_t old;
 
-	d = daemon_up_with("loop { inline_us = 0 poll_us = 1 } cpu { groups = { \"0\" } }");
-	watch_begin(daemon_dump);
 	program_open(&bad);
-	program_open(&good);
 	ctl = (void *)bad.c.region;
 	if (read(bad.c.wake_fd, &old, sizeof(old)) < 0)
 		ck_assert_int_eq(errno, EAGAIN);
@@ -577,17 +573,33 @@ START_TEST(hostile_to_a_visitor)
 	ck_assert_int_eq(fcntl(bad.c.wake_fd, F_SETFL, 0), 0);
 	ctl->cq_wake_at = 1;
 	__atomic_store_n(&ctl->cq_need_wakeup, ARAX_WAKE_AT, __ATOMIC_RELEASE);
-	visits = daemon_visits(d);
-	program_spin(&bad, 20000);
+	program_spin(&bad, us);
 	while (!__atomic_load_n(&ctl->dead, __ATOMIC_RELAXED))
 		stay(1000);
 	ck_assert_uint_eq(__atomic_load_n(&ctl->dead, __ATOMIC_RELAXED), EPIPE);
+	client_close(&bad.c);
+	moved();
+}
+
+/* A visitor that wakes a program is held up by its eventfd: for that program's own harm. */
+START_TEST(hostile_to_a_visitor)
+{
+	struct program good = { 0 };
+	uint32_t i, us = 20000;
+	uint64_t visits;
+
+	d = daemon_up_with("loop { inline_us = 0 poll_us = 1 } cpu { groups = { \"0\" } }");
+	watch_begin(daemon_dump);
+	program_open(&good);
+	visits = daemon_visits(d);
+	/* On a busy machine the poller may not sleep yet when the task ends, and wakes it itself. */
+	for (; daemon_visits(d) == visits && us < 5000000; us *= 2)
+		be_hostile(us);
 	ck_assert_uint_gt(daemon_visits(d), visits);
 	for (i = 0; i < 20; i++) {
 		program_spin(&good, 500);
 		program_reap(&good, 0);
 	}
-	client_close(&bad.c);
 	client_close(&good.c);
 	watch_end();
 	daemon_down(d);

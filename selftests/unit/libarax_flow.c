@@ -584,6 +584,7 @@ END_TEST
 START_TEST(room_in_pieces)
 {
 	const unsigned int n = 3000;
+	uint64_t start = now_ns();
 	unsigned int i, full = 0;
 
 	P->lag_us = 20;
@@ -593,7 +594,8 @@ START_TEST(room_in_pieces)
 	}
 	ck_assert_int_eq(arax_queue_finish(q, SOON), 0);
 	ck_assert_uint_gt(full, 0);
-	ck_assert_uint_lt(full, n / 3);
+	/* Nobody waits for more than some, nor for longer than half a millisecond if there is any. */
+	ck_assert_uint_lt(full, n / 3 + (now_ns() - start) / 500000);
 }
 END_TEST
 
@@ -1556,7 +1558,7 @@ static void join_soon(pthread_t t, void **result)
 	struct timespec end;
 
 	clock_gettime(CLOCK_REALTIME, &end);
-	end.tv_sec += 5;
+	end.tv_sec += WAIT_S / 2;
 	ck_assert_int_eq(pthread_timedjoin_np(t, result, &end), 0);
 }
 
@@ -1713,7 +1715,7 @@ START_TEST(cancelled_beside_a_poll)
 	pthread_join(t, &result);
 	ck_assert(!result || result == PTHREAD_CANCELED);
 	while (!arax_event_done(&waited) || !arax_event_done(&polled)) {
-		ck_assert_int_eq(poll(&fd, 1, 5000), 1);
+		ck_assert_int_eq(poll(&fd, 1, WAIT_MS), 1);
 		ck_assert_int_ge(arax_process(ax), 0);
 	}
 }
