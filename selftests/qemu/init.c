@@ -53,6 +53,7 @@
 #define OUT		"/etc/arax-out"
 #define KMEMLEAK	"/sys/kernel/debug/kmemleak"
 #define KSFT_SKIP	4
+#define PATIENCE_MS	60000	/* with what comes at once on a machine that is not slow */
 
 static int result = -1;		/* the port */
 static int kmsg = -1;
@@ -299,7 +300,7 @@ static void unload_modules(const char *list)
 	fclose(f);
 
 	while (n--) {
-		uint64_t end = now_ms() + 10000;
+		uint64_t end = now_ms() + PATIENCE_MS;
 		char path[128], text[64];
 		size_t used = strlen(loaded_at);
 		int err;
@@ -327,7 +328,7 @@ static int open_port(const char *name, int flags)
 {
 	char path[384], got[64];
 	struct dirent *e;
-	uint64_t end = now_ms() + 10000;
+	uint64_t end = now_ms() + PATIENCE_MS;
 	int fd = -1;
 
 	do {
@@ -575,7 +576,7 @@ static void run_command(unsigned int n, char *command, unsigned int seconds, int
 		dump_stack_of(pid);
 		killed = true;
 		kill(-1, SIGKILL);
-		deadline = now_ms() + 20000;
+		deadline = now_ms() + PATIENCE_MS;
 	}
 	if (out[0] >= 0) {
 		while ((got = read(out[0], buf, sizeof(buf))) > 0)
@@ -654,7 +655,7 @@ static void run_commands(int sigs)
 
 static void reap_all(void)
 {
-	uint64_t end = now_ms() + 10000;
+	uint64_t end = now_ms() + PATIENCE_MS;
 
 	kill(-1, SIGKILL);
 	while (now_ms() < end) {

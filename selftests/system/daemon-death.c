@@ -44,7 +44,10 @@ static pid_t start_daemon(void)
 	return start_daemon_with("");
 }
 
-/* A task in the midst of which the daemon can be killed; its buffer's first word becomes 1. */
+/*
+ * A task in the midst of which the daemon can be killed; its buffer's first word becomes 1, and who
+ * writes to the second one ends it.
+ */
 static void begin(struct stack *s, struct arax_buffer *b, uint32_t us, struct arax_event *event)
 {
 	uint64_t until = arax_deadline(60 * SECOND);
@@ -154,13 +157,14 @@ TEST(one_that_hangs_is_thrown_out)
 
 	if (!stack_on_kernel(&s))
 		tap_skip("a socket stays its araxd's until that is gone");
-	begin(&s, b, 1000000, &running);
+	begin(&s, b, 60000000, &running);
 	CHECK_EQ(kill(hung, SIGSTOP), 0);
 	daemon = start_daemon_with("--take-over");
 	CHECK_EQ(arax_wait(&running, arax_deadline(60 * SECOND)), -EOWNERDEAD);
 	stack_launch(&s, s.q, "st_add", c, 1, &next);
 	CHECK_EQ(arax_wait(&next, arax_deadline(60 * SECOND)), 0);
 	CHECK_EQ(*(uint32_t *)arax_buffer_data(c), 1);
+	__atomic_store_n((uint32_t *)arax_buffer_data(b) + 1, 1, __ATOMIC_RELAXED);
 	CHECK_EQ(kill(hung, SIGCONT), 0);
 	CHECK_EQ(waitpid(hung, &status, 0), hung);
 	CHECK(WIFEXITED(status));

@@ -36,9 +36,14 @@ skip() { # WHAT REASON
 	echo "ok $n - $1 # SKIP $2"
 }
 
-demo() { # COMMAND...: in front of the demonstration, such as env and a variable
+demo() { # COMMAND...: in front of the demonstration, such as env and a variable, and becomes it
+	local pid
 	rm -rf "$OUT"
-	"$@" bash examples/two-tenants.sh >"$work/out" 2>&1
+	"$@" bash examples/two-tenants.sh >"$work/out" 2>&1 &
+	pid=$!
+	# Of its own: another one's may be there, now or since it was killed.
+	made=$cgroups/arax-demo-$pid-
+	wait "$pid"
 }
 
 # The link and why; the table; the picture.
@@ -46,7 +51,7 @@ whole() { # LINK-AND-WHY
 	grep -qF -- "Link: $1" "$work/out" &&
 		grep -q '^  PROGRAM  *TENANT  *USER  *DEVICE  *TASKS' "$work/out" &&
 		[ "$(tasks image-pipeline)" = 260 ] && [ "$(tasks montecarlo)" = 32 ] &&
-		head -c 4 "$OUT/picture.png" | grep -qa PNG && ! compgen -G "$cgroups/arax-demo-*"
+		head -c 4 "$OUT/picture.png" | grep -qa PNG && ! compgen -G "$made*"
 }
 
 tasks() { awk -v p="$1" '$1 == p { sum += $5 } END { print sum }' "$work/out"; }

@@ -89,7 +89,7 @@ TEST(never_an_older_byte)
 /* Published now and then. */
 static void wait_offline(struct stack *s, uint32_t index)
 {
-	uint64_t until = arax_deadline(20 * SECOND);
+	uint64_t until = arax_deadline(60 * SECOND);
 
 	while (is_online(s, index))
 		CHECK(arax_deadline(0) < until);

@@ -69,18 +69,19 @@ TEST(split_beside_a_long_one)
 	struct arax_buffer *a = stack_buffer(&s, 4), *b = stack_buffer(&s, 4);
 	struct arax_buffer *x = stack_buffer(&s, WORDS * 4), *y = stack_buffer(&s, WORDS * 4);
 	float *in = arax_buffer_data(x), *sum = arax_buffer_data(y);
-	struct arax_event e = { 0 };
+	struct arax_event e = { 0 }, meets = { 0 };
 	uint32_t i;
 
 	for (i = 0; i < WORDS; i++)
 		in[i] = i % 1000;
-	meet(&s, a, 2);
+	stack_launch(&s, s.q, "st_meet", a, 2, &meets);
 	for (i = 0; i < 10; i++)
 		add(&s, y, x, i == 9 ? &e : NULL);
-	CHECK_EQ(arax_wait(&e, arax_deadline(8 * SECOND)), 0);
+	CHECK_EQ(arax_wait(&e, arax_deadline(60 * SECOND)), 0);
 	for (i = 0; i < WORDS; i++)
 		CHECK_EQ(sum[i], i % 1000 * 10);
-	/* It has waited for this all the time. */
+	/* It has waited for this all the time; else it has given up by now. */
+	CHECK(!arax_event_done(&meets));
 	meet(&s, b, 2);
 	CHECK_EQ(arax_queue_finish(s.q, arax_deadline(60 * SECOND)), 0);
 	stack_close(&s);

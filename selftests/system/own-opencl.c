@@ -95,7 +95,7 @@ static void all_have_run(struct stack *s)
 
 	for (i = 0; !arax_get_device(s->ax, i, &d); i++) {
 		/* It is told now and then. */
-		for (int wait = 0; d.kind == ARAX_DEVICE_OPENCL && !d.tasks && wait < 2000; wait++) {
+		for (int wait = 0; d.kind == ARAX_DEVICE_OPENCL && !d.tasks && wait < 6000; wait++) {
 			usleep(10000);
 			CHECK_EQ(arax_get_device(s->ax, i, &d), 0);
 		}

@@ -70,9 +70,9 @@ tenant() { "$arax" tenant "$@" --tenants "$folder" >"$work/out" 2>&1; }
 # What holds now: KEY of the cgroup NAME below ours.
 now() { "$arax" tenant show "/$group/$1" | sed -n "s/^$2  *//p"; }
 
-# An event's way is not instant, and nothing tells when nothing comes: up to 20 s.
+# An event's way is not instant, and nothing tells when nothing comes: up to a minute.
 becomes() { # NAME KEY VALUE
-	tries=200
+	tries=600
 	while [ "$(now "$1" "$2")" != "$3" ] && [ $tries -gt 0 ]; do
 		sleep 0.1
 		tries=$((tries - 1))
@@ -81,7 +81,7 @@ becomes() { # NAME KEY VALUE
 }
 
 logged() {
-	tries=200
+	tries=600
 	while ! grep -q "$1" "$work/log" && [ $tries -gt 0 ]; do
 		sleep 0.1
 		tries=$((tries - 1))

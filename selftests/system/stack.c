@@ -129,7 +129,7 @@ void stack_wait_memory(struct stack *s, uint64_t bytes)
 {
 	int i;
 
-	for (i = 0; stack_memory(s) > bytes && i < 2000; i++)
+	for (i = 0; stack_memory(s) > bytes && i < 6000; i++)
 		usleep(10000);
 	CHECK_EQ(stack_memory(s), bytes);
 }
@@ -139,7 +139,7 @@ uint64_t stack_settled_memory(struct stack *s, struct stack *other)
 	uint64_t bytes = 0;
 	int i;
 
-	for (i = 0; i < 2000; i++) {
+	for (i = 0; i < 6000; i++) {
 		bytes = usage_of(s, ARAX_USAGE_CONTEXT).counters[ARAX_RES_MEMORY].used;
 		if (other)
 			bytes += usage_of(other, ARAX_USAGE_CONTEXT).counters[ARAX_RES_MEMORY].used;
@@ -156,7 +156,7 @@ void stack_wait_books(struct stack *s, uint64_t bytes, uint64_t tasks, uint64_t 
 	struct arax_usage u;
 	int i;
 
-	for (i = 0; i < 2000; i++) {
+	for (i = 0; i < 6000; i++) {
 		u = stack_user(s);
 		if (u.counters[ARAX_RES_MEMORY].used <= bytes &&
 		    u.counters[ARAX_RES_TASKS].used <= tasks &&

@@ -47,11 +47,11 @@ int stack_worker_result(struct stack *s, int result);
 struct arax_usage stack_user(struct stack *s);
 /* Of these, the bytes. */
 uint64_t stack_memory(struct stack *s);
-/* What was given back goes soon, not at once: until the user has so many; fails after 20 s. */
+/* What was given back goes soon, not at once: until the user has so many; fails after a minute. */
 void stack_wait_memory(struct stack *s, uint64_t bytes);
 /* The same, until only these contexts have any (NULL: none beside @s): what they have. */
 uint64_t stack_settled_memory(struct stack *s, struct stack *other);
-/* Waits until the user has no more than these; fails after 20 s. */
+/* Waits until the user has no more than these; fails after a minute. */
 void stack_wait_books(struct stack *s, uint64_t bytes, uint64_t tasks, uint64_t contexts);
 
 #endif

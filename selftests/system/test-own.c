@@ -311,7 +311,7 @@ TEST(own_kernels_are_counted)
 	stack_wait_memory(&other, empty + (ARAX_MAX_MODULES - 1) * one);
 	CHECK_EQ(arax_module_load_file(s.ax, ARAX_DEVICE_CPU, image_path(), own, 1, &more), 0);
 	stack_close(&s);
-	for (i = 0; stack_memory(&other) >= empty && i < 2000; i++)
+	for (i = 0; stack_memory(&other) >= empty && i < 6000; i++)
 		usleep(10000);
 	CHECK(stack_memory(&other) < empty);
 	stack_close(&other);

@@ -163,40 +163,80 @@ TEST(access_runs_out_of_time)
 {
 	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
 	struct arax_buffer *a = stack_buffer(&s, 4096);
-	struct arax_event slow = { 0 };
+	struct arax_range r = arax_inout(a);
+	struct arax_event held = { 0 };
+	struct arax_timeline *gate;
 	int i;
 
-	stack_launch(&s, s.q, "st_spin", a, 300000, &slow);
+	CHECK_EQ(arax_timeline_create(s.ax, 0, &gate), 0);
+	stack_hold(&s, s.q, gate, &r, &held);
 	/* What was given up does not keep those behind it from running. */
 	for (i = 0; i < 10; i++)
-		CHECK_EQ(arax_access_begin(s.q, arax_inout(a), arax_deadline(SECOND / 1000)),
-			 -ETIMEDOUT);
+		CHECK_EQ(arax_access_begin(s.q, r, arax_deadline(SECOND / 1000)), -ETIMEDOUT);
 	stack_launch(&s, s.q, "st_add", a, 1, NULL);
+	CHECK_EQ(arax_timeline_advance(gate, 1, 0), 0);
 	CHECK_EQ(arax_access_begin(s.q, arax_in(a), arax_deadline(60 * SECOND)), 0);
-	CHECK_EQ(arax_wait(&slow, arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(*(uint32_t *)arax_buffer_data(a), 2);
+	CHECK_EQ(arax_wait(&held, arax_deadline(60 * SECOND)), 0);
 	CHECK_EQ(arax_queue_finish(s.q, arax_deadline(60 * SECOND)), 0);
+	arax_timeline_destroy(gate);
 	stack_close(&s);
+}
+
+/**
+ * struct opening - a thread that opens a gate
+ * @tasks:	of the context: as soon as so many are in flight, none of which ends before
+ */
+struct opening {
+	struct stack *s;
+	struct arax_timeline *gate;
+	uint64_t tasks;
+	pthread_t thread;
+};
+
+static void *open_when_taken(void *arg)
+{
+	struct opening *o = arg;
+
+	stack_await_taken(o->s, o->tasks);
+	CHECK_EQ(arax_timeline_advance(o->gate, 1, 0), 0);
+	return NULL;
+}
+
+/* So that a call which waits for what is behind the gate has asked for it before that ends. */
+static void begin_opening(struct opening *o)
+{
+	CHECK_EQ(pthread_create(&o->thread, NULL, open_when_taken, o), 0);
 }
 
 TEST(access_tells_of_failure)
 {
 	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
 	struct arax_buffer *a = stack_buffer(&s, 4096), *b = stack_buffer(&s, 4096);
-	struct arax_range r = arax_in(a);
-	struct arax_event slow = { 0 };
+	struct arax_range r = arax_in(a), all_a = arax_inout(a), all_b = arax_inout(b);
+	struct opening o = { .s = &s, .tasks = 4 };
+	struct arax_event held = { 0 };
+	struct arax_timeline *later;
 
-	stack_launch(&s, s.q, "st_spin", a, 100000, NULL);
+	CHECK_EQ(arax_timeline_create(s.ax, 0, &o.gate), 0);
+	CHECK_EQ(arax_timeline_create(s.ax, 0, &later), 0);
+	stack_hold(&s, s.q, o.gate, &all_a, NULL);
 	stack_launch(&s, s.q, "st_fail", a, EDOM, NULL);
-	stack_launch(&s, s.q, "st_spin", b, 100000, &slow);
+	stack_hold(&s, s.q, later, &all_b, &held);
+	begin_opening(&o);
 	CHECK_EQ(arax_access_begin(s.q, r, arax_deadline(60 * SECOND)), -ECANCELED);
-	CHECK_EQ(arax_access_begin(s.q, arax_in(b), arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(pthread_join(o.thread, NULL), 0);
 	r.access = 0;
 	CHECK_EQ(arax_access_begin(s.q, r, arax_deadline(0)), -EINVAL);
 	CHECK_EQ(arax_access_end(s.q, r), -EINVAL);
+	/* Looked at, as something is in flight. */
 	r = arax_part(b, ARAX_IN, 4096, 1);
-	stack_launch(&s, s.q, "st_spin", b, 100000, NULL);
 	CHECK_EQ(arax_access_begin(s.q, r, arax_deadline(60 * SECOND)), -EINVAL);
-	CHECK_EQ(arax_wait(&slow, arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(arax_timeline_advance(later, 1, 0), 0);
+	CHECK_EQ(arax_access_begin(s.q, arax_in(b), arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(arax_wait(&held, arax_deadline(60 * SECOND)), 0);
+	arax_timeline_destroy(o.gate);
+	arax_timeline_destroy(later);
 	stack_close(&s);
 }
 
@@ -235,29 +275,46 @@ TEST(access_to_many)
 TEST(access_to_many_fails_as_to_one)
 {
 	struct stack s = stack_open(ARAX_QUEUE_DATAFLOW);
-	struct arax_buffer *b[20];
-	struct arax_range r[20];
-	struct arax_event slow = { 0 };
+	struct arax_buffer *b[20], *other = stack_buffer(&s, 4096);
+	struct arax_range r[20], all[20], beside = arax_inout(other);
+	/* As many that are held, one that fails, and 20 that wait. */
+	struct opening o = { .s = &s, .tasks = 41 };
+	struct arax_event held = { 0 };
+	struct arax_timeline *gate;
 	uint32_t i;
 
 	for (i = 0; i < 20; i++) {
 		b[i] = stack_buffer(&s, 4096);
 		r[i] = arax_in(b[i]);
+		all[i] = arax_inout(b[i]);
 	}
-	stack_launch(&s, s.q, "st_spin", b[19], 300000, &slow);
+	CHECK_EQ(arax_timeline_create(s.ax, 0, &gate), 0);
+	stack_hold(&s, s.q, gate, &all[19], &held);
 	CHECK_EQ(arax_access_begin_all(s.q, r, 20, arax_deadline(SECOND / 1000)), -ETIMEDOUT);
-	stack_launch(&s, s.q, "st_spin", b[18], 50000, NULL);
+	CHECK_EQ(arax_timeline_advance(gate, 1, 0), 0);
+	CHECK_EQ(arax_wait(&held, arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(arax_queue_finish(s.q, arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(arax_timeline_create(s.ax, 0, &o.gate), 0);
+	for (i = 0; i < 20; i++)
+		stack_hold(&s, s.q, o.gate, &all[i], NULL);
 	stack_launch(&s, s.q, "st_fail", b[18], EDOM, NULL);
+	begin_opening(&o);
 	CHECK_EQ(arax_access_begin_all(s.q, r, 20, arax_deadline(60 * SECOND)), -ECANCELED);
+	CHECK_EQ(pthread_join(o.thread, NULL), 0);
 	/* Before anything is asked for, and in the middle of what was. */
 	CHECK_EQ(arax_access_begin_all(s.q, r, SIZE_MAX, arax_deadline(0)), -EINVAL);
 	r[17].access = 4;
 	CHECK_EQ(arax_access_begin_all(s.q, r, 20, arax_deadline(60 * SECOND)), -EINVAL);
-	stack_launch(&s, s.q, "st_spin", b[0], 50000, NULL);
+	arax_timeline_destroy(gate);
+	CHECK_EQ(arax_timeline_create(s.ax, 0, &gate), 0);
+	stack_hold(&s, s.q, gate, &beside, &held);
 	r[17] = arax_part(b[17], ARAX_IN, 4096, 1);
 	CHECK_EQ(arax_access_begin_all(s.q, r, 20, arax_deadline(60 * SECOND)), -EINVAL);
-	CHECK_EQ(arax_wait(&slow, arax_deadline(60 * SECOND)), 0);
+	CHECK_EQ(arax_timeline_advance(gate, 1, 0), 0);
+	CHECK_EQ(arax_wait(&held, arax_deadline(60 * SECOND)), 0);
 	arax_queue_finish(s.q, arax_deadline(60 * SECOND));
+	arax_timeline_destroy(gate);
+	arax_timeline_destroy(o.gate);
 	stack_close(&s);
 }
 

@@ -81,15 +81,19 @@ ARAX_KERNEL int st_spin(const struct arax_launch *l)
 	return 0;
 }
 
-/* The same, having said in the first word that it has begun. */
+/* The same, having said in the first word that it has begun; the second one ends it before. */
 ARAX_KERNEL int st_begin(const struct arax_launch *l)
 {
-	uint32_t *x = ARAX_ITEMS(l, 0, 1, uint32_t);
+	uint32_t *x = ARAX_ITEMS(l, 0, 2, uint32_t);
+	uint64_t start = now_us();
+	uint32_t v;
 
-	if (!x)
+	if (!x || value(l, &v))
 		return -EINVAL;
 	__atomic_store_n(x, 1, __ATOMIC_RELEASE);
-	return st_spin(l);
+	while (now_us() - start < v && !__atomic_load_n(x + 1, __ATOMIC_RELAXED))
+		;
+	return 0;
 }
 
 /* As st_spin(), and leave when that was over, in microseconds. */
