@@ -476,6 +476,42 @@ KTEST(holes_are_refused)
 	client_close(&c);
 }
 
+/*
+ * A write by descriptor would hold the inode's lock while it waits for the memory that it is
+ * of, and the creator's revoke for that.
+ */
+KTEST(nobody_writes_by_a_descriptor)
+{
+	struct arax_buffer_create b;
+	struct arax_buffer_get g;
+	struct mediator m;
+	struct client c;
+	int fds[2], fd;
+	uint8_t *p, got[4];
+
+	client_open(&c, 4, 128, 0);
+	mediator_open(&m, 0);
+	b = buffer_new(&c, PAGE);
+	p = buffer_map(&c, &b);
+	fill(p, PAGE, 1);
+	fd = buffer_export(&c, b.handle, ARAX_EXPORT_ARAX);
+	CHECK_OK(mediator_get(&m, buffer_query(&c, b.handle).id, &g));
+	CHECK_SYS_ERR(write(fd, "no", 2), EINVAL);
+	CHECK_SYS_ERR(write(g.fd, "no", 2), EINVAL);
+	CHECK_SYS(pipe(fds));
+	CHECK_EQ(write(fds[1], "no", 2), 2);
+	CHECK_SYS_ERR(splice(fds[0], NULL, fd, NULL, 2, 0), EINVAL);
+	CHECK(filled(p, PAGE, 1));
+	/* Reading waits with no lock. */
+	CHECK_EQ(read(fd, got, sizeof(got)), sizeof(got));
+	CHECK(filled(got, sizeof(got), 1));
+	CHECK_SYS(close(fds[0]));
+	CHECK_SYS(close(fds[1]));
+	CHECK_SYS(close(fd));
+	mediator_close(&m);
+	client_close(&c);
+}
+
 KTEST(the_region_can_not_be_taken_away)
 {
 	struct client c;
