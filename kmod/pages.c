@@ -188,6 +188,8 @@ static int pages_read(struct file *file, unsigned long nr, struct page **pages)
 			err = PTR_ERR(page);
 			goto put;
 		}
+		/* What nobody has written to is zeros for the kernel, and goes with drop_caches. */
+		folio_mark_dirty(page_folio(page));
 		if (pages)
 			pages[i] = page;
 		else

@@ -476,6 +476,22 @@ KTEST(holes_are_refused)
 	client_close(&c);
 }
 
+KTEST(untouched_pages_stay)
+{
+	struct arax_buffer_create b;
+	struct client c;
+	int fd;
+
+	client_open(&c, 4, 128, 0);
+	b = buffer_new(&c, 8 * PAGE);
+	fd = buffer_export(&c, b.handle, ARAX_EXPORT_ARAX);
+	CHECK(bytes_held(fd) >= 8 * PAGE);
+	CHECK_OK(write_text("/proc/sys/vm/drop_caches", "3"));
+	CHECK(bytes_held(fd) >= 8 * PAGE);
+	CHECK_SYS(close(fd));
+	client_close(&c);
+}
+
 /*
  * A write by descriptor would hold the inode's lock while it waits for the memory that it is
  * of, and the creator's revoke for that.
