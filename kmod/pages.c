@@ -186,6 +186,9 @@ static int pages_read(struct file *file, unsigned long nr, struct page **pages)
 		page = shmem_read_mapping_page_gfp(mapping, i, gfp);
 		if (IS_ERR(page)) {
 			err = PTR_ERR(page);
+			/* Shmem's word for what vm.overcommit_memory=2 leaves; ours is for tables. */
+			if (err == -ENOSPC)
+				err = -ENOMEM;
 			goto put;
 		}
 		/* What nobody has written to is zeros for the kernel, and goes with drop_caches. */

@@ -1478,3 +1478,26 @@ KTEST(beyond_the_memory_cgroup_is_ENOMEM)
 	CHECK_EQ(cgroup_read("ktest-memcg", "memory.events", "oom_kill"), kills);
 	cgroup_remove("ktest-memcg");
 }
+
+KTEST(beyond_what_may_be_committed_is_ENOMEM)
+{
+	struct arax_buffer_create b;
+	struct arax_buffer_import i;
+	long long ratio = read_number("/proc/sys/vm/overcommit_ratio");
+	int fd = memfd_sealed(4 * PAGE, F_SEAL_SHRINK), create, import;
+	struct client c;
+	char text[32];
+
+	snprintf(text, sizeof(text), "%lld", ratio);
+	client_open(&c, 4, 128, 0);
+	CHECK_OK(write_text("/proc/sys/vm/overcommit_ratio", "0"));
+	CHECK_OK(write_text("/proc/sys/vm/overcommit_memory", "2"));
+	create = buffer_try(&c, 4 * PAGE, &b);
+	import = buffer_import(&c, ARAX_IMPORT_MEMFD, fd, &i);
+	CHECK_OK(write_text("/proc/sys/vm/overcommit_memory", "0"));
+	CHECK_OK(write_text("/proc/sys/vm/overcommit_ratio", text));
+	CHECK_ERR(create, ENOMEM);
+	CHECK_ERR(import, ENOMEM);
+	CHECK_EQ(charged(&c), c.init.region_size);
+	client_close(&c);
+}
