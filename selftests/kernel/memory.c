@@ -1088,6 +1088,41 @@ KTEST(own_memory_that_can_not_be_pinned)
 	client_close(&c);
 }
 
+/*
+ * A file's pages that are written back would be written to behind the file system's back.  What
+ * is the process' own, or a file's in memory, can be had.
+ */
+KTEST(mapped_files_are_not_own_memory)
+{
+	int64_t before = pinned();
+	struct arax_buffer_import i;
+	struct client c;
+	uint8_t *p;
+	int fd;
+
+	client_open(&c, 4, 128, 0);
+	fd = open("/dev/ram0", O_RDWR | O_CLOEXEC);
+	CHECK(fd >= 0);
+	p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(p != MAP_FAILED);
+	CHECK_ERR(import_user(&c, p, 4 * PAGE, &i), EFAULT);
+	CHECK_EQ(charged(&c), c.init.region_size);
+	CHECK_EQ(pinned(), before);
+	CHECK_SYS(munmap(p, 4 * PAGE));
+	p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	CHECK(p != MAP_FAILED);
+	CHECK_OK(import_user(&c, p, 4 * PAGE, &i));
+	CHECK_OK(buffer_destroy(&c, i.handle));
+	CHECK_SYS(munmap(p, 4 * PAGE));
+	p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(p != MAP_FAILED);
+	CHECK_OK(import_user(&c, p, 4 * PAGE, &i));
+	CHECK_OK(buffer_destroy(&c, i.handle));
+	CHECK_SYS(munmap(p, 4 * PAGE));
+	CHECK_SYS(close(fd));
+	client_close(&c);
+}
+
 static int stay(void *arg)
 {
 	meet_hear(&go);
