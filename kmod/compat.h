@@ -6,6 +6,7 @@
 #ifndef ARAX_KMOD_COMPAT_H
 #define ARAX_KMOD_COMPAT_H
 
+#include <linux/backing-dev.h>
 #include <linux/eventfd.h>
 #include <linux/fs.h>
 #include <linux/memfd.h>
@@ -89,5 +90,28 @@ static inline struct file *compat_shmem_file_setup(const char *name, loff_t size
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
 #define COMPAT_HAVE_MEMFD_PIN
 #endif
+
+/*
+ * 6.5 pins no page for long, and for writing, that a file system writes back: it counts on
+ * being asked before each write.
+ */
+static inline bool compat_pin_is_sound(struct page *page)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0)
+	return true;
+#else
+	struct folio *folio = page_folio(page);
+	struct address_space *mapping;
+	bool sound;
+
+	/* A truncation may take the page off its file meanwhile, and the file may end. */
+	rcu_read_lock();
+	mapping = READ_ONCE(folio->mapping);
+	sound = !mapping || (unsigned long)mapping & PAGE_MAPPING_FLAGS ||
+		!mapping_can_writeback(mapping);
+	rcu_read_unlock();
+	return sound;
+#endif
+}
 
 #endif /* ARAX_KMOD_COMPAT_H */

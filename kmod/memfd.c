@@ -78,6 +78,9 @@ static int memfd_pin(struct file *file, struct page **pages, unsigned long nr)
 
 	got = memfd_pin_folios(file, 0, ((loff_t)nr << PAGE_SHIFT) - 1, (struct folio **)pages,
 			       nr, &offset);
+	/* As in pages.c: holes of it are filled. */
+	if (got == -ENOSPC)
+		return -ENOMEM;
 	if (got <= 0)
 		return got ?: -EINVAL;
 	if (spread(pages, nr, got))

@@ -4,10 +4,12 @@
  *
  * Shmem is the one backing that long-term pins, O_DIRECT, io_uring and futexes
  * all accept.  Each of our files has other file operations than shmem's, for
- * four reasons: without .fallocate nobody punches holes below a pinned page
- * (madvise(MADV_REMOVE) goes the same way); .mmap sees to it that the pages stay
- * those that they are; .release tells us of the last mapping; .owner keeps the
- * module as long as there is a file.  The inode's
+ * five reasons: without .fallocate nobody punches holes below a pinned page
+ * (madvise(MADV_REMOVE) goes the same way); without .write_iter nobody holds the
+ * inode's lock, which a revoke takes, for as long as the memory that he writes from is
+ * not there (a write faults it in under that lock, and who serves the fault may be he
+ * himself); .mmap sees to it that the pages stay those that they are; .release tells us
+ * of the last mapping; .owner keeps the module as long as there is a file.  The inode's
  * own operations refuse open, or /proc/PID/fd would give out a second file
  * that has all that we took away.  Seals keep the size.
  */
@@ -136,6 +138,8 @@ int arax_pages_init(void)
 	pages_fops = *shmem_fops;
 	pages_fops.owner = THIS_MODULE;
 	pages_fops.fallocate = NULL;
+	pages_fops.write_iter = NULL;
+	pages_fops.splice_write = NULL;
 	pages_fops.release = pages_release;
 	pages_wrap_mmap();
 	if (shmem_fops->get_unmapped_area)
@@ -182,8 +186,13 @@ static int pages_read(struct file *file, unsigned long nr, struct page **pages)
 		page = shmem_read_mapping_page_gfp(mapping, i, gfp);
 		if (IS_ERR(page)) {
 			err = PTR_ERR(page);
+			/* Shmem's word for what vm.overcommit_memory=2 leaves; ours is for tables. */
+			if (err == -ENOSPC)
+				err = -ENOMEM;
 			goto put;
 		}
+		/* What nobody has written to is zeros for the kernel, and goes with drop_caches. */
+		folio_mark_dirty(page_folio(page));
 		if (pages)
 			pages[i] = page;
 		else
@@ -239,6 +248,7 @@ struct file *arax_pages_create(const char *name, u64 bytes, struct page **pages)
 	/* fput() gives it back, after ->release. */
 	__module_get(THIS_MODULE);
 	file->f_op = &pages_fops;
+	file->f_mode &= ~FMODE_CAN_WRITE;
 
 	err = pages_read(file, bytes >> PAGE_SHIFT, pages);
 	if (err) {

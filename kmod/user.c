@@ -36,6 +36,14 @@ void arax_user_release(struct arax_buffer *ab)
 	kvfree(pages);
 }
 
+static bool all_sound(struct page **pages, unsigned long nr)
+{
+	while (nr--)
+		if (!compat_pin_is_sound(pages[nr]))
+			return false;
+	return true;
+}
+
 static int user_pin(struct arax_buffer *ab, unsigned long address, unsigned long nr)
 {
 	struct page **pages;
@@ -53,6 +61,12 @@ static int user_pin(struct arax_buffer *ab, unsigned long address, unsigned long
 		if (got <= 0) {
 			arax_user_release(ab);
 			return got ?: -EFAULT;
+		}
+		if (!all_sound(pages + ab->nr_pins, got)) {
+			/* Nobody has written to these by the pin. */
+			unpin_user_pages(pages + ab->nr_pins, got);
+			arax_user_release(ab);
+			return -EFAULT;
 		}
 		cond_resched();
 	}

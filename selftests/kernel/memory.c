@@ -476,6 +476,58 @@ KTEST(holes_are_refused)
 	client_close(&c);
 }
 
+KTEST(untouched_pages_stay)
+{
+	struct arax_buffer_create b;
+	struct client c;
+	int fd;
+
+	client_open(&c, 4, 128, 0);
+	b = buffer_new(&c, 8 * PAGE);
+	fd = buffer_export(&c, b.handle, ARAX_EXPORT_ARAX);
+	CHECK(bytes_held(fd) >= 8 * PAGE);
+	CHECK_OK(write_text("/proc/sys/vm/drop_caches", "3"));
+	CHECK(bytes_held(fd) >= 8 * PAGE);
+	CHECK_SYS(close(fd));
+	client_close(&c);
+}
+
+/*
+ * A write by descriptor would hold the inode's lock while it waits for the memory that it is
+ * of, and the creator's revoke for that.
+ */
+KTEST(nobody_writes_by_a_descriptor)
+{
+	struct arax_buffer_create b;
+	struct arax_buffer_get g;
+	struct mediator m;
+	struct client c;
+	int fds[2], fd;
+	uint8_t *p, got[4];
+
+	client_open(&c, 4, 128, 0);
+	mediator_open(&m, 0);
+	b = buffer_new(&c, PAGE);
+	p = buffer_map(&c, &b);
+	fill(p, PAGE, 1);
+	fd = buffer_export(&c, b.handle, ARAX_EXPORT_ARAX);
+	CHECK_OK(mediator_get(&m, buffer_query(&c, b.handle).id, &g));
+	CHECK_SYS_ERR(write(fd, "no", 2), EINVAL);
+	CHECK_SYS_ERR(write(g.fd, "no", 2), EINVAL);
+	CHECK_SYS(pipe(fds));
+	CHECK_EQ(write(fds[1], "no", 2), 2);
+	CHECK_SYS_ERR(splice(fds[0], NULL, fd, NULL, 2, 0), EINVAL);
+	CHECK(filled(p, PAGE, 1));
+	/* Reading waits with no lock. */
+	CHECK_EQ(read(fd, got, sizeof(got)), sizeof(got));
+	CHECK(filled(got, sizeof(got), 1));
+	CHECK_SYS(close(fds[0]));
+	CHECK_SYS(close(fds[1]));
+	CHECK_SYS(close(fd));
+	mediator_close(&m);
+	client_close(&c);
+}
+
 KTEST(the_region_can_not_be_taken_away)
 {
 	struct client c;
@@ -1036,6 +1088,41 @@ KTEST(own_memory_that_can_not_be_pinned)
 	client_close(&c);
 }
 
+/*
+ * A file's pages that are written back would be written to behind the file system's back.  What
+ * is the process' own, or a file's in memory, can be had.
+ */
+KTEST(mapped_files_are_not_own_memory)
+{
+	int64_t before = pinned();
+	struct arax_buffer_import i;
+	struct client c;
+	uint8_t *p;
+	int fd;
+
+	client_open(&c, 4, 128, 0);
+	fd = open("/dev/ram0", O_RDWR | O_CLOEXEC);
+	CHECK(fd >= 0);
+	p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(p != MAP_FAILED);
+	CHECK_ERR(import_user(&c, p, 4 * PAGE, &i), EFAULT);
+	CHECK_EQ(charged(&c), c.init.region_size);
+	CHECK_EQ(pinned(), before);
+	CHECK_SYS(munmap(p, 4 * PAGE));
+	p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	CHECK(p != MAP_FAILED);
+	CHECK_OK(import_user(&c, p, 4 * PAGE, &i));
+	CHECK_OK(buffer_destroy(&c, i.handle));
+	CHECK_SYS(munmap(p, 4 * PAGE));
+	p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(p != MAP_FAILED);
+	CHECK_OK(import_user(&c, p, 4 * PAGE, &i));
+	CHECK_OK(buffer_destroy(&c, i.handle));
+	CHECK_SYS(munmap(p, 4 * PAGE));
+	CHECK_SYS(close(fd));
+	client_close(&c);
+}
+
 static int stay(void *arg)
 {
 	meet_hear(&go);
@@ -1425,4 +1512,27 @@ KTEST(beyond_the_memory_cgroup_is_ENOMEM)
 	CHECK_OK(child_wait(child_run(hoard, NULL)));
 	CHECK_EQ(cgroup_read("ktest-memcg", "memory.events", "oom_kill"), kills);
 	cgroup_remove("ktest-memcg");
+}
+
+KTEST(beyond_what_may_be_committed_is_ENOMEM)
+{
+	struct arax_buffer_create b;
+	struct arax_buffer_import i;
+	long long ratio = read_number("/proc/sys/vm/overcommit_ratio");
+	int fd = memfd_sealed(4 * PAGE, F_SEAL_SHRINK), create, import;
+	struct client c;
+	char text[32];
+
+	snprintf(text, sizeof(text), "%lld", ratio);
+	client_open(&c, 4, 128, 0);
+	CHECK_OK(write_text("/proc/sys/vm/overcommit_ratio", "0"));
+	CHECK_OK(write_text("/proc/sys/vm/overcommit_memory", "2"));
+	create = buffer_try(&c, 4 * PAGE, &b);
+	import = buffer_import(&c, ARAX_IMPORT_MEMFD, fd, &i);
+	CHECK_OK(write_text("/proc/sys/vm/overcommit_memory", "0"));
+	CHECK_OK(write_text("/proc/sys/vm/overcommit_ratio", text));
+	CHECK_ERR(create, ENOMEM);
+	CHECK_ERR(import, ENOMEM);
+	CHECK_EQ(charged(&c), c.init.region_size);
+	client_close(&c);
 }
