@@ -234,7 +234,7 @@ static int drop(struct memory *m, uint32_t device, bool all)
 	d->wanting--;
 	foresee_room(m, d);
 	pthread_mutex_unlock(&m->lock);
-	return err ? -EIO : 0;
+	return err && err != -ENODEV ? -EIO : err;
 }
 
 int memory_drop(struct memory *m, uint32_t device)

@@ -340,7 +340,8 @@ void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offse
 /*
  * The device is about to forget what its memory holds: all of it is freed, after what is
  * there alone has come to the host.  No task is between memory_enter() and
- * memory_settle() there.  -EIO: the device doesn't give it, and keeps the rest.
+ * memory_settle() there.  -EIO: the device doesn't give it, and keeps the rest; -ENODEV: as it is
+ * lost, which is no fault of whoever wants it dropped.
  */
 int memory_drop(struct memory *m, uint32_t device);
 /* The same of a device that is rebuilt: who reads what it doesn't give gets -EIO. */

@@ -1863,6 +1863,22 @@ START_TEST(a_failed_lazy_task_leaves_its_buffer)
 }
 END_TEST
 
+/* What it is to be dropped for may be done elsewhere. */
+START_TEST(a_lost_device_says_so)
+{
+	start_lazy(64 * KIB);
+	run(0, range(0, ARAX_OUT, 0, BYTES), 'x', 1, 1);
+	fake[0].fail_out = 1;
+	ck_assert_int_eq(memory_drop(m, 0), -EIO);
+	fake[0].dead = true;
+	ck_assert_int_eq(memory_drop(m, 0), -ENODEV);
+	fake[0].dead = false;
+	ck_assert_int_eq(memory_drop(m, 0), 0);
+	ck_assert_int_eq(host[0][0], 'x');
+	finish();
+}
+END_TEST
+
 /* A rebuilt device has nothing of before; what nobody has is not had until it is written. */
 START_TEST(a_lost_device_is_empty)
 {
@@ -2385,6 +2401,7 @@ int main(void)
 	tcase_add_test(c, who_cannot_be_saved_fails_nobody);
 	tcase_add_test(c, a_failed_flush_loses_nothing);
 	tcase_add_test(c, a_failed_lazy_task_leaves_its_buffer);
+	tcase_add_test(c, a_lost_device_says_so);
 	tcase_add_test(c, a_lost_device_is_empty);
 	tcase_add_loop_test(c, lost_bytes_are_written_anew, 0, 2);
 	tcase_add_test(c, many_rows_of_lost_bytes);
