@@ -871,7 +871,9 @@ static void came_back(struct work *w)
 	struct run *run = run_of_work(w);
 	struct poller_device *pd = &run->poller->devs[run->device];
 	struct poller *p = run->poller;
-	bool nobody = (run->load || run->module) && run->rt.result == -EOPNOTSUPP;
+	/* What a kernel says of itself, or is for no device, is its program's own affair. */
+	bool nobody = (run->load || run->module) && run->rt.result == -EOPNOTSUPP &&
+		      !runner_can_foreign(pd->runner);
 
 	if (run->hosted)
 		host_end(run);
