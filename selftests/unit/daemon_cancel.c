@@ -12,7 +12,9 @@
 #include "daemon/dispatch/decline.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/run.h"
+#include "daemon/observe/trace.h"
 #include "selftests/unit/daemon_client.h"
+#include "selftests/unit/tmp.h"
 #include "selftests/unit/wait.h"
 
 #define PAGE	4096u
@@ -211,13 +213,35 @@ START_TEST(it_would_go_elsewhere)
 }
 END_TEST
 
+static int recorded;		/* the result of the last task in the trace */
+
+void __real_trace_task(struct trace *t, const struct graph_node *node, const struct trace_task *task);
+void __wrap_trace_task(struct trace *t, const struct graph_node *node, const struct trace_task *task);
+void __wrap_trace_task(struct trace *t, const struct graph_node *node, const struct trace_task *task)
+{
+	recorded = task->result;
+	__real_trace_task(t, node, task);
+}
+
+/* Which is what is recorded of it, too. */
 START_TEST(it_does_not_if_it_was_canceled)
 {
+	struct poller *p = daemon_poller(d);
+	char path[UNIT_TMP_LEN];
+
+	close(mkstemp(unit_tmp(path, "arax-trace-XXXXXX")));
+	daemon_enter(d);
+	ck_assert_int_eq(trace_open(path, &p->trace), 0);
+	daemon_leave(d);
 	devices.result = elsewhere[_i];
 	submit();
 	cancel(1);
 	ends(1, -ECANCELED);
 	ck_assert_uint_eq(launches(), 1);
+	daemon_enter(d);
+	ck_assert_int_eq(recorded, -ECANCELED);
+	daemon_leave(d);
+	unlink(path);
 }
 END_TEST
 
