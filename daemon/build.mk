@@ -49,7 +49,7 @@ DAEMON_CANCEL_FLAGS := $(addprefix -Wl$(comma)--wrap=,memory_lose memory_stop gr
 					trace_task)
 DAEMON_AHEAD_SRCS  := selftests/unit/daemon_ahead.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
-DAEMON_AHEAD_FLAGS := -Wl,--wrap=device_copy_out
+DAEMON_AHEAD_FLAGS := $(addprefix -Wl$(comma)--wrap=,device_copy_out memory_lose sched_next)
 DAEMON_TESTS := $(foreach v,plain asan tsan,parts-$(v) broker-$(v) visit-$(v) lone-$(v) quota-$(v) ahead-$(v) cancel-$(v)) \
 		data-plain data-asan
 $(foreach v,plain asan,\
