@@ -43,12 +43,14 @@ DAEMON_LONE_SRCS   := selftests/unit/daemon_lone.c selftests/unit/daemon_client.
 		      $(ARAXD_LIB_SRCS)
 DAEMON_QUOTA_SRCS  := selftests/unit/daemon_quota.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
+DAEMON_QUOTA_FLAGS := $(addprefix -Wl$(comma)--wrap=,runner_configuration runner_configure)
 DAEMON_CANCEL_SRCS := selftests/unit/daemon_cancel.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
-DAEMON_CANCEL_FLAGS := $(addprefix -Wl$(comma)--wrap=,memory_lose memory_stop)
+DAEMON_CANCEL_FLAGS := $(addprefix -Wl$(comma)--wrap=,memory_lose memory_stop graph_at runner_can_foreign \
+					trace_task)
 DAEMON_AHEAD_SRCS  := selftests/unit/daemon_ahead.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
-DAEMON_AHEAD_FLAGS := -Wl,--wrap=device_copy_out
+DAEMON_AHEAD_FLAGS := $(addprefix -Wl$(comma)--wrap=,device_copy_out memory_lose sched_next)
 DAEMON_TESTS := $(foreach v,plain asan tsan,parts-$(v) broker-$(v) visit-$(v) lone-$(v) quota-$(v) ahead-$(v) cancel-$(v)) \
 		data-plain data-asan
 $(foreach v,plain asan,\
@@ -59,7 +61,7 @@ $(foreach v,plain asan tsan,\
 	$(call program,$(B)/unit/daemon-lone-$(v),$(v),$(DAEMON_LONE_SRCS),$(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-cancel-$(v),$(v),$(DAEMON_CANCEL_SRCS),$(DAEMON_CANCEL_FLAGS) $(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-ahead-$(v),$(v),$(DAEMON_AHEAD_SRCS),$(DAEMON_AHEAD_FLAGS) $(DAEMON_TEST_LIBS)) \
-	$(call program,$(B)/unit/daemon-quota-$(v),$(v),$(DAEMON_QUOTA_SRCS),$(DAEMON_TEST_LIBS)) \
+	$(call program,$(B)/unit/daemon-quota-$(v),$(v),$(DAEMON_QUOTA_SRCS),$(DAEMON_QUOTA_FLAGS) $(DAEMON_TEST_LIBS)) \
 	$(call program,$(B)/unit/daemon-visit-$(v),$(v),$(DAEMON_VISIT_SRCS),$(DAEMON_TEST_LIBS)))
 
 $(addprefix check-daemon-,$(DAEMON_TESTS)): check-daemon-%: $(B)/unit/daemon-% $$(STD_KERNEL) $$(QUEUED_PLUGIN)

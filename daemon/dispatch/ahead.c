@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/dispatch/beside.h"
 #include "daemon/dispatch/gate.h"
@@ -13,6 +14,9 @@
 
 /* Between two looks at who has become first of all, while enough wait. */
 #define STALE_US	10000u
+/* Who could not pay, and tries in vain again, waits for twice as long before the next time, so often. */
+#define PAY_US		100u
+#define PAY_DOUBLED	6u
 
 /**
  * struct coming - what one task needs
@@ -21,6 +25,7 @@
  * @out:	with the thread; @over: atomic: no longer
  * @stop:	atomic: nobody wants it any more
  * @taken:	atomic: who sets it has the buffers to let go
+ * @unpaid:	its owner could not pay for it, after memory_settles() was @settles
  * @bytes:	that it takes on the device
  */
 struct coming {
@@ -31,8 +36,9 @@ struct coming {
 	const struct graph_node *node;
 	struct run *run;
 	bool out, over, stop, taken;
+	bool unpaid;
 	uint32_t configuration;
-	uint64_t bytes;
+	uint64_t bytes, settles;
 	struct memory_ahead task;
 	uint32_t nr;
 	struct memory_range ranges[];
@@ -45,6 +51,7 @@ struct coming {
  * @look_at:	ticks: when to look again; @vain: times in a row that nothing was found
  * @rests:	ticks: but not before that
  * @stale_at:	ticks: by then others may be next than those that wait with what came for them
+ * @pay_at:	ticks: not before, who could not pay tries again; @refused: times in a row that it was so
  */
 struct ahead {
 	struct ahead *next;
@@ -53,6 +60,8 @@ struct ahead {
 	uint32_t most;
 	uint32_t vain;
 	uint64_t look_at, rests, stale_at;
+	uint64_t pay_at;
+	uint32_t refused;
 };
 
 #define PLACES	(sizeof(((struct ahead *)NULL)->of) / sizeof(((struct ahead *)NULL)->of[0]))
@@ -141,7 +150,7 @@ static void bring(struct host_job *job)
 	bool mine = take(c);
 
 	if (mine && (!gate || gate_try_enter(gate, c->configuration))) {
-		memory_bring(m, c->pd->dev->index, c->ranges, c->nr, &c->task);
+		c->unpaid = !memory_bring(m, c->pd->dev->index, c->ranges, c->nr, &c->task);
 		if (gate)
 			gate_leave(gate);
 	}
@@ -174,6 +183,8 @@ static void came(struct work *w)
 
 	c->out = false;
 	pd->ahead->look_at = 0;
+	if (!c->unpaid)
+		pd->ahead->refused = 0;
 	for (uint32_t i = 0; i < PLACES; i++)
 		if (pd->ahead->of[i] == c)
 			free_place(pd->ahead, &pd->ahead->of[i]);
@@ -232,9 +243,15 @@ void ahead_run_over(struct run *run)
 
 void ahead_stop(struct poller_device *pd)
 {
-	for (uint32_t i = 0; pd->ahead && i < PLACES; i++)
-		if (pd->ahead->of[i])
-			stop(pd->ahead->of[i]);
+	struct ahead *a = pd->ahead;
+
+	for (uint32_t i = 0; a && i < PLACES; i++) {
+		if (!a->of[i] || !a->of[i]->node)
+			continue;
+		/* It may come to another device, and what has come counts no longer. */
+		forget(a->of[i]->poller, a->of[i]);
+		free_place(a, &a->of[i]);
+	}
 }
 
 static uint32_t count_out(const struct ahead *a)
@@ -290,21 +307,23 @@ static uint32_t count_in_vain(const struct ahead *a)
 	return n;
 }
 
+static bool are_enough(const struct ahead *a)
+{
+	uint32_t waiting = 0;
+
+	for (uint32_t i = 0; i < PLACES; i++)
+		waiting += a->of[i] && a->of[i]->node && !is_in_vain(a->of[i]);
+	return waiting >= a->most || count_out(a) >= AHEAD_OUT;
+}
+
 /* Where one more can be put; NULL: there are enough. */
 static struct coming **find_place(struct ahead *a)
 {
-	struct coming **place = NULL;
-	uint32_t waiting = 0, out = 0;
+	uint32_t i = 0;
 
-	for (uint32_t i = 0; i < PLACES; i++) {
-		if (!a->of[i]) {
-			place = &a->of[i];
-			continue;
-		}
-		waiting += a->of[i]->node && !is_in_vain(a->of[i]);
-		out += a->of[i]->out;
-	}
-	return waiting < a->most && out < AHEAD_OUT ? place : NULL;
+	while (i < PLACES && a->of[i])
+		i++;
+	return i < PLACES && !are_enough(a) ? &a->of[i] : NULL;
 }
 
 /* Those that wait, but are not among @nodes, which are first now and have no place. */
@@ -323,6 +342,46 @@ static void forget_others(struct poller *p, struct ahead *a, struct graph_node *
 		forget(p, c);
 		free_place(a, &a->of[i]);
 	}
+}
+
+/* To the thread: as what is there, and who may come, is now. */
+static void push(struct coming *c)
+{
+	const struct graph_node *node = c->node;
+	struct poller *p = c->poller;
+
+	c->task.last = graph_last_seq(((struct link *)node->priv)->graph);
+	c->task.beside = bytes_beside(p, node->d.tenant);
+	c->settles = memory_settles(p->memory);
+	c->out = true;
+	c->over = false;
+	c->taken = false;
+	c->unpaid = false;
+	for (uint32_t i = 0; i < c->nr; i++)
+		memory_buffer_keep(p->memory, c->ranges[i].buffer);
+	host_thread_push(c->pd->ahead->thread, &c->job);
+}
+
+/* Those that could not be paid for, as somebody has given something back since. */
+static void try_again(struct poller *p, struct ahead *a)
+{
+	uint64_t settles = memory_settles(p->memory);
+	bool any = false;
+
+	if (p->now < a->pay_at)
+		return;
+	for (uint32_t i = 0; i < PLACES && !are_enough(a); i++) {
+		struct coming *c = a->of[i];
+
+		if (!c || !is_in_vain(c) || !c->unpaid || c->settles == settles)
+			continue;
+		any = true;
+		push(c);
+	}
+	if (!any)
+		return;
+	a->pay_at = p->now + ((uint64_t)PAY_US << a->refused) * p->ticks.per_us;
+	a->refused += a->refused < PAY_DOUBLED;
 }
 
 /* False: it has all, or nothing that would be worth it. */
@@ -345,42 +404,39 @@ static bool begin(struct poller *p, struct poller_device *pd, struct coming **pl
 	c->poller = p;
 	c->pd = pd;
 	c->node = node;
-	c->out = true;
 	c->configuration = pd->gate ? runner_configuration(pd->runner, run_kernel(node)) : 0;
 	c->bytes = memory_bytes(ranges, nr);
 	c->task = (struct memory_ahead){
-		.seq = node->seq, .last = graph_last_seq(((struct link *)node->priv)->graph),
-		.owner = remote_owner(node->priv, node), .piece = AHEAD_PIECE_BYTES,
-		.beside = bytes_beside(p, node->d.tenant), .go_on = is_wanted, .arg = c,
+		.seq = node->seq, .owner = remote_owner(node->priv, node),
+		.piece = AHEAD_PIECE_BYTES, .go_on = is_wanted, .arg = c,
 	};
 	c->nr = nr;
-	for (uint32_t i = 0; i < nr; i++) {
-		c->ranges[i] = ranges[i];
-		memory_buffer_keep(p->memory, ranges[i].buffer);
-	}
+	memcpy(c->ranges, ranges, nr * sizeof(ranges[0]));
+	push(c);
 	*place = c;
 	p->nr_ahead++;
 	POLLER_COUNT(p, ahead);
-	host_thread_push(pd->ahead->thread, &c->job);
 	return true;
 }
 
 static void look(struct poller *p, struct poller_device *pd)
 {
-	struct graph_node *nodes[SCHED_NEXT];
+	struct graph_node *nodes[PLACES];
 	struct ahead *a = pd->ahead;
-	struct coming **place = find_place(a);
+	struct coming **place;
 	bool any = false;
 	uint32_t nr, most;
 	uint64_t begun;
 
+	try_again(p, a);
+	place = find_place(a);
 	if (!place && p->now < a->stale_at) {
 		a->look_at = a->stale_at;
 		return;
 	}
 	begun = ticks_now(&p->ticks);
 	most = a->most + count_in_vain(a);
-	nr = sched_next(p->sched, pd->dev->index, nodes, most < SCHED_NEXT ? most : SCHED_NEXT,
+	nr = sched_next(p->sched, pd->dev->index, nodes, most < PLACES ? most : PLACES,
 			poller_ns(p));
 	if (!place) {
 		a->stale_at = p->now + STALE_US * p->ticks.per_us;

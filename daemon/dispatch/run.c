@@ -558,10 +558,10 @@ static void why_not_again(struct run *run)
 }
 
 /*
- * Whether the task goes on elsewhere: then it is @run's no longer.  Of a context that is gone nobody
- * waits for it, and the scheduler would keep a program for a number that doesn't come again.
+ * Whether the task goes on elsewhere.  Of a context that is gone nobody waits for it, and the
+ * scheduler would keep a program for a number that doesn't come again.
  */
-static __attribute__((cold)) bool moved(struct run *run, uint64_t hold_ns, int32_t *result)
+static bool moves(struct run *run)
 {
 	struct graph_node *node = run->node;
 	struct poller *p = run->poller;
@@ -571,27 +571,17 @@ static __attribute__((cold)) bool moved(struct run *run, uint64_t hold_ns, int32
 	take_offline(p, &p->devs[run->device], node);
 	again = node->losses < MAX_LOSSES && !graph_node_gone(node) && may_run_again(run) &&
 		run_anywhere(p, node);
-	if (!again) {
+	if (!again)
 		why_not_again(run);
-	} else if (graph_node_canceled(node)) {
-		/* It could not be canceled while it ran, and would not be a second time. */
-		*result = -ECANCELED;
-		again = false;
-	} else {
-		settle_accounts(run, node, hold_ns, false);
-		graph_stop(run->link->graph, node);
-		if (sched_push(p->sched, node, poller_ns(p)))
-			run_refuse(p, node, -ENOMEM);
-	}
 	run_refuse_stranded(p);
 	return again;
 }
 
 /*
  * A launch that the libraries which are all that its device has for it don't take.  Whether another
- * device is to try, which it does once at most: then it is @run's no longer.
+ * device is to try, which it does once at most.
  */
-static __attribute__((cold)) bool passed_on(struct run *run, uint64_t hold_ns, int32_t *result)
+static bool is_passed_on(struct run *run)
 {
 	struct poller_device *pd = &run->poller->devs[run->device];
 	struct graph_node *node = run->node;
@@ -599,25 +589,44 @@ static __attribute__((cold)) bool passed_on(struct run *run, uint64_t hold_ns, i
 	struct poller *p = run->poller;
 
 	decline_note(p, node, k, run->device);
-	/* It could not be canceled meanwhile, and would not be a second time. */
-	if (graph_node_canceled(node)) {
-		*result = -ECANCELED;
-		return false;
+	if (graph_node_canceled(node) || (!graph_node_gone(node) && run_anywhere(p, node)))
+		return true;
+	if (!run->rt.reason[0]) {
+		reason_set("kernel %s on %s is a library's alone, and that does not take this launch or does not work there; no other device can run it",
+			   k->sig.name, pd->dev->info.name);
+		reason_take(run->rt.reason);
 	}
-	if (graph_node_gone(node) || !run_anywhere(p, node)) {
-		if (!run->rt.reason[0]) {
-			reason_set("kernel %s on %s is a library's alone, and that does not take this launch or does not work there; no other device can run it",
-				   k->sig.name, pd->dev->info.name);
-			reason_take(run->rt.reason);
-		}
-		return false;
-	}
+	return false;
+}
+
+/* Whether one that has failed is to be run by another device; else *@result is what it ends with. */
+static __attribute__((cold)) bool goes_elsewhere(struct run *run, int *result)
+{
+	bool elsewhere = false;
+
+	if (*result == -ENODEV && !run->lone)
+		elsewhere = moves(run);
+	else if (*result == -EOPNOTSUPP && run->rt.declined)
+		elsewhere = is_passed_on(run);
+	/* It could not be canceled while it ran, and would not be a second time. */
+	if (!elsewhere || !graph_node_canceled(run->node))
+		return elsewhere;
+	*result = -ECANCELED;
+	return false;
+}
+
+/* It does: it is @run's no longer. */
+static __attribute__((cold)) void go_elsewhere(struct run *run, uint64_t hold_ns)
+{
+	struct poller_device *pd = &run->poller->devs[run->device];
+	struct graph_node *node = run->node;
+	struct poller *p = run->poller;
+
 	settle_accounts(run, node, hold_ns, false);
-	pd->tasks--;
+	pd->tasks -= run->rt.declined;
 	graph_stop(run->link->graph, node);
 	if (sched_push(p->sched, node, poller_ns(p)))
 		run_refuse(p, node, -ENOMEM);
-	return true;
 }
 
 /*
@@ -742,7 +751,7 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 	struct commit_info info = {
 		.result = result, .device = run->device, .device_ns = device_ns,
 	};
-	bool learn;
+	bool learn, elsewhere = false;
 
 	if (unlikely(guard_any_lost()) && !result) {
 		result = result_of_lost(run);
@@ -760,6 +769,10 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 	}
 	if (unlikely(run->load)) {
 		result = own_end(run, result);
+		info.result = result;
+	}
+	if (unlikely(result)) {
+		elsewhere = goes_elsewhere(run, &result);
 		info.result = result;
 	}
 	if (unlikely(node->d.deadline_ns) && poller_ns(p) > node->d.deadline_ns)
@@ -782,12 +795,10 @@ void end_task(struct run *run, uint64_t device_ns, uint64_t hold_ns, int result)
 	}
 	if (unlikely(result)) {
 		run->here = false;
-		if (result == -ENODEV && !run->lone && moved(run, hold_ns, &info.result))
-			return;
-		if (run->rt.declined && result == -EOPNOTSUPP &&
-		    passed_on(run, hold_ns, &info.result))
-			return;
-		finish_failed(run, info);
+		if (elsewhere)
+			go_elsewhere(run, hold_ns);
+		else
+			finish_failed(run, info);
 		return;
 	}
 	learn = teaches(run, hold_ns);
@@ -871,7 +882,9 @@ static void came_back(struct work *w)
 	struct run *run = run_of_work(w);
 	struct poller_device *pd = &run->poller->devs[run->device];
 	struct poller *p = run->poller;
-	bool nobody = (run->load || run->module) && run->rt.result == -EOPNOTSUPP;
+	/* What a kernel says of itself, or is for no device, is its program's own affair. */
+	bool nobody = (run->load || run->module) && run->rt.result == -EOPNOTSUPP &&
+		      !runner_can_foreign(pd->runner);
 
 	if (run->hosted)
 		host_end(run);

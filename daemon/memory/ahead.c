@@ -109,7 +109,7 @@ void memory_bring_stopped(struct memory *m, uint32_t device)
 	pthread_mutex_unlock(&m->lock);
 }
 
-void memory_bring(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
+bool memory_bring(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		  const struct memory_ahead *a)
 {
 	const struct bringer b = { m, &m->devices[device], a };
@@ -117,12 +117,15 @@ void memory_bring(struct memory *m, uint32_t device, struct memory_range *ranges
 		.seq = a->seq, .until = a->last + 1, .most = a->piece, .ahead = a,
 	};
 
-	if (!is_on(&b) || !task_could_pay(m, a->owner, a->beside + memory_bytes(ranges, nr)))
-		return;
+	if (!is_on(&b))
+		return true;
+	if (!task_could_pay(m, a->owner, a->beside + memory_bytes(ranges, nr)))
+		return false;
 	for (uint32_t i = 0; i < nr; i++) {
 		int done = bring_one(&b, ranges, nr, i, &what);
 
 		if (done && done != -EBUSY)
-			return;
+			break;
 	}
+	return true;
 }

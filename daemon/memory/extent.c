@@ -88,25 +88,33 @@ static int save(struct memory *m, struct memory_extent *e)
 
 /*
  * (locked) One that has been saved, or NULL with the error, if it is one.  What can't be saved is
- * in the way of others' tasks only where nothing else can go.
+ * in the way of others' tasks only where nothing else can go, now or when others have ended.
  */
 static struct memory_extent *save_one(struct memory *m, struct memory_device *d, int *err)
 {
 	struct memory_extent *victim;
-	bool busy;
+	bool busy, none;
 
 	*err = 0;
 	for (;;) {
-		while (!(victim = victim_choose(m, d, &busy)) && busy)
+		victim = victim_choose(m, d, &busy);
+		none = !victim || (*err && victim->stuck);
+		if (none && busy) {
 			pthread_cond_wait(&m->settled, &m->lock);
-		if (!victim || (*err && victim->stuck))
+			continue;
+		}
+		if (none) {
+			if (*err && d->held)
+				*err = -ENOMEM;
 			return NULL;
+		}
 		*err = save(m, victim);
 		if (!*err)
 			return victim;
-		if (*err == -ENODEV || victim->stuck)
+		if (*err == -ENODEV)
 			return NULL;
-		extent_stuck(victim);
+		if (!victim->stuck)
+			extent_stuck(victim);
 	}
 }
 
@@ -226,7 +234,7 @@ static int drop(struct memory *m, uint32_t device, bool all)
 	d->wanting--;
 	foresee_room(m, d);
 	pthread_mutex_unlock(&m->lock);
-	return err ? -EIO : 0;
+	return err && err != -ENODEV ? -EIO : err;
 }
 
 int memory_drop(struct memory *m, uint32_t device)

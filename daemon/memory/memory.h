@@ -268,9 +268,9 @@ struct memory_ahead {
  * It is ready: nobody but itself writes there before it has ended.  It may begin meanwhile, here or
  * elsewhere, or end without having begun.  Takes memory that is free; what a task needs goes first.
  * What can't be had, or a device has alone, is not brought.  Its buffers are kept meanwhile
- * (memory_buffer_keep()).
+ * (memory_buffer_keep()).  False: its owner could not pay for that now.
  */
-void memory_bring(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
+bool memory_bring(struct memory *m, uint32_t device, struct memory_range *ranges, uint32_t nr,
 		  const struct memory_ahead *a);
 /* Any thread: some go_on() on @device says no now, which is to be seen soon. */
 void memory_bring_stopped(struct memory *m, uint32_t device);
@@ -340,7 +340,8 @@ void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offse
 /*
  * The device is about to forget what its memory holds: all of it is freed, after what is
  * there alone has come to the host.  No task is between memory_enter() and
- * memory_settle() there.  -EIO: the device doesn't give it, and keeps the rest.
+ * memory_settle() there.  -EIO: the device doesn't give it, and keeps the rest; -ENODEV: as it is
+ * lost, which is no fault of whoever wants it dropped.
  */
 int memory_drop(struct memory *m, uint32_t device);
 /* The same of a device that is rebuilt: who reads what it doesn't give gets -EIO. */

@@ -330,7 +330,7 @@ int sched_book(struct sched *s, struct graph_node *node, uint32_t device, uint32
  */
 uint32_t sched_next(struct sched *s, uint32_t device, struct graph_node **nodes, uint32_t max,
 		    uint64_t now_ns);
-/* So many can be asked for. */
+/* So many of a tenant's are known to be next. */
 #define SCHED_NEXT	4u
 
 /* For tasks that have made way, where the task at hand would be one of them. */

@@ -4,6 +4,7 @@
  * and their results go back when they have none any more (back.h).
  */
 #include <check.h>
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,21 +18,21 @@
 
 #define BYTES	(1u << 20)
 
-/* One lane; a kernel takes so long that whatever may happen meanwhile does. */
+/* A kernel takes so long that whatever may happen meanwhile does. */
 #define CONF	"cpu { enable = false }\n" \
-		"backend \"sim\" { options = { \"devices=1\", \"lanes=1\", \"gb-per-s=4\", " \
+		"backend \"sim\" { options = { \"devices=%u\", \"lanes=%u\", \"gb-per-s=4\", " \
 		"\"memory=67108864\", \"base-us=%u\" } }\n"
 
 static struct bench_daemon *d;
 static struct client a;
 static uint32_t kernel, queue;
 
-static void up(unsigned int base_us)
+static void up_with(unsigned int devices, unsigned int lanes, unsigned int base_us)
 {
 	struct arax_kernel_lookup k = { .size = sizeof(k), .name = "spin" };
-	char conf[sizeof(CONF) + 16];
+	char conf[sizeof(CONF) + 32];
 
-	snprintf(conf, sizeof(conf), CONF, base_us);
+	snprintf(conf, sizeof(conf), CONF, devices, lanes, base_us);
 	d = daemon_up_with(conf);
 	client_open(&a, daemon_path(d));
 	ck_assert_int_eq(client_init(&a, 64), 0);
@@ -40,12 +41,22 @@ static void up(unsigned int base_us)
 	queue = client_queue(&a, ARAX_QUEUE_DATAFLOW | ARAX_QUEUE_CONTINUE);
 }
 
-static uint64_t copied_in(void)
+static void up(unsigned int base_us)
+{
+	up_with(1, 1, base_us);
+}
+
+static uint64_t copied_in_to(uint32_t device)
 {
 	struct memory_stats s;
 
-	memory_query(daemon_poller(d)->memory, 0, &s);
+	memory_query(daemon_poller(d)->memory, device, &s);
 	return s.copied_in;
+}
+
+static uint64_t copied_in(void)
+{
+	return copied_in_to(0);
 }
 
 static uint64_t came_ahead(void)
@@ -118,11 +129,17 @@ static int run(void *top, struct arax_backend_run *run)
 	return 0;
 }
 
+static void up_to_wait_on(uint32_t devices, uint32_t lanes)
+{
+	up_with(devices, lanes, 1);
+	may_end = false;
+	for (uint32_t i = 0; i < devices; i++)
+		daemon_poller(d)->devs[i].dev->run = run;
+}
+
 static void up_to_wait(void)
 {
-	up(1);
-	may_end = false;
-	daemon_poller(d)->devs[0].dev->run = run;
+	up_to_wait_on(1, 1);
 }
 
 static void down(void)
@@ -205,6 +222,140 @@ START_TEST(others_can_pay)
 	__atomic_store_n(&left, UINT64_MAX, __ATOMIC_RELAXED);
 	submit(buffers, 1);
 	ck_assert(comes_true(copied_in() >= 2 * BYTES, 100));
+	down();
+}
+END_TEST
+
+static int charge(void *arg, uint64_t id, int64_t bytes)
+{
+	(void)arg;
+	(void)id;
+	(void)bytes;
+	return 0;
+}
+
+/* Who could not pay comes after all, once somebody has given something back. */
+START_TEST(who_can_pay_comes)
+{
+	static uint8_t pages[4096];
+	const struct memory_owner other = { .id = ~0ull, .tenant = ~0ull };
+	struct memory_range r = { .length = 16, .count = 1, .access = ARAX_IN };
+	struct memory *m;
+	uint32_t buffers[3];
+
+	left = 0;
+	up_to_wait();
+	m = daemon_poller(d)->memory;
+	memory_set_charge(m, charge, NULL);
+	memory_set_limit(m, limit);
+	r.buffer = memory_buffer_create(m, pages, sizeof(pages));
+	ck_assert_ptr_nonnull(r.buffer);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1, other), 0);
+	submit(buffers, 3);
+	ck_assert(comes_true(came_ahead() >= 2 && copied_in() >= BYTES, 100));
+	/* One of them alone. */
+	__atomic_store_n(&left, BYTES, __ATOMIC_RELAXED);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
+	memory_settle(m, 0, &r, 1, 1);
+	ck_assert(comes_true(copied_in() >= 2 * BYTES, 100));
+	/* And then the other one. */
+	__atomic_store_n(&left, 2 * BYTES, __ATOMIC_RELAXED);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 1, other), 0);
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
+	memory_settle(m, 0, &r, 1, 1);
+	ck_assert(comes_true(copied_in() >= 3 * BYTES, 100));
+	ck_assert_uint_eq(came_ahead(), 2);
+	memory_buffer_gone(m, r.buffer);
+	down();
+}
+END_TEST
+
+static uint32_t asked_for;	/* tasks, at most */
+
+uint32_t __real_sched_next(struct sched *s, uint32_t device, struct graph_node **nodes, uint32_t max,
+			   uint64_t now_ns);
+uint32_t __wrap_sched_next(struct sched *s, uint32_t device, struct graph_node **nodes, uint32_t max,
+			   uint64_t now_ns);
+uint32_t __wrap_sched_next(struct sched *s, uint32_t device, struct graph_node **nodes, uint32_t max,
+			   uint64_t now_ns)
+{
+	if (__atomic_load_n(&asked_for, __ATOMIC_RELAXED) < max)
+		__atomic_store_n(&asked_for, max, __ATOMIC_RELAXED);
+	return __real_sched_next(s, device, nodes, max, now_ns);
+}
+
+/* Others than those are looked for, also where as many could come as there are of a tenant. */
+START_TEST(others_are_looked_for)
+{
+	uint32_t buffers[7];
+
+	left = 0;
+	asked_for = 0;
+	up_to_wait_on(1, 3);
+	memory_set_limit(daemon_poller(d)->memory, limit);
+	submit(buffers, 7);
+	ck_assert(comes_true(__atomic_load_n(&asked_for, __ATOMIC_RELAXED) > SCHED_NEXT, 100));
+	ck_assert_uint_eq(came_ahead(), 4);
+	down();
+}
+END_TEST
+
+static uint32_t lost;		/* a device; or none */
+
+static int run_on(uint32_t device)
+{
+	while (!__atomic_load_n(&may_end, __ATOMIC_ACQUIRE)) {
+		if (__atomic_load_n(&lost, __ATOMIC_ACQUIRE) == device)
+			return -ENODEV;
+		usleep(100);
+	}
+	return 0;
+}
+
+static int run_on_first(void *top, struct arax_backend_run *run)
+{
+	(void)top;
+	(void)run;
+	return run_on(0);
+}
+
+static int run_on_second(void *top, struct arax_backend_run *run)
+{
+	(void)top;
+	(void)run;
+	return run_on(1);
+}
+
+/* Not before the end. */
+void __real_memory_lose(struct memory *m, uint32_t device);
+void __wrap_memory_lose(struct memory *m, uint32_t device);
+void __wrap_memory_lose(struct memory *m, uint32_t device)
+{
+	while (!__atomic_load_n(&may_end, __ATOMIC_ACQUIRE))
+		usleep(100);
+	__real_memory_lose(m, device);
+}
+
+/* To a device on which one task runs. */
+static bool two_came_to(uint32_t device)
+{
+	return copied_in_to(device) >= 3 * BYTES;
+}
+
+/* What has come to a device is nothing when that is lost: it comes to another one. */
+START_TEST(a_device_is_lost)
+{
+	uint32_t buffers[8], first;
+
+	lost = UINT32_MAX;
+	up_to_wait_on(2, 1);
+	daemon_poller(d)->devs[0].dev->run = run_on_first;
+	daemon_poller(d)->devs[1].dev->run = run_on_second;
+	submit(buffers, 8);
+	ck_assert(comes_true(two_came_to(0) || two_came_to(1), 100));
+	first = two_came_to(0) ? 0 : 1;
+	__atomic_store_n(&lost, first, __ATOMIC_RELEASE);
+	ck_assert(comes_true(two_came_to(1 - first), 100));
 	down();
 }
 END_TEST
@@ -294,6 +445,9 @@ int main(void)
 	tcase_add_test(t, a_few_come);
 	tcase_add_test(t, others_are_first);
 	tcase_add_test(t, others_can_pay);
+	tcase_add_test(t, who_can_pay_comes);
+	tcase_add_test(t, others_are_looked_for);
+	tcase_add_test(t, a_device_is_lost);
 	tcase_add_test(t, results_go_back_at_once);
 	tcase_add_test(t, its_context_goes);
 	tcase_add_test(t, araxd_ends);

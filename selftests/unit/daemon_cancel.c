@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Tasks that are canceled while a device has them, and would begin anew on another one. */
+/*
+ * Tasks that are canceled while a device has them, and would begin anew on another one; and those that
+ * find none.
+ */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +12,9 @@
 #include "daemon/dispatch/decline.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/run.h"
+#include "daemon/observe/trace.h"
 #include "selftests/unit/daemon_client.h"
+#include "selftests/unit/tmp.h"
 #include "selftests/unit/wait.h"
 
 #define PAGE	4096u
@@ -208,13 +213,35 @@ START_TEST(it_would_go_elsewhere)
 }
 END_TEST
 
+static int recorded;		/* the result of the last task in the trace */
+
+void __real_trace_task(struct trace *t, const struct graph_node *node, const struct trace_task *task);
+void __wrap_trace_task(struct trace *t, const struct graph_node *node, const struct trace_task *task);
+void __wrap_trace_task(struct trace *t, const struct graph_node *node, const struct trace_task *task)
+{
+	recorded = task->result;
+	__real_trace_task(t, node, task);
+}
+
+/* Which is what is recorded of it, too. */
 START_TEST(it_does_not_if_it_was_canceled)
 {
+	struct poller *p = daemon_poller(d);
+	char path[UNIT_TMP_LEN];
+
+	close(mkstemp(unit_tmp(path, "arax-trace-XXXXXX")));
+	daemon_enter(d);
+	ck_assert_int_eq(trace_open(path, &p->trace), 0);
+	daemon_leave(d);
 	devices.result = elsewhere[_i];
 	submit();
 	cancel(1);
 	ends(1, -ECANCELED);
 	ck_assert_uint_eq(launches(), 1);
+	daemon_enter(d);
+	ck_assert_int_eq(recorded, -ECANCELED);
+	daemon_leave(d);
+	unlink(path);
 }
 END_TEST
 
@@ -285,6 +312,85 @@ START_TEST(a_kernel_rests_for_who_was_declined)
 }
 END_TEST
 
+static bool foreign;		/* whether programs' own code can be run */
+static uint32_t looks;		/* at all tasks, for those that wait for a device in vain */
+
+bool __wrap_runner_can_foreign(const struct runner *r);
+bool __wrap_runner_can_foreign(const struct runner *r)
+{
+	(void)r;
+	return __atomic_load_n(&foreign, __ATOMIC_RELAXED);
+}
+
+struct graph_node *__real_graph_at(struct graph *g, uint32_t slot);
+struct graph_node *__wrap_graph_at(struct graph *g, uint32_t slot);
+struct graph_node *__wrap_graph_at(struct graph *g, uint32_t slot)
+{
+	__atomic_add_fetch(&looks, 1, __ATOMIC_RELAXED);
+	return __real_graph_at(g, slot);
+}
+
+/* While it is loaded it is seen that it can't. */
+static int charge(struct link *l, uint32_t resource, uint32_t context, int64_t bytes)
+{
+	(void)l;
+	(void)resource;
+	(void)context;
+	(void)bytes;
+	__atomic_store_n(&foreign, false, __ATOMIC_RELAXED);
+	return 0;
+}
+
+/* Of a kind that no device is. */
+static void load(void)
+{
+	struct arax_module_load args = {
+		.size = sizeof(args), .kind = ARAX_DEVICE_CUDA, .nr_kernels = 1,
+	};
+	struct arax_task_ext *x = (void *)(a.region + a.layout.arena_offset);
+	struct arax_range *more = (void *)(x + 1);
+	struct arax_task *t = client_entry(&a);
+
+	t->opcode = ARAX_OP_CALL;
+	t->kernel = ARAX_SERVICE_LOAD;
+	t->queue = queue;
+	t->user_data = 1;
+	t->flags = ARAX_TASK_EXT;
+	t->nr_ranges = 2;
+	t->ranges[0] = whole(client_buffer(&a, PAGE, NULL, NULL), ARAX_IN, 64);
+	t->ranges[1] = whole(client_buffer(&a, PAGE, NULL, NULL), ARAX_INOUT, PAGE);
+	t->arg_len = sizeof(args);
+	memcpy(t->args, &args, sizeof(args));
+	memset(x, 0, sizeof(*x));
+	x->size = sizeof(*x);
+	x->nr_ranges = 1;
+	*more = whole(client_buffer(&a, PAGE, NULL, NULL), ARAX_OUT, PAGE);
+	client_publish(&a);
+}
+
+/* It takes long to look at all tasks there may be: not because one program's code is for no device. */
+START_TEST(what_no_device_runs_is_its_programs)
+{
+	static struct link_ops ops;
+	struct link *l = daemon_poller(d)->links[0];
+
+	daemon_enter(d);
+	ops = *l->ops;
+	if (_i) {
+		ops.charge = charge;
+		l->ops = &ops;
+	}
+	foreign = true;
+	looks = 0;
+	daemon_leave(d);
+	load();
+	ends(1, -EOPNOTSUPP);
+	daemon_enter(d);
+	ck_assert_uint_eq(looks, _i ? l->slots : 0);
+	daemon_leave(d);
+}
+END_TEST
+
 static bool lose_late, ending;
 
 void __real_memory_lose(struct memory *m, uint32_t device);
@@ -327,6 +433,7 @@ int main(void)
 	tcase_add_loop_test(t, it_does_not_if_it_was_canceled, 0, 2);
 	tcase_add_loop_test(t, it_has_run, 0, 2);
 	tcase_add_test(t, araxd_ends_meanwhile);
+	tcase_add_loop_test(t, what_no_device_runs_is_its_programs, 0, 2);
 	tcase_add_test(t, a_kernel_rests_for_who_was_declined);
 	suite_add_tcase(s, t);
 	tcase_set_timeout(follow, 300);

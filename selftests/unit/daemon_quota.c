@@ -530,6 +530,77 @@ static int configure(void *arg)
 	return 0;
 }
 
+/* What devices are configured for, if they are; and whether that is under way. */
+static uint32_t configuration;
+static bool configures, may_configure;
+
+uint32_t __real_runner_configuration(struct runner *r, const struct kernel *k);
+uint32_t __wrap_runner_configuration(struct runner *r, const struct kernel *k);
+uint32_t __wrap_runner_configuration(struct runner *r, const struct kernel *k)
+{
+	uint32_t c = __atomic_load_n(&configuration, __ATOMIC_RELAXED);
+
+	return c ? c : __real_runner_configuration(r, k);
+}
+
+int __real_runner_configure(struct runner *r, const struct kernel *k);
+int __wrap_runner_configure(struct runner *r, const struct kernel *k);
+int __wrap_runner_configure(struct runner *r, const struct kernel *k)
+{
+	if (!__atomic_load_n(&configuration, __ATOMIC_RELAXED))
+		return __real_runner_configure(r, k);
+	__atomic_store_n(&configures, true, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&may_configure, __ATOMIC_ACQUIRE))
+		usleep(100);
+	return 0;
+}
+
+static bool is_canceled(void)
+{
+	struct poller *p = daemon_poller(d);
+	bool is = false;
+
+	daemon_enter(d);
+	for (uint32_t i = 0; i < p->nr_devs; i++)
+		for (struct run *run = p->devs[i].runs; run < run_end(&p->devs[i]); run++)
+			is |= run->node && __atomic_load_n(&run->until.canceled, __ATOMIC_RELAXED);
+	daemon_leave(d);
+	return is;
+}
+
+/* Nor does who has a device configured for itself meanwhile run there. */
+START_TEST(nor_does_he_run)
+{
+	struct poller *p = daemon_poller(d);
+	int configured = 0;
+	uint32_t i;
+
+	let_go();
+	configures = false;
+	may_configure = false;
+	daemon_enter(d);
+	for (i = 0; i < p->nr_devs; i++)
+		ck_assert_int_eq(gate_create(&p->devs[i].gate), 0);
+	__atomic_store_n(&configuration, 1, __ATOMIC_RELAXED);
+	daemon_leave(d);
+	submit_for(0);
+	ck_assert(comes_true(__atomic_load_n(&configures, __ATOMIC_ACQUIRE), 100));
+	cancel(_i);
+	ck_assert(comes_true(is_canceled(), 100));
+	__atomic_store_n(&may_configure, true, __ATOMIC_RELEASE);
+	ck_assert_uint_eq(ends(&a, -ECANCELED), 1);
+	__atomic_store_n(&configuration, 0, __ATOMIC_RELAXED);
+	/* Nobody is inside. */
+	for (i = 0; i < p->nr_devs; i++) {
+		ck_assert_int_eq(gate_enter(p->devs[i].gate, 2, 0, configure, &configured, NULL),
+				 0);
+		gate_leave(p->devs[i].gate);
+	}
+	ck_assert_uint_eq(configured, p->nr_devs);
+	client_close(&a);
+}
+END_TEST
+
 /* Nor is it inside of a device that others want to have configured for them. */
 START_TEST(who_waits_is_not_inside)
 {
@@ -790,6 +861,7 @@ int main(void)
 	tcase_add_loop_test(t, who_waits_at_a_gate_can_be_canceled, 0, 2);
 	tcase_add_test(t, he_has_his_deadline);
 	tcase_add_test(t, his_context_goes);
+	tcase_add_loop_test(t, nor_does_he_run, 0, 2);
 	suite_add_tcase(s, t);
 	tcase_set_timeout(large, 300);
 	tcase_add_checked_fixture(large, up_with_large, down);

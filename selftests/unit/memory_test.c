@@ -1797,6 +1797,30 @@ START_TEST(who_cannot_be_saved_stays)
 }
 END_TEST
 
+/* Nor do others fail by that: what is in use for now is waited for. */
+START_TEST(who_cannot_be_saved_fails_nobody)
+{
+	struct memory_range r, other;
+
+	start_lazy(2 * BYTES + 100);
+	run(0, range(0, ARAX_OUT, 0, BYTES), 'x', 1, 1);
+	r = range(1, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 2, nobody), 0);
+	fake[0].fail_out = 100;
+	for (int i = 0; i < 2; i++) {
+		other = range(2, ARAX_IN, 0, BYTES);
+		ck_assert_int_eq(memory_try_enter(m, 0, 0, &other, 1, 3, nobody), -EAGAIN);
+	}
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
+	memory_settle(m, 0, &r, 1, 3);
+	run(0, range(2, ARAX_IN, 0, BYTES), 0, 4, 4);
+	ck_assert_int_eq(memory_check(m), 0);
+	fake[0].fail_out = 0;
+	expect_byte(0, 0, 9, 'x');
+	finish();
+}
+END_TEST
+
 /* A copy back that fails loses nothing: not where it was wanted, not where room was. */
 START_TEST(a_failed_flush_loses_nothing)
 {
@@ -1835,6 +1859,22 @@ START_TEST(a_failed_lazy_task_leaves_its_buffer)
 	ck_assert(!memory_is_dirty(m, &r));
 	expect_byte(0, 0, 100, 'x');
 	ck_assert_int_eq(memory_check(m), 0);
+	finish();
+}
+END_TEST
+
+/* What it is to be dropped for may be done elsewhere. */
+START_TEST(a_lost_device_says_so)
+{
+	start_lazy(64 * KIB);
+	run(0, range(0, ARAX_OUT, 0, BYTES), 'x', 1, 1);
+	fake[0].fail_out = 1;
+	ck_assert_int_eq(memory_drop(m, 0), -EIO);
+	fake[0].dead = true;
+	ck_assert_int_eq(memory_drop(m, 0), -ENODEV);
+	fake[0].dead = false;
+	ck_assert_int_eq(memory_drop(m, 0), 0);
+	ck_assert_int_eq(host[0][0], 'x');
 	finish();
 }
 END_TEST
@@ -2358,8 +2398,10 @@ int main(void)
 	tcase_add_test(c, each_link_has_its_rate);
 	tcase_add_test(c, who_has_to_go_is_saved);
 	tcase_add_test(c, who_cannot_be_saved_stays);
+	tcase_add_test(c, who_cannot_be_saved_fails_nobody);
 	tcase_add_test(c, a_failed_flush_loses_nothing);
 	tcase_add_test(c, a_failed_lazy_task_leaves_its_buffer);
+	tcase_add_test(c, a_lost_device_says_so);
 	tcase_add_test(c, a_lost_device_is_empty);
 	tcase_add_loop_test(c, lost_bytes_are_written_anew, 0, 2);
 	tcase_add_test(c, many_rows_of_lost_bytes);
