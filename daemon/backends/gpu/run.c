@@ -300,7 +300,9 @@ static int look_back(struct gpu_device *d, struct gpu_lane *lane, struct gpu_lau
 	if (err)
 		return err;
 	*device_ns = time_of(d, lane, own, k);
-	return *(volatile int32_t *)&own->words->result;
+	err = *(volatile int32_t *)&own->words->result;
+	/* A kernel does not say that its device is lost: this would be taken for it. */
+	return err == -ENODEV ? -EIO : err;
 }
 
 /* What is left of what it usually takes. */
