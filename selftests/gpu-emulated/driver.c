@@ -797,11 +797,13 @@ EXPORT bool emulated_push(void *stream, bool (*work)(void *arg), void *arg)
 EXPORT ERROR cuStreamWriteValue32_v2(CUstream h, CUdeviceptr to, cuuint32_t value,
 				     unsigned int flags)
 {
+	int err;
+
 	BEGIN();
-	if (gpu.old || flags)
-		return end(UNSUPPORTED);
-	push((void *)h, &(struct op){ .what = WRITE, .to = (uint64_t)to, .from = value });
-	return end(OK);
+	err = gpu.old || flags ? (int)UNSUPPORTED : must_fail(EMULATED_END);
+	if (!err)
+		push((void *)h, &(struct op){ .what = WRITE, .to = (uint64_t)to, .from = value });
+	return end(err);
 }
 #endif
 
@@ -841,10 +843,13 @@ EXPORT ERROR AS(cuEventRecord, hipEventRecord)(EVENT h,
 					       STREAM s)
 {
 	struct event *e = (void *)h;
+	int err;
 
 	BEGIN();
-	push((void *)s, &(struct op){ .what = RECORD, .event = e, .turn = ++e->asked });
-	return end(OK);
+	err = must_fail(EMULATED_END);
+	if (!err)
+		push((void *)s, &(struct op){ .what = RECORD, .event = e, .turn = ++e->asked });
+	return end(err);
 }
 
 EXPORT ERROR AS(cuEventQuery, hipEventQuery)(EVENT h)

@@ -596,6 +596,53 @@ START_TEST(submitted)
 }
 END_TEST
 
+static _Atomic bool gate_opened;
+
+static void *open_gate(void *arg)
+{
+	wait_for_kernels(1);
+	gate_opened = true;
+	emu_gate(1);
+	return NULL;
+}
+
+/* What a launch or a copy ends with can't be had, when it is under way: it has ended all the same. */
+START_TEST(ends_that_are_not_to_be_seen)
+{
+	void *dev = open_gpu(_i, NULL);
+	void *gate = load(dev, GATE);
+	uint64_t a = take_memory(dev, 4), much = take_memory(dev, 32 * MIB);
+	struct arax_launch_range r = range(a, 4);
+	char *bytes = calloc(1, 32 * MIB);
+	pthread_t opener;
+	struct job j;
+
+	/* The first launches are timed, and have an event before them, too. */
+	for (int submits = 0; submits < 2; submits++) {
+		gate_opened = false;
+		emu_gate(0);
+		ck_assert_int_eq(pthread_create(&opener, NULL, open_gate, NULL), 0);
+		fill(&j, gate, 0, 1, 1, &r, 1, &fine, 4);
+		emu_fail(EMULATED_END, 1, OUT_OF_MEMORY);
+		ck_assert_int_eq(submits ? ops->submit(dev, &j.run, 1) : ops->run(dev, &j.run), -ENOMEM);
+		ck_assert(gate_opened);
+		pthread_join(opener, NULL);
+	}
+	ck_assert_int_eq(ops->quiesce(dev, 0), 0);
+	assert_whole(dev, gate);
+	memset(bytes, 1, 32 * MIB);
+	ck_assert_int_eq(ops->copy_in(dev, 0, much, bytes, 32 * MIB), 0);
+	memset(bytes, 0, 32 * MIB);
+	emu_fail(EMULATED_END, 0, OUT_OF_MEMORY);
+	ck_assert_int_eq(ops->copy_out(dev, 0, bytes, much, 32 * MIB), -ENOMEM);
+	ck_assert_int_eq(bytes[32 * MIB - 1], 1);
+	free(bytes);
+	ops->kernel_unload(dev, gate);
+	ops->free(dev, a);
+	ops->free(dev, much);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* Broken contexts                                                       */
 
@@ -1108,6 +1155,7 @@ int main(void)
 	ALL(bad_ranges);
 	ALL(lanes);
 	ALL(submitted);
+	ALL(ends_that_are_not_to_be_seen);
 	ALL(a_kernel_that_faults_alone);
 	ALL(host_memory_of_another_context);
 	ALL(a_device_that_fails);

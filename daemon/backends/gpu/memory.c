@@ -237,11 +237,18 @@ static int finish(struct gpu_device *d, const struct gpu_copies *c, uint64_t byt
 		  int err)
 {
 	const struct gpu_end end = { .stream = c->stream, .event = c->event };
+	int seen;
 
-	if (!err)
+	if (!err) {
 		err = d->driver->event_record(end.event, end.stream);
-	if (!err)
-		err = gpu_await(d, &end, copy_ns(d, bytes));
+		if (!err) {
+			err = gpu_await(d, &end, copy_ns(d, bytes));
+		} else {
+			/* It is under way all the same. */
+			seen = d->driver->stream_wait(end.stream);
+			err = seen ? seen : err;
+		}
+	}
 	if (!err && bytes >= MUCH)
 		learn_copy(d, bytes, monotonic_ns() - began);
 	return gpu_check(d, err, "copy");
