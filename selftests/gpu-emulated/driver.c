@@ -141,7 +141,7 @@ static struct {
 	uint32_t readers[MAX_DEVICES];	/* of a device's pool: bits */
 	int direct;			/* copies between two devices that did not go through the host */
 	struct control *control;
-	void *hosts[64];
+	struct { void *page; const struct context *context; } hosts[64];
 } gpu = {
 	.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER,
 	.next_address = FIRST_ADDRESS, .control = &own,
@@ -470,15 +470,16 @@ EXPORT ERROR AS(cuMemHostRegister_v2, hipHostRegister)(void *p, size_t bytes, un
 
 	BEGIN();
 	for (int i = 0; i < 64; i++) {
-		if (gpu.hosts[i] == p)
+		if (gpu.hosts[i].page == p)
 			return end(AS(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
 				      hipErrorHostMemoryAlreadyRegistered));
-		if (!gpu.hosts[i])
+		if (!gpu.hosts[i].page)
 			free_slot = i;
 	}
 	if (free_slot < 0)
 		return end(NO_MEMORY);
-	gpu.hosts[free_slot] = p;
+	gpu.hosts[free_slot].page = p;
+	gpu.hosts[free_slot].context = current;
 	add(&gpu.control->registered, 1);
 	return end(OK);
 }
@@ -487,8 +488,8 @@ EXPORT ERROR AS(cuMemHostUnregister, hipHostUnregister)(void *p)
 {
 	BEGIN();
 	for (int i = 0; i < 64; i++)
-		if (gpu.hosts[i] == p) {
-			gpu.hosts[i] = NULL;
+		if (gpu.hosts[i].page == p) {
+			gpu.hosts[i].page = NULL;
 			add(&gpu.control->registered, -1);
 			return end(OK);
 		}
@@ -1384,6 +1385,11 @@ static void empty(struct context *c)
 		if (r->context == c)
 			drop_region(r);
 	}
+	for (int i = 0; i < 64; i++)
+		if (gpu.hosts[i].page && gpu.hosts[i].context == c) {
+			gpu.hosts[i].page = NULL;
+			add(&gpu.control->registered, -1);
+		}
 	c->error = gpu.broken;
 	c->number = ++gpu.contexts;
 	memset(c->peers, 0, sizeof(c->peers));

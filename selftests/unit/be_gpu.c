@@ -694,6 +694,44 @@ START_TEST(host_memory_of_another_context)
 }
 END_TEST
 
+static void *reset_it(void *dev)
+{
+	ck_assert_int_eq(ops->reset(dev), 0);
+	return NULL;
+}
+
+/* Taken away as soon as it is in the new context: that lets go of it, though it is not told of yet. */
+START_TEST(host_memory_goes_from_a_new_context)
+{
+	static char pages[4096] __attribute__((aligned(4096)));
+	void *dev = open_gpu(_i, NULL);
+	static char line[512];
+	int pipes[2], in = 0;
+	pthread_t thread;
+
+	/* It went with the context of another device. */
+	ck_assert_int_eq(ops->host_register(devs[1], pages, 4096), 0);
+	ck_assert_int_eq(ops->host_register(dev, pages, 4096), 0);
+	ops->host_unregister(devs[1], pages);
+	ops->close(devs[--nr_devs]);
+	ck_assert_int_eq(emu_registered(), 0);
+	/* A log that nobody reads: who writes a line waits. */
+	ck_assert_int_eq(pipe2(pipes, O_CLOEXEC | O_NONBLOCK), 0);
+	while (write(pipes[1], line, sizeof(line)) > 0)
+		in += (int)sizeof(line);
+	ck_assert_int_eq(fcntl(pipes[1], F_SETFL, 0), 0);
+	log_init(pipes[1], LOG_LEVEL_DEBUG, LOG_FORMAT_PLAIN);
+	ck_assert_int_eq(pthread_create(&thread, NULL, reset_it, dev), 0);
+	while (!emu_registered())
+		usleep(100);
+	ops->host_unregister(dev, pages);
+	ck_assert_int_eq(emu_registered(), 0);
+	while (in > 0 && read(pipes[0], line, sizeof(line)) > 0)
+		in -= (int)sizeof(line);
+	pthread_join(thread, NULL);
+}
+END_TEST
+
 /* With no process that it could go on in it is as lost as it was. */
 START_TEST(a_device_that_fails)
 {
@@ -1158,6 +1196,7 @@ int main(void)
 	ALL(ends_that_are_not_to_be_seen);
 	ALL(a_kernel_that_faults_alone);
 	ALL(host_memory_of_another_context);
+	ALL(host_memory_goes_from_a_new_context);
 	ALL(a_device_that_fails);
 	ALL(a_device_that_fails_as_it_is_handed_a_launch);
 	tcase_add_loop_test(t, errors_that_are_not_known, 0, NR_STICKY * NR_GPUS);

@@ -424,13 +424,9 @@ void gpu_host_unregister(struct gpu_device *d, void *host)
 /* Another device's context may have it still: that is as good. */
 void gpu_hosts_again(struct gpu_device *d)
 {
-	struct gpu_stack *s = d->stack;
-
-	pthread_mutex_lock(&s->hosts_lock);
-	for (struct gpu_host *h = s->hosts; h; h = h->next)
+	for (struct gpu_host *h = d->stack->hosts; h; h = h->next)
 		if (!d->driver->host_register(h->host, h->bytes))
 			h->owner = d;
-	pthread_mutex_unlock(&s->hosts_lock);
 }
 
 void gpu_hosts_gone(struct gpu_device *d)
