@@ -924,6 +924,8 @@ EXPORT ERROR hipMemcpyPeerAsync(void *to, int to_device, const void *from, int f
 	pthread_mutex_lock(&gpu.lock);
 	if (reader != owner && is_direct(reader, owner, (uint64_t)from))
 		add(&gpu.direct, 1);
+	if (owner->error)
+		return end(owner->error);
 	pthread_mutex_unlock(&gpu.lock);
 	return copy((void *)s, &(struct op){ .what = COPY_PEER, .to = (uint64_t)to,
 					     .from = (uint64_t)from, .bytes = bytes });

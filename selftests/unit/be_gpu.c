@@ -357,6 +357,32 @@ START_TEST(peers_are_direct)
 }
 END_TEST
 
+/* A copy is the first to see that a kernel broke the context of the device that it is from. */
+START_TEST(a_peer_that_is_broken)
+{
+	void *dev = open_gpu(_i, NULL);
+	void *gate = load(devs[1], GATE), *whole = load(dev, GATE);
+	uint64_t a = take_memory(dev, 4), b = take_memory(devs[1], 4);
+	struct arax_launch_range r = range(b, 4);
+	struct arax_backend_done done;
+	struct job j;
+
+	fill(&j, gate, 0, 1, 1, &r, 1, &bad, 4);
+	emu_gate(0);
+	ck_assert_int_eq(ops->submit(devs[1], &j.run, 1), 0);
+	emu_gate(1);
+	ck_assert_int_eq(ops->quiesce(devs[1], UINT64_MAX), 0);
+	ck_assert_int_eq(ops->copy_peer(dev, a, devs[1], b, 4), -ENODEV);
+	assert_whole(dev, whole);
+	assert_broken(devs[1], gate, b);
+	ck_assert_int_eq(ops->wait(devs[1], 0, &done), 0);
+	ck_assert_int_eq(done.result, -EFAULT);
+	ck_assert_int_eq(ops->reset(devs[1]), 0);
+	ops->kernel_unload(dev, whole);
+	ops->kernel_unload(devs[1], gate);
+}
+END_TEST
+
 START_TEST(host_memory)
 {
 	static char pages[8192] __attribute__((aligned(4096)));
@@ -1196,6 +1222,7 @@ int main(void)
 	ALL(ends_that_are_not_to_be_seen);
 	ALL(a_kernel_that_faults_alone);
 	ALL(host_memory_of_another_context);
+	ALL(a_peer_that_is_broken);
 	ALL(host_memory_goes_from_a_new_context);
 	ALL(a_device_that_fails);
 	ALL(a_device_that_fails_as_it_is_handed_a_launch);

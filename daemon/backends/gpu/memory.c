@@ -302,6 +302,22 @@ static void join_peer(struct gpu_device *d, const struct gpu_device *src)
 		gpu_log(d->stack, ARAX_LOG_INFO, "%s can't read %s directly", d->name, src->name);
 }
 
+/*
+ * (both entered) A driver's error of a copy between them: a kernel on @src may have broken that
+ * one's context, and @d, which no call fails of, is none the worse.
+ */
+static int check_peers(struct gpu_device *d, struct gpu_device *src, int err)
+{
+	const struct gpu_driver *v = d->driver;
+	int again = err && src != d ? v->stream_query(d->memory_stream) : err;
+
+	if (again && !v->not_ready(again))
+		return gpu_check(d, err, "copy");
+	if (err && !v->context_use(src->place, src->context))
+		return gpu_check(src, err, "copy");
+	return err ? v->error_code(err) : 0;
+}
+
 int gpu_copy_peer(struct gpu_device *d, uint64_t to, struct gpu_device *src, uint64_t from,
 		  uint64_t bytes)
 {
@@ -330,7 +346,7 @@ int gpu_copy_peer(struct gpu_device *d, uint64_t to, struct gpu_device *src, uin
 	if (!err && bytes) {
 		err = d->driver->copy_peer(to, d->place, d->context, from, src->place, src->context,
 					   bytes, stream);
-		err = gpu_check(d, err ? err : d->driver->stream_wait(stream), "copy");
+		err = check_peers(d, src, err ? err : d->driver->stream_wait(stream));
 	}
 	if (second != first)
 		gpu_leave(second);
