@@ -141,7 +141,7 @@ static struct {
 	uint32_t readers[MAX_DEVICES];	/* of a device's pool: bits */
 	int direct;			/* copies between two devices that did not go through the host */
 	struct control *control;
-	void *hosts[64];
+	struct { void *page; const struct context *context; } hosts[64];
 } gpu = {
 	.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER,
 	.next_address = FIRST_ADDRESS, .control = &own,
@@ -470,15 +470,16 @@ EXPORT ERROR AS(cuMemHostRegister_v2, hipHostRegister)(void *p, size_t bytes, un
 
 	BEGIN();
 	for (int i = 0; i < 64; i++) {
-		if (gpu.hosts[i] == p)
+		if (gpu.hosts[i].page == p)
 			return end(AS(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
 				      hipErrorHostMemoryAlreadyRegistered));
-		if (!gpu.hosts[i])
+		if (!gpu.hosts[i].page)
 			free_slot = i;
 	}
 	if (free_slot < 0)
 		return end(NO_MEMORY);
-	gpu.hosts[free_slot] = p;
+	gpu.hosts[free_slot].page = p;
+	gpu.hosts[free_slot].context = current;
 	add(&gpu.control->registered, 1);
 	return end(OK);
 }
@@ -487,8 +488,8 @@ EXPORT ERROR AS(cuMemHostUnregister, hipHostUnregister)(void *p)
 {
 	BEGIN();
 	for (int i = 0; i < 64; i++)
-		if (gpu.hosts[i] == p) {
-			gpu.hosts[i] = NULL;
+		if (gpu.hosts[i].page == p) {
+			gpu.hosts[i].page = NULL;
 			add(&gpu.control->registered, -1);
 			return end(OK);
 		}
@@ -797,11 +798,13 @@ EXPORT bool emulated_push(void *stream, bool (*work)(void *arg), void *arg)
 EXPORT ERROR cuStreamWriteValue32_v2(CUstream h, CUdeviceptr to, cuuint32_t value,
 				     unsigned int flags)
 {
+	int err;
+
 	BEGIN();
-	if (gpu.old || flags)
-		return end(UNSUPPORTED);
-	push((void *)h, &(struct op){ .what = WRITE, .to = (uint64_t)to, .from = value });
-	return end(OK);
+	err = gpu.old || flags ? (int)UNSUPPORTED : must_fail(EMULATED_END);
+	if (!err)
+		push((void *)h, &(struct op){ .what = WRITE, .to = (uint64_t)to, .from = value });
+	return end(err);
 }
 #endif
 
@@ -841,10 +844,13 @@ EXPORT ERROR AS(cuEventRecord, hipEventRecord)(EVENT h,
 					       STREAM s)
 {
 	struct event *e = (void *)h;
+	int err;
 
 	BEGIN();
-	push((void *)s, &(struct op){ .what = RECORD, .event = e, .turn = ++e->asked });
-	return end(OK);
+	err = must_fail(EMULATED_END);
+	if (!err)
+		push((void *)s, &(struct op){ .what = RECORD, .event = e, .turn = ++e->asked });
+	return end(err);
 }
 
 EXPORT ERROR AS(cuEventQuery, hipEventQuery)(EVENT h)
@@ -918,6 +924,8 @@ EXPORT ERROR hipMemcpyPeerAsync(void *to, int to_device, const void *from, int f
 	pthread_mutex_lock(&gpu.lock);
 	if (reader != owner && is_direct(reader, owner, (uint64_t)from))
 		add(&gpu.direct, 1);
+	if (owner->error)
+		return end(owner->error);
 	pthread_mutex_unlock(&gpu.lock);
 	return copy((void *)s, &(struct op){ .what = COPY_PEER, .to = (uint64_t)to,
 					     .from = (uint64_t)from, .bytes = bytes });
@@ -1379,6 +1387,11 @@ static void empty(struct context *c)
 		if (r->context == c)
 			drop_region(r);
 	}
+	for (int i = 0; i < 64; i++)
+		if (gpu.hosts[i].page && gpu.hosts[i].context == c) {
+			gpu.hosts[i].page = NULL;
+			add(&gpu.control->registered, -1);
+		}
 	c->error = gpu.broken;
 	c->number = ++gpu.contexts;
 	memset(c->peers, 0, sizeof(c->peers));

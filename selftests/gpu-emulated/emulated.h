@@ -47,10 +47,10 @@ static inline const char *emulated_arch(void)
 	return arch ? arch : EMULATED_GFX;
 }
 
-/* Calls that can be made to fail, once: the one after the next @after. */
+/* Calls that can be made to fail, once: the one after the next @after.  END: what others end with. */
 enum emulated_call {
 	EMULATED_ALLOC, EMULATED_COPY, EMULATED_LAUNCH, EMULATED_CONTEXT, EMULATED_MODULE,
-	EMULATED_STREAM, EMULATED_NR
+	EMULATED_STREAM, EMULATED_END, EMULATED_NR
 };
 
 /* By tests, found by dlsym(). */

@@ -357,6 +357,32 @@ START_TEST(peers_are_direct)
 }
 END_TEST
 
+/* A copy is the first to see that a kernel broke the context of the device that it is from. */
+START_TEST(a_peer_that_is_broken)
+{
+	void *dev = open_gpu(_i, NULL);
+	void *gate = load(devs[1], GATE), *whole = load(dev, GATE);
+	uint64_t a = take_memory(dev, 4), b = take_memory(devs[1], 4);
+	struct arax_launch_range r = range(b, 4);
+	struct arax_backend_done done;
+	struct job j;
+
+	fill(&j, gate, 0, 1, 1, &r, 1, &bad, 4);
+	emu_gate(0);
+	ck_assert_int_eq(ops->submit(devs[1], &j.run, 1), 0);
+	emu_gate(1);
+	ck_assert_int_eq(ops->quiesce(devs[1], UINT64_MAX), 0);
+	ck_assert_int_eq(ops->copy_peer(dev, a, devs[1], b, 4), -ENODEV);
+	assert_whole(dev, whole);
+	assert_broken(devs[1], gate, b);
+	ck_assert_int_eq(ops->wait(devs[1], 0, &done), 0);
+	ck_assert_int_eq(done.result, -EFAULT);
+	ck_assert_int_eq(ops->reset(devs[1]), 0);
+	ops->kernel_unload(dev, whole);
+	ops->kernel_unload(devs[1], gate);
+}
+END_TEST
+
 START_TEST(host_memory)
 {
 	static char pages[8192] __attribute__((aligned(4096)));
@@ -415,7 +441,7 @@ END_TEST
 
 START_TEST(results)
 {
-	static const int32_t codes[] = { 0, -22, 0, -5, -22, 0, 0 };
+	static const int32_t codes[] = { 0, -22, 0, -5, -ENODEV, 0, 0 };
 	void *dev = open_gpu(_i, NULL);
 	void *k = load(dev, RESULT), *inc = load(dev, INC);
 	uint64_t a = take_memory(dev, 4);
@@ -424,7 +450,9 @@ START_TEST(results)
 
 	ck_assert_int_eq(ops->copy_in(dev, 0, a, &x, 4), 0);
 	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
-		ck_assert_int_eq(run(dev, k, i % 3, 1, 1, &r, 1, &codes[i], 4), codes[i]);
+		/* That the device is lost is not a kernel's to say. */
+		ck_assert_int_eq(run(dev, k, i % 3, 1, 1, &r, 1, &codes[i], 4),
+				 codes[i] == -ENODEV ? -EIO : codes[i]);
 		/* One that has none is not given another's. */
 		ck_assert_int_eq(run(dev, inc, i % 3, 1, 1, &r, 1, NULL, 0), 0);
 	}
@@ -594,6 +622,53 @@ START_TEST(submitted)
 }
 END_TEST
 
+static _Atomic bool gate_opened;
+
+static void *open_gate(void *arg)
+{
+	wait_for_kernels(1);
+	gate_opened = true;
+	emu_gate(1);
+	return NULL;
+}
+
+/* What a launch or a copy ends with can't be had, when it is under way: it has ended all the same. */
+START_TEST(ends_that_are_not_to_be_seen)
+{
+	void *dev = open_gpu(_i, NULL);
+	void *gate = load(dev, GATE);
+	uint64_t a = take_memory(dev, 4), much = take_memory(dev, 32 * MIB);
+	struct arax_launch_range r = range(a, 4);
+	char *bytes = calloc(1, 32 * MIB);
+	pthread_t opener;
+	struct job j;
+
+	/* The first launches are timed, and have an event before them, too. */
+	for (int submits = 0; submits < 2; submits++) {
+		gate_opened = false;
+		emu_gate(0);
+		ck_assert_int_eq(pthread_create(&opener, NULL, open_gate, NULL), 0);
+		fill(&j, gate, 0, 1, 1, &r, 1, &fine, 4);
+		emu_fail(EMULATED_END, 1, OUT_OF_MEMORY);
+		ck_assert_int_eq(submits ? ops->submit(dev, &j.run, 1) : ops->run(dev, &j.run), -ENOMEM);
+		ck_assert(gate_opened);
+		pthread_join(opener, NULL);
+	}
+	ck_assert_int_eq(ops->quiesce(dev, 0), 0);
+	assert_whole(dev, gate);
+	memset(bytes, 1, 32 * MIB);
+	ck_assert_int_eq(ops->copy_in(dev, 0, much, bytes, 32 * MIB), 0);
+	memset(bytes, 0, 32 * MIB);
+	emu_fail(EMULATED_END, 0, OUT_OF_MEMORY);
+	ck_assert_int_eq(ops->copy_out(dev, 0, bytes, much, 32 * MIB), -ENOMEM);
+	ck_assert_int_eq(bytes[32 * MIB - 1], 1);
+	free(bytes);
+	ops->kernel_unload(dev, gate);
+	ops->free(dev, a);
+	ops->free(dev, much);
+}
+END_TEST
+
 /* ------------------------------------------------------------------ */
 /* Broken contexts                                                       */
 
@@ -642,6 +717,44 @@ START_TEST(host_memory_of_another_context)
 	ops->host_unregister(devs[1], pages);
 	ck_assert_int_eq(emu_registered(), 0);
 	ops->kernel_unload(devs[1], trap);
+}
+END_TEST
+
+static void *reset_it(void *dev)
+{
+	ck_assert_int_eq(ops->reset(dev), 0);
+	return NULL;
+}
+
+/* Taken away as soon as it is in the new context: that lets go of it, though it is not told of yet. */
+START_TEST(host_memory_goes_from_a_new_context)
+{
+	static char pages[4096] __attribute__((aligned(4096)));
+	void *dev = open_gpu(_i, NULL);
+	static char line[512];
+	int pipes[2], in = 0;
+	pthread_t thread;
+
+	/* It went with the context of another device. */
+	ck_assert_int_eq(ops->host_register(devs[1], pages, 4096), 0);
+	ck_assert_int_eq(ops->host_register(dev, pages, 4096), 0);
+	ops->host_unregister(devs[1], pages);
+	ops->close(devs[--nr_devs]);
+	ck_assert_int_eq(emu_registered(), 0);
+	/* A log that nobody reads: who writes a line waits. */
+	ck_assert_int_eq(pipe2(pipes, O_CLOEXEC | O_NONBLOCK), 0);
+	while (write(pipes[1], line, sizeof(line)) > 0)
+		in += (int)sizeof(line);
+	ck_assert_int_eq(fcntl(pipes[1], F_SETFL, 0), 0);
+	log_init(pipes[1], LOG_LEVEL_DEBUG, LOG_FORMAT_PLAIN);
+	ck_assert_int_eq(pthread_create(&thread, NULL, reset_it, dev), 0);
+	while (!emu_registered())
+		usleep(100);
+	ops->host_unregister(dev, pages);
+	ck_assert_int_eq(emu_registered(), 0);
+	while (in > 0 && read(pipes[0], line, sizeof(line)) > 0)
+		in -= (int)sizeof(line);
+	pthread_join(thread, NULL);
 }
 END_TEST
 
@@ -1106,8 +1219,11 @@ int main(void)
 	ALL(bad_ranges);
 	ALL(lanes);
 	ALL(submitted);
+	ALL(ends_that_are_not_to_be_seen);
 	ALL(a_kernel_that_faults_alone);
 	ALL(host_memory_of_another_context);
+	ALL(a_peer_that_is_broken);
+	ALL(host_memory_goes_from_a_new_context);
 	ALL(a_device_that_fails);
 	ALL(a_device_that_fails_as_it_is_handed_a_launch);
 	tcase_add_loop_test(t, errors_that_are_not_known, 0, NR_STICKY * NR_GPUS);

@@ -352,6 +352,16 @@ static int reload(struct gpu_device *d)
 	return err;
 }
 
+static void tell_reset(struct gpu_device *d, int err)
+{
+	if (err)
+		gpu_log(d->stack, ARAX_LOG_ERR, "%s: no new context: %s", d->name, strerror(-err));
+	else
+		gpu_log(d->stack, ARAX_LOG_WARNING,
+			"%s: has a new context; the next %u launches run one at a time", d->name,
+			GPU_CAREFUL);
+}
+
 int gpu_device_reset(struct gpu_device *d)
 {
 	const struct gpu_driver *v = d->driver;
@@ -380,18 +390,15 @@ int gpu_device_reset(struct gpu_device *d)
 	if (!err)
 		err = reload(d);
 	pthread_mutex_unlock(&d->modules_lock);
-	/* Last: who looks whether it is entered again may take them away at once. */
+	if (err)
+		__atomic_store_n(&d->broken, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&d->careful, GPU_CAREFUL, __ATOMIC_RELAXED);
+	/* Until the context can be entered: who takes away what is in it again has to be able to. */
+	pthread_mutex_lock(&d->stack->hosts_lock);
 	if (!err)
 		gpu_hosts_again(d);
-	if (err) {
-		__atomic_store_n(&d->broken, 1, __ATOMIC_RELEASE);
-		gpu_log(d->stack, ARAX_LOG_ERR, "%s: no new context: %s", d->name, strerror(-err));
-	} else {
-		gpu_log(d->stack, ARAX_LOG_WARNING,
-			"%s: has a new context; the next %u launches run one at a time", d->name,
-			GPU_CAREFUL);
-	}
-	__atomic_store_n(&d->careful, GPU_CAREFUL, __ATOMIC_RELAXED);
 	pthread_rwlock_unlock(&d->context_lock);
+	pthread_mutex_unlock(&d->stack->hosts_lock);
+	tell_reset(d, err);
 	return err ? -ENODEV : 0;
 }

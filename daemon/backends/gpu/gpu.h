@@ -293,7 +293,7 @@ int gpu_copy_peer(struct gpu_device *d, uint64_t to, struct gpu_device *src, uin
 		  uint64_t bytes);
 int gpu_host_register(struct gpu_device *d, void *host, uint64_t bytes);
 void gpu_host_unregister(struct gpu_device *d, void *host);
-/* (context held alone) What was registered in the old context is anew. */
+/* (context held alone, hosts_lock) What was registered in the old context is anew. */
 void gpu_hosts_again(struct gpu_device *d);
 /* What its context has goes with it now. */
 void gpu_hosts_gone(struct gpu_device *d);

@@ -237,11 +237,18 @@ static int finish(struct gpu_device *d, const struct gpu_copies *c, uint64_t byt
 		  int err)
 {
 	const struct gpu_end end = { .stream = c->stream, .event = c->event };
+	int seen;
 
-	if (!err)
+	if (!err) {
 		err = d->driver->event_record(end.event, end.stream);
-	if (!err)
-		err = gpu_await(d, &end, copy_ns(d, bytes));
+		if (!err) {
+			err = gpu_await(d, &end, copy_ns(d, bytes));
+		} else {
+			/* It is under way all the same. */
+			seen = d->driver->stream_wait(end.stream);
+			err = seen ? seen : err;
+		}
+	}
 	if (!err && bytes >= MUCH)
 		learn_copy(d, bytes, monotonic_ns() - began);
 	return gpu_check(d, err, "copy");
@@ -295,6 +302,22 @@ static void join_peer(struct gpu_device *d, const struct gpu_device *src)
 		gpu_log(d->stack, ARAX_LOG_INFO, "%s can't read %s directly", d->name, src->name);
 }
 
+/*
+ * (both entered) A driver's error of a copy between them: a kernel on @src may have broken that
+ * one's context, and @d, which no call fails of, is none the worse.
+ */
+static int check_peers(struct gpu_device *d, struct gpu_device *src, int err)
+{
+	const struct gpu_driver *v = d->driver;
+	int again = err && src != d ? v->stream_query(d->memory_stream) : err;
+
+	if (again && !v->not_ready(again))
+		return gpu_check(d, err, "copy");
+	if (err && !v->context_use(src->place, src->context))
+		return gpu_check(src, err, "copy");
+	return err ? v->error_code(err) : 0;
+}
+
 int gpu_copy_peer(struct gpu_device *d, uint64_t to, struct gpu_device *src, uint64_t from,
 		  uint64_t bytes)
 {
@@ -323,7 +346,7 @@ int gpu_copy_peer(struct gpu_device *d, uint64_t to, struct gpu_device *src, uin
 	if (!err && bytes) {
 		err = d->driver->copy_peer(to, d->place, d->context, from, src->place, src->context,
 					   bytes, stream);
-		err = gpu_check(d, err ? err : d->driver->stream_wait(stream), "copy");
+		err = check_peers(d, src, err ? err : d->driver->stream_wait(stream));
 	}
 	if (second != first)
 		gpu_leave(second);
@@ -417,13 +440,9 @@ void gpu_host_unregister(struct gpu_device *d, void *host)
 /* Another device's context may have it still: that is as good. */
 void gpu_hosts_again(struct gpu_device *d)
 {
-	struct gpu_stack *s = d->stack;
-
-	pthread_mutex_lock(&s->hosts_lock);
-	for (struct gpu_host *h = s->hosts; h; h = h->next)
+	for (struct gpu_host *h = d->stack->hosts; h; h = h->next)
 		if (!d->driver->host_register(h->host, h->bytes))
 			h->owner = d;
-	pthread_mutex_unlock(&s->hosts_lock);
 }
 
 void gpu_hosts_gone(struct gpu_device *d)

@@ -196,16 +196,25 @@ static bool worth_timing(struct gpu_kernel *k)
 	       __atomic_load_n(&k->usual_ns, __ATOMIC_RELAXED) >= TIMED_FROM_NS;
 }
 
-/* What comes behind the launch, and is seen when that has ended. */
+/*
+ * What comes behind the launch, and is seen when that has ended.  If it can't be had that is
+ * waited for here: who is told of an error takes the launch's memory for free.
+ */
 static int put_end(struct launch *x)
 {
 	const struct gpu_driver *v = x->dev->driver;
 	struct gpu_launch *own = x->own;
+	int err, seen;
 
-	if (!own->end.event)
-		return v->mark(own->end.stream,
-			       own->words_address + offsetof(struct gpu_words, mark), own->end.turn);
-	return v->event_record(own->end.event, own->end.stream);
+	if (own->end.event)
+		err = v->event_record(own->end.event, own->end.stream);
+	else
+		err = v->mark(own->end.stream,
+			      own->words_address + offsetof(struct gpu_words, mark), own->end.turn);
+	if (__builtin_expect(!err, 1))
+		return 0;
+	seen = v->stream_wait(own->end.stream);
+	return seen ? seen : err;
 }
 
 /* Its function has done what it could: what it has put onto the stream is to end. */
@@ -300,7 +309,9 @@ static int look_back(struct gpu_device *d, struct gpu_lane *lane, struct gpu_lau
 	if (err)
 		return err;
 	*device_ns = time_of(d, lane, own, k);
-	return *(volatile int32_t *)&own->words->result;
+	err = *(volatile int32_t *)&own->words->result;
+	/* A kernel does not say that its device is lost: this would be taken for it. */
+	return err == -ENODEV ? -EIO : err;
 }
 
 /* What is left of what it usually takes. */

@@ -407,6 +407,8 @@ static int end(struct opencl_launch *x, cl_int cerr, uint64_t *device_ns)
 	if (!err && x->k->has_result) {
 		err = *(volatile cl_int *)x->result;
 		x->result_dirty |= err != 0;
+		/* A kernel does not say that its device is lost: this would be taken for it. */
+		err = err == -ENODEV ? -EIO : err;
 	}
 	release(x);
 	return err;
