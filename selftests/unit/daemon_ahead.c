@@ -267,10 +267,11 @@ START_TEST(its_context_goes)
 {
 	uint32_t buffers[4];
 
-	up(300000);
+	up_to_wait();
 	submit(buffers, 4);
 	ck_assert(comes_true(came_ahead() >= 2, 100));
 	client_close(&a);
+	__atomic_store_n(&may_end, true, __ATOMIC_RELEASE);
 	client_open(&a, daemon_path(d));
 	ck_assert_int_eq(client_init(&a, 64), 0);
 	queue = client_queue(&a, ARAX_QUEUE_DATAFLOW | ARAX_QUEUE_CONTINUE);
@@ -283,10 +284,11 @@ END_TEST
 
 START_TEST(araxd_ends)
 {
-	uint32_t buffers[4];
+	uint32_t buffers[32];
 
+	/* Some run still when the poller looks, however late that is. */
 	up(300000);
-	submit(buffers, 4);
+	submit(buffers, 32);
 	ck_assert(comes_true(came_ahead() >= 2, 100));
 	client_close(&a);
 	daemon_down(d);
