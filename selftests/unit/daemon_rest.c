@@ -187,11 +187,11 @@ START_TEST(stays)
 		wake_and_sleep((uint32_t)(i % 2 ? other : cpu), LONG_US);
 	for (i = 0; i < ENOUGH; i++)
 		wake_and_sleep(REST_NO_CPU, LONG_US);
-	/* Who has woken nobody knows of nobody. */
-	for (i = 0; i < ENOUGH; i++) {
-		be_on(cpu);
+	/* Who is there already, and stays there: were it free others could move it meanwhile. */
+	stay_on(cpu);
+	for (i = 0; i < ENOUGH; i++)
 		wake_and_sleep((uint32_t)cpu, LONG_US);
-	}
+	/* Who has woken nobody knows of nobody. */
 	for (i = 0; i < ENOUGH; i++) {
 		be_on(other);
 		work_and_sleep(LONG_US);
