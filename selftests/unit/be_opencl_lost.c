@@ -280,6 +280,31 @@ START_TEST(lost_in_company)
 }
 END_TEST
 
+/* A copy is the first to see it: it is the launch's fault all the same. */
+START_TEST(lost_as_a_copy_sees)
+{
+	struct device *dev = open_one("\"zero-copy=no\"");
+	void *inc = load(dev, INC), *fail = load(dev, FAIL);
+	int32_t x = 0;
+	struct arax_launch_range r = put(dev, &x);
+	struct arax_backend_done done;
+	struct job j;
+	char byte;
+
+	break_at(1, CL_OUT_OF_RESOURCES);
+	fill(&j, inc, 0, &r);
+	ck_assert_int_eq(device_submit(dev, &j.run, 7), 0);
+	ck_assert_int_eq(device_copy_out(dev, 1, &byte, (uintptr_t)r.data, 1), -ENODEV);
+	ck_assert_int_eq(device_wait(dev, 0, &done), 0);
+	ck_assert_int_eq(done.result, -ENODEV);
+	ck_assert_uint_eq(done.flags, ARAX_DONE_ALONE);
+	ck_assert_int_eq(device_reset(dev), 0);
+	assert_whole(dev, inc, fail);
+	device_kernel_unload(dev, inc);
+	device_kernel_unload(dev, fail);
+}
+END_TEST
+
 /* It is as lost as it was; and may be had later. */
 START_TEST(no_new_context)
 {
@@ -374,6 +399,7 @@ int main(void)
 	tcase_add_loop_test(t, an_error_that_is_no_loss, 0, 2);
 	tcase_add_loop_test(t, lost_by_one_that_was_submitted, 0, 4);
 	tcase_add_loop_test(t, lost_in_company, 0, 2);
+	tcase_add_test(t, lost_as_a_copy_sees);
 	tcase_add_loop_test(t, no_new_context, 0, 2);
 	tcase_add_loop_test(t, one_at_a_time_afterwards, 0, 2);
 	tcase_add_test(t, a_part_of_a_device);

@@ -21,7 +21,7 @@ int opencl_check(struct opencl_device *d, cl_int err)
 	return code;
 }
 
-int opencl_check_launch(struct opencl_device *d, const struct opencl_lane *lane, cl_int err)
+int opencl_check_whole(struct opencl_device *d, cl_command_queue copies, cl_int err)
 {
 	int code = opencl_check(d, err);
 	cl_int whole;
@@ -29,7 +29,7 @@ int opencl_check_launch(struct opencl_device *d, const struct opencl_lane *lane,
 	if (!err || code == -ENODEV)
 		return code;
 	/* Nothing is in it but copies that somebody waits for. */
-	whole = cl.Finish(lane->copies);
+	whole = cl.Finish(copies);
 	if (!whole || whole == CL_OUT_OF_HOST_MEMORY)
 		return code;
 	if (!__atomic_exchange_n(&d->lost, true, __ATOMIC_RELAXED))

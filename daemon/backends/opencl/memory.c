@@ -163,7 +163,7 @@ void opencl_memory_drop(struct opencl_device *d)
  */
 static int finish(struct opencl_device *d, cl_command_queue q, cl_int err)
 {
-	return opencl_check(d, err ? err : cl.Finish(q));
+	return opencl_check_whole(d, q, err ? err : cl.Finish(q));
 }
 
 int opencl_copy_in(struct opencl_device *d, uint32_t lane, uint64_t to, const void *from,

@@ -18,8 +18,8 @@
  *
  * WHEN A DEVICE IS LOST
  *
- *   Drivers say so in different ways, and many first of a launch, by an error that may mean
- *   anything: then it is looked whether a queue can be finished still.  From then on every call
+ *   Drivers say so in different ways, and many first of a launch or a copy, by an error that may
+ *   mean anything: then it is looked whether a queue can be finished still.  From then on every call
  *   is -ENODEV, until opencl_device_reset() has built a new context.  Which launch was alone on
  *   the device, from its start on, may be why: that is said.  After it launches run one at a time
  *   for a while, so that the culprit, if it comes again, is found out.
@@ -248,8 +248,8 @@ int opencl_enter(struct opencl_device *d);
 void opencl_leave(struct opencl_device *d);
 /* The errno for @err; marks the device as lost if that is what it says. */
 int opencl_check(struct opencl_device *d, cl_int err);
-/* Likewise of a launch: also where it says something else, and nothing goes any more. */
-int opencl_check_launch(struct opencl_device *d, const struct opencl_lane *lane, cl_int err);
+/* Likewise of a launch or a copy: also where it says something else, and nothing goes any more. */
+int opencl_check_whole(struct opencl_device *d, cl_command_queue copies, cl_int err);
 
 /* A program of one device; kernels of one file share it. */
 struct opencl_program {

@@ -49,7 +49,7 @@ static int launch_failed(struct opencl_launch *x, cl_int err)
 	if (!err)
 		return 0;
 	tell(x, "launch", opencl_error_name(err));
-	return opencl_check_launch(x->dev, x->lane, err);
+	return opencl_check_whole(x->dev, x->lane->copies, err);
 }
 
 static bool is_lost(struct opencl_device *d)
