@@ -23,11 +23,16 @@ static cl_int code;		/* that it will say, 0: it is not to break */
 static int launches_left;	/* until it breaks, with the last of them */
 static bool refuses;		/* that launch, too, and does not take it */
 static int contexts_refused;
+static bool fails_once;		/* to be finished */
 
 static cl_int CL_API_CALL finish(cl_command_queue q)
 {
 	cl_int err = real.Finish(q);
 
+	if (fails_once) {
+		fails_once = false;
+		return CL_OUT_OF_RESOURCES;
+	}
 	return broken ? broken : err;
 }
 
@@ -225,6 +230,26 @@ START_TEST(an_error_that_is_no_loss)
 }
 END_TEST
 
+/* What the kernel of a launch has stored that failed otherwise is not the next one's result. */
+START_TEST(a_result_that_nobody_saw)
+{
+	const int32_t none = 0, wrong = -EINVAL;
+	struct device *dev = open_one(memories[_i]);
+	void *fail = load(dev, FAIL);
+	int32_t x = 0;
+	struct arax_launch_range r = put(dev, &x);
+
+	fails_once = true;
+	ck_assert_int_eq(launch(dev, fail, 0, 1, 1, &r, 1, &wrong, 4), -ENOMEM);
+	ck_assert_int_eq(launch(dev, fail, 0, 1, 1, &r, 1, &none, 4), 0);
+	ck_assert_int_eq(launch(dev, fail, 0, 1, 1, &r, 1, &wrong, 4), -EINVAL);
+	ck_assert_int_eq(launch(dev, fail, 0, 1, 1, &r, 1, &none, 4), 0);
+	take(dev, r, &x);
+	ck_assert_int_eq(x, 4);
+	device_kernel_unload(dev, fail);
+}
+END_TEST
+
 START_TEST(lost_by_one_that_was_submitted)
 {
 	struct device *dev = open_one(memories[_i / 2]);
@@ -397,6 +422,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, lost_and_had_again, 0, 2 * NR_SAYS);
 	tcase_add_loop_test(t, an_error_that_is_no_loss, 0, 2);
+	tcase_add_loop_test(t, a_result_that_nobody_saw, 0, 2);
 	tcase_add_loop_test(t, lost_by_one_that_was_submitted, 0, 4);
 	tcase_add_loop_test(t, lost_in_company, 0, 2);
 	tcase_add_test(t, lost_as_a_copy_sees);

@@ -138,7 +138,7 @@ struct opencl_before {
 /**
  * struct opencl_launch - a launch, from enqueueing to its end; a lane has some in turn
  * @result, @result_mem: where its kernel stores its result: in host memory or on the device
- * @result_dirty: that is not 0 any more
+ * @result_dirty: that may not be 0 any more
  * @dims, @global, @local: its geometry
  * @before:	what it comes after; @left of these have not succeeded, or one has @failed
  * @over:	it is enqueued, or never will be: nobody but the lane's thread touches it any more

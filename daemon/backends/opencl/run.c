@@ -323,9 +323,9 @@ static int set_result(struct opencl_launch *x)
 	else
 		err = cl.SetKernelArg(x->kernel, arg, sizeof(x->result_mem), &x->result_mem);
 	if (!err && x->dev->memory == OPENCL_OWN && x->result_dirty) {
-		x->result_dirty = false;
 		err = cl.EnqueueWriteBuffer(x->lane->queue, x->result_mem, CL_FALSE, 0, sizeof(zero),
 					    &zero, 0, NULL, NULL);
+		x->result_dirty = err != CL_SUCCESS;
 	}
 	return failed(x, "result", err);
 }
@@ -460,6 +460,7 @@ static struct opencl_launch *begin(struct opencl_device *d, const struct arax_ba
 	if (d->memory == OPENCL_OWN || !k->program)
 		cl.Finish(lane->queue);
 	if (counts) {
+		x->result_dirty |= k->has_result;
 		x->suspect = is_suspect(x, *err);
 		count_ended(x);
 	}
@@ -478,10 +479,11 @@ static int end(struct opencl_launch *x, cl_int cerr, uint64_t *device_ns)
 		err = launch_failed(x, cerr);
 	if (!err && x->k->has_result) {
 		err = *(volatile cl_int *)x->result;
-		x->result_dirty |= err != 0;
 		/* A kernel does not say that its device is lost: this would be taken for it. */
 		err = err == -ENODEV ? -EIO : err;
 	}
+	/* Of one that failed otherwise nobody knows what it has stored. */
+	x->result_dirty |= err && x->k->has_result;
 	release(x);
 	return err;
 }
