@@ -68,8 +68,8 @@
  * @log:	write a line; text is escaped; from any thread
  * @explain:	why the call that this thread is in will return an error, for who submitted the
  *		task: what was wrong, the limit, what to do.  Each time; the last one counts.
- *		At most 255 bytes of it go on.  Of run, submit and wait; nobody reads it after
- *		others.  What a device in another process says so is lost
+ *		At most 255 bytes of it go on.  Of run, submit and wait, and for the log of
+ *		kernel_load and config; nobody reads it after others
  *
  * It lives as long as the process.
  */

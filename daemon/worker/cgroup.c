@@ -179,6 +179,8 @@ void worker_cgroup_end(struct worker_cgroup *cg)
 		return;
 	if (cg->dir >= 0)
 		remove_cgroup(cg->dir, cg->name);
+	else	/* Without a descriptor nothing has entered it. */
+		unlinkat(top, cg->name, AT_REMOVEDIR);
 	for (int i = 0; i < 3; i++) {
 		const int fds[] = { cg->dir, cg->procs, cg->freeze };
 

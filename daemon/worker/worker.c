@@ -485,15 +485,20 @@ static bool stands_still(const struct worker *w)
 	return state && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
 }
 
-/* A lane waits, and with it others' tasks: none of that time is given to who stops his worker. */
+/*
+ * Until there is one, or its end.  A lane waits, and with it others' tasks: none of that time is given
+ * to who stops his worker.
+ */
 static bool await_message(struct worker *w)
 {
-	struct pollfd p = { .fd = w->socket, .events = POLLIN };
+	/* Its end of the socket may outlive it, with whoever was forked in between, or took it. */
+	struct pollfd p[2] = { { .fd = w->socket, .events = POLLIN },
+			       { .fd = w->pidfd, .events = POLLIN } };
 	uint64_t unsaid;
 	int ms;
 
 	for (ms = 0; ms < START_TIMEOUT_MS; ms += START_LOOK_MS) {
-		if (poll(&p, 1, START_LOOK_MS) == 1)
+		if (poll(p, 2, START_LOOK_MS) > 0)
 			return true;
 		if (stands_still(w)) {
 			reason_set("the process for the kernel was stopped by somebody as it started");

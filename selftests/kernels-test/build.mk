@@ -45,6 +45,8 @@ $(UNLOCKED_WORKER): $(B)/obj/plain/selftests/kernels-test/unlocked.o \
 
 STOPPED_WORKER := $(B)/test/worker-stops
 $(call program,$(STOPPED_WORKER),plain,selftests/kernels-test/stops.c,)
+LEAVING_WORKER := $(B)/test/worker-leaves
+$(call program,$(LEAVING_WORKER),plain,selftests/kernels-test/leaves.c,)
 
 # Plug-ins as they were, and as they must not be; see selftests/old-plugins/README.
 OLD_PLUGINS := $(B)/test/plugins/first-today.so \

@@ -3,7 +3,7 @@
 
 BE_LIB := daemon/complaints.c daemon/log.c daemon/reason.c daemon/config.c daemon/tenants/tenants.c $(ADMIN_SRCS) $(KERNELS_SRCS) $(BACKENDS_SRCS) $(RUNNER_SRCS)
 BE_LIBS := -lcheck -lsubunit -lrt -lm -ljansson -lconfuse -ldl
-BE_NEEDS := $(STD_KERNEL) $(BLAS_KERNEL) $(TEST_KERNEL) $(FOREIGN_TEST) $(UNLOCKED_WORKER) $(STOPPED_WORKER) $(B)/libexec/arax-worker $(OLD_PLUGINS) $(QUEUED_PLUGIN)
+BE_NEEDS := $(STD_KERNEL) $(BLAS_KERNEL) $(TEST_KERNEL) $(FOREIGN_TEST) $(UNLOCKED_WORKER) $(STOPPED_WORKER) $(LEAVING_WORKER) $(B)/libexec/arax-worker $(OLD_PLUGINS) $(QUEUED_PLUGIN)
 
 # Functions that put work onto streams: as they are in all variants.
 STREAM_FN := $(B)/test/stream_fn.so
@@ -70,6 +70,7 @@ $(call be_test,std,plain)
 ifeq ($(OPENCL_HEADERS),yes)
 $(call be_test,opencl,plain asan tsan)
 check-be_opencl-plain check-be_opencl-asan check-be_opencl-tsan: | $(BAD_ICD)
+$(call be_test,opencl_lost,plain asan)
 $(call be_test,opencl_std,plain)
 $(call be_test,opencl_stream,plain asan)
 check-be_opencl_stream-plain check-be_opencl_stream-asan: | $(STREAM_FN)

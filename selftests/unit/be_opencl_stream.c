@@ -216,6 +216,26 @@ START_TEST(followed)
 }
 END_TEST
 
+/* What it keeps for a queue goes with that, and comes again. */
+START_TEST(a_new_context)
+{
+	struct arax_launch_range r;
+
+	open_variant(_i);
+	for (int32_t turn = 1; turn < 4; turn++) {
+		r = put(0, ITEMS);
+		ck_assert_int_eq(call(0, &r, turn, FN_WORKS), 0);
+		take();
+		ck_assert_int_eq(pages[3], turn);
+		ck_assert_int_eq(fn_states(), 1);
+		ck_assert_int_eq(device_reset(dev), 0);
+		ck_assert_int_eq(fn_states(), 0);
+		own = 0;
+	}
+	close_variant();
+}
+END_TEST
+
 static int try_load(const struct arax_backend_kernel *d)
 {
 	void *k;
@@ -262,6 +282,7 @@ int main(void)
 	tcase_add_loop_test(t, bad_launches, 0, 2);
 	tcase_add_loop_test(t, in_order, 0, 2);
 	tcase_add_test(t, followed);
+	tcase_add_loop_test(t, a_new_context, 0, 2);
 	tcase_add_test(t, what_is_refused);
 	suite_add_tcase(s, t);
 	return run_opencl(s);

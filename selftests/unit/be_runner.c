@@ -736,20 +736,33 @@ START_TEST(no_program)
 END_TEST
 
 /* Nor does its lane wait for it until it has run out of time. */
-START_TEST(stopped_as_it_starts)
+static void assert_not_started(const char *program, const char *reason)
 {
 	struct buffer b = make_buffer(64);
 	char why[REASON_LEN];
 
 	log_max_level = 0;
 	runner_destroy(runner);
-	config.worker.program = strdup("build/test/worker-stops");
+	config.worker.program = strdup(program);
 	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
 	reason_forget();
 	ck_assert_int_eq(run("test_crash", &b, 1, NULL, 0), -EAGAIN);
 	reason_take(why);
-	ck_assert_str_eq(why, "the process for the kernel was stopped by somebody as it started");
+	ck_assert_str_eq(why, reason);
 	free_buffer(&b);
+}
+
+START_TEST(stopped_as_it_starts)
+{
+	assert_not_started("build/test/worker-stops",
+			   "the process for the kernel was stopped by somebody as it started");
+}
+END_TEST
+
+START_TEST(gone_as_it_starts)
+{
+	assert_not_started("build/test/worker-leaves",
+			   "the process for the kernel ended as it started: it may have too little memory (worker.memory)");
 }
 END_TEST
 
@@ -1148,6 +1161,7 @@ int main(void)
 	tcase_add_test(t, a_buffer_that_cannot_be_mapped);
 	tcase_add_test(t, no_program);
 	tcase_add_test(t, stopped_as_it_starts);
+	tcase_add_test(t, gone_as_it_starts);
 	tcase_add_test(t, lanes_run_what_is_submitted);
 	tcase_add_test(t, lanes_enter_and_leave);
 	tcase_add_test(t, a_short_one_loses_its_cpu);

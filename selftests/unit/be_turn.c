@@ -3,12 +3,14 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -643,6 +645,29 @@ START_TEST(what_others_left_is_ended)
 }
 END_TEST
 
+/* It has been made by then, and is not left. */
+START_TEST(no_descriptor_for_a_cgroup)
+{
+	int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	struct rlimit limit, less;
+	struct worker_cgroup *cg;
+
+	ck_assert_int_ge(next, 0);
+	ck_assert_int_eq(close(next), 0);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	less = limit;
+	log_max_level = 0;
+	/* None, and one: not enough for all that it takes. */
+	for (rlim_t more = 0; more < 2; more++) {
+		less.rlim_cur = (rlim_t)next + more;
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &less), 0);
+		ck_assert_int_eq(worker_cgroup_make(&cg), -EMFILE);
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+		ck_assert_int_eq(folders(), 0);
+	}
+}
+END_TEST
+
 START_TEST(no_place_for_cgroups)
 {
 	pid_t pid = fork();
@@ -875,6 +900,7 @@ int main(void)
 	tcase_add_test(cg, killed_while_parked);
 	tcase_add_test(cg, cgroups_go_with_their_workers);
 	tcase_add_test(cg, what_others_left_is_ended);
+	tcase_add_test(cg, no_descriptor_for_a_cgroup);
 	tcase_add_test(cg, no_place_for_cgroups);
 	tcase_add_test(cg, storm);
 	suite_add_tcase(suite, cg);

@@ -207,15 +207,20 @@ void opencl_after_open(struct opencl_device *d)
 	devices[d->index] = d;
 }
 
-bool opencl_after_close(struct opencl_device *d)
+bool opencl_after_over(struct opencl_device *d)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
 
-	if (devices[d->index] != d)
-		return true;
 	for (int ms = 0; d->asked && ms < PATIENCE_MS; ms++)
 		nanosleep(&pause, NULL);
-	if (d->asked) {
+	return !d->asked;
+}
+
+bool opencl_after_close(struct opencl_device *d)
+{
+	if (devices[d->index] != d)
+		return true;
+	if (!opencl_after_over(d)) {
 		opencl_log(ARAX_LOG_WARNING, "%s: did not tell of %u ends: it is not given back",
 			   d->name, (uint32_t)d->asked);
 		return false;

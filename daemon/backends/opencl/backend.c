@@ -276,6 +276,11 @@ static int follows(void *dev)
 	return ((struct opencl_device *)dev)->follows;
 }
 
+static int reset(void *dev)
+{
+	return opencl_device_reset(dev);
+}
+
 static int alloc(void *dev, uint64_t bytes, uint64_t wanted, uint64_t *address)
 {
 	return opencl_alloc(dev, bytes, wanted, address);
@@ -325,6 +330,7 @@ static const struct arax_backend backend = {
 	.copy_peer = copy_peer,
 	.submit = submit,
 	.wait = wait_for,
+	.reset = reset,
 	.follows = follows,
 };
 

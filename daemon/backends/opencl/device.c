@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* One device: its context and queues, and where its kernels find their data. */
+/* One device: its context and queues, where its kernels find their data, and a new context. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,6 +19,37 @@ int opencl_check(struct opencl_device *d, cl_int err)
 	if (code == -ENODEV && !__atomic_exchange_n(&d->lost, true, __ATOMIC_RELAXED))
 		opencl_log(ARAX_LOG_ERR, "%s is lost: %s", d->name, opencl_error_name(err));
 	return code;
+}
+
+int opencl_check_whole(struct opencl_device *d, cl_command_queue copies, cl_int err)
+{
+	int code = opencl_check(d, err);
+	cl_int whole;
+
+	if (!err || code == -ENODEV)
+		return code;
+	/* Nothing is in it but copies that somebody waits for. */
+	whole = cl.Finish(copies);
+	if (!whole || whole == CL_OUT_OF_HOST_MEMORY)
+		return code;
+	if (!__atomic_exchange_n(&d->lost, true, __ATOMIC_RELAXED))
+		opencl_log(ARAX_LOG_ERR, "%s is lost: %s, and then %s", d->name,
+			   opencl_error_name(err), opencl_error_name(whole));
+	return -ENODEV;
+}
+
+int opencl_enter(struct opencl_device *d)
+{
+	pthread_rwlock_rdlock(&d->context_lock);
+	if (!__atomic_load_n(&d->lost, __ATOMIC_RELAXED))
+		return 0;
+	pthread_rwlock_unlock(&d->context_lock);
+	return -ENODEV;
+}
+
+void opencl_leave(struct opencl_device *d)
+{
+	pthread_rwlock_unlock(&d->context_lock);
 }
 
 /* ------------------------------------------------------------------ */
@@ -87,36 +118,59 @@ static void choose_memory(struct opencl_device *d)
 /* ------------------------------------------------------------------ */
 /* Opening                                                               */
 
-static int join_context(struct opencl_device *d)
+/* Sub-devices may be lost at the same time. */
+static pthread_mutex_t roots_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* (roots_lock) Of the device's root; where others have that still, perhaps a broken one, its own. */
+static cl_int create_context(struct opencl_device *d, bool again)
 {
 	struct opencl_root *r = d->place->root;
 	cl_context_properties props[] = { CL_CONTEXT_PLATFORM,
 					  (cl_context_properties)r->platform, 0 };
 	cl_int err = CL_SUCCESS;
 
-	if (!r->users)
-		r->context = cl.CreateContext(props, r->nr_subs ? r->nr_subs : 1,
-					      r->nr_subs ? r->subs : &r->id, NULL, NULL, &err);
-	if (err) {
-		opencl_log(ARAX_LOG_ERR, "%s: no context: %s", d->name, opencl_error_name(err));
-		return opencl_errno(err);
+	d->own_context = again && r->users;
+	if (d->own_context) {
+		d->context = cl.CreateContext(props, 1, &d->id, NULL, NULL, &err);
+	} else {
+		if (!r->users)
+			r->context = cl.CreateContext(props, r->nr_subs ? r->nr_subs : 1,
+						      r->nr_subs ? r->subs : &r->id, NULL, NULL,
+						      &err);
+		r->users += !err;
+		d->context = r->context;
 	}
-	r->users++;
-	d->context = r->context;
-	return 0;
+	if (err)
+		d->context = NULL;
+	return err;
+}
+
+static int join_context(struct opencl_device *d, bool again)
+{
+	cl_int err;
+
+	pthread_mutex_lock(&roots_lock);
+	err = create_context(d, again);
+	pthread_mutex_unlock(&roots_lock);
+	if (err)
+		opencl_log(ARAX_LOG_ERR, "%s: no context: %s", d->name, opencl_error_name(err));
+	return opencl_errno(err);
 }
 
 static void leave_context(struct opencl_device *d)
 {
 	struct opencl_root *r = d->place->root;
 
-	if (d->context && !--r->users)
-		cl.ReleaseContext(r->context);
+	pthread_mutex_lock(&roots_lock);
+	if (d->context && (d->own_context || !--r->users))
+		cl.ReleaseContext(d->context);
 	d->context = NULL;
+	pthread_mutex_unlock(&roots_lock);
 }
 
 static int open_lane(struct opencl_device *d, struct opencl_lane *lane)
 {
+	const size_t bytes = OPENCL_RESULTS * OPENCL_RESULT_STRIDE * sizeof(cl_int);
 	cl_int err;
 
 	lane->queue = cl.CreateCommandQueue(d->context, d->id, CL_QUEUE_PROFILING_ENABLE, &err);
@@ -127,10 +181,11 @@ static int open_lane(struct opencl_device *d, struct opencl_lane *lane)
 		return opencl_errno(err);
 	}
 	lane->index = (uint32_t)(lane - d->lanes);
-	lane->results = aligned_alloc(128, OPENCL_RESULTS * OPENCL_RESULT_STRIDE * sizeof(cl_int));
+	if (!lane->results)
+		lane->results = aligned_alloc(128, bytes);
 	if (!lane->results)
 		return -ENOMEM;
-	memset(lane->results, 0, OPENCL_RESULTS * OPENCL_RESULT_STRIDE * sizeof(cl_int));
+	memset(lane->results, 0, bytes);
 	return 0;
 }
 
@@ -149,6 +204,7 @@ static int open_results(struct opencl_device *d, struct opencl_lane *lane)
 		struct opencl_launch *x = &lane->launches[i];
 
 		x->result = lane->results;
+		x->result_dirty = false;
 		x->result_mem = lane->result_mems[0];
 		if (d->memory == OPENCL_OWN)
 			x->result_mem = cl.CreateBuffer(d->context, flags, sizeof(cl_int), x->result,
@@ -242,10 +298,12 @@ int opencl_device_open(uint32_t index, struct opencl_device **dev)
 	d->index = index;
 	d->place = place;
 	d->id = place->id;
+	pthread_rwlock_init(&d->context_lock, NULL);
 	pthread_rwlock_init(&d->lock, NULL);
 	pthread_mutex_init(&d->programs_lock, NULL);
+	pthread_mutex_init(&d->run_alone, NULL);
 	learn(d);
-	err = join_context(d);
+	err = join_context(d, false);
 	while (!err && d->nr_lanes < opencl_options.lanes)
 		err = open_lane(d, &d->lanes[d->nr_lanes++]);
 	if (!err)
@@ -262,28 +320,108 @@ int opencl_device_open(uint32_t index, struct opencl_device **dev)
 	return 0;
 }
 
+static void close_lane(struct opencl_device *d, struct opencl_lane *lane)
+{
+	if (lane->queue)
+		cl.ReleaseCommandQueue(lane->queue);
+	if (lane->copies)
+		cl.ReleaseCommandQueue(lane->copies);
+	lane->queue = NULL;
+	lane->copies = NULL;
+	for (int i = 0; i < ARAX_LANE_DEPTH; i++) {
+		if (lane->launches[i].result_mem && d->memory == OPENCL_OWN)
+			cl.ReleaseMemObject(lane->launches[i].result_mem);
+		lane->launches[i].result_mem = NULL;
+	}
+	for (int i = 0; i < OPENCL_RESULTS; i++) {
+		if (lane->result_mems[i])
+			cl.ReleaseMemObject(lane->result_mems[i]);
+		lane->result_mems[i] = NULL;
+	}
+}
+
 void opencl_device_close(struct opencl_device *d)
 {
 	if (!opencl_after_close(d))
 		return;
-	opencl_memory_close(d);
+	opencl_memory_drop(d);
 	for (uint32_t i = 0; i < d->nr_lanes; i++) {
-		struct opencl_lane *lane = &d->lanes[i];
-
-		if (lane->queue)
-			cl.ReleaseCommandQueue(lane->queue);
-		if (lane->copies)
-			cl.ReleaseCommandQueue(lane->copies);
-		for (int j = 0; j < ARAX_LANE_DEPTH && d->memory == OPENCL_OWN; j++)
-			if (lane->launches[j].result_mem)
-				cl.ReleaseMemObject(lane->launches[j].result_mem);
-		for (int j = 0; j < OPENCL_RESULTS; j++)
-			if (lane->result_mems[j])
-				cl.ReleaseMemObject(lane->result_mems[j]);
-		free(lane->results);
+		close_lane(d, &d->lanes[i]);
+		free(d->lanes[i].results);
 	}
 	leave_context(d);
+	pthread_rwlock_destroy(&d->context_lock);
 	pthread_rwlock_destroy(&d->lock);
 	pthread_mutex_destroy(&d->programs_lock);
+	pthread_mutex_destroy(&d->run_alone);
 	free(d);
+}
+
+/* ------------------------------------------------------------------ */
+/* A new context                                                         */
+
+/* (programs_lock) With all that is in it; who has it broken fails at some of it. */
+static void close_context(struct opencl_device *d)
+{
+	opencl_memory_drop(d);
+	for (struct opencl_kernel *k = d->kernels; k; k = k->next)
+		opencl_kernel_close(k);
+	for (struct opencl_program *p = d->programs; p; p = p->next) {
+		if (p->program)
+			cl.ReleaseProgram(p->program);
+		p->program = NULL;
+	}
+	opencl_stream_close(d);
+	for (uint32_t i = 0; i < d->nr_lanes; i++)
+		close_lane(d, &d->lanes[i]);
+	leave_context(d);
+}
+
+/* (programs_lock) As it was: what its kernels work on stays what it is. */
+static int open_again(struct opencl_device *d)
+{
+	int err = join_context(d, true);
+
+	for (uint32_t i = 0; !err && i < d->nr_lanes; i++)
+		err = open_lane(d, &d->lanes[i]);
+	for (uint32_t i = 0; !err && i < d->nr_lanes; i++)
+		err = open_results(d, &d->lanes[i]);
+	for (struct opencl_kernel *k = d->kernels; !err && k; k = k->next)
+		err = opencl_kernel_again(d, k);
+	return err;
+}
+
+static bool is_busy(const struct opencl_device *d)
+{
+	for (uint32_t i = 0; i < d->nr_lanes; i++)
+		if (d->lanes[i].under_way)
+			return true;
+	return (uint32_t)__atomic_load_n(&d->launches, __ATOMIC_ACQUIRE);
+}
+
+int opencl_device_reset(struct opencl_device *d)
+{
+	int err;
+
+	if (is_busy(d))
+		return -EBUSY;
+	/* What calls back would find another context's. */
+	if (!opencl_after_over(d))
+		return -ENODEV;
+	pthread_rwlock_wrlock(&d->context_lock);
+	__atomic_store_n(&d->lost, true, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&d->programs_lock);
+	close_context(d);
+	err = open_again(d);
+	pthread_mutex_unlock(&d->programs_lock);
+	__atomic_store_n(&d->careful, OPENCL_CAREFUL, __ATOMIC_RELAXED);
+	__atomic_store_n(&d->lost, err != 0, __ATOMIC_RELAXED);
+	pthread_rwlock_unlock(&d->context_lock);
+	if (err)
+		opencl_log(ARAX_LOG_ERR, "%s: no new context: %s", d->name, strerror(-err));
+	else
+		opencl_log(ARAX_LOG_WARNING,
+			   "%s: has a new context; the next %u launches run one at a time", d->name,
+			   OPENCL_CAREFUL);
+	return err ? -ENODEV : 0;
 }

@@ -196,60 +196,138 @@ static int open_lanes(struct opencl_device *d, struct opencl_kernel *k,
 	return 0;
 }
 
-int opencl_kernel_load(struct opencl_device *d, const struct arax_backend_kernel *desc,
-		       struct opencl_kernel **kernel)
+static void free_kernel(struct opencl_kernel *k)
+{
+	free((char *)k->desc.file);
+	free((char *)k->desc.symbol);
+	free((char *)k->desc.signature);
+	free(k);
+}
+
+static struct opencl_kernel *make_kernel(const struct arax_backend_kernel *desc)
 {
 	struct opencl_kernel *k = calloc(1, sizeof(*k));
-	const char *line;
-	int err;
 
 	if (!k)
-		return -ENOMEM;
+		return NULL;
+	k->desc = (struct arax_backend_kernel){
+		.size = sizeof(k->desc), .flags = desc->flags, .fd = -1, .file = strdup(desc->file),
+		.symbol = strdup(desc->symbol), .signature = strdup(desc->signature),
+	};
 	snprintf(k->name, sizeof(k->name), "%s", desc->symbol);
-	err = params_parse(&k->params, desc->signature);
-	if (err) {
-		free(k);
-		return err;
+	if (k->desc.file && k->desc.symbol && k->desc.signature)
+		return k;
+	free_kernel(k);
+	return NULL;
+}
+
+/* (entered) Of a program; what there is by then is put_parts()'s. */
+static int open_kernel(struct opencl_device *d, struct opencl_kernel *k,
+		       const struct arax_backend_kernel *desc)
+{
+	const char *line = opencl_program_line(k->program, desc->symbol);
+	int err;
+
+	if (!line) {
+		opencl_log(ARAX_LOG_ERR, "%s: has no kernel %s", desc->file, desc->symbol);
+		return -ENOENT;
 	}
+	err = check_args(k, desc, line);
+	return err ? err : open_lanes(d, k, desc);
+}
+
+/* (entered) */
+static void put_parts(struct opencl_device *d, struct opencl_kernel *k)
+{
+	opencl_kernel_close(k);
+	if (k->program)
+		opencl_program_put(d, k->program);
+	else
+		opencl_stream_unload(d, k);
+}
+
+/* (entered) */
+static int load(struct opencl_device *d, const struct arax_backend_kernel *desc,
+		struct opencl_kernel *k)
+{
+	int err = params_parse(&k->params, desc->signature);
+
+	if (err)
+		return err;
 	if (desc->flags & ARAX_KERNEL_GPUS && !d->is_gpu)
 		err = -EOPNOTSUPP;
 	else if (desc->flags & ARAX_KERNEL_STREAM)
 		err = opencl_stream_load(d, desc, k);
 	else
 		err = opencl_program_get(d, desc, &k->program);
+	if (err)
+		return err;
+	if (k->program)
+		err = open_kernel(d, k, desc);
 	if (err) {
-		free(k);
+		put_parts(d, k);
 		return err;
 	}
-	if (!k->program) {
-		*kernel = k;
-		return 0;
-	}
-	line = opencl_program_line(k->program, desc->symbol);
-	if (!line) {
-		opencl_log(ARAX_LOG_ERR, "%s: has no kernel %s", desc->file, desc->symbol);
-		err = -ENOENT;
-	} else {
-		err = check_args(k, desc, line);
-	}
-	if (!err)
-		err = open_lanes(d, k, desc);
-	if (err) {
-		opencl_kernel_unload(d, k);
-		return err;
-	}
-	*kernel = k;
+	pthread_mutex_lock(&d->programs_lock);
+	k->next = d->kernels;
+	d->kernels = k;
+	pthread_mutex_unlock(&d->programs_lock);
 	return 0;
+}
+
+int opencl_kernel_load(struct opencl_device *d, const struct arax_backend_kernel *desc,
+		       struct opencl_kernel **kernel)
+{
+	struct opencl_kernel *k = make_kernel(desc);
+	int err;
+
+	if (!k)
+		return -ENOMEM;
+	err = opencl_enter(d);
+	if (!err) {
+		err = load(d, desc, k);
+		opencl_leave(d);
+	}
+	if (err)
+		free_kernel(k);
+	else
+		*kernel = k;
+	return err;
 }
 
 void opencl_kernel_unload(struct opencl_device *d, struct opencl_kernel *k)
 {
-	while (k->nr_opened--)
-		cl.ReleaseKernel(k->lanes[k->nr_opened / ARAX_LANE_DEPTH]
-				 [k->nr_opened % ARAX_LANE_DEPTH]);
-	if (k->program)
-		opencl_program_put(d, k->program);
-	else
-		opencl_stream_unload(d, k);
-	free(k);
+	struct opencl_kernel **link = &d->kernels;
+
+	/* Lost or not. */
+	pthread_rwlock_rdlock(&d->context_lock);
+	pthread_mutex_lock(&d->programs_lock);
+	while (*link != k)
+		link = &(*link)->next;
+	*link = k->next;
+	pthread_mutex_unlock(&d->programs_lock);
+	put_parts(d, k);
+	opencl_leave(d);
+	free_kernel(k);
+}
+
+void opencl_kernel_close(struct opencl_kernel *k)
+{
+	for (; k->nr_opened; k->nr_opened--) {
+		uint32_t i = k->nr_opened - 1;
+
+		cl.ReleaseKernel(k->lanes[i / ARAX_LANE_DEPTH][i % ARAX_LANE_DEPTH]);
+	}
+}
+
+int opencl_kernel_again(struct opencl_device *d, struct opencl_kernel *k)
+{
+	int err = 0;
+
+	/* A function puts its work onto whatever queue it is given. */
+	if (!k->program)
+		return 0;
+	if (!k->program->program)
+		err = opencl_program_again(d, &k->desc, k->program);
+	return err ? err : open_lanes(d, k, &k->desc);
 }

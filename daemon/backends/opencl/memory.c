@@ -83,19 +83,13 @@ static void unaccount(struct opencl_device *d, uint64_t bytes)
 	pthread_rwlock_unlock(&d->lock);
 }
 
-int opencl_alloc(struct opencl_device *d, uint64_t bytes, uint64_t wanted, uint64_t *address)
+/* (entered) */
+static int alloc(struct opencl_device *d, uint64_t bytes, uint64_t *address)
 {
 	cl_int cerr;
 	cl_mem mem;
-	int err;
+	int err = account(d, bytes);
 
-	if (d->memory != OPENCL_OWN || wanted)
-		return -EOPNOTSUPP;
-	if (!bytes)
-		return -EINVAL;
-	if (__atomic_load_n(&d->lost, __ATOMIC_RELAXED))
-		return -ENODEV;
-	err = account(d, bytes);
 	if (err)
 		return err;
 	cerr = create(d, bytes, &mem);
@@ -115,11 +109,29 @@ int opencl_alloc(struct opencl_device *d, uint64_t bytes, uint64_t wanted, uint6
 	return err;
 }
 
+int opencl_alloc(struct opencl_device *d, uint64_t bytes, uint64_t wanted, uint64_t *address)
+{
+	int err;
+
+	if (d->memory != OPENCL_OWN || wanted)
+		return -EOPNOTSUPP;
+	if (!bytes)
+		return -EINVAL;
+	err = opencl_enter(d);
+	if (err)
+		return err;
+	err = alloc(d, bytes, address);
+	opencl_leave(d);
+	return err;
+}
+
 void opencl_free(struct opencl_device *d, uint64_t address)
 {
 	struct allocation a;
 	bool found;
 
+	/* Lost or not. */
+	pthread_rwlock_rdlock(&d->context_lock);
 	pthread_rwlock_wrlock(&d->lock);
 	found = addresses_remove(&d->addresses, address, &a);
 	if (found)
@@ -129,17 +141,19 @@ void opencl_free(struct opencl_device *d, uint64_t address)
 		cl.ReleaseMemObject(a.handle);
 	else
 		opencl_log(ARAX_LOG_ERR, "%s: nothing was allocated at %#" PRIx64, d->name, address);
+	opencl_leave(d);
 }
 
-void opencl_memory_close(struct opencl_device *d)
+void opencl_memory_drop(struct opencl_device *d)
 {
 	struct allocation a;
 
 	if (d->addresses.nr)
-		opencl_log(ARAX_LOG_WARNING, "%s: %u allocations of %" PRIu64 " bytes were left",
+		opencl_log(ARAX_LOG_WARNING, "%s: %u allocations of %" PRIu64 " bytes are dropped",
 			   d->name, d->addresses.nr, d->used);
 	while (addresses_empty(&d->addresses, &a))
 		cl.ReleaseMemObject(a.handle);
+	d->used = 0;
 }
 
 /*
@@ -149,38 +163,50 @@ void opencl_memory_close(struct opencl_device *d)
  */
 static int finish(struct opencl_device *d, cl_command_queue q, cl_int err)
 {
-	return opencl_check(d, err ? err : cl.Finish(q));
+	return opencl_check_whole(d, q, err ? err : cl.Finish(q));
 }
 
 int opencl_copy_in(struct opencl_device *d, uint32_t lane, uint64_t to, const void *from,
 		   uint64_t bytes)
 {
-	cl_command_queue q = d->lanes[lane % d->nr_lanes].copies;
+	cl_command_queue q;
 	uint64_t offset;
 	cl_mem mem;
-	int err = opencl_find_memory(d, to, bytes, &mem, &offset);
+	int err = opencl_enter(d);
 
-	if (err || !bytes)
+	if (err)
 		return err;
-	return finish(d, q, cl.EnqueueWriteBuffer(q, mem, CL_FALSE, offset, bytes, from, 0, NULL,
-						  NULL));
+	q = d->lanes[lane % d->nr_lanes].copies;
+	err = opencl_find_memory(d, to, bytes, &mem, &offset);
+	if (!err && bytes)
+		err = finish(d, q, cl.EnqueueWriteBuffer(q, mem, CL_FALSE, offset, bytes, from, 0,
+							 NULL, NULL));
+	opencl_leave(d);
+	return err;
 }
 
 int opencl_copy_out(struct opencl_device *d, uint32_t lane, void *to, uint64_t from,
 		    uint64_t bytes)
 {
-	cl_command_queue q = d->lanes[lane % d->nr_lanes].copies;
+	cl_command_queue q;
 	uint64_t offset;
 	cl_mem mem;
-	int err = opencl_find_memory(d, from, bytes, &mem, &offset);
+	int err = opencl_enter(d);
 
-	if (err || !bytes)
+	if (err)
 		return err;
-	return finish(d, q, cl.EnqueueReadBuffer(q, mem, CL_FALSE, offset, bytes, to, 0, NULL, NULL));
+	q = d->lanes[lane % d->nr_lanes].copies;
+	err = opencl_find_memory(d, from, bytes, &mem, &offset);
+	if (!err && bytes)
+		err = finish(d, q, cl.EnqueueReadBuffer(q, mem, CL_FALSE, offset, bytes, to, 0, NULL,
+							NULL));
+	opencl_leave(d);
+	return err;
 }
 
-int opencl_copy_peer(struct opencl_device *d, uint64_t to, struct opencl_device *src,
-		     uint64_t from, uint64_t bytes)
+/* (both entered) */
+static int copy_peer(struct opencl_device *d, uint64_t to, struct opencl_device *src, uint64_t from,
+		     uint64_t bytes)
 {
 	uint64_t to_offset, from_offset;
 	cl_mem to_mem, from_mem;
@@ -196,4 +222,25 @@ int opencl_copy_peer(struct opencl_device *d, uint64_t to, struct opencl_device 
 		return err;
 	return finish(d, q, cl.EnqueueCopyBuffer(q, from_mem, to_mem, from_offset, to_offset, bytes, 0,
 						 NULL, NULL));
+}
+
+int opencl_copy_peer(struct opencl_device *d, uint64_t to, struct opencl_device *src,
+		     uint64_t from, uint64_t bytes)
+{
+	/* In one order, whoever copies to whom. */
+	struct opencl_device *first = d->index < src->index ? d : src;
+	struct opencl_device *second = first == d ? src : d;
+	int err = opencl_enter(first);
+
+	if (err)
+		return err;
+	if (second != first)
+		err = opencl_enter(second);
+	if (!err) {
+		err = copy_peer(d, to, src, from, bytes);
+		if (second != first)
+			opencl_leave(second);
+	}
+	opencl_leave(first);
+	return err;
 }

@@ -15,6 +15,20 @@
  *	run.c		a launch
  *	after.c		launches that begin when others have succeeded
  *	stream.c	functions that put work onto a queue themselves
+ *
+ * WHEN A DEVICE IS LOST
+ *
+ *   Drivers say so in different ways, and many first of a launch or a copy, by an error that may
+ *   mean anything: then it is looked whether a queue can be finished still.  From then on every call
+ *   is -ENODEV, until opencl_device_reset() has built a new context.  Which launch was alone on
+ *   the device, from its start on, may be why: that is said.  After it launches run one at a time
+ *   for a while, so that the culprit, if it comes again, is found out.
+ *
+ * LOCKS
+ *
+ *   device.context_lock: shared by memory calls and loading, held alone by who builds a new
+ *   context; launches need none, as none is under way then.  Within it device.lock,
+ *   device.programs_lock and that of all roots (device.c).
  */
 #ifndef ARAX_DAEMON_BACKENDS_OPENCL_OPENCL_H
 #define ARAX_DAEMON_BACKENDS_OPENCL_OPENCL_H
@@ -36,6 +50,10 @@
 /* Of a launch: some tens of seconds of a few cores that do nothing in them. */
 #define OPENCL_MAX_ITEMS	(1ull << 32)	/* work-items */
 #define OPENCL_MAX_GROUPS	(1ull << 28)	/* work-groups: each is a call there */
+#define OPENCL_CAREFUL		64		/* launches, one at a time, after a loss */
+
+/* Behind the number of launches under way: that of all that began, so that both are one word. */
+#define OPENCL_LAUNCH		(1ull << 32)
 
 /* What araxd.conf says. */
 struct opencl_options {
@@ -120,7 +138,7 @@ struct opencl_before {
 /**
  * struct opencl_launch - a launch, from enqueueing to its end; a lane has some in turn
  * @result, @result_mem: where its kernel stores its result: in host memory or on the device
- * @result_dirty: that is not 0 any more
+ * @result_dirty: that may not be 0 any more
  * @dims, @global, @local: its geometry
  * @before:	what it comes after; @left of these have not succeeded, or one has @failed
  * @over:	it is enqueued, or never will be: nobody but the lane's thread touches it any more
@@ -131,6 +149,9 @@ struct opencl_before {
  * @last:	of what comes behind it and is waited for, if anything; else NULL
  * @mems:	made for this launch; NULL: not ours
  * @staged:	ranges that lie where no buffer may begin: copied in and back
+ * @number, @alone: of all that the device has begun; none was under way then, on a device that was
+ *		there
+ * @suspect:	the device was lost as this one, alone, was submitted
  */
 struct opencl_launch {
 	cl_int *result;
@@ -143,7 +164,8 @@ struct opencl_launch {
 	uintptr_t behind[ARAX_LANE_DEPTH];
 	uint32_t nr_behind;
 	cl_int error;
-	bool result_dirty;
+	bool result_dirty, alone, suspect;
+	uint32_t number;
 	struct opencl_device *dev;
 	struct opencl_kernel *k;
 	struct opencl_lane *lane;
@@ -182,6 +204,7 @@ struct opencl_device {
 	const struct opencl_place *place;
 	cl_device_id id;
 	cl_context context;
+	bool own_context;	/* it is not its root's any more */
 	char name[64];
 	char make[64];
 	char bus[16];		/* its PCI address; empty: not known */
@@ -195,23 +218,38 @@ struct opencl_device {
 	size_t max_items[3], max_group;
 	uint64_t bytes, max_alloc;	/* of its memory, of one allocation */
 	bool lost;
+	uint64_t launches;		/* OPENCL_LAUNCH each, and one while it is under way */
+	uint32_t careful;		/* launches that run alone, still */
+	pthread_mutex_t run_alone;
 	uint32_t nr_lanes;
 	struct opencl_lane lanes[OPENCL_MAX_LANES];
 
+	pthread_rwlock_t context_lock;
 	pthread_rwlock_t lock;		/* what follows */
 	uint64_t used;
 	struct addresses addresses;	/* of cl_mem */
 
-	pthread_mutex_t programs_lock;
+	pthread_mutex_t programs_lock;	/* programs and kernels */
 	struct opencl_program *programs;
+	struct opencl_kernel *kernels;
 	struct stream_files streams;
 };
 
 /* device.c */
 int opencl_device_open(uint32_t index, struct opencl_device **dev);
 void opencl_device_close(struct opencl_device *d);
+/* As in struct arax_backend; -EBUSY: launches are under way. */
+int opencl_device_reset(struct opencl_device *d);
+/*
+ * Takes the context for this thread: 0, then opencl_leave(); -ENODEV, then not.  Not twice by one
+ * thread: whoever builds a new one may be waiting in between.
+ */
+int opencl_enter(struct opencl_device *d);
+void opencl_leave(struct opencl_device *d);
 /* The errno for @err; marks the device as lost if that is what it says. */
 int opencl_check(struct opencl_device *d, cl_int err);
+/* Likewise of a launch or a copy: also where it says something else, and nothing goes any more. */
+int opencl_check_whole(struct opencl_device *d, cl_command_queue copies, cl_int err);
 
 /* A program of one device; kernels of one file share it. */
 struct opencl_program {
@@ -227,6 +265,9 @@ struct opencl_program {
 int opencl_program_get(struct opencl_device *d, const struct arax_backend_kernel *k,
 		       struct opencl_program **program);
 void opencl_program_put(struct opencl_device *d, struct opencl_program *p);
+/* (programs_lock) In a new context, for @k, a kernel of it. */
+int opencl_program_again(struct opencl_device *d, const struct arax_backend_kernel *k,
+			 struct opencl_program *p);
 /* To a file, for a process with `built`.  -ENOENT: the driver has no binary for it. */
 int opencl_program_save(struct opencl_device *d, const struct opencl_program *p, int fd);
 /* The line of a kernel in the table, without its name; NULL: no such kernel. */
@@ -236,6 +277,8 @@ extern const char opencl_prelude[];
 
 /* A kernel on a device: of a program, or a function of the host. */
 struct opencl_kernel {
+	struct opencl_kernel *next;
+	struct arax_backend_kernel desc;	/* with strings of its own, and no file */
 	struct opencl_program *program;		/* NULL: */
 	struct stream_function function;
 	struct params params;
@@ -251,6 +294,9 @@ struct opencl_kernel {
 int opencl_kernel_load(struct opencl_device *d, const struct arax_backend_kernel *desc,
 		       struct opencl_kernel **kernel);
 void opencl_kernel_unload(struct opencl_device *d, struct opencl_kernel *k);
+/* (programs_lock) The context goes; in a new one. */
+void opencl_kernel_close(struct opencl_kernel *k);
+int opencl_kernel_again(struct opencl_device *d, struct opencl_kernel *k);
 
 /*
  * after.c: enqueues @x, whose arguments are set, as soon as those that @after stands for, as in
@@ -267,6 +313,8 @@ void opencl_after_failed(struct opencl_lane *lane, const struct opencl_launch *x
 /* Before the first launch, and after the last one.  False: the driver may call back still. */
 void opencl_after_open(struct opencl_device *d);
 bool opencl_after_close(struct opencl_device *d);
+/* While there are none: whether the driver has called back of all before. */
+bool opencl_after_over(struct opencl_device *d);
 /*
  * Whether the driver lets a command be enqueued when it tells of another one's end, and each sees
  * what the one before it wrote, though through another buffer on the same host pages (@at, a
@@ -278,6 +326,8 @@ bool opencl_after_works(struct opencl_device *d, char *at);
 int opencl_stream_load(struct opencl_device *d, const struct arax_backend_kernel *desc,
 		       struct opencl_kernel *k);
 void opencl_stream_unload(struct opencl_device *d, struct opencl_kernel *k);
+/* The queues go. */
+void opencl_stream_close(struct opencl_device *d);
 int opencl_stream_call(struct opencl_launch *x, const cl_mem *mems);
 
 /* run.c: as in struct arax_backend. */
@@ -297,6 +347,7 @@ int opencl_copy_peer(struct opencl_device *d, uint64_t to, struct opencl_device 
 /* The buffer that holds a range, and where in it.  -EFAULT: none does. */
 int opencl_find_memory(struct opencl_device *d, uint64_t address, uint64_t bytes, cl_mem *mem,
 		       uint64_t *offset);
-void opencl_memory_close(struct opencl_device *d);
+/* (nobody else is there) Whatever is allocated goes. */
+void opencl_memory_drop(struct opencl_device *d);
 
 #endif /* ARAX_DAEMON_BACKENDS_OPENCL_OPENCL_H */

@@ -382,6 +382,24 @@ static int make(struct opencl_device *d, const struct arax_backend_kernel *k,
 	return 0;
 }
 
+int opencl_program_again(struct opencl_device *d, const struct arax_backend_kernel *k,
+			 struct opencl_program *p)
+{
+	const struct blob file = { p->text, p->bytes };
+	char *table = p->table;
+	int err;
+
+	p->table = NULL;
+	err = make(d, k, &file, p);
+	if (!err) {
+		free(table);
+		return 0;
+	}
+	p->table = table;
+	p->program = NULL;
+	return err;
+}
+
 static struct opencl_program *find(struct opencl_device *d, const struct blob *file, uint64_t h)
 {
 	for (struct opencl_program *p = d->programs; p; p = p->next)
@@ -436,7 +454,8 @@ void opencl_program_put(struct opencl_device *d, struct opencl_program *p)
 		while (*link != p)
 			link = &(*link)->next;
 		*link = p->next;
-		cl.ReleaseProgram(p->program);
+		if (p->program)
+			cl.ReleaseProgram(p->program);
 		free(p->table);
 		free(p->text);
 		free(p);

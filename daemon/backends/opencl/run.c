@@ -43,6 +43,46 @@ static int refuse(struct opencl_launch *x, const char *what, const char *fmt, ..
 	return -EINVAL;
 }
 
+/* Of what has begun: it may be told by it that the device is lost. */
+static int launch_failed(struct opencl_launch *x, cl_int err)
+{
+	if (!err)
+		return 0;
+	tell(x, "launch", opencl_error_name(err));
+	return opencl_check_whole(x->dev, x->lane->copies, err);
+}
+
+static bool is_lost(struct opencl_device *d)
+{
+	return __builtin_expect(__atomic_load_n(&d->lost, __ATOMIC_RELAXED), 0);
+}
+
+/*
+ * It counts as under way.  Who ended before it has marked the device as lost if it was, so that
+ * it is looked at after the number.
+ */
+static void count_begun(struct opencl_launch *x)
+{
+	struct opencl_device *d = x->dev;
+	uint64_t before = __atomic_fetch_add(&d->launches, OPENCL_LAUNCH + 1, __ATOMIC_ACQ_REL);
+
+	x->alone = !(uint32_t)before && !__atomic_load_n(&d->lost, __ATOMIC_ACQUIRE);
+	x->number = (uint32_t)(before / OPENCL_LAUNCH) + 1;
+}
+
+static void count_ended(struct opencl_launch *x)
+{
+	__atomic_fetch_sub(&x->dev->launches, 1, __ATOMIC_ACQ_REL);
+}
+
+/* It may be why the device is lost: nor has another one begun since. */
+static bool is_suspect(const struct opencl_launch *x, int code)
+{
+	return code == -ENODEV && x->alone &&
+	       (uint32_t)(__atomic_load_n(&x->dev->launches, __ATOMIC_ACQUIRE) / OPENCL_LAUNCH) ==
+		       x->number;
+}
+
 /* ------------------------------------------------------------------ */
 /* Ranges                                                                */
 
@@ -283,9 +323,9 @@ static int set_result(struct opencl_launch *x)
 	else
 		err = cl.SetKernelArg(x->kernel, arg, sizeof(x->result_mem), &x->result_mem);
 	if (!err && x->dev->memory == OPENCL_OWN && x->result_dirty) {
-		x->result_dirty = false;
 		err = cl.EnqueueWriteBuffer(x->lane->queue, x->result_mem, CL_FALSE, 0, sizeof(zero),
 					    &zero, 0, NULL, NULL);
+		x->result_dirty = err != CL_SUCCESS;
 	}
 	return failed(x, "result", err);
 }
@@ -324,7 +364,7 @@ static int look_back(struct opencl_launch *x, uint64_t *device_ns)
 
 	cl.GetEventInfo(x->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL);
 	if (status < 0)
-		return failed(x, "launch", status);
+		return launch_failed(x, status);
 	if (!cl.GetEventProfilingInfo(x->began ? x->began : x->event,
 				      x->began ? CL_PROFILING_COMMAND_END : CL_PROFILING_COMMAND_START,
 				      sizeof(start), &start, NULL) &&
@@ -353,12 +393,48 @@ static uint32_t run_after(const struct arax_backend_run *run)
 	       run->after : 0;
 }
 
+/* All that comes before its kernel; if that is to begin it counts. */
+static int prepare(struct opencl_launch *x)
+{
+	int err = 0;
+
+	x->alone = false;
+	if (!x->k->program) {
+		count_begun(x);
+		err = call_function(x);
+		if (!err)
+			err = set_result(x);
+		if (err)
+			count_ended(x);
+		return err;
+	}
+	err = set_args(x);
+	if (!err)
+		err = set_result(x);
+	if (!err)
+		err = set_geometry(x);
+	if (!err)
+		count_begun(x);
+	return err;
+}
+
+static int hand_over(struct opencl_launch *x, uint32_t after)
+{
+	int err;
+
+	opencl_after_begin(x, after);
+	/* Where it waits for others, as where there is nothing to fetch, that is later. */
+	err = x->over ? launch_failed(x, x->error) : 0;
+	return err ? err : fetch_back(x);
+}
+
 static struct opencl_launch *begin(struct opencl_device *d, const struct arax_backend_run *run, int *err)
 {
 	struct opencl_kernel *k = run->kernel;
 	uint32_t nr = run->lane % d->nr_lanes;
 	struct opencl_lane *lane = &d->lanes[nr];
 	struct opencl_launch *x = &lane->launches[(lane->first + lane->under_way) % ARAX_LANE_DEPTH];
+	bool counts;
 
 	x->dev = d;
 	x->k = k;
@@ -370,28 +446,25 @@ static struct opencl_launch *begin(struct opencl_device *d, const struct arax_ba
 	x->result = lane->results + lane->begun % OPENCL_RESULTS * OPENCL_RESULT_STRIDE;
 	if (d->memory == OPENCL_HOST_PTR)
 		x->result_mem = lane->result_mems[lane->begun % OPENCL_RESULTS];
+	x->suspect = false;
 	memset(x->mems, 0, k->params.nr_ranges * sizeof(x->mems[0]));
-	*err = k->program ? set_args(x) : call_function(x);
+	*err = prepare(x);
+	counts = !*err;
 	if (!*err)
-		*err = set_result(x);
-	if (!*err && k->program)
-		*err = set_geometry(x);
+		*err = hand_over(x, run_after(run));
 	if (!*err) {
-		opencl_after_begin(x, run_after(run));
-		/* Where it waits for others, as where there is nothing to fetch, that is later. */
-		if (x->over)
-			*err = failed(x, "launch", x->error);
-	}
-	if (!*err)
-		*err = fetch_back(x);
-	if (*err) {
-		/* Copies may be under way; elsewhere launches may be that wait for this thread. */
-		if (d->memory == OPENCL_OWN || !k->program)
-			cl.Finish(lane->queue);
-		release(x);
-	} else {
 		lane->begun++;
+		return x;
 	}
+	/* Copies may be under way; elsewhere launches may be that wait for this thread. */
+	if (d->memory == OPENCL_OWN || !k->program)
+		cl.Finish(lane->queue);
+	if (counts) {
+		x->result_dirty |= k->has_result;
+		x->suspect = is_suspect(x, *err);
+		count_ended(x);
+	}
+	release(x);
 	return x;
 }
 
@@ -403,36 +476,63 @@ static int end(struct opencl_launch *x, cl_int cerr, uint64_t *device_ns)
 	*device_ns = 0;
 	err = look_back(x, device_ns);
 	if (!err)
-		err = failed(x, "launch", cerr);
+		err = launch_failed(x, cerr);
 	if (!err && x->k->has_result) {
 		err = *(volatile cl_int *)x->result;
-		x->result_dirty |= err != 0;
 		/* A kernel does not say that its device is lost: this would be taken for it. */
 		err = err == -ENODEV ? -EIO : err;
 	}
+	/* Of one that failed otherwise nobody knows what it has stored. */
+	x->result_dirty |= err && x->k->has_result;
 	release(x);
 	return err;
 }
 
-static bool is_lost(struct opencl_device *d)
+/* After a loss: one at a time, so that the next one has a culprit. */
+static bool begin_alone(struct opencl_device *d)
 {
-	return __builtin_expect(__atomic_load_n(&d->lost, __ATOMIC_RELAXED), 0);
+	uint32_t left = __atomic_load_n(&d->careful, __ATOMIC_RELAXED);
+
+	while (__builtin_expect(left != 0, 0))
+		if (__atomic_compare_exchange_n(&d->careful, &left, left - 1, true, __ATOMIC_RELAXED,
+						__ATOMIC_RELAXED)) {
+			pthread_mutex_lock(&d->run_alone);
+			return true;
+		}
+	return false;
 }
 
-int opencl_run(struct opencl_device *d, struct arax_backend_run *run)
+static int run_it(struct opencl_device *d, const struct arax_backend_run *run, uint64_t *device_ns,
+		  bool *suspect)
 {
 	struct opencl_launch *x;
-	uint64_t device_ns;
 	int err;
 
 	if (is_lost(d))
 		return -ENODEV;
 	x = begin(d, run, &err);
-	if (err)
+	if (err) {
+		*suspect = x->suspect;
 		return err;
-	err = end(x, cl.Finish(x->lane->queue), &device_ns);
+	}
+	err = end(x, cl.Finish(x->lane->queue), device_ns);
+	*suspect = is_suspect(x, err);
+	count_ended(x);
+	return err;
+}
+
+int opencl_run(struct opencl_device *d, struct arax_backend_run *run)
+{
+	bool one = begin_alone(d), suspect = false;
+	uint64_t device_ns = 0;
+	int err = run_it(d, run, &device_ns, &suspect);
+
+	if (one)
+		pthread_mutex_unlock(&d->run_alone);
 	if (run->size >= offsetof(struct arax_backend_run, device_ns) + sizeof(run->device_ns))
 		run->device_ns = device_ns;
+	if (run->size >= offsetof(struct arax_backend_run, alone) + sizeof(run->alone))
+		run->alone = suspect;
 	return err;
 }
 
@@ -447,17 +547,35 @@ int opencl_submit(struct opencl_device *d, const struct arax_backend_run *run, u
 		return -ENODEV;
 	if (lane->under_way == ARAX_LANE_DEPTH)
 		return -EAGAIN;
+	/* For a while they run one at a time, as run() sees to. */
+	if (__builtin_expect(__atomic_load_n(&d->careful, __ATOMIC_RELAXED) != 0, 0))
+		return -EAGAIN;
 	/* Nor does a function run on a driver's thread, when that tells of an end. */
 	if (run_after(run) && (!d->follows || !k->program))
 		return -EAGAIN;
 	x = begin(d, run, &err);
-	if (err)
+	/* An error alone can't say so: such a one has been submitted, and ends as lost. */
+	if (err && !x->suspect)
 		return err;
 	x->cookie = cookie;
 	lane->under_way++;
 	/* A driver may else wait with it for more. */
-	cl.Flush(lane->queue);
+	if (!err)
+		cl.Flush(lane->queue);
 	return 0;
+}
+
+/* What there was of it goes. */
+static int end_submitted(struct opencl_launch *x, struct arax_backend_done *done)
+{
+	int err;
+
+	if (opencl_after_end(x))
+		return end(x, cl.WaitForEvents(1, x->last ? &x->last : &x->event), &done->device_ns);
+	err = x->error ? launch_failed(x, x->error) : -ECANCELED;
+	done->flags = x->error ? 0 : ARAX_DONE_NOT_RUN;
+	release(x);
+	return err;
 }
 
 int opencl_wait(struct opencl_device *d, uint32_t nr, struct arax_backend_done *done)
@@ -468,13 +586,14 @@ int opencl_wait(struct opencl_device *d, uint32_t nr, struct arax_backend_done *
 	if (!lane->under_way)
 		return -ENOENT;
 	*done = (struct arax_backend_done){ .cookie = x->cookie };
-	if (opencl_after_end(x)) {
-		done->result = end(x, cl.WaitForEvents(1, x->last ? &x->last : &x->event),
-				   &done->device_ns);
+	if (x->suspect) {
+		done->result = -ENODEV;
+		done->flags = ARAX_DONE_ALONE;
 	} else {
-		done->result = x->error ? failed(x, "launch", x->error) : -ECANCELED;
-		done->flags = x->error ? 0 : ARAX_DONE_NOT_RUN;
-		release(x);
+		done->result = end_submitted(x, done);
+		if (is_suspect(x, done->result))
+			done->flags |= ARAX_DONE_ALONE;
+		count_ended(x);
 	}
 	if (done->result)
 		opencl_after_failed(lane, x);

@@ -11,6 +11,12 @@ static struct arax_stream place_of(const struct opencl_device *d)
 				     .device = d->id, .context = d->context };
 }
 
+static void queues_of(const struct opencl_device *d, void *queues[OPENCL_MAX_LANES])
+{
+	for (uint32_t i = 0; i < d->nr_lanes; i++)
+		queues[i] = d->lanes[i].queue;
+}
+
 int opencl_stream_load(struct opencl_device *d, const struct arax_backend_kernel *desc,
 		       struct opencl_kernel *k)
 {
@@ -33,9 +39,18 @@ void opencl_stream_unload(struct opencl_device *d, struct opencl_kernel *k)
 	const struct arax_stream at = place_of(d);
 	void *queues[OPENCL_MAX_LANES];
 
-	for (uint32_t i = 0; i < d->nr_lanes; i++)
-		queues[i] = d->lanes[i].queue;
+	queues_of(d, queues);
+	/* What is kept for queues that are no more has gone with them. */
 	stream_unload(&d->streams, &k->function, &at, queues, d->nr_lanes);
+}
+
+void opencl_stream_close(struct opencl_device *d)
+{
+	const struct arax_stream at = place_of(d);
+	void *queues[OPENCL_MAX_LANES];
+
+	queues_of(d, queues);
+	stream_close(&d->streams, &at, queues, d->nr_lanes);
 }
 
 int opencl_stream_call(struct opencl_launch *x, const cl_mem *mems)

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: MIT
+/*
+ * OpenCL devices that are lost, and had again: on a real driver, which is made to answer as one
+ * whose context broke, whatever is asked of it, until there is a new one.
+ */
+#include "daemon/backends/opencl/opencl.h"
+#include "selftests/unit/be_opencl.h"
+
+static const char kernels[] =
+	"__kernel void inc(__global int *x, ulong n) { ARAX_EACH(i, n) x[i]++; }\n"
+	"__kernel void fail(__global int *x, ulong n, int err, __global int *result)\n"
+	"{ x[0]++; if (err) *result = err; }\n";
+
+#define INC	"inc", "inc(inout i32 x[])"
+#define FAIL	"fail", "fail(inout i32 x[], i32 err)"
+
+/* ------------------------------------------------------------------ */
+/* The driver                                                            */
+
+static struct opencl_api real;
+static cl_int broken;		/* what it says then */
+static cl_int code;		/* that it will say, 0: it is not to break */
+static int launches_left;	/* until it breaks, with the last of them */
+static bool refuses;		/* that launch, too, and does not take it */
+static int contexts_refused;
+static bool fails_once;		/* to be finished */
+
+static cl_int CL_API_CALL finish(cl_command_queue q)
+{
+	cl_int err = real.Finish(q);
+
+	if (fails_once) {
+		fails_once = false;
+		return CL_OUT_OF_RESOURCES;
+	}
+	return broken ? broken : err;
+}
+
+static cl_int CL_API_CALL wait_for_events(cl_uint nr, const cl_event *events)
+{
+	cl_int err = real.WaitForEvents(nr, events);
+
+	return broken ? broken : err;
+}
+
+static cl_int CL_API_CALL enqueue_kernel(cl_command_queue q, cl_kernel k, cl_uint dims,
+					 const size_t *offset, const size_t *global,
+					 const size_t *local, cl_uint nr, const cl_event *before,
+					 cl_event *event)
+{
+	if (!broken && code && !--launches_left)
+		broken = code;
+	if (broken && refuses)
+		return broken;
+	return real.EnqueueNDRangeKernel(q, k, dims, offset, global, local, nr, before, event);
+}
+
+static cl_context CL_API_CALL create_context(const cl_context_properties *props, cl_uint nr,
+					     const cl_device_id *ids,
+					     void(CL_CALLBACK *tell)(const char *, const void *, size_t,
+								     void *),
+					     void *arg, cl_int *err)
+{
+	if (contexts_refused > 0) {
+		contexts_refused--;
+		*err = CL_OUT_OF_RESOURCES;
+		return NULL;
+	}
+	broken = code = 0;
+	return real.CreateContext(props, nr, ids, tell, arg, err);
+}
+
+/* With the @nth launch from now on. */
+static void break_at(int nth, cl_int err)
+{
+	launches_left = nth;
+	code = err;
+}
+
+/* ------------------------------------------------------------------ */
+/* Calls                                                                 */
+
+static struct device *open_one(const char *options)
+{
+	ck_assert_int_eq(open_opencl(options), 0);
+	be_write(folder, "k.cl", kernels);
+	real = cl;
+	cl.Finish = finish;
+	cl.WaitForEvents = wait_for_events;
+	cl.EnqueueNDRangeKernel = enqueue_kernel;
+	cl.CreateContext = create_context;
+	return devices_at(devices, 0);
+}
+
+static void *load(struct device *dev, const char *symbol, const char *signature)
+{
+	void *k;
+
+	ck_assert_int_eq(load_from(dev, "k.cl", symbol, signature, &k), 0);
+	return k;
+}
+
+static const char *const memories[] = { "", "\"zero-copy=no\"" };
+
+static struct arax_launch_range put(struct device *dev, int32_t *x)
+{
+	uint64_t a = (uintptr_t)x;
+
+	if (dev->info.memory) {
+		ck_assert_int_eq(device_alloc(dev, 4, 0, &a), 0);
+		ck_assert_int_eq(device_copy_in(dev, 0, a, x, 4), 0);
+	}
+	return (struct arax_launch_range){ (void *)(uintptr_t)a, 4, 0, 1 };
+}
+
+static void take(struct device *dev, struct arax_launch_range r, int32_t *x)
+{
+	if (!dev->info.memory)
+		return;
+	ck_assert_int_eq(device_copy_out(dev, 0, x, (uintptr_t)r.data, 4), 0);
+	device_free(dev, (uintptr_t)r.data);
+}
+
+struct job {
+	struct arax_launch l;
+	struct arax_backend_run run;
+};
+
+static struct arax_backend_run *fill(struct job *j, void *kernel, uint32_t lane,
+				     const struct arax_launch_range *r)
+{
+	j->l = (struct arax_launch){
+		.size = sizeof(j->l), .nr_ranges = 1, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 },
+		.group_end = 1, .ranges = r,
+	};
+	j->run = (struct arax_backend_run){ .size = sizeof(j->run), .lane = lane, .kernel = kernel,
+					    .launch = &j->l, .name = "test" };
+	return &j->run;
+}
+
+static void assert_whole(struct device *dev, void *inc, void *fail)
+{
+	const int32_t codes[] = { 0, -EINVAL };
+	int32_t x = 5;
+	struct arax_launch_range r = put(dev, &x);
+
+	for (uint32_t lane = 0; lane < dev->info.lanes; lane++) {
+		ck_assert_int_eq(launch(dev, inc, lane, 1, 1, &r, 1, NULL, 0), 0);
+		for (int i = 0; i < 2; i++)
+			ck_assert_int_eq(launch(dev, fail, lane, 1, 1, &r, 1, &codes[i], 4), codes[i]);
+	}
+	take(dev, r, &x);
+	ck_assert_int_eq(x, 5 + 3 * (int32_t)dev->info.lanes);
+}
+
+static void assert_lost(struct device *dev, void *inc, const struct arax_launch_range *r)
+{
+	uint64_t a;
+	char byte;
+	struct job j;
+	void *k;
+
+	fill(&j, inc, 0, r);
+	ck_assert_int_eq(device_run(dev, &j.run), -ENODEV);
+	/* It did not begin. */
+	ck_assert_uint_eq(j.run.alone, 0);
+	ck_assert_int_eq(device_submit(dev, &j.run, 1), -ENODEV);
+	ck_assert_int_eq(load_from(dev, "k.cl", INC, &k), -ENODEV);
+	if (!dev->info.memory)
+		return;
+	ck_assert_int_eq(device_alloc(dev, 4, 0, &a), -ENODEV);
+	ck_assert_int_eq(device_copy_out(dev, 0, &byte, (uintptr_t)r->data, 1), -ENODEV);
+	ck_assert_int_eq(device_copy_in(dev, 0, (uintptr_t)r->data, &byte, 1), -ENODEV);
+}
+
+/* ------------------------------------------------------------------ */
+
+/* What drivers say of a context that broke: that it is no more, or at first what may mean anything. */
+static const cl_int says[] = { CL_INVALID_COMMAND_QUEUE, CL_OUT_OF_RESOURCES, -9999 };
+
+#define NR_SAYS ((int)(sizeof(says) / sizeof(says[0])))
+
+START_TEST(lost_and_had_again)
+{
+	struct device *dev = open_one(memories[_i / NR_SAYS]);
+	void *inc = load(dev, INC), *fail = load(dev, FAIL);
+	int32_t x = 0;
+	struct arax_launch_range r = put(dev, &x);
+	struct job j;
+	char byte;
+
+	for (int turn = 0; turn < 2; turn++) {
+		take_log();
+		break_at(1, says[_i % NR_SAYS]);
+		fill(&j, inc, 1, &r);
+		ck_assert_int_eq(device_run(dev, &j.run), -ENODEV);
+		ck_assert_uint_eq(j.run.alone, 1);
+		assert_logged("is lost: ");
+		assert_lost(dev, inc, &r);
+		ck_assert(device_can_reset(dev));
+		ck_assert_int_eq(device_reset(dev), 0);
+		assert_logged("has a new context");
+		/* What was in its memory is gone. */
+		if (dev->info.memory)
+			ck_assert_int_eq(device_copy_out(dev, 0, &byte, (uintptr_t)r.data, 1), -EFAULT);
+		assert_whole(dev, inc, fail);
+		r = put(dev, &x);
+	}
+	device_kernel_unload(dev, inc);
+	device_kernel_unload(dev, fail);
+}
+END_TEST
+
+/* An error of one launch, after which all else goes on. */
+START_TEST(an_error_that_is_no_loss)
+{
+	struct device *dev = open_one(memories[_i]);
+	void *inc = load(dev, INC), *fail = load(dev, FAIL);
+	int32_t x = 0;
+	struct arax_launch_range r = put(dev, &x);
+
+	refuses = true;
+	broken = CL_OUT_OF_RESOURCES;
+	cl.Finish = real.Finish;
+	ck_assert_int_eq(launch(dev, inc, 0, 1, 1, &r, 1, NULL, 0), -ENOMEM);
+	broken = 0;
+	assert_whole(dev, inc, fail);
+	device_kernel_unload(dev, inc);
+	device_kernel_unload(dev, fail);
+}
+END_TEST
+
+/* What the kernel of a launch has stored that failed otherwise is not the next one's result. */
+START_TEST(a_result_that_nobody_saw)
+{
+	const int32_t none = 0, wrong = -EINVAL;
+	struct device *dev = open_one(memories[_i]);
+	void *fail = load(dev, FAIL);
+	int32_t x = 0;
+	struct arax_launch_range r = put(dev, &x);
+
+	fails_once = true;
+	ck_assert_int_eq(launch(dev, fail, 0, 1, 1, &r, 1, &wrong, 4), -ENOMEM);
+	ck_assert_int_eq(launch(dev, fail, 0, 1, 1, &r, 1, &none, 4), 0);
+	ck_assert_int_eq(launch(dev, fail, 0, 1, 1, &r, 1, &wrong, 4), -EINVAL);
+	ck_assert_int_eq(launch(dev, fail, 0, 1, 1, &r, 1, &none, 4), 0);
+	take(dev, r, &x);
+	ck_assert_int_eq(x, 4);
+	device_kernel_unload(dev, fail);
+}
+END_TEST
+
+START_TEST(lost_by_one_that_was_submitted)
+{
+	struct device *dev = open_one(memories[_i / 2]);
+	void *inc = load(dev, INC), *fail = load(dev, FAIL);
+	int32_t x = 0;
+	struct arax_launch_range r = put(dev, &x);
+	struct arax_backend_done done;
+	struct job j;
+
+	/* As it runs, or as it is handed over. */
+	refuses = _i % 2;
+	break_at(1, CL_OUT_OF_RESOURCES);
+	fill(&j, inc, 0, &r);
+	ck_assert_int_eq(device_submit(dev, &j.run, 7), 0);
+	ck_assert_int_eq(device_wait(dev, 0, &done), 0);
+	ck_assert_uint_eq(done.cookie, 7);
+	ck_assert_int_eq(done.result, -ENODEV);
+	ck_assert_uint_eq(done.flags, ARAX_DONE_ALONE);
+	ck_assert_int_eq(device_wait(dev, 0, &done), -ENOENT);
+	assert_lost(dev, inc, &r);
+	ck_assert_int_eq(device_reset(dev), 0);
+	assert_whole(dev, inc, fail);
+	device_kernel_unload(dev, inc);
+	device_kernel_unload(dev, fail);
+}
+END_TEST
+
+/* Of several nobody knows whose fault it is. */
+START_TEST(lost_in_company)
+{
+	struct device *dev = open_one(memories[_i]);
+	void *inc = load(dev, INC), *fail = load(dev, FAIL);
+	int32_t x[2] = { 0 };
+	struct arax_launch_range r[2] = { put(dev, &x[0]), put(dev, &x[1]) };
+	struct arax_backend_done done;
+	struct job j;
+
+	break_at(2, CL_OUT_OF_RESOURCES);
+	for (uint32_t i = 0; i < 2; i++) {
+		fill(&j, inc, i, &r[i]);
+		ck_assert_int_eq(device_submit(dev, &j.run, i), 0);
+	}
+	ck_assert_int_eq(device_reset(dev), -EBUSY);
+	for (uint32_t i = 0; i < 2; i++) {
+		ck_assert_int_eq(device_wait(dev, i, &done), 0);
+		ck_assert_int_eq(done.result, -ENODEV);
+		ck_assert_uint_eq(done.flags, 0);
+	}
+	ck_assert_int_eq(device_reset(dev), 0);
+	assert_whole(dev, inc, fail);
+	device_kernel_unload(dev, inc);
+	device_kernel_unload(dev, fail);
+}
+END_TEST
+
+/* A copy is the first to see it: it is the launch's fault all the same. */
+START_TEST(lost_as_a_copy_sees)
+{
+	struct device *dev = open_one("\"zero-copy=no\"");
+	void *inc = load(dev, INC), *fail = load(dev, FAIL);
+	int32_t x = 0;
+	struct arax_launch_range r = put(dev, &x);
+	struct arax_backend_done done;
+	struct job j;
+	char byte;
+
+	break_at(1, CL_OUT_OF_RESOURCES);
+	fill(&j, inc, 0, &r);
+	ck_assert_int_eq(device_submit(dev, &j.run, 7), 0);
+	ck_assert_int_eq(device_copy_out(dev, 1, &byte, (uintptr_t)r.data, 1), -ENODEV);
+	ck_assert_int_eq(device_wait(dev, 0, &done), 0);
+	ck_assert_int_eq(done.result, -ENODEV);
+	ck_assert_uint_eq(done.flags, ARAX_DONE_ALONE);
+	ck_assert_int_eq(device_reset(dev), 0);
+	assert_whole(dev, inc, fail);
+	device_kernel_unload(dev, inc);
+	device_kernel_unload(dev, fail);
+}
+END_TEST
+
+/* It is as lost as it was; and may be had later. */
+START_TEST(no_new_context)
+{
+	struct device *dev = open_one(memories[_i]);
+	void *inc = load(dev, INC), *fail = load(dev, FAIL), *other = load(dev, INC);
+	int32_t x = 0;
+	struct arax_launch_range r = put(dev, &x);
+
+	break_at(1, CL_INVALID_CONTEXT);
+	ck_assert_int_eq(launch(dev, inc, 0, 1, 1, &r, 1, NULL, 0), -ENODEV);
+	contexts_refused = 2;
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(device_reset(dev), -ENODEV);
+		assert_logged("no new context");
+		assert_lost(dev, inc, &r);
+	}
+	device_kernel_unload(dev, other);
+	ck_assert_int_eq(device_reset(dev), 0);
+	assert_whole(dev, inc, fail);
+	device_kernel_unload(dev, inc);
+	device_kernel_unload(dev, fail);
+}
+END_TEST
+
+START_TEST(one_at_a_time_afterwards)
+{
+	struct device *dev = open_one(memories[_i]);
+	void *inc = load(dev, INC);
+	int32_t x = 0;
+	struct arax_launch_range r;
+	struct arax_backend_done done;
+	struct job j;
+
+	/* What was not lost can be had anew as well. */
+	ck_assert_int_eq(device_reset(dev), 0);
+	r = put(dev, &x);
+	fill(&j, inc, 0, &r);
+	for (int i = 0; i < OPENCL_CAREFUL; i++) {
+		ck_assert_int_eq(device_submit(dev, &j.run, 1), -EAGAIN);
+		ck_assert_int_eq(device_run(dev, &j.run), 0);
+	}
+	ck_assert_int_eq(device_submit(dev, &j.run, 1), 0);
+	ck_assert_int_eq(device_wait(dev, 0, &done), 0);
+	ck_assert_int_eq(done.result, 0);
+	take(dev, r, &x);
+	ck_assert_int_eq(x, OPENCL_CAREFUL + 1);
+	device_kernel_unload(dev, inc);
+}
+END_TEST
+
+/* One part of a device: the other one has its context still, and none in common with it. */
+START_TEST(a_part_of_a_device)
+{
+	struct device *dev = open_one("\"sub-devices=2\", \"zero-copy=no\"");
+	struct device *other = devices_at(devices, 1);
+	void *inc[2], *fail[2];
+	uint64_t a, b;
+
+	if (!other) {
+		be_skip("a_part_of_a_device", "the OpenCL device has one unit, or can't be divided");
+		return;
+	}
+	for (uint32_t i = 0; i < 2; i++) {
+		inc[i] = load(devices_at(devices, i), INC);
+		fail[i] = load(devices_at(devices, i), FAIL);
+	}
+	for (uint32_t i = 0; i < 2; i++) {
+		ck_assert_int_eq(device_reset(devices_at(devices, i)), 0);
+		assert_whole(dev, inc[0], fail[0]);
+		assert_whole(other, inc[1], fail[1]);
+		ck_assert_int_eq(device_alloc(dev, 4, 0, &a), 0);
+		ck_assert_int_eq(device_alloc(other, 4, 0, &b), 0);
+		ck_assert_int_eq(device_copy_peer(other, b, dev, a, 4), -EOPNOTSUPP);
+		device_free(dev, a);
+		device_free(other, b);
+	}
+	for (uint32_t i = 0; i < 2; i++) {
+		device_kernel_unload(devices_at(devices, i), inc[i]);
+		device_kernel_unload(devices_at(devices, i), fail[i]);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("opencl_lost");
+	TCase *t = tcase_create("all");
+
+	tcase_set_timeout(t, 120);
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_loop_test(t, lost_and_had_again, 0, 2 * NR_SAYS);
+	tcase_add_loop_test(t, an_error_that_is_no_loss, 0, 2);
+	tcase_add_loop_test(t, a_result_that_nobody_saw, 0, 2);
+	tcase_add_loop_test(t, lost_by_one_that_was_submitted, 0, 4);
+	tcase_add_loop_test(t, lost_in_company, 0, 2);
+	tcase_add_test(t, lost_as_a_copy_sees);
+	tcase_add_loop_test(t, no_new_context, 0, 2);
+	tcase_add_loop_test(t, one_at_a_time_afterwards, 0, 2);
+	tcase_add_test(t, a_part_of_a_device);
+	suite_add_tcase(suite, t);
+	return run_opencl(suite);
+}
