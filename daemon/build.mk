@@ -77,6 +77,13 @@ $(addprefix check-gate-,plain asan tsan): check-gate-%: $(B)/unit/gate-%
 CHECK_TARGETS += $(addprefix check-gate-,plain asan tsan)
 .PHONY: $(addprefix check-gate-,plain asan tsan)
 
+$(foreach v,plain asan,$(call program,$(B)/unit/quota-$(v),$(v),selftests/unit/quota_test.c \
+	daemon/dispatch/quota.c,$(shell $(PKGCONF) --libs check 2>/dev/null)))
+$(addprefix check-quota-,plain asan): check-quota-%: $(B)/unit/quota-%
+	scripts/tally run unit/quota-$* $<
+CHECK_TARGETS += $(addprefix check-quota-,plain asan)
+.PHONY: $(addprefix check-quota-,plain asan)
+
 $(foreach v,plain asan,$(call program,$(B)/unit/daemon-rest-$(v),$(v),selftests/unit/daemon_rest.c \
 	daemon/dispatch/rest.c daemon/dispatch/ticks.c,$(shell $(PKGCONF) --libs check 2>/dev/null)))
 check-daemon-rest-plain check-daemon-rest-asan: check-%: $(B)/unit/%
