@@ -59,7 +59,8 @@ static int flush_piece(struct memory *m, struct memory_extent *e, uint64_t from,
 	err = extent_copy(m, e, 0, false, from, to);
 	memory_lock(m);
 	e->silent = err == -ENODEV;
-	e->stuck &= !!err;
+	if (!err)
+		extent_stuck(e, false);
 	/* Whoever writes there now is not the one whose bytes were wanted. */
 	if (!err)
 		intervals_clear_old(&e->dirty, from, to, born);

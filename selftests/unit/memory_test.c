@@ -1803,7 +1803,7 @@ END_TEST
 /* Nor do others fail by that: what is in use for now is waited for. */
 START_TEST(who_cannot_be_saved_fails_nobody)
 {
-	struct memory_range r, other;
+	struct memory_range r, other, both[2];
 
 	start_lazy(2 * BYTES + 100);
 	run(0, range(0, ARAX_OUT, 0, BYTES), 'x', 1, 1);
@@ -1814,6 +1814,11 @@ START_TEST(who_cannot_be_saved_fails_nobody)
 		other = range(2, ARAX_IN, 0, BYTES);
 		ck_assert_int_eq(memory_try_enter(m, 0, 0, &other, 1, 3, nobody), -EAGAIN);
 	}
+	/* But beside that there would never be room for both. */
+	both[0] = range(2, ARAX_IN, 0, BYTES);
+	both[1] = range(3, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_try_enter(m, 0, 0, both, 2, 3, nobody), -EIO);
+	ck_assert_int_eq(memory_check(m), 0);
 	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
 	memory_settle(m, 0, &r, 1, 3);
 	run(0, range(2, ARAX_IN, 0, BYTES), 0, 4, 4);
