@@ -43,7 +43,7 @@ DAEMON_LONE_SRCS   := selftests/unit/daemon_lone.c selftests/unit/daemon_client.
 		      $(ARAXD_LIB_SRCS)
 DAEMON_QUOTA_SRCS  := selftests/unit/daemon_quota.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
-DAEMON_QUOTA_FLAGS := $(addprefix -Wl$(comma)--wrap=,runner_configuration runner_configure)
+DAEMON_QUOTA_FLAGS := $(addprefix -Wl$(comma)--wrap=,runner_configuration runner_configure why_tell)
 DAEMON_CANCEL_SRCS := selftests/unit/daemon_cancel.c selftests/unit/daemon_client.c \
 		      $(ARAXD_LIB_SRCS)
 DAEMON_CANCEL_FLAGS := $(addprefix -Wl$(comma)--wrap=,memory_lose memory_stop graph_at runner_can_foreign \
@@ -76,6 +76,13 @@ $(addprefix check-gate-,plain asan tsan): check-gate-%: $(B)/unit/gate-%
 	scripts/tally run unit/gate-$* $<
 CHECK_TARGETS += $(addprefix check-gate-,plain asan tsan)
 .PHONY: $(addprefix check-gate-,plain asan tsan)
+
+$(foreach v,plain asan,$(call program,$(B)/unit/quota-$(v),$(v),selftests/unit/quota_test.c \
+	daemon/dispatch/quota.c,$(shell $(PKGCONF) --libs check 2>/dev/null)))
+$(addprefix check-quota-,plain asan): check-quota-%: $(B)/unit/quota-%
+	scripts/tally run unit/quota-$* $<
+CHECK_TARGETS += $(addprefix check-quota-,plain asan)
+.PHONY: $(addprefix check-quota-,plain asan)
 
 $(foreach v,plain asan,$(call program,$(B)/unit/daemon-rest-$(v),$(v),selftests/unit/daemon_rest.c \
 	daemon/dispatch/rest.c daemon/dispatch/ticks.c,$(shell $(PKGCONF) --libs check 2>/dev/null)))

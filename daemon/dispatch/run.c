@@ -693,6 +693,8 @@ static __attribute__((cold)) bool put_back(struct run *run, uint64_t hold_ns, in
 	/* The graph has looked at it while it was on its way, and does so but once. */
 	if (run->rt.deadline_ns && poller_ns(p) >= run->rt.deadline_ns) {
 		*result = -ETIMEDOUT;
+		reason_set("its deadline passed while other tasks had what its tenant may have of devices' memory (device_memory.max)");
+		reason_take(run->rt.reason);
 		return false;
 	}
 	if (run->module)

@@ -33,6 +33,7 @@ static void leave_device(struct memory *m, struct memory_extent *e)
 	struct memory_device *d = &m->devices[e->device];
 
 	victim_never(e);
+	extent_stuck(e, false);
 	*e->prev = e->next;
 	if (e->next)
 		e->next->prev = e->prev;
@@ -86,9 +87,15 @@ static int save(struct memory *m, struct memory_extent *e)
 	return err;
 }
 
+/* (entering, locked) Whether the task would have room beside what can't be saved. */
+static bool fits_beside(const struct memory_device *d)
+{
+	return memory_bytes(d->ranges, d->nr_ranges) + d->unsaved <= d->stats.bytes;
+}
+
 /*
- * (locked) One that has been saved, or NULL with the error, if it is one.  What can't be saved is
- * in the way of others' tasks only where nothing else can go, now or when others have ended.
+ * (entering, locked) One that has been saved, or NULL with the error, if it is one.  What can't be
+ * saved is in the way of others' tasks only where nothing else can go, now or when others have ended.
  */
 static struct memory_extent *save_one(struct memory *m, struct memory_device *d, int *err)
 {
@@ -104,7 +111,7 @@ static struct memory_extent *save_one(struct memory *m, struct memory_device *d,
 			continue;
 		}
 		if (none) {
-			if (*err && d->held)
+			if (*err && d->held && fits_beside(d))
 				*err = -ENOMEM;
 			return NULL;
 		}
@@ -113,8 +120,7 @@ static struct memory_extent *save_one(struct memory *m, struct memory_device *d,
 			return victim;
 		if (*err == -ENODEV)
 			return NULL;
-		if (!victim->stuck)
-			extent_stuck(victim);
+		extent_stuck(victim, true);
 	}
 }
 

@@ -453,6 +453,8 @@ int task_hold(struct memory *m, uint32_t device, struct memory_range *ranges, ui
 	else if (pthread_mutex_trylock(&d->entering))
 		return -EAGAIN;
 	do {
+		d->ranges = ranges;
+		d->nr_ranges = nr;
 		memory_lock(m);
 		settles = m->settles;
 		pthread_mutex_unlock(&m->lock);

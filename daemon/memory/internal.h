@@ -194,6 +194,8 @@ struct memory_buffer {
  * @loading:	inputs of tasks that have a lane are on their way to it, so many
  * @wanting:	so many look for something that can go
  * @yielding:	somebody waits for the end of @loading, or for @wanting
+ * @ranges, @nr_ranges: (entering) of the task that is
+ * @unsaved:	bytes of extents that are stuck
  */
 struct memory_device {
 	bool present;
@@ -216,6 +218,9 @@ struct memory_device {
 	uint32_t loading;
 	uint32_t wanting;
 	uint32_t yielding;
+	const struct memory_range *ranges;
+	uint32_t nr_ranges;
+	uint64_t unsaved;
 	struct rate in, out;
 	struct rate *direct;
 	struct memory_stats stats;
@@ -549,8 +554,8 @@ void extent_busy(struct memory_extent *e);
 void extent_idle(struct memory_extent *e);
 /* victim.c (locked): it was made for a task that has no lane, and goes before all others. */
 void extent_is_ahead(struct memory_extent *e);
-/* victim.c (locked): it could not be saved. */
-void extent_stuck(struct memory_extent *e);
+/* victim.c (locked): it could not be saved, or could after all, or need not be. */
+void extent_stuck(struct memory_extent *e, bool stuck);
 /* victim.c (locked): it is not on its device any more. */
 void victim_never(struct memory_extent *e);
 /* victim.c (locked, for a while not): what is needed next at @from to @to may not be any more. */

@@ -2,6 +2,7 @@
 /* Results that stay where they are, until somebody needs them. */
 #include <errno.h>
 
+#include "daemon/complaints.h"
 #include "daemon/log.h"
 #include "daemon/memory/internal.h"
 
@@ -32,6 +33,19 @@ uint64_t dirty_bytes(const struct memory_buffer *b, uint64_t start, uint64_t end
 	return sum;
 }
 
+/* (locked) Who needs them may try again and again, and many may. */
+static void complain(const struct memory_extent *e, uint64_t from, uint64_t to, int err)
+{
+	/* By device: it is hardly for one user alone that it fails. */
+	static struct complaints said;
+	uint64_t unsaid;
+
+	if (complaints_say_now(&said, e->device, &unsaid))
+		log_err("bytes of a buffer can't be had from a device: who reads them fails",
+			log_u64("device", e->device), log_u64("offset", from),
+			log_u64("bytes", to - from), log_u64("unsaid", unsaid), log_errno(err));
+}
+
 /* (flushing, locked) One piece; @e is busy.  The lock is let go meanwhile. */
 static int flush_piece(struct memory *m, struct memory_extent *e, uint64_t from, uint64_t to,
 		       uint64_t born)
@@ -45,15 +59,14 @@ static int flush_piece(struct memory *m, struct memory_extent *e, uint64_t from,
 	err = extent_copy(m, e, 0, false, from, to);
 	memory_lock(m);
 	e->silent = err == -ENODEV;
-	e->stuck &= !!err;
+	if (!err)
+		extent_stuck(e, false);
 	/* Whoever writes there now is not the one whose bytes were wanted. */
 	if (!err)
 		intervals_clear_old(&e->dirty, from, to, born);
 	extent_dirtied(e);
 	if (err)
-		log_err("bytes of a buffer can't be had from a device: who reads them fails",
-			log_u64("device", e->device), log_u64("offset", from),
-			log_u64("bytes", to - from), log_errno(err));
+		complain(e, from, to, err);
 	return err;
 }
 

@@ -634,12 +634,13 @@ int memory_check(struct memory *m)
 	memory_lock(m);
 	for (i = 0; i < m->nr_devices; i++) {
 		struct memory_device *d = &m->devices[i];
-		uint64_t used = 0, n = 0, pins = 0, users = 0;
+		uint64_t used = 0, n = 0, pins = 0, users = 0, stuck = 0;
 		struct memory_extent *e;
 
 		for (e = d->extents; e; e = e->next) {
 			used += e->end - e->start;
 			pins += e->pins;
+			stuck += e->stuck ? e->end - e->start : 0;
 			n++;
 			users += !!e->users;
 			if (e->holders && !e->pins) {
@@ -666,6 +667,11 @@ int memory_check(struct memory *m)
 		}
 		if (!victim_check(m, d)) {
 			fprintf(stderr, "memory: device %u: another one is to go\n", i);
+			bad++;
+		}
+		if (stuck != d->unsaved) {
+			fprintf(stderr, "memory: device %u: %llu bytes are stuck, counted %llu\n", i,
+				(unsigned long long)stuck, (unsigned long long)d->unsaved);
 			bad++;
 		}
 		if (!d->held && pins) {

@@ -107,13 +107,17 @@ void extent_is_ahead(struct memory_extent *e)
 		enter(e);
 }
 
-void extent_stuck(struct memory_extent *e)
+void extent_stuck(struct memory_extent *e, bool stuck)
 {
+	struct memory_device *d = &e->buffer->memory->devices[e->device];
 	bool ranked = e->ranked;
 
+	if (e->stuck == stuck)
+		return;
+	d->unsaved += stuck ? e->end - e->start : -(e->end - e->start);
 	if (ranked)
 		leave(e);
-	e->stuck = true;
+	e->stuck = stuck;
 	if (ranked)
 		enter(e);
 }

@@ -13,7 +13,9 @@
 #include "daemon/dispatch/gate.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/dispatch/run.h"
+#include "daemon/dispatch/why.h"
 #include "daemon/memory/memory.h"
+#include "daemon/reason.h"
 #include "selftests/unit/daemon_client.h"
 #include "selftests/unit/wait.h"
 
@@ -228,6 +230,23 @@ START_TEST(in_the_order_in_which_they_came)
 }
 END_TEST
 
+static char told[REASON_LEN];	/* why a task came too late, if it had begun to */
+static bool tells;
+
+void __real_why_tell(struct link *l, const struct graph_node *node, const struct kernel *k,
+		     const char *device, int result, const char *reason);
+void __wrap_why_tell(struct link *l, const struct graph_node *node, const struct kernel *k,
+		     const char *device, int result, const char *reason);
+void __wrap_why_tell(struct link *l, const struct graph_node *node, const struct kernel *k,
+		     const char *device, int result, const char *reason)
+{
+	if (result == -ETIMEDOUT) {
+		strcpy(told, reason);
+		tells = true;
+	}
+	__real_why_tell(l, node, k, device, result, reason);
+}
+
 /* By when it is to have begun, whatever it waits for; also if that is while it is refused. */
 START_TEST(deadlines_hold)
 {
@@ -242,6 +261,9 @@ START_TEST(deadlines_hold)
 	t->flags |= ARAX_TASK_EXT;
 	client_publish(&a);
 	ck_assert_uint_eq(ends(&a, -ETIMEDOUT), 1);
+	daemon_enter(d);
+	ck_assert(!tells || strstr(told, "device_memory.max"));
+	daemon_leave(d);
 	let_go();
 	client_close(&a);
 }

@@ -6,11 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/log.h"
 #include "daemon/memory/internal.h"
 #include "daemon/reason.h"
 #include "selftests/unit/memory_fake.h"
+#include "selftests/unit/wait.h"
 #include "uapi/arax.h"
 
 /* ------------------------------------------------------------------ */
@@ -1800,7 +1803,7 @@ END_TEST
 /* Nor do others fail by that: what is in use for now is waited for. */
 START_TEST(who_cannot_be_saved_fails_nobody)
 {
-	struct memory_range r, other;
+	struct memory_range r, other, both[2];
 
 	start_lazy(2 * BYTES + 100);
 	run(0, range(0, ARAX_OUT, 0, BYTES), 'x', 1, 1);
@@ -1811,6 +1814,11 @@ START_TEST(who_cannot_be_saved_fails_nobody)
 		other = range(2, ARAX_IN, 0, BYTES);
 		ck_assert_int_eq(memory_try_enter(m, 0, 0, &other, 1, 3, nobody), -EAGAIN);
 	}
+	/* But beside that there would never be room for both. */
+	both[0] = range(2, ARAX_IN, 0, BYTES);
+	both[1] = range(3, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_try_enter(m, 0, 0, both, 2, 3, nobody), -EIO);
+	ck_assert_int_eq(memory_check(m), 0);
 	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
 	memory_settle(m, 0, &r, 1, 3);
 	run(0, range(2, ARAX_IN, 0, BYTES), 0, 4, 4);
@@ -1841,6 +1849,33 @@ START_TEST(a_failed_flush_loses_nothing)
 	fake[0].fail_out = 1;
 	ck_assert_int_eq(memory_enter(m, 1, 0, &r, 1, 3, nobody), -EIO);
 	expect_byte(1, 0, 9, 'x');
+	finish();
+}
+END_TEST
+
+/* However often that is, it is said once in a while. */
+START_TEST(few_words_are_made_of_it)
+{
+	uint64_t began = wait_now_ns(), lines = 0;
+	int fd = memfd_create("log", MFD_CLOEXEC);
+	struct memory_range r;
+	char c;
+
+	ck_assert_int_ge(fd, 0);
+	log_init(fd, LOG_LEVEL_ERR, LOG_FORMAT_PLAIN);
+	start_lazy(BYTES + 100);
+	run(0, range(0, ARAX_OUT, 0, BYTES), 'x', 1, 1);
+	r = range(0, ARAX_IN, 0, BYTES);
+	fake[0].fail_out = 1000;
+	for (int i = 0; i < 1000; i++)
+		ck_assert_int_eq(memory_flush(m, &r), -EIO);
+	ck_assert_int_eq(lseek(fd, 0, SEEK_SET), 0);
+	while (read(fd, &c, 1) == 1)
+		lines += c == '\n';
+	ck_assert_uint_le(lines, 1 + (wait_now_ns() - began) / 1000000000u);
+	ck_assert_int_eq(memory_flush(m, &r), 0);
+	log_init(STDERR_FILENO, LOG_LEVEL_ERR, LOG_FORMAT_PLAIN);
+	close(fd);
 	finish();
 }
 END_TEST
@@ -2400,6 +2435,7 @@ int main(void)
 	tcase_add_test(c, who_cannot_be_saved_stays);
 	tcase_add_test(c, who_cannot_be_saved_fails_nobody);
 	tcase_add_test(c, a_failed_flush_loses_nothing);
+	tcase_add_test(c, few_words_are_made_of_it);
 	tcase_add_test(c, a_failed_lazy_task_leaves_its_buffer);
 	tcase_add_test(c, a_lost_device_says_so);
 	tcase_add_test(c, a_lost_device_is_empty);
