@@ -210,7 +210,8 @@ closed_in() {
 		ways=(--mount --pid --net --ipc --fork)
 		[ "$(id -u)" = 0 ] || ways+=(--user)
 		unshare "${ways[@]}" true 2>/dev/null || lacking='no namespaces may be made here'
-		if "$arax" run --verbose --kind cpu true 2>&1 | grep -q "can't run.*missing="; then
+		# Read to its end: araxd writes on.
+		if "$arax" run --verbose --kind cpu true 2>&1 | grep "can't run.*missing=" >/dev/null; then
 			lacking='nothing here can close them in'
 		fi
 	fi
@@ -325,17 +326,26 @@ check "an OpenCL driver that crashes is kept out, by name" bad_driver
 # The OpenCL device is lost at its N-th launch, and the processor does the rest: the program
 # sees nothing of it, nor does the next one.  Not at "extend", which it may get sooner or later:
 # that one changes what it reads, and in place nobody can run it again.
+cat >"$work/moved.py" <<'END'
+import json, sys
+d = json.load(open(sys.argv[1]))
+used = {x["kind"]: x for x in d if x["lanes"]}
+assert used["cpu"]["online"] and used["cpu"]["tasks"] > 0, d
+cl = used["opencl"]
+assert not cl["online"] and "lost while it was in use, until araxd is started anew" in cl["reason"], cl
+assert (cl["memory"] > 0) == (sys.argv[2] == "no") and cl["tasks"] >= int(sys.argv[3]), cl
+END
 cat >"$work/moves.sh" <<'END'
 "$1" --repeat 3 examples/data/rocket.jpg "$2" && "$1" --repeat 1 examples/data/rocket.jpg "$3" || exit 1
-# Figures are published now and then.
+# Figures are published now and then, and what they are at the end only after it.
 for ((i = 0; i < 600; i++)); do
-	"$4" devices --json >"$5"
-	grep -q '"lost while it was in use' "$5" && break
+	"$4" devices --json >"$6"
+	! python3 "${@:5}" 2>/dev/null || break
 	sleep 0.1
 done
 END
 moves() {
-	local kinds=$work/moves
+	local check=("$work/moved.py" "$work/moves" "$1" "$2")
 	cat >"$work/moves.conf" <<END
 cpu { groups = { "0" } }
 sched { policy = "rr" }
@@ -344,20 +354,12 @@ filter "error" { devices = "opencl*" options = { "errno=ENODEV", "every=$2", "ke
 END
 	"$arax" run --verbose --config "$work/moves.conf" --kernels build/lib/arax/kernels \
 		--kernels build/examples/kernels bash "$work/moves.sh" "$examples/image-pipeline" \
-		"$work/moved.png" "$work/after.png" "$arax" "$kinds" 2>"$work/moves.log" || {
+		"$work/moved.png" "$work/after.png" "$arax" "${check[@]}" 2>"$work/moves.log" || {
 		cat "$work/moves.log"
 		return 1
 	}
 	grep -q 'device is lost device="opencl0' "$work/moves.log" || return 1
-	python3 - "$kinds" "$1" "$2" <<-'END' || return 1
-		import json, sys
-		d = json.load(open(sys.argv[1]))
-		used = {x["kind"]: x for x in d if x["lanes"]}
-		assert used["cpu"]["online"] and used["cpu"]["tasks"] > 0, d
-		cl = used["opencl"]
-		assert not cl["online"] and "until araxd is started anew" in cl["reason"], cl
-		assert (cl["memory"] > 0) == (sys.argv[2] == "no") and cl["tasks"] >= int(sys.argv[3]), cl
-	END
+	python3 "${check[@]}" || return 1
 	"$arax" run --kind cpu --kernels build/lib/arax/kernels "$examples/image-pipeline" \
 		examples/data/rocket.jpg "$work/cpu.png"
 	python3 selftests/system/same-picture.py "$work/cpu.png" "$work/moved.png" 1 &&
