@@ -53,6 +53,15 @@ chmod 755 "$work"
 daemon=
 loaded=0
 groups=()
+# What the last programs and their workers held goes a little after they have.
+unload() {
+	local i
+	for ((i = 0; i < 300; i++)); do
+		! rmmod arax 2>/dev/null || return 0
+		sleep 0.1
+	done
+	rmmod arax
+}
 cleanup() {
 	local status=$?
 	if [ -n "$daemon" ]; then
@@ -63,7 +72,7 @@ cleanup() {
 		rmdir "$g" || true
 	done
 	rm -rf "$work"
-	if [ $loaded = 1 ] && rmmod arax; then
+	if [ $loaded = 1 ] && unload; then
 		echo "The module that KERNEL=1 loaded is unloaded again."
 	elif [ $loaded = 1 ]; then
 		echo "The module that KERNEL=1 loaded stays: rmmod arax"

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -286,26 +287,43 @@ static uint64_t run_ns(double seconds, double share)
 	return (uint64_t)(fmin(fmax(s, LEAST_S), LONGEST_S) * 1e9);
 }
 
+/* Whether it is to be run again, and for longer: somebody had nothing, as the machine was away. */
+static bool too_short(struct program *p, int n, struct span s, uint64_t *ns)
+{
+	int i = 0;
+
+	while (i < n && had(&p[i], s.from, s.to) > 0)
+		i++;
+	if (i == n || *ns > (uint64_t)LONGEST_S * 1000 * MS / 2)
+		return false;
+	*ns *= 2;
+	forget(p, n);
+	return true;
+}
+
 static void run_case(json_t *result, json_t *rows, const struct share_case *c, const char *link,
 		     const int *tenants, double seconds)
 {
 	struct part part = { .name = c->name, .unit = "%", .floor = 1, .bar = 1,
 			     .of = seconds >= JUDGED_S ? BAR_RATIO : BAR_NONE,
 			     .rounds = json_array() };
-	uint64_t begin = clock_ns() + 50 * MS, end = begin + run_ns(seconds, c->seconds);
-	uint64_t longest = 0, from, window;
+	uint64_t ns = run_ns(seconds, c->seconds), begin, longest = 0, from, window;
 	struct program p[PROGRAMS] = { 0 };
 	double worst = 0, sum = 0, d;
 	struct span span;
 	int i, n = 0;
 
-	for (i = 0; i < c->programs; i++) {
-		longest = c->ns[i] > longest ? c->ns[i] : longest;
-		p[i] = (struct program){ .link = link, .tenant = tenants[i], .ns = c->ns[i],
-					 .begin = begin, .end = end };
-	}
-	run_programs(p, c->programs);
-	span = steady(begin, end, longest);
+	do {
+		begin = clock_ns() + 50 * MS;
+		for (i = 0; i < c->programs; i++) {
+			longest = c->ns[i] > longest ? c->ns[i] : longest;
+			p[i] = (struct program){ .link = link, .tenant = tenants[i],
+						 .ns = c->ns[i], .begin = begin,
+						 .end = begin + ns };
+		}
+		run_programs(p, c->programs);
+		span = steady(begin, begin + ns, longest);
+	} while (too_short(p, c->programs, span, &ns));
 	window = WINDOW_TASKS * longest;
 	if (window > (span.to - span.from) / 2)
 		window = (span.to - span.from) / 2;
@@ -337,19 +355,22 @@ static void run_max(json_t *result, json_t *rows, const char *link, const int *t
 	struct part most = { .name = "device_time.max, most", .unit = "ms", .of = of, .bar = 1 };
 	struct part all = { .name = "device_time.max, all", .unit = "ms", .of = of,
 			    .at_least = 1, .bar = .95 };
-	uint64_t begin = clock_ns() + 50 * MS, end = begin + run_ns(seconds, 4);
+	uint64_t ns = run_ns(seconds, 4), begin;
 	struct program p[2] = { 0 };
 	struct span span;
 	double periods;
 	int i;
 
-	for (i = 0; i < 2; i++)
-		p[i] = (struct program){ .link = link, .tenant = tenants[i], .ns = MS,
-					 .begin = begin, .end = end };
-	run_programs(p, 2);
-	span = steady(begin, end, PERIOD_NS / 20);
-	periods = fmax(floor((double)(span.to - span.from) / PERIOD_NS), 1);
-	span.to = span.from + (uint64_t)(periods * PERIOD_NS);
+	do {
+		begin = clock_ns() + 50 * MS;
+		for (i = 0; i < 2; i++)
+			p[i] = (struct program){ .link = link, .tenant = tenants[i], .ns = MS,
+						 .begin = begin, .end = begin + ns };
+		run_programs(p, 2);
+		span = steady(begin, begin + ns, PERIOD_NS / 20);
+		periods = fmax(floor((double)(span.to - span.from) / PERIOD_NS), 1);
+		span.to = span.from + (uint64_t)(periods * PERIOD_NS);
+	} while (too_short(p, 2, span, &ns));
 	most.value = all.value = had(&p[0], span.from, span.to) / 1e6;
 	most.p99 = all.p99 = all.value;
 	all.floor = periods * MAX_NS / 1e6;
@@ -368,20 +389,24 @@ static void run_away(json_t *result, json_t *rows, const char *link, const int *
 	static const double should[] = { 1 / 3., 2 / 3. };
 	struct part part = { .name = "1:2, who was away", .unit = "%", .floor = 1, .bar = 1,
 			     .of = seconds >= JUDGED_S ? BAR_RATIO : BAR_NONE };
-	uint64_t begin = clock_ns() + 50 * MS, end = begin + run_ns(seconds, 2.5), from, window;
+	uint64_t ns = run_ns(seconds, 2.5), begin, end, from, window;
 	struct program p[2] = { 0 };
 	int i;
 
-	for (i = 0; i < 2; i++)
-		p[i] = (struct program){ .link = link, .tenant = tenants[i], .ns = MS,
-					 .begin = i ? begin + (end - begin) / 2 : begin,
-					 .end = end };
-	run_programs(p, 2);
-	/* From its first task on: how fast it wakes is not the scheduler's matter. */
-	from = p[1].log->nr ? p[1].log->runs[0].start : p[1].begin;
-	window = WINDOW_TASKS * MS;
-	if (from + window > end)
-		window = from < end ? end - from : MS;
+	do {
+		begin = clock_ns() + 50 * MS;
+		end = begin + ns;
+		for (i = 0; i < 2; i++)
+			p[i] = (struct program){ .link = link, .tenant = tenants[i], .ns = MS,
+						 .begin = i ? begin + ns / 2 : begin,
+						 .end = end };
+		run_programs(p, 2);
+		/* From its first task on: how fast it wakes is not the scheduler's matter. */
+		from = p[1].log->nr ? p[1].log->runs[0].start : p[1].begin;
+		window = WINDOW_TASKS * MS;
+		if (from + window > end)
+			window = from < end ? end - from : MS;
+	} while (too_short(p, 2, (struct span){ from, from + window }, &ns));
 	part.value = off(p, 2, should, from, from + window);
 	part.p99 = part.value;
 	result_part(result, &part);

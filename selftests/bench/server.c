@@ -21,7 +21,7 @@
 #include "child.h"
 #include "place.h"
 
-#define READY_MS	20000
+#define READY_MS	60000
 #define COMPILE_MS	240000	/* of kernels, the first time */
 #define STOP_S		30
 

@@ -207,8 +207,8 @@ TEST(other_tenants_go_on)
 
 	if (!root)
 		tap_skip("no cgroup2 that can be written to: one tenant");
-	snprintf(dir, sizeof(dir), "%s/arax-test-%d", root, getpid());
-	CHECK_EQ(mkdir(dir, 0755), 0);
+	snprintf(dir, sizeof(dir), "%s/arax-test-XXXXXX", root);
+	CHECK(mkdtemp(dir));
 	pid = start(hangs, dir);
 	work(true);
 	CHECK_EQ(waitpid(pid, NULL, WNOHANG), 0);
@@ -225,8 +225,8 @@ TEST(other_tenants_go_on_beside_many)
 
 	if (!root)
 		tap_skip("no cgroup2 that can be written to: one tenant");
-	snprintf(dir, sizeof(dir), "%s/arax-test-%d", root, getpid());
-	CHECK_EQ(mkdir(dir, 0755), 0);
+	snprintf(dir, sizeof(dir), "%s/arax-test-XXXXXX", root);
+	CHECK(mkdtemp(dir));
 	pid[0] = start(hangs, dir);
 	for (int i = 1; i < MANY; i++) {
 		/* Not all of them ever begin. */

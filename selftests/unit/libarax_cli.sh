@@ -372,11 +372,11 @@ printf '#!/bin/sh\nexec sleep 60\n' >"$tmp/slow/araxd"
 chmod +x "$tmp/slow/araxd"
 cat >"$tmp/interrupt" <<'END'
 env --default-signal "$2/slow/arax" run --private -- true &
-for i in $(seq 100); do
+for i in $(seq 1200); do
 	[ -z "$(find "$2" -name 'arax-run-*')" ] || break
 	sleep 0.05
 done
-[ "$i" -lt 100 ] || exit 9
+[ "$i" -lt 1200 ] || exit 9
 sleep 0.1
 kill "-$1" $!
 wait $!
@@ -691,7 +691,7 @@ else
 	exec 9<>"$tmp/hold"
 	setpriv --reuid=3000000000 --regid=65534 --clear-groups build/unit/libarax-second hold <&9 &
 	holder=$!
-	for _ in {1..100}; do
+	for _ in {1..600}; do
 		$arax ps | grep -q 3000000000 && break
 		sleep 0.05
 	done
