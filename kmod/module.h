@@ -139,6 +139,7 @@ struct arax_map {
 	u64 bytes;
 	bool ring;
 	bool dmabuf;
+	bool memfd;
 };
 
 extern const struct file_operations arax_client_fops;
@@ -242,6 +243,8 @@ int arax_pins_file(struct arax_buffer *ab, const char *name);
 
 int arax_memfd_inspect(int fd, u64 *bytes);
 int arax_memfd_import(struct arax_buffer *ab, int fd, u64 bytes);
+/* What its seals say to a mapping that is to be. */
+int arax_memfd_check_map(struct file *file, struct vm_area_struct *vma);
 /* When ab->file has gone, as the next. */
 void arax_memfd_release(struct arax_buffer *ab);
 
