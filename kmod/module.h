@@ -55,6 +55,7 @@ struct arax {
 	 */
 	struct workqueue_struct *wakes;		/* arax_client.wake */
 	struct workqueue_struct *events;	/* arax_signals.work */
+	struct workqueue_struct *graves;	/* arax_buffer.bury */
 };
 
 extern struct arax arax;
@@ -202,6 +203,8 @@ struct arax_buffer {
 	struct dma_buf *dmabuf;
 	struct page **pins;	/* of the whole buffer, in order */
 	unsigned long nr_pins;
+	const struct mm_struct *mm;	/* of whoever made it; only to be compared */
+	struct work_struct bury;
 };
 
 int arax_buffer_alloc(struct core_buffer *buf, const char *name, struct page **pages);
