@@ -37,6 +37,7 @@ int arax_buffer_alloc(struct core_buffer *buf, const char *name, struct page **p
 	if (err)
 		goto discard;
 	ab->core = buf;
+	ab->mm = current->mm;
 	ab->backing = ARAX_BACKING_PAGES;
 	ab->file = file;
 	buf->link = ab;
@@ -143,6 +144,7 @@ int arax_buffer_import(struct core_client *c, struct core_buffer *buf,
 	if (!ab)
 		return -ENOMEM;
 	ab->core = buf;
+	ab->mm = current->mm;
 	if (arg->type == ARAX_IMPORT_MEMFD) {
 		ab->backing = ARAX_BACKING_MEMFD;
 		err = arax_memfd_import(ab, arg->fd, buf->bytes);
@@ -188,17 +190,38 @@ int arax_buffer_export(struct core_client *c, struct core_buffer *buf,
 	return 0;
 }
 
-void arax_buffer_idle(struct core_buffer *buf)
+static void bury(struct arax_buffer *ab, void (*put)(struct file *file))
 {
-	struct arax_buffer *ab = buf->link;
-
 	if (ab->backing != ARAX_BACKING_DMABUF) {
-		/* The last fput() frees both, see arax_buffer_released(). */
-		fput(ab->file);
+		/* The last reference frees both, see arax_buffer_released(). */
+		put(ab->file);
 		return;
 	}
 	arax_dmabuf_release(ab);
 	arax_buffer_released(ab);
+}
+
+/* At once, and not on the one thread that does fput() for all of the kernel's. */
+static void bury_work(struct work_struct *work)
+{
+	bury(container_of(work, struct arax_buffer, bury), __fput_sync);
+}
+
+/*
+ * The last reference takes all pages along, of which there may be GiBs: for a second.  That is
+ * time of the process that made them, or of nobody's: not of whoever commits tasks of all.
+ * (At a process' end it has no address space any more: that is its own time as well.)
+ */
+void arax_buffer_idle(struct core_buffer *buf)
+{
+	struct arax_buffer *ab = buf->link;
+
+	if (!current->mm || current->mm == ab->mm || file_count(ab->file) > 1) {
+		bury(ab, fput);
+		return;
+	}
+	INIT_WORK(&ab->bury, bury_work);
+	queue_work(arax.graves, &ab->bury);
 }
 
 /* Imports are not ours to take away: the core refuses their use, no more. */

@@ -51,6 +51,14 @@ void arax_client_wake(struct core_client *c)
 /* ------------------------------------------------------------------ */
 /* What can be mapped                                                  */
 
+static void map_free(struct arax_map *m)
+{
+	if (m->memfd)
+		mapping_unmap_writable(m->file->f_mapping);
+	fput(m->file);
+	kfree(m);
+}
+
 int arax_client_map_add(struct arax_client *ac, unsigned long index, struct arax_buffer *ab,
 			bool ring)
 {
@@ -59,16 +67,23 @@ int arax_client_map_add(struct arax_client *ac, unsigned long index, struct arax
 
 	if (!m)
 		return -ENOMEM;
+	m->memfd = ab->backing == ARAX_BACKING_MEMFD;
+	/*
+	 * What could be mapped for writing counts as if it were, so that it can't be sealed
+	 * against that (EBUSY): mmap() counts a mapping of our node, not of the memfd.
+	 */
+	if (m->memfd && mapping_map_writable(ab->memfd->f_mapping)) {
+		kfree(m);
+		return -EINVAL;
+	}
 	/* Its own memfd it may map, and pin, as it likes. */
-	m->file = get_file(ab->backing == ARAX_BACKING_MEMFD ? ab->memfd : ab->file);
+	m->file = get_file(m->memfd ? ab->memfd : ab->file);
 	m->bytes = ab->core->bytes;
 	m->ring = ring;
 	m->dmabuf = ab->backing == ARAX_BACKING_DMABUF;
 	err = xa_insert(&ac->maps, index, m, GFP_KERNEL_ACCOUNT);
-	if (err) {
-		fput(m->file);
-		kfree(m);
-	}
+	if (err)
+		map_free(m);
 	return err;
 }
 
@@ -76,10 +91,14 @@ void arax_client_map_remove(struct arax_client *ac, unsigned long index)
 {
 	struct arax_map *m = xa_erase(&ac->maps, index);
 
-	if (m) {
-		fput(m->file);
-		kfree(m);
+	if (!m)
+		return;
+	/* Who has found it in mmap(), which is under this lock, has linked his mapping then. */
+	if (m->memfd && arax_client_mine(ac)) {
+		mmap_write_lock(ac->mm);
+		mmap_write_unlock(ac->mm);
 	}
+	map_free(m);
 }
 
 /*
@@ -118,6 +137,11 @@ static int client_mmap(struct file *file, struct vm_area_struct *vma)
 	err = -ESTALE;
 	if (!i_size_read(file_inode(map.file)))		/* revoked */
 		goto put;
+	if (map.memfd) {
+		err = arax_memfd_check_map(map.file, vma);
+		if (err)
+			goto put;
+	}
 	if (map.ring)
 		compat_vm_flags_set(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
 	vma_set_file(vma, map.file);

@@ -111,7 +111,9 @@ static int run_mapping_call(struct arax_client *ac, const struct core_call *call
 	union core_args *a = &f->args;
 	int err;
 
-	mutex_lock(&ac->calls);
+	/* Who imports memory holds it while that is faulted in: as long as who serves the fault likes. */
+	if (mutex_lock_killable(&ac->calls))
+		return -EINTR;
 	err = run_framed(call, ac->core, f);
 	if (!err && call->nr == ARAX_NR_BUFFER_CREATE)
 		err = make_mappable(ac, f, a->buffer_create.handle,

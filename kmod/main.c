@@ -136,6 +136,10 @@ static int __init arax_init(void)
 	arax.events = alloc_workqueue("arax-events", WQ_UNBOUND, 0);
 	if (!arax.events)
 		goto no_events;
+	/* Some at a time: one that takes long holds up few. */
+	arax.graves = alloc_workqueue("arax-graves", WQ_UNBOUND, 8);
+	if (!arax.graves)
+		goto no_graves;
 	arax.core = core_create(&arax_core_ops, &params, &arax, &err);
 	if (!arax.core)
 		goto no_core;
@@ -152,6 +156,8 @@ deregister:
 destroy:
 	core_destroy(arax.core);
 no_core:
+	destroy_workqueue(arax.graves);
+no_graves:
 	destroy_workqueue(arax.events);
 no_events:
 	destroy_workqueue(arax.wakes);
@@ -164,6 +170,8 @@ static void __exit arax_exit(void)
 	misc_deregister(&client_device);
 	misc_deregister(&ctl_device);
 	arax_mediator_exit();
+	/* Imported dma-bufs may still have to be let go of: none of them holds the module. */
+	destroy_workqueue(arax.graves);
 	core_destroy(arax.core);
 	/* Eventfds may still have to be signalled. */
 	destroy_workqueue(arax.events);

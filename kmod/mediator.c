@@ -3,8 +3,8 @@
  * /dev/arax-ctl: the mediator's seat.
  *
  * One file at a time is attached, and bound to the process that attached it.
- * The seat is given up when the file is released, and also when that process
- * exits while a child still has the file: a worker can't hold it.  A process
+ * The seat is given up when the file is released, and also when that process closes
+ * its last descriptor, or exits, while a child still has one: a worker can't hold it.  A process
  * that gave it up is a ghost until all its threads are dead, for its other
  * descriptors may be closed after ours while a device of its still writes.
  * Only then the core settles what it held; an ATTACH before that is EBUSY, unless
@@ -13,6 +13,7 @@
  * what it held is held on.
  */
 #include <linux/capability.h>
+#include <linux/fdtable.h>
 #include <linux/mm.h>
 #include <linux/pid.h>
 #include <linux/sched/mm.h>
@@ -333,15 +334,32 @@ static int ctl_open(struct inode *inode, struct file *file)
 	return 0;
 }
 
-/* A descriptor is closed: by the mediator's exit, though others have more? */
+static int is_file(const void *wanted, struct file *file, unsigned int fd)
+{
+	return file == wanted;
+}
+
+/* Of the process that attached, whatever it has become? */
+static bool is_mediator(const struct arax_ctl *ctl)
+{
+	return arax.ctl == ctl && ctl->ghost->tgid == task_tgid(current);
+}
+
+/* A descriptor is closed: the mediator's last one, though others have more? */
 static int ctl_flush(struct file *file, fl_owner_t id)
 {
 	struct arax_ctl *ctl = file->private_data;
+	bool mine;
 
-	if (!(current->flags & PF_EXITING))
+	/* Each of its children closes one: they stop nobody. */
+	down_read(&arax.seat);
+	mine = is_mediator(ctl);
+	up_read(&arax.seat);
+	if (!mine || (!(current->flags & PF_EXITING) &&
+		      iterate_fd(current->files, 0, is_file, file)))
 		return 0;
 	down_write(&arax.seat);
-	if (arax.ctl == ctl && ctl->ghost->tgid == task_tgid(current))
+	if (is_mediator(ctl))
 		leave_seat(ctl);
 	up_write(&arax.seat);
 	return 0;

@@ -166,6 +166,21 @@ int arax_memfd_inspect(int fd, u64 *bytes)
 	return err;
 }
 
+/*
+ * As mmap() of the file itself has it.  There the kernel looks before it calls the file, in
+ * some versions, and of ours it looks at our node.  F_SEAL_WRITE can't come while there is
+ * something to be mapped, see client.c.
+ */
+int arax_memfd_check_map(struct file *file, struct vm_area_struct *vma)
+{
+	if (!(READ_ONCE(SHMEM_I(file_inode(file))->seals) & F_SEAL_FUTURE_WRITE))
+		return 0;
+	if (vma->vm_flags & VM_WRITE)
+		return -EPERM;
+	compat_vm_flags_clear(vma, VM_MAYWRITE);
+	return 0;
+}
+
 /* Shared, as udmabuf has it: against seals and sizes that change. */
 static int import_locked(struct arax_buffer *ab, u64 bytes)
 {

@@ -55,6 +55,7 @@ struct arax {
 	 */
 	struct workqueue_struct *wakes;		/* arax_client.wake */
 	struct workqueue_struct *events;	/* arax_signals.work */
+	struct workqueue_struct *graves;	/* arax_buffer.bury */
 };
 
 extern struct arax arax;
@@ -139,6 +140,7 @@ struct arax_map {
 	u64 bytes;
 	bool ring;
 	bool dmabuf;
+	bool memfd;
 };
 
 extern const struct file_operations arax_client_fops;
@@ -201,6 +203,8 @@ struct arax_buffer {
 	struct dma_buf *dmabuf;
 	struct page **pins;	/* of the whole buffer, in order */
 	unsigned long nr_pins;
+	const struct mm_struct *mm;	/* of whoever made it; only to be compared */
+	struct work_struct bury;
 };
 
 int arax_buffer_alloc(struct core_buffer *buf, const char *name, struct page **pages);
@@ -242,6 +246,8 @@ int arax_pins_file(struct arax_buffer *ab, const char *name);
 
 int arax_memfd_inspect(int fd, u64 *bytes);
 int arax_memfd_import(struct arax_buffer *ab, int fd, u64 bytes);
+/* What its seals say to a mapping that is to be. */
+int arax_memfd_check_map(struct file *file, struct vm_area_struct *vma);
 /* When ab->file has gone, as the next. */
 void arax_memfd_release(struct arax_buffer *ab);
 

@@ -215,6 +215,8 @@ void arax_pages_revoke(struct file *file)
 	 */
 	inode_lock(inode);
 	i_size_write(inode, 0);
+	/* All at once: else each page looks through all mappings, of which there are any number. */
+	unmap_mapping_range(inode->i_mapping, 0, 0, 1);
 	shmem_truncate_range(inode, 0, (loff_t)-1);
 	inode_unlock(inode);
 }

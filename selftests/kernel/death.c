@@ -97,8 +97,9 @@ KTEST(a_client_killed_with_work_at_the_mediator)
 	CHECK_ERR(mediator_get(&m, id, &g), ENOENT);
 	t = tenant_query(ctl, root);
 	CHECK_EQ(t.usage.counters[ARAX_RES_TASKS].used, 0);
-	CHECK_EQ(t.usage.counters[ARAX_RES_MEMORY].used, 0);
 	CHECK_EQ(t.usage.counters[ARAX_RES_CONTEXTS].used, 0);
+	/* The pages go by themselves, in no time of the mediator's. */
+	CHECK(COMES(!tenant_query(ctl, root).usage.counters[ARAX_RES_MEMORY].used));
 	gone(ctl, pid);
 	mediator_close(&m);
 }
@@ -549,6 +550,44 @@ KTEST(a_worker_can_not_hold_the_seat)
 	mediator_open(&m, 0);
 	meet_say(&go);
 	meet_hear(&ready);
+	mediator_close(&m);
+}
+
+static int closes_first(void *arg)
+{
+	struct mediator m;
+	int more;
+
+	(void)arg;
+	mediator_open(&m, 0);
+	more = dup(m.fd);
+	CHECK_SYS(more);
+	if (!fork()) {
+		prctl(PR_SET_PDEATHSIG, 0);
+		pause();
+	}
+	/* Not the last one. */
+	CHECK_SYS(close(more));
+	CHECK_OK(CALL(m.fd, FETCH, (&(struct arax_fetch) { .size = sizeof(struct arax_fetch) })));
+	CHECK_SYS(close(m.fd));
+	meet_say(&ready);
+	pause();
+	return 0;
+}
+
+/* Nor after the mediator has closed its own descriptor, so that its end closes none. */
+KTEST(a_worker_can_not_keep_the_seat)
+{
+	struct mediator m;
+	pid_t pid;
+
+	meet_init(&ready);
+	pid = child_run(closes_first, NULL);
+	meet_hear(&ready);
+	/* Left, though it lives. */
+	CHECK_ERR(mediator_try(&m, 0), EBUSY);
+	kill_it(pid);
+	mediator_open(&m, 0);
 	mediator_close(&m);
 }
 

@@ -683,6 +683,33 @@ KTEST(a_memfd_becomes_a_buffer)
 	client_close(&c);
 }
 
+/* Who is given a sealed memfd believes its seals: no mapping of our node goes round them. */
+KTEST(seals_that_come_later_bind_mappings)
+{
+	const size_t n = 4 * PAGE;
+	struct arax_buffer_import i;
+	struct client c;
+	int fd = memfd_sealed(n, F_SEAL_SHRINK);
+	void *p;
+
+	client_open(&c, 4, 128, 0);
+	CHECK_OK(buffer_import(&c, ARAX_IMPORT_MEMFD, fd, &i));
+	/* What is pinned is none of its pages any more. */
+	CHECK_SYS(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)n));
+	CHECK_SYS(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE));
+	CHECK_SYS_ERR((long)mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, c.fd,
+				 (off_t)i.map_offset), EPERM);
+	CHECK_SYS_ERR(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), EBUSY);
+	p = mmap(NULL, n, PROT_READ, MAP_SHARED, c.fd, (off_t)i.map_offset);
+	CHECK(p != MAP_FAILED);
+	CHECK_SYS_ERR(mprotect(p, n, PROT_READ | PROT_WRITE), EACCES);
+	CHECK_SYS(munmap(p, n));
+	CHECK_OK(buffer_destroy(&c, i.handle));
+	CHECK_SYS(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE));
+	CHECK_SYS(close(fd));
+	client_close(&c);
+}
+
 /*
  * Who punches holes in his memfd has other pages himself.  The mediator has those that are
  * pinned, and waits for nobody: it never has the client's file.

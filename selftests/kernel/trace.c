@@ -3,6 +3,7 @@
 #include "ktest.h"
 
 #include <stdarg.h>
+#include <sys/mman.h>
 
 #define EVENTS	"/sys/kernel/tracing/events/arax/"
 
@@ -83,4 +84,72 @@ KTEST(each_event_fires)
 	fired("arax_buffer_free: buffer=%u bytes=%lu", id, 3 * PAGE);
 	fired("arax_detach: epoch=%u", epoch);
 	fired("arax_context_release: context=%u", context);
+}
+
+/* ------------------------------------------------------------------ */
+/* In whose time                                                       */
+
+static struct meet ready, go;
+
+static int leaves_its_buffer_to_a_task(void *id)
+{
+	struct arax_buffer_create b;
+	struct client c;
+
+	client_open(&c, 4, 128, 0);
+	b = buffer_new(&c, 4 * PAGE);
+	*(uint32_t *)id = (uint32_t)buffer_query(&c, b.handle).id;
+	client_range_task(&c, queue_new(&c, 0), 1, 0, b.handle, ARAX_IN, 0, PAGE);
+	CHECK_OK(buffer_destroy(&c, b.handle));
+	meet_say(&ready);
+	meet_hear(&go);
+	client_close(&c);
+	return 0;
+}
+
+/* A line of the trace, "COMM-PID [CPU] ...: EVENT", that says so; or NULL. */
+static const char *traced(const char *what)
+{
+	static char line[256];
+	const char *text = trace_text(), *at = strstr(text, what);
+	size_t n;
+
+	if (!at)
+		return NULL;
+	while (at > text && at[-1] != '\n')
+		at--;
+	n = strcspn(at, "\n");
+	snprintf(line, sizeof(line), "%.*s", (int)n, at);
+	return line;
+}
+
+/* Pages of GiBs take a second: not the mediator's, who ends the last task that uses them. */
+KTEST(others_pages_are_freed_in_no_time_of_the_mediators)
+{
+	uint32_t *id = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	char what[64], mine[32];
+	struct mediator m;
+	struct work w;
+	pid_t pid;
+
+	if (access("/sys/kernel/tracing/events", F_OK))
+		tap_skip("this kernel has no tracing");
+	CHECK(id != MAP_FAILED);
+	meet_init(&ready);
+	meet_init(&go);
+	mediator_open(&m, 0);
+	CHECK_OK(write_text("/sys/kernel/tracing/trace", " "));
+	CHECK_OK(write_text(EVENTS "arax_buffer_free/enable", "1"));
+	pid = child_run(leaves_its_buffer_to_a_task, id);
+	meet_hear(&ready);
+	w = mediator_task(&m);
+	mediator_done(&m, w.d.tag, 0);
+	snprintf(what, sizeof(what), "arax_buffer_free: buffer=%u bytes=%lu", *id, 4 * PAGE);
+	snprintf(mine, sizeof(mine), "-%d ", (int)getpid());
+	CHECK(COMES(traced(what)));
+	CHECK_OK(write_text(EVENTS "arax_buffer_free/enable", "0"));
+	CHECK(!strstr(traced(what), mine));
+	meet_say(&go);
+	CHECK_OK(child_wait(pid));
+	mediator_close(&m);
 }
