@@ -56,7 +56,7 @@ groups=()
 # What the last programs and their workers held goes a little after they have.
 unload() {
 	local i
-	for ((i = 0; i < 300; i++)); do
+	for ((i = 0; i < 600; i++)); do
 		! rmmod arax 2>/dev/null || return 0
 		sleep 0.1
 	done

@@ -287,11 +287,16 @@ static uint64_t run_ns(double seconds, double share)
 	return (uint64_t)(fmin(fmax(s, LEAST_S), LONGEST_S) * 1e9);
 }
 
-/* Whether it is to be run again, and for longer: somebody had nothing, as the machine was away. */
-static bool too_short(struct program *p, int n, struct span s, uint64_t *ns)
+/*
+ * Whether it is to be run again, and for longer: somebody had nothing, as the machine was away.
+ * Not where @of is judged: that somebody has nothing is what is looked for there.
+ */
+static bool too_short(struct program *p, int n, struct span s, enum bar_of of, uint64_t *ns)
 {
 	int i = 0;
 
+	if (of != BAR_NONE)
+		return false;
 	while (i < n && had(&p[i], s.from, s.to) > 0)
 		i++;
 	if (i == n || *ns > (uint64_t)LONGEST_S * 1000 * MS / 2)
@@ -323,7 +328,7 @@ static void run_case(json_t *result, json_t *rows, const struct share_case *c, c
 		}
 		run_programs(p, c->programs);
 		span = steady(begin, begin + ns, longest);
-	} while (too_short(p, c->programs, span, &ns));
+	} while (too_short(p, c->programs, span, part.of, &ns));
 	window = WINDOW_TASKS * longest;
 	if (window > (span.to - span.from) / 2)
 		window = (span.to - span.from) / 2;
@@ -370,7 +375,7 @@ static void run_max(json_t *result, json_t *rows, const char *link, const int *t
 		span = steady(begin, begin + ns, PERIOD_NS / 20);
 		periods = fmax(floor((double)(span.to - span.from) / PERIOD_NS), 1);
 		span.to = span.from + (uint64_t)(periods * PERIOD_NS);
-	} while (too_short(p, 2, span, &ns));
+	} while (too_short(p, 2, span, of, &ns));
 	most.value = all.value = had(&p[0], span.from, span.to) / 1e6;
 	most.p99 = all.p99 = all.value;
 	all.floor = periods * MAX_NS / 1e6;
@@ -406,7 +411,7 @@ static void run_away(json_t *result, json_t *rows, const char *link, const int *
 		window = WINDOW_TASKS * MS;
 		if (from + window > end)
 			window = from < end ? end - from : MS;
-	} while (too_short(p, 2, (struct span){ from, from + window }, &ns));
+	} while (too_short(p, 2, (struct span){ from, from + window }, part.of, &ns));
 	part.value = off(p, 2, should, from, from + window);
 	part.p99 = part.value;
 	result_part(result, &part);

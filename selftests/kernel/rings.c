@@ -824,7 +824,7 @@ KTEST(an_edge_armed_while_something_is_unread)
 	client_wait(&c);
 	client_marker(&c, queue, 2, 0);
 	CHECK_EQ(serve_all(0), 1);
-	CHECK_EQ(epoll_wait(ep, &got, 1, 5000), 1);
+	CHECK_EQ(epoll_wait(ep, &got, 1, 60000), 1);
 	close(ep);
 	tear_down();
 }
@@ -868,7 +868,7 @@ KTEST(an_edge_armed_before_there_is_a_ring)
 	CHECK_EQ(epoll_wait(ep, &got, 1, 100), 0);
 	client_marker(&late, queue_new(&late, 0), 1, 0);
 	CHECK_EQ(serve_all(0), 1);
-	CHECK_EQ(epoll_wait(ep, &got, 1, 5000), 1);
+	CHECK_EQ(epoll_wait(ep, &got, 1, 60000), 1);
 	close(ep);
 	mediator_close(&m);
 	client_close(&late);
