@@ -187,7 +187,9 @@ static int import_locked(struct arax_buffer *ab, u64 bytes)
 	u64 now = 0;
 	int err;
 
-	inode_lock_shared(file_inode(ab->memfd));
+	/* Whoever writes to it holds that for as long as the memory that he writes from is not there. */
+	if (down_read_killable(&file_inode(ab->memfd)->i_rwsem))
+		return -EINTR;
 	err = memfd_check(ab->memfd, &now);
 	/* The descriptor may have become another since it was charged. */
 	if (!err && now != bytes)
@@ -199,7 +201,7 @@ static int import_locked(struct arax_buffer *ab, u64 bytes)
 		if (err)
 			unpin(ab);
 	}
-	inode_unlock_shared(file_inode(ab->memfd));
+	up_read(&file_inode(ab->memfd)->i_rwsem);
 	return err;
 }
 
