@@ -331,7 +331,7 @@ cat >"$work/moves.sh" <<'END'
 # Figures are published now and then, and what they are at the end only after it.
 for ((i = 0; i < 600; i++)); do
 	"$4" devices --json >"$5"
-	python3 "$6" "$5" "$7" "$8" 2>"$5.why" && grep -q 'device is back' "$9" && break
+	python3 "$6" "$5" "$7" "$8" 2>"$5.why" && grep -q 'device is back' "$5.log" && break
 	sleep 0.1
 done
 END
@@ -354,7 +354,7 @@ END
 	"$arax" run --verbose --config "$work/moves.conf" --kernels build/lib/arax/kernels \
 		--kernels build/examples/kernels bash "$work/moves.sh" "$examples/image-pipeline" \
 		"$work/moved.png" "$work/after.png" "$arax" "$kinds" "$work/moved.py" "$1" "$2" \
-		"$work/moves.log" 2>"$work/moves.log" || {
+		2>"$work/moves.log" || {
 		cat "$work/moves.log"
 		return 1
 	}
