@@ -55,6 +55,38 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue q, cl_kernel k, cl_uin
 	return real.EnqueueNDRangeKernel(q, k, dims, offset, global, local, nr, before, event);
 }
 
+static cl_int CL_API_CALL enqueue_read(cl_command_queue q, cl_mem mem, cl_bool blocking, size_t from,
+				       size_t bytes, void *to, cl_uint nr, const cl_event *before,
+				       cl_event *event)
+{
+	return broken ? broken : real.EnqueueReadBuffer(q, mem, blocking, from, bytes, to, nr, before,
+							event);
+}
+
+static cl_int CL_API_CALL enqueue_write(cl_command_queue q, cl_mem mem, cl_bool blocking, size_t to,
+					size_t bytes, const void *from, cl_uint nr,
+					const cl_event *before, cl_event *event)
+{
+	return broken ? broken : real.EnqueueWriteBuffer(q, mem, blocking, to, bytes, from, nr, before,
+							 event);
+}
+
+static cl_int CL_API_CALL enqueue_copy(cl_command_queue q, cl_mem from, cl_mem to, size_t from_offset,
+				       size_t to_offset, size_t bytes, cl_uint nr,
+				       const cl_event *before, cl_event *event)
+{
+	return broken ? broken : real.EnqueueCopyBuffer(q, from, to, from_offset, to_offset, bytes, nr,
+							before, event);
+}
+
+static cl_int CL_API_CALL enqueue_migrate(cl_command_queue q, cl_uint nr_mems, const cl_mem *mems,
+					  cl_mem_migration_flags flags, cl_uint nr,
+					  const cl_event *before, cl_event *event)
+{
+	return broken ? broken : real.EnqueueMigrateMemObjects(q, nr_mems, mems, flags, nr, before,
+							       event);
+}
+
 static cl_context CL_API_CALL create_context(const cl_context_properties *props, cl_uint nr,
 					     const cl_device_id *ids,
 					     void(CL_CALLBACK *tell)(const char *, const void *, size_t,
@@ -88,6 +120,11 @@ static struct device *open_one(const char *options)
 	cl.Finish = finish;
 	cl.WaitForEvents = wait_for_events;
 	cl.EnqueueNDRangeKernel = enqueue_kernel;
+	cl.EnqueueReadBuffer = enqueue_read;
+	cl.EnqueueWriteBuffer = enqueue_write;
+	cl.EnqueueCopyBuffer = enqueue_copy;
+	if (real.EnqueueMigrateMemObjects)
+		cl.EnqueueMigrateMemObjects = enqueue_migrate;
 	cl.CreateContext = create_context;
 	return devices_at(devices, 0);
 }
@@ -330,6 +367,72 @@ START_TEST(lost_as_a_copy_sees)
 }
 END_TEST
 
+/* What comes behind the kernel is the first to see it. */
+START_TEST(lost_as_a_result_is_fetched)
+{
+	const int32_t none = 0;
+	struct device *dev = open_one("\"zero-copy=no\"");
+	void *inc = load(dev, INC), *fail = load(dev, FAIL);
+	int32_t x = 0;
+	struct arax_launch_range r = put(dev, &x);
+	struct job j;
+
+	break_at(1, says[_i]);
+	fill(&j, fail, 0, &r);
+	j.l.args = &none;
+	j.l.arg_len = 4;
+	ck_assert_int_eq(device_run(dev, &j.run), -ENODEV);
+	ck_assert_uint_eq(j.run.alone, 1);
+	assert_lost(dev, inc, &r);
+	ck_assert_int_eq(device_reset(dev), 0);
+	assert_whole(dev, inc, fail);
+	device_kernel_unload(dev, inc);
+	device_kernel_unload(dev, fail);
+}
+END_TEST
+
+/* Whoever sees it before its own kernel has begun is not to blame. */
+enum seer { SEEN_BY_RESULT, SEEN_BY_RANGE, SEEN_BY_ALLOC, NR_SEERS };
+
+START_TEST(lost_before)
+{
+	const int32_t none = 0;
+	struct device *dev = open_one("\"zero-copy=no\"");
+	void *inc = load(dev, INC), *fail = load(dev, FAIL);
+	int32_t x[2] = { 0 };
+	uint64_t a;
+	struct arax_launch_range r;
+	struct job j;
+
+	ck_assert_int_eq(device_alloc(dev, sizeof(x), 0, &a), 0);
+	ck_assert_int_eq(device_copy_in(dev, 0, a, x, sizeof(x)), 0);
+	r = (struct arax_launch_range){ (void *)(uintptr_t)a, 4, 0, 1 };
+	fill(&j, fail, 0, &r);
+	j.l.args = &none;
+	j.l.arg_len = 4;
+	if (_i % NR_SEERS == SEEN_BY_RESULT) {
+		fails_once = true;
+		/* What it has stored is to be cleared. */
+		ck_assert_int_eq(device_run(dev, &j.run), -ENOMEM);
+	} else if (_i % NR_SEERS == SEEN_BY_RANGE) {
+		/* No buffer begins there. */
+		r.data = (char *)r.data + 4;
+	}
+	broken = says[_i / NR_SEERS];
+	if (_i % NR_SEERS == SEEN_BY_ALLOC) {
+		ck_assert_int_eq(device_alloc(dev, 4, 0, &a), -ENODEV);
+	} else {
+		ck_assert_int_eq(device_run(dev, &j.run), -ENODEV);
+		ck_assert_uint_eq(j.run.alone, 0);
+	}
+	assert_lost(dev, inc, &r);
+	ck_assert_int_eq(device_reset(dev), 0);
+	assert_whole(dev, inc, fail);
+	device_kernel_unload(dev, inc);
+	device_kernel_unload(dev, fail);
+}
+END_TEST
+
 /* It is as lost as it was; and may be had later. */
 START_TEST(no_new_context)
 {
@@ -426,6 +529,8 @@ int main(void)
 	tcase_add_loop_test(t, lost_by_one_that_was_submitted, 0, 4);
 	tcase_add_loop_test(t, lost_in_company, 0, 2);
 	tcase_add_test(t, lost_as_a_copy_sees);
+	tcase_add_loop_test(t, lost_as_a_result_is_fetched, 0, NR_SAYS);
+	tcase_add_loop_test(t, lost_before, 0, NR_SEERS * NR_SAYS);
 	tcase_add_loop_test(t, no_new_context, 0, 2);
 	tcase_add_loop_test(t, one_at_a_time_afterwards, 0, 2);
 	tcase_add_test(t, a_part_of_a_device);

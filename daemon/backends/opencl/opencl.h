@@ -248,7 +248,7 @@ int opencl_enter(struct opencl_device *d);
 void opencl_leave(struct opencl_device *d);
 /* The errno for @err; marks the device as lost if that is what it says. */
 int opencl_check(struct opencl_device *d, cl_int err);
-/* Likewise of a launch or a copy: also where it says something else, and nothing goes any more. */
+/* Likewise of a launch, a copy or an allocation: also where it says something else, and nothing goes any more. */
 int opencl_check_whole(struct opencl_device *d, cl_command_queue copies, cl_int err);
 
 /* A program of one device; kernels of one file share it. */
