@@ -457,6 +457,60 @@ START_TEST(no_new_context)
 }
 END_TEST
 
+static struct {
+	void (CL_CALLBACK *tell)(cl_event event, cl_int status, void *arg);
+	void *arg;
+} kept_back;
+
+static cl_int CL_API_CALL keep_back(cl_event event, cl_int status,
+				    void(CL_CALLBACK *tell)(cl_event, cl_int, void *), void *arg)
+{
+	(void)event;
+	(void)status;
+	kept_back.tell = tell;
+	kept_back.arg = arg;
+	return CL_SUCCESS;
+}
+
+/* A driver that has yet to call back would do so with what is another context's then. */
+START_TEST(no_new_context_before_it_has_called_back)
+{
+	struct device *dev = open_one("");
+	void *inc = load(dev, INC), *fail = load(dev, FAIL);
+	int32_t x = 0;
+	struct arax_launch_range r = put(dev, &x);
+	struct arax_backend_done done;
+	struct job j;
+
+	if (!device_follows(dev)) {
+		be_skip("no_new_context_before_it_has_called_back",
+			"this driver's launches can't wait for each other's success");
+		device_kernel_unload(dev, inc);
+		device_kernel_unload(dev, fail);
+		return;
+	}
+	cl.SetEventCallback = keep_back;
+	fill(&j, inc, 0, &r);
+	for (uint32_t i = 0; i < 2; i++) {
+		j.run.after = i;
+		ck_assert_int_eq(device_submit(dev, &j.run, i), 0);
+	}
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(device_wait(dev, 0, &done), 0);
+		ck_assert_int_eq(done.result, 0);
+	}
+	take_log();
+	ck_assert_int_eq(device_reset(dev), -ENODEV);
+	assert_logged("did not tell of 1 ends: it gets no new context");
+	kept_back.tell(NULL, CL_COMPLETE, kept_back.arg);
+	ck_assert_int_eq(device_reset(dev), 0);
+	cl.SetEventCallback = real.SetEventCallback;
+	assert_whole(dev, inc, fail);
+	device_kernel_unload(dev, inc);
+	device_kernel_unload(dev, fail);
+}
+END_TEST
+
 START_TEST(one_at_a_time_afterwards)
 {
 	struct device *dev = open_one(memories[_i]);
@@ -532,6 +586,7 @@ int main(void)
 	tcase_add_loop_test(t, lost_as_a_result_is_fetched, 0, NR_SAYS);
 	tcase_add_loop_test(t, lost_before, 0, NR_SEERS * NR_SAYS);
 	tcase_add_loop_test(t, no_new_context, 0, 2);
+	tcase_add_test(t, no_new_context_before_it_has_called_back);
 	tcase_add_loop_test(t, one_at_a_time_afterwards, 0, 2);
 	tcase_add_test(t, a_part_of_a_device);
 	suite_add_tcase(suite, t);

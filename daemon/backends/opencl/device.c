@@ -406,7 +406,7 @@ int opencl_device_reset(struct opencl_device *d)
 	if (is_busy(d))
 		return -EBUSY;
 	/* What calls back would find another context's. */
-	if (!opencl_after_over(d))
+	if (!opencl_after_over(d, "it gets no new context"))
 		return -ENODEV;
 	pthread_rwlock_wrlock(&d->context_lock);
 	__atomic_store_n(&d->lost, true, __ATOMIC_RELAXED);

@@ -313,8 +313,8 @@ void opencl_after_failed(struct opencl_lane *lane, const struct opencl_launch *x
 /* Before the first launch, and after the last one.  False: the driver may call back still. */
 void opencl_after_open(struct opencl_device *d);
 bool opencl_after_close(struct opencl_device *d);
-/* While there are none: whether the driver has called back of all before. */
-bool opencl_after_over(struct opencl_device *d);
+/* While there are none: whether the driver has called back of all before.  The log says @else_what. */
+bool opencl_after_over(struct opencl_device *d, const char *else_what);
 /*
  * Whether the driver lets a command be enqueued when it tells of another one's end, and each sees
  * what the one before it wrote, though through another buffer on the same host pages (@at, a
