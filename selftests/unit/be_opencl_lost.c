@@ -3,6 +3,8 @@
  * OpenCL devices that are lost, and had again: on a real driver, which is made to answer as one
  * whose context broke, whatever is asked of it, until there is a new one.
  */
+#include <dlfcn.h>
+
 #include "daemon/backends/opencl/opencl.h"
 #include "selftests/unit/be_opencl.h"
 
@@ -25,10 +27,54 @@ static bool refuses;		/* that launch, too, and does not take it */
 static int contexts_refused;
 static bool fails_once;		/* to be finished */
 
+/* A kernel that goes on until it has been asked for often enough. */
+static bool holds;
+static cl_event held;
+static cl_command_queue held_at;
+static int asks_left;
+
+static void *call_of(const char *name)
+{
+	void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+	void *call = library ? dlsym(library, name) : NULL;
+
+	ck_assert_ptr_nonnull(call);
+	return call;
+}
+
+static void hold(cl_command_queue q)
+{
+	__typeof__(clGetCommandQueueInfo) *info = call_of("clGetCommandQueueInfo");
+	__typeof__(clCreateUserEvent) *create = call_of("clCreateUserEvent");
+	cl_context context;
+	cl_int err;
+
+	ck_assert_int_eq(info(q, CL_QUEUE_CONTEXT, sizeof(context), &context, NULL), 0);
+	held = create(context, &err);
+	ck_assert_int_eq(err, 0);
+	held_at = q;
+	holds = false;
+}
+
+static void let_go(void)
+{
+	__typeof__(clSetUserEventStatus) *set = call_of("clSetUserEventStatus");
+
+	ck_assert_int_eq(set(held, CL_COMPLETE), 0);
+	real.ReleaseEvent(held);
+	held = NULL;
+}
+
 static cl_int CL_API_CALL finish(cl_command_queue q)
 {
-	cl_int err = real.Finish(q);
+	cl_int err;
 
+	if (held && q == held_at) {
+		if (asks_left--)
+			return CL_OUT_OF_RESOURCES;
+		let_go();
+	}
+	err = real.Finish(q);
 	if (fails_once) {
 		fails_once = false;
 		return CL_OUT_OF_RESOURCES;
@@ -38,7 +84,7 @@ static cl_int CL_API_CALL finish(cl_command_queue q)
 
 static cl_int CL_API_CALL wait_for_events(cl_uint nr, const cl_event *events)
 {
-	cl_int err = real.WaitForEvents(nr, events);
+	cl_int err = held ? CL_OUT_OF_RESOURCES : real.WaitForEvents(nr, events);
 
 	return broken ? broken : err;
 }
@@ -52,6 +98,10 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue q, cl_kernel k, cl_uin
 		broken = code;
 	if (broken && refuses)
 		return broken;
+	if (holds)
+		hold(q);
+	if (held)
+		return real.EnqueueNDRangeKernel(q, k, dims, offset, global, local, 1, &held, event);
 	return real.EnqueueNDRangeKernel(q, k, dims, offset, global, local, nr, before, event);
 }
 
@@ -283,6 +333,69 @@ START_TEST(a_result_that_nobody_saw)
 	ck_assert_int_eq(launch(dev, fail, 0, 1, 1, &r, 1, &none, 4), 0);
 	take(dev, r, &x);
 	ck_assert_int_eq(x, 4);
+	device_kernel_unload(dev, fail);
+}
+END_TEST
+
+/* The next launch: @asks for its end fail. */
+static void hold_next(int asks)
+{
+	holds = true;
+	asks_left = asks;
+}
+
+static int run_or_submit(struct device *dev, struct job *j, bool submit)
+{
+	struct arax_backend_done done;
+
+	if (!submit)
+		return device_run(dev, &j->run);
+	ck_assert_int_eq(device_submit(dev, &j->run, 7), 0);
+	ck_assert_int_eq(device_wait(dev, 0, &done), 0);
+	j->run.alone = done.flags & ARAX_DONE_ALONE;
+	return done.result;
+}
+
+/* What it works on is somebody else's when its error has been told. */
+START_TEST(no_error_before_its_end)
+{
+	struct device *dev = open_one(memories[_i / 2]);
+	void *inc = load(dev, INC);
+	int32_t x = 0;
+	struct arax_launch_range r = put(dev, &x);
+	struct job j;
+
+	hold_next(1);
+	fill(&j, inc, 0, &r);
+	ck_assert_int_eq(run_or_submit(dev, &j, _i % 2), -ENOMEM);
+	ck_assert_ptr_null(held);
+	take(dev, r, &x);
+	ck_assert_int_eq(x, 1);
+	device_kernel_unload(dev, inc);
+}
+END_TEST
+
+START_TEST(lost_by_one_without_an_end)
+{
+	struct device *dev = open_one(memories[_i / 2]);
+	void *inc = load(dev, INC), *fail = load(dev, FAIL);
+	int32_t x = 0;
+	struct arax_launch_range r = put(dev, &x);
+	struct job j;
+
+	hold_next(100);
+	fill(&j, inc, 0, &r);
+	take_log();
+	ck_assert_int_eq(run_or_submit(dev, &j, _i % 2), -ENODEV);
+	ck_assert_uint_ne(j.run.alone, 0);
+	assert_logged("has no end");
+	assert_lost(dev, inc, &r);
+	/* Drivers do so when their context goes. */
+	let_go();
+	ck_assert_int_eq(real.Finish(held_at), 0);
+	ck_assert_int_eq(device_reset(dev), 0);
+	assert_whole(dev, inc, fail);
+	device_kernel_unload(dev, inc);
 	device_kernel_unload(dev, fail);
 }
 END_TEST
@@ -580,6 +693,8 @@ int main(void)
 	tcase_add_loop_test(t, lost_and_had_again, 0, 2 * NR_SAYS);
 	tcase_add_loop_test(t, an_error_that_is_no_loss, 0, 2);
 	tcase_add_loop_test(t, a_result_that_nobody_saw, 0, 2);
+	tcase_add_loop_test(t, no_error_before_its_end, 0, 4);
+	tcase_add_loop_test(t, lost_by_one_without_an_end, 0, 4);
 	tcase_add_loop_test(t, lost_by_one_that_was_submitted, 0, 4);
 	tcase_add_loop_test(t, lost_in_company, 0, 2);
 	tcase_add_test(t, lost_as_a_copy_sees);

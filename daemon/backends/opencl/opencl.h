@@ -251,6 +251,9 @@ int opencl_check(struct opencl_device *d, cl_int err);
 /* Likewise of a launch, a copy or an allocation: also where it says something else, and nothing goes any more. */
 int opencl_check_whole(struct opencl_device *d, cl_command_queue copies, cl_int err);
 
+/* -ENODEV: nobody can wait for what is under way there. */
+int opencl_lose(struct opencl_device *d, cl_int err);
+
 /* A program of one device; kernels of one file share it. */
 struct opencl_program {
 	struct opencl_program *next;

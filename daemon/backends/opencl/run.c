@@ -13,6 +13,8 @@
 
 #include "daemon/backends/opencl/opencl.h"
 
+#define TRIES	3	/* at waiting for what is under way */
+
 /* In the log once for each kernel: a client can repeat it as often as it likes. */
 static void tell(struct opencl_launch *x, const char *what, const char *why)
 {
@@ -418,16 +420,20 @@ static int hand_over(struct opencl_launch *x, uint32_t after)
 }
 
 /*
- * It can't be finished: @err is the device's then, if that is lost.  A function that fails says
- * nothing of it.
+ * Who is told of an error takes the launch's memory for free, so that nothing of it may be under
+ * way any more; where that can't be had the device is lost.  Nor does a function that fails say
+ * that it is.
  */
-static void finish_failed(struct opencl_launch *x, int *err)
+static int finish(struct opencl_launch *x)
 {
-	cl_int cerr = cl.Finish(x->lane->queue);
+	cl_int err = CL_SUCCESS;
 
-	if (cerr && *err != -ENODEV &&
-	    opencl_check_whole(x->dev, x->lane->copies, cerr) == -ENODEV)
-		*err = -ENODEV;
+	for (int i = 0; i < TRIES; i++) {
+		err = cl.Finish(x->lane->queue);
+		if (!err)
+			return 0;
+	}
+	return opencl_lose(x->dev, err);
 }
 
 static struct opencl_launch *begin(struct opencl_device *d, const struct arax_backend_run *run, int *err)
@@ -459,7 +465,7 @@ static struct opencl_launch *begin(struct opencl_device *d, const struct arax_ba
 	}
 	/* Copies may be under way; elsewhere launches may be that wait for this thread. */
 	if (d->memory == OPENCL_OWN || !k->program)
-		finish_failed(x, err);
+		*err = finish(x) ? -ENODEV : *err;
 	if (counts) {
 		x->result_dirty |= k->has_result;
 		x->suspect = is_suspect(x, *err);
@@ -469,13 +475,26 @@ static struct opencl_launch *begin(struct opencl_device *d, const struct arax_ba
 	return x;
 }
 
+/* Its last command has, and so have those that came before it on the queue. */
+static bool has_ended(const struct opencl_launch *x)
+{
+	cl_int status = CL_QUEUED;
+
+	cl.GetEventInfo(x->last ? x->last : x->event, CL_EVENT_COMMAND_EXECUTION_STATUS,
+			sizeof(status), &status, NULL);
+	return status <= CL_COMPLETE;
+}
+
 /* @cerr: of the waiting. */
 static int end(struct opencl_launch *x, cl_int cerr, uint64_t *device_ns)
 {
-	int err;
+	int err = 0;
 
 	*device_ns = 0;
-	err = look_back(x, device_ns);
+	if (__builtin_expect(cerr && !has_ended(x), 0))
+		err = finish(x);
+	if (!err)
+		err = look_back(x, device_ns);
 	if (!err)
 		err = failed(x, "launch", cerr);
 	if (!err && x->k->has_result) {
