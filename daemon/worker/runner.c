@@ -358,6 +358,9 @@ static int run_in_worker(struct runner *r, struct runner_task *t)
 		count(&r->worker_timeouts);
 	if (fate != WORKER_ALIVE)
 		say_fate(r, t, &time, err);
+	/* Its own context broke, in which nothing runs any more: the next one is to have another. */
+	if (err == -ENODEV && r->opencl)
+		worker_set_stale(w);
 	pool_give(r, w, fate);
 	/* Only a device says that it is lost. */
 	return err == -ENODEV ? -EIO : err;

@@ -43,6 +43,13 @@ $(UNLOCKED_WORKER): $(B)/obj/plain/selftests/kernels-test/unlocked.o \
 	$(say) LINK $@
 	$(Q)$(CC) $(LDFLAGS_plain) -pie -pthread -o $@ $^
 
+# One whose OpenCL device is lost.
+ifeq ($(OPENCL_HEADERS),yes)
+LOSING_WORKER := $(B)/test/worker-loses
+$(call program,$(LOSING_WORKER),plain,selftests/kernels-test/loses.c \
+	$(filter-out %/engine_opencl.c,$(WORKER_SRCS)),$(WORKER_LIBS))
+endif
+
 STOPPED_WORKER := $(B)/test/worker-stops
 $(call program,$(STOPPED_WORKER),plain,selftests/kernels-test/stops.c,)
 LEAVING_WORKER := $(B)/test/worker-leaves

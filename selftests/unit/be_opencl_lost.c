@@ -3,6 +3,8 @@
  * OpenCL devices that are lost, and had again: on a real driver, which is made to answer as one
  * whose context broke, whatever is asked of it, until there is a new one.
  */
+#include <dlfcn.h>
+
 #include "daemon/backends/opencl/opencl.h"
 #include "selftests/unit/be_opencl.h"
 
@@ -25,10 +27,54 @@ static bool refuses;		/* that launch, too, and does not take it */
 static int contexts_refused;
 static bool fails_once;		/* to be finished */
 
+/* A kernel that goes on until it has been asked for often enough. */
+static bool holds;
+static cl_event held;
+static cl_command_queue held_at;
+static int asks_left;
+
+static void *call_of(const char *name)
+{
+	void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+	void *call = library ? dlsym(library, name) : NULL;
+
+	ck_assert_ptr_nonnull(call);
+	return call;
+}
+
+static void hold(cl_command_queue q)
+{
+	__typeof__(clGetCommandQueueInfo) *info = call_of("clGetCommandQueueInfo");
+	__typeof__(clCreateUserEvent) *create = call_of("clCreateUserEvent");
+	cl_context context;
+	cl_int err;
+
+	ck_assert_int_eq(info(q, CL_QUEUE_CONTEXT, sizeof(context), &context, NULL), 0);
+	held = create(context, &err);
+	ck_assert_int_eq(err, 0);
+	held_at = q;
+	holds = false;
+}
+
+static void let_go(void)
+{
+	__typeof__(clSetUserEventStatus) *set = call_of("clSetUserEventStatus");
+
+	ck_assert_int_eq(set(held, CL_COMPLETE), 0);
+	real.ReleaseEvent(held);
+	held = NULL;
+}
+
 static cl_int CL_API_CALL finish(cl_command_queue q)
 {
-	cl_int err = real.Finish(q);
+	cl_int err;
 
+	if (held && q == held_at) {
+		if (asks_left--)
+			return CL_OUT_OF_RESOURCES;
+		let_go();
+	}
+	err = real.Finish(q);
 	if (fails_once) {
 		fails_once = false;
 		return CL_OUT_OF_RESOURCES;
@@ -38,7 +84,7 @@ static cl_int CL_API_CALL finish(cl_command_queue q)
 
 static cl_int CL_API_CALL wait_for_events(cl_uint nr, const cl_event *events)
 {
-	cl_int err = real.WaitForEvents(nr, events);
+	cl_int err = held ? CL_OUT_OF_RESOURCES : real.WaitForEvents(nr, events);
 
 	return broken ? broken : err;
 }
@@ -52,7 +98,43 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue q, cl_kernel k, cl_uin
 		broken = code;
 	if (broken && refuses)
 		return broken;
+	if (holds)
+		hold(q);
+	if (held)
+		return real.EnqueueNDRangeKernel(q, k, dims, offset, global, local, 1, &held, event);
 	return real.EnqueueNDRangeKernel(q, k, dims, offset, global, local, nr, before, event);
+}
+
+static cl_int CL_API_CALL enqueue_read(cl_command_queue q, cl_mem mem, cl_bool blocking, size_t from,
+				       size_t bytes, void *to, cl_uint nr, const cl_event *before,
+				       cl_event *event)
+{
+	return broken ? broken : real.EnqueueReadBuffer(q, mem, blocking, from, bytes, to, nr, before,
+							event);
+}
+
+static cl_int CL_API_CALL enqueue_write(cl_command_queue q, cl_mem mem, cl_bool blocking, size_t to,
+					size_t bytes, const void *from, cl_uint nr,
+					const cl_event *before, cl_event *event)
+{
+	return broken ? broken : real.EnqueueWriteBuffer(q, mem, blocking, to, bytes, from, nr, before,
+							 event);
+}
+
+static cl_int CL_API_CALL enqueue_copy(cl_command_queue q, cl_mem from, cl_mem to, size_t from_offset,
+				       size_t to_offset, size_t bytes, cl_uint nr,
+				       const cl_event *before, cl_event *event)
+{
+	return broken ? broken : real.EnqueueCopyBuffer(q, from, to, from_offset, to_offset, bytes, nr,
+							before, event);
+}
+
+static cl_int CL_API_CALL enqueue_migrate(cl_command_queue q, cl_uint nr_mems, const cl_mem *mems,
+					  cl_mem_migration_flags flags, cl_uint nr,
+					  const cl_event *before, cl_event *event)
+{
+	return broken ? broken : real.EnqueueMigrateMemObjects(q, nr_mems, mems, flags, nr, before,
+							       event);
 }
 
 static cl_context CL_API_CALL create_context(const cl_context_properties *props, cl_uint nr,
@@ -88,6 +170,11 @@ static struct device *open_one(const char *options)
 	cl.Finish = finish;
 	cl.WaitForEvents = wait_for_events;
 	cl.EnqueueNDRangeKernel = enqueue_kernel;
+	cl.EnqueueReadBuffer = enqueue_read;
+	cl.EnqueueWriteBuffer = enqueue_write;
+	cl.EnqueueCopyBuffer = enqueue_copy;
+	if (real.EnqueueMigrateMemObjects)
+		cl.EnqueueMigrateMemObjects = enqueue_migrate;
 	cl.CreateContext = create_context;
 	return devices_at(devices, 0);
 }
@@ -250,6 +337,69 @@ START_TEST(a_result_that_nobody_saw)
 }
 END_TEST
 
+/* The next launch: @asks for its end fail. */
+static void hold_next(int asks)
+{
+	holds = true;
+	asks_left = asks;
+}
+
+static int run_or_submit(struct device *dev, struct job *j, bool submit)
+{
+	struct arax_backend_done done;
+
+	if (!submit)
+		return device_run(dev, &j->run);
+	ck_assert_int_eq(device_submit(dev, &j->run, 7), 0);
+	ck_assert_int_eq(device_wait(dev, 0, &done), 0);
+	j->run.alone = done.flags & ARAX_DONE_ALONE;
+	return done.result;
+}
+
+/* What it works on is somebody else's when its error has been told. */
+START_TEST(no_error_before_its_end)
+{
+	struct device *dev = open_one(memories[_i / 2]);
+	void *inc = load(dev, INC);
+	int32_t x = 0;
+	struct arax_launch_range r = put(dev, &x);
+	struct job j;
+
+	hold_next(1);
+	fill(&j, inc, 0, &r);
+	ck_assert_int_eq(run_or_submit(dev, &j, _i % 2), -ENOMEM);
+	ck_assert_ptr_null(held);
+	take(dev, r, &x);
+	ck_assert_int_eq(x, 1);
+	device_kernel_unload(dev, inc);
+}
+END_TEST
+
+START_TEST(lost_by_one_without_an_end)
+{
+	struct device *dev = open_one(memories[_i / 2]);
+	void *inc = load(dev, INC), *fail = load(dev, FAIL);
+	int32_t x = 0;
+	struct arax_launch_range r = put(dev, &x);
+	struct job j;
+
+	hold_next(100);
+	fill(&j, inc, 0, &r);
+	take_log();
+	ck_assert_int_eq(run_or_submit(dev, &j, _i % 2), -ENODEV);
+	ck_assert_uint_ne(j.run.alone, 0);
+	assert_logged("has no end");
+	assert_lost(dev, inc, &r);
+	/* Drivers do so when their context goes. */
+	let_go();
+	ck_assert_int_eq(real.Finish(held_at), 0);
+	ck_assert_int_eq(device_reset(dev), 0);
+	assert_whole(dev, inc, fail);
+	device_kernel_unload(dev, inc);
+	device_kernel_unload(dev, fail);
+}
+END_TEST
+
 START_TEST(lost_by_one_that_was_submitted)
 {
 	struct device *dev = open_one(memories[_i / 2]);
@@ -330,6 +480,72 @@ START_TEST(lost_as_a_copy_sees)
 }
 END_TEST
 
+/* What comes behind the kernel is the first to see it. */
+START_TEST(lost_as_a_result_is_fetched)
+{
+	const int32_t none = 0;
+	struct device *dev = open_one("\"zero-copy=no\"");
+	void *inc = load(dev, INC), *fail = load(dev, FAIL);
+	int32_t x = 0;
+	struct arax_launch_range r = put(dev, &x);
+	struct job j;
+
+	break_at(1, says[_i]);
+	fill(&j, fail, 0, &r);
+	j.l.args = &none;
+	j.l.arg_len = 4;
+	ck_assert_int_eq(device_run(dev, &j.run), -ENODEV);
+	ck_assert_uint_eq(j.run.alone, 1);
+	assert_lost(dev, inc, &r);
+	ck_assert_int_eq(device_reset(dev), 0);
+	assert_whole(dev, inc, fail);
+	device_kernel_unload(dev, inc);
+	device_kernel_unload(dev, fail);
+}
+END_TEST
+
+/* Whoever sees it before its own kernel has begun is not to blame. */
+enum seer { SEEN_BY_RESULT, SEEN_BY_RANGE, SEEN_BY_ALLOC, NR_SEERS };
+
+START_TEST(lost_before)
+{
+	const int32_t none = 0;
+	struct device *dev = open_one("\"zero-copy=no\"");
+	void *inc = load(dev, INC), *fail = load(dev, FAIL);
+	int32_t x[2] = { 0 };
+	uint64_t a;
+	struct arax_launch_range r;
+	struct job j;
+
+	ck_assert_int_eq(device_alloc(dev, sizeof(x), 0, &a), 0);
+	ck_assert_int_eq(device_copy_in(dev, 0, a, x, sizeof(x)), 0);
+	r = (struct arax_launch_range){ (void *)(uintptr_t)a, 4, 0, 1 };
+	fill(&j, fail, 0, &r);
+	j.l.args = &none;
+	j.l.arg_len = 4;
+	if (_i % NR_SEERS == SEEN_BY_RESULT) {
+		fails_once = true;
+		/* What it has stored is to be cleared. */
+		ck_assert_int_eq(device_run(dev, &j.run), -ENOMEM);
+	} else if (_i % NR_SEERS == SEEN_BY_RANGE) {
+		/* No buffer begins there. */
+		r.data = (char *)r.data + 4;
+	}
+	broken = says[_i / NR_SEERS];
+	if (_i % NR_SEERS == SEEN_BY_ALLOC) {
+		ck_assert_int_eq(device_alloc(dev, 4, 0, &a), -ENODEV);
+	} else {
+		ck_assert_int_eq(device_run(dev, &j.run), -ENODEV);
+		ck_assert_uint_eq(j.run.alone, 0);
+	}
+	assert_lost(dev, inc, &r);
+	ck_assert_int_eq(device_reset(dev), 0);
+	assert_whole(dev, inc, fail);
+	device_kernel_unload(dev, inc);
+	device_kernel_unload(dev, fail);
+}
+END_TEST
+
 /* It is as lost as it was; and may be had later. */
 START_TEST(no_new_context)
 {
@@ -348,6 +564,60 @@ START_TEST(no_new_context)
 	}
 	device_kernel_unload(dev, other);
 	ck_assert_int_eq(device_reset(dev), 0);
+	assert_whole(dev, inc, fail);
+	device_kernel_unload(dev, inc);
+	device_kernel_unload(dev, fail);
+}
+END_TEST
+
+static struct {
+	void (CL_CALLBACK *tell)(cl_event event, cl_int status, void *arg);
+	void *arg;
+} kept_back;
+
+static cl_int CL_API_CALL keep_back(cl_event event, cl_int status,
+				    void(CL_CALLBACK *tell)(cl_event, cl_int, void *), void *arg)
+{
+	(void)event;
+	(void)status;
+	kept_back.tell = tell;
+	kept_back.arg = arg;
+	return CL_SUCCESS;
+}
+
+/* A driver that has yet to call back would do so with what is another context's then. */
+START_TEST(no_new_context_before_it_has_called_back)
+{
+	struct device *dev = open_one("");
+	void *inc = load(dev, INC), *fail = load(dev, FAIL);
+	int32_t x = 0;
+	struct arax_launch_range r = put(dev, &x);
+	struct arax_backend_done done;
+	struct job j;
+
+	if (!device_follows(dev)) {
+		be_skip("no_new_context_before_it_has_called_back",
+			"this driver's launches can't wait for each other's success");
+		device_kernel_unload(dev, inc);
+		device_kernel_unload(dev, fail);
+		return;
+	}
+	cl.SetEventCallback = keep_back;
+	fill(&j, inc, 0, &r);
+	for (uint32_t i = 0; i < 2; i++) {
+		j.run.after = i;
+		ck_assert_int_eq(device_submit(dev, &j.run, i), 0);
+	}
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(device_wait(dev, 0, &done), 0);
+		ck_assert_int_eq(done.result, 0);
+	}
+	take_log();
+	ck_assert_int_eq(device_reset(dev), -ENODEV);
+	assert_logged("did not tell of 1 ends: it gets no new context");
+	kept_back.tell(NULL, CL_COMPLETE, kept_back.arg);
+	ck_assert_int_eq(device_reset(dev), 0);
+	cl.SetEventCallback = real.SetEventCallback;
 	assert_whole(dev, inc, fail);
 	device_kernel_unload(dev, inc);
 	device_kernel_unload(dev, fail);
@@ -423,10 +693,15 @@ int main(void)
 	tcase_add_loop_test(t, lost_and_had_again, 0, 2 * NR_SAYS);
 	tcase_add_loop_test(t, an_error_that_is_no_loss, 0, 2);
 	tcase_add_loop_test(t, a_result_that_nobody_saw, 0, 2);
+	tcase_add_loop_test(t, no_error_before_its_end, 0, 4);
+	tcase_add_loop_test(t, lost_by_one_without_an_end, 0, 4);
 	tcase_add_loop_test(t, lost_by_one_that_was_submitted, 0, 4);
 	tcase_add_loop_test(t, lost_in_company, 0, 2);
 	tcase_add_test(t, lost_as_a_copy_sees);
+	tcase_add_loop_test(t, lost_as_a_result_is_fetched, 0, NR_SAYS);
+	tcase_add_loop_test(t, lost_before, 0, NR_SEERS * NR_SAYS);
 	tcase_add_loop_test(t, no_new_context, 0, 2);
+	tcase_add_test(t, no_new_context_before_it_has_called_back);
 	tcase_add_loop_test(t, one_at_a_time_afterwards, 0, 2);
 	tcase_add_test(t, a_part_of_a_device);
 	suite_add_tcase(suite, t);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Functions that put work onto an OpenCL device's queues, on a real driver: host pages, and its own memory. */
+#include "daemon/backends/opencl/opencl.h"
 #include "selftests/unit/be_opencl.h"
 #include "selftests/unit/be_stream_fn.h"
 
@@ -216,6 +217,56 @@ START_TEST(followed)
 }
 END_TEST
 
+static struct opencl_api real;
+static bool broken;
+
+static cl_int CL_API_CALL finish(cl_command_queue q)
+{
+	cl_int err = real.Finish(q);
+
+	return broken ? CL_OUT_OF_RESOURCES : err;
+}
+
+/* A function that breaks the context says nothing of that: its queue does. */
+START_TEST(lost_by_a_function)
+{
+	const struct fn_args a = { 7, FN_FAILS, ITEMS };
+	struct arax_launch_range r;
+	struct arax_launch l = {
+		.size = sizeof(l), .nr_ranges = 1, .grid = { 1, 1, 1 }, .block = { 1, 1, 1 },
+		.group_end = 1, .ranges = &r, .args = &a, .arg_len = sizeof(a),
+	};
+	struct arax_backend_run run = { .size = sizeof(run), .launch = &l, .name = "test" };
+
+	open_variant(_i / 2);
+	real = cl;
+	cl.Finish = finish;
+	r = put(0, ITEMS);
+	run.kernel = fn;
+	broken = true;
+	if (_i % 2) {
+		struct arax_backend_done done = { 0 };
+
+		ck_assert_int_eq(device_submit(dev, &run, 5), 0);
+		ck_assert_int_eq(device_wait(dev, 0, &done), 0);
+		ck_assert_uint_eq(done.cookie, 5);
+		ck_assert_int_eq(done.result, -ENODEV);
+		ck_assert_uint_eq(done.flags, ARAX_DONE_ALONE);
+	} else {
+		ck_assert_int_eq(device_run(dev, &run), -ENODEV);
+		ck_assert_uint_eq(run.alone, 1);
+	}
+	broken = false;
+	ck_assert_int_eq(device_reset(dev), 0);
+	own = 0;
+	r = put(0, ITEMS);
+	ck_assert_int_eq(call(0, &r, 8, FN_WORKS), 0);
+	take();
+	ck_assert_int_eq(pages[3], 8);
+	close_variant();
+}
+END_TEST
+
 /* What it keeps for a queue goes with that, and comes again. */
 START_TEST(a_new_context)
 {
@@ -282,6 +333,7 @@ int main(void)
 	tcase_add_loop_test(t, bad_launches, 0, 2);
 	tcase_add_loop_test(t, in_order, 0, 2);
 	tcase_add_test(t, followed);
+	tcase_add_loop_test(t, lost_by_a_function, 0, 4);
 	tcase_add_loop_test(t, a_new_context, 0, 2);
 	tcase_add_test(t, what_is_refused);
 	suite_add_tcase(s, t);

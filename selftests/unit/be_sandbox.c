@@ -845,14 +845,19 @@ static void setup_no_program(void)
 	setup_with("worker { program = \"/nowhere/arax-worker\" }");
 }
 
-/* A worker program of another make, that finds the sandbox missing. */
-static void setup_no_sandbox(void)
+static void setup_worker(const char *program)
 {
 	char text[4096];
 
-	snprintf(text, sizeof(text), "worker { program = \"%s/build/test/worker-unlocked\" }",
-		 getcwd((char[2048]){ 0 }, 2048));
+	snprintf(text, sizeof(text), "worker { program = \"%s/%s\" }",
+		 getcwd((char[2048]){ 0 }, 2048), program);
 	setup_with(text);
+}
+
+/* A worker program of another make, that finds the sandbox missing. */
+static void setup_no_sandbox(void)
+{
+	setup_worker("build/test/worker-unlocked");
 }
 
 START_TEST(no_sandbox_no_foreign_code)
@@ -872,6 +877,37 @@ START_TEST(no_sandbox_no_foreign_code)
 	/* Installed ones need none. */
 	ck_assert_int_eq(run(registry_find(registry, "test_identity"), &b), 0);
 	log_max_level = before;
+	close(fd);
+	free_buffer(&b);
+}
+END_TEST
+
+#define LOSING_WORKER	"build/test/worker-loses"
+
+/* On a device that a worker has for OpenCL's. */
+static void setup_opencl(void)
+{
+	setup_worker(LOSING_WORKER);
+	runner_destroy(runner);
+	devices_at(devices, 0)->info.kind = ARAX_DEVICE_OPENCL;
+	ck_assert_int_eq(runner_create(devices_at(devices, 0), registry, &config, &runner), 0);
+}
+
+/* A context that broke in a worker is not rebuilt there: who comes next has another worker. */
+START_TEST(a_device_lost_in_a_worker)
+{
+	struct buffer b = make_buffer(PAGE);
+	int fd = image("innocent");
+	struct kernel k = foreign(fd, (char *)"who", 1);
+
+	k.kinds = 1u << ARAX_DEVICE_OPENCL;
+	k.impls[0].kind = ARAX_DEVICE_OPENCL;
+	for (uint32_t i = 1; i < 4; i++) {
+		ck_assert_int_eq(run(&k, &b), 0);
+		ck_assert_int_eq(run(&k, &b), -EIO);
+		ck_assert_uint_eq(query().worker_starts, i);
+		ck_assert_uint_eq(query().worker_crashes, 0);
+	}
 	close(fd);
 	free_buffer(&b);
 }
@@ -906,6 +942,10 @@ int main(void)
 	add_case(suite, "two cores", setup_wide, helpers_are_locked_up_too);
 	add_case(suite, "small", setup_small, memory_is_limited);
 	add_case(suite, "one worker", setup_one_worker, both_kinds_are_counted);
+	if (access(LOSING_WORKER, X_OK))
+		be_skip("a_device_lost_in_a_worker", "built without OpenCL's headers");
+	else
+		add_case(suite, "OpenCL", setup_opencl, a_device_lost_in_a_worker);
 	t = tcase_create("sandbox");
 	tcase_set_timeout(t, 180);
 	tcase_add_checked_fixture(t, setup, teardown);

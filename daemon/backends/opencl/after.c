@@ -207,12 +207,15 @@ void opencl_after_open(struct opencl_device *d)
 	devices[d->index] = d;
 }
 
-bool opencl_after_over(struct opencl_device *d)
+bool opencl_after_over(struct opencl_device *d, const char *else_what)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
 
 	for (int ms = 0; d->asked && ms < PATIENCE_MS; ms++)
 		nanosleep(&pause, NULL);
+	if (d->asked)
+		opencl_log(ARAX_LOG_WARNING, "%s: did not tell of %u ends: %s", d->name,
+			   (uint32_t)d->asked, else_what);
 	return !d->asked;
 }
 
@@ -220,11 +223,8 @@ bool opencl_after_close(struct opencl_device *d)
 {
 	if (devices[d->index] != d)
 		return true;
-	if (!opencl_after_over(d)) {
-		opencl_log(ARAX_LOG_WARNING, "%s: did not tell of %u ends: it is not given back",
-			   d->name, (uint32_t)d->asked);
+	if (!opencl_after_over(d, "it is not given back"))
 		return false;
-	}
 	devices[d->index] = NULL;
 	for (uint32_t i = 0; i < d->nr_lanes; i++)
 		pthread_mutex_destroy(&d->lanes[i].lock);

@@ -38,6 +38,14 @@ int opencl_check_whole(struct opencl_device *d, cl_command_queue copies, cl_int 
 	return -ENODEV;
 }
 
+int opencl_lose(struct opencl_device *d, cl_int err)
+{
+	if (!__atomic_exchange_n(&d->lost, true, __ATOMIC_RELAXED))
+		opencl_log(ARAX_LOG_ERR, "%s is lost: a launch there has no end: %s", d->name,
+			   opencl_error_name(err));
+	return -ENODEV;
+}
+
 int opencl_enter(struct opencl_device *d)
 {
 	pthread_rwlock_rdlock(&d->context_lock);
@@ -406,7 +414,7 @@ int opencl_device_reset(struct opencl_device *d)
 	if (is_busy(d))
 		return -EBUSY;
 	/* What calls back would find another context's. */
-	if (!opencl_after_over(d))
+	if (!opencl_after_over(d, "it gets no new context"))
 		return -ENODEV;
 	pthread_rwlock_wrlock(&d->context_lock);
 	__atomic_store_n(&d->lost, true, __ATOMIC_RELAXED);

@@ -98,7 +98,8 @@ static int alloc(struct opencl_device *d, uint64_t bytes, uint64_t *address)
 		opencl_log(ARAX_LOG_WARNING, "%s: %" PRIu64 " bytes: %s; %" PRIu64 " of %" PRIu64
 			   " were in use, one allocation may have %" PRIu64, d->name, bytes,
 			   opencl_error_name(cerr), d->used - bytes, d->bytes, d->max_alloc);
-		err = cerr == CL_INVALID_BUFFER_SIZE ? -ENOMEM : opencl_check(d, cerr);
+		err = cerr == CL_INVALID_BUFFER_SIZE ? -ENOMEM :
+			opencl_check_whole(d, d->lanes[0].copies, cerr);
 	} else {
 		err = insert(d, mem, bytes, address);
 		if (err)

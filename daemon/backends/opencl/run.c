@@ -13,6 +13,8 @@
 
 #include "daemon/backends/opencl/opencl.h"
 
+#define TRIES	3	/* at waiting for what is under way */
+
 /* In the log once for each kernel: a client can repeat it as often as it likes. */
 static void tell(struct opencl_launch *x, const char *what, const char *why)
 {
@@ -22,12 +24,13 @@ static void tell(struct opencl_launch *x, const char *what, const char *why)
 			   what, why);
 }
 
+/* Whatever sees it first: a context that broke fails at each of a launch's commands. */
 static int failed(struct opencl_launch *x, const char *what, cl_int err)
 {
 	if (!err)
 		return 0;
 	tell(x, what, opencl_error_name(err));
-	return opencl_check(x->dev, err);
+	return opencl_check_whole(x->dev, x->lane->copies, err);
 }
 
 __attribute__((format(printf, 3, 4)))
@@ -41,15 +44,6 @@ static int refuse(struct opencl_launch *x, const char *what, const char *fmt, ..
 	va_end(ap);
 	tell(x, what, why);
 	return -EINVAL;
-}
-
-/* Of what has begun: it may be told by it that the device is lost. */
-static int launch_failed(struct opencl_launch *x, cl_int err)
-{
-	if (!err)
-		return 0;
-	tell(x, "launch", opencl_error_name(err));
-	return opencl_check_whole(x->dev, x->lane->copies, err);
 }
 
 static bool is_lost(struct opencl_device *d)
@@ -256,10 +250,9 @@ static int set_args(struct opencl_launch *x)
 	return err ? err : failed(x, "argument", cerr);
 }
 
-/* A function has its ranges as buffers, and its work on the queue when it returns. */
-static int call_function(struct opencl_launch *x)
+/* A function has its ranges as buffers. */
+static int find_buffers(struct opencl_launch *x, cl_mem *mems)
 {
-	cl_mem mems[PARAMS_MAX];
 	int err = check_args(x);
 
 	for (uint32_t i = 0; !err && i < x->k->params.nr_ranges; i++) {
@@ -267,7 +260,7 @@ static int call_function(struct opencl_launch *x)
 		if (!err)
 			err = find_buffer(x, i, &mems[i]);
 	}
-	return err ? err : opencl_stream_call(x, mems);
+	return err;
 }
 
 /* ------------------------------------------------------------------ */
@@ -364,7 +357,7 @@ static int look_back(struct opencl_launch *x, uint64_t *device_ns)
 
 	cl.GetEventInfo(x->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL);
 	if (status < 0)
-		return launch_failed(x, status);
+		return failed(x, "launch", status);
 	if (!cl.GetEventProfilingInfo(x->began ? x->began : x->event,
 				      x->began ? CL_PROFILING_COMMAND_END : CL_PROFILING_COMMAND_START,
 				      sizeof(start), &start, NULL) &&
@@ -393,29 +386,27 @@ static uint32_t run_after(const struct arax_backend_run *run)
 	       run->after : 0;
 }
 
-/* All that comes before its kernel; if that is to begin it counts. */
-static int prepare(struct opencl_launch *x)
+/*
+ * All that comes before its kernel; if that is to begin it counts.  A function begins here: its
+ * work is on the queue when it returns, or a part of it if it fails.
+ */
+static int prepare(struct opencl_launch *x, bool *counts)
 {
-	int err = 0;
+	cl_mem mems[PARAMS_MAX];
+	int err;
 
 	x->alone = false;
-	if (!x->k->program) {
-		count_begun(x);
-		err = call_function(x);
-		if (!err)
-			err = set_result(x);
-		if (err)
-			count_ended(x);
-		return err;
-	}
-	err = set_args(x);
+	*counts = false;
+	err = x->k->program ? set_args(x) : find_buffers(x, mems);
 	if (!err)
 		err = set_result(x);
-	if (!err)
+	if (!err && x->k->program)
 		err = set_geometry(x);
-	if (!err)
-		count_begun(x);
-	return err;
+	if (err)
+		return err;
+	count_begun(x);
+	*counts = true;
+	return x->k->program ? 0 : opencl_stream_call(x, mems);
 }
 
 static int hand_over(struct opencl_launch *x, uint32_t after)
@@ -424,8 +415,25 @@ static int hand_over(struct opencl_launch *x, uint32_t after)
 
 	opencl_after_begin(x, after);
 	/* Where it waits for others, as where there is nothing to fetch, that is later. */
-	err = x->over ? launch_failed(x, x->error) : 0;
+	err = x->over ? failed(x, "launch", x->error) : 0;
 	return err ? err : fetch_back(x);
+}
+
+/*
+ * Who is told of an error takes the launch's memory for free, so that nothing of it may be under
+ * way any more; where that can't be had the device is lost.  Nor does a function that fails say
+ * that it is.
+ */
+static int finish(struct opencl_launch *x)
+{
+	cl_int err = CL_SUCCESS;
+
+	for (int i = 0; i < TRIES; i++) {
+		err = cl.Finish(x->lane->queue);
+		if (!err)
+			return 0;
+	}
+	return opencl_lose(x->dev, err);
 }
 
 static struct opencl_launch *begin(struct opencl_device *d, const struct arax_backend_run *run, int *err)
@@ -448,8 +456,7 @@ static struct opencl_launch *begin(struct opencl_device *d, const struct arax_ba
 		x->result_mem = lane->result_mems[lane->begun % OPENCL_RESULTS];
 	x->suspect = false;
 	memset(x->mems, 0, k->params.nr_ranges * sizeof(x->mems[0]));
-	*err = prepare(x);
-	counts = !*err;
+	*err = prepare(x, &counts);
 	if (!*err)
 		*err = hand_over(x, run_after(run));
 	if (!*err) {
@@ -458,7 +465,7 @@ static struct opencl_launch *begin(struct opencl_device *d, const struct arax_ba
 	}
 	/* Copies may be under way; elsewhere launches may be that wait for this thread. */
 	if (d->memory == OPENCL_OWN || !k->program)
-		cl.Finish(lane->queue);
+		*err = finish(x) ? -ENODEV : *err;
 	if (counts) {
 		x->result_dirty |= k->has_result;
 		x->suspect = is_suspect(x, *err);
@@ -468,15 +475,28 @@ static struct opencl_launch *begin(struct opencl_device *d, const struct arax_ba
 	return x;
 }
 
+/* Its last command has, and so have those that came before it on the queue. */
+static bool has_ended(const struct opencl_launch *x)
+{
+	cl_int status = CL_QUEUED;
+
+	cl.GetEventInfo(x->last ? x->last : x->event, CL_EVENT_COMMAND_EXECUTION_STATUS,
+			sizeof(status), &status, NULL);
+	return status <= CL_COMPLETE;
+}
+
 /* @cerr: of the waiting. */
 static int end(struct opencl_launch *x, cl_int cerr, uint64_t *device_ns)
 {
-	int err;
+	int err = 0;
 
 	*device_ns = 0;
-	err = look_back(x, device_ns);
+	if (__builtin_expect(cerr && !has_ended(x), 0))
+		err = finish(x);
 	if (!err)
-		err = launch_failed(x, cerr);
+		err = look_back(x, device_ns);
+	if (!err)
+		err = failed(x, "launch", cerr);
 	if (!err && x->k->has_result) {
 		err = *(volatile cl_int *)x->result;
 		/* A kernel does not say that its device is lost: this would be taken for it. */
@@ -572,7 +592,7 @@ static int end_submitted(struct opencl_launch *x, struct arax_backend_done *done
 
 	if (opencl_after_end(x))
 		return end(x, cl.WaitForEvents(1, x->last ? &x->last : &x->event), &done->device_ns);
-	err = x->error ? launch_failed(x, x->error) : -ECANCELED;
+	err = x->error ? failed(x, "launch", x->error) : -ECANCELED;
 	done->flags = x->error ? 0 : ARAX_DONE_NOT_RUN;
 	release(x);
 	return err;

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+/* A worker whose OpenCL device is lost with its second launch, on a driver that nobody has. */
+#include <errno.h>
+
+#include "daemon/worker/engine.h"
+
+static int launches;
+
+static int open_nothing(void)
+{
+	return 0;
+}
+
+static int open_device(uint32_t index, const char *name, const char **why)
+{
+	(void)index;
+	(void)name;
+	(void)why;
+	return 0;
+}
+
+static void load(const struct worker_msg *msg, int fd, bool *keep, struct loaded *k)
+{
+	(void)msg;
+	(void)fd;
+	(void)keep;
+	(void)k;
+}
+
+static int run(const struct loaded *k, const struct arax_launch *l, const struct engine_how *how)
+{
+	(void)k;
+	(void)l;
+	(void)how;
+	return launches++ ? -ENODEV : 0;
+}
+
+const struct engine engine_opencl = {
+	.open = open_nothing, .device = open_device, .load = load, .run = run,
+};
+
+const struct engine engine_opencl_build = {
+	.open = open_nothing, .device = open_device, .load = load, .run = run,
+};
