@@ -76,6 +76,8 @@ static void ended(struct work *w)
 	if (!err)
 		err = sched_device_set(p->sched, pd->dev->index, pd->lanes);
 	if (err) {
+		/* It was said to be on its way. */
+		pd->changed = true;
 		log_err("device stays lost", log_str("device", pd->dev->info.name), log_errno(err));
 		run_refuse_stranded(p);
 		return;

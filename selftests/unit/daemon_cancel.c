@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Tasks that are canceled while a device has them, and would begin anew on another one; and those that
- * find none.
+ * Tasks that are canceled while a device has them, and would begin anew on another one; those that
+ * find none; and devices that were lost under them.
  */
 #include <check.h>
 #include <errno.h>
@@ -38,6 +38,29 @@ static struct {
 	bool may_end;
 	bool idle;		/* nothing counts yet */
 } devices;
+
+/* Whether devices can be made whole again, and what became of that, once it may end. */
+static struct {
+	bool can;
+	int result;
+	bool may_end;
+} resets;
+
+bool __wrap_device_can_reset(const struct device *dev);
+bool __wrap_device_can_reset(const struct device *dev)
+{
+	(void)dev;
+	return __atomic_load_n(&resets.can, __ATOMIC_ACQUIRE);
+}
+
+int __wrap_device_reset(struct device *dev);
+int __wrap_device_reset(struct device *dev)
+{
+	(void)dev;
+	while (!__atomic_load_n(&resets.may_end, __ATOMIC_ACQUIRE))
+		usleep(100);
+	return resets.result;
+}
 
 static int launch(void)
 {
@@ -84,6 +107,7 @@ static void up_with(const char *conf)
 	kernel = k.id;
 	queue = client_queue(&a, ARAX_QUEUE_DATAFLOW);
 	memset(&devices, 0, sizeof(devices));
+	memset(&resets, 0, sizeof(resets));
 }
 
 /* Two alike. */
@@ -420,6 +444,48 @@ START_TEST(araxd_ends_meanwhile)
 }
 END_TEST
 
+static bool is_lost(uint32_t device)
+{
+	bool lost;
+
+	daemon_enter(d);
+	lost = daemon_poller(d)->devs[device].lost;
+	daemon_leave(d);
+	return lost;
+}
+
+/* What whoever asks for the device is told, if it is not there; else "". */
+static const char *why_gone(uint32_t device)
+{
+	static struct arax_device dev;
+
+	dev = (struct arax_device){ .size = sizeof(dev), .index = device };
+	ck_assert_int_eq(CALL(&a, ARAX_NR_DEVICE_QUERY, &dev), 0);
+	ck_assert_int_eq(!dev.reason[0], !!(dev.flags & ARAX_DEVICE_ONLINE));
+	return dev.reason;
+}
+
+/* Also if that comes to nothing. */
+START_TEST(it_is_said_what_becomes_of_a_device)
+{
+	uint32_t device;
+
+	__atomic_store_n(&resets.can, true, __ATOMIC_RELEASE);
+	resets.result = _i ? -EIO : 0;
+	devices.result = -ENODEV;
+	submit();
+	ends(1, 0);
+	device = !is_lost(0);
+	ck_assert(is_lost(device));
+	ck_assert(comes_true(strstr(why_gone(device), "and is being rebuilt"), 1000));
+	__atomic_store_n(&resets.may_end, true, __ATOMIC_RELEASE);
+	if (_i)
+		ck_assert(comes_true(strstr(why_gone(device), "until araxd is started anew"), 1000));
+	else
+		ck_assert(comes_true(!why_gone(device)[0], 1000));
+}
+END_TEST
+
 int main(void)
 {
 	TCase *t = tcase_create("all"), *follow = tcase_create("follow");
@@ -435,6 +501,7 @@ int main(void)
 	tcase_add_test(t, araxd_ends_meanwhile);
 	tcase_add_loop_test(t, what_no_device_runs_is_its_programs, 0, 2);
 	tcase_add_test(t, a_kernel_rests_for_who_was_declined);
+	tcase_add_loop_test(t, it_is_said_what_becomes_of_a_device, 0, 2);
 	suite_add_tcase(s, t);
 	tcase_set_timeout(follow, 300);
 	tcase_add_checked_fixture(follow, up_to_follow, down);
