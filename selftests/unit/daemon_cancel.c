@@ -11,6 +11,7 @@
 
 #include "daemon/dispatch/decline.h"
 #include "daemon/dispatch/poller.h"
+#include "daemon/dispatch/recover.h"
 #include "daemon/dispatch/run.h"
 #include "daemon/observe/trace.h"
 #include "selftests/unit/daemon_client.h"
@@ -26,6 +27,9 @@
 #define FOLLOWS	"loop { inline_us = 0 }\n" \
 		"backend \"queued\" { file = \"%s/build/test/plugins/queued.so\" " \
 		"options = { \"follows=true\" } }\n"
+
+/* One on the host's pages. */
+#define CORES	"loop { inline_us = 0 }\ncpu { groups = { \"0\" } }\n"
 
 static struct bench_daemon *d;
 static struct client a;
@@ -44,6 +48,7 @@ static struct {
 	bool can;
 	int result;
 	bool may_end;
+	bool beside;		/* a launch had not ended when it began */
 } resets;
 
 bool __wrap_device_can_reset(const struct device *dev);
@@ -57,6 +62,8 @@ int __wrap_device_reset(struct device *dev);
 int __wrap_device_reset(struct device *dev)
 {
 	(void)dev;
+	__atomic_store_n(&resets.beside, !__atomic_load_n(&devices.may_end, __ATOMIC_ACQUIRE),
+			 __ATOMIC_RELEASE);
 	while (!__atomic_load_n(&resets.may_end, __ATOMIC_ACQUIRE))
 		usleep(100);
 	return resets.result;
@@ -153,6 +160,15 @@ static void up_to_follow(void)
 		r->rt.enter = enter;
 	p->devs[1].dev->run = run;
 	ck_assert_int_eq(sched_device_set(p->sched, 1, 0), 0);
+	daemon_leave(d);
+}
+
+static void up_on_cores(void)
+{
+	up_with(CORES);
+	ck_assert_uint_eq(daemon_poller(d)->nr_devs, 1);
+	daemon_enter(d);
+	daemon_poller(d)->devs[0].dev->run = run;
 	daemon_leave(d);
 }
 
@@ -486,9 +502,41 @@ START_TEST(it_is_said_what_becomes_of_a_device)
 }
 END_TEST
 
+/* They may go on for ever, and have nothing of what is made anew. */
+START_TEST(workers_are_not_waited_for)
+{
+	struct poller *p = daemon_poller(d);
+	struct poller_device *pd = &p->devs[0];
+	struct run *r = pd->runs;
+
+	__atomic_store_n(&resets.can, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&resets.may_end, true, __ATOMIC_RELEASE);
+	submit();
+	daemon_enter(d);
+	while (r < run_end(pd) && !r->node)
+		r++;
+	ck_assert(r < run_end(pd));
+	if (_i)
+		r->rt.turn = &r->aside.turn;
+	pd->lost = true;
+	ck_assert_int_eq(sched_device_set(p->sched, 0, 0), 0);
+	ck_assert(recover_plan(p, pd, true));
+	recover_begin(p, pd);
+	daemon_leave(d);
+	if (_i)
+		ck_assert(comes_true(!is_lost(0), 1000));
+	ends(1, 0);
+	ck_assert(comes_true(!is_lost(0), 1000));
+	ck_assert_int_eq(__atomic_load_n(&resets.beside, __ATOMIC_ACQUIRE), _i);
+	add(client_buffer(&a, PAGE, NULL, NULL), 2);
+	ends(2, 0);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *t = tcase_create("all"), *follow = tcase_create("follow");
+	TCase *cores = tcase_create("cores");
 	Suite *s = suite_create("cancel");
 	SRunner *r;
 	int failed;
@@ -503,6 +551,10 @@ int main(void)
 	tcase_add_test(t, a_kernel_rests_for_who_was_declined);
 	tcase_add_loop_test(t, it_is_said_what_becomes_of_a_device, 0, 2);
 	suite_add_tcase(s, t);
+	tcase_set_timeout(cores, 300);
+	tcase_add_checked_fixture(cores, up_on_cores, down);
+	tcase_add_loop_test(cores, workers_are_not_waited_for, 0, 2);
+	suite_add_tcase(s, cores);
 	tcase_set_timeout(follow, 300);
 	tcase_add_checked_fixture(follow, up_to_follow, down);
 	tcase_add_loop_test(follow, it_was_behind_another_one, 0, 2);
