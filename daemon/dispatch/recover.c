@@ -76,6 +76,8 @@ static void ended(struct work *w)
 	if (!err)
 		err = sched_device_set(p->sched, pd->dev->index, pd->lanes);
 	if (err) {
+		/* It was said to be on its way. */
+		pd->changed = true;
 		log_err("device stays lost", log_str("device", pd->dev->info.name), log_errno(err));
 		run_refuse_stranded(p);
 		return;
@@ -99,14 +101,21 @@ static void *rebuild(void *arg)
 	return NULL;
 }
 
+/* What workers run has nothing of what is made anew, and may go on for as long as it likes. */
+static bool is_busy(const struct poller_device *pd)
+{
+	for (const struct run *run = pd->runs; run <= run_end(pd); run++)
+		if (run->node && !run->rt.turn)
+			return true;
+	return ahead_is_busy(pd);
+}
+
 void recover_begin(struct poller *p, struct poller_device *pd)
 {
 	struct recovery *r = pd->recovery;
-	uint64_t idle = pd->nr_runs == 64 ? 0 : ~0ull << pd->nr_runs;
 	int err;
 
-	if (r->begun || pd->runs_busy != idle || pd->spares_busy || pd->direct->node ||
-	    ahead_is_busy(pd))
+	if (r->begun || is_busy(pd))
 		return;
 	r->work.run = ended;
 	/* From here on r->err is the thread's. */

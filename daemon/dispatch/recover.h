@@ -22,12 +22,12 @@
 bool recover_plan(struct poller *p, struct poller_device *pd, bool counts);
 /* A loss that was counted was not the device's. */
 void recover_forgive(struct poller_device *pd);
-/* There is something to be done for it once nothing runs there. */
+/* There is something to be done for it once nothing runs there but in workers. */
 static inline bool recover_pending(const struct poller_device *pd)
 {
 	return pd->recovery;
 }
-/* Nothing runs on it any more?  Then begin, on a thread of its own. */
+/* Nothing of that runs any more?  Then begin, on a thread of its own. */
 void recover_begin(struct poller *p, struct poller_device *pd);
 /* Tasks may wait for it. */
 static inline bool recover_expected(const struct poller_device *pd)

@@ -87,10 +87,20 @@ static int save(struct memory *m, struct memory_extent *e)
 	return err;
 }
 
-/* (entering, locked) Whether the task would have room beside what can't be saved. */
-static bool fits_beside(const struct memory_device *d)
+/* (entering, locked) Whether the task would have room beside what can't be saved, and may be its own. */
+static bool fits_beside(const struct memory *m, const struct memory_device *d)
 {
-	return memory_bytes(d->ranges, d->nr_ranges) + d->unsaved <= d->stats.bytes;
+	uint64_t bytes = d->unsaved, start, end;
+	const struct memory_extent *e;
+	uint32_t i;
+
+	for (i = 0; i < d->nr_ranges; i++) {
+		if (!task_part(d->ranges, d->nr_ranges, i, &start, &end))
+			continue;
+		e = extent_find(d->ranges[i].buffer, (uint32_t)(d - m->devices), start, end);
+		bytes += e && e->stuck ? 0 : end - start;
+	}
+	return bytes <= d->stats.bytes;
 }
 
 /*
@@ -111,7 +121,7 @@ static struct memory_extent *save_one(struct memory *m, struct memory_device *d,
 			continue;
 		}
 		if (none) {
-			if (*err && d->held && fits_beside(d))
+			if (*err && d->held && fits_beside(m, d))
 				*err = -ENOMEM;
 			return NULL;
 		}
@@ -120,7 +130,9 @@ static struct memory_extent *save_one(struct memory *m, struct memory_device *d,
 			return victim;
 		if (*err == -ENODEV)
 			return NULL;
-		extent_stuck(victim, true);
+		/* Unless somebody has written over it meanwhile. */
+		if (victim->dirty.nr)
+			extent_stuck(victim, true);
 	}
 }
 

@@ -61,6 +61,9 @@ void extent_dirtied(struct memory_extent *e)
 
 	if (e->any_dirty == any)
 		return;
+	/* There is nothing to save any more. */
+	if (!any)
+		extent_stuck(e, false);
 	e->any_dirty = any;
 	treap_changed(&e->place, &by_start);
 }

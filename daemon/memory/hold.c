@@ -273,19 +273,26 @@ void task_refund(struct memory *m, const struct refunds *refunds)
 
 /* ------------------------------------------------------------------ */
 
+bool task_part(const struct memory_range *ranges, uint32_t nr, uint32_t of, uint64_t *start,
+	       uint64_t *end)
+{
+	uint32_t i;
+
+	hull(ranges, nr, of, start, end);
+	for (i = 0; i < of; i++)
+		if (ranges[i].buffer == ranges[of].buffer && ranges[i].offset < *end &&
+		    memory_range_end(&ranges[i]) > *start)
+			return false;
+	return true;
+}
+
 uint64_t memory_bytes(const struct memory_range *ranges, uint32_t nr)
 {
 	uint64_t bytes = 0, start, end;
-	uint32_t i, j;
+	uint32_t i;
 
-	for (i = 0; i < nr; i++) {
-		hull(ranges, nr, i, &start, &end);
-		for (j = 0; j < i; j++)
-			if (ranges[j].buffer == ranges[i].buffer && ranges[j].offset < end &&
-			    memory_range_end(&ranges[j]) > start)
-				break;
-		bytes += j == i ? end - start : 0;
-	}
+	for (i = 0; i < nr; i++)
+		bytes += task_part(ranges, nr, i, &start, &end) ? end - start : 0;
 	return bytes;
 }
 

@@ -454,6 +454,9 @@ void task_release(struct memory *m, uint32_t device, struct memory_range *ranges
 /* The bytes that range @of of a task has to share an extent with. */
 void task_hull(const struct memory_range *ranges, uint32_t nr, uint32_t of, uint64_t *start,
 	       uint64_t *end);
+/* The same but for empty ranges; false: an earlier range of the task has the same ones. */
+bool task_part(const struct memory_range *ranges, uint32_t nr, uint32_t of, uint64_t *start,
+	       uint64_t *end);
 /* Whether its owner could pay for @bytes more, if it held them now: yes, if there are no limits. */
 bool task_could_pay(struct memory *m, struct memory_owner owner, uint64_t bytes);
 /* After it, without the lock. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Tasks that are canceled while a device has them, and would begin anew on another one; and those that
- * find none.
+ * Tasks that are canceled while a device has them, and would begin anew on another one; those that
+ * find none; and devices that were lost under them.
  */
 #include <check.h>
 #include <errno.h>
@@ -11,6 +11,7 @@
 
 #include "daemon/dispatch/decline.h"
 #include "daemon/dispatch/poller.h"
+#include "daemon/dispatch/recover.h"
 #include "daemon/dispatch/run.h"
 #include "daemon/observe/trace.h"
 #include "selftests/unit/daemon_client.h"
@@ -27,6 +28,9 @@
 		"backend \"queued\" { file = \"%s/build/test/plugins/queued.so\" " \
 		"options = { \"follows=true\" } }\n"
 
+/* One on the host's pages. */
+#define CORES	"loop { inline_us = 0 }\ncpu { groups = { \"0\" } }\n"
+
 static struct bench_daemon *d;
 static struct client a;
 static uint32_t kernel, queue;
@@ -38,6 +42,32 @@ static struct {
 	bool may_end;
 	bool idle;		/* nothing counts yet */
 } devices;
+
+/* Whether devices can be made whole again, and what became of that, once it may end. */
+static struct {
+	bool can;
+	int result;
+	bool may_end;
+	bool beside;		/* a launch had not ended when it began */
+} resets;
+
+bool __wrap_device_can_reset(const struct device *dev);
+bool __wrap_device_can_reset(const struct device *dev)
+{
+	(void)dev;
+	return __atomic_load_n(&resets.can, __ATOMIC_ACQUIRE);
+}
+
+int __wrap_device_reset(struct device *dev);
+int __wrap_device_reset(struct device *dev)
+{
+	(void)dev;
+	__atomic_store_n(&resets.beside, !__atomic_load_n(&devices.may_end, __ATOMIC_ACQUIRE),
+			 __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&resets.may_end, __ATOMIC_ACQUIRE))
+		usleep(100);
+	return resets.result;
+}
 
 static int launch(void)
 {
@@ -84,6 +114,7 @@ static void up_with(const char *conf)
 	kernel = k.id;
 	queue = client_queue(&a, ARAX_QUEUE_DATAFLOW);
 	memset(&devices, 0, sizeof(devices));
+	memset(&resets, 0, sizeof(resets));
 }
 
 /* Two alike. */
@@ -129,6 +160,15 @@ static void up_to_follow(void)
 		r->rt.enter = enter;
 	p->devs[1].dev->run = run;
 	ck_assert_int_eq(sched_device_set(p->sched, 1, 0), 0);
+	daemon_leave(d);
+}
+
+static void up_on_cores(void)
+{
+	up_with(CORES);
+	ck_assert_uint_eq(daemon_poller(d)->nr_devs, 1);
+	daemon_enter(d);
+	daemon_poller(d)->devs[0].dev->run = run;
 	daemon_leave(d);
 }
 
@@ -420,9 +460,83 @@ START_TEST(araxd_ends_meanwhile)
 }
 END_TEST
 
+static bool is_lost(uint32_t device)
+{
+	bool lost;
+
+	daemon_enter(d);
+	lost = daemon_poller(d)->devs[device].lost;
+	daemon_leave(d);
+	return lost;
+}
+
+/* What whoever asks for the device is told, if it is not there; else "". */
+static const char *why_gone(uint32_t device)
+{
+	static struct arax_device dev;
+
+	dev = (struct arax_device){ .size = sizeof(dev), .index = device };
+	ck_assert_int_eq(CALL(&a, ARAX_NR_DEVICE_QUERY, &dev), 0);
+	ck_assert_int_eq(!dev.reason[0], !!(dev.flags & ARAX_DEVICE_ONLINE));
+	return dev.reason;
+}
+
+/* Also if that comes to nothing. */
+START_TEST(it_is_said_what_becomes_of_a_device)
+{
+	uint32_t device;
+
+	__atomic_store_n(&resets.can, true, __ATOMIC_RELEASE);
+	resets.result = _i ? -EIO : 0;
+	devices.result = -ENODEV;
+	submit();
+	ends(1, 0);
+	device = !is_lost(0);
+	ck_assert(is_lost(device));
+	ck_assert(comes_true(strstr(why_gone(device), "and is being rebuilt"), 1000));
+	__atomic_store_n(&resets.may_end, true, __ATOMIC_RELEASE);
+	if (_i)
+		ck_assert(comes_true(strstr(why_gone(device), "until araxd is started anew"), 1000));
+	else
+		ck_assert(comes_true(!why_gone(device)[0], 1000));
+}
+END_TEST
+
+/* They may go on for ever, and have nothing of what is made anew. */
+START_TEST(workers_are_not_waited_for)
+{
+	struct poller *p = daemon_poller(d);
+	struct poller_device *pd = &p->devs[0];
+	struct run *r = pd->runs;
+
+	__atomic_store_n(&resets.can, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&resets.may_end, true, __ATOMIC_RELEASE);
+	submit();
+	daemon_enter(d);
+	while (r < run_end(pd) && !r->node)
+		r++;
+	ck_assert(r < run_end(pd));
+	if (_i)
+		r->rt.turn = &r->aside.turn;
+	pd->lost = true;
+	ck_assert_int_eq(sched_device_set(p->sched, 0, 0), 0);
+	ck_assert(recover_plan(p, pd, true));
+	recover_begin(p, pd);
+	daemon_leave(d);
+	if (_i)
+		ck_assert(comes_true(!is_lost(0), 1000));
+	ends(1, 0);
+	ck_assert(comes_true(!is_lost(0), 1000));
+	ck_assert_int_eq(__atomic_load_n(&resets.beside, __ATOMIC_ACQUIRE), _i);
+	add(client_buffer(&a, PAGE, NULL, NULL), 2);
+	ends(2, 0);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *t = tcase_create("all"), *follow = tcase_create("follow");
+	TCase *cores = tcase_create("cores");
 	Suite *s = suite_create("cancel");
 	SRunner *r;
 	int failed;
@@ -435,7 +549,12 @@ int main(void)
 	tcase_add_test(t, araxd_ends_meanwhile);
 	tcase_add_loop_test(t, what_no_device_runs_is_its_programs, 0, 2);
 	tcase_add_test(t, a_kernel_rests_for_who_was_declined);
+	tcase_add_loop_test(t, it_is_said_what_becomes_of_a_device, 0, 2);
 	suite_add_tcase(s, t);
+	tcase_set_timeout(cores, 300);
+	tcase_add_checked_fixture(cores, up_on_cores, down);
+	tcase_add_loop_test(cores, workers_are_not_waited_for, 0, 2);
+	suite_add_tcase(s, cores);
 	tcase_set_timeout(follow, 300);
 	tcase_add_checked_fixture(follow, up_to_follow, down);
 	tcase_add_loop_test(follow, it_was_behind_another_one, 0, 2);

@@ -1829,6 +1829,61 @@ START_TEST(who_cannot_be_saved_fails_nobody)
 }
 END_TEST
 
+/* What has been written over elsewhere need not be saved, so it can go, whoever else can't. */
+START_TEST(who_need_not_be_saved_goes)
+{
+	struct memory_range r;
+
+	start_lazy(2 * BYTES + 100);
+	run(0, range(0, ARAX_OUT, 0, BYTES), 'x', 1, 1);
+	run(0, range(1, ARAX_OUT, 0, BYTES), 'y', 2, 2);
+	fake[0].fail_out = 100;
+	r = range(2, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 3, nobody), -EIO);
+	ck_assert_int_eq(fake[0].fail_out, 98);
+	/* A part of it is not enough. */
+	memory_host_wrote(m, buffer[_i], 0, BYTES / 2, 0, 1);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 4, nobody), -EIO);
+	memory_host_wrote(m, buffer[_i], BYTES / 2, BYTES / 2, 0, 1);
+	memset(host[_i], 'z', BYTES);
+	ck_assert_int_eq(memory_check(m), 0);
+	run(0, range(2, ARAX_IN, 0, BYTES), 0, 5, 5);
+	ck_assert_int_eq(memory_check(m), 0);
+	fake[0].fail_out = 0;
+	expect_byte(0, (unsigned int)_i, 9, 'z');
+	expect_byte(0, !_i, 9, _i ? 'x' : 'y');
+	finish();
+}
+END_TEST
+
+/* Nor has a task need of more room for what can't be saved if it is its own. */
+START_TEST(its_own_that_cannot_be_saved_is_there)
+{
+	struct memory_range r, both[3];
+
+	start_lazy(3 * BYTES + 100);
+	run(0, range(0, ARAX_OUT, 0, BYTES), 'x', 1, 1);
+	run(0, range(1, ARAX_OUT, 0, BYTES), 'y', 2, 2);
+	r = range(2, ARAX_IN, 0, BYTES);
+	ck_assert_int_eq(memory_enter(m, 0, 0, &r, 1, 3, nobody), 0);
+	fake[0].fail_out = 100;
+	for (int i = 0; i < 2; i++) {
+		both[i] = range(0, ARAX_IN, 0, BYTES);
+		both[!i] = range(3, ARAX_IN, 0, BYTES);
+		both[2] = range(0, ARAX_IN, 0, BYTES / 2);
+		ck_assert_int_eq(memory_try_enter(m, 0, 0, both, 3, 4, nobody), -EAGAIN);
+	}
+	ck_assert_int_eq(memory_leave(m, 0, 0, &r, 1, 0), 0);
+	memory_settle(m, 0, &r, 1, 4);
+	ck_assert_int_eq(memory_enter(m, 0, 0, both, 3, 5, nobody), 0);
+	ck_assert_int_eq(memory_check(m), 0);
+	ck_assert_int_eq(memory_leave(m, 0, 0, both, 3, 0), 0);
+	memory_settle(m, 0, both, 3, 6);
+	fake[0].fail_out = 0;
+	finish();
+}
+END_TEST
+
 /* A copy back that fails loses nothing: not where it was wanted, not where room was. */
 START_TEST(a_failed_flush_loses_nothing)
 {
@@ -2434,6 +2489,8 @@ int main(void)
 	tcase_add_test(c, who_has_to_go_is_saved);
 	tcase_add_test(c, who_cannot_be_saved_stays);
 	tcase_add_test(c, who_cannot_be_saved_fails_nobody);
+	tcase_add_loop_test(c, who_need_not_be_saved_goes, 0, 2);
+	tcase_add_test(c, its_own_that_cannot_be_saved_is_there);
 	tcase_add_test(c, a_failed_flush_loses_nothing);
 	tcase_add_test(c, few_words_are_made_of_it);
 	tcase_add_test(c, a_failed_lazy_task_leaves_its_buffer);
