@@ -105,36 +105,36 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue q, cl_kernel k, cl_uin
 	return real.EnqueueNDRangeKernel(q, k, dims, offset, global, local, nr, before, event);
 }
 
-static cl_int CL_API_CALL enqueue_read(cl_command_queue q, cl_mem mem, cl_bool blocking, size_t from,
-				       size_t bytes, void *to, cl_uint nr, const cl_event *before,
-				       cl_event *event)
+static cl_int CL_API_CALL enqueue_read(cl_command_queue q, cl_mem mem, cl_bool blocking,
+				       size_t from, size_t bytes, void *to, cl_uint nr,
+				       const cl_event *before, cl_event *event)
 {
-	return broken ? broken : real.EnqueueReadBuffer(q, mem, blocking, from, bytes, to, nr, before,
-							event);
+	return broken ? broken :
+	       real.EnqueueReadBuffer(q, mem, blocking, from, bytes, to, nr, before, event);
 }
 
 static cl_int CL_API_CALL enqueue_write(cl_command_queue q, cl_mem mem, cl_bool blocking, size_t to,
 					size_t bytes, const void *from, cl_uint nr,
 					const cl_event *before, cl_event *event)
 {
-	return broken ? broken : real.EnqueueWriteBuffer(q, mem, blocking, to, bytes, from, nr, before,
-							 event);
+	return broken ? broken :
+	       real.EnqueueWriteBuffer(q, mem, blocking, to, bytes, from, nr, before, event);
 }
 
-static cl_int CL_API_CALL enqueue_copy(cl_command_queue q, cl_mem from, cl_mem to, size_t from_offset,
-				       size_t to_offset, size_t bytes, cl_uint nr,
-				       const cl_event *before, cl_event *event)
+static cl_int CL_API_CALL enqueue_copy(cl_command_queue q, cl_mem from, cl_mem to,
+				       size_t from_offset, size_t to_offset, size_t bytes,
+				       cl_uint nr, const cl_event *before, cl_event *event)
 {
-	return broken ? broken : real.EnqueueCopyBuffer(q, from, to, from_offset, to_offset, bytes, nr,
-							before, event);
+	return broken ? broken :
+	       real.EnqueueCopyBuffer(q, from, to, from_offset, to_offset, bytes, nr, before, event);
 }
 
 static cl_int CL_API_CALL enqueue_migrate(cl_command_queue q, cl_uint nr_mems, const cl_mem *mems,
 					  cl_mem_migration_flags flags, cl_uint nr,
 					  const cl_event *before, cl_event *event)
 {
-	return broken ? broken : real.EnqueueMigrateMemObjects(q, nr_mems, mems, flags, nr, before,
-							       event);
+	return broken ? broken :
+	       real.EnqueueMigrateMemObjects(q, nr_mems, mems, flags, nr, before, event);
 }
 
 static cl_context CL_API_CALL create_context(const cl_context_properties *props, cl_uint nr,

@@ -248,7 +248,10 @@ int opencl_enter(struct opencl_device *d);
 void opencl_leave(struct opencl_device *d);
 /* The errno for @err; marks the device as lost if that is what it says. */
 int opencl_check(struct opencl_device *d, cl_int err);
-/* Likewise of a launch, a copy or an allocation: also where it says something else, and nothing goes any more. */
+/*
+ * Likewise of a launch, a copy or an allocation: also where it says something else, and nothing
+ * goes any more.
+ */
 int opencl_check_whole(struct opencl_device *d, cl_command_queue copies, cl_int err);
 
 /* -ENODEV: nobody can wait for what is under way there. */
@@ -316,7 +319,10 @@ void opencl_after_failed(struct opencl_lane *lane, const struct opencl_launch *x
 /* Before the first launch, and after the last one.  False: the driver may call back still. */
 void opencl_after_open(struct opencl_device *d);
 bool opencl_after_close(struct opencl_device *d);
-/* While there are none: whether the driver has called back of all before.  The log says @else_what. */
+/*
+ * While there are none: whether the driver has called back of all before.  If not the log says
+ * that, and @else_what.
+ */
 bool opencl_after_over(struct opencl_device *d, const char *else_what);
 /*
  * Whether the driver lets a command be enqueued when it tells of another one's end, and each sees
