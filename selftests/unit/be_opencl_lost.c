@@ -240,6 +240,15 @@ static void assert_whole(struct device *dev, void *inc, void *fail)
 	ck_assert_int_eq(x, 5 + 3 * (int32_t)dev->info.lanes);
 }
 
+/* In a new context it is as it was; the last that is done with both kernels. */
+static void assert_back(struct device *dev, void *inc, void *fail)
+{
+	ck_assert_int_eq(device_reset(dev), 0);
+	assert_whole(dev, inc, fail);
+	device_kernel_unload(dev, inc);
+	device_kernel_unload(dev, fail);
+}
+
 static void assert_lost(struct device *dev, void *inc, const struct arax_launch_range *r)
 {
 	uint64_t a;
@@ -393,10 +402,7 @@ START_TEST(lost_by_one_without_an_end)
 	/* Drivers do so when their context goes. */
 	let_go();
 	ck_assert_int_eq(real.Finish(held_at), 0);
-	ck_assert_int_eq(device_reset(dev), 0);
-	assert_whole(dev, inc, fail);
-	device_kernel_unload(dev, inc);
-	device_kernel_unload(dev, fail);
+	assert_back(dev, inc, fail);
 }
 END_TEST
 
@@ -420,10 +426,7 @@ START_TEST(lost_by_one_that_was_submitted)
 	ck_assert_uint_eq(done.flags, ARAX_DONE_ALONE);
 	ck_assert_int_eq(device_wait(dev, 0, &done), -ENOENT);
 	assert_lost(dev, inc, &r);
-	ck_assert_int_eq(device_reset(dev), 0);
-	assert_whole(dev, inc, fail);
-	device_kernel_unload(dev, inc);
-	device_kernel_unload(dev, fail);
+	assert_back(dev, inc, fail);
 }
 END_TEST
 
@@ -448,10 +451,7 @@ START_TEST(lost_in_company)
 		ck_assert_int_eq(done.result, -ENODEV);
 		ck_assert_uint_eq(done.flags, 0);
 	}
-	ck_assert_int_eq(device_reset(dev), 0);
-	assert_whole(dev, inc, fail);
-	device_kernel_unload(dev, inc);
-	device_kernel_unload(dev, fail);
+	assert_back(dev, inc, fail);
 }
 END_TEST
 
@@ -473,10 +473,7 @@ START_TEST(lost_as_a_copy_sees)
 	ck_assert_int_eq(device_wait(dev, 0, &done), 0);
 	ck_assert_int_eq(done.result, -ENODEV);
 	ck_assert_uint_eq(done.flags, ARAX_DONE_ALONE);
-	ck_assert_int_eq(device_reset(dev), 0);
-	assert_whole(dev, inc, fail);
-	device_kernel_unload(dev, inc);
-	device_kernel_unload(dev, fail);
+	assert_back(dev, inc, fail);
 }
 END_TEST
 
@@ -497,10 +494,7 @@ START_TEST(lost_as_a_result_is_fetched)
 	ck_assert_int_eq(device_run(dev, &j.run), -ENODEV);
 	ck_assert_uint_eq(j.run.alone, 1);
 	assert_lost(dev, inc, &r);
-	ck_assert_int_eq(device_reset(dev), 0);
-	assert_whole(dev, inc, fail);
-	device_kernel_unload(dev, inc);
-	device_kernel_unload(dev, fail);
+	assert_back(dev, inc, fail);
 }
 END_TEST
 
@@ -539,10 +533,7 @@ START_TEST(lost_before)
 		ck_assert_uint_eq(j.run.alone, 0);
 	}
 	assert_lost(dev, inc, &r);
-	ck_assert_int_eq(device_reset(dev), 0);
-	assert_whole(dev, inc, fail);
-	device_kernel_unload(dev, inc);
-	device_kernel_unload(dev, fail);
+	assert_back(dev, inc, fail);
 }
 END_TEST
 
@@ -563,10 +554,7 @@ START_TEST(no_new_context)
 		assert_lost(dev, inc, &r);
 	}
 	device_kernel_unload(dev, other);
-	ck_assert_int_eq(device_reset(dev), 0);
-	assert_whole(dev, inc, fail);
-	device_kernel_unload(dev, inc);
-	device_kernel_unload(dev, fail);
+	assert_back(dev, inc, fail);
 }
 END_TEST
 
