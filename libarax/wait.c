@@ -155,7 +155,7 @@ static __attribute__((cold)) void poll_goes_on(struct arax *ax)
 	store_relaxed(&ax->ring.ctl->cq_need_wakeup, ARAX_WAKE_ANY);
 	/* Pairs with the core's. */
 	full_barrier();
-	if (ring_cq_ready(&ax->ring))
+	if (ring_cq_ready(&ax->ring) || load_relaxed(&ax->ring.ctl->dead))
 		eventfd_ring(ax->nudge_fd);
 }
 
@@ -543,6 +543,9 @@ int arax_process(struct arax *ax)
 	if (n && load_acquire(&ax->armed))
 		eventfd_empty(ax->nudge_fd);
 	ret = context_dead(ax);
+	/* Others may poll as well, and the caller is told of the completions first. */
+	if (ret && load_acquire(&ax->armed))
+		eventfd_ring(ax->nudge_fd);
 	if (n || !ret)
 		return n;
 	return error_set(ret, "arax_process");
@@ -604,7 +607,9 @@ int arax_poll_fd(struct arax *ax)
 	}
 	fd = ax->poll_fd;
 	pthread_mutex_unlock(&ax->object_lock);
-	/* What was published before that has woken nobody. */
+	/* What was published before that has woken nobody, nor has the context's end. */
 	complete_all(ax);
+	if (context_dead(ax))
+		eventfd_ring(ax->nudge_fd);
 	return fd;
 }

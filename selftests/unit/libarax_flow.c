@@ -1325,6 +1325,55 @@ START_TEST(process_what_is_dead)
 }
 END_TEST
 
+static void end_context(void)
+{
+	const uint64_t one = 1;
+
+	store_relaxed(&((struct arax_ring_ctl *)P->region)->dead, EPIPE);
+	ck_assert_int_eq(write(P->wake_fd, &one, 8), 8);
+}
+
+/* It is told of behind what ended before it, and whoever else looks: the descriptor stays readable. */
+START_TEST(poll_what_is_dead)
+{
+	struct pollfd fd = { .fd = arax_poll_fd(ax), .events = POLLIN };
+	struct arax_event e = ARAX_EVENT_INIT;
+
+	ck_assert_int_eq(go(0, &e), 0);
+	ck_assert_int_eq(poll(&fd, 1, WAIT_MS), 1);
+	end_context();
+	ck_assert_int_eq(arax_process(ax), 1);
+	ck_assert_int_eq(poll(&fd, 1, WAIT_MS), 1);
+	ck_assert_int_eq(arax_process(ax), -EPIPE);
+	ck_assert_int_eq(poll(&fd, 1, WAIT_MS), 1);
+	ck_assert_int_eq(arax_process(ax), -EPIPE);
+}
+END_TEST
+
+/* Somebody else saw it first, and has read what would have woken who polls. */
+START_TEST(poll_beside_the_end)
+{
+	const struct arax_range range = {
+		.buffer = 1, .access = ARAX_IN, .length = 8, .count = 1,
+	};
+	struct pollfd fd = { .events = POLLIN };
+
+	if (_i) {
+		fd.fd = arax_poll_fd(ax);
+		ck_assert_int_eq(arax_process(ax), 0);
+		ck_assert_int_eq(poll(&fd, 1, 0), 0);
+	}
+	end_context();
+	eventfd_empty(P->wake_fd);
+	ck_assert_int_eq(arax_access_begin(q, range, SOON), -EPIPE);
+	if (!_i)
+		fd.fd = arax_poll_fd(ax);
+	ck_assert_int_ge(fd.fd, 0);
+	ck_assert_int_eq(poll(&fd, 1, WAIT_MS), 1);
+	ck_assert_int_eq(arax_process(ax), -EPIPE);
+}
+END_TEST
+
 /* What is said of a kernel that is not the context's is not said of other errors. */
 START_TEST(unload_in_what_is_dead)
 {
@@ -1721,6 +1770,39 @@ START_TEST(cancelled_beside_a_poll)
 }
 END_TEST
 
+/* As one that is cancelled when it has just read what woke it. */
+static int sleep_and_leave(struct link *l, uint64_t deadline, uint32_t seen)
+{
+	struct pollfd fd = { .fd = P->wake_fd, .events = POLLIN };
+
+	ck_assert_int_eq(poll(&fd, 1, WAIT_MS), 1);
+	eventfd_empty(P->wake_fd);
+	pthread_exit(PTHREAD_CANCELED);
+}
+
+START_TEST(cancelled_at_the_end)
+{
+	struct link_ops ops = peer_ops;
+	struct pollfd fd = { .fd = arax_poll_fd(ax), .events = POLLIN };
+	struct arax_event e = ARAX_EVENT_INIT;
+	pthread_t t;
+	void *result;
+
+	ck_assert_int_eq(go('h', &e), 0);
+	ops.sleep = sleep_and_leave;
+	P->link.ops = &ops;
+	ck_assert_int_eq(pthread_create(&t, NULL, wait_one, &e), 0);
+	until_asleep(1);
+	end_context();
+	pthread_join(t, &result);
+	P->link.ops = &peer_ops;
+	/* It may not have come to sleep. */
+	ck_assert(result == PTHREAD_CANCELED || (intptr_t)result == -EPIPE);
+	ck_assert_int_eq(poll(&fd, 1, WAIT_MS), 1);
+	ck_assert_int_eq(arax_process(ax), -EPIPE);
+}
+END_TEST
+
 START_TEST(link_dies_under_threads)
 {
 	struct arax_event e[8] = { ARAX_EVENT_INIT };
@@ -1782,6 +1864,8 @@ int main(void)
 	tcase_add_test(t, daemon_ends);
 	tcase_add_test(t, access_to_what_is_dead);
 	tcase_add_test(t, process_what_is_dead);
+	tcase_add_test(t, poll_what_is_dead);
+	tcase_add_loop_test(t, poll_beside_the_end, 0, 2);
 	tcase_add_test(t, unload_in_what_is_dead);
 	tcase_add_loop_test(t, kick_fails, 0, 3);
 	tcase_add_test(t, kick_fails_in_an_access);
@@ -1797,6 +1881,7 @@ int main(void)
 		tcase_add_loop_test(t, cancelled_while_asleep, 0, 3);
 		tcase_add_test(t, cancelled_in_an_access);
 		tcase_add_test(t, cancelled_beside_a_poll);
+		tcase_add_test(t, cancelled_at_the_end);
 	}
 	tcase_add_test(t, link_dies_under_threads);
 	suite_add_tcase(s, t);

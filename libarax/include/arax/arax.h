@@ -362,8 +362,8 @@ int arax_test(struct arax_event *event);
 /* Take what has completed (calls notify), never sleeps: how many, or -errno. */
 int arax_process(struct arax *ax);
 /*
- * A descriptor for poll(), readable when arax_process() has something to do or
- * the link is gone.  It is the context's: don't read or close it.
+ * A descriptor for poll(), readable when arax_process() has something to do, and for
+ * good when the link or the context has ended.  It is the context's: don't read or close it.
  */
 int arax_poll_fd(struct arax *ax);
 
