@@ -1272,6 +1272,41 @@ START_TEST(link_dies_while_testing)
 }
 END_TEST
 
+START_TEST(link_dies_while_processing)
+{
+	struct arax_event e = ARAX_EVENT_INIT;
+	uint64_t end = SOON;
+	int n;
+
+	ck_assert_int_eq(go('x', &e), 0);
+	while ((n = arax_process(ax)) >= 0)
+		ck_assert_uint_lt(now_ns(), end);
+	ck_assert_int_eq(n, -ENOTCONN);
+	ck_assert_int_eq(e.result, -EOWNERDEAD);
+}
+END_TEST
+
+/* Nor does it matter how often, and in which order, other contexts are looked at. */
+START_TEST(link_dies_beside_another)
+{
+	struct arax_event e = ARAX_EVENT_INIT, held = ARAX_EVENT_INIT;
+	struct arax *dies = ax;
+	uint64_t end = SOON;
+
+	ck_assert_int_eq(go('x', &e), 0);
+	start(64, 128, 16384);
+	ck_assert_int_eq(go('h', &held), 0);
+	while (!arax_test(&e)) {
+		ck_assert_int_eq(arax_test(&held), 0);
+		ck_assert_uint_lt(now_ns(), end);
+	}
+	ck_assert_int_eq(e.result, -EOWNERDEAD);
+	P->release = true;
+	ck_assert_int_eq(arax_wait(&held, SOON), 0);
+	arax_close(dies);
+}
+END_TEST
+
 START_TEST(context_killed)
 {
 	struct arax_event e = ARAX_EVENT_INIT;
@@ -1860,6 +1895,8 @@ int main(void)
 	tcase_add_test(t, queue_options);
 	tcase_add_test(t, link_dies);
 	tcase_add_test(t, link_dies_while_testing);
+	tcase_add_test(t, link_dies_while_processing);
+	tcase_add_test(t, link_dies_beside_another);
 	tcase_add_test(t, context_killed);
 	tcase_add_test(t, daemon_ends);
 	tcase_add_test(t, access_to_what_is_dead);
