@@ -405,7 +405,7 @@ static int take_options(const struct command *self, int argc, char **argv, struc
 {
 	int i, two = 2;
 
-	for (i = 1; i < argc && argv[i][0] == '-'; i++) {
+	for (i = 1; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
 		if (!strcmp(argv[i], "--")) {
 			i++;
 			break;

@@ -299,6 +299,8 @@ else
 fi
 is 137 'run tells of a signal' $arax run --private -- sh -c 'kill -9 $$'
 is 127 'run of what is not there' $arax run --private -- "$tmp/none"
+is 127 'run of what is called "-"' $arax run --private -
+says 'arax: -: ' 'which is no option'
 is 126 'run of what is no program' $arax run --private -- "$tmp"
 mkdir "$tmp/refused"
 echo '{ "library": 1 }' >"$tmp/refused/a.json"
