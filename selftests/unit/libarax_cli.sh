@@ -599,6 +599,11 @@ if grep -q cgroup2 /proc/self/mounts; then
 		$arax tenant set --save --json --tenants "$tmp/j" /arax-none tasks.max=5
 	says '"tasks.max=5"' 'tells what is saved'
 	says '"usage": null' 'and that nothing is used'
+	is 0 'tenant show of it' $arax run --private -- \
+		$arax tenant show --tenants "$tmp/j" --json /arax-none/
+	says '"tasks.max=5"' 'tells so, too'
+	is 1 'tenant show of another one' $arax run --private -- \
+		$arax tenant show --tenants "$tmp/j" /arax-nor
 	is 1 'tenant set --json of a cgroup that is not there' $arax run --private -- \
 		$arax tenant set --json /arax-none tasks.max=5
 	is 1 'a path that no cgroup can have' $arax run --private -- \
