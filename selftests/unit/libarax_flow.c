@@ -1421,6 +1421,35 @@ START_TEST(unload_in_what_is_dead)
 }
 END_TEST
 
+static int call_fails(struct link *l, unsigned int nr, void *arg)
+{
+	return -ENOSPC;
+}
+
+/* What the load before was told is not said of one that araxd never had. */
+START_TEST(log_of_no_load)
+{
+	struct link_ops ops = peer_ops;
+	struct arax_own_kernel k = { .signature = "k()" };
+	struct arax_kernel loaded;
+	char text[8] = "before";
+
+	ops.call = call_fails;
+	P->link.ops = &ops;
+	ax->module_log = strdup("the one before");
+	ck_assert_uint_eq(arax_module_log(ax, NULL, 0), 14);
+	if (_i == 0)
+		ck_assert_int_eq(arax_module_load(ax, 0, "x", 1, &k, 0, &loaded), -EINVAL);
+	else if (_i == 1)
+		ck_assert_int_eq(arax_module_load(ax, 0, "x", 1, &k, 1, &loaded), -ENOSPC);
+	else
+		ck_assert_int_eq(arax_module_load_file(ax, 0, "/none", &k, 1, &loaded), -ENOENT);
+	P->link.ops = &peer_ops;
+	ck_assert_uint_eq(arax_module_log(ax, text, sizeof(text)), 0);
+	ck_assert_str_eq(text, "");
+}
+END_TEST
+
 /* What was published before it showed that nobody is there has been submitted, and ends. */
 START_TEST(kick_fails)
 {
@@ -1505,17 +1534,23 @@ START_TEST(after_fork)
 	pid_t pid;
 
 	pthread_atfork(NULL, NULL, NULL);
+	/* As another thread may, which the child does not have. */
+	pthread_mutex_lock(&ax->object_lock);
 	pid = fork();
 	if (!pid) {
 		/* What arax_open() arranges for; this context came without it. */
 		process_generation++;
 		if (go(0, &e) != -EPERM || arax_process(ax) != -EPERM ||
 		    arax_queue_finish(q, SOON) != -EPERM || arax_poll_fd(ax) != -EPERM ||
-		    arax_queue_create(ax, 0, 0, &q) != -EPERM)
+		    arax_queue_create(ax, 0, 0, &q) != -EPERM ||
+		    arax_module_load(ax, 0, "", 1, NULL, 0, NULL) != -EPERM ||
+		    arax_module_load_file(ax, 0, "/none", NULL, 1, NULL) != -EPERM ||
+		    arax_module_log(ax, NULL, 0))
 			_exit(1);
 		arax_close(ax);
 		_exit(0);
 	}
+	pthread_mutex_unlock(&ax->object_lock);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
 	ck_assert_int_eq(go(0, &e), 0);
@@ -1904,6 +1939,7 @@ int main(void)
 	tcase_add_test(t, poll_what_is_dead);
 	tcase_add_loop_test(t, poll_beside_the_end, 0, 2);
 	tcase_add_test(t, unload_in_what_is_dead);
+	tcase_add_loop_test(t, log_of_no_load, 0, 3);
 	tcase_add_loop_test(t, kick_fails, 0, 3);
 	tcase_add_test(t, kick_fails_in_an_access);
 	tcase_add_test(t, access_after_a_queue);
