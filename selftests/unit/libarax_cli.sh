@@ -164,6 +164,10 @@ is 0 'names in a graph' $arax trace --dot "$tmp/t.jsonl"
 says 'label="x\"]; evil [label=\"\n' 'stay in their strings'
 says 'G\"P\\U?[31m lane' 'and say nothing to a terminal'
 says '"l\\1" -> "l\\2"' 'also that of the link'
+is 0 'a table of them' $arax trace "$tmp/t.jsonl"
+says " $long " 'has a row for one'
+says " x$long " 'and one for the other'
+is 0 'tasks of them' $arax trace --tasks "$tmp/t.jsonl"
 ! command -v dot >/dev/null || is 0 'dot reads it' dot -o /dev/null "$tmp/out"
 if command -v python3 >/dev/null; then
 	is 0 'names of any length for perfetto' bash -o pipefail -c \
