@@ -1352,6 +1352,16 @@ START_TEST(access_to_what_is_dead)
 }
 END_TEST
 
+/* Their events would not fit where an address has 32 bits. */
+START_TEST(access_to_too_much)
+{
+	const struct arax_range range = { .buffer = 1, .access = ARAX_IN, .count = 1 };
+
+	ck_assert_int_eq(arax_access_begin_all(q, &range, UINT32_MAX / sizeof(range), SOON), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "at a time"));
+}
+END_TEST
+
 START_TEST(process_what_is_dead)
 {
 	store_relaxed(&((struct arax_ring_ctl *)P->region)->dead, EPIPE);
@@ -1935,6 +1945,7 @@ int main(void)
 	tcase_add_test(t, context_killed);
 	tcase_add_test(t, daemon_ends);
 	tcase_add_test(t, access_to_what_is_dead);
+	tcase_add_test(t, access_to_too_much);
 	tcase_add_test(t, process_what_is_dead);
 	tcase_add_test(t, poll_what_is_dead);
 	tcase_add_loop_test(t, poll_beside_the_end, 0, 2);
