@@ -741,7 +741,10 @@ static int connect_to(const char *path, uint32_t uid, bool any_uid)
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return error_set(-errno, "making a socket");
-	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr))) {
+	/* It sleeps where many connect at once. */
+	while (connect(fd, (struct sockaddr *)&addr, sizeof(addr))) {
+		if (errno == EINTR)
+			continue;
 		err = error_set(-errno, "connecting to %s (" ERROR_NO_DAEMON ")", path);
 		goto fail;
 	}

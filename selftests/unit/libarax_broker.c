@@ -315,6 +315,30 @@ START_TEST(buffer_under_a_timer)
 }
 END_TEST
 
+static unsigned int signals;
+
+/* As where the server has as many waiting as it lets, and signals come. */
+int connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	if (signals) {
+		signals--;
+		errno = EINTR;
+		return -1;
+	}
+	return (int)syscall(SYS_connect, fd, addr, len);
+}
+
+START_TEST(connected_under_a_timer)
+{
+	struct link *other;
+
+	signals = 3;
+	ck_assert_int_eq(link_broker_open(&other, path, getuid(), false), 0);
+	ck_assert_uint_eq(signals, 0);
+	other->ops->close(other, false);
+}
+END_TEST
+
 /* What is over a limit has no page made for it; small ones are not asked for twice. */
 START_TEST(large_buffers_are_asked_for)
 {
@@ -366,6 +390,7 @@ int main(void)
 		tcase_add_loop_test(t, cancelled_in_the_module, 0, 2);
 	}
 	tcase_add_test(t, buffer_under_a_timer);
+	tcase_add_test(t, connected_under_a_timer);
 	suite_add_tcase(s, t);
 	return be_main(s);
 }
