@@ -706,6 +706,9 @@ static void broker_close(struct link *l, bool forked)
 		close(b->wake_fd);
 	if (b->doorbell_fd >= 0)
 		close(b->doorbell_fd);
+	/* A child that lives on has it, too, and would keep the context. */
+	if (!forked)
+		shutdown(b->sock, SHUT_RDWR);
 	close(b->sock);
 	if (!forked) {
 		pthread_mutex_destroy(&b->lock);

@@ -9,11 +9,13 @@
 #include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include "libarax/internal.h"
 #include "selftests/unit/be_test.h"
@@ -339,6 +341,28 @@ START_TEST(connected_under_a_timer)
 }
 END_TEST
 
+/* The server hears of the end, whoever else has the socket. */
+START_TEST(closed_beside_a_child)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	ck_assert_int_gt(child, 0);
+	l->ops->close(l, false);
+	pthread_join(serving, NULL);
+	kill(child, SIGKILL);
+	ck_assert_int_eq(waitpid(child, NULL, 0), child);
+	close(peer);
+	close(server);
+	be_rmdir(folder);
+	setup();
+}
+END_TEST
+
 /* What is over a limit has no page made for it; small ones are not asked for twice. */
 START_TEST(large_buffers_are_asked_for)
 {
@@ -391,6 +415,7 @@ int main(void)
 	}
 	tcase_add_test(t, buffer_under_a_timer);
 	tcase_add_test(t, connected_under_a_timer);
+	tcase_add_test(t, closed_beside_a_child);
 	suite_add_tcase(s, t);
 	return be_main(s);
 }
