@@ -221,6 +221,13 @@ is 0 'a plot of links' $arax models --links --file $links --plot "$tmp/plot.svg"
 is 0 'has a line for each' test "$(grep -c stroke-dasharray "$tmp/plot.svg")" = 3
 is 0 'and its name' grep -q 'cuda1 to cuda0' "$tmp/plot.svg"
 is 0 'and no kernels' bash -c "! grep -q '<circle' $tmp/plot.svg"
+cat >"$tmp/slow.json" <<'END'
+{"version": 2, "models": [], "links": [{"device": "d", "direction": "in", "backend": "b",
+ "latency_ns": 1e308, "ns_per_byte": 1e308}]}
+END
+# One that has no end has no room.
+is 0 'a plot of a link that takes for ever' bash -c "ulimit -f 1000
+	$arax models --file $tmp/slow.json --plot $tmp/plot.svg"
 is 1 'models without a file' $arax models --file "$tmp/none.json"
 says 'araxd writes it' 'and why'
 echo '{"version": 9, "models": []}' >"$tmp/wrong.json"
