@@ -99,11 +99,14 @@ struct arax_options {
 };
 
 /*
- * ENOENT: nothing answers; EACCES or EPERM: what answers may not be used;
+ * ENOENT, ECONNREFUSED: nothing answers; EACCES or EPERM: what answers may not be used;
  * EINVAL, E2BIG: bad options; EDQUOT: too many contexts or too much memory.
  */
 int arax_open(struct arax **ax, const struct arax_options *options);
-/* Waits for nothing: unfinished tasks are dropped, their events get ECANCELED. */
+/*
+ * Waits for nothing: unfinished tasks are dropped, their events get ECANCELED.  No call but
+ * arax_event_done() takes an event of the context from then on.
+ */
 void arax_close(struct arax *ax);
 
 const char *arax_version(void);
