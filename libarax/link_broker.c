@@ -772,7 +772,7 @@ int link_broker_open(struct link **l, const char *path, uint32_t uid, bool any_u
 	struct link_broker *b = calloc(1, sizeof(*b));
 
 	if (!b)
-		return -ENOMEM;
+		return error_set(-ENOMEM, "arax_open");
 	b->wake_fd = -1;
 	b->doorbell_fd = -1;
 	b->sock = connect_to(path, uid, any_uid);

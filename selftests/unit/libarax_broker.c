@@ -341,6 +341,33 @@ START_TEST(connected_under_a_timer)
 }
 END_TEST
 
+#ifndef __SANITIZE_ADDRESS__
+static _Thread_local bool no_memory;
+
+void *__libc_calloc(size_t n, size_t size);
+
+void *calloc(size_t n, size_t size)
+{
+	return no_memory ? NULL : __libc_calloc(n, size);
+}
+
+/* The text is never that of a call before. */
+START_TEST(no_memory_to_open)
+{
+	struct link *other;
+	int ret;
+
+	ck_assert_int_eq(link_open(&other, "nonsense", false), -EINVAL);
+	no_memory = true;
+	ret = _i ? link_kernel_open(&other, "/dev/null") :
+		   link_broker_open(&other, path, getuid(), false);
+	no_memory = false;
+	ck_assert_int_eq(ret, -ENOMEM);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), arax_strerror(-ENOMEM)));
+}
+END_TEST
+#endif
+
 /* The server hears of the end, whoever else has the socket. */
 START_TEST(closed_beside_a_child)
 {
@@ -416,6 +443,9 @@ int main(void)
 	tcase_add_test(t, buffer_under_a_timer);
 	tcase_add_test(t, connected_under_a_timer);
 	tcase_add_test(t, closed_beside_a_child);
+#ifndef __SANITIZE_ADDRESS__
+	tcase_add_loop_test(t, no_memory_to_open, 0, 2);
+#endif
 	suite_add_tcase(s, t);
 	return be_main(s);
 }
