@@ -291,6 +291,23 @@ for closed in '>&-' '2>&-' '>&- 2>&-' '<&- >&-' '<&- 2>&-' '<&- >&- 2>&-'; do
 	is 0 "run with $closed" sh -c "$arax run --private -- true $closed"
 	is 0 "run --verbose with $closed" sh -c "$arax run --private --verbose -- true $closed"
 done
+cat >"$tmp/tostop.py" <<'END'
+import os, pty, sys, termios
+pid, fd = pty.fork()
+if not pid:
+	a = termios.tcgetattr(0)
+	a[3] |= termios.TOSTOP
+	termios.tcsetattr(0, termios.TCSANOW, a)
+	os.execv(sys.argv[1], sys.argv[1:])
+try:
+	while os.read(fd, 4096):
+		pass
+except OSError:
+	pass
+sys.exit(os.waitpid(pid, 0)[1] != 0)
+END
+! command -v python3 >/dev/null || is 0 'run --verbose where only the program may write' \
+	python3 "$tmp/tostop.py" $arax run --private --verbose -- true
 is 7 'run passes the exit status on' $arax run --private -- sh -c 'exit 7'
 ARAX_LINK=broker:$tmp/none is 0 'run --kernels starts one whatever there is' \
 	$arax run --kernels build/examples/kernels --kernels build/lib/arax/kernels -- $arax kernels
