@@ -24,6 +24,8 @@ struct access {
 
 /* Markers that are submitted at once. */
 #define MARKERS		16u
+/* Of one call; their events have to fit an address space of 32 bits, too. */
+#define RANGES_MAX	(INT32_MAX / sizeof(struct arax_event) - 1)
 
 static void put(struct access *a, uint32_t owners)
 {
@@ -199,8 +201,8 @@ int arax_access_begin_all(struct arax_queue *queue, const struct arax_range *ran
 	int ret = 0;
 	size_t i;
 
-	if (nr > UINT32_MAX - 1)
-		return error_set(-EINVAL, "%zu ranges: at most 2^32 - 2 at a time", nr);
+	if (nr > RANGES_MAX)
+		return error_set(-EINVAL, "%zu ranges: at most %zu at a time", nr, RANGES_MAX);
 	for (i = 0; i < nr && !ret; i++) {
 		ret = check(queue, &ranges[i]);
 		needed = needed || (!ret && is_explicit(queue->ax, ranges[i].buffer));

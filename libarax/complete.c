@@ -185,6 +185,9 @@ void complete_dead(struct arax *ax, int err)
 		store_release(&ax->dead, err);
 	lock_drop(&ax->ring_lock);
 	wait_wake_followers(ax);
+	/* Who polls has to see it, also if nothing was in flight. */
+	if (unlikely(load_acquire(&ax->armed)))
+		eventfd_ring(ax->nudge_fd);
 	settle(ax, &after);
 }
 

@@ -68,6 +68,8 @@ struct arax {
 	uint32_t probe_left;		/* until the next one is tried */
 	uint32_t probe_every;
 	uint32_t notes;			/* ring_lock; tasks in flight whose event has a notify */
+	uint32_t looks;			/* relaxed; without a wait, and in vain */
+	uint64_t looked;		/* relaxed; when the last of them asked for the link's end */
 
 	pthread_mutex_t sleep_lock;
 	pthread_cond_t sleep_cond;

@@ -706,6 +706,9 @@ static void broker_close(struct link *l, bool forked)
 		close(b->wake_fd);
 	if (b->doorbell_fd >= 0)
 		close(b->doorbell_fd);
+	/* A child that lives on has it, too, and would keep the context. */
+	if (!forked)
+		shutdown(b->sock, SHUT_RDWR);
 	close(b->sock);
 	if (!forked) {
 		pthread_mutex_destroy(&b->lock);
@@ -741,7 +744,10 @@ static int connect_to(const char *path, uint32_t uid, bool any_uid)
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return error_set(-errno, "making a socket");
-	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr))) {
+	/* It sleeps where many connect at once. */
+	while (connect(fd, (struct sockaddr *)&addr, sizeof(addr))) {
+		if (errno == EINTR)
+			continue;
 		err = error_set(-errno, "connecting to %s (" ERROR_NO_DAEMON ")", path);
 		goto fail;
 	}
@@ -766,7 +772,7 @@ int link_broker_open(struct link **l, const char *path, uint32_t uid, bool any_u
 	struct link_broker *b = calloc(1, sizeof(*b));
 
 	if (!b)
-		return -ENOMEM;
+		return error_set(-ENOMEM, "arax_open");
 	b->wake_fd = -1;
 	b->doorbell_fd = -1;
 	b->sock = connect_to(path, uid, any_uid);

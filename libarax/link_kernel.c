@@ -209,7 +209,7 @@ int link_kernel_open(struct link **l, const char *path)
 	struct link_kernel *k = calloc(1, sizeof(*k));
 
 	if (!k)
-		return -ENOMEM;
+		return error_set(-ENOMEM, "arax_open");
 	k->fd = open(path, O_RDWR | O_CLOEXEC);
 	if (k->fd < 0) {
 		int err = -errno;

@@ -80,7 +80,10 @@ static int begin(struct loading *l, const void *image, uint64_t bytes,
 	return err;
 }
 
-/* Without memory for it there are the first words, as the error's text. */
+/*
+ * Also that there are none: words of another load would be taken for this one's.  Without memory
+ * for it there are the first words, as the error's text.
+ */
 static void keep_log(struct arax *ax, const char *text)
 {
 	char *log = strdup(text), *old;
@@ -97,6 +100,12 @@ size_t arax_module_log(struct arax *ax, char *text, size_t size)
 	const char *log;
 	size_t n, fits;
 
+	/* The lock may have been held when the child was made. */
+	if (!is_owner(ax)) {
+		if (size)
+			text[0] = '\0';
+		return 0;
+	}
 	pthread_mutex_lock(&ax->object_lock);
 	log = ax->module_log ? ax->module_log : "";
 	n = strlen(log);
@@ -126,13 +135,23 @@ static int call(struct loading *l, uint32_t kind)
 	if (!err)
 		return 0;
 	text[TEXT_BYTES - 1] = '\0';
-	/* Also that there are none: words of another one's would be taken for its own. */
-	keep_log(l->ax, text);
 	if (text[0])
 		return error_set(err, "loading a module: %s", text);
 	/* It didn't come to be loaded. */
 	task_why(l->ax, event.tag, err, why);
 	return error_set(err, "loading a module for devices of kind %u%s", kind, why);
+}
+
+static int check_sizes(uint64_t bytes, uint32_t nr)
+{
+	if (!nr || nr > ARAX_MODULE_MAX_KERNELS)
+		return error_set(nr ? -E2BIG : -EINVAL, "a module with %u kernels: 1 to %u can be",
+				 nr, ARAX_MODULE_MAX_KERNELS);
+	if (!bytes || bytes > ARAX_MODULE_MAX_BYTES)
+		return error_set(bytes ? -E2BIG : -EINVAL,
+				 "a module of %llu bytes: 1 to %u can be", (unsigned long long)bytes,
+				 ARAX_MODULE_MAX_BYTES);
+	return 0;
 }
 
 int arax_module_load(struct arax *ax, uint32_t kind, const void *image, uint64_t bytes,
@@ -142,18 +161,17 @@ int arax_module_load(struct arax *ax, uint32_t kind, const void *image, uint64_t
 	int err, cancel;
 	uint32_t i;
 
-	if (!nr || nr > ARAX_MODULE_MAX_KERNELS)
-		return error_set(nr ? -E2BIG : -EINVAL, "a module with %u kernels: 1 to %u can be",
-				 nr, ARAX_MODULE_MAX_KERNELS);
-	if (!bytes || bytes > ARAX_MODULE_MAX_BYTES)
-		return error_set(bytes ? -E2BIG : -EINVAL,
-				 "a module of %llu bytes: 1 to %u can be", (unsigned long long)bytes,
-				 ARAX_MODULE_MAX_BYTES);
+	if (!is_owner(ax))
+		return not_owner();
 	/* Its event is here on the stack. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	err = begin(&l, image, bytes, kernels);
+	err = check_sizes(bytes, nr);
+	if (!err)
+		err = begin(&l, image, bytes, kernels);
 	if (!err)
 		err = call(&l, kind);
+	if (err)
+		keep_log(ax, l.text ? l.text->data : "");
 	for (i = 0; !err && i < nr; i++) {
 		loaded[i] = (struct arax_kernel){
 			.id = l.table[i].id, .kinds = 1u << kind, .sig = l.table[i].sig,
@@ -170,13 +188,14 @@ int arax_module_load_file(struct arax *ax, uint32_t kind, const char *path,
 			  const struct arax_own_kernel *kernels, uint32_t nr,
 			  struct arax_kernel *loaded)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), err;
 	void *image = MAP_FAILED;
 	struct stat st;
+	int fd, err;
 
-	if (fd < 0)
-		return error_set(-errno, "module %s", path);
-	if (fstat(fd, &st))
+	if (!is_owner(ax))
+		return not_owner();
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st))
 		err = error_set(-errno, "module %s", path);
 	else if (!S_ISREG(st.st_mode) || st.st_size <= 0)
 		err = error_set(-EINVAL, "module %s: is no file with something in it", path);
@@ -190,9 +209,12 @@ int arax_module_load_file(struct arax *ax, uint32_t kind, const char *path,
 		if (image == MAP_FAILED)
 			err = error_set(-errno, "module %s", path);
 	}
-	close(fd);
-	if (err)
+	if (fd >= 0)
+		close(fd);
+	if (err) {
+		keep_log(ax, "");
 		return err;
+	}
 	err = arax_module_load(ax, kind, image, (uint64_t)st.st_size, kernels, nr, loaded);
 	munmap(image, (size_t)st.st_size);
 	return err;

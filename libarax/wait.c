@@ -25,6 +25,9 @@
 #define SPIN_PREEMPTED_NS	20000u
 #define SPIN_HOT		1024	/* looks, without pause, before the clock is asked */
 #define SPIN_LOOKS		16	/* looks between two clock readings */
+/* The link's end shows only to a system call: not at every look of who never sleeps. */
+#define END_LOOKS		64	/* in vain, before the clock is asked */
+#define END_NS			1000000u
 
 uint64_t now_ns(void)
 {
@@ -155,7 +158,7 @@ static __attribute__((cold)) void poll_goes_on(struct arax *ax)
 	store_relaxed(&ax->ring.ctl->cq_need_wakeup, ARAX_WAKE_ANY);
 	/* Pairs with the core's. */
 	full_barrier();
-	if (ring_cq_ready(&ax->ring))
+	if (ring_cq_ready(&ax->ring) || load_relaxed(&ax->ring.ctl->dead))
 		eventfd_ring(ax->nudge_fd);
 }
 
@@ -495,9 +498,25 @@ int arax_wait_any(struct arax_event *const *events, size_t count, uint64_t deadl
 	return ret ? error_set(ret, "waiting for any of %zu tasks", count) : (int)any.index;
 }
 
+/* Nothing has completed; each context counts for itself, or one might never get its turn. */
+static inline void look_for_end(struct arax *ax)
+{
+	uint32_t looks = load_relaxed(&ax->looks) + 1;
+	uint64_t now;
+
+	store_relaxed(&ax->looks, looks);
+	if (likely(looks % END_LOOKS))
+		return;
+	now = now_ns();
+	if (now - load_relaxed(&ax->looked) < END_NS)
+		return;
+	store_relaxed(&ax->looked, now);
+	if (ax->link->ops->hangup(ax->link))
+		complete_dead(ax, -ENOTCONN);
+}
+
 int arax_test(struct arax_event *event)
 {
-	static _Thread_local unsigned int misses;
 	struct arax *ax = event->ax;
 	int ret;
 
@@ -508,9 +527,8 @@ int arax_test(struct arax_event *event)
 		return ret;
 	if (ring_cq_ready(&ax->ring))
 		complete_all(ax);
-	/* The link's end shows only to a system call: not at every look. */
-	else if (!context_dead(ax) && !(++misses % 4096) && ax->link->ops->hangup(ax->link))
-		complete_dead(ax, -ENOTCONN);
+	else if (!context_dead(ax))
+		look_for_end(ax);
 	return arax_event_done(event);
 }
 
@@ -543,6 +561,13 @@ int arax_process(struct arax *ax)
 	if (n && load_acquire(&ax->armed))
 		eventfd_empty(ax->nudge_fd);
 	ret = context_dead(ax);
+	if (!n && !ret) {
+		look_for_end(ax);
+		ret = load_acquire(&ax->dead);
+	}
+	/* Others may poll as well, and the caller is told of the completions first. */
+	if (ret && load_acquire(&ax->armed))
+		eventfd_ring(ax->nudge_fd);
 	if (n || !ret)
 		return n;
 	return error_set(ret, "arax_process");
@@ -604,7 +629,9 @@ int arax_poll_fd(struct arax *ax)
 	}
 	fd = ax->poll_fd;
 	pthread_mutex_unlock(&ax->object_lock);
-	/* What was published before that has woken nobody. */
+	/* What was published before that has woken nobody, nor has the context's end. */
 	complete_all(ax);
+	if (context_dead(ax))
+		eventfd_ring(ax->nudge_fd);
 	return fd;
 }

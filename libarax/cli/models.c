@@ -140,6 +140,7 @@ static json_t *rows_of_links(json_t *links)
 /* What of a link is drawn: bytes of a copy. */
 #define LINK_LEAST	4096.0
 #define LINK_MOST	0x1p28
+#define LINK_MOST_NS	1e18
 
 struct axes {
 	double x0, x1, y0, y1;		/* powers of ten */
@@ -174,7 +175,8 @@ static double link_ns(json_t *link, double bytes)
 {
 	double ns = number(link, "latency_ns") + number(link, "ns_per_byte") * bytes;
 
-	return ns >= 1 ? ns : 1;
+	/* A file may say what no number holds. */
+	return fmin(fmax(ns, 1), LINK_MOST_NS);
 }
 
 static void take_in(struct axes *a, double work, double ns)

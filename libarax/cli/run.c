@@ -211,6 +211,9 @@ static pid_t start_daemon(const struct private *p, const struct signals *s, int 
 		/* It is one of the two already if they were closed. */
 		if (fd > STDERR_FILENO)
 			close(fd);
+	} else {
+		/* A terminal may stop who writes to it from beside the program (stty tostop). */
+		signal(SIGTTOU, SIG_IGN);
 	}
 	cli_exec(argv[0], argv);
 	fprintf(stderr, "araxd: %s\n", strerror(errno));
@@ -405,7 +408,7 @@ static int take_options(const struct command *self, int argc, char **argv, struc
 {
 	int i, two = 2;
 
-	for (i = 1; i < argc && argv[i][0] == '-'; i++) {
+	for (i = 1; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
 		if (!strcmp(argv[i], "--")) {
 			i++;
 			break;

@@ -172,6 +172,18 @@ static json_t *to_json(const struct arax_tenant *t, json_t *saved, bool json)
 			 "removed", removed, "usage", out_usage(&t->usage), "saved", saved);
 }
 
+/* araxd knows what is saved for it, for when it comes. */
+static int show_absent(struct tenant_files *f, const struct tenant_path *p, bool json)
+{
+	int err = errno;
+	json_t *saved = err == ENOENT ? files_of_path(f, p->cgroup) : json_null();
+
+	if (!json_is_null(saved))
+		return out_object(no_tenant(p->cgroup, saved), one, json);
+	errno = err;
+	return no_cgroup(p);
+}
+
 static int show_one(struct admin *a, struct tenant_files *f, const char *path, bool json)
 {
 	struct arax_tenant t = { .size = sizeof(t) };
@@ -182,7 +194,7 @@ static int show_one(struct admin *a, struct tenant_files *f, const char *path, b
 		return EXIT_FAILED;
 	t.cgroup_fd = open_cgroup(&p);
 	if (t.cgroup_fd < 0)
-		return no_cgroup(&p);
+		return show_absent(f, &p, json);
 	ret = admin_call(a, ARAX_NR_TENANT_QUERY, &t);
 	close(t.cgroup_fd);
 	if (ret)

@@ -162,6 +162,16 @@ static size_t place_of(json_t *names, const char *name)
 	return (size_t)json_integer_value(known);
 }
 
+/* Of two names as one, whatever is in them. */
+static size_t place_of_both(json_t *names, const char *one, const char *other)
+{
+	json_t *both = json_sprintf("%zu %s %s", strlen(one), one, other);
+	size_t place = place_of(names, json_string_value(both));
+
+	json_decref(both);
+	return place;
+}
+
 static void put(json_t *event, bool *first)
 {
 	/* Times that no number holds, in what nobody's araxd wrote. */
@@ -363,10 +373,11 @@ static void put_how(json_t *out, const json_t *task, json_t *contexts, double fi
 	};
 	double end = number(task, "start_us") + number(task, "enter_us") + number(task, "run_us") +
 		     number(task, "leave_us");
-	char name[128];
+	char context[32];
 
-	snprintf(name, sizeof(name), "%.90s %.0f", text(task, "link"), number(task, "context"));
-	json_object_set_new(out, "context", json_integer((json_int_t)place_of(contexts, name)));
+	snprintf(context, sizeof(context), "%.20g", number(task, "context"));
+	json_object_set_new(out, "context", json_integer((json_int_t)place_of_both(
+		contexts, text(task, "link"), context)));
 	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
 		copy(out, task, same[i]);
 	/* A deadline that never comes is none. */
@@ -461,11 +472,8 @@ static int summary(const struct trace *t, bool as_json)
 
 	for (i = 0; i < t->nr; i++) {
 		const json_t *n = t->tasks[i];
-		char key[256];
-		size_t place;
+		size_t place = place_of_both(places, text(n, "device"), text(n, "kernel"));
 
-		snprintf(key, sizeof(key), "%.100s %.100s", text(n, "device"), text(n, "kernel"));
-		place = place_of(places, key);
 		if (place == json_array_size(rows))
 			json_array_append_new(rows, json_pack("{sO sO}", "device",
 							      json_object_get(n, "device"),

@@ -9,11 +9,13 @@
 #include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include "libarax/internal.h"
 #include "selftests/unit/be_test.h"
@@ -315,6 +317,79 @@ START_TEST(buffer_under_a_timer)
 }
 END_TEST
 
+static unsigned int signals;
+
+/* As where the server has as many waiting as it lets, and signals come. */
+int connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	if (signals) {
+		signals--;
+		errno = EINTR;
+		return -1;
+	}
+	return (int)syscall(SYS_connect, fd, addr, len);
+}
+
+START_TEST(connected_under_a_timer)
+{
+	struct link *other;
+
+	signals = 3;
+	ck_assert_int_eq(link_broker_open(&other, path, getuid(), false), 0);
+	ck_assert_uint_eq(signals, 0);
+	other->ops->close(other, false);
+}
+END_TEST
+
+#ifndef __SANITIZE_ADDRESS__
+static _Thread_local bool no_memory;
+
+void *__libc_calloc(size_t n, size_t size);
+
+void *calloc(size_t n, size_t size)
+{
+	return no_memory ? NULL : __libc_calloc(n, size);
+}
+
+/* The text is never that of a call before. */
+START_TEST(no_memory_to_open)
+{
+	struct link *other;
+	int ret;
+
+	ck_assert_int_eq(link_open(&other, "nonsense", false), -EINVAL);
+	no_memory = true;
+	ret = _i ? link_kernel_open(&other, "/dev/null") :
+		   link_broker_open(&other, path, getuid(), false);
+	no_memory = false;
+	ck_assert_int_eq(ret, -ENOMEM);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), arax_strerror(-ENOMEM)));
+}
+END_TEST
+#endif
+
+/* The server hears of the end, whoever else has the socket. */
+START_TEST(closed_beside_a_child)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	ck_assert_int_gt(child, 0);
+	l->ops->close(l, false);
+	pthread_join(serving, NULL);
+	kill(child, SIGKILL);
+	ck_assert_int_eq(waitpid(child, NULL, 0), child);
+	close(peer);
+	close(server);
+	be_rmdir(folder);
+	setup();
+}
+END_TEST
+
 /* What is over a limit has no page made for it; small ones are not asked for twice. */
 START_TEST(large_buffers_are_asked_for)
 {
@@ -366,6 +441,11 @@ int main(void)
 		tcase_add_loop_test(t, cancelled_in_the_module, 0, 2);
 	}
 	tcase_add_test(t, buffer_under_a_timer);
+	tcase_add_test(t, connected_under_a_timer);
+	tcase_add_test(t, closed_beside_a_child);
+#ifndef __SANITIZE_ADDRESS__
+	tcase_add_loop_test(t, no_memory_to_open, 0, 2);
+#endif
 	suite_add_tcase(s, t);
 	return be_main(s);
 }

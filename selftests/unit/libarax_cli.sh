@@ -164,6 +164,10 @@ is 0 'names in a graph' $arax trace --dot "$tmp/t.jsonl"
 says 'label="x\"]; evil [label=\"\n' 'stay in their strings'
 says 'G\"P\\U?[31m lane' 'and say nothing to a terminal'
 says '"l\\1" -> "l\\2"' 'also that of the link'
+is 0 'a table of them' $arax trace "$tmp/t.jsonl"
+says " $long " 'has a row for one'
+says " x$long " 'and one for the other'
+is 0 'tasks of them' $arax trace --tasks "$tmp/t.jsonl"
 ! command -v dot >/dev/null || is 0 'dot reads it' dot -o /dev/null "$tmp/out"
 if command -v python3 >/dev/null; then
 	is 0 'names of any length for perfetto' bash -o pipefail -c \
@@ -217,6 +221,13 @@ is 0 'a plot of links' $arax models --links --file $links --plot "$tmp/plot.svg"
 is 0 'has a line for each' test "$(grep -c stroke-dasharray "$tmp/plot.svg")" = 3
 is 0 'and its name' grep -q 'cuda1 to cuda0' "$tmp/plot.svg"
 is 0 'and no kernels' bash -c "! grep -q '<circle' $tmp/plot.svg"
+cat >"$tmp/slow.json" <<'END'
+{"version": 2, "models": [], "links": [{"device": "d", "direction": "in", "backend": "b",
+ "latency_ns": 1e308, "ns_per_byte": 1e308}]}
+END
+# One that has no end has no room.
+is 0 'a plot of a link that takes for ever' bash -c "ulimit -f 1000
+	$arax models --file $tmp/slow.json --plot $tmp/plot.svg"
 is 1 'models without a file' $arax models --file "$tmp/none.json"
 says 'araxd writes it' 'and why'
 echo '{"version": 9, "models": []}' >"$tmp/wrong.json"
@@ -280,6 +291,23 @@ for closed in '>&-' '2>&-' '>&- 2>&-' '<&- >&-' '<&- 2>&-' '<&- >&- 2>&-'; do
 	is 0 "run with $closed" sh -c "$arax run --private -- true $closed"
 	is 0 "run --verbose with $closed" sh -c "$arax run --private --verbose -- true $closed"
 done
+cat >"$tmp/tostop.py" <<'END'
+import os, pty, sys, termios
+pid, fd = pty.fork()
+if not pid:
+	a = termios.tcgetattr(0)
+	a[3] |= termios.TOSTOP
+	termios.tcsetattr(0, termios.TCSANOW, a)
+	os.execv(sys.argv[1], sys.argv[1:])
+try:
+	while os.read(fd, 4096):
+		pass
+except OSError:
+	pass
+sys.exit(os.waitpid(pid, 0)[1] != 0)
+END
+! command -v python3 >/dev/null || is 0 'run --verbose where only the program may write' \
+	python3 "$tmp/tostop.py" $arax run --private --verbose -- true
 is 7 'run passes the exit status on' $arax run --private -- sh -c 'exit 7'
 ARAX_LINK=broker:$tmp/none is 0 'run --kernels starts one whatever there is' \
 	$arax run --kernels build/examples/kernels --kernels build/lib/arax/kernels -- $arax kernels
@@ -299,6 +327,8 @@ else
 fi
 is 137 'run tells of a signal' $arax run --private -- sh -c 'kill -9 $$'
 is 127 'run of what is not there' $arax run --private -- "$tmp/none"
+is 127 'run of what is called "-"' $arax run --private -
+says 'arax: -: ' 'which is no option'
 is 126 'run of what is no program' $arax run --private -- "$tmp"
 mkdir "$tmp/refused"
 echo '{ "library": 1 }' >"$tmp/refused/a.json"
@@ -614,6 +644,11 @@ if grep -q cgroup2 /proc/self/mounts; then
 		$arax tenant set --save --json --tenants "$tmp/j" /arax-none tasks.max=5
 	says '"tasks.max=5"' 'tells what is saved'
 	says '"usage": null' 'and that nothing is used'
+	is 0 'tenant show of it' $arax run --private -- \
+		$arax tenant show --tenants "$tmp/j" --json /arax-none/
+	says '"tasks.max=5"' 'tells so, too'
+	is 1 'tenant show of another one' $arax run --private -- \
+		$arax tenant show --tenants "$tmp/j" /arax-nor
 	is 1 'tenant set --json of a cgroup that is not there' $arax run --private -- \
 		$arax tenant set --json /arax-none tasks.max=5
 	is 1 'a path that no cgroup can have' $arax run --private -- \

@@ -3,7 +3,10 @@
 #include <cerrno>
 #include <cstdio>
 
+// As many include what is C's.
+extern "C" {
 #include <arax/arax.h>
+}
 
 static int evaluated;
 

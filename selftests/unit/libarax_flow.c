@@ -1272,6 +1272,41 @@ START_TEST(link_dies_while_testing)
 }
 END_TEST
 
+START_TEST(link_dies_while_processing)
+{
+	struct arax_event e = ARAX_EVENT_INIT;
+	uint64_t end = SOON;
+	int n;
+
+	ck_assert_int_eq(go('x', &e), 0);
+	while ((n = arax_process(ax)) >= 0)
+		ck_assert_uint_lt(now_ns(), end);
+	ck_assert_int_eq(n, -ENOTCONN);
+	ck_assert_int_eq(e.result, -EOWNERDEAD);
+}
+END_TEST
+
+/* Nor does it matter how often, and in which order, other contexts are looked at. */
+START_TEST(link_dies_beside_another)
+{
+	struct arax_event e = ARAX_EVENT_INIT, held = ARAX_EVENT_INIT;
+	struct arax *dies = ax;
+	uint64_t end = SOON;
+
+	ck_assert_int_eq(go('x', &e), 0);
+	start(64, 128, 16384);
+	ck_assert_int_eq(go('h', &held), 0);
+	while (!arax_test(&e)) {
+		ck_assert_int_eq(arax_test(&held), 0);
+		ck_assert_uint_lt(now_ns(), end);
+	}
+	ck_assert_int_eq(e.result, -EOWNERDEAD);
+	P->release = true;
+	ck_assert_int_eq(arax_wait(&held, SOON), 0);
+	arax_close(dies);
+}
+END_TEST
+
 START_TEST(context_killed)
 {
 	struct arax_event e = ARAX_EVENT_INIT;
@@ -1317,11 +1352,70 @@ START_TEST(access_to_what_is_dead)
 }
 END_TEST
 
+/* Their events would not fit where an address has 32 bits. */
+START_TEST(access_to_too_much)
+{
+	const struct arax_range range = { .buffer = 1, .access = ARAX_IN, .count = 1 };
+
+	ck_assert_int_eq(arax_access_begin_all(q, &range, UINT32_MAX / sizeof(range), SOON), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(arax_error_text(), "at a time"));
+}
+END_TEST
+
 START_TEST(process_what_is_dead)
 {
 	store_relaxed(&((struct arax_ring_ctl *)P->region)->dead, EPIPE);
 	ck_assert_int_eq(arax_process(ax), -EPIPE);
 	ck_assert_ptr_nonnull(strstr(arax_error_text(), "the context is dead"));
+}
+END_TEST
+
+static void end_context(void)
+{
+	const uint64_t one = 1;
+
+	store_relaxed(&((struct arax_ring_ctl *)P->region)->dead, EPIPE);
+	ck_assert_int_eq(write(P->wake_fd, &one, 8), 8);
+}
+
+/* It is told of behind what ended before it, and whoever else looks: the descriptor stays readable. */
+START_TEST(poll_what_is_dead)
+{
+	struct pollfd fd = { .fd = arax_poll_fd(ax), .events = POLLIN };
+	struct arax_event e = ARAX_EVENT_INIT;
+
+	ck_assert_int_eq(go(0, &e), 0);
+	ck_assert_int_eq(poll(&fd, 1, WAIT_MS), 1);
+	end_context();
+	ck_assert_int_eq(arax_process(ax), 1);
+	ck_assert_int_eq(poll(&fd, 1, WAIT_MS), 1);
+	ck_assert_int_eq(arax_process(ax), -EPIPE);
+	ck_assert_int_eq(poll(&fd, 1, WAIT_MS), 1);
+	ck_assert_int_eq(arax_process(ax), -EPIPE);
+}
+END_TEST
+
+/* Somebody else saw it first, and has read what would have woken who polls. */
+START_TEST(poll_beside_the_end)
+{
+	const struct arax_range range = {
+		.buffer = 1, .access = ARAX_IN, .length = 8, .count = 1,
+	};
+	struct pollfd fd = { .events = POLLIN };
+
+	if (_i) {
+		fd.fd = arax_poll_fd(ax);
+		ck_assert_int_eq(arax_process(ax), 0);
+		ck_assert_int_eq(poll(&fd, 1, 0), 0);
+	}
+	end_context();
+	eventfd_empty(P->wake_fd);
+	ck_assert_int_eq(arax_access_begin(q, range, SOON), -EPIPE);
+	if (!_i)
+		fd.fd = arax_poll_fd(ax);
+	ck_assert_int_ge(fd.fd, 0);
+	ck_assert_int_eq(poll(&fd, 1, WAIT_MS), 1);
+	ck_assert_int_eq(arax_process(ax), -EPIPE);
 }
 END_TEST
 
@@ -1334,6 +1428,35 @@ START_TEST(unload_in_what_is_dead)
 	ck_assert_int_eq(arax_module_unload(ax, &mine), -EOWNERDEAD);
 	ck_assert_ptr_nonnull(strstr(arax_error_text(), "unloading kernel mine"));
 	ck_assert_ptr_null(strstr(arax_error_text(), "none of this context's own"));
+}
+END_TEST
+
+static int call_fails(struct link *l, unsigned int nr, void *arg)
+{
+	return -ENOSPC;
+}
+
+/* What the load before was told is not said of one that araxd never had. */
+START_TEST(log_of_no_load)
+{
+	struct link_ops ops = peer_ops;
+	struct arax_own_kernel k = { .signature = "k()" };
+	struct arax_kernel loaded;
+	char text[8] = "before";
+
+	ops.call = call_fails;
+	P->link.ops = &ops;
+	ax->module_log = strdup("the one before");
+	ck_assert_uint_eq(arax_module_log(ax, NULL, 0), 14);
+	if (_i == 0)
+		ck_assert_int_eq(arax_module_load(ax, 0, "x", 1, &k, 0, &loaded), -EINVAL);
+	else if (_i == 1)
+		ck_assert_int_eq(arax_module_load(ax, 0, "x", 1, &k, 1, &loaded), -ENOSPC);
+	else
+		ck_assert_int_eq(arax_module_load_file(ax, 0, "/none", &k, 1, &loaded), -ENOENT);
+	P->link.ops = &peer_ops;
+	ck_assert_uint_eq(arax_module_log(ax, text, sizeof(text)), 0);
+	ck_assert_str_eq(text, "");
 }
 END_TEST
 
@@ -1421,17 +1544,23 @@ START_TEST(after_fork)
 	pid_t pid;
 
 	pthread_atfork(NULL, NULL, NULL);
+	/* As another thread may, which the child does not have. */
+	pthread_mutex_lock(&ax->object_lock);
 	pid = fork();
 	if (!pid) {
 		/* What arax_open() arranges for; this context came without it. */
 		process_generation++;
 		if (go(0, &e) != -EPERM || arax_process(ax) != -EPERM ||
 		    arax_queue_finish(q, SOON) != -EPERM || arax_poll_fd(ax) != -EPERM ||
-		    arax_queue_create(ax, 0, 0, &q) != -EPERM)
+		    arax_queue_create(ax, 0, 0, &q) != -EPERM ||
+		    arax_module_load(ax, 0, "", 1, NULL, 0, NULL) != -EPERM ||
+		    arax_module_load_file(ax, 0, "/none", NULL, 1, NULL) != -EPERM ||
+		    arax_module_log(ax, NULL, 0))
 			_exit(1);
 		arax_close(ax);
 		_exit(0);
 	}
+	pthread_mutex_unlock(&ax->object_lock);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
 	ck_assert_int_eq(go(0, &e), 0);
@@ -1721,6 +1850,39 @@ START_TEST(cancelled_beside_a_poll)
 }
 END_TEST
 
+/* As one that is cancelled when it has just read what woke it. */
+static int sleep_and_leave(struct link *l, uint64_t deadline, uint32_t seen)
+{
+	struct pollfd fd = { .fd = P->wake_fd, .events = POLLIN };
+
+	ck_assert_int_eq(poll(&fd, 1, WAIT_MS), 1);
+	eventfd_empty(P->wake_fd);
+	pthread_exit(PTHREAD_CANCELED);
+}
+
+START_TEST(cancelled_at_the_end)
+{
+	struct link_ops ops = peer_ops;
+	struct pollfd fd = { .fd = arax_poll_fd(ax), .events = POLLIN };
+	struct arax_event e = ARAX_EVENT_INIT;
+	pthread_t t;
+	void *result;
+
+	ck_assert_int_eq(go('h', &e), 0);
+	ops.sleep = sleep_and_leave;
+	P->link.ops = &ops;
+	ck_assert_int_eq(pthread_create(&t, NULL, wait_one, &e), 0);
+	until_asleep(1);
+	end_context();
+	pthread_join(t, &result);
+	P->link.ops = &peer_ops;
+	/* It may not have come to sleep. */
+	ck_assert(result == PTHREAD_CANCELED || (intptr_t)result == -EPIPE);
+	ck_assert_int_eq(poll(&fd, 1, WAIT_MS), 1);
+	ck_assert_int_eq(arax_process(ax), -EPIPE);
+}
+END_TEST
+
 START_TEST(link_dies_under_threads)
 {
 	struct arax_event e[8] = { ARAX_EVENT_INIT };
@@ -1778,11 +1940,17 @@ int main(void)
 	tcase_add_test(t, queue_options);
 	tcase_add_test(t, link_dies);
 	tcase_add_test(t, link_dies_while_testing);
+	tcase_add_test(t, link_dies_while_processing);
+	tcase_add_test(t, link_dies_beside_another);
 	tcase_add_test(t, context_killed);
 	tcase_add_test(t, daemon_ends);
 	tcase_add_test(t, access_to_what_is_dead);
+	tcase_add_test(t, access_to_too_much);
 	tcase_add_test(t, process_what_is_dead);
+	tcase_add_test(t, poll_what_is_dead);
+	tcase_add_loop_test(t, poll_beside_the_end, 0, 2);
 	tcase_add_test(t, unload_in_what_is_dead);
+	tcase_add_loop_test(t, log_of_no_load, 0, 3);
 	tcase_add_loop_test(t, kick_fails, 0, 3);
 	tcase_add_test(t, kick_fails_in_an_access);
 	tcase_add_test(t, access_after_a_queue);
@@ -1797,6 +1965,7 @@ int main(void)
 		tcase_add_loop_test(t, cancelled_while_asleep, 0, 3);
 		tcase_add_test(t, cancelled_in_an_access);
 		tcase_add_test(t, cancelled_beside_a_poll);
+		tcase_add_test(t, cancelled_at_the_end);
 	}
 	tcase_add_test(t, link_dies_under_threads);
 	suite_add_tcase(s, t);

@@ -99,11 +99,14 @@ struct arax_options {
 };
 
 /*
- * ENOENT: nothing answers; EACCES or EPERM: what answers may not be used;
+ * ENOENT, ECONNREFUSED: nothing answers; EACCES or EPERM: what answers may not be used;
  * EINVAL, E2BIG: bad options; EDQUOT: too many contexts or too much memory.
  */
 int arax_open(struct arax **ax, const struct arax_options *options);
-/* Waits for nothing: unfinished tasks are dropped, their events get ECANCELED. */
+/*
+ * Waits for nothing: unfinished tasks are dropped, their events get ECANCELED.  No call but
+ * arax_event_done() takes an event of the context from then on.
+ */
 void arax_close(struct arax *ax);
 
 const char *arax_version(void);
@@ -362,8 +365,8 @@ int arax_test(struct arax_event *event);
 /* Take what has completed (calls notify), never sleeps: how many, or -errno. */
 int arax_process(struct arax *ax);
 /*
- * A descriptor for poll(), readable when arax_process() has something to do or
- * the link is gone.  It is the context's: don't read or close it.
+ * A descriptor for poll(), readable when arax_process() has something to do, and for
+ * good when the link or the context has ended.  It is the context's: don't read or close it.
  */
 int arax_poll_fd(struct arax *ax);
 

@@ -4,14 +4,17 @@
 #define ARAX_ARAX_HPP
 
 #if __cplusplus >= 201103L
-#include <initializer_list>
-
 #include <arax/uapi.h>
+
+// Whoever includes C's headers within extern "C" need not know of this one.
+extern "C++" {
+#include <initializer_list>
 
 namespace arax_impl
 {
 // Of its result only the size is asked for.
 template <class... Ranges> char (&as_many(const Ranges &...))[sizeof...(Ranges)];
+}
 }
 
 // There are no compound literals in C++; the list's array stays until the call returns.
