@@ -71,6 +71,7 @@ struct core_client *core_client_create(struct core *core, void *link, u32 uid, u
 	clist_init(&c->cursor);
 	clist_init(&c->backlog);
 	clist_init(&c->share);
+	clist_init(&c->events);
 	clist_init(&c->wake);
 	clist_init(&c->note);
 	clist_init(&c->node);
@@ -219,6 +220,8 @@ void core_client_release(struct core_client *c)
 	c->ring_buf = NULL;
 	c->region = NULL;	/* who holds core->dispatch looks here first */
 	core_unlock_collect(core, &g);
+	/* On timelines that others have, too: they would take the places of who is still there. */
+	core_timeline_disarm(c);
 	if (ring) {
 		core->ops->ring_free(c);
 		core_buffer_put(ring);

@@ -351,10 +351,11 @@ struct core_timeline {
 	void *link;
 };
 
-/* An eventfd armed on a timeline. */
+/* An eventfd armed on a timeline, as long as its client is there. */
 struct core_event {
 	struct cheap by_value;
-	struct clist node;	/* in a core_garbage */
+	struct core_timeline *tl;
+	struct clist node;	/* client->events, or in a core_garbage */
 	void *event;
 	bool fired;
 };
@@ -498,6 +499,7 @@ struct core_client {
 	const struct core_queue *cancel_queue;
 	u32 nr_canceled;
 	u32 nr_zombies;		/* of its tasks */
+	struct clist events;	/* core_event.node: armed, on whosever timelines */
 	u64 queue_order;	/* of the last task that was queued */
 	/* While queued is not empty: in core->backlog, or in user->waiting, and @share in a tenant's. */
 	struct clist backlog;
@@ -876,6 +878,8 @@ int core_timeline_export(struct core_client *c, struct arax_timeline_share *a);
 int core_timeline_import(struct core_client *c, struct arax_timeline_share *a);
 void core_timeline_put(struct core *core, struct core_timeline *tl);
 void core_timeline_put_locked(struct core_timeline *tl, struct core_garbage *g);
+/* Lets go of what the client has armed. */
+void core_timeline_disarm(struct core_client *c);
 void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value, s32 error,
 			 struct core_garbage *g);
 /* Releases so many tasks at most that wait for what was reached. */
