@@ -229,5 +229,6 @@ put:
 void arax_memfd_release(struct arax_buffer *ab)
 {
 	unpin(ab);
-	fput(ab->memfd);
+	/* Its last one takes the pages along. */
+	arax_file_put(ab->memfd);
 }

@@ -19,10 +19,12 @@
 #ifndef ARAX_KMOD_MODULE_H
 #define ARAX_KMOD_MODULE_H
 
+#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/mutex.h>
 #include <linux/poll.h>
 #include <linux/rwsem.h>
+#include <linux/sched.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
@@ -32,7 +34,6 @@
 
 struct arax_ctl;
 struct arax_signals;
-struct dma_buf;
 
 /* ------------------------------------------------------------------ */
 /* main.c                                                              */
@@ -181,6 +182,18 @@ void arax_pages_revoke(struct file *file);
 /* Drops the caller's reference; the pages are free when this returns. */
 void arax_pages_discard(struct file *file);
 
+/*
+ * As fput(), with no lock held.  On a kernel thread that would leave the file's end to the one
+ * thread that there is for all of the kernel's, and it may take long.
+ */
+static inline void arax_file_put(struct file *file)
+{
+	if (current->flags & PF_KTHREAD)
+		__fput_sync(file);
+	else
+		fput(file);
+}
+
 /* ------------------------------------------------------------------ */
 /* buffer.c                                                            */
 
@@ -193,14 +206,14 @@ enum arax_backing {
 
 /*
  * The link's half of a core_buffer.  @file holds the pages, and is what the mediator gets;
- * its last reference ends the buffer.  With ARAX_BACKING_DMABUF the core's last user does.
+ * its last reference ends the buffer.  With ARAX_BACKING_DMABUF it is the dma-buf's, and the
+ * core's last user ends the buffer.
  */
 struct arax_buffer {
 	struct core_buffer *core;
 	enum arax_backing backing;
 	struct file *file;
 	struct file *memfd;	/* what clients map; reference held */
-	struct dma_buf *dmabuf;
 	struct page **pins;	/* of the whole buffer, in order */
 	unsigned long nr_pins;
 	const struct mm_struct *mm;	/* of whoever made it; only to be compared */
@@ -232,7 +245,6 @@ struct file *arax_dmabuf_export(struct arax_buffer *ab);
 /* Sets *@own if the descriptor is one of our exports, else *@bytes. */
 int arax_dmabuf_inspect(int fd, struct arax_buffer **own, struct file **own_file, u64 *bytes);
 int arax_dmabuf_import(struct arax_buffer *ab, int fd, u64 bytes);
-void arax_dmabuf_release(struct arax_buffer *ab);
 int arax_dmabuf_mmap(struct file *file, struct vm_area_struct *vma);
 
 /* ------------------------------------------------------------------ */
