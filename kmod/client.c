@@ -11,6 +11,7 @@
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/user_namespace.h>
+#include <linux/vmalloc.h>
 
 #include "compat.h"
 #include "module.h"
@@ -359,6 +360,26 @@ static int client_release(struct inode *inode, struct file *file)
 	mutex_destroy(&ac->calls);
 	kfree(ac);
 	return 0;
+}
+
+/* In the memory itself, at its beginning. */
+static void memory_work(struct work_struct *work)
+{
+	vfree(work);
+}
+
+/* As the pages of its buffers, see arax_buffer_idle(): a ring of 65,536 tasks has 37 MB. */
+void arax_client_memory_free(const struct core_client *c, void *mem)
+{
+	struct work_struct *work = mem;
+
+	if (!is_vmalloc_addr(mem) ||
+	    (!(current->flags & PF_KTHREAD) && task_tgid_nr(current) == c->pid)) {
+		kvfree(mem);
+		return;
+	}
+	INIT_WORK(work, memory_work);
+	queue_work(arax.graves, work);
 }
 
 /* The keys of Documentation/gpu/drm-usage-stats.rst, and our own. */

@@ -56,7 +56,7 @@ struct arax {
 	 */
 	struct workqueue_struct *wakes;		/* arax_client.wake */
 	struct workqueue_struct *events;	/* arax_signals.work */
-	struct workqueue_struct *graves;	/* arax_buffer.bury */
+	struct workqueue_struct *graves;	/* arax_buffer.bury, memory of clients */
 };
 
 extern struct arax arax;
@@ -156,6 +156,7 @@ int arax_client_map_add(struct arax_client *ac, unsigned long index, struct arax
 			bool ring);
 void arax_client_map_remove(struct arax_client *ac, unsigned long index);
 void arax_client_wake(struct core_client *c);
+void arax_client_memory_free(const struct core_client *c, void *mem);
 
 /* ------------------------------------------------------------------ */
 /* pages.c: shmem files whose owner is this module                     */

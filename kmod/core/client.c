@@ -87,6 +87,14 @@ struct core_client *core_client_create(struct core *core, void *link, u32 uid, u
 	return c;
 }
 
+static void free_memory(const struct core_client *c, void *mem)
+{
+	if (mem && c->core->ops->client_memory_free)
+		c->core->ops->client_memory_free(c, mem);
+	else
+		core_free(mem);
+}
+
 /* No lock is needed: nothing can find it any more. */
 void core_client_free(struct core_client *c)
 {
@@ -109,11 +117,11 @@ void core_client_free(struct core_client *c)
 		struct core_more_tasks *more = c->more_tasks;
 
 		c->more_tasks = more->next;
-		core_free(more);
+		free_memory(c, more);
 	}
-	core_free(c->tasks);
+	free_memory(c, c->tasks);
 	core_free(c->whys);
-	core_handles_destroy(&c->handles);
+	free_memory(c, core_handles_take(&c->handles));
 	core_mutex_destroy(&c->lock);
 	core_free(c);
 }

@@ -215,6 +215,49 @@ KTEST(what_a_dead_mediator_used_last_is_freed_on_a_thread_of_the_modules)
 	client_close(&c);
 }
 
+#define VMALLOC	"/sys/kernel/tracing/events/vmalloc/free_vmap_area_noflush/enable"
+
+static int dies_with_a_task_and_many_places(void *arg)
+{
+	struct client c;
+
+	/* Tables of such sizes are vmalloc()'s. */
+	client_open(&c, 16384, 128, 0);
+	client_marker(&c, queue_new(&c, 0), 1, 0);
+	meet_say(&ready);
+	meet_hear(&go);
+	return 0;
+}
+
+/* What its tasks were in, up to 37 MB, goes with the last of them. */
+KTEST(others_tasks_are_freed_in_no_time_of_the_mediators)
+{
+	char mine[32];
+	struct mediator m;
+	struct work w;
+	pid_t pid;
+
+	if (access(VMALLOC, F_OK))
+		tap_skip("this kernel does not trace vfree()");
+	meet_init(&ready);
+	meet_init(&go);
+	mediator_open(&m, 0);
+	pid = child_run(dies_with_a_task_and_many_places, NULL);
+	meet_hear(&ready);
+	w = mediator_task(&m);
+	meet_say(&go);
+	CHECK_OK(child_wait(pid));
+	mediator_note(&m, ARAX_DISPATCH_CONTEXT);
+	snprintf(mine, sizeof(mine), "-%d ", (int)getpid());
+	trace_clear();
+	CHECK_OK(write_text(VMALLOC, "1"));
+	mediator_done(&m, w.d.tag, 0);
+	CHECK(!strstr(trace_text(), mine));
+	CHECK(COMES(strstr(trace_text(), "free_vmap_area_noflush")));
+	CHECK_OK(write_text(VMALLOC, "0"));
+	mediator_close(&m);
+}
+
 static int leaves_a_dma_buf_to_a_task(void *arg)
 {
 	int memfd = memfd_sealed(4 * PAGE, F_SEAL_SHRINK), fd = udmabuf_new(memfd, 4 * PAGE);
