@@ -88,18 +88,35 @@ int arax_client_map_add(struct arax_client *ac, unsigned long index, struct arax
 	return err;
 }
 
+static void free_removed(struct arax_client *ac)
+{
+	struct arax_map *m, *tmp;
+
+	list_for_each_entry_safe(m, tmp, &ac->removed, node)
+		map_free(m);
+	INIT_LIST_HEAD(&ac->removed);
+}
+
 void arax_client_map_remove(struct arax_client *ac, unsigned long index)
 {
 	struct arax_map *m = xa_erase(&ac->maps, index);
 
 	if (!m)
 		return;
-	/* Who has found it in mmap(), which is under this lock, has linked his mapping then. */
-	if (m->memfd && arax_client_mine(ac)) {
-		mmap_write_lock(ac->mm);
-		mmap_write_unlock(ac->mm);
+	if (!m->memfd) {
+		map_free(m);
+		return;
 	}
-	map_free(m);
+	/*
+	 * Who has found it in mmap(), which is under this lock, has linked his mapping then.  A
+	 * fault may keep it for as long as whoever serves it likes: who is killed meanwhile
+	 * leaves it to the next one, or to the file's end.
+	 */
+	list_add(&m->node, &ac->removed);
+	if (mmap_read_lock_killable(ac->mm))
+		return;
+	mmap_read_unlock(ac->mm);
+	free_removed(ac);
 }
 
 /*
@@ -312,6 +329,7 @@ static int client_open(struct inode *inode, struct file *file)
 	INIT_WORK(&ac->wake, client_wake);
 	mutex_init(&ac->calls);
 	xa_init_flags(&ac->maps, XA_FLAGS_ACCOUNT);
+	INIT_LIST_HEAD(&ac->removed);
 	err = -ENOMEM;
 	ac->signals = arax_signals_new();
 	if (!ac->signals)
@@ -352,9 +370,11 @@ static int client_release(struct inode *inode, struct file *file)
 	/* It may live on until its tasks are committed, but wakes nobody. */
 	core_client_release(ac->core);
 	cancel_work_sync(&ac->wake);
+	/* In mmap() is nobody: each there has the file. */
 	xa_for_each(&ac->maps, index, m)
-		arax_client_map_remove(ac, index);
+		map_free(m);
 	xa_destroy(&ac->maps);
+	free_removed(ac);
 	arax_signals_put(ac->signals);
 	mmdrop(ac->mm);
 	mutex_destroy(&ac->calls);

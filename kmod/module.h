@@ -6,7 +6,8 @@
  *
  *   arax_client->calls  (mutex) calls that change which buffers the client can
  *                       map: the core's handle and the entry in ->maps change
- *                       as one.  Held over creation, never over copy_*_user.
+ *                       as one; ->removed.  Held over creation, never over
+ *                       copy_*_user.
  *   arax->seat          (rwsem) who is the mediator.  mmap of the mediator's
  *                       node takes it under mmap_lock, so nothing that faults
  *                       on user memory may run under it.
@@ -133,6 +134,7 @@ struct arax_client {
 	struct work_struct wake;	/* of those, and of very many calls */
 	struct mutex calls;		/* see LOCKS */
 	struct xarray maps;		/* page offset -> struct arax_map */
+	struct list_head removed;	/* arax_map.node: of memfds, that mmap() may still have */
 };
 
 /* What can be mapped at a page offset: 0 the region, else a buffer's handle. */
@@ -142,6 +144,7 @@ struct arax_map {
 	bool ring;
 	bool dmabuf;
 	bool memfd;
+	struct list_head node;		/* ->removed */
 };
 
 extern const struct file_operations arax_client_fops;
