@@ -371,8 +371,10 @@ static int client_release(struct inode *inode, struct file *file)
 	core_client_release(ac->core);
 	cancel_work_sync(&ac->wake);
 	/* In mmap() is nobody: each there has the file. */
-	xa_for_each(&ac->maps, index, m)
+	xa_for_each(&ac->maps, index, m) {
 		map_free(m);
+		cond_resched();
+	}
 	xa_destroy(&ac->maps);
 	free_removed(ac);
 	arax_signals_put(ac->signals);

@@ -220,6 +220,7 @@ void core_client_release(struct core_client *c)
 		else
 			core_timeline_put_locked(object, &g);
 		core_spin_unlock(&core->dispatch);
+		core_resched();
 	}
 	core_mutex_unlock(&c->lock);
 

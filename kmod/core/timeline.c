@@ -173,6 +173,7 @@ void core_timeline_disarm(struct core_client *c)
 			take_event(clist_first(&c->events, struct core_event, node), &g);
 		more = !clist_empty(&c->events);
 		core_unlock_collect(core, &g);
+		core_resched();
 	} while (more);
 }
 
