@@ -36,7 +36,7 @@ int arax_buffer_alloc(struct core_buffer *buf, const char *name, struct page **p
 	if (err)
 		goto discard;
 	ab->core = buf;
-	ab->mm = current->mm;
+	ab->tgid = task_tgid_nr(current);
 	ab->backing = ARAX_BACKING_PAGES;
 	ab->file = file;
 	buf->link = ab;
@@ -143,7 +143,7 @@ int arax_buffer_import(struct core_client *c, struct core_buffer *buf,
 	if (!ab)
 		return -ENOMEM;
 	ab->core = buf;
-	ab->mm = current->mm;
+	ab->tgid = task_tgid_nr(current);
 	if (arg->type == ARAX_IMPORT_MEMFD) {
 		ab->backing = ARAX_BACKING_MEMFD;
 		err = arax_memfd_import(ab, arg->fd, buf->bytes);
@@ -204,12 +204,6 @@ static void bury_work(struct work_struct *work)
 	bury(container_of(work, struct arax_buffer, bury), arax_file_put);
 }
 
-/* In the calling task's own time?  At its process' end it has no address space any more. */
-static bool own_time(const struct arax_buffer *ab)
-{
-	return !(current->flags & PF_KTHREAD) && (!current->mm || current->mm == ab->mm);
-}
-
 /*
  * The last reference takes all pages along, of which there may be GiBs: for a second.  That is
  * time of the process that made them, or of nobody's: not of whoever commits tasks of all, nor
@@ -219,7 +213,7 @@ void arax_buffer_idle(struct core_buffer *buf)
 {
 	struct arax_buffer *ab = buf->link;
 
-	if (own_time(ab) || file_count(ab->file) > 1) {
+	if (arax_own_time(ab->tgid) || file_count(ab->file) > 1) {
 		bury(ab, fput);
 		return;
 	}

@@ -395,8 +395,7 @@ void arax_client_memory_free(const struct core_client *c, void *mem)
 {
 	struct work_struct *work = mem;
 
-	if (!is_vmalloc_addr(mem) ||
-	    (!(current->flags & PF_KTHREAD) && task_tgid_nr(current) == c->pid)) {
+	if (!is_vmalloc_addr(mem) || arax_own_time(c->pid)) {
 		kvfree(mem);
 		return;
 	}

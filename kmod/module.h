@@ -186,6 +186,12 @@ void arax_pages_revoke(struct file *file);
 /* Drops the caller's reference; the pages are free when this returns. */
 void arax_pages_discard(struct file *file);
 
+/* Is what takes long, and is that process' doing, in its own time here?  Also as it exits. */
+static inline bool arax_own_time(pid_t tgid)
+{
+	return !(current->flags & PF_KTHREAD) && task_tgid_nr(current) == tgid;
+}
+
 /*
  * As fput(), with no lock held.  On a kernel thread that would leave the file's end to the one
  * thread that there is for all of the kernel's, and it may take long.
@@ -220,7 +226,7 @@ struct arax_buffer {
 	struct file *memfd;	/* what clients map; reference held */
 	struct page **pins;	/* of the whole buffer, in order */
 	unsigned long nr_pins;
-	const struct mm_struct *mm;	/* of whoever made it; only to be compared */
+	pid_t tgid;		/* of whoever made it */
 	struct work_struct bury;
 };
 
