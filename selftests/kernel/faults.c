@@ -95,6 +95,23 @@ static void fuse_end(pid_t pid)
 
 /* ------------------------------------------------------------------ */
 
+/* A page of the file, that faults for ever. */
+static void *fuse_map(void)
+{
+	int fd = open(SERVED, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	void *at;
+
+	CHECK(fd >= 0);
+	/* Which tells the kernel its size. */
+	CHECK_SYS(fstat(fd, &st));
+	CHECK_EQ(st.st_size, PAGE);
+	at = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, fd, 0);
+	CHECK(at != MAP_FAILED);
+	close(fd);
+	return at;
+}
+
 /* By its descriptor: such a fault holds the lock of the address space for as long as it takes. */
 static void *reads_what_is_served(void *at)
 {
@@ -112,20 +129,13 @@ KTEST(a_memfd_is_destroyed_beside_a_fault_that_lasts)
 	pid_t pid = fuse_start();
 	pthread_t reader;
 	struct client c;
-	struct stat st;
-	int fd, memfd;
+	int memfd;
 	void *at;
 
 	client_open(&c, 4, 128, 0);
 	memfd = memfd_sealed(4 * PAGE, F_SEAL_SHRINK);
 	CHECK_OK(buffer_import(&c, ARAX_IMPORT_MEMFD, memfd, &i));
-	fd = open(SERVED, O_RDONLY | O_CLOEXEC);
-	CHECK(fd >= 0);
-	/* Which tells the kernel its size. */
-	CHECK_SYS(fstat(fd, &st));
-	CHECK_EQ(st.st_size, PAGE);
-	at = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, fd, 0);
-	CHECK(at != MAP_FAILED);
+	at = fuse_map();
 	CHECK_OK(pthread_create(&reader, NULL, reads_what_is_served, at));
 	meet_hear(&asked);
 	CHECK_OK(buffer_destroy(&c, i.handle));
@@ -134,4 +144,56 @@ KTEST(a_memfd_is_destroyed_beside_a_fault_that_lasts)
 	fuse_end(pid);
 	CHECK_OK(pthread_join(reader, NULL));
 	client_close(&c);
+}
+
+static struct meet ready;
+
+/* Which takes the file's lock first. */
+static int writes_what_is_served(void *memfd)
+{
+	return pwrite(*(int *)memfd, fuse_map(), PAGE, 0) == PAGE;
+}
+
+static int imports(void *memfd)
+{
+	struct arax_buffer_import i;
+	struct client c;
+
+	client_open(&c, 4, 128, 0);
+	meet_say(&ready);
+	return buffer_import(&c, ARAX_IMPORT_MEMFD, *(int *)memfd, &i);
+}
+
+/* In a sleep that no signal but a deadly one ends. */
+static bool waits(pid_t pid)
+{
+	char path[64], text[256] = "";
+	const char *state;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	CHECK(fd >= 0);
+	CHECK(read(fd, text, sizeof(text) - 1) > 0);
+	close(fd);
+	state = strrchr(text, ')');
+	return state && state[2] == 'D';
+}
+
+KTEST(who_imports_a_memfd_that_is_written_to_can_be_killed)
+{
+	pid_t server = fuse_start(), writer, importer;
+	int memfd = memfd_sealed(PAGE, F_SEAL_SHRINK);
+
+	meet_init(&ready);
+	writer = child_run(writes_what_is_served, &memfd);
+	meet_hear(&asked);
+	importer = child_run(imports, &memfd);
+	meet_hear(&ready);
+	CHECK(COMES(waits(importer)));
+	kill(importer, SIGKILL);
+	CHECK_EQ(child_wait(importer), 1000 + SIGKILL);
+	fuse_end(server);
+	kill(writer, SIGKILL);
+	child_wait(writer);
 }
