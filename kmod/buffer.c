@@ -8,7 +8,6 @@
  * for a mediator's mapping keeps the pins.  An imported dma-buf ends with the core's last
  * user: the memory was, and stays, accounted to whoever made it.
  */
-#include <linux/dma-buf.h>
 #include <linux/file.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -37,7 +36,7 @@ int arax_buffer_alloc(struct core_buffer *buf, const char *name, struct page **p
 	if (err)
 		goto discard;
 	ab->core = buf;
-	ab->mm = current->mm;
+	ab->tgid = task_tgid_nr(current);
 	ab->backing = ARAX_BACKING_PAGES;
 	ab->file = file;
 	buf->link = ab;
@@ -144,7 +143,7 @@ int arax_buffer_import(struct core_client *c, struct core_buffer *buf,
 	if (!ab)
 		return -ENOMEM;
 	ab->core = buf;
-	ab->mm = current->mm;
+	ab->tgid = task_tgid_nr(current);
 	if (arg->type == ARAX_IMPORT_MEMFD) {
 		ab->backing = ARAX_BACKING_MEMFD;
 		err = arax_memfd_import(ab, arg->fd, buf->bytes);
@@ -192,31 +191,29 @@ int arax_buffer_export(struct core_client *c, struct core_buffer *buf,
 
 static void bury(struct arax_buffer *ab, void (*put)(struct file *file))
 {
-	if (ab->backing != ARAX_BACKING_DMABUF) {
-		/* The last reference frees both, see arax_buffer_released(). */
-		put(ab->file);
-		return;
-	}
-	arax_dmabuf_release(ab);
-	arax_buffer_released(ab);
+	bool dmabuf = ab->backing == ARAX_BACKING_DMABUF;
+
+	/* Of the others the last reference frees both, see arax_buffer_released(). */
+	put(ab->file);
+	if (dmabuf)
+		arax_buffer_released(ab);
 }
 
-/* At once, and not on the one thread that does fput() for all of the kernel's. */
 static void bury_work(struct work_struct *work)
 {
-	bury(container_of(work, struct arax_buffer, bury), __fput_sync);
+	bury(container_of(work, struct arax_buffer, bury), arax_file_put);
 }
 
 /*
  * The last reference takes all pages along, of which there may be GiBs: for a second.  That is
- * time of the process that made them, or of nobody's: not of whoever commits tasks of all.
- * (At a process' end it has no address space any more: that is its own time as well.)
+ * time of the process that made them, or of nobody's: not of whoever commits tasks of all, nor
+ * of the one thread on which all kernel threads' fput() ends.
  */
 void arax_buffer_idle(struct core_buffer *buf)
 {
 	struct arax_buffer *ab = buf->link;
 
-	if (!current->mm || current->mm == ab->mm || file_count(ab->file) > 1) {
+	if (arax_own_time(ab->tgid) || file_count(ab->file) > 1) {
 		bury(ab, fput);
 		return;
 	}

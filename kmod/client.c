@@ -11,6 +11,7 @@
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/user_namespace.h>
+#include <linux/vmalloc.h>
 
 #include "compat.h"
 #include "module.h"
@@ -87,18 +88,35 @@ int arax_client_map_add(struct arax_client *ac, unsigned long index, struct arax
 	return err;
 }
 
+static void free_removed(struct arax_client *ac)
+{
+	struct arax_map *m, *tmp;
+
+	list_for_each_entry_safe(m, tmp, &ac->removed, node)
+		map_free(m);
+	INIT_LIST_HEAD(&ac->removed);
+}
+
 void arax_client_map_remove(struct arax_client *ac, unsigned long index)
 {
 	struct arax_map *m = xa_erase(&ac->maps, index);
 
 	if (!m)
 		return;
-	/* Who has found it in mmap(), which is under this lock, has linked his mapping then. */
-	if (m->memfd && arax_client_mine(ac)) {
-		mmap_write_lock(ac->mm);
-		mmap_write_unlock(ac->mm);
+	if (!m->memfd) {
+		map_free(m);
+		return;
 	}
-	map_free(m);
+	/*
+	 * Who has found it in mmap(), which is under this lock, has linked his mapping then.  A
+	 * fault may keep it for as long as whoever serves it likes: who is killed meanwhile
+	 * leaves it to the next one, or to the file's end.
+	 */
+	list_add(&m->node, &ac->removed);
+	if (mmap_read_lock_killable(ac->mm))
+		return;
+	mmap_read_unlock(ac->mm);
+	free_removed(ac);
 }
 
 /*
@@ -311,6 +329,7 @@ static int client_open(struct inode *inode, struct file *file)
 	INIT_WORK(&ac->wake, client_wake);
 	mutex_init(&ac->calls);
 	xa_init_flags(&ac->maps, XA_FLAGS_ACCOUNT);
+	INIT_LIST_HEAD(&ac->removed);
 	err = -ENOMEM;
 	ac->signals = arax_signals_new();
 	if (!ac->signals)
@@ -351,14 +370,37 @@ static int client_release(struct inode *inode, struct file *file)
 	/* It may live on until its tasks are committed, but wakes nobody. */
 	core_client_release(ac->core);
 	cancel_work_sync(&ac->wake);
-	xa_for_each(&ac->maps, index, m)
-		arax_client_map_remove(ac, index);
+	/* In mmap() is nobody: each there has the file. */
+	xa_for_each(&ac->maps, index, m) {
+		map_free(m);
+		cond_resched();
+	}
 	xa_destroy(&ac->maps);
+	free_removed(ac);
 	arax_signals_put(ac->signals);
 	mmdrop(ac->mm);
 	mutex_destroy(&ac->calls);
 	kfree(ac);
 	return 0;
+}
+
+/* In the memory itself, at its beginning. */
+static void memory_work(struct work_struct *work)
+{
+	vfree(work);
+}
+
+/* As the pages of its buffers, see arax_buffer_idle(): a ring of 65,536 tasks has 37 MB. */
+void arax_client_memory_free(const struct core_client *c, void *mem)
+{
+	struct work_struct *work = mem;
+
+	if (!is_vmalloc_addr(mem) || arax_own_time(c->pid)) {
+		kvfree(mem);
+		return;
+	}
+	INIT_WORK(work, memory_work);
+	queue_work(arax.graves, work);
 }
 
 /* The keys of Documentation/gpu/drm-usage-stats.rst, and our own. */

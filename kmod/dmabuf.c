@@ -281,14 +281,9 @@ int arax_dmabuf_import(struct arax_buffer *ab, int fd, u64 bytes)
 		dma_buf_put(dmabuf);
 		return err;
 	}
-	ab->dmabuf = dmabuf;
+	/* That is what the reference is of. */
 	ab->file = dmabuf->file;
 	return 0;
-}
-
-void arax_dmabuf_release(struct arax_buffer *ab)
-{
-	dma_buf_put(ab->dmabuf);
 }
 
 int arax_dmabuf_mmap(struct file *file, struct vm_area_struct *vma)
@@ -311,10 +306,6 @@ int arax_dmabuf_inspect(int fd, struct arax_buffer **own, struct file **own_file
 int arax_dmabuf_import(struct arax_buffer *ab, int fd, u64 bytes)
 {
 	return -EOPNOTSUPP;
-}
-
-void arax_dmabuf_release(struct arax_buffer *ab)
-{
 }
 
 int arax_dmabuf_mmap(struct file *file, struct vm_area_struct *vma)

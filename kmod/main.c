@@ -49,6 +49,7 @@ const struct core_ops arax_core_ops = {
 	.buffer_idle	 = arax_buffer_idle,
 	.buffer_revoke	 = arax_buffer_revoke,
 	.buffer_get	 = arax_buffer_get,
+	.client_memory_free = arax_client_memory_free,
 	.client_wake	 = arax_client_wake,
 	.mediator_wake	 = arax_mediator_wake,
 	.recovery_begin	 = arax_recovery_begin,

@@ -10,6 +10,7 @@
 #include <linux/fs.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
+#include <linux/sched/mm.h>
 #include <linux/shmem_fs.h>
 #include <linux/slab.h>
 #include <uapi/linux/fcntl.h>
@@ -71,11 +72,32 @@ static bool spread(struct page **pages, unsigned long nr, unsigned long got)
 	return true;
 }
 
+/*
+ * Fills its holes, in steps that a signal ends: memfd_pin_folios() has none, and a limit may
+ * allow minutes of it.  Out of movable memory, as there.
+ */
+static int memfd_fill(struct file *file, unsigned long nr)
+{
+	unsigned int flags;
+	int err;
+
+	if (inode_get_bytes(file_inode(file)) >> PAGE_SHIFT >= nr)
+		return 0;
+	flags = memalloc_pin_save();
+	err = arax_pages_get(file, NULL, nr);
+	memalloc_pin_restore(flags);
+	return err;
+}
+
 static int memfd_pin(struct file *file, struct page **pages, unsigned long nr)
 {
 	pgoff_t offset;
 	long got;
+	int err;
 
+	err = memfd_fill(file, nr);
+	if (err)
+		return err;
 	got = memfd_pin_folios(file, 0, ((loff_t)nr << PAGE_SHIFT) - 1, (struct folio **)pages,
 			       nr, &offset);
 	/* As in pages.c: holes of it are filled. */
@@ -229,5 +251,6 @@ put:
 void arax_memfd_release(struct arax_buffer *ab)
 {
 	unpin(ab);
-	fput(ab->memfd);
+	/* Its last one takes the pages along. */
+	arax_file_put(ab->memfd);
 }

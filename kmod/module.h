@@ -6,7 +6,8 @@
  *
  *   arax_client->calls  (mutex) calls that change which buffers the client can
  *                       map: the core's handle and the entry in ->maps change
- *                       as one.  Held over creation, never over copy_*_user.
+ *                       as one; ->removed.  Held over creation, never over
+ *                       copy_*_user.
  *   arax->seat          (rwsem) who is the mediator.  mmap of the mediator's
  *                       node takes it under mmap_lock, so nothing that faults
  *                       on user memory may run under it.
@@ -19,10 +20,12 @@
 #ifndef ARAX_KMOD_MODULE_H
 #define ARAX_KMOD_MODULE_H
 
+#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/mutex.h>
 #include <linux/poll.h>
 #include <linux/rwsem.h>
+#include <linux/sched.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
@@ -32,7 +35,6 @@
 
 struct arax_ctl;
 struct arax_signals;
-struct dma_buf;
 
 /* ------------------------------------------------------------------ */
 /* main.c                                                              */
@@ -55,7 +57,7 @@ struct arax {
 	 */
 	struct workqueue_struct *wakes;		/* arax_client.wake */
 	struct workqueue_struct *events;	/* arax_signals.work */
-	struct workqueue_struct *graves;	/* arax_buffer.bury */
+	struct workqueue_struct *graves;	/* arax_buffer.bury, memory of clients */
 };
 
 extern struct arax arax;
@@ -132,6 +134,7 @@ struct arax_client {
 	struct work_struct wake;	/* of those, and of very many calls */
 	struct mutex calls;		/* see LOCKS */
 	struct xarray maps;		/* page offset -> struct arax_map */
+	struct list_head removed;	/* arax_map.node: of memfds, that mmap() may still have */
 };
 
 /* What can be mapped at a page offset: 0 the region, else a buffer's handle. */
@@ -141,6 +144,7 @@ struct arax_map {
 	bool ring;
 	bool dmabuf;
 	bool memfd;
+	struct list_head node;		/* ->removed */
 };
 
 extern const struct file_operations arax_client_fops;
@@ -155,6 +159,7 @@ int arax_client_map_add(struct arax_client *ac, unsigned long index, struct arax
 			bool ring);
 void arax_client_map_remove(struct arax_client *ac, unsigned long index);
 void arax_client_wake(struct core_client *c);
+void arax_client_memory_free(const struct core_client *c, void *mem);
 
 /* ------------------------------------------------------------------ */
 /* pages.c: shmem files whose owner is this module                     */
@@ -173,13 +178,31 @@ struct arax_buffer *arax_pages_owner(struct file *file);
 bool arax_pages_is(struct file *file);
 bool arax_pages_is_memfd(struct file *file);
 u64 arax_pages_surplus(struct file *file, u64 bytes);
-/* References to all pages; -ESTALE if they were taken away. */
+/* References to all pages, or only makes them (NULL); -ESTALE if they were taken away. */
 int arax_pages_get(struct file *file, struct page **pages, unsigned long nr);
 void arax_pages_put(struct page **pages, unsigned long nr);
 /* Every later access faults with SIGBUS. */
 void arax_pages_revoke(struct file *file);
 /* Drops the caller's reference; the pages are free when this returns. */
 void arax_pages_discard(struct file *file);
+
+/* Is what takes long, and is that process' doing, in its own time here?  Also as it exits. */
+static inline bool arax_own_time(pid_t tgid)
+{
+	return !(current->flags & PF_KTHREAD) && task_tgid_nr(current) == tgid;
+}
+
+/*
+ * As fput(), with no lock held.  On a kernel thread that would leave the file's end to the one
+ * thread that there is for all of the kernel's, and it may take long.
+ */
+static inline void arax_file_put(struct file *file)
+{
+	if (current->flags & PF_KTHREAD)
+		__fput_sync(file);
+	else
+		fput(file);
+}
 
 /* ------------------------------------------------------------------ */
 /* buffer.c                                                            */
@@ -193,17 +216,17 @@ enum arax_backing {
 
 /*
  * The link's half of a core_buffer.  @file holds the pages, and is what the mediator gets;
- * its last reference ends the buffer.  With ARAX_BACKING_DMABUF the core's last user does.
+ * its last reference ends the buffer.  With ARAX_BACKING_DMABUF it is the dma-buf's, and the
+ * core's last user ends the buffer.
  */
 struct arax_buffer {
 	struct core_buffer *core;
 	enum arax_backing backing;
 	struct file *file;
 	struct file *memfd;	/* what clients map; reference held */
-	struct dma_buf *dmabuf;
 	struct page **pins;	/* of the whole buffer, in order */
 	unsigned long nr_pins;
-	const struct mm_struct *mm;	/* of whoever made it; only to be compared */
+	pid_t tgid;		/* of whoever made it */
 	struct work_struct bury;
 };
 
@@ -232,7 +255,6 @@ struct file *arax_dmabuf_export(struct arax_buffer *ab);
 /* Sets *@own if the descriptor is one of our exports, else *@bytes. */
 int arax_dmabuf_inspect(int fd, struct arax_buffer **own, struct file **own_file, u64 *bytes);
 int arax_dmabuf_import(struct arax_buffer *ab, int fd, u64 bytes);
-void arax_dmabuf_release(struct arax_buffer *ab);
 int arax_dmabuf_mmap(struct file *file, struct vm_area_struct *vma);
 
 /* ------------------------------------------------------------------ */

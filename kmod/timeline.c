@@ -182,7 +182,7 @@ static void signal_later(struct arax_event *e)
 /*
  * An eventfd may have any number of waiters, and signalling it walks through all of them.
  * That is time of the process that armed it, or of nobody's: not of whoever commits tasks
- * of all tenants.  Who drops a context's timelines comes here millions of times in a row.
+ * of all tenants.
  */
 void arax_event_end(void *event, bool fired)
 {
@@ -194,5 +194,4 @@ void arax_event_end(void *event, bool fired)
 		event_signal(e);
 	else
 		signal_later(e);
-	cond_resched();
 }

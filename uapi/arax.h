@@ -667,8 +667,9 @@ struct arax_timeline_point {
 };
 
 /*
- * The eventfd is signalled once, when the timeline reaches @value.  EINVAL: @fd is
- * none; ENOSPC: too many are armed on this timeline.
+ * The eventfd is signalled once, when the timeline reaches @value.  It is armed until then,
+ * or until the context or the timeline ends.  EINVAL: @fd is none; ENOSPC: too many are armed
+ * on this timeline.
  */
 struct arax_timeline_eventfd {
 	__u32 size;

@@ -71,6 +71,7 @@ struct core_client *core_client_create(struct core *core, void *link, u32 uid, u
 	clist_init(&c->cursor);
 	clist_init(&c->backlog);
 	clist_init(&c->share);
+	clist_init(&c->events);
 	clist_init(&c->wake);
 	clist_init(&c->note);
 	clist_init(&c->node);
@@ -84,6 +85,14 @@ struct core_client *core_client_create(struct core *core, void *link, u32 uid, u
 	core_spares_free(&spares);
 	*err = 0;
 	return c;
+}
+
+static void free_memory(const struct core_client *c, void *mem)
+{
+	if (mem && c->core->ops->client_memory_free)
+		c->core->ops->client_memory_free(c, mem);
+	else
+		core_free(mem);
 }
 
 /* No lock is needed: nothing can find it any more. */
@@ -108,11 +117,11 @@ void core_client_free(struct core_client *c)
 		struct core_more_tasks *more = c->more_tasks;
 
 		c->more_tasks = more->next;
-		core_free(more);
+		free_memory(c, more);
 	}
-	core_free(c->tasks);
+	free_memory(c, c->tasks);
 	core_free(c->whys);
-	core_handles_destroy(&c->handles);
+	free_memory(c, core_handles_take(&c->handles));
 	core_mutex_destroy(&c->lock);
 	core_free(c);
 }
@@ -211,6 +220,7 @@ void core_client_release(struct core_client *c)
 		else
 			core_timeline_put_locked(object, &g);
 		core_spin_unlock(&core->dispatch);
+		core_resched();
 	}
 	core_mutex_unlock(&c->lock);
 
@@ -219,6 +229,8 @@ void core_client_release(struct core_client *c)
 	c->ring_buf = NULL;
 	c->region = NULL;	/* who holds core->dispatch looks here first */
 	core_unlock_collect(core, &g);
+	/* On timelines that others have, too: they would take the places of who is still there. */
+	core_timeline_disarm(c);
 	if (ring) {
 		core->ops->ring_free(c);
 		core_buffer_put(ring);

@@ -192,7 +192,7 @@ static struct clist *garbage_take(struct clist **heap)
 	return n;
 }
 
-/* There may be as much of it as a client has tasks. */
+/* There may be as much of it as a client has tasks, or handles: others have their turn between. */
 static core_noinline void collect(struct core *core, struct core_garbage *g)
 {
 	struct clist *n;
@@ -204,18 +204,25 @@ static core_noinline void collect(struct core *core, struct core_garbage *g)
 		core_free(big);
 		core_resched();
 	}
-	while ((n = garbage_take(&g->queues)))
+	while ((n = garbage_take(&g->queues))) {
 		core_free(clist_entry(n, struct core_queue, garbage));
+		core_resched();
+	}
 	while ((n = garbage_take(&g->events))) {
 		struct core_event *e = clist_entry(n, struct core_event, node);
 
 		core->ops->event_end(e->event, e->fired);
 		core_free(e);
+		core_resched();
 	}
-	while ((n = garbage_take(&g->timelines)))
+	while ((n = garbage_take(&g->timelines))) {
 		core_free(clist_entry(n, struct core_timeline, garbage));
-	while ((n = garbage_take(&g->buffers)))
+		core_resched();
+	}
+	while ((n = garbage_take(&g->buffers))) {
 		core->ops->buffer_idle(clist_entry(n, struct core_buffer, garbage));
+		core_resched();
+	}
 	while ((n = garbage_take(&g->clients)))
 		core_client_free(clist_entry(n, struct core_client, wake));
 }

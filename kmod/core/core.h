@@ -57,6 +57,9 @@ struct core_tenant;
  * @buffer_idle:  no handle or task refers to @buf any more, nor a note.  The link calls
  *		  core_buffer_free() when its last mapping and fd are gone,
  *		  from here or later
+ * @client_memory_free: free what the tasks or the handles of @c were in, tens of MB perhaps,
+ *		  here or later: whose time this is, and what for, its client has chosen.
+ *		  NULL: core_free() does.  @c itself is about to go
  * @client_wake:  (atomic) wake whoever sleeps for completions or timelines; is
  *		  called only if cq_need_wakeup or client->sleepers is set
  * @mediator_wake: (atomic) wake whoever sleeps in fetch
@@ -93,6 +96,7 @@ struct core_ops {
 	void (*buffer_idle)(struct core_buffer *buf);
 	void (*buffer_revoke)(struct core_buffer *buf);
 	int (*buffer_get)(struct core_buffer *buf, struct arax_buffer_get *arg);
+	void (*client_memory_free)(const struct core_client *c, void *mem);
 	void (*client_wake)(struct core_client *c);
 	void (*mediator_wake)(struct core *core);
 	void (*recovery_begin)(struct core *core);
@@ -351,10 +355,11 @@ struct core_timeline {
 	void *link;
 };
 
-/* An eventfd armed on a timeline. */
+/* An eventfd armed on a timeline, as long as its client is there. */
 struct core_event {
 	struct cheap by_value;
-	struct clist node;	/* in a core_garbage */
+	struct core_timeline *tl;
+	struct clist node;	/* client->events, or in a core_garbage */
 	void *event;
 	bool fired;
 };
@@ -498,6 +503,7 @@ struct core_client {
 	const struct core_queue *cancel_queue;
 	u32 nr_canceled;
 	u32 nr_zombies;		/* of its tasks */
+	struct clist events;	/* core_event.node: armed, on whosever timelines */
 	u64 queue_order;	/* of the last task that was queued */
 	/* While queued is not empty: in core->backlog, or in user->waiting, and @share in a tenant's. */
 	struct clist backlog;
@@ -695,6 +701,8 @@ bool core_submit_done(struct core_client *c, const struct arax_submit *a);
 
 int core_handles_init(struct core_handles *t, u32 max);
 void core_handles_destroy(struct core_handles *t);
+/* The same, but that the caller frees what it returns. */
+void *core_handles_take(struct core_handles *t);
 int core_handle_add(struct core_handles *t, enum core_type type, void *object, u32 *handle);
 /*
  * Then core_handle_add() allocates nothing.  For a table that many share: @lock, which is
@@ -876,6 +884,8 @@ int core_timeline_export(struct core_client *c, struct arax_timeline_share *a);
 int core_timeline_import(struct core_client *c, struct arax_timeline_share *a);
 void core_timeline_put(struct core *core, struct core_timeline *tl);
 void core_timeline_put_locked(struct core_timeline *tl, struct core_garbage *g);
+/* Lets go of what the client has armed. */
+void core_timeline_disarm(struct core_client *c);
 void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value, s32 error,
 			 struct core_garbage *g);
 /* Releases so many tasks at most that wait for what was reached. */

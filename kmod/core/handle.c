@@ -14,12 +14,19 @@ int core_handles_init(struct core_handles *t, u32 max)
 	return 0;
 }
 
-void core_handles_destroy(struct core_handles *t)
+void *core_handles_take(struct core_handles *t)
 {
+	void *e = t->e;
+
 	core_warn_on(t->used);
-	core_free(t->e);
 	t->e = NULL;
 	t->cap = 0;
+	return e;
+}
+
+void core_handles_destroy(struct core_handles *t)
+{
+	core_free(core_handles_take(t));
 }
 
 /* How many places the next larger table has; 0 if it may not be larger. */

@@ -360,6 +360,7 @@ void core_detach(struct core *core)
 		core_spin_lock(&core->dispatch);
 		more = drop_notes_step(core, &g);
 		core_spin_unlock(&core->dispatch);
+		core_resched();
 	} while (more);
 	set_epoch(core, 0);
 	core->ops->mediator_free(core, ring, false);

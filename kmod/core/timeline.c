@@ -30,6 +30,14 @@ int core_timeline_create(struct core_client *c, struct arax_timeline_create *a)
 	return err;
 }
 
+static void take_event(struct core_event *e, struct core_garbage *g)
+{
+	cheap_remove(&e->tl->events, &e->by_value);
+	e->tl->nr_events--;
+	clist_del(&e->node);
+	core_garbage_throw(&g->events, &e->node);
+}
+
 /*
  * The last reference: no task and no waiter is left, for each holds one; an
  * armed eventfd does not, it dies unsignalled.
@@ -41,12 +49,8 @@ void core_timeline_put_locked(struct core_timeline *tl, struct core_garbage *g)
 		return;
 	core_warn_on(tl->tasks || tl->waiters);
 	clist_del(&tl->reached);
-	while (tl->events) {
-		struct core_event *e = cheap_entry(tl->events, struct core_event, by_value);
-
-		cheap_remove(&tl->events, &e->by_value);
-		core_garbage_throw(&g->events, &e->node);
-	}
+	while (tl->events)
+		take_event(cheap_entry(tl->events, struct core_event, by_value), g);
 	core_garbage_throw(&g->timelines, &tl->garbage);
 }
 
@@ -151,10 +155,26 @@ void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value,
 		struct core_event *e = cheap_entry(n, struct core_event, by_value);
 
 		e->fired = true;
-		cheap_remove(&tl->events, n);
-		tl->nr_events--;
-		core_garbage_throw(&g->events, &e->node);
+		take_event(e, g);
 	}
+}
+
+void core_timeline_disarm(struct core_client *c)
+{
+	struct core *core = c->core;
+	struct core_garbage g;
+	bool more;
+	u32 n;
+
+	do {
+		core_garbage_init(&g);
+		core_spin_lock(&core->dispatch);
+		for (n = 0; n < CORE_STEP && !clist_empty(&c->events); n++)
+			take_event(clist_first(&c->events, struct core_event, node), &g);
+		more = !clist_empty(&c->events);
+		core_unlock_collect(core, &g);
+		core_resched();
+	} while (more);
 }
 
 int core_timeline_query(struct core_client *c, struct arax_timeline_point *a)
@@ -230,8 +250,10 @@ int core_timeline_eventfd(struct core_client *c, const struct arax_timeline_even
 		core_garbage_throw(&g.events, &e->node);
 		err = -ENOSPC;
 	} else {
+		e->tl = tl;
 		cheap_insert(&tl->events, &e->by_value, a->value);
 		tl->nr_events++;
+		clist_add_tail(&e->node, &c->events);
 	}
 	core_timeline_put_locked(tl, &g);
 	core_unlock_collect(core, &g);

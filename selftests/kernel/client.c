@@ -3,6 +3,7 @@
 #include "ktest.h"
 
 #include <linux/memfd.h>
+#include <linux/udmabuf.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -223,6 +224,20 @@ struct arax_usage usage(struct client *c, unsigned int scope)
 
 	CHECK_OK(CALL(c->fd, USAGE_QUERY, &u));
 	return u;
+}
+
+int udmabuf_new(int memfd, uint64_t bytes)
+{
+	struct udmabuf_create u = { .memfd = (uint32_t)memfd, .flags = UDMABUF_FLAGS_CLOEXEC,
+				    .size = bytes };
+	int dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), fd;
+
+	if (dev < 0)
+		tap_skip("this kernel has no udmabuf");
+	fd = ioctl(dev, UDMABUF_CREATE, &u);
+	CHECK(fd >= 0);
+	close(dev);
+	return fd;
 }
 
 int memfd_sealed(uint64_t bytes, unsigned int seals)

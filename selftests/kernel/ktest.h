@@ -122,6 +122,8 @@ int buffer_export(struct client *c, uint32_t handle, unsigned int type);
 int buffer_import(struct client *c, unsigned int type, int fd, struct arax_buffer_import *out);
 struct arax_usage usage(struct client *c, unsigned int scope);
 int memfd_sealed(uint64_t bytes, unsigned int seals);
+/* Skips the test where there is none. */
+int udmabuf_new(int memfd, uint64_t bytes);
 
 /* ------------------------------------------------------------------ */
 /* A mediator                                                          */

@@ -7,7 +7,6 @@
 #include <linux/dma-heap.h>
 #include <linux/falloc.h>
 #include <linux/futex.h>
-#include <linux/udmabuf.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -1281,20 +1280,6 @@ KTEST(a_buffer_becomes_a_dma_buf)
 	client_close(&c);
 }
 
-static int udmabuf(int memfd, uint64_t bytes)
-{
-	struct udmabuf_create u = { .memfd = (uint32_t)memfd, .flags = UDMABUF_FLAGS_CLOEXEC,
-				    .size = bytes };
-	int dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), fd;
-
-	if (dev < 0)
-		tap_skip("this kernel has no udmabuf");
-	fd = ioctl(dev, UDMABUF_CREATE, &u);
-	CHECK(fd >= 0);
-	close(dev);
-	return fd;
-}
-
 KTEST(a_udmabuf_becomes_a_buffer)
 {
 	struct arax_buffer_import i;
@@ -1302,7 +1287,7 @@ KTEST(a_udmabuf_becomes_a_buffer)
 	struct mediator m;
 	struct client c;
 	int memfd = memfd_sealed(4 * PAGE, F_SEAL_SHRINK);
-	int fd = udmabuf(memfd, 4 * PAGE);
+	int fd = udmabuf_new(memfd, 4 * PAGE);
 	uint8_t *p, *q, *r;
 
 	client_open(&c, 4, 128, 0);

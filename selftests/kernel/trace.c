@@ -22,6 +22,14 @@ static char *trace_text(void)
 	return text;
 }
 
+static void trace_clear(void)
+{
+	int fd = open("/sys/kernel/tracing/trace", O_WRONLY | O_TRUNC | O_CLOEXEC);
+
+	CHECK(fd >= 0);
+	close(fd);
+}
+
 /* "NAME: ARGUMENTS" is a line of the trace. */
 static void fired(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 static void fired(const char *fmt, ...)
@@ -58,7 +66,7 @@ KTEST(each_event_fires)
 		snprintf(path, sizeof(path), EVENTS "%s/format", names[i]);
 		CHECK_SYS(access(path, R_OK));
 	}
-	CHECK_OK(write_text("/sys/kernel/tracing/trace", " "));
+	trace_clear();
 	CHECK_OK(write_text(EVENTS "enable", "1"));
 	client_open(&c, 4, 128, 0);
 	context = c.init.context;
@@ -138,7 +146,7 @@ KTEST(others_pages_are_freed_in_no_time_of_the_mediators)
 	meet_init(&ready);
 	meet_init(&go);
 	mediator_open(&m, 0);
-	CHECK_OK(write_text("/sys/kernel/tracing/trace", " "));
+	trace_clear();
 	CHECK_OK(write_text(EVENTS "arax_buffer_free/enable", "1"));
 	pid = child_run(leaves_its_buffer_to_a_task, id);
 	meet_hear(&ready);
@@ -149,6 +157,148 @@ KTEST(others_pages_are_freed_in_no_time_of_the_mediators)
 	CHECK(COMES(traced(what)));
 	CHECK_OK(write_text(EVENTS "arax_buffer_free/enable", "0"));
 	CHECK(!strstr(traced(what), mine));
+	meet_say(&go);
+	CHECK_OK(child_wait(pid));
+	mediator_close(&m);
+}
+
+/* By its name: those of queues that are bound to no CPU have a 'u', the one of fput() has not. */
+static bool on_a_thread_of_the_modules(const char *what)
+{
+	return strstr(traced(what), "kworker/u");
+}
+
+static struct meet attached, submitted;
+
+static int dies_with_what_it_has_begun(void *arg)
+{
+	struct mediator m;
+	struct work w;
+
+	mediator_open(&m, 0);
+	meet_say(&attached);
+	meet_hear(&submitted);
+	w = mediator_task(&m);
+	mediator_start(&m, w.d.tag);
+	return 0;
+}
+
+/* The module's own work ends what a mediator has left, where it is nobody's time. */
+KTEST(what_a_dead_mediator_used_last_is_freed_on_a_thread_of_the_modules)
+{
+	struct arax_buffer_create b;
+	struct client c;
+	char what[64];
+	uint32_t id;
+	pid_t pid;
+
+	if (access("/sys/kernel/tracing/events", F_OK))
+		tap_skip("this kernel has no tracing");
+	meet_init(&attached);
+	meet_init(&submitted);
+	pid = child_run(dies_with_what_it_has_begun, NULL);
+	meet_hear(&attached);
+	client_open(&c, 4, 128, 0);
+	b = buffer_new(&c, 4 * PAGE);
+	id = (uint32_t)buffer_query(&c, b.handle).id;
+	client_range_task(&c, queue_new(&c, 0), 1, 0, b.handle, ARAX_IN, 0, PAGE);
+	CHECK_OK(buffer_destroy(&c, b.handle));
+	trace_clear();
+	CHECK_OK(write_text(EVENTS "arax_buffer_free/enable", "1"));
+	meet_say(&submitted);
+	CHECK_OK(child_wait(pid));
+	CHECK_EQ(client_wait(&c).result, -EOWNERDEAD);
+	snprintf(what, sizeof(what), "arax_buffer_free: buffer=%u bytes=%lu", id, 4 * PAGE);
+	CHECK(COMES(traced(what)));
+	CHECK_OK(write_text(EVENTS "arax_buffer_free/enable", "0"));
+	CHECK(on_a_thread_of_the_modules(what));
+	client_close(&c);
+}
+
+#define VMALLOC	"/sys/kernel/tracing/events/vmalloc/free_vmap_area_noflush/enable"
+
+static int dies_with_a_task_and_many_places(void *arg)
+{
+	struct client c;
+
+	/* Tables of such sizes are vmalloc()'s. */
+	client_open(&c, 16384, 128, 0);
+	client_marker(&c, queue_new(&c, 0), 1, 0);
+	meet_say(&ready);
+	meet_hear(&go);
+	return 0;
+}
+
+/* What its tasks were in, up to 37 MB, goes with the last of them. */
+KTEST(others_tasks_are_freed_in_no_time_of_the_mediators)
+{
+	char mine[32];
+	struct mediator m;
+	struct work w;
+	pid_t pid;
+
+	if (access(VMALLOC, F_OK))
+		tap_skip("this kernel does not trace vfree()");
+	meet_init(&ready);
+	meet_init(&go);
+	mediator_open(&m, 0);
+	pid = child_run(dies_with_a_task_and_many_places, NULL);
+	meet_hear(&ready);
+	w = mediator_task(&m);
+	meet_say(&go);
+	CHECK_OK(child_wait(pid));
+	mediator_note(&m, ARAX_DISPATCH_CONTEXT);
+	snprintf(mine, sizeof(mine), "-%d ", (int)getpid());
+	trace_clear();
+	CHECK_OK(write_text(VMALLOC, "1"));
+	mediator_done(&m, w.d.tag, 0);
+	CHECK(!strstr(trace_text(), mine));
+	CHECK(COMES(strstr(trace_text(), "free_vmap_area_noflush")));
+	CHECK_OK(write_text(VMALLOC, "0"));
+	mediator_close(&m);
+}
+
+static int leaves_a_dma_buf_to_a_task(void *arg)
+{
+	int memfd = memfd_sealed(4 * PAGE, F_SEAL_SHRINK), fd = udmabuf_new(memfd, 4 * PAGE);
+	struct arax_buffer_import i;
+	struct client c;
+
+	client_open(&c, 4, 128, 0);
+	CHECK_OK(buffer_import(&c, ARAX_IMPORT_DMABUF, fd, &i));
+	client_range_task(&c, queue_new(&c, 0), 1, 0, i.handle, ARAX_IN, 0, PAGE);
+	close(fd);
+	close(memfd);
+	CHECK_OK(buffer_destroy(&c, i.handle));
+	meet_say(&ready);
+	meet_hear(&go);
+	client_close(&c);
+	return 0;
+}
+
+/* Nobody's memory is freed there by the way: what another driver does at its end takes its time. */
+KTEST(a_dma_buf_ends_on_a_thread_of_the_modules)
+{
+	struct mediator m;
+	struct work w;
+	pid_t pid;
+
+	if (access("/dev/udmabuf", F_OK))
+		tap_skip("this kernel has no udmabuf");
+	if (write_text("/sys/kernel/tracing/set_ftrace_filter", "dma_buf_release"))
+		tap_skip("this kernel does not trace functions");
+	meet_init(&ready);
+	meet_init(&go);
+	mediator_open(&m, 0);
+	pid = child_run(leaves_a_dma_buf_to_a_task, NULL);
+	meet_hear(&ready);
+	w = mediator_task(&m);
+	trace_clear();
+	CHECK_OK(write_text("/sys/kernel/tracing/current_tracer", "function"));
+	mediator_done(&m, w.d.tag, 0);
+	CHECK(COMES(traced("dma_buf_release")));
+	CHECK(on_a_thread_of_the_modules("dma_buf_release"));
+	CHECK_OK(write_text("/sys/kernel/tracing/current_tracer", "nop"));
 	meet_say(&go);
 	CHECK_OK(child_wait(pid));
 	mediator_close(&m);

@@ -384,6 +384,36 @@ START_TEST(heap)
 }
 END_TEST
 
+/* A timeline lives on with others: who armed on it and is gone takes no place of theirs. */
+START_TEST(eventfds_of_who_is_gone)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx), *gone = fx_client_ready(fx);
+	struct arax_timeline_share s = { .handle = fx_timeline(cl, 0) };
+	u32 i, tl = s.handle;
+
+	ck_assert_int_eq(core_timeline_export(cl->c, &s), 0);
+	ck_assert_int_eq(core_timeline_import(gone->c, &s), 0);
+	ck_assert_int_eq(arm(cl, tl, 7, 2), 0);
+	for (i = 1; i < CORE_MAX_EVENTS; i++)
+		ck_assert_int_eq(arm(gone, s.handle, 1 + i % 9, 4), 0);
+	ck_assert_int_eq(arm(cl, tl, 1, 2), -ENOSPC);
+	/* Some are reached before: what is let go of is the rest. */
+	ck_assert_int_eq(advance(cl, tl, 1, 0), 0);
+	ck_assert_uint_eq(fx->events[4], CORE_MAX_EVENTS / 9);
+	fx_release(gone);
+	ck_assert_uint_eq(fx->events_held, 1);
+	for (i = 1; i < CORE_MAX_EVENTS; i++)
+		ck_assert_int_eq(arm(cl, tl, 7, 2), 0);
+	ck_assert_int_eq(arm(cl, tl, 7, 2), -ENOSPC);
+	ck_assert_int_eq(advance(cl, tl, 9, 0), 0);
+	ck_assert_uint_eq(fx->events[2], CORE_MAX_EVENTS);
+	ck_assert_uint_eq(fx->events[4], CORE_MAX_EVENTS / 9);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
 Suite *core_timeline_suite(void)
 {
 	Suite *s = suite_create("core timeline");
@@ -394,6 +424,7 @@ Suite *core_timeline_suite(void)
 	tcase_add_test(tc, wait_errors);
 	tcase_add_test(tc, wait_and_die);
 	tcase_add_test(tc, eventfds);
+	tcase_add_test(tc, eventfds_of_who_is_gone);
 	tcase_add_test(tc, tasks_wait);
 	tcase_add_test(tc, reached_in_queue);
 	tcase_add_test(tc, tasks_signal);
