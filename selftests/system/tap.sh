@@ -11,6 +11,7 @@ ok() { # STATUS WHAT
 	else
 		failed=1
 		echo "not ok $n - $2"
-		sed 's/^/# /' "$work/out"
+		# And what an araxd said, where there is one.
+		sed 's/^/# /' "$work/out" "$work/log" 2>/dev/null
 	fi
 }
