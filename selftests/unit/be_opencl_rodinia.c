@@ -5,6 +5,7 @@
  * what they should is seen by selftests/system/rodinia.sh.
  */
 #include "daemon/kernels/registry.h"
+#include "daemon/kernels/work.h"
 #include "examples/rodinia/rodinia.h"
 #include "selftests/unit/be_opencl.h"
 #include "selftests/unit/std_case.h"
@@ -164,6 +165,26 @@ START_TEST(no_such_column)
 }
 END_TEST
 
+/* Each group looks at all groups: what that takes is bounded, for as many as a client has room for. */
+START_TEST(groups_of_groups)
+{
+	const struct kernel *k;
+	uint32_t n;
+	struct arax_launch l = { .size = sizeof(l), .grid = { 1, 1, 1 }, .block = { 1, 1, 1 },
+				 .args = &n, .arg_len = sizeof(n) };
+
+	open_all();
+	k = registry_find(registry, "rodinia_pf_weigh");
+	ck_assert_uint_gt(k->work.steps.nr, 0);
+	n = 1u << 26;
+	ck_assert(work_allows(k, &l, false));
+	ck_assert_uint_eq(steps_of(&k->size, &l), n);
+	n = 1u << 28;
+	ck_assert(!work_allows(k, &l, false));
+	close_all();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("opencl_rodinia");
@@ -173,6 +194,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, wild_launches);
 	tcase_add_test(t, no_such_column);
+	tcase_add_test(t, groups_of_groups);
 	suite_add_tcase(suite, t);
 	return run_opencl(suite);
 }
