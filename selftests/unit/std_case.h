@@ -20,7 +20,7 @@
 
 /*
  * How large: nothing, one of everything, odd and random ones, more than caches hold; and where terms
- * are added up, few sums of many that are equal: what rounding loses does not cancel out then.
+ * are added up, few sums of many that are alike: what rounding loses does not cancel out then.
  */
 enum trial_size { SIZE_NONE, SIZE_ONE, SIZE_SOME, SIZE_HUGE, SIZE_LONG };
 
