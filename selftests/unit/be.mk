@@ -42,6 +42,7 @@ endef
 BE_SRCS_std := $(addprefix selftests/unit/std_,case.c $(addprefix cases_,vector.c order.c image.c \
 			matrix.c point.c nn.c fft.c blas.c))
 BE_SRCS_opencl_std := $(BE_SRCS_std)
+BE_SRCS_opencl_rodinia := $(BE_SRCS_std)
 BE_SRCS_gpu_std := $(BE_SRCS_std)
 BE_SRCS_std += $(addprefix daemon/kernels/std/,memory_limit.c scratch.c)
 BE_SRCS_roles := $(addprefix daemon/worker/,sandbox_calls.c sandbox_files.c)
@@ -72,6 +73,8 @@ $(call be_test,opencl,plain asan tsan)
 check-be_opencl-plain check-be_opencl-asan check-be_opencl-tsan: | $(BAD_ICD)
 $(call be_test,opencl_lost,plain asan)
 $(call be_test,opencl_std,plain)
+$(call be_test,opencl_rodinia,plain)
+check-be_opencl_rodinia-plain: | $(RODINIA_KERNEL)
 $(call be_test,opencl_stream,plain asan)
 check-be_opencl_stream-plain check-be_opencl_stream-asan: | $(STREAM_FN)
 # Half a minute of compiling: not for the inner loop.

@@ -240,6 +240,14 @@ START_TEST(no_factor)
 	}
 	a[0] = NAN;
 	ck_assert_int_eq(call("getrf", &r, 1, &s, sizeof(s)), -EDOM);
+	/* On the diagonal, and below it, where only what comes of it is looked at. */
+	for (uint32_t at = 0; at < s.n; at++) {
+		memset(a, 0, r.length);
+		for (uint32_t i = 0; i < s.n; i++)
+			a[i + (size_t)i * s.n] = 1;
+		a[at + (size_t)(at / 2) * s.n] = NAN;
+		ck_assert_int_eq(call("potrf", &r, 1, &s, sizeof(s)), -EDOM);
+	}
 	unfence(&r, 1);
 }
 END_TEST

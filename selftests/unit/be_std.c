@@ -86,7 +86,7 @@ static const struct kernel *kernel_of(const struct std_case *c)
 	return k;
 }
 
-/* One case a test: nothing, one, many odd ones, and two that are huge. */
+/* One case a test: nothing, one, many odd ones, two that are huge, and one of long sums. */
 START_TEST(references)
 {
 	const struct std_case *c = std_case_at((size_t)_i);
@@ -98,7 +98,8 @@ START_TEST(references)
 		struct trial t;
 
 		trial_open(&t, c, round < 2 ? (enum trial_size)round :
-				  round < ROUNDS - 2 ? SIZE_SOME : SIZE_HUGE);
+				  round < ROUNDS - 3 ? SIZE_SOME :
+				  round < ROUNDS - 1 ? SIZE_HUGE : SIZE_LONG);
 		ck_assert_uint_eq(t.arg_len, k->sig.abi.arg_len);
 		ck_assert_uint_eq(t.nr_ranges, k->sig.abi.nr_ranges);
 		ck_assert_msg(run_spans(fn, &t, spans_of(k)) == 0, "%s: round %d", c->name, round);
@@ -649,6 +650,28 @@ START_TEST(conv2d_in_parts)
 }
 END_TEST
 
+/* What oneDNN would take, too, by this library's own loops. */
+START_TEST(conv2d_by_own_loops)
+{
+	static const enum trial_size sizes[] = { SIZE_SOME, SIZE_HUGE, SIZE_LONG };
+	const struct std_case *c = &nn_cases[1];
+	const struct kernel *k = kernel_of(c);
+	void *library = dlopen(FOLDER "/arax-std.so", RTLD_NOW);
+	arax_kernel_fn *own = (arax_kernel_fn *)dlsym(library, "arax_std_conv2d_own_f32");
+
+	ck_assert_str_eq(c->name, "conv2d_f32");
+	ck_assert_ptr_nonnull(own);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct trial t;
+
+		trial_open(&t, c, sizes[i]);
+		ck_assert_int_eq(run_spans(own, &t, spans_of(k)), 0);
+		trial_check(&t, k->sig.abi.access);
+		trial_close(&t);
+	}
+}
+END_TEST
+
 /* A convolution of which threads compute a work-group each, all at once. */
 struct together {
 	arax_kernel_fn *fn;
@@ -764,6 +787,7 @@ int main(void)
 	tcase_add_test(t, shares_cover);
 	tcase_add_test(t, groups_saturate);
 	tcase_add_loop_test(t, conv2d_in_parts, 0, sizeof(shapes) / sizeof(shapes[0]));
+	tcase_add_test(t, conv2d_by_own_loops);
 	tcase_add_loop_test(t, conv2d_by_threads, 0, 2);
 	tcase_add_test(t, conv2d_has_the_library);
 	suite_add_tcase(suite, t);

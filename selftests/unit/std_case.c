@@ -198,6 +198,15 @@ uint32_t *add_words(struct trial *t, uint64_t n)
 	return p;
 }
 
+float *add_equals(struct trial *t, uint64_t n, float all)
+{
+	float *p = add_bytes(t, n * sizeof(*p));
+
+	for (uint64_t i = 0; i < n; i++)
+		p[i] = all;
+	return p;
+}
+
 void add_nans(const struct trial *t, float *x, uint64_t n)
 {
 	uint32_t one_of = 1 + trial_random(8);

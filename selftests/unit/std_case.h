@@ -18,8 +18,11 @@
 #define TRIAL_MAX_RANGES	6
 #define TRIAL_MAX_ARGS		64u	/* bytes */
 
-/* How large: nothing, one of everything, odd and random ones, more than caches hold. */
-enum trial_size { SIZE_NONE, SIZE_ONE, SIZE_SOME, SIZE_HUGE };
+/*
+ * How large: nothing, one of everything, odd and random ones, more than caches hold; and where terms
+ * are added up, few sums of many that are alike: what rounding loses does not cancel out then.
+ */
+enum trial_size { SIZE_NONE, SIZE_ONE, SIZE_SOME, SIZE_HUGE, SIZE_LONG };
 
 struct trial {
 	const struct std_case *c;
@@ -92,6 +95,7 @@ void *add_bytes(struct trial *t, uint64_t bytes);
 float *add_floats(struct trial *t, uint64_t n, double low, double high);
 double *add_doubles(struct trial *t, uint64_t n, double low, double high);
 uint32_t *add_words(struct trial *t, uint64_t n);
+float *add_equals(struct trial *t, uint64_t n, float all);
 /* NaN among them, in every other trial; at times there is nothing else. */
 void add_nans(const struct trial *t, float *x, uint64_t n);
 /* Full of what no result is, so that a hole shows. */

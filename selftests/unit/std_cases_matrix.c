@@ -9,6 +9,8 @@ static struct product_args product_args(const struct trial *t)
 {
 	if (t->size == SIZE_HUGE)
 		return (struct product_args){ size_of(t, 150), size_of(t, 1500), size_of(t, 60) };
+	if (t->size == SIZE_LONG)
+		return (struct product_args){ 1, 100003, 2 };
 	return (struct product_args){ size_of(t, 40), size_of(t, 300), size_of(t, 19) };
 }
 
@@ -17,8 +19,13 @@ static void make_matmul(struct trial *t)
 	struct product_args a = product_args(t);
 
 	set_args(t, &a);
-	add_floats(t, (uint64_t)a.rows * a.features, -2, 2);
-	add_floats(t, (uint64_t)a.classes * a.features, -1, 1);
+	if (t->size == SIZE_LONG) {
+		add_equals(t, (uint64_t)a.rows * a.features, 0.1f);
+		add_equals(t, (uint64_t)a.classes * a.features, 1);
+	} else {
+		add_floats(t, (uint64_t)a.rows * a.features, -2, 2);
+		add_floats(t, (uint64_t)a.classes * a.features, -1, 1);
+	}
 	add_holes(t, 4ull * a.rows * a.classes);
 }
 
@@ -30,12 +37,15 @@ static void make_matmul_i32(struct trial *t)
 	set_args(t, &a);
 	x = add_bytes(t, 4ull * a.rows * a.features);
 	for (uint64_t i = 0; i < (uint64_t)a.rows * a.features; i++)
-		x[i] = (int32_t)trial_random(19) - 9;
-	add_floats(t, (uint64_t)a.classes * a.features, -1, 1);
+		x[i] = t->size == SIZE_LONG ? 1 : (int32_t)trial_random(19) - 9;
+	if (t->size == SIZE_LONG)
+		add_equals(t, (uint64_t)a.classes * a.features, 0.1f);
+	else
+		add_floats(t, (uint64_t)a.classes * a.features, -1, 1);
 	add_holes(t, 4ull * a.rows * a.classes);
 }
 
-/* f32, of up to 1,500 terms: 1e-5 of the sum of their sizes. */
+/* f32, of up to 100,000 terms: 1e-5 of the sum of their sizes. */
 static void check_product(const struct trial *t, bool integers)
 {
 	const struct product_args *a = ARGS_OF(t, struct product_args);
@@ -73,8 +83,24 @@ static struct matrix_args matrix(struct trial *t)
 	bool huge = t->size == SIZE_HUGE;
 	struct matrix_args a = { size_of(t, huge ? 500 : 130), side_of(t, huge ? 1100 : 600) };
 
+	if (t->size == SIZE_LONG)
+		a = (struct matrix_args){ 2, 100003 };
 	set_args(t, &a);
 	return a;
+}
+
+/* Of exponentials; in a long row all are equal, but the first one, which is the greatest. */
+static float *add_exponents(struct trial *t, const struct matrix_args *a)
+{
+	uint64_t n = (uint64_t)a->rows * a->cols;
+	float *x;
+
+	if (t->size != SIZE_LONG)
+		return add_floats(t, n, -30, 30);
+	x = add_equals(t, n, -1);
+	for (uint64_t r = 0; r < a->rows; r++)
+		x[r * a->cols] = 0;
+	return x;
 }
 
 /* fmax() leaves NaN out. */
@@ -107,7 +133,7 @@ static void check_row_max(const struct trial *t)
 /* As a mask is added to what attention makes: of each row something is left, in every other trial. */
 static void add_masks(const struct trial *t, const struct matrix_args *a, float *x)
 {
-	if (t->size < SIZE_SOME || trial_random(2))
+	if (t->size < SIZE_SOME || t->size == SIZE_LONG || trial_random(2))
 		return;
 	for (uint64_t i = 0; i < (uint64_t)a->rows * a->cols; i++)
 		if (i % a->cols && !trial_random(3))
@@ -117,7 +143,7 @@ static void add_masks(const struct trial *t, const struct matrix_args *a, float 
 static void make_log_sum_exp(struct trial *t)
 {
 	struct matrix_args a = matrix(t);
-	float *x = add_floats(t, (uint64_t)a.rows * a.cols, -30, 30);
+	float *x = add_exponents(t, &a);
 	float *most = add_bytes(t, 4ull * a.rows);
 
 	add_masks(t, &a, x);
@@ -180,7 +206,7 @@ static void make_softmax(struct trial *t)
 {
 	struct matrix_args a = matrix(t);
 
-	add_masks(t, &a, add_floats(t, (uint64_t)a.rows * a.cols, -30, 30));
+	add_masks(t, &a, add_exponents(t, &a));
 }
 
 static void check_softmax(const struct trial *t)

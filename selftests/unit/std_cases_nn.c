@@ -81,7 +81,19 @@ static uint32_t more(uint32_t a, uint32_t b)
 	return a > b ? a : b;
 }
 
-static void make_conv2d(struct trial *t)
+/* Of as many channels as classifiers have in their last layers, and more. */
+static void make_long_conv2d(struct trial *t)
+{
+	struct conv_args a = { 1, 20003, 2, 3, 3, 1, 1, 1, 0 };
+
+	set_args(t, &a);
+	add_equals(t, (uint64_t)a.channels * a.height * a.width, 0.1f);
+	add_equals(t, (uint64_t)a.filters * a.channels, 1);
+	add_bytes(t, 0);
+	add_holes(t, 4ull * a.filters * a.height * a.width);
+}
+
+static void make_some_conv2d(struct trial *t)
 {
 	bool huge = t->size == SIZE_HUGE;
 	struct conv_args a = { size_of(t, 3), 1 + trial_random(4), side_of(t, huge ? 60 : 20),
@@ -103,6 +115,14 @@ static void make_conv2d(struct trial *t)
 	add_floats(t, (uint64_t)a.filters * a.channels * a.kernel_h * a.kernel_w, -1, 1);
 	add_floats(t, trial_random(2) ? a.filters : 0, -1, 1);
 	add_holes(t, 4 * out * a.batch * a.filters);
+}
+
+static void make_conv2d(struct trial *t)
+{
+	if (t->size == SIZE_LONG)
+		make_long_conv2d(t);
+	else
+		make_some_conv2d(t);
 }
 
 static void check_conv2d(const struct trial *t)
@@ -128,8 +148,13 @@ static void make_mean(struct trial *t)
 	struct mean_args a = { 7 + trial_random(huge ? 300 : 90), 7 + trial_random(huge ? 200 : 40),
 			       1 + trial_random(4), 1 + trial_random(7) };
 
+	if (t->size == SIZE_LONG)
+		a = (struct mean_args){ 301, 300, 1, 300 };
 	set_args(t, &a);
-	add_floats(t, (uint64_t)a.width * a.height * a.channels, -1, 1);
+	if (t->size == SIZE_LONG)
+		add_equals(t, (uint64_t)a.width * a.height * a.channels, 0.1f);
+	else
+		add_floats(t, (uint64_t)a.width * a.height * a.channels, -1, 1);
 	add_holes(t, 4ull * (a.width / a.size) * (a.height / a.size) * a.channels);
 }
 
@@ -163,11 +188,13 @@ static void make_some_pool(struct trial *t, bool nans)
 	a.size = a.size < a.height ? a.size : a.height;
 	a.size = a.size < a.width ? a.size : a.width;
 	a.pad = trial_random(a.size / 2 + 1);
+	if (t->size == SIZE_LONG)
+		a = (struct pool_args){ 1, 300, 301, 300, 1, 0 };
 	set_args(t, &a);
 	out = outputs(a.height, a.size, a.stride, a.pad) * outputs(a.width, a.size, a.stride,
 								   a.pad);
 	in = (uint64_t)a.planes * a.height * a.width;
-	x = add_floats(t, in, -1, 1);
+	x = t->size == SIZE_LONG ? add_equals(t, in, 0.1f) : add_floats(t, in, -1, 1);
 	if (nans)
 		add_nans(t, x, in);
 	add_holes(t, 4 * out * a.planes);

@@ -10,9 +10,16 @@ static void make_distances(struct trial *t)
 	struct distances_args a = { size_of(t, huge ? 500 : 140), size_of(t, huge ? 300 : 70),
 				    size_of(t, huge ? 50 : 300) };
 
+	if (t->size == SIZE_LONG)
+		a = (struct distances_args){ 2, 3, 20003 };
 	set_args(t, &a);
-	add_floats(t, (uint64_t)a.rows_a * a.dims, -1, 1);
-	add_floats(t, (uint64_t)a.rows_b * a.dims, -1, 1);
+	if (t->size == SIZE_LONG) {
+		add_equals(t, (uint64_t)a.rows_a * a.dims, 0.1f);
+		add_equals(t, (uint64_t)a.rows_b * a.dims, 1);
+	} else {
+		add_floats(t, (uint64_t)a.rows_a * a.dims, -1, 1);
+		add_floats(t, (uint64_t)a.rows_b * a.dims, -1, 1);
+	}
 	add_holes(t, 4ull * a.rows_a * a.rows_b);
 }
 
@@ -25,7 +32,7 @@ static double distance(const float *a, const float *b, uint64_t dims)
 	return sum;
 }
 
-/* All terms have one sign: 1e-5 of the result, for up to 300 of them. */
+/* All terms have one sign: 1e-5 of the result, for up to 100,000 of them. */
 static void check_distances(const struct trial *t)
 {
 	const struct distances_args *a = ARGS_OF(t, struct distances_args);
@@ -112,7 +119,25 @@ static void check_update(const struct trial *t)
 
 struct spmv_args { uint32_t rows, cols, nnz; };
 
-static void make_spmv(struct trial *t)
+/* Two rows of all columns. */
+static void make_long_spmv(struct trial *t)
+{
+	struct spmv_args a = { 2, 20003, 40006 };
+	uint32_t *begin = add_bytes(t, 12), *col;
+
+	set_args(t, &a);
+	begin[0] = 0;
+	begin[1] = a.cols;
+	begin[2] = a.nnz;
+	col = add_bytes(t, 4ull * a.nnz);
+	for (uint32_t i = 0; i < a.nnz; i++)
+		col[i] = i % a.cols;
+	add_equals(t, a.nnz, 1);
+	add_equals(t, a.cols, 0.1f);
+	add_holes(t, 4ull * a.rows);
+}
+
+static void make_some_spmv(struct trial *t)
 {
 	bool huge = t->size == SIZE_HUGE;
 	struct spmv_args a = { size_of(t, huge ? 20000 : 800), side_of(t, huge ? 20000 : 900), 0 };
@@ -132,17 +157,30 @@ static void make_spmv(struct trial *t)
 	add_holes(t, 4ull * a.rows);
 }
 
+static void make_spmv(struct trial *t)
+{
+	if (t->size == SIZE_LONG)
+		make_long_spmv(t);
+	else
+		make_some_spmv(t);
+}
+
+/* 1e-6 of the sum of the terms' sizes, or of 1. */
 static void check_spmv(const struct trial *t)
 {
 	const struct spmv_args *a = ARGS_OF(t, struct spmv_args);
 	const uint32_t *begin = RANGE(t, 0, uint32_t), *col = RANGE(t, 1, uint32_t);
 
 	for (uint32_t i = 0; i < a->rows; i++) {
-		double sum = 0;
+		double sum = 0, size = 0;
 
-		for (uint32_t k = begin[i]; k < begin[i + 1]; k++)
-			sum += f32_at(t, 2, k) * f32_at(t, 3, col[k]);
-		near(t, i, f32_at(t, 4, i), sum, 1e-6);
+		for (uint32_t k = begin[i]; k < begin[i + 1]; k++) {
+			double term = f32_at(t, 2, k) * f32_at(t, 3, col[k]);
+
+			sum += term;
+			size += fabs(term);
+		}
+		near(t, i, f32_at(t, 4, i), sum, 1e-6 * fmax(size, 1));
 	}
 }
 

@@ -88,6 +88,15 @@ static enum CBLAS_UPLO uplo(uint32_t flags)
 	return flags & BLAS_UPPER ? CblasUpper : CblasLower;
 }
 
+/* The library takes what is no number for positive; wherever that was, it has come to the diagonal. */
+static bool has_roots(const double *a, uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		if (!(a[i * n + i] > 0))
+			return false;
+	return true;
+}
+
 /* potrf_f64(inout f64 a[], u32 n, u32 flags): a = L * L^T, or U^T * U; EDOM: there is none */
 ARAX_KERNEL int arax_blas_potrf(const struct arax_launch *l)
 {
@@ -103,7 +112,9 @@ ARAX_KERNEL int arax_blas_potrf(const struct arax_launch *l)
 	n = (int)args.n;
 	ld = lead(args.n);
 	dpotrf_(args.flags & BLAS_UPPER ? "U" : "L", &n, a, &ld, &info, 1);
-	return info > 0 ? -EDOM : info ? -EINVAL : 0;
+	if (info)
+		return info > 0 ? -EDOM : -EINVAL;
+	return has_roots(a, args.n) ? 0 : -EDOM;
 }
 
 /*

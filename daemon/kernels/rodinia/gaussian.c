@@ -14,7 +14,7 @@ ARAX_KERNEL int rodinia_gauss_rows(const struct arax_launch *l);
 
 static bool usable(const struct gauss_args *a)
 {
-	return a->n && a->k + 1 < a->n && a->n <= 1u << 16;
+	return a->n && a->n <= 1u << 16 && a->k < a->n - 1;
 }
 
 ARAX_KERNEL int rodinia_gauss_column(const struct arax_launch *l)

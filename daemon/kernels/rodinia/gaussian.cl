@@ -3,7 +3,7 @@
 
 static int gauss_usable(uint n, uint k)
 {
-	return n && k + 1 < n && n <= 1u << 16;
+	return n && n <= 1u << 16 && k < n - 1;
 }
 
 __kernel void rodinia_gauss_column(__global const float *m, ulong nm, __global float *factor,

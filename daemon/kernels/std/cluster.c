@@ -40,7 +40,7 @@ STD_INLINE void meet(float (*dist)[WIDE], const float *a, uint64_t rows, const f
 		turn(turned, b + d, m, dims, n);
 		for (uint64_t i = 0; i < rows; i++) {
 			const float *x = a + i * dims + d;
-			std_v8 s0 = *(const std_v8 *)dist[i], s1 = *(const std_v8 *)(dist[i] + 8);
+			std_v8 s0 = { 0 }, s1 = { 0 };
 
 			for (uint64_t k = 0; k < n; k++) {
 				std_v8 d0 = x[k] - *(const std_v8 *)turned[k];
@@ -49,8 +49,8 @@ STD_INLINE void meet(float (*dist)[WIDE], const float *a, uint64_t rows, const f
 				s0 += d0 * d0;
 				s1 += d1 * d1;
 			}
-			*(std_v8 *)dist[i] = s0;
-			*(std_v8 *)(dist[i] + 8) = s1;
+			*(std_v8 *)dist[i] += s0;
+			*(std_v8 *)(dist[i] + 8) += s1;
 		}
 	}
 }

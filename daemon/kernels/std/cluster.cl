@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* cluster.c in OpenCL C. */
 
-static float distance_of(__global const float *a, __global const float *b, ulong dims)
+static float distance_run(__global const float *a, __global const float *b, ulong dims)
 {
 	float sum = 0;
 
@@ -11,6 +11,17 @@ static float distance_of(__global const float *a, __global const float *b, ulong
 		sum += apart * apart;
 	}
 	return sum;
+}
+
+static float distance_of(__global const float *a, __global const float *b, ulong dims)
+{
+	long_sum sum = 0;
+
+	if (dims <= RUN)
+		return distance_run(a, b, dims);
+	for (ulong d = 0; d < dims; d += RUN)
+		sum += distance_run(a + d, b + d, min(dims - d, (ulong)RUN));
+	return (float)sum;
 }
 
 __kernel void arax_std_distances_f32(__global const float *a, ulong na, __global const float *b,

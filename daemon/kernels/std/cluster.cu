@@ -28,7 +28,8 @@ struct tile {
 static __device__ float distance_in(const tile *t, uint32_t mine)
 {
 	const uint32_t i = mine / NEAR * (DIMS + 1), j = mine % NEAR * (DIMS + 1);
-	float sum = 0;
+	double sum = 0;
+	float part = 0;
 
 	for (uint64_t at = 0; at < t->dims; at += DIMS) {
 		load_rows(t->ra, t->a, t->rows_a, t->dims, t->i0, at);
@@ -37,11 +38,15 @@ static __device__ float distance_in(const tile *t, uint32_t mine)
 		for (uint32_t d = 0; mine < NEAR * NEAR && d < DIMS; d++) {
 			float apart = t->ra[i + d] - t->rb[j + d];
 
-			sum += apart * apart;
+			part += apart * apart;
+		}
+		if (at % RUN == RUN - DIMS) {
+			sum += part;
+			part = 0;
 		}
 		__syncthreads();
 	}
-	return sum;
+	return (float)(sum + part);
 }
 
 /* A block computes tiles; one of few threads goes over the rows again for the others' distances. */

@@ -19,6 +19,7 @@ int arax_std_conv2d_own_f32(const struct arax_launch *l);
 #define MAX_SIZE	15u	/* of conv_relu's windows */
 #define MAX_STRIDE	16u
 #define MAX_TAPS	65536u	/* weights of a filter */
+#define RUN		512u	/* of these, so many are added up before they go to the sum */
 
 struct conv {
 	uint64_t batch, channels, filters, height, width, out_height, out_width;
@@ -87,8 +88,8 @@ STD_INLINE void gather(const struct conv *c, const float *image, uint64_t x, uin
 }
 
 /* HALF pixels of two filters. */
-STD_INLINE void weigh(float *p, float *q, const float *part, const float *v, const float *w,
-		      uint64_t taps)
+STD_INLINE void weigh_run(float *p, float *q, const float *part, const float *v, const float *w,
+			  uint64_t taps, bool more)
 {
 	std_v8 sp[4] = { { 0 } }, sq[4] = { { 0 } };
 
@@ -100,24 +101,47 @@ STD_INLINE void weigh(float *p, float *q, const float *part, const float *v, con
 			sq[k] += x * w[t];
 		}
 	for (int k = 0; k < 4; k++) {
-		*(std_v8 *)(p + 8 * k) = sp[k];
-		*(std_v8 *)(q + 8 * k) = sq[k];
+		std_v8 *to_p = (std_v8 *)(p + 8 * k), *to_q = (std_v8 *)(q + 8 * k);
+
+		if (more) {
+			sp[k] += *to_p;
+			sq[k] += *to_q;
+		}
+		*to_p = sp[k];
+		*to_q = sq[k];
 	}
+}
+
+/* In runs: a sum that has grown large loses more of each term. */
+STD_INLINE void weigh(float *p, float *q, const float *part, const float *v, const float *w,
+		      uint64_t taps)
+{
+	weigh_run(p, q, part, v, w, taps < RUN ? taps : RUN, false);
+	for (uint64_t t = RUN; t < taps; t += RUN)
+		weigh_run(p, q, part + t * SPAN, v + t, w + t, taps - t < RUN ? taps - t : RUN,
+			  true);
 }
 
 /* FEW pixels of as many filters, each `taps` weights behind the one before it. */
 STD_INLINE void weigh_few(float (*p)[FEW], const float *part, const float *v, uint64_t taps)
 {
-	std_v8 s[FEW] = { { 0 } };
+	for (uint64_t t = 0; t < taps;) {
+		uint64_t end = taps - t < RUN ? taps : t + RUN;
+		std_v8 s[FEW] = { { 0 } };
+		bool more = t;
 
-	for (uint64_t t = 0; t < taps; t++, part += SPAN) {
-		std_v8 x = *(const std_v8 *)part;
+		for (; t < end; t++, part += SPAN) {
+			std_v8 x = *(const std_v8 *)part;
 
-		for (uint32_t k = 0; k < FEW; k++)
-			s[k] += x * v[k * taps + t];
+			for (uint32_t k = 0; k < FEW; k++)
+				s[k] += x * v[k * taps + t];
+		}
+		for (uint32_t k = 0; k < FEW; k++) {
+			if (more)
+				s[k] += *(const std_v8 *)p[k];
+			*(std_v8 *)p[k] = s[k];
+		}
 	}
-	for (uint32_t k = 0; k < FEW; k++)
-		*(std_v8 *)p[k] = s[k];
 }
 
 STD_INLINE void finish(float *dst, const float *line, uint64_t n, const struct conv *c, uint64_t f)

@@ -190,6 +190,25 @@ ARAX_KERNEL int arax_std_row_max(const struct arax_launch *l)
 	return 0;
 }
 
+/* Of a tile at most: an f32 sum that has grown large loses more of each term. */
+STD_INLINE float sum_of(const float *x, uint64_t n)
+{
+	float sum = 0;
+
+	for (uint64_t i = 0; i < n; i++)
+		sum += x[i];
+	return sum;
+}
+
+STD_INLINE float sum_of_tiles(const float *x, uint64_t n)
+{
+	double sum = 0;
+
+	for (uint64_t i = 0; i < n; i += TILE)
+		sum += (double)sum_of(x + i, least(TILE, n - i));
+	return (float)sum;
+}
+
 /*
  * Rows are short: so many at once as fill a tile have their exponentials taken
  * in one loop.  Of a long row, one piece after another.
@@ -203,7 +222,7 @@ static void log_sum_exp(float *lse, const float *x, const float *max, uint64_t c
 
 	while (row < end) {
 		uint64_t rows = least(height, end - row);
-		float sum[TILE] = { 0 };
+		double sum[TILE] = { 0 };
 
 		for (uint64_t c = 0; c < cols; c += width) {
 			uint64_t n = least(width, cols - c);
@@ -215,11 +234,10 @@ static void log_sum_exp(float *lse, const float *x, const float *max, uint64_t c
 			for (uint64_t i = 0; i < rows * n; i++)
 				part[i] = std_expf(part[i]);
 			for (uint64_t r = 0; r < rows; r++)
-				for (uint64_t i = 0; i < n; i++)
-					sum[r] += part[r * n + i];
+				sum[r] += (double)sum_of(part + r * n, n);
 		}
 		for (uint64_t r = 0; r < rows; r++)
-			lse[row + r] = max[row + r] + logf(sum[r]);
+			lse[row + r] = max[row + r] + logf((float)sum[r]);
 		row += rows;
 	}
 }
@@ -285,8 +303,7 @@ ARAX_KERNEL int arax_std_exp_rows(const struct arax_launch *l)
 	return 0;
 }
 
-STD_CLONES
-static void softmax(float *x, uint64_t cols, uint64_t row, uint64_t end)
+STD_INLINE void softmax_rows(float *x, uint64_t cols, uint64_t row, uint64_t end, bool tiles)
 {
 	uint64_t height = cols < TILE ? TILE / cols : 1;
 
@@ -303,16 +320,23 @@ static void softmax(float *x, uint64_t cols, uint64_t row, uint64_t end)
 		for (uint64_t i = 0; i < rows * cols; i++)
 			tile[i] = std_expf(tile[i]);
 		for (uint64_t r = 0; r < rows; r++) {
-			float sum = 0;
+			float share = 1 / (tiles ? sum_of_tiles(tile + r * cols, cols) :
+						   sum_of(tile + r * cols, cols));
 
 			for (uint64_t i = 0; i < cols; i++)
-				sum += tile[r * cols + i];
-			sum = 1 / sum;
-			for (uint64_t i = 0; i < cols; i++)
-				tile[r * cols + i] *= sum;
+				tile[r * cols + i] *= share;
 		}
 		row += rows;
 	}
+}
+
+STD_CLONES
+static void softmax(float *x, uint64_t cols, uint64_t row, uint64_t end)
+{
+	if (cols <= TILE)
+		softmax_rows(x, cols, row, end, false);
+	else
+		softmax_rows(x, cols, row, end, true);
 }
 
 /* softmax(inout f32 x[], u32 rows, u32 cols): x = exp(x) / sum of exp(x) of each row */

@@ -1,8 +1,33 @@
 // SPDX-License-Identifier: MIT
 /* ml.c in OpenCL C: a work-item a row, or a product, or (zscore) a column. */
 
-/* y[r * classes + c] = row r of x times row c of w */
+/* Runs of as many terms in each of eight sums.  y[r * classes + c] = row r of x times row c of w */
 #define PRODUCT(type, suffix) \
+static float dot_run_##suffix(__global const type *x, __global const float *w, ulong n) \
+{ \
+	float8 part = 0; \
+	float sum = 0; \
+	ulong i = 0; \
+\
+	for (; i + 8 <= n; i += 8) \
+		part += convert_float8(vload8(0, x + i)) * vload8(0, w + i); \
+	for (; i < n; i++) \
+		sum += (float)x[i] * w[i]; \
+	part.s0123 += part.s4567; \
+	return sum + ((part.s0 + part.s1) + (part.s2 + part.s3)); \
+} \
+\
+static float dot_##suffix(__global const type *x, __global const float *w, ulong n) \
+{ \
+	long_sum sum = 0; \
+\
+	if (n <= 8 * RUN) \
+		return dot_run_##suffix(x, w, n); \
+	for (ulong i = 0; i < n; i += 8 * RUN) \
+		sum += dot_run_##suffix(x + i, w + i, min(n - i, (ulong)(8 * RUN))); \
+	return (float)sum; \
+} \
+\
 __kernel void arax_std_matmul_##suffix(__global const type *x, ulong nx, __global const float *w, \
 				       ulong nw, __global float *y, ulong ny, uint rows, \
 				       uint features, uint classes, __global int *result) \
@@ -14,18 +39,9 @@ __kernel void arax_std_matmul_##suffix(__global const type *x, ulong nx, __globa
 		*result = -EINVAL; \
 		return; \
 	} \
-	ARAX_EACH(i, n) { \
-		ulong in = i / classes * features, weights = i % classes * features, f = 0; \
-		float8 part = 0; \
-		float sum = 0; \
-\
-		for (; f + 8 <= features; f += 8) \
-			part += convert_float8(vload8(0, x + in + f)) * vload8(0, w + weights + f); \
-		for (; f < features; f++) \
-			sum += (float)x[in + f] * w[weights + f]; \
-		part.s0123 += part.s4567; \
-		y[i] = sum + ((part.s0 + part.s1) + (part.s2 + part.s3)); \
-	} \
+	ARAX_EACH(i, n) \
+		y[i] = dot_##suffix(x + i / classes * features, w + i % classes * features, \
+				    features); \
 }
 
 PRODUCT(int, i32)
@@ -52,11 +68,18 @@ __kernel void arax_std_log_sum_exp(__global const float *x, ulong nx, __global c
 		return;
 	}
 	ARAX_EACH(r, rows) {
-		float sum = 0, top = most[r];
+		float top = most[r];
+		long_sum sum = 0;
 
-		for (ulong i = 0; i < cols; i++)
-			sum += exp(x[r * cols + i] - top);
-		lse[r] = top + log(sum);
+		for (ulong i = 0; i < cols;) {
+			ulong end = min(i + RUN, (ulong)cols);
+			float part = 0;
+
+			for (; i < end; i++)
+				part += exp(x[r * cols + i] - top);
+			sum += part;
+		}
+		lse[r] = top + log((float)sum);
 	}
 }
 
@@ -83,17 +106,24 @@ __kernel void arax_std_softmax(__global float *x, ulong nx, uint rows, uint cols
 	}
 	ARAX_EACH(r, rows) {
 		__global float *row = x + r * cols;
-		float sum = 0, most = extreme_of(row, 0, cols, 1);
+		float most = extreme_of(row, 0, cols, 1), share;
+		long_sum sum = 0;
 
-		for (ulong i = 0; i < cols; i++) {
-			float e = exp(row[i] - most);
+		for (ulong i = 0; i < cols;) {
+			ulong end = min(i + RUN, (ulong)cols);
+			float part = 0;
 
-			row[i] = e;
-			sum += e;
+			for (; i < end; i++) {
+				float e = exp(row[i] - most);
+
+				row[i] = e;
+				part += e;
+			}
+			sum += part;
 		}
-		sum = 1 / sum;
+		share = 1 / (float)sum;
 		for (ulong i = 0; i < cols; i++)
-			row[i] *= sum;
+			row[i] *= share;
 	}
 }
 

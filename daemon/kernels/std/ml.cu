@@ -2,6 +2,33 @@
 /* ml.c for GPUs: a thread a product, a row or an item; zscore a block a column. */
 #include "std_gpu.h"
 
+/* Runs of as many terms in each of four sums. */
+template <typename T>
+static __device__ inline float dot_run(const T *x, const float *w, uint64_t n)
+{
+	float sum[4] = { 0, 0, 0, 0 };
+	uint64_t i = 0;
+
+	for (; i + 4 <= n; i += 4)
+		for (int k = 0; k < 4; k++)
+			sum[k] += (float)x[i + k] * w[i + k];
+	for (; i < n; i++)
+		sum[0] += (float)x[i] * w[i];
+	return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+template <typename T>
+static __device__ inline float dot(const T *x, const float *w, uint64_t n)
+{
+	double sum = 0;
+
+	if (n <= 4 * RUN)
+		return dot_run(x, w, n);
+	for (uint64_t i = 0; i < n; i += 4 * RUN)
+		sum += dot_run(x + i, w + i, n - i < 4 * RUN ? n - i : 4 * RUN);
+	return (float)sum;
+}
+
 /* y[r * classes + c] = row r of x times row c of w */
 template <typename T>
 static __device__ void matmul(const T *x, uint64_t nx, const float *w, uint64_t nw, float *y,
@@ -15,19 +42,8 @@ static __device__ void matmul(const T *x, uint64_t nx, const float *w, uint64_t 
 		*result = -EINVAL;
 		return;
 	}
-	ARAX_EACH(i, n) {
-		const T *in = x + i / classes * features;
-		const float *weights = w + i % classes * features;
-		float sum[4] = { 0, 0, 0, 0 };
-		uint64_t f = 0;
-
-		for (; f + 4 <= features; f += 4)
-			for (int k = 0; k < 4; k++)
-				sum[k] += (float)in[f + k] * weights[f + k];
-		for (; f < features; f++)
-			sum[0] += (float)in[f] * weights[f];
-		y[i] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-	}
+	ARAX_EACH(i, n)
+		y[i] = dot(x + i / classes * features, w + i % classes * features, features);
 }
 
 ARAX_GPU_KERNEL arax_std_matmul_i32(const int32_t *x, uint64_t nx, const float *w, uint64_t nw,
@@ -64,11 +80,18 @@ ARAX_GPU_KERNEL arax_std_log_sum_exp(const float *x, uint64_t nx, const float *m
 		return;
 	}
 	ARAX_EACH(r, rows) {
-		float sum = 0, top = most[r];
+		float top = most[r];
+		double sum = 0;
 
-		for (uint64_t i = 0; i < cols; i++)
-			sum += expf(x[r * cols + i] - top);
-		lse[r] = top + logf(sum);
+		for (uint64_t i = 0; i < cols;) {
+			uint64_t end = i + RUN < cols ? i + RUN : cols;
+			float part = 0;
+
+			for (; i < end; i++)
+				part += expf(x[r * cols + i] - top);
+			sum += part;
+		}
+		lse[r] = top + logf((float)sum);
 	}
 }
 
@@ -94,17 +117,24 @@ ARAX_GPU_KERNEL arax_std_softmax(float *x, uint64_t nx, uint32_t rows, uint32_t 
 	}
 	ARAX_EACH(r, rows) {
 		float *row = x + r * cols;
-		float sum = 0, most = extreme_of(row, 0, cols, 1, 1);
+		float most = extreme_of(row, 0, cols, 1, 1), share;
+		double sum = 0;
 
-		for (uint64_t i = 0; i < cols; i++) {
-			float e = expf(row[i] - most);
+		for (uint64_t i = 0; i < cols;) {
+			uint64_t end = i + RUN < cols ? i + RUN : cols;
+			float part = 0;
 
-			row[i] = e;
-			sum += e;
+			for (; i < end; i++) {
+				float e = expf(row[i] - most);
+
+				row[i] = e;
+				part += e;
+			}
+			sum += part;
 		}
-		sum = 1 / sum;
+		share = 1 / (float)sum;
 		for (uint64_t i = 0; i < cols; i++)
-			row[i] *= sum;
+			row[i] *= share;
 	}
 }
 

@@ -8,6 +8,7 @@
 struct conv {
 	ulong channels, height, width, filters, out_height, out_width;
 	uint kernel_h, kernel_w, stride, pad_h, pad_w;
+	uint run;	/* channels that are added up before they go to the sum */
 };
 
 /* Item i of the output, which is batch x filters x out_height x out_width. */
@@ -23,17 +24,23 @@ static float conv_at(__global const float *src, __global const float *weights, c
 	/* The part of the kernel that lies on the image. */
 	long i0 = max(0L, -left), i1 = min((long)c->kernel_w, (long)c->width - left);
 	long j0 = max(0L, -top), j1 = min((long)c->kernel_h, (long)c->height - top);
-	float sum = 0;
+	long_sum sum = 0;
 
-	for (ulong k = 0; k < c->channels; k++) {
-		for (long j = j0; j < j1; j++)
-			for (long m = i0; m < i1; m++)
-				sum += x[(top + j) * (long)c->width + left + m] *
-				       w[j * c->kernel_w + m];
-		x += c->height * c->width;
-		w += c->kernel_h * c->kernel_w;
+	for (ulong k = 0; k < c->channels;) {
+		ulong end = min(k + c->run, c->channels);
+		float part = 0;
+
+		for (; k < end; k++) {
+			for (long j = j0; j < j1; j++)
+				for (long m = i0; m < i1; m++)
+					part += x[(top + j) * (long)c->width + left + m] *
+						w[j * c->kernel_w + m];
+			x += c->height * c->width;
+			w += c->kernel_h * c->kernel_w;
+		}
+		sum += part;
 	}
-	return sum;
+	return (float)sum;
 }
 
 __kernel void arax_std_conv_relu(__global const float *src, ulong nsrc,
@@ -57,6 +64,7 @@ __kernel void arax_std_conv_relu(__global const float *src, ulong nsrc,
 	c.kernel_h = size;
 	c.kernel_w = size;
 	c.stride = stride;
+	c.run = RUN / (size * size) + 1;
 	c.pad_h = size / 2;
 	c.pad_w = size / 2;
 	c.out_height = ((ulong)height + stride - 1) / stride;
@@ -97,6 +105,7 @@ __kernel void arax_std_conv2d_f32(__global const float *x, ulong nx, __global co
 	c.kernel_h = kernel_h;
 	c.kernel_w = kernel_w;
 	c.stride = stride;
+	c.run = RUN / kernel_h / kernel_w + 1;
 	c.pad_h = pad;
 	c.pad_w = pad;
 	c.out_height = (padded_h - kernel_h) / stride + 1;
@@ -114,6 +123,30 @@ __kernel void arax_std_conv2d_f32(__global const float *x, ulong nx, __global co
 
 		y[i] = nbias ? v + bias[i / c.out_width / c.out_height % filters] : v;
 	}
+}
+
+static float few_rows(__global const float *x, ulong width, ulong rows, ulong cols)
+{
+	float sum = 0;
+
+	for (ulong r = 0; r < rows; r++)
+		for (ulong k = 0; k < cols; k++)
+			sum += x[r * width + k];
+	return sum;
+}
+
+/* Of `rows` rows of `cols` items, neither of them 0. */
+static float sum_of(__global const float *x, ulong width, ulong rows, ulong cols)
+{
+	long_sum sum = 0;
+	ulong run;
+
+	if (rows * cols <= RUN)
+		return few_rows(x, width, rows, cols);
+	run = RUN / cols + 1;
+	for (ulong r = 0; r < rows; r += run)
+		sum += few_rows(x + r * width, width, min(run, rows - r), cols);
+	return (float)sum;
 }
 
 __kernel void arax_std_mean_pool(__global const float *src, ulong nsrc, __global float *dst,
@@ -137,12 +170,8 @@ __kernel void arax_std_mean_pool(__global const float *src, ulong nsrc, __global
 
 	ARAX_EACH(i, out) {
 		ulong top = i / w / h * height + i / w % h * size, left = i % w * size;
-		float sum = 0;
 
-		for (ulong r = 0; r < size; r++)
-			for (ulong k = 0; k < size; k++)
-				sum += src[(top + r) * width + left + k];
-		dst[i] = sum * scale;
+		dst[i] = sum_of(src + top * width + left, width, size, size) * scale;
 	}
 }
 
@@ -180,15 +209,17 @@ static void pool(__global const float *x, ulong nx, __global float *y, ulong ny,
 		ulong bottom = span_end(i / w % h, stride, pad, size, height);
 		ulong right = span_end(i % w, stride, pad, size, width);
 		__global const float *plane = x + i / w / h * height * width;
-		float all = most ? -INFINITY : 0;
+		float best = -INFINITY;
 
-		for (ulong r = top; r < bottom; r++)
+		for (ulong r = top; most && r < bottom; r++)
 			for (ulong k = left; k < right; k++) {
 				float v = plane[r * width + k];
 
-				all = !most ? all + v : v > all ? v : all;
+				best = v > best ? v : best;
 			}
-		y[i] = most ? all : all / (float)((right - left) * (bottom - top));
+		y[i] = most ? best : sum_of(plane + top * width + left, width, bottom - top,
+					    right - left) /
+				     (float)((right - left) * (bottom - top));
 	}
 }
 

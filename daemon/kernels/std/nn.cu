@@ -9,6 +9,7 @@
 struct conv {
 	uint64_t channels, height, width, filters, out_height, out_width;
 	uint32_t kernel_h, kernel_w, stride, pad_h, pad_w;
+	uint32_t run;	/* channels that are added up before they go to the sum */
 };
 
 static __device__ inline int64_t least(int64_t a, int64_t b)
@@ -28,17 +29,23 @@ static __device__ float conv_at(const float *src, const float *weights, const co
 	/* The part of the kernel that lies on the image. */
 	int64_t i0 = left < 0 ? -left : 0, i1 = least(c->kernel_w, (int64_t)c->width - left);
 	int64_t j0 = top < 0 ? -top : 0, j1 = least(c->kernel_h, (int64_t)c->height - top);
-	float sum = 0;
+	double sum = 0;
 
-	for (uint64_t k = 0; k < c->channels; k++) {
-		for (int64_t j = j0; j < j1; j++)
-			for (int64_t m = i0; m < i1; m++)
-				sum += x[(top + j) * (int64_t)c->width + left + m] *
-				       w[j * c->kernel_w + m];
-		x += c->height * c->width;
-		w += c->kernel_h * c->kernel_w;
+	for (uint64_t k = 0; k < c->channels;) {
+		uint64_t end = k + c->run < c->channels ? k + c->run : c->channels;
+		float part = 0;
+
+		for (; k < end; k++) {
+			for (int64_t j = j0; j < j1; j++)
+				for (int64_t m = i0; m < i1; m++)
+					part += x[(top + j) * (int64_t)c->width + left + m] *
+						w[j * c->kernel_w + m];
+			x += c->height * c->width;
+			w += c->kernel_h * c->kernel_w;
+		}
+		sum += part;
 	}
-	return sum;
+	return (float)sum;
 }
 
 ARAX_GPU_KERNEL arax_std_conv_relu(const float *src, uint64_t nsrc, const float *weights,
@@ -61,6 +68,7 @@ ARAX_GPU_KERNEL arax_std_conv_relu(const float *src, uint64_t nsrc, const float 
 	c.kernel_h = size;
 	c.kernel_w = size;
 	c.stride = stride;
+	c.run = RUN / (size * size) + 1;
 	c.pad_h = size / 2;
 	c.pad_w = size / 2;
 	c.out_height = ((uint64_t)height + stride - 1) / stride;
@@ -101,6 +109,7 @@ ARAX_GPU_KERNEL arax_std_conv2d_f32(const float *x, uint64_t nx, const float *we
 	c.kernel_h = kernel_h;
 	c.kernel_w = kernel_w;
 	c.stride = stride;
+	c.run = RUN / kernel_h / kernel_w + 1;
 	c.pad_h = pad;
 	c.pad_w = pad;
 	c.out_height = (padded_h - kernel_h) / stride + 1;
@@ -118,6 +127,32 @@ ARAX_GPU_KERNEL arax_std_conv2d_f32(const float *x, uint64_t nx, const float *we
 
 		y[i] = nbias ? v + bias[i / c.out_width / c.out_height % filters] : v;
 	}
+}
+
+static __device__ inline float few_rows(const float *x, uint64_t width, uint64_t rows,
+					uint64_t cols)
+{
+	float sum = 0;
+
+	for (uint64_t r = 0; r < rows; r++)
+		for (uint64_t k = 0; k < cols; k++)
+			sum += x[r * width + k];
+	return sum;
+}
+
+/* Of @rows rows of @cols items, neither of them 0. */
+static __device__ inline float sum_of(const float *x, uint64_t width, uint64_t rows, uint64_t cols)
+{
+	double sum = 0;
+	uint64_t run;
+
+	if (rows * cols <= RUN)
+		return few_rows(x, width, rows, cols);
+	run = RUN / cols + 1;
+	for (uint64_t r = 0; r < rows; r += run)
+		sum += few_rows(x + r * width, width, (uint64_t)least((int64_t)run, (int64_t)(rows - r)),
+				cols);
+	return (float)sum;
 }
 
 ARAX_GPU_KERNEL arax_std_mean_pool(const float *src, uint64_t nsrc, float *dst, uint64_t ndst,
@@ -140,12 +175,8 @@ ARAX_GPU_KERNEL arax_std_mean_pool(const float *src, uint64_t nsrc, float *dst, 
 
 	ARAX_EACH(i, out) {
 		uint64_t top = i / w / h * height + i / w % h * size, left = i % w * size;
-		float sum = 0;
 
-		for (uint64_t r = 0; r < size; r++)
-			for (uint64_t k = 0; k < size; k++)
-				sum += src[(top + r) * width + left + k];
-		dst[i] = sum * scale;
+		dst[i] = sum_of(src + top * width + left, width, size, size) * scale;
 	}
 }
 
@@ -186,15 +217,17 @@ static __device__ void pool(const float *x, uint64_t nx, float *y, uint64_t ny, 
 		uint64_t bottom = span_end(i / w % h, stride, pad, size, height);
 		uint64_t right = span_end(i % w, stride, pad, size, width);
 		const float *plane = x + i / w / h * height * width;
-		float all = most ? -__builtin_huge_valf() : 0;
+		float best = -__builtin_huge_valf();
 
-		for (uint64_t r = top; r < bottom; r++)
+		for (uint64_t r = top; most && r < bottom; r++)
 			for (uint64_t k = left; k < right; k++) {
 				float v = plane[r * width + k];
 
-				all = !most ? all + v : v > all ? v : all;
+				best = v > best ? v : best;
 			}
-		y[i] = most ? all : all / (float)((right - left) * (bottom - top));
+		y[i] = most ? best : sum_of(plane + top * width + left, width, bottom - top,
+					    right - left) /
+				     (float)((right - left) * (bottom - top));
 	}
 }
 

@@ -41,7 +41,7 @@ ARAX_KERNEL int arax_std_spmv(const struct arax_launch *l)
 	/* Where a row ends the next one begins: all of them are no more than there are items. */
 	for (; row < last; row++) {
 		uint64_t i = arax_index(end, (uint64_t)args.nnz + 1);
-		float sum = 0;
+		double sum = 0;
 
 		end = std_once(&begin[row + 1]);
 		if (end > args.nnz || i > end)
@@ -52,9 +52,9 @@ ARAX_KERNEL int arax_std_spmv(const struct arax_launch *l)
 
 			if (c >= args.cols)
 				return -EINVAL;
-			sum += value[i] * x[arax_index(c, args.cols)];
+			sum += (double)value[i] * (double)x[arax_index(c, args.cols)];
 		}
-		y[row] = sum;
+		y[row] = (float)sum;
 	}
 	return 0;
 }

@@ -7,6 +7,40 @@
 /* That have rows, whatever the grid is. */
 #define SPMV_GROUPS	1024
 
+/* Items i .. end - 1 times x; false: one is beyond the last column. */
+static bool run_times(__global const uint *col, __global const float *value,
+		      __global const float *x, uint cols, uint i, uint end, float *sum)
+{
+	*sum = 0;
+	for (; i < end; i++) {
+		uint c = ONCE(col, i);
+
+		if (c >= cols)
+			return false;
+		*sum += value[i] * x[min(c, cols - 1)];
+	}
+	return true;
+}
+
+static bool row_times(__global const uint *col, __global const float *value,
+		      __global const float *x, uint cols, uint i, uint end, float *all)
+{
+	long_sum sum = 0;
+	float part;
+
+	if (i >= end || end - i <= RUN)
+		return run_times(col, value, x, cols, i, end, all);
+	for (; end - i > RUN; i += RUN) {
+		if (!run_times(col, value, x, cols, i, i + RUN, &part))
+			return false;
+		sum += part;
+	}
+	if (!run_times(col, value, x, cols, i, end, &part))
+		return false;
+	*all = (float)(sum + part);
+	return true;
+}
+
 /*
  * Where rows begin is read once, a tile of rows at a time, and each tile goes on where the one
  * before it ended: so a group's rows have no more items together than there are, whatever the
@@ -57,19 +91,10 @@ __kernel void arax_std_spmv(__global const uint *begin, ulong nbegin, __global c
 		if (!me)
 			edge[0] = next;
 		if (me < n) {
-			bool good = true;
-			float sum = 0;
+			float sum;
 
 			end = min(end, nnz);
-			for (uint i = first; i < end; i++) {
-				uint c = ONCE(col, i);
-
-				good = c < cols;
-				if (!good)
-					break;
-				sum += value[i] * x[min(c, cols - 1)];
-			}
-			if (good)
+			if (row_times(col, value, x, cols, first, end, &sum))
 				y[row + me] = sum;
 			else
 				*result = -EINVAL;

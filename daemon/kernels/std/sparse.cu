@@ -58,17 +58,23 @@ ARAX_GPU_KERNEL arax_std_spmv(const uint32_t *begin, uint64_t nbegin, const uint
 			edge[0] = next;
 		if (me < n) {
 			bool good = true;
-			float sum = 0;
+			double sum = 0;
 
-			for (uint32_t i = first; good && i < end; i++) {
-				uint32_t c = once(col + i);
+			for (uint32_t i = first; good && i < end;) {
+				uint32_t stop = end - i > RUN ? i + RUN : end;
+				float part = 0;
 
-				good = c < cols;
-				if (good)
-					sum += value[i] * x[c];
+				for (; good && i < stop; i++) {
+					uint32_t c = once(col + i);
+
+					good = c < cols;
+					if (good)
+						part += value[i] * x[c];
+				}
+				sum += part;
 			}
 			if (good)
-				y[row + me] = sum;
+				y[row + me] = (float)sum;
 			else
 				*result = -EINVAL;
 		}

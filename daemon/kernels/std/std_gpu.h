@@ -7,6 +7,12 @@
 
 #define SHORT(items, n) ((uint64_t)(n) > (items))
 
+/*
+ * An f32 sum that has grown large loses more of each term.  So of a long one runs of terms are
+ * added up in f32, which GPUs are quick at, and what comes of them in f64.
+ */
+#define RUN	128u
+
 /* Read once: its owner may write to it meanwhile. */
 template <typename T> static __device__ inline T once(const T *p)
 {

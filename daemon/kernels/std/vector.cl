@@ -5,6 +5,17 @@
 
 #define SHORT(items, n) ((ulong)(n) > (items))
 
+/*
+ * An f32 sum that has grown large loses more of each term.  So of a long one runs of terms are
+ * added up in f32, which GPUs are quick at, and what comes of them in this.
+ */
+#define RUN	128u
+#ifdef cl_khr_fp64
+typedef double long_sum;
+#else
+typedef float long_sum;
+#endif
+
 /* a * b * c * d into *n; false if that is more than `most`. */
 static bool product(ulong a, ulong b, ulong c, ulong d, ulong most, ulong *n)
 {
