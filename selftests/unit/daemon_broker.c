@@ -1169,6 +1169,55 @@ START_TEST(work_takes_turns)
 }
 END_TEST
 
+/* A link that always finds something, of which nothing is committed: tasks that wait, say. */
+static const struct link_ops *quiet_ops;
+static struct link_ops busy_ops;
+
+static uint32_t poll_busily(struct link *l, uint64_t ticks)
+{
+	return quiet_ops->poll(l, ticks) + 1;
+}
+
+static void make_busy(struct work *w)
+{
+	struct link *l = daemon_poller(d)->links[0];
+
+	quiet_ops = l->ops;
+	busy_ops = *l->ops;
+	busy_ops.poll = poll_busily;
+	l->ops = &busy_ops;
+}
+
+static uint32_t is_quiet;
+
+static void make_quiet(struct work *w)
+{
+	daemon_poller(d)->links[0]->ops = quiet_ops;
+	__atomic_store_n(&is_quiet, 1, __ATOMIC_RELEASE);
+}
+
+/* The poller never has nothing to do, nor anything else to commit. */
+START_TEST(woken_while_others_bring_more)
+{
+	struct work busy = { .run = make_busy }, quiet = { .run = make_quiet };
+	struct arax_ring_ctl *ctl;
+	struct pollfd p;
+
+	ready(8);
+	ctl = (void *)c.region;
+	p = (struct pollfd){ .fd = c.wake_fd, .events = POLLIN };
+	__atomic_store_n(&ctl->cq_need_wakeup, ARAX_WAKE_ANY, __ATOMIC_SEQ_CST);
+	poller_post(daemon_poller(d), &busy);
+	client_entry(&c)->queue = client_queue(&c, 0);
+	client_publish(&c);
+	ck_assert_int_eq(poll(&p, 1, 100000), 1);
+	ck_assert(client_has_completion(&c));
+	poller_post(daemon_poller(d), &quiet);
+	while (!__atomic_load_n(&is_quiet, __ATOMIC_ACQUIRE))
+		sched_yield();
+}
+END_TEST
+
 static uint32_t is_dead(const struct client *of)
 {
 	return __atomic_load_n(&((struct arax_ring_ctl *)of->region)->dead, __ATOMIC_RELAXED);
@@ -3076,6 +3125,7 @@ int main(void)
 	tcase_add_test(t, a_large_submit_blocks_nobody);
 	tcase_add_test(t, many_submits_block_nobody);
 	tcase_add_test(t, work_takes_turns);
+	tcase_add_test(t, woken_while_others_bring_more);
 	tcase_add_test(t, buffers_are_unmapped_aside);
 	tcase_add_test(t, rings_are_unmapped_aside);
 	tcase_add_test(t, who_punches_holes_keeps_nothing);
