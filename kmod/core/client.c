@@ -5,6 +5,8 @@
  */
 #include "core.h"
 
+#define BEGIN_TASKS	64u	/* some pages */
+
 /* Ids are 32 bits: their upper ones are the first that the tree looks at. */
 static u64 context_key(u32 id)
 {
@@ -86,6 +88,11 @@ struct core_client *core_client_create(struct core *core, void *link, u32 uid, u
 	return c;
 }
 
+static size_t tasks_bytes(u32 depth)
+{
+	return sizeof(struct core_task) * (size_t)depth;
+}
+
 /* No lock is needed: nothing can find it any more. */
 void core_client_free(struct core_client *c)
 {
@@ -110,7 +117,7 @@ void core_client_free(struct core_client *c)
 		c->more_tasks = more->next;
 		core_free(more);
 	}
-	core_free(c->tasks);
+	core_free_sparse(c->tasks, tasks_bytes(c->depth));
 	core_free(c->whys);
 	core_handles_destroy(&c->handles);
 	core_mutex_destroy(&c->lock);
@@ -243,6 +250,20 @@ static void tasks_init(struct core_client *c, struct core_task *tasks, u32 n, st
 	}
 }
 
+/*
+ * Few clients have as many in flight as their depth allows: to touch all of them when a context is
+ * made takes the longer the deeper it is, and memory that may never be used.
+ */
+void core_client_begin_tasks(struct core_client *c)
+{
+	u32 n = c->depth - c->nr_begun;
+
+	if (n > BEGIN_TASKS)
+		n = BEGIN_TASKS;
+	tasks_init(c, c->tasks + c->nr_begun, n, &c->free);
+	c->nr_begun += n;
+}
+
 void core_client_more_tasks(struct core_client *c)
 {
 	struct core_more_tasks *more;
@@ -287,7 +308,7 @@ int core_context_init(struct core_client *c, struct arax_context_init *a)
 	if (err)
 		goto unlock;
 	err = -ENOMEM;
-	tasks = core_alloc(sizeof(*tasks) * (size_t)a->depth);
+	tasks = core_alloc_sparse(tasks_bytes(a->depth));
 	if (!tasks)
 		goto uncharge;
 	ring = core_buffer_new(c, l.region_size, CORE_BUFFER_RING, &err);
@@ -305,7 +326,7 @@ int core_context_init(struct core_client *c, struct arax_context_init *a)
 	core_write_once(c->depth, a->depth);	/* read by usage queries at any time */
 	c->entry_size = a->entry_size;
 	c->arena_size = a->arena_size;
-	tasks_init(c, tasks, a->depth, &c->free);
+	core_client_begin_tasks(c);
 	/*
 	 * From here on attach, detach and kill see the region.  Before that it is not among
 	 * those whom they go through: no limit says how often a node is opened.
@@ -328,7 +349,7 @@ int core_context_init(struct core_client *c, struct arax_context_init *a)
 	core_mutex_unlock(&c->lock);
 	return 0;
 uncharge:
-	core_free(tasks);
+	core_free_sparse(tasks, tasks_bytes(a->depth));
 	core_uncharge(c->tenant, c->user, ARAX_RES_CONTEXTS, 1);
 unlock:
 	core_mutex_unlock(&c->lock);

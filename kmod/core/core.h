@@ -472,6 +472,7 @@ struct core_client {
 	u32 submitted;
 	u32 arena_size;
 	struct clist free;	/* tasks */
+	u32 nr_begun;		/* of @tasks: those behind them were never used */
 	struct core_queue *last_queue;	/* that a task was submitted to, or NULL */
 	struct core_handles handles;
 	u32 nr[CORE_TIMELINE + 1];
@@ -657,6 +658,8 @@ int core_context_init(struct core_client *c, struct arax_context_init *a);
  * core->lock held.  Without memory there are less.
  */
 void core_client_more_tasks(struct core_client *c);
+/* client->lock held: some that were never used become free, if there are any. */
+void core_client_begin_tasks(struct core_client *c);
 /* core->dispatch held: is nothing left that points to it? */
 void core_client_check_free(struct core_client *c, struct core_garbage *g);
 void core_client_free(struct core_client *c);

@@ -1,6 +1,64 @@
 // SPDX-License-Identifier: MIT
 /* Contexts: init, death at any moment, queries; every counter back at zero. */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "core_fixture.h"
+
+/* Of the memory for tasks, in pages. */
+static size_t resident(const struct core_client *c)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t n = (sizeof(struct core_task) * c->depth + page - 1) / page, i, is = 0;
+	unsigned char *in = malloc(n);
+
+	ck_assert_ptr_nonnull(in);
+	ck_assert_int_eq(mincore(c->tasks, n * page, in), 0);
+	for (i = 0; i < n; i++)
+		is += in[i] & 1;
+	free(in);
+	return is;
+}
+
+/* A deep context takes memory for the tasks that it has in flight, and time for none. */
+START_TEST(depth_takes_nothing)
+{
+	struct core_params p = fx_params();
+	struct fx_client *cl;
+	struct arax_task t;
+	struct fx *fx;
+	u32 i;
+
+	p.user_tasks = ARAX_MAX_DEPTH;
+	fx = fx_new(&p);
+	cl = fx_client(fx, 5, 2);
+	ck_assert_int_eq(fx_init(cl, ARAX_MAX_DEPTH, 128, 0), 0);
+	cl->queue = fx_queue(cl, 0);
+	ck_assert_uint_lt(resident(cl->c), 64);
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	for (i = 0; i < 4096; i++) {
+		t = fx_marker(cl, i);
+		ck_assert_int_eq(fx_send(cl, &t), 1);
+		ck_assert_uint_eq(fx_drain(fx), 1);
+		fx_expect(cl, i, 0);
+	}
+	ck_assert_uint_lt(resident(cl->c), 64);
+	/* All of its depth is there when it is wanted. */
+	for (i = 0; i < ARAX_MAX_DEPTH; i++) {
+		t = fx_marker(cl, i);
+		fx_push(cl, &t);
+	}
+	ck_assert_int_eq(fx_submit(cl, ARAX_MAX_DEPTH), ARAX_MAX_DEPTH);
+	ck_assert_uint_eq(fx_used(fx->tenants[2], ARAX_RES_TASKS), ARAX_MAX_DEPTH);
+	for (i = 0; i < ARAX_MAX_DEPTH; i += fx_drain(fx))
+		;
+	for (i = 0; i < ARAX_MAX_DEPTH; i++)
+		fx_expect(cl, i, 0);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
 
 /* What goes through all clients, with core->lock held, goes through those that count. */
 START_TEST(not_gone_through_before_init)
@@ -345,6 +403,7 @@ Suite *core_client_suite(void)
 	tcase_add_test(tc, init_errors);
 	tcase_add_test(tc, greatest);
 	tcase_add_test(tc, not_gone_through_before_init);
+	tcase_add_test(tc, depth_takes_nothing);
 	tcase_add_test(tc, dead_before_init);
 	tcase_add_test(tc, kill_with_mediated_buffers);
 	tcase_add_test(tc, death_leaves_nothing);
