@@ -715,6 +715,8 @@ int broker_create(const struct broker_params *params, struct broker **out)
 		.link = ARAX_LINK_BROKER, .guarantees = ARAX_GUAR_CGROUP_TENANT,
 		.cells = CELLS, .slots = SLOTS,
 		.max_handles = (u32)params->config->limits.handles,
+		/* Our memory, which nothing else counts for them. */
+		.user_handles = 2 * (u32)params->config->limits.handles,
 		.defers_wakes = true,
 		.user_memory = params->config->limits.memory,
 		.user_tasks = params->config->limits.tasks,

@@ -193,6 +193,37 @@ void core_client_kill(struct core_client *c, u32 error)
 	}
 }
 
+int core_client_add(struct core_client *c, enum core_type type, void *object, u32 *handle)
+{
+	u64 used = core_atomic_read(&c->user->handles), max = c->core->params.user_handles;
+	int err;
+
+	core_mutex_assert(&c->lock);
+	do {
+		if (max && used >= max)
+			return -ENOSPC;
+	} while (!core_atomic_try_cmpxchg(&c->user->handles, &used, used + 1));
+	err = core_handle_add(&c->handles, type, object, handle);
+	if (err)
+		core_atomic_sub_return(&c->user->handles, 1);
+	else
+		core_client_count(c, type, 1);
+	return err;
+}
+
+void *core_client_remove(struct core_client *c, enum core_type type, u32 handle)
+{
+	void *object;
+
+	core_mutex_assert(&c->lock);
+	object = core_handle_remove(&c->handles, type, handle);
+	if (object) {
+		core_client_count(c, type, -1);
+		core_atomic_sub_return(&c->user->handles, 1);
+	}
+	return object;
+}
+
 void core_client_release(struct core_client *c)
 {
 	struct core *core = c->core;
@@ -219,6 +250,7 @@ void core_client_release(struct core_client *c)
 			core_timeline_put_locked(object, &g);
 		core_spin_unlock(&core->dispatch);
 	}
+	core_atomic_sub_return(&c->user->handles, c->nr[CORE_QUEUE] + c->nr[CORE_TIMELINE]);
 	core_mutex_unlock(&c->lock);
 
 	core_spin_lock(&core->dispatch);

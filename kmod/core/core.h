@@ -117,6 +117,11 @@ struct core_params {
 	u32 max_handles;	/* of one context */
 	u32 user_buffers;	/* of one user, imports too; 0: CORE_USER_BUFFERS */
 	/*
+	 * Handles of queues and timelines of one user, in all contexts; 0: any number, as their
+	 * memory is charged to whoever makes them.
+	 */
+	u32 user_handles;
+	/*
 	 * Who submits and commits is the mediator itself.  It looks at the ring
 	 * without being woken, and calls core_wake_deferred() before it waits for
 	 * anything: so neither call has to wait until its stores have arrived
@@ -195,6 +200,7 @@ struct core_tenant {
 
 	u64 refs ____cacheline_aligned;		/* core->lock, as the next */
 	u32 buffers;			/* of a user: their ids, which are few for all */
+	core_atomic handles;		/* of a user: see core_client_add() */
 	struct clist idle;		/* core->idle, while it has no reference */
 	void *link;			/* the link's own, see tenant_gone */
 	char path[256];
@@ -680,6 +686,13 @@ static inline void core_client_count(struct core_client *c, enum core_type type,
 {
 	core_write_once(c->nr[type], c->nr[type] + (u32)by);
 }
+
+/*
+ * client->lock held: a handle for a queue or a timeline, or that goes, if it is there.  -ENOSPC: its table is
+ * full, or its user has as many as one may have.
+ */
+int core_client_add(struct core_client *c, enum core_type type, void *object, u32 *handle);
+void *core_client_remove(struct core_client *c, enum core_type type, u32 handle);
 
 /* Unread completions; any thread, may be out of date at once. */
 u32 core_client_unread(struct core_client *c);

@@ -21,9 +21,7 @@ int core_timeline_create(struct core_client *c, struct arax_timeline_create *a)
 	tl->value = a->value;
 	clist_init(&tl->reached);
 	core_mutex_lock(&c->lock);
-	err = core_handle_add(&c->handles, CORE_TIMELINE, tl, &a->handle);
-	if (!err)
-		core_client_count(c, CORE_TIMELINE, 1);
+	err = core_client_add(c, CORE_TIMELINE, tl, &a->handle);
 	core_mutex_unlock(&c->lock);
 	if (err)
 		core_free(tl);
@@ -80,9 +78,7 @@ int core_timeline_destroy(struct core_client *c, u32 handle)
 	struct core_timeline *tl;
 
 	core_mutex_lock(&c->lock);
-	tl = core_handle_remove(&c->handles, CORE_TIMELINE, handle);
-	if (tl)
-		core_client_count(c, CORE_TIMELINE, -1);
+	tl = core_client_remove(c, CORE_TIMELINE, handle);
 	core_mutex_unlock(&c->lock);
 	if (!tl)
 		return -EBADF;
@@ -271,9 +267,7 @@ int core_timeline_import(struct core_client *c, struct arax_timeline_share *a)
 	if (!tl)
 		return err;
 	core_mutex_lock(&c->lock);
-	err = core_handle_add(&c->handles, CORE_TIMELINE, tl, &a->handle);
-	if (!err)
-		core_client_count(c, CORE_TIMELINE, 1);
+	err = core_client_add(c, CORE_TIMELINE, tl, &a->handle);
 	core_mutex_unlock(&c->lock);
 	if (err)
 		core_timeline_put(c->core, tl);

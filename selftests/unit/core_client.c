@@ -60,6 +60,62 @@ START_TEST(depth_takes_nothing)
 }
 END_TEST
 
+static int queue_create(struct fx_client *cl, u32 *handle)
+{
+	struct arax_queue_create a = { 0 };
+	int err = core_queue_create(cl->c, &a);
+
+	*handle = a.handle;
+	return err;
+}
+
+static int timeline_create(struct fx_client *cl, u32 *handle)
+{
+	struct arax_timeline_create a = { 0 };
+	int err = core_timeline_create(cl->c, &a);
+
+	*handle = a.handle;
+	return err;
+}
+
+/* In however many contexts: what they take is who runs the core's, where nothing else counts it. */
+START_TEST(a_users_handles)
+{
+	struct core_params p = fx_params();
+	struct fx_client *a, *b, *other;
+	u32 queue, timeline, any;
+	struct fx *fx;
+
+	p.user_handles = 4;
+	fx = fx_new(&p);
+	a = fx_client(fx, 1000, 2);
+	b = fx_client(fx, 1000, 3);
+	other = fx_client(fx, 2000, 2);
+	ck_assert_int_eq(queue_create(a, &queue), 0);
+	ck_assert_int_eq(timeline_create(a, &timeline), 0);
+	ck_assert_int_eq(queue_create(b, &any), 0);
+	ck_assert_int_eq(timeline_create(b, &any), 0);
+	ck_assert_int_eq(queue_create(b, &any), -ENOSPC);
+	ck_assert_int_eq(timeline_create(a, &any), -ENOSPC);
+	ck_assert_int_eq(queue_create(other, &any), 0);
+	/* What goes makes room; what is not there doesn't. */
+	ck_assert_int_eq(core_queue_destroy(a->c, queue), 0);
+	ck_assert_int_eq(core_queue_destroy(a->c, queue), -EBADF);
+	ck_assert_int_eq(timeline_create(b, &any), 0);
+	ck_assert_int_eq(queue_create(b, &any), -ENOSPC);
+	ck_assert_int_eq(core_timeline_destroy(a->c, timeline), 0);
+	ck_assert_int_eq(queue_create(a, &any), 0);
+	ck_assert_int_eq(queue_create(a, &any), -ENOSPC);
+	/* So does a context. */
+	fx_release(b);
+	ck_assert_uint_eq(core_atomic_read(&a->c->user->handles), 1);
+	ck_assert_int_eq(timeline_create(a, &any), 0);
+	fx_release(a);
+	fx_release(other);
+	fx_free(fx);
+}
+END_TEST
+
 /* What goes through all clients, with core->lock held, goes through those that count. */
 START_TEST(not_gone_through_before_init)
 {
@@ -404,6 +460,7 @@ Suite *core_client_suite(void)
 	tcase_add_test(tc, greatest);
 	tcase_add_test(tc, not_gone_through_before_init);
 	tcase_add_test(tc, depth_takes_nothing);
+	tcase_add_test(tc, a_users_handles);
 	tcase_add_test(tc, dead_before_init);
 	tcase_add_test(tc, kill_with_mediated_buffers);
 	tcase_add_test(tc, death_leaves_nothing);
