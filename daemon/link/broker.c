@@ -302,6 +302,7 @@ static int conn_create(struct broker *b, int fd)
 	c->since_ns = now;
 	c->wake_fd = c->bell_fd = -1;
 	clist_init(&c->pending);
+	clist_init(&c->waits);
 	clist_init(&c->tokens);
 	err = holdings_take(b->holdings, peer.uid, c->admin, CONN_FDS, 0, &c->holder);
 	if (err)

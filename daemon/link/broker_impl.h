@@ -44,7 +44,7 @@ struct source {
 
 /* A call that is answered later: SUBMIT and WAIT. */
 struct pending {
-	struct clist node;	/* conn->pending; service thread */
+	struct clist node;	/* conn->pending, or ->waits; service thread */
 	struct conn *conn;
 	uint32_t nr;
 	uint32_t id;
@@ -88,8 +88,9 @@ struct conn {
 	bool guarded;
 	uint32_t lost;		/* atomic: its rings are zeros of ours, nothing there reaches the client */
 	struct core_client *client;
-	struct clist pending;
-	uint32_t nr_pending;
+	struct clist pending, waits;	/* calls, and those that are a WAIT */
+	uint32_t nr_pending;		/* in both */
+	uint32_t reached;	/* client->reached, when @waits were last looked at */
 	struct request *init;	/* its CONTEXT_INIT, which waits for others to be gone */
 	uint64_t init_until_ns;
 	bool init_waits;

@@ -470,6 +470,7 @@ struct core_client {
 	u64 wait_ns;
 	u64 tasks_done;
 	u64 tasks_failed;
+	u32 reached;		/* points that its calls wait for, so far; any thread reads it */
 
 	/* By submissions: the next block is client->lock's. */
 	core_mutex lock ____cacheline_aligned;
@@ -865,7 +866,7 @@ struct core_wait_point {
 	struct cheap by_value;	/* its key is the value; in tl->waiters if @waits */
 	struct core_client *client;
 	struct core_timeline *tl;
-	bool waits;
+	bool waits;		/* until it is reached, which it stays */
 };
 
 struct core_wait {

@@ -1436,6 +1436,55 @@ START_TEST(waits_cost_others_nothing)
 }
 END_TEST
 
+int __real_core_wait_poll(struct core_wait *w, u32 *index);
+int __wrap_core_wait_poll(struct core_wait *w, u32 *index);
+
+static uint32_t wait_looks;
+
+int __wrap_core_wait_poll(struct core_wait *w, u32 *index)
+{
+	__atomic_fetch_add(&wait_looks, 1, __ATOMIC_RELAXED);
+	return __real_core_wait_poll(w, index);
+}
+
+/* Those that wait for timelines are looked at when these are reached, not when tasks end. */
+START_TEST(waits_are_not_looked_at_in_vain)
+{
+	struct arax_timeline_point a = { .size = sizeof(a), .value = 1 };
+	uint32_t queue, first, id, looks, i;
+	struct arax_completion done;
+
+	ready(4);
+	queue = client_queue(&c, 0);
+	a.handle = a_timeline(&c);
+	first = c.next_id + 1;
+	for (i = 0; i < 50; i++)
+		send_wait(&c, a.handle, ARAX_WAIT_MAX, ARAX_DEADLINE_NONE);
+	/* Calls are in order: by now all these have begun. */
+	id = a_timeline(&c);
+	looks = __atomic_load_n(&wait_looks, __ATOMIC_RELAXED);
+	ck_assert_uint_eq(looks, 50);
+	for (i = 0; i < 100; i++) {
+		client_entry(&c)->queue = queue;
+		client_publish(&c);
+		ck_assert(client_completion(&c, &done));
+		id = a_timeline(&c);
+	}
+	ck_assert_uint_ne(id, 0);
+	ck_assert_uint_eq(__atomic_load_n(&wait_looks, __ATOMIC_RELAXED), looks);
+	/* Then all end, in their order. */
+	client_send(&c, ARAX_NR_TIMELINE_ADVANCE, &a, sizeof(a), NULL, 0);
+	id = c.next_id;
+	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), 0);
+	for (i = 0; i < 50; i++) {
+		c.next_id = first + i;
+		ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), 0);
+	}
+	c.next_id = id;
+	ck_assert_uint_eq(__atomic_load_n(&wait_looks, __ATOMIC_RELAXED), looks + 50);
+}
+END_TEST
+
 static int lines_to(void)
 {
 	int fd = memfd_create("log", MFD_CLOEXEC);
@@ -3131,6 +3180,7 @@ int main(void)
 	tcase_add_test(t, who_punches_holes_keeps_nothing);
 	tcase_add_test(t, waits_end_by_deadline);
 	tcase_add_test(t, waits_cost_others_nothing);
+	tcase_add_test(t, waits_are_not_looked_at_in_vain);
 	tcase_add_test(t, refusals_dont_fill_the_log);
 	tcase_add_test(t, malformed_messages_dont_fill_the_log);
 	tcase_add_test(t, who_starves_keeps_nobody_awake);
