@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -752,6 +753,9 @@ int broker_create(const struct broker_params *params, struct broker **out)
 		cp.user_memory = eighth_of_ram();
 	err = wake_init();
 	if (err)
+		goto fail;
+	err = -EIO;
+	if (getrandom(b->key, sizeof(b->key), 0) != sizeof(b->key))
 		goto fail;
 	err = -ENOMEM;
 	b->identity = identity_create();

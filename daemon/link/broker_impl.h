@@ -157,7 +157,7 @@ struct sock_id {
 /* A timeline that somebody may import by the other end of a pair of sockets. */
 struct token {
 	struct source source;	/* first */
-	struct clist node;	/* broker->tokens[hash] */
+	struct clist node;	/* broker->tokens[hash]: see keyed() */
 	struct clist of_conn;	/* conn->tokens */
 	struct core_timeline *tl;
 	struct conn *conn;	/* NULL once that is gone */
@@ -207,7 +207,7 @@ struct broker {
 	uint32_t nr_conns;
 	uint64_t looked_idle_ns;	/* last search for connections without rings */
 	struct cheap *due;		/* waiting calls by their deadlines */
-	struct clist tokens[TOKEN_BUCKETS];	/* by their cookies */
+	struct clist tokens[TOKEN_BUCKETS];	/* by their other ends */
 	uint32_t refuse;	/* atomic */
 	uint32_t stop;		/* atomic */
 	struct work_queue replies;	/* from the poller */
@@ -220,6 +220,7 @@ struct broker {
 	pthread_mutex_t mend_lock;
 	pthread_cond_t mended;
 
+	uint64_t key[2];		/* of both tables: see keyed() */
 	pthread_mutex_t ident_lock;
 	struct clist idents[IDENT_BUCKETS];
 

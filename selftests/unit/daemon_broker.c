@@ -1218,6 +1218,57 @@ START_TEST(woken_while_others_bring_more)
 }
 END_TEST
 
+static uint32_t longest_bucket(void)
+{
+	struct broker *b = (struct broker *)daemon_poller(d)->links[0];
+	struct clist *pos, *tmp;
+	uint32_t i, n, most = 0;
+
+	pthread_mutex_lock(&b->ident_lock);
+	for (i = 0; i < IDENT_BUCKETS; i++) {
+		n = 0;
+		clist_for_each_safe(pos, tmp, &b->idents[i])
+			n++;
+		most = n > most ? n : most;
+	}
+	pthread_mutex_unlock(&b->ident_lock);
+	return most;
+}
+
+#define ALIKE	64u
+
+/* Each call with a memfd looks through a bucket: nobody fills one by choosing files by their numbers. */
+START_TEST(numbers_choose_no_bucket)
+{
+	struct arax_buffer_create a = { .size = sizeof(a), .bytes = PAGE, .fd = 0 };
+	uint64_t first = 0;
+	uint32_t n = 0, i;
+	struct stat st;
+	int fd;
+
+	ready(4);
+	for (i = 0; n < ALIKE; i++) {
+		ck_assert_uint_lt(i, 64 * ALIKE * IDENT_BUCKETS);
+		fd = memfd_create("unit", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		ck_assert_int_ge(fd, 0);
+		ck_assert_int_eq(fstat(fd, &st), 0);
+		if (!i)
+			first = st.st_ino;
+		if ((st.st_ino - first) % IDENT_BUCKETS) {
+			close(fd);
+			continue;
+		}
+		ck_assert_int_eq(fallocate(fd, 0, 0, PAGE), 0);
+		ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, SEALS), 0);
+		ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &a, sizeof(a), &fd, 1,
+					     NULL), 0);
+		close(fd);
+		n++;
+	}
+	ck_assert_uint_lt(longest_bucket(), ALIKE / 4);
+}
+END_TEST
+
 static uint32_t is_dead(const struct client *of)
 {
 	return __atomic_load_n(&((struct arax_ring_ctl *)of->region)->dead, __ATOMIC_RELAXED);
@@ -3179,6 +3230,7 @@ int main(void)
 	tcase_add_test(t, rings_are_unmapped_aside);
 	tcase_add_test(t, who_punches_holes_keeps_nothing);
 	tcase_add_test(t, waits_end_by_deadline);
+	tcase_add_test(t, numbers_choose_no_bucket);
 	tcase_add_test(t, waits_cost_others_nothing);
 	tcase_add_test(t, waits_are_not_looked_at_in_vain);
 	tcase_add_test(t, refusals_dont_fill_the_log);
