@@ -619,6 +619,7 @@ int poller_turn(struct poller *p)
 	uint32_t i;
 	int n = 0, started, taken;
 
+	p->told = false;
 	if (p->kept || work_pending(&p->work))
 		n += (int)do_work(p);
 	for (i = 0; i < p->nr_links; i++) {
@@ -650,8 +651,11 @@ int poller_turn(struct poller *p)
 	n += started;
 	poller_flush(p);
 	check_stopped(p);
-	/* What is queued may have to wait for long, and so would whoever is asleep. */
-	if (!n)
+	/*
+	 * What is queued may have to wait for long, and so would whoever is asleep.  And where all that
+	 * comes has to wait for something else, no commit wakes him either, however much comes.
+	 */
+	if (!n || !p->told)
 		poller_settle(p);
 	return n;
 }

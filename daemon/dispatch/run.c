@@ -242,6 +242,7 @@ static inline void tell_commits(struct poller *p, struct link *l)
 {
 	l->ops->commit(l);
 	p->exact = false;
+	p->told = true;
 }
 
 static inline void put_commit(struct poller *p, struct link *l, uint64_t tag,
@@ -296,7 +297,7 @@ void poller_flush(struct poller *p)
 
 	for (i = 0; i < p->nr_links; i++)
 		if (p->links[i]->commit_count)
-			p->links[i]->ops->commit(p->links[i]);
+			tell_commits(p, p->links[i]);
 }
 
 void run_refuse(struct poller *p, struct graph_node *node, int result)

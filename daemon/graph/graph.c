@@ -630,12 +630,19 @@ static inline void end_in_queue(struct graph *g, struct node *n)
 	}
 }
 
+uint32_t node_weight(const struct node *n)
+{
+	size_t blob = n->blob_class >= 0 ? blob_sizes[n->blob_class] : 0;
+
+	return 1 + (uint32_t)(blob / 1024) + n->pub.d.nr_ranges / 4;
+}
+
 static inline void end_in_context(struct graph *g, struct node *n)
 {
 	struct context *c = n->context;
 
 	if (n->flags & NODE_REPORTED && n->flags & NODE_GHOST)
-		c->ghosts--;
+		c->ghosts -= node_weight(n);
 	c->live--;
 	if (unlikely(c->look == n))
 		c->look = n->live_prev;
@@ -665,7 +672,8 @@ static void forget_first(struct graph *g, struct context *c)
 	c->lingering = n->next;
 	if (!c->lingering)
 		c->lingering_tail = &c->lingering;
-	c->nr_lingering--;
+	c->kept_weight -= node_weight(n);
+	g->kept_weight -= node_weight(n);
 	g->stats.lingering--;
 	index_remove(g, n);
 	node_free(g, n);
@@ -680,16 +688,17 @@ static __attribute__((noinline)) void linger(struct graph *g, struct node *n)
 	n->next = NULL;
 	*c->lingering_tail = n;
 	c->lingering_tail = &n->next;
-	c->nr_lingering++;
+	c->kept_weight += node_weight(n);
+	g->kept_weight += node_weight(n);
 	g->stats.lingering++;
-	if (c->nr_lingering <= GRAPH_KEEP_FAILED || g->stats.lingering <= GRAPH_MAX_FAILED)
-		return;
-	n = c->lingering;
-	if (c->forgotten < n->fail) {
-		c->forgotten = n->fail;
-		c->forgotten_origin = failure_of(n);
+	while (c->kept_weight > GRAPH_KEEP_FAILED && g->kept_weight > GRAPH_MAX_FAILED) {
+		n = c->lingering;
+		if (c->forgotten < n->fail) {
+			c->forgotten = n->fail;
+			c->forgotten_origin = failure_of(n);
+		}
+		forget_first(g, c);
 	}
-	forget_first(g, c);
 }
 
 /* The failures of @c up to number @known concern nobody any more. */
@@ -1124,8 +1133,8 @@ static void end_early(struct graph *g, struct node *n, int result)
 		 * so it keeps its place.  Only so many may: else a client could
 		 * fill our memory with canceled tasks behind a slow one.
 		 */
-		if (n->waits && n->context->ghosts < MAX_GHOSTS) {
-			n->context->ghosts++;
+		if (n->waits && n->context->ghosts + node_weight(n) <= MAX_GHOSTS) {
+			n->context->ghosts += node_weight(n);
 			n->flags |= NODE_GHOST;
 			report(g, n);
 		}

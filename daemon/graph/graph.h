@@ -39,7 +39,8 @@
  *
  *   Failed tasks are kept until a task that knows of them is added.  A context
  *   keeps GRAPH_KEEP_FAILED, and more as long as all of them together have no
- *   more than GRAPH_MAX_FAILED.  What it can't keep counts as if each of its
+ *   more than GRAPH_MAX_FAILED.  One with many ranges or arguments counts for
+ *   several, by the memory that it takes.  What it can't keep counts as if each of its
  *   tasks depended on it.
  *
  * COST

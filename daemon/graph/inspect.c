@@ -270,12 +270,12 @@ static int check_buffer(const struct graph *g, struct buffer *b)
 
 int graph_check(const struct graph *g)
 {
-	uint64_t bucket = 0, live = 0, lingering = 0, kept = 0;
+	uint64_t bucket = 0, live = 0, lingering = 0, kept = 0, weight = 0;
 	int bad = 0;
 
 	for (struct context *c = first_context(g, &bucket); c;
 	     c = next_context(g, c, &bucket)) {
-		uint32_t ghosts = 0, in_queues = 0, in_context = 0;
+		uint32_t ghosts = 0, in_queues = 0, in_context = 0, of_context = 0;
 		uint64_t seq = 0;
 
 		for (struct node *n = c->head; n; n = n->live_next) {
@@ -287,7 +287,7 @@ int graph_check(const struct graph *g)
 			EXPECT(n->state == GRAPH_RUNNING ||
 			       (n->state == GRAPH_WAITING) == (n->waits > 0));
 			EXPECT(n->state != GRAPH_ENDED);
-			ghosts += !!(n->flags & NODE_GHOST);
+			ghosts += n->flags & NODE_GHOST ? node_weight(n) : 0;
 			EXPECT(n->flags & NODE_REPORTED ||
 			       g->slots[ARAX_TAG_SLOT(n->pub.d.tag)] == n);
 			for (uint32_t i = 0; i < n->nr_succs; i++) {
@@ -306,7 +306,10 @@ int graph_check(const struct graph *g)
 		for (struct node *n = c->lingering; n; n = n->next) {
 			EXPECT(n->state == GRAPH_ENDED && n->result);
 			lingering++;
+			of_context += node_weight(n);
 		}
+		EXPECT(of_context == c->kept_weight);
+		weight += of_context;
 		for (struct buffer *b = c->buffers; b; b = b->next)
 			bad += check_buffer(g, b);
 	}
@@ -314,6 +317,7 @@ int graph_check(const struct graph *g)
 	EXPECT(live + lingering <= g->node_pool.used);
 	EXPECT(g->stats.live + lingering == g->node_pool.used);
 	EXPECT(lingering == g->stats.lingering);
+	EXPECT(weight == g->kept_weight);
 	for (const struct node *n = g->ready; n; n = n->next)
 		EXPECT(n->state == GRAPH_READY);
 	for (const struct span *s = g->kept; s; s = s->kept_next) {

@@ -147,8 +147,9 @@ struct queue {
  * @head, @tail, @live: live tasks in order of submission; how many
  * @look:		where graph_look_back() goes on; NULL: it has been at all of them
  * @lingering:		failed tasks that tasks to come may depend on
+ * @kept_weight:	of all these
  * @tracks:		ranges are indexed: it has used a dataflow queue
- * @ghosts:		ended tasks that still keep others in order
+ * @ghosts:		weight of ended tasks that still keep others in order
  * @failures, @last_failure: how many tasks failed by themselves; the last one's tag
  * @known:		the last failure that a client's task was submitted knowing of
  * @forgotten:		failures up to this one stand for all tasks of the context
@@ -169,10 +170,10 @@ struct context {
 	uint64_t last_failure;
 	uint64_t known;
 	uint64_t forgotten, forgotten_origin;
-	uint32_t nr_lingering;
+	uint32_t kept_weight;
 };
 
-/* Ended tasks of one context that may keep their place; more report late. */
+/* Weight of one context's ended tasks that may keep their place; more report late. */
 #define MAX_GHOSTS	1024
 
 /* ------------------------------------------------------------------ */
@@ -227,6 +228,12 @@ struct node {
 	struct arax_dispatch_range inline_ranges[NODE_RANGES];
 };
 
+/*
+ * What it takes to keep one that has ended: one with few ranges and arguments is 1, and the largest is
+ * some fifteen times as much.
+ */
+uint32_t node_weight(const struct node *n);
+
 static inline struct node *node_of(struct graph_node *pub)
 {
 	return (struct node *)((char *)pub - offsetof(struct node, pub));
@@ -261,6 +268,7 @@ struct graph {
 	uint32_t nr_slots;
 	struct pool node_pool, span_pool, buffer_pool;
 	struct node *work, *work_tail;
+	uint64_t kept_weight;		/* of lingering tasks */
 	struct graph_stats stats;
 	struct done_record *done, **done_tail;
 

@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -302,6 +303,7 @@ static int conn_create(struct broker *b, int fd)
 	c->since_ns = now;
 	c->wake_fd = c->bell_fd = -1;
 	clist_init(&c->pending);
+	clist_init(&c->waits);
 	clist_init(&c->tokens);
 	err = holdings_take(b->holdings, peer.uid, c->admin, CONN_FDS, 0, &c->holder);
 	if (err)
@@ -715,6 +717,8 @@ int broker_create(const struct broker_params *params, struct broker **out)
 		.link = ARAX_LINK_BROKER, .guarantees = ARAX_GUAR_CGROUP_TENANT,
 		.cells = CELLS, .slots = SLOTS,
 		.max_handles = (u32)params->config->limits.handles,
+		/* Our memory, which nothing else counts for them. */
+		.user_handles = 2 * (u32)params->config->limits.handles,
 		.defers_wakes = true,
 		.user_memory = params->config->limits.memory,
 		.user_tasks = params->config->limits.tasks,
@@ -749,6 +753,9 @@ int broker_create(const struct broker_params *params, struct broker **out)
 		cp.user_memory = eighth_of_ram();
 	err = wake_init();
 	if (err)
+		goto fail;
+	err = -EIO;
+	if (getrandom(b->key, sizeof(b->key), 0) != sizeof(b->key))
 		goto fail;
 	err = -ENOMEM;
 	b->identity = identity_create();

@@ -44,7 +44,7 @@ struct source {
 
 /* A call that is answered later: SUBMIT and WAIT. */
 struct pending {
-	struct clist node;	/* conn->pending; service thread */
+	struct clist node;	/* conn->pending, or ->waits; service thread */
 	struct conn *conn;
 	uint32_t nr;
 	uint32_t id;
@@ -88,8 +88,9 @@ struct conn {
 	bool guarded;
 	uint32_t lost;		/* atomic: its rings are zeros of ours, nothing there reaches the client */
 	struct core_client *client;
-	struct clist pending;
-	uint32_t nr_pending;
+	struct clist pending, waits;	/* calls, and those that are a WAIT */
+	uint32_t nr_pending;		/* in both */
+	uint32_t reached;	/* client->reached, when @waits were last looked at */
 	struct request *init;	/* its CONTEXT_INIT, which waits for others to be gone */
 	uint64_t init_until_ns;
 	bool init_waits;
@@ -156,7 +157,7 @@ struct sock_id {
 /* A timeline that somebody may import by the other end of a pair of sockets. */
 struct token {
 	struct source source;	/* first */
-	struct clist node;	/* broker->tokens[hash] */
+	struct clist node;	/* broker->tokens[hash]: see keyed() */
 	struct clist of_conn;	/* conn->tokens */
 	struct core_timeline *tl;
 	struct conn *conn;	/* NULL once that is gone */
@@ -206,7 +207,7 @@ struct broker {
 	uint32_t nr_conns;
 	uint64_t looked_idle_ns;	/* last search for connections without rings */
 	struct cheap *due;		/* waiting calls by their deadlines */
-	struct clist tokens[TOKEN_BUCKETS];	/* by their cookies */
+	struct clist tokens[TOKEN_BUCKETS];	/* by their other ends */
 	uint32_t refuse;	/* atomic */
 	uint32_t stop;		/* atomic */
 	struct work_queue replies;	/* from the poller */
@@ -219,6 +220,7 @@ struct broker {
 	pthread_mutex_t mend_lock;
 	pthread_cond_t mended;
 
+	uint64_t key[2];		/* of both tables: see keyed() */
 	pthread_mutex_t ident_lock;
 	struct clist idents[IDENT_BUCKETS];
 

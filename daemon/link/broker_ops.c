@@ -218,9 +218,20 @@ static void mediator_free(struct core *core, void *mem, bool writable)
 /* ------------------------------------------------------------------ */
 /* Buffers                                                             */
 
+/*
+ * Who makes a file, or a socket, can go on until its number suits him: all of his are not to be in one
+ * bucket, which is looked through for each call that brings one.
+ */
+static uint64_t keyed(const struct broker *b, uint64_t x, uint64_t y)
+{
+	unsigned __int128 m = (unsigned __int128)(x ^ b->key[0]) * (y ^ b->key[1]);
+
+	return (uint64_t)m ^ (uint64_t)(m >> 64);
+}
+
 static struct clist *bucket(struct broker *b, dev_t dev, ino_t ino)
 {
-	return &b->idents[(dev * 31 + ino) % IDENT_BUCKETS];
+	return &b->idents[keyed(b, ino, dev) % IDENT_BUCKETS];
 }
 
 /* The buffer that was created of that memfd, if there is one. */
@@ -560,7 +571,7 @@ static bool identify_socket(int fd, struct sock_id *id)
 
 static struct clist *token_bucket(struct broker *b, const struct sock_id *id)
 {
-	return &b->tokens[id->cookie % TOKEN_BUCKETS];
+	return &b->tokens[keyed(b, id->cookie, id->ino) % TOKEN_BUCKETS];
 }
 
 /*

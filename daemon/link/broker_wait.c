@@ -24,7 +24,7 @@ static struct pending *pending_new(struct conn *c, uint32_t nr, uint32_t id, uin
 	p->id = id;
 	p->size = size;
 	p->args = *a;
-	clist_add_tail(&p->node, &c->pending);
+	clist_add_tail(&p->node, nr == ARAX_NR_WAIT ? &c->waits : &c->pending);
 	c->nr_pending++;
 	return p;
 }
@@ -265,11 +265,12 @@ int conn_wait(struct conn *c, uint32_t id, uint32_t size, const union core_args 
 	return 0;
 }
 
-void conn_check_pending(struct conn *c, uint64_t now_ns)
+/* Those of @list that are not at the poller; that is no WAIT. */
+static void settle_all(struct clist *list, uint64_t now_ns)
 {
 	struct clist *pos, *tmp;
 
-	clist_for_each_safe(pos, tmp, &c->pending) {
+	clist_for_each_safe(pos, tmp, list) {
 		struct pending *p = clist_entry(pos, struct pending, node);
 
 		if (!p->at_poller)
@@ -277,10 +278,27 @@ void conn_check_pending(struct conn *c, uint64_t now_ns)
 	}
 }
 
+/*
+ * It is woken for whatever ends, as calls may wait for that.  Those that wait for timelines have
+ * thousands of points, which are looked at when one of them has been reached.
+ */
+void conn_check_pending(struct conn *c, uint64_t now_ns)
+{
+	uint32_t reached = core_read_once(c->client->reached);
+
+	settle_all(&c->pending, now_ns);
+	if (reached == c->reached && !core_read_once(c->client->dead))
+		return;
+	c->reached = reached;
+	settle_all(&c->waits, now_ns);
+}
+
 void conn_drop_pending(struct conn *c)
 {
 	struct clist *pos, *tmp;
 
+	clist_for_each_safe(pos, tmp, &c->waits)
+		pending_free(clist_entry(pos, struct pending, node));
 	clist_for_each_safe(pos, tmp, &c->pending) {
 		struct pending *p = clist_entry(pos, struct pending, node);
 

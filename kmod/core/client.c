@@ -5,6 +5,8 @@
  */
 #include "core.h"
 
+#define BEGIN_TASKS	64u	/* some pages */
+
 /* Ids are 32 bits: their upper ones are the first that the tree looks at. */
 static u64 context_key(u32 id)
 {
@@ -87,11 +89,23 @@ struct core_client *core_client_create(struct core *core, void *link, u32 uid, u
 	return c;
 }
 
+static size_t tasks_bytes(u32 depth)
+{
+	return sizeof(struct core_task) * (size_t)depth;
+}
+
+/* Which the link may be rid of elsewhere. */
+static bool memory_taken(const struct core_client *c, void *mem)
+{
+	if (!mem || !c->core->ops->client_memory_free)
+		return false;
+	c->core->ops->client_memory_free(c, mem);
+	return true;
+}
+
 static void free_memory(const struct core_client *c, void *mem)
 {
-	if (mem && c->core->ops->client_memory_free)
-		c->core->ops->client_memory_free(c, mem);
-	else
+	if (!memory_taken(c, mem))
 		core_free(mem);
 }
 
@@ -119,7 +133,8 @@ void core_client_free(struct core_client *c)
 		c->more_tasks = more->next;
 		free_memory(c, more);
 	}
-	free_memory(c, c->tasks);
+	if (!memory_taken(c, c->tasks))
+		core_free_sparse(c->tasks, tasks_bytes(c->depth));
 	core_free(c->whys);
 	free_memory(c, core_handles_take(&c->handles));
 	core_mutex_destroy(&c->lock);
@@ -195,6 +210,37 @@ void core_client_kill(struct core_client *c, u32 error)
 	}
 }
 
+int core_client_add(struct core_client *c, enum core_type type, void *object, u32 *handle)
+{
+	u64 used = core_atomic_read(&c->user->handles), max = c->core->params.user_handles;
+	int err;
+
+	core_mutex_assert(&c->lock);
+	do {
+		if (max && used >= max)
+			return -ENOSPC;
+	} while (!core_atomic_try_cmpxchg(&c->user->handles, &used, used + 1));
+	err = core_handle_add(&c->handles, type, object, handle);
+	if (err)
+		core_atomic_sub_return(&c->user->handles, 1);
+	else
+		core_client_count(c, type, 1);
+	return err;
+}
+
+void *core_client_remove(struct core_client *c, enum core_type type, u32 handle)
+{
+	void *object;
+
+	core_mutex_assert(&c->lock);
+	object = core_handle_remove(&c->handles, type, handle);
+	if (object) {
+		core_client_count(c, type, -1);
+		core_atomic_sub_return(&c->user->handles, 1);
+	}
+	return object;
+}
+
 void core_client_release(struct core_client *c)
 {
 	struct core *core = c->core;
@@ -222,6 +268,7 @@ void core_client_release(struct core_client *c)
 		core_spin_unlock(&core->dispatch);
 		core_resched();
 	}
+	core_atomic_sub_return(&c->user->handles, c->nr[CORE_QUEUE] + c->nr[CORE_TIMELINE]);
 	core_mutex_unlock(&c->lock);
 
 	core_spin_lock(&core->dispatch);
@@ -253,6 +300,20 @@ static void tasks_init(struct core_client *c, struct core_task *tasks, u32 n, st
 		clist_init(&tasks[i].note);
 		clist_add_tail(&tasks[i].node, list);
 	}
+}
+
+/*
+ * Few clients have as many in flight as their depth allows: to touch all of them when a context is
+ * made takes the longer the deeper it is, and memory that may never be used.
+ */
+void core_client_begin_tasks(struct core_client *c)
+{
+	u32 n = c->depth - c->nr_begun;
+
+	if (n > BEGIN_TASKS)
+		n = BEGIN_TASKS;
+	tasks_init(c, c->tasks + c->nr_begun, n, &c->free);
+	c->nr_begun += n;
 }
 
 void core_client_more_tasks(struct core_client *c)
@@ -299,7 +360,7 @@ int core_context_init(struct core_client *c, struct arax_context_init *a)
 	if (err)
 		goto unlock;
 	err = -ENOMEM;
-	tasks = core_alloc(sizeof(*tasks) * (size_t)a->depth);
+	tasks = core_alloc_sparse(tasks_bytes(a->depth));
 	if (!tasks)
 		goto uncharge;
 	ring = core_buffer_new(c, l.region_size, CORE_BUFFER_RING, &err);
@@ -317,7 +378,7 @@ int core_context_init(struct core_client *c, struct arax_context_init *a)
 	core_write_once(c->depth, a->depth);	/* read by usage queries at any time */
 	c->entry_size = a->entry_size;
 	c->arena_size = a->arena_size;
-	tasks_init(c, tasks, a->depth, &c->free);
+	core_client_begin_tasks(c);
 	/*
 	 * From here on attach, detach and kill see the region.  Before that it is not among
 	 * those whom they go through: no limit says how often a node is opened.
@@ -340,7 +401,7 @@ int core_context_init(struct core_client *c, struct arax_context_init *a)
 	core_mutex_unlock(&c->lock);
 	return 0;
 uncharge:
-	core_free(tasks);
+	core_free_sparse(tasks, tasks_bytes(a->depth));
 	core_uncharge(c->tenant, c->user, ARAX_RES_CONTEXTS, 1);
 unlock:
 	core_mutex_unlock(&c->lock);

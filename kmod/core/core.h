@@ -121,6 +121,11 @@ struct core_params {
 	u32 max_handles;	/* of one context */
 	u32 user_buffers;	/* of one user, imports too; 0: CORE_USER_BUFFERS */
 	/*
+	 * Handles of queues and timelines of one user, in all contexts; 0: any number, as their
+	 * memory is charged to whoever makes them.
+	 */
+	u32 user_handles;
+	/*
 	 * Who submits and commits is the mediator itself.  It looks at the ring
 	 * without being woken, and calls core_wake_deferred() before it waits for
 	 * anything: so neither call has to wait until its stores have arrived
@@ -199,6 +204,7 @@ struct core_tenant {
 
 	u64 refs ____cacheline_aligned;		/* core->lock, as the next */
 	u32 buffers;			/* of a user: their ids, which are few for all */
+	core_atomic handles;		/* of a user: see core_client_add() */
 	struct clist idle;		/* core->idle, while it has no reference */
 	void *link;			/* the link's own, see tenant_gone */
 	char path[256];
@@ -469,6 +475,7 @@ struct core_client {
 	u64 wait_ns;
 	u64 tasks_done;
 	u64 tasks_failed;
+	u32 reached;		/* points that its calls wait for, so far; any thread reads it */
 
 	/* By submissions: the next block is client->lock's. */
 	core_mutex lock ____cacheline_aligned;
@@ -477,6 +484,7 @@ struct core_client {
 	u32 submitted;
 	u32 arena_size;
 	struct clist free;	/* tasks */
+	u32 nr_begun;		/* of @tasks: those behind them were never used */
 	struct core_queue *last_queue;	/* that a task was submitted to, or NULL */
 	struct core_handles handles;
 	u32 nr[CORE_TIMELINE + 1];
@@ -663,6 +671,8 @@ int core_context_init(struct core_client *c, struct arax_context_init *a);
  * core->lock held.  Without memory there are less.
  */
 void core_client_more_tasks(struct core_client *c);
+/* client->lock held: some that were never used become free, if there are any. */
+void core_client_begin_tasks(struct core_client *c);
 /* core->dispatch held: is nothing left that points to it? */
 void core_client_check_free(struct core_client *c, struct core_garbage *g);
 void core_client_free(struct core_client *c);
@@ -683,6 +693,13 @@ static inline void core_client_count(struct core_client *c, enum core_type type,
 {
 	core_write_once(c->nr[type], c->nr[type] + (u32)by);
 }
+
+/*
+ * client->lock held: a handle for a queue or a timeline, or that goes, if it is there.  -ENOSPC: its table is
+ * full, or its user has as many as one may have.
+ */
+int core_client_add(struct core_client *c, enum core_type type, void *object, u32 *handle);
+void *core_client_remove(struct core_client *c, enum core_type type, u32 handle);
 
 /* Unread completions; any thread, may be out of date at once. */
 u32 core_client_unread(struct core_client *c);
@@ -857,7 +874,7 @@ struct core_wait_point {
 	struct cheap by_value;	/* its key is the value; in tl->waiters if @waits */
 	struct core_client *client;
 	struct core_timeline *tl;
-	bool waits;
+	bool waits;		/* until it is reached, which it stays */
 };
 
 struct core_wait {

@@ -84,6 +84,17 @@ static inline void core_free(const void *p)
 	kvfree(p);
 }
 
+/* Of which most may never be used. */
+static inline void *core_alloc_sparse(size_t n)
+{
+	return core_alloc(n);
+}
+
+static inline void core_free_sparse(const void *p, size_t n)
+{
+	core_free(p);
+}
+
 #else /* user space */
 
 #include <errno.h>
@@ -210,6 +221,13 @@ static inline void core_free(const void *p)
 {
 	free((void *)p);
 }
+
+/*
+ * Of which most may never be used: what is not takes no memory, of which this process would
+ * have to have as much as all its clients might use.
+ */
+void *core_alloc_sparse(size_t n);
+void core_free_sparse(const void *p, size_t n);
 
 #endif /* user space */
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* What platform_barrier.h and platform_lock.h keep out of line; not in the module. */
+/* What platform.h, platform_barrier.h and platform_lock.h keep out of line; not in the module. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "platform.h"
 #include "platform_barrier.h"
 #include "platform_lock.h"
 
@@ -118,4 +120,30 @@ void core_lock_wake(struct core_lock *l)
 
 	futex(&l->taken, FUTEX_WAKE_PRIVATE, 1);
 	errno = err;
+}
+
+/* So much is not worth a mapping of its own. */
+#define DENSE_BYTES	(256u << 10)
+
+void *core_alloc_sparse(size_t n)
+{
+	void *p;
+
+	if (n <= DENSE_BYTES)
+		return core_alloc(n);
+	p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+		 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	/* A huge page would be there as a whole, and takes its time. */
+	madvise(p, n, MADV_NOHUGEPAGE);
+	return p;
+}
+
+void core_free_sparse(const void *p, size_t n)
+{
+	if (n <= DENSE_BYTES)
+		core_free(p);
+	else if (p)
+		munmap((void *)p, n);
 }

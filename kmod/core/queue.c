@@ -19,11 +19,9 @@ int core_queue_create(struct core_client *c, struct arax_queue_create *a)
 	q->target_ns = a->target_ns;
 	q->tasks = 1;
 	core_mutex_lock(&c->lock);
-	err = core_handle_add(&c->handles, CORE_QUEUE, q, &a->handle);
-	if (!err) {
+	err = core_client_add(c, CORE_QUEUE, q, &a->handle);
+	if (!err)
 		q->handle = a->handle;
-		core_client_count(c, CORE_QUEUE, 1);
-	}
 	core_mutex_unlock(&c->lock);
 	if (err)
 		core_free(q);
@@ -44,9 +42,7 @@ int core_queue_destroy(struct core_client *c, u32 handle)
 	struct core_queue *q;
 
 	core_mutex_lock(&c->lock);
-	q = core_handle_remove(&c->handles, CORE_QUEUE, handle);
-	if (q)
-		core_client_count(c, CORE_QUEUE, -1);
+	q = core_client_remove(c, CORE_QUEUE, handle);
 	c->last_queue = NULL;
 	core_mutex_unlock(&c->lock);
 	if (!q)

@@ -545,6 +545,8 @@ static struct core_task *take_free(struct core_client *c)
 		clist_splice_tail(&c->freed, &c->free);
 		core_spin_unlock(&c->core->dispatch);
 		if (clist_empty(&c->free))
+			core_client_begin_tasks(c);
+		if (clist_empty(&c->free))
 			return NULL;
 	}
 	t = clist_first(&c->free, struct core_task, node);

@@ -21,9 +21,7 @@ int core_timeline_create(struct core_client *c, struct arax_timeline_create *a)
 	tl->value = a->value;
 	clist_init(&tl->reached);
 	core_mutex_lock(&c->lock);
-	err = core_handle_add(&c->handles, CORE_TIMELINE, tl, &a->handle);
-	if (!err)
-		core_client_count(c, CORE_TIMELINE, 1);
+	err = core_client_add(c, CORE_TIMELINE, tl, &a->handle);
 	core_mutex_unlock(&c->lock);
 	if (err)
 		core_free(tl);
@@ -84,9 +82,7 @@ int core_timeline_destroy(struct core_client *c, u32 handle)
 	struct core_timeline *tl;
 
 	core_mutex_lock(&c->lock);
-	tl = core_handle_remove(&c->handles, CORE_TIMELINE, handle);
-	if (tl)
-		core_client_count(c, CORE_TIMELINE, -1);
+	tl = core_client_remove(c, CORE_TIMELINE, handle);
 	core_mutex_unlock(&c->lock);
 	if (!tl)
 		return -EBADF;
@@ -147,7 +143,9 @@ void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value,
 		struct core_wait_point *p = cheap_entry(n, struct core_wait_point, by_value);
 
 		cheap_remove(&tl->waiters, n);
-		p->waits = false;
+		/* Pairs with the acquire in core_wait_poll(). */
+		core_store_release(&p->waits, false);
+		core_write_once(p->client->reached, p->client->reached + 1);
 		if (clist_empty(&p->client->wake))
 			clist_add_tail(&p->client->wake, &g->wake);
 	}
@@ -293,9 +291,7 @@ int core_timeline_import(struct core_client *c, struct arax_timeline_share *a)
 	if (!tl)
 		return err;
 	core_mutex_lock(&c->lock);
-	err = core_handle_add(&c->handles, CORE_TIMELINE, tl, &a->handle);
-	if (!err)
-		core_client_count(c, CORE_TIMELINE, 1);
+	err = core_client_add(c, CORE_TIMELINE, tl, &a->handle);
 	core_mutex_unlock(&c->lock);
 	if (err)
 		core_timeline_put(c->core, tl);
@@ -343,25 +339,25 @@ int core_wait_begin(struct core_client *c, const struct arax_wait *a, struct cor
 	return 0;
 }
 
+/*
+ * Without a lock: whatever of its client's has ended, all that it waits for is looked at, and that
+ * may be thousands of points.
+ */
 int core_wait_poll(struct core_wait *w, u32 *index)
 {
-	struct core *core = w->client->core;
-	int ret = CORE_WAIT_PENDING;
-	u32 i, n = 0;
+	u32 i, n = 0, dead;
 
-	core_spin_lock(&core->dispatch);
 	for (i = 0; i < w->count; i++) {
-		if (!reached(w->points[i].tl, w->points[i].by_value.key))
+		/* Pairs with the release in core_timeline_reach(). */
+		if (core_load_acquire(&w->points[i].waits))
 			continue;
 		if (!n++)
 			*index = i;
 	}
 	if (n == w->count || (n && !(w->flags & ARAX_WAIT_ALL)))
-		ret = 0;
-	else if (w->client->dead)
-		ret = -(int)w->client->dead;
-	core_spin_unlock(&core->dispatch);
-	return ret;
+		return 0;
+	dead = core_read_once(w->client->dead);
+	return dead ? -(int)dead : CORE_WAIT_PENDING;
 }
 
 void core_wait_end(struct core_wait *w)

@@ -1,6 +1,120 @@
 // SPDX-License-Identifier: MIT
 /* Contexts: init, death at any moment, queries; every counter back at zero. */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "core_fixture.h"
+
+/* Of the memory for tasks, in pages. */
+static size_t resident(const struct core_client *c)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t n = (sizeof(struct core_task) * c->depth + page - 1) / page, i, is = 0;
+	unsigned char *in = malloc(n);
+
+	ck_assert_ptr_nonnull(in);
+	ck_assert_int_eq(mincore(c->tasks, n * page, in), 0);
+	for (i = 0; i < n; i++)
+		is += in[i] & 1;
+	free(in);
+	return is;
+}
+
+/* A deep context takes memory for the tasks that it has in flight, and time for none. */
+START_TEST(depth_takes_nothing)
+{
+	struct core_params p = fx_params();
+	struct fx_client *cl;
+	struct arax_task t;
+	struct fx *fx;
+	u32 i;
+
+	p.user_tasks = ARAX_MAX_DEPTH;
+	fx = fx_new(&p);
+	cl = fx_client(fx, 5, 2);
+	ck_assert_int_eq(fx_init(cl, ARAX_MAX_DEPTH, 128, 0), 0);
+	cl->queue = fx_queue(cl, 0);
+	ck_assert_uint_lt(resident(cl->c), 64);
+	ck_assert_int_eq(fx_attach(fx, 0), 0);
+	for (i = 0; i < 4096; i++) {
+		t = fx_marker(cl, i);
+		ck_assert_int_eq(fx_send(cl, &t), 1);
+		ck_assert_uint_eq(fx_drain(fx), 1);
+		fx_expect(cl, i, 0);
+	}
+	ck_assert_uint_lt(resident(cl->c), 64);
+	/* All of its depth is there when it is wanted. */
+	for (i = 0; i < ARAX_MAX_DEPTH; i++) {
+		t = fx_marker(cl, i);
+		fx_push(cl, &t);
+	}
+	ck_assert_int_eq(fx_submit(cl, ARAX_MAX_DEPTH), ARAX_MAX_DEPTH);
+	ck_assert_uint_eq(fx_used(fx->tenants[2], ARAX_RES_TASKS), ARAX_MAX_DEPTH);
+	for (i = 0; i < ARAX_MAX_DEPTH; i += fx_drain(fx))
+		;
+	for (i = 0; i < ARAX_MAX_DEPTH; i++)
+		fx_expect(cl, i, 0);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
+static int queue_create(struct fx_client *cl, u32 *handle)
+{
+	struct arax_queue_create a = { 0 };
+	int err = core_queue_create(cl->c, &a);
+
+	*handle = a.handle;
+	return err;
+}
+
+static int timeline_create(struct fx_client *cl, u32 *handle)
+{
+	struct arax_timeline_create a = { 0 };
+	int err = core_timeline_create(cl->c, &a);
+
+	*handle = a.handle;
+	return err;
+}
+
+/* In however many contexts: what they take is who runs the core's, where nothing else counts it. */
+START_TEST(a_users_handles)
+{
+	struct core_params p = fx_params();
+	struct fx_client *a, *b, *other;
+	u32 queue, timeline, any;
+	struct fx *fx;
+
+	p.user_handles = 4;
+	fx = fx_new(&p);
+	a = fx_client(fx, 1000, 2);
+	b = fx_client(fx, 1000, 3);
+	other = fx_client(fx, 2000, 2);
+	ck_assert_int_eq(queue_create(a, &queue), 0);
+	ck_assert_int_eq(timeline_create(a, &timeline), 0);
+	ck_assert_int_eq(queue_create(b, &any), 0);
+	ck_assert_int_eq(timeline_create(b, &any), 0);
+	ck_assert_int_eq(queue_create(b, &any), -ENOSPC);
+	ck_assert_int_eq(timeline_create(a, &any), -ENOSPC);
+	ck_assert_int_eq(queue_create(other, &any), 0);
+	/* What goes makes room; what is not there doesn't. */
+	ck_assert_int_eq(core_queue_destroy(a->c, queue), 0);
+	ck_assert_int_eq(core_queue_destroy(a->c, queue), -EBADF);
+	ck_assert_int_eq(timeline_create(b, &any), 0);
+	ck_assert_int_eq(queue_create(b, &any), -ENOSPC);
+	ck_assert_int_eq(core_timeline_destroy(a->c, timeline), 0);
+	ck_assert_int_eq(queue_create(a, &any), 0);
+	ck_assert_int_eq(queue_create(a, &any), -ENOSPC);
+	/* So does a context. */
+	fx_release(b);
+	ck_assert_uint_eq(core_atomic_read(&a->c->user->handles), 1);
+	ck_assert_int_eq(timeline_create(a, &any), 0);
+	fx_release(a);
+	fx_release(other);
+	fx_free(fx);
+}
+END_TEST
 
 /* What goes through all clients, with core->lock held, goes through those that count. */
 START_TEST(not_gone_through_before_init)
@@ -345,6 +459,8 @@ Suite *core_client_suite(void)
 	tcase_add_test(tc, init_errors);
 	tcase_add_test(tc, greatest);
 	tcase_add_test(tc, not_gone_through_before_init);
+	tcase_add_test(tc, depth_takes_nothing);
+	tcase_add_test(tc, a_users_handles);
 	tcase_add_test(tc, dead_before_init);
 	tcase_add_test(tc, kill_with_mediated_buffers);
 	tcase_add_test(tc, death_leaves_nothing);

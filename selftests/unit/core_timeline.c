@@ -112,6 +112,32 @@ START_TEST(wait_any_all)
 }
 END_TEST
 
+/* Who waits for much has it looked at each time that anything of his ends: that keeps nobody. */
+START_TEST(wait_takes_no_lock)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx);
+	struct arax_wait a = { .count = 1 };
+	struct core_wait w;
+	u32 index = 9;
+
+	a.points[0].timeline = fx_timeline(cl, 0);
+	a.points[0].value = 1;
+	ck_assert_int_eq(core_wait_begin(cl->c, &a, &w), 0);
+	core_spin_lock(&fx->core->dispatch);
+	ck_assert_int_eq(core_wait_poll(&w, &index), CORE_WAIT_PENDING);
+	core_spin_unlock(&fx->core->dispatch);
+	ck_assert_int_eq(advance(cl, a.points[0].timeline, 1, 0), 0);
+	core_spin_lock(&fx->core->dispatch);
+	ck_assert_int_eq(core_wait_poll(&w, &index), 0);
+	core_spin_unlock(&fx->core->dispatch);
+	ck_assert_uint_eq(index, 0);
+	core_wait_end(&w);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
 START_TEST(wait_errors)
 {
 	struct fx *fx = fx_new(NULL);
@@ -421,6 +447,7 @@ Suite *core_timeline_suite(void)
 
 	tcase_add_test(tc, host);
 	tcase_add_test(tc, wait_any_all);
+	tcase_add_test(tc, wait_takes_no_lock);
 	tcase_add_test(tc, wait_errors);
 	tcase_add_test(tc, wait_and_die);
 	tcase_add_test(tc, eventfds);

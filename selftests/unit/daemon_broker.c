@@ -1169,6 +1169,106 @@ START_TEST(work_takes_turns)
 }
 END_TEST
 
+/* A link that always finds something, of which nothing is committed: tasks that wait, say. */
+static const struct link_ops *quiet_ops;
+static struct link_ops busy_ops;
+
+static uint32_t poll_busily(struct link *l, uint64_t ticks)
+{
+	return quiet_ops->poll(l, ticks) + 1;
+}
+
+static void make_busy(struct work *w)
+{
+	struct link *l = daemon_poller(d)->links[0];
+
+	quiet_ops = l->ops;
+	busy_ops = *l->ops;
+	busy_ops.poll = poll_busily;
+	l->ops = &busy_ops;
+}
+
+static uint32_t is_quiet;
+
+static void make_quiet(struct work *w)
+{
+	daemon_poller(d)->links[0]->ops = quiet_ops;
+	__atomic_store_n(&is_quiet, 1, __ATOMIC_RELEASE);
+}
+
+/* The poller never has nothing to do, nor anything else to commit. */
+START_TEST(woken_while_others_bring_more)
+{
+	struct work busy = { .run = make_busy }, quiet = { .run = make_quiet };
+	struct arax_ring_ctl *ctl;
+	struct pollfd p;
+
+	ready(8);
+	ctl = (void *)c.region;
+	p = (struct pollfd){ .fd = c.wake_fd, .events = POLLIN };
+	__atomic_store_n(&ctl->cq_need_wakeup, ARAX_WAKE_ANY, __ATOMIC_SEQ_CST);
+	poller_post(daemon_poller(d), &busy);
+	client_entry(&c)->queue = client_queue(&c, 0);
+	client_publish(&c);
+	ck_assert_int_eq(poll(&p, 1, 100000), 1);
+	ck_assert(client_has_completion(&c));
+	poller_post(daemon_poller(d), &quiet);
+	while (!__atomic_load_n(&is_quiet, __ATOMIC_ACQUIRE))
+		sched_yield();
+}
+END_TEST
+
+static uint32_t longest_bucket(void)
+{
+	struct broker *b = (struct broker *)daemon_poller(d)->links[0];
+	struct clist *pos, *tmp;
+	uint32_t i, n, most = 0;
+
+	pthread_mutex_lock(&b->ident_lock);
+	for (i = 0; i < IDENT_BUCKETS; i++) {
+		n = 0;
+		clist_for_each_safe(pos, tmp, &b->idents[i])
+			n++;
+		most = n > most ? n : most;
+	}
+	pthread_mutex_unlock(&b->ident_lock);
+	return most;
+}
+
+#define ALIKE	64u
+
+/* Each call with a memfd looks through a bucket: nobody fills one by choosing files by their numbers. */
+START_TEST(numbers_choose_no_bucket)
+{
+	struct arax_buffer_create a = { .size = sizeof(a), .bytes = PAGE, .fd = 0 };
+	uint64_t first = 0;
+	uint32_t n = 0, i;
+	struct stat st;
+	int fd;
+
+	ready(4);
+	for (i = 0; n < ALIKE; i++) {
+		ck_assert_uint_lt(i, 64 * ALIKE * IDENT_BUCKETS);
+		fd = memfd_create("unit", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		ck_assert_int_ge(fd, 0);
+		ck_assert_int_eq(fstat(fd, &st), 0);
+		if (!i)
+			first = st.st_ino;
+		if ((st.st_ino - first) % IDENT_BUCKETS) {
+			close(fd);
+			continue;
+		}
+		ck_assert_int_eq(fallocate(fd, 0, 0, PAGE), 0);
+		ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, SEALS), 0);
+		ck_assert_int_eq(client_call(&c, ARAX_NR_BUFFER_CREATE, &a, sizeof(a), &fd, 1,
+					     NULL), 0);
+		close(fd);
+		n++;
+	}
+	ck_assert_uint_lt(longest_bucket(), ALIKE / 4);
+}
+END_TEST
+
 static uint32_t is_dead(const struct client *of)
 {
 	return __atomic_load_n(&((struct arax_ring_ctl *)of->region)->dead, __ATOMIC_RELAXED);
@@ -1384,6 +1484,55 @@ START_TEST(waits_cost_others_nothing)
 	ck_assert_uint_le(beside, TIMES * alone);
 	for (i = 0; i < OTHERS; i++)
 		client_close(&others[i]);
+}
+END_TEST
+
+int __real_core_wait_poll(struct core_wait *w, u32 *index);
+int __wrap_core_wait_poll(struct core_wait *w, u32 *index);
+
+static uint32_t wait_looks;
+
+int __wrap_core_wait_poll(struct core_wait *w, u32 *index)
+{
+	__atomic_fetch_add(&wait_looks, 1, __ATOMIC_RELAXED);
+	return __real_core_wait_poll(w, index);
+}
+
+/* Those that wait for timelines are looked at when these are reached, not when tasks end. */
+START_TEST(waits_are_not_looked_at_in_vain)
+{
+	struct arax_timeline_point a = { .size = sizeof(a), .value = 1 };
+	uint32_t queue, first, id, looks, i;
+	struct arax_completion done;
+
+	ready(4);
+	queue = client_queue(&c, 0);
+	a.handle = a_timeline(&c);
+	first = c.next_id + 1;
+	for (i = 0; i < 50; i++)
+		send_wait(&c, a.handle, ARAX_WAIT_MAX, ARAX_DEADLINE_NONE);
+	/* Calls are in order: by now all these have begun. */
+	id = a_timeline(&c);
+	looks = __atomic_load_n(&wait_looks, __ATOMIC_RELAXED);
+	ck_assert_uint_eq(looks, 50);
+	for (i = 0; i < 100; i++) {
+		client_entry(&c)->queue = queue;
+		client_publish(&c);
+		ck_assert(client_completion(&c, &done));
+		id = a_timeline(&c);
+	}
+	ck_assert_uint_ne(id, 0);
+	ck_assert_uint_eq(__atomic_load_n(&wait_looks, __ATOMIC_RELAXED), looks);
+	/* Then all end, in their order. */
+	client_send(&c, ARAX_NR_TIMELINE_ADVANCE, &a, sizeof(a), NULL, 0);
+	id = c.next_id;
+	ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), 0);
+	for (i = 0; i < 50; i++) {
+		c.next_id = first + i;
+		ck_assert_int_eq(client_receive(&c, NULL, 0, NULL), 0);
+	}
+	c.next_id = id;
+	ck_assert_uint_eq(__atomic_load_n(&wait_looks, __ATOMIC_RELAXED), looks + 50);
 }
 END_TEST
 
@@ -3076,11 +3225,14 @@ int main(void)
 	tcase_add_test(t, a_large_submit_blocks_nobody);
 	tcase_add_test(t, many_submits_block_nobody);
 	tcase_add_test(t, work_takes_turns);
+	tcase_add_test(t, woken_while_others_bring_more);
 	tcase_add_test(t, buffers_are_unmapped_aside);
 	tcase_add_test(t, rings_are_unmapped_aside);
 	tcase_add_test(t, who_punches_holes_keeps_nothing);
 	tcase_add_test(t, waits_end_by_deadline);
+	tcase_add_test(t, numbers_choose_no_bucket);
 	tcase_add_test(t, waits_cost_others_nothing);
+	tcase_add_test(t, waits_are_not_looked_at_in_vain);
 	tcase_add_test(t, refusals_dont_fill_the_log);
 	tcase_add_test(t, malformed_messages_dont_fill_the_log);
 	tcase_add_test(t, who_starves_keeps_nobody_awake);

@@ -616,6 +616,49 @@ START_TEST(failed_tasks_kept_are_limited)
 }
 END_TEST
 
+/* Nor by what its failed tasks bring along: these are fewer then. */
+static void keeps_little(uint32_t ranges, uint16_t arg_len)
+{
+	struct graph_stats st;
+	struct entry *t;
+	uint32_t i, k;
+
+	for (i = 0; i < GRAPH_MAX_FAILED / 4; i++) {
+		t = task(1, 1, DF);
+		for (k = 0; k < ranges; k++)
+			range(t, ARAX_OUT, 1, 512ull * (i * ranges + k), 256);
+		t->d.arg_len = arg_len;
+		t->d.cells = (uint16_t)(2 + (ranges + 2) / 2 + arg_len / ARAX_CELL_SIZE);
+		add(t);
+		graph_complete(g, pop(1), -EIO, &failure);
+		/* The first that is not kept stands for all tasks: those to come would fail. */
+		if (lingering() < i + 1)
+			break;
+	}
+	ck_assert_uint_lt(i, GRAPH_MAX_FAILED / 4);
+	ck_assert_uint_ge(lingering(), GRAPH_MAX_FAILED / 20);
+	ck_assert_int_eq(graph_check(g), 0);
+	graph_stats(g, &st);
+	ck_assert_uint_lt(st.memory, 256u << 20);
+	/* All are known of. */
+	add_knowing(task(2, 1, DF), i + 1);
+	graph_complete(g, pop(2), 0, NULL);
+	ck_assert_uint_eq(lingering(), 0);
+	ck_assert_int_eq(graph_check(g), 0);
+}
+
+START_TEST(failed_tasks_with_many_ranges)
+{
+	keeps_little(ARAX_MAX_RANGES, 0);
+}
+END_TEST
+
+START_TEST(failed_tasks_with_many_arguments)
+{
+	keeps_little(1, ARAX_MAX_ARGS);
+}
+END_TEST
+
 START_TEST(timeline_error_ends_the_waiter)
 {
 	struct graph_done done;
@@ -696,24 +739,28 @@ START_TEST(in_order_queues_are_not_related_by_ranges)
 END_TEST
 
 /* Canceled tasks behind a slow one are reported at once, but only so many. */
-START_TEST(ghosts_are_limited)
+static void cancel_behind_a_slow_one(uint32_t ranges, unsigned int early)
 {
 	struct graph_node *slow;
 	struct graph_done done;
 	unsigned int reported = 0;
+	struct entry *t;
 
 	add(task(0, 1, 0));
 	slow = pop(0);
 	graph_start(g, slow);
 	ck_assert_int_eq(graph_cancel(g, tag(0)), -EBUSY);
 	for (unsigned int i = 1; i <= 5000; i++) {
-		add(task(i, 1, 0));
+		t = task(i, 1, 0);
+		for (uint32_t k = 0; k < ranges; k++)
+			range(t, ARAX_OUT, 1, 512ull * (i * ranges + k), 256);
+		add(t);
 		ck_assert_int_eq(graph_cancel(g, tag(i)), 0);
 		while (graph_pop_done(g, &done))
 			reported++;
 	}
 	ck_assert_uint_gt(reported, 0);
-	ck_assert_uint_le(reported, 1024);
+	ck_assert_uint_le(reported, early);
 	ck_assert_int_eq(graph_check(g), 0);
 	graph_complete(g, slow, 0, NULL);
 	while (graph_pop_done(g, &done)) {
@@ -721,6 +768,19 @@ START_TEST(ghosts_are_limited)
 		reported++;
 	}
 	ck_assert_uint_eq(reported, 5000);
+	ck_assert_int_eq(graph_check(g), 0);
+}
+
+START_TEST(ghosts_are_limited)
+{
+	cancel_behind_a_slow_one(0, 1024);
+}
+END_TEST
+
+/* Who has many takes the room of several. */
+START_TEST(ghosts_with_many_ranges)
+{
+	cancel_behind_a_slow_one(ARAX_MAX_RANGES, 1024 / 10);
 }
 END_TEST
 
@@ -1386,6 +1446,9 @@ int main(void)
 	tcase_add_test(example, timeline_error_came_first);
 	tcase_add_test(example, in_order_queues_are_not_related_by_ranges);
 	tcase_add_test(example, ghosts_are_limited);
+	tcase_add_test(example, ghosts_with_many_ranges);
+	tcase_add_test(example, failed_tasks_with_many_ranges);
+	tcase_add_test(example, failed_tasks_with_many_arguments);
 	tcase_add_test(example, long_chain_fails);
 	tcase_add_test(example, hostile_overlap_is_bounded);
 	tcase_add_loop_test(example, hostile_ranges_are_bounded, 0, 2);
