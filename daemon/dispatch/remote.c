@@ -236,7 +236,7 @@ static int leave(struct runner_task *rt, int result)
 	/* Nothing has been written: all that was valid is. */
 	run->spent = false;
 	run->stored = false;
-	if (rt->declined && result == -EOPNOTSUPP)
+	if (run_did_nothing(run, result))
 		return result;
 	run->stored = !result;
 	run->spent = run->lazy && memory_consumes(run->poller->memory, run->device, run->remote,
