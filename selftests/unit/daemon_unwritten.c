@@ -161,6 +161,17 @@ START_TEST(the_task_fails)
 }
 END_TEST
 
+/* What was there is good still, also on a device: it had not begun. */
+START_TEST(it_has_not_begun)
+{
+	task(true, 1024, 1024, 1);
+	ck_assert(unwritten_fill(&run, &u));
+	run.rt.late = _i;
+	run.rt.declined = !_i;
+	ck_assert(is_as_it_was(_i ? -ETIMEDOUT : -EOPNOTSUPP, NULL));
+}
+END_TEST
+
 START_TEST(what_others_read_is_left_alone)
 {
 	task(_i, 1024, 1024, 1);
@@ -247,6 +258,7 @@ int main(void)
 	tcase_add_loop_test(t, single_ones_are_left_out, 0, 2);
 	tcase_add_loop_test(t, rows_are_left_out, 0, 2);
 	tcase_add_test(t, the_task_fails);
+	tcase_add_loop_test(t, it_has_not_begun, 0, 2);
 	tcase_add_loop_test(t, what_others_read_is_left_alone, 0, 2);
 	tcase_add_test(t, two_buffers_are_the_same_memory);
 	tcase_add_test(t, the_device_gives_nothing);
