@@ -213,6 +213,44 @@ START_TEST(two_buffers_are_the_same_memory)
 }
 END_TEST
 
+static int enter(struct runner_task *rt)
+{
+	(void)rt;
+	return 0;
+}
+
+static int leave(struct runner_task *rt, int result)
+{
+	(void)rt;
+	return result;
+}
+
+/* As it does of an explicit buffer, where tasks have written on the device: no fault of the kernel's. */
+START_TEST(the_host_has_older_bytes)
+{
+	task(true, 1024, 1024, 1);
+	node.d.access = ARAX_IN;
+	run.rt.launch.nr_ranges = 1;
+	run.rt.enter = enter;
+	run.rt.leave = leave;
+	ck_assert_int_eq(declared_prepare(&run), 0);
+	run.ranges[0].data = memory[1];
+	memset(memory[1], WRITTEN, BYTES);
+	ck_assert_int_eq(run.rt.enter(&run.rt), 0);
+	ck_assert_int_eq(run.rt.leave(&run.rt, 0), 0);
+	ck_assert_int_eq(run.rt.enter(&run.rt), 0);
+	write_at(100, 8);
+	ck_assert_int_eq(run.rt.leave(&run.rt, 0), -EACCES);
+	ck_assert(read(said[0], memory[1], BYTES) > 0);
+	/* Of what can't be had nothing is said. */
+	broken = true;
+	ck_assert_int_eq(run.rt.enter(&run.rt), 0);
+	broken = false;
+	ck_assert_int_eq(run.rt.leave(&run.rt, 0), 0);
+	declared_release(&run);
+}
+END_TEST
+
 START_TEST(the_device_gives_nothing)
 {
 	task(true, 1024, 1024, 1);
@@ -261,6 +299,7 @@ int main(void)
 	tcase_add_loop_test(t, it_has_not_begun, 0, 2);
 	tcase_add_loop_test(t, what_others_read_is_left_alone, 0, 2);
 	tcase_add_test(t, two_buffers_are_the_same_memory);
+	tcase_add_test(t, the_host_has_older_bytes);
 	tcase_add_test(t, the_device_gives_nothing);
 	tcase_add_loop_test(t, there_is_no_memory, 0, 2);
 	suite_add_tcase(s, t);
