@@ -226,6 +226,7 @@ bool remote_enter_ready(struct run *run)
 	if (memory_enter_ready(run->poller->memory, run->device, run->remote, nr, run->seq,
 			       remote_owner(run->link, run->node)))
 		return false;
+	quota_entered(run);
 	run->held = true;
 	for (i = 0; i < nr; i++)
 		run->ranges[i].data = (void *)(uintptr_t)run->remote[i].address;

@@ -942,10 +942,86 @@ START_TEST(who_can_run_elsewhere_goes_first_so_often)
 }
 END_TEST
 
+/* Whether devices take several launches, of which each has to be run by itself. */
+static bool orders_launches;
+
+uint32_t __real_device_depth(const struct device *dev);
+uint32_t __wrap_device_depth(const struct device *dev);
+uint32_t __wrap_device_depth(const struct device *dev)
+{
+	return orders_launches ? ARAX_LANE_DEPTH : __real_device_depth(dev);
+}
+
+int __wrap_device_submit(struct device *dev, const struct arax_backend_run *run, uint64_t cookie);
+int __wrap_device_submit(struct device *dev, const struct arax_backend_run *run, uint64_t cookie)
+{
+	(void)dev;
+	(void)run;
+	(void)cookie;
+	return -EAGAIN;
+}
+
+static uint32_t run_by_poller, known_as_entered;
+
+static int run_short(void *top, struct arax_backend_run *run)
+{
+	char name[16] = "";
+
+	(void)top;
+	(void)run;
+	pthread_getname_np(pthread_self(), name, sizeof(name));
+	if (strcmp(name, "arax-poll"))
+		return 0;
+	run_by_poller++;
+	known_as_entered += __atomic_load_n(&daemon_poller(d)->quota.entered, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static void up_to_order(void)
+{
+	orders_launches = true;
+	up_with("loop { inline_us = 10000 }\ncpu { enable = false }\n"
+		"backend \"sim\" { options = { \"lanes=1\", \"memory=8388608\", \"latency-us=1\" } }");
+	daemon_enter(d);
+	daemon_poller(d)->devs[0].dev->run = run_short;
+	daemon_leave(d);
+}
+
+/* With all that it needs there it is run at once: its tenant's next one need not wait for its end. */
+START_TEST(who_is_ready_has_entered)
+{
+	uint32_t buffer = explicit_buffer(&a), refusals;
+
+	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+	/* Until it is known as short, and its data is there. */
+	for (uint32_t i = 0; i < 20; i++) {
+		client_spin(&a, kernel, queue, buffer, 1);
+		client_publish(&a);
+		ends(&a, 0);
+	}
+	run_by_poller = 0;
+	known_as_entered = 0;
+	for (uint32_t i = 0; !run_by_poller; i++) {
+		ck_assert_uint_lt(i, 100);
+		refusals = __atomic_load_n(&quota.refusals, __ATOMIC_RELAXED);
+		__atomic_store_n(&quota.max, 0, __ATOMIC_RELAXED);
+		client_spin(&a, kernel, queue, buffer, 1);
+		client_publish(&a);
+		ck_assert(comes_true(__atomic_load_n(&quota.refusals, __ATOMIC_RELAXED) > refusals + 1 &&
+				     nothing_runs(), 100));
+		__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+		ends(&a, 0);
+	}
+	ck_assert_uint_eq(known_as_entered, run_by_poller);
+	let_go();
+	client_close(&a);
+}
+END_TEST
+
 int main(void)
 {
+	TCase *t = tcase_create("all"), *large = tcase_create("large"), *order = tcase_create("order");
 	Suite *s = suite_create("quota");
-	TCase *t = tcase_create("all"), *large = tcase_create("large");
 	SRunner *r;
 	int failed;
 
@@ -977,6 +1053,10 @@ int main(void)
 	tcase_add_test(large, who_has_come_in_vain_is_next);
 	tcase_add_test(large, who_can_run_elsewhere_goes_first_so_often);
 	suite_add_tcase(s, large);
+	tcase_set_timeout(order, 300);
+	tcase_add_checked_fixture(order, up_to_order, down);
+	tcase_add_test(order, who_is_ready_has_entered);
+	suite_add_tcase(s, order);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
 	failed = srunner_ntests_failed(r);
