@@ -106,7 +106,8 @@ struct graph_node *follow(struct sched *s, struct sched_flow *f, struct graph_no
 	}
 	/* What has to be done by some time doesn't wait. */
 	if (!s->follows || !s->ops.transfer_ns || !s->ops.tight(s->arg, device) ||
-	    first->d.deadline_ns || f->passed >= MOST_PASSED || !s->ops.transfer_ns(s->arg, first, device)) {
+	    first->d.deadline_ns || f->passed >= MOST_PASSED ||
+	    !s->ops.transfer_ns(s->arg, first, device)) {
 		f->passed = 0;
 		return first;
 	}

@@ -4,14 +4,14 @@
  *
  * Programs on two links, each with tasks of its own that depend on each other, on a core and on
  * small devices with memory: two that bring inputs ahead and take results back behind their lanes,
- * one that is configured for what it runs, and one that takes several launches, so that tasks follow
- * each other there.  Meanwhile tasks are canceled, come too late, wait for timelines and for their
+ * one that is configured for what it runs, and one that takes several launches, so that tasks
+ * follow each other there.  Meanwhile tasks are canceled, come too late, wait for timelines and for their
  * tenant's device memory, whose limit goes up and down; launches and copies fail; devices are lost
  * and made anew; and programs go with what they have under way.
  *
  * When a program's tasks have ended it does by itself what those did that succeeded, one after the
- * other as they were submitted: that is what its buffers must hold, but for what failed tasks were to
- * write and what was lost with a device, of which it is told.  And nothing is under way on a device
+ * other as they were submitted: that is what its buffers must hold, but for what failed tasks were
+ * to write and what was lost with a device, of which it is told.  And nothing is under way on a device
  * that is made anew or configured, nor left on it.
  *
  * MIX_SEED repeats the draws of its programs; MIX_ROUNDS is how many rounds each makes.
@@ -329,9 +329,11 @@ uint64_t __wrap_device_switch_ns(struct device *dev, void *kernel);
 uint64_t __wrap_device_switch_ns(struct device *dev, void *kernel)
 {
 	uint32_t wanted = configuration_of(kernel);
+	const struct fake *f = fake_of(dev);
 
-	return !wanted || __atomic_load_n(&fake_of(dev)->configuration, __ATOMIC_RELAXED) == wanted ?
-	       0 : 500000;
+	if (!wanted || __atomic_load_n(&f->configuration, __ATOMIC_RELAXED) == wanted)
+		return 0;
+	return 500000;
 }
 
 int __wrap_device_configure(struct device *dev, void *kernel);
@@ -561,7 +563,8 @@ static void choose(struct step *s)
 	uint32_t most;
 
 	*s = (struct step){
-		.what = (enum what)chance(5), .in = (uint32_t)chance(BUFFERS), .value = some_value(),
+		.what = (enum what)chance(5), .in = (uint32_t)chance(BUFFERS),
+		.value = some_value(),
 	};
 	do
 		s->out = (uint32_t)chance(BUFFERS);
@@ -571,14 +574,16 @@ static void choose(struct step *s)
 		most = blocks[s->in];
 	/* All of it, mostly: what is long is copied beside others. */
 	s->n = one_in(3) ? 1 + (uint32_t)chance(most) : most;
-	s->in_at = (uint32_t)chance(blocks[s->in] - (s->n < blocks[s->in] ? s->n : blocks[s->in]) + 1);
+	if (s->n < blocks[s->in])
+		s->in_at = (uint32_t)chance(blocks[s->in] - s->n + 1);
 	s->out_at = (uint32_t)chance(blocks[s->out] - s->n + 1);
 }
 
 static void describe(struct program *p, struct arax_task *t, const struct step *s)
 {
-	static const uint8_t opcodes[] = { ARAX_OP_LAUNCH, ARAX_OP_LAUNCH, ARAX_OP_LAUNCH, ARAX_OP_COPY,
-					   ARAX_OP_FILL };
+	static const uint8_t opcodes[] = {
+		ARAX_OP_LAUNCH, ARAX_OP_LAUNCH, ARAX_OP_LAUNCH, ARAX_OP_COPY, ARAX_OP_FILL,
+	};
 	uint32_t n = s->n * BLOCK;
 	struct { float s; uint32_t n; } scaled = { 1, n };
 	uint32_t sides[2] = { 32, n / 32 };
@@ -676,7 +681,8 @@ static void next_end(struct program *p, struct arax_completion *done)
 {
 	if (!client_completion(&p->c, done)) {
 		daemon_show(d);
-		ck_abort_msg("program %u is stuck: %u of %u tasks ended", p->number, p->ended, p->nr);
+		ck_abort_msg("program %u is stuck: %u of %u tasks ended", p->number, p->ended,
+			     p->nr);
 	}
 	if (done->failure)
 		p->known = done->failure;
@@ -772,7 +778,7 @@ static void follow(struct program *p)
 			compute(p, s);
 			continue;
 		}
-		/* It has not begun; but on a device that was lost it may have, and was to go elsewhere. */
+		/* Not begun; but it may have on a lost device, before it was to go elsewhere. */
 		if (s->result == -ETIMEDOUT || s->result == -EDQUOT ||
 		    (s->result == -ECANCELED && !(lossy && s->canceled)))
 			continue;
@@ -812,7 +818,8 @@ static void look(struct program *p)
 		for (uint32_t b = 0; !err && b < blocks[i]; b++)
 			if (p->sure[i][b] && memcmp(p->data[i] + b * BLOCK, p->model[i] + b * BLOCK,
 						    bytes_of(1)))
-				ck_abort_msg("program %u, buffer %u, block %u: wrong bytes", p->number, i, b);
+				ck_abort_msg("program %u, buffer %u, block %u: wrong bytes",
+					     p->number, i, b);
 		if (err || !all || one_in(3)) {
 			if (is_explicit(i)) {
 				err = access_begin(p, i, ARAX_OUT);

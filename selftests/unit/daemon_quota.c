@@ -987,7 +987,7 @@ static void up_to_order(void)
 	daemon_leave(d);
 }
 
-/* With all that it needs there it is run at once: its tenant's next one need not wait for its end. */
+/* With all that it needs there it is run at once: its tenant's next one need not wait for that. */
 START_TEST(who_is_ready_has_entered)
 {
 	uint32_t buffer = explicit_buffer(&a), refusals;
@@ -1007,8 +1007,9 @@ START_TEST(who_is_ready_has_entered)
 		__atomic_store_n(&quota.max, 0, __ATOMIC_RELAXED);
 		client_spin(&a, kernel, queue, buffer, 1);
 		client_publish(&a);
-		ck_assert(comes_true(__atomic_load_n(&quota.refusals, __ATOMIC_RELAXED) > refusals + 1 &&
-				     nothing_runs(), 100));
+		ck_assert(comes_true(nothing_runs() &&
+				     __atomic_load_n(&quota.refusals, __ATOMIC_RELAXED) > refusals + 1,
+				     100));
 		__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
 		ends(&a, 0);
 	}
@@ -1020,7 +1021,8 @@ END_TEST
 
 int main(void)
 {
-	TCase *t = tcase_create("all"), *large = tcase_create("large"), *order = tcase_create("order");
+	TCase *t = tcase_create("all"), *large = tcase_create("large");
+	TCase *order = tcase_create("order");
 	Suite *s = suite_create("quota");
 	SRunner *r;
 	int failed;

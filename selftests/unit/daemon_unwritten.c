@@ -225,7 +225,7 @@ static int leave(struct runner_task *rt, int result)
 	return result;
 }
 
-/* As it does of an explicit buffer, where tasks have written on the device: no fault of the kernel's. */
+/* Of an explicit buffer, where tasks have written on the device: no fault of the kernel's. */
 START_TEST(the_host_has_older_bytes)
 {
 	task(true, 1024, 1024, 1);

@@ -56,7 +56,7 @@ static bool comes(void *arg, const struct graph_node *n)
 
 static uint64_t transfer_ns(void *arg, const struct graph_node *n, uint32_t device)
 {
-	return device < 4 && (n == coming[device][0] || n == coming[device][1]) ? 0 : transfer[device];
+	return n == coming[device % 4][0] || n == coming[device % 4][1] ? 0 : transfer[device];
 }
 
 static void make(const char *policy)
@@ -1436,7 +1436,8 @@ static struct graph_node *up_to_come(void)
 /* A device begins with what came to it, not with what it has to copy first. */
 START_TEST(what_came_is_first)
 {
-	struct graph_node *running = up_to_come(), *a = push(1, 1), *b = push(1, 1), *c = push(1, 1);
+	struct graph_node *running = up_to_come();
+	struct graph_node *a = push(1, 1), *b = push(1, 1), *c = push(1, 1);
 
 	coming[0][0] = c;
 	coming[0][1] = b;
