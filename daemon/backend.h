@@ -264,9 +264,9 @@ struct arax_backend_gauges {
  * @poll:	up to @max launches that are done; waits @timeout_ns (0: don't)
  * @quiesce:	wait until nothing runs, at most until CLOCK_MONOTONIC
  *		@deadline_ns; -ETIMEDOUT
- * @reset:	stop everything, rebuild the device's context; its memory is gone,
- *		loaded kernels stay loaded.  araxd calls it when the device said -ENODEV
- *		and runs nothing any more.  -EOPNOTSUPP: can't
+ * @reset:	stop everything, rebuild the device's context; its memory is gone, its
+ *		configuration too, loaded kernels stay loaded.  araxd calls it when the
+ *		device said -ENODEV and runs nothing any more.  -EOPNOTSUPP: can't
  * @configuration: for a device that has to be configured for what it runs: which
  *		configuration @kernel needs, from 1 on.  0: any will do.  Kernels of one
  *		configuration run beside each other, those of different ones never

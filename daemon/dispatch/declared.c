@@ -9,12 +9,17 @@
 #include "daemon/dispatch/unwritten.h"
 #include "daemon/log.h"
 
+/**
+ * struct declared - of one lane
+ * @enter, @leave: what remote.c does around a run; NULL on host pages
+ * @hash:	of ranges before the kernel
+ * @known:	on a device, of which of them (bits)
+ */
 struct declared {
-	/* What remote.c does around a run; NULL on host pages. */
 	int (*enter)(struct runner_task *rt);
 	int (*leave)(struct runner_task *rt, int result);
 	uint64_t hash[ARAX_MAX_RANGES];
-	const uint8_t *host[ARAX_MAX_RANGES];
+	uint32_t known;
 	struct unwritten unwritten;
 };
 
@@ -45,22 +50,28 @@ static bool is_read_only(const struct graph_node *node, uint32_t i)
 	return true;
 }
 
+#define HASH_BASIS	14695981039346656037ull
+
 /* FNV-1a, eight bytes at a time: enough to see a change that nobody hides. */
+static uint64_t hash_row(uint64_t h, const uint8_t *p, uint64_t length)
+{
+	uint64_t k = 0, word;
+
+	for (; k + 8 <= length; k += 8) {
+		memcpy(&word, p + k, 8);
+		h = (h ^ word) * 1099511628211ull;
+	}
+	for (; k < length; k++)
+		h = (h ^ p[k]) * 1099511628211ull;
+	return h;
+}
+
 static uint64_t hash_range(const struct arax_launch_range *r)
 {
-	uint64_t h = 14695981039346656037ull;
+	uint64_t h = HASH_BASIS;
 
-	for (uint32_t i = 0; i < r->count; i++) {
-		const uint8_t *p = (const uint8_t *)r->data + (uint64_t)i * r->stride;
-		uint64_t k = 0, word;
-
-		for (; k + 8 <= r->length; k += 8) {
-			memcpy(&word, p + k, 8);
-			h = (h ^ word) * 1099511628211ull;
-		}
-		for (; k < r->length; k++)
-			h = (h ^ p[k]) * 1099511628211ull;
-	}
+	for (uint32_t i = 0; i < r->count; i++)
+		h = hash_row(h, (const uint8_t *)r->data + (uint64_t)i * r->stride, r->length);
 	return h;
 }
 
@@ -93,19 +104,72 @@ static bool hash_inputs(struct run *run)
 	return same;
 }
 
+/* Of a range on the device. */
+static int hash_there(const struct run *run, uint32_t i, uint64_t *hash)
+{
+	struct device *dev = run->poller->devs[run->device].dev;
+	const struct arax_dispatch_range *r = &run->node->ranges[i];
+	uint8_t *copy;
+	int err;
+
+	*hash = HASH_BASIS;
+	/* However many rows of nothing there are. */
+	if (!r->length)
+		return 0;
+	copy = malloc(r->length);
+	err = copy ? 0 : -ENOMEM;
+	for (uint32_t j = 0; !err && j < r->count; j++) {
+		err = device_copy_out(dev, run->lane, copy,
+				      run->remote[i].address + (uint64_t)j * r->stride, r->length);
+		if (!err)
+			*hash = hash_row(*hash, copy, r->length);
+	}
+	free(copy);
+	return err;
+}
+
+/*
+ * On a device, before the kernel.  What the host has may be older: of an explicit buffer.  Of what
+ * can't be had nothing is said afterwards.
+ */
+static void hash_inputs_there(struct run *run)
+{
+	struct declared *d = run->declared;
+
+	d->known = 0;
+	for (uint32_t i = 0; i < run->node->d.nr_ranges; i++)
+		if (is_read_only(run->node, i) && !hash_there(run, i, &d->hash[i]))
+			d->known |= 1u << i;
+}
+
+/* And after it. */
+static int compare(const struct run *run, uint32_t i)
+{
+	const struct declared *d = run->declared;
+	uint64_t hash;
+	int err;
+
+	if (!(d->known >> i & 1))
+		return 0;
+	err = hash_there(run, i, &hash);
+	if (err)
+		return err;
+	return hash == d->hash[i] ? 0 : complain(run, i);
+}
+
 static int enter(struct runner_task *rt)
 {
 	struct run *run = run_of(rt);
 	struct declared *d = run->declared;
 	int err;
 
-	for (uint32_t i = 0; i < rt->launch.nr_ranges; i++)
-		d->host[i] = run->ranges[i].data;
 	if (d->enter) {
 		err = d->enter(rt);
-		if (!err)
-			unwritten_fill(run, &d->unwritten);
-		return err;
+		if (err)
+			return err;
+		hash_inputs_there(run);
+		unwritten_fill(run, &d->unwritten);
+		return 0;
 	}
 	hash_inputs(run);
 	/* Two buffers may be the same memory: then it is filled for nobody. */
@@ -114,30 +178,6 @@ static int enter(struct runner_task *rt)
 		hash_inputs(run);
 	}
 	return 0;
-}
-
-/* Of a range on the device, against the host's copy of it. */
-static int compare(const struct run *run, uint32_t i)
-{
-	struct device *dev = run->poller->devs[run->device].dev;
-	const struct arax_dispatch_range *r = &run->node->ranges[i];
-	uint8_t *copy;
-	int err;
-
-	/* However many rows of nothing there are. */
-	if (!r->length)
-		return 0;
-	copy = malloc(r->length);
-	err = copy ? 0 : -ENOMEM;
-	for (uint32_t j = 0; !err && j < r->count; j++) {
-		uint64_t row = (uint64_t)j * r->stride;
-
-		err = device_copy_out(dev, run->lane, copy, run->remote[i].address + row, r->length);
-		if (!err && memcmp(copy, run->declared->host[i] + row, r->length))
-			err = complain(run, i);
-	}
-	free(copy);
-	return err;
 }
 
 static int leave(struct runner_task *rt, int result)

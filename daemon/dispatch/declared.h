@@ -4,9 +4,8 @@
  *
  * Order is inferred from declared access, so a kernel that writes to a range that
  * its signature calls `in` makes other tasks' results a matter of luck.  With
- * debug.check_access the bytes of such ranges are compared before and after, on
- * host pages by a hash and on devices with memory of their own with the host's
- * copy.  A task that is found out ends with -EACCES, and the log names kernel
+ * debug.check_access the bytes of such ranges are compared before and after, by
+ * a hash.  A task that is found out ends with -EACCES, and the log names kernel
  * and range.  A program that writes there itself while the task runs looks the
  * same, and is as wrong.  What it leaves out of what it calls `out` is named, too:
  * see unwritten.h.

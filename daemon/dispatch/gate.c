@@ -207,6 +207,14 @@ void gate_leave(struct gate *g)
 	pthread_mutex_unlock(&g->lock);
 }
 
+void gate_forget(struct gate *g)
+{
+	pthread_mutex_lock(&g->lock);
+	g->configuration = 0;
+	pthread_cond_broadcast(&g->changed);
+	pthread_mutex_unlock(&g->lock);
+}
+
 void gate_stop(struct gate *g)
 {
 	pthread_mutex_lock(&g->lock);

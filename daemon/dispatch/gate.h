@@ -41,6 +41,9 @@ bool gate_try_enter(struct gate *g, uint32_t configuration);
 /* Not necessarily by the thread that entered. */
 void gate_leave(struct gate *g);
 
+/* Nobody is inside: the device has no configuration any more. */
+void gate_forget(struct gate *g);
+
 /* Nobody leaves any more: who waits, and who comes later, is refused. */
 void gate_stop(struct gate *g);
 

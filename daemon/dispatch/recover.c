@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/dispatch/ahead.h"
+#include "daemon/dispatch/gate.h"
 #include "daemon/dispatch/run.h"
 #include "daemon/log.h"
 #include "daemon/memory/memory.h"
@@ -97,6 +98,9 @@ static void *rebuild(void *arg)
 		memory_lose(p->memory, r->pd->dev->index);
 	if (r->pd->rebuilt)
 		r->err = device_reset(r->pd->dev);
+	/* Nobody is inside, as nothing runs. */
+	if (r->pd->gate)
+		gate_forget(r->pd->gate);
 	poller_post(p, &r->work);
 	return NULL;
 }

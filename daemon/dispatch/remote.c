@@ -138,7 +138,10 @@ static int configure(void *arg)
 	int err;
 
 	err = memory_drop(run->poller->memory, run->device);
-	if (err)
+	/* Whoever's bytes it does not give has lost them; others' tasks need not fail for that. */
+	if (err == -EIO)
+		memory_lose(run->poller->memory, run->device);
+	else if (err)
 		return err;
 	err = runner_configure(pd->runner, run->rt.kernel);
 	__atomic_store_n(&pd->configured, true, __ATOMIC_RELEASE);
@@ -223,6 +226,7 @@ bool remote_enter_ready(struct run *run)
 	if (memory_enter_ready(run->poller->memory, run->device, run->remote, nr, run->seq,
 			       remote_owner(run->link, run->node)))
 		return false;
+	quota_entered(run);
 	run->held = true;
 	for (i = 0; i < nr; i++)
 		run->ranges[i].data = (void *)(uintptr_t)run->remote[i].address;
@@ -236,7 +240,7 @@ static int leave(struct runner_task *rt, int result)
 	/* Nothing has been written: all that was valid is. */
 	run->spent = false;
 	run->stored = false;
-	if (rt->declined && result == -EOPNOTSUPP)
+	if (run_did_nothing(run, result))
 		return result;
 	run->stored = !result;
 	run->spent = run->lazy && memory_consumes(run->poller->memory, run->device, run->remote,
@@ -725,6 +729,16 @@ static bool holds(void *arg, const struct graph_node *node, uint32_t i, uint32_t
 			    node->seq);
 }
 
+static struct graph_node *came(void *arg, uint32_t device, uint32_t i)
+{
+	return ahead_came(arg, device, i);
+}
+
+static bool comes(void *arg, const struct graph_node *node)
+{
+	return ahead_comes(arg, node);
+}
+
 void remote_answers(struct sched_ops *ops)
 {
 	ops->transfer_ns = transfer_ns;
@@ -736,4 +750,6 @@ void remote_answers(struct sched_ops *ops)
 	ops->link = link_of;
 	ops->holds = holds;
 	ops->tight = tight;
+	ops->came = came;
+	ops->comes = comes;
 }

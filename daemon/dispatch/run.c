@@ -1262,6 +1262,7 @@ enum run_outcome start(struct poller *p, struct graph_node *node, const uint32_t
 	run->rt.skipped = false;
 	run->rt.alone = false;
 	run->rt.declined = false;
+	run->rt.late = false;
 	if (k)
 		worker = runner_needs_worker(pd->runner, k);
 	/* Before hand-over: after our death this task counts as started. */

@@ -3,6 +3,8 @@
 #ifndef ARAXD_DISPATCH_RUN_H
 #define ARAXD_DISPATCH_RUN_H
 
+#include <errno.h>
+
 #include "daemon/dispatch/host.h"
 #include "daemon/dispatch/poller.h"
 #include "daemon/memory/memory.h"
@@ -79,6 +81,13 @@ struct run {
 	bool handed;			/* it has a ticket of its lane */
 	bool follows;			/* started before what it waits for had ended: follow.h */
 };
+
+/* A launch that ends with @result had not begun: all bytes are as they were. */
+static inline bool run_did_nothing(const struct run *run, int result)
+{
+	return (run->rt.declined && result == -EOPNOTSUPP) ||
+	       (run->rt.late && result == -ETIMEDOUT);
+}
 
 /* For all of a device, with those that a task which has no lane any more may have. */
 static inline struct run *run_end(const struct poller_device *pd)

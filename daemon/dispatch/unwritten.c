@@ -200,7 +200,7 @@ static int look(struct run *run, struct unwritten *u, uint32_t i, int result)
 	int err;
 
 	/* On a device with memory of its own a failed task's results count as nothing. */
-	if (result && run->remote)
+	if (result && run->remote && !run_did_nothing(run, result))
 		return 0;
 	err = put_back(run, i, u->had[i] + r->length * r->count, u->had[i], key_of(u, i), &f);
 	if (!err && !result && f.bytes)

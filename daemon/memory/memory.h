@@ -344,7 +344,7 @@ void memory_host_wrote(struct memory *m, struct memory_buffer *b, uint64_t offse
  * lost, which is no fault of whoever wants it dropped.
  */
 int memory_drop(struct memory *m, uint32_t device);
-/* The same of a device that is rebuilt: who reads what it doesn't give gets -EIO. */
+/* The same of a device that forgets it in any case: who reads what it doesn't give gets -EIO. */
 void memory_lose(struct memory *m, uint32_t device);
 
 /*

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of more devices or tenants than this the text shows the first ones. */
-#define ROWS	16
+/* Of more devices than this the text shows the first ones, of more tenants those at the ends. */
+#define ROWS	16u
 
 static json_t *number(double v)
 {
@@ -220,22 +220,59 @@ static void print_devices(const json_t *list, FILE *out)
 		fprintf(out, "  and %zu more: --json has them all\n", n - ROWS);
 }
 
+static void print_tenant(const json_t *t, FILE *out)
+{
+	fprintf(out, "  %-16s %8.0f %8.0f %12.3f %7.2f%% %13.2f%% %7.2f%%\n", string(t, "name"),
+		real(t, "weight"), real(t, "tasks"), real(t, "device_ms"), 100 * real(t, "share"),
+		100 * real(t, "share_while_all_ran"), 100 * real(t, "share_due"));
+}
+
+/* Of what was due to it, while all ran; without tasks nothing was. */
+static double served(const json_t *t)
+{
+	double due = real(t, "share_due");
+
+	return due > 0 ? real(t, "share_while_all_ran") / due : 1;
+}
+
+static int by_service(const void *a, const void *b)
+{
+	const json_t *x = *(const json_t *const *)a, *y = *(const json_t *const *)b;
+	double p = served(x), q = served(y);
+
+	return (p < q) - (p > q);
+}
+
+/* Very many: those that had most and least of what was due to them. */
+static void print_ends(const json_t **sorted, size_t n, FILE *out)
+{
+	size_t i;
+
+	for (i = 0; i < ROWS / 2; i++)
+		print_tenant(sorted[i], out);
+	fprintf(out, "  and %zu between them: p1 %.2f, p50 %.2f, p99 %.2f of all had of what was due while all ran; --json has them all\n",
+		n - ROWS, served(sorted[n - 1 - (n - 1) / 100]), served(sorted[n / 2]),
+		served(sorted[(n - 1) / 100]));
+	for (i = n - ROWS / 2; i < n; i++)
+		print_tenant(sorted[i], out);
+}
+
 static void print_tenants(const json_t *list, FILE *out)
 {
-	size_t n = json_array_size(list);
+	size_t n = json_array_size(list), i;
+	const json_t **sorted = calloc(n + 1, sizeof(*sorted));
 
 	fprintf(out, "\n  %-16s %8s %8s %12s %8s %14s %8s\n", "tenant", "weight", "tasks",
 		"device ms", "share", "while all ran", "due");
-	for (size_t i = 0; i < n && i < ROWS; i++) {
-		const json_t *t = json_array_get(list, i);
-
-		fprintf(out, "  %-16s %8.0f %8.0f %12.3f %7.2f%% %13.2f%% %7.2f%%\n",
-			string(t, "name"), real(t, "weight"), real(t, "tasks"),
-			real(t, "device_ms"), 100 * real(t, "share"),
-			100 * real(t, "share_while_all_ran"), 100 * real(t, "share_due"));
+	for (i = 0; sorted && i < n; i++)
+		sorted[i] = json_array_get(list, i);
+	if (sorted && n > ROWS) {
+		qsort(sorted, n, sizeof(*sorted), by_service);
+		print_ends(sorted, n, out);
 	}
-	if (n > ROWS)
-		fprintf(out, "  and %zu more: --json has them all\n", n - ROWS);
+	for (i = 0; sorted && n <= ROWS && i < n; i++)
+		print_tenant(sorted[i], out);
+	free(sorted);
 }
 
 static void print_turnaround(const json_t *t, FILE *out)

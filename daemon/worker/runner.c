@@ -446,6 +446,15 @@ int runner_build(struct runner *r, const struct runner_task *t, int *built, uint
 	return not_had(err);
 }
 
+/* It is too late for it to begin. */
+static bool is_late(struct runner_task *t)
+{
+	if (__builtin_expect(!t->deadline_ns, 1) || now_ns() < t->deadline_ns)
+		return false;
+	t->late = true;
+	return true;
+}
+
 static int run_counted(struct runner *r, struct runner_task *t)
 {
 	int err = run_here(r, t, t->flags & RUNNER_INLINE ? ARAX_RUN_INLINE : 0, t);
@@ -463,9 +472,9 @@ int runner_run(struct runner *r, struct runner_task *t)
 	t->device_ns = 0;
 	if (t->flags & RUNNER_ENTER_ONLY)
 		return 0;
-	if (t->deadline_ns || timed)
+	if (timed)
 		start = now_ns();
-	if (t->deadline_ns && start >= t->deadline_ns)
+	if (is_late(t))
 		t->result = -ETIMEDOUT;
 	else if (runner_needs_worker(r, t->kernel))
 		t->result = device_has_filters(r->dev) ? run_filtered(r, t) : run_in_worker(r, t);
@@ -489,7 +498,7 @@ int runner_run_short(struct runner *r, const struct runner_task *t)
 
 int runner_run_ready(struct runner *r, struct runner_task *t)
 {
-	if (t->deadline_ns && now_ns() >= t->deadline_ns)
+	if (is_late(t))
 		return -ETIMEDOUT;
 	count(&r->runs);
 	return run_here(r, t, 0, t);
@@ -500,7 +509,7 @@ int runner_start(struct runner *r, struct runner_task *t, uint32_t after)
 	struct arax_backend_run run;
 	int err;
 
-	if (t->deadline_ns && now_ns() >= t->deadline_ns)
+	if (is_late(t))
 		return -ETIMEDOUT;
 	/* A worker has it by itself. */
 	if (runner_needs_worker(r, t->kernel))

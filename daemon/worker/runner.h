@@ -142,6 +142,8 @@ enum runner_want { RUNNER_WANT_NOTHING, RUNNER_WANT_WAY, RUNNER_WANT_END };
  * @alone:	out, with -ENODEV: the device was lost while it ran nothing else
  * @declined:	out, with -EOPNOTSUPP: by a function, the last implementation that there is here, so
  *		nothing has been done.  The caller's to clear
+ * @late:	out, with -ETIMEDOUT: its deadline had passed before it began, so nothing has been
+ *		done.  The caller's to clear
  * @reason:	out, of a task that fails by runner_submit(): why, or ""
  * @image:	of a foreign kernel that was built for this device (runner_build()): what that
  *		gave, plus 1; else 0, or the runner's
@@ -181,6 +183,7 @@ struct runner_task {
 	bool skipped;
 	bool alone;
 	bool declined;
+	bool late;
 	int image;
 	char reason[REASON_LEN];
 };

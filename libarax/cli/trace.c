@@ -231,6 +231,19 @@ static void put_end(const json_t *t, size_t place, bool *first)
 	    first);
 }
 
+/* One that was held for a timeline: when that was reached, on the line where it ran, or was over. */
+static void put_reached(const json_t *t, size_t place, bool *first)
+{
+	if (!json_object_get(t, "unblock_us"))
+		return;
+	put(json_pack("{ss ss ss++ ss sf sI sI s{sO sO}}", "ph", "i", "s", "t", "name",
+		      text(t, "kernel"), ": ", "timeline reached", "cat", "timeline", "ts",
+		      number(t, "unblock_us"), "pid", (json_int_t)place + 1, "tid",
+		      (json_int_t)number(t, "lane") + 1, "args", "seq", json_object_get(t, "seq"),
+		      "context", json_object_get(t, "context")),
+	    first);
+}
+
 static void put_arrows(const struct trace *t, const json_t *from, json_t *devices, bool *first)
 {
 	double end = number(from, "start_us") + number(from, "enter_us") + number(from, "run_us");
@@ -264,6 +277,7 @@ static int perfetto(const struct trace *t)
 		size_t device = place_of(devices, text(task, "device"));
 		double at = number(task, "start_us");
 
+		put_reached(task, device, &first);
 		if (!ran(task)) {
 			put_end(task, device, &first);
 			continue;

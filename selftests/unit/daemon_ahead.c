@@ -5,13 +5,16 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "daemon/backends/device.h"
 #include "daemon/dispatch/ahead.h"
 #include "daemon/dispatch/poller.h"
+#include "daemon/dispatch/run.h"
 #include "daemon/memory/memory.h"
 #include "selftests/unit/daemon_client.h"
 #include "selftests/unit/wait.h"
@@ -64,13 +67,14 @@ static uint64_t came_ahead(void)
 	return __atomic_load_n(&daemon_poller(d)->stats.ahead, __ATOMIC_RELAXED);
 }
 
-static void add(uint32_t buffer, uint64_t data)
+static struct arax_task *add(uint32_t buffer, uint64_t data)
 {
 	struct arax_task *t = client_spin(&a, kernel, queue, buffer, 1);
 
 	t->ranges[0] = whole(buffer, ARAX_INOUT, BYTES);
 	t->user_data = data;
 	a.sq_tail++;
+	return t;
 }
 
 /* So many tasks, each with its own buffer. */
@@ -446,6 +450,92 @@ START_TEST(araxd_ends)
 }
 END_TEST
 
+/* Its launches write to the first byte that they have. */
+static int mark(void *top, struct arax_backend_run *run)
+{
+	(void)top;
+	++*(uint8_t *)run->launch->ranges[0].data;
+	return 0;
+}
+
+/* Data is there, and it is too late. */
+static int (*enter_device)(struct runner_task *rt);
+static bool came_late;
+
+static int enter_late(struct runner_task *rt)
+{
+	int err = enter_device(rt);
+
+	while (rt->deadline_ns && wait_now_ns() < rt->deadline_ns)
+		usleep(1000);
+	__atomic_store_n(&came_late, rt->deadline_ns && !err, __ATOMIC_RELEASE);
+	return err;
+}
+
+static uint32_t explicit_buffer(uint8_t **data)
+{
+	struct arax_buffer_create b = {
+		.size = sizeof(b), .flags = ARAX_BUFFER_EXPLICIT, .bytes = BYTES, .fd = 0,
+	};
+	int fd = memfd_sealed(BYTES, SEALS);
+
+	ck_assert_int_eq(client_call(&a, ARAX_NR_BUFFER_CREATE, &b, sizeof(b), &fd, 1, NULL), 0);
+	*data = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(*data, MAP_FAILED);
+	close(fd);
+	return b.handle;
+}
+
+/* The program is about to look at the bytes. */
+static void look_at(uint32_t buffer)
+{
+	struct arax_task *t = client_entry(&a);
+
+	t->opcode = ARAX_OP_MARKER;
+	t->nr_ranges = 1;
+	t->queue = queue;
+	t->ranges[0] = whole(buffer, ARAX_IN, BYTES);
+	client_publish(&a);
+	ends(0, NULL);
+}
+
+/* What was to be written by who comes too late, and has not begun, is as it was. */
+START_TEST(who_is_late_has_written_nothing)
+{
+	struct poller_device *pd;
+	struct arax_task_ext *x;
+	uint64_t ns = 50000000;
+	uint32_t buffer;
+	uint8_t *data;
+
+	up(1);
+	pd = &daemon_poller(d)->devs[0];
+	pd->dev->run = mark;
+	enter_device = pd->runs[0].rt.enter;
+	for (struct run *r = pd->runs; r < run_end(pd); r++)
+		r->rt.enter = enter_late;
+	came_late = false;
+	buffer = explicit_buffer(&data);
+	add(buffer, 0);
+	client_publish_from(&a, a.sq_tail - 1);
+	ends(0, NULL);
+	x = (void *)(a.region + a.layout.arena_offset);
+	/* Unless it is so busy here that it did not even come to the device. */
+	for (; !__atomic_load_n(&came_late, __ATOMIC_ACQUIRE); ns *= 2) {
+		ck_assert_uint_lt(ns, WAIT_S * 1000000000ull);
+		add(buffer, 1)->flags |= ARAX_TASK_EXT;
+		*x = (struct arax_task_ext){ .size = sizeof(*x), .deadline_ns = wait_now_ns() + ns };
+		client_publish_from(&a, a.sq_tail - 1);
+		ends(-ETIMEDOUT, NULL);
+	}
+	look_at(buffer);
+	ck_assert_uint_eq(data[0], 1);
+	munmap(data, BYTES);
+	client_close(&a);
+	daemon_down(d);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("ahead");
@@ -462,6 +552,7 @@ int main(void)
 	tcase_add_test(t, others_are_looked_for);
 	tcase_add_test(t, a_device_is_lost);
 	tcase_add_test(t, results_go_back_at_once);
+	tcase_add_test(t, who_is_late_has_written_nothing);
 	tcase_add_test(t, its_context_goes);
 	tcase_add_test(t, araxd_ends);
 	suite_add_tcase(s, t);

@@ -5,6 +5,7 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -623,6 +624,88 @@ START_TEST(nor_does_he_run)
 }
 END_TEST
 
+/* A device gives nothing of what it has. */
+static bool gives_nothing;
+
+int __real_device_copy_out(struct device *dev, uint32_t lane, void *to, uint64_t from,
+			   uint64_t bytes);
+int __wrap_device_copy_out(struct device *dev, uint32_t lane, void *to, uint64_t from,
+			   uint64_t bytes);
+int __wrap_device_copy_out(struct device *dev, uint32_t lane, void *to, uint64_t from,
+			   uint64_t bytes)
+{
+	if (__atomic_load_n(&gives_nothing, __ATOMIC_ACQUIRE))
+		return -EIO;
+	return __real_device_copy_out(dev, lane, to, from, bytes);
+}
+
+static uint32_t explicit_buffer(struct client *c)
+{
+	struct arax_buffer_create b = {
+		.size = sizeof(b), .flags = ARAX_BUFFER_EXPLICIT, .bytes = PAGE, .fd = 0,
+	};
+	int fd = memfd_sealed(PAGE, SEALS);
+
+	ck_assert_int_eq(client_call(c, ARAX_NR_BUFFER_CREATE, &b, sizeof(b), &fd, 1, NULL), 0);
+	close(fd);
+	return b.handle;
+}
+
+/* The program of @b is about to look at the bytes. */
+static int32_t look_at(uint32_t buffer)
+{
+	struct arax_task *t = client_entry(&b);
+	struct arax_completion done;
+
+	t->opcode = ARAX_OP_MARKER;
+	t->nr_ranges = 1;
+	t->queue = other_queue;
+	t->ranges[0] = whole(buffer, ARAX_IN, BYTES);
+	client_publish(&b);
+	ck_assert(client_completion(&b, &done));
+	return done.result;
+}
+
+/* It is configured for others all the same: they are not to fail for what one has there. */
+START_TEST(who_cannot_be_saved_is_lost)
+{
+	struct poller *p = daemon_poller(d);
+	uint32_t i, buffer;
+
+	let_go();
+	gives_nothing = false;
+	may_configure = true;
+	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+	daemon_enter(d);
+	for (i = 0; i < p->nr_devs; i++) {
+		ck_assert_int_eq(gate_create(&p->devs[i].gate), 0);
+		/* All come to the same one. */
+		if (i)
+			ck_assert_int_eq(sched_device_set(p->sched, i, 0), 0);
+	}
+	__atomic_store_n(&configuration, 1, __ATOMIC_RELAXED);
+	daemon_leave(d);
+	buffer = explicit_buffer(&b);
+	client_spin(&b, kernel, other_queue, buffer, 1);
+	client_publish(&b);
+	ends(&b, 0);
+	__atomic_store_n(&gives_nothing, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&configuration, 2, __ATOMIC_RELAXED);
+	client_spin(&a, kernel, queue, explicit_buffer(&a), 1);
+	client_publish(&a);
+	ends(&a, 0);
+	ck_assert_int_eq(look_at(buffer), -EIO);
+	__atomic_store_n(&gives_nothing, false, __ATOMIC_RELEASE);
+	ck_assert_int_eq(look_at(buffer), -EIO);
+	/* Until it is written anew. */
+	client_fill(&b, other_queue, buffer, BYTES, 1, 0);
+	ends(&b, 0);
+	ck_assert_int_eq(look_at(buffer), 0);
+	__atomic_store_n(&configuration, 0, __ATOMIC_RELAXED);
+	client_close(&a);
+}
+END_TEST
+
 /* Nor is it inside of a device that others want to have configured for them. */
 START_TEST(who_waits_is_not_inside)
 {
@@ -859,10 +942,88 @@ START_TEST(who_can_run_elsewhere_goes_first_so_often)
 }
 END_TEST
 
+/* Whether devices take several launches, of which each has to be run by itself. */
+static bool orders_launches;
+
+uint32_t __real_device_depth(const struct device *dev);
+uint32_t __wrap_device_depth(const struct device *dev);
+uint32_t __wrap_device_depth(const struct device *dev)
+{
+	return orders_launches ? ARAX_LANE_DEPTH : __real_device_depth(dev);
+}
+
+int __wrap_device_submit(struct device *dev, const struct arax_backend_run *run, uint64_t cookie);
+int __wrap_device_submit(struct device *dev, const struct arax_backend_run *run, uint64_t cookie)
+{
+	(void)dev;
+	(void)run;
+	(void)cookie;
+	return -EAGAIN;
+}
+
+static uint32_t run_by_poller, known_as_entered;
+
+static int run_short(void *top, struct arax_backend_run *run)
+{
+	char name[16] = "";
+
+	(void)top;
+	(void)run;
+	pthread_getname_np(pthread_self(), name, sizeof(name));
+	if (strcmp(name, "arax-poll"))
+		return 0;
+	run_by_poller++;
+	known_as_entered += __atomic_load_n(&daemon_poller(d)->quota.entered, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static void up_to_order(void)
+{
+	orders_launches = true;
+	up_with("loop { inline_us = 10000 }\ncpu { enable = false }\n"
+		"backend \"sim\" { options = { \"lanes=1\", \"memory=8388608\", \"latency-us=1\" } }");
+	daemon_enter(d);
+	daemon_poller(d)->devs[0].dev->run = run_short;
+	daemon_leave(d);
+}
+
+/* With all that it needs there it is run at once: its tenant's next one need not wait for that. */
+START_TEST(who_is_ready_has_entered)
+{
+	uint32_t buffer = explicit_buffer(&a), refusals;
+
+	__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+	/* Until it is known as short, and its data is there. */
+	for (uint32_t i = 0; i < 20; i++) {
+		client_spin(&a, kernel, queue, buffer, 1);
+		client_publish(&a);
+		ends(&a, 0);
+	}
+	run_by_poller = 0;
+	known_as_entered = 0;
+	for (uint32_t i = 0; !run_by_poller; i++) {
+		ck_assert_uint_lt(i, 100);
+		refusals = __atomic_load_n(&quota.refusals, __ATOMIC_RELAXED);
+		__atomic_store_n(&quota.max, 0, __ATOMIC_RELAXED);
+		client_spin(&a, kernel, queue, buffer, 1);
+		client_publish(&a);
+		ck_assert(comes_true(nothing_runs() &&
+				     __atomic_load_n(&quota.refusals, __ATOMIC_RELAXED) > refusals + 1,
+				     100));
+		__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
+		ends(&a, 0);
+	}
+	ck_assert_uint_eq(known_as_entered, run_by_poller);
+	let_go();
+	client_close(&a);
+}
+END_TEST
+
 int main(void)
 {
-	Suite *s = suite_create("quota");
 	TCase *t = tcase_create("all"), *large = tcase_create("large");
+	TCase *order = tcase_create("order");
+	Suite *s = suite_create("quota");
 	SRunner *r;
 	int failed;
 
@@ -884,6 +1045,7 @@ int main(void)
 	tcase_add_test(t, he_has_his_deadline);
 	tcase_add_test(t, his_context_goes);
 	tcase_add_loop_test(t, nor_does_he_run, 0, 2);
+	tcase_add_test(t, who_cannot_be_saved_is_lost);
 	suite_add_tcase(s, t);
 	tcase_set_timeout(large, 300);
 	tcase_add_checked_fixture(large, up_with_large, down);
@@ -893,6 +1055,10 @@ int main(void)
 	tcase_add_test(large, who_has_come_in_vain_is_next);
 	tcase_add_test(large, who_can_run_elsewhere_goes_first_so_often);
 	suite_add_tcase(s, large);
+	tcase_set_timeout(order, 300);
+	tcase_add_checked_fixture(order, up_to_order, down);
+	tcase_add_test(order, who_is_ready_has_entered);
+	suite_add_tcase(s, order);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
 	failed = srunner_ntests_failed(r);

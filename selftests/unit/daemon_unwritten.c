@@ -161,6 +161,17 @@ START_TEST(the_task_fails)
 }
 END_TEST
 
+/* What was there is good still, also on a device: it had not begun. */
+START_TEST(it_has_not_begun)
+{
+	task(true, 1024, 1024, 1);
+	ck_assert(unwritten_fill(&run, &u));
+	run.rt.late = _i;
+	run.rt.declined = !_i;
+	ck_assert(is_as_it_was(_i ? -ETIMEDOUT : -EOPNOTSUPP, NULL));
+}
+END_TEST
+
 START_TEST(what_others_read_is_left_alone)
 {
 	task(_i, 1024, 1024, 1);
@@ -198,6 +209,44 @@ START_TEST(two_buffers_are_the_same_memory)
 	ck_assert_int_eq(memcmp(memory[0], expected, BYTES), 0);
 	ck_assert_int_eq(run.rt.leave(&run.rt, 0), 0);
 	ck_assert_int_eq(memcmp(memory[0], expected, BYTES), 0);
+	declared_release(&run);
+}
+END_TEST
+
+static int enter(struct runner_task *rt)
+{
+	(void)rt;
+	return 0;
+}
+
+static int leave(struct runner_task *rt, int result)
+{
+	(void)rt;
+	return result;
+}
+
+/* Of an explicit buffer, where tasks have written on the device: no fault of the kernel's. */
+START_TEST(the_host_has_older_bytes)
+{
+	task(true, 1024, 1024, 1);
+	node.d.access = ARAX_IN;
+	run.rt.launch.nr_ranges = 1;
+	run.rt.enter = enter;
+	run.rt.leave = leave;
+	ck_assert_int_eq(declared_prepare(&run), 0);
+	run.ranges[0].data = memory[1];
+	memset(memory[1], WRITTEN, BYTES);
+	ck_assert_int_eq(run.rt.enter(&run.rt), 0);
+	ck_assert_int_eq(run.rt.leave(&run.rt, 0), 0);
+	ck_assert_int_eq(run.rt.enter(&run.rt), 0);
+	write_at(100, 8);
+	ck_assert_int_eq(run.rt.leave(&run.rt, 0), -EACCES);
+	ck_assert(read(said[0], memory[1], BYTES) > 0);
+	/* Of what can't be had nothing is said. */
+	broken = true;
+	ck_assert_int_eq(run.rt.enter(&run.rt), 0);
+	broken = false;
+	ck_assert_int_eq(run.rt.leave(&run.rt, 0), 0);
 	declared_release(&run);
 }
 END_TEST
@@ -247,8 +296,10 @@ int main(void)
 	tcase_add_loop_test(t, single_ones_are_left_out, 0, 2);
 	tcase_add_loop_test(t, rows_are_left_out, 0, 2);
 	tcase_add_test(t, the_task_fails);
+	tcase_add_loop_test(t, it_has_not_begun, 0, 2);
 	tcase_add_loop_test(t, what_others_read_is_left_alone, 0, 2);
 	tcase_add_test(t, two_buffers_are_the_same_memory);
+	tcase_add_test(t, the_host_has_older_bytes);
 	tcase_add_test(t, the_device_gives_nothing);
 	tcase_add_loop_test(t, there_is_no_memory, 0, 2);
 	suite_add_tcase(s, t);

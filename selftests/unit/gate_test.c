@@ -213,6 +213,23 @@ START_TEST(a_failure_leaves_none)
 }
 END_TEST
 
+/* What its device was made ready for went with that device, which is made anew. */
+START_TEST(what_is_lost_is_configured_anew)
+{
+	struct task a, b;
+
+	start(&a, 1, 0);
+	await_inside(&a);
+	ck_assert_int_eq(end(&a), 0);
+	gate_forget(g);
+	ck_assert(!gate_try_enter(g, 1));
+	start(&b, 1, 0);
+	await_inside(&b);
+	ck_assert_int_eq(times(), 2);
+	ck_assert_int_eq(end(&b), 0);
+}
+END_TEST
+
 START_TEST(who_waits_at_the_end_is_refused)
 {
 	struct task a, b, c;
@@ -357,6 +374,7 @@ int main(void)
 	tcase_add_test(c, a_switch_waits_for_its_price);
 	tcase_add_test(c, nobody_waits_for_ever);
 	tcase_add_test(c, a_failure_leaves_none);
+	tcase_add_test(c, what_is_lost_is_configured_anew);
 	tcase_add_test(c, who_waits_at_the_end_is_refused);
 	tcase_add_test(c, who_waits_is_canceled);
 	tcase_add_test(c, who_was_canceled_configures_nothing);

@@ -173,6 +173,9 @@ if command -v python3 >/dev/null; then
 	is 0 'names of any length for perfetto' bash -o pipefail -c \
 		"$arax trace --perfetto $tmp/t.jsonl | python3 -m json.tool"
 fi
+task 1 held d | sed 's/"lane"/"unblock_us":1.5,"lane"/' >"$tmp/t.jsonl"
+is 0 'a task that was held' $arax trace --perfetto "$tmp/t.jsonl"
+says '"name":"held: timeline reached","cat":"timeline","ts":1.5,"pid":1,"tid":1' 'until then'
 : >"$tmp/t.jsonl"
 is 0 'an empty trace' $arax trace --perfetto "$tmp/t.jsonl"
 says 'no task is in it' 'and says so'

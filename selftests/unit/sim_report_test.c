@@ -81,7 +81,7 @@ START_TEST(few_take_longer_than_p99)
 }
 END_TEST
 
-static void printed(const json_t *report, const char *expected)
+static char *text_of(const json_t *report)
 {
 	char *text = NULL;
 	size_t bytes;
@@ -90,6 +90,13 @@ static void printed(const json_t *report, const char *expected)
 	ck_assert_ptr_nonnull(f);
 	report_print(report, f);
 	fclose(f);
+	return text;
+}
+
+static void printed(const json_t *report, const char *expected)
+{
+	char *text = text_of(report);
+
 	ck_assert_msg(strstr(text, expected), "%s", text);
 	free(text);
 }
@@ -151,6 +158,36 @@ START_TEST(the_seed_is_exact)
 }
 END_TEST
 
+#define TENANTS	1000u
+
+/* However many there are: people want to see whom it went well with, and whom not. */
+START_TEST(of_many_tenants_those_at_the_ends)
+{
+	json_t *report = turnaround(5, 0), *list = json_array();
+	char *text, name[16];
+
+	/* Each had so many hundredths of what was due as its name says; they are in no order. */
+	for (uint32_t i = 0; i < TENANTS; i++) {
+		uint32_t k = i * 7 % TENANTS;
+
+		snprintf(name, sizeof(name), "tenant%u", k);
+		json_array_append_new(list, json_pack("{s:s,s:f,s:f}", "name", name, "share_due", 0.001,
+						      "share_while_all_ran", 0.00001 * k));
+	}
+	json_object_set_new(report, "tenants", list);
+	text = text_of(report);
+	for (uint32_t i = 0; i < TENANTS; i++) {
+		snprintf(name, sizeof(name), " tenant%u ", i);
+		ck_assert_msg(!strstr(text, name) == (i >= 8 && i < TENANTS - 8), "%s: %s", name, text);
+	}
+	ck_assert_msg(strstr(text, " and 984 between them: p1 0.09, p50 4.99, p99 9.90 "), "%s", text);
+	ck_assert(strstr(text, " tenant999 ") < strstr(text, " tenant992 ") &&
+		  strstr(text, " tenant992 ") < strstr(text, " tenant0 "));
+	free(text);
+	json_decref(report);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("sim_report");
@@ -162,6 +199,7 @@ int main(void)
 	tcase_add_test(t, who_lost_tasks_has_no_turnaround);
 	tcase_add_test(t, what_is_lost_is_no_capacity_and_no_rerun);
 	tcase_add_test(t, the_seed_is_exact);
+	tcase_add_test(t, of_many_tenants_those_at_the_ends);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
