@@ -748,12 +748,15 @@ int broker_create(const struct broker_params *params, struct broker **out)
 	pthread_mutex_init(&b->ident_lock, NULL);
 	pthread_mutex_init(&b->mend_lock, NULL);
 	pthread_cond_init(&b->mended, NULL);
-	patience_init(&b->patience);
 	if (!cp.user_memory)
 		cp.user_memory = eighth_of_ram();
 	err = wake_init();
+	patience_init(&b->patience, wake_slowness());
 	if (err)
 		goto fail;
+	if (b->patience.slowness > 1)
+		log_info("eventfds are slow on this machine: users may take more of araxd's time",
+			 log_u64("times", b->patience.slowness));
 	err = -EIO;
 	if (getrandom(b->key, sizeof(b->key), 0) != sizeof(b->key))
 		goto fail;

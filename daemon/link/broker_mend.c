@@ -38,7 +38,7 @@ static void mend(struct host_job *job)
 		log_warn("a buffer with holes can't be replaced", log_u64("buffer", bb->map.id));
 	if (!holder_is_unlimited(bb->holder)) {
 		patience_spend(&b->patience, holder_uid(bb->holder),
-			       MEND_COSTS_NS + now - start, now);
+			       MEND_COSTS_NS * b->patience.slowness + now - start, now);
 		__atomic_store_n(&b->look, 1, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_lock(&b->mend_lock);

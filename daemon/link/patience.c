@@ -10,11 +10,12 @@ struct spender {
 	bool over;
 };
 
-void patience_init(struct patience *p)
+void patience_init(struct patience *p, uint32_t slowness)
 {
 	pthread_mutex_init(&p->lock, NULL);
 	clist_init(&p->spenders);
 	p->nr = 0;
+	p->slowness = slowness;
 }
 
 static void forget(struct patience *p, struct spender *s)
@@ -80,6 +81,7 @@ bool patience_spend(struct patience *p, uid_t uid, uint64_t ns, uint64_t now_ns)
 	struct spender *s;
 	bool over = true;
 
+	ns /= p->slowness;
 	pthread_mutex_lock(&p->lock);
 	s = find(p, uid, now_ns) ?: begin(p, uid, now_ns);
 	if (s) {

@@ -132,6 +132,13 @@ uint64_t wake_beyond_usual(uint64_t ns)
 	return ns > usual ? ns - usual : 0;
 }
 
+uint32_t wake_slowness(void)
+{
+	uint64_t times = __atomic_load_n(&usual_ns, __ATOMIC_RELAXED) / USUAL_MIN_NS;
+
+	return times < UINT32_MAX ? (uint32_t)times : UINT32_MAX;
+}
+
 static uint64_t write_measured(int fd, struct wake_watch *w, uint8_t looks)
 {
 	uint64_t ns = wake_thread_ns();

@@ -37,6 +37,9 @@ uint64_t wake_write(int fd, struct wake_watch *w);
 /* Time of the calling thread. */
 uint64_t wake_thread_ns(void);
 
+/* After wake_init(): how many times as long as elsewhere a write takes on this machine, 1 or more. */
+uint32_t wake_slowness(void);
+
 /* What is more than usual of @ns, in which something was to be looked at by all who watch it. */
 uint64_t wake_beyond_usual(uint64_t ns);
 

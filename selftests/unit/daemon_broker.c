@@ -2914,7 +2914,8 @@ START_TEST(watched_doorbell)
 		ck_assert_int_eq(client_init(&one, 4), 0);
 		watch_much(one.bell_fd, sets, copies);
 		/* Nearly all that another user has, so that one such wait is enough. */
-		patience_spend(&b->patience, uid, PATIENCE_NS - 500000, monotonic_ns());
+		patience_spend(&b->patience, uid, b->patience.slowness * (PATIENCE_NS - 500000),
+			       monotonic_ns());
 		__atomic_store_n(&writing, 1, __ATOMIC_RELAXED);
 		ck_assert_int_eq(pthread_create(&t, NULL, write_on, &copies[0]), 0);
 		client_close(&one);

@@ -1230,7 +1230,7 @@ START_TEST(patience_is_each_users)
 	const uint64_t s = 1000000000u;
 	struct patience p;
 
-	patience_init(&p);
+	patience_init(&p, 1);
 	ck_assert(!patience_is_over(&p, 1, s));
 	ck_assert(patience_spend(&p, 1, PATIENCE_NS, s));
 	ck_assert(patience_spend(&p, 2, 1, s));
@@ -1252,6 +1252,13 @@ START_TEST(patience_is_each_users)
 	ck_assert(!patience_is_over(&p, 1, 4000 * s));
 	ck_assert_uint_eq(p.nr, 0);
 	ck_assert(patience_spend(&p, 7, 1, s));
+	patience_destroy(&p);
+	/* Where all takes ten times as long there is ten times as much, and the same part of the time. */
+	patience_init(&p, 10);
+	ck_assert(patience_spend(&p, 1, 10 * PATIENCE_NS, s));
+	ck_assert(!patience_spend(&p, 1, 10, s));
+	ck_assert(patience_is_over(&p, 1, s + PATIENCE_NS / 2 * PATIENCE_SHARE));
+	ck_assert(!patience_is_over(&p, 1, s + (PATIENCE_NS / 2 + 1) * PATIENCE_SHARE));
 	patience_destroy(&p);
 }
 END_TEST
