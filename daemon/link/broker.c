@@ -22,6 +22,7 @@
 #define CELLS		2048u
 #define SLOTS		16384u
 #define EVENTS		32
+#define MESSAGES_PER_TURN	16u	/* of each user */
 #define PER_UID_SPARE	64u	/* connections of one user beside its contexts */
 #define ADMIN_SHARE	16	/* of max_clients, one part is administrators' alone */
 #define IDLE_NS		5000000000u	/* so long one may be without rings where places are few */
@@ -552,10 +553,39 @@ static void on_event(struct broker *b)
 		look_at_woken(b);
 }
 
+/* NULL: something else. */
+static struct conn *conn_of(const struct epoll_event *ev)
+{
+	struct source *s = ev->data.ptr;
+
+	return s->kind == SOURCE_CONN ? (struct conn *)s : NULL;
+}
+
+/*
+ * How many messages are taken of each: who has many connections gets no more of a turn than who
+ * has one.  Before any is: what is read can be the end of others.
+ */
+static void share_turn(const struct epoll_event *ev, int n, uint32_t *most)
+{
+	int i, k;
+
+	for (i = 0; i < n; i++) {
+		const struct conn *c = conn_of(&ev[i]), *other;
+		uint32_t same = 0;
+
+		for (k = 0; c && k < n; k++) {
+			other = conn_of(&ev[k]);
+			same += other && other->uid == c->uid;
+		}
+		most[i] = c && same < MESSAGES_PER_TURN ? MESSAGES_PER_TURN / same : 1;
+	}
+}
+
 static void *serve(void *arg)
 {
 	struct broker *b = arg;
 	struct epoll_event ev[EVENTS];
+	uint32_t most[EVENTS];
 	int i, n, timeout;
 
 	while (!__atomic_load_n(&b->stop, __ATOMIC_ACQUIRE)) {
@@ -567,6 +597,7 @@ static void *serve(void *arg)
 		if (b->nr_inits && (timeout < 0 || timeout > INIT_MS))
 			timeout = INIT_MS;
 		n = epoll_wait(b->epoll_fd, ev, EVENTS, timeout);
+		share_turn(ev, n, most);
 		for (i = 0; i < n; i++) {
 			struct source *s = ev[i].data.ptr;
 
@@ -579,7 +610,7 @@ static void *serve(void *arg)
 				break;
 			case SOURCE_CONN:
 				if (!((struct conn *)s)->closing)
-					conn_readable((struct conn *)s);
+					conn_readable((struct conn *)s, most[i]);
 				break;
 			case SOURCE_TOKEN:
 				broker_token_gone(b, (struct token *)s);

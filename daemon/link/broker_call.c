@@ -12,7 +12,6 @@
 #include "daemon/link/broker_impl.h"
 #include "daemon/log.h"
 
-#define MESSAGES_PER_TURN	16
 #define MAX_FDS			253	/* of a message, by the kernel */
 #define INIT_FDS		2u	/* of CONTEXT_INIT: as many as its eventfds will be */
 #define INIT_NS			1000000000u	/* so long it may wait for others to have gone */
@@ -470,12 +469,13 @@ static void complain(struct conn *c)
 			 log_u64("unsaid", unsaid));
 }
 
-void conn_readable(struct conn *c)
+void conn_readable(struct conn *c, uint32_t most)
 {
 	struct request r;
-	int i, got;
+	uint32_t i;
+	int got;
 
-	for (i = 0; i < MESSAGES_PER_TURN && !c->closing; i++) {
+	for (i = 0; i < most && !c->closing; i++) {
 		/* What came before is still to be closed: that takes its time, or has no end. */
 		if (!c->admin && closer_state(c->broker->closer, c->uid) != CLOSER_ROOM) {
 			conn_pause(c);

@@ -249,8 +249,8 @@ void broker_time_taken(struct broker *b, uid_t uid, bool admin, uint64_t ns);
 /* Of that user, who can make closing it wait; not counted yet. */
 void broker_close_foreign(struct broker *b, uid_t uid, bool admin, int fd);
 
-/* broker_call.c: a readable socket */
-void conn_readable(struct conn *c);
+/* broker_call.c: a readable socket, of which so many messages are taken */
+void conn_readable(struct conn *c, uint32_t most);
 void conn_answer(struct conn *c, uint32_t nr, uint32_t id, int result, union core_args *a,
 		 uint32_t size, int fd);
 

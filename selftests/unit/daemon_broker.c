@@ -2669,6 +2669,84 @@ static void open_as(struct client *one, uid_t uid)
 	be(0);
 }
 
+#define CROWD		20
+#define CROWDS		12	/* messages of each */
+
+/* When the next answer was sent, by the kernel's clock. */
+static uint64_t answered_ns(const struct client *of)
+{
+	char control[CMSG_SPACE(sizeof(struct timespec))], body[ARAX_MSG_MAX];
+	struct iovec iov = { body, sizeof(body) };
+	struct msghdr mh = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *cm;
+	struct timespec t;
+
+	ck_assert_int_gt(recvmsg(of->fd, &mh, 0), 0);
+	cm = CMSG_FIRSTHDR(&mh);
+	ck_assert_ptr_nonnull(cm);
+	ck_assert_int_eq(cm->cmsg_type, SCM_TIMESTAMPNS);
+	memcpy(&t, CMSG_DATA(cm), sizeof(t));
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void open_stamped(struct client *one, uid_t uid)
+{
+	int yes = 1;
+
+	open_as(one, uid);
+	ck_assert_int_eq(setsockopt(one->fd, SOL_SOCKET, SO_TIMESTAMPNS, &yes, sizeof(yes)), 0);
+}
+
+static uint32_t halted, go_on;
+
+/* On the service thread, whom messages wait for meanwhile. */
+static void halt_service(struct work *w)
+{
+	__atomic_store_n(&halted, 1, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&go_on, __ATOMIC_ACQUIRE))
+		sched_yield();
+}
+
+/* Whoever comes last with one message is not behind all that another sends by many connections. */
+START_TEST(connections_get_a_users_part)
+{
+	struct broker *b = (struct broker *)daemon_poller(d)->links[0];
+	struct arax_info a = { .size = sizeof(a) };
+	struct work w = { .run = halt_service };
+	struct client crowd[CROWD], late;
+	uint32_t i, k, before = 0;
+	uint64_t then;
+
+	for (i = 0; i < CROWD; i++)
+		open_stamped(&crowd[i], GREEDY);
+	open_stamped(&late, GREEDY + 1);
+	/* All are accepted. */
+	for (i = 0; i <= CROWD; i++) {
+		client_send(i < CROWD ? &crowd[i] : &late, ARAX_NR_INFO, &a, sizeof(a), NULL, 0);
+		answered_ns(i < CROWD ? &crowd[i] : &late);
+	}
+	broker_reply_later(b, &w);
+	while (!__atomic_load_n(&halted, __ATOMIC_ACQUIRE))
+		sched_yield();
+	for (i = 0; i < CROWD; i++)
+		for (k = 0; k < CROWDS; k++)
+			client_send(&crowd[i], ARAX_NR_INFO, &a, sizeof(a), NULL, 0);
+	client_send(&late, ARAX_NR_INFO, &a, sizeof(a), NULL, 0);
+	__atomic_store_n(&go_on, 1, __ATOMIC_RELEASE);
+	then = answered_ns(&late);
+	for (i = 0; i < CROWD; i++)
+		for (k = 0; k < CROWDS; k++)
+			before += answered_ns(&crowd[i]) < then;
+	ck_assert_uint_le(before, 2 * CROWD);
+	for (i = 0; i < CROWD; i++)
+		client_close(&crowd[i]);
+	client_close(&late);
+}
+END_TEST
+
 /* What it is told when it calls, and 0 if nothing is wrong. */
 static int told(struct client *of)
 {
@@ -3274,6 +3352,7 @@ int main(void)
 		tcase_add_test(few, places_are_left);
 		tcase_add_test(few, closed_contexts_make_room);
 		tcase_add_test(few, accepting_goes_on);
+		tcase_add_test(few, connections_get_a_users_part);
 		tcase_add_test(few, who_sends_quickly_waits);
 		tcase_add_test(few, stuck_descriptors_are_their_users);
 		suite_add_tcase(s, few);
