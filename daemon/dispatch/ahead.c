@@ -33,7 +33,7 @@ struct coming {
 	struct work work;
 	struct poller *poller;
 	struct poller_device *pd;
-	struct graph_node *node;
+	const struct graph_node *node;
 	struct run *run;
 	bool out, over, stop, taken;
 	bool unpaid;
@@ -283,21 +283,6 @@ static bool is_in_vain(const struct coming *c)
 	return c->node && !c->out && !ahead_moved(c);
 }
 
-struct graph_node *ahead_came(struct poller *p, uint32_t device, uint32_t i)
-{
-	const struct ahead *a = p->devs[device].ahead;
-
-	for (uint32_t k = 0; a && k < PLACES; k++)
-		if (a->of[k] && a->of[k]->node && !i--)
-			return a->of[k]->node;
-	return NULL;
-}
-
-bool ahead_comes(const struct poller *p, const struct graph_node *node)
-{
-	return p->nr_ahead && (!node || is_coming(p, node));
-}
-
 /* Of tasks that have not begun: what came for them takes on all devices. */
 static uint64_t bytes_beside(const struct poller *p, uint64_t tenant)
 {
@@ -401,7 +386,7 @@ static void try_again(struct poller *p, struct ahead *a)
 
 /* False: it has all, or nothing that would be worth it. */
 static bool begin(struct poller *p, struct poller_device *pd, struct coming **place,
-		  struct graph_node *node)
+		  const struct graph_node *node)
 {
 	uint32_t nr = node->d.nr_ranges;
 	struct memory_range ranges[ARAX_MAX_RANGES];

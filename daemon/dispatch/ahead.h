@@ -25,10 +25,6 @@ void ahead_free_all(struct poller *p);
 /* (poller) Tasks are queued, and none has a device. */
 void ahead_look(struct poller *p);
 
-/* (poller) As struct sched_ops has them. */
-struct graph_node *ahead_came(struct poller *p, uint32_t device, uint32_t i);
-bool ahead_comes(const struct poller *p, const struct graph_node *node);
-
 /* (poller) For ahead_left(). */
 void ahead_forget(struct poller *p, const struct graph_node *node, struct run *run);
 /* (poller) It has a lane now, as @run; NULL: it ends without.  Before any that comes after it begins. */

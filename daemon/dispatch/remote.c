@@ -729,16 +729,6 @@ static bool holds(void *arg, const struct graph_node *node, uint32_t i, uint32_t
 			    node->seq);
 }
 
-static struct graph_node *came(void *arg, uint32_t device, uint32_t i)
-{
-	return ahead_came(arg, device, i);
-}
-
-static bool comes(void *arg, const struct graph_node *node)
-{
-	return ahead_comes(arg, node);
-}
-
 void remote_answers(struct sched_ops *ops)
 {
 	ops->transfer_ns = transfer_ns;
@@ -750,6 +740,4 @@ void remote_answers(struct sched_ops *ops)
 	ops->link = link_of;
 	ops->holds = holds;
 	ops->tight = tight;
-	ops->came = came;
-	ops->comes = comes;
 }

@@ -2,9 +2,8 @@
 /*
  * next.c - who would be given a busy device next
  *
- * Tenants by their turns, and after each task as if it had been picked; a tenant's programs one
- * after the other.  What comes to another device already is taken to go there.  A pick will see
- * what has changed by then: this is for what may be done in vain.
+ * Tenants by their turns, and after each task as if it had been picked; a tenant's programs one after
+ * the other.  A pick will see what has changed by then: this is for what may be done in vain.
  */
 #include "daemon/sched/internal.h"
 
@@ -13,9 +12,8 @@
 #define PROGRAMS	8u
 #define LOOK		16u
 
-/* The first SCHED_NEXT of a heap are among so many; of what is left of more hardly one is not. */
+/* The first SCHED_NEXT of a heap are among so many. */
 #define TOP		15u
-#define TOP_LEFT	63u
 
 /**
  * struct line - a tenant's first tasks
@@ -28,38 +26,24 @@ struct line {
 	struct graph_node *tasks[SCHED_NEXT];
 };
 
-/* The first of @p's behind @last, of @top; NULL: that is the first of all. */
-static struct graph_node *behind(const struct sched_program *p, const struct graph_node *last,
-				 uint32_t top)
+/* The first of @p's behind @last; NULL: that is the first of all. */
+static struct graph_node *behind(const struct sched_program *p, const struct graph_node *last)
 {
 	struct graph_node *first = NULL;
 
-	for (uint32_t i = 0; i < p->used && i < top; i++)
+	for (uint32_t i = 0; i < p->used && i < TOP; i++)
 		if ((!last || task_before(last, p->tasks[i])) &&
 		    (!first || task_before(p->tasks[i], first)))
 			first = p->tasks[i];
 	return first;
 }
 
-/* Its inputs come to another device, which is to have it. */
-static bool is_elsewhere(struct sched *s, const struct graph_node *node, uint32_t device)
-{
-	const struct graph_node *n;
-
-	if (!s->ops.comes(s->arg, node))
-		return false;
-	for (uint32_t i = 0; (n = s->ops.came(s->arg, device, i)); i++)
-		if (n == node)
-			return false;
-	return true;
-}
-
-static void gather(struct sched *s, struct line *l, struct sched_flow *f, uint32_t device)
+static void gather(struct line *l, struct sched_flow *f)
 {
 	struct sched_program *next = program_next(f), *of[PROGRAMS] = { next };
 	struct graph_node *last[PROGRAMS] = { NULL };
-	bool some = s->ops.came && s->ops.comes(s->arg, NULL), more = true;
 	uint32_t nr = 1;
+	bool more = true;
 
 	for (uint32_t i = 0; i < f->nr_programs && nr < PROGRAMS; i++)
 		if (program_at(f, i) != next)
@@ -67,14 +51,13 @@ static void gather(struct sched *s, struct line *l, struct sched_flow *f, uint32
 	while (more) {
 		more = false;
 		for (uint32_t i = 0; i < nr && l->nr < SCHED_NEXT; i++) {
-			struct graph_node *n = behind(of[i], last[i], some ? TOP_LEFT : TOP);
+			struct graph_node *n = behind(of[i], last[i]);
 
 			if (!n)
 				continue;
 			last[i] = n;
+			l->tasks[l->nr++] = n;
 			more = true;
-			if (!some || !is_elsewhere(s, n, device))
-				l->tasks[l->nr++] = n;
 		}
 	}
 }
@@ -113,7 +96,7 @@ uint32_t sched_next(struct sched *s, uint32_t device, struct graph_node **nodes,
 		line[lines] = (struct line){
 			.flow = f, .at = level_own(&s->levels, &f->account, device),
 		};
-		gather(s, &line[lines++], f, device);
+		gather(&line[lines++], f);
 	}
 	while (nr < max && look && (l = first_line(line, lines))) {
 		struct graph_node *n = l->tasks[l->taken++];

@@ -1199,7 +1199,7 @@ static struct graph_node *pick_from(struct sched *s, struct sched_flow *f, uint6
 	} else if (n) {
 		if (f->levels.nr && l.in_turn)
 			program_in_turn(s, f, n, l.device);
-		if (__builtin_expect((s->follows || s->ops.came) && !s->booking, 0))
+		if (__builtin_expect(s->follows && !s->booking, 0))
 			n = follow(s, f, n, l.device, now_ns);
 		n->device = l.device;
 		program_take(f, n);

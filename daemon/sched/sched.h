@@ -115,9 +115,6 @@ struct sched_link {
  * @tight:	whether memory is so short on @device that a task that can use what lies there
  *		had better do so before it goes; SCHED_NO_DEVICE: whether it may soon be, on
  *		any (NULL: never)
- * @came:	the @i-th of the tasks whose inputs came to @device before they have a lane, or are
- *		on their way there; NULL: there are no more (NULL: never)
- * @comes:	whether that is so of a task, on any device; of NULL: of some task.  With @came
  * @way:	how long the task's bytes would be on links, of which it gets its part: see
  *		struct sched_way (NULL: 0)
  * @live:	tasks of the node's program that were submitted and have not ended, whether they are
@@ -147,8 +144,6 @@ struct sched_ops {
 	uint64_t (*transfer_max_ns)(void *arg, const struct graph_node *node, uint32_t device);
 	uint64_t (*switch_ns)(void *arg, const struct graph_node *node, uint32_t device);
 	bool (*tight)(void *arg, uint32_t device);
-	struct graph_node *(*came)(void *arg, uint32_t device, uint32_t i);
-	bool (*comes)(void *arg, const struct graph_node *node);
 	void (*way)(void *arg, const struct graph_node *node, uint32_t device,
 		    struct sched_way *way);
 	uint64_t (*live)(void *arg, const struct graph_node *node);

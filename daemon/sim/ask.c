@@ -326,18 +326,6 @@ static bool holds(void *arg, const struct graph_node *node, uint32_t i, uint32_t
 	       r->length;
 }
 
-static struct graph_node *came(void *arg, uint32_t device, uint32_t i)
-{
-	struct sim *sim = arg;
-
-	return before_came(&sim->devices[device], i);
-}
-
-static bool comes(void *arg, const struct graph_node *node)
-{
-	return before_comes(arg, node);
-}
-
 static bool tight(void *arg, uint32_t device)
 {
 	const struct sim *sim = arg;
@@ -359,6 +347,4 @@ const struct sched_ops sim_answers = {
 	.link = link_of,
 	.holds = holds,
 	.tight = tight,
-	.came = came,
-	.comes = comes,
 };

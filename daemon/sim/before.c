@@ -138,16 +138,6 @@ static uint32_t *of_slot(struct sim *sim, const struct graph_node *node)
 	return &sim->coming[ARAX_TAG_SLOT(node->d.tag)];
 }
 
-struct graph_node *before_came(struct device *d, uint32_t i)
-{
-	return d->before && i < d->before->nr ? d->before->of[i].node : NULL;
-}
-
-bool before_comes(struct sim *sim, const struct graph_node *node)
-{
-	return sim->nr_coming && (!node || *of_slot(sim, node));
-}
-
 static bool begin(struct device *d, struct graph_node *node)
 {
 	struct before *b = d->before;

@@ -284,9 +284,6 @@ bool before_init(struct sim *sim);
 void before_look(struct sim *sim, bool anew);
 /* Nothing is on its way to @d, for which something may come so. */
 void before_go_on(struct device *d);
-/* As struct sched_ops has them. */
-struct graph_node *before_came(struct device *d, uint32_t i);
-bool before_comes(struct sim *sim, const struct graph_node *node);
 /* It begins, or ends without. */
 void before_forget(struct sim *sim, const struct graph_node *node);
 void before_lost(struct device *d);

@@ -32,31 +32,14 @@ static bool can_run(void *arg, const struct graph_node *n, uint32_t device)
 	return !mask || mask >> device & 1;
 }
 
+static uint64_t transfer_ns(void *arg, const struct graph_node *n, uint32_t device)
+{
+	return transfer[device];
+}
 
 static uint64_t switch_ns(void *arg, const struct graph_node *n, uint32_t device)
 {
 	return configured[device] && configured[device] != n->d.kernel ? switching : 0;
-}
-
-/* Whose inputs come to which device. */
-static struct graph_node *coming[4][4];
-
-static struct graph_node *came(void *arg, uint32_t device, uint32_t i)
-{
-	return i < 4 ? coming[device][i] : NULL;
-}
-
-static bool comes(void *arg, const struct graph_node *n)
-{
-	for (uint32_t i = 0; i < 16; i++)
-		if (coming[i / 4][i % 4] && (!n || coming[i / 4][i % 4] == n))
-			return true;
-	return false;
-}
-
-static uint64_t transfer_ns(void *arg, const struct graph_node *n, uint32_t device)
-{
-	return n == coming[device % 4][0] || n == coming[device % 4][1] ? 0 : transfer[device];
 }
 
 static void make(const char *policy)
@@ -65,7 +48,6 @@ static void make(const char *policy)
 		.policy = policy,
 		.ops = {
 			.can_run = can_run, .transfer_ns = transfer_ns, .switch_ns = switch_ns,
-			.came = came, .comes = comes,
 		},
 	});
 	ck_assert_ptr_nonnull(s);
@@ -75,7 +57,6 @@ static void setup(void)
 {
 	make(NULL);
 	memset(allowed, 0, sizeof(allowed));
-	memset(coming, 0, sizeof(coming));
 	now = 1000 * MS;
 	used = 0;
 }
@@ -1391,101 +1372,6 @@ START_TEST(next_are_its_own)
 }
 END_TEST
 
-/* Nor those that come to another one; whatever is behind them is next then. */
-START_TEST(next_are_not_elsewhere)
-{
-	struct graph_node *n[8], *next[SCHED_NEXT];
-
-	for (uint32_t i = 0; i < 2; i++) {
-		ck_assert_int_eq(sched_device_set(s, i, 1), 0);
-		learn(1, i, MS);
-	}
-	for (uint32_t i = 0; i < 8; i++)
-		n[i] = push(1, 1);
-	ck_assert_ptr_eq(sched_pick(s, now), n[0]);
-	ck_assert_ptr_eq(sched_pick(s, now), n[1]);
-	coming[1][0] = n[3];
-	coming[1][1] = n[4];
-	coming[0][0] = n[5];
-	ck_assert_uint_eq(sched_next(s, 0, next, SCHED_NEXT, now), 4);
-	ck_assert_ptr_eq(next[0], n[2]);
-	for (uint32_t i = 1; i < 4; i++)
-		ck_assert_ptr_eq(next[i], n[4 + i]);
-}
-END_TEST
-
-/* On a device of one lane that has @running: what it has next. */
-static struct graph_node *pick_after(struct graph_node *running)
-{
-	sched_finish(s, running, MS, true);
-	now += MS;
-	return sched_pick(s, now);
-}
-
-static struct graph_node *up_to_come(void)
-{
-	struct graph_node *n = push(1, 1);
-
-	ck_assert_int_eq(sched_device_set(s, 0, 1), 0);
-	learn(1, 0, MS);
-	transfer[0] = MS / 10;
-	ck_assert_ptr_eq(sched_pick(s, now), n);
-	return n;
-}
-
-/* A device begins with what came to it, not with what it has to copy first. */
-START_TEST(what_came_is_first)
-{
-	struct graph_node *running = up_to_come();
-	struct graph_node *a = push(1, 1), *b = push(1, 1), *c = push(1, 1);
-
-	coming[0][0] = c;
-	coming[0][1] = b;
-	running = pick_after(running);
-	ck_assert_ptr_eq(running, b);
-	coming[0][1] = NULL;
-	/* But for what has to be done by some time, */
-	a->d.deadline_ns = now;
-	running = pick_after(running);
-	ck_assert_ptr_eq(running, a);
-	/* or where nothing has to be copied, */
-	transfer[0] = 0;
-	coming[0][0] = push(1, 1);
-	running = pick_after(running);
-	ck_assert_ptr_eq(running, c);
-	transfer[0] = MS / 10;
-	/* or is more urgent, or another program's. */
-	a = coming[0][0];
-	b = task(1, 1);
-	b->d.priority = 1;
-	ck_assert_int_eq(sched_push(s, b, now), 0);
-	coming[0][0] = b;
-	c = task(1, 1);
-	c->d.context = 7;
-	ck_assert_int_eq(sched_push(s, c, now), 0);
-	coming[0][1] = c;
-	running = pick_after(running);
-	ck_assert(running == a || running == c);
-	ck_assert_ptr_ne(running, b);
-	transfer[0] = 0;
-}
-END_TEST
-
-/* Nobody is passed over for ever. */
-START_TEST(what_came_is_first_so_often)
-{
-	struct graph_node *running = up_to_come(), *first = push(1, 1);
-	uint32_t n = 0;
-
-	do {
-		coming[0][0] = push(1, 1);
-		running = pick_after(running);
-	} while (running != first && n++ < 100);
-	ck_assert_uint_eq(n, 32);
-	transfer[0] = 0;
-}
-END_TEST
-
 START_TEST(rr_takes_turns)
 {
 	sched_destroy(s);
@@ -1756,9 +1642,6 @@ int main(void)
 	tcase_add_test(c, next_are_in_turn);
 	tcase_add_test(c, next_are_shared);
 	tcase_add_test(c, next_are_its_own);
-	tcase_add_test(c, next_are_not_elsewhere);
-	tcase_add_test(c, what_came_is_first);
-	tcase_add_test(c, what_came_is_first_so_often);
 	tcase_add_test(c, rr_takes_turns);
 	tcase_add_test(c, offline_devices_take_nothing);
 	tcase_add_test(c, removed_tasks_are_not_picked);

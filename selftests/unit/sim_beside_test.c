@@ -94,28 +94,6 @@ static const char *trace(const char *lines, const char *more)
 #define IN(name)	"[ \"" name "\", 0, 1000000, \"in\" ]"
 #define OUT(name, bytes) "[ \"" name "\", 0, " #bytes ", \"out\" ]"
 
-/* However many devices there are, each begins with what came to it, and all of it comes once. */
-START_TEST(it_comes_to_who_begins_with_it)
-{
-	const uint32_t devices = 1u << _i;
-	char text[2048];
-	uint64_t in = 0;
-
-	snprintf(text, sizeof(text),
-		 "{ \"machine\": { \"links\": [ { \"name\": \"l\", \"count\": %u, \"gb_per_s\": 1 } ],\n"
-		 "  \"devices\": [ { \"name\": \"d\", \"count\": %u, \"link\": \"l\", \"per_link\": 1, \"lanes\": 1 " GB " } ] },\n"
-		 "  \"kernels\": [ { \"name\": \"k\", \"cost\": { \"d\": { \"base_us\": 1000 } } } ],\n"
-		 "  \"tenants\": [ { \"name\": \"t\" } ], \"workload\": [ { \"type\": \"streams\", \"width\": %u,\n"
-		 "  \"length\": 1, \"window\": 1024, \"kernels\": [ \"k\" ], \"work\": 1, \"mb\": 1 } ] }\n",
-		 devices, devices, 8 * devices);
-	ck_assert_uint_eq(makespan_by(NULL, text), 9 * MS);
-	for (uint32_t i = 0; i < devices; i++)
-		in += result.devices[i].bytes_in;
-	ck_assert_uint_eq(in, 8ull * devices * 1000000);
-	over();
-}
-END_TEST
-
 /* Sixteen copies of 1 ms, kernels of 1 ms, results of 1 ms: the kernels run one after the other. */
 START_TEST(copies_go_beside_the_kernels)
 {
@@ -334,7 +312,6 @@ int main(void)
 	SRunner *sr;
 	int failed;
 
-	tcase_add_loop_test(t, it_comes_to_who_begins_with_it, 0, 5);
 	tcase_add_loop_test(t, copies_go_beside_the_kernels, 0, POLICIES);
 	tcase_add_test(t, lanes_wait_where_results_are_slow);
 	tcase_add_test(t, small_copies_wait_for_their_lane);
