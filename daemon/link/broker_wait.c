@@ -284,7 +284,8 @@ static void settle_all(struct clist *list, uint64_t now_ns)
  */
 void conn_check_pending(struct conn *c, uint64_t now_ns)
 {
-	uint32_t reached = core_read_once(c->client->reached);
+	/* Pairs with the release in core_timeline_reach(): so many are seen not to wait any more. */
+	uint32_t reached = core_load_acquire(&c->client->reached);
 
 	settle_all(&c->pending, now_ns);
 	if (reached == c->reached && !core_read_once(c->client->dead))

@@ -182,7 +182,8 @@ static bool drop_step(struct core_client *c, struct core_garbage *g)
 	core_backlog_leave(c);
 	for (n = 0; n < CORE_STEP && !clist_empty(&c->queued); n++)
 		core_complete(c->core, clist_first(&c->queued, struct core_task, node), &r, g);
-	if (!clist_empty(&c->queued))
+	/* On timelines that others have, too: it would take the places of who is still there. */
+	if (core_timeline_disarm_some(c, g) || !clist_empty(&c->queued))
 		return true;
 	core_fail_end(c->core, c);
 	return false;
@@ -276,7 +277,7 @@ void core_client_release(struct core_client *c)
 	c->ring_buf = NULL;
 	c->region = NULL;	/* who holds core->dispatch looks here first */
 	core_unlock_collect(core, &g);
-	/* On timelines that others have, too: they would take the places of who is still there. */
+	/* Another one who kills it may be at it still. */
 	core_timeline_disarm(c);
 	if (ring) {
 		core->ops->ring_free(c);

@@ -901,8 +901,9 @@ int core_timeline_export(struct core_client *c, struct arax_timeline_share *a);
 int core_timeline_import(struct core_client *c, struct arax_timeline_share *a);
 void core_timeline_put(struct core *core, struct core_timeline *tl);
 void core_timeline_put_locked(struct core_timeline *tl, struct core_garbage *g);
-/* Lets go of what the client has armed. */
+/* Lets go of what the client has armed; or, under core->dispatch, of some: is there more? */
 void core_timeline_disarm(struct core_client *c);
+bool core_timeline_disarm_some(struct core_client *c, struct core_garbage *g);
 void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value, s32 error,
 			 struct core_garbage *g);
 /* Releases so many tasks at most that wait for what was reached. */

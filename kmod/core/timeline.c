@@ -145,7 +145,8 @@ void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value,
 		cheap_remove(&tl->waiters, n);
 		/* Pairs with the acquire in core_wait_poll(). */
 		core_store_release(&p->waits, false);
-		core_write_once(p->client->reached, p->client->reached + 1);
+		/* Whoever sees it sees that this one waits no more; pairs with conn_check_pending(). */
+		core_store_release(&p->client->reached, p->client->reached + 1);
 		if (clist_empty(&p->client->wake))
 			clist_add_tail(&p->client->wake, &g->wake);
 	}
@@ -157,19 +158,26 @@ void core_timeline_reach(struct core *core, struct core_timeline *tl, u64 value,
 	}
 }
 
+bool core_timeline_disarm_some(struct core_client *c, struct core_garbage *g)
+{
+	u32 n;
+
+	core_spin_assert(&c->core->dispatch);
+	for (n = 0; n < CORE_STEP && !clist_empty(&c->events); n++)
+		take_event(clist_first(&c->events, struct core_event, node), g);
+	return !clist_empty(&c->events);
+}
+
 void core_timeline_disarm(struct core_client *c)
 {
 	struct core *core = c->core;
 	struct core_garbage g;
 	bool more;
-	u32 n;
 
 	do {
 		core_garbage_init(&g);
 		core_spin_lock(&core->dispatch);
-		for (n = 0; n < CORE_STEP && !clist_empty(&c->events); n++)
-			take_event(clist_first(&c->events, struct core_event, node), &g);
-		more = !clist_empty(&c->events);
+		more = core_timeline_disarm_some(c, &g);
 		core_unlock_collect(core, &g);
 		core_resched();
 	} while (more);
@@ -244,6 +252,10 @@ int core_timeline_eventfd(struct core_client *c, const struct arax_timeline_even
 	if (reached(tl, a->value)) {
 		e->fired = true;
 		core_garbage_throw(&g.events, &e->node);
+	} else if (c->dead) {
+		/* What it had armed has gone, or is going. */
+		core_garbage_throw(&g.events, &e->node);
+		err = -(int)c->dead;
 	} else if (tl->nr_events == CORE_MAX_EVENTS) {
 		core_garbage_throw(&g.events, &e->node);
 		err = -ENOSPC;

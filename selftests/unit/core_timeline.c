@@ -440,6 +440,33 @@ START_TEST(eventfds_of_who_is_gone)
 }
 END_TEST
 
+/* It keeps its descriptor, and can't let go of them itself. */
+START_TEST(eventfds_of_who_is_killed)
+{
+	struct fx *fx = fx_new(NULL);
+	struct fx_client *cl = fx_client_ready(fx), *dead = fx_client_ready(fx);
+	struct arax_timeline_share s = { .handle = fx_timeline(cl, 0) };
+	u32 i, tl = s.handle;
+
+	ck_assert_int_eq(core_timeline_export(cl->c, &s), 0);
+	ck_assert_int_eq(core_timeline_import(dead->c, &s), 0);
+	for (i = 0; i < CORE_MAX_EVENTS; i++)
+		ck_assert_int_eq(arm(dead, s.handle, 5, 4), 0);
+	ck_assert_int_eq(arm(cl, tl, 5, 2), -ENOSPC);
+	ck_assert_int_eq(core_context_kill(fx->core, dead->c->id), 0);
+	ck_assert_uint_eq(fx->events_held, 0);
+	ck_assert_int_lt(arm(dead, s.handle, 5, 4), 0);
+	for (i = 0; i < CORE_MAX_EVENTS; i++)
+		ck_assert_int_eq(arm(cl, tl, 5, 2), 0);
+	ck_assert_int_eq(advance(cl, tl, 5, 0), 0);
+	ck_assert_uint_eq(fx->events[2], CORE_MAX_EVENTS);
+	ck_assert_uint_eq(fx->events[4], 0);
+	fx_release(dead);
+	fx_release(cl);
+	fx_free(fx);
+}
+END_TEST
+
 Suite *core_timeline_suite(void)
 {
 	Suite *s = suite_create("core timeline");
@@ -452,6 +479,7 @@ Suite *core_timeline_suite(void)
 	tcase_add_test(tc, wait_and_die);
 	tcase_add_test(tc, eventfds);
 	tcase_add_test(tc, eventfds_of_who_is_gone);
+	tcase_add_test(tc, eventfds_of_who_is_killed);
 	tcase_add_test(tc, tasks_wait);
 	tcase_add_test(tc, reached_in_queue);
 	tcase_add_test(tc, tasks_signal);
