@@ -78,10 +78,12 @@ static bool spread(struct page **pages, unsigned long nr, unsigned long got)
  */
 static int memfd_fill(struct file *file, unsigned long nr)
 {
+	struct inode *inode = file_inode(file);
 	unsigned int flags;
 	int err;
 
-	if (inode_get_bytes(file_inode(file)) >> PAGE_SHIFT >= nr)
+	/* Neither pages behind its end, nor any that would be read in. */
+	if (inode_get_bytes(inode) == (loff_t)nr << PAGE_SHIFT && !READ_ONCE(SHMEM_I(inode)->swapped))
 		return 0;
 	flags = memalloc_pin_save();
 	err = arax_pages_get(file, NULL, nr);
