@@ -165,8 +165,12 @@ static __attribute__((cold)) void poll_goes_on(struct arax *ax)
 static void want_no_wake(struct arax *ax)
 {
 	/* Not even for a moment if somebody polls: what came in it would wake nobody. */
-	if (unlikely(load_relaxed(&ax->armed)))
+	if (unlikely(load_relaxed(&ax->armed))) {
+		/* What woke us was for who polls as well, and may have been this. */
+		if (load_relaxed(&ax->ring.ctl->dead))
+			eventfd_ring(ax->nudge_fd);
 		return;
+	}
 	store_relaxed(&ax->ring.ctl->cq_need_wakeup, 0);
 	/* Pairs with those in arax_poll_fd(): its store comes last, or we see that it was there. */
 	full_barrier();
