@@ -68,8 +68,6 @@ struct arax {
 	uint32_t probe_left;		/* until the next one is tried */
 	uint32_t probe_every;
 	uint32_t notes;			/* ring_lock; tasks in flight whose event has a notify */
-	uint32_t looks;			/* relaxed; without a wait, and in vain */
-	uint64_t looked;		/* relaxed; when the last of them asked for the link's end */
 
 	pthread_mutex_t sleep_lock;
 	pthread_cond_t sleep_cond;
@@ -90,6 +88,10 @@ struct arax {
 
 	struct link_region region;
 	struct refusals *refusals;	/* ring_lock; NULL: none are kept */
+
+	/* By themselves: several threads that look take the line from each other. */
+	uint32_t looks __attribute__((aligned(64)));	/* relaxed; without a wait, and in vain */
+	uint64_t looked;		/* relaxed; when the last of them asked for the link's end */
 };
 
 struct buffer {
