@@ -961,7 +961,7 @@ int __wrap_device_submit(struct device *dev, const struct arax_backend_run *run,
 	return -EAGAIN;
 }
 
-static uint32_t run_by_poller, known_as_entered;
+static uint32_t run_by_poller, known_as_entered;	/* atomic */
 
 static int run_short(void *top, struct arax_backend_run *run)
 {
@@ -972,8 +972,10 @@ static int run_short(void *top, struct arax_backend_run *run)
 	pthread_getname_np(pthread_self(), name, sizeof(name));
 	if (strcmp(name, "arax-poll"))
 		return 0;
-	run_by_poller++;
-	known_as_entered += __atomic_load_n(&daemon_poller(d)->quota.entered, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&run_by_poller, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&known_as_entered,
+			   __atomic_load_n(&daemon_poller(d)->quota.entered, __ATOMIC_RELAXED),
+			   __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -999,9 +1001,9 @@ START_TEST(who_is_ready_has_entered)
 		client_publish(&a);
 		ends(&a, 0);
 	}
-	run_by_poller = 0;
-	known_as_entered = 0;
-	for (uint32_t i = 0; !run_by_poller; i++) {
+	__atomic_store_n(&run_by_poller, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&known_as_entered, 0, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; !__atomic_load_n(&run_by_poller, __ATOMIC_RELAXED); i++) {
 		ck_assert_uint_lt(i, 100);
 		refusals = __atomic_load_n(&quota.refusals, __ATOMIC_RELAXED);
 		__atomic_store_n(&quota.max, 0, __ATOMIC_RELAXED);
@@ -1013,7 +1015,8 @@ START_TEST(who_is_ready_has_entered)
 		__atomic_store_n(&quota.max, INT64_MAX, __ATOMIC_RELAXED);
 		ends(&a, 0);
 	}
-	ck_assert_uint_eq(known_as_entered, run_by_poller);
+	ck_assert_uint_eq(__atomic_load_n(&known_as_entered, __ATOMIC_RELAXED),
+			  __atomic_load_n(&run_by_poller, __ATOMIC_RELAXED));
 	let_go();
 	client_close(&a);
 }
