@@ -76,6 +76,11 @@ static void check_relu(const struct trial *t)
 	}
 }
 
+static uint32_t less(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
 static uint32_t more(uint32_t a, uint32_t b)
 {
 	return a > b ? a : b;
@@ -123,6 +128,51 @@ static void make_conv2d(struct trial *t)
 		make_long_conv2d(t);
 	else
 		make_some_conv2d(t);
+}
+
+/*
+ * Windows of more terms than what comes with Arax adds up in one piece, for few items of the
+ * output: SIZE_HUGE is one row, SIZE_LONG is as high as wide.
+ */
+static void make_large_conv2d(struct trial *t)
+{
+	bool equal = t->size == SIZE_HUGE || t->size == SIZE_LONG;
+	struct conv_args a = { 1, 1, 1, 1, 1, 1, 1, 1, 0 };
+	uint64_t in, out, weights;
+
+	if (t->size == SIZE_HUGE) {
+		a = (struct conv_args){ 1, 1, 1, 65537, 1, 1, 65536, 1, 0 };
+	} else if (t->size == SIZE_LONG) {
+		a = (struct conv_args){ 1, 1, 256, 257, 1, 256, 256, 1, 0 };
+	} else if (t->size == SIZE_SOME) {
+		a.channels = 1 + trial_random(3);
+		a.filters = 1 + trial_random(2);
+		a.kernel_h = 1 + trial_random(trial_random(2) ? 4 : 40);
+		a.kernel_w = 1 + trial_random(trial_random(2) ? 300 : 40);
+		a.stride = 1 + trial_random(3);
+		a.pad = trial_random(2) ? trial_random(less(a.kernel_h, a.kernel_w)) : 0;
+		/* Five items a side at most, or one pixel. */
+		a.height = a.kernel_h + trial_random(5 * a.stride);
+		a.height -= a.height > 2 * a.pad ? 2 * a.pad : a.height - 1;
+		a.width = a.kernel_w + trial_random(5 * a.stride);
+		a.width -= a.width > 2 * a.pad ? 2 * a.pad : a.width - 1;
+	}
+	if (t->size == SIZE_NONE)
+		a.filters = 0;
+	set_args(t, &a);
+	in = (uint64_t)a.channels * a.height * a.width;
+	weights = (uint64_t)a.filters * a.channels * a.kernel_h * a.kernel_w;
+	out = outputs(a.height, a.kernel_h, a.stride, a.pad) *
+	      outputs(a.width, a.kernel_w, a.stride, a.pad);
+	if (equal) {
+		add_equals(t, in, 0.1f);
+		add_equals(t, weights, 1);
+	} else {
+		add_floats(t, in, -1, 1);
+		add_floats(t, weights, -1, 1);
+	}
+	add_bytes(t, 0);
+	add_holes(t, 4 * out * a.filters);
 }
 
 static void check_conv2d(const struct trial *t)
@@ -275,6 +325,7 @@ static void check_concat(const struct trial *t)
 const struct std_case nn_cases[] = {
 	{ "conv_relu", make_relu, check_relu, 0 },
 	{ "conv2d_f32", make_conv2d, check_conv2d, 0x4 },
+	{ "conv2d_f32", make_large_conv2d, check_conv2d, 0x4 },
 	{ "mean_pool", make_mean, check_mean, 0 },
 	{ "max_pool_f32", make_max_pool, check_max_pool, 0 },
 	{ "avg_pool_f32", make_avg_pool, check_avg_pool, 0 },

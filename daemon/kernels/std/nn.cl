@@ -6,10 +6,40 @@
 #define MAX_TAPS	65536u
 
 struct conv {
-	ulong channels, height, width, filters, out_height, out_width;
-	uint kernel_h, kernel_w, stride, pad_h, pad_w;
-	uint run;	/* channels that are added up before they go to the sum */
+	ulong height, width, filters, out_height, out_width;
+	uint channels, kernel_h, kernel_w, stride, pad_h, pad_w;
+	/* Channels, or of one whose window is longer than a run rows, that go to the sum at once. */
+	int run, rows;
 };
+
+/* Of `channels` channels, of a window's rows and columns from those on that x and w are of. */
+static float part_of(__global const float *x, __global const float *w, const struct conv *c,
+		     int channels, int rows, int cols)
+{
+	float part = 0;
+
+	for (; channels; channels--) {
+		for (int j = 0; j < rows; j++)
+			for (int m = 0; m < cols; m++)
+				part += x[j * c->width + m] * w[j * (long)c->kernel_w + m];
+		x += c->height * c->width;
+		w += c->kernel_h * c->kernel_w;
+	}
+	return part;
+}
+
+/* Of one channel, whose window is longer than a run: by rows, or by parts of these. */
+static long_sum large_part_of(__global const float *x, __global const float *w,
+			      const struct conv *c, int rows, int cols)
+{
+	long_sum sum = 0;
+
+	for (int j = 0; j < rows; j += c->rows)
+		for (int m = 0; m < cols; m += RUN)
+			sum += part_of(x + j * c->width + m, w + j * (long)c->kernel_w + m, c, 1,
+				       min(rows - j, c->rows), min(cols - m, (int)RUN));
+	return sum;
+}
 
 /* Item i of the output, which is batch x filters x out_height x out_width. */
 static float conv_at(__global const float *src, __global const float *weights, const struct conv *c,
@@ -17,28 +47,26 @@ static float conv_at(__global const float *src, __global const float *weights, c
 {
 	long left = (long)(i % c->out_width * c->stride) - c->pad_w;
 	long top = (long)(i / c->out_width % c->out_height * c->stride) - c->pad_h;
-	ulong taps = c->channels * c->kernel_h * c->kernel_w;
+	ulong taps = (ulong)c->channels * c->kernel_h * c->kernel_w;
 	ulong plane = i / c->out_width / c->out_height;
-	__global const float *w = weights + plane % c->filters * taps;
-	__global const float *x = src + plane / c->filters * c->channels * c->height * c->width;
-	/* The part of the kernel that lies on the image. */
-	long i0 = max(0L, -left), i1 = min((long)c->kernel_w, (long)c->width - left);
-	long j0 = max(0L, -top), j1 = min((long)c->kernel_h, (long)c->height - top);
+	/* The part of the kernel that lies on the image; no side has more than MAX_TAPS. */
+	int i0 = (int)max(0L, -left), j0 = (int)max(0L, -top);
+	int cols = (int)min((long)c->kernel_w, (long)c->width - left) - i0;
+	int rows = (int)min((long)c->kernel_h, (long)c->height - top) - j0;
+	__global const float *w = weights + plane % c->filters * taps + j0 * (long)c->kernel_w + i0;
+	__global const float *x = src + plane / c->filters * c->channels * c->height * c->width +
+				  (top + j0) * (long)c->width + left + i0;
 	long_sum sum = 0;
 
-	for (ulong k = 0; k < c->channels;) {
-		ulong end = min(k + c->run, c->channels);
-		float part = 0;
+	for (int k = (int)c->channels; k > 0; k -= c->run) {
+		int n = min(k, c->run);
 
-		for (; k < end; k++) {
-			for (long j = j0; j < j1; j++)
-				for (long m = i0; m < i1; m++)
-					part += x[(top + j) * (long)c->width + left + m] *
-						w[j * c->kernel_w + m];
-			x += c->height * c->width;
-			w += c->kernel_h * c->kernel_w;
-		}
-		sum += part;
+		if (c->run > 1)
+			sum += part_of(x, w, c, n, rows, cols);
+		else
+			sum += large_part_of(x, w, c, rows, cols);
+		x += n * c->height * c->width;
+		w += n * c->kernel_h * c->kernel_w;
 	}
 	return (float)sum;
 }
@@ -65,6 +93,7 @@ __kernel void arax_std_conv_relu(__global const float *src, ulong nsrc,
 	c.kernel_w = size;
 	c.stride = stride;
 	c.run = RUN / (size * size) + 1;
+	c.rows = RUN / size + 1;
 	c.pad_h = size / 2;
 	c.pad_w = size / 2;
 	c.out_height = ((ulong)height + stride - 1) / stride;
@@ -106,6 +135,7 @@ __kernel void arax_std_conv2d_f32(__global const float *x, ulong nx, __global co
 	c.kernel_w = kernel_w;
 	c.stride = stride;
 	c.run = RUN / kernel_h / kernel_w + 1;
+	c.rows = RUN / kernel_w + 1;
 	c.pad_h = pad;
 	c.pad_w = pad;
 	c.out_height = (padded_h - kernel_h) / stride + 1;

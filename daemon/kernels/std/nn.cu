@@ -7,9 +7,10 @@
 #define MAX_TAPS	65536u
 
 struct conv {
-	uint64_t channels, height, width, filters, out_height, out_width;
-	uint32_t kernel_h, kernel_w, stride, pad_h, pad_w;
-	uint32_t run;	/* channels that are added up before they go to the sum */
+	uint64_t height, width, filters, out_height, out_width;
+	uint32_t channels, kernel_h, kernel_w, stride, pad_h, pad_w;
+	/* Channels, or of one whose window is longer than a run rows, that go to the sum at once. */
+	int32_t run, rows;
 };
 
 static __device__ inline int64_t least(int64_t a, int64_t b)
@@ -17,33 +18,61 @@ static __device__ inline int64_t least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
+/* Of @channels channels, of a window's rows and columns from those on that @x and @w are of. */
+static __device__ inline float part_of(const float *x, const float *w, const conv *c,
+				       int32_t channels, int32_t rows, int32_t cols)
+{
+	float part = 0;
+
+	for (; channels; channels--) {
+		for (int32_t j = 0; j < rows; j++)
+			for (int32_t m = 0; m < cols; m++)
+				part += x[j * c->width + m] * w[j * (int64_t)c->kernel_w + m];
+		x += c->height * c->width;
+		w += c->kernel_h * c->kernel_w;
+	}
+	return part;
+}
+
+/* Of one channel, whose window is longer than a run: by rows, or by parts of these. */
+static __device__ inline double large_part_of(const float *x, const float *w, const conv *c,
+					      int32_t rows, int32_t cols)
+{
+	double sum = 0;
+
+	for (int32_t j = 0; j < rows; j += c->rows)
+		for (int32_t m = 0; m < cols; m += RUN)
+			sum += part_of(x + j * c->width + m, w + j * (int64_t)c->kernel_w + m, c, 1,
+				       (int32_t)least(rows - j, c->rows),
+				       (int32_t)least(cols - m, RUN));
+	return sum;
+}
+
 /* Item i of the output, which is batch x filters x out_height x out_width. */
 static __device__ float conv_at(const float *src, const float *weights, const conv *c, uint64_t i)
 {
 	int64_t left = (int64_t)(i % c->out_width * c->stride) - c->pad_w;
 	int64_t top = (int64_t)(i / c->out_width % c->out_height * c->stride) - c->pad_h;
-	uint64_t taps = c->channels * c->kernel_h * c->kernel_w;
+	uint64_t taps = (uint64_t)c->channels * c->kernel_h * c->kernel_w;
 	uint64_t plane = i / c->out_width / c->out_height;
-	const float *w = weights + plane % c->filters * taps;
-	const float *x = src + plane / c->filters * c->channels * c->height * c->width;
-	/* The part of the kernel that lies on the image. */
-	int64_t i0 = left < 0 ? -left : 0, i1 = least(c->kernel_w, (int64_t)c->width - left);
-	int64_t j0 = top < 0 ? -top : 0, j1 = least(c->kernel_h, (int64_t)c->height - top);
+	/* The part of the kernel that lies on the image; no side has more than MAX_TAPS. */
+	int32_t i0 = left < 0 ? (int32_t)-left : 0, j0 = top < 0 ? (int32_t)-top : 0;
+	int32_t cols = (int32_t)least(c->kernel_w, (int64_t)c->width - left) - i0;
+	int32_t rows = (int32_t)least(c->kernel_h, (int64_t)c->height - top) - j0;
+	const float *w = weights + plane % c->filters * taps + j0 * (int64_t)c->kernel_w + i0;
+	const float *x = src + plane / c->filters * c->channels * c->height * c->width +
+			 (top + j0) * (int64_t)c->width + left + i0;
 	double sum = 0;
 
-	for (uint64_t k = 0; k < c->channels;) {
-		uint64_t end = k + c->run < c->channels ? k + c->run : c->channels;
-		float part = 0;
+	for (int32_t k = (int32_t)c->channels; k > 0; k -= c->run) {
+		int32_t n = k < c->run ? k : c->run;
 
-		for (; k < end; k++) {
-			for (int64_t j = j0; j < j1; j++)
-				for (int64_t m = i0; m < i1; m++)
-					part += x[(top + j) * (int64_t)c->width + left + m] *
-						w[j * c->kernel_w + m];
-			x += c->height * c->width;
-			w += c->kernel_h * c->kernel_w;
-		}
-		sum += part;
+		if (c->run > 1)
+			sum += part_of(x, w, c, n, rows, cols);
+		else
+			sum += large_part_of(x, w, c, rows, cols);
+		x += n * c->height * c->width;
+		w += n * c->kernel_h * c->kernel_w;
 	}
 	return (float)sum;
 }
@@ -69,6 +98,7 @@ ARAX_GPU_KERNEL arax_std_conv_relu(const float *src, uint64_t nsrc, const float 
 	c.kernel_w = size;
 	c.stride = stride;
 	c.run = RUN / (size * size) + 1;
+	c.rows = RUN / size + 1;
 	c.pad_h = size / 2;
 	c.pad_w = size / 2;
 	c.out_height = ((uint64_t)height + stride - 1) / stride;
@@ -110,6 +140,7 @@ ARAX_GPU_KERNEL arax_std_conv2d_f32(const float *x, uint64_t nx, const float *we
 	c.kernel_w = kernel_w;
 	c.stride = stride;
 	c.run = RUN / kernel_h / kernel_w + 1;
+	c.rows = RUN / kernel_w + 1;
 	c.pad_h = pad;
 	c.pad_w = pad;
 	c.out_height = (padded_h - kernel_h) / stride + 1;
