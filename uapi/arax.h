@@ -245,7 +245,8 @@ struct arax_task_short {
  * @arg_len:	argument bytes that follow those ranges; replaces inline ones
  * @deadline_ns: CLOCK_MONOTONIC; the task fails with ETIMEDOUT if it has not begun by then, or
  *		is stopped where the daemon can do that; what it can't stop ends with its own
- *		result; ARAX_DEADLINE_NONE or 0 for none
+ *		result; ARAX_DEADLINE_NONE or 0 for none.  What it was to write is undefined
+ *		then, as with any task that failed: it may have begun on a device that was lost
  * @wait_timeline, @wait_value: not before this timeline has this value; 0: none.
  *		If its error is set the task completes with that, without running,
  *		unless its queue has ARAX_QUEUE_CONTINUE

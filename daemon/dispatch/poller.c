@@ -592,13 +592,19 @@ static uint32_t do_work(struct poller *p)
 	return n;
 }
 
-void poller_settle(struct poller *p)
+/* But for the links @but (bits). */
+static void settle(struct poller *p, uint32_t but)
 {
 	uint32_t i;
 
 	for (i = 0; i < p->nr_links; i++)
-		if (p->links[i]->ops->settle)
+		if (p->links[i]->ops->settle && !(but >> i & 1))
 			p->links[i]->ops->settle(p->links[i]);
+}
+
+void poller_settle(struct poller *p)
+{
+	settle(p, 0);
 }
 
 static void check_stopped(struct poller *p)
@@ -619,7 +625,7 @@ int poller_turn(struct poller *p)
 	uint32_t i;
 	int n = 0, started, taken;
 
-	p->told = false;
+	p->told = 0;
 	if (p->kept || work_pending(&p->work))
 		n += (int)do_work(p);
 	for (i = 0; i < p->nr_links; i++) {
@@ -653,10 +659,10 @@ int poller_turn(struct poller *p)
 	check_stopped(p);
 	/*
 	 * What is queued may have to wait for long, and so would whoever is asleep.  And where all that
-	 * comes has to wait for something else, no commit wakes him either, however much comes.
+	 * comes has to wait for something else, or is another link's, no commit wakes him either,
+	 * however much comes.
 	 */
-	if (!n || !p->told)
-		poller_settle(p);
+	settle(p, n ? p->told : 0);
 	return n;
 }
 

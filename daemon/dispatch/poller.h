@@ -138,7 +138,7 @@ struct poller {
 	const struct poller_device *visitor;
 	uint32_t visitor_lane;
 	bool unfinished;		/* the last turn ended for time, not for want of work */
-	bool told;			/* this turn has committed, which wakes whom the last left asleep */
+	uint32_t told;			/* bits: links that this turn committed on, and so woke */
 	struct rest rest;
 	bool stopping;
 	bool stopped;

@@ -139,10 +139,14 @@ static int configure(void *arg)
 
 	err = memory_drop(run->poller->memory, run->device);
 	/* Whoever's bytes it does not give has lost them; others' tasks need not fail for that. */
-	if (err == -EIO)
+	if (err == -EIO) {
+		log_warn("device is configured anew, and bytes that it alone has and does not give are lost",
+			 log_str("device", pd->dev->info.name),
+			 log_str("kernel", run->rt.kernel->sig.name));
 		memory_lose(run->poller->memory, run->device);
-	else if (err)
+	} else if (err) {
 		return err;
+	}
 	err = runner_configure(pd->runner, run->rt.kernel);
 	__atomic_store_n(&pd->configured, true, __ATOMIC_RELEASE);
 	return err;

@@ -242,7 +242,7 @@ static inline void tell_commits(struct poller *p, struct link *l)
 {
 	l->ops->commit(l);
 	p->exact = false;
-	p->told = true;
+	p->told |= 1u << l->place;
 }
 
 static inline void put_commit(struct poller *p, struct link *l, uint64_t tag,

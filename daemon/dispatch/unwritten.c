@@ -90,7 +90,7 @@ static void draw(uint8_t *bytes, const struct arax_launch_range *r, uint64_t key
 		}
 }
 
-/* NULL: it is as it was, and is not looked at. */
+/* What was there; NULL: it still is, and is not looked at. */
 static uint8_t *fill(const struct run *run, uint32_t i, uint64_t key)
 {
 	const struct arax_launch_range *r = &run->ranges[i];
@@ -103,9 +103,9 @@ static uint8_t *fill(const struct run *run, uint32_t i, uint64_t key)
 
 		memcpy(drawn, had, bytes);
 		draw(drawn, r, key);
-		if (!move(run, i, drawn, true))
+		/* If a part of it has got there, and can't be put back, it is as good as filled. */
+		if (!move(run, i, drawn, true) || move(run, i, had, true))
 			return had;
-		move(run, i, had, true);
 	}
 	free(had);
 	return NULL;
@@ -200,8 +200,8 @@ static int look(struct run *run, struct unwritten *u, uint32_t i, int result)
 	int err;
 
 	/* On a device with memory of its own a failed task's results count as nothing. */
-	if (result && run->remote && !run_did_nothing(run, result))
-		return 0;
+	if (result && run->remote)
+		return run_did_nothing(run, result) ? move(run, i, u->had[i], true) : 0;
 	err = put_back(run, i, u->had[i] + r->length * r->count, u->had[i], key_of(u, i), &f);
 	if (!err && !result && f.bytes)
 		complain(run, i, &f);
@@ -220,5 +220,10 @@ int unwritten_look(struct run *run, struct unwritten *u, int result)
 		free(u->had[i]);
 		u->had[i] = NULL;
 	}
-	return result ? result : err;
+	if (!err)
+		return result;
+	/* Not even if it has not begun has it left all as it was. */
+	run->rt.declined = false;
+	run->rt.late = false;
+	return err;
 }

@@ -37,7 +37,10 @@ struct unwritten {
 
 /* The lane's thread, once the ranges are where the kernel will find them.  Whether any is filled. */
 bool unwritten_fill(struct run *run, struct unwritten *u);
-/* After the kernel, with its @result: which is returned or, if it is 0, what a copy returned. */
+/*
+ * After the kernel, with its @result: which is returned.  Or what a copy returned, if it succeeded
+ * or had not begun: then it counts as begun, as what was there is not there any more.
+ */
 int unwritten_look(struct run *run, struct unwritten *u, int result);
 
 #endif /* ARAXD_DISPATCH_UNWRITTEN_H */

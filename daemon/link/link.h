@@ -35,7 +35,7 @@ struct sched_tenant;
  * @awake:	(poller) after the sleep, or after a refused one
  * @event:	(poller) a descriptor that the link gave to poller_watch() fired
  * @commit:	(poller) commit_count entries from commit_first on are written
- * @settle:	(poller) nothing is to be done for now: wake whom commits have left
+ * @settle:	(poller) there is nothing to commit for now: wake whom commits have left
  *		asleep.  May be NULL
  * @map:	(poller) map a buffer that has no mapping yet; NULL if it can't be had
  * @drop:	(poller) a buffer is gone, see ARAX_DISPATCH_BUFFER

@@ -1169,22 +1169,39 @@ START_TEST(work_takes_turns)
 }
 END_TEST
 
-/* A link that always finds something, of which nothing is committed: tasks that wait, say. */
+/*
+ * A link that always finds something, of which nothing is committed: tasks that wait, say.  Or
+ * another one, that commits at each turn.
+ */
 static const struct link_ops *quiet_ops;
 static struct link_ops busy_ops;
+static uint32_t busy_link;
 
 static uint32_t poll_busily(struct link *l, uint64_t ticks)
 {
+	const struct commit_info info = { .device = ~0u };
+
+	if (busy_link)
+		poller_commit(l->poller, l, 0, &info);
 	return quiet_ops->poll(l, ticks) + 1;
+}
+
+/* There is no such task. */
+static void commit_nothing(struct link *l)
+{
+	l->commit_first += l->commit_count;
+	l->commit_count = 0;
 }
 
 static void make_busy(struct work *w)
 {
-	struct link *l = daemon_poller(d)->links[0];
+	struct link *l = daemon_poller(d)->links[busy_link];
 
 	quiet_ops = l->ops;
 	busy_ops = *l->ops;
 	busy_ops.poll = poll_busily;
+	if (busy_link)
+		busy_ops.commit = commit_nothing;
 	l->ops = &busy_ops;
 }
 
@@ -1192,17 +1209,24 @@ static uint32_t is_quiet;
 
 static void make_quiet(struct work *w)
 {
-	daemon_poller(d)->links[0]->ops = quiet_ops;
+	poller_flush(daemon_poller(d));
+	daemon_poller(d)->links[busy_link]->ops = quiet_ops;
 	__atomic_store_n(&is_quiet, 1, __ATOMIC_RELEASE);
 }
 
-/* The poller never has nothing to do, nor anything else to commit. */
+/* The poller never has nothing to do, nor anything else to commit; or that is on another link. */
 START_TEST(woken_while_others_bring_more)
 {
 	struct work busy = { .run = make_busy }, quiet = { .run = make_quiet };
 	struct arax_ring_ctl *ctl;
 	struct pollfd p;
 
+	busy_link = (uint32_t)_i;
+	if (busy_link) {
+		down();
+		d = daemon_up_twice("");
+		client_open(&c, daemon_path(d));
+	}
 	ready(8);
 	ctl = (void *)c.region;
 	p = (struct pollfd){ .fd = c.wake_fd, .events = POLLIN };
@@ -3304,7 +3328,7 @@ int main(void)
 	tcase_add_test(t, a_large_submit_blocks_nobody);
 	tcase_add_test(t, many_submits_block_nobody);
 	tcase_add_test(t, work_takes_turns);
-	tcase_add_test(t, woken_while_others_bring_more);
+	tcase_add_loop_test(t, woken_while_others_bring_more, 0, 2);
 	tcase_add_test(t, buffers_are_unmapped_aside);
 	tcase_add_test(t, rings_are_unmapped_aside);
 	tcase_add_test(t, who_punches_holes_keeps_nothing);

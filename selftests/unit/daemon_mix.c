@@ -778,9 +778,12 @@ static void follow(struct program *p)
 			compute(p, s);
 			continue;
 		}
+		/* For one that failed before it. */
+		if (s->result == -ECANCELED && !s->canceled)
+			continue;
 		/* Not begun; but it may have on a lost device, before it was to go elsewhere. */
-		if (s->result == -ETIMEDOUT || s->result == -EDQUOT ||
-		    (s->result == -ECANCELED && !(lossy && s->canceled)))
+		if (!lossy && (s->result == -ETIMEDOUT || s->result == -EDQUOT ||
+			       s->result == -ECANCELED))
 			continue;
 		for (uint32_t b = 0; b < s->n; b++)
 			p->sure[s->out][s->out_at + b] = false;

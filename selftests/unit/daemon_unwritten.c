@@ -26,6 +26,7 @@ static struct unwritten u;
 static struct run run;
 static uint8_t memory[2][BYTES], expected[BYTES];
 static bool broken;
+static uint32_t fails;		/* so many copies to the device: a part of the first one gets there */
 static int said[2];		/* a pipe: the log */
 static bool no_memory;
 
@@ -39,6 +40,11 @@ void *__wrap_malloc(size_t bytes)
 /* A device whose memory is here, too; as it is none of araxd's nobody else is asked. */
 int device_copy_in(struct device *dev, uint32_t lane, uint64_t to, const void *from, uint64_t bytes)
 {
+	if (fails) {
+		if (fails-- > 1)
+			memcpy((void *)(uintptr_t)to, from, bytes / 2);
+		return -EIO;
+	}
 	memcpy((void *)(uintptr_t)to, from, bytes);
 	return broken ? -EIO : 0;
 }
@@ -172,6 +178,41 @@ START_TEST(it_has_not_begun)
 }
 END_TEST
 
+/* The pattern stays there: then it has begun, and what it was to write is lost. */
+START_TEST(it_has_not_begun_and_nothing_is_put_back)
+{
+	task(true, 1024, 1024, 1);
+	ck_assert(unwritten_fill(&run, &u));
+	run.rt.late = _i;
+	run.rt.declined = !_i;
+	broken = true;
+	ck_assert_int_eq(unwritten_look(&run, &u, _i ? -ETIMEDOUT : -EOPNOTSUPP), -EIO);
+	ck_assert(!run.rt.late && !run.rt.declined);
+}
+END_TEST
+
+/* Nor can what is half filled be put back at once. */
+START_TEST(it_is_filled_halfway)
+{
+	task(true, 4, 100, 10);
+	fails = 2;
+	ck_assert(unwritten_fill(&run, &u));
+	ck_assert_uint_eq(fails, 0);
+	run.rt.late = true;
+	ck_assert(is_as_it_was(-ETIMEDOUT, NULL));
+	task(true, 1024, 1024, 1);
+	fails = 2;
+	ck_assert(unwritten_fill(&run, &u));
+	ck_assert(memcmp(memory[0], expected, BYTES));
+	write_at(0, 100);
+	ck_assert(is_as_it_was(0, "offset=164 bytes=412 of=1024 "));
+	/* Or it is put back, and not looked at. */
+	fails = 1;
+	ck_assert(!unwritten_fill(&run, &u));
+	ck_assert_int_eq(memcmp(memory[0], expected, BYTES), 0);
+}
+END_TEST
+
 START_TEST(what_others_read_is_left_alone)
 {
 	task(_i, 1024, 1024, 1);
@@ -297,6 +338,8 @@ int main(void)
 	tcase_add_loop_test(t, rows_are_left_out, 0, 2);
 	tcase_add_test(t, the_task_fails);
 	tcase_add_loop_test(t, it_has_not_begun, 0, 2);
+	tcase_add_loop_test(t, it_has_not_begun_and_nothing_is_put_back, 0, 2);
+	tcase_add_test(t, it_is_filled_halfway);
 	tcase_add_loop_test(t, what_others_read_is_left_alone, 0, 2);
 	tcase_add_test(t, two_buffers_are_the_same_memory);
 	tcase_add_test(t, the_host_has_older_bytes);
