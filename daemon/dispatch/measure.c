@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/dispatch/poller.h"
 #include "daemon/log.h"
@@ -11,6 +12,7 @@
 
 #define PROBE_BYTES	(16u << 20)
 #define PROBE_NS	20000000u	/* for each direction */
+#define PAGE_BYTES	4096u
 
 /* Between devices, of which there may be very many pairs. */
 #define DIRECT_BYTES	(1u << 20)
@@ -46,8 +48,24 @@ static uint64_t probe_now(void *arg)
 	return monotonic_ns();
 }
 
+/*
+ * As a program's buffer is by the time that it matters: its pages are there, and the driver knows
+ * them, if it takes any.
+ */
+static void *host_memory(struct device *dev, uint64_t bytes, bool *registered)
+{
+	void *host = aligned_alloc(PAGE_BYTES, (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES);
+
+	if (host) {
+		memset(host, 1, bytes);
+		*registered = !device_host_register(dev, host, bytes);
+	}
+	return host;
+}
+
 static void measure_host(struct poller *p, struct device *dev)
 {
+	bool registered = false;
 	uint64_t bytes = dev->info.memory / 8 < PROBE_BYTES ? dev->info.memory / 8 : PROBE_BYTES;
 	struct probe pr = { .dev = dev };
 	struct link_probe lp = {
@@ -60,7 +78,7 @@ static void measure_host(struct poller *p, struct device *dev)
 	err = device_alloc(dev, bytes, 0, &pr.address);
 	if (err)
 		goto tell;
-	pr.host = calloc(1, bytes);
+	pr.host = host_memory(dev, bytes, &registered);
 	err = pr.host ? link_measure(&in, &lp) : -ENOMEM;
 	pr.out = true;
 	if (!err)
@@ -74,6 +92,8 @@ static void measure_host(struct poller *p, struct device *dev)
 			 log_u64("out_latency_ns", (uint64_t)out.latency_ns),
 			 log_u64("out_ns_per_mib", (uint64_t)(out.ns_per_byte * (1 << 20))));
 	}
+	if (registered)
+		device_host_unregister(dev, pr.host);
 	free(pr.host);
 	device_free(dev, pr.address);
 tell:

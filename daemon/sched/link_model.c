@@ -28,14 +28,15 @@ static int quickest(const struct link_probe *p, uint64_t bytes, uint64_t until, 
 
 int link_measure(struct link_model *m, const struct link_probe *p)
 {
-	uint64_t until = p->now_ns(p->arg) + p->budget_ns, least, bytes, ns;
+	uint64_t until, least, bytes, ns;
 	double per_byte = 0;
 	int err;
 
 	if (p->most < 16 * SMALL)
 		return -EINVAL;
-	/* The first one pays for what is set up once. */
+	/* The first one pays for what is set up once, out of no budget: that may be longer than it. */
 	err = p->copy(p->arg, SMALL);
+	until = p->now_ns(p->arg) + p->budget_ns;
 	if (!err)
 		err = quickest(p, SMALL, until, &least);
 	if (err)
