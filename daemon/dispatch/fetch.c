@@ -7,9 +7,15 @@
 #include "daemon/dispatch/remote.h"
 #include "daemon/dispatch/run.h"
 
-/* What is fetched at once, and for how long by one while others wait. */
-#define PIECE_BYTES	(16u << 20)
+/*
+ * How long one goes on while others wait, and what is fetched at once: between two pieces the link
+ * idles for as long as it takes to see the end of one and to begin the next, so on a quick link
+ * they are as large as others can wait for.
+ */
 #define GO_NS		5000000u
+#define PIECE_BYTES	(16u << 20)
+#define PIECE_NS	2000000u
+#define PIECE_MOST	(256u << 20)
 
 /* With the thread at a time: it has the next one before the poller hears of the last one's end. */
 #define OUT	2
@@ -17,6 +23,8 @@
 /**
  * struct fetch - one of them
  * @run:	that goes on; NULL: @node is a marker that ends
+ * @takes_ns:	what is expected of all of it
+ * @most:	bytes of a piece
  * @piece:	that is next, of the range @range; @at: where in it is the one behind
  */
 struct fetch {
@@ -28,7 +36,7 @@ struct fetch {
 	struct run *run;
 	int result;
 	uint32_t range;
-	uint64_t at;
+	uint64_t takes_ns, most, at;
 	struct memory_range piece;
 	struct memory_range ranges[ARAX_MAX_RANGES];
 };
@@ -137,7 +145,7 @@ static void find_piece(struct fetch *f)
 	for (; f->range < f->node->d.nr_ranges; f->range++, f->at = 0) {
 		const struct memory_range *r = &f->ranges[f->range];
 
-		if (r->buffer && memory_piece(r, PIECE_BYTES, &f->at, &f->piece))
+		if (r->buffer && memory_piece(r, f->most, &f->at, &f->piece))
 			return;
 	}
 }
@@ -170,10 +178,8 @@ static void do_fetch(struct host_job *job)
 static bool is_quick(const struct fetch *f)
 {
 	const struct poller *p = f->poller;
-	uint64_t ns;
 
-	memory_dirty(p->memory, f->ranges, f->node->d.nr_ranges, &ns);
-	return ns <= p->inline_ns && p->running == 1 && !sched_queued(p->sched) && !p->visitor &&
+	return f->takes_ns <= p->inline_ns && p->running == 1 && !sched_queued(p->sched) && !p->visitor &&
 	       !p->stopping;
 }
 
@@ -196,10 +202,19 @@ static enum run_outcome fetch_here(struct fetch *f)
 	return RUN_DONE;
 }
 
+/* How much of @bytes takes so long as a piece may. */
+static uint64_t piece_bytes(uint64_t bytes, uint64_t takes_ns)
+{
+	uint64_t most = bytes / (takes_ns / PIECE_NS + 1);
+
+	return most < PIECE_BYTES ? PIECE_BYTES : most > PIECE_MOST ? PIECE_MOST : most;
+}
+
 /* NULL: no memory. */
 static struct fetch *create(struct poller *p, struct graph_node *node, struct run *run)
 {
 	struct fetch *f = calloc(1, sizeof(*f));
+	uint64_t bytes;
 
 	if (!f)
 		return NULL;
@@ -209,6 +224,8 @@ static struct fetch *create(struct poller *p, struct graph_node *node, struct ru
 	f->node = node;
 	f->run = run;
 	remote_look_up(node, f->ranges);
+	bytes = memory_dirty(p->memory, f->ranges, node->d.nr_ranges, &f->takes_ns);
+	f->most = piece_bytes(bytes, f->takes_ns);
 	find_piece(f);
 	return f;
 }

@@ -750,6 +750,29 @@ START_TEST(a_long_fetch_makes_way)
 }
 END_TEST
 
+/* Of a quick link a piece is what it copies in as long: there are few gaps then. */
+START_TEST(a_quick_link_has_large_pieces)
+{
+	const struct graph_node *n[2];
+
+	start_by_hand();
+	use(0, 0, ARAX_OUT, X);
+	use_of(0, &big, ARAX_OUT, LARGE);
+	for (uint32_t i = 0; i < p->nr_devs; i++)
+		memory_set_rates(p->memory, i, 1000, .02, 1000, .02);
+	n[0] = wants(1, 3, LARGE);
+	n[1] = wants(2, 1, X);
+	late = 1;
+	go_on();
+	ck_assert_uint_eq(nr_ended, 1);
+	ck_assert_ptr_eq(ended[0], n[0]);
+	ck_assert_int_eq(big.base[LARGE - 1], RESULT);
+	go_on();
+	ck_assert_ptr_eq(ended[1], n[1]);
+	finish_by_hand();
+}
+END_TEST
+
 static int publish_down(struct link *l, struct arax_kernel_publish *k)
 {
 	k->id = l->head--;
@@ -895,6 +918,7 @@ int main(void)
 	tcase_add_test(t, ranges_in_pieces);
 	tcase_add_test(t, fetches_go_by_tenants);
 	tcase_add_test(t, a_long_fetch_makes_way);
+	tcase_add_test(t, a_quick_link_has_large_pieces);
 	suite_add_tcase(suite, t);
 	sr = srunner_create(suite);
 	srunner_run_all(sr, CK_ENV);
