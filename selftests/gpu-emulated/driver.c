@@ -123,7 +123,7 @@ struct control {
 	int started;
 	struct { int after, err; } fail[EMULATED_NR];
 	int open, waiting, registered;
-	int fault_after, fault, faults;
+	int fault_after, fault, faults, fault_every;
 };
 
 static struct control own = { .open = 1 };
@@ -648,6 +648,7 @@ static void run_op(struct stream *s, struct op *o)
 		if (get(&gpu.control->faults) > 0 && add(&gpu.control->fault_after, -1) <= 0) {
 			err = get(&gpu.control->fault);
 			add(&gpu.control->faults, -1);
+			set(&gpu.control->fault_after, gpu.control->fault_every);
 		}
 		/* What is the device's fault ends with the context: so the drivers' manuals say. */
 		if (err && err != ECC && !gpu.forgiving)
@@ -1275,7 +1276,9 @@ static void open_control(const char *path)
 	if (__atomic_exchange_n(&c->started, 1, __ATOMIC_SEQ_CST))
 		return;
 	set(&c->open, 1);
-	if (fault && sscanf(fault, "%d:%d:%d", &c->fault_after, &c->fault, &c->faults) != 3)
+	c->fault_every = 1;
+	if (fault && sscanf(fault, "%d:%d:%d:%d", &c->fault_after, &c->fault, &c->faults,
+			    &c->fault_every) < 3)
 		abort();
 }
 
