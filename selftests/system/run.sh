@@ -134,38 +134,49 @@ has_ptx() {
 	[ -e "$kernels/systest.ptx" ] || without "$1" 'no nvcc, so that systest has no kernels for CUDA'
 }
 
-# coherent_beside TALLY LOGGED KIND OPTIONS: beside a core, by turns; kernels have flat ranges there
-coherent_beside() {
-	AGAIN=10 LOGGED=$2 ARAX_TEST_FLAT=1 beside "$1" "sched { policy = \"rr\" } cpu { groups = { \"0\" } }
+# coherent_on TALLY LOGGED KIND OPTIONS [CPU]: such devices by turns, beside a core; kernels have flat
+# ranges there
+coherent_on() {
+	local core='groups = { "0" }'
+
+	AGAIN=10 LOGGED=$2 ARAX_TEST_FLAT=1 beside "$1" "sched { policy = \"rr\" } cpu { ${5-$core} }
 		backend \"$3\" { options = { $4 } }" coherent
 }
 
-# On a driver in software, also where its contexts break now and then: what was there alone is lost.
+# On a driver in software, also where its contexts break now and then, and calls fail: what was there
+# alone is lost; and where kernels break the driver for araxd, which goes on in other processes.
 coherent_emulated() {
-	local driver=$PWD/build/test/plain/libcuda-emulated.so small name
+	local driver=$PWD/build/test/plain/libcuda-emulated.so name=system/coherent-emulated options part
 
 	case ${ARAXD-} in
 	*/asan/araxd | */tsan/araxd) driver=${driver/plain/$(basename "$(dirname "$ARAXD")")} ;;
 	esac
-	small="\"library=$driver\", \"memory=1M\""
-	for name in system/coherent-emulated system/coherent-emulated-lost; do
+	options="\"library=$driver\", \"memory=1M\""
+	for part in '' -lost -apart; do
 		if [ ! -e "$driver" ]; then
-			without "$name" 'built without the headers of CUDA' || continue
+			without $name$part 'built without the headers of CUDA' || continue
 		fi
-		has_ptx "$name" || continue
-		if [ $name = system/coherent-emulated ]; then
-			EMULATED_DEVICES=2 coherent_beside $name "$evicted" cuda "$small"
-		else
-			EMULATED_FAULT=500:214:1000000:700 EMULATED_DEVICES=2 ARAX_TEST_LOST=1 \
-				coherent_beside $name 'device is back device="cuda1' cuda "$small"
-		fi
+		has_ptx $name$part || continue
+		case $part in
+		'')
+			EMULATED_DEVICES=2 coherent_on $name "$evicted" cuda "$options" ;;
+		-lost)
+			EMULATED_DEVICES=2 EMULATED_FAULT=500:214:1000000:700 \
+				EMULATED_FAIL=alloc:31:2,copy:301:999,launch:101:999,end:411:999 \
+				ARAX_TEST_FAILS=1 ARAX_TEST_LOST=1 \
+				coherent_on $name$part 'device is back device="cuda1' cuda "$options" ;;
+		-apart)
+			EMULATED_DEVICES=2 EMULATED_FAULT=500:700:1000000:700 EMULATED_SHARED=$work/shared \
+				ARAX_TEST_FAULTS=1 coherent_on $name$part 'goes on in a process of its own' \
+				cuda "$options" 'enable = false' ;;
+		esac
 	done
 }
 
 # On hardware.
 coherent_cuda() {
 	if has_ptx system/coherent-cuda && has system/coherent-cuda cuda '"memory=2M"'; then
-		coherent_beside system/coherent-cuda "$evicted" cuda '"memory=2M"'
+		coherent_on system/coherent-cuda "$evicted" cuda '"memory=2M"'
 	fi
 	join
 }
@@ -186,8 +197,8 @@ coherent() {
 	coherent_emulated
 	join
 	if has system/coherent-opencl opencl '"zero-copy=no"'; then
-		coherent_beside system/coherent-opencl "$evicted" opencl '"zero-copy=no", "memory=1M"'
-		coherent_beside system/coherent-opencl-in-place '' opencl ''
+		coherent_on system/coherent-opencl "$evicted" opencl '"zero-copy=no", "memory=1M"'
+		coherent_on system/coherent-opencl-in-place 'followed=[1-9]' opencl '' 'enable = false'
 	else
 		without system/coherent-opencl-in-place "$why" || :
 	fi
