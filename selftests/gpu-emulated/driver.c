@@ -121,9 +121,9 @@ struct context {
 /* What tests turn and look at; of several processes, if EMULATED_SHARED says so. */
 struct control {
 	int started;
-	struct { int after, err; } fail[EMULATED_NR];
+	struct { int after, err, every; } fail[EMULATED_NR];
 	int open, waiting, registered;
-	int fault_after, fault, faults;
+	int fault_after, fault, faults, fault_every;
 };
 
 static struct control own = { .open = 1 };
@@ -167,6 +167,7 @@ static int add(int *word, int value)
 
 EXPORT void emulated_fail(enum emulated_call call, int after, int err)
 {
+	set(&gpu.control->fail[call].every, 0);
 	set(&gpu.control->fail[call].after, after);
 	set(&gpu.control->fail[call].err, err);
 }
@@ -226,11 +227,14 @@ void emulated_wait_at_gate(void)
 /* (locked) */
 static int must_fail(enum emulated_call call)
 {
-	int err = get(&gpu.control->fail[call].err);
+	int err = get(&gpu.control->fail[call].err), every = get(&gpu.control->fail[call].every);
 
 	if (!err || add(&gpu.control->fail[call].after, -1) >= 0)
 		return 0;
-	set(&gpu.control->fail[call].err, 0);
+	if (every)
+		set(&gpu.control->fail[call].after, every - 1);
+	else
+		set(&gpu.control->fail[call].err, 0);
 	return err;
 }
 
@@ -648,6 +652,7 @@ static void run_op(struct stream *s, struct op *o)
 		if (get(&gpu.control->faults) > 0 && add(&gpu.control->fault_after, -1) <= 0) {
 			err = get(&gpu.control->fault);
 			add(&gpu.control->faults, -1);
+			set(&gpu.control->fault_after, gpu.control->fault_every);
 		}
 		/* What is the device's fault ends with the context: so the drivers' manuals say. */
 		if (err && err != ECC && !gpu.forgiving)
@@ -1253,6 +1258,27 @@ EXPORT ERROR cuGraphDestroy(CUgraph g)
 /* ------------------------------------------------------------------ */
 /* Devices and contexts                                                  */
 
+static void parse_fail(struct control *c, const char *text)
+{
+	static const char *const calls[EMULATED_NR] = {
+		"alloc", "copy", "launch", "context", "module", "stream", "end"
+	};
+	int call, bytes, every, err;
+	char name[16];
+
+	for (; text && *text; text += bytes) {
+		if (sscanf(text, "%15[a-z]:%d:%d%n", name, &every, &err, &bytes) != 3 || every < 1)
+			abort();
+		for (call = 0; strcmp(name, calls[call]);)
+			if (++call == EMULATED_NR)
+				abort();
+		c->fail[call].after = every - 1;
+		c->fail[call].every = every;
+		c->fail[call].err = err;
+		bytes += text[bytes] == ',';
+	}
+}
+
 /* Of the processes that share it the first one begins; what others left there is gone. */
 static void open_control(const char *path)
 {
@@ -1275,8 +1301,11 @@ static void open_control(const char *path)
 	if (__atomic_exchange_n(&c->started, 1, __ATOMIC_SEQ_CST))
 		return;
 	set(&c->open, 1);
-	if (fault && sscanf(fault, "%d:%d:%d", &c->fault_after, &c->fault, &c->faults) != 3)
+	c->fault_every = 1;
+	if (fault && sscanf(fault, "%d:%d:%d:%d", &c->fault_after, &c->fault, &c->faults,
+			    &c->fault_every) < 3)
 		abort();
+	parse_fail(c, getenv("EMULATED_FAIL"));
 }
 
 static void start(void)

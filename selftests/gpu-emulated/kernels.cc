@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The kernels of arax-std and arax-blas, from their CUDA C++ source, and some for tests, as functions
- * of the CPU: a thread of a block is a thread if the block has barriers, else a turn of
+ * The kernels of arax-std, arax-blas and systest, from their CUDA C++ source, and some more for
+ * tests, as functions of the CPU: a thread of a block is a thread if the block has barriers, else a turn of
  * a loop.
  */
 #include <cerrno>
@@ -62,6 +62,7 @@ static inline uint32_t atomicAdd(uint32_t *to, uint32_t n)
 
 #include "daemon/kernels/std/arax-std.cu"
 #include "daemon/kernels/blas/blas.cu"
+#include "selftests/system/kernels/systest.cu"
 
 /* ------------------------------------------------------------------ */
 /* For tests                                                             */
@@ -212,6 +213,8 @@ static const kernel kernels[] = {
 	KERNEL(arax_std_fft_c32, true),
 	KERNEL(arax_blas_gemm_f32, true), KERNEL(arax_blas_gemm_f64, true),
 	KERNEL(arax_blas_gemv_f32, true), KERNEL(arax_blas_gemv_f64, true),
+	KERNEL(st_add, false), KERNEL(st_fail, false), KERNEL(st_mix, false),
+	KERNEL(st_mix_groups, false),
 	KERNEL(test_add, false), KERNEL(test_inc, false),
 	KERNEL(test_sizes, false), KERNEL(test_plain, false), KERNEL(test_result, false),
 	KERNEL(test_groups, false), KERNEL(test_trap, false), KERNEL(test_gate, false),

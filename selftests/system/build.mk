@@ -30,10 +30,24 @@ $(SYSTEM)/kernels/systest.so: $(call objs,plain,selftests/system/kernels/systest
 	$(say) LINK $@
 	$(Q)$(CC) -shared $(LDFLAGS_plain) -o $@ $<
 
-$(addprefix $(SYSTEM)/kernels/,systest.json systest.cl vendortest.json vendortest.cl): \
+$(addprefix $(SYSTEM)/kernels/,systest.cl vendortest.json vendortest.cl): \
 		$(SYSTEM)/kernels/%: selftests/system/kernels/%
 	@mkdir -p $(@D)
 	$(Q)install -m 644 $< $@
+
+SYSTEST_PTX := $(if $(NVCC),$(SYSTEM)/kernels/systest.ptx)
+$(SYSTEM)/kernels/systest.json: selftests/system/kernels/systest.json daemon/kernels/leave-out \
+				$(B)/lib/arax/kernels/.absent
+	@mkdir -p $(@D)
+	$(say) JSON $@
+	$(Q)daemon/kernels/leave-out $< $(if $(NVCC),,systest.ptx) > $@.tmp
+	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
+
+$(SYSTEM)/kernels/systest.ptx: selftests/system/kernels/systest.cu libarax/include/arax/gpu.h
+	@mkdir -p $(@D)
+	$(say) NVCC $@
+	$(Q)$(NVCC) -ptx $(NVCC_FLAGS) -o $@.tmp $<
+	$(Q)chmod 644 $@.tmp && mv $@.tmp $@
 
 # Functions of the host for an OpenCL device.
 ifeq ($(OPENCL_HEADERS),yes)
@@ -53,7 +67,10 @@ SYSTEM_FILES := $(patsubst %,$(SYSTEM)/images/%.so,until hung) $(SYSTEM)/stand-a
 		$(SYSTEM)/shares $(SYSTEM)/system $(SYSTEM)/daemon-death $(SYSTEM)/device-loss $(SYSTEM)/one-group \
 		$(SYSTEM)/huge-pages $(SYSTEM)/many-mapped $(SYSTEM)/first-context $(SYSTEM)/own-opencl \
 		$(SYSTEM)/coherent $(SYSTEM)/told $(SYSTEM)/planned $(SYSTEM)/followers $(SYSTEM)/kernels/systest.so $(SYSTEM)/kernels/systest.json \
-		$(SYSTEM)/kernels/systest.cl $(SYSTEM)/reasons $(SYSTEM)/vendors $(VENDOR_TEST)
+		$(SYSTEM)/kernels/systest.cl $(SYSTEST_PTX) $(SYSTEM)/reasons $(SYSTEM)/vendors $(VENDOR_TEST)
+
+# Drivers in software, for the same.
+SYSTEM_CUDA := $(if $(filter cuda,$(EMULATED)),libcuda-emulated.so)
 
 # Without XRT's headers there is none, and its test says so.
 ifeq ($(XRT_HEADERS),yes)
@@ -73,7 +90,7 @@ $(eval $(call compile_rule,system32))
 $(call kt_program,$(SYSTEM)/system32,system32,$(SYSTEM_SRCS) $(sort $(wildcard selftests/system/test-*.c)) $(LIBARAX_SRC))
 SYSTEM_32 := $(if $(HAVE_M32),$(SYSTEM)/system32)
 
-test-system: $$(BUILT) $(SYSTEM_FILES) $(QUEUED_PLUGIN)
+test-system: $$(BUILT) $(SYSTEM_FILES) $(QUEUED_PLUGIN) $(SYSTEM_CUDA:%=$(B)/test/plain/%)
 	@selftests/system/run.sh
 
 test-system-6.1 test-system-6.12 test-system-debug test-system-next: test-system-%: $$(BUILT) $(SYSTEM_FILES) \
@@ -82,15 +99,16 @@ test-system-6.1 test-system-6.12 test-system-debug test-system-next: test-system
 
 # The same on an araxd with a sanitizer in it; drivers leave memory at their end, and OpenCL's are
 # tried in processes that araxd forks while it has threads.
-soak-system-asan soak-system-tsan: soak-system-%: default $(SYSTEM_FILES) $(QUEUED_PLUGIN) $(B)/%/araxd
+soak-system-asan soak-system-tsan: soak-system-%: default $(SYSTEM_FILES) $(QUEUED_PLUGIN) $(B)/%/araxd \
+		$(if $(SYSTEM_CUDA),$(B)/test/%/$(SYSTEM_CUDA))
 	ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=die_after_fork=0 ARAXD=$(B)/$*/araxd ARAX_RESULTS=$(B)/results-$* selftests/system/run.sh
 
 # Millions of tasks in place of thousands.
-soak-coherent: default $(SYSTEM_FILES)
+soak-coherent: default $(SYSTEM_FILES) $(SYSTEM_CUDA:%=$(B)/test/plain/%)
 	ARAX_TEST_TASKS=2000000 TAP_SECONDS=7200 selftests/system/run.sh coherent
 
 ALONE_TARGETS += test-system
-TEST_NEEDS += $(SYSTEM_FILES) $(SYSTEM_32) $(QUEUED_PLUGIN) $(BAD_ICD)
+TEST_NEEDS += $(SYSTEM_FILES) $(SYSTEM_32) $(QUEUED_PLUGIN) $(BAD_ICD) $(SYSTEM_CUDA:%=$(B)/test/plain/%)
 FIRST_TARGETS += test-system-debug test-system-6.12 test-system-6.1
 SOAK_TARGETS += test-system-next soak-system-asan soak-system-tsan soak-coherent
 .PHONY: test-system test-system-6.1 test-system-6.12 test-system-debug test-system-next \

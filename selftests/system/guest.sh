@@ -20,7 +20,7 @@ std=build/lib/arax/kernels
 
 # The manifest names what was compiled, and must find all of it.
 files=()
-for file in "$std"/arax-std[.-]*; do
+for file in "$std"/arax-std[.-]* "$tests"/kernels/systest.*; do
 	files+=(--file "$file:/arax/kernels/${file##*/}")
 done
 
@@ -86,9 +86,6 @@ scripts/qemu-run --kernel "$kernel" --module "build/kmod/$kernel/arax.ko" \
 	--file "$(realpath build/lib/libarax.so)":/arax/lib/libarax.so.0 \
 	--file "$(realpath "$(cc -print-file-name=libgcc_s.so.1)")":/arax/lib/libgcc_s.so.1 \
 	"${files[@]}" \
-	--file $tests/kernels/systest.so:/arax/kernels/systest.so \
-	--file $tests/kernels/systest.json:/arax/kernels/systest.json \
-	--file $tests/kernels/systest.cl:/arax/kernels/systest.cl \
 	--file $tests/system:/arax/tests/system \
 	--file $tests/coherent:/arax/tests/coherent \
 	--file $tests/reasons:/arax/tests/reasons \

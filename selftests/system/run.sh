@@ -3,7 +3,7 @@
 #
 # The whole stack over the broker link, from outside: a private araxd, and the
 # same test programs that the guests run over /dev/arax (see guest.sh).
-# usage: selftests/system/run.sh [coherent]: all, or that alone
+# usage: selftests/system/run.sh [coherent|coherent-cuda]: all, or that alone
 
 set -euo pipefail
 
@@ -115,24 +115,103 @@ join() {
 	others=()
 }
 
+# has TALLY KIND OPTIONS: there are devices of that kind; else $why not, and it counts as skipped
+has() {
+	configure "cpu { enable = false } backend \"$2\" { options = { $3 } }"
+	! build/bin/arax run --config "$work/araxd.conf" true >/dev/null 2>"$work/why" || return 0
+	why=$(sed -n 's/.*reason="\(.*\)"$/\1/p' "$work/why" | head -n 1)
+	why="$2: ${why:-$(tail -n 1 "$work/why")}"
+	without "$1" "$why"
+}
+without() {
+	echo "# $1 is skipped: $2"
+	scripts/tally add "$1" 0 0 1 "$2"
+	return 1
+}
+
+# What is compiled for CUDA is there.
+has_ptx() {
+	[ -e "$kernels/systest.ptx" ] || without "$1" 'no nvcc, so that systest has no kernels for CUDA'
+}
+
+# coherent_on TALLY LOGGED KIND OPTIONS [CPU]: such devices by turns, beside a core; kernels have flat
+# ranges there
+coherent_on() {
+	local core='groups = { "0" }'
+
+	AGAIN=10 LOGGED=$2 ARAX_TEST_FLAT=1 beside "$1" "sched { policy = \"rr\" } cpu { ${5-$core} }
+		backend \"$3\" { options = { $4 } }" coherent
+}
+
+# On a driver in software, also where its contexts break now and then, and calls fail: what was there
+# alone is lost; and where kernels break the driver for araxd, which goes on in other processes.
+coherent_emulated() {
+	local driver=$PWD/build/test/plain/libcuda-emulated.so name=system/coherent-emulated options part
+
+	case ${ARAXD-} in
+	*/asan/araxd | */tsan/araxd) driver=${driver/plain/$(basename "$(dirname "$ARAXD")")} ;;
+	esac
+	options="\"library=$driver\", \"memory=1M\""
+	for part in '' -lost -apart; do
+		if [ ! -e "$driver" ]; then
+			without $name$part 'built without the headers of CUDA' || continue
+		fi
+		has_ptx $name$part || continue
+		case $part in
+		'')
+			EMULATED_DEVICES=2 coherent_on $name "$evicted" cuda "$options" ;;
+		-lost)
+			EMULATED_DEVICES=2 EMULATED_FAULT=500:214:1000000:700 \
+				EMULATED_FAIL=alloc:31:2,copy:301:999,launch:101:999,end:411:999 \
+				ARAX_TEST_FAILS=1 ARAX_TEST_LOST=1 \
+				coherent_on $name$part 'device is back device="cuda1' cuda "$options" ;;
+		-apart)
+			EMULATED_DEVICES=2 EMULATED_FAULT=500:700:1000000:700 EMULATED_SHARED=$work/shared \
+				ARAX_TEST_FAULTS=1 coherent_on $name$part 'goes on in a process of its own' \
+				cuda "$options" 'enable = false' ;;
+		esac
+	done
+}
+
+# On hardware.
+coherent_cuda() {
+	if has_ptx system/coherent-cuda && has system/coherent-cuda cuda '"memory=2M"'; then
+		coherent_on system/coherent-cuda "$evicted" cuda '"memory=2M"'
+	fi
+	join
+}
+
 # Never a wrong byte on devices that are too small for what is in use, beside cores that work in place
 # or on copies, too; where some fail tasks, and one goes, nothing else is wrong for that.
+evicted='device memory device=1 .* evictions=[1-9][0-9]'
 coherent() {
 	local small='"devices=2", "memory=1048576", "ns-per-item=0.1", "base-us=1", "latency-us=1"'
 
-	LOGGED='device memory device=1 .* evictions=[1-9][0-9]' beside system/coherent "sched { policy = \"rr\" }
+	LOGGED=$evicted beside system/coherent "sched { policy = \"rr\" }
 		cpu { groups = { \"0\" } } backend \"sim\" { options = { $small } }" coherent
-	AGAIN=10 LOGGED='device is lost device=sim1' ARAX_TEST_LOST=1 beside system/coherent-lost "cpu { groups = { \"0\" } }
+	AGAIN=10 LOGGED='device is lost device=sim1' ARAX_TEST_FAILS=1 ARAX_TEST_LOST=1 beside system/coherent-lost "cpu { groups = { \"0\" } }
 		sched { policy = \"rr\" } backend \"sim\" { options = { $small, \"fail=0.01\", \"lose=1:400\" } }" coherent
 	join
-	LOGGED='device memory device=0 .* evictions=[1-9][0-9]' system system/coherent-copies "cpu { memory = \"1M\" }
+	LOGGED='device memory device=0 .* evictions=[1-9][0-9]' beside system/coherent-copies "cpu { memory = \"1M\" }
 		backend \"sim\" { options = { $small } }" coherent
+	coherent_emulated
+	join
+	if has system/coherent-opencl opencl '"zero-copy=no"'; then
+		coherent_on system/coherent-opencl "$evicted" opencl '"zero-copy=no", "memory=1M"'
+		coherent_on system/coherent-opencl-in-place 'followed=[1-9]' opencl '' 'enable = false'
+	else
+		without system/coherent-opencl-in-place "$why" || :
+	fi
+	join
+	coherent_cuda
 }
 
-if [ "${1-}" = coherent ]; then
-	coherent
+case ${1-} in
+coherent | coherent-cuda)
+	"${1/-/_}"
 	exit $status
-fi
+	;;
+esac
 
 # Who wrote where it said that it only reads is named.
 lie='kernel wrote to a range that it declares as in.* kernel=st_lies range=0 '

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+/* Of systest.c's what is for GPUs, too; and mix.h's arithmetic, whose ranges are flat ones here. */
+#include <arax/gpu.h>
+
+ARAX_GPU_KERNEL st_add(uint32_t *x, uint64_t n, uint32_t value)
+{
+	ARAX_EACH(i, n)
+		x[i] += value;
+}
+
+ARAX_GPU_KERNEL st_fail(uint32_t *x, uint64_t n, uint32_t value, int32_t *result)
+{
+	*result = -(int32_t)value;
+}
+
+static __device__ inline uint64_t st_hash(uint64_t hash, const uint8_t *p, uint64_t n)
+{
+	for (uint64_t k = 0; k < n; k++)
+		hash = (hash ^ p[k]) * 1099511628211ull;
+	return hash;
+}
+
+/* By one thread: each byte depends on those before it. */
+ARAX_GPU_KERNEL st_mix(const uint8_t *a, uint64_t na, uint8_t *b, uint64_t nb, uint8_t *c,
+		       uint64_t nc, uint32_t salt)
+{
+	uint64_t hash;
+
+	if (arax_group() || arax_item())
+		return;
+	hash = st_hash(st_hash(14695981039346656037ull + salt, a, na), b, nb);
+	for (uint64_t k = 0; k < nb; k++)
+		if (hash >> k % 61 & 1)
+			b[k] = (uint8_t)(3 * b[k] + (hash >> k % 8));
+	for (uint64_t k = 0; k < nc; k++)
+		c[k] = (uint8_t)((hash >> k % 56) + k);
+}
+
+ARAX_GPU_KERNEL st_mix_groups(uint8_t *x, uint64_t n, uint32_t salt)
+{
+	uint64_t end = n * (arax_group() + 1) / arax_groups();
+
+	for (uint64_t k = n * arax_group() / arax_groups() + arax_item(); k < end; k += arax_items())
+		x[k] = (uint8_t)(5 * x[k] + salt + k);
+}
