@@ -8,11 +8,11 @@ STD_SRCS   := $(addprefix daemon/kernels/std/,basic.c blackscholes.c cluster.c c
 STD_CL     := $(addprefix daemon/kernels/std/,vector.cl basic.cl blackscholes.cl image.cl reduce.cl \
 			scan.cl sort.cl histogram.cl grid.cl fft.cl ml.cl cluster.cl nn.cl sparse.cl)
 STD_CU     := $(addprefix daemon/kernels/std/,arax-std.cu std_gpu.h vector.cu basic.cu image.cu \
-			blackscholes.cu sparse.cu ml.cu nn.cu reduce.cu scan.cu sort.cu histogram.cu \
+			blackscholes.cu sparse.cu ml.cu nn.cu reduce.cu scan.cu sort.cu sort_keys.h histogram.cu \
 			grid.cu cluster.cu fft.cu) \
 	      libarax/include/arax/gpu.h
 # Kernels that are launched by functions of our own, which have their image in them.
-PASSES_CU  := $(addprefix daemon/kernels/std/,passes.cu passes.h std_gpu.h) libarax/include/arax/gpu.h
+PASSES_CU  := $(addprefix daemon/kernels/std/,passes.cu passes.h sort_keys.h std_gpu.h) libarax/include/arax/gpu.h
 NVCC       ?= $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc))
 HIPCC      ?= $(shell command -v hipcc)
 

@@ -19,7 +19,11 @@
 
 /* Each is a kernel of passes.cu. */
 #define PASSES(X) \
-	X(sum_f32) X(sum_f64) X(dot_f32) X(sum_diff) X(greatest) X(sum_parts) X(greatest_parts)
+	X(sum_f32) X(sum_f64) X(dot_f32) X(sum_diff) X(greatest) X(sum_parts) X(greatest_parts) \
+	X(scan_sums_u32) X(scan_sums_f32) X(scan_u32) X(scan_f32) \
+	X(clear) X(count_u8) X(count_f32) X(mean_sums) X(means) \
+	X(sort_tile_u32) X(sort_tile_f32) X(sort_tile_pairs) \
+	X(sort_far_u32) X(sort_far_f32) X(sort_far_pairs)
 
 enum pass {
 #define X(name) PASS_##name,
