@@ -8,9 +8,11 @@ STD_SRCS   := $(addprefix daemon/kernels/std/,basic.c blackscholes.c cluster.c c
 STD_CL     := $(addprefix daemon/kernels/std/,vector.cl basic.cl blackscholes.cl image.cl reduce.cl \
 			scan.cl sort.cl histogram.cl grid.cl fft.cl ml.cl cluster.cl nn.cl sparse.cl)
 STD_CU     := $(addprefix daemon/kernels/std/,arax-std.cu std_gpu.h vector.cu basic.cu image.cu \
-			blackscholes.cu sparse.cu ml.cu nn.cu reduce.cu scan.cu sort.cu histogram.cu \
+			blackscholes.cu sparse.cu ml.cu nn.cu reduce.cu scan.cu sort.cu sort_keys.h histogram.cu \
 			grid.cu cluster.cu fft.cu) \
 	      libarax/include/arax/gpu.h
+# Kernels that are launched by functions of our own, which have their image in them.
+PASSES_CU  := $(addprefix daemon/kernels/std/,passes.cu passes.h sort_keys.h std_gpu.h) libarax/include/arax/gpu.h
 NVCC       ?= $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc))
 HIPCC      ?= $(shell command -v hipcc)
 
@@ -22,13 +24,19 @@ CLFFT_HEADER   := $(call has_header,clFFT.h)
 CUBLAS_HEADER  := $(call has_header,cublas_v2.h,$(CUDA_INCLUDE))
 CUFFT_HEADER   := $(call has_header,cufft.h,$(CUDA_INCLUDE))
 
+PASSES_CUDA := $(if $(CUDA_HEADERS),$(NVCC))
+PASSES_HIP  := $(if $(HIP_HEADERS),$(HIPCC))
+
 STD_KERNEL := $(addprefix $(B)/lib/arax/kernels/arax-std.,so json cl \
 		$(if $(NVCC),ptx) $(if $(HIPCC),co)) $(B)/lib/arax/kernels/arax-std-hipfft.so \
 	      $(if $(CLFFT_HEADER),$(B)/lib/arax/kernels/arax-std-clfft.so) \
-	      $(if $(CUFFT_HEADER),$(B)/lib/arax/kernels/arax-std-cufft.so)
+	      $(if $(CUFFT_HEADER),$(B)/lib/arax/kernels/arax-std-cufft.so) \
+	      $(if $(PASSES_CUDA),$(B)/lib/arax/kernels/arax-std-passes-cuda.so) \
+	      $(if $(PASSES_HIP),$(B)/lib/arax/kernels/arax-std-passes-hip.so)
 # Implementations whose compiler or header is not here are not in the manifest.
 STD_ABSENT := $(if $(NVCC),,arax-std.ptx) $(if $(HIPCC),,arax-std.co) \
-	      $(if $(CLFFT_HEADER),,arax-std-clfft.so) $(if $(CUFFT_HEADER),,arax-std-cufft.so)
+	      $(if $(CLFFT_HEADER),,arax-std-clfft.so) $(if $(CUFFT_HEADER),,arax-std-cufft.so) \
+	      $(if $(PASSES_CUDA),,arax-std-passes-cuda.so) $(if $(PASSES_HIP),,arax-std-passes-hip.so)
 
 # PTX is compiled for the GPU by its driver, for any from this one on: the oldest that CUDA 13
 # knows.  The driver must be as new as the toolkit.  A code object is for these alone.
@@ -78,6 +86,16 @@ $(eval $(call vendor_calls,arax-std-clfft,$(addprefix daemon/kernels/std/,clfft.
 $(eval $(call vendor_calls,arax-std-cufft,$(addprefix daemon/kernels/std/,cufft.c fft_vendor.c),$(CUDA_INCLUDE)))
 $(eval $(call vendor_calls,arax-std-hipfft,$(addprefix daemon/kernels/std/,hipfft.c fft_vendor.c),))
 
+# $(1): cuda or hip, $(2): ptx or co, $(3): flags for the driver's header
+define passes
+$(call vendor_calls,arax-std-passes-$(1),$(addprefix daemon/kernels/std/,passes_$(1).c passes_gpu.c passes.c),)
+CFLAGS_daemon/kernels/std/passes_$(1) := $(3) -DPASS_IMAGE='"$(B)/obj/passes.$(2)"'
+$(call objs,plain,daemon/kernels/std/passes_$(1).c): $(B)/obj/passes.$(2)
+$(B)/obj/passes.$(2): $(PASSES_CU)
+endef
+$(eval $(call passes,cuda,ptx,$(CUDA_INCLUDE)))
+$(eval $(call passes,hip,co,))
+
 $(B)/lib/arax/kernels/arax-std.json: daemon/kernels/std/arax-std.json daemon/kernels/leave-out \
 				     $(B)/lib/arax/kernels/.absent
 	$(say) JSON $@
@@ -87,7 +105,7 @@ $(B)/lib/arax/kernels/arax-std.json: daemon/kernels/std/arax-std.json daemon/ker
 BLAS_CU := daemon/kernels/blas/blas.cu libarax/include/arax/gpu.h
 $(B)/lib/arax/kernels/arax-std.ptx: $(STD_CU)
 $(B)/lib/arax/kernels/arax-blas.ptx: $(BLAS_CU)
-$(addprefix $(B)/lib/arax/kernels/,arax-std.ptx arax-blas.ptx):
+$(addprefix $(B)/lib/arax/kernels/,arax-std.ptx arax-blas.ptx) $(B)/obj/passes.ptx:
 	@mkdir -p $(@D)
 	$(say) NVCC $@
 	$(Q)$(NVCC) -ptx $(NVCC_FLAGS) -o $@.tmp $<
@@ -95,7 +113,7 @@ $(addprefix $(B)/lib/arax/kernels/,arax-std.ptx arax-blas.ptx):
 
 $(B)/lib/arax/kernels/arax-std.co: $(STD_CU)
 $(B)/lib/arax/kernels/arax-blas.co: $(BLAS_CU)
-$(addprefix $(B)/lib/arax/kernels/,arax-std.co arax-blas.co):
+$(addprefix $(B)/lib/arax/kernels/,arax-std.co arax-blas.co) $(B)/obj/passes.co:
 	@mkdir -p $(@D)
 	$(say) HIPCC $@
 	$(Q)$(HIPCC) --genco $(HIPCC_FLAGS) -x hip -o $@.tmp $<

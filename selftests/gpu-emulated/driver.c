@@ -1058,7 +1058,8 @@ EXPORT ERROR AS(cuFuncGetAttribute, hipFuncGetAttribute)
 {
 	BEGIN();
 	*v = what == AS(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
-			HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK) ? 512 : 8;
+			HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK) ?
+	     emulated_threads((int)(uintptr_t)f - 1) : 8;
 	return end(OK);
 }
 

@@ -76,6 +76,8 @@ void *emulated_memory(uint64_t address, uint64_t bytes);
 
 /* Between driver.c and kernels.cc. */
 int emulated_find(const char *name);
+/* Of a block, at most. */
+int emulated_threads(int kernel);
 /* Sizes of parameters, 0 behind the last. */
 uint32_t emulated_param(int kernel, uint32_t i);
 /* 0, or the trap of a thread of it. */

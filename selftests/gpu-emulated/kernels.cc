@@ -64,6 +64,12 @@ static inline uint32_t atomicAdd(uint32_t *to, uint32_t n)
 #include "daemon/kernels/blas/blas.cu"
 #include "selftests/system/kernels/systest.cu"
 
+/* Apart, as it is for nvcc. */
+namespace passes {
+#include "daemon/kernels/std/passes.cu"
+}
+using namespace passes;
+
 /* ------------------------------------------------------------------ */
 /* For tests                                                             */
 
@@ -211,6 +217,17 @@ static const kernel kernels[] = {
 	KERNEL(arax_std_kmeans_update, true), KERNEL(arax_std_conv2d_f32, false),
 	KERNEL(arax_std_max_pool_f32, false), KERNEL(arax_std_avg_pool_f32, false),
 	KERNEL(arax_std_fft_c32, true),
+	KERNEL(arax_pass_sum_f32, true), KERNEL(arax_pass_sum_f64, true),
+	KERNEL(arax_pass_dot_f32, true), KERNEL(arax_pass_sum_diff, true),
+	KERNEL(arax_pass_greatest, true), KERNEL(arax_pass_sum_parts, true),
+	KERNEL(arax_pass_greatest_parts, true), KERNEL(arax_pass_scan_sums_u32, true),
+	KERNEL(arax_pass_scan_sums_f32, true), KERNEL(arax_pass_scan_u32, true),
+	KERNEL(arax_pass_scan_f32, true), KERNEL(arax_pass_clear, false),
+	KERNEL(arax_pass_count_u8, true), KERNEL(arax_pass_count_f32, true),
+	KERNEL(arax_pass_mean_sums, true), KERNEL(arax_pass_means, true),
+	KERNEL(arax_pass_sort_tile_u32, true), KERNEL(arax_pass_sort_tile_f32, true),
+	KERNEL(arax_pass_sort_tile_pairs, true), KERNEL(arax_pass_sort_far_u32, false),
+	KERNEL(arax_pass_sort_far_f32, false), KERNEL(arax_pass_sort_far_pairs, false),
 	KERNEL(arax_blas_gemm_f32, true), KERNEL(arax_blas_gemm_f64, true),
 	KERNEL(arax_blas_gemv_f32, true), KERNEL(arax_blas_gemv_f64, true),
 	KERNEL(st_add, false), KERNEL(st_fail, false), KERNEL(st_mix, false),
@@ -228,6 +245,15 @@ extern "C" int emulated_find(const char *name)
 		if (!strcmp(kernels[i].name, name))
 			return (int)i;
 	return -1;
+}
+
+/*
+ * What chooses its blocks by what the driver says gets few, as each thread of a block with barriers
+ * is one; those of other kernels are the tests' choice.
+ */
+extern "C" int emulated_threads(int k)
+{
+	return strncmp(kernels[k].name, "arax_pass_", 10) ? 512 : 8;
 }
 
 extern "C" uint32_t emulated_param(int k, uint32_t i)

@@ -6,7 +6,7 @@
  * lies beyond n counts as larger than everything.  Steps between items that are near each other
  * are done in shared memory, all of a merge at once.
  */
-#include "std_gpu.h"
+#include "sort_keys.h"
 
 #define SORT_TILE	2048u	/* items in shared memory */
 
@@ -97,19 +97,6 @@ static __device__ void sort(const K &keys, uint64_t n, T *tile)
 	}
 }
 
-struct keys_u32 {
-	uint32_t *key;
-
-	__device__ uint32_t get(uint64_t i) const
-	{
-		return key[i];
-	}
-	__device__ void put(uint64_t i, uint32_t k) const
-	{
-		key[i] = k;
-	}
-};
-
 ARAX_GPU_KERNEL arax_std_sort_u32(uint32_t *key, uint64_t nkey, uint32_t n, int32_t *result)
 {
 	__shared__ uint32_t tile[SORT_TILE];
@@ -121,25 +108,6 @@ ARAX_GPU_KERNEL arax_std_sort_u32(uint32_t *key, uint64_t nkey, uint32_t n, int3
 	sort(keys_u32{ key }, n, tile);
 }
 
-/*
- * The order of numbers as that of integers.  From bits: a NaN may have some that a register for
- * floats would not keep.
- */
-struct keys_f32 {
-	uint32_t *key;
-
-	__device__ uint32_t get(uint64_t i) const
-	{
-		uint32_t k = key[i];
-
-		return k ^ ((uint32_t)((int32_t)k >> 31) | 0x80000000u);
-	}
-	__device__ void put(uint64_t i, uint32_t k) const
-	{
-		key[i] = k & 0x80000000u ? k ^ 0x80000000u : ~k;
-	}
-};
-
 ARAX_GPU_KERNEL arax_std_sort_f32(float *key, uint64_t nkey, uint32_t n, int32_t *result)
 {
 	__shared__ uint32_t tile[SORT_TILE];
@@ -150,20 +118,6 @@ ARAX_GPU_KERNEL arax_std_sort_f32(float *key, uint64_t nkey, uint32_t n, int32_t
 	}
 	sort(keys_f32{ (uint32_t *)key }, n, tile);
 }
-
-struct keys_pairs {
-	uint32_t *key, *value;
-
-	__device__ uint64_t get(uint64_t i) const
-	{
-		return (uint64_t)key[i] << 32 | value[i];
-	}
-	__device__ void put(uint64_t i, uint64_t k) const
-	{
-		key[i] = (uint32_t)(k >> 32);
-		value[i] = (uint32_t)k;
-	}
-};
 
 ARAX_GPU_KERNEL arax_std_sort_pairs_u32(uint32_t *key, uint64_t nkey, uint32_t *value,
 					uint64_t nvalue, uint32_t n, int32_t *result)
