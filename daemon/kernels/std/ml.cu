@@ -1,63 +1,66 @@
 // SPDX-License-Identifier: MIT
-/* ml.c for GPUs: a thread a product or an item, a team of threads a row; zscore a block some columns. */
-#include "std_gpu.h"
+/* ml.c for GPUs: products by tiles, rows by teams of threads; zscore a block some columns. */
+#include "product_gpu.h"
 
-/* Runs of as many terms in each of four sums. */
-template <typename T>
-static __device__ inline float dot_run(const T *x, const float *w, uint64_t n)
-{
-	float sum[4] = { 0, 0, 0, 0 };
-	uint64_t i = 0;
+template <typename T> struct matmul_job {
+	const T *x;
+	const float *w;
+	float *y;
+	uint64_t rows, features, classes;
 
-	for (; i + 4 <= n; i += 4)
-		for (int k = 0; k < 4; k++)
-			sum[k] += (float)x[i + k] * w[i + k];
-	for (; i < n; i++)
-		sum[0] += (float)x[i] * w[i];
-	return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
-
-template <typename T>
-static __device__ inline float dot(const T *x, const float *w, uint64_t n)
-{
-	double sum = 0;
-
-	if (n <= 4 * RUN)
-		return dot_run(x, w, n);
-	for (uint64_t i = 0; i < n; i += 4 * RUN)
-		sum += dot_run(x + i, w + i, n - i < 4 * RUN ? n - i : 4 * RUN);
-	return (float)sum;
-}
+	__device__ void begin(uint64_t) const
+	{
+	}
+	__device__ void load(strips *s, uint64_t i0, uint64_t j0, uint64_t at) const
+	{
+		load_strip<TILE_DOWN>(s->down, x, rows, features, i0, at);
+		load_strip<TILE_ACROSS>(s->across, w, classes, features, j0, at);
+	}
+	__device__ void next(uint64_t) const
+	{
+	}
+	__device__ void put(uint64_t i, uint64_t j, float sum) const
+	{
+		if (i < rows && j < classes)
+			y[i * classes + j] = sum;
+	}
+};
 
 /* y[r * classes + c] = row r of x times row c of w */
 template <typename T>
-static __device__ void matmul(const T *x, uint64_t nx, const float *w, uint64_t nw, float *y,
-			      uint64_t ny, uint32_t rows, uint32_t features, uint32_t classes,
-			      int32_t *result)
+static __device__ inline void matmul(const T *x, uint64_t nx, const float *w, uint64_t nw, float *y,
+				     uint64_t ny, uint32_t rows, uint32_t features, uint32_t classes,
+				     int32_t *result, strips *s)
 {
-	uint64_t n = (uint64_t)rows * classes;
+	const uint64_t down = ((uint64_t)rows + TILE_DOWN - 1) / TILE_DOWN;
+	const uint64_t across = ((uint64_t)classes + TILE_ACROSS - 1) / TILE_ACROSS;
+	const matmul_job<T> job = { x, w, y, rows, features, classes };
 
 	if (SHORT(nx, (uint64_t)rows * features) || SHORT(nw, (uint64_t)classes * features) ||
-	    SHORT(ny, n)) {
+	    SHORT(ny, (uint64_t)rows * classes)) {
 		*result = -EINVAL;
 		return;
 	}
-	ARAX_EACH(i, n)
-		y[i] = dot(x + i / classes * features, w + i % classes * features, features);
+	for (uint64_t t = arax_group(); t < down * across; t += arax_groups())
+		product_tile(job, s, rows, features, t / across * TILE_DOWN, t % across * TILE_ACROSS);
 }
 
-ARAX_GPU_KERNEL arax_std_matmul_i32(const int32_t *x, uint64_t nx, const float *w, uint64_t nw,
-				    float *y, uint64_t ny, uint32_t rows, uint32_t features,
-				    uint32_t classes, int32_t *result)
+ARAX_GPU_KERNEL __launch_bounds__(1024)
+arax_std_matmul_i32(const int32_t *x, uint64_t nx, const float *w, uint64_t nw, float *y,
+		    uint64_t ny, uint32_t rows, uint32_t features, uint32_t classes, int32_t *result)
 {
-	matmul(x, nx, w, nw, y, ny, rows, features, classes, result);
+	__shared__ strips s;
+
+	matmul(x, nx, w, nw, y, ny, rows, features, classes, result, &s);
 }
 
-ARAX_GPU_KERNEL arax_std_matmul_f32(const float *x, uint64_t nx, const float *w, uint64_t nw,
-				    float *y, uint64_t ny, uint32_t rows, uint32_t features,
-				    uint32_t classes, int32_t *result)
+ARAX_GPU_KERNEL __launch_bounds__(1024)
+arax_std_matmul_f32(const float *x, uint64_t nx, const float *w, uint64_t nw, float *y,
+		    uint64_t ny, uint32_t rows, uint32_t features, uint32_t classes, int32_t *result)
 {
-	matmul(x, nx, w, nw, y, ny, rows, features, classes, result);
+	__shared__ strips s;
+
+	matmul(x, nx, w, nw, y, ny, rows, features, classes, result, &s);
 }
 
 ARAX_GPU_KERNEL arax_std_row_max(const float *x, uint64_t nx, float *most, uint64_t nmost,
