@@ -16,6 +16,13 @@
 #define TILE_DEPTH	16u	/* terms of a strip; RUN is a multiple */
 #define TILE_PIECES	256u	/* 16 x 16, of two fours of rows and one of columns */
 
+/* Of a loop whose copies would take registers from others. */
+#if defined(__CUDACC__) || defined(__HIP__)
+#define NOT_UNROLLED _Pragma("unroll 1")
+#else
+#define NOT_UNROLLED
+#endif
+
 struct alignas(16) four {
 	float of[4];
 };
@@ -105,17 +112,17 @@ static __device__ inline void product_tile(const Job &job, strips *s, uint64_t r
 			if (has_piece)
 				multiply(s, pi, pj, part);
 			job.next(at + TILE_DEPTH);
-			if (at % RUN == RUN - TILE_DEPTH)
+			if (at % RUN == RUN - TILE_DEPTH || at + TILE_DEPTH >= terms)
 				for (uint32_t i = 0; i < 32; i++) {
 					sum[i / 4][i % 4] = sum[i / 4][i % 4] + part[i / 4][i % 4];
 					part[i / 4][i % 4] = 0;
 				}
 			__syncthreads();
 		}
-		for (uint32_t i = 0; has_piece && i < 8; i++)
-			for (uint32_t j = 0; j < 4; j++)
-				job.put(i0 + i / 4 * (TILE_DOWN / 2) + 4 * pi + i % 4, j0 + 4 * pj + j,
-					(float)(sum[i][j] + part[i][j]));
+		NOT_UNROLLED
+		for (uint32_t i = 0; has_piece && i < 32; i++)
+			job.put(i0 + i / 16 * (TILE_DOWN / 2) + 4 * pi + i / 4 % 4, j0 + 4 * pj + i % 4,
+				(float)sum[i / 4][i % 4]);
 	}
 }
 
