@@ -140,8 +140,9 @@ struct conv_job {
 	}
 	__device__ float term(const pixel &p, const tap &t) const
 	{
-		const bool there = (uint32_t)(p.top + t.row) < (uint32_t)c->height &&
-				   (uint32_t)(p.left + t.col) < (uint32_t)c->width;
+		/* Both at once: no branch between reads. */
+		const bool there = ((uint32_t)(p.top + t.row) < (uint32_t)c->height) &
+				   ((uint32_t)(p.left + t.col) < (uint32_t)c->width);
 
 		return there ? src[p.at + t.at] : 0;
 	}
@@ -159,12 +160,12 @@ struct conv_job {
 			for (uint32_t k = 0; k < TILE_DEPTH / together; k++)
 				v[k] = term(p, tables->taps[d + k * together]);
 			for (uint32_t k = 0; k < TILE_DEPTH / together; k++)
-				put_term(s->down[d + k * together], i, v[k]);
+				s->down[d + k * together][i] = v[k];
 			return;
 		}
 		for (uint32_t i = me; i < TILE_DOWN * TILE_DEPTH; i += items)
-			put_term(s->down[i / TILE_DOWN], i % TILE_DOWN,
-				 term(tables->pixels[i % TILE_DOWN], tables->taps[i / TILE_DOWN]));
+			s->down[i / TILE_DOWN][i % TILE_DOWN] =
+				term(tables->pixels[i % TILE_DOWN], tables->taps[i / TILE_DOWN]);
 	}
 	__device__ void put(uint64_t i, uint64_t j, float sum) const
 	{

@@ -23,18 +23,19 @@
 #define NOT_UNROLLED
 #endif
 
+/* What is read at once. */
 struct alignas(16) four {
 	float of[4];
 };
 
 /* Term by term; a four more than there are, so that threads write to different banks. */
-struct strips {
-	four down[TILE_DEPTH][TILE_DOWN / 4 + 1], across[TILE_DEPTH][TILE_ACROSS / 4 + 1];
+struct alignas(16) strips {
+	float down[TILE_DEPTH][TILE_DOWN + 4], across[TILE_DEPTH][TILE_ACROSS + 4];
 };
 
-static __device__ inline void put_term(four *strip, uint32_t i, float v)
+static __device__ inline four four_at(const float *strip, uint32_t i)
 {
-	strip[i / 4].of[i % 4] = v;
+	return *(const four *)(strip + 4 * i);
 }
 
 /*
@@ -42,7 +43,7 @@ static __device__ inline void put_term(four *strip, uint32_t i, float v)
  * threads read neighbouring memory.  A block of as many threads as pieces has all reads at once.
  */
 template <uint32_t ROWS, typename T>
-static __device__ inline void load_strip(four (*strip)[ROWS / 4 + 1], const T *x, uint64_t rows,
+static __device__ inline void load_strip(float (*strip)[ROWS + 4], const T *x, uint64_t rows,
 					 uint64_t terms, uint64_t first, uint64_t at)
 {
 	const uint32_t me = (uint32_t)arax_item(), items = (uint32_t)arax_items();
@@ -50,26 +51,30 @@ static __device__ inline void load_strip(four (*strip)[ROWS / 4 + 1], const T *x
 	if (items == TILE_PIECES) {
 		const uint32_t together = TILE_PIECES / TILE_DEPTH, d = me % TILE_DEPTH, r = me / TILE_DEPTH;
 		const T *from = x + (first + r) * terms + at + d;
-		const uint64_t there = at + d < terms && first + r < rows ? rows - first - r : 0;
+		const uint64_t left = at + d < terms && first + r < rows ? rows - first - r : 0;
+		const uint32_t there = left < ROWS ? (uint32_t)left : ROWS;
+		float *to = &strip[d][r];
 		T v[ROWS / together];
 
+		for (uint32_t k = 0; k < ROWS / together; k++, from += together * terms)
+			v[k] = k * together < there ? *from : 0;
 		for (uint32_t k = 0; k < ROWS / together; k++)
-			v[k] = k * together < there ? from[k * together * terms] : 0;
-		for (uint32_t k = 0; k < ROWS / together; k++)
-			put_term(strip[d], r + k * together, (float)v[k]);
+			to[k * together] = (float)v[k];
 		return;
 	}
 	for (uint32_t i = me; i < ROWS * TILE_DEPTH; i += items) {
 		const uint64_t r = first + i / TILE_DEPTH, d = at + i % TILE_DEPTH;
 
-		put_term(strip[i % TILE_DEPTH], i / TILE_DEPTH, r < rows && d < terms ? (float)x[r * terms + d] : 0);
+		strip[i % TILE_DEPTH][i / TILE_DEPTH] =
+			r < rows && d < terms ? (float)x[r * terms + d] : 0;
 	}
 }
 
 static __device__ inline void multiply(const strips *s, uint32_t pi, uint32_t pj, float part[8][4])
 {
 	for (uint32_t d = 0; d < TILE_DEPTH; d++) {
-		const four a = s->down[d][pi], b = s->down[d][TILE_DOWN / 8 + pi], w = s->across[d][pj];
+		const four a = four_at(s->down[d], pi), b = four_at(s->down[d] + TILE_DOWN / 2, pi);
+		const four w = four_at(s->across[d], pj);
 
 		for (uint32_t i = 0; i < 4; i++)
 			for (uint32_t j = 0; j < 4; j++) {
