@@ -7,7 +7,7 @@ STD_SRCS   := $(addprefix daemon/kernels/std/,basic.c blackscholes.c cluster.c c
 			fft.c grid.c histogram.c image.c memory_limit.c ml.c pool.c reduce.c scan.c scratch.c sort.c sparse.c vector.c)
 STD_CL     := $(addprefix daemon/kernels/std/,vector.cl basic.cl blackscholes.cl image.cl reduce.cl \
 			scan.cl sort.cl histogram.cl grid.cl fft.cl ml.cl cluster.cl nn.cl sparse.cl)
-STD_CU     := $(addprefix daemon/kernels/std/,arax-std.cu std_gpu.h vector.cu basic.cu image.cu \
+STD_CU     := $(addprefix daemon/kernels/std/,arax-std.cu std_gpu.h product_gpu.h vector.cu basic.cu image.cu \
 			blackscholes.cu sparse.cu ml.cu nn.cu reduce.cu scan.cu sort.cu sort_keys.h histogram.cu \
 			grid.cu cluster.cu fft.cu) \
 	      libarax/include/arax/gpu.h

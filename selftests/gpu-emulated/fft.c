@@ -229,6 +229,14 @@ EXPORT RESULT FFT(SetWorkArea)(FFT(Handle) handle, void *area)
 	return OK;
 }
 
+/* Of memory to work in. */
+static size_t bytes_of_number(void)
+{
+	const char *bytes = getenv("EMULATED_FFT_WORK");
+
+	return bytes ? strtoul(bytes, NULL, 10) : 2 * sizeof(float);
+}
+
 EXPORT RESULT FFT(MakePlanMany)(FFT(Handle) handle, int rank, int *n, int *inembed, int istride,
 				int idist, int *onembed, int ostride, int odist, TYPE type,
 				int batch, size_t *work_bytes)
@@ -242,7 +250,7 @@ EXPORT RESULT FFT(MakePlanMany)(FFT(Handle) handle, int rank, int *n, int *inemb
 	for (rest = *n; rest > 1; rest /= least_factor(rest))
 		if (least_factor(rest) > MAX_PRIME)
 			return INVALID;
-	*work_bytes = *n > ONE_PASS ? (size_t)*n * (size_t)batch * 2 * sizeof(float) : 0;
+	*work_bytes = *n > ONE_PASS ? (size_t)*n * (size_t)batch * bytes_of_number() : 0;
 	if (*work_bytes && p->allocates && allocate(p, *work_bytes))
 		return FAILED;
 	p->n = *n;

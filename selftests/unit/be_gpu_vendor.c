@@ -132,7 +132,7 @@ static int transform(void *dev, void *fft, uint64_t at, uint32_t n, uint32_t bat
 
 /*
  * What a library's plans work in is nobody's, and stays: so it is one area for all of a stream's plans,
- * and what would take more of it is left to others.
+ * and one transform that would take more of it is left to others.
  */
 START_TEST(memory_of_plans)
 {
@@ -155,7 +155,7 @@ START_TEST(memory_of_plans)
 	}
 	ck_assert_uint_eq(emu_used(), most + (1 << 20));
 	for (int i = 0; i < 2; i++)
-		ck_assert_int_eq(transform(dev, fft, at, 128, (64 << 10) + 1), -EOPNOTSUPP);
+		ck_assert_int_eq(transform(dev, fft, at, 9 << 20, 1), -EOPNOTSUPP);
 	ck_assert_uint_eq(emu_used(), most + (1 << 20));
 	/* There is none. */
 	emu_fail(EMULATED_ALLOC, 0, OUT_OF_MEMORY);
@@ -165,6 +165,52 @@ START_TEST(memory_of_plans)
 	ops->kernel_unload(dev, fft);
 	ck_assert_uint_eq(emu_used(), most);
 	ops->free(dev, at);
+	close(desc.fd);
+}
+END_TEST
+
+#define LENGTH	80u
+
+/* Of each an impulse, by number: all of what comes out is that. */
+static void transform_impulses(void *dev, void *fft, uint32_t batch)
+{
+	const struct { uint32_t n, batch, inverse; } args = { LENGTH, batch, 0 };
+	const uint64_t bytes = 2 * sizeof(float) * LENGTH * batch;
+	uint64_t at = take_memory(dev, 2 * bytes);
+	struct arax_launch_range r[3] = { range(at, bytes), range(at + bytes, bytes), range(at, 0) };
+	float *x = calloc(1, bytes);
+
+	for (uint64_t i = 0; i < batch; i++)
+		x[2 * i * LENGTH] = (float)(i + 1);
+	ck_assert_int_eq(ops->copy_in(dev, 0, at, x, bytes), 0);
+	ck_assert_int_eq(run(dev, fft, 0, 1, 1, r, 3, &args, sizeof(args)), 0);
+	ck_assert_int_eq(ops->copy_out(dev, 0, x, at + bytes, bytes), 0);
+	for (uint64_t i = 0; i < (uint64_t)LENGTH * batch; i++) {
+		ck_assert_float_eq_tol(x[2 * i], (float)(i / LENGTH + 1), 1e-3f);
+		ck_assert_float_eq_tol(x[2 * i + 1], 0, 1e-3f);
+	}
+	free(x);
+	ops->free(dev, at);
+}
+
+/* A batch that the area is too small for goes in parts, of which the last one may be smaller. */
+START_TEST(batches_in_parts)
+{
+	static const uint32_t batches[] = { 13, 1, 12, 7, 5, 6, 300, 301, 13 };
+	/* For a number: 64 MiB are enough for 104, 5 or one at once. */
+	static const char *const work[] = { "8000", "157000", "700000" };
+	void *dev, *fft;
+
+	setenv("EMULATED_FFT_WORK", work[_i % 3], 1);
+	setenv("EMULATED_MEMORY", "400000000", 1);
+	dev = open_gpu(_i / 3, NULL);
+	ck_assert_msg(!load_fft(dev, &fft), "%s", take_log());
+	for (size_t i = 0; i < sizeof(batches) / sizeof(batches[0]); i++) {
+		transform_impulses(dev, fft, batches[i]);
+		ck_assert_uint_le(emu_used(), 64 << 20);
+	}
+	ops->kernel_unload(dev, fft);
+	ck_assert_uint_eq(emu_used(), 0);
 	close(desc.fd);
 }
 END_TEST
@@ -240,6 +286,7 @@ int main(void)
 	tcase_add_loop_test(t, a_new_context, 0, NR_GPUS);
 	tcase_add_loop_test(t, misaligned_numbers, 0, NR_GPUS);
 	tcase_add_loop_test(t, memory_of_plans, 0, NR_GPUS);
+	tcase_add_loop_test(t, batches_in_parts, 0, 3 * NR_GPUS);
 #ifdef GPU_HAS_HIP
 	tcase_add_test(t, no_kernels_for_it);
 	tcase_add_test(t, kernels_elsewhere);

@@ -21,6 +21,9 @@ static struct {
 #undef X
 	__typeof__(clCreateBuffer) *create_buffer;
 	__typeof__(clReleaseMemObject) *release_buffer;
+	__typeof__(clCreateSubBuffer) *create_part;
+	__typeof__(clGetMemObjectInfo) *buffer_info;
+	__typeof__(clGetDeviceInfo) *device_info;
 } fft = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 int vendor_open(const struct arax_stream *s, char *why, size_t len)
@@ -33,6 +36,9 @@ int vendor_open(const struct arax_stream *s, char *why, size_t len)
 		/* Of the libOpenCL that it is linked with. */
 		{ "clCreateBuffer", (void **)&fft.create_buffer },
 		{ "clReleaseMemObject", (void **)&fft.release_buffer },
+		{ "clCreateSubBuffer", (void **)&fft.create_part },
+		{ "clGetMemObjectInfo", (void **)&fft.buffer_info },
+		{ "clGetDeviceInfo", (void **)&fft.device_info },
 		{ NULL, NULL }
 	};
 	const struct vendor_library v = { names, "no clFFT (Debian: libclfft2)", calls, NULL };
@@ -117,6 +123,49 @@ bool vendor_can_at(const void *x, const void *y)
 	(void)x;
 	(void)y;
 	return true;
+}
+
+/* What @range is of, a buffer, which alone can have parts, and where it begins there. */
+static cl_mem whole_of(cl_mem range, size_t *begin)
+{
+	cl_mem whole = NULL;
+
+	*begin = 0;
+	if (fft.buffer_info(range, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof(cl_mem), &whole, NULL) || !whole)
+		return range;
+	return fft.buffer_info(range, CL_MEM_OFFSET, sizeof(*begin), begin, NULL) ? NULL : whole;
+}
+
+static bool begins_at(cl_mem range, uint64_t align)
+{
+	size_t begin;
+
+	return whole_of(range, &begin) && !(begin % align);
+}
+
+bool vendor_has_parts(const struct arax_stream *s, void *x, void *y, uint64_t step)
+{
+	cl_uint bits = 0;
+
+	if (fft.device_info(s->device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof(bits), &bits, NULL) ||
+	    bits < 8)
+		return false;
+	return !(step % (bits / 8)) && begins_at(x, bits / 8) && begins_at(y, bits / 8);
+}
+
+void *vendor_part(void *range, uint64_t offset, uint64_t bytes)
+{
+	cl_buffer_region part = { 0, bytes };
+	cl_mem whole = whole_of(range, &part.origin);
+
+	part.origin += offset;
+	return whole ? fft.create_part(whole, 0, CL_BUFFER_CREATE_TYPE_REGION, &part, NULL) : NULL;
+}
+
+/* Commands that use it hold it. */
+void vendor_part_end(void *part)
+{
+	fft.release_buffer(part);
 }
 
 int vendor_transform(const struct arax_stream *s, const union fft_plan *plan, bool inverse, void *x,

@@ -15,10 +15,12 @@ struct fft_args {
 	uint32_t n, batch, inverse;
 };
 
+/* @part: of the batch, what the area is enough for; if that is not all of it there is no plan. */
 struct kept {
 	struct fft_shape shape;
 	union fft_plan plan;
 	uint64_t work_bytes;
+	uint32_t part;
 };
 
 /* The most recently used first. */
@@ -43,12 +45,20 @@ int arax_stream_open(const struct arax_stream *s, char *why, size_t len)
 	return err;
 }
 
+static void drop_last(struct plans *plans)
+{
+	struct kept *last = &plans->of[--plans->nr];
+
+	if (last->part == last->shape.batch)
+		vendor_plan_end(&last->plan);
+}
+
 void arax_stream_close(const struct arax_stream *s)
 {
 	struct plans *plans = *s->state;
 
 	while (plans->nr)
-		vendor_plan_end(&plans->of[--plans->nr].plan);
+		drop_last(plans);
 	if (plans->work)
 		vendor_work_end(s, plans->work);
 	free(plans);
@@ -64,8 +74,28 @@ static void move_first(struct plans *plans, uint32_t i)
 	plans->of[0] = one;
 }
 
-static int find_plan(const struct arax_stream *s, const struct fft_shape *shape,
-		     const struct kept **plan)
+/*
+ * Parts are as large as each other, but for the last one, and of many transforms a multiple of
+ * PART_STEP: then they begin where an OpenCL device can have a buffer.
+ */
+#define PART_STEP	64u
+
+static uint32_t part_of(uint32_t batch, uint64_t work_bytes)
+{
+	uint64_t most, parts;
+
+	if (work_bytes <= FFT_WORK_MAX || batch < 2)
+		return batch;
+	most = FFT_WORK_MAX / ((work_bytes + batch - 1) / batch);
+	most = most > PART_STEP ? most - most % PART_STEP : most ? most : 1;
+	parts = (batch + most - 1) / most;
+	if (most % PART_STEP)
+		most = (batch + parts - 1) / parts;
+	return (uint32_t)most;
+}
+
+/* Into *@found, as it is good until others are looked for. */
+static int find_plan(const struct arax_stream *s, const struct fft_shape *shape, struct kept *found)
 {
 	struct plans *plans = *s->state;
 	struct kept made = { .shape = *shape };
@@ -80,35 +110,38 @@ static int find_plan(const struct arax_stream *s, const struct fft_shape *shape,
 	for (uint32_t i = 0; i < plans->nr; i++)
 		if (plans->of[i].shape.n == shape->n && plans->of[i].shape.batch == shape->batch) {
 			move_first(plans, i);
-			*plan = &plans->of[0];
+			*found = plans->of[0];
 			return 0;
 		}
 	err = vendor_plan(s, shape, &made.plan, &made.work_bytes);
 	if (err)
 		return err;
+	made.part = part_of(shape->batch, made.work_bytes);
+	if (made.part < shape->batch)
+		vendor_plan_end(&made.plan);
 	if (plans->nr == FFT_PLANS)
-		vendor_plan_end(&plans->of[--plans->nr].plan);
+		drop_last(plans);
 	plans->of[plans->nr] = made;
 	move_first(plans, plans->nr++);
-	*plan = &plans->of[0];
+	*found = made;
 	return 0;
 }
 
-/* Room for @plan to work in; it grows, and stays until the stream goes.  -EOPNOTSUPP: there is none. */
-static int find_work(const struct arax_stream *s, const struct kept *plan, void **work)
+/* Room for plans to work in; it grows, and stays until the stream goes.  -EOPNOTSUPP: there is none. */
+static int find_work(const struct arax_stream *s, uint64_t needed, void **work)
 {
 	struct plans *plans = *s->state;
 
 	*work = NULL;
-	if (!plan->work_bytes)
+	if (!needed)
 		return 0;
-	if (plan->work_bytes > FFT_WORK_MAX)
+	if (needed > FFT_WORK_MAX)
 		return -EOPNOTSUPP;
-	if (plan->work_bytes > plans->work_bytes) {
+	if (needed > plans->work_bytes) {
 		uint64_t bytes = FFT_WORK_MIN;
 
 		/* To free it waits for all that the device does: not for each that is a little longer. */
-		while (bytes < plan->work_bytes)
+		while (bytes < needed)
 			bytes *= 2;
 		if (plans->work)
 			vendor_work_end(s, plans->work);
@@ -117,6 +150,61 @@ static int find_work(const struct arax_stream *s, const struct kept *plan, void 
 	}
 	*work = plans->work;
 	return *work ? 0 : -EOPNOTSUPP;
+}
+
+struct fft_data {
+	void *x, *y, *work;
+	bool inverse;
+};
+
+static int transform_part(const struct arax_stream *s, const struct kept *plan, uint64_t first,
+			  const struct fft_data *d)
+{
+	const uint64_t one = 2 * sizeof(float) * (uint64_t)plan->shape.n;
+	const uint64_t offset = first * one, bytes = plan->shape.batch * one;
+	void *x = vendor_part(d->x, offset, bytes), *y = vendor_part(d->y, offset, bytes);
+	int err = -EOPNOTSUPP;
+
+	if (x && y)
+		err = vendor_transform(s, &plan->plan, d->inverse, x, y,
+				       plan->work_bytes ? d->work : NULL);
+	if (x)
+		vendor_part_end(x);
+	if (y)
+		vendor_part_end(y);
+	/* It is too late for others to do it. */
+	return err == -EOPNOTSUPP && first ? -EIO : err;
+}
+
+/* All plans are there, and what they work in, before the first part is put onto the stream. */
+static int transform_parts(const struct arax_stream *s, const struct kept *all, struct fft_data *d)
+{
+	const struct fft_shape *whole = &all->shape;
+	struct fft_shape each = { whole->n, all->part }, rest = { whole->n, 0 };
+	struct kept plan, last = { .part = 0 };
+	uint64_t first = 0;
+	int err = find_plan(s, &each, &plan);
+
+	/* A part may need more than its share. */
+	while (!err && plan.part < each.batch) {
+		each.batch = plan.part;
+		err = find_plan(s, &each, &plan);
+	}
+	rest.batch = whole->batch % each.batch;
+	if (!err && !vendor_has_parts(s, d->x, d->y, 2 * sizeof(float) * (uint64_t)each.n * each.batch))
+		err = -EOPNOTSUPP;
+	if (!err && rest.batch)
+		err = find_plan(s, &rest, &last);
+	if (!err && last.part < rest.batch)
+		err = -EOPNOTSUPP;
+	if (!err)
+		err = find_work(s, plan.work_bytes > last.work_bytes ? plan.work_bytes :
+									last.work_bytes, &d->work);
+	for (; !err && first + each.batch <= whole->batch; first += each.batch)
+		err = transform_part(s, &plan, first, d);
+	if (!err && rest.batch)
+		err = transform_part(s, &last, first, d);
+	return err;
 }
 
 /* What work is for: a length that has other prime factors than these. */
@@ -149,9 +237,9 @@ static bool has_items(const struct arax_launch *l, uint32_t i, uint64_t items)
 int arax_std_vendor_fft_c32(const struct arax_launch *l, const struct arax_stream *s)
 {
 	struct fft_shape shape;
-	const struct kept *plan;
+	struct fft_data data;
 	struct fft_args a;
-	void *work;
+	struct kept plan;
 	int err;
 
 	if (arax_launch_args(l, &a, sizeof(a)) || !a.n || a.n > MAX_N || a.inverse > 1)
@@ -166,9 +254,11 @@ int arax_std_vendor_fft_c32(const struct arax_launch *l, const struct arax_strea
 	    !vendor_can_at(l->ranges[0].data, l->ranges[1].data))
 		return -EOPNOTSUPP;
 	shape = (struct fft_shape){ a.n, a.batch };
+	data = (struct fft_data){ l->ranges[0].data, l->ranges[1].data, NULL, a.inverse };
 	err = find_plan(s, &shape, &plan);
+	if (!err && plan.part < a.batch)
+		return transform_parts(s, &plan, &data);
 	if (!err)
-		err = find_work(s, plan, &work);
-	return err ? err : vendor_transform(s, &plan->plan, a.inverse, l->ranges[0].data,
-					    l->ranges[1].data, work);
+		err = find_work(s, plan.work_bytes, &data.work);
+	return err ? err : vendor_transform(s, &plan.plan, data.inverse, data.x, data.y, data.work);
 }

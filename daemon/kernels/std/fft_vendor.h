@@ -19,7 +19,8 @@
 /*
  * Of memory that plans work in, on the device, a stream has one area for all of its plans, which
  * come after each other there.  It is no task's, and not counted: it has to be found in what the
- * backend leaves to the driver.  What needs more than this is for the kernel of our own.
+ * backend leaves to the driver.  A batch that needs more than this goes in parts; a transform that
+ * does is for the kernel of our own.
  */
 #define FFT_WORK_MAX	(64u << 20)
 #define FFT_WORK_MIN	(1u << 20)
@@ -42,6 +43,11 @@ int vendor_plan(const struct arax_stream *s, const struct fft_shape *shape, unio
 void vendor_plan_end(union fft_plan *plan);
 /* Whether it computes where these are, of which araxd knows that they are aligned to a float. */
 bool vendor_can_at(const void *x, const void *y);
+/* Whether vendor_part() can begin at multiples of @step bytes. */
+bool vendor_has_parts(const struct arax_stream *s, void *x, void *y, uint64_t step);
+/* Of a cl_mem or from an address on: @bytes from @offset; vendor_part_end() is for each.  NULL: there is none. */
+void *vendor_part(void *range, uint64_t offset, uint64_t bytes);
+void vendor_part_end(void *part);
 /* Memory of the device: a cl_mem or an address; NULL: there is none. */
 void *vendor_work(const struct arax_stream *s, uint64_t bytes);
 /* What was put onto the stream may use it still: then its end is waited for, or it stays until that. */

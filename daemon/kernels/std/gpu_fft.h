@@ -98,6 +98,25 @@ bool vendor_can_at(const void *x, const void *y)
 	return !(((uintptr_t)x | (uintptr_t)y) % (2 * sizeof(float)));
 }
 
+bool vendor_has_parts(const struct arax_stream *s, void *x, void *y, uint64_t step)
+{
+	(void)s;
+	(void)x;
+	(void)y;
+	return !(step % (2 * sizeof(float)));
+}
+
+void *vendor_part(void *range, uint64_t offset, uint64_t bytes)
+{
+	(void)bytes;
+	return (char *)range + offset;
+}
+
+void vendor_part_end(void *part)
+{
+	(void)part;
+}
+
 int vendor_transform(const struct arax_stream *s, const union fft_plan *plan, bool inverse, void *x,
 		     void *y, void *work)
 {

@@ -1,97 +1,128 @@
 // SPDX-License-Identifier: MIT
-/* ml.c for GPUs: a thread a product, a row or an item; zscore a block a column. */
-#include "std_gpu.h"
+/* ml.c for GPUs: products by tiles, rows by teams of threads; zscore a block some columns. */
+#include "product_gpu.h"
 
-/* Runs of as many terms in each of four sums. */
-template <typename T>
-static __device__ inline float dot_run(const T *x, const float *w, uint64_t n)
-{
-	float sum[4] = { 0, 0, 0, 0 };
-	uint64_t i = 0;
+template <typename T> struct matmul_job {
+	const T *x;
+	const float *w;
+	float *y;
+	uint64_t rows, features, classes;
 
-	for (; i + 4 <= n; i += 4)
-		for (int k = 0; k < 4; k++)
-			sum[k] += (float)x[i + k] * w[i + k];
-	for (; i < n; i++)
-		sum[0] += (float)x[i] * w[i];
-	return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
-
-template <typename T>
-static __device__ inline float dot(const T *x, const float *w, uint64_t n)
-{
-	double sum = 0;
-
-	if (n <= 4 * RUN)
-		return dot_run(x, w, n);
-	for (uint64_t i = 0; i < n; i += 4 * RUN)
-		sum += dot_run(x + i, w + i, n - i < 4 * RUN ? n - i : 4 * RUN);
-	return (float)sum;
-}
+	__device__ void begin(uint64_t) const
+	{
+	}
+	__device__ void load(strips *s, uint64_t i0, uint64_t j0, uint64_t at) const
+	{
+		load_strip<TILE_DOWN>(s->down, x, rows, features, i0, at);
+		load_strip<TILE_ACROSS>(s->across, w, classes, features, j0, at);
+	}
+	__device__ void next(uint64_t) const
+	{
+	}
+	__device__ void put(uint64_t i, uint64_t j, float sum) const
+	{
+		if (i < rows && j < classes)
+			y[i * classes + j] = sum;
+	}
+};
 
 /* y[r * classes + c] = row r of x times row c of w */
 template <typename T>
-static __device__ void matmul(const T *x, uint64_t nx, const float *w, uint64_t nw, float *y,
-			      uint64_t ny, uint32_t rows, uint32_t features, uint32_t classes,
-			      int32_t *result)
+static __device__ inline void matmul(const T *x, uint64_t nx, const float *w, uint64_t nw, float *y,
+				     uint64_t ny, uint32_t rows, uint32_t features, uint32_t classes,
+				     int32_t *result, strips *s)
 {
-	uint64_t n = (uint64_t)rows * classes;
+	const uint64_t down = ((uint64_t)rows + TILE_DOWN - 1) / TILE_DOWN;
+	const uint64_t across = ((uint64_t)classes + TILE_ACROSS - 1) / TILE_ACROSS;
+	const matmul_job<T> job = { x, w, y, rows, features, classes };
 
 	if (SHORT(nx, (uint64_t)rows * features) || SHORT(nw, (uint64_t)classes * features) ||
-	    SHORT(ny, n)) {
+	    SHORT(ny, (uint64_t)rows * classes)) {
 		*result = -EINVAL;
 		return;
 	}
-	ARAX_EACH(i, n)
-		y[i] = dot(x + i / classes * features, w + i % classes * features, features);
+	for (uint64_t t = arax_group(); t < down * across; t += arax_groups())
+		product_tile(job, s, rows, features, t / across * TILE_DOWN, t % across * TILE_ACROSS);
 }
 
-ARAX_GPU_KERNEL arax_std_matmul_i32(const int32_t *x, uint64_t nx, const float *w, uint64_t nw,
-				    float *y, uint64_t ny, uint32_t rows, uint32_t features,
-				    uint32_t classes, int32_t *result)
+ARAX_GPU_KERNEL __launch_bounds__(1024)
+arax_std_matmul_i32(const int32_t *x, uint64_t nx, const float *w, uint64_t nw, float *y,
+		    uint64_t ny, uint32_t rows, uint32_t features, uint32_t classes, int32_t *result)
 {
-	matmul(x, nx, w, nw, y, ny, rows, features, classes, result);
+	__shared__ strips s;
+
+	matmul(x, nx, w, nw, y, ny, rows, features, classes, result, &s);
 }
 
-ARAX_GPU_KERNEL arax_std_matmul_f32(const float *x, uint64_t nx, const float *w, uint64_t nw,
-				    float *y, uint64_t ny, uint32_t rows, uint32_t features,
-				    uint32_t classes, int32_t *result)
+ARAX_GPU_KERNEL __launch_bounds__(1024)
+arax_std_matmul_f32(const float *x, uint64_t nx, const float *w, uint64_t nw, float *y,
+		    uint64_t ny, uint32_t rows, uint32_t features, uint32_t classes, int32_t *result)
 {
-	matmul(x, nx, w, nw, y, ny, rows, features, classes, result);
+	__shared__ strips s;
+
+	matmul(x, nx, w, nw, y, ny, rows, features, classes, result, &s);
 }
 
 ARAX_GPU_KERNEL arax_std_row_max(const float *x, uint64_t nx, float *most, uint64_t nmost,
 				 uint32_t rows, uint32_t cols, int32_t *result)
 {
+	__shared__ float parts[PARTS];
+
 	if (!cols || SHORT(nx, (uint64_t)rows * cols) || SHORT(nmost, rows)) {
 		*result = -EINVAL;
 		return;
 	}
-	ARAX_EACH(r, rows)
-		most[r] = extreme_of(x, r * cols, (r + 1) * cols, 1, 1);
+
+	const team t = team_for(rows, cols);
+
+	TEAM_EACH(r, t, rows) {
+		const bool mine = r < rows;
+		float best = extreme_of(mine ? x + r * cols : x, t.mine, mine ? cols : 0, t.wide, 1);
+
+		best = team_together(t, parts, best, greater());
+		if (mine && !t.mine)
+			most[r] = best;
+	}
+}
+
+/* The sum of exp(x[i] - top), every @step'th from @i on. */
+static __device__ inline double exps_of(const float *x, uint64_t i, uint64_t end, uint64_t step,
+					float top)
+{
+	double sum = 0;
+
+	while (i < end) {
+		const uint64_t stop = end - i > RUN * step ? i + RUN * step : end;
+		float part = 0;
+
+		for (; i < stop; i += step)
+			part += expf(x[i] - top);
+		sum += part;
+	}
+	return sum;
 }
 
 ARAX_GPU_KERNEL arax_std_log_sum_exp(const float *x, uint64_t nx, const float *most,
 				     uint64_t nmost, float *lse, uint64_t nlse, uint32_t rows,
 				     uint32_t cols, int32_t *result)
 {
+	__shared__ double parts[PARTS];
+
 	if (!cols || SHORT(nx, (uint64_t)rows * cols) || SHORT(nmost, rows) || SHORT(nlse, rows)) {
 		*result = -EINVAL;
 		return;
 	}
-	ARAX_EACH(r, rows) {
-		float top = most[r];
-		double sum = 0;
 
-		for (uint64_t i = 0; i < cols;) {
-			uint64_t end = i + RUN < cols ? i + RUN : cols;
-			float part = 0;
+	const team t = team_for(rows, cols);
 
-			for (; i < end; i++)
-				part += expf(x[r * cols + i] - top);
-			sum += part;
-		}
-		lse[r] = top + logf((float)sum);
+	TEAM_EACH(r, t, rows) {
+		const bool mine = r < rows;
+		const float top = mine ? most[r] : 0;
+		double sum = exps_of(mine ? x + r * cols : x, t.mine, mine ? cols : 0, t.wide, top);
+
+		sum = team_together(t, parts, sum, plus());
+		if (mine && !t.mine)
+			lse[r] = top + logf((float)sum);
 	}
 }
 
@@ -104,37 +135,68 @@ ARAX_GPU_KERNEL arax_std_exp_rows(const float *less, uint64_t nless, float *x, u
 		*result = -EINVAL;
 		return;
 	}
-	ARAX_EACH(i, n)
-		x[i] = expf(x[i] - less[i / cols]);
+	WALK(w, n, cols)
+		x[w.i] = expf(x[w.i] - less[w.row]);
 }
 
-ARAX_GPU_KERNEL arax_std_softmax(float *x, uint64_t nx, uint32_t rows, uint32_t cols,
-				 int32_t *result)
+/* A row of which a thread has no more columns than it has registers for: read once, written once. */
+static __device__ inline void softmax_kept(float *row, const team &t, uint32_t cols, double *sums,
+					   float *tops)
 {
+	const uint32_t wide = t.wide, n = t.mine < cols ? cols - t.mine : 0;
+	float v[TEAM_COLUMNS], most = -__builtin_huge_valf(), part = 0, share;
+	float *x = row + t.mine;
+
+	/* What there is not adds nothing: to a row of -infinity alone as little as its items, NaN. */
+	for (uint32_t k = 0; k < TEAM_COLUMNS; k++)
+		v[k] = k * wide < n ? x[k * wide] : -__builtin_huge_valf();
+	for (uint32_t k = 0; k < TEAM_COLUMNS; k++)
+		most = v[k] > most ? v[k] : most;
+	most = team_together(t, tops, most, greater());
+	for (uint32_t k = 0; k < TEAM_COLUMNS; k++) {
+		v[k] = expf(v[k] - most);
+		part += v[k];
+	}
+	share = 1 / (float)team_together(t, sums, (double)part, plus());
+	for (uint32_t k = 0; k < TEAM_COLUMNS; k++)
+		if (k * wide < n)
+			x[k * wide] = v[k] * share;
+}
+
+static __device__ inline void softmax_long(float *row, const team &t, uint64_t cols, double *sums,
+					   float *tops)
+{
+	float most = extreme_of(row, t.mine, cols, t.wide, 1), share;
+
+	most = team_together(t, tops, most, greater());
+	share = 1 / (float)team_together(t, sums, exps_of(row, t.mine, cols, t.wide, most), plus());
+	for (uint64_t i = t.mine; i < cols; i += t.wide)
+		row[i] = expf(row[i] - most) * share;
+}
+
+/* Of a block of all threads that a GPU takes, each has 64 registers. */
+ARAX_GPU_KERNEL __launch_bounds__(1024)
+arax_std_softmax(float *x, uint64_t nx, uint32_t rows, uint32_t cols, int32_t *result)
+{
+	__shared__ double sums[PARTS];
+	__shared__ float tops[PARTS];
+
 	if (!cols || SHORT(nx, (uint64_t)rows * cols)) {
 		*result = -EINVAL;
 		return;
 	}
-	ARAX_EACH(r, rows) {
-		float *row = x + r * cols;
-		float most = extreme_of(row, 0, cols, 1, 1), share;
-		double sum = 0;
 
-		for (uint64_t i = 0; i < cols;) {
-			uint64_t end = i + RUN < cols ? i + RUN : cols;
-			float part = 0;
+	const team t = team_for(rows, cols);
+	const bool kept = cols <= (uint64_t)TEAM_COLUMNS * t.wide;
 
-			for (; i < end; i++) {
-				float e = expf(row[i] - most);
+	TEAM_EACH(r, t, rows) {
+		float *row = r < rows ? x + r * cols : x;
+		const uint32_t n = r < rows ? cols : 0;
 
-				row[i] = e;
-				part += e;
-			}
-			sum += part;
-		}
-		share = 1 / (float)sum;
-		for (uint64_t i = 0; i < cols; i++)
-			row[i] *= share;
+		if (kept)
+			softmax_kept(row, t, n, sums, tops);
+		else
+			softmax_long(row, t, n, sums, tops);
 	}
 }
 
@@ -147,68 +209,109 @@ ARAX_GPU_KERNEL arax_std_add_row(const float *row, uint64_t nrow, float *x, uint
 		*result = -EINVAL;
 		return;
 	}
-	ARAX_EACH(i, n)
-		x[i] += row[i % cols];
+	WALK(w, n, cols)
+		x[w.i] += row[w.col];
 }
+
+struct argmax {
+	float most;
+	uint32_t at;
+};
+
+/* The first of equals; a NaN is never greater. */
+struct earlier {
+	__device__ argmax operator()(argmax a, argmax b) const
+	{
+		return b.most > a.most || (b.most == a.most && b.at < a.at) ? b : a;
+	}
+};
 
 ARAX_GPU_KERNEL arax_std_argmax_sum(const float *a, uint64_t na, const float *b, uint64_t nb,
 				    uint32_t *best, uint64_t nbest, uint32_t rows, uint32_t cols,
 				    int32_t *result)
 {
+	__shared__ argmax parts[PARTS];
 	uint64_t n = (uint64_t)rows * cols;
 
 	if (!cols || SHORT(na, n) || SHORT(nb, n) || SHORT(nbest, rows)) {
 		*result = -EINVAL;
 		return;
 	}
-	ARAX_EACH(r, rows) {
-		float most = -__builtin_huge_valf();
-		uint32_t at = 0;
 
-		for (uint32_t i = 0; i < cols; i++) {
+	const team t = team_for(rows, cols);
+
+	TEAM_EACH(r, t, rows) {
+		argmax m = { -__builtin_huge_valf(), 0 };
+
+		for (uint64_t i = t.mine; r < rows && i < cols; i += t.wide) {
 			float v = a[r * cols + i] + b[r * cols + i];
 
-			if (v > most) {
-				most = v;
-				at = i;
-			}
+			if (v > m.most)
+				m = argmax{ v, (uint32_t)i };
 		}
-		best[r] = at;
+		m = team_together(t, parts, m, earlier());
+		if (r < rows && !t.mine)
+			best[r] = m.at;
 	}
 }
 
-/* Sums are of the distance to the column's first item; the first thread deals out the two. */
+#define ZSCORE_COLUMNS	32u	/* at once, or as few as a GPU reads in one go */
+#define ZSCORE_FEW	8u
+
+/*
+ * A block has some columns at once, that neighbours read neighbouring memory; several threads share
+ * a column.  Sums are of the distance to the column's first item.
+ */
 ARAX_GPU_KERNEL arax_std_zscore(const int32_t *x, uint64_t nx, float *z, uint64_t nz,
 				uint32_t rows, uint32_t cols, int32_t *result)
 {
-	__shared__ double parts[PARTS], more[PARTS], mean, scale;
-	uint64_t me = arax_item(), used = parts_used(), n = (uint64_t)rows * cols;
+	__shared__ double parts[PARTS], more[PARTS];
+	uint64_t n = (uint64_t)rows * cols;
 
 	if (!cols || SHORT(nx, n) || SHORT(nz, n)) {
 		*result = -EINVAL;
 		return;
 	}
-	for (uint64_t c = arax_group(); rows && c < cols; c += arax_groups()) {
-		double first = x[c], sum = 0, squares = 0;
 
-		for (uint64_t r = me; me < used && r < rows; r += used) {
+	const uint64_t me = arax_item(), used = parts_used();
+	const uint64_t least = cols / ZSCORE_COLUMNS < arax_groups() ? ZSCORE_FEW : ZSCORE_COLUMNS;
+	const uint64_t some = least < cols ? least : cols, wide = some < used ? some : used;
+	const uint64_t sharing = used / wide;
+
+	for (uint64_t c0 = arax_group() * wide; rows && c0 < cols; c0 += arax_groups() * wide) {
+		const uint64_t c = c0 + me % wide;
+		const bool mine = me < sharing * wide && c < cols;
+		const double first = mine ? x[c] : 0;
+		double sum = 0, squares = 0, middle, variance, mean, scale;
+		uint64_t half = 1;
+
+		for (uint64_t r = me / wide; mine && r < rows; r += sharing) {
 			double d = x[r * cols + c] - first;
 
 			sum += d;
 			squares += d * d;
 		}
-		sum = add_parts(parts, sum);
-		squares = add_parts(more, squares);
-		if (!me) {
-			double middle = sum / rows, variance = squares / rows - middle * middle;
-
-			mean = first + middle;
-			scale = variance > 0 ? 1 / sqrt(variance) : 0;
+		if (mine) {
+			parts[me] = sum;
+			more[me] = squares;
+		}
+		while (2 * half < sharing)
+			half *= 2;
+		for (; half; half /= 2) {
+			__syncthreads();
+			if (mine && me / wide < half && me / wide + half < sharing) {
+				parts[me] += parts[me + half * wide];
+				more[me] += more[me + half * wide];
+			}
 		}
 		__syncthreads();
-		for (uint64_t r = me; me < used && r < rows; r += used)
+		middle = mine ? parts[me % wide] / rows : 0;
+		variance = mine ? more[me % wide] / rows - middle * middle : 0;
+		mean = first + middle;
+		scale = variance > 0 ? 1 / sqrt(variance) : 0;
+		for (uint64_t r = me / wide; mine && r < rows; r += sharing)
 			z[r * cols + c] = (float)((x[r * cols + c] - mean) * scale);
-		/* The next column's take the place of these. */
+		/* The next columns' take the place of these. */
 		__syncthreads();
 	}
 }

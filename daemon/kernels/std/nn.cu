@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* conv.c and pool.c for GPUs: a thread computes one item of the output at a time. */
-#include "std_gpu.h"
+/*
+ * conv.c and pool.c for GPUs: a thread computes one item of the output at a time, but for
+ * convolutions with filters enough for tiles (product_gpu.h), of pixels and filters.
+ */
+#include "product_gpu.h"
 
 #define MAX_SIZE	15u
 #define MAX_STRIDE	16u
 #define MAX_TAPS	65536u
+#define TILE_FILTERS	8u		/* with fewer, most of a tile would be nothing */
+#define TILE_SIDE	(1u << 29)	/* of an image: coordinates have room in 32 bits */
 
 struct conv {
 	uint64_t height, width, filters, out_height, out_width;
@@ -77,11 +82,127 @@ static __device__ float conv_at(const float *src, const float *weights, const co
 	return (float)sum;
 }
 
-ARAX_GPU_KERNEL arax_std_conv_relu(const float *src, uint64_t nsrc, const float *weights,
-				   uint64_t nweights, float *dst, uint64_t ndst, uint32_t width,
-				   uint32_t height, uint32_t channels, uint32_t filters,
-				   uint32_t size, uint32_t stride, int32_t *result)
+/* Where the window of a pixel of the output begins; and where a term of a sum is in a window. */
+struct pixel {
+	int64_t at;
+	int32_t top, left;
+};
+
+struct tap {
+	int64_t at;
+	int32_t row, col;
+};
+
+struct conv_tables {
+	pixel pixels[TILE_DOWN];
+	tap taps[TILE_DEPTH];
+};
+
+struct conv_job {
+	const float *src, *weights, *bias;
+	float *dst;
+	const conv *c;
+	conv_tables *tables;
+	uint64_t pixels, plane;		/* of all images, and of one */
+	uint32_t terms;
+	bool relu;
+
+	/* What is not there is so far out that no term is on the image. */
+	__device__ void begin(uint64_t i0) const
+	{
+		for (uint32_t i = (uint32_t)arax_item(); i < TILE_DOWN; i += (uint32_t)arax_items()) {
+			const uint64_t p = i0 + i, image = p / plane, rest = p % plane;
+			pixel *to = &tables->pixels[i];
+
+			to->top = -(int32_t)(2 * TILE_SIDE);
+			to->left = to->top;
+			to->at = 0;
+			if (p >= pixels)
+				continue;
+			to->top = (int32_t)(rest / c->out_width * c->stride) - (int32_t)c->pad_h;
+			to->left = (int32_t)(rest % c->out_width * c->stride) - (int32_t)c->pad_w;
+			to->at = (int64_t)(image * c->channels * c->height * c->width) +
+				 to->top * (int64_t)c->width + to->left;
+		}
+		next(0);
+	}
+	__device__ void next(uint64_t at) const
+	{
+		for (uint32_t i = (uint32_t)arax_item(); i < TILE_DEPTH; i += (uint32_t)arax_items()) {
+			const uint32_t k = (uint32_t)at + i, window = c->kernel_h * c->kernel_w;
+			const uint32_t row = k % window / c->kernel_w, col = k % window % c->kernel_w;
+			tap *to = &tables->taps[i];
+
+			to->row = k < terms ? (int32_t)row : (int32_t)(2 * TILE_SIDE);
+			to->col = (int32_t)col;
+			to->at = (int64_t)((k / window * c->height + row) * c->width + col);
+		}
+	}
+	__device__ float term(const pixel &p, const tap &t) const
+	{
+		/* Both at once: no branch between reads. */
+		const bool there = ((uint32_t)(p.top + t.row) < (uint32_t)c->height) &
+				   ((uint32_t)(p.left + t.col) < (uint32_t)c->width);
+
+		return there ? src[p.at + t.at] : 0;
+	}
+	__device__ void load(strips *s, uint64_t, uint64_t j0, uint64_t at) const
+	{
+		const uint32_t me = (uint32_t)arax_item(), items = (uint32_t)arax_items();
+
+		load_strip<TILE_ACROSS>(s->across, weights, c->filters, terms, j0, at);
+		if (items == TILE_PIECES) {
+			const uint32_t together = TILE_PIECES / TILE_DOWN;
+			const uint32_t i = me % TILE_DOWN, d = me / TILE_DOWN;
+			const pixel p = tables->pixels[i];
+			float v[TILE_DEPTH / together];
+
+			for (uint32_t k = 0; k < TILE_DEPTH / together; k++)
+				v[k] = term(p, tables->taps[d + k * together]);
+			for (uint32_t k = 0; k < TILE_DEPTH / together; k++)
+				s->down[d + k * together][i] = v[k];
+			return;
+		}
+		for (uint32_t i = me; i < TILE_DOWN * TILE_DEPTH; i += items)
+			s->down[i / TILE_DOWN][i % TILE_DOWN] =
+				term(tables->pixels[i % TILE_DOWN], tables->taps[i / TILE_DOWN]);
+	}
+	__device__ void put(uint64_t i, uint64_t j, float sum) const
+	{
+		if (i >= pixels || j >= c->filters)
+			return;
+		sum = bias ? sum + bias[j] : sum;
+		dst[(i / plane * c->filters + j) * plane + i % plane] = relu && sum < 0 ? 0 : sum;
+	}
+};
+
+/* All of @out items of the output; false: that is not for tiles.  All threads call it. */
+static __device__ inline bool by_tiles(const conv *c, const float *src, const float *weights,
+				       const float *bias, float *dst, uint64_t out, bool relu,
+				       strips *s, conv_tables *tables)
 {
+	const uint64_t pixels = c->filters ? out / c->filters : 0;
+	const uint64_t down = (pixels + TILE_DOWN - 1) / TILE_DOWN;
+	const uint64_t across = (c->filters + TILE_ACROSS - 1) / TILE_ACROSS;
+	const conv_job job = { src, weights, bias, dst, c, tables, pixels,
+			       c->out_height * c->out_width,
+			       c->channels * c->kernel_h * c->kernel_w, relu };
+
+	if (c->filters < TILE_FILTERS || c->height > TILE_SIDE || c->width > TILE_SIDE)
+		return false;
+	for (uint64_t t = arax_group(); t < down * across; t += arax_groups())
+		product_tile(job, s, pixels, job.terms, t / across * TILE_DOWN,
+			     t % across * TILE_ACROSS);
+	return true;
+}
+
+ARAX_GPU_KERNEL __launch_bounds__(1024)
+arax_std_conv_relu(const float *src, uint64_t nsrc, const float *weights, uint64_t nweights,
+		   float *dst, uint64_t ndst, uint32_t width, uint32_t height, uint32_t channels,
+		   uint32_t filters, uint32_t size, uint32_t stride, int32_t *result)
+{
+	__shared__ strips s;
+	__shared__ conv_tables tables;
 	uint64_t in, out;
 	conv c;
 
@@ -110,6 +231,8 @@ ARAX_GPU_KERNEL arax_std_conv_relu(const float *src, uint64_t nsrc, const float 
 		*result = -EINVAL;
 		return;
 	}
+	if (by_tiles(&c, src, weights, NULL, dst, out, true, &s, &tables))
+		return;
 	ARAX_EACH(i, out) {
 		float v = conv_at(src, weights, &c, i);
 
@@ -117,12 +240,15 @@ ARAX_GPU_KERNEL arax_std_conv_relu(const float *src, uint64_t nsrc, const float 
 	}
 }
 
-ARAX_GPU_KERNEL arax_std_conv2d_f32(const float *x, uint64_t nx, const float *weights, uint64_t nweights,
-				    const float *bias, uint64_t nbias, float *y, uint64_t ny,
-				    uint32_t batch, uint32_t channels, uint32_t height, uint32_t width,
-				    uint32_t filters, uint32_t kernel_h, uint32_t kernel_w,
-				    uint32_t stride, uint32_t pad, int32_t *result)
+ARAX_GPU_KERNEL __launch_bounds__(1024)
+arax_std_conv2d_f32(const float *x, uint64_t nx, const float *weights, uint64_t nweights,
+		    const float *bias, uint64_t nbias, float *y, uint64_t ny, uint32_t batch,
+		    uint32_t channels, uint32_t height, uint32_t width, uint32_t filters,
+		    uint32_t kernel_h, uint32_t kernel_w, uint32_t stride, uint32_t pad,
+		    int32_t *result)
 {
+	__shared__ strips s;
+	__shared__ conv_tables tables;
 	uint64_t padded_h = height + 2 * (uint64_t)pad, padded_w = width + 2 * (uint64_t)pad, in, out;
 	conv c;
 
@@ -153,6 +279,8 @@ ARAX_GPU_KERNEL arax_std_conv2d_f32(const float *x, uint64_t nx, const float *we
 		*result = -EINVAL;
 		return;
 	}
+	if (by_tiles(&c, x, weights, nbias ? bias : NULL, y, out, false, &s, &tables))
+		return;
 	ARAX_EACH(i, out) {
 		float v = conv_at(x, weights, &c, i);
 

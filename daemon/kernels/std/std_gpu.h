@@ -122,6 +122,102 @@ static __device__ inline bool product(uint64_t a, uint64_t b, uint64_t c, uint64
 	return true;
 }
 
+/*
+ * Rows of a matrix are dealt to teams of threads: as many rows at once as a block has teams, whose
+ * threads take turns in the columns.  Short rows have small teams; where there are too few rows
+ * for all blocks to have some, teams are larger.  All threads of a block take as many turns, also
+ * those that are in no team, or whose team has no row: they meet at barriers.
+ */
+struct team {
+	uint32_t wide;		/* a power of 2: threads of a team */
+	uint32_t mine;		/* which of its threads this is; wide: of none */
+	uint64_t teams;		/* of the block */
+	uint64_t which;		/* of them this thread is in; 0 if in none */
+};
+
+#define TEAM_COLUMNS	16u	/* a thread's, if rows are enough */
+#define TEAM_BLOCKS	1024u	/* GPUs run as many, or fewer, at once */
+
+static __device__ inline team team_for(uint64_t rows, uint64_t cols)
+{
+	const uint64_t used = parts_used(), me = arax_item();
+	const uint64_t blocks = arax_groups() < TEAM_BLOCKS ? arax_groups() : TEAM_BLOCKS;
+	uint32_t wide = 1;
+	team t;
+
+	while (2 * wide <= used && wide < cols &&
+	       ((uint64_t)wide * TEAM_COLUMNS < cols || rows * wide < blocks * used))
+		wide *= 2;
+	t.wide = wide;
+	t.teams = used / wide;
+	t.which = me < t.teams * wide ? me / wide : 0;
+	t.mine = me < t.teams * wide ? (uint32_t)(me % wide) : wide;
+	return t;
+}
+
+/* A loop over the block's turns; of each, the row that is @t's: of a thread in no team, or none, beyond all. */
+#define TEAM_EACH(r, t, rows) \
+	for (uint64_t r##_turn = arax_group() * (t).teams, \
+	     r = (t).mine < (t).wide ? r##_turn + (t).which : UINT64_MAX; \
+	     r##_turn < (rows); \
+	     r##_turn += arax_groups() * (t).teams, \
+	     r = (t).mine < (t).wide ? r##_turn + (t).which : UINT64_MAX)
+
+/* Of each thread of a team one number, put together for all of them.  All threads of the block call it. */
+template <typename T, typename F>
+static __device__ inline T team_together(const team &t, T *parts, T mine, F put)
+{
+	const uint64_t first = t.which * t.wide, me = first + t.mine;
+
+	if (t.wide == 1)
+		return mine;
+	if (t.mine < t.wide)
+		parts[me] = mine;
+	for (uint32_t half = t.wide / 2; half; half /= 2) {
+		__syncthreads();
+		if (t.mine < half)
+			parts[me] = put(parts[me], parts[me + half]);
+	}
+	__syncthreads();
+	mine = parts[first];
+	__syncthreads();
+	return mine;
+}
+
+/*
+ * This thread's part of the items of a matrix, as ARAX_EACH deals them, with their rows and
+ * columns: by one division, as GPUs have none.
+ */
+struct walk {
+	uint64_t i, end, row, col;
+	uint64_t cols, step, down, across;
+};
+
+static __device__ inline walk walk_begin(uint64_t n, uint64_t cols)
+{
+	const uint64_t step = arax_items(), i = arax_share(n, arax_group()) + arax_item();
+	const uint64_t end = arax_share(n, arax_group() + 1);
+
+	if (i >= end)
+		return walk{ end, end, 0, 0, cols, step, 0, 0 };
+	return walk{ i, end, i / cols, i % cols, cols, step, step / cols, step % cols };
+}
+
+static __device__ inline void walk_on(walk *w)
+{
+	w->i += w->step;
+	w->row += w->down;
+	w->col += w->across;
+	if (w->col >= w->cols) {
+		w->col -= w->cols;
+		w->row++;
+	}
+}
+
+/* @n is not 0 where @cols is 0 */
+#define WALK(w, n, cols) \
+	for (walk w = walk_begin((n), (cols)); w.i < w.end; walk_on(&w))
+
 /* The sine and cosine of pi x, exact where these are 0 or 1. */
 static __device__ inline void turn_by(float x, float *c, float *s)
 {
