@@ -4,7 +4,7 @@
 # Only headers: the library is opened at run time.
 OPENCL_HEADERS := $(shell $(CC) -include CL/cl.h -E -x c /dev/null >/dev/null 2>&1 && echo yes)
 ifeq ($(OPENCL_HEADERS),yes)
-OPENCL_SRCS := $(addprefix daemon/backends/opencl/,api.c backend.c build_log.c built.c cache.c \
+OPENCL_SRCS := $(addprefix daemon/backends/opencl/,api.c backend.c build_log.c built.c cache.c child.c compiler.c \
 		 device.c after.c drivers.c kernel.c memory.c platform.c prelude.c program.c run.c stream.c \
 		 trial.c)
 else

@@ -16,6 +16,7 @@
 
 #include "daemon/backends/builtin.h"
 #include "daemon/backends/opencl/cache.h"
+#include "daemon/backends/opencl/compiler.h"
 #include "daemon/backends/opencl/opencl.h"
 #include "daemon/backends/options.h"
 #include "libarax/admin/trusted.h"
@@ -23,8 +24,9 @@
 
 #define DEFAULT_LANES 2
 #define DEFAULT_PROBE_SECONDS 60
+#define DEFAULT_COMPILE_SECONDS 300
 #define DEFAULT_LOG_LINES 40
-#define MAX_PROBE_SECONDS 3600
+#define MAX_SECONDS 3600
 
 struct opencl_options opencl_options;
 static const struct arax_backend_host *araxd;
@@ -72,7 +74,8 @@ static int load(void)
 {
 	opencl_options = (struct opencl_options){
 		.platforms = "*", .devices = "*", .lanes = DEFAULT_LANES, .zero_copy = true,
-		.probe_seconds = DEFAULT_PROBE_SECONDS, .log_lines = DEFAULT_LOG_LINES,
+		.probe_seconds = DEFAULT_PROBE_SECONDS,
+		.compile_seconds = DEFAULT_COMPILE_SECONDS, .log_lines = DEFAULT_LOG_LINES,
 	};
 	trial.err = 0;
 	trial.why[0] = '\0';
@@ -100,7 +103,9 @@ static int config(const char *key, const char *value)
 	if (!strcmp(key, "lanes"))
 		return option_small(araxd, &o->lanes, OPENCL_MAX_LANES, value);
 	if (!strcmp(key, "probe-seconds"))
-		return option_small(araxd, &o->probe_seconds, MAX_PROBE_SECONDS, value);
+		return option_small(araxd, &o->probe_seconds, MAX_SECONDS, value);
+	if (!strcmp(key, "compile-seconds"))
+		return option_small(araxd, &o->compile_seconds, MAX_SECONDS, value);
 	if (!strcmp(key, "memory"))
 		return option_size(araxd, &o->memory, value);
 	if (!strcmp(key, "zero-copy")) {
@@ -186,6 +191,8 @@ static int config_complete(void)
 {
 	open_caches();	/* before a driver is loaded: it looks at the environment */
 	trial.err = opencl_try(trial.why, sizeof(trial.why));
+	if (!trial.err && !opencl_api_is_open())
+		compiler_start();
 	return 0;
 }
 
@@ -210,6 +217,7 @@ static int probe(char *why, uint32_t len)
 static void unload(void)
 {
 	opencl_forget();
+	compiler_stop();
 	cache_close();
 	caches_open = false;
 	remove_pocl_folder();

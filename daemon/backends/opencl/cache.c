@@ -21,6 +21,7 @@
 #define SUFFIX		".program"
 #define TMP_PREFIX	".tmp-"
 #define TMP_OLD_S	3600	/* left over by somebody who died */
+#define FAILURE_S	86400
 
 struct head {
 	char magic[8];
@@ -140,10 +141,12 @@ static int parse(const char *text, size_t bytes, const char *key, const struct b
 	s = k ? part(&p, end, h.source) : NULL;
 	t = s ? part(&p, end, h.table) : NULL;
 	b = t ? part(&p, end, h.binary) : NULL;
-	if (!b || p != end || !h.binary || h.key != strlen(key) || memcmp(k, key, h.key) ||
+	if (!b || p != end || h.key != strlen(key) || memcmp(k, key, h.key) ||
 	    h.source != source->bytes || memcmp(s, source->data, source->bytes))
 		return -ENOENT;
 	*table = strndup(t, h.table);
+	if (!h.binary)
+		return *table ? CACHE_FAILURE : -ENOMEM;
 	binary->data = malloc(h.binary);
 	binary->bytes = h.binary;
 	if (!*table || !binary->data) {
@@ -153,6 +156,14 @@ static int parse(const char *text, size_t bytes, const char *key, const struct b
 	}
 	memcpy(binary->data, b, h.binary);
 	return 0;
+}
+
+/* Drivers are mended without another version, and what was too slow was so once. */
+static bool is_old(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) || time(NULL) - st.st_mtime >= FAILURE_S;
 }
 
 int cache_get(const char *key, const struct blob *source, char **table, struct blob *binary)
@@ -174,8 +185,12 @@ int cache_get(const char *key, const struct blob *source, char **table, struct b
 	}
 	if (!err)
 		futimens(fd, NULL);	/* used just now: among the last to go */
+	if (err == CACHE_FAILURE && is_old(fd)) {
+		free(*table);
+		err = -ENOENT;
+	}
 	close(fd);
-	return err ? -ENOENT : 0;
+	return !err || err == CACHE_FAILURE ? err : -ENOENT;
 }
 
 /* ------------------------------------------------------------------ */
@@ -278,4 +293,9 @@ void cache_put(const char *key, const struct blob *source, const char *table,
 	if (!ok || renameat(folder, tmp, folder, name))
 		unlinkat(folder, tmp, 0);
 	trim();
+}
+
+void cache_put_failure(const char *key, const struct blob *source, const char *why)
+{
+	cache_put(key, source, why, &(struct blob){ NULL, 0 });
 }

@@ -14,6 +14,7 @@
 #ifndef ARAX_DAEMON_BACKENDS_OPENCL_CACHE_H
 #define ARAX_DAEMON_BACKENDS_OPENCL_CACHE_H
 
+#include <errno.h>
 #include <stddef.h>
 
 #include "daemon/backends/opencl/blob.h"
@@ -34,6 +35,10 @@ const char *cache_path(void);
 
 /* -ENOENT: nothing usable there.  The caller frees table and binary. */
 int cache_get(const char *key, const struct blob *source, char **table, struct blob *binary);
+/* Of cache_get(): @table says why there is none, and nothing else is there. */
+#define CACHE_FAILURE		(-ENOEXEC)
+/* That there is none: it counts for a day.  @why is not empty. */
+void cache_put_failure(const char *key, const struct blob *source, const char *why);
 /* A cache that can't be written is none: nothing is returned. */
 void cache_put(const char *key, const struct blob *source, const char *table,
 	       const struct blob *binary);

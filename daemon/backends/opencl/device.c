@@ -288,21 +288,13 @@ static void learn(struct opencl_device *d)
 		d->bytes = opencl_options.memory;
 }
 
-int opencl_device_open(uint32_t index, struct opencl_device **dev)
+static struct opencl_device *new_device(uint32_t index)
 {
-	static const char *const where[] = {
-		[OPENCL_SVM] = "host pages (system SVM)", [OPENCL_HOST_PTR] = "host pages",
-		[OPENCL_OWN] = "its own memory",
-	};
 	const struct opencl_place *place = opencl_place(index);
-	struct opencl_device *d;
-	int err;
+	struct opencl_device *d = place ? calloc(1, sizeof(*d)) : NULL;
 
-	if (!place)
-		return -ENODEV;
-	d = calloc(1, sizeof(*d));
 	if (!d)
-		return -ENOMEM;
+		return NULL;
 	d->index = index;
 	d->place = place;
 	d->id = place->id;
@@ -311,6 +303,29 @@ int opencl_device_open(uint32_t index, struct opencl_device **dev)
 	pthread_mutex_init(&d->programs_lock, NULL);
 	pthread_mutex_init(&d->run_alone, NULL);
 	learn(d);
+	return d;
+}
+
+int opencl_device_open_bare(uint32_t index, struct opencl_device **dev)
+{
+	*dev = new_device(index);
+	return *dev ? join_context(*dev, false) : -ENODEV;
+}
+
+int opencl_device_open(uint32_t index, struct opencl_device **dev)
+{
+	static const char *const where[] = {
+		[OPENCL_SVM] = "host pages (system SVM)", [OPENCL_HOST_PTR] = "host pages",
+		[OPENCL_OWN] = "its own memory",
+	};
+	struct opencl_device *d;
+	int err;
+
+	if (!opencl_place(index))
+		return -ENODEV;
+	d = new_device(index);
+	if (!d)
+		return -ENOMEM;
 	err = join_context(d, false);
 	while (!err && d->nr_lanes < opencl_options.lanes)
 		err = open_lane(d, &d->lanes[d->nr_lanes++]);
@@ -358,6 +373,7 @@ void opencl_device_close(struct opencl_device *d)
 		free(d->lanes[i].results);
 	}
 	leave_context(d);
+	opencl_program_forget(d);
 	pthread_rwlock_destroy(&d->context_lock);
 	pthread_rwlock_destroy(&d->lock);
 	pthread_mutex_destroy(&d->programs_lock);

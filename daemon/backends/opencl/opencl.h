@@ -8,6 +8,8 @@
  *	program.c	source or SPIR-V to a program, with the cache
  *	cache.c		built programs on disk
  *	blob.h		what is written to files, by both of them
+ *	child.c		what a driver might not survive, in another process: by trial.c, to find
+ *			devices, and by compiler.c, to compile
  *	built.c		a program on its way from who compiles to who runs it
  *	prelude.c	what every source sees
  *	kernel.c	a kernel of a program, its arguments checked
@@ -41,6 +43,7 @@
 #include "daemon/backends/addresses.h"
 #include "daemon/backend.h"
 #include "daemon/backends/opencl/api.h"
+#include "daemon/backends/opencl/blob.h"
 #include "daemon/backends/params.h"
 #include "daemon/backends/streams.h"
 
@@ -65,6 +68,7 @@ struct opencl_options {
 	bool zero_copy;
 	uint64_t memory;			/* cap; 0: what the device has */
 	uint32_t probe_seconds;			/* that discovery may take */
+	uint32_t compile_seconds;		/* that one source may take */
 	/* No key of araxd.conf, a worker's: files are what opencl_program_save() wrote, and no others. */
 	bool built;
 };
@@ -230,7 +234,7 @@ struct opencl_device {
 	struct addresses addresses;	/* of cl_mem */
 
 	pthread_mutex_t programs_lock;	/* programs and kernels */
-	struct opencl_program *programs;
+	struct opencl_program *programs, *refused;	/* that the driver's compiler does not survive */
 	struct opencl_kernel *kernels;
 	struct stream_files streams;
 };
@@ -238,6 +242,8 @@ struct opencl_device {
 /* device.c */
 int opencl_device_open(uint32_t index, struct opencl_device **dev);
 void opencl_device_close(struct opencl_device *d);
+/* A context and no queues, to compile; it is never closed. */
+int opencl_device_open_bare(uint32_t index, struct opencl_device **dev);
 /* As in struct arax_backend; -EBUSY: launches are under way. */
 int opencl_device_reset(struct opencl_device *d);
 /*
@@ -271,6 +277,11 @@ struct opencl_program {
 int opencl_program_get(struct opencl_device *d, const struct arax_backend_kernel *k,
 		       struct opencl_program **program);
 void opencl_program_put(struct opencl_device *d, struct opencl_program *p);
+/* Those that were refused. */
+void opencl_program_forget(struct opencl_device *d);
+/* For another process, on a device that is open bare; what comes out goes to @fd. */
+int opencl_program_compile(struct opencl_device *d, const struct arax_backend_kernel *k,
+			   const struct blob *source, int fd);
 /* (programs_lock) In a new context, for @k, a kernel of it. */
 int opencl_program_again(struct opencl_device *d, const struct arax_backend_kernel *k,
 			 struct opencl_program *p);

@@ -16,15 +16,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/backends/opencl/built.h"
 #include "daemon/backends/opencl/cache.h"
 #include "daemon/backends/opencl/build_log.h"
+#include "daemon/backends/opencl/compiler.h"
 #include "daemon/backends/opencl/opencl.h"
 
 #define OPTIONS		"-cl-kernel-arg-info"
 #define SPIRV_MAGIC	0x07230203u
+#define REFUSED		(-EBADF)	/* the driver's compiler does not survive it */
 
 static uint64_t hash(const char *p, size_t n)
 {
@@ -287,6 +290,18 @@ int opencl_program_save(struct opencl_device *d, const struct opencl_program *p,
 	return err;
 }
 
+int opencl_program_compile(struct opencl_device *d, const struct arax_backend_kernel *k,
+			   const struct blob *source, int fd)
+{
+	struct opencl_program p = { .program = NULL };
+	int err = compile(d, k, source, &p.program);
+
+	if (!err)
+		err = make_table(p.program, &p.table);
+	/* PoCL compiles the greater part now. */
+	return err ? err : opencl_program_save(d, &p, fd);
+}
+
 static int load_binary(struct opencl_device *d, const struct blob *binary, cl_program *program)
 {
 	cl_int err, status = CL_SUCCESS;
@@ -301,16 +316,24 @@ static int load_binary(struct opencl_device *d, const struct blob *binary, cl_pr
 	return -ENOEXEC;
 }
 
-static int load_cached(struct opencl_device *d, const char *key, const struct blob *file,
-		       struct opencl_program *p)
+static void tell_refused(struct opencl_device *d, const struct arax_backend_kernel *k,
+			 const char *why, bool before);
+
+static int load_cached(struct opencl_device *d, const char *key, const struct arax_backend_kernel *k,
+		       const struct blob *file, struct opencl_program *p)
 {
 	struct blob binary;
-	int err;
+	int err = cache_get(key, file, &p->table, &binary);
 
-	if (cache_get(key, file, &p->table, &binary))
+	if (err && err != CACHE_FAILURE)
 		return -ENOENT;
-	err = load_binary(d, &binary, &p->program);
-	free(binary.data);
+	if (err) {
+		tell_refused(d, k, p->table, true);
+		err = REFUSED;
+	} else {
+		err = load_binary(d, &binary, &p->program);
+		free(binary.data);
+	}
 	if (err) {
 		free(p->table);
 		p->table = NULL;
@@ -352,22 +375,63 @@ static bool includes(const struct blob *file)
 	return false;
 }
 
-static int make(struct opencl_device *d, const struct arax_backend_kernel *k,
-		const struct blob *file, struct opencl_program *p)
+/* ------------------------------------------------------------------ */
+/* Compilers that don't survive a source                                 */
+
+/* Whether that was by the source: who was killed may have been so for want of memory. */
+static bool is_its_own(const struct child_end *e)
 {
-	char key[sizeof(d->key) + 128];
-	bool cached = !includes(file);
+	return e->hung || !WIFSIGNALED(e->status) ||
+	       (WTERMSIG(e->status) != SIGKILL && WTERMSIG(e->status) != SIGTERM);
+}
+
+static void tell_refused(struct opencl_device *d, const struct arax_backend_kernel *k,
+			 const char *why, bool before)
+{
+	opencl_log(ARAX_LOG_ERR, "%s: no kernel of it is there on %s: the compiler of this driver (%s) %s%s (wanted for kernel %s): use another version of the driver, or give a kernel that it does not survive a file of its own",
+		   k->file, d->name, d->key, why,
+		   before ? ", as the cache says, and is asked again a day after that" : "", k->symbol);
+}
+
+/* > 0: by who asks; it does no harm, or there is nobody to try it out. */
+static int make_apart(struct opencl_device *d, const struct arax_backend_kernel *k,
+		      const struct blob *file, const char *key, struct opencl_program *p)
+{
+	struct compiled c;
+	struct blob binary;
+	char why[400];
 	int err;
 
-	if (opencl_options.built)
-		return load_built(d, file, p);
-	snprintf(key, sizeof(key), "%s|" OPTIONS "|%016" PRIx64, d->key,
-		 hash(opencl_prelude, strlen(opencl_prelude)));
-	if (cached && !load_cached(d, key, file, p)) {
-		opencl_log(ARAX_LOG_DEBUG, "%s: for %s from the cache", k->file, d->name);
-		return 0;
+	if (!compiler_ask(d, k, file, &c))
+		return 1;
+	if (!c.end.answered) {
+		child_describe(&c.end, " (option compile-seconds)", why, sizeof(why));
+		tell_refused(d, k, why, false);
+		if (key && is_its_own(&c.end))
+			cache_put_failure(key, file, why);
+		return REFUSED;
 	}
-	err = compile(d, k, file, &p->program);
+	if (c.err)
+		return 1;
+	err = built_read(&c.built, &p->table, &binary);
+	if (!err) {
+		err = load_binary(d, &binary, &p->program);
+		if (!err && key)
+			cache_put(key, file, p->table, &binary);
+		if (err)
+			free(p->table);
+	}
+	free(c.built.data);
+	if (err)
+		p->table = NULL;
+	return err ? 1 : 0;
+}
+
+static int make_here(struct opencl_device *d, const struct arax_backend_kernel *k,
+		     const struct blob *file, const char *key, struct opencl_program *p)
+{
+	int err = compile(d, k, file, &p->program);
+
 	if (err)
 		return err;
 	err = make_table(p->program, &p->table);
@@ -376,10 +440,33 @@ static int make(struct opencl_device *d, const struct arax_backend_kernel *k,
 		cl.ReleaseProgram(p->program);
 		return err;
 	}
-	opencl_log(ARAX_LOG_DEBUG, "%s: compiled for %s", k->file, d->name);
-	if (cached)
+	if (key)
 		keep(d, key, file, p);
 	return 0;
+}
+
+static int make(struct opencl_device *d, const struct arax_backend_kernel *k,
+		const struct blob *file, struct opencl_program *p)
+{
+	char text[sizeof(d->key) + 128];
+	const char *key = includes(file) ? NULL : text;
+	int err;
+
+	if (opencl_options.built)
+		return load_built(d, file, p);
+	snprintf(text, sizeof(text), "%s|" OPTIONS "|%016" PRIx64, d->key,
+		 hash(opencl_prelude, strlen(opencl_prelude)));
+	err = key ? load_cached(d, key, k, file, p) : -ENOENT;
+	if (!err)
+		opencl_log(ARAX_LOG_DEBUG, "%s: for %s from the cache", k->file, d->name);
+	if (!err || err == REFUSED)
+		return err;
+	err = make_apart(d, k, file, key, p);
+	if (err > 0)
+		err = make_here(d, k, file, key, p);
+	if (!err)
+		opencl_log(ARAX_LOG_DEBUG, "%s: compiled for %s", k->file, d->name);
+	return err;
 }
 
 int opencl_program_again(struct opencl_device *d, const struct arax_backend_kernel *k,
@@ -397,12 +484,12 @@ int opencl_program_again(struct opencl_device *d, const struct arax_backend_kern
 	}
 	p->table = table;
 	p->program = NULL;
-	return err;
+	return err == REFUSED ? -ENOEXEC : err;
 }
 
-static struct opencl_program *find(struct opencl_device *d, const struct blob *file, uint64_t h)
+static struct opencl_program *find(struct opencl_program *among, const struct blob *file, uint64_t h)
 {
-	for (struct opencl_program *p = d->programs; p; p = p->next)
+	for (struct opencl_program *p = among; p; p = p->next)
 		if (p->hash == h && p->bytes == file->bytes &&
 		    !memcmp(p->text, file->data, file->bytes))
 			return p;
@@ -412,7 +499,7 @@ static struct opencl_program *find(struct opencl_device *d, const struct blob *f
 int opencl_program_get(struct opencl_device *d, const struct arax_backend_kernel *k,
 		       struct opencl_program **program)
 {
-	struct opencl_program *p;
+	struct opencl_program *p, **list;
 	struct blob file;
 	uint64_t h;
 	int err = read_file(k, &file);
@@ -421,13 +508,16 @@ int opencl_program_get(struct opencl_device *d, const struct arax_backend_kernel
 		return err;
 	h = hash(file.data, file.bytes);
 	pthread_mutex_lock(&d->programs_lock);
-	p = find(d, &file, h);
+	p = find(d->programs, &file, h);
 	if (p) {
 		free(file.data);
+	} else if (find(d->refused, &file, h)) {
+		free(file.data);
+		err = -ENOEXEC;
 	} else {
 		p = calloc(1, sizeof(*p));
 		err = p ? make(d, k, &file, p) : -ENOMEM;
-		if (err) {
+		if (err && err != REFUSED) {
 			free(p);
 			free(file.data);
 			goto out;
@@ -435,14 +525,29 @@ int opencl_program_get(struct opencl_device *d, const struct arax_backend_kernel
 		p->hash = h;
 		p->text = file.data;
 		p->bytes = file.bytes;
-		p->next = d->programs;
-		d->programs = p;
+		list = err ? &d->refused : &d->programs;
+		p->next = *list;
+		*list = p;
+		err = err ? -ENOEXEC : 0;
 	}
+	if (err)
+		goto out;
 	p->users++;
 	*program = p;
 out:
 	pthread_mutex_unlock(&d->programs_lock);
 	return err;
+}
+
+void opencl_program_forget(struct opencl_device *d)
+{
+	struct opencl_program *p;
+
+	while ((p = d->refused)) {
+		d->refused = p->next;
+		free(p->text);
+		free(p);
+	}
 }
 
 void opencl_program_put(struct opencl_device *d, struct opencl_program *p)

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+#include "daemon/backends/opencl/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/backends/opencl/opencl.h"
+
+#define TICK_MS 100
+
+void child_signals(void)
+{
+	sigset_t none;
+
+	for (int s = 1; s < SIGRTMIN; s++)
+		signal(s, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void work_here(const struct child *c, int out)
+{
+	const struct rlimit no_core = { 0 };
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setrlimit(RLIMIT_CORE, &no_core);
+	child_signals();
+	c->work(c->arg, c->answer);
+	_exit(write(out, c->answer, c->len) == (ssize_t)c->len ? 0 : 1);
+}
+
+/* A compiler that gives up says why, and then prints its stack. */
+static bool tells_why(const char *line)
+{
+	return strstr(line, "Assertion") || strstr(line, "LLVM ERROR");
+}
+
+/* Keeps that line, else the last one that has something in it; nobody asked for the others. */
+static void listen_to(struct child_end *e, int fd)
+{
+	char text[512];
+	ssize_t n;
+
+	/* What never stops talking is not to keep us from looking at the time. */
+	for (int i = 0; i < 64 && (n = read(fd, text, sizeof(text) - 1)) > 0; i++) {
+		char *line, *state;
+
+		text[n] = '\0';
+		for (line = strtok_r(text, "\n", &state); line; line = strtok_r(NULL, "\n", &state))
+			if (!tells_why(e->said))
+				snprintf(e->said, sizeof(e->said), "%s", line);
+	}
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* Until it has answered, has ended, or has had its time. */
+static void attend(const struct child *c, struct child_end *e, pid_t pid, int answers, int says)
+{
+	uint64_t until = now_ms() + 1000ull * e->seconds;
+	struct pollfd fds[] = {
+		{ .fd = answers, .events = POLLIN }, { .fd = says, .events = POLLIN },
+	};
+	bool ended = false;
+
+	while (!e->answered && !ended) {
+		ended = waitpid(pid, &e->status, WNOHANG) == pid;
+		e->hung = !ended && now_ms() >= until;
+		if (e->hung)
+			break;
+		poll(fds, 2, ended ? 0 : TICK_MS);
+		if (fds[1].revents & POLLIN)
+			listen_to(e, says);
+		else if (fds[1].revents)
+			fds[1].fd = -1;
+		if (fds[0].revents & POLLIN && read(answers, c->answer, c->len) == (ssize_t)c->len)
+			e->answered = true;
+		else if (fds[0].revents)
+			fds[0].fd = -1;		/* it is about to end */
+	}
+	if (ended)
+		return;
+	kill(pid, SIGKILL);
+	waitpid(pid, &e->status, 0);
+}
+
+int child_run(const struct child *c, struct child_end *e)
+{
+	int answers[2], says[2];
+	pid_t pid;
+
+	memset(e, 0, sizeof(*e));
+	e->seconds = c->seconds;
+	if (pipe2(answers, O_CLOEXEC))
+		return -errno;
+	if (pipe2(says, O_CLOEXEC) || fcntl(says[0], F_SETFL, O_NONBLOCK)) {
+		close(answers[0]);
+		close(answers[1]);
+		return -EMFILE;
+	}
+	fflush(NULL);
+	pid = fork();
+	if (!pid) {
+		opencl_say_nothing();
+		dup2(says[1], STDOUT_FILENO);
+		dup2(says[1], STDERR_FILENO);
+		work_here(c, answers[1]);
+	}
+	close(answers[1]);
+	close(says[1]);
+	if (pid > 0)
+		attend(c, e, pid, answers[0], says[0]);
+	close(answers[0]);
+	close(says[0]);
+	return pid > 0 ? 0 : -EAGAIN;
+}
+
+void child_describe(const struct child_end *e, const char *option, char *what, size_t len)
+{
+	size_t at;
+
+	if (e->hung)
+		snprintf(what, len, "did not answer within %u s%s", e->seconds, option);
+	else if (WIFSIGNALED(e->status))
+		snprintf(what, len, "crashed (%s)", strsignal(WTERMSIG(e->status)));
+	else
+		snprintf(what, len, "ended its process (status %d)", WEXITSTATUS(e->status));
+	at = strlen(what);
+	if (e->said[0])
+		snprintf(what + at, len - at, ", saying \"%s\"", e->said);
+}
