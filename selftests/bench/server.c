@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -114,6 +115,31 @@ static void copy_kernels(const struct server *s, const char *name)
 	globfree(&found);
 }
 
+/*
+ * A bench of schedules has the same kernels as its peers, who launch those of the file by
+ * themselves: so none that a function launches in another way.
+ */
+static void drop_functions(const struct server *s)
+{
+	json_t *manifest, *kernel, *impls, *entry;
+	char path[256];
+	size_t i, k;
+
+	snprintf(path, sizeof(path), "%s/kernels/arax-std.json", s->dir);
+	manifest = json_load_file(path, 0, NULL);
+	json_array_foreach(json_object_get(manifest, "kernels"), i, kernel) {
+		impls = json_object_get(kernel, "implementations");
+		for (k = json_array_size(impls); k--; ) {
+			entry = json_object_get(json_array_get(impls, k), "entry");
+			if (entry && !strcmp(json_string_value(entry), "host"))
+				json_array_remove(impls, k);
+		}
+	}
+	if (!manifest || json_dump_file(manifest, path, 0))
+		bench_fail("%s: can't be read, or not written", path);
+	json_decref(manifest);
+}
+
 static void write_config(const struct server *s, const struct setup *setup)
 {
 	static const char *const all[] = {
@@ -132,6 +158,8 @@ static void write_config(const struct server *s, const struct setup *setup)
 		bench_fail("%s: %s", path, strerror(errno));
 	for (; *list; list++)
 		copy_kernels(s, *list);
+	if (setup->standard)
+		drop_functions(s);
 	snprintf(path, sizeof(path), "%s/araxd.conf", s->dir);
 	f = fopen(path, "w");
 	if (!f)

@@ -34,7 +34,7 @@ void server_start_kind(struct server *s, const char *kind);
  * its configuration: devices with memory of their own, say.
  */
 void server_start_config(struct server *s, const char *kind, const char *config);
-/* Likewise with all of the standard kernels. */
+/* Likewise with all of the standard kernels, but for what is launched by functions. */
 void server_start_standard(struct server *s, const char *kind, const char *config);
 /* One that comes to a bad end, or to none, fails the bench. */
 void server_stop(struct server *s);
