@@ -17,10 +17,10 @@ ARAX_GPU_KERNEL arax_std_stencil5_f32(const float *x, uint64_t nx, float *y, uin
 		*result = -EINVAL;
 		return;
 	}
-	ARAX_EACH(i, n) {
-		uint64_t c = i % width, r = i / width;
+	WALK(w, n, width) {
+		const uint64_t i = w.i;
 
-		if (AT_EDGE(c, width) || AT_EDGE(r, height)) {
+		if (AT_EDGE(w.col, width) || AT_EDGE(w.row, height)) {
 			y[i] = x[i];
 		} else {
 			float sum = x[i - width] + x[i + width];
@@ -28,6 +28,34 @@ ARAX_GPU_KERNEL arax_std_stencil5_f32(const float *x, uint64_t nx, float *y, uin
 			sum = sum + (x[i - 1] + x[i + 1]);
 			y[i] = center * x[i] + side * sum;
 		}
+	}
+}
+
+/* A walk whose rows are of planes. */
+struct walk3 {
+	walk in;
+	uint64_t row, plane, height, rows_down, planes_down;
+};
+
+static __device__ inline walk3 walk3_begin(uint64_t n, uint64_t width, uint64_t height)
+{
+	const walk w = walk_begin(n, width);
+
+	if (w.i >= w.end)
+		return walk3{ w, 0, 0, height, 0, 0 };
+	return walk3{ w, w.row % height, w.row / height, height, w.down % height, w.down / height };
+}
+
+static __device__ inline void walk3_on(walk3 *w)
+{
+	const uint64_t was = w->in.row + w->in.down;
+
+	walk_on(&w->in);
+	w->row += w->rows_down + (w->in.row - was);
+	w->plane += w->planes_down;
+	if (w->row >= w->height) {
+		w->row -= w->height;
+		w->plane++;
 	}
 }
 
@@ -41,10 +69,10 @@ ARAX_GPU_KERNEL arax_std_stencil7_f32(const float *x, uint64_t nx, float *y, uin
 		*result = -EINVAL;
 		return;
 	}
-	ARAX_EACH(i, n) {
-		uint64_t c = i % width, r = i / width % height, z = i / plane;
+	for (walk3 w = walk3_begin(n, width, height); w.in.i < w.in.end; walk3_on(&w)) {
+		const uint64_t i = w.in.i;
 
-		if (AT_EDGE(c, width) || AT_EDGE(r, height) || AT_EDGE(z, depth)) {
+		if (AT_EDGE(w.in.col, width) || AT_EDGE(w.row, height) || AT_EDGE(w.plane, depth)) {
 			y[i] = x[i];
 		} else {
 			float sum = x[i - plane] + x[i + plane];
