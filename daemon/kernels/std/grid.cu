@@ -31,37 +31,10 @@ ARAX_GPU_KERNEL arax_std_stencil5_f32(const float *x, uint64_t nx, float *y, uin
 	}
 }
 
-/* A walk whose rows are of planes. */
-struct walk3 {
-	walk in;
-	uint64_t row, plane, height, rows_down, planes_down;
-};
-
-static __device__ inline walk3 walk3_begin(uint64_t n, uint64_t width, uint64_t height)
-{
-	const walk w = walk_begin(n, width);
-
-	if (w.i >= w.end)
-		return walk3{ w, 0, 0, height, 0, 0 };
-	return walk3{ w, w.row % height, w.row / height, height, w.down % height, w.down / height };
-}
-
-static __device__ inline void walk3_on(walk3 *w)
-{
-	const uint64_t was = w->in.row + w->in.down;
-
-	walk_on(&w->in);
-	w->row += w->rows_down + (w->in.row - was);
-	w->plane += w->planes_down;
-	if (w->row >= w->height) {
-		w->row -= w->height;
-		w->plane++;
-	}
-}
-
-ARAX_GPU_KERNEL arax_std_stencil7_f32(const float *x, uint64_t nx, float *y, uint64_t ny,
-				      uint32_t width, uint32_t height, uint32_t depth, float center,
-				      float side, int32_t *result)
+/* Memory keeps as many threads busy as there can be: with 32 registers each. */
+ARAX_GPU_KERNEL __launch_bounds__(1024, 2)
+arax_std_stencil7_f32(const float *x, uint64_t nx, float *y, uint64_t ny, uint32_t width,
+		      uint32_t height, uint32_t depth, float center, float side, int32_t *result)
 {
 	uint64_t plane = (uint64_t)width * height, n;
 

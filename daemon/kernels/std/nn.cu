@@ -332,10 +332,10 @@ ARAX_GPU_KERNEL arax_std_mean_pool(const float *src, uint64_t nsrc, float *dst, 
 	}
 	float scale = 1 / ((float)size * (float)size);
 
-	ARAX_EACH(i, out) {
-		uint64_t top = i / w / h * height + i / w % h * size, left = i % w * size;
+	for (walk3 at = walk3_begin(out, w, h); at.in.i < at.in.end; walk3_on(&at)) {
+		uint64_t top = at.plane * (uint64_t)height + at.row * size, left = at.in.col * size;
 
-		dst[i] = sum_of(src + top * width + left, width, size, size) * scale;
+		dst[at.in.i] = sum_of(src + top * width + left, width, size, size) * scale;
 	}
 }
 
@@ -371,11 +371,11 @@ static __device__ void pool(const float *x, uint64_t nx, float *y, uint64_t ny, 
 		*result = -EINVAL;
 		return;
 	}
-	ARAX_EACH(i, out) {
-		uint64_t top = span_begin(i / w % h, stride, pad), left = span_begin(i % w, stride, pad);
-		uint64_t bottom = span_end(i / w % h, stride, pad, size, height);
-		uint64_t right = span_end(i % w, stride, pad, size, width);
-		const float *plane = x + i / w / h * height * width;
+	for (walk3 at = walk3_begin(out, w, h); at.in.i < at.in.end; walk3_on(&at)) {
+		uint64_t top = span_begin(at.row, stride, pad), left = span_begin(at.in.col, stride, pad);
+		uint64_t bottom = span_end(at.row, stride, pad, size, height);
+		uint64_t right = span_end(at.in.col, stride, pad, size, width);
+		const float *plane = x + at.plane * height * width;
 		float best = -__builtin_huge_valf();
 
 		for (uint64_t r = top; most && r < bottom; r++)
@@ -384,9 +384,9 @@ static __device__ void pool(const float *x, uint64_t nx, float *y, uint64_t ny, 
 
 				best = v > best ? v : best;
 			}
-		y[i] = most ? best : sum_of(plane + top * width + left, width, bottom - top,
-					    right - left) /
-				     (float)((right - left) * (bottom - top));
+		y[at.in.i] = most ? best : sum_of(plane + top * width + left, width, bottom - top,
+						  right - left) /
+					   (float)((right - left) * (bottom - top));
 	}
 }
 
@@ -397,9 +397,10 @@ ARAX_GPU_KERNEL arax_std_max_pool_f32(const float *x, uint64_t nx, float *y, uin
 	pool(x, nx, y, ny, planes, height, width, size, stride, pad, true, result);
 }
 
-ARAX_GPU_KERNEL arax_std_avg_pool_f32(const float *x, uint64_t nx, float *y, uint64_t ny,
-				      uint32_t planes, uint32_t height, uint32_t width, uint32_t size,
-				      uint32_t stride, uint32_t pad, int32_t *result)
+ARAX_GPU_KERNEL __launch_bounds__(1024)
+arax_std_avg_pool_f32(const float *x, uint64_t nx, float *y, uint64_t ny, uint32_t planes,
+		      uint32_t height, uint32_t width, uint32_t size, uint32_t stride, uint32_t pad,
+		      int32_t *result)
 {
 	pool(x, nx, y, ny, planes, height, width, size, stride, pad, false, result);
 }
