@@ -13,6 +13,16 @@ template <typename T> struct matmul_job {
 	}
 	__device__ void load(strips *s, uint64_t i0, uint64_t j0, uint64_t at) const
 	{
+		if (block_fits()) {
+			strip_part<TILE_DOWN, T> some;
+			strip_part<TILE_ACROSS, float> others;
+
+			some.read(x, rows, features, i0, at);
+			others.read(w, classes, features, j0, at);
+			some.write(s->down);
+			others.write(s->across);
+			return;
+		}
 		load_strip<TILE_DOWN>(s->down, x, rows, features, i0, at);
 		load_strip<TILE_ACROSS>(s->across, w, classes, features, j0, at);
 	}

@@ -150,19 +150,22 @@ struct conv_job {
 	{
 		const uint32_t me = (uint32_t)arax_item(), items = (uint32_t)arax_items();
 
-		load_strip<TILE_ACROSS>(s->across, weights, c->filters, terms, j0, at);
-		if (items == TILE_PIECES) {
+		if (block_fits()) {
 			const uint32_t together = TILE_PIECES / TILE_DOWN;
 			const uint32_t i = me % TILE_DOWN, d = me / TILE_DOWN;
 			const pixel p = tables->pixels[i];
+			strip_part<TILE_ACROSS, float> of_filters;
 			float v[TILE_DEPTH / together];
 
+			of_filters.read(weights, c->filters, terms, j0, at);
 			for (uint32_t k = 0; k < TILE_DEPTH / together; k++)
 				v[k] = term(p, tables->taps[d + k * together]);
+			of_filters.write(s->across);
 			for (uint32_t k = 0; k < TILE_DEPTH / together; k++)
 				s->down[d + k * together][i] = v[k];
 			return;
 		}
+		load_strip<TILE_ACROSS>(s->across, weights, c->filters, terms, j0, at);
 		for (uint32_t i = me; i < TILE_DOWN * TILE_DEPTH; i += items)
 			s->down[i / TILE_DOWN][i % TILE_DOWN] =
 				term(tables->pixels[i % TILE_DOWN], tables->taps[i / TILE_DOWN]);
