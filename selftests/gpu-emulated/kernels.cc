@@ -48,7 +48,7 @@ static void spoil_shared()
 
 #define __global__
 #define __device__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 
 static inline void __syncthreads()
 {

@@ -17,10 +17,10 @@ ARAX_GPU_KERNEL arax_std_stencil5_f32(const float *x, uint64_t nx, float *y, uin
 		*result = -EINVAL;
 		return;
 	}
-	ARAX_EACH(i, n) {
-		uint64_t c = i % width, r = i / width;
+	WALK(w, n, width) {
+		const uint64_t i = w.i;
 
-		if (AT_EDGE(c, width) || AT_EDGE(r, height)) {
+		if (AT_EDGE(w.col, width) || AT_EDGE(w.row, height)) {
 			y[i] = x[i];
 		} else {
 			float sum = x[i - width] + x[i + width];
@@ -31,9 +31,10 @@ ARAX_GPU_KERNEL arax_std_stencil5_f32(const float *x, uint64_t nx, float *y, uin
 	}
 }
 
-ARAX_GPU_KERNEL arax_std_stencil7_f32(const float *x, uint64_t nx, float *y, uint64_t ny,
-				      uint32_t width, uint32_t height, uint32_t depth, float center,
-				      float side, int32_t *result)
+/* Memory keeps as many threads busy as there can be: with 32 registers each. */
+ARAX_GPU_KERNEL __launch_bounds__(1024, 2)
+arax_std_stencil7_f32(const float *x, uint64_t nx, float *y, uint64_t ny, uint32_t width,
+		      uint32_t height, uint32_t depth, float center, float side, int32_t *result)
 {
 	uint64_t plane = (uint64_t)width * height, n;
 
@@ -41,10 +42,10 @@ ARAX_GPU_KERNEL arax_std_stencil7_f32(const float *x, uint64_t nx, float *y, uin
 		*result = -EINVAL;
 		return;
 	}
-	ARAX_EACH(i, n) {
-		uint64_t c = i % width, r = i / width % height, z = i / plane;
+	for (walk3 w = walk3_begin(n, width, height); w.in.i < w.in.end; walk3_on(&w)) {
+		const uint64_t i = w.in.i;
 
-		if (AT_EDGE(c, width) || AT_EDGE(r, height) || AT_EDGE(z, depth)) {
+		if (AT_EDGE(w.in.col, width) || AT_EDGE(w.row, height) || AT_EDGE(w.plane, depth)) {
 			y[i] = x[i];
 		} else {
 			float sum = x[i - plane] + x[i + plane];

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * image.c for GPUs.  The CPU's blur goes down and then across a whole row; this one
- * computes each pixel by itself, with the same sums in the same order.
+ * image.c for GPUs.  As the CPU's blur goes down and then across a whole row, this one does with
+ * tiles: the same sums in the same order.
  */
 #include "std_gpu.h"
 
-#define BLUR_MAX_SIZE 129u
+#define BLUR_MAX_SIZE	129u
+#define BLUR_SPAN	256u	/* columns of a tile: those that it blurs, and those around them */
+#define BLUR_ROWS	8u
 
 static __device__ float clamp01(float v)
 {
@@ -53,12 +55,12 @@ static __device__ void gauss(float *w, uint32_t radius, float sigma)
 }
 
 /* Rows and columns beyond the edge repeat it. */
-static __device__ float blur_down(const float *src, uint64_t width, uint64_t height, uint64_t x,
-				  uint64_t y, const float *w, uint64_t radius)
+static __device__ inline float blur_down(const float *src, uint64_t width, uint64_t height,
+					 uint64_t x, uint64_t y, const float *w, uint32_t radius)
 {
 	float sum = w[0] * src[y * width + x];
 
-	for (uint64_t i = 1; i <= radius; i++) {
+	for (uint32_t i = 1; i <= radius; i++) {
 		uint64_t up = y >= i ? y - i : 0, down = y + i < height ? y + i : height - 1;
 
 		sum += w[i] * (src[up * width + x] + src[down * width + x]);
@@ -66,37 +68,66 @@ static __device__ float blur_down(const float *src, uint64_t width, uint64_t hei
 	return sum;
 }
 
-/* The first thread of each block that has a pixel computes the weights, for all of its threads. */
+static __device__ inline float blur_across(const float *sums, const float *w, uint32_t radius)
+{
+	float sum = w[0] * sums[0];
+
+	for (uint32_t j = 1; j <= radius; j++)
+		sum += w[j] * (sums[j] + *(sums - j));
+	return sum;
+}
+
+/* Of a tile of BLUR_ROWS from @y0 on, and of the columns from @x0 on that are @radius from its sides. */
+static __device__ inline void blur_tile(const float *src, float *dst, uint64_t width, uint64_t height,
+					uint64_t x0, uint64_t y0, const float *w, uint32_t radius,
+					float *sums)
+{
+	const uint32_t me = (uint32_t)arax_item(), items = (uint32_t)arax_items();
+
+	for (uint32_t i = me; i < BLUR_ROWS * BLUR_SPAN; i += items) {
+		uint64_t x = x0 + i % BLUR_SPAN, y = y0 + i / BLUR_SPAN;
+
+		if (y >= height || x >= width + 2 * radius)
+			continue;
+		x = x < radius ? 0 : x - radius < width ? x - radius : width - 1;
+		sums[i] = blur_down(src, width, height, x, y, w, radius);
+	}
+	__syncthreads();
+	for (uint32_t i = me; i < BLUR_ROWS * BLUR_SPAN; i += items) {
+		const uint64_t x = x0 + i % BLUR_SPAN, y = y0 + i / BLUR_SPAN;
+
+		if (i % BLUR_SPAN < BLUR_SPAN - 2 * radius && y < height && x < width)
+			dst[y * width + x] = blur_across(sums + i + radius, w, radius);
+	}
+	__syncthreads();
+}
+
+/* The first thread of each block that has a tile computes the weights, for all of its threads. */
 ARAX_GPU_KERNEL arax_std_blur(const float *src, uint64_t nsrc, float *dst, uint64_t ndst,
 			      uint32_t width, uint32_t height, uint32_t size, float sigma,
 			      int32_t *result)
 {
-	__shared__ float w[BLUR_MAX_SIZE / 2 + 1];
+	__shared__ float w[BLUR_MAX_SIZE / 2 + 1], sums[BLUR_ROWS * BLUR_SPAN];
 	uint64_t n = (uint64_t)width * height;
-	uint32_t radius = size / 2;
+	uint32_t radius = size / 2, wide = BLUR_SPAN - 2 * radius;
 
 	if (!width || !height || !(size & 1) || size > BLUR_MAX_SIZE || !(sigma > 0) ||
 	    SHORT(nsrc, n) || SHORT(ndst, n)) {
 		*result = -EINVAL;
 		return;
 	}
-	if (arax_share(n, arax_group()) == arax_share(n, arax_group() + 1))
+
+	const uint64_t across = ((uint64_t)width + wide - 1) / wide;
+	const uint64_t down = ((uint64_t)height + BLUR_ROWS - 1) / BLUR_ROWS;
+
+	if (arax_group() >= down * across)
 		return;
 	if (!arax_item())
 		gauss(w, radius, sigma);
 	__syncthreads();
-	ARAX_EACH(i, n) {
-		uint64_t x = i % width, y = i / width;
-		float sum = w[0] * blur_down(src, width, height, x, y, w, radius);
-
-		for (uint64_t j = 1; j <= radius; j++) {
-			uint64_t left = x >= j ? x - j : 0, right = x + j < width ? x + j : width - 1;
-
-			sum += w[j] * (blur_down(src, width, height, right, y, w, radius) +
-				       blur_down(src, width, height, left, y, w, radius));
-		}
-		dst[i] = sum;
-	}
+	for (uint64_t t = arax_group(); t < down * across; t += arax_groups())
+		blur_tile(src, dst, width, height, t % across * wide, t / across * BLUR_ROWS, w,
+			  radius, sums);
 }
 
 ARAX_GPU_KERNEL arax_std_sobel(const float *src, uint64_t nsrc, float *dst, uint64_t ndst,
@@ -108,8 +139,8 @@ ARAX_GPU_KERNEL arax_std_sobel(const float *src, uint64_t nsrc, float *dst, uint
 		*result = -EINVAL;
 		return;
 	}
-	ARAX_EACH(i, n) {
-		uint64_t x = i % width, y = i / width;
+	WALK(at, n, width) {
+		uint64_t x = at.col, y = at.row;
 		const float *mid = src + y * width;
 		const float *up = y ? mid - width : mid;
 		const float *down = y + 1 < height ? mid + width : mid;
@@ -117,7 +148,7 @@ ARAX_GPU_KERNEL arax_std_sobel(const float *src, uint64_t nsrc, float *dst, uint
 		float gx = up[b] - up[a] + 2 * (mid[b] - mid[a]) + down[b] - down[a];
 		float gy = down[a] - up[a] + 2 * (down[x] - up[x]) + down[b] - up[b];
 
-		dst[i] = sqrtf(gx * gx + gy * gy);
+		dst[at.i] = sqrtf(gx * gx + gy * gy);
 	}
 }
 

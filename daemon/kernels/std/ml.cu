@@ -13,6 +13,16 @@ template <typename T> struct matmul_job {
 	}
 	__device__ void load(strips *s, uint64_t i0, uint64_t j0, uint64_t at) const
 	{
+		if (block_fits()) {
+			strip_part<TILE_DOWN, T> some;
+			strip_part<TILE_ACROSS, float> others;
+
+			some.read(x, rows, features, i0, at);
+			others.read(w, classes, features, j0, at);
+			some.write(s->down);
+			others.write(s->across);
+			return;
+		}
 		load_strip<TILE_DOWN>(s->down, x, rows, features, i0, at);
 		load_strip<TILE_ACROSS>(s->across, w, classes, features, j0, at);
 	}
@@ -126,6 +136,46 @@ ARAX_GPU_KERNEL arax_std_log_sum_exp(const float *x, uint64_t nx, const float *m
 	}
 }
 
+/* Some reads are on their way before the first write, which might be to what they read. */
+#define AT_ONCE	4u
+
+template <typename F>
+static __device__ inline void each_in_rows(float *x, uint64_t n, uint64_t cols, F f)
+{
+	walk w = walk_begin(n, cols);
+
+	while (w.i < w.end) {
+		uint64_t at[AT_ONCE];
+		float v[AT_ONCE];
+
+		for (uint32_t k = 0; k < AT_ONCE; k++, walk_on(&w)) {
+			at[k] = w.i;
+			v[k] = w.i < w.end ? f(x[w.i], w) : 0;
+		}
+		for (uint32_t k = 0; k < AT_ONCE; k++)
+			if (at[k] < w.end)
+				x[at[k]] = v[k];
+	}
+}
+
+struct exp_less {
+	const float *less;
+
+	__device__ float operator()(float v, const walk &at) const
+	{
+		return expf(v - less[at.row]);
+	}
+};
+
+struct plus_column {
+	const float *row;
+
+	__device__ float operator()(float v, const walk &at) const
+	{
+		return v + row[at.col];
+	}
+};
+
 ARAX_GPU_KERNEL arax_std_exp_rows(const float *less, uint64_t nless, float *x, uint64_t nx,
 				  uint32_t rows, uint32_t cols, int32_t *result)
 {
@@ -135,8 +185,7 @@ ARAX_GPU_KERNEL arax_std_exp_rows(const float *less, uint64_t nless, float *x, u
 		*result = -EINVAL;
 		return;
 	}
-	WALK(w, n, cols)
-		x[w.i] = expf(x[w.i] - less[w.row]);
+	each_in_rows(x, n, cols, exp_less{ less });
 }
 
 /* A row of which a thread has no more columns than it has registers for: read once, written once. */
@@ -209,8 +258,7 @@ ARAX_GPU_KERNEL arax_std_add_row(const float *row, uint64_t nrow, float *x, uint
 		*result = -EINVAL;
 		return;
 	}
-	WALK(w, n, cols)
-		x[w.i] += row[w.col];
+	each_in_rows(x, n, cols, plus_column{ row });
 }
 
 struct argmax {

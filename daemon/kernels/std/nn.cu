@@ -150,19 +150,22 @@ struct conv_job {
 	{
 		const uint32_t me = (uint32_t)arax_item(), items = (uint32_t)arax_items();
 
-		load_strip<TILE_ACROSS>(s->across, weights, c->filters, terms, j0, at);
-		if (items == TILE_PIECES) {
+		if (block_fits()) {
 			const uint32_t together = TILE_PIECES / TILE_DOWN;
 			const uint32_t i = me % TILE_DOWN, d = me / TILE_DOWN;
 			const pixel p = tables->pixels[i];
+			strip_part<TILE_ACROSS, float> of_filters;
 			float v[TILE_DEPTH / together];
 
+			of_filters.read(weights, c->filters, terms, j0, at);
 			for (uint32_t k = 0; k < TILE_DEPTH / together; k++)
 				v[k] = term(p, tables->taps[d + k * together]);
+			of_filters.write(s->across);
 			for (uint32_t k = 0; k < TILE_DEPTH / together; k++)
 				s->down[d + k * together][i] = v[k];
 			return;
 		}
+		load_strip<TILE_ACROSS>(s->across, weights, c->filters, terms, j0, at);
 		for (uint32_t i = me; i < TILE_DOWN * TILE_DEPTH; i += items)
 			s->down[i / TILE_DOWN][i % TILE_DOWN] =
 				term(tables->pixels[i % TILE_DOWN], tables->taps[i / TILE_DOWN]);
@@ -332,10 +335,10 @@ ARAX_GPU_KERNEL arax_std_mean_pool(const float *src, uint64_t nsrc, float *dst, 
 	}
 	float scale = 1 / ((float)size * (float)size);
 
-	ARAX_EACH(i, out) {
-		uint64_t top = i / w / h * height + i / w % h * size, left = i % w * size;
+	for (walk3 at = walk3_begin(out, w, h); at.in.i < at.in.end; walk3_on(&at)) {
+		uint64_t top = at.plane * (uint64_t)height + at.row * size, left = at.in.col * size;
 
-		dst[i] = sum_of(src + top * width + left, width, size, size) * scale;
+		dst[at.in.i] = sum_of(src + top * width + left, width, size, size) * scale;
 	}
 }
 
@@ -371,11 +374,11 @@ static __device__ void pool(const float *x, uint64_t nx, float *y, uint64_t ny, 
 		*result = -EINVAL;
 		return;
 	}
-	ARAX_EACH(i, out) {
-		uint64_t top = span_begin(i / w % h, stride, pad), left = span_begin(i % w, stride, pad);
-		uint64_t bottom = span_end(i / w % h, stride, pad, size, height);
-		uint64_t right = span_end(i % w, stride, pad, size, width);
-		const float *plane = x + i / w / h * height * width;
+	for (walk3 at = walk3_begin(out, w, h); at.in.i < at.in.end; walk3_on(&at)) {
+		uint64_t top = span_begin(at.row, stride, pad), left = span_begin(at.in.col, stride, pad);
+		uint64_t bottom = span_end(at.row, stride, pad, size, height);
+		uint64_t right = span_end(at.in.col, stride, pad, size, width);
+		const float *plane = x + at.plane * height * width;
 		float best = -__builtin_huge_valf();
 
 		for (uint64_t r = top; most && r < bottom; r++)
@@ -384,9 +387,9 @@ static __device__ void pool(const float *x, uint64_t nx, float *y, uint64_t ny, 
 
 				best = v > best ? v : best;
 			}
-		y[i] = most ? best : sum_of(plane + top * width + left, width, bottom - top,
-					    right - left) /
-				     (float)((right - left) * (bottom - top));
+		y[at.in.i] = most ? best : sum_of(plane + top * width + left, width, bottom - top,
+						  right - left) /
+					   (float)((right - left) * (bottom - top));
 	}
 }
 
@@ -397,9 +400,10 @@ ARAX_GPU_KERNEL arax_std_max_pool_f32(const float *x, uint64_t nx, float *y, uin
 	pool(x, nx, y, ny, planes, height, width, size, stride, pad, true, result);
 }
 
-ARAX_GPU_KERNEL arax_std_avg_pool_f32(const float *x, uint64_t nx, float *y, uint64_t ny,
-				      uint32_t planes, uint32_t height, uint32_t width, uint32_t size,
-				      uint32_t stride, uint32_t pad, int32_t *result)
+ARAX_GPU_KERNEL __launch_bounds__(1024)
+arax_std_avg_pool_f32(const float *x, uint64_t nx, float *y, uint64_t ny, uint32_t planes,
+		      uint32_t height, uint32_t width, uint32_t size, uint32_t stride, uint32_t pad,
+		      int32_t *result)
 {
 	pool(x, nx, y, ny, planes, height, width, size, stride, pad, false, result);
 }

@@ -39,36 +39,53 @@ static __device__ inline four four_at(const float *strip, uint32_t i)
 }
 
 /*
- * Terms @at.. of rows @first.. of x, whose rows have @terms; what there is not is 0.  Neighbouring
- * threads read neighbouring memory.  A block of as many threads as pieces has all reads at once.
+ * Terms @at.. of rows @first.. of x, whose rows have @terms, into a strip; what there is not is 0.
+ * Neighbouring threads read neighbouring memory.
  */
 template <uint32_t ROWS, typename T>
 static __device__ inline void load_strip(float (*strip)[ROWS + 4], const T *x, uint64_t rows,
 					 uint64_t terms, uint64_t first, uint64_t at)
 {
-	const uint32_t me = (uint32_t)arax_item(), items = (uint32_t)arax_items();
-
-	if (items == TILE_PIECES) {
-		const uint32_t together = TILE_PIECES / TILE_DEPTH, d = me % TILE_DEPTH, r = me / TILE_DEPTH;
-		const T *from = x + (first + r) * terms + at + d;
-		const uint64_t left = at + d < terms && first + r < rows ? rows - first - r : 0;
-		const uint32_t there = left < ROWS ? (uint32_t)left : ROWS;
-		float *to = &strip[d][r];
-		T v[ROWS / together];
-
-		for (uint32_t k = 0; k < ROWS / together; k++, from += together * terms)
-			v[k] = k * together < there ? *from : 0;
-		for (uint32_t k = 0; k < ROWS / together; k++)
-			to[k * together] = (float)v[k];
-		return;
-	}
-	for (uint32_t i = me; i < ROWS * TILE_DEPTH; i += items) {
+	for (uint32_t i = (uint32_t)arax_item(); i < ROWS * TILE_DEPTH; i += (uint32_t)arax_items()) {
 		const uint64_t r = first + i / TILE_DEPTH, d = at + i % TILE_DEPTH;
 
 		strip[i % TILE_DEPTH][i / TILE_DEPTH] =
 			r < rows && d < terms ? (float)x[r * terms + d] : 0;
 	}
 }
+
+/*
+ * The same by a block of as many threads as pieces, for whom it is a fixed number of items each: all
+ * of a thread's reads are on their way before it waits for the first one.
+ */
+static __device__ inline bool block_fits(void)
+{
+	return arax_items() == TILE_PIECES;
+}
+
+template <uint32_t ROWS, typename T> struct strip_part {
+	static const uint32_t together = TILE_PIECES / TILE_DEPTH;
+	T v[ROWS / together];
+
+	__device__ void read(const T *x, uint64_t rows, uint64_t terms, uint64_t first, uint64_t at)
+	{
+		const uint32_t me = (uint32_t)arax_item(), d = me % TILE_DEPTH, r = me / TILE_DEPTH;
+		const T *from = x + (first + r) * terms + at + d;
+		const uint64_t left = at + d < terms && first + r < rows ? rows - first - r : 0;
+		const uint32_t there = left < ROWS ? (uint32_t)left : ROWS;
+
+		for (uint32_t k = 0; k < ROWS / together; k++, from += together * terms)
+			v[k] = k * together < there ? *from : 0;
+	}
+	__device__ void write(float (*strip)[ROWS + 4]) const
+	{
+		const uint32_t me = (uint32_t)arax_item();
+		float *to = &strip[me % TILE_DEPTH][me / TILE_DEPTH];
+
+		for (uint32_t k = 0; k < ROWS / together; k++)
+			to[k * together] = (float)v[k];
+	}
+};
 
 static __device__ inline void multiply(const strips *s, uint32_t pi, uint32_t pj, float part[8][4])
 {

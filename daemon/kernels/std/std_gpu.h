@@ -189,34 +189,70 @@ static __device__ inline T team_together(const team &t, T *parts, T mine, F put)
  * columns: by one division, as GPUs have none.
  */
 struct walk {
-	uint64_t i, end, row, col;
-	uint64_t cols, step, down, across;
+	uint64_t i, end, row, cols;	/* cols: 2^32 at most */
+	uint32_t col, step, down, across;
 };
 
 static __device__ inline walk walk_begin(uint64_t n, uint64_t cols)
 {
-	const uint64_t step = arax_items(), i = arax_share(n, arax_group()) + arax_item();
+	const uint64_t i = arax_share(n, arax_group()) + arax_item();
 	const uint64_t end = arax_share(n, arax_group() + 1);
+	const uint32_t step = (uint32_t)arax_items();
 
 	if (i >= end)
-		return walk{ end, end, 0, 0, cols, step, 0, 0 };
-	return walk{ i, end, i / cols, i % cols, cols, step, step / cols, step % cols };
+		return walk{ end, end, 0, cols, 0, step, 0, 0 };
+	return walk{ i, end, i / cols, cols, (uint32_t)(i % cols), step, (uint32_t)(step / cols),
+		     (uint32_t)(step % cols) };
 }
 
 static __device__ inline void walk_on(walk *w)
 {
+	uint64_t col = (uint64_t)w->col + w->across;
+
 	w->i += w->step;
 	w->row += w->down;
-	w->col += w->across;
-	if (w->col >= w->cols) {
-		w->col -= w->cols;
+	if (col >= w->cols) {
+		col -= w->cols;
 		w->row++;
 	}
+	w->col = (uint32_t)col;
 }
 
 /* @n is not 0 where @cols is 0 */
 #define WALK(w, n, cols) \
 	for (walk w = walk_begin((n), (cols)); w.i < w.end; walk_on(&w))
+
+/* A walk whose rows are of planes. */
+struct walk3 {
+	walk in;
+	uint64_t height;		/* 2^32 at most */
+	uint32_t row, plane, rows_down, planes_down;
+};
+
+static __device__ inline walk3 walk3_begin(uint64_t n, uint64_t width, uint64_t height)
+{
+	const walk w = walk_begin(n, width);
+
+	if (w.i >= w.end)
+		return walk3{ w, height, 0, 0, 0, 0 };
+	return walk3{ w, height, (uint32_t)(w.row % height), (uint32_t)(w.row / height),
+		      (uint32_t)(w.down % height), (uint32_t)(w.down / height) };
+}
+
+static __device__ inline void walk3_on(walk3 *w)
+{
+	const uint64_t before = w->in.row;
+	uint64_t row = w->row;
+
+	walk_on(&w->in);
+	row += w->rows_down + (w->in.row - before - w->in.down);
+	w->plane += w->planes_down;
+	if (row >= w->height) {
+		row -= w->height;
+		w->plane++;
+	}
+	w->row = (uint32_t)row;
+}
 
 /* The sine and cosine of pi x, exact where these are 0 or 1. */
 static __device__ inline void turn_by(float x, float *c, float *s)
