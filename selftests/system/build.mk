@@ -100,7 +100,7 @@ test-system-6.1 test-system-6.12 test-system-debug test-system-next: test-system
 # The same on an araxd with a sanitizer in it; drivers leave memory at their end, and OpenCL's are
 # tried in processes that araxd forks while it has threads.
 soak-system-asan soak-system-tsan: soak-system-%: default $(SYSTEM_FILES) $(QUEUED_PLUGIN) $(B)/%/araxd \
-		$(if $(SYSTEM_CUDA),$(B)/test/%/$(SYSTEM_CUDA))
+		$(if $(SYSTEM_CUDA),$(B)/test/plain/$(SYSTEM_CUDA) $(B)/test/%/$(SYSTEM_CUDA))
 	ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=die_after_fork=0 ARAXD=$(B)/$*/araxd ARAX_RESULTS=$(B)/results-$* selftests/system/run.sh
 
 # Millions of tasks in place of thousands.

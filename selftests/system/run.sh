@@ -146,12 +146,13 @@ coherent_on() {
 # On a driver in software, also where its contexts break now and then, and calls fail: what was there
 # alone is lost; and where kernels break the driver for araxd, which goes on in other processes.
 coherent_emulated() {
-	local driver=$PWD/build/test/plain/libcuda-emulated.so name=system/coherent-emulated options part
+	local plain=$PWD/build/test/plain/libcuda-emulated.so driver name=system/coherent-emulated small part
 
+	driver=$plain
 	case ${ARAXD-} in
-	*/asan/araxd | */tsan/araxd) driver=${driver/plain/$(basename "$(dirname "$ARAXD")")} ;;
+	*/asan/araxd | */tsan/araxd) driver=${plain/plain/$(basename "$(dirname "$ARAXD")")} ;;
 	esac
-	options="\"library=$driver\", \"memory=1M\""
+	small='"memory=1M"'
 	for part in '' -lost -apart; do
 		if [ ! -e "$driver" ]; then
 			without $name$part 'built without the headers of CUDA' || continue
@@ -159,16 +160,19 @@ coherent_emulated() {
 		has_ptx $name$part || continue
 		case $part in
 		'')
-			EMULATED_DEVICES=2 coherent_on $name "$evicted" cuda "$options" ;;
+			EMULATED_DEVICES=2 coherent_on $name "$evicted" cuda "\"library=$driver\", $small" ;;
 		-lost)
 			EMULATED_DEVICES=2 EMULATED_FAULT=500:214:1000000:700 \
 				EMULATED_FAIL=alloc:31:2,copy:301:999,launch:101:999,end:411:999 \
 				ARAX_TEST_FAILS=1 ARAX_TEST_LOST=1 \
-				coherent_on $name$part 'device is back device="cuda1' cuda "$options" ;;
+				coherent_on $name$part 'device is back device="cuda1' cuda \
+				"\"library=$driver\", $small" ;;
 		-apart)
-			EMULATED_DEVICES=2 EMULATED_FAULT=500:700:1000000:700 EMULATED_SHARED=$work/shared \
-				ARAX_TEST_FAULTS=1 coherent_on $name$part 'goes on in a process of its own' \
-				cuda "$options" 'enable = false' ;;
+			# arax-device has no sanitizer in it; and takes its time.
+			ARAX_TEST_TASKS=$((${ARAX_TEST_TASKS-6000} / 2)) ARAX_TEST_FAULTS=1 \
+				EMULATED_DEVICES=2 EMULATED_FAULT=500:700:1000000:700 EMULATED_SHARED=$work/shared \
+				coherent_on $name$part 'goes on in a process of its own' \
+				cuda "\"library=$plain\", $small" 'enable = false' ;;
 		esac
 	done
 }
