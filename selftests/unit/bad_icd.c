@@ -2,7 +2,8 @@
 /*
  * An OpenCL driver that does what BAD_ICD says: as soon as its loader asks it for anything; or,
  * in front of the driver BAD_ICD_DRIVER, which does the rest, when a source that has the word
- * SPOILT is compiled ("build-...") or what came of it is asked for ("binary-...").
+ * SPOILT is compiled ("build-...") or what came of it is asked for ("binary-..."), or when memory
+ * goes that a kernel's arguments name ("stale-...").
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
@@ -23,6 +24,7 @@ void *clGetExtensionFunctionAddress(const char *name);
 
 static struct _cl_icd_dispatch before;	/* the driver's */
 static bool spoilt;			/* the last source */
+static struct { cl_kernel kernel; cl_uint index; cl_mem mem; } args[256];
 
 static void do_it(const char *what)
 {
@@ -41,7 +43,7 @@ static void come_to(const char *where)
 {
 	const char *what = getenv("BAD_ICD");
 
-	if (spoilt && what && !strncmp(what, where, strlen(where)))
+	if (what && !strncmp(what, where, strlen(where)))
 		do_it(what + strlen(where));
 }
 
@@ -58,16 +60,47 @@ static cl_int CL_API_CALL build(cl_program program, cl_uint nr, const cl_device_
 				const char *options, void (CL_CALLBACK *notify)(cl_program, void *),
 				void *arg)
 {
-	come_to("build-");
+	if (spoilt)
+		come_to("build-");
 	return before.clBuildProgram(program, nr, devices, options, notify, arg);
 }
 
 static cl_int CL_API_CALL program_info(cl_program program, cl_program_info what, size_t bytes,
 				       void *value, size_t *needs)
 {
-	if (what == CL_PROGRAM_BINARY_SIZES)
+	if (spoilt && what == CL_PROGRAM_BINARY_SIZES)
 		come_to("binary-");
 	return before.clGetProgramInfo(program, what, bytes, value, needs);
+}
+
+static cl_int CL_API_CALL set_arg(cl_kernel kernel, cl_uint index, size_t bytes, const void *value)
+{
+	size_t i = 0;
+
+	while (i < 255 && args[i].kernel && (args[i].kernel != kernel || args[i].index != index))
+		i++;
+	args[i].kernel = kernel;
+	args[i].index = index;
+	args[i].mem = NULL;
+	if (value && bytes == sizeof(args[i].mem))
+		memcpy(&args[i].mem, value, bytes);
+	return before.clSetKernelArg(kernel, index, bytes, value);
+}
+
+static cl_int CL_API_CALL release_kernel(cl_kernel kernel)
+{
+	for (size_t i = 0; i < 256; i++)
+		if (args[i].kernel == kernel)
+			args[i].mem = NULL;
+	return before.clReleaseKernel(kernel);
+}
+
+static cl_int CL_API_CALL release_mem(cl_mem mem)
+{
+	for (size_t i = 0; i < 256; i++)
+		if (args[i].mem == mem)
+			come_to("stale-");
+	return before.clReleaseMemObject(mem);
 }
 
 /* All of the driver's objects have this one table. */
@@ -83,6 +116,9 @@ static void get_between(struct _cl_icd_dispatch *table)
 	table->clCreateProgramWithSource = create_program;
 	table->clBuildProgram = build;
 	table->clGetProgramInfo = program_info;
+	table->clSetKernelArg = set_arg;
+	table->clReleaseKernel = release_kernel;
+	table->clReleaseMemObject = release_mem;
 }
 
 __attribute__((visibility("default")))

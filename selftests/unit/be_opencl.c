@@ -1198,6 +1198,34 @@ static bool install_in_front(const char *does)
 	return true;
 }
 
+/* What a launch has made is no kernel's argument any more when it goes: parts, and copies of parts. */
+START_TEST(no_stale_arguments)
+{
+	struct arax_launch_range r[2];
+	int32_t zero[4096] = { 0 };
+	struct device *dev;
+	uint64_t a;
+	void *two;
+
+	if (!install_in_front("stale-abort")) {
+		be_skip("no_stale_arguments", "no driver is registered in /etc/OpenCL/vendors");
+		return;
+	}
+	ck_assert_int_eq(open_opencl("\"zero-copy=no\", \"memory=8M\""), 0);
+	dev = devices_at(devices, 0);
+	two = load(dev, "two", TWO);
+	ck_assert_int_eq(device_alloc(dev, sizeof(zero), 0, &a), 0);
+	ck_assert_int_eq(device_copy_in(dev, 0, a, zero, sizeof(zero)), 0);
+	r[0] = device_range(a + 8192, 8);
+	r[1] = device_range(a + 4, 8);
+	ck_assert_int_eq(launch(dev, two, 0, 1, 1, r, 2, NULL, 0), 0);
+	r[0] = device_range(a + 4, 16);
+	ck_assert_int_eq(launch(dev, two, 0, 1, 1, r, 2, NULL, 0), 0);
+	device_kernel_unload(dev, two);
+	device_free(dev, a);
+}
+END_TEST
+
 static const struct {
 	const char *does, *what, *option;
 } compilers[] = {
@@ -1225,6 +1253,7 @@ static void is_refused(const char *logged)
 START_TEST(bad_compilers)
 {
 	char says[256];
+	void *k;
 
 	snprintf(says, sizeof(says), "%s (wanted for kernel k): use another version of the driver",
 		 compilers[_i].what);
@@ -1247,12 +1276,8 @@ START_TEST(bad_compilers)
 	spoil("touch -d '25 hours ago' $f");
 	setenv("BAD_ICD", "", 1);
 	ck_assert_int_eq(open_opencl(""), 0);
-	{
-		void *k;
-
-		ck_assert_int_eq(load_from(devices_at(devices, 0), "spoilt.cl", "k", "k(i32 a)", &k), 0);
-		device_kernel_unload(devices_at(devices, 0), k);
-	}
+	ck_assert_int_eq(load_from(devices_at(devices, 0), "spoilt.cl", "k", "k(i32 a)", &k), 0);
+	device_kernel_unload(devices_at(devices, 0), k);
 	assert_logged("spoilt.cl: compiled for");
 }
 END_TEST
@@ -1330,6 +1355,7 @@ int main(void)
 	tcase_add_loop_test(t, bad_drivers, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(t, errors_come_first);
 	tcase_add_loop_test(much, bad_driver_of_several, 0, 3);
+	tcase_add_test(much, no_stale_arguments);
 	tcase_add_loop_test(much, bad_compilers, 0, sizeof(compilers) / sizeof(compilers[0]));
 	suite_add_tcase(suite, much);
 	return run_opencl(suite);
