@@ -1,17 +1,33 @@
 // SPDX-License-Identifier: MIT
-/* An OpenCL driver that does what BAD_ICD says as soon as its loader asks it for anything. */
+/*
+ * An OpenCL driver that does what BAD_ICD says: as soon as its loader asks it for anything; or,
+ * in front of the driver BAD_ICD_DRIVER, which does the rest, when a source that has the word
+ * SPOILT is compiled ("build-...") or what came of it is asked for ("binary-..."), or when memory
+ * goes that a kernel's arguments name ("stale-...").
+ */
+#define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl.h>
+#include <CL/cl_icd.h>
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#define PAGE 4096u
 
 void *clGetExtensionFunctionAddress(const char *name);
 
-__attribute__((visibility("default")))
-void *clGetExtensionFunctionAddress(const char *name)
-{
-	const char *what = getenv("BAD_ICD");
+static struct _cl_icd_dispatch before;	/* the driver's */
+static bool spoilt;			/* the last source */
+static struct { cl_kernel kernel; cl_uint index; cl_mem mem; } args[256];
 
+static void do_it(const char *what)
+{
 	if (what && !strcmp(what, "abort")) {
 		fprintf(stderr, "bad_icd: out of luck\n");
 		abort();
@@ -20,5 +36,109 @@ void *clGetExtensionFunctionAddress(const char *name)
 		_exit(7);
 	while (what && !strcmp(what, "hang"))
 		pause();
-	return NULL;
+}
+
+/* "build-abort" at "build-" aborts. */
+static void come_to(const char *where)
+{
+	const char *what = getenv("BAD_ICD");
+
+	if (what && !strncmp(what, where, strlen(where)))
+		do_it(what + strlen(where));
+}
+
+static cl_program CL_API_CALL create_program(cl_context context, cl_uint nr, const char **texts,
+					     const size_t *sizes, cl_int *err)
+{
+	spoilt = false;
+	for (cl_uint i = 0; i < nr; i++)
+		spoilt |= sizes && memmem(texts[i], sizes[i], "SPOILT", 6);
+	return before.clCreateProgramWithSource(context, nr, texts, sizes, err);
+}
+
+static cl_int CL_API_CALL build(cl_program program, cl_uint nr, const cl_device_id *devices,
+				const char *options, void (CL_CALLBACK *notify)(cl_program, void *),
+				void *arg)
+{
+	if (spoilt)
+		come_to("build-");
+	return before.clBuildProgram(program, nr, devices, options, notify, arg);
+}
+
+static cl_int CL_API_CALL program_info(cl_program program, cl_program_info what, size_t bytes,
+				       void *value, size_t *needs)
+{
+	if (spoilt && what == CL_PROGRAM_BINARY_SIZES)
+		come_to("binary-");
+	return before.clGetProgramInfo(program, what, bytes, value, needs);
+}
+
+static cl_int CL_API_CALL set_arg(cl_kernel kernel, cl_uint index, size_t bytes, const void *value)
+{
+	size_t i = 0;
+
+	while (i < 255 && args[i].kernel && (args[i].kernel != kernel || args[i].index != index))
+		i++;
+	args[i].kernel = kernel;
+	args[i].index = index;
+	args[i].mem = NULL;
+	if (value && bytes == sizeof(args[i].mem))
+		memcpy(&args[i].mem, value, bytes);
+	return before.clSetKernelArg(kernel, index, bytes, value);
+}
+
+static cl_int CL_API_CALL release_kernel(cl_kernel kernel)
+{
+	for (size_t i = 0; i < 256; i++)
+		if (args[i].kernel == kernel)
+			args[i].mem = NULL;
+	return before.clReleaseKernel(kernel);
+}
+
+static cl_int CL_API_CALL release_mem(cl_mem mem)
+{
+	for (size_t i = 0; i < 256; i++)
+		if (args[i].mem == mem)
+			come_to("stale-");
+	return before.clReleaseMemObject(mem);
+}
+
+/* All of the driver's objects have this one table. */
+static void get_between(struct _cl_icd_dispatch *table)
+{
+	uintptr_t from = (uintptr_t)table & ~(uintptr_t)(PAGE - 1);
+
+	if (before.clBuildProgram)
+		return;
+	before = *table;
+	if (mprotect((void *)from, (uintptr_t)(table + 1) - from, PROT_READ | PROT_WRITE))
+		abort();
+	table->clCreateProgramWithSource = create_program;
+	table->clBuildProgram = build;
+	table->clGetProgramInfo = program_info;
+	table->clSetKernelArg = set_arg;
+	table->clReleaseKernel = release_kernel;
+	table->clReleaseMemObject = release_mem;
+}
+
+__attribute__((visibility("default")))
+void *clGetExtensionFunctionAddress(const char *name)
+{
+	const char *driver = getenv("BAD_ICD_DRIVER");
+	clIcdGetPlatformIDsKHR_fn platforms;
+	void *(*theirs)(const char *name);
+	cl_platform_id one;
+	cl_uint nr;
+	void *library;
+
+	do_it(getenv("BAD_ICD"));
+	if (!driver)
+		return NULL;
+	library = dlopen(driver, RTLD_NOW | RTLD_LOCAL);
+	theirs = library ? dlsym(library, "clGetExtensionFunctionAddress") : NULL;
+	platforms = theirs ? theirs("clIcdGetPlatformIDsKHR") : NULL;
+	if (!platforms || platforms(1, &one, &nr) || !nr)
+		return NULL;
+	get_between(*(struct _cl_icd_dispatch **)one);
+	return theirs(name);
 }

@@ -18,7 +18,7 @@ BAD_ICD := $(B)/test/bad_icd.so
 $(BAD_ICD): selftests/unit/bad_icd.c
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(CC) $(CFLAGS_BASE) $(CFLAGS_plain) -D_GNU_SOURCE -fPIC -shared $(LDFLAGS_plain) -o $@ $<
+	$(Q)$(CC) $(CFLAGS_BASE) $(CFLAGS_plain) -D_GNU_SOURCE -fPIC -shared $(LDFLAGS_plain) -o $@ $< -ldl
 
 # The code under test is compiled once per variant, into an archive.
 define be_variant

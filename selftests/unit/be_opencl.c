@@ -1180,6 +1180,108 @@ START_TEST(bad_driver_of_several)
 }
 END_TEST
 
+/* In front of the one that is installed.  False: there is none. */
+static bool install_in_front(const char *does)
+{
+	FILE *f = popen("cat /etc/OpenCL/vendors/*.icd 2>/dev/null | head -n 1", "r");
+	char driver[256] = "";
+
+	if (fgets(driver, sizeof(driver), f))
+		driver[strcspn(driver, "\n")] = '\0';
+	pclose(f);
+	if (!driver[0])
+		return false;
+	setenv("BAD_ICD_DRIVER", driver, 1);
+	install_bad(does);
+	be_write(folder, "spoilt.cl", "/* SPOILT */ __kernel void k(int a) { }");
+	be_write(folder, "k.cl", kernels);
+	return true;
+}
+
+/* What a launch has made is no kernel's argument any more when it goes: parts, and copies of parts. */
+START_TEST(no_stale_arguments)
+{
+	struct arax_launch_range r[2];
+	int32_t zero[4096] = { 0 };
+	struct device *dev;
+	uint64_t a;
+	void *two;
+
+	if (!install_in_front("stale-abort")) {
+		be_skip("no_stale_arguments", "no driver is registered in /etc/OpenCL/vendors");
+		return;
+	}
+	ck_assert_int_eq(open_opencl("\"zero-copy=no\", \"memory=8M\""), 0);
+	dev = devices_at(devices, 0);
+	two = load(dev, "two", TWO);
+	ck_assert_int_eq(device_alloc(dev, sizeof(zero), 0, &a), 0);
+	ck_assert_int_eq(device_copy_in(dev, 0, a, zero, sizeof(zero)), 0);
+	r[0] = device_range(a + 8192, 8);
+	r[1] = device_range(a + 4, 8);
+	ck_assert_int_eq(launch(dev, two, 0, 1, 1, r, 2, NULL, 0), 0);
+	r[0] = device_range(a + 4, 16);
+	ck_assert_int_eq(launch(dev, two, 0, 1, 1, r, 2, NULL, 0), 0);
+	device_kernel_unload(dev, two);
+	device_free(dev, a);
+}
+END_TEST
+
+static const struct {
+	const char *does, *what, *option;
+} compilers[] = {
+	{ "build-abort", "crashed (Aborted), saying \"bad_icd: out of luck\"", "" },
+	{ "build-exit", "ended its process (status 7)", "" },
+	/* PoCL compiles there. */
+	{ "binary-abort", "crashed (Aborted), saying \"bad_icd: out of luck\"", "" },
+	{ "build-hang", "did not answer within 1 s (option compile-seconds)", "\"compile-seconds=1\"" },
+};
+
+static void is_refused(const char *logged)
+{
+	struct device *dev = devices_at(devices, 0);
+	void *k;
+
+	take_log();
+	ck_assert_int_eq(load_from(dev, "spoilt.cl", "k", "k(i32 a)", &k), -ENOEXEC);
+	assert_logged(logged);
+	/* Its other kernels: that was said. */
+	ck_assert_int_eq(load_from(dev, "spoilt.cl", "other", "other(i32 a)", &k), -ENOEXEC);
+	ck_assert_ptr_null(strstr(take_log(), "spoilt.cl: no kernel of it"));
+}
+
+/* It costs what is in that file, and is remembered for a day. */
+START_TEST(bad_compilers)
+{
+	char says[256];
+	void *k;
+
+	snprintf(says, sizeof(says), "%s (wanted for kernel k): use another version of the driver",
+		 compilers[_i].what);
+	if (!install_in_front(compilers[_i].does)) {
+		be_skip("bad_compilers", "no driver is registered in /etc/OpenCL/vendors");
+		return;
+	}
+	ck_assert_int_eq(open_opencl(compilers[_i].option), 0);
+	is_refused(says);
+	ck_assert_int_eq(count_entries(), 1);
+	/* A sound one in the time that one has there takes a fast machine. */
+	if (!compilers[_i].option[0])
+		load_expecting("compiled for");
+	close_devices();
+	ck_assert_int_eq(open_opencl(compilers[_i].option), 0);
+	snprintf(says, sizeof(says), "%s, as the cache says, and is asked again a day after that",
+		 compilers[_i].what);
+	is_refused(says);
+	close_devices();
+	spoil("touch -d '25 hours ago' $f");
+	setenv("BAD_ICD", "", 1);
+	ck_assert_int_eq(open_opencl(""), 0);
+	ck_assert_int_eq(load_from(devices_at(devices, 0), "spoilt.cl", "k", "k(i32 a)", &k), 0);
+	device_kernel_unload(devices_at(devices, 0), k);
+	assert_logged("spoilt.cl: compiled for");
+}
+END_TEST
+
 static void add_line(void *arg, const char *line)
 {
 	char *all = arg;
@@ -1253,6 +1355,8 @@ int main(void)
 	tcase_add_loop_test(t, bad_drivers, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(t, errors_come_first);
 	tcase_add_loop_test(much, bad_driver_of_several, 0, 3);
+	tcase_add_test(much, no_stale_arguments);
+	tcase_add_loop_test(much, bad_compilers, 0, sizeof(compilers) / sizeof(compilers[0]));
 	suite_add_tcase(suite, much);
 	return run_opencl(suite);
 }

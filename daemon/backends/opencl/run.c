@@ -367,17 +367,36 @@ static int look_back(struct opencl_launch *x, uint64_t *device_ns)
 	return 0;
 }
 
+/*
+ * A kernel doesn't keep what its arguments name: a driver is not to find parts of buffers that are
+ * no more when the next launch sets them.  On host pages these are all there is, and tried out.
+ */
+static void forget_args(struct opencl_launch *x)
+{
+	if (!x->k->program || x->dev->memory != OPENCL_OWN)
+		return;
+	for (uint32_t i = 0; i < x->k->params.nr_ranges; i++)
+		cl.SetKernelArg(x->kernel, 2 * i, sizeof(cl_mem), NULL);
+}
+
 static void release(struct opencl_launch *x)
 {
+	bool forgotten = false;
+
 	if (x->event)
 		cl.ReleaseEvent(x->event);
 	if (x->last)
 		cl.ReleaseEvent(x->last);
 	if (x->began)
 		cl.ReleaseEvent(x->began);
-	for (uint32_t i = 0; i < x->k->params.nr_ranges; i++)
-		if (x->mems[i])
-			cl.ReleaseMemObject(x->mems[i]);
+	for (uint32_t i = 0; i < x->k->params.nr_ranges; i++) {
+		if (!x->mems[i])
+			continue;
+		if (!forgotten)
+			forget_args(x);
+		forgotten = true;
+		cl.ReleaseMemObject(x->mems[i]);
+	}
 }
 
 static uint32_t run_after(const struct arax_backend_run *run)

@@ -124,7 +124,8 @@ static void combine_parts(const struct job *j, ulong i)
 
 /*
  * One loop for all passes and stages, so that a driver that puts functions in the place of
- * their calls, as those with barriers must, compiles the butterflies once.
+ * their calls, as those with barriers must, compiles the butterflies once.  And one loop over the
+ * items: in front of a barrier, PoCL 5.0 does not survive two of them that exclude each other.
  */
 static void transform(const struct job *j)
 {
@@ -135,25 +136,21 @@ static void transform(const struct job *j)
 	for (uint step = 0; step < last; step++) {
 		uint pass = step / stages, stage = step % stages;
 		__global float *at = !j->any ? j->y : pass == 1 ? j->work + 2 * j->p.n : j->work;
+		uint radix = stage ? j->p.radix[stage - 1] : 1;
 
-		if (!stage) {
-			for (ulong i = me; i < j->p.n; i += items) {
-				if (!pass)
-					begin(j, i);
-				else if (pass == 1)
-					mirror(j, i);
-				else
-					combine_parts(j, i);
-			}
-			apart = 1;
-		} else {
-			uint radix = j->p.radix[stage - 1];
-
-			for (ulong i = me; i < j->p.n / radix; i += items)
+		apart = stage ? apart : 1;
+		for (ulong i = me; i < j->p.n / radix; i += items) {
+			if (stage)
 				butterfly(at, i / apart * apart * radix, i % apart, apart, radix,
 					  j->any ? pass == 2 : j->inverse);
-			apart *= radix;
+			else if (!pass)
+				begin(j, i);
+			else if (pass == 1)
+				mirror(j, i);
+			else
+				combine_parts(j, i);
 		}
+		apart *= radix;
 		barrier(CLK_GLOBAL_MEM_FENCE);
 	}
 	for (ulong i = me; j->any && i < j->n; i += items)
