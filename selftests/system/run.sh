@@ -131,7 +131,7 @@ without() {
 
 # What is compiled for CUDA is there.
 has_ptx() {
-	[ -e "$kernels/systest.ptx" ] || without "$1" 'no nvcc, so that systest has no kernels for CUDA'
+	grep -q systest.ptx "$kernels/systest.json" || without "$1" 'no nvcc, so that systest has no kernels for CUDA'
 }
 
 # coherent_on TALLY LOGGED KIND OPTIONS [CPU]: such devices by turns, beside a core; kernels have flat
