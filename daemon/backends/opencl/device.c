@@ -302,6 +302,7 @@ static struct opencl_device *new_device(uint32_t index)
 	pthread_rwlock_init(&d->lock, NULL);
 	pthread_mutex_init(&d->programs_lock, NULL);
 	pthread_mutex_init(&d->run_alone, NULL);
+	pthread_mutex_init(&d->parts_lock, NULL);
 	learn(d);
 	return d;
 }
@@ -378,6 +379,7 @@ void opencl_device_close(struct opencl_device *d)
 	pthread_rwlock_destroy(&d->lock);
 	pthread_mutex_destroy(&d->programs_lock);
 	pthread_mutex_destroy(&d->run_alone);
+	pthread_mutex_destroy(&d->parts_lock);
 	free(d);
 }
 

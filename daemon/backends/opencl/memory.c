@@ -138,10 +138,13 @@ void opencl_free(struct opencl_device *d, uint64_t address)
 	if (found)
 		d->used -= a.bytes;
 	pthread_rwlock_unlock(&d->lock);
-	if (found)
+	if (found) {
+		pthread_mutex_lock(&d->parts_lock);
 		cl.ReleaseMemObject(a.handle);
-	else
+		pthread_mutex_unlock(&d->parts_lock);
+	} else {
 		opencl_log(ARAX_LOG_ERR, "%s: nothing was allocated at %#" PRIx64, d->name, address);
+	}
 	opencl_leave(d);
 }
 

@@ -225,6 +225,11 @@ struct opencl_device {
 	uint64_t launches;		/* OPENCL_LAUNCH each, and one while it is under way */
 	uint32_t careful;		/* launches that run alone, still */
 	pthread_mutex_t run_alone;
+	/*
+	 * Around parts' making and going, and that of what they are parts of.  NVIDIA's driver (580)
+	 * breaks its list of them where lanes do so at once, and falls over it.
+	 */
+	pthread_mutex_t parts_lock;
 	uint32_t nr_lanes;
 	struct opencl_lane lanes[OPENCL_MAX_LANES];
 

@@ -157,7 +157,9 @@ static int own_range(struct opencl_launch *x, uint32_t i, const struct arax_laun
 	if (offset % x->dev->align)
 		return stage(x, i, *mem, offset, mem);
 	region.origin = offset;
+	pthread_mutex_lock(&x->dev->parts_lock);
 	x->mems[i] = cl.CreateSubBuffer(*mem, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &cerr);
+	pthread_mutex_unlock(&x->dev->parts_lock);
 	if (cerr) {
 		x->mems[i] = NULL;
 		return failed(x, "sub-buffer", cerr);
@@ -379,9 +381,28 @@ static void forget_args(struct opencl_launch *x)
 		cl.SetKernelArg(x->kernel, 2 * i, sizeof(cl_mem), NULL);
 }
 
+/* What the launch has had made for its ranges. */
+static void release_mems(struct opencl_launch *x)
+{
+	bool own = x->dev->memory == OPENCL_OWN, forgotten = false;
+
+	for (uint32_t i = 0; i < x->k->params.nr_ranges; i++) {
+		if (!x->mems[i])
+			continue;
+		if (!forgotten) {
+			forget_args(x);
+			if (own)
+				pthread_mutex_lock(&x->dev->parts_lock);
+		}
+		forgotten = true;
+		cl.ReleaseMemObject(x->mems[i]);
+	}
+	if (forgotten && own)
+		pthread_mutex_unlock(&x->dev->parts_lock);
+}
+
 static void release(struct opencl_launch *x)
 {
-	bool forgotten = false;
 
 	if (x->event)
 		cl.ReleaseEvent(x->event);
@@ -389,14 +410,7 @@ static void release(struct opencl_launch *x)
 		cl.ReleaseEvent(x->last);
 	if (x->began)
 		cl.ReleaseEvent(x->began);
-	for (uint32_t i = 0; i < x->k->params.nr_ranges; i++) {
-		if (!x->mems[i])
-			continue;
-		if (!forgotten)
-			forget_args(x);
-		forgotten = true;
-		cl.ReleaseMemObject(x->mems[i]);
-	}
+	release_mems(x);
 }
 
 static uint32_t run_after(const struct arax_backend_run *run)
