@@ -336,14 +336,14 @@ START_TEST(long_sorts)
 	void *dev = open_gpu(_i, NULL);
 
 	load_passes(dev, SORT_U32);
-	sort_long(dev, 262145, false);
+	sort_long(dev, 140001, false);
 	unload_passes(dev);
 	/* Numbers above 0 are in the order of their bits. */
 	load_passes(dev, SORT_F32);
-	sort_long(dev, 140001, false);
+	sort_long(dev, 70001, false);
 	unload_passes(dev);
 	load_passes(dev, SORT_PAIRS);
-	sort_long(dev, 140001, true);
+	sort_long(dev, 70001, true);
 	unload_passes(dev);
 }
 END_TEST
@@ -378,9 +378,9 @@ START_TEST(scratch_memory)
 	ck_assert_uint_eq(emu_used(), most + SCRATCH);
 	/* It grows. */
 	args.dims = 1;
-	args.k = 50000;
+	args.k = 25000;
 	ck_assert_int_eq(run(dev, kernel, 0, 1, 1, r, 3, &args, sizeof(args)), 0);
-	ck_assert_uint_eq(emu_used(), most + 4 * SCRATCH);
+	ck_assert_uint_eq(emu_used(), most + 2 * SCRATCH);
 	unload_passes(dev);
 	ck_assert_uint_eq(emu_used(), most);
 	ops->free(dev, at);
