@@ -201,7 +201,8 @@ START_TEST(references)
 			struct trial t;
 
 			trial_open(&t, e.c, round < 2 ? (enum trial_size)round :
-				   _i || round < ROUNDS - 2 || round >= ROUNDS ? SIZE_SOME :
+				   round >= ROUNDS ? (round % 2 ? SIZE_HUGE : SIZE_SOME) :
+				   _i || round < ROUNDS - 2 ? SIZE_SOME :
 				   round < ROUNDS - 1 ? SIZE_HUGE : SIZE_LONG);
 			snprintf(what, sizeof(what), "round %d", round);
 			if (has_run(&e, &t, run(&t, e.kernel, some_grid(), block), what))

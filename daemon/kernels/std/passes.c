@@ -309,8 +309,7 @@ int arax_std_passes_kmeans_update(const struct arax_launch *l, const struct arax
 	err = pass_launch(s, st, PASS_mean_sums, t.parts * t.tiles, 1,
 			  ARGS(&x, &label, &st->scratch, &count, &a.n, &a.dims, &a.k, &t.wide,
 			       &t.centers, &t.teams, &t.tiles));
-	each = pass_threads(st, PASS_means);
-	each /= (uint32_t)least(each, MEAN_SLICES);
+	each = pass_threads(st, PASS_means) / MEAN_SLICES(pass_threads(st, PASS_means));
 	return err ? err : pass_launch(s, st, PASS_means,
 				       (uint32_t)pieces((uint64_t)a.k * a.dims, each), 1,
 				       ARGS(&st->scratch, &count, &center, &a.dims, &a.k, &t.parts));

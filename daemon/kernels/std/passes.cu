@@ -545,14 +545,13 @@ ARAX_GPU_KERNEL arax_pass_mean_sums(const float *x, const uint32_t *label, doubl
 	}
 }
 
-/* MEAN_SLICES threads for each number, each with every MEAN_SLICES'th part. */
+/* Several threads take turns in the parts of each number. */
 ARAX_GPU_KERNEL arax_pass_means(const double *sum, const uint32_t *count, float *center,
 				uint32_t dims, uint32_t k, uint32_t parts)
 {
 	__shared__ double sums[PASS_THREADS];
 	__shared__ uint32_t counts[PASS_THREADS];
-	const uint32_t slices = threads() < MEAN_SLICES ? threads() : MEAN_SLICES;
-	const uint32_t each = threads() / slices, me = thread();
+	const uint32_t slices = MEAN_SLICES(threads()), each = threads() / slices, me = thread();
 	const uint64_t all = (uint64_t)k * dims, i = (uint64_t)blockIdx.x * each + me % each;
 	double of = 0;
 	uint32_t nr = 0;

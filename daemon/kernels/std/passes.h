@@ -10,7 +10,9 @@
 #define COUNT_COPIES	8u	/* of few bins, at most */
 #define MEAN_SUMS	5120u	/* of dimensions of centers, in shared memory */
 #define MEAN_COUNTS	2048u	/* of centers */
-#define MEAN_SLICES	8u
+/* Of a block's threads so many take turns in the parts of one number. */
+#define MEAN_SLICES(threads) \
+	((threads) < 8 ? 1u : (threads) < 32 ? (uint32_t)(threads) / 4 : 8u)
 #define SORT_BLOCK	4096u	/* items in shared memory */
 #define SORT_FUSED	4u	/* steps at once between items beyond that */
 
