@@ -122,7 +122,7 @@ static void check_scan_parts_f32(const struct trial *t)
 
 static uint32_t sorted_items(const struct trial *t)
 {
-	return size_of(t, t->size == SIZE_HUGE ? 50021 : 3000);
+	return size_of(t, t->size == SIZE_HUGE ? 200003 : 3000);
 }
 
 /* Random, few different ones, in order, the other way round, all alike. */

@@ -5,6 +5,8 @@
  * What is short is left to that block, which one launch brings to its end.  The passes are chosen
  * by arguments alone, never by contents.
  */
+#include <float.h>
+
 #include "daemon/kernels/std/passes_gpu.h"
 
 ARAX_KERNEL arax_stream_fn arax_std_passes_sum_f32, arax_std_passes_sum_f64,
@@ -190,7 +192,6 @@ int arax_std_passes_scan_f32(const struct arax_launch *l, const struct arax_stre
 
 #define BYTES		256u	/* different ones */
 #define MAX_BINS	65536u
-#define GREATEST	3.402823466e+38f
 
 int arax_std_passes_histogram_u8(const struct arax_launch *l, const struct arax_stream *s)
 {
@@ -227,8 +228,8 @@ int arax_std_passes_histogram_f32(const struct arax_launch *l, const struct arax
 	if (arax_launch_args(l, &a, sizeof(a)))
 		return -EINVAL;
 	scale = (float)a.bins / (a.high - a.low);
-	if (!a.bins || a.bins > MAX_BINS || !(a.low < a.high) || a.high - a.low > GREATEST ||
-	    scale > GREATEST || !has_items(l, 0, a.n, sizeof(float)) ||
+	if (!a.bins || a.bins > MAX_BINS || !(a.low < a.high) || a.high - a.low > FLT_MAX ||
+	    scale > FLT_MAX || !has_items(l, 0, a.n, sizeof(float)) ||
 	    !has_items(l, 1, a.bins, sizeof(uint32_t)))
 		return -EINVAL;
 	err = pass_begin(s, a.n, FEW, &st);
