@@ -12,7 +12,8 @@ STD_CU     := $(addprefix daemon/kernels/std/,arax-std.cu std_gpu.h product_gpu.
 			grid.cu cluster.cu fft.cu) \
 	      libarax/include/arax/gpu.h
 # Kernels that are launched by functions of our own, which have their image in them.
-PASSES_CU  := $(addprefix daemon/kernels/std/,passes.cu passes.h sort_keys.h std_gpu.h) libarax/include/arax/gpu.h
+PASSES_CU  := $(addprefix daemon/kernels/std/,passes.cu passes_sum.cu passes_scan.cu passes_count.cu \
+			passes_mean.cu passes_sort.cu passes.h sort_keys.h std_gpu.h) libarax/include/arax/gpu.h
 NVCC       ?= $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc))
 HIPCC      ?= $(shell command -v hipcc)
 

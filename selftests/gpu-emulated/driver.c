@@ -380,8 +380,23 @@ EXPORT ERROR AS(cuMemAlloc_v2, hipMalloc)(ADDRESS *a, size_t bytes)
 	return allocate(a, bytes, false);
 }
 
+/* (locked) */
+static bool is_idle(const struct context *c)
+{
+	const struct stream *s = c->streams;
+
+	while (s && !s->first && !s->busy)
+		s = s->next;
+	return !s;
+}
+
+/* As the drivers' does, it waits for all that uses the context's memory. */
 EXPORT ERROR AS(cuMemFree_v2, hipFree)(ADDRESS a)
 {
+	BEGIN();
+	while (!current->error && !is_idle(current))
+		pthread_cond_wait(&gpu.changed, &gpu.lock);
+	end(OK);
 	return release(a);
 }
 

@@ -387,6 +387,48 @@ START_TEST(scratch_memory)
 }
 END_TEST
 
+static void *open_gate(void *arg)
+{
+	(void)arg;
+	wait_for_kernels(1);
+	usleep(20000);
+	emu_gate(1);
+	return NULL;
+}
+
+/* It grows while launches are on their way that have it. */
+START_TEST(scratch_in_use)
+{
+	const struct { uint32_t n, dims, k; } small = { 1000, 1, 10 }, large = { 1000, 1, 25000 };
+	const uint64_t bytes = 4ull * large.k;
+	void *dev = open_gpu(_i, NULL), *gate = load(dev, GATE);
+	uint64_t at = take_memory(dev, bytes);
+	struct arax_launch_range r[3] = { range(at, 4000), range(at, 4000), range(at, bytes) };
+	pthread_t thread;
+	struct job j[3];
+
+	load_passes(dev, MEANS);
+	ck_assert_int_eq(run(dev, kernel, 0, 1, 1, r, 3, &small, sizeof(small)), 0);
+	emu_gate(0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, open_gate, NULL), 0);
+	fill(&j[0], gate, 0, 1, 1, r, 1, &fine, 4);
+	fill(&j[1], kernel, 0, 1, 1, r, 3, &small, sizeof(small));
+	fill(&j[2], kernel, 0, 1, 1, r, 3, &large, sizeof(large));
+	for (uint64_t i = 0; i < 3; i++)
+		ck_assert_int_eq(ops->submit(dev, &j[i].run, i), 0);
+	for (uint64_t i = 0; i < 3; i++) {
+		struct arax_backend_done done;
+
+		ck_assert_int_eq(ops->wait(dev, 0, &done), 0);
+		ck_assert_int_eq(done.result, 0);
+	}
+	pthread_join(thread, NULL);
+	unload_passes(dev);
+	ops->kernel_unload(dev, gate);
+	ops->free(dev, at);
+}
+END_TEST
+
 /* Centers of which all parts together would be more than that. */
 START_TEST(too_many_centers)
 {
@@ -493,6 +535,7 @@ int main(void)
 		tcase_add_loop_test(t, many_bins, i, i + 1);
 		tcase_add_loop_test(t, long_sorts, i, i + 1);
 		tcase_add_loop_test(t, scratch_memory, i, i + 1);
+		tcase_add_loop_test(t, scratch_in_use, i, i + 1);
 		tcase_add_loop_test(t, too_many_centers, i, i + 1);
 		tcase_add_loop_test(t, no_module, i, i + 1);
 		tcase_add_loop_test(t, a_pass_fails, i, i + 1);
