@@ -15,7 +15,7 @@
 #define GO_NS		5000000u
 #define PIECE_BYTES	(16u << 20)
 #define PIECE_NS	2000000u
-#define PIECE_MOST	(256u << 20)
+#define PIECE_MOST	(128u << 20)	/* where less is known of the link than it says */
 
 /* With the thread at a time: it has the next one before the poller hears of the last one's end. */
 #define OUT	2
@@ -205,9 +205,9 @@ static enum run_outcome fetch_here(struct fetch *f)
 /* How much of @bytes takes so long as a piece may. */
 static uint64_t piece_bytes(uint64_t bytes, uint64_t takes_ns)
 {
-	uint64_t most = bytes / (takes_ns / PIECE_NS + 1);
+	uint64_t most = (bytes / (takes_ns / PIECE_NS + 1) / PIECE_BYTES + 1) * PIECE_BYTES;
 
-	return most < PIECE_BYTES ? PIECE_BYTES : most > PIECE_MOST ? PIECE_MOST : most;
+	return most < PIECE_MOST ? most : PIECE_MOST;
 }
 
 /* NULL: no memory. */

@@ -21,7 +21,7 @@ struct link_model {
  * @copy:	does it; 0 or negative errno
  * @now_ns:	a clock
  * @most:	bytes of one copy
- * @budget_ns:	no new copy is begun after this
+ * @budget_ns:	no new copy is begun after this; the first one does not count
  */
 struct link_probe {
 	int (*copy)(void *arg, uint64_t bytes);
@@ -37,8 +37,8 @@ int link_measure(struct link_model *m, const struct link_probe *probe);
 /*
  * Whether what tasks' copies taught of a link may be of the one that was measured just now.
  *
- * What they taught is the better guess then.  The measurement is of an idle link, by memory
- * that nobody has registered; tasks' copies go several at once, by memory that has been,
+ * What they taught is the better guess then.  The measurement is of an idle link, by one copy at a
+ * time; tasks' copies go several at once, and small ones by memory that nobody has registered,
  * which makes up to ten times of difference, either way, and is how it will be again.  What
  * is further away is another link's (the card is in another slot, behind another device), or a
  * copy's while the machine was suspended.

@@ -131,7 +131,7 @@ static void drop_functions(const struct server *s)
 		impls = json_object_get(kernel, "implementations");
 		for (k = json_array_size(impls); k--; ) {
 			entry = json_object_get(json_array_get(impls, k), "entry");
-			if (entry && !strcmp(json_string_value(entry), "host"))
+			if (json_is_string(entry) && !strcmp(json_string_value(entry), "host"))
 				json_array_remove(impls, k);
 		}
 	}

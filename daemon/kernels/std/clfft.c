@@ -7,6 +7,8 @@
 #include "daemon/kernels/std/fft_vendor.h"
 #include "daemon/kernels/vendor_library.h"
 
+#define VENDOR_NVIDIA	0x10deu
+
 #define CALLS(X) \
 	X(Setup) X(CreateDefaultPlan) X(SetPlanPrecision) X(SetLayout) X(SetResultLocation) \
 	X(SetPlanBatchSize) X(SetPlanScale) X(BakePlan) X(GetTmpBufSize) X(EnqueueTransform) \
@@ -145,8 +147,12 @@ static bool begins_at(cl_mem range, uint64_t align)
 
 bool vendor_has_parts(const struct arax_stream *s, void *x, void *y, uint64_t step)
 {
-	cl_uint bits = 0;
+	cl_uint bits = 0, vendor = 0;
 
+	/* NVIDIA's driver (580) breaks its list of parts where several threads make and end some. */
+	if (fft.device_info(s->device, CL_DEVICE_VENDOR_ID, sizeof(vendor), &vendor, NULL) ||
+	    vendor == VENDOR_NVIDIA)
+		return false;
 	if (fft.device_info(s->device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof(bits), &bits, NULL) ||
 	    bits < 8)
 		return false;

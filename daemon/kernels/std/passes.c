@@ -81,7 +81,7 @@ static int sum(const struct arax_launch *l, const struct arax_stream *s, enum pa
 		return -EINVAL;
 	err = pass_begin(s, a.n, FEW, &st);
 	if (!err)
-		err = pass_ready(s, st, parts_bytes(st));
+		err = pass_ready(st, parts_bytes(st));
 	if (err)
 		return err;
 	x = l->ranges[0].data;
@@ -128,7 +128,7 @@ static int extreme(const struct arax_launch *l, const struct arax_stream *s, flo
 		return -EINVAL;
 	err = pass_begin(s, a.n, FEW, &st);
 	if (!err)
-		err = pass_ready(s, st, parts_bytes(st));
+		err = pass_ready(st, parts_bytes(st));
 	if (err)
 		return err;
 	x = l->ranges[0].data;
@@ -166,7 +166,7 @@ static int scan(const struct arax_launch *l, const struct arax_stream *s, enum p
 		return -EINVAL;
 	err = pass_begin(s, a.n, FEW, &st);
 	if (!err)
-		err = pass_ready(s, st, MORE_BLOCKS * st->multiprocessors * sizeof(double));
+		err = pass_ready(st, MORE_BLOCKS * st->multiprocessors * sizeof(double));
 	if (err)
 		return err;
 	x = l->ranges[0].data;
@@ -206,7 +206,7 @@ int arax_std_passes_histogram_u8(const struct arax_launch *l, const struct arax_
 		return -EINVAL;
 	err = pass_begin(s, a.n, FEW, &st);
 	if (!err)
-		err = pass_ready(s, st, 0);
+		err = pass_ready(st, 0);
 	if (err)
 		return err;
 	x = l->ranges[0].data;
@@ -234,7 +234,7 @@ int arax_std_passes_histogram_f32(const struct arax_launch *l, const struct arax
 		return -EINVAL;
 	err = pass_begin(s, a.n, FEW, &st);
 	if (!err)
-		err = pass_ready(s, st, 0);
+		err = pass_ready(st, 0);
 	if (err)
 		return err;
 	x = l->ranges[0].data;
@@ -296,11 +296,11 @@ int arax_std_passes_kmeans_update(const struct arax_launch *l, const struct arax
 		return -EINVAL;
 	err = pass_begin(s, a.n, FEW_OFTEN, &st);
 	if (!err)
-		err = pass_ready(s, st, 0);
+		err = pass_ready(st, 0);
 	if (!err)
 		err = deal(st, &a, &t);
 	if (!err)
-		err = pass_ready(s, st, t.parts * t.part_bytes);
+		err = pass_ready(st, t.parts * t.part_bytes);
 	if (err)
 		return err;
 	x = l->ranges[0].data;
@@ -377,7 +377,7 @@ static int sort_keys(const struct arax_launch *l, const struct arax_stream *s, e
 		return -EINVAL;
 	err = pass_begin(s, a.n, FEW_OFTEN, &st);
 	if (!err)
-		err = pass_ready(s, st, 0);
+		err = pass_ready(st, 0);
 	if (err)
 		return err;
 	o.st = st;

@@ -11,6 +11,8 @@
 #include "sort_keys.h"
 #include "passes.h"
 
+#define PASS_KERNEL ARAX_GPU_KERNEL __launch_bounds__(PASS_THREADS)
+
 static __device__ inline uint32_t thread(void)
 {
 	return threadIdx.x;

@@ -3,7 +3,7 @@
 
 #define COUNT_AHEAD	8u	/* items that a thread reads at once */
 
-ARAX_GPU_KERNEL arax_pass_clear(uint32_t *bin, uint32_t bins)
+PASS_KERNEL arax_pass_clear(uint32_t *bin, uint32_t bins)
 {
 	for (uint64_t b = arax_group() * threads() + thread(); b < bins; b += arax_groups() * threads())
 		bin[b] = 0;
@@ -50,7 +50,7 @@ static __device__ inline void add_counts(const counts &c, uint32_t *bin)
 }
 
 /* By words, where these are aligned: any byte has a bin. */
-ARAX_GPU_KERNEL arax_pass_count_u8(const uint8_t *x, uint32_t *bin, uint32_t n)
+PASS_KERNEL arax_pass_count_u8(const uint8_t *x, uint32_t *bin, uint32_t n)
 {
 	__shared__ uint32_t room[256 * COUNT_COPIES];
 	const counts c = no_counts(room, 0, 256);
@@ -79,7 +79,7 @@ ARAX_GPU_KERNEL arax_pass_count_u8(const uint8_t *x, uint32_t *bin, uint32_t n)
 }
 
 /* Of bins, block row y has those from y * COUNT_ROOM on. */
-ARAX_GPU_KERNEL arax_pass_count_f32(const float *x, uint32_t *bin, float low, float high, float scale,
+PASS_KERNEL arax_pass_count_f32(const float *x, uint32_t *bin, float low, float high, float scale,
 				    uint32_t n, uint32_t bins)
 {
 	__shared__ uint32_t room[COUNT_ROOM];

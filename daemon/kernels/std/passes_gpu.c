@@ -28,6 +28,7 @@ struct calls {
 
 /*
  * Of a device's context: streams share it.
+ * @loading:	held by who has the driver compile, which takes a second: nobody waits for that
  * @has:	a module, and the functions; @failed: it can't be had, which is not tried again
  */
 struct pass_device {
@@ -36,6 +37,7 @@ struct pass_device {
 	uint32_t users;
 	struct calls calls;
 	int multiprocessors;
+	pthread_mutex_t loading;
 	bool has, failed;
 	void *module;
 	void *functions[NR_PASSES];
@@ -83,10 +85,16 @@ static const char *const names[] = {
 #undef X
 };
 
-/* (locked) With the device's context, whose these are. */
+/* CUDA's number and HIP's. */
+#define OUT_OF_MEMORY	2
+
+/* (loading) With the device's context, whose these are.  For want of memory it is tried again. */
 static bool load(struct pass_device *d)
 {
-	if (d->calls.load(&d->module, pass_image, 0, NULL, NULL))
+	int err = d->calls.load(&d->module, pass_image, 0, NULL, NULL);
+
+	d->failed = err && err != OUT_OF_MEMORY;
+	if (err)
 		return false;
 	for (int i = 0; i < NR_PASSES; i++) {
 		int most = 0;
@@ -95,6 +103,7 @@ static bool load(struct pass_device *d)
 		    d->calls.about_function(&most, pass_names.most_threads, d->functions[i]) ||
 		    most < 1) {
 			d->calls.unload(d->module);
+			d->failed = true;
 			return false;
 		}
 		for (d->threads[i] = PASS_THREADS; d->threads[i] > (uint32_t)most;)
@@ -124,12 +133,13 @@ static struct pass_device *device_of(const struct arax_stream *s)
 		free(d);
 		return NULL;
 	}
+	pthread_mutex_init(&d->loading, NULL);
 	d->next = devices;
 	devices = d;
 	return d;
 }
 
-/* (locked) In a broken context there is nothing to unload. */
+/* (locked) In a broken context that fails, and what there was went with it. */
 static void put_device(struct pass_device *d)
 {
 	struct pass_device **link = &devices;
@@ -141,6 +151,7 @@ static void put_device(struct pass_device *d)
 	*link = d->next;
 	if (d->has)
 		d->calls.unload(d->module);
+	pthread_mutex_destroy(&d->loading);
 	free(d);
 }
 
@@ -190,20 +201,25 @@ static int find_scratch(struct pass_state *state, uint64_t bytes)
 	return size ? 0 : -EOPNOTSUPP;
 }
 
-int pass_ready(const struct arax_stream *s, struct pass_state *state, uint64_t bytes)
+/* Acquire and release: who sees that a device has them sees them. */
+static bool has_kernels(struct pass_device *d)
 {
-	struct pass_device *d = state->device;
-	bool has;
+	bool has = __atomic_load_n(&d->has, __ATOMIC_ACQUIRE);
 
-	(void)s;
-	pthread_mutex_lock(&lock);
-	if (!d->has && !d->failed) {
-		d->has = load(d);
-		d->failed = !d->has;
+	if (has || pthread_mutex_trylock(&d->loading))
+		return has;
+	has = __atomic_load_n(&d->has, __ATOMIC_RELAXED);
+	if (!has && !d->failed) {
+		has = load(d);
+		__atomic_store_n(&d->has, has, __ATOMIC_RELEASE);
 	}
-	has = d->has;
-	pthread_mutex_unlock(&lock);
-	return has ? find_scratch(state, bytes) : -EOPNOTSUPP;
+	pthread_mutex_unlock(&d->loading);
+	return has;
+}
+
+int pass_ready(struct pass_state *state, uint64_t bytes)
+{
+	return has_kernels(state->device) ? find_scratch(state, bytes) : -EOPNOTSUPP;
 }
 
 uint32_t pass_threads(const struct pass_state *state, enum pass pass)

@@ -15,7 +15,11 @@
 #include "daemon/kernels/std/passes.h"
 
 #define SCRATCH_MIN	(256ull << 10)
-#define SCRATCH_MAX	(64ull << 20)	/* a stream; what needs more is left to others */
+/*
+ * A stream; what needs more is left to others.  All lanes' and plans' come out of what is left to the
+ * driver, and parts that are larger have blocks enough of their own.
+ */
+#define SCRATCH_MAX	(16ull << 20)
 
 /* Each is a kernel of passes.cu. */
 #define PASSES(X) \
@@ -57,9 +61,9 @@ struct pass_state {
 int pass_begin(const struct arax_stream *s, uint64_t items, uint64_t few, struct pass_state **state);
 /*
  * The kernels, and @bytes of scratch memory if not 0: it stays until the stream goes, and holds what
- * launches before left there.  -EOPNOTSUPP: they can't be had.
+ * launches before left there.  -EOPNOTSUPP: they can't be had, or another thread has them compiled.
  */
-int pass_ready(const struct arax_stream *s, struct pass_state *state, uint64_t bytes);
+int pass_ready(struct pass_state *state, uint64_t bytes);
 /* How many threads a block of it has: a power of two. */
 uint32_t pass_threads(const struct pass_state *state, enum pass pass);
 /* @args: a pointer to each, as the drivers want it. */

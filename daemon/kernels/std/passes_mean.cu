@@ -8,7 +8,7 @@
  * of these, @wide of those.  A thread has one dimension of every @teams'th point of the part, and sums
  * of its team's own: so none waits for another, and what comes of it is the same each time.
  */
-ARAX_GPU_KERNEL arax_pass_mean_sums(const float *x, const uint32_t *label, double *sum,
+PASS_KERNEL arax_pass_mean_sums(const float *x, const uint32_t *label, double *sum,
 				    uint32_t *count, uint32_t n, uint32_t dims, uint32_t k,
 				    uint32_t wide, uint32_t centers, uint32_t teams, uint32_t tiles)
 {
@@ -62,7 +62,7 @@ ARAX_GPU_KERNEL arax_pass_mean_sums(const float *x, const uint32_t *label, doubl
 }
 
 /* Several threads take turns in the parts of each number. */
-ARAX_GPU_KERNEL arax_pass_means(const double *sum, const uint32_t *count, float *center,
+PASS_KERNEL arax_pass_means(const double *sum, const uint32_t *count, float *center,
 				uint32_t dims, uint32_t k, uint32_t parts)
 {
 	__shared__ double sums[PASS_THREADS];

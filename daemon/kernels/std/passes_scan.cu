@@ -92,14 +92,14 @@ static __device__ inline void scan_part(const T *x, const W *part, T *y, uint32_
 	}
 }
 
-ARAX_GPU_KERNEL arax_pass_scan_sums_u32(const uint32_t *x, uint32_t *part, uint32_t n)
+PASS_KERNEL arax_pass_scan_sums_u32(const uint32_t *x, uint32_t *part, uint32_t n)
 {
 	__shared__ uint32_t room[PASS_THREADS];
 
 	sum_of_part<sum_of_words>(x, part, n, room);
 }
 
-ARAX_GPU_KERNEL arax_pass_scan_sums_f32(const float *x, double *part, uint32_t n)
+PASS_KERNEL arax_pass_scan_sums_f32(const float *x, double *part, uint32_t n)
 {
 	__shared__ double room[PASS_THREADS];
 
@@ -107,7 +107,7 @@ ARAX_GPU_KERNEL arax_pass_scan_sums_f32(const float *x, double *part, uint32_t n
 }
 
 /* As many blocks as the pass before had. */
-ARAX_GPU_KERNEL arax_pass_scan_u32(const uint32_t *x, const uint32_t *part, uint32_t *y, uint32_t n,
+PASS_KERNEL arax_pass_scan_u32(const uint32_t *x, const uint32_t *part, uint32_t *y, uint32_t n,
 				   uint32_t exclusive)
 {
 	__shared__ uint32_t room[SCAN_ROOM], sums[2 * PASS_THREADS];
@@ -115,7 +115,7 @@ ARAX_GPU_KERNEL arax_pass_scan_u32(const uint32_t *x, const uint32_t *part, uint
 	scan_part(x, part, y, n, exclusive, room, sums);
 }
 
-ARAX_GPU_KERNEL arax_pass_scan_f32(const float *x, const double *part, float *y, uint32_t n,
+PASS_KERNEL arax_pass_scan_f32(const float *x, const double *part, float *y, uint32_t n,
 				   uint32_t exclusive)
 {
 	__shared__ float room[SCAN_ROOM];

@@ -139,21 +139,21 @@ static __device__ inline void sort_far(const K &keys, uint32_t n, uint32_t step,
 		steps_of<1, T>(items, i, step, from_ends);
 }
 
-ARAX_GPU_KERNEL arax_pass_sort_tile_u32(uint32_t *key, uint32_t n, uint32_t all_merges)
+PASS_KERNEL arax_pass_sort_tile_u32(uint32_t *key, uint32_t n, uint32_t all_merges)
 {
 	__shared__ uint32_t room[SORT_ROOM];
 
 	sort_tile(keys_u32{ key }, n, all_merges, room);
 }
 
-ARAX_GPU_KERNEL arax_pass_sort_tile_f32(uint32_t *key, uint32_t n, uint32_t all_merges)
+PASS_KERNEL arax_pass_sort_tile_f32(uint32_t *key, uint32_t n, uint32_t all_merges)
 {
 	__shared__ uint32_t room[SORT_ROOM];
 
 	sort_tile(keys_f32{ key }, n, all_merges, room);
 }
 
-ARAX_GPU_KERNEL arax_pass_sort_tile_pairs(uint32_t *key, uint32_t *value, uint32_t n,
+PASS_KERNEL arax_pass_sort_tile_pairs(uint32_t *key, uint32_t *value, uint32_t n,
 					  uint32_t all_merges)
 {
 	__shared__ uint64_t room[SORT_ROOM];
@@ -161,19 +161,19 @@ ARAX_GPU_KERNEL arax_pass_sort_tile_pairs(uint32_t *key, uint32_t *value, uint32
 	sort_tile(keys_pairs{ key, value }, n, all_merges, room);
 }
 
-ARAX_GPU_KERNEL arax_pass_sort_far_u32(uint32_t *key, uint32_t n, uint32_t step, uint32_t steps,
+PASS_KERNEL arax_pass_sort_far_u32(uint32_t *key, uint32_t n, uint32_t step, uint32_t steps,
 				       uint32_t from_ends)
 {
 	sort_far(keys_u32{ key }, n, step, steps, from_ends);
 }
 
-ARAX_GPU_KERNEL arax_pass_sort_far_f32(uint32_t *key, uint32_t n, uint32_t step, uint32_t steps,
+PASS_KERNEL arax_pass_sort_far_f32(uint32_t *key, uint32_t n, uint32_t step, uint32_t steps,
 				       uint32_t from_ends)
 {
 	sort_far(keys_f32{ key }, n, step, steps, from_ends);
 }
 
-ARAX_GPU_KERNEL arax_pass_sort_far_pairs(uint32_t *key, uint32_t *value, uint32_t n, uint32_t step,
+PASS_KERNEL arax_pass_sort_far_pairs(uint32_t *key, uint32_t *value, uint32_t n, uint32_t step,
 					 uint32_t steps, uint32_t from_ends)
 {
 	sort_far(keys_pairs{ key, value }, n, step, steps, from_ends);

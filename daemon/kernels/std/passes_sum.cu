@@ -152,35 +152,35 @@ static __device__ inline void part_of(const Op &op, const typename Op::item *x,
 		part[arax_group()] = all;
 }
 
-ARAX_GPU_KERNEL arax_pass_sum_f32(const float *x, double *part, uint32_t n)
+PASS_KERNEL arax_pass_sum_f32(const float *x, double *part, uint32_t n)
 {
 	__shared__ double room[PASS_THREADS];
 
 	part_of(sum_of<float>(), x, x, part, n, room);
 }
 
-ARAX_GPU_KERNEL arax_pass_sum_f64(const double *x, double *part, uint32_t n)
+PASS_KERNEL arax_pass_sum_f64(const double *x, double *part, uint32_t n)
 {
 	__shared__ double room[PASS_THREADS];
 
 	part_of(sum_of<double>(), x, x, part, n, room);
 }
 
-ARAX_GPU_KERNEL arax_pass_dot_f32(const float *x, const float *y, double *part, uint32_t n)
+PASS_KERNEL arax_pass_dot_f32(const float *x, const float *y, double *part, uint32_t n)
 {
 	__shared__ double room[PASS_THREADS];
 
 	part_of(sum_of_products(), x, y, part, n, room);
 }
 
-ARAX_GPU_KERNEL arax_pass_sum_diff(const float *x, const float *y, double *part, uint32_t n)
+PASS_KERNEL arax_pass_sum_diff(const float *x, const float *y, double *part, uint32_t n)
 {
 	__shared__ double room[PASS_THREADS];
 
 	part_of(sum_of_differences(), x, y, part, n, room);
 }
 
-ARAX_GPU_KERNEL arax_pass_greatest(const float *x, float *part, uint32_t n, float sign)
+PASS_KERNEL arax_pass_greatest(const float *x, float *part, uint32_t n, float sign)
 {
 	__shared__ float room[PASS_THREADS];
 
@@ -188,7 +188,7 @@ ARAX_GPU_KERNEL arax_pass_greatest(const float *x, float *part, uint32_t n, floa
 }
 
 /* By one block.  @add: to what is in *@to. */
-ARAX_GPU_KERNEL arax_pass_sum_parts(const double *part, double *to, uint32_t parts, uint32_t add)
+PASS_KERNEL arax_pass_sum_parts(const double *part, double *to, uint32_t parts, uint32_t add)
 {
 	__shared__ double room[PASS_THREADS];
 	double all = of_block(sum_of<double>(),
@@ -198,7 +198,7 @@ ARAX_GPU_KERNEL arax_pass_sum_parts(const double *part, double *to, uint32_t par
 		*to = add ? *to + all : all;
 }
 
-ARAX_GPU_KERNEL arax_pass_greatest_parts(const float *part, float *to, uint32_t parts, float sign)
+PASS_KERNEL arax_pass_greatest_parts(const float *part, float *to, uint32_t parts, float sign)
 {
 	__shared__ float room[PASS_THREADS];
 	const greatest op = { 1 };
