@@ -67,9 +67,13 @@ test-qemu-runner: $(B)/kernels/6.1/stamp
 test-qemu-detectors: $(B)/kernels/debug/stamp
 	@scripts/tally run qemu/detectors selftests/qemu/test-detectors.sh
 
-TEST_TARGETS += shellcheck checkpatch test-kmod-next test-qemu-runner test-qemu-detectors
+# Of a merge that was committed with both sides.
+conflicts:
+	@scripts/tally run style/conflicts sh -c "! grep -rnIE '^(<<<<<<<|>>>>>>>) ' --exclude-dir=build --exclude-dir=.git ."
 
-.PHONY: kmod shellcheck checkpatch test-kmod-next test-qemu-runner test-qemu-detectors
+TEST_TARGETS += conflicts shellcheck checkpatch test-kmod-next test-qemu-runner test-qemu-detectors
+
+.PHONY: kmod conflicts shellcheck checkpatch test-kmod-next test-qemu-runner test-qemu-detectors
 
 # The module's sources for DKMS, its loading at boot and the nodes' modes.  Where the system looks
 # for them does not depend on PREFIX.
