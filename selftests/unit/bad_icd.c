@@ -3,13 +3,15 @@
  * An OpenCL driver that does what BAD_ICD says: as soon as its loader asks it for anything; or,
  * in front of the driver BAD_ICD_DRIVER, which does the rest, when a source that has the word
  * SPOILT is compiled ("build-...") or what came of it is asked for ("binary-..."), or when memory
- * goes that a kernel's arguments name ("stale-...").
+ * goes that a kernel's arguments name ("stale-...").  "orphan" and "widow" do it to who watches
+ * the compiler, and to whom that one is of.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
 #include <CL/cl_icd.h>
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,8 +28,46 @@ static struct _cl_icd_dispatch before;	/* the driver's */
 static bool spoilt;			/* the last source */
 static struct { cl_kernel kernel; cl_uint index; cl_mem mem; } args[256];
 
+/* The parent's parent. */
+static pid_t grandparent(void)
+{
+	char path[32];
+	int pid = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)getppid());
+	f = fopen(path, "r");
+	if (!f || fscanf(f, "%*d (%*[^)]) %*c %d", &pid) != 1 || pid <= 1)
+		abort();
+	fclose(f);
+	return pid;
+}
+
+/* As systemd does to all of a service, and a terminal to those in front. */
+static void stop(pid_t pid)
+{
+	kill(pid, SIGTERM);
+	kill(pid, SIGINT);
+	kill(pid, SIGHUP);
+}
+
 static void do_it(const char *what)
 {
+	if (what && !strcmp(what, "kill"))
+		raise(SIGKILL);
+	if (what && !strcmp(what, "orphan")) {
+		kill(getppid(), SIGKILL);
+		what = "hang";
+	}
+	if (what && !strcmp(what, "widow")) {
+		kill(grandparent(), SIGKILL);
+		what = "hang";
+	}
+	if (what && !strcmp(what, "stop")) {
+		stop(grandparent());
+		stop(getppid());
+		what = "abort";
+	}
 	if (what && !strcmp(what, "abort")) {
 		fprintf(stderr, "bad_icd: out of luck\n");
 		abort();
