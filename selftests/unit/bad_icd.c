@@ -28,18 +28,35 @@ static struct _cl_icd_dispatch before;	/* the driver's */
 static bool spoilt;			/* the last source */
 static struct { cl_kernel kernel; cl_uint index; cl_mem mem; } args[256];
 
-/* The parent's parent. */
-static pid_t grandparent(void)
+/* Of araxd's process for that, and of no other one. */
+static pid_t parent_of(pid_t pid)
 {
-	char path[32];
-	int pid = 0;
+	char path[32], name[32] = "";
+	int parent = 0;
 	FILE *f;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)getppid());
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	f = fopen(path, "r");
-	if (!f || fscanf(f, "%*d (%*[^)]) %*c %d", &pid) != 1 || pid <= 1)
+	if (!f || fscanf(f, "%*d (%31[^)]) %*c %d", name, &parent) != 2 ||
+	    strcmp(name, "araxd-compile"))
 		abort();
 	fclose(f);
+	return parent;
+}
+
+static pid_t watcher(void)
+{
+	pid_t pid = getppid();
+
+	parent_of(pid);
+	return pid;
+}
+
+static pid_t waiter(void)
+{
+	pid_t pid = parent_of(watcher());
+
+	parent_of(pid);
 	return pid;
 }
 
@@ -56,16 +73,16 @@ static void do_it(const char *what)
 	if (what && !strcmp(what, "kill"))
 		raise(SIGKILL);
 	if (what && !strcmp(what, "orphan")) {
-		kill(getppid(), SIGKILL);
+		kill(watcher(), SIGKILL);
 		what = "hang";
 	}
 	if (what && !strcmp(what, "widow")) {
-		kill(grandparent(), SIGKILL);
+		kill(waiter(), SIGKILL);
 		what = "hang";
 	}
 	if (what && !strcmp(what, "stop")) {
-		stop(grandparent());
-		stop(getppid());
+		stop(waiter());
+		stop(watcher());
 		what = "abort";
 	}
 	if (what && !strcmp(what, "abort")) {

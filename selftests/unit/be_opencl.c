@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 
 #include "daemon/backends/opencl/build_log.h"
 #include "daemon/backends/opencl/built.h"
@@ -1001,7 +1003,6 @@ START_TEST(includes_are_not_cached)
 }
 END_TEST
 
-/* What others could have written is neither read nor written. */
 /* Of a part of a device, too: PoCL names the whole one in its programs. */
 START_TEST(cache_of_sub_devices)
 {
@@ -1023,6 +1024,7 @@ START_TEST(cache_of_sub_devices)
 }
 END_TEST
 
+/* What others could have written is neither read nor written. */
 START_TEST(cache_of_others)
 {
 	char command[128];
@@ -1376,6 +1378,29 @@ START_TEST(nobody_watches)
 }
 END_TEST
 
+/* As long as one source may take, and longer; once for each, and not where it is there. */
+START_TEST(systemd_waits)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	char text[64] = "";
+	void *k;
+
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s/notify", folder);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	setenv("NOTIFY_SOCKET", at.sun_path, 1);
+	open_one("\"compile-seconds=400\"");
+	for (int i = 0; i < 2; i++) {
+		k = load(devices_at(devices, 0), "inc", INC);
+		device_kernel_unload(devices_at(devices, 0), k);
+	}
+	ck_assert_int_gt(recv(fd, text, sizeof(text) - 1, 0), 0);
+	ck_assert_str_eq(text, "EXTEND_TIMEOUT_USEC=550000000");
+	ck_assert_int_lt(recv(fd, text, sizeof(text) - 1, 0), 0);
+	close(fd);
+}
+END_TEST
+
 static void refuse_call(uint32_t nr)
 {
 	struct sock_filter code[] = {
@@ -1479,6 +1504,7 @@ int main(void)
 	tcase_add_test(much, no_stale_arguments);
 	tcase_add_loop_test(much, bad_compilers, 0, sizeof(compilers) / sizeof(compilers[0]));
 	tcase_add_test(much, more_time);
+	tcase_add_test(much, systemd_waits);
 	tcase_add_test(much, ended_compilers);
 	tcase_add_loop_test(much, nobody_watches, 0, 2);
 	tcase_add_test(much, no_close_range);

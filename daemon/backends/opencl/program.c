@@ -438,11 +438,14 @@ static int refuse_crashing(struct opencl_device *d, const struct arax_backend_ke
 static int tell_ended(struct opencl_device *d, const struct arax_backend_kernel *k,
 		      const struct child_end *e)
 {
-	const char *by = strsignal(WTERMSIG(e->status));
+	int signal = WTERMSIG(e->status);
+	char why[160];
 
-	opencl_log(ARAX_LOG_ERR, "%s: no kernel %s of it is there on %s: something else has ended the driver's compiler (%s), for want of memory perhaps",
-		   k->file, k->symbol, d->name, by);
-	opencl_explain("something else has ended the driver's compiler (%s), for want of memory perhaps", by);
+	snprintf(why, sizeof(why), "something else has ended the driver's compiler (%s)%s",
+		 strsignal(signal), signal == SIGKILL ? ", for want of memory perhaps" : "");
+	opencl_log(ARAX_LOG_ERR, "%s: no kernel %s of it is there on %s: %s", k->file, k->symbol, d->name,
+		   why);
+	opencl_explain("%s", why);
 	return -ENOEXEC;
 }
 
