@@ -4,7 +4,7 @@
 # Runners, and araxd's end of workers.
 RUNNER_SRCS := $(addprefix daemon/worker/,cgroup.c idmap.c lane.c mounts.c pool.c runner.c spawn.c turn.c worker.c)
 
-ARAXD_LIB_SRCS := daemon/cgroups.c daemon/complaints.c daemon/log.c daemon/reason.c daemon/config.c daemon/options.c daemon/notify.c \
+ARAXD_LIB_SRCS := daemon/cgroups.c daemon/complaints.c daemon/log.c daemon/reason.c daemon/config.c daemon/options.c \
 		  $(sort $(wildcard daemon/dispatch/*.c daemon/graph/*.c daemon/link/*.c \
 				    daemon/memory/*.c daemon/observe/*.c daemon/sched/*.c \
 				    daemon/tenants/*.c libarax/admin/*.c kmod/core/*.c)) \

@@ -6,7 +6,7 @@ WORKER_SRCS := $(addprefix daemon/worker/,engine_native.c idmap.c main.c sandbox
 
 # With a driver of OpenCL's, as araxd has it.
 ifeq ($(OPENCL_HEADERS),yes)
-WORKER_SRCS += daemon/worker/engine_opencl.c $(OPENCL_SRCS) daemon/backends/addresses.c \
+WORKER_SRCS += daemon/worker/engine_opencl.c $(OPENCL_SRCS) daemon/notify.c daemon/backends/addresses.c \
 	       $(addprefix daemon/backends/,options.c params.c stacks.c streams.c) libarax/admin/trusted.c
 else
 CFLAGS_daemon/worker/main := -DOPENCL_ABSENT

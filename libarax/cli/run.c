@@ -18,7 +18,8 @@
 
 #include "cli.h"
 
-#define START_SECONDS	240	/* OpenCL kernels may have to be compiled, on a busy machine */
+/* As the unit's: an OpenCL compiler may hang for all of compile-seconds, and others be slow. */
+#define START_SECONDS	600
 #define PATIENCE_SECONDS 3	/* then it is said what is waited for */
 #define STOP_SECONDS	5
 #define LAST_LINES	4	/* of the log of an araxd that died */

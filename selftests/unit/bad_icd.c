@@ -3,13 +3,15 @@
  * An OpenCL driver that does what BAD_ICD says: as soon as its loader asks it for anything; or,
  * in front of the driver BAD_ICD_DRIVER, which does the rest, when a source that has the word
  * SPOILT is compiled ("build-...") or what came of it is asked for ("binary-..."), or when memory
- * goes that a kernel's arguments name ("stale-...").
+ * goes that a kernel's arguments name ("stale-...").  "orphan" and "widow" do it to who watches
+ * the compiler, and to whom that one is of.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
 #include <CL/cl_icd.h>
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,8 +28,63 @@ static struct _cl_icd_dispatch before;	/* the driver's */
 static bool spoilt;			/* the last source */
 static struct { cl_kernel kernel; cl_uint index; cl_mem mem; } args[256];
 
+/* Of araxd's process for that, and of no other one. */
+static pid_t parent_of(pid_t pid)
+{
+	char path[32], name[32] = "";
+	int parent = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "r");
+	if (!f || fscanf(f, "%*d (%31[^)]) %*c %d", name, &parent) != 2 ||
+	    strcmp(name, "araxd-compile"))
+		abort();
+	fclose(f);
+	return parent;
+}
+
+static pid_t watcher(void)
+{
+	pid_t pid = getppid();
+
+	parent_of(pid);
+	return pid;
+}
+
+static pid_t waiter(void)
+{
+	pid_t pid = parent_of(watcher());
+
+	parent_of(pid);
+	return pid;
+}
+
+/* As systemd does to all of a service, and a terminal to those in front. */
+static void stop(pid_t pid)
+{
+	kill(pid, SIGTERM);
+	kill(pid, SIGINT);
+	kill(pid, SIGHUP);
+}
+
 static void do_it(const char *what)
 {
+	if (what && !strcmp(what, "kill"))
+		raise(SIGKILL);
+	if (what && !strcmp(what, "orphan")) {
+		kill(watcher(), SIGKILL);
+		what = "hang";
+	}
+	if (what && !strcmp(what, "widow")) {
+		kill(waiter(), SIGKILL);
+		what = "hang";
+	}
+	if (what && !strcmp(what, "stop")) {
+		stop(waiter());
+		stop(watcher());
+		what = "abort";
+	}
 	if (what && !strcmp(what, "abort")) {
 		fprintf(stderr, "bad_icd: out of luck\n");
 		abort();

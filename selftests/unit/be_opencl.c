@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* The OpenCL backend on a real driver: memory, kernels, errors. */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
 
 #include "daemon/backends/opencl/build_log.h"
 #include "daemon/backends/opencl/built.h"
@@ -794,7 +801,7 @@ START_TEST(bad_sources)
 {
 	static const unsigned char spirv[] = { 3, 2, 0x23, 7, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0 };
 	struct device *dev;
-	char path[80];
+	char path[80], text[256];
 	const char *log;
 	void *k;
 	FILE *f;
@@ -808,6 +815,20 @@ START_TEST(bad_sources)
 	ck_assert_msg(strstr(log, "wanted for kernel k)"), "%s", log);
 	ck_assert_msg(strstr(log, "no_such_thing"), "%s", log);
 	ck_assert_msg(strstr(log, "3:3"), "%s", log);	/* the author's line, not ours */
+	assert_reason("no_such_thing");
+	/* Its other kernels: nobody compiles it for these. */
+	ck_assert_int_eq(load_from(dev, "bad.cl", "other", "other(i32 a)", &k), -ENOEXEC);
+	assert_reason("no_such_thing");
+	ck_assert_str_eq(take_log(), "");
+	/* What it includes is mended while araxd runs. */
+	snprintf(text, sizeof(text), "#include \"%s/by.h\"\n__kernel void k(int a) { }", folder);
+	be_write(folder, "by.cl", text);
+	be_write(folder, "by.h", "#error not yet\n");
+	ck_assert_int_eq(load_from(dev, "by.cl", "k", "k(i32 a)", &k), -ENOEXEC);
+	assert_reason("not yet");
+	be_write(folder, "by.h", "\n");
+	ck_assert_int_eq(load_from(dev, "by.cl", "k", "k(i32 a)", &k), 0);
+	device_kernel_unload(dev, k);
 	be_write(folder, "good.cl", "__kernel void k(int a) { }");
 	ck_assert_int_eq(load_from(dev, "good.cl", "other", "other(i32 a)", &k), -ENOENT);
 	assert_logged("good.cl: has no kernel other");
@@ -982,7 +1003,6 @@ START_TEST(includes_are_not_cached)
 }
 END_TEST
 
-/* What others could have written is neither read nor written. */
 /* Of a part of a device, too: PoCL names the whole one in its programs. */
 START_TEST(cache_of_sub_devices)
 {
@@ -1004,6 +1024,7 @@ START_TEST(cache_of_sub_devices)
 }
 END_TEST
 
+/* What others could have written is neither read nor written. */
 START_TEST(cache_of_others)
 {
 	char command[128];
@@ -1052,6 +1073,8 @@ static const struct {
 	{ "platforms=*", 0 }, { "platforms=", -EINVAL }, { "cache=here", -EINVAL },
 	{ "cache=no", 0 }, { "nonsense=1", -ENOENT }, { "devices=", -EINVAL },
 	{ "probe-seconds=600", 0 }, { "probe-seconds=0", -EINVAL }, { "probe-seconds=3601", -EINVAL },
+	{ "compile-seconds=3600", 0 }, { "compile-seconds=0", -EINVAL },
+	{ "compile-seconds=3601", -EINVAL },
 };
 
 START_TEST(options_are_checked)
@@ -1186,6 +1209,7 @@ static bool install_in_front(const char *does)
 	FILE *f = popen("cat /etc/OpenCL/vendors/*.icd 2>/dev/null | head -n 1", "r");
 	char driver[256] = "";
 
+	ck_assert_ptr_nonnull(f);
 	if (fgets(driver, sizeof(driver), f))
 		driver[strcspn(driver, "\n")] = '\0';
 	pclose(f);
@@ -1198,13 +1222,13 @@ static bool install_in_front(const char *does)
 	return true;
 }
 
-/* What a launch has made is no kernel's argument any more when it goes: parts, and copies of parts. */
+/* What goes is no kernel's argument any more: parts, copies of parts, and whole allocations. */
 START_TEST(no_stale_arguments)
 {
 	struct arax_launch_range r[2];
 	int32_t zero[4096] = { 0 };
 	struct device *dev;
-	uint64_t a;
+	uint64_t a, b;
 	void *two;
 
 	if (!install_in_front("stale-abort")) {
@@ -1221,8 +1245,13 @@ START_TEST(no_stale_arguments)
 	ck_assert_int_eq(launch(dev, two, 0, 1, 1, r, 2, NULL, 0), 0);
 	r[0] = device_range(a + 4, 16);
 	ck_assert_int_eq(launch(dev, two, 0, 1, 1, r, 2, NULL, 0), 0);
-	device_kernel_unload(dev, two);
+	ck_assert_int_eq(device_alloc(dev, sizeof(zero), 0, &b), 0);
+	r[0] = device_range(a, sizeof(zero));
+	r[1] = device_range(b, sizeof(zero));
+	ck_assert_int_eq(launch(dev, two, 0, 1, 1, r, 2, NULL, 0), 0);
 	device_free(dev, a);
+	device_free(dev, b);
+	device_kernel_unload(dev, two);
 }
 END_TEST
 
@@ -1231,6 +1260,8 @@ static const struct {
 } compilers[] = {
 	{ "build-abort", "crashed (Aborted), saying \"bad_icd: out of luck\"", "" },
 	{ "build-exit", "ended its process (status 7)", "" },
+	/* What all of a service gets does not reach who watches. */
+	{ "build-stop", "crashed (Aborted), saying \"bad_icd: out of luck\"", "" },
 	/* PoCL compiles there. */
 	{ "binary-abort", "crashed (Aborted), saying \"bad_icd: out of luck\"", "" },
 	{ "build-hang", "did not answer within 1 s (option compile-seconds)", "\"compile-seconds=1\"" },
@@ -1244,9 +1275,11 @@ static void is_refused(const char *logged)
 	take_log();
 	ck_assert_int_eq(load_from(dev, "spoilt.cl", "k", "k(i32 a)", &k), -ENOEXEC);
 	assert_logged(logged);
+	assert_reason("the driver's compiler");
 	/* Its other kernels: that was said. */
 	ck_assert_int_eq(load_from(dev, "spoilt.cl", "other", "other(i32 a)", &k), -ENOEXEC);
-	ck_assert_ptr_null(strstr(take_log(), "spoilt.cl: no kernel of it"));
+	ck_assert_ptr_null(strstr(take_log(), "spoilt.cl: no kernel"));
+	assert_reason("the driver's compiler");
 }
 
 /* It costs what is in that file, and is remembered for a day. */
@@ -1269,7 +1302,7 @@ START_TEST(bad_compilers)
 		load_expecting("compiled for");
 	close_devices();
 	ck_assert_int_eq(open_opencl(compilers[_i].option), 0);
-	snprintf(says, sizeof(says), "%s, as the cache says, and is asked again a day after that",
+	snprintf(says, sizeof(says), "%s, as the cache says, and is asked again by an araxd that starts a day after that",
 		 compilers[_i].what);
 	is_refused(says);
 	close_devices();
@@ -1279,6 +1312,119 @@ START_TEST(bad_compilers)
 	ck_assert_int_eq(load_from(devices_at(devices, 0), "spoilt.cl", "k", "k(i32 a)", &k), 0);
 	device_kernel_unload(devices_at(devices, 0), k);
 	assert_logged("spoilt.cl: compiled for");
+}
+END_TEST
+
+/* What was too slow is asked again at once by who gives it more time. */
+START_TEST(more_time)
+{
+	void *k;
+
+	if (!install_in_front("build-hang")) {
+		be_skip("more_time", "no driver is registered in /etc/OpenCL/vendors");
+		return;
+	}
+	ck_assert_int_eq(open_opencl("\"compile-seconds=1\""), 0);
+	is_refused("did not answer within 1 s");
+	ck_assert_int_eq(count_entries(), 1);
+	close_devices();
+	setenv("BAD_ICD", "", 1);
+	ck_assert_int_eq(open_opencl("\"compile-seconds=1\""), 0);
+	is_refused("as the cache says");
+	close_devices();
+	ck_assert_int_eq(open_opencl(""), 0);
+	ck_assert_int_eq(load_from(devices_at(devices, 0), "spoilt.cl", "k", "k(i32 a)", &k), 0);
+	device_kernel_unload(devices_at(devices, 0), k);
+	assert_logged("spoilt.cl: compiled for");
+}
+END_TEST
+
+/* By others, for want of memory say: it is not remembered, and the next kernel's load asks anew. */
+START_TEST(ended_compilers)
+{
+	struct device *dev;
+	void *k;
+
+	if (!install_in_front("build-kill")) {
+		be_skip("ended_compilers", "no driver is registered in /etc/OpenCL/vendors");
+		return;
+	}
+	ck_assert_int_eq(open_opencl(""), 0);
+	dev = devices_at(devices, 0);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(load_from(dev, "spoilt.cl", "k", "k(i32 a)", &k), -ENOEXEC);
+		assert_logged("something else has ended the driver's compiler (Killed)");
+		assert_reason("something else has ended the driver's compiler (Killed)");
+		take_log();
+	}
+	ck_assert_int_eq(count_entries(), 0);
+}
+END_TEST
+
+/* Who watches, and who waits for requests: araxd does not compile what may be why. */
+START_TEST(nobody_watches)
+{
+	static const char *const gone[] = { "build-orphan", "build-widow" };
+
+	if (!install_in_front(gone[_i])) {
+		be_skip("nobody_watches", "no driver is registered in /etc/OpenCL/vendors");
+		return;
+	}
+	ck_assert_int_eq(open_opencl(""), 0);
+	is_refused("the driver's compiler is gone, and so is who watched it");
+	ck_assert_int_eq(count_entries(), 0);
+	load_expecting(_i ? "the process that compiles sources can't be asked" : "compiled for");
+	ck_assert_int_eq(count_entries(), 1);
+}
+END_TEST
+
+/* As long as one source may take, and longer; once for each, and not where it is there. */
+START_TEST(systemd_waits)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	char text[64] = "";
+	void *k;
+
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s/notify", folder);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	setenv("NOTIFY_SOCKET", at.sun_path, 1);
+	open_one("\"compile-seconds=400\"");
+	for (int i = 0; i < 2; i++) {
+		k = load(devices_at(devices, 0), "inc", INC);
+		device_kernel_unload(devices_at(devices, 0), k);
+	}
+	ck_assert_int_gt(recv(fd, text, sizeof(text) - 1, 0), 0);
+	ck_assert_str_eq(text, "EXTEND_TIMEOUT_USEC=550000000");
+	ck_assert_int_lt(recv(fd, text, sizeof(text) - 1, 0), 0);
+	close(fd);
+}
+END_TEST
+
+static void refuse_call(uint32_t nr)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = { sizeof(code) / sizeof(code[0]), code };
+
+	ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+}
+
+/* As in some containers: it compiles in a process of its own all the same. */
+START_TEST(no_close_range)
+{
+	if (!install_in_front("build-abort")) {
+		be_skip("no_close_range", "no driver is registered in /etc/OpenCL/vendors");
+		return;
+	}
+	refuse_call(SYS_close_range);
+	ck_assert_int_eq(open_opencl(""), 0);
+	is_refused("crashed (Aborted)");
 }
 END_TEST
 
@@ -1357,6 +1503,11 @@ int main(void)
 	tcase_add_loop_test(much, bad_driver_of_several, 0, 3);
 	tcase_add_test(much, no_stale_arguments);
 	tcase_add_loop_test(much, bad_compilers, 0, sizeof(compilers) / sizeof(compilers[0]));
+	tcase_add_test(much, more_time);
+	tcase_add_test(much, systemd_waits);
+	tcase_add_test(much, ended_compilers);
+	tcase_add_loop_test(much, nobody_watches, 0, 2);
+	tcase_add_test(much, no_close_range);
 	suite_add_tcase(suite, much);
 	return run_opencl(suite);
 }

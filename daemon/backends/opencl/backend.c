@@ -6,6 +6,7 @@
  * moves; others have memory of their own.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -139,10 +140,28 @@ static void remove_pocl_folder(void)
 		nftw(pocl_folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+/* There, ours, and not on a file system that is read-only. */
+static bool can_be_used(const char *folder)
+{
+	char why[256];
+	int fd = trusted_open_folder(folder, why, sizeof(why));
+
+	if (fd >= 0 && faccessat(fd, ".", W_OK, AT_EACCESS)) {
+		snprintf(why, sizeof(why), "it can't be written: %s", strerror(errno));
+		close(fd);
+		fd = -1;
+	}
+	if (fd < 0) {
+		opencl_log(ARAX_LOG_WARNING, "%s is not used: %s", folder, why);
+		return false;
+	}
+	close(fd);
+	return true;
+}
+
 static void set_up_pocl(const char *ours)
 {
-	char path[512] = "", why[256];
-	int fd;
+	char path[512] = "";
 
 	/*
 	 * It else compiles anew for each size of work-groups, when that is launched: in this process,
@@ -154,13 +173,8 @@ static void set_up_pocl(const char *ours)
 	if (ours) {
 		snprintf(path, sizeof(path), "%s/pocl", ours);
 		mkdir(path, 0700);
-		fd = trusted_open_folder(path, why, sizeof(why));
-		if (fd < 0) {
-			opencl_log(ARAX_LOG_WARNING, "%s is not used: %s", path, why);
+		if (!can_be_used(path))
 			path[0] = '\0';
-		} else {
-			close(fd);
-		}
 	}
 	if (!path[0]) {
 		if (!mkdtemp(pocl_folder))

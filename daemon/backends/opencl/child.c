@@ -27,12 +27,27 @@ void child_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void work_here(const struct child *c, int out)
+/* Where memory is short: the unit keeps araxd for the last, and so it would us. */
+static void go_first(void)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	(void)!write(fd, "500", 3);
+	close(fd);
+}
+
+static void work_here(const struct child *c, pid_t parent, int out)
 {
 	const struct rlimit no_core = { 0 };
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	setpgid(0, 0);	/* that what it starts, a linker say, goes with it */
 	setrlimit(RLIMIT_CORE, &no_core);
+	go_first();
 	child_signals();
 	c->work(c->arg, c->answer);
 	_exit(write(out, c->answer, c->len) == (ssize_t)c->len ? 0 : 1);
@@ -69,6 +84,14 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
+/* It stays a zombie: nobody else has its number, nor that of its group. */
+static bool has_ended(pid_t pid)
+{
+	siginfo_t si = { 0 };
+
+	return !waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) && si.si_pid == pid;
+}
+
 /* Until it has answered, has ended, or has had its time. */
 static void attend(const struct child *c, struct child_end *e, pid_t pid, int answers, int says)
 {
@@ -79,7 +102,7 @@ static void attend(const struct child *c, struct child_end *e, pid_t pid, int an
 	bool ended = false;
 
 	while (!e->answered && !ended) {
-		ended = waitpid(pid, &e->status, WNOHANG) == pid;
+		ended = has_ended(pid);
 		e->hung = !ended && now_ms() >= until;
 		if (e->hung)
 			break;
@@ -93,16 +116,15 @@ static void attend(const struct child *c, struct child_end *e, pid_t pid, int an
 		else if (fds[0].revents)
 			fds[0].fd = -1;		/* it is about to end */
 	}
-	if (ended)
-		return;
 	kill(pid, SIGKILL);
+	kill(-pid, SIGKILL);	/* what it has started */
 	waitpid(pid, &e->status, 0);
 }
 
 int child_run(const struct child *c, struct child_end *e)
 {
 	int answers[2], says[2];
-	pid_t pid;
+	pid_t pid, us = getpid();
 
 	memset(e, 0, sizeof(*e));
 	e->seconds = c->seconds;
@@ -119,7 +141,7 @@ int child_run(const struct child *c, struct child_end *e)
 		opencl_say_nothing();
 		dup2(says[1], STDOUT_FILENO);
 		dup2(says[1], STDERR_FILENO);
-		work_here(c, answers[1]);
+		work_here(c, us, answers[1]);
 	}
 	close(answers[1]);
 	close(says[1]);

@@ -5,9 +5,10 @@
  */
 #include "daemon/backends/opencl/compiler.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/notify.h"
+
 #define FDS	3	/* the source; what comes out; who reads the reply */
+#define FROM_FD	(STDERR_FILENO + 1)	/* requests */
+/* That who watches is late at most; and that starting goes on for after a source. */
+#define GRACE_SECONDS	30u
+#define START_SECONDS	120u
 
 struct request {
 	uint32_t index;
@@ -40,6 +47,7 @@ struct job {
 
 static int door = -1;
 static pid_t waiter;
+static bool told;	/* that it is gone */
 
 /* ------------------------------------------------------------------ */
 /* There                                                                 */
@@ -101,7 +109,7 @@ static void work(void *arg, void *answer)
 }
 
 /* Whoever is gone reads no reply. */
-static void watch(struct job *j)
+static void watch(struct job *j, pid_t parent)
 {
 	struct reply reply = { .err = 0 };
 	const struct child c = {
@@ -110,6 +118,9 @@ static void watch(struct job *j)
 	};
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	close(FROM_FD);	/* else requests would wait for us, if nobody else takes them */
 	signal(SIGCHLD, SIG_DFL);
 	_exit(!child_run(&c, &reply.end) &&
 	      write(j->fds[2], &reply, sizeof(reply)) == sizeof(reply) ? 0 : 1);
@@ -135,24 +146,49 @@ static bool receive(int from, struct job *j)
 	return true;
 }
 
+/* Where the call is refused, or there is none. */
+static void close_each_from(int first)
+{
+	DIR *d = opendir("/proc/self/fd");
+	struct dirent *e;
+
+	if (!d) {
+		for (long i = first; i < sysconf(_SC_OPEN_MAX); i++)
+			close((int)i);
+		return;
+	}
+	while ((e = readdir(d))) {
+		int fd = atoi(e->d_name);
+
+		if (fd >= first && fd != dirfd(d))
+			close(fd);
+	}
+	closedir(d);
+}
+
 /* Nothing of araxd's stays open here, nor is it kept from ending by us. */
 __attribute__((noreturn))
 static void serve(int from)
 {
+	const pid_t us = getpid();
 	struct job j;
 
 	opencl_say_nothing();
 	prctl(PR_SET_NAME, "araxd-compile");
 	child_signals();
-	signal(SIGINT, SIG_IGN);	/* of a terminal: it is araxd that ends then */
+	/* Of a terminal, or for all of a service: it is araxd that ends then, and we with it. */
+	setsid();
+	signal(SIGINT, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
 	signal(SIGCHLD, SIG_IGN);
-	if (dup2(from, STDERR_FILENO + 1) < 0 ||
-	    syscall(SYS_close_range, STDERR_FILENO + 2, ~0u, 0))
+	if (dup2(from, FROM_FD) < 0)
 		_exit(1);
-	from = STDERR_FILENO + 1;
-	while (receive(from, &j)) {
+	if (syscall(SYS_close_range, FROM_FD + 1, ~0u, 0))
+		close_each_from(FROM_FD + 1);
+	while (receive(FROM_FD, &j)) {
 		if (!fork())
-			watch(&j);
+			watch(&j, us);
 		for (int i = 0; i < FDS; i++)
 			close(j.fds[i]);
 	}
@@ -167,6 +203,7 @@ void compiler_start(void)
 	int pair[2];
 
 	compiler_stop();
+	told = false;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return;
 	fflush(NULL);
@@ -200,7 +237,7 @@ static int put_source(const struct blob *source)
 	return fd;
 }
 
-static bool send_job(const struct job *j)
+static int send_job(const struct job *j)
 {
 	char space[CMSG_SPACE(sizeof(j->fds))] = { 0 };
 	struct iovec iov = { (void *)&j->r, sizeof(j->r) };
@@ -213,42 +250,83 @@ static bool send_job(const struct job *j)
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(sizeof(j->fds));
 	memcpy(CMSG_DATA(c), j->fds, sizeof(j->fds));
-	return sendmsg(door, &msg, MSG_NOSIGNAL) == sizeof(j->r);
+	return sendmsg(door, &msg, MSG_NOSIGNAL) == sizeof(j->r) ? 0 : -errno;
 }
 
-/* Nothing comes if who watches has ended as well. */
-static bool read_reply(int fd, struct reply *reply)
+/* -EPIPE: who watches has ended as well; -ETIMEDOUT. */
+static int read_reply(int fd, struct reply *reply)
 {
-	ssize_t n;
+	const uint32_t seconds = opencl_options.compile_seconds + GRACE_SECONDS;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int n;
 
 	do
-		n = read(fd, reply, sizeof(*reply));
+		n = poll(&p, 1, (int)seconds * 1000);
 	while (n < 0 && errno == EINTR);
-	return n == sizeof(*reply);
+	if (n <= 0)
+		return n ? -errno : -ETIMEDOUT;
+	/* Written at once, short as it is. */
+	return read(fd, reply, sizeof(*reply)) == sizeof(*reply) ? 0 : -EPIPE;
 }
 
-bool compiler_ask(const struct opencl_device *d, const struct arax_backend_kernel *k,
-		  const struct blob *source, struct compiled *c)
+static int put_job(struct job *j, const struct opencl_device *d, const struct arax_backend_kernel *k,
+		   const struct blob *source)
 {
-	struct job j = { .r.index = d->index };
+	j->r.index = d->index;
+	snprintf(j->r.key, sizeof(j->r.key), "%s", d->key);
+	snprintf(j->r.file, sizeof(j->r.file), "%s", k->file);
+	snprintf(j->r.symbol, sizeof(j->r.symbol), "%s", k->symbol);
+	j->fds[0] = put_source(source);
+	if (j->fds[0] < 0)
+		return -errno;
+	j->fds[1] = memfd_create("built", MFD_CLOEXEC);
+	return j->fds[1] < 0 ? -errno : send_job(j);
+}
+
+/* From now on nobody is there to be asked, or so it was this time. */
+static void tell_gone(int err)
+{
+	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+		opencl_log(ARAX_LOG_WARNING, "the process that compiles sources can't be asked (%s): araxd does so itself, and ends where a driver's compiler does not survive one; start it anew (said once)",
+			   strerror(-err));
+}
+
+/* systemd ends who takes too long to start: not for this. */
+static void ask_for_time(void)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "EXTEND_TIMEOUT_USEC=%u000000",
+		 opencl_options.compile_seconds + GRACE_SECONDS + START_SECONDS);
+	notify_manager(text);
+}
+
+int compiler_ask(const struct opencl_device *d, const struct arax_backend_kernel *k,
+		 const struct blob *source, struct compiled *c)
+{
+	struct job j = { .fds = { -1, -1, -1 } };
+	int replies[2], err;
 	struct reply reply;
-	int replies[2] = { -1, -1 };
-	bool asked;
 
 	memset(c, 0, sizeof(*c));
-	if (door < 0 || pipe2(replies, O_CLOEXEC))
-		return false;
-	snprintf(j.r.key, sizeof(j.r.key), "%s", d->key);
-	snprintf(j.r.file, sizeof(j.r.file), "%s", k->file);
-	snprintf(j.r.symbol, sizeof(j.r.symbol), "%s", k->symbol);
-	j.fds[0] = put_source(source);
-	j.fds[1] = memfd_create("built", MFD_CLOEXEC);
+	if (door < 0)
+		return -ENOENT;
+	ask_for_time();
+	if (pipe2(replies, O_CLOEXEC)) {
+		tell_gone(-errno);
+		return -ENOENT;
+	}
 	j.fds[2] = replies[1];
-	asked = j.fds[0] >= 0 && j.fds[1] >= 0 && send_job(&j);
+	err = put_job(&j, d, k, source);
 	close(replies[1]);
-	asked = asked && read_reply(replies[0], &reply);
+	if (err) {
+		tell_gone(err);
+		err = -ENOENT;
+	} else {
+		err = read_reply(replies[0], &reply);
+	}
 	close(replies[0]);
-	if (asked) {
+	if (!err) {
 		c->end = reply.end;
 		c->err = reply.err;
 		if (c->end.answered && !c->err)
@@ -257,5 +335,5 @@ bool compiler_ask(const struct opencl_device *d, const struct arax_backend_kerne
 	for (int i = 0; i < FDS - 1; i++)
 		if (j.fds[i] >= 0)
 			close(j.fds[i]);
-	return asked;
+	return err;
 }

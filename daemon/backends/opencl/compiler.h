@@ -26,8 +26,11 @@ struct compiled {
  */
 void compiler_start(void);
 void compiler_stop(void);
-/* A source or SPIR-V, for @d.  False: there is no such process. */
-bool compiler_ask(const struct opencl_device *d, const struct arax_backend_kernel *k,
-		  const struct blob *source, struct compiled *c);
+/*
+ * A source or SPIR-V, for @d.  -ENOENT: there is no such process, or none any more, which has been
+ * said; another error: it was asked, and no reply came, so that nobody knows what became of it.
+ */
+int compiler_ask(const struct opencl_device *d, const struct arax_backend_kernel *k,
+		 const struct blob *source, struct compiled *c);
 
 #endif /* ARAX_DAEMON_BACKENDS_OPENCL_COMPILER_H */

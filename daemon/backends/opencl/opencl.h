@@ -226,7 +226,7 @@ struct opencl_device {
 	uint32_t careful;		/* launches that run alone, still */
 	pthread_mutex_t run_alone;
 	/*
-	 * Around parts' making and going, and that of what they are parts of.  NVIDIA's driver (580)
+	 * Around parts' making and going, and the going of what they are parts of.  NVIDIA's driver (580)
 	 * breaks its list of them where lanes do so at once, and falls over it.
 	 */
 	pthread_mutex_t parts_lock;
@@ -239,7 +239,7 @@ struct opencl_device {
 	struct addresses addresses;	/* of cl_mem */
 
 	pthread_mutex_t programs_lock;	/* programs and kernels */
-	struct opencl_program *programs, *refused;	/* that the driver's compiler does not survive */
+	struct opencl_program *programs, *refused;	/* none of whose kernels is there; @table: why */
 	struct opencl_kernel *kernels;
 	struct stream_files streams;
 };

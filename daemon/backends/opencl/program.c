@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@
 
 #define OPTIONS		"-cl-kernel-arg-info"
 #define SPIRV_MAGIC	0x07230203u
-#define REFUSED		(-EBADF)	/* the driver's compiler does not survive it */
+#define REFUSED		(-EBADF)	/* nor will it be asked for the file's other kernels; p->table: why */
 
 static uint64_t hash(const char *p, size_t n)
 {
@@ -174,21 +175,32 @@ const char *opencl_program_line(const struct opencl_program *p, const char *symb
 /* ------------------------------------------------------------------ */
 /* Building                                                              */
 
+/* For who asks, now and for the file's other kernels. */
+static int refuse(struct opencl_program *p, const char *why)
+{
+	opencl_explain("%s", why);
+	p->table = strdup(why);
+	return REFUSED;
+}
+
 struct telling {
 	const char *file;
 	uint32_t lines;
+	char first[160];
 };
 
 static void tell_line(void *arg, const char *line)
 {
 	struct telling *t = arg;
 
+	if (!t->lines)
+		snprintf(t->first, sizeof(t->first), "%s", line);
 	if (t->lines++ < opencl_options.log_lines)
 		opencl_log(ARAX_LOG_ERR, "%s: %s", t->file, line);
 }
 
 static void tell_build_log(struct opencl_device *d, cl_program program,
-			   const struct arax_backend_kernel *k, cl_int cerr)
+			   const struct arax_backend_kernel *k, cl_int cerr, char *why, size_t len)
 {
 	struct telling t = { .file = k->file };
 	size_t bytes = 0;
@@ -196,6 +208,7 @@ static void tell_build_log(struct opencl_device *d, cl_program program,
 
 	opencl_log(ARAX_LOG_ERR, "%s: does not compile for %s: %s (wanted for kernel %s)", k->file,
 		   d->name, opencl_error_name(cerr), k->symbol);
+	snprintf(why, len, "it does not compile: %s", opencl_error_name(cerr));
 	cl.GetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes);
 	text = calloc(1, bytes + 1);
 	if (!text)
@@ -204,11 +217,14 @@ static void tell_build_log(struct opencl_device *d, cl_program program,
 	build_log_each(text, bytes, tell_line, &t);
 	if (t.lines > opencl_options.log_lines)
 		opencl_log(ARAX_LOG_ERR, "%s: the build log goes on", k->file);
+	if (t.lines)
+		snprintf(why, len, "it does not compile: %s", t.first);
 	free(text);
 }
 
+/* @why: of REFUSED. */
 static int compile(struct opencl_device *d, const struct arax_backend_kernel *k,
-		   const struct blob *file, cl_program *program)
+		   const struct blob *file, cl_program *program, char *why, size_t len)
 {
 	const char *texts[] = { opencl_prelude, file->data };
 	size_t sizes[] = { strlen(opencl_prelude), file->bytes };
@@ -229,8 +245,10 @@ static int compile(struct opencl_device *d, const struct arax_backend_kernel *k,
 	err = cl.BuildProgram(*program, 1, &d->id, OPTIONS, NULL, NULL);
 	if (!err)
 		return 0;
-	tell_build_log(d, *program, k, err);
+	tell_build_log(d, *program, k, err, why, len);
 	cl.ReleaseProgram(*program);
+	if (err == CL_BUILD_PROGRAM_FAILURE)
+		return REFUSED;
 	/* Whatever the driver calls it, the text is at fault. */
 	return opencl_errno(err) == -ENODEV ? opencl_check(d, err) : -ENOEXEC;
 }
@@ -294,7 +312,8 @@ int opencl_program_compile(struct opencl_device *d, const struct arax_backend_ke
 			   const struct blob *source, int fd)
 {
 	struct opencl_program p = { .program = NULL };
-	int err = compile(d, k, source, &p.program);
+	char why[256];
+	int err = compile(d, k, source, &p.program, why, sizeof(why));
 
 	if (!err)
 		err = make_table(p.program, &p.table);
@@ -316,8 +335,17 @@ static int load_binary(struct opencl_device *d, const struct blob *binary, cl_pr
 	return -ENOEXEC;
 }
 
-static void tell_refused(struct opencl_device *d, const struct arax_backend_kernel *k,
-			 const char *why, bool before);
+static int refuse_crashing(struct opencl_device *d, const struct arax_backend_kernel *k,
+			   const char *what, bool before, struct opencl_program *p);
+
+/* What was too slow for less time than there is now. */
+static bool has_more_time(const char *why)
+{
+	uint32_t seconds;
+
+	return sscanf(why, "did not answer within %" SCNu32 " s", &seconds) == 1 &&
+	       seconds < opencl_options.compile_seconds;
+}
 
 static int load_cached(struct opencl_device *d, const char *key, const struct arax_backend_kernel *k,
 		       const struct blob *file, struct opencl_program *p)
@@ -325,15 +353,18 @@ static int load_cached(struct opencl_device *d, const char *key, const struct ar
 	struct blob binary;
 	int err = cache_get(key, file, &p->table, &binary);
 
-	if (err && err != CACHE_FAILURE)
-		return -ENOENT;
-	if (err) {
-		tell_refused(d, k, p->table, true);
-		err = REFUSED;
-	} else {
-		err = load_binary(d, &binary, &p->program);
-		free(binary.data);
+	if (err == CACHE_FAILURE) {
+		char *what = p->table;
+
+		p->table = NULL;
+		err = has_more_time(what) ? -ENOENT : refuse_crashing(d, k, what, true, p);
+		free(what);
+		return err;
 	}
+	if (err)
+		return -ENOENT;
+	err = load_binary(d, &binary, &p->program);
+	free(binary.data);
 	if (err) {
 		free(p->table);
 		p->table = NULL;
@@ -378,19 +409,58 @@ static bool includes(const struct blob *file)
 /* ------------------------------------------------------------------ */
 /* Compilers that don't survive a source                                 */
 
-/* Whether that was by the source: who was killed may have been so for want of memory. */
+/* Whether that was by the source: others send the other signals, ^C, a stop, want of memory. */
 static bool is_its_own(const struct child_end *e)
 {
-	return e->hung || !WIFSIGNALED(e->status) ||
-	       (WTERMSIG(e->status) != SIGKILL && WTERMSIG(e->status) != SIGTERM);
+	static const int crashes[] = { SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS };
+	bool own = e->hung || !WIFSIGNALED(e->status);
+
+	for (size_t i = 0; !own && i < sizeof(crashes) / sizeof(crashes[0]); i++)
+		own = WTERMSIG(e->status) == crashes[i];
+	return own;
 }
 
-static void tell_refused(struct opencl_device *d, const struct arax_backend_kernel *k,
-			 const char *why, bool before)
+static int refuse_crashing(struct opencl_device *d, const struct arax_backend_kernel *k,
+			   const char *what, bool before, struct opencl_program *p)
 {
-	opencl_log(ARAX_LOG_ERR, "%s: no kernel of it is there on %s: the compiler of this driver (%s) %s%s (wanted for kernel %s): use another version of the driver, or give a kernel that it does not survive a file of its own",
-		   k->file, d->name, d->key, why,
-		   before ? ", as the cache says, and is asked again a day after that" : "", k->symbol);
+	const char *cache = cache_path();
+	char why[256];
+
+	opencl_log(ARAX_LOG_ERR, "%s: no kernel of it is there on %s: the compiler of this driver (%s) %s%s (wanted for kernel %s): use another version of the driver, or give a kernel that it does not survive a file of its own; to have it asked again start araxd anew%s%s",
+		   k->file, d->name, d->key, what,
+		   before ? ", as the cache says, and is asked again by an araxd that starts a day after that" : "",
+		   k->symbol, cache ? ", with nothing in " : "", cache ? cache : "");
+	snprintf(why, sizeof(why), "the driver's compiler %s", what);
+	return refuse(p, why);
+}
+
+/* The next one may be luckier. */
+static int tell_ended(struct opencl_device *d, const struct arax_backend_kernel *k,
+		      const struct child_end *e)
+{
+	int signal = WTERMSIG(e->status);
+	char why[160];
+
+	snprintf(why, sizeof(why), "something else has ended the driver's compiler (%s)%s",
+		 strsignal(signal), signal == SIGKILL ? ", for want of memory perhaps" : "");
+	opencl_log(ARAX_LOG_ERR, "%s: no kernel %s of it is there on %s: %s", k->file, k->symbol, d->name,
+		   why);
+	opencl_explain("%s", why);
+	return -ENOEXEC;
+}
+
+/* Whether it is the source's fault nobody knows: nothing is kept. */
+static int refuse_unanswered(struct opencl_device *d, const struct arax_backend_kernel *k, int err,
+			     struct opencl_program *p)
+{
+	const char *what = err == -ETIMEDOUT ? "does not answer, nor does who watches it" :
+			   "is gone, and so is who watched it";
+	char why[256];
+
+	opencl_log(ARAX_LOG_ERR, "%s: no kernel of it is there on %s: the driver's compiler %s (wanted for kernel %s): it is asked again when araxd starts anew",
+		   k->file, d->name, what, k->symbol);
+	snprintf(why, sizeof(why), "the driver's compiler %s", what);
+	return refuse(p, why);
 }
 
 /* > 0: by who asks; it does no harm, or there is nobody to try it out. */
@@ -399,17 +469,20 @@ static int make_apart(struct opencl_device *d, const struct arax_backend_kernel 
 {
 	struct compiled c;
 	struct blob binary;
-	char why[400];
-	int err;
+	char what[400];
+	int err = compiler_ask(d, k, file, &c);
 
-	if (!compiler_ask(d, k, file, &c))
+	if (err == -ENOENT)
 		return 1;
+	if (err)
+		return refuse_unanswered(d, k, err, p);
+	if (!c.end.answered && !is_its_own(&c.end))
+		return tell_ended(d, k, &c.end);
 	if (!c.end.answered) {
-		child_describe(&c.end, " (option compile-seconds)", why, sizeof(why));
-		tell_refused(d, k, why, false);
-		if (key && is_its_own(&c.end))
-			cache_put_failure(key, file, why);
-		return REFUSED;
+		child_describe(&c.end, " (option compile-seconds)", what, sizeof(what));
+		if (key)
+			cache_put_failure(key, file, what);
+		return refuse_crashing(d, k, what, false, p);
 	}
 	if (c.err)
 		return 1;
@@ -430,10 +503,16 @@ static int make_apart(struct opencl_device *d, const struct arax_backend_kernel 
 static int make_here(struct opencl_device *d, const struct arax_backend_kernel *k,
 		     const struct blob *file, const char *key, struct opencl_program *p)
 {
-	int err = compile(d, k, file, &p->program);
+	char why[256] = "";
+	int err = compile(d, k, file, &p->program, why, sizeof(why));
 
+	/* What it includes may be mended. */
+	if (err == REFUSED && includes(file)) {
+		opencl_explain("%s", why);
+		return -ENOEXEC;
+	}
 	if (err)
-		return err;
+		return err == REFUSED ? refuse(p, why) : err;
 	err = make_table(p->program, &p->table);
 	if (err) {
 		opencl_log(ARAX_LOG_ERR, "%s: its kernels can't be listed", k->file);
@@ -482,6 +561,7 @@ int opencl_program_again(struct opencl_device *d, const struct arax_backend_kern
 		free(table);
 		return 0;
 	}
+	free(p->table);
 	p->table = table;
 	p->program = NULL;
 	return err == REFUSED ? -ENOEXEC : err;
@@ -499,7 +579,7 @@ static struct opencl_program *find(struct opencl_program *among, const struct bl
 int opencl_program_get(struct opencl_device *d, const struct arax_backend_kernel *k,
 		       struct opencl_program **program)
 {
-	struct opencl_program *p, **list;
+	struct opencl_program *p, *refused, **list;
 	struct blob file;
 	uint64_t h;
 	int err = read_file(k, &file);
@@ -511,8 +591,10 @@ int opencl_program_get(struct opencl_device *d, const struct arax_backend_kernel
 	p = find(d->programs, &file, h);
 	if (p) {
 		free(file.data);
-	} else if (find(d->refused, &file, h)) {
+	} else if ((refused = find(d->refused, &file, h))) {
 		free(file.data);
+		if (refused->table)
+			opencl_explain("%s", refused->table);
 		err = -ENOEXEC;
 	} else {
 		p = calloc(1, sizeof(*p));
@@ -545,6 +627,7 @@ void opencl_program_forget(struct opencl_device *d)
 
 	while ((p = d->refused)) {
 		d->refused = p->next;
+		free(p->table);
 		free(p->text);
 		free(p);
 	}

@@ -370,8 +370,9 @@ static int look_back(struct opencl_launch *x, uint64_t *device_ns)
 }
 
 /*
- * A kernel doesn't keep what its arguments name: a driver is not to find parts of buffers that are
- * no more when the next launch sets them.  On host pages these are all there is, and tried out.
+ * A kernel doesn't keep what its arguments name: a driver is not to find buffers, or parts of them,
+ * that are no more when the next launch sets them.  On host pages these are all there is, and
+ * tried out.
  */
 static void forget_args(struct opencl_launch *x)
 {
@@ -384,32 +385,29 @@ static void forget_args(struct opencl_launch *x)
 /* What the launch has had made for its ranges. */
 static void release_mems(struct opencl_launch *x)
 {
-	bool own = x->dev->memory == OPENCL_OWN, forgotten = false;
+	bool own = x->dev->memory == OPENCL_OWN, locked = false;
 
 	for (uint32_t i = 0; i < x->k->params.nr_ranges; i++) {
 		if (!x->mems[i])
 			continue;
-		if (!forgotten) {
-			forget_args(x);
-			if (own)
-				pthread_mutex_lock(&x->dev->parts_lock);
-		}
-		forgotten = true;
+		if (own && !locked)
+			pthread_mutex_lock(&x->dev->parts_lock);
+		locked = own;
 		cl.ReleaseMemObject(x->mems[i]);
 	}
-	if (forgotten && own)
+	if (locked)
 		pthread_mutex_unlock(&x->dev->parts_lock);
 }
 
 static void release(struct opencl_launch *x)
 {
-
 	if (x->event)
 		cl.ReleaseEvent(x->event);
 	if (x->last)
 		cl.ReleaseEvent(x->last);
 	if (x->began)
 		cl.ReleaseEvent(x->began);
+	forget_args(x);
 	release_mems(x);
 }
 
