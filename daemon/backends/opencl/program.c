@@ -589,9 +589,10 @@ int opencl_program_get(struct opencl_device *d, const struct arax_backend_kernel
 	h = hash(file.data, file.bytes);
 	pthread_mutex_lock(&d->programs_lock);
 	p = find(d->programs, &file, h);
+	refused = p ? NULL : find(d->refused, &file, h);
 	if (p) {
 		free(file.data);
-	} else if ((refused = find(d->refused, &file, h))) {
+	} else if (refused) {
 		free(file.data);
 		if (refused->table)
 			opencl_explain("%s", refused->table);
