@@ -159,15 +159,10 @@ static bool can_be_used(const char *folder)
 	return true;
 }
 
-static void set_up_pocl(const char *ours)
+static void place_pocl_cache(const char *ours)
 {
 	char path[512] = "";
 
-	/*
-	 * It else compiles anew for each size of work-groups, when that is launched: in this process,
-	 * which is where its compiler is not to crash.
-	 */
-	setenv("POCL_WORK_GROUP_SPECIALIZATION", "0", 0);
 	if (getenv("POCL_CACHE_DIR"))
 		return;
 	if (ours) {
@@ -199,7 +194,7 @@ static void open_caches(void)
 	else if (cache_open(path[0] ? path : NULL, why, sizeof(why)))
 		opencl_log(ARAX_LOG_WARNING, "no cache of built programs: %s: %s", path[0] ? path :
 			   "the default folder", why);
-	set_up_pocl(cache_path());
+	place_pocl_cache(cache_path());
 }
 
 /* ------------------------------------------------------------------ */
